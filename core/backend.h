@@ -1,4 +1,4 @@
-/* Backends: the one table through which the public functions reach an implementation. */
+/* The backend table: the public functions call an implementation only through it. */
 #ifndef GDN_CORE_BACKEND_H
 #define GDN_CORE_BACKEND_H
 
@@ -11,31 +11,32 @@
 typedef struct gdn_backend {
     uint32_t    id;
     const char *name;
-    const void *own; /* for functions that several backends' tables have */
+    const void *own; /* the backend's data, for functions that several backends share */
 
-    /* Lists, callable without a context. device_count returns how many there are and, where there are
-     * none, fills `reason`. The caller has checked that the indices are in range. */
+    /* Lists, callable without a context. device_count returns the number of devices, and fills `reason` if there are
+     * none. The caller has checked that the indices are in range. */
     uint32_t   (*device_count)(const struct gdn_backend *backend, char reason[GDN_REASON_MAX]);
     gdn_status (*describe_device)(const struct gdn_backend *backend, uint32_t device, gdn_device_info *info);
     gdn_status (*describe_implementation)(const struct gdn_backend *backend, uint32_t device, uint32_t index,
                                           gdn_implementation_info *info);
 
-    /* Optional. Where desc->native brings the device, the lists do not hold it: then core asks this about a context,
-     * and open finds desc->implementation itself (implementation is 0). Either of the last two may be NULL. */
+    /* Optional: describes the device of a context. The lists do not hold a device that desc->native brings. For such a
+     * context core calls this, and open resolves desc->implementation itself (its implementation argument is 0). Either
+     * of the last two arguments may be NULL. */
     gdn_status (*describe_context)(const gdn_context *ctx, gdn_device_info *device,
                                    gdn_implementation_info *implementation);
 
-    /* Open sets ctx->state; implementation is an index into the device's list. Close undoes it, also
-     * after a failed open. */
+    /* open sets ctx->state; implementation is an index into the device's list. close undoes it, also after a failed
+     * open. */
     gdn_status (*open)(gdn_context *ctx, const gdn_context_desc *desc, uint32_t implementation);
     void       (*close)(gdn_context *ctx);
 
     int32_t host_memory;     /* 1: operands are host memory, so core checks map contents before run   */
     int32_t data_is_address; /* 1: a span's data is an address; 0: a buffer object                    */
 
-    /* Of a kernel's problem, gdn_<stem>_problem. plan fills in what the run wants to know of a plan of zeros with a
-     * grain of 1; describe_plan says the rest of what a query is told, whose `supported` and workspace_bytes core has
-     * set. run may rely on everything core has validated, and on the plan made for this problem. */
+    /* problem is a gdn_<stem>_problem of the kernel. plan receives a zeroed plan with grain 1 and fills in what run
+     * needs. For a query, core sets `supported` and workspace_bytes, and describe_plan fills in the rest of the
+     * capability. run may rely on everything that core has validated, and on the plan made for this problem. */
     void       (*plan)(const gdn_context *ctx, gdn_kernel kernel, const void *problem, gdn_plan *plan);
     void       (*describe_plan)(const gdn_context *ctx, gdn_kernel kernel, const void *problem, const gdn_plan *plan,
                                 gdn_capability *capability);
@@ -44,7 +45,7 @@ typedef struct gdn_backend {
 
     gdn_status (*synchronize)(gdn_context *ctx, gdn_stream stream);
     gdn_status (*poll)(gdn_context *ctx);
-    gdn_status (*timeline)(gdn_context *ctx, void **semaphore, uint64_t *value); /* NULL where there is no such thing */
+    gdn_status (*timeline)(gdn_context *ctx, void **semaphore, uint64_t *value); /* NULL: the backend has none */
     gdn_status (*buffer_create)(gdn_context *ctx, uint64_t bytes, gdn_span *span);
     gdn_status (*buffer_destroy)(gdn_context *ctx, const gdn_span *span);
     gdn_status (*buffer_write)(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source,
@@ -55,7 +56,7 @@ typedef struct gdn_backend {
 /* UNSUPPORTED: `what`, an implementation or a device, cannot run at GDN_EXACT_FTZ. */
 gdn_status gdn_no_level(const char *what);
 
-/* NULL where this build has none. */
+/* The backend's table, or NULL if this build does not have the backend. */
 const gdn_backend *gdn_backend_of(uint32_t id);
 
 extern const gdn_backend gdn_backend_cpu;
@@ -77,24 +78,24 @@ struct gdn_context {
     gdn_context_desc   desc; /* the caller's, defaults filled in */
     uint32_t           implementation;
     void              *state; /* the backend's own */
-    gdn_host_buffer   *host_buffers; /* of gdn_buffer_create(), where memory is the host's */
+    gdn_host_buffer   *host_buffers; /* of gdn_buffer_create(), on backends with host memory */
     pthread_mutex_t    host_buffers_lock;
     pid_t              host_buffers_process;
 };
 
-/* The longest wait for a device: desc->timeout_ns, or the default. A device that is software shares the host's cores
- * with every other program, so how long it takes says little about whether it works; its default is an hour. ctx may be
- * NULL. */
+/* The longest wait for a device: desc->timeout_ns, or the default. A software device shares the host's cores with other
+ * programs, so a long wait does not show that it has failed. Its default is an hour. ctx may be NULL. */
 uint64_t gdn_timeout_ns(const gdn_context *ctx, int software);
 
-/* A driver that is not the hardware's own exports an object of this name; its devices are reported as emulated. */
+/* A software driver that replaces a hardware driver exports an object of this name. Its devices are reported as
+ * emulated. */
 #define GDN_EMULATED_DRIVER "gdn_emulated_driver"
 
 /* Memory through the context's allocator; NULL when it runs out. */
 void *gdn_context_alloc(const gdn_context *ctx, uint64_t bytes, uint64_t alignment);
 void  gdn_context_free(const gdn_context *ctx, void *memory);
 
-/* A line for the log callback, printf-like; free when nobody listens. */
+/* Formats a line for the log callback, printf-like. Without a callback it does nothing. */
 void gdn_context_log(const gdn_context *ctx, int32_t level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -103,13 +104,13 @@ gdn_status gdn_host_synchronize(gdn_context *ctx, gdn_stream stream);
 gdn_status gdn_host_poll(gdn_context *ctx);
 gdn_status gdn_host_buffer_create(gdn_context *ctx, uint64_t bytes, gdn_span *span);
 gdn_status gdn_host_buffer_destroy(gdn_context *ctx, const gdn_span *span);
-/* INVALID_ARGUMENT: of a span that no buffer of the context has. */
+/* INVALID_ARGUMENT: the span is no buffer of the context. */
 gdn_status gdn_no_such_buffer(const gdn_span *span);
 gdn_status gdn_host_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source,
                                  uint64_t bytes);
 gdn_status gdn_host_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_t offset, void *target, uint64_t bytes);
 
-/* All of that, for their tables. */
+/* All of these, for the tables of such backends. */
 #define GDN_HOST_MEMORY                                                                                               \
     .host_memory = 1, .data_is_address = 1, .synchronize = gdn_host_synchronize, .poll = gdn_host_poll,               \
     .buffer_create = gdn_host_buffer_create, .buffer_destroy = gdn_host_buffer_destroy,                               \

@@ -1,4 +1,4 @@
-/* What the public functions of all kernels have in common. See calls.h. */
+/* What the public functions of all kernels share. See calls.h. */
 #include "core/calls.h"
 
 #include <stdio.h>

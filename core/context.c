@@ -14,7 +14,7 @@
 
 static const char *const backend_names[GDN_BACKEND_COUNT] = { "cpu", "reference", "cuda", "vulkan", "metal" };
 
-/* The backends of this build, by number. A new one adds its line, guarded by its build option. */
+/* The backends of this build, by number. Each has a line, guarded by its build option. */
 const gdn_backend *gdn_backend_of(uint32_t id)
 {
     static const gdn_backend *const backends[GDN_BACKEND_COUNT] = {
@@ -57,7 +57,7 @@ gdn_status gdn_backend_describe(uint32_t backend, gdn_backend_info *info)
     return GDN_OK;
 }
 
-/* The backend with at least device + 1 devices, or a status. */
+/* Finds the backend if it has at least device + 1 devices; otherwise returns an error status. */
 static gdn_status find_device(uint32_t backend, uint32_t device, const gdn_backend **found)
 {
     gdn_backend_info info = { .size = sizeof info };
@@ -145,10 +145,10 @@ void gdn_context_log(const gdn_context *ctx, int32_t level, const char *format, 
     ctx->desc.log(ctx->desc.log_user, level, line);
 }
 
-/* Whether an implementation has a level; and what is said where none does. */
+/* 1 if an implementation can run at a level. */
 static int has_level(const gdn_implementation_info *info, uint32_t level)
 {
-    return level == GDN_EXACT || info->levels >> level & 1; /* what is not exact at all says so, and runs */
+    return level == GDN_EXACT || info->levels >> level & 1; /* at GDN_EXACT any implementation runs */
 }
 
 gdn_status gdn_no_level(const char *what)
@@ -159,7 +159,7 @@ gdn_status gdn_no_level(const char *what)
                     what);
 }
 
-/* Index of the implementation called `name` on the device; NULL is the best one that has the level, 0 at GDN_EXACT. */
+/* Index of the implementation called `name` on the device. NULL: the best one that has the level, at GDN_EXACT 0. */
 static gdn_status find_implementation(const gdn_context_desc *desc, const gdn_backend *backend, uint32_t *index)
 {
     gdn_device_info device = { .size = sizeof device };
@@ -187,7 +187,7 @@ static gdn_status find_implementation(const gdn_context_desc *desc, const gdn_ba
                     desc->implementation, (unsigned)desc->device, backend->name, have);
 }
 
-/* An implementation that is not there, and that nobody who reads the program's source can find in it. */
+/* Appends the variable's name to the error text, because the program's source does not name this implementation. */
 static gdn_status from_environment(gdn_status status)
 {
     char text[384];
@@ -231,7 +231,7 @@ gdn_status gdn_context_create(const gdn_context_desc *caller, gdn_context **out)
     if ((status = gdn_environment_read(&desc, backend_names)))
         return status;
     const int forced = desc.implementation != asked_for; /* by GDN_IMPLEMENTATION */
-    /* A device that the caller brings is on no list; its backend finds out what it can do when it opens it. */
+    /* The lists do not hold a device that the caller brings; its backend examines it in open. */
     backend = desc.native ? gdn_backend_of(desc.backend) : NULL;
     if ((!backend || !backend->describe_context) &&
         ((status = find_device(desc.backend, desc.device, &backend)) ||
@@ -249,7 +249,7 @@ gdn_status gdn_context_create(const gdn_context_desc *caller, gdn_context **out)
     (void)pthread_mutex_init(&ctx->host_buffers_lock, NULL);
     ctx->host_buffers_process = getpid();
     status = backend->open(ctx, &ctx->desc, implementation);
-    /* These were the caller's strings and structs; they need not outlive this call. */
+    /* The caller's strings and structs need not outlive this call. */
     ctx->desc.implementation = NULL;
     ctx->desc.native         = NULL;
     if (status) {
@@ -280,7 +280,7 @@ gdn_status gdn_context_describe(const gdn_context *ctx, gdn_device_info *device,
     gdn_status status = GDN_OK;
     if ((device && (status = gdn_struct_check("device", device, GDN_FIRST_SIZE(gdn_device_info)))) ||
         (info && (status = gdn_struct_check("implementation", info, GDN_FIRST_SIZE(gdn_implementation_info)))))
-        return status; /* both or none is written */
+        return status; /* write both or none */
     if (ctx->backend->describe_context) {
         gdn_device_info         full_device = { .backend = ctx->backend->id, .device = ctx->desc.device };
         gdn_implementation_info full_info = { 0 };
@@ -313,7 +313,7 @@ gdn_status gdn_poll(gdn_context *ctx)
     return ctx->backend->poll(ctx);
 }
 
-/* Here and not in vulkan/, because it is there in every build. */
+/* In this file and not in vulkan/, because every build has the function. */
 gdn_status gdn_vulkan_timeline(gdn_context *ctx, void **semaphore, uint64_t *value)
 {
     if (!ctx || !semaphore || !value)

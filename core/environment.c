@@ -26,8 +26,8 @@ const char *gdn_environment(const char *name)
 static const char *const level_names[] = { "", "error", "warning", "info", "debug" };
 enum { N_LEVELS = sizeof level_names / sizeof level_names[0] };
 
-/* user points to the name of the highest level that is wanted. One call of stdio, so that lines of threads stay whole.
- */
+/* The default log callback. user points to the highest level to print. One call of stdio per line, so that lines of
+ * several threads do not mix. */
 static void log_line(void *user, int32_t level, const char *message)
 {
     const char *const *wanted = user;

@@ -1,16 +1,15 @@
-/* Environment variables that a program's user sets: read when a context is created, and not kept. */
+/* Environment variables that a program's user sets. The library reads them when it creates a context. */
 #ifndef GDN_CORE_ENVIRONMENT_H
 #define GDN_CORE_ENVIRONMENT_H
 
 #include "gdn/gdn.h"
 
-/* The variable's value; NULL where it is not set, is empty, or belongs to somebody whom the program does not trust
- * (setuid programs, as the C library tells them). */
+/* The variable's value. NULL if it is not set or empty, or in a setuid program (secure_getenv). */
 const char *gdn_environment(const char *name);
 
-/* Refuses values that are not allowed, and fills in what the caller left open: the log (GDN_LOG) and the implementation
- * (GDN_IMPLEMENTATION), whose names for other backends are passed over. `names` are those of all backends,
- * GDN_BACKEND_COUNT of them. */
+/* Fills in what the caller left open: the log (GDN_LOG) and the implementation (GDN_IMPLEMENTATION). Refuses values
+ * that are not allowed; ignores an implementation for another backend. `names` has the names of all GDN_BACKEND_COUNT
+ * backends. */
 gdn_status gdn_environment_read(gdn_context_desc *desc, const char *const *names);
 
 /* GDN_KNOWN_ANSWERS: on, the default, or off. */

@@ -1,4 +1,4 @@
-/* gated_delta_net: from the caller's arguments to a problem, and on to the backend. */
+/* gated_delta_net: validates the caller's arguments, makes a problem, and runs it on the backend. */
 #include "core/calls.h"
 #include "core/kernels.h"
 #include "core/maps.h"
@@ -22,8 +22,8 @@ enum {
 
 #define FLOATS (1u << GDN_F32 | 1u << GDN_F16 | 1u << GDN_BF16)
 
-/* A caller's float is looked at as bits: a comparison with a subnormal number or a NaN traps where the caller wants
- * traps, and a caller that flushes subnormal numbers would find a tiny scale equal to 0. */
+/* The bits of a caller's float. Tests use bits, because the caller's floating-point mode affects comparisons: with a
+ * subnormal number or a NaN they may trap, and with flushing on, a tiny scale equals 0. */
 static uint32_t bits_of(const float *x)
 {
     uint32_t bits;
@@ -33,7 +33,7 @@ static uint32_t bits_of(const float *x)
 
 static int is_zero(const float *x) { return !(bits_of(x) & 0x7fffffffu); }
 
-/* For a text, in the default mode of floating point. */
+/* A number for an error text, formatted in the default floating-point mode. */
 typedef struct number_text {
     char text[32];
 } number_text;
@@ -56,7 +56,7 @@ static gdn_status check_finite(const char *name, const float *x)
     return GDN_OK;
 }
 
-/* A factor of 0 comes from a struct that was only zeroed. */
+/* A factor of 0 shows a struct that was only zeroed. */
 static gdn_status check_factor(const char *name, const float *x, const char *usual)
 {
     if (is_zero(x))
@@ -65,8 +65,8 @@ static gdn_status check_factor(const char *name, const float *x, const char *usu
     return check_finite(name, x);
 }
 
-/* The caller's structs, copied: what is checked is what is used. Parts that the call does not use have their defaults.
- */
+/* Copies of the caller's structs, so that the call uses the values that it has checked. Parts that the call does not
+ * use have their defaults. */
 typedef struct call_t {
     gdn_gated_delta_net_args a;
     gdn_delta_inputs         inputs;
@@ -94,13 +94,13 @@ static gdn_status read_call(const gdn_gated_delta_net_args *args, call_t *c)
                          &c->rounding);
 }
 
-/* A call without checkpoints and without a log has no use for positions, and does not read them. */
+/* A call without checkpoints and without a log does not read positions. */
 static int uses_position(const args_t *a) { return a->checkpoints || a->log; }
 
-/* g is a projection. */
+/* 1 if g is a projection. */
 static int is_raw(const gdn_delta_inputs *in) { return in->gate_input >= GDN_G_RAW; }
 
-/* An operand that is given and would not be used is a mistake of the caller's. */
+/* Refuses operands that are given but would not be used: they are mistakes of the caller. */
 static gdn_status check_inputs(const gdn_delta_inputs *in)
 {
     gdn_status status;
@@ -140,7 +140,7 @@ static gdn_status check_log(const call_t *c)
     return gdn_check_range("log.entries.n_rows", c->log.entries.n_rows, 1, INT32_MAX);
 }
 
-/* A tree's entries are in a log, and no states are kept after its tokens. */
+/* A tree needs a log for its entries, and keeps no states after its tokens. */
 static gdn_status check_tree(const call_t *c)
 {
     if (!c->a.tree)
@@ -159,7 +159,7 @@ static gdn_status check_tree(const call_t *c)
     return GDN_OK;
 }
 
-/* Between two roundings a state has more than 16 bits, and only a log holds it. */
+/* Between two roundings a state has more than 16 bits; only a log can hold it. */
 static gdn_status check_rounding(const call_t *c)
 {
     const int32_t interval = c->rounding.interval;
@@ -183,14 +183,14 @@ static gdn_status check_rounding(const call_t *c)
     return GDN_OK;
 }
 
-/* The two norms as one, see gdn_norm_factor(). */
+/* Expresses both norms through the arguments of gdn_norm_factor(). */
 static void resolve_norm(const gdn_delta_inputs *in, problem_t *p)
 {
     const int clamp = in->qk_norm == GDN_NORM_CLAMP;
     p->qk_norm  = in->qk_norm != GDN_NORM_NONE;
     p->norm_add = clamp ? 0 : in->qk_norm_eps;
     p->norm_most = INFINITY;
-    if (clamp && !is_zero(&in->qk_norm_eps)) { /* not in whatever mode the caller rounds in */
+    if (clamp && !is_zero(&in->qk_norm_eps)) { /* the caller's rounding mode must not affect the division */
         const gdn_float_env caller = gdn_float_env_enter();
         volatile float eps = in->qk_norm_eps, most = 1.0f / eps;
         gdn_float_env_leave(caller);
@@ -207,7 +207,7 @@ static gdn_status check_pool(const char *names[3], const gdn_pool *pool)
     return gdn_check_range(names[2], (int64_t)pool->n_rows * pool->n_slots, 1, INT32_MAX);
 }
 
-/* Sizes, enumerations, and what parts demand of each other. */
+/* Checks sizes, enumerations, and what parts require of each other. */
 static gdn_status check_call(call_t *c, int launch)
 {
     args_t    *a = &c->a;
@@ -252,7 +252,7 @@ static gdn_status check_call(call_t *c, int launch)
     return GDN_OK;
 }
 
-/* The operands over tokens, and those per value head that all tokens share; the last three are of inputs. */
+/* The operands over tokens, and those per value head that all tokens share. The last three belong to inputs. */
 static gdn_status resolve_operands(const gdn_backend *b, const call_t *c, int launch, int32_t longest, problem_t *p,
                                    gdn_region *r)
 {
@@ -363,8 +363,7 @@ static gdn_status resolve_log(const gdn_backend *b, const call_t *c, int launch,
     return GDN_OK;
 }
 
-/* What the host can read of the maps: which slots and rows are read and written, and that no two are in each other's
- * way. */
+/* Checks the maps if the host can read them: ranges, and that no written slot conflicts with another access. */
 static gdn_status check_maps(const args_t *a, const problem_t *p, int one_pool)
 {
     const gdn_place none = { 0 };
@@ -383,7 +382,7 @@ static gdn_status check_maps(const args_t *a, const problem_t *p, int one_pool)
         (status = gdn_check_parents(&p->parent, &p->state_src, &p->seq_start, a->n_seqs, a->n_tokens)) ||
         !p->log.row.base)
         return status;
-    gdn_pool_maps rows = states; /* each is one sequence's, whether it writes a state or not */
+    gdn_pool_maps rows = states; /* a log row belongs to one sequence, whether it writes a state or not */
     rows.dst         = &none;
     rows.n_entries   = 0;
     rows.dst_size    = p->log.n_rows;
@@ -403,10 +402,10 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
     gdn_status status;
     _Static_assert((int)N_REGIONS <= (int)GDN_MAX_REGIONS, "regions of a call");
     gdn_regions_clear(r, N_REGIONS);
-    /* A device's kernels judge the maps also of a call without tokens. */
+    /* A device's kernels check the maps of a call without tokens too. */
     const int judged = !b->host_memory && a->n_seqs &&
                        (a->seq_start.data || a->state_src.data || (uses_position(a) && a->position.data) || a->log);
-    const int committed = a->n_seqs && c->log.commit.data; /* of which a device knows no more */
+    const int committed = a->n_seqs && c->log.commit.data; /* without tokens a commit is still work */
     *p = (problem_t){
         .empty = !a->n_tokens && !judged && !committed,
         .n_seqs = a->n_seqs, .n_tokens = a->n_tokens, .n_heads_k = a->n_heads_k,
@@ -420,7 +419,7 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
     };
     resolve_norm(&c->inputs, p);
 
-    /* Maps first: the longest sequence says how far the token operands reach. */
+    /* Maps first: the extents of the token operands depend on the longest sequence. */
     const uint64_t bytes = 4 * (uint64_t)a->n_seqs;
     if ((status = gdn_span_resolve(b, "seq_start", &a->seq_start, bytes + 4, 4, 0, &p->seq_start, &r[SEQ_START])) ||
         (status = gdn_span_resolve(b, "state_src", &a->state_src, bytes, 4, 0, &p->state_src, &r[STATE_SRC])) ||
@@ -434,7 +433,7 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
                                    &r[PARENT])) ||
         (status = resolve_log(b, c, launch, &p->log, r)))
         return status;
-    int32_t longest = 0; /* also of a query, which may come before the map */
+    int32_t longest = 0; /* stays 0 in a query, which does not read the map */
     int     one_pool = 0;
     if ((launch && (status = gdn_check_seq_start(&p->seq_start, b->host_memory, a->n_seqs, a->n_tokens, &longest))) ||
         (status = resolve_operands(b, c, launch, longest, p, r)) ||

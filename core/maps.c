@@ -119,7 +119,7 @@ gdn_status gdn_check_parents(const gdn_place *parent, const gdn_place *padding, 
         for (int32_t t = 0; gdn_map_at(padding, s, 0) != GDN_SKIP && t < length; t++) {
             const int32_t of = gdn_parent_at(parent, first, t);
             if (of >= GDN_NONE && of < t)
-                continue; /* GDN_NONE is -1, the number before the first */
+                continue; /* GDN_NONE is -1, which is t - 1 for the first token */
             if (!t)
                 return gdn_fail(
                     GDN_INVALID_ARGUMENT,
@@ -152,8 +152,8 @@ static int64_t source_of(const gdn_pool_maps *m, int32_t s)
     return m->src_size ? s * m->src_slots : GDN_NONE;
 }
 
-/* How many entries a sequence writes: those of its row of dst, none as padding and at most one per token; behind them
- * checkpoints; and behind these, what it commits, which needs no token. */
+/* How many entries a sequence writes, in three groups: its row of dst (at most one per token; none as padding), its
+ * checkpoints, and its commit, which needs no token. n_kept and n are the ends of the last two. */
 typedef struct targets {
     int32_t n_dst, n_kept, n;
 } targets;
@@ -169,7 +169,7 @@ static targets targets_of(const gdn_pool_maps *m, int32_t s)
     return (targets){ n_dst, n_kept, n_kept + (m->commit && m->commit->base) };
 }
 
-/* Entry r of those that a sequence writes. */
+/* Entry r of the entries that a sequence writes. */
 static int64_t target_of(const gdn_pool_maps *m, int32_t s, const targets *used, int32_t r)
 {
     if (r >= used->n_kept)
@@ -181,7 +181,7 @@ static int64_t target_of(const gdn_pool_maps *m, int32_t s, const targets *used,
     return m->dst_size ? s * m->dst_slots + r : GDN_NONE;
 }
 
-/* "state_dst[3][1]": the entry as the caller knows it. */
+/* The entry's name for error texts, such as "state_dst[3][1]". */
 typedef struct entry_name {
     char text[64];
 } entry_name;
@@ -199,7 +199,7 @@ static entry_name name_of(const gdn_pool_maps *m, int32_t s, const targets *used
     return name;
 }
 
-/* The numbers that name a slot of a pool, and what follows them. A call without the pool has none. */
+/* The range of the entries that name a slot, for error texts: "0 to 7" and `then`, or that there is no pool. */
 static entry_name up_to(int64_t size, const char *then)
 {
     entry_name name = { "without a pool only " };
@@ -214,10 +214,10 @@ static void visit(const gdn_pool_maps *m, int64_t entries)
         *m->n_visits += entries;
 }
 
-/* What a look at all entries finds. */
+/* The result of one pass over all entries. */
 typedef struct survey {
-    int64_t n_written, low, high; /* how many slots are written, and in which range            */
-    int     ascending;            /* each lies behind the one before: then none is written twice */
+    int64_t n_written, low, high; /* how many slots are written, and in which range                  */
+    int     ascending;            /* 1: each entry exceeds the one before, so none is written twice  */
 } survey;
 
 static gdn_status check_ranges(const gdn_pool_maps *m, survey *all)
@@ -231,7 +231,7 @@ static gdn_status check_ranges(const gdn_pool_maps *m, survey *all)
                             (int)s, (long long)source, m->src->base ? "" : " (the default)",
                             up_to(m->src_size, ", ").text);
         const targets used = targets_of(m, s);
-        const int32_t more = m->check_unused ? m->n_entries - used.n_dst : 0; /* of dst, which are not written */
+        const int32_t more = m->check_unused ? m->n_entries - used.n_dst : 0; /* entries of dst that are not written */
         const targets seen = { used.n_dst + more, used.n_kept + more, used.n + more };
         visit(m, seen.n);
         for (int32_t r = 0; r < seen.n; r++) {
@@ -253,8 +253,8 @@ static gdn_status check_ranges(const gdn_pool_maps *m, survey *all)
     return GDN_OK;
 }
 
-/* ---- Walking over the entries: all slots that are written, and all that are read by sequences which do not write
- * them. */
+/* ---- Iterators over the entries: all slots that are written, and all slots that are read by sequences that do not
+ * write them. */
 typedef struct entry {
     int32_t s, r; /* sequence, which of the entries that it writes */
     targets used;
@@ -307,16 +307,18 @@ static int next_foreign(const gdn_pool_maps *m, entry *e)
 /* ---- No slot is written twice, none is written by one sequence and read by another -------------------------------
  *
  * The check uses a fixed amount of stack, for pools of any size and any number of entries. Each slot has a distinct key
- * of 32 bits. The upper bits are the key's class, the lower bits its number in a bitmap. The check takes a range of
- * classes at a time. The first pass over the entries sets the bit of each written slot. A slot whose bit is set already
- * is a candidate: the slots are the same, or only their numbers are. The second pass looks the candidates up in a small
- * hash table and decides. In a range of one class numbers are distinct, so the first pass decides alone. If a range has
- * more candidates than the table holds, the check halves the range.
+ * of 32 bits. The upper bits are the key's class, the lower bits its number in a bitmap. The check processes one range
+ * of classes at a time, in two passes over the entries:
+ *   1. Set the bit of each written slot. A slot whose bit is set already is a candidate: either the slots are the same,
+ *      or their numbers collide.
+ *   2. Look the candidates up in a small hash table, which distinguishes the two cases.
+ * In a range of one class numbers are distinct, so the first pass decides alone. If a range has more candidates than
+ * the table holds, the check halves the range.
  *
  * Cost: if the written slots lie within 2^18 of each other, keys are the slots themselves and one pass is enough.
  * Otherwise keys are scrambled slots. For each 2^14 entries there is then about one range with 500 candidates and two
  * passes. In the worst case there are 42 more passes for each 1024 entries, because a range is halved at most 14 times.
- * Most calls need no marks: their targets ascend, and each sequence reads what it writes. */
+ * Most calls skip this check: their targets ascend, and each sequence reads the slot that it writes. */
 enum {
     NUMBER_BITS = 18,
     CLASS_BITS = 14,       /* NUMBER_BITS and CLASS_BITS: 32 */
@@ -334,7 +336,7 @@ typedef struct slot_marks {
     uint32_t first, n_classes;
 } slot_marks;
 
-/* One to one: odd factors and shifts can be undone. */
+/* A bijection: odd factors and shifts can be undone. */
 static uint32_t scrambled(uint32_t x)
 {
     x = (x ^ x >> 16) * 0x7feb352du;
@@ -342,7 +344,7 @@ static uint32_t scrambled(uint32_t x)
     return x ^ x >> 16;
 }
 
-/* 1 where the slot is of the range's classes and may have been marked; *number is its number then. */
+/* 1 if the slot's class is in the range; *number is then its number in the bitmap. */
 static int in_range(const slot_marks *l, int64_t slot, uint32_t *number)
 {
     const uint32_t key = l->base < 0 ? scrambled((uint32_t)slot) : (uint32_t)(slot - l->base);
@@ -350,7 +352,7 @@ static int in_range(const slot_marks *l, int64_t slot, uint32_t *number)
     return (key >> NUMBER_BITS) - l->first < l->n_classes && *number / 64 < l->words;
 }
 
-/* Index of the candidate in the table, or of the free entry where it belongs. */
+/* Index of the candidate in the table, or of the free entry for it. */
 static int32_t find_candidate(const slot_marks *l, int64_t slot)
 {
     uint32_t at = scrambled((uint32_t)slot) * 0x9e3779b1u >> 21;
@@ -384,7 +386,7 @@ static gdn_status written_twice(const gdn_pool_maps *m, const entry *e)
                     is_default(m, e) ? " (the default)" : "");
 }
 
-/* Names the entry that writes the slot which sequence reader->s reads. */
+/* The error for a slot that sequence reader->s reads and another entry writes; finds that entry. */
 static gdn_status read_and_written(const gdn_pool_maps *m, const entry *reader)
 {
     for (entry e = FIRST_ENTRY; next_written(m, &e);)
@@ -463,7 +465,7 @@ gdn_status gdn_check_pool_maps(const gdn_pool_maps *m)
     uint32_t       ranges = 1, widest;
     while (ranges < 1u << CLASS_BITS && (int64_t)ranges * RANGE_ENTRIES < all.n_written)
         ranges *= 2;
-    /* A look for each window of the pool, or two for each range of scrambled slots. */
+    /* Each bitmap window of the pool needs one pass; each range of scrambled slots needs two. */
     l.base = windows <= 2 * ranges ? all.low : -1;
     widest = l.base < 0 ? (1u << CLASS_BITS) / ranges : 1;
     const uint32_t end = l.base < 0 ? 1u << CLASS_BITS : windows;
@@ -478,7 +480,7 @@ gdn_status gdn_check_pool_maps(const gdn_pool_maps *m)
             continue;
         }
         l.first += l.n_classes;
-        /* Halves belong together: on to the widest range that begins here. */
+        /* Halves of a range are aligned: continue with the widest range that begins here. */
         for (l.n_classes = widest; l.first % l.n_classes; l.n_classes /= 2)
             ;
     }

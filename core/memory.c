@@ -1,4 +1,4 @@
-/* gdn_buffer_*: memory of a backend, and its implementation for backends whose memory is the host's. */
+/* gdn_buffer_*: the public functions, and their implementation for backends with host memory. */
 #include <pthread.h>
 #include <string.h>
 #include <unistd.h>
@@ -64,7 +64,7 @@ gdn_status gdn_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_t offs
     return status ? status : ctx->backend->buffer_read(ctx, span, offset, target, bytes);
 }
 
-/* ---- Host memory: calls have finished when they return, so there is nothing to wait for. ------------ */
+/* ---- Host memory: calls have finished when they return, so synchronize has nothing to wait for. ----- */
 
 gdn_status gdn_host_synchronize(gdn_context *ctx, gdn_stream stream)
 {
@@ -80,13 +80,14 @@ gdn_status gdn_host_poll(gdn_context *ctx)
     return GDN_OK;
 }
 
-/* In front of a buffer's bytes, in a list of the context's: what was not made here is not freed here. */
+/* Precedes a buffer's bytes, in a list of the context. gdn_buffer_destroy() frees only buffers in the list. */
 struct gdn_host_buffer {
     struct gdn_host_buffer *next;
 };
 enum { HEADER = 64 };
 
-/* A forked child may have been copied while another thread held the lock. The list itself is whole at any moment. */
+/* Takes the lock. A fork may copy it while another thread holds it, so a child makes a new one. The list itself is
+ * valid at any time. */
 static void lock_buffers(gdn_context *ctx)
 {
     if (ctx->host_buffers_process != getpid()) {

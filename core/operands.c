@@ -5,7 +5,7 @@
 
 #include "core/status.h"
 
-/* Larger offsets than this are nonsense on any machine, and below it no sum overflows. */
+/* No machine has larger offsets, and sums of smaller ones do not overflow. */
 #define LARGEST_OFFSET ((uint64_t)1 << 56)
 
 static const struct {
@@ -20,7 +20,7 @@ static const struct {
 static uint64_t dtype_bytes(int32_t dtype, int64_t n)
 {
     const uint64_t block = dtypes[dtype].block, bytes = dtypes[dtype].block_bytes;
-    return block == 1 ? (uint64_t)n * bytes : (uint64_t)n / block * bytes; /* a division takes longer than the rest */
+    return block == 1 ? (uint64_t)n * bytes : (uint64_t)n / block * bytes; /* a division costs more than the test */
 }
 
 static uint64_t dtype_alignment(int32_t dtype)
@@ -41,7 +41,7 @@ gdn_status gdn_check_range(const char *name, int64_t value, int64_t low, int64_t
     return GDN_OK;
 }
 
-/* a + b * c, or LARGEST_OFFSET when it is not below that. */
+/* a + b * c, or LARGEST_OFFSET if that is smaller. */
 static uint64_t bounded(uint64_t a, uint64_t b, uint64_t c)
 {
     uint64_t product, sum;
@@ -63,7 +63,7 @@ static gdn_status check_dtype(const gdn_operand_spec *spec, int32_t dtype)
                     gdn_dtype_name(dtype), allowed);
 }
 
-/* Whatever is not set here is not read before it is set, or while n_axes is 0. */
+/* Members that are not set here are set before they are read, or not read while n_axes is 0. */
 static void clear_region(gdn_region *region, const char *name)
 {
     gdn_regions_clear(region, 1);
@@ -73,7 +73,7 @@ static void clear_region(gdn_region *region, const char *name)
     region->n_axes       = 0;
 }
 
-/* Fill packed strides and check the given ones. extent[] may be lowered to what is really there. */
+/* Fills packed strides and checks the given ones. May lower extent[] to the part that the operand really has. */
 static gdn_status resolve_strides(const gdn_operand_spec *spec, const gdn_tensor *t, int64_t extent[4],
                                   int64_t stride[4])
 {
@@ -107,9 +107,9 @@ static gdn_status resolve_strides(const gdn_operand_spec *spec, const gdn_tensor
     return GDN_OK;
 }
 
-/* Rows must not share bytes: with the axes sorted by stride, each must step over everything inside it. (Sufficient;
- * interleavings that would be disjoint all the same are refused.) Strides in elements, or one of another axis, show
- * here. The text blames a stride that the caller set: packed ones step over all that is inside them. */
+/* Checks that rows do not share bytes: with the axes sorted by stride, each axis must step over everything inside it.
+ * This is sufficient but not necessary: it refuses interleavings that are disjoint. It detects strides in elements, and
+ * strides of a wrong axis. The text names a stride that the caller set; packed strides are always wide enough. */
 static gdn_status check_rows_apart(const gdn_operand_spec *spec, const gdn_tensor *t, const int64_t extent[4],
                                    const int64_t stride[4], uint64_t inner_bytes)
 {
@@ -131,7 +131,7 @@ static gdn_status check_rows_apart(const gdn_operand_spec *spec, const gdn_tenso
         }
         int      set  = least;
         uint64_t need = inside, packed = inner_bytes;
-        if (!t->stride[least]) { /* packed, and so wide enough for the axes behind it: one before it is too narrow */
+        if (!t->stride[least]) { /* packed, so wide enough for the axes inside it: an axis outside it is too narrow */
             for (set = 0; !done[set] || !t->stride[set] || extent[set] <= 1; set++)
                 ;
             need = inner_bytes;
@@ -152,8 +152,8 @@ static gdn_status check_rows_apart(const gdn_operand_spec *spec, const gdn_tenso
     return GDN_OK;
 }
 
-/* Of a ragged operand with a stride of its sequences: by how much its last token ends before the box of n_seqs times
- * the longest sequence does. */
+/* For a ragged operand with a sequence stride: the bytes between the end of its last token and the end of n_seqs times
+ * the longest sequence. */
 static uint64_t unowned_end(const gdn_operand_spec *spec, const int64_t extent[4], const int64_t stride[4])
 {
     const int32_t *start = spec->seq_start ? (const int32_t *)(const void *)spec->seq_start->base : NULL;
@@ -167,7 +167,7 @@ static uint64_t unowned_end(const gdn_operand_spec *spec, const int64_t extent[4
     return (uint64_t)((extent[0] - 1) * stride[0] + (extent[1] - 1) * stride[1] - end);
 }
 
-/* Address arithmetic and alignment shared by tensors and spans. */
+/* Address arithmetic and alignment, for tensors and spans. */
 static gdn_status resolve_place(const gdn_backend *backend, const char *name, void *data, uint64_t offset,
                                 uint64_t bytes, uint64_t covered, uint64_t alignment, gdn_place *at, gdn_region *region)
 {
@@ -194,7 +194,7 @@ static gdn_status resolve_place(const gdn_backend *backend, const char *name, vo
     return GDN_OK;
 }
 
-/* The axes of a region, sorted and merged. */
+/* Sorts and merges the axes of a region. */
 static void fill_axes(gdn_region *region, int n_axes, const int64_t extent[4], const int64_t stride[4], uint64_t piece)
 {
     uint64_t *e = region->extent, *s = region->stride;
@@ -339,7 +339,7 @@ gdn_status gdn_span_resolve(const gdn_backend *backend, const char *name, const 
     return resolve_place(backend, name, span->data, span->offset, span->bytes, bytes, alignment, at, region);
 }
 
-/* Bytes from the first to the last of what is left of a region inside its first `axis` axes. */
+/* Bytes from the first to the last byte of a region, without its first `axis` axes. */
 static int64_t reach(const gdn_region *r, int axis)
 {
     uint64_t bytes = r->piece;
@@ -353,9 +353,9 @@ static int64_t floor_divide(int64_t a, int64_t b)
     return a / b - (a % b < 0);
 }
 
-/* Do the parts of a and b inside their first axes share a byte, where b's begins `behind` bytes behind a's? The wider
- * axis is opened, and of its steps only those that come near the other are looked at; axes of the same stride are
- * opened together, where only the difference of the two steps counts. *steps bounds the work. */
+/* 1 if a and b share a byte, restricted to their axes from axis_a and axis_b on; b begins `behind` bytes after a. The
+ * axis with the larger stride is enumerated, limited to the steps where the two can meet. Axes of equal stride are
+ * enumerated together, because only the difference of their steps counts. *steps bounds the work. */
 static int meet(const gdn_region *a, int axis_a, const gdn_region *b, int axis_b, int64_t behind, int *steps)
 {
     const int64_t reach_a = reach(a, axis_a), reach_b = reach(b, axis_b);
@@ -368,8 +368,7 @@ static int meet(const gdn_region *a, int axis_a, const gdn_region *b, int axis_b
     const int     open_a = stride_a >= stride_b, open_b = stride_b >= stride_a;
     const int64_t stride = open_a ? stride_a : stride_b;
     const int64_t inside_a = reach(a, axis_a + open_a), inside_b = reach(b, axis_b + open_b);
-    /* behind + k * stride, with k steps of b forwards and of a backwards, must lie above -inside_b and below inside_a.
-     */
+    /* behind + k * stride must be above -inside_b and below inside_a; k is b's steps minus a's. */
     int64_t low  = floor_divide(-inside_b - behind, stride) + 1;
     int64_t high = floor_divide(inside_a - 1 - behind, stride);
     const int64_t least = open_a ? 1 - (int64_t)a->extent[axis_a] : 0,
@@ -391,8 +390,8 @@ int gdn_regions_overlap(const gdn_region *a, const gdn_region *b)
         return 0;
     if (a->end <= b->begin || b->end <= a->begin)
         return 0;
-    /* Two views into one fused buffer, such as the q, k and v of a projection: blocks of the same stride,
-     * disjoint when b's block lies in the gap behind a's. */
+    /* Fast path for two views into one fused buffer, such as q and k of a projection: blocks of the same stride are
+     * disjoint if b's block fits in the gap after a's. */
     if (a->outer_stride && a->outer_stride == b->outer_stride) {
         const uint64_t stride = a->outer_stride;
         const uint64_t behind = b->begin >= a->begin ? (b->begin - a->begin) % stride

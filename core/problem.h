@@ -1,9 +1,8 @@
-/* Problems: what a kernel works on after validation.
+/* Problems: the kernels' input after validation.
  *
- * The public argument structs leave much to defaults. core/<kernel>.c checks them once and turns them
- * into a problem: every stride filled in, every default map noted as NULL, every address resolved. All
- * backends, the reference included, compute from a problem, so no default is written down twice. A problem begins with
- * the call's workspace. */
+ * The public argument structs leave much to defaults. core/<kernel>.c checks them once and makes a problem: it fills in
+ * every stride, sets every absent map to NULL, and resolves every address. All backends, the reference included,
+ * compute from a problem, so each default is implemented once. A problem begins with the call's workspace. */
 #ifndef GDN_CORE_PROBLEM_H
 #define GDN_CORE_PROBLEM_H
 
@@ -12,7 +11,7 @@
 
 #include "gdn/gdn.h"
 
-/* The kernels, and nothing else: a switch over one has no default, so that the compiler names what it lacks. */
+/* The kernels. A switch over them has no default, so that the compiler reports a missing case. */
 typedef enum gdn_kernel {
 #define GDN_KERNEL(stem, number, title) GDN_KERNEL_##stem = number,
 #include "core/kernels.def"
@@ -25,8 +24,8 @@ enum {
 #undef GDN_KERNEL
 };
 
-/* Where an operand lies: `data` and `offset` as the caller gave them (GPU backends bind these), and for
- * host backends `base`, their sum. NULL base = absent. */
+/* The location of an operand: `data` and `offset` as the caller gave them (GPU backends bind these), and for host
+ * backends `base`, their sum. An absent operand has NULL in both. */
 typedef struct gdn_place {
     void    *data;
     uint64_t offset;
@@ -48,7 +47,7 @@ typedef struct gdn_state_view {
     int64_t   stride_row;
     int64_t   stride_slot; /* history: unused, 0 */
     int64_t   stride_head; /* history: unused, 0 */
-    int64_t   stride_line; /* history: of a column */
+    int64_t   stride_line; /* state: of the outer dimension; history: of a conv state entry */
     int32_t   n_rows;
     int32_t   n_slots; /* history: 1 */
     int32_t   dtype;
@@ -62,7 +61,7 @@ typedef struct gdn_log_view {
     gdn_place row, state_position, state_commit;
 } gdn_log_view;
 
-/* What is kept on the way: see gdn_checkpoint_at(). */
+/* Checkpoints: see gdn_checkpoint_at(). */
 typedef struct gdn_checkpoint_view {
     int32_t   interval; /* tokens; 0 = there are none       */
     int32_t   n;        /* entries of the map per sequence  */
@@ -81,22 +80,22 @@ typedef struct gdn_gated_delta_net_problem {
     float          beta_factor, lower_bound;
     gdn_token_view q, k, v, g, beta, out;
     gdn_token_view ssm_a, dt_bias;      /* the same for all tokens; dt_bias may be absent              */
-    gdn_token_view read_key;            /* takes the place of k where the state is read; may be absent */
+    gdn_token_view read_key;            /* replaces k where the state is read; may be absent           */
     gdn_state_view state_in, state_out; /* equal unless the caller gave a state_out of its own */
     gdn_place      seq_start, state_src, state_dst;
-    gdn_place      position; /* of the first tokens; for checkpoints and the log only */
+    gdn_place      position; /* of each sequence's first token; for checkpoints and the log only */
     gdn_checkpoint_view checkpoints;
     gdn_log_view   log;
-    int32_t        tree;     /* 1: tokens follow those that `parent` names, see gdn_parent_at() */
+    int32_t        tree;     /* 1: `parent` names the token that each token follows, see gdn_parent_at() */
     gdn_place      parent;
-    int32_t        state_interval; /* states of 16 bits: see gdn_rounds_at(); 0 = they are F32 */
+    int32_t        state_interval; /* rounding interval of 16-bit states, see gdn_rounds_at(); 0 = F32 states */
 } gdn_gated_delta_net_problem;
 
 typedef struct gdn_ssm_conv_problem {
     gdn_place      workspace;
     int32_t        empty; /* 1: there is nothing to do */
     int32_t        n_seqs, n_tokens, n_channels, kernel_width;
-    int32_t        n_columns; /* of the ring; 0 = no history */
+    int32_t        n_columns; /* slots of the history's ring; 0 = no history */
     int32_t        silu; /* 1: out goes through silu */
     gdn_token_view x, out;    /* stride_head unused */
     gdn_place      weight;
@@ -122,7 +121,7 @@ typedef struct gdn_set_rows_problem {
 
 /* ---- Reading a problem on the host: the reference and the CPU backend. ---------------------------- */
 
-/* First token of sequence s on the common token axis; gdn_seq_first(p, n_seqs) is one past the last. */
+/* Index of sequence s's first token in the call; gdn_seq_first(p, n_seqs) is one past the last token. */
 static inline int32_t gdn_seq_first(const gdn_place *seq_start, int32_t n_seqs, int32_t n_tokens, int32_t s)
 {
     return seq_start->base ? ((const int32_t *)(const void *)seq_start->base)[s] : s * (n_tokens / n_seqs);
@@ -133,7 +132,7 @@ static inline int32_t gdn_seq_length(const gdn_place *seq_start, int32_t n_seqs,
     return gdn_seq_first(seq_start, n_seqs, n_tokens, s + 1) - gdn_seq_first(seq_start, n_seqs, n_tokens, s);
 }
 
-/* Row of head `head` of token t (counted within sequence s, whose first token is `first`). */
+/* Address of head `head` of token t (counted within sequence s, whose first token is `first`). */
 static inline char *gdn_token_at(const gdn_token_view *view, int32_t s, int32_t first, int32_t t, int32_t head)
 {
     int64_t token = view->stride_seq ? (int64_t)s * view->stride_seq + (int64_t)t * view->stride_token
@@ -141,23 +140,23 @@ static inline char *gdn_token_at(const gdn_token_view *view, int32_t s, int32_t 
     return view->at.base + token + (int64_t)head * view->stride_head;
 }
 
-/* 1 where the state is read with a key of its own. */
+/* 1 if the state is read with a key of its own. */
 static inline int gdn_has_read_key(const gdn_gated_delta_net_problem *p) { return p->read_key.at.data != NULL; }
 
-/* The matrix of one head in the slot that a map entry names. */
+/* The state of one head in the slot that a map entry names. */
 static inline char *gdn_state_at(const gdn_state_view *view, int32_t entry, int32_t head)
 {
     return view->at.base + (int64_t)(entry / view->n_slots) * view->stride_row +
            (int64_t)(entry % view->n_slots) * view->stride_slot + (int64_t)head * view->stride_head;
 }
 
-/* Entry of a map with its default where the map is absent. */
+/* An entry of a map, or `absent` if the map is absent. */
 static inline int32_t gdn_map_at(const gdn_place *map, int64_t index, int32_t absent)
 {
     return map->base ? ((const int32_t *)(const void *)map->base)[index] : absent;
 }
 
-/* The defaults are slots of the pool only where the map is absent; beside a map, they may not even fit 32 bits. */
+/* The default is computed only if the map is absent: with a map, it may not fit 32 bits. */
 static inline int32_t gdn_state_src_at(const gdn_gated_delta_net_problem *p, int32_t s)
 {
     return gdn_map_at(&p->state_src, s, p->state_src.base ? 0 : s * p->state_in.n_slots);
@@ -169,15 +168,15 @@ static inline int32_t gdn_state_dst_at(const gdn_gated_delta_net_problem *p, int
                       p->state_dst.base ? 0 : s * p->state_out.n_slots + r);
 }
 
-/* How many entries of the map a sequence uses that has `position` tokens before its `length` ones: one for each
- * multiple of the interval that its length becomes, as far as there are entries. */
+/* How many checkpoints a sequence writes that has `position` tokens before its `length` ones: one for each multiple of
+ * the interval that it reaches, at most n. */
 static inline int32_t gdn_checkpoints_used(const gdn_checkpoint_view *c, int32_t position, int32_t length)
 {
     const int32_t n = c->interval ? (position + length) / c->interval - position / c->interval : 0;
     return n < c->n ? n : c->n;
 }
 
-/* Where the checkpoint after token t of sequence s goes, or GDN_NONE where there is none. */
+/* The slot for the checkpoint after token t of sequence s, or GDN_NONE. */
 static inline int32_t gdn_checkpoint_at(const gdn_checkpoint_view *c, int32_t s, int32_t position, int32_t t)
 {
     const int32_t length = position + t + 1;
@@ -193,13 +192,13 @@ static inline int32_t gdn_log_row_at(const gdn_log_view *log, int32_t s)
     return log->n_columns ? gdn_map_at(&log->row, s, s) : GDN_NONE;
 }
 
-/* A row's entry of a position: n_heads_k keys, then n_heads_v deltas, then as many decays. */
+/* The log entry of a position: n_heads_k keys, then n_heads_v deltas, then the decays. */
 static inline char *gdn_log_at(const gdn_log_view *log, int32_t row, int32_t position)
 {
     return log->at.base + (int64_t)row * log->stride_row + (int64_t)(position % log->n_columns) * log->stride_column;
 }
 
-/* Where in an entry the key of a key head, the deltas and the decays of a value head begin, in elements. */
+/* Offsets in an entry, in elements: the key of a key head, the deltas of a value head, the decays of a value head. */
 static inline int64_t gdn_log_key(const gdn_gated_delta_net_problem *p, int32_t key_head)
 {
     return (int64_t)key_head * p->head_dim_k;
@@ -215,14 +214,14 @@ static inline int64_t gdn_log_decay(const gdn_gated_delta_net_problem *p, int32_
     return gdn_log_delta(p, p->n_heads_v) + (int64_t)h * (p->gate == GDN_GATE_CHANNEL ? p->head_dim_k : 1);
 }
 
-/* Which token of its sequence token t follows, or GDN_NONE; `first` is the sequence's first token. */
+/* The parent of token t, or GDN_NONE, counted within the sequence; `first` is the sequence's first token. */
 static inline int32_t gdn_parent_at(const gdn_place *parent, int32_t first, int32_t t)
 {
     return gdn_map_at(parent, (int64_t)first + t, t - 1);
 }
 
-/* How many tokens of the call there are from the root to token t, which may be GDN_NONE; and the one of them with n
- * behind it. */
+/* gdn_depth_of: the number of tokens of the call from the root to token t, 0 if t is GDN_NONE. gdn_ancestor_of: the
+ * token on that path that has n tokens after it. */
 static inline int32_t gdn_depth_of(const gdn_place *parent, int32_t first, int32_t t)
 {
     int32_t depth = 0;
@@ -236,7 +235,7 @@ static inline int32_t gdn_ancestor_of(const gdn_place *parent, int32_t first, in
     return t;
 }
 
-/* 1 where each of a sequence's tokens follows the one before it. */
+/* 1 if each of a sequence's tokens follows the token before it. */
 static inline int gdn_is_chain(const gdn_place *parent, int32_t first, int32_t length)
 {
     int32_t t = 0;
@@ -244,31 +243,31 @@ static inline int gdn_is_chain(const gdn_place *parent, int32_t first, int32_t l
     return t == length;
 }
 
-/* How many tokens the sequence has up to token t of the call and with it, along its branch in a tree. */
+/* The sequence's length up to and including token t of the call, along its branch in a tree. */
 static inline int32_t gdn_length_at(const gdn_place *parent, int32_t first, int32_t position, int32_t t)
 {
     return position + (parent->base ? gdn_depth_of(parent, first, t) : t + 1);
 }
 
-/* 1 where a state of 16 bits is rounded behind a token with which the sequence has `length` of them. */
+/* 1 if a 16-bit state is rounded after the token that gives the sequence `length` tokens. */
 static inline int gdn_rounds_at(const gdn_gated_delta_net_problem *p, int32_t length)
 {
     return p->state_interval && length % p->state_interval == 0;
 }
 
-/* Where the state stands that is committed in a call from `position` on: there, or where it was last rounded. */
+/* The position of the state that is committed: `position`, or the last rounding at or before it. */
 static inline int32_t gdn_commit_position(const gdn_gated_delta_net_problem *p, int32_t position)
 {
     return p->state_interval > 1 ? position - position % p->state_interval : position;
 }
 
-/* Where the state at gdn_commit_position() goes, or GDN_NONE. */
+/* The slot for the state at gdn_commit_position(), or GDN_NONE. */
 static inline int32_t gdn_state_commit_at(const gdn_log_view *log, int32_t s)
 {
     return log->n_columns ? gdn_map_at(&log->state_commit, s, GDN_NONE) : GDN_NONE;
 }
 
-/* The row of dst that row i of the batch goes to, or GDN_NONE. */
+/* The row of dst for row i of the batch, or GDN_NONE. */
 static inline int64_t gdn_index_at(const gdn_set_rows_problem *p, int64_t b, int64_t c, int64_t i)
 {
     const char *at = p->index.base + b % p->index_batch[0] * p->index_stride[0] +
@@ -276,20 +275,21 @@ static inline int64_t gdn_index_at(const gdn_set_rows_problem *p, int64_t b, int
     return p->index_dtype == GDN_I64 ? *(const int64_t *)(const void *)at : *(const int32_t *)(const void *)at;
 }
 
-/* 0 for padding; and without a token or a state to commit, where even the source is another sequence's to write. */
+/* 0 for padding, and for a sequence without a token or a commit. Such a sequence must not read its source, because
+ * another sequence may write it. */
 static inline int gdn_has_work(const gdn_gated_delta_net_problem *p, int32_t s)
 {
     return gdn_state_src_at(p, s) != GDN_SKIP && (gdn_seq_length(&p->seq_start, p->n_seqs, p->n_tokens, s) ||
                                                   gdn_state_commit_at(&p->log, s) >= 0);
 }
 
-/* kappa(h): the key head of value head h. */
+/* The key head of value head h. */
 static inline int32_t gdn_key_head(const gdn_gated_delta_net_problem *p, int32_t h)
 {
     return p->head_map == GDN_HEADS_TILED ? h % p->n_heads_k : h / (p->n_heads_v / p->n_heads_k);
 }
 
-/* 1 where value head h is the first that uses its key head: it logs the key for all of them. */
+/* 1 if value head h is the first that uses its key head: it writes the key to the log. */
 static inline int gdn_logs_key(const gdn_gated_delta_net_problem *p, int32_t h)
 {
     return p->head_map == GDN_HEADS_TILED ? h < p->n_heads_k : h % (p->n_heads_v / p->n_heads_k) == 0;

@@ -1,4 +1,4 @@
-/* set_rows: from the caller's arguments to a problem, and on to the backend. */
+/* set_rows: validates the caller's arguments, makes a problem, and runs it on the backend. */
 #include "core/calls.h"
 #include "core/kernels.h"
 #include "core/operands.h"
@@ -70,7 +70,7 @@ static gdn_status resolve_operand(const gdn_backend *b, const char *name, const 
 
 gdn_status gdn_set_rows_prepare(const gdn_context *ctx, const args_t *args, gdn_plan *plan, problem_t *p)
 {
-    args_t        copy; /* what is checked is what is used */
+    args_t        copy; /* the call uses the values that it has checked */
     const args_t *a = &copy;
     const gdn_backend *b = ctx->backend;
     gdn_region r[N_REGIONS];

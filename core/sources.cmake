@@ -1,4 +1,4 @@
-# The registry names the kernels; each has one file of its name in core, reference, tools/check and bench.
+# The registry names the kernels. Each has a file of its name in core, reference, tools/check and bench.
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS core/kernels.def)
 file(STRINGS core/kernels.def gdn_registry REGEX "^GDN_KERNEL\\(")
 list(TRANSFORM gdn_registry REPLACE "^GDN_KERNEL\\(([a-z0-9_]+),.*" "\\1" OUTPUT_VARIABLE GDN_KERNELS)
@@ -10,10 +10,10 @@ function(gdn_kernel_sources target prefix)
   endforeach()
 endfunction()
 
-# gdn_list_kernels(BACKEND SOURCE...): <build>/<backend>/gdn_<backend>_kernels.inc with GDN_<BACKEND>_KERNELS(X), the functions
-# for a device that each source says it has, in one line or several:
+# gdn_list_kernels(BACKEND SOURCE...): <build>/<backend>/gdn_<backend>_kernels.inc with GDN_<BACKEND>_KERNELS(X), the
+# device functions that each source lists, in one line or several:
 #   // Kernels: rows_clear rows_write
-# What looks like such a line has to be one.
+# A line that begins like this must have this form.
 function(gdn_list_kernels backend)
   string(TOUPPER ${backend} upper)
   set(list "")
@@ -46,7 +46,7 @@ target_sources(gdn_objects PRIVATE
   core/operands.c
   core/status.c
   core/structs.c)
-# A call clears structs of some hundred bytes, for which gcc's string instructions take longer to begin than to run.
+# A call clears structs of some hundred bytes. For these, gcc's string instructions take longer to start than to run.
 if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   list(TRANSFORM GDN_KERNELS REPLACE "(.+)" "core/\\1.c" OUTPUT_VARIABLE gdn_core_kernels)
   set_property(SOURCE core/operands.c ${gdn_core_kernels} APPEND PROPERTY COMPILE_OPTIONS

@@ -1,4 +1,4 @@
-/* ssm_conv: from the caller's arguments to a problem, and on to the backend. */
+/* ssm_conv: validates the caller's arguments, makes a problem, and runs it on the backend. */
 #include "core/calls.h"
 #include "core/kernels.h"
 #include "core/maps.h"
@@ -30,7 +30,7 @@ enum {
 
 #define FLOATS (1u << GDN_F32 | 1u << GDN_F16 | 1u << GDN_BF16)
 
-/* The caller's structs, copied: what is checked is what is used. */
+/* Copies of the caller's structs, so that the call uses the values that it has checked. */
 typedef struct call_t {
     gdn_ssm_conv_args a;
     gdn_checkpoints   checkpoints;
@@ -48,7 +48,7 @@ static gdn_status read_call(const gdn_ssm_conv_args *args, call_t *c)
     return gdn_part_read("tree", c->a.tree, GDN_FIRST_SIZE(gdn_token_tree), sizeof c->tree, &c->tree);
 }
 
-/* Sizes, enumerations, and what parts demand of each other. */
+/* Checks sizes, enumerations, and what parts require of each other. */
 static gdn_status check_call(call_t *c, int launch)
 {
     args_t    *a = &c->a;
@@ -106,7 +106,7 @@ static gdn_status resolve_tokens(const gdn_backend *b, const char *name, const g
     return gdn_tokens_resolve(b, &spec, t, view, region);
 }
 
-/* The weight's taps need not be contiguous, so its innermost "row" is a single element. */
+/* The taps of the weight need not be contiguous, so the spec's contiguous axis is a single element. */
 static gdn_status resolve_weight(const gdn_backend *b, const args_t *a, int needed, problem_t *p, gdn_region *region)
 {
     const gdn_operand_spec spec = {
@@ -132,7 +132,7 @@ static gdn_status resolve_history(const gdn_backend *b, const char *name, const 
     return gdn_pool_resolve(b, &spec, pool, view, region);
 }
 
-/* What the host can read of a tree. */
+/* Checks the parts of a tree that the host can read. */
 static gdn_status check_tree(const call_t *c, const problem_t *p)
 {
     const args_t *a = &c->a;
@@ -157,7 +157,7 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
     gdn_status status;
     _Static_assert((int)N_REGIONS <= (int)GDN_MAX_REGIONS, "regions of a call");
     gdn_regions_clear(r, N_REGIONS);
-    /* Without tokens the maps are judged all the same, those of a device by its kernels. */
+    /* The maps are checked without tokens too: a device's kernels check theirs. */
     const int judged = !b->host_memory && a->n_seqs &&
                        (a->seq_start.data || a->position.data || a->history_src.data || a->history_dst.data);
     *p = (problem_t){
@@ -178,7 +178,7 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
         (status = gdn_span_resolve(b, "tree.parent", &c->tree.parent, 4 * (uint64_t)a->n_tokens, 4, 0, &p->parent,
                                    &r[PARENT])))
         return status;
-    int32_t longest = 0; /* also of a query, which may come before the map */
+    int32_t longest = 0; /* stays 0 in a query, which does not read the map */
     if (launch && (status = gdn_check_seq_start(&p->seq_start, b->host_memory, a->n_seqs, a->n_tokens, &longest)))
         return status;
     const int needed = launch && a->n_tokens > 0;
@@ -206,7 +206,7 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
         gdn_one_pool(c->two_pools, &p->history_in, &p->history_out, &r[HISTORY], &r[HISTORY_OUT]);
     if (!c->history) {
         p->n_columns = 0;
-        p->history_in.dtype = p->history_out.dtype = a->x.dtype; /* whatever type an absent operand states */
+        p->history_in.dtype = p->history_out.dtype = a->x.dtype; /* ignore the dtype of an absent operand */
     }
     if (!launch)
         return GDN_OK;
@@ -221,7 +221,7 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
                                    WORKSPACE, N_REGIONS)) ||
         !b->host_memory || (status = gdn_check_positions(&p->position, &p->seq_start, a->n_seqs, a->n_tokens)))
         return status;
-    /* Without a pool the maps may still say GDN_NONE or GDN_SKIP: a pool of no rows allows just these. */
+    /* Without a history the maps may still hold GDN_NONE or GDN_SKIP: a pool of no rows allows only these. */
     const gdn_pool_maps maps = {
         .src_name = "history_src", .dst_name = "history_dst", .src = &p->history_src, .dst = &p->history_dst,
         .n_seqs = a->n_seqs, .n_tokens = a->n_tokens, .n_entries = c->history || p->history_dst.base ? 1 : 0,

@@ -1,4 +1,4 @@
-/* Failing: every error leaves through gdn_fail(), which sets the text that gdn_last_error() returns. */
+/* Errors: each is returned through gdn_fail(), which sets the text that gdn_last_error() returns. */
 #ifndef GDN_CORE_STATUS_H
 #define GDN_CORE_STATUS_H
 

@@ -1,5 +1,5 @@
-/* How long each struct that begins with `size` was when it was first released: the least that a caller may say. A line
- * is added with a new struct, and never changes after the release that brought it. */
+/* The size that each struct beginning with `size` had in its first release: the smallest size that a caller may give.
+ * Each new struct adds a line. A line never changes after its release. */
 #ifndef GDN_CORE_STRUCT_SIZES_H
 #define GDN_CORE_STRUCT_SIZES_H
 
@@ -10,7 +10,7 @@
 #include "gdn/metal.h"
 #include "gdn/vulkan.h"
 
-/* The struct, its last member then, and where that ended on targets of 64 bits. */
+/* The struct, its last member in its first release, and where that ended on 64-bit targets. */
 #define GDN_FIRST_STRUCTS(STRUCT)                                                                                      \
     STRUCT(gdn_backend_info, reason, 280)                                                                              \
     STRUCT(gdn_device_info, name, 160)                                                                                 \
@@ -31,7 +31,7 @@
 
 #define GDN_FIRST_SIZE(type) ((size_t)GDN_FIRST_SIZE_##type)
 
-/* Counted from the member, so that it holds for every size of pointers. */
+/* Computed from the member, so that it holds for every pointer size. */
 #define GDN_FIRST_ENUM(type, last, size) GDN_FIRST_SIZE_##type = offsetof(type, last) + sizeof(((type *)0)->last),
 enum { GDN_FIRST_STRUCTS(GDN_FIRST_ENUM) };
 #undef GDN_FIRST_ENUM
@@ -41,7 +41,7 @@ enum { GDN_FIRST_STRUCTS(GDN_FIRST_ENUM) };
 GDN_FIRST_STRUCTS(GDN_FIRST_ASSERT)
 #undef GDN_FIRST_ASSERT
 
-/* These have no size: they lie inside other structs and in arrays of callers, and stay as they are. */
+/* These have no size member: they are members of other structs and of callers' arrays, so they cannot grow. */
 _Static_assert(sizeof(void *) != 8 || (sizeof(gdn_span) == 24 && sizeof(gdn_tensor) == 64 && sizeof(gdn_pool) == 72),
                "gdn_span, gdn_tensor, gdn_pool");
 

@@ -1,4 +1,4 @@
-/* Structs that grow: reading and writing them at the size the caller was built with. */
+/* Structs that grow: reads and writes them at the size that the caller was compiled with. */
 #ifndef GDN_CORE_STRUCTS_H
 #define GDN_CORE_STRUCTS_H
 
@@ -6,19 +6,19 @@
 
 #include "core/struct_sizes.h"
 
-/* Copy a caller's struct into `copy`, which has room for `known` bytes: what the caller does not have is
- * zero; what it has beyond our knowledge must be zero, or it asks for something we cannot do. `first` is
- * GDN_FIRST_SIZE(type): never today's sizeof, which would refuse every program built before the struct grew. */
+/* Copies a caller's struct into `copy`, which has room for `known` bytes. Members that the caller lacks become zero.
+ * Members beyond `known` must be zero, because this library cannot honour them. `first` is GDN_FIRST_SIZE(type). It is
+ * not sizeof: that would refuse programs built before the struct grew. */
 gdn_status gdn_struct_read(const char *name, const void *caller, size_t first, size_t known, void *copy);
 
-/* The same for a part of the arguments, which may be NULL: then `copy` is zeros. */
+/* The same for a part of the arguments, which may be NULL: `copy` is then zeros. */
 gdn_status gdn_part_read(const char *name, const void *part, size_t first, size_t known, void *copy);
 
-/* Fills a caller's struct of this size with `defaults`, zeros behind them, and its size. */
+/* Fills a caller's struct of this size with its size, `defaults`, and zeros after them. */
 gdn_status gdn_struct_init(const char *name, void *caller, uint32_t size, size_t first, const void *defaults,
                            size_t known);
 
-/* Whether a caller's struct may be filled in: before anything is computed for it. */
+/* Checks that a caller's struct may be filled in. A function calls it before it computes the contents. */
 gdn_status gdn_struct_check(const char *name, const void *caller, size_t first);
 
 /* Copy `full` (known bytes, its size member ignored) to a caller's struct, up to the caller's size; zeros beyond. */

@@ -1,4 +1,4 @@
-/* The CPU backend: a table of kernels for the context's instruction set, run in parallel over items. */
+/* The CPU backend: a table of kernels for the context's instruction set, which threads run in parallel over items. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -24,7 +24,7 @@ static uint32_t device_count(const gdn_backend *backend, char reason[GDN_REASON_
     return 1;
 }
 
-/* The processor's own name, where the system tells it. */
+/* The processor's own name, if the system reports it. */
 static void processor_name(char *name, size_t size)
 {
     (void)snprintf(name, size, "host processor");
@@ -67,10 +67,10 @@ static gdn_status describe_implementation(const gdn_backend *backend, uint32_t d
 /* ---- Context -------------------------------------------------------------------------------------- */
 
 typedef struct cpu_state {
-    const gdn_cpu_table *table;   /* of the context's level */
-    int                  flushes; /* 1: in a mode of the processor that flushes */
+    const gdn_cpu_table *table;   /* for the context's level */
+    int                  flushes; /* 1: runs in the processor's mode that flushes subnormals */
     int32_t              n_threads;
-    gdn_team            *team; /* threads of our own; NULL where there are others, or one is enough */
+    gdn_team            *team; /* own threads; NULL if the caller or OpenMP provides them, or one is enough */
 } cpu_state;
 
 static int32_t default_threads(void)
@@ -83,7 +83,7 @@ static int32_t default_threads(void)
     return gdn_team_default_threads(wanted);
 }
 
-/* Now, as nothing is allocated after creation. */
+/* Starts the threads at creation, because calls do not allocate. */
 static gdn_status start_team(const gdn_context *ctx, cpu_state *state)
 {
 #if !defined(_OPENMP)
@@ -111,7 +111,7 @@ static gdn_status open_cpu(gdn_context *ctx, const gdn_context_desc *desc, uint3
     if (n_threads > GDN_TEAM_MAX_THREADS)
         n_threads = GDN_TEAM_MAX_THREADS;
     const gdn_cpu_table *table = gdn_cpu_table_of(implementation);
-    const int flush = desc->level == GDN_EXACT_FTZ; /* then core has looked whether there is such a table */
+    const int flush = desc->level == GDN_EXACT_FTZ; /* core has checked that the table has this level */
     *state     = (cpu_state){ .table = flush ? table->flush : table,
                               .flushes = flush && table->flush == table,
                               .n_threads = n_threads };
@@ -132,7 +132,7 @@ static void close_cpu(gdn_context *ctx)
 
 /* ---- Running -------------------------------------------------------------------------------------- */
 
-/* Workspace of one thread; also keeps threads off each other's cache lines. */
+/* Scratch of one thread in the workspace, rounded so that threads do not share cache lines. */
 static uint64_t scratch_stride(const gdn_plan *plan)
 {
     return (plan->scratch_bytes + 63) / 64 * 64;
@@ -164,7 +164,7 @@ typedef struct job {
     _Atomic int64_t next; /* first item that no thread has taken */
 } job;
 
-/* The mode of floating point that belongs to the context's level, which each worker's thread has to be in. */
+/* Enters the floating-point mode of the context's level. Each worker thread needs it. */
 static gdn_float_env enter(const job *j)
 {
 #if defined(__x86_64__)
@@ -175,7 +175,7 @@ static gdn_float_env enter(const job *j)
     return gdn_float_env_enter();
 }
 
-/* One worker: takes items until none are left. Which worker takes which changes no bit. */
+/* One worker: takes items until none are left. The assignment of items to workers does not affect results. */
 static void work(void *arg, int32_t worker)
 {
     job *j = arg;
@@ -191,7 +191,7 @@ static void work(void *arg, int32_t worker)
     gdn_float_env_leave(caller);
 }
 
-/* Every kernel's call: as many workers as have something to do, one on this very thread. */
+/* Runs a call of any kernel with as many workers as have work, one of them on the calling thread. */
 static gdn_status run_cpu(gdn_context *ctx, gdn_kernel kernel, const void *problem, const gdn_plan *plan,
                           gdn_stream stream)
 {

@@ -1,22 +1,21 @@
-/* gated_delta_net on the CPU: what all instruction sets share. Included by what cpu/kernel.c.in makes, after an
- * instruction set's vocabulary.
+/* gated_delta_net on the CPU: plans, and the choice of a loop order. The sources made from cpu/kernel.c.in include it
+ * after simd/<isa>.h.
  *
- * The arithmetic is that of reference/gated_delta_net.c, in one of three loop orders. All read a state once,
- * update it in cache or registers token by token, and write only the snapshots that were asked for:
+ * The arithmetic is that of reference/gated_delta_net.c, in one of several loop orders. All read a state once, update
+ * it in cache or registers token by token, and write only the snapshots that the call keeps.
  *
- *   rows     lanes run along the keys; for few tokens where keys are contiguous (STATE_VK). A row stays in
- *            registers, and memory is the limit: decode, and the verification of drafts. With a log the rows of
- *            gated_delta_net_groups.inc.h take its place.
- *   lines    lanes run across value columns; the same for states whose values are contiguous (STATE_KV).
- *   columns  lanes run across value columns of a state packed in L1; fma is the limit: prefill. Serves every
- *            size and both layouts.
+ *   rows     Vector lanes are keys. For few tokens and states with contiguous keys (STATE_VK): decode and verification,
+ *            which are bound by memory. A row stays in registers. With a log, groups (gated_delta_net_groups.inc.h)
+ *            replace it.
+ *   lines    Vector lanes are value channels. The same for states with contiguous values (STATE_KV).
+ *   columns  Vector lanes are value channels of a state packed in L1. For prefill, which is bound by fma. It supports
+ *            every size and both layouts.
+ *   tree     Like columns, for sequences whose tokens are not a chain (gated_delta_net_tree.inc.h).
  *
- * A fourth, tree (gated_delta_net_tree.inc.h), is that of columns for sequences whose tokens are not a chain.
+ * In each, one pass over the state per token does everything. While an element is in a register, the pass decays and
+ * updates it, and takes its products with this token's q and the next token's k.
  *
- * In each, one pass over the state per token does everything: it decays and updates an element, and takes
- * its product with this token's q and with the next token's k while it is in a register.
- *
- * An item is a sequence, a head and a group of value columns (gated_delta_net_item.inc.h). */
+ * An item is a sequence, a head and a group of value channels (gated_delta_net_item.inc.h). */
 #include "cpu/cpu.h"
 #include "cpu/gated_delta_net_columns.inc.h"
 #include "cpu/gated_delta_net_groups.inc.h"
@@ -25,13 +24,13 @@
 #include "cpu/gated_delta_net_tree.inc.h"
 
 enum {
-    RUN_BYTES = 1 << 20, /* of states, in a run of items where memory is the limit                     */
-    MIN_GROUP = 32       /* value columns: a smaller item costs more in tokens made ready than it wins */
+    RUN_BYTES = 1 << 20, /* of states, in a run of items that are bound by memory                      */
+    MIN_GROUP = 32       /* value channels: converting tokens costs smaller items more than they gain  */
 };
 
 /* ---- Items ------------------------------------------------------------------------------------------ */
 
-/* Columns per item: a whole head, or less of it where that leaves threads without work. */
+/* Value channels per item: a whole head, or fewer if threads would otherwise have no work. */
 static int32_t group_of(const gdn_gated_delta_net_problem *p, int32_t n_threads)
 {
     const int64_t heads = (int64_t)p->n_seqs * p->n_heads_v;
@@ -41,9 +40,9 @@ static int32_t group_of(const gdn_gated_delta_net_problem *p, int32_t n_threads)
     return group;
 }
 
-/* How many neighbours a thread takes at once. Where memory is the limit, what prefetchers fetch beyond the end of a
- * run is taken from the thread that works there, so runs are long, as far as every thread still gets one. Elsewhere an
- * item fetches what the next of its run begins with. */
+/* How many adjacent items a thread takes at once. If memory is the limit, runs are as long as every thread can still
+ * get one: hardware prefetchers read past the end of a run, which wastes the bandwidth of other threads. Otherwise runs
+ * let an item prefetch the next item of its run. */
 static int64_t run_of_items(const gdn_gated_delta_net_problem *p, int32_t group, int64_t n_items, int32_t n_threads,
                             bool memory)
 {
@@ -74,7 +73,7 @@ static void gated_delta_net_plan(const void *problem, int32_t n_threads, gdn_pla
     plan->form = p->tree ? GDN_FORM_TREE : rows ? GDN_FORM_ROWS : lines ? GDN_FORM_LINES : GDN_FORM_COLUMNS;
 }
 
-/* False where there is nothing to do. */
+/* Fills the view of an item. False if there is nothing to do. */
 static bool view_item(const gdn_gated_delta_net_problem *p, int32_t group, int64_t item, head_view *x)
 {
     const int32_t n_groups = (p->head_dim_v + group - 1) / group;

@@ -1,10 +1,9 @@
-/* gated_delta_net by columns: lanes run across value columns, COLUMN_VECTORS vectors of them at a time, or
- * one where fewer are left.
+/* gated_delta_net by columns: vector lanes are value channels, COLUMN_VECTORS vectors at a time, or one if fewer are
+ * left.
  *
- * The state of a block of columns is packed in scratch as [key][column], where it stays in the L1 cache for
- * a chunk of tokens. All 32 partial sums of a dot product are whole vectors, so the tree needs no shuffles:
- * the keys are visited in an order in which partial sums that belong together are made after each other
- * and are added while still in registers. */
+ * Scratch holds the state of a block of value channels packed as [key][channel]. It stays in the L1 cache for a chunk
+ * of tokens. All 32 partial sums of a dot product are whole vectors, so the tree needs no shuffles. Keys are visited in
+ * an order that makes partial sums of one tree step consecutive, so they are added while still in registers. */
 #ifndef GDN_CPU_GATED_DELTA_NET_COLUMNS_INC_H
 #define GDN_CPU_GATED_DELTA_NET_COLUMNS_INC_H
 
@@ -27,8 +26,8 @@ GDN_INLINE dots columns_pass(const delta_pass *pass, delta_form form)
     return part[0];
 }
 
-/* What a sequence needs once per block of columns, compiled for any number of keys: its first pass, which only reads
- * kv, and its last, which has no next token. */
+/* The passes that run once per block of value channels, compiled for any number of keys: the first, which only reads
+ * kv, and the last, which has no next token. */
 #define COLUMNS_READ(w) .width = w, .packed = true, .next = true
 #define COLUMNS_LAST(w, c) .width = w, .packed = true, .channel = c, .update = true
 #define COLUMNS_ONCE(name, ...) \
@@ -54,8 +53,8 @@ GDN_INLINE dots columns_last(const delta_pass *pass, int32_t width, bool channel
     return channel ? columns_wide_channel_last(pass) : columns_wide_last(pass);
 }
 
-/* A pass behind which the same state, rounded to a type or as it is, is read with the next token's key: of the usual
- * size, and of any. For trees and for states of 16 bits. */
+/* A pass that rounds the state to a type, or not, and reads it with the next token's key. One for the usual number of
+ * keys, one for any. For trees and for 16-bit states. */
 #define COLUMNS_NEXT(name, type, w, keys, c)                                                             \
     static dots name(const delta_pass *pass)                                                             \
     {                                                                                                    \
@@ -89,21 +88,21 @@ GDN_INLINE dots columns_next_typed(const delta_pass *pass, int32_t type, int32_t
 #undef COLUMNS_NEXT
 }
 
-/* Up to GDN_VL columns or keys of a snapshot. */
+/* Stores up to GDN_VL value channels or keys of a snapshot. */
 GDN_INLINE void save_vector(char *to, int type, vf a, int32_t lanes, bool stream)
 {
     if (lanes == GDN_VL && stream) v_stream_typed(to, type, 0, a);
     else v_store_typed(to, type, 0, a, lanes);
 }
 
-/* A block of value columns; state is its place in scratch, which holds it between chunks. */
+/* A block of value channels; state is its location in scratch, which holds it between chunks. */
 typedef struct columns_block {
     int32_t j, n_columns, width;
     float  *state;
 } columns_block;
 
-/* 1 and 7: a block of value columns between memory and scratch. In memory, line is a value column (VK, to be
- * transposed) or a key (KV). */
+/* 1 and 7: copy a block of value channels between memory and scratch. In memory, line is a value channel (VK, which
+ * needs a transpose) or a key (KV). */
 GDN_INLINE void columns_load_typed(const head_view *x, const char *source, int type, const columns_block *b)
 {
     const int64_t line = x->p->state_in.stride_line, pitch = (int64_t)b->width * GDN_VL, size = type == GDN_F32 ? 4 : 2;
@@ -135,7 +134,7 @@ static void columns_load(const head_view *x, const char *source, const columns_b
     else columns_load_typed(x, source, x->type, b);
 }
 
-/* Whole cache lines go past the caches, see snapshots_of(). */
+/* Whole cache lines bypass the caches, see snapshots_of(). */
 GDN_INLINE void columns_save_typed(const head_view *x, char *target, int type, const columns_block *b)
 {
     const int64_t line = x->p->state_out.stride_line, pitch = (int64_t)b->width * GDN_VL,
@@ -168,7 +167,7 @@ static void columns_save(const head_view *x, char *target, const columns_block *
     else columns_save_typed(x, target, x->type, b);
 }
 
-/* 1: repeat columns of the log on a block in scratch, some keys of it in registers at a time. */
+/* 1: replays the log entries [from, to) on a block in scratch, with some keys of it in registers at a time. */
 static void columns_repeat(const head_view *x, const columns_block *b, int32_t from, int32_t to)
 {
     enum { KEYS = GDN_VL == 8 ? 4 : 8 };
@@ -178,7 +177,7 @@ static void columns_repeat(const head_view *x, const columns_block *b, int32_t f
         for (int32_t w = 0; w < b->width; w++) {
             const int32_t lanes = min_i32(GDN_VL, b->n_columns - w * GDN_VL);
             const float  *entry = log.first;
-            int32_t       i[KEYS]; /* the last one several times, where fewer are left */
+            int32_t       i[KEYS]; /* clamped: the last key fills the rest */
             vf            s[KEYS];
             for (int m = 0; m < KEYS; m++) {
                 i[m] = min_i32(i0 + m, x->n - 1);
@@ -197,7 +196,7 @@ static void columns_repeat(const head_view *x, const columns_block *b, int32_t f
         }
 }
 
-/* 1: load state, repeat the log, commit. */
+/* 1: load state, replay the log, commit. */
 static void columns_begin(const head_view *x, const columns_block *b)
 {
     if (x->source) columns_load(x, x->source, b);
@@ -207,7 +206,7 @@ static void columns_begin(const head_view *x, const columns_block *b)
     if (x->n_commit < x->n_repeat) columns_repeat(x, b, x->n_commit, x->n_repeat);
 }
 
-/* 7: after token t, where it is kept. */
+/* 7: stores the snapshot and the checkpoint after token t. */
 static void columns_keep(const head_view *x, int32_t t, const columns_block *b)
 {
     char *const to[] = {snapshot_of(x, t), checkpoint_of(x, t)};
@@ -215,17 +214,17 @@ static void columns_keep(const head_view *x, int32_t t, const columns_block *b)
         if (to[i]) columns_save(x, to[i], b);
 }
 
-/* A chunk of tokens for one block of columns. The loop over tokens is compiled with the pass, so that d and the sums it
- * comes from, the only things a token waits for from the one before, stay in registers; with states of 16 bits, of
- * which some tokens' are rounded, the pass is called. */
+/* Runs a chunk of tokens for one block of value channels. The loop over tokens is compiled together with the pass, so
+ * that d and its sums stay in registers; a token depends on the previous one only through them. With 16-bit states the
+ * pass is a function call, because it rounds only after some tokens. */
 GDN_INLINE void columns_tokens(const head_view *x, const chunk *c, const columns_block *b, delta_form form, bool narrow)
 {
     const gdn_gated_delta_net_problem *p = x->p;
     const int32_t block = form.width * GDN_VL, j = b->j, group = c->group;
-    const int32_t n_next = c->more ? c->n_tokens : c->n_tokens - 1;        /* tokens after which there is another */
+    const int32_t n_next = c->more ? c->n_tokens : c->n_tokens - 1;        /* tokens that have a next token       */
     const int32_t snapshots = x->n_tokens - p->n_snapshots - c->first;
     const int32_t checkpoints = next_checkpoint(x, c->first, c->n_tokens) - c->first;
-    const int32_t kept = min_i32(snapshots, checkpoints);                  /* from there on states are kept       */
+    const int32_t kept = min_i32(snapshots, checkpoints);                  /* the first token whose state is kept */
     const vf      scale = v_set1(p->scale);
     const int64_t out_step = p->out.stride_token;
     char *out = gdn_token_at(&p->out, x->s, x->first, c->first, x->h) +
@@ -234,7 +233,7 @@ GDN_INLINE void columns_tokens(const head_view *x, const chunk *c, const columns
     dots          sum;
     ahead_rows    ahead[AHEAD_ROWS];
     const int32_t n_ahead = chunk_ahead(c, x, j / block, x->n_columns / block, ahead);
-    /* 1: load state, repeat the log, commit, and 3: read kv; for later chunks, the chunk before has read it */
+    /* 1: load state, replay the log, commit, and 3: read kv. For later chunks, the previous chunk has read it */
     if (c->first == 0) {
         columns_begin(x, b);
         if (!c->n_tokens) return;
@@ -273,7 +272,7 @@ GDN_INLINE void columns_tokens(const head_view *x, const chunk *c, const columns
     for (int32_t w = 0; c->more && w < form.width; w++) v_store(c->kv + j + w * GDN_VL, sum.k[w]);
 }
 
-/* One compiled version for each form: constants are width, n, channel. */
+/* One compiled version for each delta_form. Its constants are width, n and channel. */
 static void columns_block_general(const head_view *x, const chunk *tokens, const columns_block *b)
 {
 #define COLUMNS_VERSION(w, keys, c)                                                                      \
@@ -296,7 +295,7 @@ static void columns_block_general(const head_view *x, const chunk *tokens, const
 #undef COLUMNS_VERSION
 }
 
-/* A chunk of tokens. */
+/* Runs a chunk of tokens for all value channels of the item. */
 GDN_INLINE void columns(const head_view *x, const chunk *c, float *state)
 {
     for (int32_t j = 0; j < x->n_columns;) {

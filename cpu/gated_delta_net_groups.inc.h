@@ -1,16 +1,18 @@
-/* gated_delta_net by rows, in groups: with a log few states are written, or none, and what is left to be fast at is
+/* gated_delta_net by rows, in groups, for calls with a log. Such a call writes few states or none, so it is bound by
  * arithmetic.
  *
- * A group of GROUP_ROWS value rows is read once and stays in the first cache for all tokens of the call. Of the four
- * operations that an element costs per token none can be saved; what can is all that is not one of them. ROWS_ALONG
- * rows are walked along together, so that a load of k or q serves them all, and the horizontal part of the tree is done
- * for all rows of a group at once (v_sums), a lane for each row, as d and out want it. States that are written are
- * copied from the cache; where writing them is most of the work, gated_delta_net_rows.inc.h spreads it better.
+ * A group of GROUP_ROWS value rows is read once and stays in the L1 cache for all tokens of the call. An element needs
+ * four operations per token; the order saves everything else:
+ *   - ROWS_ALONG rows are processed together, so that one load of k or q serves them all.
+ *   - v_sums() does the horizontal part of the tree for all rows of a group at once. Its result has a lane for each
+ *     row, which is the order of d and out.
+ * States that are written are copied from the cache. If writing them is most of the work, gated_delta_net_rows.inc.h
+ * distributes it better.
  *
- * Columns of a log are repeated while a part of the rows is in registers, on its way into the first cache.
+ * Log entries are replayed while a part of the rows is in registers, on its way into the L1 cache.
  *
- * Each token asks for a part of the rows to come, spread over its work: for the second cache, which can wait for more
- * lines at once, and later for the first. */
+ * Each token prefetches a part of the rows to come, spread over its work: first into the L2 cache, which can wait for
+ * more lines at once, and later into L1. */
 #ifndef GDN_CPU_GATED_DELTA_NET_GROUPS_INC_H
 #define GDN_CPU_GATED_DELTA_NET_GROUPS_INC_H
 
@@ -19,21 +21,22 @@
 
 enum {
     GROUP_ROWS = GDN_VL,
-    ROWS_ALONG = GDN_VL == 8 ? 2 : 4, /* rows that are walked along together: four where there are 32 registers */
+    ROWS_ALONG = GDN_VL == 8 ? 2 : 4, /* rows that are processed together: four if there are 32 registers */
     GROUP_STEPS = 4,                  /* steps of 32 keys that are in registers together while a state is loaded */
-    GROUP_AHEAD = 2 * GROUP_ROWS      /* rows from a prefetch to their use */
+    GROUP_AHEAD = 2 * GROUP_ROWS      /* prefetch distance in rows */
 };
 
-/* Some rows under way. Where fewer are left than a group has, the last one is there several times; of what is computed
- * for the others nothing leaves. */
+/* The rows of a group. If fewer are left than a group has, the last row fills the rest; results of these copies are not
+ * stored. */
 typedef struct row_group {
     int32_t r, n_rows; /* of those of the item                */
     float *state;      /* scratch, [row][n]                   */
-    vf kv;             /* what the rows hold under the next k */
+    vf kv;             /* dot of the rows and the next k */
     float d[GROUP_ROWS];
 } row_group;
 
-/* What the next item begins with: rows of its tokens, and of the log. Each token asks for a part of one row of each. */
+/* What the next item reads first: rows of its tokens and log entries. Each token prefetches a part of one row of each.
+ * */
 typedef struct group_next {
     ahead_rows rows[AHEAD_ROWS + 3];
     int32_t n, n_groups;
@@ -44,7 +47,7 @@ static group_next group_next_of(const head_view *x, const chunk *c)
     const head_view *next = x->next;
     group_next to = { .n_groups = (x->n_columns + GROUP_ROWS - 1) / GROUP_ROWS };
     if (!next) return to;
-    to.n = min_i32(chunk_ahead(c, x, 0, 1, to.rows), x->channel ? 5 : 4); /* not its state, which comes by groups */
+    to.n = min_i32(chunk_ahead(c, x, 0, 1, to.rows), x->channel ? 5 : 4); /* without its state, prefetched by groups */
     if (next->n_repeat) {
         const log_walk log = log_walk_of(next);
         to.rows[to.n++] = (ahead_rows){ (const char *)(log.first + log.k), 4 * log.step, 4 * (int64_t)x->n, log.count };
@@ -66,24 +69,24 @@ GDN_INLINE void group_next_ahead(const group_next *next, int32_t t, int32_t grou
     }
 }
 
-/* A walk along rows [m, m + ROWS_ALONG) of a group. */
+/* One pass along rows [m, m + ROWS_ALONG) of a group. */
 typedef struct group_walk {
     const rows_block *b;
-    const log_walk *log; /* load the state and repeat that; NULL = update it */
+    const log_walk *log; /* load the state and replay these entries; NULL = update the state */
     const row_group *g;
     const float *q, *k, *a, *read;
     float decay;
     int32_t m;
 } group_walk;
 
-/* What a compiled version of a walk fixes. */
+/* The compile-time constants of a pass. */
 typedef struct group_form {
     int32_t n; /* keys */
     bool channel;
     bool next; /* read the next token's kv too */
 } group_form;
 
-/* Sums over some of the keys, for each of the rows that are walked along together. */
+/* Sums over some of the keys, for each of the ROWS_ALONG rows. */
 typedef struct group_sums {
     vf q[ROWS_ALONG], k[ROWS_ALONG];
 } group_sums;
@@ -104,7 +107,7 @@ GDN_INLINE group_sums group_sums_add(group_sums a, group_sums b)
     return a;
 }
 
-/* 1: load state and repeat the log, and 3: read kv. The part of the keys whose products make the partial sums of vector
+/* 1: load state and replay the log, and 3: read kv. Processes the keys whose products make the partial sums of vector
  * j. Vectors beyond n are left out and not multiplied by zeros: p + 0 * 0 is +0 where p is -0. */
 GDN_INLINE group_sums group_load_part(const group_walk *x, group_form form, int j)
 {
@@ -116,7 +119,7 @@ GDN_INLINE group_sums group_load_part(const group_walk *x, group_form form, int 
 #pragma GCC unroll 8
     for (int32_t i0 = j * GDN_VL; i0 < form.n; i0 += 32 * GROUP_STEPS) {
         vf s[GROUP_STEPS][ROWS_ALONG];
-        int32_t key[GROUP_STEPS]; /* the last ones several times, where fewer are left */
+        int32_t key[GROUP_STEPS]; /* clamped: the last keys fill the rest */
 #pragma GCC unroll 4
         for (int step = 0; step < GROUP_STEPS; step++) {
             key[step] = min_i32(i0 + 32 * step, form.n - GDN_VL);
@@ -171,7 +174,7 @@ GDN_INLINE group_sums group_update_part(const group_walk *x, group_form form, in
     return sum;
 }
 
-/* A walk, with the tree over the vectors of partial sums, each step as soon as both of its terms are there. */
+/* A pass with the tree over the vectors of partial sums. Each tree step runs as soon as both of its terms exist. */
 GDN_INLINE group_sums group_walk_run(const group_walk *x, group_form form)
 {
 #define GROUP_PART(j) (x->log ? group_load_part(x, form, (j)) : group_update_part(x, form, (j)))
@@ -185,7 +188,7 @@ GDN_INLINE group_sums group_walk_run(const group_walk *x, group_form form)
 #undef GROUP_PART
 }
 
-/* Rows [m, m + ROWS_ALONG) of a group to where they are kept. */
+/* Stores rows [m, m + ROWS_ALONG) of a group to a state that is kept. */
 GDN_INLINE void group_keep(const rows_block *b, const row_group *g, int32_t m, int32_t n, char *to, bool stream)
 {
     const int32_t last = min_i32(m + ROWS_ALONG, g->n_rows);
@@ -201,7 +204,7 @@ GDN_INLINE void group_keep(const rows_block *b, const row_group *g, int32_t m, i
     }
 }
 
-/* 1: load state, repeat the log, commit. */
+/* 1: load state, replay the log, commit. */
 GDN_INLINE void group_load(const rows_block *b, const log_walk *log, row_group *g, group_form form)
 {
     vf part_k[GROUP_ROWS];
@@ -214,7 +217,7 @@ GDN_INLINE void group_load(const rows_block *b, const log_walk *log, row_group *
     if (form.next) g->kv = v_sums(part_k);
 }
 
-/* Ask for a part of some of the rows that will be loaded when the group under way is done. */
+/* Prefetches a part of some rows that are loaded after this group. */
 GDN_INLINE void group_ahead(const char *row, int64_t pitch, int32_t n)
 {
     const char *const far = row + (GROUP_AHEAD - GROUP_ROWS) * pitch;
@@ -256,7 +259,7 @@ GDN_INLINE void group_token(const rows_block *b, const group_next *next, row_gro
     v_store(c->out + (int64_t)t * c->group + g->r, v_sums(part_q));
 }
 
-/* All tokens for all rows, a group after the other. */
+/* Runs all tokens for all rows, group by group. */
 GDN_INLINE void groups_run(const rows_block *b, const log_walk *log, const group_next *next, float *state, int32_t n,
                            bool channel)
 {
@@ -272,8 +275,8 @@ GDN_INLINE void groups_run(const rows_block *b, const log_walk *log, const group
     }
 }
 
-/* All tokens of a sequence, which fit one chunk. One compiled version for each form; n as a constant where it is a
- * common one. */
+/* Runs all tokens of a sequence, which fit one chunk. One compiled version for each group_form; n is a constant for
+ * common sizes. */
 static void groups(const head_view *x, const chunk *c, float *state)
 {
     static const float zeros[256];

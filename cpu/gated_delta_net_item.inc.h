@@ -1,6 +1,6 @@
-/* gated_delta_net on the CPU, an item: a head of a sequence and a group of its value columns, and its tokens in chunks.
- * What the tokens of a chunk bring is made ready (float, aligned) once for all blocks of columns of the group. Shared
- * by the loop orders; included after one simd/<isa>.h. */
+/* gated_delta_net on the CPU, an item: a head of a sequence and a group of its value channels, with its tokens in
+ * chunks. The operands of a chunk's tokens are converted (to aligned floats) once for all blocks of channels of the
+ * group. The loop orders share this file; it is included after one simd/<isa>.h. */
 #ifndef GDN_CPU_GATED_DELTA_NET_ITEM_INC_H
 #define GDN_CPU_GATED_DELTA_NET_ITEM_INC_H
 
@@ -14,15 +14,15 @@
 #include "simd/typed.inc.h"
 
 enum { PARTS = 32 / GDN_VL }; /* registers for the 32 partial sums of a dot product */
-enum { CHUNK_TOKENS = 32 }; /* q, k, v and out of a chunk: 64 KiB for 128 x 128, to stay in the L2 cache */
+enum { CHUNK_TOKENS = 32 }; /* q, k, v and out of a chunk fit the L2 cache: 64 KiB for 128 x 128 */
 
-/* One head of one sequence, and the value columns of it that the item computes. */
+/* One head of one sequence, and the value channels of it that the item computes. */
 typedef struct head_view {
     const gdn_gated_delta_net_problem *p;
     int32_t      s, h, key_head, first, n_tokens, position;
     int32_t      j0, n_columns;
     int32_t      type, size; /* of the states' elements: GDN_F32 ..., and bytes                */
-    const char  *source; /* the head's matrix in the slot to read; NULL = start from zero */
+    const char  *source; /* the head's state in the slot to read; NULL = start from zero  */
     int32_t      n;      /* head_dim_k                                                     */
     int32_t      pitch;  /* of rows of n floats in scratch                                 */
     bool         channel;
@@ -30,22 +30,22 @@ typedef struct head_view {
     float        rate;  /* of a raw gate                                                      */
     const char  *bias;  /* of a raw gate, one or n elements; NULL = 0                         */
     int32_t      log_row;  /* GDN_NONE: the sequence has none                                 */
-    int32_t      n_repeat; /* columns of it that are repeated, before `position`              */
-    int32_t      n_commit; /* of these, columns before the state that is committed            */
-    char        *commit;   /* the head's matrix in the slot for that; or NULL                 */
-    const struct head_view *next; /* the item to come, or NULL */
+    int32_t      n_repeat; /* log entries that are replayed: those before `position`          */
+    int32_t      n_commit; /* of these, the entries before the state that is committed        */
+    char        *commit;   /* the head's state in the slot of the commit; or NULL             */
+    const struct head_view *next; /* the next item, or NULL */
 } head_view;
 
-/* Tokens made ready. */
+/* The converted operands of some tokens. */
 typedef struct chunk {
     int32_t first, n_tokens; /* within the sequence                                                    */
     bool    more;            /* k, a and ak have one row more, of the token after the chunk            */
     float  *q, *k;           /* [token][pitch]                                                         */
     float  *a;               /* exp(g) per channel; GATE_CHANNEL only                                  */
     float  *ak;              /* what the state is read with: a * r, r of read_key_of(); GATE_SCALAR: r */
-    float  *v, *out;         /* [token][group]: out is what scale is still to be applied to; not for columns */
-    float  *kv;              /* [group]: what the state holds under the next chunk's first key         */
-    int32_t group;           /* value columns per item, a multiple of 16                               */
+    float  *v, *out;         /* [token][group]: out before the multiplication by scale; not for columns */
+    float  *kv;              /* [group]: dot of the state and the next chunk's first key               */
+    int32_t group;           /* value channels per item, a multiple of 16                              */
     float   decay[CHUNK_TOKENS]; /* exp(g) per head; GATE_CHANNEL: 1, so that decay * kv is exactly kv */
     float   beta[CHUNK_TOKENS];
 } chunk;
@@ -75,7 +75,7 @@ GDN_INLINE float parts_sum(vf part[PARTS])
     return v_sum(part[0]);
 }
 
-/* Partial sums of the squares of a row, as many as a vector has lanes. */
+/* Partial sums of the squares of a row, one for each lane of a vector. */
 GDN_INLINE vf row_squares(const float *row, int32_t n)
 {
     vf part[PARTS];
@@ -90,9 +90,9 @@ GDN_INLINE vf row_squares(const float *row, int32_t n)
     return part[0];
 }
 
-/* 0: rows of q or k, x->pitch floats apart, divided by their lengths where the call says so. Lanes beyond n hold zeros,
- * which leave a sum of squares as it is. As many rows together as a vector has lanes: their sums and factors are then
- * made at once, where one by one they would be waited for. */
+/* 0: normalises rows of q or k, x->pitch floats apart, if the call has a norm. Lanes beyond n hold zeros, which do not
+ * change a sum of squares. GDN_VL rows are processed together: their sums and factors are one vector, instead of a
+ * chain of latencies for each row. */
 static void rows_norm(const head_view *x, float *row, int32_t n_rows)
 {
     const gdn_gated_delta_net_problem *p = x->p;
@@ -113,7 +113,7 @@ static void rows_norm(const head_view *x, float *row, int32_t n_rows)
     }
 }
 
-/* 0: q or k of token t, as a row of x->pitch floats. */
+/* 0: converts q or k of token t to a row of x->pitch floats. */
 static void key_ready(const head_view *x, const gdn_token_view *view, int32_t t, float *row)
 {
     make_ready(row, gdn_token_at(view, x->s, x->first, t, x->key_head), view->dtype, 0, x->n);
@@ -131,8 +131,8 @@ GDN_INLINE vf decay_of(const head_view *x, vf g, vf bias)
     return v_exp(v_mul(v_set1(x->rate), v_softplus(g)));
 }
 
-/* The same for count vectors of channels from i on of a token, whose row of g is given; where fewer channels are left,
- * there is one vector. Together, because the chain of one is long. */
+/* The same for count vectors of channels from i on of a token, whose row of g is given. If fewer channels are left,
+ * there is one vector. Several vectors overlap the long latency of one. */
 GDN_INLINE void channel_decays(const head_view *x, const char *g, int32_t i, vf *a, int count)
 {
     const gdn_gated_delta_net_problem *p = x->p;
@@ -153,8 +153,8 @@ GDN_INLINE void channel_decays(const head_view *x, const char *g, int32_t i, vf 
     v_exp_n(a, count);
 }
 
-/* 0 and 2: the factors of n_tokens tokens from token t on, made from what the arrays hold, of any length up to
- * CHUNK_TOKENS; several at a time, because one by one their long chains would be waited for. */
+/* 0 and 2: computes decay and beta of n_tokens tokens from token t on, at most CHUNK_TOKENS, in place of the raw
+ * values. Several are processed at a time, to overlap their latencies. */
 static void factors_ready(const head_view *x, int32_t t, int32_t n_tokens, float *decay, float *beta)
 {
     const gdn_gated_delta_net_problem *p = x->p;
@@ -174,7 +174,7 @@ static void factors_ready(const head_view *x, int32_t t, int32_t n_tokens, float
     }
 }
 
-/* Where the keys lie that the state is read with: those of the token, or a read key's, which become ak in place. */
+/* The rows with which the state is read: the tokens' keys, or read keys, which become ak in place. */
 static float *read_key_of(const chunk *c, const head_view *x) { return x->reads ? c->ak : c->k; }
 
 GDN_INLINE void channel_store(const chunk *c, const float *r, int64_t at, vf a)
@@ -183,7 +183,7 @@ GDN_INLINE void channel_store(const chunk *c, const float *r, int64_t at, vf a)
     v_store(c->ak + at, v_mul(a, v_load(r + at)));
 }
 
-/* a and ak of token t, as row `row` of the chunk, in which r is ready. */
+/* Computes a and ak of token t, as row `row` of the chunk, where r has been converted. */
 static void chunk_fill_channels(const chunk *c, const head_view *x, int32_t t, int64_t row)
 {
     const char *g = gdn_token_at(&x->p->g, x->s, x->first, t, x->h);
@@ -200,8 +200,8 @@ static void chunk_fill_channels(const chunk *c, const head_view *x, int32_t t, i
     }
 }
 
-/* 0 and 2, for a whole chunk: q, k and v as aligned floats, and the factors. Rows of tokens lie far apart in
- * memory: copied one after another, they are waited for together and not one by one. */
+/* 0 and 2, for a whole chunk: converts q, k and v to aligned floats, and computes the factors. Rows of tokens are far
+ * apart in memory. Copied one after another, their cache misses overlap. */
 static void chunk_fill(chunk *c, const head_view *x, int32_t first)
 {
     const gdn_gated_delta_net_problem *p = x->p;
@@ -209,7 +209,7 @@ static void chunk_fill(chunk *c, const head_view *x, int32_t first)
     c->first = first;
     c->n_tokens = min_i32(x->n_tokens - first, CHUNK_TOKENS);
     c->more = first + c->n_tokens < x->n_tokens;
-    if (first > 0) { /* the chunk before has made it ready */
+    if (first > 0) { /* the previous chunk has converted the first row */
         copy_ready(c->k, c->k + after, x->pitch);
         if (x->channel) copy_ready(c->a, c->a + after, x->pitch);
         if (c->ak != c->k) copy_ready(c->ak, c->ak + after, x->pitch);
@@ -220,7 +220,7 @@ static void chunk_fill(chunk *c, const head_view *x, int32_t first)
         make_ready(c->v + (int64_t)t * c->group, gdn_token_at(&p->v, x->s, x->first, first + t, x->h), p->v.dtype,
                    x->j0, x->n_columns);
     }
-    const int32_t begin = first > 0, end = c->n_tokens + c->more; /* the keys that are still to be made ready */
+    const int32_t begin = first > 0, end = c->n_tokens + c->more; /* the keys to convert */
     for (int32_t t = begin; t < end; t++)
         make_ready(c->k + (int64_t)t * x->pitch, gdn_token_at(&p->k, x->s, x->first, first + t, x->key_head),
                    p->k.dtype, 0, x->n);
@@ -238,16 +238,16 @@ GDN_INLINE void prefetch_bytes(const char *row, int64_t from, int64_t to)
     for (int64_t i = from; i < to; i += 64) v_prefetch(row + i);
 }
 
-/* `count` rows, `step` bytes apart. */
+/* Rows to prefetch: `count` of them, `step` bytes apart. */
 typedef struct ahead_rows {
     const char *at;
     int64_t     step, bytes;
     int32_t     count;
 } ahead_rows;
 
-/* What will be read and written next, for one of n_turns blocks of columns: the tokens of the next chunk or, where this
- * is the last, those of the next item's first chunk and the states of its block of columns. Row t of each is asked for
- * with token t of this chunk, so that they come in while there is work to do. Returns how many rows there are. */
+/* Finds what is read and written next, for block `turn` of n_turns blocks of value channels: the tokens of the next
+ * chunk. After the last chunk these are the tokens of the next item's first chunk, and the state of its block. Token t
+ * of this chunk prefetches row t of each, so that loads overlap with work. Returns the number of rows. */
 enum { AHEAD_ROWS = 6 };
 static int32_t chunk_ahead(const chunk *c, const head_view *x, int32_t turn, int32_t n_turns, ahead_rows *rows)
 {
@@ -274,7 +274,7 @@ static int32_t chunk_ahead(const chunk *c, const head_view *x, int32_t turn, int
     return count;
 }
 
-/* 6: the outputs of a chunk, of which c->out holds the sums. */
+/* 6: stores the outputs of a chunk; c->out holds their sums. */
 static void chunk_output(const chunk *c, const head_view *x)
 {
     const vf scale = v_set1(x->p->scale);
@@ -286,7 +286,7 @@ static void chunk_output(const chunk *c, const head_view *x)
     }
 }
 
-/* Where the state after token t goes, or NULL. */
+/* The address for the snapshot after token t, or NULL. */
 static char *snapshot_of(const head_view *x, int32_t t)
 {
     const int32_t r = x->n_tokens - 1 - t;
@@ -295,25 +295,25 @@ static char *snapshot_of(const head_view *x, int32_t t)
     return entry < 0 ? NULL : gdn_state_at(&x->p->state_out, entry, x->h);
 }
 
-/* Where the checkpoint after token t goes, or NULL. */
+/* The address for the checkpoint after token t, or NULL. */
 static char *checkpoint_of(const head_view *x, int32_t t)
 {
     const int32_t entry = gdn_checkpoint_at(&x->p->checkpoints, x->s, x->position, t);
     return entry < 0 ? NULL : gdn_state_at(&x->p->state_out, entry, x->h);
 }
 
-/* The first token from t on, of n, whose state is a checkpoint; or t + n. */
+/* The first token in [t, t + n) whose state is a checkpoint; or t + n. */
 static int32_t next_checkpoint(const head_view *x, int32_t t, int32_t n)
 {
     const int32_t interval = x->p->checkpoints.interval;
     if (!interval) return t + n;
-    const int32_t more = interval - 1 - (x->position + t) % interval; /* tokens before it */
+    const int32_t more = interval - 1 - (x->position + t) % interval; /* tokens before that one */
     return more < n ? t + more : t + n;
 }
 
-/* Where the states after tokens [t, t + n) go: snapshots, or checkpoints where there is no snapshot. Says whether to
- * write them past the caches: lines that are written whole and are not in cache anyway, as those of the slot that is
- * read are, need not be fetched first. */
+/* The addresses for the states after tokens [t, t + n): the snapshot, or else the checkpoint. Returns true if the
+ * stores should bypass the caches. That holds for whole cache lines that are not in a cache: they need not be fetched
+ * first. The slot that is read is in a cache. */
 static bool snapshots_of(const head_view *x, int32_t t, int32_t n, char **snapshot)
 {
     const uint64_t line = (uint64_t)x->size * (uint64_t)(x->p->state_layout == GDN_STATE_KV ? x->p->head_dim_v : x->n);
@@ -327,8 +327,8 @@ static bool snapshots_of(const head_view *x, int32_t t, int32_t n, char **snapsh
     return elsewhere && whole;
 }
 
-/* The item's part of the checkpoints after the n tokens of a sequence that are snapshots too, and have been written
- * as such. */
+/* Copies the item's part of checkpoints that coincide with snapshots, for the n tokens of a sequence. The snapshots
+ * have been written. */
 static void copy_checkpoints(const head_view *x, int32_t n)
 {
     const bool    kv = x->p->state_layout == GDN_STATE_KV;
@@ -343,10 +343,10 @@ static void copy_checkpoints(const head_view *x, int32_t n)
     }
 }
 
-/* 7, states of 16 bits: whether they are rounded behind the token that makes the sequence's length this. */
+/* 7: true if a 16-bit state is rounded after the token that gives the sequence this length. */
 static bool rounds_at(const head_view *x, int32_t length) { return gdn_rounds_at(x->p, length); }
 
-/* 4: the delta d of GDN_VL value columns from j on, given what the state holds under k. */
+/* 4: the delta d of GDN_VL value channels from j on; kv is the dot of the state and k. */
 GDN_INLINE vf delta(const chunk *c, int32_t t, int32_t j, vf kv)
 {
     const vf v = v_load(c->v + t * c->group + j);

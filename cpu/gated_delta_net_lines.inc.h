@@ -1,10 +1,10 @@
-/* gated_delta_net by lines: the order of "rows" for states whose values are contiguous.
+/* gated_delta_net by lines: the counterpart of "rows" for states with contiguous values.
  *
- * Lanes run across value columns. kv must be complete before an update can begin, so the state of the item
- * is passed over once to read it, and then once per token, when it is found in the L2 cache. A pass goes along
- * whole lines (keys) of the state, in a few streams of ascending addresses: the lines l, l + 32, l + 64, ...
- * of a partial sum l. The 32 partial sums of all columns are kept in scratch. Narrower blocks, which would fit
- * the L1 cache, were measured to be slower: memory serves short pieces of lines badly. */
+ * Vector lanes are value channels. kv must be complete before an update can begin. So one pass reads the item's state,
+ * and then each token makes a pass, which finds the state in the L2 cache. A pass reads whole lines (keys) of the
+ * state, in a few streams of ascending addresses: lines l, l + 32, l + 64, ... for partial sum l. Scratch holds the 32
+ * partial sums of all value channels. Narrower blocks would fit the L1 cache, but are slower: memory is inefficient for
+ * short pieces of lines. */
 #ifndef GDN_CPU_GATED_DELTA_NET_LINES_INC_H
 #define GDN_CPU_GATED_DELTA_NET_LINES_INC_H
 
@@ -19,10 +19,10 @@ static bool lines_serves(const gdn_gated_delta_net_problem *p, int32_t n_tokens)
            !p->state_interval;
 }
 
-/* Floats of scratch: the state, and 32 partial sums of two dot products and d per column. */
+/* Floats of scratch: the state, and per value channel 32 partial sums of two dot products, and d. */
 static int64_t lines_scratch(int32_t pitch, int32_t group) { return (int64_t)(pitch + 2 * 32 + 1) * group; }
 
-/* One pass over all columns of the item. */
+/* One pass over all value channels of the item. */
 typedef struct lines_pass {
     delta_pass x;               /* of the first column */
     const float *d;               /* [column]            */
@@ -30,7 +30,7 @@ typedef struct lines_pass {
     int32_t      n_columns;
 } lines_pass;
 
-/* The partial sums l of some columns. */
+/* The partial sums l of some value channels. */
 GDN_INLINE void lines_leaf(const lines_pass *pass, delta_form form, int32_t l, int32_t j)
 {
     delta_pass x = pass->x;
@@ -58,7 +58,7 @@ GDN_INLINE void lines_pass_run(const lines_pass *p, delta_form form)
     }
 }
 
-/* One compiled version for each form: all tokens but the last, the last, and the last past the caches. */
+/* One compiled version for each case: all tokens but the last, the last, and the last with stores past the caches. */
 GDN_INLINE void lines_versions(const lines_pass *pass, int n, bool channel, bool next, bool stream)
 {
 #define LINES_VERSION(c, ...) \
@@ -85,7 +85,7 @@ static void lines_read(const lines_pass *pass)
     else lines_pass_run(pass, (delta_form){.width = COLUMN_VECTORS, .next = true});
 }
 
-/* The tree, for GDN_VL columns. */
+/* The tree over partial sums, for GDN_VL value channels. */
 static vf lines_sum(const float *part, int32_t n_columns)
 {
     vf p[16];
@@ -95,8 +95,8 @@ static vf lines_sum(const float *part, int32_t n_columns)
     return p[0];
 }
 
-/* 1: the state that x reads with the log repeated on it, into `hold`, and where it is committed. A line (key) is as
- * many columns of the log as are repeated long in registers. */
+/* 1: replays the log on the state that x reads, writes the result to `hold`, and commits. A part of a line (key) stays
+ * in registers for all log entries. */
 static void lines_repeat(const head_view *x, const delta_pass *state, float *hold)
 {
     enum { VECTORS = 4 };
@@ -106,7 +106,7 @@ static void lines_repeat(const head_view *x, const delta_pass *state, float *hol
     float *const   commit = x->commit ? (float *)(void *)x->commit + x->j0 : NULL;
     for (int32_t i = 0; i < x->n; i++)
         for (int32_t j = 0; j < n_columns; j += VECTORS * GDN_VL) {
-            const int32_t n = min_i32(VECTORS, (n_columns - j) / GDN_VL); /* of the others nothing is kept */
+            const int32_t n = min_i32(VECTORS, (n_columns - j) / GDN_VL); /* the other vectors are not stored */
             const float  *entry = log.first;
             vf            s[VECTORS];
             for (int w = 0; w < VECTORS; w++)
@@ -123,7 +123,7 @@ static void lines_repeat(const head_view *x, const delta_pass *state, float *hol
         }
 }
 
-/* All tokens of a sequence, which fit one chunk. A token reads the state where the one before has left it. */
+/* Runs all tokens of a sequence, which fit one chunk. A token reads the state where the previous token wrote it. */
 static void lines(const head_view *x, const chunk *c, float *scratch)
 {
     const int32_t n_columns = x->n_columns;
@@ -141,7 +141,7 @@ static void lines(const head_view *x, const chunk *c, float *scratch)
     } else {
         memset(hold, 0, sizeof *hold * (size_t)x->n * (size_t)n_columns);
     }
-    if (x->n_repeat || x->commit) { /* hold may be read, a line before it is written */
+    if (x->n_repeat || x->commit) { /* source and hold may be the same: each line is read before it is written */
         lines_repeat(x, &pass.x, hold);
         pass.x.from = hold;
         pass.x.from_pitch = n_columns;

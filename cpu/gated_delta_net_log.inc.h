@@ -1,19 +1,19 @@
-/* gated_delta_net on the CPU, the replay log: columns that are repeated on a state before the first token (1), and what
- * tokens leave in theirs (7). Shared by the loop orders. */
+/* gated_delta_net on the CPU, the replay log: entries that are replayed on a state before the first token (1), and the
+ * entries that tokens write (7). The loop orders share this file. */
 #ifndef GDN_CPU_GATED_DELTA_NET_LOG_INC_H
 #define GDN_CPU_GATED_DELTA_NET_LOG_INC_H
 
 #include "cpu/gated_delta_net_item.inc.h"
 
-/* The columns to repeat: `count` entries from `first` on, in a ring from begin to end. Offsets and steps in floats. */
+/* The entries to replay: `count` entries from `first` on, in a ring from begin to end. Offsets and steps in floats. */
 typedef struct log_walk {
     const float *first, *begin, *end;
-    int64_t step, k, d, a; /* k and a of the head, d of the item's first value column */
+    int64_t step, k, d, a; /* k and a of the head, d of the item's first value channel */
     int32_t count;
-    int32_t length; /* of the sequence before the first of them */
+    int32_t length; /* of the sequence, before the first entry */
 } log_walk;
 
-/* The columns [from, to) of those that are repeated. */
+/* Entries [from, to) of those that are replayed. */
 static log_walk log_walk_part(const head_view *x, int32_t from, int32_t to)
 {
     const gdn_gated_delta_net_problem *p = x->p;
@@ -40,7 +40,7 @@ GDN_INLINE const float *log_next(const log_walk *w, const float *entry)
     return entry + w->step == w->end ? w->begin : entry + w->step;
 }
 
-/* Where token t logs the deltas of the item's value columns, or NULL. */
+/* The address where token t logs the deltas of the item's value channels, or NULL. */
 static float *log_deltas(const head_view *x, int32_t t)
 {
     if (x->log_row < 0) return NULL;
@@ -48,8 +48,8 @@ static float *log_deltas(const head_view *x, int32_t t)
     return entry + gdn_log_delta(x->p, x->h) + x->j0;
 }
 
-/* k and a of the tokens of a chunk. Of the items of a head the first logs them, and of the heads that share a key the
- * first logs that. */
+/* 7: logs k and a of the tokens of a chunk. The first item of a head logs a. The first head that uses a key head also
+ * logs k. */
 static void chunk_log(const chunk *c, const head_view *x)
 {
     const gdn_gated_delta_net_problem *p = x->p;
@@ -64,7 +64,7 @@ static void chunk_log(const chunk *c, const head_view *x)
     }
 }
 
-/* Whether the state that is committed goes past the caches: see snapshots_of(). */
+/* True if stores of the committed state bypass the caches: see snapshots_of(). */
 static bool commit_streams(const head_view *x)
 {
     const uint64_t line = (uint64_t)x->size * (uint64_t)(x->p->state_layout == GDN_STATE_KV ? x->p->head_dim_v : x->n);

@@ -1,30 +1,30 @@
-/* gated_delta_net on the CPU, a pass: one walk over a block of value columns of a state, with the lanes across the
- * columns, that decays and updates it and takes its products with this token's q and the next token's k. Shared by the
- * orders "columns" and "lines". */
+/* gated_delta_net on the CPU, a pass: one traversal of a block of value channels of a state, with value channels as
+ * vector lanes. It decays and updates the state, and takes its products with this token's q and the next token's k. The
+ * orders "columns" and "lines" share it. */
 #ifndef GDN_CPU_GATED_DELTA_NET_PASS_INC_H
 #define GDN_CPU_GATED_DELTA_NET_PASS_INC_H
 
 #include "cpu/gated_delta_net_item.inc.h"
 
 enum {
-    COLUMN_VECTORS = 2, /* so that k, q and a, once spread over the lanes, serve two vectors */
-    FOLD = 8 /* partial sums per dot product that are left to memory, after the steps h = 16 and 8 */
+    COLUMN_VECTORS = 2, /* each broadcast of k, q and a serves two vectors */
+    FOLD = 8 /* partial sums per dot product that are left after the steps h = 16 and 8 */
 };
 
-/* One pass over a block of columns. */
+/* One pass over a block of value channels. */
 typedef struct delta_pass {
-    const float *from; /* the state before, [key][column] */
+    const float *from; /* the state before, [key][channel] */
     int64_t      from_pitch;
     float       *to;   /* the state after                 */
     int64_t      to_pitch;
-    const float *q, *k, *a, *read; /* of this token; read: what the state after is read with next */
-    const char  *ahead;            /* FOLD lines to ask for on the way                            */
+    const float *q, *k, *a, *read; /* of this token; read: for the next token's kv                */
+    const char  *ahead;            /* FOLD cache lines to prefetch during the pass                */
     float        decay;
     int32_t      n;
     vf           d[COLUMN_VECTORS];
 } delta_pass;
 
-/* Sums over some of the keys, for each vector of columns. */
+/* Sums over some of the keys, for each vector of value channels. */
 typedef struct dots {
     vf q[COLUMN_VECTORS], k[COLUMN_VECTORS];
 } dots;
@@ -38,22 +38,22 @@ GDN_INLINE dots dots_add(dots a, dots b, int width)
     return a;
 }
 
-/* What a compiled version of the pass fixes. */
+/* The compile-time constants of a pass. */
 typedef struct delta_form {
-    int  width;   /* vectors of columns                                 */
+    int  width;   /* vectors of value channels                          */
     int  n;       /* keys, a multiple of 32, or 0 = any number          */
     bool packed;  /* from and to are scratch, and the same              */
     bool channel;
     bool update;  /* no: only read kv                                   */
     bool next;    /* read the next token's kv too                       */
-    bool stream;  /* write past the caches                              */
-    int  round;   /* the state after to this type: GDN_F32 is not at all; packed only */
-    bool ahead;   /* ask for what comes after, a line at a time: eight at once are waited for */
+    bool stream;  /* stores bypass the caches                           */
+    int  round;   /* round the state after to this type; GDN_F32: no rounding; packed only */
+    bool ahead;   /* prefetch one line at a time: eight at once would stall */
 } delta_form;
 
-/* Where key i lies in scratch: in the order in which the pass below visits keys. A pass is then one walk through the
- * L1 cache. In the order of the keys its steps would be 32 lines of 128 bytes apart, and every load would lie 4096
- * bytes from a store that is still under way, which processors take for its target at first. */
+/* The index of key i in scratch: keys are stored in the order in which the pass below visits them. So a pass is one
+ * sequential traversal of the L1 cache. In key order its steps would be 32 lines of 128 bytes apart. Every load would
+ * then be 4096 bytes from a pending store, and processors compare only low address bits at first (4K aliasing). */
 GDN_INLINE int32_t pass_place(int32_t n, int32_t i)
 {
     const int32_t leaf = i % 32, of_four = leaf / 16 + leaf / 8 % 2 * 2; /* l, l + 16, l + 8, l + 24 */
@@ -61,7 +61,7 @@ GDN_INLINE int32_t pass_place(int32_t n, int32_t i)
     return visit * ((n + 31) / 32) + i / 32;
 }
 
-/* The partial sums l, over the keys l, l + 32, l + 64, ... */
+/* The partial sums l, which are over the keys l, l + 32, l + 64, ... */
 GDN_INLINE dots pass_leaf(const delta_pass *x, delta_form form, int32_t l)
 {
     const int32_t n_steps = form.n ? form.n / 32 : (x->n - l + 31) / 32;
@@ -72,7 +72,7 @@ GDN_INLINE dots pass_leaf(const delta_pass *x, delta_form form, int32_t l)
     float        *to = form.packed ? x->to + first * to_pitch : x->to + l * x->to_pitch;
     dots          sum;
     for (int w = 0; w < COLUMN_VECTORS; w++) sum.q[w] = sum.k[w] = v_zero();
-    /* Lines of a state in memory are often whole pages apart: no load after a store, see pass_place(). */
+    /* Lines of a state in memory are often whole pages apart: load all before the first store, see pass_place(). */
     const bool first_all = !form.packed && form.update && form.n == 128;
     vf         loaded[4][COLUMN_VECTORS];
     for (int32_t step = 0; first_all && step < 4; step++)

@@ -1,13 +1,14 @@
-/* gated_delta_net by rows: lanes run along the keys of a value row.
+/* gated_delta_net by rows: vector lanes are the keys of a value row.
  *
- * A row stays in registers for all tokens of the call: it is read once, and each token writes one snapshot
- * of it. Two rows go together, so that one has work while the other waits for its sums; beyond that, rows
- * are independent and the processor overlaps them.
+ * A row stays in registers for all tokens of the call. It is read once, and each token writes one snapshot of it. Two
+ * rows are processed together, so that one has work while the other waits for its sums. Rows are independent, so the
+ * processor overlaps them further.
  *
- * One token asks memory for rows evenly and in order, 16 rows before they are used and for the second cache, which can
- * wait for more lines at once than the first (without that a quarter more time; for the first cache was slower than not
- * at all). Several tokens spend so long on a row that the processor's prefetchers lose the thread: each token then asks
- * for a part of a row to come (a fifth faster), and not for the whole row at once (a twentieth slower). */
+ * Prefetches:
+ *   one token       rows are needed evenly and in order. They are prefetched 16 rows ahead (DECODE_AHEAD), into the L2
+ *                   cache, which can wait for more lines at once than L1.
+ *   several tokens  the processor's prefetchers stop, because a row takes long. Each token prefetches a part of a
+ *                   row to come; a whole row at once is slower. */
 #ifndef GDN_CPU_GATED_DELTA_NET_ROWS_INC_H
 #define GDN_CPU_GATED_DELTA_NET_ROWS_INC_H
 
@@ -15,8 +16,8 @@
 
 enum {
     ROWS_MAX_TOKENS = 16, /* the longest sequence for which "rows" is not slower than "columns" */
-    ROWS_TOGETHER = GDN_VL == 16 ? 2 : 1, /* two only where there are 32 wide registers */
-    AHEAD = 4 /* rows from a prefetch to its use */
+    ROWS_TOGETHER = GDN_VL == 16 ? 2 : 1, /* two only if there are 32 wide registers */
+    AHEAD = 4 /* prefetch distance in rows */
 };
 
 static bool rows_serves(const gdn_gated_delta_net_problem *p, int32_t n_tokens)
@@ -34,12 +35,12 @@ typedef struct rows_block {
     int          type;                 /* of the states' elements */
     bool         channel;
     int32_t      n, n_rows;
-    int32_t      ahead; /* bytes of a row to come that a token asks for */
-    char        *to[ROWS_MAX_TOKENS];     /* where the state after each token goes; NULL = nowhere */
-    bool         stream[ROWS_MAX_TOKENS]; /* past the caches */
-    char        *commit;                  /* where the state before the first token goes, or NULL */
+    int32_t      ahead; /* bytes of a row to come that a token prefetches */
+    char        *to[ROWS_MAX_TOKENS];     /* address for the state after each token; NULL = not kept */
+    bool         stream[ROWS_MAX_TOKENS]; /* the stores bypass the caches */
+    char        *commit;                  /* address for the state before the first token, or NULL */
     bool         commit_streams;
-    float       *log_d[ROWS_MAX_TOKENS]; /* where a token's deltas are logged, or NULL */
+    float       *log_d[ROWS_MAX_TOKENS]; /* address for a token's logged deltas, or NULL */
 } rows_block;
 
 static rows_block rows_block_of(const head_view *x, const chunk *c)
@@ -63,7 +64,7 @@ static rows_block rows_block_of(const head_view *x, const chunk *c)
     return b;
 }
 
-/* One token for rows [r, r + count), whose state is s. kv: what it holds under k, then under the next k. */
+/* One token for rows [r, r + count), whose state is s. kv: its dot with k, on return with the next k. */
 GDN_INLINE void rows_token(rows_block *b, int32_t r, int32_t t, int32_t n, int count, bool channel, int type,
                            bool next, vf s[][256 / GDN_VL], float *kv)
 {
@@ -135,7 +136,7 @@ GDN_INLINE void rows_tokens(rows_block *b, int32_t r, int32_t n, int count, bool
     rows_token(b, r, last, n, count, channel, type, false, s, kv);
 }
 
-/* Row r, where it has no other to go with: the last of an odd number, so seldom that one version serves all forms. */
+/* Row r alone: the last of an odd number. It is rare, so one version serves all cases. */
 static __attribute__((noinline)) void rows_rest(rows_block *b, int32_t r)
 {
     rows_tokens(b, r, b->n, 1, b->channel, b->type);
@@ -148,7 +149,7 @@ GDN_INLINE void rows_block_run(rows_block *b, int32_t n_rows, int32_t n, bool ch
     if (r < n_rows) rows_rest(b, r);
 }
 
-/* One compiled version for each form; n as a constant where it is a common one. */
+/* One compiled version for each case; n is a constant for common sizes. */
 #define ROWS_VERSIONS(name, type)                                             \
     static void name(rows_block *b)                                           \
     {                                                                         \
@@ -161,7 +162,7 @@ ROWS_VERSIONS(rows_block_f16, GDN_F16)
 ROWS_VERSIONS(rows_block_bf16, GDN_BF16)
 #undef ROWS_VERSIONS
 
-/* All tokens of a sequence, which fit one chunk. */
+/* Runs all tokens of a sequence, which fit one chunk. */
 GDN_INLINE void rows(const head_view *x, const chunk *c)
 {
     rows_block b = rows_block_of(x, c);
@@ -170,12 +171,12 @@ GDN_INLINE void rows(const head_view *x, const chunk *c)
     else rows_block_general(&b);
 }
 
-/* ---- One token of the usual head ----
+/* ---- One token of a head of 128 keys ----
  *
- * k and q stay in registers for all rows, so that the loads that are left are those of the state: loads of k and q
- * from the L1 cache were measured to slow the memory down by a twentieth. Nothing that a token brings is copied
- * where it can be used in place, because a copy is read back while its stores still wait behind those of the head
- * before: another twentieth. A read key has no registers left: such calls take the rows above. */
+ * k and q stay in registers for all rows, so that only loads of the state are left. Loads of k and q from the L1 cache
+ * would slow the loads of the state down. A token's operands are used in place where possible. A copy would be read
+ * back while its stores still wait behind those of the previous head. A read key has no registers left: such calls use
+ * the code above. */
 enum { DECODE_KEYS = 128, DECODE_VECTORS = DECODE_KEYS / GDN_VL, DECODE_AHEAD = 16 };
 
 static bool rows_decode_serves(const head_view *x)
@@ -187,14 +188,14 @@ static bool rows_decode_serves(const head_view *x)
 typedef struct rows_decode_block {
     const char  *q, *k, *g, *from;
     const float *v;
-    char        *to; /* where the state goes, or NULL */
+    char        *to; /* address for the state, or NULL */
     float       *out;
     int64_t      from_pitch, to_pitch; /* bytes */
     int32_t      n_rows;
     float        decay, beta, scale;
 } rows_decode_block;
 
-/* 0: q or k in registers, divided by its length. */
+/* 0: normalises q or k in registers. */
 GDN_INLINE void rows_decode_norm(const gdn_gated_delta_net_problem *p, vf x[DECODE_VECTORS])
 {
     vf part[PARTS];
@@ -206,12 +207,12 @@ GDN_INLINE void rows_decode_norm(const gdn_gated_delta_net_problem *p, vf x[DECO
     for (int i = 0; i < DECODE_VECTORS; i++) x[i] = v_mul(x[i], factor);
 }
 
-/* What the token brings for all rows. */
+/* The operands of the token that all rows use. */
 typedef struct rows_decode_token {
     vf k[DECODE_VECTORS], q[DECODE_VECTORS], a[DECODE_VECTORS]; /* a: of a gate per channel */
 } rows_decode_token;
 
-/* 0 and 2; once per head, and so long that no version of the rows' loop has a copy. */
+/* 0 and 2. Runs once per head, and is long, so the versions of the rows' loop share it. */
 static __attribute__((noinline)) void rows_decode_ready(const head_view *x, const rows_decode_block *b,
                                                         rows_decode_token *token)
 {
@@ -284,7 +285,7 @@ ROWS_DECODE(rows_decode_f16, GDN_F16)
 ROWS_DECODE(rows_decode_bf16, GDN_BF16)
 #undef ROWS_DECODE
 
-/* The chunk is scratch, for values and outputs that are not float. */
+/* The chunk is scratch, for values and outputs that are not F32. */
 static void rows_decode(const head_view *x, const chunk *c)
 {
     const gdn_gated_delta_net_problem *p = x->p;

@@ -1,13 +1,12 @@
-/* gated_delta_net for a tree of tokens: the order "columns", where a token may follow another one than that before it.
+/* gated_delta_net for a tree of tokens: the order "columns", where a token's parent need not be the token before it.
  *
- * A block of value columns is in scratch twice: as it was at the sequence's position, behind what the call repeats of
- * the log, and as the token under way has it. A token that follows the one before it takes the state as that left it;
- * any other makes it anew from the first, by repeating its ancestors, some keys in registers at a time. What it takes
- * is there: their keys and decays have been made ready for this item, and their deltas are in the log, where the item
- * has put them itself.
+ * Scratch holds a block of value channels twice: the state at the sequence's position, after the replayed log entries,
+ * and the current state. A token that follows the token before it continues with the current state. Any other token
+ * computes it from the first, by replaying its ancestors with some keys in registers at a time. The ancestors' keys and
+ * decays have been converted for this item, and their deltas are in the log, where this item has written them.
  *
- * Keys and decays of the first TREE_KEPT tokens of a sequence are kept, and those of a chunk; of others they are made
- * ready anew when they are repeated. So scratch does not grow with the length of a call. */
+ * Scratch keeps keys and decays of the first TREE_KEPT tokens of a sequence, and those of a chunk. Others are converted
+ * again for each replay. So scratch does not grow with the length of a call. */
 #ifndef GDN_CPU_GATED_DELTA_NET_TREE_INC_H
 #define GDN_CPU_GATED_DELTA_NET_TREE_INC_H
 
@@ -15,14 +14,14 @@
 
 enum {
     TREE_KEPT = 256, /* a multiple of CHUNK_TOKENS */
-    TREE_PATH = 16   /* ancestors that are repeated in one walk */
+    TREE_PATH = 16   /* ancestors that are replayed in one pass */
 };
 
 /* Keys and decays of tokens in scratch. */
 typedef struct tree_rows {
     float *k, *a; /* [row][pitch], [row][a_pitch]                                    */
     int32_t a_pitch;
-    int32_t n_kept; /* rows of the first tokens; behind them a chunk's, then TREE_PATH */
+    int32_t n_kept; /* rows of the first tokens; after them a chunk's, then TREE_PATH  */
 } tree_rows;
 
 static int32_t tree_kept(const gdn_gated_delta_net_problem *p)
@@ -43,7 +42,7 @@ static int64_t tree_scratch(const gdn_gated_delta_net_problem *p, int32_t group)
            rows * (int64_t)(pitch + tree_decays(p, pitch)) + 16 + 2 * (int64_t)round_up(p->head_dim_k, 32) * group;
 }
 
-/* 0 and 2: key of a token into a row, and with a gate per channel its decays. */
+/* 0 and 2: converts a token's key into a row, and with GATE_CHANNEL computes its decays. */
 static void tree_row(const head_view *x, const tree_rows *rows, int32_t t, int32_t row)
 {
     const gdn_gated_delta_net_problem *p = x->p;
@@ -57,7 +56,7 @@ static void tree_row(const head_view *x, const tree_rows *rows, int32_t t, int32
     }
 }
 
-/* The same with a decay per head, which a chunk has otherwise. */
+/* The same, including the decay per head, which otherwise is in a chunk. */
 static void tree_row_again(const head_view *x, const tree_rows *rows, int32_t t, int32_t row)
 {
     float beta;
@@ -65,13 +64,13 @@ static void tree_row_again(const head_view *x, const tree_rows *rows, int32_t t,
     if (!x->channel) factors_ready(x, t, 1, rows->a + (int64_t)row * rows->a_pitch, &beta);
 }
 
-/* Where the row of a token of the chunk is, of which `first` is the first. */
+/* The row of token t of the chunk that begins with token `first`. */
 static int32_t tree_row_of(const tree_rows *rows, int32_t first, int32_t t)
 {
     return first < rows->n_kept ? t : rows->n_kept + t - first;
 }
 
-/* 0 and 2: a chunk made ready; ak has room for what the state is read with. */
+/* 0 and 2: converts a chunk. ak has room for the rows with which the state is read. */
 static void tree_fill(const head_view *x, const tree_rows *rows, chunk *c, int32_t first, float *ak)
 {
     const gdn_gated_delta_net_problem *p = x->p;
@@ -98,13 +97,13 @@ static void tree_fill(const head_view *x, const tree_rows *rows, chunk *c, int32
     if (!x->channel) memcpy(c->a, c->decay, 4 * (size_t)c->n_tokens);
 }
 
-/* Tokens to repeat. */
+/* Tokens to replay. */
 typedef struct tree_path {
-    int32_t n, length; /* of the sequence before the first of them */
+    int32_t n, length; /* length: of the sequence before the first of them */
     const float *k[TREE_PATH], *a[TREE_PATH], *d[TREE_PATH];
 } tree_path;
 
-/* Of a block in `from`, with the path repeated on it, into the block's own place. */
+/* Replays the path on the block in `from`, and stores the result as the block's state. */
 static void tree_repeat(const head_view *x, const columns_block *b, const float *from, const tree_path *path)
 {
     enum { KEYS = GDN_VL == 8 ? 4 : 8 };
@@ -112,7 +111,7 @@ static void tree_repeat(const head_view *x, const columns_block *b, const float 
     for (int32_t i0 = 0; i0 < x->n; i0 += KEYS)
         for (int32_t w = 0; w < b->width; w++) {
             const int32_t lanes = min_i32(GDN_VL, b->n_columns - w * GDN_VL);
-            int32_t i[KEYS]; /* the last one several times, where fewer are left */
+            int32_t i[KEYS]; /* clamped: the last key fills the rest */
             vf s[KEYS];
             for (int m = 0; m < KEYS; m++) {
                 i[m] = min_i32(i0 + m, x->n - 1);
@@ -130,7 +129,7 @@ static void tree_repeat(const head_view *x, const columns_block *b, const float 
         }
 }
 
-/* 1: the state behind token `parent`, which may be GDN_NONE, from `base`, that at the sequence's position. */
+/* 1: computes the state after token `parent`, which may be GDN_NONE. base: the state at the sequence's position. */
 static void tree_follow(const head_view *x, const tree_rows *rows, const chunk *c, const columns_block *b,
                         const float *base, int32_t parent)
 {
@@ -155,15 +154,15 @@ static void tree_follow(const head_view *x, const tree_rows *rows, const chunk *
     }
 }
 
-/* A chunk of tokens for one block of columns. */
+/* Runs a chunk of tokens for one block of value channels. */
 GDN_INLINE void tree_tokens(const head_view *x, const tree_rows *rows, const chunk *c, const columns_block *b,
                             float *base)
 {
     const gdn_gated_delta_net_problem *p = x->p;
     const vf scale = v_set1(p->scale);
     dots sum;
-    bool have = false;   /* sum.k is what the state holds under the token's key */
-    if (c->first == 0) { /* 1: load state, repeat the log, commit */
+    bool have = false;   /* sum.k is the dot of the state and the token's key */
+    if (c->first == 0) { /* 1: load state, replay the log, commit */
         columns_block at_position = *b;
         at_position.state = base;
         columns_begin(x, &at_position);
@@ -199,7 +198,7 @@ GDN_INLINE void tree_tokens(const head_view *x, const tree_rows *rows, const chu
     }
 }
 
-/* All tokens of a sequence, of which there is at least one. */
+/* Runs all tokens of a sequence, which has at least one. */
 static void tree(const head_view *x, int32_t group, float *scratch)
 {
     const int32_t n_keys = round_up(x->n, 32);

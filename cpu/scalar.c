@@ -1,4 +1,4 @@
-/* The scalar tier: the reference, whose items are shared out among threads. It runs on every processor. */
+/* The scalar implementation: the reference, with its items distributed to threads. It runs on every processor. */
 #include "cpu/cpu.h"
 #include "reference/reference.h"
 

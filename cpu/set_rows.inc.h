@@ -1,21 +1,19 @@
-/* set_rows on a vector unit: see reference/set_rows.c for the steps. Included by what cpu/kernel.c.in makes, after
- * an instruction set's vocabulary.
+/* set_rows on a vector unit: reference/set_rows.c has the steps. The sources made from cpu/kernel.c.in include this
+ * file after simd/<isa>.h.
  *
- * The later of two rows with one target has to win on any number of threads, so that rows cannot simply be
- * dealt out. An item is one share of one batch's rows, and every item looks at the whole index first:
- *   - no target is named twice, the usual case: a share is a range of source rows. An increasing index, as
- *     where a cache is appended to, proves it at once; any other is marked in a bitmap of its range.
- *   - otherwise, or where the range is too large for the bitmap, a share is a set of target rows, which one
- *     thread then writes in order. Sets are made by hashing, so that neither runs nor strides of targets
- *     fall into one share, and of GROUP neighbours, so that threads seldom meet in a cache line.
- * Measured with two threads and random targets, 1024 x 512 and 4096 x 128 values, against plain loops over
- * ranges of source rows: shares of source rows reach 80 to 110% of their speed. Shares of target rows reach
- * 40 to 98%, because every thread's prefetchers then read the rows of the others too. Cutting by columns,
- * which would need no look at the index, reaches 27 to 71%.
+ * The later of two rows with one target must win on any number of threads. An item is one share of one batch's rows.
+ * Every item scans the whole index first, because the kind of share depends on it:
+ *   - If no target repeats, which is usual, a share is a range of source rows. An increasing index, as for appending to
+ *     a cache, proves that at once. For any other index a bitmap of its range decides.
+ *   - Otherwise, or if the range is too large for the bitmap, a share is a set of target rows. One thread writes them
+ *     in order. A hash chooses the sets, so that neither runs nor strides of targets fall into one share. It keeps
+ *     GROUP adjacent rows together, so that threads seldom write to one cache line.
+ * Shares of source rows are faster: with shares of target rows, every thread's prefetchers also read the rows of
+ * others. Splitting by columns would need no scan of the index, but is slower still.
  *
- * Q8_0 goes in batches of VL blocks, of several rows where rows are short: the VL largest magnitudes meet
- * in one vector by transposing, and scales and reciprocals are computed for all VL at once. One block at a
- * time is a long chain that the processor cannot overlap far enough (measured: 11 ns a block against 6.6). */
+ * Q8_0 is processed in batches of GDN_VL blocks, of several rows if rows are short. A transpose brings the GDN_VL
+ * largest magnitudes into one vector, and scales and reciprocals of all blocks are computed at once. One block at a
+ * time would be a dependency chain that the processor cannot overlap enough. */
 #include <string.h>
 
 #include "cpu/cpu.h"
@@ -23,12 +21,12 @@
 
 enum {
     LIST = 128,            /* rows that are selected before they are written */
-    RANGE = 1 << 18,       /* target rows that the bitmap can tell apart: 32 KB */
-    GROUP = 8,             /* neighbouring target rows in one share */
-    STREAM = 1 << 18,      /* bytes to be written from which they go past the caches */
-    NEAR_ROWS = 2,         /* rows from a prefetch to its use */
+    RANGE = 1 << 18,       /* target rows that the bitmap covers: 32 KB */
+    GROUP = 8,             /* adjacent target rows in one share */
+    STREAM = 1 << 18,      /* bytes to be written from which stores bypass the caches */
+    NEAR_ROWS = 2,         /* prefetch distance in rows */
     NEAR_BYTES = 1024,     /* of each, at most */
-    SHARE_BYTES = 1 << 16, /* of source rows, at least, in a share: below, a thread is not worth waking */
+    SHARE_BYTES = 1 << 16, /* least bytes of source rows in a share: less does not justify waking a thread */
     BLOCK = 32,            /* values of a Q8_0 block */
     BLOCK_BYTES = 34,
     VECTORS = BLOCK / GDN_VL
@@ -49,7 +47,7 @@ GDN_INLINE void convert_row(const char *src, int src_dtype, char *dst, int dst_d
     if (n) v_store_typed(dst, dst_dtype, j, v_load_typed(src, src_dtype, j, n), n);
 }
 
-/* The same past the caches, into a row of whole cache lines. */
+/* The same, with stores that bypass the caches, into a row of whole cache lines. */
 GDN_INLINE void stream_row(const char *src, int src_dtype, char *dst, int dst_dtype, int64_t n_columns)
 {
     if (dst_dtype == GDN_F32) {
@@ -69,7 +67,7 @@ GDN_INLINE void stream_row(const char *src, int src_dtype, char *dst, int dst_dt
     }
 }
 
-/* Blocks that wait for their batch. */
+/* Blocks of the next batch. */
 typedef struct q8_batch {
     int         n;
     const char *src[GDN_VL];
@@ -80,7 +78,7 @@ GDN_INLINE void convert_batch(q8_batch *batch, int src_dtype)
 {
     const int n = batch->n;
     vf amax[GDN_VL];
-    for (int b = n; b < GDN_VL; b++) batch->src[b] = batch->src[0]; /* so that all lanes have something */
+    for (int b = n; b < GDN_VL; b++) batch->src[b] = batch->src[0]; /* fills the unused lanes */
     for (int b = 0; b < GDN_VL; b++) {
         amax[b] = v_zero();
         for (int m = 0; m < VECTORS; m++)
@@ -112,17 +110,17 @@ GDN_INLINE void convert_batch(q8_batch *batch, int src_dtype)
     batch->n = 0;
 }
 
-/* What one item works on: its batch of rows, and its share of them. */
+/* One item: its batch of rows, and its share of them. */
 typedef struct rows_item {
     const gdn_set_rows_problem *p;
     const char *src, *index;
     char       *dst;
     int64_t     share, n_shares;
-    int64_t     first, last; /* source rows to look at */
-    int         by_target;   /* and to take those whose target is in the share */
-    int         scattered;   /* targets do not increase */
-    int         stream;      /* write past the caches: much is written, in whole cache lines */
-    int         unique;      /* no target is named twice; 0 where that was not found out */
+    int64_t     first, last; /* source rows to scan */
+    int         by_target;   /* 1: take those whose target is in the share */
+    int         scattered;   /* 1: targets do not increase */
+    int         stream;      /* 1: stores bypass the caches: much is written, in whole cache lines */
+    int         unique;      /* 1: no target repeats; 0: some may */
 } rows_item;
 
 static inline int64_t index_at(const rows_item *it, int64_t i)
@@ -131,7 +129,7 @@ static inline int64_t index_at(const rows_item *it, int64_t i)
     return it->p->index_dtype == GDN_I64 ? *(const int64_t *)(const void *)at : *(const int32_t *)(const void *)at;
 }
 
-/* Looks at the index: are targets scattered, and is it certain that none is named twice? */
+/* Scans the index: are targets scattered, and is it certain that none repeats? */
 static void study_index(rows_item *it)
 {
     const int64_t n_rows = it->p->n_rows;
@@ -160,8 +158,8 @@ static void study_index(rows_item *it)
     it->unique = !twice;
 }
 
-/* Step 1, target: those of the rows [first, last) that this item writes, in order. Without a branch, because
- * there is nothing for a predictor to learn. */
+/* Step 1, target: the rows of [first, last) that this item writes, in order. Branch-free, because the branch would be
+ * unpredictable. */
 static inline int select_rows(const rows_item *it, int64_t first, int64_t last, int64_t from[LIST], int64_t to[LIST])
 {
     const uint64_t n_shares = it->by_target ? (uint64_t)it->n_shares : 1;
@@ -190,7 +188,7 @@ GDN_INLINE void scatter(const rows_item *it, int src_dtype, int dst_dtype)
     for (int64_t first = it->first; first < it->last; first += LIST) {
         const int n = select_rows(it, first, it->last - first < LIST ? it->last : first + LIST, from, to);
         for (int i = 0; i < n; i++) {
-            if (it->scattered && !it->stream) { /* in a run of rows this would only be in the way */
+            if (it->scattered && !it->stream) { /* for a run of rows the hardware prefetches better */
                 const int ahead = i + NEAR_ROWS < n ? i + NEAR_ROWS : i;
                 for (int64_t k = 0; k < dst_bytes && k < NEAR_BYTES; k += 64) v_prefetchw(it->dst + to[ahead] + k);
             }
@@ -214,7 +212,7 @@ GDN_INLINE void scatter(const rows_item *it, int src_dtype, int dst_dtype)
     if (dst_dtype == GDN_Q8_0 && batch.n) convert_batch(&batch, src_dtype);
 }
 
-/* The same type: the bits move. */
+/* Copies rows of the same type. */
 static void copy(const rows_item *it, int64_t bytes)
 {
     int64_t from[LIST], to[LIST];
@@ -243,7 +241,7 @@ static void scatter_types(const rows_item *it)
 #undef PAIR
 }
 
-/* a * b of sizes, or the largest number: who asks for it only wants to know whether it is large. */
+/* a * b of sizes, or INT64_MAX if that is larger. */
 static int64_t product(int64_t a, int64_t b)
 {
     int64_t result;
@@ -255,7 +253,7 @@ static void set_rows_plan(const void *problem, int32_t n_threads, gdn_plan *plan
     const gdn_set_rows_problem *p = problem;
     const int64_t n_batches = p->n_batch[0] * p->n_batch[1];
     const int64_t bytes = product(product(p->n_rows, p->n_columns), p->src_dtype == GDN_F32 ? 4 : 2);
-    /* Every share looks at the whole index, so there are no more of them than threads. */
+    /* Every share scans the whole index, so there are at most as many as threads. */
     int64_t n_shares = bytes / SHARE_BYTES;
     if (n_shares > n_threads) n_shares = n_threads;
     if (n_shares < 1 || n_batches >= 4 * (int64_t)n_threads) n_shares = 1;
@@ -266,7 +264,7 @@ static void set_rows_plan(const void *problem, int32_t n_threads, gdn_plan *plan
     plan->form = GDN_FORM_ROWS;
 }
 
-/* Whole cache lines that are not in a cache anyway need not be fetched before they are written. */
+/* 1 if stores bypass the caches: whole cache lines that are not in a cache need not be fetched before a store. */
 static int streams(const gdn_set_rows_problem *p)
 {
     const int64_t row = p->n_columns * (p->dst_dtype == GDN_F32 ? 4 : 2);

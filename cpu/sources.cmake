@@ -3,7 +3,7 @@ target_sources(gdn_objects PRIVATE
   cpu/scalar.c
   cpu/tables.c)
 
-# A file for each kernel and instruction set, made of kernel.c.in; simd/features.c finds out what a processor gets.
+# A file for each kernel and instruction set, made from kernel.c.in. simd/features.c detects what a processor can run.
 foreach(stem IN LISTS GDN_KERNELS)
   foreach(isa IN LISTS GDN_CPU_ISAS)
     if(NOT isa STREQUAL "scalar")

@@ -1,28 +1,26 @@
-/* ssm_conv on a vector unit: see reference/ssm_conv.c for the steps. Included by what cpu/kernel.c.in makes, after
- * an instruction set's vocabulary.
+/* ssm_conv on a vector unit: reference/ssm_conv.c has the steps. The sources made from cpu/kernel.c.in include this
+ * file after simd/<isa>.h.
  *
- * An item is one sequence and one block of channels, so that no two items share a written byte and the
- * ring of the history needs no lock. Inside an item everything is a row of `width` elements: a token of x, a
- * column of the history, or a row of zeros. tap_row() says which of them holds a position, and after that
- * the first tokens of a call are computed like all others.
+ * Items. An item is one sequence and one block of channels, so no two items write the same byte, and the history needs
+ * no lock. Inside an item everything is a row of `width` elements: a token of x, a conv state entry, or a row of zeros.
+ * tap_row() finds the row of a position. So the first tokens of a call are computed like all others.
  *
- * The element types of the usual calls are constants of the loops (conv_dispatch()): F32 everywhere; or F16 or BF16 in
- * x, out and history, so that rows are of one type, with weights of F32 or that type. The general version asks at every
- * vector.
+ * Types. The element types of the usual calls are constants of the loops (conv_dispatch()): F32 everywhere; or F16 or
+ * BF16 in x, out and history, with weights of F32 or that type. The general version tests types at every vector.
  *
- * The block goes down its tokens TOKENS at a time. Each visit of a vector of channels loads
- * kernel_width - 1 + TOKENS rows and the weights once and computes TOKENS outputs, whose independent
- * chains hide the latency of silu. A visit prefetches the tokens of the visit after the next, because
- * tokens lie far apart (32 KB for 8192 channels) and no hardware prefetcher follows; the first visit, which
- * is the only one of a decode step, prefetches within its own rows, across the pages.
+ * Visits. A block is processed TOKENS tokens at a time. A visit of a vector of channels loads kernel_width - 1 + TOKENS
+ * rows and the weights once and computes TOKENS outputs. Their independent chains hide the latency of silu. A visit
+ * prefetches the tokens of the visit after the next: tokens are far apart (32 KB for 8192 channels), and hardware
+ * prefetchers do not follow. The first visit, which is the only one of a decode step, prefetches within its own rows,
+ * across pages.
  *
- * Tap-major weights are used where they are; others are gathered into a small array, once per run of a
- * block. For a few tokens of the usual weights, 4 packed taps to a channel, that would be a second pass over
- * what is half of all bytes of a decode step, so that these are then turned in registers.
+ * Weights. Tap-major weights are used in place. Others are gathered into a small array, once per run of a block. The
+ * usual weights have 4 packed taps per channel. For a few tokens they are transposed in registers instead, because
+ * weights are half of all bytes of a decode step, and gathering would read them twice.
  *
- * The history is written last, from x: by then no token needs an overwritten column any more. Only the one
- * column that a decode step in place overwrites is written on the way, channel by channel, after its taps have
- * been read. out goes past the caches when it is too large for them (measured: a third less time on two cores). */
+ * History. It is written last, from x, when no token needs an overwritten entry any more. The exception is a decode
+ * step in place: it overwrites one entry, channel by channel, after it has read the channel's taps. Stores to out
+ * bypass the caches if out is too large for them. */
 #include <string.h>
 
 #include "cpu/cpu.h"
@@ -33,18 +31,18 @@
 enum {
     MAX_WIDTH = 16,   /* of the kernel */
     TOKENS = 4,       /* outputs of one visit of a vector of channels */
-    AHEAD = 2,        /* visits from the prefetch of a token to its use */
-    STREAM = 4 << 20, /* bytes of out from which it is more than caches keep for whoever reads it next */
-    LONG = 8,         /* tokens of a sequence for which packed weights are worth gathering */
+    AHEAD = 2,        /* prefetch distance in visits */
+    STREAM = 4 << 20, /* bytes of out from which caches do not keep it until it is read */
+    LONG = 8,         /* tokens of a sequence from which gathering packed weights pays */
     SMALL = 1 << 16,  /* outputs per thread up to which every thread gets one run of items */
     WIDTH_MIN = 256,  /* channels of a block */
     WIDTH_MAX = 4096,
     GATHERED = 16384, /* weights of a block that is gathered */
     LINE_32 = 16,     /* elements of a cache line */
     LINE_16 = 32,
-    NEAR_32 = 64, /* channels from a prefetch within a row to its use, where no visit has prefetched */
+    NEAR_32 = 64, /* prefetch distance in channels within a row, for a visit that no visit has prefetched for */
     NEAR_16 = 256,
-    SKEW = 80,        /* keeps its taps off each other's cache sets */
+    SKEW = 80,        /* puts the taps of a channel into different cache sets */
     PAGE = 4096       /* bytes after which the low bits of addresses repeat */
 };
 
@@ -56,17 +54,17 @@ typedef struct conv_item {
     int32_t      src, dst;                   /* rows of the history, or GDN_NONE */
     int64_t      c0, width;                  /* the block of channels */
     const char  *bias, *weight;              /* of the block; weight is tap-major unless `packed` */
-    int          weight_dtype;               /* F32 where it has been gathered */
+    int          weight_dtype;               /* F32 if it has been gathered */
     int64_t      stride_tap;                 /* of a tap-major weight, in elements */
     int          packed;                     /* weight is [channel][4] */
-    int          dealt;                      /* it was gathered, and of 2 * GDN_VL channels comes half after half */
+    int          dealt;                      /* gathered, with each 2 * GDN_VL channels split into halves */
     int          stream;                     /* out is too large to stay in the caches, and aligned */
-    int64_t      near;                       /* channels from a prefetch within the rows to its use, or 0 */
-    int          n_old;                      /* of the rows of a visit, those that may be of the history */
-    char        *keep;                       /* one token in place: the column of the history that takes it, or NULL */
+    int64_t      near;                       /* prefetch distance in channels within the rows, or 0 */
+    int          n_old;                      /* the first rows of a visit, which may be of the history */
+    char        *keep;                       /* for one token in place: the conv state entry to write, or NULL */
 } conv_item;
 
-/* What a version of the loops is compiled for. ANY: what the call says. */
+/* The compile-time constants of the loops. ANY: tested at run time. */
 enum { ANY = -1 };
 typedef struct conv_form {
     int rows, weight; /* types: of x, out and history; of the weight as it is used */
@@ -75,7 +73,7 @@ typedef struct conv_form {
 
 GDN_INLINE int64_t row_bytes(int dtype, int64_t n) { return dtype == GDN_F32 ? 4 * n : 2 * n; }
 
-/* Step 1, history: where x(position) lies. */
+/* Step 1, history: the row of x(position). */
 static inline const char *tap_row(const conv_item *it, int64_t position)
 {
     const gdn_ssm_conv_problem *p = it->p;
@@ -87,7 +85,7 @@ static inline const char *tap_row(const conv_item *it, int64_t position)
            position % p->n_columns * p->history_in.stride_line + row_bytes(p->history_in.dtype, it->c0);
 }
 
-/* The 4 taps of each of n channels, which lie side by side. */
+/* Loads the 4 adjacent taps of each of n channels. */
 GDN_INLINE void load_packed(const char *weight, int dtype, int64_t c, int n, vf w[4])
 {
     if (n == GDN_VL) {
@@ -100,7 +98,7 @@ GDN_INLINE void load_packed(const char *weight, int dtype, int64_t c, int n, vf 
     v_load4(taps, w);
 }
 
-/* Asks for the n channels from c on of a visit's rows and of packed weights. */
+/* Prefetches the n channels from c on of a visit's rows and of packed weights. */
 GDN_INLINE void prefetch_near(const conv_item *it, conv_form form, const char *const *row, int n_out, int64_t c, int n)
 {
     const int x = form.rows == ANY ? it->p->x.dtype : form.rows;
@@ -111,7 +109,7 @@ GDN_INLINE void prefetch_near(const conv_item *it, conv_form form, const char *c
         v_prefetch(it->weight + row_bytes(w, 4 * c) + at);
 }
 
-/* The taps of the n channels from c on. */
+/* Loads the taps of the n channels from c on. */
 GDN_INLINE void load_weight(const conv_item *it, conv_form form, int64_t c, int n, vf *w)
 {
     const int dtype = form.weight == ANY ? it->weight_dtype : form.weight;
@@ -122,14 +120,14 @@ GDN_INLINE void load_weight(const conv_item *it, conv_form form, int64_t c, int 
     }
 }
 
-/* n lanes from channel c of the block on, of row j of a visit. */
+/* Loads n channels of row j of a visit, from channel c of the block on. */
 GDN_INLINE vf load_row(const conv_item *it, conv_form form, const char *const *row, int j, int64_t c, int n)
 {
     const int dtype = form.rows != ANY ? form.rows : j < it->n_old ? it->p->history_in.dtype : it->p->x.dtype;
     return v_load_typed(row[j], dtype, c, n);
 }
 
-/* n elements of a row into one of the history: bits where the types are the same. */
+/* Stores n elements of a row to the history; equal types copy the bits. */
 GDN_INLINE void keep_row(char *to, int to_dtype, const char *from, int dtype, int64_t c, int n)
 {
     if (to_dtype == dtype) memcpy(to + row_bytes(dtype, c), from + row_bytes(dtype, c), (size_t)row_bytes(dtype, n));
@@ -168,7 +166,7 @@ GDN_INLINE void conv_half(const conv_item *it, conv_form form, int dealt, const 
             u[i] = v_fma(w[j], v_load_half(row[i + j], form.rows, c, half, form.rows), u[i]);
 }
 
-/* Steps 2 to 4 for rows of 16 bits and for all whole pairs of vectors of the block; the number of channels done. */
+/* Steps 2 to 4 for 16-bit rows, for all whole pairs of vectors of the block. Returns the number of channels done. */
 GDN_INLINE int64_t conv_halves(const conv_item *it, conv_form form, int dealt, const char *const *row, char *const *out,
                                const char *const *ahead, int n_ahead, int n_out)
 {
@@ -190,8 +188,8 @@ GDN_INLINE int64_t conv_halves(const conv_item *it, conv_form form, int dealt, c
     return c;
 }
 
-/* Steps 2 to 4 for the channels from c on that are no whole vector, or no whole pair of them. Once per visit at most
- * twice, so that it serves all forms, and no form has a copy. */
+/* Steps 2 to 4 for the last channels, from c on, that are no whole vector or pair of vectors. A visit calls it at most
+ * twice, so all forms share one copy. */
 static __attribute__((noinline)) void conv_rest(const conv_item *it, const char *const *row, char *const *out,
                                                 int64_t c, int n_out)
 {
@@ -206,8 +204,8 @@ static __attribute__((noinline)) void conv_rest(const conv_item *it, const char 
     }
 }
 
-/* Steps 2 to 4, taps, activation and output, for all channels of the block and n_out tokens, while the
- * n_ahead rows of `ahead` are fetched. The copies tell the compiler that no store to out changes a pointer. */
+/* Steps 2 to 4, taps, activation and output, for all channels of the block and n_out tokens. Prefetches the n_ahead
+ * rows of `ahead`. The local copies show the compiler that no store to out changes a pointer. */
 GDN_INLINE void conv_tokens(const conv_item *item, const char *const *rows, char *const *outs, const char *const *ahead,
                             int n_ahead, int n_out, conv_form form)
 {
@@ -228,7 +226,7 @@ GDN_INLINE void conv_tokens(const conv_item *item, const char *const *rows, char
     for (; !halves && c + GDN_VL <= it.width; c += GDN_VL) {
         for (int i = 0; i < n_ahead && c % (x == GDN_F32 ? LINE_32 : LINE_16) == 0; i++) { /* once per cache line */
             if (n_out == 1) v_prefetch(ahead[i] + row_bytes(x, c));
-            else v_prefetch_l2(ahead[i] + row_bytes(x, c)); /* two visits are more than the L1 cache holds */
+            else v_prefetch_l2(ahead[i] + row_bytes(x, c)); /* two visits do not fit the L1 cache */
         }
         if (it.near) prefetch_near(&it, form, row, n_out, c + it.near, GDN_VL);
         conv_taps(&it, form, row, c, GDN_VL, n_out, u);
@@ -242,15 +240,14 @@ GDN_INLINE void conv_tokens(const conv_item *item, const char *const *rows, char
     if (c < it.width) conv_rest(item, rows, outs, c, n_out);
 }
 
-/* Whether the rows are of one type, and which the loops know, with a weight of theirs or of F32. */
+/* 1 if x, out and history have one type that the loops have as a constant, and the weight is of that type or F32. */
 static int is_alike(const gdn_ssm_conv_problem *p, int weight_dtype)
 {
     const int rows = p->x.dtype;
     return p->out.dtype == rows && p->history_in.dtype == rows && (weight_dtype == GDN_F32 || weight_dtype == rows);
 }
 
-/* The same with what the compiler should know: how many tokens, the types, the usual width and weights, whether silu.
- */
+/* The same, specialised for the compiler: number of tokens, types, usual width and weights, silu. */
 static void conv_dispatch(const conv_item *it, const char *const *row, char *const *out, const char *const *ahead,
                           int n_ahead, int n_out)
 {
@@ -291,7 +288,7 @@ static void conv_dispatch(const conv_item *it, const char *const *row, char *con
 #undef CONV
 }
 
-/* Where a row of the history keeps x(position). */
+/* The conv state entry of a history row that keeps x(position). */
 static inline char *kept_row(const conv_item *it, int32_t row, int64_t position)
 {
     const gdn_ssm_conv_problem *p = it->p;
@@ -299,19 +296,19 @@ static inline char *kept_row(const conv_item *it, int32_t row, int64_t position)
            position % p->n_columns * p->history_out.stride_line + row_bytes(p->history_out.dtype, it->c0);
 }
 
-/* The input at a position into the row of history_out that `to` is of. */
+/* Copies the input at a position to `to`, which is in a row of history_out. */
 static void copy_column(const conv_item *it, int64_t position, char *to)
 {
     const gdn_ssm_conv_problem *p = it->p;
     const char *from = tap_row(it, position);
     const int kept = p->history_out.dtype, given = position >= it->position ? p->x.dtype : p->history_in.dtype;
-    if (to == from) return; /* a row that is written in place has it already */
+    if (to == from) return; /* a row that is written in place already has it */
     if (kept == given) memcpy(to, from, (size_t)row_bytes(kept, it->width));
     for (int64_t c = 0; kept != given && c < it->width; c += GDN_VL)
         keep_row(to, kept, from, given, c, (int)(it->width - c < GDN_VL ? it->width - c : GDN_VL));
 }
 
-/* Step 5, the checkpoints after tokens [t, t + n): the columns that the next token reads. */
+/* Step 5, the checkpoints after tokens [t, t + n): the conv state entries that the next token reads. */
 static void conv_checkpoints(const conv_item *it, int32_t t, int32_t n)
 {
     const gdn_ssm_conv_problem *p = it->p;
@@ -323,8 +320,8 @@ static void conv_checkpoints(const conv_item *it, int32_t t, int32_t n)
     }
 }
 
-/* Step 5, keep history: the newest n_columns positions; those from before this call are already there when the row is
- * the one that was read. */
+/* Step 5, keep history: the newest n_columns positions. If the row is the one that was read, it already has the
+ * positions before this call. */
 static void conv_keep(const conv_item *it, int in_place)
 {
     const int64_t n_columns = it->p->n_columns, end = (int64_t)it->position + it->length;
@@ -334,8 +331,8 @@ static void conv_keep(const conv_item *it, int in_place)
     for (; position < end; position++) copy_column(it, position, kept_row(it, it->dst, position));
 }
 
-/* Step 1 in a tree: the rows of a visit, of which the first n are before token t: its ancestors, and behind them the
- * history, from the position before the sequence's first token on. Returns how many may be of the history. */
+/* Step 1 in a tree: the rows of a visit. The first n are before token t: its ancestors, and before them the history,
+ * from the position before the sequence's first token backwards. Returns how many may be of the history. */
 static int tree_rows(const conv_item *it, int32_t t, int n, int n_out, const char **row)
 {
     int32_t of = t;
@@ -349,7 +346,7 @@ static int tree_rows(const conv_item *it, int32_t t, int n, int n_out, const cha
     return n_old;
 }
 
-/* The tokens of a tree: several go together where each follows the one before it. */
+/* Runs the tokens of a tree. Tokens are processed together while each follows the token before it. */
 GDN_INLINE void conv_tree(conv_item *it, int in_place)
 {
     const gdn_ssm_conv_problem *p = it->p;
@@ -369,7 +366,8 @@ GDN_INLINE void conv_tree(conv_item *it, int in_place)
     conv_keep(it, in_place);
 }
 
-/* The last channels of a block ask for what another thread may compute: a quarter of the block at most. */
+/* The prefetch distance within rows. The last channels of a block prefetch past it, into a block that another thread
+ * may compute: so it is at most a quarter of the block. */
 static int64_t near_of(int dtype, int64_t width)
 {
     const int64_t near = dtype == GDN_F32 ? NEAR_32 : NEAR_16, part = width / 4 / LINE_16 * LINE_16;
@@ -417,8 +415,8 @@ static int is_tap_major(const gdn_ssm_conv_problem *p)
     return p->weight_stride_channel == row_bytes(p->weight_dtype, 1);
 }
 
-/* The block's weights, tap-major. Packed ones come in by transposing VL rows of which kernel_width columns
- * count; where such a row would end beyond the tensor, one by one. */
+/* Gathers the block's weights, tap-major. Packed ones are transposed: GDN_VL rows, of which kernel_width columns count.
+ * If such a row would end beyond the tensor, they are copied one by one. */
 static void gather_weight(const gdn_ssm_conv_problem *p, int64_t c0, int64_t width, float *weight, int64_t stride_tap)
 {
     const int kernel_width = p->kernel_width;
@@ -445,7 +443,7 @@ static void gather_weight(const gdn_ssm_conv_problem *p, int64_t c0, int64_t wid
                 gdn_load_element(base + c * stride + j * p->weight_stride_tap, p->weight_dtype, 0);
 }
 
-/* Gathered weights in the order of rows of BF16, as conv_halves() takes them. */
+/* Reorders gathered weights into the order that conv_halves() needs for BF16 rows. */
 static void deal_weight(int64_t width, float *weight, int64_t stride_tap)
 {
     for (int j = 0; j < 4; j++)
@@ -457,14 +455,14 @@ static void deal_weight(int64_t width, float *weight, int64_t stride_tap)
         }
 }
 
-/* Floats from a tap to the next in gathered weights: whole pages and SKEW. */
+/* The stride of taps in gathered weights, in floats: whole pages and SKEW. */
 static int64_t gathered_stride(int64_t width) { return (width < PAGE / 4 ? PAGE / 4 : width) + SKEW; }
 
 static void ssm_conv_plan(const void *problem, int32_t n_threads, gdn_plan *plan)
 {
     const gdn_ssm_conv_problem *p = problem;
     const int64_t n_outputs = (int64_t)p->n_tokens * p->n_channels;
-    /* Wide blocks stream best; narrower ones only so that every thread has two items. */
+    /* Wide blocks stream best; they are narrower only to give every thread two items. */
     int64_t width = WIDTH_MAX, n_blocks;
     const int in_place = is_tap_major(p) || (is_packed(p) && p->n_tokens < (int64_t)p->n_seqs * LONG);
     while (!in_place && width * p->kernel_width > GATHERED) width /= 2;
@@ -473,7 +471,7 @@ static void ssm_conv_plan(const void *problem, int32_t n_threads, gdn_plan *plan
         if (width <= WIDTH_MIN || n_blocks * p->n_seqs >= 2 * (int64_t)n_threads) break;
     }
     plan->n_items = n_blocks * p->n_seqs;
-    /* Starting a run costs its weights and a cold start: one run per thread if all is over in microseconds. */
+    /* Each run gathers weights and starts with cold caches. Short calls therefore have one run per thread. */
     const int64_t n_runs = n_outputs < SMALL * (int64_t)n_threads ? n_threads : 4 * (int64_t)n_threads;
     plan->grain = plan->n_items > n_runs ? (plan->n_items + n_runs - 1) / n_runs : 1;
     plan->cut = (int32_t)width;
@@ -488,9 +486,9 @@ static int aligned64(const gdn_token_view *view)
     return ((uintptr_t)view->at.base | (uintptr_t)view->stride_seq | (uintptr_t)view->stride_token) % 64 == 0;
 }
 
-/* Floats to leave out of `gathered`, so that a weight lies a quarter of a page or more behind the output of its
- * channel, modulo pages. Just before it, a load of weights would follow stores to the same low bits of the address
- * and be held up by them: a quarter of the speed, in those calls whose workspace happens to lie so. */
+/* Floats to skip in `gathered`, so that a weight is at least a quarter of a page after the output of its channel,
+ * modulo pages. If it were just before the output, loads of weights would follow stores with the same low address bits.
+ * That stalls them (4K aliasing). */
 static int64_t lead_of(const gdn_ssm_conv_problem *p, int64_t c0, const float *gathered)
 {
     return (

@@ -1,5 +1,5 @@
-/* The kernels of each instruction set, made from the registry; best set first. A new instruction set adds
- * its line here and its flags in simd/sources.cmake. */
+/* The kernels of each instruction set, made from the registry, best set first. A new instruction set needs a line here
+ * and its flags in simd/sources.cmake. */
 #include "cpu/cpu.h"
 #include "simd/features.h"
 
@@ -8,7 +8,7 @@ static int always(void)
     return 1;
 }
 
-/* The scalar tier at GDN_EXACT_FTZ. */
+/* The scalar implementation at GDN_EXACT_FTZ. */
 static const gdn_cpu_table in_software = { "scalar", always, {
 #define GDN_KERNEL(stem, number, title) [number] = &gdn_cpu_##stem##_flush,
 #include "core/kernels.def"
@@ -38,7 +38,7 @@ static const gdn_cpu_table tables[] = {
 #include "core/kernels.def"
 #undef GDN_KERNEL
       },
-      .flush = NULL, /* its mode flushes by another rule */
+      .flush = NULL, /* NEON's flushing mode follows another rule */
     },
 #endif
     { "scalar", always, {

@@ -13,7 +13,7 @@
 #define RANGE_END() (void)0
 #endif
 
-/* ---- What gpu/context.c asks for ---------------------------------------------------------------------- */
+/* ---- The functions for gpu/context.c ------------------------------------------------------------------ */
 
 static gdn_gpu_variants known[GDN_CUDA_MAX_DEVICES];
 

@@ -122,9 +122,9 @@ static gdn_status open_callers(gdn_cuda_device *dev, CUcontext context)
     return gdn_cuda_read_traits(dev->cu, device, &dev->traits);
 }
 
-/* A stream that waits for the legacy default stream, and that for it, so that a program which works on the default
- * stream, as PyTorch does, need not know of ours. Streams of a green context do not wait for others, and a driver may
- * refuse one that would. */
+/* Opens the context's own stream: a blocking one, so that it and the legacy default stream wait for each other. A
+ * program that works on the default stream, as PyTorch does, then needs no synchronization with it. Streams of a green
+ * context do not wait for others, and a driver may refuse a blocking one. */
 static gdn_status open_stream(gdn_cuda_device *dev)
 {
     CUresult result = dev->cu->StreamCreate(&dev->stream, CU_STREAM_DEFAULT);
@@ -162,8 +162,8 @@ gdn_status gdn_cuda_device_open(void *device, const gdn_context *ctx, uint32_t i
     return status;
 }
 
-/* Where the device does not finish in time, its objects are left alone: freeing what is in use would wait without
- * bound. Those of a context that was lost go with it. */
+/* If the device does not finish in time, its objects are not freed: that would wait without bound. The objects of a
+ * lost context are freed with it. */
 void gdn_cuda_device_close(void *device)
 {
     gdn_cuda_device *dev = device;
@@ -180,7 +180,7 @@ void gdn_cuda_device_close(void *device)
         }
         gdn_cuda_leave(dev, &scope);
     }
-    gdn_cuda_kernels_close(dev, 0); /* unless that has been done */
+    gdn_cuda_kernels_close(dev, 0); /* if not done yet */
     while (dev->gpu.buffers) { /* records of buffers that could not be freed */
         gdn_gpu_buffer *b = dev->gpu.buffers;
         dev->gpu.buffers = b->next;

@@ -1,11 +1,11 @@
-/* The CUDA backend, inside: from the driver library to a context that can launch kernels.
+/* The CUDA backend's internal interface: from the driver library to a context that can launch kernels.
  *
  *   loader.c     libcuda.so.1, its functions, the process's list of devices
  *   device.c     opening a context: the device's primary one, or the caller's; errors of the driver
  *   queue.c      streams, bounded waits, launches, what the device reports
  *   memory.c     buffers and copies
  *   kernels.c    the embedded image and its kernels, loaded once into a CUDA context
- *   probe.c      what the device's arithmetic really does
+ *   probe.c      tests the device's arithmetic
  *   dispatch_<kernel>.c, backend.c */
 #ifndef GDN_CUDA_DEVICE_H
 #define GDN_CUDA_DEVICE_H
@@ -19,8 +19,8 @@
 
 _Static_assert(sizeof(void *) == 8, "a CUdeviceptr travels in gdn_span.data, which takes 64-bit pointers");
 
-/* GDN_CUDA_KERNELS(X), a list of X(name): gdn_cuda_<name> in the image. Made of what the kernels' files say at their
- * top. */
+/* GDN_CUDA_KERNELS(X), a list of X(name): gdn_cuda_<name> in the image. The build makes it from the `Kernels:` lines of
+ * the .cu files. */
 #include "gdn_cuda_kernels.inc"
 
 typedef enum gdn_cuda_kernel {
@@ -30,7 +30,7 @@ typedef enum gdn_cuda_kernel {
     GDN_CUDA_KERNEL_COUNT
 } gdn_cuda_kernel;
 
-/* The CUDA release whose nvcc made the image, as 1000 * major + 10 * minor; the build says it. */
+/* The CUDA release whose nvcc compiled the image, as 1000 * major + 10 * minor. The build defines it. */
 #ifndef GDN_CUDA_TOOLKIT
 #error "GDN_CUDA_TOOLKIT has to be defined: cuda/sources.cmake asks nvcc"
 #endif
@@ -45,9 +45,9 @@ typedef struct gdn_cuda_traits {
 typedef struct gdn_cuda_image {
     struct gdn_cuda_image *next;
     CUcontext              context;
-    unsigned long long     id; /* of the context; 0: the driver does not tell */
+    unsigned long long     id; /* of the context; 0: the driver does not report it */
     unsigned               users;
-    int                    lost; /* with its context: it goes when its users have gone, and gets no more */
+    int                    lost; /* 1: the context is lost. No new users; freed when the last user closes */
     CUmodule               module;
     CUfunction             kernels[GDN_CUDA_KERNEL_COUNT];
 } gdn_cuda_image;
@@ -58,34 +58,35 @@ typedef struct gdn_cuda_device {
     gdn_cuda_traits    traits;
     CUcontext          context;
     int                own_context; /* the primary one, retained */
-    CUstream           stream;      /* our own, which waits for the legacy default stream, and that for it */
+    CUstream           stream;      /* our own; it and the legacy default stream wait for each other */
     gdn_cuda_image    *image;
     uint32_t          *bad;         /* GDN_GPU_BAD_WORDS words of host memory that kernels set */
     CUdeviceptr        bad_address;
-    _Atomic int32_t    lost;        /* the CUresult with which the CUDA context was lost, 0: it was not; read by
-                                       gdn_poll() on any thread */
+    _Atomic int32_t    lost;        /* the CUresult with which the CUDA context was lost, else 0; gdn_poll() reads it
+                                       on any thread */
 } gdn_cuda_device;
 
 /* ---- loader.c ---- */
 enum { GDN_CUDA_MAX_DEVICES = 64 };
 typedef struct gdn_cuda_catalogue {
     gdn_cuda_driver cu;
-    int             loaded; /* the driver is there and initialized, with or without devices */
+    int             loaded; /* the driver is present and initialized, with or without devices */
     uint32_t        n;
     gdn_cuda_traits traits[GDN_CUDA_MAX_DEVICES];
     char            reason[GDN_REASON_MAX];
 } gdn_cuda_catalogue;
-/* The process's devices. Found once; reason says why there are none. */
+/* The process's devices, enumerated once; reason: why there are none. */
 const gdn_cuda_catalogue *gdn_cuda_catalogue_get(void);
 gdn_status gdn_cuda_read_traits(const gdn_cuda_driver *cu, CUdevice device, gdn_cuda_traits *traits);
 
 /* ---- device.c ---- */
-/* As gdn_gpu_driver wants them: of a gdn_cuda_device, native a gdn_cuda_desc or NULL. */
+/* For gdn_gpu_driver: device is a gdn_cuda_device, native a gdn_cuda_desc or NULL. */
 gdn_status gdn_cuda_device_open(void *device, const gdn_context *ctx, uint32_t index, const void *native);
 void       gdn_cuda_device_close(void *device);
-/* A CUresult as a status with a text: "cuMemAlloc returned CUDA_ERROR_...". dev may be NULL; notes a lost device. */
+/* Makes a status and text of a CUresult: "cuMemAlloc returned CUDA_ERROR_...". dev may be NULL; records a lost device.
+ * */
 gdn_status gdn_cuda_fail(gdn_cuda_device *dev, const gdn_cuda_driver *cu, CUresult result, const char *call);
-/* Make the context current, and allow what a capture of this thread would forbid; leave undoes both. */
+/* enter makes the context current, and permits what a capture of this thread would forbid. leave undoes both. */
 typedef struct gdn_cuda_scope {
     int mode;
 } gdn_cuda_scope;
@@ -93,20 +94,20 @@ gdn_status gdn_cuda_enter(gdn_cuda_device *dev, gdn_cuda_scope *scope);
 void       gdn_cuda_leave(gdn_cuda_device *dev, const gdn_cuda_scope *scope);
 
 /* ---- queue.c: within enter and leave ---- */
-/* GDN_INVALID_ARGUMENT where it is not a stream of the context; NULL becomes our own. */
+/* The CUstream of a gdn_stream; NULL becomes our own. GDN_INVALID_ARGUMENT if it is not a stream of the context. */
 gdn_status gdn_cuda_stream(gdn_cuda_device *dev, gdn_stream stream, CUstream *out);
 gdn_status gdn_cuda_wait(gdn_cuda_device *dev, CUstream stream);
 gdn_status gdn_cuda_launch(gdn_cuda_device *dev, gdn_cuda_kernel kernel, CUstream stream, uint64_t blocks,
                            uint32_t threads, const void *params);
 gdn_status gdn_cuda_launch_3d(gdn_cuda_device *dev, gdn_cuda_kernel kernel, CUstream stream, const uint32_t blocks[3],
                               uint32_t threads, const void *params);
-/* BAD_MAP once per occurrence, DEVICE_LOST for good. Does not wait. */
+/* BAD_MAP once per occurrence, DEVICE_LOST permanently. Does not wait. */
 gdn_status gdn_cuda_take_report(gdn_cuda_device *dev);
 enum { GDN_CUDA_MAX_BLOCKS = INT32_MAX, GDN_CUDA_MAX_BLOCKS_YZ = 65535 };
 
 /* ---- kernels.c ---- */
 gdn_status  gdn_cuda_kernels_open(gdn_cuda_device *dev); /* within enter and leave */
-/* unload: the context is current, and nothing of it may still be running. */
+/* unload: the context is current, and none of its kernels may still be running. */
 void        gdn_cuda_kernels_close(gdn_cuda_device *dev, int unload);
 const char *gdn_cuda_kernel_name(int32_t variant); /* of a plan, a gdn_cuda_kernel: "delta_rows_4" */
 
@@ -126,11 +127,11 @@ static inline uint64_t gdn_cuda_address(const gdn_place *at) /* 0 where it is ab
 }
 
 /* ---- probe.c ---- */
-extern const char gdn_cuda_implementation[]; /* the one that there is */
+extern const char gdn_cuda_implementation[]; /* the only one */
 gdn_status gdn_cuda_probe(void *device, gdn_gpu_variants *variants);
 
 /* ---- dispatch_gated_delta_net.c ---- */
-/* The name of the form, in which where operands begin has no say: a query without data gets the same. */
+/* The variant's name. It does not depend on addresses, so that a query without data gets the same. */
 gdn_form gdn_cuda_form_of(const gdn_cuda_device *dev, const gdn_gated_delta_net_problem *p);
 
 /* ---- queue.c, for gpu/plan.h ---- */

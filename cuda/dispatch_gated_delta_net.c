@@ -1,9 +1,9 @@
-/* gated_delta_net: which kernel, and its launch. The kernels say how the work is cut. */
+/* gated_delta_net: chooses the device kernel and launches it. The kernels define how the work is divided. */
 #include "cuda/device.h"
 
 typedef gdn_gated_delta_net_problem problem_t;
 
-/* All bits of what decides the alignment of rows. Those of 16-bit elements are loaded 8 bytes at a time. */
+/* The bits of all addresses of rows, for alignment. Rows of 16-bit elements are loaded 8 bytes at a time. */
 static uint64_t token_bits(const gdn_gpu_device *gpu, const gdn_token_view *view)
 {
     const gdn_gpu_tokens tokens = gdn_gpu_tokens_of(gpu, view);
@@ -16,7 +16,7 @@ static uint64_t pool_bits(const gdn_gpu_device *gpu, const gdn_state_view *view)
     return (view->dtype == GDN_F32 ? 1u : 2u) * gdn_gpu_pool_bits(&pool);
 }
 
-/* Where deltas and decays lie in an entry, too. */
+/* The same for the log, including the offsets of deltas and decays in an entry. */
 static uint64_t log_bits(const gdn_gpu_device *gpu, const problem_t *p)
 {
     const gdn_gpu_pool log = { .base = gdn_gpu_address(gpu, &p->log.at),
@@ -25,7 +25,7 @@ static uint64_t log_bits(const gdn_gpu_device *gpu, const problem_t *p)
     return p->log.n_columns ? gdn_gpu_pool_bits(&log) | 4 * (uint64_t)p->head_dim_v : 0;
 }
 
-/* Heads of 128 keys whose rows are aligned to 16 bytes. Prefill reads states element by element. */
+/* 1 for heads of 128 keys whose rows are aligned to 16 bytes. Prefill loads states element by element. */
 static int is_4(const gdn_gpu_device *gpu, const problem_t *p, int prefill)
 {
     uint64_t bits = token_bits(gpu, &p->q) | token_bits(gpu, &p->k);
@@ -39,8 +39,8 @@ static int has_many_tokens(const problem_t *p)
     return (int64_t)p->n_tokens > GDN_CUDA_FEW_TOKENS * (int64_t)p->n_seqs;
 }
 
-/* `tiles` for many tokens per sequence on average, `rows` for few. Sequences of a batch may differ, and maps are the
- * device's to read; either takes any length and gives the same bits. */
+/* 1 for a `tiles` kernel: many tokens per sequence on average. A `rows` kernel is for few. Sequences of a batch may
+ * differ, and only the device can read the maps. Both kernels take any length and give the same bits. */
 static int in_tiles(const gdn_gpu_device *gpu, const problem_t *p)
 {
     return has_many_tokens(p) && is_4(gpu, p, 1) && !p->tree && !p->state_interval && !p->log.n_columns;
@@ -52,7 +52,7 @@ static int is_f32(const problem_t *p)
     return types == GDN_F32 && !gdn_gpu_has_forms(p) && !p->log.n_columns;
 }
 
-/* What a call runs on. */
+/* The device kernel of a call. */
 typedef struct choice_t {
     gdn_form form;
     gdn_cuda_kernel kernel;
@@ -62,7 +62,7 @@ typedef struct choice_t {
 
 #define ONE(name, C) ((choice_t){ GDN_FORM_ROWS, GDN_CUDA_delta_##name, 4 * GDN_CUDA_DELTA_WARPS * (C), 0 })
 
-/* One kernel for all sequences. */
+/* The choice if one kernel runs all sequences. */
 static choice_t one_kernel(const gdn_gpu_device *gpu, const problem_t *p)
 {
     const int channel = p->gate == GDN_GATE_CHANNEL, four = is_4(gpu, p, 0);
@@ -82,9 +82,10 @@ static choice_t one_kernel(const gdn_gpu_device *gpu, const problem_t *p)
     return channel ? ONE(rows_4_channel, 4) : is_f32(p) ? ONE(rows_4_f32, 4) : ONE(rows_4, 4);
 }
 
-/* Calls that may have sequences of many tokens and of few, whose lengths only the device knows, have a kernel that does
- * both. Several snapshots and no log are a verification, whose sequences are all short unless there are many tokens; so
- * are as many tokens for each, with a log. Which sequences use the log is the device's to read as well. */
+/* 1 if the call may have both sequences of many tokens and of few; a `mixed` kernel then runs it. Only the device can
+ * read the lengths, and which sequences use the log. These calls count as verifications, in which all sequences are
+ * short, unless they have many tokens on average: several snapshots without a log; equal numbers of tokens with a log.
+ * */
 static int may_be_mixed(const gdn_gpu_device *gpu, const problem_t *p)
 {
     const int log = p->log.n_columns != 0, many = has_many_tokens(p);
@@ -99,14 +100,14 @@ static choice_t choose(const gdn_gpu_device *gpu, const problem_t *p)
     choice_t choice = one_kernel(gpu, p);
     if (!may_be_mixed(gpu, p)) return choice;
     choice.form = GDN_FORM_MIXED;
-    /* Without a map all sequences have as many tokens, and one kernel does, unless a log tells them apart. */
+    /* Without a map all sequences have equally many tokens. One kernel is then enough, unless there is a log. */
     if (!p->seq_start.data && !p->log.n_columns) return choice;
     choice.kernel = p->gate == GDN_GATE_CHANNEL ? GDN_CUDA_delta_mixed_4_channel : GDN_CUDA_delta_mixed_4;
     choice.mixed = 1;
     return choice;
 }
 
-/* Warps of a block: prefill has as many more that make tokens ready, but for F32. */
+/* Warps of a thread block. Prefill doubles them for producer warps, except for F32. */
 static uint32_t warps_of(gdn_cuda_kernel kernel)
 {
     const int more = kernel == GDN_CUDA_delta_tiles_4 || kernel == GDN_CUDA_delta_tiles_4_channel ||

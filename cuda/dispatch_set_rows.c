@@ -1,4 +1,4 @@
-/* set_rows: one launch or three. The kernels say how the work is cut. */
+/* set_rows: one launch or three. The kernels define how the work is divided. */
 #include "cuda/device.h"
 
 void gdn_cuda_plan_set_rows(const gdn_context *ctx, const gdn_set_rows_problem *p, gdn_plan *plan)
@@ -6,7 +6,7 @@ void gdn_cuda_plan_set_rows(const gdn_context *ctx, const gdn_set_rows_problem *
     const gdn_cuda_device *dev = ctx->state;
     const gdn_gpu_device gpu = gdn_cuda_gpu(dev);
     gdn_gpu_plan_set_rows(&gpu, p, GDN_CUDA_ROWS_PIECE, plan);
-    plan->variant = -1; /* the kernels are always the same */
+    plan->variant = -1; /* there is only one set of kernels */
 }
 
 gdn_status gdn_cuda_run_set_rows(gdn_cuda_device *dev, const gdn_set_rows_problem *p, const gdn_plan *plan,

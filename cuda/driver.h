@@ -1,5 +1,5 @@
-/* The part of the CUDA driver's interface that the backend uses, declared here so that no CUDA header is needed to
- * build. Values are the driver's, which never change; functions are found in libcuda.so.1 when the library runs. */
+/* The part of the CUDA driver's interface that the backend uses, declared here so that the build needs no CUDA header.
+ * Values are the driver's, which never change. Functions are looked up in libcuda.so.1 at run time. */
 #ifndef GDN_CUDA_DRIVER_H
 #define GDN_CUDA_DRIVER_H
 
@@ -72,7 +72,7 @@ enum { CU_MEMHOSTALLOC_PORTABLE = 1, CU_MEMHOSTALLOC_DEVICEMAP = 2 };
 enum { CU_STREAM_CAPTURE_MODE_GLOBAL = 0, CU_STREAM_CAPTURE_MODE_RELAXED = 2 };
 enum { CU_STREAM_CAPTURE_STATUS_NONE = 0 };
 
-/* X(name here, symbol, parameters): the newest version of a symbol that CUDA 11.4's driver has. */
+/* X(name here, symbol, parameters): the newest version of each symbol that the driver of CUDA 11.4 has. */
 #define GDN_CUDA_DRIVER_FUNCTIONS(X)                                                                                   \
     X(Init, "cuInit", (unsigned flags))                                                                                \
     X(GetErrorName, "cuGetErrorName", (CUresult error, const char **name))                                             \
@@ -107,7 +107,7 @@ enum { CU_STREAM_CAPTURE_STATUS_NONE = 0 };
     X(MemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2", (CUdeviceptr to, const void *from, size_t bytes, CUstream stream))      \
     X(MemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2", (void *to, CUdeviceptr from, size_t bytes, CUstream stream))
 
-/* The same of newer drivers, 12.0 and 12.5; NULL where the driver is older. */
+/* The same for newer drivers, 12.0 and 12.5; NULL if the driver is older. */
 #define GDN_CUDA_DRIVER_NEWER_FUNCTIONS(X)                                                                             \
     X(CtxGetId, "cuCtxGetId", (CUcontext context, unsigned long long *id))                                             \
     X(StreamGetCtx_v2, "cuStreamGetCtx_v2", (CUstream stream, CUcontext * context, CUgreenCtx * green))

@@ -1,13 +1,14 @@
-// gated_delta_net for few tokens per sequence: decode and verification, bound by memory. See gated_delta_net.cuh for
-// how a head is spread over lanes.
+// gated_delta_net for few tokens per sequence: decode and verification, which are bound by memory. gated_delta_net.cuh
+// has the mapping of a head to lanes.
 //
-// Lane l of the eight has the keys i = 32 m + 4 l + e, e = 0 .. 3: the residues 4l .. 4l+3 of dot32. So a row of 32
-// keys is one coalesced access of 128 bytes; the tree's steps h = 16, 8, 4 are exchanges with the lanes l^4, l^2, l^1,
-// and h = 2, 1 stay within a lane. The addition commutes, so it does not matter which of the two lanes adds. All loads
-// of a state are issued before the first is used, and the next token's before the snapshot is stored.
+// Eight lanes share C value channels. Lane l has the keys i = 32 m + 4 l + e, e = 0 .. 3, which are the residues
+// 4l .. 4l+3 of dot32. So 32 keys of a row are one coalesced access of 128 bytes. The tree's steps h = 16, 8, 4 are
+// exchanges with the lanes l^4, l^2, l^1; h = 2, 1 stay within a lane. The addition commutes, so either of the two
+// lanes may add. All loads of a state are issued before the first is used. The next token is loaded before the snapshot
+// is stored.
 //
 // Steps, numbered as in docs/reference/kernels/gated_delta_net.md and in every other version:
-//   0 prepare   1 load state, repeat the log, commit; in a tree, follow a branch   2 decay   3 read kv   4 delta
+//   0 prepare   1 load state, replay the log, commit; in a tree, follow a branch   2 decay   3 read kv   4 delta
 //   5 update   6 output
 //   7 round, snapshot, checkpoint, log
 //
@@ -19,10 +20,10 @@
 #include "cuda/gated_delta_net_ahead.cuh"
 #include "cuda/gated_delta_net_log.cuh"
 
-// Four keys of four columns each, as four columns of four keys each.
+// Transposes four keys of four value channels each into four channels of four keys each.
 template <int C> GDN_INLINE void transpose(float4 (&x)[C])
 {
-    constexpr int b = C / 4, c = C / 2, d = C - 1; // 1, 2, 3, and not beyond fewer columns, which do not come here
+    constexpr int b = C / 4, c = C / 2, d = C - 1; // 1, 2, 3; in range also for smaller C, which are never called
     const float4 first = x[0], second = x[b], third = x[c], fourth = x[d];
     x[0] = make_float4(first.x, second.x, third.x, fourth.x);
     x[b] = make_float4(first.y, second.y, third.y, fourth.y);
@@ -30,16 +31,16 @@ template <int C> GDN_INLINE void transpose(float4 (&x)[C])
     x[d] = make_float4(first.w, second.w, third.w, fourth.w);
 }
 
-// 1: load state, of an entry of a pool, or zeros. S[m][c] has column j + c
+// 1: load state, of an entry of a pool, or zeros. S[m][c] has value channel j + c
 template <class X>
 GDN_INLINE void load_state(const gdn_gpu_gated_delta_net &p, const Item &w, const gdn_gpu_pool &pool, int entry,
                            int n_slots, float4 (&S)[X::NB][X::C])
 {
     const char *at = entry < 0 ? pool.base : state_at(pool, entry, n_slots, w.h);
     if (!X::GENERAL && entry >= 0 && !p.key_major) {
-        // Nothing but loads, since each condition between them would wait for those before: in the place of columns
-        // that are not there the first one of these lanes, or of the warp's, of which nothing more is ever stored. It
-        // is not one of another warp's, which may be storing it.
+        // Loads are unconditional, with clamped indices, so that they issue back to back. A channel that does not exist
+        // loads the first channel of these lanes, or else of the warp; its values are never stored. The index stays
+        // within the warp, because another warp may be storing its channels.
         const int spare = w.j < p.head_dim_v ? w.j : w.j / (4 * X::C) * (4 * X::C);
 #pragma unroll
         for (int c = 0; c < X::C; c++) {
@@ -51,7 +52,7 @@ GDN_INLINE void load_state(const gdn_gpu_gated_delta_net &p, const Item &w, cons
         widen_state<X>(p, true, S);
         return;
     }
-    if (!X::GENERAL && X::C == 4 && entry >= 0 && w.columns == 4) { // in S[m][e] is key i + e, until it is transposed
+    if (!X::GENERAL && X::C == 4 && entry >= 0 && w.columns == 4) { // S[m][e] holds key i + e until it is transposed
 #pragma unroll
         for (int m = 0; m < X::NB; m++)
 #pragma unroll
@@ -69,7 +70,7 @@ GDN_INLINE void load_state(const gdn_gpu_gated_delta_net &p, const Item &w, cons
         return;
     }
     const int columns =
-        !X::GENERAL && X::C == 4 && w.columns > 3 ? 3 : w.columns; // it is 3, which the compiler shall see
+        !X::GENERAL && X::C == 4 && w.columns > 3 ? 3 : w.columns; // never above 3 here; this shows it to the compiler
 #pragma unroll
     for (int m = 0; m < X::NB; m++) {
         const int i = 32 * m + 4 * w.l;
@@ -147,16 +148,15 @@ GDN_INLINE void store_state(const gdn_gpu_gated_delta_net &p, const Item &w, int
     }
 }
 
-// What a lane needs of one token, as it lies in memory until prepare(). All of a warp's four times eight lanes need the
-// decays of all channels: each eight compute a quarter of them, for the keys of GATES blocks, and the others get them
-// from there.
+// One token's operands for a lane, unconverted until make_ready(). With CHANNEL all 32 lanes of a warp need the decays
+// of all key channels. Each eight lanes compute a quarter of them, for the keys of GATES blocks, and exchange them.
 template <class X> struct Token {
     static constexpr int GATES = X::CHANNEL ? (X::NB + 3) / 4 : 1;
     float4 q[X::NB], k[X::NB], g[GATES];
     float  v, beta;
 };
 
-// The u-th of these blocks of 32 keys. Block m is the (m / 4)-th of the eight lanes that begin at lane 8 (m % 4).
+// The u-th of the lane's GATES blocks of 32 keys. Block m is the (m / 4)-th of the eight lanes from lane 8 (m % 4) on.
 template <class X> GDN_INLINE int gate_block(int u)
 {
     return ((int)threadIdx.x / 8 % 4 + 4 * u) % X::NB;
@@ -167,7 +167,7 @@ struct Cursor {
     char *q, *k, *v, *g, *beta, *out;
 };
 
-// Of tokens that are repeated nobody asks for q.
+// Loads a token and advances the cursor. q is not loaded for replayed tokens.
 template <class X, bool WITH_Q = true>
 GDN_INLINE void load_token(const gdn_gpu_gated_delta_net &p, const Item &w, int mine, Cursor &at, Token<X> &x)
 {
@@ -192,7 +192,7 @@ GDN_INLINE void load_token(const gdn_gpu_gated_delta_net &p, const Item &w, int 
     at.beta += p.beta.token;
 }
 
-// What has been loaded, as numbers.
+// Converts a loaded token to F32.
 template <class X> GDN_INLINE void widen_token(const gdn_gpu_gated_delta_net &p, Token<X> &x)
 {
     widen_rows<X>(x.k, p.k_dtype);
@@ -205,13 +205,13 @@ template <class X> GDN_INLINE void widen_token(const gdn_gpu_gated_delta_net &p,
     x.beta = widen_raw<X>(x.beta, p.beta_dtype);
 }
 
-// 0: prepare. The trees over k and q are one tree over two columns.
+// 0: prepare. One tree computes both sums of squares: it takes k and q as two channels.
 template <class X, bool ALL> GDN_INLINE void prepare(const gdn_gpu_gated_delta_net &p, int l, Token<X> &x)
 {
     x.beta = delta_factor<X, ALL>(p, x.beta);
     if (!ALL && !normalises<X>(p))
         return;
-    float4 sum[2] = { zero4(), zero4() }; // keys that do not exist are zeros, and add nothing to a sum of squares
+    float4 sum[2] = { zero4(), zero4() }; // keys that do not exist are 0 and add nothing
 #pragma unroll
     for (int m = 0; m < X::NB; m++) {
         sum[0] = fma4(x.k[m], x.k[m], sum[0]);
@@ -226,7 +226,7 @@ template <class X, bool ALL> GDN_INLINE void prepare(const gdn_gpu_gated_delta_n
     }
 }
 
-// What the raw gates of a head's tokens share.
+// Loads what the raw gates of a head's tokens share.
 template <class X>
 GDN_INLINE void read_raw_gates(const gdn_gpu_gated_delta_net &p, const Item &w, float &rate,
                                float4 (&bias)[Token<X>::GATES])
@@ -237,7 +237,7 @@ GDN_INLINE void read_raw_gates(const gdn_gpu_gated_delta_net &p, const Item &w, 
         bias[u] = read_bias<X>(p, w, 32 * gate_block<X>(u) + 4 * w.l);
 }
 
-// 7: log the decays per key channel, from the lanes of the warp that has column 0, each with those that it made itself.
+// 7: log the decays per key channel. The warp with value channel 0 stores them; each lane stores those it has computed.
 template <class X>
 GDN_INLINE void log_gates(const gdn_gpu_gated_delta_net &p, const Item &w, int t, const Token<X> &x)
 {
@@ -267,7 +267,7 @@ GDN_INLINE void decays_of(const gdn_gpu_gated_delta_net &p, int l, float rate, c
     }
 }
 
-// 0 and 2, of a token that has been loaded.
+// Steps 0 and 2 of a loaded token: converts it, normalises q and k, computes beta and the decays.
 template <class X>
 GDN_INLINE void make_ready(const gdn_gpu_gated_delta_net &p, int l, float rate, const float4 (&bias)[Token<X>::GATES],
                            Token<X> &x, float4 (&decay)[X::CHANNEL ? X::NB : 1])
@@ -282,16 +282,16 @@ GDN_INLINE void make_ready(const gdn_gpu_gated_delta_net &p, int l, float rate, 
     }
 }
 
-// A tree's tokens are looked at by 32, of which each lane of a warp has one: what its token of the n-th 32 follows. So
-// a path along a tree is walked by exchanges, and not by loads of which each waits for the one before.
+// The parents of the n-th 32 tokens of a sequence, one per lane of a warp. With them a path along a tree is followed by
+// exchanges instead of dependent loads.
 GDN_INLINE int parents_of(const gdn_gpu_gated_delta_net &p, const Item &w, int n)
 {
     const int t = 32 * n + ((int)threadIdx.x & 31);
     return parent_of(p.parent, w.first, t < w.T ? t : w.T - 1);
 }
 
-// The tokens on the path to token `end`, which is on it, that are among the n-th 32, as bits. `parents` is what the
-// known-th 32 follow, none of which is before `end` or before the n-th.
+// The path from the root to token `end`, inclusive: a bit for each of its tokens among the n-th 32. `parents` holds the
+// parents of the known-th 32; neither `end` nor the n-th 32 come after those.
 GDN_INLINE unsigned path_to(const gdn_gpu_gated_delta_net &p, const Item &w, int end, int parents, int known, int n)
 {
     for (;;) {
@@ -306,15 +306,16 @@ GDN_INLINE unsigned path_to(const gdn_gpu_gated_delta_net &p, const Item &w, int
     }
 }
 
-// 1, for token t of a tree where it does not follow the one before it: the state at the sequence's position, which is
-// where it has been committed or made as before, and on it the token that it follows with all that this follows. Their
-// deltas are in the log, where a lane of the eight has put them; keys and decays are made anew. The number of them.
+// 1, for token t of a tree that does not follow token t - 1: restores the state of its parent. It starts from the state
+// at the sequence's position, which it loads from the commit or replays from the log. Then it replays the parent's
+// path. The path's deltas are in the log, where a lane of the eight has written them; keys and decays are computed
+// again. Returns the number of tokens on the path.
 template <class X>
 GDN_INLINE int follow(const gdn_gpu_gated_delta_net &p, Item w, int mine, int t, int parent, int parents,
                        const Cursor &first, float rate, const float4 (&bias)[Token<X>::GATES], float4 (&S)[X::NB][X::C])
 {
     __syncwarp();
-    w.l = here(w.l); // addresses are computed here, and not kept from before
+    w.l = here(w.l); // recompute addresses here, so that no registers hold them
     if (w.commit >= 0) {
         load_state<X>(p, w, p.state_out, w.commit, p.slots_out, S);
         w.stands = w.kept;
@@ -350,7 +351,7 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
 {
     Item w;
     if (!find_item<X>(p, w, share) || w.j / (4 * X::C) * (4 * X::C) >= p.head_dim_v)
-        return; // nothing to do, or none for this warp
+        return; // nothing to do for the block, or for this warp
     const int mine = column_of_lane<X::C>(w.l);
     const int group = (int)threadIdx.x & 24; // the first of the eight lanes
     const int out_type = type_of<X>(p.result_dtype);
@@ -359,11 +360,11 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
                   token_at(p.g, w, w.h), token_at(p.beta, w, w.h),
                   token_at(p.result, w, w.h) + (uint64_t)((w.j + mine) * element_bytes(out_type)) };
 
-    const Cursor first = at; // of trees
-    // A token is loaded when its turn comes, where its registers serve its ancestors or the rounding of a state.
-    // Otherwise it is prefetched while the one before it is computed.
+    const Cursor first = at; // for trees
+    // LATE: load a token in its own iteration, because its registers serve the ancestors or the rounding of a state.
+    // Otherwise it is prefetched while the token before it is computed.
     constexpr bool LATE = X::TREE || (X::GENERAL && X::HALF);
-    // The state before all else: the compiler has whoever asks where it lies wait for what has been loaded so far.
+    // Load the state first: the compiler makes its address computation wait for all earlier loads.
     float4 S[X::NB][X::C];
     load_state<X>(p, w, p.state_in, w.src, p.slots_in, S); // 1
     float  rate = 0.0f;
@@ -373,14 +374,14 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
     Token<X> x;
     if (!X::LOG)
         load_token<X>(p, w, mine, at, x);
-    // With a log the registers of the first token are those of the entries before it.
+    // With a log the replayed entries use the registers of the first token, so it is loaded after them.
 #pragma unroll 1
     for (int part = 0; X::LOG && part < (X::HALF ? 2 : 1); part++) {
         repeat_log<X>(p, w, part ? w.kept : w.stands, part ? w.position : w.kept, S);
         if (w.T > 0 && !LATE && (part || !X::HALF))
             load_token<X>(p, w, mine, at, x);
         else
-            x = Token<X>(); // nobody looks at it, which compilers do not see
+            x = Token<X>(); // it is not read, but compilers cannot prove that
         if (part == 0 && w.commit >= 0)
             store_state<X>(p, w, w.commit, S);
     }
@@ -391,7 +392,7 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
     for (int u = 0; u < Token<X>::GATES; u++)
         bias[u] = gate_bias<X>(p, bias[u]);
 
-    int parents = GDN_GPU_NONE, depth = 0; // of trees: depth counts the tokens on the branch of this one, with it
+    int parents = GDN_GPU_NONE, depth = 0; // for trees: depth counts the tokens on this token's branch, with itself
     for (int t = 0; t < w.T; t++) {
         if (has_tree<X>(p)) {
             if (t % 32 == 0)
@@ -434,7 +435,7 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
 #pragma unroll
         for (int c = 0; c < X::C; c++)
             delta[c] = __shfl_sync(GDN_FULL_WARP, d, group + lane_of_column<X::C>(c));
-        if (X::LOG) { // 7, before the next token takes the registers
+        if (X::LOG) { // 7, here because the next token overwrites the registers
             log_token<X>(p, w, t, x.k, decay, delta);
             log_gates<X>(p, w, t, x);
         }
@@ -457,7 +458,7 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
             store_element(at.out, o, out_type);
         at.out += p.result.token;
 
-        // 7: round; snapshot, r tokens before the newest, and checkpoint. Two stores: a loop for both spilled registers
+        // 7: round; snapshot, r tokens before the newest, and checkpoint. Two stores: a loop over both spills registers
         round_state<X>(p, w.position + (has_tree<X>(p) ? depth : t + 1), S);
         Item there = w;
         there.l = here(w.l);
@@ -470,9 +471,11 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
     }
 }
 
-// ---- Kernels: gdn_cuda_delta_<rows, tiles or mixed>_<size>[_what]. Size 4 is heads of 128 keys (NB = 4 blocks) whose
-// rows are aligned to 16 bytes; the general ones take any head. All take every type, gate and norm, except that `f32`
-// has F32 alone, with g and beta as they are used. Those of rows take a log; those of `half` have states of 16 bits.
+// ---- Kernels: gdn_cuda_delta_<rows, tiles or mixed>_<size>[_what].
+//   size   4: heads of 128 keys (NB = 4 blocks) with rows aligned to 16 bytes. general: any head.
+//   what   f32: F32 I/O only, with g and beta as they are used; the others take every type, gate and norm.
+//          half: 16-bit states.
+// Kernels of rows take a log.
 #define GDN_DELTA_KERNEL(name, warps, blocks)                                                                          \
     GDN_KERNEL(gdn_cuda_delta_##name, gdn_gpu_gated_delta_net, GDN_BLOCKS(32 * (warps), blocks))
 #define GDN_DELTA_ROWS(name, blocks, ...)                                                                              \
@@ -488,8 +491,8 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
         __shared__ Strip<X> strips[2];                                                                                 \
         gated_delta_net_ahead<X>(p, strips, { Share::ALL, (int)blockIdx.z * X::COLUMNS });                             \
     }
-// Prefill and decode in one batch. Blocks of long sequences stand first in the grid, because they take longest. With a
-// log they are prompts that have nothing to do with it; sequences with entries to replay or to write are few tokens.
+// Prefill and decode in one batch. Thread blocks of long sequences come first in the grid, because they take longest.
+// With a log, prompts without a log row and commit are MANY; sequences that replay or write entries are FEW.
 #define GDN_DELTA_MIXED(name, CHANNEL)                                                                                 \
     GDN_DELTA_KERNEL(mixed_##name, GDN_CUDA_PREPARED_WARPS, 2)                                                         \
     {                                                                                                                  \

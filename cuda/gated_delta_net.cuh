@@ -1,48 +1,48 @@
-// gated_delta_net, what decode (gated_delta_net.cu) and prefill (gated_delta_net_ahead.cuh) share: which head a warp
-// has, where operands are in memory, how rows and states move.
+// gated_delta_net: code that decode (gated_delta_net.cu) and prefill (gated_delta_net_ahead.cuh) share. It maps warps
+// to heads, computes the addresses of operands, and loads and stores rows and states.
 #ifndef GDN_CUDA_GATED_DELTA_NET_CUH
 #define GDN_CUDA_GATED_DELTA_NET_CUH
 
 #include "cuda/kernel.cuh"
 #include "numerics/prepare.h"
 
-// What is known when a kernel is compiled. NB: blocks of 32 keys, exactly, or at most where GENERAL; then head_dim_k,
-// the alignment of rows and their type may be any.
+// Compile-time properties of a kernel. NB is exact unless GENERAL: then it is the most blocks of 32 keys, and
+// head_dim_k, the alignment of rows and their type are arbitrary.
 template <int NB_, int C_, bool CHANNEL_, bool TYPED_, bool GENERAL_, bool LOG_, bool TREE_ = false, bool HALF_ = false>
 struct Shape {
     static constexpr int NB = NB_;              // blocks of 32 keys
-    static constexpr int C = C_;                // columns of eight lanes: 1, 2 or 4
+    static constexpr int C = C_;                // value channels (columns) of eight lanes: 1, 2 or 4
     static constexpr bool CHANNEL = CHANNEL_;   // a gate per key channel
-    static constexpr bool TYPED = TYPED_;       // types besides F32, qk_norm, and any form of g and beta
+    static constexpr bool TYPED = TYPED_;       // mixed-precision I/O, qk_norm, and any g_form and beta_form
     static constexpr bool GENERAL = GENERAL_;
     static constexpr bool LOG = LOG_;           // the call may have a replay log
-    static constexpr bool TREE = TREE_;         // and its tokens may be a tree
-    static constexpr bool HALF = HALF_;         // states of 16 bits
+    static constexpr bool TREE = TREE_;         // the call's tokens may be a tree
+    static constexpr bool HALF = HALF_;         // 16-bit states
     static constexpr int BYTES = HALF ? 2 : 4;  // of an element of a state
-    static constexpr int COLUMNS = GDN_CUDA_DELTA_WARPS * 4 * C; // of a thread block
+    static constexpr int COLUMNS = GDN_CUDA_DELTA_WARPS * 4 * C; // value channels of a thread block
 };
 
-// This warp's part of the item: all that does not change from token to token.
+// This warp's part of the work, as far as it does not change from token to token.
 struct Item {
     int s, h, kappa;   // sequence, value head, key head
     int first, T;      // its tokens
-    int src;           // entry that it starts from, or GDN_GPU_NONE
+    int src;           // pool entry with the initial state, or GDN_GPU_NONE
     int l;             // lane of the eight
-    int j, columns;    // first column of the eight lanes, how many of the C there are
+    int j, columns;    // first value channel of the eight lanes, how many of the C exist
     int n_keys;
-    // With a log: of the first token; its row, or GDN_GPU_NONE; where the state that is read stands; and the entry that
-    // it is committed to at `position`, or GDN_GPU_NONE.
+    // With a log: position is that of the first token. row is the log's row, or GDN_GPU_NONE. stands is the base
+    // position. commit is the pool entry for the state that is committed, or GDN_GPU_NONE.
     int position, row, stands, commit;
-    int kept; // where the state stands that is committed: at `position`, or where it was last rounded to 16 bits
+    int kept; // the position of the committed state: `position`, or with HALF the last rounding at or before it
 };
 
-// States of 16 bits are rounded behind the token with which the sequence has so many of them.
+// 1 if a 16-bit state is rounded after the token that gives the sequence `length` tokens.
 template <class X> GDN_INLINE bool rounds_at(const gdn_gpu_gated_delta_net &p, int length)
 {
     return X::HALF && (p.state_interval == 1 || length % p.state_interval == 0);
 }
 
-// The log's maps as they are. Kernels that know of a log also serve calls that have none.
+// Loads the log's maps without checks. Kernels with LOG also run calls without a log.
 GDN_INLINE void read_log_maps(const gdn_gpu_gated_delta_net &p, int position, Item &at)
 {
     const bool none = !p.log_columns;
@@ -51,8 +51,8 @@ GDN_INLINE void read_log_maps(const gdn_gpu_gated_delta_net &p, int position, It
     at.commit = none ? GDN_GPU_NONE : map_at(p.state_commit, at.s, GDN_GPU_NONE);
 }
 
-// For a sequence whose tokens, source and position are known: false where one of these maps is bad, which is reported;
-// but a bad slot for a commit amounts to none.
+// Checks the log's maps, for a sequence with known tokens, source and position. Reports bad maps, and returns false for
+// them. A bad commit only becomes GDN_GPU_NONE.
 template <class X> GDN_INLINE bool find_log(const gdn_gpu_gated_delta_net &p, Item &at)
 {
     const bool padding = at.src == GDN_GPU_SKIP;
@@ -66,7 +66,7 @@ template <class X> GDN_INLINE bool find_log(const gdn_gpu_gated_delta_net &p, It
         return false;
     }
     bool fits = at.stands >= 0 && at.stands <= at.position;
-    if (fits && !padding) // position + T might be too large for an int, and this is not
+    if (fits && !padding) // position + T may overflow an int, log_columns - T does not
         fits = at.row < 0 ? at.stands == at.position : at.position - at.stands <= p.log_columns - at.T;
     if (X::HALF && !padding)
         fits = fits && rounds_at<X>(p, at.stands);
@@ -81,22 +81,23 @@ template <class X> GDN_INLINE bool find_log(const gdn_gpu_gated_delta_net &p, It
     return true;
 }
 
-// Which sequences a thread block takes, and its first column of the head. MANY: those of more than GDN_CUDA_FEW_TOKENS
-// tokens that have nothing to do with a log; FEW: the others.
+// Which sequences a thread block processes, and its first value channel of the head. MANY: sequences of more than
+// GDN_CUDA_FEW_TOKENS tokens that neither have a log row nor commit. FEW: the others.
 struct Share {
     enum { ALL, MANY, FEW } of;
     int column;
 };
 
-// A sequence's entry where there is no map. Where there is one this may be too large for an int, and nobody asks.
+// A sequence's default entry. With a map it may overflow an int; it is then not used.
 GDN_INLINE int entry_of(int s, int slots, int slot)
 {
     return (int)((unsigned)s * (unsigned)slots + (unsigned)slot);
 }
 
-// Which of the LANES that have columns together a thread is, and which such group of the block's it is in. Of sixteen,
-// threads whose numbers differ in the lowest bit alone have the same keys, of different columns: where all such pairs
-// of a warp ask shared memory for the same 16 bytes, devices of 7.0 to 7.5 answer in two requests instead of four.
+// LANES lanes share value channels. lane() is a thread's number among them, group() the number of its lane group in the
+// block. With 16 lanes, two threads whose numbers differ only in the lowest bit have the same keys of different
+// channels. If all such pairs of a warp load the same 16 bytes of shared memory, devices of compute capability 7.0 to
+// 7.5 need two requests instead of four.
 template <int LANES> struct Lanes {
     static __device__ __forceinline__ constexpr int lane(int thread)
     {
@@ -113,21 +114,21 @@ GDN_INLINE int key_head_of(const gdn_gpu_gated_delta_net &p, int h)
     return p.head_map ? h % p.n_heads_k : h / (p.n_heads_v / p.n_heads_k);
 }
 
-// The general kernels of 16-bit states serve trees and calls without one.
+// The general kernels of 16-bit states run calls with a tree and without.
 template <class X> GDN_INLINE bool has_tree(const gdn_gpu_gated_delta_net &p)
 {
     return X::TREE && (!X::HALF || (p.has & GDN_GPU_TREE));
 }
 
-// False where there is nothing to do: another's sequence, padding, no tokens and no state to commit, or a bad map,
-// which is reported. The same for the whole block. LANES have X::C columns per eight of them, side by side. LOGGED: the
-// call has a log, of which X need not know.
+// Fills the item. False, for the whole block, if there is nothing to do: a sequence of another share, padding, no
+// tokens and no commit, or a bad map, which is reported. Each eight of the LANES have X::C value channels, side by
+// side. LOGGED: the call has a log, even if X has no LOG.
 template <class X, int LANES = 8, bool LOGGED = X::LOG>
 GDN_INLINE bool find_item(const gdn_gpu_gated_delta_net &p, Item &at, Share share)
 {
     at.s = (int)blockIdx.x;
     at.h = (int)blockIdx.y;
-    // All maps before any is looked at, so that they are waited for once.
+    // Load all maps before the first check, so that the warp waits for them once.
     const int begin = map_at(p.seq_start, at.s, at.s * p.even_tokens);
     const int after = map_at(p.seq_start, (int64_t)at.s + 1, (int)((unsigned)at.s + 1) * p.even_tokens);
     const int position = map_at(p.position, at.s, 0);
@@ -174,7 +175,7 @@ GDN_INLINE bool find_item(const gdn_gpu_gated_delta_net &p, Item &at, Share shar
     return at.src != GDN_GPU_SKIP && (at.T > 0 || (X::LOG && at.commit >= 0));
 }
 
-// Where the sequence's first token lies.
+// The address of the sequence's first token.
 GDN_INLINE char *token_at(const gdn_gpu_tokens &view, const Item &at, int head)
 {
     return view.base + (uint64_t)(head * view.head + (view.seq ? at.s * view.seq : at.first * view.token));
@@ -185,7 +186,7 @@ GDN_INLINE char *state_at(const gdn_gpu_pool &pool, int entry, int n_slots, int 
     return pool.base + (uint64_t)(entry / n_slots * pool.row + entry % n_slots * pool.slot + head * pool.head);
 }
 
-// The entry that takes the state after token t of the sequence, or GDN_GPU_NONE.
+// The entry for the snapshot after token t of the sequence, or GDN_GPU_NONE.
 template <class X> GDN_INLINE int snapshot_of(const gdn_gpu_gated_delta_net &p, const Item &at, int t)
 {
     const int r = at.T - 1 - t;
@@ -198,8 +199,8 @@ template <class X> GDN_INLINE int snapshot_of(const gdn_gpu_gated_delta_net &p, 
     return GDN_GPU_NONE;
 }
 
-// The entry that takes it as a checkpoint, or GDN_GPU_NONE. In calls without checkpoints nothing is kept for this from
-// token to token.
+// The entry for the checkpoint after token t, or GDN_GPU_NONE. It loads the position again, so that calls without
+// checkpoints keep no register for it.
 GDN_INLINE int checkpoint_of(const gdn_gpu_gated_delta_net &p, const Item &at, int t)
 {
     const int position = map_at(p.position, at.s, 0), length = position + t + 1;
@@ -215,8 +216,8 @@ GDN_INLINE int checkpoint_of(const gdn_gpu_gated_delta_net &p, const Item &at, i
     return GDN_GPU_NONE;
 }
 
-// The first token from t on whose state may be kept, as a snapshot or a checkpoint; T or more where there is none. So
-// that a prefill has one comparison per token, and not all that the other two ask.
+// The first token from t on whose state may be a snapshot or a checkpoint; T or more if there is none. With it a
+// prefill makes one comparison per token instead of calling snapshot_of() and checkpoint_of().
 GDN_INLINE int next_kept(const gdn_gpu_gated_delta_net &p, const Item &at, int t)
 {
     const int first = at.T - p.n_snapshots > t ? at.T - p.n_snapshots : t;
@@ -227,13 +228,13 @@ GDN_INLINE int next_kept(const gdn_gpu_gated_delta_net &p, const Item &at, int t
     return more < first - t ? t + more : first;
 }
 
-// The type of an operand: F32 where nothing else may be.
+// The type of an operand: F32 without TYPED.
 template <class X> GDN_INLINE int type_of(int dtype)
 {
     return X::TYPED ? dtype : GDN_GPU_F32;
 }
 
-// An element as it lies in memory, and as a number.
+// read_raw() loads an element's bits; widen_raw() converts them to F32.
 GDN_INLINE float read_raw(uint64_t at, int dtype)
 {
     return gdn_from_bits(read_bits(at, dtype));
@@ -243,14 +244,14 @@ template <class X> GDN_INLINE float widen_raw(float raw, int dtype)
     return X::TYPED ? widen(gdn_bits(raw), dtype) : raw;
 }
 
-// Elements i .. i + 3 of a row of q, k, g or dt_bias, as they lie in memory; those beyond the head are 0. Two of 16
-// bits share a word, but in the general kernel each has its own.
+// Loads elements i .. i + 3 of a row of q, k, g or dt_bias without conversion; those beyond the head are 0. Two 16-bit
+// elements share a word, except in general kernels, where each has its own.
 template <class X> GDN_INLINE float4 read_row(const char *at, int dtype, int i, int n_keys)
 {
     const uint64_t row = (uint64_t)at;
     if (!X::GENERAL && !X::TYPED)
         return read_float4(row + 4 * (uint64_t)i);
-    if (!X::GENERAL) { // never into the same registers, or the one load would wait for the other, which is never there
+    if (!X::GENERAL) { // two loads into different registers: into the same ones, one would wait for the other
         const uint2 x = __ldg((const uint2 *)(row + (uint64_t)(i * element_bytes(dtype))));
         uint2 rest = make_uint2(0, 0);
         if (dtype == GDN_GPU_F32)
@@ -270,7 +271,7 @@ template <class X> GDN_INLINE float4 read_row(const char *at, int dtype, int i, 
     return x;
 }
 
-// What read_row() read, as numbers.
+// Converts the result of read_row() to F32.
 template <class X> GDN_INLINE float4 widen_row(float4 raw, int dtype)
 {
     if (!X::TYPED || dtype == GDN_GPU_F32)
@@ -283,19 +284,18 @@ template <class X> GDN_INLINE float4 widen_row(float4 raw, int dtype)
                        from_half(gdn_bits(raw.w), dtype));
 }
 
-// Whether a call divides q and k by their length.
+// 1 if the call normalises q and k.
 template <class X> GDN_INLINE bool normalises(const gdn_gpu_gated_delta_net &p)
 {
     return X::TYPED && p.qk_norm;
 }
 
-// A call with all that a model's layer does: raw gates, logits, normalised q and k. Code that is told so (ALL) has no
-// branches, so that chains that have nothing to do with one another, of exp, softplus and a square root, run side by
-// side.
+// 1 if the call has all that a model's layer needs: raw gates, logits, normalised q and k. Code specialised for it
+// (ALL) has no branches. So the independent chains of exp, softplus and square root overlap.
 template <class X> GDN_INLINE bool does_all(const gdn_gpu_gated_delta_net &p)
 {
     constexpr bool KNOWS =
-        X::TYPED && !(X::CHANNEL && X::C < 4); // what registers hold of others is not enough for both
+        X::TYPED && !(X::CHANNEL && X::C < 4); // kernels with few channels lack registers for both paths
     return KNOWS && normalises<X>(p) && p.beta_form == GDN_GPU_BETA_LOGIT && p.g_form != GDN_GPU_G_LOG &&
            p.g_form != GDN_GPU_G_LINEAR && p.g_form != GDN_GPU_G_BOUNDED;
 }
@@ -306,7 +306,7 @@ template <class X, bool ALL = false> GDN_INLINE float delta_factor(const gdn_gpu
     return X::TYPED ? __fmul_rn(p.beta_factor, ALL || p.beta_form == GDN_GPU_BETA_LOGIT ? gdn_sigmoid(x) : x) : x;
 }
 
-// What the raw gates of a head's tokens share, as it lies in memory; 0 for other forms of g. Read with the first token.
+// read_rate() and read_bias() load what the raw gates of a head's tokens share, without conversion; 0 for other g_form.
 template <class X> GDN_INLINE float read_rate(const gdn_gpu_gated_delta_net &p, const Item &at)
 {
     if (!X::TYPED || !p.ssm_a.base)
@@ -322,11 +322,11 @@ template <class X> GDN_INLINE float4 read_bias(const gdn_gpu_gated_delta_net &p,
                       : make_float4(read_raw((uint64_t)row, p.dt_bias_dtype), 0.0f, 0.0f, 0.0f);
 }
 
-// And as numbers, once the loads are on their way.
+// gate_rate() and gate_bias() convert them to F32. Kernels call them after all loads are issued.
 template <class X> GDN_INLINE float gate_rate(const gdn_gpu_gated_delta_net &p, float raw)
 {
     if (!X::TYPED || !p.ssm_a.base)
-        return 1.0f; // of a bounded gate without A_log
+        return 1.0f; // a bounded gate without A_log
     const float A = widen(gdn_bits(raw), p.ssm_a_dtype);
     return p.g_form == GDN_GPU_G_RAW_A_LOG ? -gdn_expf(A) : p.g_form == GDN_GPU_G_BOUNDED ? gdn_expf(A) : A;
 }
@@ -374,8 +374,8 @@ GDN_INLINE Gate decay_of(const gdn_gpu_gated_delta_net &p, Gate g, float rate, G
     return exp_of(X::TYPED && (ALL || p.g_form != GDN_GPU_G_LOG) ? raw_gate(g, rate, bias) : g);
 }
 
-// A step of four partial sums, of the keys i, i + step, ... Sums of keys that do not exist stay as they are: fma(0, 0,
-// -0) would be +0.
+// One step of four partial sums, of the keys i, i + step, ... Sums of keys that do not exist are left unchanged: fma(0,
+// 0, -0) would be +0.
 template <class X> GDN_INLINE float4 sum_step(float4 x, float4 y, float4 sum, int i, int step, int n_keys)
 {
     const float4 next = fma4(x, y, sum);
@@ -385,13 +385,13 @@ template <class X> GDN_INLINE float4 sum_step(float4 x, float4 y, float4 sum, in
                        i + 2 * step < n_keys ? next.z : sum.z, i + 3 * step < n_keys ? next.w : sum.w);
 }
 
-// Only general kernels know of a read key: others have no registers for it.
+// Only general kernels support a read key: the others lack the registers.
 template <class X> GDN_INLINE bool has_read_key(const gdn_gpu_gated_delta_net &p)
 {
     return X::GENERAL && p.read_key.base;
 }
 
-// 3: where token t's read key lies. It is found anew, and loaded where it is used, so that nothing is kept for it.
+// 3: the address of token t's read key. It is recomputed at each use, so that no register holds it.
 GDN_INLINE const char *read_key_at(const gdn_gpu_gated_delta_net &p, int t)
 {
     Item w;
@@ -401,7 +401,7 @@ GDN_INLINE const char *read_key_at(const gdn_gpu_gated_delta_net &p, int t)
     return token_at(p.read_key, w, key_head_of(p, w.h)) + (uint64_t)(t * p.read_key.token);
 }
 
-// 3: the keys of block m, of all columns.
+// 3: the keys of block m, for all value channels.
 template <class X>
 GDN_INLINE void read_step(const Item &w, int m, float4 key, const float4 (&decay)[X::CHANNEL ? X::NB : 1],
                           const float4 (&S)[X::NB][X::C], float4 (&sum)[X::C])
@@ -412,7 +412,7 @@ GDN_INLINE void read_step(const Item &w, int m, float4 key, const float4 (&decay
         sum[c] = sum_step<X>(S[m][c], with, sum[c], 32 * m + 4 * w.l, 1, w.n_keys);
 }
 
-// All of a row. The second question is hidden from the compiler, which makes of both a jump to an address in a table.
+// Converts all of a row. here() hides the second comparison from the compiler, which would make a jump table of both.
 template <class X, int N> GDN_INLINE void widen_rows(float4 (&x)[N], int dtype)
 {
     if (!X::TYPED || dtype == GDN_GPU_F32)
@@ -428,7 +428,7 @@ template <class X, int N> GDN_INLINE void widen_rows(float4 (&x)[N], int dtype)
     }
 }
 
-// The C columns that a lane group has of key i, from or to values that lie side by side.
+// Load and store the C adjacent value channels of a lane group for one key.
 template <class X> GDN_INLINE void load_columns(const char *at, int columns, float (&x)[X::C])
 {
     if (!X::GENERAL && X::C == 4 && columns == 4) {
@@ -452,7 +452,7 @@ template <class X> GDN_INLINE void store_columns(char *at, int columns, const fl
     }
 }
 
-// The column of the eight lanes whose sum fold() leaves in lane l, and the first lane that has column c's.
+// column_of_lane(): the channel whose sum fold() leaves in lane l. lane_of_column(): the first lane with that of c.
 template <int C> GDN_INLINE int column_of_lane(int l)
 {
     return C == 4 ? l >> 1 : C == 2 ? l >> 2 : 0;
@@ -462,8 +462,8 @@ template <int C> GDN_INLINE int lane_of_column(int c)
     return 8 / C * c;
 }
 
-// The tree over the columns' partial sums. Where a step pairs lanes, each keeps half of the columns while there are
-// several.
+// The dot32 tree over the channels' partial sums. Where a step pairs lanes and there are several channels, each lane
+// continues with half of them.
 template <int C> GDN_INLINE float fold(const float4 (&partial)[C], int l)
 {
     const bool upper = (l & 4) != 0, right = (l & 2) != 0;

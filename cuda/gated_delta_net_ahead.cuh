@@ -1,38 +1,38 @@
-// gated_delta_net for many tokens per sequence: prefill, of heads of 128 and states of F32, without a log. It is bound
-// by arithmetic and by the chain from token to token, which is kept as short as possible.
+// gated_delta_net for many tokens per sequence: prefill, for heads of 128 and F32 states, without a log. It is bound by
+// arithmetic and by the dependency chain from token to token, so the code keeps that chain short.
 //
-// Sixteen lanes hold 2 C value columns. Lane l has the keys l and l + 16 of each 32, which are two of dot32's partial
-// sums: of its five steps h = 16 stays within a lane, and h = 8, 4, 2, 1 exchange with the lanes l^8, l^4, l^2, l^1. Of
-// eight lanes each would load twice as many keys from shared memory, which a warp does not get faster if its lanes ask
-// for the same; of 32 there would be more exchanges.
+// Mapping. Sixteen lanes share 2 C value channels. Lane l has the keys l and l + 16 of each 32, which are two of
+// dot32's partial sums. Of dot32's five steps h = 16 stays within a lane; h = 8, 4, 2, 1 exchange with the lanes l^8,
+// l^4, l^2, l^1. With eight lanes each would load twice as many keys from shared memory, and lanes that load the same
+// address do not make a warp faster. With 32 lanes there would be more exchanges.
 //
-// A step that exchanges halves the columns of which a lane has sums, as long as there are several. Register c of a lane
-// has column c ^ number(l), so that the lanes that differ in a step's bit give one another the upper half of their
-// registers and keep the lower half, without choosing. At the end each lane has the kv of one column; it makes that
-// one's delta, and gets the others' with one exchange each.
+// Exchanges. Each step halves the channels of which a lane has sums, while there are several. Register c of a lane has
+// channel c ^ number(l). So two lanes that differ in a step's bit exchange the upper half of their registers and keep
+// the lower half, without selects. In the end each lane has the kv of one channel. It computes that channel's delta,
+// and gets the other deltas with one exchange each.
 //
-// While the exchanges are under way, the state is decayed, the output sums of the token before are made, and the next
-// token's key is loaded. Compilers would put much of that behind the exchanges: behind() says what has to stand before
-// which, found by trying. Tokens are taken in pairs, whose keys take turns in registers. They come to shared memory as
-// gated_delta_net_strips.cuh says.
+// Overlap. While exchanges are in flight, the code decays the state, computes the output sums of the previous token and
+// loads the next token's key. Compilers would move much of that after the exchanges; behind() prevents it with a false
+// dependency. Tokens are processed in pairs, so that two sets of registers hold the keys alternately.
+// gated_delta_net_strips.cuh copies tokens to shared memory.
 #ifndef GDN_CUDA_GATED_DELTA_NET_AHEAD_CUH
 #define GDN_CUDA_GATED_DELTA_NET_AHEAD_CUH
 
 #include "cuda/gated_delta_net_prepare.cuh"
 
-// The lanes that have a head's columns together, how many columns, how many of the lanes end with the sums of one, and
-// which number that one has among the columns.
+// A group of LANES lanes shares N value channels. At the end of the tree OF_ONE lanes have the sum of one channel,
+// whose number among the N is number(l).
 template <class X> struct Group {
     static constexpr int LANES = 16, N = 2 * X::C, OF_ONE = LANES / N;
     static __device__ __forceinline__ int number(int l) { return l / OF_ONE; }
 };
 
-// A lane's part of a row, and of its columns.
+// A lane's keys of a row.
 template <class X> struct Lane {
     Quad quads[X::NB / 2];
     __device__ __forceinline__ float key(int i) const { return quads[i / 4].of[i % 4]; }
 };
-template <class X> using State = float[2 * X::NB][Group<X>::N]; // of key(i), of column c ^ number(l)
+template <class X> using State = float[2 * X::NB][Group<X>::N]; // [i][c]: key(i), value channel c ^ number(l)
 
 template <class X> GDN_INLINE Lane<X> load_lane(const typename Strip<X>::Row &row, int l)
 {
@@ -43,13 +43,13 @@ template <class X> GDN_INLINE Lane<X> load_lane(const typename Strip<X>::Row &ro
     return lane;
 }
 
-// Where element i of column j of a head's state is.
+// The address of key i and value channel j in a head's state.
 GDN_INLINE char *element_at(const gdn_gpu_pool &pool, bool key_major, char *head, int j, int i)
 {
     return head + (uint64_t)(key_major ? i * pool.line + 4 * j : j * pool.line + 4 * i);
 }
 
-// A state's elements that this lane has, where they lie in a head of a pool.
+// Calls each(i, c, address) for every element of this lane in a head's state.
 template <class X, class Each>
 GDN_INLINE void each_element(const gdn_gpu_pool &pool, bool key_major, char *head, const Item &w, Each each)
 {
@@ -63,7 +63,7 @@ GDN_INLINE void each_element(const gdn_gpu_pool &pool, bool key_major, char *hea
         }
 }
 
-// x and y are columns of one lane: x = x f, and z = z + x f.
+// Operations on a lane's value channels, two at a time: x = x f, z = z + x f and x = x + y.
 template <int N> GDN_INLINE void mul_columns(float (&x)[N], float f)
 {
 #pragma unroll
@@ -89,9 +89,10 @@ GDN_INLINE int mask_of(int h)
     return 2 * h;
 }
 
-// A mask for an exchange that is not known before all of x are; `zero` is 0, which no compiler can know. So what
-// they come from stands before the exchange, and not behind all of them, where nothing else is left to be waited with.
-// On sm_100 that would take more registers than three blocks leave, and gains little.
+// Returns the mask, with a false dependency on all x: the exchange cannot issue before they are computed. `zero` is 0,
+// but compilers cannot know that. So the computation of x comes before the exchange, not after all exchanges, where no
+// other work is left to hide its latency. Disabled on sm_100: it needs more registers than three thread blocks per
+// multiprocessor leave, and gains little.
 GDN_INLINE int behind(int mask, uint32_t)
 {
     return mask;
@@ -105,10 +106,10 @@ template <class... More> GDN_INLINE int behind(int mask, uint32_t zero, float x,
 #endif
 }
 
-// Step h of the tree, 8, 4, 2 or 1. Each of the first halves the columns that a lane has sums of.
+// Step h = 8, 4, 2 or 1 of the tree. It halves the channels of which a lane has sums, until one is left.
 template <int N> GDN_INLINE void fold_columns(float (&sum)[N], int h, int mask)
 {
-    const int n = N * h / 16; // columns that are left
+    const int n = N * h / 16; // channels after this step
     if (!n)
         sum[0] = __fadd_rn(sum[0], exchange(sum[0], mask));
 #pragma unroll
@@ -116,16 +117,16 @@ template <int N> GDN_INLINE void fold_columns(float (&sum)[N], int h, int mask)
         sum[c] = __fadd_rn(sum[c], exchange(sum[n + c], mask));
 }
 
-// What goes from token to token.
+// Registers that pass from token to token.
 template <class X> struct Running {
     State<X> S;
-    Lane<X>  q;      // of the token before, whose output sums are still to be made
-    char    *out_at; // where they go, if nobody else stores them
-    bool     writes; // this lane has one of them
+    Lane<X>  q;      // of the previous token, whose output sums are computed with the current one
+    char    *out_at; // address of its output; without TYPED this thread stores it
+    bool     writes; // this lane stores an output sum
     uint32_t zero;   // for behind()
 };
 
-// A lane's part of `with` times the state, and step h = 16.
+// A lane's part of dot(with, S) for its channels, including step h = 16.
 template <class X> GDN_INLINE void sums_of(const Lane<X> &with, const State<X> &S, float (&sum)[Group<X>::N])
 {
     float upper[Group<X>::N] = {};
@@ -140,7 +141,7 @@ template <class X> GDN_INLINE void sums_of(const Lane<X> &with, const State<X> &
     add_columns(sum, upper);
 }
 
-// 2 to 6, of token u of the strip, whose key is k; the next one's is loaded. The output is that of the token before.
+// 2 to 6, of token u of the strip, whose key is k. Loads the next key. The output is that of the previous token.
 template <class X>
 GDN_INLINE void take_token(const gdn_gpu_gated_delta_net &p, const Item &w, Strip<X> &strip, int u, bool writes,
                            const Lane<X> &k, Lane<X> &next, Running<X> &at)
@@ -162,7 +163,7 @@ GDN_INLINE void take_token(const gdn_gpu_gated_delta_net &p, const Item &w, Stri
     float kv[N], o[N];
     sums_of<X>(with, at.S, kv); // 3
     fold_columns(kv, 8, mask_of(8));
-    sums_of<X>(at.q, at.S, o); // 6, of the token before
+    sums_of<X>(at.q, at.S, o); // 6, of the previous token
     const float first = o[0];
     fold_columns(kv, 4, behind(mask_of(4), zero, q.key(X::NB), o[1], o[N - 1]));
     fold_columns(o, 8, mask_of(8));
@@ -194,7 +195,7 @@ GDN_INLINE void take_token(const gdn_gpu_gated_delta_net &p, const Item &w, Stri
         fma_columns(at.S[i], d, k.key(i)); // 5: update
 }
 
-// 7: the state behind token t, where a snapshot or a checkpoint of it is wanted
+// 7: stores the state after token t, as a snapshot and as a checkpoint, if the maps have entries for them
 template <class X, class Store>
 GDN_INLINE void keep_state(const gdn_gpu_gated_delta_net &p, const Item &w, int t, Store store)
 {
@@ -208,7 +209,8 @@ GDN_INLINE void keep_state(const gdn_gpu_gated_delta_net &p, const Item &w, int 
     }
 }
 
-// Two strips, in shared memory. LOGGED: the call has a log, and this block a sequence that has nothing to do with it.
+// The consumer warps, and without TYPED the whole kernel. `strips`: two stages in shared memory. LOGGED: the call has a
+// log, but this thread block's sequence has no log row and no commit.
 template <class X, bool LOGGED = false>
 GDN_INLINE void gated_delta_net_ahead(const gdn_gpu_gated_delta_net &p, Strip<X> *strips, Share share)
 {
@@ -220,8 +222,8 @@ GDN_INLINE void gated_delta_net_ahead(const gdn_gpu_gated_delta_net &p, Strip<X>
         prepare_strips<X>(p, w, share.column, strips);
         return;
     }
-    w.T = __shfl_sync(GDN_FULL_WARP, w.T, 0); // it is the same anyway; so the compiler knows that warps stay together
-    const int mine = Group<X>::number(w.l); // the column whose output this lane has
+    w.T = __shfl_sync(GDN_FULL_WARP, w.T, 0); // unchanged; shows the compiler that the loop is uniform in a warp
+    const int mine = Group<X>::number(w.l); // the value channel whose output this lane has
     const bool writes = w.l % Group<X>::OF_ONE == 0 && (X::TYPED || mine < w.columns);
     Running<X> at;
     at.writes = X::TYPED && writes;
@@ -252,7 +254,7 @@ GDN_INLINE void gated_delta_net_ahead(const gdn_gpu_gated_delta_net &p, Strip<X>
             next.start(p, w, t0 + Strip<X>::TOKENS, strips[turn ^ 1]);
         Lane<X> k[2];
         k[0] = load_lane<X>(strip.k[0], w.l);
-        const int pairs = (kept - t0 < n ? kept - t0 : n) & -2; // of tokens whose state nobody keeps
+        const int pairs = (kept - t0 < n ? kept - t0 : n) & -2; // tokens before the next state that may be kept
         int u = 0;
 #pragma unroll 1
         for (; u < pairs; u += 2) {

@@ -1,12 +1,11 @@
-// States of 16 bits in gated_delta_net, in both forms: how they come to the registers, where they are numbers of F32,
-// how they are rounded there, and how they leave. For other kernels these functions load and store F32, and do not
-// round.
+// 16-bit states of gated_delta_net, F16 or BF16: load, convert to F32 in registers, round, store. In kernels without
+// HALF these functions load and store F32 and do not round.
 #ifndef GDN_CUDA_GATED_DELTA_NET_HALF_CUH
 #define GDN_CUDA_GATED_DELTA_NET_HALF_CUH
 
 #include "cuda/gated_delta_net.cuh"
 
-// An element of a state as it lies in memory, and four that lie side by side: those of 16 bits two in a word.
+// Load and store one element of a state, or four adjacent ones. Loads do not convert; load_quad() has two per word.
 template <class X> GDN_INLINE float load_number(const char *at)
 {
     return X::HALF ? gdn_from_bits(load_half(at)) : load_float(at);
@@ -32,7 +31,7 @@ template <class X> GDN_INLINE void store_quad(const gdn_gpu_gated_delta_net &p, 
         store_float4(at, x);
 }
 
-// The C columns that a lane group has of key i in a state, each by itself.
+// Load and store the C value channels of a lane group for one key of a state.
 template <class X> GDN_INLINE void load_line(const char *at, int columns, float (&x)[X::C])
 {
     if (!X::HALF) {
@@ -63,7 +62,7 @@ template <bool F16> GDN_INLINE float widen_number(uint32_t bits)
     return F16 ? from_f16(bits) : from_bf16(bits);
 }
 
-// 1: what has been loaded of a state, as numbers, once all of it is on its way. `pairs`: by load_quad().
+// 1: converts a loaded state to F32, after all its loads are issued. `pairs`: load_quad() loaded it.
 template <class X, bool F16> GDN_INLINE void widen_all(bool pairs, float4 (&S)[X::NB][X::C])
 {
 #pragma unroll
@@ -85,7 +84,7 @@ GDN_INLINE void widen_state(const gdn_gpu_gated_delta_net &p, bool pairs, float4
         widen_all<X, false>(pairs, S);
 }
 
-// 7: round, behind the token with which the sequence has so many of them.
+// 7: round, if the token that gives the sequence `length` tokens is one after which the state is rounded.
 template <bool F16> GDN_INLINE float nearest(float x)
 {
     return F16 ? nearest_f16(x) : nearest_bf16(x);

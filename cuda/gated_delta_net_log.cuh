@@ -1,12 +1,12 @@
-// The replay log of gated_delta_net: what a sequence replays before its first token, in the registers that hold its
-// state, and the entry that each of its tokens leaves. Only kernels whose shape has LOG know of it.
+// The replay log of gated_delta_net: replays a sequence's entries before its first token, in the registers that hold
+// the state, and writes an entry for each of its tokens. Only kernels whose shape has LOG use it.
 #ifndef GDN_CUDA_GATED_DELTA_NET_LOG_CUH
 #define GDN_CUDA_GATED_DELTA_NET_LOG_CUH
 
 #include "cuda/gated_delta_net_half.cuh"
 
-// Elements i .. i + 3 of a row of the log; those beyond the head are 0. Entries that are replayed are not those that
-// the call writes, but they may be neighbours.
+// Load and store elements i .. i + 3 of a row of the log; those beyond the head are 0. The call does not write the
+// entries that it replays, but it may write adjacent ones: so these are not loaded through __ldg.
 template <class X> GDN_INLINE float4 load_keys(const char *row, int i, int n_keys)
 {
     const char *at = row + 4 * (uint64_t)i;
@@ -32,8 +32,8 @@ template <class X> GDN_INLINE void store_keys(char *row, int i, int n_keys, floa
         store_float(at + 12, x.w);
 }
 
-// The entry of a position, and in an entry: the key of this warp's key head, the deltas of the eight lanes' columns,
-// and the decays of the head.
+// log_at(): the entry of a position. In an entry, log_key(): the key of this warp's key head; log_delta(): the deltas
+// of the eight lanes' value channels; log_decay(): the decays of the head.
 GDN_INLINE char *log_at(const gdn_gpu_gated_delta_net &p, const Item &w, int position)
 {
     return p.log.base + (uint64_t)(w.row * p.log.row + position % p.log_columns * p.log.line);
@@ -52,7 +52,7 @@ template <class X> GDN_INLINE char *log_decay(const gdn_gpu_gated_delta_net &p, 
                                   (int64_t)w.h * (X::CHANNEL ? p.head_dim_k : 1));
 }
 
-// What a lane needs of one entry.
+// A lane's part of one entry.
 template <class X> struct Logged {
     float4 k[X::NB], decay[X::CHANNEL ? X::NB : 1];
     float  delta[X::C];
@@ -75,8 +75,8 @@ GDN_INLINE void load_logged(const gdn_gpu_gated_delta_net &p, const Item &w, int
     load_columns<X>(log_delta(p, w, entry), w.columns, x.delta);
 }
 
-// 1: repeat the log, from a position to another. The loads of the next entry are issued before the arithmetic of this
-// one, but for shapes that have no registers for two.
+// 1: replays the log, from one position to another. AHEAD: the next entry's loads are issued before the arithmetic of
+// this one; other shapes lack the registers for two entries.
 template <class X>
 GDN_INLINE void repeat_log(const gdn_gpu_gated_delta_net &p, const Item &w, int from, int to,
                            float4 (&S)[X::NB][X::C])
@@ -103,8 +103,8 @@ GDN_INLINE void repeat_log(const gdn_gpu_gated_delta_net &p, const Item &w, int 
     }
 }
 
-// 7: log what token t did to the eight lanes' columns. What its head has in common goes with column 0, and of that the
-// key with the first value head that has it.
+// 7: log token t. Each eight lanes write the deltas of their value channels. The lanes with value channel 0 write the
+// decay, and for the first value head of a key head also the key.
 template <class X>
 GDN_INLINE void log_token(const gdn_gpu_gated_delta_net &p, const Item &w, int t, const float4 (&k)[X::NB],
                           const float4 (&decay)[X::CHANNEL ? X::NB : 1], const float (&delta)[X::C])
@@ -116,7 +116,7 @@ GDN_INLINE void log_token(const gdn_gpu_gated_delta_net &p, const Item &w, int t
         store_columns<X>(log_delta(p, w, entry), w.columns, delta);
     if (w.j)
         return;
-    if (!X::CHANNEL && w.l == 0) // log_gates() has those of channels
+    if (!X::CHANNEL && w.l == 0) // with CHANNEL log_gates() writes the decays
         store_float(log_decay<X>(p, w, entry), decay[0].x);
     if (p.head_map ? w.h >= p.n_heads_k : w.h % (p.n_heads_v / p.n_heads_k) != 0)
         return;

@@ -1,16 +1,15 @@
-// gated_delta_net, prefill of tokens that have to be prepared: some elements have 16 bits, q and k
-// are to be normalised, or betas and decays to be made of what the projections gave.
+// gated_delta_net, prefill with producer warps, for mixed-precision I/O, qk_norm, or betas and decays from projections.
 //
-// Half of a block's warps compute, and the others do nothing else than make the next strip ready, and store the outputs
-// of the one before, which they round. So types and forms cost nothing in the chain from token to token, and their own
-// chains, of exchanges, exp and softplus, are not waited for. A strip comes to their registers while the one before it
-// is made ready and waited for.
+// Half of a thread block's warps are consumers: they compute. The other half are producers. They convert, normalise and
+// gate the next strip (a stage in shared memory), and round and store the outputs of the previous one. So conversions
+// stay out of the dependency chain from token to token, and the consumers do not wait for exchanges, exp and softplus
+// of the producers. A producer prefetches a strip into registers while the consumers process the strip before it.
 #ifndef GDN_CUDA_GATED_DELTA_NET_PREPARE_CUH
 #define GDN_CUDA_GATED_DELTA_NET_PREPARE_CUH
 
 #include "cuda/gated_delta_net_strips.cuh"
 
-// Of elements 32 m + 4 l + e of a row, m the block and e = 0 .. 3, to where they are taken from.
+// Store a row to shared memory, where elements 32 m + 4 l + e (block m, e = 0 .. 3) go to place_of(row, l, e)[m].
 template <class X> GDN_INLINE float *place_of(Quad *row, int l, int e)
 {
     const int residue = 4 * l + e;
@@ -35,39 +34,39 @@ template <class X> GDN_INLINE void store_row(Quad *row, int l, const float4 (&x)
     }
 }
 
-// What a thread that prepares has of the next strip, as it lies in memory. Eight lanes have a row of k, one of q, or
-// both; a warp has the gates, another one the betas.
+// A producer thread's part of the next strip, unconverted. Eight lanes have a row of k, one of q, or both. One warp has
+// the gates per head, another one the betas.
 template <class X> struct Preparing {
     static constexpr int THREADS = 32 * GDN_CUDA_DELTA_WARPS, TOKENS = Strip<X>::TOKENS, QUADS = Strip<X>::QUADS;
     static constexpr int N_ROWS = 2 * TOKENS * 8 / THREADS, N_V = TOKENS * X::COLUMNS / THREADS;
     static constexpr int N_G = X::CHANNEL ? TOKENS * QUADS / THREADS : 1; // four gates of a row at a time
     float4 rows[N_ROWS][X::NB], g[N_G];
-    float  v[N_V], factor; // the gate of a token, or its beta
-    float  rate;           // of raw gates, as is the bias, which is one because all of a thread's have the same keys
-    float4 bias;
-    int    column; // of v and of the outputs
+    float  v[N_V], factor; // factor: the gate of a token, or its beta
+    float  rate;           // of raw gates
+    float4 bias;           // of raw gates; all of a thread's gates have the same keys, so they share it
+    int    column;         // value channel of v and of the outputs
     static_assert(TOKENS <= 32 && N_ROWS >= 1 && THREADS % X::COLUMNS == 0 && THREADS % QUADS == 0, "whole shares");
 
     static __device__ __forceinline__ int me() { return (int)threadIdx.x - THREADS; }
     static __device__ __forceinline__ bool has_gate() { return !X::CHANNEL && me() < TOKENS; }
     static __device__ __forceinline__ bool has_beta() { return me() >= 32 && me() < 32 + TOKENS; }
-    // Row n of this thread's: of k or of q, and of which token of the strip.
+    // This thread's row n: whether it is of k or of q, and the token in the strip.
     static __device__ __forceinline__ bool of_k(int n) { return N_ROWS == 2 ? n == 0 : me() < THREADS / 2; }
     static __device__ __forceinline__ int token_of_row() { return N_ROWS == 2 ? me() / 8 : me() / 8 % TOKENS; }
-    // Of its n-th gates, and of its n-th element of v and output.
+    // The tokens of its n-th gates, and of its n-th element of v and output.
     static __device__ __forceinline__ int token_of_gates(int n) { return me() / QUADS + THREADS / QUADS * n; }
     static __device__ __forceinline__ int token_of_v(int n)
     {
         return me() / X::COLUMNS + THREADS / X::COLUMNS * n;
     }
     static __device__ __forceinline__ int key_of_gates() { return 4 * (me() % QUADS); }
-    // In the place of tokens that are not there the last one: nobody reads what becomes of it.
+    // A clamped token index: tokens beyond the end load the last one, and nothing reads the result.
     static __device__ __forceinline__ int64_t token(const Item &w, int t) { return t < w.T ? t : w.T - 1; }
 
     __device__ __forceinline__ void begin(const gdn_gpu_gated_delta_net &p, const Item &w, int first_column)
     {
         column = first_column + me() % X::COLUMNS;
-        factor = 0.0f; // of threads that have none
+        factor = 0.0f; // of threads that have neither a gate nor a beta
         rate = read_rate<X>(p, w);
         bias = read_bias<X>(p, w, key_of_gates());
     }
@@ -129,7 +128,7 @@ template <class X> struct Preparing {
                 rows[n][m] = mul4(rows[n][m], all4(column_of_lane<N_ROWS>(l) == n ? mine : other));
     }
 
-    // 0: prepare, and 2: decay. What has been loaded, to the strip.
+    // 0: prepare, and 2: decay. Converts the loaded values and stores them to the strip.
     __device__ __forceinline__ void finish(const gdn_gpu_gated_delta_net &p, Strip<X> &strip)
     {
 #pragma unroll
@@ -153,7 +152,7 @@ template <class X> struct Preparing {
             strip.factors[me() - 32].beta = delta_factor<X>(p, widen_raw<X>(factor, p.beta_dtype));
     }
 
-    // 6: output, of the tokens whose sums are in the strip that begins with token t0.
+    // 6: output, of the tokens whose sums are in the strip that begins with token t0
     __device__ __forceinline__ void store_outputs(const gdn_gpu_gated_delta_net &p, const Item &w, int t0,
                                                   const Strip<X> &strip)
     {
@@ -168,8 +167,8 @@ template <class X> struct Preparing {
     }
 };
 
-// What the warps that prepare do. The n-th strip is there when all have met for the (n + 1)-th time, and computed with
-// when they have met once more.
+// The producer warps' loop. Strip n, counted from 0, is complete at barrier n + 1; the consumers have processed it at
+// barrier n + 2.
 template <class X>
 GDN_INLINE void prepare_strips(const gdn_gpu_gated_delta_net &p, const Item &w, int first_column, Strip<X> *strips)
 {

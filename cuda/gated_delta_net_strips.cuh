@@ -1,43 +1,43 @@
-// gated_delta_net, prefill: tokens on their way to shared memory, a strip of them at a time, two
-// strips in turns. gated_delta_net_ahead.cuh computes with them.
+// gated_delta_net, prefill: copies tokens to shared memory in strips (stages), double buffered.
+// gated_delta_net_ahead.cuh computes with them.
 //
-// Where nothing is to be done to them but exp(g), the warps that compute copy them, asynchronously and without
-// registers: 32 neighbours by a warp, to 32 banks. On sm_75, which has no such copies, the compiler makes loads and
-// stores of them. Otherwise a block has other warps for it: gated_delta_net_prepare.cuh.
+// Without TYPED only exp(g) has to be computed. The computing warps then copy the strips asynchronously, without
+// registers: a warp copies 32 adjacent elements to 32 banks. sm_75 has no such copies; the compiler uses loads and
+// stores there. With TYPED a thread block has producer warps: gated_delta_net_prepare.cuh.
 #ifndef GDN_CUDA_GATED_DELTA_NET_STRIPS_CUH
 #define GDN_CUDA_GATED_DELTA_NET_STRIPS_CUH
 
 #include "cuda/gated_delta_net.cuh"
 
-// Of the 2 NB keys of a row that a lane has, four that it loads at once. The i-th is key 32 (i % NB) + 16 (i / NB) + l.
+// Four of a lane's 2 NB keys of a row, which it loads at once. Its i-th key is 32 (i % NB) + 16 (i / NB) + l.
 struct alignas(16) Quad {
     float of[4];
 };
 
-// Of a token; the decay is elsewhere where there is a gate per channel.
+// A token's scalars. With CHANNEL the decays are in Strip::decays instead.
 struct alignas(8) Factors {
     float beta, decay;
 };
 
-// Tokens in shared memory.
+// A stage: tokens in shared memory.
 template <class X> struct Strip {
     static constexpr int TOKENS = X::CHANNEL ? 8 : 16;
     static constexpr int QUADS = 8 * X::NB; // of a row
-    typedef Quad Row[QUADS];     // a lane that computes takes the quads 16 n + l, which lie at place(16 n + l)
-    // Behind the last key there is room for one that is loaded, and that nobody looks at.
+    typedef Quad Row[QUADS];     // a consumer lane loads the quads at place(16 n + l)
+    // The extra row of k is loaded as the key after the last token, but not used.
     Row     k[TOKENS + 1], q[TOKENS], decays[X::CHANNEL ? TOKENS : 1];
     Factors factors[TOKENS];
     float   v[TOKENS][X::COLUMNS];
-    // Of prepared ones the sums of the token before, the first those of the strip before's last token.
+    // Output sums, one token late: out[u] is of token u - 1; out[0] is of the previous strip's last token.
     float   out[X::TYPED ? TOKENS : 1][X::COLUMNS];
 
-    // Eight lanes that prepare a row store quads 4 l + e at once, which in the order of their numbers would be in two
-    // of eight parts of the banks. Four that compute take neighbours.
+    // Swizzle against bank conflicts. Eight producer lanes of a row store the quads 4 l + e at once. Unswizzled, these
+    // would be in two of the eight groups of banks. Four consumer lanes load adjacent quads.
     static __device__ __forceinline__ int place(int quad) { return X::TYPED ? quad ^ quad >> 3 : quad; }
 };
 
-// Where all warps of a block meet. Two kinds of them come from different places, and __syncthreads() has to be one
-// place in the program for all; barrier 0 is its.
+// The barrier of a thread block. Producers and consumers reach it at different instructions, but __syncthreads() must
+// be the same instruction for all threads. So TYPED kernels use barrier 1; __syncthreads() uses barrier 0.
 template <class X> GDN_INLINE void meet()
 {
     if (X::TYPED)
@@ -46,8 +46,8 @@ template <class X> GDN_INLINE void meet()
         __syncthreads();
 }
 
-// A warp copies a row in NB turns, of which each takes eight quads, 32 banks: this lane's element, and its key, which
-// lies beside those of the seven lanes next to it.
+// A warp copies a row in NB turns of eight quads, which are 32 banks. element(): this lane's element. key(): its key;
+// eight neighbouring lanes have adjacent keys.
 template <class X> struct Turn {
     static __device__ __forceinline__ float *element(Quad *row, int turn, int lane)
     {
@@ -65,7 +65,7 @@ GDN_INLINE void copy_async(void *to, const char *from)
     __pipeline_memcpy_async(to, from, 4);
 }
 
-// This lane's elements of a row of k, q or g on their way, `from` in memory: eight keys further from turn to turn.
+// Starts the copy of this lane's elements of a row of k, q or g; each turn is eight keys after the last.
 template <class X> GDN_INLINE void copy_row(Quad *row, const char *from, int lane)
 {
 #pragma unroll
@@ -73,12 +73,12 @@ template <class X> GDN_INLINE void copy_row(Quad *row, const char *from, int lan
         copy_async(Turn<X>::element(row, m, lane), from + 32 * m);
 }
 
-// A strip on its way from memory to shared memory. Each warp has tokens of its own. Pointers are to the next strip.
+// Copies strips from global to shared memory. Each warp copies its own tokens. The pointers are to the next strip.
 template <class X> struct Copying {
     static constexpr int TOKENS = Strip<X>::TOKENS, EACH = TOKENS / GDN_CUDA_DELTA_WARPS;
     static constexpr int N_V = TOKENS * X::COLUMNS / (32 * GDN_CUDA_DELTA_WARPS), V_TOKENS = TOKENS / N_V;
     const char *k_at, *q_at, *v_at, *g_at, *beta_at;
-    bool has_v; // this thread has a column
+    bool has_v; // this thread's value channel exists
     static_assert(!X::TYPED, "what is prepared takes another way");
     static_assert(TOKENS % GDN_CUDA_DELTA_WARPS == 0 && TOKENS % N_V == 0, "each thread has as much");
     static_assert(32 % X::COLUMNS == 0, "a row of v is a warp's");
@@ -96,7 +96,7 @@ template <class X> struct Copying {
         beta_at = token_at(p.beta, w, w.h) + (uint64_t)(own * p.beta.token);
     }
 
-    // Row u of those that this warp has, whose k, q and g lie there.
+    // Copies row u of this warp's rows, given the addresses of its k, q and g.
     __device__ __forceinline__ void copy_rows(const char *k, const char *q_row, const char *gates, int u,
                                               Strip<X> &strip)
     {
@@ -129,7 +129,7 @@ template <class X> struct Copying {
                     copy_async(&strip.v[me / X::COLUMNS + u * V_TOKENS][column], v);
             if (me < TOKENS)
                 copy_gates(me, strip);
-        } else { // what nobody waits for, in the fewest instructions
+        } else { // the last strip, which nothing waits for: the fewest instructions
 #pragma unroll 1
             for (int u = 0; u < EACH; u++) {
                 if (me / 32 * EACH + u < left)
@@ -151,8 +151,8 @@ template <class X> struct Copying {
         beta_at += TOKENS * p.beta.token;
     }
 
-    // The strip is there for this thread. 2: decay, of what its warp has copied itself; of tokens that are not there
-    // these are numbers that nobody reads.
+    // Waits for this thread's copies. 2: decay, of the gates that its warp has copied. Tokens beyond the end give
+    // numbers that nothing reads.
     __device__ __forceinline__ void finish(const gdn_gpu_gated_delta_net &p, Strip<X> &strip)
     {
         const int me = (int)threadIdx.x, lane = me % 32, first = me / 32 * EACH;
@@ -169,7 +169,7 @@ template <class X> struct Copying {
     }
 };
 
-// What comes to warps that compute where others prepare: all that Copying has them do is done for them.
+// Replaces Copying in consumer warps: the producers do its work.
 struct Awaiting {
     template <class... Any> __device__ __forceinline__ void begin(const Any &...) {}
     template <class... Any> __device__ __forceinline__ void start(const Any &...) {}

@@ -1,8 +1,8 @@
-// What all kernels share: how one is declared, memory by address, conversions, maps. Compiled by nvcc, or by a
-// C++ compiler that is given GDN_KERNEL and the intrinsics before (-include).
+// What all CUDA kernels share: declarations, memory by address, conversions, maps. It is compiled by nvcc, or by a C++
+// compiler whose -include file defines GDN_KERNEL and the intrinsics.
 //
-// Arithmetic is written with the _rn intrinsics, which no compiler fuses or reorders; numerics/elementary.h is plain C,
-// whose `fmaf` is one fused instruction and whose other operations stay apart with -fmad=false.
+// Arithmetic uses the _rn intrinsics, which no compiler fuses or reorders. numerics/elementary.h is plain C: its `fmaf`
+// is one fused instruction, and -fmad=false keeps its other operations separate.
 #ifndef GDN_CUDA_KERNEL_CUH
 #define GDN_CUDA_KERNEL_CUH
 
@@ -17,7 +17,7 @@ typedef char *gdn_cuda_memory;
 #define GDN_KERNEL(name, params, threads) \
     extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ params p)
 #define GDN_BLOCKS(threads, blocks)                                                                                    \
-    threads, blocks // how many a multiprocessor should have at least: bounds the registers
+    threads, blocks // the least blocks per multiprocessor: bounds the registers
 #elif defined(GDN_KERNEL)
 #define GDN_BLOCKS(threads, blocks) threads
 #else
@@ -33,8 +33,8 @@ typedef char *gdn_cuda_memory;
 
 #define GDN_FULL_WARP 0xffffffffu
 
-// The same number, of which the compiler does not know that: what depends on it is computed where it stands, and not
-// before a loop, in registers that the loop needs.
+// Returns x, opaque to the compiler. So expressions of it are computed here, not hoisted out of a loop into registers
+// that the loop needs.
 GDN_INLINE int here(int x)
 {
 #if defined(__CUDA_ARCH__)
@@ -43,8 +43,8 @@ GDN_INLINE int here(int x)
     return x;
 }
 
-// The same numbers: pairs of them (below) are made behind this place. The compiler makes them where numbers are loaded
-// otherwise, so that loads wait for one another.
+// Makes x opaque to the compiler, which then makes register pairs (below) here. Otherwise it makes them at the loads,
+// so that loads wait for one another.
 GDN_INLINE void settle(float4 &x)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
@@ -54,8 +54,8 @@ GDN_INLINE void settle(float4 &x)
 #endif
 }
 
-// ---- Memory. Operands that nothing of the same call writes are read through __ldg, by address; what a call also
-// writes, through pointers that came with the parameters (gpu/params.h).
+// ---- Memory. Operands that the call does not write are read through __ldg, by address. What the call also writes is
+// accessed through pointers that came with the parameters (gpu/params.h).
 GDN_INLINE float read_float(uint64_t at)
 {
     return __ldg((const float *)at);
@@ -109,26 +109,26 @@ GDN_INLINE void store_pair(char *at, uint2 x)
     *(uint2 *)at = x;
 }
 
-// A map's entry, or its default where there is no map.
+// A map's entry, or its default if there is no map.
 GDN_INLINE int map_at(uint64_t map, int64_t index, int absent)
 {
     return map ? read_int(map + 4 * (uint64_t)index) : absent;
 }
 
-// Which token of its sequence token t follows, or GDN_GPU_NONE; `first` is the sequence's first token.
+// The parent of token t, or GDN_GPU_NONE, counted within the sequence; `first` is the sequence's first token.
 GDN_INLINE int parent_of(uint64_t parent, int first, int t)
 {
     return map_at(parent, (int64_t)first + t, t - 1);
 }
 
-// A bad map value: the sequence, or the row, is skipped, and the host hears of it.
+// Reports a bad map value to the host. The caller skips the sequence or row.
 GDN_INLINE void report(char *bad, int word)
 {
     store_word(bad + 4 * (uint64_t)word, 1);
 }
 
-// False, and reported, where one of a sequence's T tokens follows none before it. Whole warps ask, whose lanes look at
-// 32 tokens at a time.
+// False, and reported, if a parent is not an earlier token of the sequence. Whole warps call it; the lanes check 32
+// tokens at a time.
 GDN_INLINE bool is_tree(uint64_t parent, int first, int T, char *bad)
 {
     bool good = true;
@@ -144,8 +144,8 @@ GDN_INLINE bool is_tree(uint64_t parent, int first, int T, char *bad)
 
 // ---- Conversions.
 #ifdef GDN_HALF_BY_DEVICE
-// Instructions: to nearest, ties to even, as .rn says, subnormals kept; of a NaN they make a NaN, whose payload is not
-// the reference's, nor need it be. sm_75, which has none for BF16, and who is not nvcc compute with bits.
+// Conversion instructions: .rn rounds to nearest, ties to even, and keeps subnormals. The payload of a NaN may differ
+// from the reference's, which the contract allows. sm_75, which has none for BF16, and other compilers use the bits.
 GDN_INLINE float from_f16(uint32_t h)
 {
     float x;
@@ -173,7 +173,7 @@ GDN_INLINE float nearest_bf16(float x)
     return from_bf16(to_bf16(x));
 }
 #else
-// The exponent of binary16 in the place of binary32's is too small by 112, subnormals included; the product is exact.
+// As a binary32 exponent, binary16's is too small by 112, subnormals included. The product is exact.
 GDN_INLINE float from_f16(uint32_t h)
 {
     const uint32_t sign = (h & 0x8000u) << 16, magnitude = (h & 0x7fffu) << 13;
@@ -187,8 +187,8 @@ GDN_INLINE float from_half(uint32_t h, int dtype)
     return dtype == GDN_GPU_F16 ? from_f16(h) : from_bf16(h);
 }
 
-// One element of type F32, F16 or BF16, which is known per launch. It is loaded as bits and widened where it is used,
-// so that no load waits for what was loaded before it.
+// One element of type F32, F16 or BF16, uniform in a launch. read_bits() loads it and widen() converts it at its use,
+// so that no load waits for an earlier one.
 GDN_INLINE uint32_t read_bits(uint64_t at, int dtype)
 {
     return dtype == GDN_GPU_F32 ? gdn_bits(read_float(at)) : __ldg((const unsigned short *)at);
@@ -213,8 +213,8 @@ GDN_INLINE void store_element(char *at, float x, int dtype)
         store_half(at, half_of(x, dtype));
 }
 
-// ---- Two floats at a time: from sm_100 on one instruction, which rounds each by itself to nearest, as .rn says, and
-// keeps subnormals, since it is not .ftz. So the bits are those of two instructions.
+// ---- Two floats at a time. From sm_100 on it is one instruction that rounds each to nearest (.rn) and keeps
+// subnormals (no .ftz). So the bits are those of two instructions.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
 typedef unsigned long long Pair;
 GDN_INLINE Pair pair_of(float x, float y)
@@ -283,7 +283,7 @@ GDN_INLINE Pair fma_pair(Pair x, Pair y, Pair z)
 }
 #endif
 
-// ---- Four floats at a time. Every component goes its own way; nothing is summed across them.
+// ---- Four floats at a time, componentwise.
 GDN_INLINE float4 zero4()
 {
     return make_float4(0.0f, 0.0f, 0.0f, 0.0f);

@@ -1,8 +1,8 @@
-/* The image: code for every architecture, and PTX for those to come, as the build embeds it; and its kernels, all
- * looked up when a context is opened, so that no call has to load anything, not even while a stream is captured.
+/* The embedded image: code for every architecture of the build, and PTX for later ones. Opening a context looks up all
+ * its kernels, so that no call has to load anything, not even while a stream is captured.
  *
- * It is loaded once into a CUDA context, however many gdn_contexts run there. They are counted, and the last of them
- * unloads it. */
+ * The image is loaded once into a CUDA context, for all gdn_contexts that run there. They are counted, and the last of
+ * them unloads it. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "cuda/device.h"
 
 #ifdef GDN_CUDA_IMAGE
-/* The assembler takes the file in as it is; a list of its bytes, millions, takes a compiler many seconds. */
+/* The assembler includes the file. As a list of millions of bytes it would take a compiler many seconds. */
 __asm__(".pushsection .rodata\n"
         ".balign 64\n"
         ".hidden gdn_cuda_image_bytes\n"
@@ -39,11 +39,11 @@ const char *gdn_cuda_kernel_name(int32_t variant)
     return names[variant] + sizeof "gdn_cuda_" - 1;
 }
 
-/* Those that are loaded, and who may look at them. */
+/* The images that are loaded, and their lock. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static gdn_cuda_image *images;
 
-/* The failure with what decides whether a driver can use the image. */
+/* The failure, with the versions that decide whether a driver can use the image. */
 static gdn_status fail_to_load(gdn_cuda_device *dev, CUresult result)
 {
     char text[384];
@@ -75,9 +75,9 @@ static gdn_status load(gdn_cuda_device *dev, gdn_cuda_image *image)
     return GDN_OK;
 }
 
-/* The image of this CUDA context, which is known by its number, since a new context may be where an old one was. A
- * driver before CUDA 12 gives no numbers; there only primary contexts share, which nobody destroys while they are
- * retained. */
+/* The image of this CUDA context, or NULL. A context is identified by its id too, since a new context may have the
+ * address of a destroyed one. Drivers before CUDA 12 have no ids. There only primary contexts share an image: they are
+ * not destroyed while they are retained. */
 static gdn_cuda_image *find(const gdn_cuda_device *dev, unsigned long long id)
 {
     for (gdn_cuda_image *image = images; image; image = image->next)

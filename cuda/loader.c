@@ -1,7 +1,7 @@
-/* The driver library, its functions, and the list of devices that a process has. See device.h.
+/* The driver library, its functions, and the process's list of devices. See device.h.
  *
- * Both are kept once they are made: a driver cannot be taken out of a process again. They are the one thing of this
- * backend that is process-wide. */
+ * Both are kept for the life of the process: a driver cannot be unloaded. The backend's other process-wide objects are
+ * the loaded images (kernels.c) and the results of probes (backend.c). */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 enum { OLDEST = 75 }; /* compute capability 7.5; older ones have no code in the image */
 
-/* POSIX promises that an object pointer from dlsym can hold a function's; ISO C has no cast for it. */
+/* POSIX guarantees that an object pointer from dlsym can hold a function's; ISO C has no cast for it. */
 static int find(void *library, const char *symbol, void *function)
 {
     void *found = dlsym(library, symbol);
@@ -68,9 +68,9 @@ gdn_status gdn_cuda_read_traits(const gdn_cuda_driver *cu, CUdevice device, gdn_
     return GDN_OK;
 }
 
-/* Kernels that were compiled for an architecture run with drivers of the toolkit's major release and newer ones, as
- * NVIDIA promises, and with no older one. Only PTX needs the toolkit's minor release, which is known when the image is
- * loaded (kernels.c). 0: the driver is too old, and c->reason says so. */
+/* NVIDIA guarantees that compiled kernels run with drivers of the toolkit's major release and newer ones. Older drivers
+ * cannot run them. Only PTX needs the toolkit's minor release, which is checked when the image is loaded (kernels.c).
+ * 0: the driver is too old, and c->reason says so. */
 static int is_new_enough(gdn_cuda_catalogue *c)
 {
     static const struct {

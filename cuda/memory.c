@@ -1,4 +1,4 @@
-/* Buffers for programs, and copies, all on our own stream. See device.h. */
+/* Buffers for programs, and copies, all on the context's own stream. See device.h. */
 #include <string.h>
 
 #include "core/status.h"
@@ -6,8 +6,8 @@
 
 enum { BAD_BYTES = 256 };
 
-/* Host memory for what kernels report: it can be read at any time without a copy, and outlives a context that is lost.
- */
+/* Allocates host memory for what kernels report. The host reads it at any time without a copy, and it outlives a lost
+ * context. */
 gdn_status gdn_cuda_memory_open(gdn_cuda_device *dev)
 {
     void *bad = NULL;
@@ -33,8 +33,8 @@ void gdn_cuda_memory_close(gdn_cuda_device *dev)
     dev->bad = NULL;
 }
 
-/* Pageable memory: the driver has read the source when it returns, but written the device only when the stream says so.
- */
+/* For pageable memory: the driver has read the source when the copy returns, but the device memory is written only when
+ * the stream is done. */
 gdn_status gdn_cuda_copy_in(gdn_cuda_device *dev, CUdeviceptr to, const void *from, uint64_t bytes)
 {
     gdn_status status = gdn_cuda_wait(dev, dev->stream);
@@ -47,7 +47,7 @@ gdn_status gdn_cuda_copy_in(gdn_cuda_device *dev, CUdeviceptr to, const void *fr
 
 gdn_status gdn_cuda_copy_out(gdn_cuda_device *dev, void *to, CUdeviceptr from, uint64_t bytes)
 {
-    gdn_status status = gdn_cuda_wait(dev, dev->stream); /* the copy itself would wait without bound */
+    gdn_status status = gdn_cuda_wait(dev, dev->stream); /* bounded; the copy itself would wait without bound */
     if (status || !bytes)
         return status;
     const CUresult result = dev->cu->MemcpyDtoHAsync(to, from, (size_t)bytes, dev->stream);
@@ -78,7 +78,7 @@ int gdn_cuda_release(void *device, gdn_gpu_buffer *b)
     gdn_cuda_device *dev = device;
     gdn_cuda_scope scope;
     if (gdn_cuda_enter(dev, &scope))
-        return 1; /* what a lost context had is gone with it */
+        return 1; /* the memory of a lost context is freed with it */
     const gdn_status status = gdn_cuda_wait(dev, dev->stream);
     if (!status)
         (void)dev->cu->MemFree((CUdeviceptr)(uintptr_t)b->data);

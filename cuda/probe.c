@@ -1,13 +1,13 @@
-/* The probe: runs the device's arithmetic on hard operands (gpu/probe.h). Every CUDA device that there is computes IEEE
- * arithmetic with a fused fma, so nothing is expected to differ; `exact` is what was found all the same, and the wrong
- * compiler option would be found here too. */
+/* The probe: runs the device's arithmetic on hard operands (gpu/probe.h). Every CUDA device computes IEEE arithmetic
+ * with a fused fma, so no difference is expected. `exact` is the probe's result all the same. It also detects a wrong
+ * compiler option. */
 #include <stdlib.h>
 
 #include "core/status.h"
 #include "cuda/device.h"
 #include "gpu/probe.h"
 
-const char gdn_cuda_implementation[] = "fma"; /* which is fused on every CUDA device */
+const char gdn_cuda_implementation[] = "fma"; /* fused on every CUDA device */
 
 typedef struct probe_t {
     gdn_cuda_device *dev;

@@ -1,7 +1,6 @@
-/* Streams: which one a call is for, bounded waits, launches, and what the device reports. See device.h.
+/* Streams: resolving a call's stream, bounded waits, launches, and what the device reports. See device.h.
  *
- * The driver has no wait with a bound, so a wait asks again and again, at growing intervals. A wait that runs out
- * changes nothing. */
+ * The driver has no wait with a bound, so a wait polls at growing intervals. A wait that times out changes nothing. */
 #define _POSIX_C_SOURCE 200809L
 #include <time.h>
 
@@ -21,8 +20,9 @@ gdn_gpu_device gdn_cuda_gpu(const gdn_cuda_device *dev)
     };
 }
 
-/* A green context is a part of the multiprocessors of a device's primary context, whose memory and kernels are its own.
- * A stream of one does not name that context, but newer drivers tell of which it is a part. */
+/* 1 for a stream of a green context of the gdn_context's primary context. A green context has some of the primary
+ * context's multiprocessors, and shares its memory and kernels. Its streams report another context; newer drivers also
+ * report the primary one. */
 static int is_green_of(const gdn_cuda_device *dev, CUstream stream)
 {
     CUcontext whole = NULL;
@@ -76,7 +76,7 @@ gdn_status gdn_cuda_wait(gdn_cuda_device *dev, CUstream stream)
         if (waited >= dev->gpu.timeout_ns)
             return gdn_fail(GDN_TIMEOUT, "the device %s was not done after %llu ns (desc->timeout_ns)",
                             dev->traits.about.name, (unsigned long long)dev->gpu.timeout_ns);
-        if (waited > 200000) { /* what takes longer than that does not mind 2% more */
+        if (waited > 200000) { /* for longer waits, pauses add at most 2% */
             pause_ns = (long)(waited / 50 < 1000000 ? waited / 50 : 1000000);
             const struct timespec pause = { 0, pause_ns };
             (void)nanosleep(&pause, NULL);
@@ -106,7 +106,7 @@ gdn_status gdn_cuda_launch_3d(gdn_cuda_device *dev, gdn_cuda_kernel kernel, CUst
 
 gdn_status gdn_cuda_take_report(gdn_cuda_device *dev)
 {
-    /* A fault is everybody's in the CUDA context, so that any stream tells of it. */
+    /* A fault affects the whole CUDA context, so any stream reports it. */
     const CUresult result = dev->cu->StreamQuery(dev->stream);
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY)
         return gdn_cuda_fail(dev, dev->cu, result, "cuStreamQuery");

@@ -1,6 +1,6 @@
-// set_rows: a block writes a piece of one row. Rows run in parallel, so which of two rows with one target is the later
-// has to be known beforehand: few rows are compared with all that follow them; for many, two launches before (clear,
-// enter) put them into a hash table in the workspace, whose slots keep the largest row number of their target.
+// set_rows: a thread block writes a piece of one row. Rows run in parallel, so it must be known beforehand which of two
+// rows with one target is the later. Few rows: each is compared with all rows after it. Many rows: two earlier launches
+// (clear, enter) put them into a hash table in the workspace, whose slots keep the largest row number of their target.
 //
 // Steps, numbered as in docs/reference/kernels/set_rows.md and in every other version:
 //   1 target   2 load   3 convert and store
@@ -20,7 +20,7 @@ GDN_INLINE uint32_t hash(int64_t row)
     return h ^ h >> 15;
 }
 
-// Slots hold row number + 1, 0 = empty. All rows that ever hold a slot have one target.
+// A slot of the hash table: row number + 1, or 0 = empty. All rows that ever hold one slot have the same target.
 GDN_INLINE char *slot(const gdn_gpu_set_rows &p, int b, int c, uint32_t at)
 {
     const uint64_t batch = (uint64_t)b * (uint64_t)p.index_batch1 + (uint64_t)c;
@@ -43,7 +43,7 @@ GDN_KERNEL(gdn_cuda_rows_enter, gdn_gpu_set_rows, GDN_CUDA_ROWS_THREADS)
     const int b = (int)(batch / p.index_batch1), c = (int)(batch % p.index_batch1);
     const int64_t row = index_at(p, b, c, i);
     if (row < 0 || row >= p.n_rows_dst)
-        return; // the writing launch reports it
+        return; // rows_write reports it
     uint32_t at = hash(row);
     for (uint32_t tried = 0; tried <= p.table_mask; tried++, at++) {
         unsigned *to = (unsigned *)slot(p, b, c, at);
@@ -57,7 +57,7 @@ GDN_KERNEL(gdn_cuda_rows_enter, gdn_gpu_set_rows, GDN_CUDA_ROWS_THREADS)
     }
 }
 
-// The same for all threads of a block.
+// 1 if row i is the last with its target. The result is uniform in a thread block.
 GDN_INLINE bool wins(const gdn_gpu_set_rows &p, int b, int c, int64_t i, int64_t row)
 {
     if (p.table) {
@@ -71,17 +71,17 @@ GDN_INLINE bool wins(const gdn_gpu_set_rows &p, int b, int c, int64_t i, int64_t
         }
         return true;
     }
-    // Lanes of every warp look at the rows that follow, at most GDN_GPU_ROWS_FEW: no block-wide exchange is needed.
+    // Each warp checks all rows that follow, at most GDN_GPU_ROWS_FEW, so no block-wide exchange is needed.
     int later = 0;
     for (int64_t n = i + 1 + ((int)threadIdx.x & 31); n < p.n_rows; n += 32)
         later |= index_at(p, b, c, n) == row;
     return !__any_sync(GDN_FULL_WARP, later);
 }
 
-// One block of Q8_0 per warp: a binary16 scale and 32 bytes, written as 17 halves since blocks are only aligned to two.
+// One Q8_0 block per warp: a binary16 scale and 32 bytes. Stores are 16 bits wide, because blocks are aligned to two.
 GDN_INLINE void store_q8_0(char *block, float x, int lane)
 {
-    // The largest magnitude; a NaN is never larger. Magnitudes are ordered as their bits are.
+    // The largest magnitude, without NaNs. Magnitudes are ordered as their bits are.
     const uint32_t own = gdn_bits(x) & 0x7fffffffu;
     uint32_t most = own > 0x7f800000u ? 0 : own;
 #pragma unroll
@@ -110,7 +110,7 @@ GDN_INLINE uint32_t two_halves(float low, float high, int dtype)
     return half_of(low, dtype) | half_of(high, dtype) << 16;
 }
 
-// Bytes of a piece of a row as they are; 16 at a time where rows are aligned to that.
+// Copies bytes of a piece of a row; 16 at a time if rows are aligned to that.
 GDN_INLINE void move(char *dst, uint64_t src, int64_t bytes, bool wide)
 {
     const int64_t whole = wide ? bytes / 16 : 0;
@@ -142,7 +142,7 @@ GDN_KERNEL(gdn_cuda_rows_write, gdn_gpu_set_rows, GDN_BLOCKS(GDN_CUDA_ROWS_THREA
     char *const dst = dst_row + dst_bytes * (uint64_t)begin;
 
     // 2: load, 3: convert and store
-    if (p.src_dtype == p.dst_dtype) { // the bits move
+    if (p.src_dtype == p.dst_dtype) { // copy the bits
         move(dst, src, (int64_t)src_bytes * n, p.wide);
     } else if (p.dst_dtype == GDN_GPU_Q8_0) {
         for (int64_t j = me / 32; j < n / 32; j += GDN_CUDA_ROWS_THREADS / 32)

@@ -1,8 +1,9 @@
-# The CUDA backend: host code in C, which needs nothing of CUDA to build, and kernels that nvcc compiles into one image
-# for all architectures, embedded in the library. Nothing of CUDA is linked: the driver is looked for when the library runs.
+# The CUDA backend: host code in C, which needs nothing of CUDA to build, and kernels. nvcc compiles the kernels into
+# one image for all architectures, which is embedded in the library. The library does not link CUDA; it loads the driver
+# at run time.
 #
-# Without nvcc there is GDN_CUDA_EMULATED=ON: the same host code with an image without code, which tests/cuda/sources.cmake
-# brings. Only the tests' driver takes it (tests/simt); to NVIDIA's it is an invalid image.
+# Without nvcc there is GDN_CUDA_EMULATED=ON: the same host code with an image without code, from
+# tests/cuda/sources.cmake. Only the tests' driver (tests/simt) accepts it; to NVIDIA's it is an invalid image.
 find_program(GDN_NVCC nvcc PATHS /usr/local/cuda/bin "$ENV{CUDA_HOME}/bin" "$ENV{CUDA_PATH}/bin")
 mark_as_advanced(GDN_NVCC)
 list(TRANSFORM GDN_KERNELS REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/cuda/\\1.cu" OUTPUT_VARIABLE gdn_cuda_kernel_sources)
@@ -24,14 +25,14 @@ if(NOT GDN_CUDA_MISSING AND NOT GDN_CUDA_EMULATED)
   if(gdn_cuda_failed)
     message(FATAL_ERROR "${GDN_NVCC} --list-gpu-arch failed; it has to be of CUDA 11.4 or newer.")
   endif()
-  # What drivers the image needs depends on the release of CUDA that made it (docs/reference/backends/cuda.md).
+  # The CUDA release of nvcc decides which drivers can use the image (docs/reference/backends/cuda.md).
   execute_process(COMMAND "${GDN_NVCC}" --version OUTPUT_VARIABLE gdn_cuda_version)
   if(NOT gdn_cuda_version MATCHES "release ([0-9]+)\\.([0-9]+)")
     message(FATAL_ERROR "${GDN_NVCC} --version does not say which release of CUDA it is of.")
   endif()
   math(EXPR gdn_cuda_toolkit "1000 * ${CMAKE_MATCH_1} + 10 * ${CMAKE_MATCH_2}")
-  # The first of each generation, whose code runs on the others of it: 80 on 86 and 89, 100 on 103. What lies between
-  # or comes later (110) is compiled by the driver, from PTX.
+  # The first architecture of each generation; its code runs on the others: 80 on 86 and 89, 100 on 103. For
+  # architectures between generations and later ones (110) the driver compiles PTX.
   set(gdn_cuda_wanted ${GDN_CUDA_ARCHITECTURES})
   if(NOT gdn_cuda_wanted)
     set(gdn_cuda_wanted 75 80 90 100 120)
@@ -52,7 +53,7 @@ if(NOT GDN_CUDA_MISSING AND NOT GDN_CUDA_EMULATED)
     endif()
   endforeach()
   list(REMOVE_DUPLICATES gdn_cuda_code)
-  # -fmad=false: what is fused is written so, nothing else is. A .cu with all kernels, because an image is one module.
+  # -fmad=false: only what is written as fma is fused. One .cu includes all kernels, because an image is one module.
   set(gdn_cuda_all "${gdn_cuda_folder}/all.cu")
   set(gdn_cuda_includes "")
   foreach(source IN LISTS gdn_cuda_kernel_sources)

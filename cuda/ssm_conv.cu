@@ -1,8 +1,10 @@
-// ssm_conv: one channel per lane, with the last KW inputs in registers while it walks along tokens, and the next
-// tokens' inputs on their way.
+// ssm_conv: one channel per thread. It holds the last KW inputs in registers while it iterates over tokens, and
+// prefetches the next tokens' inputs.
 //
-// Three ways to cut a call (p.part): whole sequences, for decode, where one launch does everything; or else pieces of
-// the token axis, and then, in a launch behind it since it may overwrite history that pieces read, the history.
+// A call is split in one of two ways (p.part):
+//   whole sequences   for decode: one launch does everything
+//   pieces            of the token axis, and then the history in a second launch, because it may overwrite history that
+//                     pieces read
 //
 // Steps, numbered as in docs/reference/kernels/ssm_conv.md and in every other version:
 //   1 history   2 taps   3 activation   4 output   5 keep history
@@ -88,8 +90,8 @@ GDN_INLINE Types types_of(const gdn_gpu_ssm_conv &p)
     return { p.x_dtype, p.weight_dtype, p.bias_dtype, p.result_dtype, p.history_dtype };
 }
 
-// Taps of a kernel of width kw lie at the end of KW registers, so that the newest is always the last; those before it
-// are not there, and skipped.
+// The taps of a kernel of width kw are in the last kw of KW registers, so that the newest is always the last. The
+// others are skipped.
 template <int KW> GDN_INLINE float taps(const float (&weight)[KW], const float (&x)[KW], float u, int kw, bool general)
 {
 #pragma unroll
@@ -179,7 +181,7 @@ GDN_INLINE void convolve(const gdn_gpu_ssm_conv &p, const Types &types, const Se
     }
 }
 
-// The input at position `at` into its column of a row of the history. Bits move where types are the same.
+// Stores the input at position `at` as a conv state entry of a row. Equal types copy the bits.
 GDN_INLINE void keep_column(const gdn_gpu_ssm_conv &p, const Types &types, const Sequence &q, int row, int at, int c)
 {
     const uint64_t at_x = (uint64_t)element_bytes(types.x) * (uint64_t)c,
@@ -194,8 +196,8 @@ GDN_INLINE void keep_column(const gdn_gpu_ssm_conv &p, const Types &types, const
     store_bits(history_at(p, p.history_out, row, at) + at_c, bits, types.history);
 }
 
-// 5: keep history: checkpoints first, which read what the newest columns overwrite: the columns that the next token
-// reads
+// 5: keep history: checkpoints first, since they read entries that the newest entries overwrite. A checkpoint holds the
+// entries that the next token reads.
 GDN_INLINE void keep_checkpoints(const gdn_gpu_ssm_conv &p, const Types &types, const Sequence &q, int c)
 {
     if (!p.checkpoint_interval)
@@ -213,7 +215,7 @@ GDN_INLINE void keep_checkpoints(const gdn_gpu_ssm_conv &p, const Types &types, 
     }
 }
 
-// and the newest columns; the older of them only move when the row changes
+// 5: keep history: then the newest entries. The older of them are copied only if the row changes.
 GDN_INLINE void keep(const gdn_gpu_ssm_conv &p, const Types &types, const Sequence &q, int c)
 {
     keep_checkpoints(p, types, q, c);
@@ -228,7 +230,7 @@ GDN_INLINE void keep(const gdn_gpu_ssm_conv &p, const Types &types, const Sequen
         keep_column(p, types, q, q.dst, at, c);
 }
 
-// The last sequence that begins at or before token i; 0 where there is none.
+// The last sequence that begins at or before token i; 0 if there is none.
 GDN_INLINE int sequence_of(const gdn_gpu_ssm_conv &p, int i)
 {
     if (!p.seq_start)
@@ -271,7 +273,7 @@ template <int KW, bool GENERAL> GDN_INLINE void ssm_conv(const gdn_gpu_ssm_conv 
     }
 }
 
-// Step 1 and the others for a tree: each token's taps are its ancestors', and before them those of the history.
+// Steps 1 to 4 for a tree: each token's taps are its ancestors' inputs, and before them those of the history.
 template <int KW>
 GDN_INLINE void convolve_tree(const gdn_gpu_ssm_conv &p, const Types &types, const Sequence &q, int c)
 {
@@ -289,7 +291,7 @@ GDN_INLINE void convolve_tree(const gdn_gpu_ssm_conv &p, const Types &types, con
                 p.weight + (uint64_t)(c * p.weight_channel + (j - (KW - kw)) * p.weight_tap), types.weight);
     }
     for (int t = 0; t < q.T; t++) {
-        int of = t; // behind the first token of a branch -1, -2, ...
+        int of = t; // before the first token of a branch: -1, -2, ...
 #pragma unroll
         for (int j = KW - 1; j >= 0; j--) {
             if (j < KW - kw)
@@ -308,7 +310,7 @@ GDN_INLINE void convolve_tree(const gdn_gpu_ssm_conv &p, const Types &types, con
     }
 }
 
-// A tree's tokens leave what the next call reads in the history, so that it has to have room for all of them.
+// A tree's tokens must not overwrite what the next call reads, so the history needs slots for all of them.
 GDN_INLINE void ssm_conv_tree(const gdn_gpu_ssm_conv &p)
 {
     const Types types = types_of(p);
@@ -326,7 +328,7 @@ GDN_INLINE void ssm_conv_tree(const gdn_gpu_ssm_conv &p)
     keep(p, types, q, (int)c);
 }
 
-// The width that models have, and any up to 16.
+// The width that models use, and any width up to 16.
 GDN_KERNEL(gdn_cuda_conv_4, gdn_gpu_ssm_conv, GDN_CUDA_CONV_THREADS)
 {
     ssm_conv<4, false>(p);

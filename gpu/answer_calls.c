@@ -1,7 +1,6 @@
-/* The calls whose answers are known. See answers.h. The files of kernels beside this one have theirs: as small
- * as a call can be that takes all steps of a kernel. Every number is a small integer times a
- * power of two, so that no compiler's arithmetic has a say in them, and so that each is exact in 16 bits, but for those
- * of set_rows, which rounds them. */
+/* The self-test calls (GDN_KNOWN_ANSWERS). See answers.h. gpu/<kernel>.c makes the calls of each kernel: as small as a
+ * call can be that executes all steps of the kernel. Every number is a small integer times a power of two, so that no
+ * compiler's arithmetic affects it. Numbers are exact in 16 bits, except for set_rows, which rounds them. */
 #include <string.h>
 
 #include "gpu/answers.h"
@@ -53,7 +52,7 @@ void gdn_gpu_answer_results(gdn_gpu_answer_call *c)
 
 const int32_t gdn_gpu_answer_parents[GDN_ANSWER_TREE_TOKENS] = { GDN_NONE, 0, 0, 1 };
 
-/* The calls of a kernel are behind those of the kernels before it. */
+/* The calls of all kernels are numbered in the order of the kernels. */
 void gdn_gpu_answer_call_of(int number, void *data, gdn_gpu_answer_call *c)
 {
     memset(c, 0, sizeof *c);
@@ -121,7 +120,7 @@ void gdn_gpu_answer_fill(const gdn_gpu_answer_call *c, unsigned char *memory)
             continue;
         }
         const size_t bytes = part->dtype == GDN_F32 ? 4 : 2;
-        for (uint64_t e = 0; part->dtype != GDN_Q8_0 && e < part->n; e++) { /* rows of Q8_0 are only written */
+        for (uint64_t e = 0; part->dtype != GDN_Q8_0 && e < part->n; e++) { /* Q8_0 rows are only written */
             const uint32_t whole = value(part, &random);
             const uint16_t half = (uint16_t)whole;
             if (bytes == 4) memcpy(at + 4 * e, &whole, 4);

@@ -1,4 +1,4 @@
-/* Asking the known answers. See answers.h. */
+/* The self-test: runs device kernels on self-test vectors. See answers.h. */
 #include "gpu/answers.h"
 
 #include <pthread.h>
@@ -11,8 +11,8 @@
 #include "core/status.h"
 #include "gpu/context.h"
 
-/* Pipelines that have given the right answer, of any context of this process: a device and its driver make the same of
- * the same code, and a context is often made anew. Where the list is full, a pipeline is asked again. */
+/* Pipelines of any context of this process that have passed. A device and its driver compile the same code to the same
+ * pipeline, and programs create many contexts. If the list is full, a pipeline is tested again. */
 enum { MOST_PROVEN = 2048 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
@@ -59,7 +59,7 @@ static uint64_t mix(uint64_t h, const void *data, size_t n)
     return h;
 }
 
-/* An implementation on a device, of all that this process may meet. */
+/* A hash of the implementation, the device and the driver. */
 static uint64_t implementation_of(const gdn_context *ctx)
 {
     const gdn_gpu_context *dev = ctx->state;
@@ -72,8 +72,8 @@ static uint64_t implementation_of(const gdn_context *ctx)
     return mix(h, &device, sizeof device);
 }
 
-/* What a plan runs on there. Kernels that run as one of two parts of a call are another pipeline on some backends, and
- * another path through the same one on others. */
+/* The pipeline that a plan runs on. A kernel that runs as one of two parts of a call (plan->cut) is another pipeline on
+ * some backends, and another path through the same pipeline on others. */
 static gdn_gpu_pipeline pipeline_of(const gdn_context *ctx, gdn_kernel kernel, const gdn_plan *plan)
 {
     const int32_t of[4] = { (int32_t)kernel, plan->variant, plan->cut != 0, plan->table_slots != 0 };
@@ -116,7 +116,7 @@ typedef union problem_t {
 #undef GDN_KERNEL
 } problem_t;
 
-/* From the call's number to its plan, over memory of the context. */
+/* Makes a call and its plan from the call's number, over memory of the context. */
 static gdn_status plan_call(const gdn_context *ctx, int number, void *data, gdn_gpu_answer_call *call, problem_t *p,
                             gdn_plan *plan)
 {
@@ -140,7 +140,7 @@ typedef struct asked_t {
     unsigned char *host; /* of GDN_ANSWER_BYTES, 64-byte aligned */
 } asked_t;
 
-/* What the reference makes of the call, in host memory. Every call writes something. */
+/* The reference's result of the call, in host memory, as a digest. Every call writes something. */
 static gdn_status expected_of(int number, unsigned char *host, uint64_t *digest)
 {
     gdn_context reference = { .backend = &gdn_backend_reference };
@@ -158,7 +158,7 @@ static gdn_status expected_of(int number, unsigned char *host, uint64_t *digest)
     return status;
 }
 
-/* The call as it is planned, run and compared. */
+/* Runs the planned call on the device and compares the result. */
 static gdn_status judge(gdn_context *ctx, const gdn_span *memory, int number, const asked_t *x)
 {
     const gdn_gpu_answer_call *call = &x->call;
@@ -195,7 +195,7 @@ static int count_calls(gdn_gpu_answer_call *call)
     return n;
 }
 
-/* Where each call runs. The context's memory is as well aligned another time. */
+/* Finds the pipeline of each call, once for a context: later memory of the context has the same alignment. */
 static void plan_all(gdn_context *ctx, void *data, asked_t *x)
 {
     gdn_gpu_answers *answers = &((gdn_gpu_context *)ctx->state)->answers;
@@ -207,7 +207,7 @@ static void plan_all(gdn_context *ctx, void *data, asked_t *x)
     answers->planned = 1;
 }
 
-/* Whether no call before this one is of its kind and runs on the same pipeline. */
+/* 1 if no call with a smaller number has the same kind and pipeline. */
 static int is_first(const gdn_gpu_answers *answers, int number)
 {
     for (int i = 0; i < number; i++)
@@ -221,7 +221,7 @@ static gdn_status ask_call(gdn_context *ctx, const gdn_span *memory, int number,
     return status ? status : judge(ctx, memory, number, x);
 }
 
-/* Of those that run on this pipeline. */
+/* Runs the calls of this pipeline. */
 static gdn_status ask_one(gdn_context *ctx, const gdn_gpu_pipeline *pipeline, const gdn_span *memory, asked_t *x)
 {
     gdn_gpu_answers *answers = &((gdn_gpu_context *)ctx->state)->answers;
@@ -241,7 +241,7 @@ static gdn_status ask_one(gdn_context *ctx, const gdn_gpu_pipeline *pipeline, co
     return GDN_OK;
 }
 
-/* Of every pipeline. */
+/* Runs the calls of every pipeline. */
 static gdn_status ask_all(gdn_context *ctx, const gdn_span *memory, asked_t *x)
 {
     gdn_gpu_answers *answers = &((gdn_gpu_context *)ctx->state)->answers;
@@ -255,9 +255,10 @@ static gdn_status ask_all(gdn_context *ctx, const gdn_span *memory, asked_t *x)
     return GDN_OK;
 }
 
-/* ---- Asking ---- */
+/* ---- Running the self-test ---- */
 
-/* One pipeline, or all where it is NULL, with memory for it, and the error of asking kept over giving that back. */
+/* Tests one pipeline, or all if it is NULL, in a buffer made for it. An error of the test takes precedence over one of
+ * freeing the buffer. */
 static gdn_status with_memory(gdn_context *ctx, const gdn_gpu_pipeline *pipeline)
 {
     gdn_gpu_answers *answers = &((gdn_gpu_context *)ctx->state)->answers;
@@ -332,7 +333,7 @@ gdn_status gdn_gpu_answers_later(gdn_context *ctx)
         const uint32_t last = answers->n_later - 1;
         const gdn_gpu_pipeline pipeline = answers->later[last];
         const gdn_status status = is_right(answers, pipeline.id) ? GDN_OK : with_memory(ctx, &pipeline);
-        if (status && status != GDN_UNSUPPORTED) return status; /* and may be asked again */
+        if (status && status != GDN_UNSUPPORTED) return status; /* the pipeline stays in the list */
         answers->n_later = last;
         if (status) return status;
     }

@@ -1,4 +1,4 @@
-/* Bad maps, which only the device can find: a kernel sets a word and skips what the value named. See plan.h. */
+/* Bad maps, which only the device can detect: a kernel sets a word and skips the sequence or row. See plan.h. */
 #include "core/status.h"
 #include "gpu/plan.h"
 

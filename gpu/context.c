@@ -44,8 +44,9 @@ static gdn_status probe_of(const gdn_gpu_driver *driver, uint32_t index, gdn_gpu
     return status;
 }
 
-/* Those of a device of the list. A process remembers what a probe found. The lock is not held while a device is probed,
- * so that threads which open other devices do not wait; two that open one device at the same time both probe it. */
+/* The implementations of a device in the list. A process remembers the result of a probe. The lock is not held during a
+ * probe, so threads that open other devices do not wait. Two threads that open one device at the same time both probe
+ * it. */
 static gdn_status variants_of(const gdn_gpu_driver *driver, uint32_t index, gdn_gpu_variants *variants)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -123,7 +124,7 @@ gdn_status gdn_gpu_describe_context(const gdn_context *ctx, gdn_device_info *dev
 
 /* ---- Contexts --------------------------------------------------------------------------------------- */
 
-/* Where none is named, the best that has the level, as core finds it in our list; 0 where none has it. */
+/* The index of the implementation `name`. NULL: the best that has the level, as in core's search; 0 if none has it. */
 static gdn_status find_variant(const gdn_context *ctx, const char *name, uint32_t *index)
 {
     const gdn_gpu_context *dev = ctx->state;
@@ -159,7 +160,7 @@ gdn_status gdn_gpu_open(gdn_context *ctx, const gdn_context_desc *desc, uint32_t
     ctx->state = dev;
     if ((status = driver->open(dev, ctx, desc->device, desc->native)))
         return status;
-    /* A device that core has not chosen from our list has a list of its own. */
+    /* A device that the caller brings is not in the list; it is probed here. */
     if (desc->native) {
         if ((status = driver->probe(dev, &dev->variants)) ||
             (status = find_variant(ctx, desc->implementation, &implementation)))

@@ -1,4 +1,4 @@
-/* gated_delta_net on GPUs: a thread block has some columns of one head of one sequence, and all of its tokens. */
+/* gated_delta_net on GPUs: a thread block has some value channels of one head of one sequence, and all its tokens. */
 #include "gpu/answers.h"
 #include "gpu/plan.h"
 #include "numerics/float_env.h"
@@ -8,7 +8,7 @@
 
 typedef gdn_gated_delta_net_problem problem_t;
 
-/* A float is looked at as bits, because the caller's arithmetic may trap. */
+/* Compares floats as bits, because the caller's floating-point mode may trap. */
 int gdn_gpu_has_forms(const problem_t *p)
 {
     static const float one = 1;
@@ -100,19 +100,21 @@ gdn_gpu_gated_delta_net gdn_gpu_params_gated_delta_net(const gdn_gpu_device *dev
     return x;
 }
 
-/* ---- Known answers: two value heads on one key head, 16 or 32 value columns, a few tokens ---- */
+/* ---- Self-test calls: two value heads on one key head, 16 or 32 value channels, a few tokens ---- */
 
-/* Forms of the call: kernels differ by them. Those called HALF have states of 16 bits, and a log, whose columns are
- * repeated from a state that was rounded two tokens before the one that is kept. They begin with the tree, since what
- * is asked is the first call of a pipeline, and some pipelines have trees and chains. WIDE has more columns, which some
- * devices then give to more thread blocks, with other kernels. MIXED has a sequence of many tokens and one of few, and
- * MIXED_LOG, before LONG_LOG, which some devices run alike, a row of a log for the latter. */
+/* Which kernels a call exercises.
+ *   HALF_*      16-bit states, with a log whose entries are replayed from a state rounded two tokens before the
+ *               committed one. The tree comes first: the first call of a pipeline is the one that runs, and some
+ *               pipelines have both trees and chains.
+ *   WIDE        more value channels, which some devices give to more thread blocks, with other kernels.
+ *   MIXED       one sequence of many tokens and one of few. MIXED_LOG also has a log row for the latter. It comes
+ *               before LONG_LOG, because some devices run both alike. */
 enum { FEW, MANY, CHECKPOINTS, LOG, MIXED_LOG, LONG_LOG, TREE, HALF_TREE, HALF_FEW, HALF_MANY, WIDE, MIXED };
 static const int32_t head_sizes[] = { 32, 64, 96, 128, 160, 192, 224, 256, 48, 200 };
 enum { N_HEAD_SIZES = sizeof head_sizes / sizeof head_sizes[0], HEADS = 2, COLUMNS = 16, SLOTS = 3 };
 enum { N_ANSWERS = (MIXED + 1) * N_HEAD_SIZES * 16, WIDE_COLUMNS = 32 };
 
-/* 1 / sqrt(head_dim_k), rounded to nearest whatever mode the caller rounds in. */
+/* 1 / sqrt(head_dim_k), rounded to nearest in any rounding mode of the caller. */
 static float scale_of(int32_t head_dim_k)
 {
     const gdn_float_env caller = gdn_float_env_enter();
@@ -139,7 +141,7 @@ int gdn_gpu_answers_gated_delta_net(int number, gdn_gpu_answer_call *c)
     const int gates = HEADS * (channel ? size : 1);
     const int log = form == LOG || form == MIXED_LOG || form == LONG_LOG || tree || half;
     const int columns = !log ? 0 : form == LONG_LOG || form == HALF_MANY ? 16 : 8;
-    /* Types that a device may tell apart only when it runs take turns. */
+    /* Alternates types that a device may distinguish only at run time. */
     const int32_t narrow = key_major ? GDN_F16 : GDN_BF16, other = key_major ? GDN_BF16 : GDN_F16;
     c->kind = number & 7;
     gdn_gated_delta_net_args *a = &c->args.gated_delta_net;
@@ -201,7 +203,7 @@ int gdn_gpu_answers_gated_delta_net(int number, gdn_gpu_answer_call *c)
     a->state = gdn_gpu_answer_pool(c, half ? narrow : GDN_F32, 1, SLOTS, HEADS * dim_v * size, GDN_ANSWER_OF_ONE);
     a->state.n_rows = rows > 1 ? form == MIXED_LOG ? SLOTS : rows : 1;
     a->state.n_slots = rows > 1 ? 1 : SLOTS;
-    if (log) { /* columns as kernels for whole blocks of keys want them */
+    if (log) { /* entries aligned as kernels for whole blocks of keys need them */
         const int entry = (size + HEADS * COLUMNS + gates + 15) / 16 * 16;
         c->log.entries = gdn_gpu_answer_pool(c, GDN_F32, 1, columns, entry, GDN_ANSWER_OF_SIXTEENTHS);
         c->log.entries.stride[0] = 4 * (int64_t)columns * entry;

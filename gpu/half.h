@@ -1,6 +1,6 @@
-// Conversions of element types, for the kernels in C++, CUDA's and Metal's, which bring GDN_INLINE. On the bits: exact,
-// or round to nearest, ties to even, subnormals kept. Each has a from_f16() of its own: Metal's devices may flush
-// subnormals of binary32. GDN_HALF_BY_DEVICE: the device has instructions that round so.
+// Conversions of element types on the bits, for the CUDA and Metal kernels, which define GDN_INLINE. They are exact, or
+// round to nearest, ties to even, and keep subnormals. CUDA and Metal define their own from_f16(), because Metal's
+// devices may flush subnormals of binary32. GDN_HALF_BY_DEVICE: the device has instructions that round this way.
 #ifndef GDN_GPU_HALF_H
 #define GDN_GPU_HALF_H
 
@@ -27,7 +27,7 @@ GDN_INLINE uint32_t to_f16(float x)
                                               : small);
 }
 
-// from_f16(to_f16(x)) and from_bf16(to_bf16(x)), in fewer steps: the nearest number that 16 bits have.
+// from_f16(to_f16(x)) and from_bf16(to_bf16(x)), in fewer steps: the nearest number in 16 bits.
 GDN_INLINE float nearest_f16(float x)
 {
     const uint32_t b = gdn_bits(x), magnitude = b & 0x7fffffffu;

@@ -1,9 +1,9 @@
-/* Parameter blocks: what a kernel is told besides its operands' contents. One layout for all GPU backends, included by
- * their host code and by their kernels, in C, CUDA C++, GLSL and Metal. Members of 8 bytes come first, which makes
- * std430 and C agree. A kernel has no use for what is only for another backend's.
+/* Parameter blocks: the arguments of device kernels. All GPU backends share one layout; host code and kernels include
+ * this file, in C, CUDA C++, GLSL and Metal. Members of 8 bytes come first, so that std430 and C agree. Some members
+ * are for one backend only; the kernels of the others ignore them.
  *
- * Addresses are integers, 0 = absent. On Metal operands are buffers that are bound, every address is 0, and `has` says
- * what is there. */
+ * Addresses are integers, 0 = absent. On Metal operands are bound buffers and every address is 0; `has` tells which
+ * operands are present. */
 #ifndef GDN_GPU_PARAMS_H
 #define GDN_GPU_PARAMS_H
 
@@ -19,8 +19,8 @@
 #define GDN_GPU_U32 uint32_t
 #define GDN_GPU_STRUCT(name) typedef struct name name; struct name
 #endif
-/* The address of what kernels write. In CUDA's kernels (cuda/kernel.cuh) it is a pointer, because nvcc knows that a
- * pointer from a kernel's parameters is one to global memory, and takes slower instructions where it does not know. */
+/* The address of what kernels write. In CUDA's kernels (cuda/kernel.cuh) it is a pointer: nvcc knows that a pointer
+ * from a kernel's parameters points to global memory. Without that knowledge it uses slower instructions. */
 #ifndef GDN_GPU_MEMORY
 #define GDN_GPU_MEMORY uint64_t
 #endif
@@ -60,7 +60,7 @@
 #define GDN_GPU_G_BOUNDED 4
 #define GDN_GPU_BETA_LOGIT 1
 
-/* `has`: which optional operands are there. */
+/* `has`: which optional operands are present. */
 #define GDN_GPU_HAS_SEQ_START 1
 #define GDN_GPU_HAS_SRC 2      /* state_src, history_src */
 #define GDN_GPU_HAS_DST 4      /* state_dst, history_dst */
@@ -68,12 +68,12 @@
 #define GDN_GPU_HAS_BIAS 16    /* bias, dt_bias */
 #define GDN_GPU_HAS_TABLE 32
 #define GDN_GPU_ONE_POOL                                                                                               \
-    64 /* the pool that is read is in the buffer that is written, pool_offset bytes from it. Metal reads               \
-          it through that, because its compiler may take it that two buffers are not the same memory */
+    64 /* the pool that is read is in the buffer that is written, pool_offset bytes from it. Metal reads it            \
+          through the written buffer, because its compiler may assume that two buffers do not alias */
 #define GDN_GPU_HAS_STATE_POSITION 128
 #define GDN_GPU_HAS_LOG_ROW 256
 #define GDN_GPU_HAS_STATE_COMMIT 512
-#define GDN_GPU_TREE 1024      /* tokens follow those that `parent` names, or without it the ones before them */
+#define GDN_GPU_TREE 1024      /* `parent` names the token that each follows; without it, the token before it */
 #define GDN_GPU_HAS_PARENT 2048
 #define GDN_GPU_HAS_SSM_A 4096
 #define GDN_GPU_HAS_READ_KEY 8192
@@ -93,10 +93,10 @@ GDN_GPU_STRUCT(gdn_gpu_pool)
 GDN_GPU_STRUCT(gdn_gpu_gated_delta_net)
 {
     gdn_gpu_tokens q, k, v, g, beta, result;
-    gdn_gpu_tokens ssm_a, dt_bias; /* of all tokens: head only; ssm_a absent unless g_form is raw, or bounded */
-    gdn_gpu_tokens read_key;       /* takes the place of k where the state is read; may be absent */
+    gdn_gpu_tokens ssm_a, dt_bias; /* of all tokens: head only; ssm_a absent unless g_form is raw or bounded */
+    gdn_gpu_tokens read_key;       /* replaces k where the state is read; may be absent */
     gdn_gpu_pool   state_in, state_out;
-    gdn_gpu_pool   log;            /* row, and line: a column. Base 0, and no columns: there is none */
+    gdn_gpu_pool   log;            /* row; line: the stride of entries. Base 0 and log_columns 0: no log */
     int64_t        pool_offset;
     uint64_t       seq_start, state_src, state_dst, position, state_checkpoint;
     uint64_t       log_row, state_position, state_commit, parent;
@@ -108,7 +108,7 @@ GDN_GPU_STRUCT(gdn_gpu_gated_delta_net)
     GDN_GPU_I32 read_key_dtype, unused;
     GDN_GPU_I32 qk_norm;     /* 1: q and k are multiplied by gdn_norm_factor(dot32, norm_add, norm_most) */
     GDN_GPU_I32 g_form, beta_form;
-    GDN_GPU_I32 key_major;   /* 1: the state's lines are keys */
+    GDN_GPU_I32 key_major;   /* 1: the outer dimension of the state is the key */
     GDN_GPU_I32 blocks;      /* thread blocks per head */
     GDN_GPU_I32 even_tokens; /* tokens of each sequence where seq_start is absent */
     GDN_GPU_I32 checkpoint_interval, n_checkpoints; /* 0: no checkpoints */
@@ -119,11 +119,11 @@ GDN_GPU_STRUCT(gdn_gpu_gated_delta_net)
     float       scale, norm_add, norm_most, beta_factor;
 };
 
-/* Parts of ssm_conv. Sequences of many tokens on average are cut into pieces, and a launch behind them writes the
+/* Parts of ssm_conv. Sequences of many tokens on average are split into pieces, and a second launch writes the
  * history. */
 #define GDN_GPU_CONV_WHOLE 0   /* whole sequences, and their history */
 #define GDN_GPU_CONV_PIECES 1  /* pieces of the token axis */
-#define GDN_GPU_CONV_HISTORY 2 /* the history behind pieces */
+#define GDN_GPU_CONV_HISTORY 2 /* the history, after the pieces */
 
 GDN_GPU_STRUCT(gdn_gpu_ssm_conv)
 {
@@ -138,12 +138,12 @@ GDN_GPU_STRUCT(gdn_gpu_ssm_conv)
     GDN_GPU_I32 rows_in, rows_out;
     GDN_GPU_I32 kernel_width;
     GDN_GPU_I32 silu;
-    GDN_GPU_I32 part;        /* GDN_GPU_CONV_*; Vulkan's kernels have it as a constant, and one block for both */
+    GDN_GPU_I32 part;        /* GDN_GPU_CONV_*; Vulkan: a specialization constant, and both launches share the block */
     GDN_GPU_I32 blocks;      /* thread blocks across the channels */
-    GDN_GPU_I32 chunk;       /* tokens of a block where the token axis is cut */
-    GDN_GPU_I32 same_pool;   /* history_in and history_out are one, at one place */
+    GDN_GPU_I32 chunk;       /* tokens of a piece */
+    GDN_GPU_I32 same_pool;   /* history_in and history_out are one pool at one address */
     GDN_GPU_I32 even_tokens;
-    GDN_GPU_I32 wide_weight; /* 1: a channel's taps lie side by side, at a multiple of the bytes of four */
+    GDN_GPU_I32 wide_weight; /* 1: a channel's taps are adjacent, aligned to the bytes of four */
     GDN_GPU_I32 x_dtype, weight_dtype, bias_dtype, result_dtype, history_dtype;
     GDN_GPU_I32 checkpoint_interval, n_checkpoints; /* 0: no checkpoints */
     GDN_GPU_I32 has;
@@ -156,7 +156,7 @@ GDN_GPU_STRUCT(gdn_gpu_set_rows)
     uint64_t       src, index;
     GDN_GPU_MEMORY dst;
     GDN_GPU_MEMORY bad;
-    GDN_GPU_MEMORY table;      /* winners by hash, 0 where rows are compared directly */
+    GDN_GPU_MEMORY table;      /* the last rows by hash, 0 where rows are compared directly */
     int64_t     n_columns, n_rows, n_rows_dst;
     int64_t     src_stride[3], dst_stride[3], index_stride[3]; /* batch 0, batch 1, row */
     int64_t     blocks;        /* thread blocks per row */

@@ -1,4 +1,4 @@
-/* What the plans and parameter blocks of all kernels have in common. See plan.h. */
+/* Code that the plans and parameter blocks of all kernels share. See plan.h. */
 #include "gpu/plan.h"
 
 _Static_assert(GDN_GPU_F32 == (int)GDN_F32 && GDN_GPU_F16 == (int)GDN_F16 && GDN_GPU_BF16 == (int)GDN_BF16 &&

@@ -1,4 +1,4 @@
-/* Hard operands for a device's arithmetic, and what the contract says of them. See probe.h. */
+/* Hard operands for a device's arithmetic, and the results that the contract requires. See probe.h. */
 #include "gpu/probe.h"
 
 #include <math.h>
@@ -39,7 +39,7 @@ static triple_t operands(uint32_t i, uint64_t *random)
         const float e = (float)(1 + (y & 255)) * 0x1p-23f;
         return (triple_t){ (z & 1 ? -0x1p-24f : 0x1p-24f) * (1.0f + e), z & 2 ? 1.0f - e : 1.0f + e, c };
     }
-    case 3: { /* the product nearly cancels c: only what the product's rounding would lose is left */
+    case 3: { /* the product nearly cancels c: the result is what rounding the product would lose */
         const float a = gdn_from_bits(0x3f800000u | (y & 0x7fffffu)), b = gdn_from_bits(0x3f800000u | (z & 0x7fffffu));
         return (triple_t){ a, b, -(a * b) };
     }
@@ -50,7 +50,7 @@ static triple_t operands(uint32_t i, uint64_t *random)
         return (triple_t){ gdn_from_bits((0x3f800000u | (x & 0x80000000u)) - (y & 7)),
                            gdn_from_bits((0x00800000u | (y & 0x80000000u)) + (z & 3)),
                            gdn_from_bits(z & 0x80000000u) };
-    default: /* the range that gates and inputs have */
+    default: /* the usual range of gates and inputs */
         return (triple_t){ c * gdn_from_bits(0x3f000000u + (y & 0x7fffffu)),
                            gdn_from_bits(0x3f800000u | (z & 0x7fffffu)),
                            (float)(int32_t)(z & 0xffffu) * 0x1p-9f - 110.0f };
@@ -83,7 +83,7 @@ static int right(uint32_t r, uint32_t got, uint32_t want)
     return r == 7 ? got == want : same(got, want);
 }
 
-/* Whether all results are right at GDN_EXACT_FTZ. */
+/* 1 if all results are right at GDN_EXACT_FTZ. */
 static int is_flushed(const triple_t *in, const uint32_t *out)
 {
     for (uint32_t i = 0; i < GDN_PROBE_OPERANDS; i++) {

@@ -1,4 +1,4 @@
-/* What a probe's results are at GDN_EXACT_FTZ. See probe.h. */
+/* The right results of a probe at GDN_EXACT_FTZ. See probe.h. */
 #define GDN_FLUSH
 #include "gpu/probe.h"
 #include "gpu/probe_results.h"

@@ -1,4 +1,4 @@
-/* What the contract says of a probe's operands (gpu/probe.h), at the level that numerics/arithmetic.h is asked for. */
+/* The right results of a probe (gpu/probe.h), at the level for which numerics/arithmetic.h is compiled. */
 #ifndef GDN_GPU_PROBE_RESULTS_H
 #define GDN_GPU_PROBE_RESULTS_H
 

@@ -1,5 +1,5 @@
-/* set_rows on GPUs: a thread block has a piece of one row. Where there are many rows, a table says which of several
- * with one target is the last. */
+/* set_rows on GPUs: a thread block has a piece of one row. If there are many rows, a hash table finds the last of
+ * several rows with one target. */
 #include "gpu/answers.h"
 #include "gpu/plan.h"
 
@@ -74,14 +74,14 @@ uint64_t gdn_gpu_enter_blocks(const gdn_gpu_set_rows *params, uint32_t threads)
                          threads);
 }
 
-/* ---- Known answers ---- */
+/* ---- Self-test calls ---- */
 
 enum { MOST_ROWS = 70, FEWEST_ROWS = 3, TARGETS = 80, ROW = 64, N_TYPES = 4, N_ANSWERS = 2 * N_TYPES };
 
 int gdn_gpu_answers_set_rows(int number, gdn_gpu_answer_call *c)
 {
     if (number < 0) return N_ANSWERS;
-    /* Rows 0 and 2 name one target, of which the later is right; row 1 is not written. The others are their own. */
+    /* Rows 0 and 2 have one target: the later wins. Row 1 is not written. The others have targets of their own. */
     static const int32_t index[MOST_ROWS] = { 7,  GDN_NONE, 7,  3,  4,  5,  6,  0,  8,  9,  10, 11, 12, 13,
                                               14, 15,       16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27,
                                               28, 29,       30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41,

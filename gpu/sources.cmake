@@ -1,4 +1,4 @@
-# What the GPU backends have in common: parameter blocks, plans, bad maps, the probe, known answers. Included where one of them is built.
+# Code that the GPU backends share: parameter blocks, plans, bad maps, the probe, the self-test. Built with any of them.
 gdn_kernel_sources(gdn_objects gpu/)
 target_sources(gdn_objects PRIVATE
   gpu/answer_calls.c

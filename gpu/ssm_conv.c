@@ -1,13 +1,13 @@
-/* ssm_conv on GPUs: a thread is a channel. Sequences of many tokens on average are cut into pieces, which run side by
- * side. */
+/* ssm_conv on GPUs: a thread is a channel. Sequences of many tokens on average are split into pieces that run in
+ * parallel. */
 #include "gpu/answers.h"
 #include "gpu/plan.h"
 
 typedef gdn_ssm_conv_problem problem_t;
 
-enum { CHUNK = 64, SHORT = 16 }; /* tokens of a piece; sequences of so many on average are not cut */
+enum { CHUNK = 64, SHORT = 16 }; /* tokens of a piece; sequences of up to SHORT tokens on average are not split */
 
-/* Rows that there are: those of a kernel of width 1 have no columns. */
+/* The number of rows; 0 without a history. A kernel of width 1 has rows without slots. */
 static int32_t rows(const gdn_state_view *history)
 {
     return history->at.data ? history->n_rows : 0;
@@ -19,14 +19,14 @@ void gdn_gpu_plan_ssm_conv(const gdn_gpu_device *dev, const problem_t *p, uint32
                    blocks = gdn_gpu_parts((uint64_t)p->n_channels, threads);
     const uint64_t of_pieces = pieces * blocks, of_sequences = (uint64_t)p->n_seqs * blocks;
     const int maps = p->seq_start.data || p->position.data || p->history_src.data || p->history_dst.data;
-    const int any  = !dev->most_rounds || (uint64_t)p->n_tokens <= dev->most_rounds; /* may be of one sequence */
+    const int any  = !dev->most_rounds || (uint64_t)p->n_tokens <= dev->most_rounds; /* one sequence may have all */
     const int cut  = !p->tree && ((int64_t)p->n_tokens > SHORT * (int64_t)p->n_seqs || !any); /* a tree has no pieces */
     plan->cut     = cut;
     plan->form    = cut ? GDN_FORM_PIECES : GDN_FORM_SEQUENCES;
     plan->blocks  = blocks;
     plan->n_items = (int64_t)(cut ? of_pieces : of_sequences);
-    /* Pieces look only at the sequences that they meet. The launch behind them looks at each, and so also finds the bad
-     * values of those that none met; without a history and without maps there is nothing for it to do. */
+    /* Pieces check only the sequences that they overlap. The second launch visits each sequence, and so finds the other
+     * bad map values too. Without a history and without maps it has nothing to do. */
     if (cut)
         plan->n_after = rows(&p->history_out) ? (int64_t)of_sequences : maps ? p->n_seqs : 0;
     plan->workspace_bytes = dev->params_bytes;
@@ -75,11 +75,11 @@ gdn_gpu_ssm_conv gdn_gpu_history_ssm_conv(const gdn_gpu_ssm_conv *pieces)
     gdn_gpu_ssm_conv x = *pieces;
     x.part = GDN_GPU_CONV_HISTORY;
     if (!x.rows_out)
-        x.blocks = 1; /* there are only maps to look at */
+        x.blocks = 1; /* this launch only checks maps */
     return x;
 }
 
-/* ---- Known answers ---- */
+/* ---- Self-test calls ---- */
 
 enum { WHOLE, PIECES, CONV_TREE, N_CONV_FORMS, WIDTHS = 16, CHANNELS = 40 };
 enum { N_ANSWERS = N_CONV_FORMS * WIDTHS * 4 };

@@ -3,7 +3,7 @@
 #include "core/status.h"
 #include "metal/device.h"
 
-/* ---- What gpu/context.c asks for ---------------------------------------------------------------------- */
+/* ---- The functions for gpu/context.c ------------------------------------------------------------------ */
 
 static gdn_gpu_variants known[1];
 
@@ -54,7 +54,7 @@ static gdn_status allocate(void *device, uint64_t bytes, gdn_gpu_buffer *b)
     return dev->lost ? gdn_metal_lost(dev) : gdn_metal_allocate(dev, bytes, &b->data);
 }
 
-/* Command buffers that use it keep it until they are done. */
+/* Releases a buffer. Command buffers that use it retain it until they are done. */
 static int release(void *device, gdn_gpu_buffer *b)
 {
     ((gdn_metal_device *)device)->rt->release(b->data);

@@ -74,7 +74,7 @@ gdn_status gdn_metal_device_open(gdn_metal_device *dev, const gdn_context *ctx, 
     return (status = gdn_metal_memory_open(dev)) ? status : gdn_metal_library_open(dev);
 }
 
-/* Metal keeps what a command buffer uses until it is done, so that nothing here has to wait for the device. */
+/* Metal retains what a command buffer uses until it is done, so closing need not wait for the device. */
 void gdn_metal_device_close(gdn_metal_device *dev)
 {
     if (!dev->rt)

@@ -1,4 +1,4 @@
-/* The Metal backend, inside: from the frameworks to a device that can run kernels.
+/* The Metal backend's internal interface: from the frameworks to a device that can run kernels.
  *
  *   objc.h       the Objective-C runtime and Metal's interface, from C
  *   loader.c     the frameworks, their functions, the process's default device
@@ -7,7 +7,7 @@
  *   queue.c      command buffers of our own, bounded waits, what the device reports
  *   memory.c     buffers, and the copies of gdn_buffer_read() and gdn_buffer_write()
  *   record.c     what every call encodes
- *   probe.c      what a device's arithmetic really does
+ *   probe.c      tests a device's arithmetic
  *   dispatch_<kernel>.c, backend.c */
 #ifndef GDN_METAL_DEVICE_H
 #define GDN_METAL_DEVICE_H
@@ -24,7 +24,7 @@
 _Static_assert(sizeof(void *) == 8 && sizeof(unsigned long) == 8,
                "NSUInteger, and int64_t in the kernels' params, have 64 bits");
 
-/* GDN_METAL_KERNELS(X), a list of X(name): gdn_metal_<name>. Made of what the kernels' files say at their top. */
+/* GDN_METAL_KERNELS(X), a list of X(name): gdn_metal_<name>. The build makes it from the `Kernels:` lines. */
 #include "gdn_metal_kernels.inc"
 
 typedef enum gdn_metal_kernel {
@@ -40,57 +40,57 @@ typedef struct gdn_metal_device {
     gdn_gpu_context    gpu;
     const gdn_objc    *rt;
     gdn_gpu_about      about;
-    gdn_id             device, queue, library; /* retained, the caller's too */
+    gdn_id             device, queue, library; /* retained, also if the caller's */
     gdn_id             pipelines[GDN_METAL_KERNEL_COUNT];
     gdn_id             ring[GDN_METAL_RING]; /* our command buffers that may not be done, retained */
     uint32_t           ring_next;
     gdn_id             staging, bad_buffer;  /* shared memory */
     uint32_t          *bad;                  /* GDN_GPU_BAD_WORDS words that kernels set */
     _Atomic int        lost;
-    pthread_mutex_t    ring_lock; /* gdn_poll() looks at the ring on any thread */
+    pthread_mutex_t    ring_lock; /* gdn_poll() reads the ring on any thread */
 } gdn_metal_device;
 
-/* ---- frameworks.c, in whose place a build with other libraries than Apple's has a file of its own ---- */
-/* Where the functions of metal/objc.h are looked for; without the first there is no Metal. NULL from the last on. */
+/* ---- frameworks.c; a build with other libraries than Apple's replaces this file ---- */
+/* The libraries with the functions of metal/objc.h. Without the first there is no Metal. NULL after the last. */
 enum { GDN_METAL_MAX_FRAMEWORKS = 4 };
 extern const char *const gdn_metal_frameworks[GDN_METAL_MAX_FRAMEWORKS];
 
 /* ---- loader.c ---- */
 typedef struct gdn_metal_catalogue {
     gdn_objc         rt;
-    int              loaded; /* the frameworks are there, with or without a device */
+    int              loaded; /* the frameworks are present, with or without a device */
     gdn_id           device; /* the default device, or NULL */
     gdn_gpu_about    about;
     char             reason[GDN_REASON_MAX];
 } gdn_metal_catalogue;
-/* Found once; reason says why there is no device. */
+/* The process's default device, looked up once; reason: why there is none. */
 const gdn_metal_catalogue *gdn_metal_catalogue_get(void);
-/* GDN_UNSUPPORTED with a text where the device lacks what the kernels need. */
+/* GDN_UNSUPPORTED with a text if the device lacks what the kernels need. */
 gdn_status gdn_metal_describe(const gdn_objc *rt, gdn_id device, gdn_gpu_about *about);
 
 /* ---- device.c ---- */
-/* Fills *dev, which starts as zeros. native may be NULL. Close also undoes a failed open. Both within a pool. */
+/* Fills *dev, which starts as zeros. native may be NULL. close also undoes a failed open. Both run in a pool. */
 gdn_status gdn_metal_device_open(gdn_metal_device *dev, const gdn_context *ctx, uint32_t index,
                                  const gdn_metal_desc *native);
 void       gdn_metal_device_close(gdn_metal_device *dev);
-/* Fails with what `call` returned nil for; error may be nil. */
+/* Fails because `call` returned nil; error may be nil. */
 gdn_status gdn_metal_fail(const gdn_metal_device *dev, gdn_status status, const char *call, gdn_id error);
 gdn_status gdn_metal_lost(const gdn_metal_device *dev);
 
 /* ---- library.c ---- */
 gdn_status gdn_metal_library_open(gdn_metal_device *dev);
 void       gdn_metal_library_close(gdn_metal_device *dev);
-/* Made on first use, which is always of as many threads in a threadgroup. */
+/* Makes the pipeline on first use. `threads` of a threadgroup are the same at every use of a kernel. */
 gdn_status gdn_metal_pipeline_get(gdn_metal_device *dev, gdn_metal_kernel kernel, uint32_t threads, gdn_id *pipeline);
 
 const char *gdn_metal_kernel_name(int32_t variant); /* of a plan, a gdn_metal_kernel: "delta_4" */
 
 /* ---- queue.c ---- */
-gdn_status gdn_metal_begin(gdn_metal_device *dev, gdn_id *commands); /* waits for a free place in the ring */
+gdn_status gdn_metal_begin(gdn_metal_device *dev, gdn_id *commands); /* waits for a free slot in the ring */
 void       gdn_metal_submit(gdn_metal_device *dev, gdn_id commands);
 gdn_status gdn_metal_wait(gdn_metal_device *dev);        /* for everything submitted */
 gdn_status
-gdn_metal_take_report(gdn_metal_device *dev); /* BAD_MAP once per occurrence, DEVICE_LOST for good. Does not wait. */
+gdn_metal_take_report(gdn_metal_device *dev); /* BAD_MAP once per occurrence, DEVICE_LOST permanently. Never waits. */
 void       gdn_metal_queue_close(gdn_metal_device *dev);
 
 /* ---- memory.c ---- */
@@ -103,7 +103,7 @@ gdn_status gdn_metal_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_
 
 /* ---- record.c ---- */
 enum { GDN_METAL_MAX_BINDINGS = 22, GDN_METAL_MAX_GROUPS = INT32_MAX };
-typedef struct gdn_metal_binding { /* of buffer i + 1; data NULL: an operand that is not there */
+typedef struct gdn_metal_binding { /* of buffer i + 1; data NULL: the operand is absent */
     gdn_id   data;
     uint64_t offset;
 } gdn_metal_binding;
@@ -116,13 +116,13 @@ typedef struct gdn_metal_dispatch {
     uint32_t          n_bindings;
     gdn_metal_binding bindings[GDN_METAL_MAX_BINDINGS];
 } gdn_metal_dispatch;
-/* Each reads what those before it wrote. On `stream`, or on our own queue where that is NULL. */
+/* Runs dispatches on `stream`, or on our own queue if that is NULL. Each reads what the ones before it wrote. */
 gdn_status gdn_metal_run(gdn_metal_device *dev, const gdn_metal_dispatch *dispatches, int n, gdn_stream stream);
 void gdn_metal_bind_all(gdn_metal_dispatch *dispatch, const gdn_place *const *operands, uint32_t n);
 gdn_gpu_device gdn_metal_gpu(void); /* for gpu/plan.h: the same for every device */
 
 /* ---- probe.c ---- */
-extern const char gdn_metal_implementation[]; /* the one that there is */
+extern const char gdn_metal_implementation[]; /* the only one */
 gdn_status gdn_metal_probe(gdn_metal_device *dev, gdn_gpu_variants *variants); /* within a pool */
 
 /* ---- dispatch_<kernel>.c ---- */

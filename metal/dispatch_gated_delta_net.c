@@ -1,9 +1,10 @@
-/* gated_delta_net: which kernel, and its dispatch. The kernels say how the work is cut. */
+/* gated_delta_net: chooses the device kernel and dispatches it. The kernels define how the work is divided. */
 #include "metal/device.h"
 
 typedef gdn_gated_delta_net_problem problem_t;
 
-/* Kernels of NB = 2, 4, 8 blocks of 32 keys; head sizes that are not exactly that many take the next, as `general`. */
+/* The index of NB = 2, 4, 8 blocks of 32 keys. Head sizes that do not match exactly use the next larger as `general`.
+ * */
 static int size_of(const problem_t *p)
 {
     return p->head_dim_k <= 64 ? 0 : p->head_dim_k <= 128 ? 1 : 2;
@@ -24,13 +25,13 @@ static const gdn_metal_kernel kernels[3][2][2][2] = { SIZE(2), SIZE(4), SIZE(8) 
 #undef SIZE
 #undef LOG
 
-/* Only the general kernels know of a read key. */
+/* 1 for a `general` kernel: other head sizes, and a read key, which only these support. */
 static int is_general(const problem_t *p)
 {
     return p->head_dim_k != 64 << size_of(p) || gdn_has_read_key(p);
 }
 
-/* States of 16 bits: the usual size, or any and trees. */
+/* 1 for 16-bit states of the usual size; 0 for the general kernels, which also run trees. */
 static int is_usual_half(const problem_t *p)
 {
     return p->head_dim_k == 128 && !p->tree && !gdn_has_read_key(p);
@@ -45,9 +46,9 @@ static gdn_metal_kernel half_kernel_of(const problem_t *p)
     return of_16_bits[is_usual_half(p)][p->gate == GDN_GATE_CHANNEL];
 }
 
-/* Which form: `tiles` for many tokens per sequence on average, `rows` for few. Sequences of a batch may differ, and
- * maps are the device's to read; either form takes any length and gives the same bits. Tiles are of whole blocks of
- * keys and of states of F32, and know nothing of logs and trees: the others are rows. */
+/* The variant: `tiles` for many tokens per sequence on average, `rows` for few. Sequences of a batch may differ, and
+ * only the device can read the maps. Both take any length and give the same bits. `tiles` supports whole blocks of keys
+ * and F32 states, without logs and trees; `rows` runs the rest. */
 enum { FEW_TOKENS = 8 };
 
 static int in_tiles(const problem_t *p)
@@ -80,7 +81,7 @@ void gdn_metal_plan_gated_delta_net(const gdn_context *ctx, const problem_t *p, 
     plan->variant = (int32_t)kernels[size_of(p)][general][channel][p->log.n_columns > 0];
     if (p->tree) plan->variant = channel ? GDN_METAL_delta_8_general_channel_tree : GDN_METAL_delta_8_general_tree;
     if (p->state_interval) plan->variant = (int32_t)half_kernel_of(p);
-    const int four = p->state_interval ? is_usual_half(p) : size_of(p) < 2; /* columns of eight lanes */
+    const int four = p->state_interval ? is_usual_half(p) : size_of(p) < 2; /* four value channels per eight lanes */
     gdn_gpu_plan_gated_delta_net(&gpu, p, GDN_METAL_DELTA_THREADS / 8 * (!p->tree && four ? 4 : 2), plan);
 }
 
@@ -113,7 +114,7 @@ gdn_status gdn_metal_run_gated_delta_net(gdn_context *ctx, const problem_t *p, c
                                           &log->state_position,
                                           &log->state_commit,
                                           &p->parent };
-    const uint32_t n_of_log = 4, n_of_trees = 1; /* kernels of states of 16 bits have both */
+    const uint32_t n_of_log = 4, n_of_trees = 1; /* kernels of 16-bit states have both */
     const uint32_t n = sizeof operands / sizeof operands[0] - (log->n_columns || p->state_interval ? 0 : n_of_log) -
                        (p->tree || p->state_interval ? 0 : n_of_trees);
     gdn_metal_dispatch dispatch = { .kernel = (gdn_metal_kernel)plan->variant,

@@ -1,4 +1,4 @@
-/* set_rows: one dispatch or three. The kernels say how the work is cut. */
+/* set_rows: one dispatch or three. The kernels define how the work is divided. */
 #include "metal/device.h"
 
 void gdn_metal_plan_set_rows(const gdn_context *ctx, const gdn_set_rows_problem *p, gdn_plan *plan)
@@ -6,7 +6,7 @@ void gdn_metal_plan_set_rows(const gdn_context *ctx, const gdn_set_rows_problem 
     (void)ctx;
     const gdn_gpu_device gpu = gdn_metal_gpu();
     gdn_gpu_plan_set_rows(&gpu, p, GDN_METAL_ROWS_PIECE, plan);
-    plan->variant = -1; /* the kernels are always the same */
+    plan->variant = -1; /* there is only one set of kernels */
 }
 
 gdn_status gdn_metal_run_set_rows(gdn_context *ctx, const gdn_set_rows_problem *p, const gdn_plan *plan,
@@ -25,7 +25,7 @@ gdn_status gdn_metal_run_set_rows(gdn_context *ctx, const gdn_set_rows_problem *
         { .kernel = GDN_METAL_rows_enter, .groups = gdn_gpu_enter_blocks(&params, threads), .n_bindings = 2 },
         { .kernel = GDN_METAL_rows_write, .groups = (uint64_t)plan->n_items, .n_bindings = 5 },
     };
-    for (int i = 0; i < N; i++) { /* each has the first of the operands */
+    for (int i = 0; i < N; i++) { /* each uses the first of the operands */
         dispatch[i].params = &params;
         dispatch[i].params_bytes = sizeof params;
         dispatch[i].threads = threads;

@@ -1,4 +1,4 @@
-/* ssm_conv: one dispatch or two. The kernels say how the work is cut. */
+/* ssm_conv: one dispatch or two. The kernels define how the work is divided. */
 #include "metal/device.h"
 
 void gdn_metal_plan_ssm_conv(const gdn_context *ctx, const gdn_ssm_conv_problem *p, gdn_plan *plan)

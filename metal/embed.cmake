@@ -1,7 +1,7 @@
 # cmake -DSOURCES=a:b:... -DROOT=folder -DTEXT=file -DBYTES=file -P embed.cmake
 #
-# Metal compiles a text, without files to include: puts SOURCES, in this order, into one TEXT without the #include "..."
-# between them, and its bytes into BYTES as a list for a C array.
+# Metal compiles one text, without include files. Writes SOURCES, in this order, into one TEXT without the #include
+# "..." between them, and its bytes into BYTES as a list for a C array.
 string(REPLACE ":" ";" sources "${SOURCES}")
 set(all "")
 foreach(source IN LISTS sources)

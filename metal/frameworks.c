@@ -1,5 +1,5 @@
-/* Apple's frameworks. See device.h. A program without a window finds no default device before CoreGraphics is loaded.
- */
+/* Apple's frameworks. See device.h. CoreGraphics is among them because a program without a window finds no default
+ * device unless it is loaded. */
 #include "metal/device.h"
 
 const char *const gdn_metal_frameworks[GDN_METAL_MAX_FRAMEWORKS] = {

@@ -1,4 +1,4 @@
-// gated_delta_net, its operands and maps: which head a simdgroup has, where things lie.
+// gated_delta_net, its operands and maps: maps simdgroups to heads, and computes addresses.
 #ifndef GDN_METAL_GATED_DELTA_NET_H
 #define GDN_METAL_GATED_DELTA_NET_H
 
@@ -29,27 +29,27 @@ struct DeltaBuffers {
     device const uchar *read_key; // in general kernels only
 };
 
-// This simdgroup's part of the item: all that does not change from token to token.
+// This simdgroup's part of the work, as far as it does not change from token to token.
 struct Item {
     int s, h, kappa; // sequence, value head, key head
     int first, T;    // its tokens
-    int src;         // entry that it starts from, or GDN_GPU_NONE
+    int src;         // pool entry with the initial state, or GDN_GPU_NONE
     int l;           // lane of the eight
-    int j, columns;  // first column of the eight lanes, how many of the C there are
-    // With a log: of the first token; its row, or GDN_GPU_NONE; where the state that is read stands; and the entry that
-    // it is committed to at `position`, or GDN_GPU_NONE.
+    int j, columns;  // first value channel of the eight lanes, how many of the C exist
+    // With a log: position is that of the first token. row is the log's row, or GDN_GPU_NONE. stands is the base
+    // position. commit is the pool entry for the state that is committed, or GDN_GPU_NONE.
     int position, row, stands, commit;
-    int kept; // where the state stands that is committed: at `position`, or where it was last rounded to 16 bits
+    int kept; // the position of the committed state: `position`, or with HALF the last rounding at or before it
 };
 
-// States of 16 bits are rounded behind the token with which the sequence has so many of them.
+// True if a 16-bit state is rounded after the token that gives the sequence `length` tokens.
 template <bool HALF> GDN_INLINE bool rounds_at(constant gdn_gpu_gated_delta_net &p, int length)
 {
     return HALF && (p.state_interval == 1 || length % p.state_interval == 0);
 }
 
-// The log's maps, for a sequence whose tokens, source and position are known. False where one is bad, which is
-// reported; but a bad slot for a commit amounts to none. Calls with states of 16 bits may have no log here.
+// Loads and checks the log's maps, for a sequence with known tokens, source and position. Reports bad maps, and returns
+// false for them. A bad commit only becomes GDN_GPU_NONE. Calls with HALF may have no log.
 template <bool HALF>
 GDN_INLINE bool find_log(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b,
                                 thread Item &at)
@@ -70,7 +70,7 @@ GDN_INLINE bool find_log(constant gdn_gpu_gated_delta_net &p, thread const Delta
         return false;
     }
     bool fits = at.stands >= 0 && at.stands <= at.position;
-    if (fits && !padding) // position + T might be too large for an int, and this is not
+    if (fits && !padding) // position + T may overflow an int, log_columns - T does not
         fits = at.row < 0 ? at.stands == at.position : at.position - at.stands <= p.log_columns - at.T;
     if (HALF && !padding)
         fits = fits && rounds_at<HALF>(p, at.stands);
@@ -85,15 +85,15 @@ GDN_INLINE bool find_log(constant gdn_gpu_gated_delta_net &p, thread const Delta
     return true;
 }
 
-// A sequence's entry where there is no map. Where there is one this may be too large for an int, and nobody asks.
+// A sequence's default entry. With a map it may overflow an int; it is then not used.
 GDN_INLINE int entry_of(int s, int slots, int slot)
 {
     return int(uint(s) * uint(slots) + uint(slot));
 }
 
-// False where there is nothing to do: padding, no tokens and no state to commit, no columns, or a bad map, which is
-// reported. For all THREADS of the threadgroup, but for a simdgroup of theirs whose columns are not there: where it
-// has to come to barriers, it is told so by at.columns.
+// Fills the item. False if there is nothing to do: padding, no tokens and no commit, no value channels, or a bad map,
+// which is reported. The result is uniform for THREADS threads, except for simdgroups without value channels. If these
+// must reach barriers (`tiles` kernels), they get true with at.columns 0.
 template <int C, int THREADS, bool LOG, bool HALF>
 GDN_INLINE bool find_item(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, uint group, uint me,
                           bool tree, thread Item &at)
@@ -140,7 +140,7 @@ GDN_INLINE bool find_item(constant gdn_gpu_gated_delta_net &p, thread const Delt
     return at.src != GDN_GPU_SKIP && work && (barriers || at.j / (4 * C) * (4 * C) < p.head_dim_v);
 }
 
-// Where the sequence's first token lies.
+// The offset of the sequence's first token.
 GDN_INLINE int64_t token_at(constant gdn_gpu_tokens &view, thread const Item &at, int head)
 {
     return head * view.head + (view.seq ? at.s * view.seq : at.first * view.token);
@@ -151,7 +151,7 @@ GDN_INLINE int64_t state_at(constant gdn_gpu_pool &pool, int entry, int n_slots,
     return entry / n_slots * pool.row + entry % n_slots * pool.slot + head * pool.head;
 }
 
-// The entry that takes the state after token t of the sequence, or GDN_GPU_NONE.
+// The entry for the snapshot after token t of the sequence, or GDN_GPU_NONE.
 template <bool HALF>
 GDN_INLINE int snapshot_of(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b,
                            thread const Item &at, int t)
@@ -167,8 +167,8 @@ GDN_INLINE int snapshot_of(constant gdn_gpu_gated_delta_net &p, thread const Del
     return GDN_GPU_NONE;
 }
 
-// The entry that takes it as a checkpoint, or GDN_GPU_NONE. In calls without checkpoints nothing is kept for this from
-// token to token.
+// The entry for the checkpoint after token t, or GDN_GPU_NONE. It loads the position again, so that calls without
+// checkpoints keep no register for it.
 GDN_INLINE int checkpoint_of(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b,
                              thread const Item &at, int t)
 {
@@ -185,8 +185,8 @@ GDN_INLINE int checkpoint_of(constant gdn_gpu_gated_delta_net &p, thread const D
     return GDN_GPU_NONE;
 }
 
-// The first token from t on whose state may be kept, as a snapshot or a checkpoint; T or more where there is none. So
-// that a prefill has one comparison per token, and not all that the other two ask.
+// The first token from t on whose state may be a snapshot or a checkpoint; T or more if there is none. With it a
+// prefill makes one comparison per token instead of calling snapshot_of() and checkpoint_of().
 GDN_INLINE int next_kept(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, thread const Item &at,
                          int t)
 {
@@ -218,17 +218,17 @@ template <bool GENERAL> GDN_INLINE float4 read_row(device const uchar *row, int 
     return x;
 }
 
-// What a call asks for, where kernels differ by it.
+// Properties of a call, for branches.
 GDN_INLINE bool has_read_key(constant gdn_gpu_gated_delta_net &p) { return (p.has & GDN_GPU_HAS_READ_KEY) != 0; }
 GDN_INLINE bool has_norm(constant gdn_gpu_gated_delta_net &p) { return p.qk_norm != 0; }
 GDN_INLINE bool has_raw_gate(constant gdn_gpu_gated_delta_net &p) { return p.g_form >= GDN_GPU_G_RAW; }
 GDN_INLINE bool has_linear_gate(constant gdn_gpu_gated_delta_net &p) { return p.g_form == GDN_GPU_G_LINEAR; }
 
-// What a raw gate is multiplied by, of a head.
+// The factor of a head's raw gate.
 GDN_INLINE float gate_rate(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, int h)
 {
     if (!(p.has & GDN_GPU_HAS_SSM_A))
-        return 1.0f; // of a bounded gate without A_log
+        return 1.0f; // a bounded gate without A_log
     const float rate = read_element(b.ssm_a + h * p.ssm_a.head, p.ssm_a_dtype);
     return p.g_form == GDN_GPU_G_RAW_A_LOG ? -gdn_expf(rate) : p.g_form == GDN_GPU_G_BOUNDED ? gdn_expf(rate) : rate;
 }
@@ -236,7 +236,7 @@ GDN_INLINE float raw_gate(constant gdn_gpu_gated_delta_net &p, float g, float ra
 {
     return p.g_form == GDN_GPU_G_BOUNDED ? gdn_bounded_gate(g, rate, bias, p.lower_bound) : gdn_raw_gate(g, rate, bias);
 }
-// Raw gates and exps of a head, which is x, or of four channels.
+// Raw gates and exps, of a head (in x) or of four channels.
 template <bool CHANNEL>
 GDN_INLINE float4 raw_gates(constant gdn_gpu_gated_delta_net &p, float4 g, float rate, float4 bias)
 {
@@ -259,13 +259,13 @@ GDN_INLINE float delta_factor(constant gdn_gpu_gated_delta_net &p, float beta)
     return p.beta_factor * (p.beta_form == GDN_GPU_BETA_LOGIT ? gdn_sigmoid(beta) : beta);
 }
 
-// 5: update, the product rounded first. Of four keys of a column.
+// 5: update, the product rounded first. For four keys of a value channel.
 GDN_INLINE float4 update(float4 S, float4 k, float d, float4 decay)
 {
     return fma(k, float4(d), decay * S);
 }
 
-// 7: round, behind the token with which the sequence has so many of them.
+// 7: round, if the token that gives the sequence `length` tokens is one after which the state is rounded.
 template <int NB, int C, bool HALF>
 GDN_INLINE void round_state(constant gdn_gpu_gated_delta_net &p, int length, thread float4 (&S)[NB][C])
 {

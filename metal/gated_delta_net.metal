@@ -1,20 +1,19 @@
-// gated_delta_net. Eight lanes hold C value columns of a head's state in registers over all tokens of the call; a
-// simdgroup has 4 C columns. Lane l of the eight has the keys i = 32 m + 4 l + e, e = 0 .. 3: the residues 4l .. 4l+3
-// of dot32. So a row of 32 keys is one access of 128 bytes; the tree's steps h = 16, 8, 4 are exchanges with the lanes
-// l^4, l^2, l^1, and h = 2, 1 stay within a lane. The addition commutes, so it does not matter which of the two lanes
-// adds.
+// gated_delta_net. Eight lanes share C value channels of a head and keep this part of the state in registers for all
+// tokens of the call; a simdgroup has 4 C channels. Lane l of the eight has the keys i = 32 m + 4 l + e, e = 0 .. 3,
+// which are the residues 4l .. 4l+3 of dot32. So 32 keys of a row are one access of 128 bytes. The tree's steps h = 16,
+// 8, 4 are exchanges with the lanes l^4, l^2, l^1; h = 2, 1 stay within a lane. The addition commutes, so either of the
+// two lanes may add.
 //
-// The number of snapshots, all maps, types and forms are arguments, not constants of the pipeline; with one snapshot
-// the test of snapshot_of() is all that they cost. What a form needs is behind branches that all lanes of the call take
-// or do not.
+// The number of snapshots, all maps, types and parametrisations are arguments, not constants of the pipeline. With one
+// snapshot they cost only the test of snapshot_of(). Branches on parametrisations are uniform in a call.
 //
-// The replay log is in kernels of its own: others know nothing of it.
+// Calls with a replay log have kernels of their own.
 //
 // Steps, numbered as in docs/reference/kernels/gated_delta_net.md and in every other version:
-//   0 prepare   1 load state, repeat the log, commit   2 decay   3 read kv   4 delta   5 update   6 output
+//   0 prepare   1 load state, replay the log, commit   2 decay   3 read kv   4 delta   5 update   6 output
 //   7 round, snapshot, checkpoint, log
 //
-// A read key is for the general kernels only, and read where it is used: others have no registers for it.
+// Only the general kernels support a read key, and load it at its use: the others lack the registers.
 //
 // Kernels: delta_2 delta_2_channel delta_2_general delta_2_general_channel delta_2_log delta_2_channel_log
 // Kernels: delta_2_general_log delta_2_general_channel_log delta_4 delta_4_channel delta_4_general
@@ -26,7 +25,7 @@
 #include "metal/gated_delta_net_log.h"
 #include "metal/gated_delta_net_tiles.h"
 
-// A step of four partial sums. Sums of keys that do not exist stay as they are: fma(0, 0, -0) would be +0.
+// One step of four partial sums. Sums of keys that do not exist are left unchanged: fma(0, 0, -0) would be +0.
 template <bool GENERAL> GDN_INLINE float4 sum_step(float4 x, float4 y, float4 sum, int i, int n_keys)
 {
     const float4 next = fma(x, y, sum);
@@ -36,7 +35,7 @@ template <bool GENERAL> GDN_INLINE float4 sum_step(float4 x, float4 y, float4 su
                 i + 3 < n_keys ? next.w : sum.w);
 }
 
-// The column of the eight lanes whose sum fold() leaves in lane l, and the first lane that has column c's.
+// column_of_lane(): the channel whose sum fold() leaves in lane l. lane_of_column(): the first lane with that of c.
 template <int C> GDN_INLINE int column_of_lane(int l)
 {
     return C == 4 ? l >> 1 : l >> 2;
@@ -46,8 +45,8 @@ template <int C> GDN_INLINE int lane_of_column(int c)
     return 8 / C * c;
 }
 
-// The tree over the columns' partial sums. Where a step pairs lanes, each keeps half of the columns while there are
-// several.
+// The dot32 tree over the channels' partial sums. Where a step pairs lanes and there are several channels, each lane
+// continues with half of them.
 template <int C> GDN_INLINE float fold(thread const float4 (&partial)[C], int l)
 {
     const bool upper = (l & 4) != 0, right = (l & 2) != 0;
@@ -67,14 +66,14 @@ template <int C> GDN_INLINE float fold(thread const float4 (&partial)[C], int l)
     return (s.x + s.z) + (s.y + s.w); // h = 2, 1
 }
 
-// What is read of a token, but for q.
+// A token's operands for a lane, without q.
 template <int NB, bool CHANNEL> struct Token {
     float4 k[NB], g[CHANNEL ? NB : 1]; // per head: g[0].x
     float  v, beta;
 };
 
-// NARROW: some of it has 16 bits. Otherwise no type is looked at, and no load waits for a branch behind another. v is
-// at this lane's column, if `there`.
+// NARROW: some operands are 16-bit. Otherwise there are no branches on types, so that no load waits for another. v is
+// at this lane's value channel, if `there`.
 template <int NB, bool CHANNEL, bool GENERAL, bool NARROW>
 GDN_INLINE void load_token(constant gdn_gpu_gated_delta_net &p, device const uchar *k_at, device const uchar *v_at,
                            device const uchar *g_at, device const uchar *beta_at, bool there, int l,
@@ -106,8 +105,8 @@ GDN_INLINE void load_typed_token(constant gdn_gpu_gated_delta_net &p, device con
         load_token<NB, CHANNEL, GENERAL, false>(p, k_at, v_at, g_at, beta_at, there, l, token);
 }
 
-// 0, q and k: what a row, of which lane l of the eight has x, is multiplied by. Keys that do not exist are 0, and leave
-// a sum of squares as it is. All eight lanes have the result.
+// 0, q and k: the norm factor of a row, of which lane l of the eight has x. Keys that do not exist are 0, and do not
+// change a sum of squares. All eight lanes get the result.
 template <int NB> GDN_INLINE float norm_factor(constant gdn_gpu_gated_delta_net &p, thread const float4 (&x)[NB], int l)
 {
     float4 squares[1];
@@ -118,8 +117,8 @@ template <int NB> GDN_INLINE float norm_factor(constant gdn_gpu_gated_delta_net 
     return gdn_norm_factor(fold<1>(squares, l), p.norm_add, p.norm_most);
 }
 
-// 2: from elements of g, of a head or of channels i .. i + 3, to decays, in place. A gate's bias is read for every
-// token, where channels have one each, since the registers are the state's.
+// 2: converts elements of g, of a head or of channels i .. i + 3, to decays, in place. With CHANNEL the bias is loaded
+// for every token, because the state needs the registers.
 template <int NB, bool CHANNEL, bool GENERAL>
 GDN_INLINE void make_decay(constant gdn_gpu_gated_delta_net &p, device const uchar *bias_at, float rate, float bias,
                            int l, thread float4 (&g)[CHANNEL ? NB : 1])
@@ -141,7 +140,7 @@ GDN_INLINE void make_decay(constant gdn_gpu_gated_delta_net &p, device const uch
     }
 }
 
-// 1: load state, of an entry of a pool that is described by `view`, or zeros. S[m][c] has column j + c
+// 1: load state, of an entry of a pool that `view` describes, or zeros. S[m][c] has value channel j + c
 template <int NB, int C, bool GENERAL, bool HALF>
 GDN_INLINE void load_state(constant gdn_gpu_gated_delta_net &p, thread const Item &w, device const uchar *pool,
                            constant gdn_gpu_pool &view, int entry, int n_slots, thread float4 (&S)[NB][C])
@@ -207,7 +206,7 @@ GDN_INLINE void store_state(constant gdn_gpu_gated_delta_net &p, thread const De
     }
 }
 
-// What a sequence's tokens have in common in a branch: where the first of them lies, and the raw gate's numbers.
+// What the tokens of a sequence share when a branch is replayed: the first token's addresses, and the raw gate.
 struct FirstToken {
     device const uchar *k;
     device const uchar *v;
@@ -219,9 +218,10 @@ struct FirstToken {
     ushort eight;
 };
 
-// 1, for a token of a tree that does not follow the one before it: the state at the sequence's position, which is where
-// it has been committed or made as before, and on it the token that it follows with all that this follows. Their deltas
-// come from the log, through the lane that has put them there; keys and decays are made anew. The number of them.
+// 1, for a token of a tree that does not follow the token before it: restores the state of its parent. It starts from
+// the state at the sequence's position, which it loads from the commit or replays from the log. Then it replays the
+// parent's path. Deltas come from the log, through the lane that has written them; keys and decays are computed again.
+// Returns the number of tokens on the path.
 template <int NB, int C, bool CHANNEL, bool GENERAL, bool HALF>
 GDN_INLINE int follow(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, thread const Item &w,
                       device const uchar *source, thread const FirstToken &first, int parent,
@@ -261,8 +261,8 @@ GDN_INLINE int follow(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuf
     return depth;
 }
 
-// NB: blocks of 32 keys, exactly, or at most where GENERAL; then head_dim_k may be any. HALF: states of 16 bits; then
-// LOG and TREE are what the call may have, and else what it has.
+// NB is exact unless GENERAL: then it is the most blocks of 32 keys, and head_dim_k is arbitrary. HALF: 16-bit states.
+// With HALF, LOG and TREE tell what the call may have; otherwise they tell what it has.
 template <int NB, int C, bool CHANNEL, bool GENERAL, bool LOG, bool TREE, bool HALF>
 GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, uint group, uint me)
 {
@@ -280,10 +280,10 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
     device const uchar *beta_at = b.beta + token_at(p.beta, w, w.h);
     device uchar *out_at = b.result + token_at(p.result, w, w.h) + (w.j + mine) * element_bytes(p.result_dtype);
 
-    // What a raw gate has per head.
+    // A raw gate's constants of the head.
     device const uchar *bias_at = b.dt_bias + w.h * p.dt_bias.head;
     float rate = 0.0f, bias = 0.0f;
-    if (has_raw_gate(p) && (!LOG || w.T > 0)) { // without tokens ssm_a may not be there
+    if (has_raw_gate(p) && (!LOG || w.T > 0)) { // without tokens ssm_a may be absent
         rate = gate_rate(p, b, w.h);
         if (!CHANNEL && (p.has & GDN_GPU_HAS_BIAS))
             bias = read_element(bias_at, p.dt_bias_dtype);
@@ -304,7 +304,7 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
     Token<NB, CHANNEL> token;
     if (w.T > 0)
         load_typed_token<NB, CHANNEL, GENERAL>(p, k_at, v_at, g_at, beta_at, mine < w.columns, w.l, token);
-    int depth = 0; // of a tree: the tokens on the branch of this one, with it
+    int depth = 0; // of a tree: the tokens on this token's branch, with itself
     for (int t = 0; t < w.T; t++) {
         if (tree) {
             const int parent = parent_of(b.parent, (p.has & GDN_GPU_HAS_PARENT) != 0, w.first, t);
@@ -315,7 +315,7 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
         thread float4 (&k)[NB] = token.k;
         thread float4 (&decay)[CHANNEL ? NB : 1] = token.g;
 
-        // 0: prepare. q is read here, two passes over the state ahead of its use
+        // 0: prepare. q is loaded here, two passes over the state before its use
         float4 q[NB];
 #pragma unroll
         for (int m = 0; m < NB; m++)
@@ -374,8 +374,8 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
             }
         }
 
-        // The next token, into the registers that this one has left: its loads are on their way while the output is
-        // summed up and what is kept is stored. Its q follows when the token begins.
+        // Prefetch the next token into the registers that this one no longer needs. Its loads overlap the output sum
+        // and the stores of states. Its q is loaded when the token begins.
         q_at += p.q.token;
         k_at += p.k.token;
         read_at += p.read_key.token;
@@ -400,8 +400,8 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
     }
 }
 
-// ---- Kernels: gdn_metal_delta_<NB>[_general][_channel][_log]; `general`: head_dim_k is no more than 32 NB. And those
-// for many tokens, gdn_metal_delta_tiles_<NB>[_channel].
+// ---- Kernels: gdn_metal_delta_<NB>[_general][_channel][_log]; `general`: head_dim_k is at most 32 NB.
+// gdn_metal_delta_tiles_<NB>[_channel] are for many tokens.
 #define GDN_DELTA(name, ...)                                                                                          \
     GDN_KERNEL(gdn_metal_delta_##name, constant gdn_gpu_gated_delta_net &p [[buffer(0)]],                           \
                device const uchar *q [[buffer(1)]], device const uchar *k [[buffer(2)]],                              \
@@ -495,7 +495,7 @@ GDN_DELTAS(8, 2)
 // Trees, of any size.
 GDN_DELTA_ALL(8_general_tree, 8, 2, false, true, true, true, false)
 GDN_DELTA_ALL(8_general_channel_tree, 8, 2, true, true, true, true, false)
-// States of 16 bits; the general ones are those of trees, too.
+// 16-bit states; the general kernels also run trees.
 GDN_DELTA_ALL(4_half, 4, 4, false, false, true, false, true)
 GDN_DELTA_ALL(4_channel_half, 4, 4, true, false, true, false, true)
 GDN_DELTA_ALL(8_general_half, 8, 2, false, true, true, true, true)

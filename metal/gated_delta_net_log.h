@@ -1,12 +1,12 @@
-// The replay log of gated_delta_net: what a sequence repeats before its first token, in the registers that hold its
-// state, and what each of its tokens leaves. Only kernels of calls with a log know of it.
+// The replay log of gated_delta_net: replays a sequence's entries before its first token, in the registers that hold
+// the state, and writes an entry for each of its tokens. Only kernels with LOG use it.
 #ifndef GDN_METAL_GATED_DELTA_NET_LOG_H
 #define GDN_METAL_GATED_DELTA_NET_LOG_H
 
 #include "metal/gated_delta_net.h"
 
-// An entry's parts that concern a simdgroup: the key of its key head, the deltas of its columns,
-// the decays of its head.
+// The log entry of a position, and the parts that a simdgroup uses: the key of its key head, the deltas of its value
+// channels, the decays of its head.
 GDN_INLINE device uchar *log_at(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b,
                                 thread const Item &w, int position)
 {
@@ -26,7 +26,7 @@ template <bool CHANNEL> GDN_INLINE int64_t log_decay(constant gdn_gpu_gated_delt
                 int64_t(w.h) * (CHANNEL ? p.head_dim_k : 1));
 }
 
-// What a lane needs of one entry.
+// A lane's part of one entry.
 template <int NB, int C, bool CHANNEL> struct Logged {
     float4 k[NB], decay[CHANNEL ? NB : 1];
     float  delta[C];
@@ -51,8 +51,7 @@ GDN_INLINE void load_logged(constant gdn_gpu_gated_delta_net &p, thread const De
         x.delta[c] = c < w.columns ? read_float(entry + log_delta(p, w) + 4 * c) : 0.0f;
 }
 
-// 1: repeat the log, from a position to another. The loads of the next entry are issued before the arithmetic of this
-// one.
+// 1: replays the log, from one position to another. Loads of the next entry are issued before this one's arithmetic.
 template <int NB, int C, bool CHANNEL, bool GENERAL, bool HALF>
 GDN_INLINE void repeat_log(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b,
                            thread const Item &w, int from, int to, thread float4 (&S)[NB][C])
@@ -91,8 +90,8 @@ template <bool GENERAL> GDN_INLINE void write_row(device uchar *row, int i, int 
         write_float(at + 12, x.w);
 }
 
-// 7: log what token t did to the eight lanes' columns. What its head has in common goes with column 0, and of that the
-// key with the first value head that has it.
+// 7: log token t. Each eight lanes write the deltas of their value channels. The lanes with value channel 0 write the
+// decay, and for the first value head of a key head also the key.
 template <int NB, int C, bool CHANNEL, bool GENERAL>
 GDN_INLINE void log_token(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, thread const Item &w,
                           int t, thread const float4 (&k)[NB], thread const float4 (&decay)[CHANNEL ? NB : 1],

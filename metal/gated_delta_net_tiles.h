@@ -1,20 +1,21 @@
-// gated_delta_net for many tokens per sequence: prefill. Eight lanes hold two value columns of a head's state in
-// registers over all tokens of the call, a simdgroup has eight columns, a threadgroup is four simdgroups of one head.
+// gated_delta_net for many tokens per sequence: prefill. Eight lanes share two value channels of a head and keep this
+// part of the state in registers for all tokens of the call. A simdgroup has eight channels; a threadgroup is four
+// simdgroups of one head.
 //
-// Lane l of the eight has the keys i = 32 m + l + 8 e, e = 0 .. 3. The tree's steps h = 16 and 8 stay within a lane,
-// and h = 4, 2, 1 exchange one number with the lanes l^4, l^2, l^1. The sums of a token's kv and those of the output of
-// the token before go through one tree: each exchange leaves a lane half of the sums, so that four take four exchanges.
+// Lane l of the eight has the keys i = 32 m + l + 8 e, e = 0 .. 3. The tree's steps h = 16 and 8 stay within a lane.
+// h = 4, 2, 1 exchange one number with the lanes l^4, l^2, l^1. One tree takes the sums of a token's kv and the output
+// sums of the previous token. Each exchange leaves a lane half of the sums, so four sums take four exchanges.
 //
-// Tokens pass through threadgroup memory in tiles, two in turns: while one is computed with, the loads of the next are
-// on their way to registers. There k, q and decay lie in the order in which lanes read them, 16 bytes each, and steps 0
-// and 2 are done once per threadgroup. All of its threads have the same tokens, and come to every barrier and to every
-// exchange. Steps as in gated_delta_net.metal.
+// Tokens are staged in threadgroup memory in tiles, double buffered: while one is processed, the next is prefetched
+// into registers. A tile has k, q and decay in the order in which lanes load them, 16 bytes each. Steps 0 and 2 run
+// once per threadgroup. All its threads have the same tokens, and reach every barrier and every exchange. Steps as in
+// gated_delta_net.metal.
 #ifndef GDN_METAL_GATED_DELTA_NET_TILES_H
 #define GDN_METAL_GATED_DELTA_NET_TILES_H
 
 #include "metal/gated_delta_net.h"
 
-// As many tokens as give each thread four keys of k, of q and of a gate per channel.
+// A tile has so many tokens that each thread loads four keys of k, of q and of a gate per channel.
 template <int NB, bool CHANNEL> struct Tile {
     enum {
         QUADS = 8 * NB, // of a row
@@ -28,7 +29,7 @@ template <int NB, bool CHANNEL> struct Tile {
     float  beta[TOKENS];
 };
 
-// Four elements as they lie in memory: those of 16 bits are made numbers when they go to threadgroup memory, so that
+// Four elements as they are in memory. 16-bit ones are converted when they are stored to threadgroup memory, so that
 // nothing waits for a load before that.
 struct Raw4 {
     uint x, y, z, w;
@@ -63,7 +64,7 @@ GDN_INLINE float4 widen4(Raw4 raw, int dtype)
     return four(widen(raw.x, dtype), widen(raw.y, dtype), widen(raw.z, dtype), widen(raw.w, dtype));
 }
 
-// A tile on its way from memory to threadgroup memory: this thread's part of it, and where that of the next tile lies.
+// A prefetched tile: this thread's part of it, and the addresses of its part of the next tile.
 template <int NB, bool CHANNEL> struct Staging {
     device const uchar *k_at;
     device const uchar *q_at;
@@ -72,7 +73,7 @@ template <int NB, bool CHANNEL> struct Staging {
     device const uchar *beta_at;
     Raw4 k, q, g; // per head: g.x
     uint v[Tile<NB, CHANNEL>::N_V], beta;
-    bool column; // the one of v is there
+    bool column; // this thread's value channel of v exists
 };
 
 template <int NB, bool CHANNEL>
@@ -91,8 +92,8 @@ GDN_INLINE void begin_tiles(constant gdn_gpu_gated_delta_net &p, thread const De
     next.column = j < p.head_dim_v;
 }
 
-// `left` tokens of the sequence, of which the tile has the first; those that are not there are 0. NARROW: some of it
-// has 16 bits. Otherwise no type is looked at, and no load waits for a branch behind another.
+// Loads a tile; `left` tokens of the sequence remain, from the tile's first on. Tokens that do not exist are 0. NARROW:
+// some operands are 16-bit. Otherwise there are no branches on types, so that no load waits for another.
 template <int NB, bool CHANNEL, bool NARROW>
 GDN_INLINE void load_tile(constant gdn_gpu_gated_delta_net &p, int left, int me, thread Staging<NB, CHANNEL> &next)
 {
@@ -136,7 +137,7 @@ GDN_INLINE float fold_lane(float4 x)
     return (x.x + x.z) + (x.y + x.w);
 }
 
-// h = 4, 2, 1 for the two columns of `kv` and those of `o`: lane l gets column l / 4's, of kv where l / 2 is even.
+// h = 4, 2, 1 for the two channels of `kv` and of `o`: lane l gets channel l / 4's sum, of kv where l / 2 is even.
 GDN_INLINE float fold_lanes(thread const float (&kv)[2], thread const float (&o)[2], int l)
 {
     const bool upper = (l & 4) != 0, right = (l & 2) != 0;
@@ -146,7 +147,7 @@ GDN_INLINE float fold_lanes(thread const float (&kv)[2], thread const float (&o)
     return c + simd_shuffle_xor(c, 1);
 }
 
-// 2, of what a thread has of a tile's gates
+// 2, for a thread's part of a tile's gates
 template <bool CHANNEL>
 GDN_INLINE float4 tile_decay(constant gdn_gpu_gated_delta_net &p, float rate, float4 bias, float4 g)
 {
@@ -155,7 +156,7 @@ GDN_INLINE float4 tile_decay(constant gdn_gpu_gated_delta_net &p, float rate, fl
     return has_linear_gate(p) ? g : gate_exps<CHANNEL>(g);
 }
 
-// 0: prepare (beta) and 2: decay, on the way
+// 0: prepare (beta) and 2: decay, then stores the prefetched tile to threadgroup memory
 template <int NB, bool CHANNEL>
 GDN_INLINE void store_tile(constant gdn_gpu_gated_delta_net &p, float rate, float4 bias, int me,
                            thread const Staging<NB, CHANNEL> &next, threadgroup Tile<NB, CHANNEL> &tile)
@@ -177,7 +178,7 @@ GDN_INLINE void store_tile(constant gdn_gpu_gated_delta_net &p, float rate, floa
         tile.decay[me][0] = tile_decay<CHANNEL>(p, rate, bias, float4(widen(next.g.x, p.g_dtype)));
 }
 
-// 0: prepare, q and k. Eight lanes have a row of a token; a simdgroup has four rows, or none. All threads come here.
+// 0: prepare, q and k. Eight lanes have a row of a token; a simdgroup has four rows, or none. All threads call it.
 template <int NB, bool CHANNEL>
 GDN_INLINE void prepare_keys(constant gdn_gpu_gated_delta_net &p, int me, threadgroup Tile<NB, CHANNEL> &tile)
 {
@@ -205,7 +206,8 @@ GDN_INLINE void prepare_keys(constant gdn_gpu_gated_delta_net &p, int me, thread
     threadgroup_barrier(mem_flags::mem_threadgroup);
 }
 
-// Where key 0 of column j + c lies, and the distance of keys: for 1 and 7, element by element; 8 lanes have 32 bytes.
+// The offset of key 0 of value channel j + c, and the stride of keys. For 1 and 7, element by element; 8 lanes access
+// 32 adjacent bytes.
 struct Column {
     int64_t at, along;
 };
@@ -264,17 +266,17 @@ GDN_INLINE void store_elements(constant gdn_gpu_gated_delta_net &p, thread const
         }
 }
 
-// NB: blocks of 32 keys, exactly. tiles: two, in threadgroup memory.
+// NB: blocks of 32 keys, exactly. tiles: two tiles in threadgroup memory.
 template <int NB, bool CHANNEL>
 GDN_INLINE void gated_delta_net_tiles(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, uint group,
                                       uint thread_of_group, threadgroup Tile<NB, CHANNEL> *tiles)
 {
     const int tokens = Tile<NB, CHANNEL>::TOKENS, me = int(thread_of_group);
-    const bool keeps = NB <= 4; // k and q of a token in registers, which is where 256 keys have no room
+    const bool keeps = NB <= 4; // k and q of a token stay in registers; 256 keys do not fit
     Item w;
     if (!find_item<2, GDN_METAL_TILES_THREADS, false, false>(p, b, group, thread_of_group, false, w))
         return; // the whole threadgroup
-    const int mine = w.l / 4;                              // the column whose sum this lane has: of kv, or
+    const int mine = w.l / 4;                              // the channel whose sum this lane has: of kv, or
     const bool writes = w.l % 4 == 2 && mine < w.columns;  // of the output, here
     const ushort eight = ushort(thread_of_group & 24u);    // the first of the eight lanes
     device uchar *out_at = b.result + token_at(p.result, w, w.h) + (w.j + mine) * element_bytes(p.result_dtype);
@@ -291,7 +293,7 @@ GDN_INLINE void gated_delta_net_tiles(constant gdn_gpu_gated_delta_net &p, threa
     load_elements<NB>(p, b, w, S); // 1
     device const uchar *bias_at = b.dt_bias + w.h * p.dt_bias.head;
     const float rate = has_raw_gate(p) ? gate_rate(p, b, w.h) : 0.0f;
-    float4 bias = float4(0.0f); // of this thread's channels, which are the same in each tile
+    float4 bias = float4(0.0f); // of this thread's channels; every tile has the same
     if (has_raw_gate(p) && (p.has & GDN_GPU_HAS_BIAS)) {
         const int i = 4 * (me % Tile<NB, CHANNEL>::QUADS);
         bias = CHANNEL ? read_row<false>(bias_at, p.dt_bias_dtype, i, 32 * NB)
@@ -301,7 +303,7 @@ GDN_INLINE void gated_delta_net_tiles(constant gdn_gpu_gated_delta_net &p, threa
     threadgroup_barrier(mem_flags::mem_threadgroup);
     prepare_keys<NB, CHANNEL>(p, me, tiles[0]);
 
-    float before[2] = { 0.0f, 0.0f };   // the output sums of the token before, folded within the lane
+    float before[2] = { 0.0f, 0.0f };   // the output sums of the previous token, folded within the lane
     int kept = next_kept(p, b, w, 0);   // the next token whose state may be kept
     for (int t0 = 0, turn = 0; t0 < w.T; t0 += tokens, turn ^= 1) {
         threadgroup Tile<NB, CHANNEL> &tile = tiles[turn];
@@ -338,7 +340,7 @@ GDN_INLINE void gated_delta_net_tiles(constant gdn_gpu_gated_delta_net &p, threa
                 q[keeps ? m : 0] = tile.q[u][8 * m + w.l];
             const float kv[2] = { fold_lane(sum[0]), fold_lane(sum[1]) };
             const float both = fold_lanes(kv, before, w.l);
-            if (t0 + u > 0) { // 6: output, of the token before
+            if (t0 + u > 0) { // 6: output, of the previous token
                 if (writes)
                     write_element(out_at, p.scale * both, p.result_dtype);
                 out_at += p.result.token;

@@ -8,7 +8,7 @@
 #include "numerics/prepare.h"
 #include "gpu/half.h"
 
-// ---- Memory. Floats lie at multiples of 4 bytes; rows need no more alignment than that.
+// ---- Memory. Floats are aligned to 4 bytes; rows need no more alignment.
 GDN_INLINE float read_float(device const uchar *at)
 {
     return *(device const float *)at;
@@ -38,14 +38,14 @@ GDN_INLINE void write_half(device uchar *at, uint x)
     *(device ushort *)at = ushort(x);
 }
 
-// A map's entry, or its default where there is no map.
+// A map's entry, or its default if there is no map.
 GDN_INLINE int map_at(device const uchar *map, bool there, int64_t index, int absent)
 {
     return there ? read_int(map + 4 * index) : absent;
 }
 
-// Which token of its sequence token t follows, or GDN_GPU_NONE; `first` is the sequence's first token. How many tokens
-// of the call there are from the first of a branch to token t, and the one with n of them behind it.
+// parent_of(): the parent of token t, or GDN_GPU_NONE, counted within the sequence; `first` is the sequence's first
+// token. Then: the number of tokens of the call from the root to token t, and the token on that path with n after it.
 GDN_INLINE int parent_of(device const uchar *parent, bool there, int first, int t)
 {
     return map_at(parent, there, int64_t(first) + t, t - 1);
@@ -62,13 +62,13 @@ GDN_INLINE int ancestor_of(device const uchar *parent, bool there, int first, in
     return t;
 }
 
-// A bad map value: the sequence, or the row, is skipped, and the host hears of it.
+// Reports a bad map value to the host. The caller skips the sequence or row.
 GDN_INLINE void report(device atomic_uint *bad, int word)
 {
     atomic_store_explicit(bad + word, 1u, memory_order_relaxed);
 }
 
-// False, and reported, where one of a sequence's T tokens follows none before it.
+// False, and reported, if a parent is not an earlier token of the sequence.
 GDN_INLINE bool is_tree(device const uchar *parent, bool there, int first, int T, device atomic_uint *bad)
 {
     for (int t = 0; there && t < T; t++) {
@@ -81,7 +81,7 @@ GDN_INLINE bool is_tree(device const uchar *parent, bool there, int first, int T
     return true;
 }
 
-// ---- Conversions. Devices may flush subnormals of binary32, so those of binary16 do not pass through them.
+// ---- Conversions. Devices may flush subnormals of binary32, so binary16's do not pass through binary32 subnormals.
 GDN_INLINE float from_f16(uint32_t h)
 {
     const uint32_t sign = (h & 0x8000u) << 16, exponent = h >> 10 & 31u, fraction = h & 1023u;
@@ -107,7 +107,7 @@ GDN_INLINE void write_element(device uchar *at, float x, int dtype)
     else write_half(at, dtype == GDN_GPU_F16 ? to_f16(x) : to_bf16(x));
 }
 
-// ---- Four floats at a time. Every component goes its own way; nothing is summed across them.
+// ---- Four floats at a time, componentwise.
 GDN_INLINE float4 four(float x, float y, float z, float w)
 {
     float4 r;

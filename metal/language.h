@@ -1,11 +1,11 @@
-// Metal's language, and what numerics/elementary.h needs of it; how a kernel is declared. Compiled by Metal's compiler
-// on the user's machine, as one source with everything that is included (metal/embed.cmake), or by a C++ compiler that
-// is given GDN_KERNEL and the language before (-include).
+// Metal's language, the definitions that numerics/elementary.h needs, and how a kernel is declared. Metal's compiler
+// compiles it on the user's machine, as one source with everything that is included (metal/embed.cmake). Or a C++
+// compiler does, whose -include file defines GDN_KERNEL and the language.
 //
-// Nothing is fused but what is written fma: contraction is off, and the host asks for safe math, without which
-// compilers reorder and approximate. There is no simd_sum and no min or max: the order of the one is not defined, and
-// what the others make of NaN differs. A kernel's last two arguments always say which thread it is: GDN_THREAD. Memory
-// of a threadgroup is declared in a kernel, once at most: GDN_THREADGROUP(type, name, elements).
+// Only what is written as fma is fused: contraction is off, and the host requests safe math, because compilers
+// otherwise reorder and approximate. There is no simd_sum, whose order is undefined, and no min or max, which treat NaN
+// differently. A kernel's last two arguments identify the thread: GDN_THREAD. Threadgroup memory is declared in a
+// kernel, once at most: GDN_THREADGROUP(type, name, elements).
 #ifndef GDN_METAL_LANGUAGE_H
 #define GDN_METAL_LANGUAGE_H
 
@@ -22,7 +22,7 @@ using namespace metal;
 #define GDN_THREAD uint3 group [[threadgroup_position_in_grid]], uint me [[thread_index_in_threadgroup]]
 #define GDN_INLINE static inline
 
-// numerics/elementary.h is plain C but for these.
+// numerics/elementary.h is plain C except for these.
 #define GDN_ELEMENTARY_BITS
 #define fmaf fma
 GDN_INLINE uint32_t gdn_bits(float x)

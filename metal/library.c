@@ -1,5 +1,5 @@
-/* The kernels: one source, which the build embeds and Metal compiles when a context is created; a pipeline for each,
- * made on first use. See device.h. */
+/* The kernels: one source, which the build embeds. Metal compiles it when a context is created. Each kernel's pipeline
+ * is made on first use. See device.h. */
 #include <stdio.h>
 
 #include "core/status.h"
@@ -9,8 +9,8 @@ static const unsigned char source[] = {
 #include "gdn_metal_source.inc"
 };
 
-/* Without safe math the compiler reorders, approximates and takes it that there is no NaN. The newer of the two
- * settings is there since macOS 15. */
+/* Requests safe math: otherwise the compiler reorders, approximates and assumes that there are no NaNs. The newer of
+ * the two settings exists since macOS 15. */
 static gdn_status new_options(const gdn_metal_device *dev, gdn_id *options)
 {
     const gdn_objc *rt = dev->rt;

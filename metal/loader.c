@@ -1,7 +1,7 @@
-/* The functions of the frameworks, and the device that a process has. See device.h.
+/* The functions of the frameworks, and the process's default device. See device.h.
  *
- * All is kept once it is made: it is the one thing of this backend that is process-wide. Metal's other devices (a Mac
- * may have several GPUs) are reached by passing them as native->device. */
+ * Both are kept for the life of the process, and so is the probe's result (backend.c). To use Metal's
+ * other devices (a Mac may have several GPUs), pass them as native->device. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "core/status.h"
 #include "metal/device.h"
 
-/* POSIX promises that an object pointer from dlsym can hold a function's; ISO C has no cast for it. */
+/* POSIX guarantees that an object pointer from dlsym can hold a function's; ISO C has no cast for it. */
 static int find(void *const libraries[GDN_METAL_MAX_FRAMEWORKS], const char *symbol, void *function)
 {
     void *found = NULL;

@@ -1,5 +1,5 @@
-/* Buffers for programs, which are shared memory, and copies; those of a caller's private buffers go through the staging
- * buffer. See device.h. */
+/* Buffers for programs, which are shared memory, and copies. Copies of a caller's private buffers go through the
+ * staging buffer. See device.h. */
 #include <stdio.h>
 #include <string.h>
 
@@ -50,7 +50,7 @@ void gdn_metal_memory_close(gdn_metal_device *dev)
 
 /* ---- Copies ----------------------------------------------------------------------------------------- */
 
-/* Where the host sees the span's bytes, or NULL: then the device has to copy them. */
+/* Finds the host address of the span's bytes. NULL: the device must copy them. */
 static gdn_status locate(gdn_metal_device *dev, const gdn_span *span, uint64_t offset, uint64_t bytes, char **at)
 {
     const gdn_objc *rt = dev->rt;

@@ -1,10 +1,11 @@
-/* The part of the Objective-C runtime and of Metal's interface that the backend uses, from C, so that building needs no
- * Apple compiler, and the library is linked with nothing. Functions are found when the library runs (metal/loader.c);
- * values are Metal's, which never change.
+/* The part of the Objective-C runtime and of Metal's interface that the backend uses, from C. So the build needs no
+ * Apple compiler, and the library links nothing. Functions are looked up at run time (metal/loader.c). Values are
+ * Metal's, which never change.
  *
- * A message is sent by calling the method's implementation, which the runtime looks up by class and selector, through a
- * pointer of its exact type. Nothing may be sent to nil here. Who owns what is as in Objective-C: what a `new` method
- * returns is ours to release; everything else belongs to the autorelease pool around each entry of the backend. */
+ * To send a message, the code calls the method's implementation through a pointer of its exact type. The runtime looks
+ * the implementation up by class and selector. The receiver must not be nil. Ownership is as in Objective-C: what a
+ * `new` method returns is ours to release; everything else belongs to the autorelease pool around each entry of the
+ * backend. */
 #ifndef GDN_METAL_OBJC_H
 #define GDN_METAL_OBJC_H
 

@@ -1,10 +1,10 @@
-/* The probe: runs the device's arithmetic on hard operands (gpu/probe.h). Metal says that fma is fused, and leaves it
- * to devices whether subnormals are kept; `exact` and `levels` are what was found. A compiler that did not heed the
- * math mode would be found here too. */
+/* The probe: runs the device's arithmetic on hard operands (gpu/probe.h). Metal guarantees that fma is fused, but not
+ * that subnormals are kept. `exact` and `levels` are the probe's result. It also detects a compiler that ignores the
+ * math mode. */
 #include "gpu/probe.h"
 #include "metal/device.h"
 
-const char gdn_metal_implementation[] = "fma"; /* which is fused, as Metal says */
+const char gdn_metal_implementation[] = "fma"; /* which Metal guarantees to be fused */
 
 typedef struct probe_t {
     gdn_metal_device *dev;

@@ -1,5 +1,5 @@
-// What this device's arithmetic really does: fma, +, * and a few others on hard operands, for the host to compare with
-// its own bits (metal/probe.c).
+// Runs the device's arithmetic (fma, +, * and a few others) on hard operands. The host compares the results with its
+// own bits (metal/probe.c).
 //
 // Kernels: probe_arithmetic
 #include "metal/kernel.h"

@@ -1,7 +1,7 @@
-/* Our use of a queue: a ring of command buffers, bounded waits, and what the device reports. See device.h.
+/* The backend's use of a queue: a ring of command buffers, bounded waits, and what the device reports. See device.h.
  *
- * Metal's own wait has no bound, so a wait asks again and again, at growing intervals. A wait that runs out changes
- * nothing. Command buffers of a queue are done in the order in which they were committed. */
+ * Metal's own wait has no bound, so a wait polls at growing intervals. A wait that times out changes nothing. Command
+ * buffers of a queue finish in the order in which they were committed. */
 #define _POSIX_C_SOURCE 200809L
 #include <time.h>
 
@@ -35,8 +35,8 @@ static int is_done_locked(gdn_metal_device *dev, uint32_t i, gdn_status *status)
     return 1;
 }
 
-/* 1: the command buffer in this place of the ring is done, and given back; 0: not yet, or it failed, and *status says
- * so. */
+/* 1: the command buffer in slot i of the ring is done, and released. 0: it is not done, or it failed and *status is
+ * set. */
 static int is_done(gdn_metal_device *dev, uint32_t i, gdn_status *status)
 {
     (void)pthread_mutex_lock(&dev->ring_lock);
@@ -58,7 +58,7 @@ static gdn_status wait_for(gdn_metal_device *dev, uint32_t i)
         if (waited >= dev->gpu.timeout_ns)
             return gdn_fail(GDN_TIMEOUT, "the device %s was not done after %llu ns (desc->timeout_ns)",
                             dev->about.name, (unsigned long long)dev->gpu.timeout_ns);
-        if (waited > 200000) { /* what takes longer than that does not mind 2% more */
+        if (waited > 200000) { /* for longer waits, pauses add at most 2% */
             const struct timespec pause = { 0, (long)(waited / 50 < 1000000 ? waited / 50 : 1000000) };
             (void)nanosleep(&pause, NULL);
         }

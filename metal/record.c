@@ -1,5 +1,5 @@
-/* What every call encodes: into an encoder or a command buffer of the caller's, or into a command buffer of our own,
- * which is committed. See device.h. */
+/* Encodes a call: into an encoder or a command buffer of the caller, or into a command buffer of our own, which it
+ * commits. See device.h. */
 #include "core/status.h"
 #include "metal/device.h"
 
@@ -16,7 +16,7 @@ void gdn_metal_bind_all(gdn_metal_dispatch *dispatch, const gdn_place *const *op
         dispatch->bindings[i] = (gdn_metal_binding){ operands[i]->data, operands[i]->data ? operands[i]->offset : 0 };
 }
 
-/* What a stream is, by what it understands. */
+/* Finds out what a stream is by the messages that it responds to, and returns an encoder. */
 static gdn_status encoder_of(gdn_metal_device *dev, gdn_stream stream, gdn_id *encoder, int *ends)
 {
     const gdn_objc *rt = dev->rt;
@@ -44,15 +44,15 @@ static void encode(const gdn_metal_device *dev, gdn_id encoder, gdn_id pipeline,
     const gdn_mtl_size groups = { (unsigned long)d->groups, 1, 1 }, threads = { d->threads, 1, 1 };
     gdn_tell_i(rt, encoder, rt->sel.setPipeline, pipeline);
     gdn_tell_pnn(rt, encoder, rt->sel.setBytes, d->params, d->params_bytes, 0);
-    for (uint32_t i = 0; i < d->n_bindings; i++) { /* every buffer has to be something */
+    for (uint32_t i = 0; i < d->n_bindings; i++) { /* every binding needs some buffer */
         const gdn_metal_binding *b = &d->bindings[i];
         gdn_tell_pnn(rt, encoder, rt->sel.setBuffer, b->data ? b->data : dev->bad_buffer, b->offset, i + 1);
     }
     gdn_tell_sizes(rt, encoder, rt->sel.dispatch, groups, threads);
 }
 
-/* Encoders may run dispatches side by side, and buffers need not be tracked, so that there is a barrier before each:
- * after earlier calls too, except where the encoder is new. */
+/* Encoders may run dispatches in parallel, and buffers need not be tracked. So there is a barrier before each dispatch,
+ * except the first of a new encoder. */
 static void encode_all(const gdn_metal_device *dev, gdn_id encoder, const gdn_id *pipelines,
                        const gdn_metal_dispatch *dispatches, int n, int is_new)
 {

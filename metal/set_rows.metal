@@ -1,6 +1,7 @@
-// set_rows: a threadgroup writes a piece of one row. Rows run in parallel, so which of two rows with one target is the
-// later has to be known beforehand: few rows are compared with all that follow them; for many, two dispatches before
-// (clear, enter) put them into a hash table in the workspace, whose slots keep the largest row number of their target.
+// set_rows: a threadgroup writes a piece of one row. Rows run in parallel, so it must be known beforehand which of two
+// rows with one target is the later. Few rows: each is compared with all rows after it. Many rows: two earlier
+// dispatches (clear, enter) put them into a hash table in the workspace, whose slots keep the largest row number of
+// their target.
 //
 // Steps, numbered as in docs/reference/kernels/set_rows.md and in every other version:
 //   1 target   2 load   3 convert and store
@@ -20,7 +21,7 @@ GDN_INLINE uint32_t hash(int64_t row)
     return h ^ h >> 15;
 }
 
-// Slots hold row number + 1, 0 = empty. All rows that ever hold a slot have one target.
+// A slot of the hash table: row number + 1, or 0 = empty. All rows that ever hold one slot have the same target.
 GDN_INLINE int64_t slot(constant gdn_gpu_set_rows &p, int b, int c, uint32_t at)
 {
     const int64_t batch = int64_t(b) * p.index_batch1 + c;
@@ -45,13 +46,13 @@ GDN_KERNEL(gdn_metal_rows_enter, constant gdn_gpu_set_rows &p [[buffer(0)]], dev
     const int b = int(batch / p.index_batch1), c = int(batch % p.index_batch1);
     const int64_t row = index_at(p, index, b, c, i);
     if (row < 0 || row >= p.n_rows_dst)
-        return; // the writing dispatch reports it
+        return; // rows_write reports it
     uint32_t at = hash(row);
     for (uint32_t tried = 0; tried <= p.table_mask; tried++, at++) {
         device atomic_uint *to = table + slot(p, b, c, at);
         uint held = 0u;
         bool taken = false;
-        do { // the exchange may fail for no reason
+        do { // the weak exchange may fail spuriously
             held = 0u;
             taken = atomic_compare_exchange_weak_explicit(to, &held, uint(i) + 1u, memory_order_relaxed,
                                                           memory_order_relaxed);
@@ -65,7 +66,7 @@ GDN_KERNEL(gdn_metal_rows_enter, constant gdn_gpu_set_rows &p [[buffer(0)]], dev
     }
 }
 
-// The same for all threads of a threadgroup.
+// True if row i is the last with its target. The result is uniform in a threadgroup.
 GDN_INLINE bool wins(constant gdn_gpu_set_rows &p, device const uint *table, device const uchar *index, int b, int c,
                      int64_t i, int64_t row, uint me)
 {
@@ -80,18 +81,18 @@ GDN_INLINE bool wins(constant gdn_gpu_set_rows &p, device const uint *table, dev
         }
         return true;
     }
-    // Lanes of every simdgroup look at the rows that follow, at most GDN_GPU_ROWS_FEW: no exchange between simdgroups.
+    // Each simdgroup checks all rows that follow, at most GDN_GPU_ROWS_FEW: no exchange between simdgroups.
     bool later = false;
     for (int64_t n = i + 1 + (me & 31u); n < p.n_rows; n += 32)
         later = later || index_at(p, index, b, c, n) == row;
     return !simd_any(later);
 }
 
-// One block of Q8_0 per simdgroup: a binary16 scale and 32 bytes, written as 17 halves since blocks are only aligned to
+// One Q8_0 block per simdgroup: a binary16 scale and 32 bytes. Stores are 16 bits wide, because blocks are aligned to
 // two.
 GDN_INLINE void store_q8_0(device uchar *block, float x, uint lane)
 {
-    // The largest magnitude; a NaN is never larger. Magnitudes are ordered as their bits are.
+    // The largest magnitude, without NaNs. Magnitudes are ordered as their bits are.
     const uint32_t own = gdn_bits(x) & 0x7fffffffu;
     uint32_t most = own > 0x7f800000u ? 0u : own;
 #pragma unroll
@@ -144,7 +145,7 @@ GDN_KERNEL(gdn_metal_rows_write, constant gdn_gpu_set_rows &p [[buffer(0)]], dev
         for (int64_t j = me / 32u; j < n / 32; j += GDN_METAL_ROWS_THREADS / 32)
             store_q8_0(row_at + 34 * (begin / 32 + j), read_element(from + src_bytes * (32 * j + lane), p.src_dtype),
                        lane);
-    } else if (p.src_dtype == p.dst_dtype && p.src_dtype == GDN_GPU_F32) { // the bits move
+    } else if (p.src_dtype == p.dst_dtype && p.src_dtype == GDN_GPU_F32) { // copy the bits
         for (int64_t j = me; j < n; j += GDN_METAL_ROWS_THREADS)
             *(device uint *)(to + 4 * j) = *(device const uint *)(from + 4 * j);
     } else if (p.src_dtype == p.dst_dtype) {

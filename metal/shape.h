@@ -1,10 +1,10 @@
-/* The shape of threadgroups, which host code and kernels have to know alike. */
+/* The shape of threadgroups, shared by host code and kernels. */
 #ifndef GDN_METAL_SHAPE_H
 #define GDN_METAL_SHAPE_H
 
-/* Threads of a threadgroup of gated_delta_net: two simdgroups, each of which has its own columns of one head. */
+/* Threads of a threadgroup of gated_delta_net: two simdgroups, each with its own value channels of one head. */
 #define GDN_METAL_DELTA_THREADS 64
-/* Of its form for many tokens, whose four simdgroups share tiles of tokens. */
+/* The same for the `tiles` kernels, whose four simdgroups share tiles of tokens. */
 #define GDN_METAL_TILES_THREADS 128
 #define GDN_METAL_CONV_THREADS  64
 #define GDN_METAL_ROWS_THREADS  64

@@ -1,8 +1,8 @@
-# The Metal backend: C over the Objective-C runtime, which needs no Apple compiler, and kernels that are embedded as
-# source and compiled by Metal when the library runs. Nothing of Metal is linked: the frameworks are looked for then.
+# The Metal backend: C over the Objective-C runtime, which needs no Apple compiler, and kernels. The library embeds
+# their source, and Metal compiles it at run time. The library does not link Metal; it loads the frameworks at run time.
 #
-# Elsewhere than on Apple's systems there is GDN_METAL_EMULATED=ON: the same code, for the tests' Metal, whose name
-# tests/metal/sources.cmake puts in the place of frameworks.c. Such a library has no use elsewhere, and says so.
+# On systems other than Apple's there is GDN_METAL_EMULATED=ON: the same code, for the tests' Metal. In place of
+# frameworks.c it has a file of tests/metal/sources.cmake. Such a library is for tests only, and reports that.
 if(NOT APPLE AND NOT GDN_METAL_EMULATED)
   set(GDN_METAL_MISSING "this is no Apple system")
 elseif(NOT CMAKE_SIZEOF_VOID_P EQUAL 8)
@@ -10,7 +10,7 @@ elseif(NOT CMAKE_SIZEOF_VOID_P EQUAL 8)
 else()
   set(gdn_metal_folder "${PROJECT_BINARY_DIR}/metal")
   file(MAKE_DIRECTORY "${gdn_metal_folder}")
-  # In the order in which they stand in the one source.
+  # In their order in the one source.
   list(TRANSFORM GDN_KERNELS REPLACE "(.+)" "metal/\\1.metal" OUTPUT_VARIABLE gdn_metal_kernel_sources)
   set(gdn_metal_sources metal/language.h gpu/params.h metal/shape.h numerics/arithmetic.h numerics/elementary.h
     numerics/prepare.h gpu/half.h metal/kernel.h metal/gated_delta_net.h metal/gated_delta_net_log.h

@@ -1,7 +1,9 @@
-// ssm_conv: one channel per lane, with the last KW inputs in registers while it walks along tokens.
+// ssm_conv: one channel per lane. It holds the last KW inputs in registers while it iterates over tokens.
 //
-// Three ways to cut a call (p.part): whole sequences, for decode, where one dispatch does everything; or else pieces of
-// the token axis, and then, in a dispatch behind it since it may overwrite history that pieces read, the history.
+// A call is split in one of two ways (p.part):
+//   whole sequences   for decode: one dispatch does everything
+//   pieces            of the token axis, and then the history in a second dispatch, because it may overwrite history
+//                     that pieces read
 //
 // Steps, numbered as in docs/reference/kernels/ssm_conv.md and in every other version:
 //   1 history   2 taps   3 activation   4 output   5 keep history
@@ -96,7 +98,7 @@ template <bool TYPED> GDN_INLINE Types types_of(constant gdn_gpu_ssm_conv &p)
     return t;
 }
 
-// An element of another row: its bits where the types are the same.
+// Copies an element to another row; equal types copy the bits.
 GDN_INLINE void move_element(device uchar *to, int to_dtype, device const uchar *from, int dtype)
 {
     if (to_dtype != dtype)
@@ -107,8 +109,8 @@ GDN_INLINE void move_element(device uchar *to, int to_dtype, device const uchar 
         write_half(to, read_half(from));
 }
 
-// Tokens t0 .. t1 - 1 of a sequence, for channel c. kernel_width is KW; GENERAL: at most, and its taps lie at the end
-// of KW registers, so that the newest is always the last; those before it are not there, and skipped.
+// Tokens t0 .. t1 - 1 of a sequence, for channel c. kernel_width is KW, or with GENERAL at most KW. Its taps are then
+// in the last registers, so that the newest is always the last; the others are skipped.
 template <int KW, bool GENERAL>
 GDN_INLINE void convolve(constant gdn_gpu_ssm_conv &p, thread const Types &types, thread const ConvBuffers &b,
                          thread const Sequence &q, int t0, int t1, int c)
@@ -153,7 +155,7 @@ GDN_INLINE void convolve(constant gdn_gpu_ssm_conv &p, thread const Types &types
     }
 }
 
-// The input at position `at` into its column of a row of the history.
+// Stores the input at position `at` as a conv state entry of a row.
 GDN_INLINE void keep_column(constant gdn_gpu_ssm_conv &p, thread const Types &types, thread const ConvBuffers &b,
                             thread const Sequence &q, int row, int at, int c)
 {
@@ -167,8 +169,8 @@ GDN_INLINE void keep_column(constant gdn_gpu_ssm_conv &p, thread const Types &ty
         write_element(to, 0.0f, types.history);
 }
 
-// 5: keep history: checkpoints first, which read what the newest columns overwrite: the columns that the next token
-// reads
+// 5: keep history: checkpoints first, since they read entries that the newest entries overwrite. A checkpoint holds the
+// entries that the next token reads.
 GDN_INLINE void keep_checkpoints(constant gdn_gpu_ssm_conv &p, thread const Types &types,
                                  thread const ConvBuffers &b, thread const Sequence &q, int c)
 {
@@ -187,7 +189,7 @@ GDN_INLINE void keep_checkpoints(constant gdn_gpu_ssm_conv &p, thread const Type
     }
 }
 
-// and the newest columns; the older of them only move when the row changes
+// 5: keep history: then the newest entries. The older of them are copied only if the row changes.
 GDN_INLINE void keep(constant gdn_gpu_ssm_conv &p, thread const Types &types, thread const ConvBuffers &b,
                      thread const Sequence &q, int c)
 {
@@ -203,7 +205,7 @@ GDN_INLINE void keep(constant gdn_gpu_ssm_conv &p, thread const Types &types, th
         keep_column(p, types, b, q, q.dst, at, c);
 }
 
-// The last sequence that begins at or before token i; 0 where there is none.
+// The last sequence that begins at or before token i; 0 if there is none.
 GDN_INLINE int sequence_of(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers &b, int i)
 {
     if (!(p.has & GDN_GPU_HAS_SEQ_START))
@@ -240,14 +242,14 @@ GDN_INLINE void ssm_conv(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers 
     for (int s = sequence_of(p, b, begin); s < p.n_seqs && start_of(p, b, s) < end; s++) {
         const Sequence q = sequence(p, b, s);
         if (!q.run)
-            continue; // what it says of its tokens may be nonsense
+            continue; // its bounds may be invalid
         const int t0 = begin - q.first > 0 ? begin - q.first : 0, t1 = end - q.first < q.T ? end - q.first : q.T;
         if (t0 < t1)
             convolve<KW, GENERAL>(p, types, b, q, t0, t1, c);
     }
 }
 
-// The widths that models have, and any up to 16; F32 alone, and any types.
+// The widths that models use, and any width up to 16; F32 only, and any types.
 #define GDN_CONV(name, ...)                                                                                            \
     GDN_KERNEL(gdn_metal_conv_##name, constant gdn_gpu_ssm_conv &p [[buffer(0)]], device const uchar *x [[buffer(1)]], \
                device const uchar *weight [[buffer(2)]], device const uchar *bias [[buffer(3)]],                       \
@@ -266,8 +268,8 @@ GDN_CONV(general, 16, true, false)
 GDN_CONV(4_typed, 4, false, true)
 GDN_CONV(general_typed, 16, true, true)
 
-// Step 1 and the others for a tree: each token's taps are its ancestors', and before them those of the history. A
-// tree's tokens leave what the next call reads in the history, so that it has to have room for all of them.
+// Steps 1 to 4 for a tree: each token's taps are its ancestors' inputs, and before them those of the history. A tree's
+// tokens must not overwrite what the next call reads, so the history needs slots for all of them.
 GDN_INLINE void ssm_conv_tree(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers &b, device const uchar *parent,
                               uint group, uint me)
 {
@@ -287,7 +289,7 @@ GDN_INLINE void ssm_conv_tree(constant gdn_gpu_ssm_conv &p, thread const ConvBuf
     const int64_t at_x = element_bytes(types.x) * c, at_c = element_bytes(types.history) * c;
     for (int t = 0; t < q.T; t++) {
         float x[16];
-        int of = t; // behind the first token of a branch -1, -2, ...
+        int of = t; // before the first token of a branch: -1, -2, ...
         for (int j = kw - 1; j >= 0; j--) {
             x[j] = 0.0f;
             if (of >= 0)

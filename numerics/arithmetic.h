@@ -1,8 +1,8 @@
-/* The operations of binary32 that scalar code which defines bits is made of, at the two levels of the contract
- * (docs/reference/numerics.md). As it stands, a file that includes this computes at GDN_EXACT, and they are C's own
- * operators and fmaf. Where GDN_FLUSH is defined, it computes at GDN_EXACT_FTZ: a subnormal operand counts as the zero
- * of its sign, and a result that is tiny is the zero of its sign, whatever the processor would do. Conversions between
- * types are not arithmetic, and keep subnormals at both. */
+/* The binary32 operations of scalar code that defines bits, at both levels of the contract
+ * (docs/reference/numerics.md). By default a file that includes this computes at GDN_EXACT: the operations are C's own
+ * operators and fmaf. With GDN_FLUSH defined it computes at GDN_EXACT_FTZ: a subnormal operand counts as the zero of
+ * its sign, and a tiny result is the zero of its sign, whatever the processor's mode. Conversions between types are not
+ * arithmetic, and keep subnormals at both levels. */
 #ifndef GDN_NUMERICS_ARITHMETIC_H
 #define GDN_NUMERICS_ARITHMETIC_H
 
@@ -12,8 +12,8 @@
 #define gdn_sub(a, b)    ((a) - (b))
 #define gdn_mul(a, b)    ((a) * (b))
 #define gdn_fma(a, b, c) fmaf(a, b, c)
-/* An operand of a comparison that a subnormal would decide otherwise than zero: of one with a number that is itself
- * normal, and not zero, it does not. */
+/* Flushes an operand of a comparison. Needed only where a subnormal could compare differently from zero; a comparison
+ * with a normal, nonzero number does not need it. */
 #define gdn_flush(x) (x)
 
 #else

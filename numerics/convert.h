@@ -1,6 +1,6 @@
-/* Conversions between element types, on the bits: round to nearest, ties to even, subnormals kept. The one version for
- * all that runs on the host in plain C; simd/ has the same over vectors, and the GPU backends over their languages'
- * types. Rows may have any alignment. docs/reference/numerics.md describes Q8_0. */
+/* Conversions between element types, on the bits: round to nearest, ties to even, subnormals kept. All plain C on the
+ * host uses this version; simd/ has the same over vectors, and the GPU backends over their languages' types. Rows may
+ * have any alignment. docs/reference/numerics.md describes Q8_0. */
 #ifndef GDN_NUMERICS_CONVERT_H
 #define GDN_NUMERICS_CONVERT_H
 
@@ -20,7 +20,7 @@ static inline uint16_t gdn_to_bf16(float x)
 {
     const uint32_t b = gdn_bits(x);
     if ((b & 0x7fffffffu) > 0x7f800000u)
-        return (uint16_t)(b >> 16 | 0x40); /* a NaN stays one */
+        return (uint16_t)(b >> 16 | 0x40); /* a NaN stays a NaN */
     return (uint16_t)((b + 0x7fffu + (b >> 16 & 1)) >> 16);
 }
 
@@ -76,8 +76,8 @@ static inline float gdn_load_element(const void *row, int32_t dtype, int64_t i)
     return dtype == GDN_F16 ? gdn_load_f16(at) : gdn_load_bf16(at);
 }
 
-/* Q8_0's step: d = amax / 127, correctly rounded without a division (0x1.020408p-7 is 1/127 rounded); infinity and NaN
- * stay what they are. */
+/* Q8_0's step: d = amax / 127, correctly rounded without a division (0x1.020408p-7 is 1/127 rounded). Infinity and NaN
+ * are returned unchanged. */
 static inline float gdn_q8_0_step(float amax)
 {
     const float q0 = gdn_mul(amax, 0x1.020408p-7f);
@@ -85,8 +85,7 @@ static inline float gdn_q8_0_step(float amax)
     return (gdn_bits(amax) & ~GDN_SIGN_BIT) >= GDN_INF_BITS ? amax : d;
 }
 
-/* 1 / d, or 0 where nothing is left of the values: below 2^-100 the step is zero as a binary16 anyway, and its
- * reciprocal might overflow. */
+/* 1 / d, or 0 for d below 2^-100: the step is then zero in binary16 anyway, and its reciprocal might overflow. */
 static inline float gdn_q8_0_inverse(float d)
 {
     return d >= 0x1p-100f && d < gdn_from_bits(GDN_INF_BITS) ? gdn_reciprocal(d) : 0.0f;
@@ -100,7 +99,7 @@ static inline int8_t gdn_q8_0_value(float x, float inverse)
     return y != y ? 0 : (int8_t)even;
 }
 
-/* 32 values share a step, kept as binary16. */
+/* 32 values share a step, which is stored as binary16. */
 static inline void gdn_store_q8_0_block(char *block, const float *x)
 {
     float amax = 0;
@@ -114,7 +113,7 @@ static inline void gdn_store_q8_0_block(char *block, const float *x)
         block[2 + m] = (char)gdn_q8_0_value(x[m], inverse);
 }
 
-/* n elements as F32, F16, BF16 or Q8_0, then n is a multiple of 32. */
+/* Stores n elements as F32, F16, BF16 or Q8_0; for Q8_0 n is a multiple of 32. */
 static inline void gdn_store_elements(void *row, int32_t dtype, const float *x, int64_t n)
 {
     char *at = row;

@@ -1,5 +1,5 @@
-/* dot32: the one way in which this library sums products. 32 partial sums, then a fixed tree; it maps onto
- * a 32-lane warp, onto SIMD registers of any width, and onto lanes that each own another column. */
+/* dot32: the only order in which this library sums products. It has 32 partial sums, then a fixed tree. It maps onto a
+ * 32-lane warp, onto SIMD registers of any width, and onto lanes that each own another value channel. */
 #ifndef GDN_NUMERICS_DOT32_H
 #define GDN_NUMERICS_DOT32_H
 

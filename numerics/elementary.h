@@ -1,10 +1,10 @@
 /* Elementary functions: the definition.
  *
  * Every backend computes these exact sequences, so every backend gives these bits. They use only
- * +, -, *, fma, comparisons with selection, and integer operations on the bits, because a GPU's
- * divide, sqrt, exp and log are not rounded alike everywhere. There is no min or max, whose treatment
- * of NaN differs; `a < b ? a : b` does not. Compile with -ffp-contract=off: what is fused is written
- * gdn_fma, nothing else is.
+ * +, -, *, fma, comparisons with selection, and integer operations on the bits, because GPUs round
+ * divide, sqrt, exp and log differently. There is no min or max, because their treatment of NaN
+ * differs; that of `a < b ? a : b` does not. Compile with -ffp-contract=off: only what is written as
+ * gdn_fma is fused.
  *
  * NaN in gives a NaN out; its sign and payload are unspecified. Subnormals are kept, as input and as
  * output; at the level that flushes them (numerics/arithmetic.h), they are zeros as both. The numbered steps are the
@@ -14,9 +14,9 @@
 #ifndef GDN_NUMERICS_ELEMENTARY_H
 #define GDN_NUMERICS_ELEMENTARY_H
 
-/* CUDA and Metal kernels include this very file. For CUDA, functions have to be declared for the device
- * (cuda/kernel.cuh); Metal's language has no C library, so that metal/kernel.h brings fmaf and the two functions
- * between a float and its bits. */
+/* CUDA and Metal kernels include this file. For CUDA, functions must be declared for the device (cuda/kernel.cuh).
+ * Metal's language has no C library, so metal/language.h defines fmaf and the two functions between a float and its
+ * bits. */
 #ifndef GDN_ELEMENTARY_BITS
 #include <math.h> /* fmaf only */
 #include <stdint.h>

@@ -1,6 +1,6 @@
-/* The arithmetic mode the contract is written for: round to nearest even, subnormals kept, no traps. Callers
- * may run with others (flush-to-zero is common in audio and in deep-learning frameworks), so every piece of
- * host work sets the mode and puts the caller's back. */
+/* The arithmetic mode that the contract assumes: round to nearest even, subnormals kept, no traps. Callers may run in
+ * other modes (flush-to-zero is common in audio and in deep-learning frameworks). So every piece of host work sets the
+ * mode and restores the caller's. */
 #ifndef GDN_NUMERICS_FLOAT_ENV_H
 #define GDN_NUMERICS_FLOAT_ENV_H
 
@@ -15,7 +15,7 @@ static inline gdn_float_env gdn_float_env_enter(void)
     _mm_setcsr(0x1f80);
     return caller;
 }
-/* The mode of GDN_EXACT_FTZ: FTZ and DAZ as well. Other processors have none by the same rule
+/* The mode of GDN_EXACT_FTZ: also sets FTZ and DAZ. Other processors have no mode with the same rule
  * (docs/reference/numerics.md). */
 static inline gdn_float_env gdn_float_env_enter_flushing(void)
 {

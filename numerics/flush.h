@@ -1,8 +1,7 @@
-/* Arithmetic that flushes to zero, in software: what GDN_EXACT_FTZ means (docs/reference/numerics.md), for the
- * reference and for processors that have no such mode. A subnormal operand counts as the zero of its sign, and a result
- * that is tiny is the zero of its sign. Tiny is what is below 2^-126 when it is rounded to 24 bits as if the exponent
- * had no bound: the rule of x86's FTZ, of which the processor needs nothing here. To be run where subnormals are kept.
- */
+/* Arithmetic at GDN_EXACT_FTZ in software (docs/reference/numerics.md), for the reference and for processors without
+ * such a mode. A subnormal operand counts as the zero of its sign, and a tiny result is the zero of its sign. A result
+ * is tiny if it is below 2^-126 after rounding to 24 bits with an unbounded exponent. That is the rule of x86's FTZ.
+ * The processor's mode must keep subnormals. */
 #ifndef GDN_NUMERICS_FLUSH_H
 #define GDN_NUMERICS_FLUSH_H
 
@@ -10,7 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The zero of its sign in the place of a subnormal number. On the bits: to compare it would be arithmetic. */
+/* Replaces a subnormal number by the zero of its sign. It tests the bits, because a comparison is arithmetic. */
 static inline float gdn_flush(float x)
 {
     uint32_t b;
@@ -20,9 +19,9 @@ static inline float gdn_flush(float x)
     return x;
 }
 
-/* Whether a result is the least normal number, 2^-126, or its negative. What is tiny is rounded as if the exponent had
- * no bound, and so to a finer grid than that of the subnormal numbers, which this result was rounded to: it may have
- * been a little less than what rounds to 2^-126 there. */
+/* 1 if a result is 2^-126, the least normal number, or its negative. Such a result may be tiny: it was rounded to the
+ * grid of subnormal numbers. Rounded to 24 bits with an unbounded exponent, whose grid is finer, it may be below
+ * 2^-126. */
 static inline int gdn_maybe_tiny(float r)
 {
     return fabsf(r) == 0x1p-126f;
@@ -33,7 +32,7 @@ static inline float gdn_zero_of(float x)
     return copysignf(0.0f, x);
 }
 
-/* A sum of numbers that are not subnormal is a multiple of 2^-149, so that one below 2^-126 is exact. */
+/* A sum of numbers that are not subnormal is a multiple of 2^-149, so a sum below 2^-126 is exact. */
 static inline float gdn_add(float a, float b)
 {
     return gdn_flush(gdn_flush(a) + gdn_flush(b));
@@ -44,9 +43,9 @@ static inline float gdn_sub(float a, float b)
     return gdn_flush(gdn_flush(a) - gdn_flush(b));
 }
 
-/* Of the two factors the smaller is scaled, so that the same operation 2^64 times as large is far from tiny. Where that
- * overflows, the operation has nothing to round: a c of 2^64 or more, whose last bit is far above 2^-126, is met by a
- * product whose last bit is too. */
+/* To decide whether a result of 2^-126 is tiny, the operation is repeated 2^64 times as large, far from the subnormal
+ * range. The smaller factor is scaled, so the product does not overflow. If c overflows, it was 2^64 or more. Its last
+ * bit and that of the product, which nearly cancels it, are then far above 2^-126, so the result was exact. */
 static inline float gdn_fma(float a, float b, float c)
 {
     a = gdn_flush(a);

@@ -1,4 +1,4 @@
-/* The reference as a backend of its own, so that everything can be compared with it through one interface. */
+/* The reference as a backend, so that programs can compare everything with it through one interface. */
 #include <stdio.h>
 
 #include "core/backend.h"

@@ -1,4 +1,4 @@
-/* Which of the reference's compiled versions this processor runs. See reference.h. */
+/* Chooses the reference's compiled version for this processor. See reference.h. */
 #include "reference/reference.h"
 #include "simd/features.h"
 

@@ -1,10 +1,10 @@
-/* gated_delta_net, scalar: the specification. A few value columns of the state at a time, kept in `S` over all tokens,
- * which is also what the GPU backends do. Columns do not depend on each other: they are together only because what
- * steps 0 and 2 make of a token is the same for all of them, and is most of the work.
+/* gated_delta_net, scalar: the specification. It processes a few value channels (columns) of the state at a time and
+ * keeps them in `S` over all tokens, as the GPU backends do. Channels are independent of each other. They are grouped
+ * only because steps 0 and 2 of a token are the same for all of them, and are most of the work.
  *
  * Steps, numbered as in docs/reference/kernels/gated_delta_net.md and in every other version:
- *   0 prepare   1 load state, repeat the log, commit; in a tree, follow a branch   2 decay   3 read kv   4 delta   5
- * update   6 output 7 round, snapshot, checkpoint, log */
+ *   0 prepare   1 load state, replay the log, commit; in a tree, follow a branch   2 decay   3 read kv   4 delta
+ *   5 update   6 output   7 round, snapshot, checkpoint, log */
 #include "reference/reference.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@
 
 enum { MAX_DIM = 256, COLUMNS = 16 };
 
-/* Column j of a head's state, `head` being its first byte. */
+/* The address of key i and value channel j in a head's state, which begins at `head`. */
 static char *column_element(const gdn_gated_delta_net_problem *p, const gdn_state_view *view, char *head, int32_t i,
                             int32_t j)
 {
@@ -25,14 +25,14 @@ static char *column_element(const gdn_gated_delta_net_problem *p, const gdn_stat
                                            : head + i * view->stride_line + bytes * j;
 }
 
-/* 7, states of 16 bits: S as it is from here on, where the token is one behind which they are rounded. */
+/* 7: rounds S to the 16-bit type, if the token that gives the sequence `length` tokens is one with a rounding. */
 static void round_column(const gdn_gated_delta_net_problem *p, int32_t length, float *S)
 {
     for (int32_t i = 0; gdn_rounds_at(p, length) && i < p->head_dim_k; i++)
         S[i] = p->state_in.dtype == GDN_F16 ? gdn_from_f16(gdn_to_f16(S[i])) : gdn_from_bf16(gdn_to_bf16(S[i]));
 }
 
-/* 0, q and k, and a read key: as they come; q and k divided by their length where the call says so */
+/* 0, q and k, and a read key: loads a row; normalises q and k if the call has a norm */
 static void load_key(const gdn_gated_delta_net_problem *p, const gdn_token_view *view, const char *row, float *x)
 {
     for (int32_t i = 0; i < p->head_dim_k; i++)
@@ -44,7 +44,7 @@ static void load_key(const gdn_gated_delta_net_problem *p, const gdn_token_view 
         x[i] = gdn_mul(x[i], factor);
 }
 
-/* 2: element i of head h's decay, from that of g */
+/* 2: element i of head h's decay, from a token's row of g */
 static float decay(const gdn_gated_delta_net_problem *p, const char *g, int32_t h, int32_t i)
 {
     const float x = gdn_load_element(g, p->g.dtype, i);
@@ -69,7 +69,7 @@ static float delta_factor(const gdn_gated_delta_net_problem *p, const char *beta
     return gdn_mul(p->beta_factor, p->beta_form == GDN_BETA_LOGIT ? gdn_sigmoid(x) : x);
 }
 
-/* 1, with a log: the columns of the positions `at` to last - 1 */
+/* 1, with a log: replays the entries of positions `at` to last - 1 */
 static void repeat(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, int32_t j, float *S, int32_t at,
                    int32_t last)
 {
@@ -87,7 +87,8 @@ static void repeat(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, i
     }
 }
 
-/* 7, with a log: what the token did to column j; what its head and its key head have in common goes with the first. */
+/* 7, with a log: logs the delta of value channel j. Channel 0 also logs the decay, and for the first value head of a
+ * key head the key. */
 static void log_token(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, int32_t j, int32_t position,
                       const float *k, const float *a, float d)
 {
@@ -104,16 +105,16 @@ static void log_token(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h
         memcpy(entry + 4 * gdn_log_key(p, gdn_key_head(p, h)), k, 4 * (size_t)n);
 }
 
-/* 2, for all keys of token t: per head or per key channel */
+/* 2, for all keys of token t: a decay per head or per key channel */
 static void load_decays(const gdn_gated_delta_net_problem *p, int32_t s, int32_t first, int32_t t, int32_t h, float *a)
 {
     for (int32_t i = 0; i < p->head_dim_k; i++)
         a[i] = p->gate == GDN_GATE_CHANNEL || !i ? decay(p, gdn_token_at(&p->g, s, first, t, h), h, i) : a[0];
 }
 
-/* 1, for a token of a tree that does not follow the one before it: columns j0 <= j < end as they were at the sequence's
- * position, and on them the token that it follows with all that this follows, from the first on; their deltas are in
- * the log. */
+/* 1, for a token of a tree that does not follow the token before it: restores value channels j0 <= j < end of its
+ * parent's state. It starts from `base`, the state at the sequence's position, and replays the parent's path from the
+ * root. The path's deltas are in the log. */
 static void follow(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, int32_t j0, int32_t end, int32_t first,
                    int32_t parent, float base[][MAX_DIM], float columns_of_state[][MAX_DIM])
 {
@@ -135,7 +136,7 @@ static void follow(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, i
     }
 }
 
-/* What is stored in 16 bits has been rounded to them. */
+/* Stores value channel j to an entry. 16-bit states have been rounded before. */
 static void store_column(const gdn_gated_delta_net_problem *p, int32_t target, int32_t h, int32_t j, const float *S)
 {
     for (int32_t i = 0; target >= 0 && i < p->head_dim_k; i++)
@@ -143,7 +144,7 @@ static void store_column(const gdn_gated_delta_net_problem *p, int32_t target, i
                            p->state_out.dtype, &S[i], 1);
 }
 
-/* Columns j0 <= j < end of a head, COLUMNS at most. */
+/* Value channels j0 <= j < end of a head, at most COLUMNS. */
 static void columns(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, int32_t j0, int32_t end)
 {
     const int32_t first = gdn_seq_first(&p->seq_start, p->n_seqs, p->n_tokens, s);
@@ -156,7 +157,7 @@ static void columns(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, 
     float columns_of_state[COLUMNS][MAX_DIM], q[MAX_DIM], k[MAX_DIM], r[MAX_DIM], a[MAX_DIM], ar[MAX_DIM];
     float base[COLUMNS][MAX_DIM]; /* of a tree: the state at the position */
 
-    /* 1: load state, repeat the log, commit */
+    /* 1: load state, replay the log, commit */
     for (int32_t j = j0; j < end; j++) {
         float *const S = columns_of_state[j - j0];
         for (int32_t i = 0; i < n; i++) {

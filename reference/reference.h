@@ -1,12 +1,13 @@
-/* The reference: scalar C that defines the bits. Read it beside docs/reference/numerics.md.
+/* The reference: scalar C that defines the bits. docs/reference/numerics.md describes them.
  *
- * Each kernel is written as a function of one independent item, and nothing in an item depends on how
- * many others there are. The reference backend and the CPU backend's scalar tier both run these.
+ * Each kernel is a function of one independent item; nothing in an item depends on the number of others. The reference
+ * backend and the CPU backend's scalar implementation both run these functions.
  *
- * It is compiled once for each level of the contract from the same text (numerics/arithmetic.h), and each on x86-64
- * twice: for any processor, where fmaf is a call of the C library, and for those with the instruction (sources.cmake),
- * which is several times faster; nearly all the time of `gdn check` is spent here. Both round once, so the bits are the
- * same (tests/test_reference.c). At GDN_EXACT_FTZ it flushes in software, in a mode of the processor that does not. */
+ * The same source is compiled once for each level of the contract (numerics/arithmetic.h). On x86-64 each level is
+ * compiled twice (sources.cmake): for any processor, where fmaf is a function of the C library, and for processors with
+ * the instruction, which is several times faster. `gdn check` spends nearly all its time here. Both round once, so the
+ * bits are the same (tests/test_reference.c). At GDN_EXACT_FTZ the reference flushes in software, in the processor's
+ * mode that keeps subnormals. */
 #ifndef GDN_REFERENCE_REFERENCE_H
 #define GDN_REFERENCE_REFERENCE_H
 
@@ -16,9 +17,9 @@
 #define GDN_REF(name) gdn_ref_##name##_any
 #endif
 
-/* How many items a problem has, and item 0 <= i < n: a sequence and value head of gated_delta_net, a sequence and block
- * of channels of ssm_conv, a batch of set_rows (whose rows stay together, as the later of two with one target wins).
- * The functions without a suffix choose; those with _flush are of GDN_EXACT_FTZ. */
+/* The number of items of a problem, and item 0 <= i < n: a sequence and value head of gated_delta_net, a sequence and
+ * block of channels of ssm_conv, a batch of set_rows (whose rows stay together, because the later of two with one
+ * target wins). Functions without a suffix choose the compiled version; those with _flush are for GDN_EXACT_FTZ. */
 #define GDN_REF_DECLARE(stem, suffix)                                                                                  \
     int64_t gdn_ref_##stem##_items##suffix(const gdn_##stem##_problem *p);                                             \
     void gdn_ref_##stem##suffix(const gdn_##stem##_problem *p, int64_t item);

@@ -23,7 +23,7 @@ void GDN_REF(set_rows)(const gdn_set_rows_problem *p, int64_t item)
         const char *src = p->src.base + b * p->src_stride[0] + c * p->src_stride[1] + i * p->src_stride[2];
         char *dst = p->dst.base + b * p->dst_stride[0] + c * p->dst_stride[1] + row * p->dst_stride[2];
 
-        /* Same type: the bits move. Otherwise in pieces of one Q8_0 block. */
+        /* Equal types: copy the bits. Otherwise convert pieces of one Q8_0 block. */
         if (p->src_dtype == p->dst_dtype) {
             memcpy(dst, src, (size_t)p->n_columns * (p->src_dtype == GDN_F32 ? 4 : 2));
             continue;

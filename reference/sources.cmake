@@ -2,8 +2,8 @@ gdn_kernel_sources(gdn_objects reference/)
 target_sources(gdn_objects PRIVATE
   reference/backend.c
   reference/choose.c)
-# The reference once more for the level that flushes, and both once more for x86-64 processors that have fma as an instruction:
-# see reference.h.
+# The reference again for the level that flushes, and both again for x86-64 processors with fma instructions: see
+# reference.h.
 list(TRANSFORM GDN_KERNELS REPLACE "(.+)" "#include \"reference/\\1.c\"" OUTPUT_VARIABLE gdn_reference_includes)
 list(JOIN gdn_reference_includes "\n" gdn_reference_includes)
 foreach(version fma flush flush_fma)

@@ -22,7 +22,7 @@ static int64_t bytes_of(int32_t dtype)
     return dtype == GDN_F32 ? 4 : 2;
 }
 
-/* Element c of a row into that of another: the bits move, or the value is rounded once. */
+/* Copies element c of a row to another row: the bits for equal types, else the value rounded once. */
 static void move(char *to, int32_t to_dtype, const char *from, int32_t from_dtype, int32_t c)
 {
     const float x = gdn_load_element(from, from_dtype, c);
@@ -32,8 +32,8 @@ static void move(char *to, int32_t to_dtype, const char *from, int32_t from_dtyp
         gdn_store_elements(to + c * bytes_of(to_dtype), to_dtype, &x, 1);
 }
 
-/* The input at position `at` into its column of row `row` of history_out: a token of this call, which has those from
- * `position` on, else the column of the row that is read, or zero where none is. */
+/* Stores the input at position `at` as a conv state entry of row `row` of history_out. From `position` on it is a token
+ * of this call. Before, it is the entry of the row that is read, or zero without one. */
 static void keep(const gdn_ssm_conv_problem *p, int32_t s, int32_t position, int32_t src, int32_t row, int32_t at,
                  int32_t c)
 {
@@ -47,7 +47,7 @@ static void keep(const gdn_ssm_conv_problem *p, int32_t s, int32_t position, int
         from = history_at(&p->history_in, src, column);
     else
         memset(to + c * bytes_of(dtype), 0, (size_t)bytes_of(dtype));
-    if (from && from != to) /* a row that is written in place has it already */
+    if (from && from != to) /* a row that is written in place already has it */
         move(to, dtype, from, p->history_in.dtype, c);
 }
 
@@ -62,7 +62,7 @@ static void channel(const gdn_ssm_conv_problem *p, int32_t s, int32_t c)
     const int32_t kw       = p->kernel_width;
     float past[MAX_WIDTH]; /* past[m]: the input m + 1 positions before the sequence's first token */
 
-    /* 1: history, read before anything is written, since a call may write where it read */
+    /* 1: history. All reads come before the first write, because a call may write the row that it reads */
     for (int32_t m = 0; m < kw - 1; m++)
         past[m] =
             src >= 0 && position - 1 - m >= 0
@@ -70,7 +70,7 @@ static void channel(const gdn_ssm_conv_problem *p, int32_t s, int32_t c)
                 : 0.0f;
 
     for (int32_t t = 0; t < T; t++) {
-        int32_t line[MAX_WIDTH]; /* the token, the one that it follows, ...; behind the first of them -1, -2, ... */
+        int32_t line[MAX_WIDTH]; /* the token, its parent, ...; before the first of the branch -1, -2, ... */
         line[0] = t;
         for (int32_t m = 1; m < kw; m++)
             line[m] = line[m - 1] >= 0 ? gdn_parent_at(&p->parent, first, line[m - 1]) : line[m - 1] - 1;
@@ -89,8 +89,8 @@ static void channel(const gdn_ssm_conv_problem *p, int32_t s, int32_t c)
         gdn_store_elements(gdn_token_at(&p->out, s, first, t, 0) + c * bytes_of(p->out.dtype), p->out.dtype, &y, 1);
     }
 
-    /* 5: keep history: checkpoints, of the positions that the next token reads; and the newest W positions, of which
-     * the older only move when the row changes */
+    /* 5: keep history: checkpoints, with the positions that the next token reads; and the newest W positions. The older
+     * of these are copied only if the row changes */
     for (int32_t t = 0; t < T; t++) {
         const int32_t row = gdn_checkpoint_at(&p->checkpoints, s, position, t), length = position + t + 1;
         for (int32_t at = length > kw - 1 ? length - (kw - 1) : 0; row >= 0 && at < length; at++)
@@ -116,7 +116,7 @@ void GDN_REF(ssm_conv)(const gdn_ssm_conv_problem *p, int64_t item)
     const int32_t s = (int32_t)(item / blocks(p)), first = (int32_t)(item % blocks(p)) * BLOCK;
     const int32_t last = p->n_channels - first < BLOCK ? p->n_channels : first + BLOCK;
     if (gdn_map_at(&p->history_src, s, s) == GDN_SKIP || !gdn_seq_length(&p->seq_start, p->n_seqs, p->n_tokens, s))
-        return; /* padding; without tokens even the source is another sequence's to write */
+        return; /* padding, or no tokens: another sequence may write the source */
     for (int32_t c = first; c < last; c++)
         channel(p, s, c);
 }

@@ -54,13 +54,13 @@ static inline vi vi_sel(vm m, vi iftrue, vi iffalse)
 
 /* --- between the two --- */
 static inline vf v_from_bits(vi a) { return _mm256_castsi256_ps(a); }
-/* roundps first: the rounding of cvtps2dq alone would follow the caller's MXCSR. */
+/* roundps comes first: cvtps2dq alone would round as the caller's MXCSR says. */
 static inline vi v_to_int_rne(vf a)
 {
     return _mm256_cvttps_epi32(_mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 
-/* --- 16-bit floats; AVX2 has no 16-bit masked access, so tails go through the stack --- */
+/* --- 16-bit floats; AVX2 has no 16-bit masked access, so tails are copied through the stack --- */
 static inline __m128i gdn_load_u16_n(const uint16_t *p, int n)
 {
     uint16_t t[8] = {0};
@@ -82,7 +82,7 @@ static inline __m128i gdn_v_to_f16(vf a)
 {
     return _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
-/* The upper halves are the result, but of a NaN. */
+/* The upper halves are the result, except for a NaN. */
 static inline vi gdn_v_bf16_sum(vf a)
 {
     const vi b = v_bits(a);
@@ -174,7 +174,7 @@ static inline float v_hmax(vf a)
     return gdn_max_of_4(m4);
 }
 
-/* 4x4 blocks first, then the halves change places. */
+/* Transposes 4x4 blocks first, then swaps the halves. */
 static inline void v_transpose(vf r[GDN_VL])
 {
     vf t[GDN_VL];
@@ -199,7 +199,7 @@ static inline void v_load4(const float *p, vf r[4])
 }
 static inline void v_load4_f16(const uint16_t *p, vf r[4])
 {
-    float g[4 * GDN_VL]; /* by way of the stack: shuffles are scarcer than loads */
+    float g[4 * GDN_VL]; /* through the stack: shuffles are scarcer than loads */
     for (int i = 0; i < 4; i++) v_store(g + i * GDN_VL, v_load_f16(p + i * GDN_VL));
     v_load4(g, r);
 }

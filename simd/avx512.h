@@ -1,24 +1,24 @@
 /* The vector vocabulary over AVX-512 (F+BW+DQ+VL, and F16C by implication).
  *
- * avx512.h, avx2.h and neon.h define the same names, so that a kernel is written
- * once and compiled per instruction set. A translation unit includes exactly one of them and is
- * compiled with -ffp-contract=off: a*b+c is fused where v_fma says so, and nowhere else.
+ * avx512.h, avx2.h and neon.h define the same names, so that a kernel is written once and compiled for
+ * each instruction set. A source includes exactly one of them and is compiled with -ffp-contract=off:
+ * a*b+c is fused only in v_fma.
  *
  * - vf, vi, vm: float vector, int32 vector, lane mask; GDN_VL lanes each
  * - v_fma(a, b, c): a*b+c, one rounding; v_fnma(a, b, c): c-a*b, one rounding
- * - v_sel(m, a, b): m ? a : b; comparisons are false where a lane is NaN, but v_ngt
- * - v_larger(a, b): a > b ? a : b, v_smaller(a, b): a < b ? a : b; so b where a lane is NaN
+ * - v_sel(m, a, b): m ? a : b; comparisons are false where a lane is NaN, except v_ngt
+ * - v_larger(a, b): a > b ? a : b, v_smaller(a, b): a < b ? a : b; so the result is b where a lane is NaN
  * - *_n: the first n lanes, 0 <= n <= GDN_VL; memory beyond n is neither read nor written, lanes beyond n load as +0
  * - v_to_int: towards zero; v_to_int_rne: to nearest, ties to even; both for |x| < 2^31 only, because the instruction
  *   sets differ outside
  * - v_store_f16, v_store_bf16: nearest even, subnormals kept, overflow to inf, NaN stays a NaN
- * - v_round_f16, v_round_bf16: what one of them stores, as floats again
- * - v_load_bf16_half(p, h): half h, 0 or 1, of the 2 GDN_VL elements at p; which of them it has is up to the
- *   instruction set (here the even and the odd ones, for which no lane has to move). v_deal(a, b, h) has the same lanes
- *   of floats, a the first GDN_VL of them. v_store_bf16_halves(p, half 0, half 1) puts them back
- * - v_stream, v_stream_f16, v_stream_bf16, v_stream_bf16_halves: non-temporal where there is such a store, p aligned to
- *   what is stored; v_fence after the last one, before another thread may look. v_stream_f16_pair and
- *   v_stream_bf16_pair: two vectors, one after the other, in one store where registers are that long
+ * - v_round_f16, v_round_bf16: the value that one of these stores, as floats
+ * - v_load_bf16_half(p, h): half h, 0 or 1, of the 2 GDN_VL elements at p. Which elements a half has depends on the
+ *   instruction set (here the even or the odd ones, so that no lane has to move). v_deal(a, b, h) selects the same half
+ *   of 2 GDN_VL floats, the first GDN_VL in a. v_store_bf16_halves(p, half 0, half 1) stores both in order
+ * - v_stream, v_stream_f16, v_stream_bf16, v_stream_bf16_halves: non-temporal if the instruction set has such a store;
+ *   p is aligned to what is stored. v_fence comes after the last one, before another thread may read. v_stream_f16_pair
+ *   and v_stream_bf16_pair: two vectors, one after the other, in one store if registers are that long
  * - v_sum: for h = VL/2, ..., 1: p[l] = p[l] + p[l+h]; the order is part of the contract
  * - v_sums: lane i is v_sum(x[i]), of GDN_VL vectors at once
  * - v_hmax: the largest lane; NaN lanes count as -inf; meant for values without -0
@@ -26,8 +26,8 @@
  * - v_load4(p, r): VL groups of 4 floats: r[j] gets float j of group i in lane i; v_load4_f16, v_load4_bf16: of 4
  *   elements of 16 bits; v_load4_bf16_half(p, h, r): half h of 2 GDN_VL groups, the half of v_load_bf16_half()
  * - v_store_i8(p, y): 32 floats rounded to integers, ties to even, as bytes; 0 for a NaN
- * - v_div: IEEE's, for quotients that are defined as correctly rounded: GPUs divide otherwise and compute those by the
- *   sequences of numerics/elementary.h. There is no square root.
+ * - v_div: IEEE's, for quotients that are defined as correctly rounded. GPUs compute those by the sequences of
+ *   numerics/elementary.h. There is no square root.
  */
 #ifndef GDN_SIMD_H
 #define GDN_SIMD_H
@@ -92,7 +92,7 @@ static inline __m256i gdn_v_to_f16(vf a)
 {
     return _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
-/* Not vcvtneps2bf16: that instruction flushes subnormals. The upper halves are the result, but of a NaN. */
+/* Not vcvtneps2bf16: that instruction flushes subnormals. The upper halves are the result, except for a NaN. */
 static inline vi gdn_v_bf16_sum(vf a)
 {
     const vi b = v_bits(a);
@@ -104,7 +104,7 @@ static inline vi gdn_v_bf16_upper(vf a)
 }
 static inline __m256i gdn_v_to_bf16(vf a) { return _mm512_cvtepi32_epi16(vi_shr(gdn_v_bf16_upper(a), 16)); }
 static inline vf v_round_f16(vf a) { return _mm512_cvtph_ps(gdn_v_to_f16(a)); }
-/* A NaN stays what it is: its upper half is made one when it is stored. */
+/* A NaN is returned unchanged; the store makes its upper half a NaN. */
 static inline vf v_round_bf16(vf a)
 {
     return v_from_bits(
@@ -135,7 +135,7 @@ static inline void v_store_bf16_n(uint16_t *p, vf a, int n)
     _mm256_mask_storeu_epi16(p, vm_first_n(n), gdn_v_to_bf16(a));
 }
 
-/* Halves: an element of 16 bits is the upper part of its 32, or the lower. */
+/* Halves: a 16-bit element is the upper part of its 32 bits, or the lower. */
 static inline vf v_load_bf16_half(const uint16_t *p, int half)
 {
     const vi both = _mm512_loadu_si512(p);
@@ -172,8 +172,8 @@ static inline float v_sum(vf a)
     return gdn_sum_of_4(s4);
 }
 
-/* Each step adds the halves of what is left of two vectors in one addition: of two operands that are brought side by
- * side, one is a blend, which more than one port can do. */
+/* Each step adds the halves of two vectors in one addition. One of its two operands needs a shuffle; the other is a
+ * blend, which more than one port can execute. */
 static inline vf v_sums(const vf x[GDN_VL])
 {
     const vi swap = _mm512_setr_epi32(4, 5, 6, 7, 16, 17, 18, 19, 12, 13, 14, 15, 24, 25, 26, 27);
@@ -201,7 +201,7 @@ static inline float v_hmax(vf a)
     return gdn_max_of_4(m4);
 }
 
-/* 4x4 blocks first, then the quarters change places. */
+/* Transposes 4x4 blocks first, then swaps the quarters. */
 static inline void v_transpose(vf r[GDN_VL])
 {
     vf t[GDN_VL];

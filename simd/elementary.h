@@ -1,5 +1,5 @@
 /* The elementary functions over arrays, one table per instruction set. Kernels inline the functions
- * of elementary.inc.h instead; the tables are how tests and benchmarks reach every version. */
+ * of elementary.inc.h instead. Tests and benchmarks reach every version through the tables. */
 #ifndef GDN_SIMD_ELEMENTARY_H
 #define GDN_SIMD_ELEMENTARY_H
 
@@ -14,7 +14,7 @@ typedef struct gdn_elementary_table {
 #undef GDN_ELEMENTARY_MEMBER
 } gdn_elementary_table;
 
-/* Each exists only where its instruction set can be compiled for; the caller checks the CPU. */
+/* Each table exists only if its instruction set can be compiled for; the caller checks the CPU. */
 extern const gdn_elementary_table gdn_elementary_scalar;
 extern const gdn_elementary_table gdn_elementary_avx2;
 extern const gdn_elementary_table gdn_elementary_avx512;

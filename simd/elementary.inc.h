@@ -1,5 +1,5 @@
 /* The sequences of numerics/elementary.h over the vector vocabulary, step by step: same names, same
- * order, same bits. Included after one simd_*.h; compiled with -ffp-contract=off. */
+ * order, same bits. Included after one simd/<isa>.h; compiled with -ffp-contract=off. */
 #ifndef GDN_SIMD_ELEMENTARY_INC_H
 #define GDN_SIMD_ELEMENTARY_INC_H
 
@@ -130,14 +130,14 @@ static inline vf v_rsqrt(vf x)
 
 enum {
     GDN_GROUP_MAX = 8,
-    GDN_GROUP = GDN_VL == 8 ? 4 : 8 /* vectors that kernels take at once: AVX2 has half as many registers */
+    GDN_GROUP = GDN_VL == 8 ? 4 : 8 /* vectors that kernels pass at once: AVX2 has half as many registers */
 };
 #define GDN_EACH for (int i = 0; i < n; i++)
 
-/* What follows takes n vectors at once and does a step for all of them before the next, so that there is always work
- * for which nothing has to be waited. n is a constant, at most GDN_GROUP_MAX. */
+/* The functions below take n vectors at once and do each step for all of them before the next, which hides latency. n
+ * is a constant, at most GDN_GROUP_MAX. */
 
-/* Whether all lanes of all vectors, squared and added up over each m of them, come to at most `most`; no NaN does. */
+/* 1 if the squares of all lanes, added up over each m vectors, are at most `most`; 0 if a lane is NaN. */
 static inline __attribute__((always_inline)) int gdn_v_within(const vf *x, float most, int m, int n)
 {
     vm inside = v_le(v_zero(), v_zero());
@@ -149,8 +149,8 @@ static inline __attribute__((always_inline)) int gdn_v_within(const vf *x, float
     return !vm_any(vm_not(inside));
 }
 
-/* v_exp() where 2^n and the result are normal numbers: nothing is clamped, and one scaling is exact. 127 is added with
- * the rounding constant, so that a shift alone makes 2^n; no x / ln 2 is halfway between two integers. */
+/* v_exp() if 2^n and the result are normal numbers: nothing is clamped, and one scaling is exact. The rounding constant
+ * includes 127, so that a shift alone makes 2^n. x / ln 2 is never halfway between two integers. */
 static inline __attribute__((always_inline)) void gdn_v_exp_usual(vf *x, int n)
 {
     vf t[GDN_GROUP_MAX], q[GDN_GROUP_MAX], r[GDN_GROUP_MAX], c[GDN_GROUP_MAX];
@@ -204,7 +204,7 @@ static inline __attribute__((always_inline)) void gdn_v_log1p_usual(vf *x, int n
     }
 }
 
-/* exp of n vectors, a third shorter where no x is far from zero. */
+/* exp of n vectors. It is a third shorter if no x is far from zero. */
 static inline __attribute__((always_inline)) void v_exp_n(vf *x, int n)
 {
     if (gdn_v_within(x, 86.0f * 86.0f, 8, n)) gdn_v_exp_usual(x, n);
@@ -212,8 +212,8 @@ static inline __attribute__((always_inline)) void v_exp_n(vf *x, int n)
         GDN_EACH x[i] = v_exp(x[i]);
 }
 
-/* The first two steps of both versions: with t the sum of -x / ln 2 and the rounding constant `magic`, p = exp(r) - 1
- * of what that leaves. */
+/* The first two steps of both versions: t = the rounded sum of -x / ln 2 and `magic`, p = exp(r) - 1 for the remainder
+ * r. */
 static inline __attribute__((always_inline)) void gdn_v_expm1(const vf *x, float magic, vf *t, vf *p, int n)
 {
     vf r[GDN_GROUP_MAX];
@@ -248,13 +248,13 @@ static inline __attribute__((always_inline)) void gdn_v_logistic(vf *x, const vf
     GDN_EACH d[i] = v_sub(v_fma(p[i], scale1[i], minus_scale2[i]), scale1[i]); /* -d */
     /* [4] and [5] quotient, correctly rounded */
     GDN_EACH q[i] = v_mul(v_div(num[i], d[i]), minus_scale2[i]);
-    /* [6] large x; asked this way round, the selection becomes a mask of the product */
+    /* [6] large x; with v_ngt the selection becomes a mask of the product */
     GDN_EACH x[i] = v_sel(v_ngt(x[i], v_set1(18.0f)), q[i], num[i]);
 }
 
-/* The same where no x is below -80, as it hardly ever is, with a third fewer operations besides the division: then
- * 2^n, d and the quotient are normal numbers, so that no half of the scaling has to wait for the end. 127 is added with
- * the rounding constant, so that a shift alone makes 2^n. Lanes above 18, where it may not be one, are not selected. */
+/* The same if no x is below -80, which is usual. Besides the division it has a third fewer operations: 2^n, d and the
+ * quotient are normal numbers, so the scaling needs no second half. The rounding constant includes 127, so that a shift
+ * alone makes 2^n. Lanes above 18, where 2^n may not be normal, are not selected. */
 static inline __attribute__((always_inline)) void gdn_v_logistic_usual(vf *x, const vf *num, int n)
 {
     vf t[GDN_GROUP_MAX], p[GDN_GROUP_MAX], d[GDN_GROUP_MAX];
@@ -277,7 +277,7 @@ static inline vf v_sigmoid(vf x)
 static inline __attribute__((always_inline)) void v_silu_n(vf *x, int n)
 {
     vf num[GDN_GROUP_MAX], least = v_set1(-80.0f);
-    GDN_EACH least = v_smaller(x[i], least); /* a NaN is passed over, here and below */
+    GDN_EACH least = v_smaller(x[i], least); /* ignores NaN, as the comparison below does */
     if (!vm_any(v_lt(least, v_set1(-80.0f)))) {
         GDN_EACH num[i] = x[i];
         gdn_v_logistic_usual(x, num, n);
@@ -298,7 +298,7 @@ static inline vf v_softplus(vf x)
     return v_sel(v_gt(x, v_set1(20.0f)), x, y);
 }
 
-/* softplus of n vectors, a third shorter where no x is above 20 or far below. */
+/* softplus of n vectors. It is a third shorter if no x is above 20 or far below. */
 static inline __attribute__((always_inline)) void v_softplus_n(vf *x, int n)
 {
     if (gdn_v_within(x, 20.0f * 20.0f, 2, n)) {

@@ -1,4 +1,4 @@
-/* The reference as a table: what runs where no vector version does, and what they are tested against. */
+/* The reference as a table. It runs without a vector version, and tests compare the others with it. */
 #include "simd/elementary.h"
 
 #define GDN_ELEMENTARY_ARRAY(name, reference, bound)                                                                   \

@@ -2,7 +2,7 @@
  * The includer defines GDN_ELEMENTARY_TABLE, the table's name. */
 #include "simd/elementary.h"
 
-/* Kernels take a group of vectors at once where there is much to do; so do the arrays. */
+/* The arrays process a group of vectors at once where possible, as kernels do. */
 #define GDN_ELEMENTARY_ONE_BY_ONE(name)                                     \
     static inline __attribute__((always_inline)) void v_##name##_n(vf *x, int n) { \
         for (int i = 0; i < n; i++) x[i] = v_##name(x[i]);                  \

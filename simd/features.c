@@ -5,11 +5,11 @@
 
 int gdn_simd_has_fma(void)
 {
-    __builtin_cpu_init(); /* does nothing the second time */
+    __builtin_cpu_init(); /* repeated calls do nothing */
     return __builtin_cpu_supports("fma") != 0;
 }
 
-/* The compiler's list knows about the registers that the system saves; F16C is the one it may not name. */
+/* __builtin_cpu_supports() also checks which registers the system saves. It may not know F16C. */
 int gdn_simd_has_avx2(void)
 {
     unsigned a, b, c, d;

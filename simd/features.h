@@ -1,8 +1,8 @@
-/* What this processor, and the operating system under us, can run. Compiled into the library and into the runtime. */
+/* What this processor and its operating system can run. Compiled into the library and into the runtime. */
 #ifndef GDN_SIMD_FEATURES_H
 #define GDN_SIMD_FEATURES_H
 
-int gdn_simd_has_fma(void);         /* FMA, and so AVX; asked for often, so it is cheap */
+int gdn_simd_has_fma(void);         /* FMA, and so AVX; cheap, because it is called often */
 int gdn_simd_has_avx2(void);        /* AVX2, FMA, F16C           */
 int gdn_simd_has_avx512(void);      /* and AVX-512 F, BW, DQ, VL */
 int gdn_simd_has_avx512_vnni(void); /* and VNNI                  */

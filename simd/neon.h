@@ -1,4 +1,4 @@
-/* The vector vocabulary over AArch64 Advanced SIMD. Names and meanings: simd_avx512.h. */
+/* The vector vocabulary over AArch64 Advanced SIMD. Names and meanings: avx512.h. */
 #ifndef GDN_SIMD_H
 #define GDN_SIMD_H
 
@@ -46,7 +46,7 @@ static inline void v_store_n(float *p, vf a, int n)
     default: break;
     }
 }
-/* No intrinsic reaches stnp, and plain stores need no fence of their own. */
+/* No intrinsic generates stnp, and plain stores need no fence of their own. */
 static inline void v_stream(float *p, vf a) { vst1q_f32(p, a); }
 static inline void v_fence(void) {}
 static inline void v_prefetch(const void *p) { __builtin_prefetch(p, 0, 3); }
@@ -74,7 +74,7 @@ static inline vm v_ge(vf a, vf b) { return vcgeq_f32(a, b); }
 static inline vm v_eq(vf a, vf b) { return vceqq_f32(a, b); }
 static inline vm v_unord(vf a) { return vmvnq_u32(vceqq_f32(a, a)); }
 static inline vf v_sel(vm m, vf iftrue, vf iffalse) { return vbslq_f32(m, iftrue, iffalse); }
-/* Not fmax and fmin, which give NaN where either is NaN. */
+/* Not fmax and fmin, which give NaN if either operand is NaN. */
 static inline vf v_larger(vf a, vf b) { return v_sel(v_gt(a, b), a, b); }
 static inline vf v_smaller(vf a, vf b) { return v_sel(v_lt(a, b), a, b); }
 
@@ -150,7 +150,7 @@ static inline void v_stream_bf16_pair(uint16_t *p, vf a, vf b)
 static inline void v_store_bf16(uint16_t *p, vf a) { vst1_u16(p, gdn_v_to_bf16(a)); }
 static inline void v_store_bf16_n(uint16_t *p, vf a, int n) { gdn_store_u16_n(p, gdn_v_to_bf16(a), n); }
 
-/* Halves: the first elements and the last ones, as widening and narrowing cost no more there. */
+/* Halves: the first elements and the last ones, because widening and narrowing them costs no more. */
 static inline vf v_load_bf16_half(const uint16_t *p, int half) { return v_load_bf16(p + half * GDN_VL); }
 static inline vf v_deal(vf a, vf b, int half) { return half ? b : a; }
 static inline void v_store_bf16_halves(uint16_t *p, vf first, vf last)
@@ -160,7 +160,7 @@ static inline void v_store_bf16_halves(uint16_t *p, vf first, vf last)
 static inline void v_stream_bf16_halves(uint16_t *p, vf first, vf last) { v_store_bf16_halves(p, first, last); }
 
 /* --- across lanes --- */
-/* Not vaddvq_f32: it adds neighbours first, which is another order. */
+/* Not vaddvq_f32: it adds neighbours first, which is a different order. */
 static inline float v_sum(vf a)
 {
     float32x2_t s2 = vadd_f32(vget_low_f32(a), vget_high_f32(a));
@@ -210,7 +210,7 @@ static inline void v_load4_bf16(const uint16_t *p, vf r[4])
 }
 static inline void v_load4_bf16_half(const uint16_t *p, int half, vf r[4]) { v_load4_bf16(p + 4 * half * GDN_VL, r); }
 
-/* The conversion itself makes 0 of a NaN. */
+/* The conversion itself turns a NaN into 0. */
 static inline void v_store_i8(int8_t *p, const vf *y)
 {
     for (int m = 0; m < 8; m += 4) {

@@ -1,5 +1,5 @@
-/* Vectors of F32, F16 and BF16 rows: the element type is an argument, a constant wherever it matters. Included after
- * one simd/<isa>.h. Elements need not be aligned. */
+/* Vectors of F32, F16 and BF16 rows. The element type is an argument, which is a constant in performance-critical code.
+ * Included after one simd/<isa>.h. Elements need not be aligned. */
 #ifndef GDN_SIMD_TYPED_INC_H
 #define GDN_SIMD_TYPED_INC_H
 
@@ -18,7 +18,7 @@ GDN_INLINE void v_store_some(float *p, vf a, int n)
     else v_store_n(p, a, n);
 }
 
-/* n <= GDN_VL lanes from element i on; dtype is GDN_F32, GDN_F16, or else it is BF16. */
+/* Loads n <= GDN_VL lanes from element i on. dtype is GDN_F32, GDN_F16 or GDN_BF16. */
 GDN_INLINE vf v_load_typed(const void *row, int dtype, int64_t i, int n)
 {
     if (dtype == GDN_F32) return v_load_some((const float *)row + i, n);
@@ -40,7 +40,7 @@ GDN_INLINE void v_store_typed(void *row, int dtype, int64_t i, vf x, int n)
     else v_store_bf16_n(at, x, n);
 }
 
-/* All lanes, past the caches; where they go is aligned to their bytes. */
+/* Stores all lanes, past the caches. The address is aligned to the bytes stored. */
 GDN_INLINE void v_stream_typed(void *row, int dtype, int64_t i, vf x)
 {
     if (dtype == GDN_F32) v_stream((float *)row + i, x);
@@ -48,7 +48,7 @@ GDN_INLINE void v_stream_typed(void *row, int dtype, int64_t i, vf x)
     else v_stream_bf16((uint16_t *)row + i, x);
 }
 
-/* VL groups of 4 elements from group i on; r[j] gets element j of each. */
+/* Loads GDN_VL groups of 4 elements from group i on; r[j] gets element j of each. */
 GDN_INLINE void v_load4_typed(const void *row, int dtype, int64_t i, vf r[4])
 {
     if (dtype == GDN_F32) v_load4((const float *)row + 4 * i, r);
@@ -56,8 +56,8 @@ GDN_INLINE void v_load4_typed(const void *row, int dtype, int64_t i, vf r[4])
     else v_load4_bf16((const uint16_t *)row + 4 * i, r);
 }
 
-/* Half h of the 2 * GDN_VL elements from i on. Which of them that is goes by `order`, the type of a row for which no
- * lane has to move: of BF16 what v_load_bf16_half() loads, else the first of them and the last. */
+/* Loads half h of the 2 * GDN_VL elements from i on. `order` is a row type, and a half has the elements that need no
+ * lane moves for that type: GDN_BF16 as in v_load_bf16_half(), else the first or the last elements. */
 GDN_INLINE vf v_load_half(const void *row, int dtype, int64_t i, int half, int order)
 {
     if (order != GDN_BF16) return v_load_typed(row, dtype, i + half * GDN_VL, GDN_VL);
@@ -65,7 +65,7 @@ GDN_INLINE vf v_load_half(const void *row, int dtype, int64_t i, int half, int o
     return v_deal(v_load_typed(row, dtype, i, GDN_VL), v_load_typed(row, dtype, i + GDN_VL, GDN_VL), half);
 }
 
-/* v_load4_typed() of one half of the 2 * GDN_VL groups from group i on, the same half as v_load_half()'s. */
+/* v_load4_typed() for one half of the 2 * GDN_VL groups from group i on, with the halves of v_load_half(). */
 GDN_INLINE void v_load4_half(const void *row, int dtype, int64_t i, int half, int order, vf r[4])
 {
     if (order != GDN_BF16) {
@@ -80,7 +80,7 @@ GDN_INLINE void v_load4_half(const void *row, int dtype, int64_t i, int half, in
     }
 }
 
-/* Both halves into a row of the type that they are ordered by; past the caches with `stream`, aligned as above. */
+/* Stores both halves to a row of the type that defines their order. `stream`: past the caches, aligned as above. */
 GDN_INLINE void v_store_halves(void *row, int dtype, int64_t i, vf half0, vf half1, int stream)
 {
     if (dtype == GDN_BF16) {
@@ -95,7 +95,7 @@ GDN_INLINE void v_store_halves(void *row, int dtype, int64_t i, vf half0, vf hal
     }
 }
 
-/* As it is when it has been stored: of GDN_F32 itself. */
+/* The value after a store and a load; GDN_F32 returns x. */
 GDN_INLINE vf v_round_typed(vf x, int dtype)
 {
     if (dtype == GDN_F32) return x;

@@ -1,6 +1,6 @@
-/* What AVX2 and AVX-512 call alike: the part of the vocabulary that differs in the width of registers only. Included by
- * avx2.h and avx512.h with vf, vi and vm, GDN_MM(name), which puts the prefix before it, GDN_MM_SI(name), which also
- * says the width behind it, and GDN_MM_CMP, whose result is a vm. */
+/* The part of the vocabulary that AVX2 and AVX-512 share except for the width of registers. avx2.h and avx512.h include
+ * it with vf, vi and vm. They define GDN_MM(name), which adds the prefix to a name; GDN_MM_SI(name), which also adds
+ * the width; and GDN_MM_CMP, whose result is a vm. */
 
 /* --- memory --- */
 static inline vf v_load(const float *p) { return GDN_MM(loadu_ps)(p); }
@@ -9,7 +9,7 @@ static inline void v_stream(float *p, vf a) { GDN_MM(stream_ps)(p, a); }
 static inline void v_fence(void) { _mm_sfence(); }
 static inline void v_prefetch(const void *p) { __builtin_prefetch(p, 0, 3); }
 static inline void v_prefetch_l2(const void *p) { __builtin_prefetch(p, 0, 2); }
-/* Spelled out, because __builtin_prefetch(p, 1) reads for sharing unless -mprfchw is given. */
+/* In assembly, because __builtin_prefetch(p, 1) prefetches for reading unless -mprfchw is given. */
 static inline void v_prefetchw(const void *p) { __asm__ volatile("prefetchw %0" : : "m"(*(const char *)p)); }
 
 /* --- float lanes --- */
@@ -28,7 +28,7 @@ static inline vm v_ngt(vf a, vf b) { return GDN_MM_CMP(a, b, _CMP_NGT_UQ); }
 static inline vm v_ge(vf a, vf b) { return GDN_MM_CMP(a, b, _CMP_GE_OQ); }
 static inline vm v_eq(vf a, vf b) { return GDN_MM_CMP(a, b, _CMP_EQ_OQ); }
 static inline vm v_unord(vf a) { return GDN_MM_CMP(a, a, _CMP_UNORD_Q); }
-static inline vf v_neg(vf a) { return -a; } /* so that the compiler can make it part of an fma */
+static inline vf v_neg(vf a) { return -a; } /* the compiler can fold this into an fma */
 static inline vf v_larger(vf a, vf b) { return GDN_MM(max_ps)(a, b); }
 static inline vf v_smaller(vf a, vf b) { return GDN_MM(min_ps)(a, b); }
 
@@ -60,7 +60,7 @@ static inline float gdn_max_of_4(__m128 m4)
     __m128 m2 = _mm_max_ps(m4, _mm_movehl_ps(m4, m4));
     return _mm_cvtss_f32(_mm_max_ss(m2, _mm_movehdup_ps(m2)));
 }
-/* Each 4x4 block inside 128-bit parts of registers, transposed: the first step of v_transpose. */
+/* Transposes each 4x4 block inside 128-bit parts of registers: the first step of v_transpose. */
 static inline void gdn_transpose_4x4(const vf r[GDN_VL], vf t[GDN_VL])
 {
     for (int i = 0; i < GDN_VL; i += 4) {
@@ -75,7 +75,7 @@ static inline void gdn_transpose_4x4(const vf r[GDN_VL], vf t[GDN_VL])
     }
 }
 
-/* --- groups of 4 elements of 16 bits, with two functions that the including file defines --- */
+/* --- groups of 4 16-bit elements, with two functions that the including file defines --- */
 static inline vf v_from_bits(vi a);
 static inline vf v_deal(vf a, vf b, int half);
 /* A group is two pairs of 32 bits. */
@@ -88,7 +88,7 @@ static inline void v_load4_bf16(const uint16_t *p, vf r[4])
         r[2 * j + 1] = v_from_bits(vi_and(pairs, vi_set1((int32_t)0xffff0000)));
     }
 }
-/* Half of 2 * GDN_VL groups: of the pairs that v_deal() takes out of two vectors it takes every other one again. */
+/* Half of 2 * GDN_VL groups: of the pairs that v_deal() selects from two vectors it again selects every other one. */
 static inline void v_load4_bf16_half(const uint16_t *p, int half, vf r[4])
 {
     const float *pairs = (const float *)(const void *)p;

@@ -1,4 +1,4 @@
-# The team of threads. Those who use it compile it in, hidden: libgdn, the runtime and the tool.
+# The team of threads. libgdn, the runtime and the tool compile it in, with hidden symbols.
 find_package(Threads REQUIRED)
 add_library(gdn_threads INTERFACE)
 target_sources(gdn_threads INTERFACE "${CMAKE_CURRENT_LIST_DIR}/team.c")

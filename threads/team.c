@@ -1,15 +1,15 @@
 /* A team of POSIX threads. See team.h.
  *
- * Tasks are handed out one by one. The caller takes its share and waits only for tasks that a member has begun, so that
- * members that come late, because the system gave their processor to another program, find nothing to do and hold
- * nobody up. A member that sleeps through a call, or that a forked child does not have, is never missed.
+ * Threads claim tasks one by one. The caller runs its share and waits only for tasks that a member has begun. Members
+ * that start late, because the system gave their processor to another program, find no task and delay no call.
+ * A call does not need any particular member: it may sleep, or not exist in a forked child.
  *
- * Why a task can neither be lost, nor run twice, nor run for a caller that has gone: all that a claim depends on is one
- * word, n | next, and a claim is one atomic addition to `next`. What the addition returns decides: next < n means that
- * this thread owns task `next` of the job that is in the word *now*; otherwise it owns nothing. Only then does it read
- * the job's other fields. They are that job's, as its caller returns, and a new job is written, only when all n tasks
- * have been counted as done, this one included. So nothing that a thread read before its claim can do harm, however
- * long it was held up in between: there is no number of a job that could come round again. */
+ * Why no task is lost, run twice, or run for a caller that has returned: a claim depends on one word, n | next, and is
+ * one atomic addition to `next`. The value that the addition returns decides. If next < n, this thread owns task `next`
+ * of the job that is in the word at that moment; otherwise it owns nothing. Only then does it read the job's other
+ * fields. They belong to that job: its caller returns, and a new job is written, only after all n tasks have been
+ * counted as done, this one included. So values that a thread read before its claim do no harm, however long it was
+ * delayed. There is no job number that could wrap around. */
 #if defined(__linux__)
 #  define _GNU_SOURCE /* sched_getaffinity, syscall, pthread_setname_np, MADV_WIPEONFORK */
 #elif defined(__APPLE__)
@@ -37,27 +37,27 @@
 #endif
 
 enum { /* times in nanoseconds */
-    SPIN         = 100000,   /* longer than from one kernel of a layer to the next                              */
-    SPIN_LONG    = 1000000,  /* where the last job came within this: the next one will, too                     */
-    SPIN_CROWDED = 2000,     /* with more threads than processors, where somebody else needs this one           */
-    TAKEN_AWAY   = 300000,   /* a spinning thread did not run for so long: somebody else needed this processor, */
-    CAREFUL      = 50000000, /* and may again within this, so no long spins until then                          */
+    SPIN         = 100000,   /* longer than the time between two kernels of a layer                             */
+    SPIN_LONG    = 1000000,  /* used if the last job came within this time: the next one probably will, too     */
+    SPIN_CROWDED = 2000,     /* with more threads than processors, where another thread needs this one          */
+    TAKEN_AWAY   = 300000,   /* a spinning thread that did not run for so long has lost its processor to others */
+    CAREFUL      = 50000000, /* after that, no long spins for this time                                         */
     STACK_BYTES  = 1 << 20
 };
 
 struct gdn_team {
-    alignas(64) _Atomic uint64_t word;   /* n << 32 | next; also what idle members watch                 */
+    alignas(64) _Atomic uint64_t word;   /* n << 32 | next; idle members watch it                        */
     alignas(64) _Atomic uint32_t n_done; /* tasks of the job that have returned                          */
-    _Atomic int32_t  caller_waits;       /* the caller is, or is about to be, asleep until n_done is n   */
+    _Atomic int32_t  caller_waits;       /* the caller sleeps, or is about to, until n_done is n         */
     alignas(64) gdn_task_fn task;        /* of the job, with arg; written by the caller that has `taken` */
     void            *arg;
-    alignas(64) _Atomic int32_t taken;   /* a caller's job is with the members                           */
+    alignas(64) _Atomic int32_t taken;   /* 1: the members have a caller's job                           */
     _Atomic int32_t  n_callers;
     alignas(64) _Atomic uint32_t bell;   /* sleeping members wait for it to change                       */
     _Atomic int32_t  n_asleep, n_alive, quit;
     int32_t          n_members, spin;
-    pid_t            pid;                /* of the process that has the members                          */
-    int             *here;               /* 1, and the system makes it 0 in a forked child; NULL where it cannot */
+    pid_t            pid;                /* of the process that started the members                      */
+    int             *here;               /* 1; the system makes it 0 in a forked child. NULL: not supported      */
 #if !defined(HAS_FUTEX)
     pthread_mutex_t  lock;
     pthread_cond_t   changed;
@@ -81,7 +81,7 @@ static int64_t now(void)
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
-/* Until `is_over`, or for `ns` from `begin`, or until the system has taken the processor away; then 1. */
+/* Spins until `is_over`, or for `ns` from `begin`. Returns 1 if the system has taken the processor away. */
 static int spin(gdn_team *t, int (*is_over)(gdn_team *t), int64_t begin, int64_t ns)
 {
     for (int64_t time = begin; time - begin < ns;) {
@@ -98,7 +98,7 @@ static int spin(gdn_team *t, int (*is_over)(gdn_team *t), int64_t begin, int64_t
     return 0;
 }
 
-/* ---- Sleeping: until *word is no longer `seen`, or for no reason ----------------------------------------- */
+/* ---- Sleeping: until *word is no longer `seen`; may also wake spuriously ---------------------------------- */
 
 #if defined(HAS_FUTEX)
 static void sleep_on(gdn_team *t, _Atomic uint32_t *word, uint32_t seen)
@@ -121,7 +121,7 @@ static void sleep_on(gdn_team *t, _Atomic uint32_t *word, uint32_t seen)
     (void)pthread_mutex_unlock(&t->lock);
 }
 
-/* The caller and the members sleep on the same condition, so one signal might find the wrong one. */
+/* The caller and the members sleep on the same condition, so one signal might wake the wrong thread. */
 static void wake(gdn_team *t, _Atomic uint32_t *word, int32_t n)
 {
     (void)word, (void)n;
@@ -137,8 +137,8 @@ static uint32_t count_of(uint64_t word) { return (uint32_t)(word >> 32); }
 static uint32_t next_of(uint64_t word) { return (uint32_t)word; }
 static int has_task(uint64_t word) { return next_of(word) < count_of(word); }
 
-/* Tasks of the present job, as long as there are any. Looking before adding keeps `next` below n + threads: it cannot
- * overflow. Acquires what the caller wrote before it published the job, and releases what a task has written. */
+/* Runs tasks of the current job until none are left. The test before the addition keeps `next` below n + threads, so it
+ * cannot overflow. Acquires what the caller wrote before it published the job, and releases what a task has written. */
 static void take_tasks(gdn_team *t)
 {
     while (has_task(atomic_load_explicit(&t->word, memory_order_relaxed))) {
@@ -151,26 +151,26 @@ static void take_tasks(gdn_team *t)
     }
 }
 
-/* For members: there is something to do. */
+/* For members: 1 if there is a task, or the team ends. */
 static int is_called(gdn_team *t)
 {
     return has_task(atomic_load(&t->word)) || atomic_load(&t->quit);
 }
 
-/* For the job's caller: all its tasks have returned. */
+/* For the job's caller: 1 if all its tasks have returned. */
 static int is_done(gdn_team *t)
 {
     return atomic_load(&t->n_done) == count_of(atomic_load_explicit(&t->word, memory_order_relaxed));
 }
 
-/* Until there is something to do. Members expect the next job to come as soon as the last one did, so they burn no more
- * time than it takes to find out that jobs are rare, or the machine busy. */
+/* Waits until there is a task. A member spins longer if its last wait was short. It does not if the system has recently
+ * taken its processor away. */
 static void idle(gdn_team *t, int64_t *patience, int64_t *careful_until)
 {
     const int64_t begin = now();
     const int was_taken_away = spin(t, is_called, begin, *patience);
     if (!is_called(t)) {
-        atomic_fetch_add(&t->n_asleep, 1); /* before looking: who publishes a job looks here after it */
+        atomic_fetch_add(&t->n_asleep, 1); /* before the test: a caller reads n_asleep after it publishes a job */
         const uint32_t seen = atomic_load(&t->bell);
         if (!is_called(t))
             sleep_on(t, &t->bell, seen);
@@ -199,8 +199,8 @@ static void *member(void *team)
     return NULL;
 }
 
-/* Is this a child that was forked from the process that has the members? They were not copied. Two processes may have
- * the same number, one after the other or in two name spaces; the page tells them apart. */
+/* 1 in a child that was forked from the process with the members; a fork does not copy threads. Two processes may have
+ * the same pid, one after the other or in two namespaces; the page `here` distinguishes them. */
 static int is_forked(const gdn_team *t)
 {
     return t->here ? !*t->here : t->pid != getpid();
@@ -212,7 +212,7 @@ static void run_here(int32_t n, gdn_task_fn task, void *arg)
         task(arg, i);
 }
 
-/* Publish a job, take a share, wait for the rest. */
+/* Publishes a job, runs a share of it, and waits for the rest. */
 static void run_with_members(gdn_team *t, int32_t n, int32_t n_helpers, gdn_task_fn task, void *arg)
 {
     t->task = task;
@@ -227,15 +227,15 @@ static void run_with_members(gdn_team *t, int32_t n, int32_t n_helpers, gdn_task
     (void)spin(t, is_done, now(), t->spin);
     if (is_done(t))
         return;
-    /* The system has taken a processor from a member with a task; ours may be what it needs to go on. */
+    /* The system may have taken the processor from a member with a task; sleeping gives it this one. */
     atomic_store(&t->caller_waits, 1);
     for (uint32_t done; (done = atomic_load(&t->n_done)) < (uint32_t)n;)
         sleep_on(t, &t->n_done, done);
     atomic_store(&t->caller_waits, 0);
 }
 
-/* Callers count among the team's threads: with as many of them as threads, each works alone, and the members, of whom
- * none is free then, take no processor from any. */
+/* Callers count among the team's threads. With as many callers as threads, each runs its job alone: no member is free,
+ * and members would take processors from callers. */
 void gdn_team_run(void *team, int32_t n, gdn_task_fn task, void *arg)
 {
     gdn_team *t = team;
@@ -278,7 +278,7 @@ uint64_t gdn_team_bytes(int32_t n_threads)
     return sizeof(gdn_team) + (uint64_t)n_threads * sizeof(pthread_t);
 }
 
-/* Members take no signals of the program, except those that a fault in a task sends to its own thread. */
+/* Blocks the program's signals for members, except those that a fault in a task sends to its own thread. */
 static void block_signals(sigset_t *before)
 {
     static const int own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS };
@@ -300,7 +300,7 @@ static void start_members(gdn_team *t, int32_t n)
     for (; t->n_members < n; t->n_members++) {
         atomic_fetch_add(&t->n_alive, 1);
         pthread_t *thread = &t->thread[t->n_members];
-        /* The second try is for programs whose thread-local variables alone fill a stack of that size. */
+        /* The second attempt is for programs whose thread-local variables alone fill a stack of that size. */
         if (pthread_create(thread, &attributes, member, t) && pthread_create(thread, NULL, member, t)) {
             atomic_fetch_sub(&t->n_alive, 1);
             break;
@@ -347,8 +347,7 @@ void gdn_team_stop(gdn_team *t)
 {
     if (t->n_members && !is_forked(t) && t->pid == getpid()) {
         atomic_store(&t->quit, 1);
-        /* Again and again, because the bell is a counter: one ring could bring back the value that a member has seen.
-         */
+        /* Repeated, because the bell is a counter: one increment could wrap to the value that a member has seen. */
         for (int i = 0; atomic_load(&t->n_alive); i++) {
             atomic_fetch_add(&t->bell, 1);
             wake(t, &t->bell, INT_MAX);

@@ -1,7 +1,7 @@
-/* A team of threads that stand by to run tasks: libgdn's own parallel-for on the CPU, and the runtime's.
+/* A team of threads that run tasks: the parallel-for of libgdn's CPU backend, and of the runtime.
  *
- * A team lies in memory of its owner and allocates nothing itself. Results never depend on how many members it has:
- * where the system gives fewer threads than were asked for, or none, the caller runs what they would have run. */
+ * A team is in memory of its owner and allocates nothing itself. Results never depend on the number of members. If the
+ * system gives fewer threads than requested, or none, the caller runs their tasks. */
 #ifndef GDN_THREADS_TEAM_H
 #define GDN_THREADS_TEAM_H
 
@@ -11,15 +11,16 @@ typedef struct gdn_team gdn_team;
 
 enum { GDN_TEAM_MAX_THREADS = 4096 };
 
-/* Threads where the program does not say how many: `wanted`, which the environment's GDN_NUM_THREADS says, if it is a
- * number from 1 to GDN_TEAM_MAX_THREADS; otherwise, and with NULL, the processors that this process may use. */
+/* The number of threads if the program does not set it. `wanted` is GDN_NUM_THREADS of the environment, or NULL. If it
+ * is a number from 1 to GDN_TEAM_MAX_THREADS, that is the result; otherwise the processors that this process may use.
+ * */
 int32_t gdn_team_default_threads(const char *wanted);
 
-/* Bytes of a team of n_threads threads, the caller's included; its memory must be aligned to 64. */
+/* The size of a team of n_threads threads, including the caller. Its memory must be aligned to 64. */
 uint64_t gdn_team_bytes(int32_t n_threads);
 
-/* Start a team in `memory`. It has at most n_threads - 1 members; fewer where the system gives no more threads, and
- * where they would be several times as many as the processors. Cannot fail. */
+/* Starts a team in `memory`. It has at most n_threads - 1 members. It has fewer if the system gives no more threads, or
+ * if they would be several times as many as the processors. Cannot fail. */
 gdn_team *gdn_team_start(void *memory, int32_t n_threads);
 
 /* End and join the members; no code of theirs runs afterwards, and the memory is its owner's again. No task may be

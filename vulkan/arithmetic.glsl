@@ -1,13 +1,13 @@
 // The arithmetic of docs/reference/numerics.md in GLSL. `precise` (NoContraction in SPIR-V) keeps a compiler from
-// fusing or reassociating; whether the device's fma() is fused is for the probe to find out (vulkan/probe.c), as is
-// what becomes of subnormal numbers.
+// fusing or reassociating. The probe (vulkan/probe.c) tests whether the device's fma() is fused, and whether subnormal
+// numbers are kept.
 //
-// GDN_SOFT_FMA: an exact fma from binary64. The product of two binary32 is exact in binary64; the sum is not,
-// but its error is (two-sum). Where there is an error, the sum is rounded to odd, so that the last rounding, to
-// binary32, sees on which side of a tie the exact value lies. (Boldo, Melquiond 2008.)
+// GDN_SOFT_FMA: an exact fma from binary64. The product of two binary32 is exact in binary64. The sum is not, but
+// two-sum gives its error. If there is an error, the sum is rounded to odd. The last rounding, to binary32, then knows
+// on which side of a tie the exact value is. (Boldo, Melquiond 2008.)
 #ifdef GDN_SOFT_FMA
-// The level GDN_EXACT_FTZ. The device flushes arithmetic of binary32, or the probe does not find that level. But it
-// need not take conversions from and to binary64 for arithmetic, so that this fma flushes by itself.
+// The level GDN_EXACT_FTZ. The probe finds that level only if the device flushes binary32 arithmetic. But conversions
+// from and to binary64 may be exempt, so this fma flushes its operands and result itself.
 layout(constant_id = 4) const bool FLUSH = false;
 float flush(float x)
 {
@@ -15,8 +15,9 @@ float flush(float x)
     return FLUSH && (bits & 0x7f800000u) == 0u ? uintBitsToFloat(bits & 0x80000000u) : x;
 }
 
-// A sum that was rounded to odd, as binary32. FLUSH: what is tiny, that is below 2^-126 when rounded to 24 bits as if
-// the exponent had no bound, is zero. The tie, 2^-126 - 2^-151, is not, and a sum that lies beside it still does.
+// Rounds a sum that was rounded to odd to binary32. FLUSH: tiny results become zero. A result is tiny if it is below
+// 2^-126 after rounding to 24 bits with an unbounded exponent. The tie 2^-126 - 2^-151 is not tiny. A sum rounded to
+// odd still shows on which side of that tie it is.
 float to_binary32(int64_t sum)
 {
     const int64_t magnitude = sum & 0x7fffffffffffffffL;
@@ -33,12 +34,12 @@ float fma1(float a, float b, float c)
     precise double rest = sum - product;
     precise double error = (product - (sum - rest)) + (addend - rest);
     int64_t bits = doubleBitsToInt64(sum);
-    int64_t away = (bits ^ doubleBitsToInt64(error)) >> 63; // -1 where the sum lies beyond the exact value, else 0
+    int64_t away = (bits ^ doubleBitsToInt64(error)) >> 63; // -1 if the sum is beyond the exact value, else 0
     // An infinite or NaN sum has a NaN error, which is not greater than zero.
     bits += abs(error) > 0.0 && (bits & 1) == 0 ? (away | 1) : 0;
     return to_binary32(bits);
 }
-// Where a * b is exact in binary32, so that rounding it changes nothing.
+// fma for a * b that is exact in binary32, so that rounding it changes nothing.
 float fma_exact_product(float a, float b, float c)
 {
     precise float product = a * b;

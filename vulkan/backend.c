@@ -5,7 +5,7 @@
 #include "core/status.h"
 #include "vulkan/device.h"
 
-/* ---- What gpu/context.c asks for ---------------------------------------------------------------------- */
+/* ---- The functions for gpu/context.c ------------------------------------------------------------------ */
 
 static gdn_gpu_variants known[GDN_VULKAN_MAX_DEVICES];
 

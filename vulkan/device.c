@@ -65,7 +65,7 @@ void gdn_vulkan_host_free(const gdn_vulkan_device *dev, void *memory)
         free(memory);
 }
 
-/* ---- A device of ours ------------------------------------------------------------------------------ */
+/* ---- The library's own device ----------------------------------------------------------------------- */
 
 static gdn_status create_device(gdn_vulkan_device *dev)
 {
@@ -143,7 +143,7 @@ static gdn_status choose(const gdn_vulkan_traits *list, uint32_t n, uint32_t ind
     return GDN_OK;
 }
 
-/* On the process's instance, or on one behind the loader that the caller gave. */
+/* Opens a device of the process's instance, or of an instance behind the loader that the caller gave. */
 static gdn_status open_own(gdn_vulkan_device *dev, uint32_t index, const gdn_vulkan_desc *native)
 {
     gdn_status status;
@@ -186,7 +186,7 @@ static gdn_status open_callers(gdn_vulkan_device *dev, const gdn_vulkan_desc *na
         (status = gdn_vulkan_load_device_functions(&dev->vk, native->device)) ||
         (status = gdn_vulkan_read_traits(&dev->vk, native->physical_device, &dev->traits)))
         return status;
-    /* What the device can do is only there where the caller asked for it. */
+    /* The caller must have enabled a feature for the device to have it. */
     dev->traits.float64        &= !!(native->features & GDN_VULKAN_FLOAT64);
     dev->traits.storage16      &= !!(native->features & GDN_VULKAN_STORAGE_16);
     dev->traits.full_subgroups &= !!(native->features & GDN_VULKAN_FULL_SUBGROUPS);
@@ -243,8 +243,8 @@ gdn_status gdn_vulkan_device_open(void *device, const gdn_context *ctx, uint32_t
     return gdn_vulkan_pipelines_open(dev);
 }
 
-/* Where the device does not finish in time, its objects are left alone: destroying what is in use is undefined, and
- * waiting without bound is not an option. */
+/* If the device does not finish in time, its objects are not destroyed: destroying objects in use is undefined, and a
+ * wait must be bounded. */
 void gdn_vulkan_device_close(void *device)
 {
     gdn_vulkan_device *dev = device;

@@ -1,14 +1,14 @@
-/* The Vulkan backend, inside: from the loader to a device that can run kernels.
+/* The Vulkan backend's internal interface: from the loader to a device that can run kernels.
  *
  *   loader.c     the loader library, instances, function tables, the process's list of devices
  *   device.c     opening a device: ours, or the caller's
  *   queue.c      command buffers of our own queue, submission, bounded waits, what the device reports
  *   memory.c     buffers, and the copies of gdn_buffer_read() and gdn_buffer_write()
  *   pipelines.c  pipelines made on first use, the pipeline cache
- *   shaders.c    SPIR-V, and the float controls that a device lets us ask for
- *   probe.c      what a device's arithmetic really does, and so which implementations it has
+ *   shaders.c    SPIR-V, and the float controls that a device supports
+ *   probe.c      tests a device's arithmetic, and so finds its implementations
  *   record.c     what every dispatch has in common
- *   rounds.c     how often loops go round, on drivers that end long ones
+ *   rounds.c     counts loop iterations, for drivers that stop long loops
  *   dispatch_<kernel>.c, backend.c */
 #ifndef GDN_VULKAN_DEVICE_H
 #define GDN_VULKAN_DEVICE_H
@@ -22,7 +22,7 @@
 
 _Static_assert(sizeof(void *) == 8, "a VkBuffer travels in gdn_span.data, which takes 64-bit pointers");
 
-/* What a physical device is and offers. */
+/* Properties and features of a physical device. */
 typedef struct gdn_vulkan_traits {
     VkPhysicalDevice     physical;
     VkPhysicalDeviceType type;
@@ -30,27 +30,27 @@ typedef struct gdn_vulkan_traits {
     uint32_t vendor, id, driver_version;
     uint8_t  cache_uuid[VK_UUID_SIZE], device_uuid[VK_UUID_SIZE], driver_uuid[VK_UUID_SIZE];
     uint32_t queue_family;      /* the first with compute                                               */
-    uint32_t subgroup_size;     /* that pipelines with shuffles have                                    */
-    int      required_size;     /* and have to ask for: the device has several                          */
+    uint32_t subgroup_size;     /* of pipelines with shuffles                                           */
+    int      required_size;     /* 1: pipelines must require that size: the device has several          */
     uint64_t max_allocation;    /* bytes                                                                */
-    uint32_t registers;         /* floats of a lane that gated_delta_net is cut for; 0: as many as wanted */
+    uint32_t registers;         /* per lane, for which gated_delta_net is tuned; 0: no limit            */
     int      shuffle;           /* subgroup shuffles in compute shaders                                 */
-    int      full_subgroups;    /* can be asked for whole subgroups                                     */
+    int      full_subgroups;    /* pipelines can require full subgroups                                 */
     int      float64, storage16;
-    int      shader_fma;        /* VK_KHR_shader_fma with binary32: an fma that is one, by its definition */
+    int      shader_fma;        /* VK_KHR_shader_fma with binary32: an fma that is fused by definition  */
     int      denorm_preserve, denorm_flush, inf_nan_preserve, round_to_even; /* float controls for binary32 */
-    int      denorm_alone;      /* the first two without saying the same of binary64                    */
+    int      denorm_alone;      /* the first two may be set for binary32 without binary64               */
 } gdn_vulkan_traits;
 
 enum { GDN_VULKAN_RING = 8, GDN_VULKAN_STAGING_BYTES = 1 << 20 };
 
 typedef struct gdn_vulkan_buffer {
-    gdn_gpu_buffer  record; /* of a program's */
+    gdn_gpu_buffer  record; /* if a program created it */
     VkBuffer        buffer;
     VkDeviceMemory  memory;
     VkDeviceAddress address;
     uint64_t        bytes;
-    void           *mapped; /* NULL where the host cannot see it */
+    void           *mapped; /* NULL if the host cannot access it */
 } gdn_vulkan_buffer;
 
 typedef struct gdn_vulkan_pipeline gdn_vulkan_pipeline;
@@ -93,7 +93,7 @@ typedef struct gdn_vulkan_device {
 } gdn_vulkan_device;
 
 /* ---- loader.c ---- */
-/* The process's own instance and its devices, best first. Found once; reason says why there are none. */
+/* The process's own instance and its devices, best first, enumerated once; reason: why there are none. */
 enum { GDN_VULKAN_MAX_DEVICES = 64 };
 typedef struct gdn_vulkan_catalogue {
     gdn_vulkan_functions vk;
@@ -104,20 +104,21 @@ typedef struct gdn_vulkan_catalogue {
 } gdn_vulkan_catalogue;
 const gdn_vulkan_catalogue *gdn_vulkan_catalogue_get(void);
 
-/* An instance of our own behind the given loader, and its usable devices (malloc), best first. */
+/* Opens an instance of our own behind the given loader, and lists its usable devices (malloc), best first. */
 gdn_status gdn_vulkan_instance_open(PFN_vkGetInstanceProcAddr get, gdn_vulkan_functions *vk, VkInstance *instance);
 gdn_status gdn_vulkan_list_devices(const gdn_vulkan_functions *vk, VkInstance instance, gdn_vulkan_traits **traits,
                                    uint32_t *n);
 gdn_status gdn_vulkan_load_instance_functions(gdn_vulkan_functions *vk, VkInstance instance);
 gdn_status gdn_vulkan_load_device_functions(gdn_vulkan_functions *vk, VkDevice device);
-/* GDN_UNSUPPORTED with a text where the device lacks what the backend cannot do without. */
+/* GDN_UNSUPPORTED with a text if the device lacks what the backend requires. */
 gdn_status gdn_vulkan_read_traits(const gdn_vulkan_functions *vk, VkPhysicalDevice physical, gdn_vulkan_traits *traits);
 
 /* ---- device.c ---- */
-/* As gdn_gpu_driver wants them: of a gdn_vulkan_device, native a gdn_vulkan_desc or NULL. */
+/* For gdn_gpu_driver: device is a gdn_vulkan_device, native a gdn_vulkan_desc or NULL. */
 gdn_status gdn_vulkan_device_open(void *device, const gdn_context *ctx, uint32_t index, const void *native);
 void       gdn_vulkan_device_close(void *device);
-/* A VkResult as a status with a text: "vkCreateBuffer returned VK_ERROR_...". dev may be NULL; notes a lost device. */
+/* Makes a status and text of a VkResult: "vkCreateBuffer returned VK_ERROR_...". dev may be NULL; records a lost
+ * device. */
 gdn_status gdn_vulkan_fail(gdn_vulkan_device *dev, VkResult result, const char *call);
 void      *gdn_vulkan_host_alloc(const gdn_vulkan_device *dev, uint64_t bytes);
 void       gdn_vulkan_host_free(const gdn_vulkan_device *dev, void *memory);
@@ -128,7 +129,7 @@ void       gdn_vulkan_queue_close(gdn_vulkan_device *dev);
 gdn_status gdn_vulkan_begin(gdn_vulkan_device *dev, VkCommandBuffer *commands); /* waits for a free command buffer */
 gdn_status gdn_vulkan_submit(gdn_vulkan_device *dev, VkCommandBuffer commands);
 gdn_status gdn_vulkan_wait(gdn_vulkan_device *dev);        /* for everything submitted */
-gdn_status gdn_vulkan_take_report(gdn_vulkan_device *dev); /* BAD_MAP once per occurrence, DEVICE_LOST for good */
+gdn_status gdn_vulkan_take_report(gdn_vulkan_device *dev); /* BAD_MAP once per occurrence, DEVICE_LOST permanently */
 
 /* ---- memory.c ---- */
 gdn_status gdn_vulkan_memory_open(gdn_vulkan_device *dev);
@@ -137,16 +138,16 @@ gdn_status gdn_vulkan_buffer_write(gdn_context *ctx, const gdn_span *span, uint6
                                    uint64_t bytes);
 gdn_status gdn_vulkan_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_t offset, void *target,
                                   uint64_t bytes);
-/* Memory of the backend's own. All but the first are host-visible and coherent: one for what the host reads, and one
- * that it writes only, which is the device's where the host can reach that. */
+/* Memory of the backend's own. HOST and UPLOAD are host-visible and coherent. The host reads HOST. It only writes
+ * UPLOAD, which is device memory where the host can access that. */
 enum { GDN_VULKAN_MEMORY_DEVICE, GDN_VULKAN_MEMORY_HOST, GDN_VULKAN_MEMORY_UPLOAD };
 gdn_status gdn_vulkan_allocate(gdn_vulkan_device *dev, uint64_t bytes, int memory, gdn_vulkan_buffer *buffer);
 void       gdn_vulkan_release(gdn_vulkan_device *dev, gdn_vulkan_buffer *buffer);
-/* Address of a place; 0 where it is absent. */
+/* The device address of an operand; 0 if it is absent. */
 uint64_t   gdn_vulkan_address(const gdn_vulkan_device *dev, const gdn_place *at);
 
 /* ---- shaders.c ---- */
-/* A file of shaders, all of its variants: a kernel's, or the probe's. */
+/* The shader files: one per kernel, and the probe's. Each has several variants. */
 typedef enum gdn_vulkan_kernel {
 #define GDN_KERNEL(stem, number, title) GDN_VULKAN_##stem = number,
 #include "core/kernels.def"
@@ -161,28 +162,27 @@ typedef struct gdn_vulkan_code {
 } gdn_vulkan_code;
 /* One variant; general is for gated_delta_net only. */
 gdn_vulkan_code gdn_vulkan_shader(gdn_vulkan_kernel kernel, int general, int soft_fma, int subgroup, int storage16);
-/* Words that gdn_vulkan_fit() needs more than the code has. */
+/* The words that gdn_vulkan_fit() may add to the code. */
 enum { GDN_VULKAN_CONTROL_WORDS = 3 * (2 + 4) + 2 + 4 };
-/* Copies `code` to `to` with what the device allows of denorm-preserve, or at GDN_EXACT_FTZ denorm-flush-to-zero,
- * signed-zero-inf-nan-preserve and round-to-even, and with its own fused multiply-add where it has one. Returns the
- * number of words. */
+/* Copies `code` to `to` and adds what the device supports: denorm-preserve, or denorm-flush-to-zero at GDN_EXACT_FTZ;
+ * signed-zero-inf-nan-preserve; round-to-even; its own fused multiply-add. Returns the number of words. */
 size_t gdn_vulkan_fit(const gdn_vulkan_traits *traits, uint32_t level, gdn_vulkan_code code, uint32_t *to);
 
 /* ---- pipelines.c ---- */
 gdn_status gdn_vulkan_pipelines_open(gdn_vulkan_device *dev);
 void       gdn_vulkan_pipelines_close(gdn_vulkan_device *dev);
-/* Constant 0 is the workgroup's size; the one behind those of a plan says whether arithmetic flushes. */
+/* Constant 0 is the workgroup's size. The constant after a plan's constants tells whether arithmetic flushes. */
 enum { GDN_VULKAN_CONSTANTS = GDN_PLAN_CONSTANTS };
 /* general: as for gdn_vulkan_shader(). */
 gdn_status gdn_vulkan_pipeline_get(gdn_vulkan_device *dev, gdn_vulkan_kernel kernel, int general,
                                    const uint32_t constants[GDN_VULKAN_CONSTANTS], gdn_stream stream,
                                    VkPipeline *pipeline);
-/* The same for a given implementation at a given level: the probe's. Not kept. */
+/* The same for a given implementation and level, for the probe. The pipeline is not kept. */
 gdn_status gdn_vulkan_pipeline_make(gdn_vulkan_device *dev, gdn_vulkan_kernel kernel, int general,
                                     const gdn_gpu_variant *of, uint32_t level,
                                     const uint32_t constants[GDN_VULKAN_CONSTANTS], VkPipeline *pipeline);
 
-/* Of the device, its driver, and what shaders are made for it; see gdn_gpu_driver. */
+/* A hash of the device, its driver, and what affects shader code; see gdn_gpu_driver. */
 uint64_t gdn_vulkan_identity(const gdn_vulkan_device *dev);
 
 /* ---- probe.c ---- */
@@ -192,11 +192,11 @@ gdn_status gdn_vulkan_probe(void *device, gdn_gpu_variants *variants);
 typedef struct gdn_vulkan_dispatch {
     VkPipeline pipeline;
     uint64_t   n_items;
-    int        after_previous; /* 1: reads what the dispatch before it wrote */
+    int        after_previous; /* 1: reads what the previous dispatch wrote */
     int32_t    begin, end, first_end, most; /* as in gdn_vulkan_push */
 } gdn_vulkan_dispatch;
-/* What a call records, on `stream`, or on our queue where that is NULL: the parameter block and an optional zeroed
- * table in the workspace, dispatches, the end, which submits on our queue. gdn_vulkan_run() is all of that. */
+/* Records a call on `stream`, or on our queue if that is NULL: the parameter block and an optional zeroed table in the
+ * workspace, dispatches, and the end, which submits on our queue. gdn_vulkan_run() does all of that. */
 typedef struct gdn_vulkan_record {
     VkCommandBuffer commands;
     uint64_t        params, scratch; /* addresses, as in gdn_vulkan_push */
@@ -210,27 +210,28 @@ gdn_status gdn_vulkan_record_end(gdn_vulkan_device *dev, const gdn_vulkan_record
 gdn_status gdn_vulkan_run(gdn_vulkan_device *dev, const gdn_place *workspace, const void *params, size_t params_bytes,
                           uint64_t zeroed_bytes, const gdn_vulkan_dispatch *dispatches, int n, gdn_stream stream);
 gdn_gpu_device gdn_vulkan_gpu(const gdn_vulkan_device *dev); /* for gpu/plan.h */
-/* The call would not run where the device lacks what operands of these types need. */
+/* Refuses the plan if the device lacks 16-bit storage. */
 void gdn_vulkan_need_storage16(const gdn_vulkan_device *dev, gdn_plan *plan);
-/* Lanes of a workgroup, where they need nothing of each other. A CPU's driver runs workgroups one after another on each
- * thread, so there the smallest are the best. */
+/* Lanes of a workgroup whose lanes are independent. A CPU driver runs workgroups one after another on each thread, so
+ * the smallest are best there. */
 static inline uint32_t gdn_vulkan_lanes(const gdn_vulkan_device *dev)
 {
     return dev->traits.type == VK_PHYSICAL_DEVICE_TYPE_CPU ? 8 : 64;
 }
 
 /* ---- rounds.c ---- */
-/* Whether the device ends loops that go round too often, without a word. */
+/* 1 if the driver stops long loops without an error. */
 int gdn_vulkan_ends_loops(const gdn_vulkan_device *dev);
-uint64_t gdn_vulkan_rounds(const gdn_vulkan_device *dev); /* of a simple loop, 0: any number */
-/* On such a device, of a call of gated_delta_net that has no more tokens than `begin` behind it: up to which token of a
- * sequence one dispatch is right; `begin`, where it is not for one token, -1, where it is not for none. */
+uint64_t gdn_vulkan_rounds(const gdn_vulkan_device *dev); /* most iterations of a simple loop; 0: any number */
+/* For such a device and a call of gated_delta_net, with at most `begin` tokens of each sequence processed: the token of
+ * a sequence up to which one dispatch stays below the bound. `begin` if it cannot run one token; -1 if it cannot run
+ * even without a token. */
 int32_t gdn_vulkan_tokens_end(const gdn_gated_delta_net_problem *p, int general, int32_t begin);
 
 /* ---- dispatch_<kernel>.c ---- */
 enum { GDN_VULKAN_ROWS_PIECE = 1024 }; /* columns of a workgroup of set_rows */
-/* The rounds that an invocation of ssm_conv takes: the loops along tokens, one in all where sequences have pieces, and
- * those over what is kept. */
+/* The iterations of an invocation of ssm_conv: the loops along tokens (one in all if sequences have pieces), and those
+ * over what is kept. */
 int64_t gdn_vulkan_conv_rounds(const gdn_ssm_conv_problem *p, const gdn_plan *plan);
 #define GDN_KERNEL(stem, number, title)                                                                                \
     void gdn_vulkan_plan_##stem(const gdn_context *ctx, const gdn_##stem##_problem *p, gdn_plan *plan);                \

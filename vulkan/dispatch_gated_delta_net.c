@@ -1,13 +1,13 @@
-/* gated_delta_net: which pipeline, and its dispatch. The shader says how the work is cut. */
+/* gated_delta_net: chooses the pipeline and dispatches it. The shader defines how the work is divided. */
 #include "vulkan/device.h"
 
 typedef gdn_gated_delta_net_problem problem_t;
 
-enum { MOST_COLUMNS = 4 };                                                /* of eight lanes */
+enum { MOST_COLUMNS = 4 };                                                /* value channels of eight lanes */
 enum { KEY_MAJOR = 2, PARTS = 128, HALF = 256, FEWER = 9, AHEAD = 2048 }; /* of the shader's constant SHAPE */
 
-/* Lanes of a workgroup: whole subgroups, at least 32 lanes on a GPU. A CPU's driver runs workgroups one after another
- * on each thread, so there the smallest are the best. */
+/* Lanes of a workgroup: whole subgroups, at least 32 lanes on a GPU. A CPU driver runs workgroups one after another on
+ * each thread, so the smallest are best there. */
 static uint32_t lanes(const gdn_vulkan_device *dev)
 {
     const uint32_t least = dev->traits.type == VK_PHYSICAL_DEVICE_TYPE_CPU ? 8 : 32;
@@ -19,7 +19,7 @@ static int is_raw(const problem_t *p)
     return p->g_form >= GDN_G_RAW;
 }
 
-/* Whether an operand other than the state has 16 bits. */
+/* 1 if an operand other than the state is 16-bit. */
 static int is_narrow(const problem_t *p)
 {
     const gdn_token_view *const view[] = { &p->q, &p->k, &p->v, &p->g, &p->beta, &p->out, &p->ssm_a, &p->dt_bias };
@@ -28,8 +28,8 @@ static int is_narrow(const problem_t *p)
     return narrow || (gdn_has_read_key(p) && p->read_key.dtype != GDN_F32);
 }
 
-/* How rows of four elements can be loaded: constant WIDE of the shader. Drivers for CPUs load element by element
- * whatever the type, so that two in one 64-bit integer cost half. */
+/* How rows of four elements can be loaded: the shader's constant WIDE. CPU drivers load each element of any type by
+ * itself, so two in one 64-bit integer cost half. */
 static uint32_t width_of_loads(const gdn_vulkan_device *dev, const gdn_gpu_device *gpu, const problem_t *p)
 {
     const gdn_gpu_pool pools[] = { gdn_gpu_pool_of(gpu, &p->state_in), gdn_gpu_pool_of(gpu, &p->state_out) };
@@ -40,25 +40,24 @@ static uint32_t width_of_loads(const gdn_vulkan_device *dev, const gdn_gpu_devic
     bits |= p->k.dtype == GDN_F32 ? gdn_gpu_token_bits(&tokens[1]) : 0;
     bits |= p->gate == GDN_GATE_CHANNEL && p->g.dtype == GDN_F32 ? gdn_gpu_token_bits(&tokens[2]) : 0;
     bits |= gdn_has_read_key(p) && p->read_key.dtype == GDN_F32 ? gdn_gpu_token_bits(&tokens[3]) : 0;
-    if (p->log.n_columns) /* a column's parts: keys are whole blocks of 32, deltas rows of head_dim_v */
+    if (p->log.n_columns) /* parts of a log entry: keys are whole blocks of 32, deltas rows of head_dim_v */
         bits |= gdn_gpu_address(gpu, &p->log.at) | (uint64_t)p->log.stride_row | (uint64_t)p->log.stride_column |
                 4 * (uint64_t)p->head_dim_v;
     if (dev->traits.type == VK_PHYSICAL_DEVICE_TYPE_CPU) return bits % 8 ? 0 : 2;
     return bits % 16 ? 0 : 1;
 }
 
-/* Registers that a lane needs, counted by hand: the state, q, k and the decays of keys, once more for the token that is
- * loaded ahead, where q and k of 16 bits are half as long, partial sums, and 24 for addresses and what is the token's.
- */
+/* Registers that a lane needs: the state, q, k and the decays of keys; again those rows for a prefetched token, where
+ * 16-bit q and k need half; partial sums; and 24 for addresses and a token's scalars. */
 static uint32_t needed(uint32_t blocks, int channel, int narrow, uint32_t columns, int ahead)
 {
     const uint32_t rows = channel ? 3 : 2, rows_ahead = rows - (narrow ? 1 : 0);
     return 4 * blocks * (columns + rows + (ahead ? rows_ahead : 0)) + 4 * columns + 24;
 }
 
-/* In SHAPE: how many columns eight lanes have, and whether the next token is loaded ahead, so that a lane's registers
- * are enough. Fewer columns cost loads, since each group of lanes reads all of q and k, and their loads wait where
- * nothing is loaded ahead; of the two, columns beyond two are given up first. */
+/* Bits of SHAPE: the value channels of eight lanes, and whether the next token is prefetched, so that a lane's
+ * registers suffice. Fewer channels cost loads, since each group of lanes loads all of q and k. Without a prefetch,
+ * loads are waited for. If registers are short, channels beyond two are given up first. */
 static uint32_t columns_of(const gdn_vulkan_device *dev, uint32_t blocks, int channel, int narrow)
 {
     static const struct {
@@ -72,12 +71,14 @@ static uint32_t columns_of(const gdn_vulkan_device *dev, uint32_t blocks, int ch
     return 2u << FEWER;
 }
 
-/* The shader's constants NB, SHAPE and WIDE. Multiples of 32, aligned, get pipelines of their own; every other head
- * size, and operands that are not aligned, share a general one (NB = 0), since a driver takes seconds for each. So do
- * calls with a log unless a head has 128 keys, and each of their pipelines has checkpoints and forms: logs are there
- * for verification, in models whose heads have that size and whose gates are raw. Trees are general, whatever the
- * size. States of 16 bits have pipelines for heads of 128 keys and general ones, for either gate, and no more: each is
- * for both layouts, all forms and types, with checkpoints or a log or without, and a general one for trees. */
+/* The shader's constants NB, SHAPE and WIDE. A driver takes seconds for each pipeline, so few kinds of calls have their
+ * own. The others share general ones (NB = 0).
+ *   - head_dim_k a multiple of 32, aligned operands: a pipeline of its own.
+ *   - With a log: only heads of 128 keys have their own. Each includes checkpoints and FORMS: logs are for
+ *     verification, in models whose heads have that size and whose gates are raw.
+ *   - Trees: general, for every size.
+ *   - 16-bit states: heads of 128 keys, and general, for either gate. Each serves both layouts, all parametrisations
+ *     and types, with or without checkpoints and a log. The general ones also serve trees. */
 static void specialize(const gdn_vulkan_device *dev, const problem_t *p, uint32_t width, gdn_plan *plan)
 {
     const int half = p->state_interval > 0, log = half || p->log.n_columns > 0;
@@ -96,12 +97,13 @@ static void specialize(const gdn_vulkan_device *dev, const problem_t *p, uint32_
     plan->constants[3] = general ? 0 : width;
 }
 
-/* Where loops may not go round as often as they would, a call is several dispatches. Its states stand behind the
- * parameter block in between, where the shader's between() finds an entry for each sequence that goes on. Trees and
- * states of 16 bits are always ready for that there, so that they have no more pipelines for it. What stands in between
- * is F32 whatever the type of states is, so that bits do not depend on where a call is cut: behind a token where a
- * state is not rounded it has more than 16. A query does not know how long sequences are, nor whether there is a map
- * that says it: any may have all of the call's tokens. */
+/* If the driver stops loops (rounds.c), a call is split into several dispatches. Between them the states are in the
+ * workspace, after the parameter block: the shader's between() finds an entry for each sequence that continues.
+ *   - Pipelines for trees and 16-bit states always support this, so that they need no further variants.
+ *   - The states in the workspace are F32 for every state type, so that bits do not depend on where a call is split: a
+ *     state that has not been rounded has more than 16 bits.
+ *   - A query does not know how long sequences are, nor whether there is a map: any may have all of the call's
+ *     tokens. */
 static void cut(const gdn_vulkan_device *dev, const problem_t *p, gdn_plan *plan)
 {
     if (!gdn_vulkan_ends_loops(dev)) return;
@@ -117,8 +119,7 @@ static void cut(const gdn_vulkan_device *dev, const problem_t *p, gdn_plan *plan
     if (p->n_tokens > first || p->tree || p->state_interval) plan->constants[2] |= PARTS;
 }
 
-/* Tokens of a sequence that dispatches can have: all, but those of a tree on a branch that is too long for one of them.
- */
+/* The most tokens that a sequence can have. It is bounded only for trees, where one dispatch must replay a branch. */
 static int32_t most_of(const problem_t *p, const gdn_plan *plan)
 {
     int32_t begin = 0, end = (plan->constants[2] & PARTS) ? 0 : p->n_tokens;

@@ -1,4 +1,4 @@
-/* set_rows: one dispatch or two. The shader says how the work is cut. */
+/* set_rows: one dispatch or two. The shader defines how the work is divided. */
 #include "vulkan/device.h"
 
 void gdn_vulkan_plan_set_rows(const gdn_context *ctx, const gdn_set_rows_problem *p, gdn_plan *plan)

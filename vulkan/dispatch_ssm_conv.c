@@ -1,11 +1,11 @@
-/* ssm_conv: one dispatch or two. The shader says how the work is cut. */
+/* ssm_conv: one dispatch or two. The shader defines how the work is divided. */
 #include "vulkan/device.h"
 
-enum { TYPED = 4, TREE = 8 }; /* beside the part: operands of 16 bits, and parents */
+enum { TYPED = 4, TREE = 8 }; /* bits beside GDN_GPU_CONV_*: operands that are not F32, and parents */
 
 int64_t gdn_vulkan_conv_rounds(const gdn_ssm_conv_problem *p, const gdn_plan *plan)
 {
-    const int64_t T = p->n_tokens; /* any sequence may have them */
+    const int64_t T = p->n_tokens; /* one sequence may have all */
     const int64_t n = p->checkpoints.interval ? T / p->checkpoints.interval + 1 : 0;
     return (n < p->checkpoints.n ? n : p->checkpoints.n) * (p->kernel_width + 1) + p->n_columns +
            (plan->cut ? 0
@@ -35,11 +35,11 @@ gdn_status gdn_vulkan_run_ssm_conv(gdn_context *ctx, const gdn_ssm_conv_problem 
     const gdn_gpu_device gpu = gdn_vulkan_gpu(dev);
     const gdn_gpu_ssm_conv params = gdn_gpu_params_ssm_conv(&gpu, p, plan);
     const uint32_t *pieces = plan->constants;
-    const uint32_t history[GDN_VULKAN_CONSTANTS] = { pieces[0], pieces[1], 0, /* which has no activation */
+    const uint32_t history[GDN_VULKAN_CONSTANTS] = { pieces[0], pieces[1], 0, /* no activation */
                                                      GDN_GPU_CONV_HISTORY | (pieces[3] & TYPED) };
     const int n = plan->n_after ? 2 : 1;
-    /* One parameter block is both dispatches', so that the second's workgroups are as many as they are across the
-     * channels (plan->blocks) also where there is no history. */
+    /* Both dispatches share one parameter block. So the second has plan->blocks workgroups per sequence even without a
+     * history. */
     gdn_vulkan_dispatch dispatch[2] = {
         { .n_items = (uint64_t)plan->n_items },
         { .n_items = plan->blocks * (uint64_t)p->n_seqs, .after_previous = 1 },

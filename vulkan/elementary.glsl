@@ -1,5 +1,5 @@
-// Elementary functions: the sequences of numerics/elementary.h, with its step numbers and names. Those that no
-// kernel calls are left out.
+// Elementary functions: the sequences of numerics/elementary.h, with its step numbers and names. Functions that no
+// kernel calls are omitted.
 #define INF_BITS 0x7f800000u
 #define NAN_BITS 0x7fc00000u
 #define SIGN_BIT 0x80000000u
@@ -30,7 +30,7 @@
 #define RECIPROCAL_SEED 0x7ef311c7u
 #define RSQRT_SEED 0x5f3759dfu
 
-// By its bits, and the last thing each function asks: a compiler may turn the clamps into min and max, which lose NaN.
+// Tests the bits. Each function tests this last: a compiler may turn the clamps into min and max, which lose NaN.
 bool is_nan(float x)
 {
     return (floatBitsToUint(x) & ~SIGN_BIT) > INF_BITS;
@@ -229,7 +229,7 @@ float gdn_softplus(float x)
     return x > 20.0 ? x : y;
 }
 
-// ---- What gated_delta_net makes of q, k and g with them: numerics/prepare.h ----
+// ---- Functions of q, k and g in gated_delta_net: numerics/prepare.h ----
 
 float gdn_norm_factor(float sum, float add, float most)
 {

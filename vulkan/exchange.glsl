@@ -1,5 +1,5 @@
-// Exchanges between the eight lanes of gated_delta_net that hold C columns of a head, and the part of dot32's tree
-// that goes through them. Included by gated_delta_net.comp behind the layout of its workgroups.
+// Exchanges between the eight lanes of gated_delta_net that share C value channels of a head, and dot32's tree over
+// them. gated_delta_net.comp includes it after the layout of its workgroups.
 #ifdef GDN_SUBGROUP
 uint lane_of_workgroup()
 {
@@ -27,9 +27,9 @@ vec4 gather_columns(float x, uint turn)
     return all;
 }
 #else
-// Exchanges between lanes through shared memory, in three areas ("boards") that are used one after the other: a lane
-// that writes to one has passed the barrier of a later exchange, before which every lane has read it. So an exchange
-// costs one barrier instead of two, as long as two exchanges in a row never use the same area.
+// Exchanges between lanes through shared memory. There are three areas ("boards"), used in turn. A lane that writes to
+// a board has passed the barrier of a later exchange, and every lane has read the board before that barrier. So an
+// exchange costs one barrier instead of two, if consecutive exchanges use different boards.
 shared vec4 board[6 * gl_WorkGroupSize.x];
 uint lane_of_workgroup()
 {
@@ -71,7 +71,7 @@ vec4 gather_columns(float x, uint turn)
 }
 #endif
 
-// The steps h = 8, 4, 2, 1 of the tree. x: this lane's partial sums; given: those that the lane l^2 goes on with.
+// The steps h = 8, 4, 2, 1 of the tree. x: this lane's partial sums; given: those with which the lane l^2 continues.
 float fold_rest(vec4 x, vec4 given, uint t1, uint t2)
 {
     precise vec4 c = x + exchange(given, 2, t1);
@@ -81,8 +81,8 @@ float fold_rest(vec4 x, vec4 given, uint t1, uint t2)
     return sum;
 }
 
-// Columns of a lane group after fold(): the highest bits of the lane, as many as there are. t0, t1, t2: boards of the
-// exchanges. Where a step pairs lanes, each keeps half of the columns while there are several.
+// The tree over C value channels. The highest bits of the lane tell which channel's sum it gets. t0, t1, t2: boards of
+// the exchanges. Where a step pairs lanes and there are several channels, each lane continues with half of them.
 float fold(vec4 partial[4], uint lane, uint t0, uint t1, uint t2)
 {
     bool upper = (lane & 4) != 0, right = (lane & 2) != 0;
@@ -91,11 +91,11 @@ float fold(vec4 partial[4], uint lane, uint t0, uint t1, uint t2)
         precise vec4 x = own + exchange(given, 4, t0);
         return fold_rest(x, x, t1, t2);
     }
-    // h = 16: of four columns each half of the lanes keeps two
+    // h = 16: of four channels each half of the lanes keeps two
     vec4 from0 = upper ? partial[0] : partial[2], from1 = upper ? partial[1] : partial[3];
     exchange_two(from0, from1, 4, t0);
     precise vec4 a = (upper ? partial[2] : partial[0]) + from0;
     precise vec4 b = (upper ? partial[3] : partial[1]) + from1;
-    // h = 8: of two columns, one
+    // h = 8: of two channels, one
     return fold_rest(right ? b : a, right ? a : b, t1, t2);
 }

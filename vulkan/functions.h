@@ -1,6 +1,6 @@
-/* The Vulkan functions that the backend calls. One table of them per device, and no global pointers: the library's own
- * instance and a caller's may be open side by side, behind different loaders, and a test can replace any function for
- * one device by what its get_instance_proc_addr returns. (This is what volk does, whose pointers are one set per
+/* The Vulkan functions that the backend calls. Each device has its own table; there are no global pointers. So the
+ * library's own instance and a caller's may be open together, behind different loaders. A test can also replace any
+ * function for one device through get_instance_proc_addr. (volk, for comparison, has one set of pointers per
  * process.) */
 #ifndef GDN_VULKAN_FUNCTIONS_H
 #define GDN_VULKAN_FUNCTIONS_H
@@ -10,7 +10,7 @@
 #endif
 #include <vulkan/vulkan_core.h>
 
-/* Of VK_KHR_shader_fma, which is newer than many headers. */
+/* Declarations of VK_KHR_shader_fma, which is newer than many headers. */
 #ifndef VK_KHR_shader_fma
 #define VK_KHR_SHADER_FMA_EXTENSION_NAME "VK_KHR_shader_fma"
 #define VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FMA_FEATURES_KHR ((VkStructureType)1000579000)

@@ -1,13 +1,13 @@
-// gated_delta_net: eight lanes hold C value columns, four or fewer, of a head's state in registers over all tokens of
-// the call.
+// gated_delta_net: eight lanes share C value channels of a head, four or fewer. They keep this part of the state in
+// registers for all tokens of the call.
 //
-// Lane l of the eight has the keys i = 32 m + 4 l + e, m = 0 .. DK/32, e = 0 .. 3: the residues 4l .. 4l+3 of
-// dot32. So a row of 32 keys is one coalesced load of 128 bytes; the tree's steps h = 16, 8, 4 are exchanges with
-// the lanes l^4, l^2, l^1, and h = 2, 1 stay within a lane. The addition commutes, so it does not matter which of
-// the two lanes adds. The exchanges are subgroup shuffles, or go through shared memory (no GDN_SUBGROUP).
+// Lane l of the eight has the keys i = 32 m + 4 l + e, m = 0 .. DK/32, e = 0 .. 3, which are the residues 4l .. 4l+3 of
+// dot32. So 32 keys of a row are one coalesced load of 128 bytes. The tree's steps h = 16, 8, 4 are exchanges with the
+// lanes l^4, l^2, l^1; h = 2, 1 stay within a lane. The addition commutes, so either of the two lanes may add. The
+// exchanges are subgroup shuffles, or go through shared memory (no GDN_SUBGROUP).
 //
 // Steps, numbered as in docs/reference/kernels/gated_delta_net.md and in every other version:
-//   0 prepare   1 load state, repeat the log, commit, follow a branch   2 decay   3 read kv   4 delta   5 update
+//   0 prepare   1 load state, replay the log, commit, follow a branch   2 decay   3 read kv   4 delta   5 update
 //   6 output   7 round, snapshot, checkpoint, log
 //
 // Variants: general fma exchange storage
@@ -27,36 +27,36 @@ const int NB = 8;
 const bool GENERAL = true;
 int n_blocks;
 #define EACH_BLOCK(m) [[dont_unroll]] for (int m = 0; m < n_blocks; m++)
-#else              // head_dim_k is 32 NB: all indices are constants, so that the state is in registers
+#else              // head_dim_k is 32 NB: all indices are constants, so the state is in registers
 layout(constant_id = 1) const int NB = 4;
 const bool GENERAL = false;
 #define EACH_BLOCK(m) [[unroll]] for (int m = 0; m < NB; m++)
 #endif
-layout(constant_id = 2) const int SHAPE = 0;   // bits below: what would otherwise be code that never runs
-layout(constant_id = 3) const int WIDE = 0;    // rows of four: 0 element by element, 1 as 16 bytes, 2 as 2 x 8 bytes
+layout(constant_id = 2) const int SHAPE = 0;   // bits below: they remove code that a call does not need
+layout(constant_id = 3) const int WIDE = 0;    // access to four elements: 0 one by one, 1 as 16 bytes, 2 as 2 x 8 bytes
 #define EACH_COLUMN(c) [[unroll]] for (int c = 0; c < C; c++)
 const bool CHANNEL = (SHAPE & 1) != 0;   // a gate per key channel
-const bool KEY_MAJOR = (SHAPE & 2) != 0; // the state's lines are keys
-const bool NARROW = (SHAPE & 4) != 0;    // operands may be of 16 bits
-const bool FORMS = (SHAPE & 8) != 0;     // q, k, g or beta may come in another form than the recurrence takes them, or
-                                         // the state is read with a key of its own
+const bool KEY_MAJOR = (SHAPE & 2) != 0; // the outer dimension of the state is the key
+const bool NARROW = (SHAPE & 4) != 0;    // operands may be 16-bit
+const bool FORMS = (SHAPE & 8) != 0;     // q, k, g or beta may need conversion (norm, g_form, beta_form), or there is a
+                                         // read key
 #define has_read_key() (FORMS && (p.has & GDN_GPU_HAS_READ_KEY) != 0)
 const bool CHECKPOINTS = (SHAPE & 16) != 0;
-const bool LOG = (SHAPE & 32) != 0;      // a replay log; with CHECKPOINTS, which may be none then
+const bool LOG = (SHAPE & 32) != 0;      // a replay log. Implies CHECKPOINTS, though the call may have none
 #ifdef GDN_GENERAL
-const bool TREE = (SHAPE & 64) != 0;     // tokens follow those that `parent` names; with LOG
+const bool TREE = (SHAPE & 64) != 0;     // `parent` names the token that each follows. Implies LOG
 #else
 const bool TREE = false;
 #endif
 const bool PARTS = (SHAPE & 128) != 0;   // one of several dispatches, which has tokens push.begin .. push.end - 1
 #ifdef GDN_STORAGE_16
-const bool HALF = (SHAPE & 256) != 0;    // states of 16 bits, of any layout; with LOG and TREE, and maybe neither there
+const bool HALF = (SHAPE & 256) != 0;    // 16-bit states, of any layout. With LOG and TREE the call may have neither
 #else
 const bool HALF = false;
 #endif
 
-// How many columns the registers of a lane are enough for, and whether for the next token's operands as well: the host
-// chooses (dispatch_gated_delta_net.c). GENERAL and HALF have four, and what they load they use at once.
+// How many value channels a lane's registers can hold, and whether they also hold the next token's operands. The host
+// chooses both (dispatch_gated_delta_net.c). GENERAL and HALF have four channels and no prefetch.
 const int C = 4 >> (SHAPE >> 9 & 3);
 const bool AHEAD = (SHAPE & 2048) != 0;
 
@@ -101,7 +101,7 @@ bvec4 present(int i)
     return lessThan(ivec4(i) + ivec4(0, 1, 2, 3), ivec4(n_keys));
 }
 
-// Elements i .. i + 3 of a row of F32 that lies as WIDE says; those that are there.
+// Stores those of elements i .. i + 3 of an F32 row that exist. WIDE tells how the row is aligned.
 void store_row(uint64_t row, vec4 x, int i)
 {
     bvec4 there = present(i);
@@ -119,7 +119,7 @@ float load_typed(uint64_t at, int dtype)
     return NARROW ? load_element(at, dtype) : Float(at).x;
 }
 
-// Elements i .. i + 3 of a row, whatever its alignment; those beyond the head are 0.
+// Elements i .. i + 3 of a row of any alignment; those beyond the head are 0.
 vec4 load_elements(uint64_t row, int dtype, int i)
 {
     vec4 x = vec4(0);
@@ -131,7 +131,7 @@ vec4 load_elements(uint64_t row, int dtype, int i)
     return x;
 }
 
-// The same, for rows that lie as WIDE says where they are F32.
+// The same. WIDE tells how F32 rows are aligned.
 vec4 load_row(uint64_t row, int any_dtype, int i)
 {
     const int dtype = NARROW ? any_dtype : GDN_GPU_F32;
@@ -142,7 +142,7 @@ vec4 load_row(uint64_t row, int any_dtype, int i)
     return vec4(0);
 }
 
-// Sums of keys that do not exist stay as they are: fma(0, 0, -0) would be +0.
+// Sums of keys that do not exist are left unchanged: fma(0, 0, -0) would be +0.
 vec4 sum_step(vec4 x, vec4 y, vec4 sum, int i)
 {
     vec4 next = fma4(x, y, sum);
@@ -156,29 +156,29 @@ gdn_gpu_gated_delta_net p;
 struct Item {
     int  s, h;       // sequence, value head
     int  first, T;   // its tokens
-    int  position;   // of the first of them
-    int  src;        // entry that it starts from, or GDN_GPU_NONE
-    int  stands;     // LOG only: position of that state
-    int  row;        // and row of the log, or GDN_GPU_NONE
-    int  commit;     // and entry that takes the state at `kept`, or GDN_GPU_NONE; may be bad
-    int  kept;       // `position`, or where the state was last rounded to 16 bits
+    int  position;   // of its first token
+    int  src;        // pool entry with the initial state, or GDN_GPU_NONE
+    int  stands;     // LOG only: the base position, which that state has
+    int  row;        // LOG only: row of the log, or GDN_GPU_NONE
+    int  commit;     // LOG only: pool entry for the state at `kept`, or GDN_GPU_NONE; may be bad
+    int  kept;       // the position of the committed state: `position`, or with HALF the last rounding at or before it
     uint l;          // lane of the eight
     int  i0;         // the lane's first key
-    int  j, columns; // first column of the eight lanes, how many of the C there are
-    int  mine;       // the column that fold() gives this lane
+    int  j, columns; // first value channel of the eight lanes, how many of the C exist
+    int  mine;       // the value channel whose sum fold() gives this lane
 };
 Item at;
 
-// Of the lanes that have one column's sum after fold(), one speaks for it.
+// After fold() several lanes may have one value channel's sum. True in the first of them.
 bool is_first_of_column()
 {
     return at.l % uint(8 / C) == 0 && at.mine < at.columns;
 }
 
-// Addresses in a column of the log, from its beginning, and that of column 0.
+// The address of the log's row, and offsets in an entry.
 uint64_t log_base, key_in_log, delta_in_log, decay_in_log;
 
-// What is this token's, or the next's before it is loaded.
+// Addresses of the current token's operands; with AHEAD, of the next token to load.
 uint64_t q_at, k_at, v_at, g_at, beta_at, out_at;
 uint64_t read_at; // this token's read key, if there is one
 vec4     q[NB], k[NB];
@@ -186,11 +186,11 @@ vec4     decay[NB]; // of keys; CHANNEL only
 float    a;         // of the head, else
 float    v, beta;
 
-vec4     S[NB][4];      // S[m][c] has column j + c; those from C on are never touched
+vec4     S[NB][4];      // S[m][c] has value channel j + c; those from C on are never used
 float    rate, bias;    // of a raw gate
-vec4     key_bias[NB];  // CHANNEL's
+vec4     key_bias[NB];  // bias with CHANNEL
 
-// HALF: states of 16 bits are rounded behind the token with which the sequence has so many of them.
+// HALF: true if the state is rounded after the token that gives the sequence `count` tokens.
 bool rounds_at(int count)
 {
     return HALF && count % p.state_interval == 0;
@@ -198,7 +198,7 @@ bool rounds_at(int count)
 
 #include "gated_delta_net_log.glsl"
 
-// The maps, guarded: false, also for a bad value, where the sequence is one that is skipped.
+// Loads and checks the maps. False if the sequence is skipped, or if a value is bad, which is reported.
 bool find_sequence(int row)
 {
     at.s = row / p.n_heads_v;
@@ -231,7 +231,7 @@ uint64_t token_at(gdn_gpu_tokens view, int head)
            (PARTS ? push.begin * view.token : 0);
 }
 
-// Where things of this lane lie.
+// Computes the addresses of this lane's operands.
 void find_operands(int block)
 {
     at.l = lane_of_workgroup() & 7u;
@@ -265,10 +265,10 @@ uint64_t state_at(gdn_gpu_pool pool, int entry, int n_slots)
 
 #include "gated_delta_net_half.glsl"
 
-// PARTS: what a dispatch has of the sequence, and where states stand between two, in the workspace. A
-// sequence that goes on has more tokens than the first dispatch, so that no two of them have one entry. They are F32
-// whatever the type of states is, as what stands between two roundings has more bits than 16, and with HALF their lines
-// are always values.
+// PARTS: a sequence is split into several dispatches. Between two of them the workspace holds its state. Such a
+// sequence has more tokens than the first dispatch, so that each has an entry of its own there. These states are F32
+// for every state type, because a state between two roundings has more than 16 bits. With HALF their layout is always
+// VK.
 bool goes_on()
 {
     return PARTS && push.begin > 0;
@@ -329,7 +329,7 @@ void load_state(gdn_gpu_pool pool, int from, int n_slots)
     }
 }
 
-// 5, without the sums, of the keys of block m, and 7: what repeats a token
+// 5 without the sums, for the keys of block m, and 7: replays a token
 void update_only(int m, vec4 delta)
 {
     EACH_COLUMN(c) {
@@ -338,7 +338,7 @@ void update_only(int m, vec4 delta)
     }
 }
 
-// 1: repeat the log, from a position to another
+// 1: replay the log, from one position to another
 void repeat_log(int from, int to)
 {
     for (int position = from; position < to; position++) {
@@ -366,7 +366,7 @@ void repeat_log(int from, int to)
 #include "gated_delta_net_tree.glsl"
 #endif
 
-// 3: read kv, of this lane's column
+// 3: read kv, of this lane's value channel
 float read_kv()
 {
     vec4 sum[4];
@@ -403,18 +403,17 @@ float update(vec4 delta)
     return fold(sum, at.l, 1, 2, 1);
 }
 
-// 7: the entry that takes the state after token t as a snapshot, r tokens before the newest, or GDN_GPU_NONE; may be
-// bad
+// 7: the entry for the snapshot after token t, which is r tokens before the newest, or GDN_GPU_NONE. It may be bad
 int snapshot_of(int t)
 {
     const int r = at.T - 1 - t;
     if (r >= p.n_snapshots)
         return GDN_GPU_NONE;
     const int dst = map_at(p.state_dst, int64_t(at.s) * p.n_snapshots + r, at.s * p.slots_out + r);
-    return HALF && dst >= 0 && !rounds_at(at.position + t + 1) ? p.entries_out : dst; // which is bad
+    return HALF && dst >= 0 && !rounds_at(at.position + t + 1) ? p.entries_out : dst; // entries_out is a bad entry
 }
 
-// and as a checkpoint, or GDN_GPU_NONE
+// 7: the entry for the checkpoint after token t, or GDN_GPU_NONE. It may be bad
 int checkpoint_of(int t)
 {
     if (LOG && p.checkpoint_interval == 0)
@@ -452,7 +451,7 @@ void store_entry(gdn_gpu_pool pool, uint64_t entry)
     }
 }
 
-// An entry of the map whose word is given.
+// Stores the state to an entry. `word` reports a bad entry.
 void store_state(int dst, int word)
 {
     if (dst < GDN_GPU_NONE || dst >= p.entries_out)
@@ -466,7 +465,7 @@ void store_state(int dst, int word)
         store_entry(p.state_out, entry);
 }
 
-// All of a token but what is kept of the state.
+// Computes a token: all steps except keeping the state.
 void compute_token(int t)
 {
     take_token(t);
@@ -534,8 +533,8 @@ void main()
     if (LOG && !HALF && !goes_on())
         repeat_log(at.stands, at.position);
 
-    // Before the first token -1 is for a commit. HALF has that in -2, and repeats in both: the state that is committed,
-    // from there the one at the position.
+    // Iterations before the first token replay the log and commit. HALF has two: -2 replays up to `kept` and commits,
+    // -1 replays the rest. Without HALF, -1 commits.
     const int commits = HALF ? -2 : -1, begin = goes_on() ? push.begin : LOG ? commits : 0;
     for (int t = begin; t < tokens_end(); t++) {
         if (HALF && t < 0)

@@ -1,11 +1,11 @@
-// What gated_delta_net makes of a token's q, k, g and beta as they were loaded: norms, decays, the delta's factor; and
-// what of a raw gate is the head's.
+// Normalisation, decays and the delta's factor in gated_delta_net, computed from a token's loaded q, k, g and beta; and
+// the constants of a head's raw gate.
 // Included by gated_delta_net.comp; step numbers are as there.
 
 #define has_norm() (FORMS && p.qk_norm != 0)
 
-// 0: q and k, divided by their lengths. Of the eight lanes four take q's sum through the tree, the others k's. Zeros
-// beyond the head leave a sum of squares as it is; what they become, 0 * inf, is in no sum.
+// 0: normalise q and k. Four of the eight lanes take q's sum through the tree, the others k's. Zeros beyond the head do
+// not change a sum of squares. They may become NaN (0 * inf), but no sum contains them.
 void normalise()
 {
     vec4 q_sum = vec4(0), k_sum = vec4(0);
@@ -25,7 +25,7 @@ void normalise()
     }
 }
 
-// 0: a raw gate's constants of the head
+// 0: load the constants of a head's raw gate
 void load_gate()
 {
     const bool raw = (p.has & GDN_GPU_HAS_SSM_A) != 0 && p.g_form >= GDN_GPU_G_RAW,

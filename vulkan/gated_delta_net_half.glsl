@@ -1,17 +1,16 @@
-// States of 16 bits in gated_delta_net: how they come to the registers, where they are numbers of F32, how they are
-// rounded there, and how they leave. Included by gated_delta_net.comp; step numbers are as there.
+// 16-bit states in gated_delta_net: load, convert to F32 in registers, round, store. gated_delta_net.comp includes it;
+// step numbers are as there.
 //
-// Drivers take long for each pipeline, so that these are for all that a call may have: what is a constant of others is
-// asked for here. In GENERAL elements are moved one by one; else columns are whole fours, each in 8 bytes that are
-// aligned.
+// Drivers take long to make a pipeline. So one pipeline serves all calls, and tests at run time what other variants
+// have as constants. GENERAL moves elements one by one. Otherwise value channels come in aligned fours of 8 bytes.
 
 #define has_tree() (TREE && (!HALF || (p.has & GDN_GPU_TREE) != 0))
 
-bool rounds; // the state is rounded behind this token
-int  depth;  // of trees: the tokens on its branch, with it
+bool rounds; // the state is rounded after this token
+int  depth;  // of trees: the tokens on this token's branch, with itself
 
-// 7: round, to the nearest number that 16 bits have, ties to even. For either type the last bits that stay are those of
-// `kept`; what differs are its subnormals, its largest number, and how much of a NaN stays.
+// 7: round to nearest even in the 16-bit type. `kept` masks the bits that stay. The types differ in their subnormals,
+// their largest number, and how much of a NaN stays.
 vec4 rounded(vec4 x)
 {
     if (!HALF || !rounds)
@@ -29,7 +28,7 @@ vec4 rounded(vec4 x)
     return uintBitsToFloat(b & 0x80000000u | nearest);
 }
 
-// Four elements, from and to their bits. What is stored was rounded before.
+// Convert four elements from and to their bits. Stored values have been rounded before.
 vec4 widened(uvec4 x)
 {
     return p.state_dtype == GDN_GPU_F16 ? vec4(from_f16(x.x), from_f16(x.y), from_f16(x.z), from_f16(x.w))
@@ -53,7 +52,7 @@ void store_eight_bytes(uint64_t at, uvec4 x)
     Pair(at).x = packUint2x32(uvec2(x.x | x.y << 16, x.z | x.w << 16));
 }
 
-// Byte strides of a key and of a column.
+// Byte strides of a key and of a value channel.
 int64_t key_stride(gdn_gpu_pool pool)
 {
     return p.key_major != 0 ? pool.line : 2;

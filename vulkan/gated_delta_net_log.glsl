@@ -1,7 +1,7 @@
-// The replay log of gated_delta_net: its maps, its columns, and what a token leaves there. Included by
-// gated_delta_net.comp, which repeats it; step numbers are as there.
+// The replay log of gated_delta_net: its maps, its entries, and what a token writes to its entry. gated_delta_net.comp
+// includes it, and replays the log; step numbers are as there.
 
-// The log's maps, guarded; of padding, as little is asked as on the host. Calls with states of 16 bits may have no log.
+// Loads and checks the log's maps. Padding is checked as little as on the host. Calls with HALF may have no log.
 bool find_log()
 {
     at.kept = HALF ? at.position - at.position % p.state_interval : at.position;
@@ -26,14 +26,13 @@ bool find_log()
     return true;
 }
 
-// The log's column of a position.
+// The log entry of a position.
 uint64_t log_at(int position)
 {
     return log_base + int64_t(position % p.log_columns) * p.log.line;
 }
 
-// 7: log token t, of which k and the decay are ready: the delta of each column, once per head what its columns have in
-// common, and once per key head its key.
+// 7: log token t: the delta of each value channel, once per head the decay, and once per key head the key.
 void log_token(int t, float d)
 {
     const uint64_t column = log_at(at.position + t);

@@ -1,6 +1,6 @@
-// How a token's operands come to the registers of gated_delta_net: with AHEAD while the token before it is computed, so
-// that no load is waited for at the head of the chain from state to state. Included by gated_delta_net.comp; step
-// numbers are as there.
+// Loads a token's operands in gated_delta_net. With AHEAD they are prefetched while the token before is computed, so
+// that the dependency chain from state to state does not wait for loads. gated_delta_net.comp includes it; step numbers
+// are as there.
 
 void next_token()
 {
@@ -11,7 +11,7 @@ void next_token()
     beta_at += p.beta.token;
 }
 
-// 0: what a token brings, as it comes; decay and a have g
+// 0: load a token's operands; decay and a receive g
 void load_token()
 {
     EACH_BLOCK(m) {
@@ -29,9 +29,9 @@ void load_token()
 }
 
 #ifndef GDN_GENERAL
-// AHEAD: what was loaded and is not yet this token's, as its bits, which become numbers where they are used. With
-// NARROW q and k have two elements in a word, and so half of the registers; where one of them is F32 there, it has no
-// room, and is loaded when its token is computed.
+// AHEAD: the bits of the next token's operands, converted where they are used. With NARROW, q and k have two elements
+// in a word, so they need half of the registers. An F32 operand has no room there, and is loaded when its token is
+// computed.
 uvec2 next_q[NB], next_k[NB];
 uvec2 more_q[NB], more_k[NB]; // the other two elements of four, unless NARROW
 uvec4 next_decay[NB];
@@ -125,7 +125,7 @@ void take_ahead()
 }
 #endif
 
-// 0: the token that is computed. AHEAD: the loads of the next one are issued here.
+// 0: make token t current. AHEAD: issues the loads of the next token.
 void take_token(int t)
 {
 #ifndef GDN_GENERAL

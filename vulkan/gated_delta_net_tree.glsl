@@ -1,28 +1,28 @@
-// Trees of tokens in gated_delta_net: what a token starts from that does not follow the one before it. Included by
-// gated_delta_net.comp where head_dim_k may be any; step numbers are as there.
+// Trees of tokens in gated_delta_net: restores the state of a token's parent if that is not the token before it.
+// gated_delta_net.comp includes it for variants with any head_dim_k; step numbers are as there.
 //
-// Loops go along a branch, or along its tokens and their blocks of keys, and have none in them: Mesa's driver for CPUs
-// leaves every loop of an invocation once it has gone round 65,535 times in all of them together.
+// Loops iterate along a branch, or along its tokens and their blocks of keys, and are not nested. llvmpipe stops every
+// loop of an invocation after 65,535 iterations in all of them together.
 
-const int HELD = 256; // ancestors that are found in one walk along a branch
+const int HELD = 256; // ancestors that one traversal of a branch records
 int   path[HELD];
 float factors[HELD];
 
-// The maps of a tree, guarded: where there are tokens, a row of the log, and parents.
+// Checks the maps of a tree: a sequence with tokens needs a row of the log, and valid parents.
 bool find_tree()
 {
     if (at.T > 0 && at.row < 0) {
         report(p.bad, GDN_GPU_BAD_LOG_ROW);
         return false;
     }
-    if (PARTS && at.T > push.most) { // so deep that the driver would end loops
+    if (PARTS && at.T > push.most) { // so deep that the driver could stop loops
         report(p.bad, GDN_GPU_BAD_PARENT);
         return false;
     }
     return is_tree(p.parent, at.first, at.T, p.bad);
 }
 
-// Of the token before this dispatch's first, since a state that stands in memory between two has no depth with it.
+// Computes the depth of the token before this dispatch's first. A state in memory between dispatches has no depth.
 void find_depth()
 {
     depth = 0;
@@ -30,13 +30,13 @@ void find_depth()
         depth++;
 }
 
-// The delta of token i, where this lane has logged it: none reads what another one wrote.
+// The delta of token i, in the lane that has logged it: no lane reads what another one wrote.
 float logged_delta(int i)
 {
     return is_first_of_column() ? Float(log_at(at.position + i) + delta_in_log + 4 * at.mine).x : 0.0;
 }
 
-// Where the operands of token i lie, when token t is the next one.
+// Addresses of the operands of token i, when token t is the next one.
 uint64_t key_of(int i, int t)
 {
     return k_at + (i - t) * p.k.token;
@@ -46,7 +46,7 @@ uint64_t gate_of(int i, int t)
     return g_at + (i - t) * p.g.token;
 }
 
-// 0: what the keys of the path's tokens are multiplied by
+// 0: compute the norm factors of the keys of the path's tokens
 void find_factors(int begin, int n, int t)
 {
     vec4 sum = vec4(0);
@@ -61,11 +61,11 @@ void find_factors(int begin, int n, int t)
     }
 }
 
-// 1: repeat the path's tokens on the state, the last first, their keys and decays made anew.
+// 1: replay the path's tokens on the state, the last of `path` first. Keys and decays are computed again.
 //
-// Boards: a token of the call ends with 1, and begins with 2 where there is a norm, else with 0. Factors begin with 2
-// and end with 1. So the tokens of a path have 0 and 2 in turn, and the last of them has 0 where there is a norm, else,
-// of all paths of the branch, 2.
+// Boards (exchange.glsl): consecutive exchanges must not use the same one. A token of the call ends with board 1. It
+// begins with 2 if there is a norm, else with 0. Factors begin with 2 and end with 1. So the tokens of a path use 0 and
+// 2 in turn. The last one uses 0 if there is a norm; else the last of all paths of the branch uses 2.
 void repeat_path(int begin, int n, int t)
 {
     vec4 delta;
@@ -92,8 +92,8 @@ void repeat_path(int begin, int n, int t)
     }
 }
 
-// 1, for token t of a tree, where it does not follow the one before it: the state at the sequence's position, which is
-// where it has been committed or made as before, and on it the token that it follows with all that this follows.
+// 1, for token t of a tree that does not follow token t - 1: restores the state of its parent. It starts from the state
+// at the sequence's position, which it loads from the commit or replays from the log, and replays the parent's branch.
 void follow(int t)
 {
     const int parent = parent_of(p.parent, at.first, t);
@@ -112,8 +112,9 @@ void follow(int t)
         load_state(pool, from, n_slots);
     repeat_log(committed ? at.kept : at.stands, at.position);
     depth = 0;
-    // The path is walked from its end, so that those HELD tokens remain that were found last, the first of the branch.
-    int last = -1; // that has been repeated
+    // Each traversal goes from the end to the root, and keeps the last HELD tokens found, which are the first to
+    // replay.
+    int last = -1; // the last token that has been replayed
     while (last != parent) {
         int n = 0;
         for (int i = parent; i != last; i = parent_of(p.parent, at.first, i))

@@ -1,7 +1,8 @@
-/* The loader library, instances, and the list of devices that a process has. See device.h.
+/* The loader library, instances, and the process's list of devices. See device.h.
  *
- * The list is kept once it is made: describing devices must be cheap, and neither the loader nor drivers like to be
- * opened and closed often. It is the one thing of this backend that is process-wide. */
+ * The list is kept for the life of the process: describing devices must be cheap, and opening and closing loaders and
+ * drivers often is unreliable. The backend's other process-wide objects are the results of probes
+ * (backend.c). */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -12,7 +13,7 @@
 #include "core/status.h"
 #include "vulkan/device.h"
 
-/* POSIX promises that an object pointer from dlsym can hold a function's; ISO C has no cast for it. */
+/* POSIX guarantees that an object pointer from dlsym can hold a function's; ISO C has no cast for it. */
 static PFN_vkGetInstanceProcAddr entry_point(void *library)
 {
     PFN_vkGetInstanceProcAddr get = NULL;
@@ -116,8 +117,8 @@ static int find_queue_family(const gdn_vulkan_functions *vk, VkPhysicalDevice ph
     return 0;
 }
 
-/* The smallest that holds the eight lanes that share columns: what a lane holds fits in its registers there first,
- * which on some GPUs are the more the fewer lanes a subgroup has. 0 where none can be asked for. */
+/* The smallest subgroup size that holds the eight lanes that share value channels. On some GPUs a lane has the more
+ * registers the fewer lanes a subgroup has. 0 if no size can be required. */
 static uint32_t choose_subgroup(const VkPhysicalDeviceSubgroupSizeControlProperties *sizes)
 {
     uint32_t size = sizes->minSubgroupSize;
@@ -127,10 +128,11 @@ static uint32_t choose_subgroup(const VkPhysicalDeviceSubgroupSizeControlPropert
     return size <= sizes->maxSubgroupSize && lanes / size <= sizes->maxComputeWorkgroupSubgroups ? size : 0;
 }
 
-/* Registers of 32 bits that a lane can have without giving up much else; Vulkan does not say. What GPUs have is 255 a
- * lane, of which 168 leave room for three times as many subgroups as 255 do half the time (NVIDIA, AMD); on Intel 4 KiB
- * for the lanes of a subgroup together; 64 on others (Arm, Qualcomm, Imagination, and who is not known). Drivers for
- * CPUs keep a lane's numbers in memory, and the processor loads ahead by itself. */
+/* The 32-bit registers that a lane can use without losing much occupancy. Vulkan does not report them.
+ *   NVIDIA, AMD     168 of 255: leaves room for three times as many subgroups as 255 registers
+ *   Intel           4 KiB for the lanes of a subgroup together
+ *   other GPUs      64
+ *   CPU drivers     no limit: they keep a lane's values in memory, and the processor prefetches by itself */
 static gdn_status find_registers(gdn_vulkan_traits *t)
 {
     enum { NVIDIA = 0x10de, AMD = 0x1002, INTEL = 0x8086 };
@@ -155,7 +157,7 @@ gdn_status gdn_vulkan_read_traits(const gdn_vulkan_functions *vk, VkPhysicalDevi
     *t = (gdn_vulkan_traits){ .physical = physical };
     VkPhysicalDeviceProperties basic;
     vk->GetPhysicalDeviceProperties(physical, &basic);
-    if (basic.apiVersion < VK_API_VERSION_1_2) /* its other structs may not be asked for */
+    if (basic.apiVersion < VK_API_VERSION_1_2) /* the structs below need 1.2 */
         return gdn_fail(GDN_UNSUPPORTED, "%s is of Vulkan %u.%u; 1.2 is needed", basic.deviceName,
                         (unsigned)VK_API_VERSION_MAJOR(basic.apiVersion),
                         (unsigned)VK_API_VERSION_MINOR(basic.apiVersion));
@@ -224,7 +226,7 @@ gdn_status gdn_vulkan_read_traits(const gdn_vulkan_functions *vk, VkPhysicalDevi
     return find_registers(t);
 }
 
-/* Real GPUs before software. */
+/* The order of the list: hardware GPUs before software. */
 static int rank(const gdn_vulkan_traits *t)
 {
     switch (t->type) {

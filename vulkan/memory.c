@@ -4,7 +4,7 @@
 #include "core/status.h"
 #include "vulkan/device.h"
 
-/* The first memory type among `bits` that has all of `want`; -1 where there is none. */
+/* The first memory type among `bits` that has all of `want`, or -1. */
 static int find_type(const gdn_vulkan_device *dev, uint32_t bits, VkMemoryPropertyFlags want)
 {
     for (uint32_t i = 0; i < dev->memory.memoryTypeCount; i++)
@@ -13,7 +13,7 @@ static int find_type(const gdn_vulkan_device *dev, uint32_t bits, VkMemoryProper
     return -1;
 }
 
-/* Device memory, which the host sees too where the two share one memory anyway. */
+/* Chooses device memory, and prefers a host-visible type where host and device share memory. */
 static int choose_type(const gdn_vulkan_device *dev, uint32_t bits, int memory)
 {
     const VkMemoryPropertyFlags host = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
@@ -133,7 +133,7 @@ void gdn_vulkan_memory_close(gdn_vulkan_device *dev)
 
 /* ---- Copies ----------------------------------------------------------------------------------------- */
 
-/* The bytes of a buffer of ours that the host sees, or NULL. */
+/* The host address of a buffer of ours, or NULL if the host cannot access it. */
 static char *mapped_bytes(const gdn_vulkan_device *dev, const gdn_span *span)
 {
     for (const gdn_gpu_buffer *b = dev->gpu.buffers; b; b = b->next)
@@ -142,8 +142,8 @@ static char *mapped_bytes(const gdn_vulkan_device *dev, const gdn_span *span)
     return NULL;
 }
 
-/* One piece through the staging buffer, and wait for it. Also flushes earlier calls' writes, and makes the copy visible
- * to whatever comes after. */
+/* Copies one piece through the staging buffer, and waits for it. Also flushes earlier calls' writes, and makes the copy
+ * visible to later commands. */
 static gdn_status copy_piece(gdn_vulkan_device *dev, VkBuffer from, uint64_t from_at, VkBuffer to, uint64_t to_at,
                              uint64_t bytes)
 {

@@ -21,7 +21,7 @@ layout(buffer_reference, std430, buffer_reference_align = 16) buffer Quad { vec4
 layout(buffer_reference, std430, buffer_reference_align = 2) buffer Half { uint16_t x; };
 #endif
 
-// Workgroups in order, whatever the shape of the grid.
+// The workgroup's number, for any shape of the grid.
 uint item()
 {
     return gl_WorkGroupID.y * push.grid_width + gl_WorkGroupID.x;
@@ -32,19 +32,19 @@ int map_at(uint64_t map, int64_t index, int absent)
     return map != 0 ? Int(map + 4 * index).x : absent;
 }
 
-// A bad map value: the sequence, or the row, is skipped, and the host hears of it.
+// Reports a bad map value to the host. The caller skips the sequence or row.
 void report(uint64_t bad, int word)
 {
     Word(bad + 4 * word).x = 1;
 }
 
-// Which token of its sequence token t follows, or GDN_GPU_NONE; `first` is the sequence's first token.
+// The parent of token t, or GDN_GPU_NONE, counted within the sequence; `first` is the sequence's first token.
 int parent_of(uint64_t parent, int first, int t)
 {
     return map_at(parent, int64_t(first) + t, t - 1);
 }
 
-// False, and reported, where one of a sequence's T tokens follows none before it.
+// False, and reported, if a parent is not an earlier token of the sequence.
 bool is_tree(uint64_t parent, int first, int T, uint64_t bad)
 {
     for (int t = 0; parent != 0 && t < T; t++) {

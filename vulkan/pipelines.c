@@ -1,7 +1,7 @@
-/* Pipelines: made when a call first needs them. See device.h.
+/* Pipelines: created when a call first needs them. See device.h.
  *
  * A pipeline that a command buffer of the caller uses is kept until the device is closed. Of the others, which only our
- * own queue uses, a device keeps the MOST_OWN that were used last: a program that calls with ever other shapes would
+ * own queue uses, a device keeps the MOST_OWN most recently used. A program whose shapes change with every call would
  * grow otherwise, by megabytes for each pipeline on lavapipe. */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
 #include <stdlib.h>
@@ -25,7 +25,7 @@ enum { MOST_OWN = 32 };
 
 /* ---- The cache, as the caller keeps it ---------------------------------------------------------------- */
 
-/* In front of the driver's data: drivers are not all careful with data that is not theirs, or damaged. */
+/* Precedes the driver's data. It is checked because some drivers do not reject foreign or damaged data. */
 typedef struct cache_header {
     char     magic[8];
     uint64_t bytes, hash; /* of what follows */
@@ -59,7 +59,7 @@ static void log_cache(const gdn_vulkan_device *dev, const char *what)
         gdn_context_log(dev->gpu.ctx, GDN_LOG_INFO, "vulkan: the saved pipeline cache %s", what);
 }
 
-/* The caller's data, where they fit this device; NULL otherwise. *bytes: of the driver's part. */
+/* The caller's data if they fit this device, else NULL. *bytes: of the driver's part. */
 static unsigned char *load_cache(const gdn_vulkan_device *dev, uint64_t *bytes)
 {
     const uint64_t total = dev->cache_load ? dev->cache_load(dev->cache_user, NULL, 0) : 0;
@@ -145,8 +145,8 @@ void gdn_vulkan_pipelines_close(gdn_vulkan_device *dev)
 
 /* ---- Pipelines ---------------------------------------------------------------------------------------- */
 
-/* Two contexts may have another code for one pipeline where one of them was given a cache by its caller, which can be
- * damaged in ways that the header does not show; so such a context is not like any other. */
+/* A hash of what affects a pipeline's code. A cache from the caller may be damaged in ways that the header does not
+ * show. So a context with such a cache gets an identity of its own. */
 uint64_t gdn_vulkan_identity(const gdn_vulkan_device *dev)
 {
     const gdn_vulkan_traits *t = &dev->traits;
@@ -217,7 +217,7 @@ gdn_status gdn_vulkan_pipeline_make(gdn_vulkan_device *dev, gdn_vulkan_kernel ke
     return result == VK_SUCCESS ? GDN_OK : gdn_vulkan_fail(dev, result, "vkCreateComputePipelines");
 }
 
-/* Destroys the least recently used of our own pipelines where there are MOST_OWN. Where the queue is not done in time,
+/* Destroys the least recently used of our own pipelines if there are MOST_OWN. If the queue does not finish in time,
  * all are kept. */
 static void make_room(gdn_vulkan_device *dev)
 {

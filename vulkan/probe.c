@@ -1,5 +1,5 @@
-/* The probe: runs the shaders' arithmetic on hard operands (gpu/probe.h).
- * What comes out decides which implementations a device has, which is the best, and at which levels they are exact. */
+/* The probe: runs the shaders' arithmetic on hard operands (gpu/probe.h). Its result decides which implementations a
+ * device has, which is the best, and at which levels they are exact. */
 #include "core/status.h"
 #include "gpu/probe.h"
 #include "vulkan/device.h"
@@ -11,7 +11,7 @@ typedef struct probe_t {
     uint32_t           level;
 } probe_t;
 
-/* Run one probe shader. A status only where the device fails. */
+/* Runs one probe shader. Returns an error only if the device fails. */
 static gdn_status run(void *user)
 {
     const probe_t *x = user;
@@ -33,15 +33,16 @@ static gdn_status run(void *user)
     return status;
 }
 
-/* One way of making fma: at which levels it is right, and why it is not so at GDN_EXACT. */
+/* The result for one implementation of fma: at which levels it is right, and why it is not at GDN_EXACT. */
 typedef struct found_t {
     uint32_t levels;
     char reason[GDN_REASON_MAX];
 } found_t;
 
-/* At GDN_EXACT_FTZ shaders are others where the device can be asked to flush, and where the software fma flushes its
- * operands and its result itself; else what has been found at GDN_EXACT says it. A device that keeps subnormals without
- * being asked, and cannot be asked for anything else, is not asked. */
+/* Probes one implementation of fma. For GDN_EXACT_FTZ there is a second run where the shaders differ: if the device can
+ * be set to flush, or with the software fma if the first run failed; it flushes its operands and result itself.
+ * Otherwise the first run decides both levels. A device that keeps subnormals and cannot be set to flush is not run
+ * again. */
 static gdn_status ask(probe_t *x, int soft_fma, found_t *found)
 {
     void *const memory = x->memory.mapped;
@@ -77,11 +78,11 @@ gdn_status gdn_vulkan_probe(void *device, gdn_gpu_variants *v)
     if (status)
         return status;
 
-    /* Lanes talk through subgroup shuffles where eight of them fit in a subgroup and no subgroup can be partly empty,
-     * which nobody promises unless whole ones can be asked for; else through shared memory. */
+    /* Lanes exchange through subgroup shuffles if eight of them fit in a subgroup and no subgroup can be partly empty.
+     * Only full subgroups guarantee that. Otherwise lanes exchange through shared memory. */
     const int sub = dev->traits.shuffle && dev->traits.full_subgroups && dev->traits.subgroup_size >= 8;
-    /* Best first. Who asks for no level gets the first one, so that none that is right at GDN_EXACT comes behind one
-     * that is not; who asks for GDN_EXACT_FTZ gets the first that has it. */
+    /* Best first. A context without a name gets the first one at GDN_EXACT, so no implementation that is right at
+     * GDN_EXACT may come after one that is not. At GDN_EXACT_FTZ a context gets the first one that has that level. */
     const int soft_keeps = soft.levels >> GDN_EXACT & 1, hard_keeps = hard.levels >> GDN_EXACT & 1;
     if (!soft.levels || (hard.levels && hard_keeps >= soft_keeps)) {
         if (sub)

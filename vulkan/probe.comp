@@ -1,5 +1,5 @@
-// What this device's arithmetic really does: fma, +, * and a few others on hard operands, for the host to compare with
-// its own bits (vulkan/probe.c). Built twice, as everything else: with the device's fma, and with the software one.
+// Runs the device's arithmetic (fma, +, * and a few others) on hard operands. The host compares the results with its
+// own bits (vulkan/probe.c). Built twice, as all shaders: with the device's fma, and with the software fma.
 //
 // Variants: fma
 #version 460

@@ -1,7 +1,7 @@
-/* Our use of a queue: a ring of command buffers on one timeline semaphore. See device.h.
- * What else a call in flight needs of its own, its parameter block, has the same ring: see record.c.
+/* The backend's use of a queue: a ring of command buffers on one timeline semaphore. See device.h. The parameter blocks
+ * of calls in flight have the same ring: see record.c.
  *
- * Every wait has the context's timeout. A wait that runs out changes nothing: the next one waits for the same. */
+ * Every wait has the context's timeout. A wait that times out changes nothing: the next one waits for the same. */
 #include "core/status.h"
 #include "vulkan/device.h"
 

@@ -1,9 +1,10 @@
-/* What every call records: its dispatches, with barriers between, and where their parameter block is. See device.h.
+/* Records a call: its dispatches, the barriers between them, and the address of their parameter block. See device.h.
  *
- * On our queue the host writes the block to memory that both see, at the place that belongs to the command buffer: the
- * command buffer is used again when the device is done with it, and so is the place. The submission makes what was
- * written visible. A caller's command buffer may be submitted many times, and the library never hears of its end; there
- * the block is written by a command (vkCmdUpdateBuffer) to the call's workspace, and lives as long as that. */
+ * On our own queue the host writes the block to memory that both can access. Each command buffer of the ring has space
+ * for one block; both are reused when the device is done with them. The submission makes the write visible.
+ *
+ * A caller's command buffer may be submitted many times, and the library does not know when it ends. There a command
+ * (vkCmdUpdateBuffer) writes the block to the call's workspace, which lives long enough. */
 #include <string.h>
 
 #include "core/status.h"
@@ -38,7 +39,7 @@ void gdn_vulkan_need_storage16(const gdn_vulkan_device *dev, gdn_plan *plan)
     if (!dev->traits.storage16) plan->refused = GDN_REFUSED_TYPES;
 }
 
-/* Workgroups of the grid for n, in each direction; plans refuse what does not fit. */
+/* The shape of a two-dimensional grid of n workgroups. Plans refuse larger n. */
 static uint32_t grid(uint64_t n, uint32_t *height)
 {
     *height = (uint32_t)gdn_gpu_parts(n, GRID);
@@ -64,7 +65,7 @@ gdn_status gdn_vulkan_record_params(gdn_vulkan_device *dev, const gdn_place *wor
     const int transfers = stream || zeroed_bytes;
     VkCommandBuffer commands = stream;
     gdn_status status;
-    if (dev->lost) return gdn_vulkan_wait(dev); /* says so */
+    if (dev->lost) return gdn_vulkan_wait(dev); /* reports it */
     if (!commands && (status = gdn_vulkan_begin(dev, &commands))) return status;
     *record = (gdn_vulkan_record){ .commands = commands,
                                    .params = dev->params.address + block,
@@ -72,7 +73,7 @@ gdn_status gdn_vulkan_record_params(gdn_vulkan_device *dev, const gdn_place *wor
     if (stream) record->params = record->scratch - GDN_VULKAN_PARAMS_BYTES;
     else memcpy((char *)dev->params.mapped + block, params, params_bytes);
 
-    /* After earlier calls: they may have written what is read, or still use the workspace. */
+    /* After earlier calls: they may have written what this call reads, or still use the workspace. */
     barrier(dev, commands, both, VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
             transfers ? both : VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
             transfers ? shader | VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT : shader);

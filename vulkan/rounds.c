@@ -1,20 +1,20 @@
-/* How often the loops of an invocation go round. See device.h.
+/* Estimates the loop iterations of an invocation. See device.h.
  *
- * Mesa's driver for CPUs (llvmpipe, seen in 22.3) leaves every loop of an invocation once they have gone round 65,535
- * times together, and says nothing: results are wrong from there. Vulkan has no such bound. So on CPUs a call of
- * gated_delta_net is cut into dispatches of which none comes to it, and what cannot be cut is refused.
+ * llvmpipe (Mesa's CPU driver, for example 22.3) stops every loop of an invocation after 65,535 iterations in all loops
+ * together. It reports no error, and results are wrong from there. Vulkan has no such bound. So on CPUs a call of
+ * gated_delta_net is split into dispatches that stay below the bound. A call that cannot be split is refused.
  *
- * What counts is how often the end of a loop's body is reached. The round in which a loop is left reaches it too, with
- * all lanes switched off, and goes through the loops in the body in the same way, once each. What is unrolled does not
- * count: loops over blocks of keys do in GENERAL only. */
+ * An iteration counts when the end of a loop's body is reached. The iteration that leaves a loop counts too: it runs
+ * with all lanes off, and passes each loop in the body once in the same way. Unrolled loops do not count: loops over
+ * blocks of keys count in GENERAL only. */
 #include "vulkan/device.h"
 
 typedef gdn_gated_delta_net_problem problem_t;
 
 enum {
     ROUNDS = 65535,
-    ONCE = 96,  /* more than a dispatch has before its tokens, behind them, and where it leaves loops */
-    HELD = 256, /* ancestors that a tree's shader finds in one walk (gated_delta_net_tree.glsl) */
+    ONCE = 96,  /* more than the iterations of a dispatch before its tokens, after them, and where it leaves loops */
+    HELD = 256, /* ancestors that one traversal of a branch records (gated_delta_net_tree.glsl) */
 };
 
 int gdn_vulkan_ends_loops(const gdn_vulkan_device *dev)
@@ -27,7 +27,7 @@ uint64_t gdn_vulkan_rounds(const gdn_vulkan_device *dev)
     return gdn_vulkan_ends_loops(dev) ? ROUNDS - ONCE : 0;
 }
 
-/* What a loop over a head's blocks of keys costs, and one that no lane takes. */
+/* The cost of a loop over a head's blocks of keys, and of one that no lane enters. */
 typedef struct blocks {
     int64_t n, loop, left;
 } blocks;
@@ -38,22 +38,22 @@ static blocks blocks_of(const problem_t *p, int general)
     return general ? (blocks){ n, n + 1, 1 } : (blocks){ 0, 0, 0 };
 }
 
-/* Pipelines for states of 16 bits have what a log needs, and the general ones what a tree needs, whether there is one
- * or not. A loop that no lane takes counts, too. */
+/* Pipelines for 16-bit states contain the loops for a log, and the general ones those for a tree, even if the call has
+ * neither. A loop that no lane enters counts, too. */
 static int has_log(const problem_t *p)
 {
     return p->log.n_columns > 0 || p->state_interval;
 }
 
-/* Repeating a log that has room for `columns` more tokens than the call's. */
+/* Replaying a log that has room for `columns` more tokens than the call's. */
 static int64_t replay(const problem_t *p, const blocks *m, int64_t columns)
 {
     return has_log(p) ? (columns > 0 ? columns : 0) * (1 + 2 * m->loop) + 1 + 2 * m->left : 0;
 }
 
-/* A token and what is kept behind it: in the shader's order load_token, normalise, make_decays, read_kv, update,
- * log_token, store_state. Pipelines with a log have the rest as well; those for states of 16 bits begin with
- * repeat_log, and where they are general follow, neither of which is for this token. */
+/* A token and what is kept after it, in the shader's order: load_token, normalise, make_decays, read_kv, update,
+ * log_token, store_state. Pipelines with a log include the loops of normalise and log_token. Those for 16-bit states
+ * begin with repeat_log, and if they are general with follow; both are empty for this token. */
 static int64_t token(const problem_t *p, const blocks *m)
 {
     const int log = has_log(p), channel = p->gate == GDN_GATE_CHANNEL;
@@ -64,8 +64,7 @@ static int64_t token(const problem_t *p, const blocks *m)
     return 1 + loops * m->loop + kept + repeat + follow;
 }
 
-/* What comes before token t of a tree, at worst: it follows a branch of all tokens before it, whose keys
- * have a norm. */
+/* The worst case before token t of a tree: it replays a branch of all tokens before it, whose keys have a norm. */
 static int64_t branch(const problem_t *p, const blocks *m, int64_t t)
 {
     if (!p->tree) return 0;
@@ -73,8 +72,8 @@ static int64_t branch(const problem_t *p, const blocks *m, int64_t t)
     return 2 * (m->loop + m->left) + replay(p, m, p->log.n_columns - t - 1) + walks + 2 * t * m->n + 4;
 }
 
-/* What a dispatch has beside its tokens. With states of 16 bits there is one more turn before them; a tree's are
- * counted up to where they begin. */
+/* The iterations of a dispatch besides its tokens. With 16-bit states one more precedes the tokens. For a tree,
+ * find_depth() counts the tokens up to `begin`. */
 static int64_t once(const problem_t *p, const blocks *m, int32_t begin)
 {
     const int64_t half = !p->state_interval ? 0 : token(p, m) + (p->tree ? begin : 0);

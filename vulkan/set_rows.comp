@@ -1,5 +1,5 @@
-// set_rows: a workgroup writes a piece of one row. Rows run in parallel, so which of two rows with one target is the
-// later has to be known beforehand: few rows are compared with all that follow them; for many, a first dispatch
+// set_rows: a workgroup writes a piece of one row. Rows run in parallel, so it must be known beforehand which of two
+// rows with one target is the later. Few rows: each is compared with all rows after it. Many rows: a first dispatch
 // (PART 1) enters them into a hash table in the workspace, whose slots keep the largest row number of their target.
 //
 // Steps, numbered as in docs/reference/kernels/set_rows.md and in every other version:
@@ -33,7 +33,7 @@ uint hash(int64_t row)
     return h ^ h >> 15;
 }
 
-// Slots hold row number + 1, 0 = empty. All rows that ever hold a slot have one target.
+// A slot of the hash table: row number + 1, or 0 = empty. All rows that ever hold one slot have the same target.
 uint64_t slot(uint64_t table, uint at)
 {
     return table + 4 * uint64_t(at & p.table_mask);
@@ -43,7 +43,7 @@ void enter(int b, int c, int64_t i)
 {
     const int64_t row = index_at(b, c, i);
     if (row < 0 || row >= p.n_rows_dst)
-        return; // the writing dispatch reports it
+        return; // the dispatch that writes rows reports it
     const uint64_t table = p.table + 4 * (uint64_t(b) * p.index_batch1 + c) * (uint64_t(p.table_mask) + 1);
     uint at = hash(row);
     for (uint tried = 0; tried <= p.table_mask; tried++, at++) {
@@ -55,7 +55,7 @@ void enter(int b, int c, int64_t i)
             return;
         }
     }
-    report(p.bad, GDN_GPU_BAD_INDEX); // a table has room: the driver has ended the loop
+    report(p.bad, GDN_GPU_BAD_INDEX); // the table always has room: the driver has stopped the loop
 }
 
 bool wins(int b, int c, int64_t i, int64_t row)
@@ -84,7 +84,7 @@ bool wins(int b, int c, int64_t i, int64_t row)
 }
 
 #ifdef GDN_STORAGE_16
-// One block of Q8_0: a binary16 scale and 32 bytes, written as 17 halves since blocks are only aligned to two.
+// One Q8_0 block: a binary16 scale and 32 bytes. Stores are 16 bits wide, because blocks are aligned to two.
 void store_q8_0(uint64_t block, uint64_t src)
 {
     const int bytes = element_bytes(p.src_dtype);
@@ -145,7 +145,7 @@ void main()
     const int lanes = int(gl_WorkGroupSize.x), me = int(gl_LocalInvocationIndex);
 
     // 2: load, 3: convert and store
-    if (p.src_dtype == GDN_GPU_F32 && p.dst_dtype == GDN_GPU_F32) { // the bits move
+    if (p.src_dtype == GDN_GPU_F32 && p.dst_dtype == GDN_GPU_F32) { // copy the bits
         for (int64_t j = begin + me; j < end; j += lanes)
             Word(dst + 4 * j).x = Word(src + 4 * j).x;
         return;

@@ -1,12 +1,12 @@
 /* The shaders, compiled to SPIR-V by glslc at build time (vulkan/sources.cmake). See device.h.
  *
- * A variant per capability and not a specialization constant, because a module may only be given to a device that has
- * every capability it declares, used or not: binary64, 16-bit storage, subgroup shuffles. */
+ * There is a variant per capability instead of a specialization constant: a device must have every capability that a
+ * module declares, even if it is unused. These are binary64, 16-bit storage and subgroup shuffles. */
 #include <string.h>
 
 #include "vulkan/device.h"
 
-/* Their words as code_<name>, and a list of what each is for: made by vulkan/sources.cmake of what the shaders say. */
+/* The words of each variant as code_<name>, and the list of variants. vulkan/sources.cmake makes both. */
 enum { GDN_VULKAN_EITHER = -1 }; /* there is no such choice */
 #include "shaders.inc"
 
@@ -42,13 +42,13 @@ const char *gdn_vulkan_kernel_name(gdn_vulkan_kernel kernel)
     return names[kernel];
 }
 
-/* ---- What a module says that GLSL cannot -------------------------------------------------------------- */
+/* ---- Instructions that GLSL cannot express ------------------------------------------------------------- */
 
-/* Float controls and the fma of VK_KHR_shader_fma cannot be written in the GLSL of every glslc, and a module that uses
- * them cannot be given to a device that lacks them. So they are put into the words: capabilities behind the first
- * capability, the extension's name behind the last, execution modes behind the entry point, and OpFmaKHR, which has to
- * be fused, in the place of GLSL.std.450's Fma, which need not be. Layout of SPIR-V: a header of 5 words, then
- * instructions of (words << 16 | opcode). Numbers of SPV_KHR_fma 1. */
+/* Not every glslc can express float controls and the fma of VK_KHR_shader_fma, and a device must support a module that
+ * uses them. So they are inserted into the words: capabilities after the first capability, the extension's name after
+ * the last, execution modes after the entry point. OpFmaKHR, which is always fused, replaces GLSL.std.450's Fma, which
+ * need not be. Layout of SPIR-V: a header of 5 words, then instructions of (words << 16 | opcode). Opcodes are those of
+ * SPV_KHR_fma 1. */
 enum {
     OP_EXTENSION = 10,
     OP_EXT_INST = 12,
@@ -76,8 +76,8 @@ static size_t put_fma_extension(uint32_t *to)
     return 4;
 }
 
-/* The software fma's. What becomes of its subnormals does not matter: none comes of binary32 operands, whose products
- * are multiples of 2^-298. */
+/* 1 for code of the software fma. It ignores binary64 subnormals, because they cannot occur: products of binary32
+ * operands are multiples of 2^-298. */
 static int has_binary64(gdn_vulkan_code code)
 {
     for (size_t i = 5; (code.words[i] & 0xffff) == OP_CAPABILITY; i += 2)

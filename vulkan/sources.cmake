@@ -1,12 +1,12 @@
-# The Vulkan backend: C, and shaders that glslc compiles to SPIR-V at build time. Nothing of Vulkan is linked: the
-# loader is looked for when the library runs.
+# The Vulkan backend: C, and shaders that glslc compiles to SPIR-V at build time. The library does not link Vulkan; it
+# loads the loader at run time.
 find_path(GDN_VULKAN_INCLUDE vulkan/vulkan_core.h)
 find_program(GDN_GLSLC glslc)
 mark_as_advanced(GDN_VULKAN_INCLUDE GDN_GLSLC)
 
-# Compile one variant, without optimization: where spirv-opt unrolls a loop, its copies of the instructions lose their
-# NoContraction (seen with SPIRV-Tools 2022.4), and with it the bits. Drivers optimize anyway. <out>.spv, which tests
-# validate, and <out>.inc, which vulkan/shaders.c includes.
+# Compiles one variant, without optimization: if spirv-opt unrolls a loop, the copies of its instructions lose their
+# NoContraction (for example in SPIRV-Tools 2022.4), which changes bits. Drivers optimize anyway. Makes <out>.spv, which
+# tests validate, and <out>.inc, which vulkan/shaders.c includes.
 set(gdn_shader_folder "${PROJECT_BINARY_DIR}/vulkan")
 set(GDN_SHADERS "")
 set(gdn_shader_lines "")
@@ -24,17 +24,17 @@ function(gdn_shader out source)
   set(GDN_SHADERS ${GDN_SHADERS} "${gdn_shader_folder}/${out}" PARENT_SCOPE)
 endfunction()
 
-# The ways in which a shader can be compiled. It says at its top which of them it has; two variants come of each:
+# The choices of a shader's variants. Each shader lists its choices at the top; each choice has two variants:
 #   // Variants: general fma exchange storage
-# or `none`. What the first and the second are called in names of files, what is defined for the second, and what in a
-# preprocessor's line of a shader shows that it needs both.
+# or `none`. The lists below have, for each choice: the names of the first and the second in names of files, the
+# definition for the second, and the pattern in a preprocessor's line that shows that a shader needs both.
 set(gdn_way_general  "" "general_" GDN_GENERAL GDN_GENERAL)
 set(gdn_way_fma      "fma_" "soft_" GDN_SOFT_FMA "arithmetic\\.glsl")
 set(gdn_way_exchange "shared_" "subgroup_" GDN_SUBGROUP GDN_SUBGROUP)
 set(gdn_way_storage  "32_" "16_" GDN_STORAGE_16 GDN_STORAGE_16)
 
-# gdn_shader_ways(OUTPUT STEM): what vulkan/<stem>.comp says, or the end of the configuration where it is not what it does.
-# A variant that is left out would go unseen: the other one is then taken for both.
+# gdn_shader_ways(OUTPUT STEM): the choices that vulkan/<stem>.comp lists. Configuration fails if they do not match the
+# shader. Otherwise a missing variant would go unnoticed: one variant would be used for both.
 function(gdn_shader_ways output stem)
   set(shader "${PROJECT_SOURCE_DIR}/vulkan/${stem}.comp")
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${shader}")
@@ -55,8 +55,8 @@ function(gdn_shader_ways output stem)
   set(${output} ${ways} PARENT_SCOPE)
 endfunction()
 
-# gdn_shaders(STEM): all variants of vulkan/<stem>.comp, and their lines in the list that vulkan/shaders.c includes:
-# what each is for, or GDN_VULKAN_EITHER.
+# gdn_shaders(STEM): all variants of vulkan/<stem>.comp, and their lines in the list that vulkan/shaders.c includes. A
+# line has the variant's values of the choices, or GDN_VULKAN_EITHER.
 function(gdn_shaders stem)
   gdn_shader_ways(gdn_ways ${stem})
   set(gdn_variants "${stem}_|") # name | defines | columns of the list

@@ -1,7 +1,9 @@
-// ssm_conv: one channel per lane, with the last KW inputs in registers while it walks along tokens.
+// ssm_conv: one channel per lane. It holds the last KW inputs in registers while it iterates over tokens.
 //
-// Three ways to cut a call (PART): whole sequences, for decode, where one dispatch does everything; or else pieces
-// of the token axis, and then, behind a barrier since it may overwrite history that pieces read, the history.
+// A call is split in one of two ways (PART):
+//   whole sequences   for decode: one dispatch does everything
+//   pieces            of the token axis, and then the history, after a barrier, because it may overwrite history that
+//                     pieces read
 //
 // Steps, numbered as in docs/reference/kernels/ssm_conv.md and in every other version:
 //   1 history   2 taps   3 activation   4 output   5 keep history
@@ -16,7 +18,7 @@
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const int KW = 4;   // kernel_width
 layout(constant_id = 2) const int SILU = 0;
-layout(constant_id = 3) const int CUT = 0;  // GDN_GPU_CONV_*, 4 where something is not F32, 8 for trees
+layout(constant_id = 3) const int CUT = 0;  // GDN_GPU_CONV_*; + 4 if an operand is not F32; + 8 for trees
 
 const int PART = CUT & 3;
 const bool TREE = (CUT & 8) != 0; // with GDN_GPU_CONV_WHOLE
@@ -58,7 +60,7 @@ void store(uint64_t at, float x, int dtype)
     Float(at).x = x;
 }
 
-// An element of another row: its bits where the types are the same.
+// Copies an element to another row; equal types copy the bits.
 void move_element(uint64_t to, int to_dtype, uint64_t from, int dtype)
 {
     const int type = type_of(dtype);
@@ -82,7 +84,7 @@ int start_of(int s)
     return p.seq_start != 0 ? Int(p.seq_start + 4 * int64_t(s)).x : s * p.even_tokens;
 }
 
-// The maps of sequence s, guarded: a bad value makes the sequence one that is skipped.
+// Loads and checks the maps of sequence s. A sequence with a bad value is skipped.
 Sequence sequence(int s)
 {
     Sequence q;
@@ -158,7 +160,7 @@ void convolve(Sequence q, int t0, int t1, int c)
     }
 }
 
-// A tree's tokens leave what the next call reads in the history, so that it has to have room for all of them.
+// A tree's tokens must not overwrite what the next call reads, so the history needs slots for all of them.
 bool has_tree(Sequence q)
 {
     if (p.rows_in > 0 && p.n_columns - (KW - 1) < q.T) {
@@ -168,8 +170,8 @@ bool has_tree(Sequence q)
     return is_tree(p.parent, q.first, q.T, p.bad);
 }
 
-// All tokens of a sequence that is a tree, for channel c: the taps of each are its ancestors', and before them those of
-// the history.
+// All tokens of a sequence that is a tree, for channel c. Each token's taps are its ancestors' inputs, and before them
+// those of the history.
 void convolve_tree(Sequence q, int c)
 {
     const int64_t at_x = bytes_of(p.x_dtype, c), at_c = bytes_of(p.history_dtype, c);
@@ -178,7 +180,7 @@ void convolve_tree(Sequence q, int c)
         weight[j] = load(p.weight + c * p.weight_channel + j * p.weight_tap, p.weight_dtype);
     const float bias = p.bias != 0 ? load(p.bias + bytes_of(p.bias_dtype, c), p.bias_dtype) : 0.0;
     for (int t = 0; t < q.T; t++) {
-        int of = t; // behind the first token of a branch -1, -2, ...
+        int of = t; // before the first token of a branch: -1, -2, ...
         [[unroll]] for (int j = KW - 1; j >= 0; j--) {
             x[j] = 0.0;
             if (of >= 0)
@@ -196,7 +198,7 @@ void convolve_tree(Sequence q, int c)
     }
 }
 
-// The input at position `pos` into its column of a row of the history.
+// Stores the input at position `pos` as a conv state entry of a row.
 void keep_column(Sequence q, int row, int pos, int c)
 {
     const int64_t at_x = bytes_of(p.x_dtype, c), at_c = bytes_of(p.history_dtype, c);
@@ -209,8 +211,8 @@ void keep_column(Sequence q, int row, int pos, int c)
         store(to, 0.0, p.history_dtype);
 }
 
-// 5: keep history: checkpoints first, which read what the newest columns overwrite: the columns that the next token
-// reads
+// 5: keep history: checkpoints first, since they read entries that the newest entries overwrite. A checkpoint holds the
+// entries that the next token reads.
 void keep_checkpoints(Sequence q, int c)
 {
     if (p.checkpoint_interval == 0)
@@ -228,7 +230,7 @@ void keep_checkpoints(Sequence q, int c)
     }
 }
 
-// and the newest columns; the older of them only move when the row changes
+// 5: keep history: then the newest entries. The older of them are copied only if the row changes.
 void keep(Sequence q, int c)
 {
     keep_checkpoints(q, c);
@@ -240,7 +242,7 @@ void keep(Sequence q, int c)
         keep_column(q, q.dst, pos, c);
 }
 
-// The last sequence that begins at or before token i; 0 where there is none.
+// The last sequence that begins at or before token i; 0 if there is none.
 int sequence_of(int i)
 {
     if (p.seq_start == 0)
@@ -256,7 +258,7 @@ int sequence_of(int i)
     return low;
 }
 
-// The next sequence that may have tokens. Any number may have none, so that they are not passed one by one.
+// The next sequence that may have tokens. It skips any number of sequences without tokens at once.
 int next_sequence(int s)
 {
     s++;

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-/* What each function is declared with: C linkage, and that it is the library's. */
+/* The declaration prefix of each public function: C linkage, and export from or import of the shared library. */
 #ifdef __cplusplus
 #  define GDN_LINKAGE extern "C"
 #else
@@ -64,7 +64,7 @@ enum {
     GDN_DEVICE_LOST      = 6, /* the device failed; the context can only be destroyed                */
     GDN_TIMEOUT          = 7, /* a bounded wait ran out                                              */
     GDN_BAD_MAP          = 8, /* found on a device after launch: a map held a value out of range     */
-    GDN_INTERNAL         = 9  /* a driver call failed in a way it should not; the text has details   */
+    GDN_INTERNAL         = 9  /* an unexpected failure of a driver call; the text has details        */
 };
 
 /* The text of the last failure on the calling thread: names the argument, what was given and what is
@@ -88,9 +88,9 @@ GDN_API uint32_t gdn_abi_version(void);
 
 /* ---- 4  Backends, devices and implementations --------------------------------------------------- */
 
-/* A backend has devices, and a device has implementations, listed best first: the instruction sets of
- * a CPU, or the pipelines of a GPU with hardware fma and with software fma. The lists can be walked
- * without a context; that is what `gdn info` prints. Values are pinned. */
+/* A backend has devices. A device has implementations, listed best first: the instruction sets of a CPU, or the
+ * pipelines of a GPU with hardware fma and with software fma. The describe functions list them without a context;
+ * `gdn info` prints these lists. Values are pinned. */
 enum {
     GDN_BACKEND_CPU       = 0, /* SIMD on the host, with threads of its own or the caller's          */
     GDN_BACKEND_REFERENCE = 1, /* the scalar specification, one thread; slow and always right        */
@@ -134,12 +134,12 @@ typedef struct gdn_implementation_info {
     uint32_t levels;                 /* bit GDN_EXACT, bit GDN_EXACT_FTZ: at which levels it is exact */
 } gdn_implementation_info;
 
-/* Levels of the contract (docs/reference/numerics.md): what becomes of binary32's subnormal numbers. At each, results
- * are the reference's bits, so that two devices agree that run at one level. Values are pinned. */
+/* Levels of the contract (docs/reference/numerics.md): how arithmetic treats binary32's subnormal numbers. At each
+ * level results are the reference's bits, so two devices at one level agree. Values are pinned. */
 enum {
-    GDN_EXACT     = 0, /* they are kept, as IEEE says                                                */
-    GDN_EXACT_FTZ = 1, /* arithmetic flushes them to zeros of their sign, as operands and as results; for devices
-                          that cannot keep them, and for others that shall agree with such a device */
+    GDN_EXACT     = 0, /* kept, as in IEEE 754                                                       */
+    GDN_EXACT_FTZ = 1, /* flushed to zeros of their sign, as operands and as results; for devices that
+                          cannot keep them, and for others that must agree with such a device        */
     GDN_LEVEL_COUNT = 2
 };
 
@@ -152,11 +152,11 @@ GDN_API gdn_status gdn_implementation_describe(uint32_t backend, uint32_t device
 
 /* ---- 5  Contexts ------------------------------------------------------------------------------- */
 
-typedef struct gdn_context gdn_context; /* opaque: one device of one backend, ready to run */
+typedef struct gdn_context gdn_context; /* opaque: one open device of one backend */
 
-/* Callbacks return to their caller: to leave one by longjmp() or by an exception is undefined, because memory,
- * locks and the floating-point mode are then not what they were. They may call the library, but not with the
- * context that calls them. */
+/* Callbacks must return to their caller. To leave one by longjmp() or by an exception is undefined: memory, locks and
+ * the floating-point mode are then not restored. They may call the library, but not with the context that calls
+ * them. */
 
 /* Levels of the log callback. */
 enum { GDN_LOG_ERROR = 1, GDN_LOG_WARNING = 2, GDN_LOG_INFO = 3, GDN_LOG_DEBUG = 4 };
@@ -183,7 +183,7 @@ typedef struct gdn_context_desc {
     const char         *implementation; /* a name from gdn_implementation_describe(); NULL = best    */
     gdn_parallel_for_fn parallel_for;   /* CPU: the caller's threads; NULL = the context's own       */
     void               *parallel_user;
-    gdn_log_fn          log;            /* NULL = silent, but for GDN_LOG                            */
+    gdn_log_fn          log;            /* NULL = silent, except for GDN_LOG                         */
     void               *log_user;
     gdn_alloc_fn        alloc;          /* NULL = the C library's; alloc and free go together        */
     gdn_free_fn         free;
@@ -194,30 +194,33 @@ typedef struct gdn_context_desc {
     uint32_t            reserved;       /* 0                                                         */
 } gdn_context_desc;
 
-/* Threads: a context on the CPU starts n_threads - 1 of its own when it is created and joins them when it
- * is destroyed. n_threads 0 means the environment's GDN_NUM_THREADS if that is a number from 1 to 4096,
- * otherwise one per processor that the process may use. n_threads is at most 4096. Where the system gives fewer
- * threads, or none, calls take longer. In a forked child a context from before the fork has no threads and runs on the
- * calling one; create a new context there for more. (A library built with OpenMP: docs/guide/build.md.) */
+/* Threads: a context on the CPU starts n_threads - 1 of its own when it is created and joins them when it is destroyed.
+ * n_threads is at most 4096. 0 means GDN_NUM_THREADS of the environment if that is a number from 1 to 4096, otherwise
+ * one per processor that the process may use. If the system gives fewer threads, or none, calls take longer. In a
+ * forked child a context from before the fork has no threads and runs on the calling one; create a new context there
+ * for more. (A library built with OpenMP: docs/guide/build.md.) */
 
-/* Levels: at GDN_EXACT a context may run an implementation that is not exact, and then says so. GDN_EXACT_FTZ is for
- * implementations that have it (gdn_implementation_info.levels): of a device's, the best that does where none is named,
- * and UNSUPPORTED where there is none. The reference has both levels, and so has the CPU on x86-64, at the same speed;
- * on Arm its implementation "scalar" has both, "neon" only GDN_EXACT. On Metal and Vulkan a probe finds out which of
- * them a device has, on Vulkan maybe both; CUDA has GDN_EXACT. */
+/* Levels. GDN_EXACT: a context may also run an implementation that is not exact; gdn_context_describe() reports that.
+ * GDN_EXACT_FTZ: a context runs only implementations that have this level (gdn_implementation_info.levels). Without a
+ * name the best of them runs; without one of them gdn_context_create() returns UNSUPPORTED.
+ *   reference   both levels
+ *   CPU         x86-64: both, at the same speed. Arm: "scalar" has both, "neon" only GDN_EXACT
+ *   CUDA        GDN_EXACT
+ *   Metal       at most one of the two; a probe of the device decides
+ *   Vulkan      none, one or both; a probe of the device decides */
 
 /* Create a context. On failure *ctx is NULL and nothing is left behind.
- * Thread-safe. Errors: INVALID_ARGUMENT, NOT_FOUND, UNAVAILABLE, OUT_OF_MEMORY, and UNSUPPORTED of a level; of a GPU
- * UNSUPPORTED for other reasons, DEVICE_LOST and TIMEOUT as well.
+ * Thread-safe. Errors: INVALID_ARGUMENT, NOT_FOUND, UNAVAILABLE, OUT_OF_MEMORY, and UNSUPPORTED for a level. A GPU
+ * backend also returns UNSUPPORTED for other reasons, DEVICE_LOST and TIMEOUT.
  *
- * What the description leaves open, the program's user may say in the environment, which is read here and at
- * no other time, and not at all in setuid programs. Empty is not set; a value that is not allowed is an error.
+ * Environment variables set what the description leaves open. This function reads them; no other function does, and
+ * setuid programs never do. An empty variable counts as not set. A value that is not allowed is an error.
  *   GDN_LOG             error, warning, info or debug: where desc->log is NULL, lines up to that go to standard error.
- *   GDN_IMPLEMENTATION  a name for desc->implementation where that is NULL, such as scalar; or with a backend
- *                       in front, as in cpu:avx2, which leaves contexts of the other backends alone.
- *   GDN_KNOWN_ANSWERS   on or off. On a GPU each kernel is asked once in a process for results that are known, before
- *                       a call gets its own from there; where the bits are others, the driver has compiled it wrongly,
- *                       and creating the context, or the call, returns UNSUPPORTED and names the kernel. off: not. */
+ *   GDN_IMPLEMENTATION  a name for desc->implementation where that is NULL, such as scalar. With a backend in front,
+ *                       as in cpu:avx2, it applies to that backend only.
+ *   GDN_KNOWN_ANSWERS   on (default) or off: the self-test of device kernels. A GPU backend runs each kernel once in a
+ *                       process on self-test vectors, before a call uses it. Other bits mean that the driver compiled
+ *                       the kernel wrongly: creating the context, or the call, returns UNSUPPORTED and names it. */
 GDN_API gdn_status gdn_context_create(const gdn_context_desc *desc, gdn_context **ctx);
 
 /* Destroy a context; NULL is allowed. Nothing of it may be in use. */
@@ -228,12 +231,12 @@ GDN_API gdn_status gdn_context_describe(const gdn_context *ctx, gdn_device_info 
                                         gdn_implementation_info *implementation);
 
 /* A queue of the backend: a CUstream, a VkCommandBuffer to record into, an id<MTLCommandBuffer>.
- * NULL is the context's own queue. On the CPU and the reference it must be NULL: calls there return
- * when the work is done. Elsewhere they return when it is queued. */
+ * NULL is the context's own queue. On the CPU and the reference it must be NULL, and calls return when the work is
+ * done. On GPU backends calls return when the work is queued. */
 typedef void *gdn_stream;
 
-/* Wait, for the context's timeout at most, until everything on `stream` is done, and report the first
- * failure that a device found since the last report (GDN_BAD_MAP, GDN_DEVICE_LOST, ...). */
+/* Wait until everything on `stream` is done, for the context's timeout at most. Then report the first failure that a
+ * device found since the last report (GDN_BAD_MAP, GDN_DEVICE_LOST, ...). */
 GDN_API gdn_status gdn_synchronize(gdn_context *ctx, gdn_stream stream);
 
 /* Report the first such failure without waiting; GDN_OK when there is none so far. Thread-safe on every backend, also
@@ -256,12 +259,13 @@ typedef struct gdn_span {
     uint64_t bytes;  /* bytes that may be accessed from data + offset; 0 = unknown, not checked      */
 } gdn_span;
 
-/* Helpers for programs that have no allocator of their own for the device; engines that have one pass
- * their own memory. Alignment at least 64 bytes; contents undefined; 1 to 2^46 bytes. gdn_buffer_destroy() zeroes
- * *span, accepts a span without data, and returns INVALID_ARGUMENT for data that gdn_buffer_create() has not made with
- * this context. On a GPU a buffer that is in use past the timeout is freed with the context. read and write are
- * synchronous and are ordered after everything on the context's own queue. On the CPU they are memcpy, and all four
- * functions are thread-safe. */
+/* Helpers for programs without an allocator of their own for the device. Engines that have one pass their own memory.
+ *   create   1 to 2^46 bytes, aligned to at least 64 bytes; contents undefined.
+ *   destroy  zeroes *span and accepts a span without data. INVALID_ARGUMENT for data that gdn_buffer_create() has not
+ *            made with this context. On a GPU, a buffer that is still in use after the timeout is freed with the
+ *            context.
+ *   read, write  synchronous, after everything on the context's own queue.
+ * On the CPU read and write are memcpy, and all four functions are thread-safe. */
 GDN_API gdn_status gdn_buffer_create(gdn_context *ctx, uint64_t bytes, gdn_span *span);
 GDN_API gdn_status gdn_buffer_destroy(gdn_context *ctx, gdn_span *span);
 GDN_API gdn_status gdn_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset,
@@ -282,14 +286,15 @@ enum {
     GDN_I64  = 5
 };
 
-/* A tensor operand. The innermost axis is always contiguous; stride[] holds the byte strides of the
- * axes outside it, outermost first, as each operand's documentation lists them; those it does not list
- * must be 0. A stride of 0 means "packed": the extent of everything inside that axis. Strides are not
- * negative and are multiples of the element's alignment (F32, I32: 4; F16, BF16, Q8_0: 2; I64: 8), to
- * which the first element must be aligned; more alignment is not required, though 64 is fastest.
- * Rows of an operand do not overlap each other, read or written: sorted by stride, each axis steps over all bytes of
- * the axes before it. Offsets and strides are below 2^56. Of an absent operand, leave all members as GDN_INIT has set
- * them. */
+/* A tensor operand. The innermost axis is always contiguous. stride[] holds the byte strides of the axes outside it,
+ * outermost first. Each operand's documentation lists them; those it does not list must be 0.
+ *   - A stride of 0 means "packed": the extent of everything inside that axis.
+ *   - Strides are not negative, and below 2^56, as offsets are.
+ *   - Strides are multiples of the element's alignment: F32, I32: 4; F16, BF16, Q8_0: 2; I64: 8. The first element must
+ *     be aligned to it too. More alignment is not required, though 64 is fastest.
+ *   - Rows of an operand do not overlap each other, read or written: sorted by stride, each axis steps over all bytes
+ *     of the axes before it.
+ * For an absent operand, leave all members as GDN_INIT has set them. */
 typedef struct gdn_tensor {
     void    *data;   /* as in gdn_span; NULL = the operand is absent                                 */
     uint64_t offset; /* as in gdn_span                                                               */
@@ -312,27 +317,27 @@ typedef struct gdn_pool {
     int32_t  n_slots;
 } gdn_pool;
 
-/* Ragged batches. Tokens of all sequences lie one after another on one token axis of n_tokens:
- * sequence s owns the tokens seq_start[s] <= i < seq_start[s + 1], and may own none. Where a token
- * operand's sequence stride is not 0, token t of sequence s is instead found at
- * s * stride[sequence] + t * stride[token]; that expresses [n_seqs][...] tensors in any axis order. The sequence
- * stride then steps over as many tokens as the longest sequence has, and the operand ends with its last token: behind
- * that, but not in gaps between sequences, other operands may begin.
+/* Ragged batches. The tokens of all sequences follow each other on one token axis of n_tokens. Sequence s owns the
+ * tokens seq_start[s] <= i < seq_start[s + 1], and may own none.
  *
- * For example: sequences of 3, 1 and 5 tokens have seq_start { 0, 3, 4, 9 }, n_seqs 3 and n_tokens 9. The sequence
- * stride stays 0, since the tokens of all sequences follow each other, also where operands are slices of one
- * projection, of which section 8 has an example.
+ * Example: sequences of 3, 1 and 5 tokens have seq_start { 0, 3, 4, 9 }, n_seqs 3 and n_tokens 9. The sequence stride
+ * stays 0. It also stays 0 where operands are slices of one projection (example in section 8).
  *
- * Maps on a GPU are read when the kernel runs, from the device's memory. gdn_buffer_write() is synchronous; a
- * program that decodes step after step orders the copy of its maps with the calls instead, and nothing waits:
+ * Where a token operand's sequence stride is not 0, token t of sequence s is at s * stride[sequence] + t *
+ * stride[token]. That expresses [n_seqs][...] tensors in any axis order. The sequence stride then steps over at least
+ * as many tokens as the longest sequence has. The operand ends with its last token: other operands may begin after
+ * it, but not in gaps between sequences.
+ *
+ * Maps on a GPU are read when the kernel runs, from the device's memory. gdn_buffer_write() is synchronous. To decode
+ * step after step without waits, order the copy of the maps with the calls:
  *   CUDA    cuMemcpyHtoDAsync() from page-locked memory on the call's stream, or a kernel that computes them.
  *   Vulkan  vkCmdUpdateBuffer() in front of the call in its command buffer, or host-visible memory.
  *   Metal   the `contents` of a shared buffer, written before the command buffer is committed.
- * gdn/cuda.h, gdn/vulkan.h and gdn/metal.h say more under "Maps". Whatever the host writes to, a map or what it
- * is copied from, must not change before it has been read: keep as many as there are steps in flight. */
+ * The host must not change a map, or the source of its copy, before the device has read it: keep one for each step in
+ * flight. gdn/cuda.h, gdn/vulkan.h and gdn/metal.h say more under "Maps". */
 
-/* Special entries of maps. The first call of a sequence has GDN_NONE in state_src and history_src, and position
- * 0: what was left in its row is then not read, and nobody needs to clear it. */
+/* Special entries of maps. The first call of a sequence has GDN_NONE in state_src and history_src, and position 0. The
+ * call then does not read the row, so the caller need not clear it. */
 enum {
     GDN_NONE = -1, /* state_src, history_src: start from zero.  *_dst, index: write nothing          */
     GDN_SKIP = -2  /* state_src, history_src: the sequence is padding; nothing of it is read/written */
@@ -364,9 +369,9 @@ typedef struct gdn_checkpoints {
 } gdn_checkpoints;
 
 /* A tree of drafts (experimental): several tokens may follow the same one, and one call verifies them all. `parent`
- * says which token a token follows: the index of an earlier token of its sequence, counted from 0, or GDN_NONE for the
- * token before the sequence's first one. Each output is, bit for bit, what decoding the token's branch alone gives. The
- * kernels say what else a tree needs.
+ * holds the token that each token follows: the index of an earlier token of its sequence, counted from 0. GDN_NONE
+ * means the token before the sequence's first one. Each output is, bit for bit, what decoding the token's branch alone
+ * gives. Each kernel's documentation lists what else a tree needs.
  *
  * Limits: a parent comes before its children. Entries of padding are not read. */
 typedef struct gdn_token_tree {
@@ -374,16 +379,16 @@ typedef struct gdn_token_tree {
     gdn_span parent; /* int32 [n_tokens]; absent: each token follows the one before it               */
 } gdn_token_tree;
 
-/* What a kernel's query function tells about a call with these arguments, without running it. A query that fails
- * leaves supported 0, and the error's text in reason. */
+/* How a call with these arguments would run. A kernel's query function fills it without running the call. A query that
+ * fails leaves supported 0, and the error's text in reason. */
 typedef struct gdn_capability {
     uint32_t size;
     int32_t  supported;                    /* 1: the call would run                                  */
     int32_t  exact;                        /* 1: and give the reference's bits                       */
     int32_t  emulated;                     /* 1: on an emulator of the device                        */
-    uint64_t workspace_bytes;              /* what args.workspace must hold, 64-byte aligned; or 0. With all else the
-                                              same it never shrinks where n_tokens, n_seqs, rows or batches grow, so
-                                              that the workspace of the largest call serves the smaller ones */
+    uint64_t workspace_bytes;              /* what args.workspace must hold, 64-byte aligned; or 0. It never shrinks
+                                              where n_tokens, n_seqs, rows or batches grow and all else is the same. So
+                                              the workspace of the largest call serves the smaller ones */
     char     implementation[GDN_NAME_MAX]; /* and the variant that is planned, e.g. "avx512/columns". Sequences whose
                                               length or alignment the query cannot see may run another variant of it */
     char     reason[GDN_REASON_MAX];       /* why it is not supported or not exact, or ""            */

@@ -68,8 +68,8 @@ enum {
 
 /* ---- 8.3  Inputs as projections give them ---------------------------------------------------------
  *
- * The call can normalise q and k, and make the decay and beta of projections. Without this part q and k are used as
- * they are, g holds the logarithm of the decay, and beta the factor of the delta. With it a layer between its two
+ * The call can normalise q and k, and compute the decay and beta from projections. Without this part it uses q and k as
+ * they are, g holds the logarithm of the decay, and beta the factor of the delta. With it, a layer between its two
  * projections is two calls: ssm_conv and gated_delta_net.
  *
  *     gdn_delta_inputs in = GDN_INIT(gdn_delta_inputs);
@@ -81,11 +81,12 @@ enum {
  * Models normalise q and k: with a k much longer than 1 the states grow without bound.
  *
  * read_key r replaces k where the state is read: kv[j] = a * sum_i S[i][j] r[i], for GATE_CHANNEL sum_i S[i][j] (a[i]
- * r[i]). k still writes, and the log holds k. qk_norm does not normalise r. Comba and GDN-2 have one. GDN-2's delta is
- * w * v - S^T (b * k): pass w * v as v, b * k as read_key with k normalised, and a beta of 1. A query uses it if its
- * data is not NULL. On CUDA and Metal such calls take the kernels for any head_dim_k, which are slower.
- * Limits: qk_norm_eps finite and >= 0, and 0 without a norm; beta_factor finite and not 0; ssm_a and dt_bias only with
- * GDN_G_RAW, GDN_G_RAW_A_LOG and GDN_G_BOUNDED; lower_bound finite and below 0 with GDN_G_BOUNDED, else 0. */
+ * r[i]). The write still uses k, and the log holds k. qk_norm does not normalise r. Comba and GDN-2 have a read key.
+ * GDN-2's delta is w * v - S^T (b * k): pass w * v as v, b * k as read_key with k normalised, and a beta of 1. A query
+ * uses read_key if its data is not NULL. On CUDA and Metal such calls run the variants for any head_dim_k, which are
+ * slower.
+ * Limits: qk_norm_eps finite and >= 0, and 0 without a norm; beta_factor finite and not 0. ssm_a and dt_bias only with
+ * GDN_G_RAW, GDN_G_RAW_A_LOG and GDN_G_BOUNDED. lower_bound finite and below 0 with GDN_G_BOUNDED, else 0. */
 typedef struct gdn_delta_inputs {
     uint32_t       size;
     gdn_norm       qk_norm;
@@ -101,25 +102,26 @@ typedef struct gdn_delta_inputs {
 
 /* ---- 8.5  The replay log --------------------------------------------------------------------------
  *
- * With a log, verifying drafts writes no states, and rolling back is passing a smaller position. Each token leaves an
+ * With a log, a call that verifies drafts writes no states. To roll back, pass a smaller position. Each token leaves an
  * entry in the log: its k and its decay as the recurrence used them, and its delta d. An entry takes about a hundredth
  * of a state. A later call starts at position p from a state with base position p0 <= p. It first replays the entries
  * p0 .. p - 1, S[i][j] = k[i] * d[j] + a * S[i][j], with the roundings of the tokens themselves. So the bits are those
  * of plain decoding.
  *
  * The entry of position p is in slot p % n_slots of the sequence's row. An entry is F32: k [n_heads_k][head_dim_k],
- * d [n_heads_v][head_dim_v], then a [n_heads_v], for GATE_CHANNEL [n_heads_v][head_dim_k]. So it has n_heads_k *
- * head_dim_k + n_heads_v * (head_dim_v + 1) floats, with head_dim_k for the 1 for GATE_CHANNEL.
+ * d [n_heads_v][head_dim_v], then a [n_heads_v], for GATE_CHANNEL [n_heads_v][head_dim_k]. Its size in floats:
+ *     GATE_SCALAR    n_heads_k * head_dim_k + n_heads_v * (head_dim_v + 1)
+ *     GATE_CHANNEL   n_heads_k * head_dim_k + n_heads_v * (head_dim_v + head_dim_k)
  *
- * A prompt may be longer than n_slots: read it without a log, or with GDN_NONE for its row. The first call with a log
+ * A prompt may be longer than n_slots: run it without a log, or with GDN_NONE for its row. The first call with a log
  * then has base_position = position.
  *
- * Example: verify at most N drafts a call, which are N + 1 tokens. Each call first folds what was accepted into the
+ * Example: verify at most N drafts a call, which are N + 1 tokens. Each call first folds the accepted tokens into the
  * state.
  *
  *     gdn_replay_log log = GDN_INIT(gdn_replay_log);
  *     log.entries.data = entries;  log.entries.n_rows = n_seqs;  log.entries.n_slots = 2 * (N + 1);
- *     log.base_position.data = base;        // [n_seqs]: the position of the call before
+ *     log.base_position.data = base;        // [n_seqs]: the position of the previous call
  *     log.commit.data = slots;              // [n_seqs]: the slots of state_src; where that is GDN_NONE, the sequence's
  *     args.position.data = position;        // [n_seqs]: how many tokens have been accepted
  *     args.log = &log;  args.n_snapshots = 0;
@@ -127,9 +129,9 @@ typedef struct gdn_delta_inputs {
  * Rules:
  *   - position + number of tokens - base_position is at most n_slots, so that no token overwrites a replayed entry.
  *   - A sequence without a row has no entries to replay: its base_position is its position.
- *   - A row belongs to one sequence of a call. Only the entries of its tokens are written.
- *   - A sequence without tokens is still replayed and committed. So a call folds any number of entries into any slot.
- *     A slot may be committed to that the same sequence reads.
+ *   - A row belongs to one sequence of a call. The call writes only the entries of the sequence's tokens.
+ *   - The call also replays and commits for a sequence without tokens. So it can fold entries into any slot.
+ *     A commit may write the slot that the same sequence reads.
  * Limits: n_slots 1 to 2^20; n_rows 1 to 2^31 - 1. */
 typedef struct gdn_replay_log {
     uint32_t size;
@@ -144,13 +146,13 @@ typedef struct gdn_replay_log {
 /* ---- 8.7  States of 16 bits (experimental) ----------------------------------------------------------
  *
  * F16 and BF16 states take half the memory, and half the time where memory is the limit.
- * docs/reference/numerics-states.md has what they cost in accuracy. A call rounds the state to nearest even after each
- * token whose place in its sequence is a multiple of `interval`, counted from 1 (in a tree: the place on its branch).
- * out is read before the rounding, and the next token reads the rounded state. So the bits do not depend on how tokens
- * are divided into calls. A state that is too large becomes infinity.
+ * docs/reference/numerics-states.md has what they cost in accuracy. A call rounds the state to nearest even after every
+ * `interval`-th token of a sequence, counted from its beginning (in a tree: along the token's branch). It computes out
+ * before the rounding, and the next token reads the rounded state. So the bits do not depend on how tokens are divided
+ * into calls. An element that is too large becomes infinity.
  *
- * Without this part the state is rounded after every token. A larger interval N has N times fewer roundings. Between
- * two of them the state is the last rounded state and the log's entries since. So N > 1 needs a log, and:
+ * Without this part the call rounds the state after every token. A larger interval N has N times fewer roundings.
+ * Between two of them the state is the last rounded state and the log's entries since. So N > 1 needs a log, and:
  *   - base_position and checkpoints.interval are multiples of N;
  *   - state_dst has GDN_NONE for states after other tokens than multiples of N;
  *   - log.commit keeps the state at the last multiple of N up to the sequence's position. The next call's base_position
@@ -158,7 +160,7 @@ typedef struct gdn_replay_log {
  *
  *     gdn_state_rounding rounding = GDN_INIT(gdn_state_rounding);
  *     rounding.interval = 16;  args.state.dtype = GDN_BF16;  log.entries.n_slots = 2 * 8 + 15; // 8 tokens a call
- *     args.rounding = &rounding; // log.base_position: the position of the call before, rounded down to 16
+ *     args.rounding = &rounding; // log.base_position: the position of the previous call, rounded down to 16
  *
  * Limits: interval 1 to 2^31 - 1, with F16 and BF16 states only. */
 typedef struct gdn_state_rounding {
@@ -209,31 +211,32 @@ typedef struct gdn_state_rounding {
  *                           the newest, row * n_slots + slot of state_out, or GDN_NONE. Absent: slot r of row s.
  *
  * Rules:
- *   - Every entry must be in range, also of padding and of sequences without tokens. Of state_dst, checkpoints.dst,
- *     log.commit and tree.parent only the entries that are used: the call does not read entries r of state_dst from the
- *     sequence's number of tokens on, nor any of padding. With n_seqs 0 the call reads no map.
+ *   - Every entry that is used must be in range, also of padding and of sequences without tokens. All entries are used,
+ *     except of state_dst, checkpoints.dst, log.commit and tree.parent. Of state_dst the call does not read entries r
+ *     from the sequence's number of tokens on, nor any of padding. With n_seqs 0 the call reads no map.
  *   - No slot may be written twice in a call, nor be written by one sequence and read by another. A sequence may write
  *     the slot that it reads: that is the update in place.
- *   - Memory that no entry names is not touched. A sequence without tokens is a no-op, except for its log.commit.
+ *   - The call does not touch slots that no entry names. A sequence without tokens is a no-op, except for its
+ *     log.commit.
  *
  * ---- 8.4  Snapshots
  *
  * n_snapshots is how many of its newest states a sequence keeps: 1 by GDN_INIT, 0 for none, K to roll back up to K - 1
- * tokens. A ring of snapshots needs no copies: the state after p tokens is in slot p % n_slots. So state_src = row * K
- * + p % K and state_dst[r] = row * K + (p + T - r) % K for T tokens, and rolling back is choosing a smaller p. To
- * verify N drafts, pass N + 1 tokens (the last accepted one and the drafts) with K = N + 1 slots.
+ * tokens. A ring of snapshots needs no copies: the state after p tokens is in slot p % n_slots. For T tokens, state_src
+ * = row * K + p % K and state_dst[r] = row * K + (p + T - r) % K. To roll back, pass a smaller p. To verify N drafts,
+ * pass N + 1 tokens (the last accepted one and the drafts) with K = N + 1 slots.
  *
  * ---- 8.6  A tree of drafts (experimental): gdn_token_tree in base.h
  *
  * A tree needs a log, and each sequence with tokens needs a row of it. A token's entry is in the slot of position + i,
- * with i its index in the sequence, however deep in the tree it is. There are no snapshots (n_snapshots 0) and no
- * checkpoints; log.base_position and log.commit work as without a tree. Each token costs a step of the recurrence. One
- * that does not follow the token before it also replays its ancestors, for at most a third of a step each.
+ * with i its index in the sequence; its depth in the tree does not matter. There are no snapshots (n_snapshots 0) and
+ * no checkpoints; log.base_position and log.commit work as without a tree. Each token costs a step of the recurrence. A
+ * token that does not follow the token before it also replays its ancestors, for at most a third of a step each.
  *
- * When a path i0 < i1 < ... is accepted, the caller moves its entries to those of position, position + 1, ... As
- * gdn_set_rows does not read what it writes, they go to another row, which the next call names. The entries from
- * base_position to position move as well. If each call commits, there are none. With two halves of a log, log.row[s] =
- * half * n_seqs + s, m counted from 0, for all sequences that commit:
+ * When a path i0 < i1 < ... is accepted, the caller moves its entries to those of position, position + 1, ... The
+ * source and target of gdn_set_rows must not overlap, so the entries go to another row, which the next call names. The
+ * entries from base_position to position move as well; there are none if each call commits. The example has two halves
+ * of a log, with log.row[s] = half * n_seqs + s. All sequences commit, and m is counted from 0:
  *
  *     // index[s * n_slots + (position[s] + i) % n_slots] = GDN_NONE, or for the m-th accepted token i
  *     //     s * n_slots + (position[s] + m) % n_slots
@@ -244,9 +247,14 @@ typedef struct gdn_state_rounding {
  *
  * ---- Reference
  *
- * Limits: head_dim_k, head_dim_v 16 to 256; n_heads_k, n_heads_v 1 to 2^16, n_heads_v a multiple of n_heads_k; n_seqs 0
- *   to 2^24; n_tokens below 2^31; n_rows and n_slots of a pool at least 1, their product and n_seqs * n_snapshots below
- *   2^31; n_snapshots up to 2^20; position + number of tokens below 2^31; scale finite and not 0.
+ * Limits:
+ *   head_dim_k, head_dim_v   16 to 256
+ *   n_heads_k, n_heads_v     1 to 2^16; n_heads_v is a multiple of n_heads_k
+ *   n_seqs                   0 to 2^24
+ *   n_tokens                 below 2^31, as is position + number of tokens
+ *   n_rows, n_slots          of a pool: at least 1, their product below 2^31
+ *   n_snapshots              0 to 2^20, n_seqs * n_snapshots below 2^31
+ *   scale                    finite and not 0
  * Aliasing: inputs may overlap each other. out, the log and the written states overlap nothing else. state_out is
  *   absent, the same pool as state, or apart from it.
  * Workspace: args.workspace, of the size that the query returns. It may be absent when that is 0. Its contents have no
@@ -296,8 +304,9 @@ template <> inline void gdn_set_defaults(gdn_delta_inputs &inputs) { inputs.beta
 GDN_API gdn_status gdn_gated_delta_net_args_init(gdn_gated_delta_net_args *args, uint32_t size);
 GDN_API gdn_status gdn_delta_inputs_init(gdn_delta_inputs *inputs, uint32_t size);
 
-/* Would the call run, would it be exact, which implementation runs it, and how much workspace does it need. The query
- * does not read maps. data, maps and workspace may be absent; optional tensors that are given are judged. */
+/* Reports whether the call would run, whether it would be exact, which implementation runs it, and how much workspace
+ * it needs. The query does not read maps. data, maps and workspace may be absent. It validates optional tensors that
+ * are given. */
 GDN_API gdn_status gdn_gated_delta_net_query(const gdn_context *ctx, const gdn_gated_delta_net_args *args,
                                              gdn_capability *capability);
 /* Run it. */

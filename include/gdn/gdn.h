@@ -2,12 +2,12 @@
  * gdn.h - libgdn's C interface, and the first page of its manual.
  *
  * libgdn computes the kernels that hybrid (recurrent + attention) language models need and general
- * tensor libraries do badly: gated_delta_net, ssm_conv and set_rows, over a recurrent state that keeps
- * K snapshots per row and is addressed through maps, so that one call serves many sequences and a
- * rejected draft is rolled back by choosing another snapshot instead of computing anything again.
+ * tensor libraries do badly: gated_delta_net, ssm_conv and set_rows. The recurrent state keeps K snapshots
+ * per row and is addressed through maps. So one call serves many sequences. To roll back a rejected draft,
+ * the caller chooses another snapshot; nothing is computed again.
  *
- * Every backend gives the bits of the scalar reference (docs/reference/numerics.md), and the bits do not depend
- * on how the work is cut: into calls, into batches, over threads, or in place against out of place.
+ * Every backend gives the bits of the scalar reference (docs/reference/numerics.md). The bits do not depend on how
+ * the work is divided: into calls, into batches, over threads, or in place against out of place.
  *
  *   1  Five minutes            here            6  Memory of a backend          base.h
  *   2  Status and errors       base.h          7  Operands: tensors and spans  base.h
@@ -38,19 +38,18 @@
  *
  * Conventions
  *   - Structs that are passed by pointer begin with `uint32_t size`. GDN_INIT sets it, and the defaults that are not
- *     zero. A struct that was only zeroed is refused. Reserved members must be zero.
- *   - Structs only grow at their end, from version 0.1.0 on, and a new member's zero is what there was before. So a
- *     program that was built against an older header keeps working: the library reads and writes nothing behind the
- *     caller's size. A program with a newer header works too while the members that the library lacks are zero. Where
- *     one is not, the call is refused with a text that says that the library is older.
- *   - gdn_span, gdn_tensor and gdn_pool have no size, because they lie inside other structs. They cannot grow while
- *     GDN_ABI_VERSION stays.
+ *     zero. The library refuses a struct that was only zeroed. Reserved members must be zero.
+ *   - From version 0.1.0 on, structs only grow at their end. Zero in a new member means the behaviour without it.
+ *       older program, newer library: works. The library reads and writes nothing past the caller's size.
+ *       newer program, older library: works while the members that the library lacks are zero. Otherwise the call
+ *       fails, and the error text says that the library is older.
+ *   - gdn_span, gdn_tensor and gdn_pool have no size because they are members of other structs. They cannot grow
+ *     within one GDN_ABI_VERSION.
  *   - Shapes are written outermost first: [a][b][c] has c contiguous. Strides are in bytes.
- *   - Where a kernel needs scratch memory, its query function says how much and the caller passes it in. On the CPU,
- *     the reference and CUDA nothing allocates after gdn_context_create() except gdn_buffer_create(). On Vulkan and
- *     Metal the first call of a kernel variant allocates for its pipeline and its self-test (gdn/vulkan.h,
- *     gdn/metal.h).
- *   - A call that returns anything but GDN_OK has written nothing, but for the capability of a query. The library never
+ *   - The caller supplies scratch memory; each kernel's query function returns the size. On the CPU, the reference and
+ *     CUDA only gdn_context_create() and gdn_buffer_create() allocate. On Vulkan and Metal the first call of a kernel
+ *     variant also allocates, for its pipeline and its self-test (gdn/vulkan.h, gdn/metal.h).
+ *   - A call that returns anything but GDN_OK has written nothing, except the capability of a query. The library never
  *     aborts. A call takes up to 128 KiB of the calling thread's stack.
  */
 #ifndef GDN_GDN_H

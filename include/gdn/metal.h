@@ -1,10 +1,9 @@
 /*
  * gdn/metal.h - a program's own Metal objects with libgdn's Metal backend.
  *
- * Not needed for running on the system's default device: gdn_context_desc.backend = GDN_BACKEND_METAL does that. With
- * this header a program brings its device and queue. Needs no Metal header, and no Objective-C: objects are passed as
- * pointers,
- * (__bridge void *)device from a file with ARC.
+ * A program that runs on the system's default device does not need this header: gdn_context_desc.backend =
+ * GDN_BACKEND_METAL does that. With this header a program brings its device and queue. Needs no Metal header, and no
+ * Objective-C: objects are passed as pointers, (__bridge void *)device from a file with ARC.
  *
  *     gdn_metal_desc native = GDN_INIT(gdn_metal_desc);
  *     native.queue = (__bridge void *)queue;                 // id<MTLCommandQueue>
@@ -12,50 +11,51 @@
  *     desc.backend = GDN_BACKEND_METAL;  desc.native = &native;
  *     if (gdn_context_create(&desc, &ctx)) fail(gdn_last_error());
  *
- * The library retains what it is given until the context is destroyed, and every entry has an autorelease pool of its
- * own.
+ * The library retains the objects until the context is destroyed. Each of its functions has an autorelease pool.
  *
  * ---- Buffers ----
- * gdn_span.data and gdn_tensor.data are id<MTLBuffer> of the context's device, gdn_span.offset is in bytes from the
- * buffer's start. Any storage mode will do for a call; gdn_buffer_read() and gdn_buffer_write() take shared ones, and
- * private ones in multiples of 4 bytes. Buffers of gdn_buffer_create() are shared, so that their `contents` may be used
- * as well, before a call is made or after it is done. One memory must not be passed as two buffers of a call (of a heap
- * that aliases).
+ * gdn_span.data and gdn_tensor.data are id<MTLBuffer> of the context's device. gdn_span.offset is in bytes from the
+ * buffer's start. Calls accept any storage mode. gdn_buffer_read() and gdn_buffer_write() accept shared buffers, and
+ * private ones in multiples of 4 bytes. Buffers of gdn_buffer_create() are shared: the program may use their
+ * `contents` before a call is made or after it is done. Two buffers of a call must not alias the same memory (of a
+ * heap).
  *
  * ---- Queue ----
- * With stream = NULL a call becomes a command buffer of the queue, which is committed; it returns then.
- * gdn_synchronize() waits for these. Where 16 of them are not done, a call waits for the oldest.
+ * With stream = NULL a call encodes a command buffer of the queue, commits it and returns. gdn_synchronize() waits for
+ * these. Where 16 of them are not done, a call waits for the oldest.
  *
  * ---- Command buffers and encoders ----
- * gdn_stream is an id<MTLCommandBuffer> that is not committed and has no open encoder, in which a call opens and ends a
- * compute encoder; or an open id<MTLComputeCommandEncoder>, into which it only encodes. It never commits, waits or ends
- * what is the program's, and leaves another pipeline and other buffers set. An encoder may be serial or concurrent: a
- * call begins with a barrier for buffers, so that calls are ordered among themselves; what the program encodes into a
- * concurrent encoder after a call needs a barrier of its own.
+ * gdn_stream is one of two objects:
+ *   id<MTLCommandBuffer>          not committed, no open encoder. A call opens and ends a compute encoder in it.
+ *   id<MTLComputeCommandEncoder>  open. A call only encodes into it.
+ * A call never commits, waits for or ends an object of the program. It leaves another pipeline and other buffers set.
+ * An encoder may be serial or concurrent. A call begins with a barrier for buffers, so calls are ordered among
+ * themselves. What the program encodes into a concurrent encoder after a call needs a barrier of its own.
  *
- * gdn_synchronize() waits for the context's own command buffers only: one of the program is waited for with its
- * waitUntilCompleted, and gdn_poll() then reports what the device found.
+ * gdn_synchronize() waits for the context's own command buffers only. For one of the program, call its
+ * waitUntilCompleted; gdn_poll() then reports what the device found.
  *
  * ---- Maps ----
- * Maps lie in memory that the device can read, so a call does not read them: a kernel does. The program writes the
- * `contents` of shared buffers before it commits, and leaves them alone until the command buffer is done.
+ * Maps are in memory that the device can read; a kernel reads them. The program writes the `contents` of shared buffers
+ * before it commits, and does not change them until the command buffer is done.
  *
- * A value out of range makes its sequence (set_rows: its row) one that is skipped, nothing is written out of range, and
- * GDN_BAD_MAP is reported by gdn_synchronize() or gdn_poll(). A bad value in state_dst is one that is not written.
- * Where seq_start does not ascend, other sequences of the call may be left out too. That no slot is written twice
- * cannot be checked there: which write stays is then not defined.
+ * A kernel that reads a value out of range skips that sequence (set_rows: that row) and writes nothing out of range.
+ * gdn_synchronize() or gdn_poll() reports GDN_BAD_MAP. For a bad value in state_dst only that state is not written.
+ * Where seq_start descends, the kernel may skip other sequences of the call too. A kernel cannot check that no slot is
+ * written twice: which write remains is then undefined.
  *
  * ---- Kernels ----
- * Their source is compiled when a context is created, and a pipeline is made at the first call that needs it (a head
- * size, a gate) and kept. A caller that wants no such call runs every shape once beforehand, on any data.
+ * gdn_context_create() compiles their source. The first call that needs a pipeline (a head size, a gate) creates it,
+ * and the context keeps it. To avoid that delay in later calls, run every shape once beforehand, on any data.
  *
- * A pipeline of a device that is exact is asked for a known answer first (GDN_KNOWN_ANSWERS, see gdn_context_create()),
- * once in a process: a small command buffer on the queue, for which the call waits. A call with a stream neither
- * commits nor waits; there gdn_synchronize(ctx, NULL) asks, and returns UNSUPPORTED where the answer is wrong.
+ * On an exact device each new pipeline first runs its self-test vectors, once in a process (GDN_KNOWN_ANSWERS, see
+ * gdn_context_create()). The self-test is a small command buffer on the queue, and the call waits for it. A call with a
+ * stream neither commits nor waits; gdn_synchronize(ctx, NULL) then runs the self-test. It returns UNSUPPORTED where
+ * the result is wrong.
  *
  * ---- Faults ----
- * A command buffer of the context's that ends in an error is reported by the next call that hears of it, gdn_poll()
- * included, as GDN_DEVICE_LOST; then the context can only be destroyed.
+ * If a command buffer of the context ends in an error, the next call that detects it, gdn_poll() included, returns
+ * GDN_DEVICE_LOST. The context can then only be destroyed.
  */
 #ifndef GDN_METAL_H
 #define GDN_METAL_H
@@ -64,7 +64,7 @@
 
 typedef struct gdn_metal_desc {
     uint32_t size;
-    uint32_t flags; /* none yet, 0                                                                        */
+    uint32_t flags; /* 0: no flags are defined                                                            */
     void *device;   /* id<MTLDevice>; NULL: the queue's. gdn_context_desc.device is then not used         */
     void *queue;    /* id<MTLCommandQueue> of that device; NULL: one of the library's own. Both NULL: the
                        system's default device                                                            */

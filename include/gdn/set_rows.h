@@ -7,27 +7,29 @@
 /* ---- 10  set_rows --------------------------------------------------------------------------------- */
 
 /*
- * Scatter rows into a tensor, converting them: dst[b][c][index[b % ..][c % ..][i]] = convert(src[b][c][i]).
+ * Scatter rows into a tensor and convert them. For batches b < n_batch[0] and c < n_batch[1]:
  *
- * Operands (b < n_batch[0], c < n_batch[1]):
+ *     r = index[b % index_batch[0]][c % index_batch[1]][i];  dst[b][c][r] = convert(src[b][c][i])
+ *
+ * Operands:
  *   src    [n_batch[0]][n_batch[1]][n_rows][n_columns]       F32 F16 BF16       stride: batch 0, batch 1, row
  *   dst    [n_batch[0]][n_batch[1]][n_rows_dst][n_columns]   F32 F16 BF16 Q8_0  stride: batch 0, batch 1, row
  *   index  [index_batch[0]][index_batch[1]][n_rows]          I32 I64            stride: batch 0, batch 1, row
- *          0 <= index < n_rows_dst, or GDN_NONE: that row is not written. Where two rows name the same
- *          target the later one wins, on every backend.
+ *          0 <= index < n_rows_dst, or GDN_NONE: that row is not written. If two rows have the same
+ *          target, the later one wins, on every backend.
  * Conversions round to nearest, ties to even; F16 overflow gives infinity. Q8_0 as docs/reference/numerics.md says.
  *
  * Limits: n_columns 1..2^40, a multiple of 32 for Q8_0; n_rows and n_rows_dst up to 2^40; n_batch[k] 1..2^30, and
  *   index_batch[k] divides it.
  * Aliasing: dst overlaps neither src nor index.
- * Errors: as gated_delta_net. An index out of range is an error before anything is written on the CPU and
- *   the reference; on a device that row is skipped and BAD_MAP is reported.
+ * Errors: as gated_delta_net. On the CPU and the reference an index out of range is an error before
+ *   anything is written. On a device that row is skipped and BAD_MAP is reported.
  * Workspace, thread-safety: as gated_delta_net.
  * Source: ggml's SET_ROWS.
  */
 typedef struct gdn_set_rows_args {
     uint32_t   size;
-    uint32_t   flags;          /* none yet, 0                                                        */
+    uint32_t   flags;          /* 0: no flags are defined                                            */
     int64_t    n_columns, n_rows, n_rows_dst;
     int64_t    n_batch[2];     /* 1 by GDN_INIT                                                      */
     int64_t    index_batch[2]; /* 1 by GDN_INIT                                                      */

@@ -42,11 +42,11 @@ enum {
  *                             pass a smaller position.
  *   history_src [n_seqs]      row to read, GDN_NONE for a zero history, or GDN_SKIP for padding. Absent: row s.
  *   history_dst [n_seqs]      row to write, or GDN_NONE. Absent: row s.
- * Every entry must be in range, also of padding and of sequences without tokens; of checkpoints.dst and tree.parent
- * only the entries that are used. After the call the written row holds the inputs of the newest min(position + T,
- * n_slots) positions. Where another row was read, the older of them are copied (or are zero), so that both roll back as
- * deep. No row may be written twice, nor be written by one sequence and read by another. A sequence without tokens is a
- * no-op.
+ * Every entry that is used must be in range, also of padding and of sequences without tokens. All entries are used,
+ * except of checkpoints.dst and tree.parent. After the call the written row holds the inputs of the newest
+ * min(position + T, n_slots) positions. If the call reads another row, it copies the older inputs (or writes zeros), so
+ * that both rows can be rolled back equally far. No row may be written twice, nor be written by one sequence and read
+ * by another. A sequence without tokens is a no-op.
  *
  *     gdn_ssm_conv_args args = GDN_INIT(gdn_ssm_conv_args); // one token of each of 8 sequences
  *     args.n_seqs = args.n_tokens = args.history.n_rows = 8;
@@ -55,14 +55,14 @@ enum {
  *     args.history.data = history;  args.history.n_slots = 3 + n_drafts; // [8][3 + n_drafts][8192]
  *     args.position.data = position;                                     // [8]
  *
- * Checkpoints (gdn_checkpoints in base.h) need a history; dst names rows. Of a row the call writes the inputs of the
- * newest min(p, kernel_width - 1) positions, with p the number of tokens so far. A sequence continues from it at
- * position p, and cannot be rolled back further.
+ * Checkpoints (gdn_checkpoints in base.h) need a history; dst names rows. A checkpoint at position p, which is the
+ * number of tokens so far, holds the inputs of the newest min(p, kernel_width - 1) positions. A sequence continues from
+ * it at position p, and cannot be rolled back further.
  *
  * A tree (experimental; gdn_token_tree in base.h): x(p - 1), x(p - 2), ... are the inputs of the token's ancestors in
- * the call, and before them those of the history. The history takes inputs by their index, position + i for the
- * sequence's token i. With a history, n_slots is at least kernel_width - 1 and the sequence's tokens, and there are no
- * checkpoints. When a path is accepted, the caller moves its inputs together as in gated_delta_net.
+ * the call, and before them those of the history. The history takes inputs by their index: sequence token i goes to
+ * position + i. With a history, n_slots is at least kernel_width - 1 plus the sequence's tokens. A call with a tree
+ * takes no checkpoints. When a path is accepted, the caller moves its inputs together as in gated_delta_net.
  *
  * Limits: kernel_width 1 to 16; n_seqs 0 to 2^24; n_tokens, n_channels, n_rows and n_slots below 2^31; position +
  *   number of tokens below 2^31.

@@ -1,10 +1,10 @@
 /*
  * gdn/vulkan.h - a program's own Vulkan objects with libgdn's Vulkan backend.
  *
- * Not needed for running on a device of libgdn's own: gdn_context_desc.backend = GDN_BACKEND_VULKAN does that.
- * With this header a program brings its device and queue, records kernels into its own command buffers, keeps
- * the pipeline cache, or chooses a device by name. Needs no Vulkan header: handles are as Vulkan defines them
- * for 64-bit programs.
+ * A program that runs on a device of libgdn's own does not need this header: gdn_context_desc.backend =
+ * GDN_BACKEND_VULKAN does that. With this header a program brings its device and queue, records kernels into its own
+ * command buffers, keeps the pipeline cache, or chooses a device by name. Needs no Vulkan header: handles are as Vulkan
+ * defines them for 64-bit programs.
  *
  *     gdn_vulkan_desc native = GDN_INIT(gdn_vulkan_desc);
  *     native.get_instance_proc_addr = (gdn_vulkan_function)vkGetInstanceProcAddr;
@@ -24,47 +24,46 @@
  * gdn_buffer_create() have all of that. Sharing mode: exclusive to the queue's family, or concurrent.
  *
  * ---- Queue ----
- * With stream = NULL a call is recorded into a command buffer of the context's and submitted to the queue; it returns
- * then. gdn_synchronize() waits on the host, gdn_vulkan_timeline() lets other submissions wait on the device.
+ * With stream = NULL a call records into a command buffer of the context, submits it to the queue and returns.
+ * gdn_synchronize() waits on the host; gdn_vulkan_timeline() lets other submissions wait on the device.
  *
- * ---- Recording ----
  * gdn_stream is a VkCommandBuffer in the recording state, outside a render pass, of a family with compute. A call
- * records into it and never submits it. It leaves another compute pipeline and other push constants bound, and
- * no descriptor set. What the call records is complete: it may be submitted again and again, and sees the maps and
- * the tensors as they are then. Its workspace must not be used by anything else that runs at the same time.
+ * records into it and never submits it. It leaves another compute pipeline and other push constants bound, and no
+ * descriptor set. The program may submit the recording any number of times. Each execution reads the maps and the
+ * tensors as they are at that time. Nothing else that runs at the same time may use the call's workspace.
  *
- * Barriers. Calls are ordered among themselves: each begins with a memory barrier from the compute and transfer
- * stages to the compute and transfer stages (with stream = NULL: to those that it uses). The program itself must
+ * Barriers. Calls are ordered among themselves. Each begins with a memory barrier from the compute and transfer stages
+ * to the same stages (with stream = NULL: to those that it uses). The program itself must
  *   - before: make what other stages wrote to the operands available to COMPUTE_SHADER (SHADER_READ, SHADER_WRITE),
  *     and earlier accesses to the workspace to TRANSFER (TRANSFER_WRITE);
  *   - after: make COMPUTE_SHADER / SHADER_WRITE available to its own readers. Writes are already made available to
  *     the host (HOST_READ), so after a fence the host may read mapped memory.
  *
- * gdn_synchronize() waits for the context's own queue only: a command buffer of the program is waited for with the
- * program's fence, and gdn_poll() then reports what the device found.
+ * gdn_synchronize() waits for the context's own queue only. For a command buffer of the program, wait for the program's
+ * fence; gdn_poll() then reports what the device found.
  *
  * ---- Maps ----
- * Maps lie in memory that the device can read, so a call does not read them: a shader does. vkCmdUpdateBuffer() (up to
- * 64 KiB) into a buffer with TRANSFER_DST_BIT, recorded in front of the call, writes them without a wait: the call's
- * first barrier is enough. Where an earlier call reads the same buffer, a barrier from its shader to the transfer comes
- * before. Host-visible memory is as good, if it is written before the submission and left alone until that is done.
+ * Maps are in memory that the device can read; a shader reads them. To write them without a wait, record
+ * vkCmdUpdateBuffer() (up to 64 KiB) in front of the call, into a buffer with TRANSFER_DST_BIT. The call's first
+ * barrier is enough. If an earlier call reads the same buffer, record a barrier from its shader to the transfer first.
+ * Host-visible memory works too: write it before the submission, and do not change it until the submission is done.
  *
- * A value out of range makes its sequence (set_rows: its row) one that is skipped, nothing is written out of range, and
- * GDN_BAD_MAP is reported by gdn_synchronize() or gdn_poll(). A bad value in state_dst is one that is not written.
- * Where seq_start does not ascend, other sequences of the call may be left out too. That no slot is written twice
- * cannot be checked there: which write stays is then not defined.
+ * A shader that reads a value out of range skips that sequence (set_rows: that row) and writes nothing out of range.
+ * gdn_synchronize() or gdn_poll() reports GDN_BAD_MAP. For a bad value in state_dst only that state is not written.
+ * Where seq_start descends, the shader may skip other sequences of the call too. A shader cannot check that no slot is
+ * written twice: which write remains is then undefined.
  *
  * ---- Pipelines ----
- * A pipeline is created at the first call that needs it (a head size, a gate, an alignment). A pipeline of a command
- * buffer of the program is kept until the context is destroyed; of the others the 32 that were used last are kept.
- * Creating one allocates, and its self-test (below) allocates and frees a buffer. A caller that wants neither at a bad
- * moment runs every shape once beforehand, on any data.
+ * The first call that needs a pipeline (a head size, a gate, an alignment) creates it. The context keeps pipelines of
+ * the program's command buffers until it is destroyed, and of the others the 32 most recently used. Creating a pipeline
+ * allocates memory, and its self-test (below) allocates and frees a buffer. To avoid both in later calls, run every
+ * shape once beforehand, on any data.
  *
- * A new pipeline of an exact implementation is asked for a known answer (GDN_KNOWN_ANSWERS, see gdn_context_create()),
- * unless this process has asked the same device and driver before: a small submission to the queue, for which the call
- * waits. A call that records submits nothing and does not wait; there gdn_synchronize(ctx, NULL) asks, and returns
- * UNSUPPORTED where the answer is wrong. One more than 128 pipelines that wait for that is refused. A program that
- * records only calls it once, when its queue can run.
+ * On an exact implementation each new pipeline runs its self-test vectors, once in a process for a device and driver
+ * (GDN_KNOWN_ANSWERS, see gdn_context_create()). The self-test is a small submission to the queue, and the call waits
+ * for it. A call that records neither submits nor waits; gdn_synchronize(ctx, NULL) then runs the self-test. It returns
+ * UNSUPPORTED where the result is wrong. At most 128 pipelines may wait for their self-test; a call that needs one more
+ * is refused. A program that only records calls gdn_synchronize(ctx, NULL) once, when its queue can run.
  */
 #ifndef GDN_VULKAN_H
 #define GDN_VULKAN_H
@@ -118,10 +117,10 @@ typedef struct gdn_vulkan_desc {
 } gdn_vulkan_desc;
 #define GDN_DEFAULTS_gdn_vulkan_desc
 
-/* For a program whose own submissions need what calls with stream = NULL compute: the timeline semaphore (VkSemaphore)
- * of the context's submissions, and the value that it has when everything queued so far is done. A submission that
- * waits for that value, in the stages that read, needs no further barrier, and nothing waits on the host. The semaphore
- * lives as long as the context; only the library signals it. GDN_UNSUPPORTED on other backends. */
+/* The timeline semaphore (VkSemaphore) of the context's submissions, and the value that it has when everything queued
+ * so far is done. It is for a program whose own submissions need the results of calls with stream = NULL. A submission
+ * that waits for that value, in the stages that read, needs no further barrier, and nothing waits on the host. The
+ * semaphore lives as long as the context; only the library signals it. GDN_UNSUPPORTED on other backends. */
 GDN_API gdn_status gdn_vulkan_timeline(gdn_context *ctx, void **semaphore, uint64_t *value);
 
 #endif /* GDN_VULKAN_H */
