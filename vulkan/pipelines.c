@@ -153,11 +153,11 @@ uint64_t gdn_vulkan_identity(const gdn_vulkan_device *dev)
     const struct {
         uint64_t cached;
         uint32_t vendor, id, version, subgroup;
-        int      is[8];
+        int      is[10];
     } of = { .cached = dev->cache_load ? (uint64_t)(uintptr_t)dev->device : 0,
              .vendor = t->vendor, .id = t->id, .version = t->driver_version, .subgroup = t->subgroup_size,
              .is = { t->full_subgroups, t->storage16, t->float64, t->denorm_preserve, t->denorm_flush, t->denorm_alone,
-                     t->inf_nan_preserve, t->round_to_even } };
+                     t->inf_nan_preserve, t->round_to_even, t->shader_fma, t->required_size } };
     uint64_t h = hash_of((const unsigned char *)&of, sizeof of);
     h ^= 3 * hash_of(t->device_uuid, VK_UUID_SIZE);
     return h ^ 5 * hash_of(t->driver_uuid, VK_UUID_SIZE);
