@@ -9,7 +9,7 @@
 
 typedef struct rt_template rt_template;
 
-/* A message as the template sees it. reasoning: the assistant's thinking before text; text NULL in it: none, and
+/* A message as the template sees it. reasoning: the assistant's thinking before text; reasoning.text NULL: none, and
  * reasoning_content is undefined. Strings are not terminated. */
 typedef struct rt_template_message {
     const char *role;
