@@ -80,7 +80,11 @@ void             *rt_dense_panel(const rt_dense *d, int32_t slot) { return d->pa
  *
  * Each thread has a range of consecutive items and takes them in order, so that it reads contiguous weights and the
  * processor prefetches them. A thread without items steals the last item of another's range. All threads thus end at
- * about the same time, even if some were busy elsewhere. */
+ * about the same time, even if some were busy elsewhere.
+ *
+ * A call may have phases: the items of the next phase begin when all items of the current one are done. All phases run
+ * in one parallel region. A thread without items waits only for items that other threads have already begun, never for
+ * a thread that has not started. */
 
 typedef struct job {
     const rt_dense *d;

@@ -1,4 +1,4 @@
-/* Quantised products are the scalar ones: no one has measured others yet. */
+/* Quantised products use the scalar functions. */
 #include "simd/neon.h"
 
 #include "simd/elementary.inc.h"
