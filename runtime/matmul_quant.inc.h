@@ -1,24 +1,24 @@
-/* Products with quantised weights on a vector unit. Included after runtime/quant_<isa>.h, which knows how the blocks of
- * each type are decoded, and defines
+/* Matrix products with quantised weights, for one instruction set. Include after runtime/quant_<isa>.h, which decodes
+ * the blocks of each type and defines:
  *   wv                     vector of bytes; WV of them hold 64 bytes
  *   group                  512 weights, decoded
  *   wv_load(p), wv_store(p, a)
  *   blocks_to_units(base, stride, n, w)   16 blocks of 32 bytes, brought into the order below
- *   decode_<type>(from, n, g)          a group of 512 weights, as unsigned bytes (Q8_0: see Q8_SIGNED)
- *                                      where the row has only n of the 16 blocks, zeros stand for the others
- *   STEPWISE, STEP_ROWS    whether dot products are made of dot1() or of dot4(); rows that are computed together
+ *   decode_<type>(from, n, g)          a group of 512 weights, as unsigned bytes (Q8_0: see Q8_SIGNED);
+ *                                      zeros replace blocks beyond the n of the row
+ *   STEPWISE, STEP_ROWS    whether dot products use dot1() or dot4(); rows that are computed together
  *   dot1(sum, w, x)        4 bytes per lane: sum + w * x, exact
  *   dot4(type, w, x)       4 x 4 bytes per lane: the sum of w[k] * x[k], exact
  *   KEEP_REGISTER          the constraint of a vector register
  *   unite(acc, t)          accumulators of both units to lanes of blocks
  *   pack_i8(p, q)          32 integers to bytes
  *
- * The order of a group. Lanes of a result are blocks, so that integers are never summed across lanes of one vector
- * other than once per 16 bytes: blocks 2j make unit 0 and blocks 2j + 1 unit 1, since the nibbles of the K types hold
- * two blocks. Byte i of block 2j + u stands at
+ * The order of a group: lanes of a result are blocks, so that integers of a vector are summed across lanes only once
+ * per 16 bytes. Blocks 2j make unit 0 and blocks 2j + 1 unit 1, since a byte of the K types holds nibbles of two
+ * blocks. Byte i of block 2j + u is at index
  *     256 u  +  64 (i / 4 % 4)  +  32 (j % 2)  +  16 (i / 16)  +  4 (j / 2)  +  i % 4
- * so that the 4 dot products of a unit leave in a lane the sum over 16 bytes of a block; unite() adds the two halves,
- * and gives lane 8 u + 4 (j % 2) + j / 2 to block 2j + u. */
+ * The 4 dot products of a unit thus leave the sum over 16 bytes of a block in a lane. unite() adds the two halves, and
+ * puts block 2j + u in lane 8 u + 4 (j % 2) + j / 2. */
 #include <string.h>
 
 #include "runtime/quant_blocks_x86.h"

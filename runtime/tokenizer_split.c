@@ -1,6 +1,6 @@
-/* Cuts text into words as the regular expressions do that vocabularies were trained with: those of tokenizer.json of
- * Qwen2 and of Qwen3.5, and GPT-2's. They are followed alternative by alternative, the first that matches wins; \s is
- * Unicode's property White_Space, L, N and M are the categories of character_classes.inc.h. See tokenizer.h.
+/* Splits text into words by the regular expressions of tokenizer.json: those of Qwen2, Qwen3.5 and GPT-2. The first
+ * alternative that matches wins. \s is Unicode's property White_Space; L, N and M are the categories of
+ * character_classes.inc.h. See tokenizer.h.
  *
  *   qwen2     (?i:'s|'t|'re|'ve|'m|'ll|'d) | [^\r\n\p{L}\p{N}]?\p{L}+ | \p{N} | ?[^\s\p{L}\p{N}]+[\r\n]*
  *             | \s*[\r\n]+ | \s+(?!\S) | \s+
