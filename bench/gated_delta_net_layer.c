@@ -97,7 +97,7 @@ static gdn_status launch_inside(bench_row *row, int copy)
     return status ? status : gdn_gated_delta_net(row->ctx, &delta, NULL);
 }
 
-/* A pass over memory; fn does the part of thread t. */
+/* The arguments of a pass over memory. */
 typedef struct pass {
     const bench_row *row;
     int copy;

@@ -139,7 +139,7 @@ static gdn_status compare(bench_row *row, int seq, const plain_input *x)
     }
     if (!status) status = gdn_buffer_read(row->ctx, states, (uint64_t)seq * 4 * STATE, state, 4 * STATE);
     for (int64_t i = 0; i < STATE; i++) S[i] = x->state[i];
-    for (int h = 0; h < HEADS_V; h++) { /* the verification's tokens; the state is restored after them */
+    for (int h = 0; h < HEADS_V; h++) { /* the replayed tokens give the committed state; then the round's tokens */
         double *const head = S + h * HEAD_DIM * HEAD_DIM;
         plain_tokens(x, h, 0, REPEATED, head, wanted);
         worst = farther(worst, state + h * HEAD_DIM * HEAD_DIM, head, HEAD_DIM * HEAD_DIM);
