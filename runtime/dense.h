@@ -29,10 +29,10 @@ uint64_t rt_matmul_scratch(int32_t n_rows, int32_t n_columns);
  *
  * F32, F16, BF16 weights: dot32 of the row (numerics.md), W converted to F32 exactly.
  *
- * Quantised weights: x is quantised once, in blocks of 32, with d = max|x| / 127 and q = round to nearest even (x *
- * (1/d)). The sequence of operations is that of set_rows to Q8_0 (numerics.md), with two differences. d is not rounded
- * to F16. d is NaN if the block has an infinity or a NaN, so that every output of its row is NaN. Then, with 16 partial
- * sums:
+ * Quantised weights: x is quantised once, in blocks of 32, with d = max|x| / 127 and q = round to nearest even
+ * (x * (1/d)). The sequence of operations is that of set_rows to Q8_0 (numerics.md), with two differences. d is not
+ * rounded to F16. d is NaN if the block has an infinity or a NaN, so that every output of its row is NaN. Then, with 16
+ * partial sums:
  *       p[0..15] = +0
  *       for block b = 0, 1, ..:   t = sum over the block of q * w, an exact integer
  *                                 p[b % 16] = fma(t, dw * d, p[b % 16])
@@ -83,8 +83,8 @@ void       rt_rope_destroy(rt_rope *rope);
 void       rt_rope_apply(rt_dense *d, const rt_rope *rope, const int32_t *position, float *x, int64_t x_stride,
                          int64_t head_stride, int32_t n, int32_t n_heads);
 
-/* Causal attention of query rows over the cells (KV cache slots) of a cache. Head h uses kv head h / (n_heads /
- * n_heads_kv):
+/* Causal attention of query rows over the cells (KV cache slots) of a cache. Head h uses kv head
+ * h / (n_heads / n_heads_kv):
  *   s_p = scale * dot32(q_h, k_p);  m = max s_p;  w_p = exp(s_p - m);  z = sum of w_p with 32 partials (p mod 32) and
  *   dot32's tree;  out_d = (sum_p w_p v_p[d], by fma in the order of p from +0) * (1 / z). The max ignores NaN.
  * p runs over the n_cells[r] logical positions of row r. cell[r][p] is the slot of its k and v, each a row of
@@ -107,8 +107,8 @@ uint64_t rt_attention_scratch(const rt_dense *d, int32_t n_heads, int32_t n_head
 uint64_t rt_attention_floats(int32_t n_threads, int32_t n_heads, int32_t n_heads_kv, int32_t max_cells); /* the same */
 void     rt_attention(rt_dense *d, const rt_attention_args *args);
 
-/* MoE routing. p: router logits of n rows. Softmax in place, then the n_used largest per row (rt_top_k), with weights p
- * / (sum of the n_used, added in order from +0) * scale. */
+/* MoE routing. p: router logits of n rows. Softmax in place, then the n_used largest per row (rt_top_k), with weights
+ * p / (sum of the n_used, added in order from +0) * scale. */
 void rt_choose_experts(rt_dense *d, float *p, int32_t n, int32_t n_experts, int32_t n_used, float scale,
                        int32_t *expert, float *weight);
 

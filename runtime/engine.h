@@ -21,16 +21,16 @@ typedef struct rt_engine_desc {
     int32_t         n_rollback;
     int32_t         kv_type;        /* GDN_F32, GDN_F16 or GDN_BF16                                         */
     int32_t         draft;          /* 1: allocate for rt_draft_mtp                                         */
-    int32_t         n_cells;        /* KV cells (KV cache slots) of all sequences together, at least n_ctx; 0 =
-                                       n_seqs * n_ctx */
-    int32_t         n_prefixes;     /* checkpoints of the prefix cache (prefix_cache.h), 0 = none; limited to n_cells
-                                       / prefix_interval */
+    int32_t         n_cells;        /* KV cells (KV cache slots) of all sequences together, at least n_ctx;
+                                       0 = n_seqs * n_ctx */
+    int32_t         n_prefixes;     /* checkpoints of the prefix cache (prefix_cache.h), 0 = none; limited to
+                                       n_cells / prefix_interval */
     int32_t         prefix_interval; /* tokens between checkpoints; 0 = RT_PREFIX_INTERVAL                  */
     rt_rollback     rollback;       /* snapshots (0) or replay log; commit_after: see rt_memory_desc        */
     int32_t         commit_after;
     uint32_t        level;          /* GDN_EXACT or GDN_EXACT_FTZ, for the kernels of the backend           */
-    int32_t         draft_vocab;    /* rt_draft_mtp() chooses among the first draft_vocab tokens of the vocabulary; 0
-                                       = all. It changes drafts only, never results */
+    int32_t         draft_vocab;    /* rt_draft_mtp() chooses among the first draft_vocab tokens of the vocabulary;
+                                       0 = all. It changes drafts only, never results */
 } rt_engine_desc;
 
 /* Host memory in bytes that rt_engine_create() would allocate, without the weights: *memory for the memory's pools,

@@ -1,7 +1,7 @@
 /* Mixture of experts: routing, and the experts' products. See dense.h.
  *
- * A pair is a row and one of its experts. Pairs are sorted by expert, so that the pairs of an expert (a group) are
- * contiguous in all intermediate arrays and the expert's weights are read once for all of them. The shared expert is
+ * A pair is a row and one of its experts. Pairs are sorted by expert. The pairs of an expert (a group) are thus
+ * contiguous in all intermediate arrays, and the expert's weights are read once for all of them. The shared expert is
  * the last group, with all rows. */
 #include <string.h>
 

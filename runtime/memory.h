@@ -1,5 +1,6 @@
-/* The memory of a model for many sequences, as one transactional object: recurrent states, conv histories, KV cells (KV
- * cache slots) of attention and draft head, and hidden rows for the draft head (docs/design/runtime.md, "Memory").
+/* The memory of a model for many sequences, as one transactional object. It has recurrent states, conv histories, KV
+ * cells (KV cache slots) of attention and draft head, and hidden rows for the draft head (docs/design/runtime.md,
+ * "Memory").
  *
  * A sequence is a list of n tokens. Position p is the 0-based index of a token in it; length n means that it contains
  * the tokens 0 .. n-1. With n_rollback = R > 0 sequences can be rolled back, with one of two methods.
@@ -41,12 +42,12 @@ typedef struct rt_memory_desc {
     int32_t         kv_type;     /* GDN_F32, GDN_F16 or GDN_BF16                                            */
     int32_t         draft;       /* 1: KV cells and hidden rows for the MTP block, if any                   */
     int32_t         n_hidden;    /* hidden rows per sequence, at least n_rollback + 1 */
-    int32_t         n_prefixes;  /* checkpoints of the prefix cache (prefix_cache.h); 0 = none; limited to n_cells /
-                                    prefix_interval */
+    int32_t         n_prefixes;  /* checkpoints of the prefix cache (prefix_cache.h); 0 = none; limited to
+                                    n_cells / prefix_interval */
     int32_t         prefix_interval; /* tokens between checkpoints                                           */
     rt_rollback     rollback;    /* method; ignored with n_rollback 0                                       */
-    int32_t         commit_after; /* log: a step that replays this many entries or more commits, 1 to 2^16; 0 =
-                                     RT_COMMIT_AFTER (rollback.h) */
+    int32_t         commit_after; /* log: a step that replays this many entries or more commits, 1 to 2^16;
+                                     0 = RT_COMMIT_AFTER (rollback.h) */
 } rt_memory_desc;
 
 typedef struct rt_memory_bytes { uint64_t state, conv, snapshots, log, kv, hidden, prefixes; } rt_memory_bytes;
@@ -61,8 +62,8 @@ void       rt_memory_destroy(rt_memory *memory);
 
 /* ---- Sequences ---- */
 int32_t rt_seq_length(const rt_memory *m, int32_t seq);         /* tokens in it; 0: empty                     */
-int32_t rt_seq_min_length(const rt_memory *m, int32_t seq);     /* smallest length to roll back to, except 0; length
-                                                                   + 1: none */
+int32_t rt_seq_min_length(const rt_memory *m, int32_t seq);     /* smallest length to roll back to, except 0;
+                                                                   length + 1: none */
 /* Available KV cells: unreferenced ones, and those that only the prefix cache references. */
 int32_t    rt_memory_free_cells(const rt_memory *m);
 /* Removes tokens [p0, p1); p1 < 0 = to the end; seq < 0 = of every sequence (all or none). A recurrent state allows

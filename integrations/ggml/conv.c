@@ -141,8 +141,8 @@ static gdn_status run_block(engine *e, const conv_call *c, const block *b, int32
     return status;
 }
 
-/* Writes history and x to c->out with contiguous channels, in place of CONCAT: [sequence][width - 1 +
- * n_tokens][n_channels]. */
+/* Writes history and x to c->out with contiguous channels, in place of CONCAT: [sequence][width -
+ * 1 + n_tokens][n_channels]. */
 void conv_stage(const conv_call *c, int ith, int nth)
 {
     const int64_t columns = c->width - 1, all = columns + c->n_tokens,
