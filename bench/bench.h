@@ -189,7 +189,7 @@ typedef struct bench_kernel {
 
 typedef struct bench_limits {
     double min_seconds; /* least time spent in the kernel                        */
-    double max_seconds; /* of the whole row, once there are 5 repetitions */
+    double max_seconds; /* most for the whole row, with 5 repetitions or more */
     int    min_reps;
 } bench_limits;
 

@@ -26,12 +26,7 @@ gdn_status rt_chat_tokenize(const rt_tokenizer *t, const rt_message *messages, i
 /* A chat template with its tokenizer. Immutable: any number of threads may use it. The tokenizer must outlive it. */
 typedef struct rt_chat rt_chat;
 
-enum {
-    RT_THINK_AUTO = -1,
-    RT_THINK_OFF = 0,
-    RT_THINK_ON = 1
-}; /* the template's enable_thinking: undefined, false,
-      true */
+enum { RT_THINK_AUTO = -1, RT_THINK_OFF = 0, RT_THINK_ON = 1 }; /* enable_thinking: undefined, false, true */
 
 /* Parses the file's tokenizer.chat_template. GDN_NOT_FOUND: the file has none. GDN_UNSUPPORTED, with the reason: the
  * template uses something that template.h does not implement. The file may be closed afterwards. */

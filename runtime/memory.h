@@ -70,7 +70,8 @@ int32_t    rt_memory_free_cells(const rt_memory *m);
  * removal at the end only: p1 must be the end. p0 = 0 always succeeds and empties the sequence; for another p0 its
  * state must still be available (rt_seq_min_length()). */
 gdn_status rt_seq_rm(rt_memory *m, int32_t seq, int32_t p0, int32_t p1);
-/* Makes `to` a copy of `from`, replacing its contents. They share everything; nothing is copied. to == from: no-op. */
+/* Makes `to` a copy of `from`, replacing its contents. They share all memory but the hidden rows, which are copied. to
+ * == from: no-op. */
 gdn_status rt_seq_cp(rt_memory *m, int32_t from, int32_t to);
 gdn_status rt_seq_keep(rt_memory *m, int32_t seq);              /* empties all others                         */
 /* Shifts rotary positions: of the whole sequence (p0 = 0; relative distances do not change, so nothing is recomputed),

@@ -93,11 +93,7 @@ typedef struct tpl_node {
     struct tpl_node *a, *b, *c, *d, *list, *next;
 } tpl_node;
 
-enum {
-    TPL_DEPTH_MAX = 200,
-    TPL_CALLS_MAX = 500
-}; /* depth limits of the syntax tree and of evaluation: both use the
-      C stack */
+enum { TPL_DEPTH_MAX = 200, TPL_CALLS_MAX = 500 }; /* depth of the tree; of evaluation */
 
 gdn_status tpl_parse(tpl_arena *a, const char *text, uint64_t bytes, tpl_node **program);
 
