@@ -74,7 +74,8 @@ gdn_status rt_gguf_get_number(const rt_gguf *file, const char *key, double *valu
 gdn_status rt_gguf_get_bool(const rt_gguf *file, const char *key, int *value);
 gdn_status rt_gguf_get_string(const rt_gguf *file, const char *key, rt_string *value);
 /* An array of strings: its count, and its elements in O(1), through an index of every 16th element that opening builds.
- * To read all elements, start with element 0 and call _next; index and string must be inside the array, unchecked. */
+ * To read all elements, start with element 0 and call _next. An index out of range gives an empty string; _next does
+ * not check for the end of the array. */
 gdn_status rt_gguf_get_strings(const rt_gguf *file, const char *key, int64_t *count);
 rt_string  rt_gguf_string_at(const rt_gguf *file, const char *key, int64_t index);
 rt_string  rt_gguf_string_next(rt_string string); /* `string` must not be the last element */
