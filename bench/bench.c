@@ -1,4 +1,4 @@
-/* gdn bench: the command. Which rows there are, which are wanted, and one after another their measurement. */
+/* gdn bench: the command: lists the rows, selects the wanted ones, and measures them one after another. */
 #define _GNU_SOURCE /* sysconf's cache sizes */
 #include <math.h>
 #include <stdio.h>
@@ -76,7 +76,7 @@ static int wanted(const bench_kernel *kernel, int index, const char *name)
     return (!quick || case_of(kernel, index)->quick) && (!filter || strstr(name, filter));
 }
 
-/* Linux says how much of the cache this processor can use; sysconf may tell the whole package's. */
+/* Size of the L3 cache that this processor can use, from Linux; sysconf may return that of the whole package. */
 static int64_t l3_bytes(void)
 {
     long kib = 0;
@@ -102,7 +102,7 @@ static int64_t memory_bytes(void)
 #endif
 }
 
-/* Do those who ask for huge pages get them? */
+/* True if the system provides huge pages on request. */
 static int huge_pages(void)
 {
     char text[64] = "";
@@ -113,7 +113,7 @@ static int huge_pages(void)
     return text[0] && !strstr(text, "[never]");
 }
 
-/* The defaults of what the options left open. */
+/* Sets the defaults of options that were not given. */
 static void choose(bench_context *context, bench_limits *limits)
 {
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -139,7 +139,7 @@ static void choose(bench_context *context, bench_limits *limits)
     limits->max_seconds = max_time;
 }
 
-/* A CPU context runs on the floors' threads: two teams on the same processors would keep each other from work. */
+/* Opens a context. A CPU context uses the threads of the floors, as two teams on the same processors would compete. */
 static gdn_context *open_target(int n_threads, char *message, size_t message_bytes)
 {
     gdn_context_desc desc = { .size = sizeof desc, .n_threads = (uint32_t)n_threads, .implementation = implementation,
@@ -148,7 +148,7 @@ static gdn_context *open_target(int n_threads, char *message, size_t message_byt
     return target_open(backend, device, &desc, message, message_bytes);
 }
 
-/* Measure one row with a context of its own. */
+/* Measures one row with its own context. */
 static void run_row(const bench_kernel *kernel, int index, int n_threads, const bench_context *context,
                     const bench_limits *limits, bench_result *r)
 {
@@ -194,7 +194,7 @@ static void run_row(const bench_kernel *kernel, int index, int n_threads, const 
     else if (row.wrong) r->skipped = row.wrong;
     else bench_measure(&row, limits, r);
     r->failed |= (status != GDN_OK && status != GDN_UNSUPPORTED) || row.wrong;
-    if (r->skipped) { /* the text may be the row's or the context's */
+    if (r->skipped) { /* the text may belong to the row or the context */
         char text[sizeof message];
         snprintf(text, sizeof text, "%s", r->skipped);
         memcpy(message, text, sizeof message);
@@ -212,7 +212,7 @@ static char *copy_text(const char *text)
     return copy;
 }
 
-/* Measure all wanted rows; their number. results has room for all there are. */
+/* Measures all wanted rows and returns their number. results has room for all rows. */
 static int run_rows(bench_context *context, const bench_limits *limits, int n_wanted, bench_result *results)
 {
     const int table = !json_path || strcmp(json_path, "-");
@@ -232,7 +232,7 @@ static int run_rows(bench_context *context, const bench_limits *limits, int n_wa
                 progress_clear(&bar);
                 if (table) bench_print_row(context, &results[n]);
                 n++;
-                if (output_flush()) { /* nobody will see the rest */
+                if (output_flush()) { /* output failed: stop */
                     progress_end(&bar);
                     return n;
                 }
@@ -243,7 +243,7 @@ static int run_rows(bench_context *context, const bench_limits *limits, int n_wa
     return n;
 }
 
-/* Count the rows that are wanted; print them with --list. */
+/* Counts the wanted rows; prints them with --list. */
 static int count_rows(void)
 {
     int n = 0;
@@ -259,7 +259,7 @@ static int count_rows(void)
     return n;
 }
 
-/* Open the target once to see that it is there, and describe it. */
+/* Opens the target once, to check that it exists and to describe it. */
 static int describe_target(bench_context *context)
 {
     char message[512];

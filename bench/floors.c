@@ -1,4 +1,4 @@
-/* The host's floors: shares of the work for each thread, and the choice of the instruction set. */
+/* The host's floors (rooflines): splits work over threads, and selects the instruction set. */
 #include "bench/floors.h"
 
 #include <stdlib.h>
@@ -24,13 +24,13 @@ static const floor_isa *host_isa(void)
     return &floor_isa_scalar;
 }
 
-/* Share t of `threads` of n elements, cut at multiples of 64 elements. */
+/* Begin of thread t's share of n elements, a multiple of 64. */
 static int64_t cut(int64_t n, int t, int threads)
 {
     return t == threads ? n : n * t / threads / 64 * 64;
 }
 
-/* The pieces of all blocks of one stream that lie in this thread's share. */
+/* Runs the pieces of a stream's blocks that are in this thread's share. */
 static void stream_share(const floor_isa *isa, int variant, const floor_stream *s, int t, int threads)
 {
     const int64_t first = cut(s->n * s->n_blocks, t, threads), last = cut(s->n * s->n_blocks, t + 1, threads);
@@ -60,7 +60,7 @@ static void stream_share(const floor_isa *isa, int variant, const floor_stream *
     }
 }
 
-static gdn_team *team; /* the floors' and the kernels' threads; NULL = none, as in a build with OpenMP */
+static gdn_team *team; /* threads of floors and kernels; NULL = none, as with OpenMP */
 
 gdn_parallel_for_fn floor_threads(int threads, void **user)
 {
@@ -78,7 +78,7 @@ gdn_parallel_for_fn floor_threads(int threads, void **user)
     return threads > 1 && team ? gdn_team_run : NULL;
 }
 
-/* On as many threads as the kernels have. */
+/* Runs the task on as many threads as the kernels have. */
 static void on_threads(int threads, gdn_task_fn task, void *arg)
 {
     if (team && threads > 1) {

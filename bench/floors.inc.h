@@ -1,23 +1,21 @@
-/* The host's floors on a vector unit. Included by floors_<isa>.c after that instruction set's vocabulary
- * (simd/<isa>.h), the same that the kernels are written in.
- *
- * STEP floats, two cache lines, are the unit of every loop. Distances are chosen for a plain sequential
- * walk; a floor that is slower than it need be would flatter the kernels, so there are several variants. */
+/* The host's floors (rooflines) for one instruction set. floors_<isa>.c includes it after simd/<isa>.h, which the
+ * kernels use too. All loops work in steps of STEP floats, two cache lines. Prefetch distances suit a sequential walk.
+ * Several variants exist, since a floor that is slower than necessary would flatter the kernels. */
 #include "bench/floors.h"
 
 enum {
     STEP = 32, /* floats per iteration                 */
     VECTORS = STEP / GDN_VL,
-    AHEAD = 256,     /* floats that a prefetch runs ahead: 1 KiB */
-    FAR_AHEAD = 2048 /* that one for the second cache does */
+    AHEAD = 256,     /* prefetch distance in floats: 1 KiB */
+    FAR_AHEAD = 2048 /* prefetch distance for the L2 cache */
 };
 
-/* Loops of fixed length over registers: without it an array of vectors would live in memory. */
+/* Unrolls fixed-length loops over registers: otherwise an array of vectors is kept in memory. */
 #define UNROLLED _Pragma("GCC unroll 32")
 
-static _Thread_local volatile float sink; /* where results go that nobody wants, so that the work is not removed */
+static _Thread_local volatile float sink; /* stores unused results, so that the compiler keeps the work */
 
-/* Tails shorter than a step are done in single floats. */
+/* Tails shorter than a step use single floats. */
 static inline __attribute__((always_inline)) void stream_loop(int variant, int n_in, int n_out, const float *const *in,
                                                               float *const *out, int64_t first, int64_t last)
 {
@@ -67,7 +65,7 @@ static inline __attribute__((always_inline)) void stream_loop(int variant, int n
     if (variant == FLOOR_STREAMING) v_fence();
 }
 
-/* The shapes that the benchmarks use, each compiled with its counts known. */
+/* The shapes that the benchmarks use, compiled with constant counts. */
 static inline __attribute__((always_inline)) void
 stream_shapes(int variant, int n_in, int n_out, const float *const *in, float *const *out, int64_t first, int64_t last)
 {
@@ -80,7 +78,7 @@ stream_shapes(int variant, int n_in, int n_out, const float *const *in, float *c
     else stream_loop(variant, n_in, n_out, in, out, first, last);
 }
 
-/* Non-temporal stores want aligned vectors; where an output has none, plain stores take their place. */
+/* Non-temporal stores need aligned vectors; other outputs use plain stores. */
 static void isa_stream(int variant, int n_in, int n_out, const float *const *in, float *const *out, int64_t first,
                        int64_t last)
 {
@@ -93,8 +91,8 @@ static void isa_stream(int variant, int n_in, int n_out, const float *const *in,
     else stream_shapes(FLOOR_STREAMING, n_in, n_out, in, out, first, last);
 }
 
-/* Rows need not begin at a cache line (those of Q8_0 do not), so stores are 32 bytes or a vector, whichever
- * is smaller, and non-temporal only where the row allows it. */
+/* Rows may begin inside a cache line (as with Q8_0). Stores are 32 bytes or a vector, whichever is smaller, and
+ * non-temporal only if the row is aligned. */
 static void isa_scatter(int variant, const char *in, int64_t in_bytes, char *out, int64_t out_bytes,
                         const int32_t *index, int64_t first, int64_t last)
 {
@@ -108,7 +106,7 @@ static void isa_scatter(int variant, const char *in, int64_t in_bytes, char *out
             for (int64_t b = 0; b < out_bytes; b += 64) v_prefetchw(next + b);
             for (int64_t b = 0; b < in_bytes; b += 64) v_prefetch(in + (row + 2) * in_bytes + b);
         }
-        /* v takes up the source vectors that fall to each stored vector */
+        /* v combines the source vectors of each stored vector */
         vf v = v_zero();
         int64_t i = 0, o = 0;
         for (; o + GDN_VL <= n_out; o += GDN_VL) {
@@ -124,7 +122,7 @@ static void isa_scatter(int variant, const char *in, int64_t in_bytes, char *out
     if (variant == FLOOR_STREAMING) v_fence();
 }
 
-/* Enough accumulators to cover the latency on two or four units, few enough to stay in registers. */
+/* Uses enough accumulators to cover the latency on two or four units, and few enough to stay in registers. */
 static int64_t isa_fma(int64_t n)
 {
     enum { ACCUMULATORS = FLOOR_ACCUMULATORS };
@@ -147,7 +145,8 @@ static inline __attribute__((always_inline)) void together_loop(int variant, int
                                                                 int64_t first, int64_t last, double fmas)
 {
     enum { LINE = 16, TOGETHER = 8, PARTS_OF_ONE = 256 };
-    const int64_t step = (int64_t)((fmas - LINE / GDN_VL) * PARTS_OF_ONE); /* what is read is added: one each */
+    const int64_t step = (int64_t)((fmas - LINE / GDN_VL) * PARTS_OF_ONE); /* adding each vector read is one
+                                                                              operation too */
     const vf a = v_set1(0.999f), b = v_set1(0.001f);
     vf kept = v_zero(), acc[TOGETHER];
     UNROLLED

@@ -1,5 +1,5 @@
-/* The floor of CUDA devices, a copy from device memory to device memory by the driver; see floors.h. Nothing of CUDA is
- * linked: the functions are looked for in the driver that the library has opened. */
+/* The floor of CUDA devices: a copy from device memory to device memory by the driver; see floors.h. It links no CUDA:
+ * it looks up functions in the driver that the library has opened. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "bench/bench.h"
 #include "bench/floors.h"
 
-/* The driver's interface, as far as this needs it; its handles are pointers, its results 0 where all is well. */
+/* The functions of the driver that this file needs. Handles are pointers; result 0 is success. */
 typedef unsigned long long device_address;
 static struct {
     int (*PointerGetAttribute)(void *value, int attribute, device_address at);
@@ -37,7 +37,7 @@ static const char *failed(const char *call, int result)
     return why;
 }
 
-static const char *refused(void) /* by the library */
+static const char *refused(void) /* error text of a refused library call */
 {
     (void)snprintf(why, sizeof why, "the device copy: %.*s", (int)sizeof why - 32, gdn_last_error());
     return why;
@@ -57,10 +57,10 @@ static const char *copy_piece(floor_copier *c, int64_t bytes)
     result = cu.MemcpyDtoDAsync(address(&c->to) + at, address(&c->from) + at, (size_t)bytes, c->stream);
     (void)cu.CtxPopCurrent(&c->context);
     if (result) return failed("cuMemcpyDtoDAsync", result);
-    return gdn_synchronize(c->ctx, c->stream) ? refused() : NULL; /* waits as it does for a kernel */
+    return gdn_synchronize(c->ctx, c->stream) ? refused() : NULL; /* waits as for a kernel */
 }
 
-/* A stream of our own in the context that the library's buffers are in. */
+/* Creates a stream in the CUDA context of the library's buffers. */
 static const char *find_stream(floor_copier *c)
 {
     int result = cu.PointerGetAttribute(&c->context, ATTRIBUTE_CONTEXT, address(&c->from));
@@ -71,8 +71,8 @@ static const char *find_stream(floor_copier *c)
     return result ? failed("cuStreamCreate", result) : NULL;
 }
 
-/* What is copied first has to arrive, and nothing behind it may change: a copy that leaves something out would be a
- * fast one. `numbers` has stride + SHIFT * SHIFTS bytes, of which each piece has others than its neighbours. */
+/* Checks that the first copies arrive and that nothing after them changes, since an incomplete copy would look fast.
+ * `numbers` has stride + SHIFT * SHIFTS bytes, which differ between adjacent pieces. */
 static const char *fill_and_try(floor_copier *c, int64_t bytes, const char *numbers, char *back)
 {
     for (int64_t i = 0; i < c->n_pieces; i++) {
@@ -84,7 +84,7 @@ static const char *fill_and_try(floor_copier *c, int64_t bytes, const char *numb
         const char *error = copy_piece(c, bytes);
         if (error) return error;
     }
-    for (int64_t i = 0; i < 3; i++) { /* two pieces that were copied, and one that was not */
+    for (int64_t i = 0; i < 3; i++) { /* two copied pieces, and one that was not copied */
         const int64_t copied = i < 2 ? bytes : 0;
         if (gdn_buffer_read(c->ctx, &c->to, (uint64_t)(i * c->stride), back, (uint64_t)c->stride)) return refused();
         if (memcmp(back, numbers + i * SHIFT, (size_t)copied) != 0 ||
@@ -133,7 +133,7 @@ const floor_ops *floor_ops_of_cuda(void)
 {
     static const floor_ops copies = { .name = "device copy", .way = "cuMemcpyDtoDAsync", .open = copier_open,
                                       .copy = copy_piece, .close = copier_close };
-    /* POSIX promises that an object pointer from dlsym can hold a function's; ISO C has no cast for it. */
+    /* POSIX guarantees that a pointer from dlsym can hold a function's address; ISO C has no cast for it. */
     static const struct {
         const char *symbol;
         void       *function;

@@ -1,5 +1,5 @@
-/* The host's floors in plain C, for processors without a vector file of their own; see floors.h. What the
- * compiler makes of these loops is the best that is known of such a machine. */
+/* The host's floors in plain C, for processors without a vector file; see floors.h. They are as fast as the compiler
+ * makes these loops. */
 #include <math.h>
 #include <string.h>
 

@@ -1,17 +1,17 @@
-/* gdn bench: gated_delta_net, in the shape of Qwen3-Next and Qwen3.5 (32 value heads, 16 key heads, 128).
+/* gdn bench: gated_delta_net in the shape of Qwen3-Next and Qwen3.5 (32 value heads, 16 key heads, 128).
  *
- *   decode    one token: reads and writes the state once, so the floor is an update in place
+ *   decode    one token: reads and writes the state once, so the floor is an in-place update
  *   _layer    with the convolution before it (gated_delta_net_layer.c)
  *   kda       the same with a gate per key channel
- *   kv        the same with the state in the other layout
+ *   kv        the same with the other state layout
  *   verify    four drafted tokens with a snapshot after each: reads one state, writes four
  *   verify4_log, round4_log   the same without snapshots (gated_delta_net_log.c)
  *   prefill   many tokens: bound by arithmetic
- *   _every64  a state is kept after each 64 tokens
- *   _raw      q and k are normalised and the gates are made from the projections, inside the call
- *   _bf16     the same, and all but the state is BF16
- *   _state_*  the state has 16 bits, and is rounded behind every token
- *   calls1000 1000 calls of one head of 16x16 with one token: what a call itself costs */
+ *   _every64  writes a checkpoint of the state every 64 tokens
+ *   _raw      the call normalises q and k and computes the gates from projections
+ *   _bf16     the same, with everything but the state in BF16
+ *   _state_*  16-bit state, rounded after every token
+ *   calls1000 1000 calls with one head of 16x16 and one token: the overhead of a call */
 #include <math.h>
 #include <stdlib.h>
 
@@ -25,10 +25,10 @@ typedef struct gated_delta_net_case {
     int32_t    gate, layout;
     int        raw, narrow;
     int        interval; /* of checkpoints; 0 = none */
-    int        log;      /* 1: verification, 2: a round */
+    int        log;      /* 1: verification, 2: a round of speculation */
     int        layer;    /* 1: with the convolution */
-    int32_t    state;    /* its type                */
-    int        calls;    /* of the smallest shape, in one repetition; 0 = one call of the model's shape */
+    int32_t    state;    /* type of the state       */
+    int        calls;    /* calls of the smallest shape per repetition; 0 = one call of the model's shape */
 } gated_delta_net_case;
 
 static const gated_delta_net_case cases[] = {
@@ -130,7 +130,7 @@ static gdn_status launch(bench_row *row, int copy)
     return gdn_gated_delta_net(row->ctx, a, NULL);
 }
 
-/* Reads of q, k, v and the write of out are small beside the states, and part of the floor all the same. */
+/* Reads of q, k, v and the write of out are small next to the states, and part of the floor too. */
 int bench_token_streams(const bench_row *row, bench_stream *streams, int first_read, int last_read, int write)
 {
     int n = 0;
@@ -191,7 +191,7 @@ static gdn_status setup(bench_row *row, int index)
         HEADS_V,
         HEADS_V * gate_channels,
     };
-    /* The decay stays near 1 and the state near 0.1, far from subnormal numbers. */
+    /* The decay is near 1 and the state near 0.1, far from subnormal numbers. */
     void *const content[N_OPERANDS] = {
         c->raw ? bench_random_floats(1, floats[Q], -1.0f, 1.0f) : bench_unit_rows(1, tokens * HEADS_K),
         c->raw ? bench_random_floats(2, floats[K], -1.0f, 1.0f) : bench_unit_rows(2, tokens * HEADS_K),
@@ -208,7 +208,7 @@ static gdn_status setup(bench_row *row, int index)
         if (c->state && i == STATES) gdn_store_elements(content[i], c->state, content[i], floats[i]);
         bench_add_operand(row, floats[i] * ((c->narrow && i <= OUT) || (c->state && i == STATES) ? 2 : 4), content[i]);
     }
-    if (c->interval) { /* slot 0 is the state's, one sequence */
+    if (c->interval) { /* slot 0 is the state; one sequence */
         int32_t *slots = bench_alloc((c->slots - 1) * (int64_t)sizeof *slots);
         for (int i = 0; i < c->slots - 1; i++) slots[i] = i + 1;
         bench_add_operand(row, (c->slots - 1) * (int64_t)sizeof *slots, slots);
@@ -239,7 +239,7 @@ static gdn_status setup(bench_row *row, int index)
     if (status || !row->capability.supported) return status;
     if ((status = bench_fill(row)) || (status = bench_create_workspace(row))) return status;
 
-    /* Per state element and token: decay, two multiply-adds of dots, one of the update. */
+    /* Operations per state element and token: decay, two multiply-adds of dot products, one of the update. */
     const double element_steps = (double)tokens * STATE;
     const int written = c->tokens < c->slots ? c->tokens : c->slots;
     row->work.ops = 4.0 * element_steps;
@@ -261,7 +261,7 @@ static gdn_status setup(bench_row *row, int index)
         } };
         for (int s = 0; s < 4; s++) streams[0].out[s] = (bench_ref){ STATES, 4 * (int64_t)s * STATE, block };
         bench_add_streams(row, PART_PATTERN, 1.0, streams, 1 + bench_token_streams(row, streams + 1, Q, V, OUT));
-        /* An update of one state moves two states; the kernel moves five. */
+        /* An in-place update moves two states; the kernel moves five. */
         streams[0].n_out = 1;
         bench_add_streams(row, PART_RMW, 2.5, streams, 1);
     } else {

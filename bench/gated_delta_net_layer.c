@@ -1,8 +1,8 @@
-/* gdn bench: one token through what lies between a layer's projections, ssm_conv and gated_delta_net.
+/* gdn bench: one token through the operations between a layer's projections: ssm_conv and gated_delta_net.
  *
- * q and k are divided by their length and the gates made of the projections inside the second call, in turn with the
- * same outside of it: q's and k's norms, the gate and beta as passes over memory of their own, each shared out among
- * the threads, and a call that takes what they leave. */
+ * The row compares two computations. In the first, the second call normalises q and k and computes the gates. In the
+ * other, separate passes over memory do that (norms of q and k, gate, beta), each split over the threads, before a call
+ * that takes their results. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -58,7 +58,7 @@ static gdn_ssm_conv_args conv_args(const bench_row *row, int copy)
     };
 }
 
-/* A part of what the convolution gave, from a channel on. */
+/* A part of the convolution's output, from a channel on. */
 static gdn_tensor slice(const bench_row *row, int copy, int64_t channel)
 {
     gdn_tensor t = bench_tensor(row, MIXED, copy);
@@ -68,7 +68,7 @@ static gdn_tensor slice(const bench_row *row, int copy, int64_t channel)
     return t;
 }
 
-/* inside: the call normalises and makes the gates, with *in. */
+/* inside: the call normalises and computes the gates, with *in. */
 static gdn_gated_delta_net_args delta_args(const bench_row *row, int copy, int inside, gdn_delta_inputs *in)
 {
     gdn_gated_delta_net_args a = bench_delta_args(row->work.seqs, row->work.seqs);
@@ -97,11 +97,11 @@ static gdn_status launch_inside(bench_row *row, int copy)
     return status ? status : gdn_gated_delta_net(row->ctx, &delta, NULL);
 }
 
-/* A pass over memory: what thread t of a call's does. */
+/* The arguments of a pass over memory. */
 typedef struct pass {
     const bench_row *row;
     int copy;
-    int64_t channel; /* norms: of the first element in what the convolution gave */
+    int64_t channel; /* norms: first channel in the convolution's output */
     float *to;
 } pass;
 
@@ -166,7 +166,7 @@ static gdn_status launch_outside(bench_row *row, int copy)
     return gdn_gated_delta_net(row->ctx, &delta, NULL);
 }
 
-/* Both ways, each on a copy of its own: are the outputs the same, but for rounding? */
+/* Runs both computations, each on its own copy, and compares the outputs up to rounding. */
 static gdn_status compare(bench_row *row)
 {
     gdn_status status = launch_inside(row, 0);

@@ -1,12 +1,12 @@
 /* gdn bench: gated_delta_net with a replay log.
  *
- *   verify4_log   four drafted tokens, of which the log keeps what they did; no state is written
- *   round4_log    a round of speculation: three columns of the log are repeated, the state is committed where it was
- *                 read, and four tokens are verified
+ *   verify4_log   verifies four drafted tokens, which are logged; writes no state
+ *   round4_log    a round of speculation: replays three log entries, commits the state in place, and verifies four
+ *                 tokens
  *
- * Each is measured in turn with verification that writes a snapshot after each of the four tokens. Before anything is
- * timed, both calls are made one after the other, and what they give is compared with the formula, computed below in
- * binary64: a call that repeats nothing, or columns that hold nothing, would be fast. */
+ * Each alternates with verification that writes a snapshot after each of the four tokens. Before timing, both calls run
+ * one after the other, and their results are compared with the formula in binary64. A call that replayed nothing, or
+ * wrote empty entries, would otherwise look fast. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,13 +82,13 @@ static gdn_status launch_snapshots(bench_row *row, int copy)
     return gdn_gated_delta_net(row->ctx, &a, NULL);
 }
 
-/* What the first copy's tokens and states were made of, of one sequence. */
+/* The tokens and state of one sequence of the first copy. */
 typedef struct plain_input {
     const float *q, *k, *v, *g, *beta, *state;
 } plain_input;
 
-/* The first n of the four tokens by the formula, which stand at position `first`; S is the state, and becomes that
- * after them. Both calls have the same four. */
+/* Computes the first n of the four tokens by the formula, from position `first` on. S: the state before, then after
+ * them. Both calls have the same four tokens. */
 static void plain_tokens(const plain_input *x, int h, int first, int n, double *S, double *out)
 {
     for (int t = first; t < first + n; t++) {
@@ -109,7 +109,7 @@ static void plain_tokens(const plain_input *x, int h, int first, int n, double *
     }
 }
 
-/* The larger of `worst` and how far x is from what it should be. */
+/* The maximum of `worst` and the error of x. */
 static double farther(double worst, const float *x, const double *wanted, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -119,8 +119,8 @@ static double farther(double worst, const float *x, const double *wanted, int64_
     return worst;
 }
 
-/* A verification, then a round that starts at its fourth token, on the first copy, against the formula, for one
- * sequence: outputs of both, and the state that is committed. */
+/* Runs a verification, then a round that starts at its fourth token, on the first copy. Compares the outputs of both
+ * and the committed state of one sequence with the formula. */
 static gdn_status compare(bench_row *row, int seq, const plain_input *x)
 {
     enum { N_OUT = TOKENS * HEADS_V * HEAD_DIM };
@@ -139,7 +139,7 @@ static gdn_status compare(bench_row *row, int seq, const plain_input *x)
     }
     if (!status) status = gdn_buffer_read(row->ctx, states, (uint64_t)seq * 4 * STATE, state, 4 * STATE);
     for (int64_t i = 0; i < STATE; i++) S[i] = x->state[i];
-    for (int h = 0; h < HEADS_V; h++) { /* the verification's tokens from a state that is put back behind them */
+    for (int h = 0; h < HEADS_V; h++) { /* the replayed tokens give the committed state; then the round's tokens */
         double *const head = S + h * HEAD_DIM * HEAD_DIM;
         plain_tokens(x, h, 0, REPEATED, head, wanted);
         worst = farther(worst, state + h * HEAD_DIM * HEAD_DIM, head, HEAD_DIM * HEAD_DIM);
@@ -169,7 +169,7 @@ static gdn_status prepare(bench_row *row, int seqs, const plain_input *x, const 
         status = compare(row, seq, &one);
     }
     for (int copy = 0; copy < row->work.n_copies && !status; copy++)
-        status = launch_verify(row, copy); /* columns 0 .. 3 */
+        status = launch_verify(row, copy); /* log entries 0 .. 3 */
     return status ? status : gdn_synchronize(row->ctx, NULL);
 }
 
@@ -238,7 +238,7 @@ gdn_status bench_log_setup(bench_row *row, int seqs, int round)
     for (int i = 0; i <= STATES; i++) free(kept[i]);
     if (status || !row->capability.supported) return status;
 
-    /* Per state element: a token's decay, update and two products; a column's decay and update. */
+    /* Operations per state element: decay, update and two products of a token; decay and update of an entry. */
     const int repeated = round ? REPEATED : 0;
     const double column_bytes = 4.0 * ENTRY * seqs;
     row->work.ops = (4.0 * TOKENS + 2.0 * repeated) * (double)states;

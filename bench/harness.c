@@ -1,4 +1,4 @@
-/* Buffers in rotation, the alternating repetitions, statistics; see bench.h. */
+/* Rotating buffers, alternating repetitions, statistics; see bench.h. */
 #define _GNU_SOURCE /* madvise, clock_gettime */
 #include "bench/bench.h"
 
@@ -16,9 +16,9 @@ enum {
     MIN_COPIES = 3,
     MAX_COPIES = 4096,
     MAX_REPS = 20000,
-    FEWEST_REPS = 5, /* even when max_seconds are over */
+    FEWEST_REPS = 5, /* even after max_seconds */
     WARM_UP = 2,
-    CHANNELS = BENCH_MAX_FLOORS + 4, /* kernel, peer, peer with copy, the other way, floors */
+    CHANNELS = BENCH_MAX_FLOORS + 4, /* kernel, peer, peer with copy, other, floors */
     CHANNEL_KERNEL = 0,
     CHANNEL_PEER = 1,
     CHANNEL_PEER_COPY = 2,
@@ -58,7 +58,7 @@ void *bench_alloc(int64_t bytes)
 static void ask_for_huge_pages(void *begin, int64_t bytes)
 {
 #if defined(MADV_HUGEPAGE)
-    if (bytes >= HUGE_PAGE) madvise(begin, (size_t)bytes, MADV_HUGEPAGE); /* a refusal costs only speed */
+    if (bytes >= HUGE_PAGE) madvise(begin, (size_t)bytes, MADV_HUGEPAGE); /* a failure costs only speed */
 #else
     (void)begin, (void)bytes;
 #endif
@@ -68,7 +68,7 @@ void *bench_alloc_huge(int64_t bytes)
 {
     const int64_t rounded = round_up(bytes, HUGE_PAGE);
     void *memory = aligned_alloc(HUGE_PAGE, (size_t)rounded);
-    if (!memory) return bench_alloc(INT64_MAX); /* reports and ends */
+    if (!memory) return bench_alloc(INT64_MAX); /* reports the error and exits */
     ask_for_huge_pages(memory, rounded);
     memset(memory, 0, (size_t)rounded);
     return memory;
@@ -119,8 +119,8 @@ gdn_pool bench_pool(const bench_row *row, int operand, int copy, int32_t n_rows,
                        .n_slots = n_slots };
 }
 
-/* On the host one buffer holds all copies of an operand, begins at a huge page and asks for huge pages;
- * elsewhere every copy is a buffer of its own, because binding ranges of devices are limited. */
+/* On the host one buffer holds all copies of an operand, at a huge page boundary. On a device each copy is a separate
+ * buffer, since binding ranges are limited. */
 static gdn_status create_copies(bench_row *row, bench_operand *o)
 {
     o->copy = bench_alloc(row->work.n_copies * (int64_t)sizeof *o->copy);
@@ -155,7 +155,7 @@ gdn_status bench_fill(bench_row *row)
         bench_operand *o = &row->operand[i];
         gdn_status status = create_copies(row, o);
         if (!o->content) o->content = bench_alloc(o->bytes);
-        for (int c = 0; c < row->work.n_copies && !status; c++) /* writing also touches every page */
+        for (int c = 0; c < row->work.n_copies && !status; c++) /* also touches every page */
             status = gdn_buffer_write(row->ctx, &o->copy[c], 0, o->content, (uint64_t)o->bytes);
         free(o->content);
         o->content = NULL;
@@ -199,8 +199,7 @@ static bench_floor *add_floor(bench_row *row, bench_part part, double scale)
     return f;
 }
 
-/* On a device: the floor of so many bytes read and written. A copy stands for the kernel's own pattern, and for nothing
- * else. */
+/* Adds a device's floor for a number of bytes read and written: a copy, in place of the kernel's access pattern. */
 static int add_copy(bench_row *row, bench_part part, int64_t bytes)
 {
     if (!row->floors_of_device || !row->floors_of_device->copy) return 0;
@@ -209,7 +208,7 @@ static int add_copy(bench_row *row, bench_part part, int64_t bytes)
     return 1;
 }
 
-/* What streams read and write. A block that is read again and again comes from a cache. */
+/* Bytes that streams read and write. A block with stride 0 is read from a cache and counts once. */
 static int64_t stream_bytes(const bench_stream *streams, int n)
 {
     int64_t bytes = 0;
@@ -239,7 +238,7 @@ void bench_add_scatter(bench_row *row, int64_t n_rows, int in, int64_t row_bytes
 {
     if (add_copy(row, PART_PATTERN, n_rows * (row_bytes_in + row_bytes_out + (int64_t)sizeof(int32_t)))) return;
     for (int variant = 0; variant < FLOOR_BLOCKED; variant++) {
-        if (variant == FLOOR_FAR) continue; /* rows are found one by one */
+        if (variant == FLOOR_FAR) continue; /* does not apply to scattered rows */
         bench_floor *f = add_floor(row, PART_PATTERN, 1.0);
         if (!f) return;
         f->variant = variant;
@@ -278,7 +277,7 @@ static gdn_span resolve(const bench_row *row, const bench_ref *ref, int copy)
     return s;
 }
 
-/* A device's copy, between memory of its own; 0: it failed, and row->wrong says how. */
+/* Runs a device's copy. 0: it failed, and row->wrong has the error. */
 static int run_copy(bench_row *row, const bench_floor *f)
 {
     row->wrong = row->floors_of_device->copy(row->copier, f->copied);
@@ -318,12 +317,13 @@ static void run_floor(bench_row *row, bench_floor *f, int copy)
     }
 }
 
-/* Let an arithmetic floor take about as long as the kernel, within 0.2 and 5 ms. */
+/* Chooses the number of operations so that an arithmetic floor takes about as long as the kernel, within 0.2 and 5 ms.
+ */
 static void calibrate(bench_row *row, bench_floor *f, double kernel_seconds)
 {
     if (f->lane_ops <= 0) return;
     int64_t n = 1000000;
-    double elapsed = INFINITY; /* of the best of some, on one thread: nobody to wait for on a busy machine */
+    double elapsed = INFINITY; /* best of several runs on one thread, which waits for no other */
     for (int i = 0; i < 4; i++) {
         const double begin = wall_now();
         n = row->floors_of_device->fma(1, n);
@@ -341,13 +341,13 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Samples that were interrupted are stored negated; see interruptions(). */
+/* True if the sample was not interrupted. Interrupted samples are stored negated; see interruptions(). */
 static int clean(double sample)
 {
     return sample > 0;
 }
 
-/* Median of x[i] / y[i], or of x alone where y is NULL; over the clean samples if there are enough. */
+/* Median of x[i] / y[i], or of x if y is NULL, over the clean samples if there are enough. */
 static double median_ratio(const double *x, const double *y, int n)
 {
     if (n == 0) return NAN;
@@ -363,7 +363,7 @@ static double median_ratio(const double *x, const double *y, int n)
     return median;
 }
 
-/* Are there enough clean pairs for their ratio to mean anything? */
+/* True if there are enough clean pairs for a meaningful ratio. */
 static int reliable(const double *x, const double *y, int n)
 {
     int pairs = 0;
@@ -378,7 +378,7 @@ static double least(const double *x, int n)
     return value;
 }
 
-/* The fastest variant of a part, as a channel; 0 where the part has none. */
+/* Channel of the fastest variant of a part; 0: the part has none. */
 static int fastest(const bench_row *row, double *const *samples, int n, bench_part part, double *seconds)
 {
     int best = 0;
@@ -397,17 +397,17 @@ static int fastest(const bench_row *row, double *const *samples, int n, bench_pa
 
 typedef struct repetition {
     bench_row   *row;
-    int          copy; /* the next one */
+    int          copy; /* next copy */
     double      *samples[CHANNELS];
-    int          capacity, n, n_clean; /* clean: the kernel was not interrupted */
+    int          capacity, n, n_clean; /* n_clean: without interruption of the kernel */
     double       cpu_seconds;
-    int          channel[CHANNELS]; /* those that the row has, in the order of the last repetition */
+    int          channel[CHANNELS]; /* the row's channels, in the order of the last repetition */
     int          n_channels;
     bench_random random;
 } repetition;
 
-/* How often the system took a processor away from this program while it had work. A sample during which
- * that happened says more about the neighbours than about the code; kernel, floor and peer alike. */
+/* Number of involuntary context switches of this program. A sample with one depends on other programs more than on the
+ * code, for kernel, floor and peer alike. */
 static long interruptions(void)
 {
     struct rusage usage;
@@ -441,7 +441,7 @@ static void grow(repetition *rep, int channels)
     }
 }
 
-/* A call of `channel` on the next copy, and its sample. */
+/* Measures a call of `channel` on the next copy. */
 static gdn_status sample_channel(repetition *rep, int channel, double *sample)
 {
     bench_row *row = rep->row;
@@ -476,7 +476,7 @@ static void list_channels(repetition *rep)
     for (int i = 0; i < row->n_floors; i++) rep->channel[rep->n_channels++] = CHANNEL_FLOORS + i;
 }
 
-/* Everything once, in random order: whoever comes next finds the caches full of the last one's dirty lines. */
+/* Runs every channel once, in random order, since each call finds dirty lines of the previous one in the caches. */
 static gdn_status repeat(repetition *rep)
 {
     double sample[CHANNELS] = { 0 };
@@ -503,11 +503,12 @@ static gdn_status repeat_enough(repetition *rep, const bench_limits *limits)
     list_channels(rep);
     for (int i = 0; i < WARM_UP && !status; i++) status = once(rep, rep->row->launch, &kernel_seconds);
     for (int i = 0; i < rep->row->n_floors && !status; i++) calibrate(rep->row, &rep->row->floor[i], kernel_seconds);
-    if (!status) status = repeat(rep); /* warms up floors and peers */
+    if (!status) status = repeat(rep); /* warm-up of floors and peers */
     rep->n = rep->n_clean = 0;
     rep->cpu_seconds = 0;
 
-    /* A kernel much faster than its floors and peer would need long to fill its own time. */
+    /* Also stops by the total time: a kernel much faster than its floors and peer would take long to reach min_seconds.
+     */
     const double enough = 2 * limits->min_seconds * rep->n_channels;
     const double begin = wall_now();
     double spent = 0;
@@ -586,7 +587,7 @@ void bench_measure(bench_row *row, const bench_limits *limits, bench_result *res
     result->exact = row->capability.exact;
     result->peer_nmse = row->peer.state ? row->peer.nmse : NAN;
     snprintf(result->implementation, sizeof result->implementation, "%s", row->capability.implementation);
-    int64_t bytes = 0; /* of the largest copy */
+    int64_t bytes = 0; /* size of the largest copy */
     for (int i = 0; i < row->n_floors; i++) bytes = row->floor[i].copied > bytes ? row->floor[i].copied : bytes;
     if (bytes) row->wrong = row->floors_of_device->open(row->ctx, bytes, row->rotate_bytes, &row->copier);
     if (!row->wrong && repeat_enough(&rep, limits) == GDN_OK) evaluate(&rep, result);

@@ -1,10 +1,9 @@
-/* ggml as a peer; see peer.h. Compiled instead of peer_none.c where GDN_BENCH_GGML is defined.
+/* ggml as a peer on the CPU; see peer.h. Compiled instead of peer_none.c if GDN_BENCH_GGML is defined.
  *
- * Every copy of the row has its own small graph, whose tensors point at the copy's operands, so that
- * nothing but the graph is touched between repetitions. What ggml writes lies in memory of its own: as
- * many copies as the row has, or one for all of them with --peer-reuse-output, as a graph allocator that
- * gives all layers the same scratch memory would have it. A ggml that was built with OpenMP shares its
- * threads with ours; one with threads of its own may disturb the calls that follow. */
+ * Each copy of the row has a small graph, built once, whose tensors point to the copy's operands. ggml's outputs are in
+ * separate memory: as many copies as the row has, or one for all with --peer-reuse-output, like a graph allocator that
+ * reuses scratch memory for all layers. ggml with OpenMP shares its threads with ours; ggml with its own threads may
+ * disturb the following calls. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,7 +78,7 @@ static peer_state *peer_open(bench_row *row)
     return p;
 }
 
-/* Once all graphs are built. */
+/* Plans the graphs after all are built. */
 static void peer_plan(bench_row *row, peer_state *p, int has_copy)
 {
     struct ggml_threadpool_params params = ggml_threadpool_params_default(row->work.threads);
@@ -92,7 +91,7 @@ static void peer_plan(bench_row *row, peer_state *p, int has_copy)
     row->peer = (bench_peer){ .state = p, .has_copy = has_copy, .run = peer_run, .close = peer_close, .nmse = NAN };
 }
 
-/* Memory that ggml writes. `scratch` says that a graph allocator would give it to the next layer as well. */
+/* Adds memory that ggml writes. scratch: a graph allocator would reuse it for the next layer. */
 static int add_buffer(bench_row *row, peer_state *p, int64_t bytes, int scratch)
 {
     peer_buffer *b = &p->buffer[p->n_buffers];
@@ -108,7 +107,7 @@ static char *buffer_at(const peer_state *p, int buffer, int copy)
     return b->memory + copy % b->n_copies * b->stride;
 }
 
-/* A tensor over an operand of the row, or over any memory. */
+/* A tensor on an operand of the row, or on any memory. */
 static struct ggml_tensor *tensor_at(struct ggml_context *ctx, enum ggml_type type, void *data, int64_t ne0,
                                      int64_t ne1, int64_t ne2, int64_t ne3)
 {
@@ -155,7 +154,7 @@ void peer_add_gated_delta_net(bench_row *row, const peer_gated_delta_net *s)
     const int result = add_buffer(row, p, 4 * (attention + s->slots * state), 1);
     for (int c = 0; c < p->n_copies; c++) {
         struct ggml_context *g = p->ctx[c];
-        /* The cache is ours, seen as [slot][sequence]: its first slot is contiguous, as ggml wants it. */
+        /* Our cache, viewed as [slot][sequence]: its first slot is contiguous, as ggml requires. */
         char *cache = operand_at(row, s->state, c);
         struct ggml_tensor *op = ggml_gated_delta_net(
             g, tensor_at(g, GGML_TYPE_F32, operand_at(row, s->q, c), d, hk, t, b),
@@ -197,7 +196,7 @@ void peer_add_ssm_conv(bench_row *row, const peer_ssm_conv *s)
     const int cache = add_buffer(row, p, 4 * h * d * b, 0);
     for (int c = 0; c < p->n_copies; c++) {
         struct ggml_context *g = p->ctx[c];
-        /* ggml's history is [sequence][channel][time], ours a ring of [sequence][time][channel]. */
+        /* ggml's history is [sequence][channel][time]; ours is a ring of [sequence][time][channel]. */
         const float *ring = (const float *)(const void *)operand_at(row, s->history, c);
         float *history = (float *)(void *)buffer_at(p, cache, c);
         for (int64_t i = 0; i < b * d * h; i++) {
@@ -224,7 +223,7 @@ void peer_add_ssm_conv(bench_row *row, const peer_ssm_conv *s)
     peer_plan(row, p, 1);
 
     nmse e = { 0, 0 };
-    for (int c = p->n_copies - 1; c >= 0; c--) /* fills the windows that the operator alone reads; copy 0 is last */
+    for (int c = p->n_copies - 1; c >= 0; c--) /* fills the inputs of the operator alone; copy 0 is last */
         if (!peer_run(p, 1, c)) e.square = e.difference = 1;
     if (row->launch(row, 0)) e.square = e.difference = 1;
     nmse_add(&e, (const float *)(const void *)operand_at(row, s->out, 0),

@@ -1,8 +1,6 @@
-/* ggml on the same device as ours; see peer.h. Compiled with peer_ggml.c.
- *
- * The device is the one of ggml's whose description is our device's name. What a call reads and writes lies in buffers
- * of ggml's own, with the same contents, in as many copies as ours. A call is from the start of the graph to the end of
- * it on the device, as ours is. */
+/* ggml as a peer on a device; see peer.h. Compiled with peer_ggml.c. The ggml device is the one whose description is
+ * our device's name. Operands are in ggml's own buffers, with the same contents and as many copies as ours. A call is
+ * timed from the start of the graph to its end on the device, like ours. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +40,7 @@ static void device_close(void *state)
     free(p);
 }
 
-/* ggml's device of the same backend and name; NULL, and a text the first time, where it has none. */
+/* ggml's device of the same backend and name; NULL (with a text, the first time): none. */
 static ggml_backend_t open_backend(const bench_row *row)
 {
     gdn_backend_info ours = { .size = sizeof ours };
@@ -82,7 +80,7 @@ static device_peer *device_open(bench_row *row, int has_copy)
     return p;
 }
 
-/* No peer after all. */
+/* Removes the peer and prints why. */
 static void give_up(bench_row *row, const char *why)
 {
     fprintf(stderr, "gdn bench: no peer: %s\n", why);
@@ -90,7 +88,7 @@ static void give_up(bench_row *row, const char *why)
     row->peer.state = NULL;
 }
 
-/* Memory for all tensors of a copy; 0 where there is none, or where the device cannot do the operator. */
+/* Allocates all tensors of a copy. 0: failed, or the device does not support the operator. */
 static int place(bench_row *row, device_peer *p, int copy, const struct ggml_tensor *op)
 {
     if (!ggml_backend_supports_op(p->backend, op)) {
@@ -102,7 +100,7 @@ static int place(bench_row *row, device_peer *p, int copy, const struct ggml_ten
     return p->memory[copy] != NULL;
 }
 
-/* An operand as it is now, on the host. */
+/* Copies an operand to the host. */
 static float *download(bench_row *row, int operand, int copy)
 {
     const bench_operand *o = &row->operand[operand];
@@ -114,7 +112,7 @@ static float *download(bench_row *row, int operand, int copy)
 
 static void upload(bench_row *row, int operand, struct ggml_tensor *t)
 {
-    float *x = download(row, operand, 0); /* all copies have the same contents before anything has run */
+    float *x = download(row, operand, 0); /* all copies are equal before the first call */
     ggml_backend_tensor_set(t, x, 0, ggml_nbytes(t));
     free(x);
 }
@@ -126,7 +124,7 @@ static float *result_of(const struct ggml_tensor *t, int64_t first, int64_t n)
     return x;
 }
 
-/* Our call on copy 0, finished. */
+/* Runs our call on copy 0 and waits. */
 static int run_ours(bench_row *row)
 {
     return row->launch(row, 0) == GDN_OK && gdn_synchronize(row->ctx, NULL) == GDN_OK;
@@ -188,7 +186,7 @@ void peer_device_ssm_conv(bench_row *row, const peer_ssm_conv *s)
     const int64_t d = s->channels, t = s->tokens, b = s->seqs, w = s->kernel_width, h = w - 1;
     struct ggml_tensor *result = NULL;
     nmse e = { 0, 0 };
-    /* ggml's history is [sequence][channel][time], ours a ring of [sequence][time][channel]. */
+    /* ggml's history is [sequence][channel][time]; ours is a ring of [sequence][time][channel]. */
     float *ring = download(row, s->history, 0), *history = bench_alloc(4 * b * d * h);
     for (int64_t i = 0; i < b * d * h; i++) {
         const int64_t seq = i / (d * h), channel = i / h % d, column = (s->position - h + i % h) % h;
@@ -197,7 +195,7 @@ void peer_device_ssm_conv(bench_row *row, const peer_ssm_conv *s)
     for (int c = p->n_copies - 1; c >= 0 && row->peer.state; c--) {
         struct ggml_context *g = p->ctx[c];
         struct ggml_tensor *weight = tensor(g, w, d, 1, 1), *x = tensor(g, d, t, b, 1), *past = tensor(g, h, d, b, 1);
-        struct ggml_tensor *whole = tensor(g, h + t, d, b, 1); /* what the operator alone reads */
+        struct ggml_tensor *whole = tensor(g, h + t, d, b, 1); /* input of the operator alone */
         struct ggml_tensor *alone = ggml_ssm_conv(g, whole, weight);
         ggml_build_forward_expand(p->graph[0][c], ggml_silu_inplace(g, alone));
 

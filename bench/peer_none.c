@@ -1,4 +1,4 @@
-/* No peer is compiled in; see peer.h. */
+/* Stubs for builds without a peer; see peer.h. */
 #include <stddef.h>
 
 #include "bench/peer.h"

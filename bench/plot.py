@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Draw what `gdn bench --json FILE` measured: shares of the floor, and times of ggml over ours.
+"""Plot the results of `gdn bench --json FILE`: shares of the roofline (floor), and ggml's times divided by ours.
 
-Writes <prefix>floor_share.<format> and, where ggml was measured, <prefix>ggml_ratio.<format>.
+Writes <prefix>floor_share.<format> and, if ggml was measured, <prefix>ggml_ratio.<format>.
 Needs matplotlib.
 """
 import argparse
@@ -12,7 +12,7 @@ import sys
 
 
 def load(path):
-    """The context, and the rows that were measured."""
+    """The context, and the measured rows."""
     with (sys.stdin if path == "-" else open(path, encoding="utf-8")) as file:
         data = json.load(file)
     rows = [r for r in data["benchmarks"] if not r.get("error_occurred") and r.get("real_time")]

@@ -1,4 +1,5 @@
-/* Each thread sums its part of a piece, as several streams of 8-byte words, which compilers turn into vectors. */
+/* Reads memory at full speed: each thread sums its part of a piece as several streams of 8-byte words, which compilers
+ * vectorise. See reading.h. */
 #include "bench/reading.h"
 
 #include <string.h>
@@ -8,7 +9,7 @@ enum { STREAMS = 4, WORDS = 32 };
 typedef struct job {
     const reading_piece *pieces;
     int32_t n, n_parts;
-    _Atomic uint64_t sum; /* wanted by nobody, so that the work is not left out */
+    _Atomic uint64_t sum; /* unused result, so that the compiler keeps the work */
 } job;
 
 #ifdef GDN_ARCH_X86

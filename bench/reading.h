@@ -1,4 +1,4 @@
-/* Reading memory, as the runtime's products read weights: what their floor is. */
+/* Reads memory as the runtime's matrix products read weights: their roofline. */
 #ifndef GDN_BENCH_READING_H
 #define GDN_BENCH_READING_H
 
@@ -9,7 +9,7 @@ typedef struct reading_piece {
     int64_t bytes;
 } reading_piece;
 
-/* Sum n pieces of memory as integers, each of them shared out among the threads, once. */
+/* Sums n pieces of memory as integers, once, each piece split over the threads. */
 void reading_run(rt_threads *threads, const reading_piece *pieces, int32_t n);
 
 #endif

@@ -1,5 +1,5 @@
-/* The table for people, and JSON in the form of Google Benchmark with a few more fields; see
- * docs/benchmarks/README.md for what each of them means. */
+/* Output: a table, and JSON in the form of Google Benchmark with additional fields, which docs/benchmarks/README.md
+ * describes. */
 #define _DEFAULT_SOURCE /* getloadavg */
 #include <errno.h>
 #include <math.h>
@@ -11,8 +11,8 @@
 #include "bench/bench.h"
 #include "tools/gdn/json.h"
 
-/* A share as a promise can be made of it. Slightly above 1 is noise, or a floor that is not the best, and
- * counts as 1; far above 1 the floor was disturbed, and then, as with too few clean samples, there is none. */
+/* The share of the roofline, or NAN if it cannot be trusted. A value slightly above 1 counts as 1: noise, or a floor
+ * that is not optimal. Far above 1 the floor was disturbed, which gives NAN, as too few clean samples do. */
 static double trusted_share(double raw, int reliable)
 {
     if (!reliable || !(raw <= 1.1)) return NAN;
@@ -27,7 +27,7 @@ static const char *time_text(char *text, size_t size, double seconds)
     return text;
 }
 
-/* Percent or a factor; "?" marks what too few clean samples stand behind. */
+/* A percentage or factor; "?" marks results from too few clean samples. */
 static const char *percent_text(char *text, size_t size, double share, int reliable)
 {
     if (isnan(share)) snprintf(text, size, "-");

@@ -1,12 +1,12 @@
-/* gdn_dense_bench: matrix products of the runtime against what the machine can do, measured in the same run.
+/* gdn_dense_bench: matrix products of the runtime compared with the machine's roofline, measured in the same run.
  *
  *     gdn_dense_bench [isa [threads [MiB of weights [columns [type]]]]]
  *
- * columns: a multiple of 32, 4096 by default; types whose blocks do not divide it are left out. type: "Q8_0", say.
+ * columns: a multiple of 32, default 4096; types whose blocks do not divide it are skipped. type: for example "Q8_0".
  *
- * Weights exceed the caches by cycling through many matrices, as a forward pass does. Few rows are bound by memory, so
- * the share is that of a sum over the same bytes; many rows are bound by arithmetic, and products per second are told.
- */
+ * The weights are many matrices in turn, as in a forward pass, and exceed the caches. Few rows are bound by memory, so
+ * the result is a share of summing the same bytes. Many rows are bound by arithmetic, so the result is products per
+ * second. */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ enum { COLUMNS = 4096, ROWS = 1024, MOST = 512, MOST_TYPE = 255 };
 
 static int32_t columns = COLUMNS;
 
-/* One thread is timed by the processor time it got, so that a busy machine does not matter as much. */
+/* One thread is timed by its CPU time, so that a busy machine matters less. */
 static clockid_t the_clock = CLOCK_MONOTONIC;
 
 static double now(void)
@@ -115,7 +115,7 @@ int main(int argc, char **argv)
         printf("%s\n", rt_last_error());
         return 1;
     }
-    /* bytes whose floats are all ordinary numbers, in each of the types */
+    /* bytes whose floats are normal numbers in every type */
     for (int64_t i = 0; i < bytes + (64 << 20); i++)
         random[i] = (unsigned char)(0x21 + (i * 0x9e3779b1u >> 13) % 16);
     for (int64_t i = 0; i < (int64_t)MOST * COLUMNS; i++)

@@ -1,5 +1,5 @@
-/* The floors of `gdn run --bench`: how long a step or a prompt would take if the machine did nothing but read what they
- * read, or multiply what they multiply. Both rates are measured: reading on the model's own weights, where they lie. */
+/* Rooflines (floors) of `gdn run --bench`: the time of a step or prompt if the machine only read its bytes, or only
+ * multiplied. Both rates are measured, reading on the model's own mapped weights. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 enum { ROUNDS = 2, FMAS = 4 << 20 };
 
-/* Bytes and products of matrices that a step of n tokens goes through. Tokens choose their experts as if by lot. */
+/* Bytes and products of a step of n tokens. Tokens are assumed to choose experts at random. */
 typedef struct work {
     double bytes, products;
 } work;
@@ -19,7 +19,7 @@ static double bytes_of(const rt_weight *w)
 {
     return w->data ? (double)w->row_bytes * w->n_rows : 0;
 }
-/* As products of floats. Those of bytes are four times as many in an instruction. */
+/* Products of a matrix, in units of float products: an instruction does four times as many of bytes. */
 static double products_of(const rt_weight *w)
 {
     const int floats = w->type == RT_F32 || w->type == RT_F16 || w->type == RT_BF16;
@@ -30,7 +30,7 @@ static work work_of(const rt_model *m, double n)
 {
     const rt_hparams *hp = &m->hp;
     const double used = hp->n_expert ? (double)hp->n_expert_used : 0, all = hp->n_expert ? (double)hp->n_expert : 1;
-    const double read = all * (1 - pow(1 - used / all, n)); /* experts that at least one token has */
+    const double read = all * (1 - pow(1 - used / all, n)); /* expected share of experts used by at least one token */
     work sum = { bytes_of(&m->output), 0 };
     for (int32_t l = 0; l < hp->n_layer; l++) {
         const rt_layer *y = &m->layer[l];
@@ -51,7 +51,7 @@ static work work_of(const rt_model *m, double n)
     return sum;
 }
 
-/* What n tokens of one sequence that see n_cells read and write of memory, and multiply, beyond the weights. */
+/* Memory traffic and products of n tokens of one sequence that attend to n_cells, without the weights. */
 static work sequence_work(const rt_model *m, double n, double n_cells)
 {
     const rt_hparams *hp = &m->hp;
@@ -87,7 +87,7 @@ double run_floor_prompts(const run_session *s, const run_floor *f, int32_t n_seq
                    products / f->products_per_second);
 }
 
-/* All matrices, of stacks only as much as a token uses, as pieces to read; pieces NULL: only their number. */
+/* Lists all matrices as pieces to read; of expert stacks only what a token uses. pieces NULL: counts only. */
 static int32_t pieces_of(const rt_model *m, reading_piece *pieces)
 {
     const rt_hparams *hp = &m->hp;
@@ -141,7 +141,7 @@ int run_floor_measure(const run_session *s, progress_bar *wait, run_floor *f)
     (void)floor_threads(n_threads, &user);
     (void)pieces_of(s->model, pieces);
     for (int32_t i = 0; i < n; i++) bytes += (double)pieces[i].bytes;
-    for (int32_t i = 0; f->bytes_per_second <= 0 && i < n; i++) { /* from the disk, at first */
+    for (int32_t i = 0; f->bytes_per_second <= 0 && i < n; i++) { /* the first pass may read from disk */
         reading_run(threads, &pieces[i], 1);
         progress_wait(wait);
     }

@@ -1,5 +1,5 @@
-/* gdn bench: set_rows, 1024 rows of 512 floats to scattered rows of a larger tensor, as a cache of keys
- * and values is written. The floor reads the same rows and writes as many bytes to the same places. */
+/* gdn bench: set_rows: 1024 rows of 512 floats to scattered rows of a larger tensor, like writes to a KV cache. The
+ * floor reads the same rows and writes as many bytes to the same addresses. */
 #include "bench/bench.h"
 #include "bench/peer.h"
 
@@ -33,7 +33,7 @@ static gdn_status launch(bench_row *row, int copy)
     return gdn_set_rows(row->ctx, a, NULL);
 }
 
-/* ROWS different rows in random order. */
+/* ROWS distinct rows in random order. */
 static int32_t *random_rows(uint64_t seed)
 {
     bench_random random = { seed };

@@ -8,10 +8,10 @@ target_sources(gdn_tool PRIVATE
   bench/gated_delta_net_log.c
   bench/harness.c
   bench/report.c)
-target_link_libraries(gdn_tool PRIVATE gdn_threads # the floors'; the library exports none
+target_link_libraries(gdn_tool PRIVATE gdn_threads # threads of the floors; the library exports none
   ${CMAKE_DL_LIBS})
 gdn_isa_sources(gdn_tool bench/floors)
-if(GDN_SANITIZE) # floors are measured elsewhere, and GCC takes a minute for each
+if(GDN_SANITIZE) # sanitizer builds measure no floors, and GCC takes a minute for each file
   foreach(name avx2 avx512 neon)
     set_property(SOURCE bench/floors_${name}.c APPEND PROPERTY COMPILE_OPTIONS -O0)
   endforeach()

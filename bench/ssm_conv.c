@@ -1,7 +1,7 @@
-/* gdn bench: ssm_conv with silu, 8192 channels and width 4, as in Qwen3-Next and Qwen3.5; in F32, and with all in BF16.
+/* gdn bench: ssm_conv with silu, 8192 channels and width 4, as in Qwen3-Next and Qwen3.5; in F32, and all in BF16.
  *
- *   decode      one token: reads the weights, the token and three columns of history, writes a column and out
- *   prefill512  512 tokens: whichever is slower, moving x and out or the arithmetic */
+ *   decode      one token: reads the weights, the token and three history entries, writes an entry and out
+ *   prefill512  512 tokens: bound by moving x and out, or by arithmetic, whichever is slower */
 #include <string.h>
 
 #include "bench/bench.h"
@@ -13,10 +13,9 @@ enum {
     WIDTH = 4,
     COLUMNS = WIDTH - 1,
     POSITION = 5, /* of the first token: the history is full */
-    /* Vector operations per output, for the floor: one multiply-add per tap, and the 14 floating-point operations
-     * of silu in numerics/elementary.h where steps 4 and 5 are a division (step 1: 4, step 2: 6, step 3: 2, the
-     * division, the scaling back), all taken for as fast as an fma. Its integer operations, clamps and selections
-     * are not counted. */
+    /* Vector operations per output, for the floor: one multiply-add per tap, and the 14 floating-point operations of
+     * silu in numerics/elementary.h. Steps 4 and 5 count as a division (step 1: 4, step 2: 6, step 3: 2, the division,
+     * the scaling back). All count as one fma each; integer operations, clamps and selections are not counted. */
     OPS_PER_OUTPUT = WIDTH + 14
 };
 
@@ -56,11 +55,11 @@ static gdn_status launch(bench_row *row, int copy)
     return gdn_ssm_conv(row->ctx, &row->args.ssm_conv, NULL);
 }
 
-/* Random values of a type, F32 or BF16. */
+/* Random values of a type: F32 or BF16. */
 static void *random_values(int32_t dtype, uint64_t seed, int64_t n, float low, float high)
 {
     float *x = bench_random_floats(seed, n, low, high);
-    for (int64_t i = 0; dtype == GDN_BF16 && i < n; i++) { /* in place: what is overwritten has been read */
+    for (int64_t i = 0; dtype == GDN_BF16 && i < n; i++) { /* in place: only values that were read are overwritten */
         const uint16_t b = gdn_to_bf16(x[i]);
         memcpy((char *)x + 2 * i, &b, 2);
     }
@@ -108,7 +107,7 @@ static gdn_status setup(bench_row *row, int index)
         (double)element * (2.0 * (double)values + CHANNELS * (WIDTH + (double)seqs * (COLUMNS + columns_written)));
 
     if (c->tokens == 1) {
-        /* The weights are read for the first sequence and then come from a cache, here as in the kernel. */
+        /* The first sequence reads the weights; later ones find them in a cache, as in the kernel. */
         bench_stream stream = { .n_in = 8, .n_out = 2, .n = row_floats, .n_blocks = seqs };
         const int64_t one = 4 * row_floats, row_bytes = COLUMNS * one, column = POSITION % COLUMNS * one;
         stream.in[0] = (bench_ref){ X, 0, one };
@@ -125,7 +124,7 @@ static gdn_status setup(bench_row *row, int index)
     }
     bench_add_arithmetic(row, row->work.ops);
 
-    if (c->dtype != GDN_F32) return GDN_OK; /* ggml's takes F32 */
+    if (c->dtype != GDN_F32) return GDN_OK; /* ggml's operator takes F32 */
     peer_add_ssm_conv(row, &(peer_ssm_conv){ .x = X,
                                              .weight = WEIGHT, .out = OUT, .history = HISTORY, .tokens = c->tokens,
                                              .seqs = seqs, .channels = CHANNELS, .kernel_width = WIDTH,

@@ -1,9 +1,9 @@
-/* cuda_stream.c - decoding on a CUDA stream of the program's: a step is captured in a CUDA graph once and replayed for
- * every token, with other inputs each time and nothing waiting between them.
+/* cuda_stream.c - decoding on the program's CUDA stream: captures a step in a CUDA graph once and replays it for every
+ * token, with new inputs each time and no waits in between.
  *
- * The driver interface is opened at run time, so that this builds where there is no CUDA; a program that has cuda.h or
- * the CUDA runtime passes its CUstream or cudaStream_t in the same way. Results are compared with the CPU's, bit for
- * bit. Exit status: 0 = the same bits, 77 = there is no CUDA device here. */
+ * The program opens the driver interface at run time, so that it builds without CUDA. A program with cuda.h or the CUDA
+ * runtime passes its CUstream or cudaStream_t in the same way. Results are compared with the CPU's, bit for bit. Exit
+ * status: 0 = the same bits, 77 = no CUDA device. */
 #include "example.h"
 
 #include <dlfcn.h>
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The few functions of cuda.h that this needs; CUresult is an int, 0 = success; handles are pointers. */
+/* The functions of cuda.h that this program needs; CUresult is an int, 0 = success; handles are pointers. */
 #define DRIVER(X)                                                                  \
     X(cuInit, (unsigned flags))                                                    \
     X(cuDevicePrimaryCtxRetain, (void **context, int device))                      \
@@ -36,7 +36,7 @@ DRIVER(X)
 enum { NON_BLOCKING = 1, CAPTURE_THREAD_LOCAL = 1 };
 enum { SEQS = 2, STEPS = 6, HEADS = 2, DIM = 32, STATE = SEQS * HEADS * DIM * DIM };
 
-/* What one step reads: a token of each sequence, and the map of where its state is. */
+/* Inputs of a step: a token of each sequence, and the map of their states. */
 typedef struct inputs {
     float q[SEQS][HEADS][DIM], k[SEQS][HEADS][DIM], v[SEQS][HEADS][DIM], g[SEQS][HEADS], beta[SEQS][HEADS];
     int32_t state_src[SEQS];
@@ -69,7 +69,7 @@ static gdn_gated_delta_net_args arguments(void)
     return a;
 }
 
-/* The operands of arguments(), where `in` is an address of the device that the arguments are for. */
+/* Sets the operands of arguments(); `in` is an address of the device that runs the call. */
 static void set_operands(gdn_gated_delta_net_args *a, char *in, void *out, void *state)
 {
     a->q.data = in + offsetof(inputs, q);
@@ -94,7 +94,7 @@ static void make_inputs(inputs *in, int step)
             in->g[s][h]    = 0.05f * (next_number() - 1.0f);
             in->beta[s][h] = 0.5f + 0.5f * next_number();
         }
-        in->state_src[s] = step ? s : GDN_NONE; /* the first step starts from zero: replays read the map anew */
+        in->state_src[s] = step ? s : GDN_NONE; /* the first step starts from zero: a replay reads the map again */
     }
 }
 
@@ -106,7 +106,7 @@ int main(void)
     void *primary, *stream, *graph, *exec;
     if (!open_driver()) return fputs("no CUDA driver here\n", stderr), 77;
 
-    /* libgdn runs on the device's primary context by default; so does the CUDA runtime, and so PyTorch. */
+    /* libgdn uses the device's primary context by default, like the CUDA runtime and PyTorch. */
     gdn_context *gpu = NULL, *cpu = NULL;
     gdn_context_desc desc = GDN_INIT(gdn_context_desc);
     must(gdn_context_create(&desc, &cpu), "gdn_context_create, CPU");
@@ -118,7 +118,7 @@ int main(void)
     cuda(cuCtxSetCurrent(primary), "cuCtxSetCurrent");
     cuda(cuStreamCreate(&stream, NON_BLOCKING), "cuStreamCreate");
 
-    /* Memory of the device; what cudaMalloc gives will do as well. A call allocates nothing, so it can be captured. */
+    /* Device memory; memory of cudaMalloc works too. A call allocates nothing, so it can be captured. */
     gdn_span d_in = { 0 }, d_out = { 0 }, d_state = { 0 };
     gdn_gated_delta_net_args a = arguments();
     gdn_capability can = GDN_INIT(gdn_capability);
@@ -129,14 +129,14 @@ int main(void)
     must(gdn_gated_delta_net_query(gpu, &a, &can), "gdn_gated_delta_net_query");
     if (can.workspace_bytes) must(gdn_buffer_create(gpu, can.workspace_bytes, &a.workspace), "gdn_buffer_create");
 
-    /* Capture one step. It becomes kernel nodes and nothing else; nothing runs yet. */
+    /* Capture one step, which becomes kernel nodes only. Nothing runs yet. */
     cuda(cuStreamBeginCapture_v2(stream, CAPTURE_THREAD_LOCAL), "cuStreamBeginCapture");
     must(gdn_gated_delta_net(gpu, &a, stream), "gdn_gated_delta_net, captured");
     cuda(cuStreamEndCapture(stream, &graph), "cuStreamEndCapture");
     cuda(cuGraphInstantiateWithFlags(&exec, graph, 0), "cuGraphInstantiate");
     cuda(cuGraphDestroy(graph), "cuGraphDestroy");
 
-    /* Replay it. Copies and replays are ordered by the stream; the host waits once, at the end. */
+    /* Replay it. The stream orders copies and replays; the host waits once, at the end. */
     for (int t = 0; t < STEPS; t++) {
         make_inputs(&in[t], t);
         cuda(cuMemcpyHtoDAsync_v2((uintptr_t)d_in.data, &in[t], sizeof in[t], stream), "cuMemcpyHtoDAsync");
@@ -144,7 +144,7 @@ int main(void)
         cuda(cuMemcpyDtoHAsync_v2(out[0][t], (uintptr_t)d_out.data, sizeof out[0][t], stream), "cuMemcpyDtoHAsync");
     }
     must(gdn_synchronize(gpu, stream),
-         "gdn_synchronize"); /* also tells of bad map values, which only the device sees */
+         "gdn_synchronize"); /* also reports bad map values, which only the device sees */
     must(gdn_buffer_read(gpu, &d_state, 0, state[0], sizeof state[0]), "gdn_buffer_read");
 
     /* The same on the CPU. */

@@ -1,5 +1,5 @@
-/* example.h - what the examples share and what has nothing to do with the library: the end of the program where a call
- * fails, and numbers in place of a model's. */
+/* example.h - shared by the examples, unrelated to the library: exit on a failed call, and numbers in place of a
+ * model's. */
 #ifndef EXAMPLE_H
 #define EXAMPLE_H
 
@@ -15,7 +15,7 @@ static inline void must(gdn_status status, const char *what)
     exit(1);
 }
 
-/* The next of a row of numbers in [-1, 1), the same in every run. */
+/* Next pseudo-random number in [-1, 1); the same sequence in every run. */
 static inline float next_number(void)
 {
     static uint32_t seed = 1;

@@ -1,5 +1,4 @@
-/* verify.h - what the three programs that verify drafts share: what their tokens are made of, and what plain decoding
- * and their calls have in common. */
+/* verify.h - shared by the three examples that verify drafts: values of tokens, and arguments common to their calls. */
 #ifndef VERIFY_H
 #define VERIFY_H
 
@@ -7,7 +6,7 @@
 
 #include <math.h>
 
-/* A number in [-1, 1) that depends on its arguments only. */
+/* A pseudo-random number in [-1, 1) that depends only on the arguments. */
 static float number(uint32_t a, uint32_t b, uint32_t c)
 {
     uint32_t h = (a * 0x9e3779b1u ^ b * 0x85ebca77u ^ c * 0xc2b2ae3du) + 1u;
@@ -16,7 +15,7 @@ static float number(uint32_t a, uint32_t b, uint32_t c)
     return (float)(h >> 8) * 0x1p-23f - 1.0f;
 }
 
-/* The gates of a token of that number; `wrong`: of another one in its place. */
+/* The gates of token `id`; `wrong`: of a wrong token in its place. */
 static inline void put_gates(float *g, float *beta, int heads, uint32_t id, uint32_t wrong)
 {
     for (uint32_t h = 0; h < (uint32_t)heads; h++) {
@@ -25,7 +24,7 @@ static inline void put_gates(float *g, float *beta, int heads, uint32_t id, uint
     }
 }
 
-/* Calls of the delta rule: heads and sequences, whose states are each one row of a pool. */
+/* Arguments of gated_delta_net calls; each sequence's state is one row of a pool. */
 static inline gdn_gated_delta_net_args heads_of(int seqs, const int32_t *start, int heads, int dim)
 {
     static gdn_delta_inputs normalised = GDN_INIT(gdn_delta_inputs);
@@ -33,13 +32,13 @@ static inline gdn_gated_delta_net_args heads_of(int seqs, const int32_t *start, 
     a.n_seqs = a.state.n_rows = seqs;
     a.n_tokens = start[seqs];
     a.n_heads_k = a.n_heads_v = heads; a.head_dim_k = a.head_dim_v = dim; a.scale = 1 / sqrtf((float)dim);
-    normalised.qk_norm = GDN_NORM_ADD; normalised.qk_norm_eps = 1e-6f; /* of each head's q and k, as models do */
+    normalised.qk_norm = GDN_NORM_ADD; normalised.qk_norm_eps = 1e-6f; /* of each head's q and k, as in models */
     a.inputs = &normalised;
     a.seq_start.data = (void *)start;
     return a;
 }
 
-/* Where sequences begin in a call of plain decoding, which has a token of each that has one at this position. 0: none
+/* Fills `start` for a call of plain decoding, with one token of each sequence that has one at this position. 0: none
  * has. */
 static inline int one_token_each(int seqs, int32_t position, const int32_t *lengths, int32_t *start)
 {

@@ -1,14 +1,14 @@
-/* verify_log.c - speculative decoding with a replay log: drafts are verified and rejected, and of states there is one
- * for each sequence, however many drafts may be rejected.
+/* verify_log.c - speculative decoding with a replay log: verifies and rolls back drafts with one state per sequence,
+ * for any number of drafts.
  *
- * A call leaves an entry in the log for each token, and writes no state. The next call says how many tokens of a
- * sequence hold (`position`) and how many its state has seen (`base_position`). It replays the entries in between, with
- * the bits of the tokens themselves, and goes on from there. Here it also keeps the replayed state in the slot that it
- * has read (`commit`), so that a call never replays more than the call before accepted. Prompts are read without a log,
- * and leave their states.
+ * A call writes a log entry for each token, and no state. The next call passes the number of accepted tokens of a
+ * sequence (`position`) and the number that its state has seen (`base_position`). The kernel replays the entries in
+ * between, with the bits of the tokens themselves, and continues. Here it also commits the replayed state to the slot
+ * that it has read (`commit`), so that a call replays at most what the previous call accepted. Prompts are processed
+ * without a log, and write their states.
  *
- * verify_rollback.c does the same with snapshots, and has the convolution, which is no different here. At the end each
- * output and state is compared with that of plain decoding, one token after another. Exit status: 0 = the same bits. */
+ * verify_rollback.c does the same with snapshots, and includes the convolution, which is used in the same way here. At
+ * the end all outputs and states are compared with those of plain decoding. Exit status: 0 = the same bits. */
 #include "verify.h"
 
 #include <stdio.h>
@@ -20,7 +20,7 @@ enum {
     DIM = 32,
     PART = HEADS * DIM,
     STATE = HEADS * DIM * DIM,
-    MOST = 4, /* tokens of a call: one that holds, and drafts */
+    MOST = 4, /* tokens of a call: an accepted one, and drafts */
     SLOTS = 2 * MOST, /* of the log */
     ENTRY = 2 * PART + HEADS, /* of a token: k and d of all heads, and their decays */
     SEQS = 4,
@@ -33,11 +33,11 @@ enum {
 static float q[MAX_TOKENS][PART], k[MAX_TOKENS][PART], v[MAX_TOKENS][PART], out[MAX_TOKENS][PART];
 static float g[MAX_TOKENS][HEADS], beta[MAX_TOKENS][HEADS];
 static float states[SEQS][STATE], plain_states[SEQS][STATE], entries[SEQS][SLOTS][ENTRY];
-static float outputs[2][SEQS][ROOM][PART]; /* of tokens that hold, and of plain decoding */
+static float outputs[2][SEQS][ROOM][PART]; /* of accepted tokens; of plain decoding */
 static gdn_context *ctx;
 static gdn_span workspace;
 
-/* What a layer has for the token at a position; `wrong`: for another one in its place. */
+/* Operands of the token at a position; `wrong`: of a wrong token in its place. */
 static void put_token(int i, uint32_t seq, uint32_t position, uint32_t wrong)
 {
     const uint32_t id = seq * 1000 + position;
@@ -49,7 +49,7 @@ static void put_token(int i, uint32_t seq, uint32_t position, uint32_t wrong)
     put_gates(g[i], beta[i], HEADS, id, wrong);
 }
 
-/* All that calls have in common. */
+/* Arguments common to all calls. */
 static gdn_gated_delta_net_args call(float (*state)[STATE], const int32_t *start)
 {
     gdn_gated_delta_net_args a = heads_of(SEQS, start, HEADS, DIM);
@@ -63,7 +63,7 @@ int main(void)
 {
     int32_t start[SEQS + 1] = { 0 }, position[SEQS] = { 0 }, base[SEQS], zero[SEQS], slots[SEQS];
     int n[SEQS], good[SEQS], rounds = 0, rejected = 0, more;
-    gdn_context_desc desc = GDN_INIT(gdn_context_desc); /* the rest is 0: the CPU, all its cores */
+    gdn_context_desc desc = GDN_INIT(gdn_context_desc); /* defaults: the CPU, all cores */
     gdn_capability can = GDN_INIT(gdn_capability);
     must(gdn_context_create(&desc, &ctx), "gdn_context_create");
     for (int s = 0; s < SEQS; s++) zero[s] = GDN_NONE, slots[s] = s;
@@ -76,7 +76,7 @@ int main(void)
     }
     gdn_gated_delta_net_args a = call(states, start);
     a.state_src.data = zero; /* a sequence's first call starts from zero */
-    must(gdn_gated_delta_net_query(ctx, &a, &can), "gdn_gated_delta_net_query"); /* of the largest call there will be */
+    must(gdn_gated_delta_net_query(ctx, &a, &can), "gdn_gated_delta_net_query"); /* of the largest call */
     if (can.workspace_bytes) must(gdn_buffer_create(ctx, can.workspace_bytes, &workspace), "gdn_buffer_create");
     a.workspace = workspace;
     must(gdn_gated_delta_net(ctx, &a, NULL), "prompts");
@@ -85,12 +85,12 @@ int main(void)
 
     gdn_replay_log log = GDN_INIT(gdn_replay_log);
     log.entries.data = entries; log.entries.n_rows = SEQS; log.entries.n_slots = SLOTS;
-    log.base_position.data = base; /* what held in the call before */
-    log.commit.data = slots;       /* the slots of the states: their entries begin anew */
-    do { /* rounds of one token that holds and 0 to 3 drafts for each sequence */
+    log.base_position.data = base; /* the position of the previous call */
+    log.commit.data = slots;       /* to the states' own slots; the log restarts there */
+    do { /* rounds of one accepted token and 0 to 3 drafts for each sequence */
         more = 0;
         for (int s = 0; s < SEQS; s++) {
-            const int going = position[s] < LENGTH; /* one that is done has no tokens, and commits what it has */
+            const int going = position[s] < LENGTH; /* a finished sequence has no tokens, and only commits */
             n[s] = going ? 1 + (rounds + s) % MOST : 0;
             good[s] = going ? 1 + (rounds / MOST + 3 * s) % n[s] : 0;
             start[s + 1] = start[s] + n[s];
@@ -100,7 +100,7 @@ int main(void)
         }
         a = call(states, start);
         a.log = &log; a.n_snapshots = 0;
-        a.position.data = position; /* the number of tokens that hold */
+        a.position.data = position; /* the number of accepted tokens */
         must(gdn_gated_delta_net(ctx, &a, NULL), "a round");
         for (int s = 0; s < SEQS; s++) {
             memcpy(outputs[0][s][position[s]], out[start[s]], (size_t)good[s] * sizeof out[0]);
@@ -109,7 +109,7 @@ int main(void)
             rejected += n[s] - good[s];
         }
         rounds += more;
-    } while (more); /* the last call had no tokens: it committed what was left */
+    } while (more); /* the last call had no tokens: it committed the rest */
 
     for (int32_t at = 0; one_token_each(SEQS, at, position, start); at++) { /* the same tokens, one at a time */
         for (int s = 0; s < SEQS; s++)

@@ -1,16 +1,16 @@
-/* verify_rollback.c - speculative decoding's memory: drafts are verified for several sequences in one call, and those
- * that are rejected are rolled back without computing anything again.
+/* verify_rollback.c - speculative decoding with snapshots: verifies drafts of several sequences in one call, and rolls
+ * back rejected ones without recomputation.
  *
- * The layer is the one of Qwen3-Next: ssm_conv over q, k and v together, then gated_delta_net. Both remember: the
- * convolution its last inputs, the delta rule its state. Each is a ring that is tagged by position:
- *   - a sequence has SLOTS = DRAFTS + 1 snapshots; the state after p tokens lies in slot p % SLOTS;
- *   - its history has WIDTH - 1 + DRAFTS inputs; that of position p is in slot p % INPUTS (the kernel does that).
- * A round verifies the newest token and its drafts. If n of these tokens hold, the sequence goes on at position + n:
- * that is all of the rollback, since both rings still have what was there.
+ * The layer is that of Qwen3-Next: ssm_conv over q, k and v together, then gated_delta_net. Both have memory, in rings
+ * by position:
+ * - a sequence has SLOTS = DRAFTS + 1 snapshots; the state after p tokens is in slot p % SLOTS;
+ * - its history has WIDTH - 1 + DRAFTS inputs; that of position p is in slot p % INPUTS (done by the kernel).
  *
- * Sequences have and accept other numbers of drafts than their neighbours, and than the round before. At the end each
- * output, state and history is compared with that of plain decoding, one token after another. Exit status: 0 = the same
- * bits. */
+ * A round verifies the newest token and its drafts. If n of these tokens are accepted, the sequence continues at
+ * position + n. Nothing else is needed for the rollback, since both rings still hold the earlier entries.
+ *
+ * The numbers of drafts and of accepted tokens differ between sequences and rounds. At the end all outputs, states and
+ * histories are compared with those of plain decoding. Exit status: 0 = the same bits. */
 #include "verify.h"
 
 #include <stdio.h>
@@ -34,7 +34,7 @@ enum {
     MAX_TOKENS = SEQS * PROMPT /* PROMPT: the longest prompt */
 };
 
-/* A layer with its memory. Plain decoding needs one state and WIDTH - 1 inputs: nothing is rolled back. */
+/* A layer with its memory. Plain decoding has one state and WIDTH - 1 inputs, as it needs no rollback. */
 typedef struct layer {
     gdn_context *ctx;
     int32_t slots, inputs;
@@ -42,7 +42,7 @@ typedef struct layer {
     gdn_span conv_workspace, delta_workspace;
 } layer;
 
-/* The tokens of one call, those of sequence 0 first. */
+/* The tokens of one call, sequence after sequence. */
 typedef struct batch {
     int32_t seq_start[SEQS + 1], position[SEQS];
     float x[MAX_TOKENS][CHANNELS], g[MAX_TOKENS][HEADS], beta[MAX_TOKENS][HEADS], out[MAX_TOKENS][PART];
@@ -51,9 +51,9 @@ typedef struct batch {
 static float weight[CHANNELS][WIDTH];
 static layer speculative, plain;
 static batch work;
-static float outputs[2][SEQS][ROOM][PART]; /* of accepted tokens, and of plain decoding */
+static float outputs[2][SEQS][ROOM][PART]; /* of accepted tokens; of plain decoding */
 
-/* What the model's projections would give for the token at a position; `wrong`: for another one in its place. */
+/* The projections of the token at a position; `wrong`: of a wrong token in its place. */
 static void put_token(batch *b, int i, uint32_t seq, uint32_t position, uint32_t wrong)
 {
     const uint32_t id = seq * 1000 + position;
@@ -61,7 +61,7 @@ static void put_token(batch *b, int i, uint32_t seq, uint32_t position, uint32_t
     put_gates(b->g[i], b->beta[i], HEADS, id, wrong);
 }
 
-/* Run the layer over a batch; `measure`: ask for the workspaces instead, which serve all calls that are no larger. */
+/* Runs the layer over a batch. measure: only creates the workspaces, which suffice for all smaller calls. */
 static void run(layer *l, batch *b, int measure)
 {
     static float qkv[MAX_TOKENS][CHANNELS];
@@ -74,7 +74,7 @@ static void run(layer *l, batch *b, int measure)
     c.kernel_width = WIDTH;
     c.history.n_slots = l->inputs;
     c.x.data = b->x; c.weight.data = weight; c.out.data = qkv; c.history.data = l->history;
-    c.history.stride[0] = sizeof l->history[0]; /* a row of the array; 0 would mean packed */
+    c.history.stride[0] = sizeof l->history[0]; /* stride of a row of the array; 0 means packed */
     c.seq_start.data = b->seq_start; c.position.data = b->position;
     c.workspace = l->conv_workspace;
 
@@ -106,7 +106,7 @@ static void run(layer *l, batch *b, int measure)
     must(gdn_gated_delta_net(l->ctx, &a, NULL), "gdn_gated_delta_net");
 }
 
-/* One call: n[s] tokens for sequence s, of which the first good[s] are right; their outputs are kept. */
+/* One call: n[s] tokens of sequence s, of which the first good[s] are right; stores their outputs. */
 static void step(layer *l, int32_t *position, const int *n, const int *good)
 {
     work.seq_start[0] = 0;
@@ -129,14 +129,14 @@ int main(void)
     int32_t end[SEQS] = { 0 }, at[SEQS] = { 0 };
     int n[SEQS], good[SEQS], rounds = 0, rejected = 0, more, bad;
     gdn_context *ctx = NULL;
-    gdn_context_desc desc = GDN_INIT(gdn_context_desc); /* the rest is 0: the CPU, all its cores */
+    gdn_context_desc desc = GDN_INIT(gdn_context_desc); /* defaults: the CPU, all cores */
     must(gdn_context_create(&desc, &ctx), "gdn_context_create");
     for (uint32_t c = 0; c < CHANNELS; c++)
         for (uint32_t j = 0; j < WIDTH; j++) weight[c][j] = number(c, j, 7);
     speculative.ctx = plain.ctx = ctx;
     speculative.slots = SLOTS, speculative.inputs = INPUTS;
     plain.slots = 1, plain.inputs = WIDTH - 1;
-    for (int s = 0; s <= SEQS; s++) work.seq_start[s] = s * PROMPT; /* the largest call there will be */
+    for (int s = 0; s <= SEQS; s++) work.seq_start[s] = s * PROMPT; /* the largest call */
     run(&speculative, &work, 1);
     run(&plain, &work, 1);
 
@@ -145,8 +145,8 @@ int main(void)
     do {
         more = 0;
         for (int s = 0; s < SEQS; s++) {
-            const int going = end[s] < LENGTH;           /* one that is done has no tokens in the call */
-            n[s] = going ? 1 + (rounds + s) % SLOTS : 0; /* one token that holds, and 0 to DRAFTS drafts */
+            const int going = end[s] < LENGTH;           /* a finished sequence has no tokens in the call */
+            n[s] = going ? 1 + (rounds + s) % SLOTS : 0; /* one accepted token, and 0 to DRAFTS drafts */
             good[s] = going ? 1 + (rounds / SLOTS + 3 * s) % n[s] : 0;
             rejected += n[s] - good[s];
             more |= going;

@@ -1,18 +1,18 @@
-/* verify_tree.c - speculative decoding with trees of drafts: a call verifies several continuations of a sequence that
- * begin alike, of which the model's own choice is one or none.
+/* verify_tree.c - speculative decoding with token trees: a call verifies several continuations of a sequence with a
+ * common beginning, of which at most one path is accepted.
  *
- * A layer here is a convolution and the gated delta rule. `parent` says which token of its sequence a token follows;
- * the bits of each branch are those of a call with that branch alone. A call writes no state of a draft: tokens leave
- * entries in a replay log (see verify_log.c) and inputs in the convolution's history, by their places in the call. Of
- * those the accepted path's are moved together with gdn_set_rows(), one call for all sequences. It does not read what
- * it writes, so there are two halves of each: a call leaves its entries in one, and the path goes into the other.
+ * A layer here is a convolution and the gated delta rule. `parent` gives the token of the same sequence that a token
+ * follows. The bits of each branch are those of a call with that branch alone. A call writes no state of drafts. It
+ * stores log entries (see verify_log.c) and conv history entries of all tokens, in their order in the call.
  *
- *   the log: a call has one half, the next call the other. What was accepted before is in the state by then, as each
- *   call commits what it replays; otherwise those entries would go along.
- *   the history: the first half has what holds, and calls read it there. They write the second half, out of which the
- *   path comes back; nothing else of the first half changes.
+ * gdn_set_rows() then moves the entries of the accepted path, in one call for all sequences. It must not write what it
+ * reads, so log and history have two halves:
+ * - log: calls alternate between the halves. Earlier accepted tokens are already in the state, as each call commits
+ *   what it replays; otherwise their entries would have to be moved too.
+ * - history: the first half has the accepted inputs, which calls read. Calls write the second half, from which the path
+ *   is copied back; the rest of the first half does not change.
  *
- * At the end each output and state is compared with that of plain decoding. Exit status: 0 = the same bits. */
+ * At the end all outputs and states are compared with those of plain decoding. Exit status: 0 = the same bits. */
 #include "verify.h"
 
 #include <stdio.h>
@@ -26,9 +26,9 @@ enum {
     CHANNELS = 3 * PART, /* q, k and v of all heads */
     WIDTH = 4,           /* of the convolution */
     STATE = HEADS * DIM * DIM,
-    TREE = 6, /* tokens of a call: one that holds, and drafts */
+    TREE = 6, /* tokens of a call: an accepted one, and drafts */
     DEPTH = 3,
-    SLOTS = DEPTH + TREE,       /* of the log: a call replays at most what the one before accepted */
+    SLOTS = DEPTH + TREE,       /* of the log: a call replays at most what the previous one accepted */
     KEPT = WIDTH - 1 + TREE,    /* slots of a history */
     ENTRY = 2 * PART + HEADS,   /* of the log: k and d of all heads, and their decays */
     SEQS = 3,
@@ -37,19 +37,19 @@ enum {
     MAX_TOKENS = SEQS * TREE
 };
 
-/* Behind the token that holds two drafts, behind the first of these two, behind the second one. */
+/* The tree: two drafts after the accepted token, two after the first draft, one after the second. */
 static const int32_t parents[TREE] = { GDN_NONE, 0, 0, 1, 1, 2 };
 
 static float x[MAX_TOKENS][CHANNELS], qkv[MAX_TOKENS][CHANNELS], out[MAX_TOKENS][PART];
 static float g[MAX_TOKENS][HEADS], beta[MAX_TOKENS][HEADS], weight[CHANNELS][WIDTH];
 static float states[SEQS][STATE], plain_states[SEQS][STATE], entries[2][SEQS][SLOTS][ENTRY];
 static float history[2][SEQS][KEPT][CHANNELS], plain_history[SEQS][KEPT][CHANNELS];
-static float outputs[2][SEQS][ROOM][PART]; /* of tokens that hold, and of plain decoding */
+static float outputs[2][SEQS][ROOM][PART]; /* of accepted tokens; of plain decoding */
 static int32_t to_entry[SEQS * SLOTS], to_kept[SEQS * KEPT];
 static gdn_context *ctx;
 static gdn_span workspace;
 
-/* What a layer has for the token at a position; `wrong`: for another one in its place. */
+/* Operands of the token at a position; `wrong`: of a wrong token in its place. */
 static void put_token(int i, uint32_t seq, uint32_t position, uint32_t wrong)
 {
     const uint32_t id = seq * 1000 + position;
@@ -57,7 +57,7 @@ static void put_token(int i, uint32_t seq, uint32_t position, uint32_t wrong)
     put_gates(g[i], beta[i], HEADS, id, wrong);
 }
 
-/* What calls with and without trees have in common. */
+/* Arguments common to calls with and without trees. */
 static gdn_ssm_conv_args conv_call(float (*rows)[KEPT][CHANNELS], const int32_t *start, const int32_t *position)
 {
     gdn_ssm_conv_args a = GDN_INIT(gdn_ssm_conv_args);
@@ -82,7 +82,7 @@ static gdn_gated_delta_net_args delta_call(float (*state)[STATE], const int32_t 
     return a;
 }
 
-/* n rows of `size` floats, each to the row of another place that index names, or nowhere. */
+/* Moves n rows of `size` floats, each to the row that index names, or nowhere. */
 static void move_rows(void *from, void *to, int32_t *index, int n, int size)
 {
     gdn_set_rows_args a = GDN_INIT(gdn_set_rows_args);
@@ -101,7 +101,7 @@ int main(void)
     int32_t start[SEQS + 1] = { 0 }, position[SEQS] = { 0 }, base[SEQS] = { 0 }, from[SEQS], slots[SEQS];
     int32_t parent[MAX_TOKENS], log_row[SEQS], written[SEQS];
     int rounds = 0, rejected = 0, more;
-    gdn_context_desc desc = GDN_INIT(gdn_context_desc); /* the rest is 0: the CPU, all its cores */
+    gdn_context_desc desc = GDN_INIT(gdn_context_desc); /* defaults: the CPU, all cores */
     gdn_capability can = GDN_INIT(gdn_capability);
     must(gdn_context_create(&desc, &ctx), "gdn_context_create");
     for (uint32_t c = 0; c < CHANNELS; c++)
@@ -113,15 +113,15 @@ int main(void)
     log.entries.data = entries; log.entries.n_rows = 2 * SEQS; log.entries.n_slots = SLOTS;
     log.row.data = log_row; log.base_position.data = base; log.commit.data = slots;
 
-    do { /* rounds of one token that holds and 5 drafts for each sequence */
+    do { /* rounds of one accepted token and 5 drafts for each sequence */
         const int half = rounds % 2;
         int32_t path[SEQS][DEPTH];
         int n_path[SEQS];
         more = 0;
         for (int s = 0; s < SEQS; s++) {
-            const int going = position[s] < LENGTH; /* one that is done has no tokens, and commits what it has */
+            const int going = position[s] < LENGTH; /* a finished sequence has no tokens, and only commits */
             int depth[TREE] = { 0 };
-            /* What the model would choose: here the branch that ends at this token. */
+            /* The model's choice: here the branch that ends at this token. */
             const int last = (rounds + 2 * s) % TREE;
             n_path[s] = 0;
             for (int t = last; t >= 0 && going; t = parents[t]) n_path[s]++;
@@ -147,7 +147,7 @@ int main(void)
         a.log = &log; a.n_snapshots = 0;
         a.state_src.data = from;
         a.position.data = position;
-        if (!rounds) { /* of the largest calls there will be; set_rows takes none here */
+        if (!rounds) { /* of the largest calls; set_rows needs none here */
             gdn_capability also = GDN_INIT(gdn_capability);
             must(gdn_ssm_conv_query(ctx, &c, &can), "gdn_ssm_conv_query");
             must(gdn_gated_delta_net_query(ctx, &a, &also), "gdn_gated_delta_net_query");
@@ -174,7 +174,7 @@ int main(void)
         move_rows(entries[half], entries[1 - half], to_entry, SEQS * SLOTS, ENTRY);
         move_rows(history[1], history[0], to_kept, SEQS * KEPT, CHANNELS);
         rounds += more;
-    } while (more); /* the last call had no tokens: it committed what was left */
+    } while (more); /* the last call had no tokens: it committed the rest */
 
     for (int32_t at = 0, here[SEQS]; one_token_each(SEQS, at, position, start); at++) { /* the same, one at a time */
         for (int s = 0; s < SEQS; s++) {

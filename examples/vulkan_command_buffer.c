@@ -1,8 +1,6 @@
-/* vulkan_command_buffer.c - kernels recorded into a command buffer of the program's, on the program's own device and
- * queue: ssm_conv and, on what it gives, gated_delta_net; recorded once, submitted for every token.
- *
- * Results are compared with the CPU's, bit for bit. Exit status: 0 = the same bits, 77 = no Vulkan device that can do
- * it. */
+/* vulkan_command_buffer.c - records kernels into the program's command buffer, on the program's device and queue:
+ * ssm_conv, then gated_delta_net on its output. It records once and submits for every token. Results are compared with
+ * the CPU's, bit for bit. Exit status: 0 = the same bits, 77 = no suitable Vulkan device. */
 #include "example.h"
 
 #include <gdn/vulkan.h>
@@ -16,8 +14,8 @@
 
 enum { SEQS = 2, STEPS = 4, HEADS = 2, DIM = 32, PART = HEADS * DIM, CHANNELS = 3 * PART, WIDTH = 4 };
 
-/* All operands, in one piece of memory: inputs, which change from step to step, then results. Every sequence starts
- * from zero, since the memory does; position says how many tokens came before. */
+/* All operands in one buffer: inputs, which change from step to step, then results. Sequences start from zeros in the
+ * memory; `position` is the number of earlier tokens. */
 typedef struct operands {
     float x[SEQS][CHANNELS], g[SEQS][HEADS], beta[SEQS][HEADS];
     int32_t position[SEQS];
@@ -46,7 +44,7 @@ static gdn_pool pool(const gdn_span *memory, size_t offset, int32_t n_slots)
     return (gdn_pool){ .data = memory->data, .offset = memory->offset + offset, .n_rows = SEQS, .n_slots = n_slots };
 }
 
-/* Both calls over operands in `memory`; `workspace` is made at the first of them. */
+/* Both calls, with operands in `memory`; the first use creates `workspace`. */
 static void run(gdn_context *ctx, const gdn_span *memory, gdn_span workspace[2], gdn_stream stream)
 {
     const int first = !workspace[0].data && !workspace[1].data;
@@ -79,7 +77,7 @@ static void run(gdn_context *ctx, const gdn_span *memory, gdn_span workspace[2],
     c.workspace = workspace[0];
     a.workspace = workspace[1];
     must(gdn_ssm_conv(ctx, &c, stream), "gdn_ssm_conv");
-    must(gdn_gated_delta_net(ctx, &a, stream), "gdn_gated_delta_net"); /* calls order themselves: no barrier here */
+    must(gdn_gated_delta_net(ctx, &a, stream), "gdn_gated_delta_net"); /* calls insert their own barriers */
 }
 
 static void make_inputs(operands *o, int step)
@@ -94,7 +92,8 @@ static void make_inputs(operands *o, int step)
 
 int main(void)
 {
-    /* The program's own instance, device and queue: the first device with Vulkan 1.2 and what the library needs. */
+    /* The program's instance, device and queue: the first device with Vulkan 1.2 and the features that the library
+     * needs. */
     VkApplicationInfo app = { VK_STRUCTURE_TYPE_APPLICATION_INFO, NULL, "example", 1, NULL, 0, VK_API_VERSION_1_2 };
     VkInstanceCreateInfo instance_info = { VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, NULL, 0, &app, 0, NULL, 0, NULL };
     VkInstance instance;
@@ -129,13 +128,13 @@ int main(void)
     native.instance = instance; native.physical_device = physical; native.device = device;
     native.queue = queue; native.queue_family = family;
     native.features =
-        want.features.shaderFloat64 ? GDN_VULKAN_FLOAT64 : 0; /* of those that the device was created with */
+        want.features.shaderFloat64 ? GDN_VULKAN_FLOAT64 : 0; /* features that the device was created with */
     gdn_context_desc desc = GDN_INIT(gdn_context_desc);
     gdn_context *gpu = NULL, *cpu = NULL;
     must(gdn_context_create(&desc, &cpu), "gdn_context_create, CPU");
     desc.backend = GDN_BACKEND_VULKAN;
     desc.native = &native;
-    desc.timeout_ns = UINT64_C(600000000000); /* a driver for the CPU may be slow */
+    desc.timeout_ns = UINT64_C(600000000000); /* a CPU driver may be slow */
     const gdn_status status = gdn_context_create(&desc, &gpu);
     if (status == GDN_UNAVAILABLE || status == GDN_NOT_FOUND) return missing(gdn_last_error());
     must(status, "gdn_context_create, Vulkan");
@@ -145,7 +144,7 @@ int main(void)
     for (int c = 0; c < CHANNELS; c++)
         for (int j = 0; j < WIDTH; j++) here.weight[c][j] = next_number();
     host.data = &here;
-    must(gdn_buffer_create(gpu, sizeof here, &memory), "gdn_buffer_create"); /* or a VkBuffer of the program's */
+    must(gdn_buffer_create(gpu, sizeof here, &memory), "gdn_buffer_create"); /* or the program's VkBuffer */
     must(gdn_buffer_write(gpu, &memory, 0, &here, sizeof here), "gdn_buffer_write");
 
     /* Record once. The library neither begins, ends nor submits the command buffer. */
@@ -173,7 +172,7 @@ int main(void)
         vulkan(vkQueueSubmit(queue, 1, &submit, fence), "vkQueueSubmit");
         vulkan(vkWaitForFences(device, 1, &fence, VK_TRUE, UINT64_MAX), "vkWaitForFences");
         vulkan(vkResetFences(device, 1, &fence), "vkResetFences");
-        must(gdn_poll(gpu), "gdn_poll"); /* what the device found: bad maps */
+        must(gdn_poll(gpu), "gdn_poll"); /* reports what the device found: bad maps */
         must(gdn_buffer_read(gpu, &memory, 0, &there, sizeof there), "gdn_buffer_read");
         run(cpu, &host, cpu_workspace, NULL);
         bad |= memcmp(&here, &there, sizeof here) != 0;

@@ -1,26 +1,26 @@
-/* Attention: what is computed together, and what by which thread. See dense.h, and attention.inc.h for the kernels.
+/* Attention: grouping of queries into tiles, and distribution to threads. See dense.h; attention.inc.h has the kernels.
  *
- * The rows of a call that attend to one sequence's cells, and the heads that share k and v, are queries of one tile:
- * each cell is read once for all of them. A call of many tiles gives them to the threads. A call of few, and one whose
- * scores would not stay in a cache, goes through its tiles one after another, and threads share each: the cells for
- * scores, the queries for exponentials, the elements for sums of v, which are made in the order of the cells. */
+ * A tile has the queries of consecutive rows of one sequence, and of the heads that share a kv head. Each cell (KV
+ * cache slot) is read once per tile. If a call has many tiles, each thread computes whole tiles. If it has few, or
+ * scores that do not fit in a thread's cache, the threads share each tile. They split the cells for scores, the queries
+ * for exponentials, and the elements for sums of v, which are added in the order of the cells. */
 #include "runtime/dense_internal.h"
 
 enum {
-    TILE_QUERIES = 32, /* of a kv head: as many as the first-level cache holds beside cells                 */
+    TILE_QUERIES = 32, /* of a kv head: what the L1 cache holds beside cells                                */
     ALL_QUERIES = 128, /* of all kv heads                                                                   */
-    OWN_CELLS = 4096,  /* most cells of a tile that is one thread's: so that its scores stay in its cache    */
-    CHUNK = 64,        /* cells of an item                                                                  */
-    PIECE = 32,        /* elements of a head in an item, at least: whole lines of memory                    */
+    OWN_CELLS = 4096,  /* most cells of a tile that one thread computes, so that its scores stay in cache    */
+    CHUNK = 64,        /* cells per work item                                                               */
+    PIECE = 32,        /* least elements of a head per work item: whole cache lines                         */
     TILES = 256        /* in one parallel region                                                            */
 };
 
 typedef struct attention {
     const rt_attention_args *a;
-    int32_t group, n_rows;         /* heads that share k and v; most rows of a tile                 */
-    int64_t own;                   /* floats of a thread, where it has tiles of its own             */
-    int32_t piece;                 /* elements of a head in an item, where threads share a tile     */
-    rt_attention_tile tile[TILES]; /* those of kv head 0                                            */
+    int32_t group, n_rows;         /* heads that share a kv head; most rows of a tile               */
+    int64_t own;                   /* floats per thread, if threads compute whole tiles             */
+    int32_t piece;                 /* elements of a head per work item, if threads share a tile     */
+    rt_attention_tile tile[TILES]; /* the tiles of kv head 0                                        */
 } attention;
 
 static int32_t at_least_one(int32_t n)
@@ -34,7 +34,7 @@ static int32_t tile_rows(int32_t n_heads, int32_t group)
     return at_least_one(of_group < of_all ? of_group : of_all);
 }
 
-/* Floats of scores and inverses where every thread has tiles of its own, and where all share one. */
+/* Floats for scores and inverses: if threads compute whole tiles, and if they share each. */
 static uint64_t own_floats(int32_t n_threads, int32_t n_queries, int64_t n_cells)
 {
     const uint64_t cells = (uint64_t)rt_cells_padded(n_cells < OWN_CELLS ? n_cells : OWN_CELLS);
@@ -54,7 +54,7 @@ uint64_t rt_attention_scratch(const rt_dense *d, int32_t n_heads, int32_t n_head
     return rt_attention_floats(rt_dense_threads(d), n_heads, n_heads_kv, max_cells);
 }
 
-/* The tile that begins at `row`: rows over the same list of cells. */
+/* The tile that begins at `row`: rows with the same cell list. */
 static rt_attention_tile tile_at(const attention *t, int32_t row)
 {
     const rt_attention_args *a = t->a;
@@ -67,8 +67,8 @@ static rt_attention_tile tile_at(const attention *t, int32_t row)
     return tile;
 }
 
-/* The same for a kv head, with scores and inverses at `memory`: behind those of the heads before it, where all have
- * theirs at once. */
+/* The tile for a kv head, with scores and inverses at `memory`, after those of earlier heads if all heads have theirs
+ * at once. */
 static rt_attention_tile of_head(rt_attention_tile tile, int32_t kv_head, float *memory, int32_t n_heads)
 {
     const int64_t n = n_heads > 1 ? kv_head * (int64_t)tile.n_queries : 0;
@@ -83,7 +83,7 @@ static void exponentials(const rt_dense *d, const rt_attention_tile *tile, int32
     tile->inverse[j] = rt_dense_kernels(d)->exponentials(tile->score + j * tile->stride, rt_attention_cells(tile, j));
 }
 
-/* ---- Tiles of threads' own; item: a kv head of one ---- */
+/* ---- Each thread computes whole tiles; item: a kv head of a tile ---- */
 
 static void own_item(const rt_dense *d, const void *arg, int64_t item, int32_t slot)
 {
@@ -96,14 +96,14 @@ static void own_item(const rt_dense *d, const void *arg, int64_t item, int32_t s
     rt_dense_kernels(d)->attention->weigh(&tile, 0, t->a->head_dim);
 }
 
-/* ---- A tile that threads share ---- */
+/* ---- Threads share a tile ---- */
 
 static rt_attention_tile shared_head(const attention *t, int32_t kv_head)
 {
     return of_head(t->tile[0], kv_head, t->a->scratch, t->a->n_heads_kv);
 }
 
-/* Cells of all kv heads, which lie side by side. */
+/* Scores of some cells for all kv heads, which are adjacent in memory. */
 static void score_item(const rt_dense *d, const void *arg, int64_t item, int32_t slot)
 {
     const attention *t = arg;
@@ -139,7 +139,7 @@ static void share_tile(const rt_dense *d, attention *t)
     const rt_attention_args *a = t->a;
     const rt_attention_tile *tile = &t->tile[0];
     const int64_t queries = (int64_t)tile->n_queries * a->n_heads_kv, cost = queries * tile->n_cells * a->head_dim / 32;
-    /* one piece for each thread, so that memory is read in pieces as long as can be */
+    /* one piece per thread, so that each reads long contiguous pieces */
     const int32_t wanted = (rt_dense_threads(d) + a->n_heads_kv - 1) / a->n_heads_kv,
                   even = (a->head_dim + wanted - 1) / wanted;
     t->piece = (even + PIECE - 1) / PIECE * PIECE;

@@ -1,21 +1,21 @@
-/* Attention on a vector unit: scores of a tile of queries, and sums of v weighed with them. A query is a head of a row;
- * those of a tile share k and v, so that what is loaded of a cell serves several of them from a register, and all of
- * them from the first-level cache. Which sums are added in which order: dense.h. */
+/* Attention for one instruction set: scores of a tile of queries, and sums of v weighted by them. A query is one head
+ * of one row. The queries of a tile share k and v: a loaded part of a cell serves several from a register, and all from
+ * the L1 cache. dense.h defines the order of the sums. */
 #include <string.h>
 
 #include "runtime/vector.inc.h"
 
 enum {
-    PAIRS   = GDN_VL == 16 ? 8 : 4, /* queries x cells whose partial sums are in registers together        */
-    PASSES  = SUMS / 2,            /* in which a pair's partial sums are made, two vectors at a time      */
-    CELLS   = GDN_VL,              /* whose sums across lanes are made together                           */
-    TOGETHER = PAIRS / 2,          /* queries that share a cell; where fewer are left, cells are more     */
+    PAIRS   = GDN_VL == 16 ? 8 : 4, /* queries x cells with partial sums in registers                      */
+    PASSES  = SUMS / 2,            /* passes over a pair's partial sums, two vectors at a time            */
+    CELLS   = GDN_VL,              /* cells whose sums across lanes are computed together                 */
+    TOGETHER = PAIRS / 2,          /* queries that share a cell; with fewer, more cells                   */
     WEIGHED = GDN_VL == 8 ? 2 : 4, /* queries that share a loaded vector of v                             */
-    COLUMNS = 4 * GDN_VL,          /* of v, with WEIGHED queries; with one they are twice as many         */
-    V_BYTES = 16384                /* of v that stay in the first-level cache from one query to the next  */
+    COLUMNS = 4 * GDN_VL,          /* elements of v with WEIGHED queries; twice with one                  */
+    V_BYTES = 16384                /* bytes of v that stay in the L1 cache from query to query            */
 };
 
-/* What a tile reads of a cache: the elements of its kv head in the cells of its rows. */
+/* What a tile reads of a cache: its kv head's elements in its rows' cells. */
 typedef struct cells {
     const unsigned char *at;
     int64_t              row_bytes, head_bytes;
@@ -39,7 +39,7 @@ GDN_INLINE void prefetch_cells(const cells *c, int32_t first, int32_t last)
 
 /* ---- Scores ---- */
 
-/* Elements [i, i + 32) of the sums of a pass, of which k has n. */
+/* Adds elements [i, i + 32) to the sums of a pass; k has n of them. */
 GDN_INLINE void dots_step(int type, int n_queries, int n_cells, const float *const *q, const unsigned char *const *k,
                           int32_t i, int n, int pass, vf p[PAIRS][2])
 {
@@ -59,9 +59,9 @@ GDN_INLINE void dots_step(int type, int n_queries, int n_cells, const float *con
     }
 }
 
-/* dot32 of n_queries queries and n_cells cells, all but the sum across a vector's lanes, which is left in
- * sum[y * CELLS + c]. Of a query's last elements, where dim is no multiple of 32, tail[y] is a copy that is filled up
- * with -0: k loads as +0 there, their product is -0, and adding that changes no sum, not even a zero's sign. */
+/* dot32 of n_queries queries and n_cells cells, without the sum across a vector's lanes, in sum[y * CELLS + c]. If dim
+ * is not a multiple of 32, tail[y] is a copy of a query's last elements, padded with -0. k loads as +0 there, so the
+ * product is -0, which changes no sum, not even the sign of zero. */
 GDN_INLINE void dots(int type, int n_queries, int n_cells, const float *const *q, const float (*tail)[32],
                      const unsigned char *const *k, int32_t dim, vf *sum)
 {
@@ -119,12 +119,12 @@ GDN_INLINE void scores_of(const rt_attention_tile *t, int type, int n_queries, i
             memcpy(tail[y], q[y] + whole, 4 * (size_t)(dim - whole));
         }
     }
-    for (int32_t c = n / n_cells * n_cells; c < CELLS; c++) { /* those that are not computed */
+    for (int32_t c = n / n_cells * n_cells; c < CELLS; c++) { /* unused results */
         UNROLLED
         for (int y = 0; y < n_queries; y++) sum[y * CELLS + c] = v_zero();
     }
     for (int32_t c = 0; c < n; c += n_cells) {
-        if (!j && p + c + CELLS < t->n_cells) { /* the first queries fetch for all */
+        if (!j && p + c + CELLS < t->n_cells) { /* the first queries prefetch for all */
             const int32_t first = p + c + CELLS, last = first + n_cells;
             prefetch_cells(&at, first, last < t->n_cells ? last : t->n_cells);
         }
@@ -156,7 +156,7 @@ static void scores(const rt_attention_tile *t, int32_t first, int32_t last)
 
 /* ---- Sums of v ---- */
 
-/* Elements [column, column + m) of the sums of queries j .. j + n_queries go on with cells [from, to). */
+/* Adds cells [from, to) to elements [column, column + m) of the sums of queries j .. j + n_queries. */
 GDN_INLINE void weigh_tile(const rt_attention_tile *t, int type, int n_queries, int n_vectors, int32_t j,
                            int32_t column, int m, int32_t from, int32_t to)
 {
@@ -206,7 +206,7 @@ GDN_INLINE void weigh_columns(const rt_attention_tile *t, int type, int n_querie
     if (c < last) weigh_tile(t, type, n_queries, COLUMNS / 2 / GDN_VL, j, c, last - c, from, to);
 }
 
-/* Rows of a tile may have different numbers of cells: what all of some queries have they go through together. */
+/* Rows of a tile may have different numbers of cells; queries process their common cells together. */
 GDN_INLINE void weigh_queries(const rt_attention_tile *t, int type, int n_queries, int32_t j, int32_t first,
                               int32_t last, int32_t from, int32_t to)
 {

@@ -1,3 +1,4 @@
+/* Attention with AVX2: attention.inc.h compiled for that instruction set. */
 #include "simd/avx2.h"
 
 #include "runtime/attention.inc.h"

@@ -1,3 +1,4 @@
+/* Attention with AVX-512: attention.inc.h compiled for that instruction set. */
 #include "simd/avx512.h"
 
 #include "runtime/attention.inc.h"

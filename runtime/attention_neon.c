@@ -1,3 +1,4 @@
+/* Attention with NEON: attention.inc.h compiled for that instruction set. */
 #include "simd/neon.h"
 
 #include "runtime/attention.inc.h"

@@ -1,4 +1,4 @@
-/* See budget.h. */
+/* The memory budget of loading; see budget.h. */
 #include "runtime/budget.h"
 
 #include "runtime/error.h"

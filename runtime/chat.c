@@ -1,4 +1,4 @@
-/* The prompt of a conversation, as ChatML. See chat.h. */
+/* ChatML prompts of conversations. See chat.h. */
 #include "runtime/chat.h"
 
 #include <string.h>
@@ -27,8 +27,8 @@ static gdn_status put_text(prompt *p, const char *text, uint64_t bytes)
     return status;
 }
 
-/* The role and the text are one text for the words' cutting: empty lines at the text's beginning join the role's line
- * end, as they did when the model was trained. */
+/* Role and text are tokenized as one text, as in training: newlines at the text's beginning merge with the one after
+ * the role. */
 static gdn_status put_message(prompt *p, const rt_message *message)
 {
     const uint64_t n_role = strlen(message->role), n_text = message->bytes ? message->bytes : strlen(message->text);

@@ -1,4 +1,4 @@
-/* Conversations as the chat template of a model's file writes them. See chat.h. */
+/* Prompts of conversations, written by the chat template of a model file. See chat.h. */
 #include <string.h>
 
 #include "runtime/chat.h"
@@ -35,7 +35,7 @@ static gdn_status check(const rt_message *messages, int32_t n_messages)
     return GDN_OK;
 }
 
-/* What the template writes. */
+/* Renders the conversation to text. */
 static gdn_status text_of(const rt_chat *chat, const rt_message *messages, int32_t n_messages, int thinking, int opens,
                           rt_template_text *text)
 {
@@ -64,7 +64,8 @@ static int is_mark(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/* What the template writes as <|name|> is a control token: a vocabulary without it is of another model. */
+/* GDN_UNSUPPORTED if the template writes a control token <|name|> that the vocabulary lacks: it belongs to another
+ * model. */
 static gdn_status check_marks(const rt_chat *chat, const rt_template_text *t)
 {
     char name[64];
@@ -81,7 +82,7 @@ static gdn_status check_marks(const rt_chat *chat, const rt_template_text *t)
     return GDN_OK;
 }
 
-/* Is a block <think> open at the end, in what the template wrote behind the last message? */
+/* True if the template's text after the last message leaves a <think> block open. */
 static int opens_block(const rt_template_text *t)
 {
     static const char open[] = "<think>", close[] = "</think>";
@@ -118,7 +119,7 @@ gdn_status rt_chat_render(const rt_chat *chat, const rt_message *messages, int32
 
 /* ---- Templates ---- */
 
-/* A template that leaves out what the user says is none that is understood here, whatever else it does. */
+/* Renders a test conversation. A template that omits the user's text is refused. */
 static gdn_status try(const rt_chat *chat)
 {
     static const rt_message message = { .role = "user", .text = "x" };
@@ -150,7 +151,7 @@ gdn_status rt_chat_create_of(const char *form, uint64_t bytes, const rt_tokenize
     rt_chat *made = rt_calloc(1, sizeof *made, "a chat template");
     if (!made) return GDN_OUT_OF_MEMORY;
     made->tokenizer = t;
-    made->fingerprint = UINT64_C(0xcbf29ce484222325); /* FNV-1a: tells, and protects nothing */
+    made->fingerprint = UINT64_C(0xcbf29ce484222325); /* FNV-1a: identifies the template, not for security */
     for (uint64_t i = 0; i < bytes && i < RT_TEMPLATE_MAX; i++)
         made->fingerprint = (made->fingerprint ^ (unsigned char)form[i]) * UINT64_C(0x100000001b3);
     gdn_status status = rt_template_parse(form, bytes, &made->form);
@@ -181,7 +182,7 @@ gdn_status rt_chat_check_thinking(const rt_chat *chat, int thinking)
         return rt_fail(GDN_INVALID_ARGUMENT, "thinking is %d; -1 to 1 are allowed", thinking);
     gdn_status status = rt_chat_render(chat, &message, 1, thinking, 1, &way[0]);
     if (!status) status = rt_chat_render(chat, &message, 1, !thinking, 1, &way[1]);
-    /* a template that refuses the other way has a switch */
+    /* a template that refuses the other value has a switch */
     if (status == GDN_UNSUPPORTED && way[0].tokens) status = GDN_OK;
     const int same = !status && way[1].tokens && way[0].n == way[1].n &&
                      !memcmp(way[0].tokens, way[1].tokens, (size_t)way[0].n * sizeof *way[0].tokens);

@@ -1,4 +1,4 @@
-/* See clock.h. */
+/* A monotonic clock; see clock.h. */
 #define _POSIX_C_SOURCE 200809L
 #include "runtime/clock.h"
 

@@ -1,5 +1,5 @@
-/* Seconds of a clock that nobody sets: only differences mean anything. What took how long decides whether drafts pay,
- * and a step of the system's time must not. */
+/* Monotonic clock in seconds; only differences are meaningful. Changes of the system time do not affect it, so the
+ * speculation controller can rely on measured times. */
 #ifndef GDN_RUNTIME_CLOCK_H
 #define GDN_RUNTIME_CLOCK_H
 

@@ -1,4 +1,4 @@
-/* A conversation, turn after turn. See conversation.h. */
+/* Turns of a conversation: render, reuse what the sequences hold, decode the rest, generate. See conversation.h. */
 #include <string.h>
 
 #include "runtime/clock.h"
@@ -57,7 +57,7 @@ const rt_message *rt_conversation_messages(const rt_conversation *c, int32_t *n)
     return c->message;
 }
 
-/* ---- Beginning and end ---- */
+/* ---- Creation and destruction ---- */
 
 gdn_status rt_conversation_create(const rt_conversation_desc *desc, rt_conversation **conversation)
 {
@@ -110,7 +110,7 @@ void rt_conversation_destroy(rt_conversation *c)
     rt_free(c);
 }
 
-/* Emptying a sequence always works. */
+/* Empties both sequences, which cannot fail. */
 static void forget(rt_conversation *c)
 {
     (void)rt_seq_rm(memory(c), RT_LIVE, 0, -1);
@@ -124,7 +124,7 @@ void rt_conversation_clear(rt_conversation *c)
     forget(c);
 }
 
-/* ---- What is held, and what is read ---- */
+/* ---- Prefill ---- */
 
 static int32_t common(const int32_t *a, int64_t n_a, const int32_t *b, int64_t n_b)
 {
@@ -133,8 +133,8 @@ static int32_t common(const int32_t *a, int64_t n_a, const int32_t *b, int64_t n
     return n;
 }
 
-/* Where the coming turn may begin to differ from this one: behind what their renderings have in common whatever is
- * answered. Only what is read depends on it, never what is rendered; 0 where the template says nothing. */
+/* Length of the anchor: the prefix that this turn's prompt and the next turn's share for any answer, found by rendering
+ * a stand-in answer. It affects only what is decoded again. 0: the template refuses the stand-in. */
 static int32_t find_anchor(const rt_conversation *c, const rt_chat_prompt *prompt)
 {
     rt_chat_prompt then;
@@ -154,7 +154,8 @@ static int32_t find_anchor(const rt_conversation *c, const rt_chat_prompt *promp
     return anchor;
 }
 
-/* Leaves sequence 0 with as much of the prompt as can be had without reading, less than all of it. */
+/* Leaves in RT_LIVE the longest prefix of the prompt that needs no decoding, at most n - 1 tokens; *kept: its length.
+ */
 static gdn_status go_back(rt_conversation *c, const rt_chat_prompt *prompt, int32_t *kept)
 {
     const int32_t held = rt_seq_length(memory(c), RT_LIVE), most = (int32_t)prompt->n - 1;
@@ -162,7 +163,7 @@ static gdn_status go_back(rt_conversation *c, const rt_chat_prompt *prompt, int3
     gdn_status status = GDN_OK;
     same = same < most ? same : most;
     *kept = 0;
-    if (c->n_anchor > same) { /* of another conversation, or the template rewrites what is older */
+    if (c->n_anchor > same) { /* of another conversation, or the template changed older text */
         status = rt_seq_rm(memory(c), RT_ANCHOR, 0, -1);
         c->n_anchor = 0;
     }
@@ -178,8 +179,8 @@ static gdn_status go_back(rt_conversation *c, const rt_chat_prompt *prompt, int3
     return status ? status : rt_seq_rm(memory(c), RT_LIVE, 0, -1);
 }
 
-/* A step that the engine's stop function ended may have lost the state, or has decoded drafts that nothing verified.
- * The sequence goes on from a beginning of the tokens. */
+/* Repairs RT_LIVE after the stop function ended a step, which may have lost the state or decoded unverified drafts. It
+ * then holds a prefix of the tokens. */
 static gdn_status mend(rt_conversation *c)
 {
     const int32_t length = rt_seq_length(memory(c), RT_LIVE), last = c->n_tokens - 1;
@@ -212,12 +213,12 @@ static gdn_status read_to(rt_conversation *c, int32_t to, const rt_turn *turn, i
 typedef struct answer {
     const rt_turn *turn;
     int32_t n_prompt, n_max;
-    int cut; /* n_max is the room that is left */
+    int cut; /* n_max is limited by the context */
     int32_t finish;
     int64_t n_drafted, n_accepted;
 } answer;
 
-/* Draws after row `row` of the last batch. */
+/* Draws a token from the logits of row `row` of the last batch. */
 static gdn_status draw(rt_conversation *c, answer *a, int32_t row)
 {
     const float *logits = rt_logits(c->desc.engine, row);
@@ -234,12 +235,11 @@ static gdn_status draw(rt_conversation *c, answer *a, int32_t row)
     return GDN_OK;
 }
 
-/* Tokens to try after the last one, into batch[1 ..]; *n of them. The scheduler's draft() asks for all its sequences at
- * once, in cells that they share, and for second choices; of one sequence that has its own nothing of that is left but
- * the two calls below. */
+/* Drafts tokens after the last one, into batch[1 ..]; *n of them. Unlike the scheduler's draft(), which handles many
+ * sequences with shared cells and second candidates, this needs only one call per kind of draft. */
 static gdn_status draft(rt_conversation *c, const answer *a, int32_t *batch, int32_t *n)
 {
-    const int32_t left = a->n_prompt + a->n_max - c->n_tokens; /* tokens still to be drawn, at least 1 */
+    const int32_t left = a->n_prompt + a->n_max - c->n_tokens; /* tokens still to draw, at least 1 */
     const int32_t most = left - 1 < c->desc.draft_max ? left - 1 : c->desc.draft_max;
     *n = 0;
     if (most < 1) return GDN_OK;
@@ -251,7 +251,7 @@ static gdn_status draft(rt_conversation *c, const answer *a, int32_t *batch, int
     return rt_draft_mtp(c->desc.engine, &ask, 1, c->desc.draft_max, c->desc.p_min, batch + 1, n);
 }
 
-/* One step: the last token and drafts after it, and as many draws as these were right. */
+/* One step: decodes the last token and its drafts, and draws as long as the drafts match. */
 static gdn_status step(rt_conversation *c, answer *a)
 {
     int32_t *const batch = c->batch;
@@ -288,7 +288,7 @@ static gdn_status generate(rt_conversation *c, answer *a)
     return status;
 }
 
-/* What the assistant said, as a message. An end token and other control tokens are no text. */
+/* Appends the answer as a message, without control tokens such as the end token. */
 static gdn_status add_answer(rt_conversation *c, int32_t n_prompt, int thinks)
 {
     rt_message said;
@@ -308,7 +308,7 @@ static gdn_status add_answer(rt_conversation *c, int32_t n_prompt, int thinks)
     return status;
 }
 
-/* Reads what of the prompt is not held, with a stop at the anchor. */
+/* Decodes the part of the prompt that is not held, and saves the state at the anchor. */
 static gdn_status read_prompt(rt_conversation *c, const rt_turn *turn, const rt_chat_prompt *prompt, int32_t *kept)
 {
     const int32_t anchor = find_anchor(c, prompt);
@@ -341,7 +341,7 @@ gdn_status rt_conversation_turn(rt_conversation *c, const rt_turn *turn, rt_turn
                     "the conversation has %lld tokens with this message; the context holds %d, and one must be left "
                     "to answer",
                     (long long)prompt.n, (int)c->limits.n_ctx);
-    if (status) { /* nothing of the sequences was touched */
+    if (status) { /* the sequences are unchanged */
         rt_free(prompt.tokens);
         rt_conversation_cut(c, before);
         return status;
@@ -357,7 +357,7 @@ gdn_status rt_conversation_turn(rt_conversation *c, const rt_turn *turn, rt_turn
     rt_free(prompt.tokens);
     if (status || c->stopped) rt_conversation_cut(c, before);
     if (status) {
-        forget(c); /* whatever a failure has left */
+        forget(c); /* a failure may have left any contents */
         return status;
     }
     result->finish = c->stopped ? RT_FINISH_CANCELLED : a.finish;

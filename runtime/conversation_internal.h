@@ -1,4 +1,4 @@
-/* What the parts of a conversation share. */
+/* The struct that conversation.c and conversation_save.c share. */
 #ifndef GDN_RUNTIME_CONVERSATION_INTERNAL_H
 #define GDN_RUNTIME_CONVERSATION_INTERNAL_H
 
@@ -11,23 +11,23 @@ struct rt_conversation {
     rt_engine_limits limits;
     rt_sampler *sampler;
     rt_payoff payoff;
-    rt_message *message; /* [n_messages], with room for `room` */
-    char **bytes;        /* what each owns                     */
+    rt_message *message; /* [n_messages], allocated for `room` */
+    char **bytes;        /* the memory of each message         */
     int32_t n_messages, room;
-    /* tokens[0, n_tokens): what was rendered for the last turn, and its answer. Sequence 0 holds a beginning of it, and
-     * sequence 1 the first n_anchor of it, or nothing. */
+    /* tokens[0, n_tokens): the prompt of the last turn, then its answer. Sequence 0 (RT_LIVE) holds a prefix of it,
+     * sequence 1 (RT_ANCHOR) its first n_anchor tokens, or nothing. */
     int32_t *tokens;
     int32_t n_tokens, n_anchor;
-    int32_t *row_seq, *batch; /* zeros, and the tokens of a step */
-    uint8_t *row_logits;      /* ones                            */
-    int32_t last_row;         /* of the last batch that was read */
-    int stopped;              /* on_reading has taken the turn back */
+    int32_t *row_seq, *batch; /* zeros; the tokens of a step */
+    uint8_t *row_logits;      /* all ones                        */
+    int32_t last_row;         /* last row of the last prefill batch */
+    int stopped;              /* 1: on_reading or the stop function has undone the turn */
 };
 
-enum { RT_LIVE, RT_ANCHOR }; /* the sequences */
+enum { RT_LIVE, RT_ANCHOR }; /* sequence numbers */
 
-/* Adds a copy of a message. */
+/* Appends a copy of the message. */
 gdn_status rt_conversation_add(rt_conversation *c, const rt_message *message);
-void rt_conversation_cut(rt_conversation *c, int32_t n_messages); /* forgets those behind the first n */
+void rt_conversation_cut(rt_conversation *c, int32_t n_messages); /* keeps the first n_messages */
 
 #endif

@@ -1,8 +1,8 @@
-/* Conversations as bytes: "GDNTALK1", a header, messages, tokens, what the memory saves of the sequence, a checksum.
+/* Saves and loads conversations: "GDNTALK1", a header, messages, tokens, a save of one sequence, a checksum.
  *
- * One sequence is saved: the one that the coming turn goes on from. Where the template writes the last answer as it was
- * generated that is all there is; otherwise it is the state before that answer, which the coming turn begins with
- * anyway. So a conversation that was resumed reads what it would have read, and says what it would have said. */
+ * The saved sequence is the one from which the next turn continues: RT_LIVE if its tokens are a prefix of the next
+ * rendering, otherwise RT_ANCHOR, the state before the last answer. A resumed conversation therefore decodes the same
+ * tokens, and answers the same, as one that was not saved. */
 #include <string.h>
 
 #include "runtime/conversation_internal.h"
@@ -10,12 +10,12 @@
 
 typedef struct header {
     char magic[8];
-    uint64_t bytes; /* of all, the checksum included */
+    uint64_t bytes; /* of the whole save with its checksum */
     uint64_t fingerprint, memory_bytes;
     int32_t n_messages, n_tokens, n_anchor, reserved;
 } header;
 
-typedef struct record { /* of a message; its text and reasoning follow */
+typedef struct record { /* of a message, followed by its text and reasoning */
     int32_t role, has_reasoning;
     uint64_t bytes, n_reasoning;
 } record;
@@ -23,7 +23,7 @@ typedef struct record { /* of a message; its text and reasoning follow */
 static const char *const roles[] = { "system", "user", "assistant" };
 static const char magic[] = "GDNTALK1";
 
-/* Will the coming turn go on from all that sequence 0 holds? */
+/* True if the next turn's prompt begins with all tokens of RT_LIVE. */
 static int goes_on(const rt_conversation *c)
 {
     const int32_t held = rt_seq_length(rt_engine_memory(c->desc.engine), RT_LIVE);
@@ -92,7 +92,7 @@ typedef struct reader {
     uint64_t left;
 } reader;
 
-/* The next n bytes, or NULL where there are not so many. */
+/* The next n bytes; NULL: there are fewer. */
 static const unsigned char *take(reader *r, uint64_t n)
 {
     const unsigned char *const at = r->at;
@@ -102,7 +102,7 @@ static const unsigned char *take(reader *r, uint64_t n)
     return at;
 }
 
-/* One message, added to the others. */
+/* Reads one message and appends it. */
 static int read_message(reader *r, rt_conversation *c, gdn_status *status)
 {
     record of;
@@ -116,7 +116,7 @@ static int read_message(reader *r, rt_conversation *c, gdn_status *status)
     return 1;
 }
 
-/* Forgets the first n messages. */
+/* Removes the first n messages. */
 static void drop(rt_conversation *c, int32_t n)
 {
     for (int32_t i = 0; i < n; i++) rt_free(c->bytes[i]);
@@ -175,7 +175,7 @@ gdn_status rt_conversation_load(rt_conversation *c, const void *bytes, uint64_t 
     if (h.n_tokens) memcpy(c->tokens, tokens, 4 * (size_t)h.n_tokens);
     c->n_tokens = h.n_tokens;
     c->n_anchor = h.n_anchor;
-    if (rt_seq_length(m, RT_LIVE) != h.n_tokens) { /* its parts are of two conversations: all is read again */
+    if (rt_seq_length(m, RT_LIVE) != h.n_tokens) { /* tokens and memory do not match: decode everything again */
         (void)rt_seq_rm(m, RT_LIVE, 0, -1);
         c->n_tokens = c->n_anchor = 0;
     }

@@ -1,4 +1,4 @@
-/* Batches of tokens through the trunk, cut into micro-batches. */
+/* Decodes batches: splits them into micro-batches and runs these through the trunk. */
 #include <string.h>
 
 #include "runtime/engine_internal.h"
@@ -11,7 +11,7 @@ static void tap(rt_engine *e, int32_t layer, const float *rows, int32_t n)
         e->tap(e->tap_user, layer, rows, n, e->model->hp.n_embd, e->row_of_batch);
 }
 
-/* RT_STOPPED where the caller wants no more. */
+/* RT_STOPPED if the stop function returns nonzero. */
 static gdn_status check_stop(rt_engine *e)
 {
     return e->stop && e->stop(e->stop_user) ? rt_fail(RT_STOPPED, "decoding was stopped by the caller") : GDN_OK;
@@ -45,7 +45,7 @@ static gdn_status trunk(rt_engine *e, const rt_step *step)
     return GDN_OK;
 }
 
-/* Logits of the rows that want them, gathered so that the head's weights are read once. */
+/* Computes the requested logits. Rows are gathered, so that the head's weights are read once. */
 static void head(rt_engine *e, int32_t n)
 {
     const rt_hparams *hp = &e->model->hp;
@@ -55,7 +55,7 @@ static void head(rt_engine *e, int32_t n)
         const int32_t at = e->logits_row[e->row_of_batch[i]];
         if (at < 0)
             continue;
-        first = n_out ? first : at; /* rows are numbered in the order of the micro-batches */
+        first = n_out ? first : at; /* logits rows are numbered in the order of micro-batches */
         memcpy(e->xn + (int64_t)n_out++ * E, e->hidden + (int64_t)i * E, 4 * (size_t)E);
     }
     if (n_out)
@@ -63,7 +63,7 @@ static void head(rt_engine *e, int32_t n)
                   hp->n_vocab, e->scratch);
 }
 
-/* What the draft head needs of the rows: of a tree the sequence's own, then those that lie aside. */
+/* Stores hidden rows for the draft head: in a tree first the sequence's chain, then the unlinked rows. */
 static gdn_status follow_rows(rt_engine *e, int32_t n_spans, int32_t n, int follow)
 {
     for (int32_t i = 0; e->trees && i < n_spans; i++)
@@ -90,7 +90,7 @@ static gdn_status micro_batch(rt_engine *e, int32_t n_spans, int follow)
         return status;
     const int32_t n = step->n_rows;
     rt_step_tokens(e->memory, step, e->row_token);
-    /* what the draft head was fed at a sequence's end holds if that is what comes */
+    /* the draft head's KV at a sequence's end is valid if this token comes next */
     for (int32_t i = 0; i < n_spans; i++) {
         const int32_t ahead = rt_draft_ahead(e->memory, e->spans[i].seq);
         e->draft_ahead[i] = ahead >= 0 && ahead == e->row_token[e->spans[i].first_row] ? step->length[i] + 1 : 0;
@@ -131,7 +131,7 @@ static gdn_status check(const rt_engine *e, const rt_batch *batch)
     return GDN_OK;
 }
 
-/* Memory for `n` rows and `n_logits` rows of logits; what is there is kept until both are. */
+/* Grows the buffers for n rows and n_logits rows of logits. On failure the old buffers stay. */
 static gdn_status grow(rt_engine *e, int32_t n, int32_t n_logits)
 {
     if (n > e->rows_capacity) {
@@ -160,7 +160,7 @@ static gdn_status grow(rt_engine *e, int32_t n, int32_t n_logits)
     return GDN_OK;
 }
 
-/* order: the batch's rows by sequence, stable; sequences in the order of their numbers. */
+/* Sorts the batch's rows by sequence, stable, into e->order. */
 static void sort_rows(rt_engine *e, const rt_batch *batch)
 {
     int32_t *start = e->order + batch->n_rows;
@@ -178,7 +178,7 @@ static int is_last(const rt_engine *e, const rt_batch *batch, int32_t at)
     return at + 1 == batch->n_rows || batch->seq[e->order[at + 1]] != batch->seq[e->order[at]];
 }
 
-/* Which sequences have a tree; whether parents are some, and whether there may be trees. */
+/* Sets e->seq_tree for sequences with a tree, and checks parents and limits. */
 static gdn_status check_trees(rt_engine *e, const rt_batch *batch)
 {
     memset(e->seq_tree, 0, (size_t)e->n_seqs);
@@ -205,8 +205,8 @@ static gdn_status check_trees(rt_engine *e, const rt_batch *batch)
     return GDN_OK;
 }
 
-/* All that a micro-batch could be refused for is refused before the first one, so that a batch is decoded or it is not.
- */
+/* Checks everything that could make a micro-batch fail, before the first one runs. So a batch is decoded completely or
+ * not at all. */
 static gdn_status check_room(const rt_engine *e, const rt_batch *batch)
 {
     int64_t cells = 0;
@@ -235,7 +235,7 @@ static gdn_status check_room(const rt_engine *e, const rt_batch *batch)
     return GDN_OK;
 }
 
-/* Rows of the batch from `at` on that are of the same sequence, counted as far as `most`. */
+/* Number of rows from `at` on of the same sequence, at most `most`. */
 static int32_t alike(const rt_engine *e, const rt_batch *batch, int32_t at, int32_t most)
 {
     int32_t n = 1;
@@ -244,9 +244,9 @@ static int32_t alike(const rt_engine *e, const rt_batch *batch, int32_t at, int3
     return n;
 }
 
-/* The next micro-batch, from row `at` of the sorted batch: e->spans, e->row_token, e->row_of_batch, e->row_parent. With
- * a log the last step of a sequence can be taken back, so rows that may be drafts, which fit into a micro-batch, are
- * not cut. One with a tree has no sequence of more rows than a tree may have: see rt_step_begin_tree(). */
+/* Builds the next micro-batch from row `at` of the sorted batch: e->spans, row_token, row_of_batch, row_parent. With a
+ * log only a sequence's last step can be rolled back, so up to n_rollback + 1 rows of a sequence, which may be drafts,
+ * are not split. A micro-batch with a tree contains only sequences within a tree's limit: see rt_step_begin_tree(). */
 static int32_t next_spans(rt_engine *e, const rt_batch *batch, int32_t at)
 {
     int32_t n_spans = 0, all_few = 1;

@@ -1,4 +1,4 @@
-/* The dense kernels: choice of the instruction set, and the sharing out of work among threads. See dense.h. */
+/* The dense kernels: choice of the instruction set, and distribution of work to threads. See dense.h. */
 #include "runtime/dense.h"
 
 #define _POSIX_C_SOURCE 200809L /* sched_yield */
@@ -13,7 +13,7 @@
 #include "runtime/rope.h"
 #include "simd/features.h"
 
-/* What is left of a thread's items: the first, and 32 bits higher the end. In a cache line of its own. */
+/* A thread's remaining items: the first in the low 32 bits, the end in the high ones. In its own cache line. */
 typedef struct range {
     _Alignas(64) _Atomic uint64_t left;
 } range;
@@ -76,15 +76,15 @@ const rt_kernels *rt_dense_kernels(const rt_dense *d) { return d->kernels; }
 int32_t           rt_dense_threads(const rt_dense *d) { return d->n_threads; }
 void             *rt_dense_panel(const rt_dense *d, int32_t slot) { return d->panels + (int64_t)slot * RT_PANEL_BYTES; }
 
-/* ---- Work for threads. A slot is one thread's for the length of a call. ----
+/* ---- Work distribution. A slot identifies a thread during a call. ----
  *
- * Each thread has a share of the items that lie one after another, and takes them in order: its weights then come from
- * one place of memory, which its processor reads ahead. Who has none left takes the last one of another's, again and
- * again, so that all end at the same time, however many they are and whatever else they have to do.
+ * Each thread has a range of consecutive items and takes them in order, so that it reads contiguous weights and the
+ * processor prefetches them. A thread without items steals the last item of another's range. All threads thus end at
+ * about the same time, even if some were busy elsewhere.
  *
- * A call may have phases: items of the next one begin when all of this one are done. They are in one parallel region:
- * who has none left waits for those that others have begun, which other threads are at work on, so that it never waits
- * for a thread that has not come. */
+ * A call may have phases: the items of the next phase begin when all items of the current one are done. All phases run
+ * in one parallel region. A thread without items waits only for items that other threads have already begun, never for
+ * a thread that has not started. */
 
 typedef struct job {
     const rt_dense *d;
@@ -100,7 +100,7 @@ static void set_range(range *r, int64_t first, int64_t end)
     atomic_store_explicit(&r->left, (uint64_t)first | (uint64_t)end << 32, memory_order_relaxed);
 }
 
-/* The first item that is left, or the last one; -1 where there is none. */
+/* Takes the first remaining item, or the last one; -1: none. */
 static int64_t take(range *r, int last)
 {
     uint64_t left = atomic_load_explicit(&r->left, memory_order_relaxed), then;
@@ -114,7 +114,7 @@ static int64_t take(range *r, int last)
 
 static void wait_for(const _Atomic int64_t *n_done, int64_t n)
 {
-    enum { SPINS = 2000 }; /* some tens of microseconds; longer means that a thread lost its processor */
+    enum { SPINS = 2000 }; /* tens of microseconds; longer: a thread lost its processor */
     for (int spins = 0; atomic_load_explicit(n_done, memory_order_acquire) < n; spins++)
         if (spins >= SPINS)
             (void)sched_yield();
@@ -129,7 +129,7 @@ static void work(void *user, int32_t slot)
         int64_t n_done = 0;
         if (phase)
             wait_for(&j->n_done[phase - 1], j->phases[phase - 1].n_items);
-        for (int32_t k = 0; k < j->n_slots; k++) { /* its own, then those of the others */
+        for (int32_t k = 0; k < j->n_slots; k++) { /* its own range, then those of others */
             range *r = &ranges[(slot + k) % j->n_slots];
             for (int64_t i; (i = take(r, k > 0)) >= 0; n_done++)
                 j->phases[phase].fn(j->d, j->arg, i, slot);
@@ -141,7 +141,7 @@ static void work(void *user, int32_t slot)
 
 void rt_share_phases(const rt_dense *d, const rt_phase *phases, int32_t n_phases, const void *arg, int64_t cost)
 {
-    enum { WORTH_WAKING = 5000 }; /* a parallel region costs some 1000 ns where its threads are awake */
+    enum { WORTH_WAKING = 5000 }; /* ns; a parallel region costs about 1000 ns with awake threads */
     int64_t most = 0;
     for (int32_t phase = 0; phase < n_phases; phase++)
         most = phases[phase].n_items > most ? phases[phase].n_items : most;
@@ -163,7 +163,7 @@ void rt_share(const rt_dense *d, rt_item_fn *fn, const void *arg, int64_t n_item
     rt_share_phases(d, &one, 1, arg, cost);
 }
 
-/* Rows in groups that are large enough to be worth taking. */
+/* Elements of a work item of rows. */
 enum { ROWS_ELEMENTS = 4096 };
 
 static int64_t rows_per_item(int64_t m) { return m < ROWS_ELEMENTS ? ROWS_ELEMENTS / (m < 1 ? 1 : m) : 1; }
@@ -177,7 +177,7 @@ typedef struct products {
     const float      *x;
     int64_t           x_stride;
     rt_x_group       *xq;
-    int32_t           per_item; /* outputs; of all products */
+    int32_t           per_item; /* outputs per work item */
 } products;
 
 uint64_t rt_matmul_scratch(int32_t n_rows, int32_t n_columns)
@@ -217,7 +217,7 @@ static void product_outputs(const rt_dense *d, const void *arg, int64_t item, in
 void rt_matmul_many(rt_dense *d, const rt_product *list, int32_t n_products, const float *x, int64_t x_stride,
                     int32_t n, void *scratch)
 {
-    enum { BYTES = 32 * 1024, TILE = 16 }; /* of weights in an item; outputs come in tiles */
+    enum { BYTES = 32 * 1024, TILE = 16 }; /* bytes of weights in an item; outputs per tile */
     products p     = { list, n_products, 0, n, x, x_stride, scratch, TILE };
     int64_t  bytes = 0, outputs = 0, n_items = 0;
     int      quantised = 0;
@@ -232,7 +232,7 @@ void rt_matmul_many(rt_dense *d, const rt_product *list, int32_t n_products, con
         return;
     if (quantised)
         rt_share(d, quantize_row, &p, n, (int64_t)n * p.n_columns / 4);
-    /* items not too small for a row of memory, nor so large that threads end at different times */
+    /* items large enough for memory pages, and small enough to balance threads */
     const int64_t by_bytes = BYTES * outputs / (bytes ? bytes : 1), by_threads = outputs / (4 * (int64_t)d->n_threads);
     const int64_t per_item = by_bytes < by_threads ? by_bytes : by_threads;
     p.per_item = per_item < TILE ? TILE : (int32_t)(per_item / TILE * TILE);

@@ -1,3 +1,4 @@
+/* The dense kernels with AVX2: the *.inc.h files compiled for that instruction set. */
 #include "simd/avx2.h"
 
 #include "simd/elementary.inc.h"

@@ -1,3 +1,4 @@
+/* The dense kernels with AVX-512: the *.inc.h files compiled for that instruction set. */
 #include "simd/avx512.h"
 
 #include "simd/elementary.inc.h"

@@ -1,4 +1,4 @@
-/* Only integer dot products differ from dense_avx512.c. */
+/* The dense kernels with AVX-512 and VNNI: dense_avx512.c with other integer dot products. */
 #include "simd/avx512.h"
 
 #include "simd/elementary.inc.h"

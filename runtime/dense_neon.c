@@ -1,4 +1,5 @@
-/* Quantised products are the scalar ones: no one has measured others yet. */
+/* The dense kernels with NEON: the *.inc.h files compiled for that instruction set. Quantised products use the scalar
+ * functions. */
 #include "simd/neon.h"
 
 #include "simd/elementary.inc.h"

@@ -1,4 +1,4 @@
-/* The dense kernels in scalar C: the specification that every instruction set is held against. */
+/* The dense kernels in scalar C: the specification for all instruction sets. */
 #include <math.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ static float tree(float *p, int32_t n)
     return p[0];
 }
 
-/* dot32 with the second operand as it is stored. */
+/* dot32 with the second operand in its stored type. */
 static float dot32_typed(const float *x, const unsigned char *row, int32_t type, int32_t n)
 {
     float p[32] = { 0 };
@@ -26,11 +26,11 @@ static float dot32_typed(const float *x, const unsigned char *row, int32_t type,
     return tree(p, 32);
 }
 
-/* ---- Matrix products; a group's q and lanes stand in the order of the elements ---- */
+/* ---- Matrix products; q and blocks of a group are in the order of the elements ---- */
 
 static void quantize_block(const float *x, rt_x_group *g, int32_t b)
 {
-    uint32_t largest = 0; /* as bits, where infinity is above all numbers and NaN above infinity */
+    uint32_t largest = 0; /* as bits: infinity sorts above all numbers, NaN above infinity */
     for (int i = 0; i < 32; i++) {
         const uint32_t magnitude = gdn_bits(x[i]) & ~GDN_SIGN_BIT;
         largest = magnitude > largest ? magnitude : largest;

@@ -1,20 +1,20 @@
-/* The MTP block as a draft head: at position p it takes the token there and the trunk's output row before it, and
- * says what comes after. Its KV lies in the trunk's cells, as one more attention layer. */
+/* The MTP block as a draft head. At position p it takes the token there and the trunk's output row of position p - 1,
+ * and predicts the next token. Its KV uses the trunk's cells (KV cache slots), as one more attention layer. */
 #include <string.h>
 
 #include "runtime/engine_internal.h"
 
 static const rt_layer *block(const rt_engine *e) { return &e->model->layer[e->model->hp.n_layer]; }
 
-/* Rows row_token / row_hidden (NULL: zeros) at row_rope, row_cell, row_cells through the block; its normed output rows
- * go to e->draft_hidden. */
+/* Runs n rows through the block: `token` and e->row_hidden (NULL: zeros), with e->row_rope, row_cell, row_cells and
+ * row_cells_n. The normed output rows go to e->draft_hidden. */
 static gdn_status block_rows(rt_engine *e, const int32_t *token, int32_t n)
 {
     const rt_model   *m  = e->model;
     const rt_hparams *hp = &m->hp;
     const rt_layer   *b  = block(e);
     const int32_t     E  = hp->n_embd;
-    for (int32_t i = 0; i < n; i++) { /* draft_hidden may hold the rows that come in */
+    for (int32_t i = 0; i < n; i++) { /* row_hidden may point into draft_hidden */
         if (e->row_hidden[i])
             memmove(e->proj + (int64_t)i * E, e->row_hidden[i], 4 * (size_t)E);
         else
@@ -35,7 +35,7 @@ static gdn_status block_rows(rt_engine *e, const int32_t *token, int32_t n)
     return GDN_OK;
 }
 
-/* The token at a position whose hidden row is still there, or -1. A saved one may be of another vocabulary. */
+/* The token at a position whose hidden row is kept; -1: not kept, or a loaded token outside the vocabulary. */
 static int32_t kept_token(const rt_engine *e, int32_t seq, int32_t position)
 {
     int32_t token;
@@ -49,15 +49,15 @@ static void place_row(rt_engine *e, int32_t row, int32_t seq, int32_t position, 
     const int32_t *cells = rt_seq_cells(e->memory, seq), from = rt_draft_from(e->memory, seq);
     e->row_rope[row]    = rt_seq_rope(e->memory, seq, position);
     e->row_cell[row]    = cells[position];
-    e->row_cells[row]   = cells + from; /* the block has keys from there on */
+    e->row_cells[row]   = cells + from; /* the block has keys from here on */
     e->row_cells_n[row] = position + 1 - from;
     e->row_hidden[row]  = hidden;
 }
 
-/* From which position on the block can read: where it is, or later where rows that it would need are gone. Tokens and
- * hidden rows of the positions before `known` are those that the memory keeps; later ones are at hand. known + 1 where
- * not even the row before `known` is kept, as after loading what an engine without drafts saved. Never more than
- * n_hidden rows, `known` included, so that they are no more than a micro-batch. */
+/* First position from which the block can process the sequence up to `known`: its current length, or later if hidden
+ * rows it needs are gone. Positions below `known` need rows that the memory keeps; later ones are available. known + 1:
+ * not even the row before `known` is kept, as after loading a save of an engine without drafts. At most n_hidden rows,
+ * with `known`, so that they fit in a micro-batch. */
 static int32_t readable_from(const rt_engine *e, int32_t seq, int32_t known)
 {
     const int32_t read = rt_draft_length(e->memory, seq);
@@ -68,7 +68,7 @@ static int32_t readable_from(const rt_engine *e, int32_t seq, int32_t known)
     return p;
 }
 
-/* The rows so far go through the block, and spans [from, to) are as long for it as `read` says. */
+/* Processes the collected rows; then spans [from, to) have the draft length in `read` (-1: unchanged). */
 static gdn_status flush(rt_engine *e, const rt_token_run *spans, int32_t from, int32_t to, const int32_t *read,
                         int32_t n)
 {
@@ -79,7 +79,7 @@ static gdn_status flush(rt_engine *e, const rt_token_run *spans, int32_t from, i
     return status;
 }
 
-/* All spans' rows that will not be kept, in passes of n_batch. */
+/* Processes the rows of all spans that the memory will not keep, in passes of n_batch rows. */
 static gdn_status read_rows(rt_engine *e, const rt_token_run *spans, int32_t n_spans, const int32_t *token)
 {
     const int32_t E    = e->model->hp.n_embd;
@@ -96,7 +96,7 @@ static gdn_status read_rows(rt_engine *e, const rt_token_run *spans, int32_t n_s
                 rt_draft_restart(e->memory, s->seq, from);
             p = from;
         }
-        if (length - p < e->n_hidden) /* it can wait for a round of drafts, which reads accepted tokens only */
+        if (length - p < e->n_hidden) /* the next draft round catches up, with accepted tokens only */
             continue;
         for (; !status && p < length; p++) {
             const float *hidden = NULL;
@@ -132,8 +132,8 @@ gdn_status rt_draft_follow(rt_engine *e, const rt_token_run *spans, int32_t n_sp
     return status;
 }
 
-/* Can the sequence be drafted for: are the rows there that the block has to read, and positions in range? Where too
- * many are gone, the block starts anew with those that are there. */
+/* True if the sequence can get drafts: the needed hidden rows are kept and positions are in range. If too many rows are
+ * gone, the block restarts with those that are kept. */
 static int can_catch_up(rt_engine *e, int32_t seq, int32_t n_max)
 {
     const int32_t length = rt_seq_length(e->memory, seq), from = readable_from(e, seq, length);
@@ -145,8 +145,8 @@ static int can_catch_up(rt_engine *e, int32_t seq, int32_t n_max)
     return 1;
 }
 
-/* The head's argmax for row `row` of e->draft_logits, ties to the lower token, and whether it is likely enough; and
- * where it is asked for, what comes after it. */
+/* The draft head's argmax of a row of e->draft_logits (ties to the lower token) and, if second is not NULL, its second
+ * candidate. Returns whether the argmax has at least probability p_min. */
 static int pick(rt_engine *e, int32_t row, float p_min, int32_t *token, int32_t *second)
 {
     const int32_t V = e->draft_head.n_rows, n = second && V > 1 ? 2 : 1;
@@ -187,8 +187,8 @@ static gdn_status check_requests(const rt_engine *e, const rt_draft_request *req
     return GDN_OK;
 }
 
-/* First round, for sequences [*from, to): all rows that the block has not seen, then the drawn token. Takes as many
- * sequences as fit into a micro-batch. last[i]: normed output row of sequence i. */
+/* First iteration, for sequences from *from on, as many as fit in a micro-batch: all rows that the block has not seen,
+ * then the drawn token. Stores each sequence's last normed output row in e->draft_feed. */
 static gdn_status first_round(rt_engine *e, const rt_draft_request *request, const int32_t *active, int32_t n_active,
                               int32_t *from)
 {
@@ -235,7 +235,7 @@ gdn_status rt_draft_mtp_two(rt_engine *e, const rt_draft_request *request, int32
     int32_t *active = e->draft_active, n_active = 0;
     for (int32_t i = 0; i < n; i++) {
         n_draft[i] = 0;
-        /* no room or nothing to go on from: no drafts, which is no failure */
+        /* no cells, or no hidden rows: no drafts, which is not an error */
         if (request[i].n_max && can_catch_up(e, request[i].seq, request[i].n_max) &&
             !rt_draft_reserve(e->memory, request[i].seq, request[i].n_max, NULL))
             active[n_active++] = i;

@@ -1,4 +1,4 @@
-/* Prompt lookup. See draft_ngram.h. */
+/* Prompt-lookup drafting. See draft_ngram.h. */
 #include "runtime/draft_ngram.h"
 
 #include <string.h>
@@ -8,9 +8,9 @@ enum { LONGEST = 5, SHORTEST = 2 };
 int32_t rt_draft_ngram(const int32_t *tokens, int32_t n, int32_t n_max, int32_t *draft)
 {
     int32_t best = -1, best_length = SHORTEST - 1;
-    /* from the latest place back, so that only a longer match replaces one that is found */
+    /* from the newest position backwards, so that among equal lengths the latest match wins */
     for (int32_t end = n - 1; end >= SHORTEST && best_length < LONGEST; end--) {
-        int32_t length = 0; /* tokens[end - length, end) against the suffix */
+        int32_t length = 0; /* length of the match of tokens[.., end) with the suffix */
         while (length < LONGEST && length < end && tokens[end - 1 - length] == tokens[n - 1 - length]) length++;
         if (length > best_length) {
             best_length = length;

@@ -1,4 +1,4 @@
-/* An engine: contexts, buffers and weights for one model on one device. See engine.h. */
+/* Creation of an engine: contexts, buffers and weights of one model on one device. See engine.h. */
 #define _POSIX_C_SOURCE 200809L /* sysconf */
 #include <math.h>
 #include <string.h>
@@ -10,14 +10,14 @@
 
 static int32_t largest(int32_t a, int32_t b) { return a > b ? a : b; }
 
-/* Of the map of a step: entries for all sequences, as many for each as one can come to. */
+/* Checkpoints that one sequence can pass in a micro-batch; MAX_CHECKPOINTS limits the map entries of all sequences. */
 enum { MAX_CHECKPOINTS = 1 << 22 };
 static int32_t checkpoints(int32_t n_batch, int32_t interval)
 {
     return interval ? (int32_t)(((int64_t)n_batch + interval - 1) / interval) : 0;
 }
 
-/* What a desc's zeros stand for. */
+/* Replaces a description's zeros by defaults, and checks it. */
 static gdn_status complete(rt_engine_desc *d)
 {
     if (!d->model)
@@ -54,7 +54,7 @@ static gdn_status complete(rt_engine_desc *d)
         return rt_fail(GDN_INVALID_ARGUMENT, "draft_vocab is %d; 0 and more are allowed", (int)d->draft_vocab);
     if (d->prefix_interval < 0)
         return rt_fail(GDN_INVALID_ARGUMENT, "prefix_interval is %d; 0 and more are allowed", (int)d->prefix_interval);
-    /* a draft round has one row per sequence and more where it catches up */
+    /* a draft round has a row per sequence, and more when it catches up */
     d->n_batch = largest(d->n_batch, largest(d->n_seqs, d->n_rollback + 1));
     d->prefix_interval = d->prefix_interval ? d->prefix_interval : RT_PREFIX_INTERVAL;
     if (d->n_prefixes > d->n_cells / d->prefix_interval)
@@ -71,7 +71,8 @@ static gdn_status complete(rt_engine_desc *d)
     return GDN_OK;
 }
 
-/* Floats of the buffers that every micro-batch uses, in one allocation; `base` NULL only counts. */
+/* Assigns the buffers of a micro-batch in one allocation at `base`, and returns its size in floats; base NULL: size
+ * only. */
 static uint64_t place_buffers(rt_engine *e, float *base)
 {
     const rt_hparams *hp = &e->model->hp;
@@ -94,12 +95,12 @@ static uint64_t place_buffers(rt_engine *e, float *base)
     for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
         if (base)
             *list[i].at = base + at;
-        at += (list[i].n + 31) / 16 * 16; /* a gap between neighbours, for checkers and for cache sets */
+        at += (list[i].n + 31) / 16 * 16; /* a gap between buffers, for checkers and cache associativity */
     }
     return at;
 }
 
-/* Bytes of scratch for the matrix products of a layer, one after another, or its experts. */
+/* Largest scratch in bytes of a layer's matrix products or experts. */
 static uint64_t products_scratch(const rt_model *m, int32_t n_batch)
 {
     const rt_hparams *hp = &m->hp;
@@ -117,8 +118,8 @@ static uint64_t products_scratch(const rt_model *m, int32_t n_batch)
 static uint64_t map_ints(const rt_engine *e)
 {
     const int32_t n = checkpoints(e->n_batch, e->prefix_interval);
-    const int32_t maps = 5 + (n ? 2 : 0) + (e->n_log ? 3 : 0); /* that have one entry, or n, for each sequence */
-    const uint64_t parents = e->n_log ? (uint64_t)e->n_batch + 16 : 0; /* of trees */
+    const int32_t maps = 5 + (n ? 2 : 0) + (e->n_log ? 3 : 0); /* maps with one entry, or n, per sequence */
+    const uint64_t parents = e->n_log ? (uint64_t)e->n_batch + 16 : 0; /* parents of trees */
     return (uint64_t)e->n_seqs * (uint64_t)(e->n_snapshots + 5 + 2 * n + (e->n_log ? 3 : 0)) +
            ((uint64_t)maps + 1) * 16 + 16 + parents;
 }
@@ -137,7 +138,7 @@ static uint64_t conv_workspace(const rt_engine *e, const gdn_ssm_conv_args *c)
     return gdn_ssm_conv_query(e->device, c, &can) ? 0 : can.workspace_bytes;
 }
 
-/* Workspace for a micro-batch of n_rows in n_spans sequences, both kernels. */
+/* Workspace in bytes that both kernels need for a micro-batch of n_rows in n_spans sequences. */
 static uint64_t workspace_bytes(const rt_engine *e, int32_t n_spans, int32_t n_rows)
 {
     const rt_hparams        *hp  = &e->model->hp;
@@ -160,7 +161,7 @@ static uint64_t workspace_bytes(const rt_engine *e, int32_t n_spans, int32_t n_r
     a.scale      = rt_delta_scale(hp);
     a.state.n_rows = e->n_seqs * e->n_snapshots + e->n_prefixes;
     a.n_snapshots  = e->n_snapshots;
-    a.seq_start = c.seq_start = e->maps.span; /* ragged; a query reads no maps */
+    a.seq_start = c.seq_start = e->maps.span; /* marks the call as ragged; a query does not read it */
     a.checkpoints = c.checkpoints = keep.n ? &keep : NULL;
     c.n_channels   = hp->n_channels;
     c.kernel_width = hp->conv_kernel;
@@ -171,9 +172,9 @@ static uint64_t workspace_bytes(const rt_engine *e, int32_t n_spans, int32_t n_r
     most = larger_of(most, conv_workspace(e, &c));
     if (!e->n_log)
         return most;
-    a.log = &log; /* steps with a log, and without */
+    a.log = &log; /* a step may have a log or not */
     most = larger_of(most, delta_workspace(e, &a));
-    a.tree = c.tree = &tree; /* which have neither snapshots nor checkpoints */
+    a.tree = c.tree = &tree; /* tree steps have neither snapshots nor checkpoints */
     a.n_snapshots = 0;
     a.checkpoints = c.checkpoints = NULL;
     most = larger_of(most, delta_workspace(e, &a));
@@ -224,7 +225,7 @@ static gdn_status open_contexts(rt_engine *e, const rt_engine_desc *d)
     return status ? rt_fail_gdn(status, "the device") : GDN_OK;
 }
 
-/* What recurrent layers read on the device goes there once: the convolution's weights, A, the bias of dt. */
+/* Uploads the weights that recurrent layers read on the device: convolution, A, and the bias of dt. */
 static gdn_status upload_weights(rt_engine *e)
 {
     const rt_hparams *hp    = &e->model->hp;
@@ -263,7 +264,7 @@ static gdn_status create_stages(rt_engine *e)
     for (size_t i = 0; !status && i < sizeof list / sizeof list[0]; i++)
         status =
             rt_stage_create(e->device, e->shared, list[i].bytes, "activations", &e->counters.transfers, list[i].stage);
-    /* what most micro-batches need; others make it grow */
+    /* enough for most micro-batches; it grows for others */
     if (!status)
         status = rt_reserve_workspace(e, 1, e->n_batch);
     if (!status)
@@ -271,7 +272,7 @@ static gdn_status create_stages(rt_engine *e)
     return status;
 }
 
-/* Most cells that a row attends to. */
+/* Largest number of cells that a row attends to. */
 static int32_t attended(const rt_engine *e) { return e->n_cells < e->n_positions ? e->n_cells : e->n_positions; }
 
 static gdn_status create_arrays(rt_engine *e)
@@ -305,7 +306,7 @@ static gdn_status create_arrays(rt_engine *e)
                : GDN_OUT_OF_MEMORY;
 }
 
-/* A round of drafting reads no more rows of a sequence than a micro-batch has. */
+/* Hidden rows kept per sequence: at most a micro-batch, so that a draft round can process them in one. */
 static int32_t hidden_rows(const rt_engine_desc *d)
 {
     const int32_t most = d->n_batch < RT_HIDDEN_ROWS ? d->n_batch : RT_HIDDEN_ROWS;
@@ -325,7 +326,7 @@ static void take(rt_engine *e, const rt_engine_desc *d)
     e->n_seqs      = d->n_seqs;
     e->n_ctx       = d->n_ctx;
     e->n_cells     = d->n_cells;
-    e->n_positions = d->n_ctx + d->n_rollback; /* drafts may stand beyond the last token */
+    e->n_positions = d->n_ctx + d->n_rollback; /* drafts may be beyond the last token */
     e->n_batch     = d->n_batch;
     e->n_rollback  = d->n_rollback;
     e->n_log       = 0;
@@ -344,7 +345,7 @@ static void take(rt_engine *e, const rt_engine_desc *d)
     e->attention_scale = scale != 0 ? scale : 1.0f / sqrtf((float)d->model->hp.head_dim);
 }
 
-/* Lists of tokens, the tree of prefixes, and a step's map, here and where the kernels read it. */
+/* Bytes of the prefix cache's lists, tree and maps (on host and device). */
 static uint64_t prefix_tables_bytes(const rt_engine *e)
 {
     const uint64_t cells = (uint64_t)e->n_cells, map = (uint64_t)checkpoints(e->n_batch, e->prefix_interval);
@@ -352,8 +353,8 @@ static uint64_t prefix_tables_bytes(const rt_engine *e)
            2 * 2 * 4 * (uint64_t)e->n_seqs * map;
 }
 
-/* What does not grow with the rows of a micro-batch alone. Where the system gives this process fewer processors than it
- * has, there will be fewer threads, and this is more than they take. */
+/* Bytes of tables that do not depend on the rows of a micro-batch alone. If the system limits this process to fewer
+ * processors, it starts fewer threads and needs less. */
 static uint64_t tables_bytes(const rt_engine *e, int32_t n_threads)
 {
     const rt_hparams *hp     = &e->model->hp;

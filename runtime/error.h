@@ -1,4 +1,4 @@
-/* Errors of the runtime: a status of gdn.h and a text, kept per thread, as the library does it. */
+/* Errors of the runtime: a status of gdn.h and a text, kept per thread, as in libgdn. */
 #ifndef GDN_RUNTIME_ERROR_H
 #define GDN_RUNTIME_ERROR_H
 
@@ -8,25 +8,25 @@
 
 enum { RT_ERROR_MAX = 512 };
 
-/* Set the thread's text (printf) and return `status`. */
+/* Sets the thread's error text (printf format) and returns `status`. */
 gdn_status rt_fail(gdn_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* A call into libgdn failed: keep its text, after `what`. Returns `status`. */
+/* For a failed call of libgdn: sets the text to `what` and libgdn's text. Returns `status`. */
 gdn_status rt_fail_gdn(gdn_status status, const char *what);
 
-/* The thread's last text; "" when nothing has failed. */
+/* The thread's last error text; "" if nothing has failed. */
 const char *rt_last_error(void);
 
-/* Allocate n x size bytes, zeroed and aligned to 64; NULL after rt_fail(GDN_OUT_OF_MEMORY, ...). n or size
- * may be 0. Free with rt_free. */
+/* Allocates n x size bytes, zeroed and aligned to 64. NULL: failed, rt_fail(GDN_OUT_OF_MEMORY, ...) has set the text. n
+ * or size may be 0. Free with rt_free(). */
 void *rt_calloc(uint64_t n, uint64_t size, const char *what);
 void rt_free(void *memory);
 
-/* An object and its arrays in one allocation, so that there is nothing to undo: `size` bytes, and n x each behind them
- * at *arrays, aligned to 64 too. */
+/* Allocates an object of `size` bytes and, behind it, n x each bytes at *arrays, both zeroed and aligned to 64. One
+ * rt_free() frees both. */
 static inline void *rt_calloc_with(uint64_t size, uint64_t n, uint64_t each, const char *what, void **arrays)
 {
-    const uint64_t begin = (size + 63) / 64; /* in units of 64 bytes, as large products do not overflow then */
+    const uint64_t begin = (size + 63) / 64; /* units of 64 bytes keep large products from overflowing */
     char *object = rt_calloc(begin + n / 64 * each + (n % 64 * each + 63) / 64, 64, what);
     *arrays = object ? object + 64 * begin : NULL;
     return object;

@@ -1,14 +1,14 @@
-/* Mixtures of experts: which experts a row has, and what they make of it. See dense.h.
+/* Mixture of experts: routing, and the experts' products. See dense.h.
  *
- * Pairs of a row and one of its experts are sorted by expert. Those of an expert lie one after another in everything
- * that is between its matrices, so that its weights are read once for all of them; a shared expert comes last, with all
- * rows. */
+ * A pair is a row and one of its experts. Pairs are sorted by expert. The pairs of an expert (a group) are thus
+ * contiguous in all intermediate arrays, and the expert's weights are read once for all of them. The shared expert is
+ * the last group, with all rows. */
 #include <string.h>
 
 #include "numerics/elementary.h"
 #include "runtime/dense_internal.h"
 
-/* ---- Choice ---- */
+/* ---- Routing ---- */
 
 typedef struct choice_args {
     float *p;
@@ -37,15 +37,15 @@ void rt_choose_experts(rt_dense *d, float *p, int32_t n, int32_t n_experts, int3
     rt_share(d, choose_item, &a, n, (int64_t)n * n_experts * 4);
 }
 
-/* ---- What they compute ---- */
+/* ---- The experts ---- */
 
 enum {
-    TILE = 16,         /* outputs come in tiles                                      */
-    BYTES = 32 * 1024, /* of weights in an item                                      */
-    PIECE = 512        /* elements of a row in an item, so that threads share a row  */
+    TILE = 16,         /* outputs per tile                                           */
+    BYTES = 32 * 1024, /* bytes of weights per work item                             */
+    PIECE = 512        /* row elements per work item, so that threads share a row    */
 };
 
-/* An expert that some row has: pairs [first, first + n). The shared one is the last, with n_experts as its number. */
+/* An expert with pairs: pairs [first, first + n). The shared expert is the last, with number n_experts. */
 typedef struct group {
     int32_t expert, first, n;
 } group;
@@ -53,15 +53,15 @@ typedef struct group {
 typedef struct mixture {
     const rt_experts_args *a;
     int has_shared, quantise_x, copy_x, quantise_ff;
-    int32_t n_groups, n_pairs;     /* pairs: with those of the shared expert                    */
-    int32_t per_item[2], items[2]; /* outputs of an item; items of an expert, by phase:         */
-    int32_t shared_per_item[2];    /* gate and up, down                                         */
+    int32_t n_groups, n_pairs;     /* n_pairs includes those of the shared expert               */
+    int32_t per_item[2], items[2]; /* outputs per work item; work items of an expert, by phase: */
+    int32_t shared_per_item[2];    /* gate and up; down                                         */
     group *group;                  /* [n_groups]                                                */
-    int32_t *pair;                 /* [n][n_used]: where the pair lies                          */
-    int32_t *row;                  /* [pairs]: of x, and which expert of it                     */
+    int32_t *pair;                 /* [n][n_used]: number of the pair                           */
+    int32_t *row;                  /* [pairs]: row of x, and which of its experts               */
     rt_x_group *xq, *ffq;          /* [pairs] in groups: of an expert's n rows, [group][n]      */
     float *x, *ff, *up, *out;      /* [pairs][m], [pairs][the expert's width] twice, [pairs][m] */
-    int32_t width;                 /* of a row of ff and of up, for any expert                  */
+    int32_t width;                 /* of a row of ff and up, the largest of all experts         */
 } mixture;
 
 static int has_shared(const rt_experts_args *a)
@@ -74,7 +74,7 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* Whether one of some weights, which may be NULL, is or is not quantised. */
+/* True if any of the weights (which may be NULL) is quantised, or is not. */
 static int any(const rt_weight *const *w, int n, int quantised)
 {
     for (int i = 0; i < n; i++)
@@ -82,7 +82,7 @@ static int any(const rt_weight *const *w, int n, int quantised)
     return 0;
 }
 
-/* The parts of the scratch memory; `memory` NULL: only its bytes are counted. */
+/* Assigns the arrays in the scratch memory and returns its bytes; memory NULL: bytes only. */
 static uint64_t place(mixture *t, const rt_experts_args *a, unsigned char *memory)
 {
     const rt_weight *const into[] = { a->gate, a->up, a->gate_shared, a->up_shared };
@@ -127,7 +127,7 @@ uint64_t rt_experts_scratch(const rt_experts_args *args)
     return place(&t, args, NULL);
 }
 
-/* Sort the pairs by expert: t->group of those that have any. */
+/* Sorts the pairs by expert and fills t->group with the experts that have any. */
 static void sort_pairs(mixture *t)
 {
     const rt_experts_args *a = t->a;
@@ -155,7 +155,7 @@ static int is_shared(const mixture *t, const group *g)
     return g->expert == t->a->n_experts;
 }
 
-/* The group of a pair; pairs of a group lie together. */
+/* The group of a pair. */
 static const group *group_of(const mixture *t, int32_t pair)
 {
     int32_t low = 0, high = t->n_groups - 1;
@@ -167,7 +167,7 @@ static const group *group_of(const mixture *t, int32_t pair)
     return &t->group[low];
 }
 
-/* Item: a pair. Its row of x, as the expert's products read it. */
+/* Item: a pair. Copies or quantises its row of x for the expert's products. */
 static void input_item(const rt_dense *d, const void *arg, int64_t item, int32_t slot)
 {
     const mixture *t = arg;
@@ -180,14 +180,14 @@ static void input_item(const rt_dense *d, const void *arg, int64_t item, int32_t
     if (t->copy_x) memcpy(t->x + (int64_t)pair * m, x, 4 * (size_t)m);
 }
 
-/* What an item computes: outputs [first, last) of a group's matrices. */
+/* The part of a work item: outputs [first, last) of a group's matrices. */
 typedef struct part {
     const group *g;
     int shared;
     int32_t matrix, first, last;
 } part;
 
-/* A part of one of a group's matrices for all its rows. x, xq and y are those of all pairs. */
+/* Multiplies a part of one of a group's matrices with all its rows. x, xq and y are the arrays of all pairs. */
 static void multiply(const rt_dense *d, const part *p, const rt_weight *w, const float *x, int32_t x_stride,
                      const rt_x_group *xq, float *y, int32_t y_stride, int32_t slot)
 {
@@ -205,7 +205,7 @@ static void multiply(const rt_dense *d, const part *p, const rt_weight *w, const
     rt_dense_kernels(d)->product(&product, p->first, p->last, rt_dense_panel(d, slot));
 }
 
-/* Of a phase, 0: gate and up; 1: down. */
+/* The part of a work item. phase 0: gate and up; 1: down. */
 static part part_of(const mixture *t, int phase, int64_t item)
 {
     const int32_t n = t->n_groups - t->has_shared;
@@ -235,7 +235,7 @@ static void gate_up_item(const rt_dense *d, const void *arg, int64_t item, int32
     }
 }
 
-/* Item: a pair. What its gate let through, as down reads it. */
+/* Item: a pair. Quantises silu(gate) * up for down. */
 static void between_item(const rt_dense *d, const void *arg, int64_t item, int32_t slot)
 {
     const mixture *t = arg;
@@ -255,7 +255,7 @@ static void down_item(const rt_dense *d, const void *arg, int64_t item, int32_t 
     multiply(d, &p, p.shared ? a->down_shared : a->down, t->ff, t->width, t->ffq, t->out, a->m, slot);
 }
 
-/* Item: a piece of a row. */
+/* Item: a piece of a row. Sums the experts' outputs by weight. */
 static void mix_item(const rt_dense *d, const void *arg, int64_t item, int32_t slot)
 {
     const mixture *t = arg;
@@ -275,8 +275,8 @@ static void mix_item(const rt_dense *d, const void *arg, int64_t item, int32_t s
     for (int64_t i = 0; i < n; i++) y[i] += w * x[i];
 }
 
-/* Outputs in an item of matrices like w, `n_times` of them at once: whole tiles, about BYTES of weights, and so many
- * items that threads can share one expert. */
+/* Outputs per work item of matrices like w, n_times of them together: whole tiles, about BYTES of weights, and small
+ * enough that threads can share one expert. */
 static int32_t outputs_of_item(const rt_weight *w, int n_times, int32_t n_threads)
 {
     const int64_t by_bytes = BYTES / (n_times * w->row_bytes), by_threads = w->n_rows / n_threads;

@@ -1,4 +1,4 @@
-/* Feed forward: dense, or a mixture of experts with a shared one. */
+/* Feed forward of a layer: dense, or a mixture of experts with a shared expert. */
 #include "runtime/engine_internal.h"
 
 /* y = down(silu(gate x) * (up x)) for n rows. */
@@ -11,8 +11,8 @@ static void swiglu(rt_engine *e, const rt_layer *layer, const float *x, int32_t 
     rt_matmul(e->dense, &layer->ffn_down, 0, e->ff_a, F, n, y, E, e->scratch);
 }
 
-/* The experts' weights, then the experts. The router's rows, their weights and the shared expert's share lie behind
- * each other in e->router. */
+/* Mixture of experts. e->router holds, one after another: the router's rows, the experts' weights, and the logits of
+ * the shared expert's gate. */
 static void mixture(rt_engine *e, const rt_layer *layer, int32_t n)
 {
     const rt_hparams *hp = &e->model->hp;
@@ -22,7 +22,7 @@ static void mixture(rt_engine *e, const rt_layer *layer, int32_t n)
     const rt_product  products[] = { { &layer->router, 0, e->router, X }, { &gate, 0, share, 1 } };
     rt_matmul_many(e->dense, products, layer->gate_shexp.data ? 2 : 1, e->xn, E, n, e->scratch);
     rt_choose_experts(e->dense, e->router, n, X, U, hp->expert_scale, e->expert, weight);
-    for (int32_t at = 0; !hp->expert_norm && at < n * U; at++) /* shares of all experts, which the softmax left there */
+    for (int32_t at = 0; !hp->expert_norm && at < n * U; at++) /* not normalised: use the softmax over all experts */
         weight[at] = e->router[(int64_t)(at / U) * X + e->expert[at]] * hp->expert_scale;
     rt_experts_args a = rt_layer_experts(e->model, layer, n);
     a.x           = e->xn;

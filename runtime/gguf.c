@@ -1,4 +1,4 @@
-/* Opening of GGUF files, and tensors by name. See gguf.h. */
+/* Opens GGUF files and finds tensors by name. See gguf.h. */
 #define _POSIX_C_SOURCE 200809L /* open, fstat, mmap */
 #include "runtime/gguf_internal.h"
 
@@ -53,7 +53,7 @@ static gdn_status open_bytes(const void *bytes, uint64_t n, int mapped, const ch
     f->label   = slash && slash[1] ? slash + 1 : copy;
     const gdn_status status = gguf_parse(f, budget);
     if (status) {
-        rt_gguf_close(f); /* the mapping is not its own yet */
+        rt_gguf_close(f); /* the file does not own the mapping yet */
         return status;
     }
     f->mapped = mapped;
@@ -75,11 +75,11 @@ gdn_status gguf_open_file(const char *path, rt_budget *budget, rt_gguf **file)
     *file = NULL;
     if (!path || !*path)
         return rt_fail(GDN_INVALID_ARGUMENT, "no path of a model file is given");
-    /* without O_NONBLOCK a pipe is waited for until somebody writes to it; a regular file knows no difference */
+    /* without O_NONBLOCK, opening a pipe waits for a writer; regular files ignore the flag */
     const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (descriptor < 0 && errno == ENOENT)
         return rt_fail(GDN_NOT_FOUND, "there is no file %s", path);
-    if (descriptor < 0 && errno == ENXIO) /* a socket, or a device that is not there */
+    if (descriptor < 0 && errno == ENXIO) /* a socket, or a device that does not exist */
         return rt_fail(GDN_INVALID_ARGUMENT, "%s is not a regular file", path);
     if (descriptor < 0)
         return rt_fail(GDN_INVALID_ARGUMENT, "cannot open %s: %s", path, strerror(errno));
@@ -97,7 +97,7 @@ gdn_status gguf_open_file(const char *path, rt_budget *budget, rt_gguf **file)
             status = rt_fail(GDN_OUT_OF_MEMORY, "cannot map %s (%lld bytes): %s", path, (long long)info.st_size,
                              strerror(errno));
     }
-    (void)close(descriptor); /* the mapping stays */
+    (void)close(descriptor); /* the mapping remains valid */
     if (status)
         return status;
     status = open_bytes(bytes, (uint64_t)info.st_size, 1, path, budget, file);
@@ -112,7 +112,7 @@ void rt_gguf_close(rt_gguf *file)
         return;
     if (file->mapped) {
         void *mapping;
-        memcpy(&mapping, &file->bytes, sizeof mapping); /* munmap wants it without const */
+        memcpy(&mapping, &file->bytes, sizeof mapping); /* munmap() takes a pointer without const */
         (void)munmap(mapping, (size_t)file->n_bytes);
     }
     gguf_close_parts(file);

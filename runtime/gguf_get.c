@@ -1,4 +1,4 @@
-/* Metadata of GGUF files. gguf_parse.c has checked all values. See gguf.h. */
+/* Reads metadata of GGUF files; gguf_parse.c has checked all values. See gguf.h. */
 #include "runtime/gguf_internal.h"
 
 #include <float.h>
@@ -23,7 +23,7 @@ static int is_int(int32_t kind)
     return kind >= 0 && kind != RT_GGUF_F32 && kind != RT_GGUF_F64 && kind != RT_GGUF_BOOL && gguf_kind_bytes(kind);
 }
 
-/* What the questions below are answered with. */
+/* Predicates for find_kind(). */
 static int has_int(const gguf_key *key) { return is_int(key->kind); }
 static int has_float(const gguf_key *key) { return key->kind == RT_GGUF_F32 || key->kind == RT_GGUF_F64; }
 static int has_number(const gguf_key *key) { return gguf_kind_bytes(key->kind) != 0; }
@@ -32,7 +32,7 @@ static int has_string(const gguf_key *key) { return key->kind == RT_GGUF_STRING;
 static int has_strings(const gguf_key *key) { return key->element == RT_GGUF_STRING; }
 static int has_ints(const gguf_key *key) { return is_int(key->element) || key->element == RT_GGUF_BOOL; }
 
-/* The key of a name, which has to be there and to be `wanted`. */
+/* Finds a key by name. Fails if it is absent, or if `fits` returns 0; `wanted` describes the expected kind. */
 static gdn_status find_kind(const rt_gguf *file, const char *name, int (*fits)(const gguf_key *key), const char *wanted,
                             const gguf_key **found)
 {
@@ -45,7 +45,7 @@ static gdn_status find_kind(const rt_gguf *file, const char *name, int (*fits)(c
                    key->element < 0 ? "" : " of ", key->element < 0 ? "" : kind_name(key->element), wanted);
 }
 
-/* An integer or bool; 0 where it does not fit into 64 signed bits. */
+/* Loads an integer or bool. Returns 0 if it does not fit into int64_t. */
 static int load_int(const unsigned char *at, int32_t kind, int64_t *value)
 {
     const int      bytes = gguf_kind_bytes(kind);
@@ -53,7 +53,7 @@ static int load_int(const unsigned char *at, int32_t kind, int64_t *value)
     const int      has_sign = kind == RT_GGUF_I8 || kind == RT_GGUF_I16 || kind == RT_GGUF_I32 || kind == RT_GGUF_I64;
     const uint64_t sign     = (uint64_t)1 << (8 * bytes - 1);
     if (has_sign && raw & sign) {
-        *value = -(int64_t)(sign - (raw & (sign - 1)) - 1) - 1; /* without a conversion that C leaves open */
+        *value = -(int64_t)(sign - (raw & (sign - 1)) - 1) - 1; /* avoids an implementation-defined conversion */
         return 1;
     }
     *value = raw > INT64_MAX ? INT64_MAX : (int64_t)raw;
@@ -99,7 +99,8 @@ gdn_status rt_gguf_get_float(const rt_gguf *file, const char *name, float *value
     const uint64_t bits = gguf_load(key->value, 8);
     double         wide;
     memcpy(&wide, &bits, sizeof bits);
-    if (wide - wide == 0.0 && (wide > (double)FLT_MAX || wide < -(double)FLT_MAX)) /* finite, but not as f32 */
+    if (wide - wide == 0.0 && (wide > (double)FLT_MAX || wide < -(double)FLT_MAX)) /* finite, but out of range for
+                                                                                      float */
         return rt_fail(GDN_INVALID_ARGUMENT, "%s is %g; %g to %g are allowed", name, wide, -(double)FLT_MAX,
                        (double)FLT_MAX);
     *value = (float)wide;

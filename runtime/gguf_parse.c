@@ -1,8 +1,8 @@
-/* Checks a GGUF file's bytes, once and completely, so that the getters need not. See gguf.h.
+/* Checks all bytes of a GGUF file once, so that the getters need no checks. See gguf.h.
  *
- * The file: magic, version, number of tensors, number of keys; the keys with their values; the tensors' names,
- * shapes, types and offsets; zeros to a multiple of general.alignment; the data, which offsets count from.
- * Every number is checked against the bytes that are left before anything is computed from it. */
+ * Format: magic, version, number of tensors, number of keys; keys with values; names, shapes, types and offsets of
+ * tensors; zeros up to a multiple of general.alignment; the data, from which offsets count. Each number is checked
+ * against the remaining bytes before it is used. */
 #include "runtime/gguf_internal.h"
 
 #include <stdarg.h>
@@ -14,24 +14,24 @@
 
 enum {
     HEADER_BYTES     = 24,
-    MIN_KEY_BYTES    = 8 + 1 + 4 + 1,             /* what the shortest key takes: bounds the number of keys */
+    MIN_KEY_BYTES    = 8 + 1 + 4 + 1,             /* size of the shortest key, to bound their number */
     MIN_TENSOR_BYTES = 8 + 1 + 4 + 8 + 4 + 8,
     MAX_NAME         = 65535,
-    MAX_KEYS         = 1 << 16,                   /* models have some dozens           */
-    MAX_TENSORS      = 1 << 18,                   /* and hundreds; 4096 layers of 64   */
+    MAX_KEYS         = 1 << 16,                   /* models have dozens                */
+    MAX_TENSORS      = 1 << 18,                   /* models have hundreds; 4096 layers of 64 */
     MAX_ALIGNMENT    = 1 << 20,
-    SHOWN            = 64                         /* bytes of a name that texts show */
+    SHOWN            = 64                         /* most bytes of a name in error texts */
 };
 
 typedef struct parser {
     rt_gguf *file;
     rt_budget *budget;
-    uint64_t at;             /* position of the next byte; never beyond the file */
+    uint64_t at;             /* position of the next byte, at most the end */
     uint64_t n_marks;        /* of all arrays so far                             */
     char     what[SHOWN + 24]; /* "key "general.name"": what is being read       */
 } parser;
 
-/* ggml's element types by number: names, for texts, and blocks of those that files hold. block 0: unknown. */
+/* ggml's element types by number: names for texts, and block sizes of types that files contain. block 0: unknown. */
 static const struct { const char *name; uint16_t block, bytes; } types[] = {
     [0]  = { "F32", 1, 4 },          [1]  = { "F16", 1, 2 },          [2]  = { "Q4_0", 32, 18 },
     [3]  = { "Q4_1", 32, 20 },       [4]  = { "Q4_2", 0, 0 },         [5]  = { "Q4_3", 0, 0 },
@@ -61,7 +61,7 @@ int gguf_kind_bytes(int64_t kind)
     return kind >= 0 && kind < (int64_t)sizeof bytes ? bytes[kind] : 0;
 }
 
-/* "what "name"" for texts; the name may hold any bytes. */
+/* Writes `what "name"` for error texts; the name may contain any bytes. */
 static void describe(parser *p, const char *what, rt_string name)
 {
     char      shown[SHOWN + 1];
@@ -143,7 +143,7 @@ static gdn_status parse_array(parser *p, gguf_key *key)
     if (!status)
         status = take(p, 8, "an array's length", &key->count);
     const int      size  = gguf_kind_bytes((int64_t)element);
-    const uint64_t least = size ? (uint64_t)size : 8; /* a string takes 8 bytes at least */
+    const uint64_t least = size ? (uint64_t)size : 8; /* a string has at least 8 bytes */
     if (!status && key->count > left(p) / least)
         status = fail(p, at,
                       "an array has %llu elements of at least %d bytes; %llu bytes are left in the file: the file is "
@@ -199,7 +199,7 @@ static int by_name(const void *a, const void *b)
     return gguf_compare(**left_name, **right_name);
 }
 
-/* Names in order; the entries are `stride` bytes apart and begin with their names. */
+/* Builds the sorted index of names. Entries are `stride` bytes apart and begin with their names. */
 static gdn_status build_index(parser *p, const char *what, const void *entries, size_t stride, int64_t n,
                               const rt_string ***index)
 {
@@ -221,8 +221,8 @@ static gdn_status build_index(parser *p, const char *what, const void *entries, 
     return GDN_OK;
 }
 
-/* Where every GGUF_MARK-th string of every array lies: a string takes 8 bytes of the file at least, and its part of
- * the index half a byte. */
+/* Stores the position of every GGUF_MARK-th string of each array. A string has at least 8 bytes in the file, and costs
+ * half a byte of index. */
 static gdn_status index_strings(parser *p)
 {
     rt_gguf         *f      = p->file;
@@ -244,8 +244,8 @@ static gdn_status index_strings(parser *p)
     return GDN_OK;
 }
 
-/* The tensor's description; data and bytes follow when it is known where the data begins. Its offset waits in
- * `bytes`. */
+/* Parses a tensor's description. data and bytes are set when the begin of the data is known; until then `bytes` holds
+ * the offset. */
 static gdn_status parse_tensor(parser *p, int64_t number, rt_gguf_tensor *t)
 {
     uint64_t   n_dims = 0, elements = 1, type = 0;
@@ -341,7 +341,8 @@ static gdn_status parse_header(parser *p, uint64_t *n_tensors, uint64_t *n_keys)
     return GDN_OK;
 }
 
-/* An array of the file's, counted with `more` bytes per element for what is made of it; NULL after a failure. */
+/* Allocates an array. The budget counts it with `more` bytes per element for what is derived from it; NULL after a
+ * failure. */
 static void *take_array(parser *p, uint64_t n, uint64_t size, uint64_t more, const char *counted, const char *what)
 {
     return rt_budget_take(p->budget, n * (size + more), counted) ? NULL : rt_calloc(n, size, what);
@@ -368,8 +369,7 @@ static int by_place(const void *a, const void *b)
     return ((*x)->data > (*y)->data) - ((*x)->data < (*y)->data);
 }
 
-/* Writers lay tensors one after another. Where they share bytes, a small file asks for as much memory as it likes
- * once they are converted; so that is no model. */
+/* Refuses tensors that share bytes. Otherwise a small file could request any amount of memory for converted tensors. */
 static gdn_status check_overlaps(parser *p)
 {
     const rt_gguf         *f      = p->file;
@@ -415,7 +415,7 @@ gdn_status gguf_parse(rt_gguf *file, rt_budget *budget)
                          (long long)alignment, MAX_ALIGNMENT);
     if (status)
         return status;
-    /* with their two orders, by name and by place */
+    /* with two indexes: by name and by position */
     file->tensors = take_array(&p, n_tensors, sizeof *file->tensors, 2 * sizeof *file->tensor_index, "the tensors",
                                "descriptions of tensors");
     if (!file->tensors)

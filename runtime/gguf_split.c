@@ -1,6 +1,6 @@
-/* Models in several files, as gguf-split writes them: NAME-00001-of-00003.gguf and so on. The first has the metadata;
- * each has some of the tensors, and says in split.no which it is (from 0), in split.count of how many, and in
- * split.tensors.count how many tensors there are in all. Every part is checked as a file is; then they are one. */
+/* Opens split models as gguf-split writes them: NAME-00001-of-00003.gguf and so on. The first part has the metadata;
+ * each part has some of the tensors. Keys: split.no is the part's number from 0, split.count the number of parts,
+ * split.tensors.count the total number of tensors. Each part is checked like a single file, then all are joined. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 enum {
     MAX_PARTS = 4096,
-    MAX_TENSORS = 1 << 18, /* of all parts; as many as a file may have */
+    MAX_TENSORS = 1 << 18, /* of all parts; the limit of a single file */
     DIGITS = 5
 };
 
@@ -18,9 +18,9 @@ static const char NO[] = "split.no", COUNT[] = "split.count", TENSORS[] = "split
 
 typedef struct split {
     int64_t no, count, tensors;
-} split; /* count 0: the file is no part */
+} split; /* count 0: not a part */
 
-/* What a file says of itself. */
+/* Reads the split keys of a file. */
 static gdn_status read_split(const rt_gguf *f, split *s)
 {
     *s = (split){ 0, 0, -1 };
@@ -34,7 +34,7 @@ static gdn_status read_split(const rt_gguf *f, split *s)
     return status;
 }
 
-/* Bytes of `name` before -00001-of-00003.gguf with these numbers; -1 where it does not end so. */
+/* Length of `name` before -00001-of-00003.gguf with these numbers; -1: it has another ending. */
 static int64_t stem(const char *name, int64_t no, int64_t count)
 {
     char end[40];
@@ -43,7 +43,7 @@ static int64_t stem(const char *name, int64_t no, int64_t count)
     return length > n && !strcmp(name + length - n, end) ? (int64_t)(length - n) : -1;
 }
 
-/* A file that is a part, and not the first, was opened: say which one to open. */
+/* Error for opening a part that is not the first; names the file to open. */
 static gdn_status not_first(const rt_gguf *f, const split *s)
 {
     const int64_t at = stem(f->label, s->no, s->count);
@@ -55,10 +55,10 @@ static gdn_status not_first(const rt_gguf *f, const split *s)
                    (int)s->no + 1, (int)s->count, at > 100 ? 100 : (int)at, f->label, DIGITS, 1, DIGITS, (int)s->count);
 }
 
-/* ---- Where parts come from ---- */
+/* ---- Sources of parts ---- */
 
 typedef struct source {
-    const rt_gguf_part *memory; /* NULL: files beside the first one */
+    const rt_gguf_part *memory; /* NULL: files in the directory of the first one */
     int32_t n_memory;
 } source;
 
@@ -89,14 +89,14 @@ static gdn_status open_part(const rt_gguf *first, const source *from, int64_t no
     return gguf_open_bytes(from->memory[no].at, from->memory[no].n, budget, part);
 }
 
-/* ---- A part by itself ---- */
+/* ---- One part ---- */
 
 static int begins(rt_string name, const char *with)
 {
     return name.bytes >= strlen(with) && !memcmp(name.text, with, strlen(with));
 }
 
-/* Part `no` of a model of which the first part says `whole`. */
+/* Checks part `no` against the first part's keys `whole`. */
 static gdn_status check_part(const rt_gguf *part, int64_t no, const split *whole)
 {
     split s;
@@ -108,7 +108,7 @@ static gdn_status check_part(const rt_gguf *part, int64_t no, const split *whole
     if (s.tensors >= 0 && s.tensors != whole->tensors)
         return rt_fail(GDN_INVALID_ARGUMENT, "%.100s: %s is %d; the first part has %d", part->label, TENSORS,
                        (int)s.tensors, (int)whole->tensors);
-    for (int64_t i = 0; i < part->n_keys; i++) { /* what nobody would read must not be there */
+    for (int64_t i = 0; i < part->n_keys; i++) { /* a key that nothing reads must not be there */
         const rt_string name = part->keys[i].name;
         if (!begins(name, "split.") && !begins(name, "general."))
             return rt_fail(GDN_INVALID_ARGUMENT, "%.100s: it has the key %.*s; only the first part has a model's keys",
@@ -117,7 +117,7 @@ static gdn_status check_part(const rt_gguf *part, int64_t no, const split *whole
     return GDN_OK;
 }
 
-/* ---- All parts as one ---- */
+/* ---- Joining parts ---- */
 
 static int by_name(const void *a, const void *b)
 {
@@ -130,7 +130,8 @@ static const rt_gguf *part_at(const rt_gguf *first, int32_t no)
     return no ? first->part[no - 1] : first;
 }
 
-/* The part that a tensor of the joined list is from: the list has them part by part, the first one's n_first before. */
+/* The part that contains tensor `at` of the joined list, which has n_first tensors of the first part, then part by
+ * part. */
 static const rt_gguf *part_of(const rt_gguf *first, int64_t n_first, int64_t at)
 {
     if (at < n_first) return first;
@@ -140,7 +141,7 @@ static const rt_gguf *part_of(const rt_gguf *first, int64_t n_first, int64_t at)
     return first->part[p];
 }
 
-/* The list of all tensors and its index take the place of the first part's. */
+/* Replaces the first part's tensor list and index by those of all parts. */
 static gdn_status join_tensors(rt_gguf *first, uint64_t n, rt_budget *budget)
 {
     gdn_status status =

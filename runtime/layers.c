@@ -1,14 +1,14 @@
-/* The two mixers: gated delta net and gated attention. Formulas: docs/design/runtime.md. */
+/* The two mixers of a layer: gated delta net and gated attention. Formulas: docs/design/runtime.md. */
 #include <string.h>
 
 #include "runtime/engine_internal.h"
 
-/* A row of e->mixed is what a token's projections give a recurrent layer: n_channels for the convolution, then the
- * logits of beta and what the gates are made of, one of each per value head. The device makes the layer's output of it
- * in two calls. */
+/* Floats of a row of e->mixed: a token's projections for a recurrent layer. They are n_channels inputs of the
+ * convolution, then per value head a logit of beta and an input of the gate. Two calls on the device compute the
+ * layer's output from it. */
 static int64_t mixed_width(const rt_hparams *hp) { return (int64_t)hp->n_channels + 2 * hp->n_value_heads; }
 
-/* Operand of rows in a span, `offset` floats from its beginning, with strides in floats. */
+/* An operand in a span, at an offset and with strides in floats. */
 static gdn_tensor operand(const gdn_span *span, int64_t offset, int64_t token_stride, int64_t head_stride)
 {
     gdn_tensor t = { span->data, span->offset + 4 * (uint64_t)offset, span->bytes - 4 * (uint64_t)offset,
@@ -16,7 +16,7 @@ static gdn_tensor operand(const gdn_span *span, int64_t offset, int64_t token_st
     return t;
 }
 
-/* A pool of rows, which the maps choose from. */
+/* An operand of a pool, whose rows the maps select. */
 static gdn_pool pooled(gdn_span pool, int32_t n_rows, int32_t n_slots)
 {
     return (gdn_pool){ .data = pool.data, .offset = pool.offset, .bytes = pool.bytes, .n_rows = n_rows,
@@ -125,7 +125,7 @@ static gdn_status delta(rt_engine *e, const rt_layer *layer, const rt_step *step
     in.qk_norm_eps = hp->l2_eps;
     a.inputs      = &in;
     a.out         = operand(&e->delta_out.span, 0, nv * d, d);
-    a.state       = pooled(pool->state, pool->n_slots, 1); /* a flat pool: slots need not lie in rows */
+    a.state       = pooled(pool->state, pool->n_slots, 1); /* flat pool: maps select single slots */
     a.seq_start   = m->seq_start;
     a.position    = m->position;
     a.state_src   = m->state_src;
@@ -154,7 +154,7 @@ static gdn_status delta(rt_engine *e, const rt_layer *layer, const rt_step *step
     return status ? rt_fail_gdn(status, "gated_delta_net") : GDN_OK;
 }
 
-/* Fused b and a of qwen3next: per key head, b of its r value heads, then a of them. To e->mixed. */
+/* Splits the fused b and a of qwen3next into e->mixed. Per key head: b of its r value heads, then their a. */
 static void split_ba(const rt_engine *e, int32_t n)
 {
     const rt_hparams *hp = &e->model->hp;
@@ -177,7 +177,7 @@ gdn_status rt_layer_recurrent(rt_engine *e, const rt_layer *layer, const rt_step
     float            *mixed = e->mixed.host;
     rt_pool           pool  = rt_memory_pool(e->memory, layer->index_in_kind);
 
-    /* projections of the normed rows, where the device reads them */
+    /* projections of the normed rows, to memory that the device reads */
     rt_rms_norm(e->dense, e->x, E, layer->attn_norm, hp->rms_eps, n, E, e->xn, E);
     rt_product products[4] = { { &layer->qkv, 0, mixed, W }, { &layer->gate, 0, e->gate, inner } };
     int        n_products  = 2;
@@ -191,7 +191,7 @@ gdn_status rt_layer_recurrent(rt_engine *e, const rt_layer *layer, const rt_step
     if (layer->ba.data)
         split_ba(e, n);
 
-    /* q, k, v through the convolution, then the recurrence, for all sequences at once; nothing comes back in between */
+    /* convolution of q, k, v, then the recurrence, for all sequences in one call each */
     gdn_status status = rt_stage_push(&e->mixed, 4 * (uint64_t)n * (uint64_t)W);
     if (!status)
         status = convolve(e, layer, step, &pool);
@@ -202,7 +202,7 @@ gdn_status rt_layer_recurrent(rt_engine *e, const rt_layer *layer, const rt_step
     if (status)
         return status;
 
-    /* gated norm per head, and out */
+    /* gated norm per head, output projection */
     float *o = e->delta_out.host;
     rt_rms_norm_silu_gate(e->dense, o, d, layer->ssm_norm, hp->rms_eps, e->gate, d, n * nv, d, o, d);
     rt_matmul(e->dense, &layer->ssm_out, 0, o, inner, n, e->proj, E, e->scratch);
@@ -210,7 +210,7 @@ gdn_status rt_layer_recurrent(rt_engine *e, const rt_layer *layer, const rt_step
     return GDN_OK;
 }
 
-/* k or v rows into the cells of a cache. */
+/* Stores k or v rows in the cells of a cache. */
 static gdn_status store(rt_engine *e, const float *rows, const rt_rows *at, unsigned char *cache)
 {
     const rt_hparams *hp = &e->model->hp;
@@ -228,7 +228,7 @@ static gdn_status store(rt_engine *e, const float *rows, const rt_rows *at, unsi
     return status ? rt_fail_gdn(status, "set_rows") : GDN_OK;
 }
 
-/* A bias to each of n rows of `width`. */
+/* Adds a bias to each of n rows. */
 static void add_bias(const rt_engine *e, const float *bias, float *rows, int32_t n, int32_t width)
 {
     for (int32_t i = 0; bias && i < n; i++)
@@ -240,7 +240,7 @@ gdn_status rt_layer_attention(rt_engine *e, const rt_layer *layer, const rt_rows
     const rt_hparams *hp = &e->model->hp;
     const int32_t     n = rows->n, E = hp->n_embd, hd = hp->head_dim, nh = hp->n_head, nkv = hp->n_head_kv;
 
-    /* q with its gate, k, v; q and k normed per head and rotated */
+    /* q with its gate, k, v; norm per head and rotary embedding of q and k */
     rt_rms_norm(e->dense, e->x, E, layer->attn_norm, hp->rms_eps, n, E, e->xn, E);
     const rt_product products[] = { { &layer->wq, 0, e->qg, 2 * nh * hd },
                                     { &layer->wk, 0, e->k, nkv * hd },
@@ -254,7 +254,7 @@ gdn_status rt_layer_attention(rt_engine *e, const rt_layer *layer, const rt_rows
     rt_rope_apply(e->dense, e->rope, rows->rope, e->qg, 2 * (int64_t)nh * hd, 2 * hd, n, nh);
     rt_rope_apply(e->dense, e->rope, rows->rope, e->k, (int64_t)nkv * hd, hd, n, nkv);
 
-    /* into the cache, then every row over the cells of its own sequence */
+    /* store k and v, then attention of each row over its sequence's cells */
     unsigned char *k_cache = rt_memory_k(e->memory, layer->index_in_kind),
                   *v_cache = rt_memory_v(e->memory, layer->index_in_kind);
     gdn_status     status  = store(e, e->k, rows, k_cache);
@@ -281,7 +281,7 @@ gdn_status rt_layer_attention(rt_engine *e, const rt_layer *layer, const rt_rows
                                   e->attn_scratch };
     rt_attention(e->dense, &a);
 
-    /* gate and out */
+    /* gate, output projection */
     rt_sigmoid_gate(e->dense, e->attn, hd, e->qg + hd, 2 * hd, n * nh, hd, e->attn, hd);
     rt_matmul(e->dense, &layer->wo, 0, e->attn, (int64_t)nh * hd, n, e->proj, E, e->scratch);
     add_bias(e, layer->o_bias, e->proj, n, E);

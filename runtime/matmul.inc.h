@@ -1,8 +1,8 @@
-/* Products with F32, F16 and BF16 weights on a vector unit: dot32 of each output and row, in tiles of outputs and rows
- * so that a loaded weight serves several rows. */
+/* Products with F32, F16 and BF16 weights for one instruction set: dot32 of each output and row. They are computed in
+ * tiles of outputs and rows, so that a loaded weight serves several rows. */
 #include "runtime/vector.inc.h"
 
-/* Tiles: as many partial sums as registers hold. */
+/* Tile sizes: the partial sums fill the registers. */
 enum {
     ROWS = GDN_VL == 16 ? 4 : 2,
     OUTPUTS = GDN_VL == 16 ? 3 : 1,       /* with ROWS rows */
@@ -21,7 +21,7 @@ GDN_INLINE void float_tile(const rt_product_args *a, int type, int n_outputs, in
     for (int t = 0; t < n_outputs * n_rows; t++) zero32(p[t]);
     for (; i + 32 <= n; i += 32) {
         UNROLLED
-        for (int t = 0; t < n_outputs; t++) /* the rows of the next tile */
+        for (int t = 0; t < n_outputs; t++) /* prefetch the weights of the next tile */
             prefetch_far(w + (t + n_outputs) * a->row_bytes + i * float_bytes, 32 * float_bytes);
         UNROLLED
         for (int s = 0; s < SUMS; s++) {

@@ -1,24 +1,24 @@
-/* Products with quantised weights on a vector unit. Included after runtime/quant_<isa>.h, which knows how the blocks of
- * each type are decoded, and defines
+/* Matrix products with quantised weights, for one instruction set. Include after runtime/quant_<isa>.h, which decodes
+ * the blocks of each type and defines:
  *   wv                     vector of bytes; WV of them hold 64 bytes
  *   group                  512 weights, decoded
  *   wv_load(p), wv_store(p, a)
  *   blocks_to_units(base, stride, n, w)   16 blocks of 32 bytes, brought into the order below
- *   decode_<type>(from, n, g)          a group of 512 weights, as unsigned bytes (Q8_0: see Q8_SIGNED)
- *                                      where the row has only n of the 16 blocks, zeros stand for the others
- *   STEPWISE, STEP_ROWS    whether dot products are made of dot1() or of dot4(); rows that are computed together
+ *   decode_<type>(from, n, g)          a group of 512 weights, as unsigned bytes (Q8_0: see Q8_SIGNED);
+ *                                      zeros replace blocks beyond the n of the row
+ *   STEPWISE, STEP_ROWS    whether dot products use dot1() or dot4(); rows that are computed together
  *   dot1(sum, w, x)        4 bytes per lane: sum + w * x, exact
  *   dot4(type, w, x)       4 x 4 bytes per lane: the sum of w[k] * x[k], exact
  *   KEEP_REGISTER          the constraint of a vector register
  *   unite(acc, t)          accumulators of both units to lanes of blocks
  *   pack_i8(p, q)          32 integers to bytes
  *
- * The order of a group. Lanes of a result are blocks, so that integers are never summed across lanes of one vector
- * other than once per 16 bytes: blocks 2j make unit 0 and blocks 2j + 1 unit 1, since the nibbles of the K types hold
- * two blocks. Byte i of block 2j + u stands at
+ * The order of a group: lanes of a result are blocks, so that integers of a vector are summed across lanes only once
+ * per 16 bytes. Blocks 2j make unit 0 and blocks 2j + 1 unit 1, since a byte of the K types holds nibbles of two
+ * blocks. Byte i of block 2j + u is at index
  *     256 u  +  64 (i / 4 % 4)  +  32 (j % 2)  +  16 (i / 16)  +  4 (j / 2)  +  i % 4
- * so that the 4 dot products of a unit leave in a lane the sum over 16 bytes of a block; unite() adds the two halves,
- * and gives lane 8 u + 4 (j % 2) + j / 2 to block 2j + u. */
+ * The 4 dot products of a unit thus leave the sum over 16 bytes of a block in a lane. unite() adds the two halves, and
+ * puts block 2j + u in lane 8 u + 4 (j % 2) + j / 2. */
 #include <string.h>
 
 #include "runtime/quant_blocks_x86.h"
@@ -32,7 +32,7 @@ enum {
     BLOCK_OUTPUTS = 32
 };
 
-/* Types with scales of 16 elements; with minima. */
+/* True for types with scales of 16 elements; with minima. */
 GDN_INLINE int has_factors(int type) { return type == RT_Q6_K || (type & RT_BLOCKWISE && type & RT_FACTORS); }
 GDN_INLINE int has_minima(int type)
 {
@@ -49,19 +49,19 @@ GDN_INLINE int group_bytes(const rt_product_args *a, int type)
                                : 2 * 210;
 }
 
-/* Whether 8 blocks make a super-block, which rows have whole. */
+/* True if 8 blocks make a super-block; rows have whole ones. */
 GDN_INLINE int is_super(int type) { return type == RT_Q4_K || type == RT_Q5_K || type == RT_Q6_K; }
 
-/* ---- Types without a decoder in registers: block by block into memory, in the order of blocks ---- */
+/* ---- Types without a decoder in registers: decoded block by block into memory, in the order of blocks ---- */
 
 typedef struct blocks {
-    int8_t  w[RT_GROUP];       /* unless Q8_SIGNED, 128 larger                                            */
+    int8_t  w[RT_GROUP];       /* with an offset of 128 unless Q8_SIGNED                                  */
     float   d[RT_BLOCKS];      /* in the order of lanes                                                   */
     float   m[RT_BLOCKS];
-    int32_t factor[2 * RT_BLOCKS]; /* in the order of accumulators; the minima's factors 16 bits higher   */
+    int32_t factor[2 * RT_BLOCKS]; /* in the order of accumulators; the minima's factors are 16 bits higher */
 } blocks;
 
-/* Block 8 s + j of a group; `at` is its super-block's first byte, or its own. */
+/* Decodes block 8 s + j of a group; `at` is the first byte of its super-block, or of the block. */
 GDN_INLINE void read_one(int type, const unsigned char *at, int s, int j, blocks *out)
 {
     rt_weight_block one  = { .factor = { 1, 1 }, .min = { 1, 1 } };
@@ -84,7 +84,7 @@ GDN_INLINE void read_blocks(int type, int block, int bytes, const unsigned char 
         for (int j = 0; j < 8; j++)
             read_one(type, block == 32 ? from + (8 * s + j) * bytes : from + s * bytes, s, j, out);
     }
-    if (block == 32) /* what does not fill eight */
+    if (block == 32) /* the remaining blocks */
         for (int b = n / 8 * 8; b < n; b++) read_one(type, from + b * bytes, b / 8, b % 8, out);
 }
 
@@ -126,7 +126,7 @@ GDN_INLINE void decode_blockwise(int32_t actual, int type, const unsigned char *
     }
 }
 
-/* n: blocks of it that the row has, a constant 16 but in a row's last group. */
+/* Decodes a group. n: number of its blocks in the row, a constant 16 except in a row's last group. */
 GDN_INLINE void decode(int32_t actual, int type, const unsigned char *from, int n, group *g)
 {
     if (type & RT_BLOCKWISE) decode_blockwise(actual, type, from, n, g);
@@ -137,11 +137,11 @@ GDN_INLINE void decode(int32_t actual, int type, const unsigned char *from, int 
     else decode_q6_k(from, n, g);
 }
 
-/* Have the compiler load it once, not as the operand of several instructions. */
+/* Makes the compiler load it once, not as a memory operand of several instructions. */
 #define KEEP(vector) __asm__("" : "+" KEEP_REGISTER(vector))
 
-/* Integer dot products of n_outputs outputs and n_rows rows, as accumulators. STEPWISE: dot products take one step
- * after another, with those of other outputs and rows between them to fill the time that each needs. */
+/* Integer dot products of n_outputs outputs and n_rows rows, into accumulators. STEPWISE: interleaves the steps of
+ * different outputs and rows, to hide their latency. */
 GDN_INLINE void dot_group(int type, const group *g, int n_outputs, const rt_x_group *x, int n_rows,
                       vi acc[TILE * STEP_ROWS][2][WV])
 {
@@ -179,16 +179,17 @@ GDN_INLINE void dot_group(int type, const group *g, int n_outputs, const rt_x_gr
     }
 }
 
-/* The sums of n_outputs outputs and n_rows rows go on with a group; p is [n_rows][TILE], from output 0 of these on. */
+/* Adds a group to the sums of n_outputs outputs and n_rows rows; p is [n_rows][TILE], from output 0 of these on. */
 GDN_INLINE void add_group(int type, const group *g, int n_outputs, const rt_x_group *x, int n_rows, vf p[][TILE][LANES])
 {
     vi acc[TILE * STEP_ROWS][2][WV], t[TILE * STEP_ROWS][LANES];
-    vi less[TILE * STEP_ROWS][2][WV], less_of[TILE * STEP_ROWS][LANES]; /* Q2_K: sums of inputs by minima's factors */
+    vi less[TILE * STEP_ROWS][2][WV], less_of[TILE * STEP_ROWS][LANES]; /* Q2_K: sums of inputs times the minima's
+                                                                           factors */
     dot_group(type, g, n_outputs, x, n_rows, acc);
     UNROLLED
     for (int c = 0; c < n_outputs * n_rows; c++) {
         const int o = c / n_rows, y = c % n_rows;
-        if (has_factors(type)) { /* scales of 16; weights are 32, or 128, too large */
+        if (has_factors(type)) { /* scales of 16; weights have an offset of 32 or 128 */
             UNROLLED
             for (int ua = 0; ua < 2 * WV; ua++) {
                 const vi sum = vi_load(x[y].half + ua * (16 / WV));
@@ -243,16 +244,16 @@ GDN_INLINE float sum16(const vf p[LANES])
     float t[RT_BLOCKS];
     UNROLLED
     for (int l = 0; l < LANES; l++) v_store(t + l * GDN_VL, p[l]);
-    float s[4]; /* one for each quarter: blocks b with the same b % 4 */
+    float s[4]; /* one per quarter: blocks with the same b % 4 */
     UNROLLED
     for (int c = 0; c < 4; c++) s[c] = (t[4 * c] + t[4 * c + 2]) + (t[4 * c + 1] + t[4 * c + 3]);
     return (s[0] + s[1]) + (s[2] + s[3]);
 }
 
-/* Sums of a block of outputs and a tile of rows; they stay in the first-level cache. */
+/* Sums of a block of outputs and a tile of rows, sized for the L1 cache. */
 typedef struct sums { vf p[BLOCK_OUTPUTS / TILE][TILE_ROWS][TILE][LANES]; } sums;
 
-/* Groups of inputs that fit into the first-level cache together, for a tile of n_rows. */
+/* Number of input groups that fit into the L1 cache, for a tile of n_rows. */
 GDN_INLINE int segment(int n_rows) { return n_rows < 4 ? INT32_MAX : 32 / n_rows; }
 
 GDN_INLINE void zero_sums(sums *s, int32_t n_outputs, int n_rows)
@@ -263,7 +264,7 @@ GDN_INLINE void zero_sums(sums *s, int32_t n_outputs, int n_rows)
                 for (int l = 0; l < LANES; l++) s->p[o][y][t][l] = v_zero();
 }
 
-/* The tree of sum16 for VL outputs at once: lanes change places with outputs. */
+/* The tree of sum16 for VL outputs at once: transposes lanes and outputs. */
 GDN_INLINE void store_sums_of(const sums *s, int32_t o, int y, float *out)
 {
     vf t[RT_BLOCKS];
@@ -273,7 +274,7 @@ GDN_INLINE void store_sums_of(const sums *s, int32_t o, int y, float *out)
         for (int k = 0; k < GDN_VL; k++) t[l * GDN_VL + k] = s->p[(o + k) / TILE][y][(o + k) % TILE][l];
         v_transpose(t + l * GDN_VL);
     }
-    vf c[4]; /* one for each quarter: blocks b with the same b % 4 */
+    vf c[4]; /* one per quarter: blocks with the same b % 4 */
     UNROLLED
     for (int k = 0; k < 4; k++) c[k] = v_add(v_add(t[4 * k], t[4 * k + 2]), v_add(t[4 * k + 1], t[4 * k + 3]));
     v_store(out, v_add(v_add(c[0], c[1]), v_add(c[2], c[3])));
@@ -290,8 +291,8 @@ GDN_INLINE void store_sums(const rt_product_args *a, const sums *s, int32_t firs
     }
 }
 
-/* Group i of a row. The last one may have fewer blocks: where their number is one of the usual ones, it is a constant,
- * and loads and sums of what is not there vanish. */
+/* Decodes group i of a row. The last one may have fewer blocks; common numbers are passed as constants, so that the
+ * compiler removes loads and sums of absent blocks. */
 GDN_INLINE void decode_group(const rt_product_args *a, int type, const unsigned char *row, int32_t i, group *g)
 {
     const unsigned char *from = row + (int64_t)i * group_bytes(a, type);
@@ -318,7 +319,7 @@ GDN_INLINE void few_rows(const rt_product_args *a, int type, int32_t first, int3
             for (int i = from; i < to; i++) {
                 const rt_x_group *x = a->xq + (int64_t)i * a->n + row;
                 group g;
-                prefetch_far(w + ahead + (int64_t)i * bytes, bytes); /* past the end it does no harm */
+                prefetch_far(w + ahead + (int64_t)i * bytes, bytes); /* harmless past the end */
                 decode_group(a, type, w, i, &g);
                 add_rows(type, &g, 1, x, n_rows, (vf(*)[TILE][LANES])&s->p[o / TILE][0][o % TILE]);
             }
@@ -327,8 +328,8 @@ GDN_INLINE void few_rows(const rt_product_args *a, int type, int32_t first, int3
     store_sums(a, s, first, n_outputs, row, n_rows);
 }
 
-/* Many rows: weights of a block of outputs were decoded into the panel, [outputs / TILE][group][TILE], which stays in
- * the second-level cache for all tiles of rows. */
+/* Many rows: a block of outputs is decoded into the panel, [outputs / TILE][group][TILE], which stays in the L2 cache
+ * for all tiles of rows. */
 GDN_INLINE void many_rows(const rt_product_args *a, int type, const group *panel, int32_t first, int32_t n_outputs,
                       int32_t row, int n_rows, sums *s)
 {
@@ -360,7 +361,7 @@ GDN_INLINE void quant_product(const rt_product_args *a, int type, int32_t first,
         const int32_t count = last - from < most ? last - from : most;
         for (int32_t o = 0; o < count && panels; o++) {
             const int32_t even =
-                o == count - 1 && count % TILE ? TILE - 1 : 0; /* a last single one stands there twice */
+                o == count - 1 && count % TILE ? TILE - 1 : 0; /* a single last output is stored twice */
             for (int i = 0; i < n_groups; i++)
                 for (int32_t t = 0; t <= even; t++)
                     decode_group(a, type, a->w + (from + o) * a->row_bytes, i,
@@ -374,7 +375,7 @@ GDN_INLINE void quant_product(const rt_product_args *a, int type, int32_t first,
     }
 }
 
-/* A function for each type, so that none is longer than it needs to be. */
+/* One function per type, to keep each short. */
 #define PRODUCT(name, type)                                                                         \
     static void product_##name(const rt_product_args *a, int32_t first, int32_t last, void *panel) \
     {                                                                                               \
@@ -407,13 +408,13 @@ static void product(const rt_product_args *a, int32_t first, int32_t last, void 
 
 /* ---- Inputs ---- */
 
-/* Scales of a group in the order of its blocks, and their inverses. */
+/* Scales of a group's blocks in order, and their inverses. */
 GDN_INLINE void block_scales(const float *x, float d[RT_BLOCKS], float id[RT_BLOCKS])
 {
     for (int first = 0; first < RT_BLOCKS; first += GDN_VL) {
         vf largest[GDN_VL];
         UNROLLED
-        for (int b = 0; b < GDN_VL; b++) { /* as integers, where infinity is above all numbers and NaN above infinity */
+        for (int b = 0; b < GDN_VL; b++) { /* as integers: infinity sorts above all numbers, NaN above infinity */
             vi m = vi_set1(0);
             UNROLLED
             for (int k = 0; k < SUMS; k++) {

@@ -1,4 +1,4 @@
-/* Creation, sizes and pools of the memory, and the draft head's part. See memory.h and memory_internal.h. */
+/* Creation, sizes and pools of the memory, and its state of the draft head. See memory.h and memory_internal.h. */
 #include <string.h>
 
 #include "runtime/prefix_tree.h"
@@ -6,7 +6,7 @@
 
 /* ---- Sizes ---------------------------------------------------------------------------------------------- */
 
-/* a * b where it stays below 2^46, as much as a buffer may have; otherwise 0 and *bad. */
+/* a * b if at most 2^46, the limit of a buffer; otherwise 0 and *bad = 1. */
 static uint64_t times(uint64_t a, uint64_t b, int *bad)
 {
     const uint64_t limit = UINT64_C(1) << 46;
@@ -22,7 +22,7 @@ static uint64_t element_bytes(int32_t kv_type)
     return kv_type == GDN_F32 ? 4 : kv_type == GDN_F16 || kv_type == GDN_BF16 ? 2 : 0;
 }
 
-/* GDN_INVALID_ARGUMENT with a text where it is not a description. */
+/* Computes the pool sizes of a description. GDN_INVALID_ARGUMENT with a text: it is invalid. */
 static gdn_status shape_of(const rt_memory_desc *desc, rt_memory_shape *shape)
 {
     *shape = (rt_memory_shape){ 0 };
@@ -65,7 +65,7 @@ static gdn_status shape_of(const rt_memory_desc *desc, rt_memory_shape *shape)
     shape->n_prefixes   = desc->n_prefixes;
     shape->prefix_interval = desc->prefix_interval;
     if (desc->n_prefixes && desc->n_prefixes > desc->n_cells / desc->prefix_interval)
-        shape->n_prefixes = desc->n_cells / desc->prefix_interval; /* more find no cells */
+        shape->n_prefixes = desc->n_cells / desc->prefix_interval; /* there are no cells for more */
     shape->n_columns    = hp->conv_kernel - 1 + desc->n_rollback;
     shape->has_draft    = desc->draft && hp->n_mtp;
     shape->n_attention  = model->n_attention + shape->has_draft;
@@ -76,7 +76,7 @@ static gdn_status shape_of(const rt_memory_desc *desc, rt_memory_shape *shape)
         times(times((uint64_t)hp->n_head_kv, (uint64_t)hp->head_dim, &bad), element_bytes(desc->kv_type), &bad);
     shape->hidden_bytes = shape->has_draft ? times((uint64_t)hp->n_embd, 4, &bad) : 0;
 
-    /* Each pool fits a buffer, and all of them a save: its sums cannot wrap around. */
+    /* Each pool fits a buffer, and all together fit a save: sums cannot overflow. */
     const uint64_t n_slots = (uint64_t)desc->n_seqs * (uint64_t)shape->K + (uint64_t)shape->n_prefixes;
     const uint64_t n_rows  = (uint64_t)desc->n_seqs + (uint64_t)shape->n_prefixes;
     times(times(n_slots, shape->state_bytes, &bad), (uint64_t)model->n_recurrent, &bad);
@@ -126,7 +126,7 @@ static gdn_status create_resource(rt_resource *r, int32_t n, const char *what)
     return GDN_OK;
 }
 
-/* An array of `n` buffers of `bytes` each; a buffer of no bytes is no buffer. Contents stay undefined. */
+/* Creates n buffers of `bytes` each (0: none). Contents are undefined. */
 static gdn_status create_pools(gdn_context *ctx, gdn_span **pools, int32_t n, uint64_t bytes, const char *what)
 {
     *pools = rt_calloc((uint64_t)n, sizeof **pools, what);
@@ -169,7 +169,7 @@ static gdn_status create_sequences(rt_memory *m)
     return GDN_OK;
 }
 
-/* The arrays of a step whose sizes are known now; those by row grow with the steps. */
+/* Allocates the step's arrays by sequence; those by row grow with the steps. */
 static gdn_status create_step(rt_memory *m)
 {
     const uint64_t n = (uint64_t)m->n_seqs;
@@ -348,7 +348,7 @@ void rt_draft_set_ahead(rt_memory *m, int32_t seq, int32_t token)
         m->seq[seq].ahead = token;
 }
 
-/* Is it a position whose hidden row the sequence keeps: one of the newest? */
+/* True if the position is among the newest whose hidden rows are kept. */
 static int is_kept(const rt_memory *m, int32_t seq, int32_t position)
 {
     return m->has_draft && is_seq(m, seq) && position >= 0 && position < m->seq[seq].length &&
@@ -357,7 +357,8 @@ static int is_kept(const rt_memory *m, int32_t seq, int32_t position)
 
 const float *rt_hidden_row(const rt_memory *m, int32_t seq, int32_t position, int32_t *token)
 {
-    /* Older ones than the newest may still be there: the draft head catches up after a commit, before it puts rows. */
+    /* Rows older than the newest n_hidden may still be there: the draft head reads them after a commit, before new ones
+     * are stored. */
     if (!m->has_draft || !is_seq(m, seq) || position < 0)
         return NULL;
     const rt_hidden_tag *at = &m->seq[seq].hidden_at[position % m->n_hidden];
@@ -389,12 +390,12 @@ gdn_status rt_draft_reserve(rt_memory *m, int32_t seq, int32_t n, const int32_t 
     rt_sequence *s = &m->seq[seq];
     if (n < 0 || n > m->n_cells)
         return rt_fail(GDN_INVALID_ARGUMENT, "reserving cells: n is %d", n);
-    s->n_tree = 0; /* the draft head is to write into these cells */
+    s->n_tree = 0; /* the draft head will overwrite unlinked rows */
     const int32_t more = n - (s->n_listed - s->length);
     if (more > rt_memory_free_cells(m))
         return rt_fail(GDN_OUT_OF_MEMORY, "reserving cells: %d are wanted and %d are free", more,
                        rt_memory_free_cells(m));
-    /* A list never exceeds n_cells: its cells are all different. So the sum fits. */
+    /* A list has distinct cells, so it never exceeds n_cells and the sum fits. */
     if (more > 0 && (status = rt_seq_grow(m, seq, s->length + n)))
         return status;
     if (more > 0 && m->prefixes)

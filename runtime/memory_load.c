@@ -1,5 +1,5 @@
-/* Loading. Everything is read twice: first to check every number against the model, the memory and the length of the
- * save; then, when nothing can be refused any more, to replace what was there. See memory_save.c. */
+/* Loads a save in two passes. The first checks every number against the model, the memory and the length of the save.
+ * The second replaces the sequences, and cannot refuse anything. See memory_save.c. */
 #include <string.h>
 
 #include "runtime/prefix_tree.h"
@@ -26,7 +26,7 @@ static gdn_status check_header(const rt_memory *m, int32_t seq, const unsigned c
     memcpy(&sum, bytes + n - 8, 8);
     if (sum != rt_save_checksum(bytes, n - 8))
         return bad("the checksum is wrong: the saved state is damaged");
-    /* with or without the draft head's part, whatever this memory has */
+    /* with or without the draft head, whatever this memory has */
     if (h->has_draft != 0 && h->has_draft != 1)
         return bad("the state was saved with another model");
     const uint64_t hidden = h->has_draft ? rt_save_hidden_bytes(m) : 0;
@@ -50,7 +50,7 @@ static gdn_status check_record(const rt_memory *m, const rt_save_seq *s, int32_t
     if (s->length < 0 || s->length > m->n_cells)
         return rt_fail(GDN_OUT_OF_MEMORY, "loading: a sequence has %d tokens, and there are %d KV cells", s->length,
                        m->n_cells);
-    /* A rope counter can have moved past the limit by as many tokens as there are cells. */
+    /* next_rope may exceed the limit by the number of tokens. */
     if (s->draft < 0 || s->draft > s->length || s->n_hidden < 0 || s->n_hidden > s->length || s->next_rope < 0 ||
         s->next_rope >= RT_POSITION_LIMIT + s->length || s->shift < -RT_POSITION_LIMIT ||
         s->shift >= RT_POSITION_LIMIT || (!has_draft && (s->draft || s->n_hidden)))
@@ -69,13 +69,13 @@ static gdn_status check_ropes(const unsigned char *ropes, const rt_save_seq *s)
     return GDN_OK;
 }
 
-/* Cells that are free once what is to be replaced is gone. */
+/* Cells available after the sequences to replace are removed. */
 static int64_t cells_for(const rt_memory *m, int32_t seq)
 {
     int64_t n = seq < 0 ? m->n_cells : rt_memory_free_cells(m);
     for (int32_t i = 0; seq >= 0 && i < m->seq[seq].n_listed; i++) {
         const int32_t cell = m->seq[seq].cell[i];
-        n += m->cells.count[cell] - (m->cells.kept ? m->cells.kept[cell] : 0) == 1; /* the prefix cache gives way */
+        n += m->cells.count[cell] - (m->cells.kept ? m->cells.kept[cell] : 0) == 1; /* the prefix cache can evict it */
     }
     return n;
 }
@@ -131,7 +131,7 @@ static const unsigned char *get_kv(unsigned char *pool, const rt_memory *m, cons
     return from;
 }
 
-/* Fill the empty sequence `seq`. There is room for it. Fails only where the device does. */
+/* Fills the empty sequence `seq`. There is room for it; fails only if the device fails. */
 static gdn_status get_seq(rt_memory *m, int32_t seq, const rt_save_seq *record, const unsigned char *from)
 {
     rt_sequence  *s = &m->seq[seq];
@@ -168,9 +168,9 @@ static gdn_status get_seq(rt_memory *m, int32_t seq, const rt_save_seq *record, 
         from = get_kv(rt_memory_v(m, layer), m, s, rows, from);
     }
     if (!m->has_draft)
-        return status; /* what the draft head was, if there was one, comes last */
+        return status; /* the draft head's part, if saved, is the last */
     for (int32_t p = n - record->n_hidden; p < n && !status; p++, from += 4 + m->hidden_bytes) {
-        rt_hidden_tag *tag = &s->hidden_at[p % m->n_hidden]; /* where fewer are kept here than there, the newest stay */
+        rt_hidden_tag *tag = &s->hidden_at[p % m->n_hidden]; /* if fewer are kept here, the newest remain */
         tag->position = p;
         memcpy(&tag->token, from, 4);
         memcpy(rt_hidden_at(m, seq, p), from + 4, (size_t)m->hidden_bytes);
@@ -189,7 +189,7 @@ gdn_status rt_memory_load(rt_memory *m, int32_t seq, const void *bytes, uint64_t
     if (status)
         return status;
 
-    /* Lists first: they are all that can still be refused. */
+    /* Allocate lists first: nothing else can be refused. */
     const unsigned char *at = (const unsigned char *)bytes + sizeof header;
     for (int32_t i = 0; !status && i < header.n_seqs; i++) {
         rt_save_seq record;
@@ -210,7 +210,7 @@ gdn_status rt_memory_load(rt_memory *m, int32_t seq, const void *bytes, uint64_t
         status = get_seq(m, seq < 0 ? record.seq : seq, &record, at);
         at += rt_save_seq_bytes(m, &record);
     }
-    if (status) /* the device failed in the middle: nothing half loaded stays */
+    if (status) /* the device failed: empty all sequences that were being loaded */
         for (int32_t i = 0; i < m->n_seqs; i++)
             if (seq < 0 || i == seq)
                 rt_seq_empty(m, &m->seq[i]);

@@ -1,12 +1,12 @@
-/* Saving: what is needed to go on from the present length, and nothing of how it was stored. The format is in
- * memory_internal.h: a header, one record per sequence, a checksum. Snapshots of earlier lengths, which cells and
- * slots were used, and what was shared are not part of it. */
+/* Saves what continuing from the current length needs, independent of how it was stored. memory_internal.h has the
+ * format: a header, a record per sequence, a checksum. Snapshots of earlier lengths, numbers of cells and slots, and
+ * sharing are not saved. */
 #include "runtime/rollback.h"
 
 #include <string.h>
 
-/* Four lanes of 8 bytes: each step is a bijection of the lane and of the word, so that one changed word cannot
- * vanish, and the multiplications do not wait for each other. */
+/* Four lanes of 8 bytes. Each step is a bijection of the lane and of the word, so a single changed word always changes
+ * the result. The lanes make the multiplications independent. */
 uint64_t rt_save_checksum(const void *bytes, uint64_t n)
 {
     const unsigned char *at = bytes;
@@ -51,8 +51,8 @@ static rt_save_seq record_of(const rt_memory *m, int32_t seq)
 {
     const rt_sequence *s = &m->seq[seq];
     rt_save_seq record = { seq, s->length, s->draft, s->next_rope, s->shift, 0 };
-    /* The draft head goes on from hidden row length - 1; where it lags, from row draft - 1. A head that did not read
-     * all is not saved: it starts anew, from the rows there are. */
+    /* The draft head continues from hidden row length - 1, or draft - 1 if it lags. A head that has not processed the
+     * whole sequence is not saved: it restarts from the saved hidden rows. */
     if (s->draft_from)
         record.draft = 0;
     const int32_t oldest = record.draft == s->length ? s->length - 1 : record.draft - 1;
@@ -61,7 +61,7 @@ static rt_save_seq record_of(const rt_memory *m, int32_t seq)
     return record;
 }
 
-/* Empty sequences have something to say where the positions of their tokens to come were shifted. */
+/* True if a sequence is in the save. An empty one is if its next rotary position was shifted. */
 static int is_saved(const rt_memory *m, int32_t seq, int32_t i)
 {
     return seq == i || (seq < 0 && (m->seq[i].length || m->seq[i].next_rope || m->seq[i].shift));
@@ -104,7 +104,7 @@ static gdn_status put_pool(const rt_memory *m, const gdn_span *pool, uint64_t of
     return status ? rt_fail_gdn(status, "saving a sequence") : GDN_OK;
 }
 
-/* The state of a layer at the present length; `folded` is used for it where columns are to be repeated. */
+/* Writes a layer's state at the current length; `folded` receives it if log entries must be replayed. */
 static gdn_status put_state(rt_memory *m, const rt_sequence *s, int32_t layer, const gdn_span *folded,
                             unsigned char **to)
 {
@@ -166,7 +166,7 @@ gdn_status rt_memory_save(rt_memory *m, int32_t seq, void *bytes, uint64_t n)
     for (int32_t i = 0; i < m->n_seqs; i++)
         header.n_seqs += is_saved(m, seq, i);
 
-    gdn_span   folded = { 0 }; /* a state beside the pool: saving changes nothing */
+    gdn_span   folded = { 0 }; /* outside the pool, so that saving changes nothing */
     gdn_status status = m->n_log ? gdn_buffer_create(m->device, m->state_bytes, &folded) : GDN_OK;
     if (status)
         rt_fail_gdn(status, "saving a sequence");

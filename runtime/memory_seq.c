@@ -1,4 +1,4 @@
-/* Operations on sequences: they change what is named, never what is stored. See memory.h. */
+/* Operations on sequences: they change references, not stored data. See memory.h. */
 #include <string.h>
 
 #include "runtime/prefix_tree.h"
@@ -17,10 +17,10 @@ gdn_status rt_check_seq(const rt_memory *m, int32_t seq, const char *what)
 
 int rt_seq_readable(const rt_memory *m, const rt_sequence *s, int32_t p)
 {
-    /* The next token's window reaches back kernel - 1 positions; before position 0 there are zeros. */
+    /* The next token's conv window needs the kernel - 1 positions before it; before position 0 they are zero. */
     if (s->conv_from != 0 && s->conv_from > p - (m->kernel - 1))
         return 0;
-    const int32_t tag = s->snapshot[p % m->K].tag; /* with a log, columns say what came after it */
+    const int32_t tag = s->snapshot[p % m->K].tag; /* with a log, entries cover the tokens after the tag */
     return m->n_log ? tag >= 0 && tag <= p && p <= s->length : tag == p;
 }
 
@@ -35,7 +35,7 @@ gdn_status rt_seq_grow(rt_memory *m, int32_t seq, int32_t n)
     while (capacity < n)
         capacity *= 2; /* n <= 2^29 */
     if (capacity > m->n_cells)
-        capacity = m->n_cells; /* all cells of a list are different, so n is not more */
+        capacity = m->n_cells; /* a list has distinct cells, so n <= n_cells */
     int32_t *cell  = rt_calloc((uint64_t)capacity, sizeof *cell, "a sequence's list of cells");
     int32_t *token = m->prefixes ? rt_calloc((uint64_t)capacity, sizeof *token, "a sequence's list of tokens") : NULL;
     if (!cell || (m->prefixes && !token)) {
@@ -60,7 +60,7 @@ void rt_seq_truncate_cells(rt_memory *m, rt_sequence *s, int32_t n)
     while (s->n_listed > n)
         rt_drop(&m->cells, s->cell[--s->n_listed]);
     if (s->n_listed <= s->length)
-        s->ahead = -1; /* the cell is gone in which the draft head was ahead */
+        s->ahead = -1; /* the cell with the draft head's advance KV is gone */
     if (s->n_listed < s->tree_at + s->n_tree)
         s->n_tree = 0;
 }
@@ -87,11 +87,11 @@ void rt_seq_empty(rt_memory *m, rt_sequence *s)
     s->length = s->conv_from = s->next_rope = s->shift = s->draft = s->draft_from = s->keyed = 0;
 }
 
-/* Roll back to length p > 0, which is readable: forget everything of later positions. */
+/* Rolls back to length p > 0, which must be readable: drops everything of later positions. */
 static void roll_back(rt_memory *m, rt_sequence *s, int32_t p)
 {
     rt_prefix_roll_back(m, s, p);
-    s->next_rope = m->cell_rope[s->cell[p]]; /* what comes next takes the place of what was there: jumps stay */
+    s->next_rope = m->cell_rope[s->cell[p]]; /* the next token takes this position; shifts remain */
     rt_seq_truncate_cells(m, s, p);
     for (int32_t r = 0; r < m->K; r++)
         if (s->snapshot[r].tag > p)
@@ -127,7 +127,7 @@ const int32_t *rt_seq_cells(const rt_memory *m, int32_t seq)
     return seq >= 0 && seq < m->n_seqs ? m->seq[seq].cell : NULL;
 }
 
-/* May [p0, p1) be removed from this sequence? */
+/* Checks that [p0, p1) can be removed from the sequence. */
 static gdn_status check_rm(const rt_memory *m, int32_t seq, int32_t p0, int32_t p1)
 {
     const rt_sequence *s = &m->seq[seq];
@@ -161,7 +161,7 @@ gdn_status rt_seq_rm(rt_memory *m, int32_t seq, int32_t p0, int32_t p1)
         else if (p0 < s->length)
             roll_back(m, s, p0);
         else
-            rt_seq_truncate_cells(m, s, s->length); /* the tail that goes is what was reserved for drafting */
+            rt_seq_truncate_cells(m, s, s->length); /* only cells reserved for drafting are removed */
     }
     return GDN_OK;
 }
@@ -177,7 +177,7 @@ gdn_status rt_seq_cp(rt_memory *m, int32_t from, int32_t to)
     if ((status = rt_seq_grow(m, to, a->length)))
         return status;
     if (a->n_tree)
-        rt_seq_truncate_cells(m, a, a->length); /* a branch would move columns that both have then */
+        rt_seq_truncate_cells(m, a, a->length); /* rt_seq_branch() would move entries that both share */
     rt_seq_empty(m, b);
     for (int32_t p = 0; p < a->length; p++) {
         b->cell[p] = a->cell[p];
@@ -192,7 +192,7 @@ gdn_status rt_seq_cp(rt_memory *m, int32_t from, int32_t to)
         rt_hold(&m->rows, a->conv_row);
     if (a->log_row != GDN_NONE)
         rt_hold(&m->log_rows, a->log_row);
-    if (m->has_draft) /* hidden rows are small and the host's: the one thing that is not shared */
+    if (m->has_draft) /* hidden rows are small and in host memory: they are copied, not shared */
         memcpy(rt_hidden_at(m, to, 0), rt_hidden_at(m, from, 0), (size_t)((uint64_t)m->n_hidden * m->hidden_bytes));
     memcpy(b->hidden_at, a->hidden_at, (size_t)m->n_hidden * sizeof *b->hidden_at);
     if (a->keyed)
@@ -235,7 +235,7 @@ gdn_status rt_seq_add(rt_memory *m, int32_t seq, int32_t p0, int32_t delta)
         return rt_fail(GDN_INVALID_ARGUMENT, "shifting positions: by %d, to %lld", delta, (long long)sum);
     if (jump) {
         s->next_rope = (int32_t)sum;
-        rt_seq_truncate_cells(m, s, s->length); /* reserved ones hold keys of other positions */
+        rt_seq_truncate_cells(m, s, s->length); /* reserved cells hold keys of other positions */
     } else {
         s->shift = (int32_t)sum;
     }

@@ -1,5 +1,5 @@
-/* Steps: what a forward pass reads and writes. begin takes all that the step will need, so that nothing can fail
- * between the kernels and commit; it changes no sequence. See memory.h. */
+/* Steps: what a forward pass reads and writes. begin reserves everything, so that nothing can fail between the kernels
+ * and commit. See memory.h. */
 #include <string.h>
 
 #include "runtime/prefix_tree.h"
@@ -11,11 +11,11 @@ typedef struct need { int32_t slots, rows, cells; } need;
 
 static int32_t smaller(int32_t a, int32_t b) { return a < b ? a : b; }
 
-/* The ring index that receives the state of length `p`. */
+/* The ring index of the state of length p. */
 static rt_snapshot *snapshot_of(const rt_memory *m, const rt_sequence *s, int32_t p) { return &s->snapshot[p % m->K]; }
 
-/* A slot can be written where no other sequence names it. Names that other sequences will only give up when this
- * step is committed count: those sequences read the slot in this very step, or keep it when the step is cancelled. */
+/* True if no other sequence references the slot, so that a step can write it. References that another sequence releases
+ * only at this step's commit count too: that sequence reads the slot in this step, or keeps it after a cancel. */
 static int own_slot(const rt_memory *m, const rt_snapshot *at)
 {
     return at->slot != GDN_NONE && m->slots.count[at->slot] == 1;
@@ -25,13 +25,13 @@ static int own_row(const rt_memory *m, const rt_sequence *s)
     return s->conv_row != GDN_NONE && m->rows.count[s->conv_row] == 1;
 }
 
-/* Of a step of trees it may be more than is taken: such a step writes no state at its end. */
+/* What a span needs; an upper bound for tree steps, which write no state at their end. */
 static need need_of(const rt_memory *m, const rt_token_run *span)
 {
     const rt_sequence *s = &m->seq[span->seq];
     const rt_log_plan  plan = m->n_log ? rt_log_plan_of(m, s, span->n_rows, 0) : (rt_log_plan){ 0 };
     need n = { 0 };
-    if (m->n_log) /* a slot that is folded to is then the step's own; rows of the log are never short */
+    if (m->n_log) /* folding leaves the sequence with its own slot; log rows never run out */
         n.slots = plan.writes != GDN_NONE && !own_slot(m, &s->snapshot[0]);
     for (int32_t r = 0; !m->n_log && r < smaller(m->K, span->n_rows); r++)
         n.slots += !own_slot(m, snapshot_of(m, s, s->length + span->n_rows - r));
@@ -46,12 +46,12 @@ int32_t rt_step_fit(const rt_memory *m, const rt_token_run *spans, int32_t n_spa
     for (int32_t i = 0; i < n_spans; i++) {
         if (spans[i].seq < 0 || spans[i].seq >= m->n_seqs || spans[i].n_rows < 1 ||
             spans[i].n_rows > m->n_cells - m->seq[spans[i].seq].length)
-            return i ? i : 1; /* rt_step_begin() says what is wrong with it */
+            return i ? i : 1; /* rt_step_begin() reports the error */
         const need n = need_of(m, &spans[i]);
         slots += n.slots;
         rows  += n.rows;
-        /* One sequence always fits: for each slot it shares, or does not name at all, the n_seqs * K slots have
-         * one that nobody names; and likewise for rows. */
+        /* One sequence always fits. For each slot that it shares or lacks, one of the n_seqs * K slots is free;
+         * likewise rows. */
         if (i && (slots > m->slots.n_free || rows > m->rows.n_free))
             return i;
     }
@@ -98,7 +98,7 @@ static gdn_status check_spans(rt_memory *m, const rt_token_run *spans, int32_t n
     if (slots > m->slots.n_free || conv_rows > m->rows.n_free)
         return rt_fail(GDN_OUT_OF_MEMORY, "%s: these %d sequences share so much that only %d can go on at once", what,
                        n_spans, rt_step_fit(m, spans, n_spans));
-    *n_rows  = (int32_t)rows; /* fits: each row has a cell of its own, reserved or free */
+    *n_rows  = (int32_t)rows; /* fits: each row has its own cell, reserved or free */
     *n_cells = cells;
     return GDN_OK;
 }
@@ -137,7 +137,7 @@ static gdn_status grow_step(rt_memory *m, int32_t n_rows)
     return GDN_OK;
 }
 
-/* Of a span, after rt_log_ready(). */
+/* Fills the maps of a span for the log, after rt_log_ready(). */
 static void begin_log(rt_memory *m, int32_t i)
 {
     const rt_token_run *span = &m->step_span[i];
@@ -167,7 +167,7 @@ static void begin_span(rt_memory *m, int32_t i, int64_t *lists)
     const int32_t  n    = s->length, T = span->n_rows;
 
     step->length[i]    = n;
-    step->state_src[i] = snapshot_of(m, s, n)->slot; /* none where there are no tokens */
+    step->state_src[i] = snapshot_of(m, s, n)->slot; /* GDN_NONE without tokens */
     if (m->n_log)
         begin_log(m, i);
     for (int32_t r = 0; !m->n_log && r < m->K; r++) {
@@ -185,7 +185,7 @@ static void begin_span(rt_memory *m, int32_t i, int64_t *lists)
 
     m->taken[i].n_listed = s->n_listed;
     m->taken[i].keyed    = 0;
-    s->n_tree            = 0; /* what lay aside is written over */
+    s->n_tree            = 0; /* the step overwrites unlinked rows */
     while (s->n_listed < n + T)
         s->cell[s->n_listed++] = rt_take_cell(m);
     if (step->parent)
@@ -246,7 +246,7 @@ gdn_status rt_step_begin_tree(rt_memory *m, const rt_token_run *spans, int32_t n
 
 /* ---- commit and cancel ---------------------------------------------------------------------------------------- */
 
-/* After writing T tokens at position n the row has the columns of the newest n_columns positions. */
+/* Updates conv_from after writing entries up to position `end`: the row keeps the newest n_columns positions. */
 static void conv_wrote(const rt_memory *m, rt_sequence *s, int32_t end)
 {
     if (s->conv_from < end - m->n_columns)
@@ -264,7 +264,7 @@ static void commit_log(rt_memory *m, int32_t i)
     if (to != GDN_NONE)
         at->tag = m->taken[i].state_at;
     else if (at->tag < 0)
-        at->tag = 0; /* all its tokens are in the log */
+        at->tag = 0; /* all tokens are in the log */
 }
 
 static void commit_span(rt_memory *m, int32_t i)
@@ -284,7 +284,7 @@ static void commit_span(rt_memory *m, int32_t i)
             rt_seq_drop_snapshot(m, at);
             at->slot = to;
         }
-        at->tag = end - r; /* every other tag is within reach: the indexes between are the ones just written */
+        at->tag = end - r; /* other tags stay valid: all indexes in between were just written */
     }
     if (m->taken[i].conv_row != GDN_NONE) {
         if (s->conv_row != GDN_NONE)
@@ -300,7 +300,7 @@ static void commit_span(rt_memory *m, int32_t i)
     s->keyed      = m->taken[i].keyed ? end : s->keyed;
     s->last_step  = m->n_steps;
     s->ahead      = -1;
-    rt_seq_truncate_cells(m, s, before + T); /* what drafting reserved beyond is not needed any more */
+    rt_seq_truncate_cells(m, s, before + T); /* releases cells reserved for drafting */
     if (end == before + T)
         return;
     memcpy(s->parent, parent, (size_t)T * sizeof *parent);
@@ -318,7 +318,7 @@ static void cancel_span(rt_memory *m, int32_t i, int started)
         rt_snapshot  *at = snapshot_of(m, s, end - r);
         const int32_t to = m->n_log ? m->taken[i].state_to : m->step.state_dst[(int64_t)i * m->K + r];
         if (to == GDN_NONE)
-            continue; /* a log: no state is written, and the columns that are repeated are not touched */
+            continue; /* a log without commit: no state is written, and replayed entries do not change */
         if (at->slot != to)
             rt_drop(&m->slots, to);
         else if (started)

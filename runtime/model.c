@@ -1,4 +1,4 @@
-/* Tensors of a model file. See model.h. */
+/* Loads a model: binds the tensors of a file by name and converts vectors. See model.h. */
 #include <stdio.h>
 #include <string.h>
 
@@ -26,7 +26,7 @@ static gdn_status find_arch(rt_model *m, const char **name)
 
 enum { OPTIONAL = 1, NAME_BYTES = 96 };
 
-/* The tensor `name`, of block l unless l is -1, or NULL; its whole name is written to `full`. */
+/* Finds the tensor `name` of block l (-1: of no block), or NULL; writes its full name to `full`. */
 static const rt_gguf_tensor *find(reader *r, int flags, int32_t l, const char *name, char full[NAME_BYTES])
 {
     const int prefix = l < 0 ? 0 : snprintf(full, NAME_BYTES, "blk.%d.", (int)l);
@@ -43,7 +43,7 @@ static const rt_gguf_tensor *find(reader *r, int flags, int32_t l, const char *n
 
 static int is_mtp(const reader *r, int32_t l) { return l >= r->model->hp.n_layer; }
 
-/* A tensor that is used; once, while counting. */
+/* Counts the bytes of a used tensor, in the counting pass. */
 static void count(reader *r, int32_t l, const rt_gguf_tensor *t)
 {
     if (!r->storage)
@@ -64,7 +64,7 @@ static rt_weight matrix(reader *r, int flags, int32_t n_columns, int32_t n_rows,
                             rt_gguf_type_name(t->type), (int)t->type, rt_type_names());
         return none;
     }
-    const int64_t rows = n_rows ? n_rows : t->ne[1]; /* 0: as many as there are, which is the vocabulary */
+    const int64_t rows = n_rows ? n_rows : t->ne[1]; /* 0: any number (the vocabulary) */
     if (t->ne[0] != n_columns || t->ne[1] != rows || t->ne[2] != n_matrices || t->ne[3] != 1 || rows > INT32_MAX) {
         r->status =
             rt_fail(GDN_INVALID_ARGUMENT, "tensor %s has ne = {%lld, %lld, %lld, %lld}; {%d, %lld, %d, 1} is expected",
@@ -78,7 +78,7 @@ static rt_weight matrix(reader *r, int flags, int32_t n_columns, int32_t n_rows,
     return w;
 }
 
-/* A vector as F32 in the model's storage; NULL while counting. */
+/* Converts a vector to F32 in the model's storage; NULL while counting. */
 static const float *vector(reader *r, int flags, int64_t n, int32_t l, const char *tensor)
 {
     char    name[NAME_BYTES];
@@ -122,12 +122,12 @@ static int has_tensor(const reader *r, int l, const char *tensor)
 static const unsigned char *copy_rows(const rt_weight *to, int64_t row, const unsigned char *from, int64_t n_rows)
 {
     unsigned char *at;
-    memcpy(&at, &to->data, sizeof at); /* it is in the model's storage */
+    memcpy(&at, &to->data, sizeof at); /* data points into the model's own storage */
     memcpy(at + row * to->row_bytes, from, (size_t)(n_rows * to->row_bytes));
     return from + n_rows * to->row_bytes;
 }
 
-/* ssm_in has q, k, v and z of the first key head, then those of the second, and so on. Its rows are copied into the
+/* Splits ssm_in, which has q, k, v and z of the first key head, then of the second, and so on. Copies its rows into the
  * order of attn_qkv (q of all heads, k of all heads, v of all heads) and attn_gate (z of all heads). */
 static void split_qkvz(reader *r, rt_layer *layer, int l)
 {
@@ -252,7 +252,7 @@ static void bind(reader *r)
     }
 }
 
-/* FNV-1a over what a saved state depends on. */
+/* FNV-1a hash of everything that a saved state depends on. */
 static uint64_t fingerprint(const rt_model *m, uint64_t weight_bytes)
 {
     const rt_hparams *hp = &m->hp;
@@ -278,12 +278,12 @@ static uint64_t fingerprint(const rt_model *m, uint64_t weight_bytes)
     uint64_t hash = UINT64_C(14695981039346656037);
     for (size_t i = 0; i < sizeof of; i++)
         hash = (hash ^ ((const unsigned char *)of)[i]) * UINT64_C(1099511628211);
-    /* and over some of the weights themselves: two models of one shape are two models */
+    /* also some of the weights: two models of one shape differ */
     const uint64_t step = (uint64_t)m->tok_embd.row_bytes / 8 + 1;
     for (int32_t row = 0; row < hp->n_vocab; row += hp->n_vocab / 64 + 1)
         for (uint64_t i = 0; i < (uint64_t)m->tok_embd.row_bytes; i += step)
             hash = (hash ^ m->tok_embd.data[row * m->tok_embd.row_bytes + (int64_t)i]) * UINT64_C(1099511628211);
-    /* keys are kept as they were rotated; without scaling the fingerprint is what it was before there was any */
+    /* cached keys depend on the rotary scaling; without scaling nothing is added to the hash */
     const rt_rope_scaling *s = &hp->rope_scaling;
     const double scaling[] = { s->kind, (double)s->factor, (double)s->ext_factor, (double)s->attn_factor,
                                (double)s->beta_fast, (double)s->beta_slow, s->n_original };
@@ -292,7 +292,7 @@ static uint64_t fingerprint(const rt_model *m, uint64_t weight_bytes)
     return hash;
 }
 
-/* Is there a tensor of block l? */
+/* True if the file has a tensor of block l. */
 static int has_block(const rt_gguf *file, int32_t l)
 {
     char      prefix[32];
@@ -305,7 +305,7 @@ static int has_block(const rt_gguf *file, int32_t l)
     return 0;
 }
 
-/* A file may count an MTP block that it does not have. */
+/* Handles files that declare an MTP block without having its tensors. */
 static void check_last_block(reader *r)
 {
     rt_hparams *hp = &r->model->hp;
@@ -362,7 +362,7 @@ static gdn_status load(rt_gguf *file, rt_budget *budget, int trunk, rt_model **m
     if (!r.status)
         r.status = rt_check_tensors(file, m->hp.arch, NULL);
     if (!r.status)
-        bind(&r); /* once to check and count, once to fill */
+        bind(&r); /* first pass checks and counts, second fills */
     const uint64_t weight_bytes = m->weight_bytes + r.mtp_bytes;
     m->weight_bytes = trunk ? m->weight_bytes : weight_bytes;
     if (!r.status)

@@ -1,4 +1,4 @@
-/* Hyperparameters of a model file. See model.h. */
+/* Reads the hyperparameters of a model file. See model.h. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -63,7 +63,7 @@ static int has(reader *r, const char *name)
     return rt_gguf_has(r->model->file, key_of(r, name, key, sizeof key));
 }
 
-/* rope.scaling.*, of a model whose n_rot, rope_base and n_ctx_train are known. */
+/* Reads rope.scaling.*; n_rot, rope_base and n_ctx_train must be known. */
 static void read_rope_scaling(reader *r)
 {
     static const char *const names[] = { "none", "linear", "yarn" };
@@ -87,7 +87,7 @@ static void read_rope_scaling(reader *r)
                                 type.bytes > 64 ? 64 : (int)type.bytes, type.text);
         s->kind = (rt_rope_kind)kind;
     }
-    const float ext = real_or(r, "rope.scaling.yarn_ext_factor", -1, 1, -1); /* below 0: not said */
+    const float ext = real_or(r, "rope.scaling.yarn_ext_factor", -1, 1, -1); /* negative: not given */
     if (!r->status && s->kind != RT_ROPE_YARN && ext > 0)
         r->status = rt_fail(GDN_UNSUPPORTED, "%s.rope.scaling.yarn_ext_factor is %g, but rope.scaling.type is not yarn",
                             r->arch, (double)ext);
@@ -108,12 +108,12 @@ static void read_rope_scaling(reader *r)
                     r->arch, (double)magnitude, rt_rope_yarn_magnitude(s->factor), (double)s->factor);
     rt_rope *rope = NULL;
     if (!r->status)
-        r->status = rt_rope_create_scaled(hp->n_rot, hp->rope_base, s, 0, &rope); /* says what cannot be */
+        r->status = rt_rope_create_scaled(hp->n_rot, hp->rope_base, s, 0, &rope); /* sets the error text */
     rt_rope_destroy(rope);
 }
 
-/* Sections of M-RoPE matter for images: a text's token has one position. A fourth section would be of something else.
- */
+/* Checks the sections of M-RoPE. They matter only for images, since a text token has one position. A fourth section is
+ * unknown and refused. */
 static void read_sections(reader *r)
 {
     char    key[128];
@@ -127,8 +127,8 @@ static void read_sections(reader *r)
                             (long long)count, (long long)sections[3]);
 }
 
-/* A number that all layers share. As an array it has an entry for each layer, and may have one for the MTP block: all
- * are equal, but that of a recurrent layer may be 0 where `of_attention`. */
+/* Reads a number that all layers share. An array has an entry per layer, maybe with the MTP block, all equal. With
+ * `of_attention` the entry of a recurrent layer may be 0. */
 static int64_t of_layers(reader *r, const char *name, int64_t low, int64_t high, int of_attention)
 {
     char             key[128];
@@ -142,7 +142,7 @@ static int64_t of_layers(reader *r, const char *name, int64_t low, int64_t high,
                             (long long)count, (int)hp->n_layer);
     for (int64_t i = 0; !r->status && i < count; i++) {
         if (of_attention && !listed[i])
-            continue; /* model_read_layer_kinds() knows whether it may be 0 */
+            continue; /* model_read_layer_kinds() checks that it may be 0 */
         first = first < 0 ? i : first;
         if (listed[i] < low || listed[i] > high)
             r->status = rt_fail(GDN_INVALID_ARGUMENT, "%s[%lld] is %lld; %lld to %lld are allowed", key, (long long)i,
@@ -159,7 +159,7 @@ static int64_t of_layers(reader *r, const char *name, int64_t low, int64_t high,
     return r->status ? 0 : listed[first];
 }
 
-/* Layers of attention have heads. */
+/* Checks that attention layers have heads. */
 static void check_heads(reader *r, const char *name)
 {
     char    key[128];
@@ -194,7 +194,7 @@ void model_read_hparams(reader *r)
     hp->n_value_heads = (int32_t)whole(r, "ssm.time_step_rank", 1, 4096);
     hp->n_expert     = (int32_t)whole_or(r, "expert_count", 0, 65536, 0);
     hp->head_map     = hp->arch == RT_QWEN3NEXT ? GDN_HEADS_GROUPED : GDN_HEADS_TILED;
-    hp->l2_eps       = 1e-6f; /* HF's and FLA's; converters do not record it */
+    hp->l2_eps       = 1e-6f; /* as HF and FLA; files do not store it */
     hp->l2_mode      = 0;
     if (hp->n_expert) {
         hp->n_expert_used = (int32_t)whole(r, "expert_used_count", 1, hp->n_expert < 1024 ? hp->n_expert : 1024);
@@ -211,7 +211,7 @@ void model_read_hparams(reader *r)
     if (r->status)
         return;
     hp->n_channels = hp->state_size * (2 * hp->n_key_heads + hp->n_value_heads);
-    if (hp->head_dim < 2 || hp->head_dim > 4096) /* where the file does not say it, it is derived */
+    if (hp->head_dim < 2 || hp->head_dim > 4096) /* derived if the file has no value */
         r->status = rt_fail(GDN_INVALID_ARGUMENT,
                             "%s.embedding_length / attention.head_count is %d; a head has 2 to 4096 elements", r->arch,
                             (int)hp->head_dim);
@@ -241,7 +241,7 @@ void model_read_hparams(reader *r)
         read_sections(r);
 }
 
-/* Which layers are recurrent: as listed, or all but every full_attention_interval-th. */
+/* Sets which layers are recurrent: from the list, or all but every full_attention_interval-th. */
 void model_read_layer_kinds(reader *r)
 {
     rt_model *m = r->model;

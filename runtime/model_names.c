@@ -1,4 +1,4 @@
-/* Names in model files. See model_names.h. */
+/* Looks up the names of a model file in model_names.def. See model_names.h. */
 #include "runtime/model_names.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@ typedef struct known {
     const char *name;
     int         arches;
     use         use;
-    double      low, high; /* what an ONLY key may be, and one of ADVICE or NOTED without a note */
+    double      low, high; /* allowed range of ONLY, of ADVICE, and of NOTED without a note */
     const char *why;
 } known;
 
@@ -50,7 +50,7 @@ const char *rt_arch_name(rt_arch arch)
     return arch == RT_QWEN3NEXT ? "qwen3next" : arch == RT_QWEN35 ? "qwen35" : "qwen35moe";
 }
 
-/* The entry of a name; where it ends in *, of whatever begins like it. */
+/* Finds the entry of a name. An entry that ends in * matches any name with that beginning. */
 static const known *look_up(const known *list, int n, int arches, rt_string name)
 {
     for (int i = 0; i < n; i++) {
@@ -72,11 +72,12 @@ static int is_used(const known *list, int n, rt_arch arch, const char *name)
 int rt_key_is_used(rt_arch arch, const char *key) { return is_used(known_keys, N_KEYS, arch, key); }
 int rt_tensor_is_used(rt_arch arch, const char *tensor) { return is_used(known_tensors, N_TENSORS, arch, tensor); }
 
-/* The value of a listed key, which has to be a number. */
+/* Reads the value of a listed key, which must be a number. */
 static gdn_status get_value(const rt_gguf *file, rt_string name, double *value)
 {
     char key[NAME_BYTES];
-    (void)snprintf(key, sizeof key, "%.*s", (int)name.bytes, name.text); /* as long as a listed name: it fits */
+    (void)snprintf(key, sizeof key, "%.*s", (int)name.bytes, name.text); /* at most as long as a listed name, so it
+                                                                            fits */
     return rt_gguf_get_number(file, key, value);
 }
 

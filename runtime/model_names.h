@@ -1,4 +1,4 @@
-/* What the runtime knows of the names in a model file, and what it refuses: the list is model_names.def. */
+/* Checks the keys and tensors of a model file against model_names.def: which the runtime uses, ignores or refuses. */
 #ifndef GDN_RUNTIME_MODEL_NAMES_H
 #define GDN_RUNTIME_MODEL_NAMES_H
 
@@ -8,24 +8,25 @@ typedef enum rt_arch { RT_QWEN3NEXT, RT_QWEN35, RT_QWEN35MOE } rt_arch;
 
 const char *rt_arch_name(rt_arch arch);
 
-/* Whether the list says that the loader uses `<arch>.<key>`, or a tensor (of a block, without `blk.<n>.`). The loader
- * asks before it reads, so that nothing is used that the list does not have. */
+/* 1 if the list marks `<arch>.<key>`, or a tensor (of a block: without `blk.<n>.`), as used. The loader checks this
+ * before it reads, so that everything it uses is in the list. */
 int rt_key_is_used(rt_arch arch, const char *key);
 int rt_tensor_is_used(rt_arch arch, const char *tensor);
 
-/* GDN_UNSUPPORTED, with a text that names it, for a key `<arch>.*` that is not listed and for one whose value changes
- * what is computed in a way that the runtime does not have. */
+/* Checks all keys `<arch>.*`. GDN_UNSUPPORTED, with a text that names the key: it is not listed, or its value requests
+ * a computation that the runtime does not implement. */
 gdn_status rt_check_keys(const rt_gguf *file, rt_arch arch);
-/* The same for the keys `tokenizer.*` and `general.*`; those that are not listed are let through. */
+/* The same for the keys `tokenizer.*` and `general.*`; keys that are not listed are allowed. */
 gdn_status rt_check_text_keys(const rt_gguf *file);
-/* The index of the next key from `from` on that may change tokens or texts and is not used, with the reason, for a
- * note to the user: a key `tokenizer.*` or `general.*` that is not listed, or listed as such. -1: there is none. */
+/* Index of the next key, at or after `from`, to warn the user about, with the reason in *why; -1: none. It is a key
+ * `tokenizer.*` or `general.*` that may change tokens or text and that the runtime does not use: not listed, or listed
+ * as such. */
 int64_t rt_next_noted_key(const rt_gguf *file, int64_t from, const char **why);
-/* GDN_UNSUPPORTED for a tensor that is not marked in used[index in the file], unless it is known to be harmless.
- * Without `used`: for those alone that no model may have. */
+/* GDN_UNSUPPORTED for a tensor without a mark in used[index in the file], unless the list says that it is harmless.
+ * used NULL: checks only for the tensors that no model may have. */
 gdn_status rt_check_tensors(const rt_gguf *file, rt_arch arch, const unsigned char *used);
 
-/* The number of a key that the list has as advice; 0 where it is not there, or none, or not in its range. */
+/* Reads a number that the list marks as advice. Returns 0 if the key is absent, not a number or out of its range. */
 int rt_get_advice(const rt_gguf *file, const char *key, double *value);
 
 #endif

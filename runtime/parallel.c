@@ -1,4 +1,4 @@
-/* The runtime's threads: a team as libgdn has it, in memory of the runtime. See parallel.h. */
+/* The runtime's thread pool: a libgdn team in the runtime's memory. See parallel.h. */
 #include "runtime/parallel.h"
 
 #include <stdlib.h>
@@ -25,7 +25,7 @@ gdn_status rt_threads_create(int32_t n_threads, rt_threads **threads)
     rt_threads *t = rt_calloc_with(sizeof *t, 1, gdn_team_bytes(n), "threads", &memory);
     if (!t)
         return GDN_OUT_OF_MEMORY;
-    *t       = (rt_threads){ gdn_team_start(memory, n), n }; /* fewer than were asked for will do */
+    *t       = (rt_threads){ gdn_team_start(memory, n), n }; /* it may have fewer than n threads */
     *threads = t;
     return GDN_OK;
 }

@@ -1,5 +1,5 @@
-/* The threads of the runtime, also handed to libgdn as its parallel_for, so that there is one set of them.
- * Results never depend on them: tasks are independent, and what each computes is fixed. */
+/* The thread pool of the runtime. libgdn uses it too, as its parallel_for, so that there is one pool. Results do not
+ * depend on it: tasks are independent. */
 #ifndef GDN_RUNTIME_PARALLEL_H
 #define GDN_RUNTIME_PARALLEL_H
 
@@ -7,13 +7,13 @@
 
 typedef struct rt_threads rt_threads;
 
-/* n_threads 0 = GDN_NUM_THREADS of the environment, or one per processor that this process may use. */
+/* Creates a pool. n_threads 0 = GDN_NUM_THREADS of the environment, or one thread per processor of this process. */
 gdn_status rt_threads_create(int32_t n_threads, rt_threads **threads);
 void rt_threads_destroy(rt_threads *threads);
 int32_t rt_threads_count(const rt_threads *threads);
 
-/* Run task(arg, i) for every i in [0, n), on the calling thread too, and return when all are done. Its type is
- * gdn_parallel_for_fn with user = the rt_threads; see gdn_team_run in threads/team.h. */
+/* Runs task(arg, i) for every i in [0, n), on the pool and the calling thread, and returns when all are done. The type
+ * is gdn_parallel_for_fn with user = the rt_threads; see gdn_team_run in threads/team.h. */
 void rt_parallel_for(void *threads, int32_t n, gdn_task_fn task, void *arg);
 
 #endif

@@ -1,19 +1,19 @@
-/* Does drafting pay? See payoff.h. */
+/* Speculation controller: see payoff.h. */
 #include "runtime/payoff.h"
 
 enum {
-    FIRST   = 3,    /* steps of a way before it is judged at all                                                     */
-    ENOUGH  = 16,   /* draft rounds of single sequences in a try with drafts: how many are accepted differs much   */
-    LONGEST = 64,   /* steps of a try, recorded or not                                                               */
-    AGAIN   = 64,   /* steps to the next try at least                                                                */
-    OFTEN   = 80,   /* of the time since a try, what it cost is at most this part when the next begins, ...          */
-    RARELY  = 640,  /* ... and with each try that changes nothing half as much, down to this part                    */
+    FIRST   = 3,    /* steps of a mode before it is judged                                                           */
+    ENOUGH  = 16,   /* draft rounds (steps * width) of a trial with drafts: acceptance varies much                 */
+    LONGEST = 64,   /* most steps of a trial, recorded or not                                                        */
+    AGAIN   = 64,   /* least steps between trials                                                                    */
+    OFTEN   = 80,   /* initial share: a trial may cost 1 / 80 of the time until the next                             */
+    RARELY  = 640,  /* smallest share: doubled up to here while trials change nothing                                */
     SMOOTH  = 32
 };
-static const double KEEP = 0.97; /* drafting goes on while it is so fast                                            */
-static const double FAR = 1.6; /* what takes so much longer than other steps of its way was interrupted            */
-/* A try with drafts ends early where it is behind by more than chance makes it: what is accepted in a round differs by
- * about two fifths of its mean, so the mean of n rounds by 0.4 / sqrt(n), and this is the square of 2.2 times 0.4. */
+static const double KEEP = 0.97; /* drafting continues at this relative speed or more                               */
+static const double FAR = 1.6; /* steps slower than this factor times the mean count as interrupted                */
+/* A trial with drafts ends early if it is slower by more than chance explains. The accepted tokens of a round vary by
+ * about 0.4 of their mean, so the mean of n rounds by 0.4 / sqrt(n). This is the square of 2.2 * 0.4. */
 static const double CLEAR = 0.8;
 
 static int32_t slot(int32_t width) { return width < 1 ? 0 : width >= RT_PAYOFF_WIDTHS ? RT_PAYOFF_WIDTHS - 1 : width; }
@@ -33,7 +33,7 @@ static int begin_try(rt_payoff_width *a)
     a->settles = other;
     a->steps   = 0;
     a->seconds = a->owed = 0;
-    a->way[other].n = other ? 0 : FIRST; /* what it was some time ago counts little, or less */
+    a->way[other].n = other ? 0 : FIRST; /* old measurements of drafting are dropped, others count less */
     return other;
 }
 
@@ -48,7 +48,7 @@ int rt_payoff_choose(rt_payoff *p, int32_t width)
     return begin_try(a);
 }
 
-/* One step more of a way. What takes far longer than others was interrupted by something else. */
+/* Adds a step to a mode's means, and limits the effect of interrupted steps. */
 static void smooth(rt_payoff_way *way, int32_t n_tokens, double seconds)
 {
     const double part = way->n < SMOOTH ? way->n + 1 : SMOOTH;
@@ -59,13 +59,13 @@ static void smooth(rt_payoff_way *way, int32_t n_tokens, double seconds)
     way->n++;
 }
 
-/* Would drafts not pay if all were accepted? */
+/* True if drafts would not pay even with all of them accepted. */
 static int is_hopeless(const rt_payoff *p, const rt_payoff_width *a)
 {
     return p->most > 0 && a->way[1].seconds > p->most * a->way[0].seconds;
 }
 
-/* Has the try seen enough? */
+/* True if the trial has enough steps. */
 static int is_over(const rt_payoff *p, const rt_payoff_width *a, int32_t width)
 {
     const int32_t n = a->way[!a->takes].n;
@@ -83,7 +83,7 @@ void rt_payoff_record(rt_payoff *p, int32_t width, int drafted, int32_t n_tokens
     const int trying = a->trying && drafted != a->takes, settles = trying && drafted && a->settles;
     a->seconds += seconds;
     if (trying) {
-        const double most = 8 * a->way[a->takes].seconds; /* or it was interrupted */
+        const double most = 8 * a->way[a->takes].seconds; /* longer: it was interrupted */
         a->owed += (seconds < most ? seconds : most) - n_tokens / rate(a, a->takes);
     }
     if (settles) {
@@ -95,7 +95,7 @@ void rt_payoff_record(rt_payoff *p, int32_t width, int drafted, int32_t n_tokens
     const int takes = rate(a, 1) >= (a->takes ? KEEP : 1) * rate(a, 0);
     if (!a->judged || takes != a->takes) a->share = OFTEN;
     else if (a->trying && a->share < RARELY) a->share *= 2;
-    if (!takes && is_hopeless(p, a)) a->share = a->judged ? RARELY : RARELY / 2; /* once may be a mistake */
+    if (!takes && is_hopeless(p, a)) a->share = a->judged ? RARELY : RARELY / 2; /* one measurement may be wrong */
     a->trying = 0;
     a->judged = 1;
     if (takes != a->takes) a->owed = 0;

@@ -1,10 +1,11 @@
-/* Does drafting pay? Measured, per number of sequences that generate at once: steps with drafts against steps without,
- * in tokens per second. Only the choice of a path depends on it, never a result.
+/* Speculation controller: decides per step whether to draft. It compares the measured tokens per second of steps with
+ * drafts and steps without, for each number of sequences that generate at once (the width). It never changes results.
  *
- * The way that is not taken is tried again for a few steps now and then, as texts change. What the first steps and each
- * try cost beyond what their tokens would have cost on the way that is taken, the draft head's catching up above all,
- * is owed: the next try waits until that is one eightieth of the time since, and twice as long with each try that
- * changes nothing, until it is one in 640; at once where drafts would not pay if all of them were accepted. */
+ * Since texts change, the controller now and then tries the mode that is not in use, for a few steps. The cost of a
+ * trial is its extra time over the same tokens in the mode in use, mostly the draft head's catching up. The exploration
+ * budget limits it: the next trial begins when the cost is at most 1/80 of the time since the last one. Each trial
+ * without a change of mode halves that share, down to 1/640. If drafts would not pay even with all accepted, the share
+ * is 1/640, or 1/320 after the first judgement. */
 #ifndef GDN_RUNTIME_PAYOFF_H
 #define GDN_RUNTIME_PAYOFF_H
 
@@ -13,31 +14,32 @@
 enum { RT_PAYOFF_WIDTHS = 64 };
 
 typedef struct rt_payoff_way {
-    double tokens, seconds; /* of a step, smoothed */
+    double tokens, seconds; /* per step, smoothed */
     int32_t n;
 } rt_payoff_way;
 
-/* Of one width. Ways: 0 without drafts, 1 with. */
+/* State of one width. Modes (ways): 0 without drafts, 1 with drafts. */
 typedef struct rt_payoff_width {
     rt_payoff_way way[2];
-    int32_t judged;  /* both ways were measured: `takes` is the better one */
-    int32_t takes;   /* the way that is taken                              */
-    int32_t trying;  /* steps of a try of the other way so far; 0: none    */
-    int32_t settles; /* the coming step with drafts pays for catching up: it says nothing about those after it */
-    int32_t steps;   /* since the last try                                 */
-    int32_t share;   /* what that cost is to be one part in so many of the time before the next */
-    double seconds;  /* since the last try                                 */
-    double owed;     /* seconds                                            */
+    int32_t judged;  /* 1: both modes were measured, `takes` is the better one */
+    int32_t takes;   /* mode in use                                        */
+    int32_t trying;  /* steps of the current trial; 0: no trial            */
+    int32_t settles; /* 1: the next step with drafts includes catching up and is not measured */
+    int32_t steps;   /* since the last trial                               */
+    int32_t share;   /* the cost of a trial may be 1 / share of the time until the next */
+    double seconds;  /* since the last trial                               */
+    double owed;     /* cost of the trial in seconds                       */
 } rt_payoff_width;
 
 typedef struct rt_payoff {
-    int32_t most; /* tokens that a step with drafts gives each sequence where all are accepted; 0: not known */
+    int32_t most; /* tokens per sequence of a step whose drafts are all accepted; 0: unknown */
     rt_payoff_width at[RT_PAYOFF_WIDTHS];
 } rt_payoff;
 
-/* Should the coming step of `width` sequences draft? Tries both ways at first, and now and then again. */
+/* True if the next step of `width` sequences should draft. Runs trials of both modes at first and again later. */
 int rt_payoff_choose(rt_payoff *p, int32_t width);
-/* As the last step, where both ways were measured; otherwise 1. For steps that are not recorded. */
+/* The mode in use, or of the current trial, without advancing it; 1 before the first judgement. For unrecorded steps.
+ */
 int rt_payoff_pays(const rt_payoff *p, int32_t width);
 void rt_payoff_record(rt_payoff *p, int32_t width, int drafted, int32_t n_tokens, double seconds);
 

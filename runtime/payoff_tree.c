@@ -1,11 +1,11 @@
-/* Do second choices pay? See payoff_tree.h. */
+/* Speculation controller for second candidates: see payoff_tree.h. */
 #include "runtime/payoff_tree.h"
 
 enum {
-    FIRST = 8,     /* steps of a way before it is judged                  */
-    SEEN = 64,     /* steps after which it is known what is gained        */
-    AGAIN = 256,   /* steps to the next try ...                           */
-    RARELY = 8192, /* ... which become twice as many with each that changes nothing, up to so many */
+    FIRST = 8,     /* steps of a mode before it is judged                 */
+    SEEN = 64,     /* steps before the gain in tokens is known            */
+    AGAIN = 256,   /* steps to the next trial ...                         */
+    RARELY = 8192, /* ... doubled after each trial without a change, up to this */
     SMOOTH = 32,
     SMOOTH_TOKENS = 512
 };
@@ -25,7 +25,7 @@ int rt_payoff_tree_choose(rt_payoff_tree *p, int32_t width)
     if (a->wait && ++a->steps < a->wait) return a->takes;
     a->trying = 1;
     a->steps = 0;
-    a->n[!a->takes] = 0; /* what it was some time ago counts no more */
+    a->n[!a->takes] = 0; /* drops old measurements of this mode */
     return !a->takes;
 }
 
@@ -43,12 +43,13 @@ void rt_payoff_tree_record(rt_payoff_tree *p, int32_t width, int with, int32_t n
     smooth(&a->tokens, with ? n_tokens - n_second : n_tokens, a->n_all, SMOOTH_TOKENS);
     smooth(&a->gained, n_second, a->n_all, SMOOTH_TOKENS);
     a->n[with] += a->n[with] < SMOOTH;
-    /* What takes far longer than others was interrupted by something else. */
+    /* Limit the effect of interrupted steps. */
     if (a->n[with] > 1 && seconds > FAR * a->seconds[with]) seconds = FAR * a->seconds[with];
     if (a->n[with] > 1 && a->n[with] <= FIRST && a->seconds[with] > FAR * seconds) a->seconds[with] = seconds;
     smooth(&a->seconds[with], seconds, a->n[with], SMOOTH);
     if (!a->trying || with == a->takes || a->n[with] < FIRST) return;
-    const double longer = a->seconds[1] > a->seconds[0] ? a->seconds[1] : a->seconds[0]; /* rows are not for nothing */
+    const double longer = a->seconds[1] > a->seconds[0] ? a->seconds[1] : a->seconds[0]; /* additional rows cannot
+                                                                                            make a step faster */
     const int takes = (a->tokens + a->gained) * a->seconds[0] > a->tokens * longer;
     a->trying = 0;
     a->wait = takes == a->takes && a->wait ? (a->wait < RARELY ? 2 * a->wait : RARELY) : AGAIN;

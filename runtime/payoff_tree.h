@@ -1,11 +1,10 @@
-/* Do second choices pay? A step with drafts may verify the draft head's second choices beside them, as a tree: each is
- * a row more, which costs time, and one token more where it is what comes. Per number of sequences that generate at
- * once.
+/* Speculation controller for top-2 candidates: decides per step whether to verify them as a token tree, for each number
+ * of sequences that generate at once (the width). A second candidate costs the time of one more row. It gives one more
+ * token if the draft head's first candidate is rejected and the second one is drawn.
  *
- * How often they are what comes is known of every step with drafts, without verifying them: a first choice that was
- * refused shows what should have stood there. So only the time of the rows has to be tried: a few steps with them now
- * and then, farther and farther apart while they do not pay. Only the choice of a path depends on it, never a result.
- */
+ * How often that happens is known without verifying: a rejected first candidate shows the right token. Only the time of
+ * the additional rows needs trials of a few steps. The interval between trials doubles while they change nothing. The
+ * controller never changes results. */
 #ifndef GDN_RUNTIME_PAYOFF_TREE_H
 #define GDN_RUNTIME_PAYOFF_TREE_H
 
@@ -14,21 +13,22 @@
 #include "runtime/payoff.h"
 
 typedef struct rt_payoff_tree_width {
-    double seconds[2];     /* of a step with drafts, smoothed: without second choices, with them            */
-    double tokens, gained; /* of a step with drafts, smoothed: drawn without second choices, and more with them */
-    int32_t n[2], n_all;   /* steps in these                                                                */
-    int32_t takes;         /* 1: second choices are verified                                                */
-    int32_t trying;        /* steps of a try of the other way so far; 0: none                               */
-    int32_t steps, wait;   /* since the last try; so many until the next                                    */
+    double seconds[2];     /* per step with drafts, smoothed: [0] without, [1] with second candidates       */
+    double tokens, gained; /* per step with drafts, smoothed: drawn without second candidates; added by them */
+    int32_t n[2], n_all;   /* steps in these means                                                          */
+    int32_t takes;         /* 1: second candidates are verified                                             */
+    int32_t trying;        /* 1: a trial of the other mode is running                                       */
+    int32_t steps, wait;   /* steps since the last trial; steps until the next                              */
 } rt_payoff_tree_width;
 
 typedef struct rt_payoff_tree {
     rt_payoff_tree_width at[RT_PAYOFF_WIDTHS];
 } rt_payoff_tree;
 
-/* Should the coming step, which has drafts for `width` sequences, verify second choices? */
+/* True if the next step, which has drafts for `width` sequences, should verify second candidates. */
 int rt_payoff_tree_choose(rt_payoff_tree *p, int32_t width);
-/* It did, or did not. n_tokens: drawn; n_second: of those that second choices gave, or would have given. */
+/* Records a step. with: it verified second candidates. n_tokens: tokens drawn; n_second: those of them that second
+ * candidates gave, or would have given. */
 void rt_payoff_tree_record(rt_payoff_tree *p, int32_t width, int with, int32_t n_tokens, int32_t n_second,
                            double seconds);
 

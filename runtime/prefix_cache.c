@@ -1,4 +1,5 @@
-/* The prefix cache, as sequences and steps use it. See prefix_cache.h; the tree is in prefix_tree.c. */
+/* The prefix cache: starting sequences from checkpoints, and writing checkpoints in steps. See prefix_cache.h; the tree
+ * is in prefix_tree.c. */
 #include <string.h>
 
 #include "runtime/prefix_tree.h"
@@ -51,7 +52,7 @@ static float *hidden_of(const rt_memory *m, int32_t checkpoint)
 
 /* ---- Sequences ---------------------------------------------------------------------------------------------- */
 
-/* The longest of the prefixes of token[0, n) with a checkpoint, or RT_NO_CHECKPOINT; *depth: its intervals. */
+/* Finds the checkpoint of the longest cached prefix of token[0, n), or RT_NO_CHECKPOINT; *depth: its intervals. */
 static int32_t find(const rt_prefixes *p, const int32_t *token, int32_t n, int32_t *depth)
 {
     int32_t node = RT_NO_NODE, found = RT_NO_CHECKPOINT;
@@ -75,7 +76,7 @@ int32_t rt_prefix_find(const rt_memory *m, const int32_t *token, int32_t n)
     return m->prefixes ? depth * m->prefixes->interval : 0;
 }
 
-/* The empty sequence seq gets what the checkpoint has, which is behind `length` tokens. */
+/* Gives the empty sequence seq the contents of the checkpoint, which has `length` tokens. */
 static void fill(rt_memory *m, int32_t seq, int32_t checkpoint, const int32_t *token, int32_t length)
 {
     rt_prefixes *p = m->prefixes;
@@ -93,7 +94,7 @@ static void fill(rt_memory *m, int32_t seq, int32_t checkpoint, const int32_t *t
     s->conv_from = length < m->kernel - 1 ? 0 : length - (m->kernel - 1);
     s->length = s->n_listed = s->next_rope = s->keyed = length;
     if (!m->has_draft) return;
-    /* The draft head has read up to here, as far back as it was asked to without a gap. */
+    /* The draft head has KV up to here, from the end of the last gap on. */
     s->draft = s->draft_from = length;
     while (s->draft_from > 0 && p->drafted[s->cell[s->draft_from - 1]]) s->draft_from--;
     rt_hidden_put(m, seq, length - 1, token[length - 1], hidden_of(m, checkpoint));
@@ -128,7 +129,7 @@ void rt_prefix_roll_back(rt_memory *m, const rt_sequence *s, int32_t to)
         const int32_t at = p->node[node].checkpoint, end = d * p->interval;
         const int32_t next = d < depth ? rt_prefix_child(p, node, s->token + end) : RT_NO_NODE;
         if (end > to && at >= 0 && p->checkpoint[at].step == s->last_step)
-            rt_prefix_forget(m, at); /* and with it the node, unless there is a next one */
+            rt_prefix_forget(m, at); /* also removes the node, unless it has a child */
         node = next;
         d++;
     }
@@ -156,7 +157,7 @@ rt_prefix_stats rt_prefix_stats_of(const rt_memory *m)
 
 /* ---- Steps ---------------------------------------------------------------------------------------------------- */
 
-/* Checkpoints that the span comes to. */
+/* Number of interval ends that the span passes. */
 static int32_t passed(const rt_memory *m, const rt_token_run *span)
 {
     const int32_t n = m->seq[span->seq].length, N = m->prefixes->interval;
@@ -184,7 +185,7 @@ gdn_status rt_prefix_reserve(rt_memory *m, const rt_token_run *spans, int32_t n_
     return GDN_OK;
 }
 
-/* A checkpoint for each of the last intervals that span i comes to, and that have none. */
+/* Plans a checkpoint at each of the last interval ends of span i that have none. */
 static void plan(rt_memory *m, int32_t i)
 {
     rt_prefixes *p = m->prefixes;
@@ -227,7 +228,7 @@ void rt_step_tokens(rt_memory *m, rt_step *step, const int32_t *token)
         memcpy(s->token + s->length, token + span->first_row, 4 * (size_t)span->n_rows);
         m->taken[i].keyed = s->keyed == s->length && s->next_rope == s->length;
     }
-    if (step->parent) return; /* kernels keep no checkpoints of trees */
+    if (step->parent) return; /* the kernels write no checkpoints in tree steps */
     step->n_checkpoints = most_passed(m, m->step_span, step->n_spans);
     const int64_t n = (int64_t)step->n_spans * step->n_checkpoints;
     step->checkpoint_interval = p->interval;

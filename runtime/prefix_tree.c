@@ -1,4 +1,4 @@
-/* The tree of prefixes, and who goes first. See prefix_tree.h. */
+/* The tree of cached prefixes, and eviction. See prefix_tree.h. */
 #include "runtime/prefix_tree.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ static int32_t *cells_of(const rt_prefixes *p, int32_t node)
     return p->cell + (int64_t)node * p->interval;
 }
 
-/* Where the list of the parent's children begins. */
+/* Head of the parent's list of children. */
 static int32_t *children(rt_prefixes *p, int32_t parent)
 {
     return parent == RT_NO_NODE ? &p->root : &p->node[parent].child;
@@ -38,7 +38,7 @@ static void remove_node(rt_memory *m, int32_t node)
     p->n_used--;
 }
 
-/* Remove the node, if it is a leaf without a checkpoint, and then its parents likewise. */
+/* Removes the node if it is a leaf without a checkpoint, then likewise its parents. */
 static void prune(rt_memory *m, int32_t node)
 {
     const rt_prefixes *p = m->prefixes;
@@ -62,7 +62,7 @@ void rt_prefix_forget(rt_memory *m, int32_t checkpoint)
     prune(m, node);
 }
 
-/* Cells that are free when the node goes. */
+/* Number of cells that removing the node would free. */
 static int32_t idle_cells(const rt_memory *m, int32_t node)
 {
     int32_t n = 0;
@@ -70,10 +70,11 @@ static int32_t idle_cells(const rt_memory *m, int32_t node)
     return n;
 }
 
-/* Which checkpoints may go: any; one whose node would go with it; and free cells at once. */
+/* Which checkpoints may be evicted: any; those whose leaf would be removed too; of these, only those that free cells.
+ */
 typedef enum which { ANY, LEAF, IDLE_LEAF } which;
 
-/* The one of them that was used least recently, or RT_NO_CHECKPOINT. */
+/* The least recently used of these checkpoints, or RT_NO_CHECKPOINT. */
 static int32_t oldest(const rt_memory *m, which wanted)
 {
     const rt_prefixes *p = m->prefixes;
@@ -106,7 +107,7 @@ int32_t rt_prefix_add(rt_memory *m, int32_t parent, const int32_t *token, const 
 {
     rt_prefixes *p = m->prefixes;
     if (p->free == RT_NO_NODE) {
-        p->pinned = parent; /* it has no child yet that would keep it */
+        p->pinned = parent; /* it has no child yet that protects it from pruning */
         const int32_t at = oldest(m, LEAF);
         if (at != RT_NO_CHECKPOINT) evict(m, at);
         p->pinned = RT_NO_NODE;
@@ -133,7 +134,7 @@ int32_t rt_prefix_take(rt_memory *m, int32_t node)
     p->pinned = node;
     if (at == RT_NO_CHECKPOINT && (at = oldest(m, ANY)) != RT_NO_CHECKPOINT) evict(m, at);
     p->pinned = RT_NO_NODE;
-    /* A slot can be lacking all the same, while sequences that shared one take one each in the same step. */
+    /* Slots can run out when sequences that shared one take one each in the same step. */
     if (at == RT_NO_CHECKPOINT || !m->slots.n_free || !m->rows.n_free) {
         prune(m, node);
         return RT_NO_CHECKPOINT;
@@ -147,7 +148,7 @@ void rt_prefix_yield(rt_memory *m, int64_t n)
 {
     while (m->cells.n_free < n) {
         int32_t at = oldest(m, IDLE_LEAF);
-        if (at == RT_NO_CHECKPOINT) /* where leaves are in use, what lies before them may not be */
+        if (at == RT_NO_CHECKPOINT) /* sequences use all leaves' cells; evict a leaf to reach its parents */
             at = oldest(m, LEAF);
         if (at == RT_NO_CHECKPOINT) return;
         evict(m, at);

@@ -5,8 +5,8 @@
 #define WV 2
 typedef __m256i wv;
 
-/* 512 weights, decoded: bytes in the order of matmul_quant.inc.h, scale and minimum of blocks in the order of lanes,
- * and, for Q6_K and others with RT_FACTORS, scales of 16 bytes in the order of accumulators. */
+/* A group of 512 decoded weights: bytes in the order of matmul_quant.inc.h, scales and minima of blocks in the order of
+ * lanes. Q6_K and types with RT_FACTORS also have scales of 16 bytes in the order of accumulators. */
 typedef struct group {
     wv w[2][8];
     vf d[2], m[2];
@@ -32,7 +32,7 @@ GDN_INLINE vi dot1(vi sum, wv w, wv x) /* not called */
     return sum;
 }
 
-/* Pairs of products in 16 bits: at most 2 * 127 * 15, 31, 63 or, signed, 128: what is added before widening fits. */
+/* Sums of two products fit in 16 bits: at most 2 * 127 * 15, 31, 63 or (signed) 128. */
 GDN_INLINE vi dot4(int type, const wv w[4], const wv x[4])
 {
     const wv one = _mm256_set1_epi16(1);
@@ -59,7 +59,7 @@ GDN_INLINE void unite(vi acc[2][2], vi t[2])
                       _mm256_permute2x128_si256(acc[u][0], acc[u][1], 0x31));
 }
 
-/* w[j] is block j of a unit; 4 x 4 dwords of each half change places, among even j and among odd j. */
+/* w[j] is block j of a unit. Transposes 4 x 4 dwords of each half, among even j and among odd j. */
 GDN_INLINE void order_unit(wv w[8])
 {
     wv from[8];
@@ -100,7 +100,7 @@ GDN_INLINE void decode_q8_0(const unsigned char *from, int n, group *g)
     f16_scales(from, 34, n, g->d);
 }
 
-/* 16 bytes of a block twice: low nibbles, then high ones. */
+/* The same 16 bytes of a block twice: low nibbles, then high ones. */
 GDN_INLINE void decode_q4_0(const unsigned char *from, int n, group *g)
 {
     const __m256i shift = _mm256_setr_epi32(0, 0, 0, 0, 4, 4, 4, 4);

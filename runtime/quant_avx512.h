@@ -6,8 +6,8 @@
 #define WV 1
 typedef __m512i wv;
 
-/* 512 weights, decoded: bytes in the order of matmul_quant.inc.h, scale and minimum of blocks in the order of lanes,
- * and, for Q6_K and others with RT_FACTORS, scales of 16 bytes in the order of accumulators. */
+/* A group of 512 decoded weights: bytes in the order of matmul_quant.inc.h, scales and minima of blocks in the order of
+ * lanes. Q6_K and types with RT_FACTORS also have scales of 16 bytes in the order of accumulators. */
 typedef struct group {
     wv w[2][4];
     vf d[1], m[1];
@@ -17,7 +17,7 @@ typedef struct group {
 enum {
 #ifdef RT_VNNI
     STEPWISE = 1, STEP_ROWS = 4,
-    Q8_SIGNED = 0 /* bytes of Q8_0 are kept 128 larger, as vpdpbusd wants them; the sum of q times 128 is taken off */
+    Q8_SIGNED = 0 /* vpdpbusd needs unsigned bytes: Q8_0 has an offset of 128, and 128 * (sum of q) is subtracted */
 #else
     STEPWISE = 0, STEP_ROWS = 2,
     Q8_SIGNED = 1
@@ -51,7 +51,7 @@ GDN_INLINE vi dot1(vi sum, wv w, wv x) /* not called */
     (void)w, (void)x;
     return sum;
 }
-/* Pairs of products in 16 bits: at most 2 * 127 * 15, 31, 63 or, signed, 128: what is added before widening fits. */
+/* Sums of two products fit in 16 bits: at most 2 * 127 * 15, 31, 63 or (signed) 128. */
 GDN_INLINE vi dot4(int type, const wv w[4], const wv x[4])
 {
     const wv one = _mm512_set1_epi16(1);
@@ -74,13 +74,13 @@ GDN_INLINE vi dot4(int type, const wv w[4], const wv x[4])
 }
 #endif
 
-/* Accumulators' quarters are: 16 bytes of even j, the other 16, the same of odd j. */
+/* An accumulator's quarters are: 16 bytes of even j, the other 16, the same of odd j. */
 GDN_INLINE void unite(vi acc[2][1], vi t[1])
 {
     t[0] = vi_add(_mm512_shuffle_i32x4(acc[0][0], acc[1][0], 0x88), _mm512_shuffle_i32x4(acc[0][0], acc[1][0], 0xdd));
 }
 
-/* Vector i of a unit holds blocks of j = 2 i and 2 i + 1, in order; 4 x 4 dwords of each quarter change places. */
+/* Vector i of a unit holds blocks j = 2 i and 2 i + 1, in order. Transposes 4 x 4 dwords of each quarter. */
 GDN_INLINE void order_unit(wv w[4])
 {
     const wv a = _mm512_unpacklo_epi32(w[0], w[1]), b = _mm512_unpackhi_epi32(w[0], w[1]);
@@ -119,7 +119,7 @@ GDN_INLINE void decode_q8_0(const unsigned char *from, int n, group *g)
     g->d[0] = _mm512_cvtph_ps(rt_scales_f16(from, 34, n));
 }
 
-/* 16 bytes of a block twice: low nibbles, then high ones. */
+/* The same 16 bytes of a block twice: low nibbles, then high ones. */
 GDN_INLINE void decode_q4_0(const unsigned char *from, int n, group *g)
 {
     const __m512i shift = _mm512_setr_epi32(0, 0, 0, 0, 4, 4, 4, 4, 0, 0, 0, 0, 4, 4, 4, 4);
@@ -184,7 +184,7 @@ GDN_INLINE void decode_q6_k(const unsigned char *from, int n, group *g)
     const __m512i by0 = _mm512_setr_epi32(4, 4, 4, 4, 4, 4, 4, 4, 0, 0, 0, 0, 0, 0, 0, 0);
     const __m512i by1 = _mm512_setr_epi32(2, 2, 2, 2, 2, 2, 2, 2, 30, 30, 30, 30, 30, 30, 30, 30);
     UNROLLED
-    for (int i = 0; i < 4; i++) { /* j = 2 i, 2 i + 1: a half of a super-block */
+    for (int i = 0; i < 4; i++) { /* j = 2 i, 2 i + 1: half of a super-block */
         const unsigned char *at = i < 2 ? from : second, *l = at + i % 2 * 64;
         const __m512i high =
             _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)(const void *)(at + 128 + i % 2 * 32)));

@@ -1,9 +1,9 @@
-/* What the bytes of GGUF's quantised types mean, apart from those that the kernels decode in registers of their own
- * (weights.c has these): blocks of 32 elements, one by one. Inline, so that each instruction set has its own. `at` is
- * the block's first byte, or its super-block's of 256 elements, of which it is block j.
+/* Readers of GGUF's quantised types, block by block: the meaning of the bytes. weights.c has the types that the kernels
+ * decode in registers. Inline, so that each instruction set compiles its own.
  *
- * Every function writes the weights, d, and what differs from factors and minima of 1 and m of 0. All products that
- * make d are exact: F16 times at most 6 bits, or a power of two. */
+ * `at` is the first byte of the block, or of its super-block of 256 elements, in which it is block j. Each function
+ * writes the weights, d, and whatever differs from factors and minima of 1 and m of 0. All products for d are exact:
+ * F16 times at most 6 bits, or a power of two. */
 #ifndef GDN_RUNTIME_QUANT_BLOCKS_H
 #define GDN_RUNTIME_QUANT_BLOCKS_H
 
@@ -11,12 +11,12 @@
 #include "runtime/quant_grids.h"
 #include "runtime/weights.h"
 
-#ifndef RT_FROM_F16 /* of 16 bits; an instruction set may have one of its own */
+#ifndef RT_FROM_F16 /* from 16 bits; an instruction set may define its own */
 #define RT_FROM_F16(bits) gdn_from_f16((uint16_t)(bits))
 #endif
 #define RT_LOAD_F16(at) RT_FROM_F16(rt_bits16(at))
 
-/* Inlined wherever it is, so that what is not asked for is not computed: the vector versions want the scales only. */
+/* Always inlined, so that unused results cost nothing: the vector versions use only the scales. */
 #define RT_READER static inline __attribute__((always_inline)) void
 
 static inline uint32_t rt_bits16(const unsigned char *at)
@@ -30,7 +30,7 @@ static inline uint32_t rt_bits32(const unsigned char *at)
 
 /* ---- Nibbles: the low ones of 16 bytes are elements 0 to 15, the high ones 16 to 31 ---- */
 
-/* Less `zero`; with five bits, the fifth of element i is bit i of `high`. */
+/* Subtracts `zero`; with five bits, the fifth of element i is bit i of `high`. */
 RT_READER rt_read_nibbles(const unsigned char *nibbles, uint32_t high, int zero, rt_weight_block *out)
 {
     for (int i = 0; i < 16; i++) {
@@ -47,7 +47,7 @@ RT_READER rt_read_table(const unsigned char *nibbles, const int8_t value[16], rt
     }
 }
 
-/* d, minimum (added: m is less it), [5 bits: the fifth ones], nibbles */
+/* d, minimum (added, so m is its negative), [5 bits: the fifth ones], nibbles */
 RT_READER rt_read_q4_1(const unsigned char *at, rt_weight_block *out)
 {
     out->d = RT_LOAD_F16(at);
@@ -78,7 +78,7 @@ RT_READER rt_read_iq4_nl(const unsigned char *at, rt_weight_block *out)
     rt_read_table(at + 2, rt_values_iq4, out);
 }
 
-/* d, 8 x 2 high bits of scales, 8 x 4 low ones, nibbles; scales are 32 too large */
+/* d, 8 x 2 high bits of scales, 8 x 4 low bits, nibbles; scales have an offset of 32 */
 RT_READER rt_read_iq4_xs(const unsigned char *at, int32_t j, rt_weight_block *out)
 {
     const int32_t scale = (at[4 + j / 2] >> j % 2 * 4 & 15) | (int32_t)(rt_bits16(at + 2) >> 2 * j & 3) << 4;
@@ -86,8 +86,7 @@ RT_READER rt_read_iq4_xs(const unsigned char *at, int32_t j, rt_weight_block *ou
     rt_read_table(at + 8 + 16 * j, rt_values_iq4, out);
 }
 
-/* E8M0, halved because values are doubled: 2^(e - 128), subnormal for 0 and 1. As in ggml there is no NaN: 255 is
- * 2^127. */
+/* E8M0, halved since values are doubled: 2^(e - 128), subnormal for 0 and 1. As in ggml, 255 is 2^127, not NaN. */
 RT_READER rt_read_mxfp4(const unsigned char *at, rt_weight_block *out)
 {
     out->d = gdn_from_bits(at[0] < 2 ? (uint32_t)0x00200000 << at[0] : (uint32_t)(at[0] - 1) << 23);
@@ -109,8 +108,8 @@ RT_READER rt_read_q2_k(const unsigned char *at, int32_t j, rt_weight_block *out)
     out->m = RT_LOAD_F16(at + 82);
 }
 
-/* 32 bytes of third bits, which say that 4 is not taken off; two bits; 16 scales of 6 bits, 32 too large: 16 low
- * nibbles in 8 bytes, then 4 x 4 pairs of high bits; d */
+/* 32 bytes of third bits (0: subtract 4); two bits; 16 scales of 6 bits with an offset of 32: 16 low nibbles in 8
+ * bytes, then 4 x 4 pairs of high bits; d */
 RT_READER rt_read_q3_k(const unsigned char *at, int32_t j, rt_weight_block *out)
 {
     const unsigned char *bits = at + 32 + j / 4 * 32, *scales = at + 96;
@@ -126,17 +125,17 @@ RT_READER rt_read_q3_k(const unsigned char *at, int32_t j, rt_weight_block *out)
 
 #define RT_BYTES(b) (UINT64_C(0x0101010101010101) * (b))
 
-/* Elements 8 k to 8 k + 7: those whose bit in `signs` is set are negative. None is 0. */
+/* Elements 8 k to 8 k + 7; those whose bit in `signs` is set are negative. None is 0. */
 RT_READER rt_put_signed(uint64_t grid, uint32_t signs, int k, rt_weight_block *out)
 {
     const uint64_t bits = RT_BYTES(signs & 255u) & UINT64_C(0x8040201008040201);
     const uint64_t ones =
-        (bits + RT_BYTES(127u)) >> 7 & RT_BYTES(1u); /* in bytes that are negative: no carry leaves one */
+        (bits + RT_BYTES(127u)) >> 7 & RT_BYTES(1u); /* 1 in negative bytes: no carry crosses a byte */
     const uint64_t w = (grid ^ ones * 255) + ones;
     for (int i = 0; i < 8; i++) out->w[8 * k + i] = (int8_t)(w >> 8 * i & 255);
 }
 
-/* Seven signs are given, and the eighth makes their number even. */
+/* Adds the eighth sign bit to seven: their parity is even. */
 static inline uint32_t rt_eighth_sign(uint32_t bits)
 {
     const uint32_t seven = bits & 127;
@@ -152,7 +151,7 @@ RT_READER rt_read_iq2_xxs(const unsigned char *at, int32_t j, rt_weight_block *o
     out->d = RT_LOAD_F16(at) * 0.125f * (float)(2 * (signs >> 28) + 1);
 }
 
-/* The scales of IQ2_XS and IQ2_S: a byte has those of two times 16 elements. */
+/* The scales of IQ2_XS and IQ2_S: a byte has two, of 16 elements each. */
 RT_READER rt_scales_iq2(uint32_t scales, rt_weight_block *out)
 {
     out->factor[0] = (int32_t)(2 * (scales & 15) + 1);
@@ -209,7 +208,7 @@ RT_READER rt_read_iq3_s(const unsigned char *at, int32_t j, rt_weight_block *out
     out->d = RT_LOAD_F16(at) * (float)(2 * (at[106 + j / 2] >> j % 2 * 4 & 15) + 1);
 }
 
-/* Elements of IQ1 are -1, 0 or 1 and an eighth more, or less: weights are eight times that. */
+/* Elements of IQ1 are -1, 0 or 1, plus or minus 1/8; weights are 8 times that. */
 RT_READER rt_put_iq1(uint32_t index, int less, int k, rt_weight_block *out)
 {
     const uint64_t grid = rt_grid_iq1[index];
@@ -240,7 +239,8 @@ RT_READER rt_read_iq1_m(const unsigned char *at, int32_t j, rt_weight_block *out
     out->d = RT_FROM_F16(d) * 0.125f;
 }
 
-/* Any of the above: block j of a super-block, or a block of its own. Factors and minima are 1 and m is 0 before. */
+/* Reads a block of any of these types: block j of a super-block, or a single block. Factors and minima must be 1 and m
+ * 0 before. */
 RT_READER rt_read_block(int32_t type, const unsigned char *at, int32_t j, rt_weight_block *out)
 {
     switch (type) {

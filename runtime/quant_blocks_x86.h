@@ -1,5 +1,5 @@
-/* The integers of quant_blocks.h, 32 at once in an AVX2 register: the weights of block j of the super-block at `at`, or
- * of the block there. What the bytes mean is said there. */
+/* The integers of quant_blocks.h in AVX2 registers, 32 at once: the weights of block j of the super-block at `at`, or
+ * of the block there. quant_blocks.h has the meaning of the bytes. */
 #ifndef GDN_RUNTIME_QUANT_BLOCKS_X86_H
 #define GDN_RUNTIME_QUANT_BLOCKS_X86_H
 

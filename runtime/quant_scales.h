@@ -1,4 +1,4 @@
-/* What the vector versions for x86 share (matmul_quant.inc.h): scales of types as bytes in the order of lanes. */
+/* Scales of quantised types for the x86 versions (matmul_quant.inc.h), as bytes in the order of vector lanes. */
 #ifndef GDN_RUNTIME_QUANT_SCALES_H
 #define GDN_RUNTIME_QUANT_SCALES_H
 
@@ -22,21 +22,20 @@ static inline uint16_t rt_load_u16(const unsigned char *p)
     return x;
 }
 
-/* What the templates of matmul_quant.inc.h take for a type: one that has a decoder of its own, or, for all others, how
- * they are multiplied. */
+/* Kinds of types for matmul_quant.inc.h. Its templates take a type with its own decoder, or RT_BLOCKWISE with these
+ * flags for all others. */
 enum { RT_BLOCKWISE = 1024, RT_FACTORS = 1, RT_MINIMA = 2 };
 
-/* Whether decoded bytes are weights as they are, and not so much larger that none is negative. */
+/* True if decoded bytes are signed weights, without an offset that makes them nonnegative. */
 static inline int rt_signed_bytes(int type)
 {
     return type == RT_Q8_0 || (type & RT_BLOCKWISE);
 }
 
-/* A group's blocks that lie beyond the end of the row are read here. */
+/* Blocks of a group beyond the end of the row are read from here. */
 static const unsigned char rt_no_block[256] = { 0 };
 
-/* Block b, `stride` bytes after the one before, of a group of which the row has n; with n a constant 16 nothing is
- * asked. */
+/* Block b of a group that has n blocks in the row, `stride` bytes apart. With n = 16 the compiler removes the test. */
 static inline __attribute__((always_inline)) const unsigned char *rt_block_at(const unsigned char *from, int stride,
                                                                               int b, int n)
 {
@@ -60,13 +59,14 @@ rt_scales_k4_k5(const unsigned char *first, const unsigned char *second, __m128i
     const __m128i low = _mm_and_si128(a, _mm_set1_epi8(63));
     const __m128i high =
         _mm_or_si128(_mm_and_si128(c, _mm_set1_epi8(15)), _mm_and_si128(_mm_srli_epi32(a, 2), _mm_set1_epi8(48)));
-    /* dwords of both: scales, minima, of the first, of the second; low has 0..3, high 4..7 */
+    /* dwords of `one` and `two`: scales, minima, of the first and the second super-block; low: blocks 0..3, high: 4..7
+     */
     const __m128i one = _mm_unpacklo_epi32(low, high), two = _mm_unpackhi_epi32(low, high);
     *scale = rt_lane_order(_mm_unpacklo_epi64(one, two));
     *min = rt_lane_order(_mm_unpackhi_epi64(one, two));
 }
 
-/* d and dmin, as F32, of two super-blocks, for lanes 0..3 and so for every four of them. */
+/* d and dmin of two super-blocks, as F32, for lanes 0..3 and repeated for every four lanes. */
 static inline __attribute__((always_inline)) void rt_d_dmin(const unsigned char *first, const unsigned char *second,
                                                             __m128 *d, __m128 *dmin)
 {
@@ -75,7 +75,7 @@ static inline __attribute__((always_inline)) void rt_d_dmin(const unsigned char 
     *dmin = _mm_shuffle_ps(f, f, _MM_SHUFFLE(3, 3, 1, 1));
 }
 
-/* The same of Q6_K, whose only scale beside those of 16 elements is d. */
+/* The same for Q6_K, which has d and no dmin. */
 static inline __attribute__((always_inline)) __m128 rt_d_q6(const unsigned char *first, const unsigned char *second)
 {
     const __m128 d =
@@ -83,7 +83,8 @@ static inline __attribute__((always_inline)) __m128 rt_d_q6(const unsigned char 
     return _mm_shuffle_ps(d, d, _MM_SHUFFLE(2, 2, 0, 0));
 }
 
-/* The scales of 16 elements of two super-blocks of Q6_K: dword j has those of unit 0, bytes 0 and 16, and of unit 1. */
+/* The scales per 16 elements of two super-blocks of Q6_K. dword j has those of unit 0, bytes 0 and 16, and of unit 1.
+ */
 static inline __attribute__((always_inline)) __m256i rt_scales_q6(const unsigned char *first,
                                                                   const unsigned char *second)
 {
@@ -91,7 +92,7 @@ static inline __attribute__((always_inline)) __m256i rt_scales_q6(const unsigned
                                    _mm_loadu_si128((const __m128i *)(const void *)second), 1);
 }
 
-/* F16 of 16 blocks, `stride` bytes apart, of which n are there, in the order of lanes. */
+/* F16 scales of 16 blocks, `stride` bytes apart, of which n exist, in the order of lanes. */
 static inline __attribute__((always_inline)) __m256i rt_scales_f16(const unsigned char *from, int stride, int n)
 {
 #define SCALE(b) (short)rt_load_u16(rt_block_at(from, stride, b, n))

@@ -1,4 +1,4 @@
-/* See rollback.h. */
+/* Rollback with a replay log: when to fold and commit, and calls that replay without tokens. See rollback.h. */
 #include "runtime/rollback.h"
 
 #include <string.h>
@@ -7,7 +7,8 @@
 
 int32_t rt_log_columns(int32_t n_rollback, int32_t commit_after)
 {
-    /* A step that does not commit leaves commit_after - 1 columns and its own, and the next has as many again. */
+    /* A step that does not commit leaves up to commit_after - 1 entries and its own; the next one adds as many again.
+     */
     return 2 * (n_rollback + 1) + commit_after - 1;
 }
 
@@ -22,14 +23,14 @@ rt_log_plan rt_log_plan_of(const rt_memory *m, const rt_sequence *s, int32_t n_r
 {
     const int32_t behind = s->length - rt_state_at(s);
     if (n_rows > m->n_rollback + 1) return (rt_log_plan){ .fold = behind > 0, .logs = 0, .writes = s->length + n_rows };
-    if (n_rows == 1 && !trees) /* nothing of it will be taken back: plain decoding, once there is nothing to repeat */
+    if (n_rows == 1 && !trees) /* no rollback: plain decoding once there are no entries to replay */
         return (rt_log_plan){ .fold = 0, .logs = behind > 0, .writes = s->length + 1 };
     return (rt_log_plan){ .fold = 0, .logs = 1, .writes = behind >= m->commit_after ? s->length : GDN_NONE };
 }
 
-/* ---- Repeating columns without tokens ---- */
+/* ---- Replay without tokens ---- */
 
-enum { N_MAPS = 5, MAP_BYTES = 64 }; /* each map by itself, as far apart as devices may want it */
+enum { N_MAPS = 5, MAP_BYTES = 64 }; /* maps are separate, with an alignment that suits all devices */
 static const char *const what = "folding a log";
 
 static gdn_gated_delta_net_args call(const rt_memory *m)
@@ -123,7 +124,7 @@ gdn_status rt_log_repeat(rt_memory *m, int32_t layer, const gdn_span *out)
 
 /* ---- Before a step ---- */
 
-/* The state of a sequence moves up to its length, in place where it is its own. */
+/* Replays the log into the sequence's state, in place if no one shares it. */
 static gdn_status fold(rt_memory *m, rt_sequence *s)
 {
     rt_snapshot *at = &s->snapshot[0];
@@ -135,7 +136,7 @@ static gdn_status fold(rt_memory *m, rt_sequence *s)
         status = rt_log_repeat(m, layer, NULL);
     if (status) {
         if (!own) rt_drop(&m->slots, to);
-        else if (started) rt_seq_drop_snapshot(m, at); /* some layers stand at one length, others at another */
+        else if (started) rt_seq_drop_snapshot(m, at); /* the layers' states have different lengths */
         return status;
     }
     if (!own) rt_seq_drop_snapshot(m, at);
@@ -144,8 +145,8 @@ static gdn_status fold(rt_memory *m, rt_sequence *s)
     return GDN_OK;
 }
 
-/* A row of the sequence's own, with the columns that its state still needs. They go through the host's memory: that
- * happens once after a sequence was copied. */
+/* Gives the sequence its own log row, with the entries that its state needs. They are copied through host memory, once
+ * after a sequence was copied. */
 static gdn_status own_row(rt_memory *m, rt_sequence *s)
 {
     if (s->log_row != GDN_NONE && m->log_rows.count[s->log_row] == 1) return GDN_OK;

@@ -9,7 +9,7 @@
 
 struct rt_rope {
     int32_t half, n_positions;
-    double  frequency[RT_ROPE_MAX / 2]; /* half of them                               */
+    double  frequency[RT_ROPE_MAX / 2]; /* `half` of them are used                    */
     double  magnitude;                  /* of cosines and sines                       */
     float  *table;                      /* [n_positions][2 half]: cosines, then sines */
 };

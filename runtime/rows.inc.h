@@ -1,4 +1,4 @@
-/* Norms, activations, rotation and softmax on a vector unit: dense_scalar.c over the vector vocabulary. */
+/* Norms, activations, rotary embedding and softmax for one instruction set: dense_scalar.c with vectors. */
 #include "runtime/vector.inc.h"
 
 static void rms_norm(const float *x, const float *w, float eps, const float *gate, int32_t m, float *y)

@@ -1,5 +1,4 @@
-/* The next token from logits. See sampler.h. Order of the filters: repetition penalty, top_k, top_p, min_p,
- * temperature. */
+/* Draws a token from logits. See sampler.h. Order: penalties, top_k, top_p, min_p, temperature. */
 #include "runtime/sampler.h"
 
 #include <math.h>
@@ -11,7 +10,7 @@
 struct rt_sampler {
     int32_t   n_vocab;
     rt_dense *dense;
-    float    *logits, *p; /* [n_vocab]: after the penalty; as probabilities */
+    float    *logits, *p; /* [n_vocab]: after penalties; probabilities */
     int32_t  *index;      /* [n_vocab]                                      */
 };
 
@@ -43,7 +42,7 @@ gdn_status rt_sampling_check(const rt_sampling *s)
 gdn_status rt_sampler_create(int32_t n_vocab, rt_dense *dense, rt_sampler **sampler)
 {
     *sampler = NULL;
-    const size_t room = ((size_t)n_vocab + 31) / 16 * 16; /* with a gap between neighbours, aligned to 64 */
+    const size_t room = ((size_t)n_vocab + 31) / 16 * 16; /* a gap between the arrays, each aligned to 64 */
     void        *arrays;
     rt_sampler  *s = rt_calloc_with(sizeof *s, room, 2 * sizeof *s->p + sizeof *s->index, "a sampler", &arrays);
     if (!s)
@@ -55,7 +54,7 @@ gdn_status rt_sampler_create(int32_t n_vocab, rt_dense *dense, rt_sampler **samp
 
 void rt_sampler_destroy(rt_sampler *s) { rt_free(s); }
 
-/* A number in [0, 1) that depends on (seed, position) alone: two rounds of splitmix64 (Steele, Lea, Flood 2014). */
+/* A number in [0, 1) from (seed, position): two rounds of splitmix64 (Steele, Lea, Flood 2014). */
 static double uniform(uint64_t seed, int32_t position)
 {
     uint64_t z = seed;
@@ -68,7 +67,7 @@ static double uniform(uint64_t seed, int32_t position)
     return (double)(z >> 11) * 0x1p-53;
 }
 
-/* Each token of the window once. Counts are in s->index, which nothing else uses yet. */
+/* Applies the penalties once to each token of the window. s->index holds counts, as nothing else uses it here. */
 static void penalize(rt_sampler *s, const rt_sampling *c, const int32_t *tokens, int32_t n)
 {
     const int32_t from = n > c->repeat_last ? n - c->repeat_last : 0;
@@ -89,7 +88,7 @@ static void penalize(rt_sampler *s, const rt_sampling *c, const int32_t *tokens,
     }
 }
 
-/* Candidates in s->index, most likely first unless nothing needs an order; returns how many. */
+/* Writes the candidates to s->index, most likely first if a filter needs the order, and returns their number. */
 static int32_t candidates(rt_sampler *s, const rt_sampling *c)
 {
     const int32_t V = s->n_vocab;
@@ -101,7 +100,7 @@ static int32_t candidates(rt_sampler *s, const rt_sampling *c)
     }
     memcpy(s->p, s->logits, 4 * (size_t)V);
     rt_softmax(s->dense, s->p, V);
-    double total = 0; /* of the k candidates that top_k leaves */
+    double total = 0; /* probability mass of the k candidates of top_k */
     if (k < V) {
         rt_top_k(s->p, V, k, s->index);
         for (int32_t i = 0; i < k; i++)
@@ -110,8 +109,7 @@ static int32_t candidates(rt_sampler *s, const rt_sampling *c)
         for (int32_t i = 0; i < V; i++)
             total += (double)s->p[i];
     }
-    /* As few as hold top_p of the mass: of a large vocabulary mostly a few hundred, so sorting goes in growing pieces.
-     */
+    /* Take candidates until they hold top_p of the mass. Usually a few hundred suffice, so sort in growing pieces. */
     int32_t sorted = k < V ? k : 0, n = 0;
     double  mass = 0;
     float   highest = 0;
@@ -129,8 +127,7 @@ static int32_t candidates(rt_sampler *s, const rt_sampling *c)
     return n;
 }
 
-/* Are all of them numbers? By their bits: one pass over a row that is copied anyway, in which
- * nothing depends on what stood before. */
+/* True if all logits are finite. Tests bits, without a dependency between elements. */
 static int all_finite(const float *logits, int32_t n)
 {
     uint32_t largest = 0;
@@ -170,7 +167,7 @@ static int32_t draw(rt_sampler *s, const rt_sampling *c, const float *logits, co
         if (mass > target)
             return s->index[i];
     }
-    return s->index[0]; /* rounding at the very end */
+    return s->index[0]; /* rounding left target above the sum */
 }
 
 int32_t rt_sample(rt_sampler *s, const rt_sampling *c, const float *logits, const int32_t *tokens, int32_t n)

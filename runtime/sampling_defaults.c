@@ -1,4 +1,4 @@
-/* See sampling_defaults.h. */
+/* Sampling defaults, and the recommendations of a model file. See sampling_defaults.h. */
 #include "runtime/sampling_defaults.h"
 
 #include "runtime/error.h"
@@ -17,7 +17,8 @@ rt_sampling rt_sampling_usual(uint64_t seed)
                           .seed = seed };
 }
 
-/* Reads the value of a key that the file has and counts it. One that model_names.def does not allow is refused. */
+/* Reads the value of a key of the file and counts it. GDN_INVALID_ARGUMENT: model_names.def does not allow the value.
+ */
 static gdn_status get(const rt_gguf *file, const char *key, double *value, int *n_found)
 {
     if (!rt_gguf_has(file, key)) return GDN_OK;

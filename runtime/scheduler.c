@@ -1,4 +1,4 @@
-/* Requests in and out of the scheduler; the steps are in scheduler_step.c. See scheduler.h. */
+/* Requests: submit, cancel, release, results. The steps are in scheduler_step.c. See scheduler.h. */
 #include <string.h>
 
 #include "runtime/scheduler_internal.h"
@@ -138,7 +138,7 @@ static gdn_status check_request(const rt_scheduler *s, const rt_request *r)
     return rt_sampling_check(&r->sampling);
 }
 
-/* Room for one more request in s->job. */
+/* Grows s->job for one more request. */
 static gdn_status grow(rt_scheduler *s)
 {
     const int32_t n = s->end - s->first;
@@ -192,7 +192,7 @@ gdn_status rt_submit(rt_scheduler *s, const rt_request *request, int32_t *id)
     return GDN_OK;
 }
 
-/* NULL, with a text, for an id that is none. */
+/* Finds a request; NULL, with a text: no such id. */
 static rt_job *find(const rt_scheduler *s, int32_t id)
 {
     if (id < 0 || id >= s->end)

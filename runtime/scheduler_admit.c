@@ -1,25 +1,24 @@
-/* Who runs. A request starts when there are cells for its tokens and for a little more; nothing is promised beyond
- * that. Where the cells run out all the same, the request that started last gives its own back and waits. It loses no
- * token: its memory is read again from its tokens when it comes back, and what is drawn depends on these alone.
+/* Admission and preemption. A request starts when there are cells (KV cache slots) for its tokens and a few more. When
+ * cells run out, the request that started last is preempted: it releases its cells and waits. It loses no token, since
+ * its tokens are decoded again later and draws depend on them alone.
  *
- * Requests start in the order they were submitted, and the last gives way. So those that run are the first ones that
- * have not ended, the first of them never gives way, and everyone becomes the first at some time. A request that gave
- * way comes back only when its tokens fit beside the others again, which is when another has ended: it is not read
- * again and again. */
+ * Requests start in order of submission. The running requests are therefore the first ones that have not ended, and the
+ * first of them is never preempted, so each request completes. A preempted request restarts when its tokens fit beside
+ * the others, that is after another has ended, so it is not decoded again and again. */
 #include <stdio.h>
 
 #include "runtime/scheduler_internal.h"
 
-enum { LITTLE = 16 }; /* tokens that every request that runs can draw before anyone has to give way */
+enum { LITTLE = 16 }; /* tokens that each running request can draw without a preemption */
 
-/* Cells that sequence `seq` takes for n more tokens, beyond those that it has reserved. */
+/* Cells that sequence `seq` needs for n more tokens, besides its reserved ones. */
 static int32_t cells_for(const rt_memory *m, int32_t seq, int64_t n)
 {
     const int64_t more = n - rt_draft_reserved(m, seq);
     return more > 0 ? (int32_t)more : 0;
 }
 
-/* Tokens in the job's memory when it has drawn LITTLE more, or its last: that one is never decoded. */
+/* Tokens in the job's memory after LITTLE more draws, or all but its last, which is never decoded. */
 static int64_t soon(const rt_job *job)
 {
     const int32_t left = job->n_prompt + job->n_max - job->n_tokens;
@@ -42,7 +41,7 @@ gdn_status rt_admit(rt_scheduler *s)
         for (; s->next < s->end && !job; s->next += !job) {
             job = s->job[s->next - s->first];
             if (job && job->finish != RT_FINISH_NONE)
-                job = NULL; /* it was cancelled, or ended before one that has to be started again */
+                job = NULL; /* it was cancelled, or ended before a preempted one */
         }
         if (!job) break;
         gdn_status status = rt_seq_rm(m, seq, 0, -1);
@@ -50,7 +49,7 @@ gdn_status rt_admit(rt_scheduler *s)
         if (status) return status;
         wanted += soon(job) - rt_seq_length(m, seq);
         if (n_running && wanted > rt_memory_free_cells(m))
-            return rt_seq_rm(m, seq, 0, -1); /* in order: nobody is overtaken, so nobody waits for ever */
+            return rt_seq_rm(m, seq, 0, -1); /* strict order, so that every request starts eventually */
         s->running[seq] = job;
         job->runs = 1;
         n_running++;
@@ -59,7 +58,7 @@ gdn_status rt_admit(rt_scheduler *s)
     return GDN_OK;
 }
 
-/* Cells that the step to come takes besides drafts: see build() in scheduler_step.c. */
+/* Cells that the next step needs without drafts: see build() in scheduler_step.c. */
 static int64_t step_cells(const rt_scheduler *s)
 {
     const rt_memory *m = rt_engine_memory(s->desc.engine);
@@ -80,7 +79,7 @@ static int64_t step_cells(const rt_scheduler *s)
     return cells;
 }
 
-/* The sequence of the request that started last, or -1. */
+/* Sequence of the request that started last; -1: none. */
 static int32_t last_started(const rt_scheduler *s)
 {
     int32_t last = -1;
@@ -108,11 +107,11 @@ gdn_status rt_make_room(rt_scheduler *s)
             job->n_held = length > job->n_held ? length : job->n_held;
             job->result.n_preempted++;
             s->totals.preemptions++;
-            s->next = job->id; /* all that run are before it, so it is the next to start */
+            s->next = job->id; /* all running requests are before it, so it is the next to start */
             rt_wait_for_prefixes(s);
             continue;
         }
-        /* Alone it has all cells that nobody else holds in the engine, and it can come to need n_ctx. */
+        /* A request that runs alone can get all cells that no other sequence of the engine holds. */
         (void)snprintf(job->error, sizeof job->error,
                        "a step of this request alone needs %lld more KV cells and %d were free: other sequences of the "
                        "engine hold them",
@@ -128,7 +127,7 @@ int32_t rt_draft_room(rt_scheduler *s, int32_t seq)
 {
     const rt_memory *m = rt_engine_memory(s->desc.engine);
     const rt_job *job = s->running[seq];
-    const int32_t left = job->n_prompt + job->n_max - job->n_tokens; /* tokens still to be drawn, at least 1 */
+    const int32_t left = job->n_prompt + job->n_max - job->n_tokens; /* tokens still to draw, at least 1 */
     const int32_t first = cells_for(m, seq, 1);
     int32_t room = left - 1 < s->desc.draft_max ? left - 1 : s->desc.draft_max;
     while (room > 0 && cells_for(m, seq, room + 1) - first > s->spare) room--;

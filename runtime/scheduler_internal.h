@@ -1,4 +1,4 @@
-/* What the parts of the scheduler share. */
+/* What the files of the scheduler share. */
 #ifndef GDN_RUNTIME_SCHEDULER_INTERNAL_H
 #define GDN_RUNTIME_SCHEDULER_INTERNAL_H
 
@@ -7,16 +7,16 @@
 #include "runtime/payoff_tree.h"
 #include "runtime/scheduler.h"
 
-/* A request and how far it is. tokens[0, n_tokens): prompt, then what was generated. The memory holds the first of
- * them; a step decodes those that it does not hold, and draws after the last. So a drawn token is decoded by the step
- * that follows and never drawn again, and a sequence whose memory was lost is simply read again. */
+/* A request and its progress. tokens[0, n_tokens): the prompt, then the generated tokens. The memory holds a prefix of
+ * them; a step decodes the others, and draws a token after the last. So the next step decodes a drawn token, and a
+ * sequence whose memory was released is decoded again without drawing. */
 typedef struct rt_job {
     rt_request request;
     int32_t    id, n_prompt, n_tokens, n_max, cut;
     int32_t   *tokens, *stop;
     int32_t    cancelled, finish, runs; /* runs: it has a sequence                          */
-    int32_t    n_held; /* the most tokens that its memory held when they were taken from it */
-    int32_t    n_found; /* tokens that its memory has from the prefix cache, and that were not counted yet */
+    int32_t    n_held; /* most tokens in its memory at a preemption */
+    int32_t    n_found; /* tokens from the prefix cache, not counted in totals yet */
     rt_result  result;
     char       error[256];
 } rt_job;
@@ -28,10 +28,10 @@ struct rt_scheduler {
     rt_payoff         payoff;
     rt_payoff_tree    payoff_tree;
     rt_totals         totals;
-    /* Requests by id, which is the order of submission and of starting: job[id - first], NULL once it is released. */
+    /* Requests by id, in the order of submission: job[id - first]; NULL once released. */
     rt_job          **job;       /* [room]                                                                       */
-    int32_t           first, end, room; /* ids below first are released, ids from end on are not given yet       */
-    int32_t           next;      /* the id of the first that may have to be started                              */
+    int32_t           first, end, room; /* ids in [first, end) were given and not all released                   */
+    int32_t           next;      /* first id that may have to be started                                         */
     rt_job          **running;   /* [n_parallel] by sequence; NULL: free                                         */
 
     /* one step */
@@ -39,31 +39,31 @@ struct rt_scheduler {
     uint8_t *batch_logits;
     int32_t *batch_parent;
     int32_t *draft, *n_draft;    /* [n_parallel][draft_max + 1] by sequence                                      */
-    int32_t *second, *n_second;  /* as draft: what was not its first choice; how many of them are verified       */
-    rt_draft_request *ask;       /* a draft round: requests and answers                                          */
+    int32_t *second, *n_second;  /* second candidates, as draft; number to verify                                */
+    rt_draft_request *ask;       /* a draft round: its requests and results                                      */
     int32_t *ask_draft, *ask_second, *ask_n;
-    int32_t *first_row, *n_rows; /* [n_parallel] of the sequence in the batch                                    */
-    int32_t  spare;              /* cells that are free and that the step does not take, for drafts              */
-    uint8_t *generating;         /* [n_parallel] one token is to be decoded, and was drawn: drafts may follow it  */
-    uint8_t *waits;              /* [n_parallel] gets no rows: another reads what it begins with                  */
+    int32_t *first_row, *n_rows; /* [n_parallel] rows of the sequence in the batch                               */
+    int32_t  spare;              /* free cells that the step leaves for drafts                                   */
+    uint8_t *generating;         /* [n_parallel] 1: only its last drawn token is undecoded; drafts may follow     */
+    uint8_t *waits;              /* [n_parallel] 1: gets no rows, while another sequence decodes its prefix       */
 };
 
-/* Start what fits (scheduler_admit.c). */
+/* Starts the requests that fit (scheduler_admit.c). */
 gdn_status rt_admit(rt_scheduler *s);
-/* Before a step, when `generating` is known: who started last gives its cells back until the step's rows have theirs.
- */
+/* Preempts the requests that started last until the step's rows have cells. Call before a step, after `generating` is
+ * set. */
 gdn_status rt_make_room(rt_scheduler *s);
-/* The prefix cache (scheduler_prefix.c). Sequence seq, which holds a beginning of the job's tokens, goes on from the
- * longest that is kept, if that is more. */
+/* The prefix cache (scheduler_prefix.c). Extends sequence seq, which holds a prefix of the job's tokens, to the longest
+ * cached prefix if that is longer. */
 gdn_status rt_begin_from_prefix(rt_scheduler *s, rt_job *job, int32_t seq);
-/* What was found of the job is of use: rows that follow it were decoded. */
+/* Counts the job's tokens from the prefix cache. Call when rows after them were decoded. */
 void rt_count_prefix(rt_scheduler *s, rt_job *job);
-/* When `generating` is known, who waits for whom; anew when somebody does not run any more. */
+/* Sets `waits`. Call after `generating` is set, and again when a request stops running. */
 void rt_wait_for_prefixes(rt_scheduler *s);
-/* How many drafts are of use to sequence seq, and have cells, which they take from `spare`. Each must leave room for
- * the token that is drawn after it. */
+/* Number of drafts that sequence seq can use, at most those with cells, which are taken from `spare`. Drafts leave room
+ * for the token that is drawn after them. */
 int32_t rt_draft_room(rt_scheduler *s, int32_t seq);
-/* And how many second choices besides n_draft drafts. */
+/* The same for second candidates, in addition to n_draft drafts. */
 int32_t rt_second_room(rt_scheduler *s, int32_t seq, int32_t n_draft);
 
 #endif

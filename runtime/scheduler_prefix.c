@@ -1,6 +1,6 @@
-/* Requests that begin as others did. What the prefix cache has of a request's tokens is not read: neither when it
- * starts, nor when it is read again after it gave way. While a prompt is read, others that share the interval that
- * comes next wait for its checkpoint, as reading it twice would take longer. */
+/* Prefix reuse between requests. A request takes the tokens that the prefix cache has, both when it starts and when it
+ * restarts after a preemption. While a sequence decodes a prompt, others that share its next interval wait for its
+ * checkpoint, which is faster than decoding it twice. */
 #include <string.h>
 
 #include "runtime/scheduler_internal.h"
@@ -11,7 +11,7 @@ gdn_status rt_begin_from_prefix(rt_scheduler *s, rt_job *job, int32_t seq)
     const int32_t before = rt_seq_length(m, seq);
     int32_t after;
     const gdn_status status = rt_prefix_start(m, seq, job->tokens, job->n_tokens - 1, &after);
-    if (!before) job->n_found = 0; /* what was found earlier is gone, and was not used */
+    if (!before) job->n_found = 0; /* tokens found earlier are lost and were not used */
     if (!status) job->n_found += after - before;
     return status;
 }
@@ -23,13 +23,13 @@ void rt_count_prefix(rt_scheduler *s, rt_job *job)
     job->n_found = 0;
 }
 
-/* Is the job of sequence `other` on its way to a checkpoint that the one of `seq` could go on from? */
+/* True if the job of sequence `other` will write a checkpoint that the job of `seq` can start from. */
 static int leads(const rt_scheduler *s, int32_t other, int32_t seq, int32_t interval)
 {
     const rt_memory *m = rt_engine_memory(s->desc.engine);
     const rt_job *a = s->running[other], *b = s->running[seq];
     const int32_t length = rt_seq_length(m, seq), ahead = rt_seq_length(m, other);
-    const int32_t begin = (ahead > length ? ahead : length) / interval * interval; /* of the interval that comes next */
+    const int32_t begin = (ahead > length ? ahead : length) / interval * interval; /* begin of the next interval */
     const int32_t most = a->n_tokens < b->n_tokens - 1 ? a->n_tokens : b->n_tokens - 1;
     return interval <= most - begin && !memcmp(a->tokens + begin, b->tokens + begin, 4 * (size_t)interval) &&
            !memcmp(a->tokens, b->tokens, 4 * (size_t)begin);
@@ -40,7 +40,7 @@ void rt_wait_for_prefixes(rt_scheduler *s)
     const int32_t interval = rt_engine_limits_of(s->desc.engine).prefix_interval;
     memset(s->waits, 0, (size_t)s->desc.n_parallel);
     for (int32_t seq = 1; interval && seq < s->desc.n_parallel; seq++)
-        /* those before it get rows first, so one that is waited for goes on, or waits for one that does */
+        /* lower sequences get rows first, so a sequence that others wait for always progresses */
         for (int32_t other = 0; s->running[seq] && !s->generating[seq] && other < seq && !s->waits[seq]; other++)
             s->waits[seq] = s->running[other] && !s->generating[other] && leads(s, other, seq, interval);
 }

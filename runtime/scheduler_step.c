@@ -1,5 +1,4 @@
-/* One step of continuous batching: start requests, draft, decode everything at once, draw, roll back what was not
- * accepted. */
+/* One step of continuous batching: start requests, draft, decode one batch, draw, roll back rejected drafts. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +19,7 @@ static gdn_status finish(rt_scheduler *s, int32_t seq, int32_t why)
     return rt_seq_rm(memory(s), seq, 0, -1);
 }
 
-/* Whatever a step that failed has left: the memory holds a beginning of the job's tokens, and the last is to come. */
+/* Repairs a sequence after a failed step: its memory then holds a prefix of the job's tokens without the last. */
 static gdn_status reconcile(rt_scheduler *s, int32_t seq)
 {
     const rt_job *job    = s->running[seq];
@@ -34,7 +33,8 @@ static gdn_status reconcile(rt_scheduler *s, int32_t seq)
 
 /* ---- Drafting ---- */
 
-/* trees: second choices are to be verified, too. Otherwise they are only looked at afterwards. */
+/* Drafts for all generating sequences. trees: verify second candidates too; otherwise they only count for the
+ * controller. */
 static gdn_status draft(rt_scheduler *s, int trees)
 {
     const int32_t D = s->desc.draft_max;
@@ -61,7 +61,7 @@ static gdn_status draft(rt_scheduler *s, int trees)
         if (second)
             memcpy(s->second + (int64_t)seq * D, second + (int64_t)i * D, 4 * (size_t)s->ask_n[i]);
         s->n_second[seq] = trees ? rt_second_room(s, seq, s->n_draft[seq]) : 0;
-        for (int32_t j = 0; j < s->n_second[seq]; j++) /* a vocabulary of one token has none */
+        for (int32_t j = 0; j < s->n_second[seq]; j++) /* no second candidate exists for this draft */
             s->n_second[seq] = s->second[(int64_t)seq * D + j] < 0 ? j : s->n_second[seq];
     }
     return status;
@@ -78,8 +78,8 @@ static void append(rt_scheduler *s, int32_t *n, int32_t token, int32_t seq, int 
     ++*n;
 }
 
-/* Those that generate first, one row and their drafts each, and second choices behind them; then prompts, as the budget
- * allows. Parents are those of steps without prompts. */
+/* Builds the batch: for each generating sequence its last token, drafts and second candidates; then prompts up to the
+ * token budget. batch_parent is valid only in steps without prompts. */
 static int32_t build(rt_scheduler *s)
 {
     int32_t n = 0;
@@ -118,7 +118,7 @@ static int is_end(const rt_scheduler *s, const rt_job *job, int32_t token)
     return !job->request.ignore_end && s->desc.tokenizer && rt_tokenizer_is_end(s->desc.tokenizer, token);
 }
 
-/* Take a drawn token in; nonzero: why the request ends with it. */
+/* Appends a drawn token. Nonzero: the reason why the request ends with it. */
 static int32_t take(rt_scheduler *s, rt_job *job, int32_t token)
 {
     s->totals.generated_tokens++;
@@ -132,8 +132,8 @@ static int32_t take(rt_scheduler *s, rt_job *job, int32_t token)
     return job->cancelled ? RT_FINISH_CANCELLED : RT_FINISH_NONE;
 }
 
-/* The next token from the logits of a row, or -1: then the job knows what is wrong with them. A model that computes NaN
- * or infinity is damaged, or its file is; this ends the request that met it, and no other. */
+/* Draws the next token from the logits of a row. -1: a logit is NaN or infinite, and job->error says which. Only this
+ * request fails. */
 static int32_t sample(rt_scheduler *s, rt_job *job, int32_t row)
 {
     const float  *logits = rt_logits(s->desc.engine, row);
@@ -151,7 +151,7 @@ static int32_t sample(rt_scheduler *s, rt_job *job, int32_t row)
     return token;
 }
 
-/* Of a sequence's rows, the one behind row `at` that was fed `token`, or -1: the draft there, or its second choice. */
+/* Row of the sequence that follows row `at` and holds `token`: the draft, or its second candidate; -1: none. */
 static int32_t row_behind(const rt_scheduler *s, int32_t seq, int32_t at, int32_t token)
 {
     const int64_t place   = (int64_t)seq * s->desc.draft_max + at;
@@ -161,7 +161,7 @@ static int32_t row_behind(const rt_scheduler *s, int32_t seq, int32_t at, int32_
     return at < s->n_second[seq] && token == s->second[place] ? n_draft + 1 + at : -1;
 }
 
-/* The draft in the place behind row `at` was refused: what is known of the second choice. */
+/* The draft after row `at` was rejected: count whether its second candidate is right. */
 static void look_at_second(rt_scheduler *s, int32_t seq, int32_t at, int32_t token, int32_t *n_second)
 {
     if (at >= s->desc.draft_tree || at >= s->n_draft[seq])
@@ -172,13 +172,14 @@ static void look_at_second(rt_scheduler *s, int32_t seq, int32_t at, int32_t tok
     *n_second += right;
 }
 
-/* The rows of a sequence that generates: draw after each, as long as what was drawn is what a row behind it was fed.
- * *n_second: how often that was, or would have been, a second choice. */
+/* Verifies a generating sequence: draws after each row while the drawn token matches a row. *n_second: how often the
+ * match was, or would have been, a second candidate. */
 static gdn_status verify(rt_scheduler *s, int32_t seq, int32_t *n_drawn, int32_t *n_second)
 {
     rt_job       *job     = s->running[seq];
     rt_count_prefix(s, job);
-    const int32_t n_rows = s->n_rows[seq], n_draft = s->n_draft[seq], before = job->n_tokens - 1; /* its length was */
+    const int32_t n_rows = s->n_rows[seq], n_draft = s->n_draft[seq], before = job->n_tokens - 1; /* length before
+                                                                                                     the step */
     int32_t       accepted = 0, why = RT_FINISH_NONE, at = 0;
     for (int32_t next; at >= 0;) {
         const int32_t token = sample(s, job, s->first_row[seq] + at);
@@ -213,7 +214,7 @@ static gdn_status verify(rt_scheduler *s, int32_t seq, int32_t *n_drawn, int32_t
     return aside ? rt_seq_branch(memory(s), seq, at) : rt_seq_rm(memory(s), seq, before + 1 + accepted, -1);
 }
 
-/* The rows of a prompt, or of what is read again: after the last one, the next token. */
+/* Handles the rows of a prompt, or of tokens decoded again: draws the next token after the last one. */
 static gdn_status prompt(rt_scheduler *s, int32_t seq, double seconds)
 {
     rt_job       *job  = s->running[seq];
@@ -231,7 +232,7 @@ static gdn_status prompt(rt_scheduler *s, int32_t seq, double seconds)
     return why ? finish(s, seq, why) : GDN_OK;
 }
 
-/* Does a sequence come to an interval of the prefix cache with its drafts? Steps of trees keep none. */
+/* True if a sequence can reach a checkpoint of the prefix cache with its drafts. Tree steps write none. */
 static int comes_to_prefix(const rt_scheduler *s)
 {
     const int32_t interval = rt_engine_limits_of(s->desc.engine).prefix_interval;
@@ -278,14 +279,14 @@ gdn_status rt_step_run(rt_scheduler *s, int *busy)
     }
     *busy = 1;
     const double begin = rt_now();
-    /* A step that also reads a prompt says nothing about drafting, so it begins no try. */
+    /* A step with a prompt does not measure drafting, so it starts no trial. */
     int want = s->desc.draft_max && n_generating;
     if (want && !s->desc.always)
         want = n_running > n_generating ? rt_payoff_pays(&s->payoff, n_generating)
                                         : rt_payoff_choose(&s->payoff, n_generating);
-    /* Where drafting does not pay, the draft head does not read along. */
+    /* Without drafting the draft head skips the rows. */
     const int follow = s->desc.spec == RT_SPEC_MTP && (s->desc.always || want || rt_payoff_pays(&s->payoff, n_running));
-    /* Second choices, where drafts are and no prompt is, and where no state is to be kept on the way. */
+    /* Second candidates need drafts, no prompts, and no checkpoint in the step. */
     const int may = want && s->desc.draft_tree && n_running == n_generating;
     const int trees =
         may && (!s->desc.tree_pays || rt_payoff_tree_choose(&s->payoff_tree, n_generating)) && !comes_to_prefix(s);
@@ -301,7 +302,7 @@ gdn_status rt_step_run(rt_scheduler *s, int *busy)
                               s->batch_logits, !follow,        n_aside ? s->batch_parent : NULL };
     status = rt_decode(s->desc.engine, &batch);
     if (status)
-        return status; /* nothing was drawn, and its time is no measurement */
+        return status; /* nothing was drawn, and the time is not recorded */
     const double decoded = rt_now();
     int32_t n_drawn = 0, n_read = 0;
     for (int32_t seq = 0; !status && seq < s->desc.n_parallel; seq++) {

@@ -1,4 +1,4 @@
-/* Memory between the host and a backend. See stage.h. */
+/* Memory that the host and a backend share. See stage.h. */
 #include "runtime/stage.h"
 
 #include <string.h>
@@ -35,7 +35,7 @@ void rt_stage_destroy(rt_stage *stage)
     memset(stage, 0, sizeof *stage);
 }
 
-/* Whether there is anything to move; counts it. */
+/* True if there is something to copy; counts the copy. */
 static int moves(rt_stage *stage, uint64_t bytes)
 {
     if (stage->shared || !bytes)

@@ -1,14 +1,14 @@
-/* Statements of chat templates, as trees. See template_parser.h. */
+/* Parses the statements of chat templates. See template_parser.h. */
 #include "runtime/template_parser.h"
 
-/* Behind the name that ends a block. */
+/* Consumes the tag that ends a block, after its name. */
 static void end_tag(tpl_parser *p)
 {
     if (!p->status) p->token++;
     tpl_demand_end(p);
 }
 
-/* Names with commas; those of "set" may be attributes. */
+/* Parses names separated by commas; with `attributes`, as for "set", they may be attributes. */
 static tpl_node *targets(tpl_parser *p, int attributes)
 {
     tpl_node *first = NULL, **last = &first;
@@ -31,7 +31,7 @@ static tpl_node *targets(tpl_parser *p, int attributes)
     return first;
 }
 
-/* A statement of what was read for it; NULL where there was no memory for the node. */
+/* Sets the parts of a statement; NULL: no memory for the node. */
 static tpl_node *with_parts(tpl_node *n, tpl_node *a, tpl_node *b, tpl_node *body, tpl_node *other)
 {
     if (!n) return NULL;
@@ -42,7 +42,7 @@ static tpl_node *with_parts(tpl_node *n, tpl_node *a, tpl_node *b, tpl_node *bod
     return n;
 }
 
-/* Behind "if" or "elif". */
+/* Parses a condition and its branch, after "if" or "elif". */
 static tpl_node *branch(tpl_parser *p)
 {
     static const char *const ends[] = { "elif", "else", "endif", NULL };
@@ -69,7 +69,7 @@ static tpl_node *loop(tpl_parser *p)
     static const char *const ends[] = { "else", "endfor", NULL };
     tpl_node *n = tpl_new_node(p, TPL_FOR), *names = targets(p, 0);
     if (!take_name(p, "in")) return tpl_unexpected(p, "an in is missing");
-    tpl_node *items = tpl_condition(p); /* an "if" behind it chooses items */
+    tpl_node *items = tpl_condition(p); /* a following "if" filters the items */
     tpl_node *filter = take_name(p, "if") ? tpl_expression(p) : NULL, *other = NULL;
     if (is_name(p, "recursive")) return tpl_unexpected(p, "recursive loops are not known here");
     tpl_demand_end(p);
@@ -145,7 +145,7 @@ static tpl_node *tag(tpl_parser *p)
         return n;
     }
     if (!take_name(p, "generation")) return tpl_unexpected(p, "this tag is not known here");
-    tpl_demand_end(p); /* says for training what the assistant wrote: nothing here */
+    tpl_demand_end(p); /* marks the assistant's text for training: ignored */
     tpl_node *n = tpl_new_node(p, TPL_IF);
     tpl_node *body = tpl_blocks(p, ends), *truth = tpl_new_node(p, TPL_CONST_BOOL);
     if (p->status || !n || !truth) return NULL;

@@ -1,9 +1,9 @@
-/* Expressions of chat templates. See template_internal.h. */
+/* Evaluates expressions of chat templates. See template_internal.h. */
 #include <string.h>
 
 #include "runtime/template_internal.h"
 
-enum { RAISE = 1, NAMESPACE, RANGE }; /* functions that every template has */
+enum { RAISE = 1, NAMESPACE, RANGE }; /* global functions */
 
 static tpl_text text_of(const tpl_node *node)
 {
@@ -13,7 +13,7 @@ static tpl_text text_of(const tpl_node *node)
 
 static tpl_value lookup(tpl_run *r, const tpl_scope *scope, tpl_text name)
 {
-    /* transformers knows these, and a conversation of text cannot tell what they would be */
+    /* variables of transformers whose value is unknown here */
     static const char *const unknown[] = { "eos_token",
                                            "unk_token",
                                            "pad_token",
@@ -101,7 +101,7 @@ static tpl_value item(tpl_run *r, const tpl_value *of, const tpl_value *index)
     return tpl_refuse(r, "%s cannot be an index of %s here", tpl_kind_name(index), tpl_kind_name(of));
 }
 
-/* A bound of a slice as Python reads it, between low and high. */
+/* A bound of a slice, with Python's rules, clamped to [low, high]. */
 static int64_t bound(const tpl_value *v, int64_t n, int64_t missing, int64_t low, int64_t high)
 {
     if (v->kind != TPL_INTEGER) return missing;
@@ -159,7 +159,7 @@ static tpl_value arithmetic(tpl_run *r, tpl_text sign, int64_t a, int64_t b)
         bad = __builtin_mul_overflow(a, b, &done);
         break;
     case 'd':
-    case '%': /* Python rounds down */
+    case '%': /* Python's % floors */
         if (!b || (b == -1 && a == INT64_MIN)) return tpl_refuse(r, "a division by %lld", (long long)b);
         done = sign.n == 2 ? a / b - (a % b != 0 && (a < 0) != (b < 0))
                            : a % b + (a % b != 0 && (a < 0) != (b < 0) ? b : 0);
@@ -191,7 +191,7 @@ static tpl_value binary(tpl_run *r, tpl_scope *scope, const tpl_node *node)
     return tpl_refuse(r, "'%.*s' of %s and %s", TPL_SHOWN(sign.text, sign.n), tpl_kind_name(&a), tpl_kind_name(&b));
 }
 
-/* -1, 0 or 1 */
+/* Compares two values: -1, 0 or 1. */
 static int order(tpl_run *r, const tpl_value *a, const tpl_value *b)
 {
     if (a->kind == TPL_INTEGER && b->kind == TPL_INTEGER)
@@ -227,7 +227,7 @@ static tpl_value comparison(tpl_run *r, tpl_scope *scope, const tpl_node *node)
     return tpl_bool(1);
 }
 
-/* Of a call, filter or test. */
+/* Evaluates the arguments of a call, filter or test. */
 static void arguments_of(tpl_run *r, tpl_scope *scope, const tpl_node *nodes, tpl_arguments *a)
 {
     a->n = 0;
@@ -300,7 +300,7 @@ static tpl_value call_macro(tpl_run *r, const tpl_macro *m, const tpl_arguments 
     return tpl_characters(done);
 }
 
-/* Calls of what is not a method. */
+/* Calls a function or macro. */
 static tpl_value call_of(tpl_run *r, const tpl_value *callee, const tpl_arguments *a)
 {
     if (callee->kind == TPL_FUNCTION) return builtin(r, callee->of.number, a);
@@ -320,7 +320,7 @@ static tpl_value call(tpl_run *r, tpl_scope *scope, const tpl_node *node)
     return method ? tpl_method(r, &of, text_of(node->a), &a) : call_of(r, &of, &a);
 }
 
-/* A filter or test. */
+/* Applies a filter or test. */
 static tpl_value applied(tpl_run *r, tpl_scope *scope, const tpl_node *node)
 {
     tpl_arguments a;

@@ -32,7 +32,7 @@ static tpl_value loop_attribute(tpl_run *r, const tpl_loop *loop, tpl_text name)
 
 tpl_value tpl_attribute(tpl_run *r, const tpl_value *of, tpl_text name, int by_item)
 {
-    /* what Python's strings, lists and mappings have: those that are called are methods below */
+    /* attribute names of Python's strings, lists and mappings; the methods are below */
     static const char *const python[] = { "append",       "capitalize",
                                           "casefold",     "center",
                                           "clear",        "copy",
@@ -144,7 +144,7 @@ static tpl_value replace(tpl_run *r, tpl_text text, tpl_text what, tpl_text by)
     return tpl_characters(done);
 }
 
-/* ASCII letters; others have rules of their own. */
+/* Changes the case of ASCII letters; others are refused. */
 static tpl_value change_case(tpl_run *r, tpl_text text, int up)
 {
     for (uint64_t i = 0; i < text.n; i++)
@@ -245,7 +245,7 @@ static uint64_t length(tpl_run *r, const tpl_value *of)
     }
 }
 
-/* selectattr, rejectattr and map by attribute. */
+/* The filters selectattr, rejectattr, and map by attribute. */
 static tpl_value by_attribute(tpl_run *r, const tpl_value *of, tpl_text name, const tpl_arguments *a)
 {
     static const tpl_text as = { "attribute", NULL, 9 };

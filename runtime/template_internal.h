@@ -1,13 +1,13 @@
-/* Chat templates, between their files: template_lex.c cuts the text into tokens, template_parse.c and template_blocks.c
- * make a tree of them, template_eval.c computes expressions and template_run.c runs statements, template_values.c has
- * strings, lists and their memory, template_filters.c filters, tests and methods. */
+/* What the files of chat templates share. template_lex.c makes tokens, template_parse.c and template_blocks.c a syntax
+ * tree, template_eval.c evaluates expressions, template_run.c runs statements, template_values.c has strings, lists and
+ * their memory, template_filters.c filters, tests and methods. */
 #ifndef GDN_RUNTIME_TEMPLATE_INTERNAL_H
 #define GDN_RUNTIME_TEMPLATE_INTERNAL_H
 
 #include "runtime/error.h"
 #include "runtime/template.h"
 
-/* ---- Memory that is freed at once ---- */
+/* ---- Arena: memory that is freed as a whole ---- */
 
 typedef struct tpl_chunk {
     struct tpl_chunk *next;
@@ -45,7 +45,7 @@ typedef struct tpl_token {
     int64_t number;
 } tpl_token;
 
-/* Tokens of `bytes` bytes, in the arena. The text must live as long as they do. */
+/* Splits text into tokens, allocated in the arena. The text must outlive them. */
 gdn_status tpl_lex(tpl_arena *a, const char *text, uint64_t bytes, tpl_token **tokens, uint64_t *count);
 
 /* ---- The tree ---- */
@@ -93,13 +93,13 @@ typedef struct tpl_node {
     struct tpl_node *a, *b, *c, *d, *list, *next;
 } tpl_node;
 
-enum { TPL_DEPTH_MAX = 200, TPL_CALLS_MAX = 500 }; /* of the text, and while it runs: the stack is not endless */
+enum { TPL_DEPTH_MAX = 200, TPL_CALLS_MAX = 500 }; /* depth of the tree; of evaluation */
 
 gdn_status tpl_parse(tpl_arena *a, const char *text, uint64_t bytes, tpl_node **program);
 
 /* ---- Values ---- */
 
-/* mark NULL: all bytes are the template's */
+/* A string. mark NULL: all bytes come from the template. */
 typedef struct tpl_text {
     const char *text;
     const unsigned char *mark;
@@ -115,7 +115,7 @@ typedef enum tpl_kind {
     TPL_SEQUENCE, /* a list or tuple */
     TPL_MAPPING,
     TPL_NAMESPACE,
-    TPL_FUNCTION, /* one of those that every template has */
+    TPL_FUNCTION, /* a global function of Jinja */
     TPL_MACRO_VALUE,
     TPL_LOOP
 } tpl_kind;
@@ -156,7 +156,7 @@ typedef struct tpl_macro {
 struct tpl_value {
     tpl_kind kind;
     union {
-        int64_t number; /* of a bool, too, and which function it is */
+        int64_t number; /* also for a bool, and the number of a function */
         tpl_text text;
         tpl_list list;
         tpl_map *map;
@@ -165,7 +165,7 @@ struct tpl_value {
     } of;
 };
 
-/* What is being written: the output, or a macro's or a block's text. */
+/* The output buffer: of the template, a macro or a block. */
 typedef struct tpl_buffer {
     char *text;
     unsigned char *mark;
@@ -175,7 +175,7 @@ typedef struct tpl_buffer {
 typedef struct tpl_run {
     tpl_arena arena;
     const rt_template_input *input;
-    gdn_status status; /* the first failure; everything returns at once after it */
+    gdn_status status; /* the first failure; afterwards all functions return at once */
     uint32_t line;
     int depth;
     int64_t steps; /* left */
@@ -190,11 +190,11 @@ typedef struct tpl_arguments {
     tpl_map named;
 } tpl_arguments;
 
-/* GDN_UNSUPPORTED with a text, of which bytes that a terminal might take for something else are made "?". */
+/* Returns GDN_UNSUPPORTED with a text; bytes that a terminal may interpret become "?". */
 gdn_status tpl_fail(uint32_t line, char *text);
-/* The run fails, with the line of what is being computed, unless it has failed before. Returns an undefined value. */
+/* Makes the run fail with the current line, unless it has failed before. Returns an undefined value. */
 tpl_value tpl_refuse(tpl_run *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* For texts of failures: at most 60 bytes of a template's text, as the arguments of "%.*s". */
+/* For error texts: at most 60 bytes of a template's text, as the arguments of "%.*s". */
 #define TPL_SHOWN(text, n) (int)((n) < 60 ? (n) : 60), (text)
 
 tpl_value tpl_eval(tpl_run *r, tpl_scope *scope, const tpl_node *node);
@@ -202,7 +202,7 @@ void tpl_statements(tpl_run *r, tpl_scope *scope, const tpl_node *node);
 
 tpl_value tpl_integer(int64_t n);
 tpl_value tpl_bool(int truth);
-tpl_value tpl_string(const char *text); /* which lives on, and is the template's */
+tpl_value tpl_string(const char *text); /* text must outlive the run; counts as the template's */
 tpl_value tpl_characters(tpl_text text);
 int tpl_is(tpl_text text, const char *string);
 int tpl_same_text(tpl_text a, tpl_text b);
@@ -210,25 +210,25 @@ int tpl_true(const tpl_value *v);
 int tpl_equal(tpl_run *r, const tpl_value *a, const tpl_value *b);
 int tpl_in(tpl_run *r, const tpl_value *item, const tpl_value *where);
 const char *tpl_kind_name(const tpl_value *v);
-/* As it is printed. */
+/* The text that printing the value gives. */
 tpl_text tpl_to_text(tpl_run *r, const tpl_value *v);
 tpl_text tpl_join(tpl_run *r, tpl_text a, tpl_text b);
 tpl_text tpl_part(tpl_text t, uint64_t from, uint64_t to);
-/* Where `part` begins in t, from byte `from` on; t.n + 1: nowhere. */
+/* Position of `part` in t, at or after byte `from`; t.n + 1: not found. */
 uint64_t tpl_find(tpl_text t, tpl_text part, uint64_t from);
-/* Bytes of the character at the beginning of n > 0 bytes, and its number; a byte that begins none is one by itself. */
+/* Length in bytes of the first character of n > 0 bytes, and its code point. An invalid byte is one character. */
 int tpl_character(const char *text, uint64_t n, uint32_t *code);
 uint64_t tpl_count_characters(tpl_text t);
-/* Without the characters of `of` (NULL: what Python calls space) at its sides: 1 the beginning, 2 the end, 3 both. */
+/* Strips characters of `of` (NULL: Python's whitespace) from a string. sides: 1 the beginning, 2 the end, 3 both. */
 tpl_text tpl_strip(tpl_text t, const tpl_text *of, int sides);
 void tpl_write(tpl_run *r, tpl_text text);
 
 tpl_value *tpl_get(const tpl_map *map, tpl_text key); /* NULL: there is none */
 void tpl_put(tpl_run *r, tpl_map *map, tpl_text key, tpl_value value);
-tpl_value tpl_list_of(tpl_run *r, uint64_t n); /* of undefined values */
+tpl_value tpl_list_of(tpl_run *r, uint64_t n); /* n undefined values */
 tpl_scope *tpl_new_scope(tpl_run *r, tpl_scope *parent);
 
-/* The name of an attribute of a value, as a.name and a['name'] find it. */
+/* Attribute lookup of a value, for a.name (by_item 0) and a['name'] (by_item 1). */
 tpl_value tpl_attribute(tpl_run *r, const tpl_value *of, tpl_text name, int by_item);
 tpl_value tpl_method(tpl_run *r, const tpl_value *of, tpl_text name, const tpl_arguments *arguments);
 tpl_value tpl_filter(tpl_run *r, const tpl_value *of, tpl_text name, const tpl_arguments *arguments);

@@ -1,4 +1,4 @@
-/* The text of a chat template as tokens. See template_internal.h. */
+/* Splits the text of a chat template into tokens. See template_internal.h. */
 #include <string.h>
 
 #include "runtime/template_internal.h"
@@ -7,7 +7,7 @@ typedef struct lexer {
     tpl_arena *arena;
     const char *text, *end, *at;
     uint32_t line;
-    int starts_line; /* what comes next begins a line, as far as what is before it says */
+    int starts_line; /* 1: the next text begins a line */
     tpl_token *token;
     uint64_t n, room;
     gdn_status status;
@@ -56,8 +56,8 @@ static void skip_space(lexer *x)
 
 /* ---- Text between tags ---- */
 
-/* The text before a tag: "-" takes all space at its end, and a tag that stands alone in its line takes what is before
- * it in the line, unless "+" says otherwise. */
+/* Emits the text before a tag. "-" strips all white space at its end. A tag alone on its line strips the line's
+ * indentation, unless it has "+". */
 static void put_data(lexer *x, const char *begin, char sign, int prints)
 {
     tpl_text data = { begin, NULL, (uint64_t)(x->at - begin) };
@@ -72,7 +72,7 @@ static void put_data(lexer *x, const char *begin, char sign, int prints)
     if (data.n) (void)put(x, TPL_DATA, data.text, data.n);
 }
 
-/* Behind a tag or comment: "-" takes all space, and one that prints nothing takes the end of its line. */
+/* Skips after a tag or comment: "-" all white space; a tag that prints nothing, the newline after it. */
 static void after_tag(lexer *x, char sign, int prints)
 {
     const char *const begin = x->at;
@@ -100,7 +100,7 @@ static uint64_t encode(uint32_t code, char *to)
     return (uint64_t)n;
 }
 
-/* Digits of base 8 or 16, `least` to `most` of them. */
+/* Reads `least` to `most` digits of base 8 or 16. */
 static int code_of(const char *at, const char *end, unsigned base, int least, int most, uint32_t *code)
 {
     static const char digits[] = "0123456789abcdef";
@@ -115,8 +115,8 @@ static int code_of(const char *at, const char *end, unsigned base, int least, in
     return n < least ? 0 : n;
 }
 
-/* One escape, as Python reads it; `at` is behind the backslash. Returns how far it goes, 0 where it is none of those
- * that are known here. What Python does not know it leaves as it is. */
+/* Decodes one escape sequence with Python's rules; `at` is after the backslash. Returns its length, 0 for an
+ * unsupported one. Unknown escapes stay as they are, as in Python. */
 static uint64_t escape(const char *at, const char *end, char *to, uint64_t *n)
 {
     static const char names[] = "\\'\"abfnrtv", values[] = "\\'\"\a\b\f\n\r\t\v";
@@ -132,7 +132,7 @@ static uint64_t escape(const char *at, const char *end, char *to, uint64_t *n)
     if (*at == 'N') return 0;
     if (!octal && !wanted) {
         to[(*n)++] = '\\';
-        return UINT64_MAX; /* the character itself comes next */
+        return UINT64_MAX; /* keep the backslash; the character follows */
     }
     const int digits = octal ? code_of(at, end, 8, 1, 3, &code) : code_of(at + 1, end, 16, wanted, wanted, &code);
     if (!digits || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) return 0;
@@ -149,7 +149,7 @@ static void string(lexer *x)
         (void)refuse(x, "a string has no end");
         return;
     }
-    /* no escape is shorter than what it stands for */
+    /* an escape is never shorter than its value */
     char *to = tpl_new(x->arena, (uint64_t)(close - x->at));
     uint64_t n = 0;
     if (!to) {
@@ -207,7 +207,7 @@ static void sign(lexer *x, int *open)
     (void)refuse(x, *open < 0 ? "a bracket closes that none opened" : "a character that belongs to no expression");
 }
 
-/* From behind the opening to behind the end. */
+/* Reads the tokens inside a tag, up to and including its end. */
 static void inside(lexer *x, int prints)
 {
     int open = 0;

@@ -1,4 +1,4 @@
-/* The tokens of a chat template as a tree. See template_internal.h; the grammar and its order are Jinja's. */
+/* Parses the expressions of chat templates, with Jinja's grammar and precedence. See template_internal.h. */
 #include <stdio.h>
 #include <string.h>
 
@@ -27,7 +27,6 @@ tpl_node *tpl_new_node(tpl_parser *p, tpl_op op)
     return n;
 }
 
-/* A node that has the next token's text. */
 tpl_node *tpl_token_node(tpl_parser *p, tpl_op op)
 {
     tpl_node *n = tpl_new_node(p, op);
@@ -73,7 +72,6 @@ void tpl_demand_end(tpl_parser *p)
     else p->token++;
 }
 
-/* Deeper trees than this are nobody's templates, and would be too deep for the stack. */
 int tpl_deeper(tpl_parser *p)
 {
     if (p->status) return 0;
@@ -84,7 +82,7 @@ int tpl_deeper(tpl_parser *p)
 
 /* ---- Expressions ---- */
 
-/* Expressions up to a closing sign, which is taken. Those of a call may have names. */
+/* Parses expressions up to a closing sign and consumes it. `named`: arguments of a call, which may have names. */
 static tpl_node *list_until(tpl_parser *p, const char *close, int named)
 {
     tpl_node *first = NULL, **last = &first;
@@ -148,7 +146,7 @@ static tpl_node *parenthesis(tpl_parser *p)
 static tpl_node *strings(tpl_parser *p)
 {
     tpl_node *n = tpl_token_node(p, TPL_CONST_STRING);
-    while (n && !p->status && p->token->kind == TPL_STRING) { /* neighbours are one */
+    while (n && !p->status && p->token->kind == TPL_STRING) { /* adjacent strings are concatenated */
         char *joined = tpl_new(p->arena, n->n + p->token->n + 1);
         if (!joined) {
             p->status = GDN_OUT_OF_MEMORY;
@@ -239,7 +237,7 @@ static tpl_node *postfix(tpl_parser *p, tpl_node *n)
     return n;
 }
 
-/* The name of a filter or test, and its arguments. */
+/* Parses the name of a filter or test, and its arguments. */
 static tpl_node *applied(tpl_parser *p, tpl_op op, tpl_node *to)
 {
     if (p->token->kind != TPL_NAME) return tpl_unexpected(p, "a name is missing");
@@ -288,7 +286,7 @@ static tpl_node *unary(tpl_parser *p, int with_filters)
     return with_filters ? filters(p, n) : n;
 }
 
-/* Operators of the same strength, from the left: products, "~", sums. */
+/* Parses left-associative operators of one precedence: products, "~", sums. */
 static tpl_node *binary(tpl_parser *p, int strength)
 {
     static const char *const signs[3][5] = { { "*", "/", "//", "%", NULL }, { "~", NULL }, { "+", "-", NULL } };
@@ -342,7 +340,7 @@ static tpl_node *negation(tpl_parser *p)
     return n;
 }
 
-/* "and" (strength 0) and "or". */
+/* Parses "and" (strength 0) or "or". */
 static tpl_node *logic(tpl_parser *p, int strength)
 {
     tpl_node *n = strength ? logic(p, 0) : negation(p);
@@ -378,7 +376,6 @@ tpl_node *tpl_expression(tpl_parser *p)
     return p->status ? NULL : n;
 }
 
-/* One expression, or several with commas: a tuple. */
 tpl_node *tpl_expressions(tpl_parser *p)
 {
     tpl_node *n = tpl_expression(p);

@@ -1,4 +1,4 @@
-/* Statements of chat templates, and what is public of them. See template.h and template_internal.h. */
+/* Runs the statements of chat templates, and has the public functions. See template.h and template_internal.h. */
 #include <string.h>
 
 #include "runtime/template_internal.h"
@@ -15,7 +15,7 @@ static tpl_text text_of(const tpl_node *node)
     return t;
 }
 
-/* One name, or several that take a list apart. */
+/* Assigns a value to a name, or unpacks a list into several. */
 static void assign(tpl_run *r, tpl_scope *scope, const tpl_node *names, const tpl_value *value)
 {
     uint64_t n = 0;
@@ -37,7 +37,7 @@ static void assign(tpl_run *r, tpl_scope *scope, const tpl_node *names, const tp
     }
 }
 
-/* What a loop goes through, without the items that its "if" leaves out. */
+/* The items of a loop, filtered by its "if". */
 static tpl_list items_of(tpl_run *r, tpl_scope *scope, const tpl_node *node)
 {
     tpl_value v = tpl_eval(r, scope, node->a);
@@ -69,13 +69,13 @@ static void loop(tpl_run *r, tpl_scope *scope, const tpl_node *node)
 {
     const tpl_list items = items_of(r, scope, node);
     if (r->status) return;
-    if (!items.n) { /* its branch has a scope of its own, too */
+    if (!items.n) { /* the else branch has its own scope */
         tpl_scope *inside = tpl_new_scope(r, scope);
         if (inside) tpl_statements(r, inside, node->c);
         return;
     }
     for (uint64_t i = 0; i < items.n && !r->status; i++) {
-        tpl_scope *inside = tpl_new_scope(r, scope); /* what one turn sets is gone in the next */
+        tpl_scope *inside = tpl_new_scope(r, scope); /* a new scope per iteration */
         tpl_loop *at = inside ? tpl_new(&r->arena, sizeof *at) : NULL;
         if (!at) {
             r->status = r->status ? r->status : r->arena.status;
@@ -186,7 +186,7 @@ gdn_status rt_template_parse(const char *text, uint64_t bytes, rt_template **t)
     made->text = tpl_new(&made->arena, bytes + 1);
     gdn_status status = made->text ? GDN_OK : made->arena.status;
     uint64_t n = 0;
-    for (uint64_t i = 0; !status && i < bytes; i++) /* Jinja knows one end of lines, and drops the last */
+    for (uint64_t i = 0; !status && i < bytes; i++) /* Jinja normalises line ends and drops the last one */
         if (text[i] != '\r') made->text[n++] = text[i];
         else if (i + 1 == bytes || text[i + 1] != '\n') made->text[n++] = '\n';
     if (n && made->text[n - 1] == '\n') n--;
@@ -237,7 +237,7 @@ static tpl_value messages(tpl_run *r, const rt_template_input *input)
         }
         put(r, message.of.map, "role", tpl_string(m->role));
         put(r, message.of.map, "content", of_message(r, m->text));
-        if (m->reasoning.text) { /* under both names that transformers gives it */
+        if (m->reasoning.text) { /* under both names that templates use */
             put(r, message.of.map, "reasoning_content", of_message(r, m->reasoning));
             put(r, message.of.map, "thinking", of_message(r, m->reasoning));
         }
@@ -259,7 +259,7 @@ gdn_status rt_template_render(const rt_template *t, const rt_template_input *inp
     r.steps = 1000000 + 1000 * (int64_t)input->n_messages;
     *out = (rt_template_text){ 0 };
     put(&r, &given.names, "messages", messages(&r, input));
-    put(&r, &given.names, "tools", none); /* as transformers has them where there are none */
+    put(&r, &given.names, "tools", none); /* as transformers passes them if there are none */
     put(&r, &given.names, "documents", none);
     put(&r, &given.names, "add_generation_prompt", tpl_bool(input->generation_prompt));
     if (input->thinking >= 0) put(&r, &given.names, "enable_thinking", tpl_bool(input->thinking));

@@ -1,4 +1,4 @@
-/* Strings, lists and names of chat templates, and the memory of a rendering. See template_internal.h. */
+/* Strings, lists and scopes of chat templates, and the arena of a rendering. See template_internal.h. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -324,14 +324,14 @@ uint64_t tpl_count_characters(tpl_text t)
     return n;
 }
 
-/* What Python's str.strip() takes away. */
+/* True for characters that Python's str.strip() removes. */
 static int is_space(uint32_t c)
 {
     return (c >= 9 && c <= 13) || (c >= 0x1c && c <= 0x20) || c == 0x85 || c == 0xa0 || c == 0x1680 ||
            (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
 }
 
-/* Is the character of t that has n bytes at `at` one that is taken away? */
+/* True if the character of n bytes at `at` is to be stripped. */
 static int goes(tpl_text t, uint64_t at, int n, uint32_t code, const tpl_text *of)
 {
     if (!of) return (n > 1 || code < 0x80) && is_space(code);
@@ -356,7 +356,7 @@ tpl_text tpl_strip(tpl_text t, const tpl_text *of, int sides)
     while (sides & 2 && t.n) {
         uint64_t from = t.n - 1;
         int n = 1;
-        for (uint64_t back = 1; back <= 4 && back <= t.n; back++) /* the character that ends at the end */
+        for (uint64_t back = 1; back <= 4 && back <= t.n; back++) /* the last character */
             if (tpl_character(t.text + t.n - back, back, &code) == (int)back) {
                 from = t.n - back;
                 n = (int)back;

@@ -1,4 +1,4 @@
-/* Vocabulary of a tokenizer: tokens, their bytes and kinds. See tokenizer.h. */
+/* The vocabulary of a tokenizer: tokens, their bytes and kinds. See tokenizer.h. */
 #include "runtime/tokenizer_internal.h"
 
 #include <string.h>
@@ -13,8 +13,8 @@ enum { MAX_TOKENS = 1 << 24, SHOWN = 64, PIECE = 256 };
 /* GGUF's token_type. */
 enum { TYPE_UNKNOWN = 2, TYPE_CONTROL = 3, TYPE_USER = 4, TYPE_LAST = 6 };
 
-/* ---- GPT-2's alphabet: bytes 33-126, 161-172 and 174-255 stand for themselves, the other 68, in their order, are
- *      U+0100 and following ---- */
+/* ---- GPT-2's byte alphabet: bytes 33-126, 161-172 and 174-255 are themselves; the other 68, in order, are U+0100 on
+ * ---- */
 
 static int byte_of(uint32_t c)
 {
@@ -33,7 +33,7 @@ int64_t tok_decode_alphabet(rt_string text, char *out)
     for (uint64_t i = 0; i < text.bytes; n++) {
         const unsigned char first = (unsigned char)text.text[i];
         uint32_t            c     = first;
-        if (first >= 0x80) { /* all of the alphabet has two bytes at most */
+        if (first >= 0x80) { /* the alphabet needs at most two bytes */
             if (first < 0xC2 || first > 0xDF || i + 1 >= text.bytes || ((unsigned char)text.text[i + 1] & 0xC0) != 0x80)
                 return -1;
             c = (uint32_t)(first & 0x1F) << 6 | ((unsigned char)text.text[i + 1] & 0x3F);
@@ -54,10 +54,10 @@ static uint64_t hash_of(const char *text, uint64_t bytes)
     uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
     for (uint64_t i = 0; i < bytes; i++)
         hash = (hash ^ (unsigned char)text[i]) * UINT64_C(1099511628211);
-    return (hash ^ hash >> 32) * UINT64_C(0x9E3779B97F4A7C15); /* its high bits depend on all of the text */
+    return (hash ^ hash >> 32) * UINT64_C(0x9E3779B97F4A7C15); /* mixes all bits into the high ones */
 }
 
-/* The place of the token in the table, or the free place where it would be. */
+/* Bucket of a token in the table, or the free bucket for it. */
 static uint64_t place_of(const rt_tokenizer *t, const char *text, uint64_t bytes, int special)
 {
     uint64_t place = tok_place(hash_of(text, bytes), t->n_by_text);
@@ -113,7 +113,7 @@ static gdn_status load_kinds(rt_tokenizer *t, const rt_gguf *file)
     return status;
 }
 
-/* An id from the file, or -1 where it has none. */
+/* Reads a token id of the file; -1: none. */
 static gdn_status load_id(const rt_tokenizer *t, const rt_gguf *file, const char *key, int32_t *id)
 {
     int64_t    value  = -1;
@@ -169,7 +169,7 @@ static gdn_status load_ids(rt_tokenizer *t, const rt_gguf *file)
     return status ? status : load_end_ids(t, file);
 }
 
-/* Tokens that frame a text must not come out of the text itself, whatever type a file gives them. */
+/* True for bos, eos and the like, which are control tokens whatever type the file gives them. */
 static int frames_text(const rt_tokenizer *t, int32_t id, rt_string text)
 {
     static const char *const frames[] = { "<|im_start|>", "<|im_end|>", "<|endoftext|>" };
@@ -212,14 +212,14 @@ static gdn_status load_texts(rt_tokenizer *t, const rt_gguf *file, rt_budget *bu
         if (frames_text(t, i, raw))
             t->kind[i] = TOK_CONTROL;
         int64_t length = t->kind[i] == TOK_NORMAL ? tok_decode_alphabet(raw, at) : -1;
-        if (length < 0) { /* a special token, or one that no merge can make: its text as it is */
+        if (length < 0) { /* a special token, or one that merges cannot produce: its text as is */
             length = (int64_t)raw.bytes;
             memcpy(at, raw.text, (size_t)length);
         }
         const uint64_t place = place_of(t, at, (uint64_t)length, t->kind[i] != TOK_NORMAL);
         at += length;
         t->begin[i + 1] = (uint32_t)(at - t->arena);
-        if (t->by_text[place] < 0) /* of equal tokens the first is used */
+        if (t->by_text[place] < 0) /* the first of equal tokens counts */
             t->by_text[place] = i;
     }
     for (int b = 0; b < 256; b++) {
@@ -237,7 +237,7 @@ static int stands_before(const rt_tokenizer *t, int32_t a, int32_t b)
     return order ? order < 0 : x.bytes < y.bytes;
 }
 
-/* The heap's element i goes down from there; its root is the last of its n elements. */
+/* Moves element i down in a heap of n elements whose root sorts last. */
 static void sift(const rt_tokenizer *t, int32_t *heap, int64_t n, int64_t i)
 {
     const int32_t moving = heap[i];
@@ -250,11 +250,11 @@ static void sift(const rt_tokenizer *t, int32_t *heap, int64_t n, int64_t i)
     heap[i] = moving;
 }
 
-/* Special tokens in the order of their bytes, each text once, for rt_tokenize to search in. */
+/* Sorts the special tokens by bytes, without duplicates, for rt_tokenize. */
 static gdn_status sort_special(rt_tokenizer *t, rt_budget *budget)
 {
     int64_t n = 0;
-    for (int pass = 0; pass < 2; pass++) { /* counted, then listed */
+    for (int pass = 0; pass < 2; pass++) { /* first pass counts, second fills */
         n = 0;
         for (int32_t i = 0; i < t->n_tokens; i++) {
             const rt_string text = tok_text(t, i);
@@ -277,7 +277,7 @@ static gdn_status sort_special(rt_tokenizer *t, rt_budget *budget)
     }
     for (int64_t i = n / 2 - 1; i >= 0; i--)
         sift(t, t->special, n, i);
-    for (int64_t last = n - 1; last > 0; last--) { /* the root leaves the heap for the end */
+    for (int64_t last = n - 1; last > 0; last--) { /* the root goes to the end */
         const int32_t id = t->special[0];
         t->special[0]    = t->special[last];
         t->special[last] = id;
@@ -287,7 +287,7 @@ static gdn_status sort_special(rt_tokenizer *t, rt_budget *budget)
     return GDN_OK;
 }
 
-/* ChatML and GPT-2's end of text end a generation, also where the file names another token. */
+/* Adds <|im_end|> and <|endoftext|> to the end tokens, also if the file names others. */
 static void add_ends(rt_tokenizer *t)
 {
     static const char *const ends[] = { "<|im_end|>", "<|endoftext|>" };

@@ -1,4 +1,4 @@
-/* Byte pair encoding: merges of a vocabulary, and the merging of a word's bytes. See tokenizer.h. */
+/* Byte pair encoding: the merges of a vocabulary, and merging the bytes of a word. See tokenizer.h. */
 #include "runtime/tokenizer_internal.h"
 
 #include <string.h>
@@ -29,7 +29,7 @@ static gdn_status bad_merge(int64_t rank, rt_string text, const char *problem)
                    text.bytes > SHOWN ? SHOWN : (int)text.bytes, text.text, problem);
 }
 
-/* "left right", both in GPT-2's alphabet, in which a space is not a space. `bytes` has room for the text. */
+/* Loads one merge, "left right" in GPT-2's alphabet, where a space cannot occur. `bytes` has room for the text. */
 static gdn_status load_merge(rt_tokenizer *t, int64_t rank, rt_string text, char *bytes)
 {
     const char *space = text.bytes ? memchr(text.text, ' ', (size_t)text.bytes) : NULL;
@@ -50,7 +50,7 @@ static gdn_status load_merge(rt_tokenizer *t, int64_t rank, rt_string text, char
     if (merge->left < 0 || merge->right < 0 || merge->result < 0)
         return bad_merge(rank, text, "joins or makes a token that the vocabulary does not have");
     const uint64_t place = place_of_pair(t, merge->left, merge->right);
-    if (t->by_pair[place] < 0) /* of equal merges the first is used */
+    if (t->by_pair[place] < 0) /* the first of equal merges counts */
         t->by_pair[place] = (int32_t)rank;
     return GDN_OK;
 }
@@ -97,10 +97,11 @@ gdn_status tok_load_merges(rt_tokenizer *t, const rt_gguf *file, rt_budget *budg
 }
 
 /* ---- Words ----
- * The word is a linked list of tokens, which begin as its bytes. The heap holds merges that were possible when they
- * were put in, as rank << 32 | place of the left token: the smallest is the lowest rank, and the leftmost of those.
- * Taken out, one that is not possible any more is recognised by the tokens that now stand there. A word of n bytes
- * is merged n - 1 times at most, each taking one entry out and putting two in: 2 n entries are enough. */
+ *
+ * A word is a linked list of tokens, initially its bytes. A heap holds possible merges as rank << 32 | index of the
+ * left token: the smallest has the lowest rank, then the leftmost position. A merge that is no longer possible is
+ * detected when it is taken out, from the current tokens there. A word of n bytes has at most n - 1 merges, each of
+ * which removes one entry and adds two, so 2 n entries suffice. */
 
 static gdn_status make_room(tok_work *work, uint64_t bytes)
 {
@@ -189,7 +190,7 @@ gdn_status tok_merge_word(const rt_tokenizer *t, tok_work *work, const char *wor
         if (right < 0 || work->id[left] != merge->left || work->id[right] != merge->right)
             continue;
         work->id[left]   = merge->result;
-        work->id[right]  = -1; /* stands nowhere any more */
+        work->id[right]  = -1; /* removed from the list */
         work->next[left] = work->next[right];
         if (work->next[left] >= 0)
             work->previous[work->next[left]] = left;

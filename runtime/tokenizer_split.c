@@ -1,6 +1,6 @@
-/* Cuts text into words as the regular expressions do that vocabularies were trained with: those of tokenizer.json of
- * Qwen2 and of Qwen3.5, and GPT-2's. They are followed alternative by alternative, the first that matches wins; \s is
- * Unicode's property White_Space, L, N and M are the categories of character_classes.inc.h. See tokenizer.h.
+/* Splits text into words by the regular expressions of tokenizer.json: those of Qwen2, Qwen3.5 and GPT-2. The first
+ * alternative that matches wins. \s is Unicode's property White_Space; L, N and M are the categories of
+ * character_classes.inc.h. See tokenizer.h.
  *
  *   qwen2     (?i:'s|'t|'re|'ve|'m|'ll|'d) | [^\r\n\p{L}\p{N}]?\p{L}+ | \p{N} | ?[^\s\p{L}\p{N}]+[\r\n]*
  *             | \s*[\r\n]+ | \s+(?!\S) | \s+
@@ -13,7 +13,7 @@
 #include "runtime/character_classes.inc.h"
 #include "runtime/error.h"
 
-/* Classes of characters: the first four are those of character_runs. */
+/* Character classes; the first four are those of character_runs. */
 typedef enum char_class {
     OTHER,
     LETTER,
@@ -21,9 +21,9 @@ typedef enum char_class {
     MARK,
     SPACE,
     LINE
-} char_class; /* LINE: \r or \n, which are white space too */
+} char_class; /* LINE: \r or \n, which are also white space */
 
-typedef struct place { /* a character of the text, or its end: then bytes is 0 */
+typedef struct place { /* a character of the text; bytes 0: the end */
     uint32_t   c;
     char_class kind;
     uint64_t   at, bytes;
@@ -31,7 +31,7 @@ typedef struct place { /* a character of the text, or its end: then bytes is 0 *
 
 struct tok_splitter {
     const char *pre;
-    int32_t     gpt2, marks; /* GPT-2's form; marks go with letters */
+    int32_t     gpt2, marks; /* gpt2: GPT-2's rule; marks: marks count as letters */
 };
 
 static const struct tok_splitter forms[] = { { "qwen2", 0, 0 }, { "qwen35", 0, 1 }, { "default", 1, 0 } };
@@ -61,7 +61,7 @@ static char_class class_of(uint32_t c)
         return LINE;
     if (is_space(c))
         return SPACE;
-    int low = 0, high = N_RUNS; /* the run that c is in begins at low or behind it, and before high */
+    int low = 0, high = N_RUNS; /* invariant: the run of c begins in [low, high) */
     while (high - low > 1) {
         const int middle = low + (high - low) / 2;
         if (character_runs[middle] >> 2 <= c)
@@ -72,7 +72,7 @@ static char_class class_of(uint32_t c)
     return (char_class)(character_runs[low] & 3);
 }
 
-/* The character at `at` of a text that is valid UTF-8. */
+/* The character at `at`, in valid UTF-8 text. */
 static place look(const char *text, uint64_t bytes, uint64_t at)
 {
     const unsigned char *s = (const unsigned char *)text + at;
@@ -94,7 +94,7 @@ static int is_letter(const tok_splitter *s, place p)
     return p.bytes && (p.kind == LETTER || (s->marks && p.kind == MARK));
 }
 
-/* Neither white space, nor letter, nor number. */
+/* True if neither white space, letter nor number. */
 static int is_other(const tok_splitter *s, place p)
 {
     return p.bytes && (p.kind == OTHER || (!s->marks && p.kind == MARK));
@@ -102,7 +102,7 @@ static int is_other(const tok_splitter *s, place p)
 
 static int is_white(place p) { return p.bytes && (p.kind == SPACE || p.kind == LINE); }
 
-/* Where the characters from p on end that `kind` says yes to. */
+/* End of the run of characters from p on for which `kind` is true. */
 static uint64_t run(const tok_splitter *s, int (*kind)(const tok_splitter *s, place p), const char *text,
                     uint64_t bytes, place p)
 {
@@ -117,7 +117,7 @@ static int is_number(const tok_splitter *s, place p)
     return p.bytes && p.kind == NUMBER;
 }
 
-/* The lower case of what an ASCII letter may be, also U+017F, which is an s where case does not count; else 0. */
+/* Lower case of an ASCII letter, also of U+017F, which folds to s if case is ignored; else 0. */
 static char letter(const tok_splitter *s, place p)
 {
     if (!p.bytes || p.c > 'z')
@@ -125,7 +125,7 @@ static char letter(const tok_splitter *s, place p)
     return (char)(p.c >= 'A' && p.c <= 'Z' && !s->gpt2 ? p.c + 'a' - 'A' : p.c);
 }
 
-/* The end of 's, 't, 'm, 'd, 're, 've or 'll, or 0. */
+/* End of a contraction 's, 't, 'm, 'd, 're, 've or 'll; 0: none. */
 static uint64_t contraction(const tok_splitter *s, const char *text, uint64_t bytes, place p)
 {
     if (p.c != '\'')
@@ -139,8 +139,8 @@ static uint64_t contraction(const tok_splitter *s, const char *text, uint64_t by
     return (a == 'r' && b == 'e') || (a == 'v' && b == 'e') || (a == 'l' && b == 'l') ? last.at + last.bytes : 0;
 }
 
-/* White space from p on: up to and with its last end of line, where the form has that and there is one; else without
- * its last character, which goes with the word behind it, unless the text ends there or there is no other. */
+/* End of the white space from p on. If the rule has [\r\n]+ and there is one, up to the last end of line. Otherwise
+ * without the last character, which belongs to the next word, unless the text ends there or it is the only one. */
 static uint64_t white(const tok_splitter *s, const char *text, uint64_t bytes, place p)
 {
     uint64_t line = 0, last = p.at;
@@ -162,7 +162,7 @@ uint64_t tok_cut(const tok_splitter *s, const char *text, uint64_t bytes, uint64
     if (short_form)
         return short_form;
     if (s->gpt2) {
-        const place q = p.c == ' ' ? next : p; /* a space goes with what is behind it */
+        const place q = p.c == ' ' ? next : p; /* a space belongs to the next word */
         if (is_letter(s, q))
             return run(s, is_letter, text, bytes, q);
         if (is_number(s, q))

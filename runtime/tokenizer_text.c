@@ -1,4 +1,4 @@
-/* Tokens of a text: special tokens are found first, then what is not UTF-8, then words. See tokenizer.h. */
+/* Tokenizes text: finds special tokens first, then invalid UTF-8, then words. See tokenizer.h. */
 #include "runtime/tokenizer_internal.h"
 
 #include "runtime/error.h"
@@ -9,12 +9,12 @@ typedef struct pass {
     const rt_tokenizer  *t;
     uint32_t             flags;
     const char          *text;
-    const unsigned char *mark; /* of each byte of the text: nonzero where no control token is; or NULL */
+    const unsigned char *mark; /* per byte: nonzero forbids control tokens; or NULL */
     tok_work             work;
     tok_sink             sink;
 } pass;
 
-/* Bytes of the UTF-8 character at the beginning of n > 0 bytes; 0 where there is none. */
+/* Length of the UTF-8 character at the beginning of n > 0 bytes; 0: invalid. */
 static int character_bytes(const unsigned char *s, uint64_t n)
 {
     const int bytes = s[0] < 0x80 ? 1 : s[0] < 0xC2 ? 0 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : s[0] < 0xF5 ? 4 : 0;
@@ -23,7 +23,7 @@ static int character_bytes(const unsigned char *s, uint64_t n)
     for (int i = 1; i < bytes; i++)
         if ((s[i] & 0xC0) != 0x80)
             return 0;
-    /* longer than needed, surrogates, beyond U+10FFFF */
+    /* overlong forms, surrogates, beyond U+10FFFF */
     if ((s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xED && s[1] > 0x9F) || (s[0] == 0xF0 && s[1] < 0x90) ||
         (s[0] == 0xF4 && s[1] > 0x8F))
         return 0;
@@ -40,7 +40,7 @@ static gdn_status put_words(pass *p, const char *text, uint64_t bytes)
     return status;
 }
 
-/* Text without special tokens. A byte that is not part of a UTF-8 character is a word. */
+/* Tokenizes text without special tokens. An invalid byte is a word of its own. */
 static gdn_status put_plain(pass *p, const char *text, uint64_t bytes)
 {
     gdn_status status = GDN_OK;
@@ -58,8 +58,8 @@ static gdn_status put_plain(pass *p, const char *text, uint64_t bytes)
     return status ? status : put_words(p, text + begin, bytes - begin);
 }
 
-/* The longest special token that the text begins with, or -1. The sorted tokens are narrowed byte by byte to those
- * that begin like the text; a token that is complete is the first of them. */
+/* The longest special token at the beginning of the text; -1: none. Narrows the sorted tokens byte by byte to those
+ * with the same prefix; the first of them is complete if any is. */
 static int32_t special_at(const pass *p, const char *text, uint64_t bytes)
 {
     const rt_tokenizer *const  t      = p->t;
@@ -69,7 +69,7 @@ static int32_t special_at(const pass *p, const char *text, uint64_t bytes)
     for (uint64_t d = 0; d < bytes && low < high; d++) {
         const unsigned char wanted = (unsigned char)text[d];
         parses = parses && !(mark && mark[d]);
-        for (int side = 0; side < 2; side++) { /* the first token with a byte d >= wanted; then, > wanted */
+        for (int side = 0; side < 2; side++) { /* first token with byte d >= wanted; then > wanted */
             int32_t from = low, to = high;
             while (from < to) {
                 const int32_t       middle = from + (to - from) / 2;

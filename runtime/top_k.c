@@ -1,9 +1,9 @@
-/* The k largest of a row. See dense.h. */
+/* The k largest elements of a row. See dense.h. */
 #include <string.h>
 
 #include "runtime/dense.h"
 
-/* Does element a stand before element b? A NaN stands after everything; -0 equals +0. */
+/* True if element a sorts before element b: larger first, NaN last, ties by index; -0 equals +0. */
 static inline int before(const float *x, int32_t a, int32_t b)
 {
     const float u = x[a], v = x[b];
@@ -18,7 +18,7 @@ static inline int before(const float *x, int32_t a, int32_t b)
     return a < b;
 }
 
-/* A heap whose root is the last of its elements; element i goes down from there. */
+/* Moves element i down in a heap whose root is the element that sorts last. */
 static void sift(const float *x, int32_t *heap, int32_t n, int32_t i)
 {
     const int32_t moving = heap[i];
@@ -59,7 +59,7 @@ void rt_top_k(const float *x, int32_t n, int32_t k, int32_t *index)
             index[0] = i;
             sift(x, index, k, 0);
         }
-    for (int32_t m = k - 1; m > 0; m--) { /* the last one leaves the heap for the end */
+    for (int32_t m = k - 1; m > 0; m--) { /* the root goes to the end of the result */
         const int32_t last = index[0];
         index[0] = index[m];
         index[m] = last;

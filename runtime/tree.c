@@ -1,16 +1,15 @@
-/* Trees of drafts: what a step has of them, and how the branch that was accepted becomes the sequence. See memory.h.
+/* Token trees of drafts: their rows in a step, and how the accepted branch becomes the sequence. See memory.h.
  *
- * The tokens of a sequence in a step take places behind its end, in the order of their rows: place i is column
- * (length + i) of the log and of the history, and the cell that the list has there. As far as each follows the one
- * before these are the places that decoding would have given them, and nothing is to be done. A token of another branch
- * stands at place i with a depth below i; attention sees it through a list of its own, and where it is accepted its
- * columns go to the place of its depth. */
+ * A step stores a sequence's tokens at addresses (places) behind its end, in row order. Place i is log entry and conv
+ * state entry (length + i) of the rings, and the cell (KV cache slot) of that index in the list. Tokens of the chain
+ * are thus already where decoding stores them. A token of another branch at place i has a depth below i; attention
+ * reads it through its own cell list. If it is accepted, its entries move to the place of its depth. */
 #include <string.h>
 
 #include "runtime/prefix_tree.h"
 #include "runtime/rollback.h"
 
-enum { MOST_ROWS = 256 }; /* n_rollback is less */
+enum { MOST_ROWS = 256 }; /* the engine limits n_rollback to 255 */
 
 int32_t rt_tree_chain(const int32_t *parent, int32_t n)
 {
@@ -82,11 +81,12 @@ void rt_tree_rows(rt_memory *m, int32_t i, int64_t *lists)
 
 /* ---- A branch ---- */
 
-/* Entries of the maps: each map by itself, as far apart as devices may want it, and the first one for a single column,
- * which is written once. */
+/* Layout of the index maps: each is separate, aligned for all devices. The first one is for a single entry and is
+ * written once. */
 enum { MAP_ALIGN = 16, MAP_ENTRIES = MAP_ALIGN + 2 * MOST_ROWS * (1 + MAP_ALIGN) };
 
-/* What one call moves of a pool's row: columns [from, from + n) to those at `to`, as the n entries of the map say. */
+/* One call of set_rows on a pool's row: moves n entries from `from` on to those at `to`, as map entries [map, map + n)
+ * say. */
 typedef struct column_move {
     int32_t from, to, n, n_to, map;
 } column_move;
@@ -145,9 +145,9 @@ static gdn_status move(rt_memory *m, const gdn_span *pool, int32_t row, int32_t 
     return status ? rt_fail_gdn(status, "taking a branch") : GDN_OK;
 }
 
-/* How rows of n_columns columns get place path[i] into place i, for i in [first, n). A call must not write what it
- * reads, and neither side may go around the row's end, so some paths take several calls. Places are moved in their
- * order: path[i] >= i, so none is needed where it is written. Appends to the map at *used. */
+/* Plans the calls that move place path[i] to place i, for i in [first, n), in rings of n_columns entries. A call must
+ * not write what it reads, and neither range may wrap around, so some paths take several calls. Places move in
+ * ascending order; since path[i] >= i, a place is read before it is overwritten. Appends to the map at *used. */
 static int32_t plan_moves(const rt_sequence *s, const int32_t *path, int32_t first, int32_t n, int32_t n_columns,
                           column_move *out, int32_t *map, int32_t *used)
 {
@@ -167,7 +167,7 @@ static int32_t plan_moves(const rt_sequence *s, const int32_t *path, int32_t fir
     return n_moves;
 }
 
-/* Places of the path that do not stand where the sequence will have them, of all layers. */
+/* Moves the places of the path that are not at their final address, in all layers. */
 static gdn_status move_columns(rt_memory *m, const rt_sequence *s, const int32_t *path, int32_t first, int32_t n)
 {
     column_move log[MOST_ROWS], conv[MOST_ROWS];
@@ -187,7 +187,7 @@ static gdn_status move_columns(rt_memory *m, const rt_sequence *s, const int32_t
     return status;
 }
 
-/* What lies aside has tags that are no positions. */
+/* Tag of an unlinked hidden row: negative, so it is no position. */
 static int32_t aside_tag(int32_t position)
 {
     return -2 - position;
@@ -226,7 +226,7 @@ gdn_status rt_seq_branch(rt_memory *m, int32_t seq, int32_t row)
     for (int32_t t = row, i = n; t >= 0; t = s->parent[t]) path[--i] = t;
     while (common < n && path[common] == common) common++;
     if (common < n && (status = move_columns(m, s, path, common, n))) {
-        rt_seq_drop_snapshot(m, &s->snapshot[0]); /* columns of some layers have moved */
+        rt_seq_drop_snapshot(m, &s->snapshot[0]); /* some layers have moved entries */
         s->n_tree = 0;
         return status;
     }

@@ -1,4 +1,4 @@
-/* What the dense kernels share on a vector unit: typed loads, dot32's sum, loops with tails. Included after one
+/* What the dense kernels share on a vector unit: typed loads, dot32's sum, loops with tails. Include after one
  * simd/<isa>.h and simd/elementary.inc.h. */
 #ifndef GDN_RUNTIME_VECTOR_INC_H
 #define GDN_RUNTIME_VECTOR_INC_H
@@ -6,16 +6,15 @@
 #include "runtime/dense_internal.h"
 #include "simd/typed.inc.h"
 
-/* v_load_typed() takes a matrix's type as it is: rows of 16 bits that are not F16 are BF16. */
+/* v_load_typed() takes a matrix's type: 16-bit rows that are not F16 are BF16. */
 _Static_assert((int)RT_F32 == GDN_F32 && (int)RT_F16 == GDN_F16, "ggml's type numbers are the library's for these");
 
 #define UNROLLED _Pragma("GCC unroll 32")
 
 enum { SUMS = 32 / GDN_VL }; /* vectors of dot32's partial sums */
 
-/* Weights go by once, and products take less time than memory: what comes this much later is asked for, into the second
- * cache, which can wait for more lines at once than the first. The processor's own prefetchers stop at the end of a
- * page (measured: 10 GB/s with it, 7 to 8 without; prefetching into the first cache was slower than none). */
+/* Weights are read once, and memory is the limit. prefetch_far() prefetches this many bytes ahead into the L2 cache,
+ * which has more outstanding misses than L1. Hardware prefetchers stop at the end of a page. */
 enum { FAR_AHEAD = 8192 };
 GDN_INLINE void prefetch_far(const unsigned char *p, int bytes)
 {
@@ -42,7 +41,7 @@ GDN_INLINE void zero32(vf p[SUMS])
     for (int k = 0; k < SUMS; k++) p[k] = v_zero();
 }
 
-/* Of `left` elements, those that fall to vector k of a step of 32. */
+/* Number of the `left` elements in vector k of a step of 32. */
 GDN_INLINE int lanes_of(int64_t left, int k)
 {
     const int64_t n = left - k * GDN_VL;
@@ -71,7 +70,7 @@ GDN_INLINE float dot32_self(const float *x, int32_t n)
     return sum32(p);
 }
 
-/* A loop over n elements: body sees i and the number of lanes m, a constant but for the last step. */
+/* Loop over n elements; the body gets i and the number of lanes m, which is constant except in the last iteration. */
 #define FOR_LANES(i, m, n, ...)                                            \
     do {                                                                   \
         int64_t i = 0;                                                     \

@@ -1,4 +1,4 @@
-/* Weights, decoded one by one: what the bytes mean. The kernels decode whole blocks in registers. See weights.h. */
+/* Decodes weights one at a time; defines the meaning of the bytes. The kernels decode whole blocks. See weights.h. */
 #include "runtime/weights.h"
 
 #include <stddef.h>
@@ -8,7 +8,7 @@
 #include "numerics/float_env.h"
 #include "runtime/quant_blocks.h"
 
-/* One list: types, and their names for texts. */
+/* List of the types, for their sizes and for names in texts. */
 #define TYPES(X)                                                                                                       \
     X(F32, 1, 4) X(F16, 1, 2) X(BF16, 1, 2) X(Q8_0, 32, 34) X(Q4_0, 32, 18) X(Q4_1, 32, 20) X(Q5_0, 32, 22)            \
     X(Q5_1, 32, 24) X(Q2_K, 256, 84) X(Q3_K, 256, 110) X(Q4_K, 256, 144) X(Q5_K, 256, 176) X(Q6_K, 256, 210)           \
@@ -18,7 +18,7 @@
 #define ROW(name, block, bytes)  [RT_##name] = { #name, block, bytes },
 #define NAME(name, block, bytes) #name ", "
 
-static const rt_type_info types[] = { TYPES(ROW) ROW(MXFP4, 32, 17) }; /* those between have no name */
+static const rt_type_info types[] = { TYPES(ROW) ROW(MXFP4, 32, 17) }; /* gaps have no name */
 
 const char *rt_type_names(void) { return TYPES(NAME) "MXFP4"; }
 
@@ -28,8 +28,9 @@ const rt_type_info *rt_type_describe(int32_t type)
     return there ? &types[type] : NULL;
 }
 
-/* Scale and minimum of sub-block j of Q4_K and Q5_K: 6 bits each, 8 + 8 of them in 12 bytes. The first four lie in the
- * low bits of bytes 0..7; the others have 4 bits in bytes 8..11 and 2 in the high bits of bytes 0..7. */
+/* Scale and minimum of sub-block j of Q4_K and Q5_K. 8 scales and 8 minima of 6 bits are packed into 12 bytes. The
+ * first four of each are the low bits of bytes 0..7. The others have 4 bits in bytes 8..11 and 2 in the high bits of
+ * bytes 0..7. */
 static void scale_min(const unsigned char *s, int32_t j, int32_t *scale, int32_t *min)
 {
     if (j < 4) {
@@ -41,7 +42,7 @@ static void scale_min(const unsigned char *s, int32_t j, int32_t *scale, int32_t
     }
 }
 
-/* d and dmin as F16, scales, [Q5_K: 32 bytes of fifth bits], then nibbles: 32 bytes hold two sub-blocks. */
+/* d and dmin (F16), scales, [Q5_K: 32 bytes of fifth bits], then nibbles: 32 bytes hold two sub-blocks. */
 static void read_k4_k5(const unsigned char *at, int five, int32_t j, rt_weight_block *out)
 {
     const unsigned char *high = at + 16, *nibbles = at + (five ? 48 : 16) + j / 2 * 32;
@@ -55,8 +56,8 @@ static void read_k4_k5(const unsigned char *at, int five, int32_t j, rt_weight_b
     }
 }
 
-/* 128 bytes of low nibbles, 64 of two high bits, 16 scales, d. Halves of 128 elements: the low nibbles of 64 bytes,
- * then the high ones; each byte of high bits serves four elements, 32 apart. */
+/* 128 bytes of low 4 bits, 64 of high 2 bits, 16 scales, d. Each half has 128 elements: the low nibbles of 64 bytes,
+ * then their high nibbles. Each byte of high bits serves four elements, 32 apart. */
 static void read_k6(const unsigned char *at, int32_t j, rt_weight_block *out)
 {
     const int            h = j / 4, quarter = j % 4;
@@ -110,7 +111,7 @@ void rt_weight_row(const rt_weight *w, int64_t row, float *out)
         for (int32_t b = 0; b < w->n_columns / 32; b++) {
             rt_weight_block block;
             rt_weight_block_read(w->type, from, b, &block);
-            for (int i = 0; i < 32; i++) /* all but the last operation are exact, or nothing follows them */
+            for (int i = 0; i < 32; i++) /* only the last operation rounds */
                 out[32 * b + i] = block.d * (float)block.factor[i / 16] * (float)block.w[i] -
                                   block.m * (float)block.min[i / 16];
         }

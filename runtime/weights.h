@@ -1,10 +1,10 @@
-/* Weights as files hold them: the element types of GGUF and views of matrices. */
+/* Weights in their file format: GGUF element types, and views of matrices. */
 #ifndef GDN_RUNTIME_WEIGHTS_H
 #define GDN_RUNTIME_WEIGHTS_H
 
 #include <stdint.h>
 
-/* ggml's type numbers, as they stand in GGUF files; those that the runtime can multiply with. */
+/* ggml's numbers of the element types that the runtime supports, as in GGUF files. */
 typedef enum rt_type {
     RT_F32     = 0,
     RT_F16     = 1,
@@ -37,15 +37,15 @@ typedef struct rt_type_info {
     int32_t     block_bytes;
 } rt_type_info;
 
-/* NULL for a type that is not in the list above. */
+/* NULL: not one of the types above. */
 const rt_type_info *rt_type_describe(int32_t type);
 
-/* The names of all types, with commas between them, for texts. */
+/* Names of all types, separated by commas, for error texts. */
 const char *rt_type_names(void);
 
-/* A matrix of n_rows rows of n_columns elements, each row whole blocks, rows packed: row r begins at
- * data + r * row_bytes. y = W x has n_rows outputs; GGUF writes it as ne = { n_columns, n_rows }.
- * A stack of matrices (experts) is n_matrices of them, packed. data need not be aligned beyond 2 bytes. */
+/* A matrix of n_rows rows of n_columns elements. Each row is whole blocks; row r begins at data + r * row_bytes. y = W
+ * x has n_rows outputs; GGUF stores it as ne = { n_columns, n_rows }. A stack of matrices (experts) is n_matrices of
+ * them, packed. data may be aligned to 2 bytes only. */
 typedef struct rt_weight {
     const unsigned char *data; /* NULL: the model has no such tensor                 */
     int32_t              type; /* rt_type                                            */
@@ -55,12 +55,13 @@ typedef struct rt_weight {
     int64_t              row_bytes;
 } rt_weight;
 
-/* Elements [0, n_columns) of row r (counted over all matrices) as F32. Each is rounded once; F16, BF16 exact. */
+/* Converts row r (counted over all matrices) to n_columns F32 elements. Each is rounded once; F16 and BF16 are exact.
+ */
 void rt_weight_row(const rt_weight *w, int64_t row, float *out);
 
-/* 32 elements of a quantised row: element i is d * factor[i / 16] * w[i] - m * min[i / 16], all but the difference
- * exact. d takes in the block's own scale, where there is one; factors are the scales of 16 elements, and 1 in types
- * without (rt_type_factors). m is 0 in types without minima (rt_type_minima); min is 1 but in Q2_K. */
+/* 32 elements of a quantised row. Element i is d * factor[i / 16] * w[i] - m * min[i / 16]; all but the difference is
+ * exact. d includes the block's own scale, if any. factor: scales per 16 elements; 1 in types without them
+ * (rt_type_factors). m is 0 in types without minima (rt_type_minima). min is 1 except in Q2_K. */
 typedef struct rt_weight_block {
     int8_t  w[32];
     int32_t factor[2], min[2];
@@ -78,7 +79,7 @@ static inline int rt_type_minima(int32_t type)
     return type == RT_Q4_K || type == RT_Q5_K || type == RT_Q2_K || type == RT_Q4_1 || type == RT_Q5_1;
 }
 
-/* Elements [32 b, 32 b + 32) of a row that begins at `row`, of a quantised type. */
+/* Reads elements [32 b, 32 b + 32) of the row that begins at `row`, of a quantised type. */
 void rt_weight_block_read(int32_t type, const unsigned char *row, int32_t b, rt_weight_block *out);
 
 #endif

@@ -1,11 +1,10 @@
-/* What libggml-gdn changes in the time of an unmodified llama.cpp.
+/* Measures how libggml-gdn changes the time of an unmodified llama.cpp.
  *
  *     bench_llama model.gguf libggml-gdn.so [threads [rounds [case]]]
  *
- * Two contexts of one model lie side by side, one without the plugin and one with it. Each round runs a case in both,
- * in turn first, and the quotient of two runs that followed each other is what counts: on a machine that does other
- * things too, times come and go, quotients stay. With one thread the time is the processor's, of which other programs
- * take none. The median of the rounds, and the quartiles. */
+ * There are two contexts of one model, one without the plugin and one with it. Each round runs a case in both,
+ * alternating which is first, and takes the ratio of the two times, which is stable on a busy machine. With one thread
+ * the time is CPU time, which excludes other programs. The output is the median over the rounds, and the quartiles. */
 #include <ggml-backend.h>
 #include <ggml.h>
 #include <llama.h>
@@ -18,7 +17,7 @@ enum { MAX_SEQS = 8, PROMPT = 8, MAX_ROUNDS = 101 };
 
 typedef struct bench_case {
     const char *name;
-    int n_seqs, n_tokens, n_snapshots, n_steps; /* tokens of a sequence in a step */
+    int n_seqs, n_tokens, n_snapshots, n_steps; /* n_tokens: tokens per sequence and step */
 } bench_case;
 
 static const bench_case cases[] = {
@@ -50,7 +49,7 @@ static struct llama_context *context(struct llama_model *model, const bench_case
     return ctx;
 }
 
-/* n tokens for each sequence, from position `at` on. */
+/* Decodes n tokens of each sequence, from position `at` on. */
 static void step(struct llama_context *ctx, struct llama_batch *b, const bench_case *c, int at, int n)
 {
     b->n_tokens = 0;
@@ -74,14 +73,14 @@ static double now(int n_threads)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* The steps of a case, `times` times. */
+/* Runs the steps of a case `times` times; returns the seconds. */
 static double seconds(struct llama_context *ctx, struct llama_batch *b, const bench_case *c, int n_threads, int times)
 {
     double taken = 0;
     for (int i = 0; i < times; i++) {
         llama_memory_clear(llama_get_memory(ctx), true);
         step(ctx, b, c, 0, PROMPT);
-        step(ctx, b, c, PROMPT, c->n_tokens); /* the first of its shape makes the graph */
+        step(ctx, b, c, PROMPT, c->n_tokens); /* the first step of a shape builds the graph */
         int at = PROMPT + c->n_tokens;
         const double begin = now(n_threads);
         for (int k = 0; k < c->n_steps; k++, at += c->n_tokens) step(ctx, b, c, at, c->n_tokens);
@@ -120,7 +119,7 @@ int main(int argc, char **argv)
     struct llama_context *without[N], *with[N];
     if (!model) die("the model cannot be loaded");
     for (int i = 0; i < N; i++) without[i] = context(model, &cases[i], n_threads);
-    if (!ggml_backend_load(argv[2])) die("the plugin cannot be loaded"); /* contexts made from here on have it */
+    if (!ggml_backend_load(argv[2])) die("the plugin cannot be loaded"); /* contexts created from here on use it */
     for (int i = 0; i < N; i++) with[i] = context(model, &cases[i], n_threads);
     printf("llama.cpp's time without the plugin / with it, %d threads, %d rounds\n", n_threads, n_rounds);
     for (int i = 0; i < N; i++) {

@@ -1,8 +1,8 @@
-/* Running a convolution: every thread has blocks of channels of its own, so that nobody waits for anybody.
+/* Runs a convolution: each thread computes its own blocks of channels, without waiting for others.
  *
- * ggml keeps a channel's columns side by side, libgdn a column's channels. A block's history is turned into libgdn's
- * form first, for all sequences, because new histories may go into rows that others are read from; then what is kept of
- * the input is copied away; then libgdn convolves. */
+ * ggml stores a channel's columns contiguously, libgdn a column's channels. A block first converts its history of all
+ * sequences to libgdn's layout, since new histories may be written to rows that others are read from. It then copies
+ * the columns to keep, and then libgdn convolves. */
 #include "engine.h"
 
 enum { CHUNK = 128, SCRATCH_FLOATS = 24 * 1024 };
@@ -10,9 +10,9 @@ enum { CHUNK = 128, SCRATCH_FLOATS = 24 * 1024 };
 /* A block of one thread: its channels, and its parts of the thread's scratch memory. */
 typedef struct block {
     int64_t channel, n; /* the first of n channels */
-    float *history;     /* [sequence][width - 1][n], with these distances in floats */
+    float *history;     /* [sequence][width - 1][n], with these strides in floats */
     int64_t by_sequence, by_column;
-    float *input;    /* [CHUNK][n], where x cannot be read as it lies */
+    float *input;    /* [CHUNK][n], if x cannot be read directly */
     char *workspace; /* libgdn's */
 } block;
 
@@ -21,8 +21,8 @@ static float at(const char *p)
     return *(const float *)p;
 }
 
-/* Three columns of n channels, from ggml's form into libgdn's and back: what models have, and worth loops of their own.
- */
+/* Transpose three columns of n channels from ggml's layout to libgdn's and back. Models use three, so these loops are
+ * specialised. */
 static void turn_3(float *restrict c0, float *restrict c1, float *restrict c2, const float *restrict from, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) c0[i] = from[3 * i], c1[i] = from[3 * i + 1], c2[i] = from[3 * i + 2];
@@ -51,7 +51,7 @@ static void load_history(const conv_call *c, const block *b)
     }
 }
 
-/* Columns `first` to first + width - 2 of [history, x], channel by channel, to where the cache has them. */
+/* Copies columns `first` to first + width - 2 of [history, x] to the cache, channel by channel. */
 static void keep_columns(const conv_call *c, const block *b, const column_copy *copy)
 {
     const int64_t columns = c->width - 1;
@@ -81,7 +81,7 @@ static void keep_columns(const conv_call *c, const block *b, const column_copy *
     }
 }
 
-/* Tokens t to t + n - 1 of sequence s: x as it lies, or turned. */
+/* Tokens t to t + n - 1 of sequence s: x itself, or transposed. */
 static gdn_tensor input_of(const conv_call *c, const block *b, int64_t s, int64_t t, int64_t n)
 {
     const char *x =
@@ -94,7 +94,7 @@ static gdn_tensor input_of(const conv_call *c, const block *b, int64_t s, int64_
     return (gdn_tensor){ .data = b->input, .stride = { 0, b->n * 4 } };
 }
 
-/* n tokens, from t on, of n_seqs sequences, from s on. The history is that of these sequences in front of token t. */
+/* Convolves n tokens from t on of n_seqs sequences from s on. The history is that before token t. */
 static gdn_status convolve(engine *e, const conv_call *c, const block *b, int64_t s, int64_t n_seqs, int64_t t,
                            int64_t n, int32_t *position, int32_t *none)
 {
@@ -116,7 +116,7 @@ static gdn_status convolve(engine *e, const conv_call *c, const block *b, int64_
     a.position.data = position;
     a.history_dst.data = none;
     a.workspace =
-        (gdn_span){ .data = b->workspace, .bytes = CONV_WORKSPACE }; /* or the call says that it is too small */
+        (gdn_span){ .data = b->workspace, .bytes = CONV_WORKSPACE }; /* too small a workspace is reported by the call */
     return gdn_ssm_conv(e->single, &a, NULL);
 }
 
@@ -132,7 +132,7 @@ static gdn_status run_block(engine *e, const conv_call *c, const block *b, int32
         for (int64_t t = 0; t < c->n_tokens && !status; t += CHUNK) {
             const int64_t n = c->n_tokens - t < CHUNK ? c->n_tokens - t : CHUNK;
             status = convolve(e, c, b, s, 1, t, n, position, none);
-            for (int64_t j = 0; j < columns; j++) { /* the history of the next chunk */
+            for (int64_t j = 0; j < columns; j++) { /* the history for the next chunk */
                 const float *from = n + j < columns ? history + (n + j) * b->n : b->input + (n + j - columns) * b->n;
                 memmove(history + j * b->n, from, (size_t)b->n * 4);
             }
@@ -141,8 +141,8 @@ static gdn_status run_block(engine *e, const conv_call *c, const block *b, int32
     return status;
 }
 
-/* History and x into c->out, channels side by side, in the place of CONCAT: [sequence][width - 1 +
- * n_tokens][n_channels]. */
+/* Writes history and x to c->out with contiguous channels, in place of CONCAT: [sequence][width -
+ * 1 + n_tokens][n_channels]. */
 void conv_stage(const conv_call *c, int ith, int nth)
 {
     const int64_t columns = c->width - 1, all = columns + c->n_tokens,
@@ -174,7 +174,7 @@ int64_t conv_block(const conv_call *c)
 
 void conv_run(engine *e, const conv_call *c, int ith, int nth)
 {
-    if (ith >= MAX_THREADS) return; /* the others have taken all blocks */
+    if (ith >= MAX_THREADS) return; /* the other threads have all blocks */
     if (nth > MAX_THREADS) nth = MAX_THREADS;
     const size_t maps = (size_t)c->n_seqs * 2 * sizeof(int32_t);
     if (!bytes_need(&e->scratch[ith], SCRATCH_FLOATS * sizeof(float) + CONV_WORKSPACE + maps)) {

@@ -1,4 +1,4 @@
-/* Running the calls of a plan, by ggml's threads. */
+/* Runs the calls of a plan on ggml's threads. */
 #include "engine.h"
 
 #include <stdlib.h>
@@ -24,8 +24,8 @@ void engine_fail(engine *e, const char *what)
     if (!atomic_exchange(&e->failed, 1)) GGML_LOG_ERROR("libggml-gdn: %s: %s\n", what, gdn_last_error());
 }
 
-/* A program has few numbers of threads, usually one for prompts and one for generation. The oldest context makes room
- * for a fifth. */
+/* Programs use few thread counts, usually one for prompts and one for generation. A new count replaces the oldest
+ * context. */
 gdn_context *engine_context(engine *e, int n_threads)
 {
     if (n_threads == 1) return e->single;
@@ -56,7 +56,7 @@ static gdn_status with_workspace(engine *e, const gdn_capability *can, gdn_span 
     return GDN_OK;
 }
 
-/* The first thread's part: one call of libgdn, which shares its work out over the team. */
+/* The first thread's part: one call of libgdn, which splits its work over the team. */
 static void lead(engine *e, call *c, int nth)
 {
     gdn_context *ctx = engine_context(e, nth);

@@ -1,19 +1,19 @@
-/* From a graph of ggml to the one that its CPU backend is given: nodes that libgdn computes become custom nodes, and
- * what they do besides, gathering states in front of them and copying them away behind them, disappears.
+/* Plans a graph: replaces nodes that libgdn computes by custom nodes, and skips the nodes around them that gather
+ * states and copy them back. ggml's CPU backend computes the result.
  *
- * A graph is planned each time that it is computed: the numbers of the rows and the addresses are other ones each time,
- * and a pass over the nodes costs little next to computing them. Everything that is left out is so because
- *   - nobody else uses it: ggml counts the uses of a tensor in the whole graph, and all of them were found;
- *   - nobody asked for it: it is no output;
- *   - what is then read later or written earlier than in ggml's order, no node in between touches: ggml's allocator
- * gives memory away as soon as the last node that uses it is done, so addresses are compared. */
+ * Each computation of a graph is planned anew, since row numbers and addresses change; a pass over the nodes is cheap.
+ * A node is skipped only if
+ * - all users of its result are replaced: ggml counts the uses of a tensor in the whole graph, and all were found;
+ * - it is not an output;
+ * - no node in between touches memory that is then read later or written earlier than in ggml's order. ggml's allocator
+ *   reuses memory as soon as its last user is done, so addresses are compared. */
 #include "engine.h"
 
 #include <stdlib.h>
 
 struct ggml_tensor gdn_ggml_gone;
 
-enum { WINDOW = 512 }; /* as far as a user or an origin of a tensor is looked for, in nodes */
+enum { WINDOW = 512 }; /* how many nodes to search for a user or origin of a tensor */
 
 range range_of(const struct ggml_tensor *t)
 {
@@ -126,7 +126,7 @@ static bool reserve(engine *e, const struct ggml_cgraph *graph)
         const struct ggml_tensor *node = graph->nodes[i];
         n_calls += node->op == GGML_OP_GATED_DELTA_NET || node->op == GGML_OP_SET_ROWS;
         n_calls += node->op == GGML_OP_SSM_CONV ? 2 : 0;
-        if (node->op == GGML_OP_GATED_DELTA_NET) /* which state to start from, and where each snapshot goes */
+        if (node->op == GGML_OP_GATED_DELTA_NET) /* its state indices: initial states, and a destination per snapshot */
             n_maps += node->src[2]->ne[3] * (1 + (int64_t)ggml_get_op_params_i32(node, 0));
     }
     if (!n_calls) return false;
@@ -147,9 +147,9 @@ static bool reserve(engine *e, const struct ggml_cgraph *graph)
 
 bool plan_graph(engine *e, const struct ggml_cgraph *graph, int *n_nodes)
 {
-    if (e->off || !reserve(e, graph)) return false; /* without memory for a plan, ggml computes it all */
+    if (e->off || !reserve(e, graph)) return false; /* without memory for a plan, ggml computes everything */
     memset(e->instead, 0, sizeof *e->instead * (size_t)graph->n_nodes);
-    /* The states first: with them the gathering goes away between a convolution's input and the convolution. */
+    /* Plan gated_delta_net first: this removes gathering nodes between a convolution's input and the convolution. */
     for (int i = 0; i < graph->n_nodes; i++)
         if (graph->nodes[i]->op == GGML_OP_GATED_DELTA_NET) plan_gdn(e, graph, i);
     for (int i = 0; i < graph->n_nodes; i++) {

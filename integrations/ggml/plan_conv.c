@@ -1,5 +1,5 @@
-/* SSM_CONV, with what llama.cpp has around it: GET_ROWS of the cache and CONCAT with the new columns in front of it,
- * CPY of the newest columns into the cache, SILU behind it. Any of them may be missing.
+/* Plans SSM_CONV with the nodes around it in llama.cpp: before it GET_ROWS of the cache and CONCAT with the new
+ * columns, after it CPY of the newest columns into the cache, and SILU. Any of them may be missing.
  *
  * ggml's operator:  sx [width - 1 + T, channels, B], time contiguous   weights [width, channels]
  *                   result: [channels, T, B] */
@@ -10,7 +10,7 @@ static bool wanted(const struct ggml_tensor *t)
     return t->flags & GGML_TENSOR_FLAG_OUTPUT;
 }
 
-/* SILU as the only user, next in the graph but for nodes that rename: its index, or i. */
+/* Index of SILU if it is the only user and, except for renaming nodes, the next node; otherwise i. */
 static int with_silu(const engine *e, const struct ggml_cgraph *graph, int i)
 {
     const struct ggml_tensor *node = graph->nodes[i];
@@ -24,7 +24,7 @@ static int with_silu(const engine *e, const struct ggml_cgraph *graph, int i)
     return silu && next->flags & GGML_TENSOR_FLAG_COMPUTE && ggml_is_contiguous(next) ? j : i;
 }
 
-/* A view of the input as a whole number of columns that goes into a cache and nowhere else. */
+/* True if a view is a whole number of columns of the input that goes only to a cache. */
 static bool copy_of_columns(const engine *e, const struct ggml_cgraph *graph, int from, const struct ggml_tensor *view,
                             int place, conv_call *c, int *node)
 {
@@ -55,7 +55,7 @@ static bool copy_of_columns(const engine *e, const struct ggml_cgraph *graph, in
     return true;
 }
 
-/* Everything but this convolution that uses its input, CONCAT in node `from`, are copies that can be made here. */
+/* True if all other users of its input (CONCAT, node `from`) are copies that the convolution can perform. */
 static bool find_copies(const engine *e, const struct ggml_cgraph *graph, int from, int i, int place, conv_call *c,
                         int *nodes)
 {
@@ -70,7 +70,7 @@ static bool find_copies(const engine *e, const struct ggml_cgraph *graph, int fr
     return true;
 }
 
-/* What the copies write lies in this range. */
+/* The range that the copies write. */
 static range range_of_copies(const conv_call *c)
 {
     range all = { 0 };
@@ -84,8 +84,8 @@ static range range_of_copies(const conv_call *c)
     return all;
 }
 
-/* May node `place`, which writes to `out`, read history and x where CONCAT, node `from`, takes them from? *gather is
- * the node that gathers the history, where that may be left out too. What is left out is marked already. */
+/* True if node `place`, which writes to `out`, can read history and x from the sources of CONCAT, node `from`. *gather:
+ * the node that gathers the history, if it can be skipped too, or -1. Skipped copies are already marked. */
 static bool reads_stay(const engine *e, const struct ggml_cgraph *graph, int from, int place, range out, conv_call *c,
                        int *gather)
 {
@@ -117,7 +117,7 @@ static bool reads_stay(const engine *e, const struct ggml_cgraph *graph, int fro
             return true;
         }
     }
-    /* Other threads write the result and copies while a thread still reads its history. */
+    /* Otherwise read the gathered history. Other threads write results and copies while a thread still reads it. */
     *gather = -1;
     c->history = history->data;
     c->row = NULL;
@@ -125,9 +125,8 @@ static bool reads_stay(const engine *e, const struct ggml_cgraph *graph, int fro
            !ranges_meet(range_of(history), written);
 }
 
-/* Leave out CONCAT, what gathers its history and the copies behind it. With `staged` its node stays, in another form:
- * where the allocator gave away too early what the convolution would have to read. Nothing is changed where that cannot
- * be. */
+/* Skips CONCAT, its gathering node and the copies after it. staged: CONCAT's node becomes a call that writes libgdn's
+ * layout, if the allocator reuses memory that the convolution would read. false: impossible, and nothing changed. */
 static bool without_concat(engine *e, const struct ggml_cgraph *graph, int i, int place, bool staged, call *new)
 {
     struct ggml_tensor *sx = graph->nodes[i]->src[0];
@@ -177,7 +176,7 @@ void plan_conv(engine *e, const struct ggml_cgraph *graph, int i)
     if (sx->ne[0] != c->width - 1 + c->n_tokens || c->n_channels > INT32_MAX || c->n_tokens * c->n_seqs > INT32_MAX / 2)
         return;
     if (!sx->data || !weight->data || !node->data) return;
-    if (conv_block(c) < 16) return; /* more sequences than a thread's memory has room for */
+    if (conv_block(c) < 16) return; /* too many sequences for a thread's memory */
     const int place = with_silu(e, graph, i);
     c->silu = place != i;
     c->weight = weight->data;
@@ -188,7 +187,7 @@ void plan_conv(engine *e, const struct ggml_cgraph *graph, int i)
     if (c->silu) e->instead[i] = GONE;
     if (!without_concat(e, graph, i, place, false, new)) {
         const conv_call bare = *c;
-        const bool turned = without_concat(e, graph, i, place, true, new); /* [history, x] has channels side by side */
+        const bool turned = without_concat(e, graph, i, place, true, new); /* [history, x] has contiguous channels */
         const size_t column = turned ? (size_t)c->n_channels * 4 : 4, channel = turned ? 4 : sx->nb[1];
         if (turned) {
             new = &e->calls[e->n_calls];

@@ -1,6 +1,5 @@
-/* GATED_DELTA_NET, with what llama.cpp has around it to keep states: GET_ROWS of the cache in front of it, and CPY of
- * new states and snapshots into the cache behind it. Where both may be left out, states are updated in the cache
- * itself.
+/* Plans GATED_DELTA_NET with the nodes around it in llama.cpp: before it GET_ROWS of the cache, after it CPY of new
+ * states and snapshots into the cache. If both can be skipped, states are updated in the cache itself.
  *
  * ggml's operator:  q, k [S, Hk, T, B]   v [S, Hv, T, B]   g [1 or S, Hv, T, B]   beta [1, Hv, T, B]
  *                   state [S, S, Hv, B], keys contiguous   K = op_params[0]
@@ -9,22 +8,21 @@
 
 #include <math.h>
 
-/* Elements of states by tokens. Below, the work is a few microseconds, and to hand it out costs more than it saves:
- * measured on the model that ships, whose layers have 16 Ki for a sequence. */
+/* State elements times tokens. Below this the work takes a few microseconds, and distributing it costs more than it
+ * saves: measured on the shipped model, with 16 Ki per sequence and layer. */
 enum { WORTH = 32 * 1024 };
 
-/* Where the snapshot r of sequence b goes: data + r * by_snapshot + b * by_sequence. Not written at all where data is
- * NULL. */
+/* Destination of snapshot r of sequence b: data + r * by_snapshot + b * by_sequence. data NULL: not written. */
 typedef struct target {
     char *data;
     size_t by_snapshot, by_sequence;
 } target;
 
-/* The copies behind the operator. */
+/* The copies after the operator. */
 typedef struct copies {
     int n, nodes[MAX_COPIES];
-    target to[MAX_COPIES];           /* by snapshot; by_snapshot is not used */
-    const struct ggml_tensor *cache; /* all of them go into this one */
+    target to[MAX_COPIES];           /* by snapshot; by_snapshot is unused */
+    const struct ggml_tensor *cache; /* the destination of all copies */
 } copies;
 
 typedef struct shape {
@@ -45,7 +43,7 @@ static gdn_tensor tokens_of(const struct ggml_tensor *t)
     return (gdn_tensor){ .data = t->data, .stride = { (int64_t)t->nb[3], (int64_t)t->nb[2], (int64_t)t->nb[1] } };
 }
 
-/* What libgdn takes: a node of any other form is ggml's. */
+/* Describes a node as arguments. false: libgdn does not support its form. */
 static bool describe(const struct ggml_tensor *node, shape *s, gdn_gated_delta_net_args *a)
 {
     struct ggml_tensor *const *src = node->src;
@@ -82,7 +80,7 @@ static bool describe(const struct ggml_tensor *node, shape *s, gdn_gated_delta_n
     return true;
 }
 
-/* Where a copy puts `rows` rows of `row` floats, of which `seqs` belong to a snapshot: as a target. */
+/* The destination of a copy of `rows` rows of `row` floats, `seqs` of them per snapshot. */
 static bool rows_of_copy(const struct ggml_tensor *to, int64_t row, int64_t rows, int64_t seqs, target *t)
 {
     if (to->type != GGML_TYPE_F32 || ggml_nelements(to) != row * rows || !to->data) return false;
@@ -93,8 +91,8 @@ static bool rows_of_copy(const struct ggml_tensor *to, int64_t row, int64_t rows
     return to->ne[1] == seqs;
 }
 
-/* A view of node i's result beyond its attention part: a copy of whole snapshots into a cache, or what cannot be left
- * out. */
+/* Adds a view of node i's result beyond its attention part, if it is a copy of whole snapshots into a cache; otherwise
+ * false. */
 static bool copy_of_states(const engine *e, const struct ggml_cgraph *graph, int i, const struct ggml_tensor *view,
                            const shape *s, copies *c)
 {
@@ -126,7 +124,7 @@ static bool copy_of_states(const engine *e, const struct ggml_cgraph *graph, int
     return true;
 }
 
-/* All copies behind node i, if the rest of what uses it keeps to its attention part. */
+/* Finds all copies after node i; false if other users read the states. */
 static bool find_copies(const engine *e, const struct ggml_cgraph *graph, int i, const shape *s, copies *c)
 {
     const struct ggml_tensor *node = graph->nodes[i];
@@ -144,7 +142,7 @@ static bool find_copies(const engine *e, const struct ggml_cgraph *graph, int i,
     return c->n > 0;
 }
 
-/* The number of the row at `at` among rows of row_bytes bytes from `base`, or -1 where it is none of n_rows. */
+/* Number of the row at `at` among n_rows rows of row_bytes bytes from `base`; -1: none. */
 static int64_t row_number(const char *base, size_t row_bytes, int64_t n_rows, const char *at)
 {
     const int64_t offset = at - base;
@@ -152,7 +150,7 @@ static int64_t row_number(const char *base, size_t row_bytes, int64_t n_rows, co
     return offset / (int64_t)row_bytes;
 }
 
-/* New states go into the cache: rows of it in state_dst. */
+/* Writes new states to the cache: sets state_dst to its rows. */
 static bool into_cache(gdn_gated_delta_net_args *a, const shape *s, const copies *c, int32_t *dst, int64_t n_dst)
 {
     const size_t row_bytes = (size_t)(s->dim * s->dim * s->heads_v) * 4;
@@ -171,7 +169,7 @@ static bool into_cache(gdn_gated_delta_net_args *a, const shape *s, const copies
     return true;
 }
 
-/* Would one sequence write what another one reads? */
+/* True if one sequence would write what another one reads. */
 static bool crosses(const int32_t *src, const int32_t *dst, int64_t seqs, int64_t n_dst)
 {
     for (int64_t b = 0; b < seqs; b++)
@@ -181,7 +179,7 @@ static bool crosses(const int32_t *src, const int32_t *dst, int64_t seqs, int64_
     return false;
 }
 
-/* The initial states are read where GET_ROWS, node `gather`, would take them from. */
+/* Reads initial states directly from the source of GET_ROWS, node `gather`. */
 static bool from_cache(const engine *e, const struct ggml_cgraph *graph, int i, int gather, gdn_gated_delta_net_args *a,
                        const shape *s, const struct ggml_tensor *cache, int32_t *src, const int32_t *dst, int64_t n_dst)
 {
@@ -193,7 +191,7 @@ static bool from_cache(const engine *e, const struct ggml_cgraph *graph, int i, 
         const char *row = (const char *)states->data + (size_t)rows[b] * row_bytes;
         if (touched_between(e, graph, gather, i, (range){ row, row + row_bytes }, false)) return false;
     }
-    const bool same = cache && ranges_meet(range_of(states), range_of(cache)); /* as what is written */
+    const bool same = cache && ranges_meet(range_of(states), range_of(cache)); /* the cache that is written */
     if (same) first = row_number(cache->data, row_bytes, a->state_out.n_rows, states->data);
     if (first < 0) return false;
     for (int64_t b = 0; b < s->seqs; b++) src[b] = (int32_t)(first + rows[b]);
@@ -231,7 +229,7 @@ void plan_gdn(engine *e, const struct ggml_cgraph *graph, int i)
         cache = behind.cache;
     const bool in = gather >= 0 && from_cache(e, graph, i, gather, a, &s, cache, src, dst, n_dst);
     if (!in && cache && ranges_meet(range_of(node->src[5]), range_of(cache))) cache = NULL;
-    if (!cache) { /* behind the attention, as ggml's operator does */
+    if (!cache) { /* after the attention part, as ggml's operator */
         a->state_out = (gdn_pool){ .data = (char *)node->data + (size_t)(s.dim * s.heads_v * s.tokens * s.seqs) * 4,
                                    .n_rows = (int32_t)(n_dst * s.seqs),
                                    .n_slots = 1 };

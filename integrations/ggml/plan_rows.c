@@ -1,10 +1,10 @@
-/* SET_ROWS into the types that libgdn has.
+/* Plans SET_ROWS into the types that libgdn supports.
  *
  * ggml's operator:  src [columns, rows, n2, n3], index [rows, m2, m3] of I32 or I64, written to a view of the
  * destination */
 #include "engine.h"
 
-enum { WORTH = 64 * 1024 }; /* elements: below that sharing out costs what it saves */
+enum { WORTH = 64 * 1024 }; /* elements; below this, distributing the work costs more than it saves */
 
 static int type_of(const struct ggml_tensor *t)
 {

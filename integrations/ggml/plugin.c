@@ -1,14 +1,14 @@
-/* libggml-gdn.so: libgdn's kernels in a program that uses ggml, such as llama.cpp, without any change to it.
+/* libggml-gdn.so: libgdn's kernels in an unmodified program that uses ggml, such as llama.cpp.
  *
- * The device is of type ACCEL and works on host memory. Each backend object that it makes is one of ggml's own CPU
- * backend with another way to compute a graph: plan.c exchanges nodes for calls of libgdn, which are custom nodes to
- * ggml, and the CPU backend computes what comes out. So
- *   - the threads are ggml's, whichever they are, and no thread waits for one of another team; where ggml's do not stay
- * from graph to graph, pool.c has it keep them;
- *   - a graph is not split: programs give the whole of it to this backend, which comes before the CPU's;
- *   - the object belongs to the CPU's device, since that is where its results are made. llama.cpp compares the devices
- * of an operator and of its layer, and would do without the operator where they differ;
- *   - what libgdn cannot do, or what would not pay, stays with ggml, node by node. */
+ * The device has type ACCEL and uses host memory. Each backend object is one of ggml's CPU backend with another
+ * graph_compute: plan.c replaces nodes by custom nodes that call libgdn, and the CPU backend computes the resulting
+ * graph. Consequences:
+ * - The threads are ggml's, and no thread waits for another team. If ggml's threads end after each graph, pool.c gives
+ *   it a persistent pool.
+ * - Graphs are not split: programs give whole graphs to this backend, which is listed before the CPU's.
+ * - The object belongs to the CPU's device, where its results are. llama.cpp compares the devices of an operator and of
+ *   its layer, and would disable the operator if they differed.
+ * - Nodes that libgdn does not support, or that would not be faster, remain with ggml. */
 #include "engine.h"
 
 #include <stdlib.h>
@@ -56,7 +56,7 @@ static enum ggml_status object_compute(ggml_backend_t backend, struct ggml_cgrap
     if (!planned) memcpy(e->nodes + 1, graph->nodes, sizeof *graph->nodes * (size_t)n_nodes);
     e->n_gone = graph->n_nodes - n_nodes;
     e->nodes[0] = &e->pool.node;
-    struct ggml_cgraph ours = *graph; /* a view of it: same uses, other nodes */
+    struct ggml_cgraph ours = *graph; /* a view of the graph: same use counts, other nodes */
     ours.nodes = e->nodes + !watched;
     ours.n_nodes = n_nodes + watched;
     atomic_store(&e->failed, 0);
@@ -92,7 +92,7 @@ static ggml_backend_t object_create(ggml_backend_dev_t device, const char *param
     pool_init(&e->pool, cpu);
     e->off = mode && !strcmp(mode, "off");
     e->all = mode && !strcmp(mode, "all");
-    e->base = *e->cpu; /* its context too: ggml's functions for CPU backends go on working */
+    e->base = *e->cpu; /* includes its context, so that ggml's functions for CPU backends work on it */
     e->base.iface.get_name = object_name;
     e->base.iface.free = object_free;
     e->base.iface.graph_compute = object_compute;
@@ -116,7 +116,7 @@ static const char *device_description(ggml_backend_dev_t device)
 static void device_memory(ggml_backend_dev_t device, size_t *available, size_t *total)
 {
     (void)device;
-    *available = *total = 0; /* none of its own */
+    *available = *total = 0; /* it has no own memory */
 }
 
 static enum ggml_backend_dev_type device_type(ggml_backend_dev_t device)
@@ -194,7 +194,7 @@ static ggml_backend_dev_t reg_device(ggml_backend_reg_t reg, size_t index)
     return &device;
 }
 
-/* "gdn_ggml_last_plan": what the object's last graph had of libgdn, for tests and for the curious. */
+/* "gdn_ggml_last_plan": number of libgdn calls and skipped nodes of the object's last graph, for tests. */
 static void last_plan(ggml_backend_t backend, int *n_calls, int *n_gone)
 {
     const engine *e = (const engine *)backend;
@@ -202,8 +202,8 @@ static void last_plan(ggml_backend_t backend, int *n_calls, int *n_gone)
     *n_gone = e->n_gone;
 }
 
-/* The number of threads, the pool of threads and the callback that ends a computation: an object here has the context
- * of a CPU backend, for which ggml's CPU backend has the functions. */
+/* Functions for the number of threads, the thread pool and the abort callback: those of ggml's CPU backend, since an
+ * object here has the context of a CPU backend. */
 static void *reg_proc(ggml_backend_reg_t reg, const char *name)
 {
     (void)reg;
@@ -217,8 +217,8 @@ static void *reg_proc(ggml_backend_reg_t reg, const char *name)
     return NULL;
 }
 
-/* The numbers of operators and the layout of tensors change from version to version of ggml, while the number of its
- * backend interface, which ggml compares itself, seldom does. */
+/* Checks the ggml version. Operator numbers and tensor layout change between versions of ggml, while the version of its
+ * backend interface, which ggml checks itself, rarely does. */
 static bool right_ggml(void)
 {
     if (!strncmp(ggml_version(), GDN_GGML_VERSION, strlen(GDN_GGML_VERSION)) &&

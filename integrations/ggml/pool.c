@@ -1,15 +1,16 @@
-/* Threads that stay, for a ggml that was built without OpenMP.
+/* A persistent thread pool, for a ggml that was built without OpenMP.
  *
- * Such a ggml starts its threads anew for each graph and ends them behind it, but where the program gave the CPU
- * backend object a pool of threads. llama.cpp gives its pool to its own CPU object alone, so that ours, which computes
- * the graphs, would go without. Then it gets one here.
+ * Such a ggml starts its threads for each graph and ends them after it, unless the program gave the CPU backend object
+ * a thread pool. llama.cpp gives its pool only to its own CPU object, so our object, which computes the graphs, gets
+ * one here.
  *
- * Neither the number of threads that the program wants nor the pool that it may have set can be asked for: what there
- * is for setting them are functions of ggml's CPU backend, which know nothing of us. So a node of no work stands in
- * front of every graph and watches. Each thread that comes there says how many there are, and the second one whether it
- * has been here before. Two graphs in a row with a new second thread: nobody keeps threads. The pool has one thread
- * more than the graph had, which sleeps; a graph that it works in wants more threads than were seen, of which ggml
- * gives as many as the pool has, with a warning. Then the pool goes, and is made anew of the right size. */
+ * ggml has no functions to query the thread count or pool of an object. So a node without work, before every graph,
+ * observes the threads. It records how many there are, and whether the second one has been there before. Two
+ * consecutive graphs with a new second thread mean that there is no pool.
+ *
+ * The pool has one more thread than the graph had, which sleeps. If a later graph uses that thread too, the program
+ * wants more threads than were seen; ggml limits them to the pool's size, with a warning. The pool is then recreated in
+ * the right size. */
 #include "engine.h"
 
 #include <ggml-cpu.h>
@@ -19,7 +20,7 @@ typedef __typeof__(&ggml_threadpool_new) new_fn;
 typedef __typeof__(&ggml_threadpool_free) free_fn;
 typedef __typeof__(&ggml_backend_cpu_set_threadpool) set_fn;
 
-static _Thread_local const void *home; /* whose thread this is: a pool of ours or `others`; NULL: it was never here */
+static _Thread_local const void *home; /* the owner of this thread: our pool or `others`; NULL: not seen before */
 static const char others;
 
 static void watch(struct ggml_tensor *node, int ith, int nth, void *user)
@@ -39,7 +40,7 @@ static bool has_openmp(ggml_backend_reg_t reg)
     ggml_backend_get_features_t features =
         (ggml_backend_get_features_t)ggml_backend_reg_get_proc_address(reg, "ggml_backend_get_features");
     for (struct ggml_backend_feature *f = features ? features(reg) : NULL; f && f->name; f++)
-        if (!strcmp(f->name, "OPENMP")) return true; /* whose threads stay */
+        if (!strcmp(f->name, "OPENMP")) return true; /* OpenMP's threads persist */
     return !features;
 }
 
@@ -71,7 +72,7 @@ void pool_before(pool *p)
 void pool_after(pool *p, ggml_backend_t cpu)
 {
     const int n = atomic_load(&p->n_threads);
-    if (n < 2) return; /* one thread is the program's, and a computation that was broken off says nothing */
+    if (n < 2) return; /* one thread is the program's own; an aborted computation gives no information */
     if (!atomic_load(&p->is_new)) p->n_new = 0;
     else p->n_new++;
     if (p->threads && atomic_load(&p->is_ours) && n == p->size) {
@@ -84,7 +85,7 @@ void pool_after(pool *p, ggml_backend_t cpu)
         if (!p->threads) {
             p->threads = ((new_fn)p->make)(&params);
             p->size = n + 1;
-        } /* else the program has set a pool, and taken it away again */
+        } /* else the program has set a pool and removed it again */
         if (p->threads) ((set_fn)p->set)(cpu, p->threads);
         p->next_home = p->threads ? (const void *)p->threads : &others;
         p->n_new = 0;

@@ -1,6 +1,6 @@
-/* The word of a team is   job : 16   n : 24   taken : 24   bits, or CLOSED. A task is taken by a compare-and-swap of
- * the whole word, so whoever took one has taken it of the job that is open, which cannot end before the task has
- * returned: `task` and `arg` are read after that only. */
+/* Runs libgdn's tasks on ggml's threads; see team.h. The word of a team is   job : 16   n : 24   taken : 24   bits, or
+ * CLOSED. A thread takes a task by a compare-and-swap of the whole word, so the task belongs to the current job, which
+ * cannot end before the task returns. `task` and `arg` are therefore read only after taking one. */
 #include "team.h"
 
 #include <sched.h>
@@ -25,13 +25,13 @@ static void pause_a_little(int *spins)
 #elif defined(__aarch64__)
     __asm__ volatile("yield");
 #endif
-    if (++*spins >= SPINS) { /* more threads than processors: let the one run that we wait for */
+    if (++*spins >= SPINS) { /* more threads than processors: let another thread run */
         *spins = 0;
         sched_yield();
     }
 }
 
-/* Run one task of the job that is open; 0 when there is none. */
+/* Runs one task of the current job; 0: there is none. */
 static int take_one(team *t)
 {
     uint64_t word = atomic_load_explicit(&t->word, memory_order_acquire);

@@ -1,10 +1,10 @@
-/* Graphs as llama.cpp makes them, by ggml's CPU backend and by libggml-gdn: the same results, the same caches.
+/* Compares graphs like llama.cpp's on ggml's CPU backend and on libggml-gdn: same results, same caches.
  *
  *     test_graphs libggml-gdn.so
  *
- * test-backend-ops computes one node at a time. Here is what it cannot see: states that are gathered and copied away
- * around the operators, which the plugin leaves out where it may, with the allocator of ggml that gives memory away as
- * soon as it can. How many calls and how many nodes less there are is part of what is expected. */
+ * test-backend-ops tests single nodes. This test covers states that are gathered and copied around the operators, which
+ * the plugin skips if it can, together with ggml's allocator, which reuses memory early. It also checks the number of
+ * calls and of skipped nodes. */
 #include <ggml-alloc.h>
 #include <ggml-backend.h>
 #include <ggml-cpu.h>
@@ -21,13 +21,13 @@ typedef struct graph_case {
     const char *name;
     int64_t dim, heads_k, heads_v, tokens, seqs, slots; /* slots: snapshots kept, 1 = none */
     bool kda, no_silu;
-    int head;                     /* the first row that is written */
-    int32_t rows[MAX_SEQS];       /* where each sequence's state comes from */
-    bool want_result, want_input; /* the operator's result is an output; the convolution's input is */
-    bool write_between;           /* a row that is read is overwritten between gathering and operator */
-    bool read_between;            /* the cache is read between the operator and the copy behind it */
-    bool states_first;            /* states are gathered in front of the convolution's input, not behind it */
-    int calls, gone;              /* what is expected of the plugin */
+    int head;                     /* first row that is written */
+    int32_t rows[MAX_SEQS];       /* source row of each sequence's state */
+    bool want_result, want_input; /* the operator's result, or the convolution's input, is an output */
+    bool write_between;           /* a node overwrites a row between its gathering and the operator */
+    bool read_between;            /* a node reads the cache between the operator and the copy after it */
+    bool states_first;            /* states are gathered before the convolution's input, not after it */
+    int calls, gone;              /* expected of the plugin: calls and skipped nodes */
 } graph_case;
 
 typedef void (*last_plan_fn)(ggml_backend_t, int *, int *);
@@ -61,7 +61,7 @@ static struct ggml_tensor *gather(run *w, struct ggml_tensor *cache, int64_t row
     return got;
 }
 
-/* The convolution with its history, and the copies that keep the newest columns for each snapshot. */
+/* The convolution with its history, and copies that keep the newest columns for each snapshot. */
 static struct ggml_tensor *convolve(run *w, const graph_case *c, int64_t channels)
 {
     const int64_t row = (WIDTH - 1) * channels;
@@ -162,7 +162,7 @@ static void end(run *w)
     ggml_free(w->fixed);
 }
 
-/* The squared error over the squared value: what test-backend-ops calls NMSE, with its bound. */
+/* Checks the normalised mean squared error, with the bound of test-backend-ops. */
 static bool close_to(const struct ggml_tensor *a, const struct ggml_tensor *b, const char *name, const char *what)
 {
     double error = 0, all = 0;
@@ -183,7 +183,7 @@ static bool check(const graph_case *c, ggml_backend_t cpu, ggml_backend_t ours, 
     bool good = true;
     build(&a, c, cpu);
     build(&b, c, ours);
-    for (int step = 0; step < 2; step++) { /* the second time from what the first one left: the graph is used again */
+    for (int step = 0; step < 2; step++) { /* the second time on the state of the first, reusing the graph */
         if (ggml_backend_graph_compute(cpu, a.graph) != GGML_STATUS_SUCCESS) return false;
         if (ggml_backend_graph_compute(ours, b.graph) != GGML_STATUS_SUCCESS) return false;
         last_plan(ours, &calls, &gone);
@@ -191,7 +191,7 @@ static bool check(const graph_case *c, ggml_backend_t cpu, ggml_backend_t ours, 
         good = close_to(a.r, b.r, c->name, "the convolution's cache") && good;
         good = close_to(a.s, b.s, c->name, "the cache of states") && good;
         if (a.extra) good = close_to(a.extra, b.extra, c->name, "what was read in between") && good;
-        const int staged = calls - c->calls; /* 1 where ggml's allocator left no way around CONCAT's memory */
+        const int staged = calls - c->calls; /* 1 if ggml's allocator forced the use of CONCAT's memory */
         if (staged < 0 || staged > 1 || gone != c->gone - staged) {
             printf("%s: %d calls and %d nodes left out, not %d and %d\n", c->name, calls, gone, c->calls, c->gone);
             good = false;
@@ -202,7 +202,7 @@ static bool check(const graph_case *c, ggml_backend_t cpu, ggml_backend_t ours, 
     return good;
 }
 
-/* Two calls each. Left out: 2 gatherings, CONCAT, SSM_CONV in front of SILU, a copy of states, a copy of columns by
+/* Two calls each. Skipped nodes: 2 gatherings, CONCAT, SSM_CONV before SILU, a copy of states, a copy of columns per
  * slot. */
 static const graph_case cases[] = {
     { "decode", 64, 2, 4, 1, 1, 1, .rows = { 2 }, .head = 2, .calls = 2, .gone = 6 },
@@ -249,7 +249,7 @@ static void meet(struct ggml_tensor *node, int ith, int nth, void *user)
     was_here = true;
 }
 
-/* The graph several times by n threads; false unless the last `quiet` times all of them had been there before. */
+/* Computes the graph several times with n threads; true if in the last `quiet` times all threads were seen before. */
 static bool same_threads(ggml_backend_t ours, struct ggml_cgraph *graph, int n, int times, int quiet, const char *what)
 {
     int wrong = 0;
@@ -262,8 +262,8 @@ static bool same_threads(ggml_backend_t ours, struct ggml_cgraph *graph, int n, 
     return !wrong;
 }
 
-/* Threads stay from graph to graph, with OpenMP and without, also where their number changes; a pool that the program
- * sets is left in force. */
+/* Checks that threads persist between graphs, with and without OpenMP, also when their number changes, and that a pool
+ * set by the program is respected. */
 static bool threads_stay(ggml_backend_t ours, ggml_backend_set_n_threads_t set_n_threads)
 {
     ggml_backend_reg_t reg = ggml_backend_dev_backend_reg(ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU));
@@ -304,7 +304,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: %s libggml-gdn.so\n", argv[0]);
         return 2;
     }
-    setenv("GDN_GGML", "all", 1); /* small graphs too */
+    setenv("GDN_GGML", "all", 1); /* also small graphs */
     ggml_backend_load_all();
     ggml_backend_reg_t reg = ggml_backend_load(argv[1]);
     ggml_backend_t cpu = ggml_backend_init_by_type(GGML_BACKEND_DEVICE_TYPE_CPU, NULL);
@@ -321,7 +321,7 @@ int main(int argc, char **argv)
     size_t n_runs = 0;
     for (int n_threads = 1; n_threads <= 5; n_threads += 2)
         for (size_t i = 0; i < n_cases; i++, n_runs++) {
-            ggml_backend_t which = i % 2 ? ours : more; /* two objects in turn */
+            ggml_backend_t which = i % 2 ? ours : more; /* two objects, alternating */
             set_n_threads(which, n_threads);
             good += check(&cases[i], cpu, which, last_plan);
         }

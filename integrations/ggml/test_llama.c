@@ -1,15 +1,15 @@
-/* An unmodified llama.cpp with libggml-gdn and without: the same tokens from a model.
+/* Compares an unmodified llama.cpp with and without libggml-gdn: a model must give the same tokens.
  *
  *     test_llama model.gguf libggml-gdn.so [model.golden]
  *
- * Each scenario runs in a context without the plugin, then in one with it. The second is fed the tokens that the first
- * one chose, so that logits can be compared to the end. A token that differs is a mistake unless the two are a
- * near-tie: no farther from each other than twice the largest difference among the logits of their step. Activations
- * are rounded to 8 or 16 bits in front of most products, so a last bit may become a step of those; that is what the
- * bound on logits allows for.
+ * Each scenario runs in a context without the plugin, then in one with it. The second run gets the tokens that the
+ * first one chose, so that logits can be compared to the end. A different token is an error unless it is a near-tie:
+ * the two logits differ by at most twice the largest difference of their step. Activations are rounded to 8 or 16 bits
+ * before most products, so a difference in the last bit may become a rounding step; the bound on logits allows for
+ * that.
  *
- * With a golden, whose logits come from unrounded activations (tests/runtime/fixtures/README.md), those with the plugin
- * may not be farther from them than those without, but for the same kind of steps. */
+ * With a golden, whose logits come from unrounded activations (tests/runtime/fixtures/README.md), logits with the
+ * plugin may not be farther from it than those without, except for such rounding steps. */
 #include <ggml-backend.h>
 #include <ggml.h>
 #include <llama.h>
@@ -25,11 +25,11 @@ typedef struct scenario {
     const char *name;
     int n_seqs, n_ubatch, n_snapshots; /* n_snapshots: tokens that can be rolled back */
     int n_threads;
-    bool save; /* halfway the sequences are saved, wiped and restored, the order turned */
-    bool fork; /* a second sequence goes on from a copy of the first one */
+    bool save; /* halfway the sequences are saved, cleared and restored in reverse order */
+    bool fork; /* a second sequence continues a copy of the first */
 } scenario;
 
-typedef struct tape { /* what a run gave: logits of every step, and the tokens that it chose */
+typedef struct tape { /* result of a run: logits of every step, and chosen tokens */
     float *logits;
     llama_token *tokens;
     size_t n, cap;
@@ -90,14 +90,14 @@ static void save_and_restore(struct llama_context *ctx, int n_seqs)
             die("a sequence cannot be saved");
     }
     llama_memory_clear(llama_get_memory(ctx), true);
-    for (int s = n_seqs - 1; s >= 0; s--) { /* so that they come to lie in other rows */
+    for (int s = n_seqs - 1; s >= 0; s--) { /* so that they get other rows */
         if (llama_state_seq_set_data(ctx, data[s], size[s], s) != size[s]) die("a sequence cannot be restored");
         free(data[s]);
     }
 }
 
-/* A prompt for each sequence, then steps of one token of each; with snapshots each step tries two tokens more, which
- * are wrong, and takes them back. `script` has the tokens that are fed; NULL: those that are chosen here. */
+/* Runs a prompt for each sequence, then steps of one token each. With snapshots each step also tries two wrong tokens
+ * and rolls them back. script: the tokens to use; NULL: those chosen here. */
 static tape play(struct llama_model *model, const scenario *c, const tape *script)
 {
     struct llama_context_params p = llama_context_default_params();
@@ -113,14 +113,14 @@ static tape play(struct llama_model *model, const scenario *c, const tape *scrip
     tape t = { 0 };
     int at[MAX_SEQS], last[MAX_SEQS];
     const int first = c->fork ? 1 : c->n_seqs;
-    const int n_wrong = llama_n_rs_seq(ctx) ? 2 : 0; /* 0: not for this architecture */
+    const int n_wrong = llama_n_rs_seq(ctx) ? 2 : 0; /* 0: not supported for this architecture */
     for (int s = 0; s < first; s++)
         for (int i = 0; i < PROMPT; i++)
             add(&b, (llama_token)((s * 131 + i * i * 7 + 11) % (n_vocab / 2)), i, s, i == PROMPT - 1);
     run_batch(ctx, &b, &t);
     for (int s = 0; s < c->n_seqs; s++) {
         at[s] = PROMPT;
-        last[s] = s; /* where on the tape its newest token is */
+        last[s] = s; /* index of its newest token on the tape */
         if (s >= first) {
             llama_memory_seq_cp(llama_get_memory(ctx), 0, s, -1, -1);
             last[s] = 0;
@@ -131,7 +131,7 @@ static tape play(struct llama_model *model, const scenario *c, const tape *scrip
         int next = (int)t.n;
         for (int s = 0; s < c->n_seqs; s++) {
             llama_token token = script ? script->tokens[last[s]] : t.tokens[last[s]];
-            if (c->fork && step == 0) token = (token + s) % n_vocab; /* from here on they differ */
+            if (c->fork && step == 0) token = (token + s) % n_vocab; /* from here on the sequences differ */
             add(&b, token, at[s]++, s, true);
             last[s] = next++;
             for (int k = 0; k < n_wrong; k++) add(&b, (token + 5 * k + 3) % n_vocab, at[s] + k, s, true), next++;
@@ -145,7 +145,7 @@ static tape play(struct llama_model *model, const scenario *c, const tape *scrip
     return t;
 }
 
-/* Compare the runs; false where a token differs that is no near-tie. */
+/* Compares the runs; false: a different token that is not a near-tie. */
 static bool same(const char *name, const tape *a, const tape *b)
 {
     double most = 0, largest = 0;
@@ -209,7 +209,7 @@ static golden read_golden(const char *path)
     return g;
 }
 
-/* The root of the mean squared difference from the golden's logits. */
+/* Root mean squared difference from the golden's logits. */
 static double distance(struct llama_model *model, const golden *g)
 {
     struct llama_context_params p = llama_context_default_params();
@@ -220,7 +220,7 @@ static double distance(struct llama_model *model, const golden *g)
     tape t = { 0 };
     double sum = 0;
     if (!ctx) die("llama.cpp makes no context");
-    for (int i = 0; i < g->n_tokens; i++) { /* half of them at once, half one by one */
+    for (int i = 0; i < g->n_tokens; i++) { /* half in one batch, half one by one */
         add(&b, g->tokens[i], i, 0, true);
         if (i + 1 >= g->n_tokens / 2) run_batch(ctx, &b, &t);
     }
@@ -262,7 +262,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: %s model.gguf libggml-gdn.so [model.golden]\n", argv[0]);
         return 2;
     }
-    setenv("GDN_GGML", "all", 0); /* what would not pay, too, if not told otherwise */
+    setenv("GDN_GGML", "all", 0); /* by default also nodes that would not be faster */
     llama_log_set(quiet, NULL);
     ggml_backend_load_all();
     struct llama_model_params params = llama_model_default_params();
@@ -274,7 +274,7 @@ int main(int argc, char **argv)
     const golden g = argc == 4 ? read_golden(argv[3]) : (golden){ 0 };
     const double without = argc == 4 ? distance(model, &g) : 0;
 
-    if (!ggml_backend_load(argv[2])) die("the plugin cannot be loaded"); /* contexts made from here on have it */
+    if (!ggml_backend_load(argv[2])) die("the plugin cannot be loaded"); /* contexts created from here on use it */
     for (int i = 0; i < N; i++) {
         tape with = play(model, &scenarios[i], &alone[i]);
         failed += !same(scenarios[i].name, &alone[i], &with);

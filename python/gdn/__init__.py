@@ -4,8 +4,9 @@
     state = np.zeros((n_seqs, n_heads_v, dim, dim), np.float32)
     out = gdn.gated_delta_net(q, k, v, g, beta, state)     # q, k [n_seqs, T, n_heads_k, dim], v [n_seqs, T, n_heads_v, dim]
 
-gated_delta_net, ssm_conv and set_rows take arrays as they lie: strided views, float32, float16, bfloat16, states in place; no
-copies. gdn.torch has operators for PyTorch, gdn.transformers lets HF transformers use them. docs/guide/python.md of libgdn says more.
+gated_delta_net, ssm_conv and set_rows read arrays without copying them: strided views; float32, float16, bfloat16. They
+update states in place. gdn.torch has operators for PyTorch; gdn.transformers makes HF transformers use them. See
+docs/guide/python.md of libgdn.
 """
 from ._contexts import Backend, Capability, Context, Device, DeviceArray, Implementation, backends, default_context
 from ._kernels import NONE, SKIP, capability, gated_delta_net, set_rows, ssm_conv

@@ -1,4 +1,5 @@
-"""Calls that are made again and again, once for each token: what Python works out for a call is worked out once."""
+"""Caches prepared calls for decoding, so that Python validates and converts the arguments of repeated calls only
+once."""
 from __future__ import annotations
 
 import threading
@@ -8,12 +9,13 @@ from . import _abi as abi
 from ._kernels import _Call
 from ._library import check, lib, new
 
-_MOST = 256  # calls that a thread keeps; a program with more kinds of them starts anew
+_MOST = 256  # prepared calls per thread; beyond that the cache is cleared
 
 
 class Again:
-    """A call on a CPU with operands of the same shapes, strides and types as those of `call`, of which it keeps nothing but the
-    maps: only addresses change. The library checks each call as ever. Of one thread, which writes the struct."""
+    """A prepared call on a CPU, for operands with the shapes, strides and types of `call`: only addresses change. It
+    keeps no operands of `call` but the maps. The library still checks each call. Belongs to one thread, which writes
+    the struct."""
 
     def __init__(self, call: _Call, *operands: str):
         can = new(abi.gdn_capability)
@@ -36,7 +38,7 @@ _kept = threading.local()
 
 
 def again(key: Hashable, make: Callable[[], Again]) -> Again:
-    """This thread's call of a key, which has the context and all shapes, strides and types."""
+    """This thread's prepared call for a key: context and all shapes, strides and types."""
     calls: Dict[Hashable, Again] = _kept.__dict__.setdefault("calls", {})
     found = calls.get(key)
     if found is None:

@@ -13,7 +13,7 @@ from . import _abi as abi
 from ._library import Error, NotFound, check, lib, new, text
 
 BACKENDS = ("cpu", "reference", "cuda", "vulkan", "metal")
-LEVELS = ("exact", "exact_ftz")  # by their number in the interface
+LEVELS = ("exact", "exact_ftz")  # indexed by the number in the C interface
 _LOG_LEVELS = {abi.GDN_LOG_ERROR: "error", abi.GDN_LOG_WARNING: "warning", abi.GDN_LOG_INFO: "info", abi.GDN_LOG_DEBUG: "debug"}
 _LOG_FN = C.CFUNCTYPE(None, C.c_void_p, C.c_int32, C.c_char_p)
 
@@ -22,9 +22,9 @@ class Implementation(NamedTuple):
     """One implementation of a device: the instruction sets of a CPU, the pipelines of a GPU."""
 
     name: str
-    exact: bool  #: all results are the reference's bits, subnormals included; of a context: at its level
+    exact: bool  #: results are the reference's bits, with subnormals; for a context: at its level
     reason: str  #: why it is not exact, or ""
-    levels: Tuple[str, ...] = ()  #: at which it is exact: "exact", "exact_ftz"
+    levels: Tuple[str, ...] = ()  #: levels at which it is exact: "exact", "exact_ftz"
 
 
 class Device(NamedTuple):
@@ -34,7 +34,7 @@ class Device(NamedTuple):
     number: int  #: its index among the backend's devices
     name: str
     emulated: bool  #: runs on an emulator, not on the hardware it is named for
-    shared_memory: bool  #: NumPy arrays can be passed as they are
+    shared_memory: bool  #: the device can access NumPy arrays
     memory_bytes: int  #: 0 = unknown
     implementations: Tuple[Implementation, ...]  #: the best one first
 
@@ -50,7 +50,7 @@ class Backend(NamedTuple):
 
 
 class Capability(NamedTuple):
-    """What gdn.capability() tells about a call without running it."""
+    """The result of gdn.capability(): whether and how a call would run."""
 
     supported: bool
     exact: bool  #: it gives the reference's bits
@@ -76,7 +76,7 @@ def _device(info: abi.gdn_device_info) -> Device:
 
 
 def backends() -> Tuple[Backend, ...]:
-    """All backends with their devices. Looks for drivers, so it may take a moment. Thread-safe."""
+    """All backends with their devices. Searches for drivers, which may take a moment. Thread-safe."""
     found = []
     for number in range(len(BACKENDS)):
         info = new(abi.gdn_backend_info)
@@ -91,21 +91,22 @@ def backends() -> Tuple[Backend, ...]:
 
 
 class Context:
-    """One device of one backend, ready to run.
+    """An opened device of a backend, on which kernels run.
 
     backend         "cpu", "reference", "cuda", "vulkan" or "metal"
     device          its index among the backend's devices
     n_threads       CPU: most threads for one call; 0 = GDN_NUM_THREADS of the environment, or one per processor
     implementation  a name of Device.implementations; None = the best one, or what GDN_IMPLEMENTATION says
-    level           what becomes of subnormal numbers: "exact" keeps them, "exact_ftz" flushes them to zeros of their sign; at each,
-                    results are the reference's bits. Not every implementation has the latter (Implementation.levels)
+    level           how subnormal numbers are handled: "exact" keeps them, "exact_ftz" flushes them to zeros of their
+                    sign. At both levels results are the reference's bits. Implementation.levels lists the levels of an
+                    implementation
     log             called as log(severity, message) with "error", "warning", "info" or "debug"; from any thread
     timeout         GPU: longest wait of one call, in seconds; None = the library's default
 
-    Thread-safety: on the CPU and the reference any number of threads may use one context at the same time; results never
-    depend on it, nor on n_threads. On a device a context belongs to one thread at a time. In a forked child a context from
-    before the fork works, without threads of its own.
-    Errors: InvalidArgument, NotFound, Unavailable, OutOfMemory; Unsupported of a level.
+    Thread-safety: on the CPU and the reference any number of threads may use a context at the same time. Results depend
+    neither on that nor on n_threads. On a device only one thread at a time may use a context. After a fork, a context
+    works in the child without its own threads.
+    Errors: InvalidArgument, NotFound, Unavailable, OutOfMemory; Unsupported: no such level.
     """
 
     def __init__(self, backend: str = "cpu", device: int = 0, *, n_threads: int = 0, implementation: Optional[str] = None,
@@ -151,7 +152,7 @@ class Context:
         return self._handle
 
     def close(self) -> None:
-        """Destroy it. Nothing of it may be in use; arrays of its device's memory cannot be used afterwards."""
+        """Destroy the context, which must not be in use. Its device arrays cannot be used afterwards."""
         if self._handle is not None:
             for buffer in list(self._buffers):
                 buffer.free()
@@ -167,7 +168,7 @@ class Context:
     def __del__(self):
         try:
             self.close()
-        except (AttributeError, TypeError):  # the interpreter ends
+        except (AttributeError, TypeError):  # at interpreter exit
             pass
 
     def __repr__(self) -> str:
@@ -177,11 +178,11 @@ class Context:
         return f"<gdn.Context {self.backend}:{self.device.number} {self.device.name!r} {state}>"
 
     def synchronize(self, stream: Optional[int] = None) -> None:
-        """Wait until everything on the context's queue, or on the stream, is done; report the first failure on a device."""
+        """Wait for all work on the context's queue, or on the stream. Raises the first failure of the device."""
         check(lib.gdn_synchronize(self.handle, stream))
 
     def poll(self) -> None:
-        """Report the first failure on a device since the last report, without waiting."""
+        """Raise the first failure of the device since the last report, without waiting."""
         check(lib.gdn_poll(self.handle))
 
     def empty(self, shape: Union[int, Tuple[int, ...]], dtype="float32") -> "DeviceArray":
@@ -196,7 +197,8 @@ class Context:
         return made
 
     def _workspace(self, n_bytes: int) -> abi.gdn_span:
-        """This thread's scratch memory, which grows and stays; a call ends, or is ordered on the queue, before the next begins."""
+        """This thread's scratch memory, which grows and is reused: calls run one after another, or are ordered by the
+        queue."""
         kept = getattr(self._workspaces, "kept", None)
         if kept is None or kept.n_bytes < n_bytes:
             self._workspaces.kept = kept = _Buffer(self, n_bytes)
@@ -210,7 +212,7 @@ def _count(name: str, value: int) -> int:
 
 
 class _Buffer:
-    """Memory of a context, freed with the last reference to it or with the context. It does not keep the context."""
+    """Memory of a context. It is freed with its last reference or with the context, which it does not keep alive."""
 
     def __init__(self, context: Context, n_bytes: int):
         self.span = abi.gdn_span()
@@ -227,8 +229,8 @@ class _Buffer:
 
 
 class DeviceArray:
-    """An array in the memory of a context's device, packed; operands of kernels on contexts that NumPy's memory cannot serve.
-    Slicing gives no views; kernels take whole ones."""
+    """A packed array in device memory: the operand type for contexts that cannot access NumPy's memory. It cannot be
+    sliced; kernels take whole arrays."""
 
     def __init__(self, context: Context, shape, dtype="float32"):
         self.context = context
@@ -239,8 +241,8 @@ class DeviceArray:
 
     @property
     def span(self) -> abi.gdn_span:
-        """Where it lies, for calls of the C interface."""
-        self.context.handle  # raises where it is closed
+        """The memory as a gdn_span, for the C interface."""
+        self.context.handle  # raises if the context is closed
         return self._buffer.span
 
     def write(self, source) -> None:
@@ -251,7 +253,7 @@ class DeviceArray:
         check(lib.gdn_buffer_write(self.context.handle, self.span, 0, source.ctypes.data, self.nbytes))
 
     def numpy(self) -> np.ndarray:
-        """A copy as a NumPy array, when everything on the context's queue is done; reports what failed there."""
+        """Copy to a NumPy array, after all work on the context's queue. Raises failures of that work."""
         target = np.empty(self.shape, self.dtype)
         check(lib.gdn_buffer_read(self.context.handle, self.span, 0, target.ctypes.data, self.nbytes))
         self.context.poll()
@@ -261,13 +263,13 @@ class DeviceArray:
         return f"<gdn.DeviceArray {self.shape} {self.dtype} on {self.context!r}>"
 
 
-_default: Tuple[int, Optional[Context]] = (0, None)  # the process that made it, and it
+_default: Tuple[int, Optional[Context]] = (0, None)  # process id of the creator, and the context
 _lock = threading.Lock()
 
 
 def default_context() -> Context:
-    """The context of calls that are given none: the CPU with all its threads, made at its first use, and made anew in a
-    forked child, where it has threads again."""
+    """The default context of calls: the CPU with all its threads, created at first use. A forked child creates its own,
+    with threads."""
     global _default
     process, context = _default
     if context is None or process != os.getpid():
@@ -281,7 +283,7 @@ def default_context() -> Context:
 
 def _unlock_in_child() -> None:
     global _lock
-    _lock = threading.Lock()  # a thread that held it before the fork is not there
+    _lock = threading.Lock()  # another thread may have held the lock at the fork
 
 
 if hasattr(os, "register_at_fork"):

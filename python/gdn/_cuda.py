@@ -1,4 +1,4 @@
-"""Calls with memory and streams of a CUDA runtime, as PyTorch's: on which context they run. Nothing of PyTorch is needed here."""
+"""Contexts for calls with the memory and streams of a CUDA runtime, such as PyTorch's. Does not import PyTorch."""
 from __future__ import annotations
 
 import os
@@ -13,7 +13,7 @@ _LEGACY = 1  # CU_STREAM_LEGACY
 
 
 class Device(NamedTuple):
-    """A device's context, which belongs to one thread at a time: whoever holds the lock."""
+    """The context of a device. Only the thread that holds the lock may use it."""
 
     context: Context
     lock: threading.Lock
@@ -33,21 +33,21 @@ if hasattr(os, "register_at_fork"):
 
 
 def stream(handle: int) -> int:
-    """A stream of the runtime as the library takes it: the runtime's default stream is the handle 0, and NULL would be a
-    stream of the library's own, which does not wait for it."""
+    """Convert a stream of the CUDA runtime for the library. The runtime's default stream has handle 0, but NULL would
+    select the library's own stream, which does not wait for it."""
     return handle or _LEGACY
 
 
 def why_not() -> str:
-    """Why the library runs nothing on CUDA here, or ""."""
+    """Why CUDA is not available here, or ""."""
     info = new(abi.gdn_backend_info)
     check(lib.gdn_backend_describe(abi.GDN_BACKEND_CUDA, info))
     return "" if info.available else text(info.reason)
 
 
 def device(number: int) -> Device:
-    """The context on a device's primary CUDA context, which is the runtime's too; made at its first use in a process.
-    Errors: gdn.Unavailable, gdn.NotFound."""
+    """The context on a device's primary CUDA context, which the CUDA runtime uses too. Created at first use in a
+    process. Errors: gdn.Unavailable, gdn.NotFound."""
     key = os.getpid(), number
     found = _devices.get(key)
     if found is None:

@@ -1,4 +1,4 @@
-"""The kernels on arrays. The headers gdn/<kernel>.h have the formulas; what stands here is how arguments become operands."""
+"""The kernels on arrays: converts Python arguments to operands. The headers gdn/<kernel>.h have the formulas."""
 from __future__ import annotations
 
 import ctypes as C
@@ -28,7 +28,7 @@ _SET_HERE = _PARTS | {"size", "workspace", "n_seqs", "n_tokens", "n_heads_k", "n
 
 
 class _Call:
-    """A kernel's arguments, with what keeps their memory, and what the call returns."""
+    """A kernel's arguments, references that keep their memory alive, and the call's result."""
 
     def __init__(self, kernel: str, context: Optional[Context], uint16: Optional[str]):
         self.kernel = kernel
@@ -45,24 +45,24 @@ class _Call:
         return of
 
     def part(self, name: str):
-        """The part of that name, a new one, to which the arguments point from now on."""
+        """Create the part with this name and let the arguments point to it."""
         made = self.parts[name] = new(dict(self.args._fields_)[name]._type_)
         setattr(self.args, name, C.pointer(made))
         return made
 
     def operand(self, name: str):
-        """A member of the arguments, or of a part that the call uses: inputs.ssm_a."""
+        """The operand to fill: a member of the arguments, or of a part, such as inputs.ssm_a."""
         part, _, member = name.rpartition(".")
         return getattr(self.parts[part] if part else self.args, member)
 
     def map(self, name: str, operand, shape, why: str, span=None) -> Optional[View]:
-        """Set a map: a span of a part, else the arguments' of that name."""
+        """Set a map: a span of `part`, or of the arguments."""
         of = map_(getattr(self.args, name) if span is None else span, name, operand, self.context, shape, why)
         self.kept.append(of)
         return of
 
     def members(self, given: dict) -> None:
-        """Numbers of the struct that have no parameter here."""
+        """Set numbers of the struct that have no parameter here."""
         known = {name for name, _ in self.args._fields_} - _SET_HERE
         for name, value in given.items():
             if name not in known:
@@ -76,7 +76,8 @@ class _Call:
                           text(can.reason))
 
     def run(self, stream: Optional[int], workspace: Optional[Callable[[int], View]] = None):
-        """Run it; `workspace` gives scratch memory of a number of bytes, instead of the context's."""
+        """Run the call. `workspace` is a function that returns scratch memory of a given size, instead of the
+        context's."""
         can = new(abi.gdn_capability)
         check(getattr(lib, f"gdn_{self.kernel}_query")(self.context.handle, self.args, can))
         if can.workspace_bytes and workspace is not None:
@@ -102,7 +103,7 @@ def _batched(name: str, of: View, inner: int) -> bool:
 
 
 def _tokens(call: _Call, of: View, batched: bool) -> int:
-    """n_seqs and n_tokens, of the first operand that has tokens; returns n_seqs."""
+    """Set n_seqs and n_tokens from the first operand with tokens; return n_seqs."""
     start = call.args.seq_start
     if batched:
         call.args.n_seqs, per_sequence = of.shape[:2]
@@ -120,7 +121,8 @@ def _start(call: _Call, seq_start, of: View, batched: bool) -> None:
 
 
 def _pool(call: _Call, name: str, of: View, axes) -> None:
-    """An array as a pool of the arguments; `axes` are those of its rows, its slots and what follows, None for one it has not."""
+    """Set a pool of the arguments from an array; `axes` are its axes of rows, slots and what follows, None for an
+    absent one."""
     pool = getattr(call.args, name)
     pool.n_rows, pool.n_slots = of.shape[0], 1 if axes[1] is None else of.shape[1]
     if not pool.n_rows or not pool.n_slots:
@@ -129,7 +131,7 @@ def _pool(call: _Call, name: str, of: View, axes) -> None:
 
 
 def _checkpoints(call: _Call, slots, interval: Optional[int], n_seqs: int) -> None:
-    """Checkpoints, whose map is [n_seqs] or [n_seqs][n]."""
+    """Set the checkpoints; their map is [n_seqs] or [n_seqs][n]."""
     if slots is None and interval is None:
         return
     part = call.part("checkpoints")
@@ -141,7 +143,7 @@ def _checkpoints(call: _Call, slots, interval: Optional[int], n_seqs: int) -> No
 
 
 def _log(call: _Call, log, row, base_position, commit, n_seqs: int, entry: int) -> None:
-    """The log, and the maps that only calls with one have."""
+    """Set the log, and the maps that need one."""
     maps = {"log_row": row, "base_position": base_position, "commit": commit}
     if log is None:
         for name, given in maps.items():
@@ -160,7 +162,7 @@ def _log(call: _Call, log, row, base_position, commit, n_seqs: int, entry: int) 
 
 
 def _tree(call: _Call, parent) -> None:
-    """The map that makes a sequence's tokens a tree."""
+    """Set the parents of a token tree."""
     if parent is not None:
         call.map("parent", parent, [call.args.n_tokens], "[n_tokens]", call.part("tree").parent)
 
@@ -226,7 +228,7 @@ def _build_gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=
                 raise ValueError(f"{name} is given, but no state")
         if not call.context.device.shared_memory:
             raise TypeError(f"state is None; on {call.context!r} it has to be given")
-        state = np.empty((1, heads, *lines), np.float32)  # a place that is neither read nor written
+        state = np.empty((1, heads, *lines), np.float32)  # a dummy that is neither read nor written
         state_src = state_dst = np.full(n_seqs, NONE, np.int32)
     for name, pool in (("state", state), ("state_out", state_out)):
         if pool is None:
@@ -255,7 +257,7 @@ def _build_gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=
 
 
 def _like(call: _Call, of: View):
-    """The dtype of a new array with elements as another operand has them."""
+    """The dtype for a new array with another operand's element type."""
     if of.dtype == abi.GDN_BF16:
         return of.owner.dtype if isinstance(of.owner, (np.ndarray, DeviceArray)) else _bfloat16(call)
     return NAMES[of.dtype]
@@ -282,40 +284,43 @@ def gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=None, o
 
         kv = a * S^T k;  d = beta * (v - kv);  S = a * S + k d^T;  out = scale * S^T q        with a = exp(g)
 
-    Operands are arrays of NumPy, or what has DLPack or the buffer protocol, and are not copied; any strides will do where the
-    last axis is contiguous (of g per head, beta, ssm_a any axis). [n] stands for [n_tokens], one sequence or those that
-    seq_start cuts, or for [n_seqs][tokens of each].
+    Operands are NumPy arrays, or objects with DLPack or the buffer protocol; they are not copied. Strides are free,
+    except that the last axis must be contiguous (not for g per head, beta and ssm_a). [n] is either [n_tokens], for one
+    sequence or those that seq_start delimits, or [n_seqs][tokens of each].
 
-      q, k        [n][n_heads_k][head_dim_k]                             float32, float16, bfloat16, each for itself
+      q, k        [n][n_heads_k][head_dim_k]                             float32, float16, bfloat16, independently
       v           [n][n_heads_v][head_dim_v]                             as q
-      g           [n][n_heads_v], or [n][n_heads_v][head_dim_k] for a gate per key channel (KDA); as q; what gate_input says
-      beta        [n][n_heads_v]; as q; what beta_input says
+      g           [n][n_heads_v], or [n][n_heads_v][head_dim_k] for a gate per key channel (KDA); as q; meaning:
+                  gate_input
+      beta        [n][n_heads_v]; as q; meaning: beta_input
       state       [n_rows][n_heads_v] or [n_rows][n_slots][n_heads_v], then [head_dim_v][head_dim_k] for state_layout "vk",
-                  [head_dim_k][head_dim_v] for "kv"; as q; READ AND WRITTEN in place. Sequence s has row s, and slot r is the
-                  state r tokens before its newest. None: sequences start from zero, and nothing is kept.
-      state_out   as state: where states are written instead of `state`
-      out         as v; None: a new array of out_dtype, or of v's dtype. Tokens that no sequence has (outside seq_start, or
-                  gdn.SKIP) are zeros in a new array, and stay as they are in an array that is given.
+                  [head_dim_k][head_dim_v] for "kv"; as q; READ AND WRITTEN in place. Sequence s uses row s; slot r is
+                  the state r tokens before its newest. None: sequences start from zero, and no state is kept.
+      state_out   as state: states are written there instead of to `state`
+      out         as v; None: a new array of out_dtype, or of v's dtype. Tokens of no sequence (outside seq_start, or
+                  gdn.SKIP) are zeros in a new array, and unchanged in a given one.
       seq_start   [n_seqs + 1] int32: tokens of sequence s are seq_start[s] <= i < seq_start[s + 1]
       state_src   [n_seqs] int32: row * n_slots + slot to start from, or gdn.NONE (zeros), or gdn.SKIP (padding)
-      state_dst   [n_seqs] or [n_seqs][n_snapshots] int32: where the state r tokens before the newest goes, or gdn.NONE. None: slot
-                  r of row s, for all slots; with a log nowhere
+      state_dst   [n_seqs] or [n_seqs][n_snapshots] int32: destination of the state r tokens before the newest, or
+                  gdn.NONE. None: slot r of row s, for all slots; with a log, none is written
       position    [n_seqs] int32: tokens before the call's first, for checkpoints and the log; None: 0
-      checkpoints [n_seqs] or [n_seqs][n] int32: where the state goes after each token that makes the sequence's length a
-                  multiple of checkpoint_interval, one entry after another, or gdn.NONE
-      log         [n_rows][n_slots][n_heads_k * head_dim_k + n_heads_v * (head_dim_v + 1)], with head_dim_k for the 1 where the
-                  gate is per channel; float32; READ AND WRITTEN: an entry for each token, in slot position % n_slots. The call
-                  replays the entries from base_position to position before its tokens. It writes the states that state_dst,
-                  checkpoints and commit name, and no other.
+      checkpoints [n_seqs] or [n_seqs][n] int32: destinations of the states after each token that makes the sequence's
+                  length a multiple of checkpoint_interval, in order, or gdn.NONE
+      log         [n_rows][n_slots][n_heads_k * head_dim_k + n_heads_v * (head_dim_v + 1)], with head_dim_k instead of 1
+                  for a gate per channel; float32; READ AND WRITTEN: an entry for each token, in slot position %
+                  n_slots. The call replays the entries from base_position to position before its tokens. It writes the
+                  states that state_dst, checkpoints and commit name, and no other.
       log_row     [n_seqs] int32: the sequence's row of the log, or gdn.NONE; None: row s
-      base_position   [n_seqs] int32: how many tokens the state that is read has seen; None: position
-      commit      [n_seqs] int32: where the state at position goes, before the first token, or gdn.NONE; None: nowhere
-      parent      [n_tokens] int32: the number, within its sequence, of the token that a token follows, or gdn.NONE: it follows
-                  the state at position; None: each follows the one before it. With a log, and without state_dst and checkpoints
-      rounding_interval   states of 16 bits are rounded after each token that makes the sequence's length a multiple of it;
-                  None: after every token. Above 1 it needs a log, position, and states at such lengths only
+      base_position   [n_seqs] int32: number of tokens that the state read has seen; None: position
+      commit      [n_seqs] int32: destination of the state at position, before the first token, or gdn.NONE; None: not
+                  written
+      parent      [n_tokens] int32: token tree: the index, within the sequence, of each token's parent, or gdn.NONE: it
+                  follows the state at position. None: each follows the one before it. Requires a log, and excludes
+                  state_dst and checkpoints
+      rounding_interval   16-bit states are rounded after each token that makes the sequence's length a multiple of it;
+                  None: after every token. Above 1 it requires a log, position, and states at such lengths only
       scale       of out; None = 1 / sqrt(head_dim_k)
-      head_map    which key head value head h has: "grouped" h // (n_heads_v // n_heads_k), "tiled" h % n_heads_k
+      head_map    the key head of value head h: "grouped" h // (n_heads_v // n_heads_k), "tiled" h % n_heads_k
       qk_norm     q and k are divided by their length: "add" sqrt(sum x^2 + qk_norm_eps), "clamp" max(sqrt(sum x^2), eps)
       gate_input  "log" of the decay; "linear": the decay; "raw": the projection x, decay = exp(ssm_a * softplus(x + dt_bias));
                   "raw_a_log": the same with A_log in ssm_a, decay = exp(-exp(ssm_a) * softplus(x + dt_bias));
@@ -324,19 +329,19 @@ def gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=None, o
       lower_bound of "bounded": below 0, usually -5
       beta_input  "plain", or "logit": its sigmoid is taken; times beta_factor
       ssm_a       [n_heads_v];  dt_bias [n_heads_v], or [n_heads_v][head_dim_k] for a gate per channel
-      read_key    as k; takes the place of k in kv = a * S^T k, where the state is read, as it is: qk_norm is not for it (Comba;
+      read_key    as k; replaces k in kv = a * S^T k, where the state is read. qk_norm does not apply to it (Comba;
                   GDN-2: w * v as v, b * k as read_key with k normalised, beta 1); None: k
-      uint16      "bfloat16" or "float16": what the bits of operands of dtype uint16 are
-      context     None: gdn.default_context(). On a device operands are gdn.DeviceArray, on CUDA also what has DLPack there, and
-                  the call returns when it is queued.
-      stream      on a device: its queue, as an address; None is the context's own. Work that makes or frees operands of DLPack
-                  has to be on it, or done.
-      members     any other member of gdn_gated_delta_net_args by its name, as n_snapshots: a number
+      uint16      "bfloat16" or "float16": the type of operands whose dtype is uint16
+      context     None: gdn.default_context(). On a device operands are gdn.DeviceArray, on CUDA also objects with
+                  DLPack there; the call returns when it is queued.
+      stream      on a device: its queue, as an address; None: the context's own. Work that produces or frees DLPack
+                  operands must be on this stream, or done.
+      members     any other numeric member of gdn_gated_delta_net_args by its name, such as n_snapshots
 
-    Returns out. The bits do not depend on how tokens are cut into calls, on batches, strides, threads or the backend.
+    Returns out. The bits do not depend on how tokens are split into calls, on batches, strides, threads or the backend.
     Limits: head_dim 16 to 256; n_heads_v a multiple of n_heads_k. Aliasing: inputs may overlap each other; out and written
-    states overlap nothing else. Errors: gdn.Error and its subclasses with the library's text, ValueError, TypeError; nothing was
-    written then. Thread-safety: see gdn.Context; the GIL is released while it runs."""
+    states overlap nothing else. Errors: gdn.Error and its subclasses with the library's text, ValueError, TypeError;
+    then nothing was written. Thread-safety: see gdn.Context; the GIL is released while it runs."""
     return _build_gated_delta_net(q, k, v, g, beta, state, state_out=state_out, out=out, out_dtype=out_dtype, seq_start=seq_start,
                                   state_src=state_src, state_dst=state_dst, position=position,
                                   checkpoint_interval=checkpoint_interval, checkpoints=checkpoints, log=log, log_row=log_row,
@@ -388,26 +393,27 @@ def _build_ssm_conv(x, weight, bias=None, history=None, *, history_out=None, out
 def ssm_conv(x, weight, bias=None, history=None, *, history_out=None, out=None, out_dtype=None, silu: bool = False, seq_start=None,
              position=None, history_src=None, history_dst=None, checkpoint_interval: Optional[int] = None, checkpoints=None,
              parent=None, uint16: Optional[str] = None, context: Optional[Context] = None, stream: Optional[int] = None, **members):
-    """Causal depthwise convolution along the tokens of each sequence, taps oldest first, and silu where it is asked for:
+    """Causal depthwise convolution along the tokens of each sequence, taps oldest first, optionally followed by silu:
 
         u = bias[c] + sum_j weight[c][j] * x(p - kernel_width + 1 + j)[c];  out = u, or u / (1 + exp(-u))
 
-    x of positions before the call comes from the history, a ring in which position p has slot p % n_slots.
+    Inputs of positions before the call come from the history, a ring in which position p has slot p % n_slots.
 
-      x            [n][n_channels]; float32, float16, bfloat16, as are weight, bias, history and out, each for itself.
+      x            [n][n_channels]; float32, float16, bfloat16, independently also weight, bias, history and out.
                    [n] is [n_tokens] or [n_seqs][tokens of each], as in gated_delta_net
       weight       [n_channels][kernel_width], any strides
       bias         [n_channels] or None
-      history      [n_rows][n_slots][n_channels], n_slots >= kernel_width - 1; READ AND WRITTEN in place. Sequence s has row
-                   s. None: sequences start from zero, and nothing is kept.
-      history_out  as history: where inputs are written instead
-      out          as x; None: a new array of out_dtype, or of x's dtype; tokens that no sequence has as in gated_delta_net
+      history      [n_rows][n_slots][n_channels], n_slots >= kernel_width - 1; READ AND WRITTEN in place. Sequence s
+                   uses row s. None: sequences start from zero, and no history is kept.
+      history_out  as history: inputs are written there instead
+      out          as x; None: a new array of out_dtype, or of x's dtype; tokens of no sequence as in gated_delta_net
       seq_start, uint16, context, stream, members   as in gated_delta_net
-      position     [n_seqs] int32: tokens before the call's first; None: 0. A smaller one rolls back.
+      position     [n_seqs] int32: tokens before the call's first; None: 0. To roll back, pass a smaller position.
       history_src, history_dst   [n_seqs] int32: row to read, gdn.NONE (zeros) or gdn.SKIP; row to write or gdn.NONE
       checkpoints  [n_seqs] or [n_seqs][n] int32: rows for the histories after each token that makes the
                    sequence's length a multiple of checkpoint_interval, or gdn.NONE
-      parent       as in gated_delta_net; each row of the history then has room for kernel_width - 1 and a sequence's tokens
+      parent       as in gated_delta_net; a history row then needs kernel_width - 1 slots and one per token of the
+                   sequence
 
     Returns out. Limits: kernel_width 1 to 16. Bits, aliasing, errors, threads: as gated_delta_net; a history of x's type or of
     float32 is exact, any other is not."""
@@ -451,9 +457,9 @@ def set_rows(dst, index, src, *, uint16: Optional[str] = None, context: Optional
     """Scatter rows into an array, converting them: dst[b][c][index[b % ..][c % ..][i]] = convert(src[b][c][i]).
 
       dst    [n_batch0][n_batch1][n_rows_dst][n_columns]; float32, float16, bfloat16, or uint8 for Q8_0, which has
-             n_columns / 32 * 34 bytes in a row; WRITTEN in place. The batch axes may be left out, as in the others.
+             n_columns / 32 * 34 bytes in a row; WRITTEN in place. The batch axes may be omitted, here and below.
       index  [index_batch0][index_batch1][n_rows]; int32, int64, any strides; 0 <= index < n_rows_dst, or gdn.NONE: that row is
-             not written. Where two rows name the same target the later one wins.
+             not written. If two rows have the same target, the later one wins.
       src    [n_batch0][n_batch1][n_rows][n_columns]; float32, float16, bfloat16
       uint16, context, stream, members   as in gated_delta_net
 
@@ -466,8 +472,8 @@ _BUILDERS: Dict[Callable, Callable[..., _Call]] = {gated_delta_net: _build_gated
 
 
 def capability(kernel: Callable, *args, **named) -> Capability:
-    """Would a call of gdn.gated_delta_net, gdn.ssm_conv or gdn.set_rows with these arguments run, would it be exact, which
-    implementation, how much scratch memory. Nothing runs, and maps are not read."""
+    """Query a call of gdn.gated_delta_net, gdn.ssm_conv or gdn.set_rows: whether it would run and be exact, its
+    implementation, and its scratch memory. Nothing runs, and maps are not read."""
     if kernel not in _BUILDERS:
         raise ValueError(f"kernel is {kernel!r}; gdn.gated_delta_net, gdn.ssm_conv and gdn.set_rows are allowed")
     return _BUILDERS[kernel](*args, **named).capability()

@@ -1,4 +1,4 @@
-"""The shared library: found next to this file, its functions, and its errors as exceptions."""
+"""Loads the shared library next to this file, and turns its errors into exceptions."""
 from __future__ import annotations
 
 import ctypes as C
@@ -15,13 +15,13 @@ _ERRORS: Dict[int, type] = {}
 
 
 class Error(Exception):
-    """What a call of the library failed with; str() is the library's own text, which names the argument, what was given and
-    what is allowed. `status` is one of GDN_INVALID_ARGUMENT and so on, as a number. Nothing was written."""
+    """A failed call of the library. str() is the library's text, which names the argument, its value and the allowed
+    values. `status` is the number of GDN_INVALID_ARGUMENT and so on. Nothing was written."""
 
     status = abi.GDN_INTERNAL
 
     def __init_subclass__(cls, status: Optional[int] = None) -> None:
-        """A kind below says its status, by which check() finds it."""
+        """Register a subclass under its status, for check()."""
         if status is not None:
             cls.status = status
             _ERRORS[status] = cls
@@ -56,15 +56,15 @@ class Timeout(Error, TimeoutError, status=abi.GDN_TIMEOUT):
 
 
 class BadMap(Error, IndexError, status=abi.GDN_BAD_MAP):
-    """Found on a device after launch: a map held a value out of range."""
+    """A device found a map value out of range, after launch."""
 
 
 class Internal(Error, status=abi.GDN_INTERNAL):
-    """A driver call failed in a way it should not."""
+    """A driver call failed unexpectedly."""
 
 
 def check(status: int) -> None:
-    """Raise what a status says; the text is the calling thread's last, so call this where the function was called."""
+    """Raise the exception of a status. The text is the calling thread's last one, so call this in the same thread."""
     if status != abi.GDN_OK:
         said = lib.gdn_last_error() or lib.gdn_status_name(status)
         raise _ERRORS.get(status, Internal)(text(said))
@@ -121,7 +121,7 @@ def version() -> str:
 
 
 def new(kind):
-    """A struct that begins with its size: that, its defaults, and zeros, as GDN_INIT does it."""
+    """A new struct with its size, its defaults and zeros, as by GDN_INIT."""
     made = kind()
     made.size = C.sizeof(kind)
     if kind.__name__ in abi.WITH_DEFAULTS:

@@ -1,4 +1,5 @@
-"""Operands: NumPy arrays, and whatever has DLPack or the buffer protocol, as the library's tensors. Nothing is copied."""
+"""Converts operands to the library's tensors, without copying: NumPy arrays, and objects with DLPack or the buffer
+protocol."""
 from __future__ import annotations
 
 import ctypes as C
@@ -9,7 +10,7 @@ import numpy as np
 from . import _abi as abi
 from ._contexts import Context, DeviceArray
 
-RAW = -1  # bytes, which are Q8_0 where that is allowed
+RAW = -1  # bytes: Q8_0 where allowed
 NAMES = {abi.GDN_F32: "float32", abi.GDN_F16: "float16", abi.GDN_BF16: "bfloat16", abi.GDN_I32: "int32", abi.GDN_I64: "int64",
          RAW: "uint8"}
 FLOATS = (abi.GDN_F32, abi.GDN_F16, abi.GDN_BF16)
@@ -22,7 +23,7 @@ _DLPACK_CODES = {(2, 32): abi.GDN_F32, (2, 16): abi.GDN_F16, (4, 16): abi.GDN_BF
 
 
 class _DLTensor(C.Structure):
-    """dlpack.h; a managed tensor begins with one."""
+    """DLTensor of dlpack.h; a managed tensor begins with one."""
 
     _fields_ = [("data", C.c_void_p), ("device_type", C.c_int32), ("device_id", C.c_int32), ("ndim", C.c_int32), ("code", C.c_uint8),
                 ("bits", C.c_uint8), ("lanes", C.c_uint16), ("shape", C.POINTER(C.c_int64)), ("strides", C.POINTER(C.c_int64)),
@@ -34,7 +35,7 @@ _capsule_pointer.restype, _capsule_pointer.argtypes = C.c_void_p, (C.py_object, 
 
 
 class View(NamedTuple):
-    """Where an operand lies."""
+    """The memory of an operand."""
 
     name: str
     data: int
@@ -43,8 +44,8 @@ class View(NamedTuple):
     shape: Tuple[int, ...]
     strides: Tuple[int, ...]  # in bytes
     dtype: int
-    owner: Any  # keeps the memory
-    place: Optional[int] = None  # the number of the CUDA device whose memory it is; None: the host's, or of a DeviceArray
+    owner: Any  # keeps the memory alive
+    place: Optional[int] = None  # number of the CUDA device; None: host memory, or a DeviceArray
 
 
 def _dtype(name: str, dtype: np.dtype, uint16: Optional[str]) -> int:
@@ -75,7 +76,7 @@ def _of_numpy(name: str, array: np.ndarray, written: bool, uint16: Optional[str]
 
 
 def _of_dlpack(name: str, producer) -> View:
-    """On a device nobody waits for anybody (stream=-1): the call's stream is the one that the producer's work is on."""
+    """Import by DLPack without synchronisation (stream=-1): the call's stream is the one with the producer's work."""
     kind, number = producer.__dlpack_device__() if hasattr(producer, "__dlpack_device__") else (1, 0)
     capsule = producer.__dlpack__(stream=-1) if kind in _DLPACK_CUDA else producer.__dlpack__()
     tensor = C.cast(_capsule_pointer(capsule, b"dltensor"), C.POINTER(_DLTensor)).contents
@@ -92,7 +93,7 @@ def _of_dlpack(name: str, producer) -> View:
 
 
 def strided(name, data, shape, strides, code, owner, place=None) -> View:
-    """A view of memory that `owner` keeps; strides in bytes."""
+    """A view of memory that `owner` keeps alive; strides in bytes."""
     if 0 in shape:
         return View(name, data, 0, 0, tuple(shape), _packed(shape, _SIZES[code]), code, owner, place)
     reach = sum((extent - 1) * stride for extent, stride in zip(shape, strides)) + _SIZES[code]
@@ -104,7 +105,7 @@ def strided(name, data, shape, strides, code, owner, place=None) -> View:
 
 
 def _at(of: View, context: Context) -> View:
-    """Refuse memory that the context's kernels cannot reach, or that is another device's."""
+    """Refuse memory that the context's kernels cannot access, or of another device."""
     wanted = context.device.number if context.backend == "cuda" else None
     if of.place != wanted:
         lies = "in host memory" if of.place is None else f"on CUDA device {of.place}"
@@ -140,7 +141,7 @@ def _what(operand) -> str:
 
 
 def expect(of: View, shape: Sequence[Optional[int]], why: str, dtypes: Sequence[int] = FLOATS) -> View:
-    """Hold an operand against its shape; None is any extent."""
+    """Check an operand's shape; None allows any extent."""
     if len(of.shape) != len(shape) or any(want is not None and have != want for have, want in zip(of.shape, shape)):
         want = "[" + ", ".join("any" if extent is None else str(extent) for extent in shape) + "]"
         raise ValueError(f"{of.name} has shape {list(of.shape)}; it must be {want}: {why}")
@@ -150,12 +151,12 @@ def expect(of: View, shape: Sequence[Optional[int]], why: str, dtypes: Sequence[
 
 
 def fill(tensor: Union[abi.gdn_tensor, abi.gdn_pool], of: View, axes: Sequence[Optional[int]], dtype: Optional[int] = None) -> None:
-    """Set a tensor or a pool; `axes` are those of the array that its strides belong to, None for one that it has not. The axis
-    that is left, if any, is contiguous."""
+    """Set a tensor or a pool. `axes` are the array's axes for its strides, None for an absent one. The remaining axis,
+    if any, must be contiguous."""
     tensor.data, tensor.offset, tensor.bytes = of.data or None, of.offset, of.n_bytes
     tensor.dtype = of.dtype if dtype is None else dtype
     for number, axis in enumerate(axes):
-        if axis is not None and of.shape[axis] > 1:  # 0, packed, does for one element; its own stride has no meaning
+        if axis is not None and of.shape[axis] > 1:  # an axis of one element has no meaningful stride: 0, packed
             tensor.stride[number] = of.strides[axis]
     last = len(of.shape) - 1
     if last not in axes and of.shape[last] > 1 and of.strides[last] != _SIZES[of.dtype]:
@@ -164,8 +165,8 @@ def fill(tensor: Union[abi.gdn_tensor, abi.gdn_pool], of: View, axes: Sequence[O
 
 
 def map_(span: abi.gdn_span, name: str, operand, context: Context, shape: Sequence[Optional[int]], why: str) -> Optional[View]:
-    """Set a map of int32; a list or an array of other integers is converted, because maps are small. On devices it is a
-    DeviceArray of int32, since it is read when the kernel runs."""
+    """Set an int32 map. Lists and arrays of other integers are converted, as maps are small. On devices it must be a
+    DeviceArray of int32, since the kernel reads it when it runs."""
     if operand is None:
         return None
     if context.device.shared_memory and not isinstance(operand, DeviceArray):
@@ -181,7 +182,7 @@ def map_(span: abi.gdn_span, name: str, operand, context: Context, shape: Sequen
 
 
 def result(context: Context, shape: Sequence[int], dtype, zeros: bool) -> Any:
-    """A new array where the context's kernels can write it; with `zeros`, for a call that may leave some of it as it is."""
+    """A new array that the context's kernels can write; `zeros`: cleared, for calls that may not write all of it."""
     if context.device.shared_memory:
         return (np.zeros if zeros else np.empty)(shape, dtype)
     return context.array(np.zeros(shape, dtype)) if zeros else context.empty(tuple(shape), dtype)

@@ -1,13 +1,14 @@
-"""HF transformers with libgdn: use() puts the library's functions where an installed transformers has its slow fallbacks for
-models with gated-delta layers (Qwen3-Next, Qwen3.5, OLMo-Hybrid, ...), undo() takes them away again.
+"""HF transformers with libgdn: use() replaces the slow fallbacks of an installed transformers by the library's
+functions, for models with gated-delta layers (Qwen3-Next, Qwen3.5, OLMo-Hybrid, ...). undo() restores them.
 
     import gdn.transformers
     gdn.transformers.use()
     model = AutoModelForCausalLM.from_pretrained(...)     # also one that was loaded before
 
-The layers look these functions up in their module when they run, and there they are replaced; nothing is downloaded. So is the
-forward of layers whose code is known, by one that hands the library the projections as they are and keeps states in place.
-What the library does not serve runs as it did before: tensors that are not on the CPU, gradients, layers outside its limits.
+Layers look up these functions in their module when they run, so use() replaces them there; nothing is downloaded. For
+layers whose code is known it also replaces forward() by one that passes the projections without copies and updates
+states in place. Transformers' own code still runs for tensors that are not on the CPU, for gradients, and for layers
+outside the library's limits.
 """
 from __future__ import annotations
 
@@ -27,17 +28,17 @@ import torch
 from .torch import _layer, causal_conv1d_fn, causal_conv1d_update, chunk_gated_delta_rule, fused_recurrent_gated_delta_rule
 from .torch import ssm_conv
 
-# Keyword arguments that transformers' models hand down to these functions, and that say nothing about their result.
+# Keyword arguments that transformers' models pass to these functions and that do not affect the result.
 _WITHOUT_MEANING = {"num_items_in_batch", "output_hidden_states", "output_attentions", "output_router_logits", "cu_seq_lens_q",
                     "cu_seq_lens_k", "max_length_q", "max_length_k", "position_ids", "is_causal", "seq_idx", "use_cache"}
-# Those that have a meaning in the packages whose functions these are, and none here.
+# Arguments that have a meaning in the original packages, and none here.
 _MEANINGS = {"transpose_state_layout", "head_first", "use_gate_in_kernel", "A_log", "dt_bias", "lower_bound"}.union(
     *(inspect.signature(function).parameters for function in (chunk_gated_delta_rule, fused_recurrent_gated_delta_rule,
                                                               causal_conv1d_fn, causal_conv1d_update))) - _WITHOUT_MEANING - {"kwargs"}
 _ACTIVATIONS = (None, "silu", "swish")
 
 
-# These have transformers' signatures.
+# Functions with the signatures of transformers.
 def _chunk(query, key, value, g, beta, chunk_size=64, initial_state=None, output_final_state=False, use_qk_l2norm_in_kernel=False,
            cu_seqlens=None, **kwargs):
     return chunk_gated_delta_rule(query, key, value, g, beta, initial_state=initial_state, output_final_state=output_final_state,
@@ -62,7 +63,7 @@ def _update(hidden_states, conv_state, weight, bias=None, activation=None, **kwa
 
 
 def _dims(key_heads: int, value_heads: int, *dims: int) -> bool:
-    """Does the library have a delta rule of these heads?"""
+    """True if the library supports a delta rule with these heads."""
     return key_heads > 0 and value_heads % key_heads == 0 and all(16 <= dim <= 256 for dim in dims)
 
 
@@ -79,7 +80,7 @@ def _serves_update(hidden_states, conv_state, weight, bias=None, activation=None
 
 
 class _Function(NamedTuple):
-    """A function of transformers' models: its signature, ours in its place, and what ours serves."""
+    """A function of transformers' models: its signature, our replacement, and a test for calls that this supports."""
 
     signature: str
     ours: Callable
@@ -96,17 +97,17 @@ _FUNCTIONS: Dict[str, _Function] = {
     "causal_conv1d_fn": _Function("(hidden_states, weight, bias=None, activation=None, **kwargs)", _conv, _serves_conv),
     "causal_conv1d_update": _Function("(hidden_states, conv_state, weight, bias=None, activation=None)", _update, _serves_update),
 }
-# The signatures of a layer's forward, and the parameter that is the cache in each.
+# Signatures of a layer's forward, each with the name of its cache parameter.
 _FORWARDS = {"(self, hidden_states, cache_params=None, attention_mask=None, **kwargs)": "cache_params",
              "(self, hidden_states, cache=None, attention_mask=None, **kwargs)": "cache"}
 # Digests of the forwards that _forward() computes; see _digest().
 _BODIES = {"93a2334a4ef341f5": "Qwen3-Next", "d63fe4b235075b95": "Qwen3.5, Qwen3.5-MoE, Qwen4-Exp, Lara-Mini"}
 _lock = threading.Lock()
-_replaced: Dict[Tuple[str, str], Tuple[Any, Callable, Callable]] = {}  # (model, name): module or class, what was there, what is there now
+_replaced: Dict[Tuple[str, str], Tuple[Any, Callable, Callable]] = {}  # by (model, name): owner, original, replacement
 
 
 class _Thread(threading.local):
-    originals = False  # a layer runs transformers' forward for its gradients: its functions are transformers', too
+    originals = False  # transformers' forward runs for gradients: use its functions too
 
 
 _thread = _Thread()
@@ -117,7 +118,7 @@ def _tensors(values: Iterable[Any]) -> List[torch.Tensor]:
 
 
 def _readable(tensors: Iterable[torch.Tensor]) -> bool:
-    """Can the library read these tensors? Integers are maps, and checked where they are used."""
+    """True if the library can read these tensors. Integer tensors are maps, which are checked at their use."""
     for x in tensors:
         if x.device.type != "cpu" or x.layout is not torch.strided:
             return False
@@ -127,7 +128,7 @@ def _readable(tensors: Iterable[torch.Tensor]) -> bool:
 
 
 def _transformed(tensors: Iterable[torch.Tensor]) -> bool:
-    """Does functorch or forward-mode differentiation run?"""
+    """True inside functorch or forward-mode differentiation."""
     forward = torch.autograd.forward_ad
     return torch._C._functorch.peek_interpreter_stack() is not None or (
         forward._current_level >= 0 and any(forward.unpack_dual(x).tangent is not None for x in tensors))
@@ -153,7 +154,7 @@ def _in_place_of(original: Callable, of: _Function) -> Callable:
     return function
 
 
-_NORM_ROWS = 1024  # of the norm behind the rule at a time: its many passes then find them in the processor's cache
+_NORM_ROWS = 1024  # rows of the norm per block, so that its passes stay in the CPU's cache
 
 
 def _wants_gradients(layer, hidden) -> bool:
@@ -161,7 +162,8 @@ def _wants_gradients(layer, hidden) -> bool:
 
 
 def _plain(layer, hidden, kwargs: Dict[str, Any], past, state) -> bool:
-    """Can a layer's forward be _forward() here? Where not, its own calls the functions above, with the same values."""
+    """True if _forward() can run this call of a layer. Otherwise the layer's own forward calls the functions above;
+    same values."""
     if type(hidden) is not torch.Tensor or hidden.dim() != 3 or not hidden.numel() or not _readable((hidden,)):
         return False
     if torch.jit.is_tracing() or torch.is_autocast_enabled("cpu") or _transformed((hidden,)):
@@ -179,7 +181,7 @@ def _plain(layer, hidden, kwargs: Dict[str, Any], past, state) -> bool:
 
 
 def _known(layer) -> bool:
-    """Is a layer one that the library has, and are the tensors plain ones that it is given without a call of their module?"""
+    """True if the library supports the layer, and its tensors are plain ones that need no call of their module."""
     conv = layer.conv1d
     own = [conv.weight, layer.A_log, layer.dt_bias] + ([] if conv.bias is None else [conv.bias])
     return (layer.activation in ("silu", "swish") and "_hf_hook" not in vars(conv) and 1 <= layer.conv_kernel_size <= 16 and
@@ -188,7 +190,7 @@ def _known(layer) -> bool:
 
 
 def _projections(layer, hidden):
-    """(q, k and v side by side, z, b, a) of a layer's tokens."""
+    """The projections of a layer's tokens: (q, k, v concatenated; z; b; a)."""
     if hasattr(layer, "in_proj_qkv"):
         return layer.in_proj_qkv(hidden), layer.in_proj_z(hidden), layer.in_proj_b(hidden), layer.in_proj_a(hidden)
     *parts, z, b, a = layer.fix_query_key_value_ordering(layer.in_proj_qkvz(hidden), layer.in_proj_ba(hidden))
@@ -196,8 +198,8 @@ def _projections(layer, hidden):
 
 
 def _convolved(layer, qkv, cache, past):
-    """The convolution, and the cache's newest columns after it. Those are [batch, channels, columns] to everybody; the first prompt
-    leaves them with a token's channels side by side in memory, as the library reads them."""
+    """Run the convolution and update the cache's conv state, [batch, channels, columns]. The first prompt stores it
+    with a token's channels contiguous, as the library reads it."""
     weight, at = layer.conv1d.weight.squeeze(1), layer.layer_idx
     if past is None:
         out = _layer.conv(qkv, weight, layer.conv1d.bias, None)
@@ -213,8 +215,8 @@ def _convolved(layer, qkv, cache, past):
 
 
 def _forward(layer, hidden, cache, past, state):
-    """A layer's forward: its own projections and norm, and the library's calls between them. None, with nothing written, where
-    the projections are not what the library reads."""
+    """A layer's forward: its own projections and norm, with the library's calls in between. Returns None, with nothing
+    written, if the library cannot read the projections."""
     batch, tokens, _ = hidden.shape
     projected = _projections(layer, hidden)
     qkv, z, b, a = projected
@@ -277,14 +279,15 @@ def _signature(function: Callable) -> str:
 
 
 def _digest(function: Callable, cache_name: str) -> str:
-    """What a function computes, by its code: without annotations, comments, layout, and the name of its cache."""
+    """Digest of a function's code, without annotations, comments, layout, and the name of its cache."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(function)))).body[0]
     code = re.sub(r"^( *)\(([\w, ]+)\) = ", r"\1\2 = ", "\n".join(map(ast.unparse, tree.body)), flags=re.M)  # Python before 3.11
     return hashlib.sha256(re.sub(rf"\b{cache_name}\b", "cache", code).encode()).hexdigest()[:16]
 
 
 def _layer_of(module) -> Tuple[Optional[type], str, str]:
-    """(class, its forward's cache, "") of a module's gated-delta layers, or None and why _forward() cannot be their forward."""
+    """(class, name of its forward's cache, "") of a module's gated-delta layers; or None and why _forward() cannot
+    replace it."""
     kinds = [kind for name, kind in vars(module).items() if name.endswith("GatedDeltaNet") and isinstance(kind, type)]
     if len(kinds) != 1:
         return None, "", f"it has {len(kinds)} classes of gated-delta layers"
@@ -301,8 +304,8 @@ def _layer_of(module) -> Tuple[Optional[type], str, str]:
 
 
 def _candidates() -> Dict[str, str]:
-    """The models of the installed transformers that define one of the functions, and "" or why they cannot be replaced, as far
-    as their files tell."""
+    """The models of the installed transformers that define one of the functions, with "" or the reason why it cannot be
+    replaced, from their files alone."""
     folder = pathlib.Path(importlib.import_module("transformers.models").__path__[0])
     found = {}
     for path in sorted(folder.glob("*/modeling_*.py")):
@@ -327,8 +330,8 @@ def _module(name: str):
 
 
 def supported() -> Dict[str, str]:
-    """What use() replaces in the models of the installed transformers that have one of the functions: "layers" and functions;
-    "functions: ..." only, and why; or "nothing: ..." and why. Imports their modules."""
+    """What use() replaces in each model of the installed transformers that has one of the functions. The values are
+    "layers" (with functions), "functions: ..." or "nothing: ...", with the reason. Imports the modules."""
     told = {}
     for name, why in _candidates().items():
         module = None
@@ -343,13 +346,13 @@ def supported() -> Dict[str, str]:
 
 
 def use(models: Optional[Iterable[str]] = None, layers: bool = True) -> Tuple[str, ...]:
-    """Let transformers' models use libgdn: those that supported() tells, or the ones that are named. Returns their names.
-    Models that are loaded already use it too. Once is enough. Thread-safe, but for models that run.
-    layers=False leaves the layers' forward as it is and replaces only the functions that it calls: what is left then is slower
-    by the copies of states, the gates and some small operations. Packed sequences, recorded pasts, autocast and torch.compile
-    have these functions in any case. Where a gradient is wanted, transformers' own code runs.
-    Errors: ImportError where transformers is not installed, or a named model (without names: every model) has functions that
-    are not known by their signatures; nothing is replaced then. ValueError: no such model."""
+    """Make transformers' models use libgdn: those that supported() returns, or the named ones. Returns their names.
+    Models that are already loaded use it too. Call it once. Thread-safe, except while models run.
+    layers=False keeps the layers' forward and replaces only the functions that it calls, which is slower by copies of
+    states, the gates and some small operations. Packed sequences, recorded pasts, autocast and torch.compile always use
+    these functions. Transformers' own code runs if a gradient is needed.
+    Errors: ImportError: transformers is not installed, or a named model (without names: every model) has functions with
+    unknown signatures; nothing is replaced then. ValueError: no such model."""
     candidates = _candidates()
     wanted = tuple(candidates) if models is None else tuple(models)
     modules, reasons = {}, []
@@ -384,7 +387,7 @@ def _replace(model: str, where: Any, name: str, make: Callable[[Callable], Calla
 
 
 def undo() -> None:
-    """Put back what use() replaced. What somebody else has put there since stays."""
+    """Restore what use() replaced, except where other code has replaced it since."""
     with _lock:
         for (_, function), (module, original, now) in _replaced.items():
             if getattr(module, function) is now:

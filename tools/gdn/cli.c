@@ -1,4 +1,4 @@
-/* Command lines of the gdn tool; see cli.h. */
+/* Command-line parser of the gdn tool; see cli.h. */
 #include "cli.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HELP_COLUMN = 26 }; /* where the help texts begin */
+enum { HELP_COLUMN = 26 }; /* column of the help texts */
 
 int cli_exit_code(int parsed)
 {
@@ -54,7 +54,7 @@ static void print_help(const cli_command *command, FILE *out)
     if (command->notes) fprintf(out, "\n%s\n", command->notes);
 }
 
-/* Whole of `text` as an integer. */
+/* Parses all of `text` as an integer. */
 static int parse_int64(const char *text, int64_t *value)
 {
     char *end;
@@ -67,7 +67,7 @@ int cli_parse_uint64(const char *text, uint64_t *value)
 {
     char *end;
     errno = 0;
-    if (strchr(text, '-')) return 0; /* strtoull would wrap it around */
+    if (strchr(text, '-')) return 0; /* strtoull accepts negative numbers */
     *value = strtoull(text, &end, 0);
     return end != text && *end == 0 && errno == 0;
 }
@@ -129,7 +129,7 @@ const char *cli_unknown_name(const cli_names *names, const char *(*name)(int i),
     return NULL;
 }
 
-/* Store `text` as the kind says; NULL, or what was expected. */
+/* Stores `text` as the option's kind. Returns NULL, or what was expected. */
 static const char *store(const cli_option *option, const char *text)
 {
     switch (option->kind) {
@@ -151,7 +151,7 @@ static const char *store(const cli_option *option, const char *text)
     return "nothing";
 }
 
-/* The option that `arg` begins with, its name `length` bytes long, or NULL. */
+/* Finds the option whose name is the first `length` bytes of `arg`, or NULL. */
 static const cli_option *find(const cli_command *command, const char *arg, size_t length)
 {
     for (const cli_option *o = command->options; o && o->name; o++) {
@@ -162,7 +162,7 @@ static const cli_option *find(const cli_command *command, const char *arg, size_
     return NULL;
 }
 
-static uint64_t given; /* options of the command line that was parsed, by their number in the table */
+static uint64_t given; /* bit i: option i of the table was given */
 
 int cli_given(const cli_command *command, const char *name)
 {

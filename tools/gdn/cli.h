@@ -1,30 +1,30 @@
-/* Command lines of the gdn tool: a table of options per command, from which parsing and --help both come.
+/* Command-line parser of the gdn tool. A table of options per command defines both parsing and --help.
  *
- *     static const char *filter;  static int json;
- *     static const cli_option options[] = {
- *         { "filter", CLI_STRING, &filter, "SUBSTR", "only cases whose name contains SUBSTR" },
- *         { "json",   CLI_FLAG,   &json,   NULL,     "print JSON" },
- *         { NULL }
- *     };
- *     static const cli_command command = { "gdn check", "compare every backend with the reference", options, NULL };
- *     int cli = cli_parse(&command, argc, argv);
- *     if (cli != CLI_RUN) return cli_exit_code(cli);
+ *   static const char *filter;
+ *   static int json;
+ *   static const cli_option options[] = {
+ *       { "filter", CLI_STRING, &filter, "SUBSTR", "only cases whose name contains SUBSTR" },
+ *       { "json", CLI_FLAG, &json, NULL, "print JSON" },
+ *       { NULL }
+ *   };
+ *   static const cli_command command = { "gdn check", "compare every backend with the reference", options, NULL };
+ *   int cli = cli_parse(&command, argc, argv);
+ *   if (cli != CLI_RUN) return cli_exit_code(cli);
  *
- * Both "--name value" and "--name=value" work, and "-x value" where an option has a letter; "--" ends the options,
- * "--help" and "-h" are always there.
- * There are no operands. */
+ * Options are written "--name value" or "--name=value", or "-x value" if they have a letter. "--" ends the options.
+ * "--help" and "-h" always exist. There are no operands. */
 #ifndef GDN_TOOL_CLI_H
 #define GDN_TOOL_CLI_H
 
 #include <stdint.h>
 #include <stdio.h>
 
-/* Kinds of option, and what `target` points to. Numbers may be written in decimal, 0x hex or 0 octal.
- * Lists, names and texts may be given several times and accumulate: "--backend a --backend b" is "--backend a,b".
- * Flags may be repeated; what has one value may not. */
+/* Kinds of options, with the type that `target` points to. Numbers may be decimal, 0x hex or 0 octal. Lists, names and
+ * texts may be given several times and accumulate: "--backend a --backend b" is "--backend a,b". Flags may be repeated;
+ * options with one value may not. */
 typedef enum cli_kind {
     CLI_FLAG,   /* int, set to 1                                                            */
-    CLI_UNFLAG, /* int, set to 0: "--no-x" beside "--x", of which the later one holds       */
+    CLI_UNFLAG, /* int, set to 0: "--no-x" for "--x"; the later one wins                    */
     CLI_STRING, /* const char *, points into argv                                           */
     CLI_INT,    /* int64_t                                                                  */
     CLI_UINT64, /* uint64_t: seeds                                                          */
@@ -41,7 +41,7 @@ typedef struct cli_list {
 } cli_list;
 
 typedef struct cli_names {
-    char text[256]; /* all of them, separated by commas; "" where the option was not given */
+    char text[256]; /* all names, separated by commas; "": option not given */
 } cli_names;
 
 #define CLI_TEXTS_MAX 64
@@ -53,11 +53,11 @@ typedef struct cli_texts {
 typedef struct cli_option {
     const char *name;     /* without the dashes; NULL ends the table              */
     cli_kind    kind;
-    void       *target;   /* left alone when the option is not given              */
-    const char *argument; /* how --help calls the value; NULL for flags           */
-    const char *help;     /* one line, or several separated by newlines; NULL: for tests, --help leaves it out */
-    char        letter;   /* 'm' where "-m" means the same; 0 where none does     */
-} cli_option; /* at most 64 of a command */
+    void       *target;   /* unchanged if the option is not given                 */
+    const char *argument; /* name of the value in --help; NULL for flags          */
+    const char *help;     /* one or several lines, separated by newlines; NULL: hidden from --help, for tests */
+    char        letter;   /* 'm' for "-m"; 0: no letter                           */
+} cli_option; /* at most 64 per command */
 
 typedef struct cli_command {
     const char       *name;     /* "gdn bench": begins every message               */
@@ -66,27 +66,27 @@ typedef struct cli_command {
     const char       *notes;    /* text after the options in --help, or NULL       */
 } cli_command;
 
-/* What the caller does next: run, or leave with cli_exit_code(). */
+/* Results of cli_parse(): run, or exit with cli_exit_code(). */
 enum { CLI_RUN = 0, CLI_HELPED = 1, CLI_BAD = 2 };
 
-/* Parse argv[1..argc), which are options: CLI_BAD has printed to stderr what is wrong. */
+/* Parses the options argv[1..argc). CLI_BAD: an error was printed to stderr. */
 int cli_parse(const cli_command *command, int argc, char **argv);
 
-/* Was the option given in the command line that was parsed last? */
+/* True if the command line parsed last contains the option. */
 int cli_given(const cli_command *command, const char *name);
 
-/* Whole of `text` as an integer; 0: it is none. */
+/* Parses all of `text` as an integer; 0: it is not one. */
 int cli_parse_uint64(const char *text, uint64_t *value);
 
-/* 1 if `name` is among the names, or if none were given. The first of the names that is not one of
- * name(0) .. name(n - 1), or NULL. */
+/* cli_has_name: 1 if `name` is among the names, or if no names were given. cli_unknown_name: the first of the names
+ * that is not one of name(0) .. name(n - 1), or NULL. */
 int         cli_has_name(const cli_names *names, const char *name);
 const char *cli_unknown_name(const cli_names *names, const char *(*name)(int i), int n);
 
 /* 0 after --help, 2 after a bad command line. */
 int cli_exit_code(int parsed);
 
-/* "NAME: message" and a hint at --help, to stderr. Returns 2, the exit code. */
+/* Prints "NAME: message" and a hint to --help, to stderr. Returns the exit code 2. */
 int cli_error(const cli_command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -1,5 +1,5 @@
-/* The commands of the gdn tool. Each gets argv[0] = its own name and returns the exit code:
- * 0 success, 1 it ran and something is wrong, 2 the command line was wrong. */
+/* The commands of the gdn tool. argv[0] is the command's own name. They return the exit code: 0 success, 1 it ran and
+ * something is wrong, 2 bad command line. */
 #ifndef GDN_TOOL_COMMANDS_H
 #define GDN_TOOL_COMMANDS_H
 

@@ -1,4 +1,4 @@
-/* See fault.h. */
+/* Error message for a mapped file that becomes unreadable; see fault.h. */
 #define _POSIX_C_SOURCE 200809L /* sigaction */
 #include "fault.h"
 
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static char text[600]; /* made before anything is wrong: a handler may call next to nothing */
+static char text[600]; /* prepared in advance: a signal handler may call few functions */
 static size_t text_bytes;
 
 static void on_bus_error(int number, siginfo_t *info, void *context)
@@ -18,7 +18,7 @@ static void on_bus_error(int number, siginfo_t *info, void *context)
         (void)written;
         _exit(1);
     }
-    (void)signal(number, SIG_DFL); /* something else: what it would have been without us */
+    (void)signal(number, SIG_DFL); /* another cause: the default action */
     (void)raise(number);
 }
 

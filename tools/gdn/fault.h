@@ -1,11 +1,11 @@
-/* A last word where the system takes away the pages of a mapped file. */
+/* Error message for a mapped file that becomes unreadable (SIGBUS). */
 #ifndef GDN_TOOLS_FAULT_H
 #define GDN_TOOLS_FAULT_H
 
-/* From now on, where a page of a mapping is gone (SIGBUS: the file was truncated, or cannot be read), the process says
- * that `path`, the file it has mapped, shrank or cannot be read, and exits with status 1. A path that is too long is
- * cut. To be called once, while there is one thread. It is the program that does this: a library must leave the
- * process's signals alone. */
+/* Installs a SIGBUS handler for pages of a mapping that are gone, as after the file was truncated or became unreadable.
+ * The handler reports that `path` shrank or cannot be read, and exits with status 1. A too long path is shortened in
+ * the message. Call once, while there is one thread. This belongs to the program: a library must not change the
+ * process's signal handling. */
 void fault_watch(const char *path);
 
 #endif

@@ -1,4 +1,4 @@
-/* gdn info: what this build contains and what this machine can run, walked without opening a context. */
+/* gdn info: lists what this build contains and this machine can run, without opening a context. */
 #include <stdio.h>
 
 #include "cli.h"

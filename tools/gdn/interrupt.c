@@ -43,7 +43,7 @@ void interrupt_catch(void)
     for (int i = 0; i < 2; i++) {
         struct sigaction now, with = { 0 };
         if (sigaction(caught[i], 0, &now) || now.sa_handler == SIG_IGN)
-            continue; /* started in the background by a shell that has no job control: stays deaf */
+            continue; /* ignored, as in a background job of a shell without job control: keep it so */
         with.sa_handler = note;
         with.sa_flags   = SA_RESTART | (int)SA_RESETHAND;
         (void)sigemptyset(&with.sa_mask);
@@ -51,8 +51,8 @@ void interrupt_catch(void)
     }
 }
 
-/* Waits until standard input has something, or a signal was noted. Signals come in only while pselect() waits, so
- * that none can fall between the look at `noted` and the wait. */
+/* Waits for standard input or a recorded signal. Signals are unblocked only inside pselect(), so none is lost between
+ * the check of `noted` and the wait. */
 static void wait_for_input(void)
 {
     sigset_t held, before;

@@ -1,14 +1,14 @@
-/* Ctrl-C and SIGTERM, for commands that have something to finish first. Whatever happens, the program ends by the
- * signal, so that a shell sees 130 or 143 and a script that called it stops too. */
+/* Ctrl-C and SIGTERM, for commands that finish something before they exit. The program ends by the signal itself, so
+ * that a shell sees 130 or 143 and a calling script stops too. */
 #ifndef GDN_TOOL_INTERRUPT_H
 #define GDN_TOOL_INTERRUPT_H
 
-void interrupt_catch(void);  /* from now on a signal is noted; a second one ends the program at once  */
-int interrupt_getc(void);    /* the next byte of standard input, which nobody else may read; or EOF with
-                                errno: 0 at the end, EINTR when a signal was noted, before or meanwhile */
-void interrupt_forget(void); /* as if none had come; the next interrupt_catch() notes again            */
-int interrupt_is_key(void);  /* was it Ctrl-C?                                                         */
-int interrupt_noted(void);   /* the signal's number, or 0                                              */
-int interrupt_end(int code); /* end by the signal that was noted; where there was none, return `code` */
+void interrupt_catch(void);  /* starts recording signals; a second signal ends the program at once    */
+int interrupt_getc(void);    /* next byte of standard input, which no other code may read; EOF with errno 0: end of
+                                input; EOF with EINTR: a signal was recorded, before or during the call */
+void interrupt_forget(void); /* clears the record; interrupt_catch() starts again                      */
+int interrupt_is_key(void);  /* true if the signal was Ctrl-C                                          */
+int interrupt_noted(void);   /* number of the recorded signal; 0: none                                 */
+int interrupt_end(int code); /* ends the program by the recorded signal; returns `code` if there is none */
 
 #endif

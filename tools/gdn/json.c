@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes of the UTF-8 sequence at s, or 0 if it is not one (overlong, surrogate, beyond U+10FFFF, cut off). */
+/* Length of the UTF-8 sequence at s; 0: invalid (overlong, surrogate, beyond U+10FFFF, incomplete). */
 static int utf8_length(const unsigned char *s)
 {
     static const uint32_t least[5] = { 0, 0, 0x80, 0x800, 0x10000 };
@@ -47,7 +47,7 @@ static void put_string(FILE *out, const char *text)
     put_bytes(out, text, strlen(text));
 }
 
-/* What precedes a value: comma, line break, indentation, key. */
+/* Writes what precedes a value: comma, line break, indentation, key. */
 static void put_prefix(json_writer *w, const char *key)
 {
     if (w->depth > 0) {

@@ -1,18 +1,18 @@
-/* A streaming JSON writer: commas, indentation, escapes and numbers are its business.
+/* A streaming JSON writer, which handles commas, indentation, escapes and numbers.
  *
- *     json_writer w;
- *     json_open(&w, stdout);
- *     json_object(&w, NULL);
- *     json_string(&w, "name", "decode");
- *     json_array(&w, "times");
- *     json_double(&w, NULL, 0.5);
- *     json_close(&w);               // the array
- *     json_close(&w);               // the object
- *     if (!json_finish(&w)) ...     // writing failed
+ *   json_writer w;
+ *   json_open(&w, stdout);
+ *   json_object(&w, NULL);
+ *   json_string(&w, "name", "decode");
+ *   json_array(&w, "times");
+ *   json_double(&w, NULL, 0.5);
+ *   json_close(&w);                   // the array
+ *   json_close(&w);                   // the object
+ *   if (!json_finish(&w)) ...         // writing failed
  *
- * Every value takes the key under which it stands in an object, and NULL in an array or at the top.
- * Doubles are written with the fewest digits that read back as the same value; NaN and infinities, which
- * JSON does not have, become null. Bytes that are not UTF-8 become U+FFFD. */
+ * Pass the key of each value in an object, and NULL in an array or at the top. Doubles are written with the fewest
+ * digits that read back as the same value. NaN and infinities, which JSON lacks, become null. Invalid UTF-8 becomes
+ * U+FFFD. */
 #ifndef GDN_TOOL_JSON_H
 #define GDN_TOOL_JSON_H
 
@@ -23,8 +23,8 @@ enum { JSON_DEPTH_MAX = 32 };
 
 typedef struct json_writer {
     FILE *out;
-    int depth;                    /* open objects and arrays; deeper than JSON_DEPTH_MAX is an error */
-    int failed;                   /* misuse: an unbalanced close, a missing key, too deep            */
+    int depth;                    /* open objects and arrays; more than JSON_DEPTH_MAX is an error */
+    int failed;                   /* 1: misuse, such as an unbalanced close, a missing key, or too much depth */
     char closing[JSON_DEPTH_MAX]; /* '}' or ']'                                                      */
     char not_empty[JSON_DEPTH_MAX];
 } json_writer;
@@ -32,7 +32,7 @@ typedef struct json_writer {
 void json_open(json_writer *w, FILE *out);
 void json_object(json_writer *w, const char *key);
 void json_array(json_writer *w, const char *key);
-void json_close(json_writer *w);                                      /* the innermost object or array */
+void json_close(json_writer *w);                                      /* closes the innermost object or array */
 void json_string(json_writer *w, const char *key, const char *value); /* NULL becomes null */
 void json_bytes(json_writer *w, const char *key, const char *value,
                 uint64_t bytes); /* terminated, and NULs before that */
@@ -42,7 +42,7 @@ void json_uint(json_writer *w, const char *key, uint64_t value);
 void json_bool(json_writer *w, const char *key, int value);
 void json_null(json_writer *w, const char *key);
 
-/* End the text with a newline and flush it; 1 if all of it is well-formed and was written. */
+/* Ends the text with a newline and flushes it. 1: the text is well-formed and was written. */
 int json_finish(json_writer *w);
 
 #endif

@@ -1,6 +1,5 @@
-/* gdn - the command line tool: what is on this machine, is it right, is it fast.
- *
- * It uses only the public header (and the runtime over it), so it is also an example of a program on top of libgdn. */
+/* gdn - the command-line tool: lists devices, checks results, measures speed, runs models. It uses only the public
+ * header (and the runtime over it), so it is also an example of a program on top of libgdn. */
 #include <stdio.h>
 #include <string.h>
 
@@ -66,7 +65,7 @@ static int help(const char *name)
         return 0;
     }
     const command *c = find(name);
-    char *arguments[] = { option, option, NULL }; /* the first is the command's own name, which it does not read */
+    char *arguments[] = { option, option, NULL }; /* argv[0] is the command's name, which it ignores */
     return c ? c->run(2, arguments) : 2;
 }
 

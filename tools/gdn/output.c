@@ -15,13 +15,13 @@
 #  include <unistd.h>
 #endif
 
-static int lost, reason; /* something was not written, and the errno of the first time; 0 where that is not known */
+static int lost, reason; /* lost: a write failed; reason: errno of the first failure, 0: unknown */
 
 void output_begin(void)
 {
 #if !defined(_WIN32)
-    /* What is opened first takes the lowest free number. A stream that was closed gets /dev/null the wrong way round,
-     * so that reading and writing still fail; standard error gets it the right way, as nobody could be told. */
+    /* open() returns the lowest free number. A closed stdin or stdout gets /dev/null with the wrong access mode, so
+     * that using it still fails. stderr gets the right mode, since errors could not be reported. */
     static const int flags[3] = { O_WRONLY, O_RDONLY, O_WRONLY };
     for (int fd = 0; fd < 3; fd++)
         if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", flags[fd]) < 0)
@@ -37,7 +37,7 @@ int output_flush(void)
         reason = errno;
     lost |= failed || ferror(stdout);
 #if !defined(_WIN32)
-    /* The stream remembers that something failed, and not why; the next byte meets the same. */
+    /* The stream does not store errno; writing one more byte gives the same error. */
     errno = 0;
     if (lost && !reason && write(STDOUT_FILENO, "\n", 1) < 0)
         reason = errno;
@@ -49,8 +49,7 @@ int output_end(const char *tool, int code)
 {
     (void)output_flush();
 #if !defined(_WIN32)
-    /* Network file systems report a full disk when the file is closed. The stream stays open, for those who write at
-     * exit. */
+    /* Network file systems report a full disk at close. Close a copy, since the stream is needed until exit. */
     const int copy = lost ? -1 : dup(STDOUT_FILENO);
     if (copy >= 0 && close(copy) != 0) {
         lost   = 1;

@@ -1,26 +1,25 @@
-/* Standard output, of which nothing is lost without a word.
- *
- * Writing is buffered, so a device that is full or a pipe that nobody reads shows only when the buffer is written:
- * every command ends through output_end(), and those that work for long look at output_flush() now and then and stop.
- */
+/* Standard output with error checks. Output is buffered, so a full device or a closed pipe shows only when the buffer
+ * is written. Every command ends through output_end(). Long-running commands also check output_flush() regularly and
+ * stop. */
 #ifndef GDN_TOOL_OUTPUT_H
 #define GDN_TOOL_OUTPUT_H
 
-/* Before anything is opened: gives the standard streams that the caller closed a place, so that no file takes it. */
+/* Opens the standard streams that the caller closed, so that no other file gets their numbers. Call before opening
+ * files. */
 void output_begin(void);
 
-/* Write what is buffered. 0, or 1 when something could not be written, now or earlier. */
+/* Writes buffered output. 0: all was written; 1: something could not be written, in this call or earlier. */
 int output_flush(void);
 
-/* The last thing a command does: its exit code, which is `code` where all was written. Otherwise 1 or `code`, and
- * standard error says why; but for a pipe that nobody reads any more, of which nobody wants to hear. */
+/* Ends a command: writes buffered output and returns the exit code. It is `code`, or 1 instead of 0 if something could
+ * not be written; an error text goes to stderr, except for a closed pipe. */
 int output_end(const char *tool, int code);
 
-/* Is it a terminal? Is it the same file as standard error? */
+/* True if stdout is a terminal; true if it is the same file as stderr. */
 int output_is_terminal(void);
 int output_is_errors(void);
 
-/* Is standard input a terminal? */
+/* True if standard input is a terminal. */
 int input_is_terminal(void);
 
 #endif

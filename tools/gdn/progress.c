@@ -23,12 +23,12 @@ static int64_t now_ms(void)
 #if defined(_WIN32)
     timespec_get(&t, TIME_UTC);
 #else
-    (void)clock_gettime(CLOCK_MONOTONIC, &t); /* the system's time may be set meanwhile */
+    (void)clock_gettime(CLOCK_MONOTONIC, &t); /* not affected by changes of the system time */
 #endif
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* ---- A bar is wiped off the terminal also when a signal ends the program ---- */
+/* ---- Removing the bar when a signal ends the program ---- */
 
 #if defined(_WIN32)
 static void wipe_on_signals(int wipe) { (void)wipe; }
@@ -39,12 +39,12 @@ static void wipe_and_end(int number)
 {
     if (drawn) {
         const ssize_t written = write(STDERR_FILENO, "\r\033[K", 4);
-        (void)written; /* a terminal that has gone needs no wiping */
+        (void)written; /* errors do not matter */
     }
-    (void)raise(number); /* with its usual effect: SA_RESETHAND */
+    (void)raise(number); /* SA_RESETHAND: now has its default action */
 }
 
-/* Only where a signal would have its usual effect: commands that have handlers of their own call progress_clear(). */
+/* Handles only signals with their default action; commands with their own handlers call progress_clear(). */
 static void wipe_on_signals(int wipe)
 {
     static const int signals[] = { SIGINT, SIGTERM };
@@ -80,7 +80,7 @@ void progress_begin(progress_bar *bar, int64_t total)
         const double seconds = strtod(pause, &end);
         if (end != pause && *end == 0 && seconds >= 0 && seconds <= 1e6) bar->pause = (int64_t)(1000 * seconds);
     }
-    if (bar->kind == PROGRESS_LINES) /* what is soon done needs no line */
+    if (bar->kind == PROGRESS_LINES) /* short work prints no line */
         bar->drawn_at = now_ms() - (bar->pause == LINE_MS ? LINE_MS - FIRST_LINE_MS : 0);
     if (bar->kind == PROGRESS_BAR) wipe_on_signals(1);
 }

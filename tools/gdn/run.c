@@ -17,10 +17,10 @@ typedef struct generation {
     int32_t            n;
     run_output        *output;
     progress_bar       bar;
-    int64_t            total, read, drawn; /* tokens: to come at most; of prompts that were read; that were generated */
-    int                counts_drawn;       /* progress goes on while text is written, as nobody sees the text         */
+    int64_t            total, read, drawn; /* tokens: most that can come; decoded prompt tokens; generated */
+    int                counts_drawn;       /* 1: progress counts generated tokens, since no text is shown             */
     int                trouble;            /* RUN_LOST, RUN_NO_MEMORY                                                 */
-    int                broken;             /* the model computes no numbers for a request                             */
+    int                broken;             /* a request failed: NaN or infinite logits                                */
 } generation;
 
 static int on_token(void *user, int32_t request, int32_t token)
@@ -32,7 +32,7 @@ static int on_token(void *user, int32_t request, int32_t token)
     else if (output_is_terminal())
         progress_clear(&g->bar);
     else
-        progress_end(&g->bar); /* one file for text and errors: no line of ours stands within the text */
+        progress_end(&g->bar); /* stdout and stderr are one file: keep progress out of the text */
     const int end = run_output_token(g->output, request, token);
     if (end == RUN_STRING)
         g->requests[request].string = 1;
@@ -51,7 +51,7 @@ static void on_prompt(void *user, int32_t request, int32_t done, int32_t total)
                 g->counts_drawn ? "tokens read and generated" : "tokens of prompts");
 }
 
-/* Request i: prompt i modulo their number; where they are repeated, with the next seed. */
+/* Submits request i: prompt i modulo the number of prompts; repetitions have the next seed. */
 static int submit(rt_scheduler *scheduler, generation *g, int32_t i, int32_t n_prompts)
 {
     run_request      *q      = &g->requests[i];
@@ -84,12 +84,13 @@ static int submit(rt_scheduler *scheduler, generation *g, int32_t i, int32_t n_p
     return 1;
 }
 
-/* Step by step until all requests have ended; nonzero where decoding failed. */
+/* Runs steps until all requests have ended; nonzero: decoding failed. */
 static int work(rt_scheduler *scheduler, generation *g)
 {
     for (int busy = 1; busy;) {
         const gdn_status status = rt_step_run(scheduler, &busy);
-        if (status && !(status == RT_STOPPED && interrupt_noted())) { /* stopped: the requests are cancelled below */
+        if (status && !(status == RT_STOPPED && interrupt_noted())) { /* stopped by a signal: requests are cancelled
+                                                                         below */
             progress_end(&g->bar);
             return run_fail("decoding");
         }
@@ -113,8 +114,8 @@ static int work(rt_scheduler *scheduler, generation *g)
     return 0;
 }
 
-/* A text that is cut looks like one that is finished. Of a text that is continued -n says the length; of an answer it
- * does not. */
+/* Reports texts that were cut, which look like complete ones. For a continued text -n states the length; for an answer
+ * it does not. */
 static void tell_cuts(const rt_scheduler *scheduler, const generation *g)
 {
     for (int32_t i = 0; i < g->n; i++) {
@@ -155,7 +156,7 @@ static int generate(run_session *s, const run_prompt *prompts, int32_t n_prompts
         code = submit(scheduler, &g, i, n_prompts);
     if (scheduler && !code) {
         progress_begin(&g.bar, g.total);
-        interrupt_catch(); /* ends between tokens, with the statistics */
+        interrupt_catch(); /* a signal ends generation between tokens, with statistics */
         const double begin = run_now();
         code = work(scheduler, &g);
         const double seconds = run_now() - begin;
@@ -171,7 +172,7 @@ static int generate(run_session *s, const run_prompt *prompts, int32_t n_prompts
         (void)fprintf(stderr, "gdn run: out of memory\n");
     if (!code && g.broken)
         code = 1;
-    if (g.trouble) /* of what was lost, the end of the program tells */
+    if (g.trouble) /* output_end() reports lost output */
         code = 1;
     rt_scheduler_destroy(scheduler);
     run_output_destroy(g.output);
@@ -206,7 +207,7 @@ static int choose_spec(run_session *s)
     return 1;
 }
 
-/* A first Ctrl-C ends the step that is under way. */
+/* Stop function: the first Ctrl-C ends the current step. */
 static int stop_wanted(void *user)
 {
     (void)user;
@@ -254,7 +255,7 @@ int gdn_run_main(int argc, char **argv)
                                    &session.engine);
         if (!code)
             rt_engine_stop_when(session.engine, stop_wanted, NULL);
-        if (!code && run_opt.n_predict == RUN_NOT_GIVEN) /* of an answer: there is room for another turn */
+        if (!code && run_opt.n_predict == RUN_NOT_GIVEN) /* reserve room for another turn after the answer */
             run_opt.n_predict = session.context / 4 > 0 ? session.context / 4 : 1;
         if (!code)
             code = session.talks ? run_talk(&session, prompts, n_prompts) : generate(&session, prompts, n_prompts);

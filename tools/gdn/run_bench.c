@@ -1,7 +1,8 @@
-/* gdn run --bench: prompt and generation speed at several widths, with and without drafts. The settings of a width take
- * turns of some steps each, so that a slow moment of the machine falls on all of them, and plain decoding of one
- * sequence comes after them; that for some rounds. The best of each is shown as soon as the width is done, and what
- * drafts gain is the ratio within a round, of the rounds that in the middle. See run.h. */
+/* gdn run --bench: prompt and generation speed at several widths, with and without drafts.
+ *
+ * The settings of a width alternate in turns of some steps, for several rounds, so that disturbances of the machine
+ * affect all of them. Plain decoding of one sequence follows. The table shows the best of each setting when its width
+ * is done. The gain of drafts is the median over rounds of the ratio within a round. See run.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,22 +26,22 @@ typedef struct setting {
     int32_t    width;  /* requests at once */
     rt_spec    spec;
     rt_rollback rollback;
-    rt_engine *engine; /* with room for the widest, but for one that has room for one */
+    rt_engine *engine; /* sized for the largest width, or for one sequence */
     rt_scheduler *scheduler;
     rt_totals     before, after;/* this round */
-    int32_t       last;         /* of its requests */
+    int32_t       last;         /* last request of this setting */
     int           busy;
     double        round[ROUNDS];/* generation */
-    double  prompt, generation; /* tokens per second, all requests together: the best of the rounds */
+    double  prompt, generation; /* tokens per second of all requests together: best round */
     int64_t drafted, accepted, rounds;
-    double  to_one, to_off; /* generation / plain decoding's of one sequence, of this width: that in the middle       */
-    double  to_first;       /* ... and that of the first round, in which it is found out whether drafts pay         */
-    double  prompt_floor, floor; /* tokens per second that the machine allows; 0 with drafts: how many count? */
+    double  to_one, to_off; /* generation speed / plain decoding's of one sequence, of this width: median             */
+    double  to_first;       /* the same for the first round, in which the speculation controller learns             */
+    double  prompt_floor, floor; /* roofline in tokens per second; 0 with drafts, where it is unknown */
 } setting;
 
 static const char *name(rt_spec spec) { return spec == RT_SPEC_MTP ? "mtp" : spec == RT_SPEC_NGRAM ? "ngram" : "off"; }
 
-/* Prompts of one length: pieces of the text that was given, or else of tokens drawn at random. */
+/* Makes prompts of one length: pieces of the given text, or random tokens. */
 static int make_prompts(run_session *s, int32_t width, int32_t length, int32_t **tokens)
 {
     *tokens = calloc((size_t)width * (size_t)length, sizeof **tokens);
@@ -57,7 +58,7 @@ static int make_prompts(run_session *s, int32_t width, int32_t length, int32_t *
         for (int32_t i = 0; i < length; i++) {
             int32_t *to = &(*tokens)[(int64_t)w * length + i];
             random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-            /* each width reads another place of the text */
+            /* each width reads a different part of the text */
             *to = p ? p->token[((int64_t)(w / n_given) * length + i) % p->n_tokens]
                     : (int32_t)((random >> 33) % (uint64_t)s->model->hp.n_vocab);
         }
@@ -66,9 +67,9 @@ static int make_prompts(run_session *s, int32_t width, int32_t length, int32_t *
     return code;
 }
 
-/* Its requests, of one more round, which could be twice as long as the round: it ends with the tokens that all of them
- * together have, so that as many generate to its end as at its beginning. The scheduler stays for all rounds, as a
- * server's does: what it has found out about drafts in one round holds in the next. */
+/* Submits a setting's requests for a round. Each could generate twice its share; the round ends when all together have
+ * enough tokens, so that the width is constant. The scheduler persists over rounds, so the speculation controller keeps
+ * what it has learnt. */
 static int begin_round(setting *at, const int32_t *tokens, int32_t length)
 {
     const rt_scheduler_desc desc = { at->engine,
@@ -87,7 +88,7 @@ static int begin_round(setting *at, const int32_t *tokens, int32_t length)
         rt_request r = { 0 };
         r.prompt   = tokens + (int64_t)i * length;
         r.n_prompt = length;
-        r.n_max    = 2 * (int32_t)run_opt.n_predict + 1; /* the first comes with the prompt */
+        r.n_max    = 2 * (int32_t)run_opt.n_predict + 1; /* the prompt's step draws the first */
         r.sampling =
             (rt_sampling){ (float)run_opt.temperature, (int32_t)run_opt.top_k,        (float)run_opt.top_p,
                            (float)run_opt.min_p,       (float)run_opt.repeat_penalty, (int32_t)run_opt.repeat_last,
@@ -100,7 +101,7 @@ static int begin_round(setting *at, const int32_t *tokens, int32_t length)
     return 0;
 }
 
-/* What is left of its requests ends. */
+/* Cancels the remaining requests. */
 static int stop(setting *at)
 {
     for (int32_t i = at->last - at->width + 1; i <= at->last; i++)
@@ -111,7 +112,7 @@ static int stop(setting *at)
     return 0;
 }
 
-/* Steps, for a turn's time or until there are tokens enough. */
+/* Runs steps for the time of a turn, or until there are enough tokens. */
 static int take_turn(setting *at)
 {
     const int64_t enough = at->before.decoded_tokens + at->width * run_opt.n_predict;
@@ -150,7 +151,7 @@ static int end_round(setting *at, int round)
     return 0;
 }
 
-/* A round of n settings, which have engines of their own and take turns. */
+/* Measures a round of n settings, which have separate engines and alternate. */
 static int measure(setting *at, int n, int round, const int32_t *tokens, int32_t length)
 {
     int code = 0, busy = 1;
@@ -176,7 +177,7 @@ static void close_settings(setting *at, int n)
     }
 }
 
-/* Milliseconds of a step of n rows of one sequence, and of drafting n tokens (n = 0: none was asked for). */
+/* Milliseconds of a step of n rows of one sequence, and of drafting n tokens (n = 0: not drafted). */
 typedef struct cost { double step, draft; } cost;
 
 static int measure_costs(run_session *s, rt_engine *engine, const int32_t *tokens, int32_t length, cost *costs,
@@ -198,7 +199,7 @@ static int measure_costs(run_session *s, rt_engine *engine, const int32_t *token
             double       begin = run_now();
             status = rt_decode(engine, &batch);
             const double step = run_now() - begin;
-            if (!status && n > 1) /* as if only the first token had been accepted */
+            if (!status && n > 1) /* roll back to the first token */
                 status = rt_seq_rm(memory, 0, rt_seq_length(memory, 0) - n + 1, -1);
             double draft = 0;
             if (!status && s->spec == RT_SPEC_MTP && n < n_max) {
@@ -218,7 +219,7 @@ static int measure_costs(run_session *s, rt_engine *engine, const int32_t *token
     return status ? run_fail("the benchmark") : 0;
 }
 
-/* ---- What is printed ---- */
+/* ---- Output ---- */
 
 static void print_header(const run_session *s, rt_engine *engine, int32_t length)
 {
@@ -320,7 +321,7 @@ static int print_json(const run_session *s, const setting *rows, int n, const se
     return json_finish(&w) ? 0 : 1;
 }
 
-/* Of the rounds of two settings, the ratio in the middle. */
+/* Median over rounds of the ratio of two settings. */
 static double middle_ratio(const setting *of, const setting *to)
 {
     double r[ROUNDS];
@@ -340,7 +341,7 @@ int run_bench_wait(void *bar)
     return 0;
 }
 
-/* Of plain decoding, which stands first. A sequence sees half of what it generates, on the average. */
+/* Sets the rooflines of plain decoding, the first row. On average a sequence attends to half of what it generates. */
 static void set_floors(const run_session *s, const run_floor *floors, setting *row, int32_t length)
 {
     const double cells = length + (double)run_opt.n_predict / 2;
@@ -348,9 +349,9 @@ static void set_floors(const run_session *s, const run_floor *floors, setting *r
     row->floor        = row->width / run_floor_step(s, floors, row->width, 1, cells);
 }
 
-/* The n rows of one width, plain decoding first, and plain decoding of one sequence; then the rows are printed.
- * `alone`, where it is not NULL, is measured with the latter, which runs on the first row's engine. The floors are
- * measured again before and behind each round: in the same moments of the machine as what is compared with them. */
+/* Measures the n rows of one width, plain decoding first, and prints them. `alone` (may be NULL) is plain decoding of
+ * one sequence, on the first row's engine. Rooflines are measured before and after each round, under the same
+ * conditions. */
 static int measure_width(const run_session *s, setting *rows, int n, setting *alone, const int32_t *tokens,
                          int32_t length, progress_bar *bar, run_floor *floors)
 {
@@ -387,7 +388,7 @@ static int measure_width(const run_session *s, setting *rows, int n, setting *al
     return output_flush();
 }
 
-/* Is the kind measured? Both ways of rolling back are, unless one was asked for. */
+/* True if the kind is measured; both methods of rollback are, unless one was given. */
 static int wanted(const run_session *s, int kind)
 {
     const rt_spec spec = kinds[kind].spec;
@@ -410,13 +411,13 @@ int run_bench(run_session *s)
         widest = widths.value[i] > widest ? widths.value[i] : widest;
     if (widest > 1024)
         return cli_error(&run_command, "--widths goes up to %d; 1024 are allowed", (int)widest);
-    /* without drafts there are no snapshots, and steps of more than one row could not be taken back */
+    /* without drafts the engine has no rollback, so steps of several rows could not be undone */
     const int     ngram  = strcmp(run_opt.spec, "off") != 0;
     const int32_t length = (int32_t)run_opt.bench_prompt, n_costs = ngram ? (int32_t)run_opt.draft_max + 1 : 1;
     const int64_t most = 2 * run_opt.n_predict > COST_ROUNDS * n_costs ? 2 * run_opt.n_predict : COST_ROUNDS * n_costs;
     if (!run_opt.context)
         run_opt.context = length + most + n_costs + 1;
-    /* an engine for each kind of drafts, so that none pays for another's snapshots; and one for a single sequence */
+    /* a separate engine per kind of drafts, so that none pays for another's snapshots, and one for a single sequence */
     rt_engine *engines[KINDS + 1] = { NULL }, *costly = NULL;
     int        code = 0;
     progress_bar bar;
@@ -462,14 +463,14 @@ int run_bench(run_session *s)
     tokens = NULL;
     if (!code && run_opt.depth)
         code = make_prompts(s, 1, (int32_t)run_opt.depth + RUN_DEPTH_ROWS, &tokens);
-    for (int i = 1; !code && run_opt.depth && i <= KINDS; i++) { /* a long sequence needs the room */
+    for (int i = 1; !code && run_opt.depth && i <= KINDS; i++) { /* free memory for a long sequence */
         rt_engine_destroy(engines[i]);
         engines[i] = NULL;
     }
     if (!code && run_opt.depth)
         code = run_depth_measure(s, &floors, tokens, &bar, &depth);
     progress_end(&bar);
-    for (int i = 0; i < n; i += n_kinds) /* by what was measured until the end */
+    for (int i = 0; i < n; i += n_kinds) /* rooflines from all measurements */
         set_floors(s, &floors, &rows[i], length);
     if (!code && run_opt.json)
         code = print_json(s, rows, n, &alone, costs, n_costs, length, &floors, &depth);

@@ -13,18 +13,18 @@ enum { LINE_MAX_MIB = 64 };
 typedef struct talk {
     run_session *session;
     rt_conversation *conversation;
-    run_output *output; /* of the turn that is under way */
+    run_output *output; /* of the current turn */
     progress_bar bar;
     json_writer json;
-    int begun, lost, terminal; /* lost: RUN_LOST or RUN_NO_MEMORY; terminal: someone types */
+    int begun, lost, terminal; /* lost: RUN_LOST or RUN_NO_MEMORY; terminal: input is a terminal */
     int64_t turns, kept, read, generated, drafted, accepted;
 } talk;
 
-/* ---- What is said ---- */
+/* ---- Input ---- */
 
 typedef enum input { IN_TEXT, IN_END, IN_INTERRUPTED, IN_TROUBLE } input;
 
-/* Room for one more byte and a NUL. */
+/* Grows the buffer for one more byte and a NUL. */
 static int grow(run_bytes *b, uint64_t *room)
 {
     if (b->n + 2 <= *room) return 1;
@@ -39,13 +39,13 @@ static int grow(run_bytes *b, uint64_t *room)
     return 1;
 }
 
-/* A line of standard input without its end; one that ends with a backslash goes on in the next. */
+/* Reads a line of standard input without its end. A line that ends with a backslash continues in the next. */
 static input read_line(const talk *t, run_bytes *line)
 {
     uint64_t room = 0;
     line->n = 0;
     if (!grow(line, &room)) return IN_TROUBLE;
-    interrupt_catch(); /* before the prompt: whoever sees it may end the conversation */
+    interrupt_catch(); /* before the prompt appears: from here Ctrl-C ends the conversation properly */
     if (t->terminal) (void)fputs("> ", stderr);
     (void)fflush(stderr);
     for (;;) {
@@ -125,7 +125,7 @@ static void print_turn(talk *t, const run_bytes *said, const rt_turn_result *r)
     json_close(w);
 }
 
-/* 1 where the conversation cannot go on, of which standard error has told. */
+/* Runs a turn. 1: the conversation cannot continue, and the error was printed. */
 static int turn(talk *t, const run_bytes *said)
 {
     static const run_request request = { 0 };
@@ -176,7 +176,8 @@ static int file_trouble(const char *path)
     return 1;
 }
 
-/* As it was or all of it, never a part: written beside, then renamed. bytes NULL: can it be written? */
+/* Replaces a file atomically: writes a temporary file, then renames it. bytes NULL: only checks that it can be written.
+ */
 static int save(const char *path, const void *bytes, uint64_t n)
 {
     char *beside = malloc(strlen(path) + 6);
@@ -230,7 +231,7 @@ static int is(const run_bytes *line, const char *what)
     return line->n == strlen(what) && !memcmp(line->bytes, what, (size_t)line->n);
 }
 
-/* Ctrl-C ends an answer where someone types, and the conversation otherwise. 1: it ends. */
+/* Handles Ctrl-C: on a terminal it ends the answer, otherwise the conversation. 1: the conversation ends. */
 static int interrupted(const talk *t)
 {
     if (!interrupt_noted()) return 0;
@@ -245,7 +246,7 @@ static void help(void)
                           "/clear begins anew, /exit or Ctrl-D ends the conversation, /help prints this.\n");
 }
 
-/* A command with words behind it is no message that somebody meant. */
+/* True for a command followed by other words, which is a mistake and not a message. */
 static int is_wrong(const run_bytes *line)
 {
     static const char *const commands[] = { "/clear", "/exit", "/help" };
@@ -274,7 +275,7 @@ static int from_input(talk *t)
         else if (is(&line, "/help")) help();
         else if (is_wrong(&line)) code = 1;
         else if (line.n) code = turn(t, &line);
-        if (code && t->terminal && !t->lost) code = 0; /* was told: another message, or /clear, may do */
+        if (code && t->terminal && !t->lost) code = 0; /* the error was printed; another message, or /clear, may work */
         if (interrupted(t)) break;
     }
     if (t->terminal) (void)fputc('\n', stderr);

@@ -1,4 +1,4 @@
-/* gdn run --bench --depth N: a step of one token, and of several that are verified, after N tokens of a sequence. */
+/* gdn run --bench --depth N: time of a step of one token, and of verifying several, after N tokens of a sequence. */
 #include <string.h>
 
 #include "run.h"
@@ -17,7 +17,7 @@ static gdn_status step(rt_engine *engine, const int32_t *tokens, int32_t n, doub
     return status;
 }
 
-/* The tokens in batches, as a scheduler has them. */
+/* Prefills the tokens in batches, as the scheduler does. */
 static gdn_status read_tokens(rt_engine *engine, const int32_t *tokens, double *seconds)
 {
     static const int32_t first[65536] = { 0 };

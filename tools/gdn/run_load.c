@@ -1,4 +1,4 @@
-/* The model and the engine of `gdn run`. See run.h. */
+/* Loads the model and creates the engine of `gdn run`. See run.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ int run_fail(const char *what)
     return 1;
 }
 
-/* Bytes of memory that are free or can be freed; 0 where the system does not say. */
+/* Available memory in bytes; 0: unknown. */
 static uint64_t available_memory(void)
 {
     FILE              *f = fopen("/proc/meminfo", "r");
@@ -30,7 +30,7 @@ static uint64_t available_memory(void)
     return (uint64_t)kib << 10;
 }
 
-/* The template of --chat-template. */
+/* Reads the template of --chat-template. */
 static int read_template(run_session *s)
 {
     const char *const path = run_opt.chat_template;
@@ -40,7 +40,8 @@ static int read_template(run_session *s)
         (void)fprintf(stderr, "gdn run: --chat-template: cannot open %s: %s\n", path, strerror(errno));
         return 1;
     }
-    const size_t bytes  = text ? fread(text, 1, RT_TEMPLATE_MAX + 1, f) : 0; /* more is refused */
+    const size_t bytes  = text ? fread(text, 1, RT_TEMPLATE_MAX + 1, f) : 0; /* one byte more, to detect too long
+                                                                                files */
     const int    failed = ferror(f);
     (void)fclose(f);
     int code = 0;
@@ -76,7 +77,7 @@ static int load_template(run_session *s)
     return rt_chat_check_thinking(s->chat, s->thinking) ? run_fail("--reasoning") : 0;
 }
 
-/* Keys of the file that may change tokens or texts, and are not used. */
+/* Reports keys of the file that may change tokens or texts and are not used. */
 static void tell_unused_keys(const rt_gguf *file)
 {
     const char *why = "";
@@ -101,7 +102,7 @@ int run_load_model(run_session *s)
         return run_fail(run_opt.model);
     if (rt_gguf_get_strings(s->model->file, "tokenizer.ggml.tokens", &n_tokens))
         return run_fail(run_opt.model);
-    if (n_tokens != s->model->hp.n_vocab) { /* before there are tables of them */
+    if (n_tokens != s->model->hp.n_vocab) { /* before allocating tables */
         (void)fprintf(stderr, "gdn run: %s: the tokenizer has %lld tokens and the embeddings have %d\n", run_opt.model,
                       (long long)n_tokens, (int)s->model->hp.n_vocab);
         return 1;
@@ -112,13 +113,14 @@ int run_load_model(run_session *s)
     return run_opt.chat ? load_template(s) : 0;
 }
 
-/* Everything is counted before any of it is allocated: an engine that would swap is of no use. */
+/* Checks the memory need before allocating any of it, since an engine that swaps is useless. */
 static int check_memory(const run_session *s)
 {
     const rt_memory_bytes *m = &s->memory;
     const uint64_t need  = s->budget.used + m->state + m->conv + m->snapshots + m->log + m->kv + m->hidden +
                            m->prefixes + s->scratch;
-    const uint64_t limit = run_opt.memory_mib ? (uint64_t)run_opt.memory_mib << 20 : available_memory(); /* now */
+    const uint64_t limit = run_opt.memory_mib ? (uint64_t)run_opt.memory_mib << 20 : available_memory(); /* available
+                                                                                                            now */
     if (!limit || need <= limit)
         return 0;
     (void)fprintf(stderr,
@@ -135,7 +137,7 @@ static int check_memory(const run_session *s)
     return 1;
 }
 
-/* The backend of that name, or GDN_BACKEND_COUNT. */
+/* The backend with this name, or GDN_BACKEND_COUNT. */
 static uint32_t backend_named(const char *name)
 {
     for (uint32_t b = 0; b < GDN_BACKEND_COUNT; b++) {
@@ -146,7 +148,7 @@ static uint32_t backend_named(const char *name)
     return GDN_BACKEND_COUNT;
 }
 
-/* As many prefixes as --prefix-cache has room for; nonzero where that is not one. */
+/* Sets n_prefixes to what fits in --prefix-cache; nonzero: not even one fits. */
 static int choose_prefixes(rt_engine_desc *d)
 {
     rt_memory_bytes m;
@@ -165,7 +167,7 @@ static int choose_prefixes(rt_engine_desc *d)
     return 0;
 }
 
-/* With snapshots or a log for the drafts of `spec`, and neither where there are no drafts. */
+/* Creates an engine with snapshots or a log for the drafts of `spec`; without drafts, neither. */
 int run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_rollback rollback, rt_engine **engine)
 {
     static const struct {
@@ -204,7 +206,7 @@ int run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_rollback ro
     d.n_threads      = (int32_t)run_opt.threads;
     d.n_seqs         = n_seqs;
     d.n_ctx          = (int32_t)context;
-    d.n_cells        = (int32_t)(run_opt.cells || !s->talks ? run_opt.cells : context); /* its sequences share */
+    d.n_cells        = (int32_t)(run_opt.cells || !s->talks ? run_opt.cells : context); /* its sequences share cells */
     d.n_batch        = (int32_t)run_opt.batch;
     d.n_rollback     = spec == RT_SPEC_OFF ? 0 : (int32_t)run_opt.draft_max + (s->tree ? s->tree + 1 : 0);
     d.rollback       = rollback;

@@ -1,4 +1,4 @@
-/* The command line of `gdn run`: its options, what they may be, and how tokens are drawn. See run.h. */
+/* The command line of `gdn run`: options, checks, and sampling parameters. See run.h. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -227,7 +227,7 @@ rt_sampling run_sampling(uint64_t seed)
     return s;
 }
 
-/* With --chat: is it a conversation, rather than a message for each of -p and -f? */
+/* True for a conversation (with --chat), false for one message per -p and -f. */
 int run_talks(void)
 {
     return run_opt.chat && !run_opt.bench &&
@@ -237,7 +237,7 @@ int run_talks(void)
 static int check_talk(void);
 static int check_effects(void);
 
-/* --seed; a random one is of 32 bits, so that it is easily typed again. */
+/* Parses --seed. A random seed has 32 bits, so that it is easy to retype. */
 static int parse_seed(void)
 {
     if (!run_opt.seed_text) return 1;
@@ -254,7 +254,7 @@ static int parse_seed(void)
     return 1;
 }
 
-/* --draft-tree; -1 where it is nothing that it may be. auto is 1. */
+/* Value of --draft-tree; -1: invalid; auto is 1. */
 int32_t run_tree_of(const char *text)
 {
     char *end;
@@ -266,7 +266,7 @@ int32_t run_tree_of(const char *text)
     return end != text && !*end && n >= 1 && n <= run_opt.draft_max ? (int32_t)n : -1;
 }
 
-/* 0 where all is well; otherwise what is wrong was printed. */
+/* Checks the options. 0: valid; otherwise an error was printed. */
 int run_check_options(void)
 {
     const int64_t big = 1 << 26;
@@ -324,7 +324,7 @@ int run_check_options(void)
     return code ? code : check_effects();
 }
 
-/* Of a conversation. */
+/* Checks the options of a conversation. */
 static int check_talk(void)
 {
     if (run_opt.load && run_opt.system)
@@ -339,9 +339,9 @@ static int check_talk(void)
     return 0;
 }
 
-/* ---- Options that would change nothing ---- */
+/* ---- Options without effect ---- */
 
-/* 2, and it was said, where an option is given and has no effect. */
+/* Refuses an option that is given and has no effect: prints why and returns 2. */
 static int no_effect(const char *name, int useless, const char *why)
 {
     return useless && cli_given(&run_command, name) ? cli_error(&run_command, "--%s %s", name, why) : 0;
@@ -397,7 +397,7 @@ static int check_effects(void)
 
 /* ---- Sampling ---- */
 
-/* What changes nothing once it is known how tokens are drawn. */
+/* Refuses sampling options that have no effect with the others. */
 static int check_sampling_effects(void)
 {
     const int greedy = run_opt.temperature == 0, bench_text = run_opt.bench && !run_opt.prompt.n && !run_opt.file.n;
@@ -414,7 +414,7 @@ static int check_sampling_effects(void)
     return code;
 }
 
-/* The value of an option where it is given. */
+/* Sets a member from its option if that is given. */
 #define UNLESS_GIVEN(option, member, value)                                                                            \
     if (!cli_given(&run_command, option)) run_opt.member = value
 

@@ -1,4 +1,4 @@
-/* Prompts in: from the command line, files and standard input, as bytes and as tokens. See run.h. */
+/* Reads prompts from the command line, files and standard input, and tokenizes them. See run.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static int no_memory(void)
     return 1;
 }
 
-/* All of it, terminated. Sizes are not asked for: pipes and devices do not say. */
+/* Reads a whole file, NUL-terminated. It does not query the size, which pipes and devices lack. */
 static int read_all(FILE *f, const char *name, run_bytes *to)
 {
     const size_t most = (size_t)PROMPT_MAX_MIB << 20;
@@ -60,21 +60,21 @@ static int read_file(const char *path, run_prompt *p)
         (void)fclose(f);
     run_bytes *t = &p->text;
     if (!code && !run_opt.keep_newline && t->n &&
-        t->bytes[t->n - 1] == '\n') { /* editors and echo end every text with one */
+        t->bytes[t->n - 1] == '\n') { /* drop the final newline that editors and echo add */
         t->n -= t->n > 1 && t->bytes[t->n - 2] == '\r' ? 2 : 1;
         t->bytes[t->n] = 0;
     }
     return code;
 }
 
-/* The value of a hexadecimal digit, or -1. */
+/* Value of a hexadecimal digit; -1: not one. */
 static int digit(char c)
 {
     const char *const digits = "0123456789abcdef0123456789ABCDEF", *at = c ? strchr(digits, c) : NULL;
     return at ? (int)(at - digits) & 15 : -1;
 }
 
-/* A text of the command line; with --escape, what \n and the like stand for. */
+/* Takes a text of the command line; with --escape replaces \n and the like. */
 static int take_text(const char *option, const char *text, run_bytes *to)
 {
     static const char names[] = "nrt0e\\\"'", values[] = "\n\r\t\0\033\\\"'";
@@ -115,7 +115,7 @@ int run_read_texts(run_session *s)
     return code;
 }
 
-/* A conversation of one message. */
+/* Tokens of a conversation with one message. */
 static gdn_status tokens_of_message(const run_session *s, const run_prompt *p, int32_t **tokens, int64_t *count)
 {
     rt_chat_prompt   rendered;
@@ -128,10 +128,10 @@ static gdn_status tokens_of_message(const run_session *s, const run_prompt *p, i
     return status;
 }
 
-/* Tokens of one prompt that is no message into `to`, at most `capacity`; capacity 0 only counts. */
+/* Tokenizes a prompt without chat format into `to`, at most `capacity` tokens; capacity 0 only counts. */
 static gdn_status tokens_of(const run_session *s, const run_prompt *p, int32_t *to, int64_t capacity, int64_t *count)
 {
-    /* an empty prompt is the beginning of a text */
+    /* an empty prompt needs bos to start from */
     const int bos = rt_tokenizer_bos(s->tokenizer) >= 0 && (rt_tokenizer_add_bos(s->tokenizer) || !p->text.n);
     if (bos && capacity)
         to[0] = rt_tokenizer_bos(s->tokenizer);

@@ -1,4 +1,4 @@
-/* What `gdn run --stats` and `--json` say. See run.h. */
+/* Output of `gdn run --stats` and `--json`. See run.h. */
 #include "run.h"
 
 const char *run_finish_name(const rt_scheduler *scheduler, const run_request *requests, int32_t i)

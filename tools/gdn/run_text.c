@@ -1,15 +1,16 @@
-/* Text out: pieces of tokens in, whole characters of one request after another out. See run.h. */
+/* Writes generated text: collects bytes of tokens, and writes complete characters of one request after another. See
+ * run.h. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "output.h"
 #include "run.h"
 
-enum { NAME_MAX_BYTES = 48 }; /* of a prompt in the line above its text */
+enum { NAME_MAX_BYTES = 48 }; /* of a prompt, in the header of its text */
 
 typedef struct text {
     char  *bytes; /* terminated */
-    size_t n, room, shown, held; /* held: bytes at the end with which a stop string can begin */
+    size_t n, room, shown, held; /* held: bytes at the end that may begin a stop string */
     int    ended;
 } text;
 
@@ -17,8 +18,8 @@ struct run_output {
     const run_session *session;
     const run_prompt  *prompts;
     const run_request *requests;
-    int32_t            n, turn; /* the request whose text is on the terminal; earlier ones have ended */
-    int                live, begun; /* begun: the turn's header is written */
+    int32_t            n, turn; /* turn: the request that is being written; earlier ones have ended */
+    int                live, begun; /* begun: the header of the turn is written */
     text               of[];
 };
 
@@ -40,7 +41,7 @@ void run_output_destroy(run_output *o)
     free(o);
 }
 
-/* How many of the n bytes are whole characters: all but the beginning of one at the end. */
+/* Length of the complete characters in n bytes. */
 static size_t whole(const char *bytes, size_t n)
 {
     size_t back = 0;
@@ -55,8 +56,8 @@ static size_t whole(const char *bytes, size_t n)
 
 /* ---- Stop strings ---- */
 
-/* The text has grown from `before` bytes. 1, and it ends where the first stop string in it begins; or 0, and as much is
- * held back as such a string's beginning may be. */
+/* Checks new text for stop strings; it had `before` bytes. 1: the text ends at its first stop string. 0: bytes that may
+ * begin one are held back. */
 static int ends_at_string(const run_session *s, text *t, size_t before)
 {
     size_t first = t->n;
@@ -64,7 +65,7 @@ static int ends_at_string(const run_session *s, text *t, size_t before)
     for (int i = 0; i < run_opt.stop.n; i++) {
         const char  *string = s->stop[i].bytes;
         const size_t n      = (size_t)s->stop[i].n;
-        for (size_t at = before < n ? 0 : before - n + 1; at < first; at++) { /* what ended earlier was noticed then */
+        for (size_t at = before < n ? 0 : before - n + 1; at < first; at++) { /* earlier ends were found before */
             const size_t here = t->n - at < n ? t->n - at : n;
             if (memcmp(t->bytes + at, string, here) != 0)
                 continue;
@@ -84,7 +85,7 @@ static int ends_at_string(const run_session *s, text *t, size_t before)
 
 /* ---- Writing ---- */
 
-/* Where there are several texts, "==> 2: In the beginning <==" stands above each, as head and tail do it. */
+/* With several texts, writes a header such as "==> 2: In the beginning <==", as head and tail do. */
 static void header(const run_output *o)
 {
     const run_request *r = &o->requests[o->turn];
@@ -98,12 +99,12 @@ static void header(const run_output *o)
         name[i] = (unsigned char)from[i] < ' ' || from[i] == 0x7f ? ' ' : from[i];
     name[n] = 0;
     (void)printf("%s==> %d: %s%s", o->turn ? "\n" : "", (int)o->turn + 1, name, cut ? "..." : "");
-    if (r->seed != run_opt.seed) /* a prompt that is repeated */
+    if (r->seed != run_opt.seed) /* a repeated prompt */
         (void)printf(", seed %llu", (unsigned long long)r->seed);
     (void)printf(" <==\n");
 }
 
-/* What can be shown now: of the request whose turn it is, and of those after it once it has ended. */
+/* Writes what can be written: of the current request, and of the following ones once it has ended. */
 static int show(run_output *o)
 {
     while (o->live && o->turn < o->n) {

@@ -1,5 +1,5 @@
-# The tool gdn: its commands info (tools/gdn), check (tools/check) and bench (bench). It uses the public
-# interface only, and so checks and measures the very library that other programs load; more it cannot even include.
+# The tool gdn with its commands info (tools/gdn), check (tools/check), bench (bench) and, with the runtime, run
+# (tools/gdn). It can include the public interface only, so it checks and measures the library that programs load.
 add_executable(gdn_tool
   tools/gdn/cli.c
   tools/gdn/info.c

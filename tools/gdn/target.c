@@ -1,10 +1,10 @@
-/* The --backend, --device, --impl and --level options; see target.h. */
+/* The options --backend, --device, --impl and --level; see target.h. */
 #include "target.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* The backend that is called `name`; 0 if there is none. */
+/* Finds the backend with this name; 0: none. */
 static int backend_of(const char *name, uint32_t *backend)
 {
     for (uint32_t b = 0; b < GDN_BACKEND_COUNT; b++) {

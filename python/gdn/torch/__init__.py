@@ -1,11 +1,11 @@
-"""libgdn's kernels for PyTorch, on the CPU and on CUDA devices: operators of torch.library, which torch.compile knows, and
+"""libgdn's kernels for PyTorch, on the CPU and on CUDA devices: operators of torch.library, for torch.compile, and
 functions with the signatures of flash-linear-attention and causal_conv1d. On CUDA they run on PyTorch's current stream.
 
     from gdn.torch import chunk_gated_delta_rule, fused_recurrent_gated_delta_rule, chunk_kda, fused_recurrent_kda
     from gdn.torch import causal_conv1d_fn, causal_conv1d_update
 
-Prefill and decoding give the same bits, and so do batches, single sequences and any number of threads. Forward only: a backward
-pass raises NotImplementedError. float32, float16 and bfloat16; states are float32.
+The bits are the same for prefill and decoding, for batches and single sequences, and for any number of threads. Forward
+only: a backward pass raises NotImplementedError. float32, float16 and bfloat16; states are float32.
 """
 from ._conv import causal_conv1d_fn, causal_conv1d_update
 from ._fla import chunk_gated_delta_rule, chunk_kda, fused_recurrent_gated_delta_rule, fused_recurrent_kda

@@ -16,7 +16,7 @@ def _silu(activation: Optional[str]) -> bool:
 
 
 def _refuse(bad: Tensor, values: Tensor, text: str) -> None:
-    """Raise where `bad` is true somewhere. A device finds it when it runs, without a wait, and has no value to name."""
+    """Raise if any element of `bad` is true. A device checks asynchronously, and its error cannot name the value."""
     if bad.device.type != "cpu" or torch.compiler.is_compiling():
         torch._assert_async(~bad.any(), text)
     elif bad.any():
@@ -24,7 +24,7 @@ def _refuse(bad: Tensor, values: Tensor, text: str) -> None:
 
 
 def _packed(x: Tensor, weight: Tensor, bias: Optional[Tensor], seq_idx: Tensor, silu: bool) -> Tensor:
-    """The convolution of sequences that seq_idx cuts; what it says of padding."""
+    """The convolution of sequences that seq_idx delimits, with its padding."""
     batch, _, seqlen = x.shape
     if seq_idx.shape != (batch, seqlen):
         raise ValueError(f"seq_idx has shape {list(seq_idx.shape)}; it must be {[batch, seqlen]}, as x without its channels")
@@ -45,9 +45,9 @@ def causal_conv1d_fn(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None, s
                      final_states_out: Optional[Tensor] = None,
                      activation: Optional[str] = None) -> Union[Tensor, Tuple[Tensor, Tensor]]:
     """x [batch, dim, seqlen], weight [dim, width], bias [dim], each of float32, float16 or bfloat16; initial_states and
-    final_states_out [batch, dim, width - 1]; seq_idx [batch, seqlen]: tokens of the same number, side by side, are a sequence;
-    a token of a negative number is padding: its output is 0. Returns out as x, and the final states where they are asked for.
-    x is read as it lies where its channels are contiguous, as after transpose(1, 2), else copied. Forward only."""
+    final_states_out [batch, dim, width - 1]; seq_idx [batch, seqlen]: adjacent tokens with the same number are a
+    sequence; a negative number marks padding, whose output is 0. Returns out as x, and the final states if requested. x
+    is not copied if its channels are contiguous, as after transpose(1, 2). Forward only."""
     silu = _silu(activation)
     one_device(x=x, weight=weight, bias=bias, seq_idx=seq_idx, initial_states=initial_states)
     before = weight.shape[1] - 1
@@ -70,11 +70,11 @@ def causal_conv1d_fn(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None, s
 def causal_conv1d_update(x: Tensor, conv_state: Tensor, weight: Tensor, bias: Optional[Tensor] = None,
                          activation: Optional[str] = None, cache_seqlens: Optional[Tensor] = None,
                          conv_state_indices: Optional[Tensor] = None) -> Tensor:
-    """x [batch, dim] or [batch, dim, seqlen]; conv_state [batch, dim, state_len], the tokens before, oldest first, which x is
-    appended to, in place; state_len >= width - 1. cache_seqlens [batch]: conv_state is a ring instead, in which the token of
-    position p has column p % state_len. conv_state_indices [batch]: rows of conv_state; a negative one is padding: no state is
-    written, and the output is 0; one that is too large raises IndexError (RuntimeError, later, on a device). Returns out as x.
-    Forward only."""
+    """x [batch, dim] or [batch, dim, seqlen]; conv_state [batch, dim, state_len]: the earlier inputs, oldest first, to
+    which x is appended in place; state_len >= width - 1. cache_seqlens [batch]: conv_state is a ring instead, in which
+    position p has index p % state_len. conv_state_indices [batch]: rows of conv_state. A negative one marks padding: no
+    state is written, and the output is 0. A too large one raises IndexError (on a device RuntimeError, later). Returns
+    out as x. Forward only."""
     silu = _silu(activation)
     one_device(x=x, conv_state=conv_state, weight=weight, bias=bias, cache_seqlens=cache_seqlens, conv_state_indices=conv_state_indices)
     before, length = weight.shape[1] - 1, conv_state.shape[-1]
@@ -86,7 +86,7 @@ def causal_conv1d_update(x: Tensor, conv_state: Tensor, weight: Tensor, bias: Op
     if conv_state_indices is not None and conv_state_indices.shape != (batch,):
         raise ValueError(f"conv_state_indices has shape {list(conv_state_indices.shape)}; it must be {[batch]}")
     if conv_state_indices is not None and batch:
-        # Padding does once more what the first real entry does, so that both write the same.
+        # Padding repeats the first real entry, so that both write the same values.
         at = conv_state_indices.long()
         _refuse(at >= conv_state.shape[0], at, f"conv_state_indices has to be below {conv_state.shape[0]}, conv_state's rows")
         real = at >= 0

@@ -8,9 +8,9 @@ from torch import Tensor
 
 from ._operators import gated_delta_net, one_device
 
-# Arguments that say how a GPU computes, or gradients, and nothing about the result.
+# Arguments about GPU execution or gradients, which do not affect the result.
 _WITHOUT_MEANING = {"chunk_size", "cu_seqlens_cpu", "chunk_indices", "disable_recompute", "safe_gate", "use_graph", "max_num_seqs"}
-# Arguments that change the result, and that libgdn has nothing like.
+# Arguments that change the result and that libgdn does not support.
 _UNSUPPORTED = {"cp_context", "gv", "return_intermediate_states"}
 
 
@@ -60,10 +60,10 @@ def chunk_gated_delta_rule(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Ten
                            allow_neg_eigval: bool = False, state_v_first: bool = False, cu_seqlens: Optional[Tensor] = None,
                            cu_seqlens_cpu: Optional[Tensor] = None, chunk_indices: Optional[Tensor] = None, cp_context: Any = None,
                            **kwargs: Any) -> Tuple[Tensor, Optional[Tensor]]:
-    """fla.ops.gated_delta_rule.chunk_gated_delta_rule: q, k [B, T, H, K], v [B, T, HV, V], g, beta [B, T, HV], each of float32,
-    float16 or bfloat16; initial_state [N, HV, K, V], or [N, HV, V, K] with state_v_first; cu_seqlens [N + 1] where B is 1. More:
-    use_gate_in_kernel with A_log and dt_bias. Returns (o, final_state): o in q's dtype, final_state float32 or None. Nothing is
-    chunked: the bits are those of the token-by-token recurrence. Forward only."""
+    """fla.ops.gated_delta_rule.chunk_gated_delta_rule: q, k [B, T, H, K], v [B, T, HV, V], g, beta [B, T, HV], each
+    float32, float16 or bfloat16; initial_state [N, HV, K, V], or [N, HV, V, K] with state_v_first; cu_seqlens [N + 1]
+    if B is 1. Also: use_gate_in_kernel with A_log and dt_bias. Returns (o, final_state): o in q's dtype, final_state
+    float32 or None. It does not chunk: the bits are those of the token-by-token recurrence. Forward only."""
     return _rule("chunk_gated_delta_rule", q, k, v, g, beta, scale, initial_state, output_final_state, use_qk_l2norm_in_kernel,
                  use_beta_sigmoid_in_kernel, allow_neg_eigval, state_v_first, cu_seqlens, kwargs.pop("use_gate_in_kernel", False),
                  kwargs.pop("A_log", None), kwargs.pop("dt_bias", None), {"cp_context": cp_context, **kwargs})
@@ -77,8 +77,8 @@ def fused_recurrent_gated_delta_rule(q: Tensor, k: Tensor, v: Tensor, g: Optiona
                                      use_beta_sigmoid_in_kernel: bool = False, allow_neg_eigval: bool = False,
                                      state_v_first: bool = False, cu_seqlens: Optional[Tensor] = None,
                                      **kwargs: Any) -> Tuple[Tensor, Optional[Tensor]]:
-    """fla.ops.gated_delta_rule.fused_recurrent_gated_delta_rule: the same as chunk_gated_delta_rule, to the bit. gk [B, T, HV, K]
-    is a gate per key channel, instead of g or added to it; gv is refused."""
+    """fla.ops.gated_delta_rule.fused_recurrent_gated_delta_rule: bit-identical to chunk_gated_delta_rule. gk [B, T, HV,
+    K] is a gate per key channel, instead of g or added to it; gv is refused."""
     if gk is not None:
         if use_gate_in_kernel:
             raise NotImplementedError("fused_recurrent_gated_delta_rule: gk is given with use_gate_in_kernel; libgdn has nothing like it")
@@ -100,8 +100,8 @@ def chunk_kda(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, scale: O
               cu_seqlens_cpu: Optional[Tensor] = None, cp_context: Any = None, use_graph: bool = False,
               max_num_seqs: Optional[int] = None, **kwargs: Any) -> Tuple[Tensor, Optional[Tensor]]:
     """fla.ops.kda.chunk_kda: as chunk_gated_delta_rule, with a gate per key channel, g [B, T, HV, K]; with use_gate_in_kernel
-    A_log [HV] and dt_bias [HV * K] or None; with lower_bound too the gate is lower_bound * sigmoid(exp(A_log) * (g + dt_bias)), and
-    A_log may be None. cp_context and return_intermediate_states are refused."""
+    A_log [HV] and dt_bias [HV * K] or None; with lower_bound the gate is lower_bound * sigmoid(exp(A_log) * (g +
+    dt_bias)), and A_log may be None. cp_context and return_intermediate_states are refused."""
     if initial_state is not None and initial_state.dtype != torch.float32:
         raise TypeError(f"chunk_kda: initial_state has dtype {initial_state.dtype}; torch.float32 is allowed")
     return _rule("chunk_kda", q, k, v, g, beta, scale, initial_state, output_final_state, use_qk_l2norm_in_kernel,
@@ -117,7 +117,7 @@ def fused_recurrent_kda(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor
                         use_beta_sigmoid_in_kernel: bool = False, allow_neg_eigval: bool = False,
                         lower_bound: Optional[float] = None, state_v_first: bool = False, cu_seqlens: Optional[Tensor] = None,
                         **kwargs: Any) -> Tuple[Tensor, Optional[Tensor]]:
-    """fla.ops.kda.fused_recurrent_kda: the same as chunk_kda, to the bit."""
+    """fla.ops.kda.fused_recurrent_kda: bit-identical to chunk_kda."""
     return _rule("fused_recurrent_kda", q, k, v, g, beta, scale, initial_state, output_final_state, use_qk_l2norm_in_kernel,
                  use_beta_sigmoid_in_kernel, allow_neg_eigval, state_v_first, cu_seqlens, use_gate_in_kernel, A_log, dt_bias,
                  kwargs, True, lower_bound)

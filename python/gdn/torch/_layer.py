@@ -1,7 +1,7 @@
-"""A gated-delta layer between its projections, on the CPU: the convolution and the delta rule, on the projections as they lie and on
-states in place. No operators of torch.library: what calls this has seen to it that nobody traces, compiles or wants gradients.
+"""A gated-delta layer between its projections, on the CPU: convolution and delta rule, without copying projections,
+with states in place. It bypasses torch.library: the caller ensures that no tracing, compilation or gradient is active.
 
-The bits are those of gdn.torch's operators, which a layer comes to where this does not serve it.
+The bits are those of gdn.torch's operators, which layers use in all other cases.
 """
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def _form(tensor: Optional[Tensor]):
 
 
 def conv(x: Tensor, weight: Tensor, bias: Optional[Tensor], past: Optional[Tensor]) -> Tensor:
-    """silu of the convolution: x [B, T, channels], weight [channels, width], bias [channels]; past [B, columns, channels], the
-    tokens before, oldest first, columns >= width - 1, of x's type; None: zeros. The last axes of x, bias and past are contiguous.
-    Returns a new tensor as x; writes nothing else."""
+    """silu of the convolution: x [B, T, channels], weight [channels, width], bias [channels]; past [B, columns,
+    channels]: the earlier inputs, oldest first, columns >= width - 1, of x's type; None: zeros. The last axes of x,
+    bias and past are contiguous. Returns a new tensor as x; writes nothing else."""
     on = context()
     out = x.new_empty(x.shape)
 
@@ -45,8 +45,8 @@ def conv(x: Tensor, weight: Tensor, bias: Optional[Tensor], past: Optional[Tenso
 
 
 def push(columns: Tensor, x: Tensor) -> None:
-    """Append the newest tokens of x [B, T, channels] to columns [B, length, channels], in place. The work of a step is three
-    columns of memory, so that how it is asked for counts."""
+    """Append the newest tokens of x [B, T, channels] to columns [B, length, channels], in place. A decode step moves
+    only three columns, so the overhead of PyTorch calls matters."""
     length, tokens = columns.shape[1], x.shape[1]
     if tokens >= length:
         columns.copy_(x[:, tokens - length:])
@@ -61,9 +61,10 @@ def push(columns: Tensor, x: Tensor) -> None:
 
 
 def rule(qkv: Tensor, b: Tensor, a: Tensor, a_log: Tensor, dt_bias: Tensor, state: Tensor, begins: bool, heads_k: int) -> Tensor:
-    """The delta rule of what the convolution gave: qkv [B, T, channels], q and k of heads_k heads, then v, packed; b and a
-    [B, T, heads], the projections that beta and the gate are made of; a_log, dt_bias [heads]; state [B, heads, dim_k, dim_v],
-    float32, packed, read and written; `begins`: zeros are read instead. Returns [B, T, heads, dim_v], of qkv's type."""
+    """The delta rule on the convolution's output: qkv [B, T, channels], q and k of heads_k heads, then v, packed; b and
+    a [B, T, heads], the projections for beta and the gate; a_log, dt_bias [heads]; state [B, heads, dim_k, dim_v],
+    float32, packed, read and written; `begins`: start from zero instead. Returns [B, T, heads, dim_v], of qkv's
+    type."""
     on = context()
     n, tokens, _ = qkv.shape
     _, heads, dim_k, dim_v = state.shape

@@ -17,14 +17,14 @@ from .._operands import RAW, View, strided
 
 _CODES = {torch.float32: abi.GDN_F32, torch.float16: abi.GDN_F16, torch.bfloat16: abi.GDN_BF16, torch.int32: abi.GDN_I32,
           torch.int64: abi.GDN_I64, torch.uint8: RAW}
-_OLDEST = (7, 5)  # the compute capability from which on the library lists a device
+_OLDEST = (7, 5)  # lowest compute capability of devices that the library lists
 _contexts: Dict[Tuple[int, int], gdn.Context] = {}
 _lock = threading.Lock()
 
 
 def context() -> gdn.Context:
-    """The context of these operators: the CPU with torch.get_num_threads() threads; another one where that changes, and in a
-    forked child. Results never depend on it."""
+    """The context of these operators: the CPU with torch.get_num_threads() threads. A new one is created when that
+    number changes, and in a forked child. Results do not depend on it."""
     key = os.getpid(), torch.get_num_threads()
     found = _contexts.get(key)
     if found is None:
@@ -32,7 +32,7 @@ def context() -> gdn.Context:
             found = _contexts.get(key)
             if found is None:
                 for other in [other for other in _contexts if other[0] != key[0]]:
-                    del _contexts[other]  # of the process before a fork
+                    del _contexts[other]  # of the parent process, before a fork
                 found = _contexts[key] = gdn.Context(n_threads=key[1])
     return found
 
@@ -47,26 +47,26 @@ if hasattr(os, "register_at_fork"):
 
 
 class _Where(NamedTuple):
-    """What the operands' device means for a call."""
+    """The device of a call's operands, and how calls run there."""
 
     context: gdn.Context
     lock: ContextManager
     stream: Optional[int]
-    tensor: Optional[Tensor]  # of a CUDA device; None: the CPU
+    tensor: Optional[Tensor]  # on a CUDA device; None: the CPU
 
     def map(self, values: List[int]) -> Any:
-        """A map: a device reads it when the kernel runs."""
+        """An int32 map; a device reads it when the kernel runs."""
         return values if self.tensor is None else view(self.tensor.new_tensor(values, dtype=torch.int32), "a map")
 
     def starts(self, cu_seqlens: Optional[Tensor]) -> Any:
-        """seq_start. On a device nobody waits for what it holds."""
+        """The seq_start map. On a device its values are not checked, which would need a wait."""
         if cu_seqlens is None:
             return None
         return cu_seqlens.tolist() if self.tensor is None else view(cu_seqlens.to(torch.int32).contiguous(), "cu_seqlens")
 
     def run(self, call: _Call) -> None:
-        """Scratch memory is PyTorch's on a device, whose allocator knows about streams. An error that an earlier call's kernel
-        found is raised here, too."""
+        """Run a call. On a device scratch memory comes from PyTorch, whose allocator tracks streams. This also raises
+        errors that an earlier call's kernel found."""
         if self.tensor is None:
             call.run(None)
             return
@@ -84,7 +84,7 @@ def _where(tensor: Tensor) -> _Where:
 
 
 def _place(tensor: Tensor) -> Optional[int]:
-    """The library's number of a tensor's device, which leaves out devices that are too old for it; None is the CPU."""
+    """The library's index of a tensor's device; the library does not count devices that are too old. None: the CPU."""
     device = tensor.device
     if device.type == "cpu":
         return None
@@ -92,7 +92,7 @@ def _place(tensor: Tensor) -> Optional[int]:
 
 
 def view(tensor: Tensor, name: str) -> View:
-    """A tensor as an operand; copied where the library cannot read it as it lies."""
+    """A tensor as an operand; copied if the library cannot read its layout."""
     if tensor.dtype not in _CODES:
         raise TypeError(f"{name} has dtype {tensor.dtype}; torch.float32, torch.float16 and torch.bfloat16 are allowed")
     strides = tensor.stride()
@@ -105,7 +105,7 @@ def view(tensor: Tensor, name: str) -> View:
 
 
 def rows(tensor: Tensor, name: str) -> View:
-    """The same, with the last axis contiguous."""
+    """view(), with a contiguous last axis."""
     return view(tensor if tensor.shape[-1] < 2 or tensor.stride(-1) == 1 else tensor.contiguous(), name)
 
 
@@ -118,9 +118,9 @@ def gated_delta_net(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, in
                     cu_seqlens: Optional[Tensor] = None, a_log: Optional[Tensor] = None, dt_bias: Optional[Tensor] = None,
                     scale: Optional[float] = None, qk_norm: bool = False, beta_logit: bool = False, beta_factor: float = 1.0,
                     state_v_first: bool = False, head_map: str = "grouped", lower_bound: float = 0.0) -> Tuple[Tensor, Tensor]:
-    """gdn.gated_delta_net on tensors: (out, final_state), neither an input. Shapes are [B, T, ...], or [1, T, ...] with cu_seqlens
-    [N + 1]; states [N, n_heads_v, head_dim_k, head_dim_v] in float32, the last two swapped with state_v_first; out has q's dtype;
-    tokens outside cu_seqlens are zeros in it.
+    """gdn.gated_delta_net on tensors: (out, final_state), both new tensors. Shapes are [B, T, ...], or [1, T, ...] with
+    cu_seqlens [N + 1]; states [N, n_heads_v, head_dim_k, head_dim_v] in float32, the last two swapped with
+    state_v_first; out has q's dtype; tokens outside cu_seqlens are zeros in it.
     a_log, [n_heads_v]: g is the projection, and the decay exp(-exp(a_log) * softplus(g + dt_bias)). With lower_bound below 0 the
     decay is exp(lower_bound * sigmoid(exp(a_log) * (g + dt_bias))), and a_log optional. qk_norm adds 1e-6."""
     packed = cu_seqlens is not None
@@ -131,14 +131,14 @@ def gated_delta_net(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, in
     if initial_state is not None and tuple(initial_state.shape) != shape:
         raise ValueError(f"initial_state has shape {list(initial_state.shape)}; it must be {list(shape)}")
     where = _where(q)
-    out = q.new_zeros(v.shape) if packed else q.new_empty(v.shape)  # cu_seqlens may leave tokens out
+    out = q.new_zeros(v.shape) if packed else q.new_empty(v.shape)  # cu_seqlens may not cover all tokens
     initial = None if initial_state is None else rows(initial_state.to(torch.float32), "initial_state").owner
     whole = not packed and q.shape[1] > 0
     if whole:
         final = q.new_empty(shape, dtype=torch.float32)
-    else:  # sequences without tokens write nothing: their state is what it was
+    else:  # sequences without tokens write no state: copy the initial one
         final = q.new_zeros(shape, dtype=torch.float32) if initial is None else initial.clone(memory_format=torch.contiguous_format)
-    one = [x[0] if packed else x for x in (q, k, v, g, beta, out)]  # one sequence after another, or an axis of them
+    one = [x[0] if packed else x for x in (q, k, v, g, beta, out)]  # concatenated sequences, or a batch axis
     named: Dict[str, Any] = {}
     if lower_bound:
         named = {"gate_input": "bounded", "lower_bound": lower_bound}
@@ -175,7 +175,7 @@ def _(q, k, v, g, beta, initial_state=None, cu_seqlens=None, a_log=None, dt_bias
 def ssm_conv(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None, initial_states: Optional[Tensor] = None,
              cu_seqlens: Optional[Tensor] = None, silu: bool = False) -> Tensor:
     """gdn.ssm_conv on tensors: x [B, T, channels], or [1, T, channels] with cu_seqlens [N + 1]; weight [channels, width];
-    initial_states [N, width - 1, channels], the tokens before, oldest first; the result is as x, with zeros for tokens
+    initial_states [N, width - 1, channels], the earlier inputs, oldest first; the result is as x, with zeros for tokens
     outside cu_seqlens."""
     packed = cu_seqlens is not None
     if packed and x.shape[0] != 1:
@@ -186,7 +186,7 @@ def ssm_conv(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None, initial_s
     where = _where(x)
     out = x.new_zeros(x.shape) if packed else x.new_empty(x.shape)
     history: Dict[str, Any] = {}
-    if initial_states is not None and before:  # as if they were the first tokens of all
+    if initial_states is not None and before:  # prepend them as tokens
         history = {"history": rows(initial_states, "initial_states"), "position": where.map([before] * n),
                    "history_dst": where.map([gdn.NONE] * n)}
     where.run(_build_ssm_conv(rows(x[0] if packed else x, "x"), view(weight, "weight"), None if bias is None else rows(bias, "bias"),
@@ -210,7 +210,7 @@ for _operator in (gated_delta_net, ssm_conv):
 
 
 def one_device(**tensors: Optional[Tensor]) -> None:
-    """Refuse tensors that are elsewhere, or not together, before the dispatcher does so in words of its own."""
+    """Refuse tensors on unsupported or different devices, with a clearer text than the dispatcher's."""
     first, device = "", None
     for name, tensor in tensors.items():
         if tensor is None:
