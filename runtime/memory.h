@@ -151,8 +151,8 @@ uint64_t   rt_memory_folds(const rt_memory *m);
 
 /* ---- Token trees of drafts, for memories with a log (docs/design/runtime.md, "Trees") ---- */
 /* rt_step_begin() for token trees: parent[row] is the row of the same span, counted from 0, that the row follows;
- * GDN_NONE for a span's first row. Rows have the positions of their depths. A span has at most n_rollback rows; all are
- * logged, and the prefix cache takes no checkpoints.
+ * GDN_NONE for a span's first row. Rows have the positions of their depths. A span has at most n_rollback rows, and at
+ * most 256; all are logged, and the prefix cache takes no checkpoints.
  *
  * The commit extends a sequence by its chain: the rows up to the first whose parent is not the row before. The other
  * rows stay unlinked, in log entries, cells and hidden rows after the sequence's end. They are lost when the sequence

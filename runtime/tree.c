@@ -9,7 +9,7 @@
 #include "runtime/prefix_tree.h"
 #include "runtime/rollback.h"
 
-enum { MOST_ROWS = 256 }; /* the engine limits n_rollback to 255 */
+enum { MOST_ROWS = 256 }; /* of a tree */
 
 int32_t rt_tree_chain(const int32_t *parent, int32_t n)
 {
@@ -24,9 +24,10 @@ static gdn_status check(const rt_memory *m, const rt_token_run *span, const int3
 {
     const char *const what = "beginning a step of trees";
     if (!m->n_log) return rt_fail(GDN_UNSUPPORTED, "%s: the memory rolls back with snapshots; a log is needed", what);
-    if (span->n_rows > m->n_rollback)
-        return rt_fail(GDN_INVALID_ARGUMENT, "%s: sequence %d has %d rows; 1 to %d (n_rollback) are allowed", what,
-                       span->seq, span->n_rows, m->n_rollback);
+    const int32_t most = m->n_rollback < MOST_ROWS ? m->n_rollback : MOST_ROWS;
+    if (span->n_rows > most)
+        return rt_fail(GDN_INVALID_ARGUMENT, "%s: sequence %d has %d rows; 1 to %d are allowed (n_rollback is %d)", what,
+                       span->seq, span->n_rows, most, m->n_rollback);
     for (int32_t t = 0; t < span->n_rows; t++)
         if (t ? parent[t] < 0 || parent[t] >= t : parent[t] != GDN_NONE)
             return rt_fail(GDN_INVALID_ARGUMENT,
