@@ -26,8 +26,8 @@ static gdn_status check(const rt_memory *m, const rt_token_run *span, const int3
     if (!m->n_log) return rt_fail(GDN_UNSUPPORTED, "%s: the memory rolls back with snapshots; a log is needed", what);
     const int32_t most = m->n_rollback < MOST_ROWS ? m->n_rollback : MOST_ROWS;
     if (span->n_rows > most)
-        return rt_fail(GDN_INVALID_ARGUMENT, "%s: sequence %d has %d rows; 1 to %d are allowed (n_rollback is %d)", what,
-                       span->seq, span->n_rows, most, m->n_rollback);
+        return rt_fail(GDN_INVALID_ARGUMENT, "%s: sequence %d has %d rows; 1 to %d are allowed (n_rollback is %d)",
+                       what, span->seq, span->n_rows, most, m->n_rollback);
     for (int32_t t = 0; t < span->n_rows; t++)
         if (t ? parent[t] < 0 || parent[t] >= t : parent[t] != GDN_NONE)
             return rt_fail(GDN_INVALID_ARGUMENT,
