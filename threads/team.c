@@ -36,13 +36,17 @@
 #  include <linux/futex.h>
 #endif
 
+#ifndef GDN_STACK_MIB /* of a thread; cpu/sources.cmake raises it for code that is not optimised */
+#  define GDN_STACK_MIB 1
+#endif
+
 enum { /* times in nanoseconds */
     SPIN         = 100000,   /* longer than the time between two kernels of a layer                             */
     SPIN_LONG    = 1000000,  /* used if the last job came within this time: the next one probably will, too     */
     SPIN_CROWDED = 2000,     /* with more threads than processors, where another thread needs this one          */
     TAKEN_AWAY   = 300000,   /* a spinning thread that did not run for so long has lost its processor to others */
     CAREFUL      = 50000000, /* after that, no long spins for this time                                         */
-    STACK_BYTES  = 1 << 20
+    STACK_BYTES  = GDN_STACK_MIB << 20
 };
 
 struct gdn_team {
