@@ -359,7 +359,7 @@ static gdn_status resolve_log(const gdn_backend *b, const call_t *c, int launch,
     log->stride_column = view.stride_line;
     r[LOG].written     = 1;
     if (launch && !c->log.row.data)
-        return gdn_check_range("n_seqs (without log.row)", a->n_seqs, 0, log->n_rows);
+        return gdn_check_range("n_seqs (without log.row, up to log.entries.n_rows)", a->n_seqs, 0, log->n_rows);
     return GDN_OK;
 }
 

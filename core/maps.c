@@ -379,11 +379,17 @@ static int is_default(const gdn_pool_maps *m, const entry *e)
     return e->r < e->used.n_dst && !m->dst->base;
 }
 
+/* The error for an entry whose slot an earlier one writes too; finds that one. */
 static gdn_status written_twice(const gdn_pool_maps *m, const entry *e)
 {
-    return gdn_fail(GDN_INVALID_ARGUMENT, "%s is %lld%s, which another entry writes too",
-                    name_of(m, e->s, &e->used, e->r).text, (long long)e->slot,
-                    is_default(m, e) ? " (the default)" : "");
+    const char *const late = is_default(m, e) ? " (the default)" : "";
+    for (entry o = FIRST_ENTRY; next_written(m, &o) && (o.s != e->s || o.r != e->r);)
+        if (o.slot == e->slot)
+            return gdn_fail(GDN_INVALID_ARGUMENT, "%s is %lld%s, which %s%s writes too",
+                            name_of(m, e->s, &e->used, e->r).text, (long long)e->slot, late,
+                            name_of(m, o.s, &o.used, o.r).text, is_default(m, &o) ? " (the default)" : "");
+    return gdn_fail(GDN_INTERNAL, "%s is %lld%s, which no other entry writes", name_of(m, e->s, &e->used, e->r).text,
+                    (long long)e->slot, late);
 }
 
 /* The error for a slot that sequence reader->s reads and another entry writes; finds that entry. */

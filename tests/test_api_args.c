@@ -427,8 +427,8 @@ static void delta_maps(void **state)
     REFUSED(delta_fixture, m->state_dst[2] = GDN_SKIP, "state_dst[1][0] is -2; 0 to 5");
     REFUSED(delta_fixture, m->state_dst[3] = INT32_MAX, "state_dst[1][1] is 2147483647");
     /* Written twice: by one sequence, and by two. */
-    REFUSED(delta_fixture, MAP(m->state_dst, 1, 1, 2, -1), "state_dst[0][1] is 1", "another entry writes");
-    REFUSED(delta_fixture, MAP(m->state_dst, 1, 0, 2, 1), "state_dst[1][1] is 1", "another entry writes");
+    REFUSED(delta_fixture, MAP(m->state_dst, 1, 1, 2, -1), "state_dst[0][1] is 1", "which state_dst[0][0] writes too");
+    REFUSED(delta_fixture, MAP(m->state_dst, 1, 0, 2, 1), "state_dst[1][1] is 1", "which state_dst[0][0] writes too");
     /* Sequence 1 reads slot 3, which sequence 0 writes; its own slot it may write. */
     REFUSED(delta_fixture, MAP(m->state_dst, 3, 0, 2, -1), "state_src[1] is 3", "another sequence", "state_dst");
     REFUSED(delta_fixture, MAP(m->state_src, 0, 1), "state_src[1] is 1", "another sequence", "state_dst");
@@ -446,7 +446,7 @@ static void conv_maps(void **state)
     REFUSED(conv_fixture, m->history_src[1] = -3, "history_src[1] is -3");
     REFUSED(conv_fixture, m->history_dst[0] = 3, "history_dst[0]", "is 3; 0 to 2 and GDN_NONE are allowed");
     REFUSED(conv_fixture, m->history_dst[1] = GDN_SKIP, "history_dst[1]", "is -2");
-    REFUSED(conv_fixture, MAP(m->history_dst, 2, 2), "history_dst[1]", "is 2", "another entry writes");
+    REFUSED(conv_fixture, MAP(m->history_dst, 2, 2), "history_dst[1]", "is 2", "which history_dst[0] writes too");
     REFUSED(conv_fixture, MAP(m->history_dst, 1, 2), "history_src[1] is 1", "another sequence", "history_dst");
     REFUSED(conv_fixture, (c->history.data = NULL, c->history.n_rows = c->history.n_slots = 0), "history_src[0] is 0");
     REFUSED(conv_fixture, (c->history_src.data = NULL, c->history.n_rows = 1, MAP(m->history_dst, 0, -1)),

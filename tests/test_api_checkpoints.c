@@ -76,9 +76,9 @@ static void entries(void **state)
     int32_t *const map = delta_mem.checkpoint, *const rows = conv_mem.checkpoint;
     REFUSED(delta_fixture, states(1, 2); map[1] = 6, "checkpoints.dst[0][1] is 6; 0 to 5 and GDN_NONE are allowed");
     REFUSED(delta_fixture, states(1, 2); map[2] = GDN_SKIP, "checkpoints.dst[1][0] is -2; 0 to 5");
-    REFUSED(delta_fixture, states(1, 2); map[3] = 4, "checkpoints.dst[1][1] is 4, which another entry writes too");
-    REFUSED(delta_fixture, states(1, 2); map[0] = 2, "is 2, which another entry writes too");
-    REFUSED(delta_fixture, states(1, 2); map[2] = 2, "checkpoints.dst[1][0] is 2, which another entry writes too");
+    REFUSED(delta_fixture, states(1, 2); map[3] = 4, "checkpoints.dst[1][1] is 4, which ", "writes too");
+    REFUSED(delta_fixture, states(1, 2); map[0] = 2, "is 2, which ", "writes too");
+    REFUSED(delta_fixture, states(1, 2); map[2] = 2, "checkpoints.dst[1][0] is 2, which ", "writes too");
     REFUSED(delta_fixture, states(1, 2); MAP(map, 3, 5, 4, GDN_NONE), "state_src[1] is 3", "another sequence's",
             "checkpoints.dst[0][0] writes");
     REFUSED(delta_fixture, states(1, 2); delta_mem.position[1] = -1, "position[1] is -1; 0 to 2147483644",
@@ -87,12 +87,13 @@ static void entries(void **state)
             "2 tokens");
     /* The default targets are all of the first two rows. */
     REFUSED(delta_fixture, states(1, 2); d->state_dst.data = NULL; MAP(map, 4, 1, 5, GDN_NONE),
-            "is 1, which another entry writes too");
+            "is 1, which ", "writes too");
     REFUSED(delta_fixture, states(1, 2); d->state_src.data = d->state_dst.data = NULL; MAP(map, 4, 1, 5, GDN_NONE),
-            "is 1, which another entry writes too");
+            "is 1, which ", "writes too");
     REFUSED(conv_fixture, histories(1, 2); rows[2] = 3, "checkpoints.dst[1][0] is 3; 0 to 2 and GDN_NONE");
-    REFUSED(conv_fixture, histories(1, 2); rows[1] = 2, "checkpoints.dst[0][1] is 2, which another entry writes");
-    REFUSED(conv_fixture, histories(1, 2); rows[0] = 0, "is 0, which another entry writes too");
+    REFUSED(conv_fixture, histories(1, 2); rows[1] = 2, "checkpoints.dst[0][1] is 2, which",
+            "checkpoints.dst[0][0] writes too");
+    REFUSED(conv_fixture, histories(1, 2); rows[0] = 0, "is 0, which ", "writes too");
     REFUSED(conv_fixture, histories(1, 2); MAP(rows, 1, 2, GDN_NONE, GDN_NONE), "history_src[1] is 1",
             "checkpoints.dst[0][0] writes");
 }

@@ -47,7 +47,7 @@ static void sizes(void **state)
     REFUSED(delta_fixture, delta_with_log(); d->n_snapshots = 0, "n_snapshots is 0 and state_dst is given");
     REFUSED(delta_fixture, delta_with_log(); d->n_snapshots = -1, "n_snapshots is -1; 0 to 1048576 are allowed");
     REFUSED(delta_fixture, delta_with_log(); replay->row.data = NULL;
-            replay->entries.n_rows = 1, "n_seqs (without log.row) is 2; 0 to 1");
+            replay->entries.n_rows = 1, "n_seqs (without log.row, up to log.entries.n_rows) is 2; 0 to 1");
 }
 
 static void operands(void **state)
@@ -79,7 +79,7 @@ static void entries(void **state)
     delta_memory *const m = &delta_mem;
     REFUSED(delta_fixture, delta_with_log(); m->log_row[1] = 3, "log.row[1] is 3; 0 to 2 and GDN_NONE are allowed");
     REFUSED(delta_fixture, delta_with_log(); m->log_row[0] = GDN_SKIP, "log.row[0] is -2; 0 to 2 and GDN_NONE");
-    REFUSED(delta_fixture, delta_with_log(); m->log_row[1] = 2, "log.row[1] is 2, which another entry writes too");
+    REFUSED(delta_fixture, delta_with_log(); m->log_row[1] = 2, "log.row[1] is 2, which ", "writes too");
     REFUSED(delta_fixture, delta_with_log();
             m->base_position[0] = 8, "log.base_position[0] is 8; 0 to 7 (the sequence's position)");
     REFUSED(delta_fixture, delta_with_log(); m->base_position[1] = -1, "log.base_position[1] is -1; 0 to 4");
@@ -89,9 +89,9 @@ static void entries(void **state)
     REFUSED(delta_fixture, delta_with_log();
             MAP(m->log_row, GDN_NONE, 0), "log.base_position[0] is 4 and log.row[0] is GDN_NONE", "must be 7");
     REFUSED(delta_fixture, delta_with_log(); m->commit[0] = 6, "log.commit[0] is 6; 0 to 5 and GDN_NONE are allowed");
-    REFUSED(delta_fixture, delta_with_log(); m->commit[0] = 2, "is 2, which another entry writes too");
+    REFUSED(delta_fixture, delta_with_log(); m->commit[0] = 2, "is 2, which ", "writes too");
     REFUSED(delta_fixture, delta_with_log();
-            MAP(m->commit, 5, 5), "log.commit[1] is 5, which another entry writes too");
+            MAP(m->commit, 5, 5), "log.commit[1] is 5, which log.commit[0] writes too");
     REFUSED(delta_fixture, delta_with_log();
             MAP(m->commit, 3, 4), "state_src[1] is 3, which another sequence's", "log.commit[0] writes");
     /* A sequence without tokens reads where it has something to commit, and only then. */

@@ -360,6 +360,7 @@ enum {
  *     args.position.data = position;                            // [n_seqs]: 0, in the next call 1024, ...
  *     args.checkpoints = &keep;
  *
+ * Slots are counted as in the kernel's own maps. So with state.n_slots above 1 the two kernels need maps of their own.
  * Limits: interval 1 to 2^31 - 1; n 1 to 2^20; n_seqs * n below 2^31. */
 typedef struct gdn_checkpoints {
     uint32_t size;

@@ -102,26 +102,26 @@ typedef struct gdn_delta_inputs {
 
 /* ---- 8.5  The replay log --------------------------------------------------------------------------
  *
- * With a log, a call that verifies drafts writes no states. To roll back, pass a smaller position. Each token leaves an
- * entry in the log: its k and its decay as the recurrence used them, and its delta d. An entry takes about a hundredth
- * of a state. A later call starts at position p from a state with base position p0 <= p. It first replays the entries
- * p0 .. p - 1, S[i][j] = k[i] * d[j] + a * S[i][j], with the roundings of the tokens themselves. So the bits are those
- * of plain decoding.
+ * With a log and n_snapshots 0, a call that verifies drafts writes no states. To roll back, pass a smaller position.
+ * Each token leaves an entry in the log: its k and its decay as the recurrence used them, and its delta d. An entry
+ * takes about a hundredth of a state. A later call starts at position p from a state with base position p0 <= p. It
+ * first replays the entries p0 .. p - 1, S[i][j] = k[i] * d[j] + a * S[i][j], with the roundings of the tokens
+ * themselves. So the bits are those of plain decoding.
  *
  * The entry of position p is in slot p % n_slots of the sequence's row. An entry is F32: k [n_heads_k][head_dim_k],
  * d [n_heads_v][head_dim_v], then a [n_heads_v], for GATE_CHANNEL [n_heads_v][head_dim_k]. Its size in floats:
  *     GATE_SCALAR    n_heads_k * head_dim_k + n_heads_v * (head_dim_v + 1)
  *     GATE_CHANNEL   n_heads_k * head_dim_k + n_heads_v * (head_dim_v + head_dim_k)
  *
- * A prompt may be longer than n_slots: run it without a log, or with GDN_NONE for its row. The first call with a log
- * then has base_position = position.
+ * A prompt may be longer than n_slots: run it without a log, or with GDN_NONE for its row. In the first call with a log
+ * base_position is the position: there is nothing to replay, and a commit in place changes nothing.
  *
  * Example: verify at most N drafts a call, which are N + 1 tokens. Each call first folds the accepted tokens into the
  * state.
  *
  *     gdn_replay_log log = GDN_INIT(gdn_replay_log);
  *     log.entries.data = entries;  log.entries.n_rows = n_seqs;  log.entries.n_slots = 2 * (N + 1);
- *     log.base_position.data = base;        // [n_seqs]: the position of the previous call
+ *     log.base_position.data = base;        // [n_seqs]: the position of the previous call; at first as position
  *     log.commit.data = slots;              // [n_seqs]: the slots of state_src; where that is GDN_NONE, the sequence's
  *     args.position.data = position;        // [n_seqs]: how many tokens have been accepted
  *     args.log = &log;  args.n_snapshots = 0;
@@ -131,7 +131,9 @@ typedef struct gdn_delta_inputs {
  *   - A sequence without a row has no entries to replay: its base_position is its position.
  *   - A row belongs to one sequence of a call. The call writes only the entries of the sequence's tokens.
  *   - The call also replays and commits for a sequence without tokens. So it can fold entries into any slot.
- *     A commit may write the slot that the same sequence reads.
+ *     A commit may write the slot that the same sequence reads. With n_tokens 0 the token operands may be absent.
+ *   - Set n_snapshots to 0 to verify. GDN_INIT has 1: the call then also writes the state after the last token, drafts
+ *     included. That is the way to leave the log: decode with it, and go on without one.
  * Limits: n_slots 1 to 2^20; n_rows 1 to 2^31 - 1. */
 typedef struct gdn_replay_log {
     uint32_t size;
@@ -191,7 +193,8 @@ typedef struct gdn_state_rounding {
  *          head_dim_k x head_dim_v for STATE_KV.
  *   state_out   as state, and of its type: where states are written. Absent: state itself.
  *
- * Slices of one projection need no copies. With x = [n_tokens][2 * K + V] from ssm_conv, K = n_heads_k * head_dim_k:
+ * Slices of one projection need no copies. With x = [n_tokens][2 * K + V] from ssm_conv, K = n_heads_k * head_dim_k
+ * and V = n_heads_v * head_dim_v:
  *
  *     args.q.data = args.k.data = args.v.data = x;
  *     args.q.stride[1] = args.k.stride[1] = args.v.stride[1] = 4 * (2 * K + V); // [0], of sequences, stays 0
@@ -201,7 +204,8 @@ typedef struct gdn_state_rounding {
  * ---- 8.2  Maps
  *
  * int32, in memory that the device can read (host memory on the CPU and the reference). Each may be absent:
- *   seq_start [n_seqs + 1]  where each sequence's tokens begin: not descending, 0 to n_tokens.
+ *   seq_start [n_seqs + 1]  where each sequence's tokens begin: not descending, each 0 to n_tokens. Tokens before the
+ *                           first and from the last entry on belong to no sequence; the call does not write their out.
  *                           Absent: n_tokens / n_seqs tokens each.
  *   position  [n_seqs]      how many tokens come before the sequence's first token, >= 0. Absent: 0.
  *                           Without log and checkpoints the call does not read it.

@@ -38,8 +38,8 @@ enum {
  *
  * Maps, int32; each may be absent:
  *   seq_start   [n_seqs + 1]  as in gated_delta_net.
- *   position    [n_seqs]      how many tokens come before the sequence's first token, >= 0. Absent: 0. To roll back,
- *                             pass a smaller position.
+ *   position    [n_seqs]      how many tokens come before the sequence's first token, >= 0. To roll back, pass a
+ *                             smaller position. Absent: 0. A decode with a history needs it.
  *   history_src [n_seqs]      row to read, GDN_NONE for a zero history, or GDN_SKIP for padding. Absent: row s.
  *   history_dst [n_seqs]      row to write, or GDN_NONE. Absent: row s.
  * Every entry that is used must be in range, also of padding and of sequences without tokens. All entries are used,
