@@ -22,11 +22,11 @@ static const bench_kernel *const kernels[] = {
 enum { N_KERNELS = sizeof kernels / sizeof kernels[0] };
 
 static const char *backend, *implementation, *level_name, *filter, *json_path;
-static int64_t     device, rotate_mib, min_reps;
-static uint32_t    level;
-static int         quick, list, no_peer, peer_reuse_output;
-static cli_list    threads;
-static double      min_time, max_time = 10.0;
+static int64_t device, rotate_mib, min_reps;
+static uint32_t level;
+static int quick, list, no_peer, peer_reuse_output;
+static cli_list threads;
+static double min_time, max_time = 10.0;
 
 static const cli_option options[] = {
     { "backend", CLI_STRING, &backend, "NAME", "cpu (default), reference, cuda, vulkan, metal" },
@@ -52,7 +52,9 @@ static const cli_option options[] = {
     { NULL, CLI_FLAG, NULL, NULL, NULL },
 };
 static const cli_command command = {
-    "gdn bench", "time the kernels against the limits of this machine", options,
+    "gdn bench",
+    "time the kernels against the limits of this machine",
+    options,
     "Every time is set against a floor, the unavoidable part of the work, which is measured\n"
     "alternately with the kernel on the same memory and threads; on a CUDA device it is a copy\n"
     "of as many bytes within the device's memory. docs/benchmarks/README.md says what each\n"
@@ -142,8 +144,9 @@ static void choose(bench_context *context, bench_limits *limits)
 /* Opens a context. A CPU context uses the threads of the floors, as two teams on the same processors would compete. */
 static gdn_context *open_target(int n_threads, char *message, size_t message_bytes)
 {
-    gdn_context_desc desc = { .size = sizeof desc, .n_threads = (uint32_t)n_threads, .implementation = implementation,
-                              .level = level };
+    gdn_context_desc desc = {
+        .size = sizeof desc, .n_threads = (uint32_t)n_threads, .implementation = implementation, .level = level
+    };
     if (!backend || !strcmp(backend, "cpu")) desc.parallel_for = floor_threads(n_threads, &desc.parallel_user);
     return target_open(backend, device, &desc, message, message_bytes);
 }

@@ -5,8 +5,8 @@
 
 #include "threads/team.h"
 
-const char *const floor_variant_name[FLOOR_VARIANTS] = { "plain", "prefetch", "far prefetch", "non-temporal", "blocked",
-                                                           "blocked non-temporal" };
+const char *const floor_variant_name[FLOOR_VARIANTS] = { "plain",        "prefetch", "far prefetch",
+                                                         "non-temporal", "blocked",  "blocked non-temporal" };
 
 enum { BLOCK = 2048 }; /* floats of a blocked stream: 8 KiB */
 
@@ -25,10 +25,7 @@ static const floor_isa *host_isa(void)
 }
 
 /* Begin of thread t's share of n elements, a multiple of 64. */
-static int64_t cut(int64_t n, int t, int threads)
-{
-    return t == threads ? n : n * t / threads / 64 * 64;
-}
+static int64_t cut(int64_t n, int t, int threads) { return t == threads ? n : n * t / threads / 64 * 64; }
 
 /* Runs the pieces of a stream's blocks that are in this thread's share. */
 static void stream_share(const floor_isa *isa, int variant, const floor_stream *s, int t, int threads)
@@ -92,12 +89,12 @@ static void on_threads(int threads, gdn_task_fn task, void *arg)
 }
 
 typedef struct floor_work {
-    const floor_isa     *isa;
-    int                  threads, variant, n_streams;
-    const floor_stream  *streams;
+    const floor_isa *isa;
+    int threads, variant, n_streams;
+    const floor_stream *streams;
     const floor_scatter *scatter;
-    int64_t              n;
-    _Atomic int64_t      done;
+    int64_t n;
+    _Atomic int64_t done;
 } floor_work;
 
 static void stream_task(void *arg, int32_t t)

@@ -24,17 +24,17 @@ enum { FLOOR_MAX_IN = 8, FLOOR_MAX_OUT = 4, FLOOR_MAX_STREAMS = 6 };
  * out. It moves bits and adds no values, since 16-bit operands read as floats would give arbitrary values. in and out
  * may be the same memory: an in-place update. Blocks are `stride` bytes apart, per operand. */
 typedef struct floor_stream {
-    int      n_in, n_out;
-    int64_t  n, n_blocks;
-    double   fmas; /* > 0, with one in and at most one out: see floor_isa.together; the read values are stored */
+    int n_in, n_out;
+    int64_t n, n_blocks;
+    double fmas; /* > 0, with one in and at most one out: see floor_isa.together; the read values are stored */
     gdn_span in[FLOOR_MAX_IN], out[FLOOR_MAX_OUT];
-    int64_t  in_stride[FLOOR_MAX_IN], out_stride[FLOOR_MAX_OUT];
+    int64_t in_stride[FLOOR_MAX_IN], out_stride[FLOOR_MAX_OUT];
 } floor_stream;
 
 /* Reads n rows in order, and writes each to the row that index[] names. */
 typedef struct floor_scatter {
-    int64_t  n, in_bytes, out_bytes; /* multiples of 32 */
-    gdn_span in, out, index;         /* index: int32 */
+    int64_t n, in_bytes, out_bytes; /* multiples of 32 */
+    gdn_span in, out, index;        /* index: int32 */
 } floor_scatter;
 
 /* Variants of moving bytes. Streaming stores bypass the caches. Blocked variants write several outputs one after
@@ -56,9 +56,9 @@ typedef struct floor_copier floor_copier; /* the buffers of a device's copies */
 
 /* The operations of a floor. The host has all but open, copy and close; a device has only these three. */
 typedef struct floor_ops {
-    const char *name;  /* instruction set, or "device copy" */
-    const char *way;   /* of a device: how it copies */
-    int         lanes; /* floats per vector operation */
+    const char *name; /* instruction set, or "device copy" */
+    const char *way;  /* of a device: how it copies */
+    int lanes;        /* floats per vector operation */
     void (*stream)(int threads, int variant, const floor_stream *streams, int n_streams);
     void (*scatter)(int threads, int variant, const floor_scatter *scatter);
     /* Does fused multiply-adds on independent accumulators on each thread. Returns the vector operations that one
@@ -84,7 +84,7 @@ const floor_ops *floor_ops_of_cuda(void); /* NULL: no driver, or it lacks a func
 /* The kernels of one instruction set, for one thread. Streams: elements [first, last) of one block, with addresses. */
 typedef struct floor_isa {
     const char *name;
-    int         lanes;
+    int lanes;
     void (*stream)(int variant, int n_in, int n_out, const float *const *in, float *const *out, int64_t first,
                    int64_t last);
     void (*scatter)(int variant, const char *in, int64_t in_bytes, char *out, int64_t out_bytes, const int32_t *index,

@@ -24,9 +24,9 @@ enum { ALIGNMENT = 512, FEWEST_PIECES = 4, SHIFT = 64, SHIFTS = 64 };
 
 struct floor_copier {
     gdn_context *ctx;
-    gdn_span     from, to;     /* n_pieces of `stride` bytes each */
-    void        *context, *stream;
-    int64_t      stride, n_pieces, next;
+    gdn_span from, to; /* n_pieces of `stride` bytes each */
+    void *context, *stream;
+    int64_t stride, n_pieces, next;
 };
 
 static char why[320];
@@ -43,10 +43,7 @@ static const char *refused(void) /* error text of a refused library call */
     return why;
 }
 
-static device_address address(const gdn_span *span)
-{
-    return (device_address)(uintptr_t)span->data + span->offset;
-}
+static device_address address(const gdn_span *span) { return (device_address)(uintptr_t)span->data + span->offset; }
 
 static const char *copy_piece(floor_copier *c, int64_t bytes)
 {
@@ -131,12 +128,15 @@ static const char *copier_open(gdn_context *ctx, int64_t bytes, int64_t rotate_b
 
 const floor_ops *floor_ops_of_cuda(void)
 {
-    static const floor_ops copies = { .name = "device copy", .way = "cuMemcpyDtoDAsync", .open = copier_open,
-                                      .copy = copy_piece, .close = copier_close };
+    static const floor_ops copies = { .name = "device copy",
+                                      .way = "cuMemcpyDtoDAsync",
+                                      .open = copier_open,
+                                      .copy = copy_piece,
+                                      .close = copier_close };
     /* POSIX guarantees that a pointer from dlsym can hold a function's address; ISO C has no cast for it. */
     static const struct {
         const char *symbol;
-        void       *function;
+        void *function;
     } wanted[] = {
         { "cuPointerGetAttribute", &cu.PointerGetAttribute }, { "cuCtxPushCurrent_v2", &cu.CtxPushCurrent },
         { "cuCtxPopCurrent_v2", &cu.CtxPopCurrent },          { "cuStreamCreate", &cu.StreamCreate },

@@ -21,14 +21,14 @@
 
 typedef struct gated_delta_net_case {
     bench_case info;
-    int        tokens, slots; /* per sequence */
-    int32_t    gate, layout;
-    int        raw, narrow;
-    int        interval; /* of checkpoints; 0 = none */
-    int        log;      /* 1: verification, 2: a round of speculation */
-    int        layer;    /* 1: with the convolution */
-    int32_t    state;    /* type of the state       */
-    int        calls;    /* calls of the smallest shape per repetition; 0 = one call of the model's shape */
+    int tokens, slots; /* per sequence */
+    int32_t gate, layout;
+    int raw, narrow;
+    int interval;  /* of checkpoints; 0 = none */
+    int log;       /* 1: verification, 2: a round of speculation */
+    int layer;     /* 1: with the convolution */
+    int32_t state; /* type of the state       */
+    int calls;     /* calls of the smallest shape per repetition; 0 = one call of the model's shape */
 } gated_delta_net_case;
 
 static const gated_delta_net_case cases[] = {
@@ -135,12 +135,10 @@ int bench_token_streams(const bench_row *row, bench_stream *streams, int first_r
 {
     int n = 0;
     for (int i = first_read; i <= last_read; i++)
-        streams[n++] = (bench_stream){
-            .n_in = 1, .n = row->operand[i].bytes / 4, .n_blocks = 1, .in = { { i, 0, 0 } }
-        };
-    streams[n++] = (bench_stream){
-        .n_out = 1, .n = row->operand[write].bytes / 4, .n_blocks = 1, .out = { { write, 0, 0 } }
-    };
+        streams[n++] =
+            (bench_stream){ .n_in = 1, .n = row->operand[i].bytes / 4, .n_blocks = 1, .in = { { i, 0, 0 } } };
+    streams[n++] =
+        (bench_stream){ .n_out = 1, .n = row->operand[write].bytes / 4, .n_blocks = 1, .out = { { write, 0, 0 } } };
     return n;
 }
 
@@ -222,8 +220,8 @@ static gdn_status setup(bench_row *row, int index)
     a->state.dtype = c->state;
     a->n_snapshots = c->interval ? 1 : c->slots;
     if (c->interval) {
-        row->checkpoints = (gdn_checkpoints){ .size = sizeof row->checkpoints, .interval = c->interval,
-                                              .n = c->slots - 1 };
+        row->checkpoints =
+            (gdn_checkpoints){ .size = sizeof row->checkpoints, .interval = c->interval, .n = c->slots - 1 };
         a->checkpoints = &row->checkpoints;
     }
     if (c->raw) {
@@ -248,15 +246,22 @@ static gdn_status setup(bench_row *row, int index)
 
     if (c->tokens == 1) {
         bench_stream streams[FLOOR_MAX_STREAMS] = { {
-            .n_in = 1, .n_out = 1, .n = state_floats / (c->state ? 2 : 1), .n_blocks = 1,
-            .in = { { STATES, 0, 0 } }, .out = { { STATES, 0, 0 } },
+            .n_in = 1,
+            .n_out = 1,
+            .n = state_floats / (c->state ? 2 : 1),
+            .n_blocks = 1,
+            .in = { { STATES, 0, 0 } },
+            .out = { { STATES, 0, 0 } },
         } };
         bench_add_streams(row, PART_PATTERN, 1.0, streams, 1 + bench_token_streams(row, streams + 1, Q, V, OUT));
         row->rmw_is_pattern = 1;
     } else if (c->slots == 4) {
         const int64_t block = 4 * (int64_t)c->slots * STATE;
         bench_stream streams[FLOOR_MAX_STREAMS] = { {
-            .n_in = 1, .n_out = 4, .n = STATE, .n_blocks = seqs,
+            .n_in = 1,
+            .n_out = 4,
+            .n = STATE,
+            .n_blocks = seqs,
             .in = { { STATES, 0, block } },
         } };
         for (int s = 0; s < 4; s++) streams[0].out[s] = (bench_ref){ STATES, 4 * (int64_t)s * STATE, block };
@@ -270,10 +275,22 @@ static gdn_status setup(bench_row *row, int index)
 
     if (c->raw || c->interval || c->state) return GDN_OK; /* no peer has this in one operator */
     peer_add_gated_delta_net(row, &(peer_gated_delta_net){
-        .q = Q, .k = K, .v = V, .g = G, .beta = BETA, .out = OUT, .state = STATES, .tokens = c->tokens, .seqs = seqs,
-        .slots = c->slots, .heads_k = HEADS_K, .heads_v = HEADS_V, .head_dim = HEAD_DIM, .gate_channels = gate_channels,
-        .compare = c->layout == GDN_STATE_VK && (c->slots == 1 || seqs == 1),
-    });
+                                      .q = Q,
+                                      .k = K,
+                                      .v = V,
+                                      .g = G,
+                                      .beta = BETA,
+                                      .out = OUT,
+                                      .state = STATES,
+                                      .tokens = c->tokens,
+                                      .seqs = seqs,
+                                      .slots = c->slots,
+                                      .heads_k = HEADS_K,
+                                      .heads_v = HEADS_V,
+                                      .head_dim = HEAD_DIM,
+                                      .gate_channels = gate_channels,
+                                      .compare = c->layout == GDN_STATE_VK && (c->slots == 1 || seqs == 1),
+                                  });
     return GDN_OK;
 }
 

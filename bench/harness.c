@@ -40,10 +40,7 @@ static double cpu_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static int64_t round_up(int64_t n, int64_t unit)
-{
-    return (n + unit - 1) / unit * unit;
-}
+static int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
 void *bench_alloc(int64_t bytes)
 {
@@ -115,8 +112,9 @@ gdn_tensor bench_tensor(const bench_row *row, int operand, int copy)
 gdn_pool bench_pool(const bench_row *row, int operand, int copy, int32_t n_rows, int32_t n_slots)
 {
     const gdn_span *span = &row->operand[operand].copy[copy];
-    return (gdn_pool){ .data = span->data, .offset = span->offset, .bytes = span->bytes, .n_rows = n_rows,
-                       .n_slots = n_slots };
+    return (gdn_pool){
+        .data = span->data, .offset = span->offset, .bytes = span->bytes, .n_rows = n_rows, .n_slots = n_slots
+    };
 }
 
 /* On the host one buffer holds all copies of an operand, at a huge page boundary. On a device each copy is a separate
@@ -308,8 +306,12 @@ static void run_floor(bench_row *row, bench_floor *f, int copy)
         }
         ops->stream(row->work.threads, f->variant, streams, f->n_streams);
     } else if (f->n_rows) {
-        const floor_scatter s = { f->n_rows, f->row_bytes_in, f->row_bytes_out, row->operand[f->in].copy[copy],
-                                  row->operand[f->out].copy[copy], row->operand[f->index].copy[copy] };
+        const floor_scatter s = { f->n_rows,
+                                  f->row_bytes_in,
+                                  f->row_bytes_out,
+                                  row->operand[f->in].copy[copy],
+                                  row->operand[f->out].copy[copy],
+                                  row->operand[f->index].copy[copy] };
         ops->scatter(row->work.threads, f->variant, &s);
     } else {
         const int64_t done = ops->fma(row->work.threads, f->fma_count);
@@ -342,10 +344,7 @@ static int compare_doubles(const void *a, const void *b)
 }
 
 /* True if the sample was not interrupted. Interrupted samples are stored negated; see interruptions(). */
-static int clean(double sample)
-{
-    return sample > 0;
-}
+static int clean(double sample) { return sample > 0; }
 
 /* Median of x[i] / y[i], or of x if y is NULL, over the clean samples if there are enough. */
 static double median_ratio(const double *x, const double *y, int n)
@@ -396,13 +395,13 @@ static int fastest(const bench_row *row, double *const *samples, int n, bench_pa
 /* ---- Repetitions ------------------------------------------------------------------------------- */
 
 typedef struct repetition {
-    bench_row   *row;
-    int          copy; /* next copy */
-    double      *samples[CHANNELS];
-    int          capacity, n, n_clean; /* n_clean: without interruption of the kernel */
-    double       cpu_seconds;
-    int          channel[CHANNELS]; /* the row's channels, in the order of the last repetition */
-    int          n_channels;
+    bench_row *row;
+    int copy; /* next copy */
+    double *samples[CHANNELS];
+    int capacity, n, n_clean; /* n_clean: without interruption of the kernel */
+    double cpu_seconds;
+    int channel[CHANNELS]; /* the row's channels, in the order of the last repetition */
+    int n_channels;
     bench_random random;
 } repetition;
 

@@ -16,18 +16,18 @@ enum { MAX_BUFFERS = 4 };
 #define NMSE_LIMIT 1e-6
 
 typedef struct peer_buffer {
-    char   *memory;
+    char *memory;
     int64_t stride;
-    int     n_copies;
+    int n_copies;
 } peer_buffer;
 
 typedef struct peer_state {
-    int                     n_copies, n_buffers;
-    peer_buffer             buffer[MAX_BUFFERS];
-    struct ggml_context   **ctx;      /* [n_copies] */
-    struct ggml_cgraph    **graph[2]; /* [with_copy][n_copies] */
-    struct ggml_cplan       plan[2];
-    void                   *work[2];
+    int n_copies, n_buffers;
+    peer_buffer buffer[MAX_BUFFERS];
+    struct ggml_context **ctx;     /* [n_copies] */
+    struct ggml_cgraph **graph[2]; /* [with_copy][n_copies] */
+    struct ggml_cplan plan[2];
+    void *work[2];
     struct ggml_threadpool *threads;
 } peer_state;
 
@@ -156,13 +156,13 @@ void peer_add_gated_delta_net(bench_row *row, const peer_gated_delta_net *s)
         struct ggml_context *g = p->ctx[c];
         /* Our cache, viewed as [slot][sequence]: its first slot is contiguous, as ggml requires. */
         char *cache = operand_at(row, s->state, c);
-        struct ggml_tensor *op = ggml_gated_delta_net(
-            g, tensor_at(g, GGML_TYPE_F32, operand_at(row, s->q, c), d, hk, t, b),
-            tensor_at(g, GGML_TYPE_F32, operand_at(row, s->k, c), d, hk, t, b),
-            tensor_at(g, GGML_TYPE_F32, operand_at(row, s->v, c), d, hv, t, b),
-            tensor_at(g, GGML_TYPE_F32, operand_at(row, s->g, c), s->gate_channels, hv, t, b),
-            tensor_at(g, GGML_TYPE_F32, operand_at(row, s->beta, c), 1, hv, t, b),
-            tensor_at(g, GGML_TYPE_F32, cache, d, d, hv, b), s->slots);
+        struct ggml_tensor *op =
+            ggml_gated_delta_net(g, tensor_at(g, GGML_TYPE_F32, operand_at(row, s->q, c), d, hk, t, b),
+                                 tensor_at(g, GGML_TYPE_F32, operand_at(row, s->k, c), d, hk, t, b),
+                                 tensor_at(g, GGML_TYPE_F32, operand_at(row, s->v, c), d, hv, t, b),
+                                 tensor_at(g, GGML_TYPE_F32, operand_at(row, s->g, c), s->gate_channels, hv, t, b),
+                                 tensor_at(g, GGML_TYPE_F32, operand_at(row, s->beta, c), 1, hv, t, b),
+                                 tensor_at(g, GGML_TYPE_F32, cache, d, d, hv, b), s->slots);
         op->data = buffer_at(p, result, c);
         ggml_build_forward_expand(p->graph[0][c], op);
         struct ggml_tensor *states = ggml_view_1d(g, op, s->slots * state, 4 * (size_t)attention);

@@ -12,11 +12,11 @@
 #include "ggml-backend.h"
 
 typedef struct device_peer {
-    int                    n_copies;
-    ggml_backend_t         backend;
-    struct ggml_context  **ctx;      /* [n_copies] */
-    ggml_backend_buffer_t *memory;   /* [n_copies] */
-    struct ggml_cgraph   **graph[2]; /* [with_copy][n_copies] */
+    int n_copies;
+    ggml_backend_t backend;
+    struct ggml_context **ctx;     /* [n_copies] */
+    ggml_backend_buffer_t *memory; /* [n_copies] */
+    struct ggml_cgraph **graph[2]; /* [with_copy][n_copies] */
 } device_peer;
 
 static int device_run(void *state, int with_copy, int copy)
@@ -53,8 +53,10 @@ static ggml_backend_t open_backend(const bench_row *row)
     }
     static int said;
     if (!said++)
-        fprintf(stderr, "gdn bench: ggml has no %s device called '%s'; there is no peer (a driver that is a CPU needs "
-                "GGML_VK_VISIBLE_DEVICES)\n", ours.name, row->device.name);
+        fprintf(stderr,
+                "gdn bench: ggml has no %s device called '%s'; there is no peer (a driver that is a CPU needs "
+                "GGML_VK_VISIBLE_DEVICES)\n",
+                ours.name, row->device.name);
     return NULL;
 }
 

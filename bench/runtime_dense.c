@@ -34,8 +34,7 @@ static double now(void)
 static double best_of(double *times, int n)
 {
     double best = times[0];
-    for (int i = 1; i < n; i++)
-        best = times[i] < best ? times[i] : best;
+    for (int i = 1; i < n; i++) best = times[i] < best ? times[i] : best;
     return best;
 }
 
@@ -43,7 +42,7 @@ static double read_seconds(rt_threads *threads, const unsigned char *data, int64
 {
     enum { ROUNDS = 15 };
     const reading_piece piece = { data, bytes };
-    double        times[ROUNDS];
+    double times[ROUNDS];
     for (int i = 0; i < ROUNDS; i++) {
         const double begin = now();
         reading_run(threads, &piece, 1);
@@ -57,12 +56,11 @@ static double read_seconds(rt_threads *threads, const unsigned char *data, int64
 static double product_seconds(rt_dense *d, rt_weight *w, int32_t n, const float *x, float *y, void *scratch)
 {
     enum { ROUNDS = 9 };
-    double  times[ROUNDS];
+    double times[ROUNDS];
     int32_t matrices = n <= 8 ? w->n_matrices : n <= 64 ? (w->n_matrices + 7) / 8 : 1;
     for (int i = 0; i < ROUNDS; i++) {
         const double begin = now();
-        for (int32_t m = 0; m < matrices; m++)
-            rt_matmul(d, w, m, x, columns, n, y, ROWS, scratch);
+        for (int32_t m = 0; m < matrices; m++) rt_matmul(d, w, m, x, columns, n, y, ROWS, scratch);
         times[i] = (now() - begin) / matrices;
     }
     return best_of(times, ROUNDS);
@@ -72,23 +70,20 @@ static void bench_type(rt_dense *d, rt_threads *threads, int32_t type, int64_t b
                        const float *x, float *y, void *scratch)
 {
     const rt_type_info *info = rt_type_describe(type);
-    const int64_t       row = columns / info->block * info->block_bytes, matrix = row * ROWS;
-    rt_weight           w = { random, type, columns, ROWS, (int32_t)(bytes / matrix), row };
-    if (w.n_matrices < 1)
-        w.n_matrices = 1;
+    const int64_t row = columns / info->block * info->block_bytes, matrix = row * ROWS;
+    rt_weight w = { random, type, columns, ROWS, (int32_t)(bytes / matrix), row };
+    if (w.n_matrices < 1) w.n_matrices = 1;
     const double reading = read_seconds(threads, random, matrix * w.n_matrices) / w.n_matrices;
     printf("%-7s reading %5.1f GB/s;", info->name, 1e-9 * (double)matrix / reading);
     const int32_t rows[] = { 1, 2, 4, 8, 64, 512 };
-    double        first = 0;
+    double first = 0;
     for (int i = 0; i < 6; i++) {
         const double s = product_seconds(d, &w, rows[i], x, y, scratch);
-        if (!i)
-            first = s;
+        if (!i) first = s;
         if (rows[i] <= 8)
             printf(" n=%d %5.1f GB/s (%3.0f%%, x%.2f)", (int)rows[i], 1e-9 * (double)matrix / s, 100 * reading / s,
                    s / first);
-        else
-            printf(" n=%d %5.1f Gmac/s", (int)rows[i], 1e-9 * (double)rows[i] * ROWS * columns / s);
+        else printf(" n=%d %5.1f Gmac/s", (int)rows[i], 1e-9 * (double)rows[i] * ROWS * columns / s);
     }
     printf("\n");
 }
@@ -96,8 +91,8 @@ static void bench_type(rt_dense *d, rt_threads *threads, int32_t type, int64_t b
 int main(int argc, char **argv)
 {
     const int64_t bytes = (int64_t)(argc > 3 ? atoi(argv[3]) : 256) << 20;
-    rt_threads   *threads;
-    rt_dense     *d;
+    rt_threads *threads;
+    rt_dense *d;
     columns = argc > 4 ? atoi(argv[4]) : COLUMNS;
     if (columns < 32 || columns > COLUMNS || columns % 32) {
         printf("columns is %d; multiples of 32 up to %d are allowed\n", (int)columns, COLUMNS);
@@ -108,20 +103,17 @@ int main(int argc, char **argv)
         printf("%s\n", rt_last_error());
         return 1;
     }
-    unsigned char *random  = rt_calloc((uint64_t)bytes + (64 << 20), 1, "weights");
+    unsigned char *random = rt_calloc((uint64_t)bytes + (64 << 20), 1, "weights");
     float *x = rt_calloc((uint64_t)MOST * COLUMNS, 4, "inputs"), *y = rt_calloc((uint64_t)MOST * ROWS, 4, "outputs");
-    void          *scratch = rt_calloc(rt_matmul_scratch(MOST, COLUMNS), 1, "scratch");
+    void *scratch = rt_calloc(rt_matmul_scratch(MOST, COLUMNS), 1, "scratch");
     if (!random || !x || !y || !scratch) {
         printf("%s\n", rt_last_error());
         return 1;
     }
     /* bytes whose floats are normal numbers in every type */
-    for (int64_t i = 0; i < bytes + (64 << 20); i++)
-        random[i] = (unsigned char)(0x21 + (i * 0x9e3779b1u >> 13) % 16);
-    for (int64_t i = 0; i < (int64_t)MOST * COLUMNS; i++)
-        x[i] = (float)(i * 0x9e3779b1u % 1000003) * 1e-6f - 0.5f;
-    if (rt_threads_count(threads) == 1)
-        the_clock = CLOCK_PROCESS_CPUTIME_ID;
+    for (int64_t i = 0; i < bytes + (64 << 20); i++) random[i] = (unsigned char)(0x21 + (i * 0x9e3779b1u >> 13) % 16);
+    for (int64_t i = 0; i < (int64_t)MOST * COLUMNS; i++) x[i] = (float)(i * 0x9e3779b1u % 1000003) * 1e-6f - 0.5f;
+    if (rt_threads_count(threads) == 1) the_clock = CLOCK_PROCESS_CPUTIME_ID;
     printf("%s, %d threads, %d x %d, weights of %d MiB\n", rt_dense_isa(d), (int)rt_threads_count(threads), ROWS,
            (int)columns, (int)(bytes >> 20));
     for (int32_t type = 0; type <= MOST_TYPE; type++) {

@@ -15,10 +15,7 @@ typedef struct work {
     double bytes, products;
 } work;
 
-static double bytes_of(const rt_weight *w)
-{
-    return w->data ? (double)w->row_bytes * w->n_rows : 0;
-}
+static double bytes_of(const rt_weight *w) { return w->data ? (double)w->row_bytes * w->n_rows : 0; }
 /* Products of a matrix, in units of float products: an instruction does four times as many of bytes. */
 static double products_of(const rt_weight *w)
 {
@@ -64,10 +61,7 @@ static work sequence_work(const rt_model *m, double n, double n_cells)
     return sum;
 }
 
-static double largest(double a, double b)
-{
-    return a > b ? a : b;
-}
+static double largest(double a, double b) { return a > b ? a : b; }
 
 double run_floor_step(const run_session *s, const run_floor *f, int32_t n_seqs, int32_t n_rows, double n_cells)
 {

@@ -7,8 +7,8 @@ enum { COLUMNS = 512, ROWS = 1024, ROWS_DST = 4096 };
 
 typedef struct set_rows_case {
     bench_case info;
-    int32_t    dtype;
-    int64_t    row_bytes;
+    int32_t dtype;
+    int64_t row_bytes;
 } set_rows_case;
 
 static const set_rows_case cases[] = {
@@ -71,8 +71,13 @@ static gdn_status setup(bench_row *row, int index)
 
     row->work.bytes = (double)ROWS * (double)(COLUMNS * 4 + c->row_bytes + 4);
     bench_add_scatter(row, ROWS, SRC, COLUMNS * 4, DST, c->row_bytes, INDEX);
-    peer_add_set_rows(row, &(peer_set_rows){ .src = SRC, .dst = DST, .index = INDEX, .rows = ROWS, .rows_dst = ROWS_DST,
-                                             .columns = COLUMNS, .dtype = c->dtype });
+    peer_add_set_rows(row, &(peer_set_rows){ .src = SRC,
+                                             .dst = DST,
+                                             .index = INDEX,
+                                             .rows = ROWS,
+                                             .rows_dst = ROWS_DST,
+                                             .columns = COLUMNS,
+                                             .dtype = c->dtype });
     return GDN_OK;
 }
 

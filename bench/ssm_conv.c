@@ -21,8 +21,8 @@ enum {
 
 typedef struct ssm_conv_case {
     bench_case info;
-    int        tokens;
-    int32_t    dtype; /* of all operands */
+    int tokens;
+    int32_t dtype; /* of all operands */
 } ssm_conv_case;
 
 static const ssm_conv_case cases[] = {
@@ -112,22 +112,30 @@ static gdn_status setup(bench_row *row, int index)
         const int64_t one = 4 * row_floats, row_bytes = COLUMNS * one, column = POSITION % COLUMNS * one;
         stream.in[0] = (bench_ref){ X, 0, one };
         for (int j = 0; j < WIDTH; j++) stream.in[1 + j] = (bench_ref){ WEIGHT, j * one, 0 };
-        for (int j = 0; j < COLUMNS; j++)
-            stream.in[1 + WIDTH + j] = (bench_ref){ HISTORY, j * one, row_bytes };
+        for (int j = 0; j < COLUMNS; j++) stream.in[1 + WIDTH + j] = (bench_ref){ HISTORY, j * one, row_bytes };
         stream.out[0] = (bench_ref){ HISTORY, column, row_bytes };
         stream.out[1] = (bench_ref){ OUT, 0, one };
         bench_add_streams(row, PART_PATTERN, 1.0, &stream, 1);
     } else {
-        const bench_stream stream = { .n_in = 1, .n_out = 1, .n = element * values / 4, .n_blocks = 1,
-                                      .in = { { X, 0, 0 } }, .out = { { OUT, 0, 0 } } };
+        const bench_stream stream = { .n_in = 1,
+                                      .n_out = 1,
+                                      .n = element * values / 4,
+                                      .n_blocks = 1,
+                                      .in = { { X, 0, 0 } },
+                                      .out = { { OUT, 0, 0 } } };
         bench_add_streams(row, PART_PATTERN, 1.0, &stream, 1);
     }
     bench_add_arithmetic(row, row->work.ops);
 
     if (c->dtype != GDN_F32) return GDN_OK; /* ggml's operator takes F32 */
     peer_add_ssm_conv(row, &(peer_ssm_conv){ .x = X,
-                                             .weight = WEIGHT, .out = OUT, .history = HISTORY, .tokens = c->tokens,
-                                             .seqs = seqs, .channels = CHANNELS, .kernel_width = WIDTH,
+                                             .weight = WEIGHT,
+                                             .out = OUT,
+                                             .history = HISTORY,
+                                             .tokens = c->tokens,
+                                             .seqs = seqs,
+                                             .channels = CHANNELS,
+                                             .kernel_width = WIDTH,
                                              .position = POSITION });
     return GDN_OK;
 }

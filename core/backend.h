@@ -9,13 +9,13 @@
 #include "core/problem.h"
 
 typedef struct gdn_backend {
-    uint32_t    id;
+    uint32_t id;
     const char *name;
     const void *own; /* the backend's data, for functions that several backends share */
 
     /* Lists, callable without a context. device_count returns the number of devices, and fills `reason` if there are
      * none. The caller has checked that the indices are in range. */
-    uint32_t   (*device_count)(const struct gdn_backend *backend, char reason[GDN_REASON_MAX]);
+    uint32_t (*device_count)(const struct gdn_backend *backend, char reason[GDN_REASON_MAX]);
     gdn_status (*describe_device)(const struct gdn_backend *backend, uint32_t device, gdn_device_info *info);
     gdn_status (*describe_implementation)(const struct gdn_backend *backend, uint32_t device, uint32_t index,
                                           gdn_implementation_info *info);
@@ -29,7 +29,7 @@ typedef struct gdn_backend {
     /* open sets ctx->state; implementation is an index into the device's list. close undoes it, also after a failed
      * open. */
     gdn_status (*open)(gdn_context *ctx, const gdn_context_desc *desc, uint32_t implementation);
-    void       (*close)(gdn_context *ctx);
+    void (*close)(gdn_context *ctx);
 
     int32_t host_memory;     /* 1: operands are host memory, so core checks map contents before run   */
     int32_t data_is_address; /* 1: a span's data is an address; 0: a buffer object                    */
@@ -37,9 +37,9 @@ typedef struct gdn_backend {
     /* problem is a gdn_<stem>_problem of the kernel. plan receives a zeroed plan with grain 1 and fills in what run
      * needs. For a query, core sets `supported` and workspace_bytes, and describe_plan fills in the rest of the
      * capability. run may rely on everything that core has validated, and on the plan made for this problem. */
-    void       (*plan)(const gdn_context *ctx, gdn_kernel kernel, const void *problem, gdn_plan *plan);
-    void       (*describe_plan)(const gdn_context *ctx, gdn_kernel kernel, const void *problem, const gdn_plan *plan,
-                                gdn_capability *capability);
+    void (*plan)(const gdn_context *ctx, gdn_kernel kernel, const void *problem, gdn_plan *plan);
+    void (*describe_plan)(const gdn_context *ctx, gdn_kernel kernel, const void *problem, const gdn_plan *plan,
+                          gdn_capability *capability);
     gdn_status (*run)(gdn_context *ctx, gdn_kernel kernel, const void *problem, const gdn_plan *plan,
                       gdn_stream stream);
 
@@ -75,12 +75,12 @@ typedef struct gdn_host_buffer gdn_host_buffer;
 
 struct gdn_context {
     const gdn_backend *backend;
-    gdn_context_desc   desc; /* the caller's, defaults filled in */
-    uint32_t           implementation;
-    void              *state; /* the backend's own */
-    gdn_host_buffer   *host_buffers; /* of gdn_buffer_create(), on backends with host memory */
-    pthread_mutex_t    host_buffers_lock;
-    pid_t              host_buffers_process;
+    gdn_context_desc desc; /* the caller's, defaults filled in */
+    uint32_t implementation;
+    void *state;                   /* the backend's own */
+    gdn_host_buffer *host_buffers; /* of gdn_buffer_create(), on backends with host memory */
+    pthread_mutex_t host_buffers_lock;
+    pid_t host_buffers_process;
 };
 
 /* The longest wait for a device: desc->timeout_ns, or the default. A software device shares the host's cores with other
@@ -93,7 +93,7 @@ uint64_t gdn_timeout_ns(const gdn_context *ctx, int software);
 
 /* Memory through the context's allocator; NULL when it runs out. */
 void *gdn_context_alloc(const gdn_context *ctx, uint64_t bytes, uint64_t alignment);
-void  gdn_context_free(const gdn_context *ctx, void *memory);
+void gdn_context_free(const gdn_context *ctx, void *memory);
 
 /* Formats a line for the log callback, printf-like. Without a callback it does nothing. */
 void gdn_context_log(const gdn_context *ctx, int32_t level, const char *format, ...)
@@ -111,9 +111,9 @@ gdn_status gdn_host_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_
 gdn_status gdn_host_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_t offset, void *target, uint64_t bytes);
 
 /* All of these, for the tables of such backends. */
-#define GDN_HOST_MEMORY                                                                                               \
-    .host_memory = 1, .data_is_address = 1, .synchronize = gdn_host_synchronize, .poll = gdn_host_poll,               \
-    .buffer_create = gdn_host_buffer_create, .buffer_destroy = gdn_host_buffer_destroy,                               \
+#define GDN_HOST_MEMORY                                                                                                \
+    .host_memory = 1, .data_is_address = 1, .synchronize = gdn_host_synchronize, .poll = gdn_host_poll,                \
+    .buffer_create = gdn_host_buffer_create, .buffer_destroy = gdn_host_buffer_destroy,                                \
     .buffer_write = gdn_host_buffer_write, .buffer_read = gdn_host_buffer_read
 
 #endif

@@ -19,12 +19,10 @@ gdn_status gdn_nothing_to_do(gdn_context *ctx, gdn_stream stream)
 const char *gdn_form_name(gdn_form form)
 {
     static const char *const names[] = {
-        [GDN_FORM_REFERENCE] = "reference", [GDN_FORM_ROWS] = "rows",
-        [GDN_FORM_LINES] = "lines",         [GDN_FORM_COLUMNS] = "columns",
-        [GDN_FORM_TREE] = "tree",           [GDN_FORM_TILES] = "tiles",
-        [GDN_FORM_MIXED] = "mixed",         [GDN_FORM_SUBGROUP] = "subgroup",
-        [GDN_FORM_SHARED] = "shared",       [GDN_FORM_CHANNELS] = "channels",
-        [GDN_FORM_PIECES] = "pieces",       [GDN_FORM_SEQUENCES] = "sequences",
+        [GDN_FORM_REFERENCE] = "reference", [GDN_FORM_ROWS] = "rows",         [GDN_FORM_LINES] = "lines",
+        [GDN_FORM_COLUMNS] = "columns",     [GDN_FORM_TREE] = "tree",         [GDN_FORM_TILES] = "tiles",
+        [GDN_FORM_MIXED] = "mixed",         [GDN_FORM_SUBGROUP] = "subgroup", [GDN_FORM_SHARED] = "shared",
+        [GDN_FORM_CHANNELS] = "channels",   [GDN_FORM_PIECES] = "pieces",     [GDN_FORM_SEQUENCES] = "sequences",
         [GDN_FORM_TABLE] = "table",         [GDN_FORM_COMPARE] = "compare",
     };
     return names[form];
@@ -63,7 +61,7 @@ gdn_status gdn_query_answer(const gdn_context *ctx, gdn_kernel kernel, const voi
         (void)snprintf(c.reason, sizeof c.reason, "%s", gdn_last_error());
     } else {
         make_plan(ctx, kernel, problem, &plan);
-        c.supported       = !plan.refused;
+        c.supported = !plan.refused;
         c.workspace_bytes = plan.workspace_bytes;
         ctx->backend->describe_plan(ctx, kernel, problem, &plan, &c);
     }

@@ -38,11 +38,10 @@ static void log_line(void *user, int32_t level, const char *message)
 static gdn_status read_log(gdn_context_desc *desc)
 {
     const char *value = desc->log ? NULL : gdn_environment("GDN_LOG");
-    if (!value)
-        return GDN_OK;
+    if (!value) return GDN_OK;
     for (int level = GDN_LOG_ERROR; level < N_LEVELS; level++)
         if (!strcmp(value, level_names[level])) {
-            desc->log      = log_line;
+            desc->log = log_line;
             desc->log_user = (void *)&level_names[level];
             return GDN_OK;
         }
@@ -54,8 +53,7 @@ gdn_status gdn_environment_known_answers(int *on)
 {
     const char *value = gdn_environment("GDN_KNOWN_ANSWERS");
     *on = !value || !strcmp(value, "on");
-    if (*on || !strcmp(value, "off"))
-        return GDN_OK;
+    if (*on || !strcmp(value, "off")) return GDN_OK;
     return gdn_fail(GDN_INVALID_ARGUMENT, "GDN_KNOWN_ANSWERS in the environment is \"%.64s\"; on and off are allowed",
                     value);
 }
@@ -64,14 +62,11 @@ static gdn_status read_implementation(gdn_context_desc *desc, const char *const 
 {
     const char *value = desc->implementation ? NULL : gdn_environment("GDN_IMPLEMENTATION");
     const char *colon = value ? strchr(value, ':') : NULL;
-    if (value && !colon)
-        desc->implementation = value;
-    if (!colon)
-        return GDN_OK;
+    if (value && !colon) desc->implementation = value;
+    if (!colon) return GDN_OK;
     for (uint32_t b = 0; b < GDN_BACKEND_COUNT; b++)
         if (strlen(names[b]) == (size_t)(colon - value) && !strncmp(value, names[b], (size_t)(colon - value))) {
-            if (b == desc->backend)
-                desc->implementation = colon + 1;
+            if (b == desc->backend) desc->implementation = colon + 1;
             return GDN_OK;
         }
     return gdn_fail(GDN_NOT_FOUND,
@@ -84,7 +79,6 @@ gdn_status gdn_environment_read(gdn_context_desc *desc, const char *const *names
 {
     gdn_status status;
     int known_answers;
-    if ((status = read_log(desc)) || (status = gdn_environment_known_answers(&known_answers)))
-        return status;
+    if ((status = read_log(desc)) || (status = gdn_environment_known_answers(&known_answers))) return status;
     return read_implementation(desc, names);
 }

@@ -12,12 +12,33 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef gdn_gated_delta_net_args    args_t;
+typedef gdn_gated_delta_net_args args_t;
 typedef gdn_gated_delta_net_problem problem_t;
 
 enum {
-    Q, K, V, G, BETA, SSM_A, DT_BIAS, READ_KEY, OUT, WORKSPACE, STATE, STATE_OUT, SEQ_START, STATE_SRC, STATE_DST,
-    POSITION, CHECKPOINTS, LOG, LOG_ROW, BASE_POSITION, COMMIT, PARENT, N_REGIONS
+    Q,
+    K,
+    V,
+    G,
+    BETA,
+    SSM_A,
+    DT_BIAS,
+    READ_KEY,
+    OUT,
+    WORKSPACE,
+    STATE,
+    STATE_OUT,
+    SEQ_START,
+    STATE_SRC,
+    STATE_DST,
+    POSITION,
+    CHECKPOINTS,
+    LOG,
+    LOG_ROW,
+    BASE_POSITION,
+    COMMIT,
+    PARENT,
+    N_REGIONS
 };
 
 #define FLOATS (1u << GDN_F32 | 1u << GDN_F16 | 1u << GDN_BF16)
@@ -69,27 +90,26 @@ static gdn_status check_factor(const char *name, const float *x, const char *usu
  * use have their defaults. */
 typedef struct call_t {
     gdn_gated_delta_net_args a;
-    gdn_delta_inputs         inputs;
-    gdn_replay_log           log;
-    gdn_checkpoints          checkpoints;
-    gdn_token_tree           tree;
-    gdn_state_rounding       rounding;
-    int                      two_pools; /* 1: state_out is given */
+    gdn_delta_inputs inputs;
+    gdn_replay_log log;
+    gdn_checkpoints checkpoints;
+    gdn_token_tree tree;
+    gdn_state_rounding rounding;
+    int two_pools; /* 1: state_out is given */
 } call_t;
 
 static gdn_status read_call(const gdn_gated_delta_net_args *args, call_t *c)
 {
     gdn_status status;
     if ((status = gdn_struct_read("args", args, GDN_FIRST_SIZE(gdn_gated_delta_net_args), sizeof c->a, &c->a)) ||
-        (status = gdn_part_read("inputs", c->a.inputs, GDN_FIRST_SIZE(gdn_delta_inputs), sizeof c->inputs,
-                                &c->inputs)) ||
+        (status =
+             gdn_part_read("inputs", c->a.inputs, GDN_FIRST_SIZE(gdn_delta_inputs), sizeof c->inputs, &c->inputs)) ||
         (status = gdn_part_read("log", c->a.log, GDN_FIRST_SIZE(gdn_replay_log), sizeof c->log, &c->log)) ||
-        (status = gdn_part_read("checkpoints", c->a.checkpoints, GDN_FIRST_SIZE(gdn_checkpoints),
-                                sizeof c->checkpoints, &c->checkpoints)) ||
+        (status = gdn_part_read("checkpoints", c->a.checkpoints, GDN_FIRST_SIZE(gdn_checkpoints), sizeof c->checkpoints,
+                                &c->checkpoints)) ||
         (status = gdn_part_read("tree", c->a.tree, GDN_FIRST_SIZE(gdn_token_tree), sizeof c->tree, &c->tree)))
         return status;
-    if (!c->a.inputs)
-        c->inputs.beta_factor = 1;
+    if (!c->a.inputs) c->inputs.beta_factor = 1;
     return gdn_part_read("rounding", c->a.rounding, GDN_FIRST_SIZE(gdn_state_rounding), sizeof c->rounding,
                          &c->rounding);
 }
@@ -120,8 +140,7 @@ static gdn_status check_inputs(const gdn_delta_inputs *in)
                         in->ssm_a.data ? "ssm_a" : "dt_bias", (int)in->gate_input, GDN_G_RAW, GDN_G_RAW_A_LOG,
                         GDN_G_BOUNDED);
     const int bounded = in->gate_input == GDN_G_BOUNDED;
-    if ((status = check_finite("inputs.lower_bound", &in->lower_bound)))
-        return status;
+    if ((status = check_finite("inputs.lower_bound", &in->lower_bound))) return status;
     if (bounded ? is_zero(&in->lower_bound) || !(bits_of(&in->lower_bound) >> 31) : !is_zero(&in->lower_bound))
         return gdn_fail(GDN_INVALID_ARGUMENT, "inputs.lower_bound is %s and inputs.gate_input is %d; %s",
                         number(&in->lower_bound).text, (int)in->gate_input,
@@ -133,20 +152,16 @@ static gdn_status check_inputs(const gdn_delta_inputs *in)
 static gdn_status check_log(const call_t *c)
 {
     gdn_status status;
-    if (!c->a.log)
-        return GDN_OK;
-    if ((status = gdn_check_range("log.entries.n_slots", c->log.entries.n_slots, 1, 1 << 20)))
-        return status;
+    if (!c->a.log) return GDN_OK;
+    if ((status = gdn_check_range("log.entries.n_slots", c->log.entries.n_slots, 1, 1 << 20))) return status;
     return gdn_check_range("log.entries.n_rows", c->log.entries.n_rows, 1, INT32_MAX);
 }
 
 /* A tree needs a log for its entries, and keeps no states after its tokens. */
 static gdn_status check_tree(const call_t *c)
 {
-    if (!c->a.tree)
-        return GDN_OK;
-    if (!c->a.log)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "tree is given and log is NULL; a tree needs a log");
+    if (!c->a.tree) return GDN_OK;
+    if (!c->a.log) return gdn_fail(GDN_INVALID_ARGUMENT, "tree is given and log is NULL; a tree needs a log");
     if (c->a.n_snapshots)
         return gdn_fail(GDN_INVALID_ARGUMENT,
                         "n_snapshots is %d and tree is given; it must be 0: a tree keeps no states but those of "
@@ -163,11 +178,9 @@ static gdn_status check_tree(const call_t *c)
 static gdn_status check_rounding(const call_t *c)
 {
     const int32_t interval = c->rounding.interval;
-    gdn_status    status;
-    if (!c->a.rounding)
-        return GDN_OK;
-    if ((status = gdn_check_range("rounding.interval", interval, 1, INT32_MAX)))
-        return status;
+    gdn_status status;
+    if (!c->a.rounding) return GDN_OK;
+    if ((status = gdn_check_range("rounding.interval", interval, 1, INT32_MAX))) return status;
     if (c->a.state.dtype == GDN_F32)
         return gdn_fail(GDN_INVALID_ARGUMENT,
                         "rounding is given and state.dtype is %d (F32); F16 and BF16 have it, with F32 it must be NULL",
@@ -187,7 +200,7 @@ static gdn_status check_rounding(const call_t *c)
 static void resolve_norm(const gdn_delta_inputs *in, problem_t *p)
 {
     const int clamp = in->qk_norm == GDN_NORM_CLAMP;
-    p->qk_norm  = in->qk_norm != GDN_NORM_NONE;
+    p->qk_norm = in->qk_norm != GDN_NORM_NONE;
     p->norm_add = clamp ? 0 : in->qk_norm_eps;
     p->norm_most = INFINITY;
     if (clamp && !is_zero(&in->qk_norm_eps)) { /* the caller's rounding mode must not affect the division */
@@ -210,7 +223,7 @@ static gdn_status check_pool(const char *names[3], const gdn_pool *pool)
 /* Checks sizes, enumerations, and what parts require of each other. */
 static gdn_status check_call(call_t *c, int launch)
 {
-    args_t    *a = &c->a;
+    args_t *a = &c->a;
     gdn_status status;
     if ((status = gdn_check_range("n_seqs", a->n_seqs, 0, 1 << 24)) ||
         (status = gdn_check_range("n_tokens", a->n_tokens, 0, INT32_MAX)) ||
@@ -256,16 +269,16 @@ static gdn_status check_call(call_t *c, int launch)
 static gdn_status resolve_operands(const gdn_backend *b, const call_t *c, int launch, int32_t longest, problem_t *p,
                                    gdn_region *r)
 {
-    const args_t    *a = &c->a;
-    const int        needed = launch && a->n_tokens > 0;
-    const int64_t    gates  = a->gate == GDN_GATE_CHANNEL ? a->head_dim_k : 1;
+    const args_t *a = &c->a;
+    const int needed = launch && a->n_tokens > 0;
+    const int64_t gates = a->gate == GDN_GATE_CHANNEL ? a->head_dim_k : 1;
     const gdn_place *starts = b->host_memory ? &p->seq_start : NULL;
     const struct {
-        const char       *name;
+        const char *name;
         const gdn_tensor *tensor;
-        int64_t           heads, inner;
-        gdn_token_view   *view;
-        int               region, per_head, needed;
+        int64_t heads, inner;
+        gdn_token_view *view;
+        int region, per_head, needed;
     } operands[] = {
         { "q", &a->q, a->n_heads_k, a->head_dim_k, &p->q, Q, 0, needed },
         { "k", &a->k, a->n_heads_k, a->head_dim_k, &p->k, K, 0, needed },
@@ -281,21 +294,31 @@ static gdn_status resolve_operands(const gdn_backend *b, const call_t *c, int la
     const size_t n = sizeof operands / sizeof operands[0] - (a->inputs ? 0 : 3);
     for (size_t i = 0; i < n; i++) {
         gdn_operand_spec spec = {
-            .name = operands[i].name, .dtypes = FLOATS, .n_axes = 3, .axes = { "sequence", "token", "head" },
-            .extent = { a->n_seqs, longest, operands[i].heads }, .inner = operands[i].inner, .ragged = 1,
-            .ragged_tokens = a->n_tokens, .seq_start = starts, .needed = operands[i].needed,
+            .name = operands[i].name,
+            .dtypes = FLOATS,
+            .n_axes = 3,
+            .axes = { "sequence", "token", "head" },
+            .extent = { a->n_seqs, longest, operands[i].heads },
+            .inner = operands[i].inner,
+            .ragged = 1,
+            .ragged_tokens = a->n_tokens,
+            .seq_start = starts,
+            .needed = operands[i].needed,
         };
         if (operands[i].per_head)
-            spec = (gdn_operand_spec){ .name = operands[i].name, .dtypes = FLOATS, .n_axes = 1, .axes = { "head" },
-                                       .extent = { operands[i].heads }, .inner = operands[i].inner,
+            spec = (gdn_operand_spec){ .name = operands[i].name,
+                                       .dtypes = FLOATS,
+                                       .n_axes = 1,
+                                       .axes = { "head" },
+                                       .extent = { operands[i].heads },
+                                       .inner = operands[i].inner,
                                        .needed = operands[i].needed };
-        gdn_token_view  *view   = operands[i].view;
+        gdn_token_view *view = operands[i].view;
         const gdn_status status = gdn_tokens_resolve(b, &spec, operands[i].tensor, view, &r[operands[i].region]);
-        if (status)
-            return status;
+        if (status) return status;
         if (operands[i].per_head) {
             view->stride_head = view->stride_seq;
-            view->stride_seq  = 0;
+            view->stride_seq = 0;
         }
     }
     return GDN_OK;
@@ -304,11 +327,15 @@ static gdn_status resolve_operands(const gdn_backend *b, const call_t *c, int la
 static gdn_status resolve_state(const gdn_backend *b, const char *name, const gdn_pool *pool, const args_t *a,
                                 int needed, gdn_state_view *view, gdn_region *region)
 {
-    const int     kv   = a->state_layout == GDN_STATE_KV;
+    const int kv = a->state_layout == GDN_STATE_KV;
     const gdn_operand_spec spec = {
-        .name = name, .dtypes = FLOATS, .n_axes = 4, .axes = { "row", "slot", "head", kv ? "key" : "value" },
+        .name = name,
+        .dtypes = FLOATS,
+        .n_axes = 4,
+        .axes = { "row", "slot", "head", kv ? "key" : "value" },
         .extent = { pool->n_rows, pool->n_slots, a->n_heads_v, kv ? a->head_dim_k : a->head_dim_v },
-        .inner = kv ? a->head_dim_v : a->head_dim_k, .needed = needed,
+        .inner = kv ? a->head_dim_v : a->head_dim_k,
+        .needed = needed,
     };
     return gdn_pool_resolve(b, &spec, pool, view, region);
 }
@@ -317,10 +344,9 @@ static gdn_status resolve_states(const gdn_backend *b, const call_t *c, int need
                                  int *one_pool)
 {
     const args_t *a = &c->a;
-    gdn_status    status;
+    gdn_status status;
     if ((status = resolve_state(b, "state", &a->state, a, needed, &p->state_in, &r[STATE])) ||
-        (c->two_pools &&
-         (status = resolve_state(b, "state_out", &a->state_out, a, 0, &p->state_out, &r[STATE_OUT]))))
+        (c->two_pools && (status = resolve_state(b, "state_out", &a->state_out, a, 0, &p->state_out, &r[STATE_OUT]))))
         return status;
     if (a->state_out.dtype != a->state.dtype)
         return gdn_fail(GDN_INVALID_ARGUMENT,
@@ -333,20 +359,23 @@ static gdn_status resolve_states(const gdn_backend *b, const call_t *c, int need
 
 static gdn_status resolve_log(const gdn_backend *b, const call_t *c, int launch, gdn_log_view *log, gdn_region *r)
 {
-    const args_t  *a = &c->a;
+    const args_t *a = &c->a;
     const uint64_t bytes = 4 * (uint64_t)a->n_seqs;
-    const int64_t  keys = (int64_t)a->n_heads_k * a->head_dim_k;
-    const int64_t  decays = a->gate == GDN_GATE_CHANNEL ? a->head_dim_k : 1;
+    const int64_t keys = (int64_t)a->n_heads_k * a->head_dim_k;
+    const int64_t decays = a->gate == GDN_GATE_CHANNEL ? a->head_dim_k : 1;
     gdn_state_view view;
-    gdn_status     status;
-    if (!a->log)
-        return GDN_OK;
-    log->n_rows    = c->log.entries.n_rows;
+    gdn_status status;
+    if (!a->log) return GDN_OK;
+    log->n_rows = c->log.entries.n_rows;
     log->n_columns = c->log.entries.n_slots;
     const gdn_operand_spec spec = {
-        .name = "log.entries", .dtypes = 1u << GDN_F32, .n_axes = 2, .axes = { "row", "slot" },
+        .name = "log.entries",
+        .dtypes = 1u << GDN_F32,
+        .n_axes = 2,
+        .axes = { "row", "slot" },
         .extent = { log->n_rows, log->n_columns },
-        .inner = keys + a->n_heads_v * (a->head_dim_v + decays), .needed = launch && a->n_seqs,
+        .inner = keys + a->n_heads_v * (a->head_dim_v + decays),
+        .needed = launch && a->n_seqs,
     };
     if ((status = gdn_span_resolve(b, "log.row", &c->log.row, bytes, 4, 0, &log->row, &r[LOG_ROW])) ||
         (status = gdn_span_resolve(b, "log.base_position", &c->log.base_position, bytes, 4, 0, &log->state_position,
@@ -354,10 +383,10 @@ static gdn_status resolve_log(const gdn_backend *b, const call_t *c, int launch,
         (status = gdn_span_resolve(b, "log.commit", &c->log.commit, bytes, 4, 0, &log->state_commit, &r[COMMIT])) ||
         (status = gdn_pool_resolve(b, &spec, &c->log.entries, &view, &r[LOG])))
         return status;
-    log->at            = view.at;
-    log->stride_row    = view.stride_row;
+    log->at = view.at;
+    log->stride_row = view.stride_row;
     log->stride_column = view.stride_line;
-    r[LOG].written     = 1;
+    r[LOG].written = 1;
     if (launch && !c->log.row.data)
         return gdn_check_range("n_seqs (without log.row, up to log.entries.n_rows)", a->n_seqs, 0, log->n_rows);
     return GDN_OK;
@@ -369,13 +398,23 @@ static gdn_status check_maps(const args_t *a, const problem_t *p, int one_pool)
     const gdn_place none = { 0 };
     gdn_status status;
     const gdn_pool_maps states = {
-        .src_name = "state_src", .dst_name = "state_dst", .src = &p->state_src, .dst = &p->state_dst,
-        .n_seqs = a->n_seqs, .n_tokens = a->n_tokens, .n_entries = a->n_snapshots, .seq_start = &p->seq_start,
-        .src_slots = a->state.n_slots, .dst_slots = a->state_out.n_slots,
+        .src_name = "state_src",
+        .dst_name = "state_dst",
+        .src = &p->state_src,
+        .dst = &p->state_dst,
+        .n_seqs = a->n_seqs,
+        .n_tokens = a->n_tokens,
+        .n_entries = a->n_snapshots,
+        .seq_start = &p->seq_start,
+        .src_slots = a->state.n_slots,
+        .dst_slots = a->state_out.n_slots,
         .src_size = (int64_t)a->state.n_rows * a->state.n_slots,
         .dst_size = (int64_t)a->state_out.n_rows * a->state_out.n_slots,
-        .same_pool = one_pool, .checkpoints = &p->checkpoints,
-        .position = &p->position, .commit_name = "log.commit", .commit = &p->log.state_commit,
+        .same_pool = one_pool,
+        .checkpoints = &p->checkpoints,
+        .position = &p->position,
+        .commit_name = "log.commit",
+        .commit = &p->log.state_commit,
     };
     if ((status = gdn_check_positions(&p->position, &p->seq_start, a->n_seqs, a->n_tokens)) ||
         (status = gdn_check_pool_maps(&states)) || (status = gdn_check_log(p)) || (status = gdn_check_rounded(p)) ||
@@ -383,13 +422,13 @@ static gdn_status check_maps(const args_t *a, const problem_t *p, int one_pool)
         !p->log.row.base)
         return status;
     gdn_pool_maps rows = states; /* a log row belongs to one sequence, whether it writes a state or not */
-    rows.dst         = &none;
-    rows.n_entries   = 0;
-    rows.dst_size    = p->log.n_rows;
-    rows.same_pool   = 0;
+    rows.dst = &none;
+    rows.n_entries = 0;
+    rows.dst_size = p->log.n_rows;
+    rows.same_pool = 0;
     rows.checkpoints = NULL;
     rows.commit_name = "log.row";
-    rows.commit      = &p->log.row;
+    rows.commit = &p->log.row;
     return gdn_check_pool_maps(&rows);
 }
 
@@ -408,14 +447,26 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
     const int committed = a->n_seqs && c->log.commit.data; /* without tokens a commit is still work */
     *p = (problem_t){
         .empty = !a->n_tokens && !judged && !committed,
-        .n_seqs = a->n_seqs, .n_tokens = a->n_tokens, .n_heads_k = a->n_heads_k,
-        .n_heads_v = a->n_heads_v, .head_dim_k = a->head_dim_k, .head_dim_v = a->head_dim_v, .head_map = a->head_map,
-        .gate = a->gate, .state_layout = a->state_layout, .n_snapshots = a->n_snapshots, .scale = a->scale,
+        .n_seqs = a->n_seqs,
+        .n_tokens = a->n_tokens,
+        .n_heads_k = a->n_heads_k,
+        .n_heads_v = a->n_heads_v,
+        .head_dim_k = a->head_dim_k,
+        .head_dim_v = a->head_dim_v,
+        .head_map = a->head_map,
+        .gate = a->gate,
+        .state_layout = a->state_layout,
+        .n_snapshots = a->n_snapshots,
+        .scale = a->scale,
         .g_form = a->n_tokens ? c->inputs.gate_input : GDN_G_LOG, /* without tokens there is no ssm_a to read */
-        .beta_form = c->inputs.beta_input, .beta_factor = c->inputs.beta_factor,
+        .beta_form = c->inputs.beta_input,
+        .beta_factor = c->inputs.beta_factor,
         .lower_bound = c->inputs.lower_bound,
-        .checkpoints = { .interval = c->checkpoints.interval, .n = c->checkpoints.n }, .tree = a->tree != NULL,
-        .state_interval = a->state.dtype == GDN_F32 ? 0 : a->rounding ? c->rounding.interval : 1,
+        .checkpoints = { .interval = c->checkpoints.interval, .n = c->checkpoints.n },
+        .tree = a->tree != NULL,
+        .state_interval = a->state.dtype == GDN_F32 ? 0
+                          : a->rounding             ? c->rounding.interval
+                                                    : 1,
     };
     resolve_norm(&c->inputs, p);
 
@@ -423,8 +474,8 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
     const uint64_t bytes = 4 * (uint64_t)a->n_seqs;
     if ((status = gdn_span_resolve(b, "seq_start", &a->seq_start, bytes + 4, 4, 0, &p->seq_start, &r[SEQ_START])) ||
         (status = gdn_span_resolve(b, "state_src", &a->state_src, bytes, 4, 0, &p->state_src, &r[STATE_SRC])) ||
-        (status = gdn_span_resolve(b, "state_dst", &a->state_dst, bytes * (uint64_t)a->n_snapshots, 4, 0,
-                                   &p->state_dst, &r[STATE_DST])) ||
+        (status = gdn_span_resolve(b, "state_dst", &a->state_dst, bytes * (uint64_t)a->n_snapshots, 4, 0, &p->state_dst,
+                                   &r[STATE_DST])) ||
         (uses_position(a) &&
          (status = gdn_span_resolve(b, "position", &a->position, bytes, 4, 0, &p->position, &r[POSITION]))) ||
         (status = gdn_span_resolve(b, "checkpoints.dst", &c->checkpoints.dst, bytes * (uint64_t)c->checkpoints.n, 4,
@@ -434,14 +485,13 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
         (status = resolve_log(b, c, launch, &p->log, r)))
         return status;
     int32_t longest = 0; /* stays 0 in a query, which does not read the map */
-    int     one_pool = 0;
+    int one_pool = 0;
     if ((launch && (status = gdn_check_seq_start(&p->seq_start, b->host_memory, a->n_seqs, a->n_tokens, &longest))) ||
         (status = resolve_operands(b, c, launch, longest, p, r)) ||
         (status = resolve_states(b, c, launch && (a->n_tokens || committed), p, r, &one_pool)) || !launch)
         return status;
 
-    if (!a->state_src.data &&
-        (status = gdn_check_range("n_seqs (without state_src)", a->n_seqs, 0, a->state.n_rows)))
+    if (!a->state_src.data && (status = gdn_check_range("n_seqs (without state_src)", a->n_seqs, 0, a->state.n_rows)))
         return status;
     if (!a->state_dst.data && a->n_snapshots &&
         ((status = gdn_check_range("n_seqs (without state_dst)", a->n_seqs, 0, a->state_out.n_rows)) ||
@@ -457,10 +507,9 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
 
 gdn_status gdn_gated_delta_net_prepare(const gdn_context *ctx, const args_t *args, gdn_plan *plan, problem_t *p)
 {
-    call_t     c;
+    call_t c;
     gdn_status status = read_call(args, &c);
-    if (status || (status = check_call(&c, plan != NULL)))
-        return status;
+    if (status || (status = check_call(&c, plan != NULL))) return status;
     return resolve_call(ctx, &c, plan, p);
 }
 
@@ -480,22 +529,19 @@ gdn_status gdn_delta_inputs_init(gdn_delta_inputs *inputs, uint32_t size)
 
 gdn_status gdn_gated_delta_net_query(const gdn_context *ctx, const args_t *args, gdn_capability *capability)
 {
-    problem_t  p;
+    problem_t p;
     gdn_status status = gdn_query_check(ctx, capability);
-    if (status)
-        return status;
+    if (status) return status;
     status = gdn_gated_delta_net_prepare(ctx, args, NULL, &p);
     return gdn_query_answer(ctx, GDN_KERNEL_gated_delta_net, &p, status, capability);
 }
 
 gdn_status gdn_gated_delta_net(gdn_context *ctx, const args_t *args, gdn_stream stream)
 {
-    problem_t  p;
-    gdn_plan   plan;
+    problem_t p;
+    gdn_plan plan;
     gdn_status status = gdn_check_context(ctx);
-    if (status || (status = gdn_gated_delta_net_prepare(ctx, args, &plan, &p)))
-        return status;
-    if (p.empty)
-        return gdn_nothing_to_do(ctx, stream);
+    if (status || (status = gdn_gated_delta_net_prepare(ctx, args, &plan, &p))) return status;
+    if (p.empty) return gdn_nothing_to_do(ctx, stream);
     return ctx->backend->run(ctx, GDN_KERNEL_gated_delta_net, &p, &plan, stream);
 }

@@ -11,8 +11,7 @@ gdn_status gdn_check_seq_start(const gdn_place *seq_start, int readable, int32_t
                                int32_t *longest)
 {
     *longest = 0;
-    if (!n_seqs)
-        return GDN_OK;
+    if (!n_seqs) return GDN_OK;
     if (!seq_start->data) {
         *longest = n_tokens / n_seqs;
         if (n_tokens % n_seqs)
@@ -22,17 +21,15 @@ gdn_status gdn_check_seq_start(const gdn_place *seq_start, int readable, int32_t
                 (int)n_tokens, (int)n_seqs);
         return GDN_OK;
     }
-    if (!readable)
-        return GDN_OK;
+    if (!readable) return GDN_OK;
     const int32_t *start = (const int32_t *)(const void *)seq_start->base;
-    int32_t        last  = 0;
+    int32_t last = 0;
     for (int32_t s = 0; s <= n_seqs; s++) {
         if (start[s] < last || start[s] > n_tokens)
             return gdn_fail(GDN_INVALID_ARGUMENT,
                             "seq_start[%d] is %d; %d (the entry before) to %d (n_tokens) are allowed", (int)s,
                             (int)start[s], (int)last, (int)n_tokens);
-        if (s && start[s] - last > *longest)
-            *longest = start[s] - last;
+        if (s && start[s] - last > *longest) *longest = start[s] - last;
         last = start[s];
     }
     return GDN_OK;
@@ -62,19 +59,17 @@ gdn_status gdn_check_log(const gdn_gated_delta_net_problem *p)
             return gdn_fail(GDN_INVALID_ARGUMENT,
                             "log.base_position[%d] is %d; 0 to %d (the sequence's position) are allowed", (int)s,
                             (int)stands, (int)position);
-        if (gdn_state_src_at(p, s) == GDN_SKIP)
-            continue;
+        if (gdn_state_src_at(p, s) == GDN_SKIP) continue;
         if (row == GDN_NONE && stands != position)
             return gdn_fail(GDN_INVALID_ARGUMENT,
                             "log.base_position[%d] is %d and log.row[%d] is GDN_NONE; without a row it must be %d, the "
                             "sequence's position",
                             (int)s, (int)stands, (int)s, (int)position);
         if (row == GDN_NONE && p->tree && length)
-            return gdn_fail(
-                GDN_INVALID_ARGUMENT,
-                "log.row[%d] is GDN_NONE and tree is given; with it the sequence's %d tokens "
-                "need a row, 0 to %d",
-                (int)s, (int)length, (int)p->log.n_rows - 1);
+            return gdn_fail(GDN_INVALID_ARGUMENT,
+                            "log.row[%d] is GDN_NONE and tree is given; with it the sequence's %d tokens "
+                            "need a row, 0 to %d",
+                            (int)s, (int)length, (int)p->log.n_rows - 1);
         if (row != GDN_NONE && (int64_t)position + length - stands > p->log.n_columns)
             return gdn_fail(GDN_INVALID_ARGUMENT,
                             "log.entries.n_slots is %d; sequence %d has %d tokens from position %d on and the base "
@@ -91,8 +86,7 @@ gdn_status gdn_check_rounded(const gdn_gated_delta_net_problem *p)
         const int32_t position = gdn_map_at(&p->position, s, 0), n = p->state_interval;
         const int32_t stands = gdn_map_at(&p->log.state_position, s, position);
         const int32_t length = gdn_seq_length(&p->seq_start, p->n_seqs, p->n_tokens, s);
-        if (gdn_state_src_at(p, s) == GDN_SKIP)
-            continue;
+        if (gdn_state_src_at(p, s) == GDN_SKIP) continue;
         if (stands % n)
             return gdn_fail(GDN_INVALID_ARGUMENT,
                             "log.base_position[%d] is %d%s and rounding.interval is %d; multiples of that are allowed",
@@ -118,8 +112,7 @@ gdn_status gdn_check_parents(const gdn_place *parent, const gdn_place *padding, 
         const int32_t length = gdn_seq_length(seq_start, n_seqs, n_tokens, s);
         for (int32_t t = 0; gdn_map_at(padding, s, 0) != GDN_SKIP && t < length; t++) {
             const int32_t of = gdn_parent_at(parent, first, t);
-            if (of >= GDN_NONE && of < t)
-                continue; /* GDN_NONE is -1, which is t - 1 for the first token */
+            if (of >= GDN_NONE && of < t) continue; /* GDN_NONE is -1, which is t - 1 for the first token */
             if (!t)
                 return gdn_fail(
                     GDN_INVALID_ARGUMENT,
@@ -137,8 +130,7 @@ gdn_status gdn_check_parents(const gdn_place *parent, const gdn_place *padding, 
 gdn_status gdn_check_checkpoints(const gdn_checkpoints *part, int32_t n_seqs)
 {
     gdn_status status;
-    if (!part)
-        return GDN_OK;
+    if (!part) return GDN_OK;
     if ((status = gdn_check_range("checkpoints.interval", part->interval, 1, INT32_MAX)) ||
         (status = gdn_check_range("checkpoints.n", part->n, 1, 1 << 20)))
         return status;
@@ -147,8 +139,7 @@ gdn_status gdn_check_checkpoints(const gdn_checkpoints *part, int32_t n_seqs)
 
 static int64_t source_of(const gdn_pool_maps *m, int32_t s)
 {
-    if (m->src->base)
-        return ((const int32_t *)(const void *)m->src->base)[s];
+    if (m->src->base) return ((const int32_t *)(const void *)m->src->base)[s];
     return m->src_size ? s * m->src_slots : GDN_NONE;
 }
 
@@ -161,8 +152,7 @@ typedef struct targets {
 static targets targets_of(const gdn_pool_maps *m, int32_t s)
 {
     const int32_t length = gdn_seq_length(m->seq_start, m->n_seqs, m->n_tokens, s);
-    if (source_of(m, s) == GDN_SKIP)
-        return (targets){ 0 };
+    if (source_of(m, s) == GDN_SKIP) return (targets){ 0 };
     const int32_t n_dst = length < m->n_entries ? length : m->n_entries;
     const int32_t n_kept =
         n_dst + (m->checkpoints ? gdn_checkpoints_used(m->checkpoints, gdn_map_at(m->position, s, 0), length) : 0);
@@ -172,12 +162,10 @@ static targets targets_of(const gdn_pool_maps *m, int32_t s)
 /* Entry r of the entries that a sequence writes. */
 static int64_t target_of(const gdn_pool_maps *m, int32_t s, const targets *used, int32_t r)
 {
-    if (r >= used->n_kept)
-        return gdn_map_at(m->commit, s, GDN_NONE);
+    if (r >= used->n_kept) return gdn_map_at(m->commit, s, GDN_NONE);
     if (r >= used->n_dst)
         return gdn_map_at(&m->checkpoints->map, (int64_t)s * m->checkpoints->n + r - used->n_dst, GDN_NONE);
-    if (m->dst->base)
-        return ((const int32_t *)(const void *)m->dst->base)[(int64_t)s * m->n_entries + r];
+    if (m->dst->base) return ((const int32_t *)(const void *)m->dst->base)[(int64_t)s * m->n_entries + r];
     return m->dst_size ? s * m->dst_slots + r : GDN_NONE;
 }
 
@@ -189,8 +177,7 @@ typedef struct entry_name {
 static entry_name name_of(const gdn_pool_maps *m, int32_t s, const targets *used, int32_t r)
 {
     entry_name name;
-    if (r >= used->n_kept)
-        (void)snprintf(name.text, sizeof name.text, "%s[%d]", m->commit_name, (int)s);
+    if (r >= used->n_kept) (void)snprintf(name.text, sizeof name.text, "%s[%d]", m->commit_name, (int)s);
     else if (r < used->n_dst && m->dst_is_row)
         (void)snprintf(name.text, sizeof name.text, "%s[%d]", m->dst_name, (int)s);
     else
@@ -203,21 +190,19 @@ static entry_name name_of(const gdn_pool_maps *m, int32_t s, const targets *used
 static entry_name up_to(int64_t size, const char *then)
 {
     entry_name name = { "without a pool only " };
-    if (size)
-        (void)snprintf(name.text, sizeof name.text, "0 to %lld%s", (long long)size - 1, then);
+    if (size) (void)snprintf(name.text, sizeof name.text, "0 to %lld%s", (long long)size - 1, then);
     return name;
 }
 
 static void visit(const gdn_pool_maps *m, int64_t entries)
 {
-    if (m->n_visits)
-        *m->n_visits += entries;
+    if (m->n_visits) *m->n_visits += entries;
 }
 
 /* The result of one pass over all entries. */
 typedef struct survey {
     int64_t n_written, low, high; /* how many slots are written, and in which range                  */
-    int     ascending;            /* 1: each entry exceeds the one before, so none is written twice  */
+    int ascending;                /* 1: each entry exceeds the one before, so none is written twice  */
 } survey;
 
 static gdn_status check_ranges(const gdn_pool_maps *m, survey *all)
@@ -236,16 +221,15 @@ static gdn_status check_ranges(const gdn_pool_maps *m, survey *all)
         visit(m, seen.n);
         for (int32_t r = 0; r < seen.n; r++) {
             const int64_t target = target_of(m, s, &seen, r);
-            const int     of_dst = r < seen.n_dst;
+            const int of_dst = r < seen.n_dst;
             if (target < GDN_NONE || target >= m->dst_size)
                 return gdn_fail(GDN_INVALID_ARGUMENT, "%s is %lld%s; %sGDN_NONE %s allowed",
                                 name_of(m, s, &seen, r).text, (long long)target,
                                 !of_dst || m->dst->base ? "" : " (the default)", up_to(m->dst_size, " and ").text,
                                 m->dst_size ? "are" : "is");
-            if (target < 0 || (of_dst && r >= used.n_dst))
-                continue;
+            if (target < 0 || (of_dst && r >= used.n_dst)) continue;
             all->ascending &= target > all->high;
-            all->low  = target < all->low ? target : all->low;
+            all->low = target < all->low ? target : all->low;
             all->high = target > all->high ? target : all->high;
             all->n_written++;
         }
@@ -261,18 +245,19 @@ typedef struct entry {
     int64_t slot;
 } entry;
 
-#define FIRST_ENTRY { .s = -1 }
+#define FIRST_ENTRY                                                                                                    \
+    {                                                                                                                  \
+        .s = -1                                                                                                        \
+    }
 
 static int next_written(const gdn_pool_maps *m, entry *e)
 {
     for (;;) {
         while (++e->r < e->used.n)
-            if ((e->slot = target_of(m, e->s, &e->used, e->r)) >= 0)
-                return 1;
-        if (++e->s >= m->n_seqs)
-            return 0;
+            if ((e->slot = target_of(m, e->s, &e->used, e->r)) >= 0) return 1;
+        if (++e->s >= m->n_seqs) return 0;
         e->used = targets_of(m, e->s);
-        e->r    = -1;
+        e->r = -1;
         visit(m, 1 + e->used.n);
     }
 }
@@ -282,8 +267,7 @@ static int writes_itself(const gdn_pool_maps *m, int32_t s, int64_t slot)
     const targets used = targets_of(m, s);
     visit(m, used.n);
     for (int32_t r = 0; r < used.n; r++)
-        if (target_of(m, s, &used, r) == slot)
-            return 1;
+        if (target_of(m, s, &used, r) == slot) return 1;
     return 0;
 }
 
@@ -298,8 +282,7 @@ static int next_foreign(const gdn_pool_maps *m, entry *e)
     while (m->same_pool && ++e->s < m->n_seqs) {
         visit(m, 1);
         e->slot = source_of(m, e->s);
-        if (e->slot >= 0 && has_work(m, e->s) && !writes_itself(m, e->s, e->slot))
-            return 1;
+        if (e->slot >= 0 && has_work(m, e->s) && !writes_itself(m, e->s, e->slot)) return 1;
     }
     return 0;
 }
@@ -328,11 +311,11 @@ enum {
 
 typedef struct slot_marks {
     uint64_t marked[1 << NUMBER_BITS >> 6];
-    int32_t  slot[TABLE];   /* candidates, by hash; -1 = free */
-    int32_t  writer[TABLE]; /* the sequence that writes the slot; -1 = none yet */
-    int32_t  n;
-    uint32_t words;         /* of marked that have numbers                               */
-    int64_t  base;          /* keys are slot - base, or scrambled where base is negative */
+    int32_t slot[TABLE];   /* candidates, by hash; -1 = free */
+    int32_t writer[TABLE]; /* the sequence that writes the slot; -1 = none yet */
+    int32_t n;
+    uint32_t words; /* of marked that have numbers                               */
+    int64_t base;   /* keys are slot - base, or scrambled where base is negative */
     uint32_t first, n_classes;
 } slot_marks;
 
@@ -356,8 +339,7 @@ static int in_range(const slot_marks *l, int64_t slot, uint32_t *number)
 static int32_t find_candidate(const slot_marks *l, int64_t slot)
 {
     uint32_t at = scrambled((uint32_t)slot) * 0x9e3779b1u >> 21;
-    while (l->slot[at] >= 0 && l->slot[at] != slot)
-        at = (at + 1) % TABLE;
+    while (l->slot[at] >= 0 && l->slot[at] != slot) at = (at + 1) % TABLE;
     return (int32_t)at;
 }
 
@@ -365,19 +347,14 @@ static int32_t find_candidate(const slot_marks *l, int64_t slot)
 static int add_candidate(slot_marks *l, int64_t slot)
 {
     const int32_t at = find_candidate(l, slot);
-    if (l->slot[at] >= 0)
-        return 1;
-    if (l->n == TABLE / 2)
-        return 0;
+    if (l->slot[at] >= 0) return 1;
+    if (l->n == TABLE / 2) return 0;
     l->slot[at] = (int32_t)slot;
     l->n++;
     return 1;
 }
 
-static int is_default(const gdn_pool_maps *m, const entry *e)
-{
-    return e->r < e->used.n_dst && !m->dst->base;
-}
+static int is_default(const gdn_pool_maps *m, const entry *e) { return e->r < e->used.n_dst && !m->dst->base; }
 
 /* The error for an entry whose slot an earlier one writes too; finds that one. */
 static gdn_status written_twice(const gdn_pool_maps *m, const entry *e)
@@ -398,8 +375,8 @@ static gdn_status read_and_written(const gdn_pool_maps *m, const entry *reader)
     for (entry e = FIRST_ENTRY; next_written(m, &e);)
         if (e.slot == reader->slot)
             return gdn_fail(GDN_INVALID_ARGUMENT,
-                            "%s[%d] is %lld%s, which another sequence's %s%s writes in the same call",
-                            m->src_name, (int)reader->s, (long long)reader->slot, m->src->base ? "" : " (the default)",
+                            "%s[%d] is %lld%s, which another sequence's %s%s writes in the same call", m->src_name,
+                            (int)reader->s, (long long)reader->slot, m->src->base ? "" : " (the default)",
                             name_of(m, e.s, &e.used, e.r).text, is_default(m, &e) ? " (the default)" : "");
     return gdn_fail(GDN_INTERNAL, "%s[%d] is %lld, of which no writer is found", m->src_name, (int)reader->s,
                     (long long)reader->slot);
@@ -410,26 +387,22 @@ static gdn_status mark(const gdn_pool_maps *m, slot_marks *l, int *full)
 {
     uint32_t number;
     *full = 0;
-    l->n  = 0;
+    l->n = 0;
     memset(l->marked, 0, l->words * sizeof l->marked[0]);
     if (l->n_classes > 1) {
         memset(l->slot, 0xff, sizeof l->slot);
         memset(l->writer, 0xff, sizeof l->writer);
     }
     for (entry e = FIRST_ENTRY; !*full && next_written(m, &e);) {
-        if (!in_range(l, e.slot, &number))
-            continue;
+        if (!in_range(l, e.slot, &number)) continue;
         const uint64_t bit = UINT64_C(1) << number % 64, word = l->marked[number / 64];
-        if (word & bit && l->n_classes == 1)
-            return written_twice(m, &e);
+        if (word & bit && l->n_classes == 1) return written_twice(m, &e);
         *full = word & bit && !add_candidate(l, e.slot);
         l->marked[number / 64] = word | bit;
     }
     for (entry e = FIRST_ENTRY; !*full && next_foreign(m, &e);) {
-        if (!in_range(l, e.slot, &number) || !(l->marked[number / 64] >> number % 64 & 1))
-            continue;
-        if (l->n_classes == 1)
-            return read_and_written(m, &e);
+        if (!in_range(l, e.slot, &number) || !(l->marked[number / 64] >> number % 64 & 1)) continue;
+        if (l->n_classes == 1) return read_and_written(m, &e);
         *full = !add_candidate(l, e.slot);
     }
     return GDN_OK;
@@ -440,47 +413,40 @@ static gdn_status decide_candidates(const gdn_pool_maps *m, slot_marks *l)
 {
     for (entry e = FIRST_ENTRY; next_written(m, &e);) {
         const int32_t at = find_candidate(l, e.slot);
-        if (l->slot[at] < 0)
-            continue;
-        if (l->writer[at] >= 0)
-            return written_twice(m, &e);
+        if (l->slot[at] < 0) continue;
+        if (l->writer[at] >= 0) return written_twice(m, &e);
         l->writer[at] = e.s;
     }
     for (entry e = FIRST_ENTRY; next_foreign(m, &e);) {
         const int32_t at = find_candidate(l, e.slot);
-        if (l->slot[at] >= 0 && l->writer[at] >= 0)
-            return read_and_written(m, &e);
+        if (l->slot[at] >= 0 && l->writer[at] >= 0) return read_and_written(m, &e);
     }
     return GDN_OK;
 }
 
 gdn_status gdn_check_pool_maps(const gdn_pool_maps *m)
 {
-    survey     all;
+    survey all;
     gdn_status status = check_ranges(m, &all);
-    if (status || !all.n_written)
-        return status;
+    if (status || !all.n_written) return status;
     if (!m->dst->base && (!m->src->base || !m->same_pool) && !(m->checkpoints && m->checkpoints->interval) &&
         !(m->commit && m->commit->base))
         return GDN_OK; /* the default targets are distinct, and each sequence reads a slot of its own row */
-    if (all.ascending && !next_foreign(m, &(entry)FIRST_ENTRY))
-        return GDN_OK;
+    if (all.ascending && !next_foreign(m, &(entry)FIRST_ENTRY)) return GDN_OK;
 
-    slot_marks         l;
+    slot_marks l;
     const uint32_t windows = (uint32_t)((all.high - all.low) >> NUMBER_BITS) + 1;
-    uint32_t       ranges = 1, widest;
-    while (ranges < 1u << CLASS_BITS && (int64_t)ranges * RANGE_ENTRIES < all.n_written)
-        ranges *= 2;
+    uint32_t ranges = 1, widest;
+    while (ranges < 1u << CLASS_BITS && (int64_t)ranges * RANGE_ENTRIES < all.n_written) ranges *= 2;
     /* Each bitmap window of the pool needs one pass; each range of scrambled slots needs two. */
     l.base = windows <= 2 * ranges ? all.low : -1;
     widest = l.base < 0 ? (1u << CLASS_BITS) / ranges : 1;
     const uint32_t end = l.base < 0 ? 1u << CLASS_BITS : windows;
-    l.words     = l.base < 0 || windows > 1 ? 1u << NUMBER_BITS >> 6 : (uint32_t)(all.high - all.low) / 64 + 1;
+    l.words = l.base < 0 || windows > 1 ? 1u << NUMBER_BITS >> 6 : (uint32_t)(all.high - all.low) / 64 + 1;
     l.n_classes = widest;
     for (l.first = 0; l.first < end;) {
         int full;
-        if ((status = mark(m, &l, &full)) || (!full && l.n && (status = decide_candidates(m, &l))))
-            return status;
+        if ((status = mark(m, &l, &full)) || (!full && l.n && (status = decide_candidates(m, &l)))) return status;
         if (full) {
             l.n_classes /= 2;
             continue;

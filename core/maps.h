@@ -7,21 +7,21 @@
 /* The maps of a pool: which slot each sequence reads, which n_entries slots it writes, where its checkpoints go, and
  * the slot of its commit, which it writes with or without tokens. */
 typedef struct gdn_pool_maps {
-    const char      *src_name, *dst_name;
-    const gdn_place *src, *dst;             /* absent: entry s * src_slots, and s * dst_slots + r; or
-                                               GDN_NONE where there is no pool                        */
-    int32_t          n_seqs, n_tokens, n_entries;
+    const char *src_name, *dst_name;
+    const gdn_place *src, *dst; /* absent: entry s * src_slots, and s * dst_slots + r; or
+                                   GDN_NONE where there is no pool                        */
+    int32_t n_seqs, n_tokens, n_entries;
     const gdn_place *seq_start;
-    const gdn_checkpoint_view *checkpoints;    /* NULL: none                                             */
+    const gdn_checkpoint_view *checkpoints; /* NULL: none                                             */
     const gdn_place *position;              /* for checkpoints; already checked                       */
-    const char      *commit_name;
-    const gdn_place *commit;                /* NULL or absent: GDN_NONE                               */
-    int64_t          src_slots, dst_slots;  /* slots per row                                          */
-    int64_t          src_size, dst_size;    /* slots of the pools                                     */
-    int32_t          same_pool;             /* 1: source and destination are one pool                 */
-    int32_t          dst_is_row;            /* 1: dst has one entry for each sequence; error texts use one subscript */
-    int32_t          check_unused;          /* 1: entries that are not written must be in range too   */
-    int64_t         *n_visits;              /* counts the visits of entries, for tests; or NULL       */
+    const char *commit_name;
+    const gdn_place *commit;      /* NULL or absent: GDN_NONE                               */
+    int64_t src_slots, dst_slots; /* slots per row                                          */
+    int64_t src_size, dst_size;   /* slots of the pools                                     */
+    int32_t same_pool;            /* 1: source and destination are one pool                 */
+    int32_t dst_is_row;           /* 1: dst has one entry for each sequence; error texts use one subscript */
+    int32_t check_unused;         /* 1: entries that are not written must be in range too   */
+    int64_t *n_visits;            /* counts the visits of entries, for tests; or NULL       */
 } gdn_pool_maps;
 
 /* Checks that seq_start ascends within [0, n_tokens]; if it is absent, that n_seqs divides n_tokens. *longest receives

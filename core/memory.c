@@ -9,12 +9,9 @@
 static gdn_status check_access(const gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *host,
                                const char *host_name, uint64_t bytes)
 {
-    if (!ctx)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "ctx is NULL");
-    if (!span || !span->data)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "%s is NULL", span ? "span->data" : "span");
-    if (!host && bytes)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "%s is NULL", host_name);
+    if (!ctx) return gdn_fail(GDN_INVALID_ARGUMENT, "ctx is NULL");
+    if (!span || !span->data) return gdn_fail(GDN_INVALID_ARGUMENT, "%s is NULL", span ? "span->data" : "span");
+    if (!host && bytes) return gdn_fail(GDN_INVALID_ARGUMENT, "%s is NULL", host_name);
     if (span->bytes && (offset > span->bytes || bytes > span->bytes - offset))
         return gdn_fail(GDN_INVALID_ARGUMENT, "offset %llu and bytes %llu leave the span, which has %llu bytes",
                         (unsigned long long)offset, (unsigned long long)bytes, (unsigned long long)span->bytes);
@@ -23,10 +20,8 @@ static gdn_status check_access(const gdn_context *ctx, const gdn_span *span, uin
 
 gdn_status gdn_buffer_create(gdn_context *ctx, uint64_t bytes, gdn_span *span)
 {
-    if (!ctx)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "ctx is NULL");
-    if (!span)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "span is NULL");
+    if (!ctx) return gdn_fail(GDN_INVALID_ARGUMENT, "ctx is NULL");
+    if (!span) return gdn_fail(GDN_INVALID_ARGUMENT, "span is NULL");
     if (!bytes || bytes > (UINT64_C(1) << 46))
         return gdn_fail(GDN_INVALID_ARGUMENT, "bytes is %llu; 1 to 2^46 are allowed", (unsigned long long)bytes);
     return ctx->backend->buffer_create(ctx, bytes, span);
@@ -34,13 +29,10 @@ gdn_status gdn_buffer_create(gdn_context *ctx, uint64_t bytes, gdn_span *span)
 
 gdn_status gdn_buffer_destroy(gdn_context *ctx, gdn_span *span)
 {
-    if (!span || !span->data)
-        return GDN_OK;
-    if (!ctx)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "ctx is NULL");
+    if (!span || !span->data) return GDN_OK;
+    if (!ctx) return gdn_fail(GDN_INVALID_ARGUMENT, "ctx is NULL");
     const gdn_status status = ctx->backend->buffer_destroy(ctx, span);
-    if (!status)
-        *span = (gdn_span){ 0 };
+    if (!status) *span = (gdn_span){ 0 };
     return status;
 }
 
@@ -102,10 +94,9 @@ static void *data_of(gdn_host_buffer *b) { return (char *)b + HEADER; }
 gdn_status gdn_host_buffer_create(gdn_context *ctx, uint64_t bytes, gdn_span *span)
 {
     gdn_host_buffer *b = gdn_context_alloc(ctx, HEADER + bytes, HEADER);
-    if (!b)
-        return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for a buffer of %llu bytes", (unsigned long long)bytes);
+    if (!b) return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for a buffer of %llu bytes", (unsigned long long)bytes);
     lock_buffers(ctx);
-    b->next           = ctx->host_buffers;
+    b->next = ctx->host_buffers;
     ctx->host_buffers = b;
     (void)pthread_mutex_unlock(&ctx->host_buffers_lock);
     *span = (gdn_span){ .data = data_of(b), .bytes = bytes };
@@ -116,10 +107,8 @@ gdn_status gdn_host_buffer_destroy(gdn_context *ctx, const gdn_span *span)
 {
     lock_buffers(ctx);
     gdn_host_buffer **at = &ctx->host_buffers, *found;
-    while (*at && data_of(*at) != span->data)
-        at = &(*at)->next;
-    if ((found = *at))
-        *at = found->next;
+    while (*at && data_of(*at) != span->data) at = &(*at)->next;
+    if ((found = *at)) *at = found->next;
     (void)pthread_mutex_unlock(&ctx->host_buffers_lock);
     gdn_context_free(ctx, found);
     return found ? GDN_OK : gdn_no_such_buffer(span);
@@ -129,15 +118,13 @@ gdn_status gdn_host_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_
                                  uint64_t bytes)
 {
     (void)ctx;
-    if (bytes)
-        memcpy((char *)span->data + span->offset + offset, source, (size_t)bytes);
+    if (bytes) memcpy((char *)span->data + span->offset + offset, source, (size_t)bytes);
     return GDN_OK;
 }
 
 gdn_status gdn_host_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_t offset, void *target, uint64_t bytes)
 {
     (void)ctx;
-    if (bytes)
-        memcpy(target, (const char *)span->data + span->offset + offset, (size_t)bytes);
+    if (bytes) memcpy(target, (const char *)span->data + span->offset + offset, (size_t)bytes);
     return GDN_OK;
 }

@@ -10,9 +10,9 @@
 
 static const struct {
     const char *name;
-    uint64_t    block, block_bytes, alignment; /* elements per block */
+    uint64_t block, block_bytes, alignment; /* elements per block */
 } dtypes[] = {
-    [GDN_F32]  = { "F32", 1, 4, 4 },    [GDN_F16] = { "F16", 1, 2, 2 }, [GDN_BF16] = { "BF16", 1, 2, 2 },
+    [GDN_F32] = { "F32", 1, 4, 4 },     [GDN_F16] = { "F16", 1, 2, 2 }, [GDN_BF16] = { "BF16", 1, 2, 2 },
     [GDN_Q8_0] = { "Q8_0", 32, 34, 2 }, [GDN_I32] = { "I32", 1, 4, 4 }, [GDN_I64] = { "I64", 1, 8, 8 },
 };
 #define N_DTYPES ((int32_t)(sizeof dtypes / sizeof dtypes[0]))
@@ -23,15 +23,9 @@ static uint64_t dtype_bytes(int32_t dtype, int64_t n)
     return block == 1 ? (uint64_t)n * bytes : (uint64_t)n / block * bytes; /* a division costs more than the test */
 }
 
-static uint64_t dtype_alignment(int32_t dtype)
-{
-    return dtypes[dtype].alignment;
-}
+static uint64_t dtype_alignment(int32_t dtype) { return dtypes[dtype].alignment; }
 
-const char *gdn_dtype_name(int32_t dtype)
-{
-    return dtype >= 0 && dtype < N_DTYPES ? dtypes[dtype].name : "?";
-}
+const char *gdn_dtype_name(int32_t dtype) { return dtype >= 0 && dtype < N_DTYPES ? dtypes[dtype].name : "?"; }
 
 gdn_status gdn_check_range(const char *name, int64_t value, int64_t low, int64_t high)
 {
@@ -53,9 +47,8 @@ static uint64_t bounded(uint64_t a, uint64_t b, uint64_t c)
 static gdn_status check_dtype(const gdn_operand_spec *spec, int32_t dtype)
 {
     char allowed[64] = "";
-    int  used = 0;
-    if (dtype >= 0 && dtype < N_DTYPES && (spec->dtypes >> dtype & 1))
-        return GDN_OK;
+    int used = 0;
+    if (dtype >= 0 && dtype < N_DTYPES && (spec->dtypes >> dtype & 1)) return GDN_OK;
     for (int32_t d = 0; d < N_DTYPES; d++)
         if (spec->dtypes >> d & 1)
             used += snprintf(allowed + used, sizeof allowed - (size_t)used, "%s%s", used ? ", " : "", dtypes[d].name);
@@ -67,10 +60,10 @@ static gdn_status check_dtype(const gdn_operand_spec *spec, int32_t dtype)
 static void clear_region(gdn_region *region, const char *name)
 {
     gdn_regions_clear(region, 1);
-    region->name         = name;
-    region->object       = 0;
+    region->name = name;
+    region->object = 0;
     region->outer_stride = region->inner_span = region->piece = 0;
-    region->n_axes       = 0;
+    region->n_axes = 0;
 }
 
 /* Fills packed strides and checks the given ones. May lower extent[] to the part that the operand really has. */
@@ -94,8 +87,7 @@ static gdn_status resolve_strides(const gdn_operand_spec *spec, const gdn_tensor
         if ((uint64_t)stride[a] & (alignment - 1))
             return gdn_fail(GDN_INVALID_ARGUMENT, "%s.stride[%d] is %lld; %s needs a multiple of %llu", spec->name, a,
                             (long long)stride[a], gdn_dtype_name(t->dtype), (unsigned long long)alignment);
-        if (!stride[a] && !(a == 0 && spec->ragged))
-            stride[a] = (int64_t)packed;
+        if (!stride[a] && !(a == 0 && spec->ragged)) stride[a] = (int64_t)packed;
         /* The packed stride of the next axis out is the extent of everything up to here. */
         const uint64_t rows = extent[a] > 0 ? (uint64_t)extent[a] : 1;
         packed = bounded(0, rows, (uint64_t)stride[a] > packed ? (uint64_t)stride[a] : packed);
@@ -114,22 +106,19 @@ static gdn_status check_rows_apart(const gdn_operand_spec *spec, const gdn_tenso
                                    const int64_t stride[4], uint64_t inner_bytes)
 {
     uint64_t inside = inner_bytes;
-    int      done[4] = { 0 };
-    if (!(t->stride[0] | t->stride[1] | t->stride[2] | t->stride[3]))
-        return GDN_OK;
+    int done[4] = { 0 };
+    if (!(t->stride[0] | t->stride[1] | t->stride[2] | t->stride[3])) return GDN_OK;
     for (int n = 0; n < spec->n_axes; n++) {
         int least = -1;
         for (int a = spec->n_axes - 1; a >= 0; a--)
-            if (!done[a] && (least < 0 || stride[a] < stride[least]))
-                least = a;
+            if (!done[a] && (least < 0 || stride[a] < stride[least])) least = a;
         done[least] = 1;
-        if (extent[least] <= 1)
-            continue;
+        if (extent[least] <= 1) continue;
         if ((uint64_t)stride[least] >= inside) {
             inside = bounded(inside, (uint64_t)extent[least] - 1, (uint64_t)stride[least]);
             continue;
         }
-        int      set  = least;
+        int set = least;
         uint64_t need = inside, packed = inner_bytes;
         if (!t->stride[least]) { /* packed, so wide enough for the axes inside it: an axis outside it is too narrow */
             for (set = 0; !done[set] || !t->stride[set] || extent[set] <= 1; set++)
@@ -157,9 +146,8 @@ static gdn_status check_rows_apart(const gdn_operand_spec *spec, const gdn_tenso
 static uint64_t unowned_end(const gdn_operand_spec *spec, const int64_t extent[4], const int64_t stride[4])
 {
     const int32_t *start = spec->seq_start ? (const int32_t *)(const void *)spec->seq_start->base : NULL;
-    int64_t        end   = 0;
-    if (!spec->ragged || !start || !stride[0] || extent[0] < 1 || extent[1] < 1)
-        return 0;
+    int64_t end = 0;
+    if (!spec->ragged || !start || !stride[0] || extent[0] < 1 || extent[1] < 1) return 0;
     for (int64_t s = 0; s < extent[0]; s++) {
         const int64_t last = start[s + 1] - start[s] - 1, at = s * stride[0] + last * stride[1];
         end = last >= 0 && at > end ? at : end;
@@ -189,8 +177,8 @@ static gdn_status resolve_place(const gdn_backend *backend, const char *name, vo
     *at =
         (gdn_place){ .data = data, .offset = offset, .base = backend->data_is_address ? (char *)data + offset : NULL };
     region->object = backend->data_is_address ? 0 : (uintptr_t)data;
-    region->begin  = first;
-    region->end    = first + covered;
+    region->begin = first;
+    region->end = first + covered;
     return GDN_OK;
 }
 
@@ -201,25 +189,20 @@ static void fill_axes(gdn_region *region, int n_axes, const int64_t extent[4], c
     int n = 0;
     for (int a = 0; a < n_axes; a++) {
         int at = n;
-        if (extent[a] <= 1)
-            continue;
-        for (; at > 0 && s[at - 1] < (uint64_t)stride[a]; at--)
-            e[at] = e[at - 1], s[at] = s[at - 1];
+        if (extent[a] <= 1) continue;
+        for (; at > 0 && s[at - 1] < (uint64_t)stride[a]; at--) e[at] = e[at - 1], s[at] = s[at - 1];
         e[at] = (uint64_t)extent[a], s[at] = (uint64_t)stride[a];
         n++;
     }
-    for (; n > 0 && s[n - 1] <= piece; n--)
-        piece += (e[n - 1] - 1) * s[n - 1];
+    for (; n > 0 && s[n - 1] <= piece; n--) piece += (e[n - 1] - 1) * s[n - 1];
     for (int a = n - 1; a > 0; a--) {
-        if (s[a - 1] % s[a] || s[a - 1] / s[a] > e[a])
-            continue;
+        if (s[a - 1] % s[a] || s[a - 1] / s[a] > e[a]) continue;
         e[a - 1] = (e[a - 1] - 1) * (s[a - 1] / s[a]) + e[a];
         s[a - 1] = s[a];
-        for (int b = a; b + 1 < n; b++)
-            e[b] = e[b + 1], s[b] = s[b + 1];
+        for (int b = a; b + 1 < n; b++) e[b] = e[b + 1], s[b] = s[b + 1];
         n--;
     }
-    region->piece  = piece;
+    region->piece = piece;
     region->n_axes = n;
 }
 
@@ -228,46 +211,37 @@ gdn_status gdn_operand_resolve(const gdn_backend *backend, const gdn_operand_spe
 {
     int64_t extent[4];
     gdn_status status;
-    *at     = (gdn_place){ 0 };
+    *at = (gdn_place){ 0 };
     clear_region(region, spec->name);
-    for (int a = 0; a < 4; a++)
-        extent[a] = a < spec->n_axes ? spec->extent[a] : 1;
-    if ((status = check_dtype(spec, t->dtype)))
-        return status;
+    for (int a = 0; a < 4; a++) extent[a] = a < spec->n_axes ? spec->extent[a] : 1;
+    if ((status = check_dtype(spec, t->dtype))) return status;
     if (t->reserved)
         return gdn_fail(GDN_INVALID_ARGUMENT, "%s.reserved is %d; it must be 0", spec->name, (int)t->reserved);
     if (dtype_bytes(t->dtype, 32) == 34 && spec->inner % 32)
         return gdn_fail(GDN_INVALID_ARGUMENT, "%s has rows of %lld elements; Q8_0 needs a multiple of 32", spec->name,
                         (long long)spec->inner);
-    if ((status = resolve_strides(spec, t, extent, stride)))
-        return status;
+    if ((status = resolve_strides(spec, t, extent, stride))) return status;
 
     const uint64_t inner_bytes = dtype_bytes(t->dtype, spec->inner);
-    if ((status = check_rows_apart(spec, t, extent, stride, inner_bytes)))
-        return status;
+    if ((status = check_rows_apart(spec, t, extent, stride, inner_bytes))) return status;
 
     uint64_t covered = inner_bytes, outer = 0;
-    int      outermost = -1;
+    int outermost = -1;
     for (int a = 0; a < spec->n_axes; a++) {
-        if (extent[a] <= 0)
-            covered = 0;
+        if (extent[a] <= 0) covered = 0;
         if (extent[a] > 1 && (uint64_t)stride[a] > outer) {
-            outer     = (uint64_t)stride[a];
+            outer = (uint64_t)stride[a];
             outermost = a;
         }
     }
     if (covered) {
         for (int a = 0; a < spec->n_axes; a++)
-            if (a != outermost)
-                covered = bounded(covered, (uint64_t)extent[a] - 1, (uint64_t)stride[a]);
-        region->inner_span   = covered;
+            if (a != outermost) covered = bounded(covered, (uint64_t)extent[a] - 1, (uint64_t)stride[a]);
+        region->inner_span = covered;
         region->outer_stride = outermost < 0 ? 0 : outer;
-        if (outermost >= 0)
-            covered = bounded(covered, (uint64_t)extent[outermost] - 1, outer);
-        if (covered < LARGEST_OFFSET)
-            covered -= unowned_end(spec, extent, stride);
-        if (covered < LARGEST_OFFSET)
-            fill_axes(region, spec->n_axes, extent, stride, inner_bytes);
+        if (outermost >= 0) covered = bounded(covered, (uint64_t)extent[outermost] - 1, outer);
+        if (covered < LARGEST_OFFSET) covered -= unowned_end(spec, extent, stride);
+        if (covered < LARGEST_OFFSET) fill_axes(region, spec->n_axes, extent, stride, inner_bytes);
     }
     if (!t->data) {
         if (spec->needed && covered)
@@ -284,28 +258,31 @@ gdn_status gdn_tokens_resolve(const gdn_backend *backend, const gdn_operand_spec
 {
     int64_t stride[4] = { 0 };
     gdn_status status = gdn_operand_resolve(backend, spec, t, &view->at, stride, region);
-    view->stride_seq   = stride[0];
+    view->stride_seq = stride[0];
     view->stride_token = stride[1];
-    view->stride_head  = stride[2];
-    view->dtype        = t->dtype;
+    view->stride_head = stride[2];
+    view->dtype = t->dtype;
     return status;
 }
 
 gdn_status gdn_pool_resolve(const gdn_backend *backend, const gdn_operand_spec *spec, const gdn_pool *pool,
                             gdn_state_view *view, gdn_region *region)
 {
-    const gdn_tensor t = { .data = pool->data, .offset = pool->offset, .bytes = pool->bytes, .dtype = pool->dtype,
+    const gdn_tensor t = { .data = pool->data,
+                           .offset = pool->offset,
+                           .bytes = pool->bytes,
+                           .dtype = pool->dtype,
                            .stride = { pool->stride[0], pool->stride[1], pool->stride[2], pool->stride[3] } };
     const int slots = spec->n_axes == 4;
     int64_t stride[4] = { 0 };
     gdn_status status = gdn_operand_resolve(backend, spec, &t, &view->at, stride, region);
-    view->stride_row  = stride[0];
+    view->stride_row = stride[0];
     view->stride_slot = slots ? stride[1] : 0;
     view->stride_head = slots ? stride[2] : 0;
     view->stride_line = stride[spec->n_axes - 1];
-    view->n_rows      = (int32_t)spec->extent[0];
-    view->n_slots     = slots ? (int32_t)spec->extent[1] : 1;
-    view->dtype       = t.dtype;
+    view->n_rows = (int32_t)spec->extent[0];
+    view->n_slots = slots ? (int32_t)spec->extent[1] : 1;
+    view->dtype = t.dtype;
     return status;
 }
 
@@ -313,7 +290,7 @@ int gdn_one_pool(int given, const gdn_state_view *in, gdn_state_view *out, gdn_r
                  gdn_region *region_out)
 {
     if (!given) {
-        *out        = *in;
+        *out = *in;
         *region_out = *region_in;
     }
     const int one = in->at.data == out->at.data && in->at.offset == out->at.offset &&
@@ -327,7 +304,7 @@ int gdn_one_pool(int given, const gdn_state_view *in, gdn_state_view *out, gdn_r
 gdn_status gdn_span_resolve(const gdn_backend *backend, const char *name, const gdn_span *span, uint64_t bytes,
                             uint64_t alignment, int needed, gdn_place *at, gdn_region *region)
 {
-    *at     = (gdn_place){ 0 };
+    *at = (gdn_place){ 0 };
     clear_region(region, name);
     region->inner_span = region->piece = bytes;
     if (!span->data) {
@@ -343,15 +320,11 @@ gdn_status gdn_span_resolve(const gdn_backend *backend, const char *name, const 
 static int64_t reach(const gdn_region *r, int axis)
 {
     uint64_t bytes = r->piece;
-    for (int a = axis; a < r->n_axes; a++)
-        bytes += (r->extent[a] - 1) * r->stride[a];
+    for (int a = axis; a < r->n_axes; a++) bytes += (r->extent[a] - 1) * r->stride[a];
     return (int64_t)bytes;
 }
 
-static int64_t floor_divide(int64_t a, int64_t b)
-{
-    return a / b - (a % b < 0);
-}
+static int64_t floor_divide(int64_t a, int64_t b) { return a / b - (a % b < 0); }
 
 /* 1 if a and b share a byte, restricted to their axes from axis_a and axis_b on; b begins `behind` bytes after a. The
  * axis with the larger stride is enumerated, limited to the steps where the two can meet. Axes of equal stride are
@@ -359,25 +332,22 @@ static int64_t floor_divide(int64_t a, int64_t b)
 static int meet(const gdn_region *a, int axis_a, const gdn_region *b, int axis_b, int64_t behind, int *steps)
 {
     const int64_t reach_a = reach(a, axis_a), reach_b = reach(b, axis_b);
-    if (behind >= reach_a || -behind >= reach_b)
-        return 0;
-    if ((axis_a == a->n_axes && axis_b == b->n_axes) || --*steps < 0)
-        return 1;
+    if (behind >= reach_a || -behind >= reach_b) return 0;
+    if ((axis_a == a->n_axes && axis_b == b->n_axes) || --*steps < 0) return 1;
     const int64_t stride_a = axis_a < a->n_axes ? (int64_t)a->stride[axis_a] : 0;
     const int64_t stride_b = axis_b < b->n_axes ? (int64_t)b->stride[axis_b] : 0;
-    const int     open_a = stride_a >= stride_b, open_b = stride_b >= stride_a;
+    const int open_a = stride_a >= stride_b, open_b = stride_b >= stride_a;
     const int64_t stride = open_a ? stride_a : stride_b;
     const int64_t inside_a = reach(a, axis_a + open_a), inside_b = reach(b, axis_b + open_b);
     /* behind + k * stride must be above -inside_b and below inside_a; k is b's steps minus a's. */
-    int64_t low  = floor_divide(-inside_b - behind, stride) + 1;
+    int64_t low = floor_divide(-inside_b - behind, stride) + 1;
     int64_t high = floor_divide(inside_a - 1 - behind, stride);
     const int64_t least = open_a ? 1 - (int64_t)a->extent[axis_a] : 0,
                   most = open_b ? (int64_t)b->extent[axis_b] - 1 : 0;
-    low  = low < least ? least : low;
+    low = low < least ? least : low;
     high = high > most ? most : high;
     for (int64_t k = low; k <= high; k++)
-        if (meet(a, axis_a + open_a, b, axis_b + open_b, behind + k * stride, steps))
-            return 1;
+        if (meet(a, axis_a + open_a, b, axis_b + open_b, behind + k * stride, steps)) return 1;
     return 0;
 }
 
@@ -386,18 +356,15 @@ enum { MOST_STEPS = 4096 };
 int gdn_regions_overlap(const gdn_region *a, const gdn_region *b)
 {
     int steps = MOST_STEPS;
-    if (a->begin == a->end || b->begin == b->end || a->object != b->object)
-        return 0;
-    if (a->end <= b->begin || b->end <= a->begin)
-        return 0;
+    if (a->begin == a->end || b->begin == b->end || a->object != b->object) return 0;
+    if (a->end <= b->begin || b->end <= a->begin) return 0;
     /* Fast path for two views into one fused buffer, such as q and k of a projection: blocks of the same stride are
      * disjoint if b's block fits in the gap after a's. */
     if (a->outer_stride && a->outer_stride == b->outer_stride) {
         const uint64_t stride = a->outer_stride;
-        const uint64_t behind = b->begin >= a->begin ? (b->begin - a->begin) % stride
-                                                     : (stride - (a->begin - b->begin) % stride) % stride;
-        if (behind >= a->inner_span && behind + b->inner_span <= stride)
-            return 0;
+        const uint64_t behind =
+            b->begin >= a->begin ? (b->begin - a->begin) % stride : (stride - (a->begin - b->begin) % stride) % stride;
+        if (behind >= a->inner_span && behind + b->inner_span <= stride) return 0;
     }
     return meet(a, 0, b, 0, (int64_t)(b->begin - a->begin), &steps);
 }
@@ -419,13 +386,11 @@ gdn_status gdn_workspace_resolve(const gdn_backend *backend, uint64_t bytes, con
 {
     gdn_status status = gdn_span_resolve(backend, "workspace", span, bytes, bytes ? 64 : 1, needed, at, &r[workspace]);
     const gdn_region *used[GDN_MAX_REGIONS]; /* n is at most that */
-    int               n_used = 0;
+    int n_used = 0;
     r[workspace].written = 1;
     for (int i = 0; i < n; i++)
-        if (r[i].begin != r[i].end)
-            used[n_used++] = &r[i];
+        if (r[i].begin != r[i].end) used[n_used++] = &r[i];
     for (int i = 0; i < n_used && !status; i++)
-        if (used[i]->written)
-            status = check_apart(used[i], used, n_used);
+        if (used[i]->written) status = check_apart(used[i], used, n_used);
     return status;
 }

@@ -9,15 +9,15 @@
  * one piece. Offsets count within one buffer object (`object`, 0 where data are addresses). */
 typedef struct gdn_region {
     const char *name;
-    uintptr_t   object;
-    uint64_t    begin, end; /* begin == end: empty or absent */
-    uint64_t    outer_stride, inner_span; /* the outermost axis as it was given, and what one step of it covers */
-    uint64_t    piece;
-    int32_t     n_axes;
-    uint64_t    extent[4], stride[4];
-    int32_t     written;    /* 1: the call writes it, so no other region may overlap it                            */
-    int32_t     one_pool;   /* 1: source or destination of the call's only pool. The maps define what is read and
-                               written, so these two regions may overlap                                           */
+    uintptr_t object;
+    uint64_t begin, end;               /* begin == end: empty or absent */
+    uint64_t outer_stride, inner_span; /* the outermost axis as it was given, and what one step of it covers */
+    uint64_t piece;
+    int32_t n_axes;
+    uint64_t extent[4], stride[4];
+    int32_t written;  /* 1: the call writes it, so no other region may overlap it                            */
+    int32_t one_pool; /* 1: source or destination of the call's only pool. The maps define what is read and
+                         written, so these two regions may overlap                                           */
 } gdn_region;
 
 enum { GDN_MAX_REGIONS = 32 }; /* of a call */
@@ -33,17 +33,17 @@ static inline void gdn_regions_clear(gdn_region *r, int n)
 
 /* The required shape of an operand. Axes outermost first, without the contiguous one. */
 typedef struct gdn_operand_spec {
-    const char *name;        /* as the caller knows it: "q", "state"                                  */
-    uint32_t    dtypes;      /* allowed: bits 1 << GDN_F32, ...                                       */
-    int32_t     n_axes;
-    const char *axes[4];     /* their names: "sequence", "token"                                      */
-    int64_t     extent[4];
-    int64_t     inner;       /* elements of the contiguous axis                                       */
-    int32_t     ragged;      /* 1: axis 0 is the sequence axis. Its stride 0 means that it is absent; axis 1 then has
-                                ragged_tokens entries                                                 */
-    int64_t     ragged_tokens;
+    const char *name; /* as the caller knows it: "q", "state"                                  */
+    uint32_t dtypes;  /* allowed: bits 1 << GDN_F32, ...                                       */
+    int32_t n_axes;
+    const char *axes[4]; /* their names: "sequence", "token"                                      */
+    int64_t extent[4];
+    int64_t inner;  /* elements of the contiguous axis                                       */
+    int32_t ragged; /* 1: axis 0 is the sequence axis. Its stride 0 means that it is absent; axis 1 then has
+                       ragged_tokens entries                                                 */
+    int64_t ragged_tokens;
     const gdn_place *seq_start; /* ragged: the map, as far as the host can read it; or NULL           */
-    int32_t     needed;      /* 1: data must be given                                                 */
+    int32_t needed;             /* 1: data must be given                                                 */
 } gdn_operand_spec;
 
 /* Checks `tensor` against `spec`; fills place and strides[4] and the region. */

@@ -36,20 +36,20 @@ typedef enum gdn_refusal {
 } gdn_refusal;
 
 typedef struct gdn_plan {
-    uint64_t       workspace_bytes;
-    gdn_form       form;
-    gdn_refusal    refused;
-    int64_t        n_items;       /* independent work items: items of a CPU, thread blocks of a GPU's grid      */
-    int64_t        grain;         /* CPU: items that a thread should take at a time, >= 1                       */
-    uint64_t       scratch_bytes; /* CPU: workspace of one thread; the CPU backend aligns it to 64              */
-    int32_t        cut;           /* the kernel's own: value or conv channels of an item, shares of a batch     */
+    uint64_t workspace_bytes;
+    gdn_form form;
+    gdn_refusal refused;
+    int64_t n_items;        /* independent work items: items of a CPU, thread blocks of a GPU's grid      */
+    int64_t grain;          /* CPU: items that a thread should take at a time, >= 1                       */
+    uint64_t scratch_bytes; /* CPU: workspace of one thread; the CPU backend aligns it to 64              */
+    int32_t cut;            /* the kernel's own: value or conv channels of an item, shares of a batch     */
 
     /* GPU: */
-    int32_t        variant;     /* the backend's own: which device kernel                                      */
-    uint64_t       blocks;      /* thread blocks for the value channels of a head, for the channels, or for a row */
-    int64_t        n_after;     /* ssm_conv: thread blocks of the second launch, 0 = none                      */
-    uint64_t       table_slots; /* set_rows: of one index batch's table, 0 = none                              */
-    uint32_t       constants[GDN_PLAN_CONSTANTS]; /* Vulkan: of its pipeline; a second launch may have others  */
+    int32_t variant;      /* the backend's own: which device kernel                                      */
+    uint64_t blocks;      /* thread blocks for the value channels of a head, for the channels, or for a row */
+    int64_t n_after;      /* ssm_conv: thread blocks of the second launch, 0 = none                      */
+    uint64_t table_slots; /* set_rows: of one index batch's table, 0 = none                              */
+    uint32_t constants[GDN_PLAN_CONSTANTS]; /* Vulkan: of its pipeline; a second launch may have others  */
 } gdn_plan;
 
 #endif

@@ -27,96 +27,96 @@ enum {
 /* The location of an operand: `data` and `offset` as the caller gave them (GPU backends bind these), and for host
  * backends `base`, their sum. An absent operand has NULL in both. */
 typedef struct gdn_place {
-    void    *data;
+    void *data;
     uint64_t offset;
-    char    *base;
+    char *base;
 } gdn_place;
 
 /* A tensor over tokens. See gdn_token_at(). */
 typedef struct gdn_token_view {
     gdn_place at;
-    int64_t   stride_seq; /* 0 = tokens of all sequences follow each other */
-    int64_t   stride_token;
-    int64_t   stride_head;
-    int32_t   dtype;
+    int64_t stride_seq; /* 0 = tokens of all sequences follow each other */
+    int64_t stride_token;
+    int64_t stride_head;
+    int32_t dtype;
 } gdn_token_view;
 
 /* The pool of states or of history rows. */
 typedef struct gdn_state_view {
     gdn_place at;
-    int64_t   stride_row;
-    int64_t   stride_slot; /* history: unused, 0 */
-    int64_t   stride_head; /* history: unused, 0 */
-    int64_t   stride_line; /* state: of the outer dimension; history: of a conv state entry */
-    int32_t   n_rows;
-    int32_t   n_slots; /* history: 1 */
-    int32_t   dtype;
+    int64_t stride_row;
+    int64_t stride_slot; /* history: unused, 0 */
+    int64_t stride_head; /* history: unused, 0 */
+    int64_t stride_line; /* state: of the outer dimension; history: of a conv state entry */
+    int32_t n_rows;
+    int32_t n_slots; /* history: 1 */
+    int32_t dtype;
 } gdn_state_view;
 
 /* The replay log: see gdn_log_at(). */
 typedef struct gdn_log_view {
     gdn_place at;
-    int64_t   stride_row, stride_column;
-    int32_t   n_rows, n_columns; /* 0 columns: there is none */
+    int64_t stride_row, stride_column;
+    int32_t n_rows, n_columns; /* 0 columns: there is none */
     gdn_place row, state_position, state_commit;
 } gdn_log_view;
 
 /* Checkpoints: see gdn_checkpoint_at(). */
 typedef struct gdn_checkpoint_view {
-    int32_t   interval; /* tokens; 0 = there are none       */
-    int32_t   n;        /* entries of the map per sequence  */
+    int32_t interval; /* tokens; 0 = there are none       */
+    int32_t n;        /* entries of the map per sequence  */
     gdn_place map;
 } gdn_checkpoint_view;
 
 typedef struct gdn_gated_delta_net_problem {
-    gdn_place      workspace;
-    int32_t        empty; /* 1: there is nothing to do */
-    int32_t        n_seqs, n_tokens, n_heads_k, n_heads_v, head_dim_k, head_dim_v;
-    int32_t        head_map, gate, state_layout, n_snapshots;
-    float          scale;
-    int32_t        qk_norm;             /* 1: q and k are multiplied by gdn_norm_factor()              */
-    float          norm_add, norm_most; /* its arguments                                               */
-    int32_t        g_form, beta_form;
-    float          beta_factor, lower_bound;
+    gdn_place workspace;
+    int32_t empty; /* 1: there is nothing to do */
+    int32_t n_seqs, n_tokens, n_heads_k, n_heads_v, head_dim_k, head_dim_v;
+    int32_t head_map, gate, state_layout, n_snapshots;
+    float scale;
+    int32_t qk_norm;           /* 1: q and k are multiplied by gdn_norm_factor()              */
+    float norm_add, norm_most; /* its arguments                                               */
+    int32_t g_form, beta_form;
+    float beta_factor, lower_bound;
     gdn_token_view q, k, v, g, beta, out;
     gdn_token_view ssm_a, dt_bias;      /* the same for all tokens; dt_bias may be absent              */
     gdn_token_view read_key;            /* replaces k where the state is read; may be absent           */
     gdn_state_view state_in, state_out; /* equal unless the caller gave a state_out of its own */
-    gdn_place      seq_start, state_src, state_dst;
-    gdn_place      position; /* of each sequence's first token; for checkpoints and the log only */
+    gdn_place seq_start, state_src, state_dst;
+    gdn_place position; /* of each sequence's first token; for checkpoints and the log only */
     gdn_checkpoint_view checkpoints;
-    gdn_log_view   log;
-    int32_t        tree;     /* 1: `parent` names the token that each token follows, see gdn_parent_at() */
-    gdn_place      parent;
-    int32_t        state_interval; /* rounding interval of 16-bit states, see gdn_rounds_at(); 0 = F32 states */
+    gdn_log_view log;
+    int32_t tree; /* 1: `parent` names the token that each token follows, see gdn_parent_at() */
+    gdn_place parent;
+    int32_t state_interval; /* rounding interval of 16-bit states, see gdn_rounds_at(); 0 = F32 states */
 } gdn_gated_delta_net_problem;
 
 typedef struct gdn_ssm_conv_problem {
-    gdn_place      workspace;
-    int32_t        empty; /* 1: there is nothing to do */
-    int32_t        n_seqs, n_tokens, n_channels, kernel_width;
-    int32_t        n_columns; /* slots of the history's ring; 0 = no history */
-    int32_t        silu; /* 1: out goes through silu */
-    gdn_token_view x, out;    /* stride_head unused */
-    gdn_place      weight;
-    int64_t        weight_stride_channel, weight_stride_tap;
-    gdn_place      bias;
-    int32_t        weight_dtype, bias_dtype;
+    gdn_place workspace;
+    int32_t empty; /* 1: there is nothing to do */
+    int32_t n_seqs, n_tokens, n_channels, kernel_width;
+    int32_t n_columns;     /* slots of the history's ring; 0 = no history */
+    int32_t silu;          /* 1: out goes through silu */
+    gdn_token_view x, out; /* stride_head unused */
+    gdn_place weight;
+    int64_t weight_stride_channel, weight_stride_tap;
+    gdn_place bias;
+    int32_t weight_dtype, bias_dtype;
     gdn_state_view history_in, history_out;
-    gdn_place      seq_start, position, history_src, history_dst;
+    gdn_place seq_start, position, history_src, history_dst;
     gdn_checkpoint_view checkpoints;
-    int32_t        tree; /* as of gated_delta_net */
-    gdn_place      parent;
+    int32_t tree; /* as of gated_delta_net */
+    gdn_place parent;
 } gdn_ssm_conv_problem;
 
 typedef struct gdn_set_rows_problem {
-    gdn_place      workspace;
-    int32_t        empty; /* 1: there is nothing to do */
-    int64_t   n_columns, n_rows, n_rows_dst;
-    int64_t   n_batch[2], index_batch[2];
+    gdn_place workspace;
+    int32_t empty; /* 1: there is nothing to do */
+    int64_t n_columns, n_rows, n_rows_dst;
+    int64_t n_batch[2], index_batch[2];
     gdn_place src, dst, index;
-    int64_t   src_stride[3], dst_stride[3], index_stride[3]; /* batch 0, batch 1, row */
-    int32_t   src_dtype, dst_dtype, index_dtype;
+    int64_t src_stride[3], dst_stride[3], index_stride[3]; /* batch 0, batch 1, row */
+    int32_t src_dtype, dst_dtype, index_dtype;
 } gdn_set_rows_problem;
 
 /* ---- Reading a problem on the host: the reference and the CPU backend. ---------------------------- */
@@ -180,8 +180,7 @@ static inline int32_t gdn_checkpoints_used(const gdn_checkpoint_view *c, int32_t
 static inline int32_t gdn_checkpoint_at(const gdn_checkpoint_view *c, int32_t s, int32_t position, int32_t t)
 {
     const int32_t length = position + t + 1;
-    if (!c->interval || length % c->interval)
-        return GDN_NONE;
+    if (!c->interval || length % c->interval) return GDN_NONE;
     const int32_t entry = length / c->interval - position / c->interval - 1;
     return entry < c->n ? gdn_map_at(&c->map, (int64_t)s * c->n + entry, GDN_NONE) : GDN_NONE;
 }
@@ -279,8 +278,8 @@ static inline int64_t gdn_index_at(const gdn_set_rows_problem *p, int64_t b, int
  * another sequence may write it. */
 static inline int gdn_has_work(const gdn_gated_delta_net_problem *p, int32_t s)
 {
-    return gdn_state_src_at(p, s) != GDN_SKIP && (gdn_seq_length(&p->seq_start, p->n_seqs, p->n_tokens, s) ||
-                                                  gdn_state_commit_at(&p->log, s) >= 0);
+    return gdn_state_src_at(p, s) != GDN_SKIP &&
+           (gdn_seq_length(&p->seq_start, p->n_seqs, p->n_tokens, s) || gdn_state_commit_at(&p->log, s) >= 0);
 }
 
 /* The key head of value head h. */

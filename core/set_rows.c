@@ -7,12 +7,12 @@
 
 #include <string.h>
 
-typedef gdn_set_rows_args    args_t;
+typedef gdn_set_rows_args args_t;
 typedef gdn_set_rows_problem problem_t;
 
 enum { SRC, DST, INDEX, WORKSPACE, N_REGIONS };
 
-#define FLOATS (1u << GDN_F32 | 1u << GDN_F16 | 1u << GDN_BF16)
+#define FLOATS  (1u << GDN_F32 | 1u << GDN_F16 | 1u << GDN_BF16)
 #define LARGEST ((int64_t)1 << 40)
 
 static gdn_status check_args(const args_t *a)
@@ -35,8 +35,7 @@ static gdn_status check_args(const args_t *a)
             return gdn_fail(GDN_INVALID_ARGUMENT, "%s is %lld; it must divide %s, which is %lld", names[i][1],
                             (long long)a->index_batch[i], names[i][0], (long long)a->n_batch[i]);
     }
-    if (a->flags)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "flags is %#x; it must be 0", (unsigned)a->flags);
+    if (a->flags) return gdn_fail(GDN_INVALID_ARGUMENT, "flags is %#x; it must be 0", (unsigned)a->flags);
     return GDN_OK;
 }
 
@@ -55,12 +54,17 @@ static gdn_status check_index(const problem_t *p)
 }
 
 static gdn_status resolve_operand(const gdn_backend *b, const char *name, const gdn_tensor *t, uint32_t dtypes,
-                                  const int64_t batch[2], int64_t rows, int64_t inner, int needed,
-                                  gdn_place *at, int64_t stride[3], gdn_region *region)
+                                  const int64_t batch[2], int64_t rows, int64_t inner, int needed, gdn_place *at,
+                                  int64_t stride[3], gdn_region *region)
 {
     const gdn_operand_spec spec = {
-        .name = name, .dtypes = dtypes, .n_axes = 3, .axes = { "batch 0", "batch 1", "row" },
-        .extent = { batch[0], batch[1], rows }, .inner = inner, .needed = needed,
+        .name = name,
+        .dtypes = dtypes,
+        .n_axes = 3,
+        .axes = { "batch 0", "batch 1", "row" },
+        .extent = { batch[0], batch[1], rows },
+        .inner = inner,
+        .needed = needed,
     };
     int64_t all[4];
     gdn_status status = gdn_operand_resolve(b, &spec, t, at, all, region);
@@ -70,7 +74,7 @@ static gdn_status resolve_operand(const gdn_backend *b, const char *name, const 
 
 gdn_status gdn_set_rows_prepare(const gdn_context *ctx, const args_t *args, gdn_plan *plan, problem_t *p)
 {
-    args_t        copy; /* the call uses the values that it has checked */
+    args_t copy; /* the call uses the values that it has checked */
     const args_t *a = &copy;
     const gdn_backend *b = ctx->backend;
     gdn_region r[N_REGIONS];
@@ -81,9 +85,15 @@ gdn_status gdn_set_rows_prepare(const gdn_context *ctx, const args_t *args, gdn_
         (status = check_args(a)))
         return status;
     *p = (problem_t){
-        .empty = !a->n_rows, .n_columns = a->n_columns, .n_rows = a->n_rows, .n_rows_dst = a->n_rows_dst,
-        .n_batch = { a->n_batch[0], a->n_batch[1] }, .index_batch = { a->index_batch[0], a->index_batch[1] },
-        .src_dtype = a->src.dtype, .dst_dtype = a->dst.dtype, .index_dtype = a->index.dtype,
+        .empty = !a->n_rows,
+        .n_columns = a->n_columns,
+        .n_rows = a->n_rows,
+        .n_rows_dst = a->n_rows_dst,
+        .n_batch = { a->n_batch[0], a->n_batch[1] },
+        .index_batch = { a->index_batch[0], a->index_batch[1] },
+        .src_dtype = a->src.dtype,
+        .dst_dtype = a->dst.dtype,
+        .index_dtype = a->index.dtype,
     };
     const int needed = plan && a->n_rows > 0;
     if ((status = resolve_operand(b, "src", &a->src, FLOATS, a->n_batch, a->n_rows, a->n_columns, needed, &p->src,
@@ -93,8 +103,7 @@ gdn_status gdn_set_rows_prepare(const gdn_context *ctx, const args_t *args, gdn_
         (status = resolve_operand(b, "index", &a->index, 1u << GDN_I32 | 1u << GDN_I64, a->index_batch, a->n_rows, 1,
                                   needed, &p->index, p->index_stride, &r[INDEX])))
         return status;
-    if (!plan)
-        return GDN_OK;
+    if (!plan) return GDN_OK;
 
     r[DST].written = 1;
     if ((status = gdn_plan_resolve(ctx, GDN_KERNEL_set_rows, p, plan, &a->workspace, !p->empty, &p->workspace, r,
@@ -113,22 +122,19 @@ gdn_status gdn_set_rows_args_init(gdn_set_rows_args *args, uint32_t size)
 
 gdn_status gdn_set_rows_query(const gdn_context *ctx, const args_t *args, gdn_capability *capability)
 {
-    problem_t  p;
+    problem_t p;
     gdn_status status = gdn_query_check(ctx, capability);
-    if (status)
-        return status;
+    if (status) return status;
     status = gdn_set_rows_prepare(ctx, args, NULL, &p);
     return gdn_query_answer(ctx, GDN_KERNEL_set_rows, &p, status, capability);
 }
 
 gdn_status gdn_set_rows(gdn_context *ctx, const args_t *args, gdn_stream stream)
 {
-    problem_t  p;
-    gdn_plan   plan;
+    problem_t p;
+    gdn_plan plan;
     gdn_status status = gdn_check_context(ctx);
-    if (status || (status = gdn_set_rows_prepare(ctx, args, &plan, &p)))
-        return status;
-    if (p.empty)
-        return gdn_nothing_to_do(ctx, stream);
+    if (status || (status = gdn_set_rows_prepare(ctx, args, &plan, &p))) return status;
+    if (p.empty) return gdn_nothing_to_do(ctx, stream);
     return ctx->backend->run(ctx, GDN_KERNEL_set_rows, &p, &plan, stream);
 }

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-typedef gdn_ssm_conv_args    args_t;
+typedef gdn_ssm_conv_args args_t;
 typedef gdn_ssm_conv_problem problem_t;
 
 enum {
@@ -33,17 +33,17 @@ enum {
 /* Copies of the caller's structs, so that the call uses the values that it has checked. */
 typedef struct call_t {
     gdn_ssm_conv_args a;
-    gdn_checkpoints   checkpoints;
-    gdn_token_tree    tree;
-    int               history, two_pools; /* 1: history, history_out is given */
+    gdn_checkpoints checkpoints;
+    gdn_token_tree tree;
+    int history, two_pools; /* 1: history, history_out is given */
 } call_t;
 
 static gdn_status read_call(const gdn_ssm_conv_args *args, call_t *c)
 {
     gdn_status status;
     if ((status = gdn_struct_read("args", args, GDN_FIRST_SIZE(gdn_ssm_conv_args), sizeof c->a, &c->a)) ||
-        (status = gdn_part_read("checkpoints", c->a.checkpoints, GDN_FIRST_SIZE(gdn_checkpoints),
-                                sizeof c->checkpoints, &c->checkpoints)))
+        (status = gdn_part_read("checkpoints", c->a.checkpoints, GDN_FIRST_SIZE(gdn_checkpoints), sizeof c->checkpoints,
+                                &c->checkpoints)))
         return status;
     return gdn_part_read("tree", c->a.tree, GDN_FIRST_SIZE(gdn_token_tree), sizeof c->tree, &c->tree);
 }
@@ -51,7 +51,7 @@ static gdn_status read_call(const gdn_ssm_conv_args *args, call_t *c)
 /* Checks sizes, enumerations, and what parts require of each other. */
 static gdn_status check_call(call_t *c, int launch)
 {
-    args_t    *a = &c->a;
+    args_t *a = &c->a;
     gdn_status status;
     if ((status = gdn_check_range("n_seqs", a->n_seqs, 0, 1 << 24)) ||
         (status = gdn_check_range("n_tokens", a->n_tokens, 0, INT32_MAX)) ||
@@ -83,8 +83,7 @@ static gdn_status check_call(call_t *c, int launch)
         return gdn_fail(GDN_INVALID_ARGUMENT,
                         "history_out.n_rows is %d and history_out.data is NULL; give both or neither",
                         (int)a->history_out.n_rows);
-    if ((status = gdn_check_checkpoints(a->checkpoints ? &c->checkpoints : NULL, a->n_seqs)))
-        return status;
+    if ((status = gdn_check_checkpoints(a->checkpoints ? &c->checkpoints : NULL, a->n_seqs))) return status;
     if (a->checkpoints && a->tree)
         return gdn_fail(GDN_INVALID_ARGUMENT, "checkpoints and tree are given; a tree has no checkpoints");
     if (a->checkpoints && !history)
@@ -100,8 +99,16 @@ static gdn_status resolve_tokens(const gdn_backend *b, const char *name, const g
                                  gdn_region *region)
 {
     const gdn_operand_spec spec = {
-        .name = name, .dtypes = FLOATS, .n_axes = 2, .axes = { "sequence", "token" }, .extent = { a->n_seqs, longest },
-        .inner = a->n_channels, .ragged = 1, .ragged_tokens = a->n_tokens, .seq_start = seq_start, .needed = needed,
+        .name = name,
+        .dtypes = FLOATS,
+        .n_axes = 2,
+        .axes = { "sequence", "token" },
+        .extent = { a->n_seqs, longest },
+        .inner = a->n_channels,
+        .ragged = 1,
+        .ragged_tokens = a->n_tokens,
+        .seq_start = seq_start,
+        .needed = needed,
     };
     return gdn_tokens_resolve(b, &spec, t, view, region);
 }
@@ -110,15 +117,19 @@ static gdn_status resolve_tokens(const gdn_backend *b, const char *name, const g
 static gdn_status resolve_weight(const gdn_backend *b, const args_t *a, int needed, problem_t *p, gdn_region *region)
 {
     const gdn_operand_spec spec = {
-        .name = "weight", .dtypes = FLOATS, .n_axes = 2, .axes = { "channel", "tap" },
-        .extent = { a->n_channels, a->kernel_width }, .inner = 1,
+        .name = "weight",
+        .dtypes = FLOATS,
+        .n_axes = 2,
+        .axes = { "channel", "tap" },
+        .extent = { a->n_channels, a->kernel_width },
+        .inner = 1,
         .needed = needed,
     };
     int64_t stride[4];
     gdn_status status = gdn_operand_resolve(b, &spec, &a->weight, &p->weight, stride, region);
     p->weight_stride_channel = stride[0];
-    p->weight_stride_tap     = stride[1];
-    p->weight_dtype          = a->weight.dtype;
+    p->weight_stride_tap = stride[1];
+    p->weight_dtype = a->weight.dtype;
     return status;
 }
 
@@ -126,8 +137,12 @@ static gdn_status resolve_history(const gdn_backend *b, const char *name, const 
                                   gdn_state_view *view, gdn_region *region)
 {
     const gdn_operand_spec spec = {
-        .name = name, .dtypes = FLOATS, .n_axes = 2, .axes = { "row", "slot" },
-        .extent = { pool->n_rows, pool->n_slots }, .inner = a->n_channels,
+        .name = name,
+        .dtypes = FLOATS,
+        .n_axes = 2,
+        .axes = { "row", "slot" },
+        .extent = { pool->n_rows, pool->n_slots },
+        .inner = a->n_channels,
     };
     return gdn_pool_resolve(b, &spec, pool, view, region);
 }
@@ -161,9 +176,15 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
     const int judged = !b->host_memory && a->n_seqs &&
                        (a->seq_start.data || a->position.data || a->history_src.data || a->history_dst.data);
     *p = (problem_t){
-        .empty = !a->n_tokens && !judged, .n_seqs = a->n_seqs, .n_tokens = a->n_tokens, .n_channels = a->n_channels,
-        .kernel_width = a->kernel_width, .n_columns = a->history.n_slots, .silu = a->activation == GDN_ACTIVATION_SILU,
-        .checkpoints = { .interval = c->checkpoints.interval, .n = c->checkpoints.n }, .tree = a->tree != NULL,
+        .empty = !a->n_tokens && !judged,
+        .n_seqs = a->n_seqs,
+        .n_tokens = a->n_tokens,
+        .n_channels = a->n_channels,
+        .kernel_width = a->kernel_width,
+        .n_columns = a->history.n_slots,
+        .silu = a->activation == GDN_ACTIVATION_SILU,
+        .checkpoints = { .interval = c->checkpoints.interval, .n = c->checkpoints.n },
+        .tree = a->tree != NULL,
     };
 
     const uint64_t map_bytes = 4 * (uint64_t)a->n_seqs;
@@ -173,8 +194,8 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
              gdn_span_resolve(b, "history_src", &a->history_src, map_bytes, 4, 0, &p->history_src, &r[HISTORY_SRC])) ||
         (status =
              gdn_span_resolve(b, "history_dst", &a->history_dst, map_bytes, 4, 0, &p->history_dst, &r[HISTORY_DST])) ||
-        (status = gdn_span_resolve(b, "checkpoints.dst", &c->checkpoints.dst, map_bytes * (uint64_t)c->checkpoints.n,
-                                   4, launch && a->n_tokens && a->checkpoints, &p->checkpoints.map, &r[CHECKPOINTS])) ||
+        (status = gdn_span_resolve(b, "checkpoints.dst", &c->checkpoints.dst, map_bytes * (uint64_t)c->checkpoints.n, 4,
+                                   launch && a->n_tokens && a->checkpoints, &p->checkpoints.map, &r[CHECKPOINTS])) ||
         (status = gdn_span_resolve(b, "tree.parent", &c->tree.parent, 4 * (uint64_t)a->n_tokens, 4, 0, &p->parent,
                                    &r[PARENT])))
         return status;
@@ -202,14 +223,12 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
         if ((status = resolve_history(b, "history_out", &a->history_out, a, &p->history_out, &r[HISTORY_OUT])))
             return status;
     }
-    const int pools =
-        gdn_one_pool(c->two_pools, &p->history_in, &p->history_out, &r[HISTORY], &r[HISTORY_OUT]);
+    const int pools = gdn_one_pool(c->two_pools, &p->history_in, &p->history_out, &r[HISTORY], &r[HISTORY_OUT]);
     if (!c->history) {
         p->n_columns = 0;
         p->history_in.dtype = p->history_out.dtype = a->x.dtype; /* ignore the dtype of an absent operand */
     }
-    if (!launch)
-        return GDN_OK;
+    if (!launch) return GDN_OK;
 
     if (c->history && ((!a->history_src.data &&
                         (status = gdn_check_range("n_seqs (without history_src)", a->n_seqs, 0, a->history.n_rows))) ||
@@ -223,12 +242,23 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
         return status;
     /* Without a history the maps may still hold GDN_NONE or GDN_SKIP: a pool of no rows allows only these. */
     const gdn_pool_maps maps = {
-        .src_name = "history_src", .dst_name = "history_dst", .src = &p->history_src, .dst = &p->history_dst,
-        .n_seqs = a->n_seqs, .n_tokens = a->n_tokens, .n_entries = c->history || p->history_dst.base ? 1 : 0,
-        .seq_start = &p->seq_start, .src_slots = 1, .dst_slots = 1,
-        .src_size = c->history ? a->history.n_rows : 0, .dst_size = c->history ? a->history_out.n_rows : 0,
-        .checkpoints = &p->checkpoints, .position = &p->position,
-        .same_pool = pools, .check_unused = 1, .dst_is_row = 1,
+        .src_name = "history_src",
+        .dst_name = "history_dst",
+        .src = &p->history_src,
+        .dst = &p->history_dst,
+        .n_seqs = a->n_seqs,
+        .n_tokens = a->n_tokens,
+        .n_entries = c->history || p->history_dst.base ? 1 : 0,
+        .seq_start = &p->seq_start,
+        .src_slots = 1,
+        .dst_slots = 1,
+        .src_size = c->history ? a->history.n_rows : 0,
+        .dst_size = c->history ? a->history_out.n_rows : 0,
+        .checkpoints = &p->checkpoints,
+        .position = &p->position,
+        .same_pool = pools,
+        .check_unused = 1,
+        .dst_is_row = 1,
     };
     if ((c->history || p->history_src.base || p->history_dst.base) && (status = gdn_check_pool_maps(&maps)))
         return status;
@@ -237,10 +267,9 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
 
 gdn_status gdn_ssm_conv_prepare(const gdn_context *ctx, const args_t *args, gdn_plan *plan, problem_t *p)
 {
-    call_t     c;
+    call_t c;
     gdn_status status = read_call(args, &c);
-    if (status || (status = check_call(&c, plan != NULL)))
-        return status;
+    if (status || (status = check_call(&c, plan != NULL))) return status;
     return resolve_call(ctx, &c, plan, p);
 }
 
@@ -248,22 +277,19 @@ gdn_status gdn_ssm_conv_prepare(const gdn_context *ctx, const args_t *args, gdn_
 
 gdn_status gdn_ssm_conv_query(const gdn_context *ctx, const args_t *args, gdn_capability *capability)
 {
-    problem_t  p;
+    problem_t p;
     gdn_status status = gdn_query_check(ctx, capability);
-    if (status)
-        return status;
+    if (status) return status;
     status = gdn_ssm_conv_prepare(ctx, args, NULL, &p);
     return gdn_query_answer(ctx, GDN_KERNEL_ssm_conv, &p, status, capability);
 }
 
 gdn_status gdn_ssm_conv(gdn_context *ctx, const args_t *args, gdn_stream stream)
 {
-    problem_t  p;
-    gdn_plan   plan;
+    problem_t p;
+    gdn_plan plan;
     gdn_status status = gdn_check_context(ctx);
-    if (status || (status = gdn_ssm_conv_prepare(ctx, args, &plan, &p)))
-        return status;
-    if (p.empty)
-        return gdn_nothing_to_do(ctx, stream);
+    if (status || (status = gdn_ssm_conv_prepare(ctx, args, &plan, &p))) return status;
+    if (p.empty) return gdn_nothing_to_do(ctx, stream);
     return ctx->backend->run(ctx, GDN_KERNEL_ssm_conv, &p, &plan, stream);
 }

@@ -15,10 +15,7 @@ gdn_status gdn_fail(gdn_status status, const char *format, ...)
     return status;
 }
 
-const char *gdn_last_error(void)
-{
-    return last_error;
-}
+const char *gdn_last_error(void) { return last_error; }
 
 const char *gdn_status_name(gdn_status status)
 {
@@ -35,7 +32,4 @@ uint32_t gdn_version(void)
     return (uint32_t)GDN_VERSION_MAJOR << 16 | (uint32_t)GDN_VERSION_MINOR << 8 | (uint32_t)GDN_VERSION_PATCH;
 }
 
-uint32_t gdn_abi_version(void)
-{
-    return GDN_ABI_VERSION;
-}
+uint32_t gdn_abi_version(void) { return GDN_ABI_VERSION; }

@@ -30,14 +30,13 @@ static void processor_name(char *name, size_t size)
     (void)snprintf(name, size, "host processor");
 #if defined(__x86_64__)
     FILE *info = fopen("/proc/cpuinfo", "re");
-    char  line[256], model[GDN_NAME_MAX];
+    char line[256], model[GDN_NAME_MAX];
     while (info && fgets(line, sizeof line, info))
         if (sscanf(line, "model name : %63[^\n]", model) == 1) {
             (void)snprintf(name, size, "%s", model);
             break;
         }
-    if (info)
-        (void)fclose(info);
+    if (info) (void)fclose(info);
 #endif
 }
 
@@ -47,9 +46,8 @@ static gdn_status describe_device(const gdn_backend *backend, uint32_t device, g
     const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     processor_name(info->name, sizeof info->name);
     info->shared_memory = 1;
-    info->memory_bytes  = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
-    while (gdn_cpu_table_of(info->n_implementations))
-        info->n_implementations++;
+    info->memory_bytes = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
+    while (gdn_cpu_table_of(info->n_implementations)) info->n_implementations++;
     return GDN_OK;
 }
 
@@ -67,18 +65,17 @@ static gdn_status describe_implementation(const gdn_backend *backend, uint32_t d
 /* ---- Context -------------------------------------------------------------------------------------- */
 
 typedef struct cpu_state {
-    const gdn_cpu_table *table;   /* for the context's level */
-    int                  flushes; /* 1: runs in the processor's mode that flushes subnormals */
-    int32_t              n_threads;
-    gdn_team            *team; /* own threads; NULL if the caller or OpenMP provides them, or one is enough */
+    const gdn_cpu_table *table; /* for the context's level */
+    int flushes;                /* 1: runs in the processor's mode that flushes subnormals */
+    int32_t n_threads;
+    gdn_team *team; /* own threads; NULL if the caller or OpenMP provides them, or one is enough */
 } cpu_state;
 
 static int32_t default_threads(void)
 {
     const char *wanted = gdn_environment("GDN_NUM_THREADS");
 #if defined(_OPENMP)
-    if (!wanted)
-        return omp_get_max_threads(); /* honours OMP_NUM_THREADS and the affinity of the process */
+    if (!wanted) return omp_get_max_threads(); /* honours OMP_NUM_THREADS and the affinity of the process */
 #endif
     return gdn_team_default_threads(wanted);
 }
@@ -105,16 +102,14 @@ static gdn_status open_cpu(gdn_context *ctx, const gdn_context_desc *desc, uint3
     if (desc->native)
         return gdn_fail(GDN_INVALID_ARGUMENT, "desc->native is %p; on the cpu backend it must be NULL", desc->native);
     cpu_state *state = gdn_context_alloc(ctx, sizeof *state, 64);
-    if (!state)
-        return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for a cpu context of %zu bytes", sizeof *state);
+    if (!state) return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for a cpu context of %zu bytes", sizeof *state);
     int32_t n_threads = desc->n_threads ? (int32_t)desc->n_threads : default_threads();
-    if (n_threads > GDN_TEAM_MAX_THREADS)
-        n_threads = GDN_TEAM_MAX_THREADS;
+    if (n_threads > GDN_TEAM_MAX_THREADS) n_threads = GDN_TEAM_MAX_THREADS;
     const gdn_cpu_table *table = gdn_cpu_table_of(implementation);
     const int flush = desc->level == GDN_EXACT_FTZ; /* core has checked that the table has this level */
-    *state     = (cpu_state){ .table = flush ? table->flush : table,
-                              .flushes = flush && table->flush == table,
-                              .n_threads = n_threads };
+    *state = (cpu_state){ .table = flush ? table->flush : table,
+                          .flushes = flush && table->flush == table,
+                          .n_threads = n_threads };
     ctx->state = state;
     return start_team(ctx, state);
 }
@@ -133,10 +128,7 @@ static void close_cpu(gdn_context *ctx)
 /* ---- Running -------------------------------------------------------------------------------------- */
 
 /* Scratch of one thread in the workspace, rounded so that threads do not share cache lines. */
-static uint64_t scratch_stride(const gdn_plan *plan)
-{
-    return (plan->scratch_bytes + 63) / 64 * 64;
-}
+static uint64_t scratch_stride(const gdn_plan *plan) { return (plan->scratch_bytes + 63) / 64 * 64; }
 
 static void plan_cpu(const gdn_context *ctx, gdn_kernel kernel, const void *problem, gdn_plan *plan)
 {
@@ -157,10 +149,10 @@ static void describe_plan(const gdn_context *ctx, gdn_kernel kernel, const void 
 
 typedef struct job {
     const gdn_cpu_kernel *kernel;
-    const void     *problem;
+    const void *problem;
     const gdn_plan *plan;
-    char           *scratch;
-    int             flushes;
+    char *scratch;
+    int flushes;
     _Atomic int64_t next; /* first item that no thread has taken */
 } job;
 
@@ -168,8 +160,7 @@ typedef struct job {
 static gdn_float_env enter(const job *j)
 {
 #if defined(__x86_64__)
-    if (j->flushes)
-        return gdn_float_env_enter_flushing();
+    if (j->flushes) return gdn_float_env_enter_flushing();
 #endif
     (void)j;
     return gdn_float_env_enter();
@@ -184,8 +175,7 @@ static void work(void *arg, int32_t worker)
     const gdn_float_env caller = enter(j);
     for (;;) {
         const int64_t first = atomic_fetch_add_explicit(&j->next, grain, memory_order_relaxed);
-        if (first >= n_items)
-            break;
+        if (first >= n_items) break;
         j->kernel->run(j->problem, j->plan, first, n_items - first < grain ? n_items : first + grain, scratch);
     }
     gdn_float_env_leave(caller);
@@ -197,13 +187,15 @@ static gdn_status run_cpu(gdn_context *ctx, gdn_kernel kernel, const void *probl
 {
     const cpu_state *state = ctx->state;
     const gdn_place *workspace = problem; /* each problem begins with it */
-    job j = { .kernel = state->table->kernels[kernel], .problem = problem, .plan = plan, .scratch = workspace->base,
+    job j = { .kernel = state->table->kernels[kernel],
+              .problem = problem,
+              .plan = plan,
+              .scratch = workspace->base,
               .flushes = state->flushes };
     const int64_t portions = (plan->n_items + plan->grain - 1) / plan->grain;
     const int32_t n = portions < state->n_threads ? (int32_t)portions : state->n_threads;
     gdn_status status = gdn_host_synchronize(ctx, stream); /* refuses a stream */
-    if (status)
-        return status;
+    if (status) return status;
     if (n <= 1) {
         work(&j, 0);
     } else if (ctx->desc.parallel_for) {
@@ -214,8 +206,7 @@ static gdn_status run_cpu(gdn_context *ctx, gdn_kernel kernel, const void *probl
 #if defined(_OPENMP)
 #pragma omp parallel for num_threads(n) schedule(static, 1)
 #endif
-        for (int32_t i = 0; i < n; i++)
-            work(&j, i);
+        for (int32_t i = 0; i < n; i++) work(&j, i);
     }
     return GDN_OK;
 }
@@ -223,8 +214,13 @@ static gdn_status run_cpu(gdn_context *ctx, gdn_kernel kernel, const void *probl
 const gdn_backend gdn_backend_cpu = {
     .id = GDN_BACKEND_CPU,
     .name = "cpu",
-    .device_count = device_count, .describe_device = describe_device,
-    .describe_implementation = describe_implementation, .open = open_cpu, .close = close_cpu,
+    .device_count = device_count,
+    .describe_device = describe_device,
+    .describe_implementation = describe_implementation,
+    .open = open_cpu,
+    .close = close_cpu,
     GDN_HOST_MEMORY,
-    .plan = plan_cpu, .describe_plan = describe_plan, .run = run_cpu,
+    .plan = plan_cpu,
+    .describe_plan = describe_plan,
+    .run = run_cpu,
 };

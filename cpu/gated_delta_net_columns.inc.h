@@ -14,7 +14,7 @@
 GDN_INLINE dots columns_pass(const delta_pass *pass, delta_form form)
 {
     const delta_pass x = *pass;
-    dots               part[FOLD];
+    dots part[FOLD];
     for (int32_t l = 0; l < FOLD; l++) {
         dots even = dots_add(pass_leaf(&x, form, l), pass_leaf(&x, form, l + 16), form.width);
         dots odd = dots_add(pass_leaf(&x, form, l + 8), pass_leaf(&x, form, l + 24), form.width);
@@ -28,10 +28,10 @@ GDN_INLINE dots columns_pass(const delta_pass *pass, delta_form form)
 
 /* The passes that run once per block of value channels, compiled for any number of keys: the first, which only reads
  * kv, and the last, which has no next token. */
-#define COLUMNS_READ(w) .width = w, .packed = true, .next = true
+#define COLUMNS_READ(w)    .width = w, .packed = true, .next = true
 #define COLUMNS_LAST(w, c) .width = w, .packed = true, .channel = c, .update = true
-#define COLUMNS_ONCE(name, ...) \
-    static dots name(const delta_pass *pass) { return columns_pass(pass, (delta_form){__VA_ARGS__}); }
+#define COLUMNS_ONCE(name, ...)                                                                                        \
+    static dots name(const delta_pass *pass) { return columns_pass(pass, (delta_form){ __VA_ARGS__ }); }
 COLUMNS_ONCE(columns_wide_read, COLUMNS_READ(COLUMN_VECTORS))
 COLUMNS_ONCE(columns_wide_last, COLUMNS_LAST(COLUMN_VECTORS, false))
 COLUMNS_ONCE(columns_wide_channel_last, COLUMNS_LAST(COLUMN_VECTORS, true))
@@ -55,18 +55,20 @@ GDN_INLINE dots columns_last(const delta_pass *pass, int32_t width, bool channel
 
 /* A pass that rounds the state to a type, or not, and reads it with the next token's key. One for the usual number of
  * keys, one for any. For trees and for 16-bit states. */
-#define COLUMNS_NEXT(name, type, w, keys, c)                                                             \
-    static dots name(const delta_pass *pass)                                                             \
-    {                                                                                                    \
-        return columns_pass(pass, (delta_form){.width = w, .n = keys, .packed = true, .channel = c, .update = true, \
-                                               .next = true, .round = type});                            \
+#define COLUMNS_NEXT(name, type, w, keys, c)                                                                           \
+    static dots name(const delta_pass *pass)                                                                           \
+    {                                                                                                                  \
+        return columns_pass(                                                                                           \
+            pass,                                                                                                      \
+            (delta_form){                                                                                              \
+                .width = w, .n = keys, .packed = true, .channel = c, .update = true, .next = true, .round = type });   \
     }
-#define COLUMNS_NEXTS(name, type)                                        \
-    COLUMNS_NEXT(name##_wide_128, type, COLUMN_VECTORS, 128, false)        \
-    COLUMNS_NEXT(name##_wide_channel_128, type, COLUMN_VECTORS, 128, true) \
-    COLUMNS_NEXT(name##_wide, type, COLUMN_VECTORS, 0, false)              \
-    COLUMNS_NEXT(name##_wide_channel, type, COLUMN_VECTORS, 0, true)       \
-    COLUMNS_NEXT(name##_one, type, 1, 0, false)                            \
+#define COLUMNS_NEXTS(name, type)                                                                                      \
+    COLUMNS_NEXT(name##_wide_128, type, COLUMN_VECTORS, 128, false)                                                    \
+    COLUMNS_NEXT(name##_wide_channel_128, type, COLUMN_VECTORS, 128, true)                                             \
+    COLUMNS_NEXT(name##_wide, type, COLUMN_VECTORS, 0, false)                                                          \
+    COLUMNS_NEXT(name##_wide_channel, type, COLUMN_VECTORS, 0, true)                                                   \
+    COLUMNS_NEXT(name##_one, type, 1, 0, false)                                                                        \
     COLUMNS_NEXT(name##_one_channel, type, 1, 0, true)
 COLUMNS_NEXTS(columns_next, GDN_F32)
 COLUMNS_NEXTS(columns_next_f16, GDN_F16)
@@ -76,11 +78,11 @@ COLUMNS_NEXTS(columns_next_bf16, GDN_BF16)
 
 GDN_INLINE dots columns_next_typed(const delta_pass *pass, int32_t type, int32_t width, bool channel)
 {
-#define COLUMNS_NEXT(name)                                                                           \
-    do {                                                                                             \
-        if (width < COLUMN_VECTORS) return channel ? name##_one_channel(pass) : name##_one(pass);    \
-        if (pass->n == 128) return channel ? name##_wide_channel_128(pass) : name##_wide_128(pass);  \
-        return channel ? name##_wide_channel(pass) : name##_wide(pass);                              \
+#define COLUMNS_NEXT(name)                                                                                             \
+    do {                                                                                                               \
+        if (width < COLUMN_VECTORS) return channel ? name##_one_channel(pass) : name##_one(pass);                      \
+        if (pass->n == 128) return channel ? name##_wide_channel_128(pass) : name##_wide_128(pass);                    \
+        return channel ? name##_wide_channel(pass) : name##_wide(pass);                                                \
     } while (0)
     if (type == GDN_F16) COLUMNS_NEXT(columns_next_f16);
     if (type == GDN_BF16) COLUMNS_NEXT(columns_next_bf16);
@@ -98,7 +100,7 @@ GDN_INLINE void save_vector(char *to, int type, vf a, int32_t lanes, bool stream
 /* A block of value channels; state is its location in scratch, which holds it between chunks. */
 typedef struct columns_block {
     int32_t j, n_columns, width;
-    float  *state;
+    float *state;
 } columns_block;
 
 /* 1 and 7: copy a block of value channels between memory and scratch. In memory, line is a value channel (VK, which
@@ -110,7 +112,7 @@ GDN_INLINE void columns_load_typed(const head_view *x, const char *source, int t
         for (int32_t i = 0; i < x->n; i++)
             for (int32_t w = 0; w < b->width; w++) {
                 const int32_t lanes = min_i32(GDN_VL, b->n_columns - w * GDN_VL);
-                const char   *from = source + i * line + size * (x->j0 + b->j + w * GDN_VL);
+                const char *from = source + i * line + size * (x->j0 + b->j + w * GDN_VL);
                 v_store(b->state + pass_place(x->n, i) * pitch + w * GDN_VL, v_load_typed(from, type, 0, lanes));
             }
         return;
@@ -118,13 +120,12 @@ GDN_INLINE void columns_load_typed(const head_view *x, const char *source, int t
     for (int32_t w = 0; w < b->width; w++)
         for (int32_t i = 0; i < x->n; i += GDN_VL) {
             const int32_t rows = min_i32(GDN_VL, b->n_columns - w * GDN_VL), keys = min_i32(GDN_VL, x->n - i);
-            const char   *tile = source + (x->j0 + b->j + w * GDN_VL) * line + size * i;
-            vf            r[GDN_VL];
+            const char *tile = source + (x->j0 + b->j + w * GDN_VL) * line + size * i;
+            vf r[GDN_VL];
             for (int32_t m = 0; m < GDN_VL; m++)
                 r[m] = m < rows ? v_load_typed(tile + m * line, type, 0, keys) : v_zero();
             v_transpose(r);
-            for (int32_t m = 0; m < keys; m++)
-                v_store(b->state + pass_place(x->n, i + m) * pitch + w * GDN_VL, r[m]);
+            for (int32_t m = 0; m < keys; m++) v_store(b->state + pass_place(x->n, i + m) * pitch + w * GDN_VL, r[m]);
         }
 }
 
@@ -139,12 +140,12 @@ GDN_INLINE void columns_save_typed(const head_view *x, char *target, int type, c
 {
     const int64_t line = x->p->state_out.stride_line, pitch = (int64_t)b->width * GDN_VL,
                   size = type == GDN_F32 ? 4 : 2;
-    const bool    stream = GDN_VL == 16 && type == GDN_F32 && ((uintptr_t)target | (uintptr_t)line) % 64 == 0;
+    const bool stream = GDN_VL == 16 && type == GDN_F32 && ((uintptr_t)target | (uintptr_t)line) % 64 == 0;
     if (x->p->state_layout == GDN_STATE_KV) {
         for (int32_t i = 0; i < x->n; i++)
             for (int32_t w = 0; w < b->width; w++) {
                 const int32_t lanes = min_i32(GDN_VL, b->n_columns - w * GDN_VL);
-                char         *to = target + i * line + size * (x->j0 + b->j + w * GDN_VL);
+                char *to = target + i * line + size * (x->j0 + b->j + w * GDN_VL);
                 save_vector(to, type, v_load(b->state + pass_place(x->n, i) * pitch + w * GDN_VL), lanes, stream);
             }
         return;
@@ -152,8 +153,8 @@ GDN_INLINE void columns_save_typed(const head_view *x, char *target, int type, c
     for (int32_t w = 0; w < b->width; w++)
         for (int32_t i = 0; i < x->n; i += GDN_VL) {
             const int32_t rows = min_i32(GDN_VL, b->n_columns - w * GDN_VL), keys = min_i32(GDN_VL, x->n - i);
-            char         *tile = target + (x->j0 + b->j + w * GDN_VL) * line + size * i;
-            vf            r[GDN_VL];
+            char *tile = target + (x->j0 + b->j + w * GDN_VL) * line + size * i;
+            vf r[GDN_VL];
             for (int32_t m = 0; m < GDN_VL; m++)
                 r[m] = m < keys ? v_load(b->state + pass_place(x->n, i + m) * pitch + w * GDN_VL) : v_zero();
             v_transpose(r);
@@ -172,13 +173,13 @@ static void columns_repeat(const head_view *x, const columns_block *b, int32_t f
 {
     enum { KEYS = GDN_VL == 8 ? 4 : 8 };
     const log_walk log = log_walk_part(x, from, to);
-    const int64_t  pitch = (int64_t)b->width * GDN_VL;
+    const int64_t pitch = (int64_t)b->width * GDN_VL;
     for (int32_t i0 = 0; i0 < x->n; i0 += KEYS)
         for (int32_t w = 0; w < b->width; w++) {
             const int32_t lanes = min_i32(GDN_VL, b->n_columns - w * GDN_VL);
-            const float  *entry = log.first;
-            int32_t       i[KEYS]; /* clamped: the last key fills the rest */
-            vf            s[KEYS];
+            const float *entry = log.first;
+            int32_t i[KEYS]; /* clamped: the last key fills the rest */
+            vf s[KEYS];
             for (int m = 0; m < KEYS; m++) {
                 i[m] = min_i32(i0 + m, x->n - 1);
                 s[m] = v_load(b->state + pass_place(x->n, i[m]) * pitch + w * GDN_VL);
@@ -209,7 +210,7 @@ static void columns_begin(const head_view *x, const columns_block *b)
 /* 7: stores the snapshot and the checkpoint after token t. */
 static void columns_keep(const head_view *x, int32_t t, const columns_block *b)
 {
-    char *const to[] = {snapshot_of(x, t), checkpoint_of(x, t)};
+    char *const to[] = { snapshot_of(x, t), checkpoint_of(x, t) };
     for (int i = 0; i < 2; i++)
         if (to[i]) columns_save(x, to[i], b);
 }
@@ -221,17 +222,17 @@ GDN_INLINE void columns_tokens(const head_view *x, const chunk *c, const columns
 {
     const gdn_gated_delta_net_problem *p = x->p;
     const int32_t block = form.width * GDN_VL, j = b->j, group = c->group;
-    const int32_t n_next = c->more ? c->n_tokens : c->n_tokens - 1;        /* tokens that have a next token       */
+    const int32_t n_next = c->more ? c->n_tokens : c->n_tokens - 1; /* tokens that have a next token       */
     const int32_t snapshots = x->n_tokens - p->n_snapshots - c->first;
     const int32_t checkpoints = next_checkpoint(x, c->first, c->n_tokens) - c->first;
-    const int32_t kept = min_i32(snapshots, checkpoints);                  /* the first token whose state is kept */
-    const vf      scale = v_set1(p->scale);
+    const int32_t kept = min_i32(snapshots, checkpoints); /* the first token whose state is kept */
+    const vf scale = v_set1(p->scale);
     const int64_t out_step = p->out.stride_token;
     char *out = gdn_token_at(&p->out, x->s, x->first, c->first, x->h) +
                 (p->out.dtype == GDN_F32 ? 4 : 2) * (int64_t)(x->j0 + j);
-    delta_pass  pass = {.from = b->state, .to = b->state, .n = x->n, .q = c->q, .k = c->k, .a = c->a, .read = c->ak};
-    dots          sum;
-    ahead_rows    ahead[AHEAD_ROWS];
+    delta_pass pass = { .from = b->state, .to = b->state, .n = x->n, .q = c->q, .k = c->k, .a = c->a, .read = c->ak };
+    dots sum;
+    ahead_rows ahead[AHEAD_ROWS];
     const int32_t n_ahead = chunk_ahead(c, x, j / block, x->n_columns / block, ahead);
     /* 1: load state, replay the log, commit, and 3: read kv. For later chunks, the previous chunk has read it */
     if (c->first == 0) {
@@ -275,17 +276,19 @@ GDN_INLINE void columns_tokens(const head_view *x, const chunk *c, const columns
 /* One compiled version for each delta_form. Its constants are width, n and channel. */
 static void columns_block_general(const head_view *x, const chunk *tokens, const columns_block *b)
 {
-#define COLUMNS_VERSION(w, keys, c)                                                                      \
-    columns_tokens(x, tokens, b, (delta_form){.width = w, .n = keys, .packed = true, .channel = c, .update = true, \
-                                          .next = true, .ahead = true}, false)
-#define COLUMNS_VERSIONS(w, keys)                        \
-    do {                                                 \
-        if (x->channel) COLUMNS_VERSION(w, keys, true);  \
-        else COLUMNS_VERSION(w, keys, false);            \
+#define COLUMNS_VERSION(w, keys, c)                                                                                    \
+    columns_tokens(                                                                                                    \
+        x, tokens, b,                                                                                                  \
+        (delta_form){                                                                                                  \
+            .width = w, .n = keys, .packed = true, .channel = c, .update = true, .next = true, .ahead = true },        \
+        false)
+#define COLUMNS_VERSIONS(w, keys)                                                                                      \
+    do {                                                                                                               \
+        if (x->channel) COLUMNS_VERSION(w, keys, true);                                                                \
+        else COLUMNS_VERSION(w, keys, false);                                                                          \
     } while (0)
-    if (x->type != GDN_F32 && b->width < COLUMN_VECTORS)
-        columns_tokens(x, tokens, b, (delta_form){.width = 1}, true);
-    else if (x->type != GDN_F32) columns_tokens(x, tokens, b, (delta_form){.width = COLUMN_VECTORS}, true);
+    if (x->type != GDN_F32 && b->width < COLUMN_VECTORS) columns_tokens(x, tokens, b, (delta_form){ .width = 1 }, true);
+    else if (x->type != GDN_F32) columns_tokens(x, tokens, b, (delta_form){ .width = COLUMN_VECTORS }, true);
     else if (b->width < COLUMN_VECTORS) COLUMNS_VERSIONS(1, 0);
     else if (x->n == 64) COLUMNS_VERSIONS(COLUMN_VECTORS, 64);
     else if (x->n == 128) COLUMNS_VERSIONS(COLUMN_VECTORS, 128);
@@ -301,7 +304,7 @@ GDN_INLINE void columns(const head_view *x, const chunk *c, float *state)
     for (int32_t j = 0; j < x->n_columns;) {
         const int32_t width = x->n_columns - j >= COLUMN_VECTORS * GDN_VL ? COLUMN_VECTORS : 1;
         const int32_t n_columns = min_i32(width * GDN_VL, x->n_columns - j);
-        columns_block_general(x, c, &(columns_block){j, n_columns, width, state + (int64_t)j * round_up(x->n, 32)});
+        columns_block_general(x, c, &(columns_block){ j, n_columns, width, state + (int64_t)j * round_up(x->n, 32) });
         j += n_columns;
     }
 }

@@ -14,40 +14,40 @@
 #include "simd/typed.inc.h"
 
 enum { PARTS = 32 / GDN_VL }; /* registers for the 32 partial sums of a dot product */
-enum { CHUNK_TOKENS = 32 }; /* q, k, v and out of a chunk fit the L2 cache: 64 KiB for 128 x 128 */
+enum { CHUNK_TOKENS = 32 };   /* q, k, v and out of a chunk fit the L2 cache: 64 KiB for 128 x 128 */
 
 /* One head of one sequence, and the value channels of it that the item computes. */
 typedef struct head_view {
     const gdn_gated_delta_net_problem *p;
-    int32_t      s, h, key_head, first, n_tokens, position;
-    int32_t      j0, n_columns;
-    int32_t      type, size; /* of the states' elements: GDN_F32 ..., and bytes                */
-    const char  *source; /* the head's state in the slot to read; NULL = start from zero  */
-    int32_t      n;      /* head_dim_k                                                     */
-    int32_t      pitch;  /* of rows of n floats in scratch                                 */
-    bool         channel;
-    bool         reads; /* the state is read with a key of its own                            */
-    float        rate;  /* of a raw gate                                                      */
-    const char  *bias;  /* of a raw gate, one or n elements; NULL = 0                         */
-    int32_t      log_row;  /* GDN_NONE: the sequence has none                                 */
-    int32_t      n_repeat; /* log entries that are replayed: those before `position`          */
-    int32_t      n_commit; /* of these, the entries before the state that is committed        */
-    char        *commit;   /* the head's state in the slot of the commit; or NULL             */
+    int32_t s, h, key_head, first, n_tokens, position;
+    int32_t j0, n_columns;
+    int32_t type, size; /* of the states' elements: GDN_F32 ..., and bytes                */
+    const char *source; /* the head's state in the slot to read; NULL = start from zero  */
+    int32_t n;          /* head_dim_k                                                     */
+    int32_t pitch;      /* of rows of n floats in scratch                                 */
+    bool channel;
+    bool reads;                   /* the state is read with a key of its own                            */
+    float rate;                   /* of a raw gate                                                      */
+    const char *bias;             /* of a raw gate, one or n elements; NULL = 0                         */
+    int32_t log_row;              /* GDN_NONE: the sequence has none                                 */
+    int32_t n_repeat;             /* log entries that are replayed: those before `position`          */
+    int32_t n_commit;             /* of these, the entries before the state that is committed        */
+    char *commit;                 /* the head's state in the slot of the commit; or NULL             */
     const struct head_view *next; /* the next item, or NULL */
 } head_view;
 
 /* The converted operands of some tokens. */
 typedef struct chunk {
-    int32_t first, n_tokens; /* within the sequence                                                    */
-    bool    more;            /* k, a and ak have one row more, of the token after the chunk            */
-    float  *q, *k;           /* [token][pitch]                                                         */
-    float  *a;               /* exp(g) per channel; GATE_CHANNEL only                                  */
-    float  *ak;              /* what the state is read with: a * r, r of read_key_of(); GATE_SCALAR: r */
-    float  *v, *out;         /* [token][group]: out before the multiplication by scale; not for columns */
-    float  *kv;              /* [group]: dot of the state and the next chunk's first key               */
-    int32_t group;           /* value channels per item, a multiple of 16                              */
-    float   decay[CHUNK_TOKENS]; /* exp(g) per head; GATE_CHANNEL: 1, so that decay * kv is exactly kv */
-    float   beta[CHUNK_TOKENS];
+    int32_t first, n_tokens;   /* within the sequence                                                    */
+    bool more;                 /* k, a and ak have one row more, of the token after the chunk            */
+    float *q, *k;              /* [token][pitch]                                                         */
+    float *a;                  /* exp(g) per channel; GATE_CHANNEL only                                  */
+    float *ak;                 /* what the state is read with: a * r, r of read_key_of(); GATE_SCALAR: r */
+    float *v, *out;            /* [token][group]: out before the multiplication by scale; not for columns */
+    float *kv;                 /* [group]: dot of the state and the next chunk's first key               */
+    int32_t group;             /* value channels per item, a multiple of 16                              */
+    float decay[CHUNK_TOKENS]; /* exp(g) per head; GATE_CHANNEL: 1, so that decay * kv is exactly kv */
+    float beta[CHUNK_TOKENS];
 } chunk;
 
 static int32_t min_i32(int32_t a, int32_t b) { return a < b ? a : b; }
@@ -56,7 +56,7 @@ static int32_t pitch_of(const gdn_gated_delta_net_problem *p) { return round_up(
 
 static void make_ready(float *dst, const char *src, int32_t dtype, int32_t first, int32_t n)
 {
-    int32_t      i = 0;
+    int32_t i = 0;
     const float *f = (const float *)(const void *)src + first;
     for (; dtype == GDN_F32 && i + GDN_VL <= n; i += GDN_VL) v_store(dst + i, v_load(f + i));
     for (; i < n; i += GDN_VL) v_store(dst + i, v_load_typed(src, dtype, first + i, min_i32(n - i, GDN_VL)));
@@ -161,7 +161,7 @@ static void factors_ready(const head_view *x, int32_t t, int32_t n_tokens, float
     const vf factor = v_set1(p->beta_factor),
              bias = v_set1(x->bias && !x->channel ? gdn_load_element(x->bias, p->dt_bias.dtype, 0) : 0);
     for (int32_t i0 = 0; i0 < n_tokens; i0 += GDN_VL) {
-        float g[GDN_VL] = {0}, b[GDN_VL] = {0};
+        float g[GDN_VL] = { 0 }, b[GDN_VL] = { 0 };
         const int32_t n = min_i32(n_tokens - i0, GDN_VL);
         for (int32_t i = 0; i < n; i++) {
             b[i] = gdn_load_element(gdn_token_at(&p->beta, x->s, x->first, t + i0 + i, x->h), p->beta.dtype, 0);
@@ -241,8 +241,8 @@ GDN_INLINE void prefetch_bytes(const char *row, int64_t from, int64_t to)
 /* Rows to prefetch: `count` of them, `step` bytes apart. */
 typedef struct ahead_rows {
     const char *at;
-    int64_t     step, bytes;
-    int32_t     count;
+    int64_t step, bytes;
+    int32_t count;
 } ahead_rows;
 
 /* Finds what is read and written next, for block `turn` of n_turns blocks of value channels: the tokens of the next
@@ -252,24 +252,24 @@ enum { AHEAD_ROWS = 6 };
 static int32_t chunk_ahead(const chunk *c, const head_view *x, int32_t turn, int32_t n_turns, ahead_rows *rows)
 {
     const gdn_gated_delta_net_problem *p = x->p;
-    const gdn_token_view *const view[] = {&p->q, &p->k, &p->v, &p->out, &p->g};
+    const gdn_token_view *const view[] = { &p->q, &p->k, &p->v, &p->out, &p->g };
     const head_view *to = c->more ? x : x->next;
-    const int32_t    first = c->more ? c->first + c->n_tokens : 0, n_views = x->channel ? 5 : 4;
-    int32_t          count = 0;
+    const int32_t first = c->more ? c->first + c->n_tokens : 0, n_views = x->channel ? 5 : 4;
+    int32_t count = 0;
     if (!to) return 0;
-    for (int32_t i = turn; i < n_views; i += n_turns > 1 ? n_turns : 1) {
+    for (int32_t i = turn; i<n_views; i += n_turns> 1 ? n_turns : 1) {
         const int64_t size = view[i]->dtype == GDN_F32 ? 4 : 2;
-        const bool    values = i == 2 || i == 3;
+        const bool values = i == 2 || i == 3;
         if (!view[i]->at.base) continue; /* no outputs */
-        const char   *at = gdn_token_at(view[i], to->s, to->first, first, i < 2 ? to->key_head : to->h);
+        const char *at = gdn_token_at(view[i], to->s, to->first, first, i < 2 ? to->key_head : to->h);
         rows[count++] =
             (ahead_rows){ at + (values ? size * to->j0 : 0), view[i]->stride_token,
                           size * (values ? to->n_columns : to->n), min_i32(to->n_tokens - first, CHUNK_TOKENS) };
     }
     if (!c->more && to->source && p->state_layout == GDN_STATE_VK) {
         const int32_t n = to->n_columns / (n_turns > 1 ? n_turns : 1);
-        const char   *lines = to->source + (to->j0 + turn * n) * p->state_in.stride_line;
-        rows[count++] = (ahead_rows){lines, p->state_in.stride_line, to->size * (int64_t)to->n, n};
+        const char *lines = to->source + (to->j0 + turn * n) * p->state_in.stride_line;
+        rows[count++] = (ahead_rows){ lines, p->state_in.stride_line, to->size * (int64_t)to->n, n };
     }
     return count;
 }
@@ -317,7 +317,7 @@ static int32_t next_checkpoint(const head_view *x, int32_t t, int32_t n)
 static bool snapshots_of(const head_view *x, int32_t t, int32_t n, char **snapshot)
 {
     const uint64_t line = (uint64_t)x->size * (uint64_t)(x->p->state_layout == GDN_STATE_KV ? x->p->head_dim_v : x->n);
-    bool           elsewhere = false, whole = (line | (uint64_t)x->p->state_out.stride_line) % 64 == 0;
+    bool elsewhere = false, whole = (line | (uint64_t)x->p->state_out.stride_line) % 64 == 0;
     for (int32_t i = 0; i < n; i++) {
         snapshot[i] = snapshot_of(x, t + i);
         if (!snapshot[i]) snapshot[i] = checkpoint_of(x, t + i);
@@ -331,12 +331,12 @@ static bool snapshots_of(const head_view *x, int32_t t, int32_t n, char **snapsh
  * have been written. */
 static void copy_checkpoints(const head_view *x, int32_t n)
 {
-    const bool    kv = x->p->state_layout == GDN_STATE_KV;
+    const bool kv = x->p->state_layout == GDN_STATE_KV;
     const int64_t pitch = x->p->state_out.stride_line, n_lines = kv ? x->n : x->n_columns;
-    const size_t  bytes = (size_t)x->size * (size_t)(kv ? x->n_columns : x->n);
+    const size_t bytes = (size_t)x->size * (size_t)(kv ? x->n_columns : x->n);
     for (int32_t t = next_checkpoint(x, 0, n); t < n; t = next_checkpoint(x, t + 1, n - t - 1)) {
-        const char   *snapshot = snapshot_of(x, t);
-        char         *checkpoint = checkpoint_of(x, t);
+        const char *snapshot = snapshot_of(x, t);
+        char *checkpoint = checkpoint_of(x, t);
         const int64_t at = kv ? x->j0 * (int64_t)x->size : x->j0 * pitch;
         for (int64_t i = 0; snapshot && checkpoint && i < n_lines; i++)
             memcpy(checkpoint + at + i * pitch, snapshot + at + i * pitch, bytes);

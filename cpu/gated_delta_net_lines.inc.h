@@ -24,10 +24,10 @@ static int64_t lines_scratch(int32_t pitch, int32_t group) { return (int64_t)(pi
 
 /* One pass over all value channels of the item. */
 typedef struct lines_pass {
-    delta_pass x;               /* of the first column */
-    const float *d;               /* [column]            */
-    float       *part_q, *part_k; /* [32][columns]       */
-    int32_t      n_columns;
+    delta_pass x;           /* of the first column */
+    const float *d;         /* [column]            */
+    float *part_q, *part_k; /* [32][columns]       */
+    int32_t n_columns;
 } lines_pass;
 
 /* The partial sums l of some value channels. */
@@ -37,7 +37,7 @@ GDN_INLINE void lines_leaf(const lines_pass *pass, delta_form form, int32_t l, i
     x.from += j;
     x.to += j;
     for (int w = 0; form.update && w < form.width; w++) x.d[w] = v_load(pass->d + j + w * GDN_VL);
-    const dots    sum = pass_leaf(&x, form, l);
+    const dots sum = pass_leaf(&x, form, l);
     const int64_t at = (int64_t)l * pass->n_columns + j;
     for (int w = 0; w < form.width; w++) {
         if (form.update) v_store(pass->part_q + at + w * GDN_VL, sum.q[w]);
@@ -49,7 +49,7 @@ GDN_INLINE void lines_leaf(const lines_pass *pass, delta_form form, int32_t l, i
 GDN_INLINE void lines_pass_run(const lines_pass *p, delta_form form)
 {
     const lines_pass pass = *p;
-    delta_form     one = form;
+    delta_form one = form;
     one.width = 1;
     for (int32_t l = 0; l < 32; l++) {
         int32_t j = 0;
@@ -61,8 +61,8 @@ GDN_INLINE void lines_pass_run(const lines_pass *p, delta_form form)
 /* One compiled version for each case: all tokens but the last, the last, and the last with stores past the caches. */
 GDN_INLINE void lines_versions(const lines_pass *pass, int n, bool channel, bool next, bool stream)
 {
-#define LINES_VERSION(c, ...) \
-    lines_pass_run(pass, (delta_form){.width = COLUMN_VECTORS, .n = n, .channel = c, .update = true, __VA_ARGS__})
+#define LINES_VERSION(c, ...)                                                                                          \
+    lines_pass_run(pass, (delta_form){ .width = COLUMN_VECTORS, .n = n, .channel = c, .update = true, __VA_ARGS__ })
     if (channel && next) LINES_VERSION(true, .next = true);
     else if (channel && stream) LINES_VERSION(true, .stream = true);
     else if (channel) LINES_VERSION(true, .stream = false);
@@ -81,8 +81,8 @@ static void lines_update(const lines_pass *pass, bool channel, bool next, bool s
 /* 3: read kv, for the first token. */
 static void lines_read(const lines_pass *pass)
 {
-    if (pass->x.n == 128) lines_pass_run(pass, (delta_form){.width = COLUMN_VECTORS, .n = 128, .next = true});
-    else lines_pass_run(pass, (delta_form){.width = COLUMN_VECTORS, .next = true});
+    if (pass->x.n == 128) lines_pass_run(pass, (delta_form){ .width = COLUMN_VECTORS, .n = 128, .next = true });
+    else lines_pass_run(pass, (delta_form){ .width = COLUMN_VECTORS, .next = true });
 }
 
 /* The tree over partial sums, for GDN_VL value channels. */
@@ -101,14 +101,14 @@ static void lines_repeat(const head_view *x, const delta_pass *state, float *hol
 {
     enum { VECTORS = 4 };
     const log_walk log = log_walk_of(x);
-    const int64_t  to_pitch = x->p->state_out.stride_line / 4;
-    const int32_t  n_columns = x->n_columns;
-    float *const   commit = x->commit ? (float *)(void *)x->commit + x->j0 : NULL;
+    const int64_t to_pitch = x->p->state_out.stride_line / 4;
+    const int32_t n_columns = x->n_columns;
+    float *const commit = x->commit ? (float *)(void *)x->commit + x->j0 : NULL;
     for (int32_t i = 0; i < x->n; i++)
         for (int32_t j = 0; j < n_columns; j += VECTORS * GDN_VL) {
             const int32_t n = min_i32(VECTORS, (n_columns - j) / GDN_VL); /* the other vectors are not stored */
-            const float  *entry = log.first;
-            vf            s[VECTORS];
+            const float *entry = log.first;
+            vf s[VECTORS];
             for (int w = 0; w < VECTORS; w++)
                 s[w] = v_load(state->from + i * state->from_pitch + j + (w < n ? w : 0) * GDN_VL);
             for (int32_t column = 0; column < log.count; column++, entry = log_next(&log, entry)) {
@@ -127,14 +127,14 @@ static void lines_repeat(const head_view *x, const delta_pass *state, float *hol
 static void lines(const head_view *x, const chunk *c, float *scratch)
 {
     const int32_t n_columns = x->n_columns;
-    float        *hold = scratch, *d = hold + (int64_t)x->pitch * n_columns;
-    char         *snapshot[LINES_MAX_TOKENS];
-    lines_pass    pass = {.d = d, .part_q = d + n_columns, .n_columns = n_columns};
-    const bool    whole = snapshots_of(x, 0, c->n_tokens, snapshot) && (x->j0 | n_columns) % 16 == 0;
+    float *hold = scratch, *d = hold + (int64_t)x->pitch * n_columns;
+    char *snapshot[LINES_MAX_TOKENS];
+    lines_pass pass = { .d = d, .part_q = d + n_columns, .n_columns = n_columns };
+    const bool whole = snapshots_of(x, 0, c->n_tokens, snapshot) && (x->j0 | n_columns) % 16 == 0;
     pass.part_k = pass.part_q + 32 * (int64_t)n_columns;
 
     /* 1: load state */
-    pass.x = (delta_pass){.from = hold, .from_pitch = n_columns, .to = hold, .n = x->n, .read = c->ak};
+    pass.x = (delta_pass){ .from = hold, .from_pitch = n_columns, .to = hold, .n = x->n, .read = c->ak };
     if (x->source) {
         pass.x.from = (const float *)(const void *)x->source + x->j0;
         pass.x.from_pitch = x->p->state_in.stride_line / 4;

@@ -30,10 +30,7 @@ static log_walk log_walk_part(const head_view *x, int32_t from, int32_t to)
     return w;
 }
 
-static log_walk log_walk_of(const head_view *x)
-{
-    return log_walk_part(x, 0, x->n_repeat);
-}
+static log_walk log_walk_of(const head_view *x) { return log_walk_part(x, 0, x->n_repeat); }
 
 GDN_INLINE const float *log_next(const log_walk *w, const float *entry)
 {

@@ -8,20 +8,20 @@
 
 enum {
     COLUMN_VECTORS = 2, /* each broadcast of k, q and a serves two vectors */
-    FOLD = 8 /* partial sums per dot product that are left after the steps h = 16 and 8 */
+    FOLD = 8            /* partial sums per dot product that are left after the steps h = 16 and 8 */
 };
 
 /* One pass over a block of value channels. */
 typedef struct delta_pass {
     const float *from; /* the state before, [key][channel] */
-    int64_t      from_pitch;
-    float       *to;   /* the state after                 */
-    int64_t      to_pitch;
+    int64_t from_pitch;
+    float *to; /* the state after                 */
+    int64_t to_pitch;
     const float *q, *k, *a, *read; /* of this token; read: for the next token's kv                */
-    const char  *ahead;            /* FOLD cache lines to prefetch during the pass                */
-    float        decay;
-    int32_t      n;
-    vf           d[COLUMN_VECTORS];
+    const char *ahead;             /* FOLD cache lines to prefetch during the pass                */
+    float decay;
+    int32_t n;
+    vf d[COLUMN_VECTORS];
 } delta_pass;
 
 /* Sums over some of the keys, for each vector of value channels. */
@@ -40,15 +40,15 @@ GDN_INLINE dots dots_add(dots a, dots b, int width)
 
 /* The compile-time constants of a pass. */
 typedef struct delta_form {
-    int  width;   /* vectors of value channels                          */
-    int  n;       /* keys, a multiple of 32, or 0 = any number          */
-    bool packed;  /* from and to are scratch, and the same              */
+    int width;   /* vectors of value channels                          */
+    int n;       /* keys, a multiple of 32, or 0 = any number          */
+    bool packed; /* from and to are scratch, and the same              */
     bool channel;
-    bool update;  /* no: only read kv                                   */
-    bool next;    /* read the next token's kv too                       */
-    bool stream;  /* stores bypass the caches                           */
-    int  round;   /* round the state after to this type; GDN_F32: no rounding; packed only */
-    bool ahead;   /* prefetch one line at a time: eight at once would stall */
+    bool update; /* no: only read kv                                   */
+    bool next;   /* read the next token's kv too                       */
+    bool stream; /* stores bypass the caches                           */
+    int round;   /* round the state after to this type; GDN_F32: no rounding; packed only */
+    bool ahead;  /* prefetch one line at a time: eight at once would stall */
 } delta_form;
 
 /* The index of key i in scratch: keys are stored in the order in which the pass below visits them. So a pass is one
@@ -68,19 +68,19 @@ GDN_INLINE dots pass_leaf(const delta_pass *x, delta_form form, int32_t l)
     const int64_t from_pitch = form.packed ? form.width * GDN_VL : 32 * x->from_pitch; /* of steps */
     const int64_t to_pitch = form.packed ? form.width * GDN_VL : 32 * x->to_pitch;
     const int32_t first = form.packed ? pass_place(form.n ? form.n : x->n, l) : 0;
-    const float  *from = form.packed ? x->from + first * from_pitch : x->from + l * x->from_pitch;
-    float        *to = form.packed ? x->to + first * to_pitch : x->to + l * x->to_pitch;
-    dots          sum;
+    const float *from = form.packed ? x->from + first * from_pitch : x->from + l * x->from_pitch;
+    float *to = form.packed ? x->to + first * to_pitch : x->to + l * x->to_pitch;
+    dots sum;
     for (int w = 0; w < COLUMN_VECTORS; w++) sum.q[w] = sum.k[w] = v_zero();
     /* Lines of a state in memory are often whole pages apart: load all before the first store, see pass_place(). */
     const bool first_all = !form.packed && form.update && form.n == 128;
-    vf         loaded[4][COLUMN_VECTORS];
+    vf loaded[4][COLUMN_VECTORS];
     for (int32_t step = 0; first_all && step < 4; step++)
         for (int w = 0; w < form.width; w++) loaded[step][w] = v_load(from + step * from_pitch + w * GDN_VL);
 #pragma GCC unroll 4
     for (int32_t step = 0; step < n_steps; step++) {
         const int32_t i = l + 32 * step;
-        vf            a, k, q, read;
+        vf a, k, q, read;
         if (form.update) {
             a = v_set1(form.channel ? x->a[i] : x->decay);
             k = v_set1(x->k[i]);

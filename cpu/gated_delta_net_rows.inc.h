@@ -15,9 +15,9 @@
 #include "cpu/gated_delta_net_log.inc.h"
 
 enum {
-    ROWS_MAX_TOKENS = 16, /* the longest sequence for which "rows" is not slower than "columns" */
+    ROWS_MAX_TOKENS = 16,                 /* the longest sequence for which "rows" is not slower than "columns" */
     ROWS_TOGETHER = GDN_VL == 16 ? 2 : 1, /* two only if there are 32 wide registers */
-    AHEAD = 4 /* prefetch distance in rows */
+    AHEAD = 4                             /* prefetch distance in rows */
 };
 
 static bool rows_serves(const gdn_gated_delta_net_problem *p, int32_t n_tokens)
@@ -29,23 +29,23 @@ static bool rows_serves(const gdn_gated_delta_net_problem *p, int32_t n_tokens)
 /* The rows of an item. */
 typedef struct rows_block {
     const chunk *c;
-    const char  *from; /* the state to read; NULL = zero */
-    int64_t      from_pitch, to_pitch; /* bytes */
-    int64_t      pitch;                /* of rows of floats in scratch */
-    int          type;                 /* of the states' elements */
-    bool         channel;
-    int32_t      n, n_rows;
-    int32_t      ahead; /* bytes of a row to come that a token prefetches */
-    char        *to[ROWS_MAX_TOKENS];     /* address for the state after each token; NULL = not kept */
-    bool         stream[ROWS_MAX_TOKENS]; /* the stores bypass the caches */
-    char        *commit;                  /* address for the state before the first token, or NULL */
-    bool         commit_streams;
-    float       *log_d[ROWS_MAX_TOKENS]; /* address for a token's logged deltas, or NULL */
+    const char *from;             /* the state to read; NULL = zero */
+    int64_t from_pitch, to_pitch; /* bytes */
+    int64_t pitch;                /* of rows of floats in scratch */
+    int type;                     /* of the states' elements */
+    bool channel;
+    int32_t n, n_rows;
+    int32_t ahead;                /* bytes of a row to come that a token prefetches */
+    char *to[ROWS_MAX_TOKENS];    /* address for the state after each token; NULL = not kept */
+    bool stream[ROWS_MAX_TOKENS]; /* the stores bypass the caches */
+    char *commit;                 /* address for the state before the first token, or NULL */
+    bool commit_streams;
+    float *log_d[ROWS_MAX_TOKENS]; /* address for a token's logged deltas, or NULL */
 } rows_block;
 
 static rows_block rows_block_of(const head_view *x, const chunk *c)
 {
-    char      *snapshot[ROWS_MAX_TOKENS];
+    char *snapshot[ROWS_MAX_TOKENS];
     const bool stream = snapshots_of(x, 0, c->n_tokens, snapshot);
     rows_block b = {
         .c = c, .n = x->n, .n_rows = x->n_columns, .pitch = x->pitch, .type = x->type, .channel = x->channel
@@ -65,16 +65,16 @@ static rows_block rows_block_of(const head_view *x, const chunk *c)
 }
 
 /* One token for rows [r, r + count), whose state is s. kv: its dot with k, on return with the next k. */
-GDN_INLINE void rows_token(rows_block *b, int32_t r, int32_t t, int32_t n, int count, bool channel, int type,
-                           bool next, vf s[][256 / GDN_VL], float *kv)
+GDN_INLINE void rows_token(rows_block *b, int32_t r, int32_t t, int32_t n, int count, bool channel, int type, bool next,
+                           vf s[][256 / GDN_VL], float *kv)
 {
     const int64_t row = (int64_t)t * b->pitch;
-    const float  *q = b->c->q + row, *k = b->c->k + row, *a = b->c->a + row, *read = b->c->ak + row + b->pitch;
-    const float  *v = b->c->v + (int64_t)t * b->c->group + r;
-    float        *out = b->c->out + (int64_t)t * b->c->group + r;
-    const float   decay = b->c->decay[t], beta = b->c->beta[t];
-    char         *to = b->to[t] ? b->to[t] + r * b->to_pitch : NULL;
-    vf            part_q[ROWS_TOGETHER][PARTS], part_k[ROWS_TOGETHER][PARTS], d[ROWS_TOGETHER];
+    const float *q = b->c->q + row, *k = b->c->k + row, *a = b->c->a + row, *read = b->c->ak + row + b->pitch;
+    const float *v = b->c->v + (int64_t)t * b->c->group + r;
+    float *out = b->c->out + (int64_t)t * b->c->group + r;
+    const float decay = b->c->decay[t], beta = b->c->beta[t];
+    char *to = b->to[t] ? b->to[t] + r * b->to_pitch : NULL;
+    vf part_q[ROWS_TOGETHER][PARTS], part_k[ROWS_TOGETHER][PARTS], d[ROWS_TOGETHER];
     for (int32_t i = t * b->ahead; i < (t + 1) * b->ahead; i += 64)
         for (int m = 0; m < count; m++) v_prefetch(b->from + (r + AHEAD + m) * b->from_pitch + i);
     for (int m = 0; m < count; m++) {
@@ -88,9 +88,9 @@ GDN_INLINE void rows_token(rows_block *b, int32_t r, int32_t t, int32_t n, int c
             if (i >= n) continue;
             for (int m = 0; m < count; m++) {
                 vf x = v_mul(channel ? v_load(a + i) : v_set1(decay), s[m][i / GDN_VL]);
-                s[m][i / GDN_VL] = x = v_fma(v_load(k + i), d[m], x);            /* 5: update     */
-                part_q[m][j] = v_fma(x, v_load(q + i), part_q[m][j]);            /* 6: output     */
-                if (next) s[m][i / GDN_VL] = x = v_round_typed(x, type);         /* 7: round      */
+                s[m][i / GDN_VL] = x = v_fma(v_load(k + i), d[m], x);              /* 5: update     */
+                part_q[m][j] = v_fma(x, v_load(q + i), part_q[m][j]);              /* 6: output     */
+                if (next) s[m][i / GDN_VL] = x = v_round_typed(x, type);           /* 7: round      */
                 if (next) part_k[m][j] = v_fma(x, v_load(read + i), part_k[m][j]); /* 3: the next kv */
             }
         }
@@ -98,12 +98,10 @@ GDN_INLINE void rows_token(rows_block *b, int32_t r, int32_t t, int32_t n, int c
     const bool stream = b->stream[t];
     for (int m = 0; to && stream && m < count; m++) /* 7: snapshot */
 #pragma GCC unroll 32
-        for (int32_t i = 0; i < n; i += GDN_VL) 
-            v_stream_typed(to + m * b->to_pitch, type, i, s[m][i / GDN_VL]);
+        for (int32_t i = 0; i < n; i += GDN_VL) v_stream_typed(to + m * b->to_pitch, type, i, s[m][i / GDN_VL]);
     for (int m = 0; to && !stream && m < count; m++)
 #pragma GCC unroll 32
-        for (int32_t i = 0; i < n; i += GDN_VL) 
-            v_store_typed(to + m * b->to_pitch, type, i, s[m][i / GDN_VL], GDN_VL);
+        for (int32_t i = 0; i < n; i += GDN_VL) v_store_typed(to + m * b->to_pitch, type, i, s[m][i / GDN_VL], GDN_VL);
     for (int m = 0; m < count; m++) {
         out[m] = parts_sum(part_q[m]);
         if (next) kv[m] = parts_sum(part_k[m]);
@@ -115,8 +113,8 @@ GDN_INLINE void rows_token(rows_block *b, int32_t r, int32_t t, int32_t n, int c
 GDN_INLINE void rows_tokens(rows_block *b, int32_t r, int32_t n, int count, bool channel, int type)
 {
     const int32_t last = b->c->n_tokens - 1;
-    vf            s[ROWS_TOGETHER][256 / GDN_VL], part[ROWS_TOGETHER][PARTS];
-    float         kv[ROWS_TOGETHER];
+    vf s[ROWS_TOGETHER][256 / GDN_VL], part[ROWS_TOGETHER][PARTS];
+    float kv[ROWS_TOGETHER];
     for (int m = 0; m < count; m++)
         for (int j = 0; j < PARTS; j++) part[m][j] = v_zero();
     for (int m = 0; m < count; m++) {
@@ -126,8 +124,8 @@ GDN_INLINE void rows_tokens(rows_block *b, int32_t r, int32_t n, int count, bool
             for (int j = 0; j < PARTS; j++) {
                 const int32_t i = i0 + j * GDN_VL;
                 if (i >= n) continue;
-                s[m][i / GDN_VL] = from ? v_load_typed(from, type, i, GDN_VL) : v_zero();       /* 1: load state */
-                part[m][j] = v_fma(s[m][i / GDN_VL], v_load(b->c->ak + i), part[m][j]);         /* 3: read kv    */
+                s[m][i / GDN_VL] = from ? v_load_typed(from, type, i, GDN_VL) : v_zero(); /* 1: load state */
+                part[m][j] = v_fma(s[m][i / GDN_VL], v_load(b->c->ak + i), part[m][j]);   /* 3: read kv    */
             }
         }
     }
@@ -150,12 +148,12 @@ GDN_INLINE void rows_block_run(rows_block *b, int32_t n_rows, int32_t n, bool ch
 }
 
 /* One compiled version for each case; n is a constant for common sizes. */
-#define ROWS_VERSIONS(name, type)                                             \
-    static void name(rows_block *b)                                           \
-    {                                                                         \
-        if (b->n == 128 && b->channel) rows_block_run(b, b->n_rows, 128, 1, type); \
-        else if (b->n == 128) rows_block_run(b, b->n_rows, 128, 0, type);     \
-        else rows_block_run(b, b->n_rows, b->n, b->channel, type);            \
+#define ROWS_VERSIONS(name, type)                                                                                      \
+    static void name(rows_block *b)                                                                                    \
+    {                                                                                                                  \
+        if (b->n == 128 && b->channel) rows_block_run(b, b->n_rows, 128, 1, type);                                     \
+        else if (b->n == 128) rows_block_run(b, b->n_rows, 128, 0, type);                                              \
+        else rows_block_run(b, b->n_rows, b->n, b->channel, type);                                                     \
     }
 ROWS_VERSIONS(rows_block_general, GDN_F32)
 ROWS_VERSIONS(rows_block_f16, GDN_F16)
@@ -186,13 +184,13 @@ static bool rows_decode_serves(const head_view *x)
 
 /* The rows of an item. */
 typedef struct rows_decode_block {
-    const char  *q, *k, *g, *from;
+    const char *q, *k, *g, *from;
     const float *v;
-    char        *to; /* address for the state, or NULL */
-    float       *out;
-    int64_t      from_pitch, to_pitch; /* bytes */
-    int32_t      n_rows;
-    float        decay, beta, scale;
+    char *to; /* address for the state, or NULL */
+    float *out;
+    int64_t from_pitch, to_pitch; /* bytes */
+    int32_t n_rows;
+    float decay, beta, scale;
 } rows_decode_block;
 
 /* 0: normalises q or k in registers. */
@@ -237,10 +235,10 @@ static __attribute__((noinline)) void rows_decode_ready(const head_view *x, cons
 
 GDN_INLINE void rows_decode_run(const head_view *x, const rows_decode_block *block, bool channel, bool stream, int type)
 {
-    const int         size = type == GDN_F32 ? 4 : 2;
+    const int size = type == GDN_F32 ? 4 : 2;
     rows_decode_block b = *block;
     rows_decode_token token;
-    vf                k[DECODE_VECTORS], q[DECODE_VECTORS], a[DECODE_VECTORS], ak[DECODE_VECTORS], s[DECODE_VECTORS];
+    vf k[DECODE_VECTORS], q[DECODE_VECTORS], a[DECODE_VECTORS], ak[DECODE_VECTORS], s[DECODE_VECTORS];
     rows_decode_ready(x, block, &token);
 #pragma GCC unroll 32
     for (int i = 0; i < DECODE_VECTORS; i++) {
@@ -255,16 +253,16 @@ GDN_INLINE void rows_decode_run(const head_view *x, const rows_decode_block *blo
 #pragma GCC unroll 32
         for (int i = 0; i < DECODE_VECTORS; i++) {
             if (i * size * GDN_VL % 64 == 0) v_prefetch_l2(b.from + DECODE_AHEAD * b.from_pitch + i * size * GDN_VL);
-            s[i] = v_load_typed(b.from, type, i * GDN_VL, GDN_VL);         /* 1: load state */
-            part_k[i % PARTS] = v_fma(s[i], ak[i], part_k[i % PARTS]);     /* 3: read kv    */
+            s[i] = v_load_typed(b.from, type, i * GDN_VL, GDN_VL);     /* 1: load state */
+            part_k[i % PARTS] = v_fma(s[i], ak[i], part_k[i % PARTS]); /* 3: read kv    */
         }
         const vf d = v_set1(b.beta * (b.v[r] - b.decay * parts_sum(part_k))); /* 4: delta d */
 #pragma GCC unroll 32
         for (int i = 0; i < DECODE_VECTORS; i++) {
-            s[i] = v_fma(k[i], d, v_mul(a[i], s[i]));                      /* 5: update     */
-            part_q[i % PARTS] = v_fma(s[i], q[i], part_q[i % PARTS]);      /* 6: output     */
+            s[i] = v_fma(k[i], d, v_mul(a[i], s[i]));                 /* 5: update     */
+            part_q[i % PARTS] = v_fma(s[i], q[i], part_q[i % PARTS]); /* 6: output     */
             if (!b.to) continue;
-            if (stream) v_stream_typed(b.to, type, i * GDN_VL, s[i]);      /* 7: snapshot   */
+            if (stream) v_stream_typed(b.to, type, i * GDN_VL, s[i]); /* 7: snapshot   */
             else v_store_typed(b.to, type, i * GDN_VL, s[i], GDN_VL);
         }
         b.out[r] = b.scale * parts_sum(part_q);
@@ -272,13 +270,13 @@ GDN_INLINE void rows_decode_run(const head_view *x, const rows_decode_block *blo
     }
 }
 
-#define ROWS_DECODE(name, type)                                                        \
-    GDN_INLINE void name(const head_view *x, const rows_decode_block *b, bool stream)  \
-    {                                                                                  \
-        if (x->channel && stream) rows_decode_run(x, b, 1, 1, type);                   \
-        else if (x->channel) rows_decode_run(x, b, 1, 0, type);                        \
-        else if (stream) rows_decode_run(x, b, 0, 1, type);                            \
-        else rows_decode_run(x, b, 0, 0, type);                                        \
+#define ROWS_DECODE(name, type)                                                                                        \
+    GDN_INLINE void name(const head_view *x, const rows_decode_block *b, bool stream)                                  \
+    {                                                                                                                  \
+        if (x->channel && stream) rows_decode_run(x, b, 1, 1, type);                                                   \
+        else if (x->channel) rows_decode_run(x, b, 1, 0, type);                                                        \
+        else if (stream) rows_decode_run(x, b, 0, 1, type);                                                            \
+        else rows_decode_run(x, b, 0, 0, type);                                                                        \
     }
 ROWS_DECODE(rows_decode_f32, GDN_F32)
 ROWS_DECODE(rows_decode_f16, GDN_F16)
@@ -289,11 +287,11 @@ ROWS_DECODE(rows_decode_bf16, GDN_BF16)
 static void rows_decode(const head_view *x, const chunk *c)
 {
     const gdn_gated_delta_net_problem *p = x->p;
-    const int32_t     key_head = gdn_key_head(p, x->h);
-    const char       *values = gdn_token_at(&p->v, x->s, x->first, 0, x->h);
-    char             *snapshot;
-    const bool        stream = snapshots_of(x, 0, 1, &snapshot);
-    rows_decode_block b = {.n_rows = x->n_columns, .scale = p->scale};
+    const int32_t key_head = gdn_key_head(p, x->h);
+    const char *values = gdn_token_at(&p->v, x->s, x->first, 0, x->h);
+    char *snapshot;
+    const bool stream = snapshots_of(x, 0, 1, &snapshot);
+    rows_decode_block b = { .n_rows = x->n_columns, .scale = p->scale };
     b.q = gdn_token_at(&p->q, x->s, x->first, 0, key_head);
     b.k = gdn_token_at(&p->k, x->s, x->first, 0, key_head);
     b.g = gdn_token_at(&p->g, x->s, x->first, 0, x->h);

@@ -32,8 +32,7 @@ enum {
     VECTORS = BLOCK / GDN_VL
 };
 
-GDN_INLINE void convert_row(const char *src, int src_dtype, char *dst, int dst_dtype,
-                                                              int64_t n_columns)
+GDN_INLINE void convert_row(const char *src, int src_dtype, char *dst, int dst_dtype, int64_t n_columns)
 {
     int64_t j = 0;
     for (; j + 4 * GDN_VL <= n_columns; j += 4 * GDN_VL) {
@@ -55,12 +54,11 @@ GDN_INLINE void stream_row(const char *src, int src_dtype, char *dst, int dst_dt
         for (; j + 4 * GDN_VL <= n_columns; j += 4 * GDN_VL)
             for (int m = 0; m < 4; m++)
                 v_stream((float *)(void *)dst + j + m * GDN_VL, v_load_typed(src, src_dtype, j + m * GDN_VL, GDN_VL));
-        for (; j < n_columns; j += GDN_VL)
-            v_stream((float *)(void *)dst + j, v_load_typed(src, src_dtype, j, GDN_VL));
+        for (; j < n_columns; j += GDN_VL) v_stream((float *)(void *)dst + j, v_load_typed(src, src_dtype, j, GDN_VL));
     } else {
         for (int64_t j = 0; j < n_columns; j += 2 * GDN_VL) {
             uint16_t *to = (uint16_t *)(void *)dst + j;
-            const vf  x = v_load_typed(src, src_dtype, j, GDN_VL), y = v_load_typed(src, src_dtype, j + GDN_VL, GDN_VL);
+            const vf x = v_load_typed(src, src_dtype, j, GDN_VL), y = v_load_typed(src, src_dtype, j + GDN_VL, GDN_VL);
             if (dst_dtype == GDN_F16) v_stream_f16_pair(to, x, y);
             else v_stream_bf16_pair(to, x, y);
         }
@@ -69,9 +67,9 @@ GDN_INLINE void stream_row(const char *src, int src_dtype, char *dst, int dst_dt
 
 /* Blocks of the next batch. */
 typedef struct q8_batch {
-    int         n;
+    int n;
     const char *src[GDN_VL];
-    char       *dst[GDN_VL];
+    char *dst[GDN_VL];
 } q8_batch;
 
 GDN_INLINE void convert_batch(q8_batch *batch, int src_dtype)
@@ -114,13 +112,13 @@ GDN_INLINE void convert_batch(q8_batch *batch, int src_dtype)
 typedef struct rows_item {
     const gdn_set_rows_problem *p;
     const char *src, *index;
-    char       *dst;
-    int64_t     share, n_shares;
-    int64_t     first, last; /* source rows to scan */
-    int         by_target;   /* 1: take those whose target is in the share */
-    int         scattered;   /* 1: targets do not increase */
-    int         stream;      /* 1: stores bypass the caches: much is written, in whole cache lines */
-    int         unique;      /* 1: no target repeats; 0: some may */
+    char *dst;
+    int64_t share, n_shares;
+    int64_t first, last; /* source rows to scan */
+    int by_target;       /* 1: take those whose target is in the share */
+    int scattered;       /* 1: targets do not increase */
+    int stream;          /* 1: stores bypass the caches: much is written, in whole cache lines */
+    int unique;          /* 1: no target repeats; 0: some may */
 } rows_item;
 
 static inline int64_t index_at(const rows_item *it, int64_t i)
@@ -225,19 +223,14 @@ static void copy(const rows_item *it, int64_t bytes)
 static void scatter_types(const rows_item *it)
 {
     const int src_dtype = it->p->src_dtype, dst_dtype = it->p->dst_dtype;
-#define PAIR(S, D) \
+#define PAIR(S, D)                                                                                                     \
     if (src_dtype == (S) && dst_dtype == (D)) scatter(it, S, D)
     PAIR(GDN_F32, GDN_F32);
-    else PAIR(GDN_F32, GDN_F16);
-    else PAIR(GDN_F32, GDN_BF16);
-    else PAIR(GDN_F32, GDN_Q8_0);
-    else PAIR(GDN_F16, GDN_F32);
-    else PAIR(GDN_F16, GDN_BF16);
-    else PAIR(GDN_F16, GDN_Q8_0);
-    else PAIR(GDN_BF16, GDN_F32);
-    else PAIR(GDN_BF16, GDN_F16);
-    else PAIR(GDN_BF16, GDN_Q8_0);
-    else copy(it, it->p->n_columns * 2);
+    else PAIR(GDN_F32, GDN_F16); else PAIR(GDN_F32, GDN_BF16);
+    else PAIR(GDN_F32, GDN_Q8_0); else PAIR(GDN_F16, GDN_F32);
+    else PAIR(GDN_F16, GDN_BF16); else PAIR(GDN_F16, GDN_Q8_0);
+    else PAIR(GDN_BF16, GDN_F32); else PAIR(GDN_BF16, GDN_F16);
+    else PAIR(GDN_BF16, GDN_Q8_0); else copy(it, it->p->n_columns * 2);
 #undef PAIR
 }
 
@@ -270,7 +263,9 @@ static int streams(const gdn_set_rows_problem *p)
     const int64_t row = p->n_columns * (p->dst_dtype == GDN_F32 ? 4 : 2);
     return p->dst_dtype != GDN_Q8_0 && product(product(row, p->n_rows), p->n_batch[0] * p->n_batch[1]) >= STREAM &&
            ((uintptr_t)p->dst.base | (uintptr_t)row | (uintptr_t)p->dst_stride[0] | (uintptr_t)p->dst_stride[1] |
-            (uintptr_t)p->dst_stride[2]) % 64 == 0;
+            (uintptr_t)p->dst_stride[2]) %
+                   64 ==
+               0;
 }
 
 static void set_rows_run(const void *problem, const gdn_plan *plan, int64_t first, int64_t last, void *scratch)
@@ -284,9 +279,13 @@ static void set_rows_run(const void *problem, const gdn_plan *plan, int64_t firs
             .p = p,
             .src = p->src.base + b * p->src_stride[0] + c * p->src_stride[1],
             .dst = p->dst.base + b * p->dst_stride[0] + c * p->dst_stride[1],
-            .index = p->index.base + b % p->index_batch[0] * p->index_stride[0] +
-                     c % p->index_batch[1] * p->index_stride[1],
-            .share = item % plan->cut, .n_shares = plan->cut, .first = 0, .last = p->n_rows, .stream = stream,
+            .index =
+                p->index.base + b % p->index_batch[0] * p->index_stride[0] + c % p->index_batch[1] * p->index_stride[1],
+            .share = item % plan->cut,
+            .n_shares = plan->cut,
+            .first = 0,
+            .last = p->n_rows,
+            .stream = stream,
         };
         study_index(&it);
         it.by_target = it.n_shares > 1 && !it.unique;

@@ -42,26 +42,26 @@ enum {
     LINE_16 = 32,
     NEAR_32 = 64, /* prefetch distance in channels within a row, for a visit that no visit has prefetched for */
     NEAR_16 = 256,
-    SKEW = 80,        /* puts the taps of a channel into different cache sets */
-    PAGE = 4096       /* bytes after which the low bits of addresses repeat */
+    SKEW = 80,  /* puts the taps of a channel into different cache sets */
+    PAGE = 4096 /* bytes after which the low bits of addresses repeat */
 };
 
 static const float zeros[WIDTH_MAX];
 
 typedef struct conv_item {
     const gdn_ssm_conv_problem *p;
-    int32_t      s, first, length, position; /* the sequence, its first token, its tokens, its first position */
-    int32_t      src, dst;                   /* rows of the history, or GDN_NONE */
-    int64_t      c0, width;                  /* the block of channels */
-    const char  *bias, *weight;              /* of the block; weight is tap-major unless `packed` */
-    int          weight_dtype;               /* F32 if it has been gathered */
-    int64_t      stride_tap;                 /* of a tap-major weight, in elements */
-    int          packed;                     /* weight is [channel][4] */
-    int          dealt;                      /* gathered, with each 2 * GDN_VL channels split into halves */
-    int          stream;                     /* out is too large to stay in the caches, and aligned */
-    int64_t      near;                       /* prefetch distance in channels within the rows, or 0 */
-    int          n_old;                      /* the first rows of a visit, which may be of the history */
-    char        *keep;                       /* for one token in place: the conv state entry to write, or NULL */
+    int32_t s, first, length, position; /* the sequence, its first token, its tokens, its first position */
+    int32_t src, dst;                   /* rows of the history, or GDN_NONE */
+    int64_t c0, width;                  /* the block of channels */
+    const char *bias, *weight;          /* of the block; weight is tap-major unless `packed` */
+    int weight_dtype;                   /* F32 if it has been gathered */
+    int64_t stride_tap;                 /* of a tap-major weight, in elements */
+    int packed;                         /* weight is [channel][4] */
+    int dealt;                          /* gathered, with each 2 * GDN_VL channels split into halves */
+    int stream;                         /* out is too large to stay in the caches, and aligned */
+    int64_t near;                       /* prefetch distance in channels within the rows, or 0 */
+    int n_old;                          /* the first rows of a visit, which may be of the history */
+    char *keep;                         /* for one token in place: the conv state entry to write, or NULL */
 } conv_item;
 
 /* The compile-time constants of the loops. ANY: tested at run time. */
@@ -181,8 +181,7 @@ GDN_INLINE int64_t conv_halves(const conv_item *it, conv_form form, int dealt, c
         vf u[2 * TOKENS];
         for (int half = 0; half < 2; half++) conv_half(it, form, dealt, row, c, half, n_out, u + half * n_out);
         for (int i = 0; form.silu && i < 2 * n_out; i += together) v_silu_n(u + i, together);
-        if (n_out == 1 && it->keep)
-            keep_row(it->keep, form.rows, row[form.kernel_width - 1], form.rows, c, 2 * GDN_VL);
+        if (n_out == 1 && it->keep) keep_row(it->keep, form.rows, row[form.kernel_width - 1], form.rows, c, 2 * GDN_VL);
         for (int i = 0; i < n_out; i++) v_store_halves(out[i], form.rows, c, u[i], u[n_out + i], it->stream);
     }
     return c;
@@ -221,8 +220,7 @@ GDN_INLINE void conv_tokens(const conv_item *item, const char *const *rows, char
     int64_t c = 0;
     if (halves && form.rows == GDN_BF16 && form.weight == GDN_F32 && !form.packed && it.dealt)
         c = conv_halves(&it, form, 1, row, out, ahead, n_ahead, n_out);
-    else if (halves)
-        c = conv_halves(&it, form, 0, row, out, ahead, n_ahead, n_out);
+    else if (halves) c = conv_halves(&it, form, 0, row, out, ahead, n_ahead, n_out);
     for (; !halves && c + GDN_VL <= it.width; c += GDN_VL) {
         for (int i = 0; i < n_ahead && c % (x == GDN_F32 ? LINE_32 : LINE_16) == 0; i++) { /* once per cache line */
             if (n_out == 1) v_prefetch(ahead[i] + row_bytes(x, c));
@@ -255,22 +253,22 @@ static void conv_dispatch(const conv_item *it, const char *const *row, char *con
     const int kernel_width = p->kernel_width, weight = it->weight_dtype, rows = p->x.dtype;
     const int one = is_alike(p, weight);
     const int silu = p->silu;
-#define CONV(ROWS, WEIGHT, KW, SILU, PACKED)                                                                       \
-    do {                                                                                                           \
-        const conv_form form = { ROWS, WEIGHT, KW, SILU, PACKED };                                                 \
-        if (n_out == 1) conv_tokens(it, row, out, ahead, n_ahead, 1, form);                                        \
-        else conv_tokens(it, row, out, ahead, n_ahead, TOKENS, form);                                              \
-        return;                                                                                                    \
+#define CONV(ROWS, WEIGHT, KW, SILU, PACKED)                                                                           \
+    do {                                                                                                               \
+        const conv_form form = { ROWS, WEIGHT, KW, SILU, PACKED };                                                     \
+        if (n_out == 1) conv_tokens(it, row, out, ahead, n_ahead, 1, form);                                            \
+        else conv_tokens(it, row, out, ahead, n_ahead, TOKENS, form);                                                  \
+        return;                                                                                                        \
     } while (0)
-#define CONV_SILU(ROWS, WEIGHT, KW, PACKED)                                                                        \
-    do {                                                                                                           \
-        if (silu) CONV(ROWS, WEIGHT, KW, 1, PACKED);                                                               \
-        else CONV(ROWS, WEIGHT, KW, 0, PACKED);                                                                    \
+#define CONV_SILU(ROWS, WEIGHT, KW, PACKED)                                                                            \
+    do {                                                                                                               \
+        if (silu) CONV(ROWS, WEIGHT, KW, 1, PACKED);                                                                   \
+        else CONV(ROWS, WEIGHT, KW, 0, PACKED);                                                                        \
     } while (0)
-#define CONV_16(ROWS, WEIGHT)                                                                                      \
-    do {                                                                                                           \
-        if (it->packed) CONV(ROWS, WEIGHT, 4, silu, 1);                                                            \
-        else CONV(ROWS, WEIGHT, 4, silu, 0);                                                                       \
+#define CONV_16(ROWS, WEIGHT)                                                                                          \
+    do {                                                                                                               \
+        if (it->packed) CONV(ROWS, WEIGHT, 4, silu, 1);                                                                \
+        else CONV(ROWS, WEIGHT, 4, silu, 0);                                                                           \
     } while (0)
     const int plain = one && rows == GDN_F32 && (!p->bias.base || p->bias_dtype == GDN_F32);
     if (plain && it->packed) CONV_SILU(GDN_F32, GDN_F32, 4, 1);
@@ -448,7 +446,7 @@ static void deal_weight(int64_t width, float *weight, int64_t stride_tap)
 {
     for (int j = 0; j < 4; j++)
         for (int64_t c = 0; c + 2 * GDN_VL <= width; c += 2 * GDN_VL) {
-            float   *at = weight + j * stride_tap + c;
+            float *at = weight + j * stride_tap + c;
             const vf half0 = v_load_half(at, GDN_F32, 0, 0, GDN_BF16), half1 = v_load_half(at, GDN_F32, 0, 1, GDN_BF16);
             v_store(at, half0);
             v_store(at + GDN_VL, half1);

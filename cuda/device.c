@@ -72,11 +72,9 @@ gdn_status gdn_cuda_enter(gdn_cuda_device *dev, gdn_cuda_scope *scope)
     CUresult result = dev->cu->CtxPushCurrent(dev->context);
     if (result == CUDA_ERROR_INVALID_CONTEXT) /* its owner has destroyed it */
         result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    if (result != CUDA_SUCCESS)
-        return gdn_cuda_fail(dev, dev->cu, result, "cuCtxPushCurrent");
+    if (result != CUDA_SUCCESS) return gdn_cuda_fail(dev, dev->cu, result, "cuCtxPushCurrent");
     scope->mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    if (dev->cu->ThreadExchangeStreamCaptureMode(&scope->mode) != CUDA_SUCCESS)
-        scope->mode = -1;
+    if (dev->cu->ThreadExchangeStreamCaptureMode(&scope->mode) != CUDA_SUCCESS) scope->mode = -1;
     return GDN_OK;
 }
 
@@ -84,8 +82,7 @@ void gdn_cuda_leave(gdn_cuda_device *dev, const gdn_cuda_scope *scope)
 {
     CUcontext context;
     int mode = scope->mode;
-    if (mode >= 0)
-        (void)dev->cu->ThreadExchangeStreamCaptureMode(&mode);
+    if (mode >= 0) (void)dev->cu->ThreadExchangeStreamCaptureMode(&mode);
     (void)dev->cu->CtxPopCurrent(&context);
 }
 
@@ -107,7 +104,7 @@ static gdn_status open_primary(gdn_cuda_device *dev, const gdn_cuda_catalogue *c
 
 static gdn_status open_callers(gdn_cuda_device *dev, CUcontext context)
 {
-    CUdevice  device = 0;
+    CUdevice device = 0;
     CUcontext popped;
     CUresult result = dev->cu->CtxPushCurrent(context);
     if (result != CUDA_SUCCESS)
@@ -116,8 +113,7 @@ static gdn_status open_callers(gdn_cuda_device *dev, CUcontext context)
                         (void *)context, (int)result);
     result = dev->cu->CtxGetDevice(&device);
     (void)dev->cu->CtxPopCurrent(&popped);
-    if (result != CUDA_SUCCESS)
-        return gdn_cuda_fail(NULL, dev->cu, result, "cuCtxGetDevice");
+    if (result != CUDA_SUCCESS) return gdn_cuda_fail(NULL, dev->cu, result, "cuCtxGetDevice");
     dev->context = context;
     return gdn_cuda_read_traits(dev->cu, device, &dev->traits);
 }
@@ -139,25 +135,23 @@ gdn_status gdn_cuda_device_open(void *device, const gdn_context *ctx, uint32_t i
 {
     gdn_cuda_device *dev = device;
     const gdn_cuda_catalogue *c = gdn_cuda_catalogue_get();
-    gdn_cuda_desc  native = { 0 };
+    gdn_cuda_desc native = { 0 };
     gdn_cuda_scope scope;
-    gdn_status     status;
-    dev->cu  = &c->cu;
+    gdn_status status;
+    dev->cu = &c->cu;
     dev->gpu.ctx = ctx;
     if (callers && (status = gdn_struct_read("native", callers, GDN_FIRST_SIZE(gdn_cuda_desc), sizeof native, &native)))
         return status;
     if (native.flags)
         return gdn_fail(GDN_INVALID_ARGUMENT, "native->flags is %#x; it must be 0", (unsigned)native.flags);
-    if (!c->loaded)
-        return gdn_fail(GDN_UNAVAILABLE, "%s", c->reason);
+    if (!c->loaded) return gdn_fail(GDN_UNAVAILABLE, "%s", c->reason);
     if ((status = native.context ? open_callers(dev, native.context) : open_primary(dev, c, index)) ||
         (status = gdn_cuda_enter(dev, &scope)))
         return status;
-    dev->gpu.about  = &dev->traits.about;
+    dev->gpu.about = &dev->traits.about;
     dev->gpu.timeout_ns = gdn_timeout_ns(ctx, dev->traits.about.emulated);
     status = open_stream(dev);
-    if (!status && !(status = gdn_cuda_memory_open(dev)))
-        status = gdn_cuda_kernels_open(dev);
+    if (!status && !(status = gdn_cuda_memory_open(dev))) status = gdn_cuda_kernels_open(dev);
     gdn_cuda_leave(dev, &scope);
     return status;
 }
@@ -172,8 +166,7 @@ void gdn_cuda_device_close(void *device)
         if (!dev->stream || gdn_cuda_wait(dev, dev->stream) == GDN_OK) {
             gdn_cuda_memory_close(dev);
             gdn_cuda_kernels_close(dev, 1);
-            if (dev->stream)
-                (void)dev->cu->StreamDestroy(dev->stream);
+            if (dev->stream) (void)dev->cu->StreamDestroy(dev->stream);
         } else if (dev->gpu.ctx && !dev->lost) {
             gdn_context_log(dev->gpu.ctx, GDN_LOG_ERROR,
                             "cuda: the device did not finish in time; its objects are left behind");
@@ -181,13 +174,12 @@ void gdn_cuda_device_close(void *device)
         gdn_cuda_leave(dev, &scope);
     }
     gdn_cuda_kernels_close(dev, 0); /* if not done yet */
-    while (dev->gpu.buffers) { /* records of buffers that could not be freed */
+    while (dev->gpu.buffers) {      /* records of buffers that could not be freed */
         gdn_gpu_buffer *b = dev->gpu.buffers;
         dev->gpu.buffers = b->next;
         gdn_context_free(dev->gpu.ctx, b);
     }
-    if (dev->own_context)
-        (void)dev->cu->DevicePrimaryCtxRelease(dev->traits.device);
-    dev->context     = NULL;
+    if (dev->own_context) (void)dev->cu->DevicePrimaryCtxRelease(dev->traits.device);
+    dev->context = NULL;
     dev->own_context = 0;
 }

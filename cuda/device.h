@@ -27,7 +27,7 @@ typedef enum gdn_cuda_kernel {
 #define X(name) GDN_CUDA_##name,
     GDN_CUDA_KERNELS(X)
 #undef X
-    GDN_CUDA_KERNEL_COUNT
+        GDN_CUDA_KERNEL_COUNT
 } gdn_cuda_kernel;
 
 /* The CUDA release whose nvcc compiled the image, as 1000 * major + 10 * minor. The build defines it. */
@@ -38,42 +38,42 @@ typedef enum gdn_cuda_kernel {
 typedef struct gdn_cuda_traits {
     CUdevice device;
     gdn_gpu_about about;
-    int      major, minor;
+    int major, minor;
 } gdn_cuda_traits;
 
 /* The kernels in a CUDA context: one for all gdn_contexts that run there (kernels.c). */
 typedef struct gdn_cuda_image {
     struct gdn_cuda_image *next;
-    CUcontext              context;
-    unsigned long long     id; /* of the context; 0: the driver does not report it */
-    unsigned               users;
-    int                    lost; /* 1: the context is lost. No new users; freed when the last user closes */
-    CUmodule               module;
-    CUfunction             kernels[GDN_CUDA_KERNEL_COUNT];
+    CUcontext context;
+    unsigned long long id; /* of the context; 0: the driver does not report it */
+    unsigned users;
+    int lost; /* 1: the context is lost. No new users; freed when the last user closes */
+    CUmodule module;
+    CUfunction kernels[GDN_CUDA_KERNEL_COUNT];
 } gdn_cuda_image;
 
 typedef struct gdn_cuda_device {
-    gdn_gpu_context    gpu;
+    gdn_gpu_context gpu;
     const gdn_cuda_driver *cu;
-    gdn_cuda_traits    traits;
-    CUcontext          context;
-    int                own_context; /* the primary one, retained */
-    CUstream           stream;      /* our own; it and the legacy default stream wait for each other */
-    gdn_cuda_image    *image;
-    uint32_t          *bad;         /* GDN_GPU_BAD_WORDS words of host memory that kernels set */
-    CUdeviceptr        bad_address;
-    _Atomic int32_t    lost;        /* the CUresult with which the CUDA context was lost, else 0; gdn_poll() reads it
-                                       on any thread */
+    gdn_cuda_traits traits;
+    CUcontext context;
+    int own_context; /* the primary one, retained */
+    CUstream stream; /* our own; it and the legacy default stream wait for each other */
+    gdn_cuda_image *image;
+    uint32_t *bad; /* GDN_GPU_BAD_WORDS words of host memory that kernels set */
+    CUdeviceptr bad_address;
+    _Atomic int32_t lost; /* the CUresult with which the CUDA context was lost, else 0; gdn_poll() reads it
+                             on any thread */
 } gdn_cuda_device;
 
 /* ---- loader.c ---- */
 enum { GDN_CUDA_MAX_DEVICES = 64 };
 typedef struct gdn_cuda_catalogue {
     gdn_cuda_driver cu;
-    int             loaded; /* the driver is present and initialized, with or without devices */
-    uint32_t        n;
+    int loaded; /* the driver is present and initialized, with or without devices */
+    uint32_t n;
     gdn_cuda_traits traits[GDN_CUDA_MAX_DEVICES];
-    char            reason[GDN_REASON_MAX];
+    char reason[GDN_REASON_MAX];
 } gdn_cuda_catalogue;
 /* The process's devices, enumerated once; reason: why there are none. */
 const gdn_cuda_catalogue *gdn_cuda_catalogue_get(void);
@@ -82,7 +82,7 @@ gdn_status gdn_cuda_read_traits(const gdn_cuda_driver *cu, CUdevice device, gdn_
 /* ---- device.c ---- */
 /* For gdn_gpu_driver: device is a gdn_cuda_device, native a gdn_cuda_desc or NULL. */
 gdn_status gdn_cuda_device_open(void *device, const gdn_context *ctx, uint32_t index, const void *native);
-void       gdn_cuda_device_close(void *device);
+void gdn_cuda_device_close(void *device);
 /* Makes a status and text of a CUresult: "cuMemAlloc returned CUDA_ERROR_...". dev may be NULL; records a lost device.
  * */
 gdn_status gdn_cuda_fail(gdn_cuda_device *dev, const gdn_cuda_driver *cu, CUresult result, const char *call);
@@ -91,7 +91,7 @@ typedef struct gdn_cuda_scope {
     int mode;
 } gdn_cuda_scope;
 gdn_status gdn_cuda_enter(gdn_cuda_device *dev, gdn_cuda_scope *scope);
-void       gdn_cuda_leave(gdn_cuda_device *dev, const gdn_cuda_scope *scope);
+void gdn_cuda_leave(gdn_cuda_device *dev, const gdn_cuda_scope *scope);
 
 /* ---- queue.c: within enter and leave ---- */
 /* The CUstream of a gdn_stream; NULL becomes our own. GDN_INVALID_ARGUMENT if it is not a stream of the context. */
@@ -106,18 +106,18 @@ gdn_status gdn_cuda_take_report(gdn_cuda_device *dev);
 enum { GDN_CUDA_MAX_BLOCKS = INT32_MAX, GDN_CUDA_MAX_BLOCKS_YZ = 65535 };
 
 /* ---- kernels.c ---- */
-gdn_status  gdn_cuda_kernels_open(gdn_cuda_device *dev); /* within enter and leave */
+gdn_status gdn_cuda_kernels_open(gdn_cuda_device *dev); /* within enter and leave */
 /* unload: the context is current, and none of its kernels may still be running. */
-void        gdn_cuda_kernels_close(gdn_cuda_device *dev, int unload);
+void gdn_cuda_kernels_close(gdn_cuda_device *dev, int unload);
 const char *gdn_cuda_kernel_name(int32_t variant); /* of a plan, a gdn_cuda_kernel: "delta_rows_4" */
 
 /* ---- memory.c ---- */
 gdn_status gdn_cuda_memory_open(gdn_cuda_device *dev);
-void       gdn_cuda_memory_close(gdn_cuda_device *dev);
+void gdn_cuda_memory_close(gdn_cuda_device *dev);
 gdn_status gdn_cuda_copy_in(gdn_cuda_device *dev, CUdeviceptr to, const void *from, uint64_t bytes);
 gdn_status gdn_cuda_copy_out(gdn_cuda_device *dev, void *to, CUdeviceptr from, uint64_t bytes);
 gdn_status gdn_cuda_allocate(void *device, uint64_t bytes, gdn_gpu_buffer *buffer);
-int        gdn_cuda_release(void *device, gdn_gpu_buffer *buffer);
+int gdn_cuda_release(void *device, gdn_gpu_buffer *buffer);
 gdn_status gdn_cuda_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source,
                                  uint64_t bytes);
 gdn_status gdn_cuda_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_t offset, void *target, uint64_t bytes);

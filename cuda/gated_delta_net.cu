@@ -61,12 +61,10 @@ GDN_INLINE void load_state(const gdn_gpu_gated_delta_net &p, const Item &w, cons
 #pragma unroll
         for (int m = 0; m < X::NB; m++)
 #pragma unroll
-            for (int e = 0; e < X::C; e++)
-                settle(S[m][e]);
+            for (int e = 0; e < X::C; e++) settle(S[m][e]);
         widen_state<X>(p, true, S);
 #pragma unroll
-        for (int m = 0; m < X::NB; m++)
-            transpose<X::C>(S[m]);
+        for (int m = 0; m < X::NB; m++) transpose<X::C>(S[m]);
         return;
     }
     const int columns =
@@ -75,23 +73,17 @@ GDN_INLINE void load_state(const gdn_gpu_gated_delta_net &p, const Item &w, cons
     for (int m = 0; m < X::NB; m++) {
         const int i = 32 * m + 4 * w.l;
 #pragma unroll
-        for (int c = 0; c < X::C; c++)
-            S[m][c] = zero4();
-        if (entry < 0 || (X::GENERAL && i >= w.n_keys))
-            continue;
+        for (int c = 0; c < X::C; c++) S[m][c] = zero4();
+        if (entry < 0 || (X::GENERAL && i >= w.n_keys)) continue;
         if (X::GENERAL && !p.key_major) {
 #pragma unroll
             for (int c = 0; c < X::C; c++) {
                 const char *line = at + (uint64_t)((w.j + c) * pool.line + X::BYTES * i);
-                if (c >= w.columns)
-                    continue;
+                if (c >= w.columns) continue;
                 S[m][c].x = load_number<X>(line);
-                if (i + 1 < w.n_keys)
-                    S[m][c].y = load_number<X>(line + X::BYTES);
-                if (i + 2 < w.n_keys)
-                    S[m][c].z = load_number<X>(line + 2 * X::BYTES);
-                if (i + 3 < w.n_keys)
-                    S[m][c].w = load_number<X>(line + 3 * X::BYTES);
+                if (i + 1 < w.n_keys) S[m][c].y = load_number<X>(line + X::BYTES);
+                if (i + 2 < w.n_keys) S[m][c].z = load_number<X>(line + 2 * X::BYTES);
+                if (i + 3 < w.n_keys) S[m][c].w = load_number<X>(line + 3 * X::BYTES);
             }
         } else {
             float x[4][X::C] = {};
@@ -100,8 +92,7 @@ GDN_INLINE void load_state(const gdn_gpu_gated_delta_net &p, const Item &w, cons
                 if (!X::GENERAL || i + e < w.n_keys)
                     load_line<X>(at + (uint64_t)((i + e) * pool.line + X::BYTES * w.j), columns, x[e]);
 #pragma unroll
-            for (int c = 0; c < X::C; c++)
-                S[m][c] = make_float4(x[0][c], x[1][c], x[2][c], x[3][c]);
+            for (int c = 0; c < X::C; c++) S[m][c] = make_float4(x[0][c], x[1][c], x[2][c], x[3][c]);
         }
     }
     widen_state<X>(p, false, S);
@@ -115,25 +106,20 @@ GDN_INLINE void store_state(const gdn_gpu_gated_delta_net &p, const Item &w, int
 #pragma unroll
     for (int m = 0; m < X::NB; m++) {
         const int i = 32 * m + 4 * w.l;
-        if (X::GENERAL && i >= w.n_keys)
-            continue;
+        if (X::GENERAL && i >= w.n_keys) continue;
         if (!p.key_major) {
 #pragma unroll
             for (int c = 0; c < X::C; c++) {
                 char *line = at + (uint64_t)((w.j + c) * p.state_out.line + X::BYTES * i);
-                if (c >= w.columns)
-                    continue;
+                if (c >= w.columns) continue;
                 if (!X::GENERAL) {
                     store_quad<X>(p, line, S[m][c]);
                     continue;
                 }
                 store_number<X>(p, line, S[m][c].x);
-                if (i + 1 < w.n_keys)
-                    store_number<X>(p, line + X::BYTES, S[m][c].y);
-                if (i + 2 < w.n_keys)
-                    store_number<X>(p, line + 2 * X::BYTES, S[m][c].z);
-                if (i + 3 < w.n_keys)
-                    store_number<X>(p, line + 3 * X::BYTES, S[m][c].w);
+                if (i + 1 < w.n_keys) store_number<X>(p, line + X::BYTES, S[m][c].y);
+                if (i + 2 < w.n_keys) store_number<X>(p, line + 2 * X::BYTES, S[m][c].z);
+                if (i + 3 < w.n_keys) store_number<X>(p, line + 3 * X::BYTES, S[m][c].w);
             }
         } else {
             float x[4][X::C];
@@ -153,14 +139,11 @@ GDN_INLINE void store_state(const gdn_gpu_gated_delta_net &p, const Item &w, int
 template <class X> struct Token {
     static constexpr int GATES = X::CHANNEL ? (X::NB + 3) / 4 : 1;
     float4 q[X::NB], k[X::NB], g[GATES];
-    float  v, beta;
+    float v, beta;
 };
 
 // The u-th of the lane's GATES blocks of 32 keys. Block m is the (m / 4)-th of the eight lanes from lane 8 (m % 4) on.
-template <class X> GDN_INLINE int gate_block(int u)
-{
-    return ((int)threadIdx.x / 8 % 4 + 4 * u) % X::NB;
-}
+template <class X> GDN_INLINE int gate_block(int u) { return ((int)threadIdx.x / 8 % 4 + 4 * u) % X::NB; }
 
 // Addresses of the token to load next.
 struct Cursor {
@@ -172,12 +155,10 @@ template <class X, bool WITH_Q = true>
 GDN_INLINE void load_token(const gdn_gpu_gated_delta_net &p, const Item &w, int mine, Cursor &at, Token<X> &x)
 {
 #pragma unroll
-    for (int m = 0; m < X::NB; m++)
-        x.k[m] = read_row<X>(at.k, type_of<X>(p.k_dtype), 32 * m + 4 * w.l, w.n_keys);
-    x.v    = mine < w.columns ? read_raw((uint64_t)at.v, type_of<X>(p.v_dtype)) : 0.0f;
+    for (int m = 0; m < X::NB; m++) x.k[m] = read_row<X>(at.k, type_of<X>(p.k_dtype), 32 * m + 4 * w.l, w.n_keys);
+    x.v = mine < w.columns ? read_raw((uint64_t)at.v, type_of<X>(p.v_dtype)) : 0.0f;
     x.beta = read_raw((uint64_t)at.beta, type_of<X>(p.beta_dtype));
-    if (!X::CHANNEL)
-        x.g[0].x = read_raw((uint64_t)at.g, type_of<X>(p.g_dtype));
+    if (!X::CHANNEL) x.g[0].x = read_raw((uint64_t)at.g, type_of<X>(p.g_dtype));
     else
 #pragma unroll
         for (int u = 0; u < Token<X>::GATES; u++)
@@ -197,11 +178,9 @@ template <class X> GDN_INLINE void widen_token(const gdn_gpu_gated_delta_net &p,
 {
     widen_rows<X>(x.k, p.k_dtype);
     widen_rows<X>(x.q, p.q_dtype);
-    if (X::CHANNEL)
-        widen_rows<X>(x.g, p.g_dtype);
-    else
-        x.g[0].x = widen_raw<X>(x.g[0].x, p.g_dtype);
-    x.v    = widen_raw<X>(x.v, p.v_dtype);
+    if (X::CHANNEL) widen_rows<X>(x.g, p.g_dtype);
+    else x.g[0].x = widen_raw<X>(x.g[0].x, p.g_dtype);
+    x.v = widen_raw<X>(x.v, p.v_dtype);
     x.beta = widen_raw<X>(x.beta, p.beta_dtype);
 }
 
@@ -209,8 +188,7 @@ template <class X> GDN_INLINE void widen_token(const gdn_gpu_gated_delta_net &p,
 template <class X, bool ALL> GDN_INLINE void prepare(const gdn_gpu_gated_delta_net &p, int l, Token<X> &x)
 {
     x.beta = delta_factor<X, ALL>(p, x.beta);
-    if (!ALL && !normalises<X>(p))
-        return;
+    if (!ALL && !normalises<X>(p)) return;
     float4 sum[2] = { zero4(), zero4() }; // keys that do not exist are 0 and add nothing
 #pragma unroll
     for (int m = 0; m < X::NB; m++) {
@@ -233,21 +211,17 @@ GDN_INLINE void read_raw_gates(const gdn_gpu_gated_delta_net &p, const Item &w, 
 {
     rate = read_rate<X>(p, w);
 #pragma unroll
-    for (int u = 0; u < Token<X>::GATES; u++)
-        bias[u] = read_bias<X>(p, w, 32 * gate_block<X>(u) + 4 * w.l);
+    for (int u = 0; u < Token<X>::GATES; u++) bias[u] = read_bias<X>(p, w, 32 * gate_block<X>(u) + 4 * w.l);
 }
 
 // 7: log the decays per key channel. The warp with value channel 0 stores them; each lane stores those it has computed.
-template <class X>
-GDN_INLINE void log_gates(const gdn_gpu_gated_delta_net &p, const Item &w, int t, const Token<X> &x)
+template <class X> GDN_INLINE void log_gates(const gdn_gpu_gated_delta_net &p, const Item &w, int t, const Token<X> &x)
 {
     const int eighth = (int)threadIdx.x / 8 % 4;
-    if (!X::CHANNEL || w.row < 0 || w.j != eighth * X::C || eighth >= X::NB)
-        return;
+    if (!X::CHANNEL || w.row < 0 || w.j != eighth * X::C || eighth >= X::NB) return;
     char *row = log_decay<X>(p, w, log_at(p, w, w.position + t));
 #pragma unroll
-    for (int u = 0; u < Token<X>::GATES; u++)
-        store_keys<X>(row, 32 * gate_block<X>(u) + 4 * w.l, w.n_keys, x.g[u]);
+    for (int u = 0; u < Token<X>::GATES; u++) store_keys<X>(row, 32 * gate_block<X>(u) + 4 * w.l, w.n_keys, x.g[u]);
 }
 
 // 2: decay
@@ -259,8 +233,7 @@ GDN_INLINE void decays_of(const gdn_gpu_gated_delta_net &p, int l, float rate, c
         decay[0] = all4(decay_of<X, ALL>(p, x.g[0].x, rate, bias[0].x));
     } else {
 #pragma unroll
-        for (int u = 0; u < Token<X>::GATES; u++)
-            x.g[u] = decay_of<X, ALL>(p, x.g[u], rate, bias[u]);
+        for (int u = 0; u < Token<X>::GATES; u++) x.g[u] = decay_of<X, ALL>(p, x.g[u], rate, bias[u]);
 #pragma unroll
         for (int m = 0; m < X::NB; m++)
             decay[X::CHANNEL ? m : 0] = of_lane4(x.g[X::CHANNEL ? m / 4 : 0], 8 * (m % 4) + l);
@@ -300,8 +273,7 @@ GDN_INLINE unsigned path_to(const gdn_gpu_gated_delta_net &p, const Item &w, int
             path |= 1u << (end & 31);
             end = __shfl_sync(GDN_FULL_WARP, parents, end & 31);
         }
-        if (known == n)
-            return path;
+        if (known == n) return path;
         parents = parents_of(p, w, --known);
     }
 }
@@ -312,15 +284,14 @@ GDN_INLINE unsigned path_to(const gdn_gpu_gated_delta_net &p, const Item &w, int
 // again. Returns the number of tokens on the path.
 template <class X>
 GDN_INLINE int follow(const gdn_gpu_gated_delta_net &p, Item w, int mine, int t, int parent, int parents,
-                       const Cursor &first, float rate, const float4 (&bias)[Token<X>::GATES], float4 (&S)[X::NB][X::C])
+                      const Cursor &first, float rate, const float4 (&bias)[Token<X>::GATES], float4 (&S)[X::NB][X::C])
 {
     __syncwarp();
     w.l = here(w.l); // recompute addresses here, so that no registers hold them
     if (w.commit >= 0) {
         load_state<X>(p, w, p.state_out, w.commit, p.slots_out, S);
         w.stands = w.kept;
-    } else
-        load_state<X>(p, w, p.state_in, w.src, p.slots_in, S);
+    } else load_state<X>(p, w, p.state_in, w.src, p.slots_in, S);
     repeat_log<X>(p, w, w.stands, w.position, S);
     int depth = 0;
 #pragma unroll 1
@@ -339,8 +310,7 @@ GDN_INLINE int follow(const gdn_gpu_gated_delta_net &p, Item w, int mine, int t,
 #pragma unroll
             for (int m = 0; m < X::NB; m++)
 #pragma unroll
-                for (int c = 0; c < X::C; c++)
-                    S[m][c] = update(S[m][c], x.k[m], delta[c], decay[X::CHANNEL ? m : 0]);
+                for (int c = 0; c < X::C; c++) S[m][c] = update(S[m][c], x.k[m], delta[c], decay[X::CHANNEL ? m : 0]);
             round_state<X>(p, w.position + ++depth, S);
         }
     }
@@ -355,9 +325,11 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
     const int mine = column_of_lane<X::C>(w.l);
     const int group = (int)threadIdx.x & 24; // the first of the eight lanes
     const int out_type = type_of<X>(p.result_dtype);
-    Cursor at = { token_at(p.q, w, w.kappa), token_at(p.k, w, w.kappa),
+    Cursor at = { token_at(p.q, w, w.kappa),
+                  token_at(p.k, w, w.kappa),
                   token_at(p.v, w, w.h) + (uint64_t)((w.j + mine) * element_bytes(type_of<X>(p.v_dtype))),
-                  token_at(p.g, w, w.h), token_at(p.beta, w, w.h),
+                  token_at(p.g, w, w.h),
+                  token_at(p.beta, w, w.h),
                   token_at(p.result, w, w.h) + (uint64_t)((w.j + mine) * element_bytes(out_type)) };
 
     const Cursor first = at; // for trees
@@ -367,51 +339,40 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
     // Load the state first: the compiler makes its address computation wait for all earlier loads.
     float4 S[X::NB][X::C];
     load_state<X>(p, w, p.state_in, w.src, p.slots_in, S); // 1
-    float  rate = 0.0f;
+    float rate = 0.0f;
     float4 bias[Token<X>::GATES];
-    if (!X::LOG)
-        read_raw_gates<X>(p, w, rate, bias);
+    if (!X::LOG) read_raw_gates<X>(p, w, rate, bias);
     Token<X> x;
-    if (!X::LOG)
-        load_token<X>(p, w, mine, at, x);
-    // With a log the replayed entries use the registers of the first token, so it is loaded after them.
+    if (!X::LOG) load_token<X>(p, w, mine, at, x);
+        // With a log the replayed entries use the registers of the first token, so it is loaded after them.
 #pragma unroll 1
     for (int part = 0; X::LOG && part < (X::HALF ? 2 : 1); part++) {
         repeat_log<X>(p, w, part ? w.kept : w.stands, part ? w.position : w.kept, S);
-        if (w.T > 0 && !LATE && (part || !X::HALF))
-            load_token<X>(p, w, mine, at, x);
-        else
-            x = Token<X>(); // it is not read, but compilers cannot prove that
-        if (part == 0 && w.commit >= 0)
-            store_state<X>(p, w, w.commit, S);
+        if (w.T > 0 && !LATE && (part || !X::HALF)) load_token<X>(p, w, mine, at, x);
+        else x = Token<X>(); // it is not read, but compilers cannot prove that
+        if (part == 0 && w.commit >= 0) store_state<X>(p, w, w.commit, S);
     }
-    if (X::LOG)
-        read_raw_gates<X>(p, w, rate, bias);
+    if (X::LOG) read_raw_gates<X>(p, w, rate, bias);
     rate = gate_rate<X>(p, rate);
 #pragma unroll
-    for (int u = 0; u < Token<X>::GATES; u++)
-        bias[u] = gate_bias<X>(p, bias[u]);
+    for (int u = 0; u < Token<X>::GATES; u++) bias[u] = gate_bias<X>(p, bias[u]);
 
     int parents = GDN_GPU_NONE, depth = 0; // for trees: depth counts the tokens on this token's branch, with itself
     for (int t = 0; t < w.T; t++) {
         if (has_tree<X>(p)) {
-            if (t % 32 == 0)
-                parents = parents_of(p, w, t / 32);
+            if (t % 32 == 0) parents = parents_of(p, w, t / 32);
             const int parent = __shfl_sync(GDN_FULL_WARP, parents, t & 31);
-            if (parent != t - 1)
-                depth = follow<X>(p, w, mine, t, parent, parents, first, rate, bias, S); // 1
+            if (parent != t - 1) depth = follow<X>(p, w, mine, t, parent, parents, first, rate, bias, S); // 1
             depth++;
         }
-        if (LATE)
-            load_token<X>(p, w, mine, at, x);
+        if (LATE) load_token<X>(p, w, mine, at, x);
         float4 decay[X::CHANNEL ? X::NB : 1];
         make_ready<X>(p, w.l, rate, bias, x, decay); // 0, 2
 
         // 3: read kv
         float4 sum[X::C];
 #pragma unroll
-        for (int c = 0; c < X::C; c++)
-            sum[c] = zero4();
+        for (int c = 0; c < X::C; c++) sum[c] = zero4();
         if (has_read_key<X>(p)) {
             const char *const row = read_key_at(p, t);
             const int l = here(w.l);
@@ -422,19 +383,16 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
             }
         } else {
 #pragma unroll
-            for (int m = 0; m < X::NB; m++)
-                read_step<X>(w, m, x.k[m], decay, S, sum);
+            for (int m = 0; m < X::NB; m++) read_step<X>(w, m, x.k[m], decay, S, sum);
         }
         float kv = fold<X::C>(sum, w.l);
-        if (!X::CHANNEL)
-            kv = __fmul_rn(decay[0].x, kv);
+        if (!X::CHANNEL) kv = __fmul_rn(decay[0].x, kv);
 
         // 4: delta
         const float d = __fmul_rn(x.beta, __fsub_rn(x.v, kv));
         float delta[X::C];
 #pragma unroll
-        for (int c = 0; c < X::C; c++)
-            delta[c] = __shfl_sync(GDN_FULL_WARP, d, group + lane_of_column<X::C>(c));
+        for (int c = 0; c < X::C; c++) delta[c] = __shfl_sync(GDN_FULL_WARP, d, group + lane_of_column<X::C>(c));
         if (X::LOG) { // 7, here because the next token overwrites the registers
             log_token<X>(p, w, t, x.k, decay, delta);
             log_gates<X>(p, w, t, x);
@@ -442,8 +400,7 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
 
         // 5: update, 6: output
 #pragma unroll
-        for (int c = 0; c < X::C; c++)
-            sum[c] = zero4();
+        for (int c = 0; c < X::C; c++) sum[c] = zero4();
 #pragma unroll
         for (int m = 0; m < X::NB; m++)
 #pragma unroll
@@ -451,11 +408,9 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
                 S[m][c] = update(S[m][c], x.k[m], delta[c], decay[X::CHANNEL ? m : 0]);
                 sum[c] = sum_step<X>(S[m][c], x.q[m], sum[c], 32 * m + 4 * w.l, 1, w.n_keys);
             }
-        if (t + 1 < w.T && !LATE)
-            load_token<X>(p, w, mine, at, x);
+        if (t + 1 < w.T && !LATE) load_token<X>(p, w, mine, at, x);
         const float o = __fmul_rn(p.scale, fold<X::C>(sum, w.l));
-        if (w.l == lane_of_column<X::C>(mine) && mine < w.columns)
-            store_element(at.out, o, out_type);
+        if (w.l == lane_of_column<X::C>(mine) && mine < w.columns) store_element(at.out, o, out_type);
         at.out += p.result.token;
 
         // 7: round; snapshot, r tokens before the newest, and checkpoint. Two stores: a loop over both spills registers
@@ -463,11 +418,9 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
         Item there = w;
         there.l = here(w.l);
         int dst = snapshot_of<X>(p, w, t);
-        if (dst >= 0)
-            store_state<X>(p, there, dst, S);
+        if (dst >= 0) store_state<X>(p, there, dst, S);
         dst = p.checkpoint_interval ? checkpoint_of(p, w, t) : GDN_GPU_NONE;
-        if (dst >= 0)
-            store_state<X>(p, there, dst, S);
+        if (dst >= 0) store_state<X>(p, there, dst, S);
     }
 }
 
@@ -500,10 +453,8 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
         typedef Shape<4, 2, CHANNEL, true, false, true> Few;                                                           \
         __shared__ Strip<Many> strips[2];                                                                              \
         const int parts = (p.head_dim_v + Many::COLUMNS - 1) / Many::COLUMNS, part = (int)blockIdx.z;                  \
-        if (part < parts)                                                                                              \
-            gated_delta_net_ahead<Many, true>(p, strips, { Share::MANY, part * Many::COLUMNS });                       \
-        else                                                                                                           \
-            gated_delta_net_rows<Few>(p, { Share::FEW, (part - parts) * GDN_CUDA_MIXED_COLUMNS });                     \
+        if (part < parts) gated_delta_net_ahead<Many, true>(p, strips, { Share::MANY, part * Many::COLUMNS });         \
+        else gated_delta_net_rows<Few>(p, { Share::FEW, (part - parts) * GDN_CUDA_MIXED_COLUMNS });                    \
     }
 
 //             name, blocks per multiprocessor, NB, C, CHANNEL, TYPED, GENERAL, LOG, TREE, HALF

@@ -10,25 +10,25 @@
 // head_dim_k, the alignment of rows and their type are arbitrary.
 template <int NB_, int C_, bool CHANNEL_, bool TYPED_, bool GENERAL_, bool LOG_, bool TREE_ = false, bool HALF_ = false>
 struct Shape {
-    static constexpr int NB = NB_;              // blocks of 32 keys
-    static constexpr int C = C_;                // value channels (columns) of eight lanes: 1, 2 or 4
-    static constexpr bool CHANNEL = CHANNEL_;   // a gate per key channel
-    static constexpr bool TYPED = TYPED_;       // mixed-precision I/O, qk_norm, and any g_form and beta_form
+    static constexpr int NB = NB_;            // blocks of 32 keys
+    static constexpr int C = C_;              // value channels (columns) of eight lanes: 1, 2 or 4
+    static constexpr bool CHANNEL = CHANNEL_; // a gate per key channel
+    static constexpr bool TYPED = TYPED_;     // mixed-precision I/O, qk_norm, and any g_form and beta_form
     static constexpr bool GENERAL = GENERAL_;
-    static constexpr bool LOG = LOG_;           // the call may have a replay log
-    static constexpr bool TREE = TREE_;         // the call's tokens may be a tree
-    static constexpr bool HALF = HALF_;         // 16-bit states
-    static constexpr int BYTES = HALF ? 2 : 4;  // of an element of a state
+    static constexpr bool LOG = LOG_;                            // the call may have a replay log
+    static constexpr bool TREE = TREE_;                          // the call's tokens may be a tree
+    static constexpr bool HALF = HALF_;                          // 16-bit states
+    static constexpr int BYTES = HALF ? 2 : 4;                   // of an element of a state
     static constexpr int COLUMNS = GDN_CUDA_DELTA_WARPS * 4 * C; // value channels of a thread block
 };
 
 // This warp's part of the work, as far as it does not change from token to token.
 struct Item {
-    int s, h, kappa;   // sequence, value head, key head
-    int first, T;      // its tokens
-    int src;           // pool entry with the initial state, or GDN_GPU_NONE
-    int l;             // lane of the eight
-    int j, columns;    // first value channel of the eight lanes, how many of the C exist
+    int s, h, kappa; // sequence, value head, key head
+    int first, T;    // its tokens
+    int src;         // pool entry with the initial state, or GDN_GPU_NONE
+    int l;           // lane of the eight
+    int j, columns;  // first value channel of the eight lanes, how many of the C exist
     int n_keys;
     // With a log: position is that of the first token. row is the log's row, or GDN_GPU_NONE. stands is the base
     // position. commit is the pool entry for the state that is committed, or GDN_GPU_NONE.
@@ -57,10 +57,8 @@ template <class X> GDN_INLINE bool find_log(const gdn_gpu_gated_delta_net &p, It
 {
     const bool padding = at.src == GDN_GPU_SKIP;
     at.kept = X::HALF ? at.position - at.position % p.state_interval : at.position;
-    if (!p.log_columns)
-        return true;
-    if (padding)
-        at.commit = GDN_GPU_NONE;
+    if (!p.log_columns) return true;
+    if (padding) at.commit = GDN_GPU_NONE;
     if (at.row < GDN_GPU_NONE || at.row >= p.log_rows) {
         report(p.bad, GDN_GPU_BAD_LOG_ROW);
         return false;
@@ -68,8 +66,7 @@ template <class X> GDN_INLINE bool find_log(const gdn_gpu_gated_delta_net &p, It
     bool fits = at.stands >= 0 && at.stands <= at.position;
     if (fits && !padding) // position + T may overflow an int, log_columns - T does not
         fits = at.row < 0 ? at.stands == at.position : at.position - at.stands <= p.log_columns - at.T;
-    if (X::HALF && !padding)
-        fits = fits && rounds_at<X>(p, at.stands);
+    if (X::HALF && !padding) fits = fits && rounds_at<X>(p, at.stands);
     if (!fits) {
         report(p.bad, GDN_GPU_BAD_STATE_POSITION);
         return false;
@@ -89,10 +86,7 @@ struct Share {
 };
 
 // A sequence's default entry. With a map it may overflow an int; it is then not used.
-GDN_INLINE int entry_of(int s, int slots, int slot)
-{
-    return (int)((unsigned)s * (unsigned)slots + (unsigned)slot);
-}
+GDN_INLINE int entry_of(int s, int slots, int slot) { return (int)((unsigned)s * (unsigned)slots + (unsigned)slot); }
 
 // LANES lanes share value channels. lane() is a thread's number among them, group() the number of its lane group in the
 // block. With 16 lanes, two threads whose numbers differ only in the lowest bit have the same keys of different
@@ -133,8 +127,7 @@ GDN_INLINE bool find_item(const gdn_gpu_gated_delta_net &p, Item &at, Share shar
     const int after = map_at(p.seq_start, (int64_t)at.s + 1, (int)((unsigned)at.s + 1) * p.even_tokens);
     const int position = map_at(p.position, at.s, 0);
     at.src = map_at(p.state_src, at.s, entry_of(at.s, p.slots_in, 0));
-    if (LOGGED)
-        read_log_maps(p, position, at);
+    if (LOGGED) read_log_maps(p, position, at);
     at.first = begin;
     if (at.first < 0 || after < at.first || after > p.n_tokens) {
         report(p.bad, GDN_GPU_BAD_SEQ_START);
@@ -151,19 +144,16 @@ GDN_INLINE bool find_item(const gdn_gpu_gated_delta_net &p, Item &at, Share shar
     }
     at.position = position;
     if (LOGGED) {
-        if (!find_log<X>(p, at))
-            return false;
+        if (!find_log<X>(p, at)) return false;
         const bool many = at.T > GDN_CUDA_FEW_TOKENS && at.row < 0 && at.commit < 0;
-        if (share.of != Share::ALL && (share.of == Share::MANY) != many)
-            return false;
+        if (share.of != Share::ALL && (share.of == Share::MANY) != many) return false;
     }
     if (has_tree<X>(p) && at.src != GDN_GPU_SKIP) {
         if (at.T > 0 && at.row < 0) {
             report(p.bad, GDN_GPU_BAD_LOG_ROW);
             return false;
         }
-        if (!is_tree(p.parent, at.first, at.T, p.bad))
-            return false;
+        if (!is_tree(p.parent, at.first, at.T, p.bad)) return false;
     }
     at.kappa = key_head_of(p, at.h);
     constexpr int columns = X::C * LANES / 8;
@@ -190,8 +180,7 @@ GDN_INLINE char *state_at(const gdn_gpu_pool &pool, int entry, int n_slots, int 
 template <class X> GDN_INLINE int snapshot_of(const gdn_gpu_gated_delta_net &p, const Item &at, int t)
 {
     const int r = at.T - 1 - t;
-    if (r >= p.n_snapshots)
-        return GDN_GPU_NONE;
+    if (r >= p.n_snapshots) return GDN_GPU_NONE;
     const int dst = map_at(p.state_dst, (int64_t)at.s * p.n_snapshots + r, entry_of(at.s, p.slots_out, r));
     if (dst >= GDN_GPU_NONE && dst < p.entries_out && (!X::HALF || dst < 0 || rounds_at<X>(p, at.position + t + 1)))
         return dst;
@@ -204,14 +193,11 @@ template <class X> GDN_INLINE int snapshot_of(const gdn_gpu_gated_delta_net &p, 
 GDN_INLINE int checkpoint_of(const gdn_gpu_gated_delta_net &p, const Item &at, int t)
 {
     const int position = map_at(p.position, at.s, 0), length = position + t + 1;
-    if (length % p.checkpoint_interval)
-        return GDN_GPU_NONE;
+    if (length % p.checkpoint_interval) return GDN_GPU_NONE;
     const int i = length / p.checkpoint_interval - position / p.checkpoint_interval - 1;
-    if (i >= p.n_checkpoints)
-        return GDN_GPU_NONE;
+    if (i >= p.n_checkpoints) return GDN_GPU_NONE;
     const int dst = read_int(p.state_checkpoint + 4 * (uint64_t)((int64_t)at.s * p.n_checkpoints + i));
-    if (dst >= GDN_GPU_NONE && dst < p.entries_out)
-        return dst;
+    if (dst >= GDN_GPU_NONE && dst < p.entries_out) return dst;
     report(p.bad, GDN_GPU_BAD_STATE_CHECKPOINT);
     return GDN_GPU_NONE;
 }
@@ -221,24 +207,17 @@ GDN_INLINE int checkpoint_of(const gdn_gpu_gated_delta_net &p, const Item &at, i
 GDN_INLINE int next_kept(const gdn_gpu_gated_delta_net &p, const Item &at, int t)
 {
     const int first = at.T - p.n_snapshots > t ? at.T - p.n_snapshots : t;
-    if (!p.checkpoint_interval)
-        return first;
+    if (!p.checkpoint_interval) return first;
     const int position = map_at(p.position, at.s, 0), interval = p.checkpoint_interval;
     const int more = interval - 1 - (position + t) % interval; // tokens before the one that completes a checkpoint
     return more < first - t ? t + more : first;
 }
 
 // The type of an operand: F32 without TYPED.
-template <class X> GDN_INLINE int type_of(int dtype)
-{
-    return X::TYPED ? dtype : GDN_GPU_F32;
-}
+template <class X> GDN_INLINE int type_of(int dtype) { return X::TYPED ? dtype : GDN_GPU_F32; }
 
 // read_raw() loads an element's bits; widen_raw() converts them to F32.
-GDN_INLINE float read_raw(uint64_t at, int dtype)
-{
-    return gdn_from_bits(read_bits(at, dtype));
-}
+GDN_INLINE float read_raw(uint64_t at, int dtype) { return gdn_from_bits(read_bits(at, dtype)); }
 template <class X> GDN_INLINE float widen_raw(float raw, int dtype)
 {
     return X::TYPED ? widen(gdn_bits(raw), dtype) : raw;
@@ -249,33 +228,26 @@ template <class X> GDN_INLINE float widen_raw(float raw, int dtype)
 template <class X> GDN_INLINE float4 read_row(const char *at, int dtype, int i, int n_keys)
 {
     const uint64_t row = (uint64_t)at;
-    if (!X::GENERAL && !X::TYPED)
-        return read_float4(row + 4 * (uint64_t)i);
+    if (!X::GENERAL && !X::TYPED) return read_float4(row + 4 * (uint64_t)i);
     if (!X::GENERAL) { // two loads into different registers: into the same ones, one would wait for the other
         const uint2 x = __ldg((const uint2 *)(row + (uint64_t)(i * element_bytes(dtype))));
         uint2 rest = make_uint2(0, 0);
-        if (dtype == GDN_GPU_F32)
-            rest = __ldg((const uint2 *)(row + 4 * (uint64_t)i + 8));
+        if (dtype == GDN_GPU_F32) rest = __ldg((const uint2 *)(row + 4 * (uint64_t)i + 8));
         return make_float4(gdn_from_bits(x.x), gdn_from_bits(x.y), gdn_from_bits(rest.x), gdn_from_bits(rest.y));
     }
     const uint64_t bytes = (uint64_t)element_bytes(dtype);
     float4 x = zero4();
-    if (i < n_keys)
-        x.x = read_raw(row + bytes * (uint64_t)i, dtype);
-    if (i + 1 < n_keys)
-        x.y = read_raw(row + bytes * (uint64_t)(i + 1), dtype);
-    if (i + 2 < n_keys)
-        x.z = read_raw(row + bytes * (uint64_t)(i + 2), dtype);
-    if (i + 3 < n_keys)
-        x.w = read_raw(row + bytes * (uint64_t)(i + 3), dtype);
+    if (i < n_keys) x.x = read_raw(row + bytes * (uint64_t)i, dtype);
+    if (i + 1 < n_keys) x.y = read_raw(row + bytes * (uint64_t)(i + 1), dtype);
+    if (i + 2 < n_keys) x.z = read_raw(row + bytes * (uint64_t)(i + 2), dtype);
+    if (i + 3 < n_keys) x.w = read_raw(row + bytes * (uint64_t)(i + 3), dtype);
     return x;
 }
 
 // Converts the result of read_row() to F32.
 template <class X> GDN_INLINE float4 widen_row(float4 raw, int dtype)
 {
-    if (!X::TYPED || dtype == GDN_GPU_F32)
-        return raw;
+    if (!X::TYPED || dtype == GDN_GPU_F32) return raw;
     const uint32_t x = gdn_bits(raw.x), y = gdn_bits(raw.y);
     if (!X::GENERAL)
         return make_float4(from_half(x & 0xffffu, dtype), from_half(x >> 16, dtype), from_half(y & 0xffffu, dtype),
@@ -285,10 +257,7 @@ template <class X> GDN_INLINE float4 widen_row(float4 raw, int dtype)
 }
 
 // 1 if the call normalises q and k.
-template <class X> GDN_INLINE bool normalises(const gdn_gpu_gated_delta_net &p)
-{
-    return X::TYPED && p.qk_norm;
-}
+template <class X> GDN_INLINE bool normalises(const gdn_gpu_gated_delta_net &p) { return X::TYPED && p.qk_norm; }
 
 // 1 if the call has all that a model's layer needs: raw gates, logits, normalised q and k. Code specialised for it
 // (ALL) has no branches. So the independent chains of exp, softplus and square root overlap.
@@ -309,14 +278,12 @@ template <class X, bool ALL = false> GDN_INLINE float delta_factor(const gdn_gpu
 // read_rate() and read_bias() load what the raw gates of a head's tokens share, without conversion; 0 for other g_form.
 template <class X> GDN_INLINE float read_rate(const gdn_gpu_gated_delta_net &p, const Item &at)
 {
-    if (!X::TYPED || !p.ssm_a.base)
-        return 0.0f;
+    if (!X::TYPED || !p.ssm_a.base) return 0.0f;
     return read_raw((uint64_t)p.ssm_a.base + (uint64_t)(at.h * p.ssm_a.head), p.ssm_a_dtype);
 }
 template <class X> GDN_INLINE float4 read_bias(const gdn_gpu_gated_delta_net &p, const Item &at, int i)
 {
-    if (!X::TYPED || !p.dt_bias.base)
-        return zero4();
+    if (!X::TYPED || !p.dt_bias.base) return zero4();
     const char *row = p.dt_bias.base + (uint64_t)(at.h * p.dt_bias.head);
     return X::CHANNEL ? read_row<X>(row, p.dt_bias_dtype, i, at.n_keys)
                       : make_float4(read_raw((uint64_t)row, p.dt_bias_dtype), 0.0f, 0.0f, 0.0f);
@@ -325,23 +292,18 @@ template <class X> GDN_INLINE float4 read_bias(const gdn_gpu_gated_delta_net &p,
 // gate_rate() and gate_bias() convert them to F32. Kernels call them after all loads are issued.
 template <class X> GDN_INLINE float gate_rate(const gdn_gpu_gated_delta_net &p, float raw)
 {
-    if (!X::TYPED || !p.ssm_a.base)
-        return 1.0f; // a bounded gate without A_log
+    if (!X::TYPED || !p.ssm_a.base) return 1.0f; // a bounded gate without A_log
     const float A = widen(gdn_bits(raw), p.ssm_a_dtype);
     return p.g_form == GDN_GPU_G_RAW_A_LOG ? -gdn_expf(A) : p.g_form == GDN_GPU_G_BOUNDED ? gdn_expf(A) : A;
 }
 template <class X> GDN_INLINE float4 gate_bias(const gdn_gpu_gated_delta_net &p, float4 raw)
 {
-    if (!X::TYPED || !p.dt_bias.base)
-        return zero4();
+    if (!X::TYPED || !p.dt_bias.base) return zero4();
     return X::CHANNEL ? widen_row<X>(raw, p.dt_bias_dtype) : all4(widen(gdn_bits(raw.x), p.dt_bias_dtype));
 }
 
 // 2: decay, of one element of g or of four
-GDN_INLINE float raw_gate(float g, float rate, float bias)
-{
-    return gdn_raw_gate(g, rate, bias);
-}
+GDN_INLINE float raw_gate(float g, float rate, float bias) { return gdn_raw_gate(g, rate, bias); }
 GDN_INLINE float4 raw_gate(float4 g, float rate, float4 bias)
 {
     return make_float4(gdn_raw_gate(g.x, rate, bias.x), gdn_raw_gate(g.y, rate, bias.y),
@@ -356,21 +318,13 @@ GDN_INLINE float4 bounded_gate(const gdn_gpu_gated_delta_net &p, float4 g, float
     return make_float4(bounded_gate(p, g.x, rate, bias.x), bounded_gate(p, g.y, rate, bias.y),
                        bounded_gate(p, g.z, rate, bias.z), bounded_gate(p, g.w, rate, bias.w));
 }
-GDN_INLINE float exp_of(float x)
-{
-    return gdn_expf(x);
-}
-GDN_INLINE float4 exp_of(float4 x)
-{
-    return make_float4(gdn_expf(x.x), gdn_expf(x.y), gdn_expf(x.z), gdn_expf(x.w));
-}
+GDN_INLINE float exp_of(float x) { return gdn_expf(x); }
+GDN_INLINE float4 exp_of(float4 x) { return make_float4(gdn_expf(x.x), gdn_expf(x.y), gdn_expf(x.z), gdn_expf(x.w)); }
 template <class X, bool ALL = false, class Gate>
 GDN_INLINE Gate decay_of(const gdn_gpu_gated_delta_net &p, Gate g, float rate, Gate bias)
 {
-    if (X::TYPED && !ALL && p.g_form == GDN_GPU_G_LINEAR)
-        return g;
-    if (X::TYPED && !ALL && p.g_form == GDN_GPU_G_BOUNDED)
-        return exp_of(bounded_gate(p, g, rate, bias));
+    if (X::TYPED && !ALL && p.g_form == GDN_GPU_G_LINEAR) return g;
+    if (X::TYPED && !ALL && p.g_form == GDN_GPU_G_BOUNDED) return exp_of(bounded_gate(p, g, rate, bias));
     return exp_of(X::TYPED && (ALL || p.g_form != GDN_GPU_G_LOG) ? raw_gate(g, rate, bias) : g);
 }
 
@@ -379,8 +333,7 @@ GDN_INLINE Gate decay_of(const gdn_gpu_gated_delta_net &p, Gate g, float rate, G
 template <class X> GDN_INLINE float4 sum_step(float4 x, float4 y, float4 sum, int i, int step, int n_keys)
 {
     const float4 next = fma4(x, y, sum);
-    if (!X::GENERAL)
-        return next;
+    if (!X::GENERAL) return next;
     return make_float4(i < n_keys ? next.x : sum.x, i + step < n_keys ? next.y : sum.y,
                        i + 2 * step < n_keys ? next.z : sum.z, i + 3 * step < n_keys ? next.w : sum.w);
 }
@@ -408,23 +361,19 @@ GDN_INLINE void read_step(const Item &w, int m, float4 key, const float4 (&decay
 {
     const float4 with = X::CHANNEL ? mul4(decay[X::CHANNEL ? m : 0], key) : key;
 #pragma unroll
-    for (int c = 0; c < X::C; c++)
-        sum[c] = sum_step<X>(S[m][c], with, sum[c], 32 * m + 4 * w.l, 1, w.n_keys);
+    for (int c = 0; c < X::C; c++) sum[c] = sum_step<X>(S[m][c], with, sum[c], 32 * m + 4 * w.l, 1, w.n_keys);
 }
 
 // Converts all of a row. here() hides the second comparison from the compiler, which would make a jump table of both.
 template <class X, int N> GDN_INLINE void widen_rows(float4 (&x)[N], int dtype)
 {
-    if (!X::TYPED || dtype == GDN_GPU_F32)
-        return;
+    if (!X::TYPED || dtype == GDN_GPU_F32) return;
     if (here(dtype) == GDN_GPU_F16) {
 #pragma unroll
-        for (int n = 0; n < N; n++)
-            x[n] = widen_row<X>(x[n], GDN_GPU_F16);
+        for (int n = 0; n < N; n++) x[n] = widen_row<X>(x[n], GDN_GPU_F16);
     } else {
 #pragma unroll
-        for (int n = 0; n < N; n++)
-            x[n] = widen_row<X>(x[n], GDN_GPU_BF16);
+        for (int n = 0; n < N; n++) x[n] = widen_row<X>(x[n], GDN_GPU_BF16);
     }
 }
 
@@ -436,8 +385,7 @@ template <class X> GDN_INLINE void load_columns(const char *at, int columns, flo
         x[0] = four.x, x[X::C / 4] = four.y, x[X::C / 2] = four.z, x[X::C - 1] = four.w;
     } else {
 #pragma unroll
-        for (int c = 0; c < X::C; c++)
-            x[c] = c < columns ? load_float(at + 4 * (uint64_t)c) : 0.0f;
+        for (int c = 0; c < X::C; c++) x[c] = c < columns ? load_float(at + 4 * (uint64_t)c) : 0.0f;
     }
 }
 template <class X> GDN_INLINE void store_columns(char *at, int columns, const float (&x)[X::C])
@@ -447,20 +395,13 @@ template <class X> GDN_INLINE void store_columns(char *at, int columns, const fl
     } else {
 #pragma unroll
         for (int c = 0; c < X::C; c++)
-            if (c < columns)
-                store_float(at + 4 * (uint64_t)c, x[c]);
+            if (c < columns) store_float(at + 4 * (uint64_t)c, x[c]);
     }
 }
 
 // column_of_lane(): the channel whose sum fold() leaves in lane l. lane_of_column(): the first lane with that of c.
-template <int C> GDN_INLINE int column_of_lane(int l)
-{
-    return C == 4 ? l >> 1 : C == 2 ? l >> 2 : 0;
-}
-template <int C> GDN_INLINE int lane_of_column(int c)
-{
-    return 8 / C * c;
-}
+template <int C> GDN_INLINE int column_of_lane(int l) { return C == 4 ? l >> 1 : C == 2 ? l >> 2 : 0; }
+template <int C> GDN_INLINE int lane_of_column(int c) { return 8 / C * c; }
 
 // The dot32 tree over the channels' partial sums. Where a step pairs lanes and there are several channels, each lane
 // continues with half of them.
@@ -476,14 +417,11 @@ template <int C> GDN_INLINE float fold(const float4 (&partial)[C], int l)
         a = add4(upper ? partial[C - 1] : partial[0], exchange4(upper ? partial[0] : partial[C - 1], 4));
         c = add4(a, exchange4(a, 2));
     }
-    const float4 s = add4(c, exchange4(c, 1)); // h = 4
+    const float4 s = add4(c, exchange4(c, 1));                  // h = 4
     return __fadd_rn(__fadd_rn(s.x, s.z), __fadd_rn(s.y, s.w)); // h = 2, 1
 }
 
 // S' = fma(k, d, a S), the product rounded first.
-GDN_INLINE float4 update(float4 state, float4 k, float d, float4 a)
-{
-    return fma4(k, all4(d), mul4(a, state));
-}
+GDN_INLINE float4 update(float4 state, float4 k, float d, float4 a) { return fma4(k, all4(d), mul4(a, state)); }
 
 #endif

@@ -38,8 +38,7 @@ template <class X> GDN_INLINE Lane<X> load_lane(const typename Strip<X>::Row &ro
 {
     Lane<X> lane;
 #pragma unroll
-    for (int n = 0; n < X::NB / 2; n++)
-        lane.quads[n] = row[Strip<X>::place(16 * n + l)];
+    for (int n = 0; n < X::NB / 2; n++) lane.quads[n] = row[Strip<X>::place(16 * n + l)];
     return lane;
 }
 
@@ -58,8 +57,7 @@ GDN_INLINE void each_element(const gdn_gpu_pool &pool, bool key_major, char *hea
 #pragma unroll
         for (int c = 0; c < Group<X>::N; c++) {
             const int key = 32 * (i % X::NB) + 16 * (i / X::NB) + w.l, column = c ^ Group<X>::number(w.l);
-            if (column < w.columns)
-                each(i, c, element_at(pool, key_major, head, w.j + column, key));
+            if (column < w.columns) each(i, c, element_at(pool, key_major, head, w.j + column, key));
         }
 }
 
@@ -67,8 +65,7 @@ GDN_INLINE void each_element(const gdn_gpu_pool &pool, bool key_major, char *hea
 template <int N> GDN_INLINE void mul_columns(float (&x)[N], float f)
 {
 #pragma unroll
-    for (int c = 0; c < N; c += 2)
-        take_pair(mul_pair(pair_of(x[c], x[c + 1]), pair_of(f, f)), x[c], x[c + 1]);
+    for (int c = 0; c < N; c += 2) take_pair(mul_pair(pair_of(x[c], x[c + 1]), pair_of(f, f)), x[c], x[c + 1]);
 }
 template <int N> GDN_INLINE void fma_columns(float (&z)[N], const float (&x)[N], float f)
 {
@@ -84,19 +81,13 @@ template <int N> GDN_INLINE void add_columns(float (&x)[N], const float (&y)[N])
 }
 
 // The mask of an exchange with lane l ^ h of the sixteen.
-GDN_INLINE int mask_of(int h)
-{
-    return 2 * h;
-}
+GDN_INLINE int mask_of(int h) { return 2 * h; }
 
 // Returns the mask, with a false dependency on all x: the exchange cannot issue before they are computed. `zero` is 0,
 // but compilers cannot know that. So the computation of x comes before the exchange, not after all exchanges, where no
 // other work is left to hide its latency. Disabled on sm_100: it needs more registers than three thread blocks per
 // multiprocessor leave, and gains little.
-GDN_INLINE int behind(int mask, uint32_t)
-{
-    return mask;
-}
+GDN_INLINE int behind(int mask, uint32_t) { return mask; }
 template <class... More> GDN_INLINE int behind(int mask, uint32_t zero, float x, More... more)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ / 100 == 10
@@ -110,20 +101,18 @@ template <class... More> GDN_INLINE int behind(int mask, uint32_t zero, float x,
 template <int N> GDN_INLINE void fold_columns(float (&sum)[N], int h, int mask)
 {
     const int n = N * h / 16; // channels after this step
-    if (!n)
-        sum[0] = __fadd_rn(sum[0], exchange(sum[0], mask));
+    if (!n) sum[0] = __fadd_rn(sum[0], exchange(sum[0], mask));
 #pragma unroll
-    for (int c = 0; c < n; c++)
-        sum[c] = __fadd_rn(sum[c], exchange(sum[n + c], mask));
+    for (int c = 0; c < n; c++) sum[c] = __fadd_rn(sum[c], exchange(sum[n + c], mask));
 }
 
 // Registers that pass from token to token.
 template <class X> struct Running {
     State<X> S;
-    Lane<X>  q;      // of the previous token, whose output sums are computed with the current one
-    char    *out_at; // address of its output; without TYPED this thread stores it
-    bool     writes; // this lane stores an output sum
-    uint32_t zero;   // for behind()
+    Lane<X> q;     // of the previous token, whose output sums are computed with the current one
+    char *out_at;  // address of its output; without TYPED this thread stores it
+    bool writes;   // this lane stores an output sum
+    uint32_t zero; // for behind()
 };
 
 // A lane's part of dot(with, S) for its channels, including step h = 16.
@@ -131,8 +120,7 @@ template <class X> GDN_INLINE void sums_of(const Lane<X> &with, const State<X> &
 {
     float upper[Group<X>::N] = {};
 #pragma unroll
-    for (int c = 0; c < Group<X>::N; c++)
-        sum[c] = 0.0f;
+    for (int c = 0; c < Group<X>::N; c++) sum[c] = 0.0f;
 #pragma unroll
     for (int i = 0; i < X::NB; i++) {
         fma_columns(sum, S[i], with.key(i));
@@ -155,8 +143,7 @@ GDN_INLINE void take_token(const gdn_gpu_gated_delta_net &p, const Item &w, Stri
     if (X::CHANNEL) {
         decay = load_lane<X>(strip.decays[u], w.l);
 #pragma unroll
-        for (int i = 0; i < 2 * X::NB; i++)
-            with.quads[i / 4].of[i % 4] = __fmul_rn(decay.key(i), k.key(i));
+        for (int i = 0; i < 2 * X::NB; i++) with.quads[i / 4].of[i % 4] = __fmul_rn(decay.key(i), k.key(i));
     }
     next = load_lane<X>(strip.k[u + 1], w.l);
     const Lane<X> q = load_lane<X>(strip.q[u], w.l);
@@ -168,8 +155,7 @@ GDN_INLINE void take_token(const gdn_gpu_gated_delta_net &p, const Item &w, Stri
     fold_columns(kv, 4, behind(mask_of(4), zero, q.key(X::NB), o[1], o[N - 1]));
     fold_columns(o, 8, mask_of(8));
 #pragma unroll
-    for (int i = 0; i < 2 * X::NB; i++)
-        mul_columns(at.S[i], X::CHANNEL ? decay.key(i) : factors.decay);
+    for (int i = 0; i < 2 * X::NB; i++) mul_columns(at.S[i], X::CHANNEL ? decay.key(i) : factors.decay);
     fold_columns(kv, 2, behind(mask_of(2), zero, next.key(0), at.S[2 * X::NB - 1][N - 1]));
     fold_columns(o, 4, behind(mask_of(4), zero, at.S[X::NB - 1][N - 1]));
     fold_columns(kv, 1, behind(mask_of(1), zero, next.key(X::NB)));
@@ -182,17 +168,14 @@ GDN_INLINE void take_token(const gdn_gpu_gated_delta_net &p, const Item &w, Stri
                         c < N - 1 ? mask_of(Group<X>::OF_ONE * c) : behind(mask_of(Group<X>::OF_ONE * c), zero, first));
     fold_columns(o, 1, mask_of(1));
     if (X::TYPED) {
-        if (writes)
-            strip.out[X::TYPED ? u : 0][column] = o[0];
+        if (writes) strip.out[X::TYPED ? u : 0][column] = o[0];
     } else {
-        if (writes)
-            store_float(at.out_at, __fmul_rn(p.scale, o[0]));
+        if (writes) store_float(at.out_at, __fmul_rn(p.scale, o[0]));
         at.out_at += p.result.token;
     }
     at.q = q;
 #pragma unroll
-    for (int i = 0; i < 2 * X::NB; i++)
-        fma_columns(at.S[i], d, k.key(i)); // 5: update
+    for (int i = 0; i < 2 * X::NB; i++) fma_columns(at.S[i], d, k.key(i)); // 5: update
 }
 
 // 7: stores the state after token t, as a snapshot and as a checkpoint, if the maps have entries for them
@@ -204,8 +187,7 @@ GDN_INLINE void keep_state(const gdn_gpu_gated_delta_net &p, const Item &w, int 
 #pragma unroll 1
     for (int way = 0; way < (p.checkpoint_interval ? 2 : 1); way++) {
         const int dst = way ? checkpoint_of(p, w, t) : snapshot_of<X>(p, w, t);
-        if (dst >= 0)
-            store(there, dst);
+        if (dst >= 0) store(there, dst);
     }
 }
 
@@ -216,14 +198,13 @@ GDN_INLINE void gated_delta_net_ahead(const gdn_gpu_gated_delta_net &p, Strip<X>
 {
     static_assert(!X::LOG && !X::HALF && !X::GENERAL, "what the others are for");
     Item w;
-    if (!find_item<X, Group<X>::LANES, LOGGED>(p, w, share))
-        return; // the whole block
+    if (!find_item<X, Group<X>::LANES, LOGGED>(p, w, share)) return; // the whole block
     if (X::TYPED && (int)threadIdx.x >= 32 * GDN_CUDA_DELTA_WARPS) {
         prepare_strips<X>(p, w, share.column, strips);
         return;
     }
     w.T = __shfl_sync(GDN_FULL_WARP, w.T, 0); // unchanged; shows the compiler that the loop is uniform in a warp
-    const int mine = Group<X>::number(w.l); // the value channel whose output this lane has
+    const int mine = Group<X>::number(w.l);   // the value channel whose output this lane has
     const bool writes = w.l % Group<X>::OF_ONE == 0 && (X::TYPED || mine < w.columns);
     Running<X> at;
     at.writes = X::TYPED && writes;
@@ -237,8 +218,7 @@ GDN_INLINE void gated_delta_net_ahead(const gdn_gpu_gated_delta_net &p, Strip<X>
 #pragma unroll
     for (int i = 0; i < 2 * X::NB; i++)
 #pragma unroll
-        for (int c = 0; c < Group<X>::N; c++)
-            at.S[i][c] = 0.0f;
+        for (int c = 0; c < Group<X>::N; c++) at.S[i][c] = 0.0f;
     if (w.src >= 0) // 1
         each_element<X>(p.state_in, p.key_major, state_at(p.state_in, w.src, p.slots_in, w.h), w,
                         [&](int i, int c, const char *from) { at.S[i][c] = load_float(from); });
@@ -250,8 +230,7 @@ GDN_INLINE void gated_delta_net_ahead(const gdn_gpu_gated_delta_net &p, Strip<X>
         Strip<X> &strip = strips[turn];
         const bool more = t0 + Strip<X>::TOKENS < w.T;
         const int n = more ? Strip<X>::TOKENS : w.T - t0;
-        if (more)
-            next.start(p, w, t0 + Strip<X>::TOKENS, strips[turn ^ 1]);
+        if (more) next.start(p, w, t0 + Strip<X>::TOKENS, strips[turn ^ 1]);
         Lane<X> k[2];
         k[0] = load_lane<X>(strip.k[0], w.l);
         const int pairs = (kept - t0 < n ? kept - t0 : n) & -2; // tokens before the next state that may be kept
@@ -268,25 +247,21 @@ GDN_INLINE void gated_delta_net_ahead(const gdn_gpu_gated_delta_net &p, Strip<X>
             take_token<X>(p, w, strip, u, at.writes, k[0], k[1], at);
             at.writes = writes;
             // 7: snapshot, r tokens before the newest, and checkpoint
-            if (t0 + u < kept)
-                continue;
+            if (t0 + u < kept) continue;
             keep_state<X>(p, w, kept, [&](const Item &there, int dst) {
                 each_element<X>(p.state_out, p.key_major, state_at(p.state_out, dst, p.slots_out, w.h), there,
                                 [&](int i, int c, char *to) { store_float(to, at.S[i][c]); });
             });
             kept = next_kept(p, w, kept + 1);
         }
-        if (more)
-            next.finish(p, strips[turn ^ 1]);
+        if (more) next.finish(p, strips[turn ^ 1]);
         meet<X>();
     }
     float o[Group<X>::N];
     sums_of<X>(at.q, at.S, o);
 #pragma unroll
-    for (int h = 8; h; h /= 2)
-        fold_columns(o, h, mask_of(h));
-    if (!writes || mine >= w.columns)
-        return;
+    for (int h = 8; h; h /= 2) fold_columns(o, h, mask_of(h));
+    if (!writes || mine >= w.columns) return;
     char *last = token_at(p.result, w, w.h) + (w.T - 1) * (int64_t)p.result.token;
     const int out_type = type_of<X>(p.result_dtype);
     store_element(last + element_bytes(out_type) * (int64_t)(w.j + mine), __fmul_rn(p.scale, o[0]), out_type);

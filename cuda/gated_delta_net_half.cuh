@@ -16,8 +16,7 @@ template <class X> GDN_INLINE void store_number(const gdn_gpu_gated_delta_net &p
 }
 template <class X> GDN_INLINE float4 load_quad(const char *at)
 {
-    if (!X::HALF)
-        return load_float4(at);
+    if (!X::HALF) return load_float4(at);
     const uint2 x = load_pair(at);
     return make_float4(gdn_from_bits(x.x), gdn_from_bits(x.y), 0.0f, 0.0f);
 }
@@ -27,8 +26,7 @@ template <class X> GDN_INLINE void store_quad(const gdn_gpu_gated_delta_net &p, 
     if (X::HALF)
         store_pair(at, make_uint2(half_of(x.x, dtype) | half_of(x.y, dtype) << 16,
                                   half_of(x.z, dtype) | half_of(x.w, dtype) << 16));
-    else
-        store_float4(at, x);
+    else store_float4(at, x);
 }
 
 // Load and store the C value channels of a lane group for one key of a state.
@@ -38,8 +36,7 @@ template <class X> GDN_INLINE void load_line(const char *at, int columns, float 
         load_columns<X>(at, columns, x);
     } else {
 #pragma unroll
-        for (int c = 0; c < X::C; c++)
-            x[c] = c < columns ? load_number<X>(at + 2 * (uint64_t)c) : 0.0f;
+        for (int c = 0; c < X::C; c++) x[c] = c < columns ? load_number<X>(at + 2 * (uint64_t)c) : 0.0f;
     }
 }
 template <class X>
@@ -52,15 +49,11 @@ GDN_INLINE void store_line(const gdn_gpu_gated_delta_net &p, char *at, int colum
     } else {
 #pragma unroll
         for (int c = 0; c < X::C; c++)
-            if (c < columns)
-                store_number<X>(p, at + 2 * (uint64_t)c, x[c]);
+            if (c < columns) store_number<X>(p, at + 2 * (uint64_t)c, x[c]);
     }
 }
 
-template <bool F16> GDN_INLINE float widen_number(uint32_t bits)
-{
-    return F16 ? from_f16(bits) : from_bf16(bits);
-}
+template <bool F16> GDN_INLINE float widen_number(uint32_t bits) { return F16 ? from_f16(bits) : from_bf16(bits); }
 
 // 1: converts a loaded state to F32, after all its loads are issued. `pairs`: load_quad() loaded it.
 template <class X, bool F16> GDN_INLINE void widen_all(bool pairs, float4 (&S)[X::NB][X::C])
@@ -75,20 +68,14 @@ template <class X, bool F16> GDN_INLINE void widen_all(bool pairs, float4 (&S)[X
                                   widen_number<F16>(pairs ? y & 0xffffu : z), widen_number<F16>(pairs ? y >> 16 : w));
         }
 }
-template <class X>
-GDN_INLINE void widen_state(const gdn_gpu_gated_delta_net &p, bool pairs, float4 (&S)[X::NB][X::C])
+template <class X> GDN_INLINE void widen_state(const gdn_gpu_gated_delta_net &p, bool pairs, float4 (&S)[X::NB][X::C])
 {
-    if (X::HALF && p.state_dtype == GDN_GPU_F16)
-        widen_all<X, true>(pairs, S);
-    else if (X::HALF)
-        widen_all<X, false>(pairs, S);
+    if (X::HALF && p.state_dtype == GDN_GPU_F16) widen_all<X, true>(pairs, S);
+    else if (X::HALF) widen_all<X, false>(pairs, S);
 }
 
 // 7: round, if the token that gives the sequence `length` tokens is one after which the state is rounded.
-template <bool F16> GDN_INLINE float nearest(float x)
-{
-    return F16 ? nearest_f16(x) : nearest_bf16(x);
-}
+template <bool F16> GDN_INLINE float nearest(float x) { return F16 ? nearest_f16(x) : nearest_bf16(x); }
 template <class X, bool F16> GDN_INLINE void round_all(float4 (&S)[X::NB][X::C])
 {
 #pragma unroll
@@ -98,15 +85,11 @@ template <class X, bool F16> GDN_INLINE void round_all(float4 (&S)[X::NB][X::C])
             S[m][c] = make_float4(nearest<F16>(S[m][c].x), nearest<F16>(S[m][c].y), nearest<F16>(S[m][c].z),
                                   nearest<F16>(S[m][c].w));
 }
-template <class X>
-GDN_INLINE void round_state(const gdn_gpu_gated_delta_net &p, int length, float4 (&S)[X::NB][X::C])
+template <class X> GDN_INLINE void round_state(const gdn_gpu_gated_delta_net &p, int length, float4 (&S)[X::NB][X::C])
 {
-    if (!rounds_at<X>(p, length))
-        return;
-    if (p.state_dtype == GDN_GPU_F16)
-        round_all<X, true>(S);
-    else
-        round_all<X, false>(S);
+    if (!rounds_at<X>(p, length)) return;
+    if (p.state_dtype == GDN_GPU_F16) round_all<X, true>(S);
+    else round_all<X, false>(S);
 }
 
 #endif

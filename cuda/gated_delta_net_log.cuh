@@ -10,8 +10,7 @@
 template <class X> GDN_INLINE float4 load_keys(const char *row, int i, int n_keys)
 {
     const char *at = row + 4 * (uint64_t)i;
-    if (!X::GENERAL)
-        return load_float4(at);
+    if (!X::GENERAL) return load_float4(at);
     return make_float4(i < n_keys ? load_float(at) : 0.0f, i + 1 < n_keys ? load_float(at + 4) : 0.0f,
                        i + 2 < n_keys ? load_float(at + 8) : 0.0f, i + 3 < n_keys ? load_float(at + 12) : 0.0f);
 }
@@ -22,14 +21,10 @@ template <class X> GDN_INLINE void store_keys(char *row, int i, int n_keys, floa
         store_float4(at, x);
         return;
     }
-    if (i < n_keys)
-        store_float(at, x.x);
-    if (i + 1 < n_keys)
-        store_float(at + 4, x.y);
-    if (i + 2 < n_keys)
-        store_float(at + 8, x.z);
-    if (i + 3 < n_keys)
-        store_float(at + 12, x.w);
+    if (i < n_keys) store_float(at, x.x);
+    if (i + 1 < n_keys) store_float(at + 4, x.y);
+    if (i + 2 < n_keys) store_float(at + 8, x.z);
+    if (i + 3 < n_keys) store_float(at + 12, x.w);
 }
 
 // log_at(): the entry of a position. In an entry, log_key(): the key of this warp's key head; log_delta(): the deltas
@@ -55,7 +50,7 @@ template <class X> GDN_INLINE char *log_decay(const gdn_gpu_gated_delta_net &p, 
 // A lane's part of one entry.
 template <class X> struct Logged {
     float4 k[X::NB], decay[X::CHANNEL ? X::NB : 1];
-    float  delta[X::C];
+    float delta[X::C];
 };
 
 template <class X>
@@ -63,42 +58,33 @@ GDN_INLINE void load_logged(const gdn_gpu_gated_delta_net &p, const Item &w, int
 {
     char *entry = log_at(p, w, position);
 #pragma unroll
-    for (int m = 0; m < X::NB; m++)
-        x.k[m] = load_keys<X>(log_key(p, w, entry), 32 * m + 4 * w.l, w.n_keys);
-    if (!X::CHANNEL)
-        x.decay[0] = all4(load_float(log_decay<X>(p, w, entry)));
+    for (int m = 0; m < X::NB; m++) x.k[m] = load_keys<X>(log_key(p, w, entry), 32 * m + 4 * w.l, w.n_keys);
+    if (!X::CHANNEL) x.decay[0] = all4(load_float(log_decay<X>(p, w, entry)));
     else
 #pragma unroll
         for (int m = 0; m < X::NB; m++)
-            x.decay[X::CHANNEL ? m : 0] =
-                load_keys<X>(log_decay<X>(p, w, entry), 32 * m + 4 * w.l, w.n_keys);
+            x.decay[X::CHANNEL ? m : 0] = load_keys<X>(log_decay<X>(p, w, entry), 32 * m + 4 * w.l, w.n_keys);
     load_columns<X>(log_delta(p, w, entry), w.columns, x.delta);
 }
 
 // 1: replays the log, from one position to another. AHEAD: the next entry's loads are issued before the arithmetic of
 // this one; other shapes lack the registers for two entries.
 template <class X>
-GDN_INLINE void repeat_log(const gdn_gpu_gated_delta_net &p, const Item &w, int from, int to,
-                           float4 (&S)[X::NB][X::C])
+GDN_INLINE void repeat_log(const gdn_gpu_gated_delta_net &p, const Item &w, int from, int to, float4 (&S)[X::NB][X::C])
 {
     constexpr bool AHEAD = !X::GENERAL || (!X::CHANNEL && !X::HALF);
-    if (from >= to)
-        return;
+    if (from >= to) return;
     Logged<X> next;
-    if (AHEAD)
-        load_logged<X>(p, w, from, next);
+    if (AHEAD) load_logged<X>(p, w, from, next);
 #pragma unroll 1
     for (int at = from; at < to; at++) {
-        if (!AHEAD)
-            load_logged<X>(p, w, at, next);
+        if (!AHEAD) load_logged<X>(p, w, at, next);
         const Logged<X> x = next;
-        if (AHEAD && at + 1 < to)
-            load_logged<X>(p, w, at + 1, next);
+        if (AHEAD && at + 1 < to) load_logged<X>(p, w, at + 1, next);
 #pragma unroll
         for (int m = 0; m < X::NB; m++)
 #pragma unroll
-            for (int c = 0; c < X::C; c++)
-                S[m][c] = update(S[m][c], x.k[m], x.delta[c], x.decay[X::CHANNEL ? m : 0]);
+            for (int c = 0; c < X::C; c++) S[m][c] = update(S[m][c], x.k[m], x.delta[c], x.decay[X::CHANNEL ? m : 0]);
         round_state<X>(p, at + 1, S);
     }
 }
@@ -109,20 +95,15 @@ template <class X>
 GDN_INLINE void log_token(const gdn_gpu_gated_delta_net &p, const Item &w, int t, const float4 (&k)[X::NB],
                           const float4 (&decay)[X::CHANNEL ? X::NB : 1], const float (&delta)[X::C])
 {
-    if (w.row < 0)
-        return;
+    if (w.row < 0) return;
     char *entry = log_at(p, w, w.position + t);
-    if (w.l == 0)
-        store_columns<X>(log_delta(p, w, entry), w.columns, delta);
-    if (w.j)
-        return;
+    if (w.l == 0) store_columns<X>(log_delta(p, w, entry), w.columns, delta);
+    if (w.j) return;
     if (!X::CHANNEL && w.l == 0) // with CHANNEL log_gates() writes the decays
         store_float(log_decay<X>(p, w, entry), decay[0].x);
-    if (p.head_map ? w.h >= p.n_heads_k : w.h % (p.n_heads_v / p.n_heads_k) != 0)
-        return;
+    if (p.head_map ? w.h >= p.n_heads_k : w.h % (p.n_heads_v / p.n_heads_k) != 0) return;
 #pragma unroll
-    for (int m = 0; m < X::NB; m++)
-        store_keys<X>(log_key(p, w, entry), 32 * m + 4 * w.l, w.n_keys, k[m]);
+    for (int m = 0; m < X::NB; m++) store_keys<X>(log_key(p, w, entry), 32 * m + 4 * w.l, w.n_keys, k[m]);
 }
 
 #endif

@@ -15,15 +15,11 @@ template <class X> GDN_INLINE float *place_of(Quad *row, int l, int e)
     const int residue = 4 * l + e;
     return row[Strip<X>::place(residue % Strip<X>::QUADS)].of + residue / Strip<X>::QUADS * X::NB % 4;
 }
-GDN_INLINE float part(float4 x, int e)
-{
-    return e == 0 ? x.x : e == 1 ? x.y : e == 2 ? x.z : x.w;
-}
+GDN_INLINE float part(float4 x, int e) { return e == 0 ? x.x : e == 1 ? x.y : e == 2 ? x.z : x.w; }
 template <class X> GDN_INLINE void store_block(Quad *row, int m, int l, float4 x)
 {
 #pragma unroll
-    for (int e = 0; e < 4; e++)
-        place_of<X>(row, l, e)[m] = part(x, e);
+    for (int e = 0; e < 4; e++) place_of<X>(row, l, e)[m] = part(x, e);
 }
 template <class X> GDN_INLINE void store_row(Quad *row, int l, const float4 (&x)[X::NB])
 {
@@ -41,10 +37,10 @@ template <class X> struct Preparing {
     static constexpr int N_ROWS = 2 * TOKENS * 8 / THREADS, N_V = TOKENS * X::COLUMNS / THREADS;
     static constexpr int N_G = X::CHANNEL ? TOKENS * QUADS / THREADS : 1; // four gates of a row at a time
     float4 rows[N_ROWS][X::NB], g[N_G];
-    float  v[N_V], factor; // factor: the gate of a token, or its beta
-    float  rate;           // of raw gates
-    float4 bias;           // of raw gates; all of a thread's gates have the same keys, so they share it
-    int    column;         // value channel of v and of the outputs
+    float v[N_V], factor; // factor: the gate of a token, or its beta
+    float rate;           // of raw gates
+    float4 bias;          // of raw gates; all of a thread's gates have the same keys, so they share it
+    int column;           // value channel of v and of the outputs
     static_assert(TOKENS <= 32 && N_ROWS >= 1 && THREADS % X::COLUMNS == 0 && THREADS % QUADS == 0, "whole shares");
 
     static __device__ __forceinline__ int me() { return (int)threadIdx.x - THREADS; }
@@ -55,10 +51,7 @@ template <class X> struct Preparing {
     static __device__ __forceinline__ int token_of_row() { return N_ROWS == 2 ? me() / 8 : me() / 8 % TOKENS; }
     // The tokens of its n-th gates, and of its n-th element of v and output.
     static __device__ __forceinline__ int token_of_gates(int n) { return me() / QUADS + THREADS / QUADS * n; }
-    static __device__ __forceinline__ int token_of_v(int n)
-    {
-        return me() / X::COLUMNS + THREADS / X::COLUMNS * n;
-    }
+    static __device__ __forceinline__ int token_of_v(int n) { return me() / X::COLUMNS + THREADS / X::COLUMNS * n; }
     static __device__ __forceinline__ int key_of_gates() { return 4 * (me() % QUADS); }
     // A clamped token index: tokens beyond the end load the last one, and nothing reads the result.
     static __device__ __forceinline__ int64_t token(const Item &w, int t) { return t < w.T ? t : w.T - 1; }
@@ -86,8 +79,7 @@ template <class X> struct Preparing {
                 of_k(n) ? token_at(p.k, w, w.kappa) + t * p.k.token : token_at(p.q, w, w.kappa) + t * p.q.token;
             const int dtype = of_k(n) ? p.k_dtype : p.q_dtype;
 #pragma unroll
-            for (int m = 0; m < X::NB; m++)
-                rows[n][m] = read_row<X>(row, dtype, 32 * m + 4 * l, w.n_keys);
+            for (int m = 0; m < X::NB; m++) rows[n][m] = read_row<X>(row, dtype, 32 * m + 4 * l, w.n_keys);
         }
 #pragma unroll
         for (int n = 0; X::CHANNEL && n < N_G; n++)
@@ -103,8 +95,8 @@ template <class X> struct Preparing {
         if (has_gate())
             factor = read_raw((uint64_t)(token_at(p.g, w, w.h) + token(w, t0 + me()) * p.g.token), p.g_dtype);
         if (has_beta())
-            factor = read_raw((uint64_t)(token_at(p.beta, w, w.h) + token(w, t0 + me() - 32) * p.beta.token),
-                              p.beta_dtype);
+            factor =
+                read_raw((uint64_t)(token_at(p.beta, w, w.h) + token(w, t0 + me() - 32) * p.beta.token), p.beta_dtype);
     }
 
     // 0: prepare, q and k
@@ -115,10 +107,9 @@ template <class X> struct Preparing {
         for (int n = 0; n < N_ROWS; n++) {
             squares[n] = zero4();
 #pragma unroll
-            for (int m = 0; m < X::NB; m++)
-                squares[n] = fma4(rows[n][m], rows[n][m], squares[n]);
+            for (int m = 0; m < X::NB; m++) squares[n] = fma4(rows[n][m], rows[n][m], squares[n]);
         }
-        const int   l = me() % 8;
+        const int l = me() % 8;
         const float mine = gdn_norm_factor(fold<N_ROWS>(squares, l), p.norm_add, p.norm_most);
         const float other = N_ROWS > 1 ? exchange(mine, 4) : mine;
 #pragma unroll
@@ -132,10 +123,8 @@ template <class X> struct Preparing {
     __device__ __forceinline__ void finish(const gdn_gpu_gated_delta_net &p, Strip<X> &strip)
     {
 #pragma unroll
-        for (int n = 0; n < N_ROWS; n++)
-            widen_rows<X>(rows[n], of_k(n) ? p.k_dtype : p.q_dtype);
-        if (normalises<X>(p))
-            normalise(p);
+        for (int n = 0; n < N_ROWS; n++) widen_rows<X>(rows[n], of_k(n) ? p.k_dtype : p.q_dtype);
+        if (normalises<X>(p)) normalise(p);
 #pragma unroll
         for (int n = 0; n < N_ROWS; n++)
             store_row<X>(of_k(n) ? strip.k[token_of_row()] : strip.q[token_of_row()], me() % 8, rows[n]);
@@ -144,12 +133,9 @@ template <class X> struct Preparing {
             store_block<X>(strip.decays[X::CHANNEL ? token_of_gates(n) : 0], key_of_gates() / 32,
                            key_of_gates() % 32 / 4, decay_of<X>(p, widen_row<X>(g[n], p.g_dtype), rate, bias));
 #pragma unroll
-        for (int n = 0; n < N_V; n++)
-            strip.v[token_of_v(n)][me() % X::COLUMNS] = widen_raw<X>(v[n], p.v_dtype);
-        if (has_gate())
-            strip.factors[me()].decay = decay_of<X>(p, widen_raw<X>(factor, p.g_dtype), rate, bias.x);
-        if (has_beta())
-            strip.factors[me() - 32].beta = delta_factor<X>(p, widen_raw<X>(factor, p.beta_dtype));
+        for (int n = 0; n < N_V; n++) strip.v[token_of_v(n)][me() % X::COLUMNS] = widen_raw<X>(v[n], p.v_dtype);
+        if (has_gate()) strip.factors[me()].decay = decay_of<X>(p, widen_raw<X>(factor, p.g_dtype), rate, bias.x);
+        if (has_beta()) strip.factors[me() - 32].beta = delta_factor<X>(p, widen_raw<X>(factor, p.beta_dtype));
     }
 
     // 6: output, of the tokens whose sums are in the strip that begins with token t0
@@ -181,17 +167,14 @@ GDN_INLINE void prepare_strips(const gdn_gpu_gated_delta_net &p, const Item &w, 
 #pragma unroll 1
     for (;; turn ^= 1) {
         next.finish(p, strips[turn]);
-        if (t0 >= 2 * TOKENS)
-            next.store_outputs(p, w, t0 - 2 * TOKENS, strips[turn]);
+        if (t0 >= 2 * TOKENS) next.store_outputs(p, w, t0 - 2 * TOKENS, strips[turn]);
         t0 += TOKENS;
-        if (t0 >= w.T)
-            break;
+        if (t0 >= w.T) break;
         next.load(p, w, t0);
         meet<X>();
     }
     meet<X>();
-    if (t0 > TOKENS)
-        next.store_outputs(p, w, t0 - 2 * TOKENS, strips[turn ^ 1]);
+    if (t0 > TOKENS) next.store_outputs(p, w, t0 - 2 * TOKENS, strips[turn ^ 1]);
     meet<X>();
     next.store_outputs(p, w, t0 - TOKENS, strips[turn]);
 }

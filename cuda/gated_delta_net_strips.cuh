@@ -23,13 +23,13 @@ struct alignas(8) Factors {
 template <class X> struct Strip {
     static constexpr int TOKENS = X::CHANNEL ? 8 : 16;
     static constexpr int QUADS = 8 * X::NB; // of a row
-    typedef Quad Row[QUADS];     // a consumer lane loads the quads at place(16 n + l)
+    typedef Quad Row[QUADS];                // a consumer lane loads the quads at place(16 n + l)
     // The extra row of k is loaded as the key after the last token, but not used.
-    Row     k[TOKENS + 1], q[TOKENS], decays[X::CHANNEL ? TOKENS : 1];
+    Row k[TOKENS + 1], q[TOKENS], decays[X::CHANNEL ? TOKENS : 1];
     Factors factors[TOKENS];
-    float   v[TOKENS][X::COLUMNS];
+    float v[TOKENS][X::COLUMNS];
     // Output sums, one token late: out[u] is of token u - 1; out[0] is of the previous strip's last token.
-    float   out[X::TYPED ? TOKENS : 1][X::COLUMNS];
+    float out[X::TYPED ? TOKENS : 1][X::COLUMNS];
 
     // Swizzle against bank conflicts. Eight producer lanes of a row store the quads 4 l + e at once. Unswizzled, these
     // would be in two of the eight groups of banks. Four consumer lanes load adjacent quads.
@@ -40,10 +40,8 @@ template <class X> struct Strip {
 // be the same instruction for all threads. So TYPED kernels use barrier 1; __syncthreads() uses barrier 0.
 template <class X> GDN_INLINE void meet()
 {
-    if (X::TYPED)
-        __barrier_sync_count(1, 32 * GDN_CUDA_PREPARED_WARPS);
-    else
-        __syncthreads();
+    if (X::TYPED) __barrier_sync_count(1, 32 * GDN_CUDA_PREPARED_WARPS);
+    else __syncthreads();
 }
 
 // A warp copies a row in NB turns of eight quads, which are 32 banks. element(): this lane's element. key(): its key;
@@ -60,17 +58,13 @@ template <class X> struct Turn {
     }
 };
 
-GDN_INLINE void copy_async(void *to, const char *from)
-{
-    __pipeline_memcpy_async(to, from, 4);
-}
+GDN_INLINE void copy_async(void *to, const char *from) { __pipeline_memcpy_async(to, from, 4); }
 
 // Starts the copy of this lane's elements of a row of k, q or g; each turn is eight keys after the last.
 template <class X> GDN_INLINE void copy_row(Quad *row, const char *from, int lane)
 {
 #pragma unroll
-    for (int m = 0; m < X::NB; m++)
-        copy_async(Turn<X>::element(row, m, lane), from + 32 * m);
+    for (int m = 0; m < X::NB; m++) copy_async(Turn<X>::element(row, m, lane), from + 32 * m);
 }
 
 // Copies strips from global to shared memory. Each warp copies its own tokens. The pointers are to the next strip.
@@ -103,14 +97,12 @@ template <class X> struct Copying {
         const int lane = (int)threadIdx.x % 32, t = (int)threadIdx.x / 32 * EACH + u;
         copy_row<X>(strip.k[t], k, lane);
         copy_row<X>(strip.q[t], q_row, lane);
-        if (X::CHANNEL)
-            copy_row<X>(strip.decays[X::CHANNEL ? t : 0], gates, lane);
+        if (X::CHANNEL) copy_row<X>(strip.decays[X::CHANNEL ? t : 0], gates, lane);
     }
     __device__ __forceinline__ void copy_gates(int t, Strip<X> &strip)
     {
         copy_async(&strip.factors[t].beta, beta_at);
-        if (!X::CHANNEL)
-            copy_async(&strip.factors[t].decay, g_at);
+        if (!X::CHANNEL) copy_async(&strip.factors[t].decay, g_at);
     }
 
     __device__ __forceinline__ void start(const gdn_gpu_gated_delta_net &p, const Item &w, int t0, Strip<X> &strip)
@@ -127,21 +119,18 @@ template <class X> struct Copying {
 #pragma unroll
                 for (int u = 0; u < N_V; u++, v += V_TOKENS * p.v.token)
                     copy_async(&strip.v[me / X::COLUMNS + u * V_TOKENS][column], v);
-            if (me < TOKENS)
-                copy_gates(me, strip);
+            if (me < TOKENS) copy_gates(me, strip);
         } else { // the last strip, which nothing waits for: the fewest instructions
 #pragma unroll 1
             for (int u = 0; u < EACH; u++) {
-                if (me / 32 * EACH + u < left)
-                    copy_rows(k, q, gates, u, strip);
+                if (me / 32 * EACH + u < left) copy_rows(k, q, gates, u, strip);
                 k += p.k.token, q += p.q.token, gates += X::CHANNEL ? p.g.token : 0;
             }
 #pragma unroll 1
             for (int u = 0; u < N_V; u++, v += V_TOKENS * p.v.token)
                 if (has_v && me / X::COLUMNS + u * V_TOKENS < left)
                     copy_async(&strip.v[me / X::COLUMNS + u * V_TOKENS][column], v);
-            if (me < left)
-                copy_gates(me, strip);
+            if (me < left) copy_gates(me, strip);
         }
         __pipeline_commit();
         k_at += TOKENS * p.k.token;
@@ -157,8 +146,7 @@ template <class X> struct Copying {
     {
         const int me = (int)threadIdx.x, lane = me % 32, first = me / 32 * EACH;
         __pipeline_wait_prior(0);
-        if (!X::CHANNEL && me < TOKENS)
-            strip.factors[me].decay = decay_of<X>(p, strip.factors[me].decay, 0.0f, 0.0f);
+        if (!X::CHANNEL && me < TOKENS) strip.factors[me].decay = decay_of<X>(p, strip.factors[me].decay, 0.0f, 0.0f);
 #pragma unroll
         for (int u = 0; X::CHANNEL && u < EACH; u++)
 #pragma unroll

@@ -14,10 +14,9 @@ typedef char *gdn_cuda_memory;
 #if defined(__CUDACC__)
 #include <cuda_pipeline_primitives.h>
 #define GDN_ELEMENTARY_FUNCTION static __device__ __forceinline__
-#define GDN_KERNEL(name, params, threads) \
+#define GDN_KERNEL(name, params, threads)                                                                              \
     extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ params p)
-#define GDN_BLOCKS(threads, blocks)                                                                                    \
-    threads, blocks // the least blocks per multiprocessor: bounds the registers
+#define GDN_BLOCKS(threads, blocks) threads, blocks // the least blocks per multiprocessor: bounds the registers
 #elif defined(GDN_KERNEL)
 #define GDN_BLOCKS(threads, blocks) threads
 #else
@@ -56,58 +55,19 @@ GDN_INLINE void settle(float4 &x)
 
 // ---- Memory. Operands that the call does not write are read through __ldg, by address. What the call also writes is
 // accessed through pointers that came with the parameters (gpu/params.h).
-GDN_INLINE float read_float(uint64_t at)
-{
-    return __ldg((const float *)at);
-}
-GDN_INLINE float4 read_float4(uint64_t at)
-{
-    return __ldg((const float4 *)at);
-}
-GDN_INLINE int read_int(uint64_t at)
-{
-    return __ldg((const int *)at);
-}
-GDN_INLINE float load_float(const char *at)
-{
-    return *(const float *)at;
-}
-GDN_INLINE float4 load_float4(const char *at)
-{
-    return *(const float4 *)at;
-}
-GDN_INLINE unsigned load_word(const char *at)
-{
-    return *(const unsigned *)at;
-}
-GDN_INLINE void store_float(char *at, float x)
-{
-    *(float *)at = x;
-}
-GDN_INLINE void store_float4(char *at, float4 x)
-{
-    *(float4 *)at = x;
-}
-GDN_INLINE void store_word(char *at, unsigned x)
-{
-    *(unsigned *)at = x;
-}
-GDN_INLINE unsigned load_half(const char *at)
-{
-    return *(const unsigned short *)at;
-}
-GDN_INLINE void store_half(char *at, uint32_t x)
-{
-    *(unsigned short *)at = (unsigned short)x;
-}
-GDN_INLINE uint2 load_pair(const char *at)
-{
-    return *(const uint2 *)at;
-}
-GDN_INLINE void store_pair(char *at, uint2 x)
-{
-    *(uint2 *)at = x;
-}
+GDN_INLINE float read_float(uint64_t at) { return __ldg((const float *)at); }
+GDN_INLINE float4 read_float4(uint64_t at) { return __ldg((const float4 *)at); }
+GDN_INLINE int read_int(uint64_t at) { return __ldg((const int *)at); }
+GDN_INLINE float load_float(const char *at) { return *(const float *)at; }
+GDN_INLINE float4 load_float4(const char *at) { return *(const float4 *)at; }
+GDN_INLINE unsigned load_word(const char *at) { return *(const unsigned *)at; }
+GDN_INLINE void store_float(char *at, float x) { *(float *)at = x; }
+GDN_INLINE void store_float4(char *at, float4 x) { *(float4 *)at = x; }
+GDN_INLINE void store_word(char *at, unsigned x) { *(unsigned *)at = x; }
+GDN_INLINE unsigned load_half(const char *at) { return *(const unsigned short *)at; }
+GDN_INLINE void store_half(char *at, uint32_t x) { *(unsigned short *)at = (unsigned short)x; }
+GDN_INLINE uint2 load_pair(const char *at) { return *(const uint2 *)at; }
+GDN_INLINE void store_pair(char *at, uint2 x) { *(uint2 *)at = x; }
 
 // A map's entry, or its default if there is no map.
 GDN_INLINE int map_at(uint64_t map, int64_t index, int absent)
@@ -116,16 +76,10 @@ GDN_INLINE int map_at(uint64_t map, int64_t index, int absent)
 }
 
 // The parent of token t, or GDN_GPU_NONE, counted within the sequence; `first` is the sequence's first token.
-GDN_INLINE int parent_of(uint64_t parent, int first, int t)
-{
-    return map_at(parent, (int64_t)first + t, t - 1);
-}
+GDN_INLINE int parent_of(uint64_t parent, int first, int t) { return map_at(parent, (int64_t)first + t, t - 1); }
 
 // Reports a bad map value to the host. The caller skips the sequence or row.
-GDN_INLINE void report(char *bad, int word)
-{
-    store_word(bad + 4 * (uint64_t)word, 1);
-}
+GDN_INLINE void report(char *bad, int word) { store_word(bad + 4 * (uint64_t)word, 1); }
 
 // False, and reported, if a parent is not an earlier token of the sequence. Whole warps call it; the lanes check 32
 // tokens at a time.
@@ -136,8 +90,7 @@ GDN_INLINE bool is_tree(uint64_t parent, int first, int T, char *bad)
         const int of = parent_of(parent, first, t);
         good = good && of >= GDN_GPU_NONE && of < t;
     }
-    if (__all_sync(GDN_FULL_WARP, good))
-        return true;
+    if (__all_sync(GDN_FULL_WARP, good)) return true;
     report(bad, GDN_GPU_BAD_PARENT);
     return false;
 }
@@ -164,14 +117,8 @@ GDN_INLINE uint32_t to_bf16(float x)
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(x));
     return h;
 }
-GDN_INLINE float nearest_f16(float x)
-{
-    return from_f16(to_f16(x));
-}
-GDN_INLINE float nearest_bf16(float x)
-{
-    return from_bf16(to_bf16(x));
-}
+GDN_INLINE float nearest_f16(float x) { return from_f16(to_f16(x)); }
+GDN_INLINE float nearest_bf16(float x) { return from_bf16(to_bf16(x)); }
 #else
 // As a binary32 exponent, binary16's is too small by 112, subnormals included. The product is exact.
 GDN_INLINE float from_f16(uint32_t h)
@@ -182,10 +129,7 @@ GDN_INLINE float from_f16(uint32_t h)
 }
 #endif
 
-GDN_INLINE float from_half(uint32_t h, int dtype)
-{
-    return dtype == GDN_GPU_F16 ? from_f16(h) : from_bf16(h);
-}
+GDN_INLINE float from_half(uint32_t h, int dtype) { return dtype == GDN_GPU_F16 ? from_f16(h) : from_bf16(h); }
 
 // One element of type F32, F16 or BF16, uniform in a launch. read_bits() loads it and widen() converts it at its use,
 // so that no load waits for an earlier one.
@@ -197,20 +141,12 @@ GDN_INLINE float widen(uint32_t bits, int dtype)
 {
     return dtype == GDN_GPU_F32 ? gdn_from_bits(bits) : from_half(bits, dtype);
 }
-GDN_INLINE float read_element(uint64_t at, int dtype)
-{
-    return widen(read_bits(at, dtype), dtype);
-}
-GDN_INLINE uint32_t half_of(float x, int dtype)
-{
-    return dtype == GDN_GPU_F16 ? to_f16(x) : to_bf16(x);
-}
+GDN_INLINE float read_element(uint64_t at, int dtype) { return widen(read_bits(at, dtype), dtype); }
+GDN_INLINE uint32_t half_of(float x, int dtype) { return dtype == GDN_GPU_F16 ? to_f16(x) : to_bf16(x); }
 GDN_INLINE void store_element(char *at, float x, int dtype)
 {
-    if (dtype == GDN_GPU_F32)
-        store_float(at, x);
-    else
-        store_half(at, half_of(x, dtype));
+    if (dtype == GDN_GPU_F32) store_float(at, x);
+    else store_half(at, half_of(x, dtype));
 }
 
 // ---- Two floats at a time. From sm_100 on it is one instruction that rounds each to nearest (.rn) and keeps
@@ -261,45 +197,18 @@ GDN_INLINE Pair pair_of(float x, float y)
     Pair pair = { x, y };
     return pair;
 }
-GDN_INLINE float4 of_pairs(Pair low, Pair high)
-{
-    return make_float4(low.x, low.y, high.x, high.y);
-}
-GDN_INLINE void take_pair(Pair pair, float &x, float &y)
-{
-    x = pair.x, y = pair.y;
-}
-GDN_INLINE Pair add_pair(Pair x, Pair y)
-{
-    return pair_of(__fadd_rn(x.x, y.x), __fadd_rn(x.y, y.y));
-}
-GDN_INLINE Pair mul_pair(Pair x, Pair y)
-{
-    return pair_of(__fmul_rn(x.x, y.x), __fmul_rn(x.y, y.y));
-}
-GDN_INLINE Pair fma_pair(Pair x, Pair y, Pair z)
-{
-    return pair_of(__fmaf_rn(x.x, y.x, z.x), __fmaf_rn(x.y, y.y, z.y));
-}
+GDN_INLINE float4 of_pairs(Pair low, Pair high) { return make_float4(low.x, low.y, high.x, high.y); }
+GDN_INLINE void take_pair(Pair pair, float &x, float &y) { x = pair.x, y = pair.y; }
+GDN_INLINE Pair add_pair(Pair x, Pair y) { return pair_of(__fadd_rn(x.x, y.x), __fadd_rn(x.y, y.y)); }
+GDN_INLINE Pair mul_pair(Pair x, Pair y) { return pair_of(__fmul_rn(x.x, y.x), __fmul_rn(x.y, y.y)); }
+GDN_INLINE Pair fma_pair(Pair x, Pair y, Pair z) { return pair_of(__fmaf_rn(x.x, y.x, z.x), __fmaf_rn(x.y, y.y, z.y)); }
 #endif
 
 // ---- Four floats at a time, componentwise.
-GDN_INLINE float4 zero4()
-{
-    return make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-}
-GDN_INLINE float4 all4(float x)
-{
-    return make_float4(x, x, x, x);
-}
-GDN_INLINE Pair low_of(float4 x)
-{
-    return pair_of(x.x, x.y);
-}
-GDN_INLINE Pair high_of(float4 x)
-{
-    return pair_of(x.z, x.w);
-}
+GDN_INLINE float4 zero4() { return make_float4(0.0f, 0.0f, 0.0f, 0.0f); }
+GDN_INLINE float4 all4(float x) { return make_float4(x, x, x, x); }
+GDN_INLINE Pair low_of(float4 x) { return pair_of(x.x, x.y); }
+GDN_INLINE Pair high_of(float4 x) { return pair_of(x.z, x.w); }
 GDN_INLINE float4 add4(float4 x, float4 y)
 {
     return of_pairs(add_pair(low_of(x), low_of(y)), add_pair(high_of(x), high_of(y)));
@@ -322,9 +231,6 @@ GDN_INLINE float4 of_lane4(float4 x, int lane)
     return make_float4(__shfl_sync(GDN_FULL_WARP, x.x, lane), __shfl_sync(GDN_FULL_WARP, x.y, lane),
                        __shfl_sync(GDN_FULL_WARP, x.z, lane), __shfl_sync(GDN_FULL_WARP, x.w, lane));
 }
-GDN_INLINE float exchange(float x, int mask)
-{
-    return __shfl_xor_sync(GDN_FULL_WARP, x, mask);
-}
+GDN_INLINE float exchange(float x, int mask) { return __shfl_xor_sync(GDN_FULL_WARP, x, mask); }
 
 #endif

@@ -34,10 +34,7 @@ static const char *const names[GDN_CUDA_KERNEL_COUNT] = {
 #undef X
 };
 
-const char *gdn_cuda_kernel_name(int32_t variant)
-{
-    return names[variant] + sizeof "gdn_cuda_" - 1;
-}
+const char *gdn_cuda_kernel_name(int32_t variant) { return names[variant] + sizeof "gdn_cuda_" - 1; }
 
 /* The images that are loaded, and their lock. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

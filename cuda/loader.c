@@ -30,11 +30,11 @@ static int open_driver(gdn_cuda_catalogue *c)
         (void)snprintf(c->reason, sizeof c->reason, "no CUDA driver (%s) on this machine", names[0]);
         return 0;
     }
-#define X(name, symbol, parameters)                                                                           \
-    if (!find(library, symbol, &c->cu.name)) {                                                                \
-        (void)snprintf(c->reason, sizeof c->reason, "the CUDA driver has no " symbol "; CUDA 11.4 is needed"); \
-        (void)dlclose(library);                                                                               \
-        return 0;                                                                                             \
+#define X(name, symbol, parameters)                                                                                    \
+    if (!find(library, symbol, &c->cu.name)) {                                                                         \
+        (void)snprintf(c->reason, sizeof c->reason, "the CUDA driver has no " symbol "; CUDA 11.4 is needed");         \
+        (void)dlclose(library);                                                                                        \
+        return 0;                                                                                                      \
     }
     GDN_CUDA_DRIVER_FUNCTIONS(X)
 #undef X
@@ -61,7 +61,7 @@ gdn_status gdn_cuda_read_traits(const gdn_cuda_driver *cu, CUdevice device, gdn_
         return gdn_cuda_fail(NULL, cu, result, "cuDeviceTotalMem");
     t->about.name[sizeof t->about.name - 1] = 0;
     t->about.memory_bytes = bytes;
-    t->about.emulated     = cu->emulated;
+    t->about.emulated = cu->emulated;
     if (10 * t->major + t->minor < OLDEST)
         return gdn_fail(GDN_UNSUPPORTED, "%s has compute capability %d.%d; 7.5 is needed", t->about.name, t->major,
                         t->minor);
@@ -74,7 +74,7 @@ gdn_status gdn_cuda_read_traits(const gdn_cuda_driver *cu, CUdevice device, gdn_
 static int is_new_enough(gdn_cuda_catalogue *c)
 {
     static const struct {
-        int         major;
+        int major;
         const char *package; /* of NVIDIA's driver, the first that has it */
     } first[] = { { 11, "R450" }, { 12, "R525" }, { 13, "R580" } };
     const int need = GDN_CUDA_TOOLKIT / 1000, have = c->cu.version / 1000;
@@ -96,12 +96,12 @@ static void list_devices(gdn_cuda_catalogue *c)
     CUresult result = c->cu.Init(0);
     const char *call = "cuInit";
     if (result == CUDA_SUCCESS) {
-        call   = "cuDriverGetVersion";
+        call = "cuDriverGetVersion";
         result = c->cu.DriverGetVersion(&c->cu.version);
     }
     if (result == CUDA_SUCCESS && !is_new_enough(c)) return;
     if (result == CUDA_SUCCESS) {
-        call   = "cuDeviceGetCount";
+        call = "cuDeviceGetCount";
         result = c->cu.DeviceGetCount(&n);
     }
     if (result != CUDA_SUCCESS) {
@@ -127,8 +127,7 @@ static gdn_cuda_catalogue the_catalogue;
 
 static void make_catalogue(void)
 {
-    if (open_driver(&the_catalogue))
-        list_devices(&the_catalogue);
+    if (open_driver(&the_catalogue)) list_devices(&the_catalogue);
 }
 
 const gdn_cuda_catalogue *gdn_cuda_catalogue_get(void)

@@ -11,8 +11,8 @@ const char gdn_cuda_implementation[] = "fma"; /* fused on every CUDA device */
 
 typedef struct probe_t {
     gdn_cuda_device *dev;
-    char            *host;
-    CUdeviceptr      memory;
+    char *host;
+    CUdeviceptr memory;
 } probe_t;
 
 static gdn_status run(void *user)
@@ -32,12 +32,11 @@ static gdn_status run(void *user)
 gdn_status gdn_cuda_probe(void *device, gdn_gpu_variants *variants)
 {
     gdn_cuda_device *dev = device;
-    char           reason[GDN_REASON_MAX];
+    char reason[GDN_REASON_MAX];
     gdn_cuda_scope scope;
-    gdn_status     status;
-    probe_t        x = { .dev = dev, .host = malloc(GDN_PROBE_BYTES) };
-    if (!x.host)
-        return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for the probe of %d bytes", GDN_PROBE_BYTES);
+    gdn_status status;
+    probe_t x = { .dev = dev, .host = malloc(GDN_PROBE_BYTES) };
+    if (!x.host) return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for the probe of %d bytes", GDN_PROBE_BYTES);
     if ((status = gdn_cuda_enter(dev, &scope))) {
         free(x.host);
         return status;
@@ -51,8 +50,7 @@ gdn_status gdn_cuda_probe(void *device, gdn_gpu_variants *variants)
             (void)dev->cu->MemFree(x.memory);
     }
     gdn_cuda_leave(dev, &scope);
-    if (!status)
-        gdn_gpu_add_variant(variants, gdn_cuda_implementation, 0, 0, reason[0] ? 0 : 1u << GDN_EXACT, reason);
+    if (!status) gdn_gpu_add_variant(variants, gdn_cuda_implementation, 0, 0, reason[0] ? 0 : 1u << GDN_EXACT, reason);
     free(x.host);
     return status;
 }

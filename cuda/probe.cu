@@ -7,8 +7,7 @@
 GDN_KERNEL(gdn_cuda_probe_arithmetic, gdn_gpu_probe, GDN_CUDA_PROBE_THREADS)
 {
     const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= p.n)
-        return;
+    if (i >= p.n) return;
     const uint64_t in = p.operands + 12 * (uint64_t)i;
     char *out = p.results + 4 * GDN_GPU_PROBE_RESULTS * (uint64_t)i;
     const float a = read_float(in), b = read_float(in + 4), c = read_float(in + 8);

@@ -30,26 +30,22 @@ GDN_INLINE char *slot(const gdn_gpu_set_rows &p, int b, int c, uint32_t at)
 GDN_KERNEL(gdn_cuda_rows_clear, gdn_gpu_set_rows, GDN_CUDA_ROWS_THREADS)
 {
     const int64_t n = (int64_t)blockIdx.x * GDN_CUDA_ROWS_THREADS + threadIdx.x;
-    if (n < p.table_words)
-        store_word(p.table + 4 * (uint64_t)n, 0);
+    if (n < p.table_words) store_word(p.table + 4 * (uint64_t)n, 0);
 }
 
 GDN_KERNEL(gdn_cuda_rows_enter, gdn_gpu_set_rows, GDN_CUDA_ROWS_THREADS)
 {
     const int64_t n = (int64_t)blockIdx.x * GDN_CUDA_ROWS_THREADS + threadIdx.x;
     const int64_t batch = n / p.n_rows, i = n % p.n_rows;
-    if (batch >= (int64_t)p.index_batch0 * p.index_batch1)
-        return;
+    if (batch >= (int64_t)p.index_batch0 * p.index_batch1) return;
     const int b = (int)(batch / p.index_batch1), c = (int)(batch % p.index_batch1);
     const int64_t row = index_at(p, b, c, i);
-    if (row < 0 || row >= p.n_rows_dst)
-        return; // rows_write reports it
+    if (row < 0 || row >= p.n_rows_dst) return; // rows_write reports it
     uint32_t at = hash(row);
     for (uint32_t tried = 0; tried <= p.table_mask; tried++, at++) {
         unsigned *to = (unsigned *)slot(p, b, c, at);
         const unsigned held = atomicCAS(to, 0u, (unsigned)i + 1u);
-        if (held == 0)
-            return;
+        if (held == 0) return;
         if (index_at(p, b, c, (int64_t)held - 1) == row) {
             atomicMax(to, (unsigned)i + 1u);
             return;
@@ -64,17 +60,14 @@ GDN_INLINE bool wins(const gdn_gpu_set_rows &p, int b, int c, int64_t i, int64_t
         uint32_t at = hash(row);
         for (uint32_t tried = 0; tried <= p.table_mask; tried++, at++) {
             const unsigned held = load_word(slot(p, b, c, at));
-            if (held == 0)
-                return true;
-            if (index_at(p, b, c, (int64_t)held - 1) == row)
-                return held == (unsigned)i + 1u;
+            if (held == 0) return true;
+            if (index_at(p, b, c, (int64_t)held - 1) == row) return held == (unsigned)i + 1u;
         }
         return true;
     }
     // Each warp checks all rows that follow, at most GDN_GPU_ROWS_FEW, so no block-wide exchange is needed.
     int later = 0;
-    for (int64_t n = i + 1 + ((int)threadIdx.x & 31); n < p.n_rows; n += 32)
-        later |= index_at(p, b, c, n) == row;
+    for (int64_t n = i + 1 + ((int)threadIdx.x & 31); n < p.n_rows; n += 32) later |= index_at(p, b, c, n) == row;
     return !__any_sync(GDN_FULL_WARP, later);
 }
 
@@ -93,16 +86,14 @@ GDN_INLINE void store_q8_0(char *block, float x, int lane)
     const bool infinite = most == 0x7f800000u;
     const float q0 = __fmul_rn(amax, inverse);
     const float quotient = __fmaf_rn(__fmaf_rn(-127.0f, q0, amax), inverse, q0);
-    const float d  = infinite ? gdn_from_bits(0x7f800000u) : quotient;
+    const float d = infinite ? gdn_from_bits(0x7f800000u) : quotient;
     const float id = infinite || d < 0x1p-100f ? 0.0f : gdn_reciprocal(d);
-    const float y  = __fmul_rn(x, id);
+    const float y = __fmul_rn(x, id);
     const float even = __fsub_rn(__fadd_rn(y, 12582912.0f), 12582912.0f); // to the nearest integer, ties to even
     const uint32_t byte = y != y ? 0u : (uint32_t)(int)even & 255u;
     const uint32_t next = __shfl_down_sync(GDN_FULL_WARP, byte, 1);
-    if (lane % 2 == 0)
-        store_half(block + 2 + (uint64_t)lane, byte | next << 8);
-    if (lane == 1)
-        store_half(block, to_f16(d));
+    if (lane % 2 == 0) store_half(block + 2 + (uint64_t)lane, byte | next << 8);
+    if (lane == 1) store_half(block, to_f16(d));
 }
 
 GDN_INLINE uint32_t two_halves(float low, float high, int dtype)
@@ -129,10 +120,8 @@ GDN_KERNEL(gdn_cuda_rows_write, gdn_gpu_set_rows, GDN_BLOCKS(GDN_CUDA_ROWS_THREA
     // 1: target
     const int ib = b % p.index_batch0, ic = c % p.index_batch1;
     const int64_t row = index_at(p, ib, ic, i);
-    if (row < GDN_GPU_NONE || row >= p.n_rows_dst)
-        report(p.bad, GDN_GPU_BAD_INDEX);
-    if (row < 0 || row >= p.n_rows_dst || !wins(p, ib, ic, i, row))
-        return;
+    if (row < GDN_GPU_NONE || row >= p.n_rows_dst) report(p.bad, GDN_GPU_BAD_INDEX);
+    if (row < 0 || row >= p.n_rows_dst || !wins(p, ib, ic, i, row)) return;
     const int64_t begin = piece * GDN_CUDA_ROWS_PIECE;
     const int64_t n = p.n_columns - begin < GDN_CUDA_ROWS_PIECE ? p.n_columns - begin : GDN_CUDA_ROWS_PIECE;
     const uint64_t src_bytes = p.src_dtype == GDN_GPU_F32 ? 4 : 2, dst_bytes = p.dst_dtype == GDN_GPU_F32 ? 4 : 2;

@@ -76,10 +76,8 @@ GDN_INLINE uint32_t narrow(float x, int dtype)
 }
 GDN_INLINE void store_bits(char *at, uint32_t bits, int dtype)
 {
-    if (dtype == GDN_GPU_F32)
-        store_word(at, bits);
-    else
-        store_half(at, bits);
+    if (dtype == GDN_GPU_F32) store_word(at, bits);
+    else store_half(at, bits);
 }
 
 struct Types {
@@ -96,8 +94,7 @@ template <int KW> GDN_INLINE float taps(const float (&weight)[KW], const float (
 {
 #pragma unroll
     for (int j = 0; j < KW; j++)
-        if (!general || j >= KW - kw)
-            u = __fmaf_rn(weight[j], x[j], u);
+        if (!general || j >= KW - kw) u = __fmaf_rn(weight[j], x[j], u);
     return u;
 }
 
@@ -119,18 +116,15 @@ GDN_INLINE void convolve(const gdn_gpu_ssm_conv &p, const Types &types, const Se
     for (int a = 0; a < AHEAD; a++)
         coming[a] = t0 + a < t1 ? read_bits(in_at + (uint64_t)(a * p.x.token), types.x) : 0u;
 
-    // 1: history, and tokens of this call before t0. x[j] is the input of tap j
+        // 1: history, and tokens of this call before t0. x[j] is the input of tap j
 #pragma unroll
     for (int j = 0; j < KW; j++) {
         weight_bits[j] = old[j] = 0u;
         old_type[j] = types.x;
-        if (GENERAL && j < KW - kw)
-            continue;
-        if (!wide)
-            weight_bits[j] = read_bits(weight_at + (uint64_t)((j - (KW - kw)) * p.weight_tap), types.weight);
+        if (GENERAL && j < KW - kw) continue;
+        if (!wide) weight_bits[j] = read_bits(weight_at + (uint64_t)((j - (KW - kw)) * p.weight_tap), types.weight);
         const int from = t0 - KW + j;
-        if (j == KW - kw)
-            continue; // shifted out before it is used
+        if (j == KW - kw) continue; // shifted out before it is used
         if (from >= 0) {
             old[j] = read_bits((uint64_t)token_at(p.x, q, from) + at_x, types.x);
         } else if (q.src >= 0 && q.position + from >= 0) {
@@ -159,19 +153,16 @@ GDN_INLINE void convolve(const gdn_gpu_ssm_conv &p, const Types &types, const Se
     for (int t = t0; t < t1; t += AHEAD) {
         uint32_t now[AHEAD];
 #pragma unroll
-        for (int a = 0; a < AHEAD; a++)
-            now[a] = coming[a];
+        for (int a = 0; a < AHEAD; a++) now[a] = coming[a];
         in_at += (uint64_t)(AHEAD * p.x.token);
 #pragma unroll
         for (int a = 0; a < AHEAD; a++)
             coming[a] = t + AHEAD + a < t1 ? read_bits(in_at + (uint64_t)(a * p.x.token), types.x) : 0u;
 #pragma unroll
         for (int a = 0; a < AHEAD; a++) {
-            if (t + a >= t1)
-                break;
+            if (t + a >= t1) break;
 #pragma unroll
-            for (int j = 0; j < KW - 1; j++)
-                x[j] = x[j + 1];
+            for (int j = 0; j < KW - 1; j++) x[j] = x[j + 1];
             x[KW - 1] = widen(now[a], types.x);
             const float u = taps<KW>(weight, x, bias, kw, GENERAL); // 2: taps, oldest first
             store_bits(out_at, narrow(p.silu ? gdn_silu(u) : u, types.result),
@@ -200,15 +191,13 @@ GDN_INLINE void keep_column(const gdn_gpu_ssm_conv &p, const Types &types, const
 // entries that the next token reads.
 GDN_INLINE void keep_checkpoints(const gdn_gpu_ssm_conv &p, const Types &types, const Sequence &q, int c)
 {
-    if (!p.checkpoint_interval)
-        return;
+    if (!p.checkpoint_interval) return;
     const int before = q.position / p.checkpoint_interval, reach = p.kernel_width - 1;
     const int all = (q.position + q.T) / p.checkpoint_interval - before;
     for (int i = 0; i < (all < p.n_checkpoints ? all : p.n_checkpoints); i++) {
         const int row = read_int(p.history_checkpoint + 4 * (uint64_t)((int64_t)q.s * p.n_checkpoints + i)),
                   length = (before + i + 1) * p.checkpoint_interval;
-        if (row < GDN_GPU_NONE || row >= p.rows_out)
-            report(p.bad, GDN_GPU_BAD_HISTORY_CHECKPOINT);
+        if (row < GDN_GPU_NONE || row >= p.rows_out) report(p.bad, GDN_GPU_BAD_HISTORY_CHECKPOINT);
         else
             for (int at = length > reach ? length - reach : 0; row >= 0 && at < length; at++)
                 keep_column(p, types, q, row, at, c);
@@ -219,29 +208,23 @@ GDN_INLINE void keep_checkpoints(const gdn_gpu_ssm_conv &p, const Types &types, 
 GDN_INLINE void keep(const gdn_gpu_ssm_conv &p, const Types &types, const Sequence &q, int c)
 {
     keep_checkpoints(p, types, q, c);
-    if (q.dst < 0)
-        return;
+    if (q.dst < 0) return;
     const bool in_place = q.src == q.dst && p.same_pool;
     const int end = q.position + q.T;
     int at = end > p.n_columns ? end - p.n_columns : 0;
-    if (in_place && at < q.position)
-        at = q.position;
-    for (; at < end; at++)
-        keep_column(p, types, q, q.dst, at, c);
+    if (in_place && at < q.position) at = q.position;
+    for (; at < end; at++) keep_column(p, types, q, q.dst, at, c);
 }
 
 // The last sequence that begins at or before token i; 0 if there is none.
 GDN_INLINE int sequence_of(const gdn_gpu_ssm_conv &p, int i)
 {
-    if (!p.seq_start)
-        return i / p.even_tokens;
+    if (!p.seq_start) return i / p.even_tokens;
     int low = 0, high = p.n_seqs - 1;
     while (low < high) {
         const int middle = low + (high - low + 1) / 2;
-        if (start_of(p, middle) <= i)
-            low = middle;
-        else
-            high = middle - 1;
+        if (start_of(p, middle) <= i) low = middle;
+        else high = middle - 1;
     }
     return low;
 }
@@ -251,31 +234,25 @@ template <int KW, bool GENERAL> GDN_INLINE void ssm_conv(const gdn_gpu_ssm_conv 
     const Types types = types_of(p);
     const int unit = (int)(blockIdx.x / (unsigned)p.blocks);
     const int64_t wide_c = (int64_t)(blockIdx.x % (unsigned)p.blocks) * GDN_CUDA_CONV_THREADS + threadIdx.x;
-    if (wide_c >= p.n_channels)
-        return;
+    if (wide_c >= p.n_channels) return;
     const int c = (int)wide_c;
     if (p.part != GDN_GPU_CONV_PIECES) {
         const Sequence q = sequence(p, unit);
-        if (q.run && p.part == GDN_GPU_CONV_WHOLE)
-            convolve<KW, GENERAL>(p, types, q, 0, q.T, c);
-        if (q.run)
-            keep(p, types, q, c);
+        if (q.run && p.part == GDN_GPU_CONV_WHOLE) convolve<KW, GENERAL>(p, types, q, 0, q.T, c);
+        if (q.run) keep(p, types, q, c);
         return;
     }
     const int begin = unit * p.chunk, end = (p.n_tokens - begin < p.chunk ? p.n_tokens - begin : p.chunk) + begin;
     for (int s = sequence_of(p, begin); s < p.n_seqs && start_of(p, s) < end; s++) {
         const Sequence q = sequence(p, s);
-        if (!q.run)
-            continue;
+        if (!q.run) continue;
         const int t0 = begin - q.first > 0 ? begin - q.first : 0, t1 = end - q.first < q.T ? end - q.first : q.T;
-        if (t0 < t1)
-            convolve<KW, GENERAL>(p, types, q, t0, t1, c);
+        if (t0 < t1) convolve<KW, GENERAL>(p, types, q, t0, t1, c);
     }
 }
 
 // Steps 1 to 4 for a tree: each token's taps are its ancestors' inputs, and before them those of the history.
-template <int KW>
-GDN_INLINE void convolve_tree(const gdn_gpu_ssm_conv &p, const Types &types, const Sequence &q, int c)
+template <int KW> GDN_INLINE void convolve_tree(const gdn_gpu_ssm_conv &p, const Types &types, const Sequence &q, int c)
 {
     const uint64_t at_x = (uint64_t)element_bytes(types.x) * (uint64_t)c,
                    at_c = (uint64_t)element_bytes(types.history) * (uint64_t)c;
@@ -287,18 +264,16 @@ GDN_INLINE void convolve_tree(const gdn_gpu_ssm_conv &p, const Types &types, con
     for (int j = 0; j < KW; j++) {
         x[j] = weight[j] = 0.0f;
         if (j >= KW - kw)
-            weight[j] = read_element(
-                p.weight + (uint64_t)(c * p.weight_channel + (j - (KW - kw)) * p.weight_tap), types.weight);
+            weight[j] = read_element(p.weight + (uint64_t)(c * p.weight_channel + (j - (KW - kw)) * p.weight_tap),
+                                     types.weight);
     }
     for (int t = 0; t < q.T; t++) {
         int of = t; // before the first token of a branch: -1, -2, ...
 #pragma unroll
         for (int j = KW - 1; j >= 0; j--) {
-            if (j < KW - kw)
-                continue;
+            if (j < KW - kw) continue;
             x[j] = 0.0f;
-            if (of >= 0)
-                x[j] = read_element((uint64_t)token_at(p.x, q, of) + at_x, types.x);
+            if (of >= 0) x[j] = read_element((uint64_t)token_at(p.x, q, of) + at_x, types.x);
             else if (q.src >= 0 && q.position + of >= 0)
                 x[j] = widen(load_bits(history_at(p, p.history_in, q.src, q.position + of) + at_c, types.history),
                              types.history);
@@ -316,28 +291,17 @@ GDN_INLINE void ssm_conv_tree(const gdn_gpu_ssm_conv &p)
     const Types types = types_of(p);
     const int64_t c = (int64_t)(blockIdx.x % (unsigned)p.blocks) * GDN_CUDA_CONV_THREADS + threadIdx.x;
     const Sequence q = sequence(p, (int)(blockIdx.x / (unsigned)p.blocks));
-    if (!q.run)
-        return;
+    if (!q.run) return;
     if (p.rows_in > 0 && p.n_columns - (p.kernel_width - 1) < q.T) {
         report(p.bad, GDN_GPU_BAD_PARENT);
         return;
     }
-    if (!is_tree(p.parent, q.first, q.T, p.bad) || c >= p.n_channels)
-        return;
+    if (!is_tree(p.parent, q.first, q.T, p.bad) || c >= p.n_channels) return;
     convolve_tree<16>(p, types, q, (int)c);
     keep(p, types, q, (int)c);
 }
 
 // The width that models use, and any width up to 16.
-GDN_KERNEL(gdn_cuda_conv_4, gdn_gpu_ssm_conv, GDN_CUDA_CONV_THREADS)
-{
-    ssm_conv<4, false>(p);
-}
-GDN_KERNEL(gdn_cuda_conv_general, gdn_gpu_ssm_conv, GDN_BLOCKS(GDN_CUDA_CONV_THREADS, 1))
-{
-    ssm_conv<16, true>(p);
-}
-GDN_KERNEL(gdn_cuda_conv_tree, gdn_gpu_ssm_conv, GDN_BLOCKS(GDN_CUDA_CONV_THREADS, 1))
-{
-    ssm_conv_tree(p);
-}
+GDN_KERNEL(gdn_cuda_conv_4, gdn_gpu_ssm_conv, GDN_CUDA_CONV_THREADS) { ssm_conv<4, false>(p); }
+GDN_KERNEL(gdn_cuda_conv_general, gdn_gpu_ssm_conv, GDN_BLOCKS(GDN_CUDA_CONV_THREADS, 1)) { ssm_conv<16, true>(p); }
+GDN_KERNEL(gdn_cuda_conv_tree, gdn_gpu_ssm_conv, GDN_BLOCKS(GDN_CUDA_CONV_THREADS, 1)) { ssm_conv_tree(p); }

@@ -14,22 +14,22 @@
 #include <string.h>
 
 /* The functions of cuda.h that this program needs; CUresult is an int, 0 = success; handles are pointers. */
-#define DRIVER(X)                                                                  \
-    X(cuInit, (unsigned flags))                                                    \
-    X(cuDevicePrimaryCtxRetain, (void **context, int device))                      \
-    X(cuDevicePrimaryCtxRelease_v2, (int device))                                  \
-    X(cuCtxSetCurrent, (void *context))                                            \
-    X(cuStreamCreate, (void **stream, unsigned flags))                             \
-    X(cuStreamDestroy_v2, (void *stream))                                          \
-    X(cuStreamBeginCapture_v2, (void *stream, int mode))                           \
-    X(cuStreamEndCapture, (void *stream, void **graph))                            \
-    X(cuGraphInstantiateWithFlags, (void **exec, void *graph, unsigned long long)) \
-    X(cuGraphLaunch, (void *exec, void *stream))                                   \
-    X(cuGraphDestroy, (void *graph))                                               \
-    X(cuGraphExecDestroy, (void *exec))                                            \
-    X(cuMemcpyHtoDAsync_v2, (unsigned long long to, const void *from, size_t bytes, void *stream)) \
+#define DRIVER(X)                                                                                                      \
+    X(cuInit, (unsigned flags))                                                                                        \
+    X(cuDevicePrimaryCtxRetain, (void **context, int device))                                                          \
+    X(cuDevicePrimaryCtxRelease_v2, (int device))                                                                      \
+    X(cuCtxSetCurrent, (void *context))                                                                                \
+    X(cuStreamCreate, (void **stream, unsigned flags))                                                                 \
+    X(cuStreamDestroy_v2, (void *stream))                                                                              \
+    X(cuStreamBeginCapture_v2, (void *stream, int mode))                                                               \
+    X(cuStreamEndCapture, (void *stream, void **graph))                                                                \
+    X(cuGraphInstantiateWithFlags, (void **exec, void *graph, unsigned long long))                                     \
+    X(cuGraphLaunch, (void *exec, void *stream))                                                                       \
+    X(cuGraphDestroy, (void *graph))                                                                                   \
+    X(cuGraphExecDestroy, (void *exec))                                                                                \
+    X(cuMemcpyHtoDAsync_v2, (unsigned long long to, const void *from, size_t bytes, void *stream))                     \
     X(cuMemcpyDtoHAsync_v2, (void *to, unsigned long long from, size_t bytes, void *stream))
-#define X(name, arguments) static int (*name) arguments;
+#define X(name, arguments) static int(*name) arguments;
 DRIVER(X)
 #undef X
 
@@ -54,7 +54,7 @@ static int open_driver(void)
 {
     void *library = dlopen("libcuda.so.1", RTLD_NOW);
     if (!library) return 0;
-#define X(name, arguments) \
+#define X(name, arguments)                                                                                             \
     if (!(*(void **)&name = dlsym(library, #name))) return 0;
     DRIVER(X)
 #undef X
@@ -65,7 +65,9 @@ static gdn_gated_delta_net_args arguments(void)
 {
     gdn_gated_delta_net_args a = GDN_INIT(gdn_gated_delta_net_args);
     a.n_seqs = a.n_tokens = a.state.n_rows = SEQS;
-    a.n_heads_k = a.n_heads_v = HEADS; a.head_dim_k = a.head_dim_v = DIM; a.scale = 1 / sqrtf(DIM);
+    a.n_heads_k = a.n_heads_v = HEADS;
+    a.head_dim_k = a.head_dim_v = DIM;
+    a.scale = 1 / sqrtf(DIM);
     return a;
 }
 
@@ -91,7 +93,7 @@ static void make_inputs(inputs *in, int step)
                 in->k[s][h][i] = 0.2f * next_number();
                 in->v[s][h][i] = next_number();
             }
-            in->g[s][h]    = 0.05f * (next_number() - 1.0f);
+            in->g[s][h] = 0.05f * (next_number() - 1.0f);
             in->beta[s][h] = 0.5f + 0.5f * next_number();
         }
         in->state_src[s] = step ? s : GDN_NONE; /* the first step starts from zero: a replay reads the map again */
@@ -143,8 +145,7 @@ int main(void)
         cuda(cuGraphLaunch(exec, stream), "cuGraphLaunch");
         cuda(cuMemcpyDtoHAsync_v2(out[0][t], (uintptr_t)d_out.data, sizeof out[0][t], stream), "cuMemcpyDtoHAsync");
     }
-    must(gdn_synchronize(gpu, stream),
-         "gdn_synchronize"); /* also reports bad map values, which only the device sees */
+    must(gdn_synchronize(gpu, stream), "gdn_synchronize"); /* also reports bad map values, which only the device sees */
     must(gdn_buffer_read(gpu, &d_state, 0, state[0], sizeof state[0]), "gdn_buffer_read");
 
     /* The same on the CPU. */

@@ -12,9 +12,14 @@
 #include <string.h>
 
 enum {
-    SEQS = 3, DECODED = 16,                         /* tokens decoded after each prompt */
-    HEADS_K = 2, HEADS_V = 4, DIM = 64, STATE = HEADS_V * DIM * DIM,
-    LONGEST = 150, PROMPTS = 1 + 37 + LONGEST       /* tokens of all prompts together */
+    SEQS = 3,
+    DECODED = 16, /* tokens decoded after each prompt */
+    HEADS_K = 2,
+    HEADS_V = 4,
+    DIM = 64,
+    STATE = HEADS_V * DIM * DIM,
+    LONGEST = 150,
+    PROMPTS = 1 + 37 + LONGEST /* tokens of all prompts together */
 };
 static const int32_t prompt[SEQS] = { 37, 1, LONGEST };
 
@@ -35,7 +40,7 @@ static void make_token(token *t)
         for (int i = 0; i < DIM; i++) t->q[h][i] = next_number(), t->k[h][i] = next_number();
     for (int h = 0; h < HEADS_V; h++) {
         for (int i = 0; i < DIM; i++) t->v[h][i] = next_number();
-        t->g[h]    = 0.05f * (next_number() - 1.0f); /* the logarithm of a decay: <= 0 */
+        t->g[h] = 0.05f * (next_number() - 1.0f); /* the logarithm of a decay: <= 0 */
         t->beta[h] = 0.5f + 0.5f * next_number();
     }
 }
@@ -45,11 +50,20 @@ static gdn_gated_delta_net_args arguments(int32_t n_seqs, int32_t n_tokens, floa
 {
     static gdn_delta_inputs normalised = GDN_INIT(gdn_delta_inputs);
     gdn_gated_delta_net_args a = GDN_INIT(gdn_gated_delta_net_args);
-    normalised.qk_norm = GDN_NORM_ADD; normalised.qk_norm_eps = 1e-6f; /* of each head's q and k, as in models */
+    normalised.qk_norm = GDN_NORM_ADD;
+    normalised.qk_norm_eps = 1e-6f; /* of each head's q and k, as in models */
     a.inputs = &normalised;
-    a.n_seqs = a.state.n_rows = n_seqs; a.n_tokens = n_tokens;
-    a.n_heads_k = HEADS_K; a.n_heads_v = HEADS_V; a.head_dim_k = a.head_dim_v = DIM; a.scale = 1 / sqrtf(DIM);
-    a.q.data = in[0].q; a.k.data = in[0].k; a.v.data = in[0].v; a.g.data = in[0].g; a.beta.data = in[0].beta;
+    a.n_seqs = a.state.n_rows = n_seqs;
+    a.n_tokens = n_tokens;
+    a.n_heads_k = HEADS_K;
+    a.n_heads_v = HEADS_V;
+    a.head_dim_k = a.head_dim_v = DIM;
+    a.scale = 1 / sqrtf(DIM);
+    a.q.data = in[0].q;
+    a.k.data = in[0].k;
+    a.v.data = in[0].v;
+    a.g.data = in[0].g;
+    a.beta.data = in[0].beta;
     /* Strides are bytes: sequence, token, head. 0 for the sequence (ragged), and for heads (packed). */
     a.q.stride[1] = a.k.stride[1] = a.v.stride[1] = a.g.stride[1] = a.beta.stride[1] = sizeof(token);
     a.out.data = out;
@@ -66,12 +80,12 @@ static void step(gdn_context *ctx, const gdn_span *workspace, int which, int fir
     for (int s = 0; s < count; s++) {
         memcpy(in + start[s], tokens[first + s] + at[s], (size_t)n[s] * sizeof(token));
         start[s + 1] = start[s] + n[s];
-        src[s]       = at[s] ? s : GDN_NONE; /* its first call starts from zero; the memory need not be cleared */
+        src[s] = at[s] ? s : GDN_NONE; /* its first call starts from zero; the memory need not be cleared */
     }
     gdn_gated_delta_net_args a = arguments(count, start[count], state[which][first]);
     a.seq_start.data = start;
     a.state_src.data = src;
-    a.workspace      = *workspace;
+    a.workspace = *workspace;
     must(gdn_gated_delta_net(ctx, &a, NULL), "gdn_gated_delta_net");
     for (int s = 0; s < count; s++) {
         memcpy(outputs[which][first + s][at[s]], out + start[s], (size_t)n[s] * sizeof out[0]);

@@ -31,8 +31,11 @@ static inline gdn_gated_delta_net_args heads_of(int seqs, const int32_t *start, 
     gdn_gated_delta_net_args a = GDN_INIT(gdn_gated_delta_net_args);
     a.n_seqs = a.state.n_rows = seqs;
     a.n_tokens = start[seqs];
-    a.n_heads_k = a.n_heads_v = heads; a.head_dim_k = a.head_dim_v = dim; a.scale = 1 / sqrtf((float)dim);
-    normalised.qk_norm = GDN_NORM_ADD; normalised.qk_norm_eps = 1e-6f; /* of each head's q and k, as in models */
+    a.n_heads_k = a.n_heads_v = heads;
+    a.head_dim_k = a.head_dim_v = dim;
+    a.scale = 1 / sqrtf((float)dim);
+    normalised.qk_norm = GDN_NORM_ADD;
+    normalised.qk_norm_eps = 1e-6f; /* of each head's q and k, as in models */
     a.inputs = &normalised;
     a.seq_start.data = (void *)start;
     return a;

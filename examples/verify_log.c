@@ -20,8 +20,8 @@ enum {
     DIM = 32,
     PART = HEADS * DIM,
     STATE = HEADS * DIM * DIM,
-    MOST = 4, /* tokens of a call: an accepted one, and drafts */
-    SLOTS = 2 * MOST, /* of the log */
+    MOST = 4,                 /* tokens of a call: an accepted one, and drafts */
+    SLOTS = 2 * MOST,         /* of the log */
     ENTRY = 2 * PART + HEADS, /* of a token: k and d of all heads, and their decays */
     SEQS = 4,
     PROMPT = 9,
@@ -53,7 +53,12 @@ static void put_token(int i, uint32_t seq, uint32_t position, uint32_t wrong)
 static gdn_gated_delta_net_args call(float (*state)[STATE], const int32_t *start)
 {
     gdn_gated_delta_net_args a = heads_of(SEQS, start, HEADS, DIM);
-    a.q.data = q; a.k.data = k; a.v.data = v; a.g.data = g; a.beta.data = beta; a.out.data = out;
+    a.q.data = q;
+    a.k.data = k;
+    a.v.data = v;
+    a.g.data = g;
+    a.beta.data = beta;
+    a.out.data = out;
     a.state.data = state;
     a.workspace = workspace;
     return a;
@@ -84,10 +89,12 @@ int main(void)
     memcpy(base, position, sizeof base);
 
     gdn_replay_log log = GDN_INIT(gdn_replay_log);
-    log.entries.data = entries; log.entries.n_rows = SEQS; log.entries.n_slots = SLOTS;
+    log.entries.data = entries;
+    log.entries.n_rows = SEQS;
+    log.entries.n_slots = SLOTS;
     log.base_position.data = base; /* the position of the previous call */
     log.commit.data = slots;       /* to the states' own slots; the log restarts there */
-    do { /* rounds of one accepted token and 0 to 3 drafts for each sequence */
+    do {                           /* rounds of one accepted token and 0 to 3 drafts for each sequence */
         more = 0;
         for (int s = 0; s < SEQS; s++) {
             const int going = position[s] < LENGTH; /* a finished sequence has no tokens, and only commits */
@@ -99,7 +106,8 @@ int main(void)
             more |= going;
         }
         a = call(states, start);
-        a.log = &log; a.n_snapshots = 0;
+        a.log = &log;
+        a.n_snapshots = 0;
         a.position.data = position; /* the number of accepted tokens */
         must(gdn_gated_delta_net(ctx, &a, NULL), "a round");
         for (int s = 0; s < SEQS; s++) {

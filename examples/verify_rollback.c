@@ -73,18 +73,28 @@ static void run(layer *l, batch *b, int measure)
     c.n_channels = CHANNELS;
     c.kernel_width = WIDTH;
     c.history.n_slots = l->inputs;
-    c.x.data = b->x; c.weight.data = weight; c.out.data = qkv; c.history.data = l->history;
+    c.x.data = b->x;
+    c.weight.data = weight;
+    c.out.data = qkv;
+    c.history.data = l->history;
     c.history.stride[0] = sizeof l->history[0]; /* stride of a row of the array; 0 means packed */
-    c.seq_start.data = b->seq_start; c.position.data = b->position;
+    c.seq_start.data = b->seq_start;
+    c.position.data = b->position;
     c.workspace = l->conv_workspace;
 
     gdn_gated_delta_net_args a = heads_of(SEQS, b->seq_start, HEADS, DIM);
     a.state.n_slots = l->slots;
-    a.q.data = qkv[0]; a.k.data = qkv[0] + PART; a.v.data = qkv[0] + 2 * PART; /* strides: sequence, token, head */
-    a.q.stride[1] = a.k.stride[1] = a.v.stride[1] = sizeof qkv[0];             /* 0 for sequence: ragged */
-    a.g.data = b->g; a.beta.data = b->beta; a.out.data = b->out;
-    a.state.data = l->state; a.state.stride[0] = sizeof l->state[0];
-    a.state_src.data = src; a.state_dst.data = dst;
+    a.q.data = qkv[0];
+    a.k.data = qkv[0] + PART;
+    a.v.data = qkv[0] + 2 * PART;                                  /* strides: sequence, token, head */
+    a.q.stride[1] = a.k.stride[1] = a.v.stride[1] = sizeof qkv[0]; /* 0 for sequence: ragged */
+    a.g.data = b->g;
+    a.beta.data = b->beta;
+    a.out.data = b->out;
+    a.state.data = l->state;
+    a.state.stride[0] = sizeof l->state[0];
+    a.state_src.data = src;
+    a.state_dst.data = dst;
     a.n_snapshots = SLOTS;
     a.workspace = l->delta_workspace;
 
@@ -165,8 +175,8 @@ int main(void)
     for (int s = 0; s < SEQS; s++) {
         bad |= memcmp(speculative.state[s] + end[s] % SLOTS * STATE, plain.state[s], STATE * sizeof(float)) != 0;
         for (int p = end[s] - (WIDTH - 1); p < end[s]; p++)
-            bad |= memcmp(speculative.history[s] + p % INPUTS * CHANNELS,
-                          plain.history[s] + p % (WIDTH - 1) * CHANNELS, CHANNELS * sizeof(float)) != 0;
+            bad |= memcmp(speculative.history[s] + p % INPUTS * CHANNELS, plain.history[s] + p % (WIDTH - 1) * CHANNELS,
+                          CHANNELS * sizeof(float)) != 0;
         printf("sequence %d: %d tokens\n", s, (int)end[s]);
     }
     printf("%d rounds, %d drafts rejected: %s plain decoding\n", rounds, rejected,

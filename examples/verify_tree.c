@@ -28,9 +28,9 @@ enum {
     STATE = HEADS * DIM * DIM,
     TREE = 6, /* tokens of a call: an accepted one, and drafts */
     DEPTH = 3,
-    SLOTS = DEPTH + TREE,       /* of the log: a call replays at most what the previous one accepted */
-    KEPT = WIDTH - 1 + TREE,    /* slots of a history */
-    ENTRY = 2 * PART + HEADS,   /* of the log: k and d of all heads, and their decays */
+    SLOTS = DEPTH + TREE,     /* of the log: a call replays at most what the previous one accepted */
+    KEPT = WIDTH - 1 + TREE,  /* slots of a history */
+    ENTRY = 2 * PART + HEADS, /* of the log: k and d of all heads, and their decays */
     SEQS = 3,
     LENGTH = 30,
     ROOM = LENGTH + DEPTH,
@@ -64,9 +64,15 @@ static gdn_ssm_conv_args conv_call(float (*rows)[KEPT][CHANNELS], const int32_t 
     a.activation = GDN_ACTIVATION_SILU;
     a.n_seqs = a.history.n_rows = SEQS;
     a.n_tokens = start[SEQS];
-    a.n_channels = CHANNELS; a.kernel_width = WIDTH; a.history.n_slots = KEPT;
-    a.x.data = x; a.weight.data = weight; a.out.data = qkv; a.history.data = rows;
-    a.seq_start.data = (void *)start; a.position.data = (void *)position;
+    a.n_channels = CHANNELS;
+    a.kernel_width = WIDTH;
+    a.history.n_slots = KEPT;
+    a.x.data = x;
+    a.weight.data = weight;
+    a.out.data = qkv;
+    a.history.data = rows;
+    a.seq_start.data = (void *)start;
+    a.position.data = (void *)position;
     a.workspace = workspace;
     return a;
 }
@@ -76,8 +82,12 @@ static gdn_gated_delta_net_args delta_call(float (*state)[STATE], const int32_t 
     gdn_gated_delta_net_args a = heads_of(SEQS, start, HEADS, DIM);
     a.q.data = a.k.data = a.v.data = qkv;
     a.q.stride[1] = a.k.stride[1] = a.v.stride[1] = sizeof qkv[0];
-    a.k.offset = sizeof(float) * PART; a.v.offset = sizeof(float) * 2 * PART;
-    a.g.data = g; a.beta.data = beta; a.out.data = out; a.state.data = state;
+    a.k.offset = sizeof(float) * PART;
+    a.v.offset = sizeof(float) * 2 * PART;
+    a.g.data = g;
+    a.beta.data = beta;
+    a.out.data = out;
+    a.state.data = state;
     a.workspace = workspace;
     return a;
 }
@@ -89,7 +99,9 @@ static void move_rows(void *from, void *to, int32_t *index, int n, int size)
     gdn_capability can = GDN_INIT(gdn_capability);
     a.n_columns = size;
     a.n_rows = a.n_rows_dst = n;
-    a.src.data = from; a.dst.data = to; a.index.data = index;
+    a.src.data = from;
+    a.dst.data = to;
+    a.index.data = index;
     a.index.dtype = GDN_I32;
     a.workspace = workspace;
     must(gdn_set_rows_query(ctx, &a, &can), "gdn_set_rows_query");
@@ -110,8 +122,12 @@ int main(void)
     gdn_token_tree tree = GDN_INIT(gdn_token_tree);
     gdn_replay_log log = GDN_INIT(gdn_replay_log);
     tree.parent.data = parent;
-    log.entries.data = entries; log.entries.n_rows = 2 * SEQS; log.entries.n_slots = SLOTS;
-    log.row.data = log_row; log.base_position.data = base; log.commit.data = slots;
+    log.entries.data = entries;
+    log.entries.n_rows = 2 * SEQS;
+    log.entries.n_slots = SLOTS;
+    log.row.data = log_row;
+    log.base_position.data = base;
+    log.commit.data = slots;
 
     do { /* rounds of one accepted token and 5 drafts for each sequence */
         const int half = rounds % 2;
@@ -143,8 +159,11 @@ int main(void)
         gdn_ssm_conv_args c = conv_call(history[0], start, position);
         gdn_gated_delta_net_args a = delta_call(states, start);
         c.tree = a.tree = &tree;
-        c.history.n_rows = 2 * SEQS; c.history_src.data = slots; c.history_dst.data = written;
-        a.log = &log; a.n_snapshots = 0;
+        c.history.n_rows = 2 * SEQS;
+        c.history_src.data = slots;
+        c.history_dst.data = written;
+        a.log = &log;
+        a.n_snapshots = 0;
         a.state_src.data = from;
         a.position.data = position;
         if (!rounds) { /* of the largest calls; set_rows needs none here */

@@ -50,7 +50,9 @@ static void run(gdn_context *ctx, const gdn_span *memory, gdn_span workspace[2],
     const int first = !workspace[0].data && !workspace[1].data;
     gdn_capability can = GDN_INIT(gdn_capability);
     gdn_ssm_conv_args c = GDN_INIT(gdn_ssm_conv_args);
-    c.n_seqs = c.n_tokens = SEQS; c.n_channels = CHANNELS; c.kernel_width = WIDTH;
+    c.n_seqs = c.n_tokens = SEQS;
+    c.n_channels = CHANNELS;
+    c.kernel_width = WIDTH;
     c.x = tensor(memory, offsetof(operands, x));
     c.weight = tensor(memory, offsetof(operands, weight));
     c.out = tensor(memory, offsetof(operands, qkv));
@@ -59,7 +61,9 @@ static void run(gdn_context *ctx, const gdn_span *memory, gdn_span workspace[2],
     c.position.offset = memory->offset + offsetof(operands, position);
 
     gdn_gated_delta_net_args a = GDN_INIT(gdn_gated_delta_net_args);
-    a.n_seqs = a.n_tokens = SEQS; a.n_heads_k = a.n_heads_v = HEADS; a.head_dim_k = a.head_dim_v = DIM;
+    a.n_seqs = a.n_tokens = SEQS;
+    a.n_heads_k = a.n_heads_v = HEADS;
+    a.head_dim_k = a.head_dim_v = DIM;
     a.scale = 1 / sqrtf(DIM);
     a.q = tensor(memory, offsetof(operands, qkv));
     a.k = tensor(memory, offsetof(operands, qkv[0][PART]));
@@ -125,8 +129,11 @@ int main(void)
 
     gdn_vulkan_desc native = GDN_INIT(gdn_vulkan_desc);
     native.get_instance_proc_addr = (gdn_vulkan_function)vkGetInstanceProcAddr;
-    native.instance = instance; native.physical_device = physical; native.device = device;
-    native.queue = queue; native.queue_family = family;
+    native.instance = instance;
+    native.physical_device = physical;
+    native.device = device;
+    native.queue = queue;
+    native.queue_family = family;
     native.features =
         want.features.shaderFloat64 ? GDN_VULKAN_FLOAT64 : 0; /* features that the device was created with */
     gdn_context_desc desc = GDN_INIT(gdn_context_desc);

@@ -95,16 +95,11 @@ static uint32_t value(const gdn_gpu_part *part, uint64_t *random)
 {
     const uint32_t x = next(random);
     switch (part->values) {
-    case GDN_ANSWER_GATES:
-        return element(part->dtype, -(int)(x & 63), 6);
-    case GDN_ANSWER_SHARES:
-        return element(part->dtype, 1 + (int)(x & 63), 6);
-    case GDN_ANSWER_OF_SIXTEENTHS:
-        return element(part->dtype, (int)(x & 255) - 128, 11);
-    case GDN_ANSWER_LONG:
-        return element(part->dtype, (int)(x & 0xfffff) - 0x80000, 20);
-    default:
-        return element(part->dtype, (int)(x & 255) - 128, 7);
+    case GDN_ANSWER_GATES: return element(part->dtype, -(int)(x & 63), 6);
+    case GDN_ANSWER_SHARES: return element(part->dtype, 1 + (int)(x & 63), 6);
+    case GDN_ANSWER_OF_SIXTEENTHS: return element(part->dtype, (int)(x & 255) - 128, 11);
+    case GDN_ANSWER_LONG: return element(part->dtype, (int)(x & 0xfffff) - 0x80000, 20);
+    default: return element(part->dtype, (int)(x & 255) - 128, 7);
     }
 }
 

@@ -9,17 +9,11 @@
 #include "core/calls.h"
 #include "core/status.h"
 
-static const gdn_gpu_driver *driver_of(const gdn_backend *backend)
-{
-    return backend->own;
-}
+static const gdn_gpu_driver *driver_of(const gdn_backend *backend) { return backend->own; }
 
 /* ---- Implementations ---------------------------------------------------------------------------------- */
 
-static int has_level(const gdn_gpu_variant *v, uint32_t level)
-{
-    return (int)(v->levels >> level & 1);
-}
+static int has_level(const gdn_gpu_variant *v, uint32_t level) { return (int)(v->levels >> level & 1); }
 
 void gdn_gpu_add_variant(gdn_gpu_variants *v, const char *name, int soft_fma, int subgroup, uint32_t levels,
                          const char *reason)
@@ -37,8 +31,7 @@ static gdn_status probe_of(const gdn_gpu_driver *driver, uint32_t index, gdn_gpu
     if (!device)
         return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for a device of %zu bytes, to be probed", driver->device_bytes);
     gdn_status status = driver->open(device, NULL, index, NULL);
-    if (!status)
-        status = driver->probe(device, variants);
+    if (!status) status = driver->probe(device, variants);
     driver->close(device);
     free(device);
     return status;
@@ -53,11 +46,9 @@ static gdn_status variants_of(const gdn_gpu_driver *driver, uint32_t index, gdn_
     (void)pthread_mutex_lock(&lock);
     *variants = driver->known[index];
     (void)pthread_mutex_unlock(&lock);
-    if (variants->n)
-        return GDN_OK;
+    if (variants->n) return GDN_OK;
     const gdn_status status = probe_of(driver, index, variants);
-    if (status)
-        return status;
+    if (status) return status;
     (void)pthread_mutex_lock(&lock);
     driver->known[index] = *variants;
     (void)pthread_mutex_unlock(&lock);
@@ -67,8 +58,8 @@ static gdn_status variants_of(const gdn_gpu_driver *driver, uint32_t index, gdn_
 static void describe_device(const gdn_gpu_about *about, const gdn_gpu_variants *variants, gdn_device_info *info)
 {
     (void)snprintf(info->name, sizeof info->name, "%s", about->name);
-    info->memory_bytes      = about->memory_bytes;
-    info->emulated          = about->emulated;
+    info->memory_bytes = about->memory_bytes;
+    info->emulated = about->emulated;
     info->n_implementations = variants->n;
 }
 
@@ -84,8 +75,8 @@ static void describe_variant(const gdn_gpu_variant *v, gdn_implementation_info *
 
 uint32_t gdn_gpu_device_count(const gdn_backend *backend, char reason[GDN_REASON_MAX])
 {
-    const char    *why = "";
-    const uint32_t n   = driver_of(backend)->count(&why);
+    const char *why = "";
+    const uint32_t n = driver_of(backend)->count(&why);
     (void)snprintf(reason, GDN_REASON_MAX, "%s", n ? "" : why);
     return n;
 }
@@ -95,8 +86,7 @@ gdn_status gdn_gpu_describe_device(const gdn_backend *backend, uint32_t device, 
     const gdn_gpu_driver *driver = driver_of(backend);
     gdn_gpu_variants variants = { .n = 1 };
     gdn_status status = driver->only ? GDN_OK : variants_of(driver, device, &variants);
-    if (status)
-        return status;
+    if (status) return status;
     describe_device(driver->about(device), &variants, info);
     return GDN_OK;
 }
@@ -106,8 +96,7 @@ gdn_status gdn_gpu_describe_implementation(const gdn_backend *backend, uint32_t 
 {
     gdn_gpu_variants variants;
     gdn_status status = variants_of(driver_of(backend), device, &variants);
-    if (!status)
-        describe_variant(&variants.list[index], info);
+    if (!status) describe_variant(&variants.list[index], info);
     return status;
 }
 
@@ -115,10 +104,8 @@ gdn_status gdn_gpu_describe_context(const gdn_context *ctx, gdn_device_info *dev
                                     gdn_implementation_info *implementation)
 {
     const gdn_gpu_context *dev = ctx->state;
-    if (device)
-        describe_device(dev->about, &dev->variants, device);
-    if (implementation)
-        describe_variant(&dev->variant, implementation);
+    if (device) describe_device(dev->about, &dev->variants, device);
+    if (implementation) describe_variant(&dev->variant, implementation);
     return GDN_OK;
 }
 
@@ -137,8 +124,7 @@ static gdn_status find_variant(const gdn_context *ctx, const char *name, uint32_
     }
     for (*index = 0; *index < dev->variants.n; ++*index) {
         const size_t used = strlen(have);
-        if (!strcmp(dev->variants.list[*index].name, name))
-            return GDN_OK;
+        if (!strcmp(dev->variants.list[*index].name, name)) return GDN_OK;
         (void)snprintf(have + used, sizeof have - used, "%s%s", *index ? ", " : "", dev->variants.list[*index].name);
     }
     if (driver_of(ctx->backend)->only)
@@ -158,8 +144,7 @@ gdn_status gdn_gpu_open(gdn_context *ctx, const gdn_context_desc *desc, uint32_t
     memset(dev, 0, driver->device_bytes);
     dev->level = desc->level;
     ctx->state = dev;
-    if ((status = driver->open(dev, ctx, desc->device, desc->native)))
-        return status;
+    if ((status = driver->open(dev, ctx, desc->device, desc->native))) return status;
     /* A device that the caller brings is not in the list; it is probed here. */
     if (desc->native) {
         if ((status = driver->probe(dev, &dev->variants)) ||
@@ -171,7 +156,7 @@ gdn_status gdn_gpu_open(gdn_context *ctx, const gdn_context_desc *desc, uint32_t
     dev->variant = dev->variants.list[implementation];
     if (desc->level == GDN_EXACT_FTZ) {
         if (!has_level(&dev->variant, GDN_EXACT_FTZ)) return gdn_no_level(dev->about->name);
-        dev->variant.exact     = 1;
+        dev->variant.exact = 1;
         dev->variant.reason[0] = 0;
     }
     if ((status = gdn_gpu_answers_open(&dev->answers))) return status;
@@ -180,8 +165,7 @@ gdn_status gdn_gpu_open(gdn_context *ctx, const gdn_context_desc *desc, uint32_t
 
 void gdn_gpu_close(gdn_context *ctx)
 {
-    if (!ctx->state)
-        return;
+    if (!ctx->state) return;
     driver_of(ctx->backend)->close(ctx->state);
     gdn_context_free(ctx, ctx->state);
     ctx->state = NULL;
@@ -216,14 +200,12 @@ void gdn_gpu_describe_plan(const gdn_context *ctx, gdn_kernel kernel, const void
 {
     const gdn_gpu_context *dev = ctx->state;
     const gdn_gpu_driver *driver = driver_of(ctx->backend);
-    capability->exact    = dev->variant.exact;
+    capability->exact = dev->variant.exact;
     capability->emulated = dev->about->emulated;
     gdn_gpu_name_plan(ctx, plan, capability->implementation);
     (void)snprintf(capability->reason, sizeof capability->reason, "%s", dev->variant.reason);
-    if (plan->refused == GDN_REFUSED_BLOCKS)
-        explain_blocks(driver, kernel, capability->reason);
-    else if (plan->refused)
-        driver->explain(dev, kernel, problem, plan, capability->reason);
+    if (plan->refused == GDN_REFUSED_BLOCKS) explain_blocks(driver, kernel, capability->reason);
+    else if (plan->refused) driver->explain(dev, kernel, problem, plan, capability->reason);
 }
 
 /* ---- Buffers for programs ---------------------------------------------------------------------------- */
@@ -232,7 +214,7 @@ gdn_status gdn_gpu_buffer_create(gdn_context *ctx, uint64_t bytes, gdn_span *spa
 {
     const gdn_gpu_driver *driver = driver_of(ctx->backend);
     gdn_gpu_context *dev = ctx->state;
-    gdn_gpu_buffer  *b = gdn_context_alloc(ctx, driver->buffer_bytes, 64);
+    gdn_gpu_buffer *b = gdn_context_alloc(ctx, driver->buffer_bytes, 64);
     if (!b)
         return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for the record of a buffer of %llu bytes",
                         (unsigned long long)bytes);
@@ -242,7 +224,7 @@ gdn_status gdn_gpu_buffer_create(gdn_context *ctx, uint64_t bytes, gdn_span *spa
         gdn_context_free(ctx, b);
         return status;
     }
-    b->next      = dev->buffers;
+    b->next = dev->buffers;
     dev->buffers = b;
     *span = (gdn_span){ .data = b->data, .bytes = bytes };
     return GDN_OK;
@@ -260,8 +242,7 @@ gdn_status gdn_gpu_buffer_destroy(gdn_context *ctx, const gdn_span *span)
     gdn_gpu_context *dev = ctx->state;
     for (gdn_gpu_buffer **at = &dev->buffers; *at; at = &(*at)->next) {
         gdn_gpu_buffer *b = *at, *next = b->next;
-        if (b->data != span->data)
-            continue;
+        if (b->data != span->data) continue;
         if (!driver_of(ctx->backend)->release(dev, b))
             return GDN_OK; /* still in use: gdn_context_destroy() tries again */
         *at = next;

@@ -10,82 +10,82 @@
 typedef struct gdn_gpu_variant {
     char name[GDN_NAME_MAX];
     char reason[GDN_REASON_MAX]; /* why it is not exact, or "" */
-    int  exact;                  /* at GDN_EXACT; in a context, at its level */
+    int exact;                   /* at GDN_EXACT; in a context, at its level */
     uint32_t levels;             /* as in gdn_implementation_info */
-    int  soft_fma, subgroup;     /* Vulkan: which shader variant */
+    int soft_fma, subgroup;      /* Vulkan: which shader variant */
 } gdn_gpu_variant;
 
 enum { GDN_GPU_MAX_VARIANTS = 4 };
 typedef struct gdn_gpu_variants { /* best first */
-    uint32_t        n;
+    uint32_t n;
     gdn_gpu_variant list[GDN_GPU_MAX_VARIANTS];
 } gdn_gpu_variants;
 
 /* The record of a program's buffer. A backend's own record begins with it. */
 typedef struct gdn_gpu_buffer {
     struct gdn_gpu_buffer *next;
-    void                  *data; /* as in the program's span */
+    void *data; /* as in the program's span */
 } gdn_gpu_buffer;
 
 /* The description of a device for programs. */
 typedef struct gdn_gpu_about {
-    char     name[GDN_NAME_MAX * 2];
+    char name[GDN_NAME_MAX * 2];
     uint64_t memory_bytes;
-    int      emulated; /* as the driver reports itself */
+    int emulated; /* as the driver reports itself */
 } gdn_gpu_about;
 
 /* The first member of every backend's device, which is a context's state. */
 typedef struct gdn_gpu_context {
-    gdn_gpu_variants     variants; /* of the device                    */
-    gdn_gpu_variant      variant;  /* the one that this context runs   */
-    uint32_t             level;    /* of this context                  */
-    gdn_gpu_buffer      *buffers;
+    gdn_gpu_variants variants; /* of the device                    */
+    gdn_gpu_variant variant;   /* the one that this context runs   */
+    uint32_t level;            /* of this context                  */
+    gdn_gpu_buffer *buffers;
     /* Filled in by open: */
     const gdn_gpu_about *about;
-    const gdn_context   *ctx; /* for its allocator and log; NULL while a device is only described */
-    uint64_t             timeout_ns;
-    gdn_gpu_answers      answers;
+    const gdn_context *ctx; /* for its allocator and log; NULL while a device is only described */
+    uint64_t timeout_ns;
+    gdn_gpu_answers answers;
 } gdn_gpu_context;
 
 /* The functions and constants of one backend. Each has its own device type, zeroed before it is opened. */
 typedef struct gdn_gpu_driver {
-    const char       *only;  /* name of the implementation, if all devices have the same single one; else NULL */
+    const char *only;        /* name of the implementation, if all devices have the same single one; else NULL */
     gdn_gpu_variants *known; /* of each device of the list, once they have been probed; room for all of them   */
-    size_t            device_bytes, buffer_bytes;
-    const char       *limit;      /* which limit a refused call exceeds: "2^31 thread blocks or more"  */
-    uint32_t          rows_piece; /* columns of a thread block of set_rows                             */
-    int               makes_all; /* 1: open makes all pipelines and runs the self-test of all */
+    size_t device_bytes, buffer_bytes;
+    const char *limit;   /* which limit a refused call exceeds: "2^31 thread blocks or more"  */
+    uint32_t rows_piece; /* columns of a thread block of set_rows                             */
+    int makes_all;       /* 1: open makes all pipelines and runs the self-test of all */
 
-    uint32_t   (*count)(const char **reason);
+    uint32_t (*count)(const char **reason);
     /* Describes a device of the list. */
     const gdn_gpu_about *(*about)(uint32_t index);
     /* native may be NULL. ctx is NULL while a device is only described. Close also undoes a failed open. */
     gdn_status (*open)(void *device, const gdn_context *ctx, uint32_t index, const void *native);
-    void       (*close)(void *device);
+    void (*close)(void *device);
     gdn_status (*probe)(void *device, gdn_gpu_variants *variants);
     /* Distinguishes devices and drivers of one name that compile the kernels differently. */
-    uint64_t   (*identity)(const void *device);
+    uint64_t (*identity)(const void *device);
     /* The name of a plan's variant; NULL if variants and constants identify the pipeline. */
     const char *(*pipeline_name)(int32_t variant);
     /* The reason for refusing a plan, other than GDN_REFUSED_BLOCKS; NULL if there are no others. */
-    void        (*explain)(const void *device, gdn_kernel kernel, const void *problem, const gdn_plan *plan,
-                           char reason[GDN_REASON_MAX]);
+    void (*explain)(const void *device, gdn_kernel kernel, const void *problem, const gdn_plan *plan,
+                    char reason[GDN_REASON_MAX]);
     /* Fills in the record, whose `data` is the span's. release returns 0 if the device may still use the buffer. */
     gdn_status (*allocate)(void *device, uint64_t bytes, gdn_gpu_buffer *buffer);
-    int        (*release)(void *device, gdn_gpu_buffer *buffer);
+    int (*release)(void *device, gdn_gpu_buffer *buffer);
 } gdn_gpu_driver;
 
 /* For the backend table in core, whose `own` is the gdn_gpu_driver. */
-uint32_t   gdn_gpu_device_count(const gdn_backend *backend, char reason[GDN_REASON_MAX]);
+uint32_t gdn_gpu_device_count(const gdn_backend *backend, char reason[GDN_REASON_MAX]);
 gdn_status gdn_gpu_describe_device(const gdn_backend *backend, uint32_t device, gdn_device_info *info);
 gdn_status gdn_gpu_describe_implementation(const gdn_backend *backend, uint32_t device, uint32_t index,
                                            gdn_implementation_info *info);
 gdn_status gdn_gpu_describe_context(const gdn_context *ctx, gdn_device_info *device,
                                     gdn_implementation_info *implementation);
 gdn_status gdn_gpu_open(gdn_context *ctx, const gdn_context_desc *desc, uint32_t implementation);
-void       gdn_gpu_close(gdn_context *ctx);
-void       gdn_gpu_describe_plan(const gdn_context *ctx, gdn_kernel kernel, const void *problem, const gdn_plan *plan,
-                                 gdn_capability *capability);
+void gdn_gpu_close(gdn_context *ctx);
+void gdn_gpu_describe_plan(const gdn_context *ctx, gdn_kernel kernel, const void *problem, const gdn_plan *plan,
+                           gdn_capability *capability);
 gdn_status gdn_gpu_buffer_create(gdn_context *ctx, uint64_t bytes, gdn_span *span);
 gdn_status gdn_gpu_buffer_destroy(gdn_context *ctx, const gdn_span *span);
 

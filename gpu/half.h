@@ -4,10 +4,7 @@
 #ifndef GDN_GPU_HALF_H
 #define GDN_GPU_HALF_H
 
-GDN_INLINE float from_bf16(uint32_t b)
-{
-    return gdn_from_bits(b << 16);
-}
+GDN_INLINE float from_bf16(uint32_t b) { return gdn_from_bits(b << 16); }
 
 #ifndef GDN_HALF_BY_DEVICE
 GDN_INLINE uint32_t to_bf16(float x)
@@ -39,15 +36,9 @@ GDN_INLINE float nearest_f16(float x)
                                                                          : small));
 }
 
-GDN_INLINE float nearest_bf16(float x)
-{
-    return from_bf16(to_bf16(x));
-}
+GDN_INLINE float nearest_bf16(float x) { return from_bf16(to_bf16(x)); }
 #endif
 
-GDN_INLINE int element_bytes(int dtype)
-{
-    return dtype == GDN_GPU_F32 ? 4 : 2;
-}
+GDN_INLINE int element_bytes(int dtype) { return dtype == GDN_GPU_F32 ? 4 : 2; }
 
 #endif

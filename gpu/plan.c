@@ -44,7 +44,4 @@ uint64_t gdn_gpu_product(uint64_t a, uint64_t b)
     return __builtin_mul_overflow(a, b, &product) || product > INT64_MAX ? INT64_MAX : product;
 }
 
-uint64_t gdn_gpu_parts(uint64_t n, uint64_t of)
-{
-    return n / of + (n % of != 0);
-}
+uint64_t gdn_gpu_parts(uint64_t n, uint64_t of) { return n / of + (n % of != 0); }

@@ -7,13 +7,13 @@
 #include "gpu/params.h"
 
 typedef struct gdn_gpu_device {
-    uint64_t    most_blocks; /* of a launch                                                          */
-    uint64_t    most_slots;  /* of the tables of set_rows                                            */
-    uint64_t    most_rounds; /* ssm_conv: iterations along a sequence that is not split; 0: any      */
-    uint64_t    params_bytes; /* at the start of each workspace, for the parameter block             */
-    uint64_t  (*address)(const void *backend, const gdn_place *at); /* NULL: operands are bound, without addresses */
+    uint64_t most_blocks;  /* of a launch                                                          */
+    uint64_t most_slots;   /* of the tables of set_rows                                            */
+    uint64_t most_rounds;  /* ssm_conv: iterations along a sequence that is not split; 0: any      */
+    uint64_t params_bytes; /* at the start of each workspace, for the parameter block             */
+    uint64_t (*address)(const void *backend, const gdn_place *at); /* NULL: operands are bound, without addresses */
     const void *backend;
-    uint64_t    bad;         /* address of the words for bad maps                                    */
+    uint64_t bad; /* address of the words for bad maps                                    */
 } gdn_gpu_device;
 
 /* Plans and parameter blocks. gpu/<kernel>.c fills plan->blocks, n_items and more. `width` belongs to a thread block:
@@ -43,15 +43,15 @@ uint64_t gdn_gpu_token_bits(const gdn_gpu_tokens *t);
 uint64_t gdn_gpu_pool_bits(const gdn_gpu_pool *t);
 
 /* For gpu/<kernel>.c. */
-uint64_t       gdn_gpu_address(const gdn_gpu_device *dev, const gdn_place *at);
+uint64_t gdn_gpu_address(const gdn_gpu_device *dev, const gdn_place *at);
 gdn_gpu_tokens gdn_gpu_tokens_of(const gdn_gpu_device *dev, const gdn_token_view *view);
-gdn_gpu_pool   gdn_gpu_pool_of(const gdn_gpu_device *dev, const gdn_state_view *view);
+gdn_gpu_pool gdn_gpu_pool_of(const gdn_gpu_device *dev, const gdn_state_view *view);
 /* GDN_GPU_ONE_POOL if the pool that is read is in the buffer that is written; *apart: the bytes between them. */
-int32_t        gdn_gpu_one_pool(const gdn_place *in, const gdn_place *out, int64_t *apart);
+int32_t gdn_gpu_one_pool(const gdn_place *in, const gdn_place *out, int64_t *apart);
 /* a * b, or INT64_MAX if that is larger. */
-uint64_t       gdn_gpu_product(uint64_t a, uint64_t b);
+uint64_t gdn_gpu_product(uint64_t a, uint64_t b);
 /* n / of, rounded up. */
-uint64_t       gdn_gpu_parts(uint64_t n, uint64_t of);
+uint64_t gdn_gpu_parts(uint64_t n, uint64_t of);
 
 /* ---- bad_maps.c ---- */
 /* Takes and clears the words that kernels have set. Returns `status` if that is a failure, else BAD_MAP if a word is

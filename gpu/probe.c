@@ -29,8 +29,7 @@ static triple_t operands(uint32_t i, uint64_t *random)
     const uint32_t x = next(random), y = next(random), z = next(random);
     const float c = gdn_from_bits(0x3f800000u | (x & 0x807fffffu)); /* +-[1, 2) */
     switch (i % 7) {
-    case 0: /* any bits */
-        return (triple_t){ gdn_from_bits(x), gdn_from_bits(y), gdn_from_bits(z) };
+    case 0: /* any bits */ return (triple_t){ gdn_from_bits(x), gdn_from_bits(y), gdn_from_bits(z) };
     case 1: /* every pair of special values */
         return (triple_t){ gdn_from_bits(special[x & 15]), gdn_from_bits(special[y & 15]),
                            gdn_from_bits(special[z & 15]) };
@@ -48,8 +47,7 @@ static triple_t operands(uint32_t i, uint64_t *random)
                            gdn_from_bits(0x1f000000u + (z & 0x80ffffffu)), gdn_from_bits(x & 0x80ffffffu) };
     case 5: /* a product about the least normal number, where rules of flushing to zero differ: (1 - k e)(1 + 2 m e) */
         return (triple_t){ gdn_from_bits((0x3f800000u | (x & 0x80000000u)) - (y & 7)),
-                           gdn_from_bits((0x00800000u | (y & 0x80000000u)) + (z & 3)),
-                           gdn_from_bits(z & 0x80000000u) };
+                           gdn_from_bits((0x00800000u | (y & 0x80000000u)) + (z & 3)), gdn_from_bits(z & 0x80000000u) };
     default: /* the usual range of gates and inputs */
         return (triple_t){ c * gdn_from_bits(0x3f000000u + (y & 0x7fffffu)),
                            gdn_from_bits(0x3f800000u | (z & 0x7fffffu)),
@@ -66,22 +64,15 @@ static int same(uint32_t a, uint32_t b)
 static const char *const result_names[GDN_GPU_PROBE_RESULTS] = { "fma", "+",    "*",          "* then +",
                                                                  "exp", "silu", "reciprocal", "comparison" };
 
-static int subnormal(uint32_t bits)
-{
-    return (bits & 0x7f800000u) == 0 && (bits & 0x007fffffu) != 0;
-}
+static int subnormal(uint32_t bits) { return (bits & 0x7f800000u) == 0 && (bits & 0x007fffffu) != 0; }
 
 static void fill(triple_t in[GDN_PROBE_OPERANDS])
 {
     uint64_t random = 1;
-    for (uint32_t i = 0; i < GDN_PROBE_OPERANDS; i++)
-        in[i] = operands(i, &random);
+    for (uint32_t i = 0; i < GDN_PROBE_OPERANDS; i++) in[i] = operands(i, &random);
 }
 
-static int right(uint32_t r, uint32_t got, uint32_t want)
-{
-    return r == 7 ? got == want : same(got, want);
-}
+static int right(uint32_t r, uint32_t got, uint32_t want) { return r == 7 ? got == want : same(got, want); }
 
 /* 1 if all results are right at GDN_EXACT_FTZ. */
 static int is_flushed(const triple_t *in, const uint32_t *out)
@@ -90,8 +81,7 @@ static int is_flushed(const triple_t *in, const uint32_t *out)
         uint32_t want[GDN_GPU_PROBE_RESULTS];
         gdn_gpu_probe_flushed(in[i].a, in[i].b, in[i].c, want);
         for (uint32_t r = 0; r < GDN_GPU_PROBE_RESULTS; r++)
-            if (!right(r, out[GDN_GPU_PROBE_RESULTS * i + r], want[r]))
-                return 0;
+            if (!right(r, out[GDN_GPU_PROBE_RESULTS * i + r], want[r])) return 0;
     }
     return 1;
 }
@@ -103,20 +93,18 @@ static void compare(const triple_t *in, const uint32_t *out, char reason[GDN_REA
         uint32_t want[GDN_GPU_PROBE_RESULTS];
         gdn_probe_results(in[i].a, in[i].b, in[i].c, want);
         for (uint32_t r = 0; r < GDN_GPU_PROBE_RESULTS; r++) {
-            if (right(r, out[GDN_GPU_PROBE_RESULTS * i + r], want[r]))
-                continue;
+            if (right(r, out[GDN_GPU_PROBE_RESULTS * i + r], want[r])) continue;
             if (!all++) {
-                first        = i;
+                first = i;
                 first_result = r;
             }
             wrong[r]++;
             flushed += subnormal(want[r]) || subnormal(gdn_bits(in[i].a)) || subnormal(gdn_bits(in[i].b)) ||
-                              subnormal(gdn_bits(in[i].c));
+                       subnormal(gdn_bits(in[i].c));
         }
     }
     reason[0] = 0;
-    if (!all)
-        return;
+    if (!all) return;
     const triple_t t = in[first];
     if (flushes && is_flushed(in, out)) {
         *flushes = 1;
@@ -136,16 +124,14 @@ static void compare(const triple_t *in, const uint32_t *out, char reason[GDN_REA
 gdn_status gdn_gpu_probe_arithmetic(void *memory, gdn_status (*run)(void *user), void *user,
                                     char reason[GDN_REASON_MAX], int *flushes)
 {
-    triple_t *in  = memory;
+    triple_t *in = memory;
     uint32_t *out = (uint32_t *)(void *)((char *)memory + GDN_PROBE_IN_BYTES);
     const gdn_float_env caller = gdn_float_env_enter();
     fill(in);
-    if (flushes)
-        *flushes = 0;
+    if (flushes) *flushes = 0;
     memset(out, 0xa5, GDN_PROBE_BYTES - GDN_PROBE_IN_BYTES);
     const gdn_status status = run(user);
-    if (!status)
-        compare(in, out, reason, flushes);
+    if (!status) compare(in, out, reason, flushes);
     gdn_float_env_leave(caller);
     return status;
 }

@@ -61,10 +61,7 @@ static int release(void *device, gdn_gpu_buffer *b)
     return 1;
 }
 
-static uint64_t identity(const void *device)
-{
-    return (uint64_t)(uintptr_t)((const gdn_metal_device *)device)->device;
-}
+static uint64_t identity(const void *device) { return (uint64_t)(uintptr_t)((const gdn_metal_device *)device)->device; }
 
 static const gdn_gpu_driver driver = {
     .identity = identity,

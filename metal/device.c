@@ -21,8 +21,7 @@ gdn_status gdn_metal_lost(const gdn_metal_device *dev)
 
 static gdn_status open_default(gdn_metal_device *dev, const gdn_metal_catalogue *c, uint32_t index)
 {
-    if (!c->device)
-        return gdn_fail(GDN_UNAVAILABLE, "%s", c->reason);
+    if (!c->device) return gdn_fail(GDN_UNAVAILABLE, "%s", c->reason);
     if (index)
         return gdn_fail(GDN_NOT_FOUND,
                         "device is %u; the metal backend has device 0, and takes others as native->device",
@@ -45,7 +44,7 @@ static gdn_status open_callers(gdn_metal_device *dev, const gdn_metal_desc *nati
         return gdn_fail(GDN_INVALID_ARGUMENT, "native->queue is %p, of the device %p; native->device is %p",
                         native->queue, of_queue, native->device);
     dev->device = rt->retain(device);
-    dev->queue  = native->queue ? rt->retain(native->queue) : NULL;
+    dev->queue = native->queue ? rt->retain(native->queue) : NULL;
     return gdn_metal_describe(rt, device, &dev->about);
 }
 
@@ -54,8 +53,8 @@ gdn_status gdn_metal_device_open(gdn_metal_device *dev, const gdn_context *ctx, 
 {
     const gdn_metal_catalogue *c = gdn_metal_catalogue_get();
     gdn_metal_desc native = { 0 };
-    gdn_status     status;
-    dev->rt  = &c->rt;
+    gdn_status status;
+    dev->rt = &c->rt;
     dev->gpu.ctx = ctx;
     (void)pthread_mutex_init(&dev->ring_lock, NULL);
     if (callers &&
@@ -63,11 +62,10 @@ gdn_status gdn_metal_device_open(gdn_metal_device *dev, const gdn_context *ctx, 
         return status;
     if (native.flags)
         return gdn_fail(GDN_INVALID_ARGUMENT, "native->flags is %#x; it must be 0", (unsigned)native.flags);
-    if (!c->loaded)
-        return gdn_fail(GDN_UNAVAILABLE, "%s", c->reason);
+    if (!c->loaded) return gdn_fail(GDN_UNAVAILABLE, "%s", c->reason);
     if ((status = native.device || native.queue ? open_callers(dev, &native) : open_default(dev, c, index)))
         return status;
-    dev->gpu.about  = &dev->about;
+    dev->gpu.about = &dev->about;
     dev->gpu.timeout_ns = gdn_timeout_ns(ctx, dev->about.emulated);
     if (!dev->queue && !(dev->queue = gdn_send(dev->rt, dev->device, dev->rt->sel.newCommandQueue)))
         return gdn_metal_fail(dev, GDN_OUT_OF_MEMORY, "newCommandQueue", NULL);
@@ -77,15 +75,12 @@ gdn_status gdn_metal_device_open(gdn_metal_device *dev, const gdn_context *ctx, 
 /* Metal retains what a command buffer uses until it is done, so closing need not wait for the device. */
 void gdn_metal_device_close(gdn_metal_device *dev)
 {
-    if (!dev->rt)
-        return;
+    if (!dev->rt) return;
     gdn_metal_queue_close(dev);
     gdn_metal_memory_close(dev);
     gdn_metal_library_close(dev);
-    if (dev->queue)
-        dev->rt->release(dev->queue);
-    if (dev->device)
-        dev->rt->release(dev->device);
+    if (dev->queue) dev->rt->release(dev->queue);
+    if (dev->device) dev->rt->release(dev->device);
     dev->queue = dev->device = NULL;
     (void)pthread_mutex_destroy(&dev->ring_lock);
 }

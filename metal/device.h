@@ -31,23 +31,23 @@ typedef enum gdn_metal_kernel {
 #define X(name) GDN_METAL_##name,
     GDN_METAL_KERNELS(X)
 #undef X
-    GDN_METAL_KERNEL_COUNT
+        GDN_METAL_KERNEL_COUNT
 } gdn_metal_kernel;
 
 enum { GDN_METAL_RING = 16, GDN_METAL_STAGING_BYTES = 1 << 20 };
 
 typedef struct gdn_metal_device {
-    gdn_gpu_context    gpu;
-    const gdn_objc    *rt;
-    gdn_gpu_about      about;
-    gdn_id             device, queue, library; /* retained, also if the caller's */
-    gdn_id             pipelines[GDN_METAL_KERNEL_COUNT];
-    gdn_id             ring[GDN_METAL_RING]; /* our command buffers that may not be done, retained */
-    uint32_t           ring_next;
-    gdn_id             staging, bad_buffer;  /* shared memory */
-    uint32_t          *bad;                  /* GDN_GPU_BAD_WORDS words that kernels set */
-    _Atomic int        lost;
-    pthread_mutex_t    ring_lock; /* gdn_poll() reads the ring on any thread */
+    gdn_gpu_context gpu;
+    const gdn_objc *rt;
+    gdn_gpu_about about;
+    gdn_id device, queue, library; /* retained, also if the caller's */
+    gdn_id pipelines[GDN_METAL_KERNEL_COUNT];
+    gdn_id ring[GDN_METAL_RING]; /* our command buffers that may not be done, retained */
+    uint32_t ring_next;
+    gdn_id staging, bad_buffer; /* shared memory */
+    uint32_t *bad;              /* GDN_GPU_BAD_WORDS words that kernels set */
+    _Atomic int lost;
+    pthread_mutex_t ring_lock; /* gdn_poll() reads the ring on any thread */
 } gdn_metal_device;
 
 /* ---- frameworks.c; a build with other libraries than Apple's replaces this file ---- */
@@ -57,11 +57,11 @@ extern const char *const gdn_metal_frameworks[GDN_METAL_MAX_FRAMEWORKS];
 
 /* ---- loader.c ---- */
 typedef struct gdn_metal_catalogue {
-    gdn_objc         rt;
-    int              loaded; /* the frameworks are present, with or without a device */
-    gdn_id           device; /* the default device, or NULL */
-    gdn_gpu_about    about;
-    char             reason[GDN_REASON_MAX];
+    gdn_objc rt;
+    int loaded;    /* the frameworks are present, with or without a device */
+    gdn_id device; /* the default device, or NULL */
+    gdn_gpu_about about;
+    char reason[GDN_REASON_MAX];
 } gdn_metal_catalogue;
 /* The process's default device, looked up once; reason: why there is none. */
 const gdn_metal_catalogue *gdn_metal_catalogue_get(void);
@@ -72,14 +72,14 @@ gdn_status gdn_metal_describe(const gdn_objc *rt, gdn_id device, gdn_gpu_about *
 /* Fills *dev, which starts as zeros. native may be NULL. close also undoes a failed open. Both run in a pool. */
 gdn_status gdn_metal_device_open(gdn_metal_device *dev, const gdn_context *ctx, uint32_t index,
                                  const gdn_metal_desc *native);
-void       gdn_metal_device_close(gdn_metal_device *dev);
+void gdn_metal_device_close(gdn_metal_device *dev);
 /* Fails because `call` returned nil; error may be nil. */
 gdn_status gdn_metal_fail(const gdn_metal_device *dev, gdn_status status, const char *call, gdn_id error);
 gdn_status gdn_metal_lost(const gdn_metal_device *dev);
 
 /* ---- library.c ---- */
 gdn_status gdn_metal_library_open(gdn_metal_device *dev);
-void       gdn_metal_library_close(gdn_metal_device *dev);
+void gdn_metal_library_close(gdn_metal_device *dev);
 /* Makes the pipeline on first use. `threads` of a threadgroup are the same at every use of a kernel. */
 gdn_status gdn_metal_pipeline_get(gdn_metal_device *dev, gdn_metal_kernel kernel, uint32_t threads, gdn_id *pipeline);
 
@@ -87,15 +87,15 @@ const char *gdn_metal_kernel_name(int32_t variant); /* of a plan, a gdn_metal_ke
 
 /* ---- queue.c ---- */
 gdn_status gdn_metal_begin(gdn_metal_device *dev, gdn_id *commands); /* waits for a free slot in the ring */
-void       gdn_metal_submit(gdn_metal_device *dev, gdn_id commands);
-gdn_status gdn_metal_wait(gdn_metal_device *dev);        /* for everything submitted */
+void gdn_metal_submit(gdn_metal_device *dev, gdn_id commands);
+gdn_status gdn_metal_wait(gdn_metal_device *dev); /* for everything submitted */
 gdn_status
 gdn_metal_take_report(gdn_metal_device *dev); /* BAD_MAP once per occurrence, DEVICE_LOST permanently. Never waits. */
-void       gdn_metal_queue_close(gdn_metal_device *dev);
+void gdn_metal_queue_close(gdn_metal_device *dev);
 
 /* ---- memory.c ---- */
 gdn_status gdn_metal_memory_open(gdn_metal_device *dev);
-void       gdn_metal_memory_close(gdn_metal_device *dev);
+void gdn_metal_memory_close(gdn_metal_device *dev);
 gdn_status gdn_metal_allocate(gdn_metal_device *dev, uint64_t bytes, gdn_id *buffer);
 gdn_status gdn_metal_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source,
                                   uint64_t bytes);
@@ -104,16 +104,16 @@ gdn_status gdn_metal_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_
 /* ---- record.c ---- */
 enum { GDN_METAL_MAX_BINDINGS = 22, GDN_METAL_MAX_GROUPS = INT32_MAX };
 typedef struct gdn_metal_binding { /* of buffer i + 1; data NULL: the operand is absent */
-    gdn_id   data;
+    gdn_id data;
     uint64_t offset;
 } gdn_metal_binding;
 typedef struct gdn_metal_dispatch {
-    gdn_metal_kernel  kernel;
-    const void       *params;
-    size_t            params_bytes;
-    uint64_t          groups;
-    uint32_t          threads; /* of a threadgroup */
-    uint32_t          n_bindings;
+    gdn_metal_kernel kernel;
+    const void *params;
+    size_t params_bytes;
+    uint64_t groups;
+    uint32_t threads; /* of a threadgroup */
+    uint32_t n_bindings;
     gdn_metal_binding bindings[GDN_METAL_MAX_BINDINGS];
 } gdn_metal_dispatch;
 /* Runs dispatches on `stream`, or on our own queue if that is NULL. Each reads what the ones before it wrote. */
@@ -122,7 +122,7 @@ void gdn_metal_bind_all(gdn_metal_dispatch *dispatch, const gdn_place *const *op
 gdn_gpu_device gdn_metal_gpu(void); /* for gpu/plan.h: the same for every device */
 
 /* ---- probe.c ---- */
-extern const char gdn_metal_implementation[]; /* the only one */
+extern const char gdn_metal_implementation[];                                  /* the only one */
 gdn_status gdn_metal_probe(gdn_metal_device *dev, gdn_gpu_variants *variants); /* within a pool */
 
 /* ---- dispatch_<kernel>.c ---- */

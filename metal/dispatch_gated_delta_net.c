@@ -5,10 +5,7 @@ typedef gdn_gated_delta_net_problem problem_t;
 
 /* The index of NB = 2, 4, 8 blocks of 32 keys. Head sizes that do not match exactly use the next larger as `general`.
  * */
-static int size_of(const problem_t *p)
-{
-    return p->head_dim_k <= 64 ? 0 : p->head_dim_k <= 128 ? 1 : 2;
-}
+static int size_of(const problem_t *p) { return p->head_dim_k <= 64 ? 0 : p->head_dim_k <= 128 ? 1 : 2; }
 
 #define LOG(name)                                                                                                      \
     {                                                                                                                  \
@@ -16,26 +13,17 @@ static int size_of(const problem_t *p)
     }
 #define SIZE(nb)                                                                                                       \
     {                                                                                                                  \
-        { LOG(nb), LOG(nb##_channel) },                                                                                \
-        {                                                                                                              \
-            LOG(nb##_general), LOG(nb##_general_channel)                                                               \
-        }                                                                                                              \
+        { LOG(nb), LOG(nb##_channel) }, { LOG(nb##_general), LOG(nb##_general_channel) }                               \
     }
 static const gdn_metal_kernel kernels[3][2][2][2] = { SIZE(2), SIZE(4), SIZE(8) }; /* [size][general][channel][log] */
 #undef SIZE
 #undef LOG
 
 /* 1 for a `general` kernel: other head sizes, and a read key, which only these support. */
-static int is_general(const problem_t *p)
-{
-    return p->head_dim_k != 64 << size_of(p) || gdn_has_read_key(p);
-}
+static int is_general(const problem_t *p) { return p->head_dim_k != 64 << size_of(p) || gdn_has_read_key(p); }
 
 /* 1 for 16-bit states of the usual size; 0 for the general kernels, which also run trees. */
-static int is_usual_half(const problem_t *p)
-{
-    return p->head_dim_k == 128 && !p->tree && !gdn_has_read_key(p);
-}
+static int is_usual_half(const problem_t *p) { return p->head_dim_k == 128 && !p->tree && !gdn_has_read_key(p); }
 
 static gdn_metal_kernel half_kernel_of(const problem_t *p)
 {

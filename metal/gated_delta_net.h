@@ -12,15 +12,15 @@ struct DeltaBuffers {
     device const uchar *beta;
     device const uchar *ssm_a;
     device const uchar *dt_bias;
-    device uchar       *result;
+    device uchar *result;
     device const uchar *state_in;
-    device uchar       *state_out;
+    device uchar *state_out;
     device const uchar *seq_start;
     device const uchar *state_src;
     device const uchar *state_dst;
     device const uchar *position;
     device const uchar *state_checkpoint;
-    device uchar       *log; // these four in kernels with a log only
+    device uchar *log; // these four in kernels with a log only
     device const uchar *log_row;
     device const uchar *state_position;
     device const uchar *state_commit;
@@ -51,8 +51,7 @@ template <bool HALF> GDN_INLINE bool rounds_at(constant gdn_gpu_gated_delta_net 
 // Loads and checks the log's maps, for a sequence with known tokens, source and position. Reports bad maps, and returns
 // false for them. A bad commit only becomes GDN_GPU_NONE. Calls with HALF may have no log.
 template <bool HALF>
-GDN_INLINE bool find_log(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b,
-                                thread Item &at)
+GDN_INLINE bool find_log(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, thread Item &at)
 {
     const bool padding = at.src == GDN_GPU_SKIP;
     at.kept = HALF ? at.position - at.position % p.state_interval : at.position;
@@ -72,8 +71,7 @@ GDN_INLINE bool find_log(constant gdn_gpu_gated_delta_net &p, thread const Delta
     bool fits = at.stands >= 0 && at.stands <= at.position;
     if (fits && !padding) // position + T may overflow an int, log_columns - T does not
         fits = at.row < 0 ? at.stands == at.position : at.position - at.stands <= p.log_columns - at.T;
-    if (HALF && !padding)
-        fits = fits && rounds_at<HALF>(p, at.stands);
+    if (HALF && !padding) fits = fits && rounds_at<HALF>(p, at.stands);
     if (!fits) {
         report(b.bad, GDN_GPU_BAD_STATE_POSITION);
         return false;
@@ -86,10 +84,7 @@ GDN_INLINE bool find_log(constant gdn_gpu_gated_delta_net &p, thread const Delta
 }
 
 // A sequence's default entry. With a map it may overflow an int; it is then not used.
-GDN_INLINE int entry_of(int s, int slots, int slot)
-{
-    return int(uint(s) * uint(slots) + uint(slot));
-}
+GDN_INLINE int entry_of(int s, int slots, int slot) { return int(uint(s) * uint(slots) + uint(slot)); }
 
 // Fills the item. False if there is nothing to do: padding, no tokens and no commit, no value channels, or a bad map,
 // which is reported. The result is uniform for THREADS threads, except for simdgroups without value channels. If these
@@ -120,15 +115,13 @@ GDN_INLINE bool find_item(constant gdn_gpu_gated_delta_net &p, thread const Delt
         return false;
     }
     at.position = position;
-    if (LOG && !find_log<HALF>(p, b, at))
-        return false;
+    if (LOG && !find_log<HALF>(p, b, at)) return false;
     if (tree && at.src != GDN_GPU_SKIP) {
         if (at.T > 0 && at.row < 0) {
             report(b.bad, GDN_GPU_BAD_LOG_ROW);
             return false;
         }
-        if (!is_tree(b.parent, (p.has & GDN_GPU_HAS_PARENT) != 0, at.first, at.T, b.bad))
-            return false;
+        if (!is_tree(b.parent, (p.has & GDN_GPU_HAS_PARENT) != 0, at.first, at.T, b.bad)) return false;
     }
     at.kappa = p.head_map ? at.h % p.n_heads_k : at.h / (p.n_heads_v / p.n_heads_k);
     at.l = int(me & 7u);
@@ -153,12 +146,11 @@ GDN_INLINE int64_t state_at(constant gdn_gpu_pool &pool, int entry, int n_slots,
 
 // The entry for the snapshot after token t of the sequence, or GDN_GPU_NONE.
 template <bool HALF>
-GDN_INLINE int snapshot_of(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b,
-                           thread const Item &at, int t)
+GDN_INLINE int snapshot_of(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, thread const Item &at,
+                           int t)
 {
     const int r = at.T - 1 - t;
-    if (r >= p.n_snapshots)
-        return GDN_GPU_NONE;
+    if (r >= p.n_snapshots) return GDN_GPU_NONE;
     const int dst = map_at(b.state_dst, (p.has & GDN_GPU_HAS_DST) != 0, int64_t(at.s) * p.n_snapshots + r,
                            entry_of(at.s, p.slots_out, r));
     if (dst >= GDN_GPU_NONE && dst < p.entries_out && (!HALF || dst < 0 || rounds_at<HALF>(p, at.position + t + 1)))
@@ -169,18 +161,15 @@ GDN_INLINE int snapshot_of(constant gdn_gpu_gated_delta_net &p, thread const Del
 
 // The entry for the checkpoint after token t, or GDN_GPU_NONE. It loads the position again, so that calls without
 // checkpoints keep no register for it.
-GDN_INLINE int checkpoint_of(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b,
-                             thread const Item &at, int t)
+GDN_INLINE int checkpoint_of(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, thread const Item &at,
+                             int t)
 {
     const int position = map_at(b.position, (p.has & GDN_GPU_HAS_POSITION) != 0, at.s, 0), length = position + t + 1;
-    if (length % p.checkpoint_interval)
-        return GDN_GPU_NONE;
+    if (length % p.checkpoint_interval) return GDN_GPU_NONE;
     const int i = length / p.checkpoint_interval - position / p.checkpoint_interval - 1;
-    if (i >= p.n_checkpoints)
-        return GDN_GPU_NONE;
+    if (i >= p.n_checkpoints) return GDN_GPU_NONE;
     const int dst = read_int(b.state_checkpoint + 4 * (int64_t(at.s) * p.n_checkpoints + i));
-    if (dst >= GDN_GPU_NONE && dst < p.entries_out)
-        return dst;
+    if (dst >= GDN_GPU_NONE && dst < p.entries_out) return dst;
     report(b.bad, GDN_GPU_BAD_STATE_CHECKPOINT);
     return GDN_GPU_NONE;
 }
@@ -191,8 +180,7 @@ GDN_INLINE int next_kept(constant gdn_gpu_gated_delta_net &p, thread const Delta
                          int t)
 {
     const int first = at.T - p.n_snapshots > t ? at.T - p.n_snapshots : t;
-    if (!p.checkpoint_interval)
-        return first;
+    if (!p.checkpoint_interval) return first;
     const int position = map_at(b.position, (p.has & GDN_GPU_HAS_POSITION) != 0, at.s, 0);
     const int interval = p.checkpoint_interval;
     const int more = interval - 1 - (position + t) % interval; // tokens before the one that completes a checkpoint
@@ -202,19 +190,14 @@ GDN_INLINE int next_kept(constant gdn_gpu_gated_delta_net &p, thread const Delta
 // Elements i .. i + 3 of a row of q, k or g; those beyond the head are 0.
 template <bool GENERAL> GDN_INLINE float4 read_row(device const uchar *row, int dtype, int i, int n_keys)
 {
-    if (!GENERAL && dtype == GDN_GPU_F32)
-        return read_float4(row + 4 * i);
+    if (!GENERAL && dtype == GDN_GPU_F32) return read_float4(row + 4 * i);
     const int bytes = element_bytes(dtype);
     device const uchar *at = row + bytes * i;
     float4 x = float4(0.0f);
-    if (!GENERAL || i < n_keys)
-        x.x = read_element(at, dtype);
-    if (!GENERAL || i + 1 < n_keys)
-        x.y = read_element(at + bytes, dtype);
-    if (!GENERAL || i + 2 < n_keys)
-        x.z = read_element(at + 2 * bytes, dtype);
-    if (!GENERAL || i + 3 < n_keys)
-        x.w = read_element(at + 3 * bytes, dtype);
+    if (!GENERAL || i < n_keys) x.x = read_element(at, dtype);
+    if (!GENERAL || i + 1 < n_keys) x.y = read_element(at + bytes, dtype);
+    if (!GENERAL || i + 2 < n_keys) x.z = read_element(at + 2 * bytes, dtype);
+    if (!GENERAL || i + 3 < n_keys) x.w = read_element(at + 3 * bytes, dtype);
     return x;
 }
 
@@ -227,8 +210,7 @@ GDN_INLINE bool has_linear_gate(constant gdn_gpu_gated_delta_net &p) { return p.
 // The factor of a head's raw gate.
 GDN_INLINE float gate_rate(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, int h)
 {
-    if (!(p.has & GDN_GPU_HAS_SSM_A))
-        return 1.0f; // a bounded gate without A_log
+    if (!(p.has & GDN_GPU_HAS_SSM_A)) return 1.0f; // a bounded gate without A_log
     const float rate = read_element(b.ssm_a + h * p.ssm_a.head, p.ssm_a_dtype);
     return p.g_form == GDN_GPU_G_RAW_A_LOG ? -gdn_expf(rate) : p.g_form == GDN_GPU_G_BOUNDED ? gdn_expf(rate) : rate;
 }
@@ -248,10 +230,7 @@ GDN_INLINE float4 raw_gates(constant gdn_gpu_gated_delta_net &p, float4 g, float
     }
     return g;
 }
-template <bool CHANNEL> GDN_INLINE float4 gate_exps(float4 g)
-{
-    return CHANNEL ? exp4(g) : float4(gdn_expf(g.x));
-}
+template <bool CHANNEL> GDN_INLINE float4 gate_exps(float4 g) { return CHANNEL ? exp4(g) : float4(gdn_expf(g.x)); }
 
 // 0, beta
 GDN_INLINE float delta_factor(constant gdn_gpu_gated_delta_net &p, float beta)
@@ -260,17 +239,13 @@ GDN_INLINE float delta_factor(constant gdn_gpu_gated_delta_net &p, float beta)
 }
 
 // 5: update, the product rounded first. For four keys of a value channel.
-GDN_INLINE float4 update(float4 S, float4 k, float d, float4 decay)
-{
-    return fma(k, float4(d), decay * S);
-}
+GDN_INLINE float4 update(float4 S, float4 k, float d, float4 decay) { return fma(k, float4(d), decay * S); }
 
 // 7: round, if the token that gives the sequence `length` tokens is one after which the state is rounded.
 template <int NB, int C, bool HALF>
 GDN_INLINE void round_state(constant gdn_gpu_gated_delta_net &p, int length, thread float4 (&S)[NB][C])
 {
-    if (!rounds_at<HALF>(p, length))
-        return;
+    if (!rounds_at<HALF>(p, length)) return;
 #pragma unroll
     for (int m = 0; m < NB; m++)
 #pragma unroll
@@ -278,8 +253,7 @@ GDN_INLINE void round_state(constant gdn_gpu_gated_delta_net &p, int length, thr
             const float4 x = S[m][c];
             if (p.state_dtype == GDN_GPU_F16)
                 S[m][c] = four(nearest_f16(x.x), nearest_f16(x.y), nearest_f16(x.z), nearest_f16(x.w));
-            else
-                S[m][c] = four(nearest_bf16(x.x), nearest_bf16(x.y), nearest_bf16(x.z), nearest_bf16(x.w));
+            else S[m][c] = four(nearest_bf16(x.x), nearest_bf16(x.y), nearest_bf16(x.z), nearest_bf16(x.w));
         }
 }
 

@@ -29,21 +29,14 @@
 template <bool GENERAL> GDN_INLINE float4 sum_step(float4 x, float4 y, float4 sum, int i, int n_keys)
 {
     const float4 next = fma(x, y, sum);
-    if (!GENERAL)
-        return next;
+    if (!GENERAL) return next;
     return four(i < n_keys ? next.x : sum.x, i + 1 < n_keys ? next.y : sum.y, i + 2 < n_keys ? next.z : sum.z,
                 i + 3 < n_keys ? next.w : sum.w);
 }
 
 // column_of_lane(): the channel whose sum fold() leaves in lane l. lane_of_column(): the first lane with that of c.
-template <int C> GDN_INLINE int column_of_lane(int l)
-{
-    return C == 4 ? l >> 1 : l >> 2;
-}
-template <int C> GDN_INLINE int lane_of_column(int c)
-{
-    return 8 / C * c;
-}
+template <int C> GDN_INLINE int column_of_lane(int l) { return C == 4 ? l >> 1 : l >> 2; }
+template <int C> GDN_INLINE int lane_of_column(int c) { return 8 / C * c; }
 
 // The dot32 tree over the channels' partial sums. Where a step pairs lanes and there are several channels, each lane
 // continues with half of them.
@@ -63,13 +56,13 @@ template <int C> GDN_INLINE float fold(thread const float4 (&partial)[C], int l)
         c = a + simd_shuffle_xor(a, 2);
     }
     const float4 s = c + simd_shuffle_xor(c, 1); // h = 4
-    return (s.x + s.z) + (s.y + s.w); // h = 2, 1
+    return (s.x + s.z) + (s.y + s.w);            // h = 2, 1
 }
 
 // A token's operands for a lane, without q.
 template <int NB, bool CHANNEL> struct Token {
     float4 k[NB], g[CHANNEL ? NB : 1]; // per head: g[0].x
-    float  v, beta;
+    float v, beta;
 };
 
 // NARROW: some operands are 16-bit. Otherwise there are no branches on types, so that no load waits for another. v is
@@ -83,10 +76,8 @@ GDN_INLINE void load_token(constant gdn_gpu_gated_delta_net &p, device const uch
     token.v = there ? read_element(v_at, NARROW ? p.v_dtype : GDN_GPU_F32) : 0.0f;
     token.beta = read_element(beta_at, NARROW ? p.beta_dtype : GDN_GPU_F32);
 #pragma unroll
-    for (int m = 0; m < NB; m++)
-        token.k[m] = read_row<GENERAL>(k_at, k_dtype, 32 * m + 4 * l, p.head_dim_k);
-    if (!CHANNEL)
-        token.g[0] = float4(read_element(g_at, g_dtype));
+    for (int m = 0; m < NB; m++) token.k[m] = read_row<GENERAL>(k_at, k_dtype, 32 * m + 4 * l, p.head_dim_k);
+    if (!CHANNEL) token.g[0] = float4(read_element(g_at, g_dtype));
 #pragma unroll
     for (int m = 0; CHANNEL && m < NB; m++)
         token.g[CHANNEL ? m : 0] = read_row<GENERAL>(g_at, g_dtype, 32 * m + 4 * l, p.head_dim_k);
@@ -99,10 +90,8 @@ GDN_INLINE void load_typed_token(constant gdn_gpu_gated_delta_net &p, device con
 {
     const bool narrow =
         p.k_dtype != GDN_GPU_F32 || p.v_dtype != GDN_GPU_F32 || p.g_dtype != GDN_GPU_F32 || p.beta_dtype != GDN_GPU_F32;
-    if (narrow)
-        load_token<NB, CHANNEL, GENERAL, true>(p, k_at, v_at, g_at, beta_at, there, l, token);
-    else
-        load_token<NB, CHANNEL, GENERAL, false>(p, k_at, v_at, g_at, beta_at, there, l, token);
+    if (narrow) load_token<NB, CHANNEL, GENERAL, true>(p, k_at, v_at, g_at, beta_at, there, l, token);
+    else load_token<NB, CHANNEL, GENERAL, false>(p, k_at, v_at, g_at, beta_at, there, l, token);
 }
 
 // 0, q and k: the norm factor of a row, of which lane l of the eight has x. Keys that do not exist are 0, and do not
@@ -112,8 +101,7 @@ template <int NB> GDN_INLINE float norm_factor(constant gdn_gpu_gated_delta_net 
     float4 squares[1];
     squares[0] = float4(0.0f);
 #pragma unroll
-    for (int m = 0; m < NB; m++)
-        squares[0] = fma(x[m], x[m], squares[0]);
+    for (int m = 0; m < NB; m++) squares[0] = fma(x[m], x[m], squares[0]);
     return gdn_norm_factor(fold<1>(squares, l), p.norm_add, p.norm_most);
 }
 
@@ -135,8 +123,7 @@ GDN_INLINE void make_decay(constant gdn_gpu_gated_delta_net &p, device const uch
     }
     if (!has_linear_gate(p)) {
 #pragma unroll
-        for (int m = 0; m < n; m++)
-            g[m] = gate_exps<CHANNEL>(g[m]);
+        for (int m = 0; m < n; m++) g[m] = gate_exps<CHANNEL>(g[m]);
     }
 }
 
@@ -161,12 +148,9 @@ GDN_INLINE void load_state(constant gdn_gpu_gated_delta_net &p, thread const Ite
                     x = read_float4(at);
                 } else {
                     x.x = read_element(at, dtype);
-                    if (!GENERAL || i + 1 < n_keys)
-                        x.y = read_element(at + along, dtype);
-                    if (!GENERAL || i + 2 < n_keys)
-                        x.z = read_element(at + 2 * along, dtype);
-                    if (!GENERAL || i + 3 < n_keys)
-                        x.w = read_element(at + 3 * along, dtype);
+                    if (!GENERAL || i + 1 < n_keys) x.y = read_element(at + along, dtype);
+                    if (!GENERAL || i + 2 < n_keys) x.z = read_element(at + 2 * along, dtype);
+                    if (!GENERAL || i + 3 < n_keys) x.w = read_element(at + 3 * along, dtype);
                 }
             }
             S[m][c] = x;
@@ -176,8 +160,8 @@ GDN_INLINE void load_state(constant gdn_gpu_gated_delta_net &p, thread const Ite
 
 // 7: snapshot
 template <int NB, int C, bool GENERAL, bool HALF>
-GDN_INLINE void store_state(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b,
-                            thread const Item &w, int dst, thread const float4 (&S)[NB][C])
+GDN_INLINE void store_state(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, thread const Item &w,
+                            int dst, thread const float4 (&S)[NB][C])
 {
     device uchar *pool = b.state_out + state_at(p.state_out, dst, p.slots_out, w.h);
     const int bytes = HALF ? 2 : 4, dtype = HALF ? p.state_dtype : GDN_GPU_F32;
@@ -188,20 +172,16 @@ GDN_INLINE void store_state(constant gdn_gpu_gated_delta_net &p, thread const De
         const int i = 32 * m + 4 * w.l;
 #pragma unroll
         for (int c = 0; c < C; c++) {
-            if (c >= w.columns || (GENERAL && i >= n_keys))
-                continue;
+            if (c >= w.columns || (GENERAL && i >= n_keys)) continue;
             device uchar *at = pool + i * along + (w.j + c) * across;
             if (!GENERAL && !HALF && !p.key_major) {
                 write_float4(at, S[m][c]);
                 continue;
             }
             write_element(at, S[m][c].x, dtype);
-            if (!GENERAL || i + 1 < n_keys)
-                write_element(at + along, S[m][c].y, dtype);
-            if (!GENERAL || i + 2 < n_keys)
-                write_element(at + 2 * along, S[m][c].z, dtype);
-            if (!GENERAL || i + 3 < n_keys)
-                write_element(at + 3 * along, S[m][c].w, dtype);
+            if (!GENERAL || i + 1 < n_keys) write_element(at + along, S[m][c].y, dtype);
+            if (!GENERAL || i + 2 < n_keys) write_element(at + 2 * along, S[m][c].z, dtype);
+            if (!GENERAL || i + 3 < n_keys) write_element(at + 3 * along, S[m][c].w, dtype);
         }
     }
 }
@@ -224,14 +204,11 @@ struct FirstToken {
 // Returns the number of tokens on the path.
 template <int NB, int C, bool CHANNEL, bool GENERAL, bool HALF>
 GDN_INLINE int follow(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, thread const Item &w,
-                      device const uchar *source, thread const FirstToken &first, int parent,
-                      thread float4 (&S)[NB][C])
+                      device const uchar *source, thread const FirstToken &first, int parent, thread float4 (&S)[NB][C])
 {
     const bool there = (p.has & GDN_GPU_HAS_PARENT) != 0;
-    if (w.commit >= 0)
-        load_state<NB, C, GENERAL, HALF>(p, w, b.state_out, p.state_out, w.commit, p.slots_out, S);
-    else
-        load_state<NB, C, GENERAL, HALF>(p, w, source, p.state_in, w.src, p.slots_in, S);
+    if (w.commit >= 0) load_state<NB, C, GENERAL, HALF>(p, w, b.state_out, p.state_out, w.commit, p.slots_out, S);
+    else load_state<NB, C, GENERAL, HALF>(p, w, source, p.state_in, w.src, p.slots_in, S);
     repeat_log<NB, C, CHANNEL, GENERAL, HALF>(p, b, w, w.commit >= 0 ? w.kept : w.stands, w.position, S);
     const int depth = depth_of(b.parent, there, w.first, parent);
     for (int left = depth; left-- > 0;) {
@@ -243,8 +220,7 @@ GDN_INLINE int follow(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuf
         if (has_norm(p)) {
             const float factor = norm_factor<NB>(p, x.k, w.l);
 #pragma unroll
-            for (int m = 0; m < NB; m++)
-                x.k[m] = x.k[m] * float4(factor);
+            for (int m = 0; m < NB; m++) x.k[m] = x.k[m] * float4(factor);
         }
         make_decay<NB, CHANNEL, GENERAL>(p, first.bias, first.rate, first.shift, w.l, x.g);
         device const uchar *entry = log_at(p, b, w, w.position + t);
@@ -253,8 +229,7 @@ GDN_INLINE int follow(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuf
             const float own = w.l == 0 && c < w.columns ? read_float(entry + log_delta(p, w) + 4 * c) : 0.0f;
             const float delta = simd_shuffle(own, first.eight);
 #pragma unroll
-            for (int m = 0; m < NB; m++)
-                S[m][c] = update(S[m][c], x.k[m], delta, x.g[CHANNEL ? m : 0]);
+            for (int m = 0; m < NB; m++) S[m][c] = update(S[m][c], x.k[m], delta, x.g[CHANNEL ? m : 0]);
         }
         round_state<NB, C, HALF>(p, w.position + depth - left, S);
     }
@@ -268,8 +243,7 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
 {
     const bool tree = TREE && (!HALF || (p.has & GDN_GPU_TREE));
     Item w;
-    if (!find_item<C, GDN_METAL_DELTA_THREADS, LOG, HALF>(p, b, group, me, tree, w))
-        return; // the whole simdgroup
+    if (!find_item<C, GDN_METAL_DELTA_THREADS, LOG, HALF>(p, b, group, me, tree, w)) return; // the whole simdgroup
     const int n_keys = p.head_dim_k, mine = column_of_lane<C>(w.l);
     const ushort eight = ushort(me & 24u); // the first of the eight lanes
     device const uchar *q_at = b.q + token_at(p.q, w, w.kappa);
@@ -285,41 +259,35 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
     float rate = 0.0f, bias = 0.0f;
     if (has_raw_gate(p) && (!LOG || w.T > 0)) { // without tokens ssm_a may be absent
         rate = gate_rate(p, b, w.h);
-        if (!CHANNEL && (p.has & GDN_GPU_HAS_BIAS))
-            bias = read_element(bias_at, p.dt_bias_dtype);
+        if (!CHANNEL && (p.has & GDN_GPU_HAS_BIAS)) bias = read_element(bias_at, p.dt_bias_dtype);
     }
 
     float4 S[NB][C];
     device const uchar *source = b.state_in;
-    if (p.has & GDN_GPU_ONE_POOL)
-        source = b.state_out + p.pool_offset;
+    if (p.has & GDN_GPU_ONE_POOL) source = b.state_out + p.pool_offset;
     load_state<NB, C, GENERAL, HALF>(p, w, source, p.state_in, w.src, p.slots_in, S); // 1
     for (int part = 0; LOG && part < (HALF ? 2 : 1); part++) {
         repeat_log<NB, C, CHANNEL, GENERAL, HALF>(p, b, w, part ? w.kept : w.stands, part ? w.position : w.kept, S);
-        if (part == 0 && w.commit >= 0)
-            store_state<NB, C, GENERAL, HALF>(p, b, w, w.commit, S);
+        if (part == 0 && w.commit >= 0) store_state<NB, C, GENERAL, HALF>(p, b, w, w.commit, S);
     }
 
     const FirstToken first = { k_at, v_at, g_at, beta_at, bias_at, rate, bias, mine, eight };
     Token<NB, CHANNEL> token;
-    if (w.T > 0)
-        load_typed_token<NB, CHANNEL, GENERAL>(p, k_at, v_at, g_at, beta_at, mine < w.columns, w.l, token);
+    if (w.T > 0) load_typed_token<NB, CHANNEL, GENERAL>(p, k_at, v_at, g_at, beta_at, mine < w.columns, w.l, token);
     int depth = 0; // of a tree: the tokens on this token's branch, with itself
     for (int t = 0; t < w.T; t++) {
         if (tree) {
             const int parent = parent_of(b.parent, (p.has & GDN_GPU_HAS_PARENT) != 0, w.first, t);
-            if (parent != t - 1)
-                depth = follow<NB, C, CHANNEL, GENERAL, HALF>(p, b, w, source, first, parent, S); // 1
+            if (parent != t - 1) depth = follow<NB, C, CHANNEL, GENERAL, HALF>(p, b, w, source, first, parent, S); // 1
             depth++;
         }
-        thread float4 (&k)[NB] = token.k;
-        thread float4 (&decay)[CHANNEL ? NB : 1] = token.g;
+        thread float4(&k)[NB] = token.k;
+        thread float4(&decay)[CHANNEL ? NB : 1] = token.g;
 
         // 0: prepare. q is loaded here, two passes over the state before its use
         float4 q[NB];
 #pragma unroll
-        for (int m = 0; m < NB; m++)
-            q[m] = read_row<GENERAL>(q_at, p.q_dtype, 32 * m + 4 * w.l, n_keys);
+        for (int m = 0; m < NB; m++) q[m] = read_row<GENERAL>(q_at, p.q_dtype, 32 * m + 4 * w.l, n_keys);
         if (has_norm(p)) {
             const float k_norm = norm_factor<NB>(p, k, w.l), q_norm = norm_factor<NB>(p, q, w.l);
 #pragma unroll
@@ -336,8 +304,7 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
         // 3: read kv
         float4 sum[C];
 #pragma unroll
-        for (int c = 0; c < C; c++)
-            sum[c] = float4(0.0f);
+        for (int c = 0; c < C; c++) sum[c] = float4(0.0f);
 #pragma unroll
         for (int m = 0; m < NB; m++) {
             float4 key = k[m];
@@ -345,26 +312,21 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
                 key = read_row<GENERAL>(read_at, p.read_key_dtype, 32 * m + 4 * w.l, n_keys);
             const float4 with = CHANNEL ? decay[CHANNEL ? m : 0] * key : key;
 #pragma unroll
-            for (int c = 0; c < C; c++)
-                sum[c] = sum_step<GENERAL>(S[m][c], with, sum[c], 32 * m + 4 * w.l, n_keys);
+            for (int c = 0; c < C; c++) sum[c] = sum_step<GENERAL>(S[m][c], with, sum[c], 32 * m + 4 * w.l, n_keys);
         }
         float kv = fold<C>(sum, w.l);
-        if (!CHANNEL)
-            kv = decay[0].x * kv;
+        if (!CHANNEL) kv = decay[0].x * kv;
 
         // 4: delta
         const float d = beta * (token.v - kv);
         float delta[C];
 #pragma unroll
-        for (int c = 0; c < C; c++)
-            delta[c] = simd_shuffle(d, ushort(eight + lane_of_column<C>(c)));
-        if (LOG)
-            log_token<NB, C, CHANNEL, GENERAL>(p, b, w, t, k, decay, delta); // 7
+        for (int c = 0; c < C; c++) delta[c] = simd_shuffle(d, ushort(eight + lane_of_column<C>(c)));
+        if (LOG) log_token<NB, C, CHANNEL, GENERAL>(p, b, w, t, k, decay, delta); // 7
 
-        // 5, and 6: output
+            // 5, and 6: output
 #pragma unroll
-        for (int c = 0; c < C; c++)
-            sum[c] = float4(0.0f);
+        for (int c = 0; c < C; c++) sum[c] = float4(0.0f);
 #pragma unroll
         for (int m = 0; m < NB; m++) {
 #pragma unroll
@@ -386,15 +348,13 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
             load_typed_token<NB, CHANNEL, GENERAL>(p, k_at, v_at, g_at, beta_at, mine < w.columns, w.l, token);
 
         const float o = p.scale * fold<C>(sum, w.l);
-        if (w.l == lane_of_column<C>(mine) && mine < w.columns)
-            write_element(out_at, o, p.result_dtype);
+        if (w.l == lane_of_column<C>(mine) && mine < w.columns) write_element(out_at, o, p.result_dtype);
 
         // 7: round; snapshot, r tokens before the newest, and checkpoint
         round_state<NB, C, HALF>(p, w.position + (tree ? depth : t + 1), S);
         for (int kept = 0; kept < (p.checkpoint_interval ? 2 : 1); kept++) {
             const int dst = kept ? checkpoint_of(p, b, w, t) : snapshot_of<HALF>(p, b, w, t);
-            if (dst >= 0)
-                store_state<NB, C, GENERAL, HALF>(p, b, w, dst, S);
+            if (dst >= 0) store_state<NB, C, GENERAL, HALF>(p, b, w, dst, S);
         }
         out_at += p.result.token;
     }
@@ -402,91 +362,130 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
 
 // ---- Kernels: gdn_metal_delta_<NB>[_general][_channel][_log]; `general`: head_dim_k is at most 32 NB.
 // gdn_metal_delta_tiles_<NB>[_channel] are for many tokens.
-#define GDN_DELTA(name, ...)                                                                                          \
-    GDN_KERNEL(gdn_metal_delta_##name, constant gdn_gpu_gated_delta_net &p [[buffer(0)]],                           \
-               device const uchar *q [[buffer(1)]], device const uchar *k [[buffer(2)]],                              \
-               device const uchar *v [[buffer(3)]], device const uchar *g [[buffer(4)]],                              \
-               device const uchar *beta [[buffer(5)]], device const uchar *ssm_a [[buffer(6)]],                       \
-               device const uchar *dt_bias [[buffer(7)]], device uchar *result [[buffer(8)]],                         \
-               device const uchar *state_in [[buffer(9)]], device uchar *state_out [[buffer(10)]],                    \
-               device const uchar *seq_start [[buffer(11)]], device const uchar *state_src [[buffer(12)]],            \
-               device const uchar *state_dst [[buffer(13)]], device const uchar *position [[buffer(14)]],             \
-               device const uchar *state_checkpoint [[buffer(15)]], device atomic_uint *bad [[buffer(16)]],           \
-               device const uchar *read_key [[buffer(17)]],                                                           \
-               GDN_THREAD)                                                                                             \
-    {                                                                                                                 \
-        const DeltaBuffers b = { q, k, v, g, beta, ssm_a, dt_bias, result, state_in, state_out, seq_start, state_src, \
-                                 state_dst, position, state_checkpoint, 0, 0, 0, 0, 0, bad, read_key };               \
-        gated_delta_net<__VA_ARGS__, false, false, false>(p, b, group.x, me);                                         \
+#define GDN_DELTA(name, ...)                                                                                           \
+    GDN_KERNEL(gdn_metal_delta_##name, constant gdn_gpu_gated_delta_net &p [[buffer(0)]],                              \
+               device const uchar *q [[buffer(1)]], device const uchar *k [[buffer(2)]],                               \
+               device const uchar *v [[buffer(3)]], device const uchar *g [[buffer(4)]],                               \
+               device const uchar *beta [[buffer(5)]], device const uchar *ssm_a [[buffer(6)]],                        \
+               device const uchar *dt_bias [[buffer(7)]], device uchar *result [[buffer(8)]],                          \
+               device const uchar *state_in [[buffer(9)]], device uchar *state_out [[buffer(10)]],                     \
+               device const uchar *seq_start [[buffer(11)]], device const uchar *state_src [[buffer(12)]],             \
+               device const uchar *state_dst [[buffer(13)]], device const uchar *position [[buffer(14)]],              \
+               device const uchar *state_checkpoint [[buffer(15)]], device atomic_uint *bad [[buffer(16)]],            \
+               device const uchar *read_key [[buffer(17)]], GDN_THREAD)                                                \
+    {                                                                                                                  \
+        const DeltaBuffers b = { q,         k,         v,         g,        beta,                                      \
+                                 ssm_a,     dt_bias,   result,    state_in, state_out,                                 \
+                                 seq_start, state_src, state_dst, position, state_checkpoint,                          \
+                                 0,         0,         0,         0,        0,                                         \
+                                 bad,       read_key };                                                                \
+        gated_delta_net<__VA_ARGS__, false, false, false>(p, b, group.x, me);                                          \
     }
-#define GDN_DELTA_TILES(name, NB, CHANNEL)                                                                            \
-    GDN_KERNEL(gdn_metal_delta_tiles_##name, constant gdn_gpu_gated_delta_net &p [[buffer(0)]],                     \
-               device const uchar *q [[buffer(1)]], device const uchar *k [[buffer(2)]],                              \
-               device const uchar *v [[buffer(3)]], device const uchar *g [[buffer(4)]],                              \
-               device const uchar *beta [[buffer(5)]], device const uchar *ssm_a [[buffer(6)]],                       \
-               device const uchar *dt_bias [[buffer(7)]], device uchar *result [[buffer(8)]],                         \
-               device const uchar *state_in [[buffer(9)]], device uchar *state_out [[buffer(10)]],                    \
-               device const uchar *seq_start [[buffer(11)]], device const uchar *state_src [[buffer(12)]],            \
-               device const uchar *state_dst [[buffer(13)]], device const uchar *position [[buffer(14)]],             \
-               device const uchar *state_checkpoint [[buffer(15)]], device atomic_uint *bad [[buffer(16)]],           \
-               device const uchar *read_key [[buffer(17)]],                                                           \
-               GDN_THREAD)                                                                                             \
-    {                                                                                                                 \
-        typedef Tile<NB, CHANNEL> DeltaTile;                                                                          \
-        GDN_THREADGROUP(DeltaTile, tiles, 2);                                                                         \
-        const DeltaBuffers b = { q, k, v, g, beta, ssm_a, dt_bias, result, state_in, state_out, seq_start, state_src, \
-                                 state_dst, position, state_checkpoint, 0, 0, 0, 0, 0, bad, read_key };               \
-        gated_delta_net_tiles<NB, CHANNEL>(p, b, group.x, me, tiles);                                                 \
+#define GDN_DELTA_TILES(name, NB, CHANNEL)                                                                             \
+    GDN_KERNEL(gdn_metal_delta_tiles_##name, constant gdn_gpu_gated_delta_net &p [[buffer(0)]],                        \
+               device const uchar *q [[buffer(1)]], device const uchar *k [[buffer(2)]],                               \
+               device const uchar *v [[buffer(3)]], device const uchar *g [[buffer(4)]],                               \
+               device const uchar *beta [[buffer(5)]], device const uchar *ssm_a [[buffer(6)]],                        \
+               device const uchar *dt_bias [[buffer(7)]], device uchar *result [[buffer(8)]],                          \
+               device const uchar *state_in [[buffer(9)]], device uchar *state_out [[buffer(10)]],                     \
+               device const uchar *seq_start [[buffer(11)]], device const uchar *state_src [[buffer(12)]],             \
+               device const uchar *state_dst [[buffer(13)]], device const uchar *position [[buffer(14)]],              \
+               device const uchar *state_checkpoint [[buffer(15)]], device atomic_uint *bad [[buffer(16)]],            \
+               device const uchar *read_key [[buffer(17)]], GDN_THREAD)                                                \
+    {                                                                                                                  \
+        typedef Tile<NB, CHANNEL> DeltaTile;                                                                           \
+        GDN_THREADGROUP(DeltaTile, tiles, 2);                                                                          \
+        const DeltaBuffers b = { q,         k,         v,         g,        beta,                                      \
+                                 ssm_a,     dt_bias,   result,    state_in, state_out,                                 \
+                                 seq_start, state_src, state_dst, position, state_checkpoint,                          \
+                                 0,         0,         0,         0,        0,                                         \
+                                 bad,       read_key };                                                                \
+        gated_delta_net_tiles<NB, CHANNEL>(p, b, group.x, me, tiles);                                                  \
     }
-#define GDN_DELTA_LOG(name, ...)                                                                                      \
-    GDN_KERNEL(gdn_metal_delta_##name, constant gdn_gpu_gated_delta_net &p [[buffer(0)]],                           \
-               device const uchar *q [[buffer(1)]], device const uchar *k [[buffer(2)]],                              \
-               device const uchar *v [[buffer(3)]], device const uchar *g [[buffer(4)]],                              \
-               device const uchar *beta [[buffer(5)]], device const uchar *ssm_a [[buffer(6)]],                       \
-               device const uchar *dt_bias [[buffer(7)]], device uchar *result [[buffer(8)]],                         \
-               device const uchar *state_in [[buffer(9)]], device uchar *state_out [[buffer(10)]],                    \
-               device const uchar *seq_start [[buffer(11)]], device const uchar *state_src [[buffer(12)]],            \
-               device const uchar *state_dst [[buffer(13)]], device const uchar *position [[buffer(14)]],             \
-               device const uchar *state_checkpoint [[buffer(15)]], device atomic_uint *bad [[buffer(16)]],           \
-               device const uchar *read_key [[buffer(17)]],                                                           \
-               device uchar *log [[buffer(18)]], device const uchar *log_row [[buffer(19)]],                          \
-               device const uchar *state_position [[buffer(20)]], device const uchar *state_commit [[buffer(21)]],    \
-               GDN_THREAD)                                                                                             \
-    {                                                                                                                 \
-        const DeltaBuffers b = { q, k, v, g, beta, ssm_a, dt_bias, result, state_in, state_out, seq_start, state_src, \
-                                 state_dst, position, state_checkpoint, log, log_row, state_position, state_commit,   \
-                                 0, bad, read_key };                                                                  \
-        gated_delta_net<__VA_ARGS__, true, false, false>(p, b, group.x, me);                                          \
+#define GDN_DELTA_LOG(name, ...)                                                                                       \
+    GDN_KERNEL(gdn_metal_delta_##name, constant gdn_gpu_gated_delta_net &p [[buffer(0)]],                              \
+               device const uchar *q [[buffer(1)]], device const uchar *k [[buffer(2)]],                               \
+               device const uchar *v [[buffer(3)]], device const uchar *g [[buffer(4)]],                               \
+               device const uchar *beta [[buffer(5)]], device const uchar *ssm_a [[buffer(6)]],                        \
+               device const uchar *dt_bias [[buffer(7)]], device uchar *result [[buffer(8)]],                          \
+               device const uchar *state_in [[buffer(9)]], device uchar *state_out [[buffer(10)]],                     \
+               device const uchar *seq_start [[buffer(11)]], device const uchar *state_src [[buffer(12)]],             \
+               device const uchar *state_dst [[buffer(13)]], device const uchar *position [[buffer(14)]],              \
+               device const uchar *state_checkpoint [[buffer(15)]], device atomic_uint *bad [[buffer(16)]],            \
+               device const uchar *read_key [[buffer(17)]], device uchar *log [[buffer(18)]],                          \
+               device const uchar *log_row [[buffer(19)]], device const uchar *state_position [[buffer(20)]],          \
+               device const uchar *state_commit [[buffer(21)]], GDN_THREAD)                                            \
+    {                                                                                                                  \
+        const DeltaBuffers b = { q,                                                                                    \
+                                 k,                                                                                    \
+                                 v,                                                                                    \
+                                 g,                                                                                    \
+                                 beta,                                                                                 \
+                                 ssm_a,                                                                                \
+                                 dt_bias,                                                                              \
+                                 result,                                                                               \
+                                 state_in,                                                                             \
+                                 state_out,                                                                            \
+                                 seq_start,                                                                            \
+                                 state_src,                                                                            \
+                                 state_dst,                                                                            \
+                                 position,                                                                             \
+                                 state_checkpoint,                                                                     \
+                                 log,                                                                                  \
+                                 log_row,                                                                              \
+                                 state_position,                                                                       \
+                                 state_commit,                                                                         \
+                                 0,                                                                                    \
+                                 bad,                                                                                  \
+                                 read_key };                                                                           \
+        gated_delta_net<__VA_ARGS__, true, false, false>(p, b, group.x, me);                                           \
     }
-#define GDN_DELTA_ALL(name, ...)                                                                                     \
-    GDN_KERNEL(gdn_metal_delta_##name, constant gdn_gpu_gated_delta_net &p [[buffer(0)]],                           \
-               device const uchar *q [[buffer(1)]], device const uchar *k [[buffer(2)]],                              \
-               device const uchar *v [[buffer(3)]], device const uchar *g [[buffer(4)]],                              \
-               device const uchar *beta [[buffer(5)]], device const uchar *ssm_a [[buffer(6)]],                       \
-               device const uchar *dt_bias [[buffer(7)]], device uchar *result [[buffer(8)]],                         \
-               device const uchar *state_in [[buffer(9)]], device uchar *state_out [[buffer(10)]],                    \
-               device const uchar *seq_start [[buffer(11)]], device const uchar *state_src [[buffer(12)]],            \
-               device const uchar *state_dst [[buffer(13)]], device const uchar *position [[buffer(14)]],             \
-               device const uchar *state_checkpoint [[buffer(15)]], device atomic_uint *bad [[buffer(16)]],           \
-               device const uchar *read_key [[buffer(17)]],                                                           \
-               device uchar *log [[buffer(18)]], device const uchar *log_row [[buffer(19)]],                          \
-               device const uchar *state_position [[buffer(20)]], device const uchar *state_commit [[buffer(21)]],    \
-               device const uchar *parent [[buffer(22)]],                                                             \
-               GDN_THREAD)                                                                                             \
-    {                                                                                                                 \
-        const DeltaBuffers b = { q, k, v, g, beta, ssm_a, dt_bias, result, state_in, state_out, seq_start, state_src, \
-                                 state_dst, position, state_checkpoint, log, log_row, state_position, state_commit,   \
-                                 parent, bad, read_key };                                                             \
-        gated_delta_net<__VA_ARGS__>(p, b, group.x, me);                                                              \
+#define GDN_DELTA_ALL(name, ...)                                                                                       \
+    GDN_KERNEL(gdn_metal_delta_##name, constant gdn_gpu_gated_delta_net &p [[buffer(0)]],                              \
+               device const uchar *q [[buffer(1)]], device const uchar *k [[buffer(2)]],                               \
+               device const uchar *v [[buffer(3)]], device const uchar *g [[buffer(4)]],                               \
+               device const uchar *beta [[buffer(5)]], device const uchar *ssm_a [[buffer(6)]],                        \
+               device const uchar *dt_bias [[buffer(7)]], device uchar *result [[buffer(8)]],                          \
+               device const uchar *state_in [[buffer(9)]], device uchar *state_out [[buffer(10)]],                     \
+               device const uchar *seq_start [[buffer(11)]], device const uchar *state_src [[buffer(12)]],             \
+               device const uchar *state_dst [[buffer(13)]], device const uchar *position [[buffer(14)]],              \
+               device const uchar *state_checkpoint [[buffer(15)]], device atomic_uint *bad [[buffer(16)]],            \
+               device const uchar *read_key [[buffer(17)]], device uchar *log [[buffer(18)]],                          \
+               device const uchar *log_row [[buffer(19)]], device const uchar *state_position [[buffer(20)]],          \
+               device const uchar *state_commit [[buffer(21)]], device const uchar *parent [[buffer(22)]], GDN_THREAD) \
+    {                                                                                                                  \
+        const DeltaBuffers b = { q,                                                                                    \
+                                 k,                                                                                    \
+                                 v,                                                                                    \
+                                 g,                                                                                    \
+                                 beta,                                                                                 \
+                                 ssm_a,                                                                                \
+                                 dt_bias,                                                                              \
+                                 result,                                                                               \
+                                 state_in,                                                                             \
+                                 state_out,                                                                            \
+                                 seq_start,                                                                            \
+                                 state_src,                                                                            \
+                                 state_dst,                                                                            \
+                                 position,                                                                             \
+                                 state_checkpoint,                                                                     \
+                                 log,                                                                                  \
+                                 log_row,                                                                              \
+                                 state_position,                                                                       \
+                                 state_commit,                                                                         \
+                                 parent,                                                                               \
+                                 bad,                                                                                  \
+                                 read_key };                                                                           \
+        gated_delta_net<__VA_ARGS__>(p, b, group.x, me);                                                               \
     }
-#define GDN_DELTAS(NB, C)                                \
-    GDN_DELTA(NB, NB, C, false, false)                   \
-    GDN_DELTA(NB##_channel, NB, C, true, false)          \
-    GDN_DELTA(NB##_general, NB, C, false, true)          \
-    GDN_DELTA(NB##_general_channel, NB, C, true, true)   \
-    GDN_DELTA_LOG(NB##_log, NB, C, false, false)         \
-    GDN_DELTA_LOG(NB##_channel_log, NB, C, true, false)  \
-    GDN_DELTA_LOG(NB##_general_log, NB, C, false, true)  \
+#define GDN_DELTAS(NB, C)                                                                                              \
+    GDN_DELTA(NB, NB, C, false, false)                                                                                 \
+    GDN_DELTA(NB##_channel, NB, C, true, false)                                                                        \
+    GDN_DELTA(NB##_general, NB, C, false, true)                                                                        \
+    GDN_DELTA(NB##_general_channel, NB, C, true, true)                                                                 \
+    GDN_DELTA_LOG(NB##_log, NB, C, false, false)                                                                       \
+    GDN_DELTA_LOG(NB##_channel_log, NB, C, true, false)                                                                \
+    GDN_DELTA_LOG(NB##_general_log, NB, C, false, true)                                                                \
     GDN_DELTA_LOG(NB##_general_channel_log, NB, C, true, true)
 
 GDN_DELTAS(2, 4)

@@ -7,8 +7,8 @@
 
 // The log entry of a position, and the parts that a simdgroup uses: the key of its key head, the deltas of its value
 // channels, the decays of its head.
-GDN_INLINE device uchar *log_at(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b,
-                                thread const Item &w, int position)
+GDN_INLINE device uchar *log_at(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, thread const Item &w,
+                                int position)
 {
     return b.log + (w.row * p.log.row + position % p.log_columns * p.log.line);
 }
@@ -29,46 +29,41 @@ template <bool CHANNEL> GDN_INLINE int64_t log_decay(constant gdn_gpu_gated_delt
 // A lane's part of one entry.
 template <int NB, int C, bool CHANNEL> struct Logged {
     float4 k[NB], decay[CHANNEL ? NB : 1];
-    float  delta[C];
+    float delta[C];
 };
 
 template <int NB, int C, bool CHANNEL, bool GENERAL>
-GDN_INLINE void load_logged(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b,
-                            thread const Item &w, int position, thread Logged<NB, C, CHANNEL> &x)
+GDN_INLINE void load_logged(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, thread const Item &w,
+                            int position, thread Logged<NB, C, CHANNEL> &x)
 {
     device const uchar *entry = log_at(p, b, w, position);
 #pragma unroll
     for (int m = 0; m < NB; m++)
         x.k[m] = read_row<GENERAL>(entry + log_key(p, w), GDN_GPU_F32, 32 * m + 4 * w.l, p.head_dim_k);
-    if (!CHANNEL)
-        x.decay[0] = float4(read_float(entry + log_decay<CHANNEL>(p, w)));
+    if (!CHANNEL) x.decay[0] = float4(read_float(entry + log_decay<CHANNEL>(p, w)));
 #pragma unroll
     for (int m = 0; CHANNEL && m < NB; m++)
         x.decay[CHANNEL ? m : 0] =
             read_row<GENERAL>(entry + log_decay<CHANNEL>(p, w), GDN_GPU_F32, 32 * m + 4 * w.l, p.head_dim_k);
 #pragma unroll
-    for (int c = 0; c < C; c++)
-        x.delta[c] = c < w.columns ? read_float(entry + log_delta(p, w) + 4 * c) : 0.0f;
+    for (int c = 0; c < C; c++) x.delta[c] = c < w.columns ? read_float(entry + log_delta(p, w) + 4 * c) : 0.0f;
 }
 
 // 1: replays the log, from one position to another. Loads of the next entry are issued before this one's arithmetic.
 template <int NB, int C, bool CHANNEL, bool GENERAL, bool HALF>
-GDN_INLINE void repeat_log(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b,
-                           thread const Item &w, int from, int to, thread float4 (&S)[NB][C])
+GDN_INLINE void repeat_log(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, thread const Item &w,
+                           int from, int to, thread float4 (&S)[NB][C])
 {
-    if (from >= to)
-        return;
+    if (from >= to) return;
     Logged<NB, C, CHANNEL> next;
     load_logged<NB, C, CHANNEL, GENERAL>(p, b, w, from, next);
     for (int at = from; at < to; at++) {
         const Logged<NB, C, CHANNEL> x = next;
-        if (at + 1 < to)
-            load_logged<NB, C, CHANNEL, GENERAL>(p, b, w, at + 1, next);
+        if (at + 1 < to) load_logged<NB, C, CHANNEL, GENERAL>(p, b, w, at + 1, next);
 #pragma unroll
         for (int m = 0; m < NB; m++)
 #pragma unroll
-            for (int c = 0; c < C; c++)
-                S[m][c] = update(S[m][c], x.k[m], x.delta[c], x.decay[CHANNEL ? m : 0]);
+            for (int c = 0; c < C; c++) S[m][c] = update(S[m][c], x.k[m], x.delta[c], x.decay[CHANNEL ? m : 0]);
         round_state<NB, C, HALF>(p, at + 1, S);
     }
 }
@@ -80,14 +75,10 @@ template <bool GENERAL> GDN_INLINE void write_row(device uchar *row, int i, int 
         write_float4(at, x);
         return;
     }
-    if (i < n_keys)
-        write_float(at, x.x);
-    if (i + 1 < n_keys)
-        write_float(at + 4, x.y);
-    if (i + 2 < n_keys)
-        write_float(at + 8, x.z);
-    if (i + 3 < n_keys)
-        write_float(at + 12, x.w);
+    if (i < n_keys) write_float(at, x.x);
+    if (i + 1 < n_keys) write_float(at + 4, x.y);
+    if (i + 2 < n_keys) write_float(at + 8, x.z);
+    if (i + 3 < n_keys) write_float(at + 12, x.w);
 }
 
 // 7: log token t. Each eight lanes write the deltas of their value channels. The lanes with value channel 0 write the
@@ -97,25 +88,19 @@ GDN_INLINE void log_token(constant gdn_gpu_gated_delta_net &p, thread const Delt
                           int t, thread const float4 (&k)[NB], thread const float4 (&decay)[CHANNEL ? NB : 1],
                           thread const float (&delta)[C])
 {
-    if (w.row < 0)
-        return;
+    if (w.row < 0) return;
     device uchar *entry = log_at(p, b, w, w.position + t);
 #pragma unroll
     for (int c = 0; c < C; c++)
-        if (w.l == 0 && c < w.columns)
-            write_float(entry + log_delta(p, w) + 4 * c, delta[c]);
-    if (w.j)
-        return;
-    if (!CHANNEL && w.l == 0)
-        write_float(entry + log_decay<CHANNEL>(p, w), decay[0].x);
+        if (w.l == 0 && c < w.columns) write_float(entry + log_delta(p, w) + 4 * c, delta[c]);
+    if (w.j) return;
+    if (!CHANNEL && w.l == 0) write_float(entry + log_decay<CHANNEL>(p, w), decay[0].x);
 #pragma unroll
     for (int m = 0; CHANNEL && m < NB; m++)
         write_row<GENERAL>(entry + log_decay<CHANNEL>(p, w), 32 * m + 4 * w.l, p.head_dim_k, decay[CHANNEL ? m : 0]);
-    if (p.head_map ? w.h >= p.n_heads_k : w.h % (p.n_heads_v / p.n_heads_k) != 0)
-        return;
+    if (p.head_map ? w.h >= p.n_heads_k : w.h % (p.n_heads_v / p.n_heads_k) != 0) return;
 #pragma unroll
-    for (int m = 0; m < NB; m++)
-        write_row<GENERAL>(entry + log_key(p, w), 32 * m + 4 * w.l, p.head_dim_k, k[m]);
+    for (int m = 0; m < NB; m++) write_row<GENERAL>(entry + log_key(p, w), 32 * m + 4 * w.l, p.head_dim_k, k[m]);
 }
 
 #endif

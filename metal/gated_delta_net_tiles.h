@@ -25,8 +25,8 @@ template <int NB, bool CHANNEL> struct Tile {
         N_V = (TOKENS + V_ROWS - 1) / V_ROWS
     };
     float4 k[TOKENS][QUADS], q[TOKENS][QUADS], decay[TOKENS][CHANNEL ? QUADS : 1]; // per head: decay[u][0].x
-    float  v[TOKENS][COLUMNS];
-    float  beta[TOKENS];
+    float v[TOKENS][COLUMNS];
+    float beta[TOKENS];
 };
 
 // Four elements as they are in memory. 16-bit ones are converted when they are stored to threadgroup memory, so that
@@ -85,8 +85,7 @@ GDN_INLINE void begin_tiles(constant gdn_gpu_gated_delta_net &p, thread const De
     next.k_at = b.k + token_at(p.k, w, w.kappa) + t * p.k.token + i * element_bytes(p.k_dtype);
     next.q_at = b.q + token_at(p.q, w, w.kappa) + t * p.q.token + i * element_bytes(p.q_dtype);
     next.g_at = b.g + token_at(p.g, w, w.h) + (CHANNEL ? t : me) * p.g.token;
-    if (CHANNEL)
-        next.g_at += i * element_bytes(p.g_dtype);
+    if (CHANNEL) next.g_at += i * element_bytes(p.g_dtype);
     next.v_at = b.v + token_at(p.v, w, w.h) + me / columns * p.v.token + j * element_bytes(p.v_dtype);
     next.beta_at = b.beta + token_at(p.beta, w, w.h) + me * p.beta.token;
     next.column = j < p.head_dim_v;
@@ -106,8 +105,7 @@ GDN_INLINE void load_tile(constant gdn_gpu_gated_delta_net &p, int left, int me,
     next.k = row ? read_raw4(next.k_at, k_dtype) : none;
     next.q = row ? read_raw4(next.q_at, q_dtype) : none;
     next.g = CHANNEL && row ? read_raw4(next.g_at, g_dtype) : none;
-    if (!CHANNEL)
-        next.g.x = mine ? read_raw(next.g_at, g_dtype) : 0u;
+    if (!CHANNEL) next.g.x = mine ? read_raw(next.g_at, g_dtype) : 0u;
 #pragma unroll
     for (int n = 0; n < Tile<NB, CHANNEL>::N_V; n++) {
         const bool there = next.column && me / Tile<NB, CHANNEL>::COLUMNS + rows * n < most;
@@ -132,10 +130,7 @@ GDN_INLINE void scatter(threadgroup float4 *row, int i, float4 x)
 }
 
 // h = 16, 8 of the tree
-GDN_INLINE float fold_lane(float4 x)
-{
-    return (x.x + x.z) + (x.y + x.w);
-}
+GDN_INLINE float fold_lane(float4 x) { return (x.x + x.z) + (x.y + x.w); }
 
 // h = 4, 2, 1 for the two channels of `kv` and of `o`: lane l gets channel l / 4's sum, of kv where l / 2 is even.
 GDN_INLINE float fold_lanes(thread const float (&kv)[2], thread const float (&o)[2], int l)
@@ -151,8 +146,7 @@ GDN_INLINE float fold_lanes(thread const float (&kv)[2], thread const float (&o)
 template <bool CHANNEL>
 GDN_INLINE float4 tile_decay(constant gdn_gpu_gated_delta_net &p, float rate, float4 bias, float4 g)
 {
-    if (has_raw_gate(p))
-        g = raw_gates<CHANNEL>(p, g, rate, bias);
+    if (has_raw_gate(p)) g = raw_gates<CHANNEL>(p, g, rate, bias);
     return has_linear_gate(p) ? g : gate_exps<CHANNEL>(g);
 }
 
@@ -165,17 +159,14 @@ GDN_INLINE void store_tile(constant gdn_gpu_gated_delta_net &p, float rate, floa
               columns = Tile<NB, CHANNEL>::COLUMNS, t = me / quads, i = 4 * (me % quads);
     scatter(tile.k[t], i, widen4(next.k, p.k_dtype));
     scatter(tile.q[t], i, widen4(next.q, p.q_dtype));
-    if (CHANNEL)
-        scatter(tile.decay[t], i, tile_decay<CHANNEL>(p, rate, bias, widen4(next.g, p.g_dtype)));
+    if (CHANNEL) scatter(tile.decay[t], i, tile_decay<CHANNEL>(p, rate, bias, widen4(next.g, p.g_dtype)));
 #pragma unroll
     for (int n = 0; n < Tile<NB, CHANNEL>::N_V; n++)
         if (me / columns + rows * n < tokens)
             tile.v[me / columns + rows * n][me % columns] = widen(next.v[n], p.v_dtype);
-    if (me >= tokens)
-        return;
+    if (me >= tokens) return;
     tile.beta[me] = delta_factor(p, widen(next.beta, p.beta_dtype));
-    if (!CHANNEL)
-        tile.decay[me][0] = tile_decay<CHANNEL>(p, rate, bias, float4(widen(next.g.x, p.g_dtype)));
+    if (!CHANNEL) tile.decay[me][0] = tile_decay<CHANNEL>(p, rate, bias, float4(widen(next.g.x, p.g_dtype)));
 }
 
 // 0: prepare, q and k. Eight lanes have a row of a token; a simdgroup has four rows, or none. All threads call it.
@@ -184,8 +175,7 @@ GDN_INLINE void prepare_keys(constant gdn_gpu_gated_delta_net &p, int me, thread
 {
     const int tokens = Tile<NB, CHANNEL>::TOKENS, n = me / 8, l = me % 8;
     static_assert(2 * Tile<NB, CHANNEL>::TOKENS % 4 == 0, "whole simdgroups");
-    if (!has_norm(p))
-        return;
+    if (!has_norm(p)) return;
     if (n < 2 * tokens) {
         threadgroup float4 *row = n < tokens ? tile.k[n] : tile.q[n - tokens];
         float4 x[NB], squares = float4(0.0f);
@@ -200,8 +190,7 @@ GDN_INLINE void prepare_keys(constant gdn_gpu_gated_delta_net &p, int me, thread
         sum = sum + simd_shuffle_xor(sum, 1);
         const float4 factor = float4(gdn_norm_factor(sum, p.norm_add, p.norm_most));
 #pragma unroll
-        for (int m = 0; m < NB; m++)
-            row[8 * m + l] = x[m] * factor;
+        for (int m = 0; m < NB; m++) row[8 * m + l] = x[m] * factor;
     }
     threadgroup_barrier(mem_flags::mem_threadgroup);
 }
@@ -225,8 +214,7 @@ GDN_INLINE void load_elements(constant gdn_gpu_gated_delta_net &p, thread const 
                               thread float4 (&S)[NB][2])
 {
     device const uchar *pool = b.state_in;
-    if (p.has & GDN_GPU_ONE_POOL)
-        pool = b.state_out + p.pool_offset;
+    if (p.has & GDN_GPU_ONE_POOL) pool = b.state_out + p.pool_offset;
     pool += w.src < 0 ? 0 : state_at(p.state_in, w.src, p.slots_in, w.h);
 #pragma unroll
     for (int m = 0; m < NB; m++)
@@ -255,8 +243,7 @@ GDN_INLINE void store_elements(constant gdn_gpu_gated_delta_net &p, thread const
     for (int m = 0; m < NB; m++)
 #pragma unroll
         for (int c = 0; c < 2; c++) {
-            if (c >= w.columns)
-                continue;
+            if (c >= w.columns) continue;
             const Column column = column_at(p, p.state_out, w.j + c);
             device uchar *at = pool + column.at + (32 * m + w.l) * column.along;
             write_float(at, S[m][c].x);
@@ -275,20 +262,18 @@ GDN_INLINE void gated_delta_net_tiles(constant gdn_gpu_gated_delta_net &p, threa
     const bool keeps = NB <= 4; // k and q of a token stay in registers; 256 keys do not fit
     Item w;
     if (!find_item<2, GDN_METAL_TILES_THREADS, false, false>(p, b, group, thread_of_group, false, w))
-        return; // the whole threadgroup
-    const int mine = w.l / 4;                              // the channel whose sum this lane has: of kv, or
-    const bool writes = w.l % 4 == 2 && mine < w.columns;  // of the output, here
-    const ushort eight = ushort(thread_of_group & 24u);    // the first of the eight lanes
+        return;                                           // the whole threadgroup
+    const int mine = w.l / 4;                             // the channel whose sum this lane has: of kv, or
+    const bool writes = w.l % 4 == 2 && mine < w.columns; // of the output, here
+    const ushort eight = ushort(thread_of_group & 24u);   // the first of the eight lanes
     device uchar *out_at = b.result + token_at(p.result, w, w.h) + (w.j + mine) * element_bytes(p.result_dtype);
     const bool narrow = p.q_dtype != GDN_GPU_F32 || p.k_dtype != GDN_GPU_F32 || p.v_dtype != GDN_GPU_F32 ||
                         p.g_dtype != GDN_GPU_F32 || p.beta_dtype != GDN_GPU_F32;
 
     Staging<NB, CHANNEL> next;
     begin_tiles<NB, CHANNEL>(p, b, w, me, next);
-    if (narrow)
-        load_tile<NB, CHANNEL, true>(p, w.T, me, next);
-    else
-        load_tile<NB, CHANNEL, false>(p, w.T, me, next);
+    if (narrow) load_tile<NB, CHANNEL, true>(p, w.T, me, next);
+    else load_tile<NB, CHANNEL, false>(p, w.T, me, next);
     float4 S[NB][2];
     load_elements<NB>(p, b, w, S); // 1
     device const uchar *bias_at = b.dt_bias + w.h * p.dt_bias.head;
@@ -303,26 +288,21 @@ GDN_INLINE void gated_delta_net_tiles(constant gdn_gpu_gated_delta_net &p, threa
     threadgroup_barrier(mem_flags::mem_threadgroup);
     prepare_keys<NB, CHANNEL>(p, me, tiles[0]);
 
-    float before[2] = { 0.0f, 0.0f };   // the output sums of the previous token, folded within the lane
-    int kept = next_kept(p, b, w, 0);   // the next token whose state may be kept
+    float before[2] = { 0.0f, 0.0f }; // the output sums of the previous token, folded within the lane
+    int kept = next_kept(p, b, w, 0); // the next token whose state may be kept
     for (int t0 = 0, turn = 0; t0 < w.T; t0 += tokens, turn ^= 1) {
         threadgroup Tile<NB, CHANNEL> &tile = tiles[turn];
         const bool more = t0 + tokens < w.T;
         const int n = more ? tokens : w.T - t0;
-        if (more && narrow)
-            load_tile<NB, CHANNEL, true>(p, w.T - t0 - tokens, me, next);
-        else if (more)
-            load_tile<NB, CHANNEL, false>(p, w.T - t0 - tokens, me, next);
+        if (more && narrow) load_tile<NB, CHANNEL, true>(p, w.T - t0 - tokens, me, next);
+        else if (more) load_tile<NB, CHANNEL, false>(p, w.T - t0 - tokens, me, next);
         for (int u = 0; u < n; u++) {
             float4 k[keeps ? NB : 1], q[keeps ? NB : 1], decay[CHANNEL ? NB : 1];
 #pragma unroll
-            for (int m = 0; keeps && m < NB; m++)
-                k[keeps ? m : 0] = tile.k[u][8 * m + w.l];
-            if (!CHANNEL)
-                decay[0] = float4(tile.decay[u][0].x);
+            for (int m = 0; keeps && m < NB; m++) k[keeps ? m : 0] = tile.k[u][8 * m + w.l];
+            if (!CHANNEL) decay[0] = float4(tile.decay[u][0].x);
 #pragma unroll
-            for (int m = 0; CHANNEL && m < NB; m++)
-                decay[CHANNEL ? m : 0] = tile.decay[u][CHANNEL ? 8 * m + w.l : 0];
+            for (int m = 0; CHANNEL && m < NB; m++) decay[CHANNEL ? m : 0] = tile.decay[u][CHANNEL ? 8 * m + w.l : 0];
 
             // 3: read kv
             float4 sum[2];
@@ -336,13 +316,11 @@ GDN_INLINE void gated_delta_net_tiles(constant gdn_gpu_gated_delta_net &p, threa
                 sum[1] = fma(S[m][1], with, sum[1]);
             }
 #pragma unroll
-            for (int m = 0; keeps && m < NB; m++)
-                q[keeps ? m : 0] = tile.q[u][8 * m + w.l];
+            for (int m = 0; keeps && m < NB; m++) q[keeps ? m : 0] = tile.q[u][8 * m + w.l];
             const float kv[2] = { fold_lane(sum[0]), fold_lane(sum[1]) };
             const float both = fold_lanes(kv, before, w.l);
             if (t0 + u > 0) { // 6: output, of the previous token
-                if (writes)
-                    write_element(out_at, p.scale * both, p.result_dtype);
+                if (writes) write_element(out_at, p.scale * both, p.result_dtype);
                 out_at += p.result.token;
             }
 
@@ -370,25 +348,20 @@ GDN_INLINE void gated_delta_net_tiles(constant gdn_gpu_gated_delta_net &p, threa
             before[1] = fold_lane(sum[1]);
 
             // 7: snapshot, r tokens before the newest, and checkpoint
-            if (t0 + u < kept)
-                continue;
+            if (t0 + u < kept) continue;
             for (int way = 0; way < (p.checkpoint_interval ? 2 : 1); way++) {
                 const int dst = way ? checkpoint_of(p, b, w, kept) : snapshot_of<false>(p, b, w, kept);
-                if (dst >= 0)
-                    store_elements<NB>(p, b, w, dst, S);
+                if (dst >= 0) store_elements<NB>(p, b, w, dst, S);
             }
             kept = next_kept(p, b, w, kept + 1);
         }
-        if (more)
-            store_tile<NB, CHANNEL>(p, rate, bias, me, next, tiles[turn ^ 1]);
+        if (more) store_tile<NB, CHANNEL>(p, rate, bias, me, next, tiles[turn ^ 1]);
         threadgroup_barrier(mem_flags::mem_threadgroup);
-        if (more)
-            prepare_keys<NB, CHANNEL>(p, me, tiles[turn ^ 1]);
+        if (more) prepare_keys<NB, CHANNEL>(p, me, tiles[turn ^ 1]);
     }
     const float none[2] = { 0.0f, 0.0f };
     const float o = p.scale * fold_lanes(none, before, w.l); // 6, of the last token
-    if (writes)
-        write_element(out_at, o, p.result_dtype);
+    if (writes) write_element(out_at, o, p.result_dtype);
 }
 
 #endif

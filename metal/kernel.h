@@ -9,34 +9,13 @@
 #include "gpu/half.h"
 
 // ---- Memory. Floats are aligned to 4 bytes; rows need no more alignment.
-GDN_INLINE float read_float(device const uchar *at)
-{
-    return *(device const float *)at;
-}
-GDN_INLINE float4 read_float4(device const uchar *at)
-{
-    return float4(*(device const packed_float4 *)at);
-}
-GDN_INLINE void write_float(device uchar *at, float x)
-{
-    *(device float *)at = x;
-}
-GDN_INLINE void write_float4(device uchar *at, float4 x)
-{
-    *(device packed_float4 *)at = packed_float4(x);
-}
-GDN_INLINE int read_int(device const uchar *at)
-{
-    return *(device const int *)at;
-}
-GDN_INLINE uint read_half(device const uchar *at)
-{
-    return *(device const ushort *)at;
-}
-GDN_INLINE void write_half(device uchar *at, uint x)
-{
-    *(device ushort *)at = ushort(x);
-}
+GDN_INLINE float read_float(device const uchar *at) { return *(device const float *)at; }
+GDN_INLINE float4 read_float4(device const uchar *at) { return float4(*(device const packed_float4 *)at); }
+GDN_INLINE void write_float(device uchar *at, float x) { *(device float *)at = x; }
+GDN_INLINE void write_float4(device uchar *at, float4 x) { *(device packed_float4 *)at = packed_float4(x); }
+GDN_INLINE int read_int(device const uchar *at) { return *(device const int *)at; }
+GDN_INLINE uint read_half(device const uchar *at) { return *(device const ushort *)at; }
+GDN_INLINE void write_half(device uchar *at, uint x) { *(device ushort *)at = ushort(x); }
 
 // A map's entry, or its default if there is no map.
 GDN_INLINE int map_at(device const uchar *map, bool there, int64_t index, int absent)
@@ -90,10 +69,7 @@ GDN_INLINE float from_f16(uint32_t h)
     return gdn_from_bits(sign | (exponent == 31u ? special : exponent ? normal : small));
 }
 
-GDN_INLINE float from_half(uint32_t h, int dtype)
-{
-    return dtype == GDN_GPU_F16 ? from_f16(h) : from_bf16(h);
-}
+GDN_INLINE float from_half(uint32_t h, int dtype) { return dtype == GDN_GPU_F16 ? from_f16(h) : from_bf16(h); }
 
 // One element of type F32, F16 or BF16.
 GDN_INLINE float read_element(device const uchar *at, int dtype)
@@ -117,9 +93,6 @@ GDN_INLINE float4 four(float x, float y, float z, float w)
     r.w = w;
     return r;
 }
-GDN_INLINE float4 exp4(float4 x)
-{
-    return four(gdn_expf(x.x), gdn_expf(x.y), gdn_expf(x.z), gdn_expf(x.w));
-}
+GDN_INLINE float4 exp4(float4 x) { return four(gdn_expf(x.x), gdn_expf(x.y), gdn_expf(x.z), gdn_expf(x.w)); }
 
 #endif

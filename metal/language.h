@@ -25,13 +25,7 @@ using namespace metal;
 // numerics/elementary.h is plain C except for these.
 #define GDN_ELEMENTARY_BITS
 #define fmaf fma
-GDN_INLINE uint32_t gdn_bits(float x)
-{
-    return as_type<uint32_t>(x);
-}
-GDN_INLINE float gdn_from_bits(uint32_t b)
-{
-    return as_type<float>(b);
-}
+GDN_INLINE uint32_t gdn_bits(float x) { return as_type<uint32_t>(x); }
+GDN_INLINE float gdn_from_bits(uint32_t b) { return as_type<float>(b); }
 
 #endif

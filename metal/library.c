@@ -16,12 +16,10 @@ static gdn_status new_options(const gdn_metal_device *dev, gdn_id *options)
     const gdn_objc *rt = dev->rt;
     const gdn_id class_ = rt->get_class("MTLCompileOptions");
     *options = class_ ? gdn_send(rt, class_, rt->sel.newOptions) : NULL;
-    if (!*options)
-        return gdn_metal_fail(dev, GDN_OUT_OF_MEMORY, "[MTLCompileOptions new]", NULL);
+    if (!*options) return gdn_metal_fail(dev, GDN_OUT_OF_MEMORY, "[MTLCompileOptions new]", NULL);
     if (gdn_responds(rt, *options, rt->sel.setMathMode))
         gdn_tell_n(rt, *options, rt->sel.setMathMode, GDN_MTL_MATH_MODE_SAFE);
-    else
-        gdn_tell_bool(rt, *options, rt->sel.setFastMathEnabled, 0);
+    else gdn_tell_bool(rt, *options, rt->sel.setFastMathEnabled, 0);
     return GDN_OK;
 }
 
@@ -31,11 +29,9 @@ gdn_status gdn_metal_library_open(gdn_metal_device *dev)
     const gdn_id strings = rt->get_class("NSString");
     const gdn_id text = strings ? gdn_send_p(rt, strings, rt->sel.stringWithUTF8String, source) : NULL;
     gdn_id options, error = NULL;
-    if (!text)
-        return gdn_metal_fail(dev, GDN_OUT_OF_MEMORY, "[NSString stringWithUTF8String:]", NULL);
+    if (!text) return gdn_metal_fail(dev, GDN_OUT_OF_MEMORY, "[NSString stringWithUTF8String:]", NULL);
     const gdn_status status = new_options(dev, &options);
-    if (status)
-        return status;
+    if (status) return status;
     dev->library = gdn_send_iie(rt, dev->device, rt->sel.newLibrary, text, options, &error);
     rt->release(options);
     return dev->library ? GDN_OK : gdn_metal_fail(dev, GDN_UNAVAILABLE, "newLibraryWithSource", error);
@@ -44,12 +40,10 @@ gdn_status gdn_metal_library_open(gdn_metal_device *dev)
 void gdn_metal_library_close(gdn_metal_device *dev)
 {
     for (int i = 0; i < GDN_METAL_KERNEL_COUNT; i++) {
-        if (dev->pipelines[i])
-            dev->rt->release(dev->pipelines[i]);
+        if (dev->pipelines[i]) dev->rt->release(dev->pipelines[i]);
         dev->pipelines[i] = NULL;
     }
-    if (dev->library)
-        dev->rt->release(dev->library);
+    if (dev->library) dev->rt->release(dev->library);
     dev->library = NULL;
 }
 
@@ -60,12 +54,10 @@ static gdn_status make(gdn_metal_device *dev, gdn_metal_kernel kernel, const cha
     const gdn_id text = gdn_send_p(rt, rt->get_class("NSString"), rt->sel.stringWithUTF8String, name);
     const gdn_id function = text ? gdn_send_i(rt, dev->library, rt->sel.newFunction, text) : NULL;
     gdn_id error = NULL;
-    if (!function)
-        return gdn_metal_fail(dev, GDN_INTERNAL, name, NULL);
+    if (!function) return gdn_metal_fail(dev, GDN_INTERNAL, name, NULL);
     *pipeline = gdn_send_ie(rt, dev->device, rt->sel.newPipeline, function, &error);
     rt->release(function);
-    if (!*pipeline)
-        return gdn_metal_fail(dev, GDN_OUT_OF_MEMORY, name, error);
+    if (!*pipeline) return gdn_metal_fail(dev, GDN_OUT_OF_MEMORY, name, error);
     const unsigned long width = gdn_number(rt, *pipeline, rt->sel.threadExecutionWidth),
                         most = gdn_number(rt, *pipeline, rt->sel.maxTotalThreads);
     if (width != 32 || most < threads) {
@@ -84,10 +76,7 @@ static const char *const names[GDN_METAL_KERNEL_COUNT] = {
 #undef X
 };
 
-const char *gdn_metal_kernel_name(int32_t variant)
-{
-    return names[variant] + sizeof "gdn_metal_" - 1;
-}
+const char *gdn_metal_kernel_name(int32_t variant) { return names[variant] + sizeof "gdn_metal_" - 1; }
 
 gdn_status gdn_metal_pipeline_get(gdn_metal_device *dev, gdn_metal_kernel kernel, uint32_t threads, gdn_id *pipeline)
 {

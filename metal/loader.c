@@ -15,8 +15,7 @@ static int find(void *const libraries[GDN_METAL_MAX_FRAMEWORKS], const char *sym
 {
     void *found = NULL;
     for (int i = 0; !found && i < GDN_METAL_MAX_FRAMEWORKS; i++)
-        if (libraries[i])
-            found = dlsym(libraries[i], symbol);
+        if (libraries[i]) found = dlsym(libraries[i], symbol);
     memcpy(function, &found, sizeof found);
     return found != NULL;
 }
@@ -30,10 +29,10 @@ static int open_frameworks(gdn_metal_catalogue *c)
         (void)snprintf(c->reason, sizeof c->reason, "no Metal (%s) on this machine", gdn_metal_frameworks[0]);
         return 0;
     }
-#define X(name, symbol, type, parameters)                                                          \
-    if (!find(libraries, symbol, &c->rt.name)) {                                                \
-        (void)snprintf(c->reason, sizeof c->reason, "the system's Metal has no function " symbol); \
-        return 0;                                                                                  \
+#define X(name, symbol, type, parameters)                                                                              \
+    if (!find(libraries, symbol, &c->rt.name)) {                                                                       \
+        (void)snprintf(c->reason, sizeof c->reason, "the system's Metal has no function " symbol);                     \
+        return 0;                                                                                                      \
     }
     GDN_OBJC_FUNCTIONS(X)
 #undef X
@@ -51,7 +50,7 @@ gdn_status gdn_metal_describe(const gdn_objc *rt, gdn_id device, gdn_gpu_about *
     *about = (gdn_gpu_about){ 0 };
     (void)snprintf(about->name, sizeof about->name, "%s", text ? text : "a Metal device");
     about->memory_bytes = gdn_number(rt, device, rt->sel.recommendedMaxWorkingSetSize);
-    about->emulated     = rt->emulated;
+    about->emulated = rt->emulated;
     if (!gdn_responds(rt, device, rt->sel.supportsFamily) ||
         (!gdn_bool_n(rt, device, rt->sel.supportsFamily, GDN_MTL_FAMILY_APPLE6) &&
          !gdn_bool_n(rt, device, rt->sel.supportsFamily, GDN_MTL_FAMILY_MAC2)))
@@ -66,8 +65,7 @@ static gdn_metal_catalogue the_catalogue;
 static void make_catalogue(void)
 {
     gdn_metal_catalogue *c = &the_catalogue;
-    if (!open_frameworks(c))
-        return;
+    if (!open_frameworks(c)) return;
     c->loaded = 1;
     void *pool = c->rt.pool_push();
     c->device = c->rt.default_device();

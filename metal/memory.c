@@ -41,10 +41,8 @@ void gdn_metal_memory_close(gdn_metal_device *dev)
         dev->rt->release(b->data);
         gdn_context_free(dev->gpu.ctx, b);
     }
-    if (dev->staging)
-        dev->rt->release(dev->staging);
-    if (dev->bad_buffer)
-        dev->rt->release(dev->bad_buffer);
+    if (dev->staging) dev->rt->release(dev->staging);
+    if (dev->bad_buffer) dev->rt->release(dev->bad_buffer);
     dev->staging = dev->bad_buffer = NULL;
 }
 
@@ -60,8 +58,7 @@ static gdn_status locate(gdn_metal_device *dev, const gdn_span *span, uint64_t o
     if (begin > length || bytes > length - begin)
         return gdn_fail(GDN_INVALID_ARGUMENT, "bytes %llu to %llu of a buffer of %llu bytes", (unsigned long long)begin,
                         (unsigned long long)(begin + bytes), (unsigned long long)length);
-    if (mode == GDN_MTL_STORAGE_SHARED)
-        *at = (char *)gdn_send(rt, span->data, rt->sel.contents) + begin;
+    if (mode == GDN_MTL_STORAGE_SHARED) *at = (char *)gdn_send(rt, span->data, rt->sel.contents) + begin;
     else if (mode != GDN_MTL_STORAGE_PRIVATE)
         return gdn_fail(GDN_UNSUPPORTED, "the buffer's storageMode is %lu; 0 (shared) and 2 (private) are allowed",
                         mode);
@@ -77,31 +74,24 @@ static gdn_status copy_piece(gdn_metal_device *dev, gdn_id from, uint64_t from_a
     const gdn_objc *rt = dev->rt;
     gdn_id commands;
     const gdn_status status = gdn_metal_begin(dev, &commands);
-    if (status)
-        return status;
+    if (status) return status;
     const gdn_id encoder = gdn_send(rt, commands, rt->sel.blitCommandEncoder);
-    if (!encoder)
-        return gdn_metal_fail(dev, GDN_OUT_OF_MEMORY, "blitCommandEncoder", NULL);
+    if (!encoder) return gdn_metal_fail(dev, GDN_OUT_OF_MEMORY, "blitCommandEncoder", NULL);
     gdn_tell_copy(rt, encoder, rt->sel.copy, from, from_at, to, to_at, bytes);
     gdn_tell(rt, encoder, rt->sel.endEncoding);
     gdn_metal_submit(dev, commands);
     return gdn_metal_wait(dev);
 }
 
-static uint64_t piece_of(uint64_t left)
-{
-    return left < GDN_METAL_STAGING_BYTES ? left : GDN_METAL_STAGING_BYTES;
-}
+static uint64_t piece_of(uint64_t left) { return left < GDN_METAL_STAGING_BYTES ? left : GDN_METAL_STAGING_BYTES; }
 
 static gdn_status write_bytes(gdn_metal_device *dev, const gdn_span *span, uint64_t offset, const char *source,
                               uint64_t bytes)
 {
     char *at;
     gdn_status status = gdn_metal_wait(dev); /* nothing queued may still read what is overwritten, here or in staging */
-    if (status || (status = locate(dev, span, offset, bytes, &at)))
-        return status;
-    if (at && bytes)
-        memcpy(at, source, (size_t)bytes);
+    if (status || (status = locate(dev, span, offset, bytes, &at))) return status;
+    if (at && bytes) memcpy(at, source, (size_t)bytes);
     for (uint64_t done = 0; !at && !status && done < bytes; done += piece_of(bytes - done)) {
         memcpy(gdn_send(dev->rt, dev->staging, dev->rt->sel.contents), source + done, (size_t)piece_of(bytes - done));
         status = copy_piece(dev, dev->staging, 0, span->data, span->offset + offset + done, piece_of(bytes - done));
@@ -113,10 +103,8 @@ static gdn_status read_bytes(gdn_metal_device *dev, const gdn_span *span, uint64
 {
     char *at;
     gdn_status status = gdn_metal_wait(dev);
-    if (status || (status = locate(dev, span, offset, bytes, &at)))
-        return status;
-    if (at && bytes)
-        memcpy(target, at, (size_t)bytes);
+    if (status || (status = locate(dev, span, offset, bytes, &at))) return status;
+    if (at && bytes) memcpy(target, at, (size_t)bytes);
     for (uint64_t done = 0; !at && !status && done < bytes; done += piece_of(bytes - done)) {
         status = copy_piece(dev, span->data, span->offset + offset + done, dev->staging, 0, piece_of(bytes - done));
         if (!status)

@@ -16,11 +16,16 @@ typedef void *gdn_id;
 typedef void (*gdn_imp)(void); /* any method, to be cast to its type */
 
 enum { /* MTL... */
-    GDN_MTL_FAMILY_APPLE6 = 1006, GDN_MTL_FAMILY_MAC2 = 2002, /* MTLGPUFamily: the first with shuffles */
-    GDN_MTL_MATH_MODE_SAFE = 0,                               /* MTLMathMode */
-    GDN_MTL_STORAGE_SHARED = 0, GDN_MTL_STORAGE_MANAGED = 1, GDN_MTL_STORAGE_PRIVATE = 2, /* MTLStorageMode */
-    GDN_MTL_BARRIER_BUFFERS = 1,                              /* MTLBarrierScope */
-    GDN_MTL_STATUS_ENQUEUED = 1, GDN_MTL_STATUS_COMPLETED = 4, GDN_MTL_STATUS_ERROR = 5 /* MTLCommandBufferStatus */
+       GDN_MTL_FAMILY_APPLE6 = 1006,
+       GDN_MTL_FAMILY_MAC2 = 2002, /* MTLGPUFamily: the first with shuffles */
+       GDN_MTL_MATH_MODE_SAFE = 0, /* MTLMathMode */
+       GDN_MTL_STORAGE_SHARED = 0,
+       GDN_MTL_STORAGE_MANAGED = 1,
+       GDN_MTL_STORAGE_PRIVATE = 2, /* MTLStorageMode */
+       GDN_MTL_BARRIER_BUFFERS = 1, /* MTLBarrierScope */
+       GDN_MTL_STATUS_ENQUEUED = 1,
+       GDN_MTL_STATUS_COMPLETED = 4,
+       GDN_MTL_STATUS_ERROR = 5 /* MTLCommandBufferStatus */
 };
 
 typedef struct gdn_mtl_size {
@@ -28,53 +33,53 @@ typedef struct gdn_mtl_size {
 } gdn_mtl_size;
 
 /* X(name here, symbol, return type, parameters) */
-#define GDN_OBJC_FUNCTIONS(X)                                                                        \
-    X(get_class, "objc_getClass", gdn_id, (const char *name))                                        \
-    X(class_of, "object_getClass", gdn_id, (gdn_id object))                                          \
-    X(selector, "sel_registerName", gdn_id, (const char *name))                                      \
-    X(implementation, "class_getMethodImplementation", gdn_imp, (gdn_id class_, gdn_id selector))    \
-    X(responds, "class_respondsToSelector", signed char, (gdn_id class_, gdn_id selector))           \
-    X(retain, "objc_retain", gdn_id, (gdn_id object))                                                \
-    X(release, "objc_release", void, (gdn_id object))                                                \
-    X(pool_push, "objc_autoreleasePoolPush", void *, (void))                                         \
-    X(pool_pop, "objc_autoreleasePoolPop", void, (void *pool))                                       \
+#define GDN_OBJC_FUNCTIONS(X)                                                                                          \
+    X(get_class, "objc_getClass", gdn_id, (const char *name))                                                          \
+    X(class_of, "object_getClass", gdn_id, (gdn_id object))                                                            \
+    X(selector, "sel_registerName", gdn_id, (const char *name))                                                        \
+    X(implementation, "class_getMethodImplementation", gdn_imp, (gdn_id class_, gdn_id selector))                      \
+    X(responds, "class_respondsToSelector", signed char, (gdn_id class_, gdn_id selector))                             \
+    X(retain, "objc_retain", gdn_id, (gdn_id object))                                                                  \
+    X(release, "objc_release", void, (gdn_id object))                                                                  \
+    X(pool_push, "objc_autoreleasePoolPush", void *, (void))                                                           \
+    X(pool_pop, "objc_autoreleasePoolPop", void, (void *pool))                                                         \
     X(default_device, "MTLCreateSystemDefaultDevice", gdn_id, (void))
 
 /* X(name here, selector) */
-#define GDN_OBJC_SELECTORS(X)                                                       \
-    X(name, "name")                                                                 \
-    X(UTF8String, "UTF8String")                                                     \
-    X(stringWithUTF8String, "stringWithUTF8String:")                                \
-    X(localizedDescription, "localizedDescription")                                 \
-    X(supportsFamily, "supportsFamily:")                                            \
-    X(recommendedMaxWorkingSetSize, "recommendedMaxWorkingSetSize")                 \
-    X(maxBufferLength, "maxBufferLength")                                           \
-    X(newCommandQueue, "newCommandQueue")                                           \
-    X(device, "device")                                                             \
-    X(newOptions, "new")                                                            \
-    X(setFastMathEnabled, "setFastMathEnabled:")                                    \
-    X(setMathMode, "setMathMode:")                                                  \
-    X(newLibrary, "newLibraryWithSource:options:error:")                            \
-    X(newFunction, "newFunctionWithName:")                                          \
-    X(newPipeline, "newComputePipelineStateWithFunction:error:")                    \
-    X(threadExecutionWidth, "threadExecutionWidth")                                 \
-    X(maxTotalThreads, "maxTotalThreadsPerThreadgroup")                             \
-    X(newBuffer, "newBufferWithLength:options:")                                    \
-    X(contents, "contents")                                                         \
-    X(length, "length")                                                             \
-    X(storageMode, "storageMode")                                                   \
-    X(commandBuffer, "commandBuffer")                                               \
-    X(computeCommandEncoder, "computeCommandEncoder")                               \
-    X(blitCommandEncoder, "blitCommandEncoder")                                     \
-    X(setPipeline, "setComputePipelineState:")                                      \
-    X(setBytes, "setBytes:length:atIndex:")                                         \
-    X(setBuffer, "setBuffer:offset:atIndex:")                                       \
-    X(dispatch, "dispatchThreadgroups:threadsPerThreadgroup:")                      \
-    X(barrier, "memoryBarrierWithScope:")                                           \
-    X(copy, "copyFromBuffer:sourceOffset:toBuffer:destinationOffset:size:")         \
-    X(endEncoding, "endEncoding")                                                   \
-    X(commit, "commit")                                                             \
-    X(status, "status")                                                             \
+#define GDN_OBJC_SELECTORS(X)                                                                                          \
+    X(name, "name")                                                                                                    \
+    X(UTF8String, "UTF8String")                                                                                        \
+    X(stringWithUTF8String, "stringWithUTF8String:")                                                                   \
+    X(localizedDescription, "localizedDescription")                                                                    \
+    X(supportsFamily, "supportsFamily:")                                                                               \
+    X(recommendedMaxWorkingSetSize, "recommendedMaxWorkingSetSize")                                                    \
+    X(maxBufferLength, "maxBufferLength")                                                                              \
+    X(newCommandQueue, "newCommandQueue")                                                                              \
+    X(device, "device")                                                                                                \
+    X(newOptions, "new")                                                                                               \
+    X(setFastMathEnabled, "setFastMathEnabled:")                                                                       \
+    X(setMathMode, "setMathMode:")                                                                                     \
+    X(newLibrary, "newLibraryWithSource:options:error:")                                                               \
+    X(newFunction, "newFunctionWithName:")                                                                             \
+    X(newPipeline, "newComputePipelineStateWithFunction:error:")                                                       \
+    X(threadExecutionWidth, "threadExecutionWidth")                                                                    \
+    X(maxTotalThreads, "maxTotalThreadsPerThreadgroup")                                                                \
+    X(newBuffer, "newBufferWithLength:options:")                                                                       \
+    X(contents, "contents")                                                                                            \
+    X(length, "length")                                                                                                \
+    X(storageMode, "storageMode")                                                                                      \
+    X(commandBuffer, "commandBuffer")                                                                                  \
+    X(computeCommandEncoder, "computeCommandEncoder")                                                                  \
+    X(blitCommandEncoder, "blitCommandEncoder")                                                                        \
+    X(setPipeline, "setComputePipelineState:")                                                                         \
+    X(setBytes, "setBytes:length:atIndex:")                                                                            \
+    X(setBuffer, "setBuffer:offset:atIndex:")                                                                          \
+    X(dispatch, "dispatchThreadgroups:threadsPerThreadgroup:")                                                         \
+    X(barrier, "memoryBarrierWithScope:")                                                                              \
+    X(copy, "copyFromBuffer:sourceOffset:toBuffer:destinationOffset:size:")                                            \
+    X(endEncoding, "endEncoding")                                                                                      \
+    X(commit, "commit")                                                                                                \
+    X(status, "status")                                                                                                \
     X(error, "error")
 
 typedef struct gdn_objc {
@@ -101,27 +106,27 @@ static inline int gdn_responds(const gdn_objc *rt, gdn_id to, gdn_id selector)
 /* Messages, by the types of what they take and return: i an object, n an NSUInteger, p bytes, e an error to fill. */
 static inline gdn_id gdn_send(const gdn_objc *rt, gdn_id to, gdn_id s)
 {
-    return ((gdn_id (*)(gdn_id, gdn_id))gdn_method(rt, to, s))(to, s);
+    return ((gdn_id(*)(gdn_id, gdn_id))gdn_method(rt, to, s))(to, s);
 }
 static inline gdn_id gdn_send_i(const gdn_objc *rt, gdn_id to, gdn_id s, gdn_id a)
 {
-    return ((gdn_id (*)(gdn_id, gdn_id, gdn_id))gdn_method(rt, to, s))(to, s, a);
+    return ((gdn_id(*)(gdn_id, gdn_id, gdn_id))gdn_method(rt, to, s))(to, s, a);
 }
 static inline gdn_id gdn_send_ie(const gdn_objc *rt, gdn_id to, gdn_id s, gdn_id a, gdn_id *error)
 {
-    return ((gdn_id (*)(gdn_id, gdn_id, gdn_id, gdn_id *))gdn_method(rt, to, s))(to, s, a, error);
+    return ((gdn_id(*)(gdn_id, gdn_id, gdn_id, gdn_id *))gdn_method(rt, to, s))(to, s, a, error);
 }
 static inline gdn_id gdn_send_iie(const gdn_objc *rt, gdn_id to, gdn_id s, gdn_id a, gdn_id b, gdn_id *error)
 {
-    return ((gdn_id (*)(gdn_id, gdn_id, gdn_id, gdn_id, gdn_id *))gdn_method(rt, to, s))(to, s, a, b, error);
+    return ((gdn_id(*)(gdn_id, gdn_id, gdn_id, gdn_id, gdn_id *))gdn_method(rt, to, s))(to, s, a, b, error);
 }
 static inline gdn_id gdn_send_nn(const gdn_objc *rt, gdn_id to, gdn_id s, unsigned long a, unsigned long b)
 {
-    return ((gdn_id (*)(gdn_id, gdn_id, unsigned long, unsigned long))gdn_method(rt, to, s))(to, s, a, b);
+    return ((gdn_id(*)(gdn_id, gdn_id, unsigned long, unsigned long))gdn_method(rt, to, s))(to, s, a, b);
 }
 static inline gdn_id gdn_send_p(const gdn_objc *rt, gdn_id to, gdn_id s, const void *a)
 {
-    return ((gdn_id (*)(gdn_id, gdn_id, const void *))gdn_method(rt, to, s))(to, s, a);
+    return ((gdn_id(*)(gdn_id, gdn_id, const void *))gdn_method(rt, to, s))(to, s, a);
 }
 static inline unsigned long gdn_number(const gdn_objc *rt, gdn_id to, gdn_id s)
 {

@@ -8,8 +8,7 @@ GDN_KERNEL(gdn_metal_probe_arithmetic, constant gdn_gpu_probe &p [[buffer(0)]],
            device const uchar *operands [[buffer(1)]], device uchar *results [[buffer(2)]], GDN_THREAD)
 {
     const uint i = group.x * GDN_METAL_PROBE_THREADS + me;
-    if (i >= p.n)
-        return;
+    if (i >= p.n) return;
     device const uchar *in = operands + 12 * i;
     device uchar *out = results + 4 * GDN_GPU_PROBE_RESULTS * i;
     const float a = read_float(in), b = read_float(in + 4), c = read_float(in + 8);

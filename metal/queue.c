@@ -20,11 +20,9 @@ static int is_done_locked(gdn_metal_device *dev, uint32_t i, gdn_status *status)
 {
     const gdn_objc *rt = dev->rt;
     const gdn_id commands = dev->ring[i];
-    if (!commands)
-        return 1;
+    if (!commands) return 1;
     const unsigned long state = gdn_number(rt, commands, rt->sel.status);
-    if (state < GDN_MTL_STATUS_COMPLETED)
-        return 0;
+    if (state < GDN_MTL_STATUS_COMPLETED) return 0;
     if (state == GDN_MTL_STATUS_ERROR) {
         dev->lost = 1;
         *status = gdn_metal_fail(dev, GDN_DEVICE_LOST, "a command buffer", gdn_send(rt, commands, rt->sel.error));
@@ -49,15 +47,13 @@ static gdn_status wait_for(gdn_metal_device *dev, uint32_t i)
 {
     const uint64_t begin = now_ns();
     gdn_status status = GDN_OK;
-    if (dev->lost)
-        return gdn_metal_lost(dev);
+    if (dev->lost) return gdn_metal_lost(dev);
     while (!is_done(dev, i, &status)) {
-        if (status)
-            return status;
+        if (status) return status;
         const uint64_t waited = now_ns() - begin;
         if (waited >= dev->gpu.timeout_ns)
-            return gdn_fail(GDN_TIMEOUT, "the device %s was not done after %llu ns (desc->timeout_ns)",
-                            dev->about.name, (unsigned long long)dev->gpu.timeout_ns);
+            return gdn_fail(GDN_TIMEOUT, "the device %s was not done after %llu ns (desc->timeout_ns)", dev->about.name,
+                            (unsigned long long)dev->gpu.timeout_ns);
         if (waited > 200000) { /* for longer waits, pauses add at most 2% */
             const struct timespec pause = { 0, (long)(waited / 50 < 1000000 ? waited / 50 : 1000000) };
             (void)nanosleep(&pause, NULL);
@@ -70,8 +66,7 @@ gdn_status gdn_metal_wait(gdn_metal_device *dev)
 {
     for (uint32_t n = 0; n < GDN_METAL_RING; n++) { /* the oldest first */
         const gdn_status status = wait_for(dev, (dev->ring_next + n) % GDN_METAL_RING);
-        if (status)
-            return status;
+        if (status) return status;
     }
     return GDN_OK;
 }
@@ -79,8 +74,7 @@ gdn_status gdn_metal_wait(gdn_metal_device *dev)
 gdn_status gdn_metal_begin(gdn_metal_device *dev, gdn_id *commands)
 {
     const gdn_status status = wait_for(dev, dev->ring_next);
-    if (status)
-        return status;
+    if (status) return status;
     *commands = gdn_send(dev->rt, dev->queue, dev->rt->sel.commandBuffer);
     return *commands ? GDN_OK : gdn_metal_fail(dev, GDN_OUT_OF_MEMORY, "commandBuffer", NULL);
 }
@@ -97,18 +91,15 @@ void gdn_metal_submit(gdn_metal_device *dev, gdn_id commands)
 gdn_status gdn_metal_take_report(gdn_metal_device *dev)
 {
     gdn_status status = GDN_OK;
-    if (dev->lost)
-        return gdn_metal_lost(dev);
-    for (uint32_t i = 0; i < GDN_METAL_RING && !status; i++)
-        (void)is_done(dev, i, &status);
+    if (dev->lost) return gdn_metal_lost(dev);
+    for (uint32_t i = 0; i < GDN_METAL_RING && !status; i++) (void)is_done(dev, i, &status);
     return gdn_gpu_take_bad_maps(dev->bad, status);
 }
 
 void gdn_metal_queue_close(gdn_metal_device *dev)
 {
     for (uint32_t i = 0; i < GDN_METAL_RING; i++) {
-        if (dev->ring[i])
-            dev->rt->release(dev->ring[i]);
+        if (dev->ring[i]) dev->rt->release(dev->ring[i]);
         dev->ring[i] = NULL;
     }
 }

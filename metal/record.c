@@ -5,8 +5,7 @@
 
 gdn_gpu_device gdn_metal_gpu(void)
 {
-    return (gdn_gpu_device){ .most_blocks = GDN_METAL_MAX_GROUPS,
-                             .most_slots = UINT64_MAX };
+    return (gdn_gpu_device){ .most_blocks = GDN_METAL_MAX_GROUPS, .most_slots = UINT64_MAX };
 }
 
 void gdn_metal_bind_all(gdn_metal_dispatch *dispatch, const gdn_place *const *operands, uint32_t n)
@@ -20,10 +19,9 @@ void gdn_metal_bind_all(gdn_metal_dispatch *dispatch, const gdn_place *const *op
 static gdn_status encoder_of(gdn_metal_device *dev, gdn_stream stream, gdn_id *encoder, int *ends)
 {
     const gdn_objc *rt = dev->rt;
-    *ends    = 0;
+    *ends = 0;
     *encoder = stream;
-    if (gdn_responds(rt, stream, rt->sel.dispatch))
-        return GDN_OK;
+    if (gdn_responds(rt, stream, rt->sel.dispatch)) return GDN_OK;
     if (!gdn_responds(rt, stream, rt->sel.computeCommandEncoder))
         return gdn_fail(
             GDN_INVALID_ARGUMENT,
@@ -33,7 +31,7 @@ static gdn_status encoder_of(gdn_metal_device *dev, gdn_stream stream, gdn_id *e
     if (state > GDN_MTL_STATUS_ENQUEUED)
         return gdn_fail(GDN_INVALID_ARGUMENT,
                         "stream is %p, a command buffer of status %lu, which is committed already", stream, state);
-    *ends    = 1;
+    *ends = 1;
     *encoder = gdn_send(rt, stream, rt->sel.computeCommandEncoder);
     return *encoder ? GDN_OK : gdn_metal_fail(dev, GDN_OUT_OF_MEMORY, "computeCommandEncoder", NULL);
 }
@@ -57,8 +55,7 @@ static void encode_all(const gdn_metal_device *dev, gdn_id encoder, const gdn_id
                        const gdn_metal_dispatch *dispatches, int n, int is_new)
 {
     for (int i = 0; i < n; i++) {
-        if (i || !is_new)
-            gdn_tell_n(dev->rt, encoder, dev->rt->sel.barrier, GDN_MTL_BARRIER_BUFFERS);
+        if (i || !is_new) gdn_tell_n(dev->rt, encoder, dev->rt->sel.barrier, GDN_MTL_BARRIER_BUFFERS);
         encode(dev, encoder, pipelines[i], &dispatches[i]);
     }
 }
@@ -75,25 +72,21 @@ static gdn_status run(gdn_metal_device *dev, const gdn_metal_dispatch *dispatche
         if ((status = gdn_metal_pipeline_get(dev, dispatches[i].kernel, dispatches[i].threads, &pipelines[i])))
             return status;
     if (!stream) {
-        if ((status = gdn_metal_begin(dev, &commands)))
-            return status;
+        if ((status = gdn_metal_begin(dev, &commands))) return status;
         if (!(encoder = gdn_send(rt, commands, rt->sel.computeCommandEncoder)))
             return gdn_metal_fail(dev, GDN_OUT_OF_MEMORY, "computeCommandEncoder", NULL);
     } else if ((status = encoder_of(dev, stream, &encoder, &ends))) {
         return status;
     }
     encode_all(dev, encoder, pipelines, dispatches, n, ends);
-    if (ends)
-        gdn_tell(rt, encoder, rt->sel.endEncoding);
-    if (commands)
-        gdn_metal_submit(dev, commands);
+    if (ends) gdn_tell(rt, encoder, rt->sel.endEncoding);
+    if (commands) gdn_metal_submit(dev, commands);
     return GDN_OK;
 }
 
 gdn_status gdn_metal_run(gdn_metal_device *dev, const gdn_metal_dispatch *dispatches, int n, gdn_stream stream)
 {
-    if (dev->lost)
-        return gdn_metal_lost(dev);
+    if (dev->lost) return gdn_metal_lost(dev);
     if (n > MAX_DISPATCHES)
         return gdn_fail(GDN_INTERNAL, "%d dispatches in one call; there is room for %d", n, MAX_DISPATCHES);
     void *pool = dev->rt->pool_push();

@@ -32,8 +32,7 @@ GDN_KERNEL(gdn_metal_rows_clear, constant gdn_gpu_set_rows &p [[buffer(0)]], dev
            GDN_THREAD)
 {
     const int64_t n = int64_t(group.x) * GDN_METAL_ROWS_THREADS + me;
-    if (n < p.table_words)
-        table[n] = 0u;
+    if (n < p.table_words) table[n] = 0u;
 }
 
 GDN_KERNEL(gdn_metal_rows_enter, constant gdn_gpu_set_rows &p [[buffer(0)]], device atomic_uint *table [[buffer(1)]],
@@ -41,12 +40,10 @@ GDN_KERNEL(gdn_metal_rows_enter, constant gdn_gpu_set_rows &p [[buffer(0)]], dev
 {
     const int64_t n = int64_t(group.x) * GDN_METAL_ROWS_THREADS + me;
     const int64_t batch = n / p.n_rows, i = n % p.n_rows;
-    if (batch >= int64_t(p.index_batch0) * p.index_batch1)
-        return;
+    if (batch >= int64_t(p.index_batch0) * p.index_batch1) return;
     const int b = int(batch / p.index_batch1), c = int(batch % p.index_batch1);
     const int64_t row = index_at(p, index, b, c, i);
-    if (row < 0 || row >= p.n_rows_dst)
-        return; // rows_write reports it
+    if (row < 0 || row >= p.n_rows_dst) return; // rows_write reports it
     uint32_t at = hash(row);
     for (uint32_t tried = 0; tried <= p.table_mask; tried++, at++) {
         device atomic_uint *to = table + slot(p, b, c, at);
@@ -57,8 +54,7 @@ GDN_KERNEL(gdn_metal_rows_enter, constant gdn_gpu_set_rows &p [[buffer(0)]], dev
             taken = atomic_compare_exchange_weak_explicit(to, &held, uint(i) + 1u, memory_order_relaxed,
                                                           memory_order_relaxed);
         } while (!taken && held == 0u);
-        if (taken)
-            return;
+        if (taken) return;
         if (index_at(p, index, b, c, int64_t(held) - 1) == row) {
             atomic_fetch_max_explicit(to, uint(i) + 1u, memory_order_relaxed);
             return;
@@ -74,17 +70,14 @@ GDN_INLINE bool wins(constant gdn_gpu_set_rows &p, device const uint *table, dev
         uint32_t at = hash(row);
         for (uint32_t tried = 0; tried <= p.table_mask; tried++, at++) {
             const uint held = table[slot(p, b, c, at)];
-            if (held == 0u)
-                return true;
-            if (index_at(p, index, b, c, int64_t(held) - 1) == row)
-                return held == uint(i) + 1u;
+            if (held == 0u) return true;
+            if (index_at(p, index, b, c, int64_t(held) - 1) == row) return held == uint(i) + 1u;
         }
         return true;
     }
     // Each simdgroup checks all rows that follow, at most GDN_GPU_ROWS_FEW: no exchange between simdgroups.
     bool later = false;
-    for (int64_t n = i + 1 + (me & 31u); n < p.n_rows; n += 32)
-        later = later || index_at(p, index, b, c, n) == row;
+    for (int64_t n = i + 1 + (me & 31u); n < p.n_rows; n += 32) later = later || index_at(p, index, b, c, n) == row;
     return !simd_any(later);
 }
 
@@ -104,16 +97,14 @@ GDN_INLINE void store_q8_0(device uchar *block, float x, uint lane)
     const bool infinite = most == 0x7f800000u;
     const float q0 = amax * inverse;
     const float quotient = fma(fma(-127.0f, q0, amax), inverse, q0);
-    const float d  = infinite ? gdn_from_bits(0x7f800000u) : quotient;
+    const float d = infinite ? gdn_from_bits(0x7f800000u) : quotient;
     const float id = infinite || d < 0x1p-100f ? 0.0f : gdn_reciprocal(d);
-    const float y  = x * id;
+    const float y = x * id;
     const float even = (y + 12582912.0f) - 12582912.0f; // to the nearest integer, ties to even
     const uint32_t byte = y != y ? 0u : uint32_t(int(even)) & 255u;
     const uint32_t next = simd_shuffle_xor(byte, 1); // of the odd lane
-    if (lane % 2u == 0u)
-        write_half(block + 2 + lane, byte | next << 8);
-    if (lane == 1u)
-        write_half(block, to_f16(d));
+    if (lane % 2u == 0u) write_half(block + 2 + lane, byte | next << 8);
+    if (lane == 1u) write_half(block, to_f16(d));
 }
 
 GDN_KERNEL(gdn_metal_rows_write, constant gdn_gpu_set_rows &p [[buffer(0)]], device const uint *table [[buffer(1)]],
@@ -128,10 +119,8 @@ GDN_KERNEL(gdn_metal_rows_write, constant gdn_gpu_set_rows &p [[buffer(0)]], dev
     // 1: target
     const int ib = b % p.index_batch0, ic = c % p.index_batch1;
     const int64_t row = index_at(p, index, ib, ic, i);
-    if (row < GDN_GPU_NONE || row >= p.n_rows_dst)
-        report(bad, GDN_GPU_BAD_INDEX);
-    if (row < 0 || row >= p.n_rows_dst || !wins(p, table, index, ib, ic, i, row, me))
-        return;
+    if (row < GDN_GPU_NONE || row >= p.n_rows_dst) report(bad, GDN_GPU_BAD_INDEX);
+    if (row < 0 || row >= p.n_rows_dst || !wins(p, table, index, ib, ic, i, row, me)) return;
     const int64_t begin = piece * GDN_METAL_ROWS_PIECE;
     const int64_t n = p.n_columns - begin < GDN_METAL_ROWS_PIECE ? p.n_columns - begin : GDN_METAL_ROWS_PIECE;
     const int src_bytes = element_bytes(p.src_dtype), dst_bytes = element_bytes(p.dst_dtype);
@@ -149,8 +138,7 @@ GDN_KERNEL(gdn_metal_rows_write, constant gdn_gpu_set_rows &p [[buffer(0)]], dev
         for (int64_t j = me; j < n; j += GDN_METAL_ROWS_THREADS)
             *(device uint *)(to + 4 * j) = *(device const uint *)(from + 4 * j);
     } else if (p.src_dtype == p.dst_dtype) {
-        for (int64_t j = me; j < n; j += GDN_METAL_ROWS_THREADS)
-            write_half(to + 2 * j, read_half(from + 2 * j));
+        for (int64_t j = me; j < n; j += GDN_METAL_ROWS_THREADS) write_half(to + 2 * j, read_half(from + 2 * j));
     } else {
         for (int64_t j = me; j < n; j += GDN_METAL_ROWS_THREADS)
             write_element(to + dst_bytes * j, read_element(from + src_bytes * j, p.src_dtype), p.dst_dtype);

@@ -15,9 +15,9 @@ struct ConvBuffers {
     device const uchar *x;
     device const uchar *weight;
     device const uchar *bias;
-    device uchar       *result;
+    device uchar *result;
     device const uchar *history_in;
-    device uchar       *history_out;
+    device uchar *history_out;
     device const uchar *seq_start;
     device const uchar *position;
     device const uchar *history_src;
@@ -78,8 +78,7 @@ GDN_INLINE device const uchar *old_input(constant gdn_gpu_ssm_conv &p, thread co
                                          int position, int64_t at_c)
 {
     device const uchar *pool = b.history_in;
-    if (p.has & GDN_GPU_ONE_POOL)
-        pool = b.history_out + p.pool_offset;
+    if (p.has & GDN_GPU_ONE_POOL) pool = b.history_out + p.pool_offset;
     return pool + row * p.history_in.row + position % p.n_columns * p.history_in.line + at_c;
 }
 
@@ -101,12 +100,9 @@ template <bool TYPED> GDN_INLINE Types types_of(constant gdn_gpu_ssm_conv &p)
 // Copies an element to another row; equal types copy the bits.
 GDN_INLINE void move_element(device uchar *to, int to_dtype, device const uchar *from, int dtype)
 {
-    if (to_dtype != dtype)
-        write_element(to, read_element(from, dtype), to_dtype);
-    else if (dtype == GDN_GPU_F32)
-        write_float(to, read_float(from));
-    else
-        write_half(to, read_half(from));
+    if (to_dtype != dtype) write_element(to, read_element(from, dtype), to_dtype);
+    else if (dtype == GDN_GPU_F32) write_float(to, read_float(from));
+    else write_half(to, read_half(from));
 }
 
 // Tokens t0 .. t1 - 1 of a sequence, for channel c. kernel_width is KW, or with GENERAL at most KW. Its taps are then
@@ -124,14 +120,11 @@ GDN_INLINE void convolve(constant gdn_gpu_ssm_conv &p, thread const Types &types
 #pragma unroll
     for (int j = 0; j < KW; j++) {
         weight[j] = x[j] = 0.0f;
-        if (GENERAL && j < none)
-            continue;
+        if (GENERAL && j < none) continue;
         weight[j] = read_element(weight_at + (j - none) * p.weight_tap, types.weight);
         const int from = t0 - KW + j;
-        if (j == none)
-            continue; // shifted out before it is used
-        if (from >= 0)
-            x[j] = read_element(b.x + token_at(p.x, q, from) + at_x, types.x);
+        if (j == none) continue; // shifted out before it is used
+        if (from >= 0) x[j] = read_element(b.x + token_at(p.x, q, from) + at_x, types.x);
         else if (q.src >= 0 && q.position + from >= 0)
             x[j] = read_element(old_input(p, b, q.src, q.position + from, at_c), types.history);
     }
@@ -141,14 +134,12 @@ GDN_INLINE void convolve(constant gdn_gpu_ssm_conv &p, thread const Types &types
     device uchar *out_at = b.result + token_at(p.result, q, t0) + element_bytes(types.result) * int64_t(c);
     for (int t = t0; t < t1; t++) {
 #pragma unroll
-        for (int j = 0; j < KW - 1; j++)
-            x[j] = x[j + 1];
+        for (int j = 0; j < KW - 1; j++) x[j] = x[j + 1];
         x[KW - 1] = read_element(in_at, types.x);
         float u = bias;
 #pragma unroll
         for (int j = 0; j < KW; j++) // 2: taps, oldest first
-            if (!GENERAL || j >= none)
-                u = fma(weight[j], x[j], u);
+            if (!GENERAL || j >= none) u = fma(weight[j], x[j], u);
         write_element(out_at, p.silu ? gdn_silu(u) : u, types.result); // 3: activation, 4: output
         in_at += p.x.token;
         out_at += p.result.token;
@@ -161,28 +152,23 @@ GDN_INLINE void keep_column(constant gdn_gpu_ssm_conv &p, thread const Types &ty
 {
     const int64_t at_x = element_bytes(types.x) * int64_t(c), at_c = element_bytes(types.history) * int64_t(c);
     device uchar *to = b.history_out + row * p.history_out.row + at % p.n_columns * p.history_out.line + at_c;
-    if (at >= q.position)
-        move_element(to, types.history, b.x + token_at(p.x, q, at - q.position) + at_x, types.x);
-    else if (q.src >= 0)
-        move_element(to, types.history, old_input(p, b, q.src, at, at_c), types.history);
-    else
-        write_element(to, 0.0f, types.history);
+    if (at >= q.position) move_element(to, types.history, b.x + token_at(p.x, q, at - q.position) + at_x, types.x);
+    else if (q.src >= 0) move_element(to, types.history, old_input(p, b, q.src, at, at_c), types.history);
+    else write_element(to, 0.0f, types.history);
 }
 
 // 5: keep history: checkpoints first, since they read entries that the newest entries overwrite. A checkpoint holds the
 // entries that the next token reads.
-GDN_INLINE void keep_checkpoints(constant gdn_gpu_ssm_conv &p, thread const Types &types,
-                                 thread const ConvBuffers &b, thread const Sequence &q, int c)
+GDN_INLINE void keep_checkpoints(constant gdn_gpu_ssm_conv &p, thread const Types &types, thread const ConvBuffers &b,
+                                 thread const Sequence &q, int c)
 {
-    if (!p.checkpoint_interval)
-        return;
+    if (!p.checkpoint_interval) return;
     const int before = q.position / p.checkpoint_interval, reach = p.kernel_width - 1;
     const int all = (q.position + q.T) / p.checkpoint_interval - before;
     for (int i = 0; i < (all < p.n_checkpoints ? all : p.n_checkpoints); i++) {
         const int row = read_int(b.history_checkpoint + 4 * (int64_t(q.s) * p.n_checkpoints + i)),
                   length = (before + i + 1) * p.checkpoint_interval;
-        if (row < GDN_GPU_NONE || row >= p.rows_out)
-            report(b.bad, GDN_GPU_BAD_HISTORY_CHECKPOINT);
+        if (row < GDN_GPU_NONE || row >= p.rows_out) report(b.bad, GDN_GPU_BAD_HISTORY_CHECKPOINT);
         else
             for (int at = length > reach ? length - reach : 0; row >= 0 && at < length; at++)
                 keep_column(p, types, b, q, row, at, c);
@@ -194,29 +180,23 @@ GDN_INLINE void keep(constant gdn_gpu_ssm_conv &p, thread const Types &types, th
                      thread const Sequence &q, int c)
 {
     keep_checkpoints(p, types, b, q, c);
-    if (q.dst < 0)
-        return;
+    if (q.dst < 0) return;
     const bool in_place = q.src == q.dst && p.same_pool;
     const int end = q.position + q.T;
     int at = end > p.n_columns ? end - p.n_columns : 0;
-    if (in_place && at < q.position)
-        at = q.position;
-    for (; at < end; at++)
-        keep_column(p, types, b, q, q.dst, at, c);
+    if (in_place && at < q.position) at = q.position;
+    for (; at < end; at++) keep_column(p, types, b, q, q.dst, at, c);
 }
 
 // The last sequence that begins at or before token i; 0 if there is none.
 GDN_INLINE int sequence_of(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers &b, int i)
 {
-    if (!(p.has & GDN_GPU_HAS_SEQ_START))
-        return i / p.even_tokens;
+    if (!(p.has & GDN_GPU_HAS_SEQ_START)) return i / p.even_tokens;
     int low = 0, high = p.n_seqs - 1;
     while (low < high) {
         const int middle = low + (high - low + 1) / 2;
-        if (start_of(p, b, middle) <= i)
-            low = middle;
-        else
-            high = middle - 1;
+        if (start_of(p, b, middle) <= i) low = middle;
+        else high = middle - 1;
     }
     return low;
 }
@@ -227,25 +207,20 @@ GDN_INLINE void ssm_conv(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers 
     const Types types = types_of<TYPED>(p);
     const int unit = int(group / uint(p.blocks));
     const int64_t wide_c = int64_t(group % uint(p.blocks)) * GDN_METAL_CONV_THREADS + me;
-    if (wide_c >= p.n_channels)
-        return;
+    if (wide_c >= p.n_channels) return;
     const int c = int(wide_c);
     if (p.part != GDN_GPU_CONV_PIECES) {
         const Sequence q = sequence(p, b, unit);
-        if (q.run && p.part == GDN_GPU_CONV_WHOLE)
-            convolve<KW, GENERAL>(p, types, b, q, 0, q.T, c);
-        if (q.run)
-            keep(p, types, b, q, c);
+        if (q.run && p.part == GDN_GPU_CONV_WHOLE) convolve<KW, GENERAL>(p, types, b, q, 0, q.T, c);
+        if (q.run) keep(p, types, b, q, c);
         return;
     }
     const int begin = unit * p.chunk, end = (p.n_tokens - begin < p.chunk ? p.n_tokens - begin : p.chunk) + begin;
     for (int s = sequence_of(p, b, begin); s < p.n_seqs && start_of(p, b, s) < end; s++) {
         const Sequence q = sequence(p, b, s);
-        if (!q.run)
-            continue; // its bounds may be invalid
+        if (!q.run) continue; // its bounds may be invalid
         const int t0 = begin - q.first > 0 ? begin - q.first : 0, t1 = end - q.first < q.T ? end - q.first : q.T;
-        if (t0 < t1)
-            convolve<KW, GENERAL>(p, types, b, q, t0, t1, c);
+        if (t0 < t1) convolve<KW, GENERAL>(p, types, b, q, t0, t1, c);
     }
 }
 
@@ -257,7 +232,7 @@ GDN_INLINE void ssm_conv(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers 
                device uchar *history_out [[buffer(6)]], device const uchar *seq_start [[buffer(7)]],                   \
                device const uchar *position [[buffer(8)]], device const uchar *history_src [[buffer(9)]],              \
                device const uchar *history_dst [[buffer(10)]], device const uchar *history_checkpoint [[buffer(11)]],  \
-               device atomic_uint *bad [[buffer(12)]], GDN_THREAD)                                                    \
+               device atomic_uint *bad [[buffer(12)]], GDN_THREAD)                                                     \
     {                                                                                                                  \
         const ConvBuffers b = { x,         weight,   bias,        result,      history_in,         history_out,        \
                                 seq_start, position, history_src, history_dst, history_checkpoint, bad };              \
@@ -277,14 +252,12 @@ GDN_INLINE void ssm_conv_tree(constant gdn_gpu_ssm_conv &p, thread const ConvBuf
     const bool there = (p.has & GDN_GPU_HAS_PARENT) != 0;
     const int64_t c = int64_t(group % uint(p.blocks)) * GDN_METAL_CONV_THREADS + me;
     const Sequence q = sequence(p, b, int(group / uint(p.blocks)));
-    if (!q.run || c >= p.n_channels)
-        return;
+    if (!q.run || c >= p.n_channels) return;
     if (p.rows_in > 0 && p.n_columns - (p.kernel_width - 1) < q.T) {
         report(b.bad, GDN_GPU_BAD_PARENT);
         return;
     }
-    if (!is_tree(parent, there, q.first, q.T, b.bad))
-        return;
+    if (!is_tree(parent, there, q.first, q.T, b.bad)) return;
     const int kw = p.kernel_width;
     const int64_t at_x = element_bytes(types.x) * c, at_c = element_bytes(types.history) * c;
     for (int t = 0; t < q.T; t++) {
@@ -292,8 +265,7 @@ GDN_INLINE void ssm_conv_tree(constant gdn_gpu_ssm_conv &p, thread const ConvBuf
         int of = t; // before the first token of a branch: -1, -2, ...
         for (int j = kw - 1; j >= 0; j--) {
             x[j] = 0.0f;
-            if (of >= 0)
-                x[j] = read_element(b.x + token_at(p.x, q, of) + at_x, types.x);
+            if (of >= 0) x[j] = read_element(b.x + token_at(p.x, q, of) + at_x, types.x);
             else if (q.src >= 0 && q.position + of >= 0)
                 x[j] = read_element(old_input(p, b, q.src, q.position + of, at_c), types.history);
             of = of >= 0 ? parent_of(parent, there, q.first, of) : of - 1;
@@ -301,8 +273,8 @@ GDN_INLINE void ssm_conv_tree(constant gdn_gpu_ssm_conv &p, thread const ConvBuf
         float u = p.has & GDN_GPU_HAS_BIAS ? read_element(b.bias + element_bytes(types.bias) * c, types.bias) : 0.0f;
         for (int j = 0; j < kw; j++) // 2: taps, oldest first
             u = fma(read_element(b.weight + c * p.weight_channel + j * p.weight_tap, types.weight), x[j], u);
-        write_element(b.result + token_at(p.result, q, t) + element_bytes(types.result) * c,
-                      p.silu ? gdn_silu(u) : u, types.result); // 3: activation, 4: output
+        write_element(b.result + token_at(p.result, q, t) + element_bytes(types.result) * c, p.silu ? gdn_silu(u) : u,
+                      types.result); // 3: activation, 4: output
     }
     keep(p, types, b, q, int(c));
 }

@@ -11,26 +11,20 @@
 #include "gdn/gdn.h"
 #include "numerics/elementary.h"
 
-static inline float gdn_from_bf16(uint16_t b)
-{
-    return gdn_from_bits((uint32_t)b << 16);
-}
+static inline float gdn_from_bf16(uint16_t b) { return gdn_from_bits((uint32_t)b << 16); }
 
 static inline uint16_t gdn_to_bf16(float x)
 {
     const uint32_t b = gdn_bits(x);
-    if ((b & 0x7fffffffu) > 0x7f800000u)
-        return (uint16_t)(b >> 16 | 0x40); /* a NaN stays a NaN */
+    if ((b & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(b >> 16 | 0x40); /* a NaN stays a NaN */
     return (uint16_t)((b + 0x7fffu + (b >> 16 & 1)) >> 16);
 }
 
 static inline float gdn_from_f16(uint16_t h)
 {
     const uint32_t sign = (uint32_t)(h & 0x8000u) << 16, exponent = h >> 10 & 31u, fraction = h & 1023u;
-    if (exponent == 31)
-        return gdn_from_bits(sign | 0x7f800000u | fraction << 13);
-    if (exponent)
-        return gdn_from_bits(sign | (exponent + 112) << 23 | fraction << 13);
+    if (exponent == 31) return gdn_from_bits(sign | 0x7f800000u | fraction << 13);
+    if (exponent) return gdn_from_bits(sign | (exponent + 112) << 23 | fraction << 13);
     const float magnitude = (float)fraction * 0x1p-24f; /* exact */
     return gdn_from_bits(sign | gdn_bits(magnitude));
 }
@@ -39,8 +33,7 @@ static inline uint16_t gdn_to_f16(float x)
 {
     const uint32_t b = gdn_bits(x), magnitude = b & 0x7fffffffu;
     const uint16_t sign = (uint16_t)(b >> 16 & 0x8000u);
-    if (magnitude > 0x7f800000u)
-        return (uint16_t)(sign | 0x7e00u);
+    if (magnitude > 0x7f800000u) return (uint16_t)(sign | 0x7e00u);
     if (magnitude >= 0x477ff000u) /* 65520 and above round to infinity */
         return (uint16_t)(sign | 0x7c00u);
     if (magnitude >= 0x38800000u) /* normal in binary16: drop 13 bits */
@@ -81,7 +74,7 @@ static inline float gdn_load_element(const void *row, int32_t dtype, int64_t i)
 static inline float gdn_q8_0_step(float amax)
 {
     const float q0 = gdn_mul(amax, 0x1.020408p-7f);
-    const float d  = gdn_fma(gdn_fma(-127.0f, q0, amax), 0x1.020408p-7f, q0);
+    const float d = gdn_fma(gdn_fma(-127.0f, q0, amax), 0x1.020408p-7f, q0);
     return (gdn_bits(amax) & ~GDN_SIGN_BIT) >= GDN_INF_BITS ? amax : d;
 }
 
@@ -94,7 +87,7 @@ static inline float gdn_q8_0_inverse(float d)
 /* x / d as a signed byte, x times the inverse to the nearest integer, ties to even; a NaN is 0. */
 static inline int8_t gdn_q8_0_value(float x, float inverse)
 {
-    const float y    = gdn_mul(x, inverse);
+    const float y = gdn_mul(x, inverse);
     const float even = gdn_sub(gdn_add(y, 12582912.0f), 12582912.0f);
     return y != y ? 0 : (int8_t)even;
 }
@@ -106,11 +99,10 @@ static inline void gdn_store_q8_0_block(char *block, const float *x)
     for (int m = 0; m < 32; m++)
         if (gdn_flush(fabsf(x[m])) > amax) /* a NaN is never larger */
             amax = fabsf(x[m]);
-    const float    d = gdn_q8_0_step(amax), inverse = gdn_q8_0_inverse(d);
+    const float d = gdn_q8_0_step(amax), inverse = gdn_q8_0_inverse(d);
     const uint16_t step = gdn_to_f16(d);
     memcpy(block, &step, 2);
-    for (int m = 0; m < 32; m++)
-        block[2 + m] = (char)gdn_q8_0_value(x[m], inverse);
+    for (int m = 0; m < 32; m++) block[2 + m] = (char)gdn_q8_0_value(x[m], inverse);
 }
 
 /* Stores n elements as F32, F16, BF16 or Q8_0; for Q8_0 n is a multiple of 32. */
@@ -119,12 +111,9 @@ static inline void gdn_store_elements(void *row, int32_t dtype, const float *x, 
     char *at = row;
     for (int64_t i = 0; i < n; i++) {
         const uint16_t b = dtype == GDN_F16 ? gdn_to_f16(x[i]) : gdn_to_bf16(x[i]);
-        if (dtype == GDN_F32)
-            memcpy(at + 4 * i, &x[i], 4);
-        else if (dtype != GDN_Q8_0)
-            memcpy(at + 2 * i, &b, 2);
-        else if (i % 32 == 0)
-            gdn_store_q8_0_block(at + i / 32 * 34, x + i);
+        if (dtype == GDN_F32) memcpy(at + 4 * i, &x[i], 4);
+        else if (dtype != GDN_Q8_0) memcpy(at + 2 * i, &b, 2);
+        else if (i % 32 == 0) gdn_store_q8_0_block(at + i / 32 * 34, x + i);
     }
 }
 

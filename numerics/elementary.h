@@ -30,25 +30,25 @@
 /* name, scalar definition, largest |result - exact| in ulps of the exact value (2^-149 in the
  * subnormal range). 0.5 is a claim of correct rounding, tested as such: a backend whose divide is IEEE's
  * may use it for the reciprocal. The exact softplus is that of the frameworks, x > 20 ? x : log(1 + e^x). */
-#define GDN_ELEMENTARY_LIST(X)                \
-    X(exp, gdn_expf, 0.69)                \
-    X(log1p, gdn_log1pf, 0.91)            \
-    X(reciprocal, gdn_reciprocal, 0.5)    \
-    X(rsqrt, gdn_rsqrt, 0.5)              \
-    X(sigmoid, gdn_sigmoid, 2.0)          \
-    X(silu, gdn_silu, 2.0)                \
+#define GDN_ELEMENTARY_LIST(X)                                                                                         \
+    X(exp, gdn_expf, 0.69)                                                                                             \
+    X(log1p, gdn_log1pf, 0.91)                                                                                         \
+    X(reciprocal, gdn_reciprocal, 0.5)                                                                                 \
+    X(rsqrt, gdn_rsqrt, 0.5)                                                                                           \
+    X(sigmoid, gdn_sigmoid, 2.0)                                                                                       \
+    X(silu, gdn_silu, 2.0)                                                                                             \
     X(softplus, gdn_softplus, 1.6)
 
-#define GDN_INF_BITS 0x7f800000u
-#define GDN_NAN_BITS 0x7fc00000u
-#define GDN_SIGN_BIT 0x80000000u
+#define GDN_INF_BITS      0x7f800000u
+#define GDN_NAN_BITS      0x7fc00000u
+#define GDN_SIGN_BIT      0x80000000u
 #define GDN_EXPONENT_MASK 0xff800000u /* whole powers of two, as a difference of bits, sign included */
-#define GDN_MIN_NORMAL 0x1p-126f
+#define GDN_MIN_NORMAL    0x1p-126f
 
-#define GDN_LOG2E 0x1.715476p+0f
-#define GDN_LN2_HI 0x1.62e4p-1f    /* 15 bits, so that n * LN2_HI is exact */
-#define GDN_LN2_LO 0x1.7f7d1cp-20f /* ln 2 - LN2_HI */
-#define GDN_ROUND_MAGIC 0x1.8p+23f /* adding it rounds to an integer and leaves that in the low bits */
+#define GDN_LOG2E       0x1.715476p+0f
+#define GDN_LN2_HI      0x1.62e4p-1f    /* 15 bits, so that n * LN2_HI is exact */
+#define GDN_LN2_LO      0x1.7f7d1cp-20f /* ln 2 - LN2_HI */
+#define GDN_ROUND_MAGIC 0x1.8p+23f      /* adding it rounds to an integer and leaves that in the low bits */
 
 #define GDN_EXP_SUBNORMAL -0x1.5d589ep+6f /* -126 ln 2: exp of anything below it is subnormal */
 
@@ -60,19 +60,19 @@
 #define GDN_EXP_C6 0x1.6ac83ap-10f
 
 /* log(1 + f) = f + f^2 (C2 + C3 f + ... + C10 f^8), -1/4 <= f <= 1/2: relative error 2^-27.0. */
-#define GDN_LOG_C2 -0x1.0p-1f
-#define GDN_LOG_C3 0x1.5555acp-2f
-#define GDN_LOG_C4 -0x1.000082p-2f
-#define GDN_LOG_C5 0x1.99673ep-3f
-#define GDN_LOG_C6 -0x1.54d7e2p-3f
-#define GDN_LOG_C7 0x1.28748ep-3f
-#define GDN_LOG_C8 -0x1.0e73c0p-3f
-#define GDN_LOG_C9 0x1.b16c90p-4f
+#define GDN_LOG_C2  -0x1.0p-1f
+#define GDN_LOG_C3  0x1.5555acp-2f
+#define GDN_LOG_C4  -0x1.000082p-2f
+#define GDN_LOG_C5  0x1.99673ep-3f
+#define GDN_LOG_C6  -0x1.54d7e2p-3f
+#define GDN_LOG_C7  0x1.28748ep-3f
+#define GDN_LOG_C8  -0x1.0e73c0p-3f
+#define GDN_LOG_C9  0x1.b16c90p-4f
 #define GDN_LOG_C10 -0x1.788726p-5f
 
 /* Seeds: the bits of the result are nearly linear in the bits of the argument. */
 #define GDN_RECIPROCAL_SEED 0x7ef311c7u /* 1/d to 5.1% */
-#define GDN_RSQRT_SEED 0x5f3759dfu      /* 1/sqrt(d) to 3.5% */
+#define GDN_RSQRT_SEED      0x5f3759dfu /* 1/sqrt(d) to 3.5% */
 
 #ifndef GDN_ELEMENTARY_BITS
 GDN_ELEMENTARY_FUNCTION uint32_t gdn_bits(float x)

@@ -23,10 +23,7 @@ static inline gdn_float_env gdn_float_env_enter_flushing(void)
     _mm_setcsr(0x1f80 | 0x8000 | 0x0040);
     return caller;
 }
-static inline void gdn_float_env_leave(gdn_float_env caller)
-{
-    _mm_setcsr(caller);
-}
+static inline void gdn_float_env_leave(gdn_float_env caller) { _mm_setcsr(caller); }
 #elif defined(__aarch64__)
 typedef uint64_t gdn_float_env;
 static inline gdn_float_env gdn_float_env_enter(void)
@@ -36,10 +33,7 @@ static inline gdn_float_env gdn_float_env_enter(void)
     __asm__ volatile("msr fpcr, %0" : : "r"((uint64_t)0));
     return caller;
 }
-static inline void gdn_float_env_leave(gdn_float_env caller)
-{
-    __asm__ volatile("msr fpcr, %0" : : "r"(caller));
-}
+static inline void gdn_float_env_leave(gdn_float_env caller) { __asm__ volatile("msr fpcr, %0" : : "r"(caller)); }
 #else
 #include <fenv.h>
 typedef fenv_t gdn_float_env;
@@ -50,10 +44,7 @@ static inline gdn_float_env gdn_float_env_enter(void)
     (void)fesetround(FE_TONEAREST);
     return caller;
 }
-static inline void gdn_float_env_leave(gdn_float_env caller)
-{
-    (void)fesetenv(&caller);
-}
+static inline void gdn_float_env_leave(gdn_float_env caller) { (void)fesetenv(&caller); }
 #endif
 
 #endif

@@ -22,26 +22,14 @@ static inline float gdn_flush(float x)
 /* 1 if a result is 2^-126, the least normal number, or its negative. Such a result may be tiny: it was rounded to the
  * grid of subnormal numbers. Rounded to 24 bits with an unbounded exponent, whose grid is finer, it may be below
  * 2^-126. */
-static inline int gdn_maybe_tiny(float r)
-{
-    return fabsf(r) == 0x1p-126f;
-}
+static inline int gdn_maybe_tiny(float r) { return fabsf(r) == 0x1p-126f; }
 
-static inline float gdn_zero_of(float x)
-{
-    return copysignf(0.0f, x);
-}
+static inline float gdn_zero_of(float x) { return copysignf(0.0f, x); }
 
 /* A sum of numbers that are not subnormal is a multiple of 2^-149, so a sum below 2^-126 is exact. */
-static inline float gdn_add(float a, float b)
-{
-    return gdn_flush(gdn_flush(a) + gdn_flush(b));
-}
+static inline float gdn_add(float a, float b) { return gdn_flush(gdn_flush(a) + gdn_flush(b)); }
 
-static inline float gdn_sub(float a, float b)
-{
-    return gdn_flush(gdn_flush(a) - gdn_flush(b));
-}
+static inline float gdn_sub(float a, float b) { return gdn_flush(gdn_flush(a) - gdn_flush(b)); }
 
 /* To decide whether a result of 2^-126 is tiny, the operation is repeated 2^64 times as large, far from the subnormal
  * range. The smaller factor is scaled, so the product does not overflow. If c overflows, it was 2^64 or more. Its last

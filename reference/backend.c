@@ -41,10 +41,7 @@ static gdn_status open_reference(gdn_context *ctx, const gdn_context_desc *desc,
     return GDN_OK;
 }
 
-static void close_reference(gdn_context *ctx)
-{
-    (void)ctx;
-}
+static void close_reference(gdn_context *ctx) { (void)ctx; }
 
 static void plan_reference(const gdn_context *ctx, gdn_kernel kernel, const void *problem, gdn_plan *plan)
 {

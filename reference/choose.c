@@ -13,10 +13,7 @@
     {                                                                                                                  \
         return GDN_CHOOSE(stem##_items, level)(p);                                                                     \
     }                                                                                                                  \
-    void gdn_ref_##stem##level(const gdn_##stem##_problem *p, int64_t item)                                            \
-    {                                                                                                                  \
-        GDN_CHOOSE(stem, level)(p, item);                                                                              \
-    }
+    void gdn_ref_##stem##level(const gdn_##stem##_problem *p, int64_t item) { GDN_CHOOSE(stem, level)(p, item); }
 #define GDN_KERNEL(stem, number, title) GDN_AT_LEVEL(stem, ) GDN_AT_LEVEL(stem, _flush)
 #include "core/kernels.def"
 #undef GDN_KERNEL

@@ -35,25 +35,19 @@ static void round_column(const gdn_gated_delta_net_problem *p, int32_t length, f
 /* 0, q and k, and a read key: loads a row; normalises q and k if the call has a norm */
 static void load_key(const gdn_gated_delta_net_problem *p, const gdn_token_view *view, const char *row, float *x)
 {
-    for (int32_t i = 0; i < p->head_dim_k; i++)
-        x[i] = gdn_load_element(row, view->dtype, i);
-    if (!p->qk_norm || view == &p->read_key)
-        return;
+    for (int32_t i = 0; i < p->head_dim_k; i++) x[i] = gdn_load_element(row, view->dtype, i);
+    if (!p->qk_norm || view == &p->read_key) return;
     const float factor = gdn_norm_factor(gdn_dot32(x, x, p->head_dim_k), p->norm_add, p->norm_most);
-    for (int32_t i = 0; i < p->head_dim_k; i++)
-        x[i] = gdn_mul(x[i], factor);
+    for (int32_t i = 0; i < p->head_dim_k; i++) x[i] = gdn_mul(x[i], factor);
 }
 
 /* 2: element i of head h's decay, from a token's row of g */
 static float decay(const gdn_gated_delta_net_problem *p, const char *g, int32_t h, int32_t i)
 {
     const float x = gdn_load_element(g, p->g.dtype, i);
-    if (p->g_form == GDN_G_LINEAR)
-        return x;
-    if (p->g_form == GDN_G_LOG)
-        return gdn_expf(x);
-    const float A =
-        p->ssm_a.at.base ? gdn_load_element(gdn_token_at(&p->ssm_a, 0, 0, 0, h), p->ssm_a.dtype, 0) : 0;
+    if (p->g_form == GDN_G_LINEAR) return x;
+    if (p->g_form == GDN_G_LOG) return gdn_expf(x);
+    const float A = p->ssm_a.at.base ? gdn_load_element(gdn_token_at(&p->ssm_a, 0, 0, 0, h), p->ssm_a.dtype, 0) : 0;
     const float bias =
         p->dt_bias.at.base ? gdn_load_element(gdn_token_at(&p->dt_bias, 0, 0, 0, h), p->dt_bias.dtype, i) : 0;
     if (p->g_form == GDN_G_BOUNDED)
@@ -93,16 +87,13 @@ static void log_token(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h
                       const float *k, const float *a, float d)
 {
     const int32_t row = gdn_log_row_at(&p->log, s);
-    if (row < 0)
-        return;
+    if (row < 0) return;
     char *entry = gdn_log_at(&p->log, row, position);
     memcpy(entry + 4 * (gdn_log_delta(p, h) + j), &d, 4);
-    if (j)
-        return;
+    if (j) return;
     const int32_t n = p->head_dim_k, n_a = p->gate == GDN_GATE_CHANNEL ? n : 1;
     memcpy(entry + 4 * gdn_log_decay(p, h), a, 4 * (size_t)n_a);
-    if (gdn_logs_key(p, h))
-        memcpy(entry + 4 * gdn_log_key(p, gdn_key_head(p, h)), k, 4 * (size_t)n);
+    if (gdn_logs_key(p, h)) memcpy(entry + 4 * gdn_log_key(p, gdn_key_head(p, h)), k, 4 * (size_t)n);
 }
 
 /* 2, for all keys of token t: a decay per head or per key channel */
@@ -129,8 +120,7 @@ static void follow(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, i
         for (int32_t j = j0; j < end; j++) {
             float *const S = columns_of_state[j - j0];
             const float d = gdn_load_element(entry, GDN_F32, gdn_log_delta(p, h) + j);
-            for (int32_t i = 0; i < p->head_dim_k; i++)
-                S[i] = gdn_fma(k[i], d, gdn_mul(a[i], S[i]));
+            for (int32_t i = 0; i < p->head_dim_k; i++) S[i] = gdn_fma(k[i], d, gdn_mul(a[i], S[i]));
             round_column(p, gdn_length_at(&p->parent, first, position, t), S);
         }
     }
@@ -148,9 +138,9 @@ static void store_column(const gdn_gated_delta_net_problem *p, int32_t target, i
 static void columns(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, int32_t j0, int32_t end)
 {
     const int32_t first = gdn_seq_first(&p->seq_start, p->n_seqs, p->n_tokens, s);
-    const int32_t T     = gdn_seq_first(&p->seq_start, p->n_seqs, p->n_tokens, s + 1) - first;
-    const int32_t src   = gdn_state_src_at(p, s);
-    const int32_t n     = p->head_dim_k;
+    const int32_t T = gdn_seq_first(&p->seq_start, p->n_seqs, p->n_tokens, s + 1) - first;
+    const int32_t src = gdn_state_src_at(p, s);
+    const int32_t n = p->head_dim_k;
     const int32_t position = gdn_map_at(&p->position, s, 0), committed = gdn_commit_position(p, position);
     const int32_t stands = gdn_map_at(&p->log.state_position, s, position);
     const gdn_token_view *const read_key = gdn_has_read_key(p) ? &p->read_key : &p->k;
@@ -170,13 +160,11 @@ static void columns(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, 
         store_column(p, gdn_state_commit_at(&p->log, s), h, j, S);
         repeat(p, s, h, j, S, committed, position);
     }
-    if (p->tree)
-        memcpy(base, columns_of_state, sizeof base[0] * (size_t)(end - j0));
+    if (p->tree) memcpy(base, columns_of_state, sizeof base[0] * (size_t)(end - j0));
 
     for (int32_t t = 0; t < T; t++) {
         const int32_t kappa = gdn_key_head(p, h), parent = gdn_parent_at(&p->parent, first, t);
-        if (parent != t - 1)
-            follow(p, s, h, j0, end, first, parent, base, columns_of_state);
+        if (parent != t - 1) follow(p, s, h, j0, end, first, parent, base, columns_of_state);
         /* 0: prepare */
         load_key(p, &p->q, gdn_token_at(&p->q, s, first, t, kappa), q);
         load_key(p, &p->k, gdn_token_at(&p->k, s, first, t, kappa), k);
@@ -185,12 +173,11 @@ static void columns(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, 
 
         /* 2: decay */
         load_decays(p, s, first, t, h, a);
-        for (int32_t i = 0; i < n; i++)
-            ar[i] = gdn_mul(a[i], r[i]);
+        for (int32_t i = 0; i < n; i++) ar[i] = gdn_mul(a[i], r[i]);
 
         for (int32_t j = j0; j < end; j++) {
             float *const S = columns_of_state[j - j0];
-            const float  v = gdn_load_element(gdn_token_at(&p->v, s, first, t, h), p->v.dtype, j);
+            const float v = gdn_load_element(gdn_token_at(&p->v, s, first, t, h), p->v.dtype, j);
 
             /* 3: read kv */
             const float kv = p->gate == GDN_GATE_CHANNEL ? gdn_dot32(S, ar, n) : gdn_mul(a[0], gdn_dot32(S, r, n));
@@ -199,8 +186,7 @@ static void columns(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, 
             const float d = gdn_mul(beta, gdn_sub(v, kv));
 
             /* 5: update */
-            for (int32_t i = 0; i < n; i++)
-                S[i] = gdn_fma(k[i], d, gdn_mul(a[i], S[i]));
+            for (int32_t i = 0; i < n; i++) S[i] = gdn_fma(k[i], d, gdn_mul(a[i], S[i]));
 
             /* 6: output */
             const float o = gdn_mul(p->scale, gdn_dot32(S, q, n));
@@ -225,8 +211,7 @@ int64_t GDN_REF(gated_delta_net_items)(const gdn_gated_delta_net_problem *p)
 void GDN_REF(gated_delta_net)(const gdn_gated_delta_net_problem *p, int64_t item)
 {
     const int32_t s = (int32_t)(item / p->n_heads_v), h = (int32_t)(item % p->n_heads_v);
-    if (!gdn_has_work(p, s))
-        return;
+    if (!gdn_has_work(p, s)) return;
     for (int32_t j = 0; j < p->head_dim_v; j += COLUMNS)
         columns(p, s, h, j, p->head_dim_v - j < COLUMNS ? p->head_dim_v : j + COLUMNS);
 }

@@ -8,10 +8,7 @@
 
 #include "numerics/convert.h"
 
-int64_t GDN_REF(set_rows_items)(const gdn_set_rows_problem *p)
-{
-    return p->n_batch[0] * p->n_batch[1];
-}
+int64_t GDN_REF(set_rows_items)(const gdn_set_rows_problem *p) { return p->n_batch[0] * p->n_batch[1]; }
 
 void GDN_REF(set_rows)(const gdn_set_rows_problem *p, int64_t item)
 {

@@ -17,10 +17,7 @@ static char *history_at(const gdn_state_view *view, int32_t row, int32_t column)
     return view->at.base + row * view->stride_row + column * view->stride_line;
 }
 
-static int64_t bytes_of(int32_t dtype)
-{
-    return dtype == GDN_F32 ? 4 : 2;
-}
+static int64_t bytes_of(int32_t dtype) { return dtype == GDN_F32 ? 4 : 2; }
 
 /* Copies element c of a row to another row: the bits for equal types, else the value rounded once. */
 static void move(char *to, int32_t to_dtype, const char *from, int32_t from_dtype, int32_t c)
@@ -28,8 +25,7 @@ static void move(char *to, int32_t to_dtype, const char *from, int32_t from_dtyp
     const float x = gdn_load_element(from, from_dtype, c);
     if (to_dtype == from_dtype)
         memcpy(to + c * bytes_of(to_dtype), from + c * bytes_of(from_dtype), (size_t)bytes_of(to_dtype));
-    else
-        gdn_store_elements(to + c * bytes_of(to_dtype), to_dtype, &x, 1);
+    else gdn_store_elements(to + c * bytes_of(to_dtype), to_dtype, &x, 1);
 }
 
 /* Stores the input at position `at` as a conv state entry of row `row` of history_out. From `position` on it is a token
@@ -39,27 +35,24 @@ static void keep(const gdn_ssm_conv_problem *p, int32_t s, int32_t position, int
 {
     const int32_t first = gdn_seq_first(&p->seq_start, p->n_seqs, p->n_tokens, s), column = at % p->n_columns;
     const int32_t dtype = p->history_out.dtype;
-    char *const   to = history_at(&p->history_out, row, column);
-    const char   *from = NULL;
-    if (at >= position)
-        move(to, dtype, gdn_token_at(&p->x, s, first, at - position, 0), p->x.dtype, c);
-    else if (src >= 0)
-        from = history_at(&p->history_in, src, column);
-    else
-        memset(to + c * bytes_of(dtype), 0, (size_t)bytes_of(dtype));
+    char *const to = history_at(&p->history_out, row, column);
+    const char *from = NULL;
+    if (at >= position) move(to, dtype, gdn_token_at(&p->x, s, first, at - position, 0), p->x.dtype, c);
+    else if (src >= 0) from = history_at(&p->history_in, src, column);
+    else memset(to + c * bytes_of(dtype), 0, (size_t)bytes_of(dtype));
     if (from && from != to) /* a row that is written in place already has it */
         move(to, dtype, from, p->history_in.dtype, c);
 }
 
 static void channel(const gdn_ssm_conv_problem *p, int32_t s, int32_t c)
 {
-    const int32_t first    = gdn_seq_first(&p->seq_start, p->n_seqs, p->n_tokens, s);
-    const int32_t T        = gdn_seq_first(&p->seq_start, p->n_seqs, p->n_tokens, s + 1) - first;
+    const int32_t first = gdn_seq_first(&p->seq_start, p->n_seqs, p->n_tokens, s);
+    const int32_t T = gdn_seq_first(&p->seq_start, p->n_seqs, p->n_tokens, s + 1) - first;
     const int32_t position = gdn_map_at(&p->position, s, 0);
-    const int32_t W        = p->n_columns;
-    const int32_t src      = W ? gdn_map_at(&p->history_src, s, s) : GDN_NONE;
-    const int32_t dst      = W ? gdn_map_at(&p->history_dst, s, s) : GDN_NONE;
-    const int32_t kw       = p->kernel_width;
+    const int32_t W = p->n_columns;
+    const int32_t src = W ? gdn_map_at(&p->history_src, s, s) : GDN_NONE;
+    const int32_t dst = W ? gdn_map_at(&p->history_dst, s, s) : GDN_NONE;
+    const int32_t kw = p->kernel_width;
     float past[MAX_WIDTH]; /* past[m]: the input m + 1 positions before the sequence's first token */
 
     /* 1: history. All reads come before the first write, because a call may write the row that it reads */
@@ -97,19 +90,12 @@ static void channel(const gdn_ssm_conv_problem *p, int32_t s, int32_t c)
             keep(p, s, position, src, row, at, c);
     }
     const int32_t end = position + T;
-    for (int32_t at = end > W ? end - W : 0; dst >= 0 && at < end; at++)
-        keep(p, s, position, src, dst, at, c);
+    for (int32_t at = end > W ? end - W : 0; dst >= 0 && at < end; at++) keep(p, s, position, src, dst, at, c);
 }
 
-static int32_t blocks(const gdn_ssm_conv_problem *p)
-{
-    return p->n_channels / BLOCK + (p->n_channels % BLOCK != 0);
-}
+static int32_t blocks(const gdn_ssm_conv_problem *p) { return p->n_channels / BLOCK + (p->n_channels % BLOCK != 0); }
 
-int64_t GDN_REF(ssm_conv_items)(const gdn_ssm_conv_problem *p)
-{
-    return (int64_t)p->n_seqs * blocks(p);
-}
+int64_t GDN_REF(ssm_conv_items)(const gdn_ssm_conv_problem *p) { return (int64_t)p->n_seqs * blocks(p); }
 
 void GDN_REF(ssm_conv)(const gdn_ssm_conv_problem *p, int64_t item)
 {
@@ -117,6 +103,5 @@ void GDN_REF(ssm_conv)(const gdn_ssm_conv_problem *p, int64_t item)
     const int32_t last = p->n_channels - first < BLOCK ? p->n_channels : first + BLOCK;
     if (gdn_map_at(&p->history_src, s, s) == GDN_SKIP || !gdn_seq_length(&p->seq_start, p->n_seqs, p->n_tokens, s))
         return; /* padding, or no tokens: another sequence may write the source */
-    for (int32_t c = first; c < last; c++)
-        channel(p, s, c);
+    for (int32_t c = first; c < last; c++) channel(p, s, c);
 }

@@ -23,10 +23,7 @@ typedef struct attention {
     rt_attention_tile tile[TILES]; /* the tiles of kv head 0                                        */
 } attention;
 
-static int32_t at_least_one(int32_t n)
-{
-    return n > 1 ? n : 1;
-}
+static int32_t at_least_one(int32_t n) { return n > 1 ? n : 1; }
 
 static int32_t tile_rows(int32_t n_heads, int32_t group)
 {

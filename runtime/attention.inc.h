@@ -6,9 +6,9 @@
 #include "runtime/vector.inc.h"
 
 enum {
-    PAIRS   = GDN_VL == 16 ? 8 : 4, /* queries x cells with partial sums in registers                      */
-    PASSES  = SUMS / 2,            /* passes over a pair's partial sums, two vectors at a time            */
-    CELLS   = GDN_VL,              /* cells whose sums across lanes are computed together                 */
+    PAIRS = GDN_VL == 16 ? 8 : 4,  /* queries x cells with partial sums in registers                      */
+    PASSES = SUMS / 2,             /* passes over a pair's partial sums, two vectors at a time            */
+    CELLS = GDN_VL,                /* cells whose sums across lanes are computed together                 */
     TOGETHER = PAIRS / 2,          /* queries that share a cell; with fewer, more cells                   */
     WEIGHED = GDN_VL == 8 ? 2 : 4, /* queries that share a loaded vector of v                             */
     COLUMNS = 4 * GDN_VL,          /* elements of v with WEIGHED queries; twice with one                  */
@@ -18,14 +18,14 @@ enum {
 /* What a tile reads of a cache: its kv head's elements in its rows' cells. */
 typedef struct cells {
     const unsigned char *at;
-    int64_t              row_bytes, head_bytes;
-    const int32_t       *cell;
+    int64_t row_bytes, head_bytes;
+    const int32_t *cell;
 } cells;
 
 GDN_INLINE cells cells_of(const rt_attention_tile *t, const unsigned char *cache)
 {
-    const rt_attention_args *a     = t->args;
-    const int64_t            bytes = a->head_dim * (int64_t)(a->type == RT_F32 ? 4 : 2);
+    const rt_attention_args *a = t->args;
+    const int64_t bytes = a->head_dim * (int64_t)(a->type == RT_F32 ? 4 : 2);
     return (cells){ cache + t->kv_head * bytes, a->n_heads_kv * bytes, bytes, a->cell[t->row] };
 }
 
@@ -68,9 +68,9 @@ GDN_INLINE void dots(int type, int n_queries, int n_cells, const float *const *q
     vf part[PASSES][PAIRS];
     UNROLLED
     for (int pass = 0; pass < PASSES; pass++) {
-        vf           p[PAIRS][2];
+        vf p[PAIRS][2];
         const float *from[PAIRS];
-        int32_t      i = 0;
+        int32_t i = 0;
         UNROLLED
         for (int t = 0; t < n_queries * n_cells; t++) p[t][0] = p[t][1] = v_zero();
         for (; i + 32 <= dim; i += 32) {
@@ -103,13 +103,13 @@ GDN_INLINE void scores_of(const rt_attention_tile *t, int type, int n_queries, i
 {
     enum { MOST = TOGETHER };
     const rt_attention_args *a = t->args;
-    const cells          at = cells_of(t, a->k);
-    const int            n_cells = PAIRS / n_queries;
-    const int32_t        dim = a->head_dim, whole = dim / 32 * 32;
+    const cells at = cells_of(t, a->k);
+    const int n_cells = PAIRS / n_queries;
+    const int32_t dim = a->head_dim, whole = dim / 32 * 32;
     const unsigned char *k[CELLS];
-    const float         *q[MOST];
-    float                tail[MOST][32];
-    vf                   sum[MOST * CELLS];
+    const float *q[MOST];
+    float tail[MOST][32];
+    vf sum[MOST * CELLS];
     for (int32_t c = 0; c < CELLS; c++) k[c] = cell_at(&at, p + (c < n ? c : n - 1));
     UNROLLED
     for (int y = 0; y < n_queries; y++) {
@@ -128,7 +128,7 @@ GDN_INLINE void scores_of(const rt_attention_tile *t, int type, int n_queries, i
             const int32_t first = p + c + CELLS, last = first + n_cells;
             prefetch_cells(&at, first, last < t->n_cells ? last : t->n_cells);
         }
-        dots(type, n_queries, n_cells, q, (const float (*)[32])tail, k + c, dim, sum + c);
+        dots(type, n_queries, n_cells, q, (const float(*)[32])tail, k + c, dim, sum + c);
     }
     UNROLLED
     for (int y = 0; y < n_queries; y++)
@@ -139,7 +139,7 @@ GDN_INLINE void scores_typed(const rt_attention_tile *t, int type, int32_t first
 {
     for (int32_t p = first; p < last; p += CELLS) {
         const int32_t n = last - p < CELLS ? last - p : CELLS;
-        int32_t       j = 0;
+        int32_t j = 0;
         for (; j + TOGETHER <= t->n_queries; j += TOGETHER) scores_of(t, type, TOGETHER, j, p, n);
         if (TOGETHER > 2)
             for (; j + 2 <= t->n_queries; j += 2) scores_of(t, type, 2, j, p, n);
@@ -161,9 +161,9 @@ GDN_INLINE void weigh_tile(const rt_attention_tile *t, int type, int n_queries, 
                            int32_t column, int m, int32_t from, int32_t to)
 {
     const cells at = cells_of(t, t->args->v);
-    float       *out[WEIGHED];
+    float *out[WEIGHED];
     const float *w[WEIGHED];
-    vf           acc[WEIGHED][2 * COLUMNS / GDN_VL];
+    vf acc[WEIGHED][2 * COLUMNS / GDN_VL];
     UNROLLED
     for (int y = 0; y < n_queries; y++) {
         out[y] = rt_attention_out(t, j + y) + column;
@@ -174,7 +174,7 @@ GDN_INLINE void weigh_tile(const rt_attention_tile *t, int type, int n_queries, 
     }
     for (int32_t p = from; p < to; p++) {
         const unsigned char *v = cell_at(&at, p);
-        vf                   f[WEIGHED];
+        vf f[WEIGHED];
         UNROLLED
         for (int y = 0; y < n_queries; y++) f[y] = v_set1(w[y][p]);
         UNROLLED
@@ -199,7 +199,7 @@ GDN_INLINE void weigh_columns(const rt_attention_tile *t, int type, int n_querie
 {
     enum { ALONE = 2 * COLUMNS };
     const int wide = n_queries == 1 ? ALONE : COLUMNS;
-    int32_t   c    = first;
+    int32_t c = first;
     for (; c + wide <= last; c += wide) weigh_tile(t, type, n_queries, wide / GDN_VL, j, c, wide, from, to);
     for (; c + COLUMNS / 2 <= last; c += COLUMNS / 2)
         weigh_tile(t, type, n_queries, COLUMNS / 2 / GDN_VL, j, c, COLUMNS / 2, from, to);
@@ -226,14 +226,14 @@ GDN_INLINE void weigh_queries(const rt_attention_tile *t, int type, int n_querie
 
 GDN_INLINE void weigh_typed(const rt_attention_tile *t, int type, int32_t first, int32_t last)
 {
-    const cells   at = cells_of(t, t->args->v);
+    const cells at = cells_of(t, t->args->v);
     const int64_t bytes = at.head_bytes / t->args->head_dim * (last - first), fit = V_BYTES / bytes;
     const int32_t step = fit < 8 ? 8 : fit > 64 ? 64 : (int32_t)fit;
     for (int32_t j = 0; j < t->n_queries; j++)
         memset(rt_attention_out(t, j) + first, 0, sizeof(float) * (size_t)(last - first));
     for (int32_t from = 0; from < t->n_cells; from += step) {
         const int32_t to = t->n_cells - from < step ? t->n_cells : from + step;
-        int32_t       j  = 0;
+        int32_t j = 0;
         for (int32_t p = to; p < to + step && p < t->n_cells; p++)
             for (int64_t b = 0; b < bytes; b += 64)
                 v_prefetch(cell_at(&at, p) + first * at.head_bytes / t->args->head_dim + b);
@@ -243,7 +243,7 @@ GDN_INLINE void weigh_typed(const rt_attention_tile *t, int type, int32_t first,
         for (; j < t->n_queries; j++) weigh_queries(t, type, 1, j, first, last, from, to);
     }
     for (int32_t j = 0; j < t->n_queries; j++) {
-        float   *out     = rt_attention_out(t, j) + first;
+        float *out = rt_attention_out(t, j) + first;
         const vf inverse = v_set1(t->inverse[j]);
         FOR_LANES(d, lanes, last - first,
                   { v_store_some(out + d, v_mul(v_load_some(out + d, lanes), inverse), lanes); });

@@ -168,10 +168,7 @@ void rt_chat_destroy(rt_chat *chat)
     rt_free(chat);
 }
 
-uint64_t rt_chat_fingerprint(const rt_chat *chat)
-{
-    return chat->fingerprint;
-}
+uint64_t rt_chat_fingerprint(const rt_chat *chat) { return chat->fingerprint; }
 
 gdn_status rt_chat_check_thinking(const rt_chat *chat, int thinking)
 {

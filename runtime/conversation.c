@@ -5,10 +5,7 @@
 #include "runtime/conversation_internal.h"
 #include "runtime/draft_ngram.h"
 
-static rt_memory *memory(const rt_conversation *c)
-{
-    return rt_engine_memory(c->desc.engine);
-}
+static rt_memory *memory(const rt_conversation *c) { return rt_engine_memory(c->desc.engine); }
 
 /* ---- Messages ---- */
 

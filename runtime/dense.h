@@ -16,8 +16,8 @@ typedef struct rt_dense rt_dense; /* kernel table of one instruction set, and th
 
 /* isa: NULL selects the best of this machine; otherwise the name of a kernel table that it can run ("avx512", "avx2",
  * "scalar", ...). */
-gdn_status  rt_dense_create(const char *isa, rt_threads *threads, rt_dense **dense);
-void        rt_dense_destroy(rt_dense *dense);
+gdn_status rt_dense_create(const char *isa, rt_threads *threads, rt_dense **dense);
+void rt_dense_destroy(rt_dense *dense);
 const char *rt_dense_isa(const rt_dense *dense);
 
 /* Bytes of scratch that rt_matmul needs for n_rows rows of n_columns inputs, for any weight type. The scratch must be
@@ -53,9 +53,9 @@ void rt_matmul(rt_dense *d, const rt_weight *w, int32_t matrix, const float *x, 
  */
 typedef struct rt_product {
     const rt_weight *w;
-    int32_t          matrix;
-    float           *y;
-    int64_t          y_stride;
+    int32_t matrix;
+    float *y;
+    int64_t y_stride;
 } rt_product;
 void rt_matmul_many(rt_dense *d, const rt_product *products, int32_t n_products, const float *x, int64_t x_stride,
                     int32_t n, void *scratch);
@@ -79,9 +79,9 @@ void rt_sigmoid_gate(rt_dense *d, const float *x, int64_t x_stride, const float 
  * in the call. x: n rows of n_heads heads; row stride x_stride, head stride head_stride. */
 typedef struct rt_rope rt_rope;
 gdn_status rt_rope_create(int32_t n_rot, float base, int32_t n_positions, rt_rope **rope);
-void       rt_rope_destroy(rt_rope *rope);
-void       rt_rope_apply(rt_dense *d, const rt_rope *rope, const int32_t *position, float *x, int64_t x_stride,
-                         int64_t head_stride, int32_t n, int32_t n_heads);
+void rt_rope_destroy(rt_rope *rope);
+void rt_rope_apply(rt_dense *d, const rt_rope *rope, const int32_t *position, float *x, int64_t x_stride,
+                   int64_t head_stride, int32_t n, int32_t n_heads);
 
 /* Causal attention of query rows over the cells (KV cache slots) of a cache. Head h uses kv head
  * h / (n_heads / n_heads_kv):
@@ -92,20 +92,20 @@ void       rt_rope_apply(rt_dense *d, const rt_rope *rope, const int32_t *positi
  * sequence) and heads that share a kv head are computed together, up to 32 at a time, so that a cell is read once for
  * all of them. Parallel over rows and kv heads, or over cells and elements. */
 typedef struct rt_attention_args {
-    const float          *q;        /* [n][q_stride]: n_heads heads, head_stride apart                   */
-    int64_t               q_stride, q_head_stride;
-    const unsigned char  *k, *v;    /* KV cache                                                          */
-    int32_t               type;
-    int32_t               n, n_heads, n_heads_kv, head_dim;
-    float                 scale;
-    const int32_t *const *cell;     /* [n]                                                               */
-    const int32_t        *n_cells;  /* [n]                                                               */
-    float                *out;      /* [n][n_heads * head_dim]                                           */
-    float                *scratch;  /* rt_attention_scratch floats, aligned to 64                        */
+    const float *q; /* [n][q_stride]: n_heads heads, head_stride apart                   */
+    int64_t q_stride, q_head_stride;
+    const unsigned char *k, *v; /* KV cache                                                          */
+    int32_t type;
+    int32_t n, n_heads, n_heads_kv, head_dim;
+    float scale;
+    const int32_t *const *cell; /* [n]                                                               */
+    const int32_t *n_cells;     /* [n]                                                               */
+    float *out;                 /* [n][n_heads * head_dim]                                           */
+    float *scratch;             /* rt_attention_scratch floats, aligned to 64                        */
 } rt_attention_args;
 uint64_t rt_attention_scratch(const rt_dense *d, int32_t n_heads, int32_t n_heads_kv, int32_t max_cells);
 uint64_t rt_attention_floats(int32_t n_threads, int32_t n_heads, int32_t n_heads_kv, int32_t max_cells); /* the same */
-void     rt_attention(rt_dense *d, const rt_attention_args *args);
+void rt_attention(rt_dense *d, const rt_attention_args *args);
 
 /* MoE routing. p: router logits of n rows. Softmax in place, then the n_used largest per row (rt_top_k), with weights
  * p / (sum of the n_used, added in order from +0) * scale. */
@@ -120,18 +120,18 @@ void rt_choose_experts(rt_dense *d, float *p, int32_t n, int32_t n_experts, int3
  * expert is computed as one more expert, with all rows. One parallel region with phases: gates and ups of all experts,
  * then downs. scratch: rt_experts_scratch bytes, aligned to 64. y may not be x. */
 typedef struct rt_experts_args {
-    int32_t          n, m, n_experts, n_used;
-    const float     *x;                            /* [n][m]                                             */
-    const rt_weight *gate, *up, *down;             /* stacks of n_experts matrices                       */
-    const int32_t   *expert;                       /* [n][n_used], below n_experts, distinct in a row    */
-    const float     *weight;                       /* [n][n_used]                                        */
+    int32_t n, m, n_experts, n_used;
+    const float *x;                                         /* [n][m]                                             */
+    const rt_weight *gate, *up, *down;                      /* stacks of n_experts matrices                       */
+    const int32_t *expert;                                  /* [n][n_used], below n_experts, distinct in a row    */
+    const float *weight;                                    /* [n][n_used]                                        */
     const rt_weight *gate_shared, *up_shared, *down_shared; /* NULL: no shared expert                    */
-    const float     *shared_gate;                  /* [n], logits                                        */
-    float           *y;                            /* [n][m]                                             */
-    void            *scratch;
+    const float *shared_gate;                               /* [n], logits                                        */
+    float *y;                                               /* [n][m]                                             */
+    void *scratch;
 } rt_experts_args;
 uint64_t rt_experts_scratch(const rt_experts_args *args); /* depends on n, m, n_experts, n_used and the weights only */
-void     rt_experts(rt_dense *d, const rt_experts_args *args);
+void rt_experts(rt_dense *d, const rt_experts_args *args);
 
 /* Softmax of a row (m, z and 1 / z as in attention), in place. */
 void rt_softmax(rt_dense *d, float *x, int32_t n);

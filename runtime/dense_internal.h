@@ -6,30 +6,30 @@
 #include "runtime/dense.h"
 
 enum {
-    RT_GROUP  = 512, /* elements of a group: 16 blocks, one per partial sum          */
+    RT_GROUP = 512, /* elements of a group: 16 blocks, one per partial sum          */
     RT_BLOCKS = RT_GROUP / 32
 };
 
 /* A group of quantised inputs. The instruction set chooses the order of q and of the blocks: its `quantize` writes the
  * group and its `product` reads it. Elements beyond the end of the row are zeros. */
 typedef struct rt_x_group {
-    int8_t  q[RT_GROUP];
-    float   d[RT_BLOCKS];        /* scale                                                */
-    float   ds[RT_BLOCKS];       /* d * sum, rounded                                     */
+    int8_t q[RT_GROUP];
+    float d[RT_BLOCKS];          /* scale                                                */
+    float ds[RT_BLOCKS];         /* d * sum, rounded                                     */
     int32_t sum[RT_BLOCKS];      /* sum of q                                             */
     int32_t half[2 * RT_BLOCKS]; /* sums of q over 16 elements, as Q6_K's scales need    */
 } rt_x_group;
 
 /* Outputs of one matrix for all n rows. Quantised inputs: group g of row r is xq[g * n + r]. */
 typedef struct rt_product_args {
-    const unsigned char *w;      /* first row of the matrix                              */
-    int64_t              row_bytes;
-    int32_t              type, n_columns, n;
-    const float         *x;
-    int64_t              x_stride;
-    const rt_x_group    *xq;
-    float               *y;
-    int64_t              y_stride;
+    const unsigned char *w; /* first row of the matrix                              */
+    int64_t row_bytes;
+    int32_t type, n_columns, n;
+    const float *x;
+    int64_t x_stride;
+    const rt_x_group *xq;
+    float *y;
+    int64_t y_stride;
 } rt_product_args;
 
 /* A tile of attention: queries that share a sequence's cells (KV cache slots) and a kv head. Query j is head j % group
@@ -37,9 +37,9 @@ typedef struct rt_product_args {
 typedef struct rt_attention_tile {
     const rt_attention_args *args;
     int32_t row, kv_head, group, n_queries;
-    int32_t n_cells;  /* largest n_cells of the rows                               */
-    float  *score;    /* [n_queries][stride], room for n_cells rounded up to 32    */
-    float  *inverse;  /* [n_queries]                                               */
+    int32_t n_cells; /* largest n_cells of the rows                               */
+    float *score;    /* [n_queries][stride], room for n_cells rounded up to 32    */
+    float *inverse;  /* [n_queries]                                               */
     int64_t stride;
 } rt_attention_tile;
 
@@ -109,12 +109,12 @@ void rt_share(const rt_dense *d, rt_item_fn *fn, const void *arg, int64_t n_item
 /* The same for up to RT_PHASES phases: all items of a phase are done before the next begins. */
 typedef struct rt_phase {
     rt_item_fn *fn;
-    int64_t     n_items;
+    int64_t n_items;
 } rt_phase;
 void rt_share_phases(const rt_dense *d, const rt_phase *phases, int32_t n_phases, const void *arg, int64_t cost);
 const rt_kernels *rt_dense_kernels(const rt_dense *d);
-int32_t           rt_dense_threads(const rt_dense *d);
-void             *rt_dense_panel(const rt_dense *d, int32_t slot); /* RT_PANEL_BYTES of scratch of that thread */
+int32_t rt_dense_threads(const rt_dense *d);
+void *rt_dense_panel(const rt_dense *d, int32_t slot); /* RT_PANEL_BYTES of scratch of that thread */
 
 /* Most phases of a call; bytes of scratch for weight rows, which are decoded once for many rows of x; all scratch of a
  * thread. */

@@ -30,10 +30,9 @@ void *rt_calloc(uint64_t n, uint64_t size, const char *what)
     void *memory = NULL;
     if (!size || n <= limit / size) {
         uint64_t bytes = (n * size + 63) / 64 * 64;
-        bytes  = bytes ? bytes : 64;
+        bytes = bytes ? bytes : 64;
         memory = aligned_alloc(64, bytes);
-        if (memory)
-            memset(memory, 0, bytes);
+        if (memory) memset(memory, 0, bytes);
     }
     if (!memory)
         rt_fail(GDN_OUT_OF_MEMORY, "no memory for %s (%llu x %llu bytes)", what, (unsigned long long)n,

@@ -64,15 +64,9 @@ typedef struct mixture {
     int32_t width;                 /* of a row of ff and up, the largest of all experts         */
 } mixture;
 
-static int has_shared(const rt_experts_args *a)
-{
-    return a->down_shared && a->down_shared->data;
-}
+static int has_shared(const rt_experts_args *a) { return a->down_shared && a->down_shared->data; }
 
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* True if any of the weights (which may be NULL) is quantised, or is not. */
 static int any(const rt_weight *const *w, int n, int quantised)
@@ -150,10 +144,7 @@ static void sort_pairs(mixture *t)
     for (int32_t r = 0; t->has_shared && r < a->n; r++) t->row[first + r] = r;
 }
 
-static int is_shared(const mixture *t, const group *g)
-{
-    return g->expert == t->a->n_experts;
-}
+static int is_shared(const mixture *t, const group *g) { return g->expert == t->a->n_experts; }
 
 /* The group of a pair. */
 static const group *group_of(const mixture *t, int32_t pair)

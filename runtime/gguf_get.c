@@ -8,8 +8,8 @@
 
 static const char *kind_name(int32_t kind)
 {
-    static const char *const names[] = { "u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array",
-                                         "u64", "i64", "f64" };
+    static const char *const names[] = { "u8",   "i8",     "u16",   "i16", "u32", "i32", "f32",
+                                         "bool", "string", "array", "u64", "i64", "f64" };
     return names[kind];
 }
 
@@ -37,10 +37,8 @@ static gdn_status find_kind(const rt_gguf *file, const char *name, int (*fits)(c
                             const gguf_key **found)
 {
     const gguf_key *key = *found = find_key(file, name);
-    if (!key)
-        return rt_fail(GDN_NOT_FOUND, "%.100s has no key %s", file->label, name);
-    if (fits(key))
-        return GDN_OK;
+    if (!key) return rt_fail(GDN_NOT_FOUND, "%.100s has no key %s", file->label, name);
+    if (fits(key)) return GDN_OK;
     return rt_fail(GDN_INVALID_ARGUMENT, "%s is of kind %s%s%s; %s is wanted", name, kind_name(key->kind),
                    key->element < 0 ? "" : " of ", key->element < 0 ? "" : kind_name(key->element), wanted);
 }
@@ -48,10 +46,10 @@ static gdn_status find_kind(const rt_gguf *file, const char *name, int (*fits)(c
 /* Loads an integer or bool. Returns 0 if it does not fit into int64_t. */
 static int load_int(const unsigned char *at, int32_t kind, int64_t *value)
 {
-    const int      bytes = gguf_kind_bytes(kind);
-    const uint64_t raw   = gguf_load(at, bytes);
-    const int      has_sign = kind == RT_GGUF_I8 || kind == RT_GGUF_I16 || kind == RT_GGUF_I32 || kind == RT_GGUF_I64;
-    const uint64_t sign     = (uint64_t)1 << (8 * bytes - 1);
+    const int bytes = gguf_kind_bytes(kind);
+    const uint64_t raw = gguf_load(at, bytes);
+    const int has_sign = kind == RT_GGUF_I8 || kind == RT_GGUF_I16 || kind == RT_GGUF_I32 || kind == RT_GGUF_I64;
+    const uint64_t sign = (uint64_t)1 << (8 * bytes - 1);
     if (has_sign && raw & sign) {
         *value = -(int64_t)(sign - (raw & (sign - 1)) - 1) - 1; /* avoids an implementation-defined conversion */
         return 1;
@@ -70,11 +68,10 @@ int rt_gguf_has(const rt_gguf *file, const char *key) { return find_key(file, ke
 
 gdn_status rt_gguf_get_int(const rt_gguf *file, const char *name, int64_t low, int64_t high, int64_t *value)
 {
-    const gguf_key  *key;
-    int64_t          got    = 0;
+    const gguf_key *key;
+    int64_t got = 0;
     const gdn_status status = find_kind(file, name, has_int, "an integer", &key);
-    if (status)
-        return status;
+    if (status) return status;
     if (!load_int(key->value, key->kind, &got))
         return rt_fail(GDN_INVALID_ARGUMENT, "%s is %llu; %lld to %lld are allowed", name,
                        (unsigned long long)gguf_load(key->value, 8), (long long)low, (long long)high);
@@ -87,17 +84,16 @@ gdn_status rt_gguf_get_int(const rt_gguf *file, const char *name, int64_t low, i
 
 gdn_status rt_gguf_get_float(const rt_gguf *file, const char *name, float *value)
 {
-    const gguf_key  *key;
+    const gguf_key *key;
     const gdn_status status = find_kind(file, name, has_float, "f32 or f64", &key);
-    if (status)
-        return status;
+    if (status) return status;
     if (key->kind == RT_GGUF_F32) {
         const uint32_t bits = (uint32_t)gguf_load(key->value, 4);
         memcpy(value, &bits, sizeof bits);
         return GDN_OK;
     }
     const uint64_t bits = gguf_load(key->value, 8);
-    double         wide;
+    double wide;
     memcpy(&wide, &bits, sizeof bits);
     if (wide - wide == 0.0 && (wide > (double)FLT_MAX || wide < -(double)FLT_MAX)) /* finite, but out of range for
                                                                                       float */
@@ -109,60 +105,52 @@ gdn_status rt_gguf_get_float(const rt_gguf *file, const char *name, float *value
 
 gdn_status rt_gguf_get_number(const rt_gguf *file, const char *name, double *value)
 {
-    const gguf_key  *key;
-    int64_t          whole = 0;
+    const gguf_key *key;
+    int64_t whole = 0;
     const gdn_status status = find_kind(file, name, has_number, "a number", &key);
-    if (status)
-        return status;
+    if (status) return status;
     const uint64_t bits = gguf_load(key->value, gguf_kind_bytes(key->kind));
-    float          narrow = 0;
-    if (key->kind == RT_GGUF_F64)
-        memcpy(value, &bits, sizeof *value);
+    float narrow = 0;
+    if (key->kind == RT_GGUF_F64) memcpy(value, &bits, sizeof *value);
     else if (key->kind == RT_GGUF_F32) {
         const uint32_t low = (uint32_t)bits;
         memcpy(&narrow, &low, sizeof narrow);
         *value = (double)narrow;
-    } else
-        *value = load_int(key->value, key->kind, &whole) ? (double)whole : (double)bits;
+    } else *value = load_int(key->value, key->kind, &whole) ? (double)whole : (double)bits;
     return GDN_OK;
 }
 
 gdn_status rt_gguf_get_bool(const rt_gguf *file, const char *name, int *value)
 {
-    const gguf_key  *key;
+    const gguf_key *key;
     const gdn_status status = find_kind(file, name, has_bool, "a bool", &key);
-    if (!status)
-        *value = key->value[0];
+    if (!status) *value = key->value[0];
     return status;
 }
 
 gdn_status rt_gguf_get_string(const rt_gguf *file, const char *name, rt_string *value)
 {
-    const gguf_key  *key;
+    const gguf_key *key;
     const gdn_status status = find_kind(file, name, has_string, "a string", &key);
-    if (!status)
-        *value = load_string(key->value);
+    if (!status) *value = load_string(key->value);
     return status;
 }
 
 gdn_status rt_gguf_get_strings(const rt_gguf *file, const char *name, int64_t *count)
 {
-    const gguf_key  *key;
+    const gguf_key *key;
     const gdn_status status = find_kind(file, name, has_strings, "an array of strings", &key);
-    if (!status)
-        *count = (int64_t)key->count;
+    if (!status) *count = (int64_t)key->count;
     return status;
 }
 
 rt_string rt_gguf_string_at(const rt_gguf *file, const char *name, int64_t index)
 {
     const rt_string none = { "", 0 };
-    const gguf_key *key  = find_key(file, name);
-    if (!key || key->element != RT_GGUF_STRING || index < 0 || (uint64_t)index >= key->count)
-        return none;
+    const gguf_key *key = find_key(file, name);
+    if (!key || key->element != RT_GGUF_STRING || index < 0 || (uint64_t)index >= key->count) return none;
     rt_string string = load_string(file->bytes + file->string_at[key->first_mark + (uint64_t)index / GGUF_MARK]);
-    for (int64_t i = index % GGUF_MARK; i > 0; i--)
-        string = rt_gguf_string_next(string);
+    for (int64_t i = index % GGUF_MARK; i > 0; i--) string = rt_gguf_string_next(string);
     return string;
 }
 
@@ -179,10 +167,9 @@ gdn_status rt_gguf_get_ints(const rt_gguf *file, const char *name, int64_t *valu
 gdn_status rt_gguf_get_ints_from(const rt_gguf *file, const char *name, int64_t first, int64_t *values,
                                  int64_t capacity, int64_t *count)
 {
-    const gguf_key  *key;
+    const gguf_key *key;
     const gdn_status status = find_kind(file, name, has_ints, "an array of integers or bools", &key);
-    if (status)
-        return status;
+    if (status) return status;
     const uint64_t size = (uint64_t)gguf_kind_bytes(key->element);
     if (first < 0)
         return rt_fail(GDN_INVALID_ARGUMENT, "%s: elements from %lld on; 0 and more are allowed", name,
@@ -200,19 +187,15 @@ int64_t rt_gguf_n_keys(const rt_gguf *file) { return file->n_keys; }
 rt_string rt_gguf_key_at(const rt_gguf *file, int64_t index, rt_gguf_kind *kind)
 {
     const rt_string none = { NULL, 0 };
-    if (index < 0 || index >= file->n_keys)
-        return none;
-    if (kind)
-        *kind = (rt_gguf_kind)file->keys[index].kind;
+    if (index < 0 || index >= file->n_keys) return none;
+    if (kind) *kind = (rt_gguf_kind)file->keys[index].kind;
     return file->keys[index].name;
 }
 
 int rt_gguf_element(const rt_gguf *file, const char *name, int64_t *count)
 {
     const gguf_key *key = find_key(file, name);
-    if (!key || key->element < 0)
-        return -1;
-    if (count)
-        *count = (int64_t)key->count;
+    if (!key || key->element < 0) return -1;
+    if (count) *count = (int64_t)key->count;
     return key->element;
 }

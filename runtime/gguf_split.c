@@ -125,10 +125,7 @@ static int by_name(const void *a, const void *b)
     return gguf_compare(**x, **y);
 }
 
-static const rt_gguf *part_at(const rt_gguf *first, int32_t no)
-{
-    return no ? first->part[no - 1] : first;
-}
+static const rt_gguf *part_at(const rt_gguf *first, int32_t no) { return no ? first->part[no - 1] : first; }
 
 /* The part that contains tensor `at` of the joined list, which has n_first tensors of the first part, then part by
  * part. */
@@ -228,10 +225,7 @@ static gdn_status joined(gdn_status status, const source *from, rt_budget *budge
     return status;
 }
 
-gdn_status rt_gguf_open(const char *path, rt_gguf **file)
-{
-    return rt_gguf_open_within(path, NULL, file);
-}
+gdn_status rt_gguf_open(const char *path, rt_gguf **file) { return rt_gguf_open_within(path, NULL, file); }
 
 gdn_status rt_gguf_open_within(const char *path, rt_budget *budget, rt_gguf **file)
 {

@@ -26,8 +26,8 @@
 
 enum {
     LANES = RT_BLOCKS / GDN_VL, /* vectors of lanes                                   */
-    UNIT  = 4 * WV,             /* vectors of bytes in a unit                         */
-    TILE  = 2,                  /* outputs that share a loaded input, with many rows  */
+    UNIT = 4 * WV,              /* vectors of bytes in a unit                         */
+    TILE = 2,                   /* outputs that share a loaded input, with many rows  */
     TILE_ROWS = 8,
     BLOCK_OUTPUTS = 32
 };
@@ -55,18 +55,18 @@ GDN_INLINE int is_super(int type) { return type == RT_Q4_K || type == RT_Q5_K ||
 /* ---- Types without a decoder in registers: decoded block by block into memory, in the order of blocks ---- */
 
 typedef struct blocks {
-    int8_t  w[RT_GROUP];       /* with an offset of 128 unless Q8_SIGNED                                  */
-    float   d[RT_BLOCKS];      /* in the order of lanes                                                   */
-    float   m[RT_BLOCKS];
+    int8_t w[RT_GROUP]; /* with an offset of 128 unless Q8_SIGNED                                  */
+    float d[RT_BLOCKS]; /* in the order of lanes                                                   */
+    float m[RT_BLOCKS];
     int32_t factor[2 * RT_BLOCKS]; /* in the order of accumulators; the minima's factors are 16 bits higher */
 } blocks;
 
 /* Decodes block 8 s + j of a group; `at` is the first byte of its super-block, or of the block. */
 GDN_INLINE void read_one(int type, const unsigned char *at, int s, int j, blocks *out)
 {
-    rt_weight_block one  = { .factor = { 1, 1 }, .min = { 1, 1 } };
-    const __m256i   w    = rt_weights_32(type, at, j);
-    const int       lane = 8 * (j % 2) + 4 * (j / 2 % 2) + j / 4 + 2 * s;
+    rt_weight_block one = { .factor = { 1, 1 }, .min = { 1, 1 } };
+    const __m256i w = rt_weights_32(type, at, j);
+    const int lane = 8 * (j % 2) + 4 * (j / 2 % 2) + j / 4 + 2 * s;
     rt_read_block(type, at, j, &one);
     _mm256_storeu_si256((__m256i *)(void *)(out->w + 256 * s + 32 * j),
                         Q8_SIGNED ? w : _mm256_xor_si256(w, _mm256_set1_epi8(-128)));
@@ -143,7 +143,7 @@ GDN_INLINE void decode(int32_t actual, int type, const unsigned char *from, int 
 /* Integer dot products of n_outputs outputs and n_rows rows, into accumulators. STEPWISE: interleaves the steps of
  * different outputs and rows, to hide their latency. */
 GDN_INLINE void dot_group(int type, const group *g, int n_outputs, const rt_x_group *x, int n_rows,
-                      vi acc[TILE * STEP_ROWS][2][WV])
+                          vi acc[TILE * STEP_ROWS][2][WV])
 {
     UNROLLED
     for (int ua = 0; ua < 2 * WV; ua++) {
@@ -193,7 +193,7 @@ GDN_INLINE void add_group(int type, const group *g, int n_outputs, const rt_x_gr
             UNROLLED
             for (int ua = 0; ua < 2 * WV; ua++) {
                 const vi sum = vi_load(x[y].half + ua * (16 / WV));
-                vi      *dot = &acc[c][ua / WV][ua % WV], factor = g[o].factor[ua / WV][ua % WV];
+                vi *dot = &acc[c][ua / WV][ua % WV], factor = g[o].factor[ua / WV][ua % WV];
                 if (type == RT_Q6_K) *dot = vi_sub(*dot, vi_shl(sum, 5));
                 else if (!Q8_SIGNED) *dot = vi_sub(*dot, vi_shl(sum, 7));
                 if (has_minima(type)) {
@@ -251,7 +251,9 @@ GDN_INLINE float sum16(const vf p[LANES])
 }
 
 /* Sums of a block of outputs and a tile of rows, sized for the L1 cache. */
-typedef struct sums { vf p[BLOCK_OUTPUTS / TILE][TILE_ROWS][TILE][LANES]; } sums;
+typedef struct sums {
+    vf p[BLOCK_OUTPUTS / TILE][TILE_ROWS][TILE][LANES];
+} sums;
 
 /* Number of input groups that fit into the L1 cache, for a tile of n_rows. */
 GDN_INLINE int segment(int n_rows) { return n_rows < 4 ? INT32_MAX : 32 / n_rows; }
@@ -281,11 +283,11 @@ GDN_INLINE void store_sums_of(const sums *s, int32_t o, int y, float *out)
 }
 
 GDN_INLINE void store_sums(const rt_product_args *a, const sums *s, int32_t first, int32_t n_outputs, int32_t row,
-                       int n_rows)
+                           int n_rows)
 {
     for (int y = 0; y < n_rows; y++) {
-        float  *out = a->y + (row + y) * a->y_stride + first;
-        int32_t o   = 0;
+        float *out = a->y + (row + y) * a->y_stride + first;
+        int32_t o = 0;
         for (; o + GDN_VL <= n_outputs; o += GDN_VL) store_sums_of(s, o, y, out + o);
         for (; o < n_outputs; o++) out[o] = sum16(s->p[o / TILE][y][o % TILE]);
     }
@@ -296,7 +298,7 @@ GDN_INLINE void store_sums(const rt_product_args *a, const sums *s, int32_t firs
 GDN_INLINE void decode_group(const rt_product_args *a, int type, const unsigned char *row, int32_t i, group *g)
 {
     const unsigned char *from = row + (int64_t)i * group_bytes(a, type);
-    const int            n    = a->n_columns % RT_GROUP / 32, whole = i < a->n_columns / RT_GROUP;
+    const int n = a->n_columns % RT_GROUP / 32, whole = i < a->n_columns / RT_GROUP;
     if (type & RT_BLOCKWISE) decode(a->type, type, from, whole ? RT_BLOCKS : n, g);
     else if (whole) decode(a->type, type, from, RT_BLOCKS, g);
     else if (n == 8 || is_super(type)) decode(a->type, type, from, 8, g);
@@ -307,7 +309,7 @@ GDN_INLINE void decode_group(const rt_product_args *a, int type, const unsigned 
 
 /* Few rows: weights are decoded into registers, once for all rows. */
 GDN_INLINE void few_rows(const rt_product_args *a, int type, int32_t first, int32_t n_outputs, int32_t row, int n_rows,
-                     sums *s)
+                         sums *s)
 {
     const int n_groups = rt_groups(a->n_columns), step = segment(n_rows), bytes = group_bytes(a, type);
     zero_sums(s, n_outputs, n_rows);
@@ -321,7 +323,7 @@ GDN_INLINE void few_rows(const rt_product_args *a, int type, int32_t first, int3
                 group g;
                 prefetch_far(w + ahead + (int64_t)i * bytes, bytes); /* harmless past the end */
                 decode_group(a, type, w, i, &g);
-                add_rows(type, &g, 1, x, n_rows, (vf(*)[TILE][LANES])&s->p[o / TILE][0][o % TILE]);
+                add_rows(type, &g, 1, x, n_rows, (vf(*)[TILE][LANES]) & s->p[o / TILE][0][o % TILE]);
             }
         }
     }
@@ -331,7 +333,7 @@ GDN_INLINE void few_rows(const rt_product_args *a, int type, int32_t first, int3
 /* Many rows: a block of outputs is decoded into the panel, [outputs / TILE][group][TILE], which stays in the L2 cache
  * for all tiles of rows. */
 GDN_INLINE void many_rows(const rt_product_args *a, int type, const group *panel, int32_t first, int32_t n_outputs,
-                      int32_t row, int n_rows, sums *s)
+                          int32_t row, int n_rows, sums *s)
 {
     const int n_groups = rt_groups(a->n_columns), step = segment(n_rows);
     zero_sums(s, n_outputs, n_rows);
@@ -352,11 +354,11 @@ GDN_INLINE void many_rows(const rt_product_args *a, int type, const group *panel
 GDN_INLINE void quant_product(const rt_product_args *a, int type, int32_t first, int32_t last, void *memory)
 {
     const int n_groups = rt_groups(a->n_columns);
-    const int fit      = (int)(RT_PANEL_BYTES / sizeof(group)) / n_groups / TILE * TILE;
-    const int panels   = a->n > TILE_ROWS && fit >= TILE;
-    const int most     = panels && fit < BLOCK_OUTPUTS ? fit : BLOCK_OUTPUTS;
-    group    *panel    = memory;
-    sums      s;
+    const int fit = (int)(RT_PANEL_BYTES / sizeof(group)) / n_groups / TILE * TILE;
+    const int panels = a->n > TILE_ROWS && fit >= TILE;
+    const int most = panels && fit < BLOCK_OUTPUTS ? fit : BLOCK_OUTPUTS;
+    group *panel = memory;
+    sums s;
     for (int32_t from = first; from < last; from += most) {
         const int32_t count = last - from < most ? last - from : most;
         for (int32_t o = 0; o < count && panels; o++) {
@@ -376,10 +378,10 @@ GDN_INLINE void quant_product(const rt_product_args *a, int type, int32_t first,
 }
 
 /* One function per type, to keep each short. */
-#define PRODUCT(name, type)                                                                         \
-    static void product_##name(const rt_product_args *a, int32_t first, int32_t last, void *panel) \
-    {                                                                                               \
-        quant_product(a, type, first, last, panel);                                                 \
+#define PRODUCT(name, type)                                                                                            \
+    static void product_##name(const rt_product_args *a, int32_t first, int32_t last, void *panel)                     \
+    {                                                                                                                  \
+        quant_product(a, type, first, last, panel);                                                                    \
     }
 PRODUCT(q8_0, RT_Q8_0)
 PRODUCT(q4_0, RT_Q4_0)
@@ -441,17 +443,17 @@ GDN_INLINE void block_scales(const float *x, float d[RT_BLOCKS], float id[RT_BLO
 
 static void quantize_group(const float *x, rt_x_group *out)
 {
-    float  d[RT_BLOCKS], id[RT_BLOCKS];
+    float d[RT_BLOCKS], id[RT_BLOCKS];
     int8_t q[RT_GROUP];
-    wv     ordered[2][UNIT], ones[4];
-    vi     acc[2][WV], t[LANES];
+    wv ordered[2][UNIT], ones[4];
+    vi acc[2][WV], t[LANES];
     block_scales(x, d, id);
     for (int b = 0; b < RT_BLOCKS; b++) {
         vi values[SUMS];
         UNROLLED
         for (int k = 0; k < SUMS; k++) {
             const vf y = v_mul(v_load(x + 32 * b + k * GDN_VL), v_set1(id[b]));
-            values[k]  = v_to_int_rne(v_sel(v_unord(y), v_zero(), y));
+            values[k] = v_to_int_rne(v_sel(v_unord(y), v_zero(), y));
         }
         pack_i8(q + 32 * b, values);
     }

@@ -37,8 +37,7 @@ uint64_t rt_save_seq_bytes(const rt_memory *m, const rt_save_seq *s)
 {
     const uint64_t n = (uint64_t)s->length, trunk = (uint64_t)(m->n_attention - m->has_draft);
     uint64_t bytes = sizeof *s + 4 * n;
-    if (!n)
-        return bytes;
+    if (!n) return bytes;
     bytes += (uint64_t)m->n_recurrent * (m->state_bytes + columns_saved(m, s) * m->column_bytes);
     bytes += 2 * m->kv_bytes * (trunk * n + (uint64_t)s->draft);
     bytes += (uint64_t)s->n_hidden * (rt_save_hidden_bytes(m) + 4);
@@ -53,11 +52,9 @@ static rt_save_seq record_of(const rt_memory *m, int32_t seq)
     rt_save_seq record = { seq, s->length, s->draft, s->next_rope, s->shift, 0 };
     /* The draft head continues from hidden row length - 1, or draft - 1 if it lags. A head that has not processed the
      * whole sequence is not saved: it restarts from the saved hidden rows. */
-    if (s->draft_from)
-        record.draft = 0;
+    if (s->draft_from) record.draft = 0;
     const int32_t oldest = record.draft == s->length ? s->length - 1 : record.draft - 1;
-    for (int32_t p = s->length - 1; p >= 0 && p >= oldest && rt_hidden_row(m, seq, p, NULL); p--)
-        record.n_hidden++;
+    for (int32_t p = s->length - 1; p >= 0 && p >= oldest && rt_hidden_row(m, seq, p, NULL); p--) record.n_hidden++;
     return record;
 }
 
@@ -75,13 +72,10 @@ static int is_savable(const rt_memory *m, int32_t seq)
 uint64_t rt_memory_save_size(const rt_memory *m, int32_t seq)
 {
     uint64_t bytes = sizeof(rt_save_header) + 8;
-    if (seq >= m->n_seqs || m->step_active)
-        return 0;
+    if (seq >= m->n_seqs || m->step_active) return 0;
     for (int32_t i = 0; i < m->n_seqs; i++) {
-        if (!is_saved(m, seq, i))
-            continue;
-        if (!is_savable(m, i))
-            return 0;
+        if (!is_saved(m, seq, i)) continue;
+        if (!is_savable(m, i)) return 0;
         const rt_save_seq record = record_of(m, i);
         bytes += rt_save_seq_bytes(m, &record);
     }
@@ -117,13 +111,12 @@ static gdn_status put_state(rt_memory *m, const rt_sequence *s, int32_t layer, c
 
 static gdn_status put_seq(rt_memory *m, const rt_save_seq *record, const gdn_span *folded, unsigned char **to)
 {
-    const int32_t      n = record->length, seq = record->seq;
+    const int32_t n = record->length, seq = record->seq;
     const rt_sequence *s = &m->seq[seq];
     gdn_status status = n && folded->data ? rt_log_maps(m, s, 0) : GDN_OK;
 
     *to = put(*to, record, sizeof *record);
-    for (int32_t p = 0; p < n; p++)
-        *to = put(*to, &m->cell_rope[s->cell[p]], 4);
+    for (int32_t p = 0; p < n; p++) *to = put(*to, &m->cell_rope[s->cell[p]], 4);
     for (int32_t layer = 0; n && layer < m->n_recurrent && !status; layer++) {
         status = put_state(m, s, layer, folded, to);
         for (int32_t p = n - (int32_t)columns_saved(m, record); p < n && !status; p++) {
@@ -148,38 +141,42 @@ static gdn_status put_seq(rt_memory *m, const rt_save_seq *record, const gdn_spa
 gdn_status rt_memory_save(rt_memory *m, int32_t seq, void *bytes, uint64_t n)
 {
     const gdn_status checked = rt_check_seq(m, seq < 0 ? 0 : seq, "saving");
-    if (checked)
-        return checked;
+    if (checked) return checked;
     for (int32_t i = 0; i < m->n_seqs; i++)
         if (is_saved(m, seq, i) && !is_savable(m, i))
             return rt_fail(GDN_INVALID_ARGUMENT, "saving: the state of sequence %d was lost in a step that failed", i);
     rt_save_header header = {
-        .magic = RT_SAVE_MAGIC, .version = RT_SAVE_VERSION, .kind = seq < 0 ? RT_SAVE_ALL : RT_SAVE_ONE,
-        .fingerprint = m->model->fingerprint, .bytes = rt_memory_save_size(m, seq), .state_bytes = m->state_bytes,
-        .column_bytes = m->column_bytes, .kv_bytes = m->kv_bytes, .hidden_bytes = m->hidden_bytes,
-        .kv_type = m->kv_type, .kernel = m->kernel, .n_recurrent = m->n_recurrent, .n_attention = m->n_attention,
+        .magic = RT_SAVE_MAGIC,
+        .version = RT_SAVE_VERSION,
+        .kind = seq < 0 ? RT_SAVE_ALL : RT_SAVE_ONE,
+        .fingerprint = m->model->fingerprint,
+        .bytes = rt_memory_save_size(m, seq),
+        .state_bytes = m->state_bytes,
+        .column_bytes = m->column_bytes,
+        .kv_bytes = m->kv_bytes,
+        .hidden_bytes = m->hidden_bytes,
+        .kv_type = m->kv_type,
+        .kernel = m->kernel,
+        .n_recurrent = m->n_recurrent,
+        .n_attention = m->n_attention,
         .has_draft = m->has_draft,
     };
     if (!bytes || n < header.bytes)
         return rt_fail(GDN_INVALID_ARGUMENT, "saving: %llu bytes are given and %llu are needed",
                        (unsigned long long)(bytes ? n : 0), (unsigned long long)header.bytes);
-    for (int32_t i = 0; i < m->n_seqs; i++)
-        header.n_seqs += is_saved(m, seq, i);
+    for (int32_t i = 0; i < m->n_seqs; i++) header.n_seqs += is_saved(m, seq, i);
 
-    gdn_span   folded = { 0 }; /* outside the pool, so that saving changes nothing */
+    gdn_span folded = { 0 }; /* outside the pool, so that saving changes nothing */
     gdn_status status = m->n_log ? gdn_buffer_create(m->device, m->state_bytes, &folded) : GDN_OK;
-    if (status)
-        rt_fail_gdn(status, "saving a sequence");
+    if (status) rt_fail_gdn(status, "saving a sequence");
     unsigned char *to = put(bytes, &header, sizeof header);
     for (int32_t i = 0; i < m->n_seqs && !status; i++) {
-        if (!is_saved(m, seq, i))
-            continue;
+        if (!is_saved(m, seq, i)) continue;
         const rt_save_seq record = record_of(m, i);
         status = put_seq(m, &record, &folded, &to);
     }
     gdn_buffer_destroy(m->device, &folded);
-    if (status)
-        return status;
+    if (status) return status;
     const uint64_t sum = rt_save_checksum(bytes, header.bytes - 8);
     put(to, &sum, 8);
     return GDN_OK;

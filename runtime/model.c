@@ -16,8 +16,7 @@ static gdn_status find_arch(rt_model *m, const char **name)
             return GDN_OK;
         }
     }
-    if (status)
-        return status;
+    if (status) return status;
     return rt_fail(GDN_UNSUPPORTED, "general.architecture is \"%.*s\"; qwen3next, qwen35 and qwen35moe can be run",
                    given.bytes > 64 ? 64 : (int)given.bytes, given.text);
 }
@@ -36,8 +35,7 @@ static const rt_gguf_tensor *find(reader *r, int flags, int32_t l, const char *n
         r->status = rt_fail(GDN_INVALID_ARGUMENT, "tensor %s is missing", full);
     if (t && !rt_tensor_is_used(r->model->hp.arch, name))
         r->status = rt_fail(GDN_INTERNAL, "tensor %s is read, but model_names.def does not have it", full);
-    if (t)
-        r->used[t - rt_gguf_tensor_at(r->model->file, 0)] = 1;
+    if (t) r->used[t - rt_gguf_tensor_at(r->model->file, 0)] = 1;
     return t;
 }
 
@@ -46,18 +44,16 @@ static int is_mtp(const reader *r, int32_t l) { return l >= r->model->hp.n_layer
 /* Counts the bytes of a used tensor, in the counting pass. */
 static void count(reader *r, int32_t l, const rt_gguf_tensor *t)
 {
-    if (!r->storage)
-        *(is_mtp(r, l) ? &r->mtp_bytes : &r->model->weight_bytes) += t->bytes;
+    if (!r->storage) *(is_mtp(r, l) ? &r->mtp_bytes : &r->model->weight_bytes) += t->bytes;
 }
 
 static rt_weight matrix(reader *r, int flags, int32_t n_columns, int32_t n_rows, int32_t n_matrices, int32_t l,
                         const char *tensor)
 {
     rt_weight none = { 0 };
-    char      name[NAME_BYTES];
+    char name[NAME_BYTES];
     const rt_gguf_tensor *t = find(r, flags, l, tensor, name);
-    if (!t)
-        return none;
+    if (!t) return none;
     const rt_type_info *type = rt_type_describe(t->type);
     if (!type || !t->data) {
         r->status = rt_fail(GDN_UNSUPPORTED, "tensor %s has type %s (ggml type %d); %s can be run", name,
@@ -81,12 +77,11 @@ static rt_weight matrix(reader *r, int flags, int32_t n_columns, int32_t n_rows,
 /* Converts a vector to F32 in the model's storage; NULL while counting. */
 static const float *vector(reader *r, int flags, int64_t n, int32_t l, const char *tensor)
 {
-    char    name[NAME_BYTES];
+    char name[NAME_BYTES];
     const rt_gguf_tensor *t = find(r, flags, l, tensor, name);
-    if (!t)
-        return NULL;
+    if (!t) return NULL;
     const rt_type_info *type = rt_type_describe(t->type);
-    const int64_t       have = t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3];
+    const int64_t have = t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3];
     if (!type || !t->data || t->ne[0] % type->block) {
         r->status = rt_fail(GDN_UNSUPPORTED, "tensor %s has type %s (ggml type %d), which cannot be run here", name,
                             rt_gguf_type_name(t->type), (int)t->type);
@@ -98,17 +93,14 @@ static const float *vector(reader *r, int flags, int64_t n, int32_t l, const cha
         return NULL;
     }
     count(r, l, t);
-    if (r->trunk && is_mtp(r, l))
-        return NULL;
+    if (r->trunk && is_mtp(r, l)) return NULL;
     const uint64_t at = r->n_vectors;
     r->n_vectors += (uint64_t)(n + 15) / 16 * 16;
-    if (!r->storage)
-        return NULL;
+    if (!r->storage) return NULL;
     const rt_weight w = {
         t->data, t->type, (int32_t)t->ne[0], (int32_t)(n / t->ne[0]), 1, t->ne[0] / type->block * type->block_bytes
     };
-    for (int64_t row = 0; row < n / t->ne[0]; row++)
-        rt_weight_row(&w, row, r->storage + at + row * t->ne[0]);
+    for (int64_t row = 0; row < n / t->ne[0]; row++) rt_weight_row(&w, row, r->storage + at + row * t->ne[0]);
     return r->storage + at;
 }
 
@@ -131,22 +123,20 @@ static const unsigned char *copy_rows(const rt_weight *to, int64_t row, const un
  * order of attn_qkv (q of all heads, k of all heads, v of all heads) and attn_gate (z of all heads). */
 static void split_qkvz(reader *r, rt_layer *layer, int l)
 {
-    const rt_hparams *hp    = &r->model->hp;
-    const int32_t     nk    = hp->n_key_heads, dk = hp->state_size;
-    const int32_t     inner = hp->n_value_heads * dk, of_head = inner / nk;
-    const rt_weight   all   = matrix(r, 0, hp->n_embd, hp->n_channels + inner, 1, l, "ssm_in.weight");
-    const uint64_t    at    = r->n_split;
-    if (r->status)
-        return;
-    layer->qkv  = all;
+    const rt_hparams *hp = &r->model->hp;
+    const int32_t nk = hp->n_key_heads, dk = hp->state_size;
+    const int32_t inner = hp->n_value_heads * dk, of_head = inner / nk;
+    const rt_weight all = matrix(r, 0, hp->n_embd, hp->n_channels + inner, 1, l, "ssm_in.weight");
+    const uint64_t at = r->n_split;
+    if (r->status) return;
+    layer->qkv = all;
     layer->gate = all;
-    layer->qkv.n_rows  = hp->n_channels;
+    layer->qkv.n_rows = hp->n_channels;
     layer->gate.n_rows = inner;
     r->n_split += (uint64_t)(hp->n_channels + inner) * (uint64_t)all.row_bytes;
-    if (!r->split)
-        return;
-    layer->qkv.data           = r->split + at;
-    layer->gate.data          = layer->qkv.data + hp->n_channels * all.row_bytes;
+    if (!r->split) return;
+    layer->qkv.data = r->split + at;
+    layer->gate.data = layer->qkv.data + hp->n_channels * all.row_bytes;
     const unsigned char *from = all.data;
     for (int32_t h = 0; h < nk; h++) {
         from = copy_rows(&layer->qkv, (int64_t)h * dk, from, dk);
@@ -158,36 +148,36 @@ static void split_qkvz(reader *r, rt_layer *layer, int l)
 
 static void bind_recurrent(reader *r, rt_layer *layer, int l)
 {
-    const rt_hparams *hp    = &r->model->hp;
-    const int32_t     E     = hp->n_embd, nv = hp->n_value_heads;
-    const int32_t     inner = nv * hp->state_size;
+    const rt_hparams *hp = &r->model->hp;
+    const int32_t E = hp->n_embd, nv = hp->n_value_heads;
+    const int32_t inner = nv * hp->state_size;
     if (hp->arch == RT_QWEN3NEXT && !has_tensor(r, l, "attn_qkv.weight") && has_tensor(r, l, "ssm_in.weight")) {
         split_qkvz(r, layer, l);
     } else {
-        layer->qkv  = matrix(r, 0, E, hp->n_channels, 1, l, "attn_qkv.weight");
+        layer->qkv = matrix(r, 0, E, hp->n_channels, 1, l, "attn_qkv.weight");
         layer->gate = matrix(r, 0, E, inner, 1, l, "attn_gate.weight");
     }
     if (hp->arch == RT_QWEN3NEXT) {
         layer->ba = matrix(r, 0, E, 2 * nv, 1, l, "ssm_ba.weight");
     } else {
-        layer->beta  = matrix(r, 0, E, nv, 1, l, "ssm_beta.weight");
+        layer->beta = matrix(r, 0, E, nv, 1, l, "ssm_beta.weight");
         layer->alpha = matrix(r, 0, E, nv, 1, l, "ssm_alpha.weight");
     }
-    layer->conv     = vector(r, 0, (int64_t)hp->n_channels * hp->conv_kernel, l, "ssm_conv1d.weight");
-    layer->dt_bias  = vector(r, 0, nv, l, has_tensor(r, l, "ssm_dt") ? "ssm_dt" : "ssm_dt.bias");
-    layer->a        = vector(r, 0, nv, l, "ssm_a");
+    layer->conv = vector(r, 0, (int64_t)hp->n_channels * hp->conv_kernel, l, "ssm_conv1d.weight");
+    layer->dt_bias = vector(r, 0, nv, l, has_tensor(r, l, "ssm_dt") ? "ssm_dt" : "ssm_dt.bias");
+    layer->a = vector(r, 0, nv, l, "ssm_a");
     layer->ssm_norm = vector(r, 0, hp->state_size, l, "ssm_norm.weight");
-    layer->ssm_out  = matrix(r, 0, inner, E, 1, l, "ssm_out.weight");
+    layer->ssm_out = matrix(r, 0, inner, E, 1, l, "ssm_out.weight");
 }
 
 static void bind_attention(reader *r, rt_layer *layer, int l)
 {
     const rt_hparams *hp = &r->model->hp;
-    const int32_t     E  = hp->n_embd, hd = hp->head_dim;
-    layer->wq     = matrix(r, 0, E, 2 * hd * hp->n_head, 1, l, "attn_q.weight");
-    layer->wk     = matrix(r, 0, E, hd * hp->n_head_kv, 1, l, "attn_k.weight");
-    layer->wv     = matrix(r, 0, E, hd * hp->n_head_kv, 1, l, "attn_v.weight");
-    layer->wo     = matrix(r, 0, hd * hp->n_head, E, 1, l, "attn_output.weight");
+    const int32_t E = hp->n_embd, hd = hp->head_dim;
+    layer->wq = matrix(r, 0, E, 2 * hd * hp->n_head, 1, l, "attn_q.weight");
+    layer->wk = matrix(r, 0, E, hd * hp->n_head_kv, 1, l, "attn_k.weight");
+    layer->wv = matrix(r, 0, E, hd * hp->n_head_kv, 1, l, "attn_v.weight");
+    layer->wo = matrix(r, 0, hd * hp->n_head, E, 1, l, "attn_output.weight");
     layer->q_norm = vector(r, 0, hd, l, "attn_q_norm.weight");
     layer->k_norm = vector(r, 0, hd, l, "attn_k_norm.weight");
     layer->q_bias = vector(r, OPTIONAL, 2 * (int64_t)hd * hp->n_head, l, "attn_q.bias");
@@ -199,21 +189,21 @@ static void bind_attention(reader *r, rt_layer *layer, int l)
 static void bind_feed_forward(reader *r, rt_layer *layer, int l)
 {
     const rt_hparams *hp = &r->model->hp;
-    const int32_t     E  = hp->n_embd;
+    const int32_t E = hp->n_embd;
     if (!hp->n_expert) {
         layer->ffn_gate = matrix(r, 0, E, hp->n_ff, 1, l, "ffn_gate.weight");
-        layer->ffn_up   = matrix(r, 0, E, hp->n_ff, 1, l, "ffn_up.weight");
+        layer->ffn_up = matrix(r, 0, E, hp->n_ff, 1, l, "ffn_up.weight");
         layer->ffn_down = matrix(r, 0, hp->n_ff, E, 1, l, "ffn_down.weight");
         return;
     }
     const int32_t X = hp->n_expert, F = hp->n_ff_expert;
-    layer->router    = matrix(r, 0, E, X, 1, l, "ffn_gate_inp.weight");
+    layer->router = matrix(r, 0, E, X, 1, l, "ffn_gate_inp.weight");
     layer->gate_exps = matrix(r, 0, E, F, X, l, "ffn_gate_exps.weight");
-    layer->up_exps   = matrix(r, 0, E, F, X, l, "ffn_up_exps.weight");
+    layer->up_exps = matrix(r, 0, E, F, X, l, "ffn_up_exps.weight");
     layer->down_exps = matrix(r, 0, F, E, X, l, "ffn_down_exps.weight");
     if (hp->n_ff_shared) {
         layer->gate_shexp = matrix(r, 0, E, hp->n_ff_shared, 1, l, "ffn_gate_shexp.weight");
-        layer->up_shexp   = matrix(r, 0, E, hp->n_ff_shared, 1, l, "ffn_up_shexp.weight");
+        layer->up_shexp = matrix(r, 0, E, hp->n_ff_shared, 1, l, "ffn_up_shexp.weight");
         layer->down_shexp = matrix(r, 0, hp->n_ff_shared, E, 1, l, "ffn_down_shexp.weight");
         layer->shexp_gate = vector(r, 0, E, l, "ffn_gate_inp_shexp.weight");
     }
@@ -221,28 +211,26 @@ static void bind_feed_forward(reader *r, rt_layer *layer, int l)
 
 static void bind(reader *r)
 {
-    rt_model   *m  = r->model;
+    rt_model *m = r->model;
     rt_hparams *hp = &m->hp;
-    m->tok_embd    = matrix(r, 0, hp->n_embd, 0, 1, -1, "token_embd.weight");
-    if (r->status)
-        return;
-    hp->n_vocab    = m->tok_embd.n_rows;
-    m->output      = matrix(r, OPTIONAL, hp->n_embd, hp->n_vocab, 1, -1, "output.weight");
-    m->output      = m->output.data ? m->output : m->tok_embd;
+    m->tok_embd = matrix(r, 0, hp->n_embd, 0, 1, -1, "token_embd.weight");
+    if (r->status) return;
+    hp->n_vocab = m->tok_embd.n_rows;
+    m->output = matrix(r, OPTIONAL, hp->n_embd, hp->n_vocab, 1, -1, "output.weight");
+    m->output = m->output.data ? m->output : m->tok_embd;
     m->output_norm = vector(r, 0, hp->n_embd, -1, "output_norm.weight");
-    m->mtp_embd    = m->tok_embd;
-    m->mtp_head    = m->output;
+    m->mtp_embd = m->tok_embd;
+    m->mtp_head = m->output;
     for (int32_t l = 0; l < hp->n_layer + hp->n_mtp; l++) {
-        rt_layer *layer            = &m->layer[l];
-        layer->attn_norm           = vector(r, 0, hp->n_embd, l, "attn_norm.weight");
+        rt_layer *layer = &m->layer[l];
+        layer->attn_norm = vector(r, 0, hp->n_embd, l, "attn_norm.weight");
         layer->post_attention_norm = vector(r, 0, hp->n_embd, l, "post_attention_norm.weight");
         (layer->recurrent ? bind_recurrent : bind_attention)(r, layer, (int)l);
         bind_feed_forward(r, layer, (int)l);
-        if (l < hp->n_layer)
-            continue;
-        layer->eh_proj   = matrix(r, 0, 2 * hp->n_embd, hp->n_embd, 1, l, "nextn.eh_proj.weight");
-        layer->enorm     = vector(r, 0, hp->n_embd, l, "nextn.enorm.weight");
-        layer->hnorm     = vector(r, 0, hp->n_embd, l, "nextn.hnorm.weight");
+        if (l < hp->n_layer) continue;
+        layer->eh_proj = matrix(r, 0, 2 * hp->n_embd, hp->n_embd, 1, l, "nextn.eh_proj.weight");
+        layer->enorm = vector(r, 0, hp->n_embd, l, "nextn.enorm.weight");
+        layer->hnorm = vector(r, 0, hp->n_embd, l, "nextn.hnorm.weight");
         layer->head_norm = vector(r, OPTIONAL, hp->n_embd, l, "nextn.shared_head_norm.weight");
         layer->head_norm = layer->head_norm ? layer->head_norm : m->output_norm;
         const rt_weight embd = matrix(r, OPTIONAL, hp->n_embd, hp->n_vocab, 1, l, "nextn.embed_tokens.weight");
@@ -256,28 +244,12 @@ static void bind(reader *r)
 static uint64_t fingerprint(const rt_model *m, uint64_t weight_bytes)
 {
     const rt_hparams *hp = &m->hp;
-    const int64_t of[] = { hp->arch,
-                           hp->n_vocab,
-                           hp->n_embd,
-                           hp->n_layer,
-                           hp->n_mtp,
-                           hp->n_head,
-                           hp->n_head_kv,
-                           hp->head_dim,
-                           hp->n_rot,
-                           hp->conv_kernel,
-                           hp->state_size,
-                           hp->n_key_heads,
-                           hp->n_value_heads,
-                           hp->n_ff,
-                           hp->n_expert,
-                           hp->n_ff_expert,
-                           (int64_t)weight_bytes,
-                           m->n_recurrent,
-                           m->n_attention };
+    const int64_t of[] = { hp->arch,        hp->n_vocab,           hp->n_embd,        hp->n_layer,   hp->n_mtp,
+                           hp->n_head,      hp->n_head_kv,         hp->head_dim,      hp->n_rot,     hp->conv_kernel,
+                           hp->state_size,  hp->n_key_heads,       hp->n_value_heads, hp->n_ff,      hp->n_expert,
+                           hp->n_ff_expert, (int64_t)weight_bytes, m->n_recurrent,    m->n_attention };
     uint64_t hash = UINT64_C(14695981039346656037);
-    for (size_t i = 0; i < sizeof of; i++)
-        hash = (hash ^ ((const unsigned char *)of)[i]) * UINT64_C(1099511628211);
+    for (size_t i = 0; i < sizeof of; i++) hash = (hash ^ ((const unsigned char *)of)[i]) * UINT64_C(1099511628211);
     /* also some of the weights: two models of one shape differ */
     const uint64_t step = (uint64_t)m->tok_embd.row_bytes / 8 + 1;
     for (int32_t row = 0; row < hp->n_vocab; row += hp->n_vocab / 64 + 1)
@@ -285,8 +257,13 @@ static uint64_t fingerprint(const rt_model *m, uint64_t weight_bytes)
             hash = (hash ^ m->tok_embd.data[row * m->tok_embd.row_bytes + (int64_t)i]) * UINT64_C(1099511628211);
     /* cached keys depend on the rotary scaling; without scaling nothing is added to the hash */
     const rt_rope_scaling *s = &hp->rope_scaling;
-    const double scaling[] = { s->kind, (double)s->factor, (double)s->ext_factor, (double)s->attn_factor,
-                               (double)s->beta_fast, (double)s->beta_slow, s->n_original };
+    const double scaling[] = { s->kind,
+                               (double)s->factor,
+                               (double)s->ext_factor,
+                               (double)s->attn_factor,
+                               (double)s->beta_fast,
+                               (double)s->beta_slow,
+                               s->n_original };
     for (size_t i = 0; (s->kind != RT_ROPE_PLAIN || s->attn_factor != 1) && i < sizeof scaling; i++)
         hash = (hash ^ ((const unsigned char *)scaling)[i]) * UINT64_C(1099511628211);
     return hash;
@@ -295,12 +272,11 @@ static uint64_t fingerprint(const rt_model *m, uint64_t weight_bytes)
 /* True if the file has a tensor of block l. */
 static int has_block(const rt_gguf *file, int32_t l)
 {
-    char      prefix[32];
+    char prefix[32];
     const int n = snprintf(prefix, sizeof prefix, "blk.%d.", (int)l);
     for (int64_t i = 0; i < rt_gguf_n_tensors(file); i++) {
         const rt_string name = rt_gguf_tensor_at(file, i)->name;
-        if (name.bytes > (uint64_t)n && !memcmp(name.text, prefix, (size_t)n))
-            return 1;
+        if (name.bytes > (uint64_t)n && !memcmp(name.text, prefix, (size_t)n)) return 1;
     }
     return 0;
 }
@@ -309,13 +285,12 @@ static int has_block(const rt_gguf *file, int32_t l)
 static void check_last_block(reader *r)
 {
     rt_hparams *hp = &r->model->hp;
-    if (has_block(r->model->file, hp->n_layer + hp->n_mtp - 1))
-        return;
+    if (has_block(r->model->file, hp->n_layer + hp->n_mtp - 1)) return;
     if (!hp->n_mtp)
         r->status = rt_fail(GDN_INVALID_ARGUMENT,
                             "%s.block_count is %d, but the file has no tensor of block %d; if that is the MTP block, "
-                            "%s.nextn_predict_layers has to be 1", r->arch, (int)hp->n_layer, (int)hp->n_layer - 1,
-                            r->arch);
+                            "%s.nextn_predict_layers has to be 1",
+                            r->arch, (int)hp->n_layer, (int)hp->n_layer - 1, r->arch);
     else if (!r->trunk)
         r->status =
             rt_fail(GDN_UNSUPPORTED,
@@ -329,26 +304,22 @@ gdn_status rt_model_from_gguf(rt_gguf *file, rt_model **model) { return rt_model
 
 static gdn_status load(rt_gguf *file, rt_budget *budget, int trunk, rt_model **model)
 {
-    *model      = NULL;
+    *model = NULL;
     rt_model *m = rt_calloc(1, sizeof *m, "the model");
     if (!m) {
         rt_gguf_close(file);
         return GDN_OUT_OF_MEMORY;
     }
-    m->file  = file;
+    m->file = file;
     const uint64_t n_tensors = (uint64_t)rt_gguf_n_tensors(file);
     reader r = { .model = m, .trunk = trunk };
     r.status = find_arch(m, &r.arch);
-    if (!r.status)
-        r.status = rt_check_keys(file, m->hp.arch);
-    if (!r.status)
-        model_read_hparams(&r);
-    if (!r.status)
-        check_last_block(&r);
-    if (!r.status)
-        r.status = rt_budget_take(budget, n_tensors, "which tensors are used");
+    if (!r.status) r.status = rt_check_keys(file, m->hp.arch);
+    if (!r.status) model_read_hparams(&r);
+    if (!r.status) check_last_block(&r);
+    if (!r.status) r.status = rt_budget_take(budget, n_tensors, "which tensors are used");
     if (!r.status) {
-        r.used   = rt_calloc(n_tensors, 1, "which tensors are used");
+        r.used = rt_calloc(n_tensors, 1, "which tensors are used");
         r.status = r.used ? GDN_OK : GDN_OUT_OF_MEMORY;
     }
     if (!r.status)
@@ -357,45 +328,34 @@ static gdn_status load(rt_gguf *file, rt_budget *budget, int trunk, rt_model **m
         m->layer = rt_calloc((uint64_t)(m->hp.n_layer + m->hp.n_mtp), sizeof *m->layer, "layers");
         r.status = m->layer ? GDN_OK : GDN_OUT_OF_MEMORY;
     }
-    if (!r.status)
-        model_read_layer_kinds(&r);
-    if (!r.status)
-        r.status = rt_check_tensors(file, m->hp.arch, NULL);
-    if (!r.status)
-        bind(&r); /* first pass checks and counts, second fills */
+    if (!r.status) model_read_layer_kinds(&r);
+    if (!r.status) r.status = rt_check_tensors(file, m->hp.arch, NULL);
+    if (!r.status) bind(&r); /* first pass checks and counts, second fills */
     const uint64_t weight_bytes = m->weight_bytes + r.mtp_bytes;
     m->weight_bytes = trunk ? m->weight_bytes : weight_bytes;
-    if (!r.status)
-        r.status = rt_check_tensors(file, m->hp.arch, r.used);
-    if (!r.status)
-        r.status = rt_budget_take(budget, m->weight_bytes, "the weights");
+    if (!r.status) r.status = rt_check_tensors(file, m->hp.arch, r.used);
+    if (!r.status) r.status = rt_budget_take(budget, m->weight_bytes, "the weights");
     if (!r.status)
         r.status = rt_budget_take(budget, r.n_vectors * sizeof *m->vectors, "norms and other vectors, as F32,");
-    if (!r.status)
-        r.status = rt_budget_take(budget, r.n_split, "matrices that are split");
+    if (!r.status) r.status = rt_budget_take(budget, r.n_split, "matrices that are split");
     if (!r.status && r.n_split) {
-        m->split  = rt_calloc(r.n_split, 1, "matrices that are split");
-        r.status  = m->split ? GDN_OK : GDN_OUT_OF_MEMORY;
-        r.split   = m->split;
+        m->split = rt_calloc(r.n_split, 1, "matrices that are split");
+        r.status = m->split ? GDN_OK : GDN_OUT_OF_MEMORY;
+        r.split = m->split;
         r.n_split = 0;
     }
     if (!r.status) {
-        m->vectors  = rt_calloc(r.n_vectors, sizeof *m->vectors, "norms and other vectors");
-        r.status    = m->vectors ? GDN_OK : GDN_OUT_OF_MEMORY;
-        r.storage   = m->vectors;
+        m->vectors = rt_calloc(r.n_vectors, sizeof *m->vectors, "norms and other vectors");
+        r.status = m->vectors ? GDN_OK : GDN_OUT_OF_MEMORY;
+        r.storage = m->vectors;
         r.n_vectors = 0;
-        if (!r.status)
-            bind(&r);
+        if (!r.status) bind(&r);
     }
-    if (!r.status)
-        m->fingerprint = fingerprint(m, weight_bytes);
+    if (!r.status) m->fingerprint = fingerprint(m, weight_bytes);
     rt_free(r.used);
-    if (trunk)
-        m->hp.n_mtp = 0;
-    if (r.status)
-        rt_model_free(m);
-    else
-        *model = m;
+    if (trunk) m->hp.n_mtp = 0;
+    if (r.status) rt_model_free(m);
+    else *model = m;
     return r.status;
 }
 
@@ -424,8 +384,7 @@ gdn_status rt_model_load_trunk_within(const char *path, rt_budget *budget, rt_mo
 
 void rt_model_free(rt_model *model)
 {
-    if (!model)
-        return;
+    if (!model) return;
     rt_gguf_close(model->file);
     rt_free(model->layer);
     rt_free(model->vectors);

@@ -10,7 +10,7 @@ enum { MAX_THREADS = 1024 };
 
 struct rt_threads {
     gdn_team *team;
-    int32_t   n;
+    int32_t n;
 };
 
 gdn_status rt_threads_create(int32_t n_threads, rt_threads **threads)
@@ -21,19 +21,17 @@ gdn_status rt_threads_create(int32_t n_threads, rt_threads **threads)
                        (int)n_threads, (int)MAX_THREADS);
     int32_t n = n_threads ? n_threads : gdn_team_default_threads(getenv("GDN_NUM_THREADS"));
     n = n < MAX_THREADS ? n : MAX_THREADS;
-    void       *memory;
+    void *memory;
     rt_threads *t = rt_calloc_with(sizeof *t, 1, gdn_team_bytes(n), "threads", &memory);
-    if (!t)
-        return GDN_OUT_OF_MEMORY;
-    *t       = (rt_threads){ gdn_team_start(memory, n), n }; /* it may have fewer than n threads */
+    if (!t) return GDN_OUT_OF_MEMORY;
+    *t = (rt_threads){ gdn_team_start(memory, n), n }; /* it may have fewer than n threads */
     *threads = t;
     return GDN_OK;
 }
 
 void rt_threads_destroy(rt_threads *t)
 {
-    if (!t)
-        return;
+    if (!t) return;
     gdn_team_stop(t->team);
     rt_free(t);
 }

@@ -2,16 +2,16 @@
 #include "runtime/payoff.h"
 
 enum {
-    FIRST   = 3,    /* steps of a mode before it is judged                                                           */
-    ENOUGH  = 16,   /* draft rounds (steps * width) of a trial with drafts: acceptance varies much                 */
-    LONGEST = 64,   /* most steps of a trial, recorded or not                                                        */
-    AGAIN   = 64,   /* least steps between trials                                                                    */
-    OFTEN   = 80,   /* initial share: a trial may cost 1 / 80 of the time until the next                             */
-    RARELY  = 640,  /* smallest share: doubled up to here while trials change nothing                                */
-    SMOOTH  = 32
+    FIRST = 3,    /* steps of a mode before it is judged                                                           */
+    ENOUGH = 16,  /* draft rounds (steps * width) of a trial with drafts: acceptance varies much                 */
+    LONGEST = 64, /* most steps of a trial, recorded or not                                                        */
+    AGAIN = 64,   /* least steps between trials                                                                    */
+    OFTEN = 80,   /* initial share: a trial may cost 1 / 80 of the time until the next                             */
+    RARELY = 640, /* smallest share: doubled up to here while trials change nothing                                */
+    SMOOTH = 32
 };
 static const double KEEP = 0.97; /* drafting continues at this relative speed or more                               */
-static const double FAR = 1.6; /* steps slower than this factor times the mean count as interrupted                */
+static const double FAR = 1.6;   /* steps slower than this factor times the mean count as interrupted                */
 /* A trial with drafts ends early if it is slower by more than chance explains. The accepted tokens of a round vary by
  * about 0.4 of their mean, so the mean of n rounds by 0.4 / sqrt(n). This is the square of 2.2 * 0.4. */
 static const double CLEAR = 0.8;
@@ -29,9 +29,9 @@ int rt_payoff_pays(const rt_payoff *p, int32_t width)
 static int begin_try(rt_payoff_width *a)
 {
     const int other = !a->takes;
-    a->trying  = 1;
+    a->trying = 1;
     a->settles = other;
-    a->steps   = 0;
+    a->steps = 0;
     a->seconds = a->owed = 0;
     a->way[other].n = other ? 0 : FIRST; /* old measurements of drafting are dropped, others count less */
     return other;

@@ -12,10 +12,7 @@ enum {
 
 static const double FAR = 1.25;
 
-static int32_t slot(int32_t width)
-{
-    return width < 1 ? 0 : width >= RT_PAYOFF_WIDTHS ? RT_PAYOFF_WIDTHS - 1 : width;
-}
+static int32_t slot(int32_t width) { return width < 1 ? 0 : width >= RT_PAYOFF_WIDTHS ? RT_PAYOFF_WIDTHS - 1 : width; }
 
 int rt_payoff_tree_choose(rt_payoff_tree *p, int32_t width)
 {
@@ -29,10 +26,7 @@ int rt_payoff_tree_choose(rt_payoff_tree *p, int32_t width)
     return !a->takes;
 }
 
-static void smooth(double *mean, double x, int32_t n, int32_t most)
-{
-    *mean += (x - *mean) / (n < most ? n : most);
-}
+static void smooth(double *mean, double x, int32_t n, int32_t most) { *mean += (x - *mean) / (n < most ? n : most); }
 
 void rt_payoff_tree_record(rt_payoff_tree *p, int32_t width, int with, int32_t n_tokens, int32_t n_second,
                            double seconds)

@@ -3,14 +3,8 @@
 
 #include <string.h>
 
-static const int32_t *tokens_of(const rt_prefixes *p, int32_t node)
-{
-    return p->token + (int64_t)node * p->interval;
-}
-static int32_t *cells_of(const rt_prefixes *p, int32_t node)
-{
-    return p->cell + (int64_t)node * p->interval;
-}
+static const int32_t *tokens_of(const rt_prefixes *p, int32_t node) { return p->token + (int64_t)node * p->interval; }
+static int32_t *cells_of(const rt_prefixes *p, int32_t node) { return p->cell + (int64_t)node * p->interval; }
 
 /* Head of the parent's list of children. */
 static int32_t *children(rt_prefixes *p, int32_t parent)

@@ -2,7 +2,7 @@
 #include "runtime/quant_scales.h"
 
 #define KEEP_REGISTER(vector) "x"(vector)
-#define WV 2
+#define WV                    2
 typedef __m256i wv;
 
 /* A group of 512 decoded weights: bytes in the order of matmul_quant.inc.h, scales and minima of blocks in the order of
@@ -36,7 +36,7 @@ GDN_INLINE vi dot1(vi sum, wv w, wv x) /* not called */
 GDN_INLINE vi dot4(int type, const wv w[4], const wv x[4])
 {
     const wv one = _mm256_set1_epi16(1);
-    wv       t[4];
+    wv t[4];
     UNROLLED
     for (int k = 0; k < 4; k++) {
         if (rt_signed_bytes(type)) t[k] = _mm256_maddubs_epi16(_mm256_abs_epi8(w[k]), _mm256_sign_epi8(x[k], w[k]));
@@ -109,8 +109,7 @@ GDN_INLINE void decode_q4_0(const unsigned char *from, int n, group *g)
         UNROLLED
         for (int j = 0; j < 8; j++) {
             const unsigned char *at = rt_block_at(from + 2, 18, 2 * j + u, n);
-            const __m256i        twice =
-                _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)at));
+            const __m256i twice = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)at));
             g->w[u][j] = _mm256_and_si256(_mm256_srlv_epi32(twice, shift), _mm256_set1_epi8(15));
         }
         order_unit(g->w[u]);
@@ -120,18 +119,20 @@ GDN_INLINE void decode_q4_0(const unsigned char *from, int n, group *g)
 
 GDN_INLINE void decode_k4_k5(const unsigned char *from, int five, int n, group *g)
 {
-    const int            bytes = five ? 176 : 144;
+    const int bytes = five ? 176 : 144;
     const unsigned char *second = rt_block_at(from, bytes, 1, n / 8);
     const __m256i low = _mm256_set1_epi8(15), bit = _mm256_set1_epi8(16);
-    wv            raw[8], high[8];
+    wv raw[8], high[8];
     UNROLLED
     for (int j = 0; j < 8; j++) {
         const unsigned char *at = j < 4 ? from : second;
         raw[j] = wv_load(at + (five ? 48 : 16) + j % 4 * 32);
         if (five) { /* bit 2 (j % 4) of a byte to bit 4; the next one, to bit 5, is unit 1's */
             const __m256i bits = wv_load(at + 16);
-            high[j] = j % 4 == 0 ? _mm256_slli_epi16(bits, 4) : j % 4 == 1 ? _mm256_slli_epi16(bits, 2)
-                    : j % 4 == 2 ? bits : _mm256_srli_epi16(bits, 2);
+            high[j] = j % 4 == 0   ? _mm256_slli_epi16(bits, 4)
+                      : j % 4 == 1 ? _mm256_slli_epi16(bits, 2)
+                      : j % 4 == 2 ? bits
+                                   : _mm256_srli_epi16(bits, 2);
         }
     }
     order_unit(raw);
@@ -146,7 +147,7 @@ GDN_INLINE void decode_k4_k5(const unsigned char *from, int five, int n, group *
         }
     }
     __m128i scale, min;
-    __m128  d4, m4;
+    __m128 d4, m4;
     rt_scales_k4_k5(from + 4, second + 4, &scale, &min);
     rt_d_dmin(from, second, &d4, &m4);
     const vf d = _mm256_set_m128(d4, d4), m = _mm256_set_m128(m4, m4);
@@ -177,7 +178,7 @@ GDN_INLINE void decode_q6_k(const unsigned char *from, int n, group *g)
     const __m256i up0 = _mm256_setr_epi32(24, 24, 24, 24, 16, 16, 16, 16),
                   up1 = _mm256_setr_epi32(8, 8, 8, 8, 0, 0, 0, 0);
     const __m256i even = _mm256_permutevar8x32_epi32(dwords, _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6));
-    const __m256i odd  = _mm256_permutevar8x32_epi32(dwords, _mm256_setr_epi32(1, 3, 5, 7, 1, 3, 5, 7));
+    const __m256i odd = _mm256_permutevar8x32_epi32(dwords, _mm256_setr_epi32(1, 3, 5, 7, 1, 3, 5, 7));
     g->factor[0][0] = _mm256_srai_epi32(_mm256_sllv_epi32(even, up0), 24);
     g->factor[0][1] = _mm256_srai_epi32(_mm256_sllv_epi32(odd, up0), 24);
     g->factor[1][0] = _mm256_srai_epi32(_mm256_sllv_epi32(even, up1), 24);

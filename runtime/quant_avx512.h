@@ -3,7 +3,7 @@
 #include "runtime/quant_scales.h"
 
 #define KEEP_REGISTER(vector) "v"(vector)
-#define WV 1
+#define WV                    1
 typedef __m512i wv;
 
 /* A group of 512 decoded weights: bytes in the order of matmul_quant.inc.h, scales and minima of blocks in the order of
@@ -16,10 +16,12 @@ typedef struct group {
 
 enum {
 #ifdef RT_VNNI
-    STEPWISE = 1, STEP_ROWS = 4,
+    STEPWISE = 1,
+    STEP_ROWS = 4,
     Q8_SIGNED = 0 /* vpdpbusd needs unsigned bytes: Q8_0 has an offset of 128, and 128 * (sum of q) is subtracted */
 #else
-    STEPWISE = 0, STEP_ROWS = 2,
+    STEPWISE = 0,
+    STEP_ROWS = 2,
     Q8_SIGNED = 1
 #endif
 };
@@ -55,21 +57,19 @@ GDN_INLINE vi dot1(vi sum, wv w, wv x) /* not called */
 GDN_INLINE vi dot4(int type, const wv w[4], const wv x[4])
 {
     const wv one = _mm512_set1_epi16(1);
-    wv       t[4];
+    wv t[4];
     UNROLLED
     for (int k = 0; k < 4; k++) {
         if (rt_signed_bytes(type))
             t[k] = _mm512_maddubs_epi16(_mm512_abs_epi8(w[k]), _mm512_mask_sub_epi8(x[k], _mm512_movepi8_mask(w[k]),
                                                                                     _mm512_setzero_si512(), x[k]));
-        else
-            t[k] = _mm512_maddubs_epi16(w[k], x[k]);
+        else t[k] = _mm512_maddubs_epi16(w[k], x[k]);
     }
     if (rt_signed_bytes(type))
         return vi_add(vi_add(_mm512_madd_epi16(t[0], one), _mm512_madd_epi16(t[1], one)),
                       vi_add(_mm512_madd_epi16(t[2], one), _mm512_madd_epi16(t[3], one)));
     const wv a = _mm512_add_epi16(t[0], t[1]), b = _mm512_add_epi16(t[2], t[3]);
-    if (type == RT_Q6_K)
-        return vi_add(_mm512_madd_epi16(a, one), _mm512_madd_epi16(b, one));
+    if (type == RT_Q6_K) return vi_add(_mm512_madd_epi16(a, one), _mm512_madd_epi16(b, one));
     return _mm512_madd_epi16(_mm512_add_epi16(a, b), one);
 }
 #endif
@@ -103,8 +103,7 @@ GDN_INLINE void blocks_to_units(const unsigned char *base, int stride, int n, wv
     for (int u = 0; u < 2; u++) {
         UNROLLED
         for (int i = 0; i < 4; i++)
-            w[u][i] =
-                two_blocks(rt_block_at(base, stride, 4 * i + u, n), rt_block_at(base, stride, 4 * i + 2 + u, n));
+            w[u][i] = two_blocks(rt_block_at(base, stride, 4 * i + u, n), rt_block_at(base, stride, 4 * i + 2 + u, n));
         order_unit(w[u]);
     }
 }
@@ -141,10 +140,10 @@ GDN_INLINE void decode_q4_0(const unsigned char *from, int n, group *g)
 
 GDN_INLINE void decode_k4_k5(const unsigned char *from, int five, int n, group *g)
 {
-    const int            bytes = five ? 176 : 144;
+    const int bytes = five ? 176 : 144;
     const unsigned char *second = rt_block_at(from, bytes, 1, n / 8);
     const __m512i low = _mm512_set1_epi8(15), bit = _mm512_set1_epi8(16);
-    wv            raw[4], high[4];
+    wv raw[4], high[4];
     UNROLLED
     for (int i = 0; i < 4; i++) { /* j = 2 i and the one after it, in both units */
         const unsigned char *at = i < 2 ? from : second;
@@ -169,7 +168,7 @@ GDN_INLINE void decode_k4_k5(const unsigned char *from, int five, int n, group *
         }
     }
     __m128i scale, min;
-    __m128  d, dmin;
+    __m128 d, dmin;
     rt_scales_k4_k5(from + 4, second + 4, &scale, &min);
     rt_d_dmin(from, second, &d, &dmin);
     g->d[0] = v_mul(_mm512_broadcast_f32x4(d), v_from_int(_mm512_cvtepu8_epi32(scale)));

@@ -19,14 +19,8 @@
 /* Always inlined, so that unused results cost nothing: the vector versions use only the scales. */
 #define RT_READER static inline __attribute__((always_inline)) void
 
-static inline uint32_t rt_bits16(const unsigned char *at)
-{
-    return (uint32_t)at[0] | (uint32_t)at[1] << 8;
-}
-static inline uint32_t rt_bits32(const unsigned char *at)
-{
-    return rt_bits16(at) | rt_bits16(at + 2) << 16;
-}
+static inline uint32_t rt_bits16(const unsigned char *at) { return (uint32_t)at[0] | (uint32_t)at[1] << 8; }
+static inline uint32_t rt_bits32(const unsigned char *at) { return rt_bits16(at) | rt_bits16(at + 2) << 16; }
 
 /* ---- Nibbles: the low ones of 16 bytes are elements 0 to 15, the high ones 16 to 31 ---- */
 
@@ -244,51 +238,21 @@ RT_READER rt_read_iq1_m(const unsigned char *at, int32_t j, rt_weight_block *out
 RT_READER rt_read_block(int32_t type, const unsigned char *at, int32_t j, rt_weight_block *out)
 {
     switch (type) {
-    case RT_Q4_1:
-        rt_read_q4_1(at, out);
-        return;
-    case RT_Q5_0:
-        rt_read_q5_0(at, out);
-        return;
-    case RT_Q5_1:
-        rt_read_q5_1(at, out);
-        return;
-    case RT_Q2_K:
-        rt_read_q2_k(at, j, out);
-        return;
-    case RT_Q3_K:
-        rt_read_q3_k(at, j, out);
-        return;
-    case RT_IQ1_S:
-        rt_read_iq1_s(at, j, out);
-        return;
-    case RT_IQ1_M:
-        rt_read_iq1_m(at, j, out);
-        return;
-    case RT_IQ2_XXS:
-        rt_read_iq2_xxs(at, j, out);
-        return;
-    case RT_IQ2_XS:
-        rt_read_iq2_xs(at, j, out);
-        return;
-    case RT_IQ2_S:
-        rt_read_iq2_s(at, j, out);
-        return;
-    case RT_IQ3_XXS:
-        rt_read_iq3_xxs(at, j, out);
-        return;
-    case RT_IQ3_S:
-        rt_read_iq3_s(at, j, out);
-        return;
-    case RT_IQ4_NL:
-        rt_read_iq4_nl(at, out);
-        return;
-    case RT_IQ4_XS:
-        rt_read_iq4_xs(at, j, out);
-        return;
-    default:
-        rt_read_mxfp4(at, out);
-        return;
+    case RT_Q4_1: rt_read_q4_1(at, out); return;
+    case RT_Q5_0: rt_read_q5_0(at, out); return;
+    case RT_Q5_1: rt_read_q5_1(at, out); return;
+    case RT_Q2_K: rt_read_q2_k(at, j, out); return;
+    case RT_Q3_K: rt_read_q3_k(at, j, out); return;
+    case RT_IQ1_S: rt_read_iq1_s(at, j, out); return;
+    case RT_IQ1_M: rt_read_iq1_m(at, j, out); return;
+    case RT_IQ2_XXS: rt_read_iq2_xxs(at, j, out); return;
+    case RT_IQ2_XS: rt_read_iq2_xs(at, j, out); return;
+    case RT_IQ2_S: rt_read_iq2_s(at, j, out); return;
+    case RT_IQ3_XXS: rt_read_iq3_xxs(at, j, out); return;
+    case RT_IQ3_S: rt_read_iq3_s(at, j, out); return;
+    case RT_IQ4_NL: rt_read_iq4_nl(at, out); return;
+    case RT_IQ4_XS: rt_read_iq4_xs(at, j, out); return;
+    default: rt_read_mxfp4(at, out); return;
     }
 }
 

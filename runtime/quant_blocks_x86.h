@@ -10,10 +10,7 @@
 
 #define RT_ALWAYS static inline __attribute__((always_inline))
 
-RT_ALWAYS __m256i rt_load_32(const unsigned char *at)
-{
-    return _mm256_loadu_si256((const __m256i *)(const void *)at);
-}
+RT_ALWAYS __m256i rt_load_32(const unsigned char *at) { return _mm256_loadu_si256((const __m256i *)(const void *)at); }
 
 /* The low nibbles of 16 bytes, then the high ones. */
 RT_ALWAYS __m256i rt_nibbles_32(const unsigned char *at)
@@ -117,32 +114,22 @@ RT_ALWAYS __m256i rt_iq1_32(int32_t type, const unsigned char *at, int32_t j)
 RT_ALWAYS __m256i rt_weights_32(int32_t type, const unsigned char *at, int32_t j)
 {
     switch (type) {
-    case RT_Q4_1:
-        return rt_nibbles_32(at + 4);
+    case RT_Q4_1: return rt_nibbles_32(at + 4);
     case RT_Q5_0:
         return _mm256_sub_epi8(_mm256_or_si256(rt_nibbles_32(at + 6), rt_fifth_bits(at + 2)), _mm256_set1_epi8(16));
-    case RT_Q5_1:
-        return _mm256_or_si256(rt_nibbles_32(at + 8), rt_fifth_bits(at + 4));
-    case RT_Q2_K:
-        return rt_pairs_32(at + 16 + j / 4 * 32, j % 4);
-    case RT_Q3_K:
-        return _mm256_sub_epi8(rt_pairs_32(at + 32 + j / 4 * 32, j % 4), rt_third_bits(at, j));
+    case RT_Q5_1: return _mm256_or_si256(rt_nibbles_32(at + 8), rt_fifth_bits(at + 4));
+    case RT_Q2_K: return rt_pairs_32(at + 16 + j / 4 * 32, j % 4);
+    case RT_Q3_K: return _mm256_sub_epi8(rt_pairs_32(at + 32 + j / 4 * 32, j % 4), rt_third_bits(at, j));
     case RT_IQ1_S:
-    case RT_IQ1_M:
-        return rt_iq1_32(type, at, j);
+    case RT_IQ1_M: return rt_iq1_32(type, at, j);
     case RT_IQ2_XXS:
     case RT_IQ2_XS:
-    case RT_IQ2_S:
-        return rt_iq2_32(type, at, j);
+    case RT_IQ2_S: return rt_iq2_32(type, at, j);
     case RT_IQ3_XXS:
-    case RT_IQ3_S:
-        return rt_iq3_32(type, at, j);
-    case RT_IQ4_NL:
-        return rt_values_32(rt_values_iq4, at + 2);
-    case RT_IQ4_XS:
-        return rt_values_32(rt_values_iq4, at + 8 + 16 * j);
-    default:
-        return rt_values_32(rt_values_mxfp4, at + 1);
+    case RT_IQ3_S: return rt_iq3_32(type, at, j);
+    case RT_IQ4_NL: return rt_values_32(rt_values_iq4, at + 2);
+    case RT_IQ4_XS: return rt_values_32(rt_values_iq4, at + 8 + 16 * j);
+    default: return rt_values_32(rt_values_mxfp4, at + 1);
     }
 }
 

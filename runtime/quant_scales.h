@@ -27,10 +27,7 @@ static inline uint16_t rt_load_u16(const unsigned char *p)
 enum { RT_BLOCKWISE = 1024, RT_FACTORS = 1, RT_MINIMA = 2 };
 
 /* True if decoded bytes are signed weights, without an offset that makes them nonnegative. */
-static inline int rt_signed_bytes(int type)
-{
-    return type == RT_Q8_0 || (type & RT_BLOCKWISE);
-}
+static inline int rt_signed_bytes(int type) { return type == RT_Q8_0 || (type & RT_BLOCKWISE); }
 
 /* Blocks of a group beyond the end of the row are read from here. */
 static const unsigned char rt_no_block[256] = { 0 };

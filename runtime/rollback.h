@@ -24,10 +24,7 @@ int32_t rt_log_columns(int32_t n_rollback, int32_t commit_after);
 uint64_t rt_log_column_bytes(const rt_hparams *hp, int *bad);
 
 /* Base position: the length of a sequence's state; 0 for an empty sequence. */
-static inline int32_t rt_state_at(const rt_sequence *s)
-{
-    return s->snapshot[0].tag > 0 ? s->snapshot[0].tag : 0;
-}
+static inline int32_t rt_state_at(const rt_sequence *s) { return s->snapshot[0].tag > 0 ? s->snapshot[0].tag : 0; }
 
 /* What a step of n_rows tokens does with a sequence's state and log row. trees: tree steps write no state at their end,
  * for any number of rows. */

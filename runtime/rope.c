@@ -9,16 +9,16 @@
 
 struct rt_rope {
     int32_t half, n_positions;
-    double  frequency[RT_ROPE_MAX / 2]; /* `half` of them are used                    */
-    double  magnitude;                  /* of cosines and sines                       */
-    float  *table;                      /* [n_positions][2 half]: cosines, then sines */
+    double frequency[RT_ROPE_MAX / 2]; /* `half` of them are used                    */
+    double magnitude;                  /* of cosines and sines                       */
+    float *table;                      /* [n_positions][2 half]: cosines, then sines */
 };
 
 static void angles(const rt_rope *rope, int32_t position, float *out)
 {
     for (int32_t i = 0; i < rope->half; i++) {
         const double angle = (double)position * rope->frequency[i];
-        out[i]              = (float)(rope->magnitude * cos(angle));
+        out[i] = (float)(rope->magnitude * cos(angle));
         out[i + rope->half] = (float)(rope->magnitude * sin(angle));
     }
 }
@@ -37,12 +37,10 @@ static gdn_status check_scaling(float base, const rt_rope_scaling *s)
     if (s->attn_factor < 0 || !(s->attn_factor <= 1e6f))
         return rt_fail(GDN_INVALID_ARGUMENT, "the rotary attn_factor is %g; 0 to 1e6 are allowed",
                        (double)s->attn_factor);
-    if (s->kind == RT_ROPE_PLAIN)
-        return GDN_OK;
+    if (s->kind == RT_ROPE_PLAIN) return GDN_OK;
     if (!(s->factor >= 1e-6f && s->factor <= 1e6f))
         return rt_fail(GDN_INVALID_ARGUMENT, "the rotary factor is %g; 1e-6 to 1e6 are allowed", (double)s->factor);
-    if (s->kind == RT_ROPE_LINEAR)
-        return GDN_OK;
+    if (s->kind == RT_ROPE_LINEAR) return GDN_OK;
     if (!(base > 1))
         return rt_fail(GDN_INVALID_ARGUMENT, "the rotary base is %g; with YaRN, above 1 is allowed", (double)base);
     if (!(s->ext_factor > 0 && s->ext_factor <= 1))
@@ -62,11 +60,10 @@ static gdn_status scale(rt_rope *r, float base, const rt_rope_scaling *s)
 {
     const int32_t n_rot = 2 * r->half;
     r->magnitude = s->attn_factor != 0 ? (double)s->attn_factor : 1;
-    if (s->kind == RT_ROPE_PLAIN)
-        return GDN_OK;
+    if (s->kind == RT_ROPE_PLAIN) return GDN_OK;
     double low = 0, high = 0;
     if (s->kind == RT_ROPE_YARN) {
-        low  = fmax(floor(dimension_of((double)s->beta_fast, n_rot, (double)base, s->n_original)), 0);
+        low = fmax(floor(dimension_of((double)s->beta_fast, n_rot, (double)base, s->n_original)), 0);
         high = fmin(ceil(dimension_of((double)s->beta_slow, n_rot, (double)base, s->n_original)), n_rot - 1);
         if (low > high)
             return rt_fail(GDN_UNSUPPORTED,
@@ -78,9 +75,9 @@ static gdn_status scale(rt_rope *r, float base, const rt_rope_scaling *s)
     }
     for (int32_t i = 0; i < r->half; i++) {
         const double whole = r->frequency[i], scaled = whole / (double)s->factor;
-        const double ramp  = s->kind == RT_ROPE_YARN ? fmin(fmax((i - low) / (high - low), 0), 1) : 1;
-        const double keep  = s->kind == RT_ROPE_YARN ? (double)s->ext_factor * (1 - ramp) : 0;
-        r->frequency[i]    = (1 - keep) * scaled + keep * whole;
+        const double ramp = s->kind == RT_ROPE_YARN ? fmin(fmax((i - low) / (high - low), 0), 1) : 1;
+        const double keep = s->kind == RT_ROPE_YARN ? (double)s->ext_factor * (1 - ramp) : 0;
+        r->frequency[i] = (1 - keep) * scaled + keep * whole;
     }
     return GDN_OK;
 }
@@ -103,27 +100,21 @@ gdn_status rt_rope_create_scaled(int32_t n_rot, float base, const rt_rope_scalin
     if (n_positions < 0)
         return rt_fail(GDN_INVALID_ARGUMENT, "n_positions is %d; 0 and more are allowed", (int)n_positions);
     gdn_status status = check_scaling(base, scaling);
-    if (status)
-        return status;
-    void    *table;
+    if (status) return status;
+    void *table;
     rt_rope *r =
         rt_calloc_with(sizeof *r, (uint64_t)n_positions * (uint64_t)n_rot, sizeof *r->table, "rotary angles", &table);
-    if (!r)
-        return GDN_OUT_OF_MEMORY;
-    r->half        = n_rot / 2;
+    if (!r) return GDN_OUT_OF_MEMORY;
+    r->half = n_rot / 2;
     r->n_positions = n_positions;
-    r->table       = table;
+    r->table = table;
     const gdn_float_env caller = gdn_float_env_enter();
-    for (int32_t i = 0; i < r->half; i++)
-        r->frequency[i] = pow((double)base, -2.0 * i / n_rot);
+    for (int32_t i = 0; i < r->half; i++) r->frequency[i] = pow((double)base, -2.0 * i / n_rot);
     status = scale(r, base, scaling);
-    for (int32_t p = 0; !status && p < n_positions; p++)
-        angles(r, p, r->table + (int64_t)p * n_rot);
+    for (int32_t p = 0; !status && p < n_positions; p++) angles(r, p, r->table + (int64_t)p * n_rot);
     gdn_float_env_leave(caller);
-    if (status)
-        rt_rope_destroy(r);
-    else
-        *rope = r;
+    if (status) rt_rope_destroy(r);
+    else *rope = r;
     return status;
 }
 
@@ -133,8 +124,7 @@ int32_t rt_rope_half(const rt_rope *rope) { return rope->half; }
 
 const float *rt_rope_angles(const rt_rope *rope, int32_t position, float made[RT_ROPE_MAX])
 {
-    if (position >= 0 && position < rope->n_positions)
-        return rope->table + (int64_t)position * 2 * rope->half;
+    if (position >= 0 && position < rope->n_positions) return rope->table + (int64_t)position * 2 * rope->half;
     angles(rope, position, made);
     return made;
 }

@@ -7,22 +7,22 @@
 #include "runtime/dense.h"
 
 typedef struct rt_sampling {
-    float    temperature;      /* 0 = greedy: the largest logit, ties to the lower id                       */
-    int32_t  top_k;            /* 0 = off                                                                   */
-    float    top_p;            /* 1 = off                                                                   */
-    float    min_p;            /* 0 = off                                                                   */
-    float    repeat_penalty;   /* 1 = off                                                                   */
-    int32_t  repeat_last;      /* window of the penalties, in tokens                                        */
+    float temperature;    /* 0 = greedy: the largest logit, ties to the lower id                       */
+    int32_t top_k;        /* 0 = off                                                                   */
+    float top_p;          /* 1 = off                                                                   */
+    float min_p;          /* 0 = off                                                                   */
+    float repeat_penalty; /* 1 = off                                                                   */
+    int32_t repeat_last;  /* window of the penalties, in tokens                                        */
     uint64_t seed;
-    float    presence_penalty;  /* 0 = off: subtracted from the logit of each token in the window */
-    float    frequency_penalty; /* 0 = off: the same, times the token's count in the window                 */
+    float presence_penalty;  /* 0 = off: subtracted from the logit of each token in the window */
+    float frequency_penalty; /* 0 = off: the same, times the token's count in the window                 */
 } rt_sampling;
 
 gdn_status rt_sampling_check(const rt_sampling *s);
 
 typedef struct rt_sampler rt_sampler; /* buffers for one vocabulary */
 gdn_status rt_sampler_create(int32_t n_vocab, rt_dense *dense, rt_sampler **sampler);
-void       rt_sampler_destroy(rt_sampler *sampler);
+void rt_sampler_destroy(rt_sampler *sampler);
 
 /* Draws the token at position n. tokens[0, n): the sequence so far. -1: a logit is NaN or infinite, which only a
  * damaged model computes. */

@@ -12,38 +12,38 @@
  * sequence whose memory was released is decoded again without drawing. */
 typedef struct rt_job {
     rt_request request;
-    int32_t    id, n_prompt, n_tokens, n_max, cut;
-    int32_t   *tokens, *stop;
-    int32_t    cancelled, finish, runs; /* runs: it has a sequence                          */
-    int32_t    n_held; /* most tokens in its memory at a preemption */
-    int32_t    n_found; /* tokens from the prefix cache, not counted in totals yet */
-    rt_result  result;
-    char       error[256];
+    int32_t id, n_prompt, n_tokens, n_max, cut;
+    int32_t *tokens, *stop;
+    int32_t cancelled, finish, runs; /* runs: it has a sequence                          */
+    int32_t n_held;                  /* most tokens in its memory at a preemption */
+    int32_t n_found;                 /* tokens from the prefix cache, not counted in totals yet */
+    rt_result result;
+    char error[256];
 } rt_job;
 
 struct rt_scheduler {
     rt_scheduler_desc desc;
-    int32_t           n_vocab, n_ctx, n_step_rows;
-    rt_sampler       *sampler;
-    rt_payoff         payoff;
-    rt_payoff_tree    payoff_tree;
-    rt_totals         totals;
+    int32_t n_vocab, n_ctx, n_step_rows;
+    rt_sampler *sampler;
+    rt_payoff payoff;
+    rt_payoff_tree payoff_tree;
+    rt_totals totals;
     /* Requests by id, in the order of submission: job[id - first]; NULL once released. */
-    rt_job          **job;       /* [room]                                                                       */
-    int32_t           first, end, room; /* ids in [first, end) were given and not all released                   */
-    int32_t           next;      /* first id that may have to be started                                         */
-    rt_job          **running;   /* [n_parallel] by sequence; NULL: free                                         */
+    rt_job **job;             /* [room]                                                                       */
+    int32_t first, end, room; /* ids in [first, end) were given and not all released                   */
+    int32_t next;             /* first id that may have to be started                                         */
+    rt_job **running;         /* [n_parallel] by sequence; NULL: free                                         */
 
     /* one step */
     int32_t *batch_token, *batch_seq;
     uint8_t *batch_logits;
     int32_t *batch_parent;
-    int32_t *draft, *n_draft;    /* [n_parallel][draft_max + 1] by sequence                                      */
-    int32_t *second, *n_second;  /* second candidates, as draft; number to verify                                */
-    rt_draft_request *ask;       /* a draft round: its requests and results                                      */
+    int32_t *draft, *n_draft;   /* [n_parallel][draft_max + 1] by sequence                                      */
+    int32_t *second, *n_second; /* second candidates, as draft; number to verify                                */
+    rt_draft_request *ask;      /* a draft round: its requests and results                                      */
     int32_t *ask_draft, *ask_second, *ask_n;
     int32_t *first_row, *n_rows; /* [n_parallel] rows of the sequence in the batch                               */
-    int32_t  spare;              /* free cells that the step leaves for drafts                                   */
+    int32_t spare;               /* free cells that the step leaves for drafts                                   */
     uint8_t *generating;         /* [n_parallel] 1: only its last drawn token is undecoded; drafts may follow     */
     uint8_t *waits;              /* [n_parallel] 1: gets no rows, while another sequence decodes its prefix       */
 };

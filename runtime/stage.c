@@ -9,15 +9,14 @@ gdn_status rt_stage_create(gdn_context *ctx, int shared, uint64_t bytes, const c
                            rt_stage *stage)
 {
     memset(stage, 0, sizeof *stage);
-    const uint64_t   rounded = bytes ? (bytes + 63) / 64 * 64 : 64;
-    const gdn_status status  = gdn_buffer_create(ctx, rounded, &stage->span);
-    if (status)
-        return rt_fail_gdn(status, what);
-    stage->ctx    = ctx;
-    stage->bytes  = rounded;
+    const uint64_t rounded = bytes ? (bytes + 63) / 64 * 64 : 64;
+    const gdn_status status = gdn_buffer_create(ctx, rounded, &stage->span);
+    if (status) return rt_fail_gdn(status, what);
+    stage->ctx = ctx;
+    stage->bytes = rounded;
     stage->shared = shared;
     stage->transfers = transfers;
-    stage->host   = shared ? (char *)stage->span.data + stage->span.offset : rt_calloc(rounded, 1, what);
+    stage->host = shared ? (char *)stage->span.data + stage->span.offset : rt_calloc(rounded, 1, what);
     if (!stage->host) {
         rt_stage_destroy(stage);
         return GDN_OUT_OF_MEMORY;
@@ -27,19 +26,16 @@ gdn_status rt_stage_create(gdn_context *ctx, int shared, uint64_t bytes, const c
 
 void rt_stage_destroy(rt_stage *stage)
 {
-    if (!stage->ctx)
-        return;
+    if (!stage->ctx) return;
     gdn_buffer_destroy(stage->ctx, &stage->span);
-    if (!stage->shared)
-        rt_free(stage->host);
+    if (!stage->shared) rt_free(stage->host);
     memset(stage, 0, sizeof *stage);
 }
 
 /* True if there is something to copy; counts the copy. */
 static int moves(rt_stage *stage, uint64_t bytes)
 {
-    if (stage->shared || !bytes)
-        return 0;
+    if (stage->shared || !bytes) return 0;
     ++*stage->transfers;
     return 1;
 }

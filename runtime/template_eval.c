@@ -149,23 +149,16 @@ static tpl_value arithmetic(tpl_run *r, tpl_text sign, int64_t a, int64_t b)
     int64_t done = 0;
     int bad = 0;
     switch (sign.n == 2 ? 'd' : sign.text[0]) {
-    case '+':
-        bad = __builtin_add_overflow(a, b, &done);
-        break;
-    case '-':
-        bad = __builtin_sub_overflow(a, b, &done);
-        break;
-    case '*':
-        bad = __builtin_mul_overflow(a, b, &done);
-        break;
+    case '+': bad = __builtin_add_overflow(a, b, &done); break;
+    case '-': bad = __builtin_sub_overflow(a, b, &done); break;
+    case '*': bad = __builtin_mul_overflow(a, b, &done); break;
     case 'd':
     case '%': /* Python's % floors */
         if (!b || (b == -1 && a == INT64_MIN)) return tpl_refuse(r, "a division by %lld", (long long)b);
         done = sign.n == 2 ? a / b - (a % b != 0 && (a < 0) != (b < 0))
                            : a % b + (a % b != 0 && (a < 0) != (b < 0) ? b : 0);
         break;
-    default:
-        return tpl_refuse(r, "numbers with '%.*s' are not known here", TPL_SHOWN(sign.text, sign.n));
+    default: return tpl_refuse(r, "numbers with '%.*s' are not known here", TPL_SHOWN(sign.text, sign.n));
     }
     return bad ? tpl_refuse(r, "a number is too large") : tpl_integer(done);
 }
@@ -336,57 +329,35 @@ static tpl_value eval(tpl_run *r, tpl_scope *scope, const tpl_node *node)
 {
     tpl_value v = { .kind = TPL_UNDEFINED }, b;
     switch (node->op) {
-    case TPL_CONST_STRING:
-        return tpl_characters(text_of(node));
-    case TPL_CONST_NUMBER:
-        return tpl_integer(node->number);
-    case TPL_CONST_BOOL:
-        return tpl_bool((int)node->number);
-    case TPL_CONST_NONE:
-        v.kind = TPL_NONE;
-        return v;
-    case TPL_LOOKUP:
-        return lookup(r, scope, text_of(node));
-    case TPL_LIST:
-        return list(r, scope, node->list);
-    case TPL_DICT:
-        return mapping(r, scope, node->list);
-    case TPL_ATTRIBUTE:
-        v = tpl_eval(r, scope, node->a);
-        return r->status ? v : tpl_attribute(r, &v, text_of(node), 0);
+    case TPL_CONST_STRING: return tpl_characters(text_of(node));
+    case TPL_CONST_NUMBER: return tpl_integer(node->number);
+    case TPL_CONST_BOOL: return tpl_bool((int)node->number);
+    case TPL_CONST_NONE: v.kind = TPL_NONE; return v;
+    case TPL_LOOKUP: return lookup(r, scope, text_of(node));
+    case TPL_LIST: return list(r, scope, node->list);
+    case TPL_DICT: return mapping(r, scope, node->list);
+    case TPL_ATTRIBUTE: v = tpl_eval(r, scope, node->a); return r->status ? v : tpl_attribute(r, &v, text_of(node), 0);
     case TPL_ITEM:
         v = tpl_eval(r, scope, node->a);
         b = tpl_eval(r, scope, node->b);
         return r->status ? v : item(r, &v, &b);
-    case TPL_SLICE:
-        return slice(r, scope, node);
-    case TPL_CALL:
-        return call(r, scope, node);
+    case TPL_SLICE: return slice(r, scope, node);
+    case TPL_CALL: return call(r, scope, node);
     case TPL_FILTER:
-    case TPL_TEST:
-        return applied(r, scope, node);
-    case TPL_NOT:
-        v = tpl_eval(r, scope, node->a);
-        return tpl_bool(!tpl_true(&v));
+    case TPL_TEST: return applied(r, scope, node);
+    case TPL_NOT: v = tpl_eval(r, scope, node->a); return tpl_bool(!tpl_true(&v));
     case TPL_NEGATE:
         v = tpl_eval(r, scope, node->a);
         if (v.kind != TPL_INTEGER || v.of.number == INT64_MIN) return tpl_refuse(r, "minus %s", tpl_kind_name(&v));
         return tpl_integer(-v.of.number);
-    case TPL_AND:
-        v = tpl_eval(r, scope, node->a);
-        return tpl_true(&v) ? tpl_eval(r, scope, node->b) : v;
-    case TPL_OR:
-        v = tpl_eval(r, scope, node->a);
-        return tpl_true(&v) ? v : tpl_eval(r, scope, node->b);
+    case TPL_AND: v = tpl_eval(r, scope, node->a); return tpl_true(&v) ? tpl_eval(r, scope, node->b) : v;
+    case TPL_OR: v = tpl_eval(r, scope, node->a); return tpl_true(&v) ? v : tpl_eval(r, scope, node->b);
     case TPL_CHOOSE:
         b = tpl_eval(r, scope, node->b);
         return tpl_true(&b) ? tpl_eval(r, scope, node->a) : node->c ? tpl_eval(r, scope, node->c) : v;
-    case TPL_BINARY:
-        return binary(r, scope, node);
-    case TPL_COMPARE:
-        return comparison(r, scope, node);
-    default:
-        return tpl_refuse(r, "a statement stands where an expression is expected");
+    case TPL_BINARY: return binary(r, scope, node);
+    case TPL_COMPARE: return comparison(r, scope, node);
+    default: return tpl_refuse(r, "a statement stands where an expression is expected");
     }
 }
 

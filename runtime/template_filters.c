@@ -74,16 +74,11 @@ tpl_value tpl_attribute(tpl_run *r, const tpl_value *of, tpl_text name, int by_i
     const tpl_value undefined = { .kind = TPL_UNDEFINED };
     const tpl_value *found = NULL;
     switch (of->kind) {
-    case TPL_UNDEFINED:
-        return tpl_refuse(r, "'%.*s' is asked of something undefined", TPL_SHOWN(name.text, name.n));
-    case TPL_LOOP:
-        return loop_attribute(r, of->of.loop, name);
+    case TPL_UNDEFINED: return tpl_refuse(r, "'%.*s' is asked of something undefined", TPL_SHOWN(name.text, name.n));
+    case TPL_LOOP: return loop_attribute(r, of->of.loop, name);
     case TPL_NAMESPACE:
-    case TPL_MAPPING:
-        found = tpl_get(of->of.map, name);
-        break;
-    default:
-        break;
+    case TPL_MAPPING: found = tpl_get(of->of.map, name); break;
+    default: break;
     }
     if (found && (by_item || of->kind == TPL_NAMESPACE)) return *found;
     if (of->kind != TPL_NAMESPACE && ((name.n && name.text[0] == '_') || AMONG(name, python)))
@@ -231,17 +226,11 @@ tpl_value tpl_method(tpl_run *r, const tpl_value *of, tpl_text name, const tpl_a
 static uint64_t length(tpl_run *r, const tpl_value *of)
 {
     switch (of->kind) {
-    case TPL_UNDEFINED:
-        return 0;
-    case TPL_CHARACTERS:
-        return tpl_count_characters(of->of.text);
-    case TPL_SEQUENCE:
-        return of->of.list.n;
-    case TPL_MAPPING:
-        return of->of.map->n;
-    default:
-        (void)tpl_refuse(r, "%s has no length", tpl_kind_name(of));
-        return 0;
+    case TPL_UNDEFINED: return 0;
+    case TPL_CHARACTERS: return tpl_count_characters(of->of.text);
+    case TPL_SEQUENCE: return of->of.list.n;
+    case TPL_MAPPING: return of->of.map->n;
+    default: (void)tpl_refuse(r, "%s has no length", tpl_kind_name(of)); return 0;
     }
 }
 

@@ -83,14 +83,8 @@ static void after_tag(lexer *x, char sign, int prints)
 
 /* ---- Within tags ---- */
 
-static int is_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-static int is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
+static int is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+static int is_digit(char c) { return c >= '0' && c <= '9'; }
 
 static uint64_t encode(uint32_t code, char *to)
 {

@@ -354,10 +354,7 @@ static tpl_node *logic(tpl_parser *p, int strength)
     return n;
 }
 
-tpl_node *tpl_condition(tpl_parser *p)
-{
-    return logic(p, 1);
-}
+tpl_node *tpl_condition(tpl_parser *p) { return logic(p, 1); }
 
 tpl_node *tpl_expression(tpl_parser *p)
 {

@@ -125,9 +125,7 @@ static void statement(tpl_run *r, tpl_scope *scope, const tpl_node *node)
 {
     tpl_value v;
     switch (node->op) {
-    case TPL_TEXT:
-        tpl_write(r, text_of(node));
-        return;
+    case TPL_TEXT: tpl_write(r, text_of(node)); return;
     case TPL_PRINT:
         v = tpl_eval(r, scope, node->a);
         if (!r->status) tpl_write(r, tpl_to_text(r, &v));
@@ -136,24 +134,12 @@ static void statement(tpl_run *r, tpl_scope *scope, const tpl_node *node)
         v = tpl_eval(r, scope, node->a);
         if (!r->status) tpl_statements(r, scope, tpl_true(&v) ? node->list : node->c);
         return;
-    case TPL_FOR:
-        loop(r, scope, node);
-        return;
-    case TPL_SET:
-        set(r, scope, node);
-        return;
-    case TPL_MACRO:
-        define(r, scope, node);
-        return;
-    case TPL_BREAK:
-        r->flow = TPL_BREAKS;
-        return;
-    case TPL_CONTINUE:
-        r->flow = TPL_CONTINUES;
-        return;
-    default:
-        (void)tpl_refuse(r, "an expression stands where a statement is expected");
-        return;
+    case TPL_FOR: loop(r, scope, node); return;
+    case TPL_SET: set(r, scope, node); return;
+    case TPL_MACRO: define(r, scope, node); return;
+    case TPL_BREAK: r->flow = TPL_BREAKS; return;
+    case TPL_CONTINUE: r->flow = TPL_CONTINUES; return;
+    default: (void)tpl_refuse(r, "an expression stands where a statement is expected"); return;
     }
 }
 

@@ -96,10 +96,7 @@ tpl_value tpl_string(const char *text)
     return tpl_characters(t);
 }
 
-int tpl_same_text(tpl_text a, tpl_text b)
-{
-    return a.n == b.n && (!a.n || !memcmp(a.text, b.text, (size_t)a.n));
-}
+int tpl_same_text(tpl_text a, tpl_text b) { return a.n == b.n && (!a.n || !memcmp(a.text, b.text, (size_t)a.n)); }
 
 int tpl_is(tpl_text text, const char *string)
 {
@@ -120,19 +117,13 @@ int tpl_true(const tpl_value *v)
 {
     switch (v->kind) {
     case TPL_UNDEFINED:
-    case TPL_NONE:
-        return 0;
+    case TPL_NONE: return 0;
     case TPL_BOOL:
-    case TPL_INTEGER:
-        return v->of.number != 0;
-    case TPL_CHARACTERS:
-        return v->of.text.n != 0;
-    case TPL_SEQUENCE:
-        return v->of.list.n != 0;
-    case TPL_MAPPING:
-        return v->of.map->n != 0;
-    default:
-        return 1;
+    case TPL_INTEGER: return v->of.number != 0;
+    case TPL_CHARACTERS: return v->of.text.n != 0;
+    case TPL_SEQUENCE: return v->of.list.n != 0;
+    case TPL_MAPPING: return v->of.map->n != 0;
+    default: return 1;
     }
 }
 
@@ -144,19 +135,15 @@ int tpl_equal(tpl_run *r, const tpl_value *a, const tpl_value *b)
     if (a->kind != b->kind) return 0;
     switch (a->kind) {
     case TPL_UNDEFINED:
-    case TPL_NONE:
-        return 1;
-    case TPL_CHARACTERS:
-        return tpl_same_text(a->of.text, b->of.text);
+    case TPL_NONE: return 1;
+    case TPL_CHARACTERS: return tpl_same_text(a->of.text, b->of.text);
     case TPL_SEQUENCE: {
         int same = a->of.list.n == b->of.list.n;
         for (uint64_t i = 0; same && !r->status && i < a->of.list.n; i++)
             same = tpl_equal(r, &a->of.list.item[i], &b->of.list.item[i]);
         return same;
     }
-    default:
-        (void)tpl_refuse(r, "%s cannot be compared here", tpl_kind_name(a));
-        return 0;
+    default: (void)tpl_refuse(r, "%s cannot be compared here", tpl_kind_name(a)); return 0;
     }
 }
 
@@ -279,23 +266,17 @@ tpl_text tpl_to_text(tpl_run *r, const tpl_value *v)
 {
     char digits[24];
     switch (v->kind) {
-    case TPL_UNDEFINED:
-        return tpl_string("").of.text;
-    case TPL_NONE:
-        return tpl_string("None").of.text;
-    case TPL_BOOL:
-        return tpl_string(v->of.number ? "True" : "False").of.text;
-    case TPL_CHARACTERS:
-        return v->of.text;
+    case TPL_UNDEFINED: return tpl_string("").of.text;
+    case TPL_NONE: return tpl_string("None").of.text;
+    case TPL_BOOL: return tpl_string(v->of.number ? "True" : "False").of.text;
+    case TPL_CHARACTERS: return v->of.text;
     case TPL_INTEGER: {
         const int n = snprintf(digits, sizeof digits, "%lld", (long long)v->of.number);
         char *text = new_of(r, (uint64_t)n);
         if (text) memcpy(text, digits, (size_t)n);
         return (tpl_text){ text ? text : "", NULL, text ? (uint64_t)n : 0 };
     }
-    default:
-        (void)tpl_refuse(r, "%s cannot be printed here", tpl_kind_name(v));
-        return tpl_string("").of.text;
+    default: (void)tpl_refuse(r, "%s cannot be printed here", tpl_kind_name(v)); return tpl_string("").of.text;
     }
 }
 

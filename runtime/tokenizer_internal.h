@@ -6,9 +6,9 @@
 #include "runtime/tokenizer.h"
 
 typedef enum tok_kind {
-    TOK_NORMAL  = 0, /* result of merges; the file has its text in GPT-2's byte alphabet */
-    TOK_USER    = 1, /* recognised in every text, before it is split into words                       */
-    TOK_CONTROL = 2  /* recognised only with RT_PARSE_SPECIAL                                         */
+    TOK_NORMAL = 0, /* result of merges; the file has its text in GPT-2's byte alphabet */
+    TOK_USER = 1,   /* recognised in every text, before it is split into words                       */
+    TOK_CONTROL = 2 /* recognised only with RT_PARSE_SPECIAL                                         */
 } tok_kind;
 
 /* merges[rank]: adjacent tokens left and right become result. Lower ranks are applied first. */
@@ -21,23 +21,23 @@ typedef struct tok_splitter tok_splitter; /* a rule for splitting text into word
 enum { TOK_MAX_END_IDS = 32, TOK_MAX_END = TOK_MAX_END_IDS + 8 }; /* from eos_token_ids; all */
 
 struct rt_tokenizer {
-    int32_t        n_tokens;
-    uint32_t      *begin;           /* offset of each token's bytes in `arena`; one more at the end */
-    unsigned char *kind;            /* tok_kind of each token                                         */
-    char          *arena;
-    int32_t       *by_text;         /* hash table of tokens, -1 where free                            */
-    uint64_t       n_by_text;       /* its buckets, at least twice the tokens                         */
-    tok_merge     *merges;
-    int32_t        n_merges;
-    int32_t       *by_pair;         /* hash table of merges, by left and right                        */
-    uint64_t       n_by_pair;
-    int32_t        byte_token[256]; /* the normal token of each byte, or -1                           */
-    int32_t       *special;         /* user-defined and control tokens, sorted by bytes               */
-    int32_t        n_special;
-    unsigned char  begins_special[256];
-    int32_t        bos, eos, add_bos; /* -1: none in the file */
-    int32_t        end[TOK_MAX_END];
-    int32_t        n_end;
+    int32_t n_tokens;
+    uint32_t *begin;     /* offset of each token's bytes in `arena`; one more at the end */
+    unsigned char *kind; /* tok_kind of each token                                         */
+    char *arena;
+    int32_t *by_text;   /* hash table of tokens, -1 where free                            */
+    uint64_t n_by_text; /* its buckets, at least twice the tokens                         */
+    tok_merge *merges;
+    int32_t n_merges;
+    int32_t *by_pair; /* hash table of merges, by left and right                        */
+    uint64_t n_by_pair;
+    int32_t byte_token[256]; /* the normal token of each byte, or -1                           */
+    int32_t *special;        /* user-defined and control tokens, sorted by bytes               */
+    int32_t n_special;
+    unsigned char begins_special[256];
+    int32_t bos, eos, add_bos; /* -1: none in the file */
+    int32_t end[TOK_MAX_END];
+    int32_t n_end;
     const tok_splitter *splitter;
 };
 
@@ -53,13 +53,12 @@ static inline uint64_t tok_place(uint64_t hash, uint64_t n) { return (hash >> 32
 /* Output of the tokenizer: counts tokens, and writes them up to capacity. */
 typedef struct tok_sink {
     int32_t *tokens;
-    int64_t  capacity, count;
+    int64_t capacity, count;
 } tok_sink;
 
 static inline void tok_put(tok_sink *sink, int32_t token)
 {
-    if (sink->count < sink->capacity)
-        sink->tokens[sink->count] = token;
+    if (sink->count < sink->capacity) sink->tokens[sink->count] = token;
     sink->count++;
 }
 
@@ -75,15 +74,15 @@ int64_t tok_decode_alphabet(rt_string text, char *out);
 
 /* Buffers for merging, which grow with the longest word. Zero-initialise. */
 typedef struct tok_work {
-    int32_t  *id, *previous, *next;
+    int32_t *id, *previous, *next;
     uint64_t *heap;
-    void     *memory;
-    uint64_t  room;
+    void *memory;
+    uint64_t room;
 } tok_work;
 
 /* Tokens of one word; every byte of it must have a token. */
 gdn_status tok_merge_word(const rt_tokenizer *t, tok_work *work, const char *word, uint64_t bytes, tok_sink *sink);
-void       tok_work_free(tok_work *work);
+void tok_work_free(tok_work *work);
 
 /* Finds the splitter for `pre` (tokenizer.ggml.pre); GDN_UNSUPPORTED: unknown. */
 gdn_status tok_splitter_find(rt_string pre, const tok_splitter **splitter);

@@ -24,14 +24,14 @@ typedef enum char_class {
 } char_class; /* LINE: \r or \n, which are also white space */
 
 typedef struct place { /* a character of the text; bytes 0: the end */
-    uint32_t   c;
+    uint32_t c;
     char_class kind;
-    uint64_t   at, bytes;
+    uint64_t at, bytes;
 } place;
 
 struct tok_splitter {
     const char *pre;
-    int32_t     gpt2, marks; /* gpt2: GPT-2's rule; marks: marks count as letters */
+    int32_t gpt2, marks; /* gpt2: GPT-2's rule; marks: marks count as letters */
 };
 
 static const struct tok_splitter forms[] = { { "qwen2", 0, 0 }, { "qwen35", 0, 1 }, { "default", 1, 0 } };
@@ -57,17 +57,13 @@ static int is_space(uint32_t c)
 
 static char_class class_of(uint32_t c)
 {
-    if (c == '\r' || c == '\n')
-        return LINE;
-    if (is_space(c))
-        return SPACE;
+    if (c == '\r' || c == '\n') return LINE;
+    if (is_space(c)) return SPACE;
     int low = 0, high = N_RUNS; /* invariant: the run of c begins in [low, high) */
     while (high - low > 1) {
         const int middle = low + (high - low) / 2;
-        if (character_runs[middle] >> 2 <= c)
-            low = middle;
-        else
-            high = middle;
+        if (character_runs[middle] >> 2 <= c) low = middle;
+        else high = middle;
     }
     return (char_class)(character_runs[low] & 3);
 }
@@ -76,13 +72,11 @@ static char_class class_of(uint32_t c)
 static place look(const char *text, uint64_t bytes, uint64_t at)
 {
     const unsigned char *s = (const unsigned char *)text + at;
-    place                p = { 0, OTHER, at, 0 };
-    if (at >= bytes)
-        return p;
+    place p = { 0, OTHER, at, 0 };
+    if (at >= bytes) return p;
     p.bytes = s[0] < 0x80 ? 1 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : 4;
-    p.c     = p.bytes == 1 ? s[0] : s[0] & (0xFFU >> (p.bytes + 1));
-    for (uint64_t i = 1; i < p.bytes; i++)
-        p.c = p.c << 6 | (s[i] & 0x3FU);
+    p.c = p.bytes == 1 ? s[0] : s[0] & (0xFFU >> (p.bytes + 1));
+    for (uint64_t i = 1; i < p.bytes; i++) p.c = p.c << 6 | (s[i] & 0x3FU);
     p.kind = class_of(p.c);
     return p;
 }
@@ -106,8 +100,7 @@ static int is_white(place p) { return p.bytes && (p.kind == SPACE || p.kind == L
 static uint64_t run(const tok_splitter *s, int (*kind)(const tok_splitter *s, place p), const char *text,
                     uint64_t bytes, place p)
 {
-    while (kind(s, p))
-        p = after(text, bytes, p);
+    while (kind(s, p)) p = after(text, bytes, p);
     return p.at;
 }
 
@@ -120,22 +113,19 @@ static int is_number(const tok_splitter *s, place p)
 /* Lower case of an ASCII letter, also of U+017F, which folds to s if case is ignored; else 0. */
 static char letter(const tok_splitter *s, place p)
 {
-    if (!p.bytes || p.c > 'z')
-        return (char)(p.bytes && p.c == 0x17F && !s->gpt2 ? 's' : 0);
+    if (!p.bytes || p.c > 'z') return (char)(p.bytes && p.c == 0x17F && !s->gpt2 ? 's' : 0);
     return (char)(p.c >= 'A' && p.c <= 'Z' && !s->gpt2 ? p.c + 'a' - 'A' : p.c);
 }
 
 /* End of a contraction 's, 't, 'm, 'd, 're, 've or 'll; 0: none. */
 static uint64_t contraction(const tok_splitter *s, const char *text, uint64_t bytes, place p)
 {
-    if (p.c != '\'')
-        return 0;
+    if (p.c != '\'') return 0;
     const place next = after(text, bytes, p);
-    const char  a    = letter(s, next);
-    if (a && strchr("stmd", a))
-        return next.at + next.bytes;
+    const char a = letter(s, next);
+    if (a && strchr("stmd", a)) return next.at + next.bytes;
     const place last = next.bytes ? after(text, bytes, next) : next;
-    const char  b    = letter(s, last);
+    const char b = letter(s, last);
     return (a == 'r' && b == 'e') || (a == 'v' && b == 'e') || (a == 'l' && b == 'l') ? last.at + last.bytes : 0;
 }
 
@@ -146,40 +136,31 @@ static uint64_t white(const tok_splitter *s, const char *text, uint64_t bytes, p
     uint64_t line = 0, last = p.at;
     const uint64_t begin = p.at;
     for (; is_white(p); p = after(text, bytes, p)) {
-        if (p.kind == LINE)
-            line = p.at + p.bytes;
+        if (p.kind == LINE) line = p.at + p.bytes;
         last = p.at;
     }
-    if (line && !s->gpt2)
-        return line;
+    if (line && !s->gpt2) return line;
     return p.bytes && last > begin ? last : p.at;
 }
 
 uint64_t tok_cut(const tok_splitter *s, const char *text, uint64_t bytes, uint64_t at)
 {
-    const place    p = look(text, bytes, at), next = after(text, bytes, p);
+    const place p = look(text, bytes, at), next = after(text, bytes, p);
     const uint64_t short_form = contraction(s, text, bytes, p);
-    if (short_form)
-        return short_form;
+    if (short_form) return short_form;
     if (s->gpt2) {
         const place q = p.c == ' ' ? next : p; /* a space belongs to the next word */
-        if (is_letter(s, q))
-            return run(s, is_letter, text, bytes, q);
-        if (is_number(s, q))
-            return run(s, is_number, text, bytes, q);
+        if (is_letter(s, q)) return run(s, is_letter, text, bytes, q);
+        if (is_number(s, q)) return run(s, is_number, text, bytes, q);
         return is_other(s, q) ? run(s, is_other, text, bytes, q) : white(s, text, bytes, p);
     }
     if (p.kind != LINE && p.kind != LETTER && p.kind != NUMBER && is_letter(s, next))
         return run(s, is_letter, text, bytes, next);
-    if (is_letter(s, p))
-        return run(s, is_letter, text, bytes, p);
-    if (p.kind == NUMBER)
-        return p.at + p.bytes;
+    if (is_letter(s, p)) return run(s, is_letter, text, bytes, p);
+    if (p.kind == NUMBER) return p.at + p.bytes;
     const place q = p.c == ' ' && is_other(s, next) ? next : p;
-    if (!is_other(s, q))
-        return white(s, text, bytes, p);
+    if (!is_other(s, q)) return white(s, text, bytes, p);
     uint64_t end = run(s, is_other, text, bytes, q);
-    while (end < bytes && (text[end] == '\r' || text[end] == '\n'))
-        end++;
+    while (end < bytes && (text[end] == '\r' || text[end] == '\n')) end++;
     return end;
 }

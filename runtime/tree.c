@@ -110,10 +110,7 @@ static gdn_set_rows_args some_rows(uint64_t bytes, int32_t n, int32_t n_to)
     return a;
 }
 
-uint64_t rt_tree_map_bytes(void)
-{
-    return MAP_ENTRIES * sizeof(int32_t);
-}
+uint64_t rt_tree_map_bytes(void) { return MAP_ENTRIES * sizeof(int32_t); }
 
 gdn_status rt_tree_workspace(const rt_memory *m, uint64_t *bytes)
 {
@@ -189,10 +186,7 @@ static gdn_status move_columns(rt_memory *m, const rt_sequence *s, const int32_t
 }
 
 /* Tag of an unlinked hidden row: negative, so it is no position. */
-static int32_t aside_tag(int32_t position)
-{
-    return -2 - position;
-}
+static int32_t aside_tag(int32_t position) { return -2 - position; }
 
 static void move_hidden(rt_memory *m, int32_t seq, const int32_t *path, int32_t first, int32_t n)
 {
@@ -208,10 +202,7 @@ static void move_hidden(rt_memory *m, int32_t seq, const int32_t *path, int32_t 
     }
 }
 
-static int32_t smaller(int32_t a, int32_t b)
-{
-    return a < b ? a : b;
-}
+static int32_t smaller(int32_t a, int32_t b) { return a < b ? a : b; }
 
 gdn_status rt_seq_branch(rt_memory *m, int32_t seq, int32_t row)
 {

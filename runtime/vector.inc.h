@@ -51,7 +51,7 @@ GDN_INLINE int lanes_of(int64_t left, int k)
 /* sum of a product with itself */
 GDN_INLINE float dot32_self(const float *x, int32_t n)
 {
-    vf      p[SUMS];
+    vf p[SUMS];
     int32_t i = 0;
     zero32(p);
     for (; i + 32 <= n; i += 32) {
@@ -71,11 +71,17 @@ GDN_INLINE float dot32_self(const float *x, int32_t n)
 }
 
 /* Loop over n elements; the body gets i and the number of lanes m, which is constant except in the last iteration. */
-#define FOR_LANES(i, m, n, ...)                                            \
-    do {                                                                   \
-        int64_t i = 0;                                                     \
-        for (; i + GDN_VL <= (n); i += GDN_VL) { enum { m = GDN_VL }; __VA_ARGS__ } \
-        if (i < (n)) { const int m = (int)((n) - i); __VA_ARGS__ }         \
+#define FOR_LANES(i, m, n, ...)                                                                                        \
+    do {                                                                                                               \
+        int64_t i = 0;                                                                                                 \
+        for (; i + GDN_VL <= (n); i += GDN_VL) {                                                                       \
+            enum { m = GDN_VL };                                                                                       \
+            __VA_ARGS__                                                                                                \
+        }                                                                                                              \
+        if (i < (n)) {                                                                                                 \
+            const int m = (int)((n)-i);                                                                                \
+            __VA_ARGS__                                                                                                \
+        }                                                                                                              \
     } while (0)
 
 #endif

@@ -9,11 +9,13 @@
 #include "runtime/quant_blocks.h"
 
 /* List of the types, for their sizes and for names in texts. */
+// clang-format off
 #define TYPES(X)                                                                                                       \
     X(F32, 1, 4) X(F16, 1, 2) X(BF16, 1, 2) X(Q8_0, 32, 34) X(Q4_0, 32, 18) X(Q4_1, 32, 20) X(Q5_0, 32, 22)            \
     X(Q5_1, 32, 24) X(Q2_K, 256, 84) X(Q3_K, 256, 110) X(Q4_K, 256, 144) X(Q5_K, 256, 176) X(Q6_K, 256, 210)           \
     X(IQ1_S, 256, 50) X(IQ1_M, 256, 56) X(IQ2_XXS, 256, 66) X(IQ2_XS, 256, 74) X(IQ2_S, 256, 82) X(IQ3_XXS, 256, 98)   \
     X(IQ3_S, 256, 110) X(IQ4_NL, 32, 18) X(IQ4_XS, 256, 136)
+// clang-format on
 
 #define ROW(name, block, bytes)  [RT_##name] = { #name, block, bytes },
 #define NAME(name, block, bytes) #name ", "
@@ -35,10 +37,10 @@ static void scale_min(const unsigned char *s, int32_t j, int32_t *scale, int32_t
 {
     if (j < 4) {
         *scale = s[j] & 63;
-        *min   = s[j + 4] & 63;
+        *min = s[j + 4] & 63;
     } else {
         *scale = (s[j + 4] & 15) | (s[j - 4] >> 6) << 4;
-        *min   = (s[j + 4] >> 4) | (s[j] >> 6) << 4;
+        *min = (s[j + 4] >> 4) | (s[j] >> 6) << 4;
     }
 }
 
@@ -60,12 +62,11 @@ static void read_k4_k5(const unsigned char *at, int five, int32_t j, rt_weight_b
  * then their high nibbles. Each byte of high bits serves four elements, 32 apart. */
 static void read_k6(const unsigned char *at, int32_t j, rt_weight_block *out)
 {
-    const int            h = j / 4, quarter = j % 4;
+    const int h = j / 4, quarter = j % 4;
     const unsigned char *low = at + 64 * h + quarter % 2 * 32, *high = at + 128 + 32 * h;
     for (int i = 0; i < 32; i++)
         out->w[i] = (int8_t)(((low[i] >> quarter / 2 * 4 & 15) | (high[i] >> 2 * quarter & 3) << 4) - 32);
-    for (int i = 0; i < 2; i++)
-        out->factor[i] = (int8_t)at[192 + 2 * j + i];
+    for (int i = 0; i < 2; i++) out->factor[i] = (int8_t)at[192 + 2 * j + i];
     out->d = gdn_load_f16(at + 208);
 }
 
@@ -83,9 +84,9 @@ static void read_q4_0(const unsigned char *at, rt_weight_block *out)
 
 void rt_weight_block_read(int32_t type, const unsigned char *row, int32_t b, rt_weight_block *out)
 {
-    const rt_type_info  *info = rt_type_describe(type);
-    const unsigned char *at   = row + (int64_t)(32 * (int64_t)b / info->block) * info->block_bytes;
-    const int32_t        j    = b % 8;
+    const rt_type_info *info = rt_type_describe(type);
+    const unsigned char *at = row + (int64_t)(32 * (int64_t)b / info->block) * info->block_bytes;
+    const int32_t j = b % 8;
     out->factor[0] = out->factor[1] = out->min[0] = out->min[1] = 1;
     out->m = 0;
     switch (type) {
@@ -100,8 +101,8 @@ void rt_weight_block_read(int32_t type, const unsigned char *row, int32_t b, rt_
 
 void rt_weight_row(const rt_weight *w, int64_t row, float *out)
 {
-    const unsigned char *from   = w->data + row * w->row_bytes;
-    const gdn_float_env  caller = gdn_float_env_enter();
+    const unsigned char *from = w->data + row * w->row_bytes;
+    const gdn_float_env caller = gdn_float_env_enter();
     if (w->type == RT_F32) {
         memcpy(out, from, 4 * (size_t)w->n_columns);
     } else if (w->type == RT_F16 || w->type == RT_BF16) {
@@ -112,8 +113,8 @@ void rt_weight_row(const rt_weight *w, int64_t row, float *out)
             rt_weight_block block;
             rt_weight_block_read(w->type, from, b, &block);
             for (int i = 0; i < 32; i++) /* only the last operation rounds */
-                out[32 * b + i] = block.d * (float)block.factor[i / 16] * (float)block.w[i] -
-                                  block.m * (float)block.min[i / 16];
+                out[32 * b + i] =
+                    block.d * (float)block.factor[i / 16] * (float)block.w[i] - block.m * (float)block.min[i / 16];
         }
     }
     gdn_float_env_leave(caller);

@@ -28,14 +28,8 @@ static inline vm vm_not(vm a) { return _mm256_xor_ps(a, _mm256_castsi256_ps(_mm2
 static inline int vm_any(vm a) { return _mm256_movemask_ps(a) != 0; }
 
 /* --- memory --- */
-static inline vf v_load_n(const float *p, int n)
-{
-    return _mm256_maskload_ps(p, _mm256_castps_si256(vm_first_n(n)));
-}
-static inline void v_store_n(float *p, vf a, int n)
-{
-    _mm256_maskstore_ps(p, _mm256_castps_si256(vm_first_n(n)), a);
-}
+static inline vf v_load_n(const float *p, int n) { return _mm256_maskload_ps(p, _mm256_castps_si256(vm_first_n(n))); }
+static inline void v_store_n(float *p, vf a, int n) { _mm256_maskstore_ps(p, _mm256_castps_si256(vm_first_n(n)), a); }
 static inline vi vi_load(const int32_t *p) { return _mm256_loadu_si256((const __m256i *)p); }
 static inline void vi_store(int32_t *p, vi a) { _mm256_storeu_si256((__m256i *)p, a); }
 
@@ -63,7 +57,7 @@ static inline vi v_to_int_rne(vf a)
 /* --- 16-bit floats; AVX2 has no 16-bit masked access, so tails are copied through the stack --- */
 static inline __m128i gdn_load_u16_n(const uint16_t *p, int n)
 {
-    uint16_t t[8] = {0};
+    uint16_t t[8] = { 0 };
     for (int i = 0; i < n; i++) t[i] = p[i];
     return _mm_loadu_si128((const __m128i *)t);
 }
@@ -78,10 +72,7 @@ static inline vf v_load_f16_n(const uint16_t *p, int n) { return _mm256_cvtph_ps
 static inline vf gdn_v_from_bf16(__m128i h) { return v_from_bits(vi_shl(_mm256_cvtepu16_epi32(h), 16)); }
 static inline vf v_load_bf16(const uint16_t *p) { return gdn_v_from_bf16(_mm_loadu_si128((const __m128i *)p)); }
 static inline vf v_load_bf16_n(const uint16_t *p, int n) { return gdn_v_from_bf16(gdn_load_u16_n(p, n)); }
-static inline __m128i gdn_v_to_f16(vf a)
-{
-    return _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-}
+static inline __m128i gdn_v_to_f16(vf a) { return _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 /* The upper halves are the result, except for a NaN. */
 static inline vi gdn_v_bf16_sum(vf a)
 {

@@ -88,10 +88,7 @@ static inline vf v_load_bf16_n(const uint16_t *p, int n)
 {
     return gdn_v_from_bf16(_mm256_maskz_loadu_epi16(vm_first_n(n), p));
 }
-static inline __m256i gdn_v_to_f16(vf a)
-{
-    return _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-}
+static inline __m256i gdn_v_to_f16(vf a) { return _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 /* Not vcvtneps2bf16: that instruction flushes subnormals. The upper halves are the result, except for a NaN. */
 static inline vi gdn_v_bf16_sum(vf a)
 {
@@ -177,7 +174,7 @@ static inline float v_sum(vf a)
 static inline vf v_sums(const vf x[GDN_VL])
 {
     const vi swap = _mm512_setr_epi32(4, 5, 6, 7, 16, 17, 18, 19, 12, 13, 14, 15, 24, 25, 26, 27);
-    vf       s8[8], s4[4], s2[2];
+    vf s8[8], s4[4], s2[2];
     for (int i = 0; i < 8; i++) {
         const vf ends = _mm512_mask_blend_ps(0xff00, x[i], x[i + 8]);
         s8[i] = _mm512_add_ps(ends, _mm512_shuffle_f32x4(x[i], x[i + 8], 0x4e));

@@ -42,8 +42,8 @@ static inline vf v_exp(vf x)
 static inline vf v_log1p(vf x)
 {
     /* [1] reduce */
-    vi k_bits = vi_and(vi_sub(v_bits(v_add(v_set1(1.0f), x)), gdn_vi_bits(0x3f400000u)),
-                       gdn_vi_bits(GDN_EXPONENT_MASK));
+    vi k_bits =
+        vi_and(vi_sub(v_bits(v_add(v_set1(1.0f), x)), gdn_vi_bits(0x3f400000u)), gdn_vi_bits(GDN_EXPONENT_MASK));
     vf x_scaled = v_from_bits(vi_sub(v_bits(x), k_bits));
     vf four_scaled = v_from_bits(vi_sub(gdn_vi_bits(0x40800000u), k_bits));
     vf f = v_add(x_scaled, v_fma(v_set1(0.25f), four_scaled, v_set1(-1.0f)));
@@ -180,8 +180,8 @@ static inline __attribute__((always_inline)) void gdn_v_log1p_usual(vf *x, int n
     /* [1] reduce */
     GDN_EACH
     {
-        const vi k_bits = vi_and(vi_sub(v_bits(v_add(v_set1(1.0f), x[i])), gdn_vi_bits(0x3f400000u)),
-                                 gdn_vi_bits(GDN_EXPONENT_MASK));
+        const vi k_bits =
+            vi_and(vi_sub(v_bits(v_add(v_set1(1.0f), x[i])), gdn_vi_bits(0x3f400000u)), gdn_vi_bits(GDN_EXPONENT_MASK));
         const vf four_scaled = v_from_bits(vi_sub(gdn_vi_bits(0x40800000u), k_bits));
         f[i] = v_add(v_from_bits(vi_sub(v_bits(x[i]), k_bits)), v_fma(v_set1(0.25f), four_scaled, v_set1(-1.0f)));
         k[i] = v_from_int(k_bits);
@@ -208,8 +208,7 @@ static inline __attribute__((always_inline)) void gdn_v_log1p_usual(vf *x, int n
 static inline __attribute__((always_inline)) void v_exp_n(vf *x, int n)
 {
     if (gdn_v_within(x, 86.0f * 86.0f, 8, n)) gdn_v_exp_usual(x, n);
-    else
-        GDN_EACH x[i] = v_exp(x[i]);
+    else GDN_EACH x[i] = v_exp(x[i]);
 }
 
 /* The first two steps of both versions: t = the rounded sum of -x / ln 2 and `magic`, p = exp(r) - 1 for the remainder

@@ -14,7 +14,7 @@ typedef uint32x4_t vm; /* all bits of a lane set or clear */
 /* --- masks --- */
 static inline vm vm_first_n(int n)
 {
-    static const int32_t lane[4] = {0, 1, 2, 3};
+    static const int32_t lane[4] = { 0, 1, 2, 3 };
     return vcgtq_s32(vdupq_n_s32(n), vld1q_s32(lane));
 }
 static inline vm vm_and(vm a, vm b) { return vandq_u32(a, b); }
@@ -103,7 +103,7 @@ static inline vi v_to_int_rne(vf a) { return vcvtnq_s32_f32(a); }
 /* --- 16-bit floats --- */
 static inline uint16x4_t gdn_load_u16_n(const uint16_t *p, int n)
 {
-    uint16_t t[4] = {0};
+    uint16_t t[4] = { 0 };
     for (int i = 0; i < n; i++) t[i] = p[i];
     return vld1_u16(t);
 }
@@ -177,10 +177,7 @@ static inline vf v_sums(const vf x[GDN_VL])
     return vpaddq_f32(s2[0], s2[1]);
 }
 
-static inline float v_hmax(vf a)
-{
-    return vmaxvq_f32(v_sel(v_unord(a), v_set1(-__builtin_inff()), a));
-}
+static inline float v_hmax(vf a) { return vmaxvq_f32(v_sel(v_unord(a), v_set1(-__builtin_inff()), a)); }
 
 static inline void v_transpose(vf r[GDN_VL])
 {

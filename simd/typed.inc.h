@@ -7,10 +7,7 @@
 
 #define GDN_INLINE static inline __attribute__((always_inline))
 
-GDN_INLINE vf v_load_some(const float *p, int n)
-{
-    return n == GDN_VL ? v_load(p) : v_load_n(p, n);
-}
+GDN_INLINE vf v_load_some(const float *p, int n) { return n == GDN_VL ? v_load(p) : v_load_n(p, n); }
 
 GDN_INLINE void v_store_some(float *p, vf a, int n)
 {

@@ -26,18 +26,14 @@ int suite_run(const suite_test *tests, size_t n, void (*look)(const suite_test *
     leaves_at_failure = only != NULL;
     for (size_t i = 0; i < n; i++) {
         const int before = failures;
-        if (only && strcmp(tests[i].name, only))
-            continue;
+        if (only && strcmp(tests[i].name, only)) continue;
         runs++;
-        if (look)
-            look(&tests[i], 0);
+        if (look) look(&tests[i], 0);
         tests[i].run();
-        if (look)
-            look(&tests[i], 1);
+        if (look) look(&tests[i], 1);
         (void)printf("%-20s %s\n", tests[i].name, failures == before ? "ok" : "FAILED");
     }
-    if (!runs)
-        (void)printf("nothing was run: there is no test '%s'\n", only);
+    if (!runs) (void)printf("nothing was run: there is no test '%s'\n", only);
     return failures != 0 || !runs;
 }
 
@@ -118,24 +114,23 @@ void suite_default(int32_t backend)
 
 typedef struct worker {
     pthread_t thread;
-    int32_t   backend;
-    int       good;
+    int32_t backend;
+    int good;
 } worker;
 
 /* gdn_poll() on another thread than the context's. */
 typedef struct poller {
-    pthread_t    thread;
+    pthread_t thread;
     gdn_context *ctx;
-    atomic_int   leave;
-    int          good;
+    atomic_int leave;
+    int good;
 } poller;
 
 static void *poll_until_told(void *of)
 {
     poller *p = of;
     p->good = 1;
-    do
-        p->good &= gdn_poll(p->ctx) == GDN_OK && !sched_yield();
+    do p->good &= gdn_poll(p->ctx) == GDN_OK && !sched_yield();
     while (!atomic_load(&p->leave));
     return NULL;
 }
@@ -160,10 +155,8 @@ static void *work(void *of)
 void suite_two_threads(int32_t backend)
 {
     worker w[2] = { { .backend = backend }, { .backend = backend } };
-    for (int i = 0; i < 2; i++)
-        CHECK(pthread_create(&w[i].thread, NULL, work, &w[i]) == 0);
-    for (int i = 0; i < 2; i++)
-        CHECK(pthread_join(w[i].thread, NULL) == 0 && w[i].good);
+    for (int i = 0; i < 2; i++) CHECK(pthread_create(&w[i].thread, NULL, work, &w[i]) == 0);
+    for (int i = 0; i < 2; i++) CHECK(pthread_join(w[i].thread, NULL) == 0 && w[i].good);
 }
 
 void suite_bad_maps(int32_t backend)

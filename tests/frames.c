@@ -17,10 +17,7 @@ static gdn_tensor floats(int n, int32_t dtype)
     return (gdn_tensor){ .data = at, .bytes = 4 * (uint64_t)n, .dtype = dtype };
 }
 
-static gdn_span workspace(void)
-{
-    return (gdn_span){ .data = memory + (1 << 17), .bytes = 4 << 17 };
-}
+static gdn_span workspace(void) { return (gdn_span){ .data = memory + (1 << 17), .bytes = 4 << 17 }; }
 
 static gdn_pool pool(int n, int32_t n_rows, int32_t n_slots)
 {

@@ -294,10 +294,7 @@ static void add(error *e, double x, double exact)
     e->square += exact * exact;
 }
 
-static double relative(error e)
-{
-    return e.square > 0 ? sqrt(e.off / e.square) : 0;
-}
+static double relative(error e) { return e.square > 0 ? sqrt(e.off / e.square) : 0; }
 
 typedef struct errors {
     error state, before, after;
@@ -363,10 +360,7 @@ static void expect(int ok, const char *what, double value)
     if (!ok) (void)printf("FAILED: %s: %g\n", what, value);
 }
 
-static double state_error(const errors *e, const char *name)
-{
-    return relative(e[find_form(name)].state);
-}
+static double state_error(const errors *e, const char *name) { return relative(e[find_form(name)].state); }
 
 static void check_errors(void)
 {

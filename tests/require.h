@@ -6,13 +6,13 @@
 
 static int failures;
 
-#define REQUIRE(condition, ...)                                                                        \
-    do {                                                                                               \
-        if (!(condition)) {                                                                            \
-            failures++;                                                                                \
-            printf("FAILED: " __VA_ARGS__);                                                            \
-            printf(" (line %d)\n", __LINE__);                                                          \
-        }                                                                                              \
+#define REQUIRE(condition, ...)                                                                                        \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            failures++;                                                                                                \
+            printf("FAILED: " __VA_ARGS__);                                                                            \
+            printf(" (line %d)\n", __LINE__);                                                                          \
+        }                                                                                                              \
     } while (0)
 
 #endif

@@ -27,7 +27,7 @@
 #define GOLDEN_BOUND 1e-6
 /* What ggml's tests ask of its backends: the mean squared error over the mean square. */
 #define NMSE_BOUND 1e-7
-#define PERTURBED (1.0f + 0x1p-12f)
+#define PERTURBED  (1.0f + 0x1p-12f)
 /* In 16 bits that would be rounded away. */
 #define PERTURBED_BF16 (1.0f + 0x1p-6f)
 
@@ -37,16 +37,13 @@ static double worst;
 /* Yardstick element i: golden files hold binary64, and binary32 for large tensors. Results of type BF16 may be off by
  * one rounding, half a unit in the last place of 8 bits, before the bound applies. */
 typedef struct yardstick {
-    const double      *values;
+    const double *values;
     const gdng_tensor *golden;
-    size_t             n;
-    int                bf16;
+    size_t n;
+    int bf16;
 } yardstick;
 
-static double at(const yardstick *y, size_t i)
-{
-    return y->values ? y->values[i] : gdng_at(y->golden, i);
-}
+static double at(const yardstick *y, size_t i) { return y->values ? y->values[i] : gdng_at(y->golden, i); }
 
 typedef struct errors {
     double relative, nmse;
@@ -59,7 +56,7 @@ static errors measure(const float *x, const yardstick *y)
         const double want = at(y, i), rounding = y->bf16 && want != 0 ? ldexp(1, ilogb(want) - 8) : 0;
         const double far = fabs((double)x[i] - want) - rounding, e = far < 0 ? 0 : far;
         largest = fmax(largest, fabs(want));
-        off     = e > off || !(e == e) ? (e == e ? e : INFINITY) : off;
+        off = e > off || !(e == e) ? (e == e ? e : INFINITY) : off;
         squares += want * want;
         off_squares += e * e;
     }
@@ -88,8 +85,7 @@ static void require_far(const char *target, const char *name, const char *tensor
 {
     const errors e = measure(x, y);
     comparisons++;
-    if (e.relative > bound)
-        return;
+    if (e.relative > bound) return;
     failures++;
     printf("FAILED %-22s %-18s %-6s is within the bound with another input: error %.2e of %.0e\n", target, name, tensor,
            e.relative, bound);
@@ -101,9 +97,9 @@ static void require_far(const char *target, const char *name, const char *tensor
 typedef struct part {
     const char *name;
     const void *data;
-    size_t      bytes;
-    void       *result;
-    int32_t     dtype;
+    size_t bytes;
+    void *result;
+    int32_t dtype;
 } part;
 
 static void must(gdn_status status)
@@ -121,29 +117,23 @@ static int run_kernel(gdn_context *ctx, const check_kernel *kernel, check_args *
     gdn_capability cap = { .size = sizeof cap };
     for (int i = 0; i < n; i++) {
         const check_operand *o = kernel->operand;
-        while (strcmp(o->name, parts[i].name))
-            o++;
-        if (!parts[i].data)
-            continue;
+        while (strcmp(o->name, parts[i].name)) o++;
+        if (!parts[i].data) continue;
         must(gdn_buffer_create(ctx, parts[i].bytes, &span[i]));
         must(gdn_buffer_write(ctx, &span[i], 0, parts[i].data, parts[i].bytes));
-        if (o->n_axes == CHECK_MAP)
-            *check_span(args, o) = span[i];
+        if (o->n_axes == CHECK_MAP) *check_span(args, o) = span[i];
         else
-            check_set_tensor(args, o->field,
-                             &(gdn_tensor){ .data = span[i].data, .offset = span[i].offset, .bytes = span[i].bytes,
-                                            .dtype = parts[i].dtype });
+            check_set_tensor(
+                args, o->field,
+                &(gdn_tensor){
+                    .data = span[i].data, .offset = span[i].offset, .bytes = span[i].bytes, .dtype = parts[i].dtype });
     }
     gdn_status status = kernel->query(ctx, args, &cap);
-    if (!status && cap.workspace_bytes)
-        status = gdn_buffer_create(ctx, cap.workspace_bytes, workspace);
-    if (!status)
-        status = kernel->run(ctx, args, NULL);
-    if (!status)
-        status = gdn_synchronize(ctx, NULL);
+    if (!status && cap.workspace_bytes) status = gdn_buffer_create(ctx, cap.workspace_bytes, workspace);
+    if (!status) status = kernel->run(ctx, args, NULL);
+    if (!status) status = gdn_synchronize(ctx, NULL);
     for (int i = 0; i < n; i++) {
-        if (span[i].data && parts[i].result)
-            must(gdn_buffer_read(ctx, &span[i], 0, parts[i].result, parts[i].bytes));
+        if (span[i].data && parts[i].result) must(gdn_buffer_read(ctx, &span[i], 0, parts[i].result, parts[i].bytes));
         gdn_buffer_destroy(ctx, &span[i]);
     }
     gdn_buffer_destroy(ctx, workspace);
@@ -165,28 +155,21 @@ typedef struct delta_case {
     /* With forms, the call normalises q and k, and g and beta are the projections a and b. */
     int forms, g_form;
     const float *ssm_a, *dt_bias; /* [Hv]; ssm_a as g_form wants it */
-    int32_t type; /* of q, k, v, g, beta and out; values of BF16 are exact in it */
+    int32_t type;                 /* of q, k, v, g, beta and out; values of BF16 are exact in it */
     yardstick out, state;
     double bound_out, bound_state;
 } delta_case;
 
-static size_t state_size(const delta_case *c)
-{
-    return (size_t)c->B * (size_t)c->Hv * (size_t)c->Sk * (size_t)c->Sv;
-}
+static size_t state_size(const delta_case *c) { return (size_t)c->B * (size_t)c->Hv * (size_t)c->Sk * (size_t)c->Sv; }
 
-static size_t out_size(const delta_case *c)
-{
-    return (size_t)c->B * (size_t)c->T * (size_t)c->Hv * (size_t)c->Sv;
-}
+static size_t out_size(const delta_case *c) { return (size_t)c->B * (size_t)c->T * (size_t)c->Hv * (size_t)c->Sv; }
 
 /* S_t = (I - beta k k^T) Diag(a) S_{t-1} + beta k v^T and o = S_t^T q / sqrt(d_k), with the state as keys x values. */
 static void delta_formula(const delta_case *c, double *out, double *S)
 {
     double *w = check_alloc((uint64_t)c->Sv * sizeof *w);
     const size_t matrix = (size_t)c->Sk * (size_t)c->Sv;
-    for (size_t i = 0; i < state_size(c); i++)
-        S[i] = c->state_in ? (double)c->state_in[i] : 0.0;
+    for (size_t i = 0; i < state_size(c); i++) S[i] = c->state_in ? (double)c->state_in[i] : 0.0;
     for (int b = 0; b < c->B; b++)
         for (int h = 0; h < c->Hv; h++)
             for (int t = 0; t < c->T; t++) {
@@ -195,12 +178,10 @@ static void delta_formula(const delta_case *c, double *out, double *S)
                 const float *q = c->q + key, *k = c->k + key, *v = c->v + head * (size_t)c->Sv;
                 const double beta = c->beta[head];
                 double *X = S + ((size_t)b * (size_t)c->Hv + (size_t)h) * matrix, *o = out + head * (size_t)c->Sv;
-                for (int j = 0; j < c->Sv; j++)
-                    w[j] = o[j] = 0;
+                for (int j = 0; j < c->Sv; j++) w[j] = o[j] = 0;
                 for (int i = 0; i < c->Sk; i++) {
                     const double a = exp((double)c->g[c->channel ? head * (size_t)c->Sk + (size_t)i : head]);
-                    for (int j = 0; j < c->Sv; j++)
-                        w[j] += (double)k[i] * (X[i * c->Sv + j] *= a);
+                    for (int j = 0; j < c->Sv; j++) w[j] += (double)k[i] * (X[i * c->Sv + j] *= a);
                 }
                 for (int i = 0; i < c->Sk; i++)
                     for (int j = 0; j < c->Sv; j++) {
@@ -220,8 +201,7 @@ static void *in_type(const float *x, size_t n, int32_t type)
         memcpy(&b, &x[i], 4);
         ((uint16_t *)copy)[i] = (uint16_t)((b + 0x7FFF + (b >> 16 & 1)) >> 16);
     }
-    if (type == GDN_F32)
-        memcpy(copy, x, n * 4);
+    if (type == GDN_F32) memcpy(copy, x, n * 4);
     return copy;
 }
 
@@ -243,25 +223,34 @@ static int run_delta(gdn_context *ctx, const delta_case *c, float v_factor, int 
     const size_t n_v = out_size(c), n_beta = tokens * (size_t)c->Hv, n_g = n_beta * (size_t)(c->channel ? c->Sk : 1);
     const size_t element = c->type == GDN_BF16 ? 2 : 4, n_heads = (size_t)c->Hv;
     const gdn_gated_delta_net_args call = {
-        .size = sizeof call, .n_seqs = c->B, .n_tokens = c->B * c->T, .n_heads_k = c->Hk, .n_heads_v = c->Hv,
-        .head_dim_k = c->Sk, .head_dim_v = c->Sv, .head_map = head_map,
-        .gate = c->channel ? GDN_GATE_CHANNEL : GDN_GATE_SCALAR, .state_layout = GDN_STATE_KV, .n_snapshots = 1,
-        .scale = (float)(1.0 / sqrt((double)c->Sk)), .state = { .n_rows = c->B, .n_slots = 1 },
+        .size = sizeof call,
+        .n_seqs = c->B,
+        .n_tokens = c->B * c->T,
+        .n_heads_k = c->Hk,
+        .n_heads_v = c->Hv,
+        .head_dim_k = c->Sk,
+        .head_dim_v = c->Sv,
+        .head_map = head_map,
+        .gate = c->channel ? GDN_GATE_CHANNEL : GDN_GATE_SCALAR,
+        .state_layout = GDN_STATE_KV,
+        .n_snapshots = 1,
+        .scale = (float)(1.0 / sqrt((double)c->Sk)),
+        .state = { .n_rows = c->B, .n_slots = 1 },
     };
     check_args a = { .gated_delta_net = { .args = call } };
     if (c->forms)
-        a.gated_delta_net.inputs =
-            (gdn_delta_inputs){ .size = sizeof(gdn_delta_inputs), .qk_norm = GDN_NORM_ADD, .qk_norm_eps = 1e-6f,
-                                .gate_input = c->g_form, .beta_input = GDN_BETA_LOGIT, .beta_factor = 1 };
+        a.gated_delta_net.inputs = (gdn_delta_inputs){ .size = sizeof(gdn_delta_inputs),
+                                                       .qk_norm = GDN_NORM_ADD,
+                                                       .qk_norm_eps = 1e-6f,
+                                                       .gate_input = c->g_form,
+                                                       .beta_input = GDN_BETA_LOGIT,
+                                                       .beta_factor = 1 };
     float *scaled = check_alloc(4 * (uint64_t)n_v), *start = check_alloc(4 * (uint64_t)state_size(c));
-    for (size_t i = 0; i < n_v; i++)
-        scaled[i] = c->v[i] * v_factor;
+    for (size_t i = 0; i < n_v; i++) scaled[i] = c->v[i] * v_factor;
     /* A slot that holds NaN, for GDN_NONE must not look at it. */
-    for (size_t i = 0; i < state_size(c); i++)
-        start[i] = c->state_in ? c->state_in[i] : NAN;
+    for (size_t i = 0; i < state_size(c); i++) start[i] = c->state_in ? c->state_in[i] : NAN;
     int32_t *none = check_alloc(4 * (uint64_t)c->B);
-    for (int b = 0; b < c->B; b++)
-        none[b] = c->state_in ? b : GDN_NONE;
+    for (int b = 0; b < c->B; b++) none[b] = c->state_in ? b : GDN_NONE;
     void *q = in_type(c->q, n_q, c->type), *k = in_type(c->k, n_q, c->type), *v = in_type(scaled, n_v, c->type);
     void *g = in_type(c->g, n_g, c->type), *beta = in_type(c->beta, n_beta, c->type);
     const part parts[] = {
@@ -279,8 +268,7 @@ static int run_delta(gdn_context *ctx, const delta_case *c, float v_factor, int 
     const int ran = run_kernel(ctx, &check_kernel_gated_delta_net, &a, parts, sizeof parts / sizeof parts[0]);
     widen(out, n_v, c->type);
     void *const memory[] = { q, k, v, g, beta, scaled, start, none };
-    for (size_t i = 0; i < sizeof memory / sizeof memory[0]; i++)
-        free(memory[i]);
+    for (size_t i = 0; i < sizeof memory / sizeof memory[0]; i++) free(memory[i]);
     return ran;
 }
 
@@ -314,26 +302,25 @@ typedef struct conv_case {
 } conv_case;
 
 /* With history: the first token is at a position where the ring has gone round. */
-static int first_position(const conv_case *c)
-{
-    return c->history ? 3 * (c->kc + 1) + 1 : 0;
-}
+static int first_position(const conv_case *c) { return c->history ? 3 * (c->kc + 1) + 1 : 0; }
 
 static int run_conv(gdn_context *ctx, const conv_case *c, float x_factor, int reversed, float *out, float *ring)
 {
-    const int    W = c->kc + 1, P = first_position(c); /* two columns more than the kernel looks back */
+    const int W = c->kc + 1, P = first_position(c); /* two columns more than the kernel looks back */
     const size_t n = (size_t)c->B * (size_t)c->T * (size_t)c->C, n_ring = (size_t)c->B * (size_t)W * (size_t)c->C;
     const gdn_ssm_conv_args call = {
-        .size = sizeof call, .n_seqs = c->B, .n_tokens = c->B * c->T, .n_channels = c->C, .kernel_width = c->kc,
+        .size = sizeof call,
+        .n_seqs = c->B,
+        .n_tokens = c->B * c->T,
+        .n_channels = c->C,
+        .kernel_width = c->kc,
         .activation = c->silu ? GDN_ACTIVATION_SILU : GDN_ACTIVATION_NONE,
         .history = { .n_rows = c->B, .n_slots = W },
     };
     check_args a = { .ssm_conv = { .args = call } };
     float *x = check_alloc(4 * (uint64_t)n);
-    for (size_t i = 0; i < n; i++)
-        x[i] = c->x[i] * x_factor;
-    for (size_t i = 0; i < n_ring; i++)
-        ring[i] = NAN; /* columns that the call has no business to read */
+    for (size_t i = 0; i < n; i++) x[i] = c->x[i] * x_factor;
+    for (size_t i = 0; i < n_ring; i++) ring[i] = NAN; /* columns that the call has no business to read */
     for (int b = 0; b < c->B && c->history; b++)
         for (int j = 0; j < c->kc - 1; j++) {
             const int p = P - (c->kc - 1) + (reversed ? c->kc - 2 - j : j);
@@ -341,8 +328,7 @@ static int run_conv(gdn_context *ctx, const conv_case *c, float x_factor, int re
                    c->history + (size_t)(b * (c->kc - 1) + j) * (size_t)c->C, (size_t)c->C * 4);
         }
     int32_t *position = check_alloc(4 * (uint64_t)c->B);
-    for (int b = 0; b < c->B; b++)
-        position[b] = P;
+    for (int b = 0; b < c->B; b++) position[b] = P;
     const part parts[] = {
         { "x", x, n * 4, NULL, GDN_F32 },
         { "weight", c->weight, (size_t)(c->C * c->kc) * 4, NULL, GDN_F32 },
@@ -360,7 +346,7 @@ static int run_conv(gdn_context *ctx, const conv_case *c, float x_factor, int re
 static void conv_judge(gdn_context *ctx, const char *target, const char *name, const conv_case *c)
 {
     const int W = c->kc + 1, P = first_position(c);
-    float *out  = check_alloc(4 * (uint64_t)(c->B * c->T * c->C));
+    float *out = check_alloc(4 * (uint64_t)(c->B * c->T * c->C));
     float *ring = check_alloc(4 * (uint64_t)(c->B * W * c->C));
     if (!run_conv(ctx, c, 1.0f, 0, out, ring)) {
         no_run(target, name);
@@ -369,7 +355,7 @@ static void conv_judge(gdn_context *ctx, const char *target, const char *name, c
         /* The history is a copy, so equal in bits. What lies before position 0 is zero and not kept. */
         for (int b = 0; b < c->B && c->history_out; b++)
             for (int j = 0; j < c->kc - 1; j++) {
-                const int    p    = P + c->T - (c->kc - 1) + j;
+                const int p = P + c->T - (c->kc - 1) + j;
                 const float *want = c->history_out + (size_t)(b * (c->kc - 1) + j) * (size_t)c->C;
                 comparisons++;
                 if (p >= 0 && memcmp(ring + (size_t)(b * W + p % W) * (size_t)c->C, want, (size_t)c->C * 4)) {
@@ -378,8 +364,7 @@ static void conv_judge(gdn_context *ctx, const char *target, const char *name, c
                            b);
                 }
             }
-        if (run_conv(ctx, c, PERTURBED, 0, out, ring))
-            require_far(target, name, "out", out, &c->out, c->bound);
+        if (run_conv(ctx, c, PERTURBED, 0, out, ring)) require_far(target, name, "out", out, &c->out, c->bound);
         if (c->history && c->kc > 2 && run_conv(ctx, c, 1.0f, 1, out, ring))
             require_far(target, name, "out", out, &c->out, c->bound);
     }
@@ -395,10 +380,8 @@ int main(int argc, char **argv)
 {
     const char *golden = "tests/golden";
     for (int i = 1; i < argc; i++) {
-        if (!strcmp(argv[i], "--verbose"))
-            verbose = 1;
-        else
-            golden = argv[i];
+        if (!strcmp(argv[i], "--verbose")) verbose = 1;
+        else golden = argv[i];
     }
     make_cases(golden);
     int n_targets = 0;

@@ -2,13 +2,13 @@
  * yardstick. Part of test_accuracy.c. */
 
 typedef struct any_case {
-    char       name[32];
-    int        is_conv;
+    char name[32];
+    int is_conv;
     delta_case delta;
-    conv_case  conv;
-    gdng_file  file;       /* what the pointers of a golden case point into */
-    void      *memory[10]; /* and those of a random one */
-    int        n_memory;
+    conv_case conv;
+    gdng_file file;   /* what the pointers of a golden case point into */
+    void *memory[10]; /* and those of a random one */
+    int n_memory;
 } any_case;
 
 static any_case cases[64];
@@ -23,10 +23,7 @@ static any_case *new_case(const char *name)
     return c;
 }
 
-static void *keep(any_case *c, size_t n, size_t bytes)
-{
-    return c->memory[c->n_memory++] = check_alloc(n * bytes);
-}
+static void *keep(any_case *c, size_t n, size_t bytes) { return c->memory[c->n_memory++] = check_alloc(n * bytes); }
 
 /* ---- Golden files ------------------------------------------------------------------------------------------- */
 
@@ -78,16 +75,21 @@ static any_case *load_golden_delta(const char *folder, const char *name, const c
                                    const int32_t **p)
 {
     any_case *c = load(folder, name);
-    if (!c)
-        return NULL;
+    if (!c) return NULL;
     const int32_t *n = *p = gdng_i32(gdng_find(&c->file, "params"));
     delta_case *d = &c->delta;
-    *d = (delta_case){ .B = n[0], .T = n[1], .Hk = n[2], .Hv = n[3], .Sk = n[4], .Sv = n[5],
-                       .bound_out = GOLDEN_BOUND, .bound_state = GOLDEN_BOUND };
+    *d = (delta_case){ .B = n[0],
+                       .T = n[1],
+                       .Hk = n[2],
+                       .Hv = n[3],
+                       .Sk = n[4],
+                       .Sv = n[5],
+                       .bound_out = GOLDEN_BOUND,
+                       .bound_state = GOLDEN_BOUND };
     d->q = need(c, "q"), d->k = need(c, "k"), d->v = need(c, "v"), d->g = need(c, g), d->beta = need(c, beta);
     d->state_in = gdng_f32(gdng_find(&c->file, "state_in"));
-    d->out      = golden_yardstick(c, "out_ref64", "out_ref32", out_size(d));
-    d->state    = golden_yardstick(c, "state_out_ref64", "state_out_ref32", state_size(d));
+    d->out = golden_yardstick(c, "out_ref64", "out_ref32", out_size(d));
+    d->state = golden_yardstick(c, "state_out_ref64", "state_out_ref32", state_size(d));
     return c;
 }
 
@@ -95,8 +97,7 @@ static void make_golden_delta(const char *folder, const char *name)
 {
     const int32_t *p;
     any_case *c = load_golden_delta(folder, name, "g", "beta", &p);
-    if (c)
-        c->delta.channel = p[6];
+    if (c) c->delta.channel = p[6];
 }
 
 /* With a call for each of the two things that ssm_a may hold. */
@@ -104,15 +105,13 @@ static void make_golden_forms(const char *folder, const char *name, int g_form)
 {
     const int32_t *p;
     any_case *c = load_golden_delta(folder, name, "a", "b", &p);
-    if (!c)
-        return;
+    if (!c) return;
     delta_case *d = &c->delta;
     d->forms = 1, d->g_form = g_form, d->type = p[7] ? GDN_BF16 : GDN_F32;
     d->ssm_a = need(c, "A_log"), d->dt_bias = need(c, "dt_bias");
     if (g_form == GDN_G_RAW) {
         float *rate = keep(c, (size_t)d->Hv, 4);
-        for (int h = 0; h < d->Hv; h++)
-            rate[h] = (float)-exp((double)d->ssm_a[h]);
+        for (int h = 0; h < d->Hv; h++) rate[h] = (float)-exp((double)d->ssm_a[h]);
         d->ssm_a = rate;
         (void)snprintf(c->name, sizeof c->name, "%s, rate", name);
     }
@@ -122,16 +121,15 @@ static void make_golden_forms(const char *folder, const char *name, int g_form)
 static void make_golden_conv(const char *folder, const char *name)
 {
     any_case *c = load(folder, name);
-    if (!c)
-        return;
+    if (!c) return;
     const int32_t *p = gdng_i32(gdng_find(&c->file, "params"));
     conv_case *d = &c->conv;
     c->is_conv = 1;
     *d = (conv_case){ .B = p[0], .T = p[1], .C = p[2], .kc = p[3], .silu = p[4], .bound = GOLDEN_BOUND };
     d->x = need(c, "x"), d->weight = need(c, "weight"), d->history_out = need(c, "history_out");
-    d->bias    = gdng_f32(gdng_find(&c->file, "bias"));
+    d->bias = gdng_f32(gdng_find(&c->file, "bias"));
     d->history = gdng_f32(gdng_find(&c->file, "history"));
-    d->out     = golden_yardstick(c, "out_ref64", "out_ref32", (size_t)(d->B * d->T * d->C));
+    d->out = golden_yardstick(c, "out_ref64", "out_ref32", (size_t)(d->B * d->T * d->C));
 }
 
 /* ---- Random cases --------------------------------------------------------------------------------------------- */
@@ -151,8 +149,7 @@ static double uniform(double low, double high)
 static float *random_floats(any_case *c, size_t n, double low, double high)
 {
     float *x = keep(c, n, 4);
-    for (size_t i = 0; i < n; i++)
-        x[i] = (float)uniform(low, high);
+    for (size_t i = 0; i < n; i++) x[i] = (float)uniform(low, high);
     return x;
 }
 
@@ -160,10 +157,8 @@ static void normalize(float *x, size_t rows, int n)
 {
     for (size_t r = 0; r < rows; r++, x += n) {
         double sum = 1e-6;
-        for (int i = 0; i < n; i++)
-            sum += (double)x[i] * (double)x[i];
-        for (int i = 0; i < n; i++)
-            x[i] = (float)((double)x[i] / sqrt(sum));
+        for (int i = 0; i < n; i++) sum += (double)x[i] * (double)x[i];
+        for (int i = 0; i < n; i++) x[i] = (float)((double)x[i] / sqrt(sum));
     }
 }
 
@@ -176,7 +171,13 @@ static void make_random_delta(const char *name, int T, int Hk, int Hv, int Sk, i
     any_case *c = new_case(name);
     delta_case *d = &c->delta;
     *d = (delta_case){ .B = 1,
-                       .T = T, .Hk = Hk, .Hv = Hv, .Sk = Sk, .Sv = Sv, .channel = channel, .bound_out = bound_out,
+                       .T = T,
+                       .Hk = Hk,
+                       .Hv = Hv,
+                       .Sk = Sk,
+                       .Sv = Sv,
+                       .channel = channel,
+                       .bound_out = bound_out,
                        .bound_state = bound_state };
     const size_t tokens = (size_t)T;
     float *q = random_floats(c, tokens * (size_t)(Hk * Sk), -1, 1),
@@ -184,14 +185,13 @@ static void make_random_delta(const char *name, int T, int Hk, int Hv, int Sk, i
     normalize(q, tokens * (size_t)Hk, Sk);
     normalize(k, tokens * (size_t)Hk, Sk);
     d->q = q, d->k = k;
-    d->v    = random_floats(c, out_size(d), -1, 1);
-    d->g    = random_floats(c, tokens * (size_t)(Hv * (channel ? Sk : 1)), g_low, g_high);
+    d->v = random_floats(c, out_size(d), -1, 1);
+    d->g = random_floats(c, tokens * (size_t)(Hv * (channel ? Sk : 1)), g_low, g_high);
     d->beta = random_floats(c, tokens * (size_t)Hv, 0, 1);
-    if (with_state)
-        d->state_in = random_floats(c, state_size(d), -1, 1);
+    if (with_state) d->state_in = random_floats(c, state_size(d), -1, 1);
     double *out = keep(c, out_size(d), 8), *state = keep(c, state_size(d), 8);
     delta_formula(d, out, state);
-    d->out   = (yardstick){ .values = out, .n = out_size(d) };
+    d->out = (yardstick){ .values = out, .n = out_size(d) };
     d->state = (yardstick){ .values = state, .n = state_size(d) };
 }
 
@@ -209,8 +209,7 @@ static void make_random_conv(const char *name, int T, int C, int kc, int silu, d
     for (int t = 0; t < T; t++)
         for (int ch = 0; ch < C; ch++) {
             double u = bias[ch];
-            for (int tap = 0; tap < kc; tap++)
-                u += (double)weight[ch * kc + tap] * (double)signal[(t + tap) * C + ch];
+            for (int tap = 0; tap < kc; tap++) u += (double)weight[ch * kc + tap] * (double)signal[(t + tap) * C + ch];
             out[t * C + ch] = silu ? u / (1 + exp(-u)) : u;
         }
     d->history = signal, d->x = signal + past * C, d->weight = weight, d->bias = bias;
@@ -226,30 +225,27 @@ static void make_cases(const char *golden)
         make_golden_forms(golden, golden_forms[i], GDN_G_RAW_A_LOG);
         make_golden_forms(golden, golden_forms[i], GDN_G_RAW);
     }
-    for (size_t i = 0; i < sizeof golden_conv / sizeof golden_conv[0]; i++)
-        make_golden_conv(golden, golden_conv[i]);
+    for (size_t i = 0; i < sizeof golden_conv / sizeof golden_conv[0]; i++) make_golden_conv(golden, golden_conv[i]);
     /*                name              T  Hk Hv   Sk  Sv ch    g       state    out    state */
-    make_random_delta("random_t1",      1, 1, 1,  16, 16, 0, -1.0, 0.0,    1, 1e-6, 1e-6);
-    make_random_delta("random_t1_s256", 1, 1, 2, 256, 40, 0, -1.0, 0.0,    1, 1e-6, 1e-6);
-    make_random_delta("random_r3",     20, 2, 6,  33, 21, 0, -0.5, 0.0,    1, 1e-6, 1e-6);
-    make_random_delta("random_no_gate", 300, 1, 1, 64, 32, 0, 0.0, 0.0,    0, 1e-6, 1e-6);
-    make_random_delta("random_s128",  300, 1, 1, 128, 32, 0, -0.1, 0.0,    1, 1e-6, 1e-6);
+    make_random_delta("random_t1", 1, 1, 1, 16, 16, 0, -1.0, 0.0, 1, 1e-6, 1e-6);
+    make_random_delta("random_t1_s256", 1, 1, 2, 256, 40, 0, -1.0, 0.0, 1, 1e-6, 1e-6);
+    make_random_delta("random_r3", 20, 2, 6, 33, 21, 0, -0.5, 0.0, 1, 1e-6, 1e-6);
+    make_random_delta("random_no_gate", 300, 1, 1, 64, 32, 0, 0.0, 0.0, 0, 1e-6, 1e-6);
+    make_random_delta("random_s128", 300, 1, 1, 128, 32, 0, -0.1, 0.0, 1, 1e-6, 1e-6);
     make_random_delta("random_long", 4096, 1, 1, 128, 16, 0, -0.012, -0.008, 0, 1e-6, 1e-6);
     make_random_delta("random_longer", 4096, 1, 1, 64, 16, 0, -0.0012, -0.0008, 1, 1e-6, 1e-6);
-    make_random_delta("random_kda",   100, 1, 2,  64, 32, 1, -2.0, 0.0,    1, 1e-6, 1e-6);
+    make_random_delta("random_kda", 100, 1, 2, 64, 32, 1, -2.0, 0.0, 1, 1e-6, 1e-6);
     make_random_delta("random_kda_long", 2048, 1, 1, 64, 16, 1, -0.012, -0.008, 0, 1e-6, 1e-6);
-    make_random_conv("conv_k16",       50, 37, 16, 1, 1.0, 1e-6);
-    make_random_conv("conv_k4_large",  33, 100, 4, 1, 30.0, 1e-6);
-    make_random_conv("conv_k2",         1, 19, 2, 0, 1.0, 1e-6);
+    make_random_conv("conv_k16", 50, 37, 16, 1, 1.0, 1e-6);
+    make_random_conv("conv_k4_large", 33, 100, 4, 1, 30.0, 1e-6);
+    make_random_conv("conv_k2", 1, 19, 2, 0, 1.0, 1e-6);
 }
 
 static void judge_cases(gdn_context *ctx, const char *target)
 {
     for (int i = 0; i < case_count; i++) {
-        if (cases[i].is_conv)
-            conv_judge(ctx, target, cases[i].name, &cases[i].conv);
-        else
-            delta_judge(ctx, target, cases[i].name, &cases[i].delta);
+        if (cases[i].is_conv) conv_judge(ctx, target, cases[i].name, &cases[i].conv);
+        else delta_judge(ctx, target, cases[i].name, &cases[i].delta);
     }
 }
 
@@ -257,7 +253,6 @@ static void free_cases(void)
 {
     for (int i = 0; i < case_count; i++) {
         gdng_free(&cases[i].file);
-        while (cases[i].n_memory > 0)
-            free(cases[i].memory[--cases[i].n_memory]);
+        while (cases[i].n_memory > 0) free(cases[i].memory[--cases[i].n_memory]);
     }
 }

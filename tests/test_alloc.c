@@ -21,9 +21,9 @@
 #include "tests/sanitized.h"
 
 #if defined(__GLIBC__) && !defined(SANITIZED)
-#  define COUNTS_MALLOC 1
-#  define COUNTED __attribute__((visibility("default"))) /* also in calls from shared libraries */
-static atomic_long malloc_calls; /* of every thread */
+#define COUNTS_MALLOC 1
+#define COUNTED       __attribute__((visibility("default"))) /* also in calls from shared libraries */
+static atomic_long malloc_calls;                             /* of every thread */
 
 void *__libc_malloc(size_t bytes);
 void *__libc_calloc(size_t n, size_t bytes);
@@ -69,20 +69,20 @@ enum { MAX_BLOCKS = 64 };
 typedef struct counting {
     long calls, frees;
     long fail_at; /* the call that gets no memory, from 0; -1 = none */
-    int  live, wrong;
-    struct { void *at; uint64_t bytes; } block[MAX_BLOCKS];
+    int live, wrong;
+    struct {
+        void *at;
+        uint64_t bytes;
+    } block[MAX_BLOCKS];
 } counting;
 
 static void *count_alloc(void *user, uint64_t bytes, uint64_t alignment)
 {
     counting *c = user;
-    if (!bytes || !alignment || (alignment & (alignment - 1)) || c->live == MAX_BLOCKS)
-        c->wrong++;
-    if (c->calls++ == c->fail_at)
-        return NULL;
+    if (!bytes || !alignment || (alignment & (alignment - 1)) || c->live == MAX_BLOCKS) c->wrong++;
+    if (c->calls++ == c->fail_at) return NULL;
     void *memory = aligned_alloc((size_t)alignment, (size_t)((bytes + alignment - 1) / alignment * alignment));
-    if (!memory)
-        return NULL;
+    if (!memory) return NULL;
     memset(memory, 0xdb, (size_t)bytes); /* contents are nothing to rely on */
     c->block[c->live].at = memory;
     c->block[c->live++].bytes = bytes;
@@ -116,8 +116,9 @@ static void for_each_target(target_fn *run)
                 gdn_implementation_info info = { .size = sizeof info };
                 char name[64 + GDN_NAME_MAX];
                 assert_int_equal(gdn_implementation_describe(b, d, i, &info), GDN_OK);
-                gdn_context_desc desc = { .size = sizeof desc, .backend = b, .device = d, .n_threads = 2,
-                                          .implementation = info.name };
+                gdn_context_desc desc = {
+                    .size = sizeof desc, .backend = b, .device = d, .n_threads = 2, .implementation = info.name
+                };
                 (void)snprintf(name, sizeof name, "backend %u, device %u, %s", (unsigned)b, (unsigned)d, info.name);
                 run(&desc, name);
             }
@@ -137,8 +138,8 @@ static void out_of_memory(gdn_context_desc *desc, const char *name)
     for (;; n++) {
         counting c = { .fail_at = n };
         gdn_context *ctx = (gdn_context *)&c;
-        desc->alloc      = count_alloc;
-        desc->free       = count_free;
+        desc->alloc = count_alloc;
+        desc->free = count_free;
         desc->alloc_user = &c;
         const gdn_status status = gdn_context_create(desc, &ctx);
         assert_true(n < 1000);
@@ -184,7 +185,7 @@ static void too_large(gdn_context_desc *desc, const char *name)
     gdn_context *ctx = NULL;
     gdn_span span = { 0 };
     desc->alloc = NULL;
-    desc->free  = NULL;
+    desc->free = NULL;
     assert_int_equal(gdn_context_create(desc, &ctx), GDN_OK);
 #ifndef SANITIZED
     if (gdn_buffer_create(ctx, UINT64_C(1) << 46, &span) != GDN_OUT_OF_MEMORY)
@@ -208,14 +209,22 @@ typedef struct operands {
 static void delta_args(gdn_gated_delta_net_args *a, const operands *o, int n_tokens, int layout, int gate)
 {
     *a = (gdn_gated_delta_net_args){ .size = sizeof *a,
-                                     .n_seqs = 2, .n_tokens = n_tokens, .n_heads_k = H, .n_heads_v = H, .head_dim_k = D,
-                                     .head_dim_v = D, .state_layout = layout, .gate = gate, .n_snapshots = 2,
-                                     .scale = 0.125f, .state = { .n_rows = 2, .n_slots = 2 } };
+                                     .n_seqs = 2,
+                                     .n_tokens = n_tokens,
+                                     .n_heads_k = H,
+                                     .n_heads_v = H,
+                                     .head_dim_k = D,
+                                     .head_dim_v = D,
+                                     .state_layout = layout,
+                                     .gate = gate,
+                                     .n_snapshots = 2,
+                                     .scale = 0.125f,
+                                     .state = { .n_rows = 2, .n_slots = 2 } };
     a->q.data = a->k.data = o->q.data;
-    a->v.data     = o->v.data;
-    a->g.data     = o->g.data;
-    a->beta.data  = o->g.data;
-    a->out.data   = o->out.data;
+    a->v.data = o->v.data;
+    a->g.data = o->g.data;
+    a->beta.data = o->g.data;
+    a->out.data = o->out.data;
     a->state.data = o->state.data;
 }
 
@@ -227,28 +236,32 @@ static gdn_status run_all(gdn_context *ctx, const operands *o, gdn_span *workspa
         gdn_gated_delta_net_args a;
         delta_args(&a, o, v & 4 ? 4 : T, v & 1, v >> 1 & 1);
         a.workspace = *workspace;
-        if ((status = gdn_gated_delta_net_query(ctx, &a, &c)) == GDN_OK)
-            status = gdn_gated_delta_net(ctx, &a, NULL);
+        if ((status = gdn_gated_delta_net_query(ctx, &a, &c)) == GDN_OK) status = gdn_gated_delta_net(ctx, &a, NULL);
     }
     for (int silu = 0; silu < 2 && !status; silu++) {
-        gdn_ssm_conv_args a = { .size = sizeof a, .n_seqs = 2, .n_tokens = T, .n_channels = C, .kernel_width = 4,
-                                .activation = silu, .history = { .n_rows = 2, .n_slots = 3 } };
+        gdn_ssm_conv_args a = { .size = sizeof a,
+                                .n_seqs = 2,
+                                .n_tokens = T,
+                                .n_channels = C,
+                                .kernel_width = 4,
+                                .activation = silu,
+                                .history = { .n_rows = 2, .n_slots = 3 } };
         a.x.data = o->q.data, a.weight.data = o->weight.data, a.out.data = o->out.data,
         a.history.data = o->history.data;
         a.workspace = *workspace;
-        if ((status = gdn_ssm_conv_query(ctx, &a, &c)) == GDN_OK)
-            status = gdn_ssm_conv(ctx, &a, NULL);
+        if ((status = gdn_ssm_conv_query(ctx, &a, &c)) == GDN_OK) status = gdn_ssm_conv(ctx, &a, NULL);
     }
     for (int32_t dtype = GDN_F32; dtype <= GDN_Q8_0 && !status; dtype++) {
-        gdn_set_rows_args a = {
-            .size = sizeof a, .n_columns = C, .n_rows = ROWS, .n_rows_dst = ROWS, .n_batch = { 2, 2 },
-            .index_batch = { 1, 1 }
-        };
+        gdn_set_rows_args a = { .size = sizeof a,
+                                .n_columns = C,
+                                .n_rows = ROWS,
+                                .n_rows_dst = ROWS,
+                                .n_batch = { 2, 2 },
+                                .index_batch = { 1, 1 } };
         a.src.data = o->q.data, a.dst.data = o->rows.data, a.index.data = o->index.data;
         a.dst.dtype = dtype, a.index.dtype = GDN_I32;
         a.workspace = *workspace;
-        if ((status = gdn_set_rows_query(ctx, &a, &c)) == GDN_OK)
-            status = gdn_set_rows(ctx, &a, NULL);
+        if ((status = gdn_set_rows_query(ctx, &a, &c)) == GDN_OK) status = gdn_set_rows(ctx, &a, NULL);
     }
     return status ? status : gdn_synchronize(ctx, NULL);
 }
@@ -258,8 +271,9 @@ static void refuse_all(gdn_context *ctx)
 {
     gdn_gated_delta_net_args a = { .size = sizeof a, .n_seqs = -1 };
     gdn_ssm_conv_args b = { .size = sizeof b, .n_seqs = 1, .n_tokens = 1, .n_channels = 1, .kernel_width = 1 };
-    gdn_set_rows_args c = { .size = sizeof c, .n_columns = 1, .n_batch = { 1, 1 }, .index_batch = { 1, 1 },
-                            .src.dtype = 77 };
+    gdn_set_rows_args c = {
+        .size = sizeof c, .n_columns = 1, .n_batch = { 1, 1 }, .index_batch = { 1, 1 }, .src.dtype = 77
+    };
     assert_int_equal(gdn_gated_delta_net(ctx, &a, NULL), GDN_INVALID_ARGUMENT);
     assert_int_equal(gdn_ssm_conv(ctx, &b, NULL), GDN_INVALID_ARGUMENT);
     assert_int_equal(gdn_set_rows(ctx, &c, NULL), GDN_INVALID_ARGUMENT);
@@ -271,12 +285,11 @@ static void refuse_all(gdn_context *ctx)
 static void in_order(void *user, int32_t n, gdn_task_fn task, void *arg)
 {
     (void)user;
-    for (int32_t i = 0; i < n; i++)
-        task(arg, i);
+    for (int32_t i = 0; i < n; i++) task(arg, i);
 }
-#  define PARALLEL_FOR in_order
+#define PARALLEL_FOR in_order
 #else
-#  define PARALLEL_FOR NULL
+#define PARALLEL_FOR NULL
 #endif
 
 static void no_allocation(gdn_context_desc *desc, const char *name)
@@ -286,8 +299,8 @@ static void no_allocation(gdn_context_desc *desc, const char *name)
     operands o;
     gdn_span workspace;
     static const int32_t indices[ROWS] = { 3, 1, -1, 0, 2, 7, 6, 5 };
-    desc->alloc      = count_alloc;
-    desc->free       = count_free;
+    desc->alloc = count_alloc;
+    desc->free = count_free;
     desc->alloc_user = &c;
     desc->parallel_for = PARALLEL_FOR;
     assert_int_equal(gdn_context_create(desc, &ctx), GDN_OK);
@@ -304,8 +317,7 @@ static void no_allocation(gdn_context_desc *desc, const char *name)
     assert_int_equal(gdn_buffer_create(ctx, 4 << 20, &workspace), GDN_OK);
 
     /* OpenMP makes its threads in the first calls. */
-    if (run_all(ctx, &o, &workspace) || run_all(ctx, &o, &workspace))
-        fail_msg("%s: %s", name, gdn_last_error());
+    if (run_all(ctx, &o, &workspace) || run_all(ctx, &o, &workspace)) fail_msg("%s: %s", name, gdn_last_error());
     gdn_device_info device = { .size = sizeof device };
     assert_int_equal(gdn_context_describe(ctx, &device, NULL), GDN_OK);
     const long calls = c.calls, frees = c.frees;
@@ -321,8 +333,7 @@ static void no_allocation(gdn_context_desc *desc, const char *name)
     if (c.calls != calls || c.frees != frees)
         fail_msg("%s: %ld calls of the context's allocator during kernel calls", name,
                  c.calls - calls + c.frees - frees);
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        gdn_buffer_destroy(ctx, all[i]);
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) gdn_buffer_destroy(ctx, all[i]);
     gdn_buffer_destroy(ctx, &workspace);
     gdn_context_destroy(ctx);
     require_balance(&c, name, "after kernels");
@@ -372,8 +383,7 @@ static void test_counters(void **state)
     kept[3] = memory;
     kept[0] = realloc(kept[0], 100);
     assert_int_equal(malloc_calls - before, 6);
-    for (int i = 0; i < 5; i++)
-        free(kept[i]);
+    for (int i = 0; i < 5; i++) free(kept[i]);
 #endif
 }
 

@@ -11,10 +11,10 @@
 
 #include "core/structs.h"
 
-#define FAILS(call, status, ...)                                                                       \
-    do {                                                                                               \
-        assert_int_equal(call, status);                                                                \
-        says((const char *const[]){ __VA_ARGS__, NULL });                                              \
+#define FAILS(call, status, ...)                                                                                       \
+    do {                                                                                                               \
+        assert_int_equal(call, status);                                                                                \
+        says((const char *const[]){ __VA_ARGS__, NULL });                                                              \
     } while (0)
 
 static void says(const char *const *texts)
@@ -30,7 +30,11 @@ static void statuses(void **state)
 {
     (void)state;
     /* The numbers are part of the interface, so they are written out here once more. */
-    static const struct { gdn_status status; int value; const char *name; } all[] = {
+    static const struct {
+        gdn_status status;
+        int value;
+        const char *name;
+    } all[] = {
         { GDN_OK, 0, "GDN_OK" },
         { GDN_INVALID_ARGUMENT, 1, "GDN_INVALID_ARGUMENT" },
         { GDN_UNSUPPORTED, 2, "GDN_UNSUPPORTED" },
@@ -75,8 +79,8 @@ static void last_error(void **state)
     (void)snprintf(mine, sizeof mine, "%s", gdn_last_error());
     assert_int_equal(pthread_create(&thread, NULL, first_error_of_a_thread, &empty), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_true(empty);                            /* nothing has failed there yet */
-    assert_string_equal(gdn_last_error(), mine);   /* and its failure is not ours  */
+    assert_true(empty);                          /* nothing has failed there yet */
+    assert_string_equal(gdn_last_error(), mine); /* and its failure is not ours  */
     /* A success leaves the text alone. */
     gdn_backend_info info = { .size = sizeof info };
     assert_int_equal(gdn_backend_describe(GDN_BACKEND_CPU, &info), GDN_OK);
@@ -168,29 +172,29 @@ static void described_sizes(void **state)
     gdn_context *ctx = api_target_list[0].ctx;
     gdn_device_info device = { .size = sizeof device };
     gdn_implementation_info info = { .size = sizeof info };
-#define DESCRIBED(type, call)                                                                          \
-    do {                                                                                               \
-        const uint32_t wrong[] = { 0, 3, 4, (uint32_t)GDN_FIRST_SIZE(type) - 1, 65537, UINT32_MAX };   \
-        for (size_t w = 0; w < sizeof wrong / sizeof wrong[0]; w++) {                                  \
-            unsigned char before[sizeof grown];                                                        \
-            memset(grown, 0xab, sizeof grown);                                                         \
-            memcpy(grown, &wrong[w], 4);                                                               \
-            memcpy(before, grown, sizeof grown);                                                       \
-            void *at = grown;                                                                          \
-            FAILS(call, GDN_INVALID_ARGUMENT, "->size is ");                                           \
-            assert_memory_equal(grown, before, sizeof grown);                                          \
-        }                                                                                              \
-        const uint32_t newer = sizeof(type) + 40;                                                      \
-        memset(grown, 0xab, sizeof grown);                                                             \
-        memcpy(grown, &newer, 4);                                                                      \
-        void *at = grown;                                                                              \
-        assert_int_equal(call, GDN_OK);                                                                \
-        assert_memory_equal(grown, &newer, 4);                                                         \
-        for (size_t i = sizeof(type); i < newer; i++)                                                  \
-            assert_int_equal(grown[i], 0); /* what we do not know is nothing */                        \
-        assert_int_equal(grown[newer], 0xab);                                                          \
-        at = NULL;                                                                                     \
-        FAILS(call, GDN_INVALID_ARGUMENT, " is NULL");                                                 \
+#define DESCRIBED(type, call)                                                                                          \
+    do {                                                                                                               \
+        const uint32_t wrong[] = { 0, 3, 4, (uint32_t)GDN_FIRST_SIZE(type) - 1, 65537, UINT32_MAX };                   \
+        for (size_t w = 0; w < sizeof wrong / sizeof wrong[0]; w++) {                                                  \
+            unsigned char before[sizeof grown];                                                                        \
+            memset(grown, 0xab, sizeof grown);                                                                         \
+            memcpy(grown, &wrong[w], 4);                                                                               \
+            memcpy(before, grown, sizeof grown);                                                                       \
+            void *at = grown;                                                                                          \
+            FAILS(call, GDN_INVALID_ARGUMENT, "->size is ");                                                           \
+            assert_memory_equal(grown, before, sizeof grown);                                                          \
+        }                                                                                                              \
+        const uint32_t newer = sizeof(type) + 40;                                                                      \
+        memset(grown, 0xab, sizeof grown);                                                                             \
+        memcpy(grown, &newer, 4);                                                                                      \
+        void *at = grown;                                                                                              \
+        assert_int_equal(call, GDN_OK);                                                                                \
+        assert_memory_equal(grown, &newer, 4);                                                                         \
+        for (size_t i = sizeof(type); i < newer; i++)                                                                  \
+            assert_int_equal(grown[i], 0); /* what we do not know is nothing */                                        \
+        assert_int_equal(grown[newer], 0xab);                                                                          \
+        at = NULL;                                                                                                     \
+        FAILS(call, GDN_INVALID_ARGUMENT, " is NULL");                                                                 \
     } while (0)
     DESCRIBED(gdn_backend_info, gdn_backend_describe(GDN_BACKEND_CPU, at));
     DESCRIBED(gdn_device_info, gdn_device_describe(GDN_BACKEND_CPU, 0, at));
@@ -218,13 +222,20 @@ static void described_sizes(void **state)
 static void growth(void **state)
 {
     (void)state;
-    struct old { uint32_t size, a; } old = { sizeof old, 1 };
-    struct now { uint32_t size, a, b, c; } copy, full = { 99, 2, 3, 4 };
+    struct old {
+        uint32_t size, a;
+    } old = { sizeof old, 1 };
+    struct now {
+        uint32_t size, a, b, c;
+    } copy, full = { 99, 2, 3, 4 };
     assert_int_equal(gdn_struct_read("s", &old, sizeof old, sizeof copy, &copy), GDN_OK);
     assert_int_equal(copy.a, 1);
     assert_int_equal(copy.b, 0); /* zero is the default */
     assert_int_equal(copy.c, 0);
-    struct { struct old old; uint32_t canary; } target = { { sizeof old, 0 }, 7 };
+    struct {
+        struct old old;
+        uint32_t canary;
+    } target = { { sizeof old, 0 }, 7 };
     gdn_struct_write(&target, &full, sizeof full);
     assert_int_equal(target.old.size, sizeof old); /* the caller's own */
     assert_int_equal(target.old.a, 2);
@@ -237,7 +248,7 @@ static void growth(void **state)
 /* ---- Contexts ---------------------------------------------------------------------------------------------- */
 
 typedef struct listener {
-    int  lines, errors;
+    int lines, errors;
     char last[256];
 } listener;
 
@@ -255,10 +266,7 @@ static void *one_alloc(void *user, uint64_t bytes, uint64_t alignment)
     return NULL;
 }
 
-static void one_free(void *user, void *memory)
-{
-    (void)user, (void)memory;
-}
+static void one_free(void *user, void *memory) { (void)user, (void)memory; }
 
 static void contexts(void **state)
 {
@@ -284,13 +292,13 @@ static void contexts(void **state)
     gdn_context_destroy(NULL);
 
     FAILS(gdn_context_create(&desc, NULL), GDN_INVALID_ARGUMENT, "ctx is NULL");
-#define CREATE(change, status, ...)                                                                    \
-    do {                                                                                               \
-        gdn_context_desc e = { .size = sizeof e };                                                     \
-        ctx = (gdn_context *)&device; /* is set to NULL */                                             \
-        change;                                                                                        \
-        FAILS(gdn_context_create(&e, &ctx), status, __VA_ARGS__);                                      \
-        assert_null(ctx);                                                                              \
+#define CREATE(change, status, ...)                                                                                    \
+    do {                                                                                                               \
+        gdn_context_desc e = { .size = sizeof e };                                                                     \
+        ctx = (gdn_context *)&device; /* is set to NULL */                                                             \
+        change;                                                                                                        \
+        FAILS(gdn_context_create(&e, &ctx), status, __VA_ARGS__);                                                      \
+        assert_null(ctx);                                                                                              \
     } while (0)
     ctx = (gdn_context *)&device;
     FAILS(gdn_context_create(NULL, &ctx), GDN_INVALID_ARGUMENT, "desc is NULL");
@@ -312,12 +320,14 @@ static void contexts(void **state)
     for (uint32_t b = 0; b < GDN_BACKEND_COUNT; b++) {
         gdn_backend_info backend = { .size = sizeof backend };
         assert_int_equal(gdn_backend_describe(b, &backend), GDN_OK);
-        if (!backend.available)
-            CREATE(e.backend = b, GDN_UNAVAILABLE, backend.name, backend.reason);
+        if (!backend.available) CREATE(e.backend = b, GDN_UNAVAILABLE, backend.name, backend.reason);
     }
 
     /* A newer caller whose new members are zero, and one that wants something. */
-    struct { gdn_context_desc old; uint64_t more; } newer = { .old = { .size = sizeof newer } };
+    struct {
+        gdn_context_desc old;
+        uint64_t more;
+    } newer = { .old = { .size = sizeof newer } };
     assert_int_equal(gdn_context_create(&newer.old, &ctx), GDN_OK);
     gdn_context_destroy(ctx);
     newer.more = 1;
@@ -335,7 +345,7 @@ static void levels(void **state)
         const float *weight, *x;
         float at[GDN_LEVEL_COUNT];
     } tests[] = { { &one, &least, { 0x1p-126f, 0x1p-126f } },
-                  { &half, &least, { 0x1p-127f, 0 } },    /* the result is subnormal */
+                  { &half, &least, { 0x1p-127f, 0 } }, /* the result is subnormal */
                   { &one, &subnormal, { 0x1p-127f, 0 } } /* an operand is */ };
     const uint32_t backend[] = { GDN_BACKEND_CPU, GDN_BACKEND_REFERENCE };
     gdn_implementation_info info = { .size = sizeof info };
@@ -343,8 +353,9 @@ static void levels(void **state)
     for (int b = 0; b < 2; b++)
         for (uint32_t i = 0; gdn_implementation_describe(backend[b], 0, i, &info) == GDN_OK; i++)
             for (uint32_t level = 0; level < GDN_LEVEL_COUNT; level++) {
-                gdn_context_desc desc = { .size = sizeof desc, .backend = backend[b], .implementation = info.name,
-                                          .level = level };
+                gdn_context_desc desc = {
+                    .size = sizeof desc, .backend = backend[b], .implementation = info.name, .level = level
+                };
                 gdn_context *ctx = NULL;
                 assert_true(info.levels & 1u << GDN_EXACT);
                 if (!(info.levels >> level & 1)) {
@@ -356,8 +367,12 @@ static void levels(void **state)
                 n_flushing += level == GDN_EXACT_FTZ;
                 for (size_t t = 0; t < sizeof tests / sizeof tests[0]; t++) {
                     float weight = *tests[t].weight, x = *tests[t].x, out = 1, history = 0;
-                    gdn_ssm_conv_args a = { .size = sizeof a, .n_seqs = 1, .n_tokens = 1, .n_channels = 1,
-                                            .kernel_width = 1, .history.n_rows = 1 };
+                    gdn_ssm_conv_args a = { .size = sizeof a,
+                                            .n_seqs = 1,
+                                            .n_tokens = 1,
+                                            .n_channels = 1,
+                                            .kernel_width = 1,
+                                            .history.n_rows = 1 };
                     a.x.data = &x, a.weight.data = &weight, a.history.data = &history, a.out.data = &out;
                     assert_int_equal(gdn_ssm_conv(ctx, &a, NULL), GDN_OK);
                     assert_memory_equal(&out, &tests[t].at[level], 4);
@@ -385,8 +400,12 @@ static void implementations(void **state)
             listener l = { 0 };
             char name[GDN_NAME_MAX];
             (void)snprintf(name, sizeof name, "%s", info.name);
-            gdn_context_desc desc = { .size = sizeof desc, .backend = backend[b], .implementation = name, .log = listen,
-                                      .log_user = &l, .n_threads = 4096 };
+            gdn_context_desc desc = { .size = sizeof desc,
+                                      .backend = backend[b],
+                                      .implementation = name,
+                                      .log = listen,
+                                      .log_user = &l,
+                                      .n_threads = 4096 };
             gdn_context *ctx = NULL;
             assert_int_equal(gdn_context_create(&desc, &ctx), GDN_OK);
             memset(name, 'x', sizeof name); /* the string need not outlive the call */
@@ -500,8 +519,7 @@ static gdn_status create_with(const char *variable, const char *value, gdn_conte
     gdn_status status = gdn_context_create(&desc, &ctx);
     assert_int_equal(unsetenv(variable), 0); /* read at creation, and never again */
     info->size = sizeof *info;
-    if (!status)
-        status = gdn_context_describe(ctx, NULL, info);
+    if (!status) status = gdn_context_describe(ctx, NULL, info);
     gdn_context_destroy(ctx);
     (void)fflush(stderr);
     assert_true(dup2(before, STDERR_FILENO) >= 0);
@@ -519,12 +537,11 @@ static void environment(void **state)
     char said[512];
     gdn_context_desc cpu = { .size = sizeof cpu }, other = { .size = sizeof other, .backend = GDN_BACKEND_REFERENCE };
     char *saved[2] = { getenv("GDN_LOG"), getenv("GDN_IMPLEMENTATION") };
-    for (int i = 0; i < 2; i++)
-        saved[i] = saved[i] ? strdup(saved[i]) : NULL;
+    for (int i = 0; i < 2; i++) saved[i] = saved[i] ? strdup(saved[i]) : NULL;
     (void)unsetenv("GDN_LOG"), (void)unsetenv("GDN_IMPLEMENTATION");
 
-#define NAMED(value, desc, text)                                                                       \
-    assert_int_equal(create_with("GDN_IMPLEMENTATION", value, desc, &info, said), GDN_OK);             \
+#define NAMED(value, desc, text)                                                                                       \
+    assert_int_equal(create_with("GDN_IMPLEMENTATION", value, desc, &info, said), GDN_OK);                             \
     assert_string_equal(info.name, text)
     gdn_implementation_info best = { .size = sizeof best };
     assert_int_equal(gdn_implementation_describe(GDN_BACKEND_CPU, 0, 0, &best), GDN_OK);
@@ -570,8 +587,7 @@ static void environment(void **state)
     assert_true(lines > 0);
 
     for (int i = 0; i < 2; i++) {
-        if (saved[i])
-            (void)setenv(i ? "GDN_IMPLEMENTATION" : "GDN_LOG", saved[i], 1);
+        if (saved[i]) (void)setenv(i ? "GDN_IMPLEMENTATION" : "GDN_LOG", saved[i], 1);
         free(saved[i]);
     }
 }
@@ -579,8 +595,7 @@ static void environment(void **state)
 /* test_api [PATTERN]: all tests, or those whose name fits, with * and ?. */
 int main(int argc, char **argv)
 {
-    if (argc > 1)
-        cmocka_set_test_filter(argv[1]);
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest general[] = {
         cmocka_unit_test(statuses),        cmocka_unit_test(versions), cmocka_unit_test(last_error),
         cmocka_unit_test(backends),        cmocka_unit_test(devices),  cmocka_unit_test(described_sizes),

@@ -23,11 +23,11 @@ enum { API_MAX_TARGETS = 16, API_THREADS = 3 };
 
 typedef struct api_target {
     gdn_context *ctx;
-    char         name[2 * GDN_NAME_MAX];
+    char name[2 * GDN_NAME_MAX];
 } api_target;
 
 extern api_target api_target_list[API_MAX_TARGETS];
-extern int        api_target_count;
+extern int api_target_count;
 
 int api_open_targets(void **state); /* group setup and teardown */
 int api_close_targets(void **state);
@@ -40,10 +40,10 @@ enum { API_LOG_ROWS = 3, API_LOG_COLUMNS = 6, API_LOG_ENTRY = 2 * 16 + 4 * 32 + 
 
 typedef struct api_fixture {
     const check_kernel *kernel;
-    void  *args, *args_copy;
-    void  *memory, *before, *first; /* first: what the reference made of an accepted call */
+    void *args, *args_copy;
+    void *memory, *before, *first; /* first: what the reference made of an accepted call */
     size_t memory_bytes;
-    size_t result_bytes;            /* memory without the workspace at its end */
+    size_t result_bytes; /* memory without the workspace at its end */
     void (*reset)(void);
 } api_fixture;
 
@@ -93,26 +93,29 @@ typedef struct conv_memory {
 } conv_memory;
 
 typedef struct rows_memory {
-    _Alignas(64) float   src[2 * 3 * 32];
+    _Alignas(64) float src[2 * 3 * 32];
     _Alignas(64) uint16_t dst[2 * 5 * 32];
     _Alignas(64) int64_t index[3];
     _Alignas(64) int32_t index32[3];
     _Alignas(64) unsigned char workspace[API_WORKSPACE];
 } rows_memory;
 
-extern delta_call        delta_args;
-extern conv_call         conv_args;
+extern delta_call delta_args;
+extern conv_call conv_args;
 extern gdn_set_rows_args rows_args;
-extern delta_memory      delta_mem;
-extern conv_memory       conv_mem;
-extern rows_memory       rows_mem;
+extern delta_memory delta_mem;
+extern conv_memory conv_mem;
+extern rows_memory rows_mem;
 extern const api_fixture delta_fixture, conv_fixture, rows_fixture;
 extern const api_fixture *const api_fixtures[CHECK_KERNEL_COUNT];
 
 /* The numbers of a map, and memory as a span. */
 #define MAP(array, ...) memcpy(array, (int32_t[]){ __VA_ARGS__ }, sizeof((int32_t[]){ __VA_ARGS__ }))
 #define SPAN(array)     ((gdn_span){ .data = (array), .bytes = sizeof(array) })
-#define POOL(array, rows, slots) { .data = (array), .bytes = sizeof(array), .n_rows = (rows), .n_slots = (slots) }
+#define POOL(array, rows, slots)                                                                                       \
+    {                                                                                                                  \
+        .data = (array), .bytes = sizeof(array), .n_rows = (rows), .n_slots = (slots)                                  \
+    }
 
 /* The valid call gets a log of 3 rows and 6 slots: the base positions of its sequences are 3 and 2 tokens back, they
  * have rows 2 and 0, and commit to slots 4 and 3. */
@@ -134,16 +137,16 @@ void api_accept(const api_fixture *f, int line);
 void api_same_as_first(const api_fixture *f, int line);
 
 /* Take the valid call, change it, and see. The strings are parts of the error text. */
-#define CHANGED(f, change, ...) \
-    do {                        \
-        (f).reset();            \
-        change;                 \
-        __VA_ARGS__;            \
+#define CHANGED(f, change, ...)                                                                                        \
+    do {                                                                                                               \
+        (f).reset();                                                                                                   \
+        change;                                                                                                        \
+        __VA_ARGS__;                                                                                                   \
     } while (0)
-#define REFUSED_AS(f, status, change, ...) \
+#define REFUSED_AS(f, status, change, ...)                                                                             \
     CHANGED(f, change, api_refuse(&(f), __LINE__, status, (const char *const[]){ __VA_ARGS__, NULL }))
 #define REFUSED(f, change, ...) REFUSED_AS(f, GDN_INVALID_ARGUMENT, change, __VA_ARGS__)
-#define ACCEPTED(f, change) CHANGED(f, change, api_accept(&(f), __LINE__))
+#define ACCEPTED(f, change)     CHANGED(f, change, api_accept(&(f), __LINE__))
 /* A call that says the same as the last accepted one in other words. */
 #define SAME(f, change) CHANGED(f, change, api_same_as_first(&(f), __LINE__))
 

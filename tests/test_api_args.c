@@ -33,18 +33,15 @@ static void refuse_sizes(const api_fixture *f, void (*with)(void), const char *m
         api_refuse(f, __LINE__, GDN_INVALID_ARGUMENT, (const char *const[]){ is(member, values[i]), allowed, NULL });
     }
 }
-#define SIZES(f, with, call, of, member, wide, allowed, ...)                                           \
-    refuse_sizes(&(f), with, #member, offsetof(call, of member), (const int64_t[]){ __VA_ARGS__ },     \
+#define SIZES(f, with, call, of, member, wide, allowed, ...)                                                           \
+    refuse_sizes(&(f), with, #member, offsetof(call, of member), (const int64_t[]){ __VA_ARGS__ },                     \
                  sizeof((const int64_t[]){ __VA_ARGS__ }) / 8, wide, allowed)
 #define DELTA(member, allowed, ...) SIZES(delta_fixture, NULL, delta_call, args., member, 0, allowed, __VA_ARGS__)
 #define INPUT(member, allowed, ...) SIZES(delta_fixture, with_inputs, delta_call, , member, 0, allowed, __VA_ARGS__)
 #define CONV(member, allowed, ...)  SIZES(conv_fixture, NULL, conv_call, args., member, 0, allowed, __VA_ARGS__)
 #define ROWS(member, allowed, ...)  SIZES(rows_fixture, NULL, gdn_set_rows_args, , member, 1, allowed, __VA_ARGS__)
 
-static void with_inputs(void)
-{
-    (void)delta_inputs();
-}
+static void with_inputs(void) { (void)delta_inputs(); }
 
 static void delta_sizes(void **state)
 {
@@ -175,11 +172,11 @@ static void refuse_operand(const api_fixture *f, int line, const char *name, con
     (void)snprintf(about, sizeof about, "%s%s", name, member);
     api_refuse(f, line, GDN_INVALID_ARGUMENT, (const char *const[]){ about, text, NULL });
 }
-#define OPERAND(change, member, text)                                                                  \
-    do {                                                                                               \
-        gdn_tensor *t = tensor_of(f, o);                                                               \
-        change;                                                                                        \
-        refuse_operand(f, __LINE__, o->name, member, text);                                            \
+#define OPERAND(change, member, text)                                                                                  \
+    do {                                                                                                               \
+        gdn_tensor *t = tensor_of(f, o);                                                                               \
+        change;                                                                                                        \
+        refuse_operand(f, __LINE__, o->name, member, text);                                                            \
     } while (0)
 
 static void refuse_strides(const api_fixture *f, const check_operand *o)
@@ -206,40 +203,44 @@ static void operands(void **state)
     (void)state;
     for (int k = 0; k < CHECK_KERNEL_COUNT; k++) {
         const api_fixture *f = api_fixtures[k];
-        for EACH_OPERAND(f, o) {
-            const int alignment = (int)check_alignment(tensor_of(f, o)->dtype);
-            char bytes[64], offset[64];
-            (void)snprintf(bytes, sizeof bytes, ".bytes is %llu; the call reaches %llu",
-                           (unsigned long long)tensor_of(f, o)->bytes - 1, (unsigned long long)tensor_of(f, o)->bytes);
-            (void)snprintf(offset, sizeof offset, "it must be a multiple of %d", alignment);
-            OPERAND(t->dtype = -1, ".dtype is -1 (?)", "allowed: ");
-            OPERAND(t->dtype = 6, ".dtype is 6 (?)", "allowed: ");
-            OPERAND(t->dtype = INT32_MAX, ".dtype is ", "allowed: ");
-            OPERAND(t->dtype = strcmp(o->name, "index") ? GDN_I32 : GDN_F32, ".dtype is ", "allowed: ");
-            if (!is_pool(o)) OPERAND(t->reserved = 1, ".reserved is 1", "must be 0");
-            OPERAND(t->bytes--, "", bytes);
-            OPERAND(t->bytes = 1, ".bytes is 1", "the call reaches");
-            OPERAND(t->offset = (uint64_t)1 << 56, ".offset is", "below 2^56");
-            OPERAND(t->offset = UINT64_MAX, ".offset is", "below 2^56");
-            OPERAND((t->data = (char *)t->data + 1, t->bytes = 0), " begins at", offset);
-            OPERAND((t->offset = (uint64_t)alignment / 2, t->bytes = 0), " begins at", offset);
-            if (!o->optional)
-                OPERAND(t->data = NULL, ".data is NULL", "the call reaches");
-            refuse_strides(f, o);
-        }
-        for EACH_MAP(f, o) {
-            f->reset();
-            gdn_span *s = check_span(f->args, o);
-            s->bytes--;
-            refuse_operand(f, __LINE__, o->name, ".bytes is", "the call reaches");
-            f->reset();
-            s->data  = (char *)s->data + 2;
-            s->bytes = 0;
-            refuse_operand(f, __LINE__, o->name, " begins at", "multiple of 4");
-            f->reset();
-            s->offset = (uint64_t)1 << 56;
-            refuse_operand(f, __LINE__, o->name, ".offset is", "below 2^56");
-        }
+        for
+            EACH_OPERAND(f, o)
+            {
+                const int alignment = (int)check_alignment(tensor_of(f, o)->dtype);
+                char bytes[64], offset[64];
+                (void)snprintf(bytes, sizeof bytes, ".bytes is %llu; the call reaches %llu",
+                               (unsigned long long)tensor_of(f, o)->bytes - 1,
+                               (unsigned long long)tensor_of(f, o)->bytes);
+                (void)snprintf(offset, sizeof offset, "it must be a multiple of %d", alignment);
+                OPERAND(t->dtype = -1, ".dtype is -1 (?)", "allowed: ");
+                OPERAND(t->dtype = 6, ".dtype is 6 (?)", "allowed: ");
+                OPERAND(t->dtype = INT32_MAX, ".dtype is ", "allowed: ");
+                OPERAND(t->dtype = strcmp(o->name, "index") ? GDN_I32 : GDN_F32, ".dtype is ", "allowed: ");
+                if (!is_pool(o)) OPERAND(t->reserved = 1, ".reserved is 1", "must be 0");
+                OPERAND(t->bytes--, "", bytes);
+                OPERAND(t->bytes = 1, ".bytes is 1", "the call reaches");
+                OPERAND(t->offset = (uint64_t)1 << 56, ".offset is", "below 2^56");
+                OPERAND(t->offset = UINT64_MAX, ".offset is", "below 2^56");
+                OPERAND((t->data = (char *)t->data + 1, t->bytes = 0), " begins at", offset);
+                OPERAND((t->offset = (uint64_t)alignment / 2, t->bytes = 0), " begins at", offset);
+                if (!o->optional) OPERAND(t->data = NULL, ".data is NULL", "the call reaches");
+                refuse_strides(f, o);
+            }
+        for
+            EACH_MAP(f, o)
+            {
+                f->reset();
+                gdn_span *s = check_span(f->args, o);
+                s->bytes--;
+                refuse_operand(f, __LINE__, o->name, ".bytes is", "the call reaches");
+                f->reset();
+                s->data = (char *)s->data + 2;
+                s->bytes = 0;
+                refuse_operand(f, __LINE__, o->name, " begins at", "multiple of 4");
+                f->reset();
+                s->offset = (uint64_t)1 << 56;
+                refuse_operand(f, __LINE__, o->name, ".offset is", "below 2^56");
+            }
     }
 }
 
@@ -251,18 +252,20 @@ static void dtypes(void **state)
     (void)state;
     for (int k = 0; k < CHECK_KERNEL_COUNT; k++) {
         const api_fixture *f = api_fixtures[k];
-        for EACH_OPERAND(f, o) {
-            const int index = !strcmp(o->name, "index"), dst = !strcmp(o->name, "dst");
-            const int taken = index ? 1 << GDN_I32 | 1 << GDN_I64 : dst ? FLOATS | 1 << GDN_Q8_0 : FLOATS;
-            const char *const says = index ? ": I32, I64" : dst ? ": F32, F16, BF16, Q8_0" : ": F32, F16, BF16";
-            for (int32_t dtype = 0; dtype < TYPES; dtype++) {
-                char member[32];
-                if (taken >> dtype & 1) continue;
-                (void)snprintf(member, sizeof member, ".dtype is %d (%s)", (int)dtype, names[dtype]);
-                tensor_of(f, o)->dtype = dtype;
-                refuse_operand(f, __LINE__, o->name, member, says);
+        for
+            EACH_OPERAND(f, o)
+            {
+                const int index = !strcmp(o->name, "index"), dst = !strcmp(o->name, "dst");
+                const int taken = index ? 1 << GDN_I32 | 1 << GDN_I64 : dst ? FLOATS | 1 << GDN_Q8_0 : FLOATS;
+                const char *const says = index ? ": I32, I64" : dst ? ": F32, F16, BF16, Q8_0" : ": F32, F16, BF16";
+                for (int32_t dtype = 0; dtype < TYPES; dtype++) {
+                    char member[32];
+                    if (taken >> dtype & 1) continue;
+                    (void)snprintf(member, sizeof member, ".dtype is %d (%s)", (int)dtype, names[dtype]);
+                    tensor_of(f, o)->dtype = dtype;
+                    refuse_operand(f, __LINE__, o->name, member, says);
+                }
             }
-        }
     }
     REFUSED(delta_fixture,
             (delta_inputs()->gate_input = GDN_G_RAW, delta_inputs()->ssm_a = d->beta,
@@ -300,7 +303,10 @@ static void overflows(void **state)
 }
 
 /* Rows of an operand must not share bytes, read or written. */
-typedef struct overlap { int axis, stride; const char *says; } overlap;
+typedef struct overlap {
+    int axis, stride;
+    const char *says;
+} overlap;
 static void refuse_overlaps(const api_fixture *f, int64_t *stride, const char *name, const overlap *of, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -311,8 +317,8 @@ static void refuse_overlaps(const api_fixture *f, int64_t *stride, const char *n
         refuse_operand(f, __LINE__, name, member, of[i].says);
     }
 }
-#define OVERLAPS(f, args, operand, ...)                                                                \
-    refuse_overlaps(&(f), (args)->operand.stride, #operand, (const overlap[]){ __VA_ARGS__ },                \
+#define OVERLAPS(f, args, operand, ...)                                                                                \
+    refuse_overlaps(&(f), (args)->operand.stride, #operand, (const overlap[]){ __VA_ARGS__ },                          \
                     sizeof((const overlap[]){ __VA_ARGS__ }) / sizeof(overlap))
 /* A stride of sequence 0's place that is a token's, of a ragged operand; the text names what was set, not a packed one.
  */
@@ -354,8 +360,7 @@ static void workspaces(void **state)
             f->reset();
             memcpy(f->before, f->memory, f->memory_bytes);
             assert_int_equal(f->kernel->query(ctx, f->args, &cap), GDN_OK);
-            if (!cap.workspace_bytes)
-                continue; /* this implementation works without */
+            if (!cap.workspace_bytes) continue; /* this implementation works without */
             needed++;
             char bytes[64];
             (void)snprintf(bytes, sizeof bytes, "%llu bytes", (unsigned long long)cap.workspace_bytes);
@@ -376,15 +381,19 @@ static void workspaces(void **state)
             WORKSPACE(w->offset = (uint64_t)1 << 56, "workspace.offset is", "below 2^56");
             /* Each operand and map in turn; the first one is in front of the others, so the workspace is
              * long enough to reach several. */
-            for EACH_OPERAND(f, o) {
-                gdn_tensor *t = tensor_of(f, o);
-                WORKSPACE((w->data = t->data, w->bytes = 0), "overlaps", "workspace");
-            }
-            for EACH_MAP(f, o) {
-                gdn_span *s = check_span(f->args, o);
-                f->reset();
-                WORKSPACE((w->data = s->data, w->bytes = 0), "overlaps", "workspace");
-            }
+            for
+                EACH_OPERAND(f, o)
+                {
+                    gdn_tensor *t = tensor_of(f, o);
+                    WORKSPACE((w->data = t->data, w->bytes = 0), "overlaps", "workspace");
+                }
+            for
+                EACH_MAP(f, o)
+                {
+                    gdn_span *s = check_span(f->args, o);
+                    f->reset();
+                    WORKSPACE((w->data = s->data, w->bytes = 0), "overlaps", "workspace");
+                }
         }
     }
     print_message("workspace is needed by %d of %d pairs of kernel and target\n", needed,
@@ -464,20 +473,19 @@ static void overlaps(void **state)
     /* Each written operand on each other operand and map. */
     for (int k = 0; k < CHECK_KERNEL_COUNT; k++) {
         const api_fixture *f = api_fixtures[k];
-        for EACH_OPERAND(f, o)
-            for (int map = 0; o->written && map < 2; map++)
-                for (const check_operand *w = api_next(f, NULL, map); w; w = api_next(f, w, map)) {
-                    if (w == o)
-                        continue;
-                    gdn_tensor *to = tensor_of(f, o), *at = check_tensor(f->args, w);
-                    /* The first element of one is the first of a map, or the last of the other. */
-                    to->data  = *check_data(f->args, w);
-                    if (!map)
-                        to->data = (char *)at->data + at->bytes - check_alignment(at->dtype);
-                    to->bytes = 0;
-                    api_refuse(f, __LINE__, GDN_INVALID_ARGUMENT,
-                               (const char *const[]){ o->name, "is written and overlaps", NULL });
-                }
+        for
+            EACH_OPERAND(f, o)
+        for (int map = 0; o->written && map < 2; map++)
+            for (const check_operand *w = api_next(f, NULL, map); w; w = api_next(f, w, map)) {
+                if (w == o) continue;
+                gdn_tensor *to = tensor_of(f, o), *at = check_tensor(f->args, w);
+                /* The first element of one is the first of a map, or the last of the other. */
+                to->data = *check_data(f->args, w);
+                if (!map) to->data = (char *)at->data + at->bytes - check_alignment(at->dtype);
+                to->bytes = 0;
+                api_refuse(f, __LINE__, GDN_INVALID_ARGUMENT,
+                           (const char *const[]){ o->name, "is written and overlaps", NULL });
+            }
     }
     /* A second pool: the same one shifted, or with other strides, is neither the same nor apart. */
     REFUSED(delta_fixture, (d->state_out = d->state, d->state_out.bytes = 0, d->state_out.offset = 4), "state_out",
@@ -515,8 +523,7 @@ static void apart_columns(int row_units, int n_rows, int n_rows_out)
     c->history.bytes = c->out.bytes = 0;
     c->history.stride[0] = row_units * COLUMN, c->history.stride[1] = 2 * COLUMN;
     c->out.data = (char *)c->history.data + COLUMN, c->out.stride[1] = 2 * COLUMN;
-    if (n_rows_out)
-        c->history_out = c->history, c->history_out.n_rows = n_rows_out;
+    if (n_rows_out) c->history_out = c->history, c->history_out.n_rows = n_rows_out;
     MAP(conv_mem.history_src, GDN_NONE, 0);
     MAP(conv_mem.history_dst, GDN_NONE, 0);
 }

@@ -121,9 +121,11 @@ static void fuse(int with_bytes)
     /* Of a token: q of 2 heads, k of 2 heads, v of 4 heads, as a projection leaves them. */
     const uint64_t whole = sizeof delta_mem.fused;
     gdn_tensor *const t[] = { &d->q, &d->k, &d->v };
-    const uint64_t    at[] = { 0, 128, 256 };
+    const uint64_t at[] = { 0, 128, 256 };
     for (int i = 0; i < 3; i++)
-        *t[i] = (gdn_tensor){ .data = delta_mem.fused, .offset = at[i], .bytes = with_bytes ? whole - at[i] : 0,
+        *t[i] = (gdn_tensor){ .data = delta_mem.fused,
+                              .offset = at[i],
+                              .bytes = with_bytes ? whole - at[i] : 0,
                               .stride = { 0, 768, i == 2 ? 128 : 64 } };
 }
 
@@ -164,8 +166,8 @@ static void layouts(void **state)
     /* Sequences at a stride of their own: the memory ends with the last token, not with a box of the longest. */
     ACCEPTED(delta_fixture, MAP(delta_mem.seq_start, 0, 3, 5));
     SAME(delta_fixture, MAP(delta_mem.seq_start, 0, 3, 5); d->out.stride[0] = d->v.stride[0] = 3 * 512);
-    REFUSED(delta_fixture, MAP(delta_mem.seq_start, 0, 3, 5); (d->out.stride[0] = 3 * 512, d->out.bytes -= 1),
-            "out.bytes is 2559; the call reaches 2560 bytes of it");
+    REFUSED(delta_fixture, MAP(delta_mem.seq_start, 0, 3, 5);
+            (d->out.stride[0] = 3 * 512, d->out.bytes -= 1), "out.bytes is 2559; the call reaches 2560 bytes of it");
     ACCEPTED(conv_fixture, MAP(conv_mem.seq_start, 0, 3, 5));
     SAME(conv_fixture, MAP(conv_mem.seq_start, 0, 3, 5); c->x.stride[0] = c->out.stride[0] = 3 * 80);
     /* A vector of zeros stays zero, however small eps is. */
@@ -207,7 +209,8 @@ static void delta_default_maps(void **state)
     REFUSED(delta_fixture, (d->state_dst.data = NULL, d->n_snapshots = 3),
             "n_snapshots (without state_dst) is 3; 1 to 2");
     /* The default target of sequence 0 is the slot that sequence 1 reads. */
-    REFUSED(delta_fixture, d->state_dst.data = NULL; MAP(delta_mem.state_src, 2, 0),
+    REFUSED(delta_fixture, d->state_dst.data = NULL;
+            MAP(delta_mem.state_src, 2, 0),
             "state_src[0] is 2, which another sequence's state_dst[1][0] (the default) writes");
 }
 
@@ -290,15 +293,21 @@ static void limits(void **state)
     enum { SEQS = 46342, SLOTS = 46342 }; /* together more than 2^31 */
     const int64_t large = (int64_t)1 << 40;
     int32_t *maps = calloc(3 * SEQS + 1, sizeof *maps);
-    float   *pool = calloc(SLOTS, 1024); /* one page of which is touched */
+    float *pool = calloc(SLOTS, 1024); /* one page of which is touched */
     assert_non_null(maps);
     assert_non_null(pool);
     for (int i = 0; i < api_target_count; i++) {
         gdn_context *ctx = api_target_list[i].ctx;
         gdn_capability cap = { .size = sizeof cap };
         gdn_gated_delta_net_args a = { .size = sizeof a,
-                                       .n_seqs = 2, .n_tokens = INT32_MAX, .n_heads_k = 1, .n_heads_v = 1,
-                                       .head_dim_k = 64, .head_dim_v = 64, .n_snapshots = 1, .scale = 1,
+                                       .n_seqs = 2,
+                                       .n_tokens = INT32_MAX,
+                                       .n_heads_k = 1,
+                                       .n_heads_v = 1,
+                                       .head_dim_k = 64,
+                                       .head_dim_v = 64,
+                                       .n_snapshots = 1,
+                                       .scale = 1,
                                        .state = { .n_rows = 2, .n_slots = 1 } };
         assert_int_equal(gdn_gated_delta_net_query(ctx, &a, &cap), GDN_OK);
         if (!strstr(cap.implementation, "scalar")) /* long prompts */
@@ -307,14 +316,21 @@ static void limits(void **state)
         a.state.n_rows = 1 << 20, a.n_snapshots = 127;
         assert_int_equal(gdn_gated_delta_net_query(ctx, &a, &cap), GDN_OK);
         gdn_ssm_conv_args b = { .size = sizeof b,
-                                .n_seqs = 1 << 24, .n_tokens = INT32_MAX, .n_channels = INT32_MAX, .kernel_width = 16,
+                                .n_seqs = 1 << 24,
+                                .n_tokens = INT32_MAX,
+                                .n_channels = INT32_MAX,
+                                .kernel_width = 16,
                                 .history = { .n_rows = INT32_MAX, .n_slots = 15 } };
         assert_int_equal(gdn_ssm_conv_query(ctx, &b, &cap),
                          GDN_OK); /* data is absent, so how far it reaches is not judged */
         b.history.n_rows = b.history.n_slots = 0;
         assert_int_equal(gdn_ssm_conv_query(ctx, &b, &cap), GDN_OK);
-        gdn_set_rows_args s = { .size = sizeof s, .n_columns = large, .n_rows = large, .n_rows_dst = 1,
-                                .n_batch = { 1, 1 }, .index_batch = { 1, 1 } };
+        gdn_set_rows_args s = { .size = sizeof s,
+                                .n_columns = large,
+                                .n_rows = large,
+                                .n_rows_dst = 1,
+                                .n_batch = { 1, 1 },
+                                .index_batch = { 1, 1 } };
         s.index.dtype = GDN_I32;
         (void)gdn_set_rows_query(ctx, &s, &cap); /* which of them are too large is the operands' matter */
         s.n_columns = 1, s.n_batch[0] = s.n_batch[1] = 1 << 30;
@@ -322,31 +338,38 @@ static void limits(void **state)
         s.n_rows = large, s.n_rows_dst = 1, s.index_batch[0] = s.index_batch[1] = 1 << 30;
         (void)gdn_set_rows_query(ctx, &s, &cap);
         s = (gdn_set_rows_args){ .size = sizeof s,
-                                 .n_columns = (int64_t)1 << 34, .n_rows = (int64_t)1 << 34, .n_rows_dst = 1,
-                                 .n_batch = { 256, 256 }, .index_batch = { 1, 1 } };
+                                 .n_columns = (int64_t)1 << 34,
+                                 .n_rows = (int64_t)1 << 34,
+                                 .n_rows_dst = 1,
+                                 .n_batch = { 256, 256 },
+                                 .index_batch = { 1, 1 } };
         s.n_columns = 1, s.src.stride[0] = (int64_t)1 << 45, s.src.stride[1] = (int64_t)1 << 37, s.src.stride[2] = 4;
         s.dst.stride[0] = (int64_t)1 << 46, s.dst.stride[1] = (int64_t)1 << 37;
         s.index.dtype = GDN_I32;
         assert_int_equal(gdn_set_rows_query(ctx, &s, &cap), GDN_OK);
 
         int32_t *start = maps, *src = start + SEQS + 1, *dst = src + SEQS;
-        for (int k = 0; k < SEQS; k++)
-            src[k] = dst[k] = GDN_NONE;
+        for (int k = 0; k < SEQS; k++) src[k] = dst[k] = GDN_NONE;
         start[SEQS] = 1;
         src[SEQS - 1] = 0, dst[SEQS - 1] = SLOTS - 1;
         float row[16] = { 1 };
         _Alignas(64) static unsigned char workspace[API_WORKSPACE];
         float out[16];
         a = (gdn_gated_delta_net_args){ .size = sizeof a,
-                                        .n_seqs = SEQS, .n_tokens = 1, .n_snapshots = 1, .n_heads_k = 1,
-                                        .n_heads_v = 1, .head_dim_k = 16, .head_dim_v = 16, .scale = 0.25f,
+                                        .n_seqs = SEQS,
+                                        .n_tokens = 1,
+                                        .n_snapshots = 1,
+                                        .n_heads_k = 1,
+                                        .n_heads_v = 1,
+                                        .head_dim_k = 16,
+                                        .head_dim_v = 16,
+                                        .scale = 0.25f,
                                         .state = { .n_rows = 1, .n_slots = SLOTS } };
         a.q.data = a.k.data = a.v.data = a.g.data = a.beta.data = row;
         a.out.data = out, a.state.data = pool;
         a.seq_start.data = start, a.state_src.data = src, a.state_dst.data = dst;
         a.workspace = (gdn_span){ .data = workspace, .bytes = sizeof workspace };
-        if (gdn_gated_delta_net(ctx, &a, NULL))
-            fail_msg("%s: %s", api_target_list[i].name, gdn_last_error());
+        if (gdn_gated_delta_net(ctx, &a, NULL)) fail_msg("%s: %s", api_target_list[i].name, gdn_last_error());
     }
     free(maps);
     free(pool);
@@ -384,8 +407,7 @@ static void nothing_to_do(void **state)
 static void strip(const api_fixture *f)
 {
     for (const check_operand *o = f->kernel->operand; o->name; o++)
-        if (strcmp(o->name, "inputs.read_key"))
-            *check_data(f->args, o) = NULL;
+        if (strcmp(o->name, "inputs.read_key")) *check_data(f->args, o) = NULL;
     check_workspace(f->kernel, f->args)->data = NULL;
 }
 
@@ -435,9 +457,9 @@ enum { THREADS = 6, ROUNDS = 60 };
 typedef struct worker {
     gdn_context *ctx;
     delta_memory delta;
-    conv_memory  conv;
-    rows_memory  rows;
-    int          number, failed;
+    conv_memory conv;
+    rows_memory rows;
+    int number, failed;
 } worker;
 
 static void *pointer_into(void *data, void *from, void *to)
@@ -452,7 +474,7 @@ static void *move_args(const api_fixture *f, void *memory, void *args)
     for (const check_operand *o = f->kernel->operand; o->name; o++)
         *check_data(args, o) = pointer_into(*check_data(args, o), f->memory, memory);
     gdn_span *w = check_workspace(f->kernel, args);
-    w->data  = pointer_into(w->data, f->memory, memory);
+    w->data = pointer_into(w->data, f->memory, memory);
     w->bytes = 0;
     return args;
 }
@@ -477,8 +499,7 @@ static void *work(void *arg)
         ca.args.n_channels = -1 - i - w->number * ROUNDS;
         char text[32];
         (void)snprintf(text, sizeof text, "n_channels is %d;", (int)ca.args.n_channels);
-        if (conv_run(w->ctx, &ca, NULL) != GDN_INVALID_ARGUMENT || !strstr(gdn_last_error(), text))
-            w->failed = 1;
+        if (conv_run(w->ctx, &ca, NULL) != GDN_INVALID_ARGUMENT || !strstr(gdn_last_error(), text)) w->failed = 1;
     }
     return NULL;
 }
@@ -491,7 +512,7 @@ static void run_threads(gdn_context *const *contexts, int n, const char *name)
     assert_non_null(w);
     memset(w, 0, THREADS * sizeof *w);
     for (int i = 0; i < THREADS; i++) {
-        w[i].ctx    = contexts[i % n];
+        w[i].ctx = contexts[i % n];
         w[i].number = i;
         assert_int_equal(pthread_create(&thread[i], NULL, work, &w[i]), 0);
     }
@@ -511,12 +532,10 @@ static void threads(void **state)
     ACCEPTED(delta_fixture, (void)0);
     ACCEPTED(conv_fixture, (void)0);
     ACCEPTED(rows_fixture, (void)0);
-    for (int i = 0; i < api_target_count; i++)
-        run_threads(&api_target_list[i].ctx, 1, api_target_list[i].name);
+    for (int i = 0; i < api_target_count; i++) run_threads(&api_target_list[i].ctx, 1, api_target_list[i].name);
     /* Different contexts at the same time. */
     gdn_context *all[API_MAX_TARGETS];
-    for (int i = 0; i < api_target_count; i++)
-        all[i] = api_target_list[i].ctx;
+    for (int i = 0; i < api_target_count; i++) all[i] = api_target_list[i].ctx;
     run_threads(all, api_target_count, "all targets");
 }
 
@@ -530,8 +549,7 @@ static void backwards(void *user, int32_t n, gdn_task_fn task, void *arg)
     executor *e = user;
     e->calls++;
     e->tasks += n;
-    while (n-- > 0)
-        task(arg, n);
+    while (n-- > 0) task(arg, n);
 }
 
 static void parallel_for(void **state)

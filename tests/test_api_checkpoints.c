@@ -38,8 +38,8 @@ static void sizes(void **state)
     REFUSED(delta_fixture, states(0, 1), "checkpoints.interval is 0; 1 to 2147483647 are allowed");
     REFUSED(delta_fixture, states(0, 0), "checkpoints.interval is 0; 1 to");
     REFUSED(delta_fixture, kept->size = sizeof *kept, "checkpoints.interval is 0; 1 to");
-    REFUSED(delta_fixture, states(1, 128); (d->n_seqs = 1 << 24, d->n_snapshots = 1),
-            "n_seqs * checkpoints.n is 2147483648");
+    REFUSED(delta_fixture, states(1, 128);
+            (d->n_seqs = 1 << 24, d->n_snapshots = 1), "n_seqs * checkpoints.n is 2147483648");
     REFUSED(conv_fixture, histories(INT32_MIN, 2), "checkpoints.interval is -2147483648; 1 to 2147483647 are allowed");
     REFUSED(conv_fixture, histories(3, 0), "checkpoints.n is 0; 1 to 1048576 are allowed");
     REFUSED(conv_fixture, histories(3, -1), "checkpoints.n is -1; 1 to 1048576 are allowed");
@@ -47,8 +47,7 @@ static void sizes(void **state)
     REFUSED(conv_fixture, kept_rows->size = sizeof *kept_rows, "checkpoints.interval is 0; 1 to");
     REFUSED(conv_fixture, histories(1, 2); c->history.data = c->history_src.data = c->history_dst.data = NULL;
             c->history.n_rows = c->history.n_slots = 0, "checkpoints is given and history is absent", "must be NULL");
-    REFUSED(conv_fixture, histories(1, 128); c->n_seqs = 1 << 24,
-            "n_seqs * checkpoints.n is 2147483648");
+    REFUSED(conv_fixture, histories(1, 128); c->n_seqs = 1 << 24, "n_seqs * checkpoints.n is 2147483648");
 }
 
 static void operands(void **state)
@@ -56,15 +55,13 @@ static void operands(void **state)
     (void)state;
     REFUSED(delta_fixture, states(1, 2); kept->dst.data = NULL, "checkpoints.dst.data is NULL; 16 bytes");
     REFUSED(delta_fixture, states(1, 2); kept->dst.bytes = 15, "checkpoints.dst.bytes is 15", "16 bytes");
-    REFUSED(delta_fixture, states(1, 2); kept->dst.offset = 2, "checkpoints.dst begins at",
-            "multiple of 4");
+    REFUSED(delta_fixture, states(1, 2); kept->dst.offset = 2, "checkpoints.dst begins at", "multiple of 4");
     REFUSED(delta_fixture, states(1, 2); d->position.bytes = 7, "position.bytes is 7", "8 bytes");
-    REFUSED(delta_fixture, states(1, 2); d->position.data = delta_mem.out; d->position.bytes = 0, "out", "overlaps",
-            "position");
-    REFUSED(delta_fixture, states(1, 2); kept->dst.data = delta_mem.state; kept->dst.bytes = 0,
-            "overlaps", "checkpoints.dst");
-    REFUSED(conv_fixture, histories(1, 2); kept_rows->dst.data = NULL,
-            "checkpoints.dst.data is NULL; 16 bytes");
+    REFUSED(delta_fixture, states(1, 2); d->position.data = delta_mem.out;
+            d->position.bytes = 0, "out", "overlaps", "position");
+    REFUSED(delta_fixture, states(1, 2); kept->dst.data = delta_mem.state;
+            kept->dst.bytes = 0, "overlaps", "checkpoints.dst");
+    REFUSED(conv_fixture, histories(1, 2); kept_rows->dst.data = NULL, "checkpoints.dst.data is NULL; 16 bytes");
     REFUSED(conv_fixture, histories(1, 2); kept_rows->dst.bytes = 12, "checkpoints.dst.bytes is 12");
     REFUSED(conv_fixture, histories(1, 2); kept_rows->dst.data = conv_mem.history;
             kept_rows->dst.bytes = 0, "overlaps", "checkpoints.dst");
@@ -79,23 +76,22 @@ static void entries(void **state)
     REFUSED(delta_fixture, states(1, 2); map[3] = 4, "checkpoints.dst[1][1] is 4, which ", "writes too");
     REFUSED(delta_fixture, states(1, 2); map[0] = 2, "is 2, which ", "writes too");
     REFUSED(delta_fixture, states(1, 2); map[2] = 2, "checkpoints.dst[1][0] is 2, which ", "writes too");
-    REFUSED(delta_fixture, states(1, 2); MAP(map, 3, 5, 4, GDN_NONE), "state_src[1] is 3", "another sequence's",
-            "checkpoints.dst[0][0] writes");
-    REFUSED(delta_fixture, states(1, 2); delta_mem.position[1] = -1, "position[1] is -1; 0 to 2147483644",
-            "3 tokens");
-    REFUSED(delta_fixture, states(1, 2); delta_mem.position[0] = INT32_MAX - 1, "position[0] is 2147483646",
-            "2 tokens");
+    REFUSED(delta_fixture, states(1, 2);
+            MAP(map, 3, 5, 4, GDN_NONE), "state_src[1] is 3", "another sequence's", "checkpoints.dst[0][0] writes");
+    REFUSED(delta_fixture, states(1, 2); delta_mem.position[1] = -1, "position[1] is -1; 0 to 2147483644", "3 tokens");
+    REFUSED(delta_fixture, states(1, 2);
+            delta_mem.position[0] = INT32_MAX - 1, "position[0] is 2147483646", "2 tokens");
     /* The default targets are all of the first two rows. */
-    REFUSED(delta_fixture, states(1, 2); d->state_dst.data = NULL; MAP(map, 4, 1, 5, GDN_NONE),
-            "is 1, which ", "writes too");
-    REFUSED(delta_fixture, states(1, 2); d->state_src.data = d->state_dst.data = NULL; MAP(map, 4, 1, 5, GDN_NONE),
-            "is 1, which ", "writes too");
+    REFUSED(delta_fixture, states(1, 2); d->state_dst.data = NULL;
+            MAP(map, 4, 1, 5, GDN_NONE), "is 1, which ", "writes too");
+    REFUSED(delta_fixture, states(1, 2); d->state_src.data = d->state_dst.data = NULL;
+            MAP(map, 4, 1, 5, GDN_NONE), "is 1, which ", "writes too");
     REFUSED(conv_fixture, histories(1, 2); rows[2] = 3, "checkpoints.dst[1][0] is 3; 0 to 2 and GDN_NONE");
-    REFUSED(conv_fixture, histories(1, 2); rows[1] = 2, "checkpoints.dst[0][1] is 2, which",
-            "checkpoints.dst[0][0] writes too");
+    REFUSED(conv_fixture, histories(1, 2);
+            rows[1] = 2, "checkpoints.dst[0][1] is 2, which", "checkpoints.dst[0][0] writes too");
     REFUSED(conv_fixture, histories(1, 2); rows[0] = 0, "is 0, which ", "writes too");
-    REFUSED(conv_fixture, histories(1, 2); MAP(rows, 1, 2, GDN_NONE, GDN_NONE), "history_src[1] is 1",
-            "checkpoints.dst[0][0] writes");
+    REFUSED(conv_fixture, histories(1, 2);
+            MAP(rows, 1, 2, GDN_NONE, GDN_NONE), "history_src[1] is 1", "checkpoints.dst[0][0] writes");
 }
 
 /* Which entries are used: position and interval say after which tokens, and what is not used is not looked at. */
@@ -106,8 +102,7 @@ static void used(void **state)
     const size_t slot = SLOT * 4;
     int32_t *const map = delta_mem.checkpoint;
     ACCEPTED(delta_fixture, states(1, 2));
-    for (int i = 3; i < 6; i++)
-        assert_memory_not_equal(now->state + i * SLOT, before->state + i * SLOT, slot);
+    for (int i = 3; i < 6; i++) assert_memory_not_equal(now->state + i * SLOT, before->state + i * SLOT, slot);
     /* Both tokens of the first sequence have a snapshot, too: the same, in another slot. */
     assert_memory_equal(now->state + 4 * SLOT, now->state, slot);
     assert_memory_equal(now->state + 5 * SLOT, now->state + SLOT, slot);

@@ -6,21 +6,24 @@
 #include <string.h>
 
 api_target api_target_list[API_MAX_TARGETS];
-int        api_target_count;
+int api_target_count;
 
-delta_call        delta_args;
-conv_call         conv_args;
+delta_call delta_args;
+conv_call conv_args;
 gdn_set_rows_args rows_args;
-delta_memory      delta_mem;
-conv_memory       conv_mem;
-rows_memory       rows_mem;
+delta_memory delta_mem;
+conv_memory conv_mem;
+rows_memory rows_mem;
 
 /* ---- Contexts ------------------------------------------------------------------------------------------ */
 
 static void open_target(uint32_t backend, uint32_t device, const gdn_implementation_info *info)
 {
     api_target *t = &api_target_list[api_target_count];
-    gdn_context_desc desc = { .size = sizeof desc, .backend = backend, .device = device, .n_threads = API_THREADS,
+    gdn_context_desc desc = { .size = sizeof desc,
+                              .backend = backend,
+                              .device = device,
+                              .n_threads = API_THREADS,
                               .implementation = info->name };
     if (gdn_context_create(&desc, &t->ctx))
         fail_msg("backend %u, %s: %s", (unsigned)backend, info->name, gdn_last_error());
@@ -34,8 +37,7 @@ static void open_backend(uint32_t backend)
     for (uint32_t d = 0; gdn_device_describe(backend, d, &device) == GDN_OK; d++) {
         gdn_implementation_info info = { .size = sizeof info };
         for (uint32_t i = 0; device.shared_memory && gdn_implementation_describe(backend, d, i, &info) == GDN_OK; i++)
-            if (api_target_count < API_MAX_TARGETS)
-                open_target(backend, d, &info);
+            if (api_target_count < API_MAX_TARGETS) open_target(backend, d, &info);
     }
 }
 
@@ -45,16 +47,14 @@ int api_open_targets(void **state)
     open_backend(GDN_BACKEND_REFERENCE);
     open_backend(GDN_BACKEND_CPU);
     assert_true(api_target_count >= 2);
-    for (int i = 0; i < api_target_count; i++)
-        print_message("target: %s\n", api_target_list[i].name);
+    for (int i = 0; i < api_target_count; i++) print_message("target: %s\n", api_target_list[i].name);
     return 0;
 }
 
 int api_close_targets(void **state)
 {
     (void)state;
-    while (api_target_count > 0)
-        gdn_context_destroy(api_target_list[--api_target_count].ctx);
+    while (api_target_count > 0) gdn_context_destroy(api_target_list[--api_target_count].ctx);
     return 0;
 }
 
@@ -66,12 +66,15 @@ static void fill(float *x, size_t n, float low, float high)
     static uint32_t state;
     for (size_t i = 0; i < n; i++) {
         state = state * 1664525u + 1013904223u;
-        x[i]  = low + (high - low) * (float)(state >> 8) * 0x1p-24f;
+        x[i] = low + (high - low) * (float)(state >> 8) * 0x1p-24f;
     }
 }
 
 #define FILL(array, low, high) fill(array, sizeof(array) / sizeof((array)[0]), low, high)
-#define TENSOR(array)          { .data = (array), .bytes = sizeof(array) }
+#define TENSOR(array)                                                                                                  \
+    {                                                                                                                  \
+        .data = (array), .bytes = sizeof(array)                                                                        \
+    }
 
 static void delta_reset(void)
 {
@@ -89,14 +92,27 @@ static void delta_reset(void)
     }
     memcpy(&delta_mem, &m, sizeof m);
     delta_args = (delta_call){ .args = {
-        .size = sizeof delta_args.args, .n_seqs = 2, .n_tokens = 5, .n_heads_k = 2, .n_heads_v = 4, .head_dim_k = 16,
-        .head_dim_v = 32, .n_snapshots = 2, .scale = 0.25f,
-        .q = TENSOR(delta_mem.q), .k = TENSOR(delta_mem.k), .v = TENSOR(delta_mem.v),
-        .g = { .data = delta_mem.g, .bytes = 5 * 4 * 4 }, .beta = TENSOR(delta_mem.beta), .out = TENSOR(delta_mem.out),
-        .state = POOL(delta_mem.state, 3, 2), .seq_start = SPAN(delta_mem.seq_start),
-        .state_src = SPAN(delta_mem.state_src), .state_dst = SPAN(delta_mem.state_dst),
-        .workspace = SPAN(delta_mem.workspace),
-    } };
+                                   .size = sizeof delta_args.args,
+                                   .n_seqs = 2,
+                                   .n_tokens = 5,
+                                   .n_heads_k = 2,
+                                   .n_heads_v = 4,
+                                   .head_dim_k = 16,
+                                   .head_dim_v = 32,
+                                   .n_snapshots = 2,
+                                   .scale = 0.25f,
+                                   .q = TENSOR(delta_mem.q),
+                                   .k = TENSOR(delta_mem.k),
+                                   .v = TENSOR(delta_mem.v),
+                                   .g = { .data = delta_mem.g, .bytes = 5 * 4 * 4 },
+                                   .beta = TENSOR(delta_mem.beta),
+                                   .out = TENSOR(delta_mem.out),
+                                   .state = POOL(delta_mem.state, 3, 2),
+                                   .seq_start = SPAN(delta_mem.seq_start),
+                                   .state_src = SPAN(delta_mem.state_src),
+                                   .state_dst = SPAN(delta_mem.state_dst),
+                                   .workspace = SPAN(delta_mem.workspace),
+                               } };
     delta_inputs()->read_key = delta_args.args.k;
 }
 
@@ -145,13 +161,23 @@ static void conv_reset(void)
     }
     memcpy(&conv_mem, &m, sizeof m);
     conv_args = (conv_call){ .args = {
-        .size = sizeof conv_args.args, .n_seqs = 2, .n_tokens = 5, .n_channels = 20, .kernel_width = 4,
-        .activation = GDN_ACTIVATION_SILU,
-        .x = TENSOR(conv_mem.x), .weight = TENSOR(conv_mem.weight), .bias = TENSOR(conv_mem.bias),
-        .out = TENSOR(conv_mem.out), .history = POOL(conv_mem.history, 3, 5), .seq_start = SPAN(conv_mem.seq_start),
-        .position = SPAN(conv_mem.position), .history_src = SPAN(conv_mem.history_src),
-        .history_dst = SPAN(conv_mem.history_dst), .workspace = SPAN(conv_mem.workspace),
-    } };
+                                 .size = sizeof conv_args.args,
+                                 .n_seqs = 2,
+                                 .n_tokens = 5,
+                                 .n_channels = 20,
+                                 .kernel_width = 4,
+                                 .activation = GDN_ACTIVATION_SILU,
+                                 .x = TENSOR(conv_mem.x),
+                                 .weight = TENSOR(conv_mem.weight),
+                                 .bias = TENSOR(conv_mem.bias),
+                                 .out = TENSOR(conv_mem.out),
+                                 .history = POOL(conv_mem.history, 3, 5),
+                                 .seq_start = SPAN(conv_mem.seq_start),
+                                 .position = SPAN(conv_mem.position),
+                                 .history_src = SPAN(conv_mem.history_src),
+                                 .history_dst = SPAN(conv_mem.history_dst),
+                                 .workspace = SPAN(conv_mem.workspace),
+                             } };
 }
 
 static void rows_reset(void)
@@ -168,9 +194,14 @@ static void rows_reset(void)
     }
     memcpy(&rows_mem, &m, sizeof m);
     rows_args = (gdn_set_rows_args){
-        .size = sizeof rows_args, .n_columns = 32, .n_rows = 3, .n_rows_dst = 5, .n_batch = { 2, 1 },
+        .size = sizeof rows_args,
+        .n_columns = 32,
+        .n_rows = 3,
+        .n_rows_dst = 5,
+        .n_batch = { 2, 1 },
         .index_batch = { 1, 1 },
-        .src = TENSOR(rows_mem.src), .dst = { .data = rows_mem.dst, .bytes = sizeof rows_mem.dst, .dtype = GDN_F16 },
+        .src = TENSOR(rows_mem.src),
+        .dst = { .data = rows_mem.dst, .bytes = sizeof rows_mem.dst, .dtype = GDN_F16 },
         .index = { .data = rows_mem.index, .bytes = sizeof rows_mem.index, .dtype = GDN_I64 },
         .workspace = SPAN(rows_mem.workspace),
     };
@@ -193,8 +224,7 @@ const check_operand *api_next(const api_fixture *f, const check_operand *o, int 
 {
     f->reset();
     for (o = o ? o + 1 : f->kernel->operand; o->name; o++)
-        if ((o->n_axes == CHECK_MAP) == map && *check_data(f->args, o))
-            return o;
+        if ((o->n_axes == CHECK_MAP) == map && *check_data(f->args, o)) return o;
     return NULL;
 }
 
@@ -257,8 +287,7 @@ static void require_confined(const api_fixture *f, int line)
     const check_writes writes = { .user = (void *)(uintptr_t)f, .may = allow };
     memcpy(allowed, f->before, f->memory_bytes);
     const char *wrong = f->kernel->writes(f->args, &writes);
-    if (wrong)
-        fail_msg("line %d: %s was accepted with a bad value in %s", line, f->kernel->name, wrong);
+    if (wrong) fail_msg("line %d: %s was accepted with a bad value in %s", line, f->kernel->name, wrong);
     for (size_t b = 0; b < f->result_bytes; b++)
         if (((unsigned char *)f->memory)[b] != allowed[b])
             fail_msg("line %d: %s wrote byte %zu of the fixture's memory, which it may not", line, f->kernel->name, b);
@@ -275,14 +304,11 @@ static void run_and_compare(const api_fixture *f, int line, int is_first)
             fail_msg("line %d: the query on %s refuses: %s%s", line, t->name, gdn_last_error(), c.reason);
         assert_true(c.workspace_bytes <= API_WORKSPACE);
         gdn_span *workspace = check_workspace(f->kernel, f->args);
-        if (workspace->data)
-            workspace->bytes = c.workspace_bytes; /* one byte more would be written unnoticed */
+        if (workspace->data) workspace->bytes = c.workspace_bytes; /* one byte more would be written unnoticed */
         if (f->kernel->run(t->ctx, f->args, NULL))
             fail_msg("line %d: %s on %s: %s", line, f->kernel->name, t->name, gdn_last_error());
-        if (i == 0)
-            require_confined(f, line);
-        if (is_first && i == 0)
-            memcpy(f->first, f->memory, f->memory_bytes);
+        if (i == 0) require_confined(f, line);
+        if (is_first && i == 0) memcpy(f->first, f->memory, f->memory_bytes);
         for (size_t b = 0; b < f->result_bytes; b++)
             if (((unsigned char *)f->memory)[b] != ((unsigned char *)f->first)[b])
                 fail_msg("line %d: %s on %s differs at byte %zu of the fixture's memory", line, f->kernel->name,
@@ -293,12 +319,6 @@ static void run_and_compare(const api_fixture *f, int line, int is_first)
     }
 }
 
-void api_accept(const api_fixture *f, int line)
-{
-    run_and_compare(f, line, 1);
-}
+void api_accept(const api_fixture *f, int line) { run_and_compare(f, line, 1); }
 
-void api_same_as_first(const api_fixture *f, int line)
-{
-    run_and_compare(f, line, 0);
-}
+void api_same_as_first(const api_fixture *f, int line) { run_and_compare(f, line, 0); }

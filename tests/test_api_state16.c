@@ -65,10 +65,7 @@ static float decoded(const format *f, uint16_t code)
 
 /* ---- The call ------------------------------------------------------------------------------------------ */
 
-static uint16_t *codes(const delta_memory *m)
-{
-    return (uint16_t *)(void *)(uintptr_t)m->state;
-}
+static uint16_t *codes(const delta_memory *m) { return (uint16_t *)(void *)(uintptr_t)m->state; }
 
 /* The states of the valid call, in the type. */
 static void narrow(const format *f)

@@ -12,14 +12,14 @@ static gdn_ssm_conv_args *const c = &conv_args.args;
 static gdn_set_rows_args *const r = &rows_args;
 
 /* A kernel's functions, for arguments that are not in a call object: parts of other sizes, and newer structs. */
-#define GDN_KERNEL(stem, number, title)                                                                \
-    static gdn_status query_##stem(const gdn_context *ctx, const void *args, gdn_capability *can)      \
-    {                                                                                                  \
-        return gdn_##stem##_query(ctx, args, can);                                                     \
-    }                                                                                                  \
-    static gdn_status run_##stem(gdn_context *ctx, const void *args, gdn_stream stream)                \
-    {                                                                                                  \
-        return gdn_##stem(ctx, args, stream);                                                          \
+#define GDN_KERNEL(stem, number, title)                                                                                \
+    static gdn_status query_##stem(const gdn_context *ctx, const void *args, gdn_capability *can)                      \
+    {                                                                                                                  \
+        return gdn_##stem##_query(ctx, args, can);                                                                     \
+    }                                                                                                                  \
+    static gdn_status run_##stem(gdn_context *ctx, const void *args, gdn_stream stream)                                \
+    {                                                                                                                  \
+        return gdn_##stem(ctx, args, stream);                                                                          \
     }
 #include "core/kernels.def"
 #undef GDN_KERNEL
@@ -28,7 +28,7 @@ static const struct plain {
     gdn_status (*run)(gdn_context *ctx, const void *args, gdn_stream stream);
     uint32_t size, first;
 } plain[CHECK_KERNEL_COUNT] = {
-#define GDN_KERNEL(stem, number, title)                                                                \
+#define GDN_KERNEL(stem, number, title)                                                                                \
     { query_##stem, run_##stem, sizeof(gdn_##stem##_args), GDN_FIRST_SIZE(gdn_##stem##_args) },
 #include "core/kernels.def"
 #undef GDN_KERNEL
@@ -41,8 +41,8 @@ static void refuse_plain(const api_fixture *f, const struct plain *of, int line,
     for (int i = 0; i < api_target_count; i++) {
         gdn_capability cap = { .size = sizeof cap };
         for (int run = 0; run < 2; run++) {
-            const gdn_status got = run ? of->run(api_target_list[i].ctx, args, NULL)
-                                       : of->query(api_target_list[i].ctx, args, &cap);
+            const gdn_status got =
+                run ? of->run(api_target_list[i].ctx, args, NULL) : of->query(api_target_list[i].ctx, args, &cap);
             if (got != GDN_INVALID_ARGUMENT || !strstr(gdn_last_error(), text))
                 fail_msg("line %d: %s on %s gave %s, \"%s\" without \"%s\"", line, f->kernel->name,
                          api_target_list[i].name, gdn_status_name(got), gdn_last_error(), text);
@@ -104,8 +104,8 @@ static void struct_sizes(void **state)
         memcpy(f->before, f->memory, f->memory_bytes);
         gdn_context *ctx = api_target_list[0].ctx;
         gdn_capability cap = { .size = sizeof cap };
-#define NULLS(call, text)                                                                              \
-    assert_int_equal(call, GDN_INVALID_ARGUMENT);                                                      \
+#define NULLS(call, text)                                                                                              \
+    assert_int_equal(call, GDN_INVALID_ARGUMENT);                                                                      \
     assert_non_null(strstr(gdn_last_error(), text " is NULL"))
         NULLS(plain[k].run(NULL, f->args, NULL), "ctx");
         NULLS(plain[k].run(ctx, NULL, NULL), "args");
@@ -126,9 +126,9 @@ static void part_sizes(void **state)
     (void)state;
     _Alignas(16) static unsigned char part[512];
     const struct plain *const delta = &plain[CHECK_KERNEL_gated_delta_net], *const conv = &plain[CHECK_KERNEL_ssm_conv];
-#define PART(f, of, whole, type, name)                                                                 \
-    memcpy(part, &(whole).name, sizeof(type));                                                         \
-    a.name = (const void *)part;                                                                       \
+#define PART(f, of, whole, type, name)                                                                                 \
+    memcpy(part, &(whole).name, sizeof(type));                                                                         \
+    a.name = (const void *)part;                                                                                       \
     sizes_of_struct(&(f), of, &a, #name, part, sizeof(type), GDN_FIRST_SIZE(type))
     { /* a chain of tokens, as a tree */
         delta_fixture.reset();
@@ -160,8 +160,9 @@ static void part_sizes(void **state)
         c->kernel_width = 3;
         if (tree) conv_args.tree.size = sizeof(gdn_token_tree);
         else
-            conv_args.checkpoints = (gdn_checkpoints){ .size = sizeof(gdn_checkpoints), .interval = 99, .n = 2,
-                                                       .dst = SPAN(conv_mem.checkpoint) };
+            conv_args.checkpoints = (gdn_checkpoints){
+                .size = sizeof(gdn_checkpoints), .interval = 99, .n = 2, .dst = SPAN(conv_mem.checkpoint)
+            };
         gdn_ssm_conv_args a = conv_args_of(&conv_args);
         if (tree) {
             PART(conv_fixture, conv, conv_args, gdn_token_tree, tree);
@@ -190,17 +191,17 @@ static void initialised(void **state)
     REFUSED(delta_fixture, d->state.n_slots = 0, "state.n_slots is 0; 1 to");
     REFUSED(delta_fixture, delta_inputs()->beta_factor = 0, "inputs.beta_factor is 0");
     REFUSED(rows_fixture, memset(r->n_batch, 0, sizeof r->n_batch + sizeof r->index_batch), "n_batch[0] is 0");
-#define INIT(type, value)                                                                              \
-    do {                                                                                               \
-        type now;                                                                                      \
-        assert_int_equal(type##_init(&now, sizeof now), GDN_OK);                                       \
-        assert_memory_equal(&now, &(value), sizeof now);                                               \
-        assert_int_equal(type##_init(NULL, sizeof now), GDN_INVALID_ARGUMENT);                         \
-        assert_int_equal(type##_init(&now, 0), GDN_INVALID_ARGUMENT);                                  \
-        assert_non_null(strstr(gdn_last_error(), "size is 0; pass sizeof the struct"));                \
-        assert_int_equal(type##_init(&now, (uint32_t)GDN_FIRST_SIZE(type) - 1), GDN_INVALID_ARGUMENT); \
-        assert_int_equal(type##_init(&now, 65537), GDN_INVALID_ARGUMENT);                              \
-        assert_memory_equal(&now, &(value), sizeof now);                                               \
+#define INIT(type, value)                                                                                              \
+    do {                                                                                                               \
+        type now;                                                                                                      \
+        assert_int_equal(type##_init(&now, sizeof now), GDN_OK);                                                       \
+        assert_memory_equal(&now, &(value), sizeof now);                                                               \
+        assert_int_equal(type##_init(NULL, sizeof now), GDN_INVALID_ARGUMENT);                                         \
+        assert_int_equal(type##_init(&now, 0), GDN_INVALID_ARGUMENT);                                                  \
+        assert_non_null(strstr(gdn_last_error(), "size is 0; pass sizeof the struct"));                                \
+        assert_int_equal(type##_init(&now, (uint32_t)GDN_FIRST_SIZE(type) - 1), GDN_INVALID_ARGUMENT);                 \
+        assert_int_equal(type##_init(&now, 65537), GDN_INVALID_ARGUMENT);                                              \
+        assert_memory_equal(&now, &(value), sizeof now);                                                               \
     } while (0)
     INIT(gdn_gated_delta_net_args, delta);
     INIT(gdn_delta_inputs, inputs);

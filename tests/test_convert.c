@@ -11,14 +11,14 @@
 
 enum { BLOCK = 1 << 16 };
 
-static const char           *isa_name;
-static const convert_table  *isa;
-static unsigned long long    failed, done;
+static const char *isa_name;
+static const convert_table *isa;
+static unsigned long long failed, done;
 static _Alignas(64) uint16_t halves[BLOCK], narrow_got[BLOCK];
-static _Alignas(64) float    floats[BLOCK], wide_got[BLOCK];
+static _Alignas(64) float floats[BLOCK], wide_got[BLOCK];
 
 static int same(float a, float b) { return gdn_bits(a) == gdn_bits(b) || (a != a && b != b); }
-static float    wide_of(uint16_t h, int dtype) { return dtype == GDN_F16 ? gdn_from_f16(h) : gdn_from_bf16(h); }
+static float wide_of(uint16_t h, int dtype) { return dtype == GDN_F16 ? gdn_from_f16(h) : gdn_from_bf16(h); }
 static uint16_t narrow_of(float x, int dtype) { return dtype == GDN_F16 ? gdn_to_f16(x) : gdn_to_bf16(x); }
 
 static void complain(const char *what, int dtype, uint32_t input, uint32_t got, uint32_t want)

@@ -28,11 +28,11 @@
 #include "simd/features.h"
 
 enum {
-    BLOCK = 2048,              /* inputs per inner loop: the buffers of a thread stay in its L1 cache */
-    BLOCKS_PER_CHUNK = 2048,   /* per turn at the shared counter */
-    SCALAR_STRIDE = 509,       /* at least: the baseline scalar build may be 20 times slower */
-    ORACLE_STRIDE = 20011,     /* at least: long double is slower still */
-    CHECKED = 61,              /* see none_above() */
+    BLOCK = 2048,            /* inputs per inner loop: the buffers of a thread stay in its L1 cache */
+    BLOCKS_PER_CHUNK = 2048, /* per turn at the shared counter */
+    SCALAR_STRIDE = 509,     /* at least: the baseline scalar build may be 20 times slower */
+    ORACLE_STRIDE = 20011,   /* at least: long double is slower still */
+    CHECKED = 61,            /* see none_above() */
     MAX_THREADS = 256,
     MAX_ISAS = 4
 };
@@ -78,25 +78,30 @@ static bool same(float a, float b) { return gdn_bits(a) == gdn_bits(b) || (a != 
 #define TARGET_FMA
 #endif
 
-#define LOOPS(name, reference, bound)                                                                  \
-    INLINE void expect_##name(const float *restrict in, float *restrict out) {                         \
-        for (int i = 0; i < BLOCK; i++) out[i] = reference(in[i]);                                     \
-    }                                                                                                  \
-    INLINE void measure_##name(const float *restrict in, const float *restrict out, double *restrict error) { \
-        for (int i = 0; i < BLOCK; i++) error[i] = ulps((double)out[i], oracle_##name((double)in[i])); \
-    }                                                                                                  \
-    static void expect_##name##_base(const float *in, float *out) { expect_##name(in, out); }         \
-    TARGET_FMA static void expect_##name##_fma(const float *in, float *out) { expect_##name(in, out); } \
-    TARGET_WIDE static void expect_##name##_wide(const float *in, float *out) { expect_##name(in, out); } \
-    static void measure_##name##_base(const float *in, const float *out, double *error) {             \
-        measure_##name(in, out, error);                                                                \
-    }                                                                                                  \
-    TARGET_FMA static void measure_##name##_fma(const float *in, const float *out, double *error) {   \
-        measure_##name(in, out, error);                                                                \
-    }                                                                                                  \
-    TARGET_WIDE static void measure_##name##_wide(const float *in, const float *out, double *error) { \
-        measure_##name(in, out, error);                                                                \
-    }                                                                                                  \
+#define LOOPS(name, reference, bound)                                                                                  \
+    INLINE void expect_##name(const float *restrict in, float *restrict out)                                           \
+    {                                                                                                                  \
+        for (int i = 0; i < BLOCK; i++) out[i] = reference(in[i]);                                                     \
+    }                                                                                                                  \
+    INLINE void measure_##name(const float *restrict in, const float *restrict out, double *restrict error)            \
+    {                                                                                                                  \
+        for (int i = 0; i < BLOCK; i++) error[i] = ulps((double)out[i], oracle_##name((double)in[i]));                 \
+    }                                                                                                                  \
+    static void expect_##name##_base(const float *in, float *out) { expect_##name(in, out); }                          \
+    TARGET_FMA static void expect_##name##_fma(const float *in, float *out) { expect_##name(in, out); }                \
+    TARGET_WIDE static void expect_##name##_wide(const float *in, float *out) { expect_##name(in, out); }              \
+    static void measure_##name##_base(const float *in, const float *out, double *error)                                \
+    {                                                                                                                  \
+        measure_##name(in, out, error);                                                                                \
+    }                                                                                                                  \
+    TARGET_FMA static void measure_##name##_fma(const float *in, const float *out, double *error)                      \
+    {                                                                                                                  \
+        measure_##name(in, out, error);                                                                                \
+    }                                                                                                                  \
+    TARGET_WIDE static void measure_##name##_wide(const float *in, const float *out, double *error)                    \
+    {                                                                                                                  \
+        measure_##name(in, out, error);                                                                                \
+    }                                                                                                                  \
     static double exact_##name(double x) { return oracle_##name(x); }
 GDN_ELEMENTARY_LIST(LOOPS)
 
@@ -117,10 +122,18 @@ typedef struct {
     long double (*libm)(long double x);
 } function;
 
-#define FUNCTION(name, reference, bound)                                                              \
-    {#name, bound, expect_##name##_base, expect_##name##_fma, expect_##name##_wide, measure_##name##_base,  \
-     measure_##name##_fma, measure_##name##_wide, exact_##name, libm_##name},
-static const function functions[] = {GDN_ELEMENTARY_LIST(FUNCTION)};
+#define FUNCTION(name, reference, bound)                                                                               \
+    { #name,                                                                                                           \
+      bound,                                                                                                           \
+      expect_##name##_base,                                                                                            \
+      expect_##name##_fma,                                                                                             \
+      expect_##name##_wide,                                                                                            \
+      measure_##name##_base,                                                                                           \
+      measure_##name##_fma,                                                                                            \
+      measure_##name##_wide,                                                                                           \
+      exact_##name,                                                                                                    \
+      libm_##name },
+static const function functions[] = { GDN_ELEMENTARY_LIST(FUNCTION) };
 enum { FUNCTIONS = sizeof functions / sizeof functions[0] };
 
 typedef struct {
@@ -131,7 +144,7 @@ typedef struct {
 #define ENTRY(name, reference, bound) table->name,
 static isa make_isa(const char *name, const gdn_elementary_table *table)
 {
-    isa result = {name, {GDN_ELEMENTARY_LIST(ENTRY)}};
+    isa result = { name, { GDN_ELEMENTARY_LIST(ENTRY) } };
     return result;
 }
 
@@ -141,9 +154,8 @@ static int isa_count;
 
 static void detect(const char *only)
 {
-#define OFFER(name, condition)                                       \
-    if ((condition) && (!only || strcmp(only, #name) == 0))          \
-    isas[isa_count++] = make_isa(#name, &gdn_elementary_##name)
+#define OFFER(name, condition)                                                                                         \
+    if ((condition) && (!only || strcmp(only, #name) == 0)) isas[isa_count++] = make_isa(#name, &gdn_elementary_##name)
     OFFER(scalar, true);
 #if defined(__x86_64__)
     has_fma = gdn_simd_has_avx2() != 0; /* not __builtin_cpu_supports(): clang 14 does not know "f16c" */
@@ -166,14 +178,14 @@ typedef struct {
     difference bits[MAX_ISAS];
     double worst; /* ulps */
     uint64_t worst_index, near_ties, not_rounded, not_rounded_index;
-    uint64_t missed; /* blocks in which none_above() was wrong */
+    uint64_t missed;   /* blocks in which none_above() was wrong */
     uint64_t constant; /* inputs that are_constant() */
 } outcome;
 
 typedef struct {
     const function *f;
     int f_index;
-    uint64_t stride, count; /* inputs are index * stride, index < count */
+    uint64_t stride, count;         /* inputs are index * stride, index < count */
     float below, constant, flushed; /* see are_constant() */
     atomic_uint_fast64_t next;
     atomic_uint_fast64_t done;
@@ -199,8 +211,7 @@ static bool correctly_rounded(const function *f, float x, float y)
     if (isinf(nextafterf((float)m, INFINITY))) above = 0x1.ffffffp+127;
     if (strcmp(f->name, "rsqrt") == 0)
         return x > 0.0f && y > 0.0f && fma(below * below, v, -1.0) < 0.0 && fma(above * above, v, -1.0) > 0.0;
-    if (strcmp(f->name, "reciprocal") == 0)
-        return signbit(x) == signbit(y) && v * below < 1.0 && v * above > 1.0;
+    if (strcmp(f->name, "reciprocal") == 0) return signbit(x) == signbit(y) && v * below < 1.0 && v * above > 1.0;
     return false; /* a claim of correct rounding needs its exact check here */
 }
 
@@ -340,18 +351,18 @@ static void describe_difference(char *text, size_t size, const work *w, const di
 static void test_all_inputs(int f_index, uint64_t stride, int threads)
 {
     const function *f = &functions[f_index];
-    work w = {.f = f, .f_index = f_index, .stride = stride, .count = (((uint64_t)1 << 32) + stride - 1) / stride};
+    work w = { .f = f, .f_index = f_index, .stride = stride, .count = (((uint64_t)1 << 32) + stride - 1) / stride };
     find_constant(&w);
     static worker workers[MAX_THREADS];
     pthread_t ids[MAX_THREADS];
     double t0 = seconds();
     int started = 0;
     for (; started < threads; started++) {
-        workers[started] = (worker){.w = &w};
+        workers[started] = (worker){ .w = &w };
         if (pthread_create(&ids[started], NULL, run_worker, &workers[started]) != 0) break;
     }
     if (started == 0) { /* no threads to be had: this one */
-        workers[0] = (worker){.w = &w};
+        workers[0] = (worker){ .w = &w };
         run_worker(&workers[0]);
     }
     if (isatty(STDERR_FILENO)) {
@@ -359,7 +370,7 @@ static void test_all_inputs(int f_index, uint64_t stride, int threads)
             int filled = (int)(40 * done / w.count);
             fprintf(stderr, "\r%-10s [%.*s%*s] %3d%%", f->name, filled, "########################################",
                     40 - filled, "", (int)(100 * done / w.count));
-            nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
+            nanosleep(&(struct timespec){ .tv_nsec = 200000000 }, NULL);
         }
         fprintf(stderr, "\r%70s\r", "");
     }
@@ -401,9 +412,9 @@ static void test_scalar(int f_index, uint64_t stride)
 {
     static float in[BLOCK], want[BLOCK], got[BLOCK];
     if (stride < SCALAR_STRIDE) stride = SCALAR_STRIDE;
-    work w = {.stride = stride, .count = (((uint64_t)1 << 32) + stride - 1) / stride};
+    work w = { .stride = stride, .count = (((uint64_t)1 << 32) + stride - 1) / stride };
     array_fn *scalar = make_isa("scalar", &gdn_elementary_scalar).fn[f_index];
-    difference d = {0};
+    difference d = { 0 };
     for (uint64_t start = 0; start < w.count; start += BLOCK) {
         int n = w.count - start < BLOCK ? (int)(w.count - start) : BLOCK;
         for (int i = 0; i < BLOCK; i++) in[i] = input_at(&w, start + (uint64_t)i);
@@ -426,12 +437,10 @@ static void test_oracle(int f_index, uint64_t stride)
         float x = gdn_from_bits((uint32_t)u);
         long double exact = f->libm((long double)x);
         double oracle = f->exact((double)x), error;
-        if (exact != exact || oracle != oracle)
-            error = (exact != exact) == (oracle != oracle) ? 0.0 : (double)INFINITY;
+        if (exact != exact || oracle != oracle) error = (exact != exact) == (oracle != oracle) ? 0.0 : (double)INFINITY;
         else if (fabsl(exact) >= 0x1p128L || fabs(oracle) >= 0x1p128)
             error = (double)fabsl(exact) >= 0x1p128 && fabs(oracle) >= 0x1p128 ? 0.0 : (double)INFINITY;
-        else
-            error = (double)(fabsl((long double)oracle - exact) * (long double)inverse_ulp((double)exact));
+        else error = (double)(fabsl((long double)oracle - exact) * (long double)inverse_ulp((double)exact));
         if (error > worst) {
             worst = error;
             worst_input = (uint32_t)u;
@@ -446,8 +455,9 @@ static void test_oracle(int f_index, uint64_t stride)
  * may miss them. */
 static void test_special(int f_index)
 {
-    static const float values[] = {0.0f, 0x1p-149f, 0x1p-126f, 0x1p-24f, 1.0f, 18.0f, 20.0f, 88.72284f, 0x1.5d589ep+6f,
-                                   103.97208f, 104.0f, 110.0f, 0x1p126f, 0x1p127f, 0x1.fffffep+127f, INFINITY};
+    static const float values[] = { 0.0f,     0x1p-149f, 0x1p-126f,        0x1p-24f,   1.0f,   18.0f,
+                                    20.0f,    88.72284f, 0x1.5d589ep+6f,   103.97208f, 104.0f, 110.0f,
+                                    0x1p126f, 0x1p127f,  0x1.fffffep+127f, INFINITY };
     enum { VALUES = sizeof values / sizeof values[0] };
     static float in[BLOCK], want[BLOCK], got[BLOCK];
     static double error[BLOCK];
@@ -490,8 +500,8 @@ static void test_tails(int f_index, const isa *tested)
         for (int in_place = 0; in_place < 2; in_place++) {
             for (int i = 0; i < N + GUARD; i++) out[i] = in_place && i < n ? in[i] : sentinel;
             tested->fn[f_index](in_place ? out : in, out, (size_t)n);
-            for (int i = 0; i < N + GUARD; i++) ok = ok && same(out[i], i < n ? want[i] : sentinel) &&
-                (i < n || gdn_bits(out[i]) == 0xdeadbeefu);
+            for (int i = 0; i < N + GUARD; i++)
+                ok = ok && same(out[i], i < n ? want[i] : sentinel) && (i < n || gdn_bits(out[i]) == 0xdeadbeefu);
         }
     }
     char what[32];
@@ -503,14 +513,13 @@ static void test_tails(int f_index, const isa *tested)
 
 static void usage(FILE *to)
 {
-    fprintf(to,
-            "usage: test_elementary [options]\n"
-            "  --stride N       test every Nth input, N odd (default 1: all 2^32)\n"
-            "  --function NAME  only this function\n"
-            "  --isa NAME       only this instruction set (scalar, avx2, avx512, neon)\n"
-            "  --threads N      default: one per processor\n"
-            "  --help\n"
-            "functions, with their bounds in ulps (0.5: correctly rounded):\n");
+    fprintf(to, "usage: test_elementary [options]\n"
+                "  --stride N       test every Nth input, N odd (default 1: all 2^32)\n"
+                "  --function NAME  only this function\n"
+                "  --isa NAME       only this instruction set (scalar, avx2, avx512, neon)\n"
+                "  --threads N      default: one per processor\n"
+                "  --help\n"
+                "functions, with their bounds in ulps (0.5: correctly rounded):\n");
     for (int i = 0; i < FUNCTIONS; i++) fprintf(to, "  %-12s %g\n", functions[i].name, functions[i].bound);
 }
 

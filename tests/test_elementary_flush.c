@@ -28,11 +28,11 @@ typedef struct function {
     array_fn *fn[2];
 } function;
 
-#define DEFINITION(name, reference, bound)                                                                         \
+#define DEFINITION(name, reference, bound)                                                                             \
     static float definition_##name(float x) { return reference(x); }
 GDN_ELEMENTARY_LIST(DEFINITION)
 
-#define FUNCTION(name, reference, bound)                                                                           \
+#define FUNCTION(name, reference, bound)                                                                               \
     { #name, definition_##name, { gdn_elementary_avx2.name, gdn_elementary_avx512.name } },
 static unsigned long long done, failed;
 

@@ -132,8 +132,9 @@ static void test_groups(int f_index)
                 for (int i = 0; i < N; i++) {
                     const float expected = i == place ? want[N] : want[i];
                     if (same(got[i], expected)) continue;
-                    if (ok) snprintf(text, sizeof text, "%s, %a in place %d: f(%a) = %a, not %a", isas[k].name,
-                                     (double)odd[o], place, (double)in[i], (double)got[i], (double)expected);
+                    if (ok)
+                        snprintf(text, sizeof text, "%s, %a in place %d: f(%a) = %a, not %a", isas[k].name,
+                                 (double)odd[o], place, (double)in[i], (double)got[i], (double)expected);
                     ok = false;
                 }
             }

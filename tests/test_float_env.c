@@ -52,8 +52,15 @@ static void reset(void)
 /* eps: of a norm that clamps, or 0 for none. Its reciprocal is rounded outside of the kernels. */
 static gdn_status run(gdn_context *ctx, int32_t dim, float scale, float eps)
 {
-    gdn_gated_delta_net_args a = { .size = sizeof a, .n_seqs = 1, .n_tokens = T, .n_heads_k = H, .n_heads_v = H,
-                                   .head_dim_k = dim, .head_dim_v = dim, .n_snapshots = 1, .scale = scale,
+    gdn_gated_delta_net_args a = { .size = sizeof a,
+                                   .n_seqs = 1,
+                                   .n_tokens = T,
+                                   .n_heads_k = H,
+                                   .n_heads_v = H,
+                                   .head_dim_k = dim,
+                                   .head_dim_v = dim,
+                                   .n_snapshots = 1,
+                                   .scale = scale,
                                    .state = { .n_rows = 1, .n_slots = 1 } };
     gdn_delta_inputs inputs = GDN_INIT(gdn_delta_inputs);
     inputs.qk_norm = GDN_NORM_CLAMP, inputs.qk_norm_eps = eps;
@@ -64,19 +71,23 @@ static gdn_status run(gdn_context *ctx, int32_t dim, float scale, float eps)
     gdn_capability can = { .size = sizeof can };
     gdn_status status = gdn_gated_delta_net_query(ctx, &a, &can);
     status = status ? status : gdn_gated_delta_net(ctx, &a, NULL);
-    if (status)
-        return status;
+    if (status) return status;
 
-    gdn_ssm_conv_args b = { .size = sizeof b, .n_seqs = 1, .n_tokens = T, .n_channels = C, .kernel_width = 4,
-                            .activation = GDN_ACTIVATION_SILU, .history = { .n_rows = 1, .n_slots = 3 } };
+    gdn_ssm_conv_args b = { .size = sizeof b,
+                            .n_seqs = 1,
+                            .n_tokens = T,
+                            .n_channels = C,
+                            .kernel_width = 4,
+                            .activation = GDN_ACTIVATION_SILU,
+                            .history = { .n_rows = 1, .n_slots = 3 } };
     b.x.data = m.v, b.weight.data = m.weight, b.history.data = m.history, b.out.data = m.conv_out;
     b.workspace = a.workspace;
-    if ((status = gdn_ssm_conv(ctx, &b, NULL)))
-        return status;
+    if ((status = gdn_ssm_conv(ctx, &b, NULL))) return status;
 
     static const int32_t index[T] = { 0, 1, 2, 3, 4, 5 };
-    gdn_set_rows_args c = { .size = sizeof c, .n_columns = C, .n_rows = T, .n_rows_dst = T,
-                            .n_batch = { 1, 1 }, .index_batch = { 1, 1 } };
+    gdn_set_rows_args c = {
+        .size = sizeof c, .n_columns = C, .n_rows = T, .n_rows_dst = T, .n_batch = { 1, 1 }, .index_batch = { 1, 1 }
+    };
     c.src.data = m.q, c.dst.data = m.rows, c.dst.dtype = GDN_F16, c.index.data = (void *)index, c.index.dtype = GDN_I32;
     c.workspace = a.workspace;
     return gdn_set_rows(ctx, &c, NULL);
@@ -91,10 +102,7 @@ enum { N_MODES = CHECK_ENV_COUNT };
 
 static sigjmp_buf trapped;
 
-static void on_trap(int number)
-{
-    siglongjmp(trapped, number);
-}
+static void on_trap(int number) { siglongjmp(trapped, number); }
 
 enum { TRAPPED = -1 };
 
@@ -120,8 +128,7 @@ static uint64_t mode_bits(int mode, const char **name)
     check_environment_put(old);
     *name = mode < CHECK_ENV_COUNT ? check_environment_name(mode) : "exceptions that trap";
 #if defined(__x86_64__)
-    if (mode == CHECK_ENV_COUNT)
-        bits = old & ~(uint64_t)0x1f80;
+    if (mode == CHECK_ENV_COUNT) bits = old & ~(uint64_t)0x1f80;
 #endif
     return bits;
 }
@@ -147,8 +154,7 @@ static void modes(gdn_context *ctx, uint32_t backend, const char *implementation
         const unsigned char *x = (const unsigned char *)&m, *y = (const unsigned char *)&first;
         size_t differ = 0, at = 0;
         for (size_t i = offsetof(memory, workspace); i-- > 0;)
-            if (x[i] != y[i])
-                differ++, at = i;
+            if (x[i] != y[i]) differ++, at = i;
         REQUIRE(!differ, "backend %u, %s, dim %d: %zu bytes differ with %s, the first at %zu", (unsigned)backend,
                 implementation, (int)dim, differ, name, at);
     }
@@ -158,14 +164,11 @@ static void modes(gdn_context *ctx, uint32_t backend, const char *implementation
 static void refusals(gdn_context *ctx)
 {
     static const struct {
-        uint32_t    bits;
+        uint32_t bits;
         const char *text;
-    } scales[] = { { 0x7f800000u, "scale is inf;" },
-                   { 0x00000000u, "scale is 0;" },
-                   { 0x80000000u, "scale is 0;" },
-                   { 0xff800000u, "scale is -inf;" },
-                   { 0x7fc00000u, "scale is nan;" },
-                   { 0x7f800001u, "scale is nan;" },
+    } scales[] = { { 0x7f800000u, "scale is inf;" }, { 0x00000000u, "scale is 0;" },
+                   { 0x80000000u, "scale is 0;" },   { 0xff800000u, "scale is -inf;" },
+                   { 0x7fc00000u, "scale is nan;" }, { 0x7f800001u, "scale is nan;" },
                    { 0xffa00000u, "scale is -nan;" } };
     for (size_t i = 0; i < sizeof scales / sizeof scales[0]; i++)
         for (int mode = 0; mode < N_MODES; mode++) {
@@ -192,10 +195,8 @@ static void target(uint32_t backend, const char *implementation)
         modes(ctx, backend, implementation, dims[d], (float)(1.0 / sqrt((double)dims[d])), 0);
     for (int i = 0; ctx && i < 2; i++) /* subnormal: to compare one is enough to trap, or to find it zero */
         modes(ctx, backend, implementation, 64, i ? -0x1p-149f : 1e-39f, 0);
-    if (ctx)
-        modes(ctx, backend, implementation, 64, 0.125f, 3e-7f);
-    if (ctx)
-        refusals(ctx);
+    if (ctx) modes(ctx, backend, implementation, 64, 0.125f, 3e-7f);
+    if (ctx) refusals(ctx);
     gdn_context_destroy(ctx);
 }
 
@@ -206,8 +207,7 @@ int main(void)
     (void)sigaction(SIGFPE, &action, NULL);
     for (uint32_t b = GDN_BACKEND_CPU; b <= GDN_BACKEND_REFERENCE; b++) {
         gdn_implementation_info info = { .size = sizeof info };
-        for (uint32_t i = 0; gdn_implementation_describe(b, 0, i, &info) == GDN_OK; i++, n++)
-            target(b, info.name);
+        for (uint32_t i = 0; gdn_implementation_describe(b, 0, i, &info) == GDN_OK; i++, n++) target(b, info.name);
     }
     printf("%d implementations in %d floating-point modes: %d failures\n", n, N_MODES, failures);
     return failures != 0;

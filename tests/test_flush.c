@@ -115,22 +115,10 @@ static triple operands(uint32_t i)
     return t;
 }
 
-static float software_fma(float a, float b, float c)
-{
-    return gdn_fma(a, b, c);
-}
-static float software_mul(float a, float b)
-{
-    return gdn_mul(a, b);
-}
-static float software_add(float a, float b)
-{
-    return gdn_add(a, b);
-}
-static float software_sub(float a, float b)
-{
-    return gdn_sub(a, b);
-}
+static float software_fma(float a, float b, float c) { return gdn_fma(a, b, c); }
+static float software_mul(float a, float b) { return gdn_mul(a, b); }
+static float software_add(float a, float b) { return gdn_add(a, b); }
+static float software_sub(float a, float b) { return gdn_sub(a, b); }
 
 #if defined(__x86_64__)
 static float processor_fma(float a, float b, float c) /* in the mode of the level; the operations stay where they are */

@@ -31,30 +31,30 @@ enum { Q, K, V, G, BETA, SSM_A, DT_BIAS, STATE, READ, OPERANDS };
 
 typedef struct form {
     const char *name;
-    int    T, Hk, Hv, Sk, Sv, channel, layout;
-    int    norm;
-    double eps, length;         /* rows of q and k are about this long */
-    int    g_form, has_bias;
-    double g[2], a[2];          /* elements of g lie between these, and ssm_a or its logarithm */
-    int    beta_form;
+    int T, Hk, Hv, Sk, Sv, channel, layout;
+    int norm;
+    double eps, length; /* rows of q and k are about this long */
+    int g_form, has_bias;
+    double g[2], a[2]; /* elements of g lie between these, and ssm_a or its logarithm */
+    int beta_form;
     double factor;
-    int    types[OPERANDS], out; /* zero: F32 */
-    int    reads;                /* the state is read with a key of its own */
-    double v_off;                /* only the formula's: v is larger by this part of it */
+    int types[OPERANDS], out; /* zero: F32 */
+    int reads;                /* the state is read with a key of its own */
+    double v_off;             /* only the formula's: v is larger by this part of it */
 } form;
 
 /* n elements of a type, and their exact values. */
 typedef struct operand {
-    void   *bytes;
+    void *bytes;
     double *x;
-    size_t  n;
+    size_t n;
 } operand;
 
 typedef struct result { /* of the formula: values, and how far from them binary32 may be */
     double *out, *out_bound, *state, *state_bound;
 } result;
 
-static int    verbose, failures, comparisons;
+static int verbose, failures, comparisons;
 static double worst;
 
 static void *allocate(size_t n, size_t bytes)
@@ -82,10 +82,10 @@ static double uniform(uint64_t *seed, const double range[2])
 static double element(const void *bytes, int type, size_t i)
 {
     uint32_t b = 0;
-    float    x;
+    float x;
     if (type == GDN_F16) {
         const uint32_t h = ((const uint16_t *)bytes)[i], exponent = h >> 10 & 31, fraction = h & 1023;
-        const double   magnitude = exponent ? ldexp(1024 + fraction, (int)exponent - 25) : ldexp(fraction, -24);
+        const double magnitude = exponent ? ldexp(1024 + fraction, (int)exponent - 25) : ldexp(fraction, -24);
         return h >> 15 ? -magnitude : magnitude;
     }
     b = type == GDN_F32 ? ((const uint32_t *)bytes)[i] : (uint32_t)((const uint16_t *)bytes)[i] << 16;
@@ -97,17 +97,15 @@ static double element(const void *bytes, int type, size_t i)
 static void set_element(operand *o, int type, size_t i, double x)
 {
     const float near = (float)x;
-    uint32_t    b;
-    int         exponent;
+    uint32_t b;
+    int exponent;
     memcpy(&b, &near, 4);
     if (type == GDN_F16) {
         const double m = frexp(fabs(x), &exponent);
         b = exponent < -13 ? 0 : (x < 0) << 15 | (uint32_t)(exponent + 14) << 10 | ((uint32_t)(m * 2048) - 1024);
     }
-    if (type == GDN_F32)
-        ((uint32_t *)o->bytes)[i] = b;
-    else
-        ((uint16_t *)o->bytes)[i] = (uint16_t)(type == GDN_F16 ? b : b >> 16);
+    if (type == GDN_F32) ((uint32_t *)o->bytes)[i] = b;
+    else ((uint16_t *)o->bytes)[i] = (uint16_t)(type == GDN_F16 ? b : b >> 16);
     o->x[i] = element(o->bytes, type, i);
 }
 
@@ -123,16 +121,15 @@ static void make_operands(const form *f, operand *in)
     const double *const ranges[OPERANDS] = { unit, unit, unit, f->g, beta[f->beta_form], f->a, bias, unit, unit };
     uint64_t seed = 1;
     for (int o = 0; o < OPERANDS; o++) {
-        in[o].n     = (size_t)rows[o] * (size_t)columns[o];
+        in[o].n = (size_t)rows[o] * (size_t)columns[o];
         in[o].bytes = allocate(in[o].n, 4);
-        in[o].x     = allocate(in[o].n, 8);
+        in[o].x = allocate(in[o].n, 8);
         for (int r = 0; r < rows[o]; r++) {
             const double length = o <= K ? f->length : 1;
-            const double times =
-                o > K && o != READ ? 1 : length * uniform(&seed, lengths) * sqrt(3.0 / f->Sk);
+            const double times = o > K && o != READ ? 1 : length * uniform(&seed, lengths) * sqrt(3.0 / f->Sk);
             for (int i = 0; i < columns[o]; i++) {
                 const double x = times * uniform(&seed, ranges[o]);
-                const int    rate = o == SSM_A && f->g_form == GDN_G_RAW;
+                const int rate = o == SSM_A && f->g_form == GDN_G_RAW;
                 set_element(&in[o], f->types[o], (size_t)(r * columns[o] + i), rate ? -exp(x) : x);
             }
         }
@@ -159,8 +156,7 @@ typedef struct token { /* of a head; off_: relative errors of each element */
 static double length_of(const double *x, int n)
 {
     double sum = 0;
-    for (int i = 0; i < n; i++)
-        sum += x[i] * x[i];
+    for (int i = 0; i < n; i++) sum += x[i] * x[i];
     return sqrt(sum);
 }
 
@@ -181,10 +177,8 @@ static void normalise(const form *f, const double *row, double *x)
 static double decay(const form *f, const operand *in, double x, int h, int i, double *off)
 {
     *off = f->g_form == GDN_G_LINEAR ? 0 : 2 * 0.69;
-    if (f->g_form == GDN_G_LINEAR)
-        return x;
-    if (f->g_form == GDN_G_LOG)
-        return exp(x);
+    if (f->g_form == GDN_G_LINEAR) return x;
+    if (f->g_form == GDN_G_LOG) return exp(x);
     const double z = f->has_bias ? x + in[DT_BIAS].x[h * gates(f) + i] : x;
     if (f->g_form == GDN_G_BOUNDED) { /* lower_bound * sigmoid(exp(A_log) * (x + bias)): FLA's safe gate */
         const double u = exp(in[SSM_A].x[h]) * z, s = LOWER_BOUND / (1 + exp(-u));
@@ -210,7 +204,7 @@ static void prepare(const form *f, const operand *in, int t, int h, token *x)
     x->off_read = f->reads ? 0 : x->off_key;
     x->off_a = 0;
     for (int i = 0; i < f->Sk; i++) {
-        double    off;
+        double off;
         const int gate = f->channel ? i : 0;
         x->a[i] = decay(f, in, in[G].x[head * gates(f) + gate], h, gate, &off);
         x->off_a = fmax(x->off_a, off);
@@ -241,16 +235,14 @@ static void step(const form *f, const token *x, double v, double *S, double *E, 
     /* kv: its sum, r, a, and a product with a. d: kv, the difference, beta, the product. S: d, k, the product with a,
      * the fma */
     const double kv_off = most * read * before * (sum_off(f) + x->off_read + x->off_a + 1);
-    const double d_off  = fabs(x->beta) * (kv_off + fabs(v - kv)) + fabs(d) * (x->off_beta + 1);
-    const double S_off  = k * (d_off + fabs(d) * x->off_key) + most * before * (x->off_a + 1) + after;
+    const double d_off = fabs(x->beta) * (kv_off + fabs(v - kv)) + fabs(d) * (x->off_beta + 1);
+    const double S_off = k * (d_off + fabs(d) * x->off_key) + most * before * (x->off_a + 1) + after;
     const double grows = f->reads ? 1 + fabs(x->beta) * k * read : fmax(1, fabs(1 - x->beta * k * k));
     *E = grows * most * *E + UNIT * S_off;
     /* The sum and q; scale and the product with it */
     *o_bound = scale * length_of(x->q, f->Sk) * (*E + UNIT * after * (sum_off(f) + x->off_key)) + UNIT * 2 * fabs(*o);
-    if (f->out == GDN_F16)
-        *o_bound += fmax(0x1p-11 * fabs(*o), 0x1p-25);
-    if (f->out == GDN_BF16)
-        *o_bound += 0x1p-8 * fabs(*o);
+    if (f->out == GDN_F16) *o_bound += fmax(0x1p-11 * fabs(*o), 0x1p-25);
+    if (f->out == GDN_BF16) *o_bound += 0x1p-8 * fabs(*o);
 }
 
 static void formula(const form *f, const operand *in, result *r)
@@ -259,19 +251,17 @@ static void formula(const form *f, const operand *in, result *r)
     token *x = allocate(1, sizeof *x);
     memcpy(r->state, in[STATE].x, in[STATE].n * 8);
     for (int h = 0; h < f->Hv; h++) {
-        for (int j = 0; j < f->Sv; j++)
-            E[j] = 0;
+        for (int j = 0; j < f->Sv; j++) E[j] = 0;
         for (int t = 0; t < f->T; t++) {
             prepare(f, in, t, h, x);
             for (int j = 0; j < f->Sv; j++) {
-                const int    at = (t * f->Hv + h) * f->Sv + j;
-                const double v  = in[V].x[at] * (1 + f->v_off);
+                const int at = (t * f->Hv + h) * f->Sv + j;
+                const double v = in[V].x[at] * (1 + f->v_off);
                 step(f, x, v, r->state + (h * f->Sv + j) * f->Sk, &E[j], &r->out[at], &r->out_bound[at]);
             }
         }
         for (int j = 0; j < f->Sv; j++)
-            for (int i = 0; i < f->Sk; i++)
-                r->state_bound[(h * f->Sv + j) * f->Sk + i] = E[j];
+            for (int i = 0; i < f->Sk; i++) r->state_bound[(h * f->Sv + j) * f->Sk + i] = E[j];
     }
     free(x);
 }
@@ -282,10 +272,7 @@ static result make_result(const form *f)
     return (result){ allocate(n_out, 8), allocate(n_out, 8), allocate(n_state, 8), allocate(n_state, 8) };
 }
 
-static void free_result(const result *r)
-{
-    free(r->out), free(r->out_bound), free(r->state), free(r->state_bound);
-}
+static void free_result(const result *r) { free(r->out), free(r->out_bound), free(r->state), free(r->state_bound); }
 
 /* ---- The library's --------------------------------------------------------------------------------------------- */
 
@@ -298,10 +285,19 @@ static int state_at(const form *f, int h, int j, int i)
 static gdn_status run(gdn_context *ctx, const form *f, const operand *in, void *out, float *state)
 {
     gdn_gated_delta_net_args a = {
-        .size = sizeof a, .n_seqs = 1, .n_tokens = f->T, .n_heads_k = f->Hk, .n_heads_v = f->Hv,
-        .head_dim_k = f->Sk, .head_dim_v = f->Sv, .head_map = GDN_HEADS_GROUPED, .state_layout = f->layout,
-        .gate = f->channel ? GDN_GATE_CHANNEL : GDN_GATE_SCALAR, .n_snapshots = 1,
-        .scale = (float)(1.0 / sqrt((double)f->Sk)), .out = { .data = out, .dtype = f->out },
+        .size = sizeof a,
+        .n_seqs = 1,
+        .n_tokens = f->T,
+        .n_heads_k = f->Hk,
+        .n_heads_v = f->Hv,
+        .head_dim_k = f->Sk,
+        .head_dim_v = f->Sv,
+        .head_map = GDN_HEADS_GROUPED,
+        .state_layout = f->layout,
+        .gate = f->channel ? GDN_GATE_CHANNEL : GDN_GATE_SCALAR,
+        .n_snapshots = 1,
+        .scale = (float)(1.0 / sqrt((double)f->Sk)),
+        .out = { .data = out, .dtype = f->out },
         .state = { .data = state, .n_rows = 1, .n_slots = 1 },
     };
     gdn_delta_inputs inputs = GDN_INIT(gdn_delta_inputs);
@@ -315,18 +311,15 @@ static gdn_status run(gdn_context *ctx, const form *f, const operand *in, void *
     for (int o = Q; o < STATE; o++)
         if (o < SSM_A || (raw && (o == SSM_A || f->has_bias)))
             *operands[o] = (gdn_tensor){ .data = in[o].bytes, .dtype = f->types[o] };
-    if (f->reads)
-        inputs.read_key = (gdn_tensor){ .data = in[READ].bytes, .dtype = f->types[READ] };
+    if (f->reads) inputs.read_key = (gdn_tensor){ .data = in[READ].bytes, .dtype = f->types[READ] };
     for (int h = 0; h < f->Hv; h++)
         for (int j = 0; j < f->Sv; j++)
             for (int i = 0; i < f->Sk; i++)
                 state[state_at(f, h, j, i)] = (float)in[STATE].x[(h * f->Sv + j) * f->Sk + i];
     gdn_capability can = { .size = sizeof can };
     gdn_status status = gdn_gated_delta_net_query(ctx, &a, &can);
-    if (!status && can.workspace_bytes)
-        status = gdn_buffer_create(ctx, can.workspace_bytes, &a.workspace);
-    if (!status)
-        status = gdn_gated_delta_net(ctx, &a, NULL);
+    if (!status && can.workspace_bytes) status = gdn_buffer_create(ctx, can.workspace_bytes, &a.workspace);
+    if (!status) status = gdn_gated_delta_net(ctx, &a, NULL);
     gdn_buffer_destroy(ctx, &a.workspace);
     return status;
 }
@@ -371,10 +364,10 @@ static void judge(gdn_context *ctx, const char *target, const form *f)
 {
     result r = make_result(f), not_so = make_result(f);
     operand in[OPERANDS];
-    void   *out = allocate((size_t)(f->T * f->Hv * f->Sv), 4);
-    float  *state = allocate((size_t)(f->Hv * f->Sv * f->Sk), 4);
-    double  off[2];
-    form    other;
+    void *out = allocate((size_t)(f->T * f->Hv * f->Sv), 4);
+    float *state = allocate((size_t)(f->Hv * f->Sv * f->Sk), 4);
+    double off[2];
+    form other;
     make_operands(f, in);
     if (run(ctx, f, in, out, state)) {
         failures++;
@@ -391,13 +384,11 @@ static void judge(gdn_context *ctx, const char *target, const form *f)
                    off[0], off[1]);
         for (int n = 0; n < 8; n++) {
             const char *what = another(f, n, &other);
-            if (!what)
-                continue;
+            if (!what) continue;
             formula(&other, in, &not_so);
             measure(f, &(result){ not_so.out, r.out_bound, not_so.state, r.state_bound }, out, state, off);
             comparisons += 2;
-            if (off[0] > 1 && off[1] > 1)
-                continue;
+            if (off[0] > 1 && off[1] > 1) continue;
             failures++;
             printf("FAILED %-20s %-14s %s is within the bound: out %.3g, state %.3g of it\n", target, f->name, what,
                    off[0], off[1]);
@@ -409,56 +400,55 @@ static void judge(gdn_context *ctx, const char *target, const form *f)
     free_result(&not_so);
 }
 
-#define ADD .norm = GDN_NORM_ADD
-#define CLAMP .norm = GDN_NORM_CLAMP
-#define VK .layout = GDN_STATE_VK
-#define KV .layout = GDN_STATE_KV
-#define RAW .g_form = GDN_G_RAW, .g = { -3, 3 }, .a = { -3, 0 }
-#define A_LOG .g_form = GDN_G_RAW_A_LOG, .g = { -3, 3 }, .a = { -3, 0 }
+#define ADD     .norm = GDN_NORM_ADD
+#define CLAMP   .norm = GDN_NORM_CLAMP
+#define VK      .layout = GDN_STATE_VK
+#define KV      .layout = GDN_STATE_KV
+#define RAW     .g_form = GDN_G_RAW, .g = { -3, 3 }, .a = { -3, 0 }
+#define A_LOG   .g_form = GDN_G_RAW_A_LOG, .g = { -3, 3 }, .a = { -3, 0 }
 #define BOUNDED .g_form = GDN_G_BOUNDED, .g = { -3, 3 }, .a = { -1, 1 }
-#define LINEAR .g_form = GDN_G_LINEAR, .g = { 0.5, 1 }
-#define LOG .g_form = GDN_G_LOG, .g = { -0.5, 0 }
-#define LOGIT .beta_form = GDN_BETA_LOGIT
-#define BIAS .has_bias = 1
-#define TYPES(token, gate, head, result)                                                                              \
+#define LINEAR  .g_form = GDN_G_LINEAR, .g = { 0.5, 1 }
+#define LOG     .g_form = GDN_G_LOG, .g = { -0.5, 0 }
+#define LOGIT   .beta_form = GDN_BETA_LOGIT
+#define BIAS    .has_bias = 1
+#define TYPES(token, gate, head, result)                                                                               \
     .types = { token, token, token, gate, gate, head, head }, .out = result /* q k v, g beta, ssm_a dt_bias, out */
 
 static const form forms[] = {
     /* Rows about as long as eps, where it clamps, or as its root, where it is added: so that it is of weight */
-    { "add",         1, 1, 2, 128, 32, 0, VK, ADD, 1e-6, 2e-3, LOG },
-    { "add_40",     40, 2, 4,  33, 21, 0, KV, ADD, 0.5, 1, LOG },
-    { "clamp",       1, 2, 2, 128, 40, 0, KV, CLAMP, 1e-6, 1.5e-6, LOG },
-    { "clamp_40",   40, 1, 3,  64, 16, 0, VK, CLAMP, 0.5, 1, LOG },
+    { "add", 1, 1, 2, 128, 32, 0, VK, ADD, 1e-6, 2e-3, LOG },
+    { "add_40", 40, 2, 4, 33, 21, 0, KV, ADD, 0.5, 1, LOG },
+    { "clamp", 1, 2, 2, 128, 40, 0, KV, CLAMP, 1e-6, 1.5e-6, LOG },
+    { "clamp_40", 40, 1, 3, 64, 16, 0, VK, CLAMP, 0.5, 1, LOG },
     /* Gates; for frameworks, softplus is the identity beyond 20 */
-    { "raw",         5, 1, 2,  64, 32, 0, VK, RAW, BIAS, .length = 1 },
-    { "raw_bare",    7, 1, 2,  48, 16, 0, KV, RAW, .length = 1 },
-    { "raw_large",   6, 1, 4,  32, 16, 0, VK, .g_form = GDN_G_RAW, .g = { 16, 24 }, .a = { -6, -4 }, BIAS,
-      .length = 1 },
-    { "a_log",      12, 2, 4,  64, 32, 0, VK, A_LOG, BIAS, .length = 1 },
-    { "linear",     40, 1, 2, 256, 16, 0, VK, LINEAR, .length = 1 },
-    { "kda_log",    20, 1, 2,  64, 32, 1, VK, LOG, .length = 1 },
-    { "kda_linear", 20, 1, 2,  40, 32, 1, KV, LINEAR, .length = 1 },
-    { "kda_raw",    20, 2, 2,  64, 32, 1, VK, RAW, BIAS, .length = 1 },
-    { "kda_a_log",   1, 1, 2, 128, 32, 1, VK, A_LOG, BIAS, .length = 1 },
-    { "kda_bare",    9, 1, 2,  17, 16, 1, KV, A_LOG, .length = 1 },
-    { "bounded",    12, 1, 2,  64, 32, 0, VK, BOUNDED, BIAS, .length = 1 },
+    { "raw", 5, 1, 2, 64, 32, 0, VK, RAW, BIAS, .length = 1 },
+    { "raw_bare", 7, 1, 2, 48, 16, 0, KV, RAW, .length = 1 },
+    { "raw_large", 6, 1, 4, 32, 16, 0, VK, .g_form = GDN_G_RAW, .g = { 16, 24 }, .a = { -6, -4 }, BIAS, .length = 1 },
+    { "a_log", 12, 2, 4, 64, 32, 0, VK, A_LOG, BIAS, .length = 1 },
+    { "linear", 40, 1, 2, 256, 16, 0, VK, LINEAR, .length = 1 },
+    { "kda_log", 20, 1, 2, 64, 32, 1, VK, LOG, .length = 1 },
+    { "kda_linear", 20, 1, 2, 40, 32, 1, KV, LINEAR, .length = 1 },
+    { "kda_raw", 20, 2, 2, 64, 32, 1, VK, RAW, BIAS, .length = 1 },
+    { "kda_a_log", 1, 1, 2, 128, 32, 1, VK, A_LOG, BIAS, .length = 1 },
+    { "kda_bare", 9, 1, 2, 17, 16, 1, KV, A_LOG, .length = 1 },
+    { "bounded", 12, 1, 2, 64, 32, 0, VK, BOUNDED, BIAS, .length = 1 },
     { "kda_bounded", 20, 2, 2, 64, 32, 1, KV, BOUNDED, BIAS, .length = 1 },
     { "kda_bounded_bare", 1, 1, 2, 128, 32, 1, VK, BOUNDED, .length = 1 },
     /* beta, and its factor */
-    { "logit",      10, 1, 2,  64, 32, 0, VK, LOG, LOGIT, .length = 1 },
+    { "logit", 10, 1, 2, 64, 32, 0, VK, LOG, LOGIT, .length = 1 },
     { "logit_twice", 10, 1, 2, 64, 32, 0, KV, LOG, LOGIT, .factor = 2, .length = 1 },
-    { "negative",   10, 1, 2,  64, 32, 0, VK, LOG, .factor = -0.75, .length = 1 },
+    { "negative", 10, 1, 2, 64, 32, 0, VK, LOG, .factor = -0.75, .length = 1 },
     /* A key to read with: Comba, and GDN-2, whose factors of v and k are the caller's */
-    { "comba",      12, 1, 2, 128, 32, 0, VK, ADD, 1e-6, 2e-3, A_LOG, BIAS, LOGIT, .reads = 1 },
-    { "gdn2",        8, 2, 4,  64, 32, 1, KV, LOG, .length = 1, .reads = 1, .types = { [READ] = GDN_BF16 } },
-    { "gdn2_1",      1, 1, 2,  33, 16, 1, VK, LOG, .length = 1, .reads = 1 },
+    { "comba", 12, 1, 2, 128, 32, 0, VK, ADD, 1e-6, 2e-3, A_LOG, BIAS, LOGIT, .reads = 1 },
+    { "gdn2", 8, 2, 4, 64, 32, 1, KV, LOG, .length = 1, .reads = 1, .types = { [READ] = GDN_BF16 } },
+    { "gdn2_1", 1, 1, 2, 33, 16, 1, VK, LOG, .length = 1, .reads = 1 },
     /* All of it, as models have it; types */
     { "qwen3_next", 40, 2, 4, 128, 32, 0, VK, ADD, 1e-6, 2e-3, RAW, BIAS, LOGIT,
       TYPES(GDN_BF16, GDN_BF16, GDN_F32, GDN_BF16) },
-    { "kimi",       24, 2, 2, 128, 32, 1, KV, CLAMP, 0.5, 1, A_LOG, BIAS, LOGIT, .factor = 2,
+    { "kimi", 24, 2, 2, 128, 32, 1, KV, CLAMP, 0.5, 1, A_LOG, BIAS, LOGIT, .factor = 2,
       TYPES(GDN_F16, GDN_F16, GDN_F16, GDN_F16) },
-    { "out_f16",     1, 1, 2,  64, 64, 0, VK, LOG, .length = 1, TYPES(GDN_F32, GDN_F32, GDN_F32, GDN_F16) },
-    { "out_bf16",    3, 1, 2,  64, 64, 1, VK, RAW, .length = 1, TYPES(GDN_F16, GDN_F32, GDN_BF16, GDN_BF16) },
+    { "out_f16", 1, 1, 2, 64, 64, 0, VK, LOG, .length = 1, TYPES(GDN_F32, GDN_F32, GDN_F32, GDN_F16) },
+    { "out_bf16", 3, 1, 2, 64, 64, 1, VK, RAW, .length = 1, TYPES(GDN_F16, GDN_F32, GDN_BF16, GDN_BF16) },
 };
 
 int main(int argc, char **argv)
@@ -469,8 +459,7 @@ int main(int argc, char **argv)
     verbose = argc > 1 && !strcmp(argv[1], "--verbose");
     for (int b = 0; b < 2; b++) {
         gdn_device_info device = { .size = sizeof device };
-        if (gdn_device_describe(backends[b], 0, &device))
-            continue;
+        if (gdn_device_describe(backends[b], 0, &device)) continue;
         for (uint32_t i = 0; i < device.n_implementations; i++, n_targets++) {
             gdn_implementation_info info = { .size = sizeof info };
             gdn_context *ctx = NULL;
@@ -483,8 +472,7 @@ int main(int argc, char **argv)
                 printf("FAILED %s: %s\n", target, gdn_last_error());
                 continue;
             }
-            for (size_t f = 0; f < n_forms; f++)
-                judge(ctx, target, &forms[f]);
+            for (size_t f = 0; f < n_forms; f++) judge(ctx, target, &forms[f]);
             gdn_context_destroy(ctx);
         }
     }

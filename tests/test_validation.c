@@ -32,14 +32,17 @@ enum { BYTES = 4096, SHAPES = 40000 };
  * each other, as real ones are. */
 static int draw_region(char *memory, gdn_region *region, unsigned char covers[BYTES])
 {
-    gdn_operand_spec spec = { .name = "x", .dtypes = 1u << GDN_F32, .n_axes = 1 + below(4), .inner = 1 + below(6),
+    gdn_operand_spec spec = { .name = "x",
+                              .dtypes = 1u << GDN_F32,
+                              .n_axes = 1 + below(4),
+                              .inner = 1 + below(6),
                               .axes = { "a", "b", "c", "d" } };
     gdn_tensor t = { .data = memory, .offset = 4 * (uint64_t)below(200) };
     int64_t stride = 4 * (1 + below(12)), stride_of[4];
     gdn_place at;
     for (int a = spec.n_axes - 1; a >= 0; a--) {
         spec.extent[a] = 1 + below(5);
-        t.stride[a]    = stride;
+        t.stride[a] = stride;
         stride = below(3) ? stride * (1 + below(5)) : 4 * (1 + below(100));
     }
     if (below(2) && spec.n_axes > 1) {
@@ -48,12 +51,10 @@ static int draw_region(char *memory, gdn_region *region, unsigned char covers[BY
     }
     if (gdn_operand_resolve(&gdn_backend_cpu, &spec, &t, &at, stride_of, region)) /* rows overlap */
         return 0;
-    if (region->end - (uint64_t)(uintptr_t)memory > BYTES)
-        return 0;
+    if (region->end - (uint64_t)(uintptr_t)memory > BYTES) return 0;
     memset(covers, 0, BYTES);
     int64_t i[4], n[4] = { 1, 1, 1, 1 }, s[4] = { 0 };
-    for (int a = 0; a < spec.n_axes; a++)
-        n[a] = spec.extent[a], s[a] = stride_of[a];
+    for (int a = 0; a < spec.n_axes; a++) n[a] = spec.extent[a], s[a] = stride_of[a];
     for (i[0] = 0; i[0] < n[0]; i[0]++)
         for (i[1] = 0; i[1] < n[1]; i[1]++)
             for (i[2] = 0; i[2] < n[2]; i[2]++)
@@ -70,34 +71,33 @@ static void regions(void)
     int shared = 0, interleaved = 0;
     for (int n = 0; n < SHAPES;) {
         gdn_region a, b;
-        if (!draw_region(memory, &a, x) || !draw_region(memory, &b, y))
-            continue;
+        if (!draw_region(memory, &a, x) || !draw_region(memory, &b, y)) continue;
         int share = 0;
-        for (int i = 0; i < BYTES && !share; i++)
-            share = x[i] & y[i];
+        for (int i = 0; i < BYTES && !share; i++) share = x[i] & y[i];
         shared += share;
         interleaved += !share && a.begin < b.end && b.begin < a.end;
         REQUIRE(gdn_regions_overlap(&a, &b) == share && gdn_regions_overlap(&b, &a) == share,
                 "shape %d: %s, but a byte is%s shared", n, share ? "apart" : "overlapping", share ? "" : " not");
-        if (failures > 5)
-            return;
+        if (failures > 5) return;
         n++;
     }
     REQUIRE(shared > SHAPES / 10 && interleaved > SHAPES / 100,
             "%d pairs share bytes, %d are interleaved: too few to tell", shared, interleaved);
 
     /* Sizes as they are drawn by nobody: what cannot be decided in a bounded time counts as an overlap. */
-    const gdn_operand_spec wide = {
-        .name = "wide", .dtypes = 1u << GDN_F32, .n_axes = 2, .axes = { "a", "b" }, .extent = { 1 << 20, 1 << 20 },
-        .inner = 1
-    };
+    const gdn_operand_spec wide = { .name = "wide",
+                                    .dtypes = 1u << GDN_F32,
+                                    .n_axes = 2,
+                                    .axes = { "a", "b" },
+                                    .extent = { 1 << 20, 1 << 20 },
+                                    .inner = 1 };
     const gdn_tensor one = { .data = memory, .stride = { (1 << 26) + 4, 64 } };
     const gdn_tensor two = { .data = memory, .offset = 32, .stride = { (1 << 26) + 8, 64 } };
     gdn_region a, b;
     gdn_place at;
     int64_t strides[4];
     REQUIRE(!gdn_operand_resolve(&gdn_backend_cpu, &wide, &one, &at, strides, &a) &&
-            !gdn_operand_resolve(&gdn_backend_cpu, &wide, &two, &at, strides, &b) && gdn_regions_overlap(&a, &b),
+                !gdn_operand_resolve(&gdn_backend_cpu, &wide, &two, &at, strides, &b) && gdn_regions_overlap(&a, &b),
             "two large lattices that meet");
 }
 
@@ -105,27 +105,28 @@ static void regions(void)
 
 /* A pair of maps with what the check needs of a call. */
 typedef struct maps {
-    int32_t  n_seqs, n_entries, *start, *src, *dst;
-    int64_t  size;
-    int32_t  same_pool;
-    int64_t  visits;
+    int32_t n_seqs, n_entries, *start, *src, *dst;
+    int64_t size;
+    int32_t same_pool;
+    int64_t visits;
 } maps;
 
 static maps make(int32_t n_seqs, int32_t n_entries, int64_t size, int32_t same_pool)
 {
-    maps m = { n_seqs, n_entries, calloc((size_t)n_seqs + 1, 4), calloc((size_t)n_seqs, 4),
-               calloc((size_t)n_seqs * (size_t)n_entries, 4), size, same_pool, 0 };
-    if (!m.start || !m.src || !m.dst)
-        abort();
-    for (int32_t s = 0; s < n_seqs; s++)
-        m.start[s + 1] = m.start[s] + n_entries;
+    maps m = { n_seqs,
+               n_entries,
+               calloc((size_t)n_seqs + 1, 4),
+               calloc((size_t)n_seqs, 4),
+               calloc((size_t)n_seqs * (size_t)n_entries, 4),
+               size,
+               same_pool,
+               0 };
+    if (!m.start || !m.src || !m.dst) abort();
+    for (int32_t s = 0; s < n_seqs; s++) m.start[s + 1] = m.start[s] + n_entries;
     return m;
 }
 
-static void drop(maps *m)
-{
-    free(m->start), free(m->src), free(m->dst);
-}
+static void drop(maps *m) { free(m->start), free(m->src), free(m->dst); }
 
 static gdn_status check(maps *m)
 {
@@ -134,9 +135,17 @@ static gdn_status check(maps *m)
     m->visits = 0;
     const gdn_pool_maps p = { .src_name = "src",
                               .dst_name = "dst",
-                              .src = &src, .dst = &dst, .n_seqs = m->n_seqs, .n_tokens = m->start[m->n_seqs],
-                              .n_entries = m->n_entries, .seq_start = &start, .src_slots = 1, .dst_slots = m->n_entries,
-                              .src_size = m->size, .dst_size = m->size, .same_pool = m->same_pool,
+                              .src = &src,
+                              .dst = &dst,
+                              .n_seqs = m->n_seqs,
+                              .n_tokens = m->start[m->n_seqs],
+                              .n_entries = m->n_entries,
+                              .seq_start = &start,
+                              .src_slots = 1,
+                              .dst_slots = m->n_entries,
+                              .src_size = m->size,
+                              .dst_size = m->size,
+                              .same_pool = m->same_pool,
                               .n_visits = &m->visits };
     return gdn_check_pool_maps(&p);
 }
@@ -150,11 +159,9 @@ static int allowed(const maps *m)
             const int32_t slot = m->dst[s * m->n_entries + r];
             for (int32_t z = 0; slot >= 0 && z < m->n_seqs; z++) {
                 const int32_t length = m->start[z + 1] - m->start[z];
-                if (z != s && m->same_pool && length && m->src[z] == slot)
-                    return 0;
+                if (z != s && m->same_pool && length && m->src[z] == slot) return 0;
                 for (int32_t e = 0; e < m->n_entries && e < length && m->src[z] != GDN_SKIP; e++)
-                    if ((z != s || e != r) && m->dst[z * m->n_entries + e] == slot)
-                        return 0;
+                    if ((z != s || e != r) && m->dst[z * m->n_entries + e] == slot) return 0;
             }
         }
     }
@@ -185,8 +192,7 @@ static void small_maps(void)
         REQUIRE(want == (got == GDN_OK), "maps %d: %s, but they are %s", n, got ? gdn_last_error() : "accepted",
                 want ? "good" : "bad");
         drop(&m);
-        if (failures > 5)
-            return;
+        if (failures > 5) return;
     }
     REQUIRE(good > 5000 && bad > 5000, "%d good maps and %d bad ones: too few to tell", good, bad);
 }
@@ -208,8 +214,7 @@ static maps large(int32_t n, int64_t size, int order)
     int32_t filled = 0;
     for (uint32_t c = 0; order == SAME_PLACE && c < 1u << 14; c++) { /* keys that differ in their upper bits only */
         const uint32_t slot = unscrambled(c << 18 | 5);
-        if (slot < INT32_MAX && filled < n)
-            m.dst[filled++] = (int32_t)slot;
+        if (slot < INT32_MAX && filled < n) m.dst[filled++] = (int32_t)slot;
     }
     for (int32_t s = filled; s < n; s++)
         m.dst[s] = (int32_t)(s * (size / (order == FOREIGN ? 2 * (int64_t)n : n)) * (order == FOREIGN ? 2 : 1));
@@ -217,8 +222,7 @@ static maps large(int32_t n, int64_t size, int order)
         const int32_t other = below(s + 1), slot = m.dst[s];
         m.dst[s] = m.dst[other], m.dst[other] = slot;
     }
-    for (int32_t s = 0; s < n; s++)
-        m.src[s] = order == FOREIGN ? m.dst[n - 1 - s] + 1 : m.dst[s];
+    for (int32_t s = 0; s < n; s++) m.src[s] = order == FOREIGN ? m.dst[n - 1 - s] + 1 : m.dst[s];
     return m;
 }
 
@@ -227,7 +231,7 @@ static void large_maps(void)
     static const struct {
         int32_t n;
         int64_t size;
-        int     order, most; /* visits per sequence */
+        int order, most; /* visits per sequence */
         const char *what;
     } cases[] = {
         { 10000, INT32_MAX, SORTED, 8, "ascending over a large pool" },

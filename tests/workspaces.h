@@ -26,10 +26,7 @@ static int32_t workspaces_size(void)
 }
 
 /* A larger one, or the same. */
-static int64_t workspaces_more(int64_t n)
-{
-    return workspaces_below(2) ? n : n + workspaces_size();
-}
+static int64_t workspaces_more(int64_t n) { return workspaces_below(2) ? n : n + workspaces_size(); }
 
 /* How many of n pairs of calls break the rule; they are printed. *n_needed counts the calls that need a workspace. */
 static int workspaces_that_shrink(gdn_context *ctx, int n, int *n_needed)
@@ -41,10 +38,13 @@ static int workspaces_that_shrink(gdn_context *ctx, int n, int *n_needed)
         const char *name = "gated_delta_net";
         if (i % 3 == 0) {
             gdn_gated_delta_net_args a = { .size = sizeof a,
-                                           .n_seqs = workspaces_size(), .n_heads_k = 1 << workspaces_below(5),
+                                           .n_seqs = workspaces_size(),
+                                           .n_heads_k = 1 << workspaces_below(5),
                                            .head_dim_k = 16 + workspaces_below(241),
-                                           .head_dim_v = 16 + workspaces_below(241), .gate = workspaces_below(2),
-                                           .state_layout = workspaces_below(2), .scale = 1,
+                                           .head_dim_v = 16 + workspaces_below(241),
+                                           .gate = workspaces_below(2),
+                                           .state_layout = workspaces_below(2),
+                                           .scale = 1,
                                            .state.n_slots = 1 + workspaces_below(4) };
             a.n_snapshots = a.state.n_slots;
             a.n_heads_v = a.n_heads_k * (1 + workspaces_below(3));
@@ -55,34 +55,38 @@ static int workspaces_that_shrink(gdn_context *ctx, int n, int *n_needed)
             a.q.dtype = workspaces_below(3), a.k.dtype = workspaces_below(3), a.v.dtype = workspaces_below(3);
             status = gdn_gated_delta_net_query(ctx, &a, &small);
             a.n_tokens = (int32_t)workspaces_more(a.n_tokens);
-            a.n_seqs   = (int32_t)workspaces_more(a.n_seqs);
+            a.n_seqs = (int32_t)workspaces_more(a.n_seqs);
             a.state.n_rows = (int32_t)workspaces_more(a.state.n_rows);
             status = status ? status : gdn_gated_delta_net_query(ctx, &a, &large);
         } else if (i % 3 == 1) {
             name = "ssm_conv";
             gdn_ssm_conv_args a = { .size = sizeof a,
-                                    .n_seqs = workspaces_size(), .n_tokens = workspaces_size(),
-                                    .n_channels = workspaces_size(), .kernel_width = 1 + workspaces_below(16),
+                                    .n_seqs = workspaces_size(),
+                                    .n_tokens = workspaces_size(),
+                                    .n_channels = workspaces_size(),
+                                    .kernel_width = 1 + workspaces_below(16),
                                     .history.n_rows = 1 };
             a.history.n_slots = a.kernel_width - 1;
             status = gdn_ssm_conv_query(ctx, &a, &small);
             a.n_tokens = (int32_t)workspaces_more(a.n_tokens);
-            a.n_seqs   = (int32_t)workspaces_more(a.n_seqs);
+            a.n_seqs = (int32_t)workspaces_more(a.n_seqs);
             a.history.n_rows = (int32_t)workspaces_more(a.history.n_rows);
             status = status ? status : gdn_ssm_conv_query(ctx, &a, &large);
         } else {
             name = "set_rows";
             const int32_t batches = workspaces_size() % 50 + 1;
-            gdn_set_rows_args a = { .size = sizeof a, .n_columns = 32 * workspaces_size(), .n_rows = workspaces_size(),
-                                    .n_rows_dst = workspaces_size(), .n_batch = { batches, 1 + workspaces_below(4) } };
+            gdn_set_rows_args a = { .size = sizeof a,
+                                    .n_columns = 32 * workspaces_size(),
+                                    .n_rows = workspaces_size(),
+                                    .n_rows_dst = workspaces_size(),
+                                    .n_batch = { batches, 1 + workspaces_below(4) } };
             a.index_batch[0] = workspaces_below(2) ? batches : 1, a.index_batch[1] = 1;
             a.dst.dtype = workspaces_below(4), a.index.dtype = GDN_I32 + workspaces_below(2);
             status = gdn_set_rows_query(ctx, &a, &small);
-            a.n_rows     = workspaces_more(a.n_rows);
+            a.n_rows = workspaces_more(a.n_rows);
             a.n_rows_dst = workspaces_more(a.n_rows_dst);
             a.n_batch[0] *= 1 + workspaces_below(3);
-            if (a.index_batch[0] > 1)
-                a.index_batch[0] = a.n_batch[0];
+            if (a.index_batch[0] > 1) a.index_batch[0] = a.n_batch[0];
             status = status ? status : gdn_set_rows_query(ctx, &a, &large);
         }
         *n_needed += large.workspace_bytes > 0;

@@ -11,9 +11,9 @@
  * counted as done, this one included. So values that a thread read before its claim do no harm, however long it was
  * delayed. There is no job number that could wrap around. */
 #if defined(__linux__)
-#  define _GNU_SOURCE /* sched_getaffinity, syscall, pthread_setname_np, MADV_WIPEONFORK */
+#define _GNU_SOURCE /* sched_getaffinity, syscall, pthread_setname_np, MADV_WIPEONFORK */
 #elif defined(__APPLE__)
-#  define _DARWIN_C_SOURCE
+#define _DARWIN_C_SOURCE
 #endif
 #include "threads/team.h"
 
@@ -28,45 +28,45 @@
 #include <unistd.h>
 
 #if defined(__linux__)
-#  include <sys/mman.h>
-#  include <sys/syscall.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 #endif
 #if defined(__linux__) && defined(SYS_futex) && !defined(GDN_TEAM_PORTABLE)
-#  define HAS_FUTEX 1
-#  include <linux/futex.h>
+#define HAS_FUTEX 1
+#include <linux/futex.h>
 #endif
 
 #ifndef GDN_STACK_MIB /* of a thread; cpu/sources.cmake raises it for code that is not optimised */
-#  define GDN_STACK_MIB 1
+#define GDN_STACK_MIB 1
 #endif
 
-enum { /* times in nanoseconds */
-    SPIN         = 100000,   /* longer than the time between two kernels of a layer                             */
-    SPIN_LONG    = 1000000,  /* used if the last job came within this time: the next one probably will, too     */
-    SPIN_CROWDED = 2000,     /* with more threads than processors, where another thread needs this one          */
-    TAKEN_AWAY   = 300000,   /* a spinning thread that did not run for so long has lost its processor to others */
-    CAREFUL      = 50000000, /* after that, no long spins for this time                                         */
-    STACK_BYTES  = GDN_STACK_MIB << 20
+enum {                      /* times in nanoseconds */
+       SPIN = 100000,       /* longer than the time between two kernels of a layer                             */
+       SPIN_LONG = 1000000, /* used if the last job came within this time: the next one probably will, too     */
+       SPIN_CROWDED = 2000, /* with more threads than processors, where another thread needs this one          */
+       TAKEN_AWAY = 300000, /* a spinning thread that did not run for so long has lost its processor to others */
+       CAREFUL = 50000000,  /* after that, no long spins for this time                                         */
+       STACK_BYTES = GDN_STACK_MIB << 20
 };
 
 struct gdn_team {
     alignas(64) _Atomic uint64_t word;   /* n << 32 | next; idle members watch it                        */
     alignas(64) _Atomic uint32_t n_done; /* tasks of the job that have returned                          */
-    _Atomic int32_t  caller_waits;       /* the caller sleeps, or is about to, until n_done is n         */
+    _Atomic int32_t caller_waits;        /* the caller sleeps, or is about to, until n_done is n         */
     alignas(64) gdn_task_fn task;        /* of the job, with arg; written by the caller that has `taken` */
-    void            *arg;
-    alignas(64) _Atomic int32_t taken;   /* 1: the members have a caller's job                           */
-    _Atomic int32_t  n_callers;
-    alignas(64) _Atomic uint32_t bell;   /* sleeping members wait for it to change                       */
-    _Atomic int32_t  n_asleep, n_alive, quit;
-    int32_t          n_members, spin;
-    pid_t            pid;                /* of the process that started the members                      */
-    int             *here;               /* 1; the system makes it 0 in a forked child. NULL: not supported      */
+    void *arg;
+    alignas(64) _Atomic int32_t taken; /* 1: the members have a caller's job                           */
+    _Atomic int32_t n_callers;
+    alignas(64) _Atomic uint32_t bell; /* sleeping members wait for it to change                       */
+    _Atomic int32_t n_asleep, n_alive, quit;
+    int32_t n_members, spin;
+    pid_t pid; /* of the process that started the members                      */
+    int *here; /* 1; the system makes it 0 in a forked child. NULL: not supported      */
 #if !defined(HAS_FUTEX)
-    pthread_mutex_t  lock;
-    pthread_cond_t   changed;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
 #endif
-    pthread_t        thread[];
+    pthread_t thread[];
 };
 
 static void relax(void)
@@ -90,14 +90,12 @@ static int spin(gdn_team *t, int (*is_over)(gdn_team *t), int64_t begin, int64_t
 {
     for (int64_t time = begin; time - begin < ns;) {
         for (int i = 0; i < 8; i++) {
-            if (is_over(t))
-                return 0;
+            if (is_over(t)) return 0;
             relax();
         }
         const int64_t before = time;
         time = now();
-        if (time - before > TAKEN_AWAY)
-            return 1;
+        if (time - before > TAKEN_AWAY) return 1;
     }
     return 0;
 }
@@ -120,8 +118,7 @@ static void wake(gdn_team *t, _Atomic uint32_t *word, int32_t n)
 static void sleep_on(gdn_team *t, _Atomic uint32_t *word, uint32_t seen)
 {
     (void)pthread_mutex_lock(&t->lock);
-    while (atomic_load(word) == seen)
-        (void)pthread_cond_wait(&t->changed, &t->lock);
+    while (atomic_load(word) == seen) (void)pthread_cond_wait(&t->changed, &t->lock);
     (void)pthread_mutex_unlock(&t->lock);
 }
 
@@ -147,8 +144,7 @@ static void take_tasks(gdn_team *t)
 {
     while (has_task(atomic_load_explicit(&t->word, memory_order_relaxed))) {
         const uint64_t claim = atomic_fetch_add(&t->word, 1);
-        if (!has_task(claim))
-            return;
+        if (!has_task(claim)) return;
         t->task(t->arg, (int32_t)next_of(claim));
         if (atomic_fetch_add(&t->n_done, 1) + 1 == count_of(claim) && atomic_load(&t->caller_waits))
             wake(t, &t->n_done, 1);
@@ -156,10 +152,7 @@ static void take_tasks(gdn_team *t)
 }
 
 /* For members: 1 if there is a task, or the team ends. */
-static int is_called(gdn_team *t)
-{
-    return has_task(atomic_load(&t->word)) || atomic_load(&t->quit);
-}
+static int is_called(gdn_team *t) { return has_task(atomic_load(&t->word)) || atomic_load(&t->quit); }
 
 /* For the job's caller: 1 if all its tasks have returned. */
 static int is_done(gdn_team *t)
@@ -176,13 +169,11 @@ static void idle(gdn_team *t, int64_t *patience, int64_t *careful_until)
     if (!is_called(t)) {
         atomic_fetch_add(&t->n_asleep, 1); /* before the test: a caller reads n_asleep after it publishes a job */
         const uint32_t seen = atomic_load(&t->bell);
-        if (!is_called(t))
-            sleep_on(t, &t->bell, seen);
+        if (!is_called(t)) sleep_on(t, &t->bell, seen);
         atomic_fetch_sub(&t->n_asleep, 1);
     }
     const int64_t end = now();
-    if (was_taken_away)
-        *careful_until = end + CAREFUL;
+    if (was_taken_away) *careful_until = end + CAREFUL;
     *patience = t->spin == SPIN && end - begin < SPIN_LONG && end >= *careful_until ? SPIN_LONG : t->spin;
 }
 
@@ -205,22 +196,18 @@ static void *member(void *team)
 
 /* 1 in a child that was forked from the process with the members; a fork does not copy threads. Two processes may have
  * the same pid, one after the other or in two namespaces; the page `here` distinguishes them. */
-static int is_forked(const gdn_team *t)
-{
-    return t->here ? !*t->here : t->pid != getpid();
-}
+static int is_forked(const gdn_team *t) { return t->here ? !*t->here : t->pid != getpid(); }
 
 static void run_here(int32_t n, gdn_task_fn task, void *arg)
 {
-    for (int32_t i = 0; i < n; i++)
-        task(arg, i);
+    for (int32_t i = 0; i < n; i++) task(arg, i);
 }
 
 /* Publishes a job, runs a share of it, and waits for the rest. */
 static void run_with_members(gdn_team *t, int32_t n, int32_t n_helpers, gdn_task_fn task, void *arg)
 {
     t->task = task;
-    t->arg  = arg;
+    t->arg = arg;
     atomic_store(&t->n_done, 0);
     atomic_store(&t->word, (uint64_t)(uint32_t)n << 32);
     if (atomic_load(&t->n_asleep)) {
@@ -229,12 +216,10 @@ static void run_with_members(gdn_team *t, int32_t n, int32_t n_helpers, gdn_task
     }
     take_tasks(t);
     (void)spin(t, is_done, now(), t->spin);
-    if (is_done(t))
-        return;
+    if (is_done(t)) return;
     /* The system may have taken the processor from a member with a task; sleeping gives it this one. */
     atomic_store(&t->caller_waits, 1);
-    for (uint32_t done; (done = atomic_load(&t->n_done)) < (uint32_t)n;)
-        sleep_on(t, &t->n_done, done);
+    for (uint32_t done; (done = atomic_load(&t->n_done)) < (uint32_t)n;) sleep_on(t, &t->n_done, done);
     atomic_store(&t->caller_waits, 0);
 }
 
@@ -277,10 +262,7 @@ int32_t gdn_team_default_threads(const char *wanted)
     return n > 0 && n <= GDN_TEAM_MAX_THREADS && !*end ? (int32_t)n : processors();
 }
 
-uint64_t gdn_team_bytes(int32_t n_threads)
-{
-    return sizeof(gdn_team) + (uint64_t)n_threads * sizeof(pthread_t);
-}
+uint64_t gdn_team_bytes(int32_t n_threads) { return sizeof(gdn_team) + (uint64_t)n_threads * sizeof(pthread_t); }
 
 /* Blocks the program's signals for members, except those that a fault in a task sends to its own thread. */
 static void block_signals(sigset_t *before)
@@ -288,16 +270,14 @@ static void block_signals(sigset_t *before)
     static const int own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS };
     sigset_t set;
     (void)sigfillset(&set);
-    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
-        (void)sigdelset(&set, own[i]);
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) (void)sigdelset(&set, own[i]);
     (void)pthread_sigmask(SIG_SETMASK, &set, before);
 }
 
 static void start_members(gdn_team *t, int32_t n)
 {
     pthread_attr_t attributes;
-    if (pthread_attr_init(&attributes))
-        return;
+    if (pthread_attr_init(&attributes)) return;
     (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
     sigset_t before;
     block_signals(&before);
@@ -319,8 +299,7 @@ static int *fork_mark(void)
 #if defined(__linux__) && defined(MADV_WIPEONFORK)
     const size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
     int *page = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (page == MAP_FAILED)
-        return NULL;
+    if (page == MAP_FAILED) return NULL;
     if (!madvise(page, bytes, MADV_WIPEONFORK)) {
         *page = 1;
         return page;
@@ -355,21 +334,17 @@ void gdn_team_stop(gdn_team *t)
         for (int i = 0; atomic_load(&t->n_alive); i++) {
             atomic_fetch_add(&t->bell, 1);
             wake(t, &t->bell, INT_MAX);
-            if (i < 100)
-                (void)sched_yield();
-            else
-                (void)nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+            if (i < 100) (void)sched_yield();
+            else (void)nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
         }
-        for (int32_t i = 0; i < t->n_members; i++)
-            (void)pthread_join(t->thread[i], NULL);
+        for (int32_t i = 0; i < t->n_members; i++) (void)pthread_join(t->thread[i], NULL);
 #if !defined(HAS_FUTEX)
         (void)pthread_cond_destroy(&t->changed);
         (void)pthread_mutex_destroy(&t->lock);
 #endif
     }
 #if defined(__linux__)
-    if (t->here)
-        (void)munmap(t->here, (size_t)sysconf(_SC_PAGESIZE));
+    if (t->here) (void)munmap(t->here, (size_t)sysconf(_SC_PAGESIZE));
 #endif
 }
 

@@ -16,10 +16,7 @@ static uint32_t count(const char **reason)
     return c->n;
 }
 
-static const gdn_gpu_about *about(uint32_t index)
-{
-    return &gdn_vulkan_catalogue_get()->traits[index].about;
-}
+static const gdn_gpu_about *about(uint32_t index) { return &gdn_vulkan_catalogue_get()->traits[index].about; }
 
 static gdn_status allocate(void *device, uint64_t bytes, gdn_gpu_buffer *buffer)
 {
@@ -32,16 +29,12 @@ static gdn_status allocate(void *device, uint64_t bytes, gdn_gpu_buffer *buffer)
 static int release(void *device, gdn_gpu_buffer *buffer)
 {
     gdn_vulkan_device *dev = device;
-    if (gdn_vulkan_wait(dev) && !dev->lost)
-        return 0;
+    if (gdn_vulkan_wait(dev) && !dev->lost) return 0;
     gdn_vulkan_release(dev, (gdn_vulkan_buffer *)buffer);
     return 1;
 }
 
-static uint64_t identity(const void *device)
-{
-    return gdn_vulkan_identity(device);
-}
+static uint64_t identity(const void *device) { return gdn_vulkan_identity(device); }
 
 static void explain(const void *device, gdn_kernel kernel, const void *problem, const gdn_plan *plan,
                     char reason[GDN_REASON_MAX])
@@ -67,11 +60,20 @@ static void explain(const void *device, gdn_kernel kernel, const void *problem, 
 }
 
 static const gdn_gpu_driver driver = {
-    .limit = "more than 65535 x 65535 workgroups", .rows_piece = GDN_VULKAN_ROWS_PIECE, .explain = explain,
+    .limit = "more than 65535 x 65535 workgroups",
+    .rows_piece = GDN_VULKAN_ROWS_PIECE,
+    .explain = explain,
     .identity = identity,
-    .known = known, .device_bytes = sizeof(gdn_vulkan_device), .buffer_bytes = sizeof(gdn_vulkan_buffer),
-    .count = count, .about = about, .open = gdn_vulkan_device_open, .close = gdn_vulkan_device_close,
-    .probe = gdn_vulkan_probe, .allocate = allocate, .release = release,
+    .known = known,
+    .device_bytes = sizeof(gdn_vulkan_device),
+    .buffer_bytes = sizeof(gdn_vulkan_buffer),
+    .count = count,
+    .about = about,
+    .open = gdn_vulkan_device_open,
+    .close = gdn_vulkan_device_close,
+    .probe = gdn_vulkan_probe,
+    .allocate = allocate,
+    .release = release,
 };
 
 /* ---- Running ---------------------------------------------------------------------------------------- */
@@ -115,22 +117,26 @@ static gdn_status synchronize(gdn_context *ctx, gdn_stream stream)
     return status ? status : gdn_gpu_answers_later(ctx);
 }
 
-static gdn_status poll_vulkan(gdn_context *ctx)
-{
-    return gdn_vulkan_take_report(ctx->state);
-}
+static gdn_status poll_vulkan(gdn_context *ctx) { return gdn_vulkan_take_report(ctx->state); }
 
 static gdn_status timeline(gdn_context *ctx, void **semaphore, uint64_t *value)
 {
     const gdn_vulkan_device *dev = ctx->state;
     *semaphore = (void *)dev->timeline;
-    *value     = dev->submitted;
+    *value = dev->submitted;
     return GDN_OK;
 }
 
 const gdn_backend gdn_backend_vulkan = {
-    GDN_GPU_BACKEND(GDN_BACKEND_VULKAN, "vulkan", &driver), .host_memory = 0, .data_is_address = 0,
-    .synchronize = synchronize, .poll = poll_vulkan, .timeline = timeline,
-    .buffer_write = gdn_vulkan_buffer_write, .buffer_read = gdn_vulkan_buffer_read,
-    .plan = plan_vulkan, .describe_plan = gdn_gpu_describe_plan, .run = run_vulkan,
+    GDN_GPU_BACKEND(GDN_BACKEND_VULKAN, "vulkan", &driver),
+    .host_memory = 0,
+    .data_is_address = 0,
+    .synchronize = synchronize,
+    .poll = poll_vulkan,
+    .timeline = timeline,
+    .buffer_write = gdn_vulkan_buffer_write,
+    .buffer_read = gdn_vulkan_buffer_read,
+    .plan = plan_vulkan,
+    .describe_plan = gdn_gpu_describe_plan,
+    .run = run_vulkan,
 };

@@ -46,8 +46,7 @@ gdn_status gdn_vulkan_fail(gdn_vulkan_device *dev, VkResult result, const char *
     case VK_ERROR_FEATURE_NOT_PRESENT: status = GDN_UNSUPPORTED; break;
     default: break;
     }
-    if (status == GDN_DEVICE_LOST && dev)
-        dev->lost = 1;
+    if (status == GDN_DEVICE_LOST && dev) dev->lost = 1;
     return gdn_fail(status, "%s returned %s (%d)%s%s", call, result_name(result), (int)result, dev ? " on " : "",
                     dev ? dev->traits.about.name : "");
 }
@@ -59,10 +58,8 @@ void *gdn_vulkan_host_alloc(const gdn_vulkan_device *dev, uint64_t bytes)
 
 void gdn_vulkan_host_free(const gdn_vulkan_device *dev, void *memory)
 {
-    if (dev->gpu.ctx)
-        gdn_context_free(dev->gpu.ctx, memory);
-    else
-        free(memory);
+    if (dev->gpu.ctx) gdn_context_free(dev->gpu.ctx, memory);
+    else free(memory);
 }
 
 /* ---- The library's own device ----------------------------------------------------------------------- */
@@ -72,11 +69,13 @@ static gdn_status create_device(gdn_vulkan_device *dev)
     const gdn_vulkan_traits *t = &dev->traits;
     const float priority = 1.0f;
     VkPhysicalDeviceSubgroupSizeControlFeatures sizes = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES, .subgroupSizeControl = VK_TRUE,
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES,
+        .subgroupSizeControl = VK_TRUE,
         .computeFullSubgroups = VK_TRUE,
     };
     VkPhysicalDeviceShaderFmaFeaturesKHR fma = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FMA_FEATURES_KHR, .pNext = t->full_subgroups ? &sizes : NULL,
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FMA_FEATURES_KHR,
+        .pNext = t->full_subgroups ? &sizes : NULL,
         .shaderFmaFloat32 = VK_TRUE,
     };
     VkPhysicalDeviceVulkan12Features f12 = {
@@ -86,15 +85,19 @@ static gdn_status create_device(gdn_vulkan_device *dev)
         .timelineSemaphore = VK_TRUE,
     };
     VkPhysicalDeviceVulkan11Features f11 = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, .pNext = &f12,
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES,
+        .pNext = &f12,
         .storageBuffer16BitAccess = (VkBool32)t->storage16,
     };
     const VkPhysicalDeviceFeatures2 f2 = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &f11,
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
+        .pNext = &f11,
         .features = { .shaderInt64 = VK_TRUE, .shaderFloat64 = (VkBool32)t->float64 },
     };
     const VkDeviceQueueCreateInfo queue = {
-        .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueFamilyIndex = t->queue_family, .queueCount = 1,
+        .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+        .queueFamilyIndex = t->queue_family,
+        .queueCount = 1,
         .pQueuePriorities = &priority,
     };
     VkPhysicalDeviceProperties basic;
@@ -105,7 +108,9 @@ static gdn_status create_device(gdn_vulkan_device *dev)
         extensions[n++] = VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME;
     if (t->shader_fma) extensions[n++] = VK_KHR_SHADER_FMA_EXTENSION_NAME;
     const VkDeviceCreateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, .pNext = &f2, .queueCreateInfoCount = 1,
+        .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+        .pNext = &f2,
+        .queueCreateInfoCount = 1,
         .pQueueCreateInfos = &queue,
         .enabledExtensionCount = n,
         .ppEnabledExtensionNames = extensions,
@@ -115,11 +120,10 @@ static gdn_status create_device(gdn_vulkan_device *dev)
         dev->device = VK_NULL_HANDLE;
         return gdn_vulkan_fail(dev, result, "vkCreateDevice");
     }
-    dev->own_device   = 1;
+    dev->own_device = 1;
     dev->queue_family = t->queue_family;
     gdn_status status = gdn_vulkan_load_device_functions(&dev->vk, dev->device);
-    if (status)
-        return status;
+    if (status) return status;
     dev->vk.GetDeviceQueue(dev->device, dev->queue_family, 0, &dev->queue);
     return GDN_OK;
 }
@@ -155,14 +159,12 @@ static gdn_status open_own(gdn_vulkan_device *dev, uint32_t index, const gdn_vul
                                                &dev->instance)))
             return status;
         dev->own_instance = 1;
-        if ((status = gdn_vulkan_list_devices(&dev->vk, dev->instance, &list, &n)))
-            return status;
+        if ((status = gdn_vulkan_list_devices(&dev->vk, dev->instance, &list, &n))) return status;
         status = choose(list, n, index, name, &dev->traits);
         free(list);
     } else {
         const gdn_vulkan_catalogue *c = gdn_vulkan_catalogue_get();
-        if (!c->n)
-            return gdn_fail(GDN_UNAVAILABLE, "%s", c->reason);
+        if (!c->n) return gdn_fail(GDN_UNAVAILABLE, "%s", c->reason);
         dev->vk = c->vk;
         status = choose(c->traits, c->n, index, name, &dev->traits);
     }
@@ -187,16 +189,16 @@ static gdn_status open_callers(gdn_vulkan_device *dev, const gdn_vulkan_desc *na
         (status = gdn_vulkan_read_traits(&dev->vk, native->physical_device, &dev->traits)))
         return status;
     /* The caller must have enabled a feature for the device to have it. */
-    dev->traits.float64        &= !!(native->features & GDN_VULKAN_FLOAT64);
-    dev->traits.storage16      &= !!(native->features & GDN_VULKAN_STORAGE_16);
+    dev->traits.float64 &= !!(native->features & GDN_VULKAN_FLOAT64);
+    dev->traits.storage16 &= !!(native->features & GDN_VULKAN_STORAGE_16);
     dev->traits.full_subgroups &= !!(native->features & GDN_VULKAN_FULL_SUBGROUPS);
-    dev->traits.shader_fma     &= !!(native->features & GDN_VULKAN_SHADER_FMA);
-    dev->device       = native->device;
-    dev->queue        = native->queue;
+    dev->traits.shader_fma &= !!(native->features & GDN_VULKAN_SHADER_FMA);
+    dev->device = native->device;
+    dev->queue = native->queue;
     dev->queue_family = native->queue_family;
-    dev->lock         = native->lock_queue;
-    dev->unlock       = native->unlock_queue;
-    dev->lock_user    = native->lock_user;
+    dev->lock = native->lock_queue;
+    dev->unlock = native->unlock_queue;
+    dev->lock_user = native->lock_user;
     return GDN_OK;
 }
 
@@ -235,11 +237,10 @@ gdn_status gdn_vulkan_device_open(void *device, const gdn_context *ctx, uint32_t
     dev->cache_user = native.cache_user;
     if ((status = native.device ? open_callers(dev, &native) : open_own(dev, index, callers ? &native : NULL)))
         return status;
-    dev->gpu.about  = &dev->traits.about;
+    dev->gpu.about = &dev->traits.about;
     dev->gpu.timeout_ns = gdn_timeout_ns(ctx, dev->traits.type == VK_PHYSICAL_DEVICE_TYPE_CPU);
     dev->vk.GetPhysicalDeviceMemoryProperties(dev->traits.physical, &dev->memory);
-    if ((status = gdn_vulkan_queue_open(dev)) || (status = gdn_vulkan_memory_open(dev)))
-        return status;
+    if ((status = gdn_vulkan_queue_open(dev)) || (status = gdn_vulkan_memory_open(dev))) return status;
     return gdn_vulkan_pipelines_open(dev);
 }
 
@@ -256,12 +257,10 @@ void gdn_vulkan_device_close(void *device)
         gdn_vulkan_pipelines_close(dev);
         gdn_vulkan_memory_close(dev);
         gdn_vulkan_queue_close(dev);
-        if (dev->own_device && dev->vk.DestroyDevice)
-            dev->vk.DestroyDevice(dev->device, NULL);
-        if (dev->own_instance)
-            dev->vk.DestroyInstance(dev->instance, NULL);
+        if (dev->own_device && dev->vk.DestroyDevice) dev->vk.DestroyDevice(dev->device, NULL);
+        if (dev->own_instance) dev->vk.DestroyInstance(dev->instance, NULL);
     }
-    dev->device   = VK_NULL_HANDLE;
+    dev->device = VK_NULL_HANDLE;
     dev->instance = VK_NULL_HANDLE;
     dev->own_device = dev->own_instance = 0;
 }

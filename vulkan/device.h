@@ -24,72 +24,72 @@ _Static_assert(sizeof(void *) == 8, "a VkBuffer travels in gdn_span.data, which 
 
 /* Properties and features of a physical device. */
 typedef struct gdn_vulkan_traits {
-    VkPhysicalDevice     physical;
+    VkPhysicalDevice physical;
     VkPhysicalDeviceType type;
-    gdn_gpu_about        about;
+    gdn_gpu_about about;
     uint32_t vendor, id, driver_version;
-    uint8_t  cache_uuid[VK_UUID_SIZE], device_uuid[VK_UUID_SIZE], driver_uuid[VK_UUID_SIZE];
-    uint32_t queue_family;      /* the first with compute                                               */
-    uint32_t subgroup_size;     /* of pipelines with shuffles                                           */
-    int      required_size;     /* 1: pipelines must require that size: the device has several          */
-    uint64_t max_allocation;    /* bytes                                                                */
-    uint32_t registers;         /* per lane, for which gated_delta_net is tuned; 0: no limit            */
-    int      shuffle;           /* subgroup shuffles in compute shaders                                 */
-    int      full_subgroups;    /* pipelines can require full subgroups                                 */
-    int      float64, storage16;
-    int      shader_fma;        /* VK_KHR_shader_fma with binary32: an fma that is fused by definition  */
-    int      denorm_preserve, denorm_flush, inf_nan_preserve, round_to_even; /* float controls for binary32 */
-    int      denorm_alone;      /* the first two may be set for binary32 without binary64               */
+    uint8_t cache_uuid[VK_UUID_SIZE], device_uuid[VK_UUID_SIZE], driver_uuid[VK_UUID_SIZE];
+    uint32_t queue_family;   /* the first with compute                                               */
+    uint32_t subgroup_size;  /* of pipelines with shuffles                                           */
+    int required_size;       /* 1: pipelines must require that size: the device has several          */
+    uint64_t max_allocation; /* bytes                                                                */
+    uint32_t registers;      /* per lane, for which gated_delta_net is tuned; 0: no limit            */
+    int shuffle;             /* subgroup shuffles in compute shaders                                 */
+    int full_subgroups;      /* pipelines can require full subgroups                                 */
+    int float64, storage16;
+    int shader_fma; /* VK_KHR_shader_fma with binary32: an fma that is fused by definition  */
+    int denorm_preserve, denorm_flush, inf_nan_preserve, round_to_even; /* float controls for binary32 */
+    int denorm_alone; /* the first two may be set for binary32 without binary64               */
 } gdn_vulkan_traits;
 
 enum { GDN_VULKAN_RING = 8, GDN_VULKAN_STAGING_BYTES = 1 << 20 };
 
 typedef struct gdn_vulkan_buffer {
-    gdn_gpu_buffer  record; /* if a program created it */
-    VkBuffer        buffer;
-    VkDeviceMemory  memory;
+    gdn_gpu_buffer record; /* if a program created it */
+    VkBuffer buffer;
+    VkDeviceMemory memory;
     VkDeviceAddress address;
-    uint64_t        bytes;
-    void           *mapped; /* NULL if the host cannot access it */
+    uint64_t bytes;
+    void *mapped; /* NULL if the host cannot access it */
 } gdn_vulkan_buffer;
 
 typedef struct gdn_vulkan_pipeline gdn_vulkan_pipeline;
 
 typedef struct gdn_vulkan_device {
-    gdn_gpu_context      gpu;
+    gdn_gpu_context gpu;
     gdn_vulkan_functions vk;
-    gdn_vulkan_traits    traits;
-    VkInstance        instance;
-    VkDevice          device;
-    VkQueue           queue;
-    uint32_t          queue_family;
-    int               own_instance, own_device;
-    void            (*lock)(void *user);
-    void            (*unlock)(void *user);
-    void             *lock_user;
+    gdn_vulkan_traits traits;
+    VkInstance instance;
+    VkDevice device;
+    VkQueue queue;
+    uint32_t queue_family;
+    int own_instance, own_device;
+    void (*lock)(void *user);
+    void (*unlock)(void *user);
+    void *lock_user;
     VkPhysicalDeviceMemoryProperties memory;
 
     /* queue.c */
-    VkCommandPool   pool;
+    VkCommandPool pool;
     VkCommandBuffer ring[GDN_VULKAN_RING];
-    uint64_t        ring_value[GDN_VULKAN_RING]; /* of the timeline, when the command buffer is free again */
-    uint32_t        ring_next;
-    VkSemaphore     timeline;
-    uint64_t        submitted; /* last value that will be signalled */
-    _Atomic int     lost; /* gdn_poll() reads it on any thread */
+    uint64_t ring_value[GDN_VULKAN_RING]; /* of the timeline, when the command buffer is free again */
+    uint32_t ring_next;
+    VkSemaphore timeline;
+    uint64_t submitted; /* last value that will be signalled */
+    _Atomic int lost;   /* gdn_poll() reads it on any thread */
 
     /* memory.c */
     gdn_vulkan_buffer staging, bad; /* bad: GDN_GPU_BAD_WORDS words that shaders set */
     gdn_vulkan_buffer params;       /* a parameter block for each command buffer of the ring */
 
     /* pipelines.c */
-    VkPipelineLayout     layout;
-    VkPipelineCache      cache;
+    VkPipelineLayout layout;
+    VkPipelineCache cache;
     gdn_vulkan_pipeline *pipelines;
-    uint64_t        n_uses; /* of pipelines */
+    uint64_t n_uses; /* of pipelines */
     uint64_t (*cache_load)(void *user, void *data, uint64_t capacity);
-    void     (*cache_save)(void *user, const void *data, uint64_t bytes);
-    void      *cache_user;
+    void (*cache_save)(void *user, const void *data, uint64_t bytes);
+    void *cache_user;
 } gdn_vulkan_device;
 
 /* ---- loader.c ---- */
@@ -97,10 +97,10 @@ typedef struct gdn_vulkan_device {
 enum { GDN_VULKAN_MAX_DEVICES = 64 };
 typedef struct gdn_vulkan_catalogue {
     gdn_vulkan_functions vk;
-    VkInstance           instance;
-    uint32_t             n;
-    gdn_vulkan_traits   *traits;
-    char                 reason[GDN_REASON_MAX];
+    VkInstance instance;
+    uint32_t n;
+    gdn_vulkan_traits *traits;
+    char reason[GDN_REASON_MAX];
 } gdn_vulkan_catalogue;
 const gdn_vulkan_catalogue *gdn_vulkan_catalogue_get(void);
 
@@ -116,16 +116,16 @@ gdn_status gdn_vulkan_read_traits(const gdn_vulkan_functions *vk, VkPhysicalDevi
 /* ---- device.c ---- */
 /* For gdn_gpu_driver: device is a gdn_vulkan_device, native a gdn_vulkan_desc or NULL. */
 gdn_status gdn_vulkan_device_open(void *device, const gdn_context *ctx, uint32_t index, const void *native);
-void       gdn_vulkan_device_close(void *device);
+void gdn_vulkan_device_close(void *device);
 /* Makes a status and text of a VkResult: "vkCreateBuffer returned VK_ERROR_...". dev may be NULL; records a lost
  * device. */
 gdn_status gdn_vulkan_fail(gdn_vulkan_device *dev, VkResult result, const char *call);
-void      *gdn_vulkan_host_alloc(const gdn_vulkan_device *dev, uint64_t bytes);
-void       gdn_vulkan_host_free(const gdn_vulkan_device *dev, void *memory);
+void *gdn_vulkan_host_alloc(const gdn_vulkan_device *dev, uint64_t bytes);
+void gdn_vulkan_host_free(const gdn_vulkan_device *dev, void *memory);
 
 /* ---- queue.c ---- */
 gdn_status gdn_vulkan_queue_open(gdn_vulkan_device *dev);
-void       gdn_vulkan_queue_close(gdn_vulkan_device *dev);
+void gdn_vulkan_queue_close(gdn_vulkan_device *dev);
 gdn_status gdn_vulkan_begin(gdn_vulkan_device *dev, VkCommandBuffer *commands); /* waits for a free command buffer */
 gdn_status gdn_vulkan_submit(gdn_vulkan_device *dev, VkCommandBuffer commands);
 gdn_status gdn_vulkan_wait(gdn_vulkan_device *dev);        /* for everything submitted */
@@ -133,7 +133,7 @@ gdn_status gdn_vulkan_take_report(gdn_vulkan_device *dev); /* BAD_MAP once per o
 
 /* ---- memory.c ---- */
 gdn_status gdn_vulkan_memory_open(gdn_vulkan_device *dev);
-void       gdn_vulkan_memory_close(gdn_vulkan_device *dev);
+void gdn_vulkan_memory_close(gdn_vulkan_device *dev);
 gdn_status gdn_vulkan_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source,
                                    uint64_t bytes);
 gdn_status gdn_vulkan_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_t offset, void *target,
@@ -142,9 +142,9 @@ gdn_status gdn_vulkan_buffer_read(gdn_context *ctx, const gdn_span *span, uint64
  * UPLOAD, which is device memory where the host can access that. */
 enum { GDN_VULKAN_MEMORY_DEVICE, GDN_VULKAN_MEMORY_HOST, GDN_VULKAN_MEMORY_UPLOAD };
 gdn_status gdn_vulkan_allocate(gdn_vulkan_device *dev, uint64_t bytes, int memory, gdn_vulkan_buffer *buffer);
-void       gdn_vulkan_release(gdn_vulkan_device *dev, gdn_vulkan_buffer *buffer);
+void gdn_vulkan_release(gdn_vulkan_device *dev, gdn_vulkan_buffer *buffer);
 /* The device address of an operand; 0 if it is absent. */
-uint64_t   gdn_vulkan_address(const gdn_vulkan_device *dev, const gdn_place *at);
+uint64_t gdn_vulkan_address(const gdn_vulkan_device *dev, const gdn_place *at);
 
 /* ---- shaders.c ---- */
 /* The shader files: one per kernel, and the probe's. Each has several variants. */
@@ -158,7 +158,7 @@ typedef enum gdn_vulkan_kernel {
 const char *gdn_vulkan_kernel_name(gdn_vulkan_kernel kernel); /* "set_rows", "probe" */
 typedef struct gdn_vulkan_code {
     const uint32_t *words;
-    size_t          n;
+    size_t n;
 } gdn_vulkan_code;
 /* One variant; general is for gated_delta_net only. */
 gdn_vulkan_code gdn_vulkan_shader(gdn_vulkan_kernel kernel, int general, int soft_fma, int subgroup, int storage16);
@@ -170,7 +170,7 @@ size_t gdn_vulkan_fit(const gdn_vulkan_traits *traits, uint32_t level, gdn_vulka
 
 /* ---- pipelines.c ---- */
 gdn_status gdn_vulkan_pipelines_open(gdn_vulkan_device *dev);
-void       gdn_vulkan_pipelines_close(gdn_vulkan_device *dev);
+void gdn_vulkan_pipelines_close(gdn_vulkan_device *dev);
 /* Constant 0 is the workgroup's size. The constant after a plan's constants tells whether arithmetic flushes. */
 enum { GDN_VULKAN_CONSTANTS = GDN_PLAN_CONSTANTS };
 /* general: as for gdn_vulkan_shader(). */
@@ -191,21 +191,21 @@ gdn_status gdn_vulkan_probe(void *device, gdn_gpu_variants *variants);
 /* ---- record.c ---- */
 typedef struct gdn_vulkan_dispatch {
     VkPipeline pipeline;
-    uint64_t   n_items;
-    int        after_previous; /* 1: reads what the previous dispatch wrote */
-    int32_t    begin, end, first_end, most; /* as in gdn_vulkan_push */
+    uint64_t n_items;
+    int after_previous;                  /* 1: reads what the previous dispatch wrote */
+    int32_t begin, end, first_end, most; /* as in gdn_vulkan_push */
 } gdn_vulkan_dispatch;
 /* Records a call on `stream`, or on our queue if that is NULL: the parameter block and an optional zeroed table in the
  * workspace, dispatches, and the end, which submits on our queue. gdn_vulkan_run() does all of that. */
 typedef struct gdn_vulkan_record {
     VkCommandBuffer commands;
-    uint64_t        params, scratch; /* addresses, as in gdn_vulkan_push */
+    uint64_t params, scratch; /* addresses, as in gdn_vulkan_push */
 } gdn_vulkan_record;
 gdn_status gdn_vulkan_record_params(gdn_vulkan_device *dev, const gdn_place *workspace, const void *params,
                                     size_t params_bytes, uint64_t zeroed_bytes, gdn_stream stream,
                                     gdn_vulkan_record *record);
-void       gdn_vulkan_record_dispatch(const gdn_vulkan_device *dev, const gdn_vulkan_record *record,
-                                      const gdn_vulkan_dispatch *dispatch);
+void gdn_vulkan_record_dispatch(const gdn_vulkan_device *dev, const gdn_vulkan_record *record,
+                                const gdn_vulkan_dispatch *dispatch);
 gdn_status gdn_vulkan_record_end(gdn_vulkan_device *dev, const gdn_vulkan_record *record, gdn_stream stream);
 gdn_status gdn_vulkan_run(gdn_vulkan_device *dev, const gdn_place *workspace, const void *params, size_t params_bytes,
                           uint64_t zeroed_bytes, const gdn_vulkan_dispatch *dispatches, int n, gdn_stream stream);

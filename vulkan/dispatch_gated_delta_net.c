@@ -14,10 +14,7 @@ static uint32_t lanes(const gdn_vulkan_device *dev)
     return dev->gpu.variant.subgroup && dev->traits.subgroup_size > least ? dev->traits.subgroup_size : least;
 }
 
-static int is_raw(const problem_t *p)
-{
-    return p->g_form >= GDN_G_RAW;
-}
+static int is_raw(const problem_t *p) { return p->g_form >= GDN_G_RAW; }
 
 /* 1 if an operand other than the state is 16-bit. */
 static int is_narrow(const problem_t *p)

@@ -32,17 +32,15 @@ static PFN_vkGetInstanceProcAddr open_loader(char reason[GDN_REASON_MAX])
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         void *library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
         PFN_vkGetInstanceProcAddr get = library ? entry_point(library) : NULL;
-        if (get)
-            return get;
-        if (library)
-            (void)dlclose(library);
+        if (get) return get;
+        if (library) (void)dlclose(library);
     }
     (void)snprintf(reason, GDN_REASON_MAX, "no Vulkan loader (%s) on this machine", names[0]);
     return NULL;
 }
 
-#define LOAD(name, look_up, from, who)                                                                 \
-    if (!(vk->name = (PFN_vk##name)vk->look_up(from, "vk" #name)))                                      \
+#define LOAD(name, look_up, from, who)                                                                                 \
+    if (!(vk->name = (PFN_vk##name)vk->look_up(from, "vk" #name)))                                                     \
         return gdn_fail(GDN_UNAVAILABLE, "the Vulkan " who " has no vk" #name "; Vulkan 1.2 is needed");
 #define OF_INSTANCE(name) LOAD(name, GetInstanceProcAddr, instance, "loader")
 #define OF_DEVICE(name)   LOAD(name, GetDeviceProcAddr, device, "driver")
@@ -70,7 +68,9 @@ gdn_status gdn_vulkan_instance_open(PFN_vkGetInstanceProcAddr get, gdn_vulkan_fu
         return gdn_fail(GDN_UNAVAILABLE, "the Vulkan loader offers version %u.%u; 1.2 is needed",
                         (unsigned)VK_API_VERSION_MAJOR(version), (unsigned)VK_API_VERSION_MINOR(version));
     const VkApplicationInfo application = {
-        .sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .pEngineName = "libgdn", .engineVersion = gdn_version(),
+        .sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
+        .pEngineName = "libgdn",
+        .engineVersion = gdn_version(),
         .apiVersion = version < VK_API_VERSION_1_3 ? VK_API_VERSION_1_2 : VK_API_VERSION_1_3,
     };
     const VkInstanceCreateInfo info = { .sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
@@ -93,13 +93,11 @@ gdn_status gdn_vulkan_instance_open(PFN_vkGetInstanceProcAddr get, gdn_vulkan_fu
 static int has_extension(const gdn_vulkan_functions *vk, VkPhysicalDevice physical, const char *name)
 {
     uint32_t n = 0;
-    int      found = 0;
-    if (vk->EnumerateDeviceExtensionProperties(physical, NULL, &n, NULL) != VK_SUCCESS || !n)
-        return 0;
+    int found = 0;
+    if (vk->EnumerateDeviceExtensionProperties(physical, NULL, &n, NULL) != VK_SUCCESS || !n) return 0;
     VkExtensionProperties *list = calloc(n, sizeof *list);
     if (list && vk->EnumerateDeviceExtensionProperties(physical, NULL, &n, list) >= 0)
-        for (uint32_t i = 0; i < n; i++)
-            found |= !strcmp(list[i].extensionName, name);
+        for (uint32_t i = 0; i < n; i++) found |= !strcmp(list[i].extensionName, name);
     free(list);
     return found;
 }
@@ -196,28 +194,28 @@ gdn_status gdn_vulkan_read_traits(const gdn_vulkan_functions *vk, VkPhysicalDevi
         return gdn_fail(GDN_UNSUPPORTED, "%s has no queue with compute", basic.deviceName);
 
     (void)snprintf(t->about.name, sizeof t->about.name, "%.120s", basic.deviceName);
-    t->type           = basic.deviceType;
-    t->vendor         = basic.vendorID;
-    t->id             = basic.deviceID;
+    t->type = basic.deviceType;
+    t->vendor = basic.vendorID;
+    t->id = basic.deviceID;
     t->driver_version = basic.driverVersion;
     memcpy(t->cache_uuid, basic.pipelineCacheUUID, VK_UUID_SIZE);
     memcpy(t->device_uuid, p11.deviceUUID, VK_UUID_SIZE);
     memcpy(t->driver_uuid, p11.driverUUID, VK_UUID_SIZE);
     const uint32_t chosen = size_control.subgroupSizeControl ? choose_subgroup(&subgroups) : 0;
-    t->subgroup_size  = chosen ? chosen : p11.subgroupSize;
-    t->required_size  = chosen != 0;
+    t->subgroup_size = chosen ? chosen : p11.subgroupSize;
+    t->required_size = chosen != 0;
     t->max_allocation = p11.maxMemoryAllocationSize;
-    t->shuffle        = (p11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT) &&
-                        (p11.subgroupSupportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT);
+    t->shuffle = (p11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT) &&
+                 (p11.subgroupSupportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT);
     t->full_subgroups = size_control.subgroupSizeControl && size_control.computeFullSubgroups;
-    t->float64        = (int)f2.features.shaderFloat64;
-    t->storage16      = (int)f11.storageBuffer16BitAccess;
-    t->shader_fma     = fmas && fma.shaderFmaFloat32;
-    t->denorm_preserve  = (int)p12.shaderDenormPreserveFloat32;
-    t->denorm_flush     = (int)p12.shaderDenormFlushToZeroFloat32;
-    t->denorm_alone     = p12.denormBehaviorIndependence != VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE;
+    t->float64 = (int)f2.features.shaderFloat64;
+    t->storage16 = (int)f11.storageBuffer16BitAccess;
+    t->shader_fma = fmas && fma.shaderFmaFloat32;
+    t->denorm_preserve = (int)p12.shaderDenormPreserveFloat32;
+    t->denorm_flush = (int)p12.shaderDenormFlushToZeroFloat32;
+    t->denorm_alone = p12.denormBehaviorIndependence != VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE;
     t->inf_nan_preserve = (int)p12.shaderSignedZeroInfNanPreserveFloat32;
-    t->round_to_even    = (int)p12.shaderRoundingModeRTEFloat32;
+    t->round_to_even = (int)p12.shaderRoundingModeRTEFloat32;
     VkPhysicalDeviceMemoryProperties memory;
     vk->GetPhysicalDeviceMemoryProperties(physical, &memory);
     for (uint32_t i = 0; i < memory.memoryHeapCount; i++)
@@ -244,16 +242,14 @@ gdn_status gdn_vulkan_list_devices(const gdn_vulkan_functions *vk, VkInstance in
     VkPhysicalDevice physical[64];
     uint32_t n = 64, kept = 0;
     gdn_status status = GDN_OK;
-    *out   = NULL;
+    *out = NULL;
     *n_out = 0;
     VkResult result = vk->EnumeratePhysicalDevices(instance, &n, physical);
     if (result != VK_SUCCESS && result != VK_INCOMPLETE)
         return gdn_vulkan_fail(NULL, result, "vkEnumeratePhysicalDevices");
-    if (!n)
-        return gdn_fail(GDN_UNAVAILABLE, "the Vulkan loader knows no device");
+    if (!n) return gdn_fail(GDN_UNAVAILABLE, "the Vulkan loader knows no device");
     gdn_vulkan_traits *traits = calloc(n, sizeof *traits);
-    if (!traits)
-        return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for a list of %u devices", (unsigned)n);
+    if (!traits) return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for a list of %u devices", (unsigned)n);
     for (uint32_t i = 0; i < n; i++) {
         gdn_vulkan_traits t;
         gdn_status one = gdn_vulkan_read_traits(vk, physical[i], &t);
@@ -262,15 +258,14 @@ gdn_status gdn_vulkan_list_devices(const gdn_vulkan_functions *vk, VkInstance in
             continue;
         }
         uint32_t at = kept++;
-        for (; at && rank(&traits[at - 1]) > rank(&t); at--)
-            traits[at] = traits[at - 1];
+        for (; at && rank(&traits[at - 1]) > rank(&t); at--) traits[at] = traits[at - 1];
         traits[at] = t;
     }
     if (!kept) {
         free(traits);
         return status;
     }
-    *out   = traits;
+    *out = traits;
     *n_out = kept;
     return GDN_OK;
 }
@@ -278,14 +273,13 @@ gdn_status gdn_vulkan_list_devices(const gdn_vulkan_functions *vk, VkInstance in
 /* ---- The process's list ---------------------------------------------------------------------------- */
 
 static gdn_vulkan_catalogue catalogue;
-static pthread_once_t   catalogue_once = PTHREAD_ONCE_INIT;
+static pthread_once_t catalogue_once = PTHREAD_ONCE_INIT;
 
 static void fill_catalogue(void)
 {
     gdn_vulkan_catalogue *c = &catalogue;
     PFN_vkGetInstanceProcAddr get = open_loader(c->reason);
-    if (!get)
-        return;
+    if (!get) return;
     if (gdn_vulkan_instance_open(get, &c->vk, &c->instance) ||
         gdn_vulkan_list_devices(&c->vk, c->instance, &c->traits, &c->n))
         (void)snprintf(c->reason, sizeof c->reason, "%.*s", GDN_REASON_MAX - 1, gdn_last_error());

@@ -8,8 +8,7 @@
 static int find_type(const gdn_vulkan_device *dev, uint32_t bits, VkMemoryPropertyFlags want)
 {
     for (uint32_t i = 0; i < dev->memory.memoryTypeCount; i++)
-        if ((bits >> i & 1) && (dev->memory.memoryTypes[i].propertyFlags & want) == want)
-            return (int)i;
+        if ((bits >> i & 1) && (dev->memory.memoryTypes[i].propertyFlags & want) == want) return (int)i;
     return -1;
 }
 
@@ -74,7 +73,9 @@ gdn_status gdn_vulkan_allocate(gdn_vulkan_device *dev, uint64_t bytes, int memor
     const VkMemoryAllocateFlagsInfo flags = { .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
                                               .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT };
     const VkMemoryAllocateInfo allocate = {
-        .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, .pNext = &flags, .allocationSize = need.size,
+        .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
+        .pNext = &flags,
+        .allocationSize = need.size,
         .memoryTypeIndex = (uint32_t)type,
     };
     const char *call = "vkAllocateMemory";
@@ -99,10 +100,8 @@ gdn_status gdn_vulkan_allocate(gdn_vulkan_device *dev, uint64_t bytes, int memor
 
 void gdn_vulkan_release(gdn_vulkan_device *dev, gdn_vulkan_buffer *b)
 {
-    if (b->buffer)
-        dev->vk.DestroyBuffer(dev->device, b->buffer, NULL);
-    if (b->memory)
-        dev->vk.FreeMemory(dev->device, b->memory, NULL); /* unmaps it */
+    if (b->buffer) dev->vk.DestroyBuffer(dev->device, b->buffer, NULL);
+    if (b->memory) dev->vk.FreeMemory(dev->device, b->memory, NULL); /* unmaps it */
     *b = (gdn_vulkan_buffer){ 0 };
 }
 
@@ -137,8 +136,7 @@ void gdn_vulkan_memory_close(gdn_vulkan_device *dev)
 static char *mapped_bytes(const gdn_vulkan_device *dev, const gdn_span *span)
 {
     for (const gdn_gpu_buffer *b = dev->gpu.buffers; b; b = b->next)
-        if (b->data == span->data)
-            return ((const gdn_vulkan_buffer *)b)->mapped;
+        if (b->data == span->data) return ((const gdn_vulkan_buffer *)b)->mapped;
     return NULL;
 }
 
@@ -153,14 +151,14 @@ static gdn_status copy_piece(gdn_vulkan_device *dev, VkBuffer from, uint64_t fro
         .dstAccessMask = VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
     };
     const VkMemoryBarrier after = {
-        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER, .srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT,
+        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+        .srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT,
         .dstAccessMask = VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT | VK_ACCESS_HOST_READ_BIT,
     };
     const VkBufferCopy region = { from_at, to_at, bytes };
     VkCommandBuffer commands;
     gdn_status status = gdn_vulkan_begin(dev, &commands);
-    if (status)
-        return status;
+    if (status) return status;
     dev->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | VK_PIPELINE_STAGE_HOST_BIT,
                                VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1, &before, 0, NULL, 0, NULL);
     dev->vk.CmdCopyBuffer(commands, from, to, 1, &region);
@@ -177,8 +175,7 @@ gdn_status gdn_vulkan_buffer_write(gdn_context *ctx, const gdn_span *span, uint6
     /* nothing queued may still read what is overwritten, here or in staging */
     gdn_status status = gdn_vulkan_wait(dev);
     char *mapped = mapped_bytes(dev, span);
-    if (!status && mapped && bytes)
-        memcpy(mapped + span->offset + offset, source, (size_t)bytes);
+    if (!status && mapped && bytes) memcpy(mapped + span->offset + offset, source, (size_t)bytes);
     for (uint64_t done = 0; !status && !mapped && done < bytes;) {
         const uint64_t piece = bytes - done < GDN_VULKAN_STAGING_BYTES ? bytes - done : GDN_VULKAN_STAGING_BYTES;
         memcpy(dev->staging.mapped, (const char *)source + done, (size_t)piece);
@@ -193,13 +190,11 @@ gdn_status gdn_vulkan_buffer_read(gdn_context *ctx, const gdn_span *span, uint64
     gdn_vulkan_device *dev = ctx->state;
     gdn_status status = gdn_vulkan_wait(dev);
     const char *mapped = mapped_bytes(dev, span);
-    if (!status && mapped && bytes)
-        memcpy(target, mapped + span->offset + offset, (size_t)bytes);
+    if (!status && mapped && bytes) memcpy(target, mapped + span->offset + offset, (size_t)bytes);
     for (uint64_t done = 0; !status && !mapped && done < bytes;) {
         const uint64_t piece = bytes - done < GDN_VULKAN_STAGING_BYTES ? bytes - done : GDN_VULKAN_STAGING_BYTES;
         status = copy_piece(dev, (VkBuffer)span->data, span->offset + offset + done, dev->staging.buffer, 0, piece);
-        if (!status)
-            memcpy((char *)target + done, dev->staging.mapped, (size_t)piece);
+        if (!status) memcpy((char *)target + done, dev->staging.mapped, (size_t)piece);
         done += piece;
     }
     return status;
@@ -207,8 +202,7 @@ gdn_status gdn_vulkan_buffer_read(gdn_context *ctx, const gdn_span *span, uint64
 
 uint64_t gdn_vulkan_address(const gdn_vulkan_device *dev, const gdn_place *at)
 {
-    if (!at->data)
-        return 0;
+    if (!at->data) return 0;
     const VkBufferDeviceAddressInfo info = { .sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO,
                                              .buffer = (VkBuffer)at->data };
     return dev->vk.GetBufferDeviceAddress(dev->device, &info) + at->offset;

@@ -13,12 +13,12 @@
 
 struct gdn_vulkan_pipeline {
     gdn_vulkan_pipeline *next;
-    gdn_vulkan_kernel    kernel;
-    int                  general;
-    uint32_t             constants[GDN_VULKAN_CONSTANTS];
-    VkPipeline           pipeline;
-    int                  recorded;  /* 1: in a command buffer of the caller */
-    uint64_t             last_use;  /* number of the call                   */
+    gdn_vulkan_kernel kernel;
+    int general;
+    uint32_t constants[GDN_VULKAN_CONSTANTS];
+    VkPipeline pipeline;
+    int recorded;      /* 1: in a command buffer of the caller */
+    uint64_t last_use; /* number of the call                   */
 };
 
 enum { MOST_OWN = 32 };
@@ -27,25 +27,28 @@ enum { MOST_OWN = 32 };
 
 /* Precedes the driver's data. It is checked because some drivers do not reject foreign or damaged data. */
 typedef struct cache_header {
-    char     magic[8];
+    char magic[8];
     uint64_t bytes, hash; /* of what follows */
-    uint8_t  cache_uuid[VK_UUID_SIZE], device_uuid[VK_UUID_SIZE], driver_uuid[VK_UUID_SIZE];
+    uint8_t cache_uuid[VK_UUID_SIZE], device_uuid[VK_UUID_SIZE], driver_uuid[VK_UUID_SIZE];
     uint32_t vendor, id, driver_version, library;
 } cache_header;
 
 static uint64_t hash_of(const unsigned char *data, uint64_t n)
 {
     uint64_t h = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
-    for (uint64_t i = 0; i < n; i++)
-        h = (h ^ data[i]) * UINT64_C(0x100000001b3);
+    for (uint64_t i = 0; i < n; i++) h = (h ^ data[i]) * UINT64_C(0x100000001b3);
     return h;
 }
 
 static cache_header header_of(const gdn_vulkan_device *dev, const unsigned char *data, uint64_t bytes)
 {
     const gdn_vulkan_traits *t = &dev->traits;
-    cache_header h = { .bytes = bytes, .hash = hash_of(data, bytes), .vendor = t->vendor, .id = t->id,
-                       .driver_version = t->driver_version, .library = gdn_version() };
+    cache_header h = { .bytes = bytes,
+                       .hash = hash_of(data, bytes),
+                       .vendor = t->vendor,
+                       .id = t->id,
+                       .driver_version = t->driver_version,
+                       .library = gdn_version() };
     memcpy(h.magic, "gdnvkpc1", 8);
     memcpy(h.cache_uuid, t->cache_uuid, VK_UUID_SIZE);
     memcpy(h.device_uuid, t->device_uuid, VK_UUID_SIZE);
@@ -55,8 +58,7 @@ static cache_header header_of(const gdn_vulkan_device *dev, const unsigned char 
 
 static void log_cache(const gdn_vulkan_device *dev, const char *what)
 {
-    if (dev->gpu.ctx)
-        gdn_context_log(dev->gpu.ctx, GDN_LOG_INFO, "vulkan: the saved pipeline cache %s", what);
+    if (dev->gpu.ctx) gdn_context_log(dev->gpu.ctx, GDN_LOG_INFO, "vulkan: the saved pipeline cache %s", what);
 }
 
 /* The caller's data if they fit this device, else NULL. *bytes: of the driver's part. */
@@ -64,11 +66,9 @@ static unsigned char *load_cache(const gdn_vulkan_device *dev, uint64_t *bytes)
 {
     const uint64_t total = dev->cache_load ? dev->cache_load(dev->cache_user, NULL, 0) : 0;
     *bytes = 0;
-    if (total <= sizeof(cache_header))
-        return NULL;
+    if (total <= sizeof(cache_header)) return NULL;
     unsigned char *data = gdn_vulkan_host_alloc(dev, total);
-    if (!data)
-        return NULL;
+    if (!data) return NULL;
     cache_header h;
     if (dev->cache_load(dev->cache_user, data, total) == total) {
         memcpy(&h, data, sizeof h);
@@ -103,7 +103,8 @@ gdn_status gdn_vulkan_pipelines_open(gdn_vulkan_device *dev)
 {
     const VkPushConstantRange range = { VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof(gdn_vulkan_push) };
     const VkPipelineLayoutCreateInfo layout = {
-        .sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO, .pushConstantRangeCount = 1,
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
+        .pushConstantRangeCount = 1,
         .pPushConstantRanges = &range,
     };
     VkResult result = dev->vk.CreatePipelineLayout(dev->device, &layout, NULL, &dev->layout);
@@ -114,7 +115,8 @@ gdn_status gdn_vulkan_pipelines_open(gdn_vulkan_device *dev)
     uint64_t bytes;
     unsigned char *saved = load_cache(dev, &bytes);
     const VkPipelineCacheCreateInfo cache = {
-        .sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO, .initialDataSize = (size_t)bytes,
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO,
+        .initialDataSize = (size_t)bytes,
         .pInitialData = saved ? saved + sizeof(cache_header) : NULL,
     };
     result = dev->vk.CreatePipelineCache(dev->device, &cache, NULL, &dev->cache);
@@ -135,11 +137,9 @@ void gdn_vulkan_pipelines_close(gdn_vulkan_device *dev)
         dev->vk.DestroyPipeline(dev->device, p->pipeline, NULL);
         gdn_vulkan_host_free(dev, p);
     }
-    if (dev->cache)
-        dev->vk.DestroyPipelineCache(dev->device, dev->cache, NULL);
-    if (dev->layout)
-        dev->vk.DestroyPipelineLayout(dev->device, dev->layout, NULL);
-    dev->cache  = VK_NULL_HANDLE;
+    if (dev->cache) dev->vk.DestroyPipelineCache(dev->device, dev->cache, NULL);
+    if (dev->layout) dev->vk.DestroyPipelineLayout(dev->device, dev->layout, NULL);
+    dev->cache = VK_NULL_HANDLE;
     dev->layout = VK_NULL_HANDLE;
 }
 
@@ -153,9 +153,12 @@ uint64_t gdn_vulkan_identity(const gdn_vulkan_device *dev)
     const struct {
         uint64_t cached;
         uint32_t vendor, id, version, subgroup;
-        int      is[10];
+        int is[10];
     } of = { .cached = dev->cache_load ? (uint64_t)(uintptr_t)dev->device : 0,
-             .vendor = t->vendor, .id = t->id, .version = t->driver_version, .subgroup = t->subgroup_size,
+             .vendor = t->vendor,
+             .id = t->id,
+             .version = t->driver_version,
+             .subgroup = t->subgroup_size,
              .is = { t->full_subgroups, t->storage16, t->float64, t->denorm_preserve, t->denorm_flush, t->denorm_alone,
                      t->inf_nan_preserve, t->round_to_even, t->shader_fma, t->required_size } };
     uint64_t h = hash_of((const unsigned char *)&of, sizeof of);
@@ -178,16 +181,15 @@ gdn_status gdn_vulkan_pipeline_make(gdn_vulkan_device *dev, gdn_vulkan_kernel ke
     const gdn_vulkan_code code = gdn_vulkan_shader(kernel, general, of->soft_fma, of->subgroup, dev->traits.storage16);
     uint32_t *words = gdn_vulkan_host_alloc(dev, (code.n + GDN_VULKAN_CONTROL_WORDS) * sizeof *words);
     VkShaderModule module = VK_NULL_HANDLE;
-    if (!words)
-        return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for a shader of %zu words", code.n);
+    if (!words) return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for a shader of %zu words", code.n);
     const VkShaderModuleCreateInfo module_info = {
-        .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .pCode = words,
+        .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
+        .pCode = words,
         .codeSize = gdn_vulkan_fit(&dev->traits, level, code, words) * sizeof *words,
     };
     VkResult result = dev->vk.CreateShaderModule(dev->device, &module_info, NULL, &module);
     gdn_vulkan_host_free(dev, words);
-    if (result != VK_SUCCESS)
-        return gdn_vulkan_fail(dev, result, "vkCreateShaderModule");
+    if (result != VK_SUCCESS) return gdn_vulkan_fail(dev, result, "vkCreateShaderModule");
 
     VkSpecializationMapEntry entries[N];
     uint32_t values[N];
@@ -224,14 +226,11 @@ static void make_room(gdn_vulkan_device *dev)
     gdn_vulkan_pipeline **oldest = NULL;
     int n_own = 0;
     for (gdn_vulkan_pipeline **at = &dev->pipelines; *at; at = &(*at)->next) {
-        if ((*at)->recorded)
-            continue;
+        if ((*at)->recorded) continue;
         n_own++;
-        if (!oldest || (*at)->last_use < (*oldest)->last_use)
-            oldest = at;
+        if (!oldest || (*at)->last_use < (*oldest)->last_use) oldest = at;
     }
-    if (n_own < MOST_OWN || gdn_vulkan_wait(dev))
-        return;
+    if (n_own < MOST_OWN || gdn_vulkan_wait(dev)) return;
     gdn_vulkan_pipeline *p = *oldest;
     *oldest = p->next;
     dev->vk.DestroyPipeline(dev->device, p->pipeline, NULL);
@@ -252,10 +251,10 @@ gdn_status gdn_vulkan_pipeline_get(gdn_vulkan_device *dev, gdn_vulkan_kernel ker
         }
     make_room(dev);
     gdn_vulkan_pipeline *p = gdn_vulkan_host_alloc(dev, sizeof *p);
-    if (!p)
-        return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for the record of a pipeline");
-    *p = (gdn_vulkan_pipeline){ .kernel = kernel, .general = general, .recorded = stream != NULL,
-                                .last_use = dev->n_uses };
+    if (!p) return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for the record of a pipeline");
+    *p = (gdn_vulkan_pipeline){
+        .kernel = kernel, .general = general, .recorded = stream != NULL, .last_use = dev->n_uses
+    };
     memcpy(p->constants, constants, sizeof p->constants);
     const double before = seconds();
     gdn_status status =
@@ -268,8 +267,8 @@ gdn_status gdn_vulkan_pipeline_get(gdn_vulkan_device *dev, gdn_vulkan_kernel ker
         gdn_context_log(dev->gpu.ctx, GDN_LOG_DEBUG, "vulkan: pipeline of %s, %u lanes (%u, %u, %u), made in %.3f s",
                         gdn_vulkan_kernel_name(kernel), (unsigned)constants[0], (unsigned)constants[1],
                         (unsigned)constants[2], (unsigned)constants[3], seconds() - before);
-    p->next        = dev->pipelines;
+    p->next = dev->pipelines;
     dev->pipelines = p;
-    *pipeline      = p->pipeline;
+    *pipeline = p->pipeline;
     return GDN_OK;
 }

@@ -6,9 +6,9 @@
 
 typedef struct probe_t {
     gdn_vulkan_device *dev;
-    gdn_vulkan_buffer  memory;
-    gdn_gpu_variant    of;
-    uint32_t           level;
+    gdn_vulkan_buffer memory;
+    gdn_gpu_variant of;
+    uint32_t level;
 } probe_t;
 
 /* Runs one probe shader. Returns an error only if the device fails. */
@@ -24,8 +24,7 @@ static gdn_status run(void *user)
     gdn_vulkan_dispatch dispatch = { .n_items = (GDN_PROBE_OPERANDS + constants[0] - 1) / constants[0] };
     gdn_status status =
         gdn_vulkan_pipeline_make(dev, GDN_VULKAN_probe, 0, &x->of, x->level, constants, &dispatch.pipeline);
-    if (status)
-        return status;
+    if (status) return status;
     if (!(status = gdn_vulkan_run(dev, &workspace, &params, sizeof params, 0, &dispatch, 1, NULL)))
         status = gdn_vulkan_wait(dev);
     if (status != GDN_TIMEOUT) /* else it is still running */
@@ -65,18 +64,14 @@ gdn_status gdn_vulkan_probe(void *device, gdn_gpu_variants *v)
     gdn_vulkan_device *dev = device;
     found_t hard = { 0 }, soft = { 0 };
     probe_t x = { .dev = dev };
-    gdn_status status = gdn_vulkan_allocate(dev, GDN_PROBE_BYTES + GDN_VULKAN_PARAMS_BYTES, GDN_VULKAN_MEMORY_HOST,
-                                            &x.memory);
+    gdn_status status =
+        gdn_vulkan_allocate(dev, GDN_PROBE_BYTES + GDN_VULKAN_PARAMS_BYTES, GDN_VULKAN_MEMORY_HOST, &x.memory);
     *v = (gdn_gpu_variants){ 0 };
-    if (status)
-        return status;
+    if (status) return status;
     status = ask(&x, 0, &hard);
-    if (!status && dev->traits.float64)
-        status = ask(&x, 1, &soft);
-    if (status != GDN_TIMEOUT)
-        gdn_vulkan_release(dev, &x.memory);
-    if (status)
-        return status;
+    if (!status && dev->traits.float64) status = ask(&x, 1, &soft);
+    if (status != GDN_TIMEOUT) gdn_vulkan_release(dev, &x.memory);
+    if (status) return status;
 
     /* Lanes exchange through subgroup shuffles if eight of them fit in a subgroup and no subgroup can be partly empty.
      * Only full subgroups guarantee that. Otherwise lanes exchange through shared memory. */
@@ -85,14 +80,11 @@ gdn_status gdn_vulkan_probe(void *device, gdn_gpu_variants *v)
      * GDN_EXACT may come after one that is not. At GDN_EXACT_FTZ a context gets the first one that has that level. */
     const int soft_keeps = soft.levels >> GDN_EXACT & 1, hard_keeps = hard.levels >> GDN_EXACT & 1;
     if (!soft.levels || (hard.levels && hard_keeps >= soft_keeps)) {
-        if (sub)
-            gdn_gpu_add_variant(v, hard.levels ? "fma" : "plain-fma", 0, 1, hard.levels, hard.reason);
+        if (sub) gdn_gpu_add_variant(v, hard.levels ? "fma" : "plain-fma", 0, 1, hard.levels, hard.reason);
         gdn_gpu_add_variant(v, hard.levels ? "fma-shared" : "plain-fma-shared", 0, 0, hard.levels, hard.reason);
-        if (soft.levels)
-            gdn_gpu_add_variant(v, "soft-fma", 1, sub, soft.levels, soft.reason);
+        if (soft.levels) gdn_gpu_add_variant(v, "soft-fma", 1, sub, soft.levels, soft.reason);
     } else {
-        if (sub)
-            gdn_gpu_add_variant(v, "soft-fma", 1, 1, soft.levels, soft.reason);
+        if (sub) gdn_gpu_add_variant(v, "soft-fma", 1, 1, soft.levels, soft.reason);
         gdn_gpu_add_variant(v, sub ? "soft-fma-shared" : "soft-fma", 1, 0, soft.levels, soft.reason);
         gdn_gpu_add_variant(v, hard.levels ? "fma" : "plain-fma", 0, sub, hard.levels, hard.reason);
     }

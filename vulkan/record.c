@@ -18,10 +18,7 @@ _Static_assert(sizeof(gdn_gpu_probe) <= GDN_VULKAN_PARAMS_BYTES, "the parameter 
 
 enum { GRID = 65535 }; /* workgroups in each direction, on any device */
 
-static uint64_t address(const void *backend, const gdn_place *at)
-{
-    return gdn_vulkan_address(backend, at);
-}
+static uint64_t address(const void *backend, const gdn_place *at) { return gdn_vulkan_address(backend, at); }
 
 gdn_gpu_device gdn_vulkan_gpu(const gdn_vulkan_device *dev)
 {

@@ -17,15 +17,9 @@ enum {
     HELD = 256, /* ancestors that one traversal of a branch records (gated_delta_net_tree.glsl) */
 };
 
-int gdn_vulkan_ends_loops(const gdn_vulkan_device *dev)
-{
-    return dev->traits.type == VK_PHYSICAL_DEVICE_TYPE_CPU;
-}
+int gdn_vulkan_ends_loops(const gdn_vulkan_device *dev) { return dev->traits.type == VK_PHYSICAL_DEVICE_TYPE_CPU; }
 
-uint64_t gdn_vulkan_rounds(const gdn_vulkan_device *dev)
-{
-    return gdn_vulkan_ends_loops(dev) ? ROUNDS - ONCE : 0;
-}
+uint64_t gdn_vulkan_rounds(const gdn_vulkan_device *dev) { return gdn_vulkan_ends_loops(dev) ? ROUNDS - ONCE : 0; }
 
 /* The cost of a loop over a head's blocks of keys, and of one that no lane enters. */
 typedef struct blocks {
@@ -40,10 +34,7 @@ static blocks blocks_of(const problem_t *p, int general)
 
 /* Pipelines for 16-bit states contain the loops for a log, and the general ones those for a tree, even if the call has
  * neither. A loop that no lane enters counts, too. */
-static int has_log(const problem_t *p)
-{
-    return p->log.n_columns > 0 || p->state_interval;
-}
+static int has_log(const problem_t *p) { return p->log.n_columns > 0 || p->state_interval; }
 
 /* Replaying a log that has room for `columns` more tokens than the call's. */
 static int64_t replay(const problem_t *p, const blocks *m, int64_t columns)

@@ -17,16 +17,15 @@ gdn_vulkan_code gdn_vulkan_shader(gdn_vulkan_kernel kernel, int general, int sof
 {
     static const struct {
         gdn_vulkan_kernel kernel;
-        int               is[4];
-        gdn_vulkan_code   code;
+        int is[4];
+        gdn_vulkan_code code;
     } shaders[] = { GDN_VULKAN_SHADERS(SHADER) };
     const int want[4] = { general, soft_fma, subgroup, storage16 };
     for (size_t i = 0; i < sizeof shaders / sizeof shaders[0]; i++) {
         int agree = shaders[i].kernel == kernel;
         for (int w = 0; w < 4; w++)
             agree = agree && (shaders[i].is[w] == want[w] || shaders[i].is[w] == GDN_VULKAN_EITHER);
-        if (agree)
-            return shaders[i].code;
+        if (agree) return shaders[i].code;
     }
     return (gdn_vulkan_code){ NULL, 0 }; /* no kernel */
 }
@@ -89,7 +88,7 @@ size_t gdn_vulkan_fit(const gdn_vulkan_traits *t, uint32_t level, gdn_vulkan_cod
 {
     const int flush = level == GDN_EXACT_FTZ, denorms = t->denorm_alone || !has_binary64(code);
     const struct {
-        int      wanted;
+        int wanted;
         uint32_t capability, mode;
     } controls[] = {
         { denorms && t->denorm_preserve && !flush, 4464, 4459 }, /* DenormPreserve           */
@@ -97,8 +96,8 @@ size_t gdn_vulkan_fit(const gdn_vulkan_traits *t, uint32_t level, gdn_vulkan_cod
         { t->inf_nan_preserve, 4466, 4461 },                     /* SignedZeroInfNanPreserve */
         { t->round_to_even, 4467, 4462 },                        /* RoundingModeRTE          */
     };
-    size_t   n = 5, words;
-    int      declared = 0, named = 0;
+    size_t n = 5, words;
+    int declared = 0, named = 0;
     memcpy(to, code.words, n * sizeof *to);
     for (size_t i = 5; i < code.n; i += words) {
         const uint32_t opcode = code.words[i] & 0xffff;

@@ -7,18 +7,18 @@
 
 /* The declaration prefix of each public function: C linkage, and export from or import of the shared library. */
 #ifdef __cplusplus
-#  define GDN_LINKAGE extern "C"
+#define GDN_LINKAGE extern "C"
 #else
-#  define GDN_LINKAGE
+#define GDN_LINKAGE
 #endif
 #if defined(_WIN32) && defined(GDN_BUILD_SHARED)
-#  define GDN_API GDN_LINKAGE __declspec(dllexport)
+#define GDN_API GDN_LINKAGE __declspec(dllexport)
 #elif defined(_WIN32) && defined(GDN_USE_SHARED)
-#  define GDN_API GDN_LINKAGE __declspec(dllimport)
+#define GDN_API GDN_LINKAGE __declspec(dllimport)
 #elif !defined(_WIN32) && defined(__GNUC__)
-#  define GDN_API GDN_LINKAGE __attribute__((visibility("default")))
+#define GDN_API GDN_LINKAGE __attribute__((visibility("default")))
 #else
-#  define GDN_API GDN_LINKAGE
+#define GDN_API GDN_LINKAGE
 #endif
 
 /* Initialises a struct that begins with `size`: its size, its defaults (GDN_DEFAULTS_*), and zeros.
@@ -28,8 +28,8 @@
  * In C it is a list of initialisers, which also serves objects with static storage. In C++ it is an expression. Other
  * languages call the gdn_*_init() function of a struct that has defaults. */
 #ifdef __cplusplus
-#  define GDN_INIT(type) (::gdn_initialised<type>())
-extern "C++" { /* also for those who include this within extern "C" */
+#define GDN_INIT(type) (::gdn_initialised<type>())
+extern "C++" {                                                /* also for those who include this within extern "C" */
 template <class type> inline void gdn_set_defaults(type &) {} /* specialised where a struct has defaults */
 template <class type> inline type gdn_initialised()
 {
@@ -40,7 +40,10 @@ template <class type> inline type gdn_initialised()
 }
 }
 #else
-#  define GDN_INIT(type) { .size = (uint32_t)sizeof(type) GDN_DEFAULTS_##type }
+#define GDN_INIT(type)                                                                                                 \
+    {                                                                                                                  \
+        .size = (uint32_t)sizeof(type) GDN_DEFAULTS_##type                                                             \
+    }
 #endif
 #define GDN_DEFAULTS_gdn_backend_info
 #define GDN_DEFAULTS_gdn_device_info
@@ -55,16 +58,16 @@ template <class type> inline type gdn_initialised()
 /* What every function that can fail returns. The values are pinned: they never change meaning. */
 typedef int32_t gdn_status;
 enum {
-    GDN_OK               = 0,
+    GDN_OK = 0,
     GDN_INVALID_ARGUMENT = 1, /* an argument is outside what its documentation allows                */
-    GDN_UNSUPPORTED      = 2, /* valid, but this backend or device cannot do it                      */
-    GDN_OUT_OF_MEMORY    = 3, /* host or device memory ran out                                       */
-    GDN_NOT_FOUND        = 4, /* no such backend, device or implementation                           */
-    GDN_UNAVAILABLE      = 5, /* the driver or loader of the backend is missing on this machine      */
-    GDN_DEVICE_LOST      = 6, /* the device failed; the context can only be destroyed                */
-    GDN_TIMEOUT          = 7, /* a bounded wait ran out                                              */
-    GDN_BAD_MAP          = 8, /* found on a device after launch: a map held a value out of range     */
-    GDN_INTERNAL         = 9  /* an unexpected failure of a driver call; the text has details        */
+    GDN_UNSUPPORTED = 2,      /* valid, but this backend or device cannot do it                      */
+    GDN_OUT_OF_MEMORY = 3,    /* host or device memory ran out                                       */
+    GDN_NOT_FOUND = 4,        /* no such backend, device or implementation                           */
+    GDN_UNAVAILABLE = 5,      /* the driver or loader of the backend is missing on this machine      */
+    GDN_DEVICE_LOST = 6,      /* the device failed; the context can only be destroyed                */
+    GDN_TIMEOUT = 7,          /* a bounded wait ran out                                              */
+    GDN_BAD_MAP = 8,          /* found on a device after launch: a map held a value out of range     */
+    GDN_INTERNAL = 9          /* an unexpected failure of a driver call; the text has details        */
 };
 
 /* The text of the last failure on the calling thread: names the argument, what was given and what is
@@ -92,12 +95,12 @@ GDN_API uint32_t gdn_abi_version(void);
  * pipelines of a GPU with hardware fma and with software fma. The describe functions list them without a context;
  * `gdn info` prints these lists. Values are pinned. */
 enum {
-    GDN_BACKEND_CPU       = 0, /* SIMD on the host, with threads of its own or the caller's          */
+    GDN_BACKEND_CPU = 0,       /* SIMD on the host, with threads of its own or the caller's          */
     GDN_BACKEND_REFERENCE = 1, /* the scalar specification, one thread; slow and always right        */
-    GDN_BACKEND_CUDA      = 2,
-    GDN_BACKEND_VULKAN    = 3,
-    GDN_BACKEND_METAL     = 4,
-    GDN_BACKEND_COUNT     = 5
+    GDN_BACKEND_CUDA = 2,
+    GDN_BACKEND_VULKAN = 3,
+    GDN_BACKEND_METAL = 4,
+    GDN_BACKEND_COUNT = 5
 };
 
 #define GDN_NAME_MAX   64  /* bytes of a name, with its terminating zero   */
@@ -106,12 +109,12 @@ enum {
 typedef struct gdn_backend_info {
     uint32_t size;
     uint32_t backend;
-    int32_t  built;                  /* 1: this build of the library contains the backend            */
-    int32_t  available;              /* 1: it has at least one device on this machine                */
+    int32_t built;     /* 1: this build of the library contains the backend            */
+    int32_t available; /* 1: it has at least one device on this machine                */
     uint32_t n_devices;
     uint32_t reserved;
-    char     name[GDN_NAME_MAX];     /* "cpu", "reference", "cuda", "vulkan", "metal"                */
-    char     reason[GDN_REASON_MAX]; /* why it is not available, or ""                               */
+    char name[GDN_NAME_MAX];     /* "cpu", "reference", "cuda", "vulkan", "metal"                */
+    char reason[GDN_REASON_MAX]; /* why it is not available, or ""                               */
 } gdn_backend_info;
 
 typedef struct gdn_device_info {
@@ -119,25 +122,25 @@ typedef struct gdn_device_info {
     uint32_t backend;
     uint32_t device;
     uint32_t n_implementations;
-    int32_t  emulated;               /* 1: runs on an emulator, not on the hardware it is named for  */
-    int32_t  shared_memory;          /* 1: spans are host addresses that the host may read and write */
-    uint64_t memory_bytes;           /* memory of the device, 0 = unknown                            */
-    char     name[GDN_NAME_MAX * 2]; /* the device's own name for itself                             */
+    int32_t emulated;            /* 1: runs on an emulator, not on the hardware it is named for  */
+    int32_t shared_memory;       /* 1: spans are host addresses that the host may read and write */
+    uint64_t memory_bytes;       /* memory of the device, 0 = unknown                            */
+    char name[GDN_NAME_MAX * 2]; /* the device's own name for itself                             */
 } gdn_device_info;
 
 typedef struct gdn_implementation_info {
     uint32_t size;
-    int32_t  exact;                  /* 1: all results are the reference's bits, subnormals included; of a context: at
-                                        its level                                                    */
-    char     name[GDN_NAME_MAX];     /* "avx512", "avx2", "neon", "scalar", "fma", "soft-fma", ...   */
-    char     reason[GDN_REASON_MAX]; /* why it is not exact, or ""                                   */
-    uint32_t levels;                 /* bit GDN_EXACT, bit GDN_EXACT_FTZ: at which levels it is exact */
+    int32_t exact;               /* 1: all results are the reference's bits, subnormals included; of a context: at
+                                    its level                                                    */
+    char name[GDN_NAME_MAX];     /* "avx512", "avx2", "neon", "scalar", "fma", "soft-fma", ...   */
+    char reason[GDN_REASON_MAX]; /* why it is not exact, or ""                                   */
+    uint32_t levels;             /* bit GDN_EXACT, bit GDN_EXACT_FTZ: at which levels it is exact */
 } gdn_implementation_info;
 
 /* Levels of the contract (docs/reference/numerics.md): how arithmetic treats binary32's subnormal numbers. At each
  * level results are the reference's bits, so two devices at one level agree. Values are pinned. */
 enum {
-    GDN_EXACT     = 0, /* kept, as in IEEE 754                                                       */
+    GDN_EXACT = 0,     /* kept, as in IEEE 754                                                       */
     GDN_EXACT_FTZ = 1, /* flushed to zeros of their sign, as operands and as results; for devices that
                           cannot keep them, and for others that must agree with such a device        */
     GDN_LEVEL_COUNT = 2
@@ -176,22 +179,22 @@ typedef void *(*gdn_alloc_fn)(void *user, uint64_t bytes, uint64_t alignment);
 typedef void (*gdn_free_fn)(void *user, void *memory);
 
 typedef struct gdn_context_desc {
-    uint32_t            size;
-    uint32_t            backend;        /* GDN_BACKEND_*, default the CPU                            */
-    uint32_t            device;         /* index among the backend's devices                         */
-    uint32_t            n_threads;      /* CPU: most threads for one call; 0 = see "Threads" below   */
-    const char         *implementation; /* a name from gdn_implementation_describe(); NULL = best    */
-    gdn_parallel_for_fn parallel_for;   /* CPU: the caller's threads; NULL = the context's own       */
-    void               *parallel_user;
-    gdn_log_fn          log;            /* NULL = silent, except for GDN_LOG                         */
-    void               *log_user;
-    gdn_alloc_fn        alloc;          /* NULL = the C library's; alloc and free go together        */
-    gdn_free_fn         free;
-    void               *alloc_user;
-    uint64_t            timeout_ns;     /* GPU: longest wait in one call; 0 = 10 seconds, an hour on software devices */
-    const void         *native;         /* GPU: the caller's own device, see the backend's header    */
-    uint32_t            level;          /* GDN_EXACT, the default, or GDN_EXACT_FTZ                  */
-    uint32_t            reserved;       /* 0                                                         */
+    uint32_t size;
+    uint32_t backend;                 /* GDN_BACKEND_*, default the CPU                            */
+    uint32_t device;                  /* index among the backend's devices                         */
+    uint32_t n_threads;               /* CPU: most threads for one call; 0 = see "Threads" below   */
+    const char *implementation;       /* a name from gdn_implementation_describe(); NULL = best    */
+    gdn_parallel_for_fn parallel_for; /* CPU: the caller's threads; NULL = the context's own       */
+    void *parallel_user;
+    gdn_log_fn log; /* NULL = silent, except for GDN_LOG                         */
+    void *log_user;
+    gdn_alloc_fn alloc; /* NULL = the C library's; alloc and free go together        */
+    gdn_free_fn free;
+    void *alloc_user;
+    uint64_t timeout_ns; /* GPU: longest wait in one call; 0 = 10 seconds, an hour on software devices */
+    const void *native;  /* GPU: the caller's own device, see the backend's header    */
+    uint32_t level;      /* GDN_EXACT, the default, or GDN_EXACT_FTZ                  */
+    uint32_t reserved;   /* 0                                                         */
 } gdn_context_desc;
 
 /* Threads: a context on the CPU starts n_threads - 1 of its own when it is created and joins them when it is destroyed.
@@ -254,7 +257,7 @@ GDN_API gdn_status gdn_poll(gdn_context *ctx);
  *   CUDA             data = device address (CUdeviceptr)
  *   Vulkan, Metal    data = the buffer object (VkBuffer, id<MTLBuffer>), offset = where in it */
 typedef struct gdn_span {
-    void    *data;
+    void *data;
     uint64_t offset; /* bytes from data to the first element                                         */
     uint64_t bytes;  /* bytes that may be accessed from data + offset; 0 = unknown, not checked      */
 } gdn_span;
@@ -268,22 +271,22 @@ typedef struct gdn_span {
  * On the CPU read and write are memcpy, and all four functions are thread-safe. */
 GDN_API gdn_status gdn_buffer_create(gdn_context *ctx, uint64_t bytes, gdn_span *span);
 GDN_API gdn_status gdn_buffer_destroy(gdn_context *ctx, gdn_span *span);
-GDN_API gdn_status gdn_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset,
-                                    const void *source, uint64_t bytes);
-GDN_API gdn_status gdn_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_t offset,
-                                   void *target, uint64_t bytes);
+GDN_API gdn_status gdn_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source,
+                                    uint64_t bytes);
+GDN_API gdn_status gdn_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_t offset, void *target,
+                                   uint64_t bytes);
 
 /* ---- 7  Operands --------------------------------------------------------------------------------- */
 
 /* Element types. Values are pinned. */
 typedef int32_t gdn_dtype;
 enum {
-    GDN_F32  = 0,
-    GDN_F16  = 1, /* IEEE binary16                                                                   */
+    GDN_F32 = 0,
+    GDN_F16 = 1,  /* IEEE binary16                                                                   */
     GDN_BF16 = 2, /* the upper half of binary32                                                      */
     GDN_Q8_0 = 3, /* blocks of 32: one binary16 scale, then 32 int8; 34 bytes                        */
-    GDN_I32  = 4,
-    GDN_I64  = 5
+    GDN_I32 = 4,
+    GDN_I64 = 5
 };
 
 /* A tensor operand. The innermost axis is always contiguous. stride[] holds the byte strides of the axes outside it,
@@ -296,25 +299,25 @@ enum {
  *     of the axes before it.
  * For an absent operand, leave all members as GDN_INIT has set them. */
 typedef struct gdn_tensor {
-    void    *data;   /* as in gdn_span; NULL = the operand is absent                                 */
+    void *data;      /* as in gdn_span; NULL = the operand is absent                                 */
     uint64_t offset; /* as in gdn_span                                                               */
     uint64_t bytes;  /* as in gdn_span                                                               */
-    int64_t  stride[4];
+    int64_t stride[4];
     gdn_dtype dtype;
-    int32_t  reserved; /* 0                                                                          */
+    int32_t reserved; /* 0                                                                          */
 } gdn_tensor;
 
 /* A pool of rows with n_slots slots each: the states of sequences, the histories of a convolution, or the entries of a
  * replay log. It is a tensor [n_rows][n_slots]... with its two outermost sizes. Each kernel says what a slot is. An
  * optional pool is given if n_rows is not 0. Then a call needs its data, and a query does not. */
 typedef struct gdn_pool {
-    void    *data; /* as in gdn_tensor, up to dtype                                                  */
+    void *data; /* as in gdn_tensor, up to dtype                                                  */
     uint64_t offset;
     uint64_t bytes;
-    int64_t  stride[4];
+    int64_t stride[4];
     gdn_dtype dtype;
-    int32_t  n_rows;
-    int32_t  n_slots;
+    int32_t n_rows;
+    int32_t n_slots;
 } gdn_pool;
 
 /* Ragged batches. The tokens of all sequences follow each other on one token axis of n_tokens. Sequence s owns the
@@ -364,9 +367,9 @@ enum {
  * Limits: interval 1 to 2^31 - 1; n 1 to 2^20; n_seqs * n below 2^31. */
 typedef struct gdn_checkpoints {
     uint32_t size;
-    int32_t  interval; /* tokens                                                                     */
-    int32_t  n;        /* entries of dst per sequence                                                */
-    gdn_span dst;      /* int32 [n_seqs][n]: as state_dst or history_dst has them; or GDN_NONE       */
+    int32_t interval; /* tokens                                                                     */
+    int32_t n;        /* entries of dst per sequence                                                */
+    gdn_span dst;     /* int32 [n_seqs][n]: as state_dst or history_dst has them; or GDN_NONE       */
 } gdn_checkpoints;
 
 /* A tree of drafts (experimental): several tokens may follow the same one, and one call verifies them all. `parent`
@@ -384,15 +387,15 @@ typedef struct gdn_token_tree {
  * fails leaves supported 0, and the error's text in reason. */
 typedef struct gdn_capability {
     uint32_t size;
-    int32_t  supported;                    /* 1: the call would run                                  */
-    int32_t  exact;                        /* 1: and give the reference's bits                       */
-    int32_t  emulated;                     /* 1: on an emulator of the device                        */
-    uint64_t workspace_bytes;              /* what args.workspace must hold, 64-byte aligned; or 0. It never shrinks
-                                              where n_tokens, n_seqs, rows or batches grow and all else is the same. So
-                                              the workspace of the largest call serves the smaller ones */
-    char     implementation[GDN_NAME_MAX]; /* and the variant that is planned, e.g. "avx512/columns". Sequences whose
-                                              length or alignment the query cannot see may run another variant of it */
-    char     reason[GDN_REASON_MAX];       /* why it is not supported or not exact, or ""            */
+    int32_t supported;                 /* 1: the call would run                                  */
+    int32_t exact;                     /* 1: and give the reference's bits                       */
+    int32_t emulated;                  /* 1: on an emulator of the device                        */
+    uint64_t workspace_bytes;          /* what args.workspace must hold, 64-byte aligned; or 0. It never shrinks
+                                          where n_tokens, n_seqs, rows or batches grow and all else is the same. So
+                                          the workspace of the largest call serves the smaller ones */
+    char implementation[GDN_NAME_MAX]; /* and the variant that is planned, e.g. "avx512/columns". Sequences whose
+                                          length or alignment the query cannot see may run another variant of it */
+    char reason[GDN_REASON_MAX];       /* why it is not supported or not exact, or ""            */
 } gdn_capability;
 
 #endif /* GDN_BASE_H */

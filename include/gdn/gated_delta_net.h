@@ -28,13 +28,13 @@
 typedef int32_t gdn_head_map;
 enum {
     GDN_HEADS_GROUPED = 0, /* h / r: HF transformers, Qwen3-Next GGUF                                */
-    GDN_HEADS_TILED   = 1  /* h % n_heads_k: ggml, Qwen3.5 GGUF                                      */
+    GDN_HEADS_TILED = 1    /* h % n_heads_k: ggml, Qwen3.5 GGUF                                      */
 };
 /* The shape of the gate. */
 typedef int32_t gdn_gate_shape;
 enum {
-    GDN_GATE_SCALAR  = 0, /* one decay per token and head: gated delta net                           */
-    GDN_GATE_CHANNEL = 1  /* one per token, head and key channel: Kimi delta attention (KDA)         */
+    GDN_GATE_SCALAR = 0, /* one decay per token and head: gated delta net                           */
+    GDN_GATE_CHANNEL = 1 /* one per token, head and key channel: Kimi delta attention (KDA)         */
 };
 /* The order of a head's state matrix. The bits of every element are the same in both. */
 typedef int32_t gdn_state_layout;
@@ -45,18 +45,18 @@ enum {
 /* How the call normalises each head's q and k (l2 norm). */
 typedef int32_t gdn_norm;
 enum {
-    GDN_NORM_NONE  = 0, /* not at all                                                                */
-    GDN_NORM_ADD   = 1, /* x / sqrt(sum x^2 + eps): FLA, HF transformers, vLLM (eps 1e-6)            */
-    GDN_NORM_CLAMP = 2  /* x / max(sqrt(sum x^2), eps): ggml's l2_norm. With eps 0 a zero vector gives NaN */
+    GDN_NORM_NONE = 0, /* not at all                                                                */
+    GDN_NORM_ADD = 1,  /* x / sqrt(sum x^2 + eps): FLA, HF transformers, vLLM (eps 1e-6)            */
+    GDN_NORM_CLAMP = 2 /* x / max(sqrt(sum x^2), eps): ggml's l2_norm. With eps 0 a zero vector gives NaN */
 };
 /* What an element x of g holds. a is the decay of the recurrence. */
 typedef int32_t gdn_gate_input;
 enum {
-    GDN_G_LOG       = 0, /* the logarithm of the decay: a = exp(x)                                   */
-    GDN_G_LINEAR    = 1, /* the decay: a = x                                                         */
-    GDN_G_RAW       = 2, /* a projection: a = exp(ssm_a * softplus(x + dt_bias)), ssm_a = -exp(A_log): GGUF files */
+    GDN_G_LOG = 0,       /* the logarithm of the decay: a = exp(x)                                   */
+    GDN_G_LINEAR = 1,    /* the decay: a = x                                                         */
+    GDN_G_RAW = 2,       /* a projection: a = exp(ssm_a * softplus(x + dt_bias)), ssm_a = -exp(A_log): GGUF files */
     GDN_G_RAW_A_LOG = 3, /* the same, with A_log in ssm_a: HF transformers, FLA                      */
-    GDN_G_BOUNDED   = 4  /* a projection: a = exp(lower_bound * sigmoid(exp(ssm_a) * (x + dt_bias))), A_log in ssm_a, or
+    GDN_G_BOUNDED = 4    /* a projection: a = exp(lower_bound * sigmoid(exp(ssm_a) * (x + dt_bias))), A_log in ssm_a, or
                             absent for a factor of 1: Kimi K3, GLM-5.3-Flash, Ling-3.0; FLA's safe_gate */
 };
 /* What an element x of beta holds. */
@@ -88,16 +88,16 @@ enum {
  * Limits: qk_norm_eps finite and >= 0, and 0 without a norm; beta_factor finite and not 0. ssm_a and dt_bias only with
  * GDN_G_RAW, GDN_G_RAW_A_LOG and GDN_G_BOUNDED. lower_bound finite and below 0 with GDN_G_BOUNDED, else 0. */
 typedef struct gdn_delta_inputs {
-    uint32_t       size;
-    gdn_norm       qk_norm;
-    float          qk_norm_eps;
+    uint32_t size;
+    gdn_norm qk_norm;
+    float qk_norm_eps;
     gdn_gate_input gate_input;
     gdn_beta_input beta_input;
-    float          beta_factor; /* 1 by GDN_INIT; 2 for models with negative eigenvalues                  */
-    float          lower_bound; /* of GDN_G_BOUNDED, usually -5                                           */
-    gdn_tensor     ssm_a;       /* [n_heads_v]; F32 F16 BF16; stride: head.  Optional with GDN_G_BOUNDED  */
-    gdn_tensor     dt_bias;     /* [n_heads_v], GATE_CHANNEL: [n_heads_v][head_dim_k]; as ssm_a; optional */
-    gdn_tensor     read_key;    /* [n_tokens][n_heads_k][head_dim_k], as k; optional. Absent: k           */
+    float beta_factor;   /* 1 by GDN_INIT; 2 for models with negative eigenvalues                  */
+    float lower_bound;   /* of GDN_G_BOUNDED, usually -5                                           */
+    gdn_tensor ssm_a;    /* [n_heads_v]; F32 F16 BF16; stride: head.  Optional with GDN_G_BOUNDED  */
+    gdn_tensor dt_bias;  /* [n_heads_v], GATE_CHANNEL: [n_heads_v][head_dim_k]; as ssm_a; optional */
+    gdn_tensor read_key; /* [n_tokens][n_heads_k][head_dim_k], as k; optional. Absent: k           */
 } gdn_delta_inputs;
 
 /* ---- 8.5  The replay log --------------------------------------------------------------------------
@@ -167,7 +167,7 @@ typedef struct gdn_replay_log {
  * Limits: interval 1 to 2^31 - 1, with F16 and BF16 states only. */
 typedef struct gdn_state_rounding {
     uint32_t size;
-    int32_t  interval;
+    int32_t interval;
 } gdn_state_rounding;
 
 /* ---- 8.1  The call ----------------------------------------------------------------------------------
@@ -269,29 +269,29 @@ typedef struct gdn_state_rounding {
  *   channel gate is from "Kimi Linear" (2025).
  */
 typedef struct gdn_gated_delta_net_args {
-    uint32_t         size;
-    int32_t          n_seqs;
-    int32_t          n_tokens; /* of all sequences together                                          */
-    int32_t          n_heads_k, n_heads_v, head_dim_k, head_dim_v;
-    gdn_head_map     head_map;
-    gdn_gate_shape   gate;
+    uint32_t size;
+    int32_t n_seqs;
+    int32_t n_tokens; /* of all sequences together                                          */
+    int32_t n_heads_k, n_heads_v, head_dim_k, head_dim_v;
+    gdn_head_map head_map;
+    gdn_gate_shape gate;
     gdn_state_layout state_layout;
-    int32_t          n_snapshots; /* entries of state_dst per sequence; 1 by GDN_INIT                */
-    float            scale;       /* of out; usually 1 / sqrt(head_dim_k). It must be set            */
-    gdn_tensor       q, k, v, g, beta, out;
-    gdn_pool         state, state_out; /* n_slots is 1 by GDN_INIT                                   */
-    gdn_span         seq_start, position, state_src, state_dst;
-    gdn_span         workspace;
-    const gdn_delta_inputs   *inputs;
-    const gdn_replay_log     *log;
-    const gdn_checkpoints    *checkpoints;
-    const gdn_token_tree     *tree;
+    int32_t n_snapshots; /* entries of state_dst per sequence; 1 by GDN_INIT                */
+    float scale;         /* of out; usually 1 / sqrt(head_dim_k). It must be set            */
+    gdn_tensor q, k, v, g, beta, out;
+    gdn_pool state, state_out; /* n_slots is 1 by GDN_INIT                                   */
+    gdn_span seq_start, position, state_src, state_dst;
+    gdn_span workspace;
+    const gdn_delta_inputs *inputs;
+    const gdn_replay_log *log;
+    const gdn_checkpoints *checkpoints;
+    const gdn_token_tree *tree;
     const gdn_state_rounding *rounding;
 } gdn_gated_delta_net_args;
 
 #define GDN_DEFAULTS_gdn_gated_delta_net_args                                                                          \
     , .n_snapshots = 1, .state = { .n_slots = 1 }, .state_out = { .n_slots = 1 }
-#define GDN_DEFAULTS_gdn_delta_inputs         , .beta_factor = 1
+#define GDN_DEFAULTS_gdn_delta_inputs , .beta_factor = 1
 #define GDN_DEFAULTS_gdn_replay_log
 #define GDN_DEFAULTS_gdn_state_rounding
 #ifdef __cplusplus

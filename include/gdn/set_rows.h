@@ -28,13 +28,13 @@
  * Source: ggml's SET_ROWS.
  */
 typedef struct gdn_set_rows_args {
-    uint32_t   size;
-    uint32_t   flags;          /* 0: no flags are defined                                            */
-    int64_t    n_columns, n_rows, n_rows_dst;
-    int64_t    n_batch[2];     /* 1 by GDN_INIT                                                      */
-    int64_t    index_batch[2]; /* 1 by GDN_INIT                                                      */
+    uint32_t size;
+    uint32_t flags; /* 0: no flags are defined                                            */
+    int64_t n_columns, n_rows, n_rows_dst;
+    int64_t n_batch[2];     /* 1 by GDN_INIT                                                      */
+    int64_t index_batch[2]; /* 1 by GDN_INIT                                                      */
     gdn_tensor src, dst, index;
-    gdn_span   workspace;
+    gdn_span workspace;
 } gdn_set_rows_args;
 
 #define GDN_DEFAULTS_gdn_set_rows_args , .n_batch = { 1, 1 }, .index_batch = { 1, 1 }

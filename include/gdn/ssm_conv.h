@@ -70,17 +70,17 @@ enum {
  * Workspace, errors, thread-safety: as gated_delta_net.
  * Source: causal-conv1d of Mamba (Gu, Dao 2023); ggml's SSM_CONV fused with its concat, bias and SiLU. */
 typedef struct gdn_ssm_conv_args {
-    uint32_t       size;
-    int32_t        n_seqs;
-    int32_t        n_tokens; /* of all sequences together                                            */
-    int32_t        n_channels, kernel_width;
+    uint32_t size;
+    int32_t n_seqs;
+    int32_t n_tokens; /* of all sequences together                                            */
+    int32_t n_channels, kernel_width;
     gdn_activation activation;
-    gdn_tensor     x, weight, bias, out;
-    gdn_pool       history, history_out;
-    gdn_span       seq_start, position, history_src, history_dst;
-    gdn_span       workspace;
+    gdn_tensor x, weight, bias, out;
+    gdn_pool history, history_out;
+    gdn_span seq_start, position, history_src, history_dst;
+    gdn_span workspace;
     const gdn_checkpoints *checkpoints;
-    const gdn_token_tree  *tree;
+    const gdn_token_tree *tree;
 } gdn_ssm_conv_args;
 
 #define GDN_DEFAULTS_gdn_ssm_conv_args

@@ -84,36 +84,36 @@ typedef void (*gdn_vulkan_cache_save_fn)(void *user, const void *data, uint64_t 
 
 /* Features that the program's device was created with. */
 enum {
-    GDN_VULKAN_FLOAT64        = 1, /* shaderFloat64: the software fma                               */
-    GDN_VULKAN_STORAGE_16     = 2, /* storageBuffer16BitAccess: F16, BF16 and Q8_0 operands         */
+    GDN_VULKAN_FLOAT64 = 1,        /* shaderFloat64: the software fma                               */
+    GDN_VULKAN_STORAGE_16 = 2,     /* storageBuffer16BitAccess: F16, BF16 and Q8_0 operands         */
     GDN_VULKAN_FULL_SUBGROUPS = 4, /* subgroupSizeControl and computeFullSubgroups: lanes exchange
                                       through shuffles and not through shared memory               */
-    GDN_VULKAN_SHADER_FMA     = 8  /* VK_KHR_shader_fma with shaderFmaFloat32: an fma that is fused */
+    GDN_VULKAN_SHADER_FMA = 8      /* VK_KHR_shader_fma with shaderFmaFloat32: an fma that is fused */
 };
 
 typedef struct gdn_vulkan_desc {
-    uint32_t            size;
-    uint32_t            features;               /* of `device`: GDN_VULKAN_*                                     */
+    uint32_t size;
+    uint32_t features;                          /* of `device`: GDN_VULKAN_*                                     */
     gdn_vulkan_function get_instance_proc_addr; /* vkGetInstanceProcAddr; NULL = the system's loader             */
 
     /* The program's own device: all five, or device = NULL for one of libgdn's. The device must be of Vulkan 1.2
      * with bufferDeviceAddress, timelineSemaphore and shaderInt64 enabled. The objects must outlive the context.
      * gdn_context_desc.device is not used then. */
-    void               *instance;               /* VkInstance                                                    */
-    void               *physical_device;        /* VkPhysicalDevice                                              */
-    void               *device;                 /* VkDevice                                                      */
-    void               *queue;                  /* VkQueue, with compute                                         */
-    uint32_t            queue_family;
-    uint32_t            reserved;
-    gdn_vulkan_lock_fn  lock_queue;             /* both or neither; neither: this thread has the queue to itself */
-    gdn_vulkan_lock_fn  unlock_queue;
-    void               *lock_user;
+    void *instance;        /* VkInstance                                                    */
+    void *physical_device; /* VkPhysicalDevice                                              */
+    void *device;          /* VkDevice                                                      */
+    void *queue;           /* VkQueue, with compute                                         */
+    uint32_t queue_family;
+    uint32_t reserved;
+    gdn_vulkan_lock_fn lock_queue; /* both or neither; neither: this thread has the queue to itself */
+    gdn_vulkan_lock_fn unlock_queue;
+    void *lock_user;
 
-    const char         *device_name;            /* libgdn's device: the first whose name contains this; NULL: by
-                                                   gdn_context_desc.device                                       */
-    gdn_vulkan_cache_load_fn cache_load;        /* each may be NULL                                              */
+    const char *device_name;             /* libgdn's device: the first whose name contains this; NULL: by
+                                            gdn_context_desc.device                                       */
+    gdn_vulkan_cache_load_fn cache_load; /* each may be NULL                                              */
     gdn_vulkan_cache_save_fn cache_save;
-    void               *cache_user;
+    void *cache_user;
 } gdn_vulkan_desc;
 #define GDN_DEFAULTS_gdn_vulkan_desc
 

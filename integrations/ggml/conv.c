@@ -16,10 +16,7 @@ typedef struct block {
     char *workspace; /* libgdn's */
 } block;
 
-static float at(const char *p)
-{
-    return *(const float *)p;
-}
+static float at(const char *p) { return *(const float *)p; }
 
 /* Transpose three columns of n channels from ggml's layout to libgdn's and back. Models use three, so these loops are
  * specialised. */

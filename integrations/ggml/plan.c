@@ -21,10 +21,7 @@ range range_of(const struct ggml_tensor *t)
     return (range){ low, low ? low + ggml_nbytes(t) : low };
 }
 
-bool ranges_meet(range a, range b)
-{
-    return a.low < b.high && b.low < a.high;
-}
+bool ranges_meet(range a, range b) { return a.low < b.high && b.low < a.high; }
 
 bool renames(const struct ggml_tensor *node)
 {

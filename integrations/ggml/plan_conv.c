@@ -5,10 +5,7 @@
  *                   result: [channels, T, B] */
 #include "engine.h"
 
-static bool wanted(const struct ggml_tensor *t)
-{
-    return t->flags & GGML_TENSOR_FLAG_OUTPUT;
-}
+static bool wanted(const struct ggml_tensor *t) { return t->flags & GGML_TENSOR_FLAG_OUTPUT; }
 
 /* Index of SILU if it is the only user and, except for renaming nodes, the next node; otherwise i. */
 static int with_silu(const engine *e, const struct ggml_cgraph *graph, int i)

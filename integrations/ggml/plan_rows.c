@@ -9,20 +9,13 @@ enum { WORTH = 64 * 1024 }; /* elements; below this, distributing the work costs
 static int type_of(const struct ggml_tensor *t)
 {
     switch (t->type) {
-    case GGML_TYPE_F32:
-        return GDN_F32;
-    case GGML_TYPE_F16:
-        return GDN_F16;
-    case GGML_TYPE_BF16:
-        return GDN_BF16;
-    case GGML_TYPE_Q8_0:
-        return GDN_Q8_0;
-    case GGML_TYPE_I32:
-        return GDN_I32;
-    case GGML_TYPE_I64:
-        return GDN_I64;
-    default:
-        return -1;
+    case GGML_TYPE_F32: return GDN_F32;
+    case GGML_TYPE_F16: return GDN_F16;
+    case GGML_TYPE_BF16: return GDN_BF16;
+    case GGML_TYPE_Q8_0: return GDN_Q8_0;
+    case GGML_TYPE_I32: return GDN_I32;
+    case GGML_TYPE_I64: return GDN_I64;
+    default: return -1;
     }
 }
 

@@ -17,10 +17,7 @@
 #error "GDN_GGML_VERSION is the version of the ggml that this is built for; CMakeLists.txt finds it"
 #endif
 
-static ggml_backend_dev_t cpu_device(void)
-{
-    return ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
-}
+static ggml_backend_dev_t cpu_device(void) { return ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU); }
 
 /* ---- A backend object ---------------------------------------------------------------------------- */
 

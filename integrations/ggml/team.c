@@ -8,15 +8,9 @@
 #define CLOSED (~(uint64_t)0)
 enum { FIELD = 24, MOST_TASKS = (1 << FIELD) - 2, SPINS = 4096 };
 
-static uint64_t n_of(uint64_t word)
-{
-    return word >> FIELD & ((1u << FIELD) - 1);
-}
+static uint64_t n_of(uint64_t word) { return word >> FIELD & ((1u << FIELD) - 1); }
 
-static uint64_t taken_of(uint64_t word)
-{
-    return word & ((1u << FIELD) - 1);
-}
+static uint64_t taken_of(uint64_t word) { return word & ((1u << FIELD) - 1); }
 
 static void pause_a_little(int *spins)
 {
@@ -69,7 +63,4 @@ void team_help(team *t)
         if (!take_one(t)) pause_a_little(&spins);
 }
 
-void team_close(team *t)
-{
-    atomic_store_explicit(&t->word, CLOSED, memory_order_release);
-}
+void team_close(team *t) { atomic_store_explicit(&t->word, CLOSED, memory_order_release); }

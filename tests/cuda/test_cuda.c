@@ -123,12 +123,10 @@ static void test_every_call_fails(void)
             CHECK(simt_fail_call(functions[f], nth, SIMT_OUT_OF_MEMORY, 1) == 0);
             int same;
             gdn_status status = suite_try(&desc, &ctx, &on, &same);
-            if (!status && !same)
-                status = GDN_OUT_OF_MEMORY; /* its reads may fail, too */
+            if (!status && !same) status = GDN_OUT_OF_MEMORY; /* its reads may fail, too */
             const int in_use =
                 simt_calls(functions[f]) >= calls + nth; /* and not only in what follows, which reports nothing */
-            if (ctx)
-                step_drop(&on);
+            if (ctx) step_drop(&on);
             gdn_context_destroy(ctx);
             reached = simt_calls(functions[f]) >= calls + nth;
             (void)simt_fail_call(functions[f], 1u << 30, SIMT_SUCCESS, 1);
@@ -170,8 +168,7 @@ static void test_lost(void)
     for (int when = 0; when < 2; when++) {
         gdn_context *ctx = open_cuda(NULL, 0);
         CHECK(step_put(&on, ctx, &start) == GDN_OK);
-        if (when)
-            CHECK(step_run(&on, NULL) == GDN_OK && gdn_poll(ctx) == GDN_OK);
+        if (when) CHECK(step_run(&on, NULL) == GDN_OK && gdn_poll(ctx) == GDN_OK);
         CHECK(simt_control("lose", when ? SIMT_ILLEGAL_ADDRESS : SIMT_LAUNCH_FAILED) == 0);
         CHECK((when ? gdn_poll(ctx) : gdn_synchronize(ctx, NULL)) == GDN_DEVICE_LOST);
         CHECK(strstr(gdn_last_error(), when ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR_LAUNCH_FAILED"));
@@ -195,10 +192,7 @@ static void test_lost(void)
     gdn_context_destroy(ctx);
 }
 
-static uint64_t *timeout_of(gdn_context *ctx)
-{
-    return &((gdn_cuda_device *)ctx->state)->gpu.timeout_ns;
-}
+static uint64_t *timeout_of(gdn_context *ctx) { return &((gdn_cuda_device *)ctx->state)->gpu.timeout_ns; }
 
 static void hang(int on) { CHECK(simt_control("hang", on) == 0); }
 
@@ -233,7 +227,9 @@ static void test_bounded_waits(void)
 static void test_name_of_form(void)
 {
     static char memory[64]; /* nothing is read there: the calls are only asked about */
-    static const struct { int n_seqs, state16, log; } calls[] = { { 1, 1, 0 }, { 3, 0, 0 }, { 3, 0, 1 } };
+    static const struct {
+        int n_seqs, state16, log;
+    } calls[] = { { 1, 1, 0 }, { 3, 0, 0 }, { 3, 0, 1 } };
     gdn_context *ctx = open_cuda(NULL, 0);
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
         for (uint64_t offset = 0; offset < 6; offset += 2) {

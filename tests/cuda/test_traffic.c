@@ -55,14 +55,8 @@ typedef struct operands {
     int32_t parent[N_SEQS * MOST_TOKENS];
 } operands;
 
-static int64_t entry_of(const call *c)
-{
-    return (int64_t)(HEADS_K + HEADS_V) * c->dim + HEADS_V;
-}
-static int64_t state_of(const call *c)
-{
-    return (int64_t)HEADS_V * c->dim * c->dim;
-}
+static int64_t entry_of(const call *c) { return (int64_t)(HEADS_K + HEADS_V) * c->dim + HEADS_V; }
+static int64_t state_of(const call *c) { return (int64_t)HEADS_V * c->dim * c->dim; }
 
 static void fill(operands *o, const call *c)
 {
@@ -82,10 +76,7 @@ static void fill(operands *o, const call *c)
     }
 }
 
-static gdn_span map(char *at, size_t offset, size_t n)
-{
-    return (gdn_span){ at, offset, 4 * n };
-}
+static gdn_span map(char *at, size_t offset, size_t n) { return (gdn_span){ at, offset, 4 * n }; }
 
 static gdn_status run(gdn_context *ctx, char *at, const call *c, const gdn_span *workspace)
 {
@@ -120,10 +111,7 @@ static gdn_status run(gdn_context *ctx, char *at, const call *c, const gdn_span 
     return gdn_gated_delta_net(ctx, &a, NULL);
 }
 
-static unsigned long long bytes_of(int64_t floats)
-{
-    return 4 * (unsigned long long)floats;
-}
+static unsigned long long bytes_of(int64_t floats) { return 4 * (unsigned long long)floats; }
 
 static void count(const call *c)
 {

@@ -9,13 +9,13 @@
 #include "gdn/gdn.h"
 
 extern int failures, leaves_at_failure; /* 1: the first failure ends the program */
-#define CHECK(condition)                                                                              \
-    do {                                                                                              \
-        if (!(condition)) {                                                                           \
-            failures++;                                                                               \
-            (void)printf("%s:%d: not so: %s; last error: %s\n", __FILE__, __LINE__, #condition, gdn_last_error()); \
-            if (leaves_at_failure) exit(1);                                                           \
-        }                                                                                             \
+#define CHECK(condition)                                                                                               \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            failures++;                                                                                                \
+            (void)printf("%s:%d: not so: %s; last error: %s\n", __FILE__, __LINE__, #condition, gdn_last_error());     \
+            if (leaves_at_failure) exit(1);                                                                            \
+        }                                                                                                              \
     } while (0)
 
 /* A decode step of gated_delta_net for 3 sequences over a pool of 3 rows, and what the reference makes of it. */
@@ -28,8 +28,8 @@ enum {
     N_STATE = SEQS * HEADS * DIM * DIM
 };
 typedef struct step {
-    float   q[N_Q], k[N_Q], v[N_Q], g[N_G], beta[N_G], state[N_STATE];
-    float   out[N_Q];
+    float q[N_Q], k[N_Q], v[N_Q], g[N_G], beta[N_G], state[N_STATE];
+    float out[N_Q];
     int32_t src[SEQS], dst[SEQS];
     gdn_gated_delta_net_args args; /* shapes only */
 } step;
@@ -46,8 +46,8 @@ typedef struct step_on {
 } step_on;
 gdn_status step_put(step_on *on, gdn_context *ctx, const step *s);
 gdn_status step_run(step_on *on, gdn_stream stream);
-int        step_same(step_on *on, const step *expected); /* 1: state and out have the reference's bits */
-void       step_drop(step_on *on);
+int step_same(step_on *on, const step *expected); /* 1: state and out have the reference's bits */
+void step_drop(step_on *on);
 
 /* ---- maps.c and drawn_maps.c ---- */
 /* Calls with bad values in every map of every kernel; what comes out and what is reported is checked. */

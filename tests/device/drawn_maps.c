@@ -19,11 +19,11 @@ enum { MAX_SEQS = 4, SLOTS = 2, START, POSITION, SRC, DST, N_MAPS };
 typedef struct batch {
     const check_kernel *kernel;
     check_spec spec; /* before one of the maps is spoiled */
-    int        n_seqs, n_tokens;
-    int        per_seq;              /* entries of dst for a sequence */
-    int        entries;              /* that src and dst may name     */
-    int        has[N_MAPS];
-    int32_t    map[N_MAPS][2 * MAX_SEQS + 1];
+    int n_seqs, n_tokens;
+    int per_seq; /* entries of dst for a sequence */
+    int entries; /* that src and dst may name     */
+    int has[N_MAPS];
+    int32_t map[N_MAPS][2 * MAX_SEQS + 1];
 } batch;
 
 /* What a map is called; the kernels have different words for two of them. */
@@ -65,9 +65,8 @@ static int is_left(const batch *b, int s, bad_values *bad, int32_t alone[SLOTS])
     int whole = left;
     for (int r = 0; r < b->per_seq; r++) {
         alone[r] = b->map[DST][s * b->per_seq + r];
-        if (alone[r] >= GDN_NONE && alone[r] < b->entries)
-            continue;
-        left && r < T ? bad->must++ : bad->may++;
+        if (alone[r] >= GDN_NONE && alone[r] < b->entries) continue;
+        left &&r < T ? bad->must++ : bad->may++;
         alone[r] = GDN_NONE;
         whole &= delta; /* whose other snapshots are written */
     }
@@ -86,8 +85,7 @@ static void run_alone(sides *on, const batch *b, int s, const int32_t *dst, unsi
                            &whole.ssm_conv.map_position,     &whole.ssm_conv.map_src,
                            &whole.ssm_conv.map_dst };
     const int delta = b->kernel == &check_kernel_gated_delta_net;
-    for (int i = delta ? 0 : 3; i < (delta ? 3 : 7); i++)
-        *given[i] = 1;
+    for (int i = delta ? 0 : 3; i < (delta ? 3 : 7); i++) *given[i] = 1;
     sides_build(&c, b->kernel, &whole);
     for (int m = 0; after && m < sides_memory(&c, "seq_start"); m++) /* maps come after all operands */
         memcpy(c.memory[m].image, after[m], c.memory[m].bytes);
@@ -119,8 +117,7 @@ static void judge(sides *on, const batch *b, int bad_map, int number)
             run_alone(on, b, s, dst, n_left++ ? together.image : NULL, &together);
         }
     sides_build(&c, b->kernel, &b->spec);
-    if (bad_map)
-        check_put_map(&c, map_name(b, bad_map), b->map[bad_map]);
+    if (bad_map) check_put_map(&c, map_name(b, bad_map), b->map[bad_map]);
     check_target_run(on->device, &c, &on->got);
     CHECK(on->got.status == GDN_BAD_MAP ? bad.must + bad.may : on->got.outcome == CHECK_RAN && !bad.must);
     CHECK(on->got.status == GDN_OK || strstr(on->got.text, map_name(b, bad_map)));
@@ -134,8 +131,7 @@ static void judge(sides *on, const batch *b, int bad_map, int number)
                                   memory->written ? GDN_F32 : GDN_I32);
             if (bad_map == START && memory->written) {
                 good |= !memcmp(got, was, 4);
-                for (int s = 0; s < b->n_seqs; s++)
-                    good |= left[s] && check_same(got, alone[s].image[m] + at, GDN_F32);
+                for (int s = 0; s < b->n_seqs; s++) good |= left[s] && check_same(got, alone[s].image[m] + at, GDN_F32);
             }
             wrong += !good;
         }
@@ -149,8 +145,7 @@ static void judge(sides *on, const batch *b, int bad_map, int number)
             bad_map ? map_name(b, bad_map) : "none", b->entries);
     check_case_free(&c);
     check_result_free(&together);
-    for (int s = 0; s < b->n_seqs; s++)
-        check_result_free(&alone[s]);
+    for (int s = 0; s < b->n_seqs; s++) check_result_free(&alone[s]);
 }
 
 /* Lengths, and which maps there are. Few: up to 4 tokens for each sequence, or more than 16 on average. */
@@ -158,8 +153,7 @@ static void draw_sequences(batch *b, int many, uint32_t *seed)
 {
     int32_t *start = b->map[START];
     b->n_seqs = between(seed, 1, MAX_SEQS);
-    for (int m = START; m < N_MAPS; m++)
-        b->has[m] = between(seed, 0, 2) > 0;
+    for (int m = START; m < N_MAPS; m++) b->has[m] = between(seed, 0, 2) > 0;
     const int even = many ? between(seed, 17, 70) : between(seed, 1, 4);
     start[0] = b->has[START] ? between(seed, 0, 2) : 0;
     for (int s = 0; s < b->n_seqs; s++)
@@ -175,10 +169,8 @@ static int spoil(batch *b, uint32_t *seed)
 {
     int there[N_MAPS], n = 0;
     for (int m = START; m < N_MAPS; m++)
-        if (b->has[m])
-            there[n++] = m;
-    if (!n || between(seed, 0, 7) == 0)
-        return 0;
+        if (b->has[m]) there[n++] = m;
+    if (!n || between(seed, 0, 7) == 0) return 0;
     const int m = there[between(seed, 0, n - 1)], kind = between(seed, 0, 5);
     int32_t *map = b->map[m];
     if (m == START) {
@@ -212,7 +204,7 @@ static void draw_gated_delta_net(sides *on, int number, uint32_t *seed)
     spec->n_slots = spec->n_slots_out = spec->n_snapshots = SLOTS;
     delta_batch(spec, b.n_seqs, 0);
     spec->n_rows = spec->n_rows_out = ROWS;
-    spec->seed   = (uint64_t)number;
+    spec->seed = (uint64_t)number;
     spec->map_start = b.has[START], spec->map_src = b.has[SRC], spec->map_dst = b.has[DST];
     spec->lead = b.map[START][0], spec->tail = b.n_tokens - b.map[START][b.n_seqs];
     const int turn = b.has[SRC] && b.has[DST] ? between(seed, 0, ROWS - 1) : 0; /* no row is of two sequences */
@@ -242,14 +234,14 @@ static void draw_ssm_conv(sides *on, int number, uint32_t *seed)
     spec->silu = 1, spec->bias = 0, spec->n_columns = 5;
     spec->where = with_history ? CONV_IN_PLACE : CONV_NOWHERE;
     spec->n_rows = spec->n_rows_out = ROWS;
-    spec->seed   = (uint64_t)number;
+    spec->seed = (uint64_t)number;
     spec->map_start = b.has[START], spec->map_position = b.has[POSITION], spec->map_src = b.has[SRC],
     spec->map_dst = b.has[DST];
     spec->lead = b.map[START][0], spec->tail = b.n_tokens - b.map[START][b.n_seqs];
     const int turn = b.has[SRC] && b.has[DST] ? between(seed, 0, ROWS - 1) : 0;
     for (int s = 0; s < b.n_seqs; s++) {
         const int row = with_history ? (s + turn) % ROWS : GDN_NONE, kind = between(seed, 0, 5);
-        spec->seq[s].length   = length_of(&b, s);
+        spec->seq[s].length = length_of(&b, s);
         spec->seq[s].position = b.map[POSITION][s] = b.has[POSITION] ? between(seed, 0, 9) : 0;
         spec->seq[s].src = b.map[SRC][s] = b.has[SRC] && kind < 2 ? (kind ? GDN_SKIP : GDN_NONE) : row;
         spec->seq[s].dst = b.map[DST][s] = b.has[DST] && between(seed, 0, 4) == 0 ? GDN_NONE : row;
@@ -272,22 +264,21 @@ static void draw_set_rows(sides *on, int number, uint32_t *seed)
     const int wide = between(seed, 0, 1), n = n_rows * batches;
     const int n_bad = between(seed, 0, 4) ? between(seed, 1, 3) : 0;
     int64_t index[2 * MOST_ROWS], good[2 * MOST_ROWS];
-    for (int i = 0; i < n; i++)
-        index[i] = good[i] = between(seed, 0, 9) ? between(seed, 0, TARGETS - 1) : GDN_NONE;
+    for (int i = 0; i < n; i++) index[i] = good[i] = between(seed, 0, 9) ? between(seed, 0, TARGETS - 1) : GDN_NONE;
     for (int i = 0; i < n_bad; i++) {
         const int at = between(seed, 0, n - 1);
         index[at] = far[between(seed, 0, wide ? 7 : 3)];
-        good[at]  = GDN_NONE;
+        good[at] = GDN_NONE;
     }
     check_spec any;
     check_case amiss, meant;
     rows_spec *spec = &any.set_rows;
     rows_defaults(spec, 64, n_rows, TARGETS);
-    spec->n_batch[0]     = between(seed, 1, 2);
-    spec->n_batch[1]     = spec->index_batch[1] = batches;
-    spec->dst_type       = types[between(seed, 0, 3)];
-    spec->index_type     = wide ? GDN_I64 : GDN_I32;
-    spec->seed           = (uint64_t)number;
+    spec->n_batch[0] = between(seed, 1, 2);
+    spec->n_batch[1] = spec->index_batch[1] = batches;
+    spec->dst_type = types[between(seed, 0, 3)];
+    spec->index_type = wide ? GDN_I64 : GDN_I32;
+    spec->seed = (uint64_t)number;
     sides_build(&amiss, &check_kernel_set_rows, &any);
     sides_build(&meant, &check_kernel_set_rows, &any);
     for (int i = 0; i < n; i++) {
@@ -309,12 +300,9 @@ void device_drawn_maps(gdn_context *ctx)
 {
     uint32_t seed[] = { 20, 21, 22 }; /* a kernel's calls do not depend on the others' */
     sides s;
-    if (!sides_open(&s, ctx))
-        return;
-    for (int i = 0; i < 300; i++)
-        draw_ssm_conv(&s, i, &seed[1]);
-    for (int i = 0; i < 60; i++)
-        draw_set_rows(&s, i, &seed[2]);
+    if (!sides_open(&s, ctx)) return;
+    for (int i = 0; i < 300; i++) draw_ssm_conv(&s, i, &seed[1]);
+    for (int i = 0; i < 60; i++) draw_set_rows(&s, i, &seed[2]);
     for (int i = 0; i < 80; i++) /* most of the time */
         draw_gated_delta_net(&s, i, &seed[0]);
     sides_close(&s);

@@ -33,8 +33,7 @@ static void judge(sides *s, const check_kernel *kernel, const check_spec *spec, 
     sides_expect(s, &meant, &s->expected);
     sides_run(s, &amiss, bad);
     CHECK(!count_wrong(s, &amiss, lenient, sides_memory(&amiss, bad), sides_memory(&amiss, good)));
-    if (failures != before)
-        (void)printf("    that was a bad value in %s\n", bad);
+    if (failures != before) (void)printf("    that was a bad value in %s\n", bad);
     check_case_free(&amiss);
     check_case_free(&meant);
 }
@@ -53,8 +52,7 @@ static void make_delta(delta_spec *spec, int n, const int32_t *src, const int32_
     spec->map_start = spec->map_src = spec->map_dst = 1;
     for (int s = 0; s < n; s++) {
         spec->seq[s].src = src[s];
-        for (int r = 0; r < G_SLOTS; r++)
-            spec->seq[s].dst[r] = dst[G_SLOTS * s + r];
+        for (int r = 0; r < G_SLOTS; r++) spec->seq[s].dst[r] = dst[G_SLOTS * s + r];
     }
 }
 
@@ -74,17 +72,16 @@ static void bad_state_checkpoints(sides *s, int length)
     for (int i = 0; i < G_SEQS; i++) {
         d->seq[i].length = length;
         d->seq[i].position = at[i] = position[i];
-        for (int c = 0; c < 2; c++)
-            d->seq[i].checkpoint[c] = used[2 * i + c] = G_LAST + 2 * i + c;
+        for (int c = 0; c < 2; c++) d->seq[i].checkpoint[c] = used[2 * i + c] = G_LAST + 2 * i + c;
     }
     for (int i = 0; i < 4; i++) {
         int32_t bad_map[6], good_map[6], bad_at[3], good_src[3];
         memcpy(bad_map, used, sizeof used), memcpy(good_map, used, sizeof used);
         memcpy(bad_at, at, sizeof at), memcpy(good_src, src, sizeof src);
-        bad_map[2 * (i % 3)]  = bad[i]; /* the first of a sequence: 3 tokens come to one at least */
+        bad_map[2 * (i % 3)] = bad[i]; /* the first of a sequence: 3 tokens come to one at least */
         good_map[2 * (i % 3)] = GDN_NONE;
         judge(s, &check_kernel_gated_delta_net, &spec, "checkpoints.dst", bad_map, "checkpoints.dst", good_map, 0);
-        bad_at[i % 3]   = i % 2 ? INT32_MAX - length + 1 : -1 - i;
+        bad_at[i % 3] = i % 2 ? INT32_MAX - length + 1 : -1 - i;
         good_src[i % 3] = GDN_SKIP;
         judge(s, &check_kernel_gated_delta_net, &spec, "position", bad_at, "state_src", good_src, 0);
     }
@@ -153,10 +150,10 @@ static void bad_gated_delta_net(sides *s)
         int32_t bad_src[3], good_src[3], bad_dst[6], good_dst[6];
         memcpy(bad_src, src, sizeof src), memcpy(good_src, src, sizeof src);
         memcpy(bad_dst, dst, sizeof dst), memcpy(good_dst, dst, sizeof dst);
-        bad_src[i % 3]  = bad_slot[i];
+        bad_src[i % 3] = bad_slot[i];
         good_src[i % 3] = GDN_SKIP;
         judge(s, k, &spec, "state_src", bad_src, "state_src", good_src, 0);
-        bad_dst[i]  = bad_slot[i] == -3 ? GDN_SKIP : bad_slot[i]; /* only a source may say skip */
+        bad_dst[i] = bad_slot[i] == -3 ? GDN_SKIP : bad_slot[i]; /* only a source may say skip */
         good_dst[i] = GDN_NONE;
         judge(s, k, &spec, "state_dst", bad_dst, "state_dst", good_dst, 0);
     }
@@ -164,8 +161,7 @@ static void bad_gated_delta_net(sides *s)
         { 0, 10, 6, 9 }, { 0, -1, 6, 9 }, { 0, INT32_MAX, 6, 9 }, { 0, INT32_MIN, 6, 9 }
     };
     static const int32_t without[] = { GDN_SKIP, GDN_SKIP, 2 }; /* the sequences that the value delimits */
-    for (int i = 0; i < 4; i++)
-        judge(s, k, &spec, "seq_start", bad_start[i], "state_src", without, 0);
+    for (int i = 0; i < 4; i++) judge(s, k, &spec, "seq_start", bad_start[i], "state_src", without, 0);
     static const int32_t descends[] = { 0, 3, 2, 2 }, empty[] = { 0, 3, 3, 3 };
     judge(s, k, &spec, "seq_start", descends, "seq_start", empty, 0);
 }
@@ -179,14 +175,23 @@ static void bad_logs(sides *s, int length)
     const int32_t columns = length + 3;
     const struct {
         const char *map;
-        int         seq;
-        int32_t     bad;
+        int seq;
+        int32_t bad;
     } values[] = {
-        { "log.row", 0, 3 }, { "log.row", 1, INT32_MAX }, { "log.row", 2, GDN_SKIP }, { "log.row", 0, INT32_MIN },
-        { "log.base_position", 0, 12 }, { "log.base_position", 0, 7 }, { "log.base_position", 0, -1 },
-        { "log.base_position", 1, 4 }, { "log.base_position", 2, INT32_MIN }, { "log.base_position", 2, 0 },
+        { "log.row", 0, 3 },
+        { "log.row", 1, INT32_MAX },
+        { "log.row", 2, GDN_SKIP },
+        { "log.row", 0, INT32_MIN },
+        { "log.base_position", 0, 12 },
+        { "log.base_position", 0, 7 },
+        { "log.base_position", 0, -1 },
+        { "log.base_position", 1, 4 },
+        { "log.base_position", 2, INT32_MIN },
+        { "log.base_position", 2, 0 },
         { "log.base_position", 2, INT32_MAX - columns - 1 },
-        { "log.commit", 0, G_LAST }, { "log.commit", 1, INT32_MAX }, { "log.commit", 2, GDN_SKIP },
+        { "log.commit", 0, G_LAST },
+        { "log.commit", 1, INT32_MAX },
+        { "log.commit", 2, GDN_SKIP },
         { "log.commit", 2, INT32_MIN },
     };
     check_spec spec;
@@ -216,8 +221,8 @@ static void bad_logs(sides *s, int length)
         memcpy(good, at_commit ? commit : src, sizeof good);
         bad[values[i].seq] = values[i].bad;
         good[values[i].seq] = at_commit ? GDN_NONE : GDN_SKIP;
-        judge(s, &check_kernel_gated_delta_net, &spec, values[i].map, bad, at_commit ? "log.commit" : "state_src",
-              good, 0);
+        judge(s, &check_kernel_gated_delta_net, &spec, values[i].map, bad, at_commit ? "log.commit" : "state_src", good,
+              0);
     }
     d->seq[1].src = GDN_SKIP; /* padding: its row and where it stands have to be in range, and that is all */
     d->seq[1].repeated = 5;
@@ -242,8 +247,7 @@ static void unused_gated_delta_net(sides *s)
     check_spec spec;
     check_case c;
     make_delta(&spec.gated_delta_net, 4, src, dst);
-    for (int i = 0; i < 4; i++)
-        spec.gated_delta_net.seq[i].length = lengths[i];
+    for (int i = 0; i < 4; i++) spec.gated_delta_net.seq[i].length = lengths[i];
     for (int none = 0; none < 2; none++) { /* snapshots: then no state is written at all */
         if (none) spec.gated_delta_net.n_snapshots = spec.gated_delta_net.map_dst = 0;
         sides_build(&c, &check_kernel_gated_delta_net, &spec);
@@ -280,19 +284,25 @@ static void bad_ssm_conv(sides *s, int32_t length)
         spec->seq[i].checkpoint[0] = checkpoint[i];
     }
     const struct {
-        const char    *map;
+        const char *map;
         const int32_t *good;
-        int32_t        bad;
+        int32_t bad;
     } values[] = {
-        { "position", position, -1 }, { "position", position, INT32_MAX }, { "position", position, INT32_MIN },
+        { "position", position, -1 },
+        { "position", position, INT32_MAX },
+        { "position", position, INT32_MIN },
         { "position", position, INT32_MAX - length + 1 },
-        { "history_src", src, C_ROWS + C_SEQS }, { "history_src", src, INT32_MAX }, { "history_src", src, -3 },
-        { "history_dst", dst, C_ROWS + C_SEQS }, { "history_dst", dst, INT32_MAX }, { "history_dst", dst, GDN_SKIP },
+        { "history_src", src, C_ROWS + C_SEQS },
+        { "history_src", src, INT32_MAX },
+        { "history_src", src, -3 },
+        { "history_dst", dst, C_ROWS + C_SEQS },
+        { "history_dst", dst, INT32_MAX },
+        { "history_dst", dst, GDN_SKIP },
     };
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         int32_t bad[C_SEQS], without[C_SEQS];
         memcpy(bad, values[i].good, sizeof bad), memcpy(without, src, sizeof without);
-        bad[i % C_SEQS]     = values[i].bad;
+        bad[i % C_SEQS] = values[i].bad;
         without[i % C_SEQS] = GDN_SKIP;
         judge(s, k, &any, values[i].map, bad, "history_src", without, 0);
     }
@@ -300,7 +310,7 @@ static void bad_ssm_conv(sides *s, int32_t length)
     for (int i = 0; i < 4; i++) {
         int32_t bad[C_SEQS], none[C_SEQS];
         memcpy(bad, checkpoint, sizeof bad), memcpy(none, checkpoint, sizeof none);
-        bad[i % C_SEQS]  = rows[i];
+        bad[i % C_SEQS] = rows[i];
         none[i % C_SEQS] = GDN_NONE;
         judge(s, k, &any, "checkpoints.dst", bad, "checkpoints.dst", none, 0);
     }
@@ -323,7 +333,7 @@ static void bad_trees(sides *s)
                          skipped[] = { 6, GDN_SKIP, 2 }, without[] = { 0, GDN_SKIP, 2 },
                          parent[] = { -1, 0, 0, -1, -1, 0, -1, 0, 1 };
     static const struct {
-        int     token;
+        int token;
         int32_t bad;
     } values[] = { { 3, 0 }, { 4, 1 }, { 5, 2 }, { 5, GDN_SKIP }, { 3, INT32_MIN }, { 4, INT32_MAX } };
     check_spec delta, conv;
@@ -375,7 +385,7 @@ static void bad_trees(sides *s)
 static void empty_call(sides *s, const check_kernel *kernel, const check_spec *spec, const char *map, int n,
                        int32_t bad)
 {
-    int32_t    values[3] = { 0 };
+    int32_t values[3] = { 0 };
     check_case c;
     sides_build(&c, kernel, spec);
     check_put_map(&c, map, values);
@@ -394,8 +404,7 @@ static void bad_maps_of_empty_calls(sides *s)
     conv_defaults(&conv.ssm_conv, 20, 4);
     conv_batch(&conv.ssm_conv, 2, 0);
     conv.ssm_conv.map_start = conv.ssm_conv.map_position = 1;
-    for (int i = 0; i < 2; i++)
-        delta.gated_delta_net.seq[i].length = 0;
+    for (int i = 0; i < 2; i++) delta.gated_delta_net.seq[i].length = 0;
     empty_call(s, &check_kernel_gated_delta_net, &delta, "seq_start", 3, 1);
     empty_call(s, &check_kernel_gated_delta_net, &delta, "state_src", 2, G_LAST);
     empty_call(s, &check_kernel_ssm_conv, &conv, "seq_start", 3, 1);
@@ -413,7 +422,7 @@ static void bad_set_rows(sides *s, int n_rows, int32_t index_dtype)
                                    INT64_MAX, INT64_MIN, -(INT64_C(1) << 32) };
     check_spec spec;
     rows_defaults(&spec.set_rows, 40, n_rows, TARGETS);
-    spec.set_rows.dst_type   = GDN_F16;
+    spec.set_rows.dst_type = GDN_F16;
     spec.set_rows.index_type = index_dtype;
     for (int v = 0; v < (index_dtype == GDN_I32 ? 4 : 8); v++) {
         check_case amiss, meant;
@@ -427,8 +436,7 @@ static void bad_set_rows(sides *s, int n_rows, int32_t index_dtype)
         sides_expect(s, &meant, &s->expected);
         sides_run(s, &amiss, "index");
         CHECK(!count_wrong(s, &amiss, 0, sides_memory(&amiss, "index"), -1));
-        if (failures != before)
-            (void)printf("    that was a bad value in index\n");
+        if (failures != before) (void)printf("    that was a bad value in index\n");
         check_case_free(&amiss);
         check_case_free(&meant);
     }
@@ -439,8 +447,7 @@ void device_bad_maps(gdn_context *ctx)
     int needed = 0;
     sides s;
     CHECK(!workspaces_that_shrink(ctx, 3000, &needed));
-    if (!sides_open(&s, ctx))
-        return;
+    if (!sides_open(&s, ctx)) return;
     unused_gated_delta_net(&s);
     bad_gated_delta_net(&s);
     bad_state_checkpoints(&s, LENGTH);

@@ -14,25 +14,23 @@ static float number(uint32_t *state)
 void step_init(step *s, uint32_t seed)
 {
     memset(s, 0, sizeof *s);
-    for (int i = 0; i < N_Q; i++)
-        s->q[i] = number(&seed), s->k[i] = 0.3f * number(&seed), s->v[i] = number(&seed);
-    for (int i = 0; i < N_G; i++)
-        s->g[i] = -0.1f + 0.1f * number(&seed), s->beta[i] = 0.5f + 0.4f * number(&seed);
-    for (int i = 0; i < N_STATE; i++)
-        s->state[i] = number(&seed);
-    for (int i = 0; i < SEQS; i++)
-        s->src[i] = s->dst[i] = i;
+    for (int i = 0; i < N_Q; i++) s->q[i] = number(&seed), s->k[i] = 0.3f * number(&seed), s->v[i] = number(&seed);
+    for (int i = 0; i < N_G; i++) s->g[i] = -0.1f + 0.1f * number(&seed), s->beta[i] = 0.5f + 0.4f * number(&seed);
+    for (int i = 0; i < N_STATE; i++) s->state[i] = number(&seed);
+    for (int i = 0; i < SEQS; i++) s->src[i] = s->dst[i] = i;
     s->args = (gdn_gated_delta_net_args){ .size = sizeof s->args,
-                                          .n_seqs = SEQS, .n_tokens = SEQS, .n_heads_k = HEADS, .n_heads_v = HEADS,
-                                          .head_dim_k = DIM, .head_dim_v = DIM, .n_snapshots = 1,
+                                          .n_seqs = SEQS,
+                                          .n_tokens = SEQS,
+                                          .n_heads_k = HEADS,
+                                          .n_heads_v = HEADS,
+                                          .head_dim_k = DIM,
+                                          .head_dim_v = DIM,
+                                          .n_snapshots = 1,
                                           .scale = 0.125f,
                                           .state = { .n_rows = SEQS, .n_slots = 1 } };
 }
 
-void step_reference(step *s, int n)
-{
-    step_reference_at(s, n, GDN_EXACT);
-}
+void step_reference(step *s, int n) { step_reference_at(s, n, GDN_EXACT); }
 
 void step_reference_at(step *s, int n, uint32_t level)
 {
@@ -42,8 +40,7 @@ void step_reference_at(step *s, int n, uint32_t level)
     gdn_gated_delta_net_args a = s->args;
     a.q.data = s->q, a.k.data = s->k, a.v.data = s->v, a.g.data = s->g, a.beta.data = s->beta, a.out.data = s->out,
     a.state.data = s->state;
-    for (int i = 0; i < n; i++)
-        CHECK(gdn_gated_delta_net(ctx, &a, NULL) == GDN_OK);
+    for (int i = 0; i < n; i++) CHECK(gdn_gated_delta_net(ctx, &a, NULL) == GDN_OK);
     gdn_context_destroy(ctx);
 }
 
@@ -53,7 +50,7 @@ gdn_status step_put(step_on *on, gdn_context *ctx, const step *s)
 {
     const struct {
         const void *data;
-        uint64_t    bytes;
+        uint64_t bytes;
     } parts[] = {
         { s->q, sizeof s->q },         { s->k, sizeof s->k },       { s->v, sizeof s->v },
         { s->g, sizeof s->g },         { s->beta, sizeof s->beta }, { s->out, sizeof s->out },
@@ -67,8 +64,7 @@ gdn_status step_put(step_on *on, gdn_context *ctx, const step *s)
         if ((status = gdn_buffer_create(ctx, parts[i].bytes, &on->span[i])) ||
             (status = gdn_buffer_write(ctx, &on->span[i], 0, parts[i].data, parts[i].bytes)))
             return status;
-        if (i <= STATE)
-            *data[i] = on->span[i].data;
+        if (i <= STATE) *data[i] = on->span[i].data;
     }
     on->args.state_src = on->span[7];
     on->args.state_dst = on->span[8];
@@ -80,10 +76,7 @@ gdn_status step_put(step_on *on, gdn_context *ctx, const step *s)
     return GDN_OK;
 }
 
-gdn_status step_run(step_on *on, gdn_stream stream)
-{
-    return gdn_gated_delta_net(on->ctx, &on->args, stream);
-}
+gdn_status step_run(step_on *on, gdn_stream stream) { return gdn_gated_delta_net(on->ctx, &on->args, stream); }
 
 int step_same(step_on *on, const step *expected)
 {
@@ -95,6 +88,5 @@ int step_same(step_on *on, const step *expected)
 
 void step_drop(step_on *on)
 {
-    for (int i = 0; i <= WORKSPACE; i++)
-        gdn_buffer_destroy(on->ctx, &on->span[i]);
+    for (int i = 0; i <= WORKSPACE; i++) gdn_buffer_destroy(on->ctx, &on->span[i]);
 }

@@ -14,10 +14,8 @@ static int threads(void)
 {
     DIR *folder = opendir("/proc/self/task");
     int n = 0;
-    if (!folder)
-        return 0;
-    for (const struct dirent *e; (e = readdir(folder)) != NULL;)
-        n += e->d_name[0] != '.';
+    if (!folder) return 0;
+    for (const struct dirent *e; (e = readdir(folder)) != NULL;) n += e->d_name[0] != '.';
     (void)closedir(folder);
     return n;
 }
@@ -26,8 +24,7 @@ static int threads(void)
  * that it has ended before its own thread has. Minutes of looking are given, so that only one that stays counts. */
 static int are_gone(int before)
 {
-    for (int look = 0; look < 60000 && threads() != before; look++)
-        (void)usleep(2000);
+    for (int look = 0; look < 60000 && threads() != before; look++) (void)usleep(2000);
     return threads() == before;
 }
 
@@ -35,8 +32,7 @@ static int are_gone(int before)
 static int is_loaded(const char *path)
 {
     void *library = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
-    if (library)
-        (void)dlclose(library);
+    if (library) (void)dlclose(library);
     return library != NULL;
 }
 
@@ -49,13 +45,12 @@ int main(int argc, char **argv)
         void *library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
         REQUIRE(library);
         call_api api;
-        *(void **)&api.create  = dlsym(library, "gdn_context_create");
+        *(void **)&api.create = dlsym(library, "gdn_context_create");
         *(void **)&api.destroy = dlsym(library, "gdn_context_destroy");
-        *(void **)&api.query   = dlsym(library, "gdn_gated_delta_net_query");
-        *(void **)&api.run     = dlsym(library, "gdn_gated_delta_net");
+        *(void **)&api.query = dlsym(library, "gdn_gated_delta_net_query");
+        *(void **)&api.run = dlsym(library, "gdn_gated_delta_net");
         REQUIRE(api.create && api.destroy && api.query && api.run);
-        if (!i)
-            call_expect(&api, &expected);
+        if (!i) call_expect(&api, &expected);
         gdn_context *ctx = call_context(&api, THREADS);
         REQUIRE(ctx && call_run(&api, ctx, &m) == GDN_OK);
         REQUIRE(!memcmp(&m, &expected, sizeof m));

@@ -9,8 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #if defined(__linux__)
-#  include <signal.h>
-#  include <sys/prctl.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #endif
 
 #include "call.h"
@@ -19,9 +19,9 @@
 enum { THREADS = 4, FORKS_AT_REST = 4, FORKS_AT_WORK = 20 };
 
 static const call_api api = { gdn_context_create, gdn_context_destroy, gdn_gated_delta_net_query, gdn_gated_delta_net };
-static call_memory    expected;
-static int            only_inherited;
-static atomic_int     leave, n_calls;
+static call_memory expected;
+static int only_inherited;
+static atomic_int leave, n_calls;
 
 static void call_on(gdn_context *ctx)
 {
@@ -51,8 +51,7 @@ static void fork_one(gdn_context *ctx)
 {
     int status = 0;
     const pid_t pid = fork();
-    if (!pid)
-        child(ctx);
+    if (!pid) child(ctx);
     REQUIRE(pid > 0 && waitpid(pid, &status, 0) == pid);
     REQUIRE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
@@ -83,10 +82,8 @@ int main(int argc, char **argv)
     }
     pthread_t other;
     REQUIRE(!pthread_create(&other, NULL, call_until_told, ctx));
-    while (!atomic_load(&n_calls))
-        (void)sched_yield();
-    for (int i = 0; i < FORKS_AT_WORK; i++)
-        fork_one(ctx);
+    while (!atomic_load(&n_calls)) (void)sched_yield();
+    for (int i = 0; i < FORKS_AT_WORK; i++) fork_one(ctx);
     atomic_store(&leave, 1);
     REQUIRE(!pthread_join(other, NULL));
     call_on(ctx);

@@ -11,10 +11,7 @@
 
 enum { NOBODY = 65534 };
 
-static void *nothing(void *arg)
-{
-    return arg;
-}
+static void *nothing(void *arg) { return arg; }
 
 static int skip(const char *why)
 {

@@ -31,24 +31,21 @@ static void end_team(gdn_team *team)
 enum { OPEN, HELD, RELEASED, RAN, JOBS_MEANWHILE = 1 << 17 };
 
 static _Atomic(const gdn_team *) held_team; /* where additions to the word wait; NULL = nowhere */
-static atomic_int      phase, is_last_job, old_runs, new_runs[2];
+static atomic_int phase, is_last_job, old_runs, new_runs[2];
 static _Thread_local int is_caller;
 
 static void wait_for(int wanted)
 {
-    while (atomic_load(&phase) < wanted)
-        (void)sched_yield();
+    while (atomic_load(&phase) < wanted) (void)sched_yield();
 }
 
 static void before_addition(const volatile void *target)
 {
     const gdn_team *t = atomic_load(&held_team);
-    if (!t || target != &t->word)
-        return;
+    if (!t || target != &t->word) return;
     if (!is_caller) { /* it has seen a task of the first job */
         int was = OPEN;
-        if (atomic_compare_exchange_strong(&phase, &was, HELD))
-            wait_for(RELEASED);
+        if (atomic_compare_exchange_strong(&phase, &was, HELD)) wait_for(RELEASED);
     } else if (!atomic_load(&is_last_job)) {
         wait_for(HELD);
     } else if (atomic_load(&phase) == HELD) { /* the last job is published, and none of it claimed */
@@ -62,16 +59,14 @@ static void old_task(void *arg, int32_t i)
     (void)i;
     REQUIRE(!strcmp(arg, "old"));
     atomic_fetch_add_explicit(&old_runs, 1, memory_order_seq_cst);
-    if (!is_caller)
-        atomic_store(&phase, RAN);
+    if (!is_caller) atomic_store(&phase, RAN);
 }
 
 static void new_task(void *arg, int32_t i)
 {
     REQUIRE(!strcmp(arg, "new"));
     atomic_fetch_add_explicit(&new_runs[i], 1, memory_order_seq_cst);
-    if (!is_caller)
-        atomic_store(&phase, RAN);
+    if (!is_caller) atomic_store(&phase, RAN);
 }
 
 static void nothing(void *arg, int32_t i) { (void)arg, (void)i; }
@@ -88,7 +83,7 @@ static int late_claim(void)
     is_caller = 1;
     atomic_store(&held_team, t); /* before the member can see a task */
     gdn_team_run(t, 2, old_task, first);
-    memset(first, 0, sizeof first); /* the old job is over */
+    memset(first, 0, sizeof first);          /* the old job is over */
     for (int i = 0; i < JOBS_MEANWHILE; i++) /* among them all numbers of 16 bits */
         gdn_team_run(t, 2, nothing, NULL);
     atomic_store(&is_last_job, 1);
@@ -110,15 +105,12 @@ static void slow_task(void *team, int32_t i)
     gdn_team *t = team;
     (void)i;
     if (is_caller) { /* the other task is for a member */
-        while (!atomic_load(&member_began))
-            (void)sched_yield();
+        while (!atomic_load(&member_began)) (void)sched_yield();
         return;
     }
     atomic_store(&member_began, 1);
-    while (!atomic_load(&t->caller_waits))
-        (void)sched_yield();
-    for (int k = 0; k < 30; k++)
-        (void)sched_yield();
+    while (!atomic_load(&t->caller_waits)) (void)sched_yield();
+    for (int k = 0; k < 30; k++) (void)sched_yield();
     atomic_store(&member_ended, 1);
 }
 
@@ -141,9 +133,9 @@ enum { CALLERS = 6, JOBS = 2000, TASKS = 9 };
 
 typedef struct job {
     gdn_team *team;
-    int       depth;
-    int       runs[TASKS]; /* not atomic: each is one task's, and ThreadSanitizer sees whether the team orders them */
-    int       inner[TASKS];
+    int depth;
+    int runs[TASKS]; /* not atomic: each is one task's, and ThreadSanitizer sees whether the team orders them */
+    int inner[TASKS];
 } job;
 
 static void count_run(void *arg, int32_t i)
@@ -153,8 +145,7 @@ static void count_run(void *arg, int32_t i)
     if (j->depth) {
         job inner = { .team = j->team, .depth = j->depth - 1 };
         gdn_team_run(j->team, TASKS, count_run, &inner);
-        for (int k = 0; k < TASKS; k++)
-            j->inner[i] += inner.runs[k] == 1;
+        for (int k = 0; k < TASKS; k++) j->inner[i] += inner.runs[k] == 1;
     }
 }
 
@@ -177,10 +168,8 @@ static void many_callers(int32_t n_threads)
     gdn_team *t = new_team(n_threads);
     pthread_t caller[CALLERS];
     (void)call_again_and_again(t);
-    for (int i = 0; i < CALLERS; i++)
-        REQUIRE(!pthread_create(&caller[i], NULL, call_again_and_again, t));
-    for (int i = 0; i < CALLERS; i++)
-        REQUIRE(!pthread_join(caller[i], NULL));
+    for (int i = 0; i < CALLERS; i++) REQUIRE(!pthread_create(&caller[i], NULL, call_again_and_again, t));
+    for (int i = 0; i < CALLERS; i++) REQUIRE(!pthread_join(caller[i], NULL));
     (void)call_again_and_again(t);
     end_team(t);
 }
@@ -220,8 +209,7 @@ static void signals(void)
     REQUIRE(!pthread_sigmask(SIG_BLOCK, &set, &before));
     REQUIRE(!sigismember(&before, SIGINT)); /* start gave back what it found */
     REQUIRE(!kill(getpid(), SIGUSR1));
-    while (atomic_load(&n_seen) < gdn_team_members(t))
-        gdn_team_run(t, 40, be_seen, NULL);
+    while (atomic_load(&n_seen) < gdn_team_members(t)) gdn_team_run(t, 40, be_seen, NULL);
     REQUIRE(!sigpending(&pending) && sigismember(&pending, SIGUSR1) && !n_signals);
     REQUIRE(!pthread_sigmask(SIG_SETMASK, &before, NULL));
     REQUIRE(n_signals == 1);

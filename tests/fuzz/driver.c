@@ -23,8 +23,8 @@ const char *fuzz_outcome(void);
 __attribute__((weak)) const char *fuzz_outcome(void) { return ""; }
 
 static uint8_t input[1 << 16];
-static char    about[600]; /* the input that runs */
-static long    count;
+static char about[600]; /* the input that runs */
+static long count;
 
 static void on_abort(int number)
 {
@@ -43,8 +43,8 @@ static void run(size_t size)
 
 enum { MAX_KINDS = 4096 };
 static char *kinds[MAX_KINDS];
-static int   n_kinds, n_wanted;
-static char  wanted[8][300];
+static int n_kinds, n_wanted;
+static char wanted[8][300];
 
 /* Length of the line at `at`, and whether the last input is of that kind. */
 static size_t line_length(const char *at) { return strcspn(at, "\n"); }
@@ -52,8 +52,7 @@ static size_t line_length(const char *at) { return strcspn(at, "\n"); }
 static int is_of_kind(const char *kind)
 {
     for (const char *at = fuzz_outcome(); *at; at += line_length(at) + 1)
-        if (line_length(at) == strlen(kind) && !strncmp(at, kind, strlen(kind)))
-            return 1;
+        if (line_length(at) == strlen(kind) && !strncmp(at, kind, strlen(kind))) return 1;
     return 0;
 }
 
@@ -63,16 +62,12 @@ static int learn(int print)
     int n_new = 0;
     for (const char *at = fuzz_outcome(); *at; at += line_length(at) + 1) {
         int i = 0;
-        while (i < n_kinds && (strlen(kinds[i]) != line_length(at) || strncmp(kinds[i], at, line_length(at))))
-            i++;
-        if (i < n_kinds || n_kinds == MAX_KINDS)
-            continue;
+        while (i < n_kinds && (strlen(kinds[i]) != line_length(at) || strncmp(kinds[i], at, line_length(at)))) i++;
+        if (i < n_kinds || n_kinds == MAX_KINDS) continue;
         kinds[n_kinds] = calloc(1, line_length(at) + 1);
-        if (!kinds[n_kinds])
-            abort();
+        if (!kinds[n_kinds]) abort();
         memcpy(kinds[n_kinds], at, line_length(at));
-        if (print)
-            printf("#= %s\n", kinds[n_kinds]);
+        if (print) printf("#= %s\n", kinds[n_kinds]);
         n_kinds++;
         n_new++;
     }
@@ -83,17 +78,14 @@ static void pick(size_t size)
 {
     char before[1024];
     (void)snprintf(before, sizeof before, "%s", fuzz_outcome());
-    if (!learn(1))
-        return;
+    if (!learn(1)) return;
     for (size_t step = size / 2; step; step /= 2) /* what is not there is zero */
         while (size > step) {
             (void)LLVMFuzzerTestOneInput(input, size - step);
-            if (strcmp(before, fuzz_outcome()))
-                break;
+            if (strcmp(before, fuzz_outcome())) break;
             size -= step;
         }
-    for (size_t i = 0; i < size; i++)
-        printf("%02x", input[i]);
+    for (size_t i = 0; i < size; i++) printf("%02x", input[i]);
     printf("\n");
 }
 
@@ -110,8 +102,7 @@ static int run_seeds(FILE *file, const char *path)
         size_t n = 0;
         if (!strncmp(line, "#= ", 3) && n_wanted < (int)(sizeof wanted / sizeof wanted[0]))
             (void)snprintf(wanted[n_wanted++], sizeof wanted[0], "%.*s", (int)line_length(line + 3), line + 3);
-        if (line[0] == '#')
-            continue;
+        if (line[0] == '#') continue;
         for (; n < sizeof input && hex(line[2 * n]) >= 0 && hex(line[2 * n + 1]) >= 0; n++)
             input[n] = (uint8_t)(hex(line[2 * n]) << 4 | hex(line[2 * n + 1]));
         (void)snprintf(about, sizeof about, "%s, line %d", path, number);
@@ -141,16 +132,14 @@ static int run_path(const char *path)
     }
     if (S_ISDIR(info.st_mode)) {
         DIR *folder = opendir(path);
-        int  failed = !folder;
+        int failed = !folder;
         for (struct dirent *e; folder && !failed && (e = readdir(folder));) {
             char inside[512];
-            if (e->d_name[0] == '.')
-                continue;
+            if (e->d_name[0] == '.') continue;
             (void)snprintf(inside, sizeof inside, "%s/%s", path, e->d_name);
             failed = run_path(inside);
         }
-        if (folder)
-            (void)closedir(folder);
+        if (folder) (void)closedir(folder);
         return failed;
     }
     FILE *file = fopen(path, "rb");
@@ -186,8 +175,8 @@ int main(int argc, char **argv)
     (void)signal(SIGSEGV, on_abort);
     (void)signal(SIGFPE, on_abort);
     for (int i = 1; i < argc; i++) {
-        uint64_t *number = !strcmp(argv[i], "--random") ? &n
-                           : !strcmp(argv[i], "--seed") ? &seed
+        uint64_t *number = !strcmp(argv[i], "--random")  ? &n
+                           : !strcmp(argv[i], "--seed")  ? &seed
                            : !strcmp(argv[i], "--first") ? &first
                            : !strcmp(argv[i], "--kinds") ? &kinds_wanted
                                                          : NULL;
@@ -206,18 +195,14 @@ int main(int argc, char **argv)
     for (uint64_t i = first; i < first + n; i++) {
         uint64_t state = seed * 0xD6E8FEB86659FD93u + i;
         const size_t size = 8 + (size_t)(splitmix(&state) % 250);
-        for (size_t k = 0; k < size; k++)
-            input[k] = (uint8_t)(splitmix(&state) >> 56);
+        for (size_t k = 0; k < size; k++) input[k] = (uint8_t)(splitmix(&state) >> 56);
         (void)snprintf(about, sizeof about, "--seed %llu --first %llu --random 1", (unsigned long long)seed,
                        (unsigned long long)i);
         run(size);
-        if (picks)
-            pick(size);
-        else
-            (void)learn(0);
+        if (picks) pick(size);
+        else (void)learn(0);
     }
-    if (!picks)
-        printf("%ld inputs of %d kinds ran\n", count, n_kinds);
+    if (!picks) printf("%ld inputs of %d kinds ran\n", count, n_kinds);
     if ((uint64_t)n_kinds < kinds_wanted)
         (void)fprintf(stderr, "driver: %d kinds, and %llu are wanted\n", n_kinds, (unsigned long long)kinds_wanted);
     return count == 0 || (uint64_t)n_kinds < kinds_wanted;

@@ -18,8 +18,7 @@ static arena memory;
 static void backwards(void *user, int32_t n, gdn_task_fn task, void *arg)
 {
     (void)user;
-    while (n-- > 0)
-        task(arg, n);
+    while (n-- > 0) task(arg, n);
 }
 
 enum { MAX_TARGETS = 8 };
@@ -39,14 +38,12 @@ static void print_statistics(void)
 static void count(const fuzz_call *call, gdn_status status)
 {
     for (int k = 0; k < CHECK_KERNEL_COUNT; k++)
-        if (check_kernels[k] == call->kernel)
-            (status ? refused : ran)[k]++;
+        if (check_kernels[k] == call->kernel) (status ? refused : ran)[k]++;
 }
 
 static void open_targets(void)
 {
-    if (getenv("FUZZ_ARGS_STATISTICS"))
-        (void)atexit(print_statistics);
+    if (getenv("FUZZ_ARGS_STATISTICS")) (void)atexit(print_statistics);
     gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_REFERENCE };
     FUZZ_REQUIRE(!gdn_context_create(&desc, &reference), "%s", gdn_last_error());
     gdn_implementation_info info = { .size = sizeof info };
@@ -63,17 +60,14 @@ static void place_args(fuzz_call *call, slab *const at[MAX_PIECES])
     for (int i = 0; i < call->n_pieces; i++) {
         const fuzz_piece *p = &call->piece[i];
         void *const to = call->used[i] && i ? at[i]->at : NULL;
-        if (p->pointer)
-            memcpy((char *)&call->args + p->pointer, &to, sizeof to);
+        if (p->pointer) memcpy((char *)&call->args + p->pointer, &to, sizeof to);
     }
     for (int i = 0; i < call->n_pieces; i++) {
         const fuzz_piece *p = &call->piece[i];
-        if (!call->used[i])
-            continue;
+        if (!call->used[i]) continue;
         memset(at[i]->at, 0, at[i]->bytes);
         memcpy(at[i]->at, (char *)&call->args + p->at, p->known < at[i]->bytes ? p->known : at[i]->bytes);
-        if (call->dirty[i] && at[i]->bytes > p->known)
-            at[i]->at[at[i]->bytes - 1] = 1;
+        if (call->dirty[i] && at[i]->bytes > p->known) at[i]->at[at[i]->bytes - 1] = 1;
     }
 }
 
@@ -132,8 +126,7 @@ static void give_workspace(fuzz_call *call, uint64_t bytes)
     gdn_span *w = check_workspace(call->kernel, &call->args);
     *w = (gdn_span){ 0 };
     FUZZ_REQUIRE(bytes < SLAB_BYTES - 4096, "a workspace of %llu bytes for a small call", (unsigned long long)bytes);
-    if (!bytes || call->workspace == WORKSPACE_ABSENT)
-        return;
+    if (!bytes || call->workspace == WORKSPACE_ABSENT) return;
     if (call->workspace == WORKSPACE_SHARED) {
         const slab *s = &memory.slabs[memory.n - 1];
         *w = (gdn_span){ .data = (void *)(((uintptr_t)s->at + 63) / 64 * 64), .bytes = 0 };
@@ -144,10 +137,8 @@ static void give_workspace(fuzz_call *call, uint64_t bytes)
     /* The last byte of the workspace is the last one before the page that must not be touched, or nearly. */
     slab *s = arena_take(&memory, (size_t)bytes, 64, 1);
     *w = (gdn_span){ .data = s->at, .bytes = bytes };
-    if (call->workspace == WORKSPACE_SHORT)
-        w->bytes -= 1 + bytes % 3;
-    if (call->workspace == WORKSPACE_SKEWED)
-        w->data = s->at + 4, w->bytes -= 4;
+    if (call->workspace == WORKSPACE_SHORT) w->bytes -= 1 + bytes % 3;
+    if (call->workspace == WORKSPACE_SKEWED) w->data = s->at + 4, w->bytes -= 4;
 }
 
 /* ---- What may be written ---------------------------------------------------------------------------------------- */
@@ -163,8 +154,7 @@ static void mask_element(void *user, const gdn_tensor *of, unsigned char *at, ui
     slab *s = arena_find(user, at, (size_t)bytes);
     FUZZ_REQUIRE(s, "an accepted call writes outside of all memory");
     unsigned char *mask = s->mask + (at - s->at);
-    for (uint64_t i = 0; i < bytes; i++)
-        mask[i] = (unsigned char)(i % unit ? MASK_INSIDE : 1 + of->dtype);
+    for (uint64_t i = 0; i < bytes; i++) mask[i] = (unsigned char)(i % unit ? MASK_INSIDE : 1 + of->dtype);
 }
 
 /* out, which is marked by now, overlaps no state, in whatever rows the call names. */
@@ -177,10 +167,7 @@ static void require_apart(void *user, unsigned char *at, uint64_t bytes)
                      (long long)(bytes - (uint64_t)(end - mask)));
 }
 
-static int is_ours(void *user, const void *at, uint64_t bytes)
-{
-    return arena_find(user, at, (size_t)bytes) != NULL;
-}
+static int is_ours(void *user, const void *at, uint64_t bytes) { return arena_find(user, at, (size_t)bytes) != NULL; }
 
 /* ---- Judging ------------------------------------------------------------------------------------------------------
  */
@@ -192,8 +179,7 @@ enum { BLOCK = 256 };
 static int same_block(const slab *s, size_t k)
 {
     static const unsigned char no[BLOCK];
-    if (k + BLOCK > s->bytes || memcmp(s->result + k, s->at + k, BLOCK))
-        return 0;
+    if (k + BLOCK > s->bytes || memcmp(s->result + k, s->at + k, BLOCK)) return 0;
     return memcmp(s->mask + k, no, BLOCK) ? !memchr(s->mask + k, MASK_NO, BLOCK)
                                           : !memcmp(s->at + k, s->before + k, BLOCK);
 }
@@ -208,11 +194,11 @@ static void compare(const char *implementation)
                 k += BLOCK;
                 continue;
             }
-            const int    kind = s->mask[k];
+            const int kind = s->mask[k];
             const int type = kind == MASK_NO || kind == MASK_INSIDE || kind == 1 + GDN_Q8_0
                                  ? -1
                                  : kind - 1; /* of an element, or a byte */
-            const size_t n    = type < 0 ? 1 : (size_t)check_unit_bytes(type);
+            const size_t n = type < 0 ? 1 : (size_t)check_unit_bytes(type);
             FUZZ_REQUIRE(kind != MASK_NO || s->result[k] == s->before[k],
                          "%s wrote byte %zu of slab %d, which it may not", implementation, k, i);
             FUZZ_REQUIRE(kind != MASK_NO || s->at[k] == s->before[k],
@@ -229,10 +215,7 @@ static void compare(const char *implementation)
 
 static char outcome[1024];
 
-const char *fuzz_outcome(void)
-{
-    return outcome;
-}
+const char *fuzz_outcome(void) { return outcome; }
 
 static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static void say(const char *format, ...)
@@ -261,7 +244,7 @@ static void say_refused(const fuzz_call *call, const char *text)
     size_t n = 0;
     for (const char *s = text; *s && n + 1 < sizeof plain;) {
         const size_t sign = *s == '-', digits = strspn(s + sign, "0123456789");
-        const int    number = digits && (s == text || s[-1] == ' ' || s[-1] == '[' || s[-1] == '.');
+        const int number = digits && (s == text || s[-1] == ' ' || s[-1] == '[' || s[-1] == '.');
         plain[n++] = number ? '#' : *s;
         s += number ? sign + strspn(s + sign, "0123456789abcdefx") : 1; /* addresses, too */
     }
@@ -330,8 +313,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     gdn_capability answer, other;
     char said[512];
     outcome[0] = 0;
-    if (!reference)
-        open_targets();
+    if (!reference) open_targets();
     fuzz_decode(data, size, &memory, &call);
     gdn_context *ctx = target[call.implementation % n_targets];
     slab *pieces[MAX_PIECES], *args;
@@ -365,14 +347,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         const check_writes writes = { &memory, mask_element, require_apart, is_ours };
         const char *wrong = call.kernel->writes(&call.args, &writes);
         FUZZ_REQUIRE(!wrong, "an accepted call has a bad value in %s, or reads beyond it", wrong);
-        for (int i = 0; i < memory.n; i++)
-            memcpy(memory.slabs[i].result, memory.slabs[i].at, memory.slabs[i].bytes);
+        for (int i = 0; i < memory.n; i++) memcpy(memory.slabs[i].result, memory.slabs[i].at, memory.slabs[i].bytes);
     }
     (void)snprintf(said, sizeof said, "%s", gdn_last_error());
-    if (status && call.workspace == WORKSPACE_GOOD)
-        say_refused(&call, said);
-    else if (call.workspace == WORKSPACE_GOOD)
-        say_ran(&call);
+    if (status && call.workspace == WORKSPACE_GOOD) say_refused(&call, said);
+    else if (call.workspace == WORKSPACE_GOOD) say_ran(&call);
 
     /* The reference needs no workspace, so it cannot refuse a wrong one. */
     memory.n = operands;
@@ -393,7 +372,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FUZZ_REQUIRE(expected == status && (!status || !strcmp(said, gdn_last_error())),
                  "%s: \"%s\", the reference: %s: \"%s\"", gdn_status_name(status), said, gdn_status_name(expected),
                  gdn_last_error());
-    if (!status)
-        compare(answer.implementation);
+    if (!status) compare(answer.implementation);
     return 0;
 }

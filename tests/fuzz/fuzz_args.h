@@ -14,10 +14,9 @@
 
 /* Says why and aborts, which is how a fuzzer notices. */
 void fuzz_fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
-#define FUZZ_REQUIRE(condition, ...)                                                                   \
-    do {                                                                                               \
-        if (!(condition))                                                                              \
-            fuzz_fail(__VA_ARGS__);                                                                    \
+#define FUZZ_REQUIRE(condition, ...)                                                                                   \
+    do {                                                                                                               \
+        if (!(condition)) fuzz_fail(__VA_ARGS__);                                                                      \
     } while (0)
 
 /* ---- Arena -------------------------------------------------------------------------------------------- */
@@ -39,16 +38,16 @@ typedef struct slab {
 typedef struct arena {
     unsigned char *all;
     slab slabs[MAX_SLABS];
-    int  n;
+    int n;
 } arena;
 
-void  arena_reset(arena *a); /* no slab is in use */
+void arena_reset(arena *a); /* no slab is in use */
 slab *arena_take(arena *a, size_t bytes, size_t alignment, int at_end);
 /* The slab in which all `bytes` bytes from p lie, or NULL. */
 slab *arena_find(arena *a, const void *p, size_t bytes);
-void  arena_remember(arena *a);  /* slabs to `before`, and no byte may be written  */
-void  arena_restore(arena *a);   /* and back                                       */
-void  arena_check_canaries(arena *a);
+void arena_remember(arena *a); /* slabs to `before`, and no byte may be written  */
+void arena_restore(arena *a);  /* and back                                       */
+void arena_check_canaries(arena *a);
 
 /* ---- Calls -------------------------------------------------------------------------------------------- */
 
@@ -59,17 +58,17 @@ typedef struct fuzz_piece {
 enum { MAX_PIECES = 6 };
 
 typedef struct fuzz_call {
-    arena     *arena;
+    arena *arena;
     const check_kernel *kernel;
-    int        implementation;
+    int implementation;
     check_args args;
     const fuzz_piece *piece;
-    int        n_pieces, used[MAX_PIECES];
-    int        dirty[MAX_PIECES]; /* bytes beyond what we know are not zero */
-    int        mutations;
+    int n_pieces, used[MAX_PIECES];
+    int dirty[MAX_PIECES]; /* bytes beyond what we know are not zero */
+    int mutations;
     /* The workspace is known only after the query, so its mistakes are kept until then. */
     enum { WORKSPACE_GOOD = 0, WORKSPACE_ABSENT, WORKSPACE_SHORT, WORKSPACE_SKEWED, WORKSPACE_SHARED } workspace;
-    int        capability_extra;
+    int capability_extra;
 } fuzz_call;
 
 /* The size that a piece says it has. */

@@ -12,10 +12,10 @@
 #include "tests/sanitized.h"
 
 #ifdef ADDRESS_SANITIZED
-#  include <sanitizer/asan_interface.h>
+#include <sanitizer/asan_interface.h>
 #else
-#  define ASAN_POISON_MEMORY_REGION(p, n)   ((void)(p), (void)(n))
-#  define ASAN_UNPOISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
+#define ASAN_POISON_MEMORY_REGION(p, n)   ((void)(p), (void)(n))
+#define ASAN_UNPOISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
 #endif
 
 #ifndef ADDRESS_SANITIZED
@@ -41,10 +41,10 @@ static void make(arena *a, slab *s)
         a->all = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         FUZZ_REQUIRE(a->all != MAP_FAILED, "no memory for slabs");
     }
-    s->base   = a->all + (size_t)(MAX_SLABS - 1 - (s - a->slabs)) * apart + page;
+    s->base = a->all + (size_t)(MAX_SLABS - 1 - (s - a->slabs)) * apart + page;
     s->before = malloc(SLAB_BYTES);
     s->result = malloc(SLAB_BYTES);
-    s->mask   = malloc(SLAB_BYTES);
+    s->mask = malloc(SLAB_BYTES);
     FUZZ_REQUIRE(!mprotect(s->base, SLAB_BYTES, PROT_READ | PROT_WRITE) && s->before && s->result && s->mask,
                  "no memory for a slab");
     s->at = s->base;
@@ -57,26 +57,22 @@ static void canaries(const slab *s, unsigned char **front, size_t *n_front, unsi
 {
     const size_t left = (size_t)(s->at - s->base), right = SLAB_BYTES - left - s->bytes;
     *n_front = left < CANARY_BYTES ? left : CANARY_BYTES;
-    *front   = s->at - *n_front;
-    *n_back  = right < CANARY_BYTES ? right : CANARY_BYTES;
-    *back    = s->at + s->bytes;
+    *front = s->at - *n_front;
+    *n_back = right < CANARY_BYTES ? right : CANARY_BYTES;
+    *back = s->at + s->bytes;
 }
 #endif
 
-void arena_reset(arena *a)
-{
-    a->n = 0;
-}
+void arena_reset(arena *a) { a->n = 0; }
 
 slab *arena_take(arena *a, size_t bytes, size_t alignment, int at_end)
 {
     FUZZ_REQUIRE(a->n < MAX_SLABS && bytes > 0 && bytes + 64 <= SLAB_BYTES, "the decoder wants %zu bytes", bytes);
     slab *s = &a->slabs[a->n++];
-    if (!s->base)
-        make(a, s);
+    if (!s->base) make(a, s);
     ASAN_POISON_MEMORY_REGION(s->at, s->bytes); /* what was in use; the rest is poisoned always */
     s->bytes = bytes;
-    s->at    = s->base + (at_end ? (SLAB_BYTES - bytes) / alignment * alignment : 0);
+    s->at = s->base + (at_end ? (SLAB_BYTES - bytes) / alignment * alignment : 0);
     ASAN_UNPOISON_MEMORY_REGION(s->at, bytes);
     memset(s->at, 0, bytes);
 #ifndef ADDRESS_SANITIZED
@@ -95,8 +91,7 @@ slab *arena_find(arena *a, const void *p, size_t bytes)
     for (int i = 0; i < a->n; i++) {
         slab *s = &a->slabs[i];
         const uintptr_t begin = (uintptr_t)s->at;
-        if (at >= begin && at - begin <= s->bytes && bytes <= s->bytes - (at - begin))
-            return s;
+        if (at >= begin && at - begin <= s->bytes && bytes <= s->bytes - (at - begin)) return s;
     }
     return NULL;
 }
@@ -111,8 +106,7 @@ void arena_remember(arena *a)
 
 void arena_restore(arena *a)
 {
-    for (int i = 0; i < a->n; i++)
-        memcpy(a->slabs[i].at, a->slabs[i].before, a->slabs[i].bytes);
+    for (int i = 0; i < a->n; i++) memcpy(a->slabs[i].at, a->slabs[i].before, a->slabs[i].bytes);
 }
 
 void arena_check_canaries(arena *a)

@@ -31,10 +31,8 @@ static int operands_of(const fuzz_call *c, int map, const check_operand *list[])
     for (const check_operand *o = c->kernel->operand; o->name; o++) {
         int owner = 0;
         for (int i = 0; i < c->n_pieces; i++)
-            if (o->field >= c->piece[i].at && o->field < c->piece[i].at + c->piece[i].known)
-                owner = i;
-        if ((o->n_axes == CHECK_MAP) == map && c->used[owner])
-            list[n++] = o;
+            if (o->field >= c->piece[i].at && o->field < c->piece[i].at + c->piece[i].known) owner = i;
+        if ((o->n_axes == CHECK_MAP) == map && c->used[owner]) list[n++] = o;
     }
     return n;
 }
@@ -46,8 +44,7 @@ static void break_scalar(source *in, fuzz_call *c)
     const int wide = c->kernel == &check_kernel_set_rows;
     size_t end = c->piece[i].known;
     for (const check_operand *o = c->kernel->operand; o->name; o++)
-        if (o->field > c->piece[i].at && o->field < c->piece[i].at + end)
-            end = o->field - c->piece[i].at;
+        if (o->field > c->piece[i].at && o->field < c->piece[i].at + end) end = o->field - c->piece[i].at;
     char *at = (char *)&c->args + c->piece[i].at;
     if (wide && below(in, 8)) {
         const int k = 1 + below(in, (int)(end / 8) - 1);
@@ -71,10 +68,9 @@ static void break_pool_sizes(source *in, fuzz_call *c)
     gdn_ssm_conv_args *v = &c->args.ssm_conv.args;
     gdn_pool *const of_delta[] = { &d->state, &d->state_out, &c->args.gated_delta_net.log.entries };
     gdn_pool *const of_conv[] = { &v->history, &v->history_out };
-    if (c->kernel == &check_kernel_set_rows)
-        return;
+    if (c->kernel == &check_kernel_set_rows) return;
     gdn_pool *pool = c->kernel == &check_kernel_ssm_conv ? of_conv[below(in, 2)] : of_delta[below(in, 3)];
-    int32_t  *n = below(in, 2) ? &pool->n_rows : &pool->n_slots;
+    int32_t *n = below(in, 2) ? &pool->n_rows : &pool->n_slots;
     *n = (int32_t)(uint32_t)(below(in, 2) ? PICK(in, nasty) : *n + PICK(in, nasty) % 3);
 }
 
@@ -98,13 +94,12 @@ static void break_place(source *in, fuzz_call *c, void **data, uint64_t *offset,
     case 3: *offset = (uint64_t)PICK(in, nasty); break;
     case 4: { /* into, or over, another operand */
         const unsigned low = take(in), high = take(in);
-        *data   = s->at + (size_t)(low | high << 8) % (s->bytes + 1) / 4 * 4;
+        *data = s->at + (size_t)(low | high << 8) % (s->bytes + 1) / 4 * 4;
         *offset = 0;
         break;
     }
     default: /* the same place, but less of it */
-        if (*data && *bytes > 1)
-            *bytes -= (uint64_t)below(in, 70) % *bytes;
+        if (*data && *bytes > 1) *bytes -= (uint64_t)below(in, 70) % *bytes;
         return;
     }
     *bytes = *data ? honest_bytes(c, *data, *offset) : 0;
@@ -140,8 +135,7 @@ static void break_map(source *in, fuzz_call *c)
     }
     const size_t at = (size_t)take(in) * 4 % (s->bytes > 3 ? (size_t)s->bytes - 3 : 64) / 4 * 4;
     void *entry = (void *)((uintptr_t)s->data + (uintptr_t)s->offset + at); /* may lie anywhere by now */
-    if (!s->data || !arena_find(c->arena, entry, 4))
-        return;
+    if (!s->data || !arena_find(c->arena, entry, 4)) return;
     int32_t value = what ? below(in, 20) - 4 : (int32_t)(uint32_t)PICK(in, nasty);
     memcpy(entry, &value, 4);
 }
@@ -156,8 +150,7 @@ static void break_pool(source *in, fuzz_call *c)
     const int delta = c->kernel == &check_kernel_gated_delta_net;
     gdn_pool *pool = delta ? &d->state : &v->history, *written = delta ? &d->state_out : &v->history_out;
     gdn_tensor *out = delta ? &d->out : &v->out;
-    if (c->kernel == &check_kernel_set_rows || !pool->data)
-        return;
+    if (c->kernel == &check_kernel_set_rows || !pool->data) return;
     const int64_t heads =
         delta ? 4 * (int64_t)d->n_heads_v * d->head_dim_k * d->head_dim_v : 4 * (int64_t)v->n_channels;
     const int64_t unit = (heads + 3) / 4 * 4, spread = below(in, 3);
@@ -166,24 +159,21 @@ static void break_pool(source *in, fuzz_call *c)
         const int slots = 1 + below(in, 4), more = below(in, 2);
         pool->stride[0] = pool->stride[1] * slots + (more ? unit : 0);
         pool->n_rows = 1 + below(in, 2);
-        if (delta)
-            pool->n_slots = 1 + below(in, 3);
+        if (delta) pool->n_slots = 1 + below(in, 3);
     }
     if (below(in, 4)) {
         *written = *pool;
         written->n_rows = below(in, 4);
-        if (delta && !below(in, 3))
-            written->n_slots = below(in, 4);
-        if (!below(in, 4))
-            written->stride[below(in, 2)] += unit;
+        if (delta && !below(in, 3)) written->n_slots = below(in, 4);
+        if (!below(in, 4)) written->stride[below(in, 2)] += unit;
     }
     if (below(in, 4)) {
-        out->data      = pool->data;
+        out->data = pool->data;
         const int units = below(in, 4), whole = below(in, 4);
-        out->offset    = pool->offset + (uint64_t)(unit * units) / (whole ? 1 : 2) / 4 * 4;
+        out->offset = pool->offset + (uint64_t)(unit * units) / (whole ? 1 : 2) / 4 * 4;
         out->stride[0] = 0;
         out->stride[1] = pool->stride[below(in, 2)];
-        out->bytes     = honest_bytes(c, out->data, out->offset);
+        out->bytes = honest_bytes(c, out->data, out->offset);
     }
 }
 
@@ -203,8 +193,7 @@ static void break_struct(source *in, fuzz_call *c)
 static void break_parts(source *in, fuzz_call *c)
 {
     const int i = below(in, c->n_pieces);
-    if (!i)
-        return;
+    if (!i) return;
     c->used[i] = !c->used[i];
     *fuzz_size(c, i) = c->used[i] ? (uint32_t)c->piece[i].known : 0;
 }
@@ -224,15 +213,20 @@ static void state_bytes(fuzz_call *c)
 
 void fuzz_break(source *in, fuzz_call *c)
 {
-    if (c->mutations)
-        state_bytes(c);
-    for (int i = 0; i < c->mutations; i++)
-        switch (below(in, 18)) {
-        case 0: case 1: case 2: break_scalar(in, c); break;
+    if (c->mutations) state_bytes(c);
+    for (int i = 0; i < c->mutations; i++) switch (below(in, 18)) {
+        case 0:
+        case 1:
+        case 2: break_scalar(in, c); break;
         case 3: break_struct(in, c); break;
         case 4: c->workspace = 1 + below(in, 4); break;
-        case 5: case 6: case 7: case 8: case 9: break_map(in, c); break;
-        case 14: case 15: break_pool(in, c); break;
+        case 5:
+        case 6:
+        case 7:
+        case 8:
+        case 9: break_map(in, c); break;
+        case 14:
+        case 15: break_pool(in, c); break;
         case 16: break_pool_sizes(in, c); break;
         case 17: break_parts(in, c); break;
         default: break_tensor(in, c); break;

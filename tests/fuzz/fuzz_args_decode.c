@@ -10,7 +10,9 @@
 #include "tools/check/specs.h"
 
 #define PIECE(call, member, type, pointer)                                                                             \
-    { offsetof(call, member), sizeof(type), GDN_FIRST_SIZE(type), pointer }
+    {                                                                                                                  \
+        offsetof(call, member), sizeof(type), GDN_FIRST_SIZE(type), pointer                                            \
+    }
 #define DELTA(member, type) PIECE(delta_call, member, type, offsetof(gdn_gated_delta_net_args, member))
 #define CONV(member, type)  PIECE(conv_call, member, type, offsetof(gdn_ssm_conv_args, member))
 static const fuzz_piece delta_pieces[] = {
@@ -31,10 +33,9 @@ static const fuzz_piece rows_pieces[] = { { 0, sizeof(gdn_set_rows_args), GDN_FI
 static void pieces_of(fuzz_call *c)
 {
     const int delta = c->kernel == &check_kernel_gated_delta_net, conv = c->kernel == &check_kernel_ssm_conv;
-    c->piece    = delta ? delta_pieces : conv ? conv_pieces : rows_pieces;
+    c->piece = delta ? delta_pieces : conv ? conv_pieces : rows_pieces;
     c->n_pieces = delta ? 6 : conv ? 3 : 1;
-    for (int i = 0; i < c->n_pieces; i++)
-        c->used[i] = *fuzz_size(c, i) != 0;
+    for (int i = 0; i < c->n_pieces; i++) c->used[i] = *fuzz_size(c, i) != 0;
 }
 
 /* Small pools and little arithmetic, which an instrumented reference takes most of the time for. */
@@ -42,27 +43,23 @@ static void draw(fuzz_call *c, check_case *made, check_rng *rng)
 {
     check_spec spec;
     check_case_init(made, c->kernel);
-    if (c->kernel == &check_kernel_gated_delta_net)
-        delta_random(&spec.gated_delta_net, rng, 20000);
-    else if (c->kernel == &check_kernel_ssm_conv)
-        conv_random(&spec.ssm_conv, rng);
-    else
-        rows_random(&spec.set_rows, rng);
+    if (c->kernel == &check_kernel_gated_delta_net) delta_random(&spec.gated_delta_net, rng, 20000);
+    else if (c->kernel == &check_kernel_ssm_conv) conv_random(&spec.ssm_conv, rng);
+    else rows_random(&spec.set_rows, rng);
     c->kernel->build(made, &spec, rng);
 }
 
 static int fits(const check_case *made)
 {
     uint64_t bytes = 0;
-    for (int m = 0; m < made->n_memories; m++)
-        bytes += made->memory[m].body;
+    for (int m = 0; m < made->n_memories; m++) bytes += made->memory[m].body;
     return bytes < SLAB_BYTES / 4;
 }
 
 /* Each memory of the case in a slab, whose end or begin is the memory's own. */
 static void place_memories(source *in, fuzz_call *c, const check_case *made)
 {
-    gdn_span  where[CHECK_MAX_MEMORIES];
+    gdn_span where[CHECK_MAX_MEMORIES];
     const int ends = (int)take(in), use_offset = below(in, 2);
     for (int m = 0; m < made->n_memories; m++) {
         const check_memory *memory = &made->memory[m];
@@ -79,11 +76,11 @@ void fuzz_decode(const uint8_t *data, size_t size, arena *a, fuzz_call *c)
     source in = { data, size };
     memset(c, 0, sizeof *c);
     arena_reset(a);
-    c->arena          = a;
-    c->kernel         = check_kernels[below(&in, CHECK_KERNEL_COUNT)];
+    c->arena = a;
+    c->kernel = check_kernels[below(&in, CHECK_KERNEL_COUNT)];
     c->implementation = below(&in, 16);
-    const unsigned n  = take(&in);
-    c->mutations        = n >= 240 ? 3 : n >= 216 ? 2 : n >= 152 ? 1 : 0;
+    const unsigned n = take(&in);
+    c->mutations = n >= 240 ? 3 : n >= 216 ? 2 : n >= 152 ? 1 : 0;
     c->capability_extra = one_in(&in, 8) ? below(&in, 100) : 0;
     uint64_t seed = take(&in);
     seed |= (uint64_t)take(&in) << 8;
@@ -91,8 +88,7 @@ void fuzz_decode(const uint8_t *data, size_t size, arena *a, fuzz_call *c)
     for (uint64_t turn = 0;; turn++) {
         check_rng rng = { check_mix(seed, turn) };
         draw(c, &made, &rng);
-        if (fits(&made))
-            break;
+        if (fits(&made)) break;
         check_case_free(&made);
     }
     c->args = made.args;

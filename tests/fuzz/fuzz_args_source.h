@@ -7,13 +7,12 @@
 
 typedef struct source {
     const uint8_t *data;
-    size_t         size;
+    size_t size;
 } source;
 
 static inline unsigned take(source *in)
 {
-    if (!in->size)
-        return 0;
+    if (!in->size) return 0;
     in->size--;
     return *in->data++;
 }

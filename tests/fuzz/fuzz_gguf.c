@@ -27,8 +27,7 @@ static void build_file(gguf_build *b)
     build_tensor(b, "s", 2, f32, 0, 0);
     build_tensor(b, "t", 3, q8, 8, 32);
     build_pad(b, 8);
-    for (int i = 0; i < 100; i++)
-        build_number(b, (uint64_t)i, 1);
+    for (int i = 0; i < 100; i++) build_number(b, (uint64_t)i, 1);
 }
 
 /* Triples (two bytes of position, value) are put over the file; the first two bytes say where it ends. */
@@ -37,17 +36,16 @@ static size_t change_file(const uint8_t *data, size_t size, unsigned char *bytes
     size_t length = n;
     if (size >= 2 && data[0] < 0x40) /* one in four is cut */
         length = (size_t)(data[0] << 8 | data[1]) % n;
-    for (size_t i = 2; i + 3 <= size; i += 3)
-        bytes[(size_t)(data[i] << 8 | data[i + 1]) % n] = data[i + 2];
+    for (size_t i = 2; i + 3 <= size; i += 3) bytes[(size_t)(data[i] << 8 | data[i + 1]) % n] = data[i + 2];
     return length;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static gguf_build whole;
-    rt_gguf          *file;
-    size_t            n = size;
-    const int         is_file = size >= 4 && !memcmp(data, "GGUF", 4);
+    rt_gguf *file;
+    size_t n = size;
+    const int is_file = size >= 4 && !memcmp(data, "GGUF", 4);
     if (!is_file) {
         build_file(&whole);
         /* few changes leave most of the file as it is, so that the reader gets far */
@@ -55,16 +53,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                         (size_t)whole.n);
     }
     unsigned char *copy = malloc(n ? n : 1); /* of its size, for AddressSanitizer */
-    if (!copy)
-        return 0;
+    if (!copy) return 0;
     memcpy(copy, is_file ? data : whole.bytes, n);
     const gdn_status status = rt_gguf_open_memory(copy, n, &file);
     if (status && (file || !*rt_last_error())) {
         (void)fprintf(stderr, "fuzz_gguf: status %d without a text, or with a file\n", (int)status);
         abort();
     }
-    if (!status)
-        walk_gguf(file);
+    if (!status) walk_gguf(file);
     rt_gguf_close(file);
     free(copy);
     return 0;

@@ -14,12 +14,12 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define REQUIRE(condition)                                                                                  \
-    do {                                                                                                    \
-        if (!(condition)) {                                                                                 \
-            (void)fprintf(stderr, "%s:%d: %s (%s)\n", __FILE__, __LINE__, #condition, rt_last_error());     \
-            abort();                                                                                        \
-        }                                                                                                   \
+#define REQUIRE(condition)                                                                                             \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            (void)fprintf(stderr, "%s:%d: %s (%s)\n", __FILE__, __LINE__, #condition, rt_last_error());                \
+            abort();                                                                                                   \
+        }                                                                                                              \
     } while (0)
 
 enum { N_SEQS = 3, N_CELLS = 12, ROOM = 1024 };
@@ -28,19 +28,27 @@ static const rt_model model = { .n_recurrent = 1,
                                 .n_attention = 1,
                                 .fingerprint = 0x1234,
                                 .hp = { .n_embd = 1,
-                                        .n_mtp = 1, .n_head_kv = 1, .head_dim = 1, .conv_kernel = 3, .state_size = 1,
+                                        .n_mtp = 1,
+                                        .n_head_kv = 1,
+                                        .head_dim = 1,
+                                        .conv_kernel = 3,
+                                        .state_size = 1,
                                         .n_value_heads = 1,
                                         .n_channels = 1 } };
 static gdn_context *context;
 static unsigned char valid[2][ROOM]; /* saves of one and of all, for bit 3 */
-static uint64_t      n_valid[2];
+static uint64_t n_valid[2];
 
 static rt_memory *open_memory(void)
 {
     const rt_memory_desc desc = { .model = &model,
-                                  .device = context, .host = context, .n_seqs = N_SEQS, .n_cells = N_CELLS,
+                                  .device = context,
+                                  .host = context,
+                                  .n_seqs = N_SEQS,
+                                  .n_cells = N_CELLS,
                                   .n_rollback = 1,
-                                  .kv_type = GDN_F16, .draft = 1 };
+                                  .kv_type = GDN_F16,
+                                  .draft = 1 };
     rt_memory *m;
     REQUIRE(!rt_memory_create(&desc, &m));
     const rt_pool pool = rt_memory_pool(m, 0);
@@ -57,8 +65,7 @@ static gdn_status go_on(rt_memory *m, int32_t seq, int32_t n_rows)
 {
     rt_step *step;
     const gdn_status status = rt_step_begin(m, &(rt_token_run){ seq, 0, n_rows }, 1, &step);
-    if (status)
-        return status;
+    if (status) return status;
     rt_step_commit(m, step);
     for (int32_t p = rt_seq_length(m, seq) - n_rows; p < rt_seq_length(m, seq); p++)
         rt_hidden_put(m, seq, p, p, &(float){ (float)p });
@@ -79,17 +86,13 @@ static void audit(const rt_memory *m)
     int32_t slots[N_SEQS * 2] = { 0 }, rows[N_SEQS] = { 0 }, cells[N_CELLS] = { 0 }, n_free = 0;
     for (int32_t s = 0; s < N_SEQS; s++) {
         for (int32_t r = 0; r < 2; r++)
-            if (m->seq[s].snapshot[r].slot != GDN_NONE)
-                slots[m->seq[s].snapshot[r].slot]++;
-        if (m->seq[s].conv_row != GDN_NONE)
-            rows[m->seq[s].conv_row]++;
-        for (int32_t p = 0; p < m->seq[s].n_listed; p++)
-            cells[m->seq[s].cell[p]]++;
+            if (m->seq[s].snapshot[r].slot != GDN_NONE) slots[m->seq[s].snapshot[r].slot]++;
+        if (m->seq[s].conv_row != GDN_NONE) rows[m->seq[s].conv_row]++;
+        for (int32_t p = 0; p < m->seq[s].n_listed; p++) cells[m->seq[s].cell[p]]++;
     }
     REQUIRE(!memcmp(slots, m->slots.count, sizeof slots) && !memcmp(rows, m->rows.count, sizeof rows));
     REQUIRE(!memcmp(cells, m->cells.count, sizeof cells));
-    for (int32_t i = 0; i < N_CELLS; i++)
-        n_free += cells[i] == 0;
+    for (int32_t i = 0; i < N_CELLS; i++) n_free += cells[i] == 0;
     REQUIRE(n_free == m->cells.n_free);
 }
 
@@ -113,7 +116,7 @@ static uint64_t look(rt_memory *m)
 static void check_taken(const rt_memory *m, const unsigned char *bytes, uint64_t n)
 {
     rt_save_header header;
-    rt_save_seq    record;
+    rt_save_seq record;
     uint64_t at = sizeof header, sum;
     memcpy(&header, bytes, sizeof header);
     for (int32_t i = 0; i < header.n_seqs; i++) {
@@ -141,22 +144,18 @@ static void start(void)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static unsigned char bytes[ROOM], again[ROOM];
-    if (!context)
-        start();
-    if (size < 1 || size > ROOM)
-        return 0;
+    if (!context) start();
+    if (size < 1 || size > ROOM) return 0;
     const int mode = data[0], all = mode >> 2 & 1;
     uint64_t n = size - 1;
     if (mode & 8) {
         n = n_valid[all];
         memcpy(bytes, valid[all], n);
-        for (size_t i = 1; i + 2 < size; i += 3)
-            bytes[(data[i] | data[i + 1] << 8) % n] = data[i + 2];
+        for (size_t i = 1; i + 2 < size; i += 3) bytes[(data[i] | data[i + 1] << 8) % n] = data[i + 2];
     } else {
         memcpy(bytes, data + 1, n);
     }
-    if (mode & 2 && n >= sizeof(rt_save_header))
-        memcpy(bytes + offsetof(rt_save_header, bytes), &n, 8);
+    if (mode & 2 && n >= sizeof(rt_save_header)) memcpy(bytes + offsetof(rt_save_header, bytes), &n, 8);
     if (mode & 1 && n >= 8) {
         const uint64_t sum = rt_save_checksum(bytes, n - 8);
         memcpy(bytes + n - 8, &sum, 8);
@@ -182,8 +181,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         audit(m);
         for (int32_t s = 0; s < N_SEQS; s++) {
             REQUIRE(rt_seq_length(m, s) == 0 || rt_seq_min_length(m, s) == rt_seq_length(m, s));
-            if (rt_memory_free_cells(m))
-                REQUIRE(!go_on(m, s, 1));
+            if (rt_memory_free_cells(m)) REQUIRE(!go_on(m, s, 1));
         }
         audit(m);
     }

@@ -8,7 +8,7 @@
 enum { MAX_TENSORS = 80, MAX_KEYS = 32, N_TOKENS = 40 };
 
 typedef struct tensor {
-    char     name[48];
+    char name[48];
     uint64_t ne[3], offset;
     uint32_t n_dims, type;
     uint64_t dims_at; /* where its dimensions, type and offset stand in the file */
@@ -16,33 +16,36 @@ typedef struct tensor {
 
 typedef struct draw {
     const uint8_t *data;
-    size_t         size, at;
-    gguf_build    *file;
-    tensor         tensors[MAX_TENSORS];
-    int            n_tensors, n_keys;
-    uint64_t       key_at[MAX_KEYS]; /* values of 4 bytes */
-    uint64_t       n_bytes;          /* of data           */
+    size_t size, at;
+    gguf_build *file;
+    tensor tensors[MAX_TENSORS];
+    int n_tensors, n_keys;
+    uint64_t key_at[MAX_KEYS]; /* values of 4 bytes */
+    uint64_t n_bytes;          /* of data           */
 } draw;
 
 static unsigned next(draw *d) { return d->at < d->size ? d->data[d->at++] : 0; }
-static unsigned next2(draw *d) { const unsigned high = next(d); return high << 8 | next(d); }
+static unsigned next2(draw *d)
+{
+    const unsigned high = next(d);
+    return high << 8 | next(d);
+}
 
-static const struct { uint32_t type, block, bytes;
-} types[] = { { 0, 1, 4 },   { 1, 1, 2 },      { 30, 1, 2 },     { 8, 32, 34 },
-              { 2, 32, 18 }, { 12, 256, 144 }, { 13, 256, 176 }, { 14, 256, 210 },
-              { 3, 32, 20 }, { 6, 32, 22 },    { 7, 32, 24 },    { 20, 32, 18 },   { 39, 32, 17 },  { 10, 256, 84 },
-              { 11, 256, 110 }, { 16, 256, 66 }, { 17, 256, 74 }, { 18, 256, 98 }, { 19, 256, 50 },
-              { 21, 256, 110 }, { 22, 256, 82 }, { 23, 256, 136 }, { 29, 256, 56 } };
+static const struct {
+    uint32_t type, block, bytes;
+} types[] = { { 0, 1, 4 },      { 1, 1, 2 },      { 30, 1, 2 },     { 8, 32, 34 },    { 2, 32, 18 },   { 12, 256, 144 },
+              { 13, 256, 176 }, { 14, 256, 210 }, { 3, 32, 20 },    { 6, 32, 22 },    { 7, 32, 24 },   { 20, 32, 18 },
+              { 39, 32, 17 },   { 10, 256, 84 },  { 11, 256, 110 }, { 16, 256, 66 },  { 17, 256, 74 }, { 18, 256, 98 },
+              { 19, 256, 50 },  { 21, 256, 110 }, { 22, 256, 82 },  { 23, 256, 136 }, { 29, 256, 56 } };
 enum { FIRST = 8, LATER = 24 };
-
 
 /* The type of that number, or one that can have such rows. From LATER on it is one of those that came after FIRST. */
 static int type_for(unsigned wanted, uint64_t columns)
 {
     const unsigned more = sizeof types / sizeof *types - FIRST;
-    const int      t    = wanted >= LATER   ? (int)(FIRST + wanted % more)
-                          : columns >= 256 ? 3 + (int)(wanted % 5)
-                                           : (int)(wanted % FIRST);
+    const int t = wanted >= LATER  ? (int)(FIRST + wanted % more)
+                  : columns >= 256 ? 3 + (int)(wanted % 5)
+                                   : (int)(wanted % FIRST);
     return columns % types[t].block ? (int)(wanted % 3) : t; /* wide ones in few bytes */
 }
 
@@ -50,20 +53,19 @@ static void put(draw *d, unsigned type, uint32_t n_dims, uint64_t a, uint64_t b,
     __attribute__((format(printf, 7, 8)));
 static void put(draw *d, unsigned type, uint32_t n_dims, uint64_t a, uint64_t b, uint64_t c, const char *format, ...)
 {
-    if (d->n_tensors == MAX_TENSORS)
-        return;
+    if (d->n_tensors == MAX_TENSORS) return;
     tensor *t = &d->tensors[d->n_tensors++];
     va_list args;
     va_start(args, format);
     (void)vsnprintf(t->name, sizeof t->name, format, args);
     va_end(args);
     const int at = type_for(type, a);
-    t->ne[0]   = a;
-    t->ne[1]   = b;
-    t->ne[2]   = c;
-    t->n_dims  = n_dims;
-    t->type    = types[at].type;
-    t->offset  = d->n_bytes;
+    t->ne[0] = a;
+    t->ne[1] = b;
+    t->ne[2] = c;
+    t->n_dims = n_dims;
+    t->type = types[at].type;
+    t->offset = d->n_bytes;
     d->n_bytes += (a / types[at].block * types[at].bytes * b * c + 31) / 32 * 32;
 }
 
@@ -72,8 +74,7 @@ static void key(draw *d, const char *arch, const char *name, rt_gguf_kind kind, 
     char full[64];
     (void)snprintf(full, sizeof full, "%s%s%s", arch, *arch ? "." : "", name);
     build_key_number(d->file, full, kind, bits);
-    if (d->n_keys < MAX_KEYS && kind != RT_GGUF_BOOL)
-        d->key_at[d->n_keys++] = d->file->n - 4;
+    if (d->n_keys < MAX_KEYS && kind != RT_GGUF_BOOL) d->key_at[d->n_keys++] = d->file->n - 4;
 }
 
 static uint32_t bits_of(float value)
@@ -83,13 +84,15 @@ static uint32_t bits_of(float value)
     return bits;
 }
 
-typedef struct sizes { uint32_t E, heads, kv, hd, rot, conv, S, nk, nv, layers, mtp, interval, X, U, F, shared; } sizes;
+typedef struct sizes {
+    uint32_t E, heads, kv, hd, rot, conv, S, nk, nv, layers, mtp, interval, X, U, F, shared;
+} sizes;
 
 /* Tensors of layer l. type: of each its number and what the input says. */
 static void put_layer(draw *d, const sizes *z, uint32_t l, int moe, int next_arch, unsigned kinds)
 {
     const uint32_t inner = z->nv * z->S, C = z->S * (2 * z->nk + z->nv);
-    unsigned       k     = kinds;
+    unsigned k = kinds;
     put(d, 0, 1, z->E, 1, 1, "blk.%u.attn_norm.weight", l);
     put(d, 0, 1, z->E, 1, 1, "blk.%u.post_attention_norm.weight", l);
     if (l < z->layers && (l + 1) % z->interval) {
@@ -117,17 +120,12 @@ static void put_layer(draw *d, const sizes *z, uint32_t l, int moe, int next_arc
     const char *const names[] = { "gate", "up", "down" };
     for (int i = 0; i < 3; i++) {
         const uint64_t in = i == 2 ? z->F : z->E, out = i == 2 ? z->E : z->F;
-        if (moe)
-            put(d, k++, 3, in, out, z->X, "blk.%u.ffn_%s_exps.weight", l, names[i]);
-        else
-            put(d, k++, 2, in, out, 1, "blk.%u.ffn_%s.weight", l, names[i]);
-        if (moe && z->shared)
-            put(d, k++, 2, in, out, 1, "blk.%u.ffn_%s_shexp.weight", l, names[i]);
+        if (moe) put(d, k++, 3, in, out, z->X, "blk.%u.ffn_%s_exps.weight", l, names[i]);
+        else put(d, k++, 2, in, out, 1, "blk.%u.ffn_%s.weight", l, names[i]);
+        if (moe && z->shared) put(d, k++, 2, in, out, 1, "blk.%u.ffn_%s_shexp.weight", l, names[i]);
     }
-    if (moe)
-        put(d, k++, 2, z->E, z->X, 1, "blk.%u.ffn_gate_inp.weight", l);
-    if (moe && z->shared)
-        put(d, 0, 1, z->E, 1, 1, "blk.%u.ffn_gate_inp_shexp.weight", l);
+    if (moe) put(d, k++, 2, z->E, z->X, 1, "blk.%u.ffn_gate_inp.weight", l);
+    if (moe && z->shared) put(d, 0, 1, z->E, 1, 1, "blk.%u.ffn_gate_inp_shexp.weight", l);
     if (l >= z->layers) {
         put(d, k++, 2, 2 * (uint64_t)z->E, z->E, 1, "blk.%u.nextn.eh_proj.weight", l);
         put(d, 0, 1, z->E, 1, 1, "blk.%u.nextn.enorm.weight", l);
@@ -175,8 +173,7 @@ static void put_vocabulary(draw *d)
         build_string(d->file, i < 30 ? letter : merged[i - 30]);
     }
     build_key_array(d->file, "tokenizer.ggml.token_type", RT_GGUF_I32, N_TOKENS);
-    for (int i = 0; i < N_TOKENS; i++)
-        build_number(d->file, i == 35 || i == 36 ? 3 : i == 37 ? 4 : 1, 4);
+    for (int i = 0; i < N_TOKENS; i++) build_number(d->file, i == 35 || i == 36 ? 3 : i == 37 ? 4 : 1, 4);
     build_key_array(d->file, "tokenizer.ggml.merges", RT_GGUF_STRING, 4);
     build_string(d->file, "a b");
     build_string(d->file, "c a");
@@ -190,24 +187,20 @@ static void put_vocabulary(draw *d)
 static void put_data(draw *d, const tensor *t, uint64_t bytes, unsigned salt)
 {
     const uint64_t begin = d->file->n;
-    uint32_t       z     = salt * 2654435761u + 1;
+    uint32_t z = salt * 2654435761u + 1;
     for (uint64_t i = 0; i < bytes; i++) {
         z = z * 1664525u + 1013904223u;
         const unsigned r = z >> 24, scale = i % 2 ? 0x20 : 0;
         const uint64_t in_q8 = i % 34, in_q4 = i % 18, in_k = i % (t->type == 12 ? 144 : 176);
-        unsigned       byte  = r;
-        if (t->type == 0)
-            byte = i % 4 == 3 ? 0x3D | (r & 0x80) : i % 4 == 2 ? r & 0x7F : r; /* 2^-5 to 2^-4 */
-        else if (t->type == 1)
-            byte = i % 2 ? 0x28 | (r & 0x83) : r;
-        else if (t->type == 30)
-            byte = i % 2 ? 0x3D | (r & 0x80) : r & 0x7F;
+        unsigned byte = r;
+        if (t->type == 0) byte = i % 4 == 3 ? 0x3D | (r & 0x80) : i % 4 == 2 ? r & 0x7F : r; /* 2^-5 to 2^-4 */
+        else if (t->type == 1) byte = i % 2 ? 0x28 | (r & 0x83) : r;
+        else if (t->type == 30) byte = i % 2 ? 0x3D | (r & 0x80) : r & 0x7F;
         else if (t->type == 8 ? in_q8 < 2 : t->type == 2 ? in_q4 < 2 : t->type == 14 ? i % 210 >= 208 : in_k < 4)
             byte = scale;
         build_number(d->file, byte, 1);
     }
-    while (d->file->n - begin < (bytes + 31) / 32 * 32)
-        build_number(d->file, 0, 1);
+    while (d->file->n - begin < (bytes + 31) / 32 * 32) build_number(d->file, 0, 1);
 }
 
 static const uint64_t numbers[] = { 0,          1,
@@ -244,7 +237,7 @@ static uint64_t change(draw *d, uint64_t data_at, uint64_t length)
 {
     const unsigned what = next(d), which = next2(d), to = next2(d);
     const uint64_t number = numbers[to % (sizeof numbers / sizeof *numbers)];
-    const tensor  *t      = &d->tensors[which % (unsigned)d->n_tensors];
+    const tensor *t = &d->tensors[which % (unsigned)d->n_tensors];
     switch (what % 8) {
     case 1: overwrite(d, d->key_at[which % (unsigned)d->n_keys], number, 4); break;
     case 2: overwrite(d, t->dims_at + 8 * (to >> 8) % t->n_dims, number, 8); break;
@@ -266,14 +259,14 @@ static uint64_t change(draw *d, uint64_t data_at, uint64_t length)
 static void choose_use(draw *d, fuzz_choices *c)
 {
     static const char *const isas[] = { NULL, "scalar" };
-    const unsigned           a = next(d), b = next(d);
-    c->n_seqs     = 1 + (int32_t)(a & 1);
-    c->n_batch    = (int32_t[]){ 4, 1, 16, 7 }[a >> 1 & 3];
+    const unsigned a = next(d), b = next(d);
+    c->n_seqs = 1 + (int32_t)(a & 1);
+    c->n_batch = (int32_t[]){ 4, 1, 16, 7 }[a >> 1 & 3];
     c->n_rollback = (int32_t)(a >> 3 & 3);
-    c->kv_type    = (int32_t[]){ GDN_F16, GDN_F32, GDN_BF16, GDN_F16 }[a >> 5 & 3];
-    c->isa        = isas[a >> 7];
-    c->spec       = (rt_spec[]){ RT_SPEC_MTP, RT_SPEC_NGRAM, RT_SPEC_OFF, RT_SPEC_MTP }[b & 3];
-    c->p_min      = b & 4 ? 0.1f : 0;
+    c->kv_type = (int32_t[]){ GDN_F16, GDN_F32, GDN_BF16, GDN_F16 }[a >> 5 & 3];
+    c->isa = isas[a >> 7];
+    c->spec = (rt_spec[]){ RT_SPEC_MTP, RT_SPEC_NGRAM, RT_SPEC_OFF, RT_SPEC_MTP }[b & 3];
+    c->p_min = b & 4 ? 0.1f : 0;
     c->sampling = (rt_sampling){
         b & 8 ? 0.8f : 0, b & 16 ? 5 : 0, b & 32 ? 0.9f : 1, b & 64 ? 0.05f : 0, b & 128 ? 1.3f : 1, 8, 1
     };
@@ -282,37 +275,34 @@ static void choose_use(draw *d, fuzz_choices *c)
 size_t fuzz_model_build(const uint8_t *data, size_t size, gguf_build *file, fuzz_choices *choices)
 {
     static const char *const arches[] = { "qwen35", "qwen35moe", "qwen3next" };
-    draw                     d        = { .data = data, .size = size, .file = file };
-    sizes                    z        = { 0 };
+    draw d = { .data = data, .size = size, .file = file };
+    sizes z = { 0 };
     const unsigned a = next(&d), b = next(&d), c = next(&d), e = next(&d), kinds = next(&d);
-    const int      moe = a % 3 != 0, next_arch = a % 3 == 2;
-    z.mtp      = a / 3 % 2;
-    z.E        = (uint32_t[]){ 32, 64, 256, 48 }[a / 6 % 4];
-    z.S        = a / 24 % 3 == 2 ? 32 : 16;
-    z.kv       = 1 + b % 2;
-    z.heads    = z.kv * (1 + b / 2 % 3);
-    z.hd       = (uint32_t[]){ 16, 2, 32, 20 }[b / 6 % 4];
-    z.rot      = (uint32_t[]){ z.hd, 2, z.hd / 2 * 2, z.hd }[b / 24 % 4];
-    z.conv     = 1 + (c + 3) % 4;
-    z.nk       = 1 + c / 4 % 2;
-    z.nv       = z.nk * (1 + c / 8 % 3);
-    z.layers   = 2 + c / 24 % 2;
+    const int moe = a % 3 != 0, next_arch = a % 3 == 2;
+    z.mtp = a / 3 % 2;
+    z.E = (uint32_t[]){ 32, 64, 256, 48 }[a / 6 % 4];
+    z.S = a / 24 % 3 == 2 ? 32 : 16;
+    z.kv = 1 + b % 2;
+    z.heads = z.kv * (1 + b / 2 % 3);
+    z.hd = (uint32_t[]){ 16, 2, 32, 20 }[b / 6 % 4];
+    z.rot = (uint32_t[]){ z.hd, 2, z.hd / 2 * 2, z.hd }[b / 24 % 4];
+    z.conv = 1 + (c + 3) % 4;
+    z.nk = 1 + c / 4 % 2;
+    z.nv = z.nk * (1 + c / 8 % 3);
+    z.layers = 2 + c / 24 % 2;
     z.interval = 2 + c / 48 % 2;
-    z.X        = 2 + e % 3;
-    z.U        = 1 + e / 3 % 2;
-    z.F        = e / 6 % 2 ? 64 : 32;
-    z.shared   = e / 12 % 2 ? z.F : 0;
+    z.X = 2 + e % 3;
+    z.U = 1 + e / 3 % 2;
+    z.F = e / 6 % 2 ? 64 : 32;
+    z.shared = e / 12 % 2 ? z.F : 0;
     choose_use(&d, choices);
     const int n_changes = (int[]){ 0, 1, 1, 2, 1, 2, 3, 6 }[next(&d) % 8]; /* few leave most of the file as it is */
 
     put(&d, kinds, 2, z.E, N_TOKENS, 1, "token_embd.weight");
     put(&d, 0, 1, z.E, 1, 1, "output_norm.weight");
-    if (e / 24 % 2)
-        put(&d, kinds + 1, 2, z.E, N_TOKENS, 1, "output.weight");
-    for (uint32_t l = 0; l < z.layers + z.mtp; l++)
-        put_layer(&d, &z, l, moe, next_arch, kinds / 8 + l);
-    if (d.n_bytes > GGUF_BUILD_MAX - (1 << 15))
-        return 0;
+    if (e / 24 % 2) put(&d, kinds + 1, 2, z.E, N_TOKENS, 1, "output.weight");
+    for (uint32_t l = 0; l < z.layers + z.mtp; l++) put_layer(&d, &z, l, moe, next_arch, kinds / 8 + l);
+    if (d.n_bytes > GGUF_BUILD_MAX - (1 << 15)) return 0;
     build_header(file, (uint64_t)d.n_tensors, N_KEYS);
     put_keys(&d, &z, arches[a % 3], moe);
     put_vocabulary(&d);
@@ -327,7 +317,6 @@ size_t fuzz_model_build(const uint8_t *data, size_t size, gguf_build *file, fuzz
         put_data(&d, &d.tensors[i], (i + 1 < d.n_tensors ? d.tensors[i + 1].offset : d.n_bytes) - d.tensors[i].offset,
                  (unsigned)i);
     uint64_t length = file->n;
-    for (int i = 0; i < n_changes && d.at < d.size; i++)
-        length = change(&d, data_at, length);
+    for (int i = 0; i < n_changes && d.at < d.size; i++) length = change(&d, data_at, length);
     return (size_t)length;
 }

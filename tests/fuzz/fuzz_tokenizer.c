@@ -26,7 +26,7 @@ static void stop(const char *problem)
 static void create(void)
 {
     static const char *const forms[N_FORMS] = { "qwen2", "qwen35", "default" };
-    static gguf_build        built;
+    static gguf_build built;
     for (int f = 0; f < N_FORMS; f++) {
         rt_gguf *file;
         build_vocabulary(&built, forms[f]);
@@ -40,19 +40,17 @@ static void create(void)
 static rt_tokenizer *create_changed(const uint8_t *changes)
 {
     static gguf_build built;
-    rt_gguf          *file;
-    rt_tokenizer     *t = NULL;
+    rt_gguf *file;
+    rt_tokenizer *t = NULL;
     build_vocabulary(&built, changes[0] & 1 ? "qwen35" : NULL);
     for (int i = 0; i < CHANGE_BYTES; i += 3)
         built.bytes[(uint64_t)(changes[i] << 8 | changes[i + 1]) % built.n] = changes[i + 2];
     unsigned char *copy = malloc((size_t)built.n);
-    if (!copy)
-        return NULL;
+    if (!copy) return NULL;
     memcpy(copy, built.bytes, (size_t)built.n);
     if (!rt_gguf_open_memory(copy, built.n, &file)) {
         const gdn_status status = rt_tokenizer_create(file, &t);
-        if (!status != !!t || (status && !*rt_last_error()))
-            stop("neither a tokenizer nor an error");
+        if (!status != !!t || (status && !*rt_last_error())) stop("neither a tokenizer nor an error");
         rt_gguf_close(file);
     }
     free(copy);
@@ -62,16 +60,14 @@ static rt_tokenizer *create_changed(const uint8_t *changes)
 static void check_text(const rt_tokenizer *t, const char *text, uint64_t bytes, uint32_t flags, int changed)
 {
     static int32_t tokens[MAX_TEXT];
-    int64_t        count = 0, asked = 0;
-    uint64_t       at    = 0;
+    int64_t count = 0, asked = 0;
+    uint64_t at = 0;
     if (rt_tokenize(t, text, bytes, flags, tokens, MAX_TEXT, &count) ||
         rt_tokenize(t, text, bytes, flags, NULL, 0, &asked)) {
-        if (changed && strstr(rt_last_error(), "no token for the byte"))
-            return;
+        if (changed && strstr(rt_last_error(), "no token for the byte")) return;
         stop("no tokens");
     }
-    if (count != asked || count > (int64_t)bytes)
-        stop("another count");
+    if (count != asked || count > (int64_t)bytes) stop("another count");
     for (int64_t i = 0; i < count; i++) {
         const rt_string piece = rt_token_bytes(t, tokens[i]);
         if (!piece.bytes || piece.bytes > bytes - at || memcmp(piece.text, text + at, (size_t)piece.bytes))
@@ -80,37 +76,32 @@ static void check_text(const rt_tokenizer *t, const char *text, uint64_t bytes, 
             stop("a control token that was not asked for");
         at += piece.bytes;
     }
-    if (at != bytes)
-        stop("a shorter text");
+    if (at != bytes) stop("a shorter text");
 }
 
 static void check_chat(const rt_tokenizer *t, const char *text, int changed)
 {
-    static int32_t   tokens[MAX_TEXT + 64];
+    static int32_t tokens[MAX_TEXT + 64];
     const rt_message message = { "user", text };
-    int64_t          count = 0, frame = 0;
+    int64_t count = 0, frame = 0;
     if (rt_chat_tokenize(t, &message, 1, tokens, MAX_TEXT + 64, &count)) {
         if (changed) /* the frame's tokens, or those of its bytes, are not there */
             return;
         stop("no chat");
     }
-    for (int64_t i = 0; i < count; i++)
-        frame += rt_token_is_special(t, tokens[i]);
-    if (frame != 3)
-        stop("a forged frame");
+    for (int64_t i = 0; i < count; i++) frame += rt_token_is_special(t, tokens[i]);
+    if (frame != 3) stop("a forged frame");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    if (!tokenizers[0])
-        create();
-    if (size < 1 || size > MAX_TEXT)
-        return 0;
-    const int     changed = data[0] & 0x40 && size > CHANGE_BYTES;
-    const size_t  skip    = changed ? 1 + CHANGE_BYTES : 1, bytes = size - skip;
-    rt_tokenizer *t       = changed ? create_changed(data + 1) : tokenizers[data[0] % N_FORMS];
-    char         *text    = malloc(bytes ? bytes : 1); /* of their size, for AddressSanitizer */
-    char         *terminated = malloc(bytes + 1);
+    if (!tokenizers[0]) create();
+    if (size < 1 || size > MAX_TEXT) return 0;
+    const int changed = data[0] & 0x40 && size > CHANGE_BYTES;
+    const size_t skip = changed ? 1 + CHANGE_BYTES : 1, bytes = size - skip;
+    rt_tokenizer *t = changed ? create_changed(data + 1) : tokenizers[data[0] % N_FORMS];
+    char *text = malloc(bytes ? bytes : 1); /* of their size, for AddressSanitizer */
+    char *terminated = malloc(bytes + 1);
     if (t && text && terminated) {
         memcpy(text, data + skip, bytes);
         memcpy(terminated, data + skip, bytes);
@@ -118,8 +109,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_text(t, text, bytes, data[0] & 0x80 ? RT_PARSE_SPECIAL : 0, changed);
         check_chat(t, terminated, changed);
     }
-    if (changed)
-        rt_tokenizer_destroy(t);
+    if (changed) rt_tokenizer_destroy(t);
     free(text);
     free(terminated);
     return 0;

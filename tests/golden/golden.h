@@ -23,19 +23,19 @@ enum { GDNG_F32 = 0, GDNG_F64 = 1, GDNG_I32 = 2, GDNG_U8 = 3 };
 enum { GDNG_MAX_TENSORS = 16, GDNG_FILE_HEADER = 16, GDNG_TENSOR_HEADER = 80, GDNG_MAX_BYTES = 64 * 1024 * 1024 };
 
 typedef struct {
-    char name[32];          /* NUL-terminated */
-    uint32_t dtype;         /* GDNG_F32 ... */
-    uint32_t ndim;          /* 1 to 4 */
-    uint64_t dims[4];       /* outermost first, none is 0; 1 from ndim on */
-    uint64_t count;         /* elements: the product of dims */
-    const void *data;       /* contiguous, last dimension fastest, aligned to 8 bytes */
+    char name[32];    /* NUL-terminated */
+    uint32_t dtype;   /* GDNG_F32 ... */
+    uint32_t ndim;    /* 1 to 4 */
+    uint64_t dims[4]; /* outermost first, none is 0; 1 from ndim on */
+    uint64_t count;   /* elements: the product of dims */
+    const void *data; /* contiguous, last dimension fastest, aligned to 8 bytes */
 } gdng_tensor;
 
 typedef struct {
-    void *block;            /* the whole file */
+    void *block; /* the whole file */
     uint32_t n_tensors;
     gdng_tensor tensors[GDNG_MAX_TENSORS];
-    const char *error;      /* why gdng_load failed */
+    const char *error; /* why gdng_load failed */
 } gdng_file;
 
 static inline uint32_t gdng_u32_(const unsigned char *p)
@@ -56,8 +56,7 @@ static inline uint64_t gdng_u64_(const unsigned char *p)
 static inline const gdng_tensor *gdng_find(const gdng_file *f, const char *name)
 {
     for (uint32_t i = 0; i < f->n_tensors; i++)
-        if (strcmp(f->tensors[i].name, name) == 0)
-            return &f->tensors[i];
+        if (strcmp(f->tensors[i].name, name) == 0) return &f->tensors[i];
     return NULL;
 }
 
@@ -91,14 +90,14 @@ static inline size_t gdng_parse_tensor_(gdng_file *f, const unsigned char *p, si
             f->error = "a dimension is 0, or one past the last is not 1";
             return 0;
         }
-        if (t.dims[d] > left / t.count) {       /* count <= left, so nothing overflows */
+        if (t.dims[d] > left / t.count) { /* count <= left, so nothing overflows */
             f->error = "tensor is larger than the file";
             return 0;
         }
         t.count *= t.dims[d];
     }
 
-    const uint64_t bytes = t.count * element[t.dtype];      /* at most 8 * GDNG_MAX_BYTES */
+    const uint64_t bytes = t.count * element[t.dtype]; /* at most 8 * GDNG_MAX_BYTES */
     const uint64_t padded = (bytes + 7) / 8 * 8;
     if (gdng_u64_(p + 72) != bytes || padded > left) {
         f->error = "tensor data has the wrong size or is cut off";
@@ -133,8 +132,7 @@ static inline int gdng_parse_(gdng_file *f, size_t size)
     size_t at = GDNG_FILE_HEADER;
     for (uint32_t i = 0; i < n_tensors; i++) {
         const size_t taken = gdng_parse_tensor_(f, p + at, size - at);
-        if (taken == 0)
-            return -1;
+        if (taken == 0) return -1;
         at += taken;
     }
     if (at != size) {
@@ -171,16 +169,12 @@ static inline int gdng_load(gdng_file *f, const char *path)
         error = "out of memory";
         goto done;
     }
-    if (fread(f->block, 1, (size_t)size, in) != (size_t)size)
-        error = "cannot read the file";
-    else if (gdng_parse_(f, (size_t)size) != 0)
-        error = f->error;
+    if (fread(f->block, 1, (size_t)size, in) != (size_t)size) error = "cannot read the file";
+    else if (gdng_parse_(f, (size_t)size) != 0) error = f->error;
 
 done:
-    if (in != NULL)
-        fclose(in);
-    if (error != NULL)
-        gdng_free(f);
+    if (in != NULL) fclose(in);
+    if (error != NULL) gdng_free(f);
     f->error = error;
     return error == NULL ? 0 : -1;
 }
@@ -203,7 +197,7 @@ static inline double gdng_at(const gdng_tensor *t, uint64_t i)
     case GDNG_F32: return (double)((const float *)t->data)[i];
     case GDNG_F64: return ((const double *)t->data)[i];
     case GDNG_I32: return (double)((const int32_t *)t->data)[i];
-    default:       return (double)((const unsigned char *)t->data)[i];
+    default: return (double)((const unsigned char *)t->data)[i];
     }
 }
 

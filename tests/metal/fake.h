@@ -46,29 +46,32 @@ typedef void (*fake_imp)(void);
 
 typedef struct fake_method {
     const char *selector;
-    fake_imp    imp;
+    fake_imp imp;
 } fake_method;
 
 typedef struct fake_class {
     const struct fake_class *isa; /* the class's own methods; first, as in an object */
-    const char              *name;
-    const fake_method       *methods; /* up to one without a name */
-    size_t                   bytes;
-    void                   (*dealloc)(fake_object *self);
+    const char *name;
+    const fake_method *methods; /* up to one without a name */
+    size_t bytes;
+    void (*dealloc)(fake_object *self);
 } fake_class;
 
 struct fake_object {
     const fake_class *isa;
-    long              references;
-    fake_object      *next;
+    long references;
+    fake_object *next;
 };
 
-#define METHOD(selector, function) { selector, (fake_imp)(function) }
+#define METHOD(selector, function)                                                                                     \
+    {                                                                                                                  \
+        selector, (fake_imp)(function)                                                                                 \
+    }
 
-void *fake_new(const fake_class *class_);      /* zeroed, with one reference; never NULL */
+void *fake_new(const fake_class *class_); /* zeroed, with one reference; never NULL */
 void *fake_autorelease(void *object);
 FAKE_API void *objc_retain(void *object);
-FAKE_API void  objc_release(void *object);
+FAKE_API void objc_release(void *object);
 void fake_lock(void); /* recursive */
 void fake_unlock(void);
 void fake_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -76,22 +79,22 @@ long fake_setting(const char *what);
 
 typedef struct fake_string {
     fake_object object;
-    char       *text;
+    char *text;
 } fake_string;
 void *fake_new_string(const char *text);
 void *fake_new_error(const char *text);
 
 typedef struct fake_buffer {
-    fake_object         object;
+    fake_object object;
     struct fake_buffer *next;
-    char               *memory, *at; /* what was allocated, and the buffer between its guards */
-    size_t              bytes;
-    unsigned long       mode;
-    void               *shadow;      /* the checker's */
-    size_t              shadow_bytes;
+    char *memory, *at; /* what was allocated, and the buffer between its guards */
+    size_t bytes;
+    unsigned long mode;
+    void *shadow; /* the checker's */
+    size_t shadow_bytes;
 } fake_buffer;
 fake_buffer *fake_new_buffer(size_t bytes, unsigned long mode);
-const char  *fake_damaged(void); /* NULL: all guards are as they were */
+const char *fake_damaged(void); /* NULL: all guards are as they were */
 
 typedef struct fake_pipeline {
     fake_object object;

@@ -15,37 +15,37 @@ typedef struct fake_size { /* MTLSize */
 enum work_kind { DISPATCH, BARRIER, COPY };
 typedef struct fake_work {
     struct fake_work *next;
-    enum work_kind    kind;
-    fake_pipeline    *pipeline;
-    fake_buffer      *buffers[SIMT_METAL_BUFFERS]; /* a copy: from and to */
-    unsigned long     offsets[SIMT_METAL_BUFFERS];
-    size_t            bytes;
-    fake_size         groups, threads;
+    enum work_kind kind;
+    fake_pipeline *pipeline;
+    fake_buffer *buffers[SIMT_METAL_BUFFERS]; /* a copy: from and to */
+    unsigned long offsets[SIMT_METAL_BUFFERS];
+    size_t bytes;
+    fake_size groups, threads;
 } fake_work;
 
 typedef struct fake_queue {
-    fake_object          object;
-    void                *device;
+    fake_object object;
+    void *device;
     struct fake_commands *first, **last; /* committed, not done */
 } fake_queue;
 
 typedef struct fake_commands {
-    fake_object           object;
-    fake_queue           *queue;
+    fake_object object;
+    fake_queue *queue;
     struct fake_commands *next;
-    unsigned long         status, asked;
-    int                   encoding; /* an encoder is open */
-    fake_work            *first, **last;
-    void                 *error;
+    unsigned long status, asked;
+    int encoding; /* an encoder is open */
+    fake_work *first, **last;
+    void *error;
 } fake_commands;
 
 typedef struct fake_encoder {
-    fake_object    object;
+    fake_object object;
     fake_commands *commands;
-    int            open;
+    int open;
     fake_pipeline *pipeline;
-    fake_buffer   *buffers[SIMT_METAL_BUFFERS];
-    unsigned long  offsets[SIMT_METAL_BUFFERS];
+    fake_buffer *buffers[SIMT_METAL_BUFFERS];
+    unsigned long offsets[SIMT_METAL_BUFFERS];
 } fake_encoder;
 
 /* ---- Running ---- */
@@ -55,8 +55,7 @@ static const char *run_dispatch(const fake_work *w)
 {
     const simt_metal_kernel *kernel = w->pipeline->kernel;
     simt_metal_arguments arguments = { { NULL } };
-    for (unsigned i = 0; i < kernel->n_buffers; i++)
-        arguments.buffers[i] = w->buffers[i]->at + w->offsets[i];
+    for (unsigned i = 0; i < kernel->n_buffers; i++) arguments.buffers[i] = w->buffers[i]->at + w->offsets[i];
     const simt_grid grid = {
         .name = kernel->kernel.name,
         .grid = { (unsigned)w->groups.width, (unsigned)w->groups.height, (unsigned)w->groups.depth },
@@ -67,18 +66,15 @@ static const char *run_dispatch(const fake_work *w)
         /* FTZ, DAZ */
         .mode = (fake_setting("flush") ? 0x8000u : 0) | (fake_setting("flush") == 1 ? 0x40u : 0)
     };
-    if (simt_run_grid(&grid))
-        return simt_error();
+    if (simt_run_grid(&grid)) return simt_error();
     size_t wrong;
-    if (simt_has_mistake(grid.name, &wrong))
-        ((char *)arguments.buffers[wrong])[0] ^= 1;
+    if (simt_has_mistake(grid.name, &wrong)) ((char *)arguments.buffers[wrong])[0] ^= 1;
     return fake_damaged();
 }
 
 static const char *run_work(const fake_work *w)
 {
-    if (w->kind == COPY)
-        memcpy(w->buffers[1]->at + w->offsets[1], w->buffers[0]->at + w->offsets[0], w->bytes);
+    if (w->kind == COPY) memcpy(w->buffers[1]->at + w->offsets[1], w->buffers[0]->at + w->offsets[0], w->bytes);
     return w->kind == DISPATCH ? run_dispatch(w) : NULL;
 }
 
@@ -91,20 +87,17 @@ static const fake_work *run_group(const fake_work *first, const char **wrong)
         list[n++] = end;
         end = end->next;
     }
-    while (n && !*wrong)
-        *wrong = run_work(list[--n]);
+    while (n && !*wrong) *wrong = run_work(list[--n]);
     return end && end->kind == BARRIER ? end->next : end;
 }
 
 static void run_commands(fake_commands *c)
 {
     const char *wrong = fake_setting("break") ? "the device stopped (a test says so)" : NULL;
-    for (const fake_work *w = c->first; w && !wrong;)
-        w = run_group(w, &wrong);
+    for (const fake_work *w = c->first; w && !wrong;) w = run_group(w, &wrong);
     c->status = wrong ? 5 : 4;
     if (wrong) {
-        if (!fake_setting("break"))
-            fake_complain("%s", wrong);
+        if (!fake_setting("break")) fake_complain("%s", wrong);
         c->error = fake_new_error(wrong);
     }
 }
@@ -115,8 +108,7 @@ static void run_until(fake_queue *q, const fake_commands *last)
     while (q->first && last->status < 4) {
         fake_commands *c = q->first;
         q->first = c->next;
-        if (!q->first)
-            q->last = &q->first;
+        if (!q->first) q->last = &q->first;
         run_commands(c);
         objc_release(c);
     }
@@ -126,8 +118,7 @@ static void run_until(fake_queue *q, const fake_commands *last)
 static fake_work *add(fake_commands *c, enum work_kind kind)
 {
     fake_work *w = calloc(1, sizeof *w);
-    if (!w)
-        abort();
+    if (!w) abort();
     w->kind = kind;
     *c->last = w;
     c->last = &w->next;
@@ -170,10 +161,8 @@ static unsigned long commands_status(fake_commands *c, void *s)
     (void)s;
     fake_lock();
     if ((c->status == 2 || c->status == 3) && !fake_setting("hang")) {
-        if (c->asked++)
-            run_until(c->queue, c);
-        else
-            c->status = 3;
+        if (c->asked++) run_until(c->queue, c);
+        else c->status = 3;
     }
     const unsigned long status = c->status;
     fake_unlock();
@@ -183,8 +172,7 @@ static unsigned long commands_status(fake_commands *c, void *s)
 static void commands_wait(fake_commands *c, void *s)
 {
     (void)s;
-    if (c->status < 2)
-        fake_complain("waitUntilCompleted before commit");
+    if (c->status < 2) fake_complain("waitUntilCompleted before commit");
     fake_lock();
     run_until(c->queue, c);
     fake_unlock();
@@ -193,10 +181,8 @@ static void commands_wait(fake_commands *c, void *s)
 static void release_bound(fake_buffer *const buffers[SIMT_METAL_BUFFERS], fake_pipeline *pipeline)
 {
     for (int i = 0; i < SIMT_METAL_BUFFERS; i++)
-        if (buffers[i])
-            objc_release(buffers[i]);
-    if (pipeline)
-        objc_release(pipeline);
+        if (buffers[i]) objc_release(buffers[i]);
+    if (pipeline) objc_release(pipeline);
 }
 
 static void commands_dealloc(fake_object *self)
@@ -208,8 +194,7 @@ static void commands_dealloc(fake_object *self)
         release_bound(w->buffers, w->pipeline);
         free(w);
     }
-    if (c->error)
-        objc_release(c->error);
+    if (c->error) objc_release(c->error);
     objc_release(c->queue);
 }
 
@@ -231,7 +216,7 @@ static void *queue_commands(fake_queue *q, void *s)
     fake_commands *c = fake_new(&commands_class);
     (void)s;
     c->queue = objc_retain(q);
-    c->last  = &c->first;
+    c->last = &c->first;
     return fake_autorelease(c);
 }
 static void *queue_device(fake_queue *q, void *s) { return (void)s, q->device; }
@@ -245,15 +230,14 @@ void *fake_new_queue(void *device)
 {
     fake_queue *q = fake_new(&fake_queue_class);
     q->device = objc_retain(device);
-    q->last   = &q->first;
+    q->last = &q->first;
     return q;
 }
 
 /* ---- Encoders ---- */
 static void check_open(const fake_encoder *e)
 {
-    if (e->open)
-        return;
+    if (e->open) return;
     (void)fprintf(stderr, "metal: an encoder is used after endEncoding\n");
     abort();
 }
@@ -264,8 +248,7 @@ static void put(fake_encoder *e, unsigned long index, fake_buffer *buffer, unsig
         fake_complain("buffer %lu: no such index, no buffer, or an offset of %lu beyond its end", index, offset);
         return;
     }
-    if (e->buffers[index])
-        objc_release(e->buffers[index]);
+    if (e->buffers[index]) objc_release(e->buffers[index]);
     e->buffers[index] = objc_retain(buffer);
     e->offsets[index] = offset;
 }
@@ -295,8 +278,7 @@ static void encoder_pipeline(fake_encoder *e, void *s, fake_pipeline *pipeline)
 {
     (void)s;
     check_open(e);
-    if (e->pipeline)
-        objc_release(e->pipeline);
+    if (e->pipeline) objc_release(e->pipeline);
     e->pipeline = objc_retain(pipeline);
 }
 
@@ -323,7 +305,7 @@ static void encoder_dispatch(fake_encoder *e, void *s, fake_size groups, fake_si
     }
     fake_work *w = add(e->commands, DISPATCH);
     w->pipeline = objc_retain(e->pipeline);
-    w->groups  = groups;
+    w->groups = groups;
     w->threads = threads;
     for (unsigned i = 0; i < kernel->n_buffers; i++) {
         w->buffers[i] = objc_retain(e->buffers[i]);
@@ -335,8 +317,7 @@ static void encoder_barrier(fake_encoder *e, void *s, unsigned long scope)
 {
     (void)s;
     check_open(e);
-    if (scope != 1)
-        fake_complain("a barrier of scope %lu", scope);
+    if (scope != 1) fake_complain("a barrier of scope %lu", scope);
     (void)add(e->commands, BARRIER);
 }
 
@@ -369,8 +350,7 @@ static void encoder_end(fake_encoder *e, void *s)
 static void encoder_dealloc(fake_object *self)
 {
     fake_encoder *e = (fake_encoder *)self;
-    if (e->open)
-        fake_complain("an encoder goes without endEncoding");
+    if (e->open) fake_complain("an encoder goes without endEncoding");
     release_bound(e->buffers, e->pipeline);
     objc_release(e->commands);
 }

@@ -24,14 +24,13 @@ const fake_class fake_string_class = { &string_meta, "NSString", string_methods,
 void *fake_new_string(const char *text)
 {
     fake_string *s = fake_new(&fake_string_class);
-    if (!(s->text = strdup(text)))
-        abort();
+    if (!(s->text = strdup(text))) abort();
     return s;
 }
 
 typedef struct fake_error {
     fake_object object;
-    void       *text;
+    void *text;
 } fake_error;
 static void *error_text(fake_error *self, void *s) { return (void)s, self->text; }
 static void error_dealloc(fake_object *self) { objc_release(((fake_error *)self)->text); }
@@ -48,7 +47,7 @@ void *fake_new_error(const char *text)
 /* ---- MTLCompileOptions: fast, until they are told otherwise ---- */
 typedef struct fake_options {
     fake_object object;
-    int         safe;
+    int safe;
 } fake_options;
 static void *options_new(void *self, void *s) { return (void)self, (void)s, fake_new(&fake_options_class); }
 static void options_fast(fake_options *self, void *s, _Bool fast) { (void)s, self->safe = !fast; }
@@ -82,8 +81,7 @@ static void *library_function(void *self, void *s, fake_string *name)
 {
     const simt_kernel *kernel = simt_find_kernel(name->text);
     (void)self, (void)s;
-    if (!kernel)
-        return NULL;
+    if (!kernel) return NULL;
     fake_pipeline *f = fake_new(&function_class);
     f->kernel = (const simt_metal_kernel *)(const void *)kernel;
     return f;
@@ -109,13 +107,12 @@ __attribute__((constructor)) static void announce(void) { simt_region_of = regio
 fake_buffer *fake_new_buffer(size_t bytes, unsigned long mode)
 {
     char *memory = NULL;
-    if (posix_memalign((void **)&memory, GUARD, bytes + 2 * GUARD))
-        return NULL;
+    if (posix_memalign((void **)&memory, GUARD, bytes + 2 * GUARD)) return NULL;
     fake_buffer *b = fake_new(&fake_buffer_class);
     b->memory = memory;
-    b->at     = memory + GUARD;
-    b->bytes  = bytes;
-    b->mode   = mode;
+    b->at = memory + GUARD;
+    b->bytes = bytes;
+    b->mode = mode;
     memset(memory, 0xa7, bytes + 2 * GUARD);
     simt_poison(b->at, bytes);
     fake_lock();
@@ -128,8 +125,7 @@ fake_buffer *fake_new_buffer(size_t bytes, unsigned long mode)
 static int intact(const char *guard)
 {
     for (int i = 0; i < GUARD; i++)
-        if ((unsigned char)guard[i] != 0xa7)
-            return 0;
+        if ((unsigned char)guard[i] != 0xa7) return 0;
     return 1;
 }
 
@@ -154,16 +150,17 @@ static void buffer_dealloc(fake_object *self)
             *at = b->next;
             break;
         }
-    if (b->shadow && simt_check)
-        simt_check->release_shadow(b->shadow, b->shadow_bytes);
+    if (b->shadow && simt_check) simt_check->release_shadow(b->shadow, b->shadow_bytes);
     free(b->memory);
     b->memory = b->at = NULL;
 }
 static void *buffer_contents(fake_buffer *self, void *s) { return (void)s, self->mode == 0 ? self->at : NULL; }
 static unsigned long buffer_length(fake_buffer *self, void *s) { return (void)s, self->bytes; }
 static unsigned long buffer_mode(fake_buffer *self, void *s) { return (void)s, self->mode; }
-static const fake_method buffer_methods[] = { METHOD("contents", buffer_contents), METHOD("length", buffer_length),
-                                              METHOD("storageMode", buffer_mode), { NULL, NULL } };
+static const fake_method buffer_methods[] = { METHOD("contents", buffer_contents),
+                                              METHOD("length", buffer_length),
+                                              METHOD("storageMode", buffer_mode),
+                                              { NULL, NULL } };
 const fake_class fake_buffer_class = { NULL, "MTLBuffer", buffer_methods, sizeof(fake_buffer), buffer_dealloc };
 
 /* ---- MTLDevice ---- */
@@ -194,14 +191,11 @@ static int holds_for_all(const char *source, const char *pragma)
     (void)snprintf(line, sizeof line, "\n%s\n", pragma);
     const char *at = strstr(source, line), *function = strstr(source, "\nGDN_INLINE ");
     const char *branch = NULL, *comment = NULL;
-    if (!at || !function || function < at)
-        return 0;
+    if (!at || !function || function < at) return 0;
     for (const char *c = source; (c = strstr(c, "\n#if")) && c < at; c++) branch = c;
     for (const char *c = source; (c = strstr(c, "/*")) && c < at; c++) comment = c;
-    if (comment && (!(comment = strstr(comment, "*/")) || comment > at))
-        return 0;
-    if (!branch || strncmp(branch, for_metal, sizeof for_metal - 1) != 0)
-        return 0;
+    if (comment && (!(comment = strstr(comment, "*/")) || comment > at)) return 0;
+    if (!branch || strncmp(branch, for_metal, sizeof for_metal - 1) != 0) return 0;
     const char *other = strstr(branch, "\n#el"), *end = strstr(branch, "\n#endif");
     return (!other || other > at) && (!end || end > at);
 }
@@ -210,10 +204,10 @@ const char *metal_fake_inexact(const char *source)
 {
     int n = 0;
     for (const char *c = source; (c = strstr(c, "#pragma METAL")); c++) n++;
-    return !holds_for_all(source, "#pragma METAL fp contract(off)")      ? "contraction is not off"
+    return !holds_for_all(source, "#pragma METAL fp contract(off)")     ? "contraction is not off"
            : !holds_for_all(source, "#pragma METAL fp math_mode(safe)") ? "the source does not ask for safe math"
-           : n != 2                                                      ? "a pragma takes another back"
-                                                                         : NULL;
+           : n != 2                                                     ? "a pragma takes another back"
+                                                                        : NULL;
 }
 
 static char *last_source;
@@ -223,18 +217,14 @@ static void *device_library(void *self, void *s, fake_string *source, fake_optio
 {
     const char *wrong = NULL;
     (void)self, (void)s;
-    if (!fake_setting("compile"))
-        wrong = "program_source:1:1: error: this compiler does not compile";
-    else if (strstr(source->text, "#include \""))
-        wrong = "a file is included, and there are none";
+    if (!fake_setting("compile")) wrong = "program_source:1:1: error: this compiler does not compile";
+    else if (strstr(source->text, "#include \"")) wrong = "a file is included, and there are none";
     else if (!strstr(source->text, "GDN_KERNEL(gdn_metal_probe_arithmetic,"))
         wrong = "the source does not have what it should";
     else if ((wrong = metal_fake_inexact(source->text)))
         ;
-    else if (!options || !options->safe)
-        wrong = "the math mode is not safe";
-    if (wrong && error)
-        *error = fake_autorelease(fake_new_error(wrong));
+    else if (!options || !options->safe) wrong = "the math mode is not safe";
+    if (wrong && error) *error = fake_autorelease(fake_new_error(wrong));
     fake_lock();
     free(last_source);
     last_source = strdup(source->text);
@@ -266,11 +256,9 @@ FAKE_API void *MTLCreateSystemDefaultDevice(void);
 void *MTLCreateSystemDefaultDevice(void)
 {
     static fake_object *the_device;
-    if (!fake_setting("device"))
-        return NULL;
+    if (!fake_setting("device")) return NULL;
     fake_lock();
-    if (!the_device)
-        the_device = fake_new(&device_class); /* Metal itself holds it */
+    if (!the_device) the_device = fake_new(&device_class); /* Metal itself holds it */
     fake_unlock();
     return objc_retain(the_device);
 }

@@ -34,15 +34,14 @@ void fake_complain(const char *format, ...)
 static struct setting {
     const char *name;
     long value;
-} settings[] = { { "hang", 0 }, { "break", 0 }, { "family", 1009 }, { "old", 0 }, { "width", 32 }, { "threads", 1024 },
-                 { "compile", 1 }, { "device", 1 }, { "quiet", 0 }, { "flush", 0 } };
+} settings[] = { { "hang", 0 },       { "break", 0 },   { "family", 1009 }, { "old", 0 },   { "width", 32 },
+                 { "threads", 1024 }, { "compile", 1 }, { "device", 1 },    { "quiet", 0 }, { "flush", 0 } };
 enum { N_SETTINGS = sizeof settings / sizeof settings[0] };
 
 static struct setting *setting(const char *name, size_t length)
 {
     for (int i = 0; i < N_SETTINGS; i++)
-        if (strlen(settings[i].name) == length && !memcmp(settings[i].name, name, length))
-            return &settings[i];
+        if (strlen(settings[i].name) == length && !memcmp(settings[i].name, name, length)) return &settings[i];
     (void)fprintf(stderr, "metal: there is no setting %.*s\n", (int)length, name);
     abort();
 }
@@ -55,8 +54,7 @@ __attribute__((constructor)) static void read_environment(void)
     for (const char *at = getenv("GDN_METAL_FAKE"); at && *at;) {
         const char *equal = strchr(at, '=');
         char *end;
-        if (!equal)
-            break;
+        if (!equal) break;
         setting(at, (size_t)(equal - at))->value = strtol(equal + 1, &end, 0);
         at = *end ? end + 1 : end;
     }
@@ -64,7 +62,7 @@ __attribute__((constructor)) static void read_environment(void)
 
 /* ---- Selectors: texts of which there is one each, with a count of messages ---- */
 typedef struct selector {
-    char         *text;
+    char *text;
     unsigned long calls, fails_at;
 } selector;
 static selector selectors[128];
@@ -75,11 +73,9 @@ void *sel_registerName(const char *name)
 {
     fake_lock();
     int i = 0;
-    while (i < n_selectors && strcmp(selectors[i].text, name))
-        i++;
+    while (i < n_selectors && strcmp(selectors[i].text, name)) i++;
     if (i == n_selectors) {
-        if (n_selectors == 128 || !(selectors[i].text = strdup(name)))
-            abort();
+        if (n_selectors == 128 || !(selectors[i].text = strdup(name))) abort();
         n_selectors++;
     }
     fake_unlock();
@@ -100,8 +96,7 @@ static const fake_class dead = { NULL, "an object after its release", NULL, 0, N
 static const fake_method *find(const fake_class *class_, const char *name)
 {
     for (const fake_method *m = class_->methods; m && m->selector; m++)
-        if (!strcmp(m->selector, name))
-            return m;
+        if (!strcmp(m->selector, name)) return m;
     return NULL;
 }
 
@@ -110,7 +105,7 @@ void *object_getClass(void *object)
 {
     union {
         const fake_class *in;
-        void             *out;
+        void *out;
     } c = { .in = ((fake_object *)object)->isa };
     return c.out;
 }
@@ -119,8 +114,7 @@ FAKE_API signed char class_respondsToSelector(void *class_, void *name);
 signed char class_respondsToSelector(void *class_, void *name)
 {
     const char *text = ((selector *)name)->text;
-    if (!strcmp(text, "setMathMode:") && fake_setting("old"))
-        return 0;
+    if (!strcmp(text, "setMathMode:") && fake_setting("old")) return 0;
     return find(class_, text) != NULL;
 }
 
@@ -148,8 +142,7 @@ static fake_object *objects; /* all, the dead ones too, so that no address comes
 void *fake_new(const fake_class *class_)
 {
     fake_object *o = calloc(1, class_->bytes);
-    if (!o)
-        abort();
+    if (!o) abort();
     fake_lock();
     *o = (fake_object){ class_, 1, objects };
     objects = o;
@@ -161,8 +154,7 @@ long metal_fake_alive(const char *name)
 {
     long n = 0;
     fake_lock();
-    for (const fake_object *o = objects; o; o = o->next)
-        n += o->isa != &dead && (!name || !strcmp(o->isa->name, name));
+    for (const fake_object *o = objects; o; o = o->next) n += o->isa != &dead && (!name || !strcmp(o->isa->name, name));
     fake_unlock();
     return n;
 }
@@ -171,8 +163,7 @@ void *objc_retain(void *object)
 {
     fake_object *o = object;
     fake_lock();
-    if (o->isa == &dead)
-        fake_complain("retain of an object after its release");
+    if (o->isa == &dead) fake_complain("retain of an object after its release");
     o->references++;
     fake_unlock();
     return object;
@@ -185,8 +176,7 @@ void objc_release(void *object)
     if (o->isa == &dead) {
         fake_complain("release of an object after its release");
     } else if (--o->references == 0) {
-        if (o->isa->dealloc)
-            o->isa->dealloc(o);
+        if (o->isa->dealloc) o->isa->dealloc(o);
         o->isa = &dead;
     }
     fake_unlock();
@@ -209,18 +199,14 @@ void objc_autoreleasePoolPop(void *pool)
 {
     const size_t mark = (size_t)(uintptr_t)pool - 1;
     depth--;
-    while (n_waiting > mark)
-        objc_release(waiting[--n_waiting]);
+    while (n_waiting > mark) objc_release(waiting[--n_waiting]);
 }
 
 void *fake_autorelease(void *object)
 {
-    if (!depth)
-        fake_complain("%s is autoreleased without a pool: it leaks", ((fake_object *)object)->isa->name);
-    else if (n_waiting == POOL)
-        abort();
-    else
-        waiting[n_waiting++] = object;
+    if (!depth) fake_complain("%s is autoreleased without a pool: it leaks", ((fake_object *)object)->isa->name);
+    else if (n_waiting == POOL) abort();
+    else waiting[n_waiting++] = object;
     return object;
 }
 
@@ -233,7 +219,7 @@ void *objc_getClass(const char *name)
         if (!strcmp(list[i]->name, name)) {
             union {
                 const fake_class *in;
-                void             *out;
+                void *out;
             } c = { .in = list[i] };
             return c.out;
         }

@@ -85,8 +85,7 @@ static void test_many_in_flight(void)
     *many = start;
     step_reference(many, 40);
     CHECK(step_put(&on, ctx, &start) == GDN_OK);
-    for (int i = 0; i < 40; i++)
-        CHECK(step_run(&on, NULL) == GDN_OK);
+    for (int i = 0; i < 40; i++) CHECK(step_run(&on, NULL) == GDN_OK);
     CHECK(step_same(&on, many));
     free(many);
     step_drop(&on);
@@ -255,8 +254,9 @@ static void test_levels(void)
     gdn_implementation_info info = { .size = sizeof info };
     for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++)
         for (uint32_t level = 0; level < GDN_LEVEL_COUNT; level++) {
-            const gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_METAL, .native = &native,
-                                            .level = level };
+            const gdn_context_desc desc = {
+                .size = sizeof desc, .backend = GDN_BACKEND_METAL, .native = &native, .level = level
+            };
             const int has = (int)(devices[i].levels >> level & 1);
             gdn_context *ctx = NULL;
             metal_fake_set("flush", devices[i].flush);
@@ -285,8 +285,7 @@ static void test_private_buffers(void)
     gdn_context *ctx = open_metal(device, NULL, 0);
     const gdn_id large = gdn_send_nn(rt, device, rt->sel.newBuffer, sizeof in + 8, GDN_MTL_STORAGE_PRIVATE << 4);
     const gdn_span span = { .data = large, .offset = 8, .bytes = sizeof in };
-    for (size_t i = 0; i < sizeof in; i++)
-        in[i] = (unsigned char)(i * 31 >> 4);
+    for (size_t i = 0; i < sizeof in; i++) in[i] = (unsigned char)(i * 31 >> 4);
     CHECK(gdn_buffer_write(ctx, &span, 0, in, sizeof in) == GDN_OK &&
           gdn_buffer_read(ctx, &span, 0, out, sizeof out) == GDN_OK);
     CHECK(!memcmp(in, out, sizeof in));
@@ -356,8 +355,7 @@ static void test_every_message_fails(void)
             int same;
             const gdn_status status = suite_try(&desc, &ctx, &on, &same);
             CHECK(status || same);
-            if (ctx)
-                step_drop(&on);
+            if (ctx) step_drop(&on);
             gdn_context_destroy(ctx);
             reached = metal_fake_calls(messages[m]) >= calls + nth;
             metal_fake_fail(messages[m], 0);
@@ -389,10 +387,7 @@ static void test_lost(void)
     }
 }
 
-static uint64_t *timeout_of(gdn_context *ctx)
-{
-    return &((gdn_metal_device *)ctx->state)->gpu.timeout_ns;
-}
+static uint64_t *timeout_of(gdn_context *ctx) { return &((gdn_metal_device *)ctx->state)->gpu.timeout_ns; }
 
 static void hang(int on) { metal_fake_set("hang", on); }
 

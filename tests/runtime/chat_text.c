@@ -21,10 +21,7 @@ enum { LINE = 1 << 25, MESSAGES = 256 };
 
 static char line[LINE];
 
-static int nibble(char c)
-{
-    return c >= 'a' ? c - 'a' + 10 : c - '0';
-}
+static int nibble(char c) { return c >= 'a' ? c - 'a' + 10 : c - '0'; }
 
 /* Decodes in place. */
 static rt_string hex(char *word)

@@ -12,13 +12,13 @@
 
 static int failures;
 
-#define CHECK(condition, ...)                                        \
-    do {                                                             \
-        if (!(condition) && failures++ < 20) {                       \
-            printf("%s:%d: %s: ", __FILE__, __LINE__, #condition);   \
-            printf(__VA_ARGS__);                                     \
-            printf("\n");                                            \
-        }                                                            \
+#define CHECK(condition, ...)                                                                                          \
+    do {                                                                                                               \
+        if (!(condition) && failures++ < 20) {                                                                         \
+            printf("%s:%d: %s: ", __FILE__, __LINE__, #condition);                                                     \
+            printf(__VA_ARGS__);                                                                                       \
+            printf("\n");                                                                                              \
+        }                                                                                                              \
     } while (0)
 
 /* ---- Numbers: splitmix64 (Steele, Lea, Flood 2014) ---- */
@@ -41,8 +41,7 @@ static inline float random_float(void) { return (float)((double)(random_bits() >
 
 static inline void random_floats(float *x, int64_t n, float scale)
 {
-    for (int64_t i = 0; i < n; i++)
-        x[i] = random_float() * scale;
+    for (int64_t i = 0; i < n; i++) x[i] = random_float() * scale;
 }
 
 /* Now and then infinities, NaN, zeros of both signs, subnormals, the largest and the smallest. */
@@ -51,8 +50,7 @@ static inline void sprinkle(float *x, int64_t n, int one_in)
     static const float odd[] = { INFINITY,   -INFINITY, NAN,      0.0f,      -0.0f,  0x1p-149f,
                                  -0x1p-130f, 3.4e38f,   -3.4e38f, 0x1p-126f, 1e-30f, 100.0f };
     for (int64_t i = 0; i < n; i++)
-        if (random_bits() % (uint64_t)one_in == 0)
-            x[i] = odd[random_bits() % (sizeof odd / sizeof odd[0])];
+        if (random_bits() % (uint64_t)one_in == 0) x[i] = odd[random_bits() % (sizeof odd / sizeof odd[0])];
 }
 
 /* ---- Memory: n floats between canaries ---- */
@@ -67,8 +65,7 @@ static inline float *floats(int64_t n)
         printf("no memory\n");
         exit(1);
     }
-    for (int64_t i = 0; i < n + 2 * CANARY; i++)
-        at[i] = CANARY_BITS;
+    for (int64_t i = 0; i < n + 2 * CANARY; i++) at[i] = CANARY_BITS;
     return (float *)(void *)(at + CANARY);
 }
 
@@ -76,15 +73,13 @@ static inline int canaries_live(const float *x, int64_t n)
 {
     const uint32_t *at = (const uint32_t *)(const void *)x;
     for (int64_t i = 1; i <= CANARY; i++)
-        if (at[-i] != CANARY_BITS || at[n + i - 1] != CANARY_BITS)
-            return 0;
+        if (at[-i] != CANARY_BITS || at[n + i - 1] != CANARY_BITS) return 0;
     return 1;
 }
 
 static inline void release(float *x)
 {
-    if (x)
-        free((uint32_t *)(void *)x - CANARY);
+    if (x) free((uint32_t *)(void *)x - CANARY);
 }
 
 /* ---- Comparison: by bits, any NaN equal to any NaN except that an untouched canary is not a result ---- */
@@ -100,8 +95,7 @@ static inline uint32_t bits_of(float x)
 static inline int64_t differs(const float *a, const float *b, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
-        if (bits_of(a[i]) != bits_of(b[i]))
-            return i;
+        if (bits_of(a[i]) != bits_of(b[i])) return i;
     return -1;
 }
 
@@ -124,8 +118,7 @@ static inline void put_scales(int32_t type, unsigned char *block, const uint16_t
     else if (type == RT_IQ1_M)
         for (int i = 0; i < 4; i++)
             block[49 + 2 * i] = (unsigned char)((block[49 + 2 * i] & 15) | (h[0] >> 4 * i & 15) << 4);
-    else
-        memcpy(block + place, h, rt_type_minima(type) ? 4 : 2);
+    else memcpy(block + place, h, rt_type_minima(type) ? 4 : 2);
 }
 
 /* Any bytes are valid blocks; scales are kept finite, so that a single one does not make all outputs NaN. */
@@ -134,22 +127,17 @@ static inline unsigned char *random_weights(rt_weight *w, int32_t type, int32_t 
 {
     const rt_type_info *info = rt_type_describe(type);
     *w = (rt_weight){ NULL, type, n_columns, n_rows, n_matrices, (int64_t)n_columns / info->block * info->block_bytes };
-    const int64_t  bytes  = w->row_bytes * n_rows * n_matrices;
+    const int64_t bytes = w->row_bytes * n_rows * n_matrices;
     unsigned char *memory = malloc((size_t)bytes + 2),
                   *data = memory + 2; /* aligned to 2, the end is the end of memory */
-    for (int64_t i = 0; i < bytes; i++)
-        data[i] = (unsigned char)random_bits();
+    for (int64_t i = 0; i < bytes; i++) data[i] = (unsigned char)random_bits();
     for (int64_t at = 0; at < bytes; at += info->block_bytes) {
-        uint16_t    h[2] = { random_half(type == RT_BF16 ? RT_BF16 : RT_F16), random_half(RT_F16) };
-        const float f    = special && random_bits() % 64 == 0 ? INFINITY : random_float();
-        if (special && random_bits() % 32 == 0)
-            h[random_bits() % 2] = random_bits() % 2 ? 0x7c00 : 0x7fff;
-        if (type == RT_F32)
-            memcpy(data + at, &f, 4);
-        else
-            put_scales(type, data + at, h);
-        if (type == RT_Q8_0 && random_bits() % 8 == 0)
-            memset(data + at + 2, 0x80, 32); /* -128 is a weight too */
+        uint16_t h[2] = { random_half(type == RT_BF16 ? RT_BF16 : RT_F16), random_half(RT_F16) };
+        const float f = special && random_bits() % 64 == 0 ? INFINITY : random_float();
+        if (special && random_bits() % 32 == 0) h[random_bits() % 2] = random_bits() % 2 ? 0x7c00 : 0x7fff;
+        if (type == RT_F32) memcpy(data + at, &f, 4);
+        else put_scales(type, data + at, h);
+        if (type == RT_Q8_0 && random_bits() % 8 == 0) memset(data + at + 2, 0x80, 32); /* -128 is a weight too */
     }
     w->data = data;
     return memory;
@@ -174,8 +162,7 @@ enum { ISAS = 4 };
 static inline rt_dense *dense_of(const char *isa, rt_threads *t)
 {
     rt_dense *d;
-    if (rt_dense_create(isa, t, &d))
-        return NULL;
+    if (rt_dense_create(isa, t, &d)) return NULL;
     return d;
 }
 

@@ -30,8 +30,7 @@ const char *fixture_path(const char *folder, const char *name)
 rt_model *fixture_model(const char *folder, const char *name)
 {
     rt_model *model;
-    if (rt_model_load(fixture_path(folder, name), &model))
-        fixture_stop(__FILE__, __LINE__, name);
+    if (rt_model_load(fixture_path(folder, name), &model)) fixture_stop(__FILE__, __LINE__, name);
     return model;
 }
 
@@ -47,24 +46,23 @@ rt_model *fixture_tiny_model(const char *folder, int i)
 rt_engine *fixture_open(const rt_model *model, const fixture_engine *with)
 {
     rt_engine_desc d = { .model = model };
-    rt_engine     *e;
-    d.backend    = with->backend;
-    d.isa        = with->isa;
-    d.n_threads  = with->n_threads ? with->n_threads : 1;
-    d.n_seqs     = with->n_seqs ? with->n_seqs : 1;
-    d.n_ctx      = with->n_ctx ? with->n_ctx : 128;
-    d.n_cells    = with->n_cells;
+    rt_engine *e;
+    d.backend = with->backend;
+    d.isa = with->isa;
+    d.n_threads = with->n_threads ? with->n_threads : 1;
+    d.n_seqs = with->n_seqs ? with->n_seqs : 1;
+    d.n_ctx = with->n_ctx ? with->n_ctx : 128;
+    d.n_cells = with->n_cells;
     d.n_prefixes = with->n_prefixes;
     d.prefix_interval = with->prefix_interval;
-    d.n_batch    = with->n_batch ? with->n_batch : 64;
+    d.n_batch = with->n_batch ? with->n_batch : 64;
     d.n_rollback = with->n_rollback;
-    d.rollback   = with->rollback;
+    d.rollback = with->rollback;
     d.commit_after = with->commit_after;
     d.draft_vocab = with->draft_vocab;
-    d.draft      = with->draft;
-    d.kv_type    = with->kv_type; /* 0: GDN_F32 */
-    if (rt_engine_create(&d, &e))
-        fixture_stop(__FILE__, __LINE__, "an engine");
+    d.draft = with->draft;
+    d.kv_type = with->kv_type; /* 0: GDN_F32 */
+    if (rt_engine_create(&d, &e)) fixture_stop(__FILE__, __LINE__, "an engine");
     return e;
 }
 
@@ -81,11 +79,11 @@ rt_scheduler *fixture_schedule(const rt_model *model, const fixture_engine *with
 
 void fixture_result(const rt_scheduler *s, int32_t id, fixture_stream *out)
 {
-    rt_result      result;
+    rt_result result;
     const int32_t *tokens = rt_result_tokens(s, id, &out->n);
     REQUIRE(!rt_result_get(s, id, &result) && tokens && out->n <= FIXTURE_TOKENS);
     memcpy(out->token, tokens, 4 * (size_t)out->n);
-    out->finish    = result.finish;
+    out->finish = result.finish;
     out->preempted = result.n_preempted;
 }
 
@@ -104,9 +102,7 @@ uint64_t fixture_random(uint64_t *state)
 
 int fixture_end(void)
 {
-    if (fixture_failures)
-        printf("%d failed\n", fixture_failures);
-    else
-        printf("ok\n");
+    if (fixture_failures) printf("%d failed\n", fixture_failures);
+    else printf("ok\n");
     return fixture_failures != 0;
 }

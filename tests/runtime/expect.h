@@ -11,16 +11,16 @@
 static int expect_failed, expect_passed;
 
 /* EXPECT(condition, format, arguments...): the text says what was tried. */
-#define EXPECT(condition, ...)                                                                     \
-    do {                                                                                           \
-        if (condition) {                                                                           \
-            expect_passed++;                                                                       \
-        } else {                                                                                   \
-            expect_failed++;                                                                       \
-            (void)fprintf(stderr, "%s:%d: not %s: ", __FILE__, __LINE__, #condition);              \
-            (void)fprintf(stderr, __VA_ARGS__);                                                    \
-            (void)fprintf(stderr, " [last error: %s]\n", rt_last_error());                         \
-        }                                                                                          \
+#define EXPECT(condition, ...)                                                                                         \
+    do {                                                                                                               \
+        if (condition) {                                                                                               \
+            expect_passed++;                                                                                           \
+        } else {                                                                                                       \
+            expect_failed++;                                                                                           \
+            (void)fprintf(stderr, "%s:%d: not %s: ", __FILE__, __LINE__, #condition);                                  \
+            (void)fprintf(stderr, __VA_ARGS__);                                                                        \
+            (void)fprintf(stderr, " [last error: %s]\n", rt_last_error());                                             \
+        }                                                                                                              \
     } while (0)
 
 static inline int expect_summary(void)

@@ -10,39 +10,32 @@
 static inline unsigned walk_bytes(const void *bytes, uint64_t n)
 {
     unsigned sum = 0;
-    for (uint64_t i = 0; i < n; i++)
-        sum += ((const unsigned char *)bytes)[i];
+    for (uint64_t i = 0; i < n; i++) sum += ((const unsigned char *)bytes)[i];
     return sum;
 }
 
 static inline unsigned walk_key(const rt_gguf *f, rt_string name)
 {
-    char     *key = malloc((size_t)name.bytes + 1); /* the getters want it terminated */
-    int64_t   values[8], number = 0, count = 0;
-    float     real  = 0;
-    int       truth = 0;
-    unsigned  sum   = 0;
-    rt_string text  = { "", 0 };
-    if (!key)
-        return 0;
+    char *key = malloc((size_t)name.bytes + 1); /* the getters want it terminated */
+    int64_t values[8], number = 0, count = 0;
+    float real = 0;
+    int truth = 0;
+    unsigned sum = 0;
+    rt_string text = { "", 0 };
+    if (!key) return 0;
     memcpy(key, name.text, (size_t)name.bytes);
     key[name.bytes] = 0;
-    if (!rt_gguf_get_int(f, key, INT64_MIN, INT64_MAX, &number))
-        sum += (unsigned)number;
-    if (!rt_gguf_get_float(f, key, &real))
-        sum += real > 0;
-    if (!rt_gguf_get_bool(f, key, &truth))
-        sum += (unsigned)truth;
-    if (!rt_gguf_get_string(f, key, &text))
-        sum += walk_bytes(text.text, text.bytes);
+    if (!rt_gguf_get_int(f, key, INT64_MIN, INT64_MAX, &number)) sum += (unsigned)number;
+    if (!rt_gguf_get_float(f, key, &real)) sum += real > 0;
+    if (!rt_gguf_get_bool(f, key, &truth)) sum += (unsigned)truth;
+    if (!rt_gguf_get_string(f, key, &text)) sum += walk_bytes(text.text, text.bytes);
     if (!rt_gguf_get_strings(f, key, &count))
         for (int64_t i = -1; i <= count; i++) {
             text = rt_gguf_string_at(f, key, i);
             sum += walk_bytes(text.text, text.bytes);
         }
     if (!rt_gguf_get_ints(f, key, values, 8, &count))
-        for (int64_t i = 0; i < count && i < 8; i++)
-            sum += (unsigned)values[i];
+        for (int64_t i = 0; i < count && i < 8; i++) sum += (unsigned)values[i];
     sum += (unsigned)rt_gguf_has(f, key) + (unsigned)rt_gguf_element(f, key, &count);
     free(key);
     return sum;
@@ -52,7 +45,7 @@ static volatile unsigned walk_sum; /* so that no compiler leaves the reading out
 
 static inline void walk_gguf(const rt_gguf *f)
 {
-    unsigned     sum = 0;
+    unsigned sum = 0;
     rt_gguf_kind kind;
     for (int64_t i = 0; i < rt_gguf_n_keys(f); i++) {
         const rt_string name = rt_gguf_key_at(f, i, &kind);

@@ -30,10 +30,7 @@ void golden_read(const char *path, golden *g)
     REQUIRE(at == n);
 }
 
-void golden_free(golden *g)
-{
-    free(g->bytes);
-}
+void golden_free(golden *g) { free(g->bytes); }
 
 const golden_array *golden_find(const golden *g, const char *name)
 {

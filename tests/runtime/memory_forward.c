@@ -49,18 +49,15 @@ static void break_maps(world *w, maps *p)
         w->broken = K > 1;
         one = p->state_dst[0];
         p->state_dst[0] = T > 1 && K > 1 ? p->state_dst[1] : other_of(one, w->m->slots.n);
-        if (T > 1 && K > 1)
-            p->state_dst[1] = one;
+        if (T > 1 && K > 1) p->state_dst[1] = one;
         break;
     case BREAK_NO_DST:
         w->broken = K > 1 && T > 1;
-        if (w->broken)
-            p->state_dst[1] = GDN_NONE;
+        if (w->broken) p->state_dst[1] = GDN_NONE;
         break;
     case BREAK_SEQ:
         w->broken = p->n_seqs > 1;
-        for (int32_t s = 0; s < p->n_seqs; s++)
-            p->state_src[s] = p->state_src[0];
+        for (int32_t s = 0; s < p->n_seqs; s++) p->state_src[s] = p->state_src[0];
         break;
     case BREAK_CONV_SRC: p->conv_src[0] = p->conv_src[0] == GDN_NONE ? 0 : GDN_NONE; break;
     case BREAK_CONV_DST: p->conv_dst[0] = other_of(p->conv_dst[0], w->m->rows.n); break;
@@ -82,8 +79,7 @@ static void check_outputs(world *w, const rt_step *step, int32_t layer, const fl
             const int32_t p = t->n + r;
             float state[W_STATE];
             for (int32_t i = 0; i < V; i++) {
-                if (i % W_STATE == 0)
-                    value_state(t->token, p + 1, layer, i / W_STATE, state);
+                if (i % W_STATE == 0) value_state(t->token, p + 1, layer, i / W_STATE, state);
                 wrong += !(out[row * V + i] == 0.25f * state[p % W_STATE] * value_scale(i % W_STATE));
             }
             for (int32_t c = 0; c < W_CHANNELS; c++) {
@@ -113,35 +109,53 @@ static void run_recurrent(world *w, const rt_step *step, const maps *p)
                 for (int32_t i = 0; i < QK; i++)
                     k[row * QK + i] = (float)(i == (p->position[s] + row - p->seq_start[s]) % W_STATE);
                 for (int32_t h = 0; h < W_HEADS; h++) {
-                    g[row * W_HEADS + h]    = 0.0f;
+                    g[row * W_HEADS + h] = 0.0f;
                     beta[row * W_HEADS + h] = 0.5f;
                     for (int32_t j = 0; j < W_STATE; j++)
                         v[row * V + h * W_STATE + j] = value_v(p->token[row], layer, h) * value_scale(j);
                 }
-                for (int32_t c = 0; c < W_CHANNELS; c++)
-                    x[row * W_CHANNELS + c] = value_conv(p->token[row], c, layer);
+                for (int32_t c = 0; c < W_CHANNELS; c++) x[row * W_CHANNELS + c] = value_conv(p->token[row], c, layer);
             }
-        for (int32_t i = 0; i < W_CHANNELS * W_KERNEL; i++)
-            taps[i] = (float)(1 << i % W_KERNEL);
+        for (int32_t i = 0; i < W_CHANNELS * W_KERNEL; i++) taps[i] = (float)(1 << i % W_KERNEL);
 
         gdn_gated_delta_net_args a = { .size = sizeof a,
-                                       .n_seqs = p->n_seqs, .n_tokens = p->n_rows, .n_heads_k = 1, .n_heads_v = W_HEADS,
-                                       .head_dim_k = W_STATE, .head_dim_v = W_STATE, .n_snapshots = p->K,
-                                       .scale = 0.25f, .q.data = k, .k.data = k, .v.data = v, .g.data = g,
-                                       .beta.data = beta, .out.data = out,
+                                       .n_seqs = p->n_seqs,
+                                       .n_tokens = p->n_rows,
+                                       .n_heads_k = 1,
+                                       .n_heads_v = W_HEADS,
+                                       .head_dim_k = W_STATE,
+                                       .head_dim_v = W_STATE,
+                                       .n_snapshots = p->K,
+                                       .scale = 0.25f,
+                                       .q.data = k,
+                                       .k.data = k,
+                                       .v.data = v,
+                                       .g.data = g,
+                                       .beta.data = beta,
+                                       .out.data = out,
                                        .state = { .data = pool.state.data, .n_rows = pool.n_slots, .n_slots = 1 },
-                                       .seq_start.data = (void *)p->seq_start, .state_src.data = (void *)p->state_src,
+                                       .seq_start.data = (void *)p->seq_start,
+                                       .state_src.data = (void *)p->state_src,
                                        .state_dst.data = (void *)p->state_dst,
                                        .workspace = { .data = workspace, .bytes = sizeof workspace } };
         EXPECT(w, gdn_gated_delta_net(w->desc.device, &a, NULL) == GDN_OK);
 
-        gdn_ssm_conv_args c = { .size = sizeof c, .n_seqs = p->n_seqs, .n_tokens = p->n_rows, .n_channels = W_CHANNELS,
-                                .kernel_width = W_KERNEL, .x.data = x, .weight.data = taps, .out.data = y,
-                                .history = { .data = pool.conv.data, .n_rows = pool.n_conv_rows,
-                                             .n_slots = pool.n_columns },
-                                .seq_start.data = (void *)p->seq_start, .position.data = (void *)p->position,
-                                .history_src.data = (void *)p->conv_src, .history_dst.data = (void *)p->conv_dst,
-                                .workspace = a.workspace };
+        gdn_ssm_conv_args c = {
+            .size = sizeof c,
+            .n_seqs = p->n_seqs,
+            .n_tokens = p->n_rows,
+            .n_channels = W_CHANNELS,
+            .kernel_width = W_KERNEL,
+            .x.data = x,
+            .weight.data = taps,
+            .out.data = y,
+            .history = { .data = pool.conv.data, .n_rows = pool.n_conv_rows, .n_slots = pool.n_columns },
+            .seq_start.data = (void *)p->seq_start,
+            .position.data = (void *)p->position,
+            .history_src.data = (void *)p->conv_src,
+            .history_dst.data = (void *)p->conv_dst,
+            .workspace = a.workspace
+        };
         EXPECT(w, gdn_ssm_conv(w->desc.device, &c, NULL) == GDN_OK);
         check_outputs(w, step, layer, out, y);
     }
@@ -154,12 +168,16 @@ static void write_kv(world *w, int32_t layer, int32_t n, const int32_t *cells, c
     for (int is_v = 0; is_v < 2; is_v++) {
         for (int32_t i = 0; i < n * W_KV; i++)
             rows[i] = value_kv(token[i / W_KV], rope[i / W_KV], layer, is_v, i % W_KV);
-        gdn_set_rows_args a = { .size = sizeof a, .n_columns = W_KV, .n_rows = n, .n_rows_dst = w->m->n_cells,
-                                .n_batch = { 1, 1 }, .index_batch = { 1, 1 } };
-        a.src.data    = rows;
-        a.dst.data    = is_v ? rt_memory_v(w->m, layer) : rt_memory_k(w->m, layer);
-        a.dst.dtype   = w->desc.kv_type;
-        a.index.data  = (void *)cells;
+        gdn_set_rows_args a = { .size = sizeof a,
+                                .n_columns = W_KV,
+                                .n_rows = n,
+                                .n_rows_dst = w->m->n_cells,
+                                .n_batch = { 1, 1 },
+                                .index_batch = { 1, 1 } };
+        a.src.data = rows;
+        a.dst.data = is_v ? rt_memory_v(w->m, layer) : rt_memory_k(w->m, layer);
+        a.dst.dtype = w->desc.kv_type;
+        a.index.data = (void *)cells;
         a.index.dtype = GDN_I32;
         EXPECT(w, gdn_set_rows(w->desc.host, &a, NULL) == GDN_OK);
     }
@@ -172,8 +190,7 @@ static void check_attention(world *w, const rt_step *step)
         const truth *t = &w->t[step->span[i].seq];
         for (int32_t row = step->span[i].first_row, r = 0; r < step->span[i].n_rows; r++, row++) {
             const int32_t *cells = step->cells[row];
-            if (w->broken && w->break_what == BREAK_CELLS)
-                cells = step->cells[row == 0 ? step->n_rows - 1 : 0];
+            if (w->broken && w->break_what == BREAK_CELLS) cells = step->cells[row == 0 ? step->n_rows - 1 : 0];
             EXPECT(w, step->n_cells[row] == t->n + r + 1);
             int wrong = 0;
             for (int32_t p = 0; p < step->n_cells[row]; p++)
@@ -188,32 +205,31 @@ static void forward(world *w, const rt_step *step, const int32_t *token)
 {
     static maps p;
     memset(&p, 0, sizeof p);
-    p.K      = w->m->K;
+    p.K = w->m->K;
     p.n_seqs = step->n_spans;
     p.n_rows = step->n_rows;
     for (int32_t s = 0; s < step->n_spans; s++) {
         p.seq_start[s + 1] = step->seq_start[s + 1];
-        p.position[s]      = step->length[s];
-        p.state_src[s]     = step->state_src[s];
-        p.conv_src[s]      = step->conv_src[s];
-        p.conv_dst[s]      = step->conv_dst[s];
+        p.position[s] = step->length[s];
+        p.state_src[s] = step->state_src[s];
+        p.conv_src[s] = step->conv_src[s];
+        p.conv_dst[s] = step->conv_dst[s];
         memcpy(&p.state_dst[s * p.K], &step->state_dst[s * p.K], 4 * (size_t)p.K);
     }
     for (int32_t row = 0; row < step->n_rows; row++) {
-        p.token[row]    = token[row];
-        p.rope[row]     = step->rope[row];
+        p.token[row] = token[row];
+        p.rope[row] = step->rope[row];
         p.new_cell[row] = step->new_cell[row];
     }
     w->broken = 0;
-    if (w->n_steps++ == w->break_at && w->break_what)
-        break_maps(w, &p);
+    if (w->n_steps++ == w->break_at && w->break_what) break_maps(w, &p);
     if (w->padding) { /* one more sequence, skipped; its maps name what belongs to the first */
         const int on = w->broken && w->break_what == BREAK_PADDING;
         p.seq_start[p.n_seqs + 1] = p.n_rows + w->padding;
-        p.position[p.n_seqs]      = p.position[0];
-        p.state_src[p.n_seqs]     = on ? GDN_NONE : GDN_SKIP;
-        p.conv_src[p.n_seqs]      = on ? GDN_NONE : GDN_SKIP;
-        p.conv_dst[p.n_seqs]      = p.conv_dst[0];
+        p.position[p.n_seqs] = p.position[0];
+        p.state_src[p.n_seqs] = on ? GDN_NONE : GDN_SKIP;
+        p.conv_src[p.n_seqs] = on ? GDN_NONE : GDN_SKIP;
+        p.conv_dst[p.n_seqs] = p.conv_dst[0];
         memcpy(&p.state_dst[p.n_seqs * p.K], &p.state_dst[0], 4 * (size_t)p.K);
         p.n_seqs++;
         p.n_rows += w->padding;
@@ -227,8 +243,8 @@ static void append(truth *t, const rt_step *step, int32_t i, const int32_t *toke
 {
     for (int32_t r = 0; r < step->span[i].n_rows; r++) {
         t->token[t->n + r] = token[step->span[i].first_row + r];
-        t->rope[t->n + r]  = t->next + r;
-        t->put[t->n + r]   = 0;
+        t->rope[t->n + r] = t->next + r;
+        t->put[t->n + r] = 0;
         t->gone[t->n + r + 1] = 0;
     }
 }
@@ -236,13 +252,11 @@ static void append(truth *t, const rt_step *step, int32_t i, const int32_t *toke
 static void commit_truth(world *w, const rt_token_run *span, int give_hidden)
 {
     truth *t = &w->t[span->seq];
-    t->n    += span->n_rows;
+    t->n += span->n_rows;
     t->next += span->n_rows;
     t->reserved = 0;
-    if (t->low < t->n - w->desc.n_rollback)
-        t->low = t->n - w->desc.n_rollback;
-    if (t->low < 1)
-        t->low = 1;
+    if (t->low < t->n - w->desc.n_rollback) t->low = t->n - w->desc.n_rollback;
+    if (t->low < 1) t->low = 1;
     for (int32_t p = t->n - span->n_rows; p < t->n && give_hidden; p++) {
         rt_hidden_put(w->m, span->seq, p, t->token[p], value_hidden(t->token[p], p));
         t->put[p] = 1;
@@ -265,7 +279,7 @@ static gdn_status run_step(world *w, int32_t n, const rt_token_run *spans, int c
 {
     static int32_t token[MAX_ROWS];
     rt_step *step = NULL;
-    const uint64_t   before = world_digest(w);
+    const uint64_t before = world_digest(w);
     const gdn_status status = rt_step_begin(w->m, spans, n, &step);
     if (status) {
         EXPECT(w, world_digest(w) == before && !step);
@@ -282,17 +296,12 @@ static gdn_status run_step(world *w, int32_t n, const rt_token_run *spans, int c
         forward(w, step, token);
         check_attention(w, step);
     }
-    if (commit > 0)
-        rt_step_commit(w->m, step);
-    else
-        rt_step_cancel(w->m, step, commit);
+    if (commit > 0) rt_step_commit(w->m, step);
+    else rt_step_cancel(w->m, step, commit);
     for (int32_t i = 0; i < n; i++)
-        if (commit > 0)
-            commit_truth(w, &spans[i], world_random(w, 8) != 0);
-        else if (commit < 0)
-            cancel_truth(w, &spans[i]);
-    if (commit <= 0)
-        rt_step_commit(w->m, step); /* it is over: nothing happens */
+        if (commit > 0) commit_truth(w, &spans[i], world_random(w, 8) != 0);
+        else if (commit < 0) cancel_truth(w, &spans[i]);
+    if (commit <= 0) rt_step_commit(w->m, step); /* it is over: nothing happens */
     return GDN_OK;
 }
 

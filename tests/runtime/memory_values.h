@@ -43,8 +43,7 @@ static inline float value_kv_read(const unsigned char *row, int32_t type, int32_
     memcpy(&half, row + 2 * e, 2);
     uint32_t bits = (uint32_t)half << 16;
     if (type == GDN_F16) { /* digits are normal numbers or 0; NaN stays none of them */
-        if ((half & 0x7C00) == 0x7C00)
-            return -1.0f;
+        if ((half & 0x7C00) == 0x7C00) return -1.0f;
         bits = half & 0x7FFF ? ((uint32_t)(half & 0x7FFF) << 13) + (112u << 23) : 0;
     }
     float x;
@@ -55,8 +54,7 @@ static inline float value_kv_read(const unsigned char *row, int32_t type, int32_
 static inline const float *value_hidden(int32_t token, int32_t position)
 {
     static _Thread_local float row[W_EMBD];
-    for (int32_t e = 0; e < W_EMBD; e++)
-        row[e] = (float)(token * 8 + e) + (float)position / 128;
+    for (int32_t e = 0; e < W_EMBD; e++) row[e] = (float)(token * 8 + e) + (float)position / 128;
     return row;
 }
 

@@ -11,7 +11,7 @@
 /* ---- Contexts and allocations ------------------------------------------------------------------------------- */
 
 world_allocator world_alloc = { .fail_in = -1 };
-int64_t         world_fail_calloc = -1;
+int64_t world_fail_calloc = -1;
 static gdn_context *context;
 
 void *__real_rt_calloc(uint64_t n, uint64_t size, const char *what);
@@ -29,13 +29,11 @@ static void *counted_alloc(void *user, uint64_t bytes, uint64_t alignment)
 {
     world_allocator *a = user;
     a->calls++;
-    if (a->fail_in >= 0 && a->fail_in-- == 0)
-        return NULL;
+    if (a->fail_in >= 0 && a->fail_in-- == 0) return NULL;
     a->live++;
     a->bytes += bytes;
     void *at = aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-    if (at)
-        memset(at, 0xFF, bytes); /* NaN: what was never written must not be read */
+    if (at) memset(at, 0xFF, bytes); /* NaN: what was never written must not be read */
     return at;
 }
 
@@ -71,8 +69,14 @@ void world_fake_model(rt_model *model)
                          .n_attention = 2,
                          .fingerprint = UINT64_C(0xFEEDFACE12345678),
                          .hp = { .n_embd = W_EMBD,
-                                 .n_layer = 4, .n_mtp = 1, .n_head_kv = 1, .head_dim = W_KV, .conv_kernel = W_KERNEL,
-                                 .state_size = W_STATE, .n_key_heads = 1, .n_value_heads = W_HEADS,
+                                 .n_layer = 4,
+                                 .n_mtp = 1,
+                                 .n_head_kv = 1,
+                                 .head_dim = W_KV,
+                                 .conv_kernel = W_KERNEL,
+                                 .state_size = W_STATE,
+                                 .n_key_heads = 1,
+                                 .n_value_heads = W_HEADS,
                                  .n_channels = W_CHANNELS } };
 }
 
@@ -81,8 +85,12 @@ int world_open(world *w, int32_t n_seqs, int32_t n_cells, int32_t n_rollback, in
     *w = (world){ .random = seed };
     world_fake_model(&w->model);
     w->desc = (rt_memory_desc){ .device = world_context(),
-                                .host = world_context(), .n_seqs = n_seqs, .n_cells = n_cells, .n_rollback = n_rollback,
-                                .kv_type = kv_type, .draft = 1 };
+                                .host = world_context(),
+                                .n_seqs = n_seqs,
+                                .n_cells = n_cells,
+                                .n_rollback = n_rollback,
+                                .kv_type = kv_type,
+                                .draft = 1 };
     w->desc.model = &w->model;
     w->t = calloc((size_t)n_seqs, sizeof *w->t);
     if (!w->t || n_cells > W_CELLS || n_seqs > W_SEQS || rt_memory_create(&w->desc, &w->m)) {
@@ -187,16 +195,14 @@ static void compare_seq(world *w, int32_t seq)
     EXPECT(w, rt_seq_length(w->m, seq) == t->n);
     EXPECT(w, rt_draft_length(w->m, seq) == t->draft);
     int32_t least = t->n ? t->low : 0;
-    while (t->n && least <= t->n && !truth_readable(t, least))
-        least++;
+    while (t->n && least <= t->n && !truth_readable(t, least)) least++;
     EXPECT(w, rt_seq_min_length(w->m, seq) == least);
     EXPECT(w, w->m->seq[seq].n_listed == t->n + t->reserved);
     for (int32_t p = 0; p <= t->n; p++) {
         const int32_t rope = p < t->n ? t->rope[p] : t->next;
         EXPECT(w, rt_seq_rope(w->m, seq, p) == rope && rt_seq_position(w->m, seq, p) == rope + t->shift);
     }
-    if (rt_seq_length(w->m, seq) != t->n)
-        return;
+    if (rt_seq_length(w->m, seq) != t->n) return;
     for (int32_t p = 1; p <= t->n + w->m->K; p++) { /* beyond the length: nothing stale may be readable */
         const int readable = truth_readable(t, p);
         if (rt_seq_readable(w->m, &w->m->seq[seq], p) != readable) {
@@ -227,8 +233,7 @@ static void audit(world *w, const rt_resource *r, const int32_t *sums, const cha
     }
     EXPECT(w, n_free == r->n_free);
     for (int32_t i = 0; i < r->n_free; i++)
-        if (r->count[r->free[i]] != 0)
-            world_differ(w, "%s %d is in use and on the free stack", what, r->free[i]);
+        if (r->count[r->free[i]] != 0) world_differ(w, "%s %d is in use and on the free stack", what, r->free[i]);
 }
 
 /* NaN in all that nobody may read: free resources, and columns that no readable length needs. */
@@ -260,18 +265,14 @@ void world_compare(world *w)
     for (int32_t s = 0; s < w->m->n_seqs; s++) {
         const rt_sequence *at = &w->m->seq[s];
         for (int32_t r = 0; r < w->m->K; r++)
-            if (at->snapshot[r].slot != GDN_NONE)
-                slots[at->snapshot[r].slot]++;
-        if (at->conv_row != GDN_NONE)
-            rows[at->conv_row]++;
-        for (int32_t p = 0; p < at->n_listed; p++)
-            cells[at->cell[p]]++;
+            if (at->snapshot[r].slot != GDN_NONE) slots[at->snapshot[r].slot]++;
+        if (at->conv_row != GDN_NONE) rows[at->conv_row]++;
+        for (int32_t p = 0; p < at->n_listed; p++) cells[at->cell[p]]++;
     }
     audit(w, &w->m->slots, slots, "slot");
     audit(w, &w->m->rows, rows, "row");
     audit(w, &w->m->cells, cells, "cell");
-    for (int32_t s = 0; s < w->m->n_seqs; s++)
-        compare_seq(w, s);
+    for (int32_t s = 0; s < w->m->n_seqs; s++) compare_seq(w, s);
     poison(w);
 }
 
@@ -314,8 +315,8 @@ static void roll_back(truth *t, int32_t p)
     if (p == 0) {
         memset(t, 0, sizeof *t);
     } else if (p < t->n) {
-        t->next  = t->rope[p];
-        t->n     = p;
+        t->next = t->rope[p];
+        t->n = p;
         t->draft = t->draft < p ? t->draft : p;
     }
     t->reserved = 0;
@@ -326,19 +327,15 @@ gdn_status world_rm(world *w, int32_t seq, int32_t p0, int32_t p1)
     gdn_status expected = GDN_OK;
     for (int32_t s = 0; s < w->desc.n_seqs; s++) {
         const truth *t = &w->t[s];
-        if ((seq >= 0 && s != seq) || p0 >= t->n || (p1 >= 0 && p1 <= p0))
-            continue;
-        if ((p1 >= 0 && p1 < t->n) || (p0 > 0 && !truth_readable(t, p0)))
-            expected = GDN_UNSUPPORTED;
+        if ((seq >= 0 && s != seq) || p0 >= t->n || (p1 >= 0 && p1 <= p0)) continue;
+        if ((p1 >= 0 && p1 < t->n) || (p0 > 0 && !truth_readable(t, p0))) expected = GDN_UNSUPPORTED;
     }
-    const uint64_t   before = world_digest(w);
+    const uint64_t before = world_digest(w);
     const gdn_status status = rt_seq_rm(w->m, seq, p0, p1);
     EXPECT(w, status == expected);
-    if (status)
-        EXPECT(w, world_digest(w) == before);
+    if (status) EXPECT(w, world_digest(w) == before);
     for (int32_t s = 0; s < w->desc.n_seqs && !status; s++)
-        if ((seq < 0 || s == seq) && !(p1 >= 0 && (p1 < w->t[s].n || p1 <= p0)))
-            roll_back(&w->t[s], p0);
+        if ((seq < 0 || s == seq) && !(p1 >= 0 && (p1 < w->t[s].n || p1 <= p0))) roll_back(&w->t[s], p0);
     return status;
 }
 
@@ -356,8 +353,7 @@ gdn_status world_keep(world *w, int32_t seq)
 {
     const gdn_status status = rt_seq_keep(w->m, seq);
     for (int32_t s = 0; s < w->desc.n_seqs && !status; s++)
-        if (s != seq)
-            roll_back(&w->t[s], 0);
+        if (s != seq) roll_back(&w->t[s], 0);
     return status;
 }
 
@@ -368,8 +364,7 @@ gdn_status world_add(world *w, int32_t seq, int32_t p0, int32_t delta)
     EXPECT(w, status == (p0 != 0 && p0 != t->n               ? GDN_UNSUPPORTED
                          : p0 == t->n && t->next + delta < 0 ? GDN_INVALID_ARGUMENT
                                                              : GDN_OK));
-    if (status)
-        return status;
+    if (status) return status;
     if (p0 == t->n) {
         t->next += delta;
         t->reserved = 0;
@@ -386,8 +381,7 @@ gdn_status world_reserve(world *w, int32_t seq, int32_t n)
     const int fits = n - t->reserved <= rt_memory_free_cells(w->m);
     const gdn_status status = rt_draft_reserve(w->m, seq, n, &cells);
     EXPECT(w, status == (fits ? GDN_OK : GDN_OUT_OF_MEMORY));
-    if (!status)
-        t->reserved = n == 0 ? 0 : n > t->reserved ? n : t->reserved;
+    if (!status) t->reserved = n == 0 ? 0 : n > t->reserved ? n : t->reserved;
     for (int32_t i = 0; i < n && !status; i++) /* a draft writes what is never right */
         memset(rt_memory_k(w->m, 2) + (uint64_t)cells[i] * w->m->kv_bytes, 0xFF, w->m->kv_bytes);
     return status;
@@ -396,8 +390,7 @@ gdn_status world_reserve(world *w, int32_t seq, int32_t n)
 void world_clear(world *w)
 {
     rt_memory_clear(w->m);
-    for (int32_t s = 0; s < w->desc.n_seqs; s++)
-        roll_back(&w->t[s], 0);
+    for (int32_t s = 0; s < w->desc.n_seqs; s++) roll_back(&w->t[s], 0);
 }
 
 void *world_save(world *w, int32_t seq, uint64_t *n)
@@ -407,27 +400,25 @@ void *world_save(world *w, int32_t seq, uint64_t *n)
     memset(bytes + *n, 0x5A, 8);
     EXPECT(w, rt_memory_save(w->m, seq, bytes, *n - 1) == GDN_INVALID_ARGUMENT);
     EXPECT(w, rt_memory_save(w->m, seq, bytes, *n) == GDN_OK);
-    for (int i = 0; i < 8; i++)
-        EXPECT(w, bytes[*n + (uint64_t)i] == 0x5A);
+    for (int i = 0; i < 8; i++) EXPECT(w, bytes[*n + (uint64_t)i] == 0x5A);
     return bytes;
 }
 
 gdn_status world_load(world *w, int32_t seq, const void *bytes, uint64_t n, const world *from, int32_t as)
 {
-    const uint64_t   before = world_digest(w);
+    const uint64_t before = world_digest(w);
     const gdn_status status = rt_memory_load(w->m, seq, bytes, n);
     if (status) {
         EXPECT(w, world_digest(w) == before);
         return status;
     }
     for (int32_t s = 0; s < w->desc.n_seqs; s++) {
-        if (seq >= 0 && s != seq)
-            continue;
+        if (seq >= 0 && s != seq) continue;
         truth empty = { 0 };
         truth t = seq >= 0 ? from->t[as] : s < from->desc.n_seqs ? from->t[s] : empty;
-        t.low      = t.n;
+        t.low = t.n;
         t.reserved = 0;
-        w->t[s]    = t;
+        w->t[s] = t;
     }
     return GDN_OK;
 }

@@ -36,34 +36,36 @@ typedef enum breakage {
 } breakage;
 
 typedef struct world {
-    rt_model       model;
+    rt_model model;
     rt_memory_desc desc;
-    rt_memory     *m;
-    truth         *t;
-    uint64_t       random;
-    int32_t        n_steps, padding; /* padding: rows of it at the end of every step */
-    breakage       break_what;
-    int32_t        break_at, broken;
-    int32_t        differences, quiet;
+    rt_memory *m;
+    truth *t;
+    uint64_t random;
+    int32_t n_steps, padding; /* padding: rows of it at the end of every step */
+    breakage break_what;
+    int32_t break_at, broken;
+    int32_t differences, quiet;
 } world;
 
 /* Contexts of all worlds; the allocator of their device counts, and fails on request. */
-typedef struct world_allocator { int64_t live, fail_in, calls; uint64_t bytes; } world_allocator;
+typedef struct world_allocator {
+    int64_t live, fail_in, calls;
+    uint64_t bytes;
+} world_allocator;
 extern world_allocator world_alloc;
 gdn_context *world_context(void);
-void         world_close_context(void);
+void world_close_context(void);
 
-void     world_fake_model(rt_model *model);
-int      world_open(world *w, int32_t n_seqs, int32_t n_cells, int32_t n_rollback, int32_t kv_type, uint64_t seed);
-void     world_close(world *w);
+void world_fake_model(rt_model *model);
+int world_open(world *w, int32_t n_seqs, int32_t n_cells, int32_t n_rollback, int32_t kv_type, uint64_t seed);
+void world_close(world *w);
 uint32_t world_random(world *w, uint32_t below);
 
 /* Something is not as it should be: count it, and say so unless quiet. */
 void world_differ(world *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
-#define EXPECT(w, condition)                                                                              \
-    do {                                                                                                  \
-        if (!(condition))                                                                                 \
-            world_differ(w, "line %d: %s (%s)", __LINE__, #condition, rt_last_error());                   \
+#define EXPECT(w, condition)                                                                                           \
+    do {                                                                                                               \
+        if (!(condition)) world_differ(w, "line %d: %s (%s)", __LINE__, #condition, rt_last_error());                  \
     } while (0)
 
 /* Memory against truth; sums of references; then poison in everything that is free. */
@@ -75,7 +77,7 @@ uint64_t world_digest(const world *w);
  * cancelled: 0 before, -1 after the kernels ran. Status is rt_step_begin()'s. */
 gdn_status world_step(world *w, int32_t n, const int32_t *seqs, const int32_t *rows, int commit);
 gdn_status world_one(world *w, int32_t seq, int32_t rows); /* for one sequence, committed */
-void       world_catch_up(world *w, int32_t seq);          /* the draft head */
+void world_catch_up(world *w, int32_t seq);                /* the draft head */
 
 /* Operations on both. */
 gdn_status world_rm(world *w, int32_t seq, int32_t p0, int32_t p1);
@@ -83,8 +85,8 @@ gdn_status world_cp(world *w, int32_t from, int32_t to);
 gdn_status world_keep(world *w, int32_t seq);
 gdn_status world_add(world *w, int32_t seq, int32_t p0, int32_t delta);
 gdn_status world_reserve(world *w, int32_t seq, int32_t n);
-void       world_clear(world *w);
-void      *world_save(world *w, int32_t seq, uint64_t *n); /* rt_free() it */
+void world_clear(world *w);
+void *world_save(world *w, int32_t seq, uint64_t *n); /* rt_free() it */
 /* `from` holds what the save says, in its sequence `as` (or all, with seq < 0). */
 gdn_status world_load(world *w, int32_t seq, const void *bytes, uint64_t n, const world *from, int32_t as);
 

@@ -21,31 +21,26 @@ static void draw_many(rt_sampler *s, const rt_sampling *with, const float *logit
     memset(counts, 0, V * sizeof *counts);
     static int32_t text[DRAWS + 1];
     memset(text, 0, sizeof text);
-    if (n)
-        memcpy(text, tokens, 4 * (size_t)n);
-    for (int32_t p = n ? n : 1; p < DRAWS; p++)
-        counts[rt_sample(s, with, logits, text, p)]++;
+    if (n) memcpy(text, tokens, 4 * (size_t)n);
+    for (int32_t p = n ? n : 1; p < DRAWS; p++) counts[rt_sample(s, with, logits, text, p)]++;
 }
 
 static void sampler(rt_dense *dense)
 {
     rt_sampler *s;
-    float       logits[V];
-    int32_t     counts[V], tokens[4] = { 3, 5, 3, 7 };
-    uint64_t    random = 1;
-    double      p[V], total = 0;
+    float logits[V];
+    int32_t counts[V], tokens[4] = { 3, 5, 3, 7 };
+    uint64_t random = 1;
+    double p[V], total = 0;
     REQUIRE(!rt_sampler_create(V, dense, &s));
-    for (int32_t i = 0; i < V; i++)
-        logits[i] = (float)(fixture_random(&random) % 1000) / 250.0f;
+    for (int32_t i = 0; i < V; i++) logits[i] = (float)(fixture_random(&random) % 1000) / 250.0f;
     logits[4] = logits[20] = 6; /* the likeliest two are equal */
-    for (int32_t i = 0; i < V; i++)
-        total += p[i] = exp((double)logits[i]);
+    for (int32_t i = 0; i < V; i++) total += p[i] = exp((double)logits[i]);
 
     /* greedy, and every filter at its end: the lower of equals; nobody else */
     const rt_sampling greedy[] = { { 0, 0, 1, 0, 1, 64, 9 }, { 1, 1, 1, 0, 1, 64, 9 }, { 1, 0, 1e-6f, 0, 1, 64, 9 } };
     for (size_t i = 0; i < 3; i++)
-        for (int32_t n = 1; n < 50; n++)
-            EXPECT(rt_sample(s, &greedy[i], logits, tokens, n < 4 ? n : 4) == 4);
+        for (int32_t n = 1; n < 50; n++) EXPECT(rt_sample(s, &greedy[i], logits, tokens, n < 4 ? n : 4) == 4);
     rt_sampling min_p = open_sampling;
     min_p.min_p = 1;
     draw_many(s, &min_p, logits, NULL, 0, counts);
@@ -61,8 +56,7 @@ static void sampler(rt_dense *dense)
     rt_sampling warm = open_sampling;
     warm.temperature = 2;
     double warm_total = 0;
-    for (int32_t i = 0; i < V; i++)
-        warm_total += sqrt(p[i]);
+    for (int32_t i = 0; i < V; i++) warm_total += sqrt(p[i]);
     draw_many(s, &warm, logits, NULL, 0, counts);
     chi = 0;
     for (int32_t i = 0; i < V; i++)
@@ -76,8 +70,7 @@ static void sampler(rt_dense *dense)
     int32_t n_seen = 0;
     for (int32_t i = 0; i < V; i++) {
         int32_t larger = 0;
-        for (int32_t j = 0; j < V; j++)
-            larger += logits[j] > logits[i] || (logits[j] == logits[i] && j < i);
+        for (int32_t j = 0; j < V; j++) larger += logits[j] > logits[i] || (logits[j] == logits[i] && j < i);
         EXPECT(larger < 5 || !counts[i]);
         n_seen += counts[i] > 0;
     }
@@ -85,15 +78,14 @@ static void sampler(rt_dense *dense)
 
     /* the penalty: seen lately, once however often, and only within its reach */
     rt_sampling tired = open_sampling;
-    tired.temperature    = 0;
+    tired.temperature = 0;
     tired.repeat_penalty = 3;
     int32_t text[] = { 4, 1, 2 };
     EXPECT(rt_sample(s, &tired, logits, text, 3) == 20);
     tired.repeat_last = 2;
     EXPECT(rt_sample(s, &tired, logits, text, 3) == 4);
     float below[V];
-    for (int32_t i = 0; i < V; i++)
-        below[i] = i ? -6 : -1;
+    for (int32_t i = 0; i < V; i++) below[i] = i ? -6 : -1;
     tired.repeat_last = 3;
     EXPECT(rt_sample(s, &tired, below, (const int32_t[]){ 0, 0, 0 }, 3) == 0); /* -3: once, however often it occurs */
     tired.repeat_penalty = 7;
@@ -119,8 +111,7 @@ static void sampler(rt_dense *dense)
     EXPECT(equal == 999 && other < 500);
 
     rt_sampling wrong[9];
-    for (int i = 0; i < 9; i++)
-        wrong[i] = open_sampling;
+    for (int i = 0; i < 9; i++) wrong[i] = open_sampling;
     wrong[0].temperature = -1;
     wrong[1].top_k = -1;
     wrong[2].top_p = 0;
@@ -130,8 +121,7 @@ static void sampler(rt_dense *dense)
     wrong[6].temperature = NAN;
     wrong[7].presence_penalty = NAN;
     wrong[8].frequency_penalty = 101;
-    for (int i = 0; i < 9; i++)
-        EXPECT(rt_sampling_check(&wrong[i]) == GDN_INVALID_ARGUMENT);
+    for (int i = 0; i < 9; i++) EXPECT(rt_sampling_check(&wrong[i]) == GDN_INVALID_ARGUMENT);
     EXPECT(!rt_sampling_check(&open_sampling));
     rt_sampler_destroy(s);
 }
@@ -145,8 +135,7 @@ static void penalize(const rt_sampling *c, const int32_t *tokens, int32_t n, flo
             count += tokens[j] == tokens[i];
             earlier += j < i && tokens[j] == tokens[i];
         }
-        if (earlier || tokens[i] < 0 || tokens[i] >= V)
-            continue;
+        if (earlier || tokens[i] < 0 || tokens[i] >= V) continue;
         float *l = &logits[tokens[i]];
         *l = *l > 0 ? *l / c->repeat_penalty : *l * c->repeat_penalty;
         *l -= (float)count * c->frequency_penalty + c->presence_penalty;
@@ -158,19 +147,25 @@ static void penalties(rt_dense *dense)
 {
     enum { LENGTH = 200 };
     rt_sampler *s;
-    uint64_t    random = 7;
-    int32_t     text[LENGTH];
+    uint64_t random = 7;
+    int32_t text[LENGTH];
     REQUIRE(!rt_sampler_create(V, dense, &s));
     for (int32_t round = 0; round < 400; round++) {
         float logits[V], after[V];
-        for (int32_t i = 0; i < V; i++)
-            after[i] = logits[i] = (float)(fixture_random(&random) % 2000) / 250.0f - 4;
+        for (int32_t i = 0; i < V; i++) after[i] = logits[i] = (float)(fixture_random(&random) % 2000) / 250.0f - 4;
         for (int32_t i = 0; i < LENGTH; i++)
             text[i] = (int32_t)(fixture_random(&random) % (V + 2)) - 1; /* and what is no token */
-        rt_sampling c = { round % 2 ? 1.0f : 0.0f, 0, 1, 0, round % 3 ? 1.3f : 1.0f, round % 5 ? 20 + round : 0, 3,
-                          round % 4 ? 0.5f : 0.0f, round % 7 ? 0.25f : 0.0f };
+        rt_sampling c = { round % 2 ? 1.0f : 0.0f,
+                          0,
+                          1,
+                          0,
+                          round % 3 ? 1.3f : 1.0f,
+                          round % 5 ? 20 + round : 0,
+                          3,
+                          round % 4 ? 0.5f : 0.0f,
+                          round % 7 ? 0.25f : 0.0f };
         const rt_sampling without = { c.temperature, 0, 1, 0, 1, 64, 3, 0, 0 };
-        const int32_t     n = 1 + (int32_t)(fixture_random(&random) % LENGTH);
+        const int32_t n = 1 + (int32_t)(fixture_random(&random) % LENGTH);
         penalize(&c, text, n, after);
         EXPECT(rt_sample(s, &c, logits, text, n) == rt_sample(s, &without, after, text, n));
     }
@@ -204,7 +199,7 @@ static void lookup(void)
 static int32_t drafting_steps(int32_t width, double drafted)
 {
     rt_payoff p = { 0 };
-    int32_t   n = 0;
+    int32_t n = 0;
     for (int i = 0; i < 1000; i++) {
         const int draft = rt_payoff_choose(&p, width);
         rt_payoff_record(&p, width, draft, 10, 10 / (draft ? drafted : 100.0));
@@ -258,16 +253,12 @@ static void catching_up(void)
     EXPECT(rt_payoff_choose(&p, 8) && rt_payoff_pays(&p, 8));
 
     int n = 0; /* where they are far behind, that is seen after a few steps */
-    for (int i = 0; i < 3; i++)
-        rt_payoff_record(&p, 1, 0, 1, 1.0);
-    for (; rt_payoff_choose(&p, 1); n++)
-        rt_payoff_record(&p, 1, 1, 1, 2.0);
+    for (int i = 0; i < 3; i++) rt_payoff_record(&p, 1, 0, 1, 1.0);
+    for (; rt_payoff_choose(&p, 1); n++) rt_payoff_record(&p, 1, 1, 1, 2.0);
     EXPECT(n == 5); /* one that catches up, and four */
     p = (rt_payoff){ 0 };
-    for (int i = 0; i < 3; i++)
-        rt_payoff_record(&p, 1, 0, 1, 1.0);
-    for (n = 0; rt_payoff_choose(&p, 1); n++)
-        rt_payoff_record(&p, 1, 1, 1, 1.1);
+    for (int i = 0; i < 3; i++) rt_payoff_record(&p, 1, 0, 1, 1.0);
+    for (n = 0; rt_payoff_choose(&p, 1); n++) rt_payoff_record(&p, 1, 1, 1, 1.1);
     EXPECT(n == 17); /* a little behind may be chance */
 
     int tries[2] = { 0 }; /* and where three tokens would not make up for the time, it is hardly tried again */
@@ -291,21 +282,20 @@ static double against_better(double slow, double behind, double accepted, int32_
                              uint64_t seed)
 {
     enum { DRAFTS = 2 };
-    rt_payoff p        = { 0 };
-    double    seconds  = 0;
-    int64_t   drawn    = 0;
-    int       plain    = 31;
+    rt_payoff p = { 0 };
+    double seconds = 0;
+    int64_t drawn = 0;
+    int plain = 31;
     const double per_step = 1 + accepted + accepted * accepted, better = per_step / slow > 1 ? per_step / slow : 1;
     for (int i = 0; drawn < n; i++) {
         const int mixed = prompts && i % 3 == 0; /* a step that reads a prompt, too: it is not recorded */
         const int draft = mixed ? rt_payoff_pays(&p, width) : rt_payoff_choose(&p, width);
         const double noise = 0.9 + 0.2 * (double)(fixture_random(&seed) % 1000) / 1000;
-        const double took  = noise * (draft ? slow + behind * (plain < 31 ? plain : 31) / 31 : 1);
+        const double took = noise * (draft ? slow + behind * (plain < 31 ? plain : 31) / 31 : 1);
         int32_t tokens = 0;
         for (int32_t s = 0; s < width; s++) {
             int32_t got = 1;
-            while (draft && got <= DRAFTS && (double)(fixture_random(&seed) % 1000) < 1000 * accepted)
-                got++;
+            while (draft && got <= DRAFTS && (double)(fixture_random(&seed) % 1000) < 1000 * accepted) got++;
             tokens += got;
         }
         if (!mixed)
@@ -346,8 +336,8 @@ static int32_t steps_with_second(double dearer, double right, int32_t n, uint64_
     for (int32_t i = 0; i < n; i++) {
         const int second = rt_payoff_tree_choose(&p, 3);
         const int hit = (double)(fixture_random(&seed) % 1000) < 1000 * right;
-        const double noise = (0.95 + 0.1 * (double)(fixture_random(&seed) % 1000) / 1000) +
-                             (fixture_random(&seed) % 50 ? 0 : 9);
+        const double noise =
+            (0.95 + 0.1 * (double)(fixture_random(&seed) % 1000) / 1000) + (fixture_random(&seed) % 50 ? 0 : 9);
         rt_payoff_tree_record(&p, 3, second, 2 + (second && hit), hit, noise * (1 + second * dearer));
         with += second;
     }
@@ -372,7 +362,7 @@ static void second_choices(void)
 int main(void)
 {
     rt_threads *threads;
-    rt_dense   *dense;
+    rt_dense *dense;
     REQUIRE(!rt_threads_create(1, &threads) && !rt_dense_create(NULL, threads, &dense));
     sampler(dense);
     penalties(dense);

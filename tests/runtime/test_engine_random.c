@@ -29,8 +29,7 @@ gdn_status __wrap_gdn_gated_delta_net(gdn_context *ctx, const gdn_gated_delta_ne
 gdn_status __wrap_gdn_gated_delta_net(gdn_context *ctx, const gdn_gated_delta_net_args *args, void *queue)
 {
     launches++;
-    if (fail_in >= 0 && fail_in-- == 0)
-        return GDN_DEVICE_LOST;
+    if (fail_in >= 0 && fail_in-- == 0) return GDN_DEVICE_LOST;
     return __real_gdn_gated_delta_net(ctx, args, queue);
 }
 
@@ -38,16 +37,15 @@ gdn_status __wrap_gdn_gated_delta_net(gdn_context *ctx, const gdn_gated_delta_ne
 
 typedef struct truth {
     const rt_model *model;
-    rt_engine      *engine;
-    uint64_t        key[N_CACHE], digest[N_CACHE]; /* by hash of the tokens; key 0: free */
-    int64_t         n_replays;
+    rt_engine *engine;
+    uint64_t key[N_CACHE], digest[N_CACHE]; /* by hash of the tokens; key 0: free */
+    int64_t n_replays;
 } truth;
 
 static uint64_t digest_of(const void *bytes, size_t n)
 {
     uint64_t h = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < n; i++)
-        h = (h ^ ((const unsigned char *)bytes)[i]) * UINT64_C(0x100000001b3);
+    for (size_t i = 0; i < n; i++) h = (h ^ ((const unsigned char *)bytes)[i]) * UINT64_C(0x100000001b3);
     return h | 1;
 }
 
@@ -62,10 +60,8 @@ static uint64_t truth_of(truth *t, const int32_t *tokens, int32_t n)
 {
     const uint64_t key = digest_of(tokens, 4 * (size_t)n);
     for (uint64_t at = key % N_CACHE;; at = (at + 1) % N_CACHE) {
-        if (t->key[at] == key)
-            return t->digest[at];
-        if (t->key[at])
-            continue;
+        if (t->key[at] == key) return t->digest[at];
+        if (t->key[at]) continue;
         int32_t seq[MAX_LENGTH] = { 0 };
         uint8_t all[MAX_LENGTH];
         memset(all, 1, sizeof all);
@@ -75,9 +71,8 @@ static uint64_t truth_of(truth *t, const int32_t *tokens, int32_t n)
         for (int32_t i = 1; i <= n; i++) { /* all beginnings of the list are known now */
             const uint64_t k = digest_of(tokens, 4 * (size_t)i);
             uint64_t to = k % N_CACHE;
-            while (t->key[to] && t->key[to] != k)
-                to = (to + 1) % N_CACHE;
-            t->key[to]    = k;
+            while (t->key[to] && t->key[to] != k) to = (to + 1) % N_CACHE;
+            t->key[to] = k;
             t->digest[to] = logits_digest(t, t->engine, i - 1);
         }
         return logits_digest(t, t->engine, n - 1);
@@ -86,28 +81,34 @@ static uint64_t truth_of(truth *t, const int32_t *tokens, int32_t n)
 
 /* ---- The engine under test ---- */
 
-typedef struct list { int32_t token[MAX_LENGTH], n; } list;
-typedef struct save { unsigned char *bytes; uint64_t n; list was[N_SEQS]; int32_t seq; } save;
+typedef struct list {
+    int32_t token[MAX_LENGTH], n;
+} list;
+typedef struct save {
+    unsigned char *bytes;
+    uint64_t n;
+    list was[N_SEQS];
+    int32_t seq;
+} save;
 
 typedef struct world {
-    truth     *t;
+    truth *t;
     rt_engine *e;
     rt_memory *m;
-    list       seq[N_SEQS];
-    int32_t    must[N_SEQS]; /* the smallest length that has to be returnable, after the last step alone */
-    save       saved[N_SAVES];
-    list       seen[N_SEEN]; /* that sequences held some time ago */
-    int        prefixes;
-    int64_t    started, evicted; /* tokens that a sequence started with; checkpoints that gave way */
-    uint64_t   random;
-    int64_t    rows, rollbacks, refused, failed, drafts, anew, lost, folds, logs;
+    list seq[N_SEQS];
+    int32_t must[N_SEQS]; /* the smallest length that has to be returnable, after the last step alone */
+    save saved[N_SAVES];
+    list seen[N_SEEN]; /* that sequences held some time ago */
+    int prefixes;
+    int64_t started, evicted; /* tokens that a sequence started with; checkpoints that gave way */
+    uint64_t random;
+    int64_t rows, rollbacks, refused, failed, drafts, anew, lost, folds, logs;
 } world;
 
 /* The sequences are known by their lengths alone. */
 static void must_be_whole(world *w)
 {
-    for (int32_t s = 0; s < N_SEQS; s++)
-        w->must[s] = w->seq[s].n;
+    for (int32_t s = 0; s < N_SEQS; s++) w->must[s] = w->seq[s].n;
 }
 
 static int32_t below(world *w, int32_t n) { return (int32_t)(fixture_random(&w->random) % (uint64_t)n); }
@@ -117,46 +118,39 @@ static void decode(world *w, int may_fail)
 {
     int32_t token[64], seq[64], n = 0, add[N_SEQS] = { 0 }, steps = 0;
     uint8_t logits[64];
-    list    after[N_SEQS];
+    list after[N_SEQS];
     int32_t place[64]; /* of the row in its sequence's list */
     memcpy(after, w->seq, sizeof after);
     for (int32_t s = 0; s < N_SEQS; s++)
-        if (below(w, 2))
-            add[s] = 1 + below(w, below(w, 3) ? 4 : 12);
+        if (below(w, 2)) add[s] = 1 + below(w, below(w, 3) ? 4 : 12);
     for (int32_t left = 1; left;) {
         left = 0;
         for (int32_t s = 0; s < N_SEQS; s++) {
-            if (!add[s] || after[s].n == MAX_LENGTH || n == 64)
-                continue;
+            if (!add[s] || after[s].n == MAX_LENGTH || n == 64) continue;
             left = 1;
-            if (below(w, 3) == 0)
-                continue;
+            if (below(w, 3) == 0) continue;
             add[s]--;
-            place[n]  = after[s].n;
-            seq[n]    = s;
+            place[n] = after[s].n;
+            seq[n] = s;
             logits[n] = (uint8_t)(below(w, 4) != 0);
-            token[n]  = w->prefixes && below(w, 8) ? below(w, 2) : below(w, w->t->model->hp.n_vocab);
+            token[n] = w->prefixes && below(w, 8) ? below(w, 2) : below(w, w->t->model->hp.n_vocab);
             after[s].token[after[s].n++] = token[n++];
         }
     }
-    if (!n)
-        return;
+    if (!n) return;
     int bad = 0;
     if (may_fail && below(w, 4) == 0) { /* a call that must be refused with nothing changed */
         bad = 1 + below(w, 3);
         const int32_t i = below(w, n);
-        if (bad == 1)
-            token[i] = below(w, 2) ? -1 : w->t->model->hp.n_vocab;
-        if (bad == 2)
-            seq[i] = below(w, 2) ? -1 : N_SEQS;
-        if (bad == 3)
-            fail_in = below(w, 2 * w->t->model->n_recurrent);
+        if (bad == 1) token[i] = below(w, 2) ? -1 : w->t->model->hp.n_vocab;
+        if (bad == 2) seq[i] = below(w, 2) ? -1 : N_SEQS;
+        if (bad == 3) fail_in = below(w, 2 * w->t->model->n_recurrent);
     }
-    const rt_batch    batch    = { n, token, seq, logits, below(w, 8) == 0 };
-    const rt_counters before   = rt_engine_counters(w->e);
-    const int64_t     launched = launches;
-    const gdn_status  status   = rt_decode(w->e, &batch);
-    const int64_t     n_launches = launches - launched; /* the truth launches too, below */
+    const rt_batch batch = { n, token, seq, logits, below(w, 8) == 0 };
+    const rt_counters before = rt_engine_counters(w->e);
+    const int64_t launched = launches;
+    const gdn_status status = rt_decode(w->e, &batch);
+    const int64_t n_launches = launches - launched; /* the truth launches too, below */
     fail_in = -1;
     if (bad == 1 || bad == 2) {
         EXPECT(status == GDN_INVALID_ARGUMENT && n_launches == 0);
@@ -171,7 +165,7 @@ static void decode(world *w, int may_fail)
             const int32_t length = rt_seq_length(w->m, s);
             EXPECT(length >= w->seq[s].n && length <= after[s].n);
             after[s].n = length;
-            w->seq[s]  = after[s];
+            w->seq[s] = after[s];
             if (rt_seq_min_length(w->m, s) > length) {
                 w->lost++;
                 const rt_batch more = { 1, (int32_t[]){ 0 }, (int32_t[]){ s }, NULL };
@@ -183,14 +177,12 @@ static void decode(world *w, int may_fail)
     } else {
         for (int32_t s = 0; s < N_SEQS; s++) {
             const int32_t begin = w->seq[s].n, end = after[s].n;
-            if (end > begin)
-                w->must[s] = end - begin > ROLLBACK + 1 ? end : begin + 1;
+            if (end > begin) w->must[s] = end - begin > ROLLBACK + 1 ? end : begin + 1;
         }
         memcpy(w->seq, after, sizeof after);
         for (int32_t i = 0; i < n; i++) {
             EXPECT(!logits[i] == !rt_logits(w->e, i));
-            if (logits[i])
-                EXPECT(logits_digest(w->t, w->e, i) == truth_of(w->t, after[seq[i]].token, place[i] + 1));
+            if (logits[i]) EXPECT(logits_digest(w->t, w->e, i) == truth_of(w->t, after[seq[i]].token, place[i] + 1));
         }
         w->rows += n;
         steps = (int32_t)(rt_engine_counters(w->e).steps - before.steps);
@@ -205,11 +197,10 @@ static void decode(world *w, int may_fail)
 static void roll_back(world *w)
 {
     const int32_t s = below(w, N_SEQS), n = w->seq[s].n;
-    if (!n)
-        return;
-    const int32_t  to = below(w, 4) ? n - 1 - below(w, n < 5 ? n : 5) : below(w, n), low = rt_seq_min_length(w->m, s);
-    const int64_t  launched = launches;
-    const uint64_t rows     = rt_engine_counters(w->e).rows;
+    if (!n) return;
+    const int32_t to = below(w, 4) ? n - 1 - below(w, n < 5 ? n : 5) : below(w, n), low = rt_seq_min_length(w->m, s);
+    const int64_t launched = launches;
+    const uint64_t rows = rt_engine_counters(w->e).rows;
     /* A step that fails forgets what it may have overwritten, and not what the cache shares: there can be gaps. */
     const int gaps = w->prefixes && !w->m->n_log;
     const int there = gaps && to > low ? rt_seq_readable(w->m, &w->m->seq[s], to) : to >= low;
@@ -219,7 +210,7 @@ static void roll_back(world *w)
            rt_engine_counters(w->e).rows == rows); /* no recomputation */
     if (!status) {
         w->seq[s].n = to;
-        w->must[s]  = to < w->must[s] ? to : w->must[s];
+        w->must[s] = to < w->must[s] ? to : w->must[s];
         w->rollbacks++;
     }
     EXPECT(rt_seq_length(w->m, s) == w->seq[s].n);
@@ -232,14 +223,12 @@ static void copy_or_clear(world *w)
     case 0:
         EXPECT(!rt_seq_keep(w->m, a));
         for (int32_t s = 0; s < N_SEQS; s++)
-            if (s != a)
-                w->seq[s].n = 0;
+            if (s != a) w->seq[s].n = 0;
         break;
     case 1:
         if (below(w, 4) == 0) {
             rt_memory_clear(w->m);
-            for (int32_t s = 0; s < N_SEQS; s++)
-                w->seq[s].n = 0;
+            for (int32_t s = 0; s < N_SEQS; s++) w->seq[s].n = 0;
         }
         break;
     case 2:
@@ -251,7 +240,7 @@ static void copy_or_clear(world *w)
         break;
     default:
         if (rt_seq_cp(w->m, a, b) == GDN_OK) {
-            w->seq[b]  = w->seq[a];
+            w->seq[b] = w->seq[a];
             w->must[b] = w->must[a];
         } else {
             EXPECT(0);
@@ -265,22 +254,19 @@ static void save_or_load(world *w)
     if (!s->bytes || below(w, 2)) {
         const int32_t seq = below(w, 3) ? below(w, N_SEQS) : -1;
         free(s->bytes);
-        s->n     = rt_memory_save_size(w->m, seq);
+        s->n = rt_memory_save_size(w->m, seq);
         s->bytes = malloc(s->n ? s->n : 1);
-        s->seq   = seq;
+        s->seq = seq;
         memcpy(s->was, w->seq, sizeof s->was);
         REQUIRE(s->bytes && s->n && !rt_memory_save(w->m, seq, s->bytes, s->n));
         return;
     }
-    const int32_t    to     = s->seq < 0 ? -1 : below(w, N_SEQS);
+    const int32_t to = s->seq < 0 ? -1 : below(w, N_SEQS);
     const gdn_status status = rt_memory_load(w->m, to, s->bytes, s->n);
     EXPECT(!status || status == GDN_OUT_OF_MEMORY);
-    if (!status && to < 0)
-        memcpy(w->seq, s->was, sizeof w->seq);
-    else if (!status)
-        w->seq[to] = s->was[s->seq];
-    if (!status)
-        must_be_whole(w);
+    if (!status && to < 0) memcpy(w->seq, s->was, sizeof w->seq);
+    else if (!status) w->seq[to] = s->was[s->seq];
+    if (!status) must_be_whole(w);
 }
 
 /* A sequence that begins as one of before, as far as the cache has it. */
@@ -288,12 +274,10 @@ static void start(world *w)
 {
     const int32_t s = below(w, N_SEQS);
     list *own = &w->seq[s], *at = &w->seen[below(w, N_SEEN)];
-    if (below(w, 3) == 0)
-        *at = w->seq[below(w, N_SEQS)];
+    if (below(w, 3) == 0) *at = w->seq[below(w, N_SEQS)];
     list with = *at;
     with.n = below(w, 3) ? with.n : below(w, with.n + 1);
-    if (with.n && below(w, 4) == 0)
-        with.token[below(w, with.n)] ^= 1;
+    if (with.n && below(w, 4) == 0) with.token[below(w, with.n)] ^= 1;
     if (own->n && (own->n > with.n || memcmp(own->token, with.token, 4 * (size_t)own->n) != 0 || below(w, 2))) {
         EXPECT(!rt_seq_rm(w->m, s, 0, -1));
         own->n = 0;
@@ -317,22 +301,20 @@ static void start(world *w)
 static void draft(world *w)
 {
     rt_draft_request ask[N_SEQS];
-    int32_t          n = 0, got[N_SEQS * ROLLBACK], n_got[N_SEQS];
+    int32_t n = 0, got[N_SEQS * ROLLBACK], n_got[N_SEQS];
     for (int32_t s = N_SEQS - 1; s >= 0; s--)
         if (w->seq[s].n && w->seq[s].n < MAX_LENGTH - ROLLBACK && below(w, 2))
             ask[n++] = (rt_draft_request){ s, below(w, w->t->model->hp.n_vocab), 1 + below(w, ROLLBACK) };
-    if (!n)
-        return;
+    if (!n) return;
     const int64_t launched = launches;
     REQUIRE(!rt_draft_mtp(w->e, ask, n, ROLLBACK, 0.0f, got, n_got));
     EXPECT(launches == launched);
     for (int32_t i = 0; i < n; i++) {
-        const list    *l = &w->seq[ask[i].seq];
-        rt_memory     *m = rt_engine_memory(w->t->engine);
-        int32_t        expected[ROLLBACK], n_expected, seq[MAX_LENGTH] = { 0 };
+        const list *l = &w->seq[ask[i].seq];
+        rt_memory *m = rt_engine_memory(w->t->engine);
+        int32_t expected[ROLLBACK], n_expected, seq[MAX_LENGTH] = { 0 };
         const rt_batch batch = { l->n, l->token, seq, NULL };
-        if (!n_got[i])
-            continue; /* no cells, or hidden rows that a load or a failure has lost */
+        if (!n_got[i]) continue; /* no cells, or hidden rows that a load or a failure has lost */
         EXPECT(n_got[i] == ask[i].n_max);
         const int anew =
             rt_draft_from(w->m, ask[i].seq) > 0; /* it did not read all: other drafts, if it comes to that */
@@ -345,22 +327,19 @@ static void draft(world *w)
         if (below(w, 2)) { /* verify it: the drawn token and the drafts, then keep some */
             int32_t token[ROLLBACK + 1] = { ask[i].token }, of[ROLLBACK + 1];
             uint8_t all[ROLLBACK + 1];
-            list   *own = &w->seq[ask[i].seq];
+            list *own = &w->seq[ask[i].seq];
             memset(all, 1, sizeof all);
             memcpy(token + 1, got + i * ROLLBACK, 4 * (size_t)n_got[i]);
-            for (int32_t j = 0; j <= n_got[i]; j++)
-                of[j] = ask[i].seq;
+            for (int32_t j = 0; j <= n_got[i]; j++) of[j] = ask[i].seq;
             const rt_batch verify = { n_got[i] + 1, token, of, all };
-            if (rt_decode(w->e, &verify))
-                continue; /* other drafts hold the cells */
+            if (rt_decode(w->e, &verify)) continue; /* other drafts hold the cells */
             memcpy(own->token + own->n, token, 4 * (size_t)(n_got[i] + 1));
             for (int32_t j = 0; j <= n_got[i]; j++)
                 EXPECT(logits_digest(w->t, w->e, j) == truth_of(w->t, own->token, own->n + j + 1));
             const int32_t keep = 1 + below(w, n_got[i] + 1);
             own->n += keep;
             must_be_whole(w);
-            if (keep <= n_got[i])
-                EXPECT(!rt_seq_rm(w->m, ask[i].seq, own->n, -1));
+            if (keep <= n_got[i]) EXPECT(!rt_seq_rm(w->m, ask[i].seq, own->n, -1));
         }
     }
 }
@@ -369,11 +348,12 @@ static void drive(const rt_model *model, const char *name, int64_t n_operations,
 {
     static const int32_t caches[2][4] = { { 0 }, { 6, 20, 1, 3 } };
     truth *t = calloc(1, sizeof *t);
-    world  w = { .t = t, .random = seed, .prefixes = prefixes };
+    world w = { .t = t, .random = seed, .prefixes = prefixes };
     REQUIRE(t);
-    t->model  = model;
+    t->model = model;
     t->engine = fixture_open(model, &(fixture_engine){ .n_seqs = 1,
-                                                       .n_ctx = MAX_LENGTH + ROLLBACK + 1, .n_batch = 32,
+                                                       .n_ctx = MAX_LENGTH + ROLLBACK + 1,
+                                                       .n_batch = 32,
                                                        .n_rollback = ROLLBACK,
                                                        .draft = model->hp.n_mtp });
     for (int64_t i = 0; i < n_operations && fixture_failures < 5; i++) {
@@ -382,7 +362,8 @@ static void drive(const rt_model *model, const char *name, int64_t n_operations,
             w.evicted += w.e ? (int64_t)rt_prefix_stats_of(w.m).n_evicted : 0;
             rt_engine_destroy(w.e);
             w.e = fixture_open(model, &(fixture_engine){ .n_seqs = N_SEQS,
-                                                         .n_ctx = N_CELLS, .n_cells = N_CELLS,
+                                                         .n_ctx = N_CELLS,
+                                                         .n_cells = N_CELLS,
                                                          .n_batch = (int32_t[]){ 64, 5, 17, 1 }[i / 400 % 4],
                                                          .n_threads = 1 + (int32_t)(i / 400 % 2),
                                                          .n_rollback = ROLLBACK,
@@ -399,20 +380,13 @@ static void drive(const rt_model *model, const char *name, int64_t n_operations,
         }
         w.logs += w.m->n_log > 0;
         const int32_t what = below(&w, prefixes ? 20 : 16);
-        if (what < 7)
-            decode(&w, 1);
-        else if (what < 10)
-            roll_back(&w);
-        else if (what < 12)
-            copy_or_clear(&w);
-        else if (what < 14)
-            save_or_load(&w);
-        else if (what > 15)
-            start(&w);
-        else if (model->hp.n_mtp)
-            draft(&w);
-        if (prefixes || w.m->n_log)
-            memory_audit(w.m);
+        if (what < 7) decode(&w, 1);
+        else if (what < 10) roll_back(&w);
+        else if (what < 12) copy_or_clear(&w);
+        else if (what < 14) save_or_load(&w);
+        else if (what > 15) start(&w);
+        else if (model->hp.n_mtp) draft(&w);
+        if (prefixes || w.m->n_log) memory_audit(w.m);
         if (fixture_failures) {
             printf("%s: operation %lld (%d) of seed %llu\n", name, (long long)i, (int)what, (unsigned long long)seed);
             break;
@@ -427,15 +401,14 @@ static void drive(const rt_model *model, const char *name, int64_t n_operations,
     printf("%-24s %lld operations, seed %llu: %lld rows compared, %lld rollbacks, %lld refused, %lld failed, %lld "
            "states lost, %lld moved up by themselves, %lld drafts, %lld of a head that began anew\n",
            name, (long long)n_operations, (unsigned long long)seed, (long long)w.rows, (long long)w.rollbacks,
-           (long long)w.refused, (long long)w.failed, (long long)w.lost, (long long)w.folds,
-           (long long)w.drafts, (long long)w.anew);
+           (long long)w.refused, (long long)w.failed, (long long)w.lost, (long long)w.folds, (long long)w.drafts,
+           (long long)w.anew);
     w.evicted += (int64_t)rt_prefix_stats_of(w.m).n_evicted;
     EXPECT((w.started && w.evicted) || !prefixes);
     if (prefixes)
         printf("%-24s %lld tokens that sequences started with, %lld checkpoints gave way\n", name, (long long)w.started,
                (long long)w.evicted);
-    for (int i = 0; i < N_SAVES; i++)
-        free(w.saved[i].bytes);
+    for (int i = 0; i < N_SAVES; i++) free(w.saved[i].bytes);
     rt_engine_destroy(w.e);
     rt_engine_destroy(t->engine);
     free(t);

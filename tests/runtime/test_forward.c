@@ -24,8 +24,7 @@ static void compare(comparison *c, const float *got, const float *expected, int6
 {
     for (int64_t i = 0; i < n; i++) {
         const double d = fabs((double)got[i] - (double)expected[i]) / range;
-        if (!(d <= c->worst))
-            c->worst = d;
+        if (!(d <= c->worst)) c->worst = d;
         c->squares += d * d;
         if (!(d <= c->tolerance)) {
             printf("%s[%d][%lld]: %.9g, expected %.9g: %.3g of the range\n", what, (int)at, (long long)i,
@@ -41,7 +40,7 @@ static double range_of(const float *x, int64_t n)
 {
     double low = x[0], high = x[0];
     for (int64_t i = 1; i < n; i++) {
-        low  = x[i] < low ? x[i] : low;
+        low = x[i] < low ? x[i] : low;
         high = x[i] > high ? x[i] : high;
     }
     return high - low;
@@ -49,14 +48,17 @@ static double range_of(const float *x, int64_t n)
 
 /* ---- The trunk ---- */
 
-typedef struct tapped { const golden *g; comparison *c; int32_t first, n_layer, seen; } tapped;
+typedef struct tapped {
+    const golden *g;
+    comparison *c;
+    int32_t first, n_layer, seen;
+} tapped;
 
 static void tap(void *user, int32_t layer, const float *rows, int32_t n_rows, int32_t n_embd,
                 const int32_t *row_of_batch)
 {
     tapped *t = user;
-    if (layer < 0 || layer > t->n_layer)
-        return;
+    if (layer < 0 || layer > t->n_layer) return;
     const golden_array *a = golden_find(t->g, layer == t->n_layer ? "final" : "hidden");
     const int64_t all = (int64_t)a->dim[a->n_dims - 2] * n_embd;
     const float *of = (const float *)a->data + (layer == t->n_layer ? 0 : layer * all);
@@ -80,7 +82,7 @@ static void trunk(const rt_model *model, const golden *g, comparison *c, int32_t
     uint8_t all[64];
     memset(all, 1, sizeof all);
     for (int32_t p = 0; p < n; p += chunk) {
-        const int32_t  rows  = n - p < chunk ? n - p : chunk;
+        const int32_t rows = n - p < chunk ? n - p : chunk;
         const rt_batch batch = { rows, (const int32_t *)tokens->data + p, seq, all };
         t.first = p;
         REQUIRE(!rt_decode(e, &batch));
@@ -96,8 +98,7 @@ static void trunk(const rt_model *model, const golden *g, comparison *c, int32_t
 static int32_t largest(const float *x, int32_t n)
 {
     int32_t best = 0;
-    for (int32_t i = 1; i < n; i++)
-        best = x[i] > x[best] ? i : best;
+    for (int32_t i = 1; i < n; i++) best = x[i] > x[best] ? i : best;
     return best;
 }
 
@@ -112,13 +113,13 @@ static void draft_head(const rt_model *model, const golden *g, comparison *c)
                   depth = drafts->dim[1];
     const double range = range_of(first->data, (int64_t)n * V),
                  hidden_range = range_of(first_hidden->data, (int64_t)n * E);
-    int32_t        seq[64] = { 0 }, got[8], n_got;
+    int32_t seq[64] = { 0 }, got[8], n_got;
     rt_engine *e = fixture_open(model, &(fixture_engine){ .n_batch = 13, .n_rollback = depth, .draft = 1 });
     rt_memory *m = rt_engine_memory(e);
     /* every position, one draft each, as the text grows: the head has caught up by what the trunk gave */
     for (int32_t p = 0; p < n; p++) {
-        const rt_draft_request ask   = { 0, token[p], 1 };
-        const rt_batch         batch = { 1, token + p, seq, NULL };
+        const rt_draft_request ask = { 0, token[p], 1 };
+        const rt_batch batch = { 1, token + p, seq, NULL };
         REQUIRE(!rt_draft_mtp(e, &ask, 1, 1, 0.0f, got, &n_got));
         EXPECT(n_got == 1);
         compare(c, e->draft_logits, (const float *)first->data + (int64_t)p * V, V, range, "mtp_logits", p);
@@ -140,9 +141,9 @@ static void draft_head(const rt_model *model, const golden *g, comparison *c)
     /* a few positions, deeper; the head reads the whole text at once */
     for (int32_t i = 0; i < from->dim[0]; i++)
         for (int32_t d = 1; d <= depth; d++) {
-            const int32_t          p     = ((const int32_t *)from->data)[i];
-            const rt_draft_request ask   = { 0, token[p], d };
-            const rt_batch         batch = { p, token, seq, NULL };
+            const int32_t p = ((const int32_t *)from->data)[i];
+            const rt_draft_request ask = { 0, token[p], d };
+            const rt_batch batch = { p, token, seq, NULL };
             REQUIRE(!rt_seq_rm(m, 0, 0, -1) && (!p || !rt_decode(e, &batch)) &&
                     !rt_draft_mtp(e, &ask, 1, d, 0.0f, got, &n_got));
             EXPECT(n_got == d && !memcmp(got, (const int32_t *)drafts->data + (int64_t)i * depth, 4 * (size_t)d));
@@ -156,14 +157,17 @@ static void draft_head(const rt_model *model, const golden *g, comparison *c)
 
 int main(int argc, char **argv)
 {
-    static const struct { const char *name; double tolerance; } files[] = {
-        { "tiny-qwen35", 1e-4 }, { "tiny-qwen35-d128", 1e-4 }, { "tiny-qwen35moe", 1e-4 }, { "tiny-qwen3next", 1e-4 },
-        { "tiny-qwen35-mixed", 0.08 }, /* quantised: the mean is bounded below */
+    static const struct {
+        const char *name;
+        double tolerance;
+    } files[] = {
+        { "tiny-qwen35", 1e-4 },    { "tiny-qwen35-d128", 1e-4 },  { "tiny-qwen35moe", 1e-4 },
+        { "tiny-qwen3next", 1e-4 }, { "tiny-qwen35-mixed", 0.08 }, /* quantised: the mean is bounded below */
     };
     REQUIRE(argc == 2);
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
-        char       name[64];
-        golden     g = { 0 };
+        char name[64];
+        golden g = { 0 };
         comparison c = { 0, files[i].tolerance, 0, 0 }, draft = c;
         (void)snprintf(name, sizeof name, "fixtures/%s.golden", files[i].name);
         golden_read(fixture_path(argv[1], name), &g);
@@ -173,13 +177,11 @@ int main(int argc, char **argv)
         trunk(model, &g, &c, 1, 64);
         trunk(model, &g, &c, 7, 64);
         trunk(model, &g, &c, 64, 5);
-        if (model->hp.n_mtp)
-            draft_head(model, &g, &draft);
+        if (model->hp.n_mtp) draft_head(model, &g, &draft);
         const double mean = sqrt(c.squares / (double)c.n);
         EXPECT(mean < 0.1 * c.tolerance);
         printf("%-20s trunk %.2e of the range (mean %.1e), %lld values", files[i].name, c.worst, mean, (long long)c.n);
-        if (model->hp.n_mtp)
-            printf("; draft head %.2e, %lld values", draft.worst, (long long)draft.n);
+        if (model->hp.n_mtp) printf("; draft head %.2e, %lld values", draft.worst, (long long)draft.n);
         printf("\n");
         rt_model_free(model);
         golden_free(&g);

@@ -11,13 +11,13 @@
 typedef struct test_case {
     const char *name;
     void (*run)(world *w);
-    int32_t  n_seqs, n_rollback;
+    int32_t n_seqs, n_rollback;
     uint32_t must_notice; /* bits of breakages */
 } test_case;
 
-#define BIT(b) (1u << (b))
+#define BIT(b)       (1u << (b))
 #define STATE_BREAKS (BIT(BREAK_SRC) | BIT(BREAK_DST))
-#define CONV_BREAKS (BIT(BREAK_CONV_SRC) | BIT(BREAK_CONV_DST) | BIT(BREAK_CONV_POS))
+#define CONV_BREAKS  (BIT(BREAK_CONV_SRC) | BIT(BREAK_CONV_DST) | BIT(BREAK_CONV_POS))
 
 static void all_depths(world *w, int32_t seq)
 {
@@ -27,8 +27,7 @@ static void all_depths(world *w, int32_t seq)
         world_rm(w, seq, p, -1);
         world_compare(w);
     }
-    if (low > 1)
-        EXPECT(w, world_rm(w, seq, low - 1, -1) == GDN_UNSUPPORTED);
+    if (low > 1) EXPECT(w, world_rm(w, seq, low - 1, -1) == GDN_UNSUPPORTED);
     world_compare(w);
 }
 
@@ -38,8 +37,7 @@ static void single_tokens(world *w)
     for (int32_t m = 0; m <= w->m->K + 1; m++) {
         world_clear(w);
         world_one(w, 0, 7);
-        for (int32_t i = 0; i < m; i++)
-            world_one(w, 0, 1);
+        for (int32_t i = 0; i < m; i++) world_one(w, 0, 1);
         EXPECT(w, rt_seq_min_length(w->m, 0) == 7 + m - w->desc.n_rollback);
         all_depths(w, 0);
         world_one(w, 0, 2);
@@ -282,8 +280,7 @@ static void drafting(world *w)
 {
     const int32_t all[] = { 0, 1, 2 }, rows[] = { 5, 4, 6 }, verify[] = { 3, 1, 4 };
     world_step(w, 3, all, rows, 1);
-    for (int32_t s = 0; s < 3; s++)
-        world_catch_up(w, s);
+    for (int32_t s = 0; s < 3; s++) world_catch_up(w, s);
     for (int round = 0; round < 4; round++) {
         for (int32_t s = 0; s < 3; s++) {
             const int32_t *cells;
@@ -294,13 +291,11 @@ static void drafting(world *w)
             w->t[s].reserved += w->t[s].reserved == 0;
         }
         const int32_t reserved = rt_seq_cells(w->m, 2)[w->t[2].n];
-        if (round == 1)
-            world_step(w, 3, all, verify, 0);
+        if (round == 1) world_step(w, 3, all, verify, 0);
         EXPECT(w, world_step(w, 3, all, verify, 1) == GDN_OK && rt_seq_cells(w->m, 2)[w->t[2].n - 4] == reserved);
         world_compare(w);
         world_rm(w, 2, w->t[2].n - 2, -1);
-        for (int32_t s = 0; s < 3; s++)
-            world_catch_up(w, s);
+        for (int32_t s = 0; s < 3; s++) world_catch_up(w, s);
         rt_hidden_put(w->m, 0, w->t[0].n - 1 - w->m->K, 0,
                       (float[W_EMBD]){ 0 }); /* too old, and what is to come: not kept */
         rt_hidden_put(w->m, 0, w->t[0].n - 1 + w->m->K, 0, (float[W_EMBD]){ 0 });
@@ -382,11 +377,10 @@ static int notices(const test_case *c, breakage what, int32_t n_steps, int32_t *
     int noticed = 0;
     for (int32_t at = 0; at < n_steps; at++) {
         world w;
-        if (!world_open(&w, c->n_seqs, 64, c->n_rollback, GDN_F16, 7))
-            return 0;
+        if (!world_open(&w, c->n_seqs, 64, c->n_rollback, GDN_F16, 7)) return 0;
         w.break_what = what;
-        w.break_at   = at;
-        w.quiet      = 1;
+        w.break_at = at;
+        w.quiet = 1;
         c->run(&w);
         world_compare(&w);
         noticed += w.differences > 0;
@@ -400,20 +394,17 @@ void test_memory_cases(world *sum)
 {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         world w;
-        if (!world_open(&w, cases[i].n_seqs, 64, cases[i].n_rollback, GDN_F16, 7))
-            return;
+        if (!world_open(&w, cases[i].n_seqs, 64, cases[i].n_rollback, GDN_F16, 7)) return;
         cases[i].run(&w);
         world_compare(&w);
         const int32_t n_steps = w.n_steps, differences = w.differences;
         world_close(&w);
         int32_t tried = 0, noticed = 0;
         for (int b = 1; b < BREAK_COUNT; b++) {
-            if (!(cases[i].must_notice & BIT(b)))
-                continue;
+            if (!(cases[i].must_notice & BIT(b))) continue;
             const int found = notices(&cases[i], (breakage)b, n_steps < 6 ? n_steps : 6, &tried);
             noticed += found;
-            if (!found)
-                world_differ(sum, "%s: breakage %d was not noticed", cases[i].name, b);
+            if (!found) world_differ(sum, "%s: breakage %d was not noticed", cases[i].name, b);
         }
         printf("%-50s %s, %d of %d broken maps noticed\n", cases[i].name, differences ? "FAILED" : "ok", noticed,
                tried);
@@ -427,17 +418,14 @@ int main(int argc, char **argv)
     uint64_t seed = 1;
     double seconds = 3;
     for (int i = 1; i + 1 < argc; i++) {
-        if (!strcmp(argv[i], "--seed"))
-            seed = strtoull(argv[i + 1], NULL, 0);
-        if (!strcmp(argv[i], "--seconds"))
-            seconds = strtod(argv[i + 1], NULL);
+        if (!strcmp(argv[i], "--seed")) seed = strtoull(argv[i + 1], NULL, 0);
+        if (!strcmp(argv[i], "--seconds")) seconds = strtod(argv[i + 1], NULL);
     }
     test_memory_cases(&sum);
     test_memory_saves(&sum);
     test_memory_random(&sum, seed, seconds);
     world_close_context();
-    if (world_alloc.live)
-        world_differ(&sum, "%lld buffers were not freed", (long long)world_alloc.live);
+    if (world_alloc.live) world_differ(&sum, "%lld buffers were not freed", (long long)world_alloc.live);
     printf("%s\n", sum.differences ? "FAILED" : "ok");
     return sum.differences != 0;
 }

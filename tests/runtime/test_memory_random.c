@@ -14,8 +14,7 @@ static double now(void)
 static int any_lost(const world *w, int32_t seq)
 {
     for (int32_t s = 0; s < w->desc.n_seqs; s++)
-        if ((seq < 0 || s == seq) && truth_lost(&w->t[s]))
-            return 1;
+        if ((seq < 0 || s == seq) && truth_lost(&w->t[s])) return 1;
     return 0;
 }
 
@@ -26,22 +25,18 @@ static void random_step(world *w, int commit)
     const int32_t first = (int32_t)world_random(w, (uint32_t)w->desc.n_seqs), odd = 1 + (int32_t)world_random(w, 2);
     for (int32_t i = 0; i < w->desc.n_seqs; i += odd) {
         const int32_t seq = (first + i) % w->desc.n_seqs;
-        if (world_random(w, 3) == 0)
-            continue;
+        if (world_random(w, 3) == 0) continue;
         lost |= truth_lost(&w->t[seq]);
         seqs[n] = seq;
         rows[n] = 1 + (int32_t)world_random(w, (uint32_t)most);
         wanted += rows[n] > w->t[seq].reserved ? rows[n] - w->t[seq].reserved : 0;
         n++;
     }
-    if (!n)
-        return;
+    if (!n) return;
     const int32_t n_free = rt_memory_free_cells(w->m);
     const gdn_status status = world_step(w, n, seqs, rows, commit);
-    if (lost)
-        EXPECT(w, status != GDN_OK);
-    else if (wanted <= n_free)
-        EXPECT(w, status == GDN_OK);
+    if (lost) EXPECT(w, status != GDN_OK);
+    else if (wanted <= n_free) EXPECT(w, status == GDN_OK);
     else /* several steps may do with less, as each frees what drafting reserved */
         EXPECT(w, status == GDN_OK || status == GDN_OUT_OF_MEMORY);
 }
@@ -98,7 +93,10 @@ static void random_operation(world *w)
     default: random_step(w, 1); break;
     case 0: random_step(w, 0); break;
     case 1: random_step(w, -1); break;
-    case 2: case 3: case 4: case 5: { /* mostly shallow rollbacks, as speculation makes them */
+    case 2:
+    case 3:
+    case 4:
+    case 5: { /* mostly shallow rollbacks, as speculation makes them */
         const int32_t p0 = t->n - (int32_t)world_random(w, (uint32_t)w->m->K + 2);
         world_rm(w, seq, p0 < 0 ? 0 : p0, -1);
         break;
@@ -108,13 +106,23 @@ static void random_operation(world *w)
                  (int32_t)world_random(w, (uint32_t)t->n + 3) - 1);
         break;
     case 7: world_rm(w, -1, (int32_t)world_random(w, (uint32_t)t->n + 1), -1); break;
-    case 8: if (world_random(w, 3) == 0) world_rm(w, seq, 0, -1); break;
-    case 9: case 10: case 11: EXPECT(w, world_cp(w, seq, (int32_t)world_random(w, (uint32_t)n)) == GDN_OK); break;
-    case 12: if (world_random(w, 6) == 0) EXPECT(w, world_keep(w, seq) == GDN_OK); break;
+    case 8:
+        if (world_random(w, 3) == 0) world_rm(w, seq, 0, -1);
+        break;
+    case 9:
+    case 10:
+    case 11: EXPECT(w, world_cp(w, seq, (int32_t)world_random(w, (uint32_t)n)) == GDN_OK); break;
+    case 12:
+        if (world_random(w, 6) == 0) EXPECT(w, world_keep(w, seq) == GDN_OK);
+        break;
     case 13: world_add(w, seq, world_random(w, 3) ? t->n : 0, (int32_t)world_random(w, 200) - 50); break;
-    case 14: if (world_random(w, 20) == 0) world_clear(w); break;
-    case 15: case 16: world_catch_up(w, seq); break;
-    case 17: case 18: (void)world_reserve(w, seq, (int32_t)world_random(w, 6)); break;
+    case 14:
+        if (world_random(w, 20) == 0) world_clear(w);
+        break;
+    case 15:
+    case 16: world_catch_up(w, seq); break;
+    case 17:
+    case 18: (void)world_reserve(w, seq, (int32_t)world_random(w, 6)); break;
     case 19: random_save(w); break;
     }
 }
@@ -142,8 +150,7 @@ void test_memory_random(world *sum, uint64_t seed, double seconds)
         sum->differences += w.differences;
         const int failed = w.differences > 0;
         world_close(&w);
-        if (failed)
-            break;
+        if (failed) break;
     }
     printf("random: %ld operations in %ld rounds from seed %llu\n", operations, rounds, (unsigned long long)seed);
 }

@@ -13,8 +13,7 @@ static void rolled_back_to_used(world *sum)
     int32_t differences = 0;
     for (int32_t R = 0; R <= 4; R++) {
         world a, b;
-        if (!world_open(&a, 2, 48, 3, GDN_BF16, 3) || !world_open(&b, 3, 40, R, GDN_BF16, 4))
-            return;
+        if (!world_open(&a, 2, 48, 3, GDN_BF16, 3) || !world_open(&b, 3, 40, R, GDN_BF16, 4)) return;
         uint64_t n;
         world_one(&a, 1, 11);
         world_catch_up(&a, 1);
@@ -54,8 +53,7 @@ static void one_bit(world *sum)
     world w;
     uint64_t n;
     int noticed = 0, tried = 0;
-    if (!world_open(&w, 1, 20, 1, GDN_F32, 5))
-        return;
+    if (!world_open(&w, 1, 20, 1, GDN_F32, 5)) return;
     world_one(&w, 0, 9);
     world_catch_up(&w, 0);
     unsigned char *bytes = world_save(&w, 0, &n);
@@ -73,8 +71,7 @@ static void one_bit(world *sum)
         noticed += status != GDN_OK || w.differences > 0;
         rt_free(copy);
     }
-    if (noticed != tried)
-        world_differ(sum, "one bit of a loaded state: %d of %d noticed", noticed, tried);
+    if (noticed != tried) world_differ(sum, "one bit of a loaded state: %d of %d noticed", noticed, tried);
     printf("%-50s %s, %d of %d\n", "a changed bit in a save is noticed", noticed == tried ? "ok" : "FAILED", noticed,
            tried);
     rt_free(bytes);
@@ -86,8 +83,7 @@ static void malformed(world *sum)
 {
     world w;
     uint64_t n;
-    if (!world_open(&w, 3, 40, 2, GDN_F16, 6))
-        return;
+    if (!world_open(&w, 3, 40, 2, GDN_F16, 6)) return;
     const int32_t both[] = { 0, 1 }, rows[] = { 5, 6 };
     world_step(&w, 2, both, rows, 1);
     world_catch_up(&w, 0);
@@ -148,8 +144,7 @@ static void malformed(world *sum)
         }
     for (uint64_t cut = HEAD + 8; cut < n; cut += cut < HEAD + 80 ? 1 : 29) { /* cut short, otherwise right */
         unsigned char *copy = malloc(cut);
-        if (!copy)
-            break;
+        if (!copy) break;
         memcpy(copy, bytes, cut);
         memcpy(copy + AT(bytes), &cut, 8);
         const uint64_t checksum = rt_save_checksum(copy, cut - 8);
@@ -205,7 +200,10 @@ static void no_draft_head(world *sum)
     model.hp.n_mtp = 0;
     const int32_t before = sum->differences;
     const rt_memory_desc desc = { .model = &model,
-                                  .device = world_context(), .host = world_context(), .n_seqs = 2, .n_cells = 8,
+                                  .device = world_context(),
+                                  .host = world_context(),
+                                  .n_seqs = 2,
+                                  .n_cells = 8,
                                   .n_rollback = 1,
                                   .kv_type = GDN_F32 };
     rt_memory *m;
@@ -246,9 +244,13 @@ static void sizes(world *sum)
         model.hp.n_mtp = i & 1;
         model.hp.conv_kernel = i % 3 + 1;
         const rt_memory_desc desc = { .model = &model,
-                                      .device = world_context(), .host = world_context(), .n_seqs = 1 + i % 4,
-                                      .n_cells = 5 + i, .n_rollback = i % 5,
-                                      .kv_type = i % 2 ? GDN_F16 : GDN_F32, .draft = 1,
+                                      .device = world_context(),
+                                      .host = world_context(),
+                                      .n_seqs = 1 + i % 4,
+                                      .n_cells = 5 + i,
+                                      .n_rollback = i % 5,
+                                      .kv_type = i % 2 ? GDN_F16 : GDN_F32,
+                                      .draft = 1,
                                       .rollback = i % 3 ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG,
                                       .commit_after = i % 2 };
         const int32_t log = desc.rollback == RT_ROLLBACK_LOG && desc.n_rollback;
@@ -270,7 +272,11 @@ static void sizes(world *sum)
     }
     /* A row beyond 2^31 elements, and more than there can be. */
     model.hp = (rt_hparams){ .n_embd = 4096,
-                             .n_mtp = 0, .n_head_kv = 4, .head_dim = 256, .conv_kernel = 4, .state_size = 128,
+                             .n_mtp = 0,
+                             .n_head_kv = 4,
+                             .head_dim = 256,
+                             .conv_kernel = 4,
+                             .state_size = 128,
                              .n_value_heads = 48,
                              .n_channels = 10240 };
     rt_memory_desc big = { .model = &model, .n_seqs = 4096, .n_cells = 1 << 24, .n_rollback = 7, .kv_type = GDN_F32 };
@@ -310,25 +316,26 @@ static void no_memory(world *sum)
     for (int which = 0; which < 2; which++)
         for (int64_t i = 0; created <= which; i++) {
             const int64_t live = world_alloc.live;
-            world_fail_calloc   = which ? -1 : i;
+            world_fail_calloc = which ? -1 : i;
             world_alloc.fail_in = which ? i : -1;
             w = (world){ .random = 1 };
             world_fake_model(&w.model);
             rt_memory_desc desc = { .model = &w.model,
-                                    .device = world_context(), .host = world_context(), .n_seqs = 2, .n_cells = 8,
+                                    .device = world_context(),
+                                    .host = world_context(),
+                                    .n_seqs = 2,
+                                    .n_cells = 8,
                                     .n_rollback = 1,
-                                    .kv_type = GDN_F32, .draft = 1 };
+                                    .kv_type = GDN_F32,
+                                    .draft = 1 };
             const gdn_status status = rt_memory_create(&desc, &w.m);
             world_fail_calloc = world_alloc.fail_in = -1;
-            if (status == GDN_OK)
-                created = which + 1;
-            else
-                EXPECT(sum, status == GDN_OUT_OF_MEMORY && !w.m && world_alloc.live == live && ++refused);
+            if (status == GDN_OK) created = which + 1;
+            else EXPECT(sum, status == GDN_OUT_OF_MEMORY && !w.m && world_alloc.live == live && ++refused);
             rt_memory_destroy(w.m);
             EXPECT(sum, world_alloc.live == live);
         }
-    if (!world_open(&w, 3, 90, 2, GDN_F32, 9))
-        return;
+    if (!world_open(&w, 3, 90, 2, GDN_F32, 9)) return;
     world_one(&w, 0, 60);
     world_one(&w, 0, 10); /* longer than a list is at first */
     world_compare(&w);
@@ -337,11 +344,9 @@ static void no_memory(world *sum)
     const int32_t one = 1, zero = 0, rows[] = { 3, 10 };
     for (int64_t i = 0; i < 3; i++) {
         world_fail_calloc = i;
-        if (w.t[1].n == 0 && world_step(&w, 1, &one, &rows[0], 1) != GDN_OK)
-            refused++;
+        if (w.t[1].n == 0 && world_step(&w, 1, &one, &rows[0], 1) != GDN_OK) refused++;
         world_fail_calloc = i;
-        if (w.t[0].n == 70 && i == 0)
-            EXPECT(&w, world_step(&w, 1, &zero, &rows[1], 0) == GDN_OK || ++refused);
+        if (w.t[0].n == 70 && i == 0) EXPECT(&w, world_step(&w, 1, &zero, &rows[1], 0) == GDN_OK || ++refused);
         world_compare(&w);
     }
     world_one(&w, 2, 3);

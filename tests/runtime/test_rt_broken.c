@@ -11,14 +11,14 @@ enum { N_TOKENS = 12, MAX_REQUESTS = 4 };
 
 /* The tiny model, in memory that can be damaged; kept until the program ends. */
 static unsigned char *bytes;
-static uint64_t       n_bytes;
+static uint64_t n_bytes;
 
 static void read_model(const char *folder)
 {
     FILE *f = fopen(fixture_path(folder, "fixtures/tiny-qwen3next.gguf"), "rb");
     REQUIRE(f && !fseek(f, 0, SEEK_END));
     n_bytes = (uint64_t)ftell(f);
-    bytes   = malloc((size_t)n_bytes);
+    bytes = malloc((size_t)n_bytes);
     rewind(f);
     REQUIRE(bytes && fread(bytes, 1, (size_t)n_bytes, f) == n_bytes);
     (void)fclose(f);
@@ -26,14 +26,17 @@ static void read_model(const char *folder)
 
 static rt_model *open_model(void)
 {
-    rt_gguf  *file;
+    rt_gguf *file;
     rt_model *model;
     REQUIRE(!rt_gguf_open_memory(bytes, n_bytes, &file));
     REQUIRE(!rt_model_from_gguf(file, &model));
     return model;
 }
 
-typedef struct answer { int32_t token[N_TOKENS], n, finish; char error[256]; } answer;
+typedef struct answer {
+    int32_t token[N_TOKENS], n, finish;
+    char error[256];
+} answer;
 
 /* Requests of prompts of 5 tokens each, at most `parallel` at once. */
 static void generate(const rt_model *model, int32_t (*prompt)[5], int n, int32_t parallel, const rt_sampling *how,
@@ -41,17 +44,16 @@ static void generate(const rt_model *model, int32_t (*prompt)[5], int n, int32_t
 {
     rt_engine *e = fixture_open(model, &(fixture_engine){ .n_seqs = parallel, .n_rollback = 2, .n_batch = 7 });
     const rt_scheduler_desc desc = { e, NULL, parallel, 0, RT_SPEC_NGRAM, 2, 0, 1 };
-    rt_scheduler           *s;
+    rt_scheduler *s;
     REQUIRE(!rt_scheduler_create(&desc, &s));
     for (int i = 0; i < n; i++) {
         const rt_request r = { .prompt = prompt[i], .n_prompt = 5, .n_max = N_TOKENS, .sampling = *how };
-        int32_t          id;
+        int32_t id;
         REQUIRE(!rt_submit(s, &r, &id) && id == i);
     }
-    for (int busy = 1; busy;)
-        REQUIRE(!rt_step_run(s, &busy));
+    for (int busy = 1; busy;) REQUIRE(!rt_step_run(s, &busy));
     for (int i = 0; i < n; i++) {
-        rt_result      r;
+        rt_result r;
         const int32_t *tokens = rt_result_tokens(s, i, &out[i].n);
         REQUIRE(!rt_result_get(s, i, &r));
         memcpy(out[i].token, tokens, 4 * (size_t)out[i].n);
@@ -67,8 +69,7 @@ static int is_used(const answer *a, int n, int32_t token)
 {
     int used = 0;
     for (int i = 0; i < n; i++)
-        for (int32_t t = 0; t < a[i].n; t++)
-            used |= a[i].token[t] == token;
+        for (int32_t t = 0; t < a[i].n; t++) used |= a[i].token[t] == token;
     return used;
 }
 
@@ -78,12 +79,11 @@ static void test_one_of_many(const rt_sampling *how)
     int32_t prompt[MAX_REQUESTS][5] = {
         { 1, 2, 3, 4, 5 }, { 7, 8, 0, 8, 9 }, { 11, 12, 11, 12, 13 }, { 20, 21, 22, 23, 24 }
     };
-    answer    sound[MAX_REQUESTS], damaged[MAX_REQUESTS];
+    answer sound[MAX_REQUESTS], damaged[MAX_REQUESTS];
     rt_model *model = open_model();
-    int32_t   victim = 40;
+    int32_t victim = 40;
     generate(model, prompt, MAX_REQUESTS, 2, how, sound);
-    while (is_used(sound, MAX_REQUESTS, victim))
-        victim++;
+    while (is_used(sound, MAX_REQUESTS, victim)) victim++;
     REQUIRE(victim < model->hp.n_vocab && model->tok_embd.data != model->output.data);
     prompt[1][2] = victim;
     generate(model, prompt, MAX_REQUESTS, 2, how, sound);
@@ -112,8 +112,8 @@ static void test_one_logit(const rt_sampling *how)
     static const unsigned char values[][2] = {
         { 0xC0, 0x7F }, { 0x80, 0x7F }, { 0x80, 0xFF }, { 0xC0, 0xFF }
     }; /* BF16 */
-    int32_t   prompt[1][5] = { { 1, 2, 3, 4, 5 } };
-    rt_model *model        = open_model();
+    int32_t prompt[1][5] = { { 1, 2, 3, 4, 5 } };
+    rt_model *model = open_model();
     REQUIRE(model->output.type == RT_BF16);
     unsigned char *row = bytes + (model->output.data - bytes) + 17 * model->output.row_bytes, kept[2];
     memcpy(kept, row, 2);
@@ -130,10 +130,10 @@ static void test_one_logit(const rt_sampling *how)
 /* Exactly what was counted is enough, and nothing less. */
 static void test_budget(const char *folder)
 {
-    const char *const path  = fixture_path(folder, "fixtures/tiny-qwen3next.gguf");
-    rt_budget         all   = { 0, 0 }, reader = { 0, 0 };
-    rt_gguf          *file;
-    rt_model         *model = NULL;
+    const char *const path = fixture_path(folder, "fixtures/tiny-qwen3next.gguf");
+    rt_budget all = { 0, 0 }, reader = { 0, 0 };
+    rt_gguf *file;
+    rt_model *model = NULL;
     REQUIRE(!rt_gguf_open_within(path, &reader, &file));
     rt_gguf_close(file);
     REQUIRE(!rt_model_load_within(path, &all, &model));
@@ -158,8 +158,7 @@ static void test_budget(const char *folder)
 int main(int argc, char **argv)
 {
     const rt_sampling greedy = { 0, 0, 1, 0, 1, 0, 1 }, warm = { 0.9f, 20, 0.95f, 0.01f, 1.1f, 8, 3 };
-    if (argc != 2)
-        return 2;
+    if (argc != 2) return 2;
     read_model(argv[1]);
     test_one_of_many(&greedy);
     test_one_of_many(&warm);

@@ -51,25 +51,26 @@ static void put_all(void)
     build_tensor(&file, "alpha.weight", 4, q, 8, 32);
     build_tensor(&file, "unknown", 1, x, 4096, 192);
     build_pad(&file, 32);
-    for (int i = 0; i < 200; i++)
-        build_number(&file, (uint64_t)i, 1);
+    for (int i = 0; i < 200; i++) build_number(&file, (uint64_t)i, 1);
 }
 
 /* Opens a copy of the first n bytes, in memory of that size. */
 static gdn_status open_copy(const unsigned char *bytes, uint64_t n, rt_gguf **f, void **copy)
 {
     *copy = malloc(n ? (size_t)n : 1);
-    if (!*copy)
-        exit(2);
+    if (!*copy) exit(2);
     memcpy(*copy, bytes, (size_t)n);
     return rt_gguf_open_memory(*copy, n, f);
 }
 
 static void test_numbers(const rt_gguf *f)
 {
-    static const struct { const char *key; int64_t value; } ints[] = {
-        { "u8", 255 }, { "i8", -128 }, { "u16", 65535 }, { "i16", -32768 }, { "u32", UINT32_MAX }, { "i32", -1 },
-        { "i64", INT64_MIN },
+    static const struct {
+        const char *key;
+        int64_t value;
+    } ints[] = {
+        { "u8", 255 },         { "i8", -128 }, { "u16", 65535 },     { "i16", -32768 },
+        { "u32", UINT32_MAX }, { "i32", -1 },  { "i64", INT64_MIN },
     };
     int64_t got = 0;
     for (size_t i = 0; i < sizeof ints / sizeof *ints; i++) {
@@ -82,7 +83,8 @@ static void test_numbers(const rt_gguf *f)
     EXPECT(rt_gguf_get_int(f, "u64", 0, INT64_MAX, &got) == GDN_INVALID_ARGUMENT, "u64 does not fit");
     EXPECT(strstr(rt_last_error(), "18446744073709551615"), "text");
     EXPECT(rt_gguf_get_int(f, "f32", 0, 9, &got) == GDN_INVALID_ARGUMENT &&
-           strstr(rt_last_error(), "f32 is of kind f32"), "kind");
+               strstr(rt_last_error(), "f32 is of kind f32"),
+           "kind");
     EXPECT(rt_gguf_get_int(f, "yes", 0, 9, &got) == GDN_INVALID_ARGUMENT, "a bool is no integer");
     EXPECT(rt_gguf_get_int(f, "u", 0, 9, &got) == GDN_NOT_FOUND && strstr(rt_last_error(), "has no key u"),
            "a prefix of a key");
@@ -103,12 +105,13 @@ static int is(rt_string s, const char *text)
 
 static void test_strings_and_arrays(const rt_gguf *f)
 {
-    rt_string    text;
-    rt_gguf_kind kind  = RT_GGUF_U8;
-    int64_t      count = 0, values[3] = { 0, 0, 99 };
+    rt_string text;
+    rt_gguf_kind kind = RT_GGUF_U8;
+    int64_t count = 0, values[3] = { 0, 0, 99 };
     EXPECT(!rt_gguf_get_string(f, "general.architecture", &text) && is(text, "test"), "string");
     EXPECT(rt_gguf_get_string(f, "strings", &text) == GDN_INVALID_ARGUMENT &&
-           strstr(rt_last_error(), "array of string"), "kind");
+               strstr(rt_last_error(), "array of string"),
+           "kind");
     EXPECT(!rt_gguf_get_strings(f, "strings", &count) && count == 3, "strings");
     EXPECT(is(rt_gguf_string_at(f, "strings", 0), "one") && is(rt_gguf_string_at(f, "strings", 1), ""), "strings 0, 1");
     EXPECT(is(rt_gguf_string_at(f, "strings", 2), "three") && is(rt_gguf_string_at(f, "strings", 3), ""),
@@ -134,8 +137,7 @@ static void test_tensors(const rt_gguf *f, const unsigned char *bytes)
 {
     const rt_gguf_tensor *t = rt_gguf_find(f, "alpha.weight");
     EXPECT(rt_gguf_n_tensors(f) == 3 && t && t == rt_gguf_tensor_at(f, 1), "alpha.weight");
-    if (!t)
-        return;
+    if (!t) return;
     EXPECT(t->type == 8 && t->n_dims == 4 && t->ne[0] == 32 && t->ne[1] == 2 && t->ne[2] == 1 && t->ne[3] == 2,
            "shape");
     EXPECT(t->bytes == 4 * 34 && t->data[0] == 32 && (t->data - bytes) % 32 == 0, "data");
@@ -151,7 +153,7 @@ static void test_tensors(const rt_gguf *f, const unsigned char *bytes)
 static void test_values(void)
 {
     rt_gguf *f;
-    void    *copy;
+    void *copy;
     put_all();
     EXPECT(!open_copy(file.bytes, file.n, &f, &copy), "open");
     if (f) {
@@ -173,7 +175,7 @@ static void test_values(void)
 static void test_many(void)
 {
     rt_gguf *f = NULL;
-    char     name[16];
+    char name[16];
     build_header(&file, 0, 3000);
     for (int i = 0; i < 3000; i++) {
         (void)snprintf(name, sizeof name, "%d", i * 7919 % 3000);
@@ -195,38 +197,37 @@ static void test_many_strings(void)
 {
     enum { N = 1003 };
     rt_gguf *f = NULL;
-    char     text[16];
+    char text[16];
     build_header(&file, 0, 3);
     build_key_array(&file, "a", RT_GGUF_STRING, 5);
-    for (int i = 0; i < 5; i++)
-        build_string(&file, "before");
+    for (int i = 0; i < 5; i++) build_string(&file, "before");
     build_key_array(&file, "list", RT_GGUF_STRING, N);
     for (int i = 0; i < N; i++) {
         (void)snprintf(text, sizeof text, "%.*s%d", i % 4, "....", i);
         build_string(&file, text);
     }
     build_key_array(&file, "ints", RT_GGUF_U16, 600);
-    for (uint64_t i = 0; i < 600; i++)
-        build_number(&file, i * i & 0xFFFF, 2);
+    for (uint64_t i = 0; i < 600; i++) build_number(&file, i * i & 0xFFFF, 2);
     EXPECT(!rt_gguf_open_memory(file.bytes, file.n, &f), "many strings");
-    int       wrong = 0;
-    rt_string next  = f ? rt_gguf_string_at(f, "list", 0) : (rt_string){ "", 0 };
+    int wrong = 0;
+    rt_string next = f ? rt_gguf_string_at(f, "list", 0) : (rt_string){ "", 0 };
     for (int i = 0; f && i < N; i++) {
         const int at = i * 571 % N;
         (void)snprintf(text, sizeof text, "%.*s%d", at % 4, "....", at);
         wrong += !is(rt_gguf_string_at(f, "list", at), text);
         (void)snprintf(text, sizeof text, "%.*s%d", i % 4, "....", i);
         wrong += !is(next, text);
-        if (i + 1 < N)
-            next = rt_gguf_string_next(next);
+        if (i + 1 < N) next = rt_gguf_string_next(next);
     }
     EXPECT(!wrong, "%d strings are not those of the file", wrong);
     int64_t values[8] = { 0 }, count = 0;
     EXPECT(f && !rt_gguf_get_ints_from(f, "ints", 250, values, 8, &count) && count == 600 && values[0] == 62500 &&
-           values[7] == (257 * 257 & 0xFFFF), "a piece of an array");
+               values[7] == (257 * 257 & 0xFFFF),
+           "a piece of an array");
     values[2] = -7;
     EXPECT(f && !rt_gguf_get_ints_from(f, "ints", 598, values, 8, &count) && values[1] == (599 * 599 & 0xFFFF) &&
-           values[2] == -7, "the end of an array");
+               values[2] == -7,
+           "the end of an array");
     EXPECT(f && !rt_gguf_get_ints_from(f, "ints", 600, values, 8, &count) && count == 600 && values[2] == -7, "beyond");
     EXPECT(f && rt_gguf_get_ints_from(f, "ints", -1, values, 8, &count) == GDN_INVALID_ARGUMENT, "before it");
     rt_gguf_close(f);
@@ -236,16 +237,15 @@ static void test_many_strings(void)
 static void test_budget(void)
 {
     rt_budget all = { 0, 0 };
-    rt_gguf  *f;
+    rt_gguf *f;
     put_all();
     EXPECT(!rt_gguf_open_memory_within(file.bytes, file.n, &all, &f) && f && all.used > 16 * 48, "counted: %llu bytes",
            (unsigned long long)all.used);
     rt_gguf_close(f);
     for (uint64_t limit = 1; limit <= all.used; limit++) {
-        rt_budget        b      = { limit, 0 };
+        rt_budget b = { limit, 0 };
         const gdn_status status = rt_gguf_open_memory_within(file.bytes, file.n, &b, &f);
-        if (limit == all.used)
-            EXPECT(!status && f && b.used == limit, "exactly enough");
+        if (limit == all.used) EXPECT(!status && f && b.used == limit, "exactly enough");
         else if (status != GDN_OUT_OF_MEMORY || f || b.used > limit || !strstr(rt_last_error(), "not enough memory: "))
             EXPECT(0, "%llu bytes of %llu give status %d", (unsigned long long)limit, (unsigned long long)all.used,
                    (int)status);
@@ -264,8 +264,8 @@ static void test_budget(void)
 
 static void expect_refused(const char *what, gdn_status wanted, const char *text)
 {
-    rt_gguf         *f = (rt_gguf *)&file;
-    void            *copy;
+    rt_gguf *f = (rt_gguf *)&file;
+    void *copy;
     const gdn_status status = open_copy(file.bytes, file.n, &f, &copy);
     EXPECT(status == wanted && !f, "%s gives status %d", what, (int)status);
     EXPECT(strstr(rt_last_error(), text), "%s: \"%s\" is expected", what, text);
@@ -293,8 +293,7 @@ static void test_malformed_header(void)
     build_header(&file, UINT64_MAX, 0);
     expect_refused("tensors without end", GDN_INVALID_ARGUMENT, "at byte 8: 18446744073709551615 tensors do not fit");
     build_header(&file, 0, (uint64_t)1 << 63); /* times the least size of a key it is 0 */
-    for (int i = 0; i < 100; i++)
-        build_key_number(&file, "k", RT_GGUF_U8, 0);
+    for (int i = 0; i < 100; i++) build_key_number(&file, "k", RT_GGUF_U8, 0);
     expect_refused("keys whose size overflows", GDN_INVALID_ARGUMENT, "keys do not fit");
     rt_gguf *f;
     EXPECT(rt_gguf_open_memory(NULL, 7, &f) == GDN_INVALID_ARGUMENT && !f, "NULL");
@@ -336,7 +335,9 @@ static void test_malformed_keys(void)
     build_key_number(&file, "between", RT_GGUF_U8, 2);
     build_key_number(&file, "twice", RT_GGUF_U8, 3);
     expect_refused("a key twice", GDN_INVALID_ARGUMENT, "key \"twice\", at byte 70: the name is there twice");
-    put_key("\x01\xFF" "k", 99);
+    put_key("\x01\xFF"
+            "k",
+            99);
     build_number(&file, 0, 8);
     expect_refused("unprintable bytes", GDN_INVALID_ARGUMENT, "key \"?\?k\"");
 }
@@ -390,8 +391,7 @@ static void put_tensor(uint32_t n_dims, uint64_t a, uint64_t b, uint64_t c, uint
     build_header(&file, 1, 0);
     build_tensor(&file, "t", n_dims, ne, type, offset);
     build_pad(&file, 32);
-    for (int i = 0; i < 64; i++)
-        build_number(&file, 1, 1);
+    for (int i = 0; i < 64; i++) build_number(&file, 1, 1);
 }
 
 static void test_malformed_tensors(void)
@@ -440,19 +440,20 @@ static void test_malformed_tensors(void)
 /* Counts that the file has room for, and no model has. */
 static void test_too_many(void)
 {
-    const uint64_t n     = 24 + (uint64_t)33 * ((1 << 18) + 1);
+    const uint64_t n = 24 + (uint64_t)33 * ((1 << 18) + 1);
     unsigned char *bytes = calloc((size_t)n, 1);
-    rt_gguf       *f;
-    if (!bytes)
-        exit(2);
+    rt_gguf *f;
+    if (!bytes) exit(2);
     build_header(&file, 0, (1 << 16) + 1);
     memcpy(bytes, file.bytes, 24);
     EXPECT(rt_gguf_open_memory(bytes, n, &f) == GDN_INVALID_ARGUMENT && !f &&
-           strstr(rt_last_error(), "there are 65537 keys; at most 65536 are allowed"), "keys");
+               strstr(rt_last_error(), "there are 65537 keys; at most 65536 are allowed"),
+           "keys");
     build_header(&file, (1 << 18) + 1, 0);
     memcpy(bytes, file.bytes, 24);
     EXPECT(rt_gguf_open_memory(bytes, n, &f) == GDN_INVALID_ARGUMENT && !f &&
-           strstr(rt_last_error(), "there are 262145 tensors; at most 262144 are allowed"), "tensors");
+               strstr(rt_last_error(), "there are 262145 tensors; at most 262144 are allowed"),
+           "tensors");
     free(bytes);
 }
 
@@ -464,13 +465,14 @@ static void put_two(uint64_t a, uint64_t b)
     build_tensor(&file, "large", 1, first, 0, a);
     build_tensor(&file, "small", 1, second, 0, b);
     build_pad(&file, 32);
-    for (int i = 0; i < 256; i++)
-        build_number(&file, 1, 1);
+    for (int i = 0; i < 256; i++) build_number(&file, 1, 1);
 }
 
 static void test_overlaps(void)
 {
-    static const struct { uint64_t a, b; const char *text;
+    static const struct {
+        uint64_t a, b;
+        const char *text;
     } cases[] = {
         { 0, 32,
           "tensor \"small\", at byte 69: its data begins at byte 160, within tensor \"large\", which has 64 bytes from "
@@ -483,7 +485,9 @@ static void test_overlaps(void)
         put_two(cases[i].a, cases[i].b);
         expect_refused("tensors that overlap", GDN_INVALID_ARGUMENT, cases[i].text);
     }
-    static const struct { uint64_t a, b; } fine[] = { { 0, 64 }, { 32, 0 }, { 96, 32 }, { 32, 96 } };
+    static const struct {
+        uint64_t a, b;
+    } fine[] = { { 0, 64 }, { 32, 0 }, { 96, 32 }, { 32, 96 } };
     for (size_t i = 0; i < sizeof fine / sizeof *fine; i++) {
         rt_gguf *f;
         put_two(fine[i].a, fine[i].b);
@@ -494,7 +498,7 @@ static void test_overlaps(void)
 
 static void test_alignment(void)
 {
-    rt_gguf       *f;
+    rt_gguf *f;
     const uint64_t one[] = { 1 };
     put_alignment(RT_GGUF_U32, 0);
     expect_refused("alignment 0", GDN_INVALID_ARGUMENT, "general.alignment is 0; 8 to 1048576 are allowed");
@@ -524,11 +528,10 @@ static void test_alignment(void)
 static int try_bytes(uint64_t length, int *silent)
 {
     rt_gguf *f;
-    void    *copy;
+    void *copy;
     const gdn_status status = open_copy(file.bytes, length, &f, &copy);
     *silent += status && (!*rt_last_error() || f);
-    if (!status)
-        walk_gguf(f);
+    if (!status) walk_gguf(f);
     rt_gguf_close(f);
     free(copy);
     return !status;
@@ -542,8 +545,7 @@ static void test_cut_and_changed(void)
     int opened = 0, silent = 0;
     put_all();
     const uint64_t n = file.n;
-    for (uint64_t length = 0; length < n; length++)
-        opened += try_bytes(length, &silent);
+    for (uint64_t length = 0; length < n; length++) opened += try_bytes(length, &silent);
     EXPECT(!silent, "%d cut files are refused without a text", silent);
     EXPECT(opened > 0 && opened < 64, "%d cut files can be opened: those whose end nothing uses", opened);
     opened = 0;
@@ -559,9 +561,9 @@ static void test_cut_and_changed(void)
 
 static void test_paths(const char *folder)
 {
-    char     path[1024];
+    char path[1024];
     rt_gguf *f;
-    int64_t  count = 0;
+    int64_t count = 0;
     EXPECT(rt_gguf_open("/nowhere/model.gguf", &f) == GDN_NOT_FOUND && !f, "no file");
     EXPECT(strstr(rt_last_error(), "there is no file /nowhere/model.gguf"), "text");
     EXPECT(rt_gguf_open(folder, &f) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "not a regular file"),
@@ -574,8 +576,7 @@ static void test_paths(const char *folder)
     (void)snprintf(path, sizeof path, "%s/fixtures/vocab_qwen2.gguf", folder);
     EXPECT(!rt_gguf_open(path, &f) && !strcmp(rt_gguf_path(f), path), "a file that another program wrote");
     EXPECT(f && !rt_gguf_get_strings(f, "tokenizer.ggml.tokens", &count) && count > 500, "its tokens");
-    if (f)
-        walk_gguf(f);
+    if (f) walk_gguf(f);
     rt_gguf_close(f);
 }
 

@@ -15,22 +15,20 @@
 enum { MAX_LIVE = 256 };
 
 static void *live[MAX_LIVE]; /* what aligned_alloc gave and free has not got; the runtime takes all memory from it */
-static int   n_live;
-static long  fail_at = -1;   /* the allocation that fails; -1: none */
-static long  n_calls;
-static uint64_t n_bytes;   /* of all that was asked for */
+static int n_live;
+static long fail_at = -1; /* the allocation that fails; -1: none */
+static long n_calls;
+static uint64_t n_bytes; /* of all that was asked for */
 
 void *__libc_memalign(size_t alignment, size_t bytes);
-void  __libc_free(void *memory);
+void __libc_free(void *memory);
 
 REPLACED void *aligned_alloc(size_t alignment, size_t bytes)
 {
-    if (n_calls++ == fail_at || n_live == MAX_LIVE)
-        return NULL;
+    if (n_calls++ == fail_at || n_live == MAX_LIVE) return NULL;
     n_bytes += bytes;
     void *memory = __libc_memalign(alignment, bytes);
-    if (memory)
-        live[n_live++] = memory;
+    if (memory) live[n_live++] = memory;
     return memory;
 }
 
@@ -48,20 +46,18 @@ REPLACED void free(void *memory)
 static gdn_status use(const char *path)
 {
     static const rt_message hello = { "user", "the river keeps what it is given" };
-    int32_t       tokens[64];
-    int64_t       count = 0;
-    rt_gguf      *f     = NULL;
-    rt_tokenizer *t     = NULL;
-    gdn_status    status = rt_gguf_open(path, &f);
+    int32_t tokens[64];
+    int64_t count = 0;
+    rt_gguf *f = NULL;
+    rt_tokenizer *t = NULL;
+    gdn_status status = rt_gguf_open(path, &f);
     EXPECT(!status == !!f, "status %d, and the file is %p", (int)status, (void *)f);
     if (!status) {
         status = rt_tokenizer_create(f, &t);
         EXPECT(!status == !!t, "status %d, and the tokenizer is %p", (int)status, (void *)t);
     }
-    if (!status)
-        status = rt_tokenize(t, hello.text, strlen(hello.text), 0, tokens, 64, &count);
-    if (!status)
-        status = rt_chat_tokenize(t, &hello, 1, tokens, 64, &count);
+    if (!status) status = rt_tokenize(t, hello.text, strlen(hello.text), 0, tokens, 64, &count);
+    if (!status) status = rt_chat_tokenize(t, &hello, 1, tokens, 64, &count);
     EXPECT(!status == !!count, "status %d, and there are %d tokens", (int)status, (int)count);
     rt_tokenizer_destroy(t);
     rt_gguf_close(f);
@@ -72,9 +68,8 @@ static gdn_status use(const char *path)
 static unsigned char *large_vocabulary(uint64_t n, int type, uint64_t n_merges, uint64_t *bytes)
 {
     static gguf_build b;
-    unsigned char    *all = malloc((size_t)(2000 + 9 * n + 11 * n_merges)), *at = all;
-    if (!all)
-        exit(2);
+    unsigned char *all = malloc((size_t)(2000 + 9 * n + 11 * n_merges)), *at = all;
+    if (!all) exit(2);
     build_header(&b, 0, 4);
     build_key_string(&b, "tokenizer.ggml.model", "gpt2");
     build_key_array(&b, "tokenizer.ggml.tokens", RT_GGUF_STRING, n);
@@ -98,8 +93,7 @@ static unsigned char *large_vocabulary(uint64_t n, int type, uint64_t n_merges, 
     at += b.n;
     b.n = 0;
     build_string(&b, "a a");
-    for (uint64_t i = 0; i < n_merges; i++, at += b.n)
-        memcpy(at, b.bytes, (size_t)b.n);
+    for (uint64_t i = 0; i < n_merges; i++, at += b.n) memcpy(at, b.bytes, (size_t)b.n);
     *bytes = (uint64_t)(at - all);
     return all;
 }
@@ -112,11 +106,11 @@ static void test_counted(void)
         uint64_t n_merges;
     } cases[] = { { 200000, 1, 0 }, { 200000, 3, 0 }, { 300, 1, 200000 } };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        uint64_t             size;
-        unsigned char *const bytes  = large_vocabulary(cases[i].n, cases[i].type, cases[i].n_merges, &size);
-        rt_budget            budget = { 0, 0 };
-        rt_gguf             *f      = NULL;
-        rt_tokenizer        *t      = NULL;
+        uint64_t size;
+        unsigned char *const bytes = large_vocabulary(cases[i].n, cases[i].type, cases[i].n_merges, &size);
+        rt_budget budget = { 0, 0 };
+        rt_gguf *f = NULL;
+        rt_tokenizer *t = NULL;
         n_bytes = 0;
         EXPECT(!rt_gguf_open_memory_within(bytes, size, &budget, &f), "open");
         EXPECT(f && !rt_tokenizer_create_within(f, &budget, &t), "create");
@@ -127,8 +121,8 @@ static void test_counted(void)
                (unsigned long long)n_bytes);
         rt_tokenizer_destroy(t);
         for (int less = 0; less < 2; less++) {
-            rt_budget        b      = { budget.used - (uint64_t)less, 0 };
-            rt_gguf         *again  = NULL;
+            rt_budget b = { budget.used - (uint64_t)less, 0 };
+            rt_gguf *again = NULL;
             const gdn_status status = rt_gguf_open_memory_within(bytes, size, &b, &again)
                                           ? GDN_INVALID_ARGUMENT
                                           : rt_tokenizer_create_within(again, &b, &t);
@@ -147,8 +141,7 @@ static void test_counted(void)
 int main(int argc, char **argv)
 {
     char path[1024];
-    if (argc != 2)
-        return 2;
+    if (argc != 2) return 2;
     (void)snprintf(path, sizeof path, "%s/fixtures/vocab_qwen35.gguf", argv[1]);
     test_counted();
     n_calls = 0;

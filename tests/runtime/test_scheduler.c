@@ -34,10 +34,7 @@ gdn_status __wrap_gdn_gated_delta_net(gdn_context *ctx, const gdn_gated_delta_ne
 enum { ALWAYS, NEVER, TURNS };
 static int answers;
 static int64_t asked;
-static int answer(void)
-{
-    return answers == TURNS && asked++ / 40 % 2 == 0;
-}
+static int answer(void) { return answers == TURNS && asked++ / 40 % 2 == 0; }
 int __wrap_rt_payoff_choose(rt_payoff *p, int32_t width);
 int __wrap_rt_payoff_pays(const rt_payoff *p, int32_t width);
 int __wrap_rt_payoff_choose(rt_payoff *p, int32_t width)
@@ -79,10 +76,7 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *t)
     return result;
 }
 int __wrap_timespec_get(struct timespec *t, int base);
-int __wrap_timespec_get(struct timespec *t, int base)
-{
-    return __wrap_clock_gettime(CLOCK_REALTIME, t) ? 0 : base;
-}
+int __wrap_timespec_get(struct timespec *t, int base) { return __wrap_clock_gettime(CLOCK_REALTIME, t) ? 0 : base; }
 
 static int64_t n_blocks; /* allocated and not freed */
 void *__real_rt_calloc(uint64_t n, uint64_t size, const char *what);

@@ -19,11 +19,9 @@ static void texts(const rt_tokenizer *t, const golden *g)
         const golden_array *text = golden_find(g, name);
         (void)snprintf(name, sizeof name, "tokens_%d", i);
         const golden_array *tokens = golden_find(g, name);
-        if (!text)
-            break;
+        if (!text) break;
         REQUIRE(tokens && text->dim[0] <= 256);
-        for (int32_t c = 0; c < text->dim[0]; c++)
-            bytes[c] = (char)((const int32_t *)text->data)[c];
+        for (int32_t c = 0; c < text->dim[0]; c++) bytes[c] = (char)((const int32_t *)text->data)[c];
         int32_t got[256];
         int64_t n;
         REQUIRE(!rt_tokenize(t, bytes, (uint64_t)text->dim[0], RT_PARSE_SPECIAL, got, 256, &n));
@@ -36,8 +34,7 @@ static void texts(const rt_tokenizer *t, const golden *g)
 static int32_t largest(const float *x, int32_t n)
 {
     int32_t best = 0;
-    for (int32_t i = 1; i < n; i++)
-        best = x[i] > x[best] ? i : best;
+    for (int32_t i = 1; i < n; i++) best = x[i] > x[best] ? i : best;
     return best;
 }
 
@@ -50,14 +47,13 @@ static void choices(const rt_model *model, const golden *g)
     REQUIRE(tokens && best && margin && rows && logits && tokens->dim[0] == 96 && best->dim[0] == 96 &&
             logits->dim[1] == V);
     rt_engine *e = fixture_open(model, &(fixture_engine){ .n_batch = 40 });
-    int32_t    seq[96] = { 0 }, n_clear = 0;
-    uint8_t    all[96];
+    int32_t seq[96] = { 0 }, n_clear = 0;
+    uint8_t all[96];
     memset(all, 1, sizeof all);
     const rt_batch batch = { 96, tokens->data, seq, all };
     REQUIRE(!rt_decode(e, &batch));
     for (int32_t i = 0; i < 96; i++) {
-        if (((const float *)margin->data)[i] < 0.5f)
-            continue;
+        if (((const float *)margin->data)[i] < 0.5f) continue;
         EXPECT(largest(rt_logits(e, i), V) == ((const int32_t *)best->data)[i]);
         n_clear++;
     }
@@ -67,7 +63,7 @@ static void choices(const rt_model *model, const golden *g)
                     *got = rt_logits(e, ((const int32_t *)rows->data)[i]);
         double low = expected[0], high = low;
         for (int32_t v = 0; v < V; v++) {
-            low  = expected[v] < low ? expected[v] : low;
+            low = expected[v] < low ? expected[v] : low;
             high = expected[v] > high ? expected[v] : high;
         }
         for (int32_t v = 0; v < V; v++) {
@@ -85,7 +81,7 @@ int main(int argc, char **argv)
     golden g;
     REQUIRE(argc == 2);
     golden_read(fixture_path(argv[1], "fixtures/kjv-small.golden"), &g);
-    rt_model     *model = fixture_model(argv[1], "../../models/kjv-small-q8_0.gguf");
+    rt_model *model = fixture_model(argv[1], "../../models/kjv-small-q8_0.gguf");
     rt_tokenizer *tokenizer;
     REQUIRE(!rt_tokenizer_create(model->file, &tokenizer));
     texts(tokenizer, &g);

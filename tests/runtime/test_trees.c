@@ -43,10 +43,7 @@ typedef struct world {
     int64_t rows, branches, chains, gone, lost, drafts, loads, started, mixed;
 } world;
 
-static int32_t below(world *w, int32_t n)
-{
-    return (int32_t)(fixture_random(&w->random) % (uint64_t)n);
-}
+static int32_t below(world *w, int32_t n) { return (int32_t)(fixture_random(&w->random) % (uint64_t)n); }
 
 /* What one sequence gets in a batch. */
 typedef struct growth {

@@ -3,15 +3,22 @@
 
 #include "tests/simt/driver.h"
 
-#define CUDA_ERROR_SUCCESS CUDA_SUCCESS
+#define CUDA_ERROR_SUCCESS   CUDA_SUCCESS
 #define X(name, value, text) _Static_assert(CUDA_ERROR_##name == value, text);
 SIMT_RESULTS(X)
 #undef X
 
 #define SAME(ours, theirs) _Static_assert(offsetof(simt_launch_config, ours) == offsetof(CUlaunchConfig, theirs), #ours)
-SAME(grid_x, gridDimX); SAME(grid_y, gridDimY); SAME(grid_z, gridDimZ);
-SAME(block_x, blockDimX); SAME(block_y, blockDimY); SAME(block_z, blockDimZ);
-SAME(shared_bytes, sharedMemBytes); SAME(stream, hStream); SAME(attributes, attrs); SAME(n_attributes, numAttrs);
+SAME(grid_x, gridDimX);
+SAME(grid_y, gridDimY);
+SAME(grid_z, gridDimZ);
+SAME(block_x, blockDimX);
+SAME(block_y, blockDimY);
+SAME(block_z, blockDimZ);
+SAME(shared_bytes, sharedMemBytes);
+SAME(stream, hStream);
+SAME(attributes, attrs);
+SAME(n_attributes, numAttrs);
 _Static_assert(sizeof(simt_launch_config) == sizeof(CUlaunchConfig), "CUlaunchConfig");
 _Static_assert(sizeof(simt_ptr) == sizeof(CUdeviceptr) && sizeof(simt_device) == sizeof(CUdevice), "CUdeviceptr");
 

@@ -28,8 +28,8 @@ typedef struct cell { /* of 2 bytes: neighbours of 16 bits may be two threads', 
 
 static uint32_t epoch = 1, block_base, grid_base; /* epochs count barriers, of all blocks and grids */
 static uint32_t block_number;
-static uint32_t clocks[SIMT_MAX_THREADS];               /* a thread's own time within its warp */
-static uint32_t known[SIMT_MAX_THREADS][SIMT_LANES];    /* and that of each lane, when they last synchronised */
+static uint32_t clocks[SIMT_MAX_THREADS];            /* a thread's own time within its warp */
+static uint32_t known[SIMT_MAX_THREADS][SIMT_LANES]; /* and that of each lane, when they last synchronised */
 static const char *params;
 static size_t param_bytes;
 static simt_region region; /* the last that was met */
@@ -71,8 +71,8 @@ static void start_grid(const void *at, size_t bytes)
 static void start_block(void)
 {
     block_base = ++epoch;
-    block_number = simt_current.index.x + simt_current.grid.x * (simt_current.index.y +
-                   simt_current.grid.y * simt_current.index.z);
+    block_number = simt_current.index.x +
+                   simt_current.grid.x * (simt_current.index.y + simt_current.grid.y * simt_current.index.z);
     memset(known, 0, simt_current.n_threads * sizeof *known);
     for (unsigned i = 0; i < simt_current.n_threads; i++) clocks[i] = 1;
 }
@@ -232,8 +232,8 @@ void simt_accessed(const void *address, size_t bytes, enum simt_access access, c
         words(static_cells, __start_simt_shared, at, bytes, access, 1, pc);
         return;
     }
-    const int constant = within(at, bytes, params, param_bytes) ||
-                         within(at, bytes, __ehdr_start, (size_t)(_end - __ehdr_start));
+    const int constant =
+        within(at, bytes, params, param_bytes) || within(at, bytes, __ehdr_start, (size_t)(_end - __ehdr_start));
     if (constant && access == SIMT_READ) return;
     if (constant) report("a write to a parameter or to a variable of the program", at, pc);
     if (!simt_region_of || !simt_region_of(at, &region) || !within(at, bytes, region.at, region.bytes)) {
@@ -254,7 +254,7 @@ static void copy_started(void *to, unsigned bytes)
     const char *from = cells == shared_cells ? simt_current.shared : __start_simt_shared;
     for (unsigned i = 0; cells && i < bytes; i++) {
         const size_t offset = (size_t)((char *)to + i - from);
-        cells[offset / 2].init &= (uint8_t)~(1u << offset % 2);
+        cells[offset / 2].init &= (uint8_t) ~(1u << offset % 2);
     }
 }
 
@@ -264,6 +264,6 @@ static void copy_done(void *to, const void *from, unsigned bytes, unsigned read)
     simt_accessed(to, bytes, SIMT_WRITE, __builtin_return_address(0));
 }
 
-static const simt_checker checker = { start_grid, start_block,  barrier,       sync_lanes,
-                                      copy_started, copy_done, release_shadow };
+static const simt_checker checker = { start_grid,   start_block, barrier,       sync_lanes,
+                                      copy_started, copy_done,   release_shadow };
 __attribute__((constructor)) static void install(void) { simt_check = &checker; }

@@ -4,6 +4,8 @@
 #include <stdint.h>
 #include <string.h>
 
+// Macros that are lists of functions:
+// clang-format off
 #define PC __builtin_return_address(0)
 #define HOOK(name, bytes, access)                                                                                      \
     void name(void *at);                                                                                               \

@@ -9,7 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEFAULTS { 0, 1, 13000, 90, 8ll << 30, 0, 0, 4, 0 }
+#define DEFAULTS                                                                                                       \
+    {                                                                                                                  \
+        0, 1, 13000, 90, 8ll << 30, 0, 0, 4, 0                                                                         \
+    }
 struct simt_settings simt_settings = DEFAULTS;
 unsigned long long simt_launches;
 
@@ -125,12 +128,20 @@ unsigned long long simt_calls(const char *function)
 
 static int control(const char *name, size_t length, long long value)
 {
-    const struct { const char *name; long long *to; } settings[] = {
-        { "async", &simt_settings.async },     { "devices", &simt_settings.devices },
-        { "driver", &simt_settings.driver },   { "compute", &simt_settings.compute },
-        { "memory", &simt_settings.memory },   { "hang", &simt_settings.hang },
-        { "quiet", &simt_settings.quiet },     { "unwritten", &simt_unwritten },
-        { "multiprocessors", &simt_settings.multiprocessors }, { "cut", &simt_settings.cut },
+    const struct {
+        const char *name;
+        long long *to;
+    } settings[] = {
+        { "async", &simt_settings.async },
+        { "devices", &simt_settings.devices },
+        { "driver", &simt_settings.driver },
+        { "compute", &simt_settings.compute },
+        { "memory", &simt_settings.memory },
+        { "hang", &simt_settings.hang },
+        { "quiet", &simt_settings.quiet },
+        { "unwritten", &simt_unwritten },
+        { "multiprocessors", &simt_settings.multiprocessors },
+        { "cut", &simt_settings.cut },
     };
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         if (strlen(settings[i].name) == length && memcmp(settings[i].name, name, length) == 0) {
@@ -184,10 +195,11 @@ void simt_settings_from_environment(void)
 
 long long simt_count(const char *what)
 {
-    static const struct { const char *name; enum simt_kind kind; } kinds[] = {
-        { "contexts", SIMT_CONTEXT }, { "modules", SIMT_MODULE }, { "streams", SIMT_STREAM }, { "events", SIMT_EVENT },
-        { "graphs", SIMT_GRAPH },     { "graph execs", SIMT_GRAPH_EXEC }
-    };
+    static const struct {
+        const char *name;
+        enum simt_kind kind;
+    } kinds[] = { { "contexts", SIMT_CONTEXT }, { "modules", SIMT_MODULE }, { "streams", SIMT_STREAM },
+                  { "events", SIMT_EVENT },     { "graphs", SIMT_GRAPH },   { "graph execs", SIMT_GRAPH_EXEC } };
     long long count = -1;
     size_t bytes, device_blocks, host_blocks;
     pthread_mutex_lock(&lock);

@@ -36,10 +36,7 @@ void simt_copy_async(void *to, const void *from, unsigned bytes, unsigned zeros,
     simt_poison(to, bytes);
 }
 
-void simt_copy_commit(void)
-{
-    flight[simt_self->number].group++;
-}
+void simt_copy_commit(void) { flight[simt_self->number].group++; }
 
 void simt_copy_wait(unsigned pending)
 {

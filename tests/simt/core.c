@@ -22,7 +22,9 @@ static unsigned exited; /* threads of the block that have returned */
 static int failed;
 static char error_text[2048];
 
-static struct { char *start, *stop; } sections[16];
+static struct {
+    char *start, *stop;
+} sections[16];
 static unsigned n_sections;
 
 const char *simt_error(void) { return error_text; }
@@ -134,8 +136,7 @@ int simt_barrier(enum simt_op op, int value, simt_site site)
         release(op);
         if (!simt_seed()) /* the last to come goes on at once */
             self->warp->runnable &= ~(1u << self->lane);
-        else
-            simt_suspend();
+        else simt_suspend();
     } else {
         simt_suspend();
     }
@@ -253,10 +254,13 @@ int simt_run_grid(const simt_grid *grid)
     running = grid;
     failed = 0;
     error_text[0] = 0;
-    simt_current = (simt_block){ .size = grid->block, .grid = grid->grid, .n_threads = (unsigned)per_block,
+    simt_current = (simt_block){ .size = grid->block,
+                                 .grid = grid->grid,
+                                 .n_threads = (unsigned)per_block,
                                  .n_warps = (unsigned)((per_block + SIMT_LANES - 1) / SIMT_LANES),
                                  .shared = memory ? (char *)memory + 16 : NULL,
-                                 .shared_bytes = grid->shared_bytes, .kernel = grid->name };
+                                 .shared_bytes = grid->shared_bytes,
+                                 .kernel = grid->name };
     if (simt_check) simt_check->grid(grid->arg, grid->arg_bytes);
     uint64_t first = 0, step = 1; /* the blocks in another order: first + i * step modulo n */
     if (simt_seed() && n > 1) {

@@ -32,37 +32,46 @@ typedef struct simt_site {
 } simt_site;
 
 enum simt_op { /* what a thread waits in */
-    SIMT_OP_NONE,
-    SIMT_OP_BARRIER, SIMT_OP_BARRIER_COUNT, SIMT_OP_BARRIER_AND, SIMT_OP_BARRIER_OR, /* the block */
-    SIMT_OP_SYNC, SIMT_OP_SHUFFLE, SIMT_OP_BALLOT, SIMT_OP_MATCH,                    /* lanes of a warp */
-    SIMT_OP_ADD, SIMT_OP_MIN, SIMT_OP_MAX, SIMT_OP_XOR
+               SIMT_OP_NONE,
+               SIMT_OP_BARRIER,
+               SIMT_OP_BARRIER_COUNT,
+               SIMT_OP_BARRIER_AND,
+               SIMT_OP_BARRIER_OR, /* the block */
+               SIMT_OP_SYNC,
+               SIMT_OP_SHUFFLE,
+               SIMT_OP_BALLOT,
+               SIMT_OP_MATCH, /* lanes of a warp */
+               SIMT_OP_ADD,
+               SIMT_OP_MIN,
+               SIMT_OP_MAX,
+               SIMT_OP_XOR
 };
 
 typedef struct simt_thread {
-    simt_dim3 index;          /* in its block */
-    unsigned number;          /* x + X * (y + Y * z) */
+    simt_dim3 index; /* in its block */
+    unsigned number; /* x + X * (y + Y * z) */
     unsigned lane;
     struct simt_warp *warp;
     /* What it waits in, and its operands. */
     enum simt_op op;
     uint32_t mask;
-    unsigned source;          /* shuffle: the lane it reads */
+    unsigned source; /* shuffle: the lane it reads */
     uint64_t value, result;
     simt_site site;
     simt_fiber fiber;
 } simt_thread;
 
 typedef struct simt_warp {
-    simt_thread *threads;     /* its lane 0 */
+    simt_thread *threads; /* its lane 0 */
     unsigned number;
     uint32_t exists, runnable, exited;
-    uint32_t waiting;         /* in what lanes do together */
+    uint32_t waiting; /* in what lanes do together */
 } simt_warp;
 
 typedef struct simt_block {
     simt_dim3 index, size, grid;
     unsigned n_threads, n_warps;
-    void *shared;             /* dynamic shared memory */
+    void *shared; /* dynamic shared memory */
     size_t shared_bytes;
     const char *kernel;
 } simt_block;

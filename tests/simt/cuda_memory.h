@@ -5,7 +5,9 @@
 #include "tests/simt/copies.h"
 
 /* A parameter that follows the pointer's type, so that atomicAdd(&word, 1) is what CUDA's overloads make it. */
-template <class T> struct simt_type { typedef T type; };
+template <class T> struct simt_type {
+    typedef T type;
+};
 #define SIMT_VALUE(T) typename simt_type<T>::type
 
 /* A device faults on an address that is not a multiple of the size; a CPU would not notice. */

@@ -31,10 +31,7 @@
 #define GDN_KERNEL(name, ParamsType, max_threads_per_block)                                                            \
     static_assert(sizeof(ParamsType) <= 4096 && __is_trivially_copyable(ParamsType), "no parameter of a kernel");      \
     static void name(const ParamsType &p);                                                                             \
-    static void simt_run_##name(const void *p)                                                                         \
-    {                                                                                                                  \
-        name(*static_cast<const ParamsType *>(p));                                                                     \
-    }                                                                                                                  \
+    static void simt_run_##name(const void *p) { name(*static_cast<const ParamsType *>(p)); }                          \
     __attribute__((constructor)) static void simt_add_##name()                                                         \
     {                                                                                                                  \
         static simt_kernel kernel = { #name, sizeof(ParamsType), max_threads_per_block, simt_run_##name, nullptr };    \

@@ -2,9 +2,15 @@
 #ifndef GDN_SIMT_CUDA_TYPES_H
 #define GDN_SIMT_CUDA_TYPES_H
 
-struct alignas(8) uint2 { unsigned x, y; };
-struct alignas(16) uint4 { unsigned x, y, z, w; };
-struct alignas(16) float4 { float x, y, z, w; };
+struct alignas(8) uint2 {
+    unsigned x, y;
+};
+struct alignas(16) uint4 {
+    unsigned x, y, z, w;
+};
+struct alignas(16) float4 {
+    float x, y, z, w;
+};
 static inline uint2 make_uint2(unsigned x, unsigned y) { return { x, y }; }
 static inline float4 make_float4(float x, float y, float z, float w) { return { x, y, z, w }; }
 
@@ -20,8 +26,12 @@ static inline unsigned __float_as_uint(float x) { return simt_bits<unsigned>(x);
 static inline float __uint_as_float(unsigned x) { return simt_bits<float>(x); }
 
 /* ---- binary16 and bfloat16: only their bits and their conversions, as a device does them ---- */
-struct __half { unsigned short simt_x; };
-struct __nv_bfloat16 { unsigned short simt_x; };
+struct __half {
+    unsigned short simt_x;
+};
+struct __nv_bfloat16 {
+    unsigned short simt_x;
+};
 
 static inline __half __ushort_as_half(unsigned short x) { return { x }; }
 static inline unsigned short __half_as_ushort(__half x) { return x.simt_x; }

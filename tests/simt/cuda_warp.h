@@ -4,7 +4,8 @@
 
 /* The default arguments are the place of the call. */
 #define SIMT_SITE const char *file = __builtin_FILE(), int line = __builtin_LINE()
-#define SIMT_HERE simt_site { file, line }
+#define SIMT_HERE                                                                                                      \
+    simt_site { file, line }
 
 static inline void __syncthreads(SIMT_SITE) { simt_barrier(SIMT_OP_BARRIER, 0, SIMT_HERE); }
 static inline int __syncthreads_count(int x, SIMT_SITE) { return simt_barrier(SIMT_OP_BARRIER_COUNT, x, SIMT_HERE); }
@@ -16,7 +17,7 @@ static inline void __barrier_sync_count(unsigned id, unsigned count)
     if (id == 0 || id > 15 || count != blockDim.x * blockDim.y * blockDim.z)
         simt_fault("barrier %u of %u threads: a block of %u can have barriers 1 to 15 of all of them here", id, count,
                    blockDim.x * blockDim.y * blockDim.z);
-    simt_barrier(SIMT_OP_BARRIER, 0, simt_site { "barrier", (int)id });
+    simt_barrier(SIMT_OP_BARRIER, 0, simt_site{ "barrier", (int)id });
 }
 static inline void __syncwarp(unsigned mask = 0xffffffffu, SIMT_SITE)
 {

@@ -7,10 +7,7 @@
 
 enum { TO_DEVICE = 1, FROM_DEVICE = 2 }; /* which addresses are device memory */
 
-static char *address(simt_ptr at)
-{
-    return (char *)(uintptr_t)at;
-}
+static char *address(simt_ptr at) { return (char *)(uintptr_t)at; }
 
 static simt_result check(const char *to, const char *from, size_t bytes, unsigned which)
 {

@@ -8,7 +8,14 @@
 
 /* ---- Handles: known by their address, so that a wrong one is never followed ---- */
 enum simt_kind {
-    SIMT_CONTEXT, SIMT_GREEN, SIMT_MODULE, SIMT_FUNCTION, SIMT_STREAM, SIMT_EVENT, SIMT_GRAPH, SIMT_GRAPH_EXEC,
+    SIMT_CONTEXT,
+    SIMT_GREEN,
+    SIMT_MODULE,
+    SIMT_FUNCTION,
+    SIMT_STREAM,
+    SIMT_EVENT,
+    SIMT_GRAPH,
+    SIMT_GRAPH_EXEC,
     SIMT_KINDS
 };
 typedef struct simt_handle { /* the first member of each */
@@ -30,11 +37,11 @@ typedef struct simt_work {
     const simt_kernel *kernel;
     simt_dim3 grid, block;
     size_t shared_bytes;
-    char *to;                       /* copy, set */
+    char *to; /* copy, set */
     const char *from;
     size_t bytes;
-    unsigned value;                 /* set */
-    simt_event *event;              /* record, wait */
+    unsigned value;    /* set */
+    simt_event *event; /* record, wait */
     unsigned long long ticket;
     simt_host_fn fn;
     void *data;
@@ -54,11 +61,11 @@ struct simt_stream {
     simt_handle handle;
     unsigned flags;
     int legacy;
-    unsigned long long thread;      /* whose default stream it is; 0: nobody's */
+    unsigned long long thread; /* whose default stream it is; 0: nobody's */
     simt_work *first, **last;
     size_t n;
     simt_capture *capture;
-    size_t captured;                /* work of its own within the capture */
+    size_t captured; /* work of its own within the capture */
     int unjoined;
 };
 
@@ -68,9 +75,9 @@ struct simt_event {
     unsigned long long issued, done; /* tickets */
     simt_stream *stream;             /* where the newest was recorded */
     double time;
-    unsigned uses;                   /* by queued work */
+    unsigned uses; /* by queued work */
     int dead;
-    simt_capture *capture;           /* recorded last in a capture */
+    simt_capture *capture; /* recorded last in a capture */
     simt_stream *capture_stream;
     size_t captured;
 };
@@ -78,13 +85,13 @@ struct simt_event {
 struct simt_context {
     simt_handle handle;
     simt_device device;
-    unsigned retained;              /* of the primary context */
+    unsigned retained; /* of the primary context */
     int primary;
     unsigned long long id;
-    simt_context *whole;            /* the primary context of which a green one is a part; NULL: it is none */
+    simt_context *whole; /* the primary context of which a green one is a part; NULL: it is none */
     simt_green *green;
-    simt_result error;              /* sticky */
-    simt_stream *legacy;            /* stream 0 */
+    simt_result error;   /* sticky */
+    simt_stream *legacy; /* stream 0 */
 };
 
 struct simt_green {
@@ -155,7 +162,7 @@ void simt_count_call(const char *function);
 int simt_device_range(const void *at, size_t bytes); /* within one live allocation that a device reaches? */
 int simt_is_pinned(const void *at, size_t bytes);
 int simt_release_block(void *at, int host);
-const char *simt_damaged(void);                      /* what wrote beside an allocation; NULL: nothing */
+const char *simt_damaged(void); /* what wrote beside an allocation; NULL: nothing */
 void simt_context_memory_gone(const simt_context *context);
 void simt_memory_totals(size_t *bytes, size_t *device_blocks, size_t *host_blocks);
 
@@ -168,7 +175,7 @@ void simt_free_work(simt_work *work);
 simt_result simt_submit(simt_stream *stream, simt_work *work); /* takes the work; it may be NULL: no memory */
 int simt_run_next(simt_stream *stream);                        /* 0: there was nothing */
 void simt_drain(simt_stream *stream);
-void simt_drain_blocking(simt_context *context);               /* the legacy stream and those that wait for it */
+void simt_drain_blocking(simt_context *context); /* the legacy stream and those that wait for it */
 void simt_drain_context(simt_context *context);
 void simt_execute(simt_stream *stream, simt_work *work);
 simt_stream *simt_new_stream(simt_context *context, unsigned flags);

@@ -121,6 +121,6 @@ simt_result cuLaunchKernelEx(const simt_launch_config *config, simt_function *fu
     ENTER_CONTEXT();
     if (!config || (config->n_attributes && !config->attributes)) LEAVE(SIMT_INVALID_VALUE);
     LEAVE(launch(context, function, (simt_dim3){ config->grid_x, config->grid_y, config->grid_z },
-                 (simt_dim3){ config->block_x, config->block_y, config->block_z }, config->shared_bytes,
-                 config->stream, params, extra));
+                 (simt_dim3){ config->block_x, config->block_y, config->block_z }, config->shared_bytes, config->stream,
+                 params, extra));
 }

@@ -76,7 +76,8 @@ int simt_run_next(simt_stream *stream)
 
 void simt_drain(simt_stream *stream)
 {
-    while (simt_run_next(stream)) {}
+    while (simt_run_next(stream)) {
+    }
 }
 
 void simt_drain_blocking(simt_context *context)
@@ -95,7 +96,8 @@ void simt_drain_context(simt_context *context)
 
 void simt_until(simt_event *event, unsigned long long ticket)
 {
-    while (event->done < ticket && simt_is(event->stream, SIMT_STREAM) && simt_run_next(event->stream)) {}
+    while (event->done < ticket && simt_is(event->stream, SIMT_STREAM) && simt_run_next(event->stream)) {
+    }
 }
 
 /* The legacy stream and blocking streams wait for each other. Running the others' work early is one of the orders that

@@ -9,6 +9,7 @@ SIMT_EXPORT simt_result cuGetProcAddress_v2(const char *name, void **out, int ve
                                             int *status);
 
 /* name for cuGetProcAddress, the version of CUDA that brought this form; the exported symbol has the same name */
+// clang-format off
 #define PLAIN(X)                                                                                                      \
     X(cuInit, 2000) X(cuDriverGetVersion, 2020) X(cuGetErrorName, 6000) X(cuGetErrorString, 6000)                     \
     X(cuDeviceGetCount, 2000) X(cuDeviceGet, 2000) X(cuDeviceGetName, 2000) X(cuDeviceGetAttribute, 2000)             \
@@ -47,9 +48,15 @@ SIMT_EXPORT simt_result cuGetProcAddress_v2(const char *name, void **out, int ve
 #pragma GCC diagnostic ignored "-Wredundant-decls"
 FUNCTIONS
 #pragma GCC diagnostic pop
+// clang-format on
+
 #undef X
 typedef void (*any_function)(void);
-static const struct { const char *base; int version; any_function function; } functions[] = {
+static const struct {
+    const char *base;
+    int version;
+    any_function function;
+} functions[] = {
 #define X(base, version, symbol) { #base, version, symbol },
     FUNCTIONS
 #undef X

@@ -25,8 +25,12 @@ static void make_mistake(const simt_work *work)
 
 static void run_kernel(simt_work *work)
 {
-    const simt_grid grid = { .name = work->kernel->name, .grid = work->grid, .block = work->block,
-                             .shared_bytes = work->shared_bytes, .fn = work->kernel->run, .arg = work->params,
+    const simt_grid grid = { .name = work->kernel->name,
+                             .grid = work->grid,
+                             .block = work->block,
+                             .shared_bytes = work->shared_bytes,
+                             .fn = work->kernel->run,
+                             .arg = work->params,
                              .arg_bytes = work->kernel->param_bytes };
     const int status = simt_run_grid(&grid);
     if (!status) make_mistake(work);

@@ -5,10 +5,7 @@
 
 static simt_handle *first[SIMT_KINDS];
 
-simt_handle *simt_handles(enum simt_kind kind)
-{
-    return first[kind];
-}
+simt_handle *simt_handles(enum simt_kind kind) { return first[kind]; }
 
 void *simt_new_handle(enum simt_kind kind, size_t bytes, simt_context *context)
 {

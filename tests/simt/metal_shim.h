@@ -70,7 +70,8 @@ template <class To, class From> static inline To as_type(From from)
 /* ---- What lanes of a simdgroup do together. All of them have to come, though the language leaves the rest undefined.
  * ---- */
 #define SIMT_SITE const char *file = __builtin_FILE(), int line = __builtin_LINE()
-#define SIMT_HERE simt_site { file, line }
+#define SIMT_HERE                                                                                                      \
+    simt_site { file, line }
 static inline uint64_t simt_exchange(uint64_t bits, unsigned source, simt_site site)
 {
     if (source >= SIMT_LANES)
@@ -158,8 +159,10 @@ template <> struct simt_argument<uint3> {
 template <> struct simt_argument<uint> {
     static uint get(const simt_metal_arguments *, unsigned) { return simt_self->number; }
 };
-template <unsigned...> struct simt_indices {};
-template <unsigned N, unsigned... I> struct simt_up_to : simt_up_to<N - 1, N - 1, I...> {};
+template <unsigned...> struct simt_indices {
+};
+template <unsigned N, unsigned... I> struct simt_up_to : simt_up_to<N - 1, N - 1, I...> {
+};
 template <unsigned... I> struct simt_up_to<0, I...> {
     typedef simt_indices<I...> type;
 };
@@ -185,10 +188,7 @@ template <class... A> static inline void simt_run(void (*kernel)(A...), const vo
 
 #define GDN_KERNEL(name, ...)                                                                                          \
     static void name(__VA_ARGS__);                                                                                     \
-    static void simt_run_##name(const void *a)                                                                         \
-    {                                                                                                                  \
-        simt_run(name, a);                                                                                             \
-    }                                                                                                                  \
+    static void simt_run_##name(const void *a) { simt_run(name, a); }                                                  \
     __attribute__((constructor)) static void simt_add_##name()                                                         \
     {                                                                                                                  \
         static simt_metal_kernel kernel = { { #name, sizeof(simt_metal_arguments), SIMT_MAX_THREADS, simt_run_##name,  \

@@ -109,13 +109,24 @@ GDN_KERNEL(lanes, test_params, 1024)
         else __syncwarp(0xffff0000u);
         __syncthreads();
         break;
-    case 21: if (lane < 16) r = (unsigned)__shfl_sync(0x0000ffffu, v, 20); break;
+    case 21:
+        if (lane < 16) r = (unsigned)__shfl_sync(0x0000ffffu, v, 20);
+        break;
     case 22: r = (unsigned)__shfl_xor_sync(0x0000ffffu, v, 1); break;
-    case 23: if (lane >= 20) return; r = (unsigned)__shfl_sync(FULL, v, 25); break;
-    case 24: r = __ballot_sync(lane < 16 ? FULL : 0xffff0000u, 1); __syncthreads(); break;
+    case 23:
+        if (lane >= 20) return;
+        r = (unsigned)__shfl_sync(FULL, v, 25);
+        break;
+    case 24:
+        r = __ballot_sync(lane < 16 ? FULL : 0xffff0000u, 1);
+        __syncthreads();
+        break;
     case 25: r = (unsigned)__shfl_sync(FULL, v, 0, 12); break;
     case 26: r = __ballot_sync(lane ? FULL : 0x7fffffffu, 1); break;
-    case 27: if (lane < 16) r = __ballot_sync(FULL, 1); else __syncwarp(); break;
+    case 27:
+        if (lane < 16) r = __ballot_sync(FULL, 1);
+        else __syncwarp();
+        break;
     }
     p.words[threadIdx.x] = r;
 }
@@ -126,25 +137,41 @@ GDN_KERNEL(memory, test_params, 1024)
     __shared__ float box[64];
     const unsigned t = threadIdx.x;
     switch (p.mode) {
-    case 0: p.out[t] = box[t]; break;                                     // nobody has written it
-    case 1: p.out[p.n + t] = 1; break;                                    // behind the allocation
-    case 2: p.out[t] = __ldg((const float4 *)(p.in + 1) + t).x; break;    // not aligned
-    case 3: box[t % 64] = (float)t; p.out[t] = box[(t + 1) % 64]; break;  // no barrier between
-    case 4: if (t == 0) p.out[0] = (float)blockIdx.x; break;              // every block writes it
-    case 5: p.out[t] = p.in[p.n + t]; break;                              // read behind the allocation
-    case 6: box[t + 1] = 0; __syncthreads(); p.out[t] = box[t]; break;    // beside a shared array
-    case 7: if (t == 0) ((volatile float *)p.in)[0] = 1; break;           // right where it is
-    case 8: // a barrier of the warp orders its lanes: right for 32 threads
+    case 0: p.out[t] = box[t]; break;                                  // nobody has written it
+    case 1: p.out[p.n + t] = 1; break;                                 // behind the allocation
+    case 2: p.out[t] = __ldg((const float4 *)(p.in + 1) + t).x; break; // not aligned
+    case 3:
+        box[t % 64] = (float)t;
+        p.out[t] = box[(t + 1) % 64];
+        break; // no barrier between
+    case 4:
+        if (t == 0) p.out[0] = (float)blockIdx.x;
+        break;                               // every block writes it
+    case 5: p.out[t] = p.in[p.n + t]; break; // read behind the allocation
+    case 6:
+        box[t + 1] = 0;
+        __syncthreads();
+        p.out[t] = box[t];
+        break; // beside a shared array
+    case 7:
+        if (t == 0) ((volatile float *)p.in)[0] = 1;
+        break; // right where it is
+    case 8:    // a barrier of the warp orders its lanes: right for 32 threads
         box[t % 64] = (float)t;
         __syncwarp();
         p.out[blockIdx.x * 128 + t] = box[(t / 32 * 32 + (t + 1) % 32) % 64];
         break;
-    case 9: atomicAdd(&p.words[0], 1); atomicMax(&p.words[1], t); atomicOr(&p.words[2], 1u << t % 32);
+    case 9:
+        atomicAdd(&p.words[0], 1);
+        atomicMax(&p.words[1], t);
+        atomicOr(&p.words[2], 1u << t % 32);
         if (atomicCAS(&p.words[3], 0u, t + 1) == 0) atomicExch(&p.words[4], t + 1);
         break;
-    case 11: if (t == 40) __trap(); break;
+    case 11:
+        if (t == 40) __trap();
+        break;
     case 10: box[t % 32] = 1; break; // two threads write the same, without order
-    case 12: { // dynamic shared memory that nobody has written
+    case 12: {                       // dynamic shared memory that nobody has written
         GDN_SHARED_DYNAMIC(float, tile);
         p.out[t] = tile[t];
         break;

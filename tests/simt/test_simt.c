@@ -22,20 +22,36 @@ static void fails(fixture *f, const char *kernel, unsigned block, int mode, cons
 }
 
 /* Threads in a block, mode of the kernel, and words of what is said. */
-typedef struct mistake { const char *kernel; unsigned block; int mode; const char *words; } mistake;
+typedef struct mistake {
+    const char *kernel;
+    unsigned block;
+    int mode;
+    const char *words;
+} mistake;
 static const mistake mistakes[] = {
-    { "lanes", 64, 20, "never come" }, { "lanes", 64, 21, "reads from lane 20, which does not take part" },
-    { "lanes", 64, 22, "in which it is not itself" }, { "lanes", 64, 23, "reads from lane 25" },
-    { "lanes", 64, 24, "never come" }, { "lanes", 64, 25, "a width of 12" }, { "lanes", 32, 26, "never come" },
-    { "lanes", 32, 27, "never come" }, { "barriers", 128, 1, "never come" },
-    { "barriers", 128, 2, "not all threads are at the same barrier" }, { "barriers", 128, 3, "returned" },
+    { "lanes", 64, 20, "never come" },
+    { "lanes", 64, 21, "reads from lane 20, which does not take part" },
+    { "lanes", 64, 22, "in which it is not itself" },
+    { "lanes", 64, 23, "reads from lane 25" },
+    { "lanes", 64, 24, "never come" },
+    { "lanes", 64, 25, "a width of 12" },
+    { "lanes", 32, 26, "never come" },
+    { "lanes", 32, 27, "never come" },
+    { "barriers", 128, 1, "never come" },
+    { "barriers", 128, 2, "not all threads are at the same barrier" },
+    { "barriers", 128, 3, "returned" },
 };
 static const mistake for_checker[] = {
     { "memory", 64, 0, "shared memory that nobody has written" },
-    { "memory", 64, 1, "a write outside of any memory" }, { "memory", 64, 2, "not aligned" },
-    { "memory", 64, 3, "shared memory" }, { "memory", 64, 4, "a race: block" },
-    { "memory", 64, 5, "a read outside of any memory" }, { "memory", 64, 10, "a race: thread" },
-    { "memory", 128, 8, "a race" }, { "reduce", 256, 1, "shared memory" }, { "copies", 32, 1, "shared memory" },
+    { "memory", 64, 1, "a write outside of any memory" },
+    { "memory", 64, 2, "not aligned" },
+    { "memory", 64, 3, "shared memory" },
+    { "memory", 64, 4, "a race: block" },
+    { "memory", 64, 5, "a read outside of any memory" },
+    { "memory", 64, 10, "a race: thread" },
+    { "memory", 128, 8, "a race" },
+    { "reduce", 256, 1, "shared memory" },
+    { "copies", 32, 1, "shared memory" },
 };
 
 static void fail_all(fixture *f, const mistake *m, size_t n)
@@ -70,7 +86,7 @@ static void test_reductions(fixture *f)
 
 static unsigned lanes_expected(int mode, unsigned lane)
 {
-#define V(l) ((l) * 100u + 7u)
+#define V(l) ((l)*100u + 7u)
     unsigned r = 0;
     switch (mode) {
     case 0: return V(lane / 8 * 8 + 3);
@@ -78,12 +94,18 @@ static unsigned lanes_expected(int mode, unsigned lane)
     case 2: return V((lane ^ 9) < (lane / 8 + 1) * 8 ? lane ^ 9 : lane);
     case 3: return V(lane % 16 >= 3 ? lane - 3 : lane);
     case 4: return V(lane % 16 < 13 ? lane + 3 : lane);
-    case 5: for (unsigned l = 0; l < 32; l += 3) r |= 1u << l; return r;
+    case 5:
+        for (unsigned l = 0; l < 32; l += 3) r |= 1u << l;
+        return r;
     case 6: return 2;
     case 7: return V(lane < 16 ? lane ^ 1 : lane ^ 2) + V(0);
     case 8: return 100u * 496 + 7 * 32 - V(31);
-    case 9: for (unsigned l = 0; l < 32; l++) r ^= l * 2 + 1; return 31 + r;
-    case 10: for (unsigned l = lane % 5; l < 32; l += 5) r |= 1u << l; return r;
+    case 9:
+        for (unsigned l = 0; l < 32; l++) r ^= l * 2 + 1;
+        return 31 + r;
+    case 10:
+        for (unsigned l = lane % 5; l < 32; l += 5) r |= 1u << l;
+        return r;
     case 11: return (lane ^ 31) + 1;
     case 12: return lane < 20 ? 0xfffffu : 0;
     case 14: return lane < 8 ? 0xffu : lane < 16 ? 0xff00u : 0;
@@ -255,9 +277,16 @@ static void test_conversions(void)
 /* What a launch, a barrier and a shuffle cost. */
 static void measure(void)
 {
-    static const struct { const char *what; int barriers; unsigned shuffles, launches; double per; } cases[] = {
-        { "launch of 128 threads", 0, 0, 20000, 1 },        { "launch with 4 barriers", 4, 0, 20000, 1 },
-        { "barrier, per thread", 1000, 0, 100, 128000 },    { "shuffle, per thread", 0, 1000, 100, 128000 },
+    static const struct {
+        const char *what;
+        int barriers;
+        unsigned shuffles, launches;
+        double per;
+    } cases[] = {
+        { "launch of 128 threads", 0, 0, 20000, 1 },
+        { "launch with 4 barriers", 4, 0, 20000, 1 },
+        { "barrier, per thread", 1000, 0, 100, 128000 },
+        { "shuffle, per thread", 0, 1000, 100, 128000 },
     };
     fixture f;
     set_up(&f, 1024);
@@ -303,8 +332,9 @@ int main(int argc, char **argv)
     test_conversions();
     test_driver();
     test_graphs();
-    const char *const kinds[] = { "contexts", "streams", "events", "modules", "graphs", "graph execs",
-                                  "device blocks" };
+    const char *const kinds[] = {
+        "contexts", "streams", "events", "modules", "graphs", "graph execs", "device blocks"
+    };
     for (unsigned i = 0; i < 7; i++) CHECK(simt_count(kinds[i]) == 0, "%s left: %lld", kinds[i], simt_count(kinds[i]));
     printf("%d checks, %d failed\n", checks, failures);
     return failures != 0;

@@ -115,18 +115,26 @@ void simt_warp_exit(simt_thread *thread)
 }
 
 /* ---- Where every thread is, for messages ---- */
-static const char *const op_names[] = {
-    "", "__syncthreads", "__syncthreads_count", "__syncthreads_and", "__syncthreads_or", "__syncwarp", "a shuffle",
-    "a vote", "a match", "a reduction", "a reduction", "a reduction", "a reduction"
-};
+static const char *const op_names[] = { "",
+                                        "__syncthreads",
+                                        "__syncthreads_count",
+                                        "__syncthreads_and",
+                                        "__syncthreads_or",
+                                        "__syncwarp",
+                                        "a shuffle",
+                                        "a vote",
+                                        "a match",
+                                        "a reduction",
+                                        "a reduction",
+                                        "a reduction",
+                                        "a reduction" };
 
 static int same_place(const simt_thread *a, const simt_thread *b)
 {
     const int gone_a = (int)(a->warp->exited >> a->lane & 1), gone_b = (int)(b->warp->exited >> b->lane & 1);
     if (gone_a || gone_b) return gone_a == gone_b;
     if (a->op != b->op) return 0;
-    return a->op == SIMT_OP_NONE ||
-           (simt_same_site(a->site, b->site) && (a->op < SIMT_OP_SYNC || a->mask == b->mask));
+    return a->op == SIMT_OP_NONE || (simt_same_site(a->site, b->site) && (a->op < SIMT_OP_SYNC || a->mask == b->mask));
 }
 
 void simt_describe(char *text, size_t size)
@@ -137,16 +145,14 @@ void simt_describe(char *text, size_t size)
     for (unsigned i = 0, end; i < simt_current.n_threads && used + 160 < size; i = end) {
         const simt_thread *thread = &threads[i];
         for (end = i + 1; end < simt_current.n_threads && same_place(thread, &threads[end]);) end++;
-        used += (size_t)snprintf(text + used, size - used, "%sthread%s %u", used ? "; " : "",
-                                 end > i + 1 ? "s" : "", i);
+        used +=
+            (size_t)snprintf(text + used, size - used, "%sthread%s %u", used ? "; " : "", end > i + 1 ? "s" : "", i);
         if (end > i + 1) used += (size_t)snprintf(text + used, size - used, "-%u", end - 1);
-        if (thread->warp->exited >> thread->lane & 1)
-            used += (size_t)snprintf(text + used, size - used, " returned");
-        else if (thread->op == SIMT_OP_NONE)
-            used += (size_t)snprintf(text + used, size - used, " could go on");
+        if (thread->warp->exited >> thread->lane & 1) used += (size_t)snprintf(text + used, size - used, " returned");
+        else if (thread->op == SIMT_OP_NONE) used += (size_t)snprintf(text + used, size - used, " could go on");
         else if (thread->op < SIMT_OP_SYNC)
-            used += (size_t)snprintf(text + used, size - used, " at %s, %s:%d", op_names[thread->op],
-                                     thread->site.file, thread->site.line);
+            used += (size_t)snprintf(text + used, size - used, " at %s, %s:%d", op_names[thread->op], thread->site.file,
+                                     thread->site.line);
         else
             used += (size_t)snprintf(text + used, size - used, " at %s with mask %08x, %s:%d", op_names[thread->op],
                                      thread->mask, thread->site.file, thread->site.line);

@@ -31,10 +31,7 @@ typedef struct work_t {
 
 /* ---- The driver's threads ---- */
 
-static unsigned with(unsigned csr, unsigned bits)
-{
-    return (csr & ~(unsigned)GDN_TEST_FLUSH_BOTH) | bits;
-}
+static unsigned with(unsigned csr, unsigned bits) { return (csr & ~(unsigned)GDN_TEST_FLUSH_BOTH) | bits; }
 
 static void *run(void *argument)
 {
@@ -114,19 +111,13 @@ void gdn_test_flush_now(unsigned bits)
 __attribute__((constructor)) static void read_environment(void)
 {
     const char *const value = getenv("GDN_TEST_FLUSH");
-    mode = !value                      ? 0
-           : !strcmp(value, "both")    ? GDN_TEST_FLUSH_BOTH
-           : !strcmp(value, "results") ? GDN_TEST_FLUSH_RESULTS
+    mode = !value                       ? 0
+           : !strcmp(value, "both")     ? GDN_TEST_FLUSH_BOTH
+           : !strcmp(value, "results")  ? GDN_TEST_FLUSH_RESULTS
            : !strcmp(value, "operands") ? GDN_TEST_FLUSH_OPERANDS
                                         : 0;
 }
 #else
-void gdn_test_flush(unsigned bits)
-{
-    (void)bits;
-}
-void gdn_test_flush_now(unsigned bits)
-{
-    (void)bits;
-}
+void gdn_test_flush(unsigned bits) { (void)bits; }
+void gdn_test_flush_now(unsigned bits) { (void)bits; }
 #endif

@@ -10,7 +10,8 @@
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define GDN_TEST_SANITIZED
 #endif
-#if defined(__x86_64__) && defined(__linux__) && !defined(GDN_TEST_SANITIZED) /* they have a pthread_create() as well */
+#if defined(__x86_64__) && defined(__linux__) && !defined(GDN_TEST_SANITIZED) /* they have a pthread_create() as well  \
+                                                                               */
 #define GDN_TEST_CAN_FLUSH
 #endif
 

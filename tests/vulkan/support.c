@@ -10,13 +10,16 @@ faults fault;
 /* ---- Faults ------------------------------------------------------------------------------------------ */
 
 static PFN_vkGetInstanceProcAddr real_instance;
-static PFN_vkGetDeviceProcAddr   real_device;
+static PFN_vkGetDeviceProcAddr real_device;
+// clang-format off
 #define WRAPPED(X)                                                                                                     \
     X(QueueSubmit)                                                                                                     \
     X(WaitSemaphores) X(AllocateMemory) X(FreeMemory) X(CreateComputePipelines) X(GetSemaphoreCounterValue)            \
         X(CreateBuffer) X(CreateShaderModule) X(CreateSemaphore) X(AllocateCommandBuffers) X(BeginCommandBuffer)       \
             X(EndCommandBuffer) X(CmdPipelineBarrier) X(CmdUpdateBuffer) X(CmdFillBuffer) X(CmdDispatch)     \
                 X(CmdBindPipeline)
+// clang-format on
+
 #define X(name) static PFN_vk##name real_##name;
 WRAPPED(X)
 #undef X
@@ -94,8 +97,7 @@ static VkResult VKAPI_CALL fake_QueueSubmit(VkQueue queue, uint32_t n, const VkS
 
 static VkResult VKAPI_CALL fake_WaitSemaphores(VkDevice device, const VkSemaphoreWaitInfo *info, uint64_t timeout)
 {
-    if (timeout > fault.longest_wait)
-        fault.longest_wait = timeout;
+    if (timeout > fault.longest_wait) fault.longest_wait = timeout;
     return fault.wait ? fault.wait : real_WaitSemaphores(device, info, timeout);
 }
 
@@ -103,8 +105,7 @@ static VkResult VKAPI_CALL fake_AllocateMemory(VkDevice device, const VkMemoryAl
                                                const VkAllocationCallbacks *a, VkDeviceMemory *out)
 {
     fault.creations++;
-    if (fault.allocate && fault.allocate_after-- <= 0)
-        return fault.allocate;
+    if (fault.allocate && fault.allocate_after-- <= 0) return fault.allocate;
     return real_AllocateMemory(device, info, a, out);
 }
 
@@ -149,14 +150,12 @@ static VkResult VKAPI_CALL fake_CreateShaderModule(VkDevice device, const VkShad
     const size_t n = info->codeSize / sizeof(uint32_t), of = fault.wrong_shader.n;
     fault.creations++;
     module_asks = asks_to_flush(info);
-    if (!of || n < of || n > of + GDN_VULKAN_CONTROL_WORDS)
-        return real_CreateShaderModule(device, info, a, out);
+    if (!of || n < of || n > of + GDN_VULKAN_CONTROL_WORDS) return real_CreateShaderModule(device, info, a, out);
     uint32_t *words = malloc(info->codeSize);
     VkShaderModuleCreateInfo wrong = *info;
     memcpy(words, info->pCode, info->codeSize);
     for (size_t i = HEADER; i < n; i += words[i] >> 16)
-        if ((words[i] & 0xffff) == OP_FSUB)
-            words[i] = (words[i] & 0xffff0000u) | OP_FADD;
+        if ((words[i] & 0xffff) == OP_FSUB) words[i] = (words[i] & 0xffff0000u) | OP_FADD;
     wrong.pCode = words;
     const VkResult result = real_CreateShaderModule(device, &wrong, a, out);
     free(words);
@@ -188,10 +187,7 @@ static struct {
     int to_host;                /* what shaders wrote is available to the host */
 } hazard;
 
-static void hazardous(int is)
-{
-    fault.hazards += is;
-}
+static void hazardous(int is) { fault.hazards += is; }
 
 static VkResult VKAPI_CALL fake_BeginCommandBuffer(VkCommandBuffer commands, const VkCommandBufferBeginInfo *info)
 {
@@ -221,10 +217,8 @@ static void VKAPI_CALL fake_CmdPipelineBarrier(VkCommandBuffer commands, VkPipel
         const int for_shader = (to & shader) && (memory[i].dstAccessMask & shader_all) == shader_all;
         const int after_shader = (from & shader) && (memory[i].srcAccessMask & VK_ACCESS_SHADER_WRITE_BIT);
         const int after_transfer = (from & transfer) && (memory[i].srcAccessMask & VK_ACCESS_TRANSFER_WRITE_BIT);
-        if (for_shader && after_shader)
-            hazard.by_shader = 0;
-        if (for_shader && after_transfer)
-            hazard.by_transfer = 0;
+        if (for_shader && after_shader) hazard.by_shader = 0;
+        if (for_shader && after_transfer) hazard.by_transfer = 0;
         if (after_shader && (to & VK_PIPELINE_STAGE_HOST_BIT) && (memory[i].dstAccessMask & VK_ACCESS_HOST_READ_BIT))
             hazard.to_host = 1;
         if ((to & transfer) && (memory[i].dstAccessMask & VK_ACCESS_TRANSFER_WRITE_BIT) && after_shader &&
@@ -259,19 +253,18 @@ static void VKAPI_CALL fake_CmdDispatch(VkCommandBuffer commands, uint32_t x, ui
 {
     hazardous(hazard.by_shader || hazard.by_transfer);
     hazard.by_shader = 1;
-    hazard.to_host   = 0;
+    hazard.to_host = 0;
     fault.dispatches++;
     real_CmdDispatch(commands, x, y, z);
 }
 
 static PFN_vkVoidFunction VKAPI_CALL fake_device(VkDevice device, const char *name)
 {
-    if (fault.no_device_function && !strcmp(name, "vkCmdDispatch"))
-        return NULL;
-#define X(function)                                                         \
-    if (!strcmp(name, "vk" #function)) {                                    \
-        real_##function = (PFN_vk##function)real_device(device, name);      \
-        return (PFN_vkVoidFunction)fake_##function;                         \
+    if (fault.no_device_function && !strcmp(name, "vkCmdDispatch")) return NULL;
+#define X(function)                                                                                                    \
+    if (!strcmp(name, "vk" #function)) {                                                                               \
+        real_##function = (PFN_vk##function)real_device(device, name);                                                 \
+        return (PFN_vkVoidFunction)fake_##function;                                                                    \
     }
     WRAPPED(X)
 #undef X

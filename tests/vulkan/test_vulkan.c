@@ -27,7 +27,7 @@ static gdn_context *open_default(const char *implementation)
 typedef struct program {
     gdn_vulkan_device own; /* opened with the library's own code, and then handed to it as a stranger's */
     gdn_vulkan_desc native;
-    int             locks, unlocks;
+    int locks, unlocks;
 } program;
 
 static void lock(void *user) { ((program *)user)->locks++; }
@@ -39,11 +39,17 @@ static gdn_context *open_program(program *p, uint32_t features)
     memset(p, 0, sizeof *p);
     CHECK(gdn_vulkan_device_open(&p->own, NULL, 0, NULL) == GDN_OK);
     p->native = (gdn_vulkan_desc){
-        .size = sizeof p->native, .features = features,
+        .size = sizeof p->native,
+        .features = features,
         .get_instance_proc_addr = (gdn_vulkan_function)p->own.vk.GetInstanceProcAddr,
-        .instance = gdn_vulkan_catalogue_get()->instance, .physical_device = p->own.traits.physical,
-        .device = p->own.device, .queue = p->own.queue, .queue_family = p->own.queue_family, .lock_queue = lock,
-        .unlock_queue = unlock, .lock_user = p,
+        .instance = gdn_vulkan_catalogue_get()->instance,
+        .physical_device = p->own.traits.physical,
+        .device = p->own.device,
+        .queue = p->own.queue,
+        .queue_family = p->own.queue_family,
+        .lock_queue = lock,
+        .unlock_queue = unlock,
+        .lock_user = p,
     };
     gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_VULKAN, .native = &p->native };
     CHECK(gdn_context_create(&desc, &ctx) == GDN_OK);
@@ -74,12 +80,20 @@ static void test_programs_device(void)
     const VkSemaphore waited = semaphore;
     const VkPipelineStageFlags stages = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
     const VkTimelineSemaphoreSubmitInfo values = {
-        .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO, .waitSemaphoreValueCount = 1,
-        .pWaitSemaphoreValues = &queued, .signalSemaphoreValueCount = 1, .pSignalSemaphoreValues = &done,
+        .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
+        .waitSemaphoreValueCount = 1,
+        .pWaitSemaphoreValues = &queued,
+        .signalSemaphoreValueCount = 1,
+        .pSignalSemaphoreValues = &done,
     };
     const VkSubmitInfo submit = {
-        .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .pNext = &values, .waitSemaphoreCount = 1, .pWaitSemaphores = &waited,
-        .pWaitDstStageMask = &stages, .signalSemaphoreCount = 1, .pSignalSemaphores = &p.own.timeline,
+        .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+        .pNext = &values,
+        .waitSemaphoreCount = 1,
+        .pWaitSemaphores = &waited,
+        .pWaitDstStageMask = &stages,
+        .signalSemaphoreCount = 1,
+        .pSignalSemaphores = &p.own.timeline,
     };
     CHECK(p.own.vk.QueueSubmit(p.own.queue, 1, &submit, VK_NULL_HANDLE) == VK_SUCCESS);
     p.own.submitted = done;
@@ -99,8 +113,7 @@ static void test_programs_device(void)
     const uint64_t bytes = 3 * (uint64_t)GDN_VULKAN_STAGING_BYTES + 20;
     unsigned char *data = malloc(bytes), *back = malloc(bytes);
     CHECK(data && back && gdn_vulkan_allocate(&p.own, bytes, 0, &foreign) == GDN_OK);
-    for (uint64_t i = 0; i < bytes; i++)
-        data[i] = (unsigned char)(i * 2654435761u >> 13);
+    for (uint64_t i = 0; i < bytes; i++) data[i] = (unsigned char)(i * 2654435761u >> 13);
     const gdn_span span = { .data = (void *)foreign.buffer, .bytes = bytes };
     CHECK(gdn_buffer_write(ctx, &span, 0, data, bytes) == GDN_OK &&
           gdn_buffer_read(ctx, &span, 0, back, bytes) == GDN_OK);
@@ -224,8 +237,7 @@ static void *work(void *result)
     gdn_context *ctx = open_default(NULL);
     for (int i = 0; i < ROUNDS; i++) {
         int queued = step_put(&on, ctx, &start) == GDN_OK;
-        for (int n = 0; n < QUEUED; n++)
-            queued &= step_run(&on, NULL) == GDN_OK;
+        for (int n = 0; n < QUEUED; n++) queued &= step_run(&on, NULL) == GDN_OK;
         good += queued && gdn_synchronize(ctx, NULL) == GDN_OK && step_same(&on, &wanted_queued);
         step_drop(&on);
     }
@@ -240,25 +252,22 @@ static void test_two_threads(void)
     int good[2] = { 0, 0 };
     wanted_queued = start;
     step_reference(&wanted_queued, QUEUED);
-    for (int i = 0; i < 2; i++)
-        CHECK(!pthread_create(&thread[i], NULL, work, &good[i]));
-    for (int i = 0; i < 2; i++)
-        CHECK(!pthread_join(thread[i], NULL) && good[i] == ROUNDS);
+    for (int i = 0; i < 2; i++) CHECK(!pthread_create(&thread[i], NULL, work, &good[i]));
+    for (int i = 0; i < 2; i++) CHECK(!pthread_join(thread[i], NULL) && good[i] == ROUNDS);
 }
 
 /* ---- The pipeline cache ---------------------------------------------------------------------------------- */
 
 typedef struct saved {
     unsigned char data[1 << 20];
-    uint64_t      bytes;
-    int           saves, used, refused;
+    uint64_t bytes;
+    int saves, used, refused;
 } saved;
 
 static uint64_t cache_load(void *user, void *data, uint64_t capacity)
 {
     const saved *s = user;
-    if (capacity)
-        memcpy(data, s->data, capacity < s->bytes ? capacity : s->bytes);
+    if (capacity) memcpy(data, s->data, capacity < s->bytes ? capacity : s->bytes);
     return s->bytes;
 }
 
@@ -326,8 +335,7 @@ static void test_device_loss(void)
         CHECK(step_run(&on, NULL) == GDN_OK &&
               gdn_synchronize(ctx, NULL) == GDN_OK); /* so that nothing is really running */
         *at[where] = lost;
-        if (where == 0)
-            CHECK(step_run(&on, NULL) == GDN_DEVICE_LOST);
+        if (where == 0) CHECK(step_run(&on, NULL) == GDN_DEVICE_LOST);
         CHECK(gdn_synchronize(ctx, NULL) == GDN_DEVICE_LOST);
         memset(&fault, 0, sizeof fault);
         CHECK(gdn_poll(ctx) == GDN_DEVICE_LOST && step_run(&on, NULL) == GDN_DEVICE_LOST &&
@@ -382,8 +390,7 @@ static void test_bounded_waits(void)
     fault.wait = VK_TIMEOUT;
     int queued = 0;
     gdn_status status = GDN_OK;
-    while (queued <= GDN_VULKAN_RING && (status = step_run(&on, NULL)) == GDN_OK)
-        queued++;
+    while (queued <= GDN_VULKAN_RING && (status = step_run(&on, NULL)) == GDN_OK) queued++;
     CHECK(status == GDN_TIMEOUT && queued > 0); /* no command buffer is free */
     CHECK(gdn_synchronize(ctx, NULL) == GDN_TIMEOUT && strstr(gdn_last_error(), "20000000000000 ns"));
     fault.wait = VK_SUCCESS;
@@ -446,8 +453,7 @@ static void test_no_allocation(void)
     CHECK(gdn_context_create(&desc, &ctx) == GDN_OK && step_put(&on, ctx, &start) == GDN_OK &&
           step_run(&on, NULL) == GDN_OK);
     const int creations = fault.creations, allocations = host_allocations;
-    for (int i = 0; i < 50; i++)
-        CHECK(step_run(&on, NULL) == GDN_OK);
+    for (int i = 0; i < 50; i++) CHECK(step_run(&on, NULL) == GDN_OK);
     CHECK(gdn_synchronize(ctx, NULL) == GDN_OK && fault.creations == creations && host_allocations == allocations &&
           allocations > 0);
     step_drop(&on);
@@ -465,8 +471,7 @@ static int contractible(gdn_vulkan_code code)
     int found = 0;
     for (size_t i = 5; exact && i < code.n; i += code.words[i] >> 16) {
         const uint32_t op = code.words[i] & 0xffff;
-        if (op == OP_DECORATE && code.words[i + 2] == NO_CONTRACTION)
-            exact[code.words[i + 1]] = 1;
+        if (op == OP_DECORATE && code.words[i + 2] == NO_CONTRACTION) exact[code.words[i + 1]] = 1;
         const int of_floats = op == 129 || op == 131 || op == 133 || op == 136; /* OpFAdd, OpFSub, OpFMul, OpFDiv */
         found += op >= FIRST && op <= LAST && of_floats && !exact[code.words[i + 2]];
     }
@@ -489,8 +494,9 @@ static void test_shaders(void)
 
 static int write_spirv(const char *folder)
 {
-    const gdn_vulkan_traits all = { .denorm_preserve = 1, .denorm_flush = 1, .denorm_alone = 1, .inf_nan_preserve = 1,
-                                    .round_to_even = 1 };
+    const gdn_vulkan_traits all = {
+        .denorm_preserve = 1, .denorm_flush = 1, .denorm_alone = 1, .inf_nan_preserve = 1, .round_to_even = 1
+    };
     for (gdn_vulkan_kernel kernel = 0; kernel < GDN_VULKAN_KERNEL_COUNT; kernel++)
         for (int variant = 0; variant < 32; variant++) {
             const gdn_vulkan_code code =
@@ -499,13 +505,11 @@ static int write_spirv(const char *folder)
             char path[512];
             (void)snprintf(path, sizeof path, "%s/%s_%d_controls.spv", folder, gdn_vulkan_kernel_name(kernel), variant);
             FILE *file = fopen(path, "wb");
-            if (!words || !file)
-                return 1;
+            if (!words || !file) return 1;
             const size_t n = gdn_vulkan_fit(&all, variant >> 4 ? GDN_EXACT_FTZ : GDN_EXACT, code, words);
             const int good = fwrite(words, sizeof *words, n, file) == n;
             free(words);
-            if (fclose(file) || !good)
-                return 1;
+            if (fclose(file) || !good) return 1;
         }
     return 0;
 }
@@ -576,20 +580,29 @@ static void test_bad_maps(void) { suite_bad_maps(GDN_BACKEND_VULKAN); }
 int main(int argc, char **argv)
 {
     static const suite_test tests[] = {
-        { "known answers", test_known_answers, 0 }, { "shaders", test_shaders, 0 },
-        { "program's device", test_programs_device, 0 }, { "command buffer", test_command_buffer, 0 },
-        { "missing features", test_missing_features, 0 }, { "device name", test_device_name, 0 },
-        { "two threads", test_two_threads, 0 }, { "pipeline cache", test_cache, 0 },
-        { "device loss", test_device_loss, 0 }, { "out of memory", test_out_of_memory, 0 },
-        { "bounded waits", test_bounded_waits, 0 }, { "broken loader", test_broken_loader, 0 },
-        { "no allocation", test_no_allocation, 0 }, { "bad maps", test_bad_maps, 0 },
-        { "barriers", test_barriers, 0 }, { "limits", test_limits, 0 }, { "parameters", test_parameters, 0 },
-        { "levels", test_levels, 0 }, { "pipelines", test_pipelines_bounded, 0 },
+        { "known answers", test_known_answers, 0 },
+        { "shaders", test_shaders, 0 },
+        { "program's device", test_programs_device, 0 },
+        { "command buffer", test_command_buffer, 0 },
+        { "missing features", test_missing_features, 0 },
+        { "device name", test_device_name, 0 },
+        { "two threads", test_two_threads, 0 },
+        { "pipeline cache", test_cache, 0 },
+        { "device loss", test_device_loss, 0 },
+        { "out of memory", test_out_of_memory, 0 },
+        { "bounded waits", test_bounded_waits, 0 },
+        { "broken loader", test_broken_loader, 0 },
+        { "no allocation", test_no_allocation, 0 },
+        { "bad maps", test_bad_maps, 0 },
+        { "barriers", test_barriers, 0 },
+        { "limits", test_limits, 0 },
+        { "parameters", test_parameters, 0 },
+        { "levels", test_levels, 0 },
+        { "pipelines", test_pipelines_bounded, 0 },
     };
     if (argc == 2 && !strcmp(argv[1], "missing-loader")) return missing_loader();
     if (argc == 3 && !strcmp(argv[1], "write-spirv")) return write_spirv(argv[2]);
-    if (argc == 2 && !strcmp(argv[1], "validation-bait"))
-        return validation_bait();
+    if (argc == 2 && !strcmp(argv[1], "validation-bait")) return validation_bait();
     if (!gdn_vulkan_catalogue_get()->n) {
         (void)printf("skipped: %s\n", gdn_vulkan_catalogue_get()->reason);
         return 77;

@@ -11,8 +11,14 @@
 #define PART(member) offsetof(delta_call, member)
 
 const check_operand check_operands_gated_delta_net[] = {
-#define OPERAND(member, ...) { #member, ARG(member), __VA_ARGS__ }
-#define IN_PART(member, ...) { #member, PART(member), __VA_ARGS__ }
+#define OPERAND(member, ...)                                                                                           \
+    {                                                                                                                  \
+#member, ARG(member), __VA_ARGS__                                                                              \
+    }
+#define IN_PART(member, ...)                                                                                           \
+    {                                                                                                                  \
+#member, PART(member), __VA_ARGS__                                                                             \
+    }
     OPERAND(q, 3, 0, 0),
     OPERAND(k, 3, 0, 0),
     OPERAND(v, 3, 0, 0),
@@ -61,8 +67,7 @@ void delta_batch(delta_spec *spec, int n, int length)
     spec->n_rows = spec->n_rows_out = n ? n : 1;
     for (int s = 0; s < n; s++) {
         spec->seq[s] = (delta_seq){ .length = length, .src = s * spec->n_slots, .key = 1000003u * (uint64_t)(s + 1) };
-        for (int r = 0; r < spec->n_snapshots; r++)
-            spec->seq[s].dst[r] = s * spec->n_slots_out + r;
+        for (int r = 0; r < spec->n_snapshots; r++) spec->seq[s].dst[r] = s * spec->n_slots_out + r;
     }
 }
 
@@ -82,8 +87,7 @@ static const char *const token_axes[] = { "seq", "token", "head", "i" };
 static int total_tokens(const delta_spec *spec)
 {
     int n = spec->lead + spec->tail;
-    for (int s = 0; s < spec->n_seqs; s++)
-        n += spec->seq[s].length;
+    for (int s = 0; s < spec->n_seqs; s++) n += spec->seq[s].length;
     return n;
 }
 
@@ -97,16 +101,14 @@ static int has_work(const delta_spec *spec, int s)
 static int longest(const delta_spec *spec)
 {
     int n = 0;
-    for (int s = 0; s < spec->n_seqs; s++)
-        n = spec->seq[s].length > n ? spec->seq[s].length : n;
+    for (int s = 0; s < spec->n_seqs; s++) n = spec->seq[s].length > n ? spec->seq[s].length : n;
     return n;
 }
 
 static int first_token(const delta_spec *spec, int s)
 {
     int n = spec->lead;
-    for (int i = 0; i < s; i++)
-        n += spec->seq[i].length;
+    for (int i = 0; i < s; i++) n += spec->seq[i].length;
     return n;
 }
 
@@ -160,10 +162,8 @@ static uint64_t lay_out_tokens(check_view *v, const delta_spec *spec, int32_t dt
     const int by_seq = spec->strided && longest(spec) > 0 && check_one_in(rng, 3);
     const int64_t extent[4] = { by_seq ? spec->n_seqs : 1, by_seq ? longest(spec) : total_tokens(spec), heads, inner };
     int order[3] = { 0, 1, 2 };
-    if (by_seq)
-        check_shuffle(rng, order, 3);
-    else if (spec->strided && check_one_in(rng, 3))
-        order[1] = 2, order[2] = 1;
+    if (by_seq) check_shuffle(rng, order, 3);
+    else if (spec->strided && check_one_in(rng, 3)) order[1] = 2, order[2] = 1;
     const uint64_t bytes = check_lay_out(v, dtype, 4, extent, order, spec->strided ? 9 : 0, spec->strided ? rng : NULL);
     v->given[0] = by_seq ? v->stride[0] : 0;
     memcpy(v->axis, token_axes, sizeof token_axes);
@@ -186,12 +186,16 @@ static void add_fused(check_case *c, const delta_spec *spec, int n, const char *
 {
     const int64_t unit = (int64_t)check_unit_bytes(dtype), n_tokens = total_tokens(spec);
     int64_t at = 0, stride = 0;
-    for (int i = 0; i < n; i++)
-        stride += unit * heads[i] * inner[i];
+    for (int i = 0; i < n; i++) stride += unit * heads[i] * inner[i];
     stride += unit * check_between(rng, 0, 5);
     const int memory = check_add_memory(c, (uint64_t)(stride * n_tokens), (uint64_t)unit, 0, rng);
     for (int i = 0; i < n; i++) {
-        check_view v = { .name = names[i], .field = fields[i], .memory = memory, .first = at, .dtype = dtype, .rank = 4,
+        check_view v = { .name = names[i],
+                         .field = fields[i],
+                         .memory = memory,
+                         .first = at,
+                         .dtype = dtype,
+                         .rank = 4,
                          .extent = { 1, n_tokens, heads[i], inner[i] },
                          .stride = { stride * n_tokens, stride, unit * inner[i], unit },
                          .given = { 0, stride, 0, 0 } };
@@ -224,11 +228,12 @@ static void add_inputs(check_case *c, const delta_spec *spec, check_rng *rng)
         for (int i = 3; i < 5; i++)
             add_tokens(c, spec, names[i], fields[i], i == 3 ? spec->dtype_g : spec->dtype_beta, heads[i], inner[i], 0,
                        rng);
-    for (int i = 0; i < 5; i++)
-        fill_tokens(c, spec, check_find(c, names[i]), i);
+    for (int i = 0; i < 5; i++) fill_tokens(c, spec, check_find(c, names[i]), i);
     if (spec->read_key)
-        fill_tokens(c, spec, add_tokens(c, spec, "inputs.read_key", PART(inputs.read_key), spec->dtype_read,
-                                        spec->n_heads_k, spec->dim_k, 0, rng), DELTA_READ);
+        fill_tokens(c, spec,
+                    add_tokens(c, spec, "inputs.read_key", PART(inputs.read_key), spec->dtype_read, spec->n_heads_k,
+                               spec->dim_k, 0, rng),
+                    DELTA_READ);
 }
 
 /* An operand per value head that all tokens share. */
@@ -251,10 +256,10 @@ static void add_pool(check_case *c, const delta_spec *spec, const char *name, si
     const int64_t extent[5] = { n_rows, n_slots, spec->n_heads_v, kv ? spec->dim_k : spec->dim_v,
                                 kv ? spec->dim_v : spec->dim_k };
     int order[4] = { 0, 1, 2, 3 };
-    check_view v = { .name = name, .field = field,
+    check_view v = { .name = name,
+                     .field = field,
                      .axis = { "row", "slot", "head", kv ? "key" : "value", kv ? "value" : "key" } };
-    if (spec->strided && check_one_in(rng, 3))
-        check_shuffle(rng, order, 4);
+    if (spec->strided && check_one_in(rng, 3)) check_shuffle(rng, order, 4);
     const int gaps = spec->strided && check_one_in(rng, 2) ? 7 : 0;
     check_add_operand(c, &v, spec->dtype_state, 5, extent, order, gaps, written, spec->strided ? rng : NULL);
 }
@@ -293,7 +298,9 @@ static unsigned char *column_at(const check_case *c, unsigned char *const *image
 /* What a token at this position left in a column: numbers like those of a model's call. */
 static void fill_column(const delta_spec *spec, unsigned char *to, uint64_t key, int position)
 {
-    const struct { int operand, heads, dim, values; } parts[] = {
+    const struct {
+        int operand, heads, dim, values;
+    } parts[] = {
         { DELTA_K, spec->n_heads_k, spec->dim_k, spec->values[DELTA_K] },
         { DELTA_V, spec->n_heads_v, spec->dim_v, spec->values[DELTA_V] },
         { DELTA_G, spec->n_heads_v, spec->gate == GDN_GATE_CHANNEL ? spec->dim_k : 1, CHECK_UNIT },
@@ -329,12 +336,10 @@ static void add_maps(check_case *c, const delta_spec *spec, check_rng *rng)
     int32_t position[DELTA_MAX_SEQS], checkpoint[DELTA_MAX_SEQS * DELTA_MAX_CHECKPOINTS];
     int32_t log_row[DELTA_MAX_SEQS], stands[DELTA_MAX_SEQS], commit[DELTA_MAX_SEQS];
     check_tree tree[DELTA_MAX_SEQS];
-    for (int s = 0; s <= spec->n_seqs; s++)
-        start[s] = first_token(spec, s);
+    for (int s = 0; s <= spec->n_seqs; s++) start[s] = first_token(spec, s);
     for (int s = 0; s < spec->n_seqs; s++) {
         src[s] = spec->seq[s].src;
-        for (int r = 0; r < spec->n_snapshots; r++)
-            dst[s * spec->n_snapshots + r] = spec->seq[s].dst[r];
+        for (int r = 0; r < spec->n_snapshots; r++) dst[s * spec->n_snapshots + r] = spec->seq[s].dst[r];
         tree[s] = (check_tree){ start[s], src[s] == GDN_SKIP ? 0 : spec->seq[s].length, spec->seq[s].parent,
                                 spec->seq[s].key ^ spec->seed };
         position[s] = spec->seq[s].position;
@@ -344,10 +349,8 @@ static void add_maps(check_case *c, const delta_spec *spec, check_rng *rng)
         stands[s] = spec->seq[s].position - spec->seq[s].repeated;
         commit[s] = spec->seq[s].commit;
     }
-    if (spec->map_start)
-        check_add_map(c, "seq_start", ARG(seq_start), start, spec->n_seqs + 1, "seq", rng);
-    if (spec->map_src)
-        check_add_map(c, "state_src", ARG(state_src), src, spec->n_seqs, "seq", rng);
+    if (spec->map_start) check_add_map(c, "seq_start", ARG(seq_start), start, spec->n_seqs + 1, "seq", rng);
+    if (spec->map_src) check_add_map(c, "state_src", ARG(state_src), src, spec->n_seqs, "seq", rng);
     if (spec->map_dst)
         check_add_map(c, "state_dst", ARG(state_dst), dst, spec->n_seqs * spec->n_snapshots, "seq * snapshot", rng);
     if ((spec->interval || spec->log_columns) && spec->map_position)
@@ -380,15 +383,14 @@ static void add_parts(delta_call *call, const delta_spec *spec, int shorten)
         call->inputs.beta_factor = spec->beta_factor == 0 ? 1 : spec->beta_factor;
     }
     if (spec->interval)
-        call->checkpoints = (gdn_checkpoints){ .size = sizeof call->checkpoints, .interval = spec->interval,
-                                               .n = spec->n_checkpoints };
+        call->checkpoints =
+            (gdn_checkpoints){ .size = sizeof call->checkpoints, .interval = spec->interval, .n = spec->n_checkpoints };
     if (spec->log_columns) {
         call->log = (gdn_replay_log)GDN_INIT(gdn_replay_log);
         call->log.entries.n_rows = spec->log_rows;
         call->log.entries.n_slots = spec->log_columns;
     }
-    if (spec->tree)
-        call->tree = (gdn_token_tree)GDN_INIT(gdn_token_tree);
+    if (spec->tree) call->tree = (gdn_token_tree)GDN_INIT(gdn_token_tree);
     if (spec->state_interval)
         call->rounding = (gdn_state_rounding){ .size = sizeof call->rounding, .interval = spec->state_interval };
 }
@@ -419,8 +421,7 @@ void check_build_gated_delta_net(check_case *c, const check_spec *any, check_rng
     add_parts(call, spec, spec->strided && check_one_in(rng, 2));
     add_inputs(c, spec, rng);
     if (spec->g_form >= GDN_G_RAW) {
-        if (!spec->no_a)
-            add_heads(c, spec, "inputs.ssm_a", PART(inputs.ssm_a), DELTA_A, spec->dtype_a, 1, rng);
+        if (!spec->no_a) add_heads(c, spec, "inputs.ssm_a", PART(inputs.ssm_a), DELTA_A, spec->dtype_a, 1, rng);
         if (spec->has_bias)
             add_heads(c, spec, "inputs.dt_bias", PART(inputs.dt_bias), DELTA_BIAS, spec->dtype_bias,
                       spec->gate == GDN_GATE_CHANNEL ? spec->dim_k : 1, rng);
@@ -429,15 +430,13 @@ void check_build_gated_delta_net(check_case *c, const check_spec *any, check_rng
     add_pool(c, spec, "state", ARG(state), spec->n_rows, spec->n_slots, spec->where != DELTA_APART, rng);
     if (spec->where == DELTA_APART)
         add_pool(c, spec, "state_out", ARG(state_out), spec->n_rows_out, spec->n_slots_out, 1, rng);
-    else if (spec->where == DELTA_SAME)
-        check_add_same(c, "state", "state_out", ARG(state_out));
+    else if (spec->where == DELTA_SAME) check_add_same(c, "state", "state_out", ARG(state_out));
     const check_view *state = check_find(c, "state");
     for (int s = 0; s < spec->n_seqs; s++)
         if (spec->seq[s].src >= 0 && has_work(spec, s))
             fill_state(c, spec, state, spec->seq[s].src,
                        spec->seq[s].state_key ? spec->seq[s].state_key : (uint64_t)spec->seq[s].src + 1);
-    if (spec->log_columns)
-        add_log(c, spec, rng);
+    if (spec->log_columns) add_log(c, spec, rng);
     add_maps(c, spec, rng);
     check_note_writes(c);
 }
@@ -520,8 +519,7 @@ const char *check_writes_gated_delta_net(const void *any, const check_writes *wr
             const check_sequence q = check_sequence_of(writes, &a->seq_start, s, a->n_seqs, a->n_tokens, &wrong);
             const int64_t src = check_entry(writes, &a->state_src, s, s * slots_in, GDN_SKIP,
                                             a->state.n_rows * slots_in - 1, "state_src", &wrong);
-            if (src == GDN_SKIP || wrong)
-                continue;
+            if (src == GDN_SKIP || wrong) continue;
             if (pass == 0)
                 check_tokens_written(writes, &a->out, &out, q, s, a->n_heads_v,
                                      check_unit_bytes(a->out.dtype) * (uint64_t)a->head_dim_v);
@@ -536,21 +534,20 @@ const char *check_writes_gated_delta_net(const void *any, const check_writes *wr
             const int64_t row =
                 logged ? check_entry(writes, &call->log.row, s, s, GDN_NONE, log_rows - 1, "log.row", &wrong)
                        : GDN_NONE;
-            if (call->tree.size)
-                check_parents(writes, &call->tree.parent, q, &wrong);
+            if (call->tree.size) check_parents(writes, &call->tree.parent, q, &wrong);
             for (int64_t t = 0; pass && t < q.length && row >= 0 && !wrong; t++)
                 writes->may(writes->user, &entries,
                             log.at + row * log.stride[0] + (position + t) % log_slots * log.stride[1],
                             4 * (uint64_t)entry);
             for (int64_t r = 0; pass && r < n + 1 && !wrong; r++) {
                 const int64_t dst = r == n ? !logged ? GDN_NONE
-                                             : check_entry(writes, &call->log.commit, s, GDN_NONE, GDN_NONE,
-                                                           rows * slots - 1, "log.commit", &wrong)
-                                    : r < n_dst ? check_entry(writes, &a->state_dst, s * snapshots + r, s * slots + r,
-                                                            GDN_NONE, rows * slots - 1, "state_dst", &wrong)
-                                              : check_entry(writes, &call->checkpoints.dst,
-                                                            s * n_checkpoints + r - n_dst, GDN_NONE, GDN_NONE,
-                                                            rows * slots - 1, "checkpoints.dst", &wrong);
+                                                     : check_entry(writes, &call->log.commit, s, GDN_NONE, GDN_NONE,
+                                                                   rows * slots - 1, "log.commit", &wrong)
+                                    : r < n_dst
+                                        ? check_entry(writes, &a->state_dst, s * snapshots + r, s * slots + r, GDN_NONE,
+                                                      rows * slots - 1, "state_dst", &wrong)
+                                        : check_entry(writes, &call->checkpoints.dst, s * n_checkpoints + r - n_dst,
+                                                      GDN_NONE, GDN_NONE, rows * slots - 1, "checkpoints.dst", &wrong);
                 unsigned char *slot = target.at + dst / slots * target.stride[0] + dst % slots * target.stride[1];
                 for (int64_t i = 0; dst >= 0 && !wrong && i < a->n_heads_v * lines; i++)
                     writes->may(writes->user, &states,

@@ -15,9 +15,15 @@ const check_operand check_operands_set_rows[] = {
 
 void rows_defaults(rows_spec *spec, int n_columns, int n_rows, int n_rows_dst)
 {
-    *spec = (rows_spec){ .n_columns = n_columns, .n_rows = n_rows, .n_rows_dst = n_rows_dst, .n_batch = { 1, 1 },
-                         .index_batch = { 1, 1 }, .index_type = GDN_I64, .index_style = ROWS_RANDOM,
-                         .only_batch = { -1, -1 }, .seed = 1 };
+    *spec = (rows_spec){ .n_columns = n_columns,
+                         .n_rows = n_rows,
+                         .n_rows_dst = n_rows_dst,
+                         .n_batch = { 1, 1 },
+                         .index_batch = { 1, 1 },
+                         .index_type = GDN_I64,
+                         .index_style = ROWS_RANDOM,
+                         .only_batch = { -1, -1 },
+                         .seed = 1 };
 }
 
 static int64_t index_of(const rows_spec *spec, int b, int c, int i)
@@ -49,8 +55,7 @@ static const check_view *add_operand(check_case *c, const rows_spec *spec, const
     check_view v = { .name = name,
                      .field = field,
                      .axis = { "batch0", "batch1", "row", dtype == GDN_Q8_0 ? "block" : "column" } };
-    if (spec->strided && check_one_in(rng, 2))
-        check_shuffle(rng, order, 3);
+    if (spec->strided && check_one_in(rng, 2)) check_shuffle(rng, order, 3);
     return check_add_operand(c, &v, dtype, 4, extent, order, spec->strided ? 9 : 0, written,
                              spec->strided ? rng : NULL);
 }
@@ -59,8 +64,9 @@ void check_build_set_rows(check_case *c, const check_spec *any, check_rng *rng)
 {
     const rows_spec *spec = &any->set_rows;
     gdn_set_rows_args *a = &c->args.set_rows;
-    *a = (gdn_set_rows_args){ .size = sizeof *a, .n_columns = spec->n_columns, .n_rows = spec->n_rows,
-                              .n_rows_dst = spec->n_rows_dst };
+    *a = (gdn_set_rows_args){
+        .size = sizeof *a, .n_columns = spec->n_columns, .n_rows = spec->n_rows, .n_rows_dst = spec->n_rows_dst
+    };
     for (int k = 0; k < 2; k++) {
         a->n_batch[k] = spec->n_batch[k];
         a->index_batch[k] = spec->index_batch[k];
@@ -81,8 +87,7 @@ void check_build_set_rows(check_case *c, const check_spec *any, check_rng *rng)
             }
     for (int b = 0; b < spec->index_batch[0]; b++)
         for (int e = 0; e < spec->index_batch[1]; e++)
-            for (int i = 0; i < spec->n_rows; i++)
-                check_put_index(c, b, e, i, index_of(spec, b, e, i));
+            for (int i = 0; i < spec->n_rows; i++) check_put_index(c, b, e, i, index_of(spec, b, e, i));
     check_note_writes(c);
 }
 
@@ -105,8 +110,7 @@ const char *check_writes_set_rows(const void *args, const check_writes *writes)
                     (writes->readable && !writes->readable(writes->user, at, width)))
                     return "index";
                 const int64_t row = check_load_index(at, a->index.dtype);
-                if (row < GDN_NONE || row >= a->n_rows_dst)
-                    return "index";
+                if (row < GDN_NONE || row >= a->n_rows_dst) return "index";
                 if (row >= 0)
                     writes->may(writes->user, &a->dst,
                                 dst.at + b * dst.stride[0] + c * dst.stride[1] + row * dst.stride[2],

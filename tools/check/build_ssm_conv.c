@@ -11,12 +11,23 @@
 #define PART(member)  offsetof(conv_call, member)
 
 const check_operand check_operands_ssm_conv[] = {
-#define OPERAND(member, ...) { #member, FIELD(member), __VA_ARGS__ }
-    OPERAND(x, 2, 0, 0), OPERAND(weight, 2, 0, 0), OPERAND(bias, 0, 0, 1), OPERAND(out, 2, 1, 0),
-    OPERAND(history, 2, 1, 1), OPERAND(history_out, 2, 1, 1), OPERAND(seq_start, CHECK_MAP, 0, 1),
-    OPERAND(position, CHECK_MAP, 0, 1), OPERAND(history_src, CHECK_MAP, 0, 1),
-    OPERAND(history_dst, CHECK_MAP, 0, 1), { "checkpoints.dst", PART(checkpoints.dst), CHECK_MAP, 0, 1 },
-    { "tree.parent", PART(tree.parent), CHECK_MAP, 0, 1 }, { NULL, 0, 0, 0, 0 },
+#define OPERAND(member, ...)                                                                                           \
+    {                                                                                                                  \
+#member, FIELD(member), __VA_ARGS__                                                                            \
+    }
+    OPERAND(x, 2, 0, 0),
+    OPERAND(weight, 2, 0, 0),
+    OPERAND(bias, 0, 0, 1),
+    OPERAND(out, 2, 1, 0),
+    OPERAND(history, 2, 1, 1),
+    OPERAND(history_out, 2, 1, 1),
+    OPERAND(seq_start, CHECK_MAP, 0, 1),
+    OPERAND(position, CHECK_MAP, 0, 1),
+    OPERAND(history_src, CHECK_MAP, 0, 1),
+    OPERAND(history_dst, CHECK_MAP, 0, 1),
+    { "checkpoints.dst", PART(checkpoints.dst), CHECK_MAP, 0, 1 },
+    { "tree.parent", PART(tree.parent), CHECK_MAP, 0, 1 },
+    { NULL, 0, 0, 0, 0 },
 #undef OPERAND
 };
 
@@ -42,8 +53,7 @@ void conv_batch(conv_spec *spec, int n, int length)
 static int first_token(const conv_spec *spec, int s)
 {
     int n = spec->lead;
-    for (int i = 0; i < s; i++)
-        n += spec->seq[i].length;
+    for (int i = 0; i < s; i++) n += spec->seq[i].length;
     return n;
 }
 
@@ -66,14 +76,12 @@ static void add_tokens(check_case *c, const conv_spec *spec, const char *name, s
                        check_rng *rng)
 {
     int longest = 0, order[2] = { 0, 1 };
-    for (int s = 0; s < spec->n_seqs; s++)
-        longest = spec->seq[s].length > longest ? spec->seq[s].length : longest;
+    for (int s = 0; s < spec->n_seqs; s++) longest = spec->seq[s].length > longest ? spec->seq[s].length : longest;
     const int by_seq = spec->strided && longest && check_one_in(rng, 3);
     const int64_t extent[3] = { by_seq ? spec->n_seqs : 1,
                                 by_seq ? longest : first_token(spec, spec->n_seqs) + spec->tail, spec->n_channels };
     check_view v = { .name = name, .field = field, .axis = { "seq", "token", "channel" } };
-    if (by_seq)
-        check_shuffle(rng, order, 2);
+    if (by_seq) check_shuffle(rng, order, 2);
     const uint64_t bytes =
         check_lay_out(&v, dtype, 3, extent, order, spec->strided ? 9 : 0, spec->strided ? rng : NULL);
     v.given[0] = by_seq ? v.stride[0] : 0;
@@ -98,8 +106,7 @@ static void add_weights(check_case *c, const conv_spec *spec, check_rng *rng)
         for (int j = 0; j < spec->width; j++)
             memcpy(check_at(c, v, c->memory[v->memory].image, i, j, 0, 0), taps + (uint64_t)j * element, element);
     }
-    if (!spec->bias)
-        return;
+    if (!spec->bias) return;
     check_view b = { .name = "bias", .field = FIELD(bias), .axis = { "channel" } };
     const int64_t channels[1] = { spec->n_channels };
     const uint64_t bytes = check_lay_out(&b, spec->dtype_bias, 1, channels, NULL, 0, NULL);
@@ -115,8 +122,7 @@ static void add_history(check_case *c, const conv_spec *spec, const char *name, 
     const int64_t extent[3] = { n_rows, spec->n_columns, spec->n_channels };
     int order[2] = { 0, 1 };
     check_view v = { .name = name, .field = field, .axis = { "row", "slot", "channel" } };
-    if (spec->strided && check_one_in(rng, 3))
-        check_shuffle(rng, order, 2);
+    if (spec->strided && check_one_in(rng, 3)) check_shuffle(rng, order, 2);
     const uint64_t bytes =
         check_lay_out(&v, spec->dtype_history, 3, extent, order, spec->strided ? 7 : 0, spec->strided ? rng : NULL);
     v.memory = check_add_memory(c, bytes, check_alignment(spec->dtype_history), written, spec->strided ? rng : NULL);
@@ -128,8 +134,7 @@ static void add_history(check_case *c, const conv_spec *spec, const char *name, 
 static void fill_column(const conv_spec *spec, unsigned char *column, uint64_t seed)
 {
     check_fill(column, spec->dtype_history, spec->n_channels, (check_values)spec->values, seed);
-    if (spec->dtype_history != GDN_F32 || spec->dtype_x == GDN_F32)
-        return;
+    if (spec->dtype_history != GDN_F32 || spec->dtype_x == GDN_F32) return;
     unsigned char *x = check_alloc(2 * (uint64_t)spec->n_channels);
     check_fill(x, spec->dtype_x, spec->n_channels, (check_values)spec->values, seed);
     for (int i = 0; i < spec->n_channels; i++) {
@@ -146,8 +151,7 @@ static void fill(check_case *c, const conv_spec *spec)
     check_initial(c, image);
     for (int s = 0; s < spec->n_seqs; s++) {
         const conv_seq *seq = &spec->seq[s];
-        if (seq->src == GDN_SKIP || !seq->length)
-            continue;
+        if (seq->src == GDN_SKIP || !seq->length) continue;
         for (int t = 0; t < seq->length; t++)
             check_fill(conv_token(c, spec, "x", image, s, t), spec->dtype_x, spec->n_channels,
                        (check_values)spec->values,
@@ -166,8 +170,7 @@ static void add_maps(check_case *c, const conv_spec *spec, check_rng *rng)
     int32_t start[CONV_MAX_SEQS + 1], position[CONV_MAX_SEQS], src[CONV_MAX_SEQS], dst[CONV_MAX_SEQS];
     int32_t checkpoint[CONV_MAX_SEQS * CONV_MAX_CHECKPOINTS];
     check_tree tree[CONV_MAX_SEQS];
-    for (int s = 0; s <= spec->n_seqs; s++)
-        start[s] = first_token(spec, s);
+    for (int s = 0; s <= spec->n_seqs; s++) start[s] = first_token(spec, s);
     for (int s = 0; s < spec->n_seqs; s++) {
         position[s] = spec->seq[s].position;
         src[s] = spec->seq[s].src;
@@ -177,17 +180,13 @@ static void add_maps(check_case *c, const conv_spec *spec, check_rng *rng)
         tree[s] = (check_tree){ start[s], src[s] == GDN_SKIP ? 0 : spec->seq[s].length, spec->seq[s].parent,
                                 spec->seq[s].key ^ spec->seed };
     }
-    if (spec->map_start)
-        check_add_map(c, "seq_start", FIELD(seq_start), start, spec->n_seqs + 1, "seq", rng);
-    if (spec->map_position)
-        check_add_map(c, "position", FIELD(position), position, spec->n_seqs, "seq", rng);
-    if (spec->map_src)
-        check_add_map(c, "history_src", FIELD(history_src), src, spec->n_seqs, "seq", rng);
-    if (spec->map_dst)
-        check_add_map(c, "history_dst", FIELD(history_dst), dst, spec->n_seqs, "seq", rng);
+    if (spec->map_start) check_add_map(c, "seq_start", FIELD(seq_start), start, spec->n_seqs + 1, "seq", rng);
+    if (spec->map_position) check_add_map(c, "position", FIELD(position), position, spec->n_seqs, "seq", rng);
+    if (spec->map_src) check_add_map(c, "history_src", FIELD(history_src), src, spec->n_seqs, "seq", rng);
+    if (spec->map_dst) check_add_map(c, "history_dst", FIELD(history_dst), dst, spec->n_seqs, "seq", rng);
     if (spec->interval)
-        check_add_map(c, "checkpoints.dst", PART(checkpoints.dst), checkpoint,
-                      spec->n_seqs * spec->n_checkpoints, "seq * checkpoint", rng);
+        check_add_map(c, "checkpoints.dst", PART(checkpoints.dst), checkpoint, spec->n_seqs * spec->n_checkpoints,
+                      "seq * checkpoint", rng);
     if (spec->tree && spec->map_parent)
         check_add_parents(c, PART(tree.parent), tree, spec->n_seqs, first_token(spec, spec->n_seqs) + spec->tail, rng);
 }
@@ -213,10 +212,9 @@ void check_build_ssm_conv(check_case *c, const check_spec *any, check_rng *rng)
         a->history_out.n_slots = spec->n_columns;
     }
     if (spec->interval)
-        call->checkpoints = (gdn_checkpoints){ .size = sizeof call->checkpoints, .interval = spec->interval,
-                                               .n = spec->n_checkpoints };
-    if (spec->tree)
-        call->tree = (gdn_token_tree)GDN_INIT(gdn_token_tree);
+        call->checkpoints =
+            (gdn_checkpoints){ .size = sizeof call->checkpoints, .interval = spec->interval, .n = spec->n_checkpoints };
+    if (spec->tree) call->tree = (gdn_token_tree)GDN_INIT(gdn_token_tree);
     add_tokens(c, spec, "x", FIELD(x), spec->dtype_x, 0, rng);
     add_weights(c, spec, rng);
     add_tokens(c, spec, "out", FIELD(out), spec->dtype_out, 1, rng);
@@ -224,8 +222,7 @@ void check_build_ssm_conv(check_case *c, const check_spec *any, check_rng *rng)
         add_history(c, spec, "history", FIELD(history), spec->n_rows, spec->where != CONV_APART, rng);
         if (spec->where == CONV_APART)
             add_history(c, spec, "history_out", FIELD(history_out), spec->n_rows_out, 1, rng);
-        if (spec->where == CONV_SAME)
-            check_add_same(c, "history", "history_out", FIELD(history_out));
+        if (spec->where == CONV_SAME) check_add_same(c, "history", "history_out", FIELD(history_out));
     }
     fill(c, spec);
     add_maps(c, spec, rng);
@@ -239,7 +236,7 @@ const char *check_writes_ssm_conv(const void *any, const check_writes *writes)
     const conv_call *call = any;
     const gdn_ssm_conv_args *a = &call->args;
     const char *wrong = NULL;
-    const gdn_pool  *to = a->history_out.data ? &a->history_out : &a->history;
+    const gdn_pool *to = a->history_out.data ? &a->history_out : &a->history;
     const gdn_tensor history = pool_tensor(&a->history), histories = pool_tensor(to);
     const int apart = (uintptr_t)to->data + to->offset != (uintptr_t)a->history.data + a->history.offset;
     const int64_t W = a->history.data ? a->history.n_slots : 0, rows = to->n_rows;
@@ -258,10 +255,8 @@ const char *check_writes_ssm_conv(const void *any, const check_writes *writes)
                                             a->history.data ? rows - 1 : GDN_NONE, "history_dst", &wrong);
             const int64_t position =
                 check_entry(writes, &a->position, s, 0, 0, INT32_MAX - q.length, "position", &wrong);
-            if (src == GDN_SKIP || wrong)
-                continue;
-            if (call->tree.size)
-                check_parents(writes, &call->tree.parent, q, &wrong);
+            if (src == GDN_SKIP || wrong) continue;
+            if (call->tree.size) check_parents(writes, &call->tree.parent, q, &wrong);
             if (pass == 0)
                 check_tokens_written(writes, &a->out, &out, q, s, 1, check_unit_bytes(a->out.dtype) * channels);
             /* The newest columns; where the row is the one that was read, the older of them are there already. */
@@ -274,14 +269,13 @@ const char *check_writes_ssm_conv(const void *any, const check_writes *writes)
              * in the row that was read. */
             for (int64_t t = 0, i = 0; pass && t < q.length && call->checkpoints.size && i < call->checkpoints.n; t++) {
                 const int64_t length = position + t + 1, reach = a->kernel_width - 1;
-                if (length % call->checkpoints.interval)
-                    continue;
+                if (length % call->checkpoints.interval) continue;
                 const int64_t row = check_entry(writes, &call->checkpoints.dst, s * call->checkpoints.n + i++, GDN_NONE,
                                                 GDN_NONE, rows - 1, "checkpoints.dst", &wrong);
                 const int64_t given = !apart && src == row ? position : 0, least = length > reach ? length - reach : 0;
                 for (int64_t p = least > given ? least : given; row >= 0 && !wrong && p < length; p++)
-                    writes->may(writes->user, &histories,
-                                target.at + row * target.stride[0] + p % W * target.stride[1], bytes);
+                    writes->may(writes->user, &histories, target.at + row * target.stride[0] + p % W * target.stride[1],
+                                bytes);
             }
         }
         if (pass == 0 && !wrong) {
@@ -302,7 +296,8 @@ static int32_t random_position(check_rng *rng, int n_columns, int length)
     case 0: return 0;
     case 1: return INT32_MAX - length;
     case 2: return check_between(rng, 1 << 20, 1 << 30);
-    case 3: case 4: return check_between(rng, 0, n_columns + 1);
+    case 3:
+    case 4: return check_between(rng, 0, n_columns + 1);
     default: return check_between(rng, 0, 300);
     }
 }
@@ -311,8 +306,7 @@ static void random_maps(conv_spec *spec, check_rng *rng)
 {
     int reader[MAX_ROWS], writer[MAX_ROWS];
     const int apart = spec->where == CONV_APART;
-    for (int r = 0; r < MAX_ROWS; r++)
-        reader[r] = writer[r] = NOBODY;
+    for (int r = 0; r < MAX_ROWS; r++) reader[r] = writer[r] = NOBODY;
     spec->map_src = spec->n_rows < spec->n_seqs || !check_one_in(rng, 3);
     spec->map_dst = spec->n_rows_out < spec->n_seqs || !check_one_in(rng, 3);
     if (spec->where == CONV_NOWHERE) { /* only a map of what to skip makes sense */
@@ -322,8 +316,7 @@ static void random_maps(conv_spec *spec, check_rng *rng)
     for (int s = 0; s < spec->n_seqs; s++) {
         conv_seq *seq = &spec->seq[s];
         seq->src = seq->dst = s;
-        if (!spec->map_dst && s < MAX_ROWS)
-            writer[s] = s;
+        if (!spec->map_dst && s < MAX_ROWS) writer[s] = s;
     }
     for (int s = 0; s < spec->n_seqs; s++) {
         conv_seq *seq = &spec->seq[s];
@@ -332,14 +325,12 @@ static void random_maps(conv_spec *spec, check_rng *rng)
             seq->src = kind == 0 ? GDN_SKIP : GDN_NONE;
             for (int attempt = 0; kind > 1 && spec->where != CONV_NOWHERE && attempt < 8; attempt++) {
                 const int row = check_between(rng, 0, spec->n_rows - 1);
-                if (!apart && writer[row] != NOBODY && writer[row] != s)
-                    continue;
+                if (!apart && writer[row] != NOBODY && writer[row] != s) continue;
                 seq->src = row;
                 break;
             }
         }
-        if (seq->src >= 0 && seq->length && !apart)
-            reader[seq->src] = reader[seq->src] == NOBODY ? s : SEVERAL;
+        if (seq->src >= 0 && seq->length && !apart) reader[seq->src] = reader[seq->src] == NOBODY ? s : SEVERAL;
     }
     for (int s = 0; spec->map_dst && s < spec->n_seqs; s++) {
         conv_seq *seq = &spec->seq[s];
@@ -348,10 +339,8 @@ static void random_maps(conv_spec *spec, check_rng *rng)
         seq->dst = GDN_NONE;
         for (int attempt = check_one_in(rng, 8) ? 8 : 0; attempt < 8; attempt++) {
             const int row = in_place && !attempt ? seq->src : check_between(rng, 0, spec->n_rows_out - 1);
-            if (written && (writer[row] != NOBODY || (reader[row] != NOBODY && reader[row] != s)))
-                continue;
-            if (written)
-                writer[row] = s;
+            if (written && (writer[row] != NOBODY || (reader[row] != NOBODY && reader[row] != s))) continue;
+            if (written) writer[row] = s;
             seq->dst = row;
             break;
         }
@@ -367,23 +356,19 @@ static void random_types(conv_spec *spec, int exact, check_rng *rng)
     spec->dtype_out = spec->dtype_history = spec->dtype_x;
     spec->dtype_weight = check_one_in(rng, 2) ? GDN_F32 : spec->dtype_x;
     spec->dtype_bias = check_one_in(rng, 2) ? GDN_F32 : spec->dtype_x;
-    if (kind < 2)
-        return;
+    if (kind < 2) return;
     spec->dtype_weight = CHECK_PICK(rng, types);
     spec->dtype_bias = CHECK_PICK(rng, types);
     spec->dtype_out = CHECK_PICK(rng, types);
-    if (exact)
-        spec->dtype_history = check_one_in(rng, 2) ? GDN_F32 : spec->dtype_x;
-    else
-        spec->dtype_history = CHECK_PICK(rng, types);
-    if (spec->dtype_history != spec->dtype_x && check_one_in(rng, 3))
-        spec->values = CHECK_TIES;
+    if (exact) spec->dtype_history = check_one_in(rng, 2) ? GDN_F32 : spec->dtype_x;
+    else spec->dtype_history = CHECK_PICK(rng, types);
+    if (spec->dtype_history != spec->dtype_x && check_one_in(rng, 3)) spec->values = CHECK_TIES;
 }
 
 void conv_random(conv_spec *spec, check_rng *rng)
 {
-    static const int values[] = { CHECK_NORMAL, CHECK_NORMAL, CHECK_NORMAL, CHECK_SMALL, CHECK_ZEROS, CHECK_SUBNORMAL,
-                                  CHECK_WIDE, CHECK_HUGE, CHECK_SPECIAL, CHECK_ONE_NAN };
+    static const int values[] = { CHECK_NORMAL,    CHECK_NORMAL, CHECK_NORMAL, CHECK_SMALL,   CHECK_ZEROS,
+                                  CHECK_SUBNORMAL, CHECK_WIDE,   CHECK_HUGE,   CHECK_SPECIAL, CHECK_ONE_NAN };
     static const int channels[] = { 1, 7, 8, 15, 16, 17, 31, 32, 33, 64, 100, 128, 257 };
     static const int widths[] = { 3, 4, 4, 4, 5, 9, 15 };
     memset(spec, 0, sizeof *spec);

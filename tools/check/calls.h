@@ -7,23 +7,26 @@
 
 typedef struct delta_call {
     gdn_gated_delta_net_args args; /* its pointers to parts are not used */
-    gdn_delta_inputs         inputs;
-    gdn_replay_log           log;
-    gdn_checkpoints          checkpoints;
-    gdn_token_tree           tree;
-    gdn_state_rounding       rounding;
+    gdn_delta_inputs inputs;
+    gdn_replay_log log;
+    gdn_checkpoints checkpoints;
+    gdn_token_tree tree;
+    gdn_state_rounding rounding;
 } delta_call;
 
 typedef struct conv_call {
     gdn_ssm_conv_args args; /* its pointers to parts are not used */
-    gdn_checkpoints   checkpoints;
-    gdn_token_tree    tree;
+    gdn_checkpoints checkpoints;
+    gdn_token_tree tree;
 } conv_call;
 
 /* A pool as a tensor, without its sizes. */
 static inline gdn_tensor pool_tensor(const gdn_pool *p)
 {
-    return (gdn_tensor){ .data = p->data, .offset = p->offset, .bytes = p->bytes, .dtype = p->dtype,
+    return (gdn_tensor){ .data = p->data,
+                         .offset = p->offset,
+                         .bytes = p->bytes,
+                         .dtype = p->dtype,
                          .stride = { p->stride[0], p->stride[1], p->stride[2], p->stride[3] } };
 }
 
@@ -31,11 +34,11 @@ static inline gdn_tensor pool_tensor(const gdn_pool *p)
 static inline gdn_gated_delta_net_args delta_args_of(const delta_call *c)
 {
     gdn_gated_delta_net_args a = c->args;
-    a.inputs      = c->inputs.size ? &c->inputs : NULL;
-    a.log         = c->log.size ? &c->log : NULL;
+    a.inputs = c->inputs.size ? &c->inputs : NULL;
+    a.log = c->log.size ? &c->log : NULL;
     a.checkpoints = c->checkpoints.size ? &c->checkpoints : NULL;
-    a.tree        = c->tree.size ? &c->tree : NULL;
-    a.rounding    = c->rounding.size ? &c->rounding : NULL;
+    a.tree = c->tree.size ? &c->tree : NULL;
+    a.rounding = c->rounding.size ? &c->rounding : NULL;
     return a;
 }
 
@@ -43,7 +46,7 @@ static inline gdn_ssm_conv_args conv_args_of(const conv_call *c)
 {
     gdn_ssm_conv_args a = c->args;
     a.checkpoints = c->checkpoints.size ? &c->checkpoints : NULL;
-    a.tree        = c->tree.size ? &c->tree : NULL;
+    a.tree = c->tree.size ? &c->tree : NULL;
     return a;
 }
 

@@ -29,7 +29,8 @@ void check_poison(unsigned char *at, uint64_t bytes, int odd)
 uint64_t check_unit_bytes(int32_t dtype)
 {
     switch (dtype) {
-    case GDN_F16: case GDN_BF16: return 2;
+    case GDN_F16:
+    case GDN_BF16: return 2;
     case GDN_Q8_0: return 34;
     case GDN_I64: return 8;
     default: return 4;
@@ -41,10 +42,7 @@ uint64_t check_row_bytes(int32_t dtype, int64_t n)
     return check_unit_bytes(dtype) * (uint64_t)(dtype == GDN_Q8_0 ? n / 32 : n);
 }
 
-uint64_t check_alignment(int32_t dtype)
-{
-    return dtype == GDN_Q8_0 ? 2 : check_unit_bytes(dtype);
-}
+uint64_t check_alignment(int32_t dtype) { return dtype == GDN_Q8_0 ? 2 : check_unit_bytes(dtype); }
 
 int64_t check_load_index(const void *at, int32_t dtype)
 {
@@ -69,8 +67,7 @@ void check_case_init(check_case *c, const check_kernel *kernel)
 void check_case_free(check_case *c)
 {
     for (int m = 0; m < c->n_memories; m++) {
-        if (!c->memory[m].cut)
-            free(c->memory[m].image);
+        if (!c->memory[m].cut) free(c->memory[m].image);
         free(c->memory[m].range);
     }
     memset(c, 0, sizeof *c);
@@ -96,14 +93,12 @@ uint64_t check_lay_out(check_view *v, int32_t dtype, int rank, const int64_t *ex
     int64_t inside, packed;
     v->dtype = dtype;
     v->rank = rank;
-    for (int a = 0; a < rank; a++)
-        v->extent[a] = extent[a];
+    for (int a = 0; a < rank; a++) v->extent[a] = extent[a];
     v->stride[rank - 1] = unit;
     inside = unit * extent[rank - 1];
     for (int n = rank - 2; n >= 0; n--) {
         const int a = order ? order[n] : n;
-        if (gaps)
-            inside += step * (check_one_in(rng, 2) ? 0 : check_between(rng, 0, gaps));
+        if (gaps) inside += step * (check_one_in(rng, 2) ? 0 : check_between(rng, 0, gaps));
         v->stride[a] = inside;
         inside *= extent[a] > 0 ? extent[a] : 1;
     }
@@ -162,11 +157,9 @@ void check_put_map(check_case *c, const char *name, const int32_t *values)
 const check_view *check_find(const check_case *c, const char *name)
 {
     for (int i = 0; i < c->n_views; i++) /* asked for every element; mostly the linker has made one of equal names */
-        if (c->view[i].name == name)
-            return &c->view[i];
+        if (c->view[i].name == name) return &c->view[i];
     for (int i = 0; i < c->n_views; i++)
-        if (!strcmp(c->view[i].name, name))
-            return &c->view[i];
+        if (!strcmp(c->view[i].name, name)) return &c->view[i];
     return NULL;
 }
 
@@ -175,8 +168,7 @@ unsigned char *check_at(const check_case *c, const check_view *v, unsigned char 
 {
     const int64_t i[CHECK_MAX_AXES] = { i0, i1, i2, i3, 0 };
     int64_t at = (int64_t)c->memory[v->memory].before + v->first;
-    for (int a = 0; a < v->rank; a++)
-        at += i[a] * v->stride[a];
+    for (int a = 0; a < v->rank; a++) at += i[a] * v->stride[a];
     return image + at;
 }
 
@@ -188,8 +180,7 @@ void check_put_index(check_case *c, int b0, int b1, int row, int64_t value)
 
 void check_initial(const check_case *c, unsigned char *image[CHECK_MAX_MEMORIES])
 {
-    for (int m = 0; m < CHECK_MAX_MEMORIES; m++)
-        image[m] = m < c->n_memories ? c->memory[m].image : NULL;
+    for (int m = 0; m < CHECK_MAX_MEMORIES; m++) image[m] = m < c->n_memories ? c->memory[m].image : NULL;
 }
 
 void check_bind(const check_case *c, const gdn_span *where, int use_offset, check_args *args)
@@ -219,13 +210,11 @@ static void note_range(void *user, const gdn_tensor *of, unsigned char *at, uint
     check_case *c = user;
     check_memory *m = c->memory;
     (void)of;
-    while (at < m->image || at >= m->image + m->bytes)
-        m++; /* it lies in one of them: they are all that the call has */
+    while (at < m->image || at >= m->image + m->bytes) m++; /* it lies in one of them: they are all that the call has */
     if (m->n_ranges == m->room) {
         m->room = m->room ? 2 * m->room : 64;
         m->range = realloc(m->range, (size_t)m->room * sizeof m->range[0]);
-        if (!m->range)
-            check_alloc(UINT64_MAX / 2);
+        if (!m->range) check_alloc(UINT64_MAX / 2);
     }
     m->range[m->n_ranges][0] = (uint64_t)(at - m->image);
     m->range[m->n_ranges++][1] = (uint64_t)(at - m->image) + bytes;
@@ -235,8 +224,7 @@ void check_note_writes(check_case *c)
 {
     gdn_span images[CHECK_MAX_MEMORIES];
     check_args args = c->args;
-    for (int m = 0; m < c->n_memories; m++)
-        images[m] = (gdn_span){ .data = c->memory[m].image };
+    for (int m = 0; m < c->n_memories; m++) images[m] = (gdn_span){ .data = c->memory[m].image };
     check_bind(c, images, 0, &args);
     const char *wrong = c->kernel->writes(&args, &(check_writes){ .user = c, .may = note_range });
     if (wrong) {

@@ -22,38 +22,38 @@ enum { CHECK_CANARIES = 0, CHECK_GUARD_AFTER = 1, CHECK_GUARD_BEFORE = 2 };
 
 typedef struct check_memory {
     unsigned char *image; /* `bytes` bytes: `before` of canary, the body, canary */
-    uint64_t       bytes, before, body;
-    int            written;    /* holds results; 0 = must come back as it was           */
-    int            cut;        /* 1: image belongs to another case                      */
-    uint64_t     (*range)[2];  /* what the call may write: begin and end in the body    */
-    int            n_ranges, room;
+    uint64_t bytes, before, body;
+    int written;          /* holds results; 0 = must come back as it was           */
+    int cut;              /* 1: image belongs to another case                      */
+    uint64_t (*range)[2]; /* what the call may write: begin and end in the body    */
+    int n_ranges, room;
 } check_memory;
 
 /* An operand: elements within a memory. */
 typedef struct check_view {
     const char *name;
-    int         memory;
-    int64_t     first; /* bytes from the body's begin to the first element */
-    int32_t     dtype, rank;
-    int64_t     extent[CHECK_MAX_AXES], stride[CHECK_MAX_AXES]; /* all axes, the contiguous one last; in
-                                                                   blocks of 34 bytes for Q8_0        */
+    int memory;
+    int64_t first; /* bytes from the body's begin to the first element */
+    int32_t dtype, rank;
+    int64_t extent[CHECK_MAX_AXES], stride[CHECK_MAX_AXES]; /* all axes, the contiguous one last; in
+                                                               blocks of 34 bytes for Q8_0        */
     const char *axis[CHECK_MAX_AXES];
-    size_t      field;    /* offset of the gdn_tensor, gdn_pool or gdn_span in the call */
-    int         is_span;
-    int64_t     given[4]; /* gdn_tensor.stride */
-    uint64_t    stated;   /* .bytes            */
+    size_t field; /* offset of the gdn_tensor, gdn_pool or gdn_span in the call */
+    int is_span;
+    int64_t given[4]; /* gdn_tensor.stride */
+    uint64_t stated;  /* .bytes            */
 } check_view;
 
 typedef struct check_case {
     const check_kernel *kernel;
-    check_args   args;
-    int          n_memories, n_views;
+    check_args args;
+    int n_memories, n_views;
     check_memory memory[CHECK_MAX_MEMORIES];
-    check_view   view[CHECK_MAX_VIEWS];
-    int          placement;   /* CHECK_CANARIES, ...                                     */
-    int          use_offset;  /* 1: addresses go into data and offset, 0: all into data  */
-    int          executor;    /* which threads run it, see target.h                      */
-    int          environment; /* floating-point mode of the caller, see environment.h    */
+    check_view view[CHECK_MAX_VIEWS];
+    int placement;   /* CHECK_CANARIES, ...                                     */
+    int use_offset;  /* 1: addresses go into data and offset, 0: all into data  */
+    int executor;    /* which threads run it, see target.h                      */
+    int environment; /* floating-point mode of the caller, see environment.h    */
 } check_case;
 
 /* Nothing is done about running out of memory but to say so and leave with 2. */
@@ -83,7 +83,7 @@ void check_add_same(check_case *c, const char *of, const char *name, size_t fiel
 void check_add_map(check_case *c, const char *name, size_t field, const int32_t *values, int n, const char *axis,
                    check_rng *rng);
 
-void check_put_map(check_case *c, const char *name, const int32_t *values); /* other values in a map that it has */
+void check_put_map(check_case *c, const char *name, const int32_t *values);  /* other values in a map that it has */
 void check_put_index(check_case *c, int b0, int b1, int row, int64_t value); /* likewise, of set_rows' index    */
 
 const check_view *check_find(const check_case *c, const char *name); /* NULL if absent */
@@ -101,7 +101,7 @@ void check_note_writes(check_case *c);
 uint64_t check_unit_bytes(int32_t dtype); /* of an element, or of a Q8_0 block */
 uint64_t check_row_bytes(int32_t dtype, int64_t n);
 uint64_t check_alignment(int32_t dtype);
-int64_t  check_load_index(const void *at, int32_t dtype); /* I32 or I64 */
-void     check_store_index(void *at, int32_t dtype, int64_t value);
+int64_t check_load_index(const void *at, int32_t dtype); /* I32 or I64 */
+void check_store_index(void *at, int32_t dtype, int64_t value);
 
 #endif

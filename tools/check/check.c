@@ -22,12 +22,12 @@
 enum { N_KERNELS = CHECK_KERNEL_COUNT, DEFAULT_CASES = 2000, QUICK_SHARE = 8 };
 
 static struct {
-    cli_names   backend, implementation, kernel;
+    cli_names backend, implementation, kernel;
     const char *only, *crash, *level_name, *reference;
-    int64_t     device, cases, max_reports;
-    uint64_t    seed;
-    cli_list    threads;
-    int         quick, stop, list, json, self_test, serve;
+    int64_t device, cases, max_reports;
+    uint64_t seed;
+    cli_list threads;
+    int quick, stop, list, json, self_test, serve;
 } options;
 
 static const cli_option option_table[] = {
@@ -56,7 +56,7 @@ static const cli_option option_table[] = {
     { "self-test", CLI_FLAG, &options.self_test, NULL,
       "corrupt results on purpose and demand that every one is noticed" },
     { "json", CLI_FLAG, &options.json, NULL, "print one JSON object instead of text" },
-    { "crash", CLI_STRING, &options.crash, "KIND", NULL }, /* in place of the first case: see crash.h */
+    { "crash", CLI_STRING, &options.crash, "KIND", NULL },            /* in place of the first case: see crash.h */
     { "reference", CLI_STRING, &options.reference, "PROGRAM", NULL }, /* a gdn that has it: see elsewhere.h */
     { "serve", CLI_FLAG, &options.serve, NULL, NULL },                /* and what that one is started with  */
     { NULL, CLI_FLAG, NULL, NULL, NULL }
@@ -69,36 +69,27 @@ static const cli_command command = { "gdn check", "compare every implementation 
 static uint32_t level;
 
 static check_target *reference, *targets[CHECK_MAX_TARGETS];
-static check_report  report;
+static check_report report;
 static check_threads threads;
-static progress_bar  bar;
-static int64_t       n_reported; /* mismatches and errors */
+static progress_bar bar;
+static int64_t n_reported; /* mismatches and errors */
 
 /* Does --case ask for this one? */
 static int is_wanted(const char *name)
 {
     const char *only = options.only;
-    if (!only)
-        return 1;
+    if (!only) return 1;
     const size_t length = strlen(only);
-    if (length && only[length - 1] == '*')
-        return !strncmp(name, only, length - 1);
-    if (length && strspn(only, "0123456789") == length)
-        return !strncmp(name, "random/", 7) && !strcmp(name + 7, only);
+    if (length && only[length - 1] == '*') return !strncmp(name, only, length - 1);
+    if (length && strspn(only, "0123456789") == length) return !strncmp(name, "random/", 7) && !strcmp(name + 7, only);
     return !strcmp(name, only);
 }
 
 /* With --stop, nothing is run behind the first failure. */
-static int is_over(void)
-{
-    return options.stop && n_reported;
-}
+static int is_over(void) { return options.stop && n_reported; }
 
 /* A quick run leaves out whole cases of the fixed list by number, so that every group keeps some. */
-static int is_due(int number)
-{
-    return options.only || !options.quick || number % 4 == 0;
-}
+static int is_due(int number) { return options.only || !options.quick || number % 4 == 0; }
 
 static void print_repeat(char *text, size_t bytes, const check_kernel *kernel, const char *name,
                          const check_target_info *info)
@@ -125,8 +116,7 @@ static void note_running(const check_kernel *kernel, const char *name, const che
 static void describe_failure(const check_kernel *kernel, check_outcome outcome, const char *name,
                              const check_target_info *info, const check_text *text)
 {
-    if (n_reported++ >= options.max_reports)
-        return;
+    if (n_reported++ >= options.max_reports) return;
     progress_clear(&bar);
     FILE *out = options.json ? stderr : stdout;
     fprintf(out, "%s %s %s on %s, device %u (%s), %s\n%s", outcome == CHECK_ERROR ? "ERROR" : "MISMATCH", kernel->name,
@@ -141,10 +131,8 @@ static void describe_failure(const check_kernel *kernel, check_outcome outcome, 
 static void count(int k, int t, check_outcome outcome, const char *name, const check_text *text)
 {
     check_tally *tally = &report.tally[k][t];
-    if (outcome == CHECK_RAN)
-        tally->passed++;
-    else if (outcome == CHECK_SKIPPED)
-        check_tally_skip(tally, text->at);
+    if (outcome == CHECK_RAN) tally->passed++;
+    else if (outcome == CHECK_SKIPPED) check_tally_skip(tally, text->at);
     else {
         outcome == CHECK_ERROR ? tally->errors++ : tally->failed++;
         describe_failure(check_kernels[k], outcome, name, &report.target[t], text);
@@ -166,12 +154,9 @@ static void run_case(int k, const char *name, int fixed)
     check_text text = { "", 0 };
     check_setting_random(&setting, &threads, &rng);
     check_case_begin(&c, check_kernels[k], &setting);
-    if (fixed < 0)
-        check_random(check_suites[k], &c, &rng);
-    else
-        check_fixed(check_suites[k], &c, fixed, &rng);
-    if (options.crash && !strcmp(options.crash, "timeout"))
-        c.kernel = check_crash_timeout(check_kernels[k]);
+    if (fixed < 0) check_random(check_suites[k], &c, &rng);
+    else check_fixed(check_suites[k], &c, fixed, &rng);
+    if (options.crash && !strcmp(options.crash, "timeout")) c.kernel = check_crash_timeout(check_kernels[k]);
     note_running(check_kernels[k], name, check_target_describe(reference));
     const int expectable = check_expect(reference, &c, &expected, &text);
     for (int t = 0; t < report.n_targets && !is_over(); t++) {
@@ -216,12 +201,9 @@ static void visit_count(int k, const char *name, int fixed, const check_family *
 
 static void visit_run(int k, const char *name, int fixed, const check_family *family, int number)
 {
-    if (is_over())
-        return;
-    if (family)
-        run_trial(k, name, family, number);
-    else
-        run_case(k, name, fixed);
+    if (is_over()) return;
+    if (family) run_trial(k, name, family, number);
+    else run_case(k, name, fixed);
 }
 
 static void walk_kernel(int k, visit_fn visit)
@@ -239,19 +221,16 @@ static void walk_kernel(int k, visit_fn visit)
     }
     const int n_fixed = check_n_fixed(check_suites[k]);
     for (int i = 0; i < n_fixed; i++)
-        if (is_due(i) && is_wanted(check_fixed_name(check_suites[k], i, name, sizeof name)))
-            visit(k, name, i, NULL, 0);
+        if (is_due(i) && is_wanted(check_fixed_name(check_suites[k], i, name, sizeof name))) visit(k, name, i, NULL, 0);
     for (int64_t i = 0; i < n_random; i++) {
         snprintf(name, sizeof name, "random/%lld", (long long)i);
-        if (is_wanted(name))
-            visit(k, name, -1, NULL, 0);
+        if (is_wanted(name)) visit(k, name, -1, NULL, 0);
     }
     for (const check_family *f = check_suites[k]->families; f->name; f++) {
         const int n = options.only || !options.quick ? f->n : (f->n + QUICK_SHARE - 1) / QUICK_SHARE;
         for (int i = 0; i < n; i++) {
             snprintf(name, sizeof name, "%s/%d", f->name, i);
-            if (is_wanted(name))
-                visit(k, name, 0, f, i);
+            if (is_wanted(name)) visit(k, name, 0, f, i);
         }
     }
 }
@@ -259,16 +238,14 @@ static void walk_kernel(int k, visit_fn visit)
 static void walk(visit_fn visit)
 {
     for (int k = 0; k < N_KERNELS; k++)
-        if (cli_has_name(&options.kernel, check_kernels[k]->name))
-            walk_kernel(k, visit);
+        if (cli_has_name(&options.kernel, check_kernels[k]->name)) walk_kernel(k, visit);
 }
 
 static void print_list(void)
 {
     char name[96];
     for (int k = 0; k < N_KERNELS; k++) {
-        if (!cli_has_name(&options.kernel, check_kernels[k]->name))
-            continue;
+        if (!cli_has_name(&options.kernel, check_kernels[k]->name)) continue;
         for (int i = 0; i < check_n_fixed(check_suites[k]); i++)
             printf("%s %s\n", check_kernels[k]->name, check_fixed_name(check_suites[k], i, name, sizeof name));
         for (const check_family *f = check_suites[k]->families; f->name; f++)
@@ -276,10 +253,7 @@ static void print_list(void)
     }
 }
 
-static const char *kernel_name(int i)
-{
-    return check_kernels[i]->name;
-}
+static const char *kernel_name(int i) { return check_kernels[i]->name; }
 
 static const char *backend_name(int i)
 {
@@ -288,10 +262,7 @@ static const char *backend_name(int i)
     return gdn_backend_describe((uint32_t)i, &info) ? "" : info.name;
 }
 
-static const char *implementation_name(int i)
-{
-    return report.target[i].implementation.name;
-}
+static const char *implementation_name(int i) { return report.target[i].implementation.name; }
 
 static int open_device(uint32_t backend, uint32_t device)
 {
@@ -303,8 +274,7 @@ static int open_device(uint32_t backend, uint32_t device)
         gdn_implementation_info implementation = { .size = sizeof implementation };
         if (gdn_implementation_describe(backend, device, i, &implementation))
             return cli_error(&command, "%s", gdn_last_error());
-        if (!cli_has_name(&options.implementation, implementation.name))
-            continue;
+        if (!cli_has_name(&options.implementation, implementation.name)) continue;
         if (!(implementation.levels >> level & 1) &&
             (level != GDN_EXACT || !options.implementation.text[0])) { /* it would fail, and rightly */
             if (!implementation.reason[0])
@@ -329,8 +299,7 @@ static int open_device(uint32_t backend, uint32_t device)
 static int open_targets(void)
 {
     reference = check_target_open(GDN_BACKEND_REFERENCE, 0, 0, level);
-    if (!reference)
-        return cli_error(&command, "there is no reference to compare with: %s", gdn_last_error());
+    if (!reference) return cli_error(&command, "there is no reference to compare with: %s", gdn_last_error());
     for (uint32_t b = 0; b < GDN_BACKEND_COUNT; b++) {
         gdn_backend_info info = { .size = sizeof info };
         if (b == GDN_BACKEND_REFERENCE || gdn_backend_describe(b, &info) || !cli_has_name(&options.backend, info.name))
@@ -342,22 +311,18 @@ static int open_targets(void)
             continue;
         }
         for (uint32_t d = 0; d < info.n_devices; d++) {
-            if (options.device >= 0 && options.device != d)
-                continue;
+            if (options.device >= 0 && options.device != d) continue;
             const int status = open_device(b, d);
-            if (status)
-                return status;
+            if (status) return status;
         }
     }
     const char *wrong = cli_unknown_name(&options.implementation, implementation_name, report.n_targets);
-    if (wrong)
-        return cli_error(&command, "there is no implementation '%s' to check; 'gdn info' lists them", wrong);
+    if (wrong) return cli_error(&command, "there is no implementation '%s' to check; 'gdn info' lists them", wrong);
     if (!report.n_targets && report.n_inexact)
         return cli_error(&command,
                          "no implementation here is exact; name one with --impl to check it all the same, e.g. %s (%s)",
                          report.inexact[0].implementation.name, report.inexact[0].implementation.reason);
-    if (!report.n_targets)
-        return cli_error(&command, "no device is left to check; 'gdn info' lists them");
+    if (!report.n_targets) return cli_error(&command, "no device is left to check; 'gdn info' lists them");
     return 0;
 }
 
@@ -376,8 +341,7 @@ static int check_options(void)
         if (options.threads.value[i] > 64)
             return cli_error(&command, "--threads: at most 64, not %d", options.threads.value[i]);
     threads.n = options.threads.n ? options.threads.n : 8;
-    for (int i = 0; i < threads.n; i++)
-        threads.value[i] = options.threads.n ? options.threads.value[i] : i + 1;
+    for (int i = 0; i < threads.n; i++) threads.value[i] = options.threads.n ? options.threads.value[i] : i + 1;
     return 0;
 }
 
@@ -385,8 +349,7 @@ static int conclude(void)
 {
     const check_tally sum = check_report_sum(&report);
     int failed = sum.failed + sum.errors > 0;
-    if (options.json)
-        failed |= !check_report_json(&report);
+    if (options.json) failed |= !check_report_json(&report);
     else {
         if (n_reported > options.max_reports)
             printf("%lld more failures are not described; see --max-reports\n",
@@ -408,13 +371,10 @@ int gdn_check_main(int argc, char **argv)
     options.cases = options.device = -1;
     options.max_reports = 5;
     const int cli = cli_parse(&command, argc, argv);
-    if (cli != CLI_RUN)
-        return cli_exit_code(cli);
+    if (cli != CLI_RUN) return cli_exit_code(cli);
     int status = check_options();
-    if (!status && options.list)
-        print_list();
-    if (status || options.list)
-        return status;
+    if (!status && options.list) print_list();
+    if (status || options.list) return status;
     if (options.serve) {
         reference = check_target_open(GDN_BACKEND_REFERENCE, 0, 0, level);
         status = !reference || check_elsewhere_serve(reference, level);
@@ -425,14 +385,12 @@ int gdn_check_main(int argc, char **argv)
     if (!status && options.reference && !check_elsewhere_open(options.reference, level, message, sizeof message))
         status = cli_error(&command, "--reference: %s", message);
     check_crash_catch(options.json, options.seed);
-    if (!status && options.self_test)
-        status = check_self_test(reference, targets[0], options.seed, options.json);
+    if (!status && options.self_test) status = check_self_test(reference, targets[0], options.seed, options.json);
     else if (!status) {
         report.seed = options.seed;
         report.level = target_level_names[level];
         report.n_kernels = 0;
-        if (options.reference && !options.json)
-            printf("the reference runs in %s\n", options.reference);
+        if (options.reference && !options.json) printf("the reference runs in %s\n", options.reference);
         if (!options.json)
             printf("seed %llu%s%s\n", (unsigned long long)options.seed, level == GDN_EXACT ? "" : ", level ",
                    level == GDN_EXACT ? "" : target_level_names[level]);
@@ -449,8 +407,7 @@ int gdn_check_main(int argc, char **argv)
             }
         status = conclude();
     }
-    for (int t = 0; t < report.n_targets; t++)
-        check_target_close(targets[t]);
+    for (int t = 0; t < report.n_targets; t++) check_target_close(targets[t]);
     check_target_close(reference);
     check_elsewhere_close();
     return status;

@@ -15,10 +15,8 @@ void check_say(check_text *text, const char *format, ...)
     va_start(args, format);
     const int n = vsnprintf(text->at + text->used, sizeof text->at - text->used, format, args);
     va_end(args);
-    if (n > 0)
-        text->used += (size_t)n;
-    if (text->used >= sizeof text->at)
-        text->used = sizeof text->at - 1;
+    if (n > 0) text->used += (size_t)n;
+    if (text->used >= sizeof text->at) text->used = sizeof text->at - 1;
 }
 
 static int is_poison(const void *element, int32_t dtype)
@@ -30,10 +28,8 @@ static int is_poison(const void *element, int32_t dtype)
 
 int check_same(const void *a, const void *b, int32_t dtype)
 {
-    if (dtype == GDN_Q8_0)
-        return !memcmp((const char *)a + 2, (const char *)b + 2, 32) && check_same(a, b, GDN_F16);
-    if (!memcmp(a, b, check_unit_bytes(dtype)))
-        return 1;
+    if (dtype == GDN_Q8_0) return !memcmp((const char *)a + 2, (const char *)b + 2, 32) && check_same(a, b, GDN_F16);
+    if (!memcmp(a, b, check_unit_bytes(dtype))) return 1;
     return dtype != GDN_I32 && dtype != GDN_I64 && check_is_nan(a, dtype) && check_is_nan(b, dtype) &&
            !is_poison(a, dtype) && !is_poison(b, dtype);
 }
@@ -45,8 +41,7 @@ void check_say_value(check_text *text, const void *element, int32_t dtype)
         uint16_t scale;
         memcpy(&scale, element, 2);
         check_say(text, "scale %#06x, quants", scale);
-        for (int i = 0; i < 32; i++)
-            check_say(text, " %d", ((const int8_t *)element)[2 + i]);
+        for (int i = 0; i < 32; i++) check_say(text, " %d", ((const int8_t *)element)[2 + i]);
         return;
     }
     if (dtype == GDN_I64) {
@@ -60,14 +55,12 @@ void check_say_value(check_text *text, const void *element, int32_t dtype)
         memcpy(&bits, element, 4);
         check_say(text, "%#010llx (%.9g)", (unsigned long long)(uint32_t)bits,
                   (double)gdn_load_element(element, dtype, 0));
-        if (is_poison(element, dtype))
-            check_say(text, " = poison");
+        if (is_poison(element, dtype)) check_say(text, " = poison");
     } else {
         uint16_t half;
         memcpy(&half, element, 2);
         check_say(text, "%#06x (%.9g)", half, (double)gdn_load_element(element, dtype, 0));
-        if (is_poison(element, dtype))
-            check_say(text, " = poison");
+        if (is_poison(element, dtype)) check_say(text, " = poison");
     }
 }
 
@@ -77,24 +70,19 @@ static int decode(const check_case *c, const check_view *v, int64_t at, int64_t 
     int64_t rest = at - (int64_t)c->memory[v->memory].before - v->first;
     const int64_t unit = (int64_t)check_unit_bytes(v->dtype);
     int done[CHECK_MAX_AXES] = { 0 };
-    if (rest < 0)
-        return 0;
+    if (rest < 0) return 0;
     for (int n = 0; n < v->rank; n++) {
         int widest = -1;
         for (int a = 0; a < v->rank; a++)
-            if (!done[a] && (widest < 0 || v->stride[a] > v->stride[widest]))
-                widest = a;
+            if (!done[a] && (widest < 0 || v->stride[a] > v->stride[widest])) widest = a;
         done[widest] = 1;
         index[widest] = v->extent[widest] > 1 ? rest / v->stride[widest] : 0;
-        if (index[widest] >= v->extent[widest])
-            index[widest] = v->extent[widest] - 1;
+        if (index[widest] >= v->extent[widest]) index[widest] = v->extent[widest] - 1;
         rest -= index[widest] * v->stride[widest];
     }
-    if (rest >= unit)
-        return 0;
+    if (rest >= unit) return 0;
     for (int a = 0; a < v->rank; a++)
-        if (!v->extent[a])
-            return 0;
+        if (!v->extent[a]) return 0;
     *element = at - rest;
     return 1;
 }
@@ -104,8 +92,7 @@ static const check_view *find_element(const check_case *c, int memory, uint64_t 
                                       int64_t index[CHECK_MAX_AXES])
 {
     for (int i = 0; i < c->n_views; i++)
-        if (c->view[i].memory == memory && decode(c, &c->view[i], (int64_t)at, element, index))
-            return &c->view[i];
+        if (c->view[i].memory == memory && decode(c, &c->view[i], (int64_t)at, element, index)) return &c->view[i];
     return NULL;
 }
 
@@ -119,8 +106,7 @@ static void say_names(const check_case *c, int memory, check_text *text)
 {
     int said = 0;
     for (int i = 0; i < c->n_views; i++)
-        if (c->view[i].memory == memory)
-            check_say(text, "%s%s", said++ ? "/" : "", c->view[i].name);
+        if (c->view[i].memory == memory) check_say(text, "%s%s", said++ ? "/" : "", c->view[i].name);
 }
 
 static void say_first(const check_case *c, int m, uint64_t at, const unsigned char *expected,
@@ -131,18 +117,15 @@ static void say_first(const check_case *c, int m, uint64_t at, const unsigned ch
     const check_view *v = find_element(c, m, at, &element, index);
     if (!v) {
         const int64_t from_body = (int64_t)at - (int64_t)memory->before;
-        if (from_body < 0)
-            check_say(text, "canary, %lld bytes before the first element", (long long)-from_body);
+        if (from_body < 0) check_say(text, "canary, %lld bytes before the first element", (long long)-from_body);
         else if ((uint64_t)from_body >= memory->body)
             check_say(text, "canary, %lld bytes after the end", (long long)((uint64_t)from_body - memory->body));
-        else
-            check_say(text, "gap between elements, at byte %lld", (long long)from_body);
+        else check_say(text, "gap between elements, at byte %lld", (long long)from_body);
         check_say(text, ": expected %#04x, got %#04x", expected[at], actual[at]);
         return;
     }
     check_say(text, "%s", v->name);
-    for (int a = 0; a < v->rank; a++)
-        check_say(text, "[%s %lld]", v->axis[a] ? v->axis[a] : "i", (long long)index[a]);
+    for (int a = 0; a < v->rank; a++) check_say(text, "[%s %lld]", v->axis[a] ? v->axis[a] : "i", (long long)index[a]);
     check_say(text, ": expected ");
     check_say_value(text, expected + element, v->dtype);
     check_say(text, ", got ");
@@ -155,8 +138,7 @@ static int64_t compare_memory(const check_case *c, int m, const unsigned char *e
     const check_memory *memory = &c->memory[m];
     int64_t differ = 0;
     uint64_t first = 0;
-    if (!memcmp(expected, actual, memory->bytes))
-        return 0;
+    if (!memcmp(expected, actual, memory->bytes)) return 0;
     for (uint64_t at = 0; at < memory->bytes; at++) {
         int64_t element, index[CHECK_MAX_AXES];
         const check_view *v;
@@ -164,13 +146,11 @@ static int64_t compare_memory(const check_case *c, int m, const unsigned char *e
             at += 63;
             continue;
         }
-        if (expected[at] == actual[at])
-            continue;
+        if (expected[at] == actual[at]) continue;
         v = find_element(c, m, at, &element, index);
         const uint64_t end = v ? (uint64_t)element + check_unit_bytes(v->dtype) : at + 1;
         if (!v || !memory->written || !check_same(expected + element, actual + element, v->dtype))
-            if (!differ++)
-                first = at;
+            if (!differ++) first = at;
         at = end - 1;
     }
     if (differ && text) {
@@ -187,8 +167,7 @@ int64_t check_compare(const check_case *c, unsigned char *const *expected, unsig
                       check_text *text)
 {
     int64_t differ = 0;
-    for (int m = 0; m < c->n_memories; m++)
-        differ += compare_memory(c, m, expected[m], actual[m], text);
+    for (int m = 0; m < c->n_memories; m++) differ += compare_memory(c, m, expected[m], actual[m], text);
     return differ;
 }
 
@@ -215,8 +194,7 @@ int64_t check_confined(const check_case *c, unsigned char *const *actual, check_
         for (int i = 0; v && v->dtype == GDN_F32 && i < memory->n_ranges; i++)
             for (uint64_t at = memory->range[i][0]; at < memory->range[i][1]; at += 4)
                 unwritten += is_poison(actual[m] + at, GDN_F32);
-        if (unwritten && text)
-            check_say(text, "  %s: %lld results were not written\n", v->name, (long long)unwritten);
+        if (unwritten && text) check_say(text, "  %s: %lld results were not written\n", v->name, (long long)unwritten);
         differ += unwritten;
     }
     return differ;

@@ -26,25 +26,25 @@
 enum { BUSY_SECONDS = 1200, IDLE_LOOKS = 1800, STACK_BYTES = 1 << 16 };
 
 static struct {
-    int      json;
+    int json;
     uint64_t seed;
-    size_t   n_text, n_document; /* bytes that the handler writes */
-    char     text[CHECK_REPEAT_MAX + 64], document[4 * CHECK_REPEAT_MAX];
+    size_t n_text, n_document; /* bytes that the handler writes */
+    char text[CHECK_REPEAT_MAX + 64], document[4 * CHECK_REPEAT_MAX];
 } now;
 static atomic_flag reported = ATOMIC_FLAG_INIT;
 static struct {
     _Atomic uint64_t number; /* of the case; 0: none runs */
-    _Atomic double   busy_seconds;
-    atomic_int       idle_looks;
-    int              started;
+    _Atomic double busy_seconds;
+    atomic_int idle_looks;
+    int started;
 } watch = { .busy_seconds = BUSY_SECONDS, .idle_looks = IDLE_LOOKS };
 
 static const struct {
-    int         number;
+    int number;
     const char *name;
 } signals[] = {
-    { SIGSEGV, "SIGSEGV" }, { SIGBUS, "SIGBUS" },   { SIGFPE, "SIGFPE" },   { SIGILL, "SIGILL" },
-    { SIGABRT, "SIGABRT" }, { SIGTRAP, "SIGTRAP" },
+    { SIGSEGV, "SIGSEGV" }, { SIGBUS, "SIGBUS" },   { SIGFPE, "SIGFPE" },
+    { SIGILL, "SIGILL" },   { SIGABRT, "SIGABRT" }, { SIGTRAP, "SIGTRAP" },
 };
 enum { N_SIGNALS = sizeof signals / sizeof signals[0] };
 
@@ -52,23 +52,18 @@ static void put(int file, const char *text, size_t bytes)
 {
     while (bytes) {
         const ssize_t n = write(file, text, bytes);
-        if (n <= 0)
-            return; /* nobody reads: there is nothing left to do about it */
+        if (n <= 0) return; /* nobody reads: there is nothing left to do about it */
         text += n;
         bytes -= (size_t)n;
     }
 }
 
-static void put_text(int file, const char *text)
-{
-    put(file, text, strlen(text));
-}
+static void put_text(int file, const char *text) { put(file, text, strlen(text)); }
 
 static void leave(const char *what, const char *name)
 {
     if (atomic_flag_test_and_set(&reported))
-        for (;;)
-            pause(); /* another thread is writing, and then leaves */
+        for (;;) pause(); /* another thread is writing, and then leaves */
     put_text(2, what);
     put_text(2, name);
     put_text(2, "\n");
@@ -86,8 +81,7 @@ static void on_crash(int number)
 {
     const char *name = "a signal";
     for (int i = 0; i < N_SIGNALS; i++)
-        if (signals[i].number == number)
-            name = signals[i].name;
+        if (signals[i].number == number) name = signals[i].name;
     leave("\nCRASH: memory outside of the operands, a failed assertion, ...: ", name);
 }
 
@@ -99,25 +93,22 @@ static double seconds_of(clockid_t clock)
 }
 
 /* What the others of the process have used of processors. */
-static double used(void)
-{
-    return seconds_of(CLOCK_PROCESS_CPUTIME_ID) - seconds_of(CLOCK_THREAD_CPUTIME_ID);
-}
+static double used(void) { return seconds_of(CLOCK_PROCESS_CPUTIME_ID) - seconds_of(CLOCK_THREAD_CPUTIME_ID); }
 
 static void *look(void *unused)
 {
     const struct timespec second = { 1, 0 };
     uint64_t number = 0;
-    double   begin = 0, last = 0;
-    int      idle = 0;
+    double begin = 0, last = 0;
+    int idle = 0;
     for (;;) {
         (void)nanosleep(&second, NULL);
         const uint64_t runs = atomic_load(&watch.number);
-        const double   now_used = used();
+        const double now_used = used();
         if (!runs || runs != number) { /* another case: its time began somewhere since the last look */
             number = runs;
-            begin  = now_used;
-            idle   = 0;
+            begin = now_used;
+            idle = 0;
         } else {
             idle = now_used - last < 1e-4 ? idle + 1 : 0;
             if (now_used - begin > atomic_load(&watch.busy_seconds))
@@ -135,13 +126,11 @@ static void start_watch(void)
 {
     pthread_t thread;
     sigset_t all, old;
-    if (watch.started)
-        return;
+    if (watch.started) return;
     watch.started = 1;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are for the threads that work */
-    if (!pthread_create(&thread, NULL, look, NULL))
-        pthread_detach(thread);
+    if (!pthread_create(&thread, NULL, look, NULL)) pthread_detach(thread);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
@@ -151,8 +140,7 @@ static void write_document(const char *kernel, const char *name, const check_tar
     json_writer w;
     FILE *file = fmemopen(now.document, sizeof now.document, "w");
     now.n_document = 0;
-    if (!file)
-        return;
+    if (!file) return;
     json_open(&w, file);
     json_object(&w, NULL);
     json_bool(&w, "crashed", 1);
@@ -166,18 +154,15 @@ static void write_document(const char *kernel, const char *name, const check_tar
     json_string(&w, "repeat", repeat);
     const long bytes = ftell(file);
     const int good = !w.failed && !ferror(file) && bytes > 0 && bytes < (long)sizeof now.document;
-    if (fclose(file) == 0 && good)
-        now.n_document = (size_t)bytes;
+    if (fclose(file) == 0 && good) now.n_document = (size_t)bytes;
 }
 
 void check_crash_note(const char *kernel, const char *name, const check_target_info *info, const char *repeat)
 {
     const int n = snprintf(now.text, sizeof now.text, "  to repeat: %s\n", repeat ? repeat : "(before the first case)");
     now.n_text = n < 0 ? 0 : (size_t)n < sizeof now.text ? (size_t)n : sizeof now.text - 1;
-    if (now.json)
-        write_document(kernel, name, info, repeat);
-    if (repeat)
-        atomic_fetch_add(&watch.number, 1);
+    if (now.json) write_document(kernel, name, info, repeat);
+    if (repeat) atomic_fetch_add(&watch.number, 1);
 }
 
 void check_crash_catch(int json, uint64_t seed)
@@ -193,15 +178,13 @@ void check_crash_catch(int json, uint64_t seed)
     action.sa_handler = on_crash;
     action.sa_flags = sigaltstack(&other, NULL) ? 0 : SA_ONSTACK;
     sigfillset(&action.sa_mask);
-    for (int i = 0; i < N_SIGNALS; i++)
-        sigaction(signals[i].number, &action, NULL);
+    for (int i = 0; i < N_SIGNALS; i++) sigaction(signals[i].number, &action, NULL);
 }
 
 void check_crash_end(void)
 {
     atomic_store(&watch.number, 0);
-    for (int i = 0; i < N_SIGNALS; i++)
-        signal(signals[i].number, SIG_DFL);
+    for (int i = 0; i < N_SIGNALS; i++) signal(signals[i].number, SIG_DFL);
 }
 
 /* ---- For tests ------------------------------------------------------------------------------------------------ */
@@ -245,20 +228,14 @@ const check_kernel *check_crash_timeout(const check_kernel *kernel)
 void check_crash_now(const char *kind)
 {
     pthread_t thread;
-    if (!kind || !strcmp(kind, "timeout"))
-        return;
+    if (!kind || !strcmp(kind, "timeout")) return;
     nowhere = (void *)(uintptr_t)sysconf(_SC_PAGESIZE); /* not NULL, which sanitizers see before it happens */
-    if (!strcmp(kind, "memory"))
-        touch(NULL);
-    if (!strcmp(kind, "thread") && !pthread_create(&thread, NULL, touch, NULL))
-        pthread_join(thread, NULL);
-    if (!strcmp(kind, "stack"))
-        (void)deeper(0);
+    if (!strcmp(kind, "memory")) touch(NULL);
+    if (!strcmp(kind, "thread") && !pthread_create(&thread, NULL, touch, NULL)) pthread_join(thread, NULL);
+    if (!strcmp(kind, "stack")) (void)deeper(0);
     if (!strcmp(kind, "hang"))
-        for (atomic_store(&watch.idle_looks, 2);;)
-            pause();
+        for (atomic_store(&watch.idle_looks, 2);;) pause();
     if (!strcmp(kind, "spin"))
-        for (atomic_store(&watch.busy_seconds, 0.5);;)
-            enough = 1 << 30;
+        for (atomic_store(&watch.busy_seconds, 0.5);;) enough = 1 << 30;
     abort();
 }

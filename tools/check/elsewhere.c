@@ -54,10 +54,7 @@ static int put(FILE *out, const void *from, uint64_t bytes)
            fwrite(from, 1, (size_t)bytes, out) == bytes; /* nothing may lie at NULL, which fwrite() may not get */
 }
 
-static int get(FILE *in, void *to, uint64_t bytes)
-{
-    return !bytes || fread(to, 1, (size_t)bytes, in) == bytes;
-}
+static int get(FILE *in, void *to, uint64_t bytes) { return !bytes || fread(to, 1, (size_t)bytes, in) == bytes; }
 
 static hello my_hello(uint32_t level)
 {
@@ -108,10 +105,7 @@ int check_elsewhere_open(const char *program, uint32_t level, char *message, uin
     return 0;
 }
 
-int check_elsewhere_is_open(void)
-{
-    return other.out != NULL;
-}
+int check_elsewhere_is_open(void) { return other.out != NULL; }
 
 void check_elsewhere_close(void)
 {

@@ -13,7 +13,7 @@
 /* A sparse tensor of F32, on the reference and on the target. */
 typedef struct sparse {
     uint64_t bytes;
-    char    *at[2];
+    char *at[2];
 } sparse;
 
 enum { ON_REFERENCE = 0, ON_TARGET = 1 };
@@ -48,14 +48,12 @@ static int map_sparse(check_trial *trial, sparse *m, uint64_t bytes)
 static void unmap_sparse(sparse *m)
 {
     for (int i = 0; i < 2; i++)
-        if (m->at[i])
-            munmap(m->at[i], (size_t)m->bytes);
+        if (m->at[i]) munmap(m->at[i], (size_t)m->bytes);
 }
 
 static void fill_both(const sparse *m, uint64_t offset, int64_t n, uint64_t seed)
 {
-    for (int i = 0; i < 2; i++)
-        check_fill(m->at[i] + offset, GDN_F32, n, CHECK_NORMAL, seed);
+    for (int i = 0; i < 2; i++) check_fill(m->at[i] + offset, GDN_F32, n, CHECK_NORMAL, seed);
 }
 
 /* The same pages exist in both, and hold the same. Only asks where it can be known which pages exist. */
@@ -66,8 +64,7 @@ static void compare_sparse(check_trial *trial, const sparse *m)
     for (uint64_t first = 0; first < m->bytes / page && trial->outcome == CHECK_RAN; first += chunk) {
         const uint64_t n = m->bytes / page - first < chunk ? m->bytes / page - first : chunk;
         for (int i = 0; i < 2; i++)
-            if (mincore(m->at[i] + first * page, (size_t)(n * page), (void *)there[i]))
-                return;
+            if (mincore(m->at[i] + first * page, (size_t)(n * page), (void *)there[i])) return;
         for (uint64_t p = 0; p < n; p++) {
             const uint64_t at = (first + p) * page;
             if ((there[0][p] & 1) || (there[1][p] & 1))
@@ -79,7 +76,6 @@ static void compare_sparse(check_trial *trial, const sparse *m)
         }
     }
 }
-
 
 /* Run on one side, with workspace. */
 static int call(check_trial *trial, int side, const check_kernel *kernel, void *args)
@@ -147,12 +143,10 @@ void check_far_states(check_trial *trial, check_rng *rng)
                 .state_src.data = (void *)(uintptr_t)&src,
                 .state_dst.data = (void *)(uintptr_t)&dst,
             };
-            if (!call(trial, side, &check_kernel_gated_delta_net, &(delta_call){ .args = a }))
-                break;
+            if (!call(trial, side, &check_kernel_gated_delta_net, &(delta_call){ .args = a })) break;
         }
         check_trial_same(trial, out[0], out[1], TOKENS * HEADS * DIM, "out from a far state");
-        if (trial->outcome == CHECK_RAN)
-            compare_sparse(trial, &pool);
+        if (trial->outcome == CHECK_RAN) compare_sparse(trial, &pool);
     }
     unmap_sparse(&pool);
 }
@@ -172,20 +166,26 @@ void check_far_histories(check_trial *trial, check_rng *rng)
         fill_both(&pool, (uint64_t)(src * stride), CHANNELS * COLUMNS, check_next(rng));
         for (int side = 0; side < 2; side++) {
             gdn_ssm_conv_args a = {
-                .size = sizeof a, .n_seqs = 1, .n_tokens = TOKENS, .n_channels = CHANNELS, .kernel_width = WIDTH,
-                .x.data = x, .weight.data = weight,
+                .size = sizeof a,
+                .n_seqs = 1,
+                .n_tokens = TOKENS,
+                .n_channels = CHANNELS,
+                .kernel_width = WIDTH,
+                .x.data = x,
+                .weight.data = weight,
                 .out.data = out[side],
-                .history = { .data = pool.at[side], .stride = { wide ? stride : 0 }, .n_rows = (int32_t)n_rows,
+                .history = { .data = pool.at[side],
+                             .stride = { wide ? stride : 0 },
+                             .n_rows = (int32_t)n_rows,
                              .n_slots = COLUMNS },
-                .position.data = (void *)(uintptr_t)&position, .history_src.data = (void *)(uintptr_t)&src,
+                .position.data = (void *)(uintptr_t)&position,
+                .history_src.data = (void *)(uintptr_t)&src,
                 .history_dst.data = (void *)(uintptr_t)&dst,
             };
-            if (!call(trial, side, &check_kernel_ssm_conv, &(conv_call){ .args = a }))
-                break;
+            if (!call(trial, side, &check_kernel_ssm_conv, &(conv_call){ .args = a })) break;
         }
         check_trial_same(trial, out[0], out[1], TOKENS * CHANNELS, "out from a far history");
-        if (trial->outcome == CHECK_RAN)
-            compare_sparse(trial, &pool);
+        if (trial->outcome == CHECK_RAN) compare_sparse(trial, &pool);
     }
     unmap_sparse(&pool);
 }
@@ -203,16 +203,19 @@ void check_far_rows(check_trial *trial, check_rng *rng)
         check_fill(src, GDN_F32, ROWS * COLUMNS, CHECK_NORMAL, check_next(rng));
         for (int side = 0; side < 2; side++) {
             gdn_set_rows_args a = {
-                .size = sizeof a, .n_columns = COLUMNS, .n_rows = ROWS, .n_rows_dst = n_rows,
-                .n_batch = { 1, 1 }, .index_batch = { 1, 1 }, .src.data = src,
+                .size = sizeof a,
+                .n_columns = COLUMNS,
+                .n_rows = ROWS,
+                .n_rows_dst = n_rows,
+                .n_batch = { 1, 1 },
+                .index_batch = { 1, 1 },
+                .src.data = src,
                 .dst = { .data = dst.at[side], .stride = { 0, 0, wide ? stride : 0 } },
                 .index = { .data = (void *)(uintptr_t)index, .dtype = GDN_I64 },
             };
-            if (!call(trial, side, &check_kernel_set_rows, &a))
-                break;
+            if (!call(trial, side, &check_kernel_set_rows, &a)) break;
         }
-        if (trial->outcome == CHECK_RAN)
-            compare_sparse(trial, &dst);
+        if (trial->outcome == CHECK_RAN) compare_sparse(trial, &dst);
     }
     unmap_sparse(&dst);
 }

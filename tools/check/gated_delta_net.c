@@ -169,8 +169,7 @@ static void fixed_snapshots(check_walk *w)
             spec->n_slots = spec->n_slots_out = spec->n_snapshots = 5;
             delta_batch(spec, 3, 4);
             spec->map_src = spec->map_dst = 1;
-            for (int s = 0; s < 3; s++)
-                delta_ring(spec, s, 2 - s, position + s);
+            for (int s = 0; s < 3; s++) delta_ring(spec, s, 2 - s, position + s);
             CHECK_NAME(w, "snapshots/ring_at_%d", position);
         }
 }
@@ -218,7 +217,9 @@ static void fixed_awkward(check_walk *w)
                     awkwards[i].set(spec);
                     CHECK_NAME(w, "%s/%s_%s", awkwards[i].name, gate ? "channel" : "scalar", layout ? "kv" : "vk");
                 }
-    static const struct { const char *name; int operand, values;
+    static const struct {
+        const char *name;
+        int operand, values;
     } values[] = {
         { "subnormal_state", DELTA_STATE, CHECK_SUBNORMAL },
         { "subnormal_q", DELTA_Q, CHECK_SUBNORMAL },
@@ -299,8 +300,7 @@ static void walk_list(check_walk *w)
     fixed_awkward(w);
     fixed_callers(w);
     for (int i = 0; i < ggml_n_delta(); i++)
-        if (check_here(w))
-            ggml_delta(i, &w->spec->gated_delta_net, w->name, w->bytes);
+        if (check_here(w)) ggml_delta(i, &w->spec->gated_delta_net, w->name, w->bytes);
     delta_fixed_forms(w);
     delta_fixed_checkpoints(w, &w->spec->gated_delta_net);
     delta_fixed_log(w, &w->spec->gated_delta_net);

@@ -12,8 +12,7 @@ static void set_ragged(delta_spec *spec)
 {
     static const int lengths[] = { 0, 5, 0, 0, 1, 12, 0, 2 };
     delta_batch(spec, 8, 1);
-    for (int s = 0; s < 8; s++)
-        spec->seq[s].length = lengths[s];
+    for (int s = 0; s < 8; s++) spec->seq[s].length = lengths[s];
     spec->map_start = 1;
 }
 static void set_ragged_windows(delta_spec *spec)
@@ -28,8 +27,7 @@ static void skip(delta_spec *spec, int n, int step)
 {
     delta_batch(spec, n, 3);
     spec->map_src = spec->map_dst = 1;
-    for (int s = 0; s < n; s += step)
-        spec->seq[s].src = GDN_SKIP;
+    for (int s = 0; s < n; s += step) spec->seq[s].src = GDN_SKIP;
 }
 static void set_all_skipped(delta_spec *spec) { skip(spec, 4, 1); }
 static void set_some_skipped(delta_spec *spec) { skip(spec, 6, 2); }
@@ -47,15 +45,13 @@ static void set_from_zero(delta_spec *spec)
 {
     delta_batch(spec, 4, 2);
     spec->map_src = 1;
-    for (int s = 0; s < 4; s++)
-        spec->seq[s].src = GDN_NONE;
+    for (int s = 0; s < 4; s++) spec->seq[s].src = GDN_NONE;
 }
 static void set_nothing_kept(delta_spec *spec)
 {
     delta_batch(spec, 4, 2);
     spec->map_dst = 1;
-    for (int s = 0; s < 4; s++)
-        spec->seq[s].dst[0] = GDN_NONE;
+    for (int s = 0; s < 4; s++) spec->seq[s].dst[0] = GDN_NONE;
 }
 static void set_shared_source(delta_spec *spec)
 {
@@ -71,8 +67,7 @@ static void set_permuted_rows(delta_spec *spec)
 {
     delta_batch(spec, 6, 1);
     spec->map_src = spec->map_dst = 1;
-    for (int s = 0; s < 6; s++)
-        spec->seq[s].src = spec->seq[s].dst[0] = (s * 5 + 3) % 6;
+    for (int s = 0; s < 6; s++) spec->seq[s].src = spec->seq[s].dst[0] = (s * 5 + 3) % 6;
 }
 static void set_other_slot(delta_spec *spec)
 {
@@ -89,8 +84,7 @@ static void set_only_older_snapshot(delta_spec *spec)
     spec->n_slots = spec->n_slots_out = spec->n_snapshots = 4;
     delta_batch(spec, 2, 6);
     spec->map_dst = 1;
-    for (int s = 0; s < 2; s++)
-        spec->seq[s].dst[0] = spec->seq[s].dst[1] = spec->seq[s].dst[3] = GDN_NONE;
+    for (int s = 0; s < 2; s++) spec->seq[s].dst[0] = spec->seq[s].dst[1] = spec->seq[s].dst[3] = GDN_NONE;
 }
 static void set_strided(delta_spec *spec)
 {

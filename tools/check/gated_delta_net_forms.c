@@ -9,20 +9,19 @@
 
 void delta_random_forms(delta_spec *spec, check_rng *rng)
 {
-    static const int   types[] = { GDN_F32, GDN_F32, GDN_F16, GDN_BF16 };
+    static const int types[] = { GDN_F32, GDN_F32, GDN_F16, GDN_BF16 };
     static const float eps[] = { 0, 1e-6f, 1e-12f, 1e-40f, 0.5f }, factors[] = { 0, 0, 1, 2, -0.75f };
     static const int raw[] = {
         CHECK_NORMAL, CHECK_NORMAL, CHECK_GATE_GGML, CHECK_WIDE, CHECK_SPECIAL, CHECK_SUBNORMAL
     };
-    static const int   rates[] = { CHECK_GATE_MODEL, CHECK_GATE_SLOW, CHECK_GATE_GGML, CHECK_NORMAL, CHECK_ZEROS };
+    static const int rates[] = { CHECK_GATE_MODEL, CHECK_GATE_SLOW, CHECK_GATE_GGML, CHECK_NORMAL, CHECK_ZEROS };
     const int sorted = check_one_in(rng, 2); /* g and beta of one type, so that they can be parts of one tensor */
     spec->dtype_g = CHECK_PICK(rng, types);
     spec->dtype_beta = sorted ? spec->dtype_g : CHECK_PICK(rng, types);
     if (check_one_in(rng, 2)) {
         spec->qk_norm = check_between(rng, GDN_NORM_ADD, GDN_NORM_CLAMP);
         spec->eps = CHECK_PICK(rng, eps);
-        if (check_one_in(rng, 2))
-            spec->values[DELTA_Q] = spec->values[DELTA_K] = CHECK_NORMAL;
+        if (check_one_in(rng, 2)) spec->values[DELTA_Q] = spec->values[DELTA_K] = CHECK_NORMAL;
     }
     static const float bounds[] = { -5, -5, -1, -80, -1e-40f };
     spec->g_form = check_between(rng, GDN_G_LOG, GDN_G_BOUNDED);
@@ -30,8 +29,7 @@ void delta_random_forms(delta_spec *spec, check_rng *rng)
         spec->lower_bound = CHECK_PICK(rng, bounds);
         spec->no_a = check_one_in(rng, 3);
     }
-    if (spec->g_form == GDN_G_LINEAR && !check_one_in(rng, 4))
-        spec->values[DELTA_G] = CHECK_UNIT;
+    if (spec->g_form == GDN_G_LINEAR && !check_one_in(rng, 4)) spec->values[DELTA_G] = CHECK_UNIT;
     if (spec->g_form >= GDN_G_RAW) {
         spec->values[DELTA_G] = CHECK_PICK(rng, raw);
         spec->values[DELTA_A] = spec->g_form == GDN_G_RAW ? CHECK_PICK(rng, rates) : CHECK_NORMAL;
@@ -42,8 +40,7 @@ void delta_random_forms(delta_spec *spec, check_rng *rng)
     }
     spec->beta_form = check_between(rng, GDN_BETA_PLAIN, GDN_BETA_LOGIT);
     spec->beta_factor = CHECK_PICK(rng, factors);
-    if (spec->beta_form == GDN_BETA_LOGIT && check_one_in(rng, 2))
-        spec->values[DELTA_BETA] = CHECK_PICK(rng, raw);
+    if (spec->beta_form == GDN_BETA_LOGIT && check_one_in(rng, 2)) spec->values[DELTA_BETA] = CHECK_PICK(rng, raw);
     /* By the seed, so that what else is drawn stays as without. A norm is not for the read key. */
     spec->read_key = !(spec->seed >> 44 & 3);
     spec->dtype_read = types[spec->seed >> 46 & 3];
@@ -54,8 +51,8 @@ void delta_random_forms(delta_spec *spec, check_rng *rng)
 static void forms(check_walk *w)
 {
     delta_spec *const spec = &w->spec->gated_delta_net;
-    static const char *const norms[] = { "plain", "add", "clamp" }, *const gates[] = { "log", "linear", "raw",
-                                                                                       "a_log", "bounded" };
+    static const char *const norms[] = { "plain", "add", "clamp" }, *const gates[] = { "log", "linear", "raw", "a_log",
+                                                                                       "bounded" };
     static const int shapes[][3] = {
         { 1, 128, 64 }, { 5, 33, 40 }, { 40, 128, 48 }, { 20, 33, 40 } /* tokens, dimensions */
     };
@@ -65,8 +62,7 @@ static void forms(check_walk *w)
                 for (int logit = 0; logit < 2; logit++)
                     for (int gate = 0; gate < 2; gate++)
                         for (int layout = 0; layout < 2; layout++) {
-                            if (!check_here(w))
-                                continue;
+                            if (!check_here(w)) continue;
                             delta_defaults(spec, 2, 4, shapes[shape][1], shapes[shape][2]);
                             delta_batch(spec, 2, shapes[shape][0]);
                             spec->gate = gate;
@@ -86,7 +82,7 @@ static void forms(check_walk *w)
                             spec->values[DELTA_A] = g == GDN_G_RAW ? CHECK_GATE_MODEL : CHECK_NORMAL;
                             spec->values[DELTA_BETA] = logit ? CHECK_NORMAL : CHECK_UNIT;
                             CHECK_NAME(w, "forms/T%d_%s_%s_%s_%s_%s", shapes[shape][0], norms[norm], gates[g],
-                                     logit ? "logit" : "beta", gate ? "channel" : "scalar", layout ? "kv" : "vk");
+                                       logit ? "logit" : "beta", gate ? "channel" : "scalar", layout ? "kv" : "vk");
                         }
 }
 
@@ -95,14 +91,13 @@ static void norms(check_walk *w)
 {
     delta_spec *const spec = &w->spec->gated_delta_net;
     static const char *const words[] = { "zeros", "subnormal", "huge", "wide", "special" };
-    static const int   classes[] = { CHECK_ZEROS, CHECK_SUBNORMAL, CHECK_HUGE, CHECK_WIDE, CHECK_SPECIAL };
+    static const int classes[] = { CHECK_ZEROS, CHECK_SUBNORMAL, CHECK_HUGE, CHECK_WIDE, CHECK_SPECIAL };
     static const float eps[] = { 0, 1e-40f, 1e-6f };
     for (int norm = GDN_NORM_ADD; norm <= GDN_NORM_CLAMP; norm++)
         for (int values = 0; values < 5; values++)
             for (int e = 0; e < 3; e++)
                 for (int length = 1; length <= 4; length += 3) {
-                    if (!check_here(w))
-                        continue;
+                    if (!check_here(w)) continue;
                     delta_defaults(spec, 1, 2, 128, 32);
                     delta_batch(spec, 2, length);
                     spec->qk_norm = norm;
@@ -124,8 +119,7 @@ static void types(check_walk *w)
             for (int length = 0; length < 3; length++)
                 for (int gate = 0; gate < 2; gate++)
                     for (int layout = 0; layout < 2; layout++) {
-                        if (!check_here(w))
-                            continue;
+                        if (!check_here(w)) continue;
                         delta_defaults(spec, 1, 2, length ? 48 : 128, 72);
                         delta_batch(spec, 2, lengths[length]);
                         spec->gate = gate;
@@ -137,7 +131,7 @@ static void types(check_walk *w)
                         spec->values[DELTA_A] = CHECK_GATE_MODEL;
                         spec->values[DELTA_G] = CHECK_NORMAL;
                         CHECK_NAME(w, "types/gates_%s_out_%s_T%d_%s_%s", words[g], words[out], lengths[length],
-                                 gate ? "channel" : "scalar", layout ? "kv" : "vk");
+                                   gate ? "channel" : "scalar", layout ? "kv" : "vk");
                     }
 }
 
@@ -150,15 +144,13 @@ static void alone(check_walk *w)
     for (int what = 0; what < N; what++)
         for (int gate = 0; gate < 2; gate++)
             for (int length = 1; length <= 40; length += 39) {
-                if (!check_here(w))
-                    continue;
+                if (!check_here(w)) continue;
                 delta_defaults(spec, 1, 2, 128, 32);
                 delta_batch(spec, 2, length);
                 spec->gate = gate;
                 spec->qk_norm = what == NORM ? GDN_NORM_ADD : GDN_NORM_NONE;
                 spec->g_form = what == LINEAR ? GDN_G_LINEAR : GDN_G_LOG;
-                if (what == LINEAR)
-                    spec->values[DELTA_G] = CHECK_UNIT;
+                if (what == LINEAR) spec->values[DELTA_G] = CHECK_UNIT;
                 spec->beta_form = what == LOGIT ? GDN_BETA_LOGIT : GDN_BETA_PLAIN;
                 spec->beta_factor = what == FACTOR ? 2.0f : 0;
                 spec->dtype_g = what == G ? GDN_F16 : GDN_F32;
@@ -202,8 +194,7 @@ static void read_keys(check_walk *w)
             for (int d = 0; d < 3; d++)
                 for (int gate = 0; gate < 2; gate++)
                     for (int layout = 0; layout < 2; layout++) {
-                        if (!check_here(w))
-                            continue;
+                        if (!check_here(w)) continue;
                         const int turn = what + i + d + gate + layout;
                         delta_defaults(spec, 2, 4, dims[d][0], dims[d][1]);
                         delta_batch(spec, 2, lengths[i]);

@@ -10,27 +10,49 @@
 
 enum { PLAIN = 0, PERMUTED = 1, KDA = 2 }; /* flags */
 
-static const struct { int heads, size, tokens, batch, repeat, flags, slots;
+static const struct {
+    int heads, size, tokens, batch, repeat, flags, slots;
 } delta_cases[] = {
-    { 32, 128, 1, 1, 1, PLAIN, 1 }, { 32, 16, 1, 1, 1, PLAIN, 1 }, { 32, 16, 1, 1, 1, KDA, 1 },
-    { 32, 16, 1, 1, 1, PERMUTED | KDA, 1 }, { 16, 64, 1, 2, 1, PLAIN, 1 }, { 4, 64, 4, 1, 1, PLAIN, 1 },
-    { 4, 64, 4, 2, 1, PLAIN, 1 }, { 8, 32, 4, 2, 2, PLAIN, 1 }, { 4, 64, 4, 1, 1, PERMUTED, 1 },
-    { 4, 64, 4, 2, 1, PERMUTED, 1 }, { 4, 64, 1, 1, 1, KDA, 1 }, { 4, 64, 1, 2, 1, KDA, 1 },
-    { 4, 16, 1, 2, 1, KDA, 1 }, { 4, 32, 4, 1, 1, KDA, 1 }, { 4, 64, 4, 2, 1, KDA, 1 }, { 8, 32, 4, 2, 2, KDA, 1 },
-    { 4, 64, 4, 2, 1, PERMUTED | KDA, 1 }, { 4, 16, 4, 2, 1, PERMUTED | KDA, 1 }, { 4, 64, 64, 1, 1, PLAIN, 1 },
-    { 4, 64, 65, 1, 1, PLAIN, 1 }, { 4, 64, 100, 1, 1, PLAIN, 1 }, { 4, 64, 127, 1, 1, PLAIN, 1 },
-    { 4, 64, 200, 1, 1, PLAIN, 1 }, { 4, 64, 256, 1, 1, PLAIN, 1 }, { 4, 64, 127, 2, 1, PLAIN, 1 },
-    { 4, 64, 33, 1, 1, KDA, 1 }, { 4, 64, 64, 1, 1, KDA, 1 }, { 4, 64, 100, 1, 1, KDA, 1 },
-    { 4, 16, 2, 1, 1, PLAIN, 2 }, { 4, 32, 4, 1, 1, PLAIN, 4 }, { 4, 64, 4, 2, 1, PLAIN, 4 },
-    { 8, 128, 4, 1, 1, PLAIN, 4 }, { 4, 64, 4, 2, 1, KDA, 4 }, { 8, 32, 4, 2, 2, KDA, 4 },
-    { 4, 32, 8, 1, 1, PLAIN, 3 }, { 4, 64, 16, 2, 1, PLAIN, 4 },
+    { 32, 128, 1, 1, 1, PLAIN, 1 },
+    { 32, 16, 1, 1, 1, PLAIN, 1 },
+    { 32, 16, 1, 1, 1, KDA, 1 },
+    { 32, 16, 1, 1, 1, PERMUTED | KDA, 1 },
+    { 16, 64, 1, 2, 1, PLAIN, 1 },
+    { 4, 64, 4, 1, 1, PLAIN, 1 },
+    { 4, 64, 4, 2, 1, PLAIN, 1 },
+    { 8, 32, 4, 2, 2, PLAIN, 1 },
+    { 4, 64, 4, 1, 1, PERMUTED, 1 },
+    { 4, 64, 4, 2, 1, PERMUTED, 1 },
+    { 4, 64, 1, 1, 1, KDA, 1 },
+    { 4, 64, 1, 2, 1, KDA, 1 },
+    { 4, 16, 1, 2, 1, KDA, 1 },
+    { 4, 32, 4, 1, 1, KDA, 1 },
+    { 4, 64, 4, 2, 1, KDA, 1 },
+    { 8, 32, 4, 2, 2, KDA, 1 },
+    { 4, 64, 4, 2, 1, PERMUTED | KDA, 1 },
+    { 4, 16, 4, 2, 1, PERMUTED | KDA, 1 },
+    { 4, 64, 64, 1, 1, PLAIN, 1 },
+    { 4, 64, 65, 1, 1, PLAIN, 1 },
+    { 4, 64, 100, 1, 1, PLAIN, 1 },
+    { 4, 64, 127, 1, 1, PLAIN, 1 },
+    { 4, 64, 200, 1, 1, PLAIN, 1 },
+    { 4, 64, 256, 1, 1, PLAIN, 1 },
+    { 4, 64, 127, 2, 1, PLAIN, 1 },
+    { 4, 64, 33, 1, 1, KDA, 1 },
+    { 4, 64, 64, 1, 1, KDA, 1 },
+    { 4, 64, 100, 1, 1, KDA, 1 },
+    { 4, 16, 2, 1, 1, PLAIN, 2 },
+    { 4, 32, 4, 1, 1, PLAIN, 4 },
+    { 4, 64, 4, 2, 1, PLAIN, 4 },
+    { 8, 128, 4, 1, 1, PLAIN, 4 },
+    { 4, 64, 4, 2, 1, KDA, 4 },
+    { 8, 32, 4, 2, 2, KDA, 4 },
+    { 4, 32, 8, 1, 1, PLAIN, 3 },
+    { 4, 64, 16, 2, 1, PLAIN, 4 },
 };
 enum { N_DELTA = sizeof delta_cases / sizeof delta_cases[0] };
 
-int ggml_n_delta(void)
-{
-    return 2 * N_DELTA;
-}
+int ggml_n_delta(void) { return 2 * N_DELTA; }
 
 void ggml_delta(int i, delta_spec *spec, char *name, size_t bytes)
 {
@@ -45,20 +67,15 @@ void ggml_delta(int i, delta_spec *spec, char *name, size_t bytes)
     spec->values[DELTA_G] = slow ? CHECK_GATE_SLOW : CHECK_GATE_GGML;
     spec->strided = flags & PERMUTED;
     char repeat[16] = "", snapshots[16] = "";
-    if (delta_cases[n].repeat > 1)
-        snprintf(repeat, sizeof repeat, "_rep%d", delta_cases[n].repeat);
-    if (slots > 1)
-        snprintf(snapshots, sizeof snapshots, "_K%d", slots);
+    if (delta_cases[n].repeat > 1) snprintf(repeat, sizeof repeat, "_rep%d", delta_cases[n].repeat);
+    if (slots > 1) snprintf(snapshots, sizeof snapshots, "_K%d", slots);
     snprintf(name, bytes, "ggml/gdn/S%d_H%d_T%d_B%d%s%s%s%s%s", size, heads, delta_cases[n].tokens, batch, repeat,
              flags & PERMUTED ? "_perm" : "", flags & KDA ? "_kda" : "", snapshots, slow ? "_slow" : "");
 }
 
 enum { N_WIDTHS = 3, N_CHANNELS = 3, N_LENGTHS = 5, N_VARIANTS = 4 };
 
-int ggml_n_conv(void)
-{
-    return N_WIDTHS * N_CHANNELS * N_LENGTHS * N_VARIANTS;
-}
+int ggml_n_conv(void) { return N_WIDTHS * N_CHANNELS * N_LENGTHS * N_VARIANTS; }
 
 void ggml_conv(int i, conv_spec *spec, char *name, size_t bytes)
 {
@@ -74,15 +91,15 @@ void ggml_conv(int i, conv_spec *spec, char *name, size_t bytes)
     spec->silu = variant & 1;
     spec->bias = variant >> 1;
     spec->map_position = 1;
-    for (int s = 0; s < spec->n_seqs; s++)
-        spec->seq[s].position = width - 1;
+    for (int s = 0; s < spec->n_seqs; s++) spec->seq[s].position = width - 1;
     snprintf(name, bytes, "ggml/ssm_conv/nc%d_d%d_T%d_B%d%s", width, channels[channel], tokens, spec->n_seqs,
              variants[variant]);
 }
 
 /* { n_columns, rows of dst, batch ne2, ne3 } x { repeats nr2, nr3 }, rows of src; b stands for 1 and 7. */
 enum { B = -1 };
-static const struct { int columns, rows_dst, ne2, ne3, nr2, nr3, rows, unblocked;
+static const struct {
+    int columns, rows_dst, ne2, ne3, nr2, nr3, rows, unblocked;
 } rows_cases[] = {
     { 256, 5, B, 3, 1, 1, 1, 0 }, { 256, 11, 1, B, 2, 3, 7, 0 }, { 96, 3, B, 1, 2, 3, 2, 0 },
     { 3, 3, B, 1, 2, 3, 2, 1 },   { 31, 3, B, 1, 2, 3, 2, 1 },   { 33, 5, 1, B, 2, 3, 1, 1 },
@@ -92,10 +109,7 @@ enum { N_ROWS = sizeof rows_cases / sizeof rows_cases[0], N_ROWS_UNBLOCKED = 4 }
 
 /* Per case: src F32 and F16, dst of four types (three where columns are not blocks), b 1 and 7, packed and
  * views, I32 and I64. */
-int ggml_n_rows(void)
-{
-    return (3 * 4 + N_ROWS_UNBLOCKED * 3) * 16;
-}
+int ggml_n_rows(void) { return (3 * 4 + N_ROWS_UNBLOCKED * 3) * 16; }
 
 void ggml_rows(int i, rows_spec *spec, char *name, size_t bytes)
 {

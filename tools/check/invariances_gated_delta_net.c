@@ -25,8 +25,7 @@ static void random_lengths(delta_spec *spec, check_rng *rng, int n, int most)
 {
     delta_batch(spec, n, 0);
     spec->map_start = 1;
-    for (int s = 0; s < n; s++)
-        spec->seq[s].length = check_between(rng, 0, most);
+    for (int s = 0; s < n; s++) spec->seq[s].length = check_between(rng, 0, most);
 }
 
 /* Tokens [first, last) of one sequence of `whole`, as a call of its own on a packed copy of the tokens. */
@@ -49,19 +48,15 @@ static void splits(check_trial *trial, check_rng *rng)
     const int most = check_one_in(rng, 4) ? 70 : 12, single = trial->number % 3 == 0;
     random_shape(&whole->delta, rng);
     delta_batch(&whole->delta, 1, check_between(rng, 2, most));
-    if (!run(trial, whole, rng, "the whole"))
-        return;
+    if (!run(trial, whole, rng, "the whole")) return;
     const int n = whole->delta.seq[0].length;
     for (int t = 0; t < n;) {
         const int length = single ? 1 : check_between(rng, 1, n - t < 9 ? n - t : 9);
         take_part(&whole->delta, 0, t, t + length, &next->delta, rng);
         check_call_build(trial, &check_kernel_gated_delta_net, next, rng);
-        if (t)
-            delta_copy_slot(&part->c, &part->delta, "state", part->result.image, 0, &next->c, &next->delta, 0);
-        if (!check_trial_run(trial, &next->c, &next->result, "a part"))
-            return;
-        if (!delta_same_tokens(trial, whole, 0, t, next, 0, 0, length, single ? "token by token" : "in parts"))
-            return;
+        if (t) delta_copy_slot(&part->c, &part->delta, "state", part->result.image, 0, &next->c, &next->delta, 0);
+        if (!check_trial_run(trial, &next->c, &next->result, "a part")) return;
+        if (!delta_same_tokens(trial, whole, 0, t, next, 0, 0, length, single ? "token by token" : "in parts")) return;
         check_call *spent = part;
         part = next, next = spent;
         t += length;
@@ -88,8 +83,7 @@ static void batches(check_trial *trial, check_rng *rng)
         other->delta.seq[s] = all->delta.seq[order[s]];
         other->delta.seq[s].src = other->delta.seq[s].dst[0] = s;
     }
-    if (!run(trial, all, rng, "the batch") || !run(trial, other, rng, "the batch in another order"))
-        return;
+    if (!run(trial, all, rng, "the batch") || !run(trial, other, rng, "the batch in another order")) return;
     for (int s = 0; s < n; s++) {
         const delta_seq *seq = &all->delta.seq[order[s]];
         if (!delta_same_tokens(trial, all, order[s], 0, other, s, 0, seq->length, "in another order") ||
@@ -118,15 +112,15 @@ static void snapshots(check_trial *trial, check_rng *rng)
         all->delta.map_src = all->delta.map_dst = 1;
         delta_ring(&all->delta, 0, 0, check_between(rng, 0, 50));
     }
-    if (!run(trial, all, rng, "all tokens"))
-        return;
+    if (!run(trial, all, rng, "all tokens")) return;
     for (int r = 0; r < k && r < n; r++) {
         take_part(&all->delta, 0, 0, n - r, &prefix->delta, rng);
         prefix->delta.n_snapshots = 1;
         prefix->delta.map_src = prefix->delta.map_dst = 1;
         prefix->delta.seq[0].dst[0] = check_between(rng, 0, k - 1);
-        if (!run(trial, prefix, rng, "a prefix") || !delta_same_state(trial, all, all->delta.seq[0].dst[r], prefix,
-                                                                prefix->delta.seq[0].dst[0], "snapshot against prefix"))
+        if (!run(trial, prefix, rng, "a prefix") ||
+            !delta_same_state(trial, all, all->delta.seq[0].dst[r], prefix, prefix->delta.seq[0].dst[0],
+                              "snapshot against prefix"))
             return;
     }
 }
@@ -137,7 +131,7 @@ static void checkpoints(check_trial *trial, check_rng *rng)
 {
     check_call *all = check_trial_call(trial), *part = check_trial_call(trial), *next = check_trial_call(trial);
     delta_spec *spec = &all->delta;
-    delta_seq  *seq = &spec->seq[0];
+    delta_seq *seq = &spec->seq[0];
     random_shape(spec, rng);
     const int n = check_between(rng, 1, check_one_in(rng, 4) ? 70 : 14), slots = check_between(rng, 1, 3);
     spec->n_slots = spec->n_slots_out = spec->n_snapshots = slots;
@@ -150,19 +144,16 @@ static void checkpoints(check_trial *trial, check_rng *rng)
     const int kept = (int)check_checkpoints(spec->interval, seq->position, n);
     spec->n_checkpoints = kept < 1 ? 1 : kept < DELTA_MAX_CHECKPOINTS ? kept : DELTA_MAX_CHECKPOINTS;
     spec->n_rows = spec->n_rows_out = 1 + (spec->n_checkpoints + slots - 1) / slots;
-    for (int i = 0; i < spec->n_checkpoints; i++)
-        seq->checkpoint[i] = slots + i;
+    for (int i = 0; i < spec->n_checkpoints; i++) seq->checkpoint[i] = slots + i;
     part->delta = *spec;
     part->delta.interval = part->delta.n_checkpoints = 0;
     if (!run(trial, all, rng, "all tokens") || !run(trial, part, rng, "without checkpoints") ||
         !delta_same_tokens(trial, all, 0, 0, part, 0, 0, n, "without checkpoints"))
         return;
     for (int r = 0; r < slots && r < n; r++)
-        if (!delta_same_state(trial, all, seq->dst[r], part, seq->dst[r], "without checkpoints"))
-            return;
+        if (!delta_same_state(trial, all, seq->dst[r], part, seq->dst[r], "without checkpoints")) return;
     for (int t = 0, i = 0; t < n && i < kept && i < spec->n_checkpoints; t++) {
-        if ((seq->position + t + 1) % spec->interval)
-            continue;
+        if ((seq->position + t + 1) % spec->interval) continue;
         take_part(spec, 0, 0, t + 1, &part->delta, rng);
         part->delta.interval = part->delta.n_checkpoints = 0;
         part->delta.n_snapshots = 1;
@@ -182,8 +173,7 @@ static void checkpoints(check_trial *trial, check_rng *rng)
         if (t)
             delta_copy_slot(&part->c, &part->delta, "state", part->result.image, seq->dst[0], &next->c, &next->delta,
                             seq->src);
-        if (!check_trial_run(trial, &next->c, &next->result, "a part"))
-            return;
+        if (!check_trial_run(trial, &next->c, &next->result, "a part")) return;
         for (int c = 0; c < here && i < spec->n_checkpoints; c++, i++)
             if (!delta_same_state(trial, all, seq->checkpoint[i], next, seq->checkpoint[i], "checkpoint in parts"))
                 return;
@@ -198,8 +188,7 @@ static void random_call(delta_spec *spec, check_rng *rng)
     random_shape(spec, rng);
     spec->n_slots = spec->n_slots_out = spec->n_snapshots = check_between(rng, 1, 3);
     random_lengths(spec, rng, check_between(rng, 1, 4), 7);
-    for (int s = 0; s < spec->n_seqs; s++)
-        spec->seq[s].state_key = check_next(rng) | 1;
+    for (int s = 0; s < spec->n_seqs; s++) spec->seq[s].state_key = check_next(rng) | 1;
 }
 
 /* out of all tokens, and the first n_snapshots states of each sequence. */
@@ -207,11 +196,9 @@ static int same_results(check_trial *trial, const check_call *a, const check_cal
 {
     for (int s = 0; s < a->delta.n_seqs; s++) {
         const delta_seq *x = &a->delta.seq[s], *y = &b->delta.seq[s];
-        if (!delta_same_tokens(trial, a, s, 0, b, s, 0, x->length, what))
-            return 0;
+        if (!delta_same_tokens(trial, a, s, 0, b, s, 0, x->length, what)) return 0;
         for (int r = 0; r < n_snapshots && r < x->length; r++)
-            if (!delta_same_state(trial, a, x->dst[r], b, y->dst[r], what))
-                return 0;
+            if (!delta_same_state(trial, a, x->dst[r], b, y->dst[r], what)) return 0;
     }
     return 1;
 }
@@ -243,10 +230,8 @@ static const char *other_place(const check_trial *trial, delta_spec *a, delta_sp
     b->map_src = b->map_dst = 1;
     b->where = apart ? DELTA_APART : check_between(rng, DELTA_IN_PLACE, DELTA_SAME);
     b->n_rows_out = apart ? n + 2 : 2 * n;
-    if (apart)
-        b->n_slots_out = a->n_snapshots + 1;
-    else
-        b->n_rows = b->n_rows_out;
+    if (apart) b->n_slots_out = a->n_snapshots + 1;
+    else b->n_rows = b->n_rows_out;
     for (int s = 0; s < n; s++)
         for (int r = 0; r < a->n_snapshots; r++)
             b->seq[s].dst[r] =
@@ -289,16 +274,13 @@ static void threads(check_trial *trial, check_rng *rng)
     check_setting setting = trial->setting;
     trial->setting.executor = CHECK_EXECUTOR(CHECK_THREADS_LIBRARY, 1);
     trial->setting.environment = 0;
-    if (!run(trial, a, rng, "one thread"))
-        return;
+    if (!run(trial, a, rng, "one thread")) return;
     for (int i = 0; i < trial->threads->n; i++) {
         setting.executor = CHECK_EXECUTOR((i + trial->number) % 3, trial->threads->value[i]);
         trial->setting = setting;
         b->delta.strided = i & 1;
-        if (!run(trial, b, rng, "other threads"))
-            return;
-        if (!same_results(trial, a, b, 1, "with other threads"))
-            return;
+        if (!run(trial, b, rng, "other threads")) return;
+        if (!same_results(trial, a, b, 1, "with other threads")) return;
     }
 }
 
@@ -313,8 +295,7 @@ static void heads(check_trial *trial, check_rng *rng)
     b->delta = a->delta;
     b->delta.head_map = GDN_HEADS_TILED;
     b->delta.permuted = 1;
-    if (!run(trial, a, rng, "grouped") || !run(trial, b, rng, "tiled"))
-        return;
+    if (!run(trial, a, rng, "grouped") || !run(trial, b, rng, "tiled")) return;
     for (int s = 0; s < a->delta.n_seqs; s++)
         for (int h = 0; h < n * r; h++) {
             const int of = h % n * r + h / n; /* tiled head h has the data of this grouped one */
@@ -336,12 +317,20 @@ static void heads(check_trial *trial, check_rng *rng)
 }
 
 const check_family check_families_gated_delta_net[] = {
-    { "splits", 60, splits },       { "batches", 40, batches },
-    { "snapshots", 40, snapshots }, { "layouts", 60, layouts },
-    { "places", 60, places },       { "threads", 24, threads },
-    { "heads", 40, heads },         { "types", 40, types },
-    { "strides", 40, strides },     { "checkpoints", 40, checkpoints },
-    { "speculation", 40, check_speculation }, { "log", 40, check_log },
-    { "trees", 40, check_state_trees }, { "state16", 40, check_state16 },
-    { "far", 2, check_far_states }, { NULL, 0, NULL },
+    { "splits", 60, splits },
+    { "batches", 40, batches },
+    { "snapshots", 40, snapshots },
+    { "layouts", 60, layouts },
+    { "places", 60, places },
+    { "threads", 24, threads },
+    { "heads", 40, heads },
+    { "types", 40, types },
+    { "strides", 40, strides },
+    { "checkpoints", 40, checkpoints },
+    { "speculation", 40, check_speculation },
+    { "log", 40, check_log },
+    { "trees", 40, check_state_trees },
+    { "state16", 40, check_state16 },
+    { "far", 2, check_far_states },
+    { NULL, 0, NULL },
 };

@@ -12,8 +12,8 @@ enum { MAX_POSITION = 40, MAX_CHANNELS = 400 };
 /* One layer with its state: the results of the last step hold the pools. */
 typedef struct layer {
     check_call conv, net;
-    int        position[DELTA_MAX_SEQS];
-    int        begun;
+    int position[DELTA_MAX_SEQS];
+    int begun;
 } layer;
 
 static void end(layer *l)
@@ -62,12 +62,10 @@ static int step(check_trial *trial, layer *l, const int *length, const int *reje
         delta_ring(&net.delta, s, s, l->position[s]);
     }
     check_call_build(trial, &check_kernel_ssm_conv, &conv, rng);
-    if (l->begun)
-        carry_history(l, &conv.c, &conv.conv);
+    if (l->begun) carry_history(l, &conv.c, &conv.conv);
     check_call_end(&l->conv);
     l->conv = conv;
-    if (!check_trial_run(trial, &l->conv.c, &l->conv.result, what))
-        return 0;
+    if (!check_trial_run(trial, &l->conv.c, &l->conv.result, what)) return 0;
 
     check_call_build(trial, &check_kernel_gated_delta_net, &net, rng);
     for (int e = 0; l->begun && e < net.delta.n_rows * net.delta.n_slots; e++)
@@ -136,8 +134,7 @@ void check_speculation(check_trial *trial, check_rng *rng)
             length[s] = check_one_in(rng, 8) ? 0 : check_between(rng, 1, k);
             rejected[s] = length[s] ? check_between(rng, 0, length[s] - 1) : 0;
         }
-        if (!step(trial, &draft, length, rejected, rng, "a verification"))
-            goto done;
+        if (!step(trial, &draft, length, rejected, rng, "a verification")) goto done;
         for (int s = 0; s < n; s++)
             for (int t = 0; t < length[s] - rejected[s]; t++, draft.position[s]++)
                 for (int h = 0; h < heads_v; h++)
@@ -157,8 +154,7 @@ void check_speculation(check_trial *trial, check_rng *rng)
         plain.conv.conv.seq[0].key = conv->seq[s].key;
         while (plain.position[0] < draft.position[s]) {
             static const int one[] = { 1 }, none[] = { 0 };
-            if (!step(trial, &plain, one, none, rng, "a plain decode"))
-                goto done;
+            if (!step(trial, &plain, one, none, rng, "a plain decode")) goto done;
             for (int h = 0; h < heads_v; h++)
                 if (!check_trial_same(trial, delta_out(&plain.net.c, &plain.net.delta, plain.net.result.image, 0, 0, h),
                                       &accepted[s][plain.position[0]][h * dim_v], dim_v,
@@ -166,8 +162,7 @@ void check_speculation(check_trial *trial, check_rng *rng)
                     goto done;
             plain.position[0]++;
         }
-        if (draft.position[s] && !same_rest(trial, &plain, &draft, s))
-            goto done;
+        if (draft.position[s] && !same_rest(trial, &plain, &draft, s)) goto done;
         end(&plain);
         memset(&plain, 0, sizeof plain);
     }

@@ -6,18 +6,24 @@
 
 #include "case.h"
 
-#define KERNEL(stem, call_t, workspace_at, query_call, run_call)                                               \
-    static gdn_status query_##stem(const gdn_context *ctx, const void *call, gdn_capability *capability)       \
-    {                                                                                                          \
-        return query_call(ctx, call, capability);                                                              \
-    }                                                                                                          \
-    static gdn_status run_##stem(gdn_context *ctx, const void *call, gdn_stream stream)                        \
-    {                                                                                                          \
-        return run_call(ctx, call, stream);                                                                    \
-    }                                                                                                          \
-    const check_kernel check_kernel_##stem = {                                                                 \
-        #stem, sizeof(call_t), offsetof(call_t, workspace_at), check_operands_##stem, query_##stem,            \
-        run_##stem, check_build_##stem, check_writes_##stem,                                                   \
+#define KERNEL(stem, call_t, workspace_at, query_call, run_call)                                                       \
+    static gdn_status query_##stem(const gdn_context *ctx, const void *call, gdn_capability *capability)               \
+    {                                                                                                                  \
+        return query_call(ctx, call, capability);                                                                      \
+    }                                                                                                                  \
+    static gdn_status run_##stem(gdn_context *ctx, const void *call, gdn_stream stream)                                \
+    {                                                                                                                  \
+        return run_call(ctx, call, stream);                                                                            \
+    }                                                                                                                  \
+    const check_kernel check_kernel_##stem = {                                                                         \
+        #stem,                                                                                                         \
+        sizeof(call_t),                                                                                                \
+        offsetof(call_t, workspace_at),                                                                                \
+        check_operands_##stem,                                                                                         \
+        query_##stem,                                                                                                  \
+        run_##stem,                                                                                                    \
+        check_build_##stem,                                                                                            \
+        check_writes_##stem,                                                                                           \
     };
 KERNEL(gated_delta_net, delta_call, args.workspace, delta_query, delta_run)
 KERNEL(ssm_conv, conv_call, args.workspace, conv_query, conv_run)
@@ -46,8 +52,7 @@ int64_t check_entry(const check_writes *writes, const gdn_span *map, int64_t i, 
                     int64_t high, const char *name, const char **wrong)
 {
     int32_t value = 0;
-    if (!map->data)
-        return absent;
+    if (!map->data) return absent;
     const char *at = (const char *)map->data + map->offset + 4 * i;
     if ((map->bytes && 4 * (uint64_t)i + 4 > map->bytes) ||
         (writes->readable && !writes->readable(writes->user, at, 4))) {
@@ -55,8 +60,7 @@ int64_t check_entry(const check_writes *writes, const gdn_span *map, int64_t i, 
         return absent;
     }
     memcpy(&value, at, 4);
-    if (value < low || value > high)
-        *wrong = name;
+    if (value < low || value > high) *wrong = name;
     return value;
 }
 
@@ -73,8 +77,7 @@ check_sequence check_sequence_of(const check_writes *writes, const gdn_span *seq
 int64_t check_checkpoints(int64_t interval, int64_t position, int64_t length)
 {
     int64_t n = 0;
-    for (int64_t t = 1; interval && t <= length; t++)
-        n += (position + t) % interval == 0;
+    for (int64_t t = 1; interval && t <= length; t++) n += (position + t) % interval == 0;
     return n;
 }
 
@@ -94,11 +97,9 @@ void check_add_parents(struct check_case *c, size_t field, const check_tree *tre
                        check_rng *rng)
 {
     int32_t *const parent = check_alloc(4 * (uint64_t)(n_tokens ? n_tokens : 1));
-    for (int i = 0; i < n_tokens; i++)
-        parent[i] = (int32_t)check_next(rng);
+    for (int i = 0; i < n_tokens; i++) parent[i] = (int32_t)check_next(rng);
     for (const check_tree *q = tree; q < tree + n_trees; q++)
-        for (int t = 0; t < q->length; t++)
-            parent[q->first + t] = q->parent ? q->parent[t] : drawn_parent(q->key, t);
+        for (int t = 0; t < q->length; t++) parent[q->first + t] = q->parent ? q->parent[t] : drawn_parent(q->key, t);
     check_add_map(c, "tree.parent", field, parent, n_tokens, "token", rng);
     free(parent);
 }

@@ -17,19 +17,19 @@ union check_spec;
 
 /* A call of any kernel. */
 typedef union check_args {
-    uint32_t          size; /* each begins with it */
-    delta_call        gated_delta_net;
-    conv_call         ssm_conv;
+    uint32_t size; /* each begins with it */
+    delta_call gated_delta_net;
+    conv_call ssm_conv;
     gdn_set_rows_args set_rows;
 } check_args;
 
 /* An operand or a map: where it lies in the call. */
 typedef struct check_operand {
     const char *name;
-    size_t      field;    /* offset of its gdn_tensor, gdn_pool or gdn_span      */
-    int         n_axes;   /* of a tensor: how many strides apply; or CHECK_MAP */
-    int         written;  /* holds results                                     */
-    int         optional; /* may be absent                                     */
+    size_t field; /* offset of its gdn_tensor, gdn_pool or gdn_span      */
+    int n_axes;   /* of a tensor: how many strides apply; or CHECK_MAP */
+    int written;  /* holds results                                     */
+    int optional; /* may be absent                                     */
 } check_operand;
 enum { CHECK_MAP = -1 };
 
@@ -65,17 +65,17 @@ typedef struct check_writes {
      * before, the results that lie by token, must not be in it. */
     void (*pool)(void *user, unsigned char *at, uint64_t bytes);
     /* Or NULL. Is this entry of a map within the memory that the call was given? */
-    int  (*readable)(void *user, const void *at, uint64_t bytes);
+    int (*readable)(void *user, const void *at, uint64_t bytes);
 } check_writes;
 
 typedef struct check_kernel {
     const char *name;
-    uint64_t    args_size;
-    size_t      workspace;           /* offset of args.workspace                        */
-    const check_operand *operand;    /* tensors, then maps; ends with a name of NULL    */
+    uint64_t args_size;
+    size_t workspace;             /* offset of args.workspace                        */
+    const check_operand *operand; /* tensors, then maps; ends with a name of NULL    */
     gdn_status (*query)(const gdn_context *ctx, const void *args, gdn_capability *capability);
     gdn_status (*run)(gdn_context *ctx, const void *args, gdn_stream stream);
-    void       (*build)(struct check_case *c, const union check_spec *spec, check_rng *rng);
+    void (*build)(struct check_case *c, const union check_spec *spec, check_rng *rng);
     /* Everything that a call with valid arguments, in memory that the host can read, may write, and all of which a
      * kernel does write unless it is there already. From the words of include/gdn/, and not from core/. Returns
      * NULL, or the name of a map with an entry that is out of range or not readable; then what was said is not all. */
@@ -101,9 +101,9 @@ static inline gdn_span *check_workspace(const check_kernel *kernel, const void *
 /* ---- For build_<stem>.c --------------------------------------------------------------------------------------- */
 
 /* What it has, for the descriptor. */
-#define GDN_KERNEL(stem, number, title)                                                                    \
-    extern const check_operand check_operands_##stem[];                                                    \
-    void        check_build_##stem(struct check_case *c, const union check_spec *spec, check_rng *rng);    \
+#define GDN_KERNEL(stem, number, title)                                                                                \
+    extern const check_operand check_operands_##stem[];                                                                \
+    void check_build_##stem(struct check_case *c, const union check_spec *spec, check_rng *rng);                       \
     const char *check_writes_##stem(const void *args, const check_writes *writes);
 #include "core/kernels.def"
 #undef GDN_KERNEL
@@ -112,7 +112,7 @@ static inline gdn_span *check_workspace(const check_kernel *kernel, const void *
  * of sequences, and 0 says there that tokens of all of them follow each other. */
 typedef struct check_place {
     unsigned char *at;
-    int64_t        stride[4];
+    int64_t stride[4];
 } check_place;
 check_place check_resolve(const gdn_tensor *t, int n_axes, const int64_t *extent, int64_t inner, int by_sequence);
 
@@ -134,9 +134,9 @@ void check_parents(const check_writes *writes, const gdn_span *parent, check_seq
 /* A sequence's tokens as a tree: of `length` tokens from `first` on, 0 for padding. `parent` says which each follows;
  * where it is NULL that is drawn from the key, in half of all cases the one before it. */
 typedef struct check_tree {
-    int        first, length;
+    int first, length;
     const int *parent;
-    uint64_t   key;
+    uint64_t key;
 } check_tree;
 /* The map `parent` of n_tokens tokens; nobody looks at the entries of those of no tree. */
 void check_add_parents(struct check_case *c, size_t field, const check_tree *tree, int n_trees, int n_tokens,

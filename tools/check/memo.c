@@ -8,8 +8,7 @@
 static int same_view(const check_view *a, const check_view *b)
 {
     for (int i = 0; i < CHECK_MAX_AXES; i++)
-        if (!a->axis[i] != !b->axis[i] || (a->axis[i] && strcmp(a->axis[i], b->axis[i])))
-            return 0;
+        if (!a->axis[i] != !b->axis[i] || (a->axis[i] && strcmp(a->axis[i], b->axis[i]))) return 0;
     return !strcmp(a->name, b->name) && a->memory == b->memory && a->first == b->first && a->dtype == b->dtype &&
            a->rank == b->rank && !memcmp(a->extent, b->extent, sizeof a->extent) &&
            !memcmp(a->stride, b->stride, sizeof a->stride) && a->field == b->field && a->is_span == b->is_span &&
@@ -30,18 +29,13 @@ static int same_call(const check_case *a, const check_case *b)
         a->environment != b->environment || memcmp(&a->args, &b->args, a->kernel->args_size))
         return 0;
     for (int i = 0; i < a->n_views; i++)
-        if (!same_view(&a->view[i], &b->view[i]))
-            return 0;
+        if (!same_view(&a->view[i], &b->view[i])) return 0;
     for (int m = 0; m < a->n_memories; m++)
-        if (!same_memory(&a->memory[m], &b->memory[m]))
-            return 0;
+        if (!same_memory(&a->memory[m], &b->memory[m])) return 0;
     return 1;
 }
 
-static void *copy_of(const void *from, uint64_t bytes)
-{
-    return memcpy(check_alloc(bytes), from, bytes);
-}
+static void *copy_of(const void *from, uint64_t bytes) { return memcpy(check_alloc(bytes), from, bytes); }
 
 static void copy_call(check_case *to, const check_case *from)
 {
@@ -52,16 +46,14 @@ static void copy_call(check_case *to, const check_case *from)
         memory->image = copy_of(memory->image, memory->bytes);
         if (memory->n_ranges)
             memory->range = copy_of(memory->range, (uint64_t)memory->n_ranges * sizeof memory->range[0]);
-        else
-            memory->range = NULL;
+        else memory->range = NULL;
     }
 }
 
 const check_memo_call *check_memo_expect(check_memo *memo, check_target *reference, const check_case *c)
 {
     for (int i = 0; i < memo->n; i++)
-        if (same_call(&memo->call[i].c, c))
-            return &memo->call[i];
+        if (same_call(&memo->call[i].c, c)) return &memo->call[i];
     if (memo->n == CHECK_MEMO_CALLS) /* no trial has as many; should one, it begins again */
         check_memo_clear(memo);
     check_memo_call *call = &memo->call[memo->n++];

@@ -11,7 +11,7 @@ void delta_random_values(delta_spec *spec, check_rng *rng)
     static const int others[] = { CHECK_NORMAL,    CHECK_NORMAL, CHECK_SMALL, CHECK_ZEROS,
                                   CHECK_SUBNORMAL, CHECK_WIDE,   CHECK_HUGE,  CHECK_SPECIAL };
     static const int gates[] = { CHECK_GATE_MODEL, CHECK_GATE_MODEL, CHECK_GATE_SLOW, CHECK_GATE_SLOW, CHECK_GATE_GGML,
-                                 CHECK_GATE_EDGE, CHECK_GATE_EDGE, CHECK_GATE_ZERO, CHECK_GATE_UNDER };
+                                 CHECK_GATE_EDGE,  CHECK_GATE_EDGE,  CHECK_GATE_ZERO, CHECK_GATE_UNDER };
     const int tame = check_one_in(rng, 2); /* half of the cases stay finite, so that their bits say more */
     spec->values[DELTA_Q] = tame ? CHECK_SMALL : CHECK_PICK(rng, keys);
     spec->values[DELTA_K] = tame ? CHECK_SMALL : CHECK_PICK(rng, keys);
@@ -31,8 +31,7 @@ void delta_random_ways(delta_spec *spec, check_rng *rng)
     spec->dtype[0] = spec->dtype[1] = spec->dtype[2] = CHECK_PICK(rng, types);
     spec->seed = check_next(rng);
     delta_random_values(spec, rng);
-    if (check_one_in(rng, 2))
-        delta_random_forms(spec, rng);
+    if (check_one_in(rng, 2)) delta_random_forms(spec, rng);
 }
 
 void delta_random_state(delta_spec *spec)
@@ -47,8 +46,7 @@ static int random_dim(check_rng *rng)
 {
     static const int usual[] = { 16, 32, 64, 128 };
     const int kind = check_between(rng, 0, 19);
-    if (kind < 10)
-        return CHECK_PICK(rng, usual);
+    if (kind < 10) return CHECK_PICK(rng, usual);
     return kind < 17 ? check_between(rng, 16, 80) : kind < 19 ? check_between(rng, 16, 256) : 256;
 }
 
@@ -65,8 +63,7 @@ static int random_length(check_rng *rng, int style)
 static int64_t work(const delta_spec *spec)
 {
     int64_t tokens = 2;
-    for (int s = 0; s < spec->n_seqs; s++)
-        tokens += spec->seq[s].length;
+    for (int s = 0; s < spec->n_seqs; s++) tokens += spec->seq[s].length;
     const int64_t state = (int64_t)spec->n_heads_v * spec->dim_k * spec->dim_v;
     return state * (tokens + (int64_t)spec->n_rows * spec->n_slots +
                     (spec->where == DELTA_APART ? (int64_t)spec->n_rows_out * spec->n_slots_out : 0));
@@ -84,8 +81,7 @@ static void random_sources(delta_spec *spec, const int *writer, check_rng *rng)
         seq->src = kind == 0 ? GDN_SKIP : GDN_NONE;
         for (int attempt = 0; kind > 1 && attempt < 8; attempt++) {
             const int e = check_between(rng, 0, spec->n_rows * spec->n_slots - 1);
-            if (spec->where != DELTA_APART && writer[e] != NOBODY && writer[e] != s)
-                continue;
+            if (spec->where != DELTA_APART && writer[e] != NOBODY && writer[e] != s) continue;
             seq->src = e;
             break;
         }
@@ -95,8 +91,7 @@ static void random_sources(delta_spec *spec, const int *writer, check_rng *rng)
 static void random_targets(delta_spec *spec, check_rng *rng)
 {
     int reader[MAX_ENTRIES], writer[MAX_ENTRIES];
-    for (int e = 0; e < MAX_ENTRIES; e++)
-        reader[e] = writer[e] = NOBODY;
+    for (int e = 0; e < MAX_ENTRIES; e++) reader[e] = writer[e] = NOBODY;
     for (int s = 0; s < spec->n_seqs; s++) {
         const delta_seq *seq = &spec->seq[s];
         if (seq->src >= 0 && seq->length && spec->where != DELTA_APART)
@@ -109,14 +104,11 @@ static void random_targets(delta_spec *spec, check_rng *rng)
             const int written = seq->src != GDN_SKIP && r < seq->length;
             const int in_place = spec->where != DELTA_APART && seq->src >= 0 && check_one_in(rng, 3);
             seq->dst[r] = GDN_NONE;
-            if (check_one_in(rng, 8))
-                continue;
+            if (check_one_in(rng, 8)) continue;
             for (int attempt = 0; attempt < 8; attempt++) {
                 const int e = in_place && !attempt ? seq->src : check_between(rng, 0, last);
-                if (written && (writer[e] != NOBODY || (reader[e] != NOBODY && reader[e] != s)))
-                    continue;
-                if (written)
-                    writer[e] = s;
+                if (written && (writer[e] != NOBODY || (reader[e] != NOBODY && reader[e] != s))) continue;
+                if (written) writer[e] = s;
                 seq->dst[r] = e;
                 break;
             }
@@ -127,8 +119,7 @@ static void random_targets(delta_spec *spec, check_rng *rng)
 static void random_maps(delta_spec *spec, check_rng *rng)
 {
     int writer[MAX_ENTRIES];
-    for (int e = 0; e < MAX_ENTRIES; e++)
-        writer[e] = NOBODY;
+    for (int e = 0; e < MAX_ENTRIES; e++) writer[e] = NOBODY;
     spec->map_src = spec->n_rows < spec->n_seqs || !check_one_in(rng, 4);
     spec->map_dst = spec->n_rows_out < spec->n_seqs || spec->n_snapshots > spec->n_slots_out || !check_one_in(rng, 4);
     for (int s = 0; s < spec->n_seqs; s++) {
@@ -139,10 +130,8 @@ static void random_maps(delta_spec *spec, check_rng *rng)
             writer[seq->dst[r]] = s;
         }
     }
-    if (spec->map_src)
-        random_sources(spec, writer, rng);
-    if (spec->map_dst)
-        random_targets(spec, rng);
+    if (spec->map_src) random_sources(spec, writer, rng);
+    if (spec->map_dst) random_targets(spec, rng);
     if (spec->map_src && spec->map_dst && spec->where != DELTA_APART && spec->n_slots >= spec->n_snapshots &&
         spec->n_rows >= spec->n_seqs && check_one_in(rng, 4)) {
         const int shift = check_between(rng, 0, spec->n_rows - 1);
@@ -186,13 +175,13 @@ void delta_random(delta_spec *spec, check_rng *rng, int64_t budget)
 
     while (work(spec) > budget) { /* make smaller what is largest */
         int most = 0;
-        for (int s = 1; s < spec->n_seqs; s++)
-            most = spec->seq[s].length > spec->seq[most].length ? s : most;
+        for (int s = 1; s < spec->n_seqs; s++) most = spec->seq[s].length > spec->seq[most].length ? s : most;
         const int ratio = spec->n_heads_v / spec->n_heads_k;
         if (ratio > 2) spec->n_heads_v = 2 * spec->n_heads_k;
         else if (spec->n_heads_k > 2) spec->n_heads_k = 2, spec->n_heads_v = 2 * ratio;
         else if (!equal && spec->seq[most].length > 3) spec->seq[most].length = spec->seq[most].length / 2;
-        else if (equal && spec->seq[0].length > 3) for (int s = 0; s < spec->n_seqs; s++) spec->seq[s].length = 3;
+        else if (equal && spec->seq[0].length > 3)
+            for (int s = 0; s < spec->n_seqs; s++) spec->seq[s].length = 3;
         else if (spec->n_rows > spec->n_seqs) spec->n_rows = spec->n_seqs;
         else if (spec->n_rows_out > spec->n_seqs) spec->n_rows_out = spec->n_seqs;
         else if (spec->n_seqs > 2) spec->n_seqs = 2, spec->n_rows = spec->n_rows_out = 2;
@@ -203,8 +192,7 @@ void delta_random(delta_spec *spec, check_rng *rng, int64_t budget)
     spec->map_start =
         check_draw_starts(&spec->seq[0].length, sizeof spec->seq[0], spec->n_seqs, &spec->lead, &spec->tail, rng);
     random_maps(spec, rng);
-    if (check_one_in(rng, 2))
-        delta_random_forms(spec, rng);
+    if (check_one_in(rng, 2)) delta_random_forms(spec, rng);
     spec->dtype_out = CHECK_PICK(rng, types);
     delta_random_checkpoints(spec, *rng);
     delta_random_log(spec, *rng);

@@ -12,8 +12,7 @@ void check_tally_skip(check_tally *tally, const char *reason)
     while (i < CHECK_MAX_REASONS - 1 && tally->reason[i].n &&
            strncmp(tally->reason[i].text, reason, GDN_REASON_MAX - 1))
         i++;
-    if (!tally->reason[i].n++)
-        snprintf(tally->reason[i].text, sizeof tally->reason[i].text, "%s", reason);
+    if (!tally->reason[i].n++) snprintf(tally->reason[i].text, sizeof tally->reason[i].text, "%s", reason);
     tally->skipped++;
 }
 
@@ -30,8 +29,7 @@ check_tally check_report_sum(const check_report *report)
     check_tally sum;
     memset(&sum, 0, sizeof sum);
     for (int k = 0; k < report->n_kernels; k++)
-        for (int t = 0; t < report->n_targets; t++)
-            add(&sum, &report->tally[k][t]);
+        for (int t = 0; t < report->n_targets; t++) add(&sum, &report->tally[k][t]);
     return sum;
 }
 
@@ -57,8 +55,7 @@ void check_report_text(const check_report *report)
                 printf("                 skipped %lld: %s\n", (long long)tally->reason[r].n, tally->reason[r].text);
         }
     const check_tally sum = check_report_sum(report);
-    if (sum.skipped)
-        printf("%lld skipped\n", (long long)sum.skipped);
+    if (sum.skipped) printf("%lld skipped\n", (long long)sum.skipped);
     printf("%lld passed, %lld failed\n", (long long)sum.passed, (long long)(sum.failed + sum.errors));
 }
 
@@ -91,8 +88,7 @@ static void write_target(json_writer *w, const check_report *report, int t)
     const check_target_info *info = &report->target[t];
     check_tally all;
     memset(&all, 0, sizeof all);
-    for (int k = 0; k < report->n_kernels; k++)
-        add(&all, &report->tally[k][t]);
+    for (int k = 0; k < report->n_kernels; k++) add(&all, &report->tally[k][t]);
     json_object(w, NULL);
     json_string(w, "backend", info->backend.name);
     json_string(w, "device", info->device.name);
@@ -102,8 +98,7 @@ static void write_target(json_writer *w, const check_report *report, int t)
     json_bool(w, "emulated", info->device.emulated);
     write_counts(w, &all);
     json_array(w, "kernels");
-    for (int k = 0; k < report->n_kernels; k++)
-        write_kernel(w, report->kernel[k], &report->tally[k][t]);
+    for (int k = 0; k < report->n_kernels; k++) write_kernel(w, report->kernel[k], &report->tally[k][t]);
     json_close(w);
     json_close(w);
 }
@@ -118,8 +113,7 @@ int check_report_json(const check_report *report)
     json_uint(&w, "seed", report->seed);
     json_string(&w, "level", report->level);
     json_array(&w, "backends");
-    for (int t = 0; t < report->n_targets; t++)
-        write_target(&w, report, t);
+    for (int t = 0; t < report->n_targets; t++) write_target(&w, report, t);
     json_close(&w);
     json_array(&w, "unavailable");
     for (int i = 0; i < report->n_unavailable; i++) {

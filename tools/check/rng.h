@@ -36,16 +36,10 @@ static inline int check_between(check_rng *r, int low, int high)
     return low + (int)(check_next(r) % (uint64_t)(high - low + 1));
 }
 
-static inline int check_one_in(check_rng *r, int n)
-{
-    return check_next(r) % (uint64_t)n == 0;
-}
+static inline int check_one_in(check_rng *r, int n) { return check_next(r) % (uint64_t)n == 0; }
 
 /* [0, 1) */
-static inline float check_unit(check_rng *r)
-{
-    return (float)(check_next(r) >> 40) * 0x1p-24f;
-}
+static inline float check_unit(check_rng *r) { return (float)(check_next(r) >> 40) * 0x1p-24f; }
 
 static inline void check_shuffle(check_rng *r, int *items, int n)
 {

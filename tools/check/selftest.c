@@ -18,9 +18,9 @@ enum { WANTED = 8, ATTEMPTS = 400 };
 
 static struct {
     check_target *reference, *target;
-    uint64_t      seed;
-    int           json;
-    int           passed, failed;
+    uint64_t seed;
+    int json;
+    int passed, failed;
 } self;
 
 static void verdict(const char *kernel, const char *name, int good, const char *how)
@@ -38,8 +38,7 @@ static int pick_memory(const check_case *c, int written, check_rng *rng)
 {
     for (int attempt = 0; attempt < 50; attempt++) {
         const int m = check_between(rng, 0, c->n_memories - 1);
-        if (c->memory[m].body && (!written || c->memory[m].n_ranges))
-            return m;
+        if (c->memory[m].body && (!written || c->memory[m].n_ranges)) return m;
     }
     return -1;
 }
@@ -47,8 +46,7 @@ static int pick_memory(const check_case *c, int written, check_rng *rng)
 static const check_view *view_of(const check_case *c, int memory)
 {
     for (int i = 0; i < c->n_views; i++)
-        if (c->view[i].memory == memory)
-            return &c->view[i];
+        if (c->view[i].memory == memory) return &c->view[i];
     return NULL;
 }
 
@@ -63,13 +61,11 @@ static int flip_bit(const check_case *c, unsigned char *const *image, check_rng 
 {
     int m;
     const uint64_t *range = pick_range(c, rng, &m);
-    if (!range)
-        return 0;
+    if (!range) return 0;
     const check_view *v = view_of(c, m);
     const uint64_t unit = check_unit_bytes(v->dtype),
                    at = range[0] + unit * (check_next(rng) % ((range[1] - range[0]) / unit));
-    if (v->dtype != GDN_Q8_0 && check_is_nan(image[m] + at, v->dtype))
-        return 0; /* another NaN would be as good */
+    if (v->dtype != GDN_Q8_0 && check_is_nan(image[m] + at, v->dtype)) return 0; /* another NaN would be as good */
     if (v->dtype == GDN_Q8_0) {
         image[m][at + 2 + check_next(rng) % 32] ^= (unsigned char)(1u << check_next(rng) % 8);
         return 1;
@@ -94,8 +90,7 @@ static int write_gap(const check_case *c, unsigned char *const *image, check_rng
 static int write_canary_before(const check_case *c, unsigned char *const *image, check_rng *rng)
 {
     const int m = pick_memory(c, 0, rng);
-    if (m < 0 || !c->memory[m].before)
-        return 0;
+    if (m < 0 || !c->memory[m].before) return 0;
     image[m][c->memory[m].before - 1 - check_next(rng) % 64] ^= 0x10;
     return 1;
 }
@@ -103,8 +98,7 @@ static int write_canary_before(const check_case *c, unsigned char *const *image,
 static int write_canary_after(const check_case *c, unsigned char *const *image, check_rng *rng)
 {
     const int m = pick_memory(c, 0, rng);
-    if (m < 0 || c->memory[m].bytes == c->memory[m].before + c->memory[m].body)
-        return 0;
+    if (m < 0 || c->memory[m].bytes == c->memory[m].before + c->memory[m].body) return 0;
     image[m][c->memory[m].before + c->memory[m].body + check_next(rng) % 64] ^= 0x10;
     return 1;
 }
@@ -112,8 +106,7 @@ static int write_canary_after(const check_case *c, unsigned char *const *image, 
 static int write_input(const check_case *c, unsigned char *const *image, check_rng *rng)
 {
     const int m = pick_memory(c, 0, rng);
-    if (m < 0 || c->memory[m].written)
-        return 0;
+    if (m < 0 || c->memory[m].written) return 0;
     image[m][c->memory[m].before + check_next(rng) % c->memory[m].body] ^= 1;
     return 1;
 }
@@ -123,8 +116,7 @@ static int drop_write(const check_case *c, unsigned char *const *image, check_rn
 {
     int m;
     const uint64_t *range = pick_range(c, rng, &m);
-    if (!range)
-        return 0;
+    if (!range) return 0;
     const check_memory *memory = &c->memory[m];
     if (!memcmp(image[m] + range[0], memory->image + range[0], range[1] - range[0]))
         return 0; /* it computed what was there */
@@ -137,8 +129,7 @@ static int change_result(const check_case *c, unsigned char *const *image, check
                          uint32_t (*change)(uint32_t bits))
 {
     const int m = pick_memory(c, 1, rng);
-    if (m < 0 || view_of(c, m)->dtype != GDN_F32)
-        return 0;
+    if (m < 0 || view_of(c, m)->dtype != GDN_F32) return 0;
     for (int i = 0; i < c->memory[m].n_ranges; i++)
         for (uint64_t at = c->memory[m].range[i][0]; at < c->memory[m].range[i][1]; at += 4) {
             uint32_t bits;
@@ -180,9 +171,9 @@ static int another_nan(const check_case *c, unsigned char *const *image, check_r
 
 static const struct result_corruption {
     const char *name;
-    corrupt_fn  corrupt;
-    int         noticed;  /* by the comparison                           */
-    int         confined; /* and by the check of what may change at all  */
+    corrupt_fn corrupt;
+    int noticed;  /* by the comparison                           */
+    int confined; /* and by the check of what may change at all  */
 } result_corruptions[] = {
     { "a bit of a result is flipped", flip_bit, 1, 0 },
     { "a byte in a gap or a canary beside it is written", write_gap, 1, 1 },
@@ -217,8 +208,7 @@ static void copy_images(const check_case *c, unsigned char *const *image, unsign
 
 static void free_images(const check_case *c, unsigned char **copy)
 {
-    for (int m = 0; m < c->n_memories; m++)
-        free(copy[m]);
+    for (int m = 0; m < c->n_memories; m++) free(copy[m]);
 }
 
 static void corrupt_results(const check_suite *suite)
@@ -241,15 +231,13 @@ static void corrupt_results(const check_suite *suite)
             clean++;
             for (int n = 0; n < N; n++) {
                 unsigned char *saved[CHECK_MAX_MEMORIES];
-                if (made[n] >= WANTED)
-                    continue;
+                if (made[n] >= WANTED) continue;
                 copy_images(&c, result.image, saved);
                 if (result_corruptions[n].corrupt(&c, saved, &rng)) {
                     made[n]++;
                     if ((check_compare(&c, expected.image, saved, &text) != 0) != result_corruptions[n].noticed)
                         missed[n]++;
-                    else if (result_corruptions[n].confined && !check_confined(&c, saved, &text))
-                        missed[n]++;
+                    else if (result_corruptions[n].confined && !check_confined(&c, saved, &text)) missed[n]++;
                 }
                 free_images(&c, saved);
             }
@@ -314,8 +302,7 @@ static int not_rolled_back(check_case *c)
 {
     const check_view *v = check_find(c, "position");
     for (int64_t i = 0; v && i < v->extent[0]; i++)
-        if (get_entry(c, v, i) < INT32_MAX - 100)
-            put_entry(c, v, i, get_entry(c, v, i) + 1);
+        if (get_entry(c, v, i) < INT32_MAX - 100) put_entry(c, v, i, get_entry(c, v, i) + 1);
     return v != NULL;
 }
 
@@ -341,8 +328,7 @@ static int other_head_map(check_case *c)
 
 static int other_flags(check_case *c)
 {
-    if (c->kernel != &check_kernel_ssm_conv)
-        return 0;
+    if (c->kernel != &check_kernel_ssm_conv) return 0;
     c->args.ssm_conv.args.activation ^= GDN_ACTIVATION_SILU;
     return 1;
 }
@@ -361,14 +347,11 @@ static int first_row_wins(check_case *c)
     return n;
 }
 
-static int unwritten_row_as_row_0(check_case *c)
-{
-    return replace_entries(c, "index", GDN_NONE, 0);
-}
+static int unwritten_row_as_row_0(check_case *c) { return replace_entries(c, "index", GDN_NONE, 0); }
 
 static const struct call_corruption {
     const char *kernel, *name; /* NULL: both kernels that have a pool */
-    mislead_fn  mislead;
+    mislead_fn mislead;
 } call_corruptions[] = {
     { NULL, "GDN_NONE as a source is taken for row 0", none_as_row_0 },
     { NULL, "GDN_NONE as a target is taken for row 0", unwritten_as_row_0 },
@@ -397,15 +380,12 @@ static int is_noticed(check_case *c, const check_result *expected, mislead_fn mi
         check_target_run(self.target, c, &result);
         *ran = result.outcome == CHECK_RAN; /* maps that broke a rule are refused */
         for (int m = 0; *ran && m < c->n_memories; m++)
-            if (!c->memory[m].written)
-                memcpy(result.image[m], truth[m], c->memory[m].bytes);
+            if (!c->memory[m].written) memcpy(result.image[m], truth[m], c->memory[m].bytes);
     }
-    for (int m = 0; m < c->n_memories; m++)
-        memcpy(c->memory[m].image, truth[m], c->memory[m].bytes);
+    for (int m = 0; m < c->n_memories; m++) memcpy(c->memory[m].image, truth[m], c->memory[m].bytes);
     free_images(c, truth);
     c->args = args;
-    if (*ran)
-        noticed = check_compare(c, expected->image, result.image, NULL) != 0;
+    if (*ran) noticed = check_compare(c, expected->image, result.image, NULL) != 0;
     check_result_free(&result);
     return noticed;
 }
@@ -418,8 +398,7 @@ static void corrupt_calls(const check_suite *suite)
     for (size_t n = 0; n < sizeof call_corruptions / sizeof call_corruptions[0]; n++) {
         int noticed = 0, made = 0;
         const char *of = call_corruptions[n].kernel;
-        if (of ? strcmp(of, kernel) != 0 : strcmp(kernel, "set_rows") == 0)
-            continue;
+        if (of ? strcmp(of, kernel) != 0 : strcmp(kernel, "set_rows") == 0) continue;
         for (int i = 0; i < ATTEMPTS && noticed < WANTED; i++) {
             check_rng rng = { check_mix(check_mix_text(self.seed, kernel), 7000u + (uint64_t)i) };
             check_case c;
@@ -506,9 +485,7 @@ int check_self_test(check_target *reference, check_target *target, uint64_t seed
         json_array(&w, "backends");
         json_close(&w);
         json_close(&w);
-        if (!json_finish(&w))
-            return 1;
-    } else
-        printf("%d passed, %d failed\n", self.passed, self.failed);
+        if (!json_finish(&w)) return 1;
+    } else printf("%d passed, %d failed\n", self.passed, self.failed);
     return self.failed || !self.passed;
 }

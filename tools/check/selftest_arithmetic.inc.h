@@ -72,14 +72,27 @@ static int model_differs(const check_case *c, int fused, const check_result *exp
     copy_images(c, before, image);
     if (c->kernel == &check_kernel_gated_delta_net) {
         const gdn_gated_delta_net_args *a = &c->args.gated_delta_net.args;
-        const model_delta m = { a->n_tokens, a->n_heads_v, a->head_dim_k, a->head_dim_v, a->scale,
-                                floats_of(c, image, "q"), floats_of(c, image, "k"), floats_of(c, image, "v"),
-                                floats_of(c, image, "beta"), floats_of(c, image, "state"), floats_of(c, image, "out") };
+        const model_delta m = { a->n_tokens,
+                                a->n_heads_v,
+                                a->head_dim_k,
+                                a->head_dim_v,
+                                a->scale,
+                                floats_of(c, image, "q"),
+                                floats_of(c, image, "k"),
+                                floats_of(c, image, "v"),
+                                floats_of(c, image, "beta"),
+                                floats_of(c, image, "state"),
+                                floats_of(c, image, "out") };
         check_model_delta(&m, fused);
     } else {
         const gdn_ssm_conv_args *a = &c->args.ssm_conv.args;
-        const model_conv m = { a->n_tokens, a->n_channels, a->kernel_width, floats_of(c, image, "x"),
-                               floats_of(c, image, "weight"), floats_of(c, image, "bias"), floats_of(c, image, "out") };
+        const model_conv m = { a->n_tokens,
+                               a->n_channels,
+                               a->kernel_width,
+                               floats_of(c, image, "x"),
+                               floats_of(c, image, "weight"),
+                               floats_of(c, image, "bias"),
+                               floats_of(c, image, "out") };
         check_model_conv(&m, fused);
     }
     const int differs = check_compare(c, expected->image, image, NULL) != 0;
@@ -98,12 +111,10 @@ static void unfuse(const check_kernel *kernel)
         check_spec spec;
         check_case c;
         check_text text = { "", 0 };
-        if (!draw_plain(kernel, i, &spec, &rng))
-            return; /* a kernel without arithmetic */
+        if (!draw_plain(kernel, i, &spec, &rng)) return; /* a kernel without arithmetic */
         check_case_begin(&c, kernel, &plain);
         kernel->build(&c, &spec, &rng);
-        if (!check_expect(self.reference, &c, &expected, &text))
-            refused++;
+        if (!check_expect(self.reference, &c, &expected, &text)) refused++;
         else {
             fused_differs += model_differs(&c, 1, &expected);
             unfused_same += !model_differs(&c, 0, &expected);

@@ -8,10 +8,7 @@
 #include "target.h"
 #include "trial.h"
 
-static void random_case(check_spec *spec, check_rng *rng)
-{
-    rows_random(&spec->set_rows, rng);
-}
+static void random_case(check_spec *spec, check_rng *rng) { rows_random(&spec->set_rows, rng); }
 
 /* ---- the fixed list ---------------------------------------------------------------------------------------- */
 
@@ -28,14 +25,24 @@ static void walk_list(check_walk *w)
 {
     rows_spec *spec = &w->spec->set_rows;
     static const char *const types[] = { "f32", "f16", "bf16", "q8_0" };
-    static const struct { const char *name; int values; } values[] = {
-        { "normal", CHECK_NORMAL }, { "ties", CHECK_TIES }, { "wide", CHECK_WIDE }, { "subnormal", CHECK_SUBNORMAL },
-        { "huge", CHECK_HUGE }, { "zeros", CHECK_ZEROS }, { "special", CHECK_SPECIAL }, { "nan", CHECK_ONE_NAN },
+    static const struct {
+        const char *name;
+        int values;
+    } values[] = {
+        { "normal", CHECK_NORMAL },       { "ties", CHECK_TIES },   { "wide", CHECK_WIDE },
+        { "subnormal", CHECK_SUBNORMAL }, { "huge", CHECK_HUGE },   { "zeros", CHECK_ZEROS },
+        { "special", CHECK_SPECIAL },     { "nan", CHECK_ONE_NAN },
     };
     static const int columns[] = { 1,  2,  3,  5,  7,  8,   9,   15,  16,  17,   31,  32,
                                    33, 63, 64, 65, 96, 127, 128, 129, 256, 1000, 1024 };
-    static const struct { const char *name; int style; } indices[] = {
-        { "permuted", ROWS_PERMUTED }, { "random", ROWS_RANDOM }, { "one", ROWS_ONE }, { "none", ROWS_NONE },
+    static const struct {
+        const char *name;
+        int style;
+    } indices[] = {
+        { "permuted", ROWS_PERMUTED },
+        { "random", ROWS_RANDOM },
+        { "one", ROWS_ONE },
+        { "none", ROWS_NONE },
     };
     static const int batches[][4] = { { 2, 1, 1, 1 }, { 1, 2, 1, 1 }, { 4, 6, 2, 3 }, { 3, 2, 3, 2 }, { 2, 4, 2, 1 } };
     for (int s = 0; s < 3; s++)
@@ -106,13 +113,11 @@ static void walk_list(check_walk *w)
                 rows_defaults(spec, 96, 8, 9);
                 spec->dst_type = dst_types[d];
                 spec->values = environment & 1 ? CHECK_SUBNORMAL : CHECK_TIES;
-                if (w->c)
-                    w->c->environment = environment;
+                if (w->c) w->c->environment = environment;
                 CHECK_NAME(w, "mode/%d_to_%s", environment, types[d]);
             }
     for (int i = 0; i < ggml_n_rows(); i++)
-        if (check_here(w))
-            ggml_rows(i, spec, w->name, w->bytes);
+        if (check_here(w)) ggml_rows(i, spec, w->name, w->bytes);
 }
 
 /* ---- what must not change the bits: see invariances_gated_delta_net.c ------------------------------------- */
@@ -149,12 +154,10 @@ static void splits(check_trial *trial, check_rng *rng)
 {
     check_call *all = check_trial_call(trial), *part = check_trial_call(trial), *next = check_trial_call(trial);
     rows_random(&all->rows, rng);
-    for (int k = 0; k < 2; k++)
-        all->rows.n_batch[k] = all->rows.index_batch[k] = 1;
+    for (int k = 0; k < 2; k++) all->rows.n_batch[k] = all->rows.index_batch[k] = 1;
     all->rows.n_rows = check_between(rng, 2, 16);
     all->rows.n_rows_dst = check_between(rng, 1, 12);
-    if (!run(trial, all, rng, "all rows"))
-        return;
+    if (!run(trial, all, rng, "all rows")) return;
     for (int i = 0; i < all->rows.n_rows;) {
         next->rows = all->rows;
         next->rows.first_row = i;
@@ -167,8 +170,7 @@ static void splits(check_trial *trial, check_rng *rng)
             memcpy(rows_at(&next->c, image, 0, 0, row), rows_at(&part->c, part->result.image, 0, 0, row),
                    check_row_bytes(all->rows.dst_type, all->rows.n_columns));
         }
-        if (!check_trial_run(trial, &next->c, &next->result, "a part"))
-            return;
+        if (!check_trial_run(trial, &next->c, &next->result, "a part")) return;
         check_call *spent = part;
         part = next, next = spent;
     }
@@ -184,8 +186,7 @@ static void batches(check_trial *trial, check_rng *rng)
         all->rows.index_batch[k] = check_between(rng, 1, 2);
         all->rows.n_batch[k] = all->rows.index_batch[k] * check_between(rng, 1, 2);
     }
-    if (!run(trial, all, rng, "the batch"))
-        return;
+    if (!run(trial, all, rng, "the batch")) return;
     for (int b = 0; b < all->rows.n_batch[0]; b++)
         for (int c = 0; c < all->rows.n_batch[1]; c++) {
             one->rows = all->rows;
@@ -195,9 +196,7 @@ static void batches(check_trial *trial, check_rng *rng)
                 one->rows.of_index_batch[k] = all->rows.index_batch[k];
                 one->rows.n_batch[k] = one->rows.index_batch[k] = 1;
             }
-            if (!run(trial, one, rng, "one of the batch") ||
-                !same_rows(trial, all, b, c, one, 0, 0, "alone"))
-                return;
+            if (!run(trial, one, rng, "one of the batch") || !same_rows(trial, all, b, c, one, 0, 0, "alone")) return;
         }
 }
 
@@ -209,21 +208,16 @@ static void variants(check_trial *trial, check_rng *rng)
     const int way = trial->number % 3;
     rows_random(&a->rows, rng);
     b->rows = a->rows;
-    if (!run(trial, a, rng, "the first way"))
-        return;
-    if (way == 0)
-        b->rows.index_type = a->rows.index_type == GDN_I32 ? GDN_I64 : GDN_I32;
-    if (way == 1)
-        b->rows.strided = !a->rows.strided;
+    if (!run(trial, a, rng, "the first way")) return;
+    if (way == 0) b->rows.index_type = a->rows.index_type == GDN_I32 ? GDN_I64 : GDN_I32;
+    if (way == 1) b->rows.strided = !a->rows.strided;
     if (way == 2)
         trial->setting.executor = CHECK_EXECUTOR(check_between(rng, 0, 2),
                                                  trial->threads->value[check_between(rng, 0, trial->threads->n - 1)]);
-    if (!run(trial, b, rng, what[way]))
-        return;
+    if (!run(trial, b, rng, what[way])) return;
     for (int i = 0; i < a->rows.n_batch[0]; i++)
         for (int j = 0; j < a->rows.n_batch[1]; j++)
-            if (!same_rows(trial, a, i, j, b, i, j, what[way]))
-                return;
+            if (!same_rows(trial, a, i, j, b, i, j, what[way])) return;
 }
 
 static const check_family families[] = {

@@ -10,10 +10,7 @@
 #include "target.h"
 #include "trial.h"
 
-static void random_case(check_spec *spec, check_rng *rng)
-{
-    conv_random(&spec->ssm_conv, rng);
-}
+static void random_case(check_spec *spec, check_rng *rng) { conv_random(&spec->ssm_conv, rng); }
 
 /* ---- the fixed list ---------------------------------------------------------------------------------------- */
 
@@ -28,8 +25,7 @@ static void set_some_skipped(conv_spec *spec)
 {
     conv_batch(spec, 5, 3);
     spec->map_src = 1;
-    for (int s = 0; s < 5; s += 2)
-        spec->seq[s].src = GDN_SKIP;
+    for (int s = 0; s < 5; s += 2) spec->seq[s].src = GDN_SKIP;
 }
 static void set_from_zero(conv_spec *spec)
 {
@@ -115,13 +111,21 @@ static const struct awkward {
     void (*set)(conv_spec *spec);
     int values, length; /* without set: two sequences with these values */
 } awkwards[] = {
-    { "no_sequences", set_no_sequences, 0, 0 }, { "no_tokens", set_no_tokens, 0, 0 },
-    { "no_history", set_no_history, 0, 0 }, { "some_skipped", set_some_skipped, 0, 0 },
-    { "from_zero", set_from_zero, 0, 0 }, { "nothing_kept", set_nothing_kept, 0, 0 },
-    { "other_row", set_other_row, 0, 0 }, { "shared_row", set_shared_row, 0, 0 },
-    { "ragged", set_ragged, 0, 0 }, { "strided", set_strided, 0, 0 },
-    { "far_position", set_far_position, 0, 0 }, { "subnormal", NULL, CHECK_SUBNORMAL, 3 },
-    { "huge", NULL, CHECK_HUGE, 3 }, { "wide", NULL, CHECK_WIDE, 9 }, { "special", NULL, CHECK_SPECIAL, 9 },
+    { "no_sequences", set_no_sequences, 0, 0 },
+    { "no_tokens", set_no_tokens, 0, 0 },
+    { "no_history", set_no_history, 0, 0 },
+    { "some_skipped", set_some_skipped, 0, 0 },
+    { "from_zero", set_from_zero, 0, 0 },
+    { "nothing_kept", set_nothing_kept, 0, 0 },
+    { "other_row", set_other_row, 0, 0 },
+    { "shared_row", set_shared_row, 0, 0 },
+    { "ragged", set_ragged, 0, 0 },
+    { "strided", set_strided, 0, 0 },
+    { "far_position", set_far_position, 0, 0 },
+    { "subnormal", NULL, CHECK_SUBNORMAL, 3 },
+    { "huge", NULL, CHECK_HUGE, 3 },
+    { "wide", NULL, CHECK_WIDE, 9 },
+    { "special", NULL, CHECK_SPECIAL, 9 },
     { "zeros", NULL, CHECK_ZEROS, 3 },
 };
 
@@ -140,8 +144,7 @@ static void fixed_types(check_walk *w)
             for (int out = 0; out < 3; out++)
                 for (int history = 0; history < 3; history++)
                     for (int shape = 0; shape < CHECK_COUNT(shapes); shape++) {
-                        if (!check_here(w))
-                            continue;
+                        if (!check_here(w)) continue;
                         conv_defaults(spec, 70, shapes[shape][1]);
                         conv_batch(spec, 2, shapes[shape][0]);
                         spec->n_columns += 2;
@@ -190,8 +193,7 @@ static void walk_list(check_walk *w)
                         conv_defaults(spec, 37, width);
                         conv_batch(spec, 3, 5);
                         spec->map_position = 1;
-                        for (int s = 0; s < 3; s++)
-                            spec->seq[s].position = s * width;
+                        for (int s = 0; s < 3; s++) spec->seq[s].position = s * width;
                         spec->silu = silu;
                         spec->bias = bias;
                         spec->tap_major = tap_major;
@@ -221,7 +223,9 @@ static void walk_list(check_walk *w)
                     spec->seq[0].position = position;
                     spec->seq[1].position = position + 100;
                     CHECK_NAME(w, "ring/columns%d_at%d_%s", spec->n_columns, position,
-                         where == CONV_IN_PLACE ? "in_place" : where == CONV_SAME ? "same" : "apart");
+                               where == CONV_IN_PLACE ? "in_place"
+                               : where == CONV_SAME   ? "same"
+                                                      : "apart");
                 }
     for (int i = 0; i < CHECK_COUNT(awkwards); i++)
         for (int silu = 0; silu < 2; silu++)
@@ -229,8 +233,7 @@ static void walk_list(check_walk *w)
                 if (check_here(w)) {
                     conv_defaults(spec, 37, width);
                     spec->silu = silu;
-                    if (awkwards[i].set)
-                        awkwards[i].set(spec);
+                    if (awkwards[i].set) awkwards[i].set(spec);
                     else {
                         conv_batch(spec, 2, awkwards[i].length);
                         spec->values = awkwards[i].values;
@@ -247,13 +250,11 @@ static void walk_list(check_walk *w)
                 conv_batch(spec, 2, 5);
                 spec->silu = silu;
                 spec->values = CHECK_SUBNORMAL;
-                if (w->c)
-                    w->c->environment = environment;
+                if (w->c) w->c->environment = environment;
                 CHECK_NAME(w, "mode/%d%s", environment, silu ? "_silu" : "");
             }
     for (int i = 0; i < ggml_n_conv(); i++)
-        if (check_here(w))
-            ggml_conv(i, spec, w->name, w->bytes);
+        if (check_here(w)) ggml_conv(i, spec, w->name, w->bytes);
     fixed_types(w);
     conv_fixed_checkpoints(w, spec);
     conv_fixed_tree(w, spec);
@@ -273,8 +274,7 @@ static int same_history(check_trial *trial, const check_call *a, int s, const ch
     const int columns = a->conv.n_columns < b->conv.n_columns ? a->conv.n_columns : b->conv.n_columns;
     const int64_t last = (int64_t)x->position + x->length;
     for (int64_t p = last - 1; p >= 0 && p >= last - columns; p--)
-        if (!conv_same_column(trial, a, x->dst, p, b, y->dst, p, what))
-            return 0;
+        if (!conv_same_column(trial, a, x->dst, p, b, y->dst, p, what)) return 0;
     return 1;
 }
 
@@ -317,8 +317,7 @@ static void splits(check_trial *trial, check_rng *rng)
     random_shape(&whole->conv, rng);
     random_batch(&whole->conv, rng, 1, 1);
     whole->conv.seq[0].length = check_between(rng, 2, 30);
-    if (!run(trial, whole, rng, "the whole"))
-        return;
+    if (!run(trial, whole, rng, "the whole")) return;
     const int n = whole->conv.seq[0].length;
     for (int t = 0; t < n;) {
         const int length = single ? 1 : check_between(rng, 1, n - t < 9 ? n - t : 9);
@@ -339,15 +338,13 @@ static void batches(check_trial *trial, check_rng *rng)
     random_batch(&all->conv, rng, check_between(rng, 2, 8), 7);
     other->conv = all->conv;
     other->conv.strided = check_between(rng, 0, 1);
-    for (int s = 0; s < all->conv.n_seqs; s++)
-        order[s] = s;
+    for (int s = 0; s < all->conv.n_seqs; s++) order[s] = s;
     check_shuffle(rng, order, all->conv.n_seqs);
     for (int s = 0; s < all->conv.n_seqs; s++) {
         other->conv.seq[s] = all->conv.seq[order[s]];
         other->conv.seq[s].src = other->conv.seq[s].dst = s;
     }
-    if (!run(trial, all, rng, "the batch") || !run(trial, other, rng, "the batch in another order"))
-        return;
+    if (!run(trial, all, rng, "the batch") || !run(trial, other, rng, "the batch in another order")) return;
     for (int s = 0; s < all->conv.n_seqs; s++) {
         const int length = other->conv.seq[s].length;
         take_part(&all->conv, order[s], 0, length, &one->conv, rng);
@@ -370,8 +367,7 @@ static void rollbacks(check_trial *trial, check_rng *rng)
     plain->conv.n_columns = plain->conv.width - 1 + check_between(rng, 1, 6);
     random_batch(&plain->conv, rng, 1, 6);
     again->conv = plain->conv;
-    if (!run(trial, plain, rng, "never gone further"))
-        return;
+    if (!run(trial, plain, rng, "never gone further")) return;
     const conv_seq *seq = &again->conv.seq[0];
     const int spare = again->conv.n_columns - (again->conv.width - 1), n_rejected = check_between(rng, 1, spare);
     unsigned char *image[CHECK_MAX_MEMORIES];
@@ -380,10 +376,8 @@ static void rollbacks(check_trial *trial, check_rng *rng)
     for (int i = 0; i < n_rejected; i++)
         check_fill(conv_column(&again->c, &again->conv, "history", image, seq->src, (int64_t)seq->position + i),
                    again->conv.dtype_history, again->conv.n_channels, CHECK_SPECIAL, check_next(rng));
-    if (!check_trial_run(trial, &again->c, &again->result, "after a rollback"))
-        return;
-    if (!conv_same_tokens(trial, plain, 0, 0, again, 0, 0, seq->length, "after a rollback"))
-        return;
+    if (!check_trial_run(trial, &again->c, &again->result, "after a rollback")) return;
+    if (!conv_same_tokens(trial, plain, 0, 0, again, 0, 0, seq->length, "after a rollback")) return;
     const int64_t oldest = (int64_t)seq->position + n_rejected - again->conv.n_columns,
                   end_position = (int64_t)seq->position + seq->length;
     for (int64_t p = oldest > 0 ? oldest : 0; seq->length && p < end_position; p++)
@@ -398,7 +392,7 @@ static void checkpoints(check_trial *trial, check_rng *rng)
 {
     check_call *all = check_trial_call(trial), *part = check_trial_call(trial), *next = check_trial_call(trial);
     conv_spec *spec = &all->conv;
-    conv_seq  *seq = &spec->seq[0];
+    conv_seq *seq = &spec->seq[0];
     random_shape(spec, rng);
     random_batch(spec, rng, 1, 1);
     const int n = seq->length = check_between(rng, 1, check_one_in(rng, 3) ? 70 : 12), reach = spec->width - 1;
@@ -407,25 +401,20 @@ static void checkpoints(check_trial *trial, check_rng *rng)
     const int kept = (int)check_checkpoints(spec->interval, seq->position, n);
     spec->n_checkpoints = kept < 1 ? 1 : kept < CONV_MAX_CHECKPOINTS ? kept : CONV_MAX_CHECKPOINTS;
     spec->n_rows = spec->n_rows_out = 1 + spec->n_checkpoints;
-    for (int i = 0; i < spec->n_checkpoints; i++)
-        seq->checkpoint[i] = 1 + i;
+    for (int i = 0; i < spec->n_checkpoints; i++) seq->checkpoint[i] = 1 + i;
     const char *const pool = spec->where == CONV_APART ? "history_out" : "history";
-    if (!run(trial, all, rng, "all tokens"))
-        return;
+    if (!run(trial, all, rng, "all tokens")) return;
     for (int t = 0, i = 0; t < n && i < kept && i < spec->n_checkpoints; t++) {
         const int64_t length = (int64_t)seq->position + t + 1;
-        const int     row = seq->checkpoint[i];
-        if (length % spec->interval)
-            continue;
+        const int row = seq->checkpoint[i];
+        if (length % spec->interval) continue;
         i++;
         take_part(spec, 0, 0, t + 1, &part->conv, rng);
         part->conv.interval = part->conv.n_checkpoints = 0;
         part->conv.where = CONV_IN_PLACE;
-        if (!run(trial, part, rng, "a prefix"))
-            return;
+        if (!run(trial, part, rng, "a prefix")) return;
         for (int64_t p = length - reach > 0 ? length - reach : 0; p < length; p++)
-            if (!conv_same_column(trial, all, row, p, part, seq->dst, p, "checkpoint against prefix"))
-                return;
+            if (!conv_same_column(trial, all, row, p, part, seq->dst, p, "checkpoint against prefix")) return;
         take_part(spec, 0, t + 1, n, &next->conv, rng);
         next->conv.interval = next->conv.n_checkpoints = 0;
         next->conv.where = CONV_IN_PLACE;
@@ -453,40 +442,32 @@ static void variants(check_trial *trial, check_rng *rng)
     random_shape(&a->conv, rng);
     random_batch(&a->conv, rng, check_between(rng, 1, 4), 6);
     b->conv = a->conv;
-    if (!run(trial, a, rng, "the first way"))
-        return;
+    if (!run(trial, a, rng, "the first way")) return;
     if (way == 0 || way == 1) {
         b->conv.map_src = b->conv.map_dst = 1;
         b->conv.where = way == 0 ? CONV_IN_PLACE : CONV_APART;
         b->conv.n_rows_out = 2 * b->conv.n_seqs;
-        if (way == 0)
-            b->conv.n_rows = b->conv.n_rows_out;
-        for (int s = 0; s < b->conv.n_seqs; s++)
-            b->conv.seq[s].dst = 2 * b->conv.n_seqs - 1 - s;
+        if (way == 0) b->conv.n_rows = b->conv.n_rows_out;
+        for (int s = 0; s < b->conv.n_seqs; s++) b->conv.seq[s].dst = 2 * b->conv.n_seqs - 1 - s;
     }
-    if (way == 2)
-        b->conv.n_columns += check_between(rng, 1, 5);
-    if (way == 3)
-        b->conv.tap_major = !a->conv.tap_major;
+    if (way == 2) b->conv.n_columns += check_between(rng, 1, 5);
+    if (way == 3) b->conv.tap_major = !a->conv.tap_major;
     if (way == 4)
         trial->setting.executor = CHECK_EXECUTOR(check_between(rng, 0, 2),
                                                  trial->threads->value[check_between(rng, 0, trial->threads->n - 1)]);
-    if (way == 5)
-        b->conv.strided = !a->conv.strided;
-    if (!run(trial, b, rng, what[way]))
-        return;
+    if (way == 5) b->conv.strided = !a->conv.strided;
+    if (!run(trial, b, rng, what[way])) return;
     for (int s = 0; s < a->conv.n_seqs; s++) {
-        if (!conv_same_tokens(trial, a, s, 0, b, s, 0, a->conv.seq[s].length, what[way]))
-            return;
-        if (a->conv.seq[s].length && !same_history(trial, a, s, b, s, what[way]))
-            return;
+        if (!conv_same_tokens(trial, a, s, 0, b, s, 0, a->conv.seq[s].length, what[way])) return;
+        if (a->conv.seq[s].length && !same_history(trial, a, s, b, s, what[way])) return;
     }
 }
 
 static const check_family families[] = {
-    { "splits", 60, splits },     { "batches", 40, batches },        { "rollbacks", 40, rollbacks },
-    { "variants", 60, variants }, { "checkpoints", 40, checkpoints }, { "trees", 40, check_history_trees },
-    { "far", 2, check_far_histories }, { NULL, 0, NULL },
+    { "splits", 60, splits },           { "batches", 40, batches },
+    { "rollbacks", 40, rollbacks },     { "variants", 60, variants },
+    { "checkpoints", 40, checkpoints }, { "trees", 40, check_history_trees },
+    { "far", 2, check_far_histories },  { NULL, 0, NULL },
 };
 
 const check_suite check_suite_ssm_conv = { &check_kernel_ssm_conv, random_case, walk_list, families };

@@ -15,29 +15,29 @@
 enum { MAX_CONTEXTS = 24 };
 
 typedef struct context_entry {
-    int          executor;
+    int executor;
     gdn_context *ctx;
-    check_pool  *pool;
+    check_pool *pool;
 } context_entry;
 
 /* Where a memory of a case lies on the target. Kept from case to case and replaced when it is too small. */
 typedef struct place {
-    gdn_span       span;  /* from gdn_buffer_create() */
-    uint64_t       bytes;
+    gdn_span span; /* from gdn_buffer_create() */
+    uint64_t bytes;
     unsigned char *guarded; /* mapped pages between two that must not be touched */
-    uint64_t       guarded_bytes;
+    uint64_t guarded_bytes;
 } place;
 
 struct check_target {
     check_target_info info;
-    uint32_t          level;
-    int               adopted; /* the first context is somebody else's */
-    context_entry     entry[MAX_CONTEXTS];
-    int               n_entries;
-    place             place[CHECK_MAX_MEMORIES];
-    gdn_span          workspace;
-    uint64_t          workspace_bytes;
-    unsigned char    *scratch; /* host side of the workspace */
+    uint32_t level;
+    int adopted; /* the first context is somebody else's */
+    context_entry entry[MAX_CONTEXTS];
+    int n_entries;
+    place place[CHECK_MAX_MEMORIES];
+    gdn_span workspace;
+    uint64_t workspace_bytes;
+    unsigned char *scratch; /* host side of the workspace */
 };
 
 enum { WORKSPACE_CANARY = 64 };
@@ -77,20 +77,14 @@ check_target *check_target_adopt(gdn_context *ctx)
     return t;
 }
 
-const check_target_info *check_target_describe(const check_target *t)
-{
-    return &t->info;
-}
+const check_target_info *check_target_describe(const check_target *t) { return &t->info; }
 
 gdn_context *check_target_context(check_target *t, int executor)
 {
-    if (!t->info.device.shared_memory)
-        executor = 0; /* threads are the host's business */
+    if (!t->info.device.shared_memory) executor = 0; /* threads are the host's business */
     for (int i = 0; i < t->n_entries; i++)
-        if (t->entry[i].executor == executor)
-            return t->entry[i].ctx;
-    if (t->n_entries == MAX_CONTEXTS)
-        return t->entry[0].ctx;
+        if (t->entry[i].executor == executor) return t->entry[i].ctx;
+    if (t->n_entries == MAX_CONTEXTS) return t->entry[0].ctx;
     context_entry *e = &t->entry[t->n_entries];
     const int n = executor & 255;
     gdn_context_desc desc = { sizeof desc };
@@ -104,8 +98,7 @@ gdn_context *check_target_context(check_target *t, int executor)
         desc.parallel_for = check_pool_run;
         desc.parallel_user = e->pool;
     }
-    if (executor >> 8 == CHECK_THREADS_REVERSE)
-        desc.parallel_for = check_reverse_run;
+    if (executor >> 8 == CHECK_THREADS_REVERSE) desc.parallel_for = check_reverse_run;
     if (gdn_context_create(&desc, &e->ctx)) {
         check_pool_destroy(e->pool);
         return NULL;
@@ -117,22 +110,18 @@ gdn_context *check_target_context(check_target *t, int executor)
 static void free_guarded(place *p)
 {
     const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    if (p->guarded)
-        munmap(p->guarded - page, (size_t)(p->guarded_bytes + 2 * page));
+    if (p->guarded) munmap(p->guarded - page, (size_t)(p->guarded_bytes + 2 * page));
     p->guarded = NULL;
 }
 
 void check_target_close(check_target *t)
 {
-    if (!t)
-        return;
+    if (!t) return;
     for (int m = 0; m < CHECK_MAX_MEMORIES; m++) {
-        if (t->place[m].span.data)
-            gdn_buffer_destroy(t->entry[0].ctx, &t->place[m].span);
+        if (t->place[m].span.data) gdn_buffer_destroy(t->entry[0].ctx, &t->place[m].span);
         free_guarded(&t->place[m]);
     }
-    if (t->workspace.data)
-        gdn_buffer_destroy(t->entry[0].ctx, &t->workspace);
+    if (t->workspace.data) gdn_buffer_destroy(t->entry[0].ctx, &t->workspace);
     free(t->scratch);
     for (int i = t->adopted; i < t->n_entries; i++) {
         gdn_context_destroy(t->entry[i].ctx);
@@ -143,8 +132,7 @@ void check_target_close(check_target *t)
 
 void check_result_free(check_result *result)
 {
-    for (int m = 0; m < CHECK_MAX_MEMORIES; m++)
-        free(result->image[m]);
+    for (int m = 0; m < CHECK_MAX_MEMORIES; m++) free(result->image[m]);
     memset(result, 0, sizeof *result);
 }
 
@@ -170,8 +158,7 @@ static void conclude_error(check_result *r, gdn_status status, const char *what)
  * context, whose device the others share, since the context that made a buffer has to destroy it. */
 static gdn_status grow_buffer(const check_target *t, gdn_span *span, uint64_t *have, uint64_t bytes)
 {
-    if (span->data && *have >= bytes)
-        return GDN_OK;
+    if (span->data && *have >= bytes) return GDN_OK;
     gdn_context *ctx = t->entry[0].ctx;
     gdn_buffer_destroy(ctx, span);
     *have = bytes + bytes / 2 + 4096;
@@ -182,14 +169,12 @@ static gdn_status grow_buffer(const check_target *t, gdn_span *span, uint64_t *h
 static int grow_guarded(place *p, uint64_t bytes)
 {
     const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    if (p->guarded && p->guarded_bytes >= bytes)
-        return 1;
+    if (p->guarded && p->guarded_bytes >= bytes) return 1;
     free_guarded(p);
     p->guarded_bytes = (bytes + bytes / 2 + page) / page * page;
     unsigned char *base =
         mmap(NULL, (size_t)(p->guarded_bytes + 2 * page), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (base == MAP_FAILED)
-        return 0;
+    if (base == MAP_FAILED) return 0;
     p->guarded = base + page;
     return mprotect(p->guarded, (size_t)p->guarded_bytes, PROT_READ | PROT_WRITE) == 0;
 }
@@ -200,8 +185,7 @@ static gdn_status put_memory(check_target *t, gdn_context *ctx, const check_case
     const check_memory *memory = &c->memory[m];
     place *p = &t->place[m];
     if (c->placement != CHECK_CANARIES && t->info.device.shared_memory) {
-        if (!grow_guarded(p, memory->bytes))
-            return GDN_OUT_OF_MEMORY;
+        if (!grow_guarded(p, memory->bytes)) return GDN_OUT_OF_MEMORY;
         unsigned char *at =
             c->placement == CHECK_GUARD_AFTER ? p->guarded + p->guarded_bytes - memory->bytes : p->guarded;
         memcpy(at, memory->image, memory->bytes);
@@ -209,8 +193,7 @@ static gdn_status put_memory(check_target *t, gdn_context *ctx, const check_case
         return GDN_OK;
     }
     gdn_status status = grow_buffer(t, &p->span, &p->bytes, memory->bytes);
-    if (!status)
-        status = gdn_buffer_write(ctx, &p->span, 0, memory->image, memory->bytes);
+    if (!status) status = gdn_buffer_write(ctx, &p->span, 0, memory->image, memory->bytes);
     *where = p->span;
     return status;
 }
@@ -236,17 +219,14 @@ gdn_status check_target_workspace(check_target *t, gdn_context *ctx, uint64_t by
     const uint64_t had = t->workspace_bytes;
     memset(span, 0, sizeof *span);
     gdn_status status;
-    if (!bytes)
-        return GDN_OK;
-    if ((status = grow_buffer(t, &t->workspace, &t->workspace_bytes, bytes + 2 * WORKSPACE_CANARY)))
-        return status;
+    if (!bytes) return GDN_OK;
+    if ((status = grow_buffer(t, &t->workspace, &t->workspace_bytes, bytes + 2 * WORKSPACE_CANARY))) return status;
     if (!t->scratch || had != t->workspace_bytes) {
         free(t->scratch);
         t->scratch = check_alloc(t->workspace_bytes);
     }
     check_poison(t->scratch, bytes + 2 * WORKSPACE_CANARY, 0);
-    if ((status = gdn_buffer_write(ctx, &t->workspace, 0, t->scratch, bytes + 2 * WORKSPACE_CANARY)))
-        return status;
+    if ((status = gdn_buffer_write(ctx, &t->workspace, 0, t->scratch, bytes + 2 * WORKSPACE_CANARY))) return status;
     *span = (gdn_span){ t->workspace.data, t->workspace.offset + WORKSPACE_CANARY, bytes };
     return GDN_OK;
 }
@@ -255,10 +235,8 @@ static gdn_status workspace_overrun(check_target *t, gdn_context *ctx, uint64_t 
 {
     gdn_status status;
     *overrun = 0;
-    if (!bytes)
-        return GDN_OK;
-    if ((status = gdn_buffer_read(ctx, &t->workspace, 0, t->scratch, bytes + 2 * WORKSPACE_CANARY)))
-        return status;
+    if (!bytes) return GDN_OK;
+    if ((status = gdn_buffer_read(ctx, &t->workspace, 0, t->scratch, bytes + 2 * WORKSPACE_CANARY))) return status;
     for (uint64_t i = 0; i < 2 * WORKSPACE_CANARY; i++) {
         const uint64_t at = i < WORKSPACE_CANARY ? i : i + bytes;
         *overrun |= t->scratch[at] != (unsigned char)(at & 1 ? CHECK_POISON >> 8 : CHECK_POISON & 0xFF);
@@ -344,16 +322,14 @@ void check_target_run(check_target *t, const check_case *c, check_result *r)
     }
     if ((status = gdn_synchronize(ctx, NULL)) || (status = gdn_poll(ctx))) {
         conclude_error(r, status, "waiting for the call");
-        if (status != GDN_BAD_MAP)
-            return;
+        if (status != GDN_BAD_MAP) return;
     }
     for (int m = 0; m < c->n_memories; m++)
         if ((status = get_memory(t, ctx, c, m, &where[m], r))) {
             conclude_error(r, status, "reading the results");
             return;
         }
-    if (r->outcome != CHECK_RAN)
-        return;
+    if (r->outcome != CHECK_RAN) return;
     int overrun;
     if ((status = workspace_overrun(t, ctx, with.workspace_bytes, &overrun)))
         conclude_error(r, status, "reading the workspace");

@@ -13,15 +13,15 @@ enum { CHECK_THREADS_LIBRARY = 0, CHECK_THREADS_POOL = 1, CHECK_THREADS_REVERSE 
 typedef struct check_target check_target;
 
 typedef struct check_target_info {
-    gdn_backend_info        backend;
-    gdn_device_info         device;
+    gdn_backend_info backend;
+    gdn_device_info device;
     gdn_implementation_info implementation;
 } check_target_info;
 
 /* level is GDN_EXACT or GDN_EXACT_FTZ. NULL and a text in gdn_last_error() on failure. */
-check_target            *check_target_open(uint32_t backend, uint32_t device, uint32_t implementation, uint32_t level);
+check_target *check_target_open(uint32_t backend, uint32_t device, uint32_t implementation, uint32_t level);
 check_target *check_target_adopt(gdn_context *ctx); /* one with a context of the caller's, which stays the caller's */
-void                     check_target_close(check_target *t);
+void check_target_close(check_target *t);
 const check_target_info *check_target_describe(const check_target *t);
 
 /* Failed: something is not as it has to be. Error: the library returned a status (GDN_TIMEOUT, GDN_OUT_OF_MEMORY, ...),
@@ -29,14 +29,14 @@ const check_target_info *check_target_describe(const check_target *t);
 typedef enum check_outcome { CHECK_RAN, CHECK_SKIPPED, CHECK_FAILED, CHECK_ERROR } check_outcome;
 
 typedef struct check_result {
-    check_outcome  outcome;
-    gdn_status     status;    /* of an error             */
-    char           text[400]; /* why it did not run well */
-    int            exact;     /* what the query said   */
-    int            emulated;
-    char           implementation[GDN_NAME_MAX];
+    check_outcome outcome;
+    gdn_status status; /* of an error             */
+    char text[400];    /* why it did not run well */
+    int exact;         /* what the query said   */
+    int emulated;
+    char implementation[GDN_NAME_MAX];
     unsigned char *image[CHECK_MAX_MEMORIES];
-    uint64_t       room[CHECK_MAX_MEMORIES];
+    uint64_t room[CHECK_MAX_MEMORIES];
 } check_result;
 
 /* Copy the case's memory there, query, run, read everything back. result may be reused for other cases;

@@ -42,8 +42,7 @@ int check_expect(check_target *reference, const check_case *c, check_result *exp
     check_text found = { "", 0 };
     plain.environment = CHECK_ENV_DEFAULT;
     if (check_elsewhere_is_open()) {
-        if (!check_elsewhere_expect(&plain, expected, text))
-            return 0;
+        if (!check_elsewhere_expect(&plain, expected, text)) return 0;
     } else {
         check_target_run(reference, &plain, expected);
         if (expected->outcome != CHECK_RAN) {
@@ -61,8 +60,7 @@ int check_expect(check_target *reference, const check_case *c, check_result *exp
             check_say(text, "  the reference in the mode %s%s: %s\n%s", check_environment_name(c->environment),
                       again.outcome == CHECK_ERROR ? "" : " differs from itself", again.text, found.at);
         check_result_free(&again);
-        if (!same)
-            return 0;
+        if (!same) return 0;
     }
     if (!check_elsewhere_is_open() && check_confined(c, expected->image, &found)) { /* there it was looked at */
         check_say(text,
@@ -97,8 +95,7 @@ check_outcome check_judge(check_target *t, const check_case *c, const check_resu
 static void conclude(check_trial *trial, check_outcome outcome, const char *format, va_list args)
 {
     char text[600];
-    if (trial->outcome == CHECK_FAILED || trial->outcome == CHECK_ERROR)
-        return;
+    if (trial->outcome == CHECK_FAILED || trial->outcome == CHECK_ERROR) return;
     trial->outcome = outcome;
     vsnprintf(text, sizeof text, format, args);
     check_say(&trial->text, outcome == CHECK_SKIPPED ? "%s" : "  %s\n", text);
@@ -114,8 +111,7 @@ void check_trial_fail(check_trial *trial, const char *format, ...)
 
 void check_trial_error(check_trial *trial, gdn_status status, const char *what)
 {
-    if (trial->outcome == CHECK_FAILED || trial->outcome == CHECK_ERROR)
-        return;
+    if (trial->outcome == CHECK_FAILED || trial->outcome == CHECK_ERROR) return;
     trial->outcome = CHECK_ERROR;
     check_say(&trial->text, "  %s failed: %s: %s\n", what, gdn_status_name(status), gdn_last_error());
 }
@@ -132,16 +128,13 @@ int check_trial_run(check_trial *trial, const check_case *c, check_result *resul
 {
     static check_memo anew;
     check_text found = { "", 0 };
-    if (trial->outcome != CHECK_RAN)
-        return 0;
+    if (trial->outcome != CHECK_RAN) return 0;
     const check_memo_call *call = check_memo_expect(trial->memo ? trial->memo : &anew, trial->reference, c);
-    if (!call->expectable)
-        found = call->text;
+    if (!call->expectable) found = call->text;
     const check_outcome outcome = call->expectable ? check_judge(trial->target, c, &call->expected, result, &found)
                                                    : check_unexpected(&call->expected);
     check_memo_clear(&anew);
-    if (outcome == CHECK_SKIPPED)
-        check_trial_skip(trial, "%s", found.at);
+    if (outcome == CHECK_SKIPPED) check_trial_skip(trial, "%s", found.at);
     else if (outcome == CHECK_FAILED) {
         trial->outcome = CHECK_FAILED;
         check_say(&trial->text, "  %s differs from the reference:\n%s", what, found.at);
@@ -191,15 +184,12 @@ static int same(check_trial *trial, int32_t dtype, const void *expected, const v
     const unsigned char *a = expected, *b = actual;
     const int64_t bytes = (int64_t)check_unit_bytes(dtype);
     int64_t differ = 0, first = -1;
-    if (trial->outcome != CHECK_RAN || !memcmp(a, b, (size_t)(bytes * n)))
-        return trial->outcome == CHECK_RAN;
+    if (trial->outcome != CHECK_RAN || !memcmp(a, b, (size_t)(bytes * n))) return trial->outcome == CHECK_RAN;
     for (int64_t i = 0; i < n; i++)
         if (!check_same(a + bytes * i, b + bytes * i, dtype)) {
-            if (!differ++)
-                first = i;
+            if (!differ++) first = i;
         }
-    if (!differ)
-        return 1;
+    if (!differ) return 1;
     char where[200];
     vsnprintf(where, sizeof where, format, args);
     trial->outcome = CHECK_FAILED;

@@ -33,38 +33,38 @@ typedef struct check_call {
     union {
         check_spec spec;
         delta_spec delta;
-        conv_spec  conv;
-        rows_spec  rows;
+        conv_spec conv;
+        rows_spec rows;
     };
-    check_case   c;
+    check_case c;
     check_result result;
 } check_call;
 
 /* A trial of a family: several calls that have to agree. */
 typedef struct check_trial {
-    check_target        *target, *reference;
-    struct check_memo   *memo; /* of the reference's results, or NULL: see memo.h */
+    check_target *target, *reference;
+    struct check_memo *memo; /* of the reference's results, or NULL: see memo.h */
     const check_threads *threads;
-    check_setting        setting;  /* of the next calls; families may change it */
-    int                  number;   /* of this trial */
-    check_outcome        outcome;  /* CHECK_RAN unless something happened; then the rest is of no use */
-    check_text           text;
-    check_call          *call[4];
-    int                  n_calls;
+    check_setting setting; /* of the next calls; families may change it */
+    int number;            /* of this trial */
+    check_outcome outcome; /* CHECK_RAN unless something happened; then the rest is of no use */
+    check_text text;
+    check_call *call[4];
+    int n_calls;
 } check_trial;
 
 /* A call that check_trial_end() frees, empty. */
 check_call *check_trial_call(check_trial *trial);
-void        check_trial_end(check_trial *trial);
+void check_trial_end(check_trial *trial);
 /* By its specification; what was there is freed. */
 void check_call_build(check_trial *trial, const check_kernel *kernel, check_call *call, check_rng *rng);
 /* Built, and then run by check_trial_run(). */
-int  check_call_run(check_trial *trial, const check_kernel *kernel, check_call *call, check_rng *rng, const char *what);
+int check_call_run(check_trial *trial, const check_kernel *kernel, check_call *call, check_rng *rng, const char *what);
 void check_call_end(check_call *call); /* what is left is its specification */
 
 /* Run c on the target and on the reference and compare. 1 if result holds the results. `what` names the
  * call in the report. After a failure or a skip it does nothing and returns 0. */
-int  check_trial_run(check_trial *trial, const check_case *c, check_result *result, const char *what);
+int check_trial_run(check_trial *trial, const check_case *c, check_result *result, const char *what);
 void check_trial_fail(check_trial *trial, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* "%s failed: GDN_TIMEOUT: ..." */
 void check_trial_error(check_trial *trial, gdn_status status, const char *what);
@@ -72,8 +72,8 @@ void check_trial_skip(check_trial *trial, const char *format, ...) __attribute__
 /* n elements of two results that have to be the same, of a type, or F32. `format` names them in the report. */
 int check_trial_same_of(check_trial *trial, int32_t dtype, const void *expected, const void *actual, int64_t n,
                         const char *format, ...) __attribute__((format(printf, 6, 7)));
-int  check_trial_same(check_trial *trial, const void *expected, const void *actual, int64_t n, const char *format, ...)
-     __attribute__((format(printf, 5, 6)));
+int check_trial_same(check_trial *trial, const void *expected, const void *actual, int64_t n, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
 
 /* Parts of two calls' results that have to be the same; 1 where they are (same.c). out of n tokens of sequence s, from
  * t on, against those of s2 from t2 on; */

@@ -28,8 +28,8 @@ static float a_nan(uint64_t random)
 
 static float one_value(check_values values, check_rng *r)
 {
-    static const float edges[] = { -100.0f, -1e-30f, 0.5f, 0.0f, -0.0f, -1.0f, -87.5f, -88.8f, -103.9f, -104.5f, -1e-8f,
-                                   -5e4f, -1e38f, 1e-40f, 2.0f, -0.69314718f };
+    static const float edges[] = { -100.0f, -1e-30f, 0.5f,   0.0f,  -0.0f,  -1.0f,  -87.5f, -88.8f,
+                                   -103.9f, -104.5f, -1e-8f, -5e4f, -1e38f, 1e-40f, 2.0f,   -0.69314718f };
     const float u = check_unit(r), s = 2.0f * u - 1.0f;
     const uint64_t b = check_next(r);
     switch (values) {

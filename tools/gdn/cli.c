@@ -10,10 +10,7 @@
 
 enum { HELP_COLUMN = 26 }; /* column of the help texts */
 
-int cli_exit_code(int parsed)
-{
-    return parsed == CLI_BAD ? 2 : 0;
-}
+int cli_exit_code(int parsed) { return parsed == CLI_BAD ? 2 : 0; }
 
 int cli_error(const cli_command *command, const char *format, ...)
 {

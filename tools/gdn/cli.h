@@ -46,24 +46,24 @@ typedef struct cli_names {
 
 #define CLI_TEXTS_MAX 64
 typedef struct cli_texts {
-    int         n;
+    int n;
     const char *text[CLI_TEXTS_MAX];
 } cli_texts;
 
 typedef struct cli_option {
-    const char *name;     /* without the dashes; NULL ends the table              */
-    cli_kind    kind;
-    void       *target;   /* unchanged if the option is not given                 */
+    const char *name; /* without the dashes; NULL ends the table              */
+    cli_kind kind;
+    void *target;         /* unchanged if the option is not given                 */
     const char *argument; /* name of the value in --help; NULL for flags          */
     const char *help;     /* one or several lines, separated by newlines; NULL: hidden from --help, for tests */
-    char        letter;   /* 'm' for "-m"; 0: no letter                           */
-} cli_option; /* at most 64 per command */
+    char letter;          /* 'm' for "-m"; 0: no letter                           */
+} cli_option;             /* at most 64 per command */
 
 typedef struct cli_command {
-    const char       *name;     /* "gdn bench": begins every message               */
-    const char       *summary;  /* one line for --help                             */
+    const char *name;    /* "gdn bench": begins every message               */
+    const char *summary; /* one line for --help                             */
     const cli_option *options;
-    const char       *notes;    /* text after the options in --help, or NULL       */
+    const char *notes; /* text after the options in --help, or NULL       */
 } cli_command;
 
 /* Results of cli_parse(): run, or exit with cli_exit_code(). */
@@ -80,7 +80,7 @@ int cli_parse_uint64(const char *text, uint64_t *value);
 
 /* cli_has_name: 1 if `name` is among the names, or if no names were given. cli_unknown_name: the first of the names
  * that is not one of name(0) .. name(n - 1), or NULL. */
-int         cli_has_name(const cli_names *names, const char *name);
+int cli_has_name(const cli_names *names, const char *name);
 const char *cli_unknown_name(const cli_names *names, const char *(*name)(int i), int n);
 
 /* 0 after --help, 2 after a bad command line. */

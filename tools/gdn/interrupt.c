@@ -28,7 +28,7 @@ void interrupt_catch(void)
 
 int interrupt_getc(void)
 {
-    errno       = 0;
+    errno = 0;
     const int c = noted ? EOF : getc(stdin);
     if (noted) errno = EINTR;
     return noted ? EOF : c;
@@ -45,7 +45,7 @@ void interrupt_catch(void)
         if (sigaction(caught[i], 0, &now) || now.sa_handler == SIG_IGN)
             continue; /* ignored, as in a background job of a shell without job control: keep it so */
         with.sa_handler = note;
-        with.sa_flags   = SA_RESTART | (int)SA_RESETHAND;
+        with.sa_flags = SA_RESTART | (int)SA_RESETHAND;
         (void)sigemptyset(&with.sa_mask);
         (void)sigaction(caught[i], &with, 0);
     }
@@ -77,8 +77,8 @@ int interrupt_getc(void)
     if (at >= n) {
         wait_for_input();
         errno = 0;
-        at    = 0;
-        n     = noted ? 0 : read(STDIN_FILENO, bytes, sizeof bytes);
+        at = 0;
+        n = noted ? 0 : read(STDIN_FILENO, bytes, sizeof bytes);
         if (noted) errno = EINTR;
     }
     return at < n ? bytes[at++] : EOF;
@@ -92,8 +92,7 @@ int interrupt_noted(void) { return noted; }
 
 int interrupt_end(int code)
 {
-    if (!noted)
-        return code;
+    if (!noted) return code;
     (void)signal(noted, SIG_DFL);
     (void)raise(noted);
     return 128 + noted;

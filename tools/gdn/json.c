@@ -42,10 +42,7 @@ static void put_bytes(FILE *out, const char *text, uint64_t bytes)
     fputc('"', out);
 }
 
-static void put_string(FILE *out, const char *text)
-{
-    put_bytes(out, text, strlen(text));
-}
+static void put_string(FILE *out, const char *text) { put_bytes(out, text, strlen(text)); }
 
 /* Writes what precedes a value: comma, line break, indentation, key. */
 static void put_prefix(json_writer *w, const char *key)
@@ -84,15 +81,9 @@ void json_open(json_writer *w, FILE *out)
     w->out = out;
 }
 
-void json_object(json_writer *w, const char *key)
-{
-    begin(w, key, '{', '}');
-}
+void json_object(json_writer *w, const char *key) { begin(w, key, '{', '}'); }
 
-void json_array(json_writer *w, const char *key)
-{
-    begin(w, key, '[', ']');
-}
+void json_array(json_writer *w, const char *key) { begin(w, key, '[', ']'); }
 
 void json_close(json_writer *w)
 {

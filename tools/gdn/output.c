@@ -6,13 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 #if defined(_WIN32)
-#  include <io.h>
-#  define isatty _isatty
-#  define fileno _fileno
+#include <io.h>
+#define isatty _isatty
+#define fileno _fileno
 #else
-#  include <fcntl.h>
-#  include <sys/stat.h>
-#  include <unistd.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #endif
 
 static int lost, reason; /* lost: a write failed; reason: errno of the first failure, 0: unknown */
@@ -24,8 +24,7 @@ void output_begin(void)
      * that using it still fails. stderr gets the right mode, since errors could not be reported. */
     static const int flags[3] = { O_WRONLY, O_RDONLY, O_WRONLY };
     for (int fd = 0; fd < 3; fd++)
-        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", flags[fd]) < 0)
-            break;
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", flags[fd]) < 0) break;
 #endif
 }
 
@@ -33,14 +32,12 @@ int output_flush(void)
 {
     errno = 0;
     const int failed = fflush(stdout) != 0;
-    if (failed && !reason)
-        reason = errno;
+    if (failed && !reason) reason = errno;
     lost |= failed || ferror(stdout);
 #if !defined(_WIN32)
     /* The stream does not store errno; writing one more byte gives the same error. */
     errno = 0;
-    if (lost && !reason && write(STDOUT_FILENO, "\n", 1) < 0)
-        reason = errno;
+    if (lost && !reason && write(STDOUT_FILENO, "\n", 1) < 0) reason = errno;
 #endif
     return lost;
 }
@@ -52,12 +49,11 @@ int output_end(const char *tool, int code)
     /* Network file systems report a full disk at close. Close a copy, since the stream is needed until exit. */
     const int copy = lost ? -1 : dup(STDOUT_FILENO);
     if (copy >= 0 && close(copy) != 0) {
-        lost   = 1;
+        lost = 1;
         reason = errno;
     }
 #endif
-    if (!lost)
-        return code;
+    if (!lost) return code;
     if (reason != EPIPE)
         (void)fprintf(stderr, "%s: cannot write the output%s%s\n", tool, reason ? ": " : "",
                       reason ? strerror(reason) : "");

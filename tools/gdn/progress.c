@@ -8,11 +8,11 @@
 #include <string.h>
 #include <time.h>
 #if defined(_WIN32)
-#  include <io.h>
-#  define is_terminal(file) _isatty(_fileno(file))
+#include <io.h>
+#define is_terminal(file) _isatty(_fileno(file))
 #else
-#  include <unistd.h>
-#  define is_terminal(file) isatty(fileno(file))
+#include <unistd.h>
+#define is_terminal(file) isatty(fileno(file))
 #endif
 
 enum { BAR_CELLS = 24, REDRAW_MS = 50, LINE_MS = 10000, FIRST_LINE_MS = 5000, WAIT_MS = 1000 };

@@ -19,14 +19,12 @@ int run_fail(const char *what)
 /* Available memory in bytes; 0: unknown. */
 static uint64_t available_memory(void)
 {
-    FILE              *f = fopen("/proc/meminfo", "r");
-    char               line[128];
+    FILE *f = fopen("/proc/meminfo", "r");
+    char line[128];
     unsigned long long kib = 0;
     while (f && fgets(line, sizeof line, f))
-        if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
-            break;
-    if (f)
-        (void)fclose(f);
+        if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1) break;
+    if (f) (void)fclose(f);
     return (uint64_t)kib << 10;
 }
 
@@ -34,23 +32,20 @@ static uint64_t available_memory(void)
 static int read_template(run_session *s)
 {
     const char *const path = run_opt.chat_template;
-    FILE *const       f    = fopen(path, "rb");
-    char *const       text = f ? malloc(RT_TEMPLATE_MAX + 1) : NULL;
+    FILE *const f = fopen(path, "rb");
+    char *const text = f ? malloc(RT_TEMPLATE_MAX + 1) : NULL;
     if (!f) {
         (void)fprintf(stderr, "gdn run: --chat-template: cannot open %s: %s\n", path, strerror(errno));
         return 1;
     }
-    const size_t bytes  = text ? fread(text, 1, RT_TEMPLATE_MAX + 1, f) : 0; /* one byte more, to detect too long
-                                                                                files */
-    const int    failed = ferror(f);
+    const size_t bytes = text ? fread(text, 1, RT_TEMPLATE_MAX + 1, f) : 0; /* one byte more, to detect too long
+                                                                               files */
+    const int failed = ferror(f);
     (void)fclose(f);
     int code = 0;
-    if (!text)
-        (void)fprintf(stderr, "gdn run: out of memory\n");
-    else if (failed)
-        (void)fprintf(stderr, "gdn run: --chat-template: cannot read %s\n", path);
-    else if (rt_chat_create_of(text, bytes, s->tokenizer, &s->chat))
-        code = run_fail(path);
+    if (!text) (void)fprintf(stderr, "gdn run: out of memory\n");
+    else if (failed) (void)fprintf(stderr, "gdn run: --chat-template: cannot read %s\n", path);
+    else if (rt_chat_create_of(text, bytes, s->tokenizer, &s->chat)) code = run_fail(path);
     free(text);
     return code || !s->chat;
 }
@@ -58,8 +53,7 @@ static int read_template(run_session *s)
 static int load_template(run_session *s)
 {
     const char *const way = run_opt.reasoning;
-    if (run_opt.chat_template && read_template(s))
-        return 1;
+    if (run_opt.chat_template && read_template(s)) return 1;
     const gdn_status status = s->chat ? GDN_OK : rt_chat_create(s->model->file, s->tokenizer, &s->chat);
     s->thinking = !strcmp(way, "on") ? RT_THINK_ON : !strcmp(way, "off") ? RT_THINK_OFF : RT_THINK_AUTO;
     if (status == GDN_NOT_FOUND) {
@@ -83,10 +77,9 @@ static void tell_unused_keys(const rt_gguf *file)
     const char *why = "";
     for (int64_t i = 0; (i = rt_next_noted_key(file, i, &why)) >= 0; i++) {
         const rt_string name = rt_gguf_key_at(file, i, NULL);
-        char            shown[81];
-        const int       n = name.bytes < sizeof shown ? (int)name.bytes : (int)sizeof shown - 1;
-        for (int c = 0; c < n; c++)
-            shown[c] = name.text[c] >= ' ' && name.text[c] <= '~' ? name.text[c] : '?';
+        char shown[81];
+        const int n = name.bytes < sizeof shown ? (int)name.bytes : (int)sizeof shown - 1;
+        for (int c = 0; c < n; c++) shown[c] = name.text[c] >= ' ' && name.text[c] <= '~' ? name.text[c] : '?';
         shown[n] = 0;
         (void)fprintf(stderr, "gdn run: note: the key %s of the model is not used: %s\n", shown, why);
     }
@@ -100,15 +93,13 @@ int run_load_model(run_session *s)
     const int drafts_by_model = strcmp(run_opt.spec, "off") != 0 && strcmp(run_opt.spec, "ngram") != 0;
     if ((drafts_by_model ? rt_model_load_within : rt_model_load_trunk_within)(run_opt.model, &s->budget, &s->model))
         return run_fail(run_opt.model);
-    if (rt_gguf_get_strings(s->model->file, "tokenizer.ggml.tokens", &n_tokens))
-        return run_fail(run_opt.model);
+    if (rt_gguf_get_strings(s->model->file, "tokenizer.ggml.tokens", &n_tokens)) return run_fail(run_opt.model);
     if (n_tokens != s->model->hp.n_vocab) { /* before allocating tables */
         (void)fprintf(stderr, "gdn run: %s: the tokenizer has %lld tokens and the embeddings have %d\n", run_opt.model,
                       (long long)n_tokens, (int)s->model->hp.n_vocab);
         return 1;
     }
-    if (rt_tokenizer_create_within(s->model->file, &s->budget, &s->tokenizer))
-        return run_fail(run_opt.model);
+    if (rt_tokenizer_create_within(s->model->file, &s->budget, &s->tokenizer)) return run_fail(run_opt.model);
     tell_unused_keys(s->model->file);
     return run_opt.chat ? load_template(s) : 0;
 }
@@ -117,12 +108,11 @@ int run_load_model(run_session *s)
 static int check_memory(const run_session *s)
 {
     const rt_memory_bytes *m = &s->memory;
-    const uint64_t need  = s->budget.used + m->state + m->conv + m->snapshots + m->log + m->kv + m->hidden +
-                           m->prefixes + s->scratch;
+    const uint64_t need =
+        s->budget.used + m->state + m->conv + m->snapshots + m->log + m->kv + m->hidden + m->prefixes + s->scratch;
     const uint64_t limit = run_opt.memory_mib ? (uint64_t)run_opt.memory_mib << 20 : available_memory(); /* available
                                                                                                             now */
-    if (!limit || need <= limit)
-        return 0;
+    if (!limit || need <= limit) return 0;
     (void)fprintf(stderr,
                   "gdn run: not enough memory: %llu MiB are needed and %llu MiB are %s\n"
                   "         weights %llu, KV cells %llu, states %llu, snapshots %llu, log %llu, prefixes %llu, scratch "
@@ -132,8 +122,7 @@ static int check_memory(const run_session *s)
                   run_opt.memory_mib ? "allowed" : "available", (unsigned long long)(s->model->weight_bytes >> 20),
                   (unsigned long long)(m->kv >> 20), (unsigned long long)((m->state + m->conv) >> 20),
                   (unsigned long long)(m->snapshots >> 20), (unsigned long long)(m->log >> 20),
-                  (unsigned long long)(m->prefixes >> 20),
-                  (unsigned long long)(s->scratch >> 20));
+                  (unsigned long long)(m->prefixes >> 20), (unsigned long long)(s->scratch >> 20));
     return 1;
 }
 
@@ -142,8 +131,7 @@ static uint32_t backend_named(const char *name)
 {
     for (uint32_t b = 0; b < GDN_BACKEND_COUNT; b++) {
         gdn_backend_info info = { .size = sizeof info };
-        if (!gdn_backend_describe(b, &info) && !strcmp(info.name, name))
-            return b;
+        if (!gdn_backend_describe(b, &info) && !strcmp(info.name, name)) return b;
     }
     return GDN_BACKEND_COUNT;
 }
@@ -152,13 +140,11 @@ static uint32_t backend_named(const char *name)
 static int choose_prefixes(rt_engine_desc *d)
 {
     rt_memory_bytes m;
-    uint64_t        scratch;
-    if (!run_opt.prefix_mib)
-        return 0;
+    uint64_t scratch;
+    if (!run_opt.prefix_mib) return 0;
     d->prefix_interval = (int32_t)run_opt.prefix_interval;
-    d->n_prefixes      = 1;
-    if (rt_engine_size(d, &m, &scratch))
-        return run_fail("the engine");
+    d->n_prefixes = 1;
+    if (rt_engine_size(d, &m, &scratch)) return run_fail("the engine");
     const uint64_t bytes = (uint64_t)run_opt.prefix_mib << 20, n = m.prefixes ? bytes / m.prefixes : 1;
     if (!n)
         return cli_error(&run_command, "--prefix-cache is %lld; one prefix of this model takes %llu MiB",
@@ -175,9 +161,8 @@ int run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_rollback ro
         int32_t type;
     } kv[] = { { "f16", GDN_F16 }, { "bf16", GDN_BF16 }, { "f32", GDN_F32 } };
     rt_engine_desc d = { .model = s->model };
-    int64_t context  = run_opt.context;
-    if (!context)
-        context = s->model->hp.n_ctx_train < 4096 ? s->model->hp.n_ctx_train : 4096;
+    int64_t context = run_opt.context;
+    if (!context) context = s->model->hp.n_ctx_train < 4096 ? s->model->hp.n_ctx_train : 4096;
     if (!run_opt.cells && context * n_seqs > 1 << 26)
         return cli_error(&run_command, "--ctx %lld for %d sequences is too much; %d in all are allowed",
                          (long long)context, (int)n_seqs, 1 << 26);
@@ -193,34 +178,28 @@ int run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_rollback ro
                          (long long)run_opt.device, (unsigned)info.n_devices - 1, info.name);
     d.kv_type = -1;
     for (size_t i = 0; i < sizeof kv / sizeof kv[0]; i++)
-        if (!strcmp(kv[i].name, run_opt.kv))
-            d.kv_type = kv[i].type;
-    if (d.kv_type < 0)
-        return cli_error(&run_command, "--kv is '%s'; f16, bf16 and f32 are allowed", run_opt.kv);
-    d.device         = (uint32_t)run_opt.device;
+        if (!strcmp(kv[i].name, run_opt.kv)) d.kv_type = kv[i].type;
+    if (d.kv_type < 0) return cli_error(&run_command, "--kv is '%s'; f16, bf16 and f32 are allowed", run_opt.kv);
+    d.device = (uint32_t)run_opt.device;
     d.implementation = run_opt.implementation;
     char message[128];
-    if (!target_level(run_opt.level, &d.level, message, sizeof message))
-        return cli_error(&run_command, "%s", message);
-    d.isa            = run_opt.isa;
-    d.n_threads      = (int32_t)run_opt.threads;
-    d.n_seqs         = n_seqs;
-    d.n_ctx          = (int32_t)context;
-    d.n_cells        = (int32_t)(run_opt.cells || !s->talks ? run_opt.cells : context); /* its sequences share cells */
-    d.n_batch        = (int32_t)run_opt.batch;
-    d.n_rollback     = spec == RT_SPEC_OFF ? 0 : (int32_t)run_opt.draft_max + (s->tree ? s->tree + 1 : 0);
-    d.rollback       = rollback;
-    d.draft          = spec == RT_SPEC_MTP;
-    d.draft_vocab    = (int32_t)run_opt.draft_vocab;
+    if (!target_level(run_opt.level, &d.level, message, sizeof message)) return cli_error(&run_command, "%s", message);
+    d.isa = run_opt.isa;
+    d.n_threads = (int32_t)run_opt.threads;
+    d.n_seqs = n_seqs;
+    d.n_ctx = (int32_t)context;
+    d.n_cells = (int32_t)(run_opt.cells || !s->talks ? run_opt.cells : context); /* its sequences share cells */
+    d.n_batch = (int32_t)run_opt.batch;
+    d.n_rollback = spec == RT_SPEC_OFF ? 0 : (int32_t)run_opt.draft_max + (s->tree ? s->tree + 1 : 0);
+    d.rollback = rollback;
+    d.draft = spec == RT_SPEC_MTP;
+    d.draft_vocab = (int32_t)run_opt.draft_vocab;
     const int prefixes = choose_prefixes(&d);
-    if (prefixes)
-        return prefixes;
-    s->n_seqs        = n_seqs;
-    s->context       = (int32_t)context;
-    if (rt_engine_size(&d, &s->memory, &s->scratch))
-        return run_fail("the engine");
-    if (check_memory(s))
-        return 1;
+    if (prefixes) return prefixes;
+    s->n_seqs = n_seqs;
+    s->context = (int32_t)context;
+    if (rt_engine_size(&d, &s->memory, &s->scratch)) return run_fail("the engine");
+    if (check_memory(s)) return 1;
     return rt_engine_create(&d, engine) ? run_fail("the engine") : 0;
 }
 
@@ -231,7 +210,6 @@ void run_close(run_session *s)
     rt_tokenizer_destroy(s->tokenizer);
     rt_model_free(s->model);
     free(s->system.bytes);
-    for (int i = 0; i < CLI_TEXTS_MAX; i++)
-        free(s->stop[i].bytes);
+    for (int i = 0; i < CLI_TEXTS_MAX; i++) free(s->stop[i].bytes);
     memset(s, 0, sizeof *s);
 }

@@ -188,8 +188,7 @@ int run_spec_named(const char *name, rt_spec *spec)
 
 static int in_range(const char *name, int64_t value, int64_t low, int64_t high)
 {
-    if (value >= low && value <= high)
-        return 1;
+    if (value >= low && value <= high) return 1;
     cli_error(&run_command, "--%s is %lld; %lld to %lld are allowed", name, (long long)value, (long long)low,
               (long long)high);
     return 0;
@@ -198,17 +197,17 @@ static int in_range(const char *name, int64_t value, int64_t low, int64_t high)
 void run_set_defaults(void)
 {
     memset(&run_opt, 0, sizeof run_opt);
-    run_opt.spec        = "auto";
-    run_opt.backend     = "cpu";
-    run_opt.kv          = "f16";
-    run_opt.n_predict   = RUN_NOT_GIVEN;
-    run_opt.reasoning   = "auto";
-    run_opt.draft_max   = 2;
-    run_opt.batch       = 512;
-    run_opt.top_p       = 1;
+    run_opt.spec = "auto";
+    run_opt.backend = "cpu";
+    run_opt.kv = "f16";
+    run_opt.n_predict = RUN_NOT_GIVEN;
+    run_opt.reasoning = "auto";
+    run_opt.draft_max = 2;
+    run_opt.batch = 512;
+    run_opt.top_p = 1;
     run_opt.repeat_penalty = 1;
     run_opt.repeat_last = 64;
-    run_opt.seed        = 1;
+    run_opt.seed = 1;
     run_opt.bench_prompt = 128;
     run_opt.prefix_interval = RT_PREFIX_INTERVAL;
 }
@@ -230,8 +229,7 @@ rt_sampling run_sampling(uint64_t seed)
 /* True for a conversation (with --chat), false for one message per -p and -f. */
 int run_talks(void)
 {
-    return run_opt.chat && !run_opt.bench &&
-           (run_opt.save || run_opt.load || (!run_opt.prompt.n && !run_opt.file.n));
+    return run_opt.chat && !run_opt.bench && (run_opt.save || run_opt.load || (!run_opt.prompt.n && !run_opt.file.n));
 }
 
 static int check_talk(void);
@@ -258,10 +256,8 @@ static int parse_seed(void)
 int32_t run_tree_of(const char *text)
 {
     char *end;
-    if (!text || !strcmp(text, "off"))
-        return 0;
-    if (!strcmp(text, "auto"))
-        return 1;
+    if (!text || !strcmp(text, "off")) return 0;
+    if (!strcmp(text, "auto")) return 1;
     const long n = strtol(text, &end, 10);
     return end != text && !*end && n >= 1 && n <= run_opt.draft_max ? (int32_t)n : -1;
 }
@@ -270,8 +266,7 @@ int32_t run_tree_of(const char *text)
 int run_check_options(void)
 {
     const int64_t big = 1 << 26;
-    if (!run_opt.model)
-        return cli_error(&run_command, "which model? -m FILE");
+    if (!run_opt.model) return cli_error(&run_command, "which model? -m FILE");
     rt_spec spec;
     if (strcmp(run_opt.spec, "auto") && !run_spec_named(run_opt.spec, &spec))
         return cli_error(&run_command, "--spec is '%s'; mtp, ngram, off and auto are allowed", run_opt.spec);
@@ -280,22 +275,19 @@ int run_check_options(void)
     if (run_opt.draft_tree && strcmp(run_opt.draft_tree, "off") != 0 && (run_opt.bench || run_talks()))
         return cli_error(&run_command, "--draft-tree is for texts, not for %s",
                          run_opt.bench ? "--bench" : "conversations");
-    if (run_opt.n_predict == RUN_NOT_GIVEN && (run_opt.bench || !run_opt.chat))
-        run_opt.n_predict = 128;
-    if (run_opt.bench && !in_range("predict", run_opt.n_predict, 1, big))
-        return 2;
+    if (run_opt.n_predict == RUN_NOT_GIVEN && (run_opt.bench || !run_opt.chat)) run_opt.n_predict = 128;
+    if (run_opt.bench && !in_range("predict", run_opt.n_predict, 1, big)) return 2;
     if (run_opt.n_predict != RUN_NOT_GIVEN && run_opt.n_predict != -1 &&
         (run_opt.n_predict < 1 || run_opt.n_predict > big))
         return cli_error(&run_command,
                          "--predict is %lld; 1 to %lld are allowed, and -1: until the text ends or the context is full",
                          (long long)run_opt.n_predict, (long long)big);
     if (!in_range("parallel", run_opt.parallel, 0, 1024) || !in_range("draft-max", run_opt.draft_max, 1, 64) ||
-        !in_range("draft-vocab", run_opt.draft_vocab, 0, big) ||
-        !in_range("threads", run_opt.threads, 0, 1024) || !in_range("ctx", run_opt.context, 0, big) ||
-        !in_range("cells", run_opt.cells, 0, big) || !in_range("batch", run_opt.batch, 1, 65536) ||
-        !in_range("step", run_opt.step_rows, 0, 65536) || !in_range("top-k", run_opt.top_k, 0, big) ||
-        !in_range("repeat-last", run_opt.repeat_last, 0, big) || !in_range("device", run_opt.device, 0, 1024) ||
-        !in_range("memory", run_opt.memory_mib, 0, INT64_C(1) << 40) ||
+        !in_range("draft-vocab", run_opt.draft_vocab, 0, big) || !in_range("threads", run_opt.threads, 0, 1024) ||
+        !in_range("ctx", run_opt.context, 0, big) || !in_range("cells", run_opt.cells, 0, big) ||
+        !in_range("batch", run_opt.batch, 1, 65536) || !in_range("step", run_opt.step_rows, 0, 65536) ||
+        !in_range("top-k", run_opt.top_k, 0, big) || !in_range("repeat-last", run_opt.repeat_last, 0, big) ||
+        !in_range("device", run_opt.device, 0, 1024) || !in_range("memory", run_opt.memory_mib, 0, INT64_C(1) << 40) ||
         !in_range("prefix-cache", run_opt.prefix_mib, 0, INT64_C(1) << 40) ||
         !in_range("prefix-interval", run_opt.prefix_interval, 1, big) ||
         !in_range("bench-prompt", run_opt.bench_prompt, 1, big) || !in_range("depth", run_opt.depth, 0, big / 2))
@@ -306,8 +298,7 @@ int run_check_options(void)
     if (!parse_seed())
         return cli_error(&run_command, "--seed is '%s'; -1 (random) and 0 to 2^64 - 1 are allowed", run_opt.seed_text);
     const rt_sampling s = run_sampling(run_opt.seed);
-    if (rt_sampling_check(&s))
-        return cli_error(&run_command, "%s", rt_last_error());
+    if (rt_sampling_check(&s)) return cli_error(&run_command, "%s", rt_last_error());
     if (run_opt.bench && run_opt.prefix_mib)
         return cli_error(&run_command, "--bench measures how fast prompts are read; --prefix-cache is for texts");
     const char *const needs = run_opt.system                      ? "system"
@@ -316,8 +307,7 @@ int run_check_options(void)
                               : run_opt.save                      ? "save"
                               : run_opt.load                      ? "load"
                                                                   : NULL;
-    if (needs && !run_opt.chat)
-        return cli_error(&run_command, "--%s needs --chat", needs);
+    if (needs && !run_opt.chat) return cli_error(&run_command, "--%s needs --chat", needs);
     if (strcmp(run_opt.reasoning, "auto") && strcmp(run_opt.reasoning, "on") && strcmp(run_opt.reasoning, "off"))
         return cli_error(&run_command, "--reasoning is '%s'; on, off and auto are allowed", run_opt.reasoning);
     const int code = run_talks() ? check_talk() : 0;
@@ -349,8 +339,9 @@ static int no_effect(const char *name, int useless, const char *why)
 
 int run_check_drafts(rt_spec spec)
 {
-    static const char *const of_all[] = { "draft-max", "always-draft", "rollback" }, *const of_mtp[] = { "p-min",
-                                                                                                       "draft-vocab" };
+    static const char *const of_all[] = { "draft-max", "always-draft", "rollback" }, *const of_mtp[] = {
+        "p-min", "draft-vocab"
+    };
     const int off = spec == RT_SPEC_OFF && !(run_opt.bench && strcmp(run_opt.spec, "off") != 0);
     const char *const why = strcmp(run_opt.spec, "auto") ? "has no effect with --spec off"
                                                          : "has no effect: the model has no MTP block to draft with, "
@@ -409,8 +400,8 @@ static int check_sampling_effects(void)
     if (!code) code = no_effect("min-p", greedy && run_opt.min_p != 0, why);
     if (!code) code = no_effect("seed", greedy && !bench_text, why);
     if (!code)
-        code = no_effect("repeat-last", !penalties,
-                         "needs --repeat-penalty, --presence-penalty or --frequency-penalty");
+        code =
+            no_effect("repeat-last", !penalties, "needs --repeat-penalty, --presence-penalty or --frequency-penalty");
     return code;
 }
 
@@ -447,8 +438,7 @@ int run_choose_sampling(const run_session *s)
             (void)fprintf(stderr, "temp %g, top-k %lld, top-p %g, min-p %g, seed %llu", (double)chosen.temperature,
                           (long long)run_opt.top_k, (double)chosen.top_p, (double)chosen.min_p,
                           (unsigned long long)run_opt.seed);
-        if (run_opt.repeat_penalty != 1)
-            (void)fprintf(stderr, ", repeat-penalty %g", (double)chosen.repeat_penalty);
+        if (run_opt.repeat_penalty != 1) (void)fprintf(stderr, ", repeat-penalty %g", (double)chosen.repeat_penalty);
         (void)fprintf(stderr, "%s\n", n_found ? "; the file's general.sampling.* are the defaults" : "");
     } else if (run_opt.random_seed) {
         (void)fprintf(stderr, "gdn run: seed %llu\n", (unsigned long long)run_opt.seed);

@@ -18,7 +18,7 @@ static int no_memory(void)
 static int read_all(FILE *f, const char *name, run_bytes *to)
 {
     const size_t most = (size_t)PROMPT_MAX_MIB << 20;
-    size_t       room = 1 << 16;
+    size_t room = 1 << 16;
     to->bytes = malloc(room + 1);
     while (to->bytes) {
         to->n += fread(to->bytes + to->n, 1, room - to->n, f);
@@ -36,8 +36,7 @@ static int read_all(FILE *f, const char *name, run_bytes *to)
             return 0;
         }
         char *larger = realloc(to->bytes, (room *= 2) + 1);
-        if (!larger)
-            free(to->bytes);
+        if (!larger) free(to->bytes);
         to->bytes = larger;
     }
     to->n = 0;
@@ -47,7 +46,7 @@ static int read_all(FILE *f, const char *name, run_bytes *to)
 static int read_file(const char *path, run_prompt *p)
 {
     const int from_stdin = !strcmp(path, "-");
-    FILE     *f = from_stdin ? stdin : fopen(path, "rb");
+    FILE *f = from_stdin ? stdin : fopen(path, "rb");
     p->name = from_stdin ? "standard input" : path;
     if (!f) {
         (void)fprintf(stderr, "gdn run: %s: %s\n", path, strerror(errno));
@@ -56,8 +55,7 @@ static int read_file(const char *path, run_prompt *p)
     if (from_stdin && input_is_terminal())
         (void)fprintf(stderr, "gdn run: type the prompt; Ctrl-D on an empty line ends it\n");
     const int code = read_all(f, p->name, &p->text);
-    if (!from_stdin)
-        (void)fclose(f);
+    if (!from_stdin) (void)fclose(f);
     run_bytes *t = &p->text;
     if (!code && !run_opt.keep_newline && t->n &&
         t->bytes[t->n - 1] == '\n') { /* drop the final newline that editors and echo add */
@@ -80,8 +78,7 @@ static int take_text(const char *option, const char *text, run_bytes *to)
     static const char names[] = "nrt0e\\\"'", values[] = "\n\r\t\0\033\\\"'";
     to->n = 0;
     to->bytes = malloc(strlen(text) + 1);
-    if (!to->bytes)
-        return no_memory();
+    if (!to->bytes) return no_memory();
     for (const char *at = text; *at; at++) {
         char c = *at;
         if (run_opt.escape && c == '\\') {
@@ -118,13 +115,13 @@ int run_read_texts(run_session *s)
 /* Tokens of a conversation with one message. */
 static gdn_status tokens_of_message(const run_session *s, const run_prompt *p, int32_t **tokens, int64_t *count)
 {
-    rt_chat_prompt   rendered;
+    rt_chat_prompt rendered;
     const rt_message messages[2] = { { .role = "system", .text = s->system.bytes, .bytes = s->system.n },
                                      { .role = "user", .text = p->text.bytes, .bytes = p->text.n } };
-    const int        first       = !s->system.bytes;
+    const int first = !s->system.bytes;
     const gdn_status status = rt_chat_render(s->chat, messages + first, 2 - first, s->thinking, 1, &rendered);
     *tokens = rendered.tokens;
-    *count  = rendered.n;
+    *count = rendered.n;
     return status;
 }
 
@@ -133,8 +130,7 @@ static gdn_status tokens_of(const run_session *s, const run_prompt *p, int32_t *
 {
     /* an empty prompt needs bos to start from */
     const int bos = rt_tokenizer_bos(s->tokenizer) >= 0 && (rt_tokenizer_add_bos(s->tokenizer) || !p->text.n);
-    if (bos && capacity)
-        to[0] = rt_tokenizer_bos(s->tokenizer);
+    if (bos && capacity) to[0] = rt_tokenizer_bos(s->tokenizer);
     const gdn_status status = rt_tokenize(s->tokenizer, p->text.bytes, p->text.n, run_opt.raw ? RT_PARSE_SPECIAL : 0,
                                           capacity ? to + bos : NULL, capacity ? capacity - bos : 0, count);
     *count += bos;
@@ -143,7 +139,7 @@ static gdn_status tokens_of(const run_session *s, const run_prompt *p, int32_t *
 
 static int tokenize(const run_session *s, run_prompt *p)
 {
-    int64_t  count    = 0;
+    int64_t count = 0;
     int32_t *rendered = NULL;
     if (run_opt.chat ? tokens_of_message(s, p, &rendered, &count) : tokens_of(s, p, NULL, 0, &count))
         return run_fail("a prompt");
@@ -152,15 +148,12 @@ static int tokenize(const run_session *s, run_prompt *p)
         rt_free(rendered);
         return 1;
     }
-    p->token    = calloc((size_t)count, sizeof *p->token);
+    p->token = calloc((size_t)count, sizeof *p->token);
     p->n_tokens = (int32_t)count;
-    if (rendered && p->token)
-        memcpy(p->token, rendered, (size_t)count * sizeof *p->token);
+    if (rendered && p->token) memcpy(p->token, rendered, (size_t)count * sizeof *p->token);
     rt_free(rendered);
-    if (!p->token)
-        return no_memory();
-    if (run_opt.chat)
-        return 0;
+    if (!p->token) return no_memory();
+    if (run_opt.chat) return 0;
     return tokens_of(s, p, p->token, count, &count) ? run_fail("a prompt") : 0;
 }
 
@@ -169,18 +162,15 @@ int run_read_prompts(run_session *s, run_prompt **prompts, int32_t *n)
     const int from_stdin = !run_opt.prompt.n && !run_opt.file.n;
     const int count = from_stdin ? 1 : run_opt.prompt.n + run_opt.file.n;
     *prompts = calloc((size_t)count, sizeof **prompts);
-    if (!*prompts)
-        return no_memory();
+    if (!*prompts) return no_memory();
     *n = count;
     for (int i = 0; i < count; i++) {
         run_prompt *p = &(*prompts)[i];
         int code = from_stdin             ? read_file("-", p)
                    : i < run_opt.prompt.n ? take_text("prompt", run_opt.prompt.text[i], &p->text)
                                           : read_file(run_opt.file.text[i - run_opt.prompt.n], p);
-        if (!code)
-            code = tokenize(s, p);
-        if (code)
-            return code;
+        if (!code) code = tokenize(s, p);
+        if (code) return code;
     }
     return 0;
 }

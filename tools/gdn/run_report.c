@@ -37,10 +37,7 @@ static const char *spec_name(rt_spec spec)
     return spec == RT_SPEC_MTP ? "mtp" : spec == RT_SPEC_NGRAM ? "ngram" : "off";
 }
 
-const char *run_rollback_name(rt_rollback rollback)
-{
-    return rollback == RT_ROLLBACK_LOG ? "log" : "snapshots";
-}
+const char *run_rollback_name(rt_rollback rollback) { return rollback == RT_ROLLBACK_LOG ? "log" : "snapshots"; }
 
 void run_print_memory(const run_session *s)
 {
@@ -56,9 +53,9 @@ void run_print_memory(const run_session *s)
 
 void run_print_stats(const run_session *s, const rt_scheduler *scheduler, int32_t n, double seconds)
 {
-    const rt_totals        t = rt_scheduler_totals(scheduler);
-    const rt_counters      c = rt_engine_counters(s->engine);
-    const rt_prefix_stats  prefixes = rt_prefix_stats_of(rt_engine_memory(s->engine));
+    const rt_totals t = rt_scheduler_totals(scheduler);
+    const rt_counters c = rt_engine_counters(s->engine);
+    const rt_prefix_stats prefixes = rt_prefix_stats_of(rt_engine_memory(s->engine));
     (void)fprintf(stderr, "\nrequests    %d, at most %d at once, in %.2f s; %s on %s, dense kernels %s\n", (int)n,
                   (int)s->n_seqs, seconds, rt_arch_name(s->model->hp.arch), run_opt.backend,
                   rt_dense_isa(rt_engine_dense(s->engine)));
@@ -103,8 +100,8 @@ static void print_requests(json_writer *w, const rt_scheduler *scheduler, const 
 {
     json_array(w, "requests");
     for (int32_t i = 0; i < n; i++) {
-        rt_result      r = { 0 };
-        int32_t        n_tokens;
+        rt_result r = { 0 };
+        int32_t n_tokens;
         const int32_t *tokens = rt_result_tokens(scheduler, i, &n_tokens);
         (void)rt_result_get(scheduler, i, &r);
         json_object(w, NULL);
@@ -112,8 +109,7 @@ static void print_requests(json_writer *w, const rt_scheduler *scheduler, const 
         json_uint(w, "seed", requests[i].seed);
         json_int(w, "prompt_tokens", prompts[requests[i].prompt].n_tokens);
         json_array(w, "tokens");
-        for (int32_t j = 0; tokens && j < n_tokens; j++)
-            json_int(w, NULL, tokens[j]);
+        for (int32_t j = 0; tokens && j < n_tokens; j++) json_int(w, NULL, tokens[j]);
         json_close(w);
         const run_bytes text = run_output_text(output, i);
         json_bytes(w, "text", text.bytes, text.n);
@@ -143,10 +139,10 @@ void run_begin_json(json_writer *w, const run_session *s, rt_engine *engine)
 int run_print_json(const run_session *s, const rt_scheduler *scheduler, const run_prompt *prompts,
                    const run_request *requests, int32_t n, const run_output *output, double seconds)
 {
-    const rt_totals   t = rt_scheduler_totals(scheduler);
+    const rt_totals t = rt_scheduler_totals(scheduler);
     const rt_counters c = rt_engine_counters(s->engine);
     const rt_prefix_stats prefixes = rt_prefix_stats_of(rt_engine_memory(s->engine));
-    json_writer       w;
+    json_writer w;
     run_begin_json(&w, s, s->engine);
     json_string(&w, "spec", spec_name(s->spec));
     json_string(&w, "rollback", run_rollback_name(s->rollback));
