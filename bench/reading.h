@@ -2,7 +2,7 @@
 #ifndef GDN_BENCH_READING_H
 #define GDN_BENCH_READING_H
 
-#include "runtime/parallel.h"
+#include "runtime/base/parallel.h"
 
 typedef struct reading_piece {
     const unsigned char *data;

@@ -14,8 +14,8 @@
 #include <time.h>
 
 #include "bench/reading.h"
-#include "runtime/dense.h"
-#include "runtime/error.h"
+#include "runtime/dense/dense.h"
+#include "runtime/base/error.h"
 
 enum { COLUMNS = 4096, ROWS = 1024, MOST = 512, MOST_TYPE = 255 };
 

@@ -172,10 +172,10 @@ def self_test(sources, text):
     cases = (
         ("upwards", {"core/context.c": '#include "cpu/cpu.h"\n'}, "runs upwards"),
         ("upwards, with blanks", {"core/context.c": '  #  include   "reference/reference.h"\n'}, "runs upwards"),
-        ("upwards, by a relative path", {"numerics/dot32.h": '#include "../runtime/model.h"\n'}, "runs upwards"),
+        ("upwards, by a relative path", {"numerics/dot32.h": '#include "../runtime/model/model.h"\n'}, "runs upwards"),
         ("between backends", {"cuda/probe.c": '#include "vulkan/device.h"\n'}, "from backend to backend"),
-        ("the runtime into a backend", {"runtime/model.c": '#include "cpu/cpu.h"\n'}, "none that runtime/ may have"),
-        ("the runtime into core", {"runtime/model.c": '#include "core/plan.h"\n'}, "none that runtime/ may have"),
+        ("the runtime into a backend", {"runtime/model/model.c": '#include "cpu/cpu.h"\n'}, "none that runtime/ may have"),
+        ("the runtime into core", {"runtime/model/model.c": '#include "core/plan.h"\n'}, "none that runtime/ may have"),
         ("the tool into core", {"tools/check/check.c": '#include "core/plan.h"\n'}, "none that tools/ may have"),
         ("a circle of files", {"core/status.h": '#include "core/plan.h"\n', "core/plan.h": '#include "core/status.h"\n'},
          "core/plan.h, core/status.h"),

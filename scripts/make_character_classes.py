@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes runtime/character_classes.inc.h: which characters are letters, numbers and marks, in the version of Unicode that the
+"""Writes runtime/text/character_classes.inc.h: which characters are letters, numbers and marks, in the version of Unicode that the
 PyPI package tokenizers has, so that texts are cut into words as it cuts them whatever is installed here.
 
     make_character_classes.py           needs unicodedata2 of that version from PyPI, or a Python that has it (3.14)
@@ -14,7 +14,7 @@ except ImportError:
     import unicodedata
 
 VERSION = "16.0.0"
-OUT = pathlib.Path(__file__).resolve().parent.parent / "runtime/character_classes.inc.h"
+OUT = pathlib.Path(__file__).resolve().parent.parent / "runtime/text/character_classes.inc.h"
 CLASSES = "LNM"  # 1, 2 and 3; everything else is 0
 COLUMNS = 120
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write runtime/quant_grids.c: the grids of GGUF's IQ types, from the constants of PyPI's gguf.
+"""Write runtime/files/quant_grids.c: the grids of GGUF's IQ types, from the constants of PyPI's gguf.
 
     make_quant_grids.py OUT      needs numpy and gguf; made with gguf 0.19.0
 
@@ -15,7 +15,7 @@ HEAD = """/* The grids of the IQ types: see quant_grids.h. Written by scripts/ma
  *
  * They are data of the file format. Their source is ggml, as gguf-py has them:
  *     Copyright (c) 2023 Georgi Gerganov, MIT License: the terms of LICENSE hold for these tables with that line. */
-#include "runtime/quant_grids.h"
+#include "runtime/files/quant_grids.h"
 
 /* Bytes of an entry, from the places of its values. */
 #define OF3(v, i, a, b, c) ((uint64_t)(((v) >> 2 * (i)&3) == 0 ? (a) : ((v) >> 2 * (i)&3) == 1 ? (b) : (c)) << 8 * (i))

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "runtime/error.h"
+#include "runtime/base/error.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

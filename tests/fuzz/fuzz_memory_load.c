@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/memory_internal.h"
+#include "runtime/memory/memory_internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

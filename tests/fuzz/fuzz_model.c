@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/chat.h"
-#include "runtime/error.h"
-#include "runtime/scheduler.h"
+#include "runtime/text/chat.h"
+#include "runtime/base/error.h"
+#include "runtime/serve/scheduler.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 const char *fuzz_outcome(void); /* how far the last input came; see driver.c */

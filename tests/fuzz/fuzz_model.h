@@ -5,8 +5,8 @@
 #include <stddef.h>
 
 #include "../runtime/gguf_build.h"
-#include "runtime/sampler.h"
-#include "runtime/scheduler.h"
+#include "runtime/decode/sampler.h"
+#include "runtime/serve/scheduler.h"
 
 /* How the model is used; drawn from the same input. */
 typedef struct fuzz_choices {

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/chat.h"
-#include "runtime/error.h"
+#include "runtime/text/chat.h"
+#include "runtime/base/error.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

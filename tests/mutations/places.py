@@ -249,7 +249,7 @@ def read_list(name):
 
 
 def read_tree(folders, root=ROOT):
-    paths = sorted(path for folder in folders for path in (root / folder).iterdir() if path.suffix in SUFFIXES)
+    paths = sorted(path for folder in folders for path in (root / folder).rglob("*") if path.suffix in SUFFIXES)
     return {str(path.relative_to(root)): path.read_text() for path in paths}
 
 

@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/chat.h"
-#include "runtime/error.h"
+#include "runtime/text/chat.h"
+#include "runtime/base/error.h"
 
 enum { LINE = 1 << 25, MESSAGES = 256 };
 

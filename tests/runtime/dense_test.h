@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/dense.h"
-#include "runtime/error.h"
+#include "runtime/dense/dense.h"
+#include "runtime/base/error.h"
 
 static int failures;
 

@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 
-#include "runtime/error.h"
-#include "runtime/scheduler.h"
+#include "runtime/base/error.h"
+#include "runtime/serve/scheduler.h"
 
 extern int fixture_failures;
 

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "runtime/gguf.h"
+#include "runtime/files/gguf.h"
 
 enum { GGUF_BUILD_MAX = 1 << 20 };
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/gguf.h"
+#include "runtime/files/gguf.h"
 
 static inline unsigned walk_bytes(const void *bytes, uint64_t n)
 {

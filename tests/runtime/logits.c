@@ -20,9 +20,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/engine.h"
-#include "runtime/error.h"
-#include "runtime/tokenizer.h"
+#include "runtime/decode/engine.h"
+#include "runtime/base/error.h"
+#include "runtime/text/tokenizer.h"
 
 enum { LINE = 1 << 22, MAX_TOKENS = 1 << 16, MAX_DRAFTS = 16 };
 

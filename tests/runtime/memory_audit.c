@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "engine_fixture.h"
-#include "runtime/prefix_tree.h"
+#include "runtime/memory/prefix_tree.h"
 
 static void audit(const rt_resource *r, const int32_t *named)
 {

@@ -3,7 +3,7 @@
 #ifndef GDN_TEST_MEMORY_AUDIT_H
 #define GDN_TEST_MEMORY_AUDIT_H
 
-#include "runtime/memory.h"
+#include "runtime/memory/memory.h"
 
 /* Checks them, as EXPECT() of engine_fixture.h does; no step may be under way. Then, where the device is the CPU, fills
  * with NaN all that is free, and columns of histories that nobody may read: who reads them shows. */

@@ -7,7 +7,7 @@
 #ifndef GDN_TEST_MEMORY_WORLD_H
 #define GDN_TEST_MEMORY_WORLD_H
 
-#include "runtime/memory_internal.h"
+#include "runtime/memory/memory_internal.h"
 
 enum { W_CELLS = 96, W_SEQS = 9, W_STATE = 16, W_HEADS = 2, W_CHANNELS = 64, W_KERNEL = 4, W_KV = 8, W_EMBD = 8 };
 

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "engine_fixture.h"
-#include "runtime/draft_ngram.h"
-#include "runtime/payoff.h"
-#include "runtime/payoff_tree.h"
+#include "runtime/decode/draft_ngram.h"
+#include "runtime/serve/payoff.h"
+#include "runtime/serve/payoff_tree.h"
 
 enum { V = 37, DRAWS = 20000 };
 

@@ -10,7 +10,7 @@
 
 #include "engine_fixture.h"
 #include "gguf_build.h"
-#include "runtime/conversation.h"
+#include "runtime/serve/conversation.h"
 
 enum { CONTEXT = 640, TURNS = 4, ANSWER = 24 };
 

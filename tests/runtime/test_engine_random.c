@@ -17,7 +17,7 @@
 
 #include "engine_fixture.h"
 #include "memory_audit.h"
-#include "runtime/memory_internal.h"
+#include "runtime/memory/memory_internal.h"
 
 enum { N_SEQS = 5, ROLLBACK = 3, MAX_LENGTH = 40, N_CELLS = 150, N_CACHE = 1 << 16, N_SAVES = 3, N_SEEN = 12 };
 

@@ -9,7 +9,7 @@
 
 #include "engine_fixture.h"
 #include "golden.h"
-#include "runtime/engine_internal.h" /* the draft head's logits are nobody else's business */
+#include "runtime/decode/engine_internal.h" /* the draft head's logits are nobody else's business */
 
 /* ---- Comparing ---- */
 

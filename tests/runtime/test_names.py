@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every line of runtime/model_names.def has a case here, which fails where the line is not true: what is used changes the
+"""Every line of runtime/files/model_names.def has a case here, which fails where the line is not true: what is used changes the
 logits as it changes those of oracle.py, a forward pass in Python that shares nothing with the runtime; what is refused is
 refused by name; what is harmless changes nothing. And docs/reference/model-files.md has the list as it is.
 
@@ -20,7 +20,7 @@ import oracle
 from oracle import Model
 
 HERE = pathlib.Path(__file__).resolve().parent
-LIST, PAGE = HERE / "../../runtime/model_names.def", HERE / "../../docs/reference/model-files.md"
+LIST, PAGE = HERE / "../../runtime/files/model_names.def", HERE / "../../docs/reference/model-files.md"
 ARCHES = {"N": "qwen3next", "D": "qwen35", "M": "qwen35moe"}
 TOKENS = [3, 17, 5, 20, 11, 3]
 DRAFTED, N_DRAFTS = (2, 6), 6  # after so many tokens, so many more
@@ -87,7 +87,7 @@ def check_page(entries, write):
     new = before + marks[0] + tables(entries) + marks[1] + after
     if write:
         PAGE.write_text(new)
-    require(write or new == text, "docs/reference/model-files.md has other names than runtime/model_names.def; write them with --write")
+    require(write or new == text, "docs/reference/model-files.md has other names than runtime/files/model_names.def; write them with --write")
 
 
 # ---- the runtime's answers ----

@@ -7,7 +7,7 @@
 #include "expect.h"
 #include "gguf_build.h"
 #include "gguf_walk.h"
-#include "runtime/engine.h"
+#include "runtime/decode/engine.h"
 
 enum { PARTS = 3, ABSENT = -1 };
 

@@ -8,7 +8,7 @@
 #if defined(__GLIBC__) && !defined(SANITIZED)
 
 #include "gguf_build.h"
-#include "runtime/chat.h"
+#include "runtime/text/chat.h"
 
 #define REPLACED __attribute__((visibility("default")))
 

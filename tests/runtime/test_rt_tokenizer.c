@@ -5,7 +5,7 @@
 
 #include <time.h>
 
-#include "runtime/chat.h"
+#include "runtime/text/chat.h"
 
 enum { MAX_TOKENS = 1 << 21 };
 

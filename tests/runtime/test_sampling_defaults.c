@@ -4,7 +4,7 @@
 
 #include "engine_fixture.h"
 #include "gguf_build.h"
-#include "runtime/sampling_defaults.h"
+#include "runtime/decode/sampling_defaults.h"
 
 static gguf_build file;
 

@@ -12,8 +12,8 @@
 #include <time.h>
 
 #include "engine_fixture.h"
-#include "runtime/payoff.h"
-#include "runtime/scheduler_internal.h"
+#include "runtime/serve/payoff.h"
+#include "runtime/serve/scheduler_internal.h"
 
 enum { N = 7, CONTEXT = 96, MAX_STEPS = 4000 };
 

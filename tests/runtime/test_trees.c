@@ -14,7 +14,7 @@
 
 #include "engine_fixture.h"
 #include "memory_audit.h"
-#include "runtime/memory_internal.h"
+#include "runtime/memory/memory_internal.h"
 
 enum { N_SEQS = 4, R = 8, MAX_LENGTH = 44, N_CELLS = 140, MOST = 16, MAX_ROWS = N_SEQS * MOST, N_DRAFTS = 3 };
 

@@ -9,9 +9,9 @@
 #include "gdn/gdn.h"
 #include "json.h"
 #include "progress.h"
-#include "runtime/chat.h"
-#include "runtime/error.h"
-#include "runtime/scheduler.h"
+#include "runtime/text/chat.h"
+#include "runtime/base/error.h"
+#include "runtime/serve/scheduler.h"
 
 typedef struct run_options {
     const char *model, *system, *chat_template, *reasoning, *save, *load, *spec, *rollback, *draft_tree, *backend,

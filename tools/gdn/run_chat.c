@@ -6,7 +6,7 @@
 #include "interrupt.h"
 #include "output.h"
 #include "run.h"
-#include "runtime/conversation.h"
+#include "runtime/serve/conversation.h"
 
 enum { LINE_MAX_MIB = 64 };
 

@@ -5,7 +5,7 @@
 
 #include "fault.h"
 #include "run.h"
-#include "runtime/clock.h"
+#include "runtime/base/clock.h"
 #include "target.h"
 
 double run_now(void) { return rt_now(); }

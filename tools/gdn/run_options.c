@@ -4,7 +4,7 @@
 #include <time.h>
 
 #include "run.h"
-#include "runtime/sampling_defaults.h"
+#include "runtime/decode/sampling_defaults.h"
 
 run_options run_opt;
 

@@ -2,8 +2,8 @@
  * same. */
 #include <stdio.h>
 
-#include "runtime/engine.h"
-#include "runtime/error.h"
+#include "runtime/decode/engine.h"
+#include "runtime/base/error.h"
 
 enum { N_PROMPT = 7, N_TOKENS = 20 };
 

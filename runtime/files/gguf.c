@@ -1,0 +1,132 @@
+/* Opens GGUF files and finds tensors by name. See gguf.h. */
+#define _POSIX_C_SOURCE 200809L /* open, fstat, mmap */
+#include "runtime/files/gguf_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/base/error.h"
+
+int gguf_compare(rt_string a, rt_string b)
+{
+    const uint64_t common = a.bytes < b.bytes ? a.bytes : b.bytes;
+    const int order = common ? memcmp(a.text, b.text, (size_t)common) : 0;
+    return order ? order : (a.bytes > b.bytes) - (a.bytes < b.bytes);
+}
+
+const rt_string *gguf_lookup(const rt_string *const *index, int64_t n, const char *name, uint64_t bytes)
+{
+    const rt_string wanted = { name, bytes };
+    int64_t low = 0, high = n;
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        const int order = gguf_compare(*index[middle], wanted);
+        if (!order) return index[middle];
+        if (order < 0) low = middle + 1;
+        else high = middle;
+    }
+    return NULL;
+}
+
+static gdn_status open_bytes(const void *bytes, uint64_t n, int mapped, const char *path, rt_budget *budget,
+                             rt_gguf **file)
+{
+    const size_t length = strlen(path);
+    rt_gguf *f = rt_calloc(1, sizeof *f, "the file's description");
+    char *copy = f ? rt_calloc(length + 1, 1, "the file's path") : NULL;
+    if (!copy) {
+        rt_free(f);
+        return GDN_OUT_OF_MEMORY;
+    }
+    memcpy(copy, path, length);
+    const char *slash = strrchr(copy, '/');
+    f->bytes = bytes;
+    f->n_bytes = n;
+    f->path = copy;
+    f->label = slash && slash[1] ? slash + 1 : copy;
+    const gdn_status status = gguf_parse(f, budget);
+    if (status) {
+        rt_gguf_close(f); /* the file does not own the mapping yet */
+        return status;
+    }
+    f->mapped = mapped;
+    *file = f;
+    return GDN_OK;
+}
+
+gdn_status gguf_open_bytes(const void *bytes, uint64_t n, rt_budget *budget, rt_gguf **file)
+{
+    *file = NULL;
+    if (!bytes && n) return rt_fail(GDN_INVALID_ARGUMENT, "bytes is NULL, but n is %llu", (unsigned long long)n);
+    return open_bytes(bytes, n, 0, "memory", budget, file);
+}
+
+gdn_status gguf_open_file(const char *path, rt_budget *budget, rt_gguf **file)
+{
+    struct stat info;
+    *file = NULL;
+    if (!path || !*path) return rt_fail(GDN_INVALID_ARGUMENT, "no path of a model file is given");
+    /* without O_NONBLOCK, opening a pipe waits for a writer; regular files ignore the flag */
+    const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (descriptor < 0 && errno == ENOENT) return rt_fail(GDN_NOT_FOUND, "there is no file %s", path);
+    if (descriptor < 0 && errno == ENXIO) /* a socket, or a device that does not exist */
+        return rt_fail(GDN_INVALID_ARGUMENT, "%s is not a regular file", path);
+    if (descriptor < 0) return rt_fail(GDN_INVALID_ARGUMENT, "cannot open %s: %s", path, strerror(errno));
+    gdn_status status = GDN_OK;
+    void *bytes = NULL;
+    if (fstat(descriptor, &info)) status = rt_fail(GDN_INVALID_ARGUMENT, "cannot read %s: %s", path, strerror(errno));
+    else if (!S_ISREG(info.st_mode)) status = rt_fail(GDN_INVALID_ARGUMENT, "%s is not a regular file", path);
+    else if (info.st_size <= 0) status = rt_fail(GDN_INVALID_ARGUMENT, "%s is empty", path);
+    if (!status) {
+        bytes = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+        if (bytes == MAP_FAILED)
+            status = rt_fail(GDN_OUT_OF_MEMORY, "cannot map %s (%lld bytes): %s", path, (long long)info.st_size,
+                             strerror(errno));
+    }
+    (void)close(descriptor); /* the mapping remains valid */
+    if (status) return status;
+    status = open_bytes(bytes, (uint64_t)info.st_size, 1, path, budget, file);
+    if (status) (void)munmap(bytes, (size_t)info.st_size);
+    return status;
+}
+
+void rt_gguf_close(rt_gguf *file)
+{
+    if (!file) return;
+    if (file->mapped) {
+        void *mapping;
+        memcpy(&mapping, &file->bytes, sizeof mapping); /* munmap() takes a pointer without const */
+        (void)munmap(mapping, (size_t)file->n_bytes);
+    }
+    gguf_close_parts(file);
+    rt_free(file->path);
+    rt_free(file->keys);
+    rt_free(file->tensors);
+    rt_free(file->key_index);
+    rt_free(file->tensor_index);
+    rt_free(file->string_at);
+    rt_free(file);
+}
+
+const char *rt_gguf_path(const rt_gguf *file) { return file->path; }
+uint64_t rt_gguf_bytes(const rt_gguf *file)
+{
+    uint64_t bytes = file->n_bytes;
+    for (int32_t p = 0; p < file->n_parts; p++) bytes += file->part[p]->n_bytes;
+    return bytes;
+}
+int64_t rt_gguf_n_tensors(const rt_gguf *file) { return file->n_tensors; }
+
+const rt_gguf_tensor *rt_gguf_tensor_at(const rt_gguf *file, int64_t index)
+{
+    return index >= 0 && index < file->n_tensors ? &file->tensors[index] : NULL;
+}
+
+const rt_gguf_tensor *rt_gguf_find(const rt_gguf *file, const char *name)
+{
+    return (const rt_gguf_tensor *)gguf_lookup(file->tensor_index, file->n_tensors, name, strlen(name));
+}

@@ -1,0 +1,183 @@
+/* Saves what continuing from the current length needs, independent of how it was stored. memory_internal.h has the
+ * format: a header, a record per sequence, a checksum. Snapshots of earlier lengths, numbers of cells and slots, and
+ * sharing are not saved. */
+#include "runtime/memory/rollback.h"
+
+#include <string.h>
+
+/* Four lanes of 8 bytes. Each step is a bijection of the lane and of the word, so a single changed word always changes
+ * the result. The lanes make the multiplications independent. */
+uint64_t rt_save_checksum(const void *bytes, uint64_t n)
+{
+    const unsigned char *at = bytes;
+    const uint64_t prime = UINT64_C(0x9E3779B185EBCA87);
+    uint64_t lane[4] = { n, ~n, prime, ~prime };
+    for (uint64_t i = 0; i < n; i += 32) {
+        uint64_t word[4] = { 0 };
+        memcpy(word, at + i, (size_t)(n - i < 32 ? n - i : 32));
+        for (int l = 0; l < 4; l++) {
+            lane[l] = (lane[l] ^ word[l]) * prime;
+            lane[l] ^= lane[l] >> 29;
+        }
+    }
+    uint64_t sum = 0;
+    for (int l = 0; l < 4; l++) {
+        sum = (sum ^ lane[l]) * prime;
+        sum ^= sum >> 32;
+    }
+    return sum;
+}
+
+static uint64_t columns_saved(const rt_memory *m, const rt_save_seq *s)
+{
+    return (uint64_t)(s->length < m->kernel - 1 ? s->length : m->kernel - 1);
+}
+
+uint64_t rt_save_seq_bytes(const rt_memory *m, const rt_save_seq *s)
+{
+    const uint64_t n = (uint64_t)s->length, trunk = (uint64_t)(m->n_attention - m->has_draft);
+    uint64_t bytes = sizeof *s + 4 * n;
+    if (!n) return bytes;
+    bytes += (uint64_t)m->n_recurrent * (m->state_bytes + columns_saved(m, s) * m->column_bytes);
+    bytes += 2 * m->kv_bytes * (trunk * n + (uint64_t)s->draft);
+    bytes += (uint64_t)s->n_hidden * (rt_save_hidden_bytes(m) + 4);
+    return bytes;
+}
+
+/* ---- What is saved ---------------------------------------------------------------------------------------- */
+
+static rt_save_seq record_of(const rt_memory *m, int32_t seq)
+{
+    const rt_sequence *s = &m->seq[seq];
+    rt_save_seq record = { seq, s->length, s->draft, s->next_rope, s->shift, 0 };
+    /* The draft head continues from hidden row length - 1, or draft - 1 if it lags. A head that has not processed the
+     * whole sequence is not saved: it restarts from the saved hidden rows. */
+    if (s->draft_from) record.draft = 0;
+    const int32_t oldest = record.draft == s->length ? s->length - 1 : record.draft - 1;
+    for (int32_t p = s->length - 1; p >= 0 && p >= oldest && rt_hidden_row(m, seq, p, NULL); p--) record.n_hidden++;
+    return record;
+}
+
+/* True if a sequence is in the save. An empty one is if its next rotary position was shifted. */
+static int is_saved(const rt_memory *m, int32_t seq, int32_t i)
+{
+    return seq == i || (seq < 0 && (m->seq[i].length || m->seq[i].next_rope || m->seq[i].shift));
+}
+
+static int is_savable(const rt_memory *m, int32_t seq)
+{
+    return !m->seq[seq].length || rt_seq_readable(m, &m->seq[seq], m->seq[seq].length);
+}
+
+uint64_t rt_memory_save_size(const rt_memory *m, int32_t seq)
+{
+    uint64_t bytes = sizeof(rt_save_header) + 8;
+    if (seq >= m->n_seqs || m->step_active) return 0;
+    for (int32_t i = 0; i < m->n_seqs; i++) {
+        if (!is_saved(m, seq, i)) continue;
+        if (!is_savable(m, i)) return 0;
+        const rt_save_seq record = record_of(m, i);
+        bytes += rt_save_seq_bytes(m, &record);
+    }
+    return bytes;
+}
+
+/* ---- Writing ------------------------------------------------------------------------------------------------ */
+
+static unsigned char *put(unsigned char *to, const void *from, uint64_t bytes)
+{
+    memcpy(to, from, (size_t)bytes);
+    return to + bytes;
+}
+
+static gdn_status put_pool(const rt_memory *m, const gdn_span *pool, uint64_t offset, uint64_t bytes,
+                           unsigned char **to)
+{
+    const gdn_status status = gdn_buffer_read(m->device, pool, offset, *to, bytes);
+    *to += bytes;
+    return status ? rt_fail_gdn(status, "saving a sequence") : GDN_OK;
+}
+
+/* Writes a layer's state at the current length; `folded` receives it if log entries must be replayed. */
+static gdn_status put_state(rt_memory *m, const rt_sequence *s, int32_t layer, const gdn_span *folded,
+                            unsigned char **to)
+{
+    const rt_snapshot *at = &s->snapshot[s->length % m->K];
+    if (at->tag == s->length)
+        return put_pool(m, &m->state[layer], (uint64_t)at->slot * m->state_bytes, m->state_bytes, to);
+    const gdn_status status = rt_log_repeat(m, layer, folded);
+    return status ? status : put_pool(m, folded, 0, m->state_bytes, to);
+}
+
+static gdn_status put_seq(rt_memory *m, const rt_save_seq *record, const gdn_span *folded, unsigned char **to)
+{
+    const int32_t n = record->length, seq = record->seq;
+    const rt_sequence *s = &m->seq[seq];
+    gdn_status status = n && folded->data ? rt_log_maps(m, s, 0) : GDN_OK;
+
+    *to = put(*to, record, sizeof *record);
+    for (int32_t p = 0; p < n; p++) *to = put(*to, &m->cell_rope[s->cell[p]], 4);
+    for (int32_t layer = 0; n && layer < m->n_recurrent && !status; layer++) {
+        status = put_state(m, s, layer, folded, to);
+        for (int32_t p = n - (int32_t)columns_saved(m, record); p < n && !status; p++) {
+            const uint64_t column = (uint64_t)s->conv_row * (uint64_t)m->n_columns + (uint64_t)(p % m->n_columns);
+            status = put_pool(m, &m->conv[layer], column * m->column_bytes, m->column_bytes, to);
+        }
+    }
+    for (int32_t layer = 0; layer < m->n_attention && !status; layer++) {
+        const int32_t rows = layer < m->n_attention - m->has_draft ? n : record->draft;
+        for (int32_t p = 0; p < rows; p++)
+            *to = put(*to, rt_memory_k(m, layer) + (uint64_t)s->cell[p] * m->kv_bytes, m->kv_bytes);
+        for (int32_t p = 0; p < rows; p++)
+            *to = put(*to, rt_memory_v(m, layer) + (uint64_t)s->cell[p] * m->kv_bytes, m->kv_bytes);
+    }
+    for (int32_t p = n - record->n_hidden; p < n && !status; p++) {
+        *to = put(*to, &s->hidden_at[p % m->n_hidden].token, 4);
+        *to = put(*to, rt_hidden_at(m, seq, p), m->hidden_bytes);
+    }
+    return status;
+}
+
+gdn_status rt_memory_save(rt_memory *m, int32_t seq, void *bytes, uint64_t n)
+{
+    const gdn_status checked = rt_check_seq(m, seq < 0 ? 0 : seq, "saving");
+    if (checked) return checked;
+    for (int32_t i = 0; i < m->n_seqs; i++)
+        if (is_saved(m, seq, i) && !is_savable(m, i))
+            return rt_fail(GDN_INVALID_ARGUMENT, "saving: the state of sequence %d was lost in a step that failed", i);
+    rt_save_header header = {
+        .magic = RT_SAVE_MAGIC,
+        .version = RT_SAVE_VERSION,
+        .kind = seq < 0 ? RT_SAVE_ALL : RT_SAVE_ONE,
+        .fingerprint = m->model->fingerprint,
+        .bytes = rt_memory_save_size(m, seq),
+        .state_bytes = m->state_bytes,
+        .column_bytes = m->column_bytes,
+        .kv_bytes = m->kv_bytes,
+        .hidden_bytes = m->hidden_bytes,
+        .kv_type = m->kv_type,
+        .kernel = m->kernel,
+        .n_recurrent = m->n_recurrent,
+        .n_attention = m->n_attention,
+        .has_draft = m->has_draft,
+    };
+    if (!bytes || n < header.bytes)
+        return rt_fail(GDN_INVALID_ARGUMENT, "saving: %llu bytes are given and %llu are needed",
+                       (unsigned long long)(bytes ? n : 0), (unsigned long long)header.bytes);
+    for (int32_t i = 0; i < m->n_seqs; i++) header.n_seqs += is_saved(m, seq, i);
+
+    gdn_span folded = { 0 }; /* outside the pool, so that saving changes nothing */
+    gdn_status status = m->n_log ? gdn_buffer_create(m->device, m->state_bytes, &folded) : GDN_OK;
+    if (status) rt_fail_gdn(status, "saving a sequence");
+    unsigned char *to = put(bytes, &header, sizeof header);
+    for (int32_t i = 0; i < m->n_seqs && !status; i++) {
+        if (!is_saved(m, seq, i)) continue;
+        const rt_save_seq record = record_of(m, i);
+        status = put_seq(m, &record, &folded, &to);
+    }
+    gdn_buffer_destroy(m->device, &folded);
+    if (status) return status;
+    const uint64_t sum = rt_save_checksum(bytes, header.bytes - 8);
+    put(to, &sum, 8);
+    return GDN_OK;
+}

@@ -1,0 +1,150 @@
+/* The tree of cached prefixes, and eviction. See prefix_tree.h. */
+#include "runtime/memory/prefix_tree.h"
+
+#include <string.h>
+
+static const int32_t *tokens_of(const rt_prefixes *p, int32_t node) { return p->token + (int64_t)node * p->interval; }
+static int32_t *cells_of(const rt_prefixes *p, int32_t node) { return p->cell + (int64_t)node * p->interval; }
+
+/* Head of the parent's list of children. */
+static int32_t *children(rt_prefixes *p, int32_t parent)
+{
+    return parent == RT_NO_NODE ? &p->root : &p->node[parent].child;
+}
+
+int32_t rt_prefix_child(const rt_prefixes *p, int32_t parent, const int32_t *token)
+{
+    int32_t node = parent == RT_NO_NODE ? p->root : p->node[parent].child;
+    while (node != RT_NO_NODE && memcmp(tokens_of(p, node), token, 4 * (size_t)p->interval) != 0)
+        node = p->node[node].next;
+    return node;
+}
+
+static void remove_node(rt_memory *m, int32_t node)
+{
+    rt_prefixes *p = m->prefixes;
+    int32_t *link = children(p, p->node[node].parent);
+    while (*link != node) link = &p->node[*link].next;
+    *link = p->node[node].next;
+    for (int32_t i = 0; i < p->interval; i++) rt_unkeep(&m->cells, cells_of(p, node)[i]);
+    p->node[node].next = p->free;
+    p->free = node;
+    p->n_used--;
+}
+
+/* Removes the node if it is a leaf without a checkpoint, then likewise its parents. */
+static void prune(rt_memory *m, int32_t node)
+{
+    const rt_prefixes *p = m->prefixes;
+    while (node != RT_NO_NODE && node != p->pinned && p->node[node].child == RT_NO_NODE &&
+           p->node[node].checkpoint == RT_NO_CHECKPOINT) {
+        const int32_t parent = p->node[node].parent;
+        remove_node(m, node);
+        node = parent;
+    }
+}
+
+void rt_prefix_forget(rt_memory *m, int32_t checkpoint)
+{
+    rt_prefixes *p = m->prefixes;
+    rt_checkpoint *at = &p->checkpoint[checkpoint];
+    const int32_t node = at->node;
+    rt_drop(&m->slots, at->slot);
+    rt_drop(&m->rows, at->row);
+    at->node = RT_NO_NODE;
+    p->node[node].checkpoint = RT_NO_CHECKPOINT;
+    prune(m, node);
+}
+
+/* Number of cells that removing the node would free. */
+static int32_t idle_cells(const rt_memory *m, int32_t node)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < m->prefixes->interval; i++) n += m->cells.count[cells_of(m->prefixes, node)[i]] == 1;
+    return n;
+}
+
+/* Which checkpoints may be evicted: any; those whose leaf would be removed too; of these, only those that free cells.
+ */
+typedef enum which { ANY, LEAF, IDLE_LEAF } which;
+
+/* The least recently used of these checkpoints, or RT_NO_CHECKPOINT. */
+static int32_t oldest(const rt_memory *m, which wanted)
+{
+    const rt_prefixes *p = m->prefixes;
+    int32_t found = RT_NO_CHECKPOINT;
+    for (int32_t i = 0; i < p->n_checkpoints; i++) {
+        const rt_checkpoint *at = &p->checkpoint[i];
+        if (at->node == RT_NO_NODE || !at->ready ||
+            (wanted != ANY && (p->node[at->node].child != RT_NO_NODE || at->node == p->pinned)) ||
+            (wanted == IDLE_LEAF && !idle_cells(m, at->node)))
+            continue;
+        if (found == RT_NO_CHECKPOINT || at->used < p->checkpoint[found].used) found = i;
+    }
+    return found;
+}
+
+static void evict(rt_memory *m, int32_t checkpoint)
+{
+    m->prefixes->n_evicted++;
+    rt_prefix_forget(m, checkpoint);
+}
+
+static int32_t find_free(const rt_prefixes *p)
+{
+    for (int32_t i = 0; i < p->n_checkpoints; i++)
+        if (p->checkpoint[i].node == RT_NO_NODE) return i;
+    return RT_NO_CHECKPOINT;
+}
+
+int32_t rt_prefix_add(rt_memory *m, int32_t parent, const int32_t *token, const int32_t *cell)
+{
+    rt_prefixes *p = m->prefixes;
+    if (p->free == RT_NO_NODE) {
+        p->pinned = parent; /* it has no child yet that protects it from pruning */
+        const int32_t at = oldest(m, LEAF);
+        if (at != RT_NO_CHECKPOINT) evict(m, at);
+        p->pinned = RT_NO_NODE;
+    }
+    const int32_t node = p->free;
+    if (node == RT_NO_NODE) {
+        prune(m, parent);
+        return node;
+    }
+    p->free = p->node[node].next;
+    p->n_used++;
+    p->node[node] = (rt_prefix_node){ parent, RT_NO_NODE, *children(p, parent), RT_NO_CHECKPOINT };
+    *children(p, parent) = node;
+    memcpy(p->token + (int64_t)node * p->interval, token, 4 * (size_t)p->interval);
+    memcpy(cells_of(p, node), cell, 4 * (size_t)p->interval);
+    for (int32_t i = 0; i < p->interval; i++) rt_keep(&m->cells, cell[i]);
+    return node;
+}
+
+int32_t rt_prefix_take(rt_memory *m, int32_t node)
+{
+    rt_prefixes *p = m->prefixes;
+    int32_t at = find_free(p);
+    p->pinned = node;
+    if (at == RT_NO_CHECKPOINT && (at = oldest(m, ANY)) != RT_NO_CHECKPOINT) evict(m, at);
+    p->pinned = RT_NO_NODE;
+    /* Slots can run out when sequences that shared one take one each in the same step. */
+    if (at == RT_NO_CHECKPOINT || !m->slots.n_free || !m->rows.n_free) {
+        prune(m, node);
+        return RT_NO_CHECKPOINT;
+    }
+    p->checkpoint[at] = (rt_checkpoint){ node, rt_take(&m->slots), rt_take(&m->rows), .used = ++p->clock };
+    p->node[node].checkpoint = at;
+    return at;
+}
+
+void rt_prefix_yield(rt_memory *m, int64_t n)
+{
+    while (m->cells.n_free < n) {
+        int32_t at = oldest(m, IDLE_LEAF);
+        if (at == RT_NO_CHECKPOINT) /* sequences use all leaves' cells; evict a leaf to reach its parents */
+            at = oldest(m, LEAF);
+        if (at == RT_NO_CHECKPOINT) return;
+        evict(m, at);
+    }
+}

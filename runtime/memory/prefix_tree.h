@@ -1,0 +1,69 @@
+/* The tree of the prefix cache. A node is one interval of tokens with their cells (KV cache slots); its path from the
+ * root is a prefix. A node may have a checkpoint at its end; every leaf has one. Prefixes with a common beginning share
+ * nodes. prefix_tree.c keeps the tree; prefix_cache.c applies it to sequences and steps. Both are parts of the memory
+ * (memory_internal.h).
+ *
+ * All n_cells / interval nodes are allocated at creation, so nothing here fails for lack of memory. That many nodes use
+ * every cell once. Sequences that diverge within an interval share cells, so more nodes could be in use; leaves are
+ * evicted then. */
+#ifndef GDN_RUNTIME_PREFIX_TREE_H
+#define GDN_RUNTIME_PREFIX_TREE_H
+
+#include "runtime/memory/memory_internal.h"
+#include "runtime/memory/prefix_cache.h"
+
+enum { RT_NO_NODE = -1, RT_NO_CHECKPOINT = -1 };
+
+typedef struct rt_prefix_node {
+    int32_t parent, child, next; /* first child; next child of the same parent, or next free node */
+    int32_t checkpoint;          /* checkpoint index, or RT_NO_CHECKPOINT */
+} rt_prefix_node;
+
+typedef struct rt_checkpoint {
+    int32_t node, slot, row; /* node RT_NO_NODE: free checkpoint */
+    int32_t ready;           /* 0: its step is still active */
+    int32_t step_row;        /* row of its last token in the step that writes it */
+    uint64_t used, step;     /* time of last use (clock); number of the step that wrote it */
+} rt_checkpoint;
+
+struct rt_prefixes {
+    int32_t interval, n_nodes, n_checkpoints;
+    rt_prefix_node *node;
+    int32_t *token, *cell; /* [n_nodes][interval] */
+    rt_checkpoint *checkpoint;
+    uint8_t *drafted;       /* [n_cells] 1: the cell has the draft head's KV of its token */
+    gdn_span hidden;        /* [n_checkpoints] hidden rows, in host memory */
+    int32_t root, free;     /* first node of depth 1; first free node */
+    int32_t n_used, pinned; /* nodes in use; a node that eviction must keep, or RT_NO_NODE */
+    uint64_t clock;         /* incremented at each use */
+    uint64_t n_written, n_evicted;
+    int32_t *map;         /* [2][n_spans][rt_step.n_checkpoints]: states, histories */
+    int64_t map_capacity; /* int32_t entries of map */
+    int32_t n_planned;    /* checkpoints of the active step */
+};
+
+/* Finds the child of `parent` (RT_NO_NODE: of the root) with this interval of tokens; RT_NO_NODE: none. */
+int32_t rt_prefix_child(const rt_prefixes *p, int32_t parent, const int32_t *token);
+/* Adds a child to `parent` and references its cells. Evicts a leaf if no node is free. If that fails, prunes `parent`
+ * and returns RT_NO_NODE. */
+int32_t rt_prefix_add(rt_memory *m, int32_t parent, const int32_t *token, const int32_t *cell);
+/* Takes a checkpoint with a slot and a conv row for the node: a free one, or the least recently used one. Returns its
+ * index. RT_NO_CHECKPOINT: none is available; the node is then pruned as in rt_prefix_forget(). */
+int32_t rt_prefix_take(rt_memory *m, int32_t node);
+/* Frees a checkpoint. Removes its node if that is a leaf, then likewise its parents, and releases their cells. */
+void rt_prefix_forget(rt_memory *m, int32_t checkpoint);
+/* Evicts leaves, least recently used first, until n cells are free or the cache has none to evict. */
+void rt_prefix_yield(rt_memory *m, int64_t n);
+
+/* Functions of prefix_cache.c for memory.c, memory_seq.c and memory_step.c. */
+gdn_status rt_prefix_create(rt_memory *m, int32_t interval, int32_t n_checkpoints);
+void rt_prefix_destroy(rt_memory *m);
+/* Grows the maps for a step of these spans; GDN_OUT_OF_MEMORY changes nothing. */
+gdn_status rt_prefix_reserve(rt_memory *m, const rt_token_run *spans, int32_t n_spans);
+void rt_prefix_commit(rt_memory *m);
+void rt_prefix_cancel(rt_memory *m);
+/* Call before sequence s is rolled back to p tokens. Drops the checkpoints after p that its last step wrote, since they
+ * hold rejected drafts. */
+void rt_prefix_roll_back(rt_memory *m, const rt_sequence *s, int32_t p);
+
+#endif

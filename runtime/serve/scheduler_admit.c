@@ -1,0 +1,146 @@
+/* Admission and preemption. A request starts when there are cells (KV cache slots) for its tokens and a few more. When
+ * cells run out, the request that started last is preempted: it releases its cells and waits. It loses no token, since
+ * its tokens are decoded again later and draws depend on them alone.
+ *
+ * Requests start in order of submission. The running requests are therefore the first ones that have not ended, and the
+ * first of them is never preempted, so each request completes. A preempted request restarts when its tokens fit beside
+ * the others, that is after another has ended, so it is not decoded again and again. */
+#include <stdio.h>
+
+#include "runtime/serve/scheduler_internal.h"
+
+enum { LITTLE = 16 }; /* tokens that each running request can draw without a preemption */
+
+/* Cells that sequence `seq` needs for n more tokens, besides its reserved ones. */
+static int32_t cells_for(const rt_memory *m, int32_t seq, int64_t n)
+{
+    const int64_t more = n - rt_draft_reserved(m, seq);
+    return more > 0 ? (int32_t)more : 0;
+}
+
+/* Tokens in the job's memory after LITTLE more draws, or all but its last, which is never decoded. */
+static int64_t soon(const rt_job *job)
+{
+    const int32_t left = job->n_prompt + job->n_max - job->n_tokens;
+    return (int64_t)job->n_tokens + (left - 1 < LITTLE ? left - 1 : LITTLE);
+}
+
+gdn_status rt_admit(rt_scheduler *s)
+{
+    rt_memory *m = rt_engine_memory(s->desc.engine);
+    int64_t wanted = 0;
+    int32_t n_running = 0;
+    for (int32_t seq = 0; seq < s->desc.n_parallel; seq++)
+        if (s->running[seq]) {
+            wanted += cells_for(m, seq, soon(s->running[seq]) - rt_seq_length(m, seq));
+            n_running++;
+        }
+    for (int32_t seq = 0; seq < s->desc.n_parallel && s->next < s->end; seq++) {
+        if (s->running[seq]) continue;
+        rt_job *job = NULL;
+        for (; s->next < s->end && !job; s->next += !job) {
+            job = s->job[s->next - s->first];
+            if (job && job->finish != RT_FINISH_NONE)
+                job = NULL; /* it was cancelled, or ended before a preempted one */
+        }
+        if (!job) break;
+        gdn_status status = rt_seq_rm(m, seq, 0, -1);
+        if (!status) status = rt_begin_from_prefix(s, job, seq);
+        if (status) return status;
+        wanted += soon(job) - rt_seq_length(m, seq);
+        if (n_running && wanted > rt_memory_free_cells(m))
+            return rt_seq_rm(m, seq, 0, -1); /* strict order, so that every request starts eventually */
+        s->running[seq] = job;
+        job->runs = 1;
+        n_running++;
+        s->next++;
+    }
+    return GDN_OK;
+}
+
+/* Cells that the next step needs without drafts: see build() in scheduler_step.c. */
+static int64_t step_cells(const rt_scheduler *s)
+{
+    const rt_memory *m = rt_engine_memory(s->desc.engine);
+    int64_t cells = 0;
+    int32_t n_rows = 0;
+    for (int32_t seq = 0; seq < s->desc.n_parallel; seq++)
+        if (s->running[seq] && s->generating[seq]) {
+            cells += cells_for(m, seq, 1);
+            n_rows++;
+        }
+    for (int32_t seq = 0; seq < s->desc.n_parallel; seq++)
+        if (s->running[seq] && !s->generating[seq] && !s->waits[seq]) {
+            const int32_t unread = s->running[seq]->n_tokens - rt_seq_length(m, seq), room = s->n_step_rows - n_rows;
+            const int32_t n = unread < room ? unread : room;
+            cells += cells_for(m, seq, n);
+            n_rows += n;
+        }
+    return cells;
+}
+
+/* Sequence of the request that started last; -1: none. */
+static int32_t last_started(const rt_scheduler *s)
+{
+    int32_t last = -1;
+    for (int32_t seq = 0; seq < s->desc.n_parallel; seq++)
+        if (s->running[seq] && (last < 0 || s->running[seq]->id > s->running[last]->id)) last = seq;
+    return last;
+}
+
+gdn_status rt_make_room(rt_scheduler *s)
+{
+    rt_memory *m = rt_engine_memory(s->desc.engine);
+    gdn_status status = GDN_OK;
+    int64_t need = 0;
+    while (!status && (need = step_cells(s)) > rt_memory_free_cells(m)) {
+        const int32_t last = last_started(s);
+        rt_job *job = s->running[last];
+        int others = 0;
+        for (int32_t seq = 0; seq < s->desc.n_parallel; seq++) others += seq != last && s->running[seq];
+        const int32_t length = rt_seq_length(m, last);
+        status = rt_seq_rm(m, last, 0, -1);
+        s->running[last] = NULL;
+        s->generating[last] = 0;
+        job->runs = 0;
+        if (others) {
+            job->n_held = length > job->n_held ? length : job->n_held;
+            job->result.n_preempted++;
+            s->totals.preemptions++;
+            s->next = job->id; /* all running requests are before it, so it is the next to start */
+            rt_wait_for_prefixes(s);
+            continue;
+        }
+        /* A request that runs alone can get all cells that no other sequence of the engine holds. */
+        (void)snprintf(job->error, sizeof job->error,
+                       "a step of this request alone needs %lld more KV cells and %d were free: other sequences of the "
+                       "engine hold them",
+                       (long long)need, (int)(rt_memory_free_cells(m) - length));
+        job->result.error = job->error;
+        job->finish = RT_FINISH_FAILED;
+    }
+    s->spare = rt_memory_free_cells(m) - need;
+    return status;
+}
+
+int32_t rt_draft_room(rt_scheduler *s, int32_t seq)
+{
+    const rt_memory *m = rt_engine_memory(s->desc.engine);
+    const rt_job *job = s->running[seq];
+    const int32_t left = job->n_prompt + job->n_max - job->n_tokens; /* tokens still to draw, at least 1 */
+    const int32_t first = cells_for(m, seq, 1);
+    int32_t room = left - 1 < s->desc.draft_max ? left - 1 : s->desc.draft_max;
+    while (room > 0 && cells_for(m, seq, room + 1) - first > s->spare) room--;
+    if (room > 0) s->spare -= cells_for(m, seq, room + 1) - first;
+    return room;
+}
+
+int32_t rt_second_room(rt_scheduler *s, int32_t seq, int32_t n_draft)
+{
+    const rt_memory *m = rt_engine_memory(s->desc.engine);
+    const int32_t first = cells_for(m, seq, n_draft + 1);
+    int32_t room = s->desc.draft_tree < n_draft ? s->desc.draft_tree : n_draft;
+    while (room > 0 && cells_for(m, seq, n_draft + 1 + room) - first > s->spare) room--;
+    s->spare -= cells_for(m, seq, n_draft + 1 + room) - first;
+    return room;
+}

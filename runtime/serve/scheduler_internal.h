@@ -1,0 +1,69 @@
+/* What the files of the scheduler share. */
+#ifndef GDN_RUNTIME_SCHEDULER_INTERNAL_H
+#define GDN_RUNTIME_SCHEDULER_INTERNAL_H
+
+#include "runtime/base/error.h"
+#include "runtime/serve/payoff.h"
+#include "runtime/serve/payoff_tree.h"
+#include "runtime/serve/scheduler.h"
+
+/* A request and its progress. tokens[0, n_tokens): the prompt, then the generated tokens. The memory holds a prefix of
+ * them; a step decodes the others, and draws a token after the last. So the next step decodes a drawn token, and a
+ * sequence whose memory was released is decoded again without drawing. */
+typedef struct rt_job {
+    rt_request request;
+    int32_t id, n_prompt, n_tokens, n_max, cut;
+    int32_t *tokens, *stop;
+    int32_t cancelled, finish, runs; /* runs: it has a sequence                          */
+    int32_t n_held;                  /* most tokens in its memory at a preemption */
+    int32_t n_found;                 /* tokens from the prefix cache, not counted in totals yet */
+    rt_result result;
+    char error[256];
+} rt_job;
+
+struct rt_scheduler {
+    rt_scheduler_desc desc;
+    int32_t n_vocab, n_ctx, n_step_rows;
+    rt_sampler *sampler;
+    rt_payoff payoff;
+    rt_payoff_tree payoff_tree;
+    rt_totals totals;
+    /* Requests by id, in the order of submission: job[id - first]; NULL once released. */
+    rt_job **job;             /* [room]                                                                       */
+    int32_t first, end, room; /* ids in [first, end) were given and not all released                   */
+    int32_t next;             /* first id that may have to be started                                         */
+    rt_job **running;         /* [n_parallel] by sequence; NULL: free                                         */
+
+    /* one step */
+    int32_t *batch_token, *batch_seq;
+    uint8_t *batch_logits;
+    int32_t *batch_parent;
+    int32_t *draft, *n_draft;   /* [n_parallel][draft_max + 1] by sequence                                      */
+    int32_t *second, *n_second; /* second candidates, as draft; number to verify                                */
+    rt_draft_request *ask;      /* a draft round: its requests and results                                      */
+    int32_t *ask_draft, *ask_second, *ask_n;
+    int32_t *first_row, *n_rows; /* [n_parallel] rows of the sequence in the batch                               */
+    int32_t spare;               /* free cells that the step leaves for drafts                                   */
+    uint8_t *generating;         /* [n_parallel] 1: only its last drawn token is undecoded; drafts may follow     */
+    uint8_t *waits;              /* [n_parallel] 1: gets no rows, while another sequence decodes its prefix       */
+};
+
+/* Starts the requests that fit (scheduler_admit.c). */
+gdn_status rt_admit(rt_scheduler *s);
+/* Preempts the requests that started last until the step's rows have cells. Call before a step, after `generating` is
+ * set. */
+gdn_status rt_make_room(rt_scheduler *s);
+/* The prefix cache (scheduler_prefix.c). Extends sequence seq, which holds a prefix of the job's tokens, to the longest
+ * cached prefix if that is longer. */
+gdn_status rt_begin_from_prefix(rt_scheduler *s, rt_job *job, int32_t seq);
+/* Counts the job's tokens from the prefix cache. Call when rows after them were decoded. */
+void rt_count_prefix(rt_scheduler *s, rt_job *job);
+/* Sets `waits`. Call after `generating` is set, and again when a request stops running. */
+void rt_wait_for_prefixes(rt_scheduler *s);
+/* Number of drafts that sequence seq can use, at most those with cells, which are taken from `spare`. Drafts leave room
+ * for the token that is drawn after them. */
+int32_t rt_draft_room(rt_scheduler *s, int32_t seq);
+/* The same for second candidates, in addition to n_draft drafts. */
+int32_t rt_second_room(rt_scheduler *s, int32_t seq, int32_t n_draft);
+
+#endif

@@ -1,0 +1,46 @@
+/* Prefix reuse between requests. A request takes the tokens that the prefix cache has, both when it starts and when it
+ * restarts after a preemption. While a sequence decodes a prompt, others that share its next interval wait for its
+ * checkpoint, which is faster than decoding it twice. */
+#include <string.h>
+
+#include "runtime/serve/scheduler_internal.h"
+
+gdn_status rt_begin_from_prefix(rt_scheduler *s, rt_job *job, int32_t seq)
+{
+    rt_memory *m = rt_engine_memory(s->desc.engine);
+    const int32_t before = rt_seq_length(m, seq);
+    int32_t after;
+    const gdn_status status = rt_prefix_start(m, seq, job->tokens, job->n_tokens - 1, &after);
+    if (!before) job->n_found = 0; /* tokens found earlier are lost and were not used */
+    if (!status) job->n_found += after - before;
+    return status;
+}
+
+void rt_count_prefix(rt_scheduler *s, rt_job *job)
+{
+    s->totals.prefix_tokens += job->n_found;
+    job->result.n_prefix += job->n_found;
+    job->n_found = 0;
+}
+
+/* True if the job of sequence `other` will write a checkpoint that the job of `seq` can start from. */
+static int leads(const rt_scheduler *s, int32_t other, int32_t seq, int32_t interval)
+{
+    const rt_memory *m = rt_engine_memory(s->desc.engine);
+    const rt_job *a = s->running[other], *b = s->running[seq];
+    const int32_t length = rt_seq_length(m, seq), ahead = rt_seq_length(m, other);
+    const int32_t begin = (ahead > length ? ahead : length) / interval * interval; /* begin of the next interval */
+    const int32_t most = a->n_tokens < b->n_tokens - 1 ? a->n_tokens : b->n_tokens - 1;
+    return interval <= most - begin && !memcmp(a->tokens + begin, b->tokens + begin, 4 * (size_t)interval) &&
+           !memcmp(a->tokens, b->tokens, 4 * (size_t)begin);
+}
+
+void rt_wait_for_prefixes(rt_scheduler *s)
+{
+    const int32_t interval = rt_engine_limits_of(s->desc.engine).prefix_interval;
+    memset(s->waits, 0, (size_t)s->desc.n_parallel);
+    for (int32_t seq = 1; interval && seq < s->desc.n_parallel; seq++)
+        /* lower sequences get rows first, so a sequence that others wait for always progresses */
+        for (int32_t other = 0; s->running[seq] && !s->generating[seq] && other < seq && !s->waits[seq]; other++)
+            s->waits[seq] = s->running[other] && !s->generating[other] && leads(s, other, seq, interval);
+}

@@ -1,0 +1,61 @@
+/* Converts a conversation into prompt tokens: in the ChatML format of Qwen models, or with the chat template of the
+ * model file. */
+#ifndef GDN_RUNTIME_CHAT_H
+#define GDN_RUNTIME_CHAT_H
+
+#include "runtime/text/template.h"
+#include "runtime/text/tokenizer.h"
+
+typedef struct rt_message {
+    const char *role; /* "system", "user", "assistant" */
+    const char *text;
+    uint64_t bytes;        /* length of text, which may contain NUL bytes; 0: text is a NUL-terminated string */
+    const char *reasoning; /* the assistant's thinking before text; NULL: none. Used by templates only */
+    uint64_t n_reasoning;
+} rt_message;
+
+/* Writes the tokens of the conversation in ChatML, followed by the opening of the assistant's turn. The function adds
+ * the control tokens of ChatML. It tokenizes the messages' text without RT_PARSE_SPECIAL, so that a message with
+ * "<|im_end|>" cannot forge a turn. capacity and *count as in rt_tokenize(). GDN_INVALID_ARGUMENT: unknown role.
+ * GDN_UNSUPPORTED: the vocabulary lacks the control tokens. */
+gdn_status rt_chat_tokenize(const rt_tokenizer *t, const rt_message *messages, int32_t n_messages, int32_t *tokens,
+                            int64_t capacity, int64_t *count);
+
+/* ---- With the chat template of a model's file ---- */
+
+/* A chat template with its tokenizer. Immutable: any number of threads may use it. The tokenizer must outlive it. */
+typedef struct rt_chat rt_chat;
+
+enum { RT_THINK_AUTO = -1, RT_THINK_OFF = 0, RT_THINK_ON = 1 }; /* enable_thinking: undefined, false, true */
+
+/* Parses the file's tokenizer.chat_template. GDN_NOT_FOUND: the file has none. GDN_UNSUPPORTED, with the reason: the
+ * template uses something that template.h does not implement. The file may be closed afterwards. */
+gdn_status rt_chat_create(const rt_gguf *file, const rt_tokenizer *t, rt_chat **chat);
+/* The same with the caller's template `form` of `bytes` bytes, which may be freed afterwards. */
+gdn_status rt_chat_create_of(const char *form, uint64_t bytes, const rt_tokenizer *t, rt_chat **chat);
+void rt_chat_destroy(rt_chat *chat);
+
+/* GDN_UNSUPPORTED: `thinking` is on or off, and the template has no such switch or refuses that value. */
+gdn_status rt_chat_check_thinking(const rt_chat *chat, int thinking);
+
+typedef struct rt_chat_prompt {
+    int32_t *tokens;
+    int64_t n;
+    int thinks; /* 1: the template opened a <think> block, so the generated text begins inside it */
+} rt_chat_prompt;
+
+/* Renders the conversation with the template and tokenizes it. `opens` adds the opening of the assistant's turn.
+ * Control tokens are recognised only in text that the template writes, so that a message cannot forge a turn.
+ * GDN_INVALID_ARGUMENT: as in rt_chat_tokenize(). GDN_UNSUPPORTED: the template uses something unknown, refuses the
+ * conversation, or writes a control token (<|...|>) that the vocabulary lacks. Free prompt->tokens with rt_free(). */
+gdn_status rt_chat_render(const rt_chat *chat, const rt_message *messages, int32_t n_messages, int thinking, int opens,
+                          rt_chat_prompt *prompt);
+
+/* Splits the assistant's output into message->reasoning (inside <think>) and message->text (after it). thinks: the
+ * output begins inside a <think> block. The message points into `bytes`. */
+void rt_chat_answer(const char *bytes, uint64_t n, int thinks, rt_message *message);
+
+/* Hash of the template's text. Saved conversations store it, to refuse loading with another template. */
+uint64_t rt_chat_fingerprint(const rt_chat *chat);
+
+#endif

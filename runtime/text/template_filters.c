@@ -1,0 +1,352 @@
+/* Attributes, methods, filters and tests of chat templates. See template_internal.h. */
+#include <string.h>
+
+#include "runtime/text/template_internal.h"
+
+static int among(tpl_text name, const char *const *names, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (tpl_is(name, names[i])) return 1;
+    return 0;
+}
+
+#define AMONG(name, names) among(name, names, sizeof(names) / sizeof *(names))
+
+/* ---- Attributes ---- */
+
+static tpl_value loop_attribute(tpl_run *r, const tpl_loop *loop, tpl_text name)
+{
+    const int64_t index = (int64_t)loop->index, n = (int64_t)loop->items.n;
+    tpl_value undefined = { .kind = TPL_UNDEFINED };
+    if (tpl_is(name, "index")) return tpl_integer(index + 1);
+    if (tpl_is(name, "index0")) return tpl_integer(index);
+    if (tpl_is(name, "revindex")) return tpl_integer(n - index);
+    if (tpl_is(name, "revindex0")) return tpl_integer(n - index - 1);
+    if (tpl_is(name, "first")) return tpl_bool(!index);
+    if (tpl_is(name, "last")) return tpl_bool(index + 1 == n);
+    if (tpl_is(name, "length")) return tpl_integer(n);
+    if (tpl_is(name, "previtem")) return index ? loop->items.item[index - 1] : undefined;
+    if (tpl_is(name, "nextitem")) return index + 1 < n ? loop->items.item[index + 1] : undefined;
+    return tpl_refuse(r, "loop.%.*s is not known here", TPL_SHOWN(name.text, name.n));
+}
+
+tpl_value tpl_attribute(tpl_run *r, const tpl_value *of, tpl_text name, int by_item)
+{
+    /* attribute names of Python's strings, lists and mappings; the methods are below */
+    static const char *const python[] = { "append",       "capitalize",
+                                          "casefold",     "center",
+                                          "clear",        "copy",
+                                          "count",        "encode",
+                                          "endswith",     "expandtabs",
+                                          "extend",       "find",
+                                          "format",       "format_map",
+                                          "fromkeys",     "get",
+                                          "index",        "insert",
+                                          "isalnum",      "isalpha",
+                                          "isascii",      "isdecimal",
+                                          "isdigit",      "isidentifier",
+                                          "islower",      "isnumeric",
+                                          "isprintable",  "isspace",
+                                          "istitle",      "isupper",
+                                          "items",        "join",
+                                          "keys",         "ljust",
+                                          "lower",        "lstrip",
+                                          "maketrans",    "partition",
+                                          "pop",          "popitem",
+                                          "removeprefix", "removesuffix",
+                                          "remove",       "replace",
+                                          "reverse",      "rfind",
+                                          "rindex",       "rjust",
+                                          "rpartition",   "rsplit",
+                                          "rstrip",       "setdefault",
+                                          "sort",         "split",
+                                          "splitlines",   "startswith",
+                                          "strip",        "swapcase",
+                                          "title",        "translate",
+                                          "update",       "upper",
+                                          "values",       "zfill",
+                                          "real",         "imag",
+                                          "numerator",    "denominator",
+                                          "conjugate",    "bit_length",
+                                          "bit_count",    "to_bytes",
+                                          "from_bytes",   "as_integer_ratio",
+                                          "is_integer" };
+    const tpl_value undefined = { .kind = TPL_UNDEFINED };
+    const tpl_value *found = NULL;
+    switch (of->kind) {
+    case TPL_UNDEFINED: return tpl_refuse(r, "'%.*s' is asked of something undefined", TPL_SHOWN(name.text, name.n));
+    case TPL_LOOP: return loop_attribute(r, of->of.loop, name);
+    case TPL_NAMESPACE:
+    case TPL_MAPPING: found = tpl_get(of->of.map, name); break;
+    default: break;
+    }
+    if (found && (by_item || of->kind == TPL_NAMESPACE)) return *found;
+    if (of->kind != TPL_NAMESPACE && ((name.n && name.text[0] == '_') || AMONG(name, python)))
+        return tpl_refuse(r, "%.*s of %s is not known here", TPL_SHOWN(name.text, name.n), tpl_kind_name(of));
+    if (of->kind == TPL_FUNCTION || of->kind == TPL_MACRO_VALUE)
+        return tpl_refuse(r, "%.*s of %s is not known here", TPL_SHOWN(name.text, name.n), tpl_kind_name(of));
+    return found ? *found : undefined;
+}
+
+/* ---- Methods ---- */
+
+static int takes(tpl_run *r, const tpl_arguments *a, tpl_text name, int least, int most)
+{
+    if (a->n >= least && a->n <= most && !a->named.n) return 1;
+    (void)tpl_refuse(r, "%.*s with %d arguments%s is not known here", TPL_SHOWN(name.text, name.n), a->n,
+                     a->named.n ? " and names" : "");
+    return 0;
+}
+
+static int all_of(const tpl_arguments *a, tpl_kind kind)
+{
+    for (int i = 0; i < a->n; i++)
+        if (a->value[i].kind != kind) return 0;
+    return 1;
+}
+
+static tpl_value split(tpl_run *r, tpl_text text, tpl_text by, int64_t most)
+{
+    uint64_t n = 1;
+    if (!by.n) return tpl_refuse(r, "split by an empty string");
+    for (uint64_t at = tpl_find(text, by, 0); at <= text.n && (most < 0 || n <= (uint64_t)most);
+         at = tpl_find(text, by, at + by.n))
+        n++;
+    tpl_value parts = tpl_list_of(r, n);
+    uint64_t from = 0;
+    for (uint64_t i = 0; i < parts.of.list.n; i++) {
+        const uint64_t to = i + 1 < n ? tpl_find(text, by, from) : text.n;
+        parts.of.list.item[i] = tpl_characters(tpl_part(text, from, to));
+        from = to + by.n;
+    }
+    return parts;
+}
+
+static tpl_value replace(tpl_run *r, tpl_text text, tpl_text what, tpl_text by)
+{
+    tpl_buffer written = { 0 }, *const outside = r->out;
+    uint64_t from = 0;
+    if (!what.n) return tpl_refuse(r, "an empty string is replaced");
+    r->out = &written;
+    for (uint64_t at = tpl_find(text, what, 0); !r->status && at <= text.n; at = tpl_find(text, what, from)) {
+        tpl_write(r, tpl_part(text, from, at));
+        tpl_write(r, by);
+        from = at + what.n;
+    }
+    tpl_write(r, tpl_part(text, from, text.n));
+    r->out = outside;
+    const tpl_text done = { written.text, written.mark, written.n };
+    return tpl_characters(done);
+}
+
+/* Changes the case of ASCII letters; others are refused. */
+static tpl_value change_case(tpl_run *r, tpl_text text, int up)
+{
+    for (uint64_t i = 0; i < text.n; i++)
+        if ((unsigned char)text.text[i] >= 0x80)
+            return tpl_refuse(r, "upper and lower case are known for ASCII only here");
+    tpl_buffer written = { 0 }, *const outside = r->out;
+    r->out = &written;
+    tpl_write(r, text);
+    r->out = outside;
+    for (uint64_t i = 0; i < written.n; i++) {
+        char *const c = &written.text[i];
+        if (up ? *c >= 'a' && *c <= 'z' : *c >= 'A' && *c <= 'Z') *c = (char)(*c ^ 32);
+    }
+    const tpl_text done = { written.text, written.mark, written.n };
+    return tpl_characters(done);
+}
+
+static tpl_value string_method(tpl_run *r, tpl_text text, tpl_text name, const tpl_arguments *a)
+{
+    static const char *const strips[] = { "lstrip", "rstrip", "strip" };
+    const tpl_value *const v = a->value;
+    const tpl_value nothing = { .kind = TPL_UNDEFINED };
+    for (int i = 0; i < 3; i++)
+        if (tpl_is(name, strips[i])) {
+            if (!takes(r, a, name, 0, 1) || !(all_of(a, TPL_CHARACTERS) || all_of(a, TPL_NONE))) break;
+            return tpl_characters(tpl_strip(text, a->n && v[0].kind == TPL_CHARACTERS ? &v[0].of.text : NULL, i + 1));
+        }
+    if (tpl_is(name, "split") && takes(r, a, name, 1, 2) && v[0].kind == TPL_CHARACTERS &&
+        (a->n == 1 || v[1].kind == TPL_INTEGER))
+        return split(r, text, v[0].of.text, a->n == 2 ? v[1].of.number : -1);
+    const int begins = tpl_is(name, "startswith");
+    if ((begins || tpl_is(name, "endswith")) && takes(r, a, name, 1, 1) && all_of(a, TPL_CHARACTERS)) {
+        const uint64_t n = v[0].of.text.n;
+        return tpl_bool(n <= text.n && tpl_same_text(begins ? tpl_part(text, 0, n) : tpl_part(text, text.n - n, text.n),
+                                                     v[0].of.text));
+    }
+    if (tpl_is(name, "replace") && takes(r, a, name, 2, 2) && all_of(a, TPL_CHARACTERS))
+        return replace(r, text, v[0].of.text, v[1].of.text);
+    if ((tpl_is(name, "upper") || tpl_is(name, "lower")) && takes(r, a, name, 0, 0))
+        return change_case(r, text, tpl_is(name, "upper"));
+    if (r->status) return nothing;
+    return tpl_refuse(r, "the method %.*s of a string, with these arguments, is not known here",
+                      TPL_SHOWN(name.text, name.n));
+}
+
+/* 0: pairs, 1: keys, 2: values */
+static tpl_value entries(tpl_run *r, const tpl_map *map, int which)
+{
+    tpl_value all = tpl_list_of(r, map->n);
+    uint64_t i = 0;
+    for (const tpl_entry *e = map->first; e && !r->status && i < all.of.list.n; e = e->next, i++) {
+        tpl_value key = tpl_characters(e->key);
+        if (which) {
+            all.of.list.item[i] = which == 1 ? key : *e->value;
+            continue;
+        }
+        tpl_value pair = tpl_list_of(r, 2);
+        if (pair.of.list.n != 2) break;
+        pair.of.list.item[0] = key;
+        pair.of.list.item[1] = *e->value;
+        all.of.list.item[i] = pair;
+    }
+    return all;
+}
+
+tpl_value tpl_method(tpl_run *r, const tpl_value *of, tpl_text name, const tpl_arguments *a)
+{
+    static const char *const whole[] = { "items", "keys", "values" };
+    const tpl_value none = { .kind = TPL_NONE };
+    if (of->kind == TPL_CHARACTERS) return string_method(r, of->of.text, name, a);
+    if (of->kind == TPL_MAPPING) {
+        for (int i = 0; i < 3; i++)
+            if (tpl_is(name, whole[i]) && takes(r, a, name, 0, 0)) return entries(r, of->of.map, i);
+        if (tpl_is(name, "get") && takes(r, a, name, 1, 2) && a->value[0].kind == TPL_CHARACTERS) {
+            const tpl_value *found = tpl_get(of->of.map, a->value[0].of.text);
+            return found ? *found : a->n == 2 ? a->value[1] : none;
+        }
+    }
+    return tpl_refuse(r, "the method %.*s of %s is not known here", TPL_SHOWN(name.text, name.n), tpl_kind_name(of));
+}
+
+/* ---- Filters ---- */
+
+static uint64_t length(tpl_run *r, const tpl_value *of)
+{
+    switch (of->kind) {
+    case TPL_UNDEFINED: return 0;
+    case TPL_CHARACTERS: return tpl_count_characters(of->of.text);
+    case TPL_SEQUENCE: return of->of.list.n;
+    case TPL_MAPPING: return of->of.map->n;
+    default: (void)tpl_refuse(r, "%s has no length", tpl_kind_name(of)); return 0;
+    }
+}
+
+/* The filters selectattr, rejectattr, and map by attribute. */
+static tpl_value by_attribute(tpl_run *r, const tpl_value *of, tpl_text name, const tpl_arguments *a)
+{
+    static const tpl_text as = { "attribute", NULL, 9 };
+    const int maps = tpl_is(name, "map"), keeps = tpl_is(name, "selectattr");
+    const tpl_value *which = maps ? tpl_get(&a->named, as) : a->n ? &a->value[0] : NULL;
+    const tpl_value nothing = { .kind = TPL_UNDEFINED };
+    tpl_value done;
+    if (!which || which->kind != TPL_CHARACTERS || (maps ? a->n || a->named.n != 1 : a->named.n != 0) ||
+        tpl_find(which->of.text, tpl_string(".").of.text, 0) <= which->of.text.n)
+        return tpl_refuse(r, "the filter %.*s with these arguments is not known here", TPL_SHOWN(name.text, name.n));
+    done = tpl_list_of(r, of->of.list.n);
+    if (r->status) return nothing;
+    done.of.list.n = 0;
+    for (uint64_t i = 0; !r->status && i < of->of.list.n; i++) {
+        const tpl_value value = tpl_attribute(r, &of->of.list.item[i], which->of.text, 1);
+        int good = tpl_true(&value);
+        if (!maps && a->n > 1) {
+            tpl_arguments rest = { .n = a->n - 2 };
+            if (a->value[1].kind != TPL_CHARACTERS) return tpl_refuse(r, "a test has no name");
+            for (int k = 0; k < rest.n; k++) rest.value[k] = a->value[k + 2];
+            good = tpl_test(r, &value, a->value[1].of.text, &rest);
+        }
+        if (maps || good == keeps) done.of.list.item[done.of.list.n++] = maps ? value : of->of.list.item[i];
+    }
+    return done;
+}
+
+static tpl_value join(tpl_run *r, const tpl_value *of, const tpl_arguments *a)
+{
+    tpl_buffer written = { 0 }, *const outside = r->out;
+    const tpl_text between = a->n ? tpl_to_text(r, &a->value[0]) : tpl_string("").of.text;
+    r->out = &written;
+    for (uint64_t i = 0; !r->status && i < of->of.list.n; i++) {
+        if (i) tpl_write(r, between);
+        tpl_write(r, tpl_to_text(r, &of->of.list.item[i]));
+    }
+    r->out = outside;
+    const tpl_text done = { written.text, written.mark, written.n };
+    return tpl_characters(done);
+}
+
+static tpl_value reversed(tpl_run *r, tpl_list list)
+{
+    tpl_value back = tpl_list_of(r, list.n);
+    for (uint64_t i = 0; i < back.of.list.n; i++) back.of.list.item[i] = list.item[list.n - 1 - i];
+    return back;
+}
+
+static tpl_value list_filter(tpl_run *r, const tpl_value *of, tpl_text name, const tpl_arguments *a)
+{
+    const tpl_list list = of->of.list;
+    const tpl_value nothing = { .kind = TPL_UNDEFINED };
+    if (tpl_is(name, "selectattr") || tpl_is(name, "rejectattr") || tpl_is(name, "map"))
+        return by_attribute(r, of, name, a);
+    if (tpl_is(name, "join")) return takes(r, a, name, 0, 1) ? join(r, of, a) : nothing;
+    if (!takes(r, a, name, 0, 0)) return nothing;
+    if (tpl_is(name, "first")) return list.n ? list.item[0] : nothing;
+    if (tpl_is(name, "last")) return list.n ? list.item[list.n - 1] : nothing;
+    if (tpl_is(name, "reverse")) return reversed(r, list);
+    if (tpl_is(name, "list")) return *of;
+    return tpl_refuse(r, "the filter %.*s is not known here", TPL_SHOWN(name.text, name.n));
+}
+
+tpl_value tpl_filter(tpl_run *r, const tpl_value *of, tpl_text name, const tpl_arguments *a)
+{
+    const tpl_value *const v = a->value;
+    if ((tpl_is(name, "length") || tpl_is(name, "count")) && takes(r, a, name, 0, 0))
+        return tpl_integer((int64_t)length(r, of));
+    if ((tpl_is(name, "default") || tpl_is(name, "d")) && takes(r, a, name, 1, 2)) {
+        const int falls = of->kind == TPL_UNDEFINED || (a->n == 2 && tpl_true(&v[1]) && !tpl_true(of));
+        return falls ? v[0] : *of;
+    }
+    if (of->kind == TPL_MAPPING && tpl_is(name, "items") && takes(r, a, name, 0, 0)) return entries(r, of->of.map, 0);
+    if (of->kind == TPL_SEQUENCE && !tpl_is(name, "string")) return list_filter(r, of, name, a);
+    static const char *const texts[] = { "trim", "string", "upper", "lower", "replace" };
+    if (!r->status && AMONG(name, texts) &&
+        (of->kind == TPL_CHARACTERS || of->kind == TPL_UNDEFINED || of->kind == TPL_INTEGER)) {
+        const tpl_text text = tpl_to_text(r, of);
+        const tpl_value string = tpl_characters(text);
+        if (tpl_is(name, "trim")) return string_method(r, text, tpl_string("strip").of.text, a);
+        if (!tpl_is(name, "string")) return string_method(r, text, name, a);
+        if (takes(r, a, name, 0, 0)) return string;
+    }
+    return tpl_refuse(r, "the filter %.*s of %s is not known here", TPL_SHOWN(name.text, name.n), tpl_kind_name(of));
+}
+
+/* ---- Tests ---- */
+
+int tpl_test(tpl_run *r, const tpl_value *of, tpl_text name, const tpl_arguments *a)
+{
+    static const char *const equals[] = { "equalto", "eq", "==" }, *const differs[] = { "ne", "!=" };
+    const tpl_kind k = of->kind;
+    if (AMONG(name, equals) || AMONG(name, differs))
+        return takes(r, a, name, 1, 1) && tpl_equal(r, of, &a->value[0]) == AMONG(name, equals);
+    if (tpl_is(name, "in")) return takes(r, a, name, 1, 1) && tpl_in(r, of, &a->value[0]);
+    if (!takes(r, a, name, 0, 0)) return 0;
+    if (tpl_is(name, "defined")) return k != TPL_UNDEFINED;
+    if (tpl_is(name, "undefined")) return k == TPL_UNDEFINED;
+    if (tpl_is(name, "none")) return k == TPL_NONE;
+    if (tpl_is(name, "string")) return k == TPL_CHARACTERS;
+    if (tpl_is(name, "boolean")) return k == TPL_BOOL;
+    if (tpl_is(name, "integer")) return k == TPL_INTEGER;
+    if (tpl_is(name, "number")) return k == TPL_INTEGER || k == TPL_BOOL;
+    if (tpl_is(name, "true")) return k == TPL_BOOL && of->of.number;
+    if (tpl_is(name, "false")) return k == TPL_BOOL && !of->of.number;
+    if (k <= TPL_MAPPING) {
+        if (tpl_is(name, "mapping")) return k == TPL_MAPPING;
+        if (tpl_is(name, "iterable") || tpl_is(name, "sequence"))
+            return k == TPL_CHARACTERS || k == TPL_SEQUENCE || k == TPL_MAPPING || k == TPL_UNDEFINED;
+    }
+    if (k == TPL_INTEGER && tpl_is(name, "odd")) return of->of.number % 2 != 0;
+    if (k == TPL_INTEGER && tpl_is(name, "even")) return of->of.number % 2 == 0;
+    (void)tpl_refuse(r, "the test %.*s of %s is not known here", TPL_SHOWN(name.text, name.n), tpl_kind_name(of));
+    return 0;
+}
