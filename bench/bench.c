@@ -8,11 +8,11 @@
 
 #include "bench/bench.h"
 #include "bench/peer.h"
-#include "tools/gdn/cli.h"
-#include "tools/gdn/commands.h"
-#include "tools/gdn/output.h"
-#include "tools/gdn/progress.h"
-#include "tools/gdn/target.h"
+#include "tools/cli/cli.h"
+#include "tools/cli/commands.h"
+#include "tools/cli/output.h"
+#include "tools/cli/progress.h"
+#include "tools/cli/target.h"
 
 static const bench_kernel *const kernels[] = {
 #define GDN_KERNEL(stem, number, title) &bench_##stem,

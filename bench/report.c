@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "bench/bench.h"
-#include "tools/gdn/json.h"
+#include "tools/cli/json.h"
 
 /* The share of the roofline, or NAN if it cannot be trusted. A value slightly above 1 counts as 1: noise, or a floor
  * that is not optimal. Far above 1 the floor was disturbed, which gives NAN, as too few clean samples do. */

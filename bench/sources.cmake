@@ -31,7 +31,7 @@ else()
   endforeach()
 endif()
 if(GDN_BUILD_RUNTIME) # matrix products of the runtime; not installed
-  target_sources(gdn_tool PRIVATE bench/reading.c bench/runtime_floor.c)
+  target_sources(gdn_tool PRIVATE bench/reading.c)
   add_executable(gdn_dense_bench bench/runtime_dense.c bench/reading.c)
   gdn_sees(gdn_dense_bench bench)
   target_link_libraries(gdn_dense_bench PRIVATE gdn_runtime gdn_compile_options)

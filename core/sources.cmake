@@ -1,4 +1,4 @@
-# The registry names the kernels. Each has a file of its name in core, reference, tools/check and bench.
+# The registry names the kernels. Each has a file of its name in core, reference, check and bench.
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS core/kernels.def)
 file(STRINGS core/kernels.def gdn_registry REGEX "^GDN_KERNEL\\(")
 list(TRANSFORM gdn_registry REPLACE "^GDN_KERNEL\\(([a-z0-9_]+),.*" "\\1" OUTPUT_VARIABLE GDN_KERNELS)

@@ -41,7 +41,7 @@ BINARY = (".bin", ".gguf", ".abi", ".png", ".gz", ".xz", ".so", ".a", ".o")
 # Folders of a machine; written in pieces, so that this file does not find itself.
 MACHINE = re.compile(r"(?<![\w./$}*-])/(?:" + "|".join(("home", "root", "work", "Users", "mnt", "media")) + r")/\w")
 PRODUCT = ("include/", "core/", "numerics/", "simd/", "threads/", "reference/", "cpu/", "gpu/", "cuda/", "vulkan/", "metal/",
-           "runtime/", "tools/", "bench/")
+           "backends/", "runtime/", "tools/", "check/", "bench/")
 TESTS = {".c": re.compile(r'^\s*#\s*include\s*["<](?:[^">]*/)?tests/'), ".cmake": re.compile(r"^[^#]*(?<![\w.])tests/")}
 EMULATOR = re.compile(r"(?:\b|_)simt|(?<!gdn_)emulat(?!ed\b)|emulated\.so", re.I)
 NEGATED = re.compile(r"(?:^|[=(,?:{;&|*/+<>]|return)\s*-\s*fmaf?\s*\(")
@@ -79,7 +79,7 @@ def check_kernels(root):
         for text in (f"gdn_{stem}(", f"gdn_{stem}_query(", f"}} gdn_{stem}_args;"):
             if text not in header:
                 yield f"{stem}: include/gdn/{stem}.h has no {text.rstrip('(;').lstrip('} ')}"
-        need = [f"core/{stem}.c", f"reference/{stem}.c", f"tools/check/{stem}.c", f"bench/{stem}.c",
+        need = [f"core/{stem}.c", f"reference/{stem}.c", f"check/{stem}.c", f"bench/{stem}.c",
                 f"docs/reference/kernels/{stem}.md"]
         need += [path.format(stem) for backend, path in BACKENDS.items() if (root / backend / "sources.cmake").exists()]
         need += [f"gpu/{stem}.c"] if any((root / backend / "sources.cmake").exists() for backend in BACKENDS) else []
@@ -95,7 +95,7 @@ def index_text(root):
              "| kernel | what it is | reference | check | bench |", "|---|---|---|---|---|"]
     for stem, _, title in kernels(root):
         lines.append(f"| [{stem}]({stem}.md) | {title} | [{stem}.c](../../../reference/{stem}.c) "
-                     f"| [{stem}.c](../../../tools/check/{stem}.c) | [{stem}.c](../../../bench/{stem}.c) |")
+                     f"| [{stem}.c](../../../check/{stem}.c) | [{stem}.c](../../../bench/{stem}.c) |")
     return "\n".join(lines) + "\n"
 
 
@@ -113,7 +113,7 @@ def check_listed(root, names):
     stems = [stem for stem, _, _ in kernels(root)]
     for name in names:
         folder, base = name.rpartition("/")[::2]
-        if not base.endswith(".c") or not re.match(r"(core|reference|cpu|gpu|simd|tools|bench|tests|runtime)(/|$)", folder):
+        if not base.endswith(".c") or not re.match(r"(core|reference|cpu|gpu|simd|threads|backends|tools|check|bench|tests|runtime)(/|$)", folder):
             continue
         if base in words:
             continue
@@ -218,7 +218,7 @@ def breakages(root):
         return f"{path}: {old} -> {new}", do, says
 
     stem = kernels(root)[0][0]
-    for path in (f"core/{stem}.c", f"reference/{stem}.c", f"tools/check/{stem}.c", f"bench/{stem}.c", f"gpu/{stem}.c",
+    for path in (f"core/{stem}.c", f"reference/{stem}.c", f"check/{stem}.c", f"bench/{stem}.c", f"gpu/{stem}.c",
                  f"docs/reference/kernels/{stem}.md"):
         yield remove(path)
 
@@ -234,10 +234,10 @@ def breakages(root):
     yield append(f"reference/{stem}.c", "// caf\u00e9\n", "not ASCII")
     yield append(f"reference/{stem}.c", "float f(float x) { return -" + "fmaf(x, x, -x); }\n", "negates the result")
     yield append("README.md", "see " + "/ho" + "me/somebody/gdn\n", "folder of a machine")
-    for path in (f"core/{stem}.c", "cpu/scalar.c", "runtime/files/gguf.c", "tools/check/check.c", "bench/bench.c", f"cuda/{stem}.cu"):
+    for path in (f"core/{stem}.c", "cpu/scalar.c", "runtime/files/gguf.c", "check/check.c", "bench/bench.c", f"cuda/{stem}.cu"):
         yield append(path, '#include "tests/workspaces.h"\n', "depends on tests/")
-    yield append(f"tools/check/{stem}.c", '#include "../../tests/workspaces.h"\n', "depends on tests/")
-    yield append("tools/gdn/sources.cmake", "include(tests/check/sources.cmake)\n", "depends on tests/")
+    yield append(f"check/{stem}.c", '#include "../../tests/workspaces.h"\n', "depends on tests/")
+    yield append("tools/sources.cmake", "include(tests/check/sources.cmake)\n", "depends on tests/")
     for path, line in (("metal/loader.c", 'static const char name[] = "libgdn-metal-emulated.so";\n'),
                        ("cuda/loader.c", 'static int is(const char *name) { return strstr(name, "emulat") != NULL; }\n'),
                        ("cuda/kernels.c", 'static const char image[] = "GDN_SIMT";\n'), ("core/probe.c", "/* as on the emulator */\n")):

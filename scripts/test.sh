@@ -115,8 +115,7 @@ stage_deps() {
 stage_lint() {
     python3 scripts/lint_kernels.py
     python3 scripts/format.py
-    python3 scripts/draw_includes.py
-    python3 scripts/draw_includes.py --self-test
+    python3 scripts/layers.py
     python3 scripts/lint_words.py --headers
     python3 scripts/lint_metal.py
     python3 scripts/lint_metal.py --self-test

@@ -20,8 +20,8 @@
 #include <string.h>
 
 #include "tests/golden/golden.h"
-#include "tools/check/case.h"
-#include "tools/check/kernel.h"
+#include "check/case.h"
+#include "check/kernel.h"
 
 /* What README.md of the golden files promises of a binary32 kernel. */
 #define GOLDEN_BOUND 1e-6

@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "tools/check/calls.h"
-#include "tools/check/case.h"
+#include "check/calls.h"
+#include "check/case.h"
 
 /* ---- Contexts: the reference first, then every implementation whose memory is the host's ------------- */
 

@@ -12,7 +12,7 @@
 
 #include "gdn/gdn.h"
 #include "tests/require.h"
-#include "tools/check/environment.h"
+#include "check/environment.h"
 
 /* Small enough that subnormals appear, and with dimensions whose scale is not a power of two. */
 enum { T = 6, H = 2, MAX_DIM = 256, C = 40 };

@@ -1,12 +1,12 @@
 /* Two sides of a test of maps: a context of the device that is tested, and the reference, which is told what the
- * documentation says a bad value amounts to. Calls are built by tools/check. */
+ * documentation says a bad value amounts to. Calls are built by check. */
 #ifndef GDN_TEST_SIDES_H
 #define GDN_TEST_SIDES_H
 
 #include "tests/device/device.h"
-#include "tools/check/compare.h"
-#include "tools/check/specs.h"
-#include "tools/check/target.h"
+#include "check/compare.h"
+#include "check/specs.h"
+#include "check/target.h"
 
 typedef struct sides {
     gdn_context *ctx;

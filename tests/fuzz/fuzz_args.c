@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/check/values.h"
+#include "check/values.h"
 
 static arena memory;
 

@@ -3,14 +3,14 @@
  *   fuzz_args_decode.c  bytes to a valid call, made by gdn check's builder
  *   fuzz_args_break.c   up to three things wrong with it
  *   fuzz_args.c         runs the call and judges it
- * Which bytes a call that succeeds may write is known to tools/check/kernel.h, from the header's words alone. */
+ * Which bytes a call that succeeds may write is known to check/kernel.h, from the header's words alone. */
 #ifndef GDN_FUZZ_ARGS_H
 #define GDN_FUZZ_ARGS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#include "tools/check/case.h"
+#include "check/case.h"
 
 /* Says why and aborts, which is how a fuzzer notices. */
 void fuzz_fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/struct_sizes.h"
-#include "tools/check/specs.h"
+#include "check/specs.h"
 
 #define PIECE(call, member, type, pointer)                                                                             \
     {                                                                                                                  \

@@ -170,7 +170,7 @@ def find(tree, folder, function, code):
     first_cut, behind_cut = (first_cut, behind_cut) if first_cut else (last, last)
     found = {}
     for path, text in tree.items():
-        if path.rpartition("/")[0] != folder or function.split("##")[0] not in text and function != "-":
+        if not path.startswith(folder + "/") or function.split("##")[0] not in text and function != "-":
             continue
         tokens = tokens_of(text)
         for name, begin, end in functions_of(text) if function != "-" else [("-", 0, len(tokens))]:

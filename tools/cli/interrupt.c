@@ -1,0 +1,99 @@
+/* Ctrl-C and SIGTERM; see interrupt.h. */
+#define _POSIX_C_SOURCE 200809L
+#include "tools/cli/interrupt.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#if !defined(_WIN32)
+#include <sys/select.h>
+#include <unistd.h>
+#endif
+
+static volatile sig_atomic_t noted;
+
+#if defined(_WIN32)
+static void note(int number)
+{
+    noted = number;
+    (void)signal(number, SIG_DFL);
+}
+
+void interrupt_catch(void)
+{
+    (void)signal(SIGINT, note);
+    (void)signal(SIGTERM, note);
+}
+
+int interrupt_getc(void)
+{
+    errno = 0;
+    const int c = noted ? EOF : getc(stdin);
+    if (noted) errno = EINTR;
+    return noted ? EOF : c;
+}
+#else
+static void note(int number) { noted = number; }
+
+static const int caught[] = { SIGINT, SIGTERM };
+
+void interrupt_catch(void)
+{
+    for (int i = 0; i < 2; i++) {
+        struct sigaction now, with = { 0 };
+        if (sigaction(caught[i], 0, &now) || now.sa_handler == SIG_IGN)
+            continue; /* ignored, as in a background job of a shell without job control: keep it so */
+        with.sa_handler = note;
+        with.sa_flags = SA_RESTART | (int)SA_RESETHAND;
+        (void)sigemptyset(&with.sa_mask);
+        (void)sigaction(caught[i], &with, 0);
+    }
+}
+
+/* Waits for standard input or a recorded signal. Signals are unblocked only inside pselect(), so none is lost between
+ * the check of `noted` and the wait. */
+static void wait_for_input(void)
+{
+    sigset_t held, before;
+    (void)sigemptyset(&held);
+    for (int i = 0; i < 2; i++) (void)sigaddset(&held, caught[i]);
+    (void)sigprocmask(SIG_BLOCK, &held, &before);
+    int ready = 0;
+    while (!noted && !ready) {
+        fd_set set;
+        FD_ZERO(&set);
+        FD_SET(STDIN_FILENO, &set);
+        ready = pselect(STDIN_FILENO + 1, &set, NULL, NULL, NULL, &before);
+        ready = ready > 0 || (ready < 0 && errno != EINTR);
+    }
+    (void)sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+int interrupt_getc(void)
+{
+    static unsigned char bytes[4096];
+    static ssize_t n, at;
+    if (at >= n) {
+        wait_for_input();
+        errno = 0;
+        at = 0;
+        n = noted ? 0 : read(STDIN_FILENO, bytes, sizeof bytes);
+        if (noted) errno = EINTR;
+    }
+    return at < n ? bytes[at++] : EOF;
+}
+#endif
+
+void interrupt_forget(void) { noted = 0; }
+int interrupt_is_key(void) { return noted == SIGINT; }
+
+int interrupt_noted(void) { return noted; }
+
+int interrupt_end(int code)
+{
+    if (!noted) return code;
+    (void)signal(noted, SIG_DFL);
+    (void)raise(noted);
+    return 128 + noted;
+}

@@ -1,0 +1,147 @@
+/* What the files of `gdn run` share. run_options.c reads the command line, run.c generates, run_load.c opens model and
+ * engine, run_prompt.c reads prompts, run_chat.c runs conversations, run_text.c writes generated text, run_report.c has
+ * the statistics. run_bench.c is `gdn run --bench`, run_depth.c its --depth, tools/run/run_floor.c its rooflines
+ * (floors). */
+#ifndef GDN_TOOL_RUN_H
+#define GDN_TOOL_RUN_H
+
+#include "tools/cli/cli.h"
+#include "gdn/gdn.h"
+#include "tools/cli/json.h"
+#include "tools/cli/progress.h"
+#include "runtime/text/chat.h"
+#include "runtime/base/error.h"
+#include "runtime/serve/scheduler.h"
+
+typedef struct run_options {
+    const char *model, *system, *chat_template, *reasoning, *save, *load, *spec, *rollback, *draft_tree, *backend,
+        *implementation, *level, *isa, *kv;
+    cli_texts prompt, file, stop;
+    cli_list widths;
+    int64_t n_predict, parallel, draft_max, draft_vocab, device, threads, context, batch, step_rows, cells, top_k,
+        repeat_last;
+    int64_t memory_mib, bench_prompt, prefix_mib, prefix_interval, depth;
+    double temperature, top_p, min_p, repeat_penalty, presence_penalty, frequency_penalty, p_min;
+    const char *seed_text;
+    uint64_t seed;
+    int random_seed, chat, ignore_end, always_draft, stats, json, bench, raw, escape, keep_newline;
+} run_options;
+#define RUN_NOT_GIVEN INT64_MIN /* n_predict before its default is chosen */
+extern run_options run_opt;
+extern const cli_command run_command;
+
+typedef struct run_bytes {
+    char *bytes; /* NUL-terminated; may contain NULs */
+    uint64_t n;
+} run_bytes;
+
+typedef struct run_prompt {
+    run_bytes text;
+    const char *name; /* its file; NULL: the text names itself */
+    int32_t *token;
+    int32_t n_tokens;
+} run_prompt;
+
+/* A request: a prompt with a seed. Its number is that of the scheduler and the output. */
+typedef struct run_request {
+    int32_t prompt;
+    uint64_t seed;
+    int32_t n_max, n_read; /* most tokens to generate; decoded prompt tokens                                     */
+    int string, ended;     /* ended by a stop string; ended                                                      */
+} run_request;
+
+typedef struct run_session {
+    rt_gguf *file;    /* the model's                                  */
+    rt_budget budget; /* --memory, and the bytes that loading took    */
+    rt_model *model;
+    rt_tokenizer *tokenizer;
+    rt_chat *chat; /* with --chat: the template                    */
+    int thinking;  /* --reasoning                                  */
+    int talks;     /* 1: a conversation, in one sequence over all turns */
+    rt_engine *engine;
+    rt_spec spec;         /* the resolved --spec                          */
+    rt_rollback rollback; /* --rollback, or the default                   */
+    int32_t tree;         /* --draft-tree: second candidates; 0: off      */
+    int tree_pays;        /* 1: only while they pay (auto)               */
+    int32_t n_seqs;
+    int32_t context; /* most tokens of a sequence                    */
+    run_bytes system, stop[CLI_TEXTS_MAX];
+    rt_memory_bytes memory;
+    uint64_t scratch;
+} run_session;
+
+/* These functions print errors and return the tool's exit code; 0 = success. */
+int run_load_model(run_session *s); /* model and tokenizer                         */
+int run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_rollback rollback, rt_engine **engine);
+void run_close(run_session *s);
+int run_fail(const char *what); /* "gdn run: WHAT: rt_last_error()", returns 1 */
+
+int run_read_prompts(run_session *s, run_prompt **prompts, int32_t *n);
+void run_free_prompts(run_prompt *prompts, int32_t n);
+int run_read_texts(run_session *s); /* the system message and the stop strings     */
+
+/* Generated text, held back until characters are complete, no stop string can begin in it, and it is the request's turn
+ * to be printed. */
+typedef struct run_output run_output;
+enum { RUN_MORE, RUN_STRING, RUN_LOST, RUN_NO_MEMORY }; /* continue; the text ends at a stop string; writing failed */
+run_output *run_output_create(const run_session *s, const run_prompt *prompts, const run_request *requests, int32_t n,
+                              int live);
+void run_output_destroy(run_output *o);
+int run_output_token(run_output *o, int32_t request, int32_t token);
+int run_output_end(run_output *o, int32_t request);
+run_bytes run_output_text(const run_output *o, int32_t request);
+
+double run_now(void);
+const char *run_finish_name(const rt_scheduler *scheduler, const run_request *requests, int32_t i);
+void run_print_stats(const run_session *s, const rt_scheduler *scheduler, int32_t n, double seconds);
+/* Begins a JSON object on stdout with what both reports state about a run. */
+void run_begin_json(json_writer *w, const run_session *s, rt_engine *engine);
+const char *run_rollback_name(rt_rollback rollback);
+int run_print_json(const run_session *s, const rt_scheduler *scheduler, const run_prompt *prompts,
+                   const run_request *requests, int32_t n, const run_output *output, double seconds);
+int run_bench(run_session *s);
+void run_print_memory(const run_session *s);
+rt_sampling run_sampling(uint64_t seed);
+
+/* The command line (run_options.c). Functions that check print errors and return 2. */
+void run_set_defaults(void);
+int run_check_options(void);
+int run_talks(void);                   /* true for a conversation, false for one message per -p and -f */
+int32_t run_tree_of(const char *text); /* value of --draft-tree; -1: invalid; auto is 1                      */
+int run_spec_named(const char *name, rt_spec *spec); /* 0: not a name of a kind; auto is not one           */
+int run_check_drafts(rt_spec spec); /* checks draft options for the resolved kind                         */
+/* Chooses the sampling parameters: in a chat from the model file or the defaults, which stderr reports. */
+int run_choose_sampling(const run_session *s);
+/* Report on stderr that the context is full, or that a text was cut. */
+void run_tell_full(const run_session *s, const char *number, const char *hint);
+void run_tell_cut(const char *number);
+
+/* Runs a conversation with these texts, or without any with the lines of standard input. */
+int run_talk(run_session *s, const run_prompt *prompts, int32_t n);
+
+/* Limits of the machine with all threads: bytes per second of reading the weights, and float products per second. Four
+ * products of bytes, as with quantised weights, count as one of floats. */
+typedef struct run_floor {
+    double bytes_per_second, products_per_second;
+} run_floor;
+/* Measures the machine's limits and keeps the maximum with *f, which is zeros at first. Reports progress to `wait`.
+ * Returns 0 or an exit status. */
+int run_floor_measure(const run_session *s, progress_bar *wait, run_floor *f);
+/* Roofline in seconds of a step of n_rows tokens for each of n_seqs sequences that attend to n_cells; and of prompts.
+ */
+double run_floor_step(const run_session *s, const run_floor *f, int32_t n_seqs, int32_t n_rows, double n_cells);
+double run_floor_prompts(const run_session *s, const run_floor *f, int32_t n_seqs, int32_t length);
+
+/* --depth: measures steps after that many tokens, on a separate engine. tokens: RUN_DEPTH_ROWS more than that. */
+enum { RUN_DEPTHS = 3, RUN_DEPTH_ROWS = 8 };
+typedef struct run_depth {
+    double prompt, prompt_floor;                /* seconds of prefill                              */
+    int32_t n_rows[RUN_DEPTHS];                 /* rows of a step                                  */
+    double step[RUN_DEPTHS], floor[RUN_DEPTHS]; /* seconds                                         */
+} run_depth;
+int run_depth_measure(run_session *s, run_floor *f, const int32_t *tokens, progress_bar *bar, run_depth *d);
+int run_bench_wait(void *bar); /* stop function of an engine that updates a progress_bar                   */
+void run_depth_print(const run_depth *d);
+void run_depth_json(json_writer *w, const run_depth *d);
+
+#endif

@@ -1,0 +1,215 @@
+/* Loads the model and creates the engine of `gdn run`. See run.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/run/fault.h"
+#include "tools/run/run.h"
+#include "runtime/base/clock.h"
+#include "tools/cli/target.h"
+
+double run_now(void) { return rt_now(); }
+
+int run_fail(const char *what)
+{
+    (void)fprintf(stderr, "gdn run: %s: %s\n", what, rt_last_error());
+    return 1;
+}
+
+/* Available memory in bytes; 0: unknown. */
+static uint64_t available_memory(void)
+{
+    FILE *f = fopen("/proc/meminfo", "r");
+    char line[128];
+    unsigned long long kib = 0;
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1) break;
+    if (f) (void)fclose(f);
+    return (uint64_t)kib << 10;
+}
+
+/* Reads the template of --chat-template. */
+static int read_template(run_session *s)
+{
+    const char *const path = run_opt.chat_template;
+    FILE *const f = fopen(path, "rb");
+    char *const text = f ? malloc(RT_TEMPLATE_MAX + 1) : NULL;
+    if (!f) {
+        (void)fprintf(stderr, "gdn run: --chat-template: cannot open %s: %s\n", path, strerror(errno));
+        return 1;
+    }
+    const size_t bytes = text ? fread(text, 1, RT_TEMPLATE_MAX + 1, f) : 0; /* one byte more, to detect too long
+                                                                               files */
+    const int failed = ferror(f);
+    (void)fclose(f);
+    int code = 0;
+    if (!text) (void)fprintf(stderr, "gdn run: out of memory\n");
+    else if (failed) (void)fprintf(stderr, "gdn run: --chat-template: cannot read %s\n", path);
+    else if (rt_chat_create_of(text, bytes, s->tokenizer, &s->chat)) code = run_fail(path);
+    free(text);
+    return code || !s->chat;
+}
+
+static int load_template(run_session *s)
+{
+    const char *const way = run_opt.reasoning;
+    if (run_opt.chat_template && read_template(s)) return 1;
+    const gdn_status status = s->chat ? GDN_OK : rt_chat_create(s->model->file, s->tokenizer, &s->chat);
+    s->thinking = !strcmp(way, "on") ? RT_THINK_ON : !strcmp(way, "off") ? RT_THINK_OFF : RT_THINK_AUTO;
+    if (status == GDN_NOT_FOUND) {
+        (void)fprintf(stderr,
+                      "gdn run: %s has no chat template; --chat-template gives one, and without --chat it continues "
+                      "texts\n",
+                      run_opt.model);
+        return 1;
+    }
+    if (status) {
+        (void)run_fail(run_opt.model);
+        (void)fprintf(stderr, "gdn run: --chat-template gives another template\n");
+        return 1;
+    }
+    return rt_chat_check_thinking(s->chat, s->thinking) ? run_fail("--reasoning") : 0;
+}
+
+/* Reports keys of the file that may change tokens or texts and are not used. */
+static void tell_unused_keys(const rt_gguf *file)
+{
+    const char *why = "";
+    for (int64_t i = 0; (i = rt_next_noted_key(file, i, &why)) >= 0; i++) {
+        const rt_string name = rt_gguf_key_at(file, i, NULL);
+        char shown[81];
+        const int n = name.bytes < sizeof shown ? (int)name.bytes : (int)sizeof shown - 1;
+        for (int c = 0; c < n; c++) shown[c] = name.text[c] >= ' ' && name.text[c] <= '~' ? name.text[c] : '?';
+        shown[n] = 0;
+        (void)fprintf(stderr, "gdn run: note: the key %s of the model is not used: %s\n", shown, why);
+    }
+}
+
+int run_load_model(run_session *s)
+{
+    int64_t n_tokens = 0;
+    fault_watch(run_opt.model);
+    s->budget.limit = run_opt.memory_mib ? (uint64_t)run_opt.memory_mib << 20 : available_memory();
+    const int drafts_by_model = strcmp(run_opt.spec, "off") != 0 && strcmp(run_opt.spec, "ngram") != 0;
+    if ((drafts_by_model ? rt_model_load_within : rt_model_load_trunk_within)(run_opt.model, &s->budget, &s->model))
+        return run_fail(run_opt.model);
+    if (rt_gguf_get_strings(s->model->file, "tokenizer.ggml.tokens", &n_tokens)) return run_fail(run_opt.model);
+    if (n_tokens != s->model->hp.n_vocab) { /* before allocating tables */
+        (void)fprintf(stderr, "gdn run: %s: the tokenizer has %lld tokens and the embeddings have %d\n", run_opt.model,
+                      (long long)n_tokens, (int)s->model->hp.n_vocab);
+        return 1;
+    }
+    if (rt_tokenizer_create_within(s->model->file, &s->budget, &s->tokenizer)) return run_fail(run_opt.model);
+    tell_unused_keys(s->model->file);
+    return run_opt.chat ? load_template(s) : 0;
+}
+
+/* Checks the memory need before allocating any of it, since an engine that swaps is useless. */
+static int check_memory(const run_session *s)
+{
+    const rt_memory_bytes *m = &s->memory;
+    const uint64_t need =
+        s->budget.used + m->state + m->conv + m->snapshots + m->log + m->kv + m->hidden + m->prefixes + s->scratch;
+    const uint64_t limit = run_opt.memory_mib ? (uint64_t)run_opt.memory_mib << 20 : available_memory(); /* available
+                                                                                                            now */
+    if (!limit || need <= limit) return 0;
+    (void)fprintf(stderr,
+                  "gdn run: not enough memory: %llu MiB are needed and %llu MiB are %s\n"
+                  "         weights %llu, KV cells %llu, states %llu, snapshots %llu, log %llu, prefixes %llu, scratch "
+                  "%llu MiB; a smaller\n"
+                  "         --ctx, --parallel, --cells, --draft-max, --prefix-cache or --batch needs less\n",
+                  (unsigned long long)(need >> 20), (unsigned long long)(limit >> 20),
+                  run_opt.memory_mib ? "allowed" : "available", (unsigned long long)(s->model->weight_bytes >> 20),
+                  (unsigned long long)(m->kv >> 20), (unsigned long long)((m->state + m->conv) >> 20),
+                  (unsigned long long)(m->snapshots >> 20), (unsigned long long)(m->log >> 20),
+                  (unsigned long long)(m->prefixes >> 20), (unsigned long long)(s->scratch >> 20));
+    return 1;
+}
+
+/* The backend with this name, or GDN_BACKEND_COUNT. */
+static uint32_t backend_named(const char *name)
+{
+    for (uint32_t b = 0; b < GDN_BACKEND_COUNT; b++) {
+        gdn_backend_info info = { .size = sizeof info };
+        if (!gdn_backend_describe(b, &info) && !strcmp(info.name, name)) return b;
+    }
+    return GDN_BACKEND_COUNT;
+}
+
+/* Sets n_prefixes to what fits in --prefix-cache; nonzero: not even one fits. */
+static int choose_prefixes(rt_engine_desc *d)
+{
+    rt_memory_bytes m;
+    uint64_t scratch;
+    if (!run_opt.prefix_mib) return 0;
+    d->prefix_interval = (int32_t)run_opt.prefix_interval;
+    d->n_prefixes = 1;
+    if (rt_engine_size(d, &m, &scratch)) return run_fail("the engine");
+    const uint64_t bytes = (uint64_t)run_opt.prefix_mib << 20, n = m.prefixes ? bytes / m.prefixes : 1;
+    if (!n)
+        return cli_error(&run_command, "--prefix-cache is %lld; one prefix of this model takes %llu MiB",
+                         (long long)run_opt.prefix_mib, (unsigned long long)((m.prefixes + (1 << 20) - 1) >> 20));
+    d->n_prefixes = n < 1 << 20 ? (int32_t)n : 1 << 20;
+    return 0;
+}
+
+/* Creates an engine with snapshots or a log for the drafts of `spec`; without drafts, neither. */
+int run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_rollback rollback, rt_engine **engine)
+{
+    static const struct {
+        const char *name;
+        int32_t type;
+    } kv[] = { { "f16", GDN_F16 }, { "bf16", GDN_BF16 }, { "f32", GDN_F32 } };
+    rt_engine_desc d = { .model = s->model };
+    int64_t context = run_opt.context;
+    if (!context) context = s->model->hp.n_ctx_train < 4096 ? s->model->hp.n_ctx_train : 4096;
+    if (!run_opt.cells && context * n_seqs > 1 << 26)
+        return cli_error(&run_command, "--ctx %lld for %d sequences is too much; %d in all are allowed",
+                         (long long)context, (int)n_seqs, 1 << 26);
+    if (run_opt.cells && run_opt.cells < context)
+        return cli_error(&run_command, "--cells is %lld; %lld are needed for one sequence (--ctx)",
+                         (long long)run_opt.cells, (long long)context);
+    d.backend = backend_named(run_opt.backend);
+    if (d.backend == GDN_BACKEND_COUNT)
+        return cli_error(&run_command, "--backend is '%s'; 'gdn info' lists them", run_opt.backend);
+    gdn_backend_info info = { .size = sizeof info };
+    if (!gdn_backend_describe(d.backend, &info) && info.available && run_opt.device >= info.n_devices)
+        return cli_error(&run_command, "--device is %lld; 0 to %u are allowed, the devices of backend %s",
+                         (long long)run_opt.device, (unsigned)info.n_devices - 1, info.name);
+    d.kv_type = -1;
+    for (size_t i = 0; i < sizeof kv / sizeof kv[0]; i++)
+        if (!strcmp(kv[i].name, run_opt.kv)) d.kv_type = kv[i].type;
+    if (d.kv_type < 0) return cli_error(&run_command, "--kv is '%s'; f16, bf16 and f32 are allowed", run_opt.kv);
+    d.device = (uint32_t)run_opt.device;
+    d.implementation = run_opt.implementation;
+    char message[128];
+    if (!target_level(run_opt.level, &d.level, message, sizeof message)) return cli_error(&run_command, "%s", message);
+    d.isa = run_opt.isa;
+    d.n_threads = (int32_t)run_opt.threads;
+    d.n_seqs = n_seqs;
+    d.n_ctx = (int32_t)context;
+    d.n_cells = (int32_t)(run_opt.cells || !s->talks ? run_opt.cells : context); /* its sequences share cells */
+    d.n_batch = (int32_t)run_opt.batch;
+    d.n_rollback = spec == RT_SPEC_OFF ? 0 : (int32_t)run_opt.draft_max + (s->tree ? s->tree + 1 : 0);
+    d.rollback = rollback;
+    d.draft = spec == RT_SPEC_MTP;
+    d.draft_vocab = (int32_t)run_opt.draft_vocab;
+    const int prefixes = choose_prefixes(&d);
+    if (prefixes) return prefixes;
+    s->n_seqs = n_seqs;
+    s->context = (int32_t)context;
+    if (rt_engine_size(&d, &s->memory, &s->scratch)) return run_fail("the engine");
+    if (check_memory(s)) return 1;
+    return rt_engine_create(&d, engine) ? run_fail("the engine") : 0;
+}
+
+void run_close(run_session *s)
+{
+    rt_engine_destroy(s->engine);
+    rt_chat_destroy(s->chat);
+    rt_tokenizer_destroy(s->tokenizer);
+    rt_model_free(s->model);
+    free(s->system.bytes);
+    for (int i = 0; i < CLI_TEXTS_MAX; i++) free(s->stop[i].bytes);
+    memset(s, 0, sizeof *s);
+}

@@ -1,0 +1,447 @@
+/* The command line of `gdn run`: options, checks, and sampling parameters. See run.h. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tools/run/run.h"
+#include "runtime/decode/sampling_defaults.h"
+
+run_options run_opt;
+
+static const cli_option option_table[] = {
+    { "model", CLI_STRING, &run_opt.model, "FILE",
+      "the model, a GGUF file: qwen35, qwen35moe or qwen3next;\n"
+      "of one in several files the first",
+      'm' },
+    { "prompt", CLI_TEXTS, &run_opt.prompt, "TEXT", "a prompt; may be given several times", 'p' },
+    { "file", CLI_TEXTS, &run_opt.file, "FILE",
+      "a file with a prompt, - is standard input; several times too.\n"
+      "Without -p and -f the prompt is read from standard input",
+      'f' },
+    { "keep-newline", CLI_FLAG, &run_opt.keep_newline, NULL,
+      "a line end at the end of a file or of standard input belongs to\n"
+      "the prompt (without this option one is taken away)",
+      0 },
+    { "escape", CLI_FLAG, &run_opt.escape, NULL,
+      "in the texts of -p, --system and --stop \\n is a line end; also\n"
+      "\\r \\t \\0 \\e \\\\ \\\" \\' and \\xHH",
+      'e' },
+    { "no-escape", CLI_UNFLAG, &run_opt.escape, NULL, "a backslash is a backslash (default)", 0 },
+    { "predict", CLI_INT, &run_opt.n_predict, "N",
+      "tokens to generate at most (default 128; with --chat a quarter of\n"
+      "--ctx); -1: until the text ends or the context is full",
+      'n' },
+    { "stop", CLI_TEXTS, &run_opt.stop, "TEXT",
+      "end a text where TEXT would begin, which is not printed; may be\n"
+      "given several times",
+      0 },
+    { "chat", CLI_FLAG, &run_opt.chat, NULL,
+      "prompts are messages of a user to an assistant, as the model's\n"
+      "chat template writes them. Without -p and -f it is a\n"
+      "conversation: each line of standard input is a message",
+      0 },
+    { "chat-template", CLI_STRING, &run_opt.chat_template, "FILE",
+      "with --chat: a chat template, in the place of the model's", 0 },
+    { "system", CLI_STRING, &run_opt.system, "TEXT", "with --chat: the system message", 0 },
+    { "reasoning", CLI_STRING, &run_opt.reasoning, "WAY",
+      "with --chat: on or off, where the template has such a switch, or\n"
+      "auto (default): as the template does it by itself",
+      0 },
+    { "save", CLI_STRING, &run_opt.save, "FILE",
+      "with --chat: a conversation, of -p and -f too where they are\n"
+      "given, that is written to FILE at its end",
+      0 },
+    { "load", CLI_STRING, &run_opt.load, "FILE", "with --chat: go on with a conversation that was saved", 0 },
+    { "parallel", CLI_INT, &run_opt.parallel, "N",
+      "sequences at once (default: one per prompt, at most 8). Fewer\n"
+      "prompts than N are repeated, with the next seed",
+      0 },
+    { "spec", CLI_STRING, &run_opt.spec, "KIND",
+      "speculation: mtp, ngram, off, or auto (default): mtp where the\n"
+      "model can. The text is the same with each",
+      0 },
+    { "draft-max", CLI_INT, &run_opt.draft_max, "N", "tokens to draft at a time (default 2; at most 64)", 0 },
+    { "draft-vocab", CLI_INT, &run_opt.draft_vocab, "N",
+      "mtp: choose drafts from the first N tokens of the vocabulary, which are the\n"
+      "most frequent ones where it was made by merging pairs: a draft reads N rows of\n"
+      "the output matrix. 0: all (default). The text is the same",
+      0 },
+    { "draft-tree", CLI_STRING, &run_opt.draft_tree, "N",
+      "mtp: verify second choices too, in the place of the first N drafts,\n"
+      "as a tree; auto: of the first draft, while that measures as faster\n"
+      "than not to; off (default). Needs the rollback log. The text is the\n"
+      "same with each",
+      0 },
+    { "rollback", CLI_STRING, &run_opt.rollback, "WAY",
+      "how drafts that were not accepted are taken back: log (default)\n"
+      "repeats from an earlier state what each token did; snapshots has a\n"
+      "state for each draft, and memory for them. The text is the same",
+      0 },
+    { "p-min", CLI_DOUBLE, &run_opt.p_min, "P", "mtp: end a draft at a token less likely than this (default 0)", 0 },
+    { "always-draft", CLI_FLAG, &run_opt.always_draft, NULL, "draft even while it measures as slower than not to", 0 },
+    { "temp", CLI_DOUBLE, &run_opt.temperature, "T",
+      "temperature; 0 takes the likeliest token (default 0). With --chat\n"
+      "the defaults of this and the next options are those of the\n"
+      "model's file, or else 0.8, 40, 0.95 and 0.05",
+      0 },
+    { "top-k", CLI_INT, &run_opt.top_k, "K", "draw among the K likeliest tokens; 0 = all (default 0)", 0 },
+    { "top-p", CLI_DOUBLE, &run_opt.top_p, "P", "... that together have probability P (default 1)", 0 },
+    { "min-p", CLI_DOUBLE, &run_opt.min_p, "P", "... each at least P times as likely as the likeliest (default 0)", 0 },
+    { "repeat-penalty", CLI_DOUBLE, &run_opt.repeat_penalty, "X", "tokens seen lately are less likely (default 1: off)",
+      0 },
+    { "presence-penalty", CLI_DOUBLE, &run_opt.presence_penalty, "X",
+      "subtract X from the logits of tokens seen lately (default 0)", 0 },
+    { "frequency-penalty", CLI_DOUBLE, &run_opt.frequency_penalty, "X",
+      "... and X for each time that one was seen (default 0)", 0 },
+    { "repeat-last", CLI_INT, &run_opt.repeat_last, "N", "how many tokens back the penalties look (default 64)", 0 },
+    { "seed", CLI_STRING, &run_opt.seed_text, "N",
+      "seed of what is drawn (default 1); -1: a random one, which\n"
+      "standard error tells",
+      's' },
+    { "ignore-end", CLI_FLAG, &run_opt.ignore_end, NULL, "go on after the model's end-of-text token", 0 },
+    { "special", CLI_FLAG, &run_opt.raw, NULL, "special tokens may be written in prompts, and are printed", 0 },
+    { "ctx", CLI_INT, &run_opt.context, "N", "tokens that one sequence can hold (default: the model's, at most 4096)",
+      'c' },
+    { "cells", CLI_INT, &run_opt.cells, "N",
+      "KV cells of all sequences together, at least --ctx (default:\n"
+      "--ctx for each of --parallel). Where they run out, the request that\n"
+      "started last waits, and is read again later",
+      0 },
+    { "prefix-cache", CLI_INT, &run_opt.prefix_mib, "MIB",
+      "keep states of prompts that were read, and start from them where\n"
+      "another prompt begins alike. MIB are for states and histories, of\n"
+      "which each kept prefix takes one; KV cells are --cells' (default 0:\n"
+      "none are kept)",
+      0 },
+    { "prefix-interval", CLI_INT, &run_opt.prefix_interval, "N",
+      "... every N tokens of a prompt and its text (default 256)", 0 },
+    { "batch", CLI_INT, &run_opt.batch, "N", "most rows of one micro-batch (default 512)", 'b' },
+    { "step", CLI_INT, &run_opt.step_rows, "N", "token budget of one step of all requests (default: as --batch)", 0 },
+    { "kv", CLI_STRING, &run_opt.kv, "TYPE", "cells of attention: f16 (default), bf16 or f32", 0 },
+    { "threads", CLI_INT, &run_opt.threads, "N", "threads (default: one per processor)", 't' },
+    { "backend", CLI_STRING, &run_opt.backend, "NAME",
+      "where the recurrent kernels run and states live: cpu (default),\n"
+      "vulkan, cuda, metal, reference. Attention and its cells, and so\n"
+      "set_rows, are on the host with each of them",
+      0 },
+    { "device", CLI_INT, &run_opt.device, "N", "which device of the backend (default 0)", 0 },
+    { "impl", CLI_STRING, &run_opt.implementation, "NAME", "which implementation of the device; see gdn info", 0 },
+    { "level", CLI_STRING, &run_opt.level, "NAME",
+      "exact (default), or exact_ftz: the recurrent kernels flush subnormal\n"
+      "numbers to zero, as a device that cannot keep them does. Everything\n"
+      "else computes as before",
+      0 },
+    { "isa", CLI_STRING, &run_opt.isa, "NAME", "instruction set of the dense kernels: avx512, avx2, scalar", 0 },
+    { "memory", CLI_INT, &run_opt.memory_mib, "MIB", "refuse to use more than this (default: what is free)", 0 },
+    { "stats", CLI_FLAG, &run_opt.stats, NULL, "speed, acceptance and memory, on standard error", 0 },
+    { "json", CLI_FLAG, &run_opt.json, NULL, "texts, tokens and statistics as JSON on standard output", 0 },
+    { "bench", CLI_FLAG, &run_opt.bench, NULL, "measure instead: speed at several widths, with and without drafts", 0 },
+    { "widths", CLI_LIST, &run_opt.widths, "LIST", "with --bench: sequences at once (default 1,2,5,8)", 0 },
+    { "bench-prompt", CLI_INT, &run_opt.bench_prompt, "N", "with --bench: tokens of each prompt (default 128)", 0 },
+    { "depth", CLI_INT, &run_opt.depth, "N",
+      "with --bench: also measure steps after so many tokens of one\n"
+      "sequence, 16384, say; they are read first, which takes its time",
+      0 },
+    { 0 },
+};
+
+const cli_command run_command = {
+    "gdn run",
+    "generate text with a hybrid model from a GGUF file",
+    option_table,
+    "Text goes to standard output as it is generated, everything else to standard error. Several texts come\n"
+    "one after another, each below a line '==> 2: In the beginning <==' with its number and its prompt or\n"
+    "file; as texts may hold such lines too, programs want --json.\n"
+    "\n"
+    "A conversation (--chat) is read line by line; one that ends with \\ goes on in the next. /clear begins\n"
+    "anew, /exit ends it, /help lists these. Its JSON has \"turns\". A chat template is followed to the letter, or "
+    "refused.\n"
+    "\n"
+    "A text ends at the model's end token, at a stop string, after -n tokens, or when the context is full, of\n"
+    "which standard error tells. --json has it as \"finish\": stop, string, length, context, or cancelled after\n"
+    "Ctrl-C. There \"text\" ends before the stop string, and \"tokens\" with the token that completed it.\n"
+    "\n"
+    "The tokens depend on the model, the prompt, the sampler, the seed and --ctx alone: not on --parallel,\n"
+    "--cells, --prefix-cache, --spec, --rollback, --batch, --threads, --isa or --backend. Prompts of files\n"
+    "end at 64 MiB.\n"
+    "\n"
+    "Exit status: 0 success; 1 failure, also when the output cannot be written; 2 wrong command line; 130 after\n"
+    "Ctrl-C and 143 after SIGTERM: a first one ends the texts where they are, a second one the program.",
+};
+
+/* ---- The command line ---- */
+
+static const struct {
+    const char *name;
+    rt_spec spec;
+} specs[] = { { "off", RT_SPEC_OFF }, { "mtp", RT_SPEC_MTP }, { "ngram", RT_SPEC_NGRAM } };
+
+int run_spec_named(const char *name, rt_spec *spec)
+{
+    for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++)
+        if (!strcmp(name, specs[i].name)) {
+            *spec = specs[i].spec;
+            return 1;
+        }
+    return 0;
+}
+
+static int in_range(const char *name, int64_t value, int64_t low, int64_t high)
+{
+    if (value >= low && value <= high) return 1;
+    cli_error(&run_command, "--%s is %lld; %lld to %lld are allowed", name, (long long)value, (long long)low,
+              (long long)high);
+    return 0;
+}
+
+void run_set_defaults(void)
+{
+    memset(&run_opt, 0, sizeof run_opt);
+    run_opt.spec = "auto";
+    run_opt.backend = "cpu";
+    run_opt.kv = "f16";
+    run_opt.n_predict = RUN_NOT_GIVEN;
+    run_opt.reasoning = "auto";
+    run_opt.draft_max = 2;
+    run_opt.batch = 512;
+    run_opt.top_p = 1;
+    run_opt.repeat_penalty = 1;
+    run_opt.repeat_last = 64;
+    run_opt.seed = 1;
+    run_opt.bench_prompt = 128;
+    run_opt.prefix_interval = RT_PREFIX_INTERVAL;
+}
+
+rt_sampling run_sampling(uint64_t seed)
+{
+    const rt_sampling s = { (float)run_opt.temperature,
+                            (int32_t)run_opt.top_k,
+                            (float)run_opt.top_p,
+                            (float)run_opt.min_p,
+                            (float)run_opt.repeat_penalty,
+                            (int32_t)run_opt.repeat_last,
+                            seed,
+                            (float)run_opt.presence_penalty,
+                            (float)run_opt.frequency_penalty };
+    return s;
+}
+
+/* True for a conversation (with --chat), false for one message per -p and -f. */
+int run_talks(void)
+{
+    return run_opt.chat && !run_opt.bench && (run_opt.save || run_opt.load || (!run_opt.prompt.n && !run_opt.file.n));
+}
+
+static int check_talk(void);
+static int check_effects(void);
+
+/* Parses --seed. A random seed has 32 bits, so that it is easy to retype. */
+static int parse_seed(void)
+{
+    if (!run_opt.seed_text) return 1;
+    if (strcmp(run_opt.seed_text, "-1") != 0) return cli_parse_uint64(run_opt.seed_text, &run_opt.seed);
+    uint32_t drawn = (uint32_t)time(NULL) ^ (uint32_t)clock() * 2654435761U;
+    FILE *f = fopen("/dev/urandom", "rb");
+    if (f) {
+        uint32_t better;
+        if (fread(&better, sizeof better, 1, f) == 1) drawn = better;
+        (void)fclose(f);
+    }
+    run_opt.seed = drawn;
+    run_opt.random_seed = 1;
+    return 1;
+}
+
+/* Value of --draft-tree; -1: invalid; auto is 1. */
+int32_t run_tree_of(const char *text)
+{
+    char *end;
+    if (!text || !strcmp(text, "off")) return 0;
+    if (!strcmp(text, "auto")) return 1;
+    const long n = strtol(text, &end, 10);
+    return end != text && !*end && n >= 1 && n <= run_opt.draft_max ? (int32_t)n : -1;
+}
+
+/* Checks the options. 0: valid; otherwise an error was printed. */
+int run_check_options(void)
+{
+    const int64_t big = 1 << 26;
+    if (!run_opt.model) return cli_error(&run_command, "which model? -m FILE");
+    rt_spec spec;
+    if (strcmp(run_opt.spec, "auto") && !run_spec_named(run_opt.spec, &spec))
+        return cli_error(&run_command, "--spec is '%s'; mtp, ngram, off and auto are allowed", run_opt.spec);
+    if (run_opt.rollback && strcmp(run_opt.rollback, "log") != 0 && strcmp(run_opt.rollback, "snapshots") != 0)
+        return cli_error(&run_command, "--rollback is '%s'; log and snapshots are allowed", run_opt.rollback);
+    if (run_opt.draft_tree && strcmp(run_opt.draft_tree, "off") != 0 && (run_opt.bench || run_talks()))
+        return cli_error(&run_command, "--draft-tree is for texts, not for %s",
+                         run_opt.bench ? "--bench" : "conversations");
+    if (run_opt.n_predict == RUN_NOT_GIVEN && (run_opt.bench || !run_opt.chat)) run_opt.n_predict = 128;
+    if (run_opt.bench && !in_range("predict", run_opt.n_predict, 1, big)) return 2;
+    if (run_opt.n_predict != RUN_NOT_GIVEN && run_opt.n_predict != -1 &&
+        (run_opt.n_predict < 1 || run_opt.n_predict > big))
+        return cli_error(&run_command,
+                         "--predict is %lld; 1 to %lld are allowed, and -1: until the text ends or the context is full",
+                         (long long)run_opt.n_predict, (long long)big);
+    if (!in_range("parallel", run_opt.parallel, 0, 1024) || !in_range("draft-max", run_opt.draft_max, 1, 64) ||
+        !in_range("draft-vocab", run_opt.draft_vocab, 0, big) || !in_range("threads", run_opt.threads, 0, 1024) ||
+        !in_range("ctx", run_opt.context, 0, big) || !in_range("cells", run_opt.cells, 0, big) ||
+        !in_range("batch", run_opt.batch, 1, 65536) || !in_range("step", run_opt.step_rows, 0, 65536) ||
+        !in_range("top-k", run_opt.top_k, 0, big) || !in_range("repeat-last", run_opt.repeat_last, 0, big) ||
+        !in_range("device", run_opt.device, 0, 1024) || !in_range("memory", run_opt.memory_mib, 0, INT64_C(1) << 40) ||
+        !in_range("prefix-cache", run_opt.prefix_mib, 0, INT64_C(1) << 40) ||
+        !in_range("prefix-interval", run_opt.prefix_interval, 1, big) ||
+        !in_range("bench-prompt", run_opt.bench_prompt, 1, big) || !in_range("depth", run_opt.depth, 0, big / 2))
+        return 2;
+    if (run_tree_of(run_opt.draft_tree) < 0)
+        return cli_error(&run_command, "--draft-tree is '%s'; off, auto and 1 to %lld (--draft-max) are allowed",
+                         run_opt.draft_tree, (long long)run_opt.draft_max);
+    if (!parse_seed())
+        return cli_error(&run_command, "--seed is '%s'; -1 (random) and 0 to 2^64 - 1 are allowed", run_opt.seed_text);
+    const rt_sampling s = run_sampling(run_opt.seed);
+    if (rt_sampling_check(&s)) return cli_error(&run_command, "%s", rt_last_error());
+    if (run_opt.bench && run_opt.prefix_mib)
+        return cli_error(&run_command, "--bench measures how fast prompts are read; --prefix-cache is for texts");
+    const char *const needs = run_opt.system                      ? "system"
+                              : run_opt.chat_template             ? "chat-template"
+                              : strcmp(run_opt.reasoning, "auto") ? "reasoning"
+                              : run_opt.save                      ? "save"
+                              : run_opt.load                      ? "load"
+                                                                  : NULL;
+    if (needs && !run_opt.chat) return cli_error(&run_command, "--%s needs --chat", needs);
+    if (strcmp(run_opt.reasoning, "auto") && strcmp(run_opt.reasoning, "on") && strcmp(run_opt.reasoning, "off"))
+        return cli_error(&run_command, "--reasoning is '%s'; on, off and auto are allowed", run_opt.reasoning);
+    const int code = run_talks() ? check_talk() : 0;
+    return code ? code : check_effects();
+}
+
+/* Checks the options of a conversation. */
+static int check_talk(void)
+{
+    if (run_opt.load && run_opt.system)
+        return cli_error(&run_command, "--system: the conversation of --load has its own");
+    if (run_opt.prefix_mib)
+        return cli_error(&run_command, "--prefix-cache is for texts; a conversation keeps what it has read");
+    if (run_opt.parallel > 1)
+        return cli_error(&run_command, "--parallel is %lld; a conversation is one sequence",
+                         (long long)run_opt.parallel);
+    if (run_opt.stop.n || run_opt.raw)
+        return cli_error(&run_command, "--%s is for texts, not for conversations", run_opt.stop.n ? "stop" : "special");
+    return 0;
+}
+
+/* ---- Options without effect ---- */
+
+/* Refuses an option that is given and has no effect: prints why and returns 2. */
+static int no_effect(const char *name, int useless, const char *why)
+{
+    return useless && cli_given(&run_command, name) ? cli_error(&run_command, "--%s %s", name, why) : 0;
+}
+
+int run_check_drafts(rt_spec spec)
+{
+    static const char *const of_all[] = { "draft-max", "always-draft", "rollback" }, *const of_mtp[] = {
+        "p-min", "draft-vocab"
+    };
+    const int off = spec == RT_SPEC_OFF && !(run_opt.bench && strcmp(run_opt.spec, "off") != 0);
+    const char *const why = strcmp(run_opt.spec, "auto") ? "has no effect with --spec off"
+                                                         : "has no effect: the model has no MTP block to draft with, "
+                                                           "and --spec auto is off then; --spec ngram needs none";
+    int code = 0;
+    for (size_t i = 0; !code && i < sizeof of_all / sizeof of_all[0]; i++) code = no_effect(of_all[i], off, why);
+    for (size_t i = 0; !code && i < sizeof of_mtp / sizeof of_mtp[0]; i++)
+        code = no_effect(of_mtp[i], spec != RT_SPEC_MTP, "is for drafts of the model's MTP block (--spec mtp)");
+    return code;
+}
+
+static int check_effects(void)
+{
+    const int bench = run_opt.bench, talk = run_talks(), asked = run_opt.prompt.n || run_opt.file.n;
+    const int from_file = run_opt.file.n || (!asked && !talk && !bench);
+    const int texts = run_opt.prompt.n || run_opt.system || run_opt.stop.n;
+    const struct {
+        const char *name;
+        int useless;
+        const char *why;
+    } list[] = {
+        { "widths", !bench, "needs --bench" },
+        { "bench-prompt", !bench, "needs --bench" },
+        { "depth", !bench, "needs --bench" },
+        { "prefix-interval", !run_opt.prefix_mib, "needs --prefix-cache" },
+        { "keep-newline", !from_file, "is for prompts of -f and of standard input" },
+        { "escape", !texts, "is for the texts of -p, --system and --stop" },
+        { "chat", bench && !asked, "needs -p or -f with --bench" },
+        { "save", bench, "is for conversations, not for --bench" },
+        { "load", bench, "is for conversations, not for --bench" },
+        { "stop", bench, "is for texts, not for --bench" },
+        { "special", bench && !asked, "needs -p or -f with --bench" },
+        { "ignore-end", bench, "has no effect with --bench, which always goes on" },
+        { "parallel", bench, "is for texts; --bench has --widths" },
+        { "step", bench || talk, "is for texts, not for conversations and --bench" },
+        { "stats", bench, "is for texts; --bench prints what it measures" },
+    };
+    int code = 0;
+    for (size_t i = 0; !code && i < sizeof list / sizeof list[0]; i++)
+        code = no_effect(list[i].name, list[i].useless, list[i].why);
+    rt_spec spec;
+    return !code && run_spec_named(run_opt.spec, &spec) ? run_check_drafts(spec) : code;
+}
+
+/* ---- Sampling ---- */
+
+/* Refuses sampling options that have no effect with the others. */
+static int check_sampling_effects(void)
+{
+    const int greedy = run_opt.temperature == 0, bench_text = run_opt.bench && !run_opt.prompt.n && !run_opt.file.n;
+    const int penalties =
+        run_opt.repeat_penalty != 1 || run_opt.presence_penalty != 0 || run_opt.frequency_penalty != 0;
+    const char *const why = "has no effect where the temperature is 0 (--temp): the likeliest token is taken";
+    int code = no_effect("top-k", greedy && run_opt.top_k != 0, why);
+    if (!code) code = no_effect("top-p", greedy && run_opt.top_p != 1, why);
+    if (!code) code = no_effect("min-p", greedy && run_opt.min_p != 0, why);
+    if (!code) code = no_effect("seed", greedy && !bench_text, why);
+    if (!code)
+        code =
+            no_effect("repeat-last", !penalties, "needs --repeat-penalty, --presence-penalty or --frequency-penalty");
+    return code;
+}
+
+/* Sets a member from its option if that is given. */
+#define UNLESS_GIVEN(option, member, value)                                                                            \
+    if (!cli_given(&run_command, option)) run_opt.member = value
+
+int run_choose_sampling(const run_session *s)
+{
+    int n_found = 0;
+    if (run_opt.chat && !run_opt.bench) {
+        rt_sampling of = rt_sampling_usual(run_opt.seed);
+        if (rt_sampling_of_model(s->model->file, &of, &n_found)) return run_fail(run_opt.model);
+        UNLESS_GIVEN("temp", temperature, (double)of.temperature);
+        UNLESS_GIVEN("top-k", top_k, of.top_k);
+        UNLESS_GIVEN("top-p", top_p, (double)of.top_p);
+        UNLESS_GIVEN("min-p", min_p, (double)of.min_p);
+        UNLESS_GIVEN("repeat-penalty", repeat_penalty, (double)of.repeat_penalty);
+        UNLESS_GIVEN("repeat-last", repeat_last, of.repeat_last);
+    }
+    const rt_sampling chosen = run_sampling(run_opt.seed);
+    if (rt_sampling_check(&chosen))
+        return cli_error(&run_command, "%s%s", rt_last_error(),
+                         n_found
+                             ? "; the model's file has values of its own (general.sampling.*), and options go before "
+                               "them"
+                             : "");
+    const int code = check_sampling_effects();
+    if (code) return code;
+    if (run_opt.chat && !run_opt.bench) {
+        (void)fprintf(stderr, "gdn run: sampling: ");
+        if (run_opt.temperature == 0) (void)fprintf(stderr, "the likeliest token (temp 0)");
+        else
+            (void)fprintf(stderr, "temp %g, top-k %lld, top-p %g, min-p %g, seed %llu", (double)chosen.temperature,
+                          (long long)run_opt.top_k, (double)chosen.top_p, (double)chosen.min_p,
+                          (unsigned long long)run_opt.seed);
+        if (run_opt.repeat_penalty != 1) (void)fprintf(stderr, ", repeat-penalty %g", (double)chosen.repeat_penalty);
+        (void)fprintf(stderr, "%s\n", n_found ? "; the file's general.sampling.* are the defaults" : "");
+    } else if (run_opt.random_seed) {
+        (void)fprintf(stderr, "gdn run: seed %llu\n", (unsigned long long)run_opt.seed);
+    }
+    return 0;
+}

@@ -1,0 +1,36 @@
+# The tool gdn with its commands info (tools), check (check), bench (bench) and, with the runtime, run (tools/run). All use
+# tools/cli. It can include the public interface only, so it checks and measures the library that programs load.
+add_executable(gdn_tool
+  tools/cli/cli.c
+  tools/info.c
+  tools/cli/interrupt.c
+  tools/cli/json.c
+  tools/main.c
+  tools/cli/output.c
+  tools/cli/progress.c
+  tools/cli/target.c)
+if(GDN_BUILD_RUNTIME)
+  target_sources(gdn_tool PRIVATE
+    tools/run/fault.c
+    tools/run/run.c
+    tools/run/run_bench.c
+    tools/run/run_chat.c
+    tools/run/run_depth.c
+    tools/run/run_floor.c
+    tools/run/run_load.c
+    tools/run/run_options.c
+    tools/run/run_prompt.c
+    tools/run/run_report.c
+    tools/run/run_text.c)
+  target_compile_definitions(gdn_tool PRIVATE GDN_HAVE_RUNTIME=1)
+  target_link_libraries(gdn_tool PRIVATE gdn_runtime)
+endif()
+include(check/sources.cmake)
+include(bench/sources.cmake)
+set_target_properties(gdn_tool PROPERTIES OUTPUT_NAME gdn)
+gdn_sees(gdn_tool bench check core/kernels.def ${GDN_SHARED_FOLDERS} runtime tools)
+target_link_libraries(gdn_tool PRIVATE gdn_compile_options gdn::gdn)
+if(UNIX AND NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr")
+  file(RELATIVE_PATH gdn_rpath "/${CMAKE_INSTALL_BINDIR}" "/${CMAKE_INSTALL_LIBDIR}")
+  set_target_properties(gdn_tool PROPERTIES INSTALL_RPATH "$ORIGIN/${gdn_rpath}")
+endif()
