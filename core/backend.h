@@ -56,9 +56,6 @@ typedef struct gdn_backend {
 /* UNSUPPORTED: `what`, an implementation or a device, cannot run at GDN_EXACT_FTZ. */
 gdn_status gdn_no_level(const char *what);
 
-/* The backend's table, or NULL if this build does not have the backend. */
-const gdn_backend *gdn_backend_of(uint32_t id);
-
 extern const gdn_backend gdn_backend_cpu;
 extern const gdn_backend gdn_backend_reference;
 #ifdef GDN_HAVE_CUDA

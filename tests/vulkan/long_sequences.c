@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "support.h"
-#include "tools/check/calls.h"
+#include "check/calls.h"
 
 enum { VALUES = 16, PLACE = 256, MOST = 6, KERNEL = 4, LEAVES = 30 };
 
@@ -105,7 +105,7 @@ typedef gdn_status call_fn(gdn_context *ctx, const call *c, room *r, const gdn_s
 
 static int ends(const gdn_context *ctx)
 {
-    return ctx->backend == gdn_backend_of(GDN_BACKEND_VULKAN) && gdn_vulkan_ends_loops(ctx->state);
+    return ctx->backend->id == GDN_BACKEND_VULKAN && gdn_vulkan_ends_loops(ctx->state);
 }
 
 /* What a backend leaves in the buffer; NULL where it says that it cannot. */
