@@ -1,0 +1,320 @@
+#!/bin/sh
+# One stage of scripts/test.sh, by itself: sh scripts/stages.sh NAME. What each is: test.sh --list.
+# GDN_TEST_FULL is not empty: with its longer parts. What a stage writes to $GDN_STAGE_NOTE stands beside its result.
+set -eu
+cd "$(dirname "$0")/.."
+jobs=$(nproc 2>/dev/null || echo 2)
+GDN_TEST_FULL=${GDN_TEST_FULL:-}
+mkdir -p build-test
+GDN_STAGE_NOTE=${GDN_STAGE_NOTE:-$PWD/build-test/note}
+export GDN_STAGE_NOTE CMAKE_GENERATOR="${CMAKE_GENERATOR:-Ninja}" CTEST_OUTPUT_ON_FAILURE=1 DEBIAN_FRONTEND=noninteractive
+# What the packages have in them is compiled for build-test/ with the same flags (GDN_HARDENED). ccache, where scripts/deps.sh could
+# install it and nobody has set a launcher, does that once; its folder is empty in a clone, so that a first run has compiled
+# everything itself. Paths are relative, so that build folders share.
+if [ -z "${CMAKE_C_COMPILER_LAUNCHER+set}${CMAKE_CXX_COMPILER_LAUNCHER+set}" ] && command -v ccache >/dev/null 2>&1; then
+    export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache
+    export CCACHE_DIR="${CCACHE_DIR:-$PWD/build-test/ccache}" CCACHE_BASEDIR="${CCACHE_BASEDIR:-$PWD}"
+fi
+# lavapipe compiles pipelines without optimising them: most of their time is the compiler, few invocations of each are run.
+export GALLIVM_PERF=nopt
+
+
+note() { printf '%s\n' "$*" >"$GDN_STAGE_NOTE"; }
+skip() { note "$*"; exit 77; }
+
+# Run a command with its output in the log and in $GDN_STAGE_NOTE.out; the last line of it is the note.
+capture() {
+    rm -f "$GDN_STAGE_NOTE.ok"
+    { "$@" && : >"$GDN_STAGE_NOTE.ok"; } | tee "$GDN_STAGE_NOTE.out"
+    note "$(grep -v '^ *$' "$GDN_STAGE_NOTE.out" | tail -n 1)"
+    [ -f "$GDN_STAGE_NOTE.ok" ]
+}
+
+# The tests of a preset's build that have a label, and none of the others: all that tests/list.txt has, and none skipped.
+run_ctest() { # preset label [not-label]; both are regular expressions
+    without=${3:-'^$'}
+    [ -n "$GDN_TEST_FULL" ] || without="$without|^full\$"
+    capture ctest --test-dir "build-$1" --no-tests=error --parallel "$jobs" --timeout 7200 -L "$2" -LE "$without"
+    if grep -E '\*\*\*(Skipped|Not Run)' "$GDN_STAGE_NOTE.out"; then
+        echo "the tests above were skipped, and so have shown nothing"
+        return 1
+    fi
+    note "$(sed -n 's/.*tests passed, 0 tests failed out of \([0-9]*\)/\1 tests/p' "$GDN_STAGE_NOTE.out")"
+}
+
+build() { # preset cmake-arguments...; the targets $targets, or all of them
+    preset=$1
+    shift
+    # Only here a test that cannot be built makes configuring fail.
+    case $preset in test | asan) set -- -DGDN_TESTS_ALL=ON -DGDN_CMOCKA=ON -DGDN_VULKAN=ON "$@" ;; esac
+    cmake --preset "$preset" -DGDN_WERROR=ON "$@"
+    # shellcheck disable=SC2086
+    cmake --build --preset "$preset" --parallel "$jobs" ${targets:+--target $targets}
+}
+targets=
+
+stage_deps() {
+    sh scripts/deps.sh
+    note "$(sh scripts/deps.sh --list | grep -vc '^bare ') packages are there"
+}
+
+stage_lint() {
+    python3 scripts/lint_kernels.py
+    python3 scripts/format.py
+    python3 scripts/layers.py
+    python3 scripts/lint_words.py --headers
+    python3 scripts/lint_metal.py
+    python3 scripts/lint_metal.py --self-test
+    python3 tests/cuda/test_report.py
+    python3 tests/cuda/test_device_script.py
+    python3 tests/mutations/places.py
+    capture python3 scripts/lint_kernels.py --self-test
+}
+
+# The CUDA backend is built for the emulator; the stage package compiles its kernels with nvcc where that is there.
+stage_build() {
+    build test
+    note "$(build-test/bin/gdn --version)"
+}
+
+devices='^(vulkan|cuda|metal)$' # labels that have a stage of their own
+stage_unit() { run_ctest test unit "$devices"; }
+stage_golden() { run_ctest test golden; }
+stage_consumers() { run_ctest test 'install|configure'; }
+stage_abi() { run_ctest test abi; }
+
+stage_selftest() { capture build-test/bin/gdn check --self-test; }
+
+stage_check() {
+    capture build-test/bin/gdn check --backend cpu
+}
+
+# All of it needs a device, and deps installs one; tests that skip for want of it have not shown anything.
+stage_vulkan() {
+    build-test/bin/gdn info
+    [ -n "$GDN_TEST_FULL" ] || build-test/bin/gdn check --backend vulkan --quick --cases 60
+    run_ctest test vulkan
+}
+
+stage_runtime() { run_ctest test runtime; }
+
+stage_cuda() { run_ctest test '^cuda$'; }
+
+# On a Mac this is the device itself; see scripts/metal_device.sh.
+stage_metal() {
+    run_ctest test '^metal$'
+}
+
+stage_elementary() {
+    capture build-test/bin/test_elementary
+    capture build-test/bin/test_elementary_flush --stride 4099
+}
+
+# What PyPI has is needed to build the package, so this stage is optional: without a network there is nothing to show.
+# The wheel is made of the sdist, and tested in a virtual environment, from where only the wheel is seen.
+stage_python() {
+    folder=$PWD/build-test/python
+    rm -rf "$folder"
+    mkdir -p "$folder"
+    python3 -m venv "$folder/venv"
+    bin=$folder/venv/bin
+    if ! "$bin/pip" install --timeout 20 --retries 1 -q build ml_dtypes numpy scikit-build-core twine >"$folder/pip" 2>&1; then
+        cat "$folder/pip"
+        ! grep -E 'from versions: none|Connection|[Tt]imed out|Temporary failure' "$folder/pip" >"$folder/why" ||
+            skip "PyPI cannot be reached: $(tail -n 1 "$folder/why")"
+        return 1
+    fi
+    cat "$folder/pip"
+    # -O1, because the tests are about what Python does with the library; its kernels at -O3 are in the build of all other tests.
+    # It lies in a temporary folder, another one each time, so ccache would find nothing.
+    unset CMAKE_C_COMPILER_LAUNCHER CMAKE_CXX_COMPILER_LAUNCHER
+    CMAKE_BUILD_PARALLEL_LEVEL=$jobs "$bin/python" -m build --no-isolation --outdir "$folder/dist" -C cmake.define.GDN_WERROR=ON \
+        -C "cmake.define.CMAKE_C_FLAGS_RELEASE=-O1 -DNDEBUG" -C cmake.define.GDN_VULKAN=ON \
+        .
+    "$bin/twine" check --strict "$folder"/dist/*
+    "$bin/pip" install -q --no-deps --no-index "$folder"/dist/*.whl
+    library=$(cd / && "$bin/python" -c 'import gdn, os; print(os.path.join(os.path.dirname(gdn.__file__), "libgdn.so"))')
+    needed=$(readelf -d -W "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | tr '\n' ' ')
+    for name in $needed; do
+        case $name in
+        libc.so.* | libm.so.* | ld-linux*) ;;
+        *) echo "test: $library needs $name; a wheel can count on libc and libm only"; return 1 ;;
+        esac
+    done
+    (cd python/tests && capture env PYTHONDONTWRITEBYTECODE=1 sh -c '"$0" -W error -m unittest -v 2>&1' "$bin/python")
+    ran=$(sed -n 's/^Ran \([0-9]*\) tests.*/\1/p' "$GDN_STAGE_NOTE.out")
+    if grep -E '^test.* skipped ' "$GDN_STAGE_NOTE.out" || [ "${ran:-0}" -lt 1 ]; then
+        echo "test: tests that were skipped have shown nothing"
+        return 1
+    fi
+    # Operands on CUDA devices, with the library that the tests of the CUDA backend have, on the emulated driver.
+    mkdir "$folder/cuda"
+    cp -R "$(dirname "$library")" "$folder/cuda/gdn"
+    cp build-test/libgdn.so "$folder/cuda/gdn/libgdn.so"
+    wheel=$ran
+    python_cuda "$bin/python" test_arrays.py
+    note "$wheel tests of $(basename "$folder"/dist/*.whl), $ran on an emulated CUDA device"
+    python_torch
+}
+
+python_cuda() { # python file
+    (cd python/tests/cuda && capture env PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$folder/cuda" GDN_SIMT_CONTROL=devices=2 \
+        LD_LIBRARY_PATH="$folder/../tests/simt/gdn_simt_cuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
+        sh -c '"$0" -m unittest -v "$1" 2>&1' "$1" "$2")
+    ran=$(sed -n 's/^Ran \([0-9]*\) tests.*/\1/p' "$GDN_STAGE_NOTE.out")
+    [ "${ran:-0}" -gt 0 ]
+}
+
+# gdn.torch and gdn.transformers, with the packages of a Python that has them: PyTorch is too large to be installed for a test.
+python_torch() {
+    if [ -z "${GDN_TORCH_PYTHON:-}" ]; then
+        note "$(cat "$GDN_STAGE_NOTE"); gdn.torch SKIPPED: GDN_TORCH_PYTHON names no Python with torch and transformers"
+        return
+    fi
+    numpy=$(cat "$GDN_STAGE_NOTE")
+    "$bin/pip" install -q --no-deps --no-index --target "$folder/site" "$folder"/dist/*.whl
+    for python in $GDN_TORCH_PYTHON; do # the newest release of transformers, and the one before
+        (cd python/tests/torch && capture env PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$folder/site" \
+            sh -c '"$0" -m unittest -v 2>&1' "$python")
+        ran=$(sed -n 's/^Ran \([0-9]*\) tests.*/\1/p' "$GDN_STAGE_NOTE.out")
+        [ "${ran:-0}" -gt 0 ]
+        numpy="$numpy; $ran of gdn.torch with transformers $("$python" -c 'import transformers; print(transformers.__version__)')"
+    done
+    note "$numpy"
+}
+
+stage_package() {
+    [ -n "$GDN_TEST_FULL" ] || { build package; packages_of "CUDA is left out"; return; }
+    # Where there is nvcc, its code for one architecture is looked at, and is what the packages have; a release has them all. The
+    # gate on it is here and not in stage cuda, which needs no nvcc, so that the kernels are compiled once: of the CUDA image
+    # that is most of this stage's time, and another architecture would take as long again.
+    build package -DGDN_CUDA=AUTO -DGDN_CUDA_ARCHITECTURES=90 -DGDN_CUDA_KEEP=ON
+    kernels="no nvcc here, so nothing was compiled for a device"
+    if command -v nvcc >/dev/null 2>&1 || [ -x /usr/local/cuda/bin/nvcc ]; then
+        capture python3 scripts/cuda_report.py --built build-package/cuda --out build-package/cuda-report
+        kernels=$(cat "$GDN_STAGE_NOTE")
+    fi
+    packages_of "$kernels"
+}
+
+packages_of() { # what the note says of CUDA's kernels
+    kernels=$1
+    rm -rf build-package/packages
+    cpack --preset package
+    ls build-package/packages
+    for package in libgdn0 libgdn-dev gdn-tools gdn-models; do
+        dpkg-deb --info build-package/packages/"$package"_*.deb
+        dpkg-deb --contents build-package/packages/"$package"_*.deb
+    done
+    dpkg-deb --field build-package/packages/libgdn0_*.deb Depends | grep libc6
+    dpkg-deb --field build-package/packages/libgdn-dev_*.deb Depends | grep libgdn0
+    packages="$(find build-package/packages -maxdepth 1 -name '*.deb' | wc -l) packages and an archive"
+    if command -v lintian >/dev/null 2>&1; then
+        lintian --fail-on error,warning build-package/packages/*.deb
+        packages="$packages; lintian has nothing to say"
+    fi
+    note "$packages; $kernels"
+}
+
+stage_asan() {
+    if [ -n "$GDN_TEST_FULL" ]; then
+        build asan
+        run_ctest asan 'unit|golden|check|runtime'
+        return
+    fi
+    targets="gdn_tool test_api test_alloc test_edges_fork test_edges_limits test_edges_pool test_edges_team test_validation"
+    build asan
+    for program in test_api test_alloc test_edges_fork test_edges_limits test_edges_pool test_edges_team test_validation; do
+        "build-asan/bin/$program" || [ $? = 77 ]
+    done
+    capture build-asan/bin/gdn check --backend cpu --quick --reference "$PWD/build-test/bin/gdn"
+    capture build-asan/bin/gdn check --backend cpu --seed 4 --cases 300 --case 'random/*' --reference "$PWD/build-test/bin/gdn"
+}
+
+# Threads of OpenMP in the place of the library's own.
+stage_openmp() {
+    targets="gdn_tool test_api"
+    build openmp
+    for tests in threads parallel_for untouched; do
+        capture sh -c 'exec build-openmp/bin/test_api "$1" 2>&1' - "$tests"
+        grep -q 'PASSED.* 1 test' "$GDN_STAGE_NOTE.out"
+    done
+    capture build-openmp/bin/gdn check --backend cpu --quick --threads 1,2,3,5
+}
+
+stage_mutations() { capture python3 tests/mutations/run.py library runtime cuda metal vulkan; }
+
+stage_tsan() {
+    targets="gdn_tool test_api test_alloc test_edges_team test_edges_team_portable"
+    build tsan
+    # ThreadSanitizer of GCC 12 cannot start where the kernel randomizes addresses in more than 28 bits.
+    plain=
+    if setarch "$(uname -m)" -R true 2>/dev/null; then plain="setarch $(uname -m) -R"; fi
+    export TSAN_OPTIONS=halt_on_error=1
+    # $plain is a list of words.
+    # shellcheck disable=SC2086
+    for tests in threads parallel_for untouched; do # contexts that threads share, and the caller's threads
+        capture $plain sh -c 'exec build-tsan/bin/test_api "$1" 2>&1' - "$tests"
+        grep -q 'PASSED.* 1 test' "$GDN_STAGE_NOTE.out" # and not none, of another name
+    done
+    for program in test_alloc test_edges_team test_edges_team_portable; do
+        # shellcheck disable=SC2086
+        $plain "build-tsan/bin/$program"
+    done
+    # The reference has no threads, and is that of build-test. A quick run; every case about threads; random cases with more threads than cores.
+    set -f
+    for cases in "--quick" "--case threads/*" "--seed 2 --cases 200 --case random/* --threads 5,6,7,8" \
+        "--seed 3 --cases 200 --case random/* --threads 5,6,7,8"; do
+        # shellcheck disable=SC2086
+        capture $plain build-tsan/bin/gdn check --backend cpu --reference "$PWD/build-test/bin/gdn" $cases
+    done
+}
+
+stage_clang() {
+    build clang
+    for compiler in test clang; do # the runtime's arithmetic is its own: the same tokens and counts
+        build-$compiler/bin/gdn run -m models/kjv-small-q8_0.gguf -p "In the beginning" -n 64 --seed 3 --temp 0.8 --spec mtp -t 1 \
+            >build-clang/text-of-$compiler
+    done
+    cmp build-clang/text-of-test build-clang/text-of-clang
+    capture build-clang/bin/gdn check --backend cpu
+}
+
+stage_arm64() {
+    # The reference that NEON is compared with runs on this machine: its bits are the same, and qemu computes each with integers.
+    build arm64-qemu "-DGDN_TESTS_REFERENCE=$PWD/build-test/bin/gdn"
+    run_ctest arm64-qemu 'check|golden|unit|abi'
+}
+
+stage_fuzz() { if [ -n "$GDN_TEST_FULL" ]; then sh scripts/fuzz.sh; else sh scripts/fuzz.sh 0; fi; }
+
+# Against the user's own ggml: there is none in this repository, and a fake of it would prove nothing. docs/guide/llama-cpp.md.
+stage_ggml() {
+    [ -n "${GDN_GGML_SOURCE:-}" ] || skip "GDN_GGML_SOURCE is not set: the sources of a ggml or llama.cpp to build against"
+    rm -rf build-ggml
+    cmake -S integrations/ggml -B build-ggml -DGDN_WERROR=ON "-DGDN_GGML_SOURCE=$GDN_GGML_SOURCE" "-DGDN_GGML_BUILD=${GDN_GGML_BUILD:-}"
+    cmake --build build-ggml --parallel "$jobs"
+    version=$(sed -n 's/^GDN_GGML_FOUND:INTERNAL=//p' build-ggml/CMakeCache.txt)
+    if [ -z "${GDN_GGML_BUILD:-}" ]; then
+        note "built for ggml $version, and not run: GDN_GGML_BUILD is not set, the build of these sources"
+        return
+    fi
+    capture ctest --test-dir build-ggml --no-tests=error --timeout 1200
+    note "ggml $version: $(sed -n 's/^100% tests passed, 0 tests failed out of /tests: /p' "$GDN_STAGE_NOTE.out")"
+}
+
+# Every backend, and of the runtime what is soon done.
+stage_quick() {
+    for backend in cpu vulkan cuda metal; do
+        case $backend in
+        cuda) folder=build-test/tests/simt/gdn_simt_cuda ;;
+        metal) folder=build-test/tests/metal/gdn_metal_plain ;;
+        *) folder= ;;
+        esac
+        LD_LIBRARY_PATH=$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} build-test/bin/gdn check --quick --backend "$backend"
+    done
+    run_ctest test '^runtime$' '^long$'
+    note "4 backends, $(cat "$GDN_STAGE_NOTE")"
+}
+
+"stage_$1"
