@@ -3,7 +3,6 @@
 
     lint_kernels.py                check; exit status 1 where something is wrong
     lint_kernels.py --write-index  write docs/reference/kernels/README.md from the registry
-    lint_kernels.py --self-test    break a copy of the tree in every way, and see that each is found
     lint_kernels.py --root DIR     another tree
 
 Rules
@@ -18,17 +17,15 @@ Rules
   emulator  their sources do not know the tests' emulator: devices report `emulated` as their driver says of itself
   names     no source has a name that docs/reference/glossary.md lists under "Names that are not used"
 """
+import argparse
 import fnmatch
-import functools
 import os
 import pathlib
 import re
 import subprocess
 import sys
-import tempfile
 
-import lint_main
-
+ROOT = pathlib.Path(__file__).resolve().parent.parent
 REGISTRY = "core/kernels.def"
 INDEX = "docs/reference/kernels/README.md"
 GLOSSARY = "docs/reference/glossary.md"
@@ -127,7 +124,6 @@ def check_listed(root, names):
         yield f"{name} stands in no CMake source list"
 
 
-@functools.lru_cache(maxsize=None) # the self-test looks at the same files again and again
 def problems_of(name, data):
     """What is wrong with a file, as it would be in any tree."""
     found = []
@@ -165,7 +161,6 @@ def unused_names(root):
     return [(tuple(folders), patterns, allowed) for folders, patterns, _, allowed in rows]
 
 
-@functools.lru_cache(maxsize=None)
 def words_of(data):
     """{word: the lines that have it}"""
     words = {}
@@ -199,91 +194,18 @@ def lint(root):
             *check_names(root, names)]
 
 
-# ---- Self-test ----------------------------------------------------------------------------------------------------
-
-def breakages(root):
-    """(what is done, function that does it to a copy, text that the lint must say)."""
-    def remove(path):
-        return f"without {path}", lambda r: (r / path).unlink(), path
-
-    def append(path, text, says):
-        def do(r):
-            with open(r / path, "a", encoding="utf-8") as file:
-                file.write(text)
-        return f"{path} with {text[:24]!r}", do, says
-
-    def replace(path, old, new, says):
-        def do(r):
-            (r / path).write_text((r / path).read_text().replace(old, new))
-        return f"{path}: {old} -> {new}", do, says
-
-    stem = kernels(root)[0][0]
-    for path in (f"core/{stem}.c", f"reference/{stem}.c", f"check/{stem}.c", f"bench/{stem}.c", f"gpu/{stem}.c",
-                 f"docs/reference/kernels/{stem}.md"):
-        yield remove(path)
-
-    def remove_templates(r):
-        for path in (r / "cpu").glob(f"{stem}*.inc.h"):
-            path.unlink()
-    yield f"without cpu/{stem}*.inc.h", remove_templates, f"cpu/{stem}.inc.h"
-    yield replace(f"include/gdn/{stem}.h", f"gdn_{stem}_query(", f"gdn_{stem}_ask(", f"gdn_{stem}_query")
-    yield replace(REGISTRY, f"GDN_KERNEL({stem}, 0", f"GDN_KERNEL({stem}, 7", "numbers")
-    yield replace(INDEX, stem, "other", INDEX)
-    yield append(REGISTRY, 'GDN_KERNEL(new_kernel, 3, "not there")\n', "new_kernel: core/new_kernel.c is missing")
-    yield append(f"reference/{stem}.c", "// x\n" * MAX_LINES, "lines")
-    yield append(f"reference/{stem}.c", "// caf\u00e9\n", "not ASCII")
-    yield append(f"reference/{stem}.c", "float f(float x) { return -" + "fmaf(x, x, -x); }\n", "negates the result")
-    yield append("README.md", "see " + "/ho" + "me/somebody/gdn\n", "folder of a machine")
-    for path in (f"core/{stem}.c", "cpu/scalar.c", "runtime/files/gguf.c", "check/check.c", "bench/bench.c", f"cuda/{stem}.cu"):
-        yield append(path, '#include "tests/workspaces.h"\n', "depends on tests/")
-    yield append(f"check/{stem}.c", '#include "../../tests/workspaces.h"\n', "depends on tests/")
-    yield append("tools/sources.cmake", "include(tests/check/sources.cmake)\n", "depends on tests/")
-    for path, line in (("metal/loader.c", 'static const char name[] = "libgdn-metal-emulated.so";\n'),
-                       ("cuda/loader.c", 'static int is(const char *name) { return strstr(name, "emulat") != NULL; }\n'),
-                       ("cuda/kernels.c", 'static const char image[] = "GDN_SIMT";\n'), ("core/probe.c", "/* as on the emulator */\n")):
-        yield append(path, line, "knows the tests' emulator")
-    yield append("vulkan/device.h", "int gdn_vk_close(void);\n", "gdn_vk_close is not used")
-    yield append(f"cuda/{stem}.cu", "// Kernels: delta_rows_2_any_channel\n", "delta_rows_2_any_channel is not used")
-    yield append(f"metal/{stem}.metal", "GDN_DELTA(NB##_any, NB)\n", "_any is not used")
-    yield replace(GLOSSARY, "## Names that are not used", "## Names", "no table of names")
-    yield replace(GLOSSARY, "`metal/`", "`metals/`", "metals/, where there is no file")
-    yield "a source in no list", lambda r: (r / "core/forgotten.c").write_text("\n"), "core/forgotten.c"
-
-
-def self_test(root):
-    failed = 0
-    count = 0
-    files = {name: (root / name).read_bytes() for name in tracked(root)}
-    with tempfile.TemporaryDirectory() as folder:
-        copy = pathlib.Path(folder)
-        for name, data in files.items():
-            (copy / name).parent.mkdir(parents=True, exist_ok=True)
-            (copy / name).write_bytes(data)
-        before = lint(copy)
-        for what, do, says in breakages(root):
-            count += 1
-            do(copy)
-            failed += not lint_main.found(says, before, lint(copy), what)
-            for name in tracked(copy): # and it is whole again
-                if name not in files:
-                    (copy / name).unlink()
-            for name, data in files.items():
-                if not (copy / name).is_file() or (copy / name).read_bytes() != data:
-                    (copy / name).write_bytes(data)
-    print(f"self-test: {count - failed} of {count} breakages found")
-    return failed == 0
-
-
 def main():
-    args = lint_main.options(__doc__, "--write-index")
-    root = args.root
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--root", type=pathlib.Path, default=ROOT)
+    parser.add_argument("--write-index", action="store_true")
+    args = parser.parse_args()
+    root = args.root.resolve()
     if args.write_index:
-        (root / INDEX).parent.mkdir(parents=True, exist_ok=True)
         (root / INDEX).write_text(index_text(root))
         return 0
-    if args.self_test:
-        return 0 if self_test(root) else 1
-    return lint_main.finish(lint(root), f"lint: {len(kernels(root))} kernels, {len(tracked(root))} files")
+    problems = lint(root)
+    print("\n".join([*problems, f"lint: {len(kernels(root))} kernels, {len(tracked(root))} files, {len(problems)} problems"]))
+    return bool(problems)
 
 
 if __name__ == "__main__":

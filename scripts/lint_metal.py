@@ -2,7 +2,6 @@
 """Hold the Metal kernels to Metal's shading language, which no machine of this project's CI can compile.
 
     lint_metal.py              check metal/ (and what it includes); exit status 1 where something is wrong
-    lint_metal.py --self-test  break a copy in every way, and see that each is found
     lint_metal.py --root DIR   another tree
 
 The emulator's shim is C++, which allows more. Rules
@@ -15,14 +14,12 @@ The emulator's shim is C++, which allows more. Rules
   math       contraction is off and the math mode safe, in the source and on the host
   spaces     where there is clang: address spaces as its C++ checks them, with tests/simt/metal_spaces.h
 """
+import argparse
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
-import tempfile
-
-import lint_main
 
 ELEMENTARY = "numerics/elementary.h"
 PARAMS = "gpu/params.h"
@@ -180,56 +177,13 @@ def lint(root):
     return [*found, *check_math(root), *check_with_clang(root)]
 
 
-# ---- Self-test ----------------------------------------------------------------------------------------------------
-
-BREAKAGES = [
-    ("metal/kernel.h", "float4 r;", "float4 r; double d = 1.0f; (void)d;", "'double' is not of Metal's"),
-    ("metal/kernel.h", "float4 r;", "float4 r; float half = 1.0f; (void)half;", "'half' is a word"),
-    ("metal/gated_delta_net.metal", "(s.x + s.z) + (s.y + s.w)", "simd_sum(s.x)", "simd_sum() has no defined order"),
-    ("metal/set_rows.metal", "most = other > most ? other : most;", "most = max(other, most);", "max() has no defined order"),
-    ("metal/ssm_conv.metal", "u = fma(weight[j], x[j], u);", "u = __fmaf_rn(weight[j], x[j], u);", "__fmaf_rn() is neither"),
-    ("metal/kernel.h", "*(device const float *)at", "*(const float *)at", "does not say its address space"),
-    ("metal/gated_delta_net.h", "    device const uchar *q;\n", "    const uchar *q;\n", "does not say its address space"),
-    ("metal/gated_delta_net.h", "thread const Item &at, int head)", "const Item &at, int head)", "does not say its address space"),
-    ("metal/gated_delta_net.metal", "[[buffer(11)]]", "[[buffer(13)]]", "count from 0"),
-    ("metal/probe.metal", ", GDN_THREAD)", ", uint me [[thread_index_in_threadgroup]])", "is not GDN_THREAD"),
-    ("metal/probe.metal", "constant gdn_gpu_probe &p", "device gdn_gpu_probe *p", "the first argument is not"),
-    ("metal/probe.metal", '#include "metal/kernel.h"', '#include "metal/kernel.h"\n#include <math.h>', "not among what the build embeds"),
-    ("metal/language.h", "#pragma METAL fp contract(off)", "", "contract(off)"),
-    ("metal/library.c", "sel.setFastMathEnabled, 0", "sel.setFastMathEnabled, 1", "setFastMathEnabled"),
-    ("metal/set_rows.metal", "0x1.020408p-7f", "0x1.020408p-7", "is a double"),
-    ("metal/sources.cmake", "metal/probe.metal", "", "does not embed it"),
-    ("metal/sources.cmake", "metal/\\\\1.metal", "metal/x_\\\\1.metal", "does not embed it"),
-    ("numerics/elementary.h", "x = x > 89.0f ? 89.0f : x;", "x = fminf(x, 89.0f);", "fminf() is neither"),
-    ("metal/ssm_conv.metal", "device const uchar *pool = b.history_in;", "device uchar *pool = b.history_in;", "clang says"),
-]
-
-
-def self_test(root):
-    failed = 0
-    with_clang = bool(shutil.which("clang++") or shutil.which("clang++-14"))
-    before = lint(root)
-    for path, old, new, says in BREAKAGES:
-        if says == "clang says" and not with_clang:
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            copy = pathlib.Path(folder)
-            for name in ("core", "gpu", "metal", "numerics", "tests/simt"):
-                shutil.copytree(root / name, copy / name)
-            text = (copy / path).read_text()
-            if old not in text:
-                sys.exit(f"self-test: {path} has no {old!r}")
-            (copy / path).write_text(text.replace(old, new, 1))
-            failed += not lint_main.found(says, before, lint(copy), f"{path}: {old!r} -> {new!r}")
-    print(f"self-test: {len(BREAKAGES) - failed} of {len(BREAKAGES)} breakages found{'' if with_clang else ' (without clang)'}")
-    return failed == 0
-
-
 def main():
-    args = lint_main.options(__doc__)
-    if args.self_test:
-        return 0 if self_test(args.root) else 1
-    return lint_main.finish(lint(args.root), f"{len(files(args.root))} files of Metal kernels")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)
+    root = parser.parse_args().root.resolve()
+    problems = lint(root)
+    print("\n".join([*problems, f"{len(files(root))} files of Metal kernels, {len(problems)} problems"]))
+    return bool(problems)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ if(GDN_SIMT) # a C++ compiler was found
   gdn_emulated_tests(cuda "${gdn_simt_cuda_folder}" no_driver)
   if(GDN_BUILD_TOOLS)
     add_test(NAME cuda.check_shuffled COMMAND gdn_tool check --backend cuda --quick --cases 100)
-    set_tests_properties(cuda.check_shuffled PROPERTIES LABELS cuda
+    set_tests_properties(cuda.check_shuffled PROPERTIES LABELS "cuda;full"
       ENVIRONMENT "LD_LIBRARY_PATH=${gdn_simt_cuda_folder};GDN_SIMT_SEED=2;GDN_SIMT_CONTROL=async=2")
   endif()
   if(GDN_BUILD_TOOLS AND Python3_FOUND)
