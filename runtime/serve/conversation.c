@@ -1,9 +1,7 @@
 /* Turns of a conversation: render, reuse what the sequences hold, decode the rest, generate. See conversation.h. */
 #include <string.h>
 
-#include "runtime/base/clock.h"
 #include "runtime/serve/conversation_internal.h"
-#include "runtime/decode/draft_ngram.h"
 
 static rt_memory *memory(const rt_conversation *c) { return rt_engine_memory(c->desc.engine); }
 
@@ -65,23 +63,23 @@ gdn_status rt_conversation_create(const rt_conversation_desc *desc, rt_conversat
     if (limits.n_seqs < 2)
         return rt_fail(GDN_INVALID_ARGUMENT, "a conversation: the engine's n_seqs is %d; 2 and more are allowed",
                        (int)limits.n_seqs);
-    gdn_status status = rt_spec_check(&limits, desc->spec, desc->draft_max);
-    if (!status) status = rt_sampling_check(&desc->sampling);
+    gdn_status status = rt_sampling_check(&desc->sampling);
     if (!status) status = rt_chat_check_thinking(desc->chat, desc->thinking);
     if (status) return status;
     rt_conversation *c = rt_calloc(1, sizeof *c, "a conversation");
     if (!c) return GDN_OUT_OF_MEMORY;
     c->desc = *desc;
     c->limits = limits;
-    if (desc->spec == RT_SPEC_OFF) c->desc.draft_max = 0;
-    const uint64_t rows = (uint64_t)(limits.n_batch > c->desc.draft_max + 1 ? limits.n_batch : c->desc.draft_max + 1);
     c->tokens = rt_calloc((uint64_t)limits.n_ctx, sizeof *c->tokens, "a conversation");
-    c->row_seq = rt_calloc(rows, sizeof *c->row_seq, "a conversation");
-    c->row_logits = rt_calloc(rows, 1, "a conversation");
-    c->batch = rt_calloc((uint64_t)c->desc.draft_max + 1, sizeof *c->batch, "a conversation");
-    if (!c->tokens || !c->row_seq || !c->row_logits || !c->batch) status = GDN_OUT_OF_MEMORY;
-    if (!status) memset(c->row_logits, 1, (size_t)rows);
-    if (!status) status = rt_sampler_create(limits.n_vocab, rt_engine_dense(desc->engine), &c->sampler);
+    if (!c->tokens) status = GDN_OUT_OF_MEMORY;
+    const rt_scheduler_desc one = { .engine = desc->engine,
+                                    .tokenizer = desc->tokenizer,
+                                    .n_parallel = 1,
+                                    .spec = desc->spec,
+                                    .draft_max = desc->draft_max,
+                                    .p_min = desc->p_min,
+                                    .always = desc->always };
+    if (!status) status = rt_scheduler_create(&one, &c->scheduler);
     const rt_message system = { .role = "system", .text = desc->system, .bytes = desc->n_system };
     if (!status && desc->system) status = rt_conversation_add(c, &system);
     if (status) {
@@ -100,10 +98,7 @@ void rt_conversation_destroy(rt_conversation *c)
     rt_free(c->message);
     rt_free((void *)c->bytes);
     rt_free(c->tokens);
-    rt_free(c->row_seq);
-    rt_free(c->row_logits);
-    rt_free(c->batch);
-    rt_sampler_destroy(c->sampler);
+    rt_scheduler_destroy(c->scheduler);
     rt_free(c);
 }
 
@@ -186,103 +181,75 @@ static gdn_status mend(rt_conversation *c)
     return c->n_anchor ? rt_seq_cp(memory(c), RT_ANCHOR, RT_LIVE) : rt_seq_rm(memory(c), RT_LIVE, 0, -1);
 }
 
-static gdn_status read_to(rt_conversation *c, int32_t to, const rt_turn *turn, int thinks)
-{
-    const int follow = c->desc.spec == RT_SPEC_MTP && (c->desc.always || rt_payoff_pays(&c->payoff, 1));
-    gdn_status status = GDN_OK;
-    for (int32_t at = rt_seq_length(memory(c), RT_LIVE); !status && !c->stopped && at < to;) {
-        const int32_t n = to - at < c->limits.n_batch ? to - at : c->limits.n_batch;
-        const rt_batch batch = { n, c->tokens + at, c->row_seq, NULL, !follow };
-        status = rt_decode(c->desc.engine, &batch);
-        if (status == RT_STOPPED) {
-            c->stopped = 1;
-            return mend(c);
-        }
-        c->last_row = n - 1;
-        at += n;
-        c->stopped = !status && turn->on_reading && turn->on_reading(turn->user, at, c->n_tokens, thinks);
-    }
-    return status;
-}
-
 /* ---- The answer ---- */
 
+/* A turn while its request runs. */
 typedef struct answer {
+    rt_conversation *c;
     const rt_turn *turn;
-    int32_t n_prompt, n_max;
-    int cut; /* n_max is limited by the context */
-    int32_t finish;
-    int64_t n_drafted, n_accepted;
+    int32_t anchor; /* where the state is saved during prefill; 0: nowhere */
+    int thinks;
+    gdn_status status; /* of that */
 } answer;
 
-/* Draws a token from the logits of row `row` of the last batch. */
-static gdn_status draw(rt_conversation *c, answer *a, int32_t row)
+static int on_token(void *user, int32_t request, int32_t token)
 {
-    const float *logits = rt_logits(c->desc.engine, row);
-    const int32_t token = rt_sample(c->sampler, &c->desc.sampling, logits, c->tokens, c->n_tokens);
-    if (token < 0)
-        return rt_fail(GDN_INTERNAL,
-                       "the model computes no numbers: a logit after %d tokens is none; are its weights "
-                       "damaged?",
-                       (int)c->n_tokens);
-    c->tokens[c->n_tokens++] = token;
-    if (a->turn->on_token && a->turn->on_token(a->turn->user, token)) a->finish = RT_FINISH_CANCELLED;
-    else if (!a->turn->ignore_end && rt_tokenizer_is_end(c->desc.tokenizer, token)) a->finish = RT_FINISH_STOP;
-    else if (c->n_tokens == a->n_prompt + a->n_max) a->finish = a->cut ? RT_FINISH_CONTEXT : RT_FINISH_LENGTH;
-    return GDN_OK;
+    const answer *a = user;
+    (void)request;
+    return a->turn->on_token && a->turn->on_token(a->turn->user, token);
 }
 
-/* Drafts tokens after the last one, into batch[1 ..]; *n of them. Unlike the scheduler's draft(), which handles many
- * sequences with shared cells and second candidates, this needs only one call per kind of draft. */
-static gdn_status draft(rt_conversation *c, const answer *a, int32_t *batch, int32_t *n)
+static gdn_status save_anchor(rt_conversation *c, int32_t length)
 {
-    const int32_t left = a->n_prompt + a->n_max - c->n_tokens; /* tokens still to draw, at least 1 */
-    const int32_t most = left - 1 < c->desc.draft_max ? left - 1 : c->desc.draft_max;
-    *n = 0;
-    if (most < 1) return GDN_OK;
-    if (c->desc.spec == RT_SPEC_NGRAM) {
-        *n = rt_draft_ngram(c->tokens, c->n_tokens, most, batch + 1);
-        return GDN_OK;
-    }
-    const rt_draft_request ask = { RT_LIVE, batch[0], most };
-    return rt_draft_mtp(c->desc.engine, &ask, 1, c->desc.draft_max, c->desc.p_min, batch + 1, n);
+    const gdn_status status = rt_seq_cp(memory(c), RT_LIVE, RT_ANCHOR);
+    if (!status) c->n_anchor = length;
+    return status;
 }
 
-/* One step: decodes the last token and its drafts, and draws as long as the drafts match. */
-static gdn_status step(rt_conversation *c, answer *a)
+static void on_prompt(void *user, int32_t request, int32_t done, int32_t total)
 {
-    int32_t *const batch = c->batch;
-    const double begin = rt_now();
-    const int want = c->desc.draft_max && (c->desc.always || rt_payoff_choose(&c->payoff, 1));
-    const int follow = c->desc.spec == RT_SPEC_MTP && (want || rt_payoff_pays(&c->payoff, 1));
-    const int32_t length = c->n_tokens - 1, before = c->n_tokens;
-    int32_t n = 0, accepted = 0;
-    batch[0] = c->tokens[length];
-    gdn_status status = want ? draft(c, a, batch, &n) : GDN_OK;
+    answer *a = user;
+    a->c->stopped = a->turn->on_reading && a->turn->on_reading(a->turn->user, done, total, a->thinks);
+    if (!a->c->stopped && done == a->anchor) a->status = save_anchor(a->c, done);
+    if (a->c->stopped || a->status) (void)rt_cancel(a->c->scheduler, request);
+}
+
+/* Decodes the rest of the prompt and generates the answer, as a request. c->tokens gets its tokens. */
+static gdn_status generate(rt_conversation *c, answer *a, const rt_chat_prompt *prompt, rt_result *result)
+{
+    const rt_request request = { .prompt = prompt->tokens,
+                                 .n_prompt = (int32_t)prompt->n,
+                                 .n_max = a->turn->n_max ? a->turn->n_max : INT32_MAX,
+                                 .sampling = c->desc.sampling,
+                                 .ignore_end = a->turn->ignore_end,
+                                 .keep = 1,
+                                 .pause = a->anchor,
+                                 .on_token = on_token,
+                                 .on_prompt = on_prompt,
+                                 .user = a };
+    int32_t id, n;
+    int busy = 1;
+    gdn_status status = rt_submit(c->scheduler, &request, &id);
     if (status) return status;
-    const rt_batch rows = { n + 1, batch, c->row_seq, c->row_logits, !follow };
-    status = rt_decode(c->desc.engine, &rows);
+    while (!status && busy && !(status = rt_result_get(c->scheduler, id, result)) && !result->finish)
+        status = rt_step_run(c->scheduler, &busy);
+    if (!result->finish) { /* the step failed, or was stopped */
+        (void)rt_cancel(c->scheduler, id);
+        (void)rt_step_run(c->scheduler, &busy);
+        (void)rt_result_get(c->scheduler, id, result);
+    }
+    const int32_t *tokens = rt_result_tokens(c->scheduler, id, &n);
+    c->n_tokens = (int32_t)prompt->n + n;
+    memcpy(c->tokens, prompt->tokens, (size_t)prompt->n * sizeof *c->tokens);
+    if (n) memcpy(c->tokens + prompt->n, tokens, (size_t)n * sizeof *c->tokens);
     if (status == RT_STOPPED) {
-        a->finish = RT_FINISH_CANCELLED;
-        return mend(c);
+        c->stopped = !n; /* during prefill: the turn is undone */
+        status = mend(c);
     }
-    for (int32_t i = 0; !status && i <= n; i++) {
-        status = draw(c, a, i);
-        if (status || a->finish || i == n || c->tokens[c->n_tokens - 1] != batch[i + 1]) break;
-        accepted++;
-    }
-    a->n_drafted += n;
-    a->n_accepted += accepted;
-    if (!status && accepted < n) status = rt_seq_rm(memory(c), RT_LIVE, length + 1 + accepted, -1);
-    if (!status) rt_payoff_record(&c->payoff, 1, want, c->n_tokens - before, rt_now() - begin);
-    return status;
-}
-
-static gdn_status generate(rt_conversation *c, answer *a)
-{
-    gdn_status status = draw(c, a, c->last_row);
-    while (!status && !a->finish) status = step(c, a);
-    return status;
+    if (!status) status = a->status;
+    if (!status && result->finish == RT_FINISH_FAILED) status = rt_fail(result->status, "%s", result->error);
+    const gdn_status released = rt_release(c->scheduler, id);
+    return status ? status : released;
 }
 
 /* Appends the answer as a message, without control tokens such as the end token. */
@@ -303,22 +270,6 @@ static gdn_status add_answer(rt_conversation *c, int32_t n_prompt, int thinks)
     const gdn_status status = rt_conversation_add(c, &said);
     rt_free(text);
     return status;
-}
-
-/* Decodes the part of the prompt that is not held, and saves the state at the anchor. */
-static gdn_status read_prompt(rt_conversation *c, const rt_turn *turn, const rt_chat_prompt *prompt, int32_t *kept)
-{
-    const int32_t anchor = find_anchor(c, prompt);
-    gdn_status status = go_back(c, prompt, kept);
-    if (status) return status;
-    memcpy(c->tokens, prompt->tokens, (size_t)prompt->n * sizeof *c->tokens);
-    c->n_tokens = (int32_t)prompt->n;
-    if (anchor >= *kept && anchor > 0) {
-        status = read_to(c, anchor, turn, prompt->thinks);
-        if (!status && !c->stopped) status = rt_seq_cp(memory(c), RT_LIVE, RT_ANCHOR);
-        if (!status && !c->stopped) c->n_anchor = anchor;
-    }
-    return status ? status : read_to(c, c->n_tokens, turn, prompt->thinks);
 }
 
 gdn_status rt_conversation_turn(rt_conversation *c, const rt_turn *turn, rt_turn_result *result)
@@ -343,27 +294,28 @@ gdn_status rt_conversation_turn(rt_conversation *c, const rt_turn *turn, rt_turn
         rt_conversation_cut(c, before);
         return status;
     }
-    const int32_t room = c->limits.n_ctx - (int32_t)prompt.n;
-    answer a = { .turn = turn, .n_prompt = (int32_t)prompt.n };
-    a.n_max = turn->n_max && turn->n_max < room ? turn->n_max : room;
-    a.cut = a.n_max != turn->n_max;
+    rt_result of = { 0 };
+    answer a = { .c = c, .turn = turn, .thinks = prompt.thinks };
+    const int32_t n_prompt = (int32_t)prompt.n, anchor = find_anchor(c, &prompt);
     result->thinks = prompt.thinks;
-    status = read_prompt(c, turn, &prompt, &result->n_kept);
-    if (!status && !c->stopped) status = generate(c, &a);
-    if (!status && !c->stopped) status = add_answer(c, a.n_prompt, prompt.thinks);
+    status = go_back(c, &prompt, &result->n_kept);
+    if (!status && anchor > 0 && anchor == result->n_kept) status = save_anchor(c, anchor);
+    if (anchor > result->n_kept) a.anchor = anchor;
+    if (!status) status = generate(c, &a, &prompt, &of);
+    if (!status && !c->stopped) status = add_answer(c, n_prompt, prompt.thinks);
     rt_free(prompt.tokens);
     if (status || c->stopped) rt_conversation_cut(c, before);
     if (status) {
         forget(c); /* a failure may have left any contents */
         return status;
     }
-    result->finish = c->stopped ? RT_FINISH_CANCELLED : a.finish;
-    result->n_prompt = a.n_prompt;
-    result->n_read = (c->stopped ? rt_seq_length(memory(c), RT_LIVE) : a.n_prompt) - result->n_kept;
-    result->n_tokens = c->n_tokens - a.n_prompt;
+    result->finish = of.finish;
+    result->n_prompt = n_prompt;
+    result->n_read = (c->stopped ? rt_seq_length(memory(c), RT_LIVE) : n_prompt) - result->n_kept;
+    result->n_tokens = c->n_tokens - n_prompt;
     result->prompt = c->tokens;
-    result->tokens = c->tokens + a.n_prompt;
-    result->n_drafted = a.n_drafted;
-    result->n_accepted = a.n_accepted;
+    result->tokens = c->tokens + n_prompt;
+    result->n_drafted = of.n_drafted;
+    result->n_accepted = of.n_accepted;
     return GDN_OK;
 }

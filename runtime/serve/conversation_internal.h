@@ -4,24 +4,19 @@
 
 #include "runtime/serve/conversation.h"
 #include "runtime/base/error.h"
-#include "runtime/serve/payoff.h"
 
 struct rt_conversation {
     rt_conversation_desc desc;
     rt_engine_limits limits;
-    rt_sampler *sampler;
-    rt_payoff payoff;
-    rt_message *message; /* [n_messages], allocated for `room` */
-    char **bytes;        /* the memory of each message         */
+    rt_scheduler *scheduler; /* of one sequence, RT_LIVE */
+    rt_message *message;     /* [n_messages], allocated for `room` */
+    char **bytes;            /* the memory of each message         */
     int32_t n_messages, room;
     /* tokens[0, n_tokens): the prompt of the last turn, then its answer. Sequence 0 (RT_LIVE) holds a prefix of it,
      * sequence 1 (RT_ANCHOR) its first n_anchor tokens, or nothing. */
     int32_t *tokens;
     int32_t n_tokens, n_anchor;
-    int32_t *row_seq, *batch; /* zeros; the tokens of a step */
-    uint8_t *row_logits;      /* all ones                        */
-    int32_t last_row;         /* last row of the last prefill batch */
-    int stopped;              /* 1: on_reading or the stop function has undone the turn */
+    int stopped; /* 1: on_reading or the stop function has undone the turn */
 };
 
 enum { RT_LIVE, RT_ANCHOR }; /* sequence numbers */

@@ -52,34 +52,29 @@ gdn_status rt_scheduler_create(const rt_scheduler_desc *desc, rt_scheduler **sch
     s->n_vocab = limits.n_vocab;
     s->n_ctx = limits.n_ctx;
     if (desc->spec == RT_SPEC_OFF) s->desc.draft_max = 0;
-    s->payoff.most = s->desc.draft_max + 1;
+    s->speculation.most = s->desc.draft_max + 1;
     /* a step always has room for every running sequence and its drafts */
     const int32_t generating = desc->n_parallel * (s->desc.draft_max + s->desc.draft_tree + 1);
     s->n_step_rows = desc->n_step_rows ? desc->n_step_rows : limits.n_batch;
     s->n_step_rows = s->n_step_rows > generating ? s->n_step_rows : generating;
     const uint64_t P = (uint64_t)desc->n_parallel, R = (uint64_t)s->n_step_rows, D = (uint64_t)s->desc.draft_max + 1;
-    s->running = rt_calloc(P, sizeof *s->running, "a scheduler");
+    s->slot = rt_calloc(P, sizeof *s->slot, "a scheduler");
+    s->slot_drafts = rt_calloc(2 * P * D, 4, "a scheduler");
     s->batch_token = rt_calloc(R, 4, "a scheduler");
     s->batch_seq = rt_calloc(R, 4, "a scheduler");
     s->batch_logits = rt_calloc(R, 1, "a scheduler");
     s->batch_parent = rt_calloc(R, 4, "a scheduler");
-    s->draft = rt_calloc(P * D, 4, "a scheduler");
-    s->n_draft = rt_calloc(P, 4, "a scheduler");
-    s->second = rt_calloc(P * D, 4, "a scheduler");
-    s->n_second = rt_calloc(P, 4, "a scheduler");
     s->ask = rt_calloc(P, sizeof *s->ask, "a scheduler");
     s->ask_draft = rt_calloc(P * D, 4, "a scheduler");
     s->ask_second = rt_calloc(P * D, 4, "a scheduler");
     s->ask_n = rt_calloc(P, 4, "a scheduler");
-    s->first_row = rt_calloc(P, 4, "a scheduler");
-    s->n_rows = rt_calloc(P, 4, "a scheduler");
-    s->generating = rt_calloc(P, 1, "a scheduler");
-    s->waits = rt_calloc(P, 1, "a scheduler");
-    status = s->running && s->batch_token && s->batch_seq && s->batch_logits && s->batch_parent && s->draft &&
-                     s->n_draft && s->second && s->n_second && s->ask && s->ask_draft && s->ask_second && s->ask_n &&
-                     s->first_row && s->n_rows && s->generating && s->waits
-                 ? GDN_OK
-                 : GDN_OUT_OF_MEMORY;
+    if (!s->slot || !s->slot_drafts || !s->batch_token || !s->batch_seq || !s->batch_logits || !s->batch_parent ||
+        !s->ask || !s->ask_draft || !s->ask_second || !s->ask_n)
+        status = GDN_OUT_OF_MEMORY;
+    for (uint64_t i = 0; !status && i < P; i++) {
+        s->slot[i].draft = s->slot_drafts + 2 * i * D;
+        s->slot[i].second = s->slot[i].draft + D;
+    }
     if (!status) status = rt_sampler_create(s->n_vocab, rt_engine_dense(desc->engine), &s->sampler);
     if (status) rt_scheduler_destroy(s);
     else *scheduler = s;
@@ -98,10 +93,8 @@ void rt_scheduler_destroy(rt_scheduler *s)
 {
     if (!s) return;
     for (int32_t i = 0; i < s->end - s->first; i++) free_job(s->job[i]);
-    void *arrays[] = { s->job,       (void *)s->running, s->batch_token, s->batch_seq, s->batch_logits,
-                       s->draft,     s->n_draft,         s->ask,         s->ask_draft, s->ask_n,
-                       s->first_row, s->n_rows,          s->generating,  s->waits,     s->batch_parent,
-                       s->second,    s->n_second,        s->ask_second };
+    void *arrays[] = { (void *)s->job,  s->slot, s->slot_drafts, s->batch_token, s->batch_seq, s->batch_logits,
+                       s->batch_parent, s->ask,  s->ask_draft,   s->ask_second,  s->ask_n };
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) rt_free(arrays[i]);
     rt_sampler_destroy(s->sampler);
     rt_free(s);
@@ -116,6 +109,9 @@ static gdn_status check_request(const rt_scheduler *s, const rt_request *r)
                        "the prompt has %d tokens; the context holds %d, and one must be left to generate",
                        (int)r->n_prompt, (int)s->n_ctx);
     if (r->n_max < 1) return rt_fail(GDN_INVALID_ARGUMENT, "n_max is %d; 1 and more are allowed", (int)r->n_max);
+    if (r->keep && s->desc.n_parallel != 1)
+        return rt_fail(GDN_INVALID_ARGUMENT, "keep is for a scheduler of one sequence; this one has %d",
+                       (int)s->desc.n_parallel);
     if (r->n_stop < 0 || (r->n_stop && !r->stop))
         return rt_fail(GDN_INVALID_ARGUMENT, "n_stop is %d, and stop is %s", (int)r->n_stop,
                        r->stop ? "given" : "NULL");

@@ -32,7 +32,7 @@ typedef struct rt_scheduler_desc {
     int32_t draft_tree; /* RT_SPEC_MTP: for the first so many drafts of a sequence, also verify the
                            draft head's second candidate, as a token tree; 0: none. Only in steps
                            without prompts. See rt_tree_check() */
-    int tree_pays;      /* 1: only while it is measured to pay (payoff_tree.h)                 */
+    int tree_pays;      /* 1: only while it is measured to pay (speculation.h)                 */
 } rt_scheduler_desc;
 
 enum { RT_FINISH_NONE, RT_FINISH_STOP, RT_FINISH_LENGTH, RT_FINISH_CONTEXT, RT_FINISH_CANCELLED, RT_FINISH_FAILED };
@@ -50,6 +50,10 @@ typedef struct rt_request {
     const int32_t *stop; /* additional end tokens; copied                                      */
     int32_t n_stop;
     int ignore_end;
+    int keep;      /* 1: the request runs in sequence 0 of a scheduler with n_parallel 1. It begins with the tokens that
+                      the sequence holds, which must be the prompt's first ones, and leaves its tokens there */
+    int32_t pause; /* no step decodes prompt tokens on both sides of this position, so that on_prompt is called there;
+                      0: none */
     rt_token_fn on_token;
     rt_prompt_fn on_prompt; /* may be NULL                                                        */
     void *user;
@@ -61,6 +65,7 @@ typedef struct rt_result {
     int32_t n_preempted; /* number of preemptions                                                                  */
     int32_t n_prefix; /* prompt tokens that came from the prefix cache                                                */
     double prompt_seconds, generation_seconds;
+    gdn_status status; /* of an error */
     const char *error; /* error text if it failed (RT_FINISH_FAILED), owned by the scheduler; otherwise NULL. Tokens
                           drawn before remain valid, and other requests continue */
 } rt_result;
@@ -70,7 +75,8 @@ gdn_status rt_scheduler_create(const rt_scheduler_desc *desc, rt_scheduler **sch
 void rt_scheduler_destroy(rt_scheduler *scheduler);
 /* Submits a request. GDN_INVALID_ARGUMENT, with a text: it can never run, for example since its prompt fills n_ctx. */
 gdn_status rt_submit(rt_scheduler *s, const rt_request *request, int32_t *id);
-/* Cancels a request. A running one ends after the current token or part of its prompt, a waiting one at once. */
+/* Cancels a request. A running one ends after the current token or part of its prompt, a waiting one at once. From
+ * on_prompt: no token is drawn after this part. */
 gdn_status rt_cancel(rt_scheduler *s, int32_t id);
 /* Runs one step; *busy = 0: nothing is left to do. */
 gdn_status rt_step_run(rt_scheduler *s, int *busy);

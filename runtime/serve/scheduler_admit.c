@@ -31,12 +31,12 @@ gdn_status rt_admit(rt_scheduler *s)
     int64_t wanted = 0;
     int32_t n_running = 0;
     for (int32_t seq = 0; seq < s->desc.n_parallel; seq++)
-        if (s->running[seq]) {
-            wanted += cells_for(m, seq, soon(s->running[seq]) - rt_seq_length(m, seq));
+        if (s->slot[seq].job) {
+            wanted += cells_for(m, seq, soon(s->slot[seq].job) - rt_seq_length(m, seq));
             n_running++;
         }
     for (int32_t seq = 0; seq < s->desc.n_parallel && s->next < s->end; seq++) {
-        if (s->running[seq]) continue;
+        if (s->slot[seq].job) continue;
         rt_job *job = NULL;
         for (; s->next < s->end && !job; s->next += !job) {
             job = s->job[s->next - s->first];
@@ -44,13 +44,14 @@ gdn_status rt_admit(rt_scheduler *s)
                 job = NULL; /* it was cancelled, or ended before a preempted one */
         }
         if (!job) break;
-        gdn_status status = rt_seq_rm(m, seq, 0, -1);
+        const int kept = job->request.keep && rt_seq_length(m, seq) < job->n_tokens;
+        gdn_status status = kept ? GDN_OK : rt_seq_rm(m, seq, 0, -1);
         if (!status) status = rt_begin_from_prefix(s, job, seq);
         if (status) return status;
         wanted += soon(job) - rt_seq_length(m, seq);
         if (n_running && wanted > rt_memory_free_cells(m))
             return rt_seq_rm(m, seq, 0, -1); /* strict order, so that every request starts eventually */
-        s->running[seq] = job;
+        s->slot[seq].job = job;
         job->runs = 1;
         n_running++;
         s->next++;
@@ -65,13 +66,13 @@ static int64_t step_cells(const rt_scheduler *s)
     int64_t cells = 0;
     int32_t n_rows = 0;
     for (int32_t seq = 0; seq < s->desc.n_parallel; seq++)
-        if (s->running[seq] && s->generating[seq]) {
+        if (s->slot[seq].job && s->slot[seq].generating) {
             cells += cells_for(m, seq, 1);
             n_rows++;
         }
     for (int32_t seq = 0; seq < s->desc.n_parallel; seq++)
-        if (s->running[seq] && !s->generating[seq] && !s->waits[seq]) {
-            const int32_t unread = s->running[seq]->n_tokens - rt_seq_length(m, seq), room = s->n_step_rows - n_rows;
+        if (s->slot[seq].job && !s->slot[seq].generating && !s->slot[seq].waits) {
+            const int32_t unread = s->slot[seq].job->n_tokens - rt_seq_length(m, seq), room = s->n_step_rows - n_rows;
             const int32_t n = unread < room ? unread : room;
             cells += cells_for(m, seq, n);
             n_rows += n;
@@ -84,7 +85,7 @@ static int32_t last_started(const rt_scheduler *s)
 {
     int32_t last = -1;
     for (int32_t seq = 0; seq < s->desc.n_parallel; seq++)
-        if (s->running[seq] && (last < 0 || s->running[seq]->id > s->running[last]->id)) last = seq;
+        if (s->slot[seq].job && (last < 0 || s->slot[seq].job->id > s->slot[last].job->id)) last = seq;
     return last;
 }
 
@@ -95,13 +96,13 @@ gdn_status rt_make_room(rt_scheduler *s)
     int64_t need = 0;
     while (!status && (need = step_cells(s)) > rt_memory_free_cells(m)) {
         const int32_t last = last_started(s);
-        rt_job *job = s->running[last];
+        rt_job *job = s->slot[last].job;
         int others = 0;
-        for (int32_t seq = 0; seq < s->desc.n_parallel; seq++) others += seq != last && s->running[seq];
+        for (int32_t seq = 0; seq < s->desc.n_parallel; seq++) others += seq != last && s->slot[seq].job;
         const int32_t length = rt_seq_length(m, last);
         status = rt_seq_rm(m, last, 0, -1);
-        s->running[last] = NULL;
-        s->generating[last] = 0;
+        s->slot[last].job = NULL;
+        s->slot[last].generating = 0;
         job->runs = 0;
         if (others) {
             job->n_held = length > job->n_held ? length : job->n_held;
@@ -117,6 +118,7 @@ gdn_status rt_make_room(rt_scheduler *s)
                        "engine hold them",
                        (long long)need, (int)(rt_memory_free_cells(m) - length));
         job->result.error = job->error;
+        job->result.status = GDN_OUT_OF_MEMORY;
         job->finish = RT_FINISH_FAILED;
     }
     s->spare = rt_memory_free_cells(m) - need;
@@ -126,7 +128,7 @@ gdn_status rt_make_room(rt_scheduler *s)
 int32_t rt_draft_room(rt_scheduler *s, int32_t seq)
 {
     const rt_memory *m = rt_engine_memory(s->desc.engine);
-    const rt_job *job = s->running[seq];
+    const rt_job *job = s->slot[seq].job;
     const int32_t left = job->n_prompt + job->n_max - job->n_tokens; /* tokens still to draw, at least 1 */
     const int32_t first = cells_for(m, seq, 1);
     int32_t room = left - 1 < s->desc.draft_max ? left - 1 : s->desc.draft_max;

@@ -3,8 +3,7 @@
 #define GDN_RUNTIME_SCHEDULER_INTERNAL_H
 
 #include "runtime/base/error.h"
-#include "runtime/serve/payoff.h"
-#include "runtime/serve/payoff_tree.h"
+#include "runtime/serve/speculation.h"
 #include "runtime/serve/scheduler.h"
 
 /* A request and its progress. tokens[0, n_tokens): the prompt, then the generated tokens. The memory holds a prefix of
@@ -21,31 +20,36 @@ typedef struct rt_job {
     char error[256];
 } rt_job;
 
+/* A sequence: the request that runs in it, and its part of a step. */
+typedef struct rt_slot {
+    rt_job *job;               /* NULL: free                                                                      */
+    int generating;            /* 1: only its last drawn token is undecoded; drafts may follow                    */
+    int waits;                 /* 1: gets no rows, while another sequence decodes its prefix                      */
+    int32_t *draft, *second;   /* [draft_max + 1] drafts, and the draft head's second candidates for them         */
+    int32_t n_draft, n_second; /* n_second: those that are verified                                             */
+    int32_t first_row, n_rows; /* its rows in the batch                                                         */
+} rt_slot;
+
 struct rt_scheduler {
     rt_scheduler_desc desc;
     int32_t n_vocab, n_ctx, n_step_rows;
     rt_sampler *sampler;
-    rt_payoff payoff;
-    rt_payoff_tree payoff_tree;
+    rt_speculation speculation;
     rt_totals totals;
     /* Requests by id, in the order of submission: job[id - first]; NULL once released. */
     rt_job **job;             /* [room]                                                                       */
     int32_t first, end, room; /* ids in [first, end) were given and not all released                   */
     int32_t next;             /* first id that may have to be started                                         */
-    rt_job **running;         /* [n_parallel] by sequence; NULL: free                                         */
+    rt_slot *slot;            /* [n_parallel] by sequence                                                     */
 
     /* one step */
-    int32_t *batch_token, *batch_seq;
+    int32_t *batch_token, *batch_seq; /* its rows, as rt_batch has them                                       */
     uint8_t *batch_logits;
     int32_t *batch_parent;
-    int32_t *draft, *n_draft;   /* [n_parallel][draft_max + 1] by sequence                                      */
-    int32_t *second, *n_second; /* second candidates, as draft; number to verify                                */
-    rt_draft_request *ask;      /* a draft round: its requests and results                                      */
+    rt_draft_request *ask; /* a draft round: its requests and results                                         */
     int32_t *ask_draft, *ask_second, *ask_n;
-    int32_t *first_row, *n_rows; /* [n_parallel] rows of the sequence in the batch                               */
-    int32_t spare;               /* free cells that the step leaves for drafts                                   */
-    uint8_t *generating;         /* [n_parallel] 1: only its last drawn token is undecoded; drafts may follow     */
-    uint8_t *waits;              /* [n_parallel] 1: gets no rows, while another sequence decodes its prefix       */
+    int32_t *slot_drafts; /* the memory of the slots' draft and second                                        */
+    int32_t spare;        /* free cells that the step leaves for drafts                                       */
 };
 
 /* Starts the requests that fit (scheduler_admit.c). */
@@ -58,7 +62,7 @@ gdn_status rt_make_room(rt_scheduler *s);
 gdn_status rt_begin_from_prefix(rt_scheduler *s, rt_job *job, int32_t seq);
 /* Counts the job's tokens from the prefix cache. Call when rows after them were decoded. */
 void rt_count_prefix(rt_scheduler *s, rt_job *job);
-/* Sets `waits`. Call after `generating` is set, and again when a request stops running. */
+/* Sets `waits` of all slots. Call after `generating` is set, and again when a request stops running. */
 void rt_wait_for_prefixes(rt_scheduler *s);
 /* Number of drafts that sequence seq can use, at most those with cells, which are taken from `spare`. Drafts leave room
  * for the token that is drawn after them. */

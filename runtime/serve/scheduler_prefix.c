@@ -27,7 +27,7 @@ void rt_count_prefix(rt_scheduler *s, rt_job *job)
 static int leads(const rt_scheduler *s, int32_t other, int32_t seq, int32_t interval)
 {
     const rt_memory *m = rt_engine_memory(s->desc.engine);
-    const rt_job *a = s->running[other], *b = s->running[seq];
+    const rt_job *a = s->slot[other].job, *b = s->slot[seq].job;
     const int32_t length = rt_seq_length(m, seq), ahead = rt_seq_length(m, other);
     const int32_t begin = (ahead > length ? ahead : length) / interval * interval; /* begin of the next interval */
     const int32_t most = a->n_tokens < b->n_tokens - 1 ? a->n_tokens : b->n_tokens - 1;
@@ -38,9 +38,10 @@ static int leads(const rt_scheduler *s, int32_t other, int32_t seq, int32_t inte
 void rt_wait_for_prefixes(rt_scheduler *s)
 {
     const int32_t interval = rt_engine_limits_of(s->desc.engine).prefix_interval;
-    memset(s->waits, 0, (size_t)s->desc.n_parallel);
+    for (int32_t seq = 0; seq < s->desc.n_parallel; seq++) s->slot[seq].waits = 0;
     for (int32_t seq = 1; interval && seq < s->desc.n_parallel; seq++)
         /* lower sequences get rows first, so a sequence that others wait for always progresses */
-        for (int32_t other = 0; s->running[seq] && !s->generating[seq] && other < seq && !s->waits[seq]; other++)
-            s->waits[seq] = s->running[other] && !s->generating[other] && leads(s, other, seq, interval);
+        for (int32_t other = 0; s->slot[seq].job && !s->slot[seq].generating && other < seq && !s->slot[seq].waits;
+             other++)
+            s->slot[seq].waits = s->slot[other].job && !s->slot[other].generating && leads(s, other, seq, interval);
 }

@@ -5,8 +5,8 @@
 
 #include "engine_fixture.h"
 #include "runtime/decode/draft_ngram.h"
-#include "runtime/serve/payoff.h"
-#include "runtime/serve/payoff_tree.h"
+#include "runtime/serve/speculation.h"
+#include "runtime/serve/speculation.h"
 
 enum { V = 37, DRAWS = 20000 };
 
@@ -198,42 +198,42 @@ static void lookup(void)
 /* Steps with drafts give `drafted` tokens per second, plain ones 100: how many of 1000 steps draft? */
 static int32_t drafting_steps(int32_t width, double drafted)
 {
-    rt_payoff p = { 0 };
+    rt_speculation p = { 0 };
     int32_t n = 0;
     for (int i = 0; i < 1000; i++) {
-        const int draft = rt_payoff_choose(&p, width);
-        rt_payoff_record(&p, width, draft, 10, 10 / (draft ? drafted : 100.0));
+        const int draft = rt_speculation_choose(&p, width);
+        rt_speculation_record(&p, width, draft, 10, 10 / (draft ? drafted : 100.0));
         n += draft;
     }
     return n;
 }
 
-static void payoff(void)
+static void speculation(void)
 {
     EXPECT(drafting_steps(1, 150) > 900 &&
            drafting_steps(1, 150) < 1000); /* it pays, and the other way is looked at too */
     EXPECT(drafting_steps(1, 60) > 0 && drafting_steps(1, 60) < 100);
     EXPECT(drafting_steps(5000, 60) < 100);
-    rt_payoff p = { 0 };
+    rt_speculation p = { 0 };
     for (int i = 0; i < 200; i++) { /* it pays for one, and not for five at once */
-        rt_payoff_record(&p, 1, rt_payoff_choose(&p, 1), 10, 0.1);
-        rt_payoff_record(&p, 5, 1, 10, 0.2);
-        rt_payoff_record(&p, 5, 0, 10, 0.1);
-        rt_payoff_record(&p, 1, 1, 10, 0.05);
+        rt_speculation_record(&p, 1, rt_speculation_choose(&p, 1), 10, 0.1);
+        rt_speculation_record(&p, 5, 1, 10, 0.2);
+        rt_speculation_record(&p, 5, 0, 10, 0.1);
+        rt_speculation_record(&p, 1, 1, 10, 0.05);
     }
     int32_t one = 0, five = 0;
     for (int i = 0; i < 64; i++) {
-        one += rt_payoff_choose(&p, 1);
-        five += rt_payoff_choose(&p, 5);
+        one += rt_speculation_choose(&p, 1);
+        five += rt_speculation_choose(&p, 5);
     }
     EXPECT(one > 60 && five < 4);
     for (int i = 0; i < 300; i++) /* texts change: now it pays for five too, and that is found out */
-        rt_payoff_record(&p, 5, rt_payoff_choose(&p, 5), 10, rt_payoff_choose(&p, 5) ? 0.01 : 0.1);
+        rt_speculation_record(&p, 5, rt_speculation_choose(&p, 5), 10, rt_speculation_choose(&p, 5) ? 0.01 : 0.1);
     for (int i = 0; i < 100; i++) {
-        const int draft = rt_payoff_choose(&p, 5);
-        rt_payoff_record(&p, 5, draft, 10, draft ? 0.01 : 0.1);
+        const int draft = rt_speculation_choose(&p, 5);
+        rt_speculation_record(&p, 5, draft, 10, draft ? 0.01 : 0.1);
     }
-    for (five = 0; five < 8 && rt_payoff_choose(&p, 5); five++)
+    for (five = 0; five < 8 && rt_speculation_choose(&p, 5); five++)
         ;
     EXPECT(five >= 7);
 }
@@ -241,32 +241,32 @@ static void payoff(void)
 /* The first step with drafts pays for catching up, which says nothing about the next ones. */
 static void catching_up(void)
 {
-    rt_payoff p = { 0 };
+    rt_speculation p = { 0 };
     for (int i = 0; i < 3; i++) {
-        EXPECT(!rt_payoff_choose(&p, 8));
-        rt_payoff_record(&p, 8, 0, 8, 1.0);
+        EXPECT(!rt_speculation_choose(&p, 8));
+        rt_speculation_record(&p, 8, 0, 8, 1.0);
     }
     for (int i = 0; i < 4; i++) {
-        EXPECT(rt_payoff_choose(&p, 8) && rt_payoff_pays(&p, 8));
-        rt_payoff_record(&p, 8, 1, 14, i ? 1.4 : 2.7);
+        EXPECT(rt_speculation_choose(&p, 8) && rt_speculation_pays(&p, 8));
+        rt_speculation_record(&p, 8, 1, 14, i ? 1.4 : 2.7);
     }
-    EXPECT(rt_payoff_choose(&p, 8) && rt_payoff_pays(&p, 8));
+    EXPECT(rt_speculation_choose(&p, 8) && rt_speculation_pays(&p, 8));
 
     int n = 0; /* where they are far behind, that is seen after a few steps */
-    for (int i = 0; i < 3; i++) rt_payoff_record(&p, 1, 0, 1, 1.0);
-    for (; rt_payoff_choose(&p, 1); n++) rt_payoff_record(&p, 1, 1, 1, 2.0);
+    for (int i = 0; i < 3; i++) rt_speculation_record(&p, 1, 0, 1, 1.0);
+    for (; rt_speculation_choose(&p, 1); n++) rt_speculation_record(&p, 1, 1, 1, 2.0);
     EXPECT(n == 5); /* one that catches up, and four */
-    p = (rt_payoff){ 0 };
-    for (int i = 0; i < 3; i++) rt_payoff_record(&p, 1, 0, 1, 1.0);
-    for (n = 0; rt_payoff_choose(&p, 1); n++) rt_payoff_record(&p, 1, 1, 1, 1.1);
+    p = (rt_speculation){ 0 };
+    for (int i = 0; i < 3; i++) rt_speculation_record(&p, 1, 0, 1, 1.0);
+    for (n = 0; rt_speculation_choose(&p, 1); n++) rt_speculation_record(&p, 1, 1, 1, 1.1);
     EXPECT(n == 17); /* a little behind may be chance */
 
     int tries[2] = { 0 }; /* and where three tokens would not make up for the time, it is hardly tried again */
     for (int most = 0; most < 2; most++) {
-        p = (rt_payoff){ .most = most ? 3 : 0 };
+        p = (rt_speculation){ .most = most ? 3 : 0 };
         for (int i = 0, before = 0; i < 4000; i++) {
-            const int draft = rt_payoff_choose(&p, 5);
-            rt_payoff_record(&p, 5, draft, draft ? 12 : 5, draft ? 3.2 : 1.0);
+            const int draft = rt_speculation_choose(&p, 5);
+            rt_speculation_record(&p, 5, draft, draft ? 12 : 5, draft ? 3.2 : 1.0);
             tries[most] += draft && !before;
             before = draft;
         }
@@ -282,14 +282,14 @@ static double against_better(double slow, double behind, double accepted, int32_
                              uint64_t seed)
 {
     enum { DRAFTS = 2 };
-    rt_payoff p = { 0 };
+    rt_speculation p = { 0 };
     double seconds = 0;
     int64_t drawn = 0;
     int plain = 31;
     const double per_step = 1 + accepted + accepted * accepted, better = per_step / slow > 1 ? per_step / slow : 1;
     for (int i = 0; drawn < n; i++) {
         const int mixed = prompts && i % 3 == 0; /* a step that reads a prompt, too: it is not recorded */
-        const int draft = mixed ? rt_payoff_pays(&p, width) : rt_payoff_choose(&p, width);
+        const int draft = mixed ? rt_speculation_pays(&p, width) : rt_speculation_choose(&p, width);
         const double noise = 0.9 + 0.2 * (double)(fixture_random(&seed) % 1000) / 1000;
         const double took = noise * (draft ? slow + behind * (plain < 31 ? plain : 31) / 31 : 1);
         int32_t tokens = 0;
@@ -299,7 +299,7 @@ static double against_better(double slow, double behind, double accepted, int32_
             tokens += got;
         }
         if (!mixed)
-            rt_payoff_record(&p, width, draft, tokens, took + (fixture_random(&seed) % 100 ? 0 : 9)); /* interrupted */
+            rt_speculation_record(&p, width, draft, tokens, took + (fixture_random(&seed) % 100 ? 0 : 9)); /* interrupted */
         plain = draft ? 0 : plain + 1;
         drawn += tokens;
         seconds += took;
@@ -331,14 +331,14 @@ static void never_much_slower(void)
  * How many of n steps, from the first on, verify second choices? Some steps are interrupted. */
 static int32_t steps_with_second(double dearer, double right, int32_t n, uint64_t seed)
 {
-    rt_payoff_tree p = { 0 };
+    rt_speculation p = { 0 };
     int32_t with = 0;
     for (int32_t i = 0; i < n; i++) {
-        const int second = rt_payoff_tree_choose(&p, 3);
+        const int second = rt_speculation_choose_second(&p, 3);
         const int hit = (double)(fixture_random(&seed) % 1000) < 1000 * right;
         const double noise =
             (0.95 + 0.1 * (double)(fixture_random(&seed) % 1000) / 1000) + (fixture_random(&seed) % 50 ? 0 : 9);
-        rt_payoff_tree_record(&p, 3, second, 2 + (second && hit), hit, noise * (1 + second * dearer));
+        rt_speculation_record_second(&p, 3, second, 2 + (second && hit), hit, noise * (1 + second * dearer));
         with += second;
     }
     return with;
@@ -353,10 +353,10 @@ static void second_choices(void)
            (int)never);
     EXPECT(good > n * 9 / 10 && bad < n / 50 && bad >= 8 && never < n / 20);
     EXPECT(steps_with_second(0.02, 0.2, 64, 1) == 0); /* first it is seen how often they are right */
-    rt_payoff_tree p = { 0 };
-    EXPECT(!rt_payoff_tree_choose(&p, 0) && !rt_payoff_tree_choose(&p, 5000)); /* any number of sequences */
-    rt_payoff_tree_record(&p, 5000, 0, 1, 0, 0);
-    rt_payoff_tree_record(&p, 5000, 1, 1, 1, 1);
+    rt_speculation p = { 0 };
+    EXPECT(!rt_speculation_choose_second(&p, 0) && !rt_speculation_choose_second(&p, 5000)); /* any number of sequences */
+    rt_speculation_record_second(&p, 5000, 0, 1, 0, 0);
+    rt_speculation_record_second(&p, 5000, 1, 1, 1, 1);
 }
 
 int main(void)
@@ -368,7 +368,7 @@ int main(void)
     penalties(dense);
     test_sampling_defaults();
     lookup();
-    payoff();
+    speculation();
     catching_up();
     never_much_slower();
     second_choices();

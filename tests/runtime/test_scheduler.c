@@ -4,15 +4,15 @@
  *
  *   test_scheduler FOLDER    as test_streams
  *
- * Linked with --wrap=gdn_gated_delta_net, so that launches fail on request, and with --wrap of payoff's answers, which
- * depend on time otherwise; of what payoff is told, of clocks and of allocations, which are looked at. */
+ * Linked with --wrap=gdn_gated_delta_net, so that launches fail on request, and with --wrap of the speculation controller's answers, which
+ * depend on time otherwise; of what it is told, of clocks and of allocations, which are looked at. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "engine_fixture.h"
-#include "runtime/serve/payoff.h"
+#include "runtime/serve/speculation.h"
 #include "runtime/serve/scheduler_internal.h"
 
 enum { N = 7, CONTEXT = 96, MAX_STEPS = 4000 };
@@ -30,20 +30,20 @@ gdn_status __wrap_gdn_gated_delta_net(gdn_context *ctx, const gdn_gated_delta_ne
     return __real_gdn_gated_delta_net(ctx, args, queue);
 }
 
-/* What payoff is made to say: ALWAYS drafts without asking it; of TURNS every way for some steps. */
+/* What the controller is made to say: ALWAYS drafts without asking it; of TURNS every way for some steps. */
 enum { ALWAYS, NEVER, TURNS };
 static int answers;
 static int64_t asked;
 static int answer(void) { return answers == TURNS && asked++ / 40 % 2 == 0; }
-int __wrap_rt_payoff_choose(rt_payoff *p, int32_t width);
-int __wrap_rt_payoff_pays(const rt_payoff *p, int32_t width);
-int __wrap_rt_payoff_choose(rt_payoff *p, int32_t width)
+int __wrap_rt_speculation_choose(rt_speculation *p, int32_t width);
+int __wrap_rt_speculation_pays(const rt_speculation *p, int32_t width);
+int __wrap_rt_speculation_choose(rt_speculation *p, int32_t width)
 {
     (void)p;
     (void)width;
     return answer();
 }
-int __wrap_rt_payoff_pays(const rt_payoff *p, int32_t width)
+int __wrap_rt_speculation_pays(const rt_speculation *p, int32_t width)
 {
     (void)p;
     (void)width;
@@ -53,15 +53,15 @@ int __wrap_rt_payoff_pays(const rt_payoff *p, int32_t width)
 /* A step that failed is no measurement. */
 static int64_t n_records;
 static double longest, shortest; /* seconds of a record */
-void __real_rt_payoff_record(rt_payoff *p, int32_t width, int drafted, int32_t n_tokens, double seconds);
-void __wrap_rt_payoff_record(rt_payoff *p, int32_t width, int drafted, int32_t n_tokens, double seconds);
-void __wrap_rt_payoff_record(rt_payoff *p, int32_t width, int drafted, int32_t n_tokens, double seconds)
+void __real_rt_speculation_record(rt_speculation *p, int32_t width, int drafted, int32_t n_tokens, double seconds);
+void __wrap_rt_speculation_record(rt_speculation *p, int32_t width, int drafted, int32_t n_tokens, double seconds);
+void __wrap_rt_speculation_record(rt_speculation *p, int32_t width, int drafted, int32_t n_tokens, double seconds)
 {
     EXPECT(!failed_in_step && n_tokens > 0);
     longest = !n_records || seconds > longest ? seconds : longest;
     shortest = !n_records || seconds < shortest ? seconds : shortest;
     n_records++;
-    __real_rt_payoff_record(p, width, drafted, n_tokens, seconds);
+    __real_rt_speculation_record(p, width, drafted, n_tokens, seconds);
 }
 
 /* The system's time, which somebody sets back by a minute whenever it is asked for, where `set_back` is 1. */
@@ -283,7 +283,7 @@ static void declined(const rt_model *model)
         else
             EXPECT(all.t.accepted > 20 && (!ways[i].tree || all.t.tree_accepted > 5) &&
                    all.counters.draft_passes < all.counters.draft_rows);
-        printf("payoff %d, %d at once: %lld rows of the draft head in %lld passes for %lld of the trunk, %lld drafted, "
+        printf("speculation %d, %d at once: %lld rows of the draft head in %lld passes for %lld of the trunk, %lld drafted, "
                "%lld accepted\n",
                ways[i].answers, (int)ways[i].parallel, (long long)all.counters.draft_rows,
                (long long)all.counters.draft_passes, (long long)all.counters.rows, (long long)all.t.drafted,

@@ -1,5 +1,5 @@
-/* Speculation controller: see payoff.h. */
-#include "runtime/serve/payoff.h"
+/* Speculation controller: see speculation.h. */
+#include "runtime/serve/speculation.h"
 
 enum {
     FIRST = 3,    /* steps of a mode before it is judged                                                           */
@@ -16,17 +16,23 @@ static const double FAR = 1.6;   /* steps slower than this factor times the mean
  * about 0.4 of their mean, so the mean of n rounds by 0.4 / sqrt(n). This is the square of 2.2 * 0.4. */
 static const double CLEAR = 0.8;
 
-static int32_t slot(int32_t width) { return width < 1 ? 0 : width >= RT_PAYOFF_WIDTHS ? RT_PAYOFF_WIDTHS - 1 : width; }
-
-static double rate(const rt_payoff_width *a, int drafted) { return a->way[drafted].tokens / a->way[drafted].seconds; }
-
-int rt_payoff_pays(const rt_payoff *p, int32_t width)
+static int32_t slot(int32_t width)
 {
-    const rt_payoff_width *a = &p->at[slot(width)];
+    return width < 1 ? 0 : width >= RT_SPECULATION_WIDTHS ? RT_SPECULATION_WIDTHS - 1 : width;
+}
+
+static double rate(const rt_speculation_width *a, int drafted)
+{
+    return a->way[drafted].tokens / a->way[drafted].seconds;
+}
+
+int rt_speculation_pays(const rt_speculation *p, int32_t width)
+{
+    const rt_speculation_width *a = &p->at[slot(width)];
     return !a->judged || a->takes != (a->trying > 0);
 }
 
-static int begin_try(rt_payoff_width *a)
+static int begin_try(rt_speculation_width *a)
 {
     const int other = !a->takes;
     a->trying = 1;
@@ -37,9 +43,9 @@ static int begin_try(rt_payoff_width *a)
     return other;
 }
 
-int rt_payoff_choose(rt_payoff *p, int32_t width)
+int rt_speculation_choose(rt_speculation *p, int32_t width)
 {
-    rt_payoff_width *a = &p->at[slot(width)];
+    rt_speculation_width *a = &p->at[slot(width)];
     if (a->way[0].n < FIRST) return 0;
     if (!a->judged && !a->trying) return begin_try(a);
     if (a->trying && a->trying++ < LONGEST) return !a->takes;
@@ -49,7 +55,7 @@ int rt_payoff_choose(rt_payoff *p, int32_t width)
 }
 
 /* Adds a step to a mode's means, and limits the effect of interrupted steps. */
-static void smooth(rt_payoff_way *way, int32_t n_tokens, double seconds)
+static void smooth(rt_speculation_way *way, int32_t n_tokens, double seconds)
 {
     const double part = way->n < SMOOTH ? way->n + 1 : SMOOTH;
     if (way->n > 1 && seconds > FAR * way->seconds) seconds = FAR * way->seconds;
@@ -60,25 +66,25 @@ static void smooth(rt_payoff_way *way, int32_t n_tokens, double seconds)
 }
 
 /* True if drafts would not pay even with all of them accepted. */
-static int is_hopeless(const rt_payoff *p, const rt_payoff_width *a)
+static int is_hopeless(const rt_speculation *p, const rt_speculation_width *a)
 {
     return p->most > 0 && a->way[1].seconds > p->most * a->way[0].seconds;
 }
 
 /* True if the trial has enough steps. */
-static int is_over(const rt_payoff *p, const rt_payoff_width *a, int32_t width)
+static int is_over(const rt_speculation *p, const rt_speculation_width *a, int32_t width)
 {
     const int32_t n = a->way[!a->takes].n;
-    width = width < RT_PAYOFF_WIDTHS ? width : RT_PAYOFF_WIDTHS;
+    width = width < RT_SPECULATION_WIDTHS ? width : RT_SPECULATION_WIDTHS;
     if (a->takes) return n >= 2 * FIRST;
     if (n >= FIRST && is_hopeless(p, a)) return 1;
     const double behind = 1 - rate(a, 1) / rate(a, 0);
     return n >= FIRST && (n * width >= ENOUGH || (behind > 0 && n * width * behind * behind > CLEAR));
 }
 
-void rt_payoff_record(rt_payoff *p, int32_t width, int drafted, int32_t n_tokens, double seconds)
+void rt_speculation_record(rt_speculation *p, int32_t width, int drafted, int32_t n_tokens, double seconds)
 {
-    rt_payoff_width *a = &p->at[slot(width)];
+    rt_speculation_width *a = &p->at[slot(width)];
     if (seconds <= 0) return;
     const int trying = a->trying && drafted != a->takes, settles = trying && drafted && a->settles;
     a->seconds += seconds;
@@ -99,5 +105,54 @@ void rt_payoff_record(rt_payoff *p, int32_t width, int drafted, int32_t n_tokens
     a->trying = 0;
     a->judged = 1;
     if (takes != a->takes) a->owed = 0;
+    a->takes = takes;
+}
+
+/* ---- Second candidates ---- */
+
+enum {
+    SECOND_FIRST = 8,     /* steps of a mode before it is judged                 */
+    SECOND_SEEN = 64,     /* steps before the gain in tokens is known            */
+    SECOND_AGAIN = 256,   /* steps to the next trial ...                         */
+    SECOND_RARELY = 8192, /* ... doubled after each trial without a change, up to this */
+    SECOND_SMOOTH = 32,
+    SECOND_SMOOTH_TOKENS = 512
+};
+static const double SECOND_FAR = 1.25;
+
+int rt_speculation_choose_second(rt_speculation *p, int32_t width)
+{
+    rt_speculation_second *a = &p->second[slot(width)];
+    if (a->n_all < SECOND_SEEN) return 0;
+    if (a->trying) return !a->takes;
+    if (a->wait && ++a->steps < a->wait) return a->takes;
+    a->trying = 1;
+    a->steps = 0;
+    a->n[!a->takes] = 0; /* drops old measurements of this mode */
+    return !a->takes;
+}
+
+static void approach(double *mean, double x, int32_t n, int32_t most) { *mean += (x - *mean) / (n < most ? n : most); }
+
+void rt_speculation_record_second(rt_speculation *p, int32_t width, int with, int32_t n_tokens, int32_t n_second,
+                                  double seconds)
+{
+    rt_speculation_second *a = &p->second[slot(width)];
+    if (seconds <= 0) return;
+    a->n_all += a->n_all < SECOND_SMOOTH_TOKENS;
+    approach(&a->tokens, with ? n_tokens - n_second : n_tokens, a->n_all, SECOND_SMOOTH_TOKENS);
+    approach(&a->gained, n_second, a->n_all, SECOND_SMOOTH_TOKENS);
+    a->n[with] += a->n[with] < SECOND_SMOOTH;
+    /* Limit the effect of interrupted steps. */
+    if (a->n[with] > 1 && seconds > SECOND_FAR * a->seconds[with]) seconds = SECOND_FAR * a->seconds[with];
+    if (a->n[with] > 1 && a->n[with] <= SECOND_FIRST && a->seconds[with] > SECOND_FAR * seconds)
+        a->seconds[with] = seconds;
+    approach(&a->seconds[with], seconds, a->n[with], SECOND_SMOOTH);
+    if (!a->trying || with == a->takes || a->n[with] < SECOND_FIRST) return;
+    const double longer = a->seconds[1] > a->seconds[0] ? a->seconds[1] : a->seconds[0]; /* additional rows cannot
+                                                                                            make a step faster */
+    const int takes = (a->tokens + a->gained) * a->seconds[0] > a->tokens * longer;
+    a->trying = 0;
+    a->wait = takes == a->takes && a->wait ? (a->wait < SECOND_RARELY ? 2 * a->wait : SECOND_RARELY) : SECOND_AGAIN;
     a->takes = takes;
 }
