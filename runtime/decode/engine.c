@@ -189,8 +189,13 @@ static uint64_t workspace_bytes(const rt_engine *e, int32_t n_spans, int32_t n_r
 
 gdn_status rt_reserve_workspace(rt_engine *e, int32_t n_spans, int32_t n_rows)
 {
+    if (n_spans == e->workspace_spans && n_rows == e->workspace_rows) return GDN_OK;
     const uint64_t need = workspace_bytes(e, n_spans, n_rows);
-    if (need <= e->workspace.bytes) return GDN_OK;
+    if (need <= e->workspace.bytes) {
+        e->workspace_spans = n_spans;
+        e->workspace_rows = n_rows;
+        return GDN_OK;
+    }
     gdn_span larger;
     const gdn_status status = gdn_buffer_create(e->device, need + need / 2, &larger);
     if (status) return rt_fail_gdn(status, "a workspace");
