@@ -299,7 +299,8 @@ static double against_better(double slow, double behind, double accepted, int32_
             tokens += got;
         }
         if (!mixed)
-            rt_speculation_record(&p, width, draft, tokens, took + (fixture_random(&seed) % 100 ? 0 : 9)); /* interrupted */
+            rt_speculation_record(&p, width, draft, tokens,
+                                  took + (fixture_random(&seed) % 100 ? 0 : 9)); /* interrupted */
         plain = draft ? 0 : plain + 1;
         drawn += tokens;
         seconds += took;
@@ -354,7 +355,8 @@ static void second_choices(void)
     EXPECT(good > n * 9 / 10 && bad < n / 50 && bad >= 8 && never < n / 20);
     EXPECT(steps_with_second(0.02, 0.2, 64, 1) == 0); /* first it is seen how often they are right */
     rt_speculation p = { 0 };
-    EXPECT(!rt_speculation_choose_second(&p, 0) && !rt_speculation_choose_second(&p, 5000)); /* any number of sequences */
+    EXPECT(!rt_speculation_choose_second(&p, 0) &&
+           !rt_speculation_choose_second(&p, 5000)); /* any number of sequences */
     rt_speculation_record_second(&p, 5000, 0, 1, 0, 0);
     rt_speculation_record_second(&p, 5000, 1, 1, 1, 1);
 }

@@ -4,8 +4,9 @@
  *
  *   test_scheduler FOLDER    as test_streams
  *
- * Linked with --wrap=gdn_gated_delta_net, so that launches fail on request, and with --wrap of the speculation controller's answers, which
- * depend on time otherwise; of what it is told, of clocks and of allocations, which are looked at. */
+ * Linked with --wrap=gdn_gated_delta_net, so that launches fail on request, and with --wrap of the speculation
+ * controller's answers, which depend on time otherwise; of what it is told, of clocks and of allocations, which are
+ * looked at. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdlib.h>
 #include <string.h>
@@ -283,7 +284,8 @@ static void declined(const rt_model *model)
         else
             EXPECT(all.t.accepted > 20 && (!ways[i].tree || all.t.tree_accepted > 5) &&
                    all.counters.draft_passes < all.counters.draft_rows);
-        printf("speculation %d, %d at once: %lld rows of the draft head in %lld passes for %lld of the trunk, %lld drafted, "
+        printf("speculation %d, %d at once: %lld rows of the draft head in %lld passes for %lld of the trunk, %lld "
+               "drafted, "
                "%lld accepted\n",
                ways[i].answers, (int)ways[i].parallel, (long long)all.counters.draft_rows,
                (long long)all.counters.draft_passes, (long long)all.counters.rows, (long long)all.t.drafted,
