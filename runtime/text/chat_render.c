@@ -101,11 +101,10 @@ gdn_status rt_chat_render(const rt_chat *chat, const rt_message *messages, int32
     *prompt = (rt_chat_prompt){ 0 };
     gdn_status status = text_of(chat, messages, n_messages, thinking, opens, &text);
     if (!status) status = check_marks(chat, &text);
-    if (!status) status = rt_tokenize_marked(chat->tokenizer, text.text, text.mark, text.bytes, NULL, 0, &prompt->n);
-    if (!status) {
-        prompt->tokens = rt_calloc((uint64_t)prompt->n, sizeof *prompt->tokens, "a conversation");
+    if (!status) { /* a token has at least one byte */
+        prompt->tokens = rt_calloc(text.bytes, sizeof *prompt->tokens, "a conversation");
         status = prompt->tokens ? rt_tokenize_marked(chat->tokenizer, text.text, text.mark, text.bytes, prompt->tokens,
-                                                     prompt->n, &prompt->n)
+                                                     (int64_t)text.bytes, &prompt->n)
                                 : GDN_OUT_OF_MEMORY;
     }
     if (!status) prompt->thinks = opens_block(&text);

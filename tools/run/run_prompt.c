@@ -125,14 +125,16 @@ static gdn_status tokens_of_message(const run_session *s, const run_prompt *p, i
     return status;
 }
 
-/* Tokenizes a prompt without chat format into `to`, at most `capacity` tokens; capacity 0 only counts. */
-static gdn_status tokens_of(const run_session *s, const run_prompt *p, int32_t *to, int64_t capacity, int64_t *count)
+/* Tokens of a prompt without chat format. A token has at least one byte. */
+static gdn_status tokens_of(const run_session *s, const run_prompt *p, int32_t **tokens, int64_t *count)
 {
     /* an empty prompt needs bos to start from */
     const int bos = rt_tokenizer_bos(s->tokenizer) >= 0 && (rt_tokenizer_add_bos(s->tokenizer) || !p->text.n);
-    if (bos && capacity) to[0] = rt_tokenizer_bos(s->tokenizer);
+    *tokens = rt_calloc(p->text.n + 1, sizeof **tokens, "a prompt");
+    if (!*tokens) return GDN_OUT_OF_MEMORY;
+    if (bos) (*tokens)[0] = rt_tokenizer_bos(s->tokenizer);
     const gdn_status status = rt_tokenize(s->tokenizer, p->text.bytes, p->text.n, run_opt.raw ? RT_PARSE_SPECIAL : 0,
-                                          capacity ? to + bos : NULL, capacity ? capacity - bos : 0, count);
+                                          *tokens + bos, (int64_t)p->text.n, count);
     *count += bos;
     return status;
 }
@@ -140,21 +142,19 @@ static gdn_status tokens_of(const run_session *s, const run_prompt *p, int32_t *
 static int tokenize(const run_session *s, run_prompt *p)
 {
     int64_t count = 0;
-    int32_t *rendered = NULL;
-    if (run_opt.chat ? tokens_of_message(s, p, &rendered, &count) : tokens_of(s, p, NULL, 0, &count))
-        return run_fail("a prompt");
-    if (count < 1 || count > INT32_MAX / 4) {
+    int32_t *tokens = NULL;
+    int code = (run_opt.chat ? tokens_of_message : tokens_of)(s, p, &tokens, &count) ? run_fail("a prompt") : 0;
+    if (!code && (count < 1 || count > INT32_MAX / 4)) {
         (void)fprintf(stderr, "gdn run: %s\n", count < 1 ? "the prompt is empty" : "the prompt is too long");
-        rt_free(rendered);
-        return 1;
+        code = 1;
     }
-    p->token = calloc((size_t)count, sizeof *p->token);
-    p->n_tokens = (int32_t)count;
-    if (rendered && p->token) memcpy(p->token, rendered, (size_t)count * sizeof *p->token);
-    rt_free(rendered);
-    if (!p->token) return no_memory();
-    if (run_opt.chat) return 0;
-    return tokens_of(s, p, p->token, count, &count) ? run_fail("a prompt") : 0;
+    if (!code && !(p->token = malloc((size_t)count * sizeof *p->token))) code = no_memory();
+    if (!code) {
+        p->n_tokens = (int32_t)count;
+        memcpy(p->token, tokens, (size_t)count * sizeof *p->token);
+    }
+    rt_free(tokens);
+    return code;
 }
 
 int run_read_prompts(run_session *s, run_prompt **prompts, int32_t *n)
