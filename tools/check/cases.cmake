@@ -6,7 +6,6 @@ add_library(gdn_cases STATIC
   tools/check/entries.c
   tools/check/executor.c
   tools/check/kernel.c
-  tools/check/gated_delta_net_forms.c
   tools/check/log.c
   tools/check/random_gated_delta_net.c
   tools/check/state16.c

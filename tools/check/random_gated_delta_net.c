@@ -21,6 +21,46 @@ void delta_random_values(delta_spec *spec, check_rng *rng)
     spec->values[DELTA_STATE] = tame ? CHECK_NORMAL : CHECK_PICK(rng, others);
 }
 
+void delta_random_forms(delta_spec *spec, check_rng *rng)
+{
+    static const int types[] = { GDN_F32, GDN_F32, GDN_F16, GDN_BF16 };
+    static const float eps[] = { 0, 1e-6f, 1e-12f, 1e-40f, 0.5f }, factors[] = { 0, 0, 1, 2, -0.75f };
+    static const int raw[] = {
+        CHECK_NORMAL, CHECK_NORMAL, CHECK_GATE_GGML, CHECK_WIDE, CHECK_SPECIAL, CHECK_SUBNORMAL
+    };
+    static const int rates[] = { CHECK_GATE_MODEL, CHECK_GATE_SLOW, CHECK_GATE_GGML, CHECK_NORMAL, CHECK_ZEROS };
+    const int sorted = check_one_in(rng, 2); /* g and beta of one type, so that they can be parts of one tensor */
+    spec->dtype_g = CHECK_PICK(rng, types);
+    spec->dtype_beta = sorted ? spec->dtype_g : CHECK_PICK(rng, types);
+    if (check_one_in(rng, 2)) {
+        spec->qk_norm = check_between(rng, GDN_NORM_ADD, GDN_NORM_CLAMP);
+        spec->eps = CHECK_PICK(rng, eps);
+        if (check_one_in(rng, 2)) spec->values[DELTA_Q] = spec->values[DELTA_K] = CHECK_NORMAL;
+    }
+    static const float bounds[] = { -5, -5, -1, -80, -1e-40f };
+    spec->g_form = check_between(rng, GDN_G_LOG, GDN_G_BOUNDED);
+    if (spec->g_form == GDN_G_BOUNDED) {
+        spec->lower_bound = CHECK_PICK(rng, bounds);
+        spec->no_a = check_one_in(rng, 3);
+    }
+    if (spec->g_form == GDN_G_LINEAR && !check_one_in(rng, 4)) spec->values[DELTA_G] = CHECK_UNIT;
+    if (spec->g_form >= GDN_G_RAW) {
+        spec->values[DELTA_G] = CHECK_PICK(rng, raw);
+        spec->values[DELTA_A] = spec->g_form == GDN_G_RAW ? CHECK_PICK(rng, rates) : CHECK_NORMAL;
+        spec->values[DELTA_BIAS] = check_one_in(rng, 4) ? CHECK_GATE_GGML : CHECK_NORMAL;
+        spec->dtype_a = CHECK_PICK(rng, types);
+        spec->dtype_bias = CHECK_PICK(rng, types);
+        spec->has_bias = !check_one_in(rng, 4);
+    }
+    spec->beta_form = check_between(rng, GDN_BETA_PLAIN, GDN_BETA_LOGIT);
+    spec->beta_factor = CHECK_PICK(rng, factors);
+    if (spec->beta_form == GDN_BETA_LOGIT && check_one_in(rng, 2)) spec->values[DELTA_BETA] = CHECK_PICK(rng, raw);
+    /* By the seed, so that what else is drawn stays as without. A norm is not for the read key. */
+    spec->read_key = !(spec->seed >> 44 & 3);
+    spec->dtype_read = types[spec->seed >> 46 & 3];
+    spec->values[DELTA_READ] = spec->qk_norm ? CHECK_SMALL : spec->values[DELTA_K];
+}
+
 void delta_random_ways(delta_spec *spec, check_rng *rng)
 {
     static const int types[] = { GDN_F32, GDN_F32, GDN_F16, GDN_BF16 };

@@ -5,7 +5,6 @@ target_sources(gdn_tool PRIVATE
   tools/check/crash.c
   tools/check/elsewhere.c
   tools/check/far_rows.c
-  tools/check/ggml_cases.c
   tools/check/invariances_gated_delta_net.c
   tools/check/invariances_log.c
   tools/check/invariances_speculation.c
