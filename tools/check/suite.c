@@ -193,7 +193,9 @@ static double named(reader *r)
         return value;
     }
     int value;
-    if (!find_word(at, length, &value)) refuse(r, "an unknown name stands");
+    r->at = at;
+    if (!find_word(at, length, &value)) refuse(r, "an unknown name");
+    r->at += length;
     return value;
 }
 
@@ -207,17 +209,18 @@ static double primary(reader *r)
         return value;
     }
     if (islower((unsigned char)c)) return named(r);
+    if (!c || !strchr("-!(#", c)) refuse(r, "an expression is expected");
     r->at++;
     if (c == '-') return -primary(r);
-    if (c == '!') return !primary(r);
+    if (c == '!') return primary(r) == 0;
     if (c == '(') {
         const double value = expression(r);
         expect(r, ')');
         return value;
     }
     const size_t length = name_length(r->at);
-    const axis *const a = c == '#' ? find_axis(r, r->at, length) : NULL;
-    if (!a) refuse(r, "an expression is expected");
+    const axis *const a = find_axis(r, r->at, length);
+    if (!a) refuse(r, "an unknown axis");
     r->at += length;
     return a->index;
 }
