@@ -288,8 +288,6 @@ const char *check_writes_ssm_conv(const void *any, const check_writes *writes)
 
 /* ---- random cases ---------------------------------------------------------------------------------------- */
 
-enum { NOBODY = -1, SEVERAL = -2, MAX_ROWS = 64 };
-
 static int32_t random_position(check_rng *rng, int n_columns, int length)
 {
     switch (check_between(rng, 0, 7)) {
@@ -304,9 +302,9 @@ static int32_t random_position(check_rng *rng, int n_columns, int length)
 
 static void random_maps(conv_spec *spec, check_rng *rng)
 {
-    int reader[MAX_ROWS], writer[MAX_ROWS];
+    check_entries e;
     const int apart = spec->where == CONV_APART;
-    for (int r = 0; r < MAX_ROWS; r++) reader[r] = writer[r] = NOBODY;
+    check_entries_clear(&e, spec->n_rows_out);
     spec->map_src = spec->n_rows < spec->n_seqs || !check_one_in(rng, 3);
     spec->map_dst = spec->n_rows_out < spec->n_seqs || !check_one_in(rng, 3);
     if (spec->where == CONV_NOWHERE) { /* only a map of what to skip makes sense */
@@ -316,7 +314,7 @@ static void random_maps(conv_spec *spec, check_rng *rng)
     for (int s = 0; s < spec->n_seqs; s++) {
         conv_seq *seq = &spec->seq[s];
         seq->src = seq->dst = s;
-        if (!spec->map_dst && s < MAX_ROWS) writer[s] = s;
+        if (!spec->map_dst) e.writer[s] = s;
     }
     for (int s = 0; s < spec->n_seqs; s++) {
         conv_seq *seq = &spec->seq[s];
@@ -325,12 +323,12 @@ static void random_maps(conv_spec *spec, check_rng *rng)
             seq->src = kind == 0 ? GDN_SKIP : GDN_NONE;
             for (int attempt = 0; kind > 1 && spec->where != CONV_NOWHERE && attempt < 8; attempt++) {
                 const int row = check_between(rng, 0, spec->n_rows - 1);
-                if (!apart && writer[row] != NOBODY && writer[row] != s) continue;
+                if (!apart && e.writer[row] != CHECK_NOBODY && e.writer[row] != s) continue;
                 seq->src = row;
                 break;
             }
         }
-        if (seq->src >= 0 && seq->length && !apart) reader[seq->src] = reader[seq->src] == NOBODY ? s : SEVERAL;
+        if (seq->length && !apart) check_entries_read(&e, s, seq->src);
     }
     for (int s = 0; spec->map_dst && s < spec->n_seqs; s++) {
         conv_seq *seq = &spec->seq[s];
@@ -339,8 +337,7 @@ static void random_maps(conv_spec *spec, check_rng *rng)
         seq->dst = GDN_NONE;
         for (int attempt = check_one_in(rng, 8) ? 8 : 0; attempt < 8; attempt++) {
             const int row = in_place && !attempt ? seq->src : check_between(rng, 0, spec->n_rows_out - 1);
-            if (written && (writer[row] != NOBODY || (reader[row] != NOBODY && reader[row] != s))) continue;
-            if (written) writer[row] = s;
+            if (written && !check_entries_write(&e, s, row)) continue;
             seq->dst = row;
             break;
         }
@@ -363,6 +360,47 @@ static void random_types(conv_spec *spec, int exact, check_rng *rng)
     if (exact) spec->dtype_history = check_one_in(rng, 2) ? GDN_F32 : spec->dtype_x;
     else spec->dtype_history = CHECK_PICK(rng, types);
     if (spec->dtype_history != spec->dtype_x && check_one_in(rng, 3)) spec->values = CHECK_TIES;
+}
+
+/* Where there is a history, as random_checkpoints() of gated_delta_net. */
+static void random_checkpoints(conv_spec *spec, check_rng own)
+{
+    check_rng *const rng = &own;
+    if (spec->where == CONV_NOWHERE || !check_one_in(rng, 3)) return;
+    const int apart = spec->where == CONV_APART, more = check_between(rng, 0, 4);
+    check_entries e;
+    spec->n_rows_out += more;
+    if (!apart) spec->n_rows = spec->n_rows_out;
+    check_entries_clear(&e, spec->n_rows_out);
+    spec->interval = check_draw_interval(rng);
+    spec->n_checkpoints = check_between(rng, 1, check_one_in(rng, 4) ? CONV_MAX_CHECKPOINTS : 3);
+    for (int s = 0; s < spec->n_seqs; s++) {
+        const conv_seq *seq = &spec->seq[s];
+        if (seq->src == GDN_SKIP || !seq->length) continue;
+        if (!apart) check_entries_read(&e, s, seq->src);
+        if (seq->dst >= 0) e.writer[seq->dst] = s;
+    }
+    for (int s = 0; s < spec->n_seqs; s++) {
+        conv_seq *seq = &spec->seq[s];
+        check_entries_checkpoints(
+            &e, s, seq->checkpoint, spec->n_checkpoints,
+            seq->src == GDN_SKIP ? 0 : check_checkpoints(spec->interval, seq->position, seq->length), rng);
+    }
+}
+
+/* A tree in some of the calls that have none of these: drawn from a copy, too. */
+static void random_tree(conv_spec *spec, check_rng own)
+{
+    check_rng *const rng = &own;
+    int longest = 0;
+    for (int i = 0; i < 23; i++) check_next(rng);
+    if (spec->interval || !check_one_in(rng, 3)) return;
+    for (int s = 0; s < spec->n_seqs; s++)
+        if (spec->seq[s].length > longest && spec->seq[s].src != GDN_SKIP) longest = spec->seq[s].length;
+    spec->tree = 1;
+    spec->map_parent = !check_one_in(rng, 8);
+    const int least = spec->width - 1 + longest + (check_one_in(rng, 2) ? 0 : check_between(rng, 1, 5));
+    if (spec->n_columns < least) spec->n_columns = least;
 }
 
 void conv_random(conv_spec *spec, check_rng *rng)
@@ -398,8 +436,8 @@ void conv_random(conv_spec *spec, check_rng *rng)
         check_draw_starts(&spec->seq[0].length, sizeof spec->seq[0], spec->n_seqs, &spec->lead, &spec->tail, rng);
     random_maps(spec, rng);
     random_types(spec, 0, rng);
-    conv_random_checkpoints(spec, *rng);
-    conv_random_tree(spec, *rng);
+    random_checkpoints(spec, *rng);
+    random_tree(spec, *rng);
 }
 
 void conv_random_ways(conv_spec *spec, check_rng *rng)

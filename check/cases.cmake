@@ -1,17 +1,12 @@
 # What builds, runs and compares calls: for gdn check, and for tests that do the same (gdn_cases).
 add_library(gdn_cases STATIC
   check/case.c
-  check/checkpoints.c
   check/compare.c
   check/entries.c
   check/executor.c
   check/kernel.c
-  check/gated_delta_net_forms.c
-  check/log.c
   check/random_gated_delta_net.c
-  check/state16.c
   check/target.c
-  check/tree.c
   check/values.c)
 foreach(stem IN LISTS GDN_KERNELS)
   target_sources(gdn_cases PRIVATE check/build_${stem}.c)

@@ -28,6 +28,20 @@ int check_entries_take(check_entries *e, int s, check_rng *rng)
     return GDN_NONE;
 }
 
+void check_entries_checkpoints(check_entries *e, int s, int *checkpoint, int n, int64_t n_used, check_rng *rng)
+{
+    for (int i = 0; i < n; i++) {
+        checkpoint[i] = i < n_used ? GDN_NONE : check_between(rng, -3, 1 << 30); /* nobody looks at the others */
+        if (!check_one_in(rng, 8) && i < n_used) checkpoint[i] = check_entries_take(e, s, rng);
+    }
+}
+
+int check_draw_interval(check_rng *rng)
+{
+    static const int intervals[] = { 1, 1, 2, 2, 3, 4, 4, 5, 7, 8, 16, 32, 33, 64, INT32_MAX };
+    return CHECK_PICK(rng, intervals);
+}
+
 void check_entries_of_delta(check_entries *e, const delta_spec *spec)
 {
     check_entries_clear(e, spec->n_rows_out * spec->n_slots_out);

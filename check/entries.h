@@ -18,6 +18,10 @@ void check_entries_read(check_entries *e, int s, int entry);
 int check_entries_take(check_entries *e, int s, check_rng *rng);
 /* 1, and written, where sequence s may write this one. */
 int check_entries_write(check_entries *e, int s, int entry);
+/* An entry for each of the n checkpoints of sequence s, of which the first n_used are used; and how many tokens apart
+ * these are. */
+void check_entries_checkpoints(check_entries *e, int s, int *checkpoint, int n, int64_t n_used, check_rng *rng);
+int check_draw_interval(check_rng *rng);
 /* What a call of gated_delta_net reads and writes without checkpoints and a log. */
 void check_entries_of_delta(check_entries *e, const delta_spec *spec);
 

@@ -6,20 +6,6 @@
 
 extern const check_family check_families_gated_delta_net[]; /* invariances_gated_delta_net.c */
 
-/* A part of gated_delta_net's fixed list (gated_delta_net_forms.c): what is done to q, k, g and beta first, and 16-bit
- * types. */
-void delta_fixed_forms(check_walk *w);
-/* Parts of both kernels' lists (checkpoints.c). */
-void delta_fixed_checkpoints(check_walk *w, delta_spec *spec);
-void conv_fixed_checkpoints(check_walk *w, conv_spec *spec);
-/* And of gated_delta_net's (log.c). */
-void delta_fixed_log(check_walk *w, delta_spec *spec);
-/* And of both (tree.c). */
-void delta_fixed_tree(check_walk *w, delta_spec *spec);
-void conv_fixed_tree(check_walk *w, conv_spec *spec);
-/* And of gated_delta_net's (state16.c). */
-void delta_fixed_state16(check_walk *w, delta_spec *spec);
-
 /* Families in files of their own. */
 void check_speculation(struct check_trial *trial,
                        check_rng *rng);                    /* invariances_speculation.c: conv and state together */

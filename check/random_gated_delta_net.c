@@ -21,6 +21,46 @@ void delta_random_values(delta_spec *spec, check_rng *rng)
     spec->values[DELTA_STATE] = tame ? CHECK_NORMAL : CHECK_PICK(rng, others);
 }
 
+void delta_random_forms(delta_spec *spec, check_rng *rng)
+{
+    static const int types[] = { GDN_F32, GDN_F32, GDN_F16, GDN_BF16 };
+    static const float eps[] = { 0, 1e-6f, 1e-12f, 1e-40f, 0.5f }, factors[] = { 0, 0, 1, 2, -0.75f };
+    static const int raw[] = {
+        CHECK_NORMAL, CHECK_NORMAL, CHECK_GATE_GGML, CHECK_WIDE, CHECK_SPECIAL, CHECK_SUBNORMAL
+    };
+    static const int rates[] = { CHECK_GATE_MODEL, CHECK_GATE_SLOW, CHECK_GATE_GGML, CHECK_NORMAL, CHECK_ZEROS };
+    const int sorted = check_one_in(rng, 2); /* g and beta of one type, so that they can be parts of one tensor */
+    spec->dtype_g = CHECK_PICK(rng, types);
+    spec->dtype_beta = sorted ? spec->dtype_g : CHECK_PICK(rng, types);
+    if (check_one_in(rng, 2)) {
+        spec->qk_norm = check_between(rng, GDN_NORM_ADD, GDN_NORM_CLAMP);
+        spec->eps = CHECK_PICK(rng, eps);
+        if (check_one_in(rng, 2)) spec->values[DELTA_Q] = spec->values[DELTA_K] = CHECK_NORMAL;
+    }
+    static const float bounds[] = { -5, -5, -1, -80, -1e-40f };
+    spec->g_form = check_between(rng, GDN_G_LOG, GDN_G_BOUNDED);
+    if (spec->g_form == GDN_G_BOUNDED) {
+        spec->lower_bound = CHECK_PICK(rng, bounds);
+        spec->no_a = check_one_in(rng, 3);
+    }
+    if (spec->g_form == GDN_G_LINEAR && !check_one_in(rng, 4)) spec->values[DELTA_G] = CHECK_UNIT;
+    if (spec->g_form >= GDN_G_RAW) {
+        spec->values[DELTA_G] = CHECK_PICK(rng, raw);
+        spec->values[DELTA_A] = spec->g_form == GDN_G_RAW ? CHECK_PICK(rng, rates) : CHECK_NORMAL;
+        spec->values[DELTA_BIAS] = check_one_in(rng, 4) ? CHECK_GATE_GGML : CHECK_NORMAL;
+        spec->dtype_a = CHECK_PICK(rng, types);
+        spec->dtype_bias = CHECK_PICK(rng, types);
+        spec->has_bias = !check_one_in(rng, 4);
+    }
+    spec->beta_form = check_between(rng, GDN_BETA_PLAIN, GDN_BETA_LOGIT);
+    spec->beta_factor = CHECK_PICK(rng, factors);
+    if (spec->beta_form == GDN_BETA_LOGIT && check_one_in(rng, 2)) spec->values[DELTA_BETA] = CHECK_PICK(rng, raw);
+    /* By the seed, so that what else is drawn stays as without. A norm is not for the read key. */
+    spec->read_key = !(spec->seed >> 44 & 3);
+    spec->dtype_read = types[spec->seed >> 46 & 3];
+    spec->values[DELTA_READ] = spec->qk_norm ? CHECK_SMALL : spec->values[DELTA_K];
+}
+
 void delta_random_ways(delta_spec *spec, check_rng *rng)
 {
     static const int types[] = { GDN_F32, GDN_F32, GDN_F16, GDN_BF16 };
@@ -69,11 +109,7 @@ static int64_t work(const delta_spec *spec)
                     (spec->where == DELTA_APART ? (int64_t)spec->n_rows_out * spec->n_slots_out : 0));
 }
 
-/* Which sequences have to do with an entry of the pools, for the rule that no slot is written twice nor
- * written by one sequence and read by another. */
-enum { NOBODY = -1, SEVERAL = -2, MAX_ENTRIES = 256 };
-
-static void random_sources(delta_spec *spec, const int *writer, check_rng *rng)
+static void random_sources(delta_spec *spec, const check_entries *entries, check_rng *rng)
 {
     for (int s = 0; s < spec->n_seqs; s++) {
         delta_seq *seq = &spec->seq[s];
@@ -81,7 +117,7 @@ static void random_sources(delta_spec *spec, const int *writer, check_rng *rng)
         seq->src = kind == 0 ? GDN_SKIP : GDN_NONE;
         for (int attempt = 0; kind > 1 && attempt < 8; attempt++) {
             const int e = check_between(rng, 0, spec->n_rows * spec->n_slots - 1);
-            if (spec->where != DELTA_APART && writer[e] != NOBODY && writer[e] != s) continue;
+            if (spec->where != DELTA_APART && entries->writer[e] != CHECK_NOBODY && entries->writer[e] != s) continue;
             seq->src = e;
             break;
         }
@@ -90,12 +126,11 @@ static void random_sources(delta_spec *spec, const int *writer, check_rng *rng)
 
 static void random_targets(delta_spec *spec, check_rng *rng)
 {
-    int reader[MAX_ENTRIES], writer[MAX_ENTRIES];
-    for (int e = 0; e < MAX_ENTRIES; e++) reader[e] = writer[e] = NOBODY;
+    check_entries entries;
+    check_entries_clear(&entries, spec->n_rows_out * spec->n_slots_out);
     for (int s = 0; s < spec->n_seqs; s++) {
         const delta_seq *seq = &spec->seq[s];
-        if (seq->src >= 0 && seq->length && spec->where != DELTA_APART)
-            reader[seq->src] = reader[seq->src] == NOBODY ? s : SEVERAL;
+        if (seq->length && spec->where != DELTA_APART) check_entries_read(&entries, s, seq->src);
     }
     for (int s = 0; s < spec->n_seqs; s++) {
         delta_seq *seq = &spec->seq[s];
@@ -107,8 +142,7 @@ static void random_targets(delta_spec *spec, check_rng *rng)
             if (check_one_in(rng, 8)) continue;
             for (int attempt = 0; attempt < 8; attempt++) {
                 const int e = in_place && !attempt ? seq->src : check_between(rng, 0, last);
-                if (written && (writer[e] != NOBODY || (reader[e] != NOBODY && reader[e] != s))) continue;
-                if (written) writer[e] = s;
+                if (written && !check_entries_write(&entries, s, e)) continue;
                 seq->dst[r] = e;
                 break;
             }
@@ -118,8 +152,8 @@ static void random_targets(delta_spec *spec, check_rng *rng)
 
 static void random_maps(delta_spec *spec, check_rng *rng)
 {
-    int writer[MAX_ENTRIES];
-    for (int e = 0; e < MAX_ENTRIES; e++) writer[e] = NOBODY;
+    check_entries entries;
+    check_entries_clear(&entries, spec->n_rows_out * spec->n_slots_out);
     spec->map_src = spec->n_rows < spec->n_seqs || !check_one_in(rng, 4);
     spec->map_dst = spec->n_rows_out < spec->n_seqs || spec->n_snapshots > spec->n_slots_out || !check_one_in(rng, 4);
     for (int s = 0; s < spec->n_seqs; s++) {
@@ -127,16 +161,176 @@ static void random_maps(delta_spec *spec, check_rng *rng)
         seq->src = s * spec->n_slots;
         for (int r = 0; !spec->map_dst && r < spec->n_snapshots; r++) {
             seq->dst[r] = s * spec->n_slots_out + r;
-            writer[seq->dst[r]] = s;
+            entries.writer[seq->dst[r]] = s;
         }
     }
-    if (spec->map_src) random_sources(spec, writer, rng);
+    if (spec->map_src) random_sources(spec, &entries, rng);
     if (spec->map_dst) random_targets(spec, rng);
     if (spec->map_src && spec->map_dst && spec->where != DELTA_APART && spec->n_slots >= spec->n_snapshots &&
         spec->n_rows >= spec->n_seqs && check_one_in(rng, 4)) {
         const int shift = check_between(rng, 0, spec->n_rows - 1);
         for (int s = 0; s < spec->n_seqs; s++)
             delta_ring(spec, s, (s + shift) % spec->n_rows, check_one_in(rng, 5) ? 0 : check_between(rng, 1, 1000));
+    }
+}
+
+/* Checkpoints beside what a third of the calls do already: drawn from a copy, so that the rest is as without. */
+static void random_checkpoints(delta_spec *spec, check_rng own)
+{
+    check_rng *const rng = &own;
+    if (!check_one_in(rng, 3)) return;
+    const int apart = spec->where == DELTA_APART, more = check_between(rng, 0, 3);
+    check_entries e;
+    spec->n_rows_out += more; /* room for them */
+    if (!apart) spec->n_rows = spec->n_rows_out;
+    check_entries_of_delta(&e, spec);
+    spec->interval = check_draw_interval(rng);
+    spec->n_checkpoints = check_between(rng, 1, check_one_in(rng, 4) ? DELTA_MAX_CHECKPOINTS : 3);
+    spec->map_position = !check_one_in(rng, 4);
+    for (int s = 0; s < spec->n_seqs; s++) {
+        delta_seq *seq = &spec->seq[s];
+        seq->position = !spec->map_position     ? 0
+                        : check_one_in(rng, 16) ? INT32_MAX - seq->length
+                                                : check_between(rng, 0, check_one_in(rng, 2) ? 9 : 300);
+    }
+    for (int s = 0; s < spec->n_seqs; s++) {
+        delta_seq *seq = &spec->seq[s];
+        check_entries_checkpoints(
+            &e, s, seq->checkpoint, spec->n_checkpoints,
+            seq->src == GDN_SKIP ? 0 : check_checkpoints(spec->interval, seq->position, seq->length), rng);
+    }
+}
+
+/* Any place for padding: nobody looks at what it commits, and its row may be another sequence's. */
+static void draw_padding(delta_spec *spec, delta_seq *seq, check_rng *rng)
+{
+    seq->log_row = check_between(rng, GDN_NONE, spec->log_rows - 1);
+    seq->repeated = check_between(rng, 0, seq->position < 50 ? seq->position : 50);
+    seq->commit = check_between(rng, -3, 1 << 30);
+}
+
+/* The state at the sequence's position: in place, elsewhere, or nowhere. */
+static void draw_commit(const delta_spec *spec, check_entries *e, int s, delta_seq *seq, check_rng *rng)
+{
+    const int apart = spec->where == DELTA_APART;
+    seq->commit = GDN_NONE;
+    if (check_one_in(rng, 3) || (!seq->length && !apart && seq->src >= 0 && e->writer[seq->src] != CHECK_NOBODY))
+        return;
+    if (!seq->length && !apart) /* it reads as well, then */
+        check_entries_read(e, s, seq->src);
+    if (!apart && seq->src >= 0 && check_one_in(rng, 2) && check_entries_write(e, s, seq->src)) seq->commit = seq->src;
+    else seq->commit = check_entries_take(e, s, rng);
+}
+
+/* A log likewise, behind the checkpoints. */
+static void random_log(delta_spec *spec, check_rng own)
+{
+    check_rng *const rng = &own;
+    int row[DELTA_MAX_SEQS + 3], most = 1;
+    for (int i = 0; i < 9; i++) /* away from what the checkpoints were drawn from */
+        check_next(rng);
+    if (!check_one_in(rng, 3)) return;
+    check_entries e;
+    if (check_one_in(rng, 2)) spec->n_snapshots = spec->map_dst = 0;
+    for (int s = 0; s < spec->n_seqs && !spec->n_snapshots; s++)
+        for (int r = 0; r < DELTA_MAX_SNAPSHOTS; r++) spec->seq[s].dst[r] = GDN_NONE;
+    if (spec->where == DELTA_APART && check_one_in(rng, 2)) spec->n_rows_out += check_between(rng, 1, 3);
+    check_entries_of_delta(&e, spec);
+    for (int s = 0; s < spec->n_seqs && spec->interval; s++) {
+        const delta_seq *seq = &spec->seq[s];
+        const int64_t kept = check_checkpoints(spec->interval, seq->position, seq->length);
+        for (int i = 0; i < kept && i < spec->n_checkpoints && seq->src != GDN_SKIP; i++)
+            if (seq->checkpoint[i] >= 0) e.writer[seq->checkpoint[i]] = s;
+    }
+    spec->log_rows = spec->n_seqs + check_between(rng, 0, 3);
+    spec->map_log_row = !check_one_in(rng, 4);
+    spec->map_stands = !check_one_in(rng, 8);
+    spec->map_commit = !check_one_in(rng, 4);
+    if (!spec->interval) spec->map_position = !check_one_in(rng, 8);
+    for (int i = 0; i < spec->log_rows; i++) row[i] = i;
+    if (spec->map_log_row) check_shuffle(rng, row, spec->log_rows);
+    for (int s = 0; s < spec->n_seqs; s++) {
+        delta_seq *seq = &spec->seq[s];
+        if (!spec->interval)
+            seq->position = !spec->map_position     ? 0
+                            : check_one_in(rng, 16) ? INT32_MAX - seq->length
+                                                    : check_between(rng, 0, check_one_in(rng, 2) ? 9 : 300);
+        seq->log_row = spec->map_log_row && check_one_in(rng, 5) ? GDN_NONE : row[s];
+        const int furthest = seq->position < 6 ? seq->position : 6;
+        seq->repeated = seq->log_row < 0 || !spec->map_stands ? 0 : check_between(rng, 0, furthest);
+        seq->commit = GDN_NONE;
+        if (seq->src == GDN_SKIP && spec->map_log_row && spec->map_stands) draw_padding(spec, seq, rng);
+        else if (seq->src == GDN_SKIP) seq->repeated = 0;
+        else {
+            if (spec->map_commit) draw_commit(spec, &e, s, seq, rng);
+            if (seq->log_row >= 0 && seq->repeated + seq->length > most) most = seq->repeated + seq->length;
+        }
+    }
+    spec->log_columns = most + (check_one_in(rng, 2) ? 0 : check_between(rng, 1, 5));
+}
+
+/* A tree likewise, behind the log. */
+static void random_tree(delta_spec *spec, check_rng own)
+{
+    check_rng *const rng = &own;
+    for (int i = 0; i < 23; i++) /* away from what checkpoints and the log were drawn from */
+        check_next(rng);
+    if (!spec->log_columns || spec->n_snapshots || spec->interval || check_one_in(rng, 4)) return;
+    for (int s = 0; s < spec->n_seqs; s++)
+        if (spec->seq[s].src != GDN_SKIP && spec->seq[s].length && spec->seq[s].log_row < 0) return;
+    spec->tree = 1;
+    spec->map_parent = !check_one_in(rng, 8);
+}
+
+/* Where a sequence's state may stand, when it is rounded after every `interval` tokens. 0 where there is no such
+ * place: the position has been used for something else, and no column of the log can make up for it. */
+static int draw_standing(const delta_spec *spec, delta_seq *seq, int interval, check_rng *rng)
+{
+    const int behind = seq->position % interval, movable = spec->map_position && !spec->interval;
+    if (seq->log_row < 0 || !spec->map_stands) {
+        if (behind && !movable) return 0;
+        seq->position -= behind;
+        seq->repeated = 0;
+        return 1;
+    }
+    const int whole = seq->position / interval;
+    seq->repeated = behind + interval * check_between(rng, 0, whole < 2 ? whole : 2);
+    return 1;
+}
+
+static int draw_rounding(const delta_spec *spec, check_rng *rng)
+{
+    static const int intervals[] = { 2, 2, 3, 4, 4, 5, 8, 16 };
+    const int interval = CHECK_PICK(rng, intervals);
+    return spec->interval % interval ? 1 : interval;
+}
+
+/* States of 16 bits likewise, behind the tree: maps and intervals become those of calls that may have them. */
+static void random_state16(delta_spec *spec, check_rng own)
+{
+    check_rng *const rng = &own;
+    delta_seq seq[DELTA_MAX_SEQS];
+    for (int i = 0; i < 37; i++) /* away from what the others were drawn from */
+        check_next(rng);
+    if (!check_one_in(rng, 3)) return;
+    spec->dtype_state = check_between(rng, GDN_F16, GDN_BF16);
+    if (check_one_in(rng, 4)) spec->values[DELTA_STATE] = CHECK_TIES;
+    spec->state_interval = check_between(rng, 0, 1);
+    if (!spec->log_columns || check_one_in(rng, 3)) return;
+    const int interval = draw_rounding(spec, rng);
+    for (int s = 0; s < spec->n_seqs; s++) {
+        seq[s] = spec->seq[s];
+        if (seq[s].src != GDN_SKIP && !draw_standing(spec, &seq[s], interval, rng)) return;
+    }
+    spec->state_interval = interval;
+    spec->map_dst |= spec->n_snapshots > 0;
+    for (int s = 0; s < spec->n_seqs; s++) {
+        const int length = seq[s].length, needed = seq[s].repeated + length;
+        spec->seq[s] = seq[s];
+        if (seq[s].src == GDN_SKIP) continue;
+        for (int r = 0; r < length && r < spec->n_snapshots; r++)
+            if ((seq[s].position + length - r) % interval) spec->seq[s].dst[r] = GDN_NONE;
+        if (seq[s].log_row >= 0 && spec->log_columns < needed) spec->log_columns = needed;
     }
 }
 
@@ -194,8 +388,8 @@ void delta_random(delta_spec *spec, check_rng *rng, int64_t budget)
     random_maps(spec, rng);
     if (check_one_in(rng, 2)) delta_random_forms(spec, rng);
     spec->dtype_out = CHECK_PICK(rng, types);
-    delta_random_checkpoints(spec, *rng);
-    delta_random_log(spec, *rng);
-    delta_random_tree(spec, *rng);
-    delta_random_state16(spec, *rng);
+    random_checkpoints(spec, *rng);
+    random_log(spec, *rng);
+    random_tree(spec, *rng);
+    random_state16(spec, *rng);
 }

@@ -2,123 +2,57 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "environment.h"
 #include "families.h"
-#include "ggml_cases.h"
-#include "target.h"
 #include "trial.h"
 
 static void random_case(check_spec *spec, check_rng *rng) { rows_random(&spec->set_rows, rng); }
 
+static void begin(check_spec *spec) { rows_defaults(&spec->set_rows, 1, 1, 1); }
+
 /* ---- the fixed list ---------------------------------------------------------------------------------------- */
 
-static const int32_t src_types[] = { GDN_F32, GDN_F16, GDN_BF16 };
-static const int32_t dst_types[] = { GDN_F32, GDN_F16, GDN_BF16, GDN_Q8_0 };
+#define ONE(member) CHECK_MEMBER(#member, rows_spec, member, 0)
 
-static void set_threads(check_spec *spec, int threads)
-{
-    rows_defaults(&spec->set_rows, 512, 200, 50); /* many duplicates for threads to fight over */
-    spec->set_rows.dst_type = dst_types[threads % 4];
-}
+static const check_member members[] = { { ONE(n_columns) }, { ONE(n_rows) },      { ONE(n_rows_dst) },
+                                        { ONE(n_batch) },   { ONE(index_batch) }, { ONE(src_type) },
+                                        { ONE(dst_type) },  { ONE(index_type) },  { ONE(index_style) },
+                                        { ONE(values) },    { ONE(strided) },     { NULL, 0, 0, 0, 0 } };
 
-static void walk_list(check_walk *w)
-{
-    rows_spec *spec = &w->spec->set_rows;
-    static const char *const types[] = { "f32", "f16", "bf16", "q8_0" };
-    static const struct {
-        const char *name;
-        int values;
-    } values[] = {
-        { "normal", CHECK_NORMAL },       { "ties", CHECK_TIES },   { "wide", CHECK_WIDE },
-        { "subnormal", CHECK_SUBNORMAL }, { "huge", CHECK_HUGE },   { "zeros", CHECK_ZEROS },
-        { "special", CHECK_SPECIAL },     { "nan", CHECK_ONE_NAN },
-    };
-    static const int columns[] = { 1,  2,  3,  5,  7,  8,   9,   15,  16,  17,   31,  32,
-                                   33, 63, 64, 65, 96, 127, 128, 129, 256, 1000, 1024 };
-    static const struct {
-        const char *name;
-        int style;
-    } indices[] = {
-        { "permuted", ROWS_PERMUTED },
-        { "random", ROWS_RANDOM },
-        { "one", ROWS_ONE },
-        { "none", ROWS_NONE },
-    };
-    static const int batches[][4] = { { 2, 1, 1, 1 }, { 1, 2, 1, 1 }, { 4, 6, 2, 3 }, { 3, 2, 3, 2 }, { 2, 4, 2, 1 } };
-    for (int s = 0; s < 3; s++)
-        for (int d = 0; d < 4; d++)
-            for (int v = 0; v < CHECK_COUNT(values); v++)
-                if (check_here(w)) {
-                    rows_defaults(spec, d == 3 ? 96 : 101, 12, 9);
-                    spec->src_type = src_types[s];
-                    spec->dst_type = dst_types[d];
-                    spec->values = values[v].values;
-                    spec->index_style = ROWS_PERMUTED;
-                    spec->n_rows = 9;
-                    CHECK_NAME(w, "values/%s_to_%s_%s", types[s], types[d], values[v].name);
-                }
-    for (int d = 0; d < 4; d++)
-        for (int i = 0; i < CHECK_COUNT(columns); i++)
-            if (check_here(w)) {
-                rows_defaults(spec, d == 3 ? (columns[i] + 31) / 32 * 32 : columns[i], 5, 7);
-                spec->dst_type = dst_types[d];
-                spec->values = CHECK_TIES;
-                CHECK_NAME(w, "columns/%d_to_%s", columns[i], types[d]);
-            }
-    for (int i = 0; i < CHECK_COUNT(indices); i++)
-        for (int type = 0; type < 2; type++)
-            for (int d = 0; d < 4; d++)
-                if (check_here(w)) {
-                    rows_defaults(spec, 64, 40, 11);
-                    spec->index_style = indices[i].style;
-                    spec->index_type = type ? GDN_I64 : GDN_I32;
-                    spec->dst_type = dst_types[d];
-                    CHECK_NAME(w, "index/%s_%s_to_%s", indices[i].name, type ? "i64" : "i32", types[d]);
-                }
-    for (int i = 0; i < CHECK_COUNT(batches); i++)
-        for (int strided = 0; strided < 2; strided++)
-            for (int d = 0; d < 4; d++)
-                if (check_here(w)) {
-                    rows_defaults(spec, 32, 5, 6);
-                    for (int k = 0; k < 2; k++) {
-                        spec->n_batch[k] = batches[i][k];
-                        spec->index_batch[k] = batches[i][2 + k];
-                    }
-                    spec->strided = strided;
-                    spec->dst_type = dst_types[d];
-                    CHECK_NAME(w, "batch/%dx%d_index_%dx%d_to_%s%s", batches[i][0], batches[i][1], batches[i][2],
-                               batches[i][3], types[d], strided ? "_strided" : "");
-                }
-    for (int d = 0; d < 4; d++)
-        if (check_here(w)) {
-            rows_defaults(spec, 32, 0, 3);
-            spec->dst_type = dst_types[d];
-            CHECK_NAME(w, "no_rows/to_%s", types[d]);
-        }
+#define FROM  "{src_type:f32|f16|bf16}"
+#define FLOAT "{dst_type:f32|f16|bf16}"
+#define TO    "{dst_type:f32|f16|bf16|q8_0}"
+
+/* ggml's: columns, rows and a batch of b by something, or the other way. */
+#define GGML(to, sizes, b, set)                                                                                        \
+    "ggml/set_rows/{src_type}_to_" to "_{index_type:i32|i64}_" sizes "{strided}{b%7==0?|_b7} "                         \
+    "{src_type:f32|f16} {strided:|_view} {b:" b "} index_style=0 " set
+
+static const char *const lines[] = {
+    "values/" FROM "_to_" TO "_{values:normal|ties|wide|subnormal|huge|zeros|special|nan}"
+    " n_columns=dst_type==q8_0?96:101 n_rows=n_rows_dst=9 index_style=0",
+    "columns/{c}_to_" TO " {c:1|2|3|5|7|8|9|15|16|17|31|32|33|63|64|65|96|127|128|129|256|1000|1024} "
+    "n_columns=dst_type==q8_0?(c+31)/32*32:c n_rows=5 n_rows_dst=7 values=ties",
+    "index/{k:permuted|random|one|none}_{index_type:i32|i64}_to_" TO
+    " index_style=#k n_columns=64 n_rows=40 n_rows_dst=11",
+    "batch/{b,c,d,e:2x1_index_1x1|1x2_index_1x1|4x6_index_2x3|3x2_index_3x2|2x4_index_2x1}_to_{dst_type}{strided:|"
+    "_strided}"
+    " " TO " n_columns=32 n_rows=5 n_rows_dst=6 n_batch=b,c index_batch=d,e",
+    "no_rows/to_" TO " n_columns=32 n_rows=0 n_rows_dst=3",
     /* So much that backends may write past their caches, in odd numbers of cache lines; with and without duplicates. */
-    for (int s = 0; s < 3; s++)
-        for (int d = 0; d < 3; d++)
-            for (int i = 0; i < 2; i++)
-                if (check_here(w)) {
-                    rows_defaults(spec, d == 0 ? 528 : 544, 300, 310);
-                    spec->src_type = src_types[s];
-                    spec->dst_type = dst_types[d];
-                    spec->index_style = indices[i].style;
-                    CHECK_NAME(w, "many/%s_to_%s_%s", types[s], types[d], indices[i].name);
-                }
-    check_walk_threads(w, set_threads);
-    for (int environment = 0; environment < CHECK_ENV_COUNT; environment++)
-        for (int d = 0; d < 4; d++)
-            if (check_here(w)) {
-                rows_defaults(spec, 96, 8, 9);
-                spec->dst_type = dst_types[d];
-                spec->values = environment & 1 ? CHECK_SUBNORMAL : CHECK_TIES;
-                if (w->c) w->c->environment = environment;
-                CHECK_NAME(w, "mode/%d_to_%s", environment, types[d]);
-            }
-    for (int i = 0; i < ggml_n_rows(); i++)
-        if (check_here(w)) ggml_rows(i, spec, w->name, w->bytes);
-}
+    "many/" FROM "_to_" FLOAT "_{k:permuted|random}"
+    " index_style=#k n_columns=dst_type==f32?528:544 n_rows=300 n_rows_dst=310",
+    "threads/{kind:library|pool|reverse}_{threads:1|2|3|4|5|6|7|8}" /* many duplicates for threads to fight over */
+    " n_columns=512 n_rows=200 n_rows_dst=50 dst_type=threads%4",
+    "mode/{environment:0|1|2|3|4|5}_to_" TO " n_columns=96 n_rows=8 n_rows_dst=9 values=environment%2?subnormal:ties",
+    GGML(TO, "256x1_{b}x3_of_5", "1|7", "n_columns=256 n_rows=1 n_rows_dst=5 n_batch=index_batch=3,b"),
+    GGML(TO, "256x7_2x{b}_of_11", "3|21", "n_columns=256 n_rows=7 n_rows_dst=11 n_batch=b,2 index_batch=b/3,1"),
+    GGML(TO, "96x2_{b}x3_of_3", "2|14", "n_columns=96 n_rows=2 n_rows_dst=3 n_batch=3,b index_batch=1,b/2"),
+    GGML(FLOAT, "3x2_{b}x3_of_3", "2|14", "n_columns=3 n_rows=2 n_rows_dst=3 n_batch=3,b index_batch=1,b/2"),
+    GGML(FLOAT, "31x2_{b}x3_of_3", "2|14", "n_columns=31 n_rows=2 n_rows_dst=3 n_batch=3,b index_batch=1,b/2"),
+    GGML(FLOAT, "33x1_2x{b}_of_5", "3|21", "n_columns=33 n_rows=1 n_rows_dst=5 n_batch=b,2 index_batch=b/3,1"),
+    GGML(FLOAT, "1x2_1x3_of_8", "1|7", "n_columns=1 n_rows=2 n_rows_dst=8 n_batch=index_batch=3,1"),
+    NULL,
+};
 
 /* ---- what must not change the bits: see invariances_gated_delta_net.c ------------------------------------- */
 
@@ -225,4 +159,4 @@ static const check_family families[] = {
     { "far", 2, check_far_rows }, { NULL, 0, NULL },
 };
 
-const check_suite check_suite_set_rows = { &check_kernel_set_rows, random_case, walk_list, families };
+const check_suite check_suite_set_rows = { &check_kernel_set_rows, random_case, begin, members, lines, families };

@@ -5,7 +5,6 @@ target_sources(gdn_tool PRIVATE
   check/crash.c
   check/elsewhere.c
   check/far_rows.c
-  check/ggml_cases.c
   check/invariances_gated_delta_net.c
   check/invariances_log.c
   check/invariances_speculation.c

@@ -71,12 +71,6 @@ void delta_ring(delta_spec *spec, int s, int row, int position);
 /* A call with at most about `budget` state elements times tokens. */
 void delta_random(delta_spec *spec, check_rng *rng, int64_t budget);
 void delta_random_forms(delta_spec *spec, check_rng *rng); /* all but dtype_out */
-/* Checkpoints beside what a third of the calls do already: drawn from a copy, so that the rest is as without. */
-void delta_random_checkpoints(delta_spec *spec, check_rng own);
-void delta_random_log(delta_spec *spec, check_rng own);  /* likewise, behind the checkpoints */
-void delta_random_tree(delta_spec *spec, check_rng own); /* likewise, behind the log */
-/* States of 16 bits, likewise, behind the tree: maps and intervals become those of calls that may have them. */
-void delta_random_state16(delta_spec *spec, check_rng own);
 void delta_random_values(delta_spec *spec, check_rng *rng);
 void delta_random_ways(delta_spec *spec, check_rng *rng); /* all of a family's trial but sizes, batch and maps */
 void delta_random_state(delta_spec *spec); /* the states' type, by the seed: what else is drawn stays as without */
@@ -132,10 +126,6 @@ typedef struct conv_spec {
 void conv_defaults(conv_spec *spec, int n_channels, int width);
 void conv_batch(conv_spec *spec, int n, int length);
 void conv_random(conv_spec *spec, check_rng *rng);
-/* As delta_random_checkpoints(), where there is a history. */
-void conv_random_checkpoints(conv_spec *spec, check_rng own);
-/* A tree in some of the calls that have none of these: drawn from a copy, too. */
-void conv_random_tree(conv_spec *spec, check_rng own);
 void conv_random_ways(conv_spec *spec, check_rng *rng); /* as delta_random_ways() */
 
 /* Parts of images. pool is "history" or "history_out". */

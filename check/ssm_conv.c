@@ -4,261 +4,111 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "environment.h"
 #include "families.h"
-#include "ggml_cases.h"
-#include "target.h"
 #include "trial.h"
 
 static void random_case(check_spec *spec, check_rng *rng) { conv_random(&spec->ssm_conv, rng); }
 
+static void begin(check_spec *spec)
+{
+    conv_spec *const c = &spec->ssm_conv;
+    const int n_seqs = c->n_seqs, width = c->width;
+    conv_defaults(c, 1, width ? width : 1);
+    if (width) conv_batch(c, n_seqs, 1);
+}
+
 /* ---- the fixed list ---------------------------------------------------------------------------------------- */
 
-static void set_no_sequences(conv_spec *spec) { conv_batch(spec, 0, 0); }
-static void set_no_tokens(conv_spec *spec) { conv_batch(spec, 3, 0); }
-static void set_no_history(conv_spec *spec)
-{
-    conv_batch(spec, 3, 5);
-    spec->where = CONV_NOWHERE;
-}
-static void set_some_skipped(conv_spec *spec)
-{
-    conv_batch(spec, 5, 3);
-    spec->map_src = 1;
-    for (int s = 0; s < 5; s += 2) spec->seq[s].src = GDN_SKIP;
-}
-static void set_from_zero(conv_spec *spec)
-{
-    conv_batch(spec, 3, 2);
-    spec->map_src = spec->map_position = 1;
-    for (int s = 0; s < 3; s++) {
-        spec->seq[s].src = GDN_NONE;
-        spec->seq[s].position = 3 * s; /* the columns before are zeros and are written as such */
-    }
-}
-static void set_nothing_kept(conv_spec *spec)
-{
-    conv_batch(spec, 3, 2);
-    spec->map_dst = spec->map_position = 1;
-    for (int s = 0; s < 3; s++) {
-        spec->seq[s].dst = GDN_NONE;
-        spec->seq[s].position = 20 + s;
-    }
-}
-static void set_other_row(conv_spec *spec)
-{
-    spec->n_columns += 4;
-    conv_batch(spec, 3, 2);
-    spec->n_rows = spec->n_rows_out = 6;
-    spec->map_dst = spec->map_position = 1;
-    for (int s = 0; s < 3; s++) {
-        spec->seq[s].dst = 5 - s;
-        spec->seq[s].position = 4 * s; /* at 0, partly filled, full */
-    }
-}
-static void set_shared_row(conv_spec *spec)
-{
-    spec->n_columns += 2;
-    conv_batch(spec, 3, 4);
-    spec->n_rows = spec->n_rows_out = 4;
-    spec->map_src = spec->map_dst = spec->map_position = 1;
-    for (int s = 0; s < 3; s++) {
-        spec->seq[s].src = 3;
-        spec->seq[s].key = 5;
-        spec->seq[s].position = 11 - s; /* rolled back by 0, 1, 2 */
-    }
-}
-static void set_ragged(conv_spec *spec)
-{
-    static const int lengths[] = { 0, 5, 0, 1, 12, 2, 0 };
-    conv_batch(spec, 7, 0);
-    spec->map_start = spec->map_position = 1;
-    spec->lead = 2;
-    spec->tail = 1;
-    for (int s = 0; s < 7; s++) {
-        spec->seq[s].length = lengths[s];
-        spec->seq[s].position = 2 * s;
-    }
-}
-static void set_strided(conv_spec *spec)
-{
-    set_ragged(spec);
-    spec->strided = 1;
-}
-/* Every other sequence is empty and names as its source the row that the next one writes: allowed, since it
- * reads nothing. Who reads all the same races with that writer, which ThreadSanitizer sees. */
-static void set_empty_source(conv_spec *spec)
-{
-    conv_batch(spec, 12, 5);
-    spec->map_start = spec->map_position = spec->map_src = spec->map_dst = 1;
-    for (int s = 0; s < 12; s += 2) {
-        spec->seq[s].length = 0;
-        spec->seq[s].position = 7;
-        spec->seq[s].src = s + 1;
-        spec->seq[s].dst = GDN_NONE;
-        spec->seq[s + 1].src = GDN_NONE;
-    }
-}
-static void set_far_position(conv_spec *spec)
-{
-    conv_batch(spec, 2, 7);
-    spec->map_position = 1;
-    spec->seq[0].position = INT32_MAX - 7;
-    spec->seq[1].position = (1 << 24) + 1;
-}
-static const struct awkward {
-    const char *name;
-    void (*set)(conv_spec *spec);
-    int values, length; /* without set: two sequences with these values */
-} awkwards[] = {
-    { "no_sequences", set_no_sequences, 0, 0 },
-    { "no_tokens", set_no_tokens, 0, 0 },
-    { "no_history", set_no_history, 0, 0 },
-    { "some_skipped", set_some_skipped, 0, 0 },
-    { "from_zero", set_from_zero, 0, 0 },
-    { "nothing_kept", set_nothing_kept, 0, 0 },
-    { "other_row", set_other_row, 0, 0 },
-    { "shared_row", set_shared_row, 0, 0 },
-    { "ragged", set_ragged, 0, 0 },
-    { "strided", set_strided, 0, 0 },
-    { "far_position", set_far_position, 0, 0 },
-    { "subnormal", NULL, CHECK_SUBNORMAL, 3 },
-    { "huge", NULL, CHECK_HUGE, 3 },
-    { "wide", NULL, CHECK_WIDE, 9 },
-    { "special", NULL, CHECK_SPECIAL, 9 },
-    { "zeros", NULL, CHECK_ZEROS, 3 },
+#define ONE(member)  CHECK_MEMBER(#member, conv_spec, member, 0)
+#define EACH(member) CHECK_MEMBER(#member, conv_spec, seq[0].member, sizeof(conv_seq))
+
+static const check_member members[] = {
+    { ONE(n_seqs) },       { ONE(n_channels) },    { ONE(width) },       { ONE(n_rows) },       { ONE(n_columns) },
+    { ONE(n_rows_out) },   { ONE(where) },         { ONE(silu) },        { ONE(bias) },         { ONE(tap_major) },
+    { ONE(values) },       { ONE(weight_values) }, { ONE(dtype_x) },     { ONE(dtype_weight) }, { ONE(dtype_bias) },
+    { ONE(dtype_out) },    { ONE(dtype_history) }, { ONE(lead) },        { ONE(tail) },         { ONE(map_start) },
+    { ONE(map_position) }, { ONE(map_src) },       { ONE(map_dst) },     { ONE(interval) },     { ONE(n_checkpoints) },
+    { ONE(tree) },         { ONE(map_parent) },    { ONE(strided) },     { EACH(length) },      { EACH(position) },
+    { EACH(src) },         { EACH(dst) },          { EACH(checkpoint) }, { EACH(key) },         { EACH(parent) },
+    { NULL, 0, 0, 0, 0 }
 };
 
-/* Every type of each operand: a token, several, and more than a piece of what is cut; a width with versions of its own
- * and one without. */
-static void fixed_types(check_walk *w)
-{
-    conv_spec *spec = &w->spec->ssm_conv;
-    static const char *const words[] = { "f32", "f16", "bf16" };
-    static const int shapes[][3] = {
-        { 1, 4, 0 }, { 6, 4, 1 }, { 70, 4, 0 }, { 5, 3, 0 }
-    }; /* tokens, width, tap-major */
-    static const int values[] = { CHECK_NORMAL, CHECK_TIES, CHECK_SPECIAL, CHECK_SUBNORMAL };
-    for (int x = 0; x < 3; x++)
-        for (int weight = 0; weight < 3; weight++)
-            for (int out = 0; out < 3; out++)
-                for (int history = 0; history < 3; history++)
-                    for (int shape = 0; shape < CHECK_COUNT(shapes); shape++) {
-                        if (!check_here(w)) continue;
-                        conv_defaults(spec, 70, shapes[shape][1]);
-                        conv_batch(spec, 2, shapes[shape][0]);
-                        spec->n_columns += 2;
-                        spec->map_position = spec->map_dst = 1;
-                        spec->seq[0].position = 2;
-                        spec->seq[1].position = 33;
-                        spec->n_rows = spec->n_rows_out = 3;
-                        spec->seq[1].dst = 2; /* the older columns come along */
-                        spec->silu = out != history;
-                        spec->tap_major = shapes[shape][2];
-                        spec->dtype_x = x;
-                        spec->dtype_weight = weight;
-                        spec->dtype_bias = (x + weight) % 3;
-                        spec->dtype_out = out;
-                        spec->dtype_history = history;
-                        spec->values = values[(x + weight + out + history) % CHECK_COUNT(values)];
-                        CHECK_NAME(w, "types/%s_%s_%s_%s_%s_T%d_width%d", words[x], words[weight],
-                                   words[spec->dtype_bias], words[out], words[history], shapes[shape][0],
-                                   shapes[shape][1]);
-                    }
-}
+#define SILU  "{silu:|_silu}"
+#define TYPES "f32|f16|bf16"
 
-static void set_threads(check_spec *spec, int threads)
-{
-    (void)threads;
-    conv_defaults(&spec->ssm_conv, 700, 4);
-    conv_batch(&spec->ssm_conv, 3, 5);
-}
+/* Calls that each need something of their own. */
+#define AWKWARD(name, set) name "/width{width}" SILU " {width:1|4|9} n_channels=37 " set
+#define RAGGED             "n_seqs=7 length=0,5,0,1,12,2,0 map_start=map_position=1 lead=2 tail=1 position=2*s "
 
-static void set_empty_sources(check_spec *spec)
-{
-    conv_defaults(&spec->ssm_conv, 700, 4);
-    set_empty_source(&spec->ssm_conv);
-}
+/* A width, and one more. */
+#define GGML(width, more)                                                                                              \
+    "ggml/ssm_conv/nc{width:" width "}_d{n_channels:1024|1536|2048}_T{length,n_seqs:1_B1|" more                        \
+    "_B1|1_B4|64_B1|64_B4}{bias:|_bias}" SILU " map_position=1 position=width-1"
 
-static void walk_list(check_walk *w)
-{
-    conv_spec *spec = &w->spec->ssm_conv;
-    static const int channels[] = { 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 200, 1024 };
-    static const int lengths[] = { 1, 2, 3, 4, 5, 8, 17, 64 };
-    for (int width = 1; width <= 16; width++)
-        for (int silu = 0; silu < 2; silu++)
-            for (int bias = 0; bias < 2; bias++)
-                for (int tap_major = 0; tap_major < 2; tap_major++)
-                    if (check_here(w)) {
-                        conv_defaults(spec, 37, width);
-                        conv_batch(spec, 3, 5);
-                        spec->map_position = 1;
-                        for (int s = 0; s < 3; s++) spec->seq[s].position = s * width;
-                        spec->silu = silu;
-                        spec->bias = bias;
-                        spec->tap_major = tap_major;
-                        CHECK_NAME(w, "widths/%d%s%s%s", width, silu ? "_silu" : "", bias ? "_bias" : "",
-                                   tap_major ? "_tapmajor" : "");
-                    }
-    for (int i = 0; i < CHECK_COUNT(channels); i++)
-        for (int j = 0; j < CHECK_COUNT(lengths); j++)
-            if (check_here(w)) {
-                conv_defaults(spec, channels[i], 4);
-                conv_batch(spec, 2, lengths[j]);
-                spec->map_position = 1;
-                spec->seq[0].position = 2;
-                spec->seq[1].position = 33;
-                spec->silu = j & 1;
-                CHECK_NAME(w, "channels/%d_T%d", channels[i], lengths[j]);
-            }
-    for (int extra = 0; extra < 6; extra++)
-        for (int position = 0; position < 12; position++)
-            for (int where = CONV_IN_PLACE; where <= CONV_APART; where++)
-                if (check_here(w)) {
-                    conv_defaults(spec, 24, 4);
-                    spec->n_columns = 3 + extra;
-                    conv_batch(spec, 2, 1 + extra);
-                    spec->where = where;
-                    spec->map_position = 1;
-                    spec->seq[0].position = position;
-                    spec->seq[1].position = position + 100;
-                    CHECK_NAME(w, "ring/columns%d_at%d_%s", spec->n_columns, position,
-                               where == CONV_IN_PLACE ? "in_place"
-                               : where == CONV_SAME   ? "same"
-                                                      : "apart");
-                }
-    for (int i = 0; i < CHECK_COUNT(awkwards); i++)
-        for (int silu = 0; silu < 2; silu++)
-            for (int width = 1; width <= 9; width += width == 1 ? 3 : 5)
-                if (check_here(w)) {
-                    conv_defaults(spec, 37, width);
-                    spec->silu = silu;
-                    if (awkwards[i].set) awkwards[i].set(spec);
-                    else {
-                        conv_batch(spec, 2, awkwards[i].length);
-                        spec->values = awkwards[i].values;
-                        spec->weight_values = spec->values == CHECK_ZEROS ? CHECK_ZEROS : CHECK_NORMAL;
-                    }
-                    CHECK_NAME(w, "%s/width%d%s", awkwards[i].name, width, silu ? "_silu" : "");
-                }
-    check_walk_threads(w, set_threads);
-    check_walk_empty_sources(w, set_empty_sources);
-    for (int environment = 0; environment < CHECK_ENV_COUNT; environment++)
-        for (int silu = 0; silu < 2; silu++)
-            if (check_here(w)) {
-                conv_defaults(spec, 50, 4);
-                conv_batch(spec, 2, 5);
-                spec->silu = silu;
-                spec->values = CHECK_SUBNORMAL;
-                if (w->c) w->c->environment = environment;
-                CHECK_NAME(w, "mode/%d%s", environment, silu ? "_silu" : "");
-            }
-    for (int i = 0; i < ggml_n_conv(); i++)
-        if (check_here(w)) ggml_conv(i, spec, w->name, w->bytes);
-    fixed_types(w);
-    conv_fixed_checkpoints(w, spec);
-    conv_fixed_tree(w, spec);
-}
+static const char *const lines[] = {
+    "widths/{width:1|2|3|4|5|6|7|8|9|10|11|12|13|14|15|16}" SILU "{bias:|_bias}{tap_major:|_tapmajor}"
+    " n_channels=37 n_seqs=3 length=5 map_position=1 position=s*width",
+    "channels/{n_channels:1|2|3|4|5|7|8|9|15|16|17|31|32|33|63|64|65|127|128|200|1024}_T{length:1|2|3|4|5|8|17|64} "
+    "width=4 n_seqs=2 map_position=1 position=2,33 silu=#length%2",
+    "ring/columns{n_columns:3|4|5|6|7|8}_at{p:0|1|2|3|4|5|6|7|8|9|10|11}_{where:in_place|same|apart} n_channels=24 "
+    "width=4 n_seqs=2 length=n_columns-2 map_position=1 position=p+100*s",
+
+    AWKWARD("no_sequences", "n_seqs=0"),
+    AWKWARD("no_tokens", "n_seqs=3 length=0"),
+    AWKWARD("no_history", "n_seqs=3 length=5 where=nowhere"),
+    AWKWARD("some_skipped", "n_seqs=5 length=3 map_src=1 src=s%2?src:skip"),
+    /* The columns before are zeros and are written as such. */
+    AWKWARD("from_zero", "n_seqs=3 length=2 map_src=map_position=1 src=none position=3*s"),
+    AWKWARD("nothing_kept", "n_seqs=3 length=2 map_dst=map_position=1 dst=none position=20+s"),
+    /* At 0, partly filled, full. */
+    AWKWARD("other_row", "n_columns=width+3 n_seqs=3 length=2 n_rows=n_rows_out=6 map_dst=map_position=1 dst=5-s "
+                         "position=4*s"),
+    /* Rolled back by 0, 1, 2. */
+    AWKWARD("shared_row",
+            "n_columns=width+1 n_seqs=3 length=4 n_rows=n_rows_out=4 map_src=map_dst=map_position=1 src=3 "
+            "key=5 position=11-s"),
+    AWKWARD("ragged", RAGGED),
+    AWKWARD("strided", RAGGED "strided=1"),
+    AWKWARD("far_position", "n_seqs=2 length=7 map_position=1 position=2147483640,16777217"),
+    AWKWARD("subnormal", "n_seqs=2 length=3 values=subnormal"),
+    AWKWARD("huge", "n_seqs=2 length=3 values=huge"),
+    AWKWARD("wide", "n_seqs=2 length=9 values=wide"),
+    AWKWARD("special", "n_seqs=2 length=9 values=special"),
+    AWKWARD("zeros", "n_seqs=2 length=3 values=weight_values=zeros"),
+
+    "threads/{kind:library|pool|reverse}_{threads:1|2|3|4|5|6|7|8} n_channels=700 width=4 n_seqs=3 length=5",
+    /* Every other sequence is empty and names as its source the row that the next one writes: allowed, since it
+     * reads nothing. Who reads all the same races with that writer, which ThreadSanitizer sees. */
+    "threads/empty_source_{threads:2|3|4|5|6|7|8} kind=pool n_channels=700 width=4 n_seqs=12 "
+    "map_start=map_position=map_src=map_dst=1 length=s%2*5 position=s%2?0:7 src=s%2?none:s+1 dst=s%2?dst:none",
+    "mode/{environment:0|1|2|3|4|5}" SILU " n_channels=50 width=4 n_seqs=2 length=5 values=subnormal",
+
+    /* The cases of ggml's own operator tests, as in gated_delta_net.c. Its convolution gets the history in front of the
+     * tokens. */
+    GGML("3", "4"),
+    GGML("4", "5"),
+    GGML("9", "10"),
+
+    /* Every type of each operand: a token, several, and more than a piece of what is cut; a width with versions of its
+     * own and one without. The older columns come along. */
+    "types/{dtype_x:" TYPES "}_{dtype_weight:" TYPES "}_{dtype_bias?" TYPES "}_{dtype_out:" TYPES
+    "}_{dtype_history:" TYPES "}_T{length,width:1_width4|6_width4|70_width4|5_width3}"
+    " n_channels=70 n_seqs=2 n_columns=width+1 map_position=map_dst=1 position=2,33 n_rows=n_rows_out=3 dst=0,2 "
+    "silu=dtype_out!=dtype_history tap_major=#length==1 dtype_bias=(dtype_x+dtype_weight)%3 "
+    "values=pick(dtype_x+dtype_weight+dtype_out+dtype_history,normal,ties,special,subnormal)",
+
+    /* As in gated_delta_net.c. */
+    "checkpoints/T{length:1|3|6|16|17|33|70}_N{interval:1|2|3|16|32|64}_width{width:1|2|4|16} a=#length b=#interval "
+    "n_channels=37 n_columns=width-1+(a+b)%3 n_seqs=2 n_rows=n_rows_out=6 where=(a+b+#width)%3 silu=a%2 "
+    "n_checkpoints=2 map_position=map_src=1 dtype_x=dtype_out=(a+#width)%3 dtype_history=b%2?f32:dtype_x "
+    "src=s&&(a+b)%4==0?none:src position=b*s+a checkpoint=i==1&&a==2?none:4-2*s+i",
+    "tree/{h}_T{length:2|5|9|33}_width{width:1|2|4|16}_{d} {h:random|comb|star} {d:0|1|2} a=#length n_channels=37 "
+    "n_seqs=2 n_columns=width-1+length+(a+h)%3 n_rows=n_rows_out=4 where=(a+#width+h+d)%4 silu=a%2 "
+    "tree=map_parent=map_position=map_src=1 dtype_x=dtype_out=d dtype_history=h%2?f32:d position=(h+a)*s+#width "
+    "src=where==nowhere||s&&(a+d)%4==3?none:src dst=where==nowhere?none:dst "
+    "parent=has(comb)?i<2?none:i-2:has(star)?none:drawn",
+    NULL,
+};
 
 /* ---- what must not change the bits: see invariances_gated_delta_net.c ------------------------------------- */
 
@@ -470,4 +320,4 @@ static const check_family families[] = {
     { "far", 2, check_far_histories },  { NULL, 0, NULL },
 };
 
-const check_suite check_suite_ssm_conv = { &check_kernel_ssm_conv, random_case, walk_list, families };
+const check_suite check_suite_ssm_conv = { &check_kernel_ssm_conv, random_case, begin, members, lines, families };
