@@ -69,7 +69,7 @@ def main(folder, tool):
             found.append(f"there is no page {name}.1")
             continue
         page = path.read_text()
-        text = subprocess.run([*tool, command, "--help"], check=True, capture_output=True, text=True).stdout if command else top
+        text = subprocess.run([*tool, command, "--help-all"], check=True, capture_output=True, text=True).stdout if command else top
         found += problems_of(name, text, page)
         if shutil.which("groff"):
             said = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-z", path], capture_output=True, text=True)

@@ -2,7 +2,7 @@
 # Manual pages from what the tool says of itself: man_pages.sh VERSION FOLDER GDN..., where GDN is the tool, with an
 # emulator before it where it needs one. Writes FOLDER/gdn.1 and FOLDER/gdn-COMMAND.1 for each command.
 #
-# The options are those of --help, so a page cannot lack one; tests/test_man.py compares them. What --help has no room for,
+# The options are those of --help-all, so a page cannot lack one; tests/test_man.py compares them. What --help has no room for,
 # examples above all, is in <page>.man beside this script and follows the options.
 set -eu
 version=$1 folder=$2
@@ -73,10 +73,10 @@ END {
     if (body["Status"] != "") printf ".SH EXIT STATUS\n%s", body["Status"]
 }'
 
-write() { # page, then the tool and its command
-    name=$1
-    shift
-    "$@" --help >"$folder/$name.help"
+write() { # page, option, then the tool and its command
+    name=$1 help=$2
+    shift 2
+    "$@" "$help" >"$folder/$name.help"
     awk -v version="$version" "$page" "$folder/$name.help" >"$folder/$name.1"
     [ ! -f "$here/$name.man" ] || cat "$here/$name.man" >>"$folder/$name.1"
     printf '.SH SEE ALSO\n' >>"$folder/$name.1"
@@ -98,7 +98,7 @@ for command in $commands; do
 done
 for one in $pages; do
     case $one in
-    gdn) write gdn "$@" ;;
-    *) write "$one" "$@" "${one#gdn-}" ;;
+    gdn) write gdn --help "$@" ;;
+    *) write "$one" --help-all "$@" "${one#gdn-}" ;;
     esac
 done

@@ -112,6 +112,8 @@ def habits():
     require(long["requests"][0]["tokens"] == short["requests"][0]["tokens"] and len(short["requests"][0]["tokens"]) == 9, "letters of options")
     require(short["context"] == 64 and short["memory_bytes"] == long["memory_bytes"] and short["requests"][0]["seed"] == 5, "letters of options")
     require(subprocess.run([TOOL, "help", "run"], capture_output=True, check=False).stdout == gdn("--help").stdout, "gdn help run")
+    few, every = (re.findall(rb"^  (?:-., )?--([a-z-]+)", gdn(option).stdout, flags=re.M) for option in ("--help", "--help-all"))
+    require(len(few) == 14 and b"p-min" not in few and b"p-min" in every and set(few) < set(every), "gdn run --help", few)
 
 
 def reasons():

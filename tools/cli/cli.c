@@ -42,13 +42,26 @@ static void print_option(FILE *out, char letter, const char *name, const char *a
     fputc('\n', out);
 }
 
-static void print_help(const cli_command *command, FILE *out)
+/* 1: the option is in --help, and not in --help-all alone. */
+static int is_common(const cli_command *command, const cli_option *o)
 {
+    for (const char *at = command->common; at && *at; at += strspn(at, ",")) {
+        const size_t length = strcspn(at, ",");
+        if (length == strlen(o->name) && !strncmp(at, o->name, length)) return 1;
+        at += length;
+    }
+    return !command->common;
+}
+
+static void print_help(const cli_command *command, FILE *out, int all)
+{
+    all |= !command->common;
     fprintf(out, "%s - %s\n\nUsage: %s [OPTION]...\n\nOptions:\n", command->name, command->summary, command->name);
     for (const cli_option *o = command->options; o && o->name; o++)
-        if (o->help) print_option(out, o->letter, o->name, o->argument, o->help);
+        if (o->help && (all || is_common(command, o))) print_option(out, o->letter, o->name, o->argument, o->help);
     print_option(out, 'h', "help", NULL, "print this text");
-    if (command->notes) fprintf(out, "\n%s\n", command->notes);
+    if (command->common) print_option(out, 0, "help-all", NULL, "print all options");
+    if (all && command->notes) fprintf(out, "\n%s\n", command->notes);
 }
 
 /* Parses all of `text` as an integer. */
@@ -182,8 +195,9 @@ int cli_parse(const cli_command *command, int argc, char **argv)
             only_operands = 1;
             continue;
         }
-        if (!strcmp(arg, "--help") || !strcmp(arg, "-h")) {
-            print_help(command, stdout);
+        const int all = !strcmp(arg, "--help-all");
+        if (all || !strcmp(arg, "--help") || !strcmp(arg, "-h")) {
+            print_help(command, stdout, all);
             return CLI_HELPED;
         }
 

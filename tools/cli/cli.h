@@ -12,7 +12,7 @@
  *   if (cli != CLI_RUN) return cli_exit_code(cli);
  *
  * Options are written "--name value" or "--name=value", or "-x value" if they have a letter. "--" ends the options.
- * "--help" and "-h" always exist. There are no operands. */
+ * "--help", "-h" and "--help-all" always exist. There are no operands. */
 #ifndef GDN_TOOL_CLI_H
 #define GDN_TOOL_CLI_H
 
@@ -63,7 +63,8 @@ typedef struct cli_command {
     const char *name;    /* "gdn bench": begins every message               */
     const char *summary; /* one line for --help                             */
     const cli_option *options;
-    const char *notes; /* text after the options in --help, or NULL       */
+    const char *notes;  /* text after the options in --help-all, or NULL   */
+    const char *common; /* "a,b": the options in --help; NULL: all, and --help is --help-all */
 } cli_command;
 
 /* Results of cli_parse(): run, or exit with cli_exit_code(). */

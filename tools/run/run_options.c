@@ -10,137 +10,129 @@ run_options run_opt;
 
 static const cli_option option_table[] = {
     { "model", CLI_STRING, &run_opt.model, "FILE",
-      "the model, a GGUF file: qwen35, qwen35moe or qwen3next;\n"
-      "of one in several files the first",
+      "the model, a GGUF file (qwen35, qwen35moe, qwen3next); of a\n"
+      "model in several files the first",
       'm' },
     { "prompt", CLI_TEXTS, &run_opt.prompt, "TEXT", "a prompt; may be given several times", 'p' },
     { "file", CLI_TEXTS, &run_opt.file, "FILE",
-      "a file with a prompt, - is standard input; several times too.\n"
-      "Without -p and -f the prompt is read from standard input",
+      "a file with a prompt; - is standard input. May be given several\n"
+      "times. Without -p and -f the prompt is read from standard input",
       'f' },
     { "keep-newline", CLI_FLAG, &run_opt.keep_newline, NULL,
-      "a line end at the end of a file or of standard input belongs to\n"
-      "the prompt (without this option one is taken away)",
+      "keep the newline at the end of a file or of standard input;\n"
+      "without this option it is removed",
       0 },
     { "escape", CLI_FLAG, &run_opt.escape, NULL,
-      "in the texts of -p, --system and --stop \\n is a line end; also\n"
+      "in -p, --system and --stop, replace \\n by a newline; also\n"
       "\\r \\t \\0 \\e \\\\ \\\" \\' and \\xHH",
       'e' },
-    { "no-escape", CLI_UNFLAG, &run_opt.escape, NULL, "a backslash is a backslash (default)", 0 },
+    { "no-escape", CLI_UNFLAG, &run_opt.escape, NULL, "keep backslashes (default)", 0 },
     { "predict", CLI_INT, &run_opt.n_predict, "N",
-      "tokens to generate at most (default 128; with --chat a quarter of\n"
+      "most tokens to generate (default 128; with --chat a quarter of\n"
       "--ctx); -1: until the text ends or the context is full",
       'n' },
-    { "stop", CLI_TEXTS, &run_opt.stop, "TEXT",
-      "end a text where TEXT would begin, which is not printed; may be\n"
-      "given several times",
-      0 },
+    { "stop", CLI_TEXTS, &run_opt.stop, "TEXT", "end the output before TEXT; may be given several times", 0 },
     { "chat", CLI_FLAG, &run_opt.chat, NULL,
-      "prompts are messages of a user to an assistant, as the model's\n"
-      "chat template writes them. Without -p and -f it is a\n"
-      "conversation: each line of standard input is a message",
+      "prompts are user messages, formatted with the model's chat\n"
+      "template. Without -p and -f: a conversation, one message per\n"
+      "line of standard input",
       0 },
     { "chat-template", CLI_STRING, &run_opt.chat_template, "FILE",
-      "with --chat: a chat template, in the place of the model's", 0 },
+      "with --chat: use this chat template instead of the model's", 0 },
     { "system", CLI_STRING, &run_opt.system, "TEXT", "with --chat: the system message", 0 },
     { "reasoning", CLI_STRING, &run_opt.reasoning, "WAY",
-      "with --chat: on or off, where the template has such a switch, or\n"
-      "auto (default): as the template does it by itself",
+      "with --chat: on or off, if the template has such a switch;\n"
+      "auto (default): the template's own default",
       0 },
-    { "save", CLI_STRING, &run_opt.save, "FILE",
-      "with --chat: a conversation, of -p and -f too where they are\n"
-      "given, that is written to FILE at its end",
-      0 },
-    { "load", CLI_STRING, &run_opt.load, "FILE", "with --chat: go on with a conversation that was saved", 0 },
+    { "save", CLI_STRING, &run_opt.save, "FILE", "with --chat: write the conversation to FILE at its end", 0 },
+    { "load", CLI_STRING, &run_opt.load, "FILE", "with --chat: continue a saved conversation", 0 },
     { "parallel", CLI_INT, &run_opt.parallel, "N",
       "sequences at once (default: one per prompt, at most 8). Fewer\n"
-      "prompts than N are repeated, with the next seed",
+      "prompts than N are repeated with the next seed",
       0 },
     { "spec", CLI_STRING, &run_opt.spec, "KIND",
-      "speculation: mtp, ngram, off, or auto (default): mtp where the\n"
-      "model can. The text is the same with each",
+      "speculative decoding: mtp, ngram, off, or auto (default): mtp if\n"
+      "the model supports it. It does not change the text",
       0 },
-    { "draft-max", CLI_INT, &run_opt.draft_max, "N", "tokens to draft at a time (default 2; at most 64)", 0 },
+    { "draft-max", CLI_INT, &run_opt.draft_max, "N", "most draft tokens per step (default 2; at most 64)", 0 },
     { "draft-vocab", CLI_INT, &run_opt.draft_vocab, "N",
-      "mtp: choose drafts from the first N tokens of the vocabulary, which are the\n"
-      "most frequent ones where it was made by merging pairs: a draft reads N rows of\n"
-      "the output matrix. 0: all (default). The text is the same",
+      "mtp: draft only the first N tokens of the vocabulary, often the\n"
+      "most frequent ones. It reads fewer rows of the output matrix.\n"
+      "0: all (default). It does not change the text",
       0 },
     { "draft-tree", CLI_STRING, &run_opt.draft_tree, "N",
-      "mtp: verify second choices too, in the place of the first N drafts,\n"
-      "as a tree; auto: of the first draft, while that measures as faster\n"
-      "than not to; off (default). Needs the rollback log. The text is the\n"
-      "same with each",
+      "mtp: also verify the second candidate of the first N drafts, as\n"
+      "a tree; auto: of the first draft, while that is faster; off\n"
+      "(default). Needs --rollback log. It does not change the text",
       0 },
     { "rollback", CLI_STRING, &run_opt.rollback, "WAY",
-      "how drafts that were not accepted are taken back: log (default)\n"
-      "repeats from an earlier state what each token did; snapshots has a\n"
-      "state for each draft, and memory for them. The text is the same",
+      "how rejected drafts are undone: log (default) recomputes the\n"
+      "state from an earlier one; snapshots keeps a state per draft,\n"
+      "which takes more memory. It does not change the text",
       0 },
-    { "p-min", CLI_DOUBLE, &run_opt.p_min, "P", "mtp: end a draft at a token less likely than this (default 0)", 0 },
-    { "always-draft", CLI_FLAG, &run_opt.always_draft, NULL, "draft even while it measures as slower than not to", 0 },
+    { "p-min", CLI_DOUBLE, &run_opt.p_min, "P", "mtp: stop drafting at a token less likely than P (default 0)", 0 },
+    { "always-draft", CLI_FLAG, &run_opt.always_draft, NULL, "draft even while it is slower", 0 },
     { "temp", CLI_DOUBLE, &run_opt.temperature, "T",
-      "temperature; 0 takes the likeliest token (default 0). With --chat\n"
-      "the defaults of this and the next options are those of the\n"
-      "model's file, or else 0.8, 40, 0.95 and 0.05",
+      "temperature; 0: the most likely token (default 0). With --chat\n"
+      "the defaults of the sampling options are the model file's, or\n"
+      "temperature 0.8, top-k 40, top-p 0.95, min-p 0.05",
       0 },
-    { "top-k", CLI_INT, &run_opt.top_k, "K", "draw among the K likeliest tokens; 0 = all (default 0)", 0 },
-    { "top-p", CLI_DOUBLE, &run_opt.top_p, "P", "... that together have probability P (default 1)", 0 },
-    { "min-p", CLI_DOUBLE, &run_opt.min_p, "P", "... each at least P times as likely as the likeliest (default 0)", 0 },
-    { "repeat-penalty", CLI_DOUBLE, &run_opt.repeat_penalty, "X", "tokens seen lately are less likely (default 1: off)",
+    { "top-k", CLI_INT, &run_opt.top_k, "K", "sample among the K most likely tokens; 0: all (default 0)", 0 },
+    { "top-p", CLI_DOUBLE, &run_opt.top_p, "P", "... whose probabilities sum to P (default 1)", 0 },
+    { "min-p", CLI_DOUBLE, &run_opt.min_p, "P",
+      "... each at least P times as likely as the most likely\n"
+      "(default 0)",
       0 },
+    { "repeat-penalty", CLI_DOUBLE, &run_opt.repeat_penalty, "X", "penalty for recent tokens (default 1: off)", 0 },
     { "presence-penalty", CLI_DOUBLE, &run_opt.presence_penalty, "X",
-      "subtract X from the logits of tokens seen lately (default 0)", 0 },
-    { "frequency-penalty", CLI_DOUBLE, &run_opt.frequency_penalty, "X",
-      "... and X for each time that one was seen (default 0)", 0 },
-    { "repeat-last", CLI_INT, &run_opt.repeat_last, "N", "how many tokens back the penalties look (default 64)", 0 },
+      "subtract X from the logits of recent tokens (default 0)", 0 },
+    { "frequency-penalty", CLI_DOUBLE, &run_opt.frequency_penalty, "X", "... and X for each occurrence (default 0)",
+      0 },
+    { "repeat-last", CLI_INT, &run_opt.repeat_last, "N", "how many tokens count as recent (default 64)", 0 },
     { "seed", CLI_STRING, &run_opt.seed_text, "N",
-      "seed of what is drawn (default 1); -1: a random one, which\n"
-      "standard error tells",
+      "seed of sampling (default 1); -1: a random one, which is printed\n"
+      "to standard error",
       's' },
-    { "ignore-end", CLI_FLAG, &run_opt.ignore_end, NULL, "go on after the model's end-of-text token", 0 },
-    { "special", CLI_FLAG, &run_opt.raw, NULL, "special tokens may be written in prompts, and are printed", 0 },
-    { "ctx", CLI_INT, &run_opt.context, "N", "tokens that one sequence can hold (default: the model's, at most 4096)",
-      'c' },
+    { "ignore-end", CLI_FLAG, &run_opt.ignore_end, NULL, "continue after the model's end-of-text token", 0 },
+    { "special", CLI_FLAG, &run_opt.raw, NULL, "parse special tokens in prompts, and print them", 0 },
+    { "ctx", CLI_INT, &run_opt.context, "N", "context size in tokens (default: the model's, at most 4096)", 'c' },
     { "cells", CLI_INT, &run_opt.cells, "N",
       "KV cells of all sequences together, at least --ctx (default:\n"
-      "--ctx for each of --parallel). Where they run out, the request that\n"
-      "started last waits, and is read again later",
+      "--ctx for each of --parallel). If they run out, the request that\n"
+      "started last is preempted and decoded again later",
       0 },
     { "prefix-cache", CLI_INT, &run_opt.prefix_mib, "MIB",
-      "keep states of prompts that were read, and start from them where\n"
-      "another prompt begins alike. MIB are for states and histories, of\n"
-      "which each kept prefix takes one; KV cells are --cells' (default 0:\n"
-      "none are kept)",
+      "reuse the states of prompts that begin alike. MIB is memory for\n"
+      "states and convolution histories, one per cached prefix; KV cells\n"
+      "are those of --cells (default 0: no cache)",
       0 },
-    { "prefix-interval", CLI_INT, &run_opt.prefix_interval, "N",
-      "... every N tokens of a prompt and its text (default 256)", 0 },
-    { "batch", CLI_INT, &run_opt.batch, "N", "most rows of one micro-batch (default 512)", 'b' },
-    { "step", CLI_INT, &run_opt.step_rows, "N", "token budget of one step of all requests (default: as --batch)", 0 },
-    { "kv", CLI_STRING, &run_opt.kv, "TYPE", "cells of attention: f16 (default), bf16 or f32", 0 },
+    { "prefix-interval", CLI_INT, &run_opt.prefix_interval, "N", "... with a checkpoint every N tokens (default 256)",
+      0 },
+    { "batch", CLI_INT, &run_opt.batch, "N", "most rows of a micro-batch (default 512)", 'b' },
+    { "step", CLI_INT, &run_opt.step_rows, "N", "token budget of a step of all requests (default: --batch)", 0 },
+    { "kv", CLI_STRING, &run_opt.kv, "TYPE", "type of KV cells: f16 (default), bf16 or f32", 0 },
     { "threads", CLI_INT, &run_opt.threads, "N", "threads (default: one per processor)", 't' },
     { "backend", CLI_STRING, &run_opt.backend, "NAME",
-      "where the recurrent kernels run and states live: cpu (default),\n"
-      "vulkan, cuda, metal, reference. Attention and its cells, and so\n"
-      "set_rows, are on the host with each of them",
+      "backend of the recurrent kernels and states: cpu (default),\n"
+      "vulkan, cuda, metal, reference. Attention and its cache are on\n"
+      "the host with each of them",
       0 },
-    { "device", CLI_INT, &run_opt.device, "N", "which device of the backend (default 0)", 0 },
-    { "impl", CLI_STRING, &run_opt.implementation, "NAME", "which implementation of the device; see gdn info", 0 },
+    { "device", CLI_INT, &run_opt.device, "N", "number of the backend's device (default 0)", 0 },
+    { "impl", CLI_STRING, &run_opt.implementation, "NAME", "implementation of the device; see gdn info", 0 },
     { "level", CLI_STRING, &run_opt.level, "NAME",
-      "exact (default), or exact_ftz: the recurrent kernels flush subnormal\n"
-      "numbers to zero, as a device that cannot keep them does. Everything\n"
-      "else computes as before",
+      "exact (default), or exact_ftz: the recurrent kernels flush\n"
+      "subnormal numbers to zero, as some devices do",
       0 },
     { "isa", CLI_STRING, &run_opt.isa, "NAME", "instruction set of the dense kernels: avx512, avx2, scalar", 0 },
-    { "memory", CLI_INT, &run_opt.memory_mib, "MIB", "refuse to use more than this (default: what is free)", 0 },
-    { "stats", CLI_FLAG, &run_opt.stats, NULL, "speed, acceptance and memory, on standard error", 0 },
-    { "json", CLI_FLAG, &run_opt.json, NULL, "texts, tokens and statistics as JSON on standard output", 0 },
-    { "bench", CLI_FLAG, &run_opt.bench, NULL, "measure instead: speed at several widths, with and without drafts", 0 },
-    { "widths", CLI_LIST, &run_opt.widths, "LIST", "with --bench: sequences at once (default 1,2,5,8)", 0 },
+    { "memory", CLI_INT, &run_opt.memory_mib, "MIB", "limit of memory (default: what is free)", 0 },
+    { "stats", CLI_FLAG, &run_opt.stats, NULL, "print speed, acceptance and memory to standard error", 0 },
+    { "json", CLI_FLAG, &run_opt.json, NULL, "print texts, tokens and statistics as JSON", 0 },
+    { "bench", CLI_FLAG, &run_opt.bench, NULL, "measure speed by number of sequences, with and without drafts", 0 },
+    { "widths", CLI_LIST, &run_opt.widths, "LIST", "with --bench: numbers of sequences (default 1,2,5,8)", 0 },
     { "bench-prompt", CLI_INT, &run_opt.bench_prompt, "N", "with --bench: tokens of each prompt (default 128)", 0 },
     { "depth", CLI_INT, &run_opt.depth, "N",
-      "with --bench: also measure steps after so many tokens of one\n"
-      "sequence, 16384, say; they are read first, which takes its time",
+      "with --bench: also measure steps after N tokens of one sequence,\n"
+      "for example 16384; prefill of these takes time",
       0 },
     { 0 },
 };
@@ -149,24 +141,24 @@ const cli_command run_command = {
     "gdn run",
     "generate text with a hybrid model from a GGUF file",
     option_table,
-    "Text goes to standard output as it is generated, everything else to standard error. Several texts come\n"
-    "one after another, each below a line '==> 2: In the beginning <==' with its number and its prompt or\n"
-    "file; as texts may hold such lines too, programs want --json.\n"
+    "Generated text goes to standard output, everything else to standard error. Several texts are printed one\n"
+    "after another, each after a line '==> 2: In the beginning <==' with its number and its prompt or file. A\n"
+    "text may contain such a line, so programs should use --json.\n"
     "\n"
-    "A conversation (--chat) is read line by line; one that ends with \\ goes on in the next. /clear begins\n"
-    "anew, /exit ends it, /help lists these. Its JSON has \"turns\". A chat template is followed to the letter, or "
-    "refused.\n"
+    "A conversation (--chat) reads one message per line; a line that ends with \\ continues on the next. /clear\n"
+    "resets it, /exit ends it, /help lists the commands. Its JSON has \"turns\".\n"
     "\n"
-    "A text ends at the model's end token, at a stop string, after -n tokens, or when the context is full, of\n"
-    "which standard error tells. --json has it as \"finish\": stop, string, length, context, or cancelled after\n"
-    "Ctrl-C. There \"text\" ends before the stop string, and \"tokens\" with the token that completed it.\n"
+    "A text ends at the model's end token, at a stop string, after -n tokens, or when the context is full. The\n"
+    "JSON has the reason as \"finish\": stop, string, length, context, or cancelled after Ctrl-C. \"text\" ends\n"
+    "before the stop string, \"tokens\" after the token that completed it.\n"
     "\n"
-    "The tokens depend on the model, the prompt, the sampler, the seed and --ctx alone: not on --parallel,\n"
-    "--cells, --prefix-cache, --spec, --rollback, --batch, --threads, --isa or --backend. Prompts of files\n"
-    "end at 64 MiB.\n"
+    "The tokens depend only on the model, the prompt, the sampling options, the seed and --ctx. They do not\n"
+    "depend on --parallel, --cells, --prefix-cache, --spec, --rollback, --batch, --threads, --isa or --backend.\n"
+    "A prompt has at most 64 MiB.\n"
     "\n"
-    "Exit status: 0 success; 1 failure, also when the output cannot be written; 2 wrong command line; 130 after\n"
-    "Ctrl-C and 143 after SIGTERM: a first one ends the texts where they are, a second one the program.",
+    "Exit status: 0 success; 1 failure, also if the output cannot be written; 2 wrong command line; 130 after\n"
+    "Ctrl-C and 143 after SIGTERM. The first signal ends the texts, the second one the program.",
+    "model,prompt,file,predict,chat,system,temp,seed,ctx,threads,backend,json",
 };
 
 /* ---- The command line ---- */
