@@ -120,8 +120,8 @@ stage_lint() {
     python3 scripts/lint_words.py --headers
     python3 scripts/lint_metal.py
     python3 scripts/lint_metal.py --self-test
-    python3 tests/cuda/test_report.py
-    python3 tests/cuda/test_device_script.py
+    python3 tests/device/cuda/test_report.py
+    python3 tests/device/cuda/test_device_script.py
     python3 tests/mutations/places.py
     capture python3 scripts/lint_kernels.py --self-test
 }
@@ -216,7 +216,7 @@ stage_python() {
 
 python_cuda() { # python file
     (cd python/tests/cuda && capture env PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$folder/cuda" GDN_SIMT_CONTROL=devices=2 \
-        LD_LIBRARY_PATH="$folder/../tests/simt/gdn_simt_cuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
+        LD_LIBRARY_PATH="$folder/../tests/emulator/gdn_simt_cuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
         sh -c '"$0" -m unittest -v "$1" 2>&1' "$1" "$2")
     ran=$(sed -n 's/^Ran \([0-9]*\) tests.*/\1/p' "$GDN_STAGE_NOTE.out")
     [ "${ran:-0}" -gt 0 ]
@@ -364,8 +364,8 @@ stage_ggml() {
 stage_quick() {
     for backend in cpu vulkan cuda metal; do
         case $backend in
-        cuda) folder=build-test/tests/simt/gdn_simt_cuda ;;
-        metal) folder=build-test/tests/metal/gdn_metal_plain ;;
+        cuda) folder=build-test/tests/emulator/gdn_simt_cuda ;;
+        metal) folder=build-test/tests/device/metal/gdn_metal_plain ;;
         *) folder= ;;
         esac
         LD_LIBRARY_PATH=$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} build-test/bin/gdn check --quick --backend "$backend"

@@ -147,7 +147,7 @@ class Emulated:
             source = (ROOT if name == "probe" else folder) / self.backend / (name + self.suffix)
             mine = [] if name == "probe" else ["-include", folder / "choice.h", f"-I{folder}"]
             run([self.cxx, *self.flags, *machine, *mine, f"-I{ROOT}", f"-I{ROOT}/include", "-x", "c++", "-include",
-                 f"{ROOT}/tests/simt/{self.backend}_shim.h", "-c", source, "-o", folder / f"{name}.o"])
+                 f"{ROOT}/tests/emulator/{self.backend}_shim.h", "-c", source, "-o", folder / f"{name}.o"])
             return folder / f"{name}.o"
 
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
