@@ -99,7 +99,7 @@ build() { # preset cmake-arguments...; the targets $targets, or all of them
     preset=$1
     shift
     # Only here a test that cannot be built makes configuring fail.
-    case $preset in test | asan) set -- -DGDN_TESTS_ALL=ON -DGDN_CMOCKA=ON -DGDN_VULKAN=ON "$@" ;; esac
+    case $preset in test | asan) set -- -DGDN_TESTS_ALL=ON -DGDN_VULKAN=ON "$@" ;; esac
     cmake --preset "$preset" -DGDN_WERROR=ON "$@"
     case $preset in test | asan | arm64-qemu) python3 tests/list.py check "$preset" ;; esac
     # shellcheck disable=SC2086

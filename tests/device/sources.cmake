@@ -4,6 +4,7 @@
 add_library(gdn_device_tests STATIC EXCLUDE_FROM_ALL device/suite.c device/drawn_maps.c device/maps.c device/sides.c
   device/step.c)
 target_link_libraries(gdn_device_tests PRIVATE gdn_build_options PUBLIC gdn_cases)
+target_compile_definitions(gdn_device_tests PRIVATE TEST_LAST_ERROR=gdn_last_error)
 
 # test_<backend>; further arguments: its own sources.
 function(gdn_device_program backend)

@@ -1,4 +1,4 @@
-/* See device_suite.h. */
+/* See suite.h. */
 #define _POSIX_C_SOURCE 200809L
 #include "tests/device/suite.h"
 
@@ -23,18 +23,18 @@ void suite_init(void)
 int suite_run(const suite_test *tests, size_t n, void (*look)(const suite_test *test, int after), const char *only)
 {
     int runs = 0;
-    leaves_at_failure = only != NULL;
+    test_stops = only != NULL;
     for (size_t i = 0; i < n; i++) {
-        const int before = failures;
+        const int before = test_failed;
         if (only && strcmp(tests[i].name, only)) continue;
         runs++;
         if (look) look(&tests[i], 0);
         tests[i].run();
         if (look) look(&tests[i], 1);
-        (void)printf("%-20s %s\n", tests[i].name, failures == before ? "ok" : "FAILED");
+        (void)printf("%-20s %s\n", tests[i].name, test_failed == before ? "ok" : "FAILED");
     }
     if (!runs) (void)printf("nothing was run: there is no test '%s'\n", only);
-    return failures != 0 || !runs;
+    return test_summary();
 }
 
 /* ---- Contexts ------------------------------------------------------------------------------------------ */
@@ -45,7 +45,7 @@ gdn_context *suite_open(int32_t backend, const void *native, uint64_t timeout_ns
     const gdn_context_desc desc = {
         .size = sizeof desc, .backend = backend, .native = native, .timeout_ns = timeout_ns
     };
-    CHECK(gdn_context_create(&desc, &ctx) == GDN_OK);
+    REQUIRE(gdn_context_create(&desc, &ctx) == GDN_OK);
     return ctx;
 }
 
@@ -58,7 +58,7 @@ int suite_asks(void)
 void suite_refuses(const gdn_context_desc *desc, gdn_status status, const char *says)
 {
     gdn_context *ctx = NULL;
-    CHECK(gdn_context_create(desc, &ctx) == status && strstr(gdn_last_error(), says) && !ctx);
+    REQUIRE(gdn_context_create(desc, &ctx) == status && strstr(gdn_last_error(), says) && !ctx);
 }
 
 void suite_refuses_natives(gdn_context_desc desc, const suite_native *wrong, size_t n)
@@ -84,7 +84,7 @@ gdn_status suite_try(const gdn_context_desc *desc, gdn_context **ctx, step_on *o
 {
     *same = 0;
     gdn_status status = gdn_context_create(desc, ctx);
-    CHECK(!status == !!*ctx);
+    REQUIRE(!status == !!*ctx);
     if (!status && !(status = step_put(on, *ctx, &start)) && !(status = step_run(on, NULL)) &&
         !(status = gdn_synchronize(*ctx, NULL)))
         *same = step_same(on, &wanted);
@@ -99,15 +99,15 @@ void suite_default(int32_t backend)
     gdn_context *ctx = suite_open(backend, NULL, 0);
     gdn_device_info device = { .size = sizeof device };
     gdn_implementation_info info = { .size = sizeof info };
-    CHECK(gdn_context_describe(ctx, &device, &info) == GDN_OK && device.emulated && !device.shared_memory &&
-          info.exact);
-    CHECK(step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK &&
-          gdn_synchronize(ctx, NULL) == GDN_OK);
-    CHECK(step_same(&on, &wanted));
-    CHECK(step_run(&on, NULL) == GDN_OK &&
-          step_same(&on, &wanted_twice)); /* reading waits for the context's own stream */
+    REQUIRE(gdn_context_describe(ctx, &device, &info) == GDN_OK && device.emulated && !device.shared_memory &&
+            info.exact);
+    REQUIRE(step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK &&
+            gdn_synchronize(ctx, NULL) == GDN_OK);
+    REQUIRE(step_same(&on, &wanted));
+    REQUIRE(step_run(&on, NULL) == GDN_OK &&
+            step_same(&on, &wanted_twice)); /* reading waits for the context's own stream */
     gdn_capability c = { .size = sizeof c };
-    CHECK(gdn_gated_delta_net_query(ctx, &on.args, &c) == GDN_OK && c.emulated && c.exact && !c.workspace_bytes);
+    REQUIRE(gdn_gated_delta_net_query(ctx, &on.args, &c) == GDN_OK && c.emulated && c.exact && !c.workspace_bytes);
     step_drop(&on);
     gdn_context_destroy(ctx);
 }
@@ -155,8 +155,8 @@ static void *work(void *of)
 void suite_two_threads(int32_t backend)
 {
     worker w[2] = { { .backend = backend }, { .backend = backend } };
-    for (int i = 0; i < 2; i++) CHECK(pthread_create(&w[i].thread, NULL, work, &w[i]) == 0);
-    for (int i = 0; i < 2; i++) CHECK(pthread_join(w[i].thread, NULL) == 0 && w[i].good);
+    for (int i = 0; i < 2; i++) REQUIRE(pthread_create(&w[i].thread, NULL, work, &w[i]) == 0);
+    for (int i = 0; i < 2; i++) REQUIRE(pthread_join(w[i].thread, NULL) == 0 && w[i].good);
 }
 
 void suite_bad_maps(int32_t backend)
@@ -172,10 +172,10 @@ void suite_lost(step_on *on)
     gdn_context *ctx = on->ctx;
     gdn_span span = { 0 };
     const float x = 0.0f;
-    CHECK(step_run(on, NULL) == GDN_DEVICE_LOST && strstr(gdn_last_error(), "can only be destroyed"));
-    CHECK(gdn_synchronize(ctx, NULL) == GDN_DEVICE_LOST && gdn_poll(ctx) == GDN_DEVICE_LOST);
-    CHECK(gdn_buffer_create(ctx, 64, &span) == GDN_DEVICE_LOST);
-    CHECK(gdn_buffer_write(ctx, &on->span[5], 0, &x, sizeof x) == GDN_DEVICE_LOST);
+    REQUIRE(step_run(on, NULL) == GDN_DEVICE_LOST && strstr(gdn_last_error(), "can only be destroyed"));
+    REQUIRE(gdn_synchronize(ctx, NULL) == GDN_DEVICE_LOST && gdn_poll(ctx) == GDN_DEVICE_LOST);
+    REQUIRE(gdn_buffer_create(ctx, 64, &span) == GDN_DEVICE_LOST);
+    REQUIRE(gdn_buffer_write(ctx, &on->span[5], 0, &x, sizeof x) == GDN_DEVICE_LOST);
     step_drop(on);
     gdn_context_destroy(ctx);
 }
@@ -185,15 +185,15 @@ void suite_hang_begins(step_on *on, void (*hang)(int on), uint64_t *timeout_ns)
     float x = 0.0f;
     hang(1);
     *timeout_ns = UINT64_C(30000000);
-    CHECK(step_run(on, NULL) == GDN_OK && gdn_poll(on->ctx) == GDN_OK);
-    CHECK(gdn_synchronize(on->ctx, NULL) == GDN_TIMEOUT && strstr(gdn_last_error(), "30000000 ns"));
-    CHECK(gdn_buffer_read(on->ctx, &on->span[5], 0, &x, sizeof x) == GDN_TIMEOUT);
-    CHECK(gdn_buffer_write(on->ctx, &on->span[5], 0, &x, sizeof x) == GDN_TIMEOUT);
+    REQUIRE(step_run(on, NULL) == GDN_OK && gdn_poll(on->ctx) == GDN_OK);
+    REQUIRE(gdn_synchronize(on->ctx, NULL) == GDN_TIMEOUT && strstr(gdn_last_error(), "30000000 ns"));
+    REQUIRE(gdn_buffer_read(on->ctx, &on->span[5], 0, &x, sizeof x) == GDN_TIMEOUT);
+    REQUIRE(gdn_buffer_write(on->ctx, &on->span[5], 0, &x, sizeof x) == GDN_TIMEOUT);
 }
 
 void suite_hang_ends(step_on *on, void (*hang)(int on), uint64_t *timeout_ns)
 {
     hang(0);
     *timeout_ns = UINT64_C(50000000000000); /* how long the emulator takes is not for a clock to say */
-    CHECK(gdn_synchronize(on->ctx, NULL) == GDN_OK && step_same(on, &wanted));
+    REQUIRE(gdn_synchronize(on->ctx, NULL) == GDN_OK && step_same(on, &wanted));
 }

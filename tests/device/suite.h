@@ -1,4 +1,4 @@
-/* What the test programs of the GPU backends share besides device/device.h: the step whose result is known, the list of
+/* What the test programs of the GPU backends share besides device.h: the step whose result is known, the list of
  * tests and how it is run, and what is tested alike on every device. */
 #ifndef GDN_TEST_DEVICE_SUITE_H
 #define GDN_TEST_DEVICE_SUITE_H
@@ -18,8 +18,7 @@ typedef struct suite_test {
 
 void suite_init(void); /* fills in the steps */
 /* Runs the tests and says how each went; look, where given, is called before and after each. Returns 1 where one
- * failed. With a name in `only` runs that test, and leaves at the first failure: for planted mistakes
- * (simt/mutations.py). */
+ * failed. With a name in `only` runs that test, and leaves at the first failure: for planted mistakes. */
 int suite_run(const suite_test *tests, size_t n, void (*look)(const suite_test *test, int after), const char *only);
 
 /* ---- Contexts ---- */

@@ -25,16 +25,16 @@ void test_environment(void)
     float value = 0;
     OK(cuInit(0));
     OK(cuDeviceGetCount(&n));
-    CHECK(n == 2, "%d devices", n);
+    REQUIRE(n == 2, "%d devices", n);
     OK(cuDeviceGetAttribute(&n, 75, 1));
-    CHECK(n == 7, "capability %d", n);
+    REQUIRE(n == 7, "capability %d", n);
     OK(cuCtxCreate_v4(&context, NULL, 0, 1));
     OK(cuMemAlloc_v2(&memory, 16));
     OK(cuMemcpyDtoH_v2(&value, memory, 4));
-    CHECK(value == value && value != 0, "%g", (double)value); /* an even seed: a number */
-    EXPECT(cuMemAlloc_v2(&memory, 16), SIMT_OUT_OF_MEMORY);
+    REQUIRE(value == value && value != 0, "%g", (double)value); /* an even seed: a number */
+    GIVES(cuMemAlloc_v2(&memory, 16), SIMT_OUT_OF_MEMORY);
     OK(cuGetProcAddress_v2("cuLaunchKernel", &function_pointer, 13000, 0, &status));
-    CHECK(!function_pointer && status == 1, "%d", status);
+    REQUIRE(!function_pointer && status == 1, "%d", status);
     OK(cuCtxDestroy_v2(context));
 }
 
@@ -68,11 +68,11 @@ static void test_order(void)
     OK(cuEventRecord(event, a));
     pinned[3] = 77;
     OK(cuMemcpyDtoH_v2(plain, f.out, 16)); /* does not wait for a stream that does not block */
-    CHECK(plain[3] == 0 && pinned[3] == 77, "%g %g", (double)plain[3], (double)pinned[3]);
-    EXPECT(cuEventQuery(event), SIMT_NOT_READY);
-    EXPECT(cuStreamQuery(a), SIMT_NOT_READY);
+    REQUIRE(plain[3] == 0 && pinned[3] == 77, "%g %g", (double)plain[3], (double)pinned[3]);
+    GIVES(cuEventQuery(event), SIMT_NOT_READY);
+    GIVES(cuStreamQuery(a), SIMT_NOT_READY);
     OK(cuEventSynchronize(event));
-    CHECK(pinned[3] == 5, "%g", (double)pinned[3]);
+    REQUIRE(pinned[3] == 5, "%g", (double)pinned[3]);
     OK(cuEventQuery(event));
     OK(cuStreamQuery(a));
 
@@ -82,26 +82,26 @@ static void test_order(void)
     OK(cuStreamWaitEvent(b, event, 0));
     plain[3] = 99; /* memory that is not pinned is staged */
     OK(cuMemcpyDtoHAsync_v2(plain, f.in, 16, b));
-    CHECK(plain[3] == 0, "%g", (double)plain[3]);
+    REQUIRE(plain[3] == 0, "%g", (double)plain[3]);
     pinned[0] = 1;
     OK(cuMemcpyHtoDAsync_v2(f.in, pinned, 16, a));
     pinned[0] = 2; /* pinned memory is read later */
     OK(cuStreamSynchronize(a));
     OK(cuMemcpyDtoH_v2(plain, f.in, 16));
-    CHECK(plain[0] == 2, "%g", (double)plain[0]);
+    REQUIRE(plain[0] == 2, "%g", (double)plain[0]);
 
     int seen[3] = { 0 };
     OK(cuLaunchHostFunc(a, host_function, seen));
-    CHECK(seen[0] == 0, "%d", seen[0]);
+    REQUIRE(seen[0] == 0, "%d", seen[0]);
     OK(cuStreamSynchronize(a));
-    CHECK(seen[0] == 1 && seen[1] == SIMT_NOT_PERMITTED, "%d %d", seen[0], seen[1]);
+    REQUIRE(seen[0] == 1 && seen[1] == SIMT_NOT_PERMITTED, "%d %d", seen[0], seen[1]);
     OK(cuEventRecord(other, a));
-    EXPECT(cuEventElapsedTime_v2(plain, other, event), SIMT_INVALID_HANDLE); /* one has no timing */
+    GIVES(cuEventElapsedTime_v2(plain, other, event), SIMT_INVALID_HANDLE); /* one has no timing */
     OK(cuEventDestroy_v2(event));
-    EXPECT(cuEventQuery(event), SIMT_INVALID_HANDLE);
+    GIVES(cuEventQuery(event), SIMT_INVALID_HANDLE);
     OK(cuEventDestroy_v2(other)); /* still queued */
     OK(cuStreamDestroy_v2(a));
-    EXPECT(cuStreamSynchronize(a), SIMT_INVALID_HANDLE);
+    GIVES(cuStreamSynchronize(a), SIMT_INVALID_HANDLE);
     OK(cuStreamDestroy_v2(b));
     OK(cuMemFreeHost(pinned));
     tear_down(&f);
@@ -119,25 +119,25 @@ static void test_device_copies(void)
     OK(cuStreamCreate(&a, 1));
     OK(cuCtxGetCurrent(&current));
     OK(cuPointerGetAttribute(&context, 1, f.in + 4));
-    CHECK(context == current, "%p", (void *)context);
-    EXPECT(cuPointerGetAttribute(&context, 1, 64), SIMT_INVALID_VALUE);
-    EXPECT(cuPointerGetAttribute(&context, 2, f.in), SIMT_NOT_SUPPORTED);
+    REQUIRE(context == current, "%p", (void *)context);
+    GIVES(cuPointerGetAttribute(&context, 1, 64), SIMT_INVALID_VALUE);
+    GIVES(cuPointerGetAttribute(&context, 2, f.in), SIMT_NOT_SUPPORTED);
     OK(cuMemsetD32_v2(f.out, 0, 1024));
     OK(cuMemcpyHtoD_v2(f.in, want, 16));
     OK(cuMemcpyDtoDAsync_v2(f.out, f.in, 12, a));
     OK(cuMemcpyDtoH_v2(have, f.out, 16));
-    CHECK(have[0] == 0, "%g", (double)have[0]);
+    REQUIRE(have[0] == 0, "%g", (double)have[0]);
     OK(cuStreamSynchronize(a));
     OK(cuMemcpyDtoH_v2(have, f.out, 16));
-    CHECK(have[2] == 3 && have[3] == 0, "%g %g", (double)have[2], (double)have[3]);
-    CHECK(!simt_control("cut", 4), "%d", 0);
+    REQUIRE(have[2] == 3 && have[3] == 0, "%g %g", (double)have[2], (double)have[3]);
+    REQUIRE(!simt_control("cut", 4), "%d", 0);
     OK(cuMemcpyDtoDAsync_v2(f.out + 16, f.in, 16, a));
     OK(cuStreamSynchronize(a));
     OK(cuMemcpyDtoH_v2(have, f.out + 16, 16));
-    CHECK(have[2] == 3 && have[3] == 0, "%g %g", (double)have[2], (double)have[3]);
-    CHECK(!simt_control("reset", 0), "%d", 0);
-    EXPECT(cuMemcpyDtoDAsync_v2(f.out + 4090, f.in, 16, a), SIMT_INVALID_VALUE);
-    EXPECT(cuMemcpyDtoDAsync_v2(f.out, (simt_ptr)(uintptr_t)want, 16, a), SIMT_INVALID_VALUE);
+    REQUIRE(have[2] == 3 && have[3] == 0, "%g %g", (double)have[2], (double)have[3]);
+    REQUIRE(!simt_control("reset", 0), "%d", 0);
+    GIVES(cuMemcpyDtoDAsync_v2(f.out + 4090, f.in, 16, a), SIMT_INVALID_VALUE);
+    GIVES(cuMemcpyDtoDAsync_v2(f.out, (simt_ptr)(uintptr_t)want, 16, a), SIMT_INVALID_VALUE);
     OK(cuStreamDestroy_v2(a));
     tear_down(&f);
 }
@@ -152,49 +152,49 @@ static void test_arguments(void)
     const char *name;
     set_up(&f, 1024);
     test_params params = params_of(&f, 10);
-    EXPECT(cuMemAlloc_v2(&memory, 0), SIMT_INVALID_VALUE);
-    EXPECT(cuMemAlloc_v2(&memory, (size_t)9 << 30), SIMT_OUT_OF_MEMORY);
-    EXPECT(cuMemFree_v2(f.in + 4), SIMT_INVALID_VALUE);
-    EXPECT(cuMemcpyHtoD_v2(f.in, &params, 4097), SIMT_INVALID_VALUE);
-    EXPECT(cuMemcpyDtoH_v2(&params, f.in + 4090, 16), SIMT_INVALID_VALUE);
-    EXPECT(cuMemsetD32_v2(f.in + 1, 0, 1), SIMT_INVALID_VALUE);
-    EXPECT(launch(&f, NULL, &params, 0), SIMT_INVALID_VALUE);
-    EXPECT(launch(&f, NULL, &params, 257), SIMT_INVALID_VALUE); /* beyond its launch bounds */
-    EXPECT(launch(&f, (simt_stream *)(void *)&f, &params, 32), SIMT_INVALID_HANDLE);
-    EXPECT(cuLaunchKernel(function(&f, "reduce_shared"), 1, 1, 1, 32, 1, 1, 49153, NULL, (void *[]){ &params }, NULL),
-           SIMT_INVALID_VALUE);
-    EXPECT(cuFuncSetAttribute(function(&f, "reduce_shared"), 8, 232449), SIMT_INVALID_VALUE);
+    GIVES(cuMemAlloc_v2(&memory, 0), SIMT_INVALID_VALUE);
+    GIVES(cuMemAlloc_v2(&memory, (size_t)9 << 30), SIMT_OUT_OF_MEMORY);
+    GIVES(cuMemFree_v2(f.in + 4), SIMT_INVALID_VALUE);
+    GIVES(cuMemcpyHtoD_v2(f.in, &params, 4097), SIMT_INVALID_VALUE);
+    GIVES(cuMemcpyDtoH_v2(&params, f.in + 4090, 16), SIMT_INVALID_VALUE);
+    GIVES(cuMemsetD32_v2(f.in + 1, 0, 1), SIMT_INVALID_VALUE);
+    GIVES(launch(&f, NULL, &params, 0), SIMT_INVALID_VALUE);
+    GIVES(launch(&f, NULL, &params, 257), SIMT_INVALID_VALUE); /* beyond its launch bounds */
+    GIVES(launch(&f, (simt_stream *)(void *)&f, &params, 32), SIMT_INVALID_HANDLE);
+    GIVES(cuLaunchKernel(function(&f, "reduce_shared"), 1, 1, 1, 32, 1, 1, 49153, NULL, (void *[]){ &params }, NULL),
+          SIMT_INVALID_VALUE);
+    GIVES(cuFuncSetAttribute(function(&f, "reduce_shared"), 8, 232449), SIMT_INVALID_VALUE);
     OK(cuFuncSetAttribute(function(&f, "reduce_shared"), 8, 232448));
     OK(cuLaunchKernel(function(&f, "reduce_shared"), 1, 1, 1, 32, 1, 1, 232448, NULL, (void *[]){ &params }, NULL));
-    EXPECT(cuLaunchKernel(function(&f, "reduce"), 1, 65536, 1, 32, 1, 1, 0, NULL, (void *[]){ &params }, NULL),
-           SIMT_INVALID_VALUE);
+    GIVES(cuLaunchKernel(function(&f, "reduce"), 1, 65536, 1, 32, 1, 1, 0, NULL, (void *[]){ &params }, NULL),
+          SIMT_INVALID_VALUE);
     simt_function *missing;
-    EXPECT(cuModuleGetFunction(&missing, f.module, "no_such_kernel"), SIMT_NOT_FOUND);
+    GIVES(cuModuleGetFunction(&missing, f.module, "no_such_kernel"), SIMT_NOT_FOUND);
     simt_module *module;
-    EXPECT(cuModuleLoadData(&module, "what is this?"), SIMT_INVALID_IMAGE);
+    GIVES(cuModuleLoadData(&module, "what is this?"), SIMT_INVALID_IMAGE);
     OK(cuDeviceGetAttribute(&value, 75, 0));
-    CHECK(value == 9, "%d", value);
-    EXPECT(cuDeviceGetAttribute(&value, 75, 1), SIMT_INVALID_DEVICE);
+    REQUIRE(value == 9, "%d", value);
+    GIVES(cuDeviceGetAttribute(&value, 75, 1), SIMT_INVALID_DEVICE);
     OK(cuGetErrorName(SIMT_OUT_OF_MEMORY, &name));
-    CHECK(strcmp(name, "CUDA_ERROR_OUT_OF_MEMORY") == 0, "%s", name);
+    REQUIRE(strcmp(name, "CUDA_ERROR_OUT_OF_MEMORY") == 0, "%s", name);
     OK(cuGetErrorName(0, &name));
-    CHECK(strcmp(name, "CUDA_SUCCESS") == 0, "%s", name);
-    EXPECT(cuGetErrorString(12345, &name), SIMT_INVALID_VALUE);
+    REQUIRE(strcmp(name, "CUDA_SUCCESS") == 0, "%s", name);
+    GIVES(cuGetErrorString(12345, &name), SIMT_INVALID_VALUE);
     OK(cuGetProcAddress_v2("cuCtxCreate", &function_pointer, 11080, 0, &status));
-    CHECK(function_pointer == (void *)(uintptr_t)cuCtxCreate_v3, "the form of 11.4");
+    REQUIRE(function_pointer == (void *)(uintptr_t)cuCtxCreate_v3, "the form of 11.4");
     OK(cuGetProcAddress_v2("cuCtxCreate", &function_pointer, 13000, 0, &status));
-    CHECK(function_pointer == (void *)(uintptr_t)cuCtxCreate_v4, "the form of 12.5");
+    REQUIRE(function_pointer == (void *)(uintptr_t)cuCtxCreate_v4, "the form of 12.5");
     OK(cuGetProcAddress_v2("cuNothing", &function_pointer, 13000, 0, &status));
-    CHECK(!function_pointer && status == 1, "%d", status);
-    EXPECT(cuGetProcAddress("cuNothing", &function_pointer, 13000, 0), SIMT_NOT_FOUND);
+    REQUIRE(!function_pointer && status == 1, "%d", status);
+    GIVES(cuGetProcAddress("cuNothing", &function_pointer, 13000, 0), SIMT_NOT_FOUND);
 
     simt_context *none;
     OK(cuCtxPopCurrent_v2(&none));
-    EXPECT(cuMemAlloc_v2(&memory, 16), SIMT_INVALID_CONTEXT);
-    EXPECT(launch(&f, NULL, &params, 32), SIMT_INVALID_CONTEXT);
+    GIVES(cuMemAlloc_v2(&memory, 16), SIMT_INVALID_CONTEXT);
+    GIVES(launch(&f, NULL, &params, 32), SIMT_INVALID_CONTEXT);
     OK(cuCtxPushCurrent_v2(f.context));
     tear_down(&f);
-    EXPECT(cuCtxPushCurrent_v2(f.context), SIMT_INVALID_CONTEXT);
+    GIVES(cuCtxPushCurrent_v2(f.context), SIMT_INVALID_CONTEXT);
 }
 
 /* Faults that stay, and faults that are asked for. */
@@ -208,22 +208,22 @@ static void test_faults(void)
     params.mode = 3;
     simt_function *add_one = function(&f, "add_one");
     OK(cuLaunchKernel(function(&f, "barriers"), 1, 1, 1, 64, 1, 1, 0, NULL, (void *[]){ &params }, NULL));
-    EXPECT(cuMemcpyDtoH_v2(&memory, f.in, 8), SIMT_LAUNCH_FAILED); /* the launch itself had succeeded */
-    EXPECT(cuMemAlloc_v2(&memory, 16), SIMT_LAUNCH_FAILED);        /* and nothing works any more */
-    EXPECT(cuLaunchKernel(add_one, 1, 1, 1, 32, 1, 1, 0, NULL, (void *[]){ &params }, NULL), SIMT_LAUNCH_FAILED);
-    EXPECT(cuCtxSynchronize(), SIMT_LAUNCH_FAILED);
+    GIVES(cuMemcpyDtoH_v2(&memory, f.in, 8), SIMT_LAUNCH_FAILED); /* the launch itself had succeeded */
+    GIVES(cuMemAlloc_v2(&memory, 16), SIMT_LAUNCH_FAILED);        /* and nothing works any more */
+    GIVES(cuLaunchKernel(add_one, 1, 1, 1, 32, 1, 1, 0, NULL, (void *[]){ &params }, NULL), SIMT_LAUNCH_FAILED);
+    GIVES(cuCtxSynchronize(), SIMT_LAUNCH_FAILED);
     simt_control("quiet", 0);
     tear_down(&f);
 
     set_up(&f, 1024);
     simt_fail_call("cuMemAlloc_v2", 2, SIMT_OUT_OF_MEMORY, 1);
     OK(cuMemAlloc_v2(&memory, 16));
-    EXPECT(cuMemAlloc_v2(&memory, 16), SIMT_OUT_OF_MEMORY);
+    GIVES(cuMemAlloc_v2(&memory, 16), SIMT_OUT_OF_MEMORY);
     const unsigned long long calls = simt_calls("cuMemAlloc_v2");
     OK(cuMemAlloc_v2(&memory, 16));
-    CHECK(simt_calls("cuMemAlloc_v2") == calls + 1, "%llu", calls);
+    REQUIRE(simt_calls("cuMemAlloc_v2") == calls + 1, "%llu", calls);
     simt_control("lose", SIMT_ECC_UNCORRECTABLE);
-    EXPECT(cuCtxSynchronize(), SIMT_ECC_UNCORRECTABLE);
+    GIVES(cuCtxSynchronize(), SIMT_ECC_UNCORRECTABLE);
     tear_down(&f);
 
     set_up(&f, 1024);
@@ -235,8 +235,8 @@ static void test_faults(void)
     params = params_of(&f, 10);
     OK(launch(&f, stream, &params, 32));
     OK(cuEventRecord(event, stream));
-    for (int i = 0; i < 10; i++) EXPECT(cuEventQuery(event), SIMT_NOT_READY);
-    EXPECT(cuStreamSynchronize(stream), SIMT_LAUNCH_TIMEOUT);
+    for (int i = 0; i < 10; i++) GIVES(cuEventQuery(event), SIMT_NOT_READY);
+    GIVES(cuStreamSynchronize(stream), SIMT_LAUNCH_TIMEOUT);
     simt_control("hang", 0);
     OK(cuStreamSynchronize(stream));
     OK(cuStreamDestroy_v2(stream));
@@ -244,17 +244,17 @@ static void test_faults(void)
     tear_down(&f);
 
     simt_control("devices", 0);
-    EXPECT(cuInit(0), SIMT_NO_DEVICE);
+    GIVES(cuInit(0), SIMT_NO_DEVICE);
     simt_control("devices", 1);
     simt_control("driver", 11000);
     int version, status;
     void *at;
     OK(cuDriverGetVersion(&version));
-    CHECK(version == 11000, "%d", version);
+    REQUIRE(version == 11000, "%d", version);
     OK(cuGetProcAddress_v2("cuLaunchKernelEx", &at, 13000, 0, &status));
-    CHECK(!at && status == 1, "%d", status);
+    REQUIRE(!at && status == 1, "%d", status);
     simt_control("reset", 0);
-    CHECK(simt_control("no such thing", 1) == -1, "a name that there is not");
+    REQUIRE(simt_control("no such thing", 1) == -1, "a name that there is not");
 }
 
 void test_driver(void)

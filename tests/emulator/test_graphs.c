@@ -28,12 +28,12 @@ void test_graphs(void)
     OK(cuEventRecord(fork, a));
     OK(cuStreamWaitEvent(b, fork, 0));
     OK(cuStreamIsCapturing(b, &status));
-    CHECK(status == 1, "%d", status);
+    REQUIRE(status == 1, "%d", status);
     params.in = (const float *)(uintptr_t)f.out;
     params.out = (float *)(uintptr_t)f.in;
     OK(cuLaunchKernel(add, 4, 1, 1, 256, 1, 1, 0, b, arguments, NULL));
     OK(cuEventRecord(join, b));
-    EXPECT(cuEventQuery(join), SIMT_CAPTURED_EVENT);
+    GIVES(cuEventQuery(join), SIMT_CAPTURED_EVENT);
     OK(cuStreamWaitEvent(a, join, 0));
     OK(cuStreamEndCapture(a, &graph));
     params.n = 0;
@@ -42,35 +42,35 @@ void test_graphs(void)
     const long long launches = simt_count("launches");
     for (int i = 0; i < 3; i++) OK(cuGraphLaunch(exec, a));
     OK(cuStreamSynchronize(a));
-    CHECK(simt_count("launches") == launches + 6, "%lld", simt_count("launches") - launches);
+    REQUIRE(simt_count("launches") == launches + 6, "%lld", simt_count("launches") - launches);
     OK(cuMemcpyDtoH_v2(values, f.in, sizeof values));
-    CHECK(values[0] == 7 && values[15] == 22, "%g %g", (double)values[0], (double)values[15]);
+    REQUIRE(values[0] == 7 && values[15] == 22, "%g %g", (double)values[0], (double)values[15]);
     OK(cuMemsetD32_v2(f.in, 0, 16));
     OK(cuGraphLaunch(exec, NULL));
     OK(cuMemcpyDtoH_v2(values, f.in, sizeof values));
-    CHECK(values[0] == 2, "%g", (double)values[0]);
+    REQUIRE(values[0] == 2, "%g", (double)values[0]);
     OK(cuGraphExecDestroy(exec));
 
     /* What a capture does not allow. */
     OK(cuStreamBeginCapture_v2(a, 0));
-    EXPECT(cuMemAlloc_v2(&memory, 16), SIMT_STREAM_CAPTURE_UNSUPPORTED);
-    EXPECT(cuStreamEndCapture(a, &graph), SIMT_STREAM_CAPTURE_INVALIDATED);
+    GIVES(cuMemAlloc_v2(&memory, 16), SIMT_STREAM_CAPTURE_UNSUPPORTED);
+    GIVES(cuStreamEndCapture(a, &graph), SIMT_STREAM_CAPTURE_INVALIDATED);
     OK(cuStreamBeginCapture_v2(a, 2));
     OK(cuMemAlloc_v2(&memory, 16));
-    EXPECT(cuStreamSynchronize(a), SIMT_STREAM_CAPTURE_UNSUPPORTED);
-    EXPECT(cuLaunchKernel(add, 4, 1, 1, 256, 1, 1, 0, a, arguments, NULL), SIMT_STREAM_CAPTURE_INVALIDATED);
-    EXPECT(cuStreamEndCapture(a, &graph), SIMT_STREAM_CAPTURE_INVALIDATED);
-    EXPECT(cuStreamEndCapture(a, &graph), SIMT_ILLEGAL_STATE);
-    EXPECT(cuStreamBeginCapture_v2(NULL, 0), SIMT_STREAM_CAPTURE_UNSUPPORTED);
+    GIVES(cuStreamSynchronize(a), SIMT_STREAM_CAPTURE_UNSUPPORTED);
+    GIVES(cuLaunchKernel(add, 4, 1, 1, 256, 1, 1, 0, a, arguments, NULL), SIMT_STREAM_CAPTURE_INVALIDATED);
+    GIVES(cuStreamEndCapture(a, &graph), SIMT_STREAM_CAPTURE_INVALIDATED);
+    GIVES(cuStreamEndCapture(a, &graph), SIMT_ILLEGAL_STATE);
+    GIVES(cuStreamBeginCapture_v2(NULL, 0), SIMT_STREAM_CAPTURE_UNSUPPORTED);
     OK(cuStreamBeginCapture_v2(a, 1)); /* forked, and not joined */
     OK(cuEventRecord(fork, a));
     OK(cuStreamWaitEvent(b, fork, 0));
     OK(cuLaunchKernel(add, 4, 1, 1, 256, 1, 1, 0, b, arguments, NULL));
-    EXPECT(cuStreamEndCapture(a, &graph), SIMT_STREAM_CAPTURE_UNJOINED);
+    GIVES(cuStreamEndCapture(a, &graph), SIMT_STREAM_CAPTURE_UNJOINED);
     OK(cuEventRecord(fork, b)); /* work outside of the capture */
     OK(cuStreamBeginCapture_v2(a, 1));
-    EXPECT(cuStreamWaitEvent(a, fork, 0), SIMT_STREAM_CAPTURE_ISOLATION);
-    EXPECT(cuStreamEndCapture(a, &graph), SIMT_STREAM_CAPTURE_INVALIDATED);
+    GIVES(cuStreamWaitEvent(a, fork, 0), SIMT_STREAM_CAPTURE_ISOLATION);
+    GIVES(cuStreamEndCapture(a, &graph), SIMT_STREAM_CAPTURE_INVALIDATED);
     OK(cuMemFree_v2(memory));
     OK(cuStreamDestroy_v2(a));
     OK(cuStreamDestroy_v2(b));

@@ -15,9 +15,9 @@ static void fails(fixture *f, const char *kernel, unsigned block, int mode, cons
     simt_control("quiet", 1);
     const simt_result result = run(f, kernel, 2, block, 0, mode, f->n);
     simt_control("quiet", 0);
-    CHECK(result != SIMT_SUCCESS, "%s, mode %d: nothing was found", kernel, mode);
-    CHECK(strstr(simt_last_fault(), words) != NULL, "%s, mode %d: \"%s\" has no \"%s\"", kernel, mode,
-          simt_last_fault(), words);
+    REQUIRE(result != SIMT_SUCCESS, "%s, mode %d: nothing was found", kernel, mode);
+    REQUIRE(strstr(simt_last_fault(), words) != NULL, "%s, mode %d: \"%s\" has no \"%s\"", kernel, mode,
+            simt_last_fault(), words);
     if (getenv("SHOW")) printf("%s %d: %s\n", kernel, mode, simt_last_fault());
 }
 
@@ -64,12 +64,12 @@ static void test_reductions(fixture *f)
     for (int seed = 0; seed < 6; seed++) {
         simt_control("seed", seed);
         OK(run(f, "add_one", 5, 256, 0, 0, 1000));
-        for (unsigned i = 0; i < 1000; i++) CHECK(f->host_out[i] == (float)(i + 2), "%u", i);
+        for (unsigned i = 0; i < 1000; i++) REQUIRE(f->host_out[i] == (float)(i + 2), "%u", i);
         for (unsigned block = 32; block <= 1024; block *= 2) {
             OK(run(f, "reduce", 3, block, 0, 0, 1024));
-            CHECK(f->host_out[2] == 524800, "%u threads, seed %d: %g", block, seed, (double)f->host_out[2]);
+            REQUIRE(f->host_out[2] == 524800, "%u threads, seed %d: %g", block, seed, (double)f->host_out[2]);
             OK(run(f, "reduce_shared", 3, block, block * 4, 0, block));
-            CHECK(f->host_out[0] == (float)(block * (block + 1) / 2), "%g", (double)f->host_out[0]);
+            REQUIRE(f->host_out[0] == (float)(block * (block + 1) / 2), "%g", (double)f->host_out[0]);
         }
     }
     if (checked) return;
@@ -80,7 +80,7 @@ static void test_reductions(fixture *f)
         run(f, "reduce", 1, 256, 0, 1, 1024);
         wrong += f->host_out[0] != 524800;
     }
-    CHECK(wrong >= 3, "with a missing barrier %d of 8 seeds are wrong", wrong);
+    REQUIRE(wrong >= 3, "with a missing barrier %d of 8 seeds are wrong", wrong);
     simt_control("seed", 0);
 }
 
@@ -122,16 +122,16 @@ static void test_lanes(fixture *f)
             OK(cuMemsetD32_v2(f->words, 0, f->n));
             OK(run(f, "lanes", 1, 96, 0, mode, 0));
             for (unsigned t = 0; t < 96 && (mode != 13); t++)
-                CHECK(f->host_words[t] == lanes_expected(mode, t % 32), "seed %d, mode %d, thread %u: %x, not %x", seed,
-                      mode, t, f->host_words[t], lanes_expected(mode, t % 32));
+                REQUIRE(f->host_words[t] == lanes_expected(mode, t % 32), "seed %d, mode %d, thread %u: %x, not %x",
+                        seed, mode, t, f->host_words[t], lanes_expected(mode, t % 32));
         }
     for (int seed = 0; seed < 4; seed++) {
         simt_control("seed", seed);
         fail_all(f, mistakes, sizeof mistakes / sizeof *mistakes);
         OK(run(f, "barriers", 1, 64, 0, 0, 0));
-        for (unsigned t = 0; t < 64; t++) CHECK(f->host_words[t] == 40 * 4 + 1, "%u: %u", t, f->host_words[t]);
+        for (unsigned t = 0; t < 64; t++) REQUIRE(f->host_words[t] == 40 * 4 + 1, "%u: %u", t, f->host_words[t]);
         OK(run(f, "barriers", 1, 40, 0, 0, 0)); /* a warp that is not whole */
-        CHECK(f->host_words[3] == 40 * 4 + 2, "%u", f->host_words[3]);
+        REQUIRE(f->host_words[3] == 40 * 4 + 2, "%u", f->host_words[3]);
     }
     simt_control("seed", 0);
 }
@@ -146,7 +146,7 @@ static void test_checker(fixture *f)
         OK(run(f, "memory", 1, 64, 0, 7, 0));
         OK(run(f, "copies", 1, 32, 0, 0, 0));
         OK(run(f, "memory", 1, 32, 0, 15, 0));
-        CHECK(f->host_out[31] == 15, "%g", (double)f->host_out[31]);
+        REQUIRE(f->host_out[31] == 15, "%g", (double)f->host_out[31]);
         OK(run(f, "memory", 3, 96, 0, 9, 0));
         fails(f, "memory", 32, 16, "a race");
         fails(f, "copies", 32, 2, "nobody has written");
@@ -156,7 +156,7 @@ static void test_checker(fixture *f)
     fails(f, "memory", 64, 14, "another block has read");
     fails(f, "memory", 64, 17, "a write to a parameter");
     simt_control("quiet", 1);
-    CHECK(run(f, "reduce_shared", 1, 256, 1020, 0, 256) != 0, "dynamic shared memory is too small");
+    REQUIRE(run(f, "reduce_shared", 1, 256, 1020, 0, 256) != 0, "dynamic shared memory is too small");
     simt_control("quiet", 0);
 }
 
@@ -168,13 +168,13 @@ static void test_memory(fixture *f)
         return;
     }
     OK(run(f, "memory", 1, 64, 256, 12, 0));
-    for (int i = 0; i < 64; i++) CHECK(isnan(f->host_out[i]), "%g", (double)f->host_out[i]);
+    for (int i = 0; i < 64; i++) REQUIRE(isnan(f->host_out[i]), "%g", (double)f->host_out[i]);
     OK(run(f, "memory", 1, 64, 0, 0, 0)); /* uninitialised: two seeds differ, and seed 0 is NaN */
     memcpy(first, f->host_out, sizeof first);
-    CHECK(isnan(first[7]), "%g", (double)first[7]);
+    REQUIRE(isnan(first[7]), "%g", (double)first[7]);
     simt_control("seed", 2);
     OK(run(f, "memory", 1, 64, 0, 0, 0));
-    CHECK(memcmp(first, f->host_out, sizeof first) != 0 && !isnan(f->host_out[7]), "%g", (double)f->host_out[7]);
+    REQUIRE(memcmp(first, f->host_out, sizeof first) != 0 && !isnan(f->host_out[7]), "%g", (double)f->host_out[7]);
     simt_control("seed", 0);
     fails(f, "memory", 64, 2, "not aligned");
     fails(f, "memory", 64, 11, "__trap");
@@ -184,18 +184,18 @@ static void test_memory(fixture *f)
     simt_control("seed", 0);
     OK(cuMemsetD32_v2(f->words, 0, f->n));
     OK(run(f, "memory", 3, 96, 0, 9, 0)); /* atomics */
-    CHECK(f->host_words[0] == 288 && f->host_words[1] == 95 && f->host_words[2] == 0xffffffffu, "%u %u %x",
-          f->host_words[0], f->host_words[1], f->host_words[2]);
-    CHECK(f->host_words[3] == f->host_words[4], "%u %u", f->host_words[3], f->host_words[4]);
+    REQUIRE(f->host_words[0] == 288 && f->host_words[1] == 95 && f->host_words[2] == 0xffffffffu, "%u %u %x",
+            f->host_words[0], f->host_words[1], f->host_words[2]);
+    REQUIRE(f->host_words[3] == f->host_words[4], "%u %u", f->host_words[3], f->host_words[4]);
     OK(run(f, "copies", 1, 32, 0, 0, 0));
     for (unsigned i = 0; i < 128; i++) {
-        CHECK(f->host_out[i] == (float)(i + 1), "%u", i);
-        CHECK(f->host_out[128 + i] == (i % 4 < 2 ? (float)(129 + i) : 0), "%u", i);
+        REQUIRE(f->host_out[i] == (float)(i + 1), "%u", i);
+        REQUIRE(f->host_out[128 + i] == (i % 4 < 2 ? (float)(129 + i) : 0), "%u", i);
     }
     OK(run(f, "copies", 1, 32, 0, 1, 0)); /* the wait is missing */
-    CHECK(f->host_out[31] != 32, "a copy that nobody waited for has arrived");
+    REQUIRE(f->host_out[31] != 32, "a copy that nobody waited for has arrived");
     OK(run(f, "copies", 1, 32, 0, 2, 0));
-    CHECK(isnan(f->host_out[31]), "a copy that nobody waited for has arrived");
+    REQUIRE(isnan(f->host_out[31]), "a copy that nobody waited for has arrived");
 }
 
 /* Is h, of those that could be, what x rounds to? */
@@ -236,11 +236,11 @@ static void test_conversions(void)
         float x;
         memcpy(&x, &f.host_words[i], 4);
         const unsigned m = i & 0x7fff;
-        CHECK(m > 0x7c00 ? isnan(x) : m == 0x7c00 ? isinf(x) : fabsf(x) == half_value(m), "%x: %a", i, (double)x);
-        CHECK(m > 0x7c00 || (signbit(x) != 0) == (i >> 15), "%x", i);
+        REQUIRE(m > 0x7c00 ? isnan(x) : m == 0x7c00 ? isinf(x) : fabsf(x) == half_value(m), "%x: %a", i, (double)x);
+        REQUIRE(m > 0x7c00 || (signbit(x) != 0) == (i >> 15), "%x", i);
     }
     OK(run(&f, "convert", 1, 1024, 0, 3, N));
-    for (unsigned i = 0; i < N; i++) CHECK(f.host_words[i] == i << 16, "%x", i);
+    for (unsigned i = 0; i < N; i++) REQUIRE(f.host_words[i] == i << 16, "%x", i);
     float *in = malloc(N * sizeof *in);
     if (!in) exit(3);
     for (int mode = 0; mode <= 2; mode += 2)
@@ -258,8 +258,8 @@ static void test_conversions(void)
             OK(cuMemcpyHtoD_v2(f.in, in, N * sizeof *in));
             OK(run(&f, "convert", 1, 1024, 0, mode, N));
             for (unsigned i = 0; i < N; i++)
-                CHECK(rounds_to(in[i], f.host_words[i], mode ? bfloat_value : half_value, mode ? 0x7f80 : 0x7c00),
-                      "mode %d: %a gives %x", mode, (double)in[i], f.host_words[i]);
+                REQUIRE(rounds_to(in[i], f.host_words[i], mode ? bfloat_value : half_value, mode ? 0x7f80 : 0x7c00),
+                        "mode %d: %a gives %x", mode, (double)in[i], f.host_words[i]);
         }
     const float odd[] = { 2.5f, 3.5f, -2.5f, 3e9f, -3e9f, NAN, 0.49f, -0.0f };
     const int rounded[] = { 2, 4, -2, 0x7fffffff, -0x7fffffff - 1, 0, 0, 0 };
@@ -267,9 +267,9 @@ static void test_conversions(void)
     in[8] = 0x1.000006p0f;
     OK(cuMemcpyHtoD_v2(f.in, in, N * sizeof *in));
     OK(run(&f, "convert", 1, 64, 0, 4, 8));
-    for (int i = 0; i < 8; i++) CHECK((int)f.host_words[i] == rounded[i], "%d: %d", i, (int)f.host_words[i]);
+    for (int i = 0; i < 8; i++) REQUIRE((int)f.host_words[i] == rounded[i], "%d: %d", i, (int)f.host_words[i]);
     OK(run(&f, "convert", 1, 64, 0, 6, 9));
-    CHECK(f.host_words[8] == 0x35400002u, "fma: %x", f.host_words[8]);
+    REQUIRE(f.host_words[8] == 0x35400002u, "fma: %x", f.host_words[8]);
     free(in);
     tear_down(&f);
 }
@@ -310,7 +310,7 @@ int main(int argc, char **argv)
     fixture f;
     if (argc > 1 && strcmp(argv[1], "measure") == 0) {
         measure();
-        return failures != 0;
+        return test_summary();
     }
     if (argc > 1 && strcmp(argv[1], "overflow") == 0) { /* AddressSanitizer ends this one */
         set_up(&f, 1024);
@@ -319,10 +319,10 @@ int main(int argc, char **argv)
     }
     if (argc > 1 && strcmp(argv[1], "environment") == 0) {
         test_environment();
-        return failures != 0;
+        return test_summary();
     }
     int n;
-    EXPECT(cuDeviceGetCount(&n), SIMT_NOT_INITIALIZED);
+    GIVES(cuDeviceGetCount(&n), SIMT_NOT_INITIALIZED);
     checked = argc > 1 && strcmp(argv[1], "CHECKED") == 0;
     set_up(&f, 1024);
     test_reductions(&f);
@@ -335,7 +335,7 @@ int main(int argc, char **argv)
     const char *const kinds[] = {
         "contexts", "streams", "events", "modules", "graphs", "graph execs", "device blocks"
     };
-    for (unsigned i = 0; i < 7; i++) CHECK(simt_count(kinds[i]) == 0, "%s left: %lld", kinds[i], simt_count(kinds[i]));
-    printf("%d checks, %d failed\n", checks, failures);
-    return failures != 0;
+    for (unsigned i = 0; i < 7; i++)
+        REQUIRE(simt_count(kinds[i]) == 0, "%s left: %lld", kinds[i], simt_count(kinds[i]));
+    return test_summary();
 }

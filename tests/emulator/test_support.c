@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 
-int failures, checks;
-
 void set_up(fixture *f, unsigned n)
 {
     const size_t bytes = n * sizeof(float);

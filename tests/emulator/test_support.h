@@ -4,27 +4,14 @@
 
 #include "tests/emulator/driver_api.h"
 #include "tests/emulator/test_kernels.h"
+#include "tests/harness.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
-extern int failures, checks;
-#define CHECK(condition, ...)                                                                                          \
-    do {                                                                                                               \
-        checks++;                                                                                                      \
-        if (!(condition)) {                                                                                            \
-            if (failures++ > 20) exit(1);                                                                              \
-            printf("%s:%d: %s: ", __FILE__, __LINE__, #condition);                                                     \
-            printf(__VA_ARGS__);                                                                                       \
-            printf("\n");                                                                                              \
-        }                                                                                                              \
-    } while (0)
-#define EXPECT(call, result)                                                                                           \
+#define GIVES(call, result)                                                                                            \
     do {                                                                                                               \
         const simt_result given_ = (call);                                                                             \
-        CHECK(given_ == (result), "%s gave %d, not %d", #call, given_, result);                                        \
+        REQUIRE(given_ == (result), "%s gave %d, not %d", #call, given_, result);                                      \
     } while (0)
-#define OK(call) EXPECT(call, SIMT_SUCCESS)
+#define OK(call) GIVES(call, SIMT_SUCCESS)
 
 /* A fresh context with in, out and words of `n` elements each; in[i] = i + 1, words are 0, out is not written. */
 typedef struct fixture {

@@ -116,10 +116,10 @@ static void check_call(rt_dense *d, rt_attention_args *a, const float *want, int
     a->scratch = floats(scratch);
     rt_attention(d, a);
     const int64_t at = differs(want, a->out, size);
-    CHECK(at < 0, "attention, %s, %d threads, type %d, %d rows, dim %d, %d heads of %d, %d cells: [%d] is %a, not %a",
-          rt_dense_isa(d), (int)n_threads, (int)a->type, (int)a->n, (int)a->head_dim, (int)a->n_heads,
-          (int)a->n_heads_kv, (int)most, (int)at, (double)a->out[at], (double)want[at]);
-    CHECK(canaries_live(a->out, size) && canaries_live(a->scratch, scratch), "attention, %s", rt_dense_isa(d));
+    REQUIRE(at < 0, "attention, %s, %d threads, type %d, %d rows, dim %d, %d heads of %d, %d cells: [%d] is %a, not %a",
+            rt_dense_isa(d), (int)n_threads, (int)a->type, (int)a->n, (int)a->head_dim, (int)a->n_heads,
+            (int)a->n_heads_kv, (int)most, (int)at, (double)a->out[at], (double)want[at]);
+    REQUIRE(canaries_live(a->out, size) && canaries_live(a->scratch, scratch), "attention, %s", rt_dense_isa(d));
     release(a->out);
     release(a->scratch);
 }
@@ -163,7 +163,7 @@ static void check_shape(const shape *s)
     const int32_t r = s->n - 1, h = n_heads - 1;
     for (int32_t i = 0; i < s->dim && !s->special && n_cells[r] && s->total < 1000; i += 29) {
         const double exact = exactly(&a, r, h, i), is = (double)want[((int64_t)r * n_heads + h) * s->dim + i];
-        CHECK(fabs(is - exact) <= 1e-5 + 1e-5 * fabs(exact), "attention: %g, exactly %g", is, exact);
+        REQUIRE(fabs(is - exact) <= 1e-5 + 1e-5 * fabs(exact), "attention: %g, exactly %g", is, exact);
     }
     for (int32_t i = 0; i < s->n_sequences; i++) free(lists[i]);
     release(q), release(k), release(v), release(want);
@@ -201,5 +201,5 @@ int main(int argc, char **argv)
 {
     check_random_shapes(argc > 2 ? atoi(argv[2]) : 120);
     check_long();
-    return report("attention");
+    return test_summary();
 }

@@ -16,11 +16,11 @@ static uint64_t n_bytes;
 static void read_model(const char *folder)
 {
     FILE *f = fopen(fixture_path(folder, "fixtures/tiny-qwen3next.gguf"), "rb");
-    REQUIRE(f && !fseek(f, 0, SEEK_END));
+    NEED(f && !fseek(f, 0, SEEK_END));
     n_bytes = (uint64_t)ftell(f);
     bytes = malloc((size_t)n_bytes);
     rewind(f);
-    REQUIRE(bytes && fread(bytes, 1, (size_t)n_bytes, f) == n_bytes);
+    NEED(bytes && fread(bytes, 1, (size_t)n_bytes, f) == n_bytes);
     (void)fclose(f);
 }
 
@@ -28,8 +28,8 @@ static rt_model *open_model(void)
 {
     rt_gguf *file;
     rt_model *model;
-    REQUIRE(!rt_gguf_open_memory(bytes, n_bytes, &file));
-    REQUIRE(!rt_model_from_gguf(file, &model));
+    NEED(!rt_gguf_open_memory(bytes, n_bytes, &file));
+    NEED(!rt_model_from_gguf(file, &model));
     return model;
 }
 
@@ -45,21 +45,21 @@ static void generate(const rt_model *model, int32_t (*prompt)[5], int n, int32_t
     rt_engine *e = fixture_open(model, &(fixture_engine){ .n_seqs = parallel, .n_rollback = 2, .n_batch = 7 });
     const rt_scheduler_desc desc = { e, NULL, parallel, 0, RT_SPEC_NGRAM, 2, 0, 1 };
     rt_scheduler *s;
-    REQUIRE(!rt_scheduler_create(&desc, &s));
+    NEED(!rt_scheduler_create(&desc, &s));
     for (int i = 0; i < n; i++) {
         const rt_request r = { .prompt = prompt[i], .n_prompt = 5, .n_max = N_TOKENS, .sampling = *how };
         int32_t id;
-        REQUIRE(!rt_submit(s, &r, &id) && id == i);
+        NEED(!rt_submit(s, &r, &id) && id == i);
     }
-    for (int busy = 1; busy;) REQUIRE(!rt_step_run(s, &busy));
+    for (int busy = 1; busy;) NEED(!rt_step_run(s, &busy));
     for (int i = 0; i < n; i++) {
         rt_result r;
         const int32_t *tokens = rt_result_tokens(s, i, &out[i].n);
-        REQUIRE(!rt_result_get(s, i, &r));
+        NEED(!rt_result_get(s, i, &r));
         memcpy(out[i].token, tokens, 4 * (size_t)out[i].n);
         out[i].finish = r.finish;
         (void)snprintf(out[i].error, sizeof out[i].error, "%s", r.error ? r.error : "");
-        EXPECT((r.finish == RT_FINISH_FAILED) == (r.error != NULL));
+        REQUIRE((r.finish == RT_FINISH_FAILED) == (r.error != NULL));
     }
     rt_scheduler_destroy(s);
     rt_engine_destroy(e);
@@ -84,23 +84,23 @@ static void test_one_of_many(const rt_sampling *how)
     int32_t victim = 40;
     generate(model, prompt, MAX_REQUESTS, 2, how, sound);
     while (is_used(sound, MAX_REQUESTS, victim)) victim++;
-    REQUIRE(victim < model->hp.n_vocab && model->tok_embd.data != model->output.data);
+    NEED(victim < model->hp.n_vocab && model->tok_embd.data != model->output.data);
     prompt[1][2] = victim;
     generate(model, prompt, MAX_REQUESTS, 2, how, sound);
-    REQUIRE(!is_used(sound, MAX_REQUESTS, victim));
+    NEED(!is_used(sound, MAX_REQUESTS, victim));
     unsigned char *row = bytes + (model->tok_embd.data - bytes) + victim * model->tok_embd.row_bytes, kept[4];
     memcpy(kept, row, 4);
     memset(row, 0xFF, 4); /* a NaN, in each of the types */
     generate(model, prompt, MAX_REQUESTS, 2, how, damaged);
     memcpy(row, kept, 4);
     for (int i = 0; i < MAX_REQUESTS; i++) {
-        EXPECT(sound[i].n == N_TOKENS && sound[i].finish == RT_FINISH_LENGTH);
+        REQUIRE(sound[i].n == N_TOKENS && sound[i].finish == RT_FINISH_LENGTH);
         if (i == 1)
-            EXPECT(!damaged[i].n && damaged[i].finish == RT_FINISH_FAILED &&
-                   strstr(damaged[i].error, "after 5 tokens (5 of the prompt) the logit of token 0 is"));
+            REQUIRE(!damaged[i].n && damaged[i].finish == RT_FINISH_FAILED &&
+                    strstr(damaged[i].error, "after 5 tokens (5 of the prompt) the logit of token 0 is"));
         else
-            EXPECT(damaged[i].n == N_TOKENS && damaged[i].finish == RT_FINISH_LENGTH &&
-                   !memcmp(damaged[i].token, sound[i].token, sizeof sound[i].token));
+            REQUIRE(damaged[i].n == N_TOKENS && damaged[i].finish == RT_FINISH_LENGTH &&
+                    !memcmp(damaged[i].token, sound[i].token, sizeof sound[i].token));
     }
     rt_model_free(model);
 }
@@ -114,14 +114,14 @@ static void test_one_logit(const rt_sampling *how)
     }; /* BF16 */
     int32_t prompt[1][5] = { { 1, 2, 3, 4, 5 } };
     rt_model *model = open_model();
-    REQUIRE(model->output.type == RT_BF16);
+    NEED(model->output.type == RT_BF16);
     unsigned char *row = bytes + (model->output.data - bytes) + 17 * model->output.row_bytes, kept[2];
     memcpy(kept, row, 2);
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         answer a;
         memcpy(row, values[i], 2);
         generate(model, prompt, 1, 1, how, &a);
-        EXPECT(!a.n && a.finish == RT_FINISH_FAILED && strstr(a.error, "the logit of token 17 is"));
+        REQUIRE(!a.n && a.finish == RT_FINISH_FAILED && strstr(a.error, "the logit of token 17 is"));
     }
     memcpy(row, kept, 2);
     rt_model_free(model);
@@ -134,24 +134,24 @@ static void test_budget(const char *folder)
     rt_budget all = { 0, 0 }, reader = { 0, 0 };
     rt_gguf *file;
     rt_model *model = NULL;
-    REQUIRE(!rt_gguf_open_within(path, &reader, &file));
+    NEED(!rt_gguf_open_within(path, &reader, &file));
     rt_gguf_close(file);
-    REQUIRE(!rt_model_load_within(path, &all, &model));
+    NEED(!rt_model_load_within(path, &all, &model));
     uint64_t vectors = 0;
     for (int64_t i = 0; i < rt_gguf_n_tensors(model->file); i++) {
         const rt_gguf_tensor *t = rt_gguf_tensor_at(model->file, i);
         vectors += t->n_dims == 1 ? 4 * (uint64_t)t->ne[0] : 0;
     }
-    EXPECT(vectors > 1000 && all.used >= reader.used + model->weight_bytes + vectors + 4 * sizeof(rt_layer));
+    REQUIRE(vectors > 1000 && all.used >= reader.used + model->weight_bytes + vectors + 4 * sizeof(rt_layer));
     rt_model_free(model);
     for (uint64_t less = 1; less < all.used; less += less / 8 + 1) {
         rt_budget b = { all.used - less, 0 };
-        EXPECT(rt_model_load_within(path, &b, &model) == GDN_OUT_OF_MEMORY && !model &&
-               strstr(rt_last_error(), "not enough memory: "));
-        EXPECT(b.used <= b.limit);
+        REQUIRE(rt_model_load_within(path, &b, &model) == GDN_OUT_OF_MEMORY && !model &&
+                strstr(rt_last_error(), "not enough memory: "));
+        REQUIRE(b.used <= b.limit);
     }
     rt_budget b = { all.used, 0 };
-    EXPECT(!rt_model_load_within(path, &b, &model) && b.used == all.used);
+    REQUIRE(!rt_model_load_within(path, &b, &model) && b.used == all.used);
     rt_model_free(model);
 }
 
@@ -166,5 +166,5 @@ int main(int argc, char **argv)
     test_one_logit(&warm);
     test_budget(argv[1]);
     free(bytes);
-    return fixture_end();
+    return test_summary();
 }

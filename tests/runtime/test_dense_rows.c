@@ -43,10 +43,10 @@ static float *run(rt_dense *d, const rows_case *c)
     case SOFTMAX: rt_softmax(d, y, c->m); break;
     case KERNELS: break; /* their number */
     }
-    CHECK(canaries_live(y, size), "%s, n %d, m %d", names[c->kernel], (int)c->n, (int)c->m);
+    REQUIRE(canaries_live(y, size), "%s, n %d, m %d", names[c->kernel], (int)c->n, (int)c->m);
     for (int64_t i = 0; i < size && !inner; i++)
-        CHECK((bits_of(y[i]) == CANARY_BITS) == (i % ys >= c->m), "%s: [%d] is missing, or between rows",
-              names[c->kernel], (int)i);
+        REQUIRE((bits_of(y[i]) == CANARY_BITS) == (i % ys >= c->m), "%s: [%d] is missing, or between rows",
+                names[c->kernel], (int)i);
     return y;
 }
 
@@ -107,8 +107,8 @@ static void check_random_rows(int rounds)
                 (void)fesetround(FE_TONEAREST);
                 const int inner = c.in_place || c.kernel == ROPE || c.kernel == SOFTMAX || c.kernel == ADD;
                 const int64_t size = inner ? x_size(&c) : y_size(&c), at = differs(want, y, size);
-                CHECK(at < 0, "%s, %s, n %d, m %d: [%d] is %a, scalar has %a", names[c.kernel], rt_dense_isa(d),
-                      (int)c.n, (int)c.m, (int)at, (double)y[at], (double)want[at]);
+                REQUIRE(at < 0, "%s, %s, n %d, m %d: [%d] is %a, scalar has %a", names[c.kernel], rt_dense_isa(d),
+                        (int)c.n, (int)c.m, (int)at, (double)y[at], (double)want[at]);
                 release(y);
             }
             rt_dense_destroy(d);
@@ -125,8 +125,8 @@ static void check_random_rows(int rounds)
 
 static void check_near(const char *what, float got, double exact, double relative, double absolute)
 {
-    CHECK(fabs((double)got - exact) <= relative * fabs(exact) + absolute, "%s: %.9g, exactly %.9g", what, (double)got,
-          exact);
+    REQUIRE(fabs((double)got - exact) <= relative * fabs(exact) + absolute, "%s: %.9g, exactly %.9g", what, (double)got,
+            exact);
 }
 
 static double logistic(double x) { return 1 / (1 + exp(-x)); }
@@ -174,9 +174,9 @@ static void check_accuracy(rt_dense *d)
                        0, 1e-6);
         }
     rt_rope_destroy(rope);
-    CHECK(rt_rope_create(63, 1e4f, 1, &rope) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "63"), "%s",
-          rt_last_error());
-    CHECK(rt_rope_create(64, NAN, 1, &rope) == GDN_INVALID_ARGUMENT, "%s", rt_last_error());
+    REQUIRE(rt_rope_create(63, 1e4f, 1, &rope) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "63"), "%s",
+            rt_last_error());
+    REQUIRE(rt_rope_create(64, NAN, 1, &rope) == GDN_INVALID_ARGUMENT);
 }
 
 /* ---- top_k against a simple selection ---- */
@@ -195,8 +195,8 @@ static void check_top_k(int rounds)
             for (int32_t i = 0; i < n; i++)
                 if (!taken[i] && (best < 0 || x[i] > x[best] || (x[best] != x[best] && x[i] == x[i]))) best = i;
             taken[best] = 1;
-            CHECK(index[j] == best, "top_k %d of %d: [%d] is %d, not %d", (int)k, (int)n, (int)j, (int)index[j],
-                  (int)best);
+            REQUIRE(index[j] == best, "top_k %d of %d: [%d] is %d, not %d", (int)k, (int)n, (int)j, (int)index[j],
+                    (int)best);
         }
     }
 }
@@ -214,8 +214,8 @@ static void check_shares(void)
             for (int64_t k = 0; k < n; k++) x[k] = 1, y[k] = (float)(k % 1000);
             for (int round = 0; round < 5; round++) rt_add(d, x, y, n);
             for (int64_t k = 0; k < n; k++) wrong += y[k] != (float)(k % 1000 + 5);
-            CHECK(!wrong && canaries_live(y, n), "%d threads: %d of %d elements are not those of five additions",
-                  (int)numbers[i], (int)wrong, (int)n);
+            REQUIRE(!wrong && canaries_live(y, n), "%d threads: %d of %d elements are not those of five additions",
+                    (int)numbers[i], (int)wrong, (int)n);
             release(x), release(y);
             rt_dense_destroy(d);
             rt_threads_destroy(t);
@@ -235,5 +235,5 @@ int main(int argc, char **argv)
     rt_dense_destroy(d);
     rt_dense_destroy(scalar);
     rt_threads_destroy(t);
-    return report("dense_rows");
+    return test_summary();
 }

@@ -115,10 +115,10 @@ static void check_shape(const shape *s)
                 int inside = 1;
                 for (int k = 0; k < 64; k++) inside &= memory[bytes + (uint64_t)k] == 0xa5;
                 const int64_t at = differs(want, y, size);
-                CHECK(at < 0, "experts, %s, %d threads, %d rows, %d of %d, %d to %d: [%d] is %a, not %a",
-                      rt_dense_isa(d), (int)n_threads, (int)s->n, (int)s->n_used, (int)s->n_experts, (int)s->m,
-                      (int)s->width, (int)at, (double)y[at], (double)want[at]);
-                CHECK(inside && canaries_live(y, size), "experts, %s: beyond the memory", rt_dense_isa(d));
+                REQUIRE(at < 0, "experts, %s, %d threads, %d rows, %d of %d, %d to %d: [%d] is %a, not %a",
+                        rt_dense_isa(d), (int)n_threads, (int)s->n, (int)s->n_used, (int)s->n_experts, (int)s->m,
+                        (int)s->width, (int)at, (double)y[at], (double)want[at]);
+                REQUIRE(inside && canaries_live(y, size), "experts, %s: beyond the memory", rt_dense_isa(d));
                 free(memory);
                 release(y);
             }
@@ -187,8 +187,8 @@ static void check_choice(int rounds)
             (void)fesetround(n_threads % 2 ? FE_UPWARD : FE_TONEAREST);
             rt_choose_experts(d, p, n, n_experts, n_used, scale, expert, weight);
             (void)fesetround(FE_TONEAREST);
-            CHECK(!memcmp(expert, want, 4 * (size_t)pairs) && differs(weight, want_weight, pairs) < 0,
-                  "the choice of %d of %d, %d threads", (int)n_used, (int)n_experts, (int)n_threads);
+            REQUIRE(!memcmp(expert, want, 4 * (size_t)pairs) && differs(weight, want_weight, pairs) < 0,
+                    "the choice of %d of %d, %d threads", (int)n_used, (int)n_experts, (int)n_threads);
             rt_dense_destroy(d);
             rt_threads_destroy(t);
         }
@@ -204,5 +204,5 @@ int main(int argc, char **argv)
     const int rounds = argc > 2 ? atoi(argv[2]) : 70;
     check_choice(rounds);
     check_random_shapes(rounds * 3 / 5);
-    return report("experts");
+    return test_summary();
 }

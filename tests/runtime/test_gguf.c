@@ -1,6 +1,7 @@
 /* The reader of GGUF files: values of well-formed files; named texts for malformed ones; nothing is read outside the
  * bytes however a file is cut or changed (which AddressSanitizer sees, as the bytes are in memory of their size). */
-#include "expect.h"
+#include "runtime/error.h"
+#include "tests/harness.h"
 #include "gguf_build.h"
 #include "gguf_walk.h"
 
@@ -74,28 +75,29 @@ static void test_numbers(const rt_gguf *f)
     };
     int64_t got = 0;
     for (size_t i = 0; i < sizeof ints / sizeof *ints; i++) {
-        EXPECT(!rt_gguf_get_int(f, ints[i].key, INT64_MIN, INT64_MAX, &got) && got == ints[i].value, "%s", ints[i].key);
-        EXPECT(!rt_gguf_get_int(f, ints[i].key, ints[i].value, ints[i].value, &got), "%s", ints[i].key);
+        REQUIRE(!rt_gguf_get_int(f, ints[i].key, INT64_MIN, INT64_MAX, &got) && got == ints[i].value, "%s",
+                ints[i].key);
+        REQUIRE(!rt_gguf_get_int(f, ints[i].key, ints[i].value, ints[i].value, &got), "%s", ints[i].key);
     }
-    EXPECT(rt_gguf_get_int(f, "u8", 0, 254, &got) == GDN_INVALID_ARGUMENT, "u8 is too high");
-    EXPECT(strstr(rt_last_error(), "u8 is 255; 0 to 254 are allowed"), "text");
-    EXPECT(rt_gguf_get_int(f, "i8", -127, 0, &got) == GDN_INVALID_ARGUMENT, "i8 is too low");
-    EXPECT(rt_gguf_get_int(f, "u64", 0, INT64_MAX, &got) == GDN_INVALID_ARGUMENT, "u64 does not fit");
-    EXPECT(strstr(rt_last_error(), "18446744073709551615"), "text");
-    EXPECT(rt_gguf_get_int(f, "f32", 0, 9, &got) == GDN_INVALID_ARGUMENT &&
-               strstr(rt_last_error(), "f32 is of kind f32"),
-           "kind");
-    EXPECT(rt_gguf_get_int(f, "yes", 0, 9, &got) == GDN_INVALID_ARGUMENT, "a bool is no integer");
-    EXPECT(rt_gguf_get_int(f, "u", 0, 9, &got) == GDN_NOT_FOUND && strstr(rt_last_error(), "has no key u"),
-           "a prefix of a key");
-    EXPECT(rt_gguf_get_int(f, "u88", 0, 9, &got) == GDN_NOT_FOUND, "longer than a key");
+    REQUIRE(rt_gguf_get_int(f, "u8", 0, 254, &got) == GDN_INVALID_ARGUMENT, "u8 is too high");
+    REQUIRE(strstr(rt_last_error(), "u8 is 255; 0 to 254 are allowed"));
+    REQUIRE(rt_gguf_get_int(f, "i8", -127, 0, &got) == GDN_INVALID_ARGUMENT, "i8 is too low");
+    REQUIRE(rt_gguf_get_int(f, "u64", 0, INT64_MAX, &got) == GDN_INVALID_ARGUMENT, "u64 does not fit");
+    REQUIRE(strstr(rt_last_error(), "18446744073709551615"));
+    REQUIRE(rt_gguf_get_int(f, "f32", 0, 9, &got) == GDN_INVALID_ARGUMENT &&
+                strstr(rt_last_error(), "f32 is of kind f32"),
+            "kind");
+    REQUIRE(rt_gguf_get_int(f, "yes", 0, 9, &got) == GDN_INVALID_ARGUMENT, "a bool is no integer");
+    REQUIRE(rt_gguf_get_int(f, "u", 0, 9, &got) == GDN_NOT_FOUND && strstr(rt_last_error(), "has no key u"),
+            "a prefix of a key");
+    REQUIRE(rt_gguf_get_int(f, "u88", 0, 9, &got) == GDN_NOT_FOUND, "longer than a key");
     float real = 0;
-    EXPECT(!rt_gguf_get_float(f, "f32", &real) && real == 1.5f, "f32 %g", (double)real);
-    EXPECT(!rt_gguf_get_float(f, "f64", &real) && real == -0.25f, "f64 %g", (double)real);
-    EXPECT(rt_gguf_get_float(f, "u8", &real) == GDN_INVALID_ARGUMENT, "an integer is no float");
+    REQUIRE(!rt_gguf_get_float(f, "f32", &real) && real == 1.5f, "f32 %g", (double)real);
+    REQUIRE(!rt_gguf_get_float(f, "f64", &real) && real == -0.25f, "f64 %g", (double)real);
+    REQUIRE(rt_gguf_get_float(f, "u8", &real) == GDN_INVALID_ARGUMENT, "an integer is no float");
     int truth = 0;
-    EXPECT(!rt_gguf_get_bool(f, "yes", &truth) && truth == 1, "bool");
-    EXPECT(rt_gguf_get_bool(f, "u8", &truth) == GDN_INVALID_ARGUMENT, "an integer is no bool");
+    REQUIRE(!rt_gguf_get_bool(f, "yes", &truth) && truth == 1, "bool");
+    REQUIRE(rt_gguf_get_bool(f, "u8", &truth) == GDN_INVALID_ARGUMENT, "an integer is no bool");
 }
 
 static int is(rt_string s, const char *text)
@@ -108,46 +110,48 @@ static void test_strings_and_arrays(const rt_gguf *f)
     rt_string text;
     rt_gguf_kind kind = RT_GGUF_U8;
     int64_t count = 0, values[3] = { 0, 0, 99 };
-    EXPECT(!rt_gguf_get_string(f, "general.architecture", &text) && is(text, "test"), "string");
-    EXPECT(rt_gguf_get_string(f, "strings", &text) == GDN_INVALID_ARGUMENT &&
-               strstr(rt_last_error(), "array of string"),
-           "kind");
-    EXPECT(!rt_gguf_get_strings(f, "strings", &count) && count == 3, "strings");
-    EXPECT(is(rt_gguf_string_at(f, "strings", 0), "one") && is(rt_gguf_string_at(f, "strings", 1), ""), "strings 0, 1");
-    EXPECT(is(rt_gguf_string_at(f, "strings", 2), "three") && is(rt_gguf_string_at(f, "strings", 3), ""),
-           "strings 2, 3");
-    EXPECT(is(rt_gguf_string_at(f, "strings", -1), "") && is(rt_gguf_string_at(f, "ints", 0), ""), "outside");
-    EXPECT(!rt_gguf_get_strings(f, "nothing", &count) && count == 0, "an empty array");
-    EXPECT(rt_gguf_get_strings(f, "ints", &count) == GDN_INVALID_ARGUMENT, "not strings");
-    EXPECT(!rt_gguf_get_ints(f, "ints", values, 2, &count) && count == 3, "ints");
-    EXPECT(values[0] == -2 && values[1] == 7 && values[2] == 99, "no more than the capacity");
-    EXPECT(!rt_gguf_get_ints(f, "ints", NULL, 0, &count) && count == 3, "capacity 0");
-    EXPECT(!rt_gguf_get_ints(f, "bools", values, 3, &count) && count == 2 && values[0] == 1 && values[1] == 0, "bools");
-    EXPECT(rt_gguf_get_ints(f, "strings", values, 3, &count) == GDN_INVALID_ARGUMENT, "strings are no ints");
-    EXPECT(rt_gguf_get_ints(f, "u8", values, 3, &count) == GDN_INVALID_ARGUMENT, "a number is no array");
-    EXPECT(rt_gguf_element(f, "ints", &count) == RT_GGUF_I16 && count == 3 && rt_gguf_element(f, "u8", NULL) == -1,
-           "element");
-    EXPECT(rt_gguf_n_keys(f) == 16, "%lld keys", (long long)rt_gguf_n_keys(f));
-    EXPECT(is(rt_gguf_key_at(f, 1, &kind), "u8") && kind == RT_GGUF_U8, "key 1");
-    EXPECT(is(rt_gguf_key_at(f, 13, &kind), "ints") && kind == RT_GGUF_ARRAY, "key 13");
-    EXPECT(!rt_gguf_key_at(f, 16, &kind).text && !rt_gguf_key_at(f, -1, NULL).text, "keys outside");
+    REQUIRE(!rt_gguf_get_string(f, "general.architecture", &text) && is(text, "test"), "string");
+    REQUIRE(rt_gguf_get_string(f, "strings", &text) == GDN_INVALID_ARGUMENT &&
+                strstr(rt_last_error(), "array of string"),
+            "kind");
+    REQUIRE(!rt_gguf_get_strings(f, "strings", &count) && count == 3, "strings");
+    REQUIRE(is(rt_gguf_string_at(f, "strings", 0), "one") && is(rt_gguf_string_at(f, "strings", 1), ""),
+            "strings 0, 1");
+    REQUIRE(is(rt_gguf_string_at(f, "strings", 2), "three") && is(rt_gguf_string_at(f, "strings", 3), ""),
+            "strings 2, 3");
+    REQUIRE(is(rt_gguf_string_at(f, "strings", -1), "") && is(rt_gguf_string_at(f, "ints", 0), ""), "outside");
+    REQUIRE(!rt_gguf_get_strings(f, "nothing", &count) && count == 0, "an empty array");
+    REQUIRE(rt_gguf_get_strings(f, "ints", &count) == GDN_INVALID_ARGUMENT, "not strings");
+    REQUIRE(!rt_gguf_get_ints(f, "ints", values, 2, &count) && count == 3, "ints");
+    REQUIRE(values[0] == -2 && values[1] == 7 && values[2] == 99, "no more than the capacity");
+    REQUIRE(!rt_gguf_get_ints(f, "ints", NULL, 0, &count) && count == 3, "capacity 0");
+    REQUIRE(!rt_gguf_get_ints(f, "bools", values, 3, &count) && count == 2 && values[0] == 1 && values[1] == 0,
+            "bools");
+    REQUIRE(rt_gguf_get_ints(f, "strings", values, 3, &count) == GDN_INVALID_ARGUMENT, "strings are no ints");
+    REQUIRE(rt_gguf_get_ints(f, "u8", values, 3, &count) == GDN_INVALID_ARGUMENT, "a number is no array");
+    REQUIRE(rt_gguf_element(f, "ints", &count) == RT_GGUF_I16 && count == 3 && rt_gguf_element(f, "u8", NULL) == -1,
+            "element");
+    REQUIRE(rt_gguf_n_keys(f) == 16, "%lld keys", (long long)rt_gguf_n_keys(f));
+    REQUIRE(is(rt_gguf_key_at(f, 1, &kind), "u8") && kind == RT_GGUF_U8, "key 1");
+    REQUIRE(is(rt_gguf_key_at(f, 13, &kind), "ints") && kind == RT_GGUF_ARRAY, "key 13");
+    REQUIRE(!rt_gguf_key_at(f, 16, &kind).text && !rt_gguf_key_at(f, -1, NULL).text, "keys outside");
 }
 
 static void test_tensors(const rt_gguf *f, const unsigned char *bytes)
 {
     const rt_gguf_tensor *t = rt_gguf_find(f, "alpha.weight");
-    EXPECT(rt_gguf_n_tensors(f) == 3 && t && t == rt_gguf_tensor_at(f, 1), "alpha.weight");
+    REQUIRE(rt_gguf_n_tensors(f) == 3 && t && t == rt_gguf_tensor_at(f, 1), "alpha.weight");
     if (!t) return;
-    EXPECT(t->type == 8 && t->n_dims == 4 && t->ne[0] == 32 && t->ne[1] == 2 && t->ne[2] == 1 && t->ne[3] == 2,
-           "shape");
-    EXPECT(t->bytes == 4 * 34 && t->data[0] == 32 && (t->data - bytes) % 32 == 0, "data");
+    REQUIRE(t->type == 8 && t->n_dims == 4 && t->ne[0] == 32 && t->ne[1] == 2 && t->ne[2] == 1 && t->ne[3] == 2,
+            "shape");
+    REQUIRE(t->bytes == 4 * 34 && t->data[0] == 32 && (t->data - bytes) % 32 == 0, "data");
     t = rt_gguf_find(f, "zeta.weight");
-    EXPECT(t && t == rt_gguf_tensor_at(f, 0) && t->ne[2] == 1 && t->ne[3] == 1 && t->bytes == 24 && t->data[1] == 1,
-           "zeta.weight");
+    REQUIRE(t && t == rt_gguf_tensor_at(f, 0) && t->ne[2] == 1 && t->ne[3] == 1 && t->bytes == 24 && t->data[1] == 1,
+            "zeta.weight");
     t = rt_gguf_find(f, "unknown");
-    EXPECT(t && !t->data && !t->bytes && t->type == 4096, "a type nobody knows");
-    EXPECT(!rt_gguf_find(f, "alpha") && !rt_gguf_find(f, "alpha.weight2") && !rt_gguf_find(f, ""), "no such tensors");
-    EXPECT(!rt_gguf_tensor_at(f, 3) && !rt_gguf_tensor_at(f, -1), "tensors outside");
+    REQUIRE(t && !t->data && !t->bytes && t->type == 4096, "a type nobody knows");
+    REQUIRE(!rt_gguf_find(f, "alpha") && !rt_gguf_find(f, "alpha.weight2") && !rt_gguf_find(f, ""), "no such tensors");
+    REQUIRE(!rt_gguf_tensor_at(f, 3) && !rt_gguf_tensor_at(f, -1), "tensors outside");
 }
 
 static void test_values(void)
@@ -155,9 +159,9 @@ static void test_values(void)
     rt_gguf *f;
     void *copy;
     put_all();
-    EXPECT(!open_copy(file.bytes, file.n, &f, &copy), "open");
+    REQUIRE(!open_copy(file.bytes, file.n, &f, &copy), "open");
     if (f) {
-        EXPECT(!strcmp(rt_gguf_path(f), "memory") && rt_gguf_bytes(f) == file.n, "path");
+        REQUIRE(!strcmp(rt_gguf_path(f), "memory") && rt_gguf_bytes(f) == file.n, "path");
         test_numbers(f);
         test_strings_and_arrays(f);
         test_tensors(f, copy);
@@ -166,7 +170,7 @@ static void test_values(void)
     rt_gguf_close(NULL);
     file.bytes[4] = 2;
     free(copy);
-    EXPECT(!open_copy(file.bytes, file.n, &f, &copy), "version 2");
+    REQUIRE(!open_copy(file.bytes, file.n, &f, &copy), "version 2");
     rt_gguf_close(f);
     free(copy);
 }
@@ -181,14 +185,14 @@ static void test_many(void)
         (void)snprintf(name, sizeof name, "%d", i * 7919 % 3000);
         build_key_number(&file, name, RT_GGUF_U16, (uint64_t)i);
     }
-    EXPECT(file.n < GGUF_BUILD_MAX - 32 && !rt_gguf_open_memory(file.bytes, file.n, &f), "many keys");
+    REQUIRE(file.n < GGUF_BUILD_MAX - 32 && !rt_gguf_open_memory(file.bytes, file.n, &f), "many keys");
     int wrong = 0;
     for (int i = 0; f && i < 3000; i++) {
         int64_t value = -1;
         (void)snprintf(name, sizeof name, "%d", i * 7919 % 3000);
         wrong += rt_gguf_get_int(f, name, 0, 3000, &value) || value != i;
     }
-    EXPECT(!wrong, "%d keys are not found", wrong);
+    REQUIRE(!wrong, "%d keys are not found", wrong);
     rt_gguf_close(f);
 }
 
@@ -208,7 +212,7 @@ static void test_many_strings(void)
     }
     build_key_array(&file, "ints", RT_GGUF_U16, 600);
     for (uint64_t i = 0; i < 600; i++) build_number(&file, i * i & 0xFFFF, 2);
-    EXPECT(!rt_gguf_open_memory(file.bytes, file.n, &f), "many strings");
+    REQUIRE(!rt_gguf_open_memory(file.bytes, file.n, &f), "many strings");
     int wrong = 0;
     rt_string next = f ? rt_gguf_string_at(f, "list", 0) : (rt_string){ "", 0 };
     for (int i = 0; f && i < N; i++) {
@@ -219,17 +223,18 @@ static void test_many_strings(void)
         wrong += !is(next, text);
         if (i + 1 < N) next = rt_gguf_string_next(next);
     }
-    EXPECT(!wrong, "%d strings are not those of the file", wrong);
+    REQUIRE(!wrong, "%d strings are not those of the file", wrong);
     int64_t values[8] = { 0 }, count = 0;
-    EXPECT(f && !rt_gguf_get_ints_from(f, "ints", 250, values, 8, &count) && count == 600 && values[0] == 62500 &&
-               values[7] == (257 * 257 & 0xFFFF),
-           "a piece of an array");
+    REQUIRE(f && !rt_gguf_get_ints_from(f, "ints", 250, values, 8, &count) && count == 600 && values[0] == 62500 &&
+                values[7] == (257 * 257 & 0xFFFF),
+            "a piece of an array");
     values[2] = -7;
-    EXPECT(f && !rt_gguf_get_ints_from(f, "ints", 598, values, 8, &count) && values[1] == (599 * 599 & 0xFFFF) &&
-               values[2] == -7,
-           "the end of an array");
-    EXPECT(f && !rt_gguf_get_ints_from(f, "ints", 600, values, 8, &count) && count == 600 && values[2] == -7, "beyond");
-    EXPECT(f && rt_gguf_get_ints_from(f, "ints", -1, values, 8, &count) == GDN_INVALID_ARGUMENT, "before it");
+    REQUIRE(f && !rt_gguf_get_ints_from(f, "ints", 598, values, 8, &count) && values[1] == (599 * 599 & 0xFFFF) &&
+                values[2] == -7,
+            "the end of an array");
+    REQUIRE(f && !rt_gguf_get_ints_from(f, "ints", 600, values, 8, &count) && count == 600 && values[2] == -7,
+            "beyond");
+    REQUIRE(f && rt_gguf_get_ints_from(f, "ints", -1, values, 8, &count) == GDN_INVALID_ARGUMENT, "before it");
     rt_gguf_close(f);
 }
 
@@ -239,25 +244,25 @@ static void test_budget(void)
     rt_budget all = { 0, 0 };
     rt_gguf *f;
     put_all();
-    EXPECT(!rt_gguf_open_memory_within(file.bytes, file.n, &all, &f) && f && all.used > 16 * 48, "counted: %llu bytes",
-           (unsigned long long)all.used);
+    REQUIRE(!rt_gguf_open_memory_within(file.bytes, file.n, &all, &f) && f && all.used > 16 * 48, "counted: %llu bytes",
+            (unsigned long long)all.used);
     rt_gguf_close(f);
     for (uint64_t limit = 1; limit <= all.used; limit++) {
         rt_budget b = { limit, 0 };
         const gdn_status status = rt_gguf_open_memory_within(file.bytes, file.n, &b, &f);
-        if (limit == all.used) EXPECT(!status && f && b.used == limit, "exactly enough");
+        if (limit == all.used) REQUIRE(!status && f && b.used == limit, "exactly enough");
         else if (status != GDN_OUT_OF_MEMORY || f || b.used > limit || !strstr(rt_last_error(), "not enough memory: "))
-            EXPECT(0, "%llu bytes of %llu give status %d", (unsigned long long)limit, (unsigned long long)all.used,
-                   (int)status);
+            REQUIRE(0, "%llu bytes of %llu give status %d", (unsigned long long)limit, (unsigned long long)all.used,
+                    (int)status);
         rt_gguf_close(f);
     }
     rt_budget full = { 100, 40 };
-    EXPECT(rt_budget_take(&full, UINT64_MAX, "it all") == GDN_OUT_OF_MEMORY && full.used == 40, "no sum wraps around");
-    EXPECT(rt_budget_take(&full, 61, "it all") == GDN_OUT_OF_MEMORY && !rt_budget_take(&full, 60, "it all"), "limit");
+    REQUIRE(rt_budget_take(&full, UINT64_MAX, "it all") == GDN_OUT_OF_MEMORY && full.used == 40, "no sum wraps around");
+    REQUIRE(rt_budget_take(&full, 61, "it all") == GDN_OUT_OF_MEMORY && !rt_budget_take(&full, 60, "it all"), "limit");
     rt_budget counter = { 0, 40 };
-    EXPECT(rt_budget_take(&counter, UINT64_MAX, "it all") == GDN_OUT_OF_MEMORY && counter.used == 40,
-           "nor without a limit");
-    EXPECT(!rt_budget_take(NULL, UINT64_MAX, "it all"), "no budget, no limit");
+    REQUIRE(rt_budget_take(&counter, UINT64_MAX, "it all") == GDN_OUT_OF_MEMORY && counter.used == 40,
+            "nor without a limit");
+    REQUIRE(!rt_budget_take(NULL, UINT64_MAX, "it all"), "no budget, no limit");
 }
 
 /* ---- Malformed files ---- */
@@ -267,8 +272,8 @@ static void expect_refused(const char *what, gdn_status wanted, const char *text
     rt_gguf *f = (rt_gguf *)&file;
     void *copy;
     const gdn_status status = open_copy(file.bytes, file.n, &f, &copy);
-    EXPECT(status == wanted && !f, "%s gives status %d", what, (int)status);
-    EXPECT(strstr(rt_last_error(), text), "%s: \"%s\" is expected", what, text);
+    REQUIRE(status == wanted && !f, "%s gives status %d", what, (int)status);
+    REQUIRE(strstr(rt_last_error(), text), "%s: \"%s\" is expected", what, text);
     rt_gguf_close(status ? NULL : f);
     free(copy);
 }
@@ -296,8 +301,8 @@ static void test_malformed_header(void)
     for (int i = 0; i < 100; i++) build_key_number(&file, "k", RT_GGUF_U8, 0);
     expect_refused("keys whose size overflows", GDN_INVALID_ARGUMENT, "keys do not fit");
     rt_gguf *f;
-    EXPECT(rt_gguf_open_memory(NULL, 7, &f) == GDN_INVALID_ARGUMENT && !f, "NULL");
-    EXPECT(rt_gguf_open_memory(NULL, 0, &f) == GDN_INVALID_ARGUMENT && !f, "nothing");
+    REQUIRE(rt_gguf_open_memory(NULL, 7, &f) == GDN_INVALID_ARGUMENT && !f, "NULL");
+    REQUIRE(rt_gguf_open_memory(NULL, 0, &f) == GDN_INVALID_ARGUMENT && !f, "nothing");
 }
 
 static void put_key(const char *name, uint32_t kind)
@@ -446,14 +451,14 @@ static void test_too_many(void)
     if (!bytes) exit(2);
     build_header(&file, 0, (1 << 16) + 1);
     memcpy(bytes, file.bytes, 24);
-    EXPECT(rt_gguf_open_memory(bytes, n, &f) == GDN_INVALID_ARGUMENT && !f &&
-               strstr(rt_last_error(), "there are 65537 keys; at most 65536 are allowed"),
-           "keys");
+    REQUIRE(rt_gguf_open_memory(bytes, n, &f) == GDN_INVALID_ARGUMENT && !f &&
+                strstr(rt_last_error(), "there are 65537 keys; at most 65536 are allowed"),
+            "keys");
     build_header(&file, (1 << 18) + 1, 0);
     memcpy(bytes, file.bytes, 24);
-    EXPECT(rt_gguf_open_memory(bytes, n, &f) == GDN_INVALID_ARGUMENT && !f &&
-               strstr(rt_last_error(), "there are 262145 tensors; at most 262144 are allowed"),
-           "tensors");
+    REQUIRE(rt_gguf_open_memory(bytes, n, &f) == GDN_INVALID_ARGUMENT && !f &&
+                strstr(rt_last_error(), "there are 262145 tensors; at most 262144 are allowed"),
+            "tensors");
     free(bytes);
 }
 
@@ -491,7 +496,7 @@ static void test_overlaps(void)
     for (size_t i = 0; i < sizeof fine / sizeof *fine; i++) {
         rt_gguf *f;
         put_two(fine[i].a, fine[i].b);
-        EXPECT(!rt_gguf_open_memory(file.bytes, file.n, &f), "offsets %d and %d", (int)fine[i].a, (int)fine[i].b);
+        REQUIRE(!rt_gguf_open_memory(file.bytes, file.n, &f), "offsets %d and %d", (int)fine[i].a, (int)fine[i].b);
         rt_gguf_close(f);
     }
 }
@@ -517,9 +522,9 @@ static void test_alignment(void)
         build_number(&file, 5, 1);
         build_pad(&file, alignment);
         build_number(&file, 6, 1);
-        EXPECT(!rt_gguf_open_memory(file.bytes, file.n, &f), "alignment %d", (int)alignment);
-        EXPECT(f && rt_gguf_find(f, "a")->data[0] == 5 && rt_gguf_find(f, "b")->data[0] == 6, "alignment %d",
-               (int)alignment);
+        REQUIRE(!rt_gguf_open_memory(file.bytes, file.n, &f), "alignment %d", (int)alignment);
+        REQUIRE(f && rt_gguf_find(f, "a")->data[0] == 5 && rt_gguf_find(f, "b")->data[0] == 6, "alignment %d",
+                (int)alignment);
         rt_gguf_close(f);
     }
 }
@@ -546,8 +551,8 @@ static void test_cut_and_changed(void)
     put_all();
     const uint64_t n = file.n;
     for (uint64_t length = 0; length < n; length++) opened += try_bytes(length, &silent);
-    EXPECT(!silent, "%d cut files are refused without a text", silent);
-    EXPECT(opened > 0 && opened < 64, "%d cut files can be opened: those whose end nothing uses", opened);
+    REQUIRE(!silent, "%d cut files are refused without a text", silent);
+    REQUIRE(opened > 0 && opened < 64, "%d cut files can be opened: those whose end nothing uses", opened);
     opened = 0;
     for (uint64_t at = 0; at < n; at++)
         for (size_t c = 0; c < sizeof changes; c++) {
@@ -556,7 +561,7 @@ static void test_cut_and_changed(void)
             opened += try_bytes(n, &silent);
             file.bytes[at] = before;
         }
-    EXPECT(!silent && opened > 1000, "%d changed files are refused without a text, %d can be opened", silent, opened);
+    REQUIRE(!silent && opened > 1000, "%d changed files are refused without a text, %d can be opened", silent, opened);
 }
 
 static void test_paths(const char *folder)
@@ -564,18 +569,18 @@ static void test_paths(const char *folder)
     char path[1024];
     rt_gguf *f;
     int64_t count = 0;
-    EXPECT(rt_gguf_open("/nowhere/model.gguf", &f) == GDN_NOT_FOUND && !f, "no file");
-    EXPECT(strstr(rt_last_error(), "there is no file /nowhere/model.gguf"), "text");
-    EXPECT(rt_gguf_open(folder, &f) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "not a regular file"),
-           "a folder");
-    EXPECT(rt_gguf_open("/dev/null", &f) == GDN_INVALID_ARGUMENT && !f, "a device");
-    EXPECT(rt_gguf_open("", &f) == GDN_INVALID_ARGUMENT && rt_gguf_open(NULL, &f) == GDN_INVALID_ARGUMENT, "no path");
+    REQUIRE(rt_gguf_open("/nowhere/model.gguf", &f) == GDN_NOT_FOUND && !f, "no file");
+    REQUIRE(strstr(rt_last_error(), "there is no file /nowhere/model.gguf"));
+    REQUIRE(rt_gguf_open(folder, &f) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "not a regular file"),
+            "a folder");
+    REQUIRE(rt_gguf_open("/dev/null", &f) == GDN_INVALID_ARGUMENT && !f, "a device");
+    REQUIRE(rt_gguf_open("", &f) == GDN_INVALID_ARGUMENT && rt_gguf_open(NULL, &f) == GDN_INVALID_ARGUMENT, "no path");
     (void)snprintf(path, sizeof path, "%s/fixtures/tokens.bin", folder);
-    EXPECT(rt_gguf_open(path, &f) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "tokens.bin: the header"),
-           "another file");
+    REQUIRE(rt_gguf_open(path, &f) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "tokens.bin: the header"),
+            "another file");
     (void)snprintf(path, sizeof path, "%s/fixtures/vocab_qwen2.gguf", folder);
-    EXPECT(!rt_gguf_open(path, &f) && !strcmp(rt_gguf_path(f), path), "a file that another program wrote");
-    EXPECT(f && !rt_gguf_get_strings(f, "tokenizer.ggml.tokens", &count) && count > 500, "its tokens");
+    REQUIRE(!rt_gguf_open(path, &f) && !strcmp(rt_gguf_path(f), path), "a file that another program wrote");
+    REQUIRE(f && !rt_gguf_get_strings(f, "tokenizer.ggml.tokens", &count) && count > 500, "its tokens");
     if (f) walk_gguf(f);
     rt_gguf_close(f);
 }
@@ -596,5 +601,5 @@ int main(int argc, char **argv)
     test_alignment();
     test_cut_and_changed();
     test_paths(argv[1]);
-    return expect_summary();
+    return test_summary();
 }

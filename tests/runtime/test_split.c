@@ -4,7 +4,8 @@
  *
  *     test_rt_split FOLDER               parts in memory
  *     test_rt_split FOLDER WHOLE FIRST   the model WHOLE and the one whose first part is FIRST have the same logits */
-#include "expect.h"
+#include "runtime/error.h"
+#include "tests/harness.h"
 #include "gguf_build.h"
 #include "gguf_walk.h"
 #include "runtime/engine.h"
@@ -68,25 +69,25 @@ static void test_good(void)
     rt_string text;
     char name[16];
     put_good();
-    EXPECT(!open_parts(PARTS, NULL, &f) && rt_gguf_n_tensors(f) == 3 &&
-               rt_gguf_bytes(f) == sizes[0] + sizes[1] + sizes[2],
-           "three parts");
+    REQUIRE(!open_parts(PARTS, NULL, &f) && rt_gguf_n_tensors(f) == 3 &&
+                rt_gguf_bytes(f) == sizes[0] + sizes[1] + sizes[2],
+            "three parts");
     for (int i = 0; f && i < 3; i++) {
         (void)snprintf(name, sizeof name, "t%d", i);
         const rt_gguf_tensor *t = rt_gguf_find(f, name), *in_order = rt_gguf_tensor_at(f, i);
-        EXPECT(t && t == in_order && t->bytes == 12 && t->data[0] == i && t->data[11] == i, "tensor %d", i);
+        REQUIRE(t && t == in_order && t->bytes == 12 && t->data[0] == i && t->data[11] == i, "tensor %d", i);
     }
-    EXPECT(f && !rt_gguf_find(f, "t3") && !rt_gguf_tensor_at(f, 3), "no more");
-    EXPECT(f && !rt_gguf_get_string(f, "model.key", &text) && text.bytes == 5, "the first part's keys");
+    REQUIRE(f && !rt_gguf_find(f, "t3") && !rt_gguf_tensor_at(f, 3), "no more");
+    REQUIRE(f && !rt_gguf_get_string(f, "model.key", &text) && text.bytes == 5, "the first part's keys");
     if (f) walk_gguf(f);
     rt_gguf_close(f);
     /* the first part without tensors, as some splitters write it; a model of one part */
     put_part(0, &(part_spec){ 0, 2, 2, 0, 0, NULL });
     put_part(1, &(part_spec){ 1, 2, ABSENT, 0, 2, "general.name" });
-    EXPECT(!open_parts(2, NULL, &f) && rt_gguf_n_tensors(f) == 2, "tensors in the second only");
+    REQUIRE(!open_parts(2, NULL, &f) && rt_gguf_n_tensors(f) == 2, "tensors in the second only");
     rt_gguf_close(f);
     put_part(0, &(part_spec){ 0, 1, 1, 0, 1, "model.key" });
-    EXPECT(!open_parts(1, NULL, &f) && rt_gguf_n_tensors(f) == 1, "one part");
+    REQUIRE(!open_parts(1, NULL, &f) && rt_gguf_n_tensors(f) == 1, "one part");
     rt_gguf_close(f);
 }
 
@@ -94,7 +95,7 @@ static void refused(const char *what, int n, gdn_status status, const char *says
 {
     rt_gguf *f;
     const gdn_status got = open_parts(n, NULL, &f);
-    EXPECT(got == status && !f && strstr(rt_last_error(), says), "%s: status %d, wanted \"%s\"", what, (int)got, says);
+    REQUIRE(got == status && !f && strstr(rt_last_error(), says), "%s: status %d, wanted \"%s\"", what, (int)got, says);
     rt_gguf_close(f);
 }
 
@@ -141,7 +142,7 @@ static void test_refused(void)
     bytes[2][0] = 'g';
     refused("a part that is no GGUF file", PARTS, GDN_INVALID_ARGUMENT, "this is no GGUF file");
     rt_gguf *f;
-    EXPECT(rt_gguf_open_memory_parts(NULL, 0, NULL, &f) == GDN_INVALID_ARGUMENT && !f, "nothing");
+    REQUIRE(rt_gguf_open_memory_parts(NULL, 0, NULL, &f) == GDN_INVALID_ARGUMENT && !f, "nothing");
 }
 
 /* Whatever the limit: all is counted before it is taken, and what opens has been counted. */
@@ -150,12 +151,12 @@ static void test_budget(void)
     rt_gguf *f;
     rt_budget all = { 0, 0 };
     put_good();
-    EXPECT(!open_parts(PARTS, &all, &f), "counted");
+    REQUIRE(!open_parts(PARTS, &all, &f), "counted");
     rt_gguf_close(f);
     for (uint64_t limit = 1; limit <= all.used; limit++) {
         rt_budget budget = { limit, 0 };
         const gdn_status status = open_parts(PARTS, &budget, &f);
-        EXPECT(
+        REQUIRE(
             (status == GDN_OUT_OF_MEMORY && !f && limit < all.used && strstr(rt_last_error(), "not enough memory")) ||
                 (!status && limit == all.used),
             "a limit of %d of %d bytes", (int)limit, (int)all.used);
@@ -183,7 +184,7 @@ static void test_changed(void)
                 rt_gguf_close(f);
                 bytes[p][at] ^= changes[c];
             }
-    EXPECT(!silent && opened > 100, "%d changed parts are refused without a text, %d open", silent, opened);
+    REQUIRE(!silent && opened > 100, "%d changed parts are refused without a text, %d open", silent, opened);
 }
 
 /* ---- Logits ---- */
@@ -221,8 +222,8 @@ static void test_logits(const char *whole, const char *first)
     int32_t n = 0, m = 0, numbers = 0;
     float *a = logits_of(whole, &n), *b = logits_of(first, &m);
     for (int64_t i = 0; i < (int64_t)n * TOKENS; i++) numbers += a[i] != 0 && a[i] - a[i] == 0;
-    EXPECT(n == m && numbers > n && !memcmp(a, b, 4 * TOKENS * (size_t)n), "the logits of %s and %s differ", whole,
-           first);
+    REQUIRE(n == m && numbers > n && !memcmp(a, b, 4 * TOKENS * (size_t)n), "the logits of %s and %s differ", whole,
+            first);
     free(a), free(b);
 }
 
@@ -230,12 +231,12 @@ int main(int argc, char **argv)
 {
     if (argc == 4) {
         test_logits(argv[2], argv[3]);
-        return expect_summary();
+        return test_summary();
     }
     test_good();
     test_refused();
     test_budget();
     test_changed();
     for (int i = 0; i < PARTS; i++) free(bytes[i]);
-    return expect_summary();
+    return test_summary();
 }

@@ -82,7 +82,7 @@ static totals run(const rt_model *model, const request *r, int32_t n, const way 
     rt_engine *e = fixture_open(model, &with);
     rt_scheduler *s;
     const rt_scheduler_desc desc = { e, NULL, w->parallel, w->step_rows, w->spec, draft_max, w->p_min, 1, w->tree };
-    REQUIRE(!rt_scheduler_create(&desc, &s));
+    NEED(!rt_scheduler_create(&desc, &s));
     int32_t left[N_REQUESTS];
     for (int32_t i = 0; i < n; i++) {
         rt_request q = { 0 };
@@ -96,19 +96,19 @@ static totals run(const rt_model *model, const request *r, int32_t n, const way 
         q.on_token = at_token;
         q.user = left;
         left[i] = r[i].interrupt_at;
-        REQUIRE(!rt_submit(s, &q, &id) && id == i);
+        NEED(!rt_submit(s, &q, &id) && id == i);
     }
     int step = 0;
     for (int busy = 1; busy; step++) {
-        REQUIRE(!rt_step_run(s, &busy));
+        NEED(!rt_step_run(s, &busy));
         if (w->corrupt && (step == 3 || (w->corrupt == 4 && step > 3))) /* steps without drafts use no log */
             corrupt(e, model, w->corrupt);
     }
     for (int32_t i = 0; i < n; i++) {
         fixture_result(s, i, &out[i]);
-        REQUIRE(out[i].n <= MAX_TOKENS);
+        NEED(out[i].n <= MAX_TOKENS);
     }
-    EXPECT(rt_memory_free_cells(rt_engine_memory(e)) == 128 * w->parallel); /* all sequences have ended */
+    REQUIRE(rt_memory_free_cells(rt_engine_memory(e)) == 128 * w->parallel); /* all sequences have ended */
     const rt_totals t = rt_scheduler_totals(s);
     const totals all = { t.drafted, t.accepted, t.rollbacks, t.tree_accepted };
     rt_scheduler_destroy(s);
@@ -120,13 +120,13 @@ static void make_requests(const rt_model *model, uint64_t seed, request *r)
 {
     for (int32_t i = 0; i < N_REQUESTS; i++) {
         memset(&r[i], 0, sizeof r[i]);
-        r[i].n_prompt = 1 + (int32_t)(fixture_random(&seed) % 40);
-        r[i].n_max = 8 + (int32_t)(fixture_random(&seed) % 40);
+        r[i].n_prompt = 1 + (int32_t)(test_random(&seed) % 40);
+        r[i].n_max = 8 + (int32_t)(test_random(&seed) % 40);
         r[i].stop = -1;
         const int32_t period = i % 4 ? 64 : 5; /* some prompts repeat themselves, for the n-grams */
         for (int32_t p = 0; p < r[i].n_prompt; p++)
             r[i].prompt[p] =
-                p < period ? (int32_t)(fixture_random(&seed) % (uint64_t)model->hp.n_vocab) : r[i].prompt[p - period];
+                p < period ? (int32_t)(test_random(&seed) % (uint64_t)model->hp.n_vocab) : r[i].prompt[p - period];
         r[i].sampling = (rt_sampling){ 0, 0, 1, 0, 1, 64, seed };
         if (i % 2)
             r[i].sampling = (rt_sampling){ 0.5f + 0.1f * (float)i,
@@ -265,7 +265,7 @@ static void ways(const rt_model *model, const char *name, size_t first)
         w.commit_after = n_ways % 3 ? 0 : 1;
         rt_dense *dense;
         rt_threads *threads;
-        REQUIRE(!rt_threads_create(1, &threads));
+        NEED(!rt_threads_create(1, &threads));
         const int missing = rt_dense_create(w.isa, threads, &dense) != GDN_OK;
         if (!missing) rt_dense_destroy(dense);
         rt_threads_destroy(threads);
@@ -277,12 +277,9 @@ static void ways(const rt_model *model, const char *name, size_t first)
         sum.rollbacks += t.rollbacks;
         n_seconds += t.seconds;
         for (int32_t j = 0; j < N_REQUESTS; j++)
-            if (!fixture_same(&truth[j], &out[j])) {
-                printf("%s, %s: request %d differs\n", name, w.name, (int)j);
-                fixture_failures++;
-            }
+            REQUIRE(fixture_same(&truth[j], &out[j]), "%s, %s: request %d", name, w.name, (int)j);
     }
-    EXPECT(sum.drafted > 0 && sum.rollbacks > 0); /* or drafting was not tested */
+    REQUIRE(sum.drafted > 0 && sum.rollbacks > 0); /* or drafting was not tested */
     n_accepted += sum.accepted;
     printf("%-28s %d ways, %lld drafted, %lld accepted, %lld rollbacks\n", name, n_ways, (long long)sum.drafted,
            (long long)sum.accepted, (long long)sum.rollbacks);
@@ -308,10 +305,7 @@ static void controls(const rt_model *model, const char *name)
             int differ = 0;
             run(model, r, N_REQUESTS, &w, out);
             for (int32_t i = 0; i < N_REQUESTS; i++) differ += !fixture_same(&truth[i], &out[i]);
-            if (!differ) {
-                printf("%s: a corrupted memory (%d) was not noticed\n", name, what);
-                fixture_failures++;
-            }
+            REQUIRE(differ, "%s: a corrupted memory (%d) was not noticed", name, what);
         }
 }
 
@@ -338,28 +332,28 @@ static void cuts(const rt_model *model, const char *name)
                 request at = q; /* by length */
                 at.n_max = n;
                 run(model, &at, 1, &w, &out);
-                EXPECT(out.n == n && out.finish == RT_FINISH_LENGTH && !memcmp(out.token, truth.token, 4 * (size_t)n));
+                REQUIRE(out.n == n && out.finish == RT_FINISH_LENGTH && !memcmp(out.token, truth.token, 4 * (size_t)n));
 
                 at = q; /* by a stop token: at its first place */
                 at.stop = truth.token[n];
                 int32_t first = 0;
                 while (truth.token[first] != at.stop) first++;
                 run(model, &at, 1, &w, &out);
-                EXPECT(out.n == first + 1 && out.finish == RT_FINISH_STOP &&
-                       !memcmp(out.token, truth.token, 4 * (size_t)out.n));
+                REQUIRE(out.n == first + 1 && out.finish == RT_FINISH_STOP &&
+                        !memcmp(out.token, truth.token, 4 * (size_t)out.n));
 
                 at = q; /* by the caller; what was drawn is kept, and the text goes on from it as if nothing had
                            happened */
                 at.interrupt_at = n;
                 run(model, &at, 1, &w, &out);
-                EXPECT(out.n == n && out.finish == RT_FINISH_CANCELLED &&
-                       !memcmp(out.token, truth.token, 4 * (size_t)n));
+                REQUIRE(out.n == n && out.finish == RT_FINISH_CANCELLED &&
+                        !memcmp(out.token, truth.token, 4 * (size_t)n));
                 at = q;
                 memcpy(at.prompt + at.n_prompt, out.token, 4 * (size_t)n);
                 at.n_prompt += n;
                 at.n_max = truth.n - n;
                 run(model, &at, 1, &w, &out);
-                EXPECT(out.n == truth.n - n && !memcmp(out.token, truth.token + n, 4 * (size_t)out.n));
+                REQUIRE(out.n == truth.n - n && !memcmp(out.token, truth.token + n, 4 * (size_t)out.n));
                 n_cuts += 4;
             }
         }
@@ -371,9 +365,9 @@ int main(int argc, char **argv)
 {
     static const char *const names[] = { "fixtures/tiny-qwen35.gguf", "fixtures/tiny-qwen35moe.gguf",
                                          "fixtures/tiny-qwen3next.gguf", "../../models/kjv-small-q8_0.gguf" };
-    REQUIRE(argc >= 2);
+    NEED(argc >= 2);
     if (argc > 2) stride = (int32_t)strtol(argv[2], NULL, 10);
-    REQUIRE(stride >= 1);
+    NEED(stride >= 1);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         rt_model *model = fixture_model(argv[1], names[i]);
         const char *name = strrchr(names[i], '/') + 1;
@@ -384,7 +378,7 @@ int main(int argc, char **argv)
             cuts(model, name);
         rt_model_free(model);
     }
-    EXPECT(n_accepted > 500 / stride / stride);
-    EXPECT(n_seconds > 0 || brief());
-    return fixture_end();
+    REQUIRE(n_accepted > 500 / stride / stride);
+    REQUIRE(n_seconds > 0 || brief());
+    return test_summary();
 }

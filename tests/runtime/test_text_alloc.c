@@ -1,7 +1,8 @@
 /* Memory runs out while a file is opened, a tokenizer is created, a text and a conversation are tokenized: every
  * allocation in turn fails once; each time there is a status and a text, and nothing is left behind. And what a large
  * vocabulary takes is what was counted for it, and little beside its file. */
-#include "expect.h"
+#include "runtime/error.h"
+#include "tests/harness.h"
 
 #include "tests/sanitized.h"
 
@@ -51,14 +52,14 @@ static gdn_status use(const char *path)
     rt_gguf *f = NULL;
     rt_tokenizer *t = NULL;
     gdn_status status = rt_gguf_open(path, &f);
-    EXPECT(!status == !!f, "status %d, and the file is %p", (int)status, (void *)f);
+    REQUIRE(!status == !!f, "status %d, and the file is %p", (int)status, (void *)f);
     if (!status) {
         status = rt_tokenizer_create(f, &t);
-        EXPECT(!status == !!t, "status %d, and the tokenizer is %p", (int)status, (void *)t);
+        REQUIRE(!status == !!t, "status %d, and the tokenizer is %p", (int)status, (void *)t);
     }
     if (!status) status = rt_tokenize(t, hello.text, strlen(hello.text), 0, tokens, 64, &count);
     if (!status) status = rt_chat_tokenize(t, &hello, 1, tokens, 64, &count);
-    EXPECT(!status == !!count, "status %d, and there are %d tokens", (int)status, (int)count);
+    REQUIRE(!status == !!count, "status %d, and there are %d tokens", (int)status, (int)count);
     rt_tokenizer_destroy(t);
     rt_gguf_close(f);
     return status;
@@ -112,13 +113,13 @@ static void test_counted(void)
         rt_gguf *f = NULL;
         rt_tokenizer *t = NULL;
         n_bytes = 0;
-        EXPECT(!rt_gguf_open_memory_within(bytes, size, &budget, &f), "open");
-        EXPECT(f && !rt_tokenizer_create_within(f, &budget, &t), "create");
-        EXPECT(n_bytes <= budget.used + (64 << 10) && budget.used <= n_bytes,
-               "%llu bytes were counted, and %llu asked for", (unsigned long long)budget.used,
-               (unsigned long long)n_bytes);
-        EXPECT(n_bytes < 2 * size, "a file of %llu bytes takes %llu more", (unsigned long long)size,
-               (unsigned long long)n_bytes);
+        REQUIRE(!rt_gguf_open_memory_within(bytes, size, &budget, &f), "open");
+        REQUIRE(f && !rt_tokenizer_create_within(f, &budget, &t), "create");
+        REQUIRE(n_bytes <= budget.used + (64 << 10) && budget.used <= n_bytes,
+                "%llu bytes were counted, and %llu asked for", (unsigned long long)budget.used,
+                (unsigned long long)n_bytes);
+        REQUIRE(n_bytes < 2 * size, "a file of %llu bytes takes %llu more", (unsigned long long)size,
+                (unsigned long long)n_bytes);
         rt_tokenizer_destroy(t);
         for (int less = 0; less < 2; less++) {
             rt_budget b = { budget.used - (uint64_t)less, 0 };
@@ -126,9 +127,9 @@ static void test_counted(void)
             const gdn_status status = rt_gguf_open_memory_within(bytes, size, &b, &again)
                                           ? GDN_INVALID_ARGUMENT
                                           : rt_tokenizer_create_within(again, &b, &t);
-            EXPECT(status == (less ? GDN_OUT_OF_MEMORY : GDN_OK) && (t == NULL) == less,
-                   "with %d bytes less: status %d", less, (int)status);
-            EXPECT(!less || strstr(rt_last_error(), "not enough memory: "), "text");
+            REQUIRE(status == (less ? GDN_OUT_OF_MEMORY : GDN_OK) && (t == NULL) == less,
+                    "with %d bytes less: status %d", less, (int)status);
+            REQUIRE(!less || strstr(rt_last_error(), "not enough memory: "));
             rt_tokenizer_destroy(t);
             rt_gguf_close(again);
         }
@@ -145,20 +146,20 @@ int main(int argc, char **argv)
     (void)snprintf(path, sizeof path, "%s/fixtures/vocab_qwen35.gguf", argv[1]);
     test_counted();
     n_calls = 0;
-    EXPECT(!use(path) && !n_live, "%d pieces of memory are left", n_live);
+    REQUIRE(!use(path) && !n_live, "%d pieces of memory are left", n_live);
     const long n = n_calls;
-    EXPECT(n > 20, "%ld allocations", n);
+    REQUIRE(n > 20, "%ld allocations", n);
     for (long i = 0; i < n; i++) {
         n_calls = 0;
         fail_at = i;
         (void)rt_fail(GDN_OK, "%s", "");
         const gdn_status status = use(path);
-        EXPECT(status == GDN_OUT_OF_MEMORY && strstr(rt_last_error(), "no memory for"),
-               "allocation %ld gives status %d", i, (int)status);
-        EXPECT(!n_live, "allocation %ld leaves %d pieces of memory", i, n_live);
+        REQUIRE(status == GDN_OUT_OF_MEMORY && strstr(rt_last_error(), "no memory for"),
+                "allocation %ld gives status %d", i, (int)status);
+        REQUIRE(!n_live, "allocation %ld leaves %d pieces of memory", i, n_live);
         n_live = 0;
     }
-    return expect_summary();
+    return test_summary();
 }
 
 #else

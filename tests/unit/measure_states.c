@@ -24,6 +24,8 @@
 
 #include "numerics/convert.h"
 #include "numerics/dot32.h"
+#include "tests/harness.h"
+#include "tests/unit/formula.h"
 
 enum { MAX_DIM = 256 };
 
@@ -138,22 +140,14 @@ typedef struct operands {
 /* Column j of head h over all tokens. before, after: outputs read before and after the state is rounded. */
 static void exact_column(const operands *o, int32_t h, int32_t j, int32_t window, double *S, double *out)
 {
-    const double scale = 1 / sqrt((double)o->dk);
     for (int32_t t = 0; t < o->n_tokens; t++) {
         const int64_t at = (int64_t)t * o->n_heads + h;
-        const float *q = o->q + at * o->dk, *k = o->k + at * o->dk;
-        const double a = exp((double)o->g[at]);
-        double kv = 0, read = 0;
+        double q[MAX_DIM], k[MAX_DIM], a[MAX_DIM];
         for (int32_t i = 0; i < o->dk; i++) {
-            S[i] = !t || (window && t % window == 0) ? 0 : a * S[i];
-            kv += S[i] * (double)k[i];
+            q[i] = (double)o->q[at * o->dk + i], k[i] = (double)o->k[at * o->dk + i], a[i] = exp((double)o->g[at]);
+            if (!t || (window && t % window == 0)) S[i] = 0;
         }
-        const double d = (double)o->beta[at] * ((double)o->v[at * o->dv + j] - kv);
-        for (int32_t i = 0; i < o->dk; i++) {
-            S[i] += (double)k[i] * d;
-            read += S[i] * (double)q[i];
-        }
-        out[t] = scale * read;
+        out[t] = formula_step(o->dk, q, k, k, a, (double)o->beta[at], (double)o->v[at * o->dv + j], S).out;
     }
 }
 
@@ -213,13 +207,7 @@ static const sequence sequences[] = {
 };
 enum { SEQUENCES = sizeof sequences / sizeof *sequences };
 
-static double uniform(uint64_t *state) /* splitmix64, in (0, 1) */
-{
-    uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return ((double)((z ^ (z >> 31)) >> 11) + 0.5) * 0x1p-53;
-}
+static double uniform(uint64_t *state) { return ((double)(test_random(state) >> 11) + 0.5) * 0x1p-53; } /* in (0, 1) */
 
 static double normal(uint64_t *state)
 {
@@ -230,10 +218,7 @@ static double normal(uint64_t *state)
 static void *allocate(size_t n, size_t bytes)
 {
     void *memory = calloc(n ? n : 1, bytes);
-    if (!memory) {
-        (void)fprintf(stderr, "measure_states: out of memory\n");
-        exit(2);
-    }
+    NEED(memory);
     return memory;
 }
 
@@ -248,7 +233,7 @@ static void draw_key(uint64_t *state, const double *shared, double alike, float 
     for (int i = 0; i < DK; i++) x[i] = (float)(drawn[i] / sqrt(sum));
 }
 
-static operands draw(const sequence *s, int32_t n_tokens)
+static operands draw_operands(const sequence *s, int32_t n_tokens)
 {
     const size_t rows = (size_t)n_tokens * (size_t)s->heads, columns = (size_t)s->columns;
     float *const q = allocate(rows * DK, sizeof *q), *const k = allocate(rows * DK, sizeof *k);
@@ -337,7 +322,7 @@ static void table(int32_t n_tokens, const char *only_case, const int *wanted)
     for (int s = 0; s < SEQUENCES; s++) {
         errors e[FORMS] = { 0 };
         if (only_case && strcmp(only_case, sequences[s].name) != 0) continue;
-        const operands o = draw(&sequences[s], n_tokens);
+        const operands o = draw_operands(&sequences[s], n_tokens);
         measure(&o, wanted, e);
         release(&o);
         (void)printf("%s: %s; %d tokens\n%-22s %10s %12s %12s\n", sequences[s].name, sequences[s].what, (int)n_tokens,
@@ -351,14 +336,6 @@ static void table(int32_t n_tokens, const char *only_case, const int *wanted)
 }
 
 /* ---- What the page says, held against a short run -------------------------------------------------------- */
-
-static int failures;
-
-static void expect(int ok, const char *what, double value)
-{
-    failures += !ok;
-    if (!ok) (void)printf("FAILED: %s: %g\n", what, value);
-}
 
 static double state_error(const errors *e, const char *name) { return relative(e[find_form(name)].state); }
 
@@ -374,23 +351,20 @@ static void check_errors(void)
         shorter.heads = shorter.heads < 4 ? 1 : 4;
         shorter.columns = 1;
         shorter.hold = holds ? 128 : 0;
-        const operands o = draw(&shorter, 768);
+        const operands o = draw_operands(&shorter, 768);
         measure(&o, wanted, e);
         release(&o);
         const double f16 = state_error(e, "f16"), ratio = state_error(e, "bf16") / f16;
-        expect(state_error(e, "f32") < 5e-5, "F32 is close to binary64", state_error(e, "f32"));
-        expect(f16 > 5e-5 && f16 < 0.1, "F16 loses what 11 bits lose", f16);
+        REQUIRE(state_error(e, "f32") < 5e-5, "F32 is close to binary64: %g", state_error(e, "f32"));
+        REQUIRE(f16 > 5e-5 && f16 < 0.1, "F16 loses what 11 bits lose: %g", f16);
         if (holds) {
-            expect(state_error(e, "bf16") > 0.03, "BF16 stagnates", state_error(e, "bf16"));
-            expect(state_error(e, "bf16-lazy") < 0.02, "lazy BF16 does not", state_error(e, "bf16-lazy"));
+            REQUIRE(state_error(e, "bf16") > 0.03, "BF16 stagnates");
+            REQUIRE(state_error(e, "bf16-lazy") < 0.02, "lazy BF16 does not");
         } else {
-            expect(ratio > 5 && ratio < 12, "BF16 has 3 bits less", ratio);
-            expect(state_error(e, "f16-every-64") < 0.8 * f16, "rounding seldom loses less",
-                   state_error(e, "f16-every-64") / f16);
-            expect(state_error(e, "f16-lazy") < 1.5 * f16, "a decay in c costs nothing",
-                   state_error(e, "f16-lazy") / f16);
-            expect(state_error(e, "int16") < 0.5 * f16, "a shared exponent leaves more bits",
-                   state_error(e, "int16") / f16);
+            REQUIRE(ratio > 5 && ratio < 12, "BF16 has 3 bits less: %g", ratio);
+            REQUIRE(state_error(e, "f16-every-64") < 0.8 * f16, "rounding seldom loses less");
+            REQUIRE(state_error(e, "f16-lazy") < 1.5 * f16, "a decay in c costs nothing");
+            REQUIRE(state_error(e, "int16") < 0.5 * f16, "a shared exponent leaves more bits");
         }
     }
 }
@@ -406,8 +380,9 @@ static void check_rounding(void)
             const float y = rounded(x, &forms[f], mix((uint32_t)n)), half = gdn_from_f16(gdn_to_f16(y));
             const float brain = gdn_from_bf16(gdn_to_bf16(y)), held = forms[f].type == F16 ? half : brain;
             const float most = forms[f].type == F16 ? fmaxf(fabsf(x) * 0x1p-10f, 0x1p-24f) : fabsf(x) * 0x1p-7f;
-            expect(!(fabsf(x) < 65000.0f) || gdn_bits(held) == gdn_bits(y), "a value that 16 bits hold", (double)x);
-            expect(!(fabsf(x) < 65000.0f) || fabsf(y - x) <= most, "next to the value", (double)x);
+            REQUIRE(!(fabsf(x) < 65000.0f) || gdn_bits(held) == gdn_bits(y), "a value that 16 bits hold: %g",
+                    (double)x);
+            REQUIRE(!(fabsf(x) < 65000.0f) || fabsf(y - x) <= most, "next to the value: %g", (double)x);
         }
     }
     static const float values[] = { 1.0003f, -0.7001f, 3e-7f, 1e-5f, -300.1f };
@@ -418,7 +393,8 @@ static void check_rounding(void)
             double sum = 0;
             if (!forms[f].stochastic || (forms[f].type != F16 && forms[f].type != BF16)) continue;
             for (int n = 0; n < 4096; n++) sum += (double)rounded(x, &forms[f], chance(n, 1, 2, 3));
-            expect(fabs(sum / 4096 - (double)x) < 0.04 * (double)grid, "the mean of rounding by chance", (double)x);
+            REQUIRE(fabs(sum / 4096 - (double)x) < 0.04 * (double)grid, "%s: %g", "the mean of rounding by chance",
+                    (double)x);
         }
 }
 
@@ -504,8 +480,7 @@ int main(int argc, char **argv)
     if (argc == 2 && !strcmp(argv[1], "--check")) {
         check_rounding();
         check_errors();
-        (void)printf("%d failed\n", failures);
-        return failures != 0;
+        return test_summary();
     }
     if (argc == 2 && !strcmp(argv[1], "--forms")) {
         for (int f = 0; f < FORMS; f++) (void)printf("%s\n", forms[f].name);

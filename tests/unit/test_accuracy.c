@@ -3,9 +3,8 @@
  *   test_accuracy [GOLDEN_DIR] [--verbose]
  *
  * Bits are judged against the reference elsewhere; here the reference is judged too. Two yardsticks, both in
- * binary64: equation 10 of the gated delta net paper and the channel-gated form of the Kimi paper, written
- * down below as matrices, and the results of other implementations in tests/golden/. An error is the largest
- * difference, relative to the largest magnitude of the yardstick's tensor. Every case has a bound and a
+ * binary64: the formula of the papers (formula.h), and the results of other implementations in tests/golden/. An error
+ * is the largest difference, relative to the largest magnitude of the yardstick's tensor. Every case has a bound and a
  * control: the same call with its input off by 2^-12, which must break the bound.
  *
  * Golden files of forms have q, k and the gates as a layer's projections leave them, and the call prepares them. Their
@@ -20,6 +19,8 @@
 #include <string.h>
 
 #include "tests/golden/golden.h"
+#include "tests/harness.h"
+#include "tests/unit/formula.h"
 #include "tools/check/case.h"
 #include "tools/check/kernel.h"
 
@@ -31,7 +32,7 @@
 /* In 16 bits that would be rounded away. */
 #define PERTURBED_BF16 (1.0f + 0x1p-6f)
 
-static int verbose, failures, comparisons;
+static int verbose;
 static double worst;
 
 /* Yardstick element i: golden files hold binary64, and binary32 for large tensors. Results of type BF16 may be off by
@@ -63,32 +64,23 @@ static errors measure(const float *x, const yardstick *y)
     return (errors){ largest > 0 ? off / largest : off, squares > 0 ? off_squares / squares : off_squares };
 }
 
-static void report(int ok, const char *target, const char *name, const char *tensor, errors e, double bound)
-{
-    comparisons++;
-    failures += !ok;
-    worst = fmax(worst, e.relative / bound);
-    if (!ok || verbose)
-        printf("%-6s %-22s %-18s %-6s error %.2e of %.0e, NMSE %.1e\n", ok ? "ok" : "FAILED", target, name, tensor,
-               e.relative, bound, e.nmse);
-}
-
 static void require_close(const char *target, const char *name, const char *tensor, const float *x, const yardstick *y,
                           double bound)
 {
     const errors e = measure(x, y);
-    report(e.relative <= bound && e.nmse < NMSE_BOUND, target, name, tensor, e, bound);
+    worst = fmax(worst, e.relative / bound);
+    REQUIRE(e.relative <= bound && e.nmse < NMSE_BOUND, "%s %s %s: error %.2e of %.0e, NMSE %.1e", target, name, tensor,
+            e.relative, bound, e.nmse);
+    if (verbose)
+        printf("%-22s %-18s %-6s error %.2e of %.0e, NMSE %.1e\n", target, name, tensor, e.relative, bound, e.nmse);
 }
 
 static void require_far(const char *target, const char *name, const char *tensor, const float *x, const yardstick *y,
                         double bound)
 {
     const errors e = measure(x, y);
-    comparisons++;
-    if (e.relative > bound) return;
-    failures++;
-    printf("FAILED %-22s %-18s %-6s is within the bound with another input: error %.2e of %.0e\n", target, name, tensor,
-           e.relative, bound);
+    REQUIRE(e.relative > bound, "%s %s %s with another input: error %.2e of %.0e", target, name, tensor, e.relative,
+            bound);
 }
 
 /* ---- Running a kernel anywhere -------------------------------------------------------------------------- */
@@ -102,14 +94,6 @@ typedef struct part {
     int32_t dtype;
 } part;
 
-static void must(gdn_status status)
-{
-    if (status) {
-        (void)fprintf(stderr, "test_accuracy: %s\n", gdn_last_error());
-        exit(2);
-    }
-}
-
 /* 1 if it ran. */
 static int run_kernel(gdn_context *ctx, const check_kernel *kernel, check_args *args, const part *parts, int n)
 {
@@ -119,8 +103,8 @@ static int run_kernel(gdn_context *ctx, const check_kernel *kernel, check_args *
         const check_operand *o = kernel->operand;
         while (strcmp(o->name, parts[i].name)) o++;
         if (!parts[i].data) continue;
-        must(gdn_buffer_create(ctx, parts[i].bytes, &span[i]));
-        must(gdn_buffer_write(ctx, &span[i], 0, parts[i].data, parts[i].bytes));
+        NEED(!gdn_buffer_create(ctx, parts[i].bytes, &span[i]));
+        NEED(!gdn_buffer_write(ctx, &span[i], 0, parts[i].data, parts[i].bytes));
         if (o->n_axes == CHECK_MAP) *check_span(args, o) = span[i];
         else
             check_set_tensor(
@@ -133,17 +117,11 @@ static int run_kernel(gdn_context *ctx, const check_kernel *kernel, check_args *
     if (!status) status = kernel->run(ctx, args, NULL);
     if (!status) status = gdn_synchronize(ctx, NULL);
     for (int i = 0; i < n; i++) {
-        if (span[i].data && parts[i].result) must(gdn_buffer_read(ctx, &span[i], 0, parts[i].result, parts[i].bytes));
+        if (span[i].data && parts[i].result) NEED(!gdn_buffer_read(ctx, &span[i], 0, parts[i].result, parts[i].bytes));
         gdn_buffer_destroy(ctx, &span[i]);
     }
     gdn_buffer_destroy(ctx, workspace);
     return status == GDN_OK;
-}
-
-static void no_run(const char *target, const char *name)
-{
-    failures++;
-    printf("FAILED %-22s %-18s %s\n", target, name, gdn_last_error());
 }
 
 /* ---- gated_delta_net ------------------------------------------------------------------------------------- */
@@ -164,32 +142,32 @@ static size_t state_size(const delta_case *c) { return (size_t)c->B * (size_t)c-
 
 static size_t out_size(const delta_case *c) { return (size_t)c->B * (size_t)c->T * (size_t)c->Hv * (size_t)c->Sv; }
 
-/* S_t = (I - beta k k^T) Diag(a) S_{t-1} + beta k v^T and o = S_t^T q / sqrt(d_k), with the state as keys x values. */
+/* The state S is keys x values. */
 static void delta_formula(const delta_case *c, double *out, double *S)
 {
-    double *w = check_alloc((uint64_t)c->Sv * sizeof *w);
-    const size_t matrix = (size_t)c->Sk * (size_t)c->Sv;
+    const size_t keys = (size_t)c->Sk, columns = (size_t)c->Sv, matrix = keys * columns;
+    double *X = check_alloc(matrix * sizeof *X); /* values x keys */
     for (size_t i = 0; i < state_size(c); i++) S[i] = c->state_in ? (double)c->state_in[i] : 0.0;
     for (int b = 0; b < c->B; b++)
-        for (int h = 0; h < c->Hv; h++)
+        for (int h = 0; h < c->Hv; h++) {
+            double *const at = S + ((size_t)b * (size_t)c->Hv + (size_t)h) * matrix;
+            for (size_t i = 0; i < matrix; i++) X[i % columns * keys + i / columns] = at[i];
             for (int t = 0; t < c->T; t++) {
                 const size_t token = (size_t)b * (size_t)c->T + (size_t)t, head = token * (size_t)c->Hv + (size_t)h;
-                const size_t key = (token * (size_t)c->Hk + (size_t)(h / (c->Hv / c->Hk))) * (size_t)c->Sk;
-                const float *q = c->q + key, *k = c->k + key, *v = c->v + head * (size_t)c->Sv;
-                const double beta = c->beta[head];
-                double *X = S + ((size_t)b * (size_t)c->Hv + (size_t)h) * matrix, *o = out + head * (size_t)c->Sv;
-                for (int j = 0; j < c->Sv; j++) w[j] = o[j] = 0;
-                for (int i = 0; i < c->Sk; i++) {
-                    const double a = exp((double)c->g[c->channel ? head * (size_t)c->Sk + (size_t)i : head]);
-                    for (int j = 0; j < c->Sv; j++) w[j] += (double)k[i] * (X[i * c->Sv + j] *= a);
+                const size_t key = (token * (size_t)c->Hk + (size_t)(h / (c->Hv / c->Hk))) * keys;
+                double q[256], k[256], a[256];
+                for (size_t i = 0; i < keys; i++) {
+                    q[i] = (double)c->q[key + i], k[i] = (double)c->k[key + i];
+                    a[i] = exp((double)c->g[c->channel ? head * keys + i : head]);
                 }
-                for (int i = 0; i < c->Sk; i++)
-                    for (int j = 0; j < c->Sv; j++) {
-                        X[i * c->Sv + j] += beta * (double)k[i] * ((double)v[j] - w[j]);
-                        o[j] += X[i * c->Sv + j] * (double)q[i] / sqrt((double)c->Sk);
-                    }
+                for (size_t j = 0; j < columns; j++)
+                    out[head * columns + j] = formula_step(c->Sk, q, k, k, a, (double)c->beta[head],
+                                                           (double)c->v[head * columns + j], X + j * keys)
+                                                  .out;
             }
-    free(w);
+            for (size_t i = 0; i < matrix; i++) at[i] = X[i % columns * keys + i / columns];
+        }
+    free(X);
 }
 
 /* x in the type, rounded to nearest where that is BF16. */
@@ -275,9 +253,9 @@ static int run_delta(gdn_context *ctx, const delta_case *c, float v_factor, int 
 static void delta_judge(gdn_context *ctx, const char *target, const char *name, const delta_case *c)
 {
     float *out = check_alloc(4 * (uint64_t)out_size(c)), *state = check_alloc(4 * (uint64_t)state_size(c));
-    if (!run_delta(ctx, c, 1.0f, GDN_HEADS_GROUPED, out, state)) {
-        no_run(target, name);
-    } else {
+    const int ran = run_delta(ctx, c, 1.0f, GDN_HEADS_GROUPED, out, state);
+    REQUIRE(ran, "%s %s", target, name);
+    if (ran) {
         require_close(target, name, "out", out, &c->out, c->bound_out);
         require_close(target, name, "state", state, &c->state, c->bound_state);
         if (run_delta(ctx, c, c->type == GDN_BF16 ? PERTURBED_BF16 : PERTURBED, GDN_HEADS_GROUPED, out, state)) {
@@ -348,21 +326,17 @@ static void conv_judge(gdn_context *ctx, const char *target, const char *name, c
     const int W = c->kc + 1, P = first_position(c);
     float *out = check_alloc(4 * (uint64_t)(c->B * c->T * c->C));
     float *ring = check_alloc(4 * (uint64_t)(c->B * W * c->C));
-    if (!run_conv(ctx, c, 1.0f, 0, out, ring)) {
-        no_run(target, name);
-    } else {
+    const int ran = run_conv(ctx, c, 1.0f, 0, out, ring);
+    REQUIRE(ran, "%s %s", target, name);
+    if (ran) {
         require_close(target, name, "out", out, &c->out, c->bound);
         /* The history is a copy, so equal in bits. What lies before position 0 is zero and not kept. */
         for (int b = 0; b < c->B && c->history_out; b++)
             for (int j = 0; j < c->kc - 1; j++) {
                 const int p = P + c->T - (c->kc - 1) + j;
                 const float *want = c->history_out + (size_t)(b * (c->kc - 1) + j) * (size_t)c->C;
-                comparisons++;
-                if (p >= 0 && memcmp(ring + (size_t)(b * W + p % W) * (size_t)c->C, want, (size_t)c->C * 4)) {
-                    failures++;
-                    printf("FAILED %-22s %-18s the history differs at position %d of sequence %d\n", target, name, p,
-                           b);
-                }
+                REQUIRE(p < 0 || !memcmp(ring + (size_t)(b * W + p % W) * (size_t)c->C, want, (size_t)c->C * 4),
+                        "%s %s: the history at position %d of sequence %d", target, name, p, b);
             }
         if (run_conv(ctx, c, PERTURBED, 0, out, ring)) require_far(target, name, "out", out, &c->out, c->bound);
         if (c->history && c->kc > 2 && run_conv(ctx, c, 1.0f, 1, out, ring))
@@ -399,16 +373,14 @@ int main(int argc, char **argv)
                 const gdn_context_desc desc = {
                     .size = sizeof desc, .backend = b, .device = d, .implementation = info.name
                 };
-                if (gdn_context_create(&desc, &ctx)) {
-                    no_run(target, "context");
-                    continue;
-                }
-                judge_cases(ctx, target);
+                const gdn_status status = gdn_context_create(&desc, &ctx);
+                REQUIRE(!status, "%s", target);
+                if (!status) judge_cases(ctx, target);
                 gdn_context_destroy(ctx);
             }
     }
-    printf("%d cases on %d implementations, %d comparisons: the largest error is %.0f%% of its bound, %d failed\n",
-           n_cases(), n_targets, comparisons, 100 * worst, failures);
+    printf("%d cases on %d implementations: the largest error is %.0f%% of its bound\n", n_cases(), n_targets,
+           100 * worst);
     free_cases();
-    return failures != 0 || n_targets == 0;
+    return test_summary();
 }

@@ -41,8 +41,7 @@ static any_case *load(const char *folder, const char *name)
     any_case *c = new_case(name);
     (void)snprintf(path, sizeof path, "%s/%s.bin", folder, name);
     if (gdng_load(&c->file, path)) {
-        printf("FAILED %s: %s\n", path, c->file.error);
-        failures++;
+        REQUIRE(0, "%s: %s", path, c->file.error);
         case_count--;
         return NULL;
     }
@@ -52,10 +51,7 @@ static any_case *load(const char *folder, const char *name)
 static const float *need(any_case *c, const char *name)
 {
     const float *data = gdng_f32(gdng_find(&c->file, name));
-    if (!data) {
-        (void)fprintf(stderr, "test_accuracy: %s has no float32 tensor %s\n", c->name, name);
-        exit(2);
-    }
+    NEED(data, "%s has no float32 tensor %s", c->name, name);
     return data;
 }
 
@@ -63,10 +59,7 @@ static yardstick golden_yardstick(any_case *c, const char *name64, const char *n
 {
     const gdng_tensor *t = gdng_find(&c->file, name64);
     t = t ? t : gdng_find(&c->file, name32);
-    if (!t || t->count != n) {
-        (void)fprintf(stderr, "test_accuracy: %s has no %s of %zu elements\n", c->name, name64, n);
-        exit(2);
-    }
+    NEED(t && t->count == n, "%s has no %s of %zu elements", c->name, name64, n);
     return (yardstick){ .golden = t, .n = n };
 }
 
@@ -134,17 +127,7 @@ static void make_golden_conv(const char *folder, const char *name)
 
 /* ---- Random cases --------------------------------------------------------------------------------------------- */
 
-static uint64_t seed = 1;
-
-static double uniform(double low, double high)
-{
-    seed += 0x9E3779B97F4A7C15u; /* splitmix64 */
-    uint64_t z = seed;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    z ^= z >> 31;
-    return low + (high - low) * (double)(z >> 11) * 0x1p-53;
-}
+static double uniform(double low, double high) { return low + (high - low) * draw_unit(); }
 
 static float *random_floats(any_case *c, size_t n, double low, double high)
 {

@@ -4,13 +4,6 @@
  * on the GNU C library this program replaces malloc and its relatives, which also sees what OpenMP and the C
  * library do inside a call; sanitizers replace them themselves, so that part is left out there. */
 #define _POSIX_C_SOURCE 200809L /* posix_memalign, strdup */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -18,6 +11,7 @@
 #include <string.h>
 
 #include "gdn/gdn.h"
+#include "tests/harness.h"
 #include "tests/sanitized.h"
 
 #if defined(__GLIBC__) && !defined(SANITIZED)
@@ -115,7 +109,7 @@ static void for_each_target(target_fn *run)
             for (uint32_t i = 0; i < device.n_implementations; i++) {
                 gdn_implementation_info info = { .size = sizeof info };
                 char name[64 + GDN_NAME_MAX];
-                assert_int_equal(gdn_implementation_describe(b, d, i, &info), GDN_OK);
+                REQUIRE(!gdn_implementation_describe(b, d, i, &info));
                 gdn_context_desc desc = {
                     .size = sizeof desc, .backend = b, .device = d, .n_threads = 2, .implementation = info.name
                 };
@@ -127,9 +121,8 @@ static void for_each_target(target_fn *run)
 
 static void require_balance(const counting *c, const char *name, const char *when)
 {
-    if (c->wrong || c->live)
-        fail_msg("%s, %s: %d blocks left, %d wrong calls, %ld allocations and %ld frees", name, when, c->live, c->wrong,
-                 c->calls, c->frees);
+    REQUIRE(!c->wrong && !c->live, "%s, %s: %d blocks left, %d wrong calls, %ld allocations and %ld frees", name, when,
+            c->live, c->wrong, c->calls, c->frees);
 }
 
 static void out_of_memory(gdn_context_desc *desc, const char *name)
@@ -142,25 +135,25 @@ static void out_of_memory(gdn_context_desc *desc, const char *name)
         desc->free = count_free;
         desc->alloc_user = &c;
         const gdn_status status = gdn_context_create(desc, &ctx);
-        assert_true(n < 1000);
+        NEED(n < 1000);
         if (status == GDN_OK) {
-            assert_int_equal(c.calls, n); /* enough for all of them */
+            REQUIRE(c.calls == n); /* enough for all of them */
             gdn_context_destroy(ctx);
             require_balance(&c, name, "created and destroyed");
             break;
         }
-        assert_int_equal(status, GDN_OUT_OF_MEMORY);
-        assert_non_null(strstr(gdn_last_error(), "no memory for"));
-        assert_null(ctx);
+        REQUIRE(status == GDN_OUT_OF_MEMORY);
+        REQUIRE(strstr(gdn_last_error(), "no memory for"));
+        REQUIRE(!ctx);
         require_balance(&c, name, "failed to create");
     }
-    assert_true(n > 0); /* the context itself at least comes from the caller's allocator */
-    print_message("%s: %ld allocations at creation\n", name, n);
+    REQUIRE(n > 0); /* the context itself at least comes from the caller's allocator */
+    printf("%s: %ld allocations at creation\n", name, n);
 
     counting c = { .fail_at = -1 };
     gdn_context *ctx = NULL;
     desc->alloc_user = &c;
-    assert_int_equal(gdn_context_create(desc, &ctx), GDN_OK);
+    REQUIRE(!gdn_context_create(desc, &ctx));
     const long at_creation = c.calls;
     for (n = 0;; n++) {
         gdn_span span = { .data = &c, .bytes = 1 };
@@ -170,10 +163,10 @@ static void out_of_memory(gdn_context_desc *desc, const char *name)
             gdn_buffer_destroy(ctx, &span);
             break;
         }
-        assert_int_equal(status, GDN_OUT_OF_MEMORY);
-        assert_non_null(strstr(gdn_last_error(), "1000 bytes"));
-        assert_int_equal(c.live, at_creation);
-        assert_true(n < 1000);
+        REQUIRE(status == GDN_OUT_OF_MEMORY);
+        REQUIRE(strstr(gdn_last_error(), "1000 bytes"));
+        REQUIRE(c.live == at_creation);
+        NEED(n < 1000);
     }
     gdn_context_destroy(ctx);
     require_balance(&c, name, "with buffers");
@@ -186,12 +179,12 @@ static void too_large(gdn_context_desc *desc, const char *name)
     gdn_span span = { 0 };
     desc->alloc = NULL;
     desc->free = NULL;
-    assert_int_equal(gdn_context_create(desc, &ctx), GDN_OK);
+    REQUIRE(!gdn_context_create(desc, &ctx));
 #ifndef SANITIZED
-    if (gdn_buffer_create(ctx, UINT64_C(1) << 46, &span) != GDN_OUT_OF_MEMORY)
-        fail_msg("%s has a buffer of 2^46 bytes", name);
-    assert_non_null(strstr(gdn_last_error(), "70368744177664 bytes"));
-    assert_null(span.data);
+    REQUIRE(gdn_buffer_create(ctx, UINT64_C(1) << 46, &span) == GDN_OUT_OF_MEMORY, "%s has a buffer of 2^46 bytes",
+            name);
+    REQUIRE(strstr(gdn_last_error(), "70368744177664 bytes"));
+    REQUIRE(!span.data);
 #endif
     (void)name, (void)span;
     gdn_context_destroy(ctx);
@@ -274,10 +267,10 @@ static void refuse_all(gdn_context *ctx)
     gdn_set_rows_args c = {
         .size = sizeof c, .n_columns = 1, .n_batch = { 1, 1 }, .index_batch = { 1, 1 }, .src.dtype = 77
     };
-    assert_int_equal(gdn_gated_delta_net(ctx, &a, NULL), GDN_INVALID_ARGUMENT);
-    assert_int_equal(gdn_ssm_conv(ctx, &b, NULL), GDN_INVALID_ARGUMENT);
-    assert_int_equal(gdn_set_rows(ctx, &c, NULL), GDN_INVALID_ARGUMENT);
-    assert_int_equal(gdn_poll(ctx), GDN_OK);
+    REQUIRE(gdn_gated_delta_net(ctx, &a, NULL) == GDN_INVALID_ARGUMENT);
+    REQUIRE(gdn_ssm_conv(ctx, &b, NULL) == GDN_INVALID_ARGUMENT);
+    REQUIRE(gdn_set_rows(ctx, &c, NULL) == GDN_INVALID_ARGUMENT);
+    REQUIRE(!gdn_poll(ctx));
 }
 
 #if defined(__clang__) && defined(GDN_HAVE_OPENMP)
@@ -303,36 +296,36 @@ static void no_allocation(gdn_context_desc *desc, const char *name)
     desc->free = count_free;
     desc->alloc_user = &c;
     desc->parallel_for = PARALLEL_FOR;
-    assert_int_equal(gdn_context_create(desc, &ctx), GDN_OK);
+    REQUIRE(!gdn_context_create(desc, &ctx));
     gdn_span *const all[] = { &o.q, &o.v, &o.g, &o.out, &o.state, &o.weight, &o.history, &o.rows, &o.index, &o.map };
     const uint64_t bytes = 4 * (uint64_t)T * C * 4 + 4 * 2 * 2 * H * D * D; /* more than any of them needs */
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        assert_int_equal(gdn_buffer_create(ctx, bytes, all[i]), GDN_OK);
+        REQUIRE(!gdn_buffer_create(ctx, bytes, all[i]));
         void *zeros = calloc(1, (size_t)bytes);
-        assert_non_null(zeros);
-        assert_int_equal(gdn_buffer_write(ctx, all[i], 0, zeros, bytes), GDN_OK);
+        REQUIRE(zeros);
+        REQUIRE(!gdn_buffer_write(ctx, all[i], 0, zeros, bytes));
         free(zeros);
     }
-    assert_int_equal(gdn_buffer_write(ctx, &o.index, 0, indices, sizeof indices), GDN_OK);
-    assert_int_equal(gdn_buffer_create(ctx, 4 << 20, &workspace), GDN_OK);
+    REQUIRE(!gdn_buffer_write(ctx, &o.index, 0, indices, sizeof indices));
+    REQUIRE(!gdn_buffer_create(ctx, 4 << 20, &workspace));
 
     /* OpenMP makes its threads in the first calls. */
-    if (run_all(ctx, &o, &workspace) || run_all(ctx, &o, &workspace)) fail_msg("%s: %s", name, gdn_last_error());
+    REQUIRE(!run_all(ctx, &o, &workspace) && !run_all(ctx, &o, &workspace), "%s", name);
     gdn_device_info device = { .size = sizeof device };
-    assert_int_equal(gdn_context_describe(ctx, &device, NULL), GDN_OK);
+    REQUIRE(!gdn_context_describe(ctx, &device, NULL));
     const long calls = c.calls, frees = c.frees;
 #ifdef COUNTS_MALLOC
     const long mallocs = malloc_calls;
 #endif
-    assert_int_equal(run_all(ctx, &o, &workspace), GDN_OK);
+    REQUIRE(!run_all(ctx, &o, &workspace));
     refuse_all(ctx);
 #ifdef COUNTS_MALLOC
-    if (device.shared_memory && malloc_calls != mallocs) /* what a driver does when it records is not ours to count */
-        fail_msg("%s: %ld calls of malloc and its relatives during kernel calls", name, malloc_calls - mallocs);
+    REQUIRE(!device.shared_memory ||
+                malloc_calls == mallocs, /* what a driver does when it records is not ours to count */
+            "%s: %ld calls of malloc and its relatives during kernel calls", name, malloc_calls - mallocs);
 #endif
-    if (c.calls != calls || c.frees != frees)
-        fail_msg("%s: %ld calls of the context's allocator during kernel calls", name,
-                 c.calls - calls + c.frees - frees);
+    REQUIRE(c.calls == calls && c.frees == frees, "%s: %ld calls of the context's allocator during kernel calls", name,
+            c.calls - calls + c.frees - frees);
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) gdn_buffer_destroy(ctx, all[i]);
     gdn_buffer_destroy(ctx, &workspace);
     gdn_context_destroy(ctx);
@@ -341,59 +334,38 @@ static void no_allocation(gdn_context_desc *desc, const char *name)
 
 /* ---- The tests ------------------------------------------------------------------------------------------------ */
 
-static void test_out_of_memory(void **state)
-{
-    (void)state;
-    for_each_target(out_of_memory);
-}
-
-static void test_too_large(void **state)
-{
-    (void)state;
-    for_each_target(too_large);
-}
-
-static void test_no_allocation(void **state)
-{
-    (void)state;
-    for_each_target(no_allocation);
-#ifndef COUNTS_MALLOC
-    print_message("malloc was not counted in this build, only the context's allocator\n");
-#endif
-}
-
 /* The counters count: otherwise the tests above would pass whatever the library does. */
-static void test_counters(void **state)
+static void test_counters(void)
 {
-    (void)state;
     counting c = { .fail_at = 1 };
     void *one = count_alloc(&c, 10, 64);
-    assert_non_null(one);
-    assert_null(count_alloc(&c, 10, 64));
+    REQUIRE(one);
+    REQUIRE(!count_alloc(&c, 10, 64));
     count_free(&c, &c);
-    assert_int_equal(c.wrong, 1);
-    assert_int_equal(c.live, 1);
+    REQUIRE(c.wrong == 1);
+    REQUIRE(c.live == 1);
     count_free(&c, one);
-    assert_int_equal(c.live, 0);
+    REQUIRE(c.live == 0);
 #ifdef COUNTS_MALLOC
     const long before = malloc_calls;
     void *volatile kept[] = { malloc(1), calloc(1, 1), aligned_alloc(64, 64), NULL, strdup("inside the C library") };
     void *memory = NULL;
-    assert_int_equal(posix_memalign(&memory, 64, 64), 0);
+    REQUIRE(!posix_memalign(&memory, 64, 64));
     kept[3] = memory;
     kept[0] = realloc(kept[0], 100);
-    assert_int_equal(malloc_calls - before, 6);
+    REQUIRE(malloc_calls - before == 6);
     for (int i = 0; i < 5; i++) free(kept[i]);
 #endif
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_counters),
-        cmocka_unit_test(test_out_of_memory),
-        cmocka_unit_test(test_too_large),
-        cmocka_unit_test(test_no_allocation),
-    };
-    return cmocka_run_group_tests_name("memory", tests, NULL, NULL);
+    test_counters();
+    for_each_target(out_of_memory);
+    for_each_target(too_large);
+    for_each_target(no_allocation);
+#ifndef COUNTS_MALLOC
+    printf("malloc was not counted in this build, only the context's allocator\n");
+#endif
+    return test_summary();
 }

@@ -6,14 +6,7 @@
 #ifndef GDN_TEST_API_H
 #define GDN_TEST_API_H
 
-/* cmocka.h wants these before it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "tests/harness.h"
 #include "tools/check/calls.h"
 #include "tools/check/case.h"
 
@@ -29,8 +22,8 @@ typedef struct api_target {
 extern api_target api_target_list[API_MAX_TARGETS];
 extern int api_target_count;
 
-int api_open_targets(void **state); /* group setup and teardown */
-int api_close_targets(void **state);
+void api_open_targets(void);
+void api_close_targets(void);
 
 /* ---- Fixtures ------------------------------------------------------------------------------------------ */
 
@@ -150,10 +143,13 @@ void api_same_as_first(const api_fixture *f, int line);
 /* A call that says the same as the last accepted one in other words. */
 #define SAME(f, change) CHANGED(f, change, api_same_as_first(&(f), __LINE__))
 
-/* The tests of the other files, for main() in test_api.c. */
-extern const struct CMUnitTest api_argument_tests[], api_call_tests[], api_checkpoint_tests[], api_log_tests[],
-    api_tree_tests[], api_state16_tests[], api_struct_tests[];
-extern const size_t api_n_argument_tests, api_n_call_tests, api_n_checkpoint_tests, api_n_log_tests, api_n_tree_tests,
-    api_n_state16_tests, api_n_struct_tests;
+/* The tests of the other files. */
+void test_api_arguments(void);
+void test_api_calls(void);
+void test_api_checkpoints(void);
+void test_api_logs(void);
+void test_api_trees(void);
+void test_api_state16(void);
+void test_api_structs(void);
 
 #endif

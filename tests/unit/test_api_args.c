@@ -43,9 +43,8 @@ static void refuse_sizes(const api_fixture *f, void (*with)(void), const char *m
 
 static void with_inputs(void) { (void)delta_inputs(); }
 
-static void delta_sizes(void **state)
+static void delta_sizes(void)
 {
-    (void)state;
     DELTA(n_seqs, "0 to 16777216 are allowed", -1, INT32_MIN, 16777217, INT32_MAX);
     DELTA(n_tokens, "0 to 2147483647 are allowed", -1, INT32_MIN);
     DELTA(n_heads_k, "1 to 65536 are allowed", 0, -1, 65537, INT32_MAX);
@@ -101,9 +100,8 @@ static void delta_sizes(void **state)
     REFUSED(delta_fixture, d->state_out.n_slots = -1, "state_out.n_rows is 0");
 }
 
-static void conv_sizes(void **state)
+static void conv_sizes(void)
 {
-    (void)state;
     CONV(n_seqs, "0 to 16777216 are allowed", -1, 16777217, INT32_MIN);
     CONV(n_tokens, "0 to 2147483647 are allowed", -1, INT32_MIN);
     CONV(n_channels, "1 to 2147483647 are allowed", 0, -1, INT32_MIN);
@@ -130,9 +128,8 @@ static void conv_sizes(void **state)
             "history_out is given and history is absent");
 }
 
-static void rows_sizes(void **state)
+static void rows_sizes(void)
 {
-    (void)state;
     const int64_t huge = ((int64_t)1 << 40) + 1;
     ROWS(n_columns, "1 to 1099511627776 are allowed", 0, -1, huge, INT64_MIN);
     ROWS(n_rows, "0 to 1099511627776 are allowed", -1, huge, INT64_MAX);
@@ -198,9 +195,8 @@ static void refuse_strides(const api_fixture *f, const check_operand *o)
     }
 }
 
-static void operands(void **state)
+static void operands(void)
 {
-    (void)state;
     for (int k = 0; k < CHECK_KERNEL_COUNT; k++) {
         const api_fixture *f = api_fixtures[k];
         for
@@ -245,11 +241,10 @@ static void operands(void **state)
 }
 
 /* Which element types an operand takes is listed in the text; each of the others is refused by its name. */
-static void dtypes(void **state)
+static void dtypes(void)
 {
     enum { FLOATS = 1 << GDN_F32 | 1 << GDN_F16 | 1 << GDN_BF16, TYPES = GDN_I64 + 2 /* one that there is not */ };
     static const char *const names[TYPES] = { "F32", "F16", "BF16", "Q8_0", "I32", "I64", "?" };
-    (void)state;
     for (int k = 0; k < CHECK_KERNEL_COUNT; k++) {
         const api_fixture *f = api_fixtures[k];
         for
@@ -275,9 +270,8 @@ static void dtypes(void **state)
             "allowed: F32, F16, BF16");
 }
 
-static void conv_dtypes(void **state)
+static void conv_dtypes(void)
 {
-    (void)state;
     REFUSED(conv_fixture, (c->history_out = c->history, c->history_out.dtype = GDN_BF16),
             "history_out.dtype is 2 (BF16)", "history.dtype is 0 (F32)");
     REFUSED(conv_fixture, (c->history_out = c->history, c->history.dtype = GDN_F16), "history_out.dtype is 0 (F32)",
@@ -287,9 +281,8 @@ static void conv_dtypes(void **state)
 }
 
 /* Sizes and addresses whose sums and products do not fit. */
-static void overflows(void **state)
+static void overflows(void)
 {
-    (void)state;
     const int64_t far = (int64_t)1 << 55; /* 512 times that is 0 in 64 bits */
     void *const last = (void *)(UINTPTR_MAX - 63);
     REFUSED(rows_fixture, (r->n_rows_dst = 513, r->dst.stride[2] = far, r->dst.bytes = 0),
@@ -322,9 +315,8 @@ static void refuse_overlaps(const api_fixture *f, int64_t *stride, const char *n
                     sizeof((const overlap[]){ __VA_ARGS__ }) / sizeof(overlap))
 /* A stride of sequence 0's place that is a token's, of a ragged operand; the text names what was set, not a packed one.
  */
-static void strides_of_tokens(void **state)
+static void strides_of_tokens(void)
 {
-    (void)state;
     OVERLAPS(
         delta_fixture, d, q, { 2, 60, "head axis" }, { 1, 64, "token axis" },
         { 0, 320, "of the sequence axis, so that rows of q overlap; 0 (sequences follow each other) and at least" });
@@ -334,9 +326,8 @@ static void strides_of_tokens(void **state)
     OVERLAPS(rows_fixture, r, src, { 2, 4, "row axis" });
 }
 
-static void strides_of_results(void **state)
+static void strides_of_results(void)
 {
-    (void)state;
     OVERLAPS(delta_fixture, d, out, { 2, 124, "at least 128 bytes" }, { 1, 508, "at least 512 bytes" },
              { 0, 256, "overlap" });
     OVERLAPS(delta_fixture, d, state, { 3, 60, "at least 64 bytes" }, { 2, 1024, "at least 2048 bytes" },
@@ -348,9 +339,8 @@ static void strides_of_results(void **state)
 
 /* ---- Workspace, stream, struct sizes ---------------------------------------------------------------------- */
 
-static void workspaces(void **state)
+static void workspaces(void)
 {
-    (void)state;
     int needed = 0;
     for (int k = 0; k < CHECK_KERNEL_COUNT; k++) {
         const api_fixture *f = api_fixtures[k];
@@ -359,7 +349,7 @@ static void workspaces(void **state)
             gdn_capability cap = { .size = sizeof cap };
             f->reset();
             memcpy(f->before, f->memory, f->memory_bytes);
-            assert_int_equal(f->kernel->query(ctx, f->args, &cap), GDN_OK);
+            REQUIRE(f->kernel->query(ctx, f->args, &cap) == GDN_OK);
             if (!cap.workspace_bytes) continue; /* this implementation works without */
             needed++;
             char bytes[64];
@@ -369,10 +359,10 @@ static void workspaces(void **state)
         f->reset();                                                                                                    \
         gdn_span *w = check_workspace(f->kernel, f->args);                                                             \
         change;                                                                                                        \
-        assert_int_equal(f->kernel->run(ctx, f->args, NULL), GDN_INVALID_ARGUMENT);                                    \
-        assert_non_null(strstr(gdn_last_error(), text1));                                                              \
-        assert_non_null(strstr(gdn_last_error(), text2));                                                              \
-        assert_memory_equal(f->memory, f->before, f->memory_bytes);                                                    \
+        REQUIRE(f->kernel->run(ctx, f->args, NULL) == GDN_INVALID_ARGUMENT);                                           \
+        REQUIRE(strstr(gdn_last_error(), text1));                                                                      \
+        REQUIRE(strstr(gdn_last_error(), text2));                                                                      \
+        REQUIRE(!memcmp(f->memory, f->before, f->memory_bytes));                                                       \
     } while (0)
             WORKSPACE(w->data = NULL, "workspace.data is NULL", bytes);
             WORKSPACE(w->bytes = cap.workspace_bytes - 1, "workspace.bytes is", bytes);
@@ -396,31 +386,29 @@ static void workspaces(void **state)
                 }
         }
     }
-    print_message("workspace is needed by %d of %d pairs of kernel and target\n", needed,
-                  CHECK_KERNEL_COUNT * api_target_count);
+    printf("workspace is needed by %d of %d pairs of kernel and target\n", needed,
+           CHECK_KERNEL_COUNT * api_target_count);
 }
 
-static void streams(void **state)
+static void streams(void)
 {
-    (void)state;
     int on_the_stack;
     for (int k = 0; k < CHECK_KERNEL_COUNT; k++)
         for (int i = 0; i < api_target_count; i++) {
             api_fixtures[k]->reset();
             memcpy(api_fixtures[k]->before, api_fixtures[k]->memory, api_fixtures[k]->memory_bytes);
-            assert_int_equal(api_fixtures[k]->kernel->run(api_target_list[i].ctx, api_fixtures[k]->args, &on_the_stack),
-                             GDN_INVALID_ARGUMENT);
-            assert_non_null(strstr(gdn_last_error(), "stream is 0x"));
-            assert_non_null(strstr(gdn_last_error(), "must be NULL"));
-            assert_memory_equal(api_fixtures[k]->memory, api_fixtures[k]->before, api_fixtures[k]->memory_bytes);
+            REQUIRE(api_fixtures[k]->kernel->run(api_target_list[i].ctx, api_fixtures[k]->args, &on_the_stack) ==
+                    GDN_INVALID_ARGUMENT);
+            REQUIRE(strstr(gdn_last_error(), "stream is 0x"));
+            REQUIRE(strstr(gdn_last_error(), "must be NULL"));
+            REQUIRE(!memcmp(api_fixtures[k]->memory, api_fixtures[k]->before, api_fixtures[k]->memory_bytes));
         }
 }
 
 /* ---- Contents of maps ------------------------------------------------------------------------------------ */
 
-static void delta_maps(void **state)
+static void delta_maps(void)
 {
-    (void)state;
     delta_memory *m = &delta_mem;
     REFUSED(delta_fixture, m->seq_start[0] = -1, "seq_start[0] is -1; 0 ");
     REFUSED(delta_fixture, m->seq_start[1] = 6, "seq_start[1] is 6; 0 ", "to 5 (n_tokens)");
@@ -443,9 +431,8 @@ static void delta_maps(void **state)
     REFUSED(delta_fixture, MAP(m->state_src, 0, 1), "state_src[1] is 1", "another sequence", "state_dst");
 }
 
-static void conv_maps(void **state)
+static void conv_maps(void)
 {
-    (void)state;
     conv_memory *m = &conv_mem;
     REFUSED(conv_fixture, m->seq_start[1] = -1, "seq_start[1] is -1; 0 ");
     REFUSED(conv_fixture, m->position[0] = -1, "position[0] is -1; 0 to 2147483645 are allowed for its 2 tokens");
@@ -467,9 +454,8 @@ static void conv_maps(void **state)
 
 /* ---- Overlaps -------------------------------------------------------------------------------------------- */
 
-static void overlaps(void **state)
+static void overlaps(void)
 {
-    (void)state;
     /* Each written operand on each other operand and map. */
     for (int k = 0; k < CHECK_KERNEL_COUNT; k++) {
         const api_fixture *f = api_fixtures[k];
@@ -530,9 +516,8 @@ static void apart_columns(int row_units, int n_rows, int n_rows_out)
 
 /* out between the slots of a state. Where rows do not begin at a multiple of a slot's stride, the second row lies on
  * it, also where the tensor that is read or the one that is written states fewer rows. */
-static void interleaved(void **state)
+static void interleaved(void)
 {
-    (void)state;
     REFUSED(delta_fixture, apart_slots(5, 2, 0), "out", "is written and overlaps state");
     REFUSED(delta_fixture, apart_slots(5, 2, 1), "out", "is written and overlaps state");
     REFUSED(delta_fixture, apart_slots(5, 1, 2), "out", "is written and overlaps state");
@@ -562,21 +547,21 @@ static void interleaved(void **state)
             c->history_out.n_rows = 2, "history_out", "overlaps history ");
 }
 
-const struct CMUnitTest api_argument_tests[] = {
-    cmocka_unit_test(delta_sizes),
-    cmocka_unit_test(conv_sizes),
-    cmocka_unit_test(rows_sizes),
-    cmocka_unit_test(operands),
-    cmocka_unit_test(dtypes),
-    cmocka_unit_test(conv_dtypes),
-    cmocka_unit_test(overflows),
-    cmocka_unit_test(strides_of_results),
-    cmocka_unit_test(strides_of_tokens),
-    cmocka_unit_test(workspaces),
-    cmocka_unit_test(streams),
-    cmocka_unit_test(delta_maps),
-    cmocka_unit_test(conv_maps),
-    cmocka_unit_test(overlaps),
-    cmocka_unit_test(interleaved),
-};
-const size_t api_n_argument_tests = sizeof api_argument_tests / sizeof api_argument_tests[0];
+void test_api_arguments(void)
+{
+    delta_sizes();
+    conv_sizes();
+    rows_sizes();
+    operands();
+    dtypes();
+    conv_dtypes();
+    overflows();
+    strides_of_results();
+    strides_of_tokens();
+    workspaces();
+    streams();
+    delta_maps();
+    conv_maps();
+    overlaps();
+    interleaved();
+}

@@ -16,9 +16,8 @@ static gdn_set_rows_args *const r = &rows_args;
 
 /* ---- Defaults are these values, bit for bit --------------------------------------------------------------- */
 
-static void delta_defaults(void **state)
+static void delta_defaults(void)
 {
-    (void)state;
     ACCEPTED(delta_fixture, (void)0);
     SAME(delta_fixture, d->state_out = d->state);
     SAME(delta_fixture, d->state_out.n_slots = 1); /* as GDN_INIT has it */
@@ -38,14 +37,14 @@ static void delta_defaults(void **state)
     ACCEPTED(delta_fixture, (d->state.n_slots = 1, d->n_snapshots = 1, d->state.n_rows = 6);
              MAP(delta_mem.state_dst, 1, 3));
     ACCEPTED(delta_fixture, (d->n_snapshots = 0, d->state_dst.data = NULL));
-    assert_memory_equal(((delta_memory *)delta_fixture.first)->state, delta_mem.state, sizeof delta_mem.state);
-    assert_memory_equal(delta_mem.state, ((delta_memory *)delta_fixture.before)->state, sizeof delta_mem.state);
+    REQUIRE(!memcmp(((delta_memory *)delta_fixture.first)->state, delta_mem.state, sizeof delta_mem.state));
+    REQUIRE(!memcmp(delta_mem.state, ((delta_memory *)delta_fixture.before)->state, sizeof delta_mem.state));
     SAME(delta_fixture, MAP(delta_mem.state_dst, -1, -1, -1, -1);
          MAP(((delta_memory *)delta_fixture.first)->state_dst, -1, -1, -1, -1));
     ACCEPTED(delta_fixture, (d->n_snapshots = 0, d->state_dst.data = NULL);
              d->state_out = ((gdn_pool)POOL(delta_mem.state_out, 3, 2)));
-    assert_memory_equal(delta_mem.state_out, ((delta_memory *)delta_fixture.before)->state_out,
-                        sizeof delta_mem.state_out);
+    REQUIRE(
+        !memcmp(delta_mem.state_out, ((delta_memory *)delta_fixture.before)->state_out, sizeof delta_mem.state_out));
 
     /* Maps: row s, slot 0; slot r of row s; the same number of tokens each. */
     ACCEPTED(delta_fixture, (d->n_tokens = 4, d->seq_start.data = d->state_src.data = d->state_dst.data = NULL));
@@ -67,9 +66,8 @@ static void delta_defaults(void **state)
              d->seq_start.data = NULL; d->scale = (float)(1.0 / sqrt(20.0)));
 }
 
-static void conv_defaults(void **state)
+static void conv_defaults(void)
 {
-    (void)state;
     ACCEPTED(conv_fixture, (void)0);
     SAME(conv_fixture, c->history_out = c->history);
     SAME(conv_fixture, STRIDES(c->x, 0, 80));
@@ -103,9 +101,8 @@ static void conv_defaults(void **state)
 #undef FIRST
 }
 
-static void rows_defaults(void **state)
+static void rows_defaults(void)
 {
-    (void)state;
     ACCEPTED(rows_fixture, (void)0);
     SAME(rows_fixture, STRIDES(r->src, 384, 384, 128));
     SAME(rows_fixture, STRIDES(r->dst, 320, 320, 64));
@@ -141,9 +138,8 @@ static void tame(float *x, size_t bytes)
     }
 }
 
-static void layouts(void **state)
+static void layouts(void)
 {
-    (void)state;
     ACCEPTED(delta_fixture, fuse(0));
     SAME(delta_fixture, fuse(1));
     /* The output in the gap between fused rows: the value heads take its place, and are packed themselves. */
@@ -197,9 +193,8 @@ static void layouts(void **state)
 }
 
 /* Maps that are absent, and indices. */
-static void delta_default_maps(void **state)
+static void delta_default_maps(void)
 {
-    (void)state;
     REFUSED(delta_fixture, d->seq_start.data = NULL, "n_tokens is 5 and n_seqs is 2", "n_tokens / n_seqs");
     /* As many rows as sequences, where the maps that say otherwise are absent. */
     REFUSED(delta_fixture, (d->state_src.data = NULL, d->state.n_rows = 1, d->state.n_slots = 6),
@@ -214,9 +209,8 @@ static void delta_default_maps(void **state)
             "state_src[0] is 2, which another sequence's state_dst[1][0] (the default) writes");
 }
 
-static void rows_index(void **state)
+static void rows_index(void)
 {
-    (void)state;
     REFUSED(rows_fixture, rows_mem.index[1] = 5, "index[0][0][1] is 5; 0 to 4 and GDN_NONE are allowed");
     REFUSED(rows_fixture, rows_mem.index[2] = -2, "index[0][0][2] is -2");
     REFUSED(rows_fixture, rows_mem.index[0] = (int64_t)1 << 32, "index[0][0][0] is 4294967296");
@@ -229,35 +223,34 @@ static void rows_index(void **state)
 }
 
 /* Memory that an accepted call may not touch, by hand. */
-static void untouched(void **state)
+static void untouched(void)
 {
-    (void)state;
     const delta_memory *before = delta_fixture.before, *now = delta_fixture.first;
     const size_t slot = 4 * 32 * 16, out = 4 * 32;
     /* Sequence 0 is padding; sequence 1 starts from zero and keeps its newest state only, in slot 2. */
     ACCEPTED(delta_fixture, MAP(delta_mem.state_src, GDN_SKIP, GDN_NONE));
-    assert_memory_equal(now->out, before->out, 2 * out * 4);
-    assert_memory_not_equal(now->out + 2 * out, before->out + 2 * out, 3 * out * 4);
-    assert_memory_equal(now->state, before->state, 2 * slot * 4);
-    assert_memory_not_equal(now->state + 2 * slot, before->state + 2 * slot, slot * 4);
-    assert_memory_equal(now->state + 3 * slot, before->state + 3 * slot, 3 * slot * 4);
+    REQUIRE(!memcmp(now->out, before->out, 2 * out * 4));
+    REQUIRE(memcmp(now->out + 2 * out, before->out + 2 * out, 3 * out * 4));
+    REQUIRE(!memcmp(now->state, before->state, 2 * slot * 4));
+    REQUIRE(memcmp(now->state + 2 * slot, before->state + 2 * slot, slot * 4));
+    REQUIRE(!memcmp(now->state + 3 * slot, before->state + 3 * slot, 3 * slot * 4));
     /* What padding would write conflicts with nothing. */
     ACCEPTED(delta_fixture, MAP(delta_mem.state_src, GDN_SKIP, GDN_NONE); MAP(delta_mem.state_dst, 2, 3, 2, 3));
     /* Sequence 0 has no tokens, so it neither reads nor writes, and its entries conflict with nothing. */
     ACCEPTED(delta_fixture, MAP(delta_mem.seq_start, 2, 2, 5); MAP(delta_mem.state_dst, 3, 2, 2, 0));
-    assert_memory_equal(now->out, before->out, 2 * out * 4);
+    REQUIRE(!memcmp(now->out, before->out, 2 * out * 4));
     /* One token of two entries: the second is not written. */
     ACCEPTED(delta_fixture, MAP(delta_mem.seq_start, 0, 1, 2); MAP(delta_mem.state_dst, 0, 2, 2, 0));
-    assert_memory_equal(now->state + slot, before->state + slot, slot * 4);
-    assert_memory_equal(now->state + 3 * slot, before->state + 3 * slot, 3 * slot * 4);
-    assert_memory_equal(now->out + 2 * out, before->out + 2 * out, 3 * out * 4);
+    REQUIRE(!memcmp(now->state + slot, before->state + slot, slot * 4));
+    REQUIRE(!memcmp(now->state + 3 * slot, before->state + 3 * slot, 3 * slot * 4));
+    REQUIRE(!memcmp(now->out + 2 * out, before->out + 2 * out, 3 * out * 4));
     /* All maps say no. */
     ACCEPTED(delta_fixture, MAP(delta_mem.state_dst, -1, -1, -1, -1));
-    assert_memory_equal(now->state, before->state, sizeof now->state);
+    REQUIRE(!memcmp(now->state, before->state, sizeof now->state));
     ACCEPTED(conv_fixture, MAP(conv_mem.history_src, GDN_SKIP, GDN_SKIP));
-    assert_memory_equal(conv_fixture.before, conv_fixture.first, offsetof(conv_memory, workspace));
+    REQUIRE(!memcmp(conv_fixture.before, conv_fixture.first, offsetof(conv_memory, workspace)));
     ACCEPTED(rows_fixture, memset(rows_mem.index, 0xff, sizeof rows_mem.index));
-    assert_memory_equal(rows_fixture.before, rows_fixture.first, offsetof(rows_memory, workspace));
+    REQUIRE(!memcmp(rows_fixture.before, rows_fixture.first, offsetof(rows_memory, workspace)));
     /* The later of two rows with one target wins. */
     ACCEPTED(rows_fixture, rows_mem.index[0] = 0);
     SAME(rows_fixture, rows_mem.index[0] = GDN_NONE; ((rows_memory *)rows_fixture.first)->index[0] = GDN_NONE);
@@ -265,18 +258,17 @@ static void untouched(void **state)
 
 /* Of state_dst, what is not used is not looked at: of padding, of sequences without tokens, and of more snapshots than
  * tokens. The other maps have an entry per sequence, which has to be in range always. */
-static void unused_entries(void **state)
+static void unused_entries(void)
 {
-    (void)state;
     delta_memory *m = &delta_mem;
     const delta_memory *before = delta_fixture.before, *now = delta_fixture.first;
     const size_t slot = 4 * 32 * 16;
     ACCEPTED(delta_fixture, MAP(m->state_src, GDN_SKIP, 3); MAP(m->state_dst, 77, INT32_MIN, 2, GDN_NONE));
-    assert_memory_equal(now->state, before->state, 2 * slot * 4);
+    REQUIRE(!memcmp(now->state, before->state, 2 * slot * 4));
     ACCEPTED(delta_fixture, MAP(m->seq_start, 2, 2, 5); MAP(m->state_dst, INT32_MAX, GDN_SKIP, 2, 0));
     ACCEPTED(delta_fixture, MAP(m->seq_start, 0, 1, 2); MAP(m->state_dst, 0, 6, 2, -3));
-    assert_memory_equal(now->state + slot, before->state + slot, slot * 4);
-    assert_memory_equal(now->state + 3 * slot, before->state + 3 * slot, 3 * slot * 4);
+    REQUIRE(!memcmp(now->state + slot, before->state + slot, slot * 4));
+    REQUIRE(!memcmp(now->state + 3 * slot, before->state + 3 * slot, 3 * slot * 4));
     REFUSED(delta_fixture, MAP(m->seq_start, 0, 1, 3); MAP(m->state_dst, 0, 6, 2, -3), "state_dst[1][1] is -3");
     REFUSED(delta_fixture, MAP(m->seq_start, 2, 2, 5); m->state_src[0] = 6, "state_src[0] is 6; 0 to 5");
     REFUSED(conv_fixture, MAP(conv_mem.seq_start, 2, 2, 5); conv_mem.history_src[0] = 3, "history_src[0] is 3");
@@ -287,15 +279,14 @@ static void unused_entries(void **state)
 
 /* Sizes at their limits. Nothing of them is in memory: queries, whose sums and products must not overflow (a
  * sanitizer's build sees those that do no harm), and a call whose maps name one slot of a large pool. */
-static void limits(void **state)
+static void limits(void)
 {
-    (void)state;
     enum { SEQS = 46342, SLOTS = 46342 }; /* together more than 2^31 */
     const int64_t large = (int64_t)1 << 40;
     int32_t *maps = calloc(3 * SEQS + 1, sizeof *maps);
     float *pool = calloc(SLOTS, 1024); /* one page of which is touched */
-    assert_non_null(maps);
-    assert_non_null(pool);
+    REQUIRE(maps);
+    REQUIRE(pool);
     for (int i = 0; i < api_target_count; i++) {
         gdn_context *ctx = api_target_list[i].ctx;
         gdn_capability cap = { .size = sizeof cap };
@@ -309,22 +300,21 @@ static void limits(void **state)
                                        .n_snapshots = 1,
                                        .scale = 1,
                                        .state = { .n_rows = 2, .n_slots = 1 } };
-        assert_int_equal(gdn_gated_delta_net_query(ctx, &a, &cap), GDN_OK);
+        REQUIRE(!gdn_gated_delta_net_query(ctx, &a, &cap));
         if (!strstr(cap.implementation, "scalar")) /* long prompts */
-            assert_non_null(strstr(cap.implementation, "/columns"));
+            REQUIRE(strstr(cap.implementation, "/columns"));
         a.n_seqs = 1 << 24, a.n_heads_k = a.n_heads_v = 1 << 16, a.head_dim_k = a.head_dim_v = 256;
         a.state.n_rows = 1 << 20, a.n_snapshots = 127;
-        assert_int_equal(gdn_gated_delta_net_query(ctx, &a, &cap), GDN_OK);
+        REQUIRE(!gdn_gated_delta_net_query(ctx, &a, &cap));
         gdn_ssm_conv_args b = { .size = sizeof b,
                                 .n_seqs = 1 << 24,
                                 .n_tokens = INT32_MAX,
                                 .n_channels = INT32_MAX,
                                 .kernel_width = 16,
                                 .history = { .n_rows = INT32_MAX, .n_slots = 15 } };
-        assert_int_equal(gdn_ssm_conv_query(ctx, &b, &cap),
-                         GDN_OK); /* data is absent, so how far it reaches is not judged */
+        REQUIRE(!gdn_ssm_conv_query(ctx, &b, &cap)); /* data is absent, so how far it reaches is not judged */
         b.history.n_rows = b.history.n_slots = 0;
-        assert_int_equal(gdn_ssm_conv_query(ctx, &b, &cap), GDN_OK);
+        REQUIRE(!gdn_ssm_conv_query(ctx, &b, &cap));
         gdn_set_rows_args s = { .size = sizeof s,
                                 .n_columns = large,
                                 .n_rows = large,
@@ -346,7 +336,7 @@ static void limits(void **state)
         s.n_columns = 1, s.src.stride[0] = (int64_t)1 << 45, s.src.stride[1] = (int64_t)1 << 37, s.src.stride[2] = 4;
         s.dst.stride[0] = (int64_t)1 << 46, s.dst.stride[1] = (int64_t)1 << 37;
         s.index.dtype = GDN_I32;
-        assert_int_equal(gdn_set_rows_query(ctx, &s, &cap), GDN_OK);
+        REQUIRE(!gdn_set_rows_query(ctx, &s, &cap));
 
         int32_t *start = maps, *src = start + SEQS + 1, *dst = src + SEQS;
         for (int k = 0; k < SEQS; k++) src[k] = dst[k] = GDN_NONE;
@@ -369,15 +359,14 @@ static void limits(void **state)
         a.out.data = out, a.state.data = pool;
         a.seq_start.data = start, a.state_src.data = src, a.state_dst.data = dst;
         a.workspace = (gdn_span){ .data = workspace, .bytes = sizeof workspace };
-        if (gdn_gated_delta_net(ctx, &a, NULL)) fail_msg("%s: %s", api_target_list[i].name, gdn_last_error());
+        REQUIRE(!gdn_gated_delta_net(ctx, &a, NULL), "%s: %s", api_target_list[i].name, gdn_last_error());
     }
     free(maps);
     free(pool);
 }
 
-static void nothing_to_do(void **state)
+static void nothing_to_do(void)
 {
-    (void)state;
     ACCEPTED(delta_fixture, d->n_tokens = 0; MAP(delta_mem.seq_start, 0, 0, 0));
     ACCEPTED(delta_fixture, d->n_tokens = 0; d->n_seqs = 0; d->seq_start.data = NULL);
     ACCEPTED(delta_fixture, d->n_tokens = 0; d->q.data = d->k.data = d->v.data = d->g.data = d->beta.data =
@@ -396,8 +385,8 @@ static void nothing_to_do(void **state)
             d->n_tokens = d->n_seqs = c->n_tokens = c->n_seqs = 0;
             d->seq_start.data = c->seq_start.data = NULL;
             r->n_rows = 0;
-            assert_int_equal(api_fixtures[k]->kernel->run(api_target_list[i].ctx, api_fixtures[k]->args, &on_the_stack),
-                             GDN_INVALID_ARGUMENT);
+            REQUIRE(api_fixtures[k]->kernel->run(api_target_list[i].ctx, api_fixtures[k]->args, &on_the_stack) ==
+                    GDN_INVALID_ARGUMENT);
         }
 }
 
@@ -411,34 +400,33 @@ static void strip(const api_fixture *f)
     check_workspace(f->kernel, f->args)->data = NULL;
 }
 
-static void queries(void **state)
+static void queries(void)
 {
-    (void)state;
     for (int k = 0; k < CHECK_KERNEL_COUNT; k++)
         for (int i = 0; i < api_target_count; i++) {
             gdn_context *ctx = api_target_list[i].ctx;
             gdn_implementation_info info = { .size = sizeof info };
             gdn_capability full = { .size = sizeof full }, bare = { .size = sizeof bare };
-            assert_int_equal(gdn_context_describe(ctx, NULL, &info), GDN_OK);
+            REQUIRE(!gdn_context_describe(ctx, NULL, &info));
             api_fixtures[k]->reset();
-            assert_int_equal(api_fixtures[k]->kernel->query(ctx, api_fixtures[k]->args, &full), GDN_OK);
+            REQUIRE(api_fixtures[k]->kernel->query(ctx, api_fixtures[k]->args, &full) == GDN_OK);
             /* Data, maps and workspace may be absent: 5 tokens of 2 sequences are ragged all the same. */
             strip(api_fixtures[k]);
-            if (api_fixtures[k]->kernel->query(ctx, api_fixtures[k]->args, &bare))
-                fail_msg("%s_query on %s without data: %s", api_fixtures[k]->kernel->name, api_target_list[i].name,
-                         gdn_last_error());
-            assert_memory_equal(&full, &bare, sizeof full);
-            assert_int_equal(full.supported, 1);
-            assert_int_equal(full.exact, info.exact);
-            assert_int_equal(full.emulated, 0);
-            assert_string_equal(full.reason, "");
-            assert_int_equal(strncmp(full.implementation, info.name, strlen(info.name)), 0);
+            REQUIRE(!api_fixtures[k]->kernel->query(ctx, api_fixtures[k]->args, &bare),
+                    "%s_query on %s without data: %s", api_fixtures[k]->kernel->name, api_target_list[i].name,
+                    gdn_last_error());
+            REQUIRE(!memcmp(&full, &bare, sizeof full));
+            REQUIRE(full.supported == 1);
+            REQUIRE(full.exact == info.exact);
+            REQUIRE(full.emulated == 0);
+            REQUIRE(!strcmp(full.reason, ""));
+            REQUIRE(!strncmp(full.implementation, info.name, strlen(info.name)));
             /* It reads no maps. */
             api_fixtures[k]->reset();
             memset(delta_mem.seq_start, 0x7f, sizeof delta_mem.seq_start);
             memset(conv_mem.position, 0xff, sizeof conv_mem.position);
             memset(rows_mem.index, 0x7f, sizeof rows_mem.index);
-            assert_int_equal(api_fixtures[k]->kernel->query(ctx, api_fixtures[k]->args, &bare), GDN_OK);
+            REQUIRE(api_fixtures[k]->kernel->query(ctx, api_fixtures[k]->args, &bare) == GDN_OK);
         }
     /* Another pool to write to can be asked about before it exists. */
     delta_fixture.reset();
@@ -446,8 +434,8 @@ static void queries(void **state)
     d->state_out.n_slots = 3;
     strip(&delta_fixture);
     gdn_capability cap = { .size = sizeof cap };
-    if (delta_query(api_target_list[0].ctx, &delta_args, &cap))
-        fail_msg("a query about a state_out without data: %s", gdn_last_error());
+    REQUIRE(!delta_query(api_target_list[0].ctx, &delta_args, &cap), "a query about a state_out without data: %s",
+            gdn_last_error());
 }
 
 /* ---- Threads ------------------------------------------------------------------------------------------------ */
@@ -509,26 +497,24 @@ static void run_threads(gdn_context *const *contexts, int n, const char *name)
 {
     pthread_t thread[THREADS];
     worker *w = aligned_alloc(64, THREADS * sizeof *w);
-    assert_non_null(w);
+    REQUIRE(w);
     memset(w, 0, THREADS * sizeof *w);
     for (int i = 0; i < THREADS; i++) {
         w[i].ctx = contexts[i % n];
         w[i].number = i;
-        assert_int_equal(pthread_create(&thread[i], NULL, work, &w[i]), 0);
+        REQUIRE(!pthread_create(&thread[i], NULL, work, &w[i]));
     }
     int failed = 0;
     for (int i = 0; i < THREADS; i++) {
-        assert_int_equal(pthread_join(thread[i], NULL), 0);
+        REQUIRE(!pthread_join(thread[i], NULL));
         failed += w[i].failed;
     }
     free(w);
-    if (failed)
-        fail_msg("%d of %d threads got other bits, or an error, on %s with %d contexts", failed, THREADS, name, n);
+    REQUIRE(!failed, "%d of %d threads got other bits, or an error, on %s with %d contexts", failed, THREADS, name, n);
 }
 
-static void threads(void **state)
+static void threads(void)
 {
-    (void)state;
     ACCEPTED(delta_fixture, (void)0);
     ACCEPTED(conv_fixture, (void)0);
     ACCEPTED(rows_fixture, (void)0);
@@ -552,9 +538,8 @@ static void backwards(void *user, int32_t n, gdn_task_fn task, void *arg)
     while (n-- > 0) task(arg, n);
 }
 
-static void parallel_for(void **state)
+static void parallel_for(void)
 {
-    (void)state;
     executor e = { 0 };
     gdn_context_desc desc = {
         .size = sizeof desc, .n_threads = API_THREADS, .parallel_for = backwards, .parallel_user = &e
@@ -567,26 +552,34 @@ static void parallel_for(void **state)
     for (uint32_t i = 0; gdn_implementation_describe(GDN_BACKEND_CPU, 0, i, &info) == GDN_OK; i++) {
         gdn_context *ctx = NULL;
         desc.implementation = info.name;
-        assert_int_equal(gdn_context_create(&desc, &ctx), GDN_OK);
+        REQUIRE(!gdn_context_create(&desc, &ctx));
         for (int k = 0; k < CHECK_KERNEL_COUNT; k++) {
             const int32_t calls = e.calls;
             e.tasks = 0;
             api_fixtures[k]->reset();
-            assert_int_equal(api_fixtures[k]->kernel->run(ctx, api_fixtures[k]->args, NULL), GDN_OK);
-            assert_memory_equal(api_fixtures[k]->memory, api_fixtures[k]->first, api_fixtures[k]->result_bytes);
-            assert_in_range(e.calls - calls, 0, 1);
-            assert_in_range(e.tasks, 0, API_THREADS);
+            REQUIRE(api_fixtures[k]->kernel->run(ctx, api_fixtures[k]->args, NULL) == GDN_OK);
+            REQUIRE(!memcmp(api_fixtures[k]->memory, api_fixtures[k]->first, api_fixtures[k]->result_bytes));
+            REQUIRE(e.calls - calls <= 1);
+            REQUIRE(e.tasks <= API_THREADS);
         }
         gdn_context_destroy(ctx);
     }
-    assert_true(e.calls > 0);
+    REQUIRE(e.calls > 0);
 }
 
-const struct CMUnitTest api_call_tests[] = {
-    cmocka_unit_test(delta_defaults), cmocka_unit_test(conv_defaults),      cmocka_unit_test(rows_defaults),
-    cmocka_unit_test(layouts),        cmocka_unit_test(delta_default_maps), cmocka_unit_test(rows_index),
-    cmocka_unit_test(untouched),      cmocka_unit_test(nothing_to_do),      cmocka_unit_test(queries),
-    cmocka_unit_test(threads),        cmocka_unit_test(parallel_for),       cmocka_unit_test(unused_entries),
-    cmocka_unit_test(limits),
-};
-const size_t api_n_call_tests = sizeof api_call_tests / sizeof api_call_tests[0];
+void test_api_calls(void)
+{
+    delta_defaults();
+    conv_defaults();
+    rows_defaults();
+    layouts();
+    delta_default_maps();
+    rows_index();
+    untouched();
+    nothing_to_do();
+    queries();
+    threads();
+    parallel_for();
+    unused_entries();
+    limits();
+}

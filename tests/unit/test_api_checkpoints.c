@@ -28,9 +28,8 @@ static void histories(int32_t interval, int32_t n)
     MAP(conv_mem.checkpoint, 2, GDN_NONE, 1, GDN_NONE);
 }
 
-static void sizes(void **state)
+static void sizes(void)
 {
-    (void)state;
     REFUSED(delta_fixture, states(-1, 2), "checkpoints.interval is -1; 1 to 2147483647 are allowed");
     REFUSED(delta_fixture, states(1, 0), "checkpoints.n is 0; 1 to 1048576 are allowed");
     REFUSED(delta_fixture, states(1, -1), "checkpoints.n is -1; 1 to 1048576 are allowed");
@@ -50,9 +49,8 @@ static void sizes(void **state)
     REFUSED(conv_fixture, histories(1, 128); c->n_seqs = 1 << 24, "n_seqs * checkpoints.n is 2147483648");
 }
 
-static void operands(void **state)
+static void operands(void)
 {
-    (void)state;
     REFUSED(delta_fixture, states(1, 2); kept->dst.data = NULL, "checkpoints.dst.data is NULL; 16 bytes");
     REFUSED(delta_fixture, states(1, 2); kept->dst.bytes = 15, "checkpoints.dst.bytes is 15", "16 bytes");
     REFUSED(delta_fixture, states(1, 2); kept->dst.offset = 2, "checkpoints.dst begins at", "multiple of 4");
@@ -67,9 +65,8 @@ static void operands(void **state)
             kept_rows->dst.bytes = 0, "overlaps", "checkpoints.dst");
 }
 
-static void entries(void **state)
+static void entries(void)
 {
-    (void)state;
     int32_t *const map = delta_mem.checkpoint, *const rows = conv_mem.checkpoint;
     REFUSED(delta_fixture, states(1, 2); map[1] = 6, "checkpoints.dst[0][1] is 6; 0 to 5 and GDN_NONE are allowed");
     REFUSED(delta_fixture, states(1, 2); map[2] = GDN_SKIP, "checkpoints.dst[1][0] is -2; 0 to 5");
@@ -95,33 +92,32 @@ static void entries(void **state)
 }
 
 /* Which entries are used: position and interval say after which tokens, and what is not used is not looked at. */
-static void used(void **state)
+static void used(void)
 {
-    (void)state;
     const delta_memory *before = delta_fixture.before, *now = delta_fixture.first;
     const size_t slot = SLOT * 4;
     int32_t *const map = delta_mem.checkpoint;
     ACCEPTED(delta_fixture, states(1, 2));
-    for (int i = 3; i < 6; i++) assert_memory_not_equal(now->state + i * SLOT, before->state + i * SLOT, slot);
+    for (int i = 3; i < 6; i++) REQUIRE(memcmp(now->state + i * SLOT, before->state + i * SLOT, slot));
     /* Both tokens of the first sequence have a snapshot, too: the same, in another slot. */
-    assert_memory_equal(now->state + 4 * SLOT, now->state, slot);
-    assert_memory_equal(now->state + 5 * SLOT, now->state + SLOT, slot);
+    REQUIRE(!memcmp(now->state + 4 * SLOT, now->state, slot));
+    REQUIRE(!memcmp(now->state + 5 * SLOT, now->state + SLOT, slot));
     /* Lengths 8 and 9, and 1 to 3: a checkpoint at 8 and at 2; the snapshot before the newest is another at 8 and 2. */
     ACCEPTED(delta_fixture, states(2, 2); MAP(map, 4, 77, 5, INT32_MIN); delta_mem.state_dst[3] = 3);
-    assert_memory_equal(now->state + 4 * SLOT, now->state, slot);
-    assert_memory_equal(now->state + 5 * SLOT, now->state + 3 * SLOT, slot);
+    REQUIRE(!memcmp(now->state + 4 * SLOT, now->state, slot));
+    REQUIRE(!memcmp(now->state + 5 * SLOT, now->state + 3 * SLOT, slot));
     /* None at all: not at 10 and not at 4. */
     ACCEPTED(delta_fixture, states(10, 2); MAP(map, 77, 77, 77, 77));
-    assert_memory_equal(now->state + 4 * SLOT, before->state + 4 * SLOT, 2 * slot);
+    REQUIRE(!memcmp(now->state + 4 * SLOT, before->state + 4 * SLOT, 2 * slot));
     ACCEPTED(delta_fixture, states(INT32_MAX, 1); delta_mem.position[0] = INT32_MAX - 2; MAP(map, 4, 77));
-    assert_memory_equal(now->state + 4 * SLOT, now->state + SLOT, slot);
+    REQUIRE(!memcmp(now->state + 4 * SLOT, now->state + SLOT, slot));
     /* Without positions all sequences begin at 0: the first comes to 2, the second too. */
     ACCEPTED(delta_fixture, states(2, 1); d->position.data = NULL; MAP(map, 4, 5));
-    assert_memory_equal(now->state + 4 * SLOT, now->state + SLOT, slot);
+    REQUIRE(!memcmp(now->state + 4 * SLOT, now->state + SLOT, slot));
     /* More of them than entries: the first ones are kept. */
     ACCEPTED(delta_fixture, states(1, 1); MAP(map, 4, 5));
-    assert_memory_equal(now->state + 4 * SLOT, now->state, slot);
-    assert_memory_not_equal(now->state + 5 * SLOT, now->state + 2 * SLOT, slot);
+    REQUIRE(!memcmp(now->state + 4 * SLOT, now->state, slot));
+    REQUIRE(memcmp(now->state + 5 * SLOT, now->state + 2 * SLOT, slot));
     /* Padding, no tokens, and nothing to be kept. */
     ACCEPTED(delta_fixture, states(1, 2); delta_mem.state_src[0] = GDN_SKIP; MAP(map, 77, 77, 4, 5));
     ACCEPTED(delta_fixture, states(1, 2); MAP(delta_mem.seq_start, 2, 2, 5); MAP(map, 77, 77, 4, 5));
@@ -131,28 +127,27 @@ static void used(void **state)
     /* The slot that the sequence reads may take its checkpoint. */
     ACCEPTED(delta_fixture, states(1, 2); delta_mem.state_dst[0] = 4; MAP(map, 5, 1, 3, GDN_NONE);
              delta_mem.state_dst[1] = GDN_NONE; map[1] = 0);
-    assert_memory_equal(now->state, now->state + 4 * SLOT, slot);
+    REQUIRE(!memcmp(now->state, now->state + 4 * SLOT, slot));
     /* Nothing is looked at where nothing is computed. */
     ACCEPTED(delta_fixture, states(1, 2); d->n_tokens = 0; d->seq_start.data = NULL; MAP(map, 77, 77, 77, 77));
     ACCEPTED(delta_fixture, states(1, 2); d->n_tokens = 0; d->seq_start.data = kept->dst.data = NULL);
 }
 
-static void used_of_histories(void **state)
+static void used_of_histories(void)
 {
-    (void)state;
     const conv_memory *before = conv_fixture.before, *now = conv_fixture.first;
     int32_t *const rows = conv_mem.checkpoint;
     /* Positions 7 and 1, of 5 columns: after 8 tokens row 2 gets the columns of positions 5, 6 and 7. */
     ACCEPTED(conv_fixture, histories(8, 2); MAP(rows, 2, 77, 77, 77));
-    assert_memory_equal(now->history + 2 * ROW + 0 * COLUMN, before->history + 0 * COLUMN, COLUMN * 4); /* 5 */
-    assert_memory_equal(now->history + 2 * ROW + 1 * COLUMN, before->history + 1 * COLUMN, COLUMN * 4); /* 6 */
-    assert_memory_equal(now->history + 2 * ROW + 2 * COLUMN, before->x, COLUMN * 4);
-    assert_memory_equal(now->history + 2 * ROW + 3 * COLUMN, before->history + 2 * ROW + 3 * COLUMN, 2 * COLUMN * 4);
+    REQUIRE(!memcmp(now->history + 2 * ROW + 0 * COLUMN, before->history + 0 * COLUMN, COLUMN * 4)); /* 5 */
+    REQUIRE(!memcmp(now->history + 2 * ROW + 1 * COLUMN, before->history + 1 * COLUMN, COLUMN * 4)); /* 6 */
+    REQUIRE(!memcmp(now->history + 2 * ROW + 2 * COLUMN, before->x, COLUMN * 4));
+    REQUIRE(!memcmp(now->history + 2 * ROW + 3 * COLUMN, before->history + 2 * ROW + 3 * COLUMN, 2 * COLUMN * 4));
     /* From position 1, after 2 tokens there are two columns, and no third. */
     ACCEPTED(conv_fixture, histories(2, 2); MAP(rows, GDN_NONE, 77, 2, GDN_NONE));
-    assert_memory_equal(now->history + 2 * ROW, before->history + ROW, COLUMN * 4);
-    assert_memory_equal(now->history + 2 * ROW + COLUMN, before->x + 2 * COLUMN, COLUMN * 4);
-    assert_memory_equal(now->history + 2 * ROW + 2 * COLUMN, before->history + 2 * ROW + 2 * COLUMN, 3 * COLUMN * 4);
+    REQUIRE(!memcmp(now->history + 2 * ROW, before->history + ROW, COLUMN * 4));
+    REQUIRE(!memcmp(now->history + 2 * ROW + COLUMN, before->x + 2 * COLUMN, COLUMN * 4));
+    REQUIRE(!memcmp(now->history + 2 * ROW + 2 * COLUMN, before->history + 2 * ROW + 2 * COLUMN, 3 * COLUMN * 4));
     /* Into the row that is read, where another is written. */
     ACCEPTED(conv_fixture, histories(1, 1); MAP(conv_mem.history_dst, 2, GDN_NONE); MAP(rows, 0, 1));
     ACCEPTED(conv_fixture, histories(1, 2); conv_mem.history_src[0] = GDN_SKIP; MAP(rows, 77, 77, 2, 1));
@@ -163,8 +158,11 @@ static void used_of_histories(void **state)
     REFUSED(conv_fixture, histories(1, 2); c->kernel_width = 1; rows[0] = 3, "checkpoints.dst[0][0] is 3");
 }
 
-const struct CMUnitTest api_checkpoint_tests[] = {
-    cmocka_unit_test(sizes), cmocka_unit_test(operands),          cmocka_unit_test(entries),
-    cmocka_unit_test(used),  cmocka_unit_test(used_of_histories),
-};
-const size_t api_n_checkpoint_tests = sizeof api_checkpoint_tests / sizeof api_checkpoint_tests[0];
+void test_api_checkpoints(void)
+{
+    sizes();
+    operands();
+    entries();
+    used();
+    used_of_histories();
+}

@@ -25,8 +25,7 @@ static void open_target(uint32_t backend, uint32_t device, const gdn_implementat
                               .device = device,
                               .n_threads = API_THREADS,
                               .implementation = info->name };
-    if (gdn_context_create(&desc, &t->ctx))
-        fail_msg("backend %u, %s: %s", (unsigned)backend, info->name, gdn_last_error());
+    REQUIRE(!gdn_context_create(&desc, &t->ctx), "backend %u, %s: %s", (unsigned)backend, info->name, gdn_last_error());
     (void)snprintf(t->name, sizeof t->name, "backend %u, %s", (unsigned)backend, info->name);
     api_target_count++;
 }
@@ -41,21 +40,17 @@ static void open_backend(uint32_t backend)
     }
 }
 
-int api_open_targets(void **state)
+void api_open_targets(void)
 {
-    (void)state;
     open_backend(GDN_BACKEND_REFERENCE);
     open_backend(GDN_BACKEND_CPU);
-    assert_true(api_target_count >= 2);
-    for (int i = 0; i < api_target_count; i++) print_message("target: %s\n", api_target_list[i].name);
-    return 0;
+    REQUIRE(api_target_count >= 2);
+    for (int i = 0; i < api_target_count; i++) printf("target: %s\n", api_target_list[i].name);
 }
 
-int api_close_targets(void **state)
+void api_close_targets(void)
 {
-    (void)state;
     while (api_target_count > 0) gdn_context_destroy(api_target_list[--api_target_count].ctx);
-    return 0;
 }
 
 /* ---- The valid calls ----------------------------------------------------------------------------------- */
@@ -230,14 +225,21 @@ const check_operand *api_next(const api_fixture *f, const check_operand *o, int 
 
 /* ---- Verdicts ------------------------------------------------------------------------------------------ */
 
+/* Where the n bytes first differ; n where they are equal. */
+static size_t same_until(const void *a, const void *b, size_t n)
+{
+    size_t at = 0;
+    if (memcmp(a, b, n))
+        while (((const unsigned char *)a)[at] == ((const unsigned char *)b)[at]) at++;
+    else at = n;
+    return at;
+}
+
 static void require_unchanged(const api_fixture *f, const api_target *t, int line, const char *call)
 {
-    const unsigned char *now = f->memory, *before = f->before;
-    for (size_t i = 0; i < f->memory_bytes; i++)
-        if (now[i] != before[i])
-            fail_msg("line %d: %s on %s failed, but wrote byte %zu of the fixture's memory", line, call, t->name, i);
-    if (memcmp(f->args, f->args_copy, f->kernel->args_size))
-        fail_msg("line %d: %s on %s changed its arguments", line, call, t->name);
+    const size_t at = same_until(f->memory, f->before, f->memory_bytes);
+    REQUIRE(at == f->memory_bytes, "line %d: %s on %s failed, but wrote byte %zu", line, call, t->name, at);
+    REQUIRE(!memcmp(f->args, f->args_copy, f->kernel->args_size), "line %d: %s on %s", line, call, t->name);
 }
 
 void api_refuse(const api_fixture *f, int line, gdn_status status, const char *const *texts)
@@ -247,14 +249,13 @@ void api_refuse(const api_fixture *f, int line, gdn_status status, const char *c
     for (int i = 0; i < api_target_count; i++) {
         const api_target *t = &api_target_list[i];
         const gdn_status got = f->kernel->run(t->ctx, f->args, NULL);
-        if (got != status)
-            fail_msg("line %d: %s on %s gave %s, not %s", line, f->kernel->name, t->name, gdn_status_name(got),
-                     gdn_status_name(status));
+        REQUIRE(got == status, "line %d: %s on %s gave %s, not %s", line, f->kernel->name, t->name,
+                gdn_status_name(got), gdn_status_name(status));
         char said[512];
         (void)snprintf(said, sizeof said, "%s", gdn_last_error());
         for (const char *const *text = texts; *text; text++)
-            if (!strstr(said, *text))
-                fail_msg("line %d: %s on %s says \"%s\" without \"%s\"", line, f->kernel->name, t->name, said, *text);
+            REQUIRE(strstr(said, *text), "line %d: %s on %s says \"%s\" without \"%s\"", line, f->kernel->name, t->name,
+                    said, *text);
         require_unchanged(f, t, line, f->kernel->name);
 
         /* A query need not see what only the run can see, such as the contents of maps. */
@@ -262,12 +263,11 @@ void api_refuse(const api_fixture *f, int line, gdn_status status, const char *c
         memset(&c, 0xab, sizeof c);
         c.size = sizeof c;
         const gdn_status query = f->kernel->query(t->ctx, f->args, &c);
-        if (query && (query != status || strcmp(said, gdn_last_error())))
-            fail_msg("line %d: the query on %s says \"%s\", the run \"%s\"", line, t->name, gdn_last_error(), said);
-        if (query && (c.supported || c.exact || c.workspace_bytes || c.implementation[0] ||
-                      strncmp(c.reason, said, sizeof c.reason - 1)))
-            fail_msg("line %d: the query on %s failed, but left a capability, or another reason: \"%s\"", line, t->name,
-                     c.reason);
+        REQUIRE(!query || (query == status && !strcmp(said, gdn_last_error())), "line %d: the run on %s says \"%s\"",
+                line, t->name, said);
+        REQUIRE(!query || (!c.supported && !c.exact && !c.workspace_bytes && !c.implementation[0] &&
+                           !strncmp(c.reason, said, sizeof c.reason - 1)),
+                "line %d: the query on %s: \"%s\"", line, t->name, c.reason);
         require_unchanged(f, t, line, "the query");
     }
 }
@@ -287,10 +287,9 @@ static void require_confined(const api_fixture *f, int line)
     const check_writes writes = { .user = (void *)(uintptr_t)f, .may = allow };
     memcpy(allowed, f->before, f->memory_bytes);
     const char *wrong = f->kernel->writes(f->args, &writes);
-    if (wrong) fail_msg("line %d: %s was accepted with a bad value in %s", line, f->kernel->name, wrong);
-    for (size_t b = 0; b < f->result_bytes; b++)
-        if (((unsigned char *)f->memory)[b] != allowed[b])
-            fail_msg("line %d: %s wrote byte %zu of the fixture's memory, which it may not", line, f->kernel->name, b);
+    REQUIRE(!wrong, "line %d: %s was accepted with a bad value in %s", line, f->kernel->name, wrong);
+    const size_t at = same_until(f->memory, allowed, f->result_bytes);
+    REQUIRE(at == f->result_bytes, "line %d: %s wrote byte %zu, which it may not", line, f->kernel->name, at);
 }
 
 static void run_and_compare(const api_fixture *f, int line, int is_first)
@@ -300,22 +299,19 @@ static void run_and_compare(const api_fixture *f, int line, int is_first)
         const api_target *t = &api_target_list[i];
         gdn_capability c = { .size = sizeof c };
         memcpy(f->memory, f->before, f->memory_bytes);
-        if (f->kernel->query(t->ctx, f->args, &c) || !c.supported || !c.exact)
-            fail_msg("line %d: the query on %s refuses: %s%s", line, t->name, gdn_last_error(), c.reason);
-        assert_true(c.workspace_bytes <= API_WORKSPACE);
+        REQUIRE(!f->kernel->query(t->ctx, f->args, &c) && c.supported && c.exact, "line %d, on %s: %s", line, t->name,
+                c.reason);
+        REQUIRE(c.workspace_bytes <= API_WORKSPACE);
         gdn_span *workspace = check_workspace(f->kernel, f->args);
         if (workspace->data) workspace->bytes = c.workspace_bytes; /* one byte more would be written unnoticed */
-        if (f->kernel->run(t->ctx, f->args, NULL))
-            fail_msg("line %d: %s on %s: %s", line, f->kernel->name, t->name, gdn_last_error());
+        REQUIRE(!f->kernel->run(t->ctx, f->args, NULL), "line %d: %s on %s", line, f->kernel->name, t->name);
         if (i == 0) require_confined(f, line);
         if (is_first && i == 0) memcpy(f->first, f->memory, f->memory_bytes);
-        for (size_t b = 0; b < f->result_bytes; b++)
-            if (((unsigned char *)f->memory)[b] != ((unsigned char *)f->first)[b])
-                fail_msg("line %d: %s on %s differs at byte %zu of the fixture's memory", line, f->kernel->name,
-                         t->name, b);
-        for (size_t b = f->result_bytes + (size_t)c.workspace_bytes; b < f->memory_bytes; b++)
-            if (((unsigned char *)f->memory)[b] != 0x5a)
-                fail_msg("line %d: %s on %s wrote byte %zu, behind its workspace", line, f->kernel->name, t->name, b);
+        size_t at = same_until(f->memory, f->first, f->result_bytes);
+        REQUIRE(at == f->result_bytes, "line %d: %s on %s: byte %zu", line, f->kernel->name, t->name, at);
+        for (at += (size_t)c.workspace_bytes; at < f->memory_bytes && ((unsigned char *)f->memory)[at] == 0x5a;) at++;
+        REQUIRE(at == f->memory_bytes, "line %d: %s on %s wrote byte %zu, behind its workspace", line, f->kernel->name,
+                t->name, at);
     }
 }
 

@@ -26,9 +26,8 @@ static void only_logged(void)
     d->state_dst.data = NULL;
 }
 
-static void sizes(void **state)
+static void sizes(void)
 {
-    (void)state;
     REFUSED(delta_fixture, delta_with_log();
             replay->entries.n_slots = -1, "log.entries.n_slots is -1; 1 to 1048576 are allowed");
     REFUSED(delta_fixture, delta_with_log();
@@ -50,9 +49,8 @@ static void sizes(void **state)
             replay->entries.n_rows = 1, "n_seqs (without log.row, up to log.entries.n_rows) is 2; 0 to 1");
 }
 
-static void operands(void **state)
+static void operands(void)
 {
-    (void)state;
     REFUSED(delta_fixture, delta_with_log(); replay->entries.data = NULL, "log.entries.data is NULL");
     REFUSED(delta_fixture, delta_with_log(); replay->entries.bytes -= 1, "log.entries.bytes is 11807", "11808 bytes");
     REFUSED(delta_fixture, delta_with_log(); replay->entries.dtype = GDN_F16, "log.entries.dtype is 1");
@@ -73,9 +71,8 @@ static void operands(void **state)
             replay->commit.bytes = 0, "overlaps", "log.commit");
 }
 
-static void entries(void **state)
+static void entries(void)
 {
-    (void)state;
     delta_memory *const m = &delta_mem;
     REFUSED(delta_fixture, delta_with_log(); m->log_row[1] = 3, "log.row[1] is 3; 0 to 2 and GDN_NONE are allowed");
     REFUSED(delta_fixture, delta_with_log(); m->log_row[0] = GDN_SKIP, "log.row[0] is -2; 0 to 2 and GDN_NONE");
@@ -111,9 +108,8 @@ static void entries(void **state)
 
 /* An entry is what the token had: from a state of zeros, with the decay and beta as they come, k, beta * v and g are
  * the numbers of the operands, and products of them. */
-static void contents(void **state)
+static void contents(void)
 {
-    (void)state;
     const delta_memory *now = delta_fixture.first;
     for (int tiled = 0; tiled < 2; tiled++) {
         ACCEPTED(delta_fixture, only_logged(); delta_inputs()->gate_input = GDN_G_LINEAR; d->head_map = tiled;
@@ -121,21 +117,20 @@ static void contents(void **state)
         for (int s = 0; s < 2; s++) {
             const float *entry = now->log + (s ? 0 : 2) * ROW + (s ? 4 : 7) % COLUMNS * ENTRY;
             const int token = s ? 2 : 0;
-            assert_memory_equal(entry, now->k + token * DELTAS, 4 * DELTAS);
-            assert_memory_equal(entry + DECAYS, now->g + token * 4, 4 * 4);
+            REQUIRE(!memcmp(entry, now->k + token * DELTAS, 4 * DELTAS));
+            REQUIRE(!memcmp(entry + DECAYS, now->g + token * 4, 4 * 4));
             for (int h = 0; h < 4; h++)
                 for (int j = 0; j < 32; j++) {
                     const float delta = now->beta[token * 4 + h] * now->v[(token * 4 + h) * 32 + j];
-                    assert_memory_equal(entry + DELTAS + h * 32 + j, &delta, 4);
+                    REQUIRE(!memcmp(entry + DELTAS + h * 32 + j, &delta, 4));
                 }
         }
     }
 }
 
 /* A repeated column is S = fma(k, d, a * S) for every element, once, in the order of positions. */
-static void arithmetic(void **state)
+static void arithmetic(void)
 {
-    (void)state;
     const delta_memory *before = delta_fixture.before, *now = delta_fixture.first;
     ACCEPTED(delta_fixture, only_logged(); d->n_tokens = 0; d->seq_start.data = NULL);
     for (int s = 0; s < 2; s++)
@@ -147,15 +142,14 @@ static void arithmetic(void **state)
                 volatile float decayed = entry[DECAYS + h] * S; /* rounded by itself */
                 S = fmaf(entry[h / 2 * 16 + i], entry[DELTAS + h * 32 + j], decayed);
             }
-            assert_memory_equal(now->state + (s ? 3 : 4) * SLOT + e, &S, 4);
+            REQUIRE(!memcmp(now->state + (s ? 3 : 4) * SLOT + e, &S, 4));
         }
 }
 
 /* Columns that tokens have are written, the others are not; the tokens' results are those of a call that starts where
  * the commit ends; a state is committed as it is behind the columns and before the tokens. */
-static void results(void **state)
+static void results(void)
 {
-    (void)state;
     static delta_memory with, back;
     const delta_memory *before = delta_fixture.before, *now = delta_fixture.first;
     const size_t slot = SLOT * 4;
@@ -166,55 +160,54 @@ static void results(void **state)
             int own = 0;
             for (int i = 0; i < n; i++) own |= (first + i) % COLUMNS == column;
             const float *a = before->log + row * ROW + column * ENTRY, *b = now->log + row * ROW + column * ENTRY;
-            if (own) assert_memory_not_equal(a, b, 4 * ENTRY);
-            else assert_memory_equal(a, b, 4 * ENTRY);
+            if (own) REQUIRE(memcmp(a, b, 4 * ENTRY));
+            else REQUIRE(!memcmp(a, b, 4 * ENTRY));
         }
     with = *now;
     /* From the committed states, without anything to repeat: the same. */
     ACCEPTED(delta_fixture, delta_with_log(); memcpy(delta_mem.state + 0 * SLOT, with.state + 4 * SLOT, slot);
              memcpy(delta_mem.state + 3 * SLOT, with.state + 3 * SLOT, slot); MAP(delta_mem.base_position, 7, 4));
-    assert_memory_equal(now->out, with.out, sizeof with.out);
-    assert_memory_equal(now->state + 0 * SLOT, with.state + 0 * SLOT, 3 * slot);
-    assert_memory_equal(now->log + 7 % COLUMNS * ENTRY + 2 * ROW, with.log + 7 % COLUMNS * ENTRY + 2 * ROW, 4 * ENTRY);
-    assert_memory_equal(now->state + 4 * SLOT, with.state + 4 * SLOT, slot); /* committed as it was read */
+    REQUIRE(!memcmp(now->out, with.out, sizeof with.out));
+    REQUIRE(!memcmp(now->state + 0 * SLOT, with.state + 0 * SLOT, 3 * slot));
+    REQUIRE(!memcmp(now->log + 7 % COLUMNS * ENTRY + 2 * ROW, with.log + 7 % COLUMNS * ENTRY + 2 * ROW, 4 * ENTRY));
+    REQUIRE(!memcmp(now->state + 4 * SLOT, with.state + 4 * SLOT, slot)); /* committed as it was read */
     /* And without a log at all. */
     ACCEPTED(delta_fixture, memcpy(delta_mem.state + 0 * SLOT, with.state + 4 * SLOT, slot);
              memcpy(delta_mem.state + 3 * SLOT, with.state + 3 * SLOT, slot));
-    assert_memory_equal(now->out, with.out, sizeof with.out);
-    assert_memory_equal(now->state + 0 * SLOT, with.state + 0 * SLOT, 3 * slot);
+    REQUIRE(!memcmp(now->out, with.out, sizeof with.out));
+    REQUIRE(!memcmp(now->state + 0 * SLOT, with.state + 0 * SLOT, 3 * slot));
     /* Without tokens the commits alone: of all, of one. */
     ACCEPTED(delta_fixture, only_logged(); d->n_tokens = 0; MAP(delta_mem.seq_start, 0, 0, 0));
-    assert_memory_equal(now->state + 4 * SLOT, with.state + 4 * SLOT, slot);
-    assert_memory_equal(now->state + 3 * SLOT, with.state + 3 * SLOT, slot);
-    assert_memory_equal(now->log, before->log, sizeof now->log);
+    REQUIRE(!memcmp(now->state + 4 * SLOT, with.state + 4 * SLOT, slot));
+    REQUIRE(!memcmp(now->state + 3 * SLOT, with.state + 3 * SLOT, slot));
+    REQUIRE(!memcmp(now->log, before->log, sizeof now->log));
     ACCEPTED(delta_fixture, only_logged(); d->n_tokens = 0; d->seq_start.data = NULL; delta_mem.commit[1] = GDN_NONE;
              d->q.data = d->k.data = d->v.data = d->g.data = d->beta.data = d->out.data = NULL);
-    assert_memory_equal(now->state + 4 * SLOT, with.state + 4 * SLOT, slot);
-    assert_memory_equal(now->state + 3 * SLOT, before->state + 3 * SLOT, slot);
+    REQUIRE(!memcmp(now->state + 4 * SLOT, with.state + 4 * SLOT, slot));
+    REQUIRE(!memcmp(now->state + 3 * SLOT, before->state + 3 * SLOT, slot));
     ACCEPTED(delta_fixture, only_logged(); d->n_tokens = 0; d->seq_start.data = NULL;
              delta_inputs()->gate_input = GDN_G_RAW);
     /* Rolled back by a token: another state, and the last column makes it the former one. */
     ACCEPTED(delta_fixture, only_logged(); d->n_tokens = 0; d->seq_start.data = NULL; MAP(delta_mem.position, 6, 3));
-    assert_memory_not_equal(now->state + 4 * SLOT, with.state + 4 * SLOT, slot);
+    REQUIRE(memcmp(now->state + 4 * SLOT, with.state + 4 * SLOT, slot));
     back = *now;
     ACCEPTED(delta_fixture, only_logged(); d->n_tokens = 0; d->seq_start.data = NULL;
              memcpy(delta_mem.state + 0 * SLOT, back.state + 4 * SLOT, slot);
              memcpy(delta_mem.state + 3 * SLOT, back.state + 3 * SLOT, slot); MAP(delta_mem.base_position, 6, 3));
-    assert_memory_equal(now->state + 4 * SLOT, with.state + 4 * SLOT, slot);
-    assert_memory_equal(now->state + 3 * SLOT, with.state + 3 * SLOT, slot);
+    REQUIRE(!memcmp(now->state + 4 * SLOT, with.state + 4 * SLOT, slot));
+    REQUIRE(!memcmp(now->state + 3 * SLOT, with.state + 3 * SLOT, slot));
     /* No tokens, no commit, nothing. */
     ACCEPTED(delta_fixture, only_logged(); d->n_tokens = 0; d->seq_start.data = NULL; replay->commit.data = NULL);
-    assert_memory_equal(now->state, before->state, sizeof now->state);
+    REQUIRE(!memcmp(now->state, before->state, sizeof now->state));
 }
 
 /* What may be left out, and where that says the same. */
-static void defaults(void **state)
+static void defaults(void)
 {
-    (void)state;
     delta_memory *const first = delta_fixture.first;
     const delta_memory *before = delta_fixture.before;
     ACCEPTED(delta_fixture, only_logged(); MAP(delta_mem.base_position, 7, 4); MAP(delta_mem.commit, -1, -1));
-    assert_memory_equal(first->state, before->state, sizeof first->state);
+    REQUIRE(!memcmp(first->state, before->state, sizeof first->state));
     SAME(delta_fixture, only_logged(); replay->base_position.data = replay->commit.data = NULL;
          MAP(first->base_position, 4, 2); MAP(first->commit, 4, 3));
     ACCEPTED(delta_fixture, only_logged(); MAP(delta_mem.log_row, 0, 1));
@@ -224,13 +217,18 @@ static void defaults(void **state)
          MAP(first->base_position, 4, 2));
     /* A sequence without a row: as without a log. */
     ACCEPTED(delta_fixture, only_logged(); MAP(delta_mem.log_row, GDN_NONE, 1); MAP(delta_mem.base_position, 7, 2));
-    assert_memory_equal(first->state + 4 * SLOT, before->state, SLOT * 4);
-    assert_memory_equal(first->log, before->log, 4 * ROW);
-    assert_memory_equal(first->log + 2 * ROW, before->log + 2 * ROW, 4 * ROW);
+    REQUIRE(!memcmp(first->state + 4 * SLOT, before->state, SLOT * 4));
+    REQUIRE(!memcmp(first->log, before->log, 4 * ROW));
+    REQUIRE(!memcmp(first->log + 2 * ROW, before->log + 2 * ROW, 4 * ROW));
 }
 
-const struct CMUnitTest api_log_tests[] = {
-    cmocka_unit_test(sizes),      cmocka_unit_test(operands), cmocka_unit_test(entries),  cmocka_unit_test(contents),
-    cmocka_unit_test(arithmetic), cmocka_unit_test(results),  cmocka_unit_test(defaults),
-};
-const size_t api_n_log_tests = sizeof api_log_tests / sizeof api_log_tests[0];
+void test_api_logs(void)
+{
+    sizes();
+    operands();
+    entries();
+    contents();
+    arithmetic();
+    results();
+    defaults();
+}

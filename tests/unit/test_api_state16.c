@@ -92,9 +92,8 @@ static void logged(const format *f)
     MAP(delta_mem.state_dst, 1, GDN_NONE, GDN_NONE, 2);
 }
 
-static void arguments(void **state)
+static void arguments(void)
 {
-    (void)state;
     const format *f = &formats[1];
     REFUSED(delta_fixture, every(1), "rounding is given and state.dtype is 0 (F32)", "must be NULL");
     REFUSED(delta_fixture, narrow(f); every(-1), "rounding.interval is -1; 1 to 2147483647 are allowed");
@@ -116,9 +115,8 @@ static void arguments(void **state)
     SAME(delta_fixture, narrow(f));
 }
 
-static void entries(void **state)
+static void entries(void)
 {
-    (void)state;
     const format *f = &formats[0];
     delta_memory *const m = &delta_mem;
     ACCEPTED(delta_fixture, logged(f));
@@ -192,14 +190,14 @@ static void repeated(value_row *row, const delta_memory *m, int log_row, int las
 
 static void is_out(const delta_memory *now, const value_row *row, int token, float out)
 {
-    assert_memory_equal(&now->out[(token * HEADS + row->h) * DIM_V + row->j], &out, 4);
+    REQUIRE(!memcmp(&now->out[(token * HEADS + row->h) * DIM_V + row->j], &out, 4));
 }
 
 static void is_state(const delta_memory *now, const value_row *row, int slot)
 {
     uint16_t code[DIM_K];
     for (int i = 0; i < DIM_K; i++) code[i] = encoded(row->f, row->S[i]);
-    assert_memory_equal(codes(now) + slot * SLOT + (row->h * DIM_V + row->j) * DIM_K, code, sizeof code);
+    REQUIRE(!memcmp(codes(now) + slot * SLOT + (row->h * DIM_V + row->j) * DIM_K, code, sizeof code));
 }
 
 /* One row of values after another, after a call with that type. */
@@ -224,9 +222,8 @@ static void look_at_every(const format *f, const delta_memory *before, const del
     is_state(now, &row, 2);
 }
 
-static void every_token(void **state)
+static void every_token(void)
 {
-    (void)state;
     for (int type = 0; type < 2; type++) {
         ACCEPTED(delta_fixture, narrow(&formats[type]));
         each_row(&formats[type], look_at_every, 0);
@@ -253,9 +250,8 @@ static void look_at_thirds(const format *f, const delta_memory *before, const de
     }
 }
 
-static void every_third(void **state)
+static void every_third(void)
 {
-    (void)state;
     for (int type = 0; type < 2; type++) {
         ACCEPTED(delta_fixture, logged(&formats[type]));
         each_row(&formats[type], look_at_thirds, 0);
@@ -280,9 +276,8 @@ static void look_at_branches(const format *f, const delta_memory *before, const 
     is_out(now, fork ? &first : &second, 4, stepped(fork ? &first : &second, before, 4));
 }
 
-static void branches(void **state)
+static void branches(void)
 {
-    (void)state;
     for (int type = 0, fork = 0; type < 2; type += fork, fork = !fork) {
         ACCEPTED(delta_fixture, logged(&formats[type]); every(2); d->n_snapshots = 0; d->state_dst.data = NULL;
                  delta_args.tree =
@@ -294,9 +289,8 @@ static void branches(void **state)
 }
 
 /* A pool is converted by set_rows, with the same rounding, and rows of states go from place to place as they are. */
-static void pools(void **state)
+static void pools(void)
 {
-    (void)state;
     static float wide[2 * SLOT];
     static uint16_t to[2 * SLOT], moved[2 * SLOT];
     int64_t index[2] = { 1, 0 };
@@ -310,21 +304,24 @@ static void pools(void **state)
             rows.dst = (gdn_tensor){ .data = to, .bytes = sizeof to, .dtype = formats[type].dtype };
             rows.index = (gdn_tensor){ .data = index, .bytes = sizeof index, .dtype = GDN_I64 };
             rows.workspace = SPAN(workspace);
-            assert_int_equal(gdn_set_rows(api_target_list[target].ctx, &rows, NULL), GDN_OK);
+            REQUIRE(!gdn_set_rows(api_target_list[target].ctx, &rows, NULL));
             for (int i = 0; i < 2 * SLOT; i++)
-                assert_int_equal(to[(i + SLOT) % (2 * SLOT)],
-                                 encoded(&formats[type], rounded(&formats[type], wide[i])));
+                REQUIRE(to[(i + SLOT) % (2 * SLOT)] == encoded(&formats[type], rounded(&formats[type], wide[i])));
             to[5] = 0x7fa5; /* a NaN with something in it */
             rows.src = rows.dst;
             rows.dst.data = moved;
-            assert_int_equal(gdn_set_rows(api_target_list[target].ctx, &rows, NULL), GDN_OK);
-            assert_memory_equal(moved, to + SLOT, sizeof to / 2);
-            assert_memory_equal(moved + SLOT, to, sizeof to / 2);
+            REQUIRE(!gdn_set_rows(api_target_list[target].ctx, &rows, NULL));
+            REQUIRE(!memcmp(moved, to + SLOT, sizeof to / 2));
+            REQUIRE(!memcmp(moved + SLOT, to, sizeof to / 2));
         }
 }
 
-const struct CMUnitTest api_state16_tests[] = {
-    cmocka_unit_test(arguments),   cmocka_unit_test(entries),  cmocka_unit_test(every_token),
-    cmocka_unit_test(every_third), cmocka_unit_test(branches), cmocka_unit_test(pools),
-};
-const size_t api_n_state16_tests = sizeof api_state16_tests / sizeof api_state16_tests[0];
+void test_api_state16(void)
+{
+    arguments();
+    entries();
+    every_token();
+    every_third();
+    branches();
+    pools();
+}

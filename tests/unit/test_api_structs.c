@@ -43,11 +43,10 @@ static void refuse_plain(const api_fixture *f, const struct plain *of, int line,
         for (int run = 0; run < 2; run++) {
             const gdn_status got =
                 run ? of->run(api_target_list[i].ctx, args, NULL) : of->query(api_target_list[i].ctx, args, &cap);
-            if (got != GDN_INVALID_ARGUMENT || !strstr(gdn_last_error(), text))
-                fail_msg("line %d: %s on %s gave %s, \"%s\" without \"%s\"", line, f->kernel->name,
-                         api_target_list[i].name, gdn_status_name(got), gdn_last_error(), text);
+            REQUIRE(got == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), text), "line %d: %s on %s without \"%s\"",
+                    line, f->kernel->name, api_target_list[i].name, text);
         }
-        assert_memory_equal(f->memory, f->before, f->memory_bytes);
+        REQUIRE(!memcmp(f->memory, f->before, f->memory_bytes));
     }
 }
 
@@ -57,8 +56,8 @@ static void accept_plain(const api_fixture *f, const struct plain *of, int line,
     for (int i = 0; i < api_target_count; i++) {
         gdn_capability cap = { .size = sizeof cap };
         memcpy(f->memory, f->before, f->memory_bytes);
-        if (of->query(api_target_list[i].ctx, args, &cap) || of->run(api_target_list[i].ctx, args, NULL))
-            fail_msg("line %d: %s on %s: %s", line, f->kernel->name, api_target_list[i].name, gdn_last_error());
+        REQUIRE(!of->query(api_target_list[i].ctx, args, &cap) && !of->run(api_target_list[i].ctx, args, NULL),
+                "line %d: %s on %s", line, f->kernel->name, api_target_list[i].name);
     }
 }
 
@@ -90,9 +89,8 @@ static void sizes_of_struct(const api_fixture *f, const struct plain *of, const 
     accept_plain(f, of, __LINE__, args);
 }
 
-static void struct_sizes(void **state)
+static void struct_sizes(void)
 {
-    (void)state;
     _Alignas(16) static unsigned char grown[2048];
     for (int k = 0; k < CHECK_KERNEL_COUNT; k++) {
         const api_fixture *f = api_fixtures[k];
@@ -105,25 +103,24 @@ static void struct_sizes(void **state)
         gdn_context *ctx = api_target_list[0].ctx;
         gdn_capability cap = { .size = sizeof cap };
 #define NULLS(call, text)                                                                                              \
-    assert_int_equal(call, GDN_INVALID_ARGUMENT);                                                                      \
-    assert_non_null(strstr(gdn_last_error(), text " is NULL"))
+    REQUIRE(call == GDN_INVALID_ARGUMENT);                                                                             \
+    REQUIRE(strstr(gdn_last_error(), text " is NULL"))
         NULLS(plain[k].run(NULL, f->args, NULL), "ctx");
         NULLS(plain[k].run(ctx, NULL, NULL), "args");
         NULLS(plain[k].query(NULL, f->args, &cap), "ctx");
         NULLS(plain[k].query(ctx, NULL, &cap), "args");
         NULLS(plain[k].query(ctx, f->args, NULL), "capability");
         cap.size = sizeof cap - 1;
-        assert_int_equal(plain[k].query(ctx, f->args, &cap), GDN_INVALID_ARGUMENT);
-        assert_non_null(strstr(gdn_last_error(), "capability->size is"));
-        assert_memory_equal(f->memory, f->before, f->memory_bytes);
+        REQUIRE(plain[k].query(ctx, f->args, &cap) == GDN_INVALID_ARGUMENT);
+        REQUIRE(strstr(gdn_last_error(), "capability->size is"));
+        REQUIRE(!memcmp(f->memory, f->before, f->memory_bytes));
     }
 }
 
 /* Each part has a size of its own, which is judged as that of the arguments is. Its defaults are zeros, but for inputs.
  */
-static void part_sizes(void **state)
+static void part_sizes(void)
 {
-    (void)state;
     _Alignas(16) static unsigned char part[512];
     const struct plain *const delta = &plain[CHECK_KERNEL_gated_delta_net], *const conv = &plain[CHECK_KERNEL_ssm_conv];
 #define PART(f, of, whole, type, name)                                                                                 \
@@ -174,16 +171,15 @@ static void part_sizes(void **state)
 
 /* Zeros are not what GDN_INIT makes: of the valid call one member after another that it sets. The functions that do the
  * same give what it does, at any size. */
-static void initialised(void **state)
+static void initialised(void)
 {
-    (void)state;
     const gdn_gated_delta_net_args delta = GDN_INIT(gdn_gated_delta_net_args);
     const gdn_delta_inputs inputs = GDN_INIT(gdn_delta_inputs);
     const gdn_set_rows_args rows = GDN_INIT(gdn_set_rows_args);
     const gdn_gated_delta_net_args zeroed = { .size = sizeof zeroed };
-    assert_true(delta.n_snapshots == 1 && delta.state.n_slots == 1 && delta.state_out.n_slots == 1 && delta.scale == 0);
-    assert_true(inputs.beta_factor == 1 && rows.n_batch[0] == 1 && rows.n_batch[1] == 1 && rows.index_batch[0] == 1 &&
-                rows.index_batch[1] == 1);
+    REQUIRE(delta.n_snapshots == 1 && delta.state.n_slots == 1 && delta.state_out.n_slots == 1 && delta.scale == 0);
+    REQUIRE(inputs.beta_factor == 1 && rows.n_batch[0] == 1 && rows.n_batch[1] == 1 && rows.index_batch[0] == 1 &&
+            rows.index_batch[1] == 1);
     delta_fixture.reset();
     refuse_plain(&delta_fixture, &plain[CHECK_KERNEL_gated_delta_net], __LINE__, &zeroed, " is 0; ");
     REFUSED(delta_fixture, (d->state.n_slots = 0, d->n_snapshots = 0, d->scale = 0), "scale is 0; set it",
@@ -194,23 +190,23 @@ static void initialised(void **state)
 #define INIT(type, value)                                                                                              \
     do {                                                                                                               \
         type now;                                                                                                      \
-        assert_int_equal(type##_init(&now, sizeof now), GDN_OK);                                                       \
-        assert_memory_equal(&now, &(value), sizeof now);                                                               \
-        assert_int_equal(type##_init(NULL, sizeof now), GDN_INVALID_ARGUMENT);                                         \
-        assert_int_equal(type##_init(&now, 0), GDN_INVALID_ARGUMENT);                                                  \
-        assert_non_null(strstr(gdn_last_error(), "size is 0; pass sizeof the struct"));                                \
-        assert_int_equal(type##_init(&now, (uint32_t)GDN_FIRST_SIZE(type) - 1), GDN_INVALID_ARGUMENT);                 \
-        assert_int_equal(type##_init(&now, 65537), GDN_INVALID_ARGUMENT);                                              \
-        assert_memory_equal(&now, &(value), sizeof now);                                                               \
+        REQUIRE(type##_init(&now, sizeof now) == GDN_OK);                                                              \
+        REQUIRE(!memcmp(&now, &(value), sizeof now));                                                                  \
+        REQUIRE(type##_init(NULL, sizeof now) == GDN_INVALID_ARGUMENT);                                                \
+        REQUIRE(type##_init(&now, 0) == GDN_INVALID_ARGUMENT);                                                         \
+        REQUIRE(strstr(gdn_last_error(), "size is 0; pass sizeof the struct"));                                        \
+        REQUIRE(type##_init(&now, (uint32_t)GDN_FIRST_SIZE(type) - 1) == GDN_INVALID_ARGUMENT);                        \
+        REQUIRE(type##_init(&now, 65537) == GDN_INVALID_ARGUMENT);                                                     \
+        REQUIRE(!memcmp(&now, &(value), sizeof now));                                                                  \
     } while (0)
     INIT(gdn_gated_delta_net_args, delta);
     INIT(gdn_delta_inputs, inputs);
     INIT(gdn_set_rows_args, rows);
 }
 
-const struct CMUnitTest api_struct_tests[] = {
-    cmocka_unit_test(struct_sizes),
-    cmocka_unit_test(part_sizes),
-    cmocka_unit_test(initialised),
-};
-const size_t api_n_struct_tests = sizeof api_struct_tests / sizeof api_struct_tests[0];
+void test_api_structs(void)
+{
+    struct_sizes();
+    part_sizes();
+    initialised();
+}

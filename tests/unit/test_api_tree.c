@@ -35,9 +35,8 @@ static gdn_checkpoints kept(int32_t map[4])
     return (gdn_checkpoints){ .size = sizeof(gdn_checkpoints), .interval = 3, .n = 1, .dst = { .data = map } };
 }
 
-static void arguments(void **state)
+static void arguments(void)
 {
-    (void)state;
     REFUSED(delta_fixture, states(); delta_args.log.size = 0, "tree is given and log is NULL", "needs a log");
     REFUSED(delta_fixture, tree->size = sizeof *tree, "tree is given and log is NULL");
     REFUSED(delta_fixture, states(); d->n_snapshots = 2, "n_snapshots is 2 and tree is given; it must be 0");
@@ -59,9 +58,8 @@ static void arguments(void **state)
             conv_tree->parent.bytes = 0, "overlaps", "parent");
 }
 
-static void entries(void **state)
+static void entries(void)
 {
-    (void)state;
     int32_t *const of = delta_mem.parent, *const in = conv_mem.parent;
     REFUSED(delta_fixture, states();
             of[0] = 0, "tree.parent[0] is 0; it is the first token of sequence 0, for which GDN_NONE is allowed");
@@ -90,9 +88,8 @@ static void entries(void **state)
 }
 
 /* Where each token follows the one before it, the map says what its absence says. */
-static void chains(void **state)
+static void chains(void)
 {
-    (void)state;
     ACCEPTED(delta_fixture, states(); MAP(delta_mem.parent, -1, 0, -1, 0, 1));
     SAME(delta_fixture, states(); MAP(delta_mem.parent, -1, 0, -1, 0, 1); tree->parent.data = NULL);
     SAME(delta_fixture, states(); MAP(delta_mem.parent, -1, 0, -1, 0, 1); tree->size = 0);
@@ -118,9 +115,8 @@ static void row_after(const delta_memory *m, int token, int h, int j, float *S, 
     *out = 0.25f * api_dot(S, q);
 }
 
-static void branches(void **state)
+static void branches(void)
 {
-    (void)state;
     const delta_memory *before = delta_fixture.before, *now = delta_fixture.first;
     ACCEPTED(delta_fixture, states(); delta_inputs()->gate_input = GDN_G_LINEAR; MAP(delta_mem.base_position, 7, 4));
     for (int token = 0; token < 5; token++)
@@ -130,17 +126,16 @@ static void branches(void **state)
                 const float *entry = now->log + ((s ? 0 : 2) * COLUMNS + at % COLUMNS) * API_LOG_ENTRY;
                 float S[DIM_K], delta, out;
                 row_after(before, token, h, j, S, &delta, &out);
-                assert_memory_equal(&now->out[(token * HEADS + h) * DIM_V + j], &out, 4);
-                assert_memory_equal(&entry[2 * DIM_K + h * DIM_V + j], &delta, 4);
+                REQUIRE(!memcmp(&now->out[(token * HEADS + h) * DIM_V + j], &out, 4));
+                REQUIRE(!memcmp(&entry[2 * DIM_K + h * DIM_V + j], &delta, 4));
             }
     /* The states at the positions, and no others, have been kept. */
-    assert_memory_equal(now->state + 4 * SLOT, before->state, SLOT * 4);
-    assert_memory_equal(now->state, before->state, 4 * SLOT * 4);
+    REQUIRE(!memcmp(now->state + 4 * SLOT, before->state, SLOT * 4));
+    REQUIRE(!memcmp(now->state, before->state, 4 * SLOT * 4));
 }
 
-static void taps(void **state)
+static void taps(void)
 {
-    (void)state;
     const conv_memory *before = conv_fixture.before, *now = conv_fixture.first;
     ACCEPTED(conv_fixture, histories());
     for (int token = 0; token < 5; token++)
@@ -156,18 +151,21 @@ static void taps(void **state)
                 else of = parents[firsts[token] + of];
             }
             for (int j = 0; j < 3; j++) u = fmaf(before->weight[channel * 3 + j], x[2 - j], u);
-            assert_memory_equal(&now->out[token * CHANNELS + channel], &u, 4);
+            REQUIRE(!memcmp(&now->out[token * CHANNELS + channel], &u, 4));
         }
     /* Columns are by place in the call. */
     for (int token = 0; token < 5; token++) {
         const int s = firsts[token] ? 1 : 0, at = (s ? 1 : 7) + token - firsts[token];
-        assert_memory_equal(now->history + ((s ? 2 : 0) * 5 + at % 5) * CHANNELS, before->x + token * CHANNELS,
-                            4 * CHANNELS);
+        REQUIRE(
+            !memcmp(now->history + ((s ? 2 : 0) * 5 + at % 5) * CHANNELS, before->x + token * CHANNELS, 4 * CHANNELS));
     }
 }
 
-const struct CMUnitTest api_tree_tests[] = {
-    cmocka_unit_test(arguments), cmocka_unit_test(entries), cmocka_unit_test(chains),
-    cmocka_unit_test(branches),  cmocka_unit_test(taps),
-};
-const size_t api_n_tree_tests = sizeof api_tree_tests / sizeof api_tree_tests[0];
+void test_api_trees(void)
+{
+    arguments();
+    entries();
+    chains();
+    branches();
+    taps();
+}

@@ -7,13 +7,13 @@
 
 #include "numerics/convert.h"
 #include "simd/features.h"
+#include "tests/harness.h"
 #include "tests/unit/convert.h"
 
 enum { BLOCK = 1 << 16 };
 
 static const char *isa_name;
 static const convert_table *isa;
-static unsigned long long failed, done;
 static _Alignas(64) uint16_t halves[BLOCK], narrow_got[BLOCK];
 static _Alignas(64) float floats[BLOCK], wide_got[BLOCK];
 
@@ -23,9 +23,8 @@ static uint16_t narrow_of(float x, int dtype) { return dtype == GDN_F16 ? gdn_to
 
 static void complain(const char *what, int dtype, uint32_t input, uint32_t got, uint32_t want)
 {
-    if (failed++ < 20)
-        printf("FAIL %s: %s of %s: %08x gives %08x, not %08x\n", isa_name, what, dtype == GDN_F16 ? "F16" : "BF16",
-               input, got, want);
+    REQUIRE(0, "%s: %s of %s: %08x gives %08x, not %08x", isa_name, what, dtype == GDN_F16 ? "F16" : "BF16", input, got,
+            want);
 }
 
 static void test_widening(int dtype)
@@ -39,7 +38,7 @@ static void test_widening(int dtype)
     for (size_t w = 0; w < sizeof way / sizeof way[0]; w++) {
         memset(wide_got, 0x55, sizeof wide_got);
         way[w].run(halves, dtype, wide_got, BLOCK);
-        for (int i = 0; i < BLOCK; i++, done++)
+        for (int i = 0; i < BLOCK; i++)
             if (!same(wide_got[i], wide_of(halves[i], dtype)))
                 complain(way[w].name, dtype, halves[i], gdn_bits(wide_got[i]), gdn_bits(wide_of(halves[i], dtype)));
     }
@@ -51,14 +50,14 @@ static void test_narrowing(int dtype)
     for (int w = 0; w < 2; w++) {
         memset(narrow_got, 0x55, sizeof narrow_got);
         (w ? isa->narrow_halves : isa->narrow)(floats, dtype, narrow_got, BLOCK);
-        for (int i = 0; i < BLOCK; i++, done++) {
+        for (int i = 0; i < BLOCK; i++) {
             const uint16_t want = narrow_of(floats[i], dtype);
             if (narrow_got[i] != want && !same(wide_of(narrow_got[i], dtype), wide_of(want, dtype)))
                 complain(w ? "narrowing by halves" : "narrowing", dtype, gdn_bits(floats[i]), narrow_got[i], want);
         }
     }
     isa->round_to(floats, dtype, wide_got, BLOCK);
-    for (int i = 0; i < BLOCK; i++, done++) {
+    for (int i = 0; i < BLOCK; i++) {
         const float want = wide_of(narrow_of(floats[i], dtype), dtype);
         if (!same(wide_got[i], want))
             complain("rounding", dtype, gdn_bits(floats[i]), gdn_bits(wide_got[i]), gdn_bits(want));
@@ -81,6 +80,7 @@ static void test_isa(const char *name, const convert_table *table, int all)
             test_narrowing(dtype);
         }
     }
+    REQUIRE(!test_failed, "%s", name);
 }
 
 int main(int argc, char **argv)
@@ -93,6 +93,5 @@ int main(int argc, char **argv)
 #elif defined(__aarch64__)
     test_isa("neon", &convert_neon, all);
 #endif
-    printf("%llu conversions, %llu wrong\n", done, failed);
-    return failed != 0;
+    return isa ? test_summary() : 0; /* there may be scalar code alone */
 }

@@ -26,6 +26,7 @@
 #include "numerics/float_env.h"
 #include "simd/elementary.h"
 #include "simd/features.h"
+#include "tests/harness.h"
 
 enum {
     BLOCK = 2048,            /* inputs per inner loop: the buffers of a thread stay in its L1 cache */
@@ -320,13 +321,10 @@ static void merge(outcome *into, const outcome *from)
 
 /* ------------------------------------------------------------------ report */
 
-static int passed, failed;
-
 static void report(bool ok, const char *what, const char *function_name, const char *detail)
 {
-    printf("%s  %-10s  %-14s  %s\n", ok ? "ok  " : "FAIL", function_name, what, detail);
-    fflush(stdout);
-    *(ok ? &passed : &failed) += 1;
+    printf("%-10s  %-14s  %s\n", function_name, what, detail);
+    REQUIRE(ok, "%s, %s", function_name, what);
 }
 
 static double seconds(void)
@@ -588,6 +586,5 @@ int main(int argc, char **argv)
         }
         test_all_inputs(i, stride, threads);
     }
-    printf("%d passed, %d failed\n", passed, failed);
-    return failed != 0;
+    return test_summary();
 }

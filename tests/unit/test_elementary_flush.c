@@ -12,6 +12,7 @@
 #include "numerics/float_env.h"
 #include "simd/elementary.h"
 #include "simd/features.h"
+#include "tests/harness.h"
 
 enum {
     BLOCK = 2048,
@@ -34,17 +35,14 @@ GDN_ELEMENTARY_LIST(DEFINITION)
 
 #define FUNCTION(name, reference, bound)                                                                               \
     { #name, definition_##name, { gdn_elementary_avx2.name, gdn_elementary_avx512.name } },
-static unsigned long long done, failed;
-
 static int same(float a, float b) { return gdn_bits(a) == gdn_bits(b) || (a != a && b != b); }
 
 static void compare(const function *f, const char *isa, const char *how, const float *in, const float *got,
                     const float *want, int n)
 {
-    for (int i = 0; i < n; i++, done++)
-        if (!same(got[i], want[i]) && failed++ < 20)
-            printf("FAIL %s, %s, %s: %08x (%a) gives %08x, not %08x\n", f->name, isa, how, gdn_bits(in[i]),
-                   (double)in[i], gdn_bits(got[i]), gdn_bits(want[i]));
+    for (int i = 0; i < n; i++)
+        REQUIRE(same(got[i], want[i]), "%s, %s, %s: %08x (%a) gives %08x, not %08x", f->name, isa, how, gdn_bits(in[i]),
+                (double)in[i], gdn_bits(got[i]), gdn_bits(want[i]));
 }
 
 static void run(const function *f, int k, const float *in, float *out, int n, int step)
@@ -112,8 +110,7 @@ static int test_all(uint32_t stride)
             test_range(&functions[f], gdn_bits(around[a]) - BLOCK * 37, 37, 2 * BLOCK);
         }
     }
-    printf("%llu results, %llu wrong\n", done, failed);
-    return failed != 0;
+    return gdn_simd_has_avx2() ? test_summary() : 0;
 }
 #endif
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "gdn/gdn.h"
-#include "tests/require.h"
+#include "tests/harness.h"
 #include "tools/check/environment.h"
 
 /* Small enough that subnormals appear, and with dimensions whose scale is not a power of two. */
@@ -136,7 +136,7 @@ static uint64_t mode_bits(int mode, const char **name)
 static void modes(gdn_context *ctx, uint32_t backend, const char *implementation, int32_t dim, float scale, float eps)
 {
     reset();
-    REQUIRE(run(ctx, dim, scale, eps) == GDN_OK, "%s", gdn_last_error());
+    REQUIRE(run(ctx, dim, scale, eps) == GDN_OK);
     memcpy(&first, &m, offsetof(memory, workspace));
     for (int mode = 0; mode < N_MODES; mode++) {
         const char *name;
@@ -149,7 +149,7 @@ static void modes(gdn_context *ctx, uint32_t backend, const char *implementation
                     implementation, (int)dim, (double)scale);
             continue;
         }
-        REQUIRE(status == GDN_OK, "%s", gdn_last_error());
+        REQUIRE(status == GDN_OK);
         REQUIRE(before == after, "%s changed the mode \"%s\"", implementation, name);
         const unsigned char *x = (const unsigned char *)&m, *y = (const unsigned char *)&first;
         size_t differ = 0, at = 0;
@@ -190,7 +190,7 @@ static void target(uint32_t backend, const char *implementation)
         .size = sizeof desc, .backend = backend, .implementation = implementation, .n_threads = 2
     };
     gdn_context *ctx = NULL;
-    REQUIRE(gdn_context_create(&desc, &ctx) == GDN_OK, "%s", gdn_last_error());
+    REQUIRE(gdn_context_create(&desc, &ctx) == GDN_OK);
     for (size_t d = 0; ctx && d < sizeof dims / sizeof dims[0]; d++)
         modes(ctx, backend, implementation, dims[d], (float)(1.0 / sqrt((double)dims[d])), 0);
     for (int i = 0; ctx && i < 2; i++) /* subnormal: to compare one is enough to trap, or to find it zero */
@@ -209,6 +209,6 @@ int main(void)
         gdn_implementation_info info = { .size = sizeof info };
         for (uint32_t i = 0; gdn_implementation_describe(b, 0, i, &info) == GDN_OK; i++, n++) target(b, info.name);
     }
-    printf("%d implementations in %d floating-point modes: %d failures\n", n, N_MODES, failures);
-    return failures != 0;
+    printf("%d implementations in %d floating-point modes\n", n, N_MODES);
+    return test_summary();
 }

@@ -1,13 +1,11 @@
 /* The forms of gated_delta_net: what a call does to q, k, g and beta before the recurrence, and to out behind it.
  * Are they the functions that frameworks have, and how far from them is binary32?
  *
- *   test_forms [--verbose]
- *
  * Devices are judged by the bits of the reference; here the reference and the CPU are judged by the formulas in
- * binary64, written down below with libm and nothing of the library's. Inputs are exact in their types, so that every
- * difference is rounding, and how much of that there can be follows from the same numbers, element by element. As
- * controls, each result is also held against the formulas of other forms, and of the same form with v off by 2^-12: all
- * have to be out of bounds.
+ * binary64 (formula.h), and what is before and behind it written down below with libm. Inputs are exact in their types,
+ * so that every difference is rounding, and how much of that there can be follows from the same numbers, element by
+ * element. As controls, each result is also held against the formulas of other forms, and of the same form with v off
+ * by 2^-12: all have to be out of bounds.
  *
  * The bound. An operation of binary32 is off by u = 2^-24 of its result at most. To first order in u, and 1% more:
  *   sum of n products    (n / 32 + 5) u of the sum of their magnitudes: a chain of n / 32 fma, then a tree of five
@@ -25,6 +23,8 @@
 #include <string.h>
 
 #include "gdn/gdn.h"
+#include "tests/harness.h"
+#include "tests/unit/formula.h"
 
 enum { MAX_KEYS = 256 };
 enum { Q, K, V, G, BETA, SSM_A, DT_BIAS, STATE, READ, OPERANDS };
@@ -54,30 +54,18 @@ typedef struct result { /* of the formula: values, and how far from them binary3
     double *out, *out_bound, *state, *state_bound;
 } result;
 
-static int verbose, failures, comparisons;
 static double worst;
 
 static void *allocate(size_t n, size_t bytes)
 {
     void *memory = calloc(n, bytes);
-    if (!memory) {
-        (void)fprintf(stderr, "test_forms: out of memory\n");
-        exit(2);
-    }
+    NEED(memory);
     return memory;
 }
 
 /* ---- Operands ------------------------------------------------------------------------------------------------ */
 
-static double uniform(uint64_t *seed, const double range[2])
-{
-    *seed += 0x9E3779B97F4A7C15u; /* splitmix64 */
-    uint64_t z = *seed;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    z ^= z >> 31;
-    return range[0] + (range[1] - range[0]) * (double)(z >> 11) * 0x1p-53;
-}
+static double uniform(const double range[2]) { return range[0] + (range[1] - range[0]) * draw_unit(); }
 
 static double element(const void *bytes, int type, size_t i)
 {
@@ -119,16 +107,16 @@ static void make_operands(const form *f, operand *in)
     static const double unit[2] = { -1, 1 }, bias[2] = { -2, 2 }, lengths[2] = { 0.25, 1 };
     static const double beta[2][2] = { { 0, 1 }, { -4, 4 } }; /* plain, logit */
     const double *const ranges[OPERANDS] = { unit, unit, unit, f->g, beta[f->beta_form], f->a, bias, unit, unit };
-    uint64_t seed = 1;
+    test_seed = 1;
     for (int o = 0; o < OPERANDS; o++) {
         in[o].n = (size_t)rows[o] * (size_t)columns[o];
         in[o].bytes = allocate(in[o].n, 4);
         in[o].x = allocate(in[o].n, 8);
         for (int r = 0; r < rows[o]; r++) {
             const double length = o <= K ? f->length : 1;
-            const double times = o > K && o != READ ? 1 : length * uniform(&seed, lengths) * sqrt(3.0 / f->Sk);
+            const double times = o > K && o != READ ? 1 : length * uniform(lengths) * sqrt(3.0 / f->Sk);
             for (int i = 0; i < columns[o]; i++) {
-                const double x = times * uniform(&seed, ranges[o]);
+                const double x = times * uniform(ranges[o]);
                 const int rate = o == SSM_A && f->g_form == GDN_G_RAW;
                 set_element(&in[o], f->types[o], (size_t)(r * columns[o] + i), rate ? -exp(x) : x);
             }
@@ -213,30 +201,21 @@ static void prepare(const form *f, const operand *in, int t, int h, token *x)
     x->off_beta = f->beta_form == GDN_BETA_LOGIT ? 2 * 2 + 1 : 1;
 }
 
-/* S = (I - beta k r^T) Diag(a) S + beta k v, o = S^T q / sqrt(d_k), for one column of which E is the error; r is k, or
- * the read key. */
+/* One token for one column, of which E is the error. */
 static void step(const form *f, const token *x, double v, double *S, double *E, double *o, double *o_bound)
 {
     const double before = length_of(S, f->Sk), k = length_of(x->k, f->Sk), read = length_of(x->r, f->Sk);
     const double scale = 1 / sqrt(f->Sk);
-    double kv = 0, most = 0;
-    for (int i = 0; i < f->Sk; i++) {
-        S[i] *= x->a[i];
-        kv += x->r[i] * S[i];
-        most = fmax(most, x->a[i]);
-    }
-    const double d = x->beta * (v - kv);
-    *o = 0;
-    for (int i = 0; i < f->Sk; i++) {
-        S[i] += x->k[i] * d;
-        *o += S[i] * x->q[i] * scale;
-    }
+    const formula_result by = formula_step(f->Sk, x->q, x->k, x->r, x->a, x->beta, v, S);
+    double most = 0;
+    for (int i = 0; i < f->Sk; i++) most = fmax(most, x->a[i]);
+    *o = by.out;
     const double after = length_of(S, f->Sk);
     /* kv: its sum, r, a, and a product with a. d: kv, the difference, beta, the product. S: d, k, the product with a,
      * the fma */
     const double kv_off = most * read * before * (sum_off(f) + x->off_read + x->off_a + 1);
-    const double d_off = fabs(x->beta) * (kv_off + fabs(v - kv)) + fabs(d) * (x->off_beta + 1);
-    const double S_off = k * (d_off + fabs(d) * x->off_key) + most * before * (x->off_a + 1) + after;
+    const double d_off = fabs(x->beta) * (kv_off + fabs(v - by.kv)) + fabs(by.d) * (x->off_beta + 1);
+    const double S_off = k * (d_off + fabs(by.d) * x->off_key) + most * before * (x->off_a + 1) + after;
     const double grows = f->reads ? 1 + fabs(x->beta) * k * read : fmax(1, fabs(1 - x->beta * k * k));
     *E = grows * most * *E + UNIT * S_off;
     /* The sum and q; scale and the product with it */
@@ -369,30 +348,18 @@ static void judge(gdn_context *ctx, const char *target, const form *f)
     double off[2];
     form other;
     make_operands(f, in);
-    if (run(ctx, f, in, out, state)) {
-        failures++;
-        printf("FAILED %-20s %-14s %s\n", target, f->name, gdn_last_error());
-    } else {
-        formula(f, in, &r);
-        measure(f, &r, out, state, off);
-        const int good = off[0] <= 1 && off[1] <= 1;
-        comparisons += 2;
-        failures += !good;
-        worst = fmax(worst, fmax(off[0], off[1]));
-        if (!good || verbose)
-            printf("%s %-20s %-14s out %.3g, state %.3g of their bounds\n", good ? "ok    " : "FAILED", target, f->name,
-                   off[0], off[1]);
-        for (int n = 0; n < 8; n++) {
-            const char *what = another(f, n, &other);
-            if (!what) continue;
-            formula(&other, in, &not_so);
-            measure(f, &(result){ not_so.out, r.out_bound, not_so.state, r.state_bound }, out, state, off);
-            comparisons += 2;
-            if (off[0] > 1 && off[1] > 1) continue;
-            failures++;
-            printf("FAILED %-20s %-14s %s is within the bound: out %.3g, state %.3g of it\n", target, f->name, what,
-                   off[0], off[1]);
-        }
+    NEED(!run(ctx, f, in, out, state), "%s %s", target, f->name);
+    formula(f, in, &r);
+    measure(f, &r, out, state, off);
+    REQUIRE(off[0] <= 1 && off[1] <= 1, "%s %s: out %.3g, state %.3g of their bounds", target, f->name, off[0], off[1]);
+    worst = fmax(worst, fmax(off[0], off[1]));
+    for (int n = 0; n < 8; n++) {
+        const char *what = another(f, n, &other);
+        if (!what) continue;
+        formula(&other, in, &not_so);
+        measure(f, &(result){ not_so.out, r.out_bound, not_so.state, r.state_bound }, out, state, off);
+        REQUIRE(off[0] > 1 && off[1] > 1, "%s %s: %s is within the bound: out %.3g, state %.3g of it", target, f->name,
+                what, off[0], off[1]);
     }
     free_operands(in);
     free(out), free(state);
@@ -451,12 +418,11 @@ static const form forms[] = {
     { "out_bf16", 3, 1, 2, 64, 64, 1, VK, RAW, .length = 1, TYPES(GDN_F16, GDN_F32, GDN_BF16, GDN_BF16) },
 };
 
-int main(int argc, char **argv)
+int main(void)
 {
     static const uint32_t backends[] = { GDN_BACKEND_REFERENCE, GDN_BACKEND_CPU };
     const size_t n_forms = sizeof forms / sizeof forms[0];
     int n_targets = 0;
-    verbose = argc > 1 && !strcmp(argv[1], "--verbose");
     for (int b = 0; b < 2; b++) {
         gdn_device_info device = { .size = sizeof device };
         if (gdn_device_describe(backends[b], 0, &device)) continue;
@@ -467,16 +433,13 @@ int main(int argc, char **argv)
             (void)gdn_implementation_describe(backends[b], 0, i, &info);
             (void)snprintf(target, sizeof target, "%s/%s", b ? "cpu" : "reference", info.name);
             const gdn_context_desc desc = { .size = sizeof desc, .backend = backends[b], .implementation = info.name };
-            if (gdn_context_create(&desc, &ctx)) {
-                failures++;
-                printf("FAILED %s: %s\n", target, gdn_last_error());
-                continue;
-            }
+            NEED(!gdn_context_create(&desc, &ctx), "%s", target);
             for (size_t f = 0; f < n_forms; f++) judge(ctx, target, &forms[f]);
             gdn_context_destroy(ctx);
         }
     }
-    printf("%zu forms on %d implementations, %d comparisons: the largest error is %.1f%% of its bound, %d failed\n",
-           n_forms, n_targets, comparisons, 100 * worst, failures);
-    return failures != 0 || n_targets < 2;
+    printf("%zu forms on %d implementations: the largest error is %.1f%% of its bound\n", n_forms, n_targets,
+           100 * worst);
+    REQUIRE(n_targets >= 2);
+    return test_summary();
 }

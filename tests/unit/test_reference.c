@@ -7,9 +7,7 @@
 #include "simd/features.h"
 
 #if defined(__x86_64__)
-#include "tests/draw.h"
-
-static int failures;
+#include "tests/harness.h"
 
 /* Mostly about 1; some subnormal, zero or large. */
 static void fill(float *x, size_t n)
@@ -24,19 +22,10 @@ static void fill(float *x, size_t n)
 
 static gdn_place at(void *data) { return (gdn_place){ .data = data, .base = data }; }
 
-static void differ(const char *what)
-{
-    (void)printf("%s: the versions of the reference differ\n", what);
-    failures++;
-}
-
 static void compare(const char *what, const float *a, const float *b, size_t n) /* any NaN equals any NaN */
 {
     for (size_t i = 0; i < n; i++)
-        if (memcmp(&a[i], &b[i], 4) && !(a[i] != a[i] && b[i] != b[i])) {
-            differ(what);
-            return;
-        }
+        REQUIRE(!memcmp(&a[i], &b[i], 4) || (a[i] != a[i] && b[i] != b[i]), "%s: number %zu", what, i);
 }
 
 enum { SEQS = 2, TOKENS = 6, HEADS = 2, DIM = 48, STATE = SEQS * HEADS * DIM * DIM, OUT = TOKENS * HEADS * DIM };
@@ -144,7 +133,7 @@ static void set_rows(int32_t dtype)
                                          .index_dtype = GDN_I32 };
         (i ? gdn_ref_set_rows_fma : gdn_ref_set_rows_any)(&p, 0);
     }
-    if (memcmp(dst[0], dst[1], sizeof dst[0])) differ("set_rows");
+    REQUIRE(!memcmp(dst[0], dst[1], sizeof dst[0]));
 }
 
 int main(void)
@@ -160,8 +149,7 @@ int main(void)
         ssm_conv(1);
         set_rows(GDN_F32), set_rows(GDN_F16), set_rows(GDN_BF16), set_rows(GDN_Q8_0);
     }
-    (void)printf("%d failed\n", failures);
-    return failures != 0;
+    return test_summary();
 }
 #else
 int main(void)

@@ -9,20 +9,8 @@
 #include "core/backend.h"
 #include "core/maps.h"
 #include "core/operands.h"
-#include "tests/require.h"
+#include "tests/harness.h"
 #include "tests/workspaces.h"
-
-static uint64_t seed = 1;
-
-static uint32_t draw(void) /* splitmix64 */
-{
-    uint64_t z = (seed += UINT64_C(0x9e3779b97f4a7c15));
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return (uint32_t)(z >> 32);
-}
-
-static int32_t below(int32_t n) { return (int32_t)(draw() % (uint32_t)n); }
 
 /* ---- Regions ------------------------------------------------------------------------------------------------ */
 
@@ -34,18 +22,18 @@ static int draw_region(char *memory, gdn_region *region, unsigned char covers[BY
 {
     gdn_operand_spec spec = { .name = "x",
                               .dtypes = 1u << GDN_F32,
-                              .n_axes = 1 + below(4),
-                              .inner = 1 + below(6),
+                              .n_axes = 1 + draw_below(4),
+                              .inner = 1 + draw_below(6),
                               .axes = { "a", "b", "c", "d" } };
-    gdn_tensor t = { .data = memory, .offset = 4 * (uint64_t)below(200) };
-    int64_t stride = 4 * (1 + below(12)), stride_of[4];
+    gdn_tensor t = { .data = memory, .offset = 4 * (uint64_t)draw_below(200) };
+    int64_t stride = 4 * (1 + draw_below(12)), stride_of[4];
     gdn_place at;
     for (int a = spec.n_axes - 1; a >= 0; a--) {
-        spec.extent[a] = 1 + below(5);
+        spec.extent[a] = 1 + draw_below(5);
         t.stride[a] = stride;
-        stride = below(3) ? stride * (1 + below(5)) : 4 * (1 + below(100));
+        stride = draw_below(3) ? stride * (1 + draw_below(5)) : 4 * (1 + draw_below(100));
     }
-    if (below(2) && spec.n_axes > 1) {
+    if (draw_below(2) && spec.n_axes > 1) {
         const int64_t other = t.stride[0];
         t.stride[0] = t.stride[1], t.stride[1] = other;
     }
@@ -78,7 +66,7 @@ static void regions(void)
         interleaved += !share && a.begin < b.end && b.begin < a.end;
         REQUIRE(gdn_regions_overlap(&a, &b) == share && gdn_regions_overlap(&b, &a) == share,
                 "shape %d: %s, but a byte is%s shared", n, share ? "apart" : "overlapping", share ? "" : " not");
-        if (failures > 5) return;
+        if (test_failed > 5) return;
         n++;
     }
     REQUIRE(shared > SHAPES / 10 && interleaved > SHAPES / 100,
@@ -173,17 +161,17 @@ static void small_maps(void)
     static const int64_t sizes[] = { 12, 40, 300, INT64_C(1) << 19, INT32_MAX };
     int good = 0, bad = 0;
     for (int n = 0; n < 60000; n++) {
-        maps m = make(1 + below(6), 1 + below(3), sizes[below(5)], below(2));
-        const int32_t few = 1 + below(30); /* so that large pools have collisions, too, and those far apart */
+        maps m = make(1 + draw_below(6), 1 + draw_below(3), sizes[draw_below(5)], draw_below(2));
+        const int32_t few = 1 + draw_below(30); /* so that large pools have collisions, too, and those far apart */
         for (int32_t s = 0; s < m.n_seqs; s++) {
-            m.start[s + 1] = m.start[s] + below(4);
-            const int32_t what = below(6);
-            m.src[s] = what == 0 ? GDN_SKIP : what == 1 ? GDN_NONE : (int32_t)(below(few) * (m.size - 1) / few);
+            m.start[s + 1] = m.start[s] + draw_below(4);
+            const int32_t what = draw_below(6);
+            m.src[s] = what == 0 ? GDN_SKIP : what == 1 ? GDN_NONE : (int32_t)(draw_below(few) * (m.size - 1) / few);
             for (int32_t r = 0; r < m.n_entries; r++) {
                 const int unused = r >= m.start[s + 1] - m.start[s] || what == 0;
-                m.dst[s * m.n_entries + r] = unused && below(2) ? (int32_t)draw()
-                                             : below(4)         ? (int32_t)(below(few) * (m.size - 1) / few)
-                                                                : GDN_NONE;
+                m.dst[s * m.n_entries + r] = unused && draw_below(2) ? (int32_t)draw()
+                                             : draw_below(4)         ? (int32_t)(draw_below(few) * (m.size - 1) / few)
+                                                                     : GDN_NONE;
             }
         }
         const int want = allowed(&m);
@@ -192,7 +180,7 @@ static void small_maps(void)
         REQUIRE(want == (got == GDN_OK), "maps %d: %s, but they are %s", n, got ? gdn_last_error() : "accepted",
                 want ? "good" : "bad");
         drop(&m);
-        if (failures > 5) return;
+        if (test_failed > 5) return;
     }
     REQUIRE(good > 5000 && bad > 5000, "%d good maps and %d bad ones: too few to tell", good, bad);
 }
@@ -219,7 +207,7 @@ static maps large(int32_t n, int64_t size, int order)
     for (int32_t s = filled; s < n; s++)
         m.dst[s] = (int32_t)(s * (size / (order == FOREIGN ? 2 * (int64_t)n : n)) * (order == FOREIGN ? 2 : 1));
     for (int32_t s = n - 1; s > 0 && order != SORTED; s--) {
-        const int32_t other = below(s + 1), slot = m.dst[s];
+        const int32_t other = draw_below(s + 1), slot = m.dst[s];
         m.dst[s] = m.dst[other], m.dst[other] = slot;
     }
     for (int32_t s = 0; s < n; s++) m.src[s] = order == FOREIGN ? m.dst[n - 1 - s] + 1 : m.dst[s];
@@ -250,7 +238,8 @@ static void large_maps(void)
         REQUIRE(m.visits <= (int64_t)cases[i].most * m.n_seqs, "%lld visits of %d sequences %s", (long long)m.visits,
                 (int)m.n_seqs, cases[i].what);
         /* One mistake among so many is found: a slot that is written twice, and one that another sequence reads. */
-        const int32_t s = below(m.n_seqs - 1), z = s + 1 + below(m.n_seqs - 1 - s), slot = m.dst[z], source = m.src[z];
+        const int32_t s = draw_below(m.n_seqs - 1), z = s + 1 + draw_below(m.n_seqs - 1 - s), slot = m.dst[z],
+                      source = m.src[z];
         m.dst[z] = m.src[z] = m.dst[s];
         char late[64], early[64]; /* both entries are named */
         (void)snprintf(late, sizeof late, "dst[%d][0] is ", (int)z);
@@ -276,7 +265,7 @@ static void workspaces(void)
         for (int t = 0; t < 4; t++) {
             gdn_context_desc desc = { .size = sizeof desc, .n_threads = threads[t], .implementation = info.name };
             gdn_context *ctx;
-            REQUIRE(gdn_context_create(&desc, &ctx) == GDN_OK, "%s", gdn_last_error());
+            REQUIRE(gdn_context_create(&desc, &ctx) == GDN_OK);
             REQUIRE(!workspaces_that_shrink(ctx, 30000, &needed), "%s on %u threads", info.name, (unsigned)threads[t]);
             gdn_context_destroy(ctx);
         }
@@ -289,6 +278,5 @@ int main(void)
     small_maps();
     large_maps();
     workspaces();
-    printf("%d failures\n", failures);
-    return failures != 0;
+    return test_summary();
 }

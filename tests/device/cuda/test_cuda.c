@@ -20,44 +20,44 @@ static void test_programs_context(void)
     simt_context *mine = NULL, *other = NULL, *current = NULL;
     simt_stream *stream = NULL, *foreign = NULL;
     step_on on;
-    CHECK(cuInit(0) == SIMT_SUCCESS && cuCtxCreate_v2(&other, 0, 0) == SIMT_SUCCESS &&
-          cuStreamCreate(&foreign, 1) == SIMT_SUCCESS);
-    CHECK(cuCtxCreate_v2(&mine, 0, 0) == SIMT_SUCCESS && cuStreamCreate(&stream, 1) == SIMT_SUCCESS);
-    CHECK(cuCtxSetCurrent(other) == SIMT_SUCCESS);
+    REQUIRE(cuInit(0) == SIMT_SUCCESS && cuCtxCreate_v2(&other, 0, 0) == SIMT_SUCCESS &&
+            cuStreamCreate(&foreign, 1) == SIMT_SUCCESS);
+    REQUIRE(cuCtxCreate_v2(&mine, 0, 0) == SIMT_SUCCESS && cuStreamCreate(&stream, 1) == SIMT_SUCCESS);
+    REQUIRE(cuCtxSetCurrent(other) == SIMT_SUCCESS);
     gdn_context *ctx = open_cuda(mine, 0);
-    CHECK(step_put(&on, ctx, &start) == GDN_OK);
+    REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
 
     /* On a stream of the program's; nothing waits, and the program's current context stays. */
     const unsigned long long waits =
         simt_calls("cuStreamSynchronize") + simt_calls("cuCtxSynchronize") + simt_calls("cuStreamQuery");
     const unsigned long long memory =
         simt_calls("cuMemAlloc_v2") + simt_calls("cuMemHostAlloc") + simt_calls("cuMemcpyHtoDAsync_v2");
-    CHECK(step_run(&on, stream) == GDN_OK);
-    CHECK(waits == simt_calls("cuStreamSynchronize") + simt_calls("cuCtxSynchronize") + simt_calls("cuStreamQuery"));
-    CHECK(memory == simt_calls("cuMemAlloc_v2") + simt_calls("cuMemHostAlloc") + simt_calls("cuMemcpyHtoDAsync_v2"));
-    CHECK(simt_count("queued") == 1); /* it has not run yet */
-    CHECK(cuCtxGetCurrent(&current) == SIMT_SUCCESS && current == other);
-    CHECK(gdn_synchronize(ctx, stream) == GDN_OK && step_same(&on, &wanted));
-    CHECK(simt_calls("cuStreamSynchronize") == 0 && simt_calls("cuCtxSynchronize") == 0);
+    REQUIRE(step_run(&on, stream) == GDN_OK);
+    REQUIRE(waits == simt_calls("cuStreamSynchronize") + simt_calls("cuCtxSynchronize") + simt_calls("cuStreamQuery"));
+    REQUIRE(memory == simt_calls("cuMemAlloc_v2") + simt_calls("cuMemHostAlloc") + simt_calls("cuMemcpyHtoDAsync_v2"));
+    REQUIRE(simt_count("queued") == 1); /* it has not run yet */
+    REQUIRE(cuCtxGetCurrent(&current) == SIMT_SUCCESS && current == other);
+    REQUIRE(gdn_synchronize(ctx, stream) == GDN_OK && step_same(&on, &wanted));
+    REQUIRE(simt_calls("cuStreamSynchronize") == 0 && simt_calls("cuCtxSynchronize") == 0);
 
     /* The legacy stream, CU_STREAM_LEGACY. */
-    CHECK(step_run(&on, (gdn_stream)(uintptr_t)1) == GDN_OK &&
-          gdn_synchronize(ctx, (gdn_stream)(uintptr_t)1) == GDN_OK);
-    CHECK(step_same(&on, &wanted_twice));
+    REQUIRE(step_run(&on, (gdn_stream)(uintptr_t)1) == GDN_OK &&
+            gdn_synchronize(ctx, (gdn_stream)(uintptr_t)1) == GDN_OK);
+    REQUIRE(step_same(&on, &wanted_twice));
 
     /* Bad streams: of another context, and none at all. */
     static int nothing[64];
     const unsigned long long launches = simt_calls("cuLaunchKernel");
-    CHECK(step_run(&on, foreign) == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), "stream is"));
-    CHECK(gdn_synchronize(ctx, foreign) == GDN_INVALID_ARGUMENT);
-    CHECK(step_run(&on, nothing) == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), "no CUDA stream"));
-    CHECK(gdn_synchronize(ctx, nothing) == GDN_INVALID_ARGUMENT);
-    CHECK(launches == simt_calls("cuLaunchKernel") && gdn_poll(ctx) == GDN_OK);
-    CHECK(cuCtxGetCurrent(&current) == SIMT_SUCCESS && current == other);
+    REQUIRE(step_run(&on, foreign) == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), "stream is"));
+    REQUIRE(gdn_synchronize(ctx, foreign) == GDN_INVALID_ARGUMENT);
+    REQUIRE(step_run(&on, nothing) == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), "no CUDA stream"));
+    REQUIRE(gdn_synchronize(ctx, nothing) == GDN_INVALID_ARGUMENT);
+    REQUIRE(launches == simt_calls("cuLaunchKernel") && gdn_poll(ctx) == GDN_OK);
+    REQUIRE(cuCtxGetCurrent(&current) == SIMT_SUCCESS && current == other);
 
     step_drop(&on);
     gdn_context_destroy(ctx);
-    CHECK(cuCtxDestroy_v2(mine) == SIMT_SUCCESS && cuCtxDestroy_v2(other) == SIMT_SUCCESS);
+    REQUIRE(cuCtxDestroy_v2(mine) == SIMT_SUCCESS && cuCtxDestroy_v2(other) == SIMT_SUCCESS);
 }
 
 static void test_bad_native(void)
@@ -76,11 +76,11 @@ static void test_bad_native(void)
     suite_refuses_names(desc);
     desc.native = NULL;
     desc.implementation = "fma";
-    CHECK(gdn_context_create(&desc, &ctx) == GDN_OK);
+    REQUIRE(gdn_context_create(&desc, &ctx) == GDN_OK);
     gdn_context_destroy(ctx);
     native = (gdn_cuda_desc){ .size = sizeof native };
     desc.native = &native; /* nothing of the program's after all: the primary context */
-    CHECK(gdn_context_create(&desc, &ctx) == GDN_OK);
+    REQUIRE(gdn_context_create(&desc, &ctx) == GDN_OK);
     gdn_context_destroy(ctx);
 }
 
@@ -120,7 +120,7 @@ static void test_every_call_fails(void)
             const unsigned long long calls = simt_calls(functions[f]);
             gdn_context *ctx = NULL;
             step_on on = { 0 };
-            CHECK(simt_fail_call(functions[f], nth, SIMT_OUT_OF_MEMORY, 1) == 0);
+            REQUIRE(simt_fail_call(functions[f], nth, SIMT_OUT_OF_MEMORY, 1) == 0);
             int same;
             gdn_status status = suite_try(&desc, &ctx, &on, &same);
             if (!status && !same) status = GDN_OUT_OF_MEMORY; /* its reads may fail, too */
@@ -133,17 +133,17 @@ static void test_every_call_fails(void)
             if (in_use &&
                 strcmp(functions[f], "cuThreadExchangeStreamCaptureMode")) { /* the one that a call can do without */
                 failed++;
-                CHECK(status == GDN_OUT_OF_MEMORY);
-                CHECK(strstr(gdn_last_error(), "CUDA_ERROR_OUT_OF_MEMORY (2)"));
+                REQUIRE(status == GDN_OUT_OF_MEMORY);
+                REQUIRE(strstr(gdn_last_error(), "CUDA_ERROR_OUT_OF_MEMORY (2)"));
             }
             if (alive() != before)
                 (void)printf("    after failure %u of %s: %lld things more are alive\n", nth, functions[f],
                              alive() - before);
             /* What could not be freed because the push or the wait before it failed stays, until the context goes. */
-            CHECK(alive() == before || !strcmp(functions[f], "cuCtxPushCurrent_v2") ||
-                  !strcmp(functions[f], "cuStreamQuery"));
+            REQUIRE(alive() == before || !strcmp(functions[f], "cuCtxPushCurrent_v2") ||
+                    !strcmp(functions[f], "cuStreamQuery"));
         }
-    CHECK(failed > 60);
+    REQUIRE(failed > 60);
     gdn_context *ctx = open_cuda(NULL, 0); /* and all is well afterwards */
     gdn_context_destroy(ctx);
 }
@@ -152,14 +152,14 @@ static void test_out_of_memory(void)
 {
     gdn_span span = { 0 };
     gdn_context *ctx = open_cuda(NULL, 0);
-    CHECK(gdn_buffer_create(ctx, UINT64_C(1) << 40, &span) == GDN_OUT_OF_MEMORY && !span.data);
-    CHECK(strstr(gdn_last_error(), "no buffer of 1099511627776 bytes") &&
-          strstr(gdn_last_error(), "CUDA_ERROR_OUT_OF_MEMORY"));
-    CHECK(gdn_buffer_create(ctx, 1000, &span) == GDN_OK &&
-          (uintptr_t)span.data % 64 == 0); /* and is given back with the context */
+    REQUIRE(gdn_buffer_create(ctx, UINT64_C(1) << 40, &span) == GDN_OUT_OF_MEMORY && !span.data);
+    REQUIRE(strstr(gdn_last_error(), "no buffer of 1099511627776 bytes") &&
+            strstr(gdn_last_error(), "CUDA_ERROR_OUT_OF_MEMORY"));
+    REQUIRE(gdn_buffer_create(ctx, 1000, &span) == GDN_OK &&
+            (uintptr_t)span.data % 64 == 0); /* and is given back with the context */
     const long long blocks = simt_count("device blocks");
     gdn_context_destroy(ctx);
-    CHECK(simt_count("device blocks") < blocks);
+    REQUIRE(simt_count("device blocks") < blocks);
 }
 
 static void test_lost(void)
@@ -167,34 +167,34 @@ static void test_lost(void)
     step_on on;
     for (int when = 0; when < 2; when++) {
         gdn_context *ctx = open_cuda(NULL, 0);
-        CHECK(step_put(&on, ctx, &start) == GDN_OK);
-        if (when) CHECK(step_run(&on, NULL) == GDN_OK && gdn_poll(ctx) == GDN_OK);
-        CHECK(simt_control("lose", when ? SIMT_ILLEGAL_ADDRESS : SIMT_LAUNCH_FAILED) == 0);
-        CHECK((when ? gdn_poll(ctx) : gdn_synchronize(ctx, NULL)) == GDN_DEVICE_LOST);
-        CHECK(strstr(gdn_last_error(), when ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR_LAUNCH_FAILED"));
-        CHECK(simt_control("lose", 0) == 0); /* the library remembers */
+        REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
+        if (when) REQUIRE(step_run(&on, NULL) == GDN_OK && gdn_poll(ctx) == GDN_OK);
+        REQUIRE(simt_control("lose", when ? SIMT_ILLEGAL_ADDRESS : SIMT_LAUNCH_FAILED) == 0);
+        REQUIRE((when ? gdn_poll(ctx) : gdn_synchronize(ctx, NULL)) == GDN_DEVICE_LOST);
+        REQUIRE(strstr(gdn_last_error(), when ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR_LAUNCH_FAILED"));
+        REQUIRE(simt_control("lose", 0) == 0); /* the library remembers */
         suite_lost(&on);
-        CHECK(cuDevicePrimaryCtxReset_v2(0) == SIMT_SUCCESS);
+        REQUIRE(cuDevicePrimaryCtxReset_v2(0) == SIMT_SUCCESS);
         ctx = open_cuda(NULL, 0); /* the device itself works again */
-        CHECK(step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK && step_same(&on, &wanted));
+        REQUIRE(step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK && step_same(&on, &wanted));
         step_drop(&on);
         gdn_context_destroy(ctx);
     }
 
     /* A program that destroys its CUDA context too early. */
     simt_context *mine = NULL;
-    CHECK(cuCtxCreate_v2(&mine, 0, 0) == SIMT_SUCCESS);
+    REQUIRE(cuCtxCreate_v2(&mine, 0, 0) == SIMT_SUCCESS);
     gdn_context *ctx = open_cuda(mine, 0);
-    CHECK(step_put(&on, ctx, &start) == GDN_OK);
-    CHECK(cuCtxDestroy_v2(mine) == SIMT_SUCCESS);
-    CHECK(step_run(&on, NULL) == GDN_DEVICE_LOST && gdn_poll(ctx) == GDN_DEVICE_LOST);
+    REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
+    REQUIRE(cuCtxDestroy_v2(mine) == SIMT_SUCCESS);
+    REQUIRE(step_run(&on, NULL) == GDN_DEVICE_LOST && gdn_poll(ctx) == GDN_DEVICE_LOST);
     step_drop(&on);
     gdn_context_destroy(ctx);
 }
 
 static uint64_t *timeout_of(gdn_context *ctx) { return &((gdn_cuda_device *)ctx->state)->gpu.timeout_ns; }
 
-static void hang(int on) { CHECK(simt_control("hang", on) == 0); }
+static void hang(int on) { REQUIRE(simt_control("hang", on) == 0); }
 
 /* Only waits for what is never done have a short timeout: how long the emulator takes for the rest is not for a clock
  * to say. */
@@ -202,19 +202,19 @@ static void test_bounded_waits(void)
 {
     step_on on;
     gdn_context *ctx = open_cuda(NULL, 0);
-    CHECK(*timeout_of(ctx) == UINT64_C(3600000000000)); /* of a device that is software */
-    CHECK(gdn_timeout_ns(ctx, 0) == UINT64_C(10000000000));
+    REQUIRE(*timeout_of(ctx) == UINT64_C(3600000000000)); /* of a device that is software */
+    REQUIRE(gdn_timeout_ns(ctx, 0) == UINT64_C(10000000000));
     gdn_context_destroy(ctx);
     ctx = open_cuda(NULL, UINT64_C(50000000000));
-    CHECK(*timeout_of(ctx) == UINT64_C(50000000000));
-    CHECK(step_put(&on, ctx, &start) == GDN_OK);
+    REQUIRE(*timeout_of(ctx) == UINT64_C(50000000000));
+    REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
     suite_hang_begins(&on, hang, timeout_of(ctx));
     gdn_span kept = on.span[5];
     gdn_buffer_destroy(ctx, &kept); /* still in use, so it stays */
     suite_hang_ends(&on, hang, timeout_of(ctx));
-    CHECK(step_run(&on, NULL) == GDN_OK);
+    REQUIRE(step_run(&on, NULL) == GDN_OK);
     hang(1);
-    CHECK(step_run(&on, NULL) == GDN_OK);
+    REQUIRE(step_run(&on, NULL) == GDN_OK);
     *timeout_of(ctx) = UINT64_C(30000000);
     gdn_context_destroy(ctx); /* leaves what is in use behind */
     hang(0);
@@ -249,11 +249,11 @@ static void test_name_of_form(void)
                 log.entries.n_slots = 16;
                 a.log = &log;
             }
-            CHECK(gdn_gated_delta_net_query(ctx, &a, &without) == GDN_OK && without.supported);
+            REQUIRE(gdn_gated_delta_net_query(ctx, &a, &without) == GDN_OK && without.supported);
             a.q.data = memory;
             a.q.offset = offset;
-            CHECK(gdn_gated_delta_net_query(ctx, &a, &with) == GDN_OK);
-            CHECK(strcmp(without.implementation, with.implementation) == 0);
+            REQUIRE(gdn_gated_delta_net_query(ctx, &a, &with) == GDN_OK);
+            REQUIRE(strcmp(without.implementation, with.implementation) == 0);
         }
     gdn_context_destroy(ctx);
 }

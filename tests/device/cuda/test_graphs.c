@@ -11,9 +11,9 @@ static simt_graph_exec *end_capture(simt_stream *stream)
 {
     simt_graph *graph = NULL;
     simt_graph_exec *exec = NULL;
-    CHECK(cuStreamEndCapture(stream, &graph) == SIMT_SUCCESS);
-    CHECK(cuGraphInstantiateWithFlags(&exec, graph, 0) == SIMT_SUCCESS);
-    CHECK(cuGraphDestroy(graph) == SIMT_SUCCESS);
+    REQUIRE(cuStreamEndCapture(stream, &graph) == SIMT_SUCCESS);
+    REQUIRE(cuGraphInstantiateWithFlags(&exec, graph, 0) == SIMT_SUCCESS);
+    REQUIRE(cuGraphDestroy(graph) == SIMT_SUCCESS);
     return exec;
 }
 
@@ -25,23 +25,23 @@ void test_graph(void)
         simt_stream *stream = NULL;
         gdn_span more = { 0 };
         step_on on;
-        CHECK(cuCtxCreate_v2(&mine, 0, 0) == SIMT_SUCCESS && cuStreamCreate(&stream, 1) == SIMT_SUCCESS);
+        REQUIRE(cuCtxCreate_v2(&mine, 0, 0) == SIMT_SUCCESS && cuStreamCreate(&stream, 1) == SIMT_SUCCESS);
         gdn_context *ctx = open_cuda(mine, 0);
-        CHECK(step_put(&on, ctx, &start) == GDN_OK);
+        REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
         const long long launches = simt_count("launches");
-        CHECK(cuStreamBeginCapture_v2(stream, mode) == SIMT_SUCCESS);
-        CHECK(step_run(&on, stream) == GDN_OK);
-        CHECK(gdn_poll(ctx) == GDN_OK); /* none of these touches the capture */
-        CHECK(gdn_synchronize(ctx, stream) == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), "captured"));
-        CHECK(gdn_buffer_create(ctx, 100, &more) == GDN_OK && gdn_buffer_write(ctx, &more, 0, "hello", 5) == GDN_OK);
+        REQUIRE(cuStreamBeginCapture_v2(stream, mode) == SIMT_SUCCESS);
+        REQUIRE(step_run(&on, stream) == GDN_OK);
+        REQUIRE(gdn_poll(ctx) == GDN_OK); /* none of these touches the capture */
+        REQUIRE(gdn_synchronize(ctx, stream) == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), "captured"));
+        REQUIRE(gdn_buffer_create(ctx, 100, &more) == GDN_OK && gdn_buffer_write(ctx, &more, 0, "hello", 5) == GDN_OK);
         gdn_buffer_destroy(ctx, &more);
-        CHECK(simt_count("launches") == launches);
+        REQUIRE(simt_count("launches") == launches);
         simt_graph_exec *exec = end_capture(stream);
-        CHECK(exec && step_same(&on, &start));
+        REQUIRE(exec && step_same(&on, &start));
 
         for (int i = 0; i < 2; i++) {
-            CHECK(cuGraphLaunch(exec, stream) == SIMT_SUCCESS && gdn_synchronize(ctx, stream) == GDN_OK);
-            CHECK(step_same(&on, i ? &wanted_twice : &wanted));
+            REQUIRE(cuGraphLaunch(exec, stream) == SIMT_SUCCESS && gdn_synchronize(ctx, stream) == GDN_OK);
+            REQUIRE(step_same(&on, i ? &wanted_twice : &wanted));
         }
 
         /* Other maps: rows in another order, a sequence that starts from zero, one that is padding. */
@@ -49,31 +49,31 @@ void test_graph(void)
         const int32_t src[SEQS] = { 2, GDN_NONE, GDN_SKIP }, dst[SEQS] = { 2, 0, 1 };
         memcpy(other.src, src, sizeof src);
         memcpy(other.dst, dst, sizeof dst);
-        CHECK(gdn_buffer_write(ctx, &on.span[SRC], 0, src, sizeof src) == GDN_OK &&
-              gdn_buffer_write(ctx, &on.span[DST], 0, dst, sizeof dst) == GDN_OK);
-        CHECK(gdn_buffer_write(ctx, &on.span[STATE], 0, start.state, sizeof start.state) == GDN_OK);
-        CHECK(gdn_buffer_write(ctx, &on.span[OUT], 0, start.out, sizeof start.out) == GDN_OK);
-        CHECK(cuGraphLaunch(exec, stream) == SIMT_SUCCESS && gdn_synchronize(ctx, stream) == GDN_OK);
+        REQUIRE(gdn_buffer_write(ctx, &on.span[SRC], 0, src, sizeof src) == GDN_OK &&
+                gdn_buffer_write(ctx, &on.span[DST], 0, dst, sizeof dst) == GDN_OK);
+        REQUIRE(gdn_buffer_write(ctx, &on.span[STATE], 0, start.state, sizeof start.state) == GDN_OK);
+        REQUIRE(gdn_buffer_write(ctx, &on.span[OUT], 0, start.out, sizeof start.out) == GDN_OK);
+        REQUIRE(cuGraphLaunch(exec, stream) == SIMT_SUCCESS && gdn_synchronize(ctx, stream) == GDN_OK);
         gdn_context *reference = NULL;
         const gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_REFERENCE };
         gdn_gated_delta_net_args a = other.args;
         a.q.data = other.q, a.k.data = other.k, a.v.data = other.v, a.g.data = other.g, a.beta.data = other.beta;
         a.out.data = other.out, a.state.data = other.state, a.state_src.data = other.src, a.state_dst.data = other.dst;
-        CHECK(gdn_context_create(&desc, &reference) == GDN_OK && gdn_gated_delta_net(reference, &a, NULL) == GDN_OK);
+        REQUIRE(gdn_context_create(&desc, &reference) == GDN_OK && gdn_gated_delta_net(reference, &a, NULL) == GDN_OK);
         gdn_context_destroy(reference);
-        CHECK(step_same(&on, &other));
+        REQUIRE(step_same(&on, &other));
 
         /* A bad one: reported once, and nothing of that sequence is written. */
         const int32_t bad[SEQS] = { GDN_SKIP, SEQS, GDN_SKIP };
-        CHECK(gdn_buffer_write(ctx, &on.span[SRC], 0, bad, sizeof bad) == GDN_OK);
-        CHECK(cuGraphLaunch(exec, stream) == SIMT_SUCCESS && gdn_synchronize(ctx, stream) == GDN_BAD_MAP);
-        CHECK(strstr(gdn_last_error(), "state_src") && gdn_synchronize(ctx, stream) == GDN_OK &&
-              step_same(&on, &other));
+        REQUIRE(gdn_buffer_write(ctx, &on.span[SRC], 0, bad, sizeof bad) == GDN_OK);
+        REQUIRE(cuGraphLaunch(exec, stream) == SIMT_SUCCESS && gdn_synchronize(ctx, stream) == GDN_BAD_MAP);
+        REQUIRE(strstr(gdn_last_error(), "state_src") && gdn_synchronize(ctx, stream) == GDN_OK &&
+                step_same(&on, &other));
 
-        CHECK(cuGraphExecDestroy(exec) == SIMT_SUCCESS);
+        REQUIRE(cuGraphExecDestroy(exec) == SIMT_SUCCESS);
         step_drop(&on);
         gdn_context_destroy(ctx);
-        CHECK(cuCtxDestroy_v2(mine) == SIMT_SUCCESS);
+        REQUIRE(cuCtxDestroy_v2(mine) == SIMT_SUCCESS);
     }
 }
 
@@ -134,20 +134,20 @@ static recording open_recording(uint64_t bytes)
 {
     const gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_REFERENCE };
     recording r = { 0 };
-    CHECK(cuCtxCreate_v2(&r.mine, 0, 0) == SIMT_SUCCESS && cuStreamCreate(&r.stream, 0) == SIMT_SUCCESS);
+    REQUIRE(cuCtxCreate_v2(&r.mine, 0, 0) == SIMT_SUCCESS && cuStreamCreate(&r.stream, 0) == SIMT_SUCCESS);
     r.ctx = open_cuda(r.mine, 0);
-    CHECK(gdn_context_create(&desc, &r.reference) == GDN_OK);
-    CHECK(gdn_buffer_create(r.ctx, bytes, &r.memory) == GDN_OK);
+    REQUIRE(gdn_context_create(&desc, &r.reference) == GDN_OK);
+    REQUIRE(gdn_buffer_create(r.ctx, bytes, &r.memory) == GDN_OK);
     return r;
 }
 
 static void close_recording(recording *r, simt_graph_exec *exec)
 {
-    CHECK(cuGraphExecDestroy(exec) == SIMT_SUCCESS);
+    REQUIRE(cuGraphExecDestroy(exec) == SIMT_SUCCESS);
     gdn_buffer_destroy(r->ctx, &r->memory);
     gdn_context_destroy(r->ctx);
     gdn_context_destroy(r->reference);
-    CHECK(cuCtxDestroy_v2(r->mine) == SIMT_SUCCESS);
+    REQUIRE(cuCtxDestroy_v2(r->mine) == SIMT_SUCCESS);
 }
 
 void test_graph_of_everything(void)
@@ -156,17 +156,17 @@ void test_graph_of_everything(void)
     gdn_span workspace = { 0 };
     const gdn_span none = { 0 };
     recording r = open_recording(sizeof here);
-    CHECK(gdn_buffer_create(r.ctx, 4096, &workspace) == GDN_OK);
-    CHECK(cuStreamBeginCapture_v2(r.stream, 0) == SIMT_SUCCESS);
-    CHECK(run_everything(r.ctx, r.memory.data, &workspace, r.stream) == GDN_OK);
+    REQUIRE(gdn_buffer_create(r.ctx, 4096, &workspace) == GDN_OK);
+    REQUIRE(cuStreamBeginCapture_v2(r.stream, 0) == SIMT_SUCCESS);
+    REQUIRE(run_everything(r.ctx, r.memory.data, &workspace, r.stream) == GDN_OK);
     simt_graph_exec *exec = end_capture(r.stream);
     for (uint32_t seed = 1; seed < 4; seed++) {
         fill(&here, seed);
-        CHECK(gdn_buffer_write(r.ctx, &r.memory, 0, &here, sizeof here) == GDN_OK);
-        CHECK(cuGraphLaunch(exec, r.stream) == SIMT_SUCCESS && gdn_synchronize(r.ctx, r.stream) == GDN_OK);
-        CHECK(gdn_buffer_read(r.ctx, &r.memory, 0, &there, sizeof there) == GDN_OK);
-        CHECK(run_everything(r.reference, (char *)&here, &none, NULL) == GDN_OK);
-        CHECK(!memcmp(&here, &there, sizeof here));
+        REQUIRE(gdn_buffer_write(r.ctx, &r.memory, 0, &here, sizeof here) == GDN_OK);
+        REQUIRE(cuGraphLaunch(exec, r.stream) == SIMT_SUCCESS && gdn_synchronize(r.ctx, r.stream) == GDN_OK);
+        REQUIRE(gdn_buffer_read(r.ctx, &r.memory, 0, &there, sizeof there) == GDN_OK);
+        REQUIRE(run_everything(r.reference, (char *)&here, &none, NULL) == GDN_OK);
+        REQUIRE(!memcmp(&here, &there, sizeof here));
     }
     gdn_buffer_destroy(r.ctx, &workspace);
     close_recording(&r, exec);
@@ -214,24 +214,24 @@ void test_graph_of_layers(void)
     static layers here, there;
     uint32_t seed = 7;
     recording r = open_recording(sizeof here);
-    CHECK(cuStreamBeginCapture_v2(r.stream, 0) == SIMT_SUCCESS);
-    CHECK(run_layers(r.ctx, r.memory.data, r.stream) == GDN_OK);
+    REQUIRE(cuStreamBeginCapture_v2(r.stream, 0) == SIMT_SUCCESS);
+    REQUIRE(run_layers(r.ctx, r.memory.data, r.stream) == GDN_OK);
     simt_graph_exec *exec = end_capture(r.stream);
 
     float *all = here.of[0].q;
     for (size_t i = 0; i < offsetof(layers, position) / 4; i++, seed = seed * 1664525u + 1013904223u)
         all[i] = (float)(int32_t)seed * 0x1p-34f;
     for (int s = 0; s < N_SEQS; s++) here.position[s] = here.stands[s] = 5 + s, here.commit[s] = s;
-    CHECK(gdn_buffer_write(r.ctx, &r.memory, 0, &here, sizeof here) == GDN_OK);
+    REQUIRE(gdn_buffer_write(r.ctx, &r.memory, 0, &here, sizeof here) == GDN_OK);
     for (int turn = 0; turn < STEPS; turn++) {
         const size_t maps = offsetof(layers, v), bytes = sizeof here - maps;
         for (int i = 0; i < TOKENS * HEADS_V * HEAD; i++, seed = seed * 1664525u + 1013904223u)
             here.v[i] = (float)(int32_t)seed * 0x1p-34f;
-        CHECK(gdn_buffer_write(r.ctx, &r.memory, maps, (const char *)&here + maps, bytes) == GDN_OK);
-        CHECK(cuGraphLaunch(exec, r.stream) == SIMT_SUCCESS && gdn_synchronize(r.ctx, r.stream) == GDN_OK);
-        CHECK(run_layers(r.reference, (char *)&here, NULL) == GDN_OK);
-        CHECK(gdn_buffer_read(r.ctx, &r.memory, 0, &there, sizeof there) == GDN_OK);
-        CHECK(!memcmp(&here, &there, sizeof here));
+        REQUIRE(gdn_buffer_write(r.ctx, &r.memory, maps, (const char *)&here + maps, bytes) == GDN_OK);
+        REQUIRE(cuGraphLaunch(exec, r.stream) == SIMT_SUCCESS && gdn_synchronize(r.ctx, r.stream) == GDN_OK);
+        REQUIRE(run_layers(r.reference, (char *)&here, NULL) == GDN_OK);
+        REQUIRE(gdn_buffer_read(r.ctx, &r.memory, 0, &there, sizeof there) == GDN_OK);
+        REQUIRE(!memcmp(&here, &there, sizeof here));
         for (int s = 0; s < N_SEQS; s++, seed = seed * 1664525u + 1013904223u) { /* one to all of them are accepted */
             here.stands[s] = here.position[s];
             here.position[s] += 1 + (int32_t)(seed >> 16 & 0xff) % DRAFTS;

@@ -121,28 +121,30 @@ static void count(const call *c)
     const gdn_span none = { 0 };
     gdn_span memory = { 0 };
     simt_traffic state, log;
-    CHECK(gdn_context_create(&desc, &reference) == GDN_OK);
-    CHECK(gdn_buffer_create(ctx, sizeof here, &memory) == GDN_OK);
+    REQUIRE(gdn_context_create(&desc, &reference) == GDN_OK);
+    REQUIRE(gdn_buffer_create(ctx, sizeof here, &memory) == GDN_OK);
     fill(&here, c);
-    CHECK(gdn_buffer_write(ctx, &memory, 0, &here, sizeof here) == GDN_OK);
+    REQUIRE(gdn_buffer_write(ctx, &memory, 0, &here, sizeof here) == GDN_OK);
     const simt_ptr at = (simt_ptr)(uintptr_t)memory.data;
-    CHECK(simt_watch(0, at + offsetof(operands, state), sizeof here.state) == 0);
-    CHECK(simt_watch(1, at + offsetof(operands, log), sizeof here.log) == 0);
-    CHECK(run(ctx, memory.data, c, &none) == GDN_OK && gdn_synchronize(ctx, NULL) == GDN_OK);
-    CHECK(!simt_traffic_of(0, &state) && !simt_traffic_of(1, &log));
-    CHECK(simt_watch(0, 0, 0) == 0 && simt_watch(1, 0, 0) == 0);
-    CHECK(gdn_buffer_read(ctx, &memory, 0, &there, sizeof there) == GDN_OK);
-    CHECK(run(reference, (char *)&here, c, &none) == GDN_OK && !memcmp(&here, &there, sizeof here));
+    REQUIRE(simt_watch(0, at + offsetof(operands, state), sizeof here.state) == 0);
+    REQUIRE(simt_watch(1, at + offsetof(operands, log), sizeof here.log) == 0);
+    REQUIRE(run(ctx, memory.data, c, &none) == GDN_OK && gdn_synchronize(ctx, NULL) == GDN_OK);
+    REQUIRE(!simt_traffic_of(0, &state) && !simt_traffic_of(1, &log));
+    REQUIRE(simt_watch(0, 0, 0) == 0 && simt_watch(1, 0, 0) == 0);
+    REQUIRE(gdn_buffer_read(ctx, &memory, 0, &there, sizeof there) == GDN_OK);
+    REQUIRE(run(reference, (char *)&here, c, &none) == GDN_OK && !memcmp(&here, &there, sizeof here));
 
     const unsigned long long states = bytes_of(N_SEQS * state_of(c)), column = bytes_of(N_SEQS * entry_of(c));
     const unsigned writes = (unsigned)(c->snapshots ? c->snapshots : c->commits);
-    CHECK(state.bytes_read == states && state.read == states * (1 + (unsigned)c->extra));
-    CHECK(state.most_reads == 1 + (unsigned)c->extra);
-    CHECK(state.written == states * writes && state.bytes_written == state.written &&
-          state.most_writes == (writes > 0));
+    REQUIRE(state.bytes_read == states && state.read == states * (1 + (unsigned)c->extra));
+    REQUIRE(state.most_reads == 1 + (unsigned)c->extra);
+    REQUIRE(state.written == states * writes && state.bytes_written == state.written &&
+            state.most_writes == (writes > 0));
     const int logs = c->snapshots ? 0 : c->tokens;
-    CHECK(log.written == column * (unsigned)logs && log.bytes_written == log.written && log.most_writes == (logs > 0));
-    CHECK(log.bytes_read == column * (unsigned)c->replay + bytes_of((int64_t)N_SEQS * c->followed * HEADS_V * c->dim));
+    REQUIRE(log.written == column * (unsigned)logs && log.bytes_written == log.written &&
+            log.most_writes == (logs > 0));
+    REQUIRE(log.bytes_read ==
+            column * (unsigned)c->replay + bytes_of((int64_t)N_SEQS * c->followed * HEADS_V * c->dim));
     printf("| %-31s | %6.2f | %6.2f | %6.2f | %6.2f |\n", c->name, (double)state.read / (double)states,
            (double)state.written / (double)states, (double)log.bytes_read / (double)column,
            (double)log.written / (double)column);
@@ -164,15 +166,15 @@ static void count_mixed(void)
     gdn_context *ctx = suite_open(GDN_BACKEND_CUDA, NULL, 0), *reference = NULL;
     const gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_REFERENCE };
     gdn_span memory = { 0 };
-    CHECK(gdn_context_create(&desc, &reference) == GDN_OK);
-    CHECK(gdn_buffer_create(ctx, sizeof here, &memory) == GDN_OK);
+    REQUIRE(gdn_context_create(&desc, &reference) == GDN_OK);
+    REQUIRE(gdn_buffer_create(ctx, sizeof here, &memory) == GDN_OK);
     fill(&here, &c);
     memcpy(here.parent, starts, sizeof starts); /* a map that is long enough, and not used otherwise */
-    CHECK(gdn_buffer_write(ctx, &memory, 0, &here, sizeof here) == GDN_OK);
+    REQUIRE(gdn_buffer_write(ctx, &memory, 0, &here, sizeof here) == GDN_OK);
     const simt_ptr at = (simt_ptr)(uintptr_t)memory.data + offsetof(operands, state);
-    for (unsigned s = 0; s < MIXED_SEQS; s++) CHECK(simt_watch(s, at + s * state, state) == 0);
+    for (unsigned s = 0; s < MIXED_SEQS; s++) REQUIRE(simt_watch(s, at + s * state, state) == 0);
     /* A strip has room for more tokens than there are, and the key behind the last is loaded: nobody uses these. */
-    CHECK(simt_control("unwritten", 1) == 0);
+    REQUIRE(simt_control("unwritten", 1) == 0);
     for (int host = 0; host < 2; host++) {
         gdn_gated_delta_net_args a = GDN_INIT(gdn_gated_delta_net_args);
         char *const base = host ? (char *)&here : memory.data;
@@ -184,17 +186,17 @@ static void count_mixed(void)
         a.beta.data = base + offsetof(operands, beta), a.out.data = base + offsetof(operands, out);
         a.state.data = base + offsetof(operands, state);
         a.seq_start = map(base, offsetof(operands, parent), MIXED_SEQS + 1);
-        CHECK(gdn_gated_delta_net(host ? reference : ctx, &a, NULL) == GDN_OK);
+        REQUIRE(gdn_gated_delta_net(host ? reference : ctx, &a, NULL) == GDN_OK);
     }
-    CHECK(gdn_synchronize(ctx, NULL) == GDN_OK);
+    REQUIRE(gdn_synchronize(ctx, NULL) == GDN_OK);
     for (unsigned s = 0; s < MIXED_SEQS; s++) {
-        CHECK(!simt_traffic_of(s, &traffic[s]) && simt_watch(s, 0, 0) == 0);
-        CHECK(traffic[s].read == state && traffic[s].bytes_read == state && traffic[s].written == state &&
-              traffic[s].bytes_written == state);
+        REQUIRE(!simt_traffic_of(s, &traffic[s]) && simt_watch(s, 0, 0) == 0);
+        REQUIRE(traffic[s].read == state && traffic[s].bytes_read == state && traffic[s].written == state &&
+                traffic[s].bytes_written == state);
     }
-    CHECK(simt_control("unwritten", 0) == 0);
-    CHECK(traffic[MIXED_SEQS - 1].first < traffic[0].first && traffic[0].first < traffic[1].first);
-    CHECK(gdn_buffer_read(ctx, &memory, 0, &there, sizeof there) == GDN_OK && !memcmp(&here, &there, sizeof here));
+    REQUIRE(simt_control("unwritten", 0) == 0);
+    REQUIRE(traffic[MIXED_SEQS - 1].first < traffic[0].first && traffic[0].first < traffic[1].first);
+    REQUIRE(gdn_buffer_read(ctx, &memory, 0, &there, sizeof there) == GDN_OK && !memcmp(&here, &there, sizeof here));
     gdn_buffer_destroy(ctx, &memory);
     gdn_context_destroy(ctx);
     gdn_context_destroy(reference);
@@ -205,6 +207,5 @@ int main(void)
     count_mixed();
     printf("| %-31s | states read | written | columns read | written |\n", "of each sequence");
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) count(&calls[i]);
-    printf("%d failed\n", failures);
-    return failures != 0;
+    return test_summary();
 }

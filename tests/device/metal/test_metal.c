@@ -25,11 +25,11 @@ static void test_default(void)
     suite_default(GDN_BACKEND_METAL);
     step_on on;
     gdn_context *ctx = open_metal(NULL, NULL, 0);
-    CHECK(step_put(&on, ctx, &start) == GDN_OK);
+    REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
     const unsigned long asked = metal_fake_calls("status"), made = metal_fake_calls("newBufferWithLength:options:");
-    CHECK(step_run(&on, NULL) == GDN_OK); /* nothing waits or allocates */
-    CHECK(asked == metal_fake_calls("status") && made == metal_fake_calls("newBufferWithLength:options:"));
-    CHECK(gdn_synchronize(ctx, NULL) == GDN_OK && step_same(&on, &wanted));
+    REQUIRE(step_run(&on, NULL) == GDN_OK); /* nothing waits or allocates */
+    REQUIRE(asked == metal_fake_calls("status") && made == metal_fake_calls("newBufferWithLength:options:"));
+    REQUIRE(gdn_synchronize(ctx, NULL) == GDN_OK && step_same(&on, &wanted));
     step_drop(&on);
     gdn_context_destroy(ctx);
 }
@@ -44,13 +44,13 @@ static void test_known_answers(void)
     void *pool = rt->pool_push();
     gdn_context *ctx = open_metal(NULL, NULL, 0);
     metal_fake_miscompile("gdn_metal_delta_2_general", OUT);
-    CHECK(step_put(&on, ctx, &start) == GDN_OK);
+    REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
     for (int i = 0; i < 2; i++)
-        CHECK(step_run(&on, NULL) == GDN_UNSUPPORTED && strstr(gdn_last_error(), "kernel delta_2_general") &&
-              strstr(gdn_last_error(), "known answer"));
-    CHECK(step_same(&on, &start)); /* and the call did nothing */
+        REQUIRE(step_run(&on, NULL) == GDN_UNSUPPORTED && strstr(gdn_last_error(), "kernel delta_2_general") &&
+                strstr(gdn_last_error(), "known answer"));
+    REQUIRE(step_same(&on, &start)); /* and the call did nothing */
     metal_fake_miscompile(NULL, 0);
-    CHECK(step_run(&on, NULL) == GDN_OK && step_same(&on, &wanted));
+    REQUIRE(step_run(&on, NULL) == GDN_OK && step_same(&on, &wanted));
     step_drop(&on);
     gdn_context_destroy(ctx);
 
@@ -58,16 +58,16 @@ static void test_known_answers(void)
     const gdn_id device = metal_fake_other_device(), queue = gdn_send(rt, device, rt->sel.newCommandQueue);
     ctx = open_metal(NULL, queue, 0);
     metal_fake_miscompile("gdn_metal_delta_2_general", OUT);
-    CHECK(step_put(&on, ctx, &start) == GDN_OK);
+    REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
     gdn_id commands = gdn_send(rt, queue, rt->sel.commandBuffer);
     const unsigned long commits = metal_fake_calls("commit");
-    CHECK(step_run(&on, commands) == GDN_OK && step_run(&on, commands) == GDN_OK);
-    CHECK(commits == metal_fake_calls("commit"));
+    REQUIRE(step_run(&on, commands) == GDN_OK && step_run(&on, commands) == GDN_OK);
+    REQUIRE(commits == metal_fake_calls("commit"));
     gdn_tell(rt, commands, rt->sel.commit);
     gdn_tell(rt, commands, selector("waitUntilCompleted"));
-    CHECK(gdn_poll(ctx) == GDN_OK); /* which never waits */
-    CHECK(gdn_synchronize(ctx, NULL) == GDN_UNSUPPORTED && strstr(gdn_last_error(), "kernel delta_2_general"));
-    CHECK(gdn_synchronize(ctx, NULL) == GDN_OK); /* reported once */
+    REQUIRE(gdn_poll(ctx) == GDN_OK); /* which never waits */
+    REQUIRE(gdn_synchronize(ctx, NULL) == GDN_UNSUPPORTED && strstr(gdn_last_error(), "kernel delta_2_general"));
+    REQUIRE(gdn_synchronize(ctx, NULL) == GDN_OK); /* reported once */
     metal_fake_miscompile(NULL, 0);
     step_drop(&on);
     gdn_context_destroy(ctx);
@@ -84,9 +84,9 @@ static void test_many_in_flight(void)
     step *many = malloc(sizeof *many);
     *many = start;
     step_reference(many, 40);
-    CHECK(step_put(&on, ctx, &start) == GDN_OK);
-    for (int i = 0; i < 40; i++) CHECK(step_run(&on, NULL) == GDN_OK);
-    CHECK(step_same(&on, many));
+    REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
+    for (int i = 0; i < 40; i++) REQUIRE(step_run(&on, NULL) == GDN_OK);
+    REQUIRE(step_same(&on, many));
     free(many);
     step_drop(&on);
     gdn_context_destroy(ctx);
@@ -100,39 +100,39 @@ static void test_programs_objects(void)
     void *pool = rt->pool_push();
     const gdn_id device = metal_fake_other_device(), queue = gdn_send(rt, device, rt->sel.newCommandQueue);
     gdn_context *ctx = open_metal(NULL, queue, 0);
-    CHECK(step_put(&on, ctx, &start) == GDN_OK);
+    REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
 
     /* A command buffer: an encoder of the library's own; it neither commits nor waits. */
     gdn_id commands = gdn_send(rt, queue, rt->sel.commandBuffer);
     const unsigned long commits = metal_fake_calls("commit");
-    CHECK(step_run(&on, commands) == GDN_OK && commits == metal_fake_calls("commit"));
-    CHECK(gdn_number(rt, commands, rt->sel.status) == 0);
+    REQUIRE(step_run(&on, commands) == GDN_OK && commits == metal_fake_calls("commit"));
+    REQUIRE(gdn_number(rt, commands, rt->sel.status) == 0);
     gdn_tell(rt, commands, rt->sel.commit);
     gdn_tell(rt, commands, selector("waitUntilCompleted"));
-    CHECK(gdn_poll(ctx) == GDN_OK && step_same(&on, &wanted));
+    REQUIRE(gdn_poll(ctx) == GDN_OK && step_same(&on, &wanted));
 
     /* An encoder, which stays open, with a call that needs the one before it. */
-    CHECK(step_put(&on, ctx, &start) == GDN_OK);
+    REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
     commands = gdn_send(rt, queue, rt->sel.commandBuffer);
     const gdn_id encoder = gdn_send(rt, commands, rt->sel.computeCommandEncoder);
     const unsigned long ends = metal_fake_calls("endEncoding");
-    CHECK(step_run(&on, encoder) == GDN_OK && step_run(&on, encoder) == GDN_OK);
-    CHECK(ends == metal_fake_calls("endEncoding"));
+    REQUIRE(step_run(&on, encoder) == GDN_OK && step_run(&on, encoder) == GDN_OK);
+    REQUIRE(ends == metal_fake_calls("endEncoding"));
     gdn_tell(rt, encoder, rt->sel.endEncoding);
     gdn_tell(rt, commands, rt->sel.commit);
     gdn_tell(rt, commands, selector("waitUntilCompleted"));
-    CHECK(gdn_poll(ctx) == GDN_OK && step_same(&on, &wanted_twice));
+    REQUIRE(gdn_poll(ctx) == GDN_OK && step_same(&on, &wanted_twice));
 
     /* What is neither, or is committed already. */
-    CHECK(step_run(&on, commands) == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), "committed already"));
-    CHECK(step_run(&on, queue) == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), "no MTLCommandBuffer"));
-    CHECK(gdn_synchronize(ctx, commands) == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), "waitUntilCompleted"));
+    REQUIRE(step_run(&on, commands) == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), "committed already"));
+    REQUIRE(step_run(&on, queue) == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), "no MTLCommandBuffer"));
+    REQUIRE(gdn_synchronize(ctx, commands) == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), "waitUntilCompleted"));
     step_drop(&on);
     gdn_context_destroy(ctx);
 
     /* Only the device. */
     ctx = open_metal(device, NULL, 0);
-    CHECK(step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK && step_same(&on, &wanted));
+    REQUIRE(step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK && step_same(&on, &wanted));
     step_drop(&on);
     gdn_context_destroy(ctx);
     rt->release(queue);
@@ -183,8 +183,8 @@ static void test_devices_that_will_not_do(void)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         gdn_context *ctx = NULL;
         metal_fake_set(cases[i].what, cases[i].value);
-        CHECK(gdn_context_create(&desc, &ctx) == cases[i].status &&
-              (!cases[i].says || strstr(gdn_last_error(), cases[i].says)));
+        REQUIRE(gdn_context_create(&desc, &ctx) == cases[i].status &&
+                (!cases[i].says || strstr(gdn_last_error(), cases[i].says)));
         metal_fake_set(cases[i].what, cases[i].restore);
         gdn_context_destroy(ctx);
     }
@@ -198,7 +198,7 @@ static int refused_with(const char *was, const char *is, const char *says)
     const char *source = metal_fake_source(), *at = strstr(source, was);
     const size_t before = (size_t)(at - source), more = strlen(is);
     char *broken = malloc(strlen(source) + more + 1);
-    CHECK(at && broken);
+    REQUIRE(at && broken);
     memcpy(broken, source, before);
     memcpy(broken + before, is, more);
     strcpy(broken + before + more, at + strlen(was));
@@ -220,20 +220,20 @@ static void test_exact_source(void)
         metal_fake_set("old", old);
         gdn_context_destroy(open_metal(device, NULL, 0));
         metal_fake_set("old", 0);
-        CHECK(metal_fake_calls(selectors[old]) == now + 1 && metal_fake_calls(selectors[!old]) == never);
-        CHECK(!metal_fake_inexact(metal_fake_source()));
+        REQUIRE(metal_fake_calls(selectors[old]) == now + 1 && metal_fake_calls(selectors[!old]) == never);
+        REQUIRE(!metal_fake_inexact(metal_fake_source()));
     }
-    CHECK(refused_with(contract, "\n", off));
-    CHECK(refused_with(contract, "\n// #pragma METAL fp contract(off)\n", off));
-    CHECK(refused_with(contract, "\n/*\n#pragma METAL fp contract(off)\n*/\n", off));
-    CHECK(refused_with(contract, "\n#pragma METAL fp contract(fast)\n", off));
-    CHECK(refused_with(contract, "\n#else\n#pragma METAL fp contract(off)\n", off));
-    CHECK(refused_with("\n#if defined(__METAL_VERSION__)\n", "\n#if defined(__CUDACC__)\n", off));
-    CHECK(refused_with(mode, "\n", safe));
-    CHECK(refused_with(mode, "\n#pragma METAL fp math_mode(relaxed)\n", safe));
-    CHECK(refused_with("\n#define GDN_INLINE static inline\n",
-                       "\n#define GDN_INLINE static inline\n#pragma METAL fp contract(on)\n",
-                       "a pragma takes another back"));
+    REQUIRE(refused_with(contract, "\n", off));
+    REQUIRE(refused_with(contract, "\n// #pragma METAL fp contract(off)\n", off));
+    REQUIRE(refused_with(contract, "\n/*\n#pragma METAL fp contract(off)\n*/\n", off));
+    REQUIRE(refused_with(contract, "\n#pragma METAL fp contract(fast)\n", off));
+    REQUIRE(refused_with(contract, "\n#else\n#pragma METAL fp contract(off)\n", off));
+    REQUIRE(refused_with("\n#if defined(__METAL_VERSION__)\n", "\n#if defined(__CUDACC__)\n", off));
+    REQUIRE(refused_with(mode, "\n", safe));
+    REQUIRE(refused_with(mode, "\n#pragma METAL fp math_mode(relaxed)\n", safe));
+    REQUIRE(refused_with("\n#define GDN_INLINE static inline\n",
+                         "\n#define GDN_INLINE static inline\n#pragma METAL fp contract(on)\n",
+                         "a pragma takes another back"));
     rt->release(device);
 }
 
@@ -262,10 +262,10 @@ static void test_levels(void)
             metal_fake_set("flush", devices[i].flush);
             const gdn_status status = gdn_context_create(&desc, &ctx);
             if (level == GDN_EXACT_FTZ && !has) {
-                CHECK(status == GDN_UNSUPPORTED && strstr(gdn_last_error(), "GDN_EXACT_FTZ"));
+                REQUIRE(status == GDN_UNSUPPORTED && strstr(gdn_last_error(), "GDN_EXACT_FTZ"));
             } else {
-                CHECK(status == GDN_OK && gdn_context_describe(ctx, NULL, &info) == GDN_OK && info.exact == has &&
-                      info.levels == devices[i].levels && strstr(info.reason, has ? "" : devices[i].reason));
+                REQUIRE(status == GDN_OK && gdn_context_describe(ctx, NULL, &info) == GDN_OK && info.exact == has &&
+                        info.levels == devices[i].levels && strstr(info.reason, has ? "" : devices[i].reason));
             }
             gdn_context_destroy(ctx);
             metal_fake_set("flush", 0);
@@ -286,26 +286,26 @@ static void test_private_buffers(void)
     const gdn_id large = gdn_send_nn(rt, device, rt->sel.newBuffer, sizeof in + 8, GDN_MTL_STORAGE_PRIVATE << 4);
     const gdn_span span = { .data = large, .offset = 8, .bytes = sizeof in };
     for (size_t i = 0; i < sizeof in; i++) in[i] = (unsigned char)(i * 31 >> 4);
-    CHECK(gdn_buffer_write(ctx, &span, 0, in, sizeof in) == GDN_OK &&
-          gdn_buffer_read(ctx, &span, 0, out, sizeof out) == GDN_OK);
-    CHECK(!memcmp(in, out, sizeof in));
-    CHECK(gdn_buffer_read(ctx, &span, 2, out, 4) == GDN_UNSUPPORTED && strstr(gdn_last_error(), "multiples of 4"));
+    REQUIRE(gdn_buffer_write(ctx, &span, 0, in, sizeof in) == GDN_OK &&
+            gdn_buffer_read(ctx, &span, 0, out, sizeof out) == GDN_OK);
+    REQUIRE(!memcmp(in, out, sizeof in));
+    REQUIRE(gdn_buffer_read(ctx, &span, 2, out, 4) == GDN_UNSUPPORTED && strstr(gdn_last_error(), "multiples of 4"));
     const gdn_span beyond = { .data = large, .offset = sizeof in };
-    CHECK(gdn_buffer_read(ctx, &beyond, 0, out, 64) == GDN_INVALID_ARGUMENT &&
-          strstr(gdn_last_error(), "of a buffer of"));
+    REQUIRE(gdn_buffer_read(ctx, &beyond, 0, out, 64) == GDN_INVALID_ARGUMENT &&
+            strstr(gdn_last_error(), "of a buffer of"));
     const gdn_id managed = gdn_send_nn(rt, device, rt->sel.newBuffer, 64, GDN_MTL_STORAGE_MANAGED << 4);
     const gdn_span of_managed = { .data = managed, .bytes = 64 };
-    CHECK(gdn_buffer_write(ctx, &of_managed, 0, in, 64) == GDN_UNSUPPORTED &&
-          strstr(gdn_last_error(), "storageMode is 1"));
+    REQUIRE(gdn_buffer_write(ctx, &of_managed, 0, in, 64) == GDN_UNSUPPORTED &&
+            strstr(gdn_last_error(), "storageMode is 1"));
 
-    CHECK(step_put(&on, ctx, &start) == GDN_OK);
+    REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
     const gdn_id state = gdn_send_nn(rt, device, rt->sel.newBuffer, sizeof start.state, GDN_MTL_STORAGE_PRIVATE << 4);
     const gdn_span private_state = { .data = state, .bytes = sizeof start.state };
     static float got[N_STATE];
-    CHECK(gdn_buffer_write(ctx, &private_state, 0, start.state, sizeof start.state) == GDN_OK);
+    REQUIRE(gdn_buffer_write(ctx, &private_state, 0, start.state, sizeof start.state) == GDN_OK);
     on.args.state.data = state;
-    CHECK(step_run(&on, NULL) == GDN_OK && gdn_buffer_read(ctx, &private_state, 0, got, sizeof got) == GDN_OK);
-    CHECK(!memcmp(got, wanted.state, sizeof got));
+    REQUIRE(step_run(&on, NULL) == GDN_OK && gdn_buffer_read(ctx, &private_state, 0, got, sizeof got) == GDN_OK);
+    REQUIRE(!memcmp(got, wanted.state, sizeof got));
     step_drop(&on);
     gdn_context_destroy(ctx);
     rt->release(large);
@@ -318,9 +318,9 @@ static void test_out_of_memory(void)
 {
     gdn_span span = { 0 };
     gdn_context *ctx = open_metal(NULL, NULL, 0);
-    CHECK(gdn_buffer_create(ctx, UINT64_C(1) << 40, &span) == GDN_OUT_OF_MEMORY && !span.data);
-    CHECK(strstr(gdn_last_error(), "no buffer of 1099511627776 bytes"));
-    CHECK(gdn_buffer_create(ctx, 1000, &span) == GDN_OK); /* and is given back with the context */
+    REQUIRE(gdn_buffer_create(ctx, UINT64_C(1) << 40, &span) == GDN_OUT_OF_MEMORY && !span.data);
+    REQUIRE(strstr(gdn_last_error(), "no buffer of 1099511627776 bytes"));
+    REQUIRE(gdn_buffer_create(ctx, 1000, &span) == GDN_OK); /* and is given back with the context */
     gdn_context_destroy(ctx);
 }
 
@@ -354,18 +354,18 @@ static void test_every_message_fails(void)
             metal_fake_fail(messages[m], nth);
             int same;
             const gdn_status status = suite_try(&desc, &ctx, &on, &same);
-            CHECK(status || same);
+            REQUIRE(status || same);
             if (ctx) step_drop(&on);
             gdn_context_destroy(ctx);
             reached = metal_fake_calls(messages[m]) >= calls + nth;
             metal_fake_fail(messages[m], 0);
             if (reached) {
                 failed++;
-                CHECK(status && strlen(gdn_last_error()) > 10);
+                REQUIRE(status && strlen(gdn_last_error()) > 10);
             }
-            CHECK(metal_fake_alive(NULL) == before);
+            REQUIRE(metal_fake_alive(NULL) == before);
         }
-    CHECK(failed > 20);
+    REQUIRE(failed > 20);
     rt->release(device);
 }
 
@@ -374,14 +374,14 @@ static void test_lost(void)
     step_on on;
     for (int when = 0; when < 3; when++) {
         gdn_context *ctx = open_metal(NULL, NULL, 0);
-        CHECK(step_put(&on, ctx, &start) == GDN_OK);
+        REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
         metal_fake_set("break", 1);
-        CHECK(step_run(&on, NULL) == GDN_OK);
+        REQUIRE(step_run(&on, NULL) == GDN_OK);
         float x;
         const gdn_status first = when == 0   ? gdn_synchronize(ctx, NULL)
                                  : when == 1 ? gdn_buffer_read(ctx, &on.span[5], 0, &x, sizeof x)
                                              : (gdn_poll(ctx), gdn_poll(ctx));
-        CHECK(first == GDN_DEVICE_LOST && strstr(gdn_last_error(), "the device stopped"));
+        REQUIRE(first == GDN_DEVICE_LOST && strstr(gdn_last_error(), "the device stopped"));
         metal_fake_set("break", 0); /* the library remembers */
         suite_lost(&on);
     }
@@ -397,11 +397,11 @@ static void test_bounded_waits(void)
 {
     step_on on;
     gdn_context *ctx = open_metal(NULL, NULL, 0);
-    CHECK(*timeout_of(ctx) == UINT64_C(3600000000000)); /* of a device that is software */
+    REQUIRE(*timeout_of(ctx) == UINT64_C(3600000000000)); /* of a device that is software */
     gdn_context_destroy(ctx);
     ctx = open_metal(NULL, NULL, UINT64_C(50000000000));
-    CHECK(*timeout_of(ctx) == UINT64_C(50000000000));
-    CHECK(step_put(&on, ctx, &start) == GDN_OK);
+    REQUIRE(*timeout_of(ctx) == UINT64_C(50000000000));
+    REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
     suite_hang_begins(&on, hang, timeout_of(ctx));
     suite_hang_ends(&on, hang, timeout_of(ctx));
     hang(1);
@@ -410,7 +410,7 @@ static void test_bounded_waits(void)
     gdn_status status = GDN_OK;
     while (queued < 100 && !(status = step_run(&on, NULL))) /* the ring is full */
         queued++;
-    CHECK(queued == GDN_METAL_RING && status == GDN_TIMEOUT);
+    REQUIRE(queued == GDN_METAL_RING && status == GDN_TIMEOUT);
     step_drop(&on);
     gdn_context_destroy(ctx); /* Metal keeps what is in use */
     hang(0);
@@ -429,8 +429,8 @@ static void look(const suite_test *test, int after)
     static long alive, complaints;
     if (after && !test->leaves && metal_fake_alive(NULL) != alive)
         (void)printf("    %ld objects more are alive\n", metal_fake_alive(NULL) - alive);
-    CHECK(!after || test->leaves || metal_fake_alive(NULL) == alive);
-    CHECK(!after || metal_fake_complaints() == complaints);
+    REQUIRE(!after || test->leaves || metal_fake_alive(NULL) == alive);
+    REQUIRE(!after || metal_fake_complaints() == complaints);
     alive = metal_fake_alive(NULL);
     complaints = metal_fake_complaints();
 }

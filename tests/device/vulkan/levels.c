@@ -32,10 +32,10 @@ static gdn_status run_probe(void *user)
                                    .n = GDN_PROBE_OPERANDS };
     const gdn_place workspace = { .data = (void *)x->memory.buffer, .offset = GDN_PROBE_BYTES };
     gdn_vulkan_dispatch dispatch = { .n_items = (GDN_PROBE_OPERANDS + constants[0] - 1) / constants[0] };
-    CHECK(gdn_vulkan_pipeline_make(dev, GDN_VULKAN_probe, 0, &soft, x->level, constants, &dispatch.pipeline) ==
-              GDN_OK &&
-          gdn_vulkan_run(dev, &workspace, &params, sizeof params, 0, &dispatch, 1, NULL) == GDN_OK &&
-          gdn_vulkan_wait(dev) == GDN_OK);
+    REQUIRE(gdn_vulkan_pipeline_make(dev, GDN_VULKAN_probe, 0, &soft, x->level, constants, &dispatch.pipeline) ==
+                GDN_OK &&
+            gdn_vulkan_run(dev, &workspace, &params, sizeof params, 0, &dispatch, 1, NULL) == GDN_OK &&
+            gdn_vulkan_wait(dev) == GDN_OK);
     dev->vk.DestroyPipeline(dev->device, dispatch.pipeline, NULL);
     const float *in = x->memory.mapped;
     const uint32_t *out = (const uint32_t *)(const void *)((const char *)x->memory.mapped + GDN_PROBE_IN_BYTES);
@@ -52,15 +52,15 @@ static void test_software_fma(void)
 {
     static gdn_vulkan_device dev;
     if (!gdn_vulkan_catalogue_get()->traits[0].float64) return;
-    CHECK(gdn_vulkan_device_open(&dev, NULL, 0, NULL) == GDN_OK);
+    REQUIRE(gdn_vulkan_device_open(&dev, NULL, 0, NULL) == GDN_OK);
     for (uint32_t level = 0; level < GDN_LEVEL_COUNT; level++) {
         fma_probe x = { .dev = &dev, .level = level };
         char reason[GDN_REASON_MAX];
-        CHECK(gdn_vulkan_allocate(&dev, GDN_PROBE_BYTES + GDN_VULKAN_PARAMS_BYTES, GDN_VULKAN_MEMORY_HOST, &x.memory) ==
-              GDN_OK);
-        CHECK(gdn_gpu_probe_arithmetic(x.memory.mapped, run_probe, &x, reason, NULL) == GDN_OK);
-        CHECK(level == GDN_EXACT_FTZ ? x.right == GDN_PROBE_OPERANDS
-                                     : x.right < GDN_PROBE_OPERANDS || !dev.traits.denorm_preserve);
+        REQUIRE(gdn_vulkan_allocate(&dev, GDN_PROBE_BYTES + GDN_VULKAN_PARAMS_BYTES, GDN_VULKAN_MEMORY_HOST,
+                                    &x.memory) == GDN_OK);
+        REQUIRE(gdn_gpu_probe_arithmetic(x.memory.mapped, run_probe, &x, reason, NULL) == GDN_OK);
+        REQUIRE(level == GDN_EXACT_FTZ ? x.right == GDN_PROBE_OPERANDS
+                                       : x.right < GDN_PROBE_OPERANDS || !dev.traits.denorm_preserve);
         gdn_vulkan_release(&dev, &x.memory);
     }
     gdn_vulkan_device_close(&dev);
@@ -86,12 +86,12 @@ static void test_answers_there(void)
     step_on on;
     if (!suite_asks()) return;
     gdn_test_flush(GDN_TEST_FLUSH_BOTH);
-    CHECK(open_at(GDN_EXACT_FTZ, &ctx) == GDN_OK && step_put(&on, ctx, &tiny) == GDN_OK);
+    REQUIRE(open_at(GDN_EXACT_FTZ, &ctx) == GDN_OK && step_put(&on, ctx, &tiny) == GDN_OK);
     const gdn_vulkan_device *dev = ctx->state;
     const gdn_gpu_variant *v = &dev->gpu.variant;
     fault.wrong_shader =
         gdn_vulkan_shader(GDN_VULKAN_gated_delta_net, 0, v->soft_fma, v->subgroup, dev->traits.storage16);
-    CHECK(step_run(&on, NULL) == GDN_UNSUPPORTED && strstr(gdn_last_error(), "known answer"));
+    REQUIRE(step_run(&on, NULL) == GDN_UNSUPPORTED && strstr(gdn_last_error(), "known answer"));
     step_drop(&on);
     gdn_context_destroy(ctx);
     memset(&fault, 0, sizeof fault);
@@ -105,15 +105,16 @@ static void look(uint32_t levels, uint32_t level)
     const int has = (int)(levels >> level & 1);
     const gdn_status status = open_at(level, &ctx);
     if (level != GDN_EXACT && !has) {
-        CHECK(status == GDN_UNSUPPORTED && !ctx && strstr(gdn_last_error(), "GDN_EXACT_FTZ"));
+        REQUIRE(status == GDN_UNSUPPORTED && !ctx && strstr(gdn_last_error(), "GDN_EXACT_FTZ"));
         return;
     }
-    CHECK(status == GDN_OK && gdn_context_describe(ctx, NULL, &info) == GDN_OK);
-    CHECK(info.levels == levels && info.exact == has && (info.reason[0] == 0) == has);
-    CHECK(!strncmp(info.name, levels ? "soft-fma" : "plain-fma", levels ? 8 : 9));
-    CHECK(has || levels != FLUSHES || strstr(info.reason, "as it is at GDN_EXACT_FTZ"));
-    CHECK(step_put(&on, ctx, &tiny) == GDN_OK && step_run(&on, NULL) == GDN_OK && gdn_synchronize(ctx, NULL) == GDN_OK);
-    CHECK(step_same(&on, &wanted_tiny[level]) == has);
+    REQUIRE(status == GDN_OK && gdn_context_describe(ctx, NULL, &info) == GDN_OK);
+    REQUIRE(info.levels == levels && info.exact == has && (info.reason[0] == 0) == has);
+    REQUIRE(!strncmp(info.name, levels ? "soft-fma" : "plain-fma", levels ? 8 : 9));
+    REQUIRE(has || levels != FLUSHES || strstr(info.reason, "as it is at GDN_EXACT_FTZ"));
+    REQUIRE(step_put(&on, ctx, &tiny) == GDN_OK && step_run(&on, NULL) == GDN_OK &&
+            gdn_synchronize(ctx, NULL) == GDN_OK);
+    REQUIRE(step_same(&on, &wanted_tiny[level]) == has);
     step_drop(&on);
     gdn_context_destroy(ctx);
 }
@@ -137,7 +138,7 @@ static void test_devices(void)
     test_answers_there();
     for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++)
         for (uint32_t level = 0; level < GDN_LEVEL_COUNT; level++) {
-            const int before = failures;
+            const int before = test_failed;
             if (devices[i].can_flush && getenv("VK_INSTANCE_LAYERS")) continue; /* a layer knows that it cannot */
             memset(&fault, 0, sizeof fault);
             fault.can_flush = devices[i].can_flush;
@@ -145,7 +146,7 @@ static void test_devices(void)
             fault.flushes_asked = devices[i].flushes_asked;
             gdn_test_flush(devices[i].flush);
             look(devices[i].levels, level);
-            if (failures != before) (void)printf("device %d at level %u\n", (int)i, (unsigned)level);
+            if (test_failed != before) (void)printf("device %d at level %u\n", (int)i, (unsigned)level);
         }
     gdn_test_flush(0);
     memset(&fault, 0, sizeof fault);
@@ -168,7 +169,7 @@ void test_levels(void)
         wanted_tiny[level] = tiny;
         step_reference_at(&wanted_tiny[level], 1, level);
     }
-    CHECK(memcmp(wanted_tiny[GDN_EXACT].out, wanted_tiny[GDN_EXACT_FTZ].out, sizeof tiny.out));
+    REQUIRE(memcmp(wanted_tiny[GDN_EXACT].out, wanted_tiny[GDN_EXACT_FTZ].out, sizeof tiny.out));
     test_software_fma();
 #ifdef GDN_TEST_CAN_FLUSH
     if (is_known()) test_devices();

@@ -10,13 +10,13 @@ static void test_subgroup_size(void)
     gdn_context *ctx = NULL;
     step_on on;
     memset(&fault, 0, sizeof fault);
-    CHECK(faulty_context(&ctx, 0) == GDN_OK);
+    REQUIRE(faulty_context(&ctx, 0) == GDN_OK);
     const gdn_vulkan_traits traits = ((const gdn_vulkan_device *)ctx->state)->traits;
     const int shuffles = ((const gdn_vulkan_device *)ctx->state)->gpu.variant.subgroup;
     fault.sized = fault.pipelines = 0;
-    CHECK(step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK && step_same(&on, &wanted));
-    CHECK(fault.pipelines == 1 && fault.sized == (shuffles && traits.required_size));
-    CHECK(!fault.sized || (fault.required_size == traits.subgroup_size && traits.subgroup_size >= 8));
+    REQUIRE(step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK && step_same(&on, &wanted));
+    REQUIRE(fault.pipelines == 1 && fault.sized == (shuffles && traits.required_size));
+    REQUIRE(!fault.sized || (fault.required_size == traits.subgroup_size && traits.subgroup_size >= 8));
     step_drop(&on);
     gdn_context_destroy(ctx);
 
@@ -25,10 +25,10 @@ static void test_subgroup_size(void)
         memset(&fault, 0, sizeof fault);
         fault.no_required_size = i == 0;
         fault.min_subgroup = i == 1 ? 1u << 16 : 0;
-        CHECK(faulty_context(&ctx, 0) == GDN_OK);
-        CHECK(!((const gdn_vulkan_device *)ctx->state)->traits.required_size);
-        CHECK(step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK && step_same(&on, &wanted));
-        CHECK(fault.pipelines > 0 && fault.sized == 0);
+        REQUIRE(faulty_context(&ctx, 0) == GDN_OK);
+        REQUIRE(!((const gdn_vulkan_device *)ctx->state)->traits.required_size);
+        REQUIRE(step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK && step_same(&on, &wanted));
+        REQUIRE(fault.pipelines > 0 && fault.sized == 0);
         step_drop(&on);
         gdn_context_destroy(ctx);
     }
@@ -36,9 +36,9 @@ static void test_subgroup_size(void)
     /* Smaller ones than the eight lanes are passed over. */
     memset(&fault, 0, sizeof fault);
     fault.min_subgroup = 2;
-    CHECK(faulty_context(&ctx, 0) == GDN_OK);
+    REQUIRE(faulty_context(&ctx, 0) == GDN_OK);
     const gdn_vulkan_traits small = ((const gdn_vulkan_device *)ctx->state)->traits;
-    CHECK(!small.required_size || small.subgroup_size == 8);
+    REQUIRE(!small.required_size || small.subgroup_size == 8);
     gdn_context_destroy(ctx);
 }
 
@@ -48,14 +48,14 @@ static void test_allocation_size(void)
     gdn_span span = { 0 };
     memset(&fault, 0, sizeof fault);
     fault.max_allocation = UINT64_C(1) << 24;
-    CHECK(faulty_context(&ctx, 0) == GDN_OK);
-    CHECK(gdn_buffer_create(ctx, fault.max_allocation, &span) == GDN_OK);
+    REQUIRE(faulty_context(&ctx, 0) == GDN_OK);
+    REQUIRE(gdn_buffer_create(ctx, fault.max_allocation, &span) == GDN_OK);
     gdn_buffer_destroy(ctx, &span);
     const int before = fault.creations;
-    CHECK(gdn_buffer_create(ctx, fault.max_allocation + 1, &span) == GDN_OUT_OF_MEMORY && !span.data);
-    CHECK(strstr(gdn_last_error(), "16777217 bytes") && strstr(gdn_last_error(), "at most 16777216") &&
-          strstr(gdn_last_error(), "maxMemoryAllocationSize"));
-    CHECK(fault.creations == before);
+    REQUIRE(gdn_buffer_create(ctx, fault.max_allocation + 1, &span) == GDN_OUT_OF_MEMORY && !span.data);
+    REQUIRE(strstr(gdn_last_error(), "16777217 bytes") && strstr(gdn_last_error(), "at most 16777216") &&
+            strstr(gdn_last_error(), "maxMemoryAllocationSize"));
+    REQUIRE(fault.creations == before);
     gdn_context_destroy(ctx);
 }
 
@@ -106,11 +106,11 @@ static void test_shader_fma(void)
                 gdn_vulkan_shader(kernel, variant >> 3, variant & 1, variant >> 1 & 1, variant >> 2 & 1);
             uint32_t *const words = malloc(2 * (code.n + GDN_VULKAN_CONTROL_WORDS) * sizeof *words);
             uint32_t *const back = words + code.n + GDN_VULKAN_CONTROL_WORDS;
-            CHECK(gdn_vulkan_fit(&without, GDN_EXACT, code, words) == code.n &&
-                  !memcmp(words, code.words, code.n * sizeof *words));
+            REQUIRE(gdn_vulkan_fit(&without, GDN_EXACT, code, words) == code.n &&
+                    !memcmp(words, code.words, code.n * sizeof *words));
             const int before = count_of(code.words, code.n, 12, 50);
             const size_t n = gdn_vulkan_fit(&with, GDN_EXACT, code, words);
-            CHECK(count_of(words, n, 12, 50) == 0 && before >= 0 && count_of(words, n, 4427, 0) == before);
+            REQUIRE(count_of(words, n, 12, 50) == 0 && before >= 0 && count_of(words, n, 4427, 0) == before);
             uint32_t set = 0;
             size_t place = 5, order = 0; /* capabilities, then the extension, then everything else */
             for (size_t i = 5; i < n; i += words[i] >> 16) {
@@ -119,12 +119,12 @@ static void test_shader_fma(void)
                 order |= opcode == 17 && i != place;
                 place += opcode == 17 ? words[i] >> 16 : 0;
             }
-            CHECK(!order && words[place] == (4u << 16 | 10) && !memcmp(words + place + 1, "SPV_KHR_fma", 12));
-            CHECK(without_fma(words, n, set, back) == code.n && !memcmp(back, code.words, code.n * sizeof *back));
+            REQUIRE(!order && words[place] == (4u << 16 | 10) && !memcmp(words + place + 1, "SPV_KHR_fma", 12));
+            REQUIRE(without_fma(words, n, set, back) == code.n && !memcmp(back, code.words, code.n * sizeof *back));
             fused += before > 0;
             free(words);
         }
-    CHECK(fused > 8);
+    REQUIRE(fused > 8);
 }
 
 void test_limits(void)

@@ -25,7 +25,7 @@ static gdn_tensor place(room *r, uint64_t words)
     r->at += (4 * words + PLACE - 1) / PLACE * PLACE;
     if (r->filling && r->at > r->bytes) {
         r->host = realloc(r->host, (size_t)r->at);
-        CHECK(r->host != NULL);
+        REQUIRE(r->host != NULL);
         memset(r->host + r->bytes, 0, (size_t)(r->at - r->bytes));
         r->bytes = r->at;
     }
@@ -115,19 +115,19 @@ static char *result_of(gdn_context *ctx, const call *c, const room *filled, call
     gdn_span workspace = { 0 };
     char *const result = malloc((size_t)r.bytes);
     *can = (gdn_capability){ .size = sizeof *can };
-    CHECK(result && gdn_buffer_create(ctx, r.bytes, &r.all) == GDN_OK &&
-          gdn_buffer_write(ctx, &r.all, 0, r.host, r.bytes) == GDN_OK);
-    CHECK(fn(ctx, c, &r, &workspace, can) == GDN_OK);
+    REQUIRE(result && gdn_buffer_create(ctx, r.bytes, &r.all) == GDN_OK &&
+            gdn_buffer_write(ctx, &r.all, 0, r.host, r.bytes) == GDN_OK);
+    REQUIRE(fn(ctx, c, &r, &workspace, can) == GDN_OK);
     if (can->supported) {
-        if (can->workspace_bytes) CHECK(gdn_buffer_create(ctx, can->workspace_bytes, &workspace) == GDN_OK);
-        CHECK(fn(ctx, c, &r, &workspace, NULL) == GDN_OK);
+        if (can->workspace_bytes) REQUIRE(gdn_buffer_create(ctx, can->workspace_bytes, &workspace) == GDN_OK);
+        REQUIRE(fn(ctx, c, &r, &workspace, NULL) == GDN_OK);
         const gdn_status status = gdn_synchronize(ctx, NULL);
-        CHECK(status == (c->reported && ends(ctx) ? GDN_BAD_MAP : GDN_OK));
-        CHECK(!status || strstr(gdn_last_error(), "parent"));
-        CHECK(gdn_buffer_read(ctx, &r.all, 0, result, r.bytes) == GDN_OK);
+        REQUIRE(status == (c->reported && ends(ctx) ? GDN_BAD_MAP : GDN_OK));
+        REQUIRE(!status || strstr(gdn_last_error(), "parent"));
+        REQUIRE(gdn_buffer_read(ctx, &r.all, 0, result, r.bytes) == GDN_OK);
         if (can->workspace_bytes) gdn_buffer_destroy(ctx, &workspace);
     } else {
-        CHECK(fn(ctx, c, &r, &workspace, NULL) == GDN_UNSUPPORTED);
+        REQUIRE(fn(ctx, c, &r, &workspace, NULL) == GDN_UNSUPPORTED);
     }
     gdn_buffer_destroy(ctx, &r.all);
     return result;
@@ -135,21 +135,21 @@ static char *result_of(gdn_context *ctx, const call *c, const room *filled, call
 
 static void compare(gdn_context *ctx, gdn_context *host, const call *c, call_fn *fn)
 {
-    const int before = failures;
+    const int before = test_failed;
     gdn_capability can;
     room r = { .filling = 1, .random = 1 };
     (void)fn(NULL, c, &r, NULL, NULL);
     r.filling = 0;
     char *const got = result_of(ctx, c, &r, fn, &can);
-    CHECK(can.supported == !(ends(ctx) && c->refused));
+    REQUIRE(can.supported == !(ends(ctx) && c->refused));
     if (can.supported && !(ends(ctx) && c->reported)) {
         char *const want = result_of(host, c, &r, fn, &can);
-        CHECK(!memcmp(got, want, (size_t)r.bytes));
+        REQUIRE(!memcmp(got, want, (size_t)r.bytes));
         free(want);
     } else if (!can.supported) {
-        CHECK(strstr(can.reason, "n_tokens is"));
+        REQUIRE(strstr(can.reason, "n_tokens is"));
     }
-    (void)printf("%-55s %s\n", c->what, failures == before ? "ok" : "FAILED");
+    (void)printf("%-55s %s\n", c->what, test_failed == before ? "ok" : "FAILED");
     free(got);
     free(r.host);
 }
@@ -330,12 +330,11 @@ int long_sequences(void)
     gdn_context *ctx = NULL, *host = NULL;
     const gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_VULKAN };
     const gdn_context_desc with = { .size = sizeof with, .backend = GDN_BACKEND_CPU };
-    CHECK(gdn_context_create(&desc, &ctx) == GDN_OK && gdn_context_create(&with, &host) == GDN_OK);
+    REQUIRE(gdn_context_create(&desc, &ctx) == GDN_OK && gdn_context_create(&with, &host) == GDN_OK);
     for (size_t i = 0; i < sizeof deltas / sizeof *deltas; i++) compare(ctx, host, &deltas[i], call_delta);
     for (size_t i = 0; i < sizeof convs / sizeof *convs; i++) compare(ctx, host, &convs[i], call_conv);
     compare(ctx, host, &many, call_rows);
     gdn_context_destroy(ctx);
     gdn_context_destroy(host);
-    (void)printf("long sequences: %d failures\n", failures);
-    return failures != 0;
+    return test_summary();
 }

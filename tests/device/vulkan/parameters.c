@@ -37,14 +37,14 @@ static void test_ring(void)
     static step expected;
     static unsigned char before[GDN_VULKAN_RING * PARAMS];
     memset(&fault, 0, sizeof fault);
-    CHECK(faulty_context(&ctx, 0) == GDN_OK);
+    REQUIRE(faulty_context(&ctx, 0) == GDN_OK);
     gdn_vulkan_device *const dev = ctx->state;
     expected = start;
-    CHECK(step_put(&on, ctx, &start) == GDN_OK);
+    REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
     for (int i = 0; i < 2; i++) { /* the pipeline is made, asked, and compiled */
         expected_step(&expected, i);
-        CHECK(numbered_step(&on, i) == GDN_OK);
-        CHECK(gdn_synchronize(ctx, NULL) == GDN_OK);
+        REQUIRE(numbered_step(&on, i) == GDN_OK);
+        REQUIRE(gdn_synchronize(ctx, NULL) == GDN_OK);
     }
 
     const VkSemaphoreTypeCreateInfo type = { .sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
@@ -52,7 +52,7 @@ static void test_ring(void)
     const VkSemaphoreCreateInfo info = { .sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, .pNext = &type };
     const uint64_t open = 1;
     VkSemaphore gate = VK_NULL_HANDLE;
-    CHECK(dev->vk.CreateSemaphore(dev->device, &info, NULL, &gate) == VK_SUCCESS);
+    REQUIRE(dev->vk.CreateSemaphore(dev->device, &info, NULL, &gate) == VK_SUCCESS);
     const VkPipelineStageFlags stages = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
     const VkTimelineSemaphoreSubmitInfo values = { .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
                                                    .waitSemaphoreValueCount = 1,
@@ -62,30 +62,30 @@ static void test_ring(void)
                                   .waitSemaphoreCount = 1,
                                   .pWaitSemaphores = &gate,
                                   .pWaitDstStageMask = &stages };
-    CHECK(dev->vk.QueueSubmit(dev->queue, 1, &submit, VK_NULL_HANDLE) == VK_SUCCESS);
+    REQUIRE(dev->vk.QueueSubmit(dev->queue, 1, &submit, VK_NULL_HANDLE) == VK_SUCCESS);
 
     for (int i = 0; i < GDN_VULKAN_RING; i++) {
         const uint32_t own = dev->ring_next;
         memcpy(before, dev->params.mapped, sizeof before);
         expected_step(&expected, 2 + i);
-        CHECK(numbered_step(&on, 2 + i) == GDN_OK);
-        CHECK(memcmp(before + own * PARAMS, (char *)dev->params.mapped + own * PARAMS, PARAMS) != 0);
+        REQUIRE(numbered_step(&on, 2 + i) == GDN_OK);
+        REQUIRE(memcmp(before + own * PARAMS, (char *)dev->params.mapped + own * PARAMS, PARAMS) != 0);
         memcpy(before + own * PARAMS, (char *)dev->params.mapped + own * PARAMS, PARAMS);
-        CHECK(!memcmp(before, dev->params.mapped, sizeof before));
+        REQUIRE(!memcmp(before, dev->params.mapped, sizeof before));
     }
     const uint64_t patience = dev->gpu.timeout_ns;
     dev->gpu.timeout_ns = 1000000;
-    CHECK(numbered_step(&on, 2 + GDN_VULKAN_RING) == GDN_TIMEOUT);
+    REQUIRE(numbered_step(&on, 2 + GDN_VULKAN_RING) == GDN_TIMEOUT);
     dev->gpu.timeout_ns = patience;
-    CHECK(!memcmp(before, dev->params.mapped, sizeof before));
+    REQUIRE(!memcmp(before, dev->params.mapped, sizeof before));
 
     const VkSemaphoreSignalInfo signal = { .sType = VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO,
                                            .semaphore = gate,
                                            .value = open };
     const PFN_vkSignalSemaphore signal_semaphore =
         (PFN_vkSignalSemaphore)dev->vk.GetDeviceProcAddr(dev->device, "vkSignalSemaphore");
-    CHECK(signal_semaphore && signal_semaphore(dev->device, &signal) == VK_SUCCESS);
-    CHECK(gdn_synchronize(ctx, NULL) == GDN_OK && step_same(&on, &expected));
+    REQUIRE(signal_semaphore && signal_semaphore(dev->device, &signal) == VK_SUCCESS);
+    REQUIRE(gdn_synchronize(ctx, NULL) == GDN_OK && step_same(&on, &expected));
     step_drop(&on);
     dev->vk.DestroySemaphore(dev->device, gate, NULL);
     gdn_context_destroy(ctx);
@@ -99,23 +99,23 @@ static void test_commands(void)
     gdn_context *ctx = NULL;
     step_on on;
     memset(&fault, 0, sizeof fault);
-    CHECK(faulty_context(&ctx, 0) == GDN_OK);
+    REQUIRE(faulty_context(&ctx, 0) == GDN_OK);
     gdn_vulkan_device *const dev = ctx->state;
-    CHECK(step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK &&
-          gdn_synchronize(ctx, NULL) == GDN_OK && fault.hazards == 0);
+    REQUIRE(step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK &&
+            gdn_synchronize(ctx, NULL) == GDN_OK && fault.hazards == 0);
     for (int recorded = 0; recorded < 2; recorded++) {
         const int barriers = recorded ? 3 : 2;
         for (int missing = 0; missing <= barriers; missing++) {
             VkCommandBuffer commands = NULL;
             fault.barriers = fault.updates = fault.hazards = fault.dispatches = 0;
             fault.drop_barrier = missing; /* 0: none */
-            if (recorded) CHECK(gdn_vulkan_begin(dev, &commands) == GDN_OK);
-            CHECK(step_run(&on, commands) == GDN_OK);
-            if (recorded) CHECK(gdn_vulkan_submit(dev, commands) == GDN_OK);
+            if (recorded) REQUIRE(gdn_vulkan_begin(dev, &commands) == GDN_OK);
+            REQUIRE(step_run(&on, commands) == GDN_OK);
+            if (recorded) REQUIRE(gdn_vulkan_submit(dev, commands) == GDN_OK);
             fault.drop_barrier = 0;
-            CHECK(fault.dispatches == 1 && fault.barriers == barriers && fault.updates == recorded);
-            CHECK((fault.hazards != 0) == (missing != 0));
-            CHECK(gdn_synchronize(ctx, NULL) == GDN_OK); /* nothing is left that could be a hazard in truth */
+            REQUIRE(fault.dispatches == 1 && fault.barriers == barriers && fault.updates == recorded);
+            REQUIRE((fault.hazards != 0) == (missing != 0));
+            REQUIRE(gdn_synchronize(ctx, NULL) == GDN_OK); /* nothing is left that could be a hazard in truth */
         }
     }
     step_drop(&on);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "gdn/gdn.h"
-#include "require.h"
+#include "tests/harness.h"
 
 enum { SKIPPED = 77, CALL_SEQS = 4, CALL_HEADS = 8, CALL_DIM = 64 }; /* 77: ctest's word for it */
 
@@ -66,7 +66,7 @@ static inline gdn_context *call_context(const call_api *api, uint32_t n_threads)
 static inline void call_expect(const call_api *api, call_memory *expected)
 {
     gdn_context *ctx = call_context(api, 1);
-    REQUIRE(ctx && call_run(api, ctx, expected) == GDN_OK);
+    NEED(ctx && call_run(api, ctx, expected) == GDN_OK);
     api->destroy(ctx);
 }
 

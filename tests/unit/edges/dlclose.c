@@ -39,25 +39,25 @@ static int is_loaded(const char *path)
 int main(int argc, char **argv)
 {
     static call_memory expected, m;
-    REQUIRE(argc == 2);
+    NEED(argc == 2);
     const int before = threads();
     for (int i = 0; i < ROUNDS; i++) {
         void *library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
-        REQUIRE(library);
+        NEED(library);
         call_api api;
         *(void **)&api.create = dlsym(library, "gdn_context_create");
         *(void **)&api.destroy = dlsym(library, "gdn_context_destroy");
         *(void **)&api.query = dlsym(library, "gdn_gated_delta_net_query");
         *(void **)&api.run = dlsym(library, "gdn_gated_delta_net");
-        REQUIRE(api.create && api.destroy && api.query && api.run);
+        NEED(api.create && api.destroy && api.query && api.run);
         if (!i) call_expect(&api, &expected);
         gdn_context *ctx = call_context(&api, THREADS);
-        REQUIRE(ctx && call_run(&api, ctx, &m) == GDN_OK);
-        REQUIRE(!memcmp(&m, &expected, sizeof m));
+        NEED(ctx && call_run(&api, ctx, &m) == GDN_OK);
+        NEED(!memcmp(&m, &expected, sizeof m));
         api.destroy(ctx);
-        REQUIRE(are_gone(before));
-        REQUIRE(!dlclose(library));
-        REQUIRE(!is_loaded(argv[1]));
+        NEED(are_gone(before));
+        NEED(!dlclose(library));
+        NEED(!is_loaded(argv[1]));
     }
     (void)printf("%d rounds\n", ROUNDS);
     return 0;

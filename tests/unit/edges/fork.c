@@ -26,9 +26,9 @@ static atomic_int leave, n_calls;
 static void call_on(gdn_context *ctx)
 {
     static _Thread_local call_memory m;
-    REQUIRE(ctx);
-    REQUIRE(call_run(&api, ctx, &m) == GDN_OK);
-    REQUIRE(!memcmp(&m, &expected, sizeof m));
+    NEED(ctx);
+    NEED(call_run(&api, ctx, &m) == GDN_OK);
+    NEED(!memcmp(&m, &expected, sizeof m));
 }
 
 static void child(gdn_context *inherited)
@@ -52,8 +52,8 @@ static void fork_one(gdn_context *ctx)
     int status = 0;
     const pid_t pid = fork();
     if (!pid) child(ctx);
-    REQUIRE(pid > 0 && waitpid(pid, &status, 0) == pid);
-    REQUIRE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    NEED(pid > 0 && waitpid(pid, &status, 0) == pid);
+    NEED(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 static void *call_until_told(void *ctx)
@@ -81,11 +81,11 @@ int main(int argc, char **argv)
         fork_one(ctx);
     }
     pthread_t other;
-    REQUIRE(!pthread_create(&other, NULL, call_until_told, ctx));
+    NEED(!pthread_create(&other, NULL, call_until_told, ctx));
     while (!atomic_load(&n_calls)) (void)sched_yield();
     for (int i = 0; i < FORKS_AT_WORK; i++) fork_one(ctx);
     atomic_store(&leave, 1);
-    REQUIRE(!pthread_join(other, NULL));
+    NEED(!pthread_join(other, NULL));
     call_on(ctx);
     gdn_context_destroy(ctx);
     (void)printf("%d forks at rest, %d beside %d calls\n", FORKS_AT_REST + 1, FORKS_AT_WORK, (int)n_calls);

@@ -30,11 +30,11 @@ int main(void)
         return skip("root cannot become another user here, and is above the limit itself");
     for (rlim_t most = 3; most > 0; most--) { /* for all processes of this user: some threads, perhaps, and then none */
         const struct rlimit limit = { most, 3 };
-        REQUIRE(!setrlimit(RLIMIT_NPROC, &limit));
+        NEED(!setrlimit(RLIMIT_NPROC, &limit));
         for (uint32_t n_threads = 2; n_threads <= 16; n_threads *= 2) {
             gdn_context *ctx = call_context(&api, n_threads);
-            REQUIRE(ctx && call_run(&api, ctx, &m) == GDN_OK);
-            REQUIRE(!memcmp(&m, &expected, sizeof m));
+            NEED(ctx && call_run(&api, ctx, &m) == GDN_OK);
+            NEED(!memcmp(&m, &expected, sizeof m));
             gdn_context_destroy(ctx);
         }
     }

@@ -40,9 +40,9 @@ static void run(gdn_context *ctx, char *pool, const int64_t stride[3], operands 
     a.state_src.data = (void *)(uintptr_t)src;
     a.state_dst.data = (void *)(uintptr_t)dst;
     for (int i = 0; i < 3; i++) a.state.stride[i] = stride[i];
-    REQUIRE(!gdn_gated_delta_net_query(ctx, &a, &c));
+    NEED(!gdn_gated_delta_net_query(ctx, &a, &c));
     a.workspace.data = aligned_alloc(64, (size_t)(c.workspace_bytes / 64 * 64 + 64));
-    REQUIRE(a.workspace.data && !gdn_gated_delta_net(ctx, &a, NULL));
+    NEED(a.workspace.data && !gdn_gated_delta_net(ctx, &a, NULL));
     free(a.workspace.data);
 }
 
@@ -75,7 +75,7 @@ int main(void)
         gdn_context *ctx = NULL;
         desc.backend = backends[b];
         desc.n_threads = 1;
-        REQUIRE(!gdn_context_create(&desc, &ctx));
+        NEED(!gdn_context_create(&desc, &ctx));
         memset(small, 0, sizeof small);
         fill((char *)small, packed, &expected);
         run(ctx, (char *)small, packed, &expected);
@@ -84,12 +84,12 @@ int main(void)
             stride[axis] = far;
             fill(pool, stride, &o);
             run(ctx, pool, stride, &o);
-            REQUIRE(!memcmp(o.out, expected.out, sizeof o.out));
+            NEED(!memcmp(o.out, expected.out, sizeof o.out));
             for (int s = 0; s < SEQS; s++)
                 for (int h = 0; h < HEADS; h++)
-                    REQUIRE(
+                    NEED(
                         !memcmp(matrix(pool, stride, dst[s], h), matrix((char *)small, packed, dst[s], h), 4 * MATRIX));
-            REQUIRE(!madvise(pool, bytes, MADV_DONTNEED)); /* zeros again */
+            NEED(!madvise(pool, bytes, MADV_DONTNEED)); /* zeros again */
         }
         gdn_context_destroy(ctx);
     }

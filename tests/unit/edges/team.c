@@ -11,12 +11,12 @@ static void before_addition(const volatile void *target);
 
 #include <string.h>
 
-#include "require.h"
+#include "tests/harness.h"
 
 static gdn_team *new_team(int32_t n_threads)
 {
     void *memory = aligned_alloc(64, (size_t)(gdn_team_bytes(n_threads) + 63) / 64 * 64);
-    REQUIRE(memory);
+    NEED(memory);
     return gdn_team_start(memory, n_threads);
 }
 
@@ -57,14 +57,14 @@ static void before_addition(const volatile void *target)
 static void old_task(void *arg, int32_t i)
 {
     (void)i;
-    REQUIRE(!strcmp(arg, "old"));
+    NEED(!strcmp(arg, "old"));
     atomic_fetch_add_explicit(&old_runs, 1, memory_order_seq_cst);
     if (!is_caller) atomic_store(&phase, RAN);
 }
 
 static void new_task(void *arg, int32_t i)
 {
-    REQUIRE(!strcmp(arg, "new"));
+    NEED(!strcmp(arg, "new"));
     atomic_fetch_add_explicit(&new_runs[i], 1, memory_order_seq_cst);
     if (!is_caller) atomic_store(&phase, RAN);
 }
@@ -88,8 +88,8 @@ static int late_claim(void)
         gdn_team_run(t, 2, nothing, NULL);
     atomic_store(&is_last_job, 1);
     gdn_team_run(t, 2, new_task, last);
-    REQUIRE(atomic_load(&old_runs) == 2);
-    REQUIRE(atomic_load(&new_runs[0]) == 1 && atomic_load(&new_runs[1]) == 1);
+    NEED(atomic_load(&old_runs) == 2);
+    NEED(atomic_load(&new_runs[0]) == 1 && atomic_load(&new_runs[1]) == 1);
     atomic_store(&held_team, NULL);
     end_team(t);
     return 1;
@@ -121,7 +121,7 @@ static void slow_member(void)
         atomic_store(&member_began, 0);
         atomic_store(&member_ended, 0);
         gdn_team_run(t, 2, slow_task, t);
-        REQUIRE(atomic_load(&member_ended));
+        NEED(atomic_load(&member_ended));
     }
     end_team(t);
 }
@@ -156,8 +156,8 @@ static void *call_again_and_again(void *team)
         const int n = 1 + i % TASKS;
         gdn_team_run(team, n, count_run, &j);
         for (int k = 0; k < TASKS; k++) {
-            REQUIRE(j.runs[k] == (k < n));
-            REQUIRE(j.inner[k] == (j.depth && k < n ? TASKS : 0));
+            NEED(j.runs[k] == (k < n));
+            NEED(j.inner[k] == (j.depth && k < n ? TASKS : 0));
         }
     }
     return NULL;
@@ -168,8 +168,8 @@ static void many_callers(int32_t n_threads)
     gdn_team *t = new_team(n_threads);
     pthread_t caller[CALLERS];
     (void)call_again_and_again(t);
-    for (int i = 0; i < CALLERS; i++) REQUIRE(!pthread_create(&caller[i], NULL, call_again_and_again, t));
-    for (int i = 0; i < CALLERS; i++) REQUIRE(!pthread_join(caller[i], NULL));
+    for (int i = 0; i < CALLERS; i++) NEED(!pthread_create(&caller[i], NULL, call_again_and_again, t));
+    for (int i = 0; i < CALLERS; i++) NEED(!pthread_join(caller[i], NULL));
     (void)call_again_and_again(t);
     end_team(t);
 }
@@ -203,16 +203,16 @@ static void signals(void)
 {
     gdn_team *t = new_team(4);
     sigset_t set, before, pending;
-    REQUIRE(signal(SIGUSR1, on_signal) != SIG_ERR);
+    NEED(signal(SIGUSR1, on_signal) != SIG_ERR);
     (void)sigemptyset(&set);
     (void)sigaddset(&set, SIGUSR1);
-    REQUIRE(!pthread_sigmask(SIG_BLOCK, &set, &before));
-    REQUIRE(!sigismember(&before, SIGINT)); /* start gave back what it found */
-    REQUIRE(!kill(getpid(), SIGUSR1));
+    NEED(!pthread_sigmask(SIG_BLOCK, &set, &before));
+    NEED(!sigismember(&before, SIGINT)); /* start gave back what it found */
+    NEED(!kill(getpid(), SIGUSR1));
     while (atomic_load(&n_seen) < gdn_team_members(t)) gdn_team_run(t, 40, be_seen, NULL);
-    REQUIRE(!sigpending(&pending) && sigismember(&pending, SIGUSR1) && !n_signals);
-    REQUIRE(!pthread_sigmask(SIG_SETMASK, &before, NULL));
-    REQUIRE(n_signals == 1);
+    NEED(!sigpending(&pending) && sigismember(&pending, SIGUSR1) && !n_signals);
+    NEED(!pthread_sigmask(SIG_SETMASK, &before, NULL));
+    NEED(n_signals == 1);
     end_team(t);
 }
 
@@ -221,14 +221,14 @@ static void environment(void)
     static const char *const ignored[] = { "", "0", "-1", "4097", "99999999999999999999", "3x", "x", " 3", "3 " };
     (void)unsetenv("GDN_NUM_THREADS");
     const int32_t here = gdn_team_default_threads(getenv("GDN_NUM_THREADS"));
-    REQUIRE(here >= 1);
+    NEED(here >= 1);
     (void)setenv("GDN_NUM_THREADS", "7", 1);
-    REQUIRE(gdn_team_default_threads(getenv("GDN_NUM_THREADS")) == 7);
+    NEED(gdn_team_default_threads(getenv("GDN_NUM_THREADS")) == 7);
     (void)setenv("GDN_NUM_THREADS", "4096", 1);
-    REQUIRE(gdn_team_default_threads(getenv("GDN_NUM_THREADS")) == 4096);
+    NEED(gdn_team_default_threads(getenv("GDN_NUM_THREADS")) == 4096);
     for (size_t i = 0; i < sizeof ignored / sizeof ignored[0]; i++) {
         (void)setenv("GDN_NUM_THREADS", ignored[i], 1);
-        REQUIRE(gdn_team_default_threads(getenv("GDN_NUM_THREADS")) == here);
+        NEED(gdn_team_default_threads(getenv("GDN_NUM_THREADS")) == here);
     }
 }
 
@@ -244,7 +244,7 @@ int main(void)
     signals();
     environment();
     gdn_team *many = new_team(64); /* as many as are asked for, however few processors there are */
-    REQUIRE(gdn_team_members(many) == 63);
+    NEED(gdn_team_members(many) == 63);
     end_team(many);
     (void)printf("a late claim %s, %d callers, signals, environment\n", late ? "held up" : "not tried: no threads",
                  CALLERS);
