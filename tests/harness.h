@@ -61,6 +61,12 @@ static inline int test_summary(void)
     return test_failed || !test_passed;
 }
 
+/* An initialiser of a struct with many fields, which clang-format fills lines with: { .a = 1, .b = 2 }. */
+#define FIELDS(...)                                                                                                    \
+    {                                                                                                                  \
+        __VA_ARGS__                                                                                                    \
+    }
+
 /* splitmix64 (Steele, Lea, Flood 2014). */
 static inline uint64_t test_random(uint64_t *state)
 {

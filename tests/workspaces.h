@@ -25,15 +25,10 @@ static int workspaces_that_shrink(gdn_context *ctx, int n, int *n_needed)
         gdn_status status;
         const char *name = "gated_delta_net";
         if (i % 3 == 0) {
-            gdn_gated_delta_net_args a = { .size = sizeof a,
-                                           .n_seqs = workspaces_size(),
-                                           .n_heads_k = 1 << draw_below(5),
-                                           .head_dim_k = 16 + draw_below(241),
-                                           .head_dim_v = 16 + draw_below(241),
-                                           .gate = draw_below(2),
-                                           .state_layout = draw_below(2),
-                                           .scale = 1,
-                                           .state.n_slots = 1 + draw_below(4) };
+            gdn_gated_delta_net_args a =
+                FIELDS(.size = sizeof a, .n_seqs = workspaces_size(), .n_heads_k = 1 << draw_below(5),
+                       .head_dim_k = 16 + draw_below(241), .head_dim_v = 16 + draw_below(241), .gate = draw_below(2),
+                       .state_layout = draw_below(2), .scale = 1, .state.n_slots = 1 + draw_below(4));
             a.n_snapshots = a.state.n_slots;
             a.n_heads_v = a.n_heads_k * (1 + draw_below(3));
             if (draw_below(2)) /* as models have them */
@@ -48,12 +43,9 @@ static int workspaces_that_shrink(gdn_context *ctx, int n, int *n_needed)
             status = status ? status : gdn_gated_delta_net_query(ctx, &a, &large);
         } else if (i % 3 == 1) {
             name = "ssm_conv";
-            gdn_ssm_conv_args a = { .size = sizeof a,
-                                    .n_seqs = workspaces_size(),
-                                    .n_tokens = workspaces_size(),
-                                    .n_channels = workspaces_size(),
-                                    .kernel_width = 1 + draw_below(16),
-                                    .history.n_rows = 1 };
+            gdn_ssm_conv_args a =
+                FIELDS(.size = sizeof a, .n_seqs = workspaces_size(), .n_tokens = workspaces_size(),
+                       .n_channels = workspaces_size(), .kernel_width = 1 + draw_below(16), .history.n_rows = 1);
             a.history.n_slots = a.kernel_width - 1;
             status = gdn_ssm_conv_query(ctx, &a, &small);
             a.n_tokens = (int32_t)workspaces_more(a.n_tokens);
@@ -63,11 +55,9 @@ static int workspaces_that_shrink(gdn_context *ctx, int n, int *n_needed)
         } else {
             name = "set_rows";
             const int32_t batches = workspaces_size() % 50 + 1;
-            gdn_set_rows_args a = { .size = sizeof a,
-                                    .n_columns = 32 * workspaces_size(),
-                                    .n_rows = workspaces_size(),
-                                    .n_rows_dst = workspaces_size(),
-                                    .n_batch = { batches, 1 + draw_below(4) } };
+            gdn_set_rows_args a =
+                FIELDS(.size = sizeof a, .n_columns = 32 * workspaces_size(), .n_rows = workspaces_size(),
+                       .n_rows_dst = workspaces_size(), .n_batch = { batches, 1 + draw_below(4) });
             a.index_batch[0] = draw_below(2) ? batches : 1, a.index_batch[1] = 1;
             a.dst.dtype = draw_below(4), a.index.dtype = GDN_I32 + draw_below(2);
             status = gdn_set_rows_query(ctx, &a, &small);

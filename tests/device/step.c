@@ -16,16 +16,10 @@ void step_init(step *s, uint32_t seed)
     for (int i = 0; i < N_G; i++) s->g[i] = -0.1f + 0.1f * number(&seed), s->beta[i] = 0.5f + 0.4f * number(&seed);
     for (int i = 0; i < N_STATE; i++) s->state[i] = number(&seed);
     for (int i = 0; i < SEQS; i++) s->src[i] = s->dst[i] = i;
-    s->args = (gdn_gated_delta_net_args){ .size = sizeof s->args,
-                                          .n_seqs = SEQS,
-                                          .n_tokens = SEQS,
-                                          .n_heads_k = HEADS,
-                                          .n_heads_v = HEADS,
-                                          .head_dim_k = DIM,
-                                          .head_dim_v = DIM,
-                                          .n_snapshots = 1,
-                                          .scale = 0.125f,
-                                          .state = { .n_rows = SEQS, .n_slots = 1 } };
+    s->args =
+        (gdn_gated_delta_net_args)FIELDS(.size = sizeof s->args, .n_seqs = SEQS, .n_tokens = SEQS, .n_heads_k = HEADS,
+                                         .n_heads_v = HEADS, .head_dim_k = DIM, .head_dim_v = DIM, .n_snapshots = 1,
+                                         .scale = 0.125f, .state = { .n_rows = SEQS, .n_slots = 1 });
 }
 
 void step_reference(step *s, int n) { step_reference_at(s, n, GDN_EXACT); }

@@ -42,9 +42,8 @@ int suite_run(const suite_test *tests, size_t n, void (*look)(const suite_test *
 gdn_context *suite_open(int32_t backend, const void *native, uint64_t timeout_ns)
 {
     gdn_context *ctx = NULL;
-    const gdn_context_desc desc = {
-        .size = sizeof desc, .backend = backend, .native = native, .timeout_ns = timeout_ns
-    };
+    const gdn_context_desc desc =
+        FIELDS(.size = sizeof desc, .backend = backend, .native = native, .timeout_ns = timeout_ns);
     REQUIRE(gdn_context_create(&desc, &ctx) == GDN_OK);
     return ctx;
 }

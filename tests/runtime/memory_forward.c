@@ -118,44 +118,23 @@ static void run_recurrent(world *w, const rt_step *step, const maps *p)
             }
         for (int32_t i = 0; i < W_CHANNELS * W_KERNEL; i++) taps[i] = (float)(1 << i % W_KERNEL);
 
-        gdn_gated_delta_net_args a = { .size = sizeof a,
-                                       .n_seqs = p->n_seqs,
-                                       .n_tokens = p->n_rows,
-                                       .n_heads_k = 1,
-                                       .n_heads_v = W_HEADS,
-                                       .head_dim_k = W_STATE,
-                                       .head_dim_v = W_STATE,
-                                       .n_snapshots = p->K,
-                                       .scale = 0.25f,
-                                       .q.data = k,
-                                       .k.data = k,
-                                       .v.data = v,
-                                       .g.data = g,
-                                       .beta.data = beta,
-                                       .out.data = out,
-                                       .state = { .data = pool.state.data, .n_rows = pool.n_slots, .n_slots = 1 },
-                                       .seq_start.data = (void *)p->seq_start,
-                                       .state_src.data = (void *)p->state_src,
-                                       .state_dst.data = (void *)p->state_dst,
-                                       .workspace = { .data = workspace, .bytes = sizeof workspace } };
+        gdn_gated_delta_net_args a =
+            FIELDS(.size = sizeof a, .n_seqs = p->n_seqs, .n_tokens = p->n_rows, .n_heads_k = 1, .n_heads_v = W_HEADS,
+                   .head_dim_k = W_STATE, .head_dim_v = W_STATE, .n_snapshots = p->K, .scale = 0.25f, .q.data = k,
+                   .k.data = k, .v.data = v, .g.data = g, .beta.data = beta, .out.data = out,
+                   .state = { .data = pool.state.data, .n_rows = pool.n_slots, .n_slots = 1 },
+                   .seq_start.data = (void *)p->seq_start, .state_src.data = (void *)p->state_src,
+                   .state_dst.data = (void *)p->state_dst,
+                   .workspace = { .data = workspace, .bytes = sizeof workspace });
         WORLD_REQUIRE(w, gdn_gated_delta_net(w->desc.device, &a, NULL) == GDN_OK);
 
-        gdn_ssm_conv_args c = {
-            .size = sizeof c,
-            .n_seqs = p->n_seqs,
-            .n_tokens = p->n_rows,
-            .n_channels = W_CHANNELS,
-            .kernel_width = W_KERNEL,
-            .x.data = x,
-            .weight.data = taps,
-            .out.data = y,
-            .history = { .data = pool.conv.data, .n_rows = pool.n_conv_rows, .n_slots = pool.n_columns },
-            .seq_start.data = (void *)p->seq_start,
-            .position.data = (void *)p->position,
-            .history_src.data = (void *)p->conv_src,
-            .history_dst.data = (void *)p->conv_dst,
-            .workspace = a.workspace
-        };
+        gdn_ssm_conv_args c =
+            FIELDS(.size = sizeof c, .n_seqs = p->n_seqs, .n_tokens = p->n_rows, .n_channels = W_CHANNELS,
+                   .kernel_width = W_KERNEL, .x.data = x, .weight.data = taps, .out.data = y,
+                   .history = { .data = pool.conv.data, .n_rows = pool.n_conv_rows, .n_slots = pool.n_columns },
+                   .seq_start.data = (void *)p->seq_start, .position.data = (void *)p->position,
+                   .history_src.data = (void *)p->conv_src, .history_dst.data = (void *)p->conv_dst,
+                   .workspace = a.workspace);
         WORLD_REQUIRE(w, gdn_ssm_conv(w->desc.device, &c, NULL) == GDN_OK);
         check_outputs(w, step, layer, out, y);
     }
@@ -168,12 +147,8 @@ static void write_kv(world *w, int32_t layer, int32_t n, const int32_t *cells, c
     for (int is_v = 0; is_v < 2; is_v++) {
         for (int32_t i = 0; i < n * W_KV; i++)
             rows[i] = value_kv(token[i / W_KV], rope[i / W_KV], layer, is_v, i % W_KV);
-        gdn_set_rows_args a = { .size = sizeof a,
-                                .n_columns = W_KV,
-                                .n_rows = n,
-                                .n_rows_dst = w->m->n_cells,
-                                .n_batch = { 1, 1 },
-                                .index_batch = { 1, 1 } };
+        gdn_set_rows_args a = FIELDS(.size = sizeof a, .n_columns = W_KV, .n_rows = n, .n_rows_dst = w->m->n_cells,
+                                     .n_batch = { 1, 1 }, .index_batch = { 1, 1 });
         a.src.data = rows;
         a.dst.data = is_v ? rt_memory_v(w->m, layer) : rt_memory_k(w->m, layer);
         a.dst.dtype = w->desc.kv_type;

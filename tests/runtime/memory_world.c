@@ -45,9 +45,8 @@ static void counted_free(void *user, void *memory)
 
 gdn_context *world_context(void)
 {
-    gdn_context_desc desc = {
-        .size = sizeof desc, .n_threads = 1, .alloc = counted_alloc, .free = counted_free, .alloc_user = &world_alloc
-    };
+    gdn_context_desc desc = FIELDS(.size = sizeof desc, .n_threads = 1, .alloc = counted_alloc, .free = counted_free,
+                                   .alloc_user = &world_alloc);
     if (!context && gdn_context_create(&desc, &context)) {
         printf("no context: %s\n", gdn_last_error());
         exit(2);
@@ -65,32 +64,18 @@ void world_close_context(void)
 
 void world_fake_model(rt_model *model)
 {
-    *model = (rt_model){ .n_recurrent = 2,
-                         .n_attention = 2,
-                         .fingerprint = UINT64_C(0xFEEDFACE12345678),
-                         .hp = { .n_embd = W_EMBD,
-                                 .n_layer = 4,
-                                 .n_mtp = 1,
-                                 .n_head_kv = 1,
-                                 .head_dim = W_KV,
-                                 .conv_kernel = W_KERNEL,
-                                 .state_size = W_STATE,
-                                 .n_key_heads = 1,
-                                 .n_value_heads = W_HEADS,
-                                 .n_channels = W_CHANNELS } };
+    *model = (rt_model)FIELDS(.n_recurrent = 2, .n_attention = 2, .fingerprint = UINT64_C(0xFEEDFACE12345678),
+                              .hp = FIELDS(.n_embd = W_EMBD, .n_layer = 4, .n_mtp = 1, .n_head_kv = 1, .head_dim = W_KV,
+                                           .conv_kernel = W_KERNEL, .state_size = W_STATE, .n_key_heads = 1,
+                                           .n_value_heads = W_HEADS, .n_channels = W_CHANNELS));
 }
 
 int world_open(world *w, int32_t n_seqs, int32_t n_cells, int32_t n_rollback, int32_t kv_type, uint64_t seed)
 {
     *w = (world){ .random = seed };
     world_fake_model(&w->model);
-    w->desc = (rt_memory_desc){ .device = world_context(),
-                                .host = world_context(),
-                                .n_seqs = n_seqs,
-                                .n_cells = n_cells,
-                                .n_rollback = n_rollback,
-                                .kv_type = kv_type,
-                                .draft = 1 };
+    w->desc = (rt_memory_desc)FIELDS(.device = world_context(), .host = world_context(), .n_seqs = n_seqs,
+                                     .n_cells = n_cells, .n_rollback = n_rollback, .kv_type = kv_type, .draft = 1);
     w->desc.model = &w->model;
     w->t = calloc((size_t)n_seqs, sizeof *w->t);
     if (!w->t || n_cells > W_CELLS || n_seqs > W_SEQS || rt_memory_create(&w->desc, &w->m)) {

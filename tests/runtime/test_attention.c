@@ -137,19 +137,10 @@ static void check_shape(const shape *s)
     make_cache(s, k, elements, 0);
     make_cache(s, v, elements, s->special);
     make_rows(s, lists, cell, n_cells);
-    rt_attention_args a = { .q = q,
-                            .q_stride = stride,
-                            .q_head_stride = head_stride,
-                            .k = (unsigned char *)k,
-                            .v = (unsigned char *)v,
-                            .type = s->type,
-                            .n = s->n,
-                            .n_heads = n_heads,
-                            .n_heads_kv = s->n_kv,
-                            .head_dim = s->dim,
-                            .scale = 1 / sqrtf((float)s->dim),
-                            .cell = cell,
-                            .n_cells = n_cells };
+    rt_attention_args a =
+        FIELDS(.q = q, .q_stride = stride, .q_head_stride = head_stride, .k = (unsigned char *)k,
+               .v = (unsigned char *)v, .type = s->type, .n = s->n, .n_heads = n_heads, .n_heads_kv = s->n_kv,
+               .head_dim = s->dim, .scale = 1 / sqrtf((float)s->dim), .cell = cell, .n_cells = n_cells);
     for (int32_t r = 0; r < s->n; r++)
         for (int32_t h = 0; h < n_heads; h++) by_loops(&a, r, h, want + ((int64_t)r * n_heads + h) * s->dim);
     for (int i = -1; i < ISAS; i++)
@@ -174,15 +165,14 @@ static void check_random_shapes(int rounds)
     static const int32_t types[] = { RT_F32, RT_F16, RT_BF16 };
     for (int round = 0; round < rounds; round++) {
         const int many = random_bits() % 8 == 0, wide = random_bits() % 8 == 0;
-        shape s = { .type = types[round % 3],
-                    .n = many ? random_int(6, MOST_ROWS) : random_int(1, 5),
-                    .n_kv = random_int(1, 3),
-                    .group = many   ? random_int(1, 3)
-                             : wide ? random_int(17, 40)
-                                    : random_int(1, 6),
-                    .dim = random_bits() % 2 ? 32 * random_int(1, 8) : random_int(1, 150),
-                    .total = random_int(1, many || wide || random_bits() % 4 ? 80 : 500),
-                    .special = round % 7 == 6 };
+        shape s =
+            FIELDS(.type = types[round % 3], .n = many ? random_int(6, MOST_ROWS) : random_int(1, 5),
+                   .n_kv = random_int(1, 3),
+                   .group = many   ? random_int(1, 3)
+                            : wide ? random_int(17, 40)
+                                   : random_int(1, 6),
+                   .dim = random_bits() % 2 ? 32 * random_int(1, 8) : random_int(1, 150),
+                   .total = random_int(1, many || wide || random_bits() % 4 ? 80 : 500), .special = round % 7 == 6);
         s.n_sequences = random_int(1, s.n < 4 ? s.n : 4);
         check_shape(&s);
     }

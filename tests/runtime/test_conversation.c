@@ -52,30 +52,18 @@ static rt_engine *engine_of(rt_spec spec, int32_t context)
 {
     static int n_opened; /* engines roll back by snapshots and by a log, in turn */
     const int32_t K = spec == RT_SPEC_OFF ? 0 : 3;
-    return fixture_open(model, &(fixture_engine){ .n_seqs = 2,
-                                                  .n_ctx = context,
-                                                  .n_cells = context,
-                                                  .n_rollback = K,
-                                                  .rollback = n_opened++ % 2 ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG,
-                                                  .n_batch = 32,
-                                                  .draft = spec == RT_SPEC_MTP });
+    return fixture_open(model,
+                        &(fixture_engine)FIELDS(.n_seqs = 2, .n_ctx = context, .n_cells = context, .n_rollback = K,
+                                                .rollback = n_opened++ % 2 ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG,
+                                                .n_batch = 32, .draft = spec == RT_SPEC_MTP));
 }
 
 static rt_conversation_desc desc_of(rt_engine *engine, const rt_chat *chat, rt_spec spec, int thinking)
 {
-    return (rt_conversation_desc){ .engine = engine,
-                                   .tokenizer = tokenizer,
-                                   .chat = chat,
-                                   .thinking = thinking,
-                                   .sampling = { .temperature = 0.8f,
-                                                 .top_p = 0.95f,
-                                                 .repeat_penalty = 1.1f,
-                                                 .repeat_last = 32,
-                                                 .top_k = 40,
-                                                 .seed = 5 },
-                                   .spec = spec,
-                                   .draft_max = spec == RT_SPEC_OFF ? 0 : 3,
-                                   .always = 1 };
+    return (rt_conversation_desc)FIELDS(.engine = engine, .tokenizer = tokenizer, .chat = chat, .thinking = thinking,
+                                        .sampling = FIELDS(.temperature = 0.8f, .top_p = 0.95f, .repeat_penalty = 1.1f,
+                                                           .repeat_last = 32, .top_k = 40, .seed = 5),
+                                        .spec = spec, .draft_max = spec == RT_SPEC_OFF ? 0 : 3, .always = 1);
 }
 
 /* What an engine says that reads all of the prompt. */
@@ -126,9 +114,8 @@ static rt_turn_result turn(rt_conversation *c, const rt_conversation_desc *d, co
     const rt_message *const earlier = rt_conversation_messages(c, &n_before);
     if (n_before) memcpy(talk, earlier, (size_t)n_before * sizeof *talk);
     talk[n_before] = (rt_message){ .role = "user", .text = text };
-    const rt_turn what = {
-        .text = text, .n_text = strlen(text), .n_max = answer, .on_token = on_token, .on_reading = on_reading, .user = w
-    };
+    const rt_turn what = FIELDS(.text = text, .n_text = strlen(text), .n_max = answer, .on_token = on_token,
+                                .on_reading = on_reading, .user = w);
     NEED(!rt_chat_render(d->chat, talk, n_before + 1, d->thinking, 1, &p));
     const uint64_t rows = rt_engine_counters(d->engine).rows;
     NEED(!rt_conversation_turn(c, &what, &r));
@@ -210,12 +197,8 @@ static void without_trace(rt_engine *other)
     const rt_turn_result first = turn(c, &d, said[0], other, &w);
     const int32_t held = first.n_prompt;
     w = (watch){ .stop_reading = 1 };
-    rt_turn what = { .text = "And God said, Let there be light: and there was light. And God saw the light",
-                     .n_text = 76,
-                     .n_max = answer,
-                     .on_token = on_token,
-                     .on_reading = on_reading,
-                     .user = &w };
+    rt_turn what = FIELDS(.text = "And God said, Let there be light: and there was light. And God saw the light",
+                          .n_text = 76, .n_max = answer, .on_token = on_token, .on_reading = on_reading, .user = &w);
     REQUIRE(!rt_conversation_turn(c, &what, &r) && r.finish == RT_FINISH_CANCELLED && !r.n_tokens);
     (void)rt_conversation_messages(c, &n);
     REQUIRE(n == 2);

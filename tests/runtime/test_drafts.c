@@ -251,9 +251,8 @@ static void shortlist(const rt_model *model)
     REQUIRE(inside > 0 && outside > 0);
     for (int i = 0; i < PARTS; i++) {
         rt_memory_bytes bytes;
-        const rt_engine_desc d = {
-            .model = model, .n_seqs = 2, .n_ctx = 50, .draft = 1, .kv_type = GDN_F16, .draft_vocab = part[i]
-        };
+        const rt_engine_desc d =
+            FIELDS(.model = model, .n_seqs = 2, .n_ctx = 50, .draft = 1, .kv_type = GDN_F16, .draft_vocab = part[i]);
         NEED(!rt_engine_size(&d, &bytes, &scratch[i]));
     }
     REQUIRE(scratch[0] == scratch[1] && scratch[0] > scratch[2] && scratch[2] > scratch[3]);

@@ -351,29 +351,24 @@ static void drive(const rt_model *model, const char *name, int64_t n_operations,
     world w = { .t = t, .random = seed, .prefixes = prefixes };
     NEED(t);
     t->model = model;
-    t->engine = fixture_open(model, &(fixture_engine){ .n_seqs = 1,
-                                                       .n_ctx = MAX_LENGTH + ROLLBACK + 1,
-                                                       .n_batch = 32,
-                                                       .n_rollback = ROLLBACK,
-                                                       .draft = model->hp.n_mtp });
+    t->engine =
+        fixture_open(model, &(fixture_engine)FIELDS(.n_seqs = 1, .n_ctx = MAX_LENGTH + ROLLBACK + 1, .n_batch = 32,
+                                                    .n_rollback = ROLLBACK, .draft = model->hp.n_mtp));
     for (int64_t i = 0; i < n_operations && test_failed < 5; i++) {
         if (i % 400 == 0) { /* another engine: other micro-batches, threads, rollbacks */
             const int64_t k = i / 400;
             w.evicted += w.e ? (int64_t)rt_prefix_stats_of(w.m).n_evicted : 0;
             rt_engine_destroy(w.e);
-            w.e = fixture_open(model, &(fixture_engine){ .n_seqs = N_SEQS,
-                                                         .n_ctx = N_CELLS,
-                                                         .n_cells = N_CELLS,
-                                                         .n_batch = (int32_t[]){ 64, 5, 17, 1 }[i / 400 % 4],
-                                                         .n_threads = 1 + (int32_t)(i / 400 % 2),
-                                                         .n_rollback = ROLLBACK,
-                                                         .draft = model->hp.n_mtp,
-                                                         .n_prefixes = caches[prefixes][i / 400 % 4],
-                                                         .prefix_interval = (int32_t[]){ 3, 1, 2, 7 }[i / 400 % 4],
-                                                         .rollback = (k ^ k >> 2 ^ (int64_t)model->hp.arch) & 1
-                                                                         ? RT_ROLLBACK_SNAPSHOTS
-                                                                         : RT_ROLLBACK_LOG,
-                                                         .commit_after = (int32_t[]){ 1, 3, 0, 2 }[k / 2 % 4] });
+            w.e = fixture_open(model, &(fixture_engine)FIELDS(.n_seqs = N_SEQS, .n_ctx = N_CELLS, .n_cells = N_CELLS,
+                                                              .n_batch = (int32_t[]){ 64, 5, 17, 1 }[i / 400 % 4],
+                                                              .n_threads = 1 + (int32_t)(i / 400 % 2),
+                                                              .n_rollback = ROLLBACK, .draft = model->hp.n_mtp,
+                                                              .n_prefixes = caches[prefixes][i / 400 % 4],
+                                                              .prefix_interval = (int32_t[]){ 3, 1, 2, 7 }[i / 400 % 4],
+                                                              .rollback = (k ^ k >> 2 ^ (int64_t)model->hp.arch) & 1
+                                                                              ? RT_ROLLBACK_SNAPSHOTS
+                                                                              : RT_ROLLBACK_LOG,
+                                                              .commit_after = (int32_t[]){ 1, 3, 0, 2 }[k / 2 % 4]));
             w.m = rt_engine_memory(w.e);
             memset(w.seq, 0, sizeof w.seq);
             must_be_whole(&w);

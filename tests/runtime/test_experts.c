@@ -143,12 +143,10 @@ static void check_random_shapes(int rounds)
     for (int round = 0; round < rounds; round++) {
         const int k = round % 3 == 0; /* blocks of 256 */
         const int32_t step = k ? 256 : 32;
-        shape s = { .n = round % 5 == 4 ? random_int(10, 30) : random_int(1, 5),
-                    .m = step * random_int(1, k ? 2 : 9),
-                    .n_experts = random_int(1, 12),
-                    .width = step * random_int(1, k ? 2 : 9),
-                    .crowded = round % 4 == 1,
-                    .special = round % 8 == 7 ? 4000 : 0 };
+        shape s =
+            FIELDS(.n = round % 5 == 4 ? random_int(10, 30) : random_int(1, 5), .m = step * random_int(1, k ? 2 : 9),
+                   .n_experts = random_int(1, 12), .width = step * random_int(1, k ? 2 : 9), .crowded = round % 4 == 1,
+                   .special = round % 8 == 7 ? 4000 : 0);
         s.shared_width = round % 2 ? 0 : step * random_int(1, k ? 2 : 5);
         s.n_used = random_int(1, s.n_experts < 5 ? s.n_experts : 5);
         s.gate = s.up = s.down = s.gate_shared = s.up_shared = s.down_shared = any_type(k);

@@ -200,13 +200,8 @@ static void no_draft_head(world *sum)
     world_fake_model(&model);
     model.hp.n_mtp = 0;
     const int32_t before = sum->differences;
-    const rt_memory_desc desc = { .model = &model,
-                                  .device = world_context(),
-                                  .host = world_context(),
-                                  .n_seqs = 2,
-                                  .n_cells = 8,
-                                  .n_rollback = 1,
-                                  .kv_type = GDN_F32 };
+    const rt_memory_desc desc = FIELDS(.model = &model, .device = world_context(), .host = world_context(), .n_seqs = 2,
+                                       .n_cells = 8, .n_rollback = 1, .kv_type = GDN_F32);
     rt_memory *m;
     rt_step *step;
     if (rt_memory_create(&desc, &m) || rt_step_begin(m, &(rt_token_run){ 0, 0, 3 }, 1, &step)) {
@@ -244,16 +239,10 @@ static void sizes(world *sum)
         world_fake_model(&model);
         model.hp.n_mtp = i & 1;
         model.hp.conv_kernel = i % 3 + 1;
-        const rt_memory_desc desc = { .model = &model,
-                                      .device = world_context(),
-                                      .host = world_context(),
-                                      .n_seqs = 1 + i % 4,
-                                      .n_cells = 5 + i,
-                                      .n_rollback = i % 5,
-                                      .kv_type = i % 2 ? GDN_F16 : GDN_F32,
-                                      .draft = 1,
-                                      .rollback = i % 3 ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG,
-                                      .commit_after = i % 2 };
+        const rt_memory_desc desc =
+            FIELDS(.model = &model, .device = world_context(), .host = world_context(), .n_seqs = 1 + i % 4,
+                   .n_cells = 5 + i, .n_rollback = i % 5, .kv_type = i % 2 ? GDN_F16 : GDN_F32, .draft = 1,
+                   .rollback = i % 3 ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG, .commit_after = i % 2);
         const int32_t log = desc.rollback == RT_ROLLBACK_LOG && desc.n_rollback;
         const uint64_t columns = log ? 2 * (uint64_t)desc.n_rollback + 2 + (i % 2 ? 0 : RT_COMMIT_AFTER - 1) : 0;
         rt_memory *m = NULL;
@@ -274,14 +263,8 @@ static void sizes(world *sum)
         rt_memory_destroy(m);
     }
     /* A row beyond 2^31 elements, and more than there can be. */
-    model.hp = (rt_hparams){ .n_embd = 4096,
-                             .n_mtp = 0,
-                             .n_head_kv = 4,
-                             .head_dim = 256,
-                             .conv_kernel = 4,
-                             .state_size = 128,
-                             .n_value_heads = 48,
-                             .n_channels = 10240 };
+    model.hp = (rt_hparams)FIELDS(.n_embd = 4096, .n_mtp = 0, .n_head_kv = 4, .head_dim = 256, .conv_kernel = 4,
+                                  .state_size = 128, .n_value_heads = 48, .n_channels = 10240);
     rt_memory_desc big = { .model = &model, .n_seqs = 4096, .n_cells = 1 << 24, .n_rollback = 7, .kv_type = GDN_F32 };
     WORLD_REQUIRE(sum, rt_memory_size(&big, &b) == GDN_OK && b.state == UINT64_C(2) * 4096 * 48 * 128 * 128 * 4);
     WORLD_REQUIRE(sum, b.snapshots == UINT64_C(2) * 4096 * 7 * (48 * 128 * 128 * 4 + 10240 * 4) &&
@@ -323,14 +306,8 @@ static void no_memory(world *sum)
             world_alloc.fail_in = which ? i : -1;
             w = (world){ .random = 1 };
             world_fake_model(&w.model);
-            rt_memory_desc desc = { .model = &w.model,
-                                    .device = world_context(),
-                                    .host = world_context(),
-                                    .n_seqs = 2,
-                                    .n_cells = 8,
-                                    .n_rollback = 1,
-                                    .kv_type = GDN_F32,
-                                    .draft = 1 };
+            rt_memory_desc desc = FIELDS(.model = &w.model, .device = world_context(), .host = world_context(),
+                                         .n_seqs = 2, .n_cells = 8, .n_rollback = 1, .kv_type = GDN_F32, .draft = 1);
             const gdn_status status = rt_memory_create(&desc, &w.m);
             world_fail_calloc = world_alloc.fail_in = -1;
             if (status == GDN_OK) created = which + 1;

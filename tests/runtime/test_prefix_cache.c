@@ -35,15 +35,9 @@ static pair open_pair(const rt_model *model, int32_t n_prefixes, int32_t interva
 {
     static int n_opened; /* engines roll back by snapshots and by a log, in turn */
     pair p = { model, NULL, NULL, NULL };
-    fixture_engine with = { .n_seqs = 3,
-                            .n_ctx = 3 * LENGTH,
-                            .n_cells = n_cells,
-                            .n_batch = n_batch,
-                            .n_rollback = R,
-                            .rollback = n_opened++ % 2 ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG,
-                            .draft = 1,
-                            .n_prefixes = n_prefixes,
-                            .prefix_interval = interval };
+    fixture_engine with = FIELDS(.n_seqs = 3, .n_ctx = 3 * LENGTH, .n_cells = n_cells, .n_batch = n_batch,
+                                 .n_rollback = R, .rollback = n_opened++ % 2 ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG,
+                                 .draft = 1, .n_prefixes = n_prefixes, .prefix_interval = interval);
     if (n_cells) with.n_ctx = n_cells;
     p.e = fixture_open(model, &with);
     p.m = rt_engine_memory(p.e);

@@ -37,18 +37,12 @@ static void make_requests(const rt_model *model, request *r)
 static rt_totals run(const rt_model *model, const request *r, int32_t n, const way *w, stream *out, int32_t *failed)
 {
     static int n_opened; /* engines roll back by snapshots and by a log, in turn */
-    const fixture_engine with = { .n_seqs = w->parallel,
-                                  .rollback = n_opened++ % 2 ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG,
-                                  .n_ctx = CONTEXT,
-                                  .n_cells = w->cells,
-                                  .n_batch = w->n_batch,
-                                  .n_rollback = w->draft_max,
-                                  .draft = w->spec == RT_SPEC_MTP,
-                                  .n_prefixes = w->n_prefixes,
-                                  .prefix_interval = w->interval };
-    const rt_scheduler_desc like = {
-        .n_step_rows = w->step_rows, .spec = w->spec, .draft_max = w->draft_max, .always = 1
-    };
+    const fixture_engine with =
+        FIELDS(.n_seqs = w->parallel, .rollback = n_opened++ % 2 ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG,
+               .n_ctx = CONTEXT, .n_cells = w->cells, .n_batch = w->n_batch, .n_rollback = w->draft_max,
+               .draft = w->spec == RT_SPEC_MTP, .n_prefixes = w->n_prefixes, .prefix_interval = w->interval);
+    const rt_scheduler_desc like =
+        FIELDS(.n_step_rows = w->step_rows, .spec = w->spec, .draft_max = w->draft_max, .always = 1);
     rt_engine *engine;
     rt_scheduler *s = fixture_schedule(model, &with, &like, &engine);
     rt_memory *m = rt_engine_memory(engine);
@@ -56,9 +50,8 @@ static rt_totals run(const rt_model *model, const request *r, int32_t n, const w
     int64_t found = 0;
     for (int32_t i = 0; i < n; i++) {
         int32_t id;
-        const rt_request q = {
-            .prompt = r[i].prompt, .n_prompt = r[i].n_prompt, .n_max = r[i].n_max, .sampling = r[i].sampling
-        };
+        const rt_request q =
+            FIELDS(.prompt = r[i].prompt, .n_prompt = r[i].n_prompt, .n_max = r[i].n_max, .sampling = r[i].sampling);
         NEED(!rt_submit(s, &q, &id) && id == i);
     }
     prefix_fail_at = w->fail_every ? prefix_launches + w->fail_every : -1;

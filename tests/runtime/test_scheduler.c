@@ -146,31 +146,21 @@ static int32_t tokens_of(const rt_scheduler *s, int32_t id)
 static totals run(const rt_model *model, const request *r, int32_t n, const way *w, fixture_stream *out)
 {
     static int n_opened; /* engines roll back by snapshots and by a log, in turn */
-    const fixture_engine with = { .n_seqs = w->parallel,
-                                  .rollback = n_opened++ % 2 && !w->tree ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG,
-                                  .n_ctx = CONTEXT,
-                                  .n_cells = w->cells,
-                                  .n_batch = w->n_batch,
-                                  .n_rollback = w->draft_max + (w->tree ? w->tree + 1 : 0),
-                                  .draft = w->spec == RT_SPEC_MTP,
-                                  .kv_type = w->kv_type };
-    const rt_scheduler_desc like = { .n_step_rows = w->step_rows,
-                                     .spec = w->spec,
-                                     .draft_max = w->draft_max,
-                                     .always = w->answers == ALWAYS,
-                                     .draft_tree = w->tree };
+    const fixture_engine with =
+        FIELDS(.n_seqs = w->parallel, .rollback = n_opened++ % 2 && !w->tree ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG,
+               .n_ctx = CONTEXT, .n_cells = w->cells, .n_batch = w->n_batch,
+               .n_rollback = w->draft_max + (w->tree ? w->tree + 1 : 0), .draft = w->spec == RT_SPEC_MTP,
+               .kv_type = w->kv_type);
+    const rt_scheduler_desc like = FIELDS(.n_step_rows = w->step_rows, .spec = w->spec, .draft_max = w->draft_max,
+                                          .always = w->answers == ALWAYS, .draft_tree = w->tree);
     rt_engine *engine;
     rt_scheduler *s = fixture_schedule(model, &with, &like, &engine);
     totals all = { 0 };
     uint8_t begun[N] = { 0 };
     for (int32_t i = 0; i < n; i++) {
         int32_t id;
-        const rt_request q = { .prompt = r[i].prompt,
-                               .n_prompt = r[i].n_prompt,
-                               .n_max = r[i].n_max,
-                               .sampling = r[i].sampling,
-                               .on_token = count_prompt,
-                               .user = begun };
+        const rt_request q = FIELDS(.prompt = r[i].prompt, .n_prompt = r[i].n_prompt, .n_max = r[i].n_max,
+                                    .sampling = r[i].sampling, .on_token = count_prompt, .user = begun);
         NEED(!rt_submit(s, &q, &id) && id == i);
     }
     launches = asked = 0;
@@ -406,9 +396,8 @@ static void released(const rt_model *model)
     for (int busy = 1; n_released < MANY;) {
         for (; n_submitted < MANY && n_submitted < n_released + HELD; n_submitted++) {
             const request *q = &r[n_submitted % N];
-            const rt_request ask = {
-                .prompt = q->prompt, .n_prompt = q->n_prompt, .n_max = q->n_max, .sampling = q->sampling
-            };
+            const rt_request ask =
+                FIELDS(.prompt = q->prompt, .n_prompt = q->n_prompt, .n_max = q->n_max, .sampling = q->sampling);
             NEED(!rt_submit(s, &ask, &id) && id == n_submitted);
         }
         NEED(!rt_step_run(s, &busy) && busy);
@@ -470,11 +459,8 @@ static void stopped(const rt_model *model)
     make_requests(model, 5, r);
     run(model, r, N, &plain, truth);
     for (int tree = 0; tree < 2; tree++) {
-        const fixture_engine with = { .n_seqs = 4,
-                                      .n_ctx = CONTEXT,
-                                      .n_batch = 8,
-                                      .n_rollback = 3,
-                                      .rollback = tree ? RT_ROLLBACK_LOG : RT_ROLLBACK_SNAPSHOTS };
+        const fixture_engine with = FIELDS(.n_seqs = 4, .n_ctx = CONTEXT, .n_batch = 8, .n_rollback = 3,
+                                           .rollback = tree ? RT_ROLLBACK_LOG : RT_ROLLBACK_SNAPSHOTS);
         const rt_scheduler_desc like = { .spec = RT_SPEC_NGRAM, .draft_max = 3, .always = 1 };
         rt_engine *engine;
         rt_scheduler *s = fixture_schedule(model, &with, &like, &engine);

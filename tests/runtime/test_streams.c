@@ -69,16 +69,10 @@ static void corrupt(rt_engine *e, const rt_model *model, int what)
 static totals run(const rt_model *model, const request *r, int32_t n, const way *w, fixture_stream *out)
 {
     const int32_t draft_max = w->spec == RT_SPEC_OFF ? 0 : w->draft_max;
-    const fixture_engine with = { .isa = w->isa,
-                                  .n_threads = w->n_threads,
-                                  .n_seqs = w->parallel,
-                                  .n_batch = w->n_batch,
-                                  .n_rollback = draft_max + (w->tree ? w->tree + 1 : 0),
-                                  .draft = w->spec == RT_SPEC_MTP,
-                                  .kv_type = w->kv_type,
-                                  .backend = w->backend,
-                                  .rollback = w->rollback,
-                                  .commit_after = w->commit_after };
+    const fixture_engine with =
+        FIELDS(.isa = w->isa, .n_threads = w->n_threads, .n_seqs = w->parallel, .n_batch = w->n_batch,
+               .n_rollback = draft_max + (w->tree ? w->tree + 1 : 0), .draft = w->spec == RT_SPEC_MTP,
+               .kv_type = w->kv_type, .backend = w->backend, .rollback = w->rollback, .commit_after = w->commit_after);
     rt_engine *e = fixture_open(model, &with);
     rt_scheduler *s;
     const rt_scheduler_desc desc = { e, NULL, w->parallel, w->step_rows, w->spec, draft_max, w->p_min, 1, w->tree };
@@ -157,91 +151,32 @@ static void ways(const rt_model *model, const char *name, size_t first)
         { .name = "micro-batches of 1", .parallel = 2, .n_batch = 1, .n_threads = 1 },
         { .name = "micro-batches of 7, steps of 5", .parallel = 4, .n_batch = 7, .step_rows = 5, .n_threads = 2 },
         { .name = "mtp", .parallel = 1, .n_batch = 64, .n_threads = 1, .spec = RT_SPEC_MTP, .draft_max = 3 },
-        { .name = "mtp of 1, 5 at once",
-          .parallel = 5,
-          .n_batch = 64,
-          .n_threads = 2,
-          .spec = RT_SPEC_MTP,
-          .draft_max = 1 },
-        { .name = "mtp of 6, 8 at once, micro-batches of 9",
-          .parallel = 8,
-          .n_batch = 9,
-          .n_threads = 2,
-          .spec = RT_SPEC_MTP,
-          .draft_max = 6 },
-        { .name = "mtp with p_min",
-          .parallel = 2,
-          .n_batch = 16,
-          .n_threads = 1,
-          .spec = RT_SPEC_MTP,
-          .draft_max = 4,
-          .p_min = 0.2f },
+        FIELDS(.name = "mtp of 1, 5 at once", .parallel = 5, .n_batch = 64, .n_threads = 2, .spec = RT_SPEC_MTP,
+               .draft_max = 1),
+        FIELDS(.name = "mtp of 6, 8 at once, micro-batches of 9", .parallel = 8, .n_batch = 9, .n_threads = 2,
+               .spec = RT_SPEC_MTP, .draft_max = 6),
+        FIELDS(.name = "mtp with p_min", .parallel = 2, .n_batch = 16, .n_threads = 1, .spec = RT_SPEC_MTP,
+               .draft_max = 4, .p_min = 0.2f),
         { .name = "n-grams", .parallel = 1, .n_batch = 64, .n_threads = 1, .spec = RT_SPEC_NGRAM, .draft_max = 4 },
-        { .name = "n-grams of 8, 6 at once, 2 threads",
-          .parallel = 6,
-          .n_batch = 11,
-          .n_threads = 2,
-          .spec = RT_SPEC_NGRAM,
-          .draft_max = 8 },
-        { .name = "scalar",
-          .parallel = 4,
-          .n_batch = 64,
-          .n_threads = 1,
-          .isa = "scalar",
-          .spec = RT_SPEC_MTP,
-          .draft_max = 2 },
-        { .name = "avx2",
-          .parallel = 4,
-          .n_batch = 64,
-          .n_threads = 1,
-          .isa = "avx2",
-          .spec = RT_SPEC_NGRAM,
-          .draft_max = 2 },
+        FIELDS(.name = "n-grams of 8, 6 at once, 2 threads", .parallel = 6, .n_batch = 11, .n_threads = 2,
+               .spec = RT_SPEC_NGRAM, .draft_max = 8),
+        FIELDS(.name = "scalar", .parallel = 4, .n_batch = 64, .n_threads = 1, .isa = "scalar", .spec = RT_SPEC_MTP,
+               .draft_max = 2),
+        FIELDS(.name = "avx2", .parallel = 4, .n_batch = 64, .n_threads = 1, .isa = "avx2", .spec = RT_SPEC_NGRAM,
+               .draft_max = 2),
         { .name = "avx512", .parallel = 4, .n_batch = 64, .n_threads = 1, .isa = "avx512" },
-        { .name = "mtp, 8 at once, cells in F16",
-          .parallel = 8,
-          .n_batch = 9,
-          .n_threads = 1,
-          .spec = RT_SPEC_MTP,
-          .draft_max = 3,
-          .kv_type = GDN_F16 },
-        { .name = "n-grams, 3 at once, cells in BF16",
-          .parallel = 3,
-          .n_batch = 11,
-          .n_threads = 1,
-          .spec = RT_SPEC_NGRAM,
-          .draft_max = 4,
-          .kv_type = GDN_BF16 },
-        { .name = "mtp, trees",
-          .parallel = 1,
-          .n_batch = 64,
-          .n_threads = 1,
-          .spec = RT_SPEC_MTP,
-          .draft_max = 2,
-          .tree = 1 },
-        { .name = "mtp of 4, trees of 3, 5 at once, micro-batches of 17, F16",
-          .parallel = 5,
-          .n_batch = 17,
-          .n_threads = 2,
-          .spec = RT_SPEC_MTP,
-          .draft_max = 4,
-          .tree = 3,
-          .kv_type = GDN_F16 },
-        { .name = "mtp of 2, trees of 2, 3 at once, p_min",
-          .parallel = 3,
-          .n_batch = 64,
-          .n_threads = 1,
-          .spec = RT_SPEC_MTP,
-          .draft_max = 2,
-          .tree = 2,
-          .p_min = 0.05f },
-        { .name = "kernels of the reference",
-          .parallel = 3,
-          .n_batch = 64,
-          .n_threads = 1,
-          .backend = GDN_BACKEND_REFERENCE,
-          .spec = RT_SPEC_MTP,
-          .draft_max = 2 },
+        FIELDS(.name = "mtp, 8 at once, cells in F16", .parallel = 8, .n_batch = 9, .n_threads = 1, .spec = RT_SPEC_MTP,
+               .draft_max = 3, .kv_type = GDN_F16),
+        FIELDS(.name = "n-grams, 3 at once, cells in BF16", .parallel = 3, .n_batch = 11, .n_threads = 1,
+               .spec = RT_SPEC_NGRAM, .draft_max = 4, .kv_type = GDN_BF16),
+        FIELDS(.name = "mtp, trees", .parallel = 1, .n_batch = 64, .n_threads = 1, .spec = RT_SPEC_MTP, .draft_max = 2,
+               .tree = 1),
+        FIELDS(.name = "mtp of 4, trees of 3, 5 at once, micro-batches of 17, F16", .parallel = 5, .n_batch = 17,
+               .n_threads = 2, .spec = RT_SPEC_MTP, .draft_max = 4, .tree = 3, .kv_type = GDN_F16),
+        FIELDS(.name = "mtp of 2, trees of 2, 3 at once, p_min", .parallel = 3, .n_batch = 64, .n_threads = 1,
+               .spec = RT_SPEC_MTP, .draft_max = 2, .tree = 2, .p_min = 0.05f),
+        FIELDS(.name = "kernels of the reference", .parallel = 3, .n_batch = 64, .n_threads = 1,
+               .backend = GDN_BACKEND_REFERENCE, .spec = RT_SPEC_MTP, .draft_max = 2),
     };
     static const int kv_types[N_KV_TYPES] = { GDN_F32, GDN_F16, GDN_BF16 };
     static fixture_stream truths[N_KV_TYPES][N_REQUESTS], out[N_REQUESTS];
@@ -294,14 +229,9 @@ static void controls(const rt_model *model, const char *name)
     run(model, r, N_REQUESTS, &plain, truth);
     for (int what = 1; what <= 4; what++)
         for (int spec = what == 4; spec < 2; spec++) { /* plain decoding has no log */
-            const way w = { .name = "corrupted",
-                            .parallel = 4,
-                            .n_batch = 64,
-                            .n_threads = 1,
-                            .corrupt = what,
-                            .rollback = what % 2 ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG,
-                            .spec = spec ? RT_SPEC_NGRAM : RT_SPEC_OFF,
-                            .draft_max = 3 };
+            const way w = FIELDS(.name = "corrupted", .parallel = 4, .n_batch = 64, .n_threads = 1, .corrupt = what,
+                                 .rollback = what % 2 ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG,
+                                 .spec = spec ? RT_SPEC_NGRAM : RT_SPEC_OFF, .draft_max = 3);
             int differ = 0;
             run(model, r, N_REQUESTS, &w, out);
             for (int32_t i = 0; i < N_REQUESTS; i++) differ += !fixture_same(&truth[i], &out[i]);
@@ -324,9 +254,8 @@ static void cuts(const rt_model *model, const char *name)
         run(model, &q, 1, &plain, &truth);
         for (int spec = 1; spec < 3; spec++) {
             if (spec == RT_SPEC_MTP && !model->hp.n_mtp) continue;
-            way w = {
-                .name = "cut", .parallel = 1, .n_batch = 64, .n_threads = 1, .spec = (rt_spec)spec, .draft_max = 5
-            };
+            way w = FIELDS(.name = "cut", .parallel = 1, .n_batch = 64, .n_threads = 1, .spec = (rt_spec)spec,
+                           .draft_max = 5);
             for (int32_t n = 1; n < truth.n; n += stride) {
                 w.rollback = (n + which) % 2 ? RT_ROLLBACK_LOG : RT_ROLLBACK_SNAPSHOTS;
                 request at = q; /* by length */

@@ -254,30 +254,20 @@ static void draft(world *w)
 static void open_engines(world *w, int32_t k)
 {
     static const int32_t types[] = { GDN_F32, GDN_F16, GDN_BF16 };
-    fixture_engine with = { .n_seqs = N_SEQS,
-                            .n_ctx = MAX_LENGTH + MOST,
-                            .n_cells = N_CELLS,
-                            .n_batch = (int32_t[]){ 64, 11, 23 }[k % 3],
-                            .n_threads = 1 + k % 2,
-                            .n_rollback = R,
-                            .draft = w->model->hp.n_mtp,
-                            .kv_type = types[k % 3],
-                            .n_prefixes = k % 2 ? 8 : 0,
-                            .prefix_interval = 3,
-                            .rollback = RT_ROLLBACK_LOG,
-                            .backend = k % 4 == 3 ? GDN_BACKEND_REFERENCE : GDN_BACKEND_CPU,
-                            .commit_after = (int32_t[]){ 0, 1, 6 }[k % 3] };
+    fixture_engine with =
+        FIELDS(.n_seqs = N_SEQS, .n_ctx = MAX_LENGTH + MOST, .n_cells = N_CELLS,
+               .n_batch = (int32_t[]){ 64, 11, 23 }[k % 3], .n_threads = 1 + k % 2, .n_rollback = R,
+               .draft = w->model->hp.n_mtp, .kv_type = types[k % 3], .n_prefixes = k % 2 ? 8 : 0, .prefix_interval = 3,
+               .rollback = RT_ROLLBACK_LOG, .backend = k % 4 == 3 ? GDN_BACKEND_REFERENCE : GDN_BACKEND_CPU,
+               .commit_after = (int32_t[]){ 0, 1, 6 }[k % 3]);
     rt_engine_destroy(w->e);
     rt_engine_destroy(w->truth);
     w->e = fixture_open(w->model, &with);
     w->m = rt_engine_memory(w->e);
     w->n_prefixes = with.n_prefixes;
     memset(w->seq, 0, sizeof w->seq);
-    with = (fixture_engine){ .n_ctx = MAX_LENGTH + MOST,
-                             .n_batch = 64,
-                             .n_rollback = N_DRAFTS,
-                             .draft = w->model->hp.n_mtp,
-                             .kv_type = types[k % 3] };
+    with = (fixture_engine)FIELDS(.n_ctx = MAX_LENGTH + MOST, .n_batch = 64, .n_rollback = N_DRAFTS,
+                                  .draft = w->model->hp.n_mtp, .kv_type = types[k % 3]);
     w->truth = fixture_open(w->model, &with);
 }
 

@@ -200,29 +200,16 @@ static int run_delta(gdn_context *ctx, const delta_case *c, float v_factor, int 
     const size_t tokens = (size_t)c->B * (size_t)c->T, n_q = tokens * (size_t)(c->Hk * c->Sk);
     const size_t n_v = out_size(c), n_beta = tokens * (size_t)c->Hv, n_g = n_beta * (size_t)(c->channel ? c->Sk : 1);
     const size_t element = c->type == GDN_BF16 ? 2 : 4, n_heads = (size_t)c->Hv;
-    const gdn_gated_delta_net_args call = {
-        .size = sizeof call,
-        .n_seqs = c->B,
-        .n_tokens = c->B * c->T,
-        .n_heads_k = c->Hk,
-        .n_heads_v = c->Hv,
-        .head_dim_k = c->Sk,
-        .head_dim_v = c->Sv,
-        .head_map = head_map,
-        .gate = c->channel ? GDN_GATE_CHANNEL : GDN_GATE_SCALAR,
-        .state_layout = GDN_STATE_KV,
-        .n_snapshots = 1,
-        .scale = (float)(1.0 / sqrt((double)c->Sk)),
-        .state = { .n_rows = c->B, .n_slots = 1 },
-    };
+    const gdn_gated_delta_net_args call =
+        FIELDS(.size = sizeof call, .n_seqs = c->B, .n_tokens = c->B * c->T, .n_heads_k = c->Hk, .n_heads_v = c->Hv,
+               .head_dim_k = c->Sk, .head_dim_v = c->Sv, .head_map = head_map,
+               .gate = c->channel ? GDN_GATE_CHANNEL : GDN_GATE_SCALAR, .state_layout = GDN_STATE_KV, .n_snapshots = 1,
+               .scale = (float)(1.0 / sqrt((double)c->Sk)), .state = { .n_rows = c->B, .n_slots = 1 });
     check_args a = { .gated_delta_net = { .args = call } };
     if (c->forms)
-        a.gated_delta_net.inputs = (gdn_delta_inputs){ .size = sizeof(gdn_delta_inputs),
-                                                       .qk_norm = GDN_NORM_ADD,
-                                                       .qk_norm_eps = 1e-6f,
-                                                       .gate_input = c->g_form,
-                                                       .beta_input = GDN_BETA_LOGIT,
-                                                       .beta_factor = 1 };
+        a.gated_delta_net.inputs =
+            (gdn_delta_inputs)FIELDS(.size = sizeof(gdn_delta_inputs), .qk_norm = GDN_NORM_ADD, .qk_norm_eps = 1e-6f,
+                                     .gate_input = c->g_form, .beta_input = GDN_BETA_LOGIT, .beta_factor = 1);
     float *scaled = check_alloc(4 * (uint64_t)n_v), *start = check_alloc(4 * (uint64_t)state_size(c));
     for (size_t i = 0; i < n_v; i++) scaled[i] = c->v[i] * v_factor;
     /* A slot that holds NaN, for GDN_NONE must not look at it. */
@@ -286,15 +273,10 @@ static int run_conv(gdn_context *ctx, const conv_case *c, float x_factor, int re
 {
     const int W = c->kc + 1, P = first_position(c); /* two columns more than the kernel looks back */
     const size_t n = (size_t)c->B * (size_t)c->T * (size_t)c->C, n_ring = (size_t)c->B * (size_t)W * (size_t)c->C;
-    const gdn_ssm_conv_args call = {
-        .size = sizeof call,
-        .n_seqs = c->B,
-        .n_tokens = c->B * c->T,
-        .n_channels = c->C,
-        .kernel_width = c->kc,
-        .activation = c->silu ? GDN_ACTIVATION_SILU : GDN_ACTIVATION_NONE,
-        .history = { .n_rows = c->B, .n_slots = W },
-    };
+    const gdn_ssm_conv_args call =
+        FIELDS(.size = sizeof call, .n_seqs = c->B, .n_tokens = c->B * c->T, .n_channels = c->C, .kernel_width = c->kc,
+               .activation = c->silu ? GDN_ACTIVATION_SILU : GDN_ACTIVATION_NONE,
+               .history = { .n_rows = c->B, .n_slots = W });
     check_args a = { .ssm_conv = { .args = call } };
     float *x = check_alloc(4 * (uint64_t)n);
     for (size_t i = 0; i < n; i++) x[i] = c->x[i] * x_factor;
@@ -370,9 +352,8 @@ int main(int argc, char **argv)
                 (void)gdn_backend_describe(b, &backend);
                 (void)gdn_implementation_describe(b, d, i, &info);
                 (void)snprintf(target, sizeof target, "%s/%s", backend.name, info.name);
-                const gdn_context_desc desc = {
-                    .size = sizeof desc, .backend = b, .device = d, .implementation = info.name
-                };
+                const gdn_context_desc desc =
+                    FIELDS(.size = sizeof desc, .backend = b, .device = d, .implementation = info.name);
                 const gdn_status status = gdn_context_create(&desc, &ctx);
                 REQUIRE(!status, "%s", target);
                 if (!status) judge_cases(ctx, target);

@@ -71,14 +71,8 @@ static any_case *load_golden_delta(const char *folder, const char *name, const c
     if (!c) return NULL;
     const int32_t *n = *p = gdng_i32(gdng_find(&c->file, "params"));
     delta_case *d = &c->delta;
-    *d = (delta_case){ .B = n[0],
-                       .T = n[1],
-                       .Hk = n[2],
-                       .Hv = n[3],
-                       .Sk = n[4],
-                       .Sv = n[5],
-                       .bound_out = GOLDEN_BOUND,
-                       .bound_state = GOLDEN_BOUND };
+    *d = (delta_case)FIELDS(.B = n[0], .T = n[1], .Hk = n[2], .Hv = n[3], .Sk = n[4], .Sv = n[5],
+                            .bound_out = GOLDEN_BOUND, .bound_state = GOLDEN_BOUND);
     d->q = need(c, "q"), d->k = need(c, "k"), d->v = need(c, "v"), d->g = need(c, g), d->beta = need(c, beta);
     d->state_in = gdng_f32(gdng_find(&c->file, "state_in"));
     d->out = golden_yardstick(c, "out_ref64", "out_ref32", out_size(d));
@@ -153,15 +147,8 @@ static void make_random_delta(const char *name, int T, int Hk, int Hv, int Sk, i
 {
     any_case *c = new_case(name);
     delta_case *d = &c->delta;
-    *d = (delta_case){ .B = 1,
-                       .T = T,
-                       .Hk = Hk,
-                       .Hv = Hv,
-                       .Sk = Sk,
-                       .Sv = Sv,
-                       .channel = channel,
-                       .bound_out = bound_out,
-                       .bound_state = bound_state };
+    *d = (delta_case)FIELDS(.B = 1, .T = T, .Hk = Hk, .Hv = Hv, .Sk = Sk, .Sv = Sv, .channel = channel,
+                            .bound_out = bound_out, .bound_state = bound_state);
     const size_t tokens = (size_t)T;
     float *q = random_floats(c, tokens * (size_t)(Hk * Sk), -1, 1),
           *k = random_floats(c, tokens * (size_t)(Hk * Sk), -1, 1);

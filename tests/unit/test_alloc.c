@@ -110,9 +110,8 @@ static void for_each_target(target_fn *run)
                 gdn_implementation_info info = { .size = sizeof info };
                 char name[64 + GDN_NAME_MAX];
                 REQUIRE(!gdn_implementation_describe(b, d, i, &info));
-                gdn_context_desc desc = {
-                    .size = sizeof desc, .backend = b, .device = d, .n_threads = 2, .implementation = info.name
-                };
+                gdn_context_desc desc =
+                    FIELDS(.size = sizeof desc, .backend = b, .device = d, .n_threads = 2, .implementation = info.name);
                 (void)snprintf(name, sizeof name, "backend %u, device %u, %s", (unsigned)b, (unsigned)d, info.name);
                 run(&desc, name);
             }
@@ -201,18 +200,10 @@ typedef struct operands {
 
 static void delta_args(gdn_gated_delta_net_args *a, const operands *o, int n_tokens, int layout, int gate)
 {
-    *a = (gdn_gated_delta_net_args){ .size = sizeof *a,
-                                     .n_seqs = 2,
-                                     .n_tokens = n_tokens,
-                                     .n_heads_k = H,
-                                     .n_heads_v = H,
-                                     .head_dim_k = D,
-                                     .head_dim_v = D,
-                                     .state_layout = layout,
-                                     .gate = gate,
-                                     .n_snapshots = 2,
-                                     .scale = 0.125f,
-                                     .state = { .n_rows = 2, .n_slots = 2 } };
+    *a = (gdn_gated_delta_net_args)FIELDS(.size = sizeof *a, .n_seqs = 2, .n_tokens = n_tokens, .n_heads_k = H,
+                                          .n_heads_v = H, .head_dim_k = D, .head_dim_v = D, .state_layout = layout,
+                                          .gate = gate, .n_snapshots = 2, .scale = 0.125f,
+                                          .state = { .n_rows = 2, .n_slots = 2 });
     a->q.data = a->k.data = o->q.data;
     a->v.data = o->v.data;
     a->g.data = o->g.data;
@@ -232,25 +223,16 @@ static gdn_status run_all(gdn_context *ctx, const operands *o, gdn_span *workspa
         if ((status = gdn_gated_delta_net_query(ctx, &a, &c)) == GDN_OK) status = gdn_gated_delta_net(ctx, &a, NULL);
     }
     for (int silu = 0; silu < 2 && !status; silu++) {
-        gdn_ssm_conv_args a = { .size = sizeof a,
-                                .n_seqs = 2,
-                                .n_tokens = T,
-                                .n_channels = C,
-                                .kernel_width = 4,
-                                .activation = silu,
-                                .history = { .n_rows = 2, .n_slots = 3 } };
+        gdn_ssm_conv_args a = FIELDS(.size = sizeof a, .n_seqs = 2, .n_tokens = T, .n_channels = C, .kernel_width = 4,
+                                     .activation = silu, .history = { .n_rows = 2, .n_slots = 3 });
         a.x.data = o->q.data, a.weight.data = o->weight.data, a.out.data = o->out.data,
         a.history.data = o->history.data;
         a.workspace = *workspace;
         if ((status = gdn_ssm_conv_query(ctx, &a, &c)) == GDN_OK) status = gdn_ssm_conv(ctx, &a, NULL);
     }
     for (int32_t dtype = GDN_F32; dtype <= GDN_Q8_0 && !status; dtype++) {
-        gdn_set_rows_args a = { .size = sizeof a,
-                                .n_columns = C,
-                                .n_rows = ROWS,
-                                .n_rows_dst = ROWS,
-                                .n_batch = { 2, 2 },
-                                .index_batch = { 1, 1 } };
+        gdn_set_rows_args a = FIELDS(.size = sizeof a, .n_columns = C, .n_rows = ROWS, .n_rows_dst = ROWS,
+                                     .n_batch = { 2, 2 }, .index_batch = { 1, 1 });
         a.src.data = o->q.data, a.dst.data = o->rows.data, a.index.data = o->index.data;
         a.dst.dtype = dtype, a.index.dtype = GDN_I32;
         a.workspace = *workspace;
@@ -264,9 +246,8 @@ static void refuse_all(gdn_context *ctx)
 {
     gdn_gated_delta_net_args a = { .size = sizeof a, .n_seqs = -1 };
     gdn_ssm_conv_args b = { .size = sizeof b, .n_seqs = 1, .n_tokens = 1, .n_channels = 1, .kernel_width = 1 };
-    gdn_set_rows_args c = {
-        .size = sizeof c, .n_columns = 1, .n_batch = { 1, 1 }, .index_batch = { 1, 1 }, .src.dtype = 77
-    };
+    gdn_set_rows_args c =
+        FIELDS(.size = sizeof c, .n_columns = 1, .n_batch = { 1, 1 }, .index_batch = { 1, 1 }, .src.dtype = 77);
     REQUIRE(gdn_gated_delta_net(ctx, &a, NULL) == GDN_INVALID_ARGUMENT);
     REQUIRE(gdn_ssm_conv(ctx, &b, NULL) == GDN_INVALID_ARGUMENT);
     REQUIRE(gdn_set_rows(ctx, &c, NULL) == GDN_INVALID_ARGUMENT);

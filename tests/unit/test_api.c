@@ -341,9 +341,8 @@ static void levels(void)
     for (int b = 0; b < 2; b++)
         for (uint32_t i = 0; gdn_implementation_describe(backend[b], 0, i, &info) == GDN_OK; i++)
             for (uint32_t level = 0; level < GDN_LEVEL_COUNT; level++) {
-                gdn_context_desc desc = {
-                    .size = sizeof desc, .backend = backend[b], .implementation = info.name, .level = level
-                };
+                gdn_context_desc desc =
+                    FIELDS(.size = sizeof desc, .backend = backend[b], .implementation = info.name, .level = level);
                 gdn_context *ctx = NULL;
                 REQUIRE(info.levels & 1u << GDN_EXACT);
                 if (!(info.levels >> level & 1)) {
@@ -355,12 +354,8 @@ static void levels(void)
                 n_flushing += level == GDN_EXACT_FTZ;
                 for (size_t t = 0; t < sizeof tests / sizeof tests[0]; t++) {
                     float weight = *tests[t].weight, x = *tests[t].x, out = 1, history = 0;
-                    gdn_ssm_conv_args a = { .size = sizeof a,
-                                            .n_seqs = 1,
-                                            .n_tokens = 1,
-                                            .n_channels = 1,
-                                            .kernel_width = 1,
-                                            .history.n_rows = 1 };
+                    gdn_ssm_conv_args a = FIELDS(.size = sizeof a, .n_seqs = 1, .n_tokens = 1, .n_channels = 1,
+                                                 .kernel_width = 1, .history.n_rows = 1);
                     a.x.data = &x, a.weight.data = &weight, a.history.data = &history, a.out.data = &out;
                     REQUIRE(!gdn_ssm_conv(ctx, &a, NULL));
                     REQUIRE(!memcmp(&out, &tests[t].at[level], 4));
@@ -387,12 +382,8 @@ static void implementations(void)
             listener l = { 0 };
             char name[GDN_NAME_MAX];
             (void)snprintf(name, sizeof name, "%s", info.name);
-            gdn_context_desc desc = { .size = sizeof desc,
-                                      .backend = backend[b],
-                                      .implementation = name,
-                                      .log = listen,
-                                      .log_user = &l,
-                                      .n_threads = 4096 };
+            gdn_context_desc desc = FIELDS(.size = sizeof desc, .backend = backend[b], .implementation = name,
+                                           .log = listen, .log_user = &l, .n_threads = 4096);
             gdn_context *ctx = NULL;
             REQUIRE(!gdn_context_create(&desc, &ctx));
             memset(name, 'x', sizeof name); /* the string need not outlive the call */

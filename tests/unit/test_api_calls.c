@@ -120,10 +120,8 @@ static void fuse(int with_bytes)
     gdn_tensor *const t[] = { &d->q, &d->k, &d->v };
     const uint64_t at[] = { 0, 128, 256 };
     for (int i = 0; i < 3; i++)
-        *t[i] = (gdn_tensor){ .data = delta_mem.fused,
-                              .offset = at[i],
-                              .bytes = with_bytes ? whole - at[i] : 0,
-                              .stride = { 0, 768, i == 2 ? 128 : 64 } };
+        *t[i] = (gdn_tensor)FIELDS(.data = delta_mem.fused, .offset = at[i], .bytes = with_bytes ? whole - at[i] : 0,
+                                   .stride = { 0, 768, i == 2 ? 128 : 64 });
 }
 
 /* What floats are as numbers of 16 bits, without those that would be infinite or NaN: of two NaN nobody says which one
@@ -290,49 +288,31 @@ static void limits(void)
     for (int i = 0; i < api_target_count; i++) {
         gdn_context *ctx = api_target_list[i].ctx;
         gdn_capability cap = { .size = sizeof cap };
-        gdn_gated_delta_net_args a = { .size = sizeof a,
-                                       .n_seqs = 2,
-                                       .n_tokens = INT32_MAX,
-                                       .n_heads_k = 1,
-                                       .n_heads_v = 1,
-                                       .head_dim_k = 64,
-                                       .head_dim_v = 64,
-                                       .n_snapshots = 1,
-                                       .scale = 1,
-                                       .state = { .n_rows = 2, .n_slots = 1 } };
+        gdn_gated_delta_net_args a = FIELDS(.size = sizeof a, .n_seqs = 2, .n_tokens = INT32_MAX, .n_heads_k = 1,
+                                            .n_heads_v = 1, .head_dim_k = 64, .head_dim_v = 64, .n_snapshots = 1,
+                                            .scale = 1, .state = { .n_rows = 2, .n_slots = 1 });
         REQUIRE(!gdn_gated_delta_net_query(ctx, &a, &cap));
         if (!strstr(cap.implementation, "scalar")) /* long prompts */
             REQUIRE(strstr(cap.implementation, "/columns"));
         a.n_seqs = 1 << 24, a.n_heads_k = a.n_heads_v = 1 << 16, a.head_dim_k = a.head_dim_v = 256;
         a.state.n_rows = 1 << 20, a.n_snapshots = 127;
         REQUIRE(!gdn_gated_delta_net_query(ctx, &a, &cap));
-        gdn_ssm_conv_args b = { .size = sizeof b,
-                                .n_seqs = 1 << 24,
-                                .n_tokens = INT32_MAX,
-                                .n_channels = INT32_MAX,
-                                .kernel_width = 16,
-                                .history = { .n_rows = INT32_MAX, .n_slots = 15 } };
+        gdn_ssm_conv_args b =
+            FIELDS(.size = sizeof b, .n_seqs = 1 << 24, .n_tokens = INT32_MAX, .n_channels = INT32_MAX,
+                   .kernel_width = 16, .history = { .n_rows = INT32_MAX, .n_slots = 15 });
         REQUIRE(!gdn_ssm_conv_query(ctx, &b, &cap)); /* data is absent, so how far it reaches is not judged */
         b.history.n_rows = b.history.n_slots = 0;
         REQUIRE(!gdn_ssm_conv_query(ctx, &b, &cap));
-        gdn_set_rows_args s = { .size = sizeof s,
-                                .n_columns = large,
-                                .n_rows = large,
-                                .n_rows_dst = 1,
-                                .n_batch = { 1, 1 },
-                                .index_batch = { 1, 1 } };
+        gdn_set_rows_args s = FIELDS(.size = sizeof s, .n_columns = large, .n_rows = large, .n_rows_dst = 1,
+                                     .n_batch = { 1, 1 }, .index_batch = { 1, 1 });
         s.index.dtype = GDN_I32;
         (void)gdn_set_rows_query(ctx, &s, &cap); /* which of them are too large is the operands' matter */
         s.n_columns = 1, s.n_batch[0] = s.n_batch[1] = 1 << 30;
         (void)gdn_set_rows_query(ctx, &s, &cap);
         s.n_rows = large, s.n_rows_dst = 1, s.index_batch[0] = s.index_batch[1] = 1 << 30;
         (void)gdn_set_rows_query(ctx, &s, &cap);
-        s = (gdn_set_rows_args){ .size = sizeof s,
-                                 .n_columns = (int64_t)1 << 34,
-                                 .n_rows = (int64_t)1 << 34,
-                                 .n_rows_dst = 1,
-                                 .n_batch = { 256, 256 },
-                                 .index_batch = { 1, 1 } };
+        s = (gdn_set_rows_args)FIELDS(.size = sizeof s, .n_columns = (int64_t)1 << 34, .n_rows = (int64_t)1 << 34,
+                                      .n_rows_dst = 1, .n_batch = { 256, 256 }, .index_batch = { 1, 1 });
         s.n_columns = 1, s.src.stride[0] = (int64_t)1 << 45, s.src.stride[1] = (int64_t)1 << 37, s.src.stride[2] = 4;
         s.dst.stride[0] = (int64_t)1 << 46, s.dst.stride[1] = (int64_t)1 << 37;
         s.index.dtype = GDN_I32;
@@ -345,16 +325,9 @@ static void limits(void)
         float row[16] = { 1 };
         _Alignas(64) static unsigned char workspace[API_WORKSPACE];
         float out[16];
-        a = (gdn_gated_delta_net_args){ .size = sizeof a,
-                                        .n_seqs = SEQS,
-                                        .n_tokens = 1,
-                                        .n_snapshots = 1,
-                                        .n_heads_k = 1,
-                                        .n_heads_v = 1,
-                                        .head_dim_k = 16,
-                                        .head_dim_v = 16,
-                                        .scale = 0.25f,
-                                        .state = { .n_rows = 1, .n_slots = SLOTS } };
+        a = (gdn_gated_delta_net_args)FIELDS(.size = sizeof a, .n_seqs = SEQS, .n_tokens = 1, .n_snapshots = 1,
+                                             .n_heads_k = 1, .n_heads_v = 1, .head_dim_k = 16, .head_dim_v = 16,
+                                             .scale = 0.25f, .state = { .n_rows = 1, .n_slots = SLOTS });
         a.q.data = a.k.data = a.v.data = a.g.data = a.beta.data = row;
         a.out.data = out, a.state.data = pool;
         a.seq_start.data = start, a.state_src.data = src, a.state_dst.data = dst;
@@ -541,9 +514,8 @@ static void backwards(void *user, int32_t n, gdn_task_fn task, void *arg)
 static void parallel_for(void)
 {
     executor e = { 0 };
-    gdn_context_desc desc = {
-        .size = sizeof desc, .n_threads = API_THREADS, .parallel_for = backwards, .parallel_user = &e
-    };
+    gdn_context_desc desc =
+        FIELDS(.size = sizeof desc, .n_threads = API_THREADS, .parallel_for = backwards, .parallel_user = &e);
     gdn_implementation_info info = { .size = sizeof info };
     for (int k = 0; k < CHECK_KERNEL_COUNT; k++) {
         api_fixtures[k]->reset();

@@ -20,11 +20,8 @@ rows_memory rows_mem;
 static void open_target(uint32_t backend, uint32_t device, const gdn_implementation_info *info)
 {
     api_target *t = &api_target_list[api_target_count];
-    gdn_context_desc desc = { .size = sizeof desc,
-                              .backend = backend,
-                              .device = device,
-                              .n_threads = API_THREADS,
-                              .implementation = info->name };
+    gdn_context_desc desc = FIELDS(.size = sizeof desc, .backend = backend, .device = device, .n_threads = API_THREADS,
+                                   .implementation = info->name);
     REQUIRE(!gdn_context_create(&desc, &t->ctx), "backend %u, %s: %s", (unsigned)backend, info->name, gdn_last_error());
     (void)snprintf(t->name, sizeof t->name, "backend %u, %s", (unsigned)backend, info->name);
     api_target_count++;
@@ -86,28 +83,14 @@ static void delta_reset(void)
         made = 1;
     }
     memcpy(&delta_mem, &m, sizeof m);
-    delta_args = (delta_call){ .args = {
-                                   .size = sizeof delta_args.args,
-                                   .n_seqs = 2,
-                                   .n_tokens = 5,
-                                   .n_heads_k = 2,
-                                   .n_heads_v = 4,
-                                   .head_dim_k = 16,
-                                   .head_dim_v = 32,
-                                   .n_snapshots = 2,
-                                   .scale = 0.25f,
-                                   .q = TENSOR(delta_mem.q),
-                                   .k = TENSOR(delta_mem.k),
-                                   .v = TENSOR(delta_mem.v),
-                                   .g = { .data = delta_mem.g, .bytes = 5 * 4 * 4 },
-                                   .beta = TENSOR(delta_mem.beta),
-                                   .out = TENSOR(delta_mem.out),
-                                   .state = POOL(delta_mem.state, 3, 2),
-                                   .seq_start = SPAN(delta_mem.seq_start),
-                                   .state_src = SPAN(delta_mem.state_src),
-                                   .state_dst = SPAN(delta_mem.state_dst),
-                                   .workspace = SPAN(delta_mem.workspace),
-                               } };
+    delta_args = (delta_call)
+        FIELDS(.args = FIELDS(.size = sizeof delta_args.args, .n_seqs = 2, .n_tokens = 5, .n_heads_k = 2,
+                              .n_heads_v = 4, .head_dim_k = 16, .head_dim_v = 32, .n_snapshots = 2, .scale = 0.25f,
+                              .q = TENSOR(delta_mem.q), .k = TENSOR(delta_mem.k), .v = TENSOR(delta_mem.v),
+                              .g = { .data = delta_mem.g, .bytes = 5 * 4 * 4 }, .beta = TENSOR(delta_mem.beta),
+                              .out = TENSOR(delta_mem.out), .state = POOL(delta_mem.state, 3, 2),
+                              .seq_start = SPAN(delta_mem.seq_start), .state_src = SPAN(delta_mem.state_src),
+                              .state_dst = SPAN(delta_mem.state_dst), .workspace = SPAN(delta_mem.workspace)));
     delta_inputs()->read_key = delta_args.args.k;
 }
 
@@ -155,24 +138,15 @@ static void conv_reset(void)
         made = 1;
     }
     memcpy(&conv_mem, &m, sizeof m);
-    conv_args = (conv_call){ .args = {
-                                 .size = sizeof conv_args.args,
-                                 .n_seqs = 2,
-                                 .n_tokens = 5,
-                                 .n_channels = 20,
-                                 .kernel_width = 4,
-                                 .activation = GDN_ACTIVATION_SILU,
-                                 .x = TENSOR(conv_mem.x),
-                                 .weight = TENSOR(conv_mem.weight),
-                                 .bias = TENSOR(conv_mem.bias),
-                                 .out = TENSOR(conv_mem.out),
-                                 .history = POOL(conv_mem.history, 3, 5),
-                                 .seq_start = SPAN(conv_mem.seq_start),
-                                 .position = SPAN(conv_mem.position),
-                                 .history_src = SPAN(conv_mem.history_src),
-                                 .history_dst = SPAN(conv_mem.history_dst),
-                                 .workspace = SPAN(conv_mem.workspace),
-                             } };
+    conv_args =
+        (conv_call)FIELDS(.args =
+                              FIELDS(.size = sizeof conv_args.args, .n_seqs = 2, .n_tokens = 5, .n_channels = 20,
+                                     .kernel_width = 4, .activation = GDN_ACTIVATION_SILU, .x = TENSOR(conv_mem.x),
+                                     .weight = TENSOR(conv_mem.weight), .bias = TENSOR(conv_mem.bias),
+                                     .out = TENSOR(conv_mem.out), .history = POOL(conv_mem.history, 3, 5),
+                                     .seq_start = SPAN(conv_mem.seq_start), .position = SPAN(conv_mem.position),
+                                     .history_src = SPAN(conv_mem.history_src),
+                                     .history_dst = SPAN(conv_mem.history_dst), .workspace = SPAN(conv_mem.workspace)));
 }
 
 static void rows_reset(void)
@@ -188,18 +162,12 @@ static void rows_reset(void)
         made = 1;
     }
     memcpy(&rows_mem, &m, sizeof m);
-    rows_args = (gdn_set_rows_args){
-        .size = sizeof rows_args,
-        .n_columns = 32,
-        .n_rows = 3,
-        .n_rows_dst = 5,
-        .n_batch = { 2, 1 },
-        .index_batch = { 1, 1 },
-        .src = TENSOR(rows_mem.src),
-        .dst = { .data = rows_mem.dst, .bytes = sizeof rows_mem.dst, .dtype = GDN_F16 },
-        .index = { .data = rows_mem.index, .bytes = sizeof rows_mem.index, .dtype = GDN_I64 },
-        .workspace = SPAN(rows_mem.workspace),
-    };
+    rows_args =
+        (gdn_set_rows_args)FIELDS(.size = sizeof rows_args, .n_columns = 32, .n_rows = 3, .n_rows_dst = 5,
+                                  .n_batch = { 2, 1 }, .index_batch = { 1, 1 }, .src = TENSOR(rows_mem.src),
+                                  .dst = { .data = rows_mem.dst, .bytes = sizeof rows_mem.dst, .dtype = GDN_F16 },
+                                  .index = { .data = rows_mem.index, .bytes = sizeof rows_mem.index, .dtype = GDN_I64 },
+                                  .workspace = SPAN(rows_mem.workspace));
 }
 
 #define FIXTURE(stem, short, type)                                                                                     \

@@ -143,9 +143,8 @@ static void part_sizes(void)
     {
         delta_fixture.reset();
         d->state.dtype = GDN_BF16, d->state.bytes = 0;
-        delta_args.checkpoints = (gdn_checkpoints){
-            .size = sizeof(gdn_checkpoints), .interval = 9, .n = 2, .dst = SPAN(delta_mem.checkpoint)
-        };
+        delta_args.checkpoints = (gdn_checkpoints)FIELDS(.size = sizeof(gdn_checkpoints), .interval = 9, .n = 2,
+                                                         .dst = SPAN(delta_mem.checkpoint));
         delta_args.rounding = (gdn_state_rounding){ .size = sizeof(gdn_state_rounding), .interval = 1 };
         gdn_gated_delta_net_args a = delta_args_of(&delta_args);
         PART(delta_fixture, delta, delta_args, gdn_checkpoints, checkpoints);
@@ -157,9 +156,8 @@ static void part_sizes(void)
         c->kernel_width = 3;
         if (tree) conv_args.tree.size = sizeof(gdn_token_tree);
         else
-            conv_args.checkpoints = (gdn_checkpoints){
-                .size = sizeof(gdn_checkpoints), .interval = 99, .n = 2, .dst = SPAN(conv_mem.checkpoint)
-            };
+            conv_args.checkpoints = (gdn_checkpoints)FIELDS(.size = sizeof(gdn_checkpoints), .interval = 99, .n = 2,
+                                                            .dst = SPAN(conv_mem.checkpoint));
         gdn_ssm_conv_args a = conv_args_of(&conv_args);
         if (tree) {
             PART(conv_fixture, conv, conv_args, gdn_token_tree, tree);

@@ -52,16 +52,9 @@ static void reset(void)
 /* eps: of a norm that clamps, or 0 for none. Its reciprocal is rounded outside of the kernels. */
 static gdn_status run(gdn_context *ctx, int32_t dim, float scale, float eps)
 {
-    gdn_gated_delta_net_args a = { .size = sizeof a,
-                                   .n_seqs = 1,
-                                   .n_tokens = T,
-                                   .n_heads_k = H,
-                                   .n_heads_v = H,
-                                   .head_dim_k = dim,
-                                   .head_dim_v = dim,
-                                   .n_snapshots = 1,
-                                   .scale = scale,
-                                   .state = { .n_rows = 1, .n_slots = 1 } };
+    gdn_gated_delta_net_args a =
+        FIELDS(.size = sizeof a, .n_seqs = 1, .n_tokens = T, .n_heads_k = H, .n_heads_v = H, .head_dim_k = dim,
+               .head_dim_v = dim, .n_snapshots = 1, .scale = scale, .state = { .n_rows = 1, .n_slots = 1 });
     gdn_delta_inputs inputs = GDN_INIT(gdn_delta_inputs);
     inputs.qk_norm = GDN_NORM_CLAMP, inputs.qk_norm_eps = eps;
     if (eps > 0) a.inputs = &inputs;
@@ -73,21 +66,15 @@ static gdn_status run(gdn_context *ctx, int32_t dim, float scale, float eps)
     status = status ? status : gdn_gated_delta_net(ctx, &a, NULL);
     if (status) return status;
 
-    gdn_ssm_conv_args b = { .size = sizeof b,
-                            .n_seqs = 1,
-                            .n_tokens = T,
-                            .n_channels = C,
-                            .kernel_width = 4,
-                            .activation = GDN_ACTIVATION_SILU,
-                            .history = { .n_rows = 1, .n_slots = 3 } };
+    gdn_ssm_conv_args b = FIELDS(.size = sizeof b, .n_seqs = 1, .n_tokens = T, .n_channels = C, .kernel_width = 4,
+                                 .activation = GDN_ACTIVATION_SILU, .history = { .n_rows = 1, .n_slots = 3 });
     b.x.data = m.v, b.weight.data = m.weight, b.history.data = m.history, b.out.data = m.conv_out;
     b.workspace = a.workspace;
     if ((status = gdn_ssm_conv(ctx, &b, NULL))) return status;
 
     static const int32_t index[T] = { 0, 1, 2, 3, 4, 5 };
-    gdn_set_rows_args c = {
-        .size = sizeof c, .n_columns = C, .n_rows = T, .n_rows_dst = T, .n_batch = { 1, 1 }, .index_batch = { 1, 1 }
-    };
+    gdn_set_rows_args c = FIELDS(.size = sizeof c, .n_columns = C, .n_rows = T, .n_rows_dst = T, .n_batch = { 1, 1 },
+                                 .index_batch = { 1, 1 });
     c.src.data = m.q, c.dst.data = m.rows, c.dst.dtype = GDN_F16, c.index.data = (void *)index, c.index.dtype = GDN_I32;
     c.workspace = a.workspace;
     return gdn_set_rows(ctx, &c, NULL);
@@ -186,9 +173,8 @@ static void refusals(gdn_context *ctx)
 static void target(uint32_t backend, const char *implementation)
 {
     const int32_t dims[] = { 16, 20, 31, 64, 128, 200, 256 };
-    gdn_context_desc desc = {
-        .size = sizeof desc, .backend = backend, .implementation = implementation, .n_threads = 2
-    };
+    gdn_context_desc desc =
+        FIELDS(.size = sizeof desc, .backend = backend, .implementation = implementation, .n_threads = 2);
     gdn_context *ctx = NULL;
     REQUIRE(gdn_context_create(&desc, &ctx) == GDN_OK);
     for (size_t d = 0; ctx && d < sizeof dims / sizeof dims[0]; d++)

@@ -263,22 +263,12 @@ static int state_at(const form *f, int h, int j, int i)
 
 static gdn_status run(gdn_context *ctx, const form *f, const operand *in, void *out, float *state)
 {
-    gdn_gated_delta_net_args a = {
-        .size = sizeof a,
-        .n_seqs = 1,
-        .n_tokens = f->T,
-        .n_heads_k = f->Hk,
-        .n_heads_v = f->Hv,
-        .head_dim_k = f->Sk,
-        .head_dim_v = f->Sv,
-        .head_map = GDN_HEADS_GROUPED,
-        .state_layout = f->layout,
-        .gate = f->channel ? GDN_GATE_CHANNEL : GDN_GATE_SCALAR,
-        .n_snapshots = 1,
-        .scale = (float)(1.0 / sqrt((double)f->Sk)),
-        .out = { .data = out, .dtype = f->out },
-        .state = { .data = state, .n_rows = 1, .n_slots = 1 },
-    };
+    gdn_gated_delta_net_args a =
+        FIELDS(.size = sizeof a, .n_seqs = 1, .n_tokens = f->T, .n_heads_k = f->Hk, .n_heads_v = f->Hv,
+               .head_dim_k = f->Sk, .head_dim_v = f->Sv, .head_map = GDN_HEADS_GROUPED, .state_layout = f->layout,
+               .gate = f->channel ? GDN_GATE_CHANNEL : GDN_GATE_SCALAR, .n_snapshots = 1,
+               .scale = (float)(1.0 / sqrt((double)f->Sk)), .out = { .data = out, .dtype = f->out },
+               .state = { .data = state, .n_rows = 1, .n_slots = 1 });
     gdn_delta_inputs inputs = GDN_INIT(gdn_delta_inputs);
     inputs.qk_norm = f->norm, inputs.qk_norm_eps = (float)f->eps;
     inputs.gate_input = f->g_form, inputs.beta_input = f->beta_form;

@@ -39,13 +39,8 @@ static gdn_token_view tokens(float *x, int32_t inner)
 /* A pool of SEQS rows with a slot each. */
 static gdn_state_view pool(float *x, int64_t row, int64_t head, int64_t line)
 {
-    return (gdn_state_view){ .at = at(x),
-                             .stride_row = 4 * row,
-                             .stride_slot = 4 * row,
-                             .stride_head = 4 * head,
-                             .stride_line = 4 * line,
-                             .n_rows = SEQS,
-                             .n_slots = 1 };
+    return (gdn_state_view)FIELDS(.at = at(x), .stride_row = 4 * row, .stride_slot = 4 * row, .stride_head = 4 * head,
+                                  .stride_line = 4 * line, .n_rows = SEQS, .n_slots = 1);
 }
 
 static void gated_delta_net(int32_t gate, int32_t layout)
@@ -54,22 +49,12 @@ static void gated_delta_net(int32_t gate, int32_t layout)
     fill(q, OUT), fill(k, OUT), fill(v, OUT), fill(g, OUT), fill(beta, TOKENS * HEADS), fill(state[0], STATE);
     memcpy(state[1], state[0], sizeof state[0]);
     for (int i = 0; i < 2; i++) {
-        gdn_gated_delta_net_problem p = { .n_seqs = SEQS,
-                                          .n_tokens = TOKENS,
-                                          .n_heads_k = HEADS,
-                                          .n_heads_v = HEADS,
-                                          .head_dim_k = DIM,
-                                          .head_dim_v = DIM,
-                                          .gate = gate,
-                                          .state_layout = layout,
-                                          .n_snapshots = 1,
-                                          .scale = 0.25f,
-                                          .q = tokens(q, DIM),
-                                          .k = tokens(k, DIM),
-                                          .v = tokens(v, DIM),
-                                          .g = tokens(g, gate == GDN_GATE_CHANNEL ? DIM : 1),
-                                          .beta = tokens(beta, 1),
-                                          .out = tokens(out[i], DIM) };
+        gdn_gated_delta_net_problem p =
+            FIELDS(.n_seqs = SEQS, .n_tokens = TOKENS, .n_heads_k = HEADS, .n_heads_v = HEADS, .head_dim_k = DIM,
+                   .head_dim_v = DIM, .gate = gate, .state_layout = layout, .n_snapshots = 1, .scale = 0.25f,
+                   .q = tokens(q, DIM), .k = tokens(k, DIM), .v = tokens(v, DIM),
+                   .g = tokens(g, gate == GDN_GATE_CHANNEL ? DIM : 1), .beta = tokens(beta, 1),
+                   .out = tokens(out[i], DIM));
         p.state_in = p.state_out = pool(state[i], HEADS * DIM * DIM, DIM * DIM, DIM);
         for (int64_t item = 0; item < gdn_ref_gated_delta_net_items_any(&p); item++)
             (i ? gdn_ref_gated_delta_net_fma : gdn_ref_gated_delta_net_any)(&p, item);
@@ -85,16 +70,9 @@ static void ssm_conv(int32_t silu)
     fill(x, N), fill(weight, CHANNELS * WIDTH), fill(bias, CHANNELS), fill(history[0], KEPT);
     memcpy(history[1], history[0], sizeof history[0]);
     for (int i = 0; i < 2; i++) {
-        gdn_ssm_conv_problem p = { .n_seqs = SEQS,
-                                   .n_tokens = TOKENS,
-                                   .n_channels = CHANNELS,
-                                   .kernel_width = WIDTH,
-                                   .n_columns = COLUMNS,
-                                   .silu = silu,
-                                   .weight = at(weight),
-                                   .weight_stride_channel = 4 * WIDTH,
-                                   .weight_stride_tap = 4,
-                                   .bias = at(bias) };
+        gdn_ssm_conv_problem p = FIELDS(.n_seqs = SEQS, .n_tokens = TOKENS, .n_channels = CHANNELS,
+                                        .kernel_width = WIDTH, .n_columns = COLUMNS, .silu = silu, .weight = at(weight),
+                                        .weight_stride_channel = 4 * WIDTH, .weight_stride_tap = 4, .bias = at(bias));
         p.x = (gdn_token_view){ .at = at(x), .stride_token = 4 * CHANNELS, .dtype = GDN_F32 };
         p.out = (gdn_token_view){ .at = at(out[i]), .stride_token = 4 * CHANNELS, .dtype = GDN_F32 };
         p.history_in = p.history_out = pool(history[i], COLUMNS * CHANNELS, 0, CHANNELS);
@@ -117,20 +95,11 @@ static void set_rows(int32_t dtype)
     memset(dst, 0xa5, sizeof dst);
     const int64_t row = dtype == GDN_F32 ? 4 * COLUMNS : dtype == GDN_Q8_0 ? COLUMNS / 32 * 34 : 2 * COLUMNS;
     for (int i = 0; i < 2; i++) {
-        const gdn_set_rows_problem p = { .n_columns = COLUMNS,
-                                         .n_rows = ROWS,
-                                         .n_rows_dst = ROWS,
-                                         .n_batch = { 1, 1 },
-                                         .index_batch = { 1, 1 },
-                                         .src = at(src),
-                                         .dst = at(dst[i]),
-                                         .index = at(map),
-                                         .src_stride = { 0, 0, 4 * COLUMNS },
-                                         .dst_stride = { 0, 0, row },
-                                         .index_stride = { 0, 0, 4 },
-                                         .src_dtype = GDN_F32,
-                                         .dst_dtype = dtype,
-                                         .index_dtype = GDN_I32 };
+        const gdn_set_rows_problem p =
+            FIELDS(.n_columns = COLUMNS, .n_rows = ROWS, .n_rows_dst = ROWS, .n_batch = { 1, 1 },
+                   .index_batch = { 1, 1 }, .src = at(src), .dst = at(dst[i]), .index = at(map),
+                   .src_stride = { 0, 0, 4 * COLUMNS }, .dst_stride = { 0, 0, row }, .index_stride = { 0, 0, 4 },
+                   .src_dtype = GDN_F32, .dst_dtype = dtype, .index_dtype = GDN_I32);
         (i ? gdn_ref_set_rows_fma : gdn_ref_set_rows_any)(&p, 0);
     }
     REQUIRE(!memcmp(dst[0], dst[1], sizeof dst[0]));

@@ -20,11 +20,8 @@ enum { BYTES = 4096, SHAPES = 40000 };
  * each other, as real ones are. */
 static int draw_region(char *memory, gdn_region *region, unsigned char covers[BYTES])
 {
-    gdn_operand_spec spec = { .name = "x",
-                              .dtypes = 1u << GDN_F32,
-                              .n_axes = 1 + draw_below(4),
-                              .inner = 1 + draw_below(6),
-                              .axes = { "a", "b", "c", "d" } };
+    gdn_operand_spec spec = FIELDS(.name = "x", .dtypes = 1u << GDN_F32, .n_axes = 1 + draw_below(4),
+                                   .inner = 1 + draw_below(6), .axes = { "a", "b", "c", "d" });
     gdn_tensor t = { .data = memory, .offset = 4 * (uint64_t)draw_below(200) };
     int64_t stride = 4 * (1 + draw_below(12)), stride_of[4];
     gdn_place at;
@@ -73,12 +70,8 @@ static void regions(void)
             "%d pairs share bytes, %d are interleaved: too few to tell", shared, interleaved);
 
     /* Sizes as they are drawn by nobody: what cannot be decided in a bounded time counts as an overlap. */
-    const gdn_operand_spec wide = { .name = "wide",
-                                    .dtypes = 1u << GDN_F32,
-                                    .n_axes = 2,
-                                    .axes = { "a", "b" },
-                                    .extent = { 1 << 20, 1 << 20 },
-                                    .inner = 1 };
+    const gdn_operand_spec wide = FIELDS(.name = "wide", .dtypes = 1u << GDN_F32, .n_axes = 2, .axes = { "a", "b" },
+                                         .extent = { 1 << 20, 1 << 20 }, .inner = 1);
     const gdn_tensor one = { .data = memory, .stride = { (1 << 26) + 4, 64 } };
     const gdn_tensor two = { .data = memory, .offset = 32, .stride = { (1 << 26) + 8, 64 } };
     gdn_region a, b;
@@ -121,20 +114,10 @@ static gdn_status check(maps *m)
     const gdn_place start = { .base = (char *)m->start }, src = { .base = (char *)m->src },
                     dst = { .base = (char *)m->dst };
     m->visits = 0;
-    const gdn_pool_maps p = { .src_name = "src",
-                              .dst_name = "dst",
-                              .src = &src,
-                              .dst = &dst,
-                              .n_seqs = m->n_seqs,
-                              .n_tokens = m->start[m->n_seqs],
-                              .n_entries = m->n_entries,
-                              .seq_start = &start,
-                              .src_slots = 1,
-                              .dst_slots = m->n_entries,
-                              .src_size = m->size,
-                              .dst_size = m->size,
-                              .same_pool = m->same_pool,
-                              .n_visits = &m->visits };
+    const gdn_pool_maps p = FIELDS(.src_name = "src", .dst_name = "dst", .src = &src, .dst = &dst, .n_seqs = m->n_seqs,
+                                   .n_tokens = m->start[m->n_seqs], .n_entries = m->n_entries, .seq_start = &start,
+                                   .src_slots = 1, .dst_slots = m->n_entries, .src_size = m->size, .dst_size = m->size,
+                                   .same_pool = m->same_pool, .n_visits = &m->visits);
     return gdn_check_pool_maps(&p);
 }
 

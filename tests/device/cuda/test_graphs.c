@@ -102,13 +102,9 @@ static void fill(everything *e, uint32_t seed)
 /* The calls, with all operands in one piece of memory that begins at `at`. */
 static gdn_status run_everything(gdn_context *ctx, char *at, const gdn_span *workspace, gdn_stream stream)
 {
-    gdn_ssm_conv_args c = { .size = sizeof c,
-                            .n_seqs = 1,
-                            .n_tokens = T,
-                            .n_channels = CHANNELS,
-                            .kernel_width = WIDTH,
-                            .activation = GDN_ACTIVATION_SILU,
-                            .history = { .n_rows = 2, .n_slots = WIDTH - 1 } };
+    gdn_ssm_conv_args c =
+        FIELDS(.size = sizeof c, .n_seqs = 1, .n_tokens = T, .n_channels = CHANNELS, .kernel_width = WIDTH,
+               .activation = GDN_ACTIVATION_SILU, .history = { .n_rows = 2, .n_slots = WIDTH - 1 });
     c.x.data = at + offsetof(everything, x), c.weight.data = at + offsetof(everything, weight),
     c.out.data = at + offsetof(everything, out);
     c.history.data = at + offsetof(everything, history), c.position.data = at + offsetof(everything, position);

@@ -34,13 +34,8 @@ static const call calls[] = {
     { .name = "heads of 64: the same, commit", .dim = 64, .tokens = 4, .replay = 3, .commits = 1 },
     { .name = "heads of 40: replay 3, verify 4", .dim = 40, .tokens = 4, .replay = 3 },
     { .name = "heads of 40: the same, commit", .dim = 40, .tokens = 4, .replay = 3, .commits = 1 },
-    { .name = "tree of 3 and 2 twigs, commit",
-      .dim = 128,
-      .tokens = 5,
-      .commits = 1,
-      .parent = twigs,
-      .extra = 2,
-      .followed = 2 },
+    FIELDS(.name = "tree of 3 and 2 twigs, commit", .dim = 128, .tokens = 5, .commits = 1, .parent = twigs, .extra = 2,
+           .followed = 2),
 };
 
 /* All operands, in one piece of memory here and one there. */

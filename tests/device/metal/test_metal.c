@@ -254,9 +254,8 @@ static void test_levels(void)
     gdn_implementation_info info = { .size = sizeof info };
     for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++)
         for (uint32_t level = 0; level < GDN_LEVEL_COUNT; level++) {
-            const gdn_context_desc desc = {
-                .size = sizeof desc, .backend = GDN_BACKEND_METAL, .native = &native, .level = level
-            };
+            const gdn_context_desc desc =
+                FIELDS(.size = sizeof desc, .backend = GDN_BACKEND_METAL, .native = &native, .level = level);
             const int has = (int)(devices[i].levels >> level & 1);
             gdn_context *ctx = NULL;
             metal_fake_set("flush", devices[i].flush);

@@ -27,9 +27,8 @@ static gdn_status run_probe(void *user)
     gdn_vulkan_device *dev = x->dev;
     const uint32_t constants[GDN_VULKAN_CONSTANTS] = { 32, 0, 0, 0 };
     const gdn_gpu_variant soft = { .soft_fma = 1 };
-    const gdn_gpu_probe params = { .operands = x->memory.address,
-                                   .results = x->memory.address + GDN_PROBE_IN_BYTES,
-                                   .n = GDN_PROBE_OPERANDS };
+    const gdn_gpu_probe params = FIELDS(.operands = x->memory.address,
+                                        .results = x->memory.address + GDN_PROBE_IN_BYTES, .n = GDN_PROBE_OPERANDS);
     const gdn_place workspace = { .data = (void *)x->memory.buffer, .offset = GDN_PROBE_BYTES };
     gdn_vulkan_dispatch dispatch = { .n_items = (GDN_PROBE_OPERANDS + constants[0] - 1) / constants[0] };
     REQUIRE(gdn_vulkan_pipeline_make(dev, GDN_VULKAN_probe, 0, &soft, x->level, constants, &dispatch.pipeline) ==
@@ -72,9 +71,8 @@ static void test_software_fma(void)
 static gdn_status open_at(uint32_t level, gdn_context **ctx)
 {
     const gdn_vulkan_desc native = { .size = sizeof native, .get_instance_proc_addr = faulty_loader() };
-    const gdn_context_desc desc = {
-        .size = sizeof desc, .backend = GDN_BACKEND_VULKAN, .native = &native, .level = level
-    };
+    const gdn_context_desc desc =
+        FIELDS(.size = sizeof desc, .backend = GDN_BACKEND_VULKAN, .native = &native, .level = level);
     *ctx = NULL;
     return gdn_context_create(&desc, ctx);
 }

@@ -236,11 +236,8 @@ enum { CHANNELS = 2 };
 
 static conv_call conv(const call *c, room *r)
 {
-    conv_call a = { .args = { .size = sizeof a.args,
-                              .n_seqs = c->n_seqs,
-                              .n_channels = CHANNELS,
-                              .kernel_width = KERNEL,
-                              .activation = GDN_ACTIVATION_SILU } };
+    conv_call a = FIELDS(.args = FIELDS(.size = sizeof a.args, .n_seqs = c->n_seqs, .n_channels = CHANNELS,
+                                        .kernel_width = KERNEL, .activation = GDN_ACTIVATION_SILU));
     int32_t *const begins = map(r, (uint64_t)c->n_seqs + 1, &a.args.seq_start);
     int32_t first = 0; /* sequences of 40 tokens, of lengths[1] tokens as many as there are, and of lengths[0] */
     for (int32_t s = 0; s <= c->n_seqs; s++) {

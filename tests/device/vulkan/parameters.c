@@ -54,14 +54,10 @@ static void test_ring(void)
     VkSemaphore gate = VK_NULL_HANDLE;
     REQUIRE(dev->vk.CreateSemaphore(dev->device, &info, NULL, &gate) == VK_SUCCESS);
     const VkPipelineStageFlags stages = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
-    const VkTimelineSemaphoreSubmitInfo values = { .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
-                                                   .waitSemaphoreValueCount = 1,
-                                                   .pWaitSemaphoreValues = &open };
-    const VkSubmitInfo submit = { .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
-                                  .pNext = &values,
-                                  .waitSemaphoreCount = 1,
-                                  .pWaitSemaphores = &gate,
-                                  .pWaitDstStageMask = &stages };
+    const VkTimelineSemaphoreSubmitInfo values = FIELDS(.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
+                                                        .waitSemaphoreValueCount = 1, .pWaitSemaphoreValues = &open);
+    const VkSubmitInfo submit = FIELDS(.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .pNext = &values,
+                                       .waitSemaphoreCount = 1, .pWaitSemaphores = &gate, .pWaitDstStageMask = &stages);
     REQUIRE(dev->vk.QueueSubmit(dev->queue, 1, &submit, VK_NULL_HANDLE) == VK_SUCCESS);
 
     for (int i = 0; i < GDN_VULKAN_RING; i++) {
@@ -79,9 +75,8 @@ static void test_ring(void)
     dev->gpu.timeout_ns = patience;
     REQUIRE(!memcmp(before, dev->params.mapped, sizeof before));
 
-    const VkSemaphoreSignalInfo signal = { .sType = VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO,
-                                           .semaphore = gate,
-                                           .value = open };
+    const VkSemaphoreSignalInfo signal =
+        FIELDS(.sType = VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO, .semaphore = gate, .value = open);
     const PFN_vkSignalSemaphore signal_semaphore =
         (PFN_vkSignalSemaphore)dev->vk.GetDeviceProcAddr(dev->device, "vkSignalSemaphore");
     REQUIRE(signal_semaphore && signal_semaphore(dev->device, &signal) == VK_SUCCESS);

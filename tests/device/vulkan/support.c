@@ -294,8 +294,7 @@ gdn_vulkan_function faulty_loader(void)
 gdn_status faulty_context(gdn_context **ctx, uint64_t timeout_ns)
 {
     gdn_vulkan_desc native = { .size = sizeof native, .get_instance_proc_addr = faulty_loader() };
-    gdn_context_desc desc = {
-        .size = sizeof desc, .backend = GDN_BACKEND_VULKAN, .native = &native, .timeout_ns = timeout_ns
-    };
+    gdn_context_desc desc =
+        FIELDS(.size = sizeof desc, .backend = GDN_BACKEND_VULKAN, .native = &native, .timeout_ns = timeout_ns);
     return gdn_context_create(&desc, ctx);
 }

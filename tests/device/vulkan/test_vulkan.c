@@ -38,19 +38,12 @@ static gdn_context *open_program(program *p, uint32_t features)
     gdn_context *ctx = NULL;
     memset(p, 0, sizeof *p);
     REQUIRE(gdn_vulkan_device_open(&p->own, NULL, 0, NULL) == GDN_OK);
-    p->native = (gdn_vulkan_desc){
-        .size = sizeof p->native,
-        .features = features,
-        .get_instance_proc_addr = (gdn_vulkan_function)p->own.vk.GetInstanceProcAddr,
-        .instance = gdn_vulkan_catalogue_get()->instance,
-        .physical_device = p->own.traits.physical,
-        .device = p->own.device,
-        .queue = p->own.queue,
-        .queue_family = p->own.queue_family,
-        .lock_queue = lock,
-        .unlock_queue = unlock,
-        .lock_user = p,
-    };
+    p->native = (gdn_vulkan_desc)FIELDS(.size = sizeof p->native, .features = features,
+                                        .get_instance_proc_addr = (gdn_vulkan_function)p->own.vk.GetInstanceProcAddr,
+                                        .instance = gdn_vulkan_catalogue_get()->instance,
+                                        .physical_device = p->own.traits.physical, .device = p->own.device,
+                                        .queue = p->own.queue, .queue_family = p->own.queue_family, .lock_queue = lock,
+                                        .unlock_queue = unlock, .lock_user = p);
     gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_VULKAN, .native = &p->native };
     REQUIRE(gdn_context_create(&desc, &ctx) == GDN_OK);
     return ctx;
@@ -79,22 +72,13 @@ static void test_programs_device(void)
     const uint64_t done = p.own.submitted + 1;
     const VkSemaphore waited = semaphore;
     const VkPipelineStageFlags stages = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
-    const VkTimelineSemaphoreSubmitInfo values = {
-        .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
-        .waitSemaphoreValueCount = 1,
-        .pWaitSemaphoreValues = &queued,
-        .signalSemaphoreValueCount = 1,
-        .pSignalSemaphoreValues = &done,
-    };
-    const VkSubmitInfo submit = {
-        .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
-        .pNext = &values,
-        .waitSemaphoreCount = 1,
-        .pWaitSemaphores = &waited,
-        .pWaitDstStageMask = &stages,
-        .signalSemaphoreCount = 1,
-        .pSignalSemaphores = &p.own.timeline,
-    };
+    const VkTimelineSemaphoreSubmitInfo values =
+        FIELDS(.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO, .waitSemaphoreValueCount = 1,
+               .pWaitSemaphoreValues = &queued, .signalSemaphoreValueCount = 1, .pSignalSemaphoreValues = &done);
+    const VkSubmitInfo submit =
+        FIELDS(.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .pNext = &values, .waitSemaphoreCount = 1,
+               .pWaitSemaphores = &waited, .pWaitDstStageMask = &stages, .signalSemaphoreCount = 1,
+               .pSignalSemaphores = &p.own.timeline);
     REQUIRE(p.own.vk.QueueSubmit(p.own.queue, 1, &submit, VK_NULL_HANDLE) == VK_SUCCESS);
     p.own.submitted = done;
     uint64_t reached = 0;
@@ -143,9 +127,8 @@ static void test_command_buffer(void)
     REQUIRE(gdn_synchronize(ctx, commands) == GDN_INVALID_ARGUMENT);
     REQUIRE(p.locks == before);
     for (int i = 0; i < 2; i++) {
-        const VkSubmitInfo submit = { .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
-                                      .commandBufferCount = 1,
-                                      .pCommandBuffers = &commands };
+        const VkSubmitInfo submit =
+            FIELDS(.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1, .pCommandBuffers = &commands);
         VkCommandBuffer empty; /* whose timeline value says when the queue has come this far */
         REQUIRE(p.own.vk.QueueSubmit(p.own.queue, 1, &submit, VK_NULL_HANDLE) == VK_SUCCESS);
         p.own.ring_next = 1 + (uint32_t)i;
@@ -157,9 +140,8 @@ static void test_command_buffer(void)
 
     /* Maps are read when the commands run, and what is wrong with them is reported by gdn_poll(). */
     const int32_t bad = SEQS;
-    const VkSubmitInfo submit = { .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
-                                  .commandBufferCount = 1,
-                                  .pCommandBuffers = &commands };
+    const VkSubmitInfo submit =
+        FIELDS(.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1, .pCommandBuffers = &commands);
     VkCommandBuffer empty;
     REQUIRE(gdn_buffer_write(ctx, &on.args.state_src, 0, &bad, sizeof bad) == GDN_OK);
     REQUIRE(p.own.vk.QueueSubmit(p.own.queue, 1, &submit, VK_NULL_HANDLE) == VK_SUCCESS);
@@ -291,12 +273,10 @@ static void run_with_cache(saved *s)
 {
     gdn_context *ctx = NULL;
     step_on on;
-    gdn_vulkan_desc native = {
-        .size = sizeof native, .cache_load = cache_load, .cache_save = cache_save, .cache_user = s
-    };
-    gdn_context_desc desc = {
-        .size = sizeof desc, .backend = GDN_BACKEND_VULKAN, .native = &native, .log = listen, .log_user = s
-    };
+    gdn_vulkan_desc native =
+        FIELDS(.size = sizeof native, .cache_load = cache_load, .cache_save = cache_save, .cache_user = s);
+    gdn_context_desc desc =
+        FIELDS(.size = sizeof desc, .backend = GDN_BACKEND_VULKAN, .native = &native, .log = listen, .log_user = s);
     REQUIRE(gdn_context_create(&desc, &ctx) == GDN_OK && step_put(&on, ctx, &start) == GDN_OK &&
             step_run(&on, NULL) == GDN_OK);
     REQUIRE(step_same(&on, &wanted));
@@ -447,9 +427,8 @@ static void test_no_allocation(void)
     step_on on;
     memset(&fault, 0, sizeof fault);
     gdn_vulkan_desc native = { .size = sizeof native, .get_instance_proc_addr = faulty_loader() };
-    gdn_context_desc desc = {
-        .size = sizeof desc, .backend = GDN_BACKEND_VULKAN, .native = &native, .alloc = count_alloc, .free = count_free
-    };
+    gdn_context_desc desc = FIELDS(.size = sizeof desc, .backend = GDN_BACKEND_VULKAN, .native = &native,
+                                   .alloc = count_alloc, .free = count_free);
     REQUIRE(gdn_context_create(&desc, &ctx) == GDN_OK && step_put(&on, ctx, &start) == GDN_OK &&
             step_run(&on, NULL) == GDN_OK);
     const int creations = fault.creations, allocations = host_allocations;
@@ -494,9 +473,8 @@ static void test_shaders(void)
 
 static int write_spirv(const char *folder)
 {
-    const gdn_vulkan_traits all = {
-        .denorm_preserve = 1, .denorm_flush = 1, .denorm_alone = 1, .inf_nan_preserve = 1, .round_to_even = 1
-    };
+    const gdn_vulkan_traits all =
+        FIELDS(.denorm_preserve = 1, .denorm_flush = 1, .denorm_alone = 1, .inf_nan_preserve = 1, .round_to_even = 1);
     for (gdn_vulkan_kernel kernel = 0; kernel < GDN_VULKAN_KERNEL_COUNT; kernel++)
         for (int variant = 0; variant < 32; variant++) {
             const gdn_vulkan_code code =

@@ -32,16 +32,10 @@ static inline gdn_status call_run(const call_api *api, gdn_context *ctx, call_me
     for (int i = 0; i < CALL_SEQS * CALL_HEADS * CALL_DIM; i++) m->q[i] = 0.01f * (float)(i % 7);
     for (int i = 0; i < CALL_SEQS * CALL_HEADS; i++) m->g[i] = -0.1f * (float)(i % 3);
     for (int i = 0; i < CALL_SEQS * CALL_HEADS * CALL_DIM * CALL_DIM; i++) m->state[i] = 0.001f * (float)(i % 11);
-    gdn_gated_delta_net_args a = { .size = sizeof a,
-                                   .n_seqs = CALL_SEQS,
-                                   .n_tokens = CALL_SEQS,
-                                   .n_heads_k = CALL_HEADS,
-                                   .n_heads_v = CALL_HEADS,
-                                   .head_dim_k = CALL_DIM,
-                                   .head_dim_v = CALL_DIM,
-                                   .n_snapshots = 1,
-                                   .scale = 0.125f,
-                                   .state = { .n_rows = CALL_SEQS, .n_slots = 1 } };
+    gdn_gated_delta_net_args a =
+        FIELDS(.size = sizeof a, .n_seqs = CALL_SEQS, .n_tokens = CALL_SEQS, .n_heads_k = CALL_HEADS,
+               .n_heads_v = CALL_HEADS, .head_dim_k = CALL_DIM, .head_dim_v = CALL_DIM, .n_snapshots = 1,
+               .scale = 0.125f, .state = { .n_rows = CALL_SEQS, .n_slots = 1 });
     a.q.data = a.k.data = a.v.data = m->q;
     a.g.data = a.beta.data = m->g;
     a.out.data = m->out;
