@@ -55,6 +55,15 @@ test_fail(int ends, const char *file, int line, const char *condition, const cha
 #define REQUIRE(...) TEST_DEMAND(0, __VA_ARGS__)
 #define NEED(...)    TEST_DEMAND(1, __VA_ARGS__)
 
+/* The call gives the status, and the last error has these texts. */
+#define FAILS(call, status, ...)                                                                                       \
+    do {                                                                                                               \
+        REQUIRE((call) == (status));                                                                                   \
+        const char *const test_texts[] = { __VA_ARGS__ };                                                              \
+        for (size_t test_i = 0; test_i < sizeof test_texts / sizeof *test_texts; test_i++)                             \
+            REQUIRE(strstr(TEST_LAST_ERROR(), test_texts[test_i]), "without \"%s\"", test_texts[test_i]);              \
+    } while (0)
+
 static inline int test_summary(void)
 {
     (void)printf("%ld passed, %ld failed\n", test_passed, test_failed);

@@ -171,7 +171,7 @@ void suite_lost(step_on *on)
     gdn_context *ctx = on->ctx;
     gdn_span span = { 0 };
     const float x = 0.0f;
-    REQUIRE(step_run(on, NULL) == GDN_DEVICE_LOST && strstr(gdn_last_error(), "can only be destroyed"));
+    FAILS(step_run(on, NULL), GDN_DEVICE_LOST, "can only be destroyed");
     REQUIRE(gdn_synchronize(ctx, NULL) == GDN_DEVICE_LOST && gdn_poll(ctx) == GDN_DEVICE_LOST);
     REQUIRE(gdn_buffer_create(ctx, 64, &span) == GDN_DEVICE_LOST);
     REQUIRE(gdn_buffer_write(ctx, &on->span[5], 0, &x, sizeof x) == GDN_DEVICE_LOST);
@@ -185,7 +185,7 @@ void suite_hang_begins(step_on *on, void (*hang)(int on), uint64_t *timeout_ns)
     hang(1);
     *timeout_ns = UINT64_C(30000000);
     REQUIRE(step_run(on, NULL) == GDN_OK && gdn_poll(on->ctx) == GDN_OK);
-    REQUIRE(gdn_synchronize(on->ctx, NULL) == GDN_TIMEOUT && strstr(gdn_last_error(), "30000000 ns"));
+    FAILS(gdn_synchronize(on->ctx, NULL), GDN_TIMEOUT, "30000000 ns");
     REQUIRE(gdn_buffer_read(on->ctx, &on->span[5], 0, &x, sizeof x) == GDN_TIMEOUT);
     REQUIRE(gdn_buffer_write(on->ctx, &on->span[5], 0, &x, sizeof x) == GDN_TIMEOUT);
 }

@@ -155,15 +155,8 @@ static void penalties(rt_dense *dense)
         for (int32_t i = 0; i < V; i++) after[i] = logits[i] = (float)(test_random(&random) % 2000) / 250.0f - 4;
         for (int32_t i = 0; i < LENGTH; i++)
             text[i] = (int32_t)(test_random(&random) % (V + 2)) - 1; /* and what is no token */
-        rt_sampling c = { round % 2 ? 1.0f : 0.0f,
-                          0,
-                          1,
-                          0,
-                          round % 3 ? 1.3f : 1.0f,
-                          round % 5 ? 20 + round : 0,
-                          3,
-                          round % 4 ? 0.5f : 0.0f,
-                          round % 7 ? 0.25f : 0.0f };
+        rt_sampling c = FIELDS(round % 2 ? 1.0f : 0.0f, 0, 1, 0, round % 3 ? 1.3f : 1.0f, round % 5 ? 20 + round : 0, 3,
+                               round % 4 ? 0.5f : 0.0f, round % 7 ? 0.25f : 0.0f);
         const rt_sampling without = { c.temperature, 0, 1, 0, 1, 64, 3, 0, 0 };
         const int32_t n = 1 + (int32_t)(test_random(&random) % LENGTH);
         penalize(&c, text, n, after);

@@ -205,8 +205,7 @@ static void without_trace(rt_engine *other)
     memset(vast, 'a', sizeof vast);
     what.text = vast;
     what.n_text = sizeof vast;
-    REQUIRE(rt_conversation_turn(c, &what, &r) == GDN_OUT_OF_MEMORY &&
-            strstr(rt_last_error(), "the context holds 160"));
+    FAILS(rt_conversation_turn(c, &what, &r), GDN_OUT_OF_MEMORY, "the context holds 160");
     what.text = NULL;
     REQUIRE(rt_conversation_turn(c, &what, &r) == GDN_INVALID_ARGUMENT);
     (void)rt_conversation_messages(c, &n);
@@ -227,12 +226,12 @@ static void without_trace(rt_engine *other)
     REQUIRE(rt_conversation_create(&d, &c) == GDN_UNSUPPORTED && strstr(rt_last_error(), "no switch") && !c);
     d.thinking = RT_THINK_AUTO;
     d.draft_max = 4;
-    REQUIRE(rt_conversation_create(&d, &c) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "draft_max is 4"));
+    FAILS(rt_conversation_create(&d, &c), GDN_INVALID_ARGUMENT, "draft_max is 4");
     d.spec = RT_SPEC_MTP;
     d.draft_max = 3;
     REQUIRE(rt_conversation_create(&d, &c) == GDN_UNSUPPORTED);
     d.engine = other;
-    REQUIRE(rt_conversation_create(&d, &c) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "n_seqs is 1"));
+    FAILS(rt_conversation_create(&d, &c), GDN_INVALID_ARGUMENT, "n_seqs is 1");
     rt_engine_destroy(engine);
     rt_chat_destroy(chat);
 }
@@ -282,7 +281,7 @@ static void resumed(const char *form, rt_spec spec, rt_engine *other)
     }
     for (uint64_t i = 0; i < n; i += i < 200 ? 1 : step)
         REQUIRE(rt_conversation_load(b, bad, i) == GDN_INVALID_ARGUMENT);
-    REQUIRE(rt_conversation_load(b, bad, n + 1) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "damaged"));
+    FAILS(rt_conversation_load(b, bad, n + 1), GDN_INVALID_ARGUMENT, "damaged");
     free(bad);
 
     w = (watch){ 0 };
@@ -294,14 +293,12 @@ static void resumed(const char *form, rt_spec spec, rt_engine *other)
     rt_engine *small = engine_of(spec, 40);
     rt_conversation_desc f = desc_of(small, chat, spec, RT_THINK_AUTO);
     NEED(!rt_conversation_create(&f, &b));
-    REQUIRE(rt_conversation_load(b, bytes, n) == GDN_INVALID_ARGUMENT &&
-            strstr(rt_last_error(), "the context holds 40"));
+    FAILS(rt_conversation_load(b, bytes, n), GDN_INVALID_ARGUMENT, "the context holds 40");
     rt_conversation_destroy(b);
     f.chat = foreign;
     NEED(!rt_conversation_create(&f, &b));
-    REQUIRE(rt_conversation_load(b, bytes, n) == GDN_INVALID_ARGUMENT &&
-            strstr(rt_last_error(), "another chat template"));
-    REQUIRE(rt_conversation_load(c, bytes, n) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "system message"));
+    FAILS(rt_conversation_load(b, bytes, n), GDN_INVALID_ARGUMENT, "another chat template");
+    FAILS(rt_conversation_load(c, bytes, n), GDN_INVALID_ARGUMENT, "system message");
     rt_conversation_destroy(b);
     rt_free(bytes);
     rt_conversation_destroy(c);

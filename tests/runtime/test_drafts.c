@@ -258,8 +258,7 @@ static void shortlist(const rt_model *model)
     REQUIRE(scratch[0] == scratch[1] && scratch[0] > scratch[2] && scratch[2] > scratch[3]);
     rt_engine_desc d = { .model = model, .n_seqs = 1, .n_ctx = 50, .draft = 1, .draft_vocab = -1 };
     rt_memory_bytes bytes;
-    REQUIRE(rt_engine_size(&d, &bytes, &scratch[0]) == GDN_INVALID_ARGUMENT &&
-            strstr(rt_last_error(), "draft_vocab is -1"));
+    FAILS(rt_engine_size(&d, &bytes, &scratch[0]), GDN_INVALID_ARGUMENT, "draft_vocab is -1");
 }
 
 int main(int argc, char **argv)

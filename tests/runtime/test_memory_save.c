@@ -101,29 +101,11 @@ static void malformed(world *sum)
     const uint64_t second = HEAD + rt_save_seq_bytes(w.m, &(rt_save_seq){ 0, 5, 5, 0, 0, w.t[0].put[4] });
 #define AT(member) offsetof(rt_save_header, member)
 #define OF(member) offsetof(rt_save_seq, member)
-    const uint64_t exact[] = { AT(magic),
-                               AT(version),
-                               AT(kind),
-                               AT(fingerprint),
-                               AT(bytes),
-                               AT(state_bytes),
-                               AT(column_bytes),
-                               AT(kv_bytes),
-                               AT(hidden_bytes),
-                               AT(kv_type),
-                               AT(kernel),
-                               AT(n_recurrent),
-                               AT(n_attention),
-                               AT(has_draft),
-                               AT(n_seqs),
-                               HEAD + OF(seq),
-                               HEAD + OF(length),
-                               HEAD + OF(draft),
-                               HEAD + OF(n_hidden),
-                               second + OF(seq),
-                               second + OF(length),
-                               second + OF(draft),
-                               second + OF(n_hidden) };
+    const uint64_t exact[] =
+        FIELDS(AT(magic), AT(version), AT(kind), AT(fingerprint), AT(bytes), AT(state_bytes), AT(column_bytes),
+               AT(kv_bytes), AT(hidden_bytes), AT(kv_type), AT(kernel), AT(n_recurrent), AT(n_attention), AT(has_draft),
+               AT(n_seqs), HEAD + OF(seq), HEAD + OF(length), HEAD + OF(draft), HEAD + OF(n_hidden), second + OF(seq),
+               second + OF(length), second + OF(draft), second + OF(n_hidden));
     const uint64_t ranged[] = { HEAD + OF(next_rope),   HEAD + OF(shift),   HEAD + sizeof(rt_save_seq),
                                 second + OF(next_rope), second + OF(shift), second + sizeof(rt_save_seq) + 20 };
     const int32_t values[] = { 1 << 30, INT32_MIN, INT32_MAX, -1, 40, 41, 3 };

@@ -327,8 +327,7 @@ static void ends(const rt_model *model)
     int busy = 1;
     NEED(!rt_scheduler_create(&desc, &s));
     rt_request q = { .prompt = text, .n_prompt = CONTEXT, .n_max = 1, .sampling = { 0, 0, 1, 0, 1, 64, 1 } };
-    REQUIRE(rt_submit(s, &q, id) == GDN_INVALID_ARGUMENT &&
-            strstr(rt_last_error(), "the prompt has 96 tokens; the context holds 96"));
+    FAILS(rt_submit(s, &q, id), GDN_INVALID_ARGUMENT, "the prompt has 96 tokens; the context holds 96");
 
     for (int32_t i = 0; i < CONTEXT; i++) seq[i] = 2;
     const rt_batch others = { CONTEXT - 8, text, seq, NULL }; /* 16 cells are left */
@@ -354,7 +353,7 @@ static void ends(const rt_model *model)
     rt_engine_desc d = { .model = model, .n_threads = 1, .n_seqs = 2, .n_ctx = 100, .n_cells = 99 };
     REQUIRE(rt_engine_create(&d, &e) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "n_cells is 99; 100 (n_ctx"));
     d = (rt_engine_desc){ .model = model, .n_threads = 1, .n_seqs = 4096, .n_ctx = 1 << 15 };
-    REQUIRE(rt_engine_create(&d, &e) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "for each of 4096 sequences"));
+    FAILS(rt_engine_create(&d, &e), GDN_INVALID_ARGUMENT, "for each of 4096 sequences");
 }
 
 /* A clock that is set back changes no measurement. */
@@ -405,13 +404,13 @@ static void released(const rt_model *model)
             if (i < s->first || !s->job[i - s->first]) continue;
             NEED(!rt_result_get(s, i, &result));
             if (result.finish == RT_FINISH_NONE) {
-                REQUIRE(rt_release(s, i) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "has not ended"));
+                FAILS(rt_release(s, i), GDN_INVALID_ARGUMENT, "has not ended");
                 continue;
             }
             fixture_result(s, i, &got);
             REQUIRE(fixture_same(&truth[i % N], &got));
             REQUIRE(!rt_release(s, i));
-            REQUIRE(rt_release(s, i) == GDN_NOT_FOUND && strstr(rt_last_error(), "was released"));
+            FAILS(rt_release(s, i), GDN_NOT_FOUND, "was released");
             REQUIRE(rt_result_get(s, i, &result) == GDN_NOT_FOUND && rt_cancel(s, i) == GDN_NOT_FOUND);
             n_released++;
         }

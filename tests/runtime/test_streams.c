@@ -123,13 +123,8 @@ static void make_requests(const rt_model *model, uint64_t seed, request *r)
                 p < period ? (int32_t)(test_random(&seed) % (uint64_t)model->hp.n_vocab) : r[i].prompt[p - period];
         r[i].sampling = (rt_sampling){ 0, 0, 1, 0, 1, 64, seed };
         if (i % 2)
-            r[i].sampling = (rt_sampling){ 0.5f + 0.1f * (float)i,
-                                           i % 3 ? 20 : 0,
-                                           i % 4 == 1 ? 0.9f : 1.0f,
-                                           i == 3 ? 0.02f : 0.0f,
-                                           i == 5 ? 1.3f : 1.0f,
-                                           16,
-                                           seed };
+            r[i].sampling = (rt_sampling)FIELDS(0.5f + 0.1f * (float)i, i % 3 ? 20 : 0, i % 4 == 1 ? 0.9f : 1.0f,
+                                                i == 3 ? 0.02f : 0.0f, i == 5 ? 1.3f : 1.0f, 16, seed);
     }
 }
 

@@ -277,11 +277,11 @@ static void refusals(const rt_model *model)
     const int32_t token[4] = { 1, 2, 3, 4 }, seq[4] = { 0 }, parent[4] = { GDN_NONE, 0, 0, 1 };
     const rt_batch batch = { .n_rows = 4, .token = token, .seq = seq, .parent = parent };
     rt_engine *e = fixture_open(model, &(fixture_engine){ .n_batch = 16, .n_rollback = 4 });
-    REQUIRE(rt_decode(e, &batch) == GDN_UNSUPPORTED && strstr(rt_last_error(), "log"));
+    FAILS(rt_decode(e, &batch), GDN_UNSUPPORTED, "log");
     REQUIRE(!rt_engine_limits_of(e).n_tree && rt_seq_length(rt_engine_memory(e), 0) == 0);
     rt_engine_destroy(e);
     e = fixture_open(model, &(fixture_engine){ .n_batch = 16, .n_rollback = 3, .rollback = RT_ROLLBACK_LOG });
-    REQUIRE(rt_decode(e, &batch) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "4 rows"));
+    FAILS(rt_decode(e, &batch), GDN_INVALID_ARGUMENT, "4 rows");
     REQUIRE(rt_engine_limits_of(e).n_tree == 3 && rt_seq_length(rt_engine_memory(e), 0) == 0);
     const rt_engine_limits limits = { .draft = 1, .n_rollback = 4, .n_tree = 4 },
                            snapshots = { .draft = 1, .n_rollback = 4 };

@@ -142,8 +142,7 @@ static void out_of_memory(gdn_context_desc *desc, const char *name)
             break;
         }
         REQUIRE(status == GDN_OUT_OF_MEMORY);
-        REQUIRE(strstr(gdn_last_error(), "no memory for"));
-        REQUIRE(!ctx);
+        REQUIRE(strstr(gdn_last_error(), "no memory for") && !ctx);
         require_balance(&c, name, "failed to create");
     }
     REQUIRE(n > 0); /* the context itself at least comes from the caller's allocator */
@@ -163,8 +162,7 @@ static void out_of_memory(gdn_context_desc *desc, const char *name)
             break;
         }
         REQUIRE(status == GDN_OUT_OF_MEMORY);
-        REQUIRE(strstr(gdn_last_error(), "1000 bytes"));
-        REQUIRE(c.live == at_creation);
+        REQUIRE(strstr(gdn_last_error(), "1000 bytes") && c.live == at_creation);
         NEED(n < 1000);
     }
     gdn_context_destroy(ctx);
@@ -182,8 +180,7 @@ static void too_large(gdn_context_desc *desc, const char *name)
 #ifndef SANITIZED
     REQUIRE(gdn_buffer_create(ctx, UINT64_C(1) << 46, &span) == GDN_OUT_OF_MEMORY, "%s has a buffer of 2^46 bytes",
             name);
-    REQUIRE(strstr(gdn_last_error(), "70368744177664 bytes"));
-    REQUIRE(!span.data);
+    REQUIRE(strstr(gdn_last_error(), "70368744177664 bytes") && !span.data);
 #endif
     (void)name, (void)span;
     gdn_context_destroy(ctx);
@@ -323,8 +320,7 @@ static void test_counters(void)
     REQUIRE(one);
     REQUIRE(!count_alloc(&c, 10, 64));
     count_free(&c, &c);
-    REQUIRE(c.wrong == 1);
-    REQUIRE(c.live == 1);
+    REQUIRE(c.wrong == 1 && c.live == 1);
     count_free(&c, one);
     REQUIRE(c.live == 0);
 #ifdef COUNTS_MALLOC

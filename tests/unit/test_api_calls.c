@@ -283,8 +283,7 @@ static void limits(void)
     const int64_t large = (int64_t)1 << 40;
     int32_t *maps = calloc(3 * SEQS + 1, sizeof *maps);
     float *pool = calloc(SLOTS, 1024); /* one page of which is touched */
-    REQUIRE(maps);
-    REQUIRE(pool);
+    REQUIRE(maps && pool);
     for (int i = 0; i < api_target_count; i++) {
         gdn_context *ctx = api_target_list[i].ctx;
         gdn_capability cap = { .size = sizeof cap };
@@ -388,11 +387,8 @@ static void queries(void)
             REQUIRE(!api_fixtures[k]->kernel->query(ctx, api_fixtures[k]->args, &bare),
                     "%s_query on %s without data: %s", api_fixtures[k]->kernel->name, api_target_list[i].name,
                     gdn_last_error());
-            REQUIRE(!memcmp(&full, &bare, sizeof full));
-            REQUIRE(full.supported == 1);
-            REQUIRE(full.exact == info.exact);
-            REQUIRE(full.emulated == 0);
-            REQUIRE(!strcmp(full.reason, ""));
+            REQUIRE(!memcmp(&full, &bare, sizeof full) && full.supported == 1);
+            REQUIRE(full.exact == info.exact && full.emulated == 0 && !strcmp(full.reason, ""));
             REQUIRE(!strncmp(full.implementation, info.name, strlen(info.name)));
             /* It reads no maps. */
             api_fixtures[k]->reset();
@@ -531,8 +527,7 @@ static void parallel_for(void)
             api_fixtures[k]->reset();
             REQUIRE(api_fixtures[k]->kernel->run(ctx, api_fixtures[k]->args, NULL) == GDN_OK);
             REQUIRE(!memcmp(api_fixtures[k]->memory, api_fixtures[k]->first, api_fixtures[k]->result_bytes));
-            REQUIRE(e.calls - calls <= 1);
-            REQUIRE(e.tasks <= API_THREADS);
+            REQUIRE(e.calls - calls <= 1 && e.tasks <= API_THREADS);
         }
         gdn_context_destroy(ctx);
     }

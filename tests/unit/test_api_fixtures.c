@@ -83,14 +83,15 @@ static void delta_reset(void)
         made = 1;
     }
     memcpy(&delta_mem, &m, sizeof m);
-    delta_args = (delta_call)
-        FIELDS(.args = FIELDS(.size = sizeof delta_args.args, .n_seqs = 2, .n_tokens = 5, .n_heads_k = 2,
-                              .n_heads_v = 4, .head_dim_k = 16, .head_dim_v = 32, .n_snapshots = 2, .scale = 0.25f,
-                              .q = TENSOR(delta_mem.q), .k = TENSOR(delta_mem.k), .v = TENSOR(delta_mem.v),
-                              .g = { .data = delta_mem.g, .bytes = 5 * 4 * 4 }, .beta = TENSOR(delta_mem.beta),
-                              .out = TENSOR(delta_mem.out), .state = POOL(delta_mem.state, 3, 2),
-                              .seq_start = SPAN(delta_mem.seq_start), .state_src = SPAN(delta_mem.state_src),
-                              .state_dst = SPAN(delta_mem.state_dst), .workspace = SPAN(delta_mem.workspace)));
+    delta_args =
+        (delta_call){ .args =
+                          FIELDS(.size = sizeof delta_args.args, .n_seqs = 2, .n_tokens = 5, .n_heads_k = 2,
+                                 .n_heads_v = 4, .head_dim_k = 16, .head_dim_v = 32, .n_snapshots = 2, .scale = 0.25f,
+                                 .q = TENSOR(delta_mem.q), .k = TENSOR(delta_mem.k), .v = TENSOR(delta_mem.v),
+                                 .g = { .data = delta_mem.g, .bytes = 5 * 4 * 4 }, .beta = TENSOR(delta_mem.beta),
+                                 .out = TENSOR(delta_mem.out), .state = POOL(delta_mem.state, 3, 2),
+                                 .seq_start = SPAN(delta_mem.seq_start), .state_src = SPAN(delta_mem.state_src),
+                                 .state_dst = SPAN(delta_mem.state_dst), .workspace = SPAN(delta_mem.workspace)) };
     delta_inputs()->read_key = delta_args.args.k;
 }
 
@@ -139,14 +140,13 @@ static void conv_reset(void)
     }
     memcpy(&conv_mem, &m, sizeof m);
     conv_args =
-        (conv_call)FIELDS(.args =
-                              FIELDS(.size = sizeof conv_args.args, .n_seqs = 2, .n_tokens = 5, .n_channels = 20,
-                                     .kernel_width = 4, .activation = GDN_ACTIVATION_SILU, .x = TENSOR(conv_mem.x),
-                                     .weight = TENSOR(conv_mem.weight), .bias = TENSOR(conv_mem.bias),
-                                     .out = TENSOR(conv_mem.out), .history = POOL(conv_mem.history, 3, 5),
-                                     .seq_start = SPAN(conv_mem.seq_start), .position = SPAN(conv_mem.position),
-                                     .history_src = SPAN(conv_mem.history_src),
-                                     .history_dst = SPAN(conv_mem.history_dst), .workspace = SPAN(conv_mem.workspace)));
+        (conv_call){ .args = FIELDS(.size = sizeof conv_args.args, .n_seqs = 2, .n_tokens = 5, .n_channels = 20,
+                                    .kernel_width = 4, .activation = GDN_ACTIVATION_SILU, .x = TENSOR(conv_mem.x),
+                                    .weight = TENSOR(conv_mem.weight), .bias = TENSOR(conv_mem.bias),
+                                    .out = TENSOR(conv_mem.out), .history = POOL(conv_mem.history, 3, 5),
+                                    .seq_start = SPAN(conv_mem.seq_start), .position = SPAN(conv_mem.position),
+                                    .history_src = SPAN(conv_mem.history_src),
+                                    .history_dst = SPAN(conv_mem.history_dst), .workspace = SPAN(conv_mem.workspace)) };
 }
 
 static void rows_reset(void)

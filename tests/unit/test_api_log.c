@@ -217,8 +217,7 @@ static void defaults(void)
          MAP(first->base_position, 4, 2));
     /* A sequence without a row: as without a log. */
     ACCEPTED(delta_fixture, only_logged(); MAP(delta_mem.log_row, GDN_NONE, 1); MAP(delta_mem.base_position, 7, 2));
-    REQUIRE(!memcmp(first->state + 4 * SLOT, before->state, SLOT * 4));
-    REQUIRE(!memcmp(first->log, before->log, 4 * ROW));
+    REQUIRE(!memcmp(first->state + 4 * SLOT, before->state, SLOT * 4) && !memcmp(first->log, before->log, 4 * ROW));
     REQUIRE(!memcmp(first->log + 2 * ROW, before->log + 2 * ROW, 4 * ROW));
 }
 

@@ -311,8 +311,7 @@ static void pools(void)
             rows.src = rows.dst;
             rows.dst.data = moved;
             REQUIRE(!gdn_set_rows(api_target_list[target].ctx, &rows, NULL));
-            REQUIRE(!memcmp(moved, to + SLOT, sizeof to / 2));
-            REQUIRE(!memcmp(moved + SLOT, to, sizeof to / 2));
+            REQUIRE(!memcmp(moved, to + SLOT, sizeof to / 2) && !memcmp(moved + SLOT, to, sizeof to / 2));
         }
 }
 

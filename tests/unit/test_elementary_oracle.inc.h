@@ -21,19 +21,9 @@ INLINE double oracle_exp(double x)
     double t = x * 0x1.71547652b82fep+0 + 0x1.8p+52;
     double n = t - 0x1.8p+52;
     double r = (x - n * 0x1.62e42fee00000p-1) - n * 0x1.a39ef35793c76p-33;
-    static const double inverse_factorials[] = { 1.0 / 479001600.0,
-                                                 1.0 / 39916800.0,
-                                                 1.0 / 3628800.0,
-                                                 1.0 / 362880.0,
-                                                 1.0 / 40320.0,
-                                                 1.0 / 5040.0,
-                                                 1.0 / 720.0,
-                                                 1.0 / 120.0,
-                                                 1.0 / 24.0,
-                                                 1.0 / 6.0,
-                                                 0.5,
-                                                 1.0,
-                                                 1.0 };
+    static const double inverse_factorials[] =
+        FIELDS(1.0 / 479001600.0, 1.0 / 39916800.0, 1.0 / 3628800.0, 1.0 / 362880.0, 1.0 / 40320.0, 1.0 / 5040.0,
+               1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0);
     double p = polynomial(inverse_factorials, 13, r);
     return p * double_from_bits((double_bits(t) << 52) + 0x3ff0000000000000u);
 }

@@ -48,9 +48,9 @@ static void test_programs_context(void)
     /* Bad streams: of another context, and none at all. */
     static int nothing[64];
     const unsigned long long launches = simt_calls("cuLaunchKernel");
-    REQUIRE(step_run(&on, foreign) == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), "stream is"));
+    FAILS(step_run(&on, foreign), GDN_INVALID_ARGUMENT, "stream is");
     REQUIRE(gdn_synchronize(ctx, foreign) == GDN_INVALID_ARGUMENT);
-    REQUIRE(step_run(&on, nothing) == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), "no CUDA stream"));
+    FAILS(step_run(&on, nothing), GDN_INVALID_ARGUMENT, "no CUDA stream");
     REQUIRE(gdn_synchronize(ctx, nothing) == GDN_INVALID_ARGUMENT);
     REQUIRE(launches == simt_calls("cuLaunchKernel") && gdn_poll(ctx) == GDN_OK);
     REQUIRE(cuCtxGetCurrent(&current) == SIMT_SUCCESS && current == other);
@@ -96,22 +96,11 @@ static long long alive(void)
  * behind, nothing broken. */
 static void test_every_call_fails(void)
 {
-    static const char *const functions[] = {
-        "cuDevicePrimaryCtxRetain",
-        "cuCtxPushCurrent_v2",
-        "cuStreamCreate",
-        "cuStreamCreateWithPriority",
-        "cuMemHostAlloc",
-        "cuMemHostGetDevicePointer_v2",
-        "cuModuleLoadData",
-        "cuModuleGetFunction",
-        "cuMemAlloc_v2",
-        "cuMemcpyHtoDAsync_v2",
-        "cuMemcpyDtoHAsync_v2",
-        "cuLaunchKernel",
-        "cuStreamQuery",
-        "cuThreadExchangeStreamCaptureMode",
-    };
+    static const char *const functions[] =
+        FIELDS("cuDevicePrimaryCtxRetain", "cuCtxPushCurrent_v2", "cuStreamCreate", "cuStreamCreateWithPriority",
+               "cuMemHostAlloc", "cuMemHostGetDevicePointer_v2", "cuModuleLoadData", "cuModuleGetFunction",
+               "cuMemAlloc_v2", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuLaunchKernel", "cuStreamQuery",
+               "cuThreadExchangeStreamCaptureMode");
     int failed = 0;
     for (size_t f = 0; f < sizeof functions / sizeof functions[0]; f++)
         for (unsigned nth = 1, reached = 1; reached && nth < 60; nth++) {

@@ -66,7 +66,7 @@ static void test_known_answers(void)
     gdn_tell(rt, commands, rt->sel.commit);
     gdn_tell(rt, commands, selector("waitUntilCompleted"));
     REQUIRE(gdn_poll(ctx) == GDN_OK); /* which never waits */
-    REQUIRE(gdn_synchronize(ctx, NULL) == GDN_UNSUPPORTED && strstr(gdn_last_error(), "kernel delta_2_general"));
+    FAILS(gdn_synchronize(ctx, NULL), GDN_UNSUPPORTED, "kernel delta_2_general");
     REQUIRE(gdn_synchronize(ctx, NULL) == GDN_OK); /* reported once */
     metal_fake_miscompile(NULL, 0);
     step_drop(&on);
@@ -124,9 +124,9 @@ static void test_programs_objects(void)
     REQUIRE(gdn_poll(ctx) == GDN_OK && step_same(&on, &wanted_twice));
 
     /* What is neither, or is committed already. */
-    REQUIRE(step_run(&on, commands) == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), "committed already"));
-    REQUIRE(step_run(&on, queue) == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), "no MTLCommandBuffer"));
-    REQUIRE(gdn_synchronize(ctx, commands) == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), "waitUntilCompleted"));
+    FAILS(step_run(&on, commands), GDN_INVALID_ARGUMENT, "committed already");
+    FAILS(step_run(&on, queue), GDN_INVALID_ARGUMENT, "no MTLCommandBuffer");
+    FAILS(gdn_synchronize(ctx, commands), GDN_INVALID_ARGUMENT, "waitUntilCompleted");
     step_drop(&on);
     gdn_context_destroy(ctx);
 
@@ -288,14 +288,12 @@ static void test_private_buffers(void)
     REQUIRE(gdn_buffer_write(ctx, &span, 0, in, sizeof in) == GDN_OK &&
             gdn_buffer_read(ctx, &span, 0, out, sizeof out) == GDN_OK);
     REQUIRE(!memcmp(in, out, sizeof in));
-    REQUIRE(gdn_buffer_read(ctx, &span, 2, out, 4) == GDN_UNSUPPORTED && strstr(gdn_last_error(), "multiples of 4"));
+    FAILS(gdn_buffer_read(ctx, &span, 2, out, 4), GDN_UNSUPPORTED, "multiples of 4");
     const gdn_span beyond = { .data = large, .offset = sizeof in };
-    REQUIRE(gdn_buffer_read(ctx, &beyond, 0, out, 64) == GDN_INVALID_ARGUMENT &&
-            strstr(gdn_last_error(), "of a buffer of"));
+    FAILS(gdn_buffer_read(ctx, &beyond, 0, out, 64), GDN_INVALID_ARGUMENT, "of a buffer of");
     const gdn_id managed = gdn_send_nn(rt, device, rt->sel.newBuffer, 64, GDN_MTL_STORAGE_MANAGED << 4);
     const gdn_span of_managed = { .data = managed, .bytes = 64 };
-    REQUIRE(gdn_buffer_write(ctx, &of_managed, 0, in, 64) == GDN_UNSUPPORTED &&
-            strstr(gdn_last_error(), "storageMode is 1"));
+    FAILS(gdn_buffer_write(ctx, &of_managed, 0, in, 64), GDN_UNSUPPORTED, "storageMode is 1");
 
     REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
     const gdn_id state = gdn_send_nn(rt, device, rt->sel.newBuffer, sizeof start.state, GDN_MTL_STORAGE_PRIVATE << 4);
@@ -329,17 +327,11 @@ static void test_out_of_memory(void)
  */
 static void test_every_message_fails(void)
 {
-    static const char *const messages[] = {
-        "newCommandQueue",
-        "new",
-        "stringWithUTF8String:",
-        "newLibraryWithSource:options:error:",
-        "newFunctionWithName:",
-        "newComputePipelineStateWithFunction:error:",
-        "newBufferWithLength:options:",
-        "commandBuffer",
-        "computeCommandEncoder",
-    };
+    static const char *const messages[] =
+        FIELDS("newCommandQueue", "new",
+               "stringWithUTF8String:", "newLibraryWithSource:options:error:", "newFunctionWithName:",
+               "newComputePipelineStateWithFunction:error:", "newBufferWithLength:options:", "commandBuffer",
+               "computeCommandEncoder");
     int failed = 0;
     const gdn_id device = metal_fake_other_device();
     const gdn_metal_desc native = { .size = sizeof native, .device = device };

@@ -147,7 +147,7 @@ static void test_command_buffer(void)
     REQUIRE(p.own.vk.QueueSubmit(p.own.queue, 1, &submit, VK_NULL_HANDLE) == VK_SUCCESS);
     REQUIRE(gdn_vulkan_begin(&p.own, &empty) == GDN_OK && gdn_vulkan_submit(&p.own, empty) == GDN_OK &&
             gdn_vulkan_wait(&p.own) == GDN_OK);
-    REQUIRE(gdn_poll(ctx) == GDN_BAD_MAP && strstr(gdn_last_error(), "state_src"));
+    FAILS(gdn_poll(ctx), GDN_BAD_MAP, "state_src");
     REQUIRE(gdn_poll(ctx) == GDN_OK);
     step_drop(&on);
     gdn_context_destroy(ctx);
@@ -170,7 +170,7 @@ static void test_missing_features(void)
     gdn_vulkan_desc broken = p.native;
     desc.native = &broken;
     broken.queue = NULL;
-    REQUIRE(gdn_context_create(&desc, &ctx) == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), "queue"));
+    FAILS(gdn_context_create(&desc, &ctx), GDN_INVALID_ARGUMENT, "queue");
     broken = p.native, broken.unlock_queue = NULL;
     REQUIRE(gdn_context_create(&desc, &ctx) == GDN_INVALID_ARGUMENT);
     broken = p.native, broken.features = 1u << 20;
@@ -202,7 +202,7 @@ static void test_device_name(void)
     REQUIRE(gdn_context_create(&desc, &ctx) == GDN_OK);
     gdn_context_destroy(ctx);
     native.device_name = "no such device";
-    REQUIRE(gdn_context_create(&desc, &ctx) == GDN_NOT_FOUND && strstr(gdn_last_error(), "no such device"));
+    FAILS(gdn_context_create(&desc, &ctx), GDN_NOT_FOUND, "no such device");
 }
 
 /* ---- Threads -------------------------------------------------------------------------------------------- */
@@ -350,7 +350,7 @@ static void test_out_of_memory(void)
             gdn_buffer_create(ctx, UINT64_C(1) << 46, &span) == GDN_INTERNAL);
     REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
     fault.pipeline = VK_ERROR_OUT_OF_HOST_MEMORY;
-    REQUIRE(step_run(&on, NULL) == GDN_OUT_OF_MEMORY && strstr(gdn_last_error(), "vkCreateComputePipelines"));
+    FAILS(step_run(&on, NULL), GDN_OUT_OF_MEMORY, "vkCreateComputePipelines");
     fault.pipeline = VK_SUCCESS;
     fault.submit = VK_ERROR_OUT_OF_DEVICE_MEMORY;
     REQUIRE(step_run(&on, NULL) == GDN_OUT_OF_MEMORY);
@@ -372,7 +372,7 @@ static void test_bounded_waits(void)
     gdn_status status = GDN_OK;
     while (queued <= GDN_VULKAN_RING && (status = step_run(&on, NULL)) == GDN_OK) queued++;
     REQUIRE(status == GDN_TIMEOUT && queued > 0); /* no command buffer is free */
-    REQUIRE(gdn_synchronize(ctx, NULL) == GDN_TIMEOUT && strstr(gdn_last_error(), "20000000000000 ns"));
+    FAILS(gdn_synchronize(ctx, NULL), GDN_TIMEOUT, "20000000000000 ns");
     fault.wait = VK_SUCCESS;
     REQUIRE(gdn_synchronize(ctx, NULL) == GDN_OK);
     REQUIRE(fault.longest_wait == timeout);
