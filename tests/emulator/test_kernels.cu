@@ -244,12 +244,3 @@ GDN_KERNEL(convert, test_params, 1024)
         p.words[i] = r;
     }
 }
-
-// For timing: mode barriers of the block, n shuffles.
-GDN_KERNEL(spin, test_params, 1024)
-{
-    float v = (float)threadIdx.x;
-    for (int i = 0; i < p.mode; i++) __syncthreads();
-    for (unsigned i = 0; i < p.n; i++) v = __shfl_xor_sync(FULL, v, 1);
-    if (threadIdx.x == 0) p.out[blockIdx.x] = v;
-}

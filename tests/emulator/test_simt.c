@@ -274,44 +274,9 @@ static void test_conversions(void)
     tear_down(&f);
 }
 
-/* What a launch, a barrier and a shuffle cost. */
-static void measure(void)
-{
-    static const struct {
-        const char *what;
-        int barriers;
-        unsigned shuffles, launches;
-        double per;
-    } cases[] = {
-        { "launch of 128 threads", 0, 0, 20000, 1 },
-        { "launch with 4 barriers", 4, 0, 20000, 1 },
-        { "barrier, per thread", 1000, 0, 100, 128000 },
-        { "shuffle, per thread", 0, 1000, 100, 128000 },
-    };
-    fixture f;
-    set_up(&f, 1024);
-    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
-        test_params params = { NULL, (float *)(uintptr_t)f.out, NULL, cases[i].shuffles, cases[i].barriers };
-        struct timespec start, end;
-        simt_function *spin = function(&f, "spin");
-        clock_gettime(CLOCK_MONOTONIC, &start);
-        for (unsigned n = 0; n < cases[i].launches; n++)
-            OK(cuLaunchKernel(spin, 1, 1, 1, 128, 1, 1, 0, NULL, (void *[]){ &params }, NULL));
-        OK(cuCtxSynchronize());
-        clock_gettime(CLOCK_MONOTONIC, &end);
-        const double ns = 1e9 * (double)(end.tv_sec - start.tv_sec) + (double)(end.tv_nsec - start.tv_nsec);
-        printf("%-24s %8.1f ns\n", cases[i].what, ns / cases[i].launches / cases[i].per);
-    }
-    tear_down(&f);
-}
-
 int main(int argc, char **argv)
 {
     fixture f;
-    if (argc > 1 && strcmp(argv[1], "measure") == 0) {
-        measure();
-        return test_summary();
-    }
     if (argc > 1 && strcmp(argv[1], "overflow") == 0) { /* AddressSanitizer ends this one */
         set_up(&f, 1024);
         run(&f, "memory", 1, 64, 0, 1, f.n);

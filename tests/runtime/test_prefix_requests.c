@@ -10,9 +10,6 @@ typedef struct request {
     int32_t prompt[CONTEXT], n_prompt, n_max;
     rt_sampling sampling;
 } request;
-typedef struct stream {
-    int32_t token[CONTEXT], n, finish;
-} stream;
 
 typedef struct way {
     int32_t parallel, cells, draft_max, n_batch, step_rows;
@@ -34,7 +31,8 @@ static void make_requests(const rt_model *model, request *r)
     }
 }
 
-static rt_totals run(const rt_model *model, const request *r, int32_t n, const way *w, stream *out, int32_t *failed)
+static rt_totals run(const rt_model *model, const request *r, int32_t n, const way *w, fixture_stream *out,
+                     int32_t *failed)
 {
     static int n_opened; /* engines roll back by snapshots and by a log, in turn */
     const fixture_engine with =
@@ -67,10 +65,8 @@ static rt_totals run(const rt_model *model, const request *r, int32_t n, const w
     NEED(steps < MAX_STEPS); /* or somebody waits for ever */
     for (int32_t i = 0; i < n; i++) {
         rt_result result;
-        const int32_t *tokens = rt_result_tokens(s, i, &out[i].n);
-        NEED(tokens && !rt_result_get(s, i, &result));
-        memcpy(out[i].token, tokens, 4 * (size_t)out[i].n);
-        out[i].finish = result.finish;
+        fixture_result(s, i, &out[i]);
+        NEED(!rt_result_get(s, i, &result));
         found += result.n_prefix;
         /* counted once each time that it was read, however often it was looked for */
         REQUIRE(w->fail_every || result.n_prefix < (result.n_preempted + 1) * (r[i].n_prompt + out[i].n));
@@ -149,7 +145,7 @@ void prefix_requests(const rt_model *model, const char *name)
         { 4, 120, 2, 3, 0, RT_SPEC_NGRAM, 17, 3, 3 },    { 3, 96, 0, 64, 0, RT_SPEC_OFF, 23, 60, 1 },
     };
     static request r[N];
-    static stream truth[N], out[N];
+    static fixture_stream truth[N], out[N];
     int64_t preemptions = 0, found = 0, all, evicting = 0;
     int32_t failed = 0;
     make_requests(model, r);
@@ -164,10 +160,7 @@ void prefix_requests(const rt_model *model, const char *name)
         const rt_totals t = run(model, r, N, &w, out, &failed);
         const int64_t fewest = least(r, w.interval, &all);
         for (int32_t j = 0; j < N; j++) {
-            const int same = truth[j].n == out[j].n && truth[j].finish == out[j].finish &&
-                             !memcmp(truth[j].token, out[j].token, 4 * (size_t)truth[j].n);
-            if (!same) printf("%s: way %d: request %d differs\n", name, (int)i, (int)j);
-            REQUIRE(same);
+            REQUIRE(fixture_same(&truth[j], &out[j]), "%s: way %d: request %d", name, (int)i, (int)j);
         }
         preemptions += t.preemptions;
 

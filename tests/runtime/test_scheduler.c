@@ -235,9 +235,8 @@ static void small_pools(const rt_model *model, const char *name, size_t first_ki
             REQUIRE(out[0].preempted == 0);                 /* the first never gives way */
             int64_t sum = 0;
             for (int32_t j = 0; j < N; j++) {
-                if (!fixture_same(&truth[j], &out[j]))
-                    printf("%s: way %d, cells of type %d: request %d differs\n", name, (int)i, (int)kv[k], (int)j);
-                REQUIRE(fixture_same(&truth[j], &out[j]));
+                REQUIRE(fixture_same(&truth[j], &out[j]), "%s: way %d, cells of type %d: request %d", name, (int)i,
+                        (int)kv[k], (int)j);
                 REQUIRE(out[j].preempted < N); /* only when another has ended there is room again */
                 sum += out[j].preempted;
             }
@@ -304,10 +303,8 @@ static void failures(const rt_model *model, const char *name)
             w.tree = w.spec == RT_SPEC_MTP && every > 5;
             failed += run(model, r, N, &w, out).failed;
             for (int32_t j = 0; j < N; j++) {
-                if (!fixture_same(&truth[j], &out[j]))
-                    printf("%s: way %d, launch %lld of each fails: request %d differs\n", name, (int)i,
-                           (long long)w.fail_every, (int)j);
-                REQUIRE(fixture_same(&truth[j], &out[j]));
+                REQUIRE(fixture_same(&truth[j], &out[j]), "%s: way %d, launch %lld of each fails: request %d", name,
+                        (int)i, (long long)w.fail_every, (int)j);
             }
         }
     printf("%-24s %d steps failed\n", name, (int)failed);

@@ -262,7 +262,7 @@ static void test_long_words(const rt_tokenizer *t)
 
 /* ---- Vocabularies that are refused ---- */
 
-static void expect_refused(const char *what, gdn_status wanted, const char *text)
+static void refused(const char *what, gdn_status wanted, const char *text)
 {
     rt_gguf *f;
     rt_tokenizer *t = NULL;
@@ -304,33 +304,33 @@ static void test_refused(void)
         { "a merge of an unknown", "a x", "does not have" },
     };
     build_header(&file, 0, 0);
-    expect_refused("no keys", GDN_NOT_FOUND, "has no key tokenizer.ggml.model");
+    refused("no keys", GDN_NOT_FOUND, "has no key tokenizer.ggml.model");
     build_header(&file, 0, 1);
     build_key_string(&file, "tokenizer.ggml.model", "llama");
-    expect_refused("another model", GDN_UNSUPPORTED, "tokenizer.ggml.model is \"llama\"; gpt2");
+    refused("another model", GDN_UNSUPPORTED, "tokenizer.ggml.model is \"llama\"; gpt2");
     build_header(&file, 0, 1);
     build_key_string(&file, "tokenizer.ggml.model", "gpt2");
-    expect_refused("no tokens", GDN_NOT_FOUND, "has no key tokenizer.ggml.tokens");
+    refused("no tokens", GDN_NOT_FOUND, "has no key tokenizer.ggml.tokens");
     build_header(&file, 0, 2);
     build_key_string(&file, "tokenizer.ggml.model", "gpt2");
     build_key_array(&file, "tokenizer.ggml.tokens", RT_GGUF_STRING, 0);
-    expect_refused("0 tokens", GDN_INVALID_ARGUMENT, "tokenizer.ggml.tokens has 0 elements");
+    refused("0 tokens", GDN_INVALID_ARGUMENT, "tokenizer.ggml.tokens has 0 elements");
     build_vocabulary(&file, "llama-bpe");
-    expect_refused("another form", GDN_UNSUPPORTED, "tokenizer.ggml.pre is \"llama-bpe\"; qwen2, qwen35 and default");
+    refused("another form", GDN_UNSUPPORTED, "tokenizer.ggml.pre is \"llama-bpe\"; qwen2, qwen35 and default");
     build_vocabulary(&file, "qwen");
-    expect_refused("part of a form", GDN_UNSUPPORTED, "tokenizer.ggml.pre is \"qwen\"");
+    refused("part of a form", GDN_UNSUPPORTED, "tokenizer.ggml.pre is \"qwen\"");
     for (size_t i = 0; i < sizeof merges / sizeof *merges; i++) {
         put_small(merges[i].merge, 0, 0, NULL, 0, 0);
-        expect_refused(merges[i].what, GDN_INVALID_ARGUMENT, merges[i].says);
+        refused(merges[i].what, GDN_INVALID_ARGUMENT, merges[i].says);
     }
     put_small("a b", 4, 1, NULL, 0, 0);
-    expect_refused("4 types of 5", GDN_INVALID_ARGUMENT, "token_type has 4 elements; tokenizer.ggml.tokens has 5");
+    refused("4 types of 5", GDN_INVALID_ARGUMENT, "token_type has 4 elements; tokenizer.ggml.tokens has 5");
     put_small("a b", 5, 7, NULL, 0, 0);
-    expect_refused("type 7", GDN_INVALID_ARGUMENT, "tokenizer.ggml.token_type[0] is 7; 0 to 6");
+    refused("type 7", GDN_INVALID_ARGUMENT, "tokenizer.ggml.token_type[0] is 7; 0 to 6");
     put_small("a b", 0, 0, "tokenizer.ggml.eos_token_id", RT_GGUF_U32, 5);
-    expect_refused("eos 5 of 5", GDN_INVALID_ARGUMENT, "tokenizer.ggml.eos_token_id is 5; 0 to 4");
+    refused("eos 5 of 5", GDN_INVALID_ARGUMENT, "tokenizer.ggml.eos_token_id is 5; 0 to 4");
     put_small("a b", 0, 0, "tokenizer.ggml.add_bos_token", RT_GGUF_BOOL, 1);
-    expect_refused("add_bos without bos", GDN_INVALID_ARGUMENT, "add_bos_token is true, but there is no");
+    refused("add_bos without bos", GDN_INVALID_ARGUMENT, "add_bos_token is true, but there is no");
 }
 
 static void test_small(void)

@@ -170,7 +170,7 @@ static void described_sizes(void)
     DESCRIBED(gdn_backend_info, gdn_backend_describe(GDN_BACKEND_CPU, at));
     DESCRIBED(gdn_device_info, gdn_device_describe(GDN_BACKEND_CPU, 0, at));
     DESCRIBED(gdn_implementation_info, gdn_implementation_describe(GDN_BACKEND_CPU, 0, 0, at));
-    delta_fixture.reset();
+    on_delta.reset();
     DESCRIBED(gdn_capability, delta_query(ctx, &delta_args, at));
 
     /* gdn_context_describe: either may be NULL, and a failure of one writes none of the two. */

@@ -99,7 +99,7 @@ extern gdn_set_rows_args rows_args;
 extern delta_memory delta_mem;
 extern conv_memory conv_mem;
 extern rows_memory rows_mem;
-extern const api_fixture delta_fixture, conv_fixture, rows_fixture;
+extern const api_fixture on_delta, on_conv, on_rows;
 extern const api_fixture *const api_fixtures[CHECK_KERNEL_COUNT];
 
 /* The numbers of a map, and memory as a span. */
@@ -112,9 +112,9 @@ extern const api_fixture *const api_fixtures[CHECK_KERNEL_COUNT];
 
 /* The valid call gets a log of 3 rows and 6 slots: the base positions of its sequences are 3 and 2 tokens back, they
  * have rows 2 and 0, and commit to slots 4 and 3. */
-void delta_with_log(void);
+void with_log(void);
 /* Its inputs; the part as GDN_INIT makes it where the call had none. */
-gdn_delta_inputs *delta_inputs(void);
+gdn_delta_inputs *inputs(void);
 /* The recurrence's sum of 16 products, for what comes out by the words of the header. */
 float api_dot(const float *x, const float *y);
 

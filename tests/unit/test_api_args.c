@@ -36,12 +36,12 @@ static void refuse_sizes(const api_fixture *f, void (*with)(void), const char *m
 #define SIZES(f, with, call, of, member, wide, allowed, ...)                                                           \
     refuse_sizes(&(f), with, #member, offsetof(call, of member), (const int64_t[]){ __VA_ARGS__ },                     \
                  sizeof((const int64_t[]){ __VA_ARGS__ }) / 8, wide, allowed)
-#define DELTA(member, allowed, ...) SIZES(delta_fixture, NULL, delta_call, args., member, 0, allowed, __VA_ARGS__)
-#define INPUT(member, allowed, ...) SIZES(delta_fixture, with_inputs, delta_call, , member, 0, allowed, __VA_ARGS__)
-#define CONV(member, allowed, ...)  SIZES(conv_fixture, NULL, conv_call, args., member, 0, allowed, __VA_ARGS__)
-#define ROWS(member, allowed, ...)  SIZES(rows_fixture, NULL, gdn_set_rows_args, , member, 1, allowed, __VA_ARGS__)
+#define DELTA(member, allowed, ...) SIZES(on_delta, NULL, delta_call, args., member, 0, allowed, __VA_ARGS__)
+#define INPUT(member, allowed, ...) SIZES(on_delta, with_inputs, delta_call, , member, 0, allowed, __VA_ARGS__)
+#define CONV(member, allowed, ...)  SIZES(on_conv, NULL, conv_call, args., member, 0, allowed, __VA_ARGS__)
+#define ROWS(member, allowed, ...)  SIZES(on_rows, NULL, gdn_set_rows_args, , member, 1, allowed, __VA_ARGS__)
 
-static void with_inputs(void) { (void)delta_inputs(); }
+static void with_inputs(void) { (void)inputs(); }
 
 static void delta_sizes(void)
 {
@@ -58,46 +58,45 @@ static void delta_sizes(void)
     DELTA(state.n_slots, "1 to 2147483647 are allowed", 0, -1);
     DELTA(state_out.n_rows, "1 to 2147483647 are allowed", -1, INT32_MIN);
     DELTA(n_snapshots, "0 to 1048576 are allowed", -1, 1048577);
-    REFUSED(delta_fixture, (d->state_out.n_rows = 3, d->state_out.n_slots = 0), "state_out.n_slots is 0; 1 to");
-    REFUSED(delta_fixture, (d->state_out = d->state, d->state_out.n_slots = -1), "state_out.n_slots is -1; 1 to");
-    REFUSED(delta_fixture, (d->state_out = d->state, d->state_out.n_rows = 0), "state_out.n_rows is 0; 1 to");
-    REFUSED(delta_fixture, d->n_snapshots = 0, "n_snapshots is 0 and state_dst is given");
-    REFUSED(delta_fixture, d->n_heads_v = 3, "n_heads_v is 3 and n_heads_k is 2", "multiple");
-    REFUSED(delta_fixture, (d->state.n_rows = 65536, d->state.n_slots = 32768), "state.n_rows * n_slots is 2147483648");
-    REFUSED(delta_fixture, (d->n_seqs = 1 << 24, d->n_snapshots = 1 << 10), "n_seqs * n_snapshots is 17179869184");
-    REFUSED(delta_fixture, (d->state_out = d->state, d->state_out.n_rows = 65536, d->state_out.n_slots = 32768),
+    REFUSED(on_delta, (d->state_out.n_rows = 3, d->state_out.n_slots = 0), "state_out.n_slots is 0; 1 to");
+    REFUSED(on_delta, (d->state_out = d->state, d->state_out.n_slots = -1), "state_out.n_slots is -1; 1 to");
+    REFUSED(on_delta, (d->state_out = d->state, d->state_out.n_rows = 0), "state_out.n_rows is 0; 1 to");
+    REFUSED(on_delta, d->n_snapshots = 0, "n_snapshots is 0 and state_dst is given");
+    REFUSED(on_delta, d->n_heads_v = 3, "n_heads_v is 3 and n_heads_k is 2", "multiple");
+    REFUSED(on_delta, (d->state.n_rows = 65536, d->state.n_slots = 32768), "state.n_rows * n_slots is 2147483648");
+    REFUSED(on_delta, (d->n_seqs = 1 << 24, d->n_snapshots = 1 << 10), "n_seqs * n_snapshots is 17179869184");
+    REFUSED(on_delta, (d->state_out = d->state, d->state_out.n_rows = 65536, d->state_out.n_slots = 32768),
             "state_out.n_rows * n_slots is 2147483648");
-    REFUSED(delta_fixture, d->scale = NAN, "scale is nan", "finite");
-    REFUSED(delta_fixture, d->scale = -INFINITY, "scale is -inf", "finite");
-    REFUSED(delta_fixture, d->scale = 0, "scale is 0; set it", "GDN_INIT");
-    REFUSED(delta_fixture, d->scale = -0.0f, "scale is 0; set it");
+    REFUSED(on_delta, d->scale = NAN, "scale is nan", "finite");
+    REFUSED(on_delta, d->scale = -INFINITY, "scale is -inf", "finite");
+    REFUSED(on_delta, d->scale = 0, "scale is 0; set it", "GDN_INIT");
+    REFUSED(on_delta, d->scale = -0.0f, "scale is 0; set it");
     INPUT(inputs.qk_norm, "0 to 2 are allowed", -1, 3);
     INPUT(inputs.gate_input, "0 to 4 are allowed", -1, 5, INT32_MAX);
-    REFUSED(delta_fixture, delta_inputs()->lower_bound = -5, "inputs.lower_bound is -5", "must be 0");
-    REFUSED(delta_fixture, delta_inputs()->gate_input = GDN_G_BOUNDED, "inputs.lower_bound is 0", "a negative one");
-    REFUSED(delta_fixture, (delta_inputs()->gate_input = GDN_G_BOUNDED, delta_inputs()->lower_bound = 5),
-            "inputs.lower_bound is 5 and", "a negative one");
-    REFUSED(delta_fixture, (delta_inputs()->gate_input = GDN_G_BOUNDED, delta_inputs()->lower_bound = -INFINITY),
+    REFUSED(on_delta, inputs()->lower_bound = -5, "inputs.lower_bound is -5", "must be 0");
+    REFUSED(on_delta, inputs()->gate_input = GDN_G_BOUNDED, "inputs.lower_bound is 0", "a negative one");
+    REFUSED(on_delta, (inputs()->gate_input = GDN_G_BOUNDED, inputs()->lower_bound = 5), "inputs.lower_bound is 5 and",
+            "a negative one");
+    REFUSED(on_delta, (inputs()->gate_input = GDN_G_BOUNDED, inputs()->lower_bound = -INFINITY),
             "inputs.lower_bound is -inf", "finite");
     INPUT(inputs.beta_input, "0 to 1 are allowed", -1, 2);
-    REFUSED(delta_fixture, delta_inputs()->beta_factor = 0, "inputs.beta_factor is 0; set it", "1 by GDN_INIT");
-    REFUSED(delta_fixture, delta_inputs()->beta_factor = -0.0f, "inputs.beta_factor is 0; set it");
-    REFUSED(delta_fixture, delta_inputs()->beta_factor = INFINITY, "inputs.beta_factor is inf", "finite");
-    REFUSED(delta_fixture, (delta_inputs()->qk_norm = GDN_NORM_ADD, delta_inputs()->qk_norm_eps = NAN),
-            "inputs.qk_norm_eps is nan", "finite");
-    REFUSED(delta_fixture, (delta_inputs()->qk_norm = GDN_NORM_ADD, delta_inputs()->qk_norm_eps = -1e-6f),
+    REFUSED(on_delta, inputs()->beta_factor = 0, "inputs.beta_factor is 0; set it", "1 by GDN_INIT");
+    REFUSED(on_delta, inputs()->beta_factor = -0.0f, "inputs.beta_factor is 0; set it");
+    REFUSED(on_delta, inputs()->beta_factor = INFINITY, "inputs.beta_factor is inf", "finite");
+    REFUSED(on_delta, (inputs()->qk_norm = GDN_NORM_ADD, inputs()->qk_norm_eps = NAN), "inputs.qk_norm_eps is nan",
+            "finite");
+    REFUSED(on_delta, (inputs()->qk_norm = GDN_NORM_ADD, inputs()->qk_norm_eps = -1e-6f),
             "inputs.qk_norm_eps is -1e-06", "0 and above");
-    REFUSED(delta_fixture, delta_inputs()->qk_norm_eps = 1e-6f, "inputs.qk_norm_eps is 1e-06", "GDN_NORM_NONE");
-    REFUSED(delta_fixture, delta_inputs()->ssm_a = d->beta, "inputs.ssm_a is given and inputs.gate_input is 0",
-            "GDN_G_RAW (2)");
-    REFUSED(delta_fixture, (delta_inputs()->gate_input = GDN_G_LINEAR, delta_inputs()->dt_bias = d->beta),
+    REFUSED(on_delta, inputs()->qk_norm_eps = 1e-6f, "inputs.qk_norm_eps is 1e-06", "GDN_NORM_NONE");
+    REFUSED(on_delta, inputs()->ssm_a = d->beta, "inputs.ssm_a is given and inputs.gate_input is 0", "GDN_G_RAW (2)");
+    REFUSED(on_delta, (inputs()->gate_input = GDN_G_LINEAR, inputs()->dt_bias = d->beta),
             "inputs.dt_bias is given and inputs.gate_input is 1");
-    REFUSED(delta_fixture, delta_inputs()->gate_input = GDN_G_RAW, "inputs.ssm_a.data is NULL");
-    REFUSED(delta_fixture, d->n_seqs = 0, "n_seqs is 0 and n_tokens is 5");
-    REFUSED(delta_fixture, (d->state_out.n_rows = 2, d->state_out.n_slots = 1),
+    REFUSED(on_delta, inputs()->gate_input = GDN_G_RAW, "inputs.ssm_a.data is NULL");
+    REFUSED(on_delta, d->n_seqs = 0, "n_seqs is 0 and n_tokens is 5");
+    REFUSED(on_delta, (d->state_out.n_rows = 2, d->state_out.n_slots = 1),
             "state_out.n_rows is 2 and state_out.data is NULL", "both or neither");
-    REFUSED(delta_fixture, d->state_out.n_slots = 2, "state_out.n_rows is 0");
-    REFUSED(delta_fixture, d->state_out.n_slots = -1, "state_out.n_rows is 0");
+    REFUSED(on_delta, d->state_out.n_slots = 2, "state_out.n_rows is 0");
+    REFUSED(on_delta, d->state_out.n_slots = -1, "state_out.n_rows is 0");
 }
 
 static void conv_sizes(void)
@@ -106,25 +105,24 @@ static void conv_sizes(void)
     CONV(n_tokens, "0 to 2147483647 are allowed", -1, INT32_MIN);
     CONV(n_channels, "1 to 2147483647 are allowed", 0, -1, INT32_MIN);
     CONV(kernel_width, "1 to 16 are allowed", 0, 17, -1, INT32_MAX);
-    REFUSED(conv_fixture, (c->kernel_width = INT32_MIN, c->history.n_slots = 0), "kernel_width is -2147483648");
+    REFUSED(on_conv, (c->kernel_width = INT32_MIN, c->history.n_slots = 0), "kernel_width is -2147483648");
     CONV(activation, "0 to 1 are allowed", -1, 2, INT32_MIN, INT32_MAX);
     CONV(history.n_rows, "1 to 2147483647 are allowed", 0, -1);
     CONV(history.n_slots, "3 to 2147483647 are allowed", 2, 1, 0, -1);
-    REFUSED(conv_fixture, (c->history_out = c->history, c->history_out.n_rows = -1), "history_out.n_rows is -1; 1 to");
-    REFUSED(conv_fixture, (c->history_out = c->history, c->history_out.n_rows = 0), "history_out.n_rows is 0; 1 to");
-    REFUSED(conv_fixture, (c->history_out = c->history, c->history_out.n_slots = 4),
+    REFUSED(on_conv, (c->history_out = c->history, c->history_out.n_rows = -1), "history_out.n_rows is -1; 1 to");
+    REFUSED(on_conv, (c->history_out = c->history, c->history_out.n_rows = 0), "history_out.n_rows is 0; 1 to");
+    REFUSED(on_conv, (c->history_out = c->history, c->history_out.n_slots = 4),
             "history_out.n_slots is 4 and history.n_slots is 5; they must be the same");
-    REFUSED(conv_fixture, (c->history_out = c->history, c->history_out.n_slots = 0), "history_out.n_slots is 0 and");
-    REFUSED(conv_fixture, c->n_seqs = 0, "n_seqs is 0 and n_tokens is 5");
-    REFUSED(conv_fixture, c->history_out.n_rows = -1, "history_out.n_rows is -1; 1 to");
-    REFUSED(conv_fixture, c->history_out.n_slots = 5, "history_out.n_rows is 0; 1 to");
-    REFUSED(conv_fixture, c->history_out.n_slots = -7, "history_out.n_rows is 0; 1 to");
-    REFUSED(conv_fixture, (c->history_out.n_rows = 2, c->history_out.n_slots = 5),
+    REFUSED(on_conv, (c->history_out = c->history, c->history_out.n_slots = 0), "history_out.n_slots is 0 and");
+    REFUSED(on_conv, c->n_seqs = 0, "n_seqs is 0 and n_tokens is 5");
+    REFUSED(on_conv, c->history_out.n_rows = -1, "history_out.n_rows is -1; 1 to");
+    REFUSED(on_conv, c->history_out.n_slots = 5, "history_out.n_rows is 0; 1 to");
+    REFUSED(on_conv, c->history_out.n_slots = -7, "history_out.n_rows is 0; 1 to");
+    REFUSED(on_conv, (c->history_out.n_rows = 2, c->history_out.n_slots = 5),
             "history_out.n_rows is 2 and history_out.data is NULL", "both or neither");
-    REFUSED(conv_fixture, c->history.data = NULL, "history.n_rows is 3 and history.data is NULL", "both or neither");
-    REFUSED(conv_fixture, (c->history.data = NULL, c->history.n_rows = 0), "history.n_rows is 0; 1 to");
-    REFUSED(conv_fixture,
-            (c->history_out = c->history, c->history.data = NULL, c->history.n_rows = c->history.n_slots = 0),
+    REFUSED(on_conv, c->history.data = NULL, "history.n_rows is 3 and history.data is NULL", "both or neither");
+    REFUSED(on_conv, (c->history.data = NULL, c->history.n_rows = 0), "history.n_rows is 0; 1 to");
+    REFUSED(on_conv, (c->history_out = c->history, c->history.data = NULL, c->history.n_rows = c->history.n_slots = 0),
             "history_out is given and history is absent");
 }
 
@@ -139,14 +137,13 @@ static void rows_sizes(void)
     ROWS(index_batch[0], "1 to 2 are allowed", -1, 3, INT64_MAX);
     ROWS(index_batch[1], "1 to 1 are allowed", -1, 2);
     for (int i = 0; i < 2; i++) { /* of a struct that was only zeroed */
-        REFUSED(rows_fixture, r->n_batch[i] = 0, i ? "n_batch[1] is 0" : "n_batch[0] is 0", "set it, 1 by GDN_INIT");
-        REFUSED(rows_fixture, r->index_batch[i] = 0, i ? "index_batch[1] is 0" : "index_batch[0] is 0",
+        REFUSED(on_rows, r->n_batch[i] = 0, i ? "n_batch[1] is 0" : "n_batch[0] is 0", "set it, 1 by GDN_INIT");
+        REFUSED(on_rows, r->index_batch[i] = 0, i ? "index_batch[1] is 0" : "index_batch[0] is 0",
                 "set it, 1 by GDN_INIT");
     }
-    REFUSED(rows_fixture, (r->n_batch[0] = 3, r->index_batch[0] = 2), "index_batch[0] is 2", "n_batch[0]", "3");
-    REFUSED(rows_fixture, r->flags = 1, "flags is 0x1", "must be 0");
-    REFUSED(rows_fixture, (r->dst.dtype = GDN_Q8_0, r->n_columns = 31), "dst has rows of 31 elements",
-            "multiple of 32");
+    REFUSED(on_rows, (r->n_batch[0] = 3, r->index_batch[0] = 2), "index_batch[0] is 2", "n_batch[0]", "3");
+    REFUSED(on_rows, r->flags = 1, "flags is 0x1", "must be 0");
+    REFUSED(on_rows, (r->dst.dtype = GDN_Q8_0, r->n_columns = 31), "dst has rows of 31 elements", "multiple of 32");
 }
 
 /* ---- Operands: the same mistakes for each -------------------------------------------------------------- */
@@ -262,22 +259,19 @@ static void dtypes(void)
                 }
             }
     }
-    REFUSED(delta_fixture,
-            (delta_inputs()->gate_input = GDN_G_RAW, delta_inputs()->ssm_a = d->beta,
-             delta_inputs()->ssm_a.dtype = GDN_Q8_0),
+    REFUSED(on_delta, (inputs()->gate_input = GDN_G_RAW, inputs()->ssm_a = d->beta, inputs()->ssm_a.dtype = GDN_Q8_0),
             "inputs.ssm_a.dtype is 3 (Q8_0)", "allowed: F32, F16, BF16");
-    REFUSED(delta_fixture, (d->state_out = d->state, d->state_out.dtype = GDN_Q8_0), "state_out.dtype is 3 (Q8_0)",
+    REFUSED(on_delta, (d->state_out = d->state, d->state_out.dtype = GDN_Q8_0), "state_out.dtype is 3 (Q8_0)",
             "allowed: F32, F16, BF16");
 }
 
 static void conv_dtypes(void)
 {
-    REFUSED(conv_fixture, (c->history_out = c->history, c->history_out.dtype = GDN_BF16),
-            "history_out.dtype is 2 (BF16)", "history.dtype is 0 (F32)");
-    REFUSED(conv_fixture, (c->history_out = c->history, c->history.dtype = GDN_F16), "history_out.dtype is 0 (F32)",
+    REFUSED(on_conv, (c->history_out = c->history, c->history_out.dtype = GDN_BF16), "history_out.dtype is 2 (BF16)",
+            "history.dtype is 0 (F32)");
+    REFUSED(on_conv, (c->history_out = c->history, c->history.dtype = GDN_F16), "history_out.dtype is 0 (F32)",
             "history.dtype is 1 (F16)");
-    REFUSED(conv_fixture, (c->x.dtype = GDN_BF16, c->x.stride[1] = 81), "x.stride[1] is 81",
-            "BF16 needs a multiple of 2");
+    REFUSED(on_conv, (c->x.dtype = GDN_BF16, c->x.stride[1] = 81), "x.stride[1] is 81", "BF16 needs a multiple of 2");
 }
 
 /* Sizes and addresses whose sums and products do not fit. */
@@ -285,13 +279,11 @@ static void overflows(void)
 {
     const int64_t far = (int64_t)1 << 55; /* 512 times that is 0 in 64 bits */
     void *const last = (void *)(UINTPTR_MAX - 63);
-    REFUSED(rows_fixture, (r->n_rows_dst = 513, r->dst.stride[2] = far, r->dst.bytes = 0),
-            "dst covers 2^56 bytes or more");
-    REFUSED(delta_fixture, (d->out.stride[1] = far, d->out.bytes = 0), "out covers 2^56 bytes or more");
-    REFUSED(delta_fixture, (d->q.data = last, d->q.bytes = 0), "q begins at", "beyond the end of memory");
-    REFUSED(conv_fixture, (c->x.data = last, c->x.offset = 64, c->x.bytes = 0), "x begins at 0",
-            "beyond the end of memory");
-    REFUSED(conv_fixture, (c->seq_start.data = last, c->seq_start.offset = 128, c->seq_start.bytes = 0),
+    REFUSED(on_rows, (r->n_rows_dst = 513, r->dst.stride[2] = far, r->dst.bytes = 0), "dst covers 2^56 bytes or more");
+    REFUSED(on_delta, (d->out.stride[1] = far, d->out.bytes = 0), "out covers 2^56 bytes or more");
+    REFUSED(on_delta, (d->q.data = last, d->q.bytes = 0), "q begins at", "beyond the end of memory");
+    REFUSED(on_conv, (c->x.data = last, c->x.offset = 64, c->x.bytes = 0), "x begins at 0", "beyond the end of memory");
+    REFUSED(on_conv, (c->seq_start.data = last, c->seq_start.offset = 128, c->seq_start.bytes = 0),
             "seq_start begins at 0x40", "beyond the end of memory");
 }
 
@@ -318,23 +310,23 @@ static void refuse_overlaps(const api_fixture *f, int64_t *stride, const char *n
 static void strides_of_tokens(void)
 {
     OVERLAPS(
-        delta_fixture, d, q, { 2, 60, "head axis" }, { 1, 64, "token axis" },
+        on_delta, d, q, { 2, 60, "head axis" }, { 1, 64, "token axis" },
         { 0, 320, "of the sequence axis, so that rows of q overlap; 0 (sequences follow each other) and at least" });
-    OVERLAPS(delta_fixture, d, v, { 1, 4, "token axis" });
-    OVERLAPS(delta_fixture, d, out, { 0, 512, "sequence axis" });
-    OVERLAPS(conv_fixture, c, x, { 1, 4, "token axis" }, { 0, 80, "sequence axis" });
-    OVERLAPS(rows_fixture, r, src, { 2, 4, "row axis" });
+    OVERLAPS(on_delta, d, v, { 1, 4, "token axis" });
+    OVERLAPS(on_delta, d, out, { 0, 512, "sequence axis" });
+    OVERLAPS(on_conv, c, x, { 1, 4, "token axis" }, { 0, 80, "sequence axis" });
+    OVERLAPS(on_rows, r, src, { 2, 4, "row axis" });
 }
 
 static void strides_of_results(void)
 {
-    OVERLAPS(delta_fixture, d, out, { 2, 124, "at least 128 bytes" }, { 1, 508, "at least 512 bytes" },
+    OVERLAPS(on_delta, d, out, { 2, 124, "at least 128 bytes" }, { 1, 508, "at least 512 bytes" },
              { 0, 256, "overlap" });
-    OVERLAPS(delta_fixture, d, state, { 3, 60, "at least 64 bytes" }, { 2, 1024, "at least 2048 bytes" },
+    OVERLAPS(on_delta, d, state, { 3, 60, "at least 64 bytes" }, { 2, 1024, "at least 2048 bytes" },
              { 1, 4, "overlap" }, { 0, 12288, "overlap" });
-    OVERLAPS(conv_fixture, c, out, { 1, 76, "at least 80 bytes" });
-    OVERLAPS(conv_fixture, c, history, { 1, 40, "at least 80 bytes" }, { 0, 240, "at least 400 bytes" });
-    OVERLAPS(rows_fixture, r, dst, { 2, 62, "at least 64 bytes" }, { 0, 2, "overlap" });
+    OVERLAPS(on_conv, c, out, { 1, 76, "at least 80 bytes" });
+    OVERLAPS(on_conv, c, history, { 1, 40, "at least 80 bytes" }, { 0, 240, "at least 400 bytes" });
+    OVERLAPS(on_rows, r, dst, { 2, 62, "at least 64 bytes" }, { 0, 2, "overlap" });
 }
 
 /* ---- Workspace, stream, struct sizes ---------------------------------------------------------------------- */
@@ -410,46 +402,46 @@ static void streams(void)
 static void delta_maps(void)
 {
     delta_memory *m = &delta_mem;
-    REFUSED(delta_fixture, m->seq_start[0] = -1, "seq_start[0] is -1; 0 ");
-    REFUSED(delta_fixture, m->seq_start[1] = 6, "seq_start[1] is 6; 0 ", "to 5 (n_tokens)");
-    REFUSED(delta_fixture, MAP(m->seq_start, 3, 2, 5), "seq_start[1] is 2; 3 (the entry before)");
-    REFUSED(delta_fixture, m->seq_start[2] = 6, "seq_start[2] is 6", "to 5");
-    REFUSED(delta_fixture, m->seq_start[2] = INT32_MAX, "seq_start[2] is 2147483647");
-    REFUSED(delta_fixture, m->seq_start[2] = INT32_MIN, "seq_start[2] is -2147483648");
-    REFUSED(delta_fixture, m->state_src[1] = -3, "state_src[1] is -3; 0 to 5, GDN_NONE and GDN_SKIP are allowed");
-    REFUSED(delta_fixture, m->state_src[0] = 6, "state_src[0] is 6; 0 to 5");
-    REFUSED(delta_fixture, m->state_src[0] = INT32_MIN, "state_src[0] is -2147483648");
+    REFUSED(on_delta, m->seq_start[0] = -1, "seq_start[0] is -1; 0 ");
+    REFUSED(on_delta, m->seq_start[1] = 6, "seq_start[1] is 6; 0 ", "to 5 (n_tokens)");
+    REFUSED(on_delta, MAP(m->seq_start, 3, 2, 5), "seq_start[1] is 2; 3 (the entry before)");
+    REFUSED(on_delta, m->seq_start[2] = 6, "seq_start[2] is 6", "to 5");
+    REFUSED(on_delta, m->seq_start[2] = INT32_MAX, "seq_start[2] is 2147483647");
+    REFUSED(on_delta, m->seq_start[2] = INT32_MIN, "seq_start[2] is -2147483648");
+    REFUSED(on_delta, m->state_src[1] = -3, "state_src[1] is -3; 0 to 5, GDN_NONE and GDN_SKIP are allowed");
+    REFUSED(on_delta, m->state_src[0] = 6, "state_src[0] is 6; 0 to 5");
+    REFUSED(on_delta, m->state_src[0] = INT32_MIN, "state_src[0] is -2147483648");
     /* Entries that are used, in sequences that have tokens; see unused_entries in test_api_calls.c. */
-    REFUSED(delta_fixture, m->state_dst[1] = 6, "state_dst[0][1] is 6; 0 to 5 and GDN_NONE are allowed");
-    REFUSED(delta_fixture, m->state_dst[2] = GDN_SKIP, "state_dst[1][0] is -2; 0 to 5");
-    REFUSED(delta_fixture, m->state_dst[3] = INT32_MAX, "state_dst[1][1] is 2147483647");
+    REFUSED(on_delta, m->state_dst[1] = 6, "state_dst[0][1] is 6; 0 to 5 and GDN_NONE are allowed");
+    REFUSED(on_delta, m->state_dst[2] = GDN_SKIP, "state_dst[1][0] is -2; 0 to 5");
+    REFUSED(on_delta, m->state_dst[3] = INT32_MAX, "state_dst[1][1] is 2147483647");
     /* Written twice: by one sequence, and by two. */
-    REFUSED(delta_fixture, MAP(m->state_dst, 1, 1, 2, -1), "state_dst[0][1] is 1", "which state_dst[0][0] writes too");
-    REFUSED(delta_fixture, MAP(m->state_dst, 1, 0, 2, 1), "state_dst[1][1] is 1", "which state_dst[0][0] writes too");
+    REFUSED(on_delta, MAP(m->state_dst, 1, 1, 2, -1), "state_dst[0][1] is 1", "which state_dst[0][0] writes too");
+    REFUSED(on_delta, MAP(m->state_dst, 1, 0, 2, 1), "state_dst[1][1] is 1", "which state_dst[0][0] writes too");
     /* Sequence 1 reads slot 3, which sequence 0 writes; its own slot it may write. */
-    REFUSED(delta_fixture, MAP(m->state_dst, 3, 0, 2, -1), "state_src[1] is 3", "another sequence", "state_dst");
-    REFUSED(delta_fixture, MAP(m->state_src, 0, 1), "state_src[1] is 1", "another sequence", "state_dst");
+    REFUSED(on_delta, MAP(m->state_dst, 3, 0, 2, -1), "state_src[1] is 3", "another sequence", "state_dst");
+    REFUSED(on_delta, MAP(m->state_src, 0, 1), "state_src[1] is 1", "another sequence", "state_dst");
 }
 
 static void conv_maps(void)
 {
     conv_memory *m = &conv_mem;
-    REFUSED(conv_fixture, m->seq_start[1] = -1, "seq_start[1] is -1; 0 ");
-    REFUSED(conv_fixture, m->position[0] = -1, "position[0] is -1; 0 to 2147483645 are allowed for its 2 tokens");
-    REFUSED(conv_fixture, m->position[1] = INT32_MAX - 2, "position[1] is 2147483645; 0 to 2147483644", "3 tokens");
-    REFUSED(conv_fixture, m->position[1] = INT32_MIN, "position[1] is -2147483648");
-    REFUSED(conv_fixture, m->history_src[0] = 3, "history_src[0] is 3; 0 to 2, GDN_NONE and GDN_SKIP are allowed");
-    REFUSED(conv_fixture, m->history_src[1] = -3, "history_src[1] is -3");
-    REFUSED(conv_fixture, m->history_dst[0] = 3, "history_dst[0]", "is 3; 0 to 2 and GDN_NONE are allowed");
-    REFUSED(conv_fixture, m->history_dst[1] = GDN_SKIP, "history_dst[1]", "is -2");
-    REFUSED(conv_fixture, MAP(m->history_dst, 2, 2), "history_dst[1]", "is 2", "which history_dst[0] writes too");
-    REFUSED(conv_fixture, MAP(m->history_dst, 1, 2), "history_src[1] is 1", "another sequence", "history_dst");
-    REFUSED(conv_fixture, (c->history.data = NULL, c->history.n_rows = c->history.n_slots = 0), "history_src[0] is 0");
-    REFUSED(conv_fixture, (c->history_src.data = NULL, c->history.n_rows = 1, MAP(m->history_dst, 0, -1)),
+    REFUSED(on_conv, m->seq_start[1] = -1, "seq_start[1] is -1; 0 ");
+    REFUSED(on_conv, m->position[0] = -1, "position[0] is -1; 0 to 2147483645 are allowed for its 2 tokens");
+    REFUSED(on_conv, m->position[1] = INT32_MAX - 2, "position[1] is 2147483645; 0 to 2147483644", "3 tokens");
+    REFUSED(on_conv, m->position[1] = INT32_MIN, "position[1] is -2147483648");
+    REFUSED(on_conv, m->history_src[0] = 3, "history_src[0] is 3; 0 to 2, GDN_NONE and GDN_SKIP are allowed");
+    REFUSED(on_conv, m->history_src[1] = -3, "history_src[1] is -3");
+    REFUSED(on_conv, m->history_dst[0] = 3, "history_dst[0]", "is 3; 0 to 2 and GDN_NONE are allowed");
+    REFUSED(on_conv, m->history_dst[1] = GDN_SKIP, "history_dst[1]", "is -2");
+    REFUSED(on_conv, MAP(m->history_dst, 2, 2), "history_dst[1]", "is 2", "which history_dst[0] writes too");
+    REFUSED(on_conv, MAP(m->history_dst, 1, 2), "history_src[1] is 1", "another sequence", "history_dst");
+    REFUSED(on_conv, (c->history.data = NULL, c->history.n_rows = c->history.n_slots = 0), "history_src[0] is 0");
+    REFUSED(on_conv, (c->history_src.data = NULL, c->history.n_rows = 1, MAP(m->history_dst, 0, -1)),
             "n_seqs (without history_src) is 2; 0 to 1");
-    REFUSED(conv_fixture, (c->history_dst.data = NULL, c->history.n_rows = 1, MAP(m->history_src, 0, -1)),
+    REFUSED(on_conv, (c->history_dst.data = NULL, c->history.n_rows = 1, MAP(m->history_src, 0, -1)),
             "n_seqs (without history_dst) is 2; 0 to 1");
-    REFUSED(conv_fixture, c->seq_start.data = NULL, "n_tokens is 5 and n_seqs is 2");
+    REFUSED(on_conv, c->seq_start.data = NULL, "n_tokens is 5 and n_seqs is 2");
 }
 
 /* ---- Overlaps -------------------------------------------------------------------------------------------- */
@@ -474,15 +466,14 @@ static void overlaps(void)
             }
     }
     /* A second pool: the same one shifted, or with other strides, is neither the same nor apart. */
-    REFUSED(delta_fixture, (d->state_out = d->state, d->state_out.bytes = 0, d->state_out.offset = 4), "state_out",
+    REFUSED(on_delta, (d->state_out = d->state, d->state_out.bytes = 0, d->state_out.offset = 4), "state_out",
             "overlaps state ");
-    REFUSED(delta_fixture,
-            (d->state_out = d->state, d->state_out.n_rows = 6, d->state_out.n_slots = 1, d->n_snapshots = 2),
+    REFUSED(on_delta, (d->state_out = d->state, d->state_out.n_rows = 6, d->state_out.n_slots = 1, d->n_snapshots = 2),
             "state_out", "overlaps state ");
-    REFUSED(delta_fixture, d->state_out = ((gdn_pool){ .data = delta_mem.out, .n_rows = 3, .n_slots = 2 }), "out",
+    REFUSED(on_delta, d->state_out = ((gdn_pool){ .data = delta_mem.out, .n_rows = 3, .n_slots = 2 }), "out",
             "overlaps");
-    REFUSED(conv_fixture, (c->history_out = c->history, c->history_out.bytes = 0, c->history_out.offset = 80),
-            "history_out", "overlaps history ");
+    REFUSED(on_conv, (c->history_out = c->history, c->history_out.bytes = 0, c->history_out.offset = 80), "history_out",
+            "overlaps history ");
 }
 
 /* States of two heads in slots of `unit` bytes, every other unit of the memory; out is to lie in the units between. */
@@ -518,32 +509,32 @@ static void apart_columns(int row_units, int n_rows, int n_rows_out)
  * it, also where the tensor that is read or the one that is written states fewer rows. */
 static void interleaved(void)
 {
-    REFUSED(delta_fixture, apart_slots(5, 2, 0), "out", "is written and overlaps state");
-    REFUSED(delta_fixture, apart_slots(5, 2, 1), "out", "is written and overlaps state");
-    REFUSED(delta_fixture, apart_slots(5, 1, 2), "out", "is written and overlaps state");
-    REFUSED(delta_fixture, apart_slots(5, 2, 2), "out", "is written and overlaps state");
-    REFUSED(conv_fixture, apart_columns(7, 2, 0), "out", "is written and overlaps history");
-    REFUSED(conv_fixture, apart_columns(7, 2, 1), "out", "is written and overlaps history");
-    REFUSED(conv_fixture, apart_columns(7, 1, 2), "out", "is written and overlaps history");
+    REFUSED(on_delta, apart_slots(5, 2, 0), "out", "is written and overlaps state");
+    REFUSED(on_delta, apart_slots(5, 2, 1), "out", "is written and overlaps state");
+    REFUSED(on_delta, apart_slots(5, 1, 2), "out", "is written and overlaps state");
+    REFUSED(on_delta, apart_slots(5, 2, 2), "out", "is written and overlaps state");
+    REFUSED(on_conv, apart_columns(7, 2, 0), "out", "is written and overlaps history");
+    REFUSED(on_conv, apart_columns(7, 2, 1), "out", "is written and overlaps history");
+    REFUSED(on_conv, apart_columns(7, 1, 2), "out", "is written and overlaps history");
     for (int rows = 1; rows <= 2; rows++)
         for (int out = 0; out <= 2; out++) {
-            ACCEPTED(delta_fixture, apart_slots(4, rows, out));
-            ACCEPTED(conv_fixture, apart_columns(6, rows, out));
+            ACCEPTED(on_delta, apart_slots(4, rows, out));
+            ACCEPTED(on_conv, apart_columns(6, rows, out));
         }
-    ACCEPTED(delta_fixture, apart_slots(5, 1, 0));
-    ACCEPTED(delta_fixture, apart_slots(5, 1, 1));
-    ACCEPTED(conv_fixture, apart_columns(7, 1, 1));
+    ACCEPTED(on_delta, apart_slots(5, 1, 0));
+    ACCEPTED(on_delta, apart_slots(5, 1, 1));
+    ACCEPTED(on_conv, apart_columns(7, 1, 1));
     /* A pool of its own between the slots of another, and on one of them. */
-    REFUSED(delta_fixture, apart_slots(4, 2, 2); d->out = ((gdn_tensor){ .data = delta_mem.out });
+    REFUSED(on_delta, apart_slots(4, 2, 2); d->out = ((gdn_tensor){ .data = delta_mem.out });
             d->state_out.offset = SLOT / 2, "state_out", "is written and overlaps state");
-    ACCEPTED(delta_fixture, apart_slots(4, 2, 2); d->out = ((gdn_tensor){ .data = delta_mem.out });
+    ACCEPTED(on_delta, apart_slots(4, 2, 2); d->out = ((gdn_tensor){ .data = delta_mem.out });
              d->state_out.offset = SLOT);
     /* The same tensor cut into other slots is another pool, on the same memory. */
-    REFUSED(delta_fixture, d->state_out = d->state; d->state_out.n_rows = 1; d->state_out.n_slots = 4;
+    REFUSED(on_delta, d->state_out = d->state; d->state_out.n_rows = 1; d->state_out.n_slots = 4;
             d->n_snapshots = 2, "state_out", "overlaps state ");
-    REFUSED(delta_fixture, d->state_out = d->state; d->state_out.stride[0] = 2 * 16384;
+    REFUSED(on_delta, d->state_out = d->state; d->state_out.stride[0] = 2 * 16384;
             d->state_out.n_rows = 1, "state_out", "overlaps state ");
-    REFUSED(conv_fixture, c->history_out = c->history; c->history_out.stride[0] = 480;
+    REFUSED(on_conv, c->history_out = c->history; c->history_out.stride[0] = 480;
             c->history_out.n_rows = 2, "history_out", "overlaps history ");
 }
 

@@ -18,97 +18,94 @@ static gdn_set_rows_args *const r = &rows_args;
 
 static void delta_defaults(void)
 {
-    ACCEPTED(delta_fixture, (void)0);
-    SAME(delta_fixture, d->state_out = d->state);
-    SAME(delta_fixture, d->state_out.n_slots = 1); /* as GDN_INIT has it */
-    SAME(delta_fixture, (void)delta_inputs());
-    SAME(delta_fixture, (delta_inputs()->qk_norm = GDN_NORM_NONE, delta_inputs()->beta_factor = 1));
-    SAME(delta_fixture, STRIDES(d->q, 0, 128, 64));
-    SAME(delta_fixture, STRIDES(d->v, 0, 512, 128));
-    SAME(delta_fixture, STRIDES(d->g, 0, 16, 4));
-    SAME(delta_fixture, STRIDES(d->beta, 0, 16, 4));
-    SAME(delta_fixture, STRIDES(d->out, 0, 512, 128));
-    SAME(delta_fixture, STRIDES(d->state, 16384, 8192, 2048, 64));
-    SAME(delta_fixture, (d->q.bytes = 0, d->state.bytes = 0, d->out.bytes = 0, d->state_src.bytes = 0));
-    SAME(delta_fixture, (d->k.data = (char *)d->k.data - 4096, d->k.offset = 4096));
-    SAME(delta_fixture, (d->seq_start.data = (char *)d->seq_start.data - 8, d->seq_start.offset = 8));
+    ACCEPTED(on_delta, (void)0);
+    SAME(on_delta, d->state_out = d->state);
+    SAME(on_delta, d->state_out.n_slots = 1); /* as GDN_INIT has it */
+    SAME(on_delta, (void)inputs());
+    SAME(on_delta, (inputs()->qk_norm = GDN_NORM_NONE, inputs()->beta_factor = 1));
+    SAME(on_delta, STRIDES(d->q, 0, 128, 64));
+    SAME(on_delta, STRIDES(d->v, 0, 512, 128));
+    SAME(on_delta, STRIDES(d->g, 0, 16, 4));
+    SAME(on_delta, STRIDES(d->beta, 0, 16, 4));
+    SAME(on_delta, STRIDES(d->out, 0, 512, 128));
+    SAME(on_delta, STRIDES(d->state, 16384, 8192, 2048, 64));
+    SAME(on_delta, (d->q.bytes = 0, d->state.bytes = 0, d->out.bytes = 0, d->state_src.bytes = 0));
+    SAME(on_delta, (d->k.data = (char *)d->k.data - 4096, d->k.offset = 4096));
+    SAME(on_delta, (d->seq_start.data = (char *)d->seq_start.data - 8, d->seq_start.offset = 8));
 
     /* One slot, one snapshot; and none, for which nothing is written. */
-    ACCEPTED(delta_fixture, (d->state.n_slots = 1, d->n_snapshots = 1, d->state.n_rows = 6);
-             MAP(delta_mem.state_dst, 1, 3));
-    ACCEPTED(delta_fixture, (d->n_snapshots = 0, d->state_dst.data = NULL));
-    REQUIRE(!memcmp(((delta_memory *)delta_fixture.first)->state, delta_mem.state, sizeof delta_mem.state));
-    REQUIRE(!memcmp(delta_mem.state, ((delta_memory *)delta_fixture.before)->state, sizeof delta_mem.state));
-    SAME(delta_fixture, MAP(delta_mem.state_dst, -1, -1, -1, -1);
-         MAP(((delta_memory *)delta_fixture.first)->state_dst, -1, -1, -1, -1));
-    ACCEPTED(delta_fixture, (d->n_snapshots = 0, d->state_dst.data = NULL);
+    ACCEPTED(on_delta, (d->state.n_slots = 1, d->n_snapshots = 1, d->state.n_rows = 6); MAP(delta_mem.state_dst, 1, 3));
+    ACCEPTED(on_delta, (d->n_snapshots = 0, d->state_dst.data = NULL));
+    REQUIRE(!memcmp(((delta_memory *)on_delta.first)->state, delta_mem.state, sizeof delta_mem.state));
+    REQUIRE(!memcmp(delta_mem.state, ((delta_memory *)on_delta.before)->state, sizeof delta_mem.state));
+    SAME(on_delta, MAP(delta_mem.state_dst, -1, -1, -1, -1);
+         MAP(((delta_memory *)on_delta.first)->state_dst, -1, -1, -1, -1));
+    ACCEPTED(on_delta, (d->n_snapshots = 0, d->state_dst.data = NULL);
              d->state_out = ((gdn_pool)POOL(delta_mem.state_out, 3, 2)));
-    REQUIRE(
-        !memcmp(delta_mem.state_out, ((delta_memory *)delta_fixture.before)->state_out, sizeof delta_mem.state_out));
+    REQUIRE(!memcmp(delta_mem.state_out, ((delta_memory *)on_delta.before)->state_out, sizeof delta_mem.state_out));
 
     /* Maps: row s, slot 0; slot r of row s; the same number of tokens each. */
-    ACCEPTED(delta_fixture, (d->n_tokens = 4, d->seq_start.data = d->state_src.data = d->state_dst.data = NULL));
-    SAME(delta_fixture,
-         (d->n_tokens = 4, MAP(delta_mem.seq_start, 0, 2, 4), d->state_src.data = d->state_dst.data = NULL);
-         MAP(((delta_memory *)delta_fixture.first)->seq_start, 0, 2, 4));
-    SAME(delta_fixture, d->n_tokens = 4; d->seq_start.data = NULL; MAP(delta_mem.state_src, 0, 2);
-         MAP(delta_mem.state_dst, 0, 1, 2, 3); MAP(((delta_memory *)delta_fixture.first)->seq_start, 0, 2, 5);
-         MAP(((delta_memory *)delta_fixture.first)->state_src, 0, 2);
-         MAP(((delta_memory *)delta_fixture.first)->state_dst, 0, 1, 2, 3));
+    ACCEPTED(on_delta, (d->n_tokens = 4, d->seq_start.data = d->state_src.data = d->state_dst.data = NULL));
+    SAME(on_delta, (d->n_tokens = 4, MAP(delta_mem.seq_start, 0, 2, 4), d->state_src.data = d->state_dst.data = NULL);
+         MAP(((delta_memory *)on_delta.first)->seq_start, 0, 2, 4));
+    SAME(on_delta, d->n_tokens = 4; d->seq_start.data = NULL; MAP(delta_mem.state_src, 0, 2);
+         MAP(delta_mem.state_dst, 0, 1, 2, 3); MAP(((delta_memory *)on_delta.first)->seq_start, 0, 2, 5);
+         MAP(((delta_memory *)on_delta.first)->state_src, 0, 2);
+         MAP(((delta_memory *)on_delta.first)->state_dst, 0, 1, 2, 3));
 
     /* A sequence stride says where tokens are without seq_start's help; this one says what packed says. */
-    ACCEPTED(delta_fixture, (d->n_tokens = 4, d->seq_start.data = d->state_src.data = d->state_dst.data = NULL));
-    SAME(delta_fixture, (d->n_tokens = 4, d->seq_start.data = d->state_src.data = d->state_dst.data = NULL);
+    ACCEPTED(on_delta, (d->n_tokens = 4, d->seq_start.data = d->state_src.data = d->state_dst.data = NULL));
+    SAME(on_delta, (d->n_tokens = 4, d->seq_start.data = d->state_src.data = d->state_dst.data = NULL);
          STRIDES(d->q, 256); STRIDES(d->out, 1024); STRIDES(d->v, 1024));
 
     /* A dimension that has no exact square root. */
-    ACCEPTED(delta_fixture, d->n_tokens = 4; d->n_heads_k = d->n_heads_v = 1; d->head_dim_k = 20;
-             d->seq_start.data = NULL; d->scale = (float)(1.0 / sqrt(20.0)));
+    ACCEPTED(on_delta, d->n_tokens = 4; d->n_heads_k = d->n_heads_v = 1; d->head_dim_k = 20; d->seq_start.data = NULL;
+             d->scale = (float)(1.0 / sqrt(20.0)));
 }
 
 static void conv_defaults(void)
 {
-    ACCEPTED(conv_fixture, (void)0);
-    SAME(conv_fixture, c->history_out = c->history);
-    SAME(conv_fixture, STRIDES(c->x, 0, 80));
-    SAME(conv_fixture, STRIDES(c->out, 0, 80));
-    SAME(conv_fixture, STRIDES(c->weight, 16, 4));
-    SAME(conv_fixture, STRIDES(c->history, 400, 80));
+    ACCEPTED(on_conv, (void)0);
+    SAME(on_conv, c->history_out = c->history);
+    SAME(on_conv, STRIDES(c->x, 0, 80));
+    SAME(on_conv, STRIDES(c->out, 0, 80));
+    SAME(on_conv, STRIDES(c->weight, 16, 4));
+    SAME(on_conv, STRIDES(c->history, 400, 80));
     /* As few slots as the kernel looks back. */
-    ACCEPTED(conv_fixture, c->history.n_slots = 3);
+    ACCEPTED(on_conv, c->history.n_slots = 3);
     /* Maps: row s, position 0, equal shares. */
-    ACCEPTED(conv_fixture, c->n_tokens = 4;
+    ACCEPTED(on_conv, c->n_tokens = 4;
              c->seq_start.data = c->position.data = c->history_src.data = c->history_dst.data = NULL);
-#define FIRST ((conv_memory *)conv_fixture.first)
-    SAME(conv_fixture, c->n_tokens = 4; c->seq_start.data = c->history_src.data = c->history_dst.data = NULL;
+#define FIRST ((conv_memory *)on_conv.first)
+    SAME(on_conv, c->n_tokens = 4; c->seq_start.data = c->history_src.data = c->history_dst.data = NULL;
          MAP(conv_mem.position, 0, 0); MAP(FIRST->position, 0, 0));
-    SAME(conv_fixture, c->n_tokens = 4; c->seq_start.data = c->position.data = c->history_dst.data = NULL;
+    SAME(on_conv, c->n_tokens = 4; c->seq_start.data = c->position.data = c->history_dst.data = NULL;
          MAP(conv_mem.history_src, 0, 1); MAP(FIRST->position, 7, 1); MAP(FIRST->history_src, 0, 1));
-    SAME(conv_fixture, c->n_tokens = 4; c->seq_start.data = c->position.data = c->history_src.data = NULL;
+    SAME(on_conv, c->n_tokens = 4; c->seq_start.data = c->position.data = c->history_src.data = NULL;
          MAP(conv_mem.history_dst, 0, 1); MAP(FIRST->history_dst, 0, 1));
     /* Without a bias: a bias of zero. */
-    ACCEPTED(conv_fixture, c->bias.data = NULL; memset(conv_mem.bias, 0, sizeof conv_mem.bias));
-    SAME(conv_fixture, memset(conv_mem.bias, 0, sizeof conv_mem.bias));
+    ACCEPTED(on_conv, c->bias.data = NULL; memset(conv_mem.bias, 0, sizeof conv_mem.bias));
+    SAME(on_conv, memset(conv_mem.bias, 0, sizeof conv_mem.bias));
     /* Without a history: zeros, and none is kept. */
-    ACCEPTED(conv_fixture, c->history.data = c->history_src.data = c->history_dst.data = NULL;
+    ACCEPTED(on_conv, c->history.data = c->history_src.data = c->history_dst.data = NULL;
              c->history.n_rows = c->history.n_slots = 0);
-    SAME(conv_fixture, MAP(conv_mem.history_src, -1, -1); MAP(conv_mem.history_dst, -1, -1);
-         MAP(FIRST->history_src, -1, -1); MAP(FIRST->history_dst, -1, -1));
-    SAME(conv_fixture, c->history.data = NULL; c->history.n_rows = c->history.n_slots = 0;
-         MAP(conv_mem.history_src, -1, -1); MAP(conv_mem.history_dst, -1, -1));
-    SAME(conv_fixture, c->history.data = c->history_src.data = NULL; c->history.n_rows = c->history.n_slots = 0;
+    SAME(on_conv, MAP(conv_mem.history_src, -1, -1); MAP(conv_mem.history_dst, -1, -1); MAP(FIRST->history_src, -1, -1);
+         MAP(FIRST->history_dst, -1, -1));
+    SAME(on_conv, c->history.data = NULL; c->history.n_rows = c->history.n_slots = 0; MAP(conv_mem.history_src, -1, -1);
+         MAP(conv_mem.history_dst, -1, -1));
+    SAME(on_conv, c->history.data = c->history_src.data = NULL; c->history.n_rows = c->history.n_slots = 0;
          MAP(conv_mem.history_src, -1, -1); MAP(conv_mem.history_dst, -1, -1));
 #undef FIRST
 }
 
 static void rows_defaults(void)
 {
-    ACCEPTED(rows_fixture, (void)0);
-    SAME(rows_fixture, STRIDES(r->src, 384, 384, 128));
-    SAME(rows_fixture, STRIDES(r->dst, 320, 320, 64));
-    SAME(rows_fixture, STRIDES(r->index, 24, 24, 8));
-    SAME(rows_fixture, r->index = ((gdn_tensor){ .data = rows_mem.index32, .bytes = 12, .dtype = GDN_I32 }));
-    SAME(rows_fixture, (r->n_batch[0] = 1, r->n_batch[1] = 2));
+    ACCEPTED(on_rows, (void)0);
+    SAME(on_rows, STRIDES(r->src, 384, 384, 128));
+    SAME(on_rows, STRIDES(r->dst, 320, 320, 64));
+    SAME(on_rows, STRIDES(r->index, 24, 24, 8));
+    SAME(on_rows, r->index = ((gdn_tensor){ .data = rows_mem.index32, .bytes = 12, .dtype = GDN_I32 }));
+    SAME(on_rows, (r->n_batch[0] = 1, r->n_batch[1] = 2));
 }
 
 /* ---- What may lie where ------------------------------------------------------------------------------------ */
@@ -138,120 +135,118 @@ static void tame(float *x, size_t bytes)
 
 static void layouts(void)
 {
-    ACCEPTED(delta_fixture, fuse(0));
-    SAME(delta_fixture, fuse(1));
+    ACCEPTED(on_delta, fuse(0));
+    SAME(on_delta, fuse(1));
     /* The output in the gap between fused rows: the value heads take its place, and are packed themselves. */
-    ACCEPTED(delta_fixture, fuse(0); d->v = (gdn_tensor){ .data = delta_mem.v };
+    ACCEPTED(on_delta, fuse(0); d->v = (gdn_tensor){ .data = delta_mem.v };
              d->out = ((gdn_tensor){ .data = delta_mem.fused, .offset = 256, .stride = { 0, 768, 128 } }));
-    REFUSED(delta_fixture, fuse(0); d->v = (gdn_tensor){ .data = delta_mem.v };
+    REFUSED(on_delta, fuse(0); d->v = (gdn_tensor){ .data = delta_mem.v };
             d->out = ((gdn_tensor){ .data = delta_mem.fused, .offset = 252, .stride = { 0, 768, 128 } }), "out",
             "overlaps k");
-    REFUSED(delta_fixture, fuse(0); d->v = (gdn_tensor){ .data = delta_mem.v };
+    REFUSED(on_delta, fuse(0); d->v = (gdn_tensor){ .data = delta_mem.v };
             d->out = ((gdn_tensor){ .data = delta_mem.fused, .offset = 260, .stride = { 0, 768, 128 } }), "out",
             "overlaps q");
     /* Inputs may overlap each other. */
-    ACCEPTED(delta_fixture, d->k = d->q);
-    ACCEPTED(delta_fixture, d->beta = d->g);
-    ACCEPTED(conv_fixture, c->bias = c->x);
-    ACCEPTED(conv_fixture, (c->bias = c->weight, c->bias.bytes = 80));
+    ACCEPTED(on_delta, d->k = d->q);
+    ACCEPTED(on_delta, d->beta = d->g);
+    ACCEPTED(on_conv, c->bias = c->x);
+    ACCEPTED(on_conv, (c->bias = c->weight, c->bias.bytes = 80));
     /* Heads outermost; a weight by taps. */
-    ACCEPTED(delta_fixture, STRIDES(d->q, 0, 64, 320); STRIDES(d->out, 0, 128, 640));
-    ACCEPTED(conv_fixture, STRIDES(c->weight, 4, 80));
+    ACCEPTED(on_delta, STRIDES(d->q, 0, 64, 320); STRIDES(d->out, 0, 128, 640));
+    ACCEPTED(on_conv, STRIDES(c->weight, 4, 80));
     /* Sequences at a stride of their own: the memory ends with the last token, not with a box of the longest. */
-    ACCEPTED(delta_fixture, MAP(delta_mem.seq_start, 0, 3, 5));
-    SAME(delta_fixture, MAP(delta_mem.seq_start, 0, 3, 5); d->out.stride[0] = d->v.stride[0] = 3 * 512);
-    REFUSED(delta_fixture, MAP(delta_mem.seq_start, 0, 3, 5);
+    ACCEPTED(on_delta, MAP(delta_mem.seq_start, 0, 3, 5));
+    SAME(on_delta, MAP(delta_mem.seq_start, 0, 3, 5); d->out.stride[0] = d->v.stride[0] = 3 * 512);
+    REFUSED(on_delta, MAP(delta_mem.seq_start, 0, 3, 5);
             (d->out.stride[0] = 3 * 512, d->out.bytes -= 1), "out.bytes is 2559; the call reaches 2560 bytes of it");
-    ACCEPTED(conv_fixture, MAP(conv_mem.seq_start, 0, 3, 5));
-    SAME(conv_fixture, MAP(conv_mem.seq_start, 0, 3, 5); c->x.stride[0] = c->out.stride[0] = 3 * 80);
+    ACCEPTED(on_conv, MAP(conv_mem.seq_start, 0, 3, 5));
+    SAME(on_conv, MAP(conv_mem.seq_start, 0, 3, 5); c->x.stride[0] = c->out.stride[0] = 3 * 80);
     /* A vector of zeros stays zero, however small eps is. */
-    ACCEPTED(delta_fixture, memset(delta_mem.k, 0, sizeof delta_mem.k);
-             (delta_inputs()->qk_norm = GDN_NORM_CLAMP, delta_inputs()->qk_norm_eps = 1e-20f));
-    SAME(delta_fixture, memset(delta_mem.k, 0, sizeof delta_mem.k);
-         (delta_inputs()->qk_norm = GDN_NORM_CLAMP, delta_inputs()->qk_norm_eps = 1e-40f));
+    ACCEPTED(on_delta, memset(delta_mem.k, 0, sizeof delta_mem.k);
+             (inputs()->qk_norm = GDN_NORM_CLAMP, inputs()->qk_norm_eps = 1e-20f));
+    SAME(on_delta, memset(delta_mem.k, 0, sizeof delta_mem.k);
+         (inputs()->qk_norm = GDN_NORM_CLAMP, inputs()->qk_norm_eps = 1e-40f));
     /* Types. */
-    ACCEPTED(delta_fixture, (d->q.dtype = GDN_F16, d->k.dtype = GDN_BF16, d->v.dtype = GDN_F16);
+    ACCEPTED(on_delta, (d->q.dtype = GDN_F16, d->k.dtype = GDN_BF16, d->v.dtype = GDN_F16);
              tame(delta_mem.q, sizeof delta_mem.q); tame(delta_mem.k, sizeof delta_mem.k);
              tame(delta_mem.v, sizeof delta_mem.v));
-    ACCEPTED(rows_fixture, r->dst.dtype = GDN_BF16);
-    ACCEPTED(rows_fixture, (r->dst.dtype = GDN_Q8_0));
-    ACCEPTED(rows_fixture, (r->src.dtype = GDN_F16));
-    ACCEPTED(rows_fixture, (r->src.dtype = GDN_BF16, r->dst.dtype = GDN_BF16, r->n_columns = 31));
-    ACCEPTED(rows_fixture, (r->dst.dtype = GDN_F32, r->n_columns = 7));
+    ACCEPTED(on_rows, r->dst.dtype = GDN_BF16);
+    ACCEPTED(on_rows, (r->dst.dtype = GDN_Q8_0));
+    ACCEPTED(on_rows, (r->src.dtype = GDN_F16));
+    ACCEPTED(on_rows, (r->src.dtype = GDN_BF16, r->dst.dtype = GDN_BF16, r->n_columns = 31));
+    ACCEPTED(on_rows, (r->dst.dtype = GDN_F32, r->n_columns = 7));
     /* Variants of the kernels. */
-    ACCEPTED(delta_fixture, (d->gate = GDN_GATE_CHANNEL, d->g.bytes = 0));
-    ACCEPTED(delta_fixture, d->state_layout = GDN_STATE_KV);
-    ACCEPTED(delta_fixture, d->head_map = GDN_HEADS_TILED);
-    ACCEPTED(conv_fixture, c->activation = GDN_ACTIVATION_NONE);
-    ACCEPTED(conv_fixture, (c->kernel_width = 1, c->weight.bytes = 80));
+    ACCEPTED(on_delta, (d->gate = GDN_GATE_CHANNEL, d->g.bytes = 0));
+    ACCEPTED(on_delta, d->state_layout = GDN_STATE_KV);
+    ACCEPTED(on_delta, d->head_map = GDN_HEADS_TILED);
+    ACCEPTED(on_conv, c->activation = GDN_ACTIVATION_NONE);
+    ACCEPTED(on_conv, (c->kernel_width = 1, c->weight.bytes = 80));
     /* Another pool to write to. */
-    ACCEPTED(delta_fixture, d->state_out = ((gdn_pool)POOL(delta_mem.state_out, 3, 2)));
-    ACCEPTED(delta_fixture, d->state_out = ((gdn_pool)POOL(delta_mem.state_out, 1, 4)); MAP(delta_mem.state_src, 3, 3));
-    ACCEPTED(conv_fixture, c->history_out = ((gdn_pool)POOL(conv_mem.history_out, 3, 5)));
+    ACCEPTED(on_delta, d->state_out = ((gdn_pool)POOL(delta_mem.state_out, 3, 2)));
+    ACCEPTED(on_delta, d->state_out = ((gdn_pool)POOL(delta_mem.state_out, 1, 4)); MAP(delta_mem.state_src, 3, 3));
+    ACCEPTED(on_conv, c->history_out = ((gdn_pool)POOL(conv_mem.history_out, 3, 5)));
 }
 
 /* Maps that are absent, and indices. */
 static void delta_default_maps(void)
 {
-    REFUSED(delta_fixture, d->seq_start.data = NULL, "n_tokens is 5 and n_seqs is 2", "n_tokens / n_seqs");
+    REFUSED(on_delta, d->seq_start.data = NULL, "n_tokens is 5 and n_seqs is 2", "n_tokens / n_seqs");
     /* As many rows as sequences, where the maps that say otherwise are absent. */
-    REFUSED(delta_fixture, (d->state_src.data = NULL, d->state.n_rows = 1, d->state.n_slots = 6),
+    REFUSED(on_delta, (d->state_src.data = NULL, d->state.n_rows = 1, d->state.n_slots = 6),
             "n_seqs (without state_src) is 2; 0 to 1");
-    REFUSED(delta_fixture, (d->state_dst.data = NULL, d->state.n_rows = 1, d->state.n_slots = 6),
+    REFUSED(on_delta, (d->state_dst.data = NULL, d->state.n_rows = 1, d->state.n_slots = 6),
             "n_seqs (without state_dst) is 2; 0 to 1");
-    REFUSED(delta_fixture, (d->state_dst.data = NULL, d->n_snapshots = 3),
-            "n_snapshots (without state_dst) is 3; 1 to 2");
+    REFUSED(on_delta, (d->state_dst.data = NULL, d->n_snapshots = 3), "n_snapshots (without state_dst) is 3; 1 to 2");
     /* The default target of sequence 0 is the slot that sequence 1 reads. */
-    REFUSED(delta_fixture, d->state_dst.data = NULL;
+    REFUSED(on_delta, d->state_dst.data = NULL;
             MAP(delta_mem.state_src, 2, 0),
             "state_src[0] is 2, which another sequence's state_dst[1][0] (the default) writes");
 }
 
 static void rows_index(void)
 {
-    REFUSED(rows_fixture, rows_mem.index[1] = 5, "index[0][0][1] is 5; 0 to 4 and GDN_NONE are allowed");
-    REFUSED(rows_fixture, rows_mem.index[2] = -2, "index[0][0][2] is -2");
-    REFUSED(rows_fixture, rows_mem.index[0] = (int64_t)1 << 32, "index[0][0][0] is 4294967296");
-    REFUSED(rows_fixture, rows_mem.index[0] = INT64_MIN, "index[0][0][0] is -9223372036854775808");
-    rows_fixture.reset();
+    REFUSED(on_rows, rows_mem.index[1] = 5, "index[0][0][1] is 5; 0 to 4 and GDN_NONE are allowed");
+    REFUSED(on_rows, rows_mem.index[2] = -2, "index[0][0][2] is -2");
+    REFUSED(on_rows, rows_mem.index[0] = (int64_t)1 << 32, "index[0][0][0] is 4294967296");
+    REFUSED(on_rows, rows_mem.index[0] = INT64_MIN, "index[0][0][0] is -9223372036854775808");
+    on_rows.reset();
     r->index = (gdn_tensor){ .data = rows_mem.index32, .bytes = 12, .dtype = GDN_I32 };
     rows_mem.index32[2] = 5;
-    api_refuse(&rows_fixture, __LINE__, GDN_INVALID_ARGUMENT,
-               (const char *const[]){ "index[0][0][2] is 5; 0 to 4", NULL });
+    api_refuse(&on_rows, __LINE__, GDN_INVALID_ARGUMENT, (const char *const[]){ "index[0][0][2] is 5; 0 to 4", NULL });
 }
 
 /* Memory that an accepted call may not touch, by hand. */
 static void untouched(void)
 {
-    const delta_memory *before = delta_fixture.before, *now = delta_fixture.first;
+    const delta_memory *before = on_delta.before, *now = on_delta.first;
     const size_t slot = 4 * 32 * 16, out = 4 * 32;
     /* Sequence 0 is padding; sequence 1 starts from zero and keeps its newest state only, in slot 2. */
-    ACCEPTED(delta_fixture, MAP(delta_mem.state_src, GDN_SKIP, GDN_NONE));
+    ACCEPTED(on_delta, MAP(delta_mem.state_src, GDN_SKIP, GDN_NONE));
     REQUIRE(!memcmp(now->out, before->out, 2 * out * 4));
     REQUIRE(memcmp(now->out + 2 * out, before->out + 2 * out, 3 * out * 4));
     REQUIRE(!memcmp(now->state, before->state, 2 * slot * 4));
     REQUIRE(memcmp(now->state + 2 * slot, before->state + 2 * slot, slot * 4));
     REQUIRE(!memcmp(now->state + 3 * slot, before->state + 3 * slot, 3 * slot * 4));
     /* What padding would write conflicts with nothing. */
-    ACCEPTED(delta_fixture, MAP(delta_mem.state_src, GDN_SKIP, GDN_NONE); MAP(delta_mem.state_dst, 2, 3, 2, 3));
+    ACCEPTED(on_delta, MAP(delta_mem.state_src, GDN_SKIP, GDN_NONE); MAP(delta_mem.state_dst, 2, 3, 2, 3));
     /* Sequence 0 has no tokens, so it neither reads nor writes, and its entries conflict with nothing. */
-    ACCEPTED(delta_fixture, MAP(delta_mem.seq_start, 2, 2, 5); MAP(delta_mem.state_dst, 3, 2, 2, 0));
+    ACCEPTED(on_delta, MAP(delta_mem.seq_start, 2, 2, 5); MAP(delta_mem.state_dst, 3, 2, 2, 0));
     REQUIRE(!memcmp(now->out, before->out, 2 * out * 4));
     /* One token of two entries: the second is not written. */
-    ACCEPTED(delta_fixture, MAP(delta_mem.seq_start, 0, 1, 2); MAP(delta_mem.state_dst, 0, 2, 2, 0));
+    ACCEPTED(on_delta, MAP(delta_mem.seq_start, 0, 1, 2); MAP(delta_mem.state_dst, 0, 2, 2, 0));
     REQUIRE(!memcmp(now->state + slot, before->state + slot, slot * 4));
     REQUIRE(!memcmp(now->state + 3 * slot, before->state + 3 * slot, 3 * slot * 4));
     REQUIRE(!memcmp(now->out + 2 * out, before->out + 2 * out, 3 * out * 4));
     /* All maps say no. */
-    ACCEPTED(delta_fixture, MAP(delta_mem.state_dst, -1, -1, -1, -1));
+    ACCEPTED(on_delta, MAP(delta_mem.state_dst, -1, -1, -1, -1));
     REQUIRE(!memcmp(now->state, before->state, sizeof now->state));
-    ACCEPTED(conv_fixture, MAP(conv_mem.history_src, GDN_SKIP, GDN_SKIP));
-    REQUIRE(!memcmp(conv_fixture.before, conv_fixture.first, offsetof(conv_memory, workspace)));
-    ACCEPTED(rows_fixture, memset(rows_mem.index, 0xff, sizeof rows_mem.index));
-    REQUIRE(!memcmp(rows_fixture.before, rows_fixture.first, offsetof(rows_memory, workspace)));
+    ACCEPTED(on_conv, MAP(conv_mem.history_src, GDN_SKIP, GDN_SKIP));
+    REQUIRE(!memcmp(on_conv.before, on_conv.first, offsetof(conv_memory, workspace)));
+    ACCEPTED(on_rows, memset(rows_mem.index, 0xff, sizeof rows_mem.index));
+    REQUIRE(!memcmp(on_rows.before, on_rows.first, offsetof(rows_memory, workspace)));
     /* The later of two rows with one target wins. */
-    ACCEPTED(rows_fixture, rows_mem.index[0] = 0);
-    SAME(rows_fixture, rows_mem.index[0] = GDN_NONE; ((rows_memory *)rows_fixture.first)->index[0] = GDN_NONE);
+    ACCEPTED(on_rows, rows_mem.index[0] = 0);
+    SAME(on_rows, rows_mem.index[0] = GDN_NONE; ((rows_memory *)on_rows.first)->index[0] = GDN_NONE);
 }
 
 /* Of state_dst, what is not used is not looked at: of padding, of sequences without tokens, and of more snapshots than
@@ -259,20 +254,20 @@ static void untouched(void)
 static void unused_entries(void)
 {
     delta_memory *m = &delta_mem;
-    const delta_memory *before = delta_fixture.before, *now = delta_fixture.first;
+    const delta_memory *before = on_delta.before, *now = on_delta.first;
     const size_t slot = 4 * 32 * 16;
-    ACCEPTED(delta_fixture, MAP(m->state_src, GDN_SKIP, 3); MAP(m->state_dst, 77, INT32_MIN, 2, GDN_NONE));
+    ACCEPTED(on_delta, MAP(m->state_src, GDN_SKIP, 3); MAP(m->state_dst, 77, INT32_MIN, 2, GDN_NONE));
     REQUIRE(!memcmp(now->state, before->state, 2 * slot * 4));
-    ACCEPTED(delta_fixture, MAP(m->seq_start, 2, 2, 5); MAP(m->state_dst, INT32_MAX, GDN_SKIP, 2, 0));
-    ACCEPTED(delta_fixture, MAP(m->seq_start, 0, 1, 2); MAP(m->state_dst, 0, 6, 2, -3));
+    ACCEPTED(on_delta, MAP(m->seq_start, 2, 2, 5); MAP(m->state_dst, INT32_MAX, GDN_SKIP, 2, 0));
+    ACCEPTED(on_delta, MAP(m->seq_start, 0, 1, 2); MAP(m->state_dst, 0, 6, 2, -3));
     REQUIRE(!memcmp(now->state + slot, before->state + slot, slot * 4));
     REQUIRE(!memcmp(now->state + 3 * slot, before->state + 3 * slot, 3 * slot * 4));
-    REFUSED(delta_fixture, MAP(m->seq_start, 0, 1, 3); MAP(m->state_dst, 0, 6, 2, -3), "state_dst[1][1] is -3");
-    REFUSED(delta_fixture, MAP(m->seq_start, 2, 2, 5); m->state_src[0] = 6, "state_src[0] is 6; 0 to 5");
-    REFUSED(conv_fixture, MAP(conv_mem.seq_start, 2, 2, 5); conv_mem.history_src[0] = 3, "history_src[0] is 3");
-    REFUSED(conv_fixture, MAP(conv_mem.seq_start, 2, 2, 5); conv_mem.history_dst[0] = 3, "history_dst[0] is 3");
-    REFUSED(conv_fixture, MAP(conv_mem.seq_start, 2, 2, 5); conv_mem.position[0] = -1, "position[0] is -1");
-    REFUSED(conv_fixture, conv_mem.history_src[0] = GDN_SKIP; conv_mem.history_dst[0] = 3, "history_dst[0] is 3");
+    REFUSED(on_delta, MAP(m->seq_start, 0, 1, 3); MAP(m->state_dst, 0, 6, 2, -3), "state_dst[1][1] is -3");
+    REFUSED(on_delta, MAP(m->seq_start, 2, 2, 5); m->state_src[0] = 6, "state_src[0] is 6; 0 to 5");
+    REFUSED(on_conv, MAP(conv_mem.seq_start, 2, 2, 5); conv_mem.history_src[0] = 3, "history_src[0] is 3");
+    REFUSED(on_conv, MAP(conv_mem.seq_start, 2, 2, 5); conv_mem.history_dst[0] = 3, "history_dst[0] is 3");
+    REFUSED(on_conv, MAP(conv_mem.seq_start, 2, 2, 5); conv_mem.position[0] = -1, "position[0] is -1");
+    REFUSED(on_conv, conv_mem.history_src[0] = GDN_SKIP; conv_mem.history_dst[0] = 3, "history_dst[0] is 3");
 }
 
 /* Sizes at their limits. Nothing of them is in memory: queries, whose sums and products must not overflow (a
@@ -339,15 +334,15 @@ static void limits(void)
 
 static void nothing_to_do(void)
 {
-    ACCEPTED(delta_fixture, d->n_tokens = 0; MAP(delta_mem.seq_start, 0, 0, 0));
-    ACCEPTED(delta_fixture, d->n_tokens = 0; d->n_seqs = 0; d->seq_start.data = NULL);
-    ACCEPTED(delta_fixture, d->n_tokens = 0; d->q.data = d->k.data = d->v.data = d->g.data = d->beta.data =
-                                                 d->out.data = d->state.data = d->seq_start.data = d->state_src.data =
-                                                     d->state_dst.data = d->workspace.data = NULL);
-    ACCEPTED(conv_fixture, c->n_tokens = 0; MAP(conv_mem.seq_start, 0, 0, 0));
-    ACCEPTED(conv_fixture, c->n_tokens = 0; c->n_seqs = 0; c->seq_start.data = NULL);
-    ACCEPTED(rows_fixture, r->n_rows = 0);
-    ACCEPTED(rows_fixture, r->n_rows = 0; r->n_rows_dst = 0;
+    ACCEPTED(on_delta, d->n_tokens = 0; MAP(delta_mem.seq_start, 0, 0, 0));
+    ACCEPTED(on_delta, d->n_tokens = 0; d->n_seqs = 0; d->seq_start.data = NULL);
+    ACCEPTED(on_delta, d->n_tokens = 0; d->q.data = d->k.data = d->v.data = d->g.data = d->beta.data = d->out.data =
+                                            d->state.data = d->seq_start.data = d->state_src.data = d->state_dst.data =
+                                                d->workspace.data = NULL);
+    ACCEPTED(on_conv, c->n_tokens = 0; MAP(conv_mem.seq_start, 0, 0, 0));
+    ACCEPTED(on_conv, c->n_tokens = 0; c->n_seqs = 0; c->seq_start.data = NULL);
+    ACCEPTED(on_rows, r->n_rows = 0);
+    ACCEPTED(on_rows, r->n_rows = 0; r->n_rows_dst = 0;
              r->src.data = r->dst.data = r->index.data = r->workspace.data = NULL);
     /* A stream is refused also where there is nothing to do. */
     for (int k = 0; k < CHECK_KERNEL_COUNT; k++)
@@ -398,10 +393,10 @@ static void queries(void)
             REQUIRE(api_fixtures[k]->kernel->query(ctx, api_fixtures[k]->args, &bare) == GDN_OK);
         }
     /* Another pool to write to can be asked about before it exists. */
-    delta_fixture.reset();
+    on_delta.reset();
     d->state_out.n_rows = 7;
     d->state_out.n_slots = 3;
-    strip(&delta_fixture);
+    strip(&on_delta);
     gdn_capability cap = { .size = sizeof cap };
     REQUIRE(!delta_query(api_target_list[0].ctx, &delta_args, &cap), "a query about a state_out without data: %s",
             gdn_last_error());
@@ -443,15 +438,15 @@ static void *work(void *arg)
     conv_call ca;
     gdn_set_rows_args ra;
     for (int i = 0; i < ROUNDS && !w->failed; i++) {
-        memcpy(&w->delta, delta_fixture.before, sizeof w->delta);
-        memcpy(&w->conv, conv_fixture.before, sizeof w->conv);
-        memcpy(&w->rows, rows_fixture.before, sizeof w->rows);
-        w->failed = delta_run(w->ctx, move_args(&delta_fixture, &w->delta, &da), NULL) ||
-                    conv_run(w->ctx, move_args(&conv_fixture, &w->conv, &ca), NULL) ||
-                    gdn_set_rows(w->ctx, move_args(&rows_fixture, &w->rows, &ra), NULL) ||
-                    memcmp(&w->delta, delta_fixture.first, delta_fixture.result_bytes) ||
-                    memcmp(&w->conv, conv_fixture.first, conv_fixture.result_bytes) ||
-                    memcmp(&w->rows, rows_fixture.first, rows_fixture.result_bytes);
+        memcpy(&w->delta, on_delta.before, sizeof w->delta);
+        memcpy(&w->conv, on_conv.before, sizeof w->conv);
+        memcpy(&w->rows, on_rows.before, sizeof w->rows);
+        w->failed = delta_run(w->ctx, move_args(&on_delta, &w->delta, &da), NULL) ||
+                    conv_run(w->ctx, move_args(&on_conv, &w->conv, &ca), NULL) ||
+                    gdn_set_rows(w->ctx, move_args(&on_rows, &w->rows, &ra), NULL) ||
+                    memcmp(&w->delta, on_delta.first, on_delta.result_bytes) ||
+                    memcmp(&w->conv, on_conv.first, on_conv.result_bytes) ||
+                    memcmp(&w->rows, on_rows.first, on_rows.result_bytes);
         /* Errors are the thread's own. */
         ca.args.n_channels = -1 - i - w->number * ROUNDS;
         char text[32];
@@ -484,9 +479,9 @@ static void run_threads(gdn_context *const *contexts, int n, const char *name)
 
 static void threads(void)
 {
-    ACCEPTED(delta_fixture, (void)0);
-    ACCEPTED(conv_fixture, (void)0);
-    ACCEPTED(rows_fixture, (void)0);
+    ACCEPTED(on_delta, (void)0);
+    ACCEPTED(on_conv, (void)0);
+    ACCEPTED(on_rows, (void)0);
     for (int i = 0; i < api_target_count; i++) run_threads(&api_target_list[i].ctx, 1, api_target_list[i].name);
     /* Different contexts at the same time. */
     gdn_context *all[API_MAX_TARGETS];

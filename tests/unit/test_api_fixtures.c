@@ -92,10 +92,10 @@ static void delta_reset(void)
                                  .out = TENSOR(delta_mem.out), .state = POOL(delta_mem.state, 3, 2),
                                  .seq_start = SPAN(delta_mem.seq_start), .state_src = SPAN(delta_mem.state_src),
                                  .state_dst = SPAN(delta_mem.state_dst), .workspace = SPAN(delta_mem.workspace)) };
-    delta_inputs()->read_key = delta_args.args.k;
+    inputs()->read_key = delta_args.args.k;
 }
 
-void delta_with_log(void)
+void with_log(void)
 {
     delta_args.args.position = SPAN(delta_mem.position);
     delta_args.log = (gdn_replay_log)GDN_INIT(gdn_replay_log);
@@ -109,7 +109,7 @@ void delta_with_log(void)
     MAP(delta_mem.commit, 4, 3);
 }
 
-gdn_delta_inputs *delta_inputs(void)
+gdn_delta_inputs *inputs(void)
 {
     if (!delta_args.inputs.size) delta_args.inputs = (gdn_delta_inputs)GDN_INIT(gdn_delta_inputs);
     return &delta_args.inputs;
@@ -173,15 +173,15 @@ static void rows_reset(void)
 #define FIXTURE(stem, short, type)                                                                                     \
     static short##_memory short##_before, short##_first;                                                               \
     static type short##_args_copy;                                                                                     \
-    const api_fixture short##_fixture = { &check_kernel_##stem, &short##_args,                                         \
-                                          &short##_args_copy,   &short##_mem,                                          \
-                                          &short##_before,      &short##_first,                                        \
-                                          sizeof short##_mem,   offsetof(short##_memory, workspace),                   \
-                                          short##_reset }
+    const api_fixture on_##short = { &check_kernel_##stem, &short##_args,                                              \
+                                     &short##_args_copy,   &short##_mem,                                               \
+                                     &short##_before,      &short##_first,                                             \
+                                     sizeof short##_mem,   offsetof(short##_memory, workspace),                        \
+                                     short##_reset }
 FIXTURE(gated_delta_net, delta, delta_call);
 FIXTURE(ssm_conv, conv, conv_call);
 FIXTURE(set_rows, rows, gdn_set_rows_args);
-const api_fixture *const api_fixtures[CHECK_KERNEL_COUNT] = { &delta_fixture, &conv_fixture, &rows_fixture };
+const api_fixture *const api_fixtures[CHECK_KERNEL_COUNT] = { &on_delta, &on_conv, &on_rows };
 
 const check_operand *api_next(const api_fixture *f, const check_operand *o, int map)
 {

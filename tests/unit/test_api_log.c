@@ -21,88 +21,79 @@ enum {
 /* Without a state that the tokens leave. */
 static void only_logged(void)
 {
-    delta_with_log();
+    with_log();
     d->n_snapshots = 0;
     d->state_dst.data = NULL;
 }
 
 static void sizes(void)
 {
-    REFUSED(delta_fixture, delta_with_log();
-            replay->entries.n_slots = -1, "log.entries.n_slots is -1; 1 to 1048576 are allowed");
-    REFUSED(delta_fixture, delta_with_log();
-            replay->entries.n_slots = 1048577, "log.entries.n_slots is 1048577; 1 to 1048576");
-    REFUSED(delta_fixture, delta_with_log();
-            replay->entries.n_rows = 0, "log.entries.n_rows is 0; 1 to 2147483647 are allowed");
-    REFUSED(delta_fixture, delta_with_log();
-            replay->entries.n_rows = -5, "log.entries.n_rows is -5; 1 to 2147483647 are allowed");
-    REFUSED(delta_fixture, delta_with_log();
-            replay->entries.n_slots = 0, "log.entries.n_slots is 0; 1 to 1048576 are allowed");
-    REFUSED(delta_fixture, replay->size = sizeof *replay, "log.entries.n_slots is 0; 1 to");
+    REFUSED(on_delta, with_log(); replay->entries.n_slots = -1, "log.entries.n_slots is -1; 1 to 1048576 are allowed");
+    REFUSED(on_delta, with_log(); replay->entries.n_slots = 1048577, "log.entries.n_slots is 1048577; 1 to 1048576");
+    REFUSED(on_delta, with_log(); replay->entries.n_rows = 0, "log.entries.n_rows is 0; 1 to 2147483647 are allowed");
+    REFUSED(on_delta, with_log(); replay->entries.n_rows = -5, "log.entries.n_rows is -5; 1 to 2147483647 are allowed");
+    REFUSED(on_delta, with_log(); replay->entries.n_slots = 0, "log.entries.n_slots is 0; 1 to 1048576 are allowed");
+    REFUSED(on_delta, replay->size = sizeof *replay, "log.entries.n_slots is 0; 1 to");
     /* A call that has no use for positions does not read them. */
-    ACCEPTED(delta_fixture, (void)0);
+    ACCEPTED(on_delta, (void)0);
     static int32_t unread[] = { -1, INT32_MIN };
-    SAME(delta_fixture, d->position = SPAN(unread));
-    REFUSED(delta_fixture, delta_with_log(); d->n_snapshots = 0, "n_snapshots is 0 and state_dst is given");
-    REFUSED(delta_fixture, delta_with_log(); d->n_snapshots = -1, "n_snapshots is -1; 0 to 1048576 are allowed");
-    REFUSED(delta_fixture, delta_with_log(); replay->row.data = NULL;
+    SAME(on_delta, d->position = SPAN(unread));
+    REFUSED(on_delta, with_log(); d->n_snapshots = 0, "n_snapshots is 0 and state_dst is given");
+    REFUSED(on_delta, with_log(); d->n_snapshots = -1, "n_snapshots is -1; 0 to 1048576 are allowed");
+    REFUSED(on_delta, with_log(); replay->row.data = NULL;
             replay->entries.n_rows = 1, "n_seqs (without log.row, up to log.entries.n_rows) is 2; 0 to 1");
 }
 
 static void operands(void)
 {
-    REFUSED(delta_fixture, delta_with_log(); replay->entries.data = NULL, "log.entries.data is NULL");
-    REFUSED(delta_fixture, delta_with_log(); replay->entries.bytes -= 1, "log.entries.bytes is 11807", "11808 bytes");
-    REFUSED(delta_fixture, delta_with_log(); replay->entries.dtype = GDN_F16, "log.entries.dtype is 1");
-    REFUSED(delta_fixture, delta_with_log(); replay->entries.offset = 2, "log.entries begins at", "multiple of 4");
-    REFUSED(delta_fixture, delta_with_log();
+    REFUSED(on_delta, with_log(); replay->entries.data = NULL, "log.entries.data is NULL");
+    REFUSED(on_delta, with_log(); replay->entries.bytes -= 1, "log.entries.bytes is 11807", "11808 bytes");
+    REFUSED(on_delta, with_log(); replay->entries.dtype = GDN_F16, "log.entries.dtype is 1");
+    REFUSED(on_delta, with_log(); replay->entries.offset = 2, "log.entries begins at", "multiple of 4");
+    REFUSED(on_delta, with_log();
             replay->entries.stride[1] = 4 * ENTRY - 4, "log.entries.stride[1] is 652", "at least 656 bytes");
-    REFUSED(delta_fixture, delta_with_log(); replay->entries.stride[2] = 4, "log.entries.stride[2] is 4");
-    REFUSED(delta_fixture, delta_with_log(); replay->entries.data = delta_mem.state;
+    REFUSED(on_delta, with_log(); replay->entries.stride[2] = 4, "log.entries.stride[2] is 4");
+    REFUSED(on_delta, with_log(); replay->entries.data = delta_mem.state;
             replay->entries.bytes = 0, "overlaps", "log.entries");
-    REFUSED(delta_fixture, delta_with_log(); replay->entries.data = delta_mem.out;
+    REFUSED(on_delta, with_log(); replay->entries.data = delta_mem.out;
             replay->entries.bytes = 0, "overlaps", "log.entries");
-    REFUSED(delta_fixture, delta_with_log(); replay->entries.data = delta_mem.k;
+    REFUSED(on_delta, with_log(); replay->entries.data = delta_mem.k;
             replay->entries.bytes = 0, "overlaps", "log.entries");
-    REFUSED(delta_fixture, delta_with_log(); replay->row.bytes = 7, "log.row.bytes is 7", "8 bytes");
-    REFUSED(delta_fixture, delta_with_log();
-            replay->base_position.offset = 1, "log.base_position begins at", "multiple of 4");
-    REFUSED(delta_fixture, delta_with_log(); replay->commit.data = delta_mem.log;
+    REFUSED(on_delta, with_log(); replay->row.bytes = 7, "log.row.bytes is 7", "8 bytes");
+    REFUSED(on_delta, with_log(); replay->base_position.offset = 1, "log.base_position begins at", "multiple of 4");
+    REFUSED(on_delta, with_log(); replay->commit.data = delta_mem.log;
             replay->commit.bytes = 0, "overlaps", "log.commit");
 }
 
 static void entries(void)
 {
     delta_memory *const m = &delta_mem;
-    REFUSED(delta_fixture, delta_with_log(); m->log_row[1] = 3, "log.row[1] is 3; 0 to 2 and GDN_NONE are allowed");
-    REFUSED(delta_fixture, delta_with_log(); m->log_row[0] = GDN_SKIP, "log.row[0] is -2; 0 to 2 and GDN_NONE");
-    REFUSED(delta_fixture, delta_with_log(); m->log_row[1] = 2, "log.row[1] is 2, which ", "writes too");
-    REFUSED(delta_fixture, delta_with_log();
+    REFUSED(on_delta, with_log(); m->log_row[1] = 3, "log.row[1] is 3; 0 to 2 and GDN_NONE are allowed");
+    REFUSED(on_delta, with_log(); m->log_row[0] = GDN_SKIP, "log.row[0] is -2; 0 to 2 and GDN_NONE");
+    REFUSED(on_delta, with_log(); m->log_row[1] = 2, "log.row[1] is 2, which ", "writes too");
+    REFUSED(on_delta, with_log();
             m->base_position[0] = 8, "log.base_position[0] is 8; 0 to 7 (the sequence's position)");
-    REFUSED(delta_fixture, delta_with_log(); m->base_position[1] = -1, "log.base_position[1] is -1; 0 to 4");
-    REFUSED(delta_fixture, delta_with_log();
-            m->base_position[0] = 2, "log.entries.n_slots is 6; sequence 0 has 2 tokens from position 7 "
-                                     "on and the base position of its state is 2, for which at least 7 are needed");
-    REFUSED(delta_fixture, delta_with_log();
+    REFUSED(on_delta, with_log(); m->base_position[1] = -1, "log.base_position[1] is -1; 0 to 4");
+    REFUSED(on_delta, with_log(); m->base_position[0] = 2,
+                                  "log.entries.n_slots is 6; sequence 0 has 2 tokens from position 7 "
+                                  "on and the base position of its state is 2, for which at least 7 are needed");
+    REFUSED(on_delta, with_log();
             MAP(m->log_row, GDN_NONE, 0), "log.base_position[0] is 4 and log.row[0] is GDN_NONE", "must be 7");
-    REFUSED(delta_fixture, delta_with_log(); m->commit[0] = 6, "log.commit[0] is 6; 0 to 5 and GDN_NONE are allowed");
-    REFUSED(delta_fixture, delta_with_log(); m->commit[0] = 2, "is 2, which ", "writes too");
-    REFUSED(delta_fixture, delta_with_log();
-            MAP(m->commit, 5, 5), "log.commit[1] is 5, which log.commit[0] writes too");
-    REFUSED(delta_fixture, delta_with_log();
+    REFUSED(on_delta, with_log(); m->commit[0] = 6, "log.commit[0] is 6; 0 to 5 and GDN_NONE are allowed");
+    REFUSED(on_delta, with_log(); m->commit[0] = 2, "is 2, which ", "writes too");
+    REFUSED(on_delta, with_log(); MAP(m->commit, 5, 5), "log.commit[1] is 5, which log.commit[0] writes too");
+    REFUSED(on_delta, with_log();
             MAP(m->commit, 3, 4), "state_src[1] is 3, which another sequence's", "log.commit[0] writes");
     /* A sequence without tokens reads where it has something to commit, and only then. */
-    REFUSED(delta_fixture, only_logged(); MAP(m->seq_start, 0, 0, 5);
+    REFUSED(on_delta, only_logged(); MAP(m->seq_start, 0, 0, 5);
             MAP(m->commit, 5, 0), "state_src[0] is 0, which another sequence's");
-    ACCEPTED(delta_fixture, only_logged(); MAP(m->seq_start, 0, 0, 5); MAP(m->commit, GDN_NONE, 0);
-             m->base_position[1] = 3);
-    REFUSED(delta_fixture, delta_with_log(); m->position[0] = INT32_MAX - 1;
+    ACCEPTED(on_delta, only_logged(); MAP(m->seq_start, 0, 0, 5); MAP(m->commit, GDN_NONE, 0); m->base_position[1] = 3);
+    REFUSED(on_delta, with_log(); m->position[0] = INT32_MAX - 1;
             m->base_position[0] = INT32_MAX - 1, "position[0] is 2147483646", "2 tokens");
     /* Of padding the row and the place of the state are judged, and nothing else. */
-    REFUSED(delta_fixture, delta_with_log(); m->state_src[0] = GDN_SKIP; m->log_row[0] = 3, "log.row[0] is 3");
-    REFUSED(delta_fixture, delta_with_log(); m->state_src[0] = GDN_SKIP;
-            m->base_position[0] = 8, "log.base_position[0] is 8");
-    ACCEPTED(delta_fixture, delta_with_log(); m->state_src[0] = GDN_SKIP; m->log_row[0] = 0; m->base_position[0] = 0;
+    REFUSED(on_delta, with_log(); m->state_src[0] = GDN_SKIP; m->log_row[0] = 3, "log.row[0] is 3");
+    REFUSED(on_delta, with_log(); m->state_src[0] = GDN_SKIP; m->base_position[0] = 8, "log.base_position[0] is 8");
+    ACCEPTED(on_delta, with_log(); m->state_src[0] = GDN_SKIP; m->log_row[0] = 0; m->base_position[0] = 0;
              m->commit[0] = 77);
 }
 
@@ -110,9 +101,9 @@ static void entries(void)
  * the numbers of the operands, and products of them. */
 static void contents(void)
 {
-    const delta_memory *now = delta_fixture.first;
+    const delta_memory *now = on_delta.first;
     for (int tiled = 0; tiled < 2; tiled++) {
-        ACCEPTED(delta_fixture, only_logged(); delta_inputs()->gate_input = GDN_G_LINEAR; d->head_map = tiled;
+        ACCEPTED(on_delta, only_logged(); inputs()->gate_input = GDN_G_LINEAR; d->head_map = tiled;
                  MAP(delta_mem.state_src, GDN_NONE, GDN_NONE); MAP(delta_mem.base_position, 7, 4));
         for (int s = 0; s < 2; s++) {
             const float *entry = now->log + (s ? 0 : 2) * ROW + (s ? 4 : 7) % COLUMNS * ENTRY;
@@ -131,8 +122,8 @@ static void contents(void)
 /* A repeated column is S = fma(k, d, a * S) for every element, once, in the order of positions. */
 static void arithmetic(void)
 {
-    const delta_memory *before = delta_fixture.before, *now = delta_fixture.first;
-    ACCEPTED(delta_fixture, only_logged(); d->n_tokens = 0; d->seq_start.data = NULL);
+    const delta_memory *before = on_delta.before, *now = on_delta.first;
+    ACCEPTED(on_delta, only_logged(); d->n_tokens = 0; d->seq_start.data = NULL);
     for (int s = 0; s < 2; s++)
         for (int e = 0; e < SLOT; e++) {
             const int h = e / (32 * 16), j = e / 16 % 32, i = e % 16;
@@ -151,9 +142,9 @@ static void arithmetic(void)
 static void results(void)
 {
     static delta_memory with, back;
-    const delta_memory *before = delta_fixture.before, *now = delta_fixture.first;
+    const delta_memory *before = on_delta.before, *now = on_delta.first;
     const size_t slot = SLOT * 4;
-    ACCEPTED(delta_fixture, delta_with_log());
+    ACCEPTED(on_delta, with_log());
     for (int row = 0; row < 3; row++)
         for (int column = 0; column < COLUMNS; column++) {
             const int first = row == 2 ? 7 : 4, n = row == 2 ? 2 : row == 0 ? 3 : 0; /* positions of its tokens */
@@ -165,58 +156,57 @@ static void results(void)
         }
     with = *now;
     /* From the committed states, without anything to repeat: the same. */
-    ACCEPTED(delta_fixture, delta_with_log(); memcpy(delta_mem.state + 0 * SLOT, with.state + 4 * SLOT, slot);
+    ACCEPTED(on_delta, with_log(); memcpy(delta_mem.state + 0 * SLOT, with.state + 4 * SLOT, slot);
              memcpy(delta_mem.state + 3 * SLOT, with.state + 3 * SLOT, slot); MAP(delta_mem.base_position, 7, 4));
     REQUIRE(!memcmp(now->out, with.out, sizeof with.out));
     REQUIRE(!memcmp(now->state + 0 * SLOT, with.state + 0 * SLOT, 3 * slot));
     REQUIRE(!memcmp(now->log + 7 % COLUMNS * ENTRY + 2 * ROW, with.log + 7 % COLUMNS * ENTRY + 2 * ROW, 4 * ENTRY));
     REQUIRE(!memcmp(now->state + 4 * SLOT, with.state + 4 * SLOT, slot)); /* committed as it was read */
     /* And without a log at all. */
-    ACCEPTED(delta_fixture, memcpy(delta_mem.state + 0 * SLOT, with.state + 4 * SLOT, slot);
+    ACCEPTED(on_delta, memcpy(delta_mem.state + 0 * SLOT, with.state + 4 * SLOT, slot);
              memcpy(delta_mem.state + 3 * SLOT, with.state + 3 * SLOT, slot));
     REQUIRE(!memcmp(now->out, with.out, sizeof with.out));
     REQUIRE(!memcmp(now->state + 0 * SLOT, with.state + 0 * SLOT, 3 * slot));
     /* Without tokens the commits alone: of all, of one. */
-    ACCEPTED(delta_fixture, only_logged(); d->n_tokens = 0; MAP(delta_mem.seq_start, 0, 0, 0));
+    ACCEPTED(on_delta, only_logged(); d->n_tokens = 0; MAP(delta_mem.seq_start, 0, 0, 0));
     REQUIRE(!memcmp(now->state + 4 * SLOT, with.state + 4 * SLOT, slot));
     REQUIRE(!memcmp(now->state + 3 * SLOT, with.state + 3 * SLOT, slot));
     REQUIRE(!memcmp(now->log, before->log, sizeof now->log));
-    ACCEPTED(delta_fixture, only_logged(); d->n_tokens = 0; d->seq_start.data = NULL; delta_mem.commit[1] = GDN_NONE;
+    ACCEPTED(on_delta, only_logged(); d->n_tokens = 0; d->seq_start.data = NULL; delta_mem.commit[1] = GDN_NONE;
              d->q.data = d->k.data = d->v.data = d->g.data = d->beta.data = d->out.data = NULL);
     REQUIRE(!memcmp(now->state + 4 * SLOT, with.state + 4 * SLOT, slot));
     REQUIRE(!memcmp(now->state + 3 * SLOT, before->state + 3 * SLOT, slot));
-    ACCEPTED(delta_fixture, only_logged(); d->n_tokens = 0; d->seq_start.data = NULL;
-             delta_inputs()->gate_input = GDN_G_RAW);
+    ACCEPTED(on_delta, only_logged(); d->n_tokens = 0; d->seq_start.data = NULL; inputs()->gate_input = GDN_G_RAW);
     /* Rolled back by a token: another state, and the last column makes it the former one. */
-    ACCEPTED(delta_fixture, only_logged(); d->n_tokens = 0; d->seq_start.data = NULL; MAP(delta_mem.position, 6, 3));
+    ACCEPTED(on_delta, only_logged(); d->n_tokens = 0; d->seq_start.data = NULL; MAP(delta_mem.position, 6, 3));
     REQUIRE(memcmp(now->state + 4 * SLOT, with.state + 4 * SLOT, slot));
     back = *now;
-    ACCEPTED(delta_fixture, only_logged(); d->n_tokens = 0; d->seq_start.data = NULL;
+    ACCEPTED(on_delta, only_logged(); d->n_tokens = 0; d->seq_start.data = NULL;
              memcpy(delta_mem.state + 0 * SLOT, back.state + 4 * SLOT, slot);
              memcpy(delta_mem.state + 3 * SLOT, back.state + 3 * SLOT, slot); MAP(delta_mem.base_position, 6, 3));
     REQUIRE(!memcmp(now->state + 4 * SLOT, with.state + 4 * SLOT, slot));
     REQUIRE(!memcmp(now->state + 3 * SLOT, with.state + 3 * SLOT, slot));
     /* No tokens, no commit, nothing. */
-    ACCEPTED(delta_fixture, only_logged(); d->n_tokens = 0; d->seq_start.data = NULL; replay->commit.data = NULL);
+    ACCEPTED(on_delta, only_logged(); d->n_tokens = 0; d->seq_start.data = NULL; replay->commit.data = NULL);
     REQUIRE(!memcmp(now->state, before->state, sizeof now->state));
 }
 
 /* What may be left out, and where that says the same. */
 static void defaults(void)
 {
-    delta_memory *const first = delta_fixture.first;
-    const delta_memory *before = delta_fixture.before;
-    ACCEPTED(delta_fixture, only_logged(); MAP(delta_mem.base_position, 7, 4); MAP(delta_mem.commit, -1, -1));
+    delta_memory *const first = on_delta.first;
+    const delta_memory *before = on_delta.before;
+    ACCEPTED(on_delta, only_logged(); MAP(delta_mem.base_position, 7, 4); MAP(delta_mem.commit, -1, -1));
     REQUIRE(!memcmp(first->state, before->state, sizeof first->state));
-    SAME(delta_fixture, only_logged(); replay->base_position.data = replay->commit.data = NULL;
+    SAME(on_delta, only_logged(); replay->base_position.data = replay->commit.data = NULL;
          MAP(first->base_position, 4, 2); MAP(first->commit, 4, 3));
-    ACCEPTED(delta_fixture, only_logged(); MAP(delta_mem.log_row, 0, 1));
-    SAME(delta_fixture, only_logged(); replay->row.data = NULL; MAP(first->log_row, 2, 0));
-    ACCEPTED(delta_fixture, only_logged(); MAP(delta_mem.position, 0, 0); MAP(delta_mem.base_position, 0, 0));
-    SAME(delta_fixture, only_logged(); d->position.data = replay->base_position.data = NULL; MAP(first->position, 7, 4);
+    ACCEPTED(on_delta, only_logged(); MAP(delta_mem.log_row, 0, 1));
+    SAME(on_delta, only_logged(); replay->row.data = NULL; MAP(first->log_row, 2, 0));
+    ACCEPTED(on_delta, only_logged(); MAP(delta_mem.position, 0, 0); MAP(delta_mem.base_position, 0, 0));
+    SAME(on_delta, only_logged(); d->position.data = replay->base_position.data = NULL; MAP(first->position, 7, 4);
          MAP(first->base_position, 4, 2));
     /* A sequence without a row: as without a log. */
-    ACCEPTED(delta_fixture, only_logged(); MAP(delta_mem.log_row, GDN_NONE, 1); MAP(delta_mem.base_position, 7, 2));
+    ACCEPTED(on_delta, only_logged(); MAP(delta_mem.log_row, GDN_NONE, 1); MAP(delta_mem.base_position, 7, 2));
     REQUIRE(!memcmp(first->state + 4 * SLOT, before->state, SLOT * 4) && !memcmp(first->log, before->log, 4 * ROW));
     REQUIRE(!memcmp(first->log + 2 * ROW, before->log + 2 * ROW, 4 * ROW));
 }

@@ -75,7 +75,7 @@ static void narrow(const format *f)
     memcpy(delta_mem.state, code, sizeof code);
     d->state.dtype = f->dtype;
     d->state.bytes = sizeof code;
-    delta_inputs()->gate_input = GDN_G_LINEAR;
+    inputs()->gate_input = GDN_G_LINEAR;
 }
 
 static void every(int32_t interval)
@@ -86,7 +86,7 @@ static void every(int32_t interval)
 static void logged(const format *f)
 {
     narrow(f);
-    delta_with_log();
+    with_log();
     every(3);
     MAP(delta_mem.base_position, 3, 3);
     MAP(delta_mem.state_dst, 1, GDN_NONE, GDN_NONE, 2);
@@ -95,45 +95,43 @@ static void logged(const format *f)
 static void arguments(void)
 {
     const format *f = &formats[1];
-    REFUSED(delta_fixture, every(1), "rounding is given and state.dtype is 0 (F32)", "must be NULL");
-    REFUSED(delta_fixture, narrow(f); every(-1), "rounding.interval is -1; 1 to 2147483647 are allowed");
-    REFUSED(delta_fixture, narrow(f); every(0), "rounding.interval is 0; 1 to 2147483647 are allowed");
-    REFUSED(delta_fixture, narrow(f); every(2), "rounding.interval is 2 and log is NULL", "needs a log");
-    REFUSED(delta_fixture, logged(f);
+    REFUSED(on_delta, every(1), "rounding is given and state.dtype is 0 (F32)", "must be NULL");
+    REFUSED(on_delta, narrow(f); every(-1), "rounding.interval is -1; 1 to 2147483647 are allowed");
+    REFUSED(on_delta, narrow(f); every(0), "rounding.interval is 0; 1 to 2147483647 are allowed");
+    REFUSED(on_delta, narrow(f); every(2), "rounding.interval is 2 and log is NULL", "needs a log");
+    REFUSED(on_delta, logged(f);
             delta_args.checkpoints = ((gdn_checkpoints){
                 .size = sizeof(gdn_checkpoints), .interval = 4, .n = 1, .dst = SPAN(delta_mem.checkpoint) }),
             "checkpoints.interval is 4 and rounding.interval is 3; the first must be a multiple");
-    REFUSED(delta_fixture, d->state.dtype = GDN_Q8_0, "state.dtype is 3 (Q8_0)", "allowed: F32, F16, BF16");
-    REFUSED(delta_fixture, narrow(f); d->state_out = d->state;
+    REFUSED(on_delta, d->state.dtype = GDN_Q8_0, "state.dtype is 3 (Q8_0)", "allowed: F32, F16, BF16");
+    REFUSED(on_delta, narrow(f); d->state_out = d->state;
             d->state_out.dtype = GDN_F16,
             "state_out.dtype is 1 (F16) and state.dtype is 2 (BF16); they must be the same");
-    REFUSED(delta_fixture, narrow(f); d->state.bytes -= 1, "state.bytes is 24575", "24576 bytes");
-    REFUSED(delta_fixture, narrow(f); d->state.offset = 1, "state begins at", "multiple of 2");
-    REFUSED(delta_fixture, narrow(f); d->state.stride[3] = 2 * DIM_K - 2, "state.stride[3] is 30", "at least 32 bytes");
-    ACCEPTED(delta_fixture, narrow(f); d->state.offset = 2; d->state.bytes = 0);
-    ACCEPTED(delta_fixture, narrow(f); every(1));
-    SAME(delta_fixture, narrow(f));
+    REFUSED(on_delta, narrow(f); d->state.bytes -= 1, "state.bytes is 24575", "24576 bytes");
+    REFUSED(on_delta, narrow(f); d->state.offset = 1, "state begins at", "multiple of 2");
+    REFUSED(on_delta, narrow(f); d->state.stride[3] = 2 * DIM_K - 2, "state.stride[3] is 30", "at least 32 bytes");
+    ACCEPTED(on_delta, narrow(f); d->state.offset = 2; d->state.bytes = 0);
+    ACCEPTED(on_delta, narrow(f); every(1));
+    SAME(on_delta, narrow(f));
 }
 
 static void entries(void)
 {
     const format *f = &formats[0];
     delta_memory *const m = &delta_mem;
-    ACCEPTED(delta_fixture, logged(f));
-    REFUSED(delta_fixture, logged(f);
-            m->base_position[0] = 4,
-            "log.base_position[0] is 4 and rounding.interval is 3; multiples of that are allowed");
-    REFUSED(delta_fixture, logged(f);
-            delta_args.log.base_position.data = NULL,
-            "log.base_position[0] is 7 (the default, its position) and rounding.interval is 3");
-    REFUSED(delta_fixture, logged(f);
+    ACCEPTED(on_delta, logged(f));
+    REFUSED(on_delta, logged(f); m->base_position[0] = 4,
+                                 "log.base_position[0] is 4 and rounding.interval is 3; multiples of that are allowed");
+    REFUSED(on_delta, logged(f); delta_args.log.base_position.data = NULL,
+                                 "log.base_position[0] is 7 (the default, its position) and rounding.interval is 3");
+    REFUSED(on_delta, logged(f);
             m->state_dst[1] = 0, "state_dst[0][1] is 0, for the state behind 8 tokens, and rounding.interval is 3");
-    REFUSED(delta_fixture, logged(f); m->state_dst[2] = 5, "state_dst[1][0] is 5, for the state behind 7 tokens");
-    REFUSED(delta_fixture, logged(f); d->state_dst.data = NULL; m->commit[0] = GDN_NONE;
+    REFUSED(on_delta, logged(f); m->state_dst[2] = 5, "state_dst[1][0] is 5, for the state behind 7 tokens");
+    REFUSED(on_delta, logged(f); d->state_dst.data = NULL; m->commit[0] = GDN_NONE;
             m->commit[1] = GDN_NONE, "state_dst[0][1] is 1 (the default), for the state behind 8 tokens");
     /* Of padding nothing is looked at, nor what is not used. */
-    ACCEPTED(delta_fixture, logged(f); m->state_src[0] = GDN_SKIP; m->base_position[0] = 4; m->state_dst[1] = 0);
-    ACCEPTED(delta_fixture, logged(f); MAP(m->seq_start, 0, 0, 3); MAP(m->state_dst, 0, 0, GDN_NONE, 2));
+    ACCEPTED(on_delta, logged(f); m->state_src[0] = GDN_SKIP; m->base_position[0] = 4; m->state_dst[1] = 0);
+    ACCEPTED(on_delta, logged(f); MAP(m->seq_start, 0, 0, 3); MAP(m->state_dst, 0, 0, GDN_NONE, 2));
 }
 
 /* ---- What comes out ------------------------------------------------------------------------------------ */
@@ -205,7 +203,7 @@ typedef void look_at(const format *f, const delta_memory *before, const delta_me
 static void each_row(const format *f, look_at *look, int fork)
 {
     for (int h = 0; h < HEADS; h++)
-        for (int j = 0; j < DIM_V; j++) look(f, delta_fixture.before, delta_fixture.first, h, j, fork);
+        for (int j = 0; j < DIM_V; j++) look(f, on_delta.before, on_delta.first, h, j, fork);
 }
 
 /* Rounded behind every token: outputs before that, and snapshots of each. */
@@ -225,7 +223,7 @@ static void look_at_every(const format *f, const delta_memory *before, const del
 static void every_token(void)
 {
     for (int type = 0; type < 2; type++) {
-        ACCEPTED(delta_fixture, narrow(&formats[type]));
+        ACCEPTED(on_delta, narrow(&formats[type]));
         each_row(&formats[type], look_at_every, 0);
     }
 }
@@ -253,7 +251,7 @@ static void look_at_thirds(const format *f, const delta_memory *before, const de
 static void every_third(void)
 {
     for (int type = 0; type < 2; type++) {
-        ACCEPTED(delta_fixture, logged(&formats[type]));
+        ACCEPTED(on_delta, logged(&formats[type]));
         each_row(&formats[type], look_at_thirds, 0);
     }
 }
@@ -279,7 +277,7 @@ static void look_at_branches(const format *f, const delta_memory *before, const 
 static void branches(void)
 {
     for (int type = 0, fork = 0; type < 2; type += fork, fork = !fork) {
-        ACCEPTED(delta_fixture, logged(&formats[type]); every(2); d->n_snapshots = 0; d->state_dst.data = NULL;
+        ACCEPTED(on_delta, logged(&formats[type]); every(2); d->n_snapshots = 0; d->state_dst.data = NULL;
                  delta_args.tree =
                      ((gdn_token_tree){ .size = sizeof(gdn_token_tree), .parent = SPAN(delta_mem.parent) });
                  MAP(delta_mem.position, 8, 5); MAP(delta_mem.base_position, 8, 4);

@@ -127,31 +127,31 @@ static void part_sizes(void)
     a.name = (const void *)part;                                                                                       \
     sizes_of_struct(&(f), of, &a, #name, part, sizeof(type), GDN_FIRST_SIZE(type))
     { /* a chain of tokens, as a tree */
-        delta_fixture.reset();
-        delta_with_log();
+        on_delta.reset();
+        with_log();
         d->n_snapshots = 0, d->state_dst.data = NULL;
-        (void)delta_inputs();
+        (void)inputs();
         delta_args.tree.size = sizeof(gdn_token_tree);
         gdn_gated_delta_net_args a = delta_args_of(&delta_args);
-        PART(delta_fixture, delta, delta_args, gdn_replay_log, log);
+        PART(on_delta, delta, delta_args, gdn_replay_log, log);
         a = delta_args_of(&delta_args);
-        PART(delta_fixture, delta, delta_args, gdn_delta_inputs, inputs);
+        PART(on_delta, delta, delta_args, gdn_delta_inputs, inputs);
         a = delta_args_of(&delta_args);
-        PART(delta_fixture, delta, delta_args, gdn_token_tree, tree);
+        PART(on_delta, delta, delta_args, gdn_token_tree, tree);
     }
     {
-        delta_fixture.reset();
+        on_delta.reset();
         d->state.dtype = GDN_BF16, d->state.bytes = 0;
         delta_args.checkpoints = (gdn_checkpoints)FIELDS(.size = sizeof(gdn_checkpoints), .interval = 9, .n = 2,
                                                          .dst = SPAN(delta_mem.checkpoint));
         delta_args.rounding = (gdn_state_rounding){ .size = sizeof(gdn_state_rounding), .interval = 1 };
         gdn_gated_delta_net_args a = delta_args_of(&delta_args);
-        PART(delta_fixture, delta, delta_args, gdn_checkpoints, checkpoints);
+        PART(on_delta, delta, delta_args, gdn_checkpoints, checkpoints);
         a = delta_args_of(&delta_args);
-        PART(delta_fixture, delta, delta_args, gdn_state_rounding, rounding);
+        PART(on_delta, delta, delta_args, gdn_state_rounding, rounding);
     }
     for (int tree = 0; tree < 2; tree++) {
-        conv_fixture.reset();
+        on_conv.reset();
         c->kernel_width = 3;
         if (tree) conv_args.tree.size = sizeof(gdn_token_tree);
         else
@@ -159,9 +159,9 @@ static void part_sizes(void)
                                                             .dst = SPAN(conv_mem.checkpoint));
         gdn_ssm_conv_args a = conv_args_of(&conv_args);
         if (tree) {
-            PART(conv_fixture, conv, conv_args, gdn_token_tree, tree);
+            PART(on_conv, conv, conv_args, gdn_token_tree, tree);
         } else {
-            PART(conv_fixture, conv, conv_args, gdn_checkpoints, checkpoints);
+            PART(on_conv, conv, conv_args, gdn_checkpoints, checkpoints);
         }
     }
 }
@@ -171,19 +171,19 @@ static void part_sizes(void)
 static void initialised(void)
 {
     const gdn_gated_delta_net_args delta = GDN_INIT(gdn_gated_delta_net_args);
-    const gdn_delta_inputs inputs = GDN_INIT(gdn_delta_inputs);
+    const gdn_delta_inputs plain_inputs = GDN_INIT(gdn_delta_inputs);
     const gdn_set_rows_args rows = GDN_INIT(gdn_set_rows_args);
     const gdn_gated_delta_net_args zeroed = { .size = sizeof zeroed };
     REQUIRE(delta.n_snapshots == 1 && delta.state.n_slots == 1 && delta.state_out.n_slots == 1 && delta.scale == 0);
-    REQUIRE(inputs.beta_factor == 1 && rows.n_batch[0] == 1 && rows.n_batch[1] == 1 && rows.index_batch[0] == 1 &&
+    REQUIRE(plain_inputs.beta_factor == 1 && rows.n_batch[0] == 1 && rows.n_batch[1] == 1 && rows.index_batch[0] == 1 &&
             rows.index_batch[1] == 1);
-    delta_fixture.reset();
-    refuse_plain(&delta_fixture, &plain[CHECK_KERNEL_gated_delta_net], __LINE__, &zeroed, " is 0; ");
-    REFUSED(delta_fixture, (d->state.n_slots = 0, d->n_snapshots = 0, d->scale = 0), "scale is 0; set it",
+    on_delta.reset();
+    refuse_plain(&on_delta, &plain[CHECK_KERNEL_gated_delta_net], __LINE__, &zeroed, " is 0; ");
+    REFUSED(on_delta, (d->state.n_slots = 0, d->n_snapshots = 0, d->scale = 0), "scale is 0; set it",
             "usually 1 / sqrt(head_dim_k)", "zeros alone do not");
-    REFUSED(delta_fixture, d->state.n_slots = 0, "state.n_slots is 0; 1 to");
-    REFUSED(delta_fixture, delta_inputs()->beta_factor = 0, "inputs.beta_factor is 0");
-    REFUSED(rows_fixture, memset(r->n_batch, 0, sizeof r->n_batch + sizeof r->index_batch), "n_batch[0] is 0");
+    REFUSED(on_delta, d->state.n_slots = 0, "state.n_slots is 0; 1 to");
+    REFUSED(on_delta, inputs()->beta_factor = 0, "inputs.beta_factor is 0");
+    REFUSED(on_rows, memset(r->n_batch, 0, sizeof r->n_batch + sizeof r->index_batch), "n_batch[0] is 0");
 #define INIT(type, value)                                                                                              \
     do {                                                                                                               \
         type now;                                                                                                      \
@@ -197,7 +197,7 @@ static void initialised(void)
         REQUIRE(!memcmp(&now, &(value), sizeof now));                                                                  \
     } while (0)
     INIT(gdn_gated_delta_net_args, delta);
-    INIT(gdn_delta_inputs, inputs);
+    INIT(gdn_delta_inputs, plain_inputs);
     INIT(gdn_set_rows_args, rows);
 }
 

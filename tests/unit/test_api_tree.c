@@ -15,7 +15,7 @@ static const int firsts[5] = { 0, 0, 2, 2, 2 };
 
 static void states(void)
 {
-    delta_with_log();
+    with_log();
     d->n_snapshots = 0;
     d->state_dst.data = NULL;
     *tree = (gdn_token_tree){ .size = sizeof *tree, .parent = SPAN(delta_mem.parent) };
@@ -37,65 +37,63 @@ static gdn_checkpoints kept(int32_t map[4])
 
 static void arguments(void)
 {
-    REFUSED(delta_fixture, states(); delta_args.log.size = 0, "tree is given and log is NULL", "needs a log");
-    REFUSED(delta_fixture, tree->size = sizeof *tree, "tree is given and log is NULL");
-    REFUSED(delta_fixture, states(); d->n_snapshots = 2, "n_snapshots is 2 and tree is given; it must be 0");
-    REFUSED(delta_fixture, states();
+    REFUSED(on_delta, states(); delta_args.log.size = 0, "tree is given and log is NULL", "needs a log");
+    REFUSED(on_delta, tree->size = sizeof *tree, "tree is given and log is NULL");
+    REFUSED(on_delta, states(); d->n_snapshots = 2, "n_snapshots is 2 and tree is given; it must be 0");
+    REFUSED(on_delta, states();
             delta_args.checkpoints = kept(delta_mem.checkpoint), "checkpoints and tree are given; one must be NULL");
-    REFUSED(delta_fixture, states(); tree->parent.bytes = 19, "tree.parent.bytes is 19", "20 bytes");
-    REFUSED(delta_fixture, states(); tree->parent.offset = 2, "tree.parent begins at", "multiple of 4");
-    REFUSED(delta_fixture, states(); tree->parent.data = delta_mem.out; tree->parent.bytes = 0, "overlaps", "parent");
-    REFUSED(delta_fixture, states(); MAP(delta_mem.log_row, 2, GDN_NONE);
+    REFUSED(on_delta, states(); tree->parent.bytes = 19, "tree.parent.bytes is 19", "20 bytes");
+    REFUSED(on_delta, states(); tree->parent.offset = 2, "tree.parent begins at", "multiple of 4");
+    REFUSED(on_delta, states(); tree->parent.data = delta_mem.out; tree->parent.bytes = 0, "overlaps", "parent");
+    REFUSED(on_delta, states(); MAP(delta_mem.log_row, 2, GDN_NONE);
             MAP(delta_mem.base_position, 4, 4),
             "log.row[1] is GDN_NONE and tree is given; with it the sequence's 3 tokens need a row, 0 to 2");
-    REFUSED(conv_fixture, histories(); conv_args.checkpoints = kept(conv_mem.checkpoint),
-                                       "checkpoints and tree are given; a tree has no checkpoints");
-    REFUSED(conv_fixture, histories();
+    REFUSED(on_conv, histories(); conv_args.checkpoints = kept(conv_mem.checkpoint),
+                                  "checkpoints and tree are given; a tree has no checkpoints");
+    REFUSED(on_conv, histories();
             c->kernel_width = 4,
             "history.n_slots is 5 and tree is given; sequence 1 has 3 tokens, for which at least 6 are needed");
-    REFUSED(conv_fixture, histories(); conv_tree->parent.bytes = 19, "tree.parent.bytes is 19", "20 bytes");
-    REFUSED(conv_fixture, histories(); conv_tree->parent.data = conv_mem.history;
+    REFUSED(on_conv, histories(); conv_tree->parent.bytes = 19, "tree.parent.bytes is 19", "20 bytes");
+    REFUSED(on_conv, histories(); conv_tree->parent.data = conv_mem.history;
             conv_tree->parent.bytes = 0, "overlaps", "parent");
 }
 
 static void entries(void)
 {
     int32_t *const of = delta_mem.parent, *const in = conv_mem.parent;
-    REFUSED(delta_fixture, states();
+    REFUSED(on_delta, states();
             of[0] = 0, "tree.parent[0] is 0; it is the first token of sequence 0, for which GDN_NONE is allowed");
-    REFUSED(delta_fixture, states(); of[2] = -2, "tree.parent[2] is -2; it is the first token of sequence 1");
-    REFUSED(delta_fixture, states();
+    REFUSED(on_delta, states(); of[2] = -2, "tree.parent[2] is -2; it is the first token of sequence 1");
+    REFUSED(on_delta, states();
             of[1] = 1, "tree.parent[1] is 1; it is token 1 of sequence 0, for which 0 to 0 and GDN_NONE are allowed");
-    REFUSED(delta_fixture, states();
-            of[4] = 2, "tree.parent[4] is 2; it is token 2 of sequence 1, for which 0 to 1 and");
-    REFUSED(delta_fixture, states(); of[4] = INT32_MIN, "tree.parent[4] is -2147483648; it is token 2 of sequence 1");
-    REFUSED(delta_fixture, states(); delta_args.log.row.data = NULL; of[3] = 7, "tree.parent[3] is 7");
-    REFUSED(conv_fixture, histories(); in[2] = 1, "tree.parent[2] is 1; it is the first token of sequence 1");
-    REFUSED(conv_fixture, histories();
-            in[3] = 1, "tree.parent[3] is 1; it is token 1 of sequence 1", "0 to 0 and GDN_NONE");
-    REFUSED(conv_fixture, histories(); in[4] = -2, "tree.parent[4] is -2; it is token 2 of sequence 1");
+    REFUSED(on_delta, states(); of[4] = 2, "tree.parent[4] is 2; it is token 2 of sequence 1, for which 0 to 1 and");
+    REFUSED(on_delta, states(); of[4] = INT32_MIN, "tree.parent[4] is -2147483648; it is token 2 of sequence 1");
+    REFUSED(on_delta, states(); delta_args.log.row.data = NULL; of[3] = 7, "tree.parent[3] is 7");
+    REFUSED(on_conv, histories(); in[2] = 1, "tree.parent[2] is 1; it is the first token of sequence 1");
+    REFUSED(on_conv, histories(); in[3] = 1, "tree.parent[3] is 1; it is token 1 of sequence 1", "0 to 0 and GDN_NONE");
+    REFUSED(on_conv, histories(); in[4] = -2, "tree.parent[4] is -2; it is token 2 of sequence 1");
     /* Nobody looks at those of padding and of no sequence. */
-    ACCEPTED(delta_fixture, states(); MAP(of, 9, -9, -1, 0, 0); delta_mem.state_src[0] = GDN_SKIP);
-    ACCEPTED(delta_fixture, states(); MAP(of, 9, -1, 0, -1, 9); MAP(delta_mem.seq_start, 1, 3, 4));
-    ACCEPTED(conv_fixture, histories(); MAP(in, -1, -1, 9, -9, 5); conv_mem.history_src[1] = GDN_SKIP);
-    ACCEPTED(conv_fixture, histories(); MAP(in, 9, -1, 0, -1, 9); MAP(conv_mem.seq_start, 1, 3, 4));
+    ACCEPTED(on_delta, states(); MAP(of, 9, -9, -1, 0, 0); delta_mem.state_src[0] = GDN_SKIP);
+    ACCEPTED(on_delta, states(); MAP(of, 9, -1, 0, -1, 9); MAP(delta_mem.seq_start, 1, 3, 4));
+    ACCEPTED(on_conv, histories(); MAP(in, -1, -1, 9, -9, 5); conv_mem.history_src[1] = GDN_SKIP);
+    ACCEPTED(on_conv, histories(); MAP(in, 9, -1, 0, -1, 9); MAP(conv_mem.seq_start, 1, 3, 4));
     /* Nor at columns where there are none; padding needs no row of a log. */
-    ACCEPTED(conv_fixture, histories(); c->kernel_width = 4; conv_mem.history_src[1] = GDN_SKIP);
-    ACCEPTED(conv_fixture, histories(); c->kernel_width = 4; c->history.n_slots = c->history.n_rows = 0;
+    ACCEPTED(on_conv, histories(); c->kernel_width = 4; conv_mem.history_src[1] = GDN_SKIP);
+    ACCEPTED(on_conv, histories(); c->kernel_width = 4; c->history.n_slots = c->history.n_rows = 0;
              c->history.data = c->history_src.data = c->history_dst.data = NULL);
-    ACCEPTED(delta_fixture, states(); MAP(delta_mem.log_row, GDN_NONE, 0); delta_mem.state_src[0] = GDN_SKIP;
+    ACCEPTED(on_delta, states(); MAP(delta_mem.log_row, GDN_NONE, 0); delta_mem.state_src[0] = GDN_SKIP;
              delta_mem.base_position[0] = 7);
 }
 
 /* Where each token follows the one before it, the map says what its absence says. */
 static void chains(void)
 {
-    ACCEPTED(delta_fixture, states(); MAP(delta_mem.parent, -1, 0, -1, 0, 1));
-    SAME(delta_fixture, states(); MAP(delta_mem.parent, -1, 0, -1, 0, 1); tree->parent.data = NULL);
-    SAME(delta_fixture, states(); MAP(delta_mem.parent, -1, 0, -1, 0, 1); tree->size = 0);
-    ACCEPTED(conv_fixture, histories(); MAP(conv_mem.parent, -1, 0, -1, 0, 1));
-    SAME(conv_fixture, histories(); MAP(conv_mem.parent, -1, 0, -1, 0, 1); conv_tree->parent.data = NULL);
-    SAME(conv_fixture, histories(); MAP(conv_mem.parent, -1, 0, -1, 0, 1); conv_tree->size = 0);
+    ACCEPTED(on_delta, states(); MAP(delta_mem.parent, -1, 0, -1, 0, 1));
+    SAME(on_delta, states(); MAP(delta_mem.parent, -1, 0, -1, 0, 1); tree->parent.data = NULL);
+    SAME(on_delta, states(); MAP(delta_mem.parent, -1, 0, -1, 0, 1); tree->size = 0);
+    ACCEPTED(on_conv, histories(); MAP(conv_mem.parent, -1, 0, -1, 0, 1));
+    SAME(on_conv, histories(); MAP(conv_mem.parent, -1, 0, -1, 0, 1); conv_tree->parent.data = NULL);
+    SAME(on_conv, histories(); MAP(conv_mem.parent, -1, 0, -1, 0, 1); conv_tree->size = 0);
 }
 
 /* Value row j of a head after a token: that after the token which it follows, or as it is in the slot, updated. What
@@ -117,8 +115,8 @@ static void row_after(const delta_memory *m, int token, int h, int j, float *S, 
 
 static void branches(void)
 {
-    const delta_memory *before = delta_fixture.before, *now = delta_fixture.first;
-    ACCEPTED(delta_fixture, states(); delta_inputs()->gate_input = GDN_G_LINEAR; MAP(delta_mem.base_position, 7, 4));
+    const delta_memory *before = on_delta.before, *now = on_delta.first;
+    ACCEPTED(on_delta, states(); inputs()->gate_input = GDN_G_LINEAR; MAP(delta_mem.base_position, 7, 4));
     for (int token = 0; token < 5; token++)
         for (int h = 0; h < HEADS; h++)
             for (int j = 0; j < DIM_V; j++) {
@@ -136,8 +134,8 @@ static void branches(void)
 
 static void taps(void)
 {
-    const conv_memory *before = conv_fixture.before, *now = conv_fixture.first;
-    ACCEPTED(conv_fixture, histories());
+    const conv_memory *before = on_conv.before, *now = on_conv.first;
+    ACCEPTED(on_conv, histories());
     for (int token = 0; token < 5; token++)
         for (int channel = 0; channel < CHANNELS; channel++) {
             const int s = firsts[token] ? 1 : 0, position = s ? 1 : 7;

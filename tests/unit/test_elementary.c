@@ -10,7 +10,6 @@
  * vectorised, and change no value.
  */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -509,74 +508,27 @@ static void test_tails(int f_index, const isa *tested)
 
 /* ------------------------------------------------------------------ command line */
 
-static void usage(FILE *to)
-{
-    fprintf(to, "usage: test_elementary [options]\n"
-                "  --stride N       test every Nth input, N odd (default 1: all 2^32)\n"
-                "  --function NAME  only this function\n"
-                "  --isa NAME       only this instruction set (scalar, avx2, avx512, neon)\n"
-                "  --threads N      default: one per processor\n"
-                "  --help\n"
-                "functions, with their bounds in ulps (0.5: correctly rounded):\n");
-    for (int i = 0; i < FUNCTIONS; i++) fprintf(to, "  %-12s %g\n", functions[i].name, functions[i].bound);
-}
-
-static uint64_t number(const char *option, const char *text, uint64_t max)
-{
-    char *end;
-    errno = 0;
-    unsigned long long v = strtoull(text, &end, 10);
-    if (errno || end == text || *end || text[0] == '-' || v < 1 || v > max) {
-        fprintf(stderr, "test_elementary: %s takes a number from 1 to %llu, not '%s'\n", option,
-                (unsigned long long)max, text);
-        exit(2);
-    }
-    return v;
-}
-
+/* test_elementary [--stride N] [--function NAME] [--isa NAME]: every Nth input, N odd. */
 int main(int argc, char **argv)
 {
-    uint64_t stride = 1;
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    int threads = processors < 1 ? 1 : processors > MAX_THREADS ? MAX_THREADS : (int)processors;
+    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    const int threads = processors < 1 ? 1 : processors > MAX_THREADS ? MAX_THREADS : (int)processors;
     const char *only_function = NULL, *only_isa = NULL;
+    uint64_t stride = 1;
+    int found = 0;
     for (int i = 1; i < argc; i += 2) {
-        const char *value = i + 1 < argc ? argv[i + 1] : NULL;
-        if (strcmp(argv[i], "--help") == 0) {
-            usage(stdout);
-            return 0;
-        }
-        bool known = strcmp(argv[i], "--stride") == 0 || strcmp(argv[i], "--function") == 0 ||
-                     strcmp(argv[i], "--isa") == 0 || strcmp(argv[i], "--threads") == 0;
-        if (!known || !value) {
-            fprintf(stderr, "test_elementary: %s '%s'\n", known ? "missing value after" : "unknown option", argv[i]);
-            usage(stderr);
-            return 2;
-        }
-        if (strcmp(argv[i], "--stride") == 0) stride = number("--stride", value, 1u << 30);
-        if (strcmp(argv[i], "--threads") == 0) threads = (int)number("--threads", value, MAX_THREADS);
-        if (strcmp(argv[i], "--function") == 0) only_function = value;
-        if (strcmp(argv[i], "--isa") == 0) only_isa = value;
+        NEED(i + 1 < argc, "%s needs a value", argv[i]);
+        if (strcmp(argv[i], "--stride") == 0) stride = strtoull(argv[i + 1], NULL, 10);
+        else if (strcmp(argv[i], "--function") == 0) only_function = argv[i + 1];
+        else if (strcmp(argv[i], "--isa") == 0) only_isa = argv[i + 1];
+        else NEED(0, "unknown option %s", argv[i]);
     }
-    if (stride % 2 == 0) {
-        fprintf(stderr, "test_elementary: --stride must be odd, or low bits of the inputs would never be set\n");
-        return 2;
-    }
-    bool known_function = !only_function;
-    for (int i = 0; i < FUNCTIONS; i++)
-        known_function = known_function || strcmp(only_function, functions[i].name) == 0;
-    if (!known_function) {
-        fprintf(stderr, "test_elementary: no function '%s'\n", only_function);
-        usage(stderr);
-        return 2;
-    }
+    NEED(stride % 2, "low bits of the inputs would never be set");
     detect(only_isa);
-    if (isa_count == 0) {
-        fprintf(stderr, "test_elementary: '%s' is not an instruction set of this build and CPU\n", only_isa);
-        return 2;
-    }
+    NEED(isa_count, "no instruction set of this build and CPU");
     for (int i = 0; i < FUNCTIONS; i++) {
         if (only_function && strcmp(only_function, functions[i].name) != 0) continue;
+        found = 1;
         test_oracle(i, stride);
         test_special(i);
         test_groups(i);
@@ -586,5 +538,6 @@ int main(int argc, char **argv)
         }
         test_all_inputs(i, stride, threads);
     }
+    NEED(found, "no function %s", only_function);
     return test_summary();
 }
