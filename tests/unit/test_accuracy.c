@@ -1,6 +1,6 @@
 /* Accuracy: are the kernels the functions that were published, and how far from them is binary32?
  *
- *   test_accuracy [GOLDEN_DIR] [--verbose]
+ *   test_accuracy [GOLDEN_DIR [--verbose]]
  *
  * Bits are judged against the reference elsewhere; here the reference is judged too. Two yardsticks, both in
  * binary64: the formula of the papers (formula.h), and the results of other implementations in tests/golden/. An error
@@ -18,9 +18,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "numerics/convert.h"
 #include "tests/golden/golden.h"
 #include "tests/harness.h"
 #include "tests/unit/formula.h"
+#include "tests/unit/targets.h"
 #include "tools/check/case.h"
 #include "tools/check/kernel.h"
 
@@ -174,11 +176,7 @@ static void delta_formula(const delta_case *c, double *out, double *S)
 static void *in_type(const float *x, size_t n, int32_t type)
 {
     void *copy = check_alloc(4 * (uint64_t)n);
-    for (size_t i = 0; i < n && type == GDN_BF16; i++) {
-        uint32_t b;
-        memcpy(&b, &x[i], 4);
-        ((uint16_t *)copy)[i] = (uint16_t)((b + 0x7FFF + (b >> 16 & 1)) >> 16);
-    }
+    for (size_t i = 0; i < n && type == GDN_BF16; i++) ((uint16_t *)copy)[i] = gdn_to_bf16(x[i]);
     if (type == GDN_F32) memcpy(copy, x, n * 4);
     return copy;
 }
@@ -189,8 +187,7 @@ static void widen(float *x, size_t n, int32_t type)
     for (size_t i = n; i-- > 0 && type == GDN_BF16;) {
         uint16_t half;
         memcpy(&half, (const char *)x + 2 * i, 2);
-        const uint32_t b = (uint32_t)half << 16;
-        memcpy(&x[i], &b, 4);
+        x[i] = gdn_from_bf16(half);
     }
 }
 
@@ -332,34 +329,20 @@ static void conv_judge(gdn_context *ctx, const char *target, const char *name, c
 
 /* ---- Targets ------------------------------------------------------------------------------------------------ */
 
+static void judge_target(gdn_context_desc *desc, const char *name)
+{
+    gdn_context *ctx = NULL;
+    const gdn_status status = gdn_context_create(desc, &ctx);
+    REQUIRE(!status, "%s", name);
+    if (!status) judge_cases(ctx, name);
+    gdn_context_destroy(ctx);
+}
+
 int main(int argc, char **argv)
 {
-    const char *golden = "tests/golden";
-    for (int i = 1; i < argc; i++) {
-        if (!strcmp(argv[i], "--verbose")) verbose = 1;
-        else golden = argv[i];
-    }
-    make_cases(golden);
-    int n_targets = 0;
-    for (uint32_t b = 0; b < GDN_BACKEND_COUNT; b++) {
-        gdn_device_info device = { .size = sizeof device };
-        for (uint32_t d = 0; gdn_device_describe(b, d, &device) == GDN_OK; d++)
-            for (uint32_t i = 0; i < device.n_implementations; i++, n_targets++) {
-                gdn_backend_info backend = { .size = sizeof backend };
-                gdn_implementation_info info = { .size = sizeof info };
-                gdn_context *ctx = NULL;
-                char target[2 * GDN_NAME_MAX + 8];
-                (void)gdn_backend_describe(b, &backend);
-                (void)gdn_implementation_describe(b, d, i, &info);
-                (void)snprintf(target, sizeof target, "%s/%s", backend.name, info.name);
-                const gdn_context_desc desc =
-                    FIELDS(.size = sizeof desc, .backend = b, .device = d, .implementation = info.name);
-                const gdn_status status = gdn_context_create(&desc, &ctx);
-                REQUIRE(!status, "%s", target);
-                if (!status) judge_cases(ctx, target);
-                gdn_context_destroy(ctx);
-            }
-    }
+    verbose = argc > 2 && !strcmp(argv[2], "--verbose");
+    make_cases(argc > 1 ? argv[1] : "tests/golden");
+    const int n_targets = each_target(ON_ALL, judge_target);
     printf("%d cases on %d implementations: the largest error is %.0f%% of its bound\n", n_cases(), n_targets,
            100 * worst);
     free_cases();

@@ -13,6 +13,7 @@
 #include "gdn/gdn.h"
 #include "tests/harness.h"
 #include "tests/sanitized.h"
+#include "tests/unit/targets.h"
 
 #if defined(__GLIBC__) && !defined(SANITIZED)
 #define COUNTS_MALLOC 1
@@ -97,27 +98,6 @@ __attribute__((noinline)) static void count_free(void *user, void *memory)
     c->wrong++; /* NULL, twice, or not ours */
 }
 
-/* ---- The targets: every implementation of every available backend -------------------------------------------- */
-
-typedef void target_fn(gdn_context_desc *desc, const char *name);
-
-static void for_each_target(target_fn *run)
-{
-    for (uint32_t b = 0; b < GDN_BACKEND_COUNT; b++) {
-        gdn_device_info device = { .size = sizeof device };
-        for (uint32_t d = 0; gdn_device_describe(b, d, &device) == GDN_OK; d++)
-            for (uint32_t i = 0; i < device.n_implementations; i++) {
-                gdn_implementation_info info = { .size = sizeof info };
-                char name[64 + GDN_NAME_MAX];
-                REQUIRE(!gdn_implementation_describe(b, d, i, &info));
-                gdn_context_desc desc =
-                    FIELDS(.size = sizeof desc, .backend = b, .device = d, .n_threads = 2, .implementation = info.name);
-                (void)snprintf(name, sizeof name, "backend %u, device %u, %s", (unsigned)b, (unsigned)d, info.name);
-                run(&desc, name);
-            }
-    }
-}
-
 static void require_balance(const counting *c, const char *name, const char *when)
 {
     REQUIRE(!c->wrong && !c->live, "%s, %s: %d blocks left, %d wrong calls, %ld allocations and %ld frees", name, when,
@@ -126,6 +106,7 @@ static void require_balance(const counting *c, const char *name, const char *whe
 
 static void out_of_memory(gdn_context_desc *desc, const char *name)
 {
+    desc->n_threads = 2;
     long n = 0;
     for (;; n++) {
         counting c = { .fail_at = n };
@@ -172,6 +153,7 @@ static void out_of_memory(gdn_context_desc *desc, const char *name)
 /* The allocator that is built in has no memory for this either. Not where a sanitizer would stop the program. */
 static void too_large(gdn_context_desc *desc, const char *name)
 {
+    desc->n_threads = 2;
     gdn_context *ctx = NULL;
     gdn_span span = { 0 };
     desc->alloc = NULL;
@@ -265,6 +247,7 @@ static void in_order(void *user, int32_t n, gdn_task_fn task, void *arg)
 
 static void no_allocation(gdn_context_desc *desc, const char *name)
 {
+    desc->n_threads = 2;
     counting c = { .fail_at = -1 };
     gdn_context *ctx = NULL;
     operands o;
@@ -338,9 +321,9 @@ static void test_counters(void)
 int main(void)
 {
     test_counters();
-    for_each_target(out_of_memory);
-    for_each_target(too_large);
-    for_each_target(no_allocation);
+    each_target(ON_ALL, out_of_memory);
+    each_target(ON_ALL, too_large);
+    each_target(ON_ALL, no_allocation);
 #ifndef COUNTS_MALLOC
     printf("malloc was not counted in this build, only the context's allocator\n");
 #endif

@@ -66,8 +66,7 @@ static void last_error(void)
     REQUIRE(!strcmp(gdn_last_error(), mine)); /* and its failure is not ours  */
     /* A success leaves the text alone. */
     gdn_backend_info info = { .size = sizeof info };
-    REQUIRE(!gdn_backend_describe(GDN_BACKEND_CPU, &info));
-    REQUIRE(!strcmp(gdn_last_error(), mine));
+    REQUIRE(!gdn_backend_describe(GDN_BACKEND_CPU, &info) && !strcmp(gdn_last_error(), mine));
 }
 
 /* ---- Lists ------------------------------------------------------------------------------------------------- */
@@ -131,8 +130,7 @@ static void devices(void)
     FAILS(gdn_device_describe(99, 0, &device), GDN_NOT_FOUND, "backend is 99");
     /* The CPU's last implementation is the portable one, and both host backends share memory. */
     gdn_implementation_info info = { .size = sizeof info };
-    REQUIRE(!gdn_device_describe(GDN_BACKEND_CPU, 0, &device));
-    REQUIRE(device.shared_memory == 1 && device.emulated == 0);
+    REQUIRE(!gdn_device_describe(GDN_BACKEND_CPU, 0, &device) && device.shared_memory == 1 && device.emulated == 0);
     REQUIRE(!gdn_implementation_describe(GDN_BACKEND_CPU, 0, device.n_implementations - 1, &info));
     REQUIRE(!strcmp(info.name, "scalar") && info.exact == 1);
 }
@@ -197,8 +195,7 @@ static void growth(void)
     struct now {
         uint32_t size, a, b, c;
     } copy, full = { 99, 2, 3, 4 };
-    REQUIRE(!gdn_struct_read("s", &old, sizeof old, sizeof copy, &copy));
-    REQUIRE(copy.a == 1);
+    REQUIRE(!gdn_struct_read("s", &old, sizeof old, sizeof copy, &copy) && copy.a == 1);
     REQUIRE(copy.b == 0); /* zero is the default */
     REQUIRE(copy.c == 0);
     struct {
@@ -244,12 +241,9 @@ static void contexts(void)
     gdn_implementation_info best = { .size = sizeof best }, info = { .size = sizeof info };
 
     /* All zeros: the CPU with its best instruction set. */
-    REQUIRE(!gdn_context_create(&desc, &ctx));
-    REQUIRE(ctx);
-    REQUIRE(!gdn_context_describe(ctx, &device, &info));
-    REQUIRE(device.backend == GDN_BACKEND_CPU);
-    REQUIRE(!gdn_implementation_describe(GDN_BACKEND_CPU, 0, 0, &best));
-    REQUIRE(!strcmp(info.name, best.name));
+    REQUIRE(!gdn_context_create(&desc, &ctx) && ctx);
+    REQUIRE(!gdn_context_describe(ctx, &device, &info) && device.backend == GDN_BACKEND_CPU);
+    REQUIRE(!gdn_implementation_describe(GDN_BACKEND_CPU, 0, 0, &best) && !strcmp(info.name, best.name));
     REQUIRE(!gdn_synchronize(ctx, NULL));
     REQUIRE(!gdn_poll(ctx));
     FAILS(gdn_synchronize(ctx, &desc), GDN_INVALID_ARGUMENT, "stream is 0x", "must be NULL");
@@ -335,8 +329,7 @@ static void levels(void)
                     gdn_ssm_conv_args a = FIELDS(.size = sizeof a, .n_seqs = 1, .n_tokens = 1, .n_channels = 1,
                                                  .kernel_width = 1, .history.n_rows = 1);
                     a.x.data = &x, a.weight.data = &weight, a.history.data = &history, a.out.data = &out;
-                    REQUIRE(!gdn_ssm_conv(ctx, &a, NULL));
-                    REQUIRE(!memcmp(&out, &tests[t].at[level], 4));
+                    REQUIRE(!gdn_ssm_conv(ctx, &a, NULL) && !memcmp(&out, &tests[t].at[level], 4));
                 }
                 gdn_context_destroy(ctx);
             }
@@ -346,8 +339,7 @@ static void levels(void)
     gdn_context_desc desc = { .size = sizeof desc, .level = GDN_EXACT_FTZ };
     gdn_context *ctx = NULL;
     REQUIRE(!gdn_context_create(&desc, &ctx));
-    REQUIRE(!gdn_context_describe(ctx, NULL, &info));
-    REQUIRE(info.exact && info.levels >> GDN_EXACT_FTZ & 1);
+    REQUIRE(!gdn_context_describe(ctx, NULL, &info) && info.exact && info.levels >> GDN_EXACT_FTZ & 1);
     gdn_context_destroy(ctx);
 }
 
@@ -365,8 +357,7 @@ static void implementations(void)
             gdn_context *ctx = NULL;
             REQUIRE(!gdn_context_create(&desc, &ctx));
             memset(name, 'x', sizeof name); /* the string need not outlive the call */
-            REQUIRE(!gdn_context_describe(ctx, NULL, &chosen));
-            REQUIRE(!strcmp(chosen.name, info.name));
+            REQUIRE(!gdn_context_describe(ctx, NULL, &chosen) && !strcmp(chosen.name, info.name));
             gdn_context_destroy(ctx);
             REQUIRE(l.lines > 0 && l.errors == 0 && strstr(l.last, info.name));
         }
@@ -382,16 +373,13 @@ static void buffers(void)
         for (int n = 0; n < 4; n++) {
             unsigned char in[4097], out[4097];
             gdn_span span = { 0 };
-            REQUIRE(!gdn_buffer_create(ctx, sizes[n], &span));
-            REQUIRE(span.bytes == sizes[n] && span.offset == 0);
+            REQUIRE(!gdn_buffer_create(ctx, sizes[n], &span) && span.bytes == sizes[n] && span.offset == 0);
             REQUIRE((uintptr_t)span.data % 64 == 0);
             for (size_t k = 0; k < sizeof in; k++) in[k] = (unsigned char)(k * 7 + n);
             memset(out, 0, sizeof out);
             REQUIRE(!gdn_buffer_write(ctx, &span, 0, in, sizes[n]));
-            REQUIRE(!gdn_buffer_read(ctx, &span, 0, out, sizes[n]));
-            REQUIRE(!memcmp(in, out, (size_t)sizes[n]));
-            REQUIRE(!gdn_buffer_read(ctx, &span, sizes[n] - 1, out, 1));
-            REQUIRE(out[0] == in[sizes[n] - 1]);
+            REQUIRE(!gdn_buffer_read(ctx, &span, 0, out, sizes[n]) && !memcmp(in, out, (size_t)sizes[n]));
+            REQUIRE(!gdn_buffer_read(ctx, &span, sizes[n] - 1, out, 1) && out[0] == in[sizes[n] - 1]);
             REQUIRE(!gdn_buffer_read(ctx, &span, sizes[n], NULL, 0)); /* nothing, at the end */
             REQUIRE(!gdn_buffer_write(ctx, &span, sizes[n], NULL, 0));
             /* Beyond the end, also where offset + bytes wraps around; and nothing is copied. */
@@ -404,8 +392,7 @@ static void buffers(void)
                 FAILS(gdn_buffer_write(ctx, &span, bad[k][0], out, bad[k][1]), GDN_INVALID_ARGUMENT, "leave the span");
                 REQUIRE(out[0] == 0xab);
             }
-            REQUIRE(!gdn_buffer_read(ctx, &span, 0, out, sizes[n]));
-            REQUIRE(!memcmp(in, out, (size_t)sizes[n]));
+            REQUIRE(!gdn_buffer_read(ctx, &span, 0, out, sizes[n]) && !memcmp(in, out, (size_t)sizes[n]));
             FAILS(gdn_buffer_write(ctx, &span, 0, NULL, 1), GDN_INVALID_ARGUMENT, "source is NULL");
             FAILS(gdn_buffer_read(ctx, &span, 0, NULL, 1), GDN_INVALID_ARGUMENT, "target is NULL");
             FAILS(gdn_buffer_write(NULL, &span, 0, in, 1), GDN_INVALID_ARGUMENT, "ctx is NULL");
@@ -439,10 +426,8 @@ static void buffers(void)
         /* A span of the caller's own, with an offset. */
         char own[16] = "0123456789abcde", got[4] = "";
         const gdn_span at = { .data = own, .offset = 4, .bytes = 8 };
-        REQUIRE(!gdn_buffer_read(ctx, &at, 2, got, 3));
-        REQUIRE(!strcmp(got, "678"));
-        REQUIRE(!gdn_buffer_write(ctx, &at, 0, "xyz", 3));
-        REQUIRE(!strcmp(own, "0123xyz789abcde"));
+        REQUIRE(!gdn_buffer_read(ctx, &at, 2, got, 3) && !strcmp(got, "678"));
+        REQUIRE(!gdn_buffer_write(ctx, &at, 0, "xyz", 3) && !strcmp(own, "0123xyz789abcde"));
     }
 }
 
@@ -521,8 +506,7 @@ static void environment(void)
         REQUIRE((strstr(said, "gdn: info: cpu device 0, ") != NULL) == levels[i].lines);
         REQUIRE((said[0] != 0) == levels[i].lines);
     }
-    REQUIRE(!create_with("GDN_LOG", "", cpu, &info, said));
-    REQUIRE(!strcmp(said, ""));
+    REQUIRE(!create_with("GDN_LOG", "", cpu, &info, said) && !strcmp(said, ""));
     FAILS(create_with("GDN_LOG", "loud", cpu, &info, said), GDN_INVALID_ARGUMENT,
           "GDN_LOG in the environment is \"loud\"", "debug");
     cpu.log = count_line; /* the caller's own comes first, whatever the variable says */

@@ -1,6 +1,8 @@
 /* The fixtures of the API test. See test_api.h. */
 #include "test_api.h"
 
+#include "tests/unit/targets.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,32 +19,19 @@ rows_memory rows_mem;
 
 /* ---- Contexts ------------------------------------------------------------------------------------------ */
 
-static void open_target(uint32_t backend, uint32_t device, const gdn_implementation_info *info)
+static void open_target(gdn_context_desc *desc, const char *name)
 {
-    api_target *t = &api_target_list[api_target_count];
-    gdn_context_desc desc = FIELDS(.size = sizeof desc, .backend = backend, .device = device, .n_threads = API_THREADS,
-                                   .implementation = info->name);
-    REQUIRE(!gdn_context_create(&desc, &t->ctx), "backend %u, %s: %s", (unsigned)backend, info->name, gdn_last_error());
-    (void)snprintf(t->name, sizeof t->name, "backend %u, %s", (unsigned)backend, info->name);
-    api_target_count++;
-}
-
-static void open_backend(uint32_t backend)
-{
-    gdn_device_info device = { .size = sizeof device };
-    for (uint32_t d = 0; gdn_device_describe(backend, d, &device) == GDN_OK; d++) {
-        gdn_implementation_info info = { .size = sizeof info };
-        for (uint32_t i = 0; device.shared_memory && gdn_implementation_describe(backend, d, i, &info) == GDN_OK; i++)
-            if (api_target_count < API_MAX_TARGETS) open_target(backend, d, &info);
-    }
+    api_target *t = &api_target_list[api_target_count++];
+    NEED(api_target_count <= API_MAX_TARGETS);
+    desc->n_threads = API_THREADS;
+    NEED(!gdn_context_create(desc, &t->ctx), "%s", name);
+    (void)snprintf(t->name, sizeof t->name, "%s", name);
 }
 
 void api_open_targets(void)
 {
-    open_backend(GDN_BACKEND_REFERENCE);
-    open_backend(GDN_BACKEND_CPU);
-    REQUIRE(api_target_count >= 2);
-    for (int i = 0; i < api_target_count; i++) printf("target: %s\n", api_target_list[i].name);
+    (void)each_target(1 << GDN_BACKEND_REFERENCE, open_target);
+    REQUIRE(each_target(1 << GDN_BACKEND_CPU, open_target) > 0);
 }
 
 void api_close_targets(void)

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "gdn/gdn.h"
-#include "tests/harness.h"
+#include "tests/unit/targets.h"
 #include "tools/check/environment.h"
 
 /* Small enough that subnormals appear, and with dimensions whose scale is not a power of two. */
@@ -120,7 +120,7 @@ static uint64_t mode_bits(int mode, const char **name)
     return bits;
 }
 
-static void modes(gdn_context *ctx, uint32_t backend, const char *implementation, int32_t dim, float scale, float eps)
+static void modes(gdn_context *ctx, const char *implementation, int32_t dim, float scale, float eps)
 {
     reset();
     REQUIRE(run(ctx, dim, scale, eps) == GDN_OK);
@@ -132,8 +132,7 @@ static void modes(gdn_context *ctx, uint32_t backend, const char *implementation
         reset();
         const gdn_status status = run_in(ctx, dim, scale, eps, before, &after);
         if (status == TRAPPED) {
-            REQUIRE(0, "backend %u, %s, dim %d, scale %a: a trap outside of the kernels", (unsigned)backend,
-                    implementation, (int)dim, (double)scale);
+            REQUIRE(0, "%s, dim %d, scale %a: a trap outside of the kernels", implementation, (int)dim, (double)scale);
             continue;
         }
         REQUIRE(status == GDN_OK);
@@ -142,8 +141,8 @@ static void modes(gdn_context *ctx, uint32_t backend, const char *implementation
         size_t differ = 0, at = 0;
         for (size_t i = offsetof(memory, workspace); i-- > 0;)
             if (x[i] != y[i]) differ++, at = i;
-        REQUIRE(!differ, "backend %u, %s, dim %d: %zu bytes differ with %s, the first at %zu", (unsigned)backend,
-                implementation, (int)dim, differ, name, at);
+        REQUIRE(!differ, "%s, dim %d: %zu bytes differ with %s, the first at %zu", implementation, (int)dim, differ,
+                name, at);
     }
 }
 
@@ -170,31 +169,25 @@ static void refusals(gdn_context *ctx)
         }
 }
 
-static void target(uint32_t backend, const char *implementation)
+static void target(gdn_context_desc *desc, const char *name)
 {
     const int32_t dims[] = { 16, 20, 31, 64, 128, 200, 256 };
-    gdn_context_desc desc =
-        FIELDS(.size = sizeof desc, .backend = backend, .implementation = implementation, .n_threads = 2);
     gdn_context *ctx = NULL;
-    REQUIRE(gdn_context_create(&desc, &ctx) == GDN_OK);
+    desc->n_threads = 2;
+    REQUIRE(!gdn_context_create(desc, &ctx), "%s", name);
     for (size_t d = 0; ctx && d < sizeof dims / sizeof dims[0]; d++)
-        modes(ctx, backend, implementation, dims[d], (float)(1.0 / sqrt((double)dims[d])), 0);
+        modes(ctx, name, dims[d], (float)(1.0 / sqrt((double)dims[d])), 0);
     for (int i = 0; ctx && i < 2; i++) /* subnormal: to compare one is enough to trap, or to find it zero */
-        modes(ctx, backend, implementation, 64, i ? -0x1p-149f : 1e-39f, 0);
-    if (ctx) modes(ctx, backend, implementation, 64, 0.125f, 3e-7f);
+        modes(ctx, name, 64, i ? -0x1p-149f : 1e-39f, 0);
+    if (ctx) modes(ctx, name, 64, 0.125f, 3e-7f);
     if (ctx) refusals(ctx);
     gdn_context_destroy(ctx);
 }
 
 int main(void)
 {
-    int n = 0;
     const struct sigaction action = { .sa_handler = on_trap };
     (void)sigaction(SIGFPE, &action, NULL);
-    for (uint32_t b = GDN_BACKEND_CPU; b <= GDN_BACKEND_REFERENCE; b++) {
-        gdn_implementation_info info = { .size = sizeof info };
-        for (uint32_t i = 0; gdn_implementation_describe(b, 0, i, &info) == GDN_OK; i++, n++) target(b, info.name);
-    }
-    printf("%d implementations in %d floating-point modes\n", n, N_MODES);
+    printf("%d implementations in %d floating-point modes\n", each_target(ON_HOST, target), N_MODES);
     return test_summary();
 }

@@ -25,6 +25,7 @@
 #include "gdn/gdn.h"
 #include "tests/harness.h"
 #include "tests/unit/formula.h"
+#include "tests/unit/targets.h"
 
 enum { MAX_KEYS = 256 };
 enum { Q, K, V, G, BETA, SSM_A, DT_BIAS, STATE, READ, OPERANDS };
@@ -408,28 +409,17 @@ static const form forms[] = {
     { "out_bf16", 3, 1, 2, 64, 64, 1, VK, RAW, .length = 1, TYPES(GDN_F16, GDN_F32, GDN_BF16, GDN_BF16) },
 };
 
+static void judge_target(gdn_context_desc *desc, const char *name)
+{
+    gdn_context *ctx = NULL;
+    NEED(!gdn_context_create(desc, &ctx), "%s", name);
+    for (size_t f = 0; f < sizeof forms / sizeof forms[0]; f++) judge(ctx, name, &forms[f]);
+    gdn_context_destroy(ctx);
+}
+
 int main(void)
 {
-    static const uint32_t backends[] = { GDN_BACKEND_REFERENCE, GDN_BACKEND_CPU };
-    const size_t n_forms = sizeof forms / sizeof forms[0];
-    int n_targets = 0;
-    for (int b = 0; b < 2; b++) {
-        gdn_device_info device = { .size = sizeof device };
-        if (gdn_device_describe(backends[b], 0, &device)) continue;
-        for (uint32_t i = 0; i < device.n_implementations; i++, n_targets++) {
-            gdn_implementation_info info = { .size = sizeof info };
-            gdn_context *ctx = NULL;
-            char target[GDN_NAME_MAX + 16];
-            (void)gdn_implementation_describe(backends[b], 0, i, &info);
-            (void)snprintf(target, sizeof target, "%s/%s", b ? "cpu" : "reference", info.name);
-            const gdn_context_desc desc = { .size = sizeof desc, .backend = backends[b], .implementation = info.name };
-            NEED(!gdn_context_create(&desc, &ctx), "%s", target);
-            for (size_t f = 0; f < n_forms; f++) judge(ctx, target, &forms[f]);
-            gdn_context_destroy(ctx);
-        }
-    }
-    printf("%zu forms on %d implementations: the largest error is %.1f%% of its bound\n", n_forms, n_targets,
-           100 * worst);
-    REQUIRE(n_targets >= 2);
+    REQUIRE(each_target(ON_HOST, judge_target) >= 2);
+    printf("the largest error is %.1f%% of its bound\n", 100 * worst);
     return test_summary();
 }

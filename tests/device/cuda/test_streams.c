@@ -52,8 +52,7 @@ void test_default_stream(void)
         REQUIRE(step_run(&on, passed) == GDN_OK);
         REQUIRE(cuMemcpyDtoHAsync_v2(pinned, (simt_ptr)(uintptr_t)on.span[STATE].data, sizeof start.state, theirs) ==
                 SIMT_SUCCESS);
-        REQUIRE(cuStreamSynchronize(theirs) == SIMT_SUCCESS);
-        REQUIRE(!memcmp(pinned, wanted.state, sizeof wanted.state));
+        REQUIRE(cuStreamSynchronize(theirs) == SIMT_SUCCESS && !memcmp(pinned, wanted.state, sizeof wanted.state));
         /* And so do reading and writing. */
         REQUIRE(cuMemsetD32_v2((simt_ptr)(uintptr_t)on.span[OUT].data, 7, 1) == SIMT_SUCCESS);
         REQUIRE(gdn_buffer_read(ctx, &on.span[OUT], 0, got.out, 4) == GDN_OK);

@@ -60,8 +60,7 @@ static void test_programs_device(void)
             !strcmp(device.name, p.own.traits.about.name));
     REQUIRE(step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK &&
             gdn_synchronize(ctx, NULL) == GDN_OK);
-    REQUIRE(step_same(&on, &wanted));
-    REQUIRE(p.locks > 0 && p.locks == p.unlocks);
+    REQUIRE(step_same(&on, &wanted) && p.locks > 0 && p.locks == p.unlocks);
 
     /* A submission of the program's that waits on the device for what was queued, and nothing else that waits. */
     void *semaphore;
@@ -124,8 +123,7 @@ static void test_command_buffer(void)
     const int before = p.locks;
     REQUIRE(step_run(&on, commands) == GDN_OK);
     REQUIRE(p.own.vk.EndCommandBuffer(commands) == VK_SUCCESS);
-    REQUIRE(gdn_synchronize(ctx, commands) == GDN_INVALID_ARGUMENT);
-    REQUIRE(p.locks == before);
+    REQUIRE(gdn_synchronize(ctx, commands) == GDN_INVALID_ARGUMENT && p.locks == before);
     for (int i = 0; i < 2; i++) {
         const VkSubmitInfo submit =
             FIELDS(.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1, .pCommandBuffers = &commands);
@@ -374,8 +372,7 @@ static void test_bounded_waits(void)
     REQUIRE(status == GDN_TIMEOUT && queued > 0); /* no command buffer is free */
     FAILS(gdn_synchronize(ctx, NULL), GDN_TIMEOUT, "20000000000000 ns");
     fault.wait = VK_SUCCESS;
-    REQUIRE(gdn_synchronize(ctx, NULL) == GDN_OK);
-    REQUIRE(fault.longest_wait == timeout);
+    REQUIRE(gdn_synchronize(ctx, NULL) == GDN_OK && fault.longest_wait == timeout);
     step_drop(&on);
     gdn_context_destroy(ctx);
     REQUIRE(fault.longest_wait == timeout);
