@@ -29,23 +29,14 @@ rt_model *fixture_tiny_model(const char *folder, int i)
 
 rt_engine *fixture_open(const rt_model *model, const fixture_engine *with)
 {
-    rt_engine_desc d = { .model = model };
+    const rt_engine_desc d =
+        FIELDS(.model = model, .backend = with->backend, .isa = with->isa,
+               .n_threads = with->n_threads ? with->n_threads : 1, .n_seqs = with->n_seqs ? with->n_seqs : 1,
+               .n_ctx = with->n_ctx ? with->n_ctx : 128, .n_cells = with->n_cells, .n_prefixes = with->n_prefixes,
+               .prefix_interval = with->prefix_interval, .n_batch = with->n_batch ? with->n_batch : 64,
+               .n_rollback = with->n_rollback, .rollback = with->rollback, .commit_after = with->commit_after,
+               .draft_vocab = with->draft_vocab, .draft = with->draft, .kv_type = with->kv_type /* 0: GDN_F32 */);
     rt_engine *e;
-    d.backend = with->backend;
-    d.isa = with->isa;
-    d.n_threads = with->n_threads ? with->n_threads : 1;
-    d.n_seqs = with->n_seqs ? with->n_seqs : 1;
-    d.n_ctx = with->n_ctx ? with->n_ctx : 128;
-    d.n_cells = with->n_cells;
-    d.n_prefixes = with->n_prefixes;
-    d.prefix_interval = with->prefix_interval;
-    d.n_batch = with->n_batch ? with->n_batch : 64;
-    d.n_rollback = with->n_rollback;
-    d.rollback = with->rollback;
-    d.commit_after = with->commit_after;
-    d.draft_vocab = with->draft_vocab;
-    d.draft = with->draft;
-    d.kv_type = with->kv_type; /* 0: GDN_F32 */
     NEED(!rt_engine_create(&d, &e));
     return e;
 }

@@ -47,10 +47,7 @@ gdn_context *world_context(void)
 {
     gdn_context_desc desc = FIELDS(.size = sizeof desc, .n_threads = 1, .alloc = counted_alloc, .free = counted_free,
                                    .alloc_user = &world_alloc);
-    if (!context && gdn_context_create(&desc, &context)) {
-        printf("no context: %s\n", gdn_last_error());
-        exit(2);
-    }
+    NEED(context || !gdn_context_create(&desc, &context), "%s", gdn_last_error());
     return context;
 }
 

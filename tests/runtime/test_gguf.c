@@ -563,10 +563,7 @@ static void test_paths(const char *folder)
 
 int main(int argc, char **argv)
 {
-    if (argc != 2) {
-        (void)fprintf(stderr, "usage: test_rt_gguf FOLDER\n");
-        return 2;
-    }
+    NEED(argc == 2, "test_rt_gguf FOLDER");
     test_values();
     test_many();
     test_many_strings();

@@ -205,10 +205,7 @@ static float *logits_of(const char *path, int32_t *n_vocab)
     float *all = malloc(4 * TOKENS * (size_t)*n_vocab);
     for (int32_t i = 0; i < TOKENS; i++) token[i] = (37 * i + 11) % *n_vocab, wanted[i] = 1;
     const rt_batch batch = { TOKENS, token, seq, wanted };
-    if (!all || rt_decode(engine, &batch)) {
-        printf("%s\n", rt_last_error());
-        exit(1);
-    }
+    NEED(all && !rt_decode(engine, &batch));
     for (int32_t i = 0; i < TOKENS; i++)
         memcpy(all + (int64_t)i * *n_vocab, rt_logits(engine, i), 4 * (size_t)*n_vocab);
     rt_engine_destroy(engine);

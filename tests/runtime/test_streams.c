@@ -79,16 +79,10 @@ static totals run(const rt_model *model, const request *r, int32_t n, const way 
     NEED(!rt_scheduler_create(&desc, &s));
     int32_t left[N_REQUESTS];
     for (int32_t i = 0; i < n; i++) {
-        rt_request q = { 0 };
         int32_t id;
-        q.prompt = r[i].prompt;
-        q.n_prompt = r[i].n_prompt;
-        q.n_max = r[i].n_max;
-        q.sampling = r[i].sampling;
-        q.stop = &r[i].stop;
-        q.n_stop = r[i].stop >= 0;
-        q.on_token = at_token;
-        q.user = left;
+        const rt_request q =
+            FIELDS(.prompt = r[i].prompt, .n_prompt = r[i].n_prompt, .n_max = r[i].n_max, .sampling = r[i].sampling,
+                   .stop = &r[i].stop, .n_stop = r[i].stop >= 0, .on_token = at_token, .user = left);
         left[i] = r[i].interrupt_at;
         NEED(!rt_submit(s, &q, &id) && id == i);
     }

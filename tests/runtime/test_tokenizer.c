@@ -77,10 +77,7 @@ typedef struct stream {
 static unsigned take(stream *s, int bytes)
 {
     unsigned value = 0;
-    if (s->end - s->at < bytes) {
-        (void)fprintf(stderr, "fixtures/tokens.bin is too short\n");
-        exit(2);
-    }
+    NEED(s->end - s->at >= bytes, "fixtures/tokens.bin is too short");
     for (int i = 0; i < bytes; i++) value |= (unsigned)*s->at++ << 8 * i;
     return value;
 }
@@ -553,10 +550,7 @@ static void test_chat_templates(const char *folder)
 int main(int argc, char **argv)
 {
     static const char *const forms[] = { "qwen2", "qwen35", "default", NULL };
-    if (argc != 2) {
-        (void)fprintf(stderr, "usage: test_rt_tokenizer FOLDER\n");
-        return 2;
-    }
+    NEED(argc == 2, "test_rt_tokenizer FOLDER");
     test_fixtures(argv[1]);
     test_vocabulary(argv[1]);
     for (int f = 0; f < 4; f++) {

@@ -448,10 +448,7 @@ int main(int argc, char **argv)
     };
     suite_init();
     rt = &gdn_metal_catalogue_get()->rt;
-    if (!gdn_metal_catalogue_get()->device) {
-        (void)printf("no device: %s\n", gdn_metal_catalogue_get()->reason);
-        return 1;
-    }
+    NEED(gdn_metal_catalogue_get()->device, "no device: %s", gdn_metal_catalogue_get()->reason);
     gdn_context_destroy(open_metal(NULL, NULL, 0)); /* what a process makes once */
     return suite_run(tests, sizeof tests / sizeof tests[0], look, argc == 2 ? argv[1] : NULL);
 }

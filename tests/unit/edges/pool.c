@@ -27,18 +27,10 @@ static void run(gdn_context *ctx, char *pool, const int64_t stride[3], operands 
 {
     gdn_gated_delta_net_args a = GDN_INIT(gdn_gated_delta_net_args);
     gdn_capability c = GDN_INIT(gdn_capability);
-    a.n_seqs = a.n_tokens = SEQS;
-    a.state.n_rows = ROWS;
-    a.state.n_slots = SLOTS;
-    a.scale = 0.25f;
-    a.n_heads_k = a.n_heads_v = HEADS;
-    a.head_dim_k = a.head_dim_v = DIM;
-    a.q.data = a.k.data = a.v.data = o->x;
-    a.g.data = a.beta.data = o->g;
-    a.out.data = o->out;
-    a.state.data = pool;
-    a.state_src.data = (void *)(uintptr_t)src;
-    a.state_dst.data = (void *)(uintptr_t)dst;
+    a.n_seqs = a.n_tokens = SEQS, a.state.n_rows = ROWS, a.state.n_slots = SLOTS, a.scale = 0.25f;
+    a.n_heads_k = a.n_heads_v = HEADS, a.head_dim_k = a.head_dim_v = DIM;
+    a.q.data = a.k.data = a.v.data = o->x, a.g.data = a.beta.data = o->g, a.out.data = o->out, a.state.data = pool;
+    a.state_src.data = (void *)(uintptr_t)src, a.state_dst.data = (void *)(uintptr_t)dst;
     for (int i = 0; i < 3; i++) a.state.stride[i] = stride[i];
     NEED(!gdn_gated_delta_net_query(ctx, &a, &c));
     a.workspace.data = aligned_alloc(64, (size_t)(c.workspace_bytes / 64 * 64 + 64));
