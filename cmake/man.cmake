@@ -30,7 +30,7 @@ add_custom_target(gdn_man ALL DEPENDS ${gdn_man_pages})
 install(FILES ${gdn_man_pages} DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" COMPONENT tools)
 find_package(Python3 QUIET COMPONENTS Interpreter)
 if(GDN_BUILD_TESTS AND Python3_FOUND)
-  add_test(NAME tool.man COMMAND "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/test_man.py" "${gdn_man_folder}"
+  add_test(NAME tool.man COMMAND "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tests/unit/test_man.py" "${gdn_man_folder}"
     ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:gdn_tool>)
   set_tests_properties(tool.man PROPERTIES LABELS unit)
 endif()

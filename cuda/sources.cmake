@@ -3,7 +3,7 @@
 # at run time.
 #
 # Without nvcc there is GDN_CUDA_EMULATED=ON: the same host code with an image without code, from
-# tests/cuda/sources.cmake. Only the tests' driver (tests/simt) accepts it; to NVIDIA's it is an invalid image.
+# tests/device/cuda/sources.cmake. Only the tests' driver (tests/emulator) accepts it; to NVIDIA's it is an invalid image.
 find_program(GDN_NVCC nvcc PATHS /usr/local/cuda/bin "$ENV{CUDA_HOME}/bin" "$ENV{CUDA_PATH}/bin")
 mark_as_advanced(GDN_NVCC)
 list(TRANSFORM GDN_KERNELS REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/cuda/\\1.cu" OUTPUT_VARIABLE gdn_cuda_kernel_sources)

@@ -2,7 +2,7 @@
 # their source, and Metal compiles it at run time. The library does not link Metal; it loads the frameworks at run time.
 #
 # On systems other than Apple's there is GDN_METAL_EMULATED=ON: the same code, for the tests' Metal. In place of
-# frameworks.c it has a file of tests/metal/sources.cmake. Such a library is for tests only, and reports that.
+# frameworks.c it has a file of tests/device/metal/sources.cmake. Such a library is for tests only, and reports that.
 if(NOT APPLE AND NOT GDN_METAL_EMULATED)
   set(GDN_METAL_MISSING "this is no Apple system")
 elseif(NOT CMAKE_SIZEOF_VOID_P EQUAL 8)

@@ -9,7 +9,7 @@
  * NaN in gives a NaN out; its sign and payload are unspecified. Subnormals are kept, as input and as
  * output; at the level that flushes them (numerics/arithmetic.h), they are zeros as both. The numbered steps are the
  * same in simd/elementary.inc.h and in the GPU versions.
- * Coefficients: scripts/fit_elementary.py. Proofs: tests/test_elementary.c over all 2^32 inputs.
+ * Coefficients: scripts/fit_elementary.py. Proofs: tests/unit/test_elementary.c over all 2^32 inputs.
  */
 #ifndef GDN_NUMERICS_ELEMENTARY_H
 #define GDN_NUMERICS_ELEMENTARY_H

@@ -6,8 +6,8 @@
  * The same source is compiled once for each level of the contract (numerics/arithmetic.h). On x86-64 each level is
  * compiled twice (sources.cmake): for any processor, where fmaf is a function of the C library, and for processors with
  * the instruction, which is several times faster. `gdn check` spends nearly all its time here. Both round once, so the
- * bits are the same (tests/test_reference.c). At GDN_EXACT_FTZ the reference flushes in software, in the processor's
- * mode that keeps subnormals. */
+ * bits are the same (tests/unit/test_reference.c). At GDN_EXACT_FTZ the reference flushes in software, in the
+ * processor's mode that keeps subnormals. */
 #ifndef GDN_REFERENCE_REFERENCE_H
 #define GDN_REFERENCE_REFERENCE_H
 

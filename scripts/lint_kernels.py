@@ -9,7 +9,7 @@ Rules
   kernel    every kernel has its public functions, validation, reference, CPU versions, plan for GPUs, check, bench and page
   index     docs/reference/kernels/README.md is what the registry says
   listed    every C source stands in a CMake source list, so that none is forgotten
-  length    no source has more than 620 lines
+  length    no source has more than 600 lines
   ascii     C sources are ASCII
   negated   no result of fma() is negated: gcc 12 changes the sign of a zero (docs/reference/numerics.md)
   machine   no file names a folder of somebody's machine
@@ -31,7 +31,7 @@ INDEX = "docs/reference/kernels/README.md"
 GLOSSARY = "docs/reference/glossary.md"
 ISAS = ("avx2", "avx512", "neon")
 BACKENDS = {"cuda": "cuda/{}.cu", "vulkan": "vulkan/{}.comp", "metal": "metal/{}.metal"}
-MAX_LINES = 620
+MAX_LINES = 600
 C_SOURCE = (".c", ".h", ".def", ".cu", ".cuh", ".comp", ".glsl", ".metal", ".m", ".cpp", ".map")
 SOURCE = C_SOURCE + (".py", ".sh", ".cmake", "CMakeLists.txt", ".ci/run")
 BINARY = (".bin", ".gguf", ".abi", ".png", ".gz", ".xz", ".so", ".a", ".o")

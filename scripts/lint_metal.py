@@ -12,7 +12,7 @@ The emulator's shim is C++, which allows more. Rules
   kernel     a kernel's buffers are numbered from 0 in their order, the first is its params; its place comes last
   include    quoted includes only, of files that the build embeds (metal/sources.cmake), before anything else
   math       contraction is off and the math mode safe, in the source and on the host
-  spaces     where there is clang: address spaces as its C++ checks them, with tests/simt/metal_spaces.h
+  spaces     where there is clang: address spaces as its C++ checks them, with tests/emulator/metal_spaces.h
 """
 import argparse
 import pathlib
@@ -156,7 +156,7 @@ def check_with_clang(root):
     for path in sorted((root / "metal").glob("*.metal")):
         done = subprocess.run([clang, "-x", "c++", "-std=c++14", "-fsyntax-only", "-DGDN_METAL_ADDRESS_SPACES", "-Wall", "-Wextra", "-Werror",
                                "-Wno-unknown-pragmas", "-Wno-unknown-attributes", "-Wno-unused-function", f"-I{root}", "-include",
-                               str(root / "tests/simt/metal_shim.h"), str(path)], capture_output=True, text=True, check=False)
+                               str(root / "tests/emulator/metal_shim.h"), str(path)], capture_output=True, text=True, check=False)
         if done.returncode:
             said = [line for line in done.stderr.splitlines() if "error" in line]
             yield f"metal/{path.name}: clang says: {said[0] if said else done.stderr.strip()}"

@@ -55,7 +55,7 @@ else
 fi
 [ "$levels" -gt 0 ] || failed=$((failed + 1))
 
-# Any word of the layer's is a failure. Does it say anything at all? tests/vulkan/validation.sh plants two mistakes for that.
+# Any word of the layer's is a failure. Does it say anything at all? tests/device/vulkan/validation.sh plants two mistakes for that.
 validated() {
     # shellcheck disable=SC2086
     "$gdn" check --backend vulkan --device 0 $level --quick --cases 40 >"$logs/validated" 2>&1 || { cat "$logs/validated"; return 1; }

@@ -2,7 +2,7 @@
 # Manual pages from what the tool says of itself: man_pages.sh VERSION FOLDER GDN..., where GDN is the tool, with an
 # emulator before it where it needs one. Writes FOLDER/gdn.1 and FOLDER/gdn-COMMAND.1 for each command.
 #
-# The options are those of --help-all, so a page cannot lack one; tests/test_man.py compares them. What --help has no room for,
+# The options are those of --help-all, so a page cannot lack one; tests/unit/test_man.py compares them. What --help has no room for,
 # examples above all, is in <page>.man beside this script and follows the options.
 set -eu
 version=$1 folder=$2

@@ -1,4 +1,4 @@
-"""The package's description of the C interface against what a compiler says of it (tests/abi/0.1.0.txt, the interface
+"""The package's description of the C interface against what a compiler says of it (tests/packaging/abi/0.1.0.txt, the interface
 of the first release, which the tests of the ABI hold against the headers: structs only grow at their end)."""
 import ctypes
 import pathlib
@@ -9,7 +9,7 @@ import gdn._abi as abi
 import gdn._library as library
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-LAYOUT = (ROOT / "tests/abi/0.1.0.txt").read_text(encoding="utf-8")
+LAYOUT = (ROOT / "tests/packaging/abi/0.1.0.txt").read_text(encoding="utf-8")
 OTHERS = ("gdn_cuda_desc", "gdn_metal_desc", "gdn_vulkan_desc")  # of the backends' own headers
 
 

@@ -3,20 +3,8 @@
 #ifndef GDN_TEST_DEVICE_H
 #define GDN_TEST_DEVICE_H
 
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "gdn/gdn.h"
-
-extern int failures, leaves_at_failure; /* 1: the first failure ends the program */
-#define CHECK(condition)                                                                                               \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            failures++;                                                                                                \
-            (void)printf("%s:%d: not so: %s; last error: %s\n", __FILE__, __LINE__, #condition, gdn_last_error());     \
-            if (leaves_at_failure) exit(1);                                                                            \
-        }                                                                                                              \
-    } while (0)
+#include "tests/harness.h"
 
 /* A decode step of gated_delta_net for 3 sequences over a pool of 3 rows, and what the reference makes of it. */
 enum {

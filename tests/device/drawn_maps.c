@@ -109,7 +109,7 @@ static void judge(sides *on, const batch *b, int bad_map, int number)
     bad_values bad = { 0, 0 };
     int left[MAX_SEQS] = { 0 }, n_left = 0;
     int32_t dst[SLOTS];
-    const int before = failures;
+    const int before = test_failed;
     check_case c;
     for (int s = 0; s < b->n_seqs; s++)
         if ((left[s] = is_left(b, s, &bad, dst)) != 0) {
@@ -119,9 +119,9 @@ static void judge(sides *on, const batch *b, int bad_map, int number)
     sides_build(&c, b->kernel, &b->spec);
     if (bad_map) check_put_map(&c, map_name(b, bad_map), b->map[bad_map]);
     check_target_run(on->device, &c, &on->got);
-    CHECK(on->got.status == GDN_BAD_MAP ? bad.must + bad.may : on->got.outcome == CHECK_RAN && !bad.must);
-    CHECK(on->got.status == GDN_OK || strstr(on->got.text, map_name(b, bad_map)));
-    CHECK(gdn_poll(on->ctx) == GDN_OK); /* reported once */
+    REQUIRE(on->got.status == GDN_BAD_MAP ? bad.must + bad.may : on->got.outcome == CHECK_RAN && !bad.must);
+    REQUIRE(on->got.status == GDN_OK || strstr(on->got.text, map_name(b, bad_map)));
+    REQUIRE(gdn_poll(on->ctx) == GDN_OK); /* reported once */
     for (int m = 0; m < c.n_memories; m++) {
         const check_memory *memory = &c.memory[m];
         uint64_t wrong = 0;
@@ -135,9 +135,9 @@ static void judge(sides *on, const batch *b, int bad_map, int number)
             }
             wrong += !good;
         }
-        CHECK(!wrong);
+        REQUIRE(!wrong);
     }
-    if (failures != before)
+    if (test_failed != before)
         (void)printf(
             "    that was drawn call %d: %s, %d sequences, %d tokens, maps%s%s%s%s, a bad value in %s, pool of %d\n",
             number, b->kernel->name, b->n_seqs, b->n_tokens, b->has[START] ? " seq_start" : "",
@@ -285,12 +285,12 @@ static void draw_set_rows(sides *on, int number, uint32_t *seed)
         check_put_index(&amiss, 0, i / n_rows, i % n_rows, index[i]);
         check_put_index(&meant, 0, i / n_rows, i % n_rows, good[i]);
     }
-    const int before = failures, map = sides_memory(&meant, "index");
+    const int before = test_failed, map = sides_memory(&meant, "index");
     sides_expect(on, &meant, &on->expected);
     sides_run(on, &amiss, n_bad ? "index" : NULL);
     for (int m = 0; m < meant.n_memories; m++)
-        CHECK(m == map || !memcmp(on->got.image[m], on->expected.image[m], meant.memory[m].bytes));
-    if (failures != before)
+        REQUIRE(m == map || !memcmp(on->got.image[m], on->expected.image[m], meant.memory[m].bytes));
+    if (test_failed != before)
         (void)printf("    that was drawn call %d: set_rows, %d rows, %d bad values\n", number, n_rows, n_bad);
     check_case_free(&amiss);
     check_case_free(&meant);

@@ -25,15 +25,15 @@ static void judge(sides *s, const check_kernel *kernel, const check_spec *spec, 
                   const char *good, const int32_t *good_map, int lenient)
 {
     check_case amiss, meant;
-    const int before = failures;
+    const int before = test_failed;
     sides_build(&amiss, kernel, spec);
     sides_build(&meant, kernel, spec);
     check_put_map(&amiss, bad, bad_map);
     check_put_map(&meant, good, good_map);
     sides_expect(s, &meant, &s->expected);
     sides_run(s, &amiss, bad);
-    CHECK(!count_wrong(s, &amiss, lenient, sides_memory(&amiss, bad), sides_memory(&amiss, good)));
-    if (failures != before) (void)printf("    that was a bad value in %s\n", bad);
+    REQUIRE(!count_wrong(s, &amiss, lenient, sides_memory(&amiss, bad), sides_memory(&amiss, good)));
+    if (test_failed != before) (void)printf("    that was a bad value in %s\n", bad);
     check_case_free(&amiss);
     check_case_free(&meant);
 }
@@ -93,7 +93,7 @@ static void bad_state_checkpoints(sides *s, int length)
     sides_build(&c, &check_kernel_gated_delta_net, &spec);
     sides_expect(s, &c, &s->expected);
     sides_run(s, &c, NULL);
-    CHECK(!count_wrong(s, &c, 0, -1, -1));
+    REQUIRE(!count_wrong(s, &c, 0, -1, -1));
     check_case_free(&c);
 }
 
@@ -230,7 +230,7 @@ static void bad_logs(sides *s, int length)
     sides_build(&c, &check_kernel_gated_delta_net, &spec);
     sides_expect(s, &c, &s->expected);
     sides_run(s, &c, NULL);
-    CHECK(!count_wrong(s, &c, 0, -1, -1));
+    REQUIRE(!count_wrong(s, &c, 0, -1, -1));
     check_case_free(&c);
     static const int32_t skipped[] = { 6, GDN_SKIP, 2 };
     const int32_t behind[] = { 8, 6, INT32_MAX - 2 }, beyond[] = { 2, 3, 0 };
@@ -253,7 +253,7 @@ static void unused_gated_delta_net(sides *s)
         sides_build(&c, &check_kernel_gated_delta_net, &spec);
         sides_expect(s, &c, &s->expected);
         sides_run(s, &c, NULL);
-        CHECK(!count_wrong(s, &c, 0, -1, -1));
+        REQUIRE(!count_wrong(s, &c, 0, -1, -1));
         check_case_free(&c);
     }
 }
@@ -375,7 +375,7 @@ static void bad_trees(sides *s)
     check_put_map(&quiet, "tree.parent", any);
     sides_expect(s, &quiet, &s->expected);
     sides_run(s, &quiet, NULL);
-    CHECK(!count_wrong(s, &quiet, 0, -1, -1));
+    REQUIRE(!count_wrong(s, &quiet, 0, -1, -1));
     check_case_free(&quiet);
 }
 
@@ -426,7 +426,7 @@ static void bad_set_rows(sides *s, int n_rows, int32_t index_dtype)
     spec.set_rows.index_type = index_dtype;
     for (int v = 0; v < (index_dtype == GDN_I32 ? 4 : 8); v++) {
         check_case amiss, meant;
-        const int before = failures;
+        const int before = test_failed;
         sides_build(&amiss, &check_kernel_set_rows, &spec);
         sides_build(&meant, &check_kernel_set_rows, &spec);
         for (int i = 0; i < n_rows; i++) { /* some targets twice */
@@ -435,8 +435,8 @@ static void bad_set_rows(sides *s, int n_rows, int32_t index_dtype)
         }
         sides_expect(s, &meant, &s->expected);
         sides_run(s, &amiss, "index");
-        CHECK(!count_wrong(s, &amiss, 0, sides_memory(&amiss, "index"), -1));
-        if (failures != before) (void)printf("    that was a bad value in index\n");
+        REQUIRE(!count_wrong(s, &amiss, 0, sides_memory(&amiss, "index"), -1));
+        if (test_failed != before) (void)printf("    that was a bad value in index\n");
         check_case_free(&amiss);
         check_case_free(&meant);
     }
@@ -446,7 +446,7 @@ void device_bad_maps(gdn_context *ctx)
 {
     int needed = 0;
     sides s;
-    CHECK(!workspaces_that_shrink(ctx, 3000, &needed));
+    REQUIRE(!workspaces_that_shrink(ctx, 3000, &needed));
     if (!sides_open(&s, ctx)) return;
     unused_gated_delta_net(&s);
     bad_gated_delta_net(&s);

@@ -9,7 +9,7 @@ int sides_open(sides *s, gdn_context *ctx)
     s->ctx = ctx;
     s->device = check_target_adopt(ctx);
     s->reference = check_target_open(GDN_BACKEND_REFERENCE, 0, 0, GDN_EXACT);
-    CHECK(s->device && s->reference);
+    REQUIRE(s->device && s->reference);
     return s->device && s->reference;
 }
 
@@ -31,14 +31,14 @@ void sides_build(check_case *c, const check_kernel *kernel, const check_spec *sp
 void sides_expect(sides *s, const check_case *c, check_result *expected)
 {
     check_target_run(s->reference, c, expected);
-    CHECK(expected->outcome == CHECK_RAN);
+    REQUIRE(expected->outcome == CHECK_RAN);
 }
 
 void sides_run(sides *s, const check_case *c, const char *name)
 {
     check_target_run(s->device, c, &s->got);
-    CHECK(name ? s->got.status == GDN_BAD_MAP && strstr(s->got.text, name) : s->got.outcome == CHECK_RAN);
-    CHECK(gdn_poll(s->ctx) == GDN_OK); /* reported once */
+    REQUIRE(name ? s->got.status == GDN_BAD_MAP && strstr(s->got.text, name) : s->got.outcome == CHECK_RAN);
+    REQUIRE(gdn_poll(s->ctx) == GDN_OK); /* reported once */
 }
 
 int sides_memory(const check_case *c, const char *map)

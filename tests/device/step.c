@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-int failures, leaves_at_failure;
-
 static float number(uint32_t *state)
 {
     *state = *state * 1664525u + 1013904223u;
@@ -18,16 +16,10 @@ void step_init(step *s, uint32_t seed)
     for (int i = 0; i < N_G; i++) s->g[i] = -0.1f + 0.1f * number(&seed), s->beta[i] = 0.5f + 0.4f * number(&seed);
     for (int i = 0; i < N_STATE; i++) s->state[i] = number(&seed);
     for (int i = 0; i < SEQS; i++) s->src[i] = s->dst[i] = i;
-    s->args = (gdn_gated_delta_net_args){ .size = sizeof s->args,
-                                          .n_seqs = SEQS,
-                                          .n_tokens = SEQS,
-                                          .n_heads_k = HEADS,
-                                          .n_heads_v = HEADS,
-                                          .head_dim_k = DIM,
-                                          .head_dim_v = DIM,
-                                          .n_snapshots = 1,
-                                          .scale = 0.125f,
-                                          .state = { .n_rows = SEQS, .n_slots = 1 } };
+    s->args =
+        (gdn_gated_delta_net_args)FIELDS(.size = sizeof s->args, .n_seqs = SEQS, .n_tokens = SEQS, .n_heads_k = HEADS,
+                                         .n_heads_v = HEADS, .head_dim_k = DIM, .head_dim_v = DIM, .n_snapshots = 1,
+                                         .scale = 0.125f, .state = { .n_rows = SEQS, .n_slots = 1 });
 }
 
 void step_reference(step *s, int n) { step_reference_at(s, n, GDN_EXACT); }
@@ -36,11 +28,11 @@ void step_reference_at(step *s, int n, uint32_t level)
 {
     gdn_context *ctx = NULL;
     gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_REFERENCE, .level = level };
-    CHECK(gdn_context_create(&desc, &ctx) == GDN_OK);
+    REQUIRE(gdn_context_create(&desc, &ctx) == GDN_OK);
     gdn_gated_delta_net_args a = s->args;
     a.q.data = s->q, a.k.data = s->k, a.v.data = s->v, a.g.data = s->g, a.beta.data = s->beta, a.out.data = s->out,
     a.state.data = s->state;
-    for (int i = 0; i < n; i++) CHECK(gdn_gated_delta_net(ctx, &a, NULL) == GDN_OK);
+    for (int i = 0; i < n; i++) REQUIRE(gdn_gated_delta_net(ctx, &a, NULL) == GDN_OK);
     gdn_context_destroy(ctx);
 }
 

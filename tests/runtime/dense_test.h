@@ -9,35 +9,15 @@
 
 #include "runtime/dense/dense.h"
 #include "runtime/base/error.h"
+#include "tests/harness.h"
 
-static int failures;
-
-#define CHECK(condition, ...)                                                                                          \
-    do {                                                                                                               \
-        if (!(condition) && failures++ < 20) {                                                                         \
-            printf("%s:%d: %s: ", __FILE__, __LINE__, #condition);                                                     \
-            printf(__VA_ARGS__);                                                                                       \
-            printf("\n");                                                                                              \
-        }                                                                                                              \
-    } while (0)
-
-/* ---- Numbers: splitmix64 (Steele, Lea, Flood 2014) ---- */
-
-static uint64_t random_state = 1;
-
-static inline uint64_t random_bits(void)
-{
-    uint64_t z = random_state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
-}
+static inline uint64_t random_bits(void) { return test_random(&test_seed); }
 
 static inline int32_t random_int(int32_t from, int32_t to)
 {
     return from + (int32_t)(random_bits() % (uint64_t)(to - from + 1));
 }
-static inline float random_float(void) { return (float)((double)(random_bits() >> 11) * 0x1p-52 - 1.0); }
+static inline float random_float(void) { return (float)(2 * draw_unit() - 1.0); }
 
 static inline void random_floats(float *x, int64_t n, float scale)
 {
@@ -61,10 +41,7 @@ enum { CANARY = 16 };
 static inline float *floats(int64_t n)
 {
     uint32_t *at = malloc(4 * (size_t)(n + 2 * CANARY));
-    if (!at) {
-        printf("no memory\n");
-        exit(1);
-    }
+    NEED(at);
     for (int64_t i = 0; i < n + 2 * CANARY; i++) at[i] = CANARY_BITS;
     return (float *)(void *)(at + CANARY);
 }
@@ -148,10 +125,7 @@ static inline unsigned char *random_weights(rt_weight *w, int32_t type, int32_t 
 static inline rt_threads *threads_of(int32_t n)
 {
     rt_threads *t;
-    if (rt_threads_create(n, &t)) {
-        printf("%s\n", rt_last_error());
-        exit(1);
-    }
+    NEED(!rt_threads_create(n, &t));
     return t;
 }
 
@@ -164,12 +138,6 @@ static inline rt_dense *dense_of(const char *isa, rt_threads *t)
     rt_dense *d;
     if (rt_dense_create(isa, t, &d)) return NULL;
     return d;
-}
-
-static inline int report(const char *name)
-{
-    printf("%s: %d failed\n", name, failures);
-    return failures != 0;
 }
 
 #endif

@@ -4,22 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-int fixture_failures;
-
-void fixture_fail(const char *file, int line, const char *what)
-{
-    fixture_failures++;
-    if (fixture_failures <= 20)
-        printf("FAILED %s:%d: %s (%s)\n", strrchr(file, '/') ? strrchr(file, '/') + 1 : file, line, what,
-               rt_last_error());
-}
-
-void fixture_stop(const char *file, int line, const char *what)
-{
-    fixture_fail(file, line, what);
-    exit(1);
-}
-
 const char *fixture_path(const char *folder, const char *name)
 {
     static char path[1024];
@@ -30,7 +14,7 @@ const char *fixture_path(const char *folder, const char *name)
 rt_model *fixture_model(const char *folder, const char *name)
 {
     rt_model *model;
-    if (rt_model_load(fixture_path(folder, name), &model)) fixture_stop(__FILE__, __LINE__, name);
+    NEED(!rt_model_load(fixture_path(folder, name), &model), "%s", name);
     return model;
 }
 
@@ -45,24 +29,15 @@ rt_model *fixture_tiny_model(const char *folder, int i)
 
 rt_engine *fixture_open(const rt_model *model, const fixture_engine *with)
 {
-    rt_engine_desc d = { .model = model };
+    const rt_engine_desc d =
+        FIELDS(.model = model, .backend = with->backend, .isa = with->isa,
+               .n_threads = with->n_threads ? with->n_threads : 1, .n_seqs = with->n_seqs ? with->n_seqs : 1,
+               .n_ctx = with->n_ctx ? with->n_ctx : 128, .n_cells = with->n_cells, .n_prefixes = with->n_prefixes,
+               .prefix_interval = with->prefix_interval, .n_batch = with->n_batch ? with->n_batch : 64,
+               .n_rollback = with->n_rollback, .rollback = with->rollback, .commit_after = with->commit_after,
+               .draft_vocab = with->draft_vocab, .draft = with->draft, .kv_type = with->kv_type /* 0: GDN_F32 */);
     rt_engine *e;
-    d.backend = with->backend;
-    d.isa = with->isa;
-    d.n_threads = with->n_threads ? with->n_threads : 1;
-    d.n_seqs = with->n_seqs ? with->n_seqs : 1;
-    d.n_ctx = with->n_ctx ? with->n_ctx : 128;
-    d.n_cells = with->n_cells;
-    d.n_prefixes = with->n_prefixes;
-    d.prefix_interval = with->prefix_interval;
-    d.n_batch = with->n_batch ? with->n_batch : 64;
-    d.n_rollback = with->n_rollback;
-    d.rollback = with->rollback;
-    d.commit_after = with->commit_after;
-    d.draft_vocab = with->draft_vocab;
-    d.draft = with->draft;
-    d.kv_type = with->kv_type; /* 0: GDN_F32 */
-    if (rt_engine_create(&d, &e)) fixture_stop(__FILE__, __LINE__, "an engine");
+    NEED(!rt_engine_create(&d, &e));
     return e;
 }
 
@@ -73,7 +48,7 @@ rt_scheduler *fixture_schedule(const rt_model *model, const fixture_engine *with
     rt_scheduler *s;
     desc.engine = *engine = fixture_open(model, with);
     desc.n_parallel = with->n_seqs;
-    REQUIRE(!rt_scheduler_create(&desc, &s));
+    NEED(!rt_scheduler_create(&desc, &s));
     return s;
 }
 
@@ -81,7 +56,7 @@ void fixture_result(const rt_scheduler *s, int32_t id, fixture_stream *out)
 {
     rt_result result;
     const int32_t *tokens = rt_result_tokens(s, id, &out->n);
-    REQUIRE(!rt_result_get(s, id, &result) && tokens && out->n <= FIXTURE_TOKENS);
+    NEED(!rt_result_get(s, id, &result) && tokens && out->n <= FIXTURE_TOKENS);
     memcpy(out->token, tokens, 4 * (size_t)out->n);
     out->finish = result.finish;
     out->preempted = result.n_preempted;
@@ -90,19 +65,4 @@ void fixture_result(const rt_scheduler *s, int32_t id, fixture_stream *out)
 int fixture_same(const fixture_stream *a, const fixture_stream *b)
 {
     return a->n == b->n && a->finish == b->finish && !memcmp(a->token, b->token, 4 * (size_t)a->n);
-}
-
-uint64_t fixture_random(uint64_t *state)
-{
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
-int fixture_end(void)
-{
-    if (fixture_failures) printf("%d failed\n", fixture_failures);
-    else printf("ok\n");
-    return fixture_failures != 0;
 }

@@ -1,27 +1,10 @@
-/* What the tests of the engine and the scheduler share: models that ship, engines on them, and counting of failures. */
+/* What the tests of the engine and the scheduler share: models that ship, and engines on them. */
 #ifndef GDN_TEST_ENGINE_FIXTURE_H
 #define GDN_TEST_ENGINE_FIXTURE_H
 
-#include <stdio.h>
-
 #include "runtime/base/error.h"
 #include "runtime/serve/scheduler.h"
-
-extern int fixture_failures;
-
-/* A failure is printed with its place and the last text of the runtime; the test goes on. */
-#define EXPECT(condition)                                                                                              \
-    do {                                                                                                               \
-        if (!(condition)) fixture_fail(__FILE__, __LINE__, #condition);                                                \
-    } while (0)
-void fixture_fail(const char *file, int line, const char *what);
-
-/* Ends the program where it cannot go on. */
-#define REQUIRE(condition)                                                                                             \
-    do {                                                                                                               \
-        if (!(condition)) fixture_stop(__FILE__, __LINE__, #condition);                                                \
-    } while (0)
-void fixture_stop(const char *file, int line, const char *what) __attribute__((noreturn));
+#include "tests/harness.h"
 
 /* FOLDER/name: the model and its path, or the end of the program. */
 rt_model *fixture_model(const char *folder, const char *name);
@@ -53,11 +36,5 @@ typedef struct fixture_stream {
 } fixture_stream;
 void fixture_result(const rt_scheduler *s, int32_t id, fixture_stream *out); /* or the end of the program */
 int fixture_same(const fixture_stream *a, const fixture_stream *b);          /* the same tokens, ended the same way */
-
-/* splitmix64. */
-uint64_t fixture_random(uint64_t *state);
-
-/* Prints the count and returns the exit code. */
-int fixture_end(void);
 
 #endif

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "tests/harness.h"
+
 void build_bytes(gguf_build *b, const void *bytes, uint64_t n)
 {
     if (n > GGUF_BUILD_MAX - b->n) return;
@@ -92,32 +94,12 @@ void build_vocabulary(gguf_build *b, const char *pre)
     /* In GPT-2's alphabet "\xC4\xA0" is the space, "\xC4\x8A" a line's end, "\xC3\x83\xC2\xA9" the bytes of e with
      * an acute accent. The last three join bytes that stand together in no UTF-8 text: a0 80 after ed, 80 80
      * after e0, c0 80. */
-    static const char *const merged[] = { "he",
-                                          "in",
-                                          "th",
-                                          "the",
-                                          "\xC4\xA0t",
-                                          "\xC4\xA0the",
-                                          "\xC4\xA0\xC4\xA0",
-                                          "aa",
-                                          "\xC4\x8A\xC4\x8A",
-                                          "\xC3\x83\xC2\xA9",
-                                          "\xC5\x82\xC4\xA2",
-                                          "\xC4\xA2\xC4\xA2",
-                                          "\xC3\x80\xC4\xA2" };
-    static const char *const merges[] = { "h e",
-                                          "i n",
-                                          "t h",
-                                          "t he",
-                                          "\xC4\xA0 t",
-                                          "\xC4\xA0t he",
-                                          "\xC4\xA0 \xC4\xA0",
-                                          "a a",
-                                          "\xC4\x8A \xC4\x8A",
-                                          "\xC3\x83 \xC2\xA9",
-                                          "\xC5\x82 \xC4\xA2",
-                                          "\xC4\xA2 \xC4\xA2",
-                                          "\xC3\x80 \xC4\xA2" };
+    static const char *const merged[] =
+        FIELDS("he", "in", "th", "the", "\xC4\xA0t", "\xC4\xA0the", "\xC4\xA0\xC4\xA0", "aa", "\xC4\x8A\xC4\x8A",
+               "\xC3\x83\xC2\xA9", "\xC5\x82\xC4\xA2", "\xC4\xA2\xC4\xA2", "\xC3\x80\xC4\xA2");
+    static const char *const merges[] =
+        FIELDS("h e", "i n", "t h", "t he", "\xC4\xA0 t", "\xC4\xA0t he", "\xC4\xA0 \xC4\xA0", "a a",
+               "\xC4\x8A \xC4\x8A", "\xC3\x83 \xC2\xA9", "\xC5\x82 \xC4\xA2", "\xC4\xA2 \xC4\xA2", "\xC3\x80 \xC4\xA2");
     static const char *const special[] = { "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<think>", "<|im_end|>x" };
     build_header(b, 0, pre ? 6 : 5);
     build_key_string(b, "tokenizer.ggml.model", "gpt2");

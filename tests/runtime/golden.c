@@ -10,24 +10,24 @@ void golden_read(const char *path, golden *g)
 {
     FILE *f = fopen(path, "rb");
     memset(g, 0, sizeof *g);
-    REQUIRE(f && !fseek(f, 0, SEEK_END));
+    NEED(f && !fseek(f, 0, SEEK_END));
     const long n = ftell(f);
-    REQUIRE(n > 12 && !fseek(f, 0, SEEK_SET) && (g->bytes = malloc((size_t)n)) &&
-            fread(g->bytes, 1, (size_t)n, f) == (size_t)n);
+    NEED(n > 12 && !fseek(f, 0, SEEK_SET) && (g->bytes = malloc((size_t)n)) &&
+         fread(g->bytes, 1, (size_t)n, f) == (size_t)n);
     (void)fclose(f);
-    REQUIRE(!memcmp(g->bytes, "GDNGOLD1", 8));
+    NEED(!memcmp(g->bytes, "GDNGOLD1", 8));
     memcpy(&g->n, g->bytes + 8, 4);
-    REQUIRE(g->n > 0 && g->n <= GOLDEN_ARRAYS);
+    NEED(g->n > 0 && g->n <= GOLDEN_ARRAYS);
     long at = 12;
     for (int32_t i = 0; i < g->n; i++) {
         golden_array *a = &g->a[i];
-        REQUIRE(at + 56 <= n);
+        NEED(at + 56 <= n);
         memcpy(a->name, g->bytes + at, 32);
         memcpy(&a->kind, g->bytes + at + 32, 24);
         a->data = g->bytes + at + 56;
         at += 56 + 4L * a->dim[0] * a->dim[1] * a->dim[2] * a->dim[3];
     }
-    REQUIRE(at == n);
+    NEED(at == n);
 }
 
 void golden_free(golden *g) { free(g->bytes); }

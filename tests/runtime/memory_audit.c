@@ -11,12 +11,12 @@ static void audit(const rt_resource *r, const int32_t *named)
 {
     int32_t n_free = 0, n_idle = 0;
     for (int32_t i = 0; i < r->n; i++) {
-        EXPECT(r->count[i] == named[i]);
+        REQUIRE(r->count[i] == named[i]);
         n_free += named[i] == 0;
         n_idle += r->kept && r->kept[i] && named[i] == r->kept[i];
     }
-    EXPECT(r->n_free == n_free && r->n_idle == n_idle);
-    for (int32_t i = 0; i < r->n_free; i++) EXPECT(r->count[r->free[i]] == 0);
+    REQUIRE(r->n_free == n_free && r->n_idle == n_idle);
+    for (int32_t i = 0; i < r->n_free; i++) REQUIRE(r->count[r->free[i]] == 0);
 }
 
 /* Columns of the positions before `length` down to `from` are somebody's. */
@@ -40,14 +40,14 @@ static void tree(const rt_memory *m, int32_t *slots, int32_t *rows, int32_t *cel
     int32_t *kept = calloc((size_t)m->n_cells, 4);
     uint8_t *leaf = calloc((size_t)p->n_nodes + 1, 1);
     int32_t n_used = 0, n_free = 0;
-    REQUIRE(kept && leaf);
+    NEED(kept && leaf);
     memset(leaf, 1, (size_t)p->n_nodes);
     for (int32_t i = p->free; i != RT_NO_NODE && n_free <= p->n_nodes; i = p->node[i].next, n_free++) leaf[i] = 2;
     for (int32_t i = 0; i < p->n_nodes; i++) {
         if (leaf[i] == 2) continue;
         n_used++;
         const int32_t parent = p->node[i].parent;
-        EXPECT(rt_prefix_child(p, parent, p->token + (int64_t)i * p->interval) == i); /* each path is there once */
+        REQUIRE(rt_prefix_child(p, parent, p->token + (int64_t)i * p->interval) == i); /* each path is there once */
         if (parent != RT_NO_NODE) leaf[parent] = leaf[parent] == 2 ? 2 : 0;
         for (int32_t j = 0; j < p->interval; j++) {
             const int32_t cell = p->cell[(int64_t)i * p->interval + j];
@@ -55,16 +55,16 @@ static void tree(const rt_memory *m, int32_t *slots, int32_t *rows, int32_t *cel
             kept[cell]++;
         }
     }
-    EXPECT(n_used == p->n_used && n_used + n_free == p->n_nodes &&
-           !memcmp(kept, m->cells.kept, 4 * (size_t)m->n_cells));
+    REQUIRE(n_used == p->n_used && n_used + n_free == p->n_nodes &&
+            !memcmp(kept, m->cells.kept, 4 * (size_t)m->n_cells));
     for (int32_t i = 0; i < p->n_nodes; i++)
-        EXPECT(leaf[i] == 2 || p->node[i].checkpoint == RT_NO_CHECKPOINT || p->node[i].checkpoint >= 0);
-    for (int32_t i = 0; i < p->n_nodes; i++) EXPECT(leaf[i] != 1 || p->node[i].checkpoint >= 0);
-    EXPECT(p->n_planned == 0);
+        REQUIRE(leaf[i] == 2 || p->node[i].checkpoint == RT_NO_CHECKPOINT || p->node[i].checkpoint >= 0);
+    for (int32_t i = 0; i < p->n_nodes; i++) REQUIRE(leaf[i] != 1 || p->node[i].checkpoint >= 0);
+    REQUIRE(p->n_planned == 0);
     for (int32_t i = 0; i < p->n_checkpoints; i++) {
         const rt_checkpoint *at = &p->checkpoint[i];
         if (at->node == RT_NO_NODE) continue;
-        EXPECT(at->ready && p->node[at->node].checkpoint == i);
+        REQUIRE(at->ready && p->node[at->node].checkpoint == i);
         slots[at->slot]++;
         rows[at->row]++;
         const int32_t n = length_of(p, at->node);
@@ -98,7 +98,7 @@ void memory_audit(rt_memory *m)
             *cells = calloc((size_t)m->cells.n, 4), *logs = calloc((size_t)m->log_rows.n + 1, 4);
     uint8_t *columns = calloc((size_t)m->rows.n * (size_t)m->n_columns + 1, 1);
     uint8_t *entries = calloc((size_t)m->log_rows.n * (size_t)m->n_log + 1, 1);
-    REQUIRE(slots && rows && cells && columns && logs && entries);
+    NEED(slots && rows && cells && columns && logs && entries);
     for (int32_t s = 0; s < m->n_seqs; s++) {
         const rt_sequence *at = &m->seq[s];
         for (int32_t r = 0; r < m->K; r++)
@@ -107,7 +107,7 @@ void memory_audit(rt_memory *m)
         if (at->log_row != GDN_NONE) {
             const int32_t tag = at->snapshot[0].tag; /* the columns behind it are needed, if any */
             logs[at->log_row]++;
-            EXPECT(at->length - tag <= m->n_log || tag < 0);
+            REQUIRE(at->length - tag <= m->n_log || tag < 0);
             for (int32_t p = tag; tag >= 0 && p < at->length; p++) entries[at->log_row * m->n_log + p % m->n_log] = 1;
         }
         if (at->conv_row == GDN_NONE) continue;

@@ -5,8 +5,8 @@
 
 #include "runtime/memory/memory.h"
 
-/* Checks them, as EXPECT() of engine_fixture.h does; no step may be under way. Then, where the device is the CPU, fills
- * with NaN all that is free, and columns of histories that nobody may read: who reads them shows. */
+/* Checks them, as REQUIRE() of engine_fixture.h does; no step may be under way. Then, where the device is the CPU,
+ * fills with NaN all that is free, and columns of histories that nobody may read: who reads them shows. */
 void memory_audit(rt_memory *m);
 
 #endif

@@ -21,19 +21,19 @@ static void check_maps(world *w, const rt_step *step)
 {
     for (int32_t a = 0; a < step->n_spans; a++)
         for (int32_t b = 0; b < step->n_spans; b++) {
-            EXPECT(w, a == b || step->conv_dst[a] != step->conv_dst[b]);
-            EXPECT(w, a == b || step->conv_dst[a] != step->conv_src[b]);
+            WORLD_REQUIRE(w, a == b || step->conv_dst[a] != step->conv_dst[b]);
+            WORLD_REQUIRE(w, a == b || step->conv_dst[a] != step->conv_src[b]);
             for (int32_t r = 0; r < w->m->K; r++) {
                 const int32_t to = step->state_dst[a * w->m->K + r];
-                EXPECT(w, (to == GDN_NONE) == (r >= step->span[a].n_rows));
-                EXPECT(w, to == GDN_NONE || a == b || to != step->state_src[b]);
+                WORLD_REQUIRE(w, (to == GDN_NONE) == (r >= step->span[a].n_rows));
+                WORLD_REQUIRE(w, to == GDN_NONE || a == b || to != step->state_src[b]);
                 for (int32_t q = 0; q < w->m->K; q++)
-                    EXPECT(w, to == GDN_NONE || (a == b && q == r) || to != step->state_dst[b * w->m->K + q]);
+                    WORLD_REQUIRE(w, to == GDN_NONE || (a == b && q == r) || to != step->state_dst[b * w->m->K + q]);
             }
         }
     for (int32_t i = 0; i < step->n_rows; i++)
-        EXPECT(w,
-               w->m->cells.count[step->new_cell[i]] == 1 && step->cells[i][step->n_cells[i] - 1] == step->new_cell[i]);
+        WORLD_REQUIRE(w, w->m->cells.count[step->new_cell[i]] == 1 &&
+                             step->cells[i][step->n_cells[i] - 1] == step->new_cell[i]);
 }
 
 static int32_t other_of(int32_t now, int32_t n) { return now == GDN_NONE ? 0 : (now + 1) % n; }
@@ -92,7 +92,7 @@ static void check_outputs(world *w, const rt_step *step, int32_t layer, const fl
             }
         }
     }
-    EXPECT(w, wrong == 0);
+    WORLD_REQUIRE(w, wrong == 0);
 }
 
 /* Both recurrent kernels, over all layers. */
@@ -118,45 +118,24 @@ static void run_recurrent(world *w, const rt_step *step, const maps *p)
             }
         for (int32_t i = 0; i < W_CHANNELS * W_KERNEL; i++) taps[i] = (float)(1 << i % W_KERNEL);
 
-        gdn_gated_delta_net_args a = { .size = sizeof a,
-                                       .n_seqs = p->n_seqs,
-                                       .n_tokens = p->n_rows,
-                                       .n_heads_k = 1,
-                                       .n_heads_v = W_HEADS,
-                                       .head_dim_k = W_STATE,
-                                       .head_dim_v = W_STATE,
-                                       .n_snapshots = p->K,
-                                       .scale = 0.25f,
-                                       .q.data = k,
-                                       .k.data = k,
-                                       .v.data = v,
-                                       .g.data = g,
-                                       .beta.data = beta,
-                                       .out.data = out,
-                                       .state = { .data = pool.state.data, .n_rows = pool.n_slots, .n_slots = 1 },
-                                       .seq_start.data = (void *)p->seq_start,
-                                       .state_src.data = (void *)p->state_src,
-                                       .state_dst.data = (void *)p->state_dst,
-                                       .workspace = { .data = workspace, .bytes = sizeof workspace } };
-        EXPECT(w, gdn_gated_delta_net(w->desc.device, &a, NULL) == GDN_OK);
+        gdn_gated_delta_net_args a =
+            FIELDS(.size = sizeof a, .n_seqs = p->n_seqs, .n_tokens = p->n_rows, .n_heads_k = 1, .n_heads_v = W_HEADS,
+                   .head_dim_k = W_STATE, .head_dim_v = W_STATE, .n_snapshots = p->K, .scale = 0.25f, .q.data = k,
+                   .k.data = k, .v.data = v, .g.data = g, .beta.data = beta, .out.data = out,
+                   .state = { .data = pool.state.data, .n_rows = pool.n_slots, .n_slots = 1 },
+                   .seq_start.data = (void *)p->seq_start, .state_src.data = (void *)p->state_src,
+                   .state_dst.data = (void *)p->state_dst,
+                   .workspace = { .data = workspace, .bytes = sizeof workspace });
+        WORLD_REQUIRE(w, gdn_gated_delta_net(w->desc.device, &a, NULL) == GDN_OK);
 
-        gdn_ssm_conv_args c = {
-            .size = sizeof c,
-            .n_seqs = p->n_seqs,
-            .n_tokens = p->n_rows,
-            .n_channels = W_CHANNELS,
-            .kernel_width = W_KERNEL,
-            .x.data = x,
-            .weight.data = taps,
-            .out.data = y,
-            .history = { .data = pool.conv.data, .n_rows = pool.n_conv_rows, .n_slots = pool.n_columns },
-            .seq_start.data = (void *)p->seq_start,
-            .position.data = (void *)p->position,
-            .history_src.data = (void *)p->conv_src,
-            .history_dst.data = (void *)p->conv_dst,
-            .workspace = a.workspace
-        };
-        EXPECT(w, gdn_ssm_conv(w->desc.device, &c, NULL) == GDN_OK);
+        gdn_ssm_conv_args c =
+            FIELDS(.size = sizeof c, .n_seqs = p->n_seqs, .n_tokens = p->n_rows, .n_channels = W_CHANNELS,
+                   .kernel_width = W_KERNEL, .x.data = x, .weight.data = taps, .out.data = y,
+                   .history = { .data = pool.conv.data, .n_rows = pool.n_conv_rows, .n_slots = pool.n_columns },
+                   .seq_start.data = (void *)p->seq_start, .position.data = (void *)p->position,
+                   .history_src.data = (void *)p->conv_src, .history_dst.data = (void *)p->conv_dst,
+                   .workspace = a.workspace);
+        WORLD_REQUIRE(w, gdn_ssm_conv(w->desc.device, &c, NULL) == GDN_OK);
         check_outputs(w, step, layer, out, y);
     }
 }
@@ -168,18 +147,14 @@ static void write_kv(world *w, int32_t layer, int32_t n, const int32_t *cells, c
     for (int is_v = 0; is_v < 2; is_v++) {
         for (int32_t i = 0; i < n * W_KV; i++)
             rows[i] = value_kv(token[i / W_KV], rope[i / W_KV], layer, is_v, i % W_KV);
-        gdn_set_rows_args a = { .size = sizeof a,
-                                .n_columns = W_KV,
-                                .n_rows = n,
-                                .n_rows_dst = w->m->n_cells,
-                                .n_batch = { 1, 1 },
-                                .index_batch = { 1, 1 } };
+        gdn_set_rows_args a = FIELDS(.size = sizeof a, .n_columns = W_KV, .n_rows = n, .n_rows_dst = w->m->n_cells,
+                                     .n_batch = { 1, 1 }, .index_batch = { 1, 1 });
         a.src.data = rows;
         a.dst.data = is_v ? rt_memory_v(w->m, layer) : rt_memory_k(w->m, layer);
         a.dst.dtype = w->desc.kv_type;
         a.index.data = (void *)cells;
         a.index.dtype = GDN_I32;
-        EXPECT(w, gdn_set_rows(w->desc.host, &a, NULL) == GDN_OK);
+        WORLD_REQUIRE(w, gdn_set_rows(w->desc.host, &a, NULL) == GDN_OK);
     }
 }
 
@@ -191,12 +166,12 @@ static void check_attention(world *w, const rt_step *step)
         for (int32_t row = step->span[i].first_row, r = 0; r < step->span[i].n_rows; r++, row++) {
             const int32_t *cells = step->cells[row];
             if (w->broken && w->break_what == BREAK_CELLS) cells = step->cells[row == 0 ? step->n_rows - 1 : 0];
-            EXPECT(w, step->n_cells[row] == t->n + r + 1);
+            WORLD_REQUIRE(w, step->n_cells[row] == t->n + r + 1);
             int wrong = 0;
             for (int32_t p = 0; p < step->n_cells[row]; p++)
                 wrong += value_kv_read(rt_memory_k(w->m, 1) + (uint64_t)cells[p] * w->m->kv_bytes, w->desc.kv_type,
                                        0) != value_kv(t->token[p], t->rope[p], 1, 0, 0);
-            EXPECT(w, wrong == 0);
+            WORLD_REQUIRE(w, wrong == 0);
         }
     }
 }
@@ -270,7 +245,7 @@ static void cancel_truth(world *w, const rt_token_run *span)
     const int32_t safe = t->n + span->n_rows - w->desc.n_rollback; /* in place, lengths from here on are untouched */
     for (int32_t p = t->low; p <= t->n && t->n; p++) {
         const int readable = rt_seq_readable(w->m, &w->m->seq[span->seq], p);
-        EXPECT(w, readable ? truth_readable(t, p) : p < safe || !truth_readable(t, p));
+        WORLD_REQUIRE(w, readable ? truth_readable(t, p) : p < safe || !truth_readable(t, p));
         t->gone[p] = !readable;
     }
 }
@@ -282,10 +257,10 @@ static gdn_status run_step(world *w, int32_t n, const rt_token_run *spans, int c
     const uint64_t before = world_digest(w);
     const gdn_status status = rt_step_begin(w->m, spans, n, &step);
     if (status) {
-        EXPECT(w, world_digest(w) == before && !step);
+        WORLD_REQUIRE(w, world_digest(w) == before && !step);
         return status;
     }
-    EXPECT(w, step->n_spans == n && rt_seq_rm(w->m, 0, 0, -1) == GDN_INVALID_ARGUMENT);
+    WORLD_REQUIRE(w, step->n_spans == n && rt_seq_rm(w->m, 0, 0, -1) == GDN_INVALID_ARGUMENT);
     for (int32_t i = 0; i < n; i++) {
         for (int32_t row = step->seq_start[i]; row < step->seq_start[i + 1]; row++)
             token[row] = 1 + (int32_t)world_random(w, 60000);
@@ -316,12 +291,12 @@ gdn_status world_step(world *w, int32_t n, const int32_t *seqs, const int32_t *r
             first += rows[i];
         }
         const int32_t fit = rt_step_fit(w->m, spans, n - done);
-        EXPECT(w, fit >= 1 && fit <= n - done);
+        WORLD_REQUIRE(w, fit >= 1 && fit <= n - done);
         if (fit < n - done) { /* more than fits is refused */
             rt_step *step;
             const uint64_t before = world_digest(w);
-            EXPECT(w, rt_step_begin(w->m, spans, n - done, &step) != GDN_OK && !step);
-            EXPECT(w, world_digest(w) == before);
+            WORLD_REQUIRE(w, rt_step_begin(w->m, spans, n - done, &step) != GDN_OK && !step);
+            WORLD_REQUIRE(w, world_digest(w) == before);
         }
         status = run_step(w, fit, spans, commit);
         done += fit;
@@ -332,7 +307,7 @@ gdn_status world_step(world *w, int32_t n, const int32_t *seqs, const int32_t *r
 gdn_status world_one(world *w, int32_t seq, int32_t rows)
 {
     const gdn_status status = world_step(w, 1, &seq, &rows, 1);
-    EXPECT(w, status == GDN_OK);
+    WORLD_REQUIRE(w, status == GDN_OK);
     return status;
 }
 

@@ -45,13 +45,9 @@ static void counted_free(void *user, void *memory)
 
 gdn_context *world_context(void)
 {
-    gdn_context_desc desc = {
-        .size = sizeof desc, .n_threads = 1, .alloc = counted_alloc, .free = counted_free, .alloc_user = &world_alloc
-    };
-    if (!context && gdn_context_create(&desc, &context)) {
-        printf("no context: %s\n", gdn_last_error());
-        exit(2);
-    }
+    gdn_context_desc desc = FIELDS(.size = sizeof desc, .n_threads = 1, .alloc = counted_alloc, .free = counted_free,
+                                   .alloc_user = &world_alloc);
+    NEED(context || !gdn_context_create(&desc, &context), "%s", gdn_last_error());
     return context;
 }
 
@@ -65,32 +61,18 @@ void world_close_context(void)
 
 void world_fake_model(rt_model *model)
 {
-    *model = (rt_model){ .n_recurrent = 2,
-                         .n_attention = 2,
-                         .fingerprint = UINT64_C(0xFEEDFACE12345678),
-                         .hp = { .n_embd = W_EMBD,
-                                 .n_layer = 4,
-                                 .n_mtp = 1,
-                                 .n_head_kv = 1,
-                                 .head_dim = W_KV,
-                                 .conv_kernel = W_KERNEL,
-                                 .state_size = W_STATE,
-                                 .n_key_heads = 1,
-                                 .n_value_heads = W_HEADS,
-                                 .n_channels = W_CHANNELS } };
+    *model = (rt_model)FIELDS(.n_recurrent = 2, .n_attention = 2, .fingerprint = UINT64_C(0xFEEDFACE12345678),
+                              .hp = FIELDS(.n_embd = W_EMBD, .n_layer = 4, .n_mtp = 1, .n_head_kv = 1, .head_dim = W_KV,
+                                           .conv_kernel = W_KERNEL, .state_size = W_STATE, .n_key_heads = 1,
+                                           .n_value_heads = W_HEADS, .n_channels = W_CHANNELS));
 }
 
 int world_open(world *w, int32_t n_seqs, int32_t n_cells, int32_t n_rollback, int32_t kv_type, uint64_t seed)
 {
     *w = (world){ .random = seed };
     world_fake_model(&w->model);
-    w->desc = (rt_memory_desc){ .device = world_context(),
-                                .host = world_context(),
-                                .n_seqs = n_seqs,
-                                .n_cells = n_cells,
-                                .n_rollback = n_rollback,
-                                .kv_type = kv_type,
-                                .draft = 1 };
+    w->desc = (rt_memory_desc)FIELDS(.device = world_context(), .host = world_context(), .n_seqs = n_seqs,
+                                     .n_cells = n_cells, .n_rollback = n_rollback, .kv_type = kv_type, .draft = 1);
     w->desc.model = &w->model;
     w->t = calloc((size_t)n_seqs, sizeof *w->t);
     if (!w->t || n_cells > W_CELLS || n_seqs > W_SEQS || rt_memory_create(&w->desc, &w->m)) {
@@ -108,13 +90,7 @@ void world_close(world *w)
     w->t = NULL;
 }
 
-uint32_t world_random(world *w, uint32_t below)
-{
-    uint64_t z = (w->random += 0x9E3779B97F4A7C15u);
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return (uint32_t)((z ^ (z >> 31)) >> 32) % below;
-}
+uint32_t world_random(world *w, uint32_t below) { return (uint32_t)(test_random(&w->random) >> 32) % below; }
 
 void world_differ(world *w, const char *format, ...)
 {
@@ -192,15 +168,15 @@ static void compare_kv(world *w, int32_t seq)
 static void compare_seq(world *w, int32_t seq)
 {
     const truth *t = &w->t[seq];
-    EXPECT(w, rt_seq_length(w->m, seq) == t->n);
-    EXPECT(w, rt_draft_length(w->m, seq) == t->draft);
+    WORLD_REQUIRE(w, rt_seq_length(w->m, seq) == t->n);
+    WORLD_REQUIRE(w, rt_draft_length(w->m, seq) == t->draft);
     int32_t least = t->n ? t->low : 0;
     while (t->n && least <= t->n && !truth_readable(t, least)) least++;
-    EXPECT(w, rt_seq_min_length(w->m, seq) == least);
-    EXPECT(w, w->m->seq[seq].n_listed == t->n + t->reserved);
+    WORLD_REQUIRE(w, rt_seq_min_length(w->m, seq) == least);
+    WORLD_REQUIRE(w, w->m->seq[seq].n_listed == t->n + t->reserved);
     for (int32_t p = 0; p <= t->n; p++) {
         const int32_t rope = p < t->n ? t->rope[p] : t->next;
-        EXPECT(w, rt_seq_rope(w->m, seq, p) == rope && rt_seq_position(w->m, seq, p) == rope + t->shift);
+        WORLD_REQUIRE(w, rt_seq_rope(w->m, seq, p) == rope && rt_seq_position(w->m, seq, p) == rope + t->shift);
     }
     if (rt_seq_length(w->m, seq) != t->n) return;
     for (int32_t p = 1; p <= t->n + w->m->K; p++) { /* beyond the length: nothing stale may be readable */
@@ -231,7 +207,7 @@ static void audit(world *w, const rt_resource *r, const int32_t *sums, const cha
             world_differ(w, "%s %d: %d references are counted and %d are there", what, i, r->count[i], sums[i]);
         n_free += sums[i] == 0;
     }
-    EXPECT(w, n_free == r->n_free);
+    WORLD_REQUIRE(w, n_free == r->n_free);
     for (int32_t i = 0; i < r->n_free; i++)
         if (r->count[r->free[i]] != 0) world_differ(w, "%s %d is in use and on the free stack", what, r->free[i]);
 }
@@ -332,8 +308,8 @@ gdn_status world_rm(world *w, int32_t seq, int32_t p0, int32_t p1)
     }
     const uint64_t before = world_digest(w);
     const gdn_status status = rt_seq_rm(w->m, seq, p0, p1);
-    EXPECT(w, status == expected);
-    if (status) EXPECT(w, world_digest(w) == before);
+    WORLD_REQUIRE(w, status == expected);
+    if (status) WORLD_REQUIRE(w, world_digest(w) == before);
     for (int32_t s = 0; s < w->desc.n_seqs && !status; s++)
         if ((seq < 0 || s == seq) && !(p1 >= 0 && (p1 < w->t[s].n || p1 <= p0))) roll_back(&w->t[s], p0);
     return status;
@@ -361,9 +337,9 @@ gdn_status world_add(world *w, int32_t seq, int32_t p0, int32_t delta)
 {
     truth *t = &w->t[seq];
     const gdn_status status = rt_seq_add(w->m, seq, p0, delta);
-    EXPECT(w, status == (p0 != 0 && p0 != t->n               ? GDN_UNSUPPORTED
-                         : p0 == t->n && t->next + delta < 0 ? GDN_INVALID_ARGUMENT
-                                                             : GDN_OK));
+    WORLD_REQUIRE(w, status == (p0 != 0 && p0 != t->n               ? GDN_UNSUPPORTED
+                                : p0 == t->n && t->next + delta < 0 ? GDN_INVALID_ARGUMENT
+                                                                    : GDN_OK));
     if (status) return status;
     if (p0 == t->n) {
         t->next += delta;
@@ -380,7 +356,7 @@ gdn_status world_reserve(world *w, int32_t seq, int32_t n)
     const int32_t *cells = NULL;
     const int fits = n - t->reserved <= rt_memory_free_cells(w->m);
     const gdn_status status = rt_draft_reserve(w->m, seq, n, &cells);
-    EXPECT(w, status == (fits ? GDN_OK : GDN_OUT_OF_MEMORY));
+    WORLD_REQUIRE(w, status == (fits ? GDN_OK : GDN_OUT_OF_MEMORY));
     if (!status) t->reserved = n == 0 ? 0 : n > t->reserved ? n : t->reserved;
     for (int32_t i = 0; i < n && !status; i++) /* a draft writes what is never right */
         memset(rt_memory_k(w->m, 2) + (uint64_t)cells[i] * w->m->kv_bytes, 0xFF, w->m->kv_bytes);
@@ -398,9 +374,9 @@ void *world_save(world *w, int32_t seq, uint64_t *n)
     *n = rt_memory_save_size(w->m, seq);
     unsigned char *bytes = rt_calloc(*n + 8, 1, "a save");
     memset(bytes + *n, 0x5A, 8);
-    EXPECT(w, rt_memory_save(w->m, seq, bytes, *n - 1) == GDN_INVALID_ARGUMENT);
-    EXPECT(w, rt_memory_save(w->m, seq, bytes, *n) == GDN_OK);
-    for (int i = 0; i < 8; i++) EXPECT(w, bytes[*n + (uint64_t)i] == 0x5A);
+    WORLD_REQUIRE(w, rt_memory_save(w->m, seq, bytes, *n - 1) == GDN_INVALID_ARGUMENT);
+    WORLD_REQUIRE(w, rt_memory_save(w->m, seq, bytes, *n) == GDN_OK);
+    for (int i = 0; i < 8; i++) WORLD_REQUIRE(w, bytes[*n + (uint64_t)i] == 0x5A);
     return bytes;
 }
 
@@ -409,7 +385,7 @@ gdn_status world_load(world *w, int32_t seq, const void *bytes, uint64_t n, cons
     const uint64_t before = world_digest(w);
     const gdn_status status = rt_memory_load(w->m, seq, bytes, n);
     if (status) {
-        EXPECT(w, world_digest(w) == before);
+        WORLD_REQUIRE(w, world_digest(w) == before);
         return status;
     }
     for (int32_t s = 0; s < w->desc.n_seqs; s++) {

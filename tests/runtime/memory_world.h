@@ -8,6 +8,7 @@
 #define GDN_TEST_MEMORY_WORLD_H
 
 #include "runtime/memory/memory_internal.h"
+#include "tests/harness.h"
 
 enum { W_CELLS = 96, W_SEQS = 9, W_STATE = 16, W_HEADS = 2, W_CHANNELS = 64, W_KERNEL = 4, W_KV = 8, W_EMBD = 8 };
 
@@ -63,7 +64,7 @@ uint32_t world_random(world *w, uint32_t below);
 
 /* Something is not as it should be: count it, and say so unless quiet. */
 void world_differ(world *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
-#define EXPECT(w, condition)                                                                                           \
+#define WORLD_REQUIRE(w, condition)                                                                                    \
     do {                                                                                                               \
         if (!(condition)) world_differ(w, "line %d: %s (%s)", __LINE__, #condition, rt_last_error());                  \
     } while (0)

@@ -32,26 +32,26 @@ static void sampler(rt_dense *dense)
     int32_t counts[V], tokens[4] = { 3, 5, 3, 7 };
     uint64_t random = 1;
     double p[V], total = 0;
-    REQUIRE(!rt_sampler_create(V, dense, &s));
-    for (int32_t i = 0; i < V; i++) logits[i] = (float)(fixture_random(&random) % 1000) / 250.0f;
+    NEED(!rt_sampler_create(V, dense, &s));
+    for (int32_t i = 0; i < V; i++) logits[i] = (float)(test_random(&random) % 1000) / 250.0f;
     logits[4] = logits[20] = 6; /* the likeliest two are equal */
     for (int32_t i = 0; i < V; i++) total += p[i] = exp((double)logits[i]);
 
     /* greedy, and every filter at its end: the lower of equals; nobody else */
     const rt_sampling greedy[] = { { 0, 0, 1, 0, 1, 64, 9 }, { 1, 1, 1, 0, 1, 64, 9 }, { 1, 0, 1e-6f, 0, 1, 64, 9 } };
     for (size_t i = 0; i < 3; i++)
-        for (int32_t n = 1; n < 50; n++) EXPECT(rt_sample(s, &greedy[i], logits, tokens, n < 4 ? n : 4) == 4);
+        for (int32_t n = 1; n < 50; n++) REQUIRE(rt_sample(s, &greedy[i], logits, tokens, n < 4 ? n : 4) == 4);
     rt_sampling min_p = open_sampling;
     min_p.min_p = 1;
     draw_many(s, &min_p, logits, NULL, 0, counts);
-    EXPECT(counts[4] > 0 && counts[20] > 0 && counts[4] + counts[20] == DRAWS - 1); /* both reach it */
+    REQUIRE(counts[4] > 0 && counts[20] > 0 && counts[4] + counts[20] == DRAWS - 1); /* both reach it */
 
     /* draws follow the probabilities: chi squared, 36 degrees of freedom, far beyond 99.99% at 80 */
     draw_many(s, &open_sampling, logits, NULL, 0, counts);
     double chi = 0;
     for (int32_t i = 0; i < V; i++)
         chi += pow(counts[i] - (DRAWS - 1) * p[i] / total, 2) / ((DRAWS - 1) * p[i] / total);
-    EXPECT(chi < 80);
+    REQUIRE(chi < 80);
     /* a temperature of 2 is the square root of the probabilities */
     rt_sampling warm = open_sampling;
     warm.temperature = 2;
@@ -61,7 +61,7 @@ static void sampler(rt_dense *dense)
     chi = 0;
     for (int32_t i = 0; i < V; i++)
         chi += pow(counts[i] - (DRAWS - 1) * sqrt(p[i]) / warm_total, 2) / ((DRAWS - 1) * sqrt(p[i]) / warm_total);
-    EXPECT(chi < 80);
+    REQUIRE(chi < 80);
 
     /* top_k: the k largest, all of them; top_p: as few as hold that much */
     rt_sampling few = open_sampling;
@@ -71,31 +71,31 @@ static void sampler(rt_dense *dense)
     for (int32_t i = 0; i < V; i++) {
         int32_t larger = 0;
         for (int32_t j = 0; j < V; j++) larger += logits[j] > logits[i] || (logits[j] == logits[i] && j < i);
-        EXPECT(larger < 5 || !counts[i]);
+        REQUIRE(larger < 5 || !counts[i]);
         n_seen += counts[i] > 0;
     }
-    EXPECT(n_seen == 5);
+    REQUIRE(n_seen == 5);
 
     /* the penalty: seen lately, once however often, and only within its reach */
     rt_sampling tired = open_sampling;
     tired.temperature = 0;
     tired.repeat_penalty = 3;
     int32_t text[] = { 4, 1, 2 };
-    EXPECT(rt_sample(s, &tired, logits, text, 3) == 20);
+    REQUIRE(rt_sample(s, &tired, logits, text, 3) == 20);
     tired.repeat_last = 2;
-    EXPECT(rt_sample(s, &tired, logits, text, 3) == 4);
+    REQUIRE(rt_sample(s, &tired, logits, text, 3) == 4);
     float below[V];
     for (int32_t i = 0; i < V; i++) below[i] = i ? -6 : -1;
     tired.repeat_last = 3;
-    EXPECT(rt_sample(s, &tired, below, (const int32_t[]){ 0, 0, 0 }, 3) == 0); /* -3: once, however often it occurs */
+    REQUIRE(rt_sample(s, &tired, below, (const int32_t[]){ 0, 0, 0 }, 3) == 0); /* -3: once, however often it occurs */
     tired.repeat_penalty = 7;
-    EXPECT(rt_sample(s, &tired, below, (const int32_t[]){ 0, 0, 0 }, 3) == 1); /* -7: below zero it multiplies */
+    REQUIRE(rt_sample(s, &tired, below, (const int32_t[]){ 0, 0, 0 }, 3) == 1); /* -7: below zero it multiplies */
 
     /* in the caller's floating-point mode, 1 / 3 would be less than the third that it has to equal */
     float third[V] = { 1, 1.0f / 3.0f };
     tired.repeat_penalty = 3;
     (void)fesetround(FE_DOWNWARD);
-    EXPECT(rt_sample(s, &tired, third, (const int32_t[]){ 0, 0, 0 }, 3) == 0);
+    REQUIRE(rt_sample(s, &tired, third, (const int32_t[]){ 0, 0, 0 }, 3) == 0);
     (void)fesetround(FE_TONEAREST);
 
     /* the same seed and position: the same draw; others differ */
@@ -108,7 +108,7 @@ static void sampler(rt_dense *dense)
         equal += a == rt_sample(s, &open_sampling, logits, zeros, n);
         other += a == rt_sample(s, &seed, logits, zeros, n);
     }
-    EXPECT(equal == 999 && other < 500);
+    REQUIRE(equal == 999 && other < 500);
 
     rt_sampling wrong[9];
     for (int i = 0; i < 9; i++) wrong[i] = open_sampling;
@@ -121,8 +121,8 @@ static void sampler(rt_dense *dense)
     wrong[6].temperature = NAN;
     wrong[7].presence_penalty = NAN;
     wrong[8].frequency_penalty = 101;
-    for (int i = 0; i < 9; i++) EXPECT(rt_sampling_check(&wrong[i]) == GDN_INVALID_ARGUMENT);
-    EXPECT(!rt_sampling_check(&open_sampling));
+    for (int i = 0; i < 9; i++) REQUIRE(rt_sampling_check(&wrong[i]) == GDN_INVALID_ARGUMENT);
+    REQUIRE(!rt_sampling_check(&open_sampling));
     rt_sampler_destroy(s);
 }
 
@@ -149,37 +149,30 @@ static void penalties(rt_dense *dense)
     rt_sampler *s;
     uint64_t random = 7;
     int32_t text[LENGTH];
-    REQUIRE(!rt_sampler_create(V, dense, &s));
+    NEED(!rt_sampler_create(V, dense, &s));
     for (int32_t round = 0; round < 400; round++) {
         float logits[V], after[V];
-        for (int32_t i = 0; i < V; i++) after[i] = logits[i] = (float)(fixture_random(&random) % 2000) / 250.0f - 4;
+        for (int32_t i = 0; i < V; i++) after[i] = logits[i] = (float)(test_random(&random) % 2000) / 250.0f - 4;
         for (int32_t i = 0; i < LENGTH; i++)
-            text[i] = (int32_t)(fixture_random(&random) % (V + 2)) - 1; /* and what is no token */
-        rt_sampling c = { round % 2 ? 1.0f : 0.0f,
-                          0,
-                          1,
-                          0,
-                          round % 3 ? 1.3f : 1.0f,
-                          round % 5 ? 20 + round : 0,
-                          3,
-                          round % 4 ? 0.5f : 0.0f,
-                          round % 7 ? 0.25f : 0.0f };
+            text[i] = (int32_t)(test_random(&random) % (V + 2)) - 1; /* and what is no token */
+        rt_sampling c = FIELDS(round % 2 ? 1.0f : 0.0f, 0, 1, 0, round % 3 ? 1.3f : 1.0f, round % 5 ? 20 + round : 0, 3,
+                               round % 4 ? 0.5f : 0.0f, round % 7 ? 0.25f : 0.0f);
         const rt_sampling without = { c.temperature, 0, 1, 0, 1, 64, 3, 0, 0 };
-        const int32_t n = 1 + (int32_t)(fixture_random(&random) % LENGTH);
+        const int32_t n = 1 + (int32_t)(test_random(&random) % LENGTH);
         penalize(&c, text, n, after);
-        EXPECT(rt_sample(s, &c, logits, text, n) == rt_sample(s, &without, after, text, n));
+        REQUIRE(rt_sample(s, &c, logits, text, n) == rt_sample(s, &without, after, text, n));
     }
     /* by hand: 2 - 0.75 and 2 - 3 * 0.5 are less than 1.5 and more than 0.25 */
     const float hand[V] = { 2, 1.5f, 1.25f, 0.5f };
     rt_sampling c = { 0, 0, 1, 0, 1, 64, 1, 0, 0 };
-    EXPECT(rt_sample(s, &c, hand, (const int32_t[]){ 0, 0, 0 }, 3) == 0);
+    REQUIRE(rt_sample(s, &c, hand, (const int32_t[]){ 0, 0, 0 }, 3) == 0);
     c.presence_penalty = 0.75f;
-    EXPECT(rt_sample(s, &c, hand, (const int32_t[]){ 0, 0, 0 }, 3) == 1);
+    REQUIRE(rt_sample(s, &c, hand, (const int32_t[]){ 0, 0, 0 }, 3) == 1);
     c.presence_penalty = 0.25f;
-    EXPECT(rt_sample(s, &c, hand, (const int32_t[]){ 0, 0, 0 }, 3) == 0);
+    REQUIRE(rt_sample(s, &c, hand, (const int32_t[]){ 0, 0, 0 }, 3) == 0);
     c.frequency_penalty = 0.125f;
-    EXPECT(rt_sample(s, &c, hand, (const int32_t[]){ 0, 0, 0 }, 3) == 1);
-    EXPECT(rt_sample(s, &c, hand, (const int32_t[]){ 0 }, 1) == 0);
+    REQUIRE(rt_sample(s, &c, hand, (const int32_t[]){ 0, 0, 0 }, 3) == 1);
+    REQUIRE(rt_sample(s, &c, hand, (const int32_t[]){ 0 }, 1) == 0);
     rt_sampler_destroy(s);
 }
 
@@ -187,12 +180,12 @@ static void lookup(void)
 {
     int32_t draft[8];
     const int32_t text[] = { 1, 2, 3, 4, 9, 2, 3, 5, 8, 7, 2, 3 };
-    EXPECT(rt_draft_ngram(text, 12, 8, draft) == 5 && draft[0] == 5 && draft[1] == 8 &&
-           draft[4] == 3); /* the latest place */
-    EXPECT(rt_draft_ngram(text, 12, 2, draft) == 2 && rt_draft_ngram(text, 12, 0, draft) == 0);
+    REQUIRE(rt_draft_ngram(text, 12, 8, draft) == 5 && draft[0] == 5 && draft[1] == 8 &&
+            draft[4] == 3); /* the latest place */
+    REQUIRE(rt_draft_ngram(text, 12, 2, draft) == 2 && rt_draft_ngram(text, 12, 0, draft) == 0);
     const int32_t longer[] = { 1, 2, 3, 4, 9, 2, 3, 5, 1, 2, 3 };
-    EXPECT(rt_draft_ngram(longer, 11, 8, draft) == 8 && draft[0] == 4); /* a longer match before a later one */
-    EXPECT(rt_draft_ngram(text, 4, 8, draft) == 0 && rt_draft_ngram(text, 1, 8, draft) == 0);
+    REQUIRE(rt_draft_ngram(longer, 11, 8, draft) == 8 && draft[0] == 4); /* a longer match before a later one */
+    REQUIRE(rt_draft_ngram(text, 4, 8, draft) == 0 && rt_draft_ngram(text, 1, 8, draft) == 0);
 }
 
 /* Steps with drafts give `drafted` tokens per second, plain ones 100: how many of 1000 steps draft? */
@@ -210,10 +203,10 @@ static int32_t drafting_steps(int32_t width, double drafted)
 
 static void speculation(void)
 {
-    EXPECT(drafting_steps(1, 150) > 900 &&
-           drafting_steps(1, 150) < 1000); /* it pays, and the other way is looked at too */
-    EXPECT(drafting_steps(1, 60) > 0 && drafting_steps(1, 60) < 100);
-    EXPECT(drafting_steps(5000, 60) < 100);
+    REQUIRE(drafting_steps(1, 150) > 900 &&
+            drafting_steps(1, 150) < 1000); /* it pays, and the other way is looked at too */
+    REQUIRE(drafting_steps(1, 60) > 0 && drafting_steps(1, 60) < 100);
+    REQUIRE(drafting_steps(5000, 60) < 100);
     rt_speculation p = { 0 };
     for (int i = 0; i < 200; i++) { /* it pays for one, and not for five at once */
         rt_speculation_record(&p, 1, rt_speculation_choose(&p, 1), 10, 0.1);
@@ -226,7 +219,7 @@ static void speculation(void)
         one += rt_speculation_choose(&p, 1);
         five += rt_speculation_choose(&p, 5);
     }
-    EXPECT(one > 60 && five < 4);
+    REQUIRE(one > 60 && five < 4);
     for (int i = 0; i < 300; i++) /* texts change: now it pays for five too, and that is found out */
         rt_speculation_record(&p, 5, rt_speculation_choose(&p, 5), 10, rt_speculation_choose(&p, 5) ? 0.01 : 0.1);
     for (int i = 0; i < 100; i++) {
@@ -235,7 +228,7 @@ static void speculation(void)
     }
     for (five = 0; five < 8 && rt_speculation_choose(&p, 5); five++)
         ;
-    EXPECT(five >= 7);
+    REQUIRE(five >= 7);
 }
 
 /* The first step with drafts pays for catching up, which says nothing about the next ones. */
@@ -243,23 +236,23 @@ static void catching_up(void)
 {
     rt_speculation p = { 0 };
     for (int i = 0; i < 3; i++) {
-        EXPECT(!rt_speculation_choose(&p, 8));
+        REQUIRE(!rt_speculation_choose(&p, 8));
         rt_speculation_record(&p, 8, 0, 8, 1.0);
     }
     for (int i = 0; i < 4; i++) {
-        EXPECT(rt_speculation_choose(&p, 8) && rt_speculation_pays(&p, 8));
+        REQUIRE(rt_speculation_choose(&p, 8) && rt_speculation_pays(&p, 8));
         rt_speculation_record(&p, 8, 1, 14, i ? 1.4 : 2.7);
     }
-    EXPECT(rt_speculation_choose(&p, 8) && rt_speculation_pays(&p, 8));
+    REQUIRE(rt_speculation_choose(&p, 8) && rt_speculation_pays(&p, 8));
 
     int n = 0; /* where they are far behind, that is seen after a few steps */
     for (int i = 0; i < 3; i++) rt_speculation_record(&p, 1, 0, 1, 1.0);
     for (; rt_speculation_choose(&p, 1); n++) rt_speculation_record(&p, 1, 1, 1, 2.0);
-    EXPECT(n == 5); /* one that catches up, and four */
+    REQUIRE(n == 5); /* one that catches up, and four */
     p = (rt_speculation){ 0 };
     for (int i = 0; i < 3; i++) rt_speculation_record(&p, 1, 0, 1, 1.0);
     for (n = 0; rt_speculation_choose(&p, 1); n++) rt_speculation_record(&p, 1, 1, 1, 1.1);
-    EXPECT(n == 17); /* a little behind may be chance */
+    REQUIRE(n == 17); /* a little behind may be chance */
 
     int tries[2] = { 0 }; /* and where three tokens would not make up for the time, it is hardly tried again */
     for (int most = 0; most < 2; most++) {
@@ -271,7 +264,7 @@ static void catching_up(void)
             before = draft;
         }
     }
-    EXPECT(tries[0] == 5 && tries[1] == 3);
+    REQUIRE(tries[0] == 5 && tries[1] == 3);
 }
 
 /* Steps of a clock that is made up: plain ones give `width` tokens in 1; those with drafts take `slow`, and `behind`
@@ -290,17 +283,17 @@ static double against_better(double slow, double behind, double accepted, int32_
     for (int i = 0; drawn < n; i++) {
         const int mixed = prompts && i % 3 == 0; /* a step that reads a prompt, too: it is not recorded */
         const int draft = mixed ? rt_speculation_pays(&p, width) : rt_speculation_choose(&p, width);
-        const double noise = 0.9 + 0.2 * (double)(fixture_random(&seed) % 1000) / 1000;
+        const double noise = 0.9 + 0.2 * (double)(test_random(&seed) % 1000) / 1000;
         const double took = noise * (draft ? slow + behind * (plain < 31 ? plain : 31) / 31 : 1);
         int32_t tokens = 0;
         for (int32_t s = 0; s < width; s++) {
             int32_t got = 1;
-            while (draft && got <= DRAFTS && (double)(fixture_random(&seed) % 1000) < 1000 * accepted) got++;
+            while (draft && got <= DRAFTS && (double)(test_random(&seed) % 1000) < 1000 * accepted) got++;
             tokens += got;
         }
         if (!mixed)
             rt_speculation_record(&p, width, draft, tokens,
-                                  took + (fixture_random(&seed) % 100 ? 0 : 9)); /* interrupted */
+                                  took + (test_random(&seed) % 100 ? 0 : 9)); /* interrupted */
         plain = draft ? 0 : plain + 1;
         drawn += tokens;
         seconds += took;
@@ -325,7 +318,7 @@ static void never_much_slower(void)
                 worst = mixed > worst ? mixed : worst;
             }
     printf("drafts where they pay: at most %.3f of the better way's time\n", worst);
-    EXPECT(worst > 1 && worst < 1.02);
+    REQUIRE(worst > 1 && worst < 1.02);
 }
 
 /* Steps with drafts take 1 and give 2 tokens; with second choices `dearer` more, and a token more with chance `right`.
@@ -336,9 +329,9 @@ static int32_t steps_with_second(double dearer, double right, int32_t n, uint64_
     int32_t with = 0;
     for (int32_t i = 0; i < n; i++) {
         const int second = rt_speculation_choose_second(&p, 3);
-        const int hit = (double)(fixture_random(&seed) % 1000) < 1000 * right;
+        const int hit = (double)(test_random(&seed) % 1000) < 1000 * right;
         const double noise =
-            (0.95 + 0.1 * (double)(fixture_random(&seed) % 1000) / 1000) + (fixture_random(&seed) % 50 ? 0 : 9);
+            (0.95 + 0.1 * (double)(test_random(&seed) % 1000) / 1000) + (test_random(&seed) % 50 ? 0 : 9);
         rt_speculation_record_second(&p, 3, second, 2 + (second && hit), hit, noise * (1 + second * dearer));
         with += second;
     }
@@ -352,11 +345,11 @@ static void second_choices(void)
                   never = steps_with_second(0.02, 0, n, 1);
     printf("second choices: %d of %d steps where they pay, %d and %d where they do not\n", (int)good, (int)n, (int)bad,
            (int)never);
-    EXPECT(good > n * 9 / 10 && bad < n / 50 && bad >= 8 && never < n / 20);
-    EXPECT(steps_with_second(0.02, 0.2, 64, 1) == 0); /* first it is seen how often they are right */
+    REQUIRE(good > n * 9 / 10 && bad < n / 50 && bad >= 8 && never < n / 20);
+    REQUIRE(steps_with_second(0.02, 0.2, 64, 1) == 0); /* first it is seen how often they are right */
     rt_speculation p = { 0 };
-    EXPECT(!rt_speculation_choose_second(&p, 0) &&
-           !rt_speculation_choose_second(&p, 5000)); /* any number of sequences */
+    REQUIRE(!rt_speculation_choose_second(&p, 0) &&
+            !rt_speculation_choose_second(&p, 5000)); /* any number of sequences */
     rt_speculation_record_second(&p, 5000, 0, 1, 0, 0);
     rt_speculation_record_second(&p, 5000, 1, 1, 1, 1);
 }
@@ -365,7 +358,7 @@ int main(void)
 {
     rt_threads *threads;
     rt_dense *dense;
-    REQUIRE(!rt_threads_create(1, &threads) && !rt_dense_create(NULL, threads, &dense));
+    NEED(!rt_threads_create(1, &threads) && !rt_dense_create(NULL, threads, &dense));
     sampler(dense);
     penalties(dense);
     test_sampling_defaults();
@@ -376,5 +369,5 @@ int main(void)
     second_choices();
     rt_dense_destroy(dense);
     rt_threads_destroy(threads);
-    return fixture_end();
+    return test_summary();
 }

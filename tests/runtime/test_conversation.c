@@ -43,7 +43,7 @@ static rt_chat *chat_of(const char *form)
     rt_chat *chat;
     build_header(&file, 0, 1);
     build_key_string(&file, "tokenizer.chat_template", form);
-    REQUIRE(!rt_gguf_open_memory(file.bytes, file.n, &f) && !rt_chat_create(f, tokenizer, &chat));
+    NEED(!rt_gguf_open_memory(file.bytes, file.n, &f) && !rt_chat_create(f, tokenizer, &chat));
     rt_gguf_close(f);
     return chat;
 }
@@ -52,30 +52,18 @@ static rt_engine *engine_of(rt_spec spec, int32_t context)
 {
     static int n_opened; /* engines roll back by snapshots and by a log, in turn */
     const int32_t K = spec == RT_SPEC_OFF ? 0 : 3;
-    return fixture_open(model, &(fixture_engine){ .n_seqs = 2,
-                                                  .n_ctx = context,
-                                                  .n_cells = context,
-                                                  .n_rollback = K,
-                                                  .rollback = n_opened++ % 2 ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG,
-                                                  .n_batch = 32,
-                                                  .draft = spec == RT_SPEC_MTP });
+    return fixture_open(model,
+                        &(fixture_engine)FIELDS(.n_seqs = 2, .n_ctx = context, .n_cells = context, .n_rollback = K,
+                                                .rollback = n_opened++ % 2 ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG,
+                                                .n_batch = 32, .draft = spec == RT_SPEC_MTP));
 }
 
 static rt_conversation_desc desc_of(rt_engine *engine, const rt_chat *chat, rt_spec spec, int thinking)
 {
-    return (rt_conversation_desc){ .engine = engine,
-                                   .tokenizer = tokenizer,
-                                   .chat = chat,
-                                   .thinking = thinking,
-                                   .sampling = { .temperature = 0.8f,
-                                                 .top_p = 0.95f,
-                                                 .repeat_penalty = 1.1f,
-                                                 .repeat_last = 32,
-                                                 .top_k = 40,
-                                                 .seed = 5 },
-                                   .spec = spec,
-                                   .draft_max = spec == RT_SPEC_OFF ? 0 : 3,
-                                   .always = 1 };
+    return (rt_conversation_desc)FIELDS(.engine = engine, .tokenizer = tokenizer, .chat = chat, .thinking = thinking,
+                                        .sampling = FIELDS(.temperature = 0.8f, .top_p = 0.95f, .repeat_penalty = 1.1f,
+                                                           .repeat_last = 32, .top_k = 40, .seed = 5),
+                                        .spec = spec, .draft_max = spec == RT_SPEC_OFF ? 0 : 3, .always = 1);
 }
 
 /* What an engine says that reads all of the prompt. */
@@ -87,8 +75,8 @@ static int32_t from_scratch(rt_engine *engine, const rt_sampling *sampling, cons
     rt_scheduler *s;
     int32_t id, n;
     int busy = 1;
-    REQUIRE(!rt_scheduler_create(&desc, &s) && !rt_submit(s, &r, &id));
-    while (busy) REQUIRE(!rt_step_run(s, &busy));
+    NEED(!rt_scheduler_create(&desc, &s) && !rt_submit(s, &r, &id));
+    while (busy) NEED(!rt_step_run(s, &busy));
     const int32_t *got = rt_result_tokens(s, id, &n);
     memcpy(tokens, got, (size_t)n * sizeof *tokens);
     rt_scheduler_destroy(s);
@@ -110,7 +98,7 @@ static int on_reading(void *user, int32_t done, int32_t total, int thinks)
 {
     watch *w = user;
     (void)thinks;
-    EXPECT(done > w->done && done <= total);
+    REQUIRE(done > w->done && done <= total);
     w->done = done;
     return w->stop_reading && done >= w->stop_reading;
 }
@@ -126,23 +114,22 @@ static rt_turn_result turn(rt_conversation *c, const rt_conversation_desc *d, co
     const rt_message *const earlier = rt_conversation_messages(c, &n_before);
     if (n_before) memcpy(talk, earlier, (size_t)n_before * sizeof *talk);
     talk[n_before] = (rt_message){ .role = "user", .text = text };
-    const rt_turn what = {
-        .text = text, .n_text = strlen(text), .n_max = answer, .on_token = on_token, .on_reading = on_reading, .user = w
-    };
-    REQUIRE(!rt_chat_render(d->chat, talk, n_before + 1, d->thinking, 1, &p));
+    const rt_turn what = FIELDS(.text = text, .n_text = strlen(text), .n_max = answer, .on_token = on_token,
+                                .on_reading = on_reading, .user = w);
+    NEED(!rt_chat_render(d->chat, talk, n_before + 1, d->thinking, 1, &p));
     const uint64_t rows = rt_engine_counters(d->engine).rows;
-    REQUIRE(!rt_conversation_turn(c, &what, &r));
-    EXPECT(r.n_prompt == p.n && !memcmp(r.prompt, p.tokens, (size_t)p.n * sizeof *p.tokens)); /* as from scratch */
-    EXPECT(r.thinks == p.thinks);
+    NEED(!rt_conversation_turn(c, &what, &r));
+    REQUIRE(r.n_prompt == p.n && !memcmp(r.prompt, p.tokens, (size_t)p.n * sizeof *p.tokens)); /* as from scratch */
+    REQUIRE(r.thinks == p.thinks);
     rt_free(p.tokens);
     const int32_t n_expected = from_scratch(other, &d->sampling, r.prompt, r.n_prompt, expected, answer);
-    EXPECT((w->stop_at || r.n_tokens == n_expected) && r.n_tokens <= n_expected);
-    EXPECT(!memcmp(r.tokens, expected, (size_t)r.n_tokens * sizeof *expected));
-    EXPECT(r.n_kept + r.n_read == r.n_prompt && w->n == r.n_tokens && w->done == r.n_prompt);
+    REQUIRE((w->stop_at || r.n_tokens == n_expected) && r.n_tokens <= n_expected);
+    REQUIRE(!memcmp(r.tokens, expected, (size_t)r.n_tokens * sizeof *expected));
+    REQUIRE(r.n_kept + r.n_read == r.n_prompt && w->n == r.n_tokens && w->done == r.n_prompt);
     if (d->spec == RT_SPEC_OFF) /* what the engine was given is what is reported */
-        EXPECT(rt_engine_counters(d->engine).rows - rows == (uint64_t)(r.n_read + r.n_tokens - 1));
+        REQUIRE(rt_engine_counters(d->engine).rows - rows == (uint64_t)(r.n_read + r.n_tokens - 1));
     const rt_message *all = rt_conversation_messages(c, &n);
-    EXPECT(n == n_before + 2 && !strcmp(all[n - 2].text, text) && !strcmp(all[n - 1].role, "assistant"));
+    REQUIRE(n == n_before + 2 && !strcmp(all[n - 2].text, text) && !strcmp(all[n - 1].role, "assistant"));
     return r;
 }
 
@@ -155,22 +142,22 @@ static void talk(const char *form, rt_spec spec, int thinking, int32_t tail, rt_
     int32_t before = 0, answered = 0, whole = 0;
     d.system = "Be kind.";
     d.n_system = 8;
-    REQUIRE(!rt_conversation_create(&d, &c));
+    NEED(!rt_conversation_create(&d, &c));
     for (int i = 0; i < TURNS; i++) {
         watch w = { .stop_at = i == 2 ? 3 : 0 };
         const rt_turn_result r = turn(c, &d, said[i], other, &w);
-        EXPECT(w.n == w.stop_at ? r.finish == RT_FINISH_CANCELLED
-                                : r.finish == RT_FINISH_STOP || r.finish == RT_FINISH_LENGTH);
-        EXPECT(r.n_kept >= before - tail); /* nothing that the renderings have in common is read again ... */
+        REQUIRE(w.n == w.stop_at ? r.finish == RT_FINISH_CANCELLED
+                                 : r.finish == RT_FINISH_STOP || r.finish == RT_FINISH_LENGTH);
+        REQUIRE(r.n_kept >= before - tail); /* nothing that the renderings have in common is read again ... */
         whole += i && !tail && r.n_kept == before + answered - 1; /* ... and where they go on, not even the answer */
         before = r.n_prompt;
         answered = r.n_tokens;
     }
-    EXPECT(tail || whole > 0);
+    REQUIRE(tail || whole > 0);
     rt_conversation_clear(c);
     watch w = { 0 };
     const rt_turn_result r = turn(c, &d, said[0], other, &w);
-    EXPECT(r.n_kept == 0);
+    REQUIRE(r.n_kept == 0);
     rt_conversation_destroy(c);
     rt_engine_destroy(engine);
     rt_chat_destroy(chat);
@@ -184,11 +171,11 @@ static void nothing_in_common(const char *form, int32_t first, rt_engine *other)
     rt_engine *engine = engine_of(RT_SPEC_OFF, CONTEXT);
     rt_conversation_desc d = desc_of(engine, chat, RT_SPEC_OFF, RT_THINK_AUTO);
     rt_conversation *c;
-    REQUIRE(!rt_conversation_create(&d, &c));
+    NEED(!rt_conversation_create(&d, &c));
     for (int i = 0; i < 3; i++) {
         watch w = { 0 };
         const rt_turn_result r = turn(c, &d, said[i], other, &w);
-        EXPECT((r.n_kept == 0) == (i == 0 || i >= first));
+        REQUIRE((r.n_kept == 0) == (i == 0 || i >= first));
     }
     rt_conversation_destroy(c);
     rt_engine_destroy(engine);
@@ -205,50 +192,46 @@ static void without_trace(rt_engine *other)
     char vast[1000];
     rt_turn_result r;
     int32_t n;
-    REQUIRE(!rt_conversation_create(&d, &c));
+    NEED(!rt_conversation_create(&d, &c));
     watch w = { 0 };
     const rt_turn_result first = turn(c, &d, said[0], other, &w);
     const int32_t held = first.n_prompt;
     w = (watch){ .stop_reading = 1 };
-    rt_turn what = { .text = "And God said, Let there be light: and there was light. And God saw the light",
-                     .n_text = 76,
-                     .n_max = answer,
-                     .on_token = on_token,
-                     .on_reading = on_reading,
-                     .user = &w };
-    EXPECT(!rt_conversation_turn(c, &what, &r) && r.finish == RT_FINISH_CANCELLED && !r.n_tokens);
+    rt_turn what = FIELDS(.text = "And God said, Let there be light: and there was light. And God saw the light",
+                          .n_text = 76, .n_max = answer, .on_token = on_token, .on_reading = on_reading, .user = &w);
+    REQUIRE(!rt_conversation_turn(c, &what, &r) && r.finish == RT_FINISH_CANCELLED && !r.n_tokens);
     (void)rt_conversation_messages(c, &n);
-    EXPECT(n == 2);
+    REQUIRE(n == 2);
     memset(vast, 'a', sizeof vast);
     what.text = vast;
     what.n_text = sizeof vast;
-    EXPECT(rt_conversation_turn(c, &what, &r) == GDN_OUT_OF_MEMORY && strstr(rt_last_error(), "the context holds 160"));
+    FAILS(rt_conversation_turn(c, &what, &r), GDN_OUT_OF_MEMORY, "the context holds 160");
     what.text = NULL;
-    EXPECT(rt_conversation_turn(c, &what, &r) == GDN_INVALID_ARGUMENT);
+    REQUIRE(rt_conversation_turn(c, &what, &r) == GDN_INVALID_ARGUMENT);
     (void)rt_conversation_messages(c, &n);
-    EXPECT(n == 2);
+    REQUIRE(n == 2);
     w = (watch){ 0 };
-    EXPECT(turn(c, &d, said[1], other, &w).n_kept >= held);
+    REQUIRE(turn(c, &d, said[1], other, &w).n_kept >= held);
     /* until the context is full, which is said, and another turn refused */
     what = (rt_turn){ .text = "Go on.", .n_text = 6, .ignore_end = 1 };
-    REQUIRE(!rt_conversation_turn(c, &what, &r));
-    EXPECT(r.finish == RT_FINISH_CONTEXT && r.n_prompt + r.n_tokens == 160);
-    EXPECT(rt_conversation_turn(c, &what, &r) == GDN_OUT_OF_MEMORY);
+    NEED(!rt_conversation_turn(c, &what, &r));
+    REQUIRE(r.finish == RT_FINISH_CONTEXT && r.n_prompt + r.n_tokens == 160);
+    REQUIRE(rt_conversation_turn(c, &what, &r) == GDN_OUT_OF_MEMORY);
     rt_conversation_clear(c);
     w = (watch){ 0 };
-    EXPECT(turn(c, &d, said[0], other, &w).n_tokens == first.n_tokens);
+    REQUIRE(turn(c, &d, said[0], other, &w).n_tokens == first.n_tokens);
     rt_conversation_destroy(c);
 
     d.thinking = RT_THINK_ON;
-    EXPECT(rt_conversation_create(&d, &c) == GDN_UNSUPPORTED && strstr(rt_last_error(), "no switch") && !c);
+    REQUIRE(rt_conversation_create(&d, &c) == GDN_UNSUPPORTED && strstr(rt_last_error(), "no switch") && !c);
     d.thinking = RT_THINK_AUTO;
     d.draft_max = 4;
-    EXPECT(rt_conversation_create(&d, &c) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "draft_max is 4"));
+    FAILS(rt_conversation_create(&d, &c), GDN_INVALID_ARGUMENT, "draft_max is 4");
     d.spec = RT_SPEC_MTP;
     d.draft_max = 3;
-    EXPECT(rt_conversation_create(&d, &c) == GDN_UNSUPPORTED);
+    REQUIRE(rt_conversation_create(&d, &c) == GDN_UNSUPPORTED);
     d.engine = other;
-    EXPECT(rt_conversation_create(&d, &c) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "n_seqs is 1"));
+    FAILS(rt_conversation_create(&d, &c), GDN_INVALID_ARGUMENT, "n_seqs is 1");
     rt_engine_destroy(engine);
     rt_chat_destroy(chat);
 }
@@ -265,59 +248,57 @@ static void resumed(const char *form, rt_spec spec, rt_engine *other)
     int32_t tokens[ANSWER], n_messages;
     d.system = "Be kind.";
     d.n_system = 8;
-    REQUIRE(!rt_conversation_create(&d, &c) && !rt_conversation_create(&e, &b));
-    REQUIRE(!rt_conversation_save(c, &bytes, &n)); /* before the first turn */
-    EXPECT(!rt_conversation_load(b, bytes, n));
+    NEED(!rt_conversation_create(&d, &c) && !rt_conversation_create(&e, &b));
+    NEED(!rt_conversation_save(c, &bytes, &n)); /* before the first turn */
+    REQUIRE(!rt_conversation_load(b, bytes, n));
     rt_free(bytes);
     for (int i = 0; i < 2; i++) {
         watch w = { .stop_at = i ? 5 : 0 };
         (void)turn(c, &d, said[i], other, &w);
     }
-    REQUIRE(!rt_conversation_save(c, &bytes, &n));
+    NEED(!rt_conversation_save(c, &bytes, &n));
     watch w = { 0 };
     const rt_turn_result r = turn(c, &d, said[2], other, &w);
     memcpy(tokens, r.tokens, (size_t)r.n_tokens * sizeof *tokens);
 
     w = (watch){ 0 };
     (void)turn(b, &e, said[3], other, &w); /* what is replaced */
-    EXPECT(!rt_conversation_load(b, bytes, n));
+    REQUIRE(!rt_conversation_load(b, bytes, n));
     (void)rt_conversation_messages(b, &n_messages);
-    EXPECT(n_messages == 5);
-    REQUIRE(!rt_conversation_save(b, &again, &n_again));
-    EXPECT(n_again == n); /* all of it */
+    REQUIRE(n_messages == 5);
+    NEED(!rt_conversation_save(b, &again, &n_again));
+    REQUIRE(n_again == n); /* all of it */
     rt_free(again);
 
     unsigned char *const bad = malloc((size_t)n + 1);
     const uint64_t step = once ? n / 32 + 1 : 997;
-    REQUIRE(bad);
+    NEED(bad);
     memcpy(bad, bytes, (size_t)n);
     for (uint64_t i = 0; i < n; i += i < 400 ? 1 : step) {
         bad[i] ^= 0x10;
-        EXPECT(rt_conversation_load(b, bad, n) == GDN_INVALID_ARGUMENT);
+        REQUIRE(rt_conversation_load(b, bad, n) == GDN_INVALID_ARGUMENT);
         bad[i] ^= 0x10;
     }
     for (uint64_t i = 0; i < n; i += i < 200 ? 1 : step)
-        EXPECT(rt_conversation_load(b, bad, i) == GDN_INVALID_ARGUMENT);
-    EXPECT(rt_conversation_load(b, bad, n + 1) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "damaged"));
+        REQUIRE(rt_conversation_load(b, bad, i) == GDN_INVALID_ARGUMENT);
+    FAILS(rt_conversation_load(b, bad, n + 1), GDN_INVALID_ARGUMENT, "damaged");
     free(bad);
 
     w = (watch){ 0 };
     const rt_turn_result s = turn(b, &e, said[2], other, &w); /* nothing of the above has changed it */
-    EXPECT(s.n_tokens == r.n_tokens && !memcmp(s.tokens, tokens, (size_t)s.n_tokens * sizeof *tokens));
-    EXPECT(s.n_kept == r.n_kept && s.n_read == r.n_read);
+    REQUIRE(s.n_tokens == r.n_tokens && !memcmp(s.tokens, tokens, (size_t)s.n_tokens * sizeof *tokens));
+    REQUIRE(s.n_kept == r.n_kept && s.n_read == r.n_read);
     rt_conversation_destroy(b);
 
     rt_engine *small = engine_of(spec, 40);
     rt_conversation_desc f = desc_of(small, chat, spec, RT_THINK_AUTO);
-    REQUIRE(!rt_conversation_create(&f, &b));
-    EXPECT(rt_conversation_load(b, bytes, n) == GDN_INVALID_ARGUMENT &&
-           strstr(rt_last_error(), "the context holds 40"));
+    NEED(!rt_conversation_create(&f, &b));
+    FAILS(rt_conversation_load(b, bytes, n), GDN_INVALID_ARGUMENT, "the context holds 40");
     rt_conversation_destroy(b);
     f.chat = foreign;
-    REQUIRE(!rt_conversation_create(&f, &b));
-    EXPECT(rt_conversation_load(b, bytes, n) == GDN_INVALID_ARGUMENT &&
-           strstr(rt_last_error(), "another chat template"));
-    EXPECT(rt_conversation_load(c, bytes, n) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "system message"));
+    NEED(!rt_conversation_create(&f, &b));
+    FAILS(rt_conversation_load(b, bytes, n), GDN_INVALID_ARGUMENT, "another chat template");
+    FAILS(rt_conversation_load(c, bytes, n), GDN_INVALID_ARGUMENT, "system message");
     rt_conversation_destroy(b);
     rt_free(bytes);
     rt_conversation_destroy(c);
@@ -351,38 +332,38 @@ static void stopped(const char *form, rt_spec spec, rt_engine *other)
         int32_t n;
         void *bytes;
         uint64_t n_bytes;
-        REQUIRE(!rt_conversation_create(&d, &c));
+        NEED(!rt_conversation_create(&d, &c));
         turn(c, &d, said[0], other, &w);
         const rt_turn what = { .text = said[1], .n_text = strlen(said[1]), .n_max = answer };
         calls_left = at;
-        REQUIRE(!rt_conversation_turn(c, &what, &r));
+        NEED(!rt_conversation_turn(c, &what, &r));
         const int hit = !calls_left;
         calls_left = 0;
         (void)rt_conversation_messages(c, &n);
         if (hit) {
-            EXPECT(r.finish == RT_FINISH_CANCELLED && n == (r.n_tokens ? 4 : 2));
+            REQUIRE(r.finish == RT_FINISH_CANCELLED && n == (r.n_tokens ? 4 : 2));
             n_taken_back += !r.n_tokens;
             n_ended += r.n_tokens > 0;
         }
-        REQUIRE(!rt_conversation_save(c, &bytes, &n_bytes));
+        NEED(!rt_conversation_save(c, &bytes, &n_bytes));
         rt_free(bytes);
         w = (watch){ 0 };
         turn(c, &d, said[3], other, &w);
         rt_conversation_destroy(c);
     }
     printf("%d turns taken back, %d answers ended by the engine's stop function\n", n_taken_back, n_ended);
-    EXPECT(n_taken_back > 1 && n_ended > 1);
+    REQUIRE(n_taken_back > 1 && n_ended > 1);
     rt_engine_destroy(engine);
     rt_chat_destroy(chat);
 }
 
 int main(int argc, char **argv)
 {
-    REQUIRE(argc == 2 || argc == 3);
+    NEED(argc == 2 || argc == 3);
     once = argc == 3;
     if (once) answer = 8;
     model = fixture_model(argv[1], "../../models/kjv-small-q8_0.gguf");
-    REQUIRE(!rt_tokenizer_create(model->file, &tokenizer));
+    NEED(!rt_tokenizer_create(model->file, &tokenizer));
     rt_engine *other = fixture_open(model, &(fixture_engine){ .n_ctx = CONTEXT });
     talk(plain, RT_SPEC_OFF, RT_THINK_AUTO, 0, other);
     if (!once) {
@@ -401,5 +382,5 @@ int main(int argc, char **argv)
     rt_engine_destroy(other);
     rt_tokenizer_destroy(tokenizer);
     rt_model_free(model);
-    return fixture_end();
+    return test_summary();
 }

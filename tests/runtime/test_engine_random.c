@@ -66,7 +66,7 @@ static uint64_t truth_of(truth *t, const int32_t *tokens, int32_t n)
         uint8_t all[MAX_LENGTH];
         memset(all, 1, sizeof all);
         const rt_batch batch = { n, tokens, seq, all };
-        REQUIRE(!rt_seq_rm(rt_engine_memory(t->engine), 0, 0, -1) && !rt_decode(t->engine, &batch));
+        NEED(!rt_seq_rm(rt_engine_memory(t->engine), 0, 0, -1) && !rt_decode(t->engine, &batch));
         t->n_replays++;
         for (int32_t i = 1; i <= n; i++) { /* all beginnings of the list are known now */
             const uint64_t k = digest_of(tokens, 4 * (size_t)i);
@@ -111,7 +111,7 @@ static void must_be_whole(world *w)
     for (int32_t s = 0; s < N_SEQS; s++) w->must[s] = w->seq[s].n;
 }
 
-static int32_t below(world *w, int32_t n) { return (int32_t)(fixture_random(&w->random) % (uint64_t)n); }
+static int32_t below(world *w, int32_t n) { return (int32_t)(test_random(&w->random) % (uint64_t)n); }
 
 /* A batch of a few sequences, tokens of all of them in any order. */
 static void decode(world *w, int may_fail)
@@ -153,23 +153,23 @@ static void decode(world *w, int may_fail)
     const int64_t n_launches = launches - launched; /* the truth launches too, below */
     fail_in = -1;
     if (bad == 1 || bad == 2) {
-        EXPECT(status == GDN_INVALID_ARGUMENT && n_launches == 0);
+        REQUIRE(status == GDN_INVALID_ARGUMENT && n_launches == 0);
         w->refused++;
     } else if (status == GDN_OUT_OF_MEMORY) {
-        EXPECT(n_launches == 0 && n > rt_memory_free_cells(w->m));
+        REQUIRE(n_launches == 0 && n > rt_memory_free_cells(w->m));
         w->refused++;
     } else if (status) { /* the device: lengths are a beginning of what was asked, state is there or known to be lost */
-        EXPECT(bad == 3 && status == GDN_DEVICE_LOST);
+        REQUIRE(bad == 3 && status == GDN_DEVICE_LOST);
         w->failed++;
         for (int32_t s = 0; s < N_SEQS; s++) {
             const int32_t length = rt_seq_length(w->m, s);
-            EXPECT(length >= w->seq[s].n && length <= after[s].n);
+            REQUIRE(length >= w->seq[s].n && length <= after[s].n);
             after[s].n = length;
             w->seq[s] = after[s];
             if (rt_seq_min_length(w->m, s) > length) {
                 w->lost++;
                 const rt_batch more = { 1, (int32_t[]){ 0 }, (int32_t[]){ s }, NULL };
-                EXPECT(rt_decode(w->e, &more) == GDN_INVALID_ARGUMENT && !rt_seq_rm(w->m, s, 0, -1));
+                REQUIRE(rt_decode(w->e, &more) == GDN_INVALID_ARGUMENT && !rt_seq_rm(w->m, s, 0, -1));
                 w->seq[s].n = 0;
             }
         }
@@ -181,16 +181,16 @@ static void decode(world *w, int may_fail)
         }
         memcpy(w->seq, after, sizeof after);
         for (int32_t i = 0; i < n; i++) {
-            EXPECT(!logits[i] == !rt_logits(w->e, i));
-            if (logits[i]) EXPECT(logits_digest(w->t, w->e, i) == truth_of(w->t, after[seq[i]].token, place[i] + 1));
+            REQUIRE(!logits[i] == !rt_logits(w->e, i));
+            if (logits[i]) REQUIRE(logits_digest(w->t, w->e, i) == truth_of(w->t, after[seq[i]].token, place[i] + 1));
         }
         w->rows += n;
         steps = (int32_t)(rt_engine_counters(w->e).steps - before.steps);
         /* one launch serves all sequences; with a log, states may be moved up by themselves before a prompt is read */
         const int64_t folds = (int64_t)(rt_engine_counters(w->e).folds - before.folds);
-        EXPECT(n_launches == (steps + folds) * w->t->model->n_recurrent);
+        REQUIRE(n_launches == (steps + folds) * w->t->model->n_recurrent);
         w->folds += folds;
-        EXPECT(rt_engine_counters(w->e).rows - before.rows == (uint64_t)n);
+        REQUIRE(rt_engine_counters(w->e).rows - before.rows == (uint64_t)n);
     }
 }
 
@@ -205,15 +205,15 @@ static void roll_back(world *w)
     const int gaps = w->prefixes && !w->m->n_log;
     const int there = gaps && to > low ? rt_seq_readable(w->m, &w->m->seq[s], to) : to >= low;
     const gdn_status status = rt_seq_rm(w->m, s, to, -1);
-    EXPECT((status == GDN_OK) == (to == 0 || there) && (!status || status == GDN_UNSUPPORTED));
-    EXPECT(low >= 1 && low <= w->must[s] && low <= n && launches == launched &&
-           rt_engine_counters(w->e).rows == rows); /* no recomputation */
+    REQUIRE((status == GDN_OK) == (to == 0 || there) && (!status || status == GDN_UNSUPPORTED));
+    REQUIRE(low >= 1 && low <= w->must[s] && low <= n && launches == launched &&
+            rt_engine_counters(w->e).rows == rows); /* no recomputation */
     if (!status) {
         w->seq[s].n = to;
         w->must[s] = to < w->must[s] ? to : w->must[s];
         w->rollbacks++;
     }
-    EXPECT(rt_seq_length(w->m, s) == w->seq[s].n);
+    REQUIRE(rt_seq_length(w->m, s) == w->seq[s].n);
 }
 
 static void copy_or_clear(world *w)
@@ -221,7 +221,7 @@ static void copy_or_clear(world *w)
     const int32_t a = below(w, N_SEQS), b = below(w, N_SEQS);
     switch (below(w, 12)) {
     case 0:
-        EXPECT(!rt_seq_keep(w->m, a));
+        REQUIRE(!rt_seq_keep(w->m, a));
         for (int32_t s = 0; s < N_SEQS; s++)
             if (s != a) w->seq[s].n = 0;
         break;
@@ -232,18 +232,18 @@ static void copy_or_clear(world *w)
         }
         break;
     case 2:
-        EXPECT(!rt_seq_rm(w->m, a, 0, -1));
+        REQUIRE(!rt_seq_rm(w->m, a, 0, -1));
         w->seq[a].n = 0;
         break;
     case 3: /* all positions of a text move together: nothing that attention sees changes */
-        EXPECT(!w->seq[a].n || !rt_seq_add(w->m, a, 0, below(w, 9) - 4));
+        REQUIRE(!w->seq[a].n || !rt_seq_add(w->m, a, 0, below(w, 9) - 4));
         break;
     default:
         if (rt_seq_cp(w->m, a, b) == GDN_OK) {
             w->seq[b] = w->seq[a];
             w->must[b] = w->must[a];
         } else {
-            EXPECT(0);
+            REQUIRE(0);
         }
     }
 }
@@ -258,12 +258,12 @@ static void save_or_load(world *w)
         s->bytes = malloc(s->n ? s->n : 1);
         s->seq = seq;
         memcpy(s->was, w->seq, sizeof s->was);
-        REQUIRE(s->bytes && s->n && !rt_memory_save(w->m, seq, s->bytes, s->n));
+        NEED(s->bytes && s->n && !rt_memory_save(w->m, seq, s->bytes, s->n));
         return;
     }
     const int32_t to = s->seq < 0 ? -1 : below(w, N_SEQS);
     const gdn_status status = rt_memory_load(w->m, to, s->bytes, s->n);
-    EXPECT(!status || status == GDN_OUT_OF_MEMORY);
+    REQUIRE(!status || status == GDN_OUT_OF_MEMORY);
     if (!status && to < 0) memcpy(w->seq, s->was, sizeof w->seq);
     else if (!status) w->seq[to] = s->was[s->seq];
     if (!status) must_be_whole(w);
@@ -279,17 +279,17 @@ static void start(world *w)
     with.n = below(w, 3) ? with.n : below(w, with.n + 1);
     if (with.n && below(w, 4) == 0) with.token[below(w, with.n)] ^= 1;
     if (own->n && (own->n > with.n || memcmp(own->token, with.token, 4 * (size_t)own->n) != 0 || below(w, 2))) {
-        EXPECT(!rt_seq_rm(w->m, s, 0, -1));
+        REQUIRE(!rt_seq_rm(w->m, s, 0, -1));
         own->n = 0;
     }
     const rt_prefix_stats c = rt_prefix_stats_of(w->m);
     const int32_t found = rt_prefix_find(w->m, with.token, with.n);
     int32_t length = -1;
-    EXPECT(found <= with.n && (c.n_max ? found % c.interval == 0 : found == 0));
-    EXPECT(!rt_prefix_start(w->m, s, with.token, with.n, &length));
-    EXPECT(length == (found > own->n ? found : own->n) && rt_seq_length(w->m, s) == length);
+    REQUIRE(found <= with.n && (c.n_max ? found % c.interval == 0 : found == 0));
+    REQUIRE(!rt_prefix_start(w->m, s, with.token, with.n, &length));
+    REQUIRE(length == (found > own->n ? found : own->n) && rt_seq_length(w->m, s) == length);
     if (found > own->n) { /* there is one snapshot, and the end is at hand for the draft head */
-        EXPECT(rt_seq_min_length(w->m, s) == found);
+        REQUIRE(rt_seq_min_length(w->m, s) == found);
         w->started += found - own->n;
     }
     with.n = length;
@@ -307,21 +307,21 @@ static void draft(world *w)
             ask[n++] = (rt_draft_request){ s, below(w, w->t->model->hp.n_vocab), 1 + below(w, ROLLBACK) };
     if (!n) return;
     const int64_t launched = launches;
-    REQUIRE(!rt_draft_mtp(w->e, ask, n, ROLLBACK, 0.0f, got, n_got));
-    EXPECT(launches == launched);
+    NEED(!rt_draft_mtp(w->e, ask, n, ROLLBACK, 0.0f, got, n_got));
+    REQUIRE(launches == launched);
     for (int32_t i = 0; i < n; i++) {
         const list *l = &w->seq[ask[i].seq];
         rt_memory *m = rt_engine_memory(w->t->engine);
         int32_t expected[ROLLBACK], n_expected, seq[MAX_LENGTH] = { 0 };
         const rt_batch batch = { l->n, l->token, seq, NULL };
         if (!n_got[i]) continue; /* no cells, or hidden rows that a load or a failure has lost */
-        EXPECT(n_got[i] == ask[i].n_max);
+        REQUIRE(n_got[i] == ask[i].n_max);
         const int anew =
             rt_draft_from(w->m, ask[i].seq) > 0; /* it did not read all: other drafts, if it comes to that */
-        REQUIRE(!rt_seq_rm(m, 0, 0, -1) && !rt_decode(w->t->engine, &batch));
+        NEED(!rt_seq_rm(m, 0, 0, -1) && !rt_decode(w->t->engine, &batch));
         const rt_draft_request alone = { 0, ask[i].token, ask[i].n_max };
-        REQUIRE(!rt_draft_mtp(w->t->engine, &alone, 1, ROLLBACK, 0.0f, expected, &n_expected));
-        EXPECT(n_expected == n_got[i] && (anew || !memcmp(expected, got + i * ROLLBACK, 4 * (size_t)n_got[i])));
+        NEED(!rt_draft_mtp(w->t->engine, &alone, 1, ROLLBACK, 0.0f, expected, &n_expected));
+        REQUIRE(n_expected == n_got[i] && (anew || !memcmp(expected, got + i * ROLLBACK, 4 * (size_t)n_got[i])));
         w->drafts += !anew;
         w->anew += anew;
         if (below(w, 2)) { /* verify it: the drawn token and the drafts, then keep some */
@@ -335,11 +335,11 @@ static void draft(world *w)
             if (rt_decode(w->e, &verify)) continue; /* other drafts hold the cells */
             memcpy(own->token + own->n, token, 4 * (size_t)(n_got[i] + 1));
             for (int32_t j = 0; j <= n_got[i]; j++)
-                EXPECT(logits_digest(w->t, w->e, j) == truth_of(w->t, own->token, own->n + j + 1));
+                REQUIRE(logits_digest(w->t, w->e, j) == truth_of(w->t, own->token, own->n + j + 1));
             const int32_t keep = 1 + below(w, n_got[i] + 1);
             own->n += keep;
             must_be_whole(w);
-            if (keep <= n_got[i]) EXPECT(!rt_seq_rm(w->m, ask[i].seq, own->n, -1));
+            if (keep <= n_got[i]) REQUIRE(!rt_seq_rm(w->m, ask[i].seq, own->n, -1));
         }
     }
 }
@@ -349,31 +349,26 @@ static void drive(const rt_model *model, const char *name, int64_t n_operations,
     static const int32_t caches[2][4] = { { 0 }, { 6, 20, 1, 3 } };
     truth *t = calloc(1, sizeof *t);
     world w = { .t = t, .random = seed, .prefixes = prefixes };
-    REQUIRE(t);
+    NEED(t);
     t->model = model;
-    t->engine = fixture_open(model, &(fixture_engine){ .n_seqs = 1,
-                                                       .n_ctx = MAX_LENGTH + ROLLBACK + 1,
-                                                       .n_batch = 32,
-                                                       .n_rollback = ROLLBACK,
-                                                       .draft = model->hp.n_mtp });
-    for (int64_t i = 0; i < n_operations && fixture_failures < 5; i++) {
+    t->engine =
+        fixture_open(model, &(fixture_engine)FIELDS(.n_seqs = 1, .n_ctx = MAX_LENGTH + ROLLBACK + 1, .n_batch = 32,
+                                                    .n_rollback = ROLLBACK, .draft = model->hp.n_mtp));
+    for (int64_t i = 0; i < n_operations && test_failed < 5; i++) {
         if (i % 400 == 0) { /* another engine: other micro-batches, threads, rollbacks */
             const int64_t k = i / 400;
             w.evicted += w.e ? (int64_t)rt_prefix_stats_of(w.m).n_evicted : 0;
             rt_engine_destroy(w.e);
-            w.e = fixture_open(model, &(fixture_engine){ .n_seqs = N_SEQS,
-                                                         .n_ctx = N_CELLS,
-                                                         .n_cells = N_CELLS,
-                                                         .n_batch = (int32_t[]){ 64, 5, 17, 1 }[i / 400 % 4],
-                                                         .n_threads = 1 + (int32_t)(i / 400 % 2),
-                                                         .n_rollback = ROLLBACK,
-                                                         .draft = model->hp.n_mtp,
-                                                         .n_prefixes = caches[prefixes][i / 400 % 4],
-                                                         .prefix_interval = (int32_t[]){ 3, 1, 2, 7 }[i / 400 % 4],
-                                                         .rollback = (k ^ k >> 2 ^ (int64_t)model->hp.arch) & 1
-                                                                         ? RT_ROLLBACK_SNAPSHOTS
-                                                                         : RT_ROLLBACK_LOG,
-                                                         .commit_after = (int32_t[]){ 1, 3, 0, 2 }[k / 2 % 4] });
+            w.e = fixture_open(model, &(fixture_engine)FIELDS(.n_seqs = N_SEQS, .n_ctx = N_CELLS, .n_cells = N_CELLS,
+                                                              .n_batch = (int32_t[]){ 64, 5, 17, 1 }[i / 400 % 4],
+                                                              .n_threads = 1 + (int32_t)(i / 400 % 2),
+                                                              .n_rollback = ROLLBACK, .draft = model->hp.n_mtp,
+                                                              .n_prefixes = caches[prefixes][i / 400 % 4],
+                                                              .prefix_interval = (int32_t[]){ 3, 1, 2, 7 }[i / 400 % 4],
+                                                              .rollback = (k ^ k >> 2 ^ (int64_t)model->hp.arch) & 1
+                                                                              ? RT_ROLLBACK_SNAPSHOTS
+                                                                              : RT_ROLLBACK_LOG,
+                                                              .commit_after = (int32_t[]){ 1, 3, 0, 2 }[k / 2 % 4]));
             w.m = rt_engine_memory(w.e);
             memset(w.seq, 0, sizeof w.seq);
             must_be_whole(&w);
@@ -387,7 +382,7 @@ static void drive(const rt_model *model, const char *name, int64_t n_operations,
         else if (what > 15) start(&w);
         else if (model->hp.n_mtp) draft(&w);
         if (prefixes || w.m->n_log) memory_audit(w.m);
-        if (fixture_failures) {
+        if (test_failed) {
             printf("%s: operation %lld (%d) of seed %llu\n", name, (long long)i, (int)what, (unsigned long long)seed);
             break;
         }
@@ -396,15 +391,15 @@ static void drive(const rt_model *model, const char *name, int64_t n_operations,
             t->n_replays = 0;
         }
     }
-    EXPECT(w.rows && w.rollbacks && w.refused && w.failed && w.lost && w.folds && w.logs &&
-           ((w.drafts && w.anew) || !model->hp.n_mtp)); /* or it tested less than it says */
+    REQUIRE(w.rows && w.rollbacks && w.refused && w.failed && w.lost && w.folds && w.logs &&
+            ((w.drafts && w.anew) || !model->hp.n_mtp)); /* or it tested less than it says */
     printf("%-24s %lld operations, seed %llu: %lld rows compared, %lld rollbacks, %lld refused, %lld failed, %lld "
            "states lost, %lld moved up by themselves, %lld drafts, %lld of a head that began anew\n",
            name, (long long)n_operations, (unsigned long long)seed, (long long)w.rows, (long long)w.rollbacks,
            (long long)w.refused, (long long)w.failed, (long long)w.lost, (long long)w.folds, (long long)w.drafts,
            (long long)w.anew);
     w.evicted += (int64_t)rt_prefix_stats_of(w.m).n_evicted;
-    EXPECT((w.started && w.evicted) || !prefixes);
+    REQUIRE((w.started && w.evicted) || !prefixes);
     if (prefixes)
         printf("%-24s %lld tokens that sequences started with, %lld checkpoints gave way\n", name, (long long)w.started,
                (long long)w.evicted);
@@ -416,12 +411,12 @@ static void drive(const rt_model *model, const char *name, int64_t n_operations,
 
 int main(int argc, char **argv)
 {
-    REQUIRE(argc >= 2);
+    NEED(argc >= 2);
     for (int i = 0; i < FIXTURE_TINY; i++) {
         rt_model *model = fixture_tiny_model(argv[1], i);
         drive(model, fixture_tiny[i], argc > 2 ? strtoll(argv[2], NULL, 0) : 3000,
               argc > 3 ? strtoull(argv[3], NULL, 0) : 1, argc > 4 && !strcmp(argv[4], "prefixes"));
         rt_model_free(model);
     }
-    return fixture_end();
+    return test_summary();
 }

@@ -26,12 +26,8 @@ static void compare(comparison *c, const float *got, const float *expected, int6
         const double d = fabs((double)got[i] - (double)expected[i]) / range;
         if (!(d <= c->worst)) c->worst = d;
         c->squares += d * d;
-        if (!(d <= c->tolerance)) {
-            printf("%s[%d][%lld]: %.9g, expected %.9g: %.3g of the range\n", what, (int)at, (long long)i,
-                   (double)got[i], (double)expected[i], d);
-            fixture_failures++;
-            break;
-        }
+        REQUIRE(d <= c->tolerance, "%s[%d][%lld]: %.9g, expected %.9g: %.3g of the range", what, (int)at, (long long)i,
+                (double)got[i], (double)expected[i], d);
     }
     c->n += n;
 }
@@ -72,8 +68,8 @@ static void trunk(const rt_model *model, const golden *g, comparison *c, int32_t
 {
     const golden_array *tokens = golden_find(g, "tokens"), *logits = golden_find(g, "logits");
     const int32_t n = tokens->dim[0], V = model->hp.n_vocab;
-    REQUIRE(logits && logits->dim[0] == n && logits->dim[1] == V &&
-            golden_find(g, "hidden")->dim[0] == model->hp.n_layer && n <= 64);
+    NEED(logits && logits->dim[0] == n && logits->dim[1] == V &&
+         golden_find(g, "hidden")->dim[0] == model->hp.n_layer && n <= 64);
     const double range = range_of(logits->data, (int64_t)n * V);
     rt_engine *e = fixture_open(model, &(fixture_engine){ .n_batch = n_batch, .n_rollback = 2 });
     tapped t = { g, c, 0, model->hp.n_layer, 0 };
@@ -85,11 +81,11 @@ static void trunk(const rt_model *model, const golden *g, comparison *c, int32_t
         const int32_t rows = n - p < chunk ? n - p : chunk;
         const rt_batch batch = { rows, (const int32_t *)tokens->data + p, seq, all };
         t.first = p;
-        REQUIRE(!rt_decode(e, &batch));
+        NEED(!rt_decode(e, &batch));
         for (int32_t i = 0; i < rows; i++)
             compare(c, rt_logits(e, i), (const float *)logits->data + (int64_t)(p + i) * V, V, range, "logits", p + i);
     }
-    EXPECT(t.seen == n * (model->hp.n_layer + 1)); /* every layer was looked at */
+    REQUIRE(t.seen == n * (model->hp.n_layer + 1)); /* every layer was looked at */
     rt_engine_destroy(e);
 }
 
@@ -108,7 +104,7 @@ static void draft_head(const rt_model *model, const golden *g, comparison *c)
                        *first_hidden = golden_find(g, "mtp_hidden");
     const golden_array *from = golden_find(g, "draft_from"), *drafts = golden_find(g, "draft_tokens"),
                        *logits = golden_find(g, "draft_logits"), *hidden = golden_find(g, "draft_hidden");
-    REQUIRE(first && first_hidden && from && drafts && logits && hidden);
+    NEED(first && first_hidden && from && drafts && logits && hidden);
     const int32_t *token = tokens->data, n = tokens->dim[0], V = model->hp.n_vocab, E = model->hp.n_embd,
                   depth = drafts->dim[1];
     const double range = range_of(first->data, (int64_t)n * V),
@@ -120,23 +116,23 @@ static void draft_head(const rt_model *model, const golden *g, comparison *c)
     for (int32_t p = 0; p < n; p++) {
         const rt_draft_request ask = { 0, token[p], 1 };
         const rt_batch batch = { 1, token + p, seq, NULL };
-        REQUIRE(!rt_draft_mtp(e, &ask, 1, 1, 0.0f, got, &n_got));
-        EXPECT(n_got == 1);
+        NEED(!rt_draft_mtp(e, &ask, 1, 1, 0.0f, got, &n_got));
+        REQUIRE(n_got == 1);
         compare(c, e->draft_logits, (const float *)first->data + (int64_t)p * V, V, range, "mtp_logits", p);
         compare(c, e->draft_feed, (const float *)first_hidden->data + (int64_t)p * E, E, hidden_range, "mtp_hidden", p);
-        REQUIRE(!rt_decode(e, &batch));
+        NEED(!rt_decode(e, &batch));
     }
     /* the same with windows as long as the snapshots reach, of which only the first token is kept: the head must not
      * need output rows that are gone */
-    REQUIRE(!rt_seq_rm(m, 0, 0, -1));
+    NEED(!rt_seq_rm(m, 0, 0, -1));
     for (int32_t p = 0; p < n; p++) {
         const rt_draft_request ask = { 0, token[p], depth };
         int32_t window[9] = { token[p] };
-        REQUIRE(!rt_draft_mtp(e, &ask, 1, depth, 0.0f, got, &n_got));
-        EXPECT(n_got == depth && got[0] == largest((const float *)first->data + (int64_t)p * V, V));
+        NEED(!rt_draft_mtp(e, &ask, 1, depth, 0.0f, got, &n_got));
+        REQUIRE(n_got == depth && got[0] == largest((const float *)first->data + (int64_t)p * V, V));
         memcpy(window + 1, got, 4 * (size_t)depth);
         const rt_batch batch = { depth + 1, window, seq, NULL };
-        REQUIRE(!rt_decode(e, &batch) && !rt_seq_rm(m, 0, p + 1, -1));
+        NEED(!rt_decode(e, &batch) && !rt_seq_rm(m, 0, p + 1, -1));
     }
     /* a few positions, deeper; the head reads the whole text at once */
     for (int32_t i = 0; i < from->dim[0]; i++)
@@ -144,9 +140,9 @@ static void draft_head(const rt_model *model, const golden *g, comparison *c)
             const int32_t p = ((const int32_t *)from->data)[i];
             const rt_draft_request ask = { 0, token[p], d };
             const rt_batch batch = { p, token, seq, NULL };
-            REQUIRE(!rt_seq_rm(m, 0, 0, -1) && (!p || !rt_decode(e, &batch)) &&
-                    !rt_draft_mtp(e, &ask, 1, d, 0.0f, got, &n_got));
-            EXPECT(n_got == d && !memcmp(got, (const int32_t *)drafts->data + (int64_t)i * depth, 4 * (size_t)d));
+            NEED(!rt_seq_rm(m, 0, 0, -1) && (!p || !rt_decode(e, &batch)) &&
+                 !rt_draft_mtp(e, &ask, 1, d, 0.0f, got, &n_got));
+            REQUIRE(n_got == d && !memcmp(got, (const int32_t *)drafts->data + (int64_t)i * depth, 4 * (size_t)d));
             compare(c, e->draft_logits, (const float *)logits->data + ((int64_t)i * depth + d - 1) * V, V, range,
                     "draft_logits", p);
             compare(c, e->draft_feed, (const float *)hidden->data + ((int64_t)i * depth + d - 1) * E, E, hidden_range,
@@ -164,7 +160,7 @@ int main(int argc, char **argv)
         { "tiny-qwen35", 1e-4 },    { "tiny-qwen35-d128", 1e-4 },  { "tiny-qwen35moe", 1e-4 },
         { "tiny-qwen3next", 1e-4 }, { "tiny-qwen35-mixed", 0.08 }, /* quantised: the mean is bounded below */
     };
-    REQUIRE(argc == 2);
+    NEED(argc == 2);
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         char name[64];
         golden g = { 0 };
@@ -179,12 +175,12 @@ int main(int argc, char **argv)
         trunk(model, &g, &c, 64, 5);
         if (model->hp.n_mtp) draft_head(model, &g, &draft);
         const double mean = sqrt(c.squares / (double)c.n);
-        EXPECT(mean < 0.1 * c.tolerance);
+        REQUIRE(mean < 0.1 * c.tolerance);
         printf("%-20s trunk %.2e of the range (mean %.1e), %lld values", files[i].name, c.worst, mean, (long long)c.n);
         if (model->hp.n_mtp) printf("; draft head %.2e, %lld values", draft.worst, (long long)draft.n);
         printf("\n");
         rt_model_free(model);
         golden_free(&g);
     }
-    return fixture_end();
+    return test_summary();
 }

@@ -27,7 +27,7 @@ static void all_depths(world *w, int32_t seq)
         world_rm(w, seq, p, -1);
         world_compare(w);
     }
-    if (low > 1) EXPECT(w, world_rm(w, seq, low - 1, -1) == GDN_UNSUPPORTED);
+    if (low > 1) WORLD_REQUIRE(w, world_rm(w, seq, low - 1, -1) == GDN_UNSUPPORTED);
     world_compare(w);
 }
 
@@ -38,7 +38,7 @@ static void single_tokens(world *w)
         world_clear(w);
         world_one(w, 0, 7);
         for (int32_t i = 0; i < m; i++) world_one(w, 0, 1);
-        EXPECT(w, rt_seq_min_length(w->m, 0) == 7 + m - w->desc.n_rollback);
+        WORLD_REQUIRE(w, rt_seq_min_length(w->m, 0) == 7 + m - w->desc.n_rollback);
         all_depths(w, 0);
         world_one(w, 0, 2);
         world_compare(w);
@@ -49,11 +49,11 @@ static void single_tokens(world *w)
 static void whole_batch(world *w)
 {
     world_one(w, 0, 3);
-    EXPECT(w, rt_seq_min_length(w->m, 0) == 1);
+    WORLD_REQUIRE(w, rt_seq_min_length(w->m, 0) == 1);
     all_depths(w, 0);
     world_one(w, 0, 2);
     world_compare(w);
-    EXPECT(w, world_rm(w, 0, 0, -1) == GDN_OK && rt_seq_length(w->m, 0) == 0);
+    WORLD_REQUIRE(w, world_rm(w, 0, 0, -1) == GDN_OK && rt_seq_length(w->m, 0) == 0);
     world_one(w, 0, 3);
     world_compare(w);
 }
@@ -65,9 +65,9 @@ static void pieces(world *w)
         world_clear(w);
         for (int32_t at = 0; at < 13; at += piece) {
             const int32_t n = at + piece < 13 ? piece : 13 - at, seqs[] = { 1, 0 }, rows[] = { n, n };
-            EXPECT(w, world_step(w, 2, seqs, rows, 1) == GDN_OK);
+            WORLD_REQUIRE(w, world_step(w, 2, seqs, rows, 1) == GDN_OK);
         }
-        EXPECT(w, rt_seq_min_length(w->m, 0) == 13 - w->desc.n_rollback);
+        WORLD_REQUIRE(w, rt_seq_min_length(w->m, 0) == 13 - w->desc.n_rollback);
         all_depths(w, 0);
         all_depths(w, 1);
     }
@@ -77,13 +77,13 @@ static void pieces(world *w)
 static void again_and_again(world *w)
 {
     world_one(w, 0, 9);
-    EXPECT(w, world_rm(w, 0, 8, -1) == GDN_OK && world_rm(w, 0, 7, -1) == GDN_OK);
+    WORLD_REQUIRE(w, world_rm(w, 0, 8, -1) == GDN_OK && world_rm(w, 0, 7, -1) == GDN_OK);
     world_compare(w);
-    EXPECT(w, world_rm(w, 0, 5, -1) == GDN_UNSUPPORTED);
-    EXPECT(w, world_rm(w, 0, 6, 7) == GDN_OK && world_rm(w, 0, 5, -1) == GDN_UNSUPPORTED);
+    WORLD_REQUIRE(w, world_rm(w, 0, 5, -1) == GDN_UNSUPPORTED);
+    WORLD_REQUIRE(w, world_rm(w, 0, 6, 7) == GDN_OK && world_rm(w, 0, 5, -1) == GDN_UNSUPPORTED);
     world_compare(w);
     world_one(w, 0, 1);
-    EXPECT(w, rt_seq_min_length(w->m, 0) == 6);
+    WORLD_REQUIRE(w, rt_seq_min_length(w->m, 0) == 6);
     world_one(w, 0, 3);
     all_depths(w, 0);
 }
@@ -94,20 +94,21 @@ static void failing_steps(world *w)
     const int32_t zero = 0, many = w->desc.n_cells, two = 2, four = 4;
     world_one(w, 0, 9);
     world_rm(w, 0, 7, -1);
-    EXPECT(w, world_step(w, 1, &zero, &many, 1) == GDN_OUT_OF_MEMORY);
-    EXPECT(w, world_step(w, 1, &zero, &four, 0) == GDN_OK);
+    WORLD_REQUIRE(w, world_step(w, 1, &zero, &many, 1) == GDN_OUT_OF_MEMORY);
+    WORLD_REQUIRE(w, world_step(w, 1, &zero, &four, 0) == GDN_OK);
     world_compare(w);
-    EXPECT(w, rt_seq_min_length(w->m, 0) == 6);
-    EXPECT(w, world_step(w, 1, &zero, &two, -1) == GDN_OK); /* fewer rows than K: the source is intact */
+    WORLD_REQUIRE(w, rt_seq_min_length(w->m, 0) == 6);
+    WORLD_REQUIRE(w, world_step(w, 1, &zero, &two, -1) == GDN_OK); /* fewer rows than K: the source is intact */
     world_compare(w);
-    EXPECT(w, rt_seq_min_length(w->m, 0) <= 7);
+    WORLD_REQUIRE(w, rt_seq_min_length(w->m, 0) <= 7);
     world_one(w, 0, 2);
     all_depths(w, 0);
     world_one(w, 0, 1);
-    EXPECT(w, world_step(w, 1, &zero, &four, -1) == GDN_OK); /* as many: the state is lost, and says so */
-    EXPECT(w, rt_seq_min_length(w->m, 0) == rt_seq_length(w->m, 0) + 1);
-    EXPECT(w, world_step(w, 1, &zero, &two, 1) == GDN_INVALID_ARGUMENT);
-    EXPECT(w, rt_memory_save_size(w->m, 0) == 0 && rt_memory_save(w->m, -1, w, sizeof *w) == GDN_INVALID_ARGUMENT);
+    WORLD_REQUIRE(w, world_step(w, 1, &zero, &four, -1) == GDN_OK); /* as many: the state is lost, and says so */
+    WORLD_REQUIRE(w, rt_seq_min_length(w->m, 0) == rt_seq_length(w->m, 0) + 1);
+    WORLD_REQUIRE(w, world_step(w, 1, &zero, &two, 1) == GDN_INVALID_ARGUMENT);
+    WORLD_REQUIRE(w,
+                  rt_memory_save_size(w->m, 0) == 0 && rt_memory_save(w->m, -1, w, sizeof *w) == GDN_INVALID_ARGUMENT);
     world_compare(w);
     world_rm(w, 0, 0, -1);
     world_one(w, 0, 5);
@@ -120,11 +121,11 @@ static void copies(world *w)
     const int32_t both[] = { 0, 1 }, rows[] = { 2, 3 };
     world_one(w, 0, 9);
     world_rm(w, 0, 8, -1);
-    EXPECT(w, world_cp(w, 0, 1) == GDN_OK);
-    EXPECT(w,
-           w->m->slots.n_free == w->m->slots.n - (w->desc.n_rollback ? w->desc.n_rollback : 1)); /* nothing is copied */
+    WORLD_REQUIRE(w, world_cp(w, 0, 1) == GDN_OK);
+    WORLD_REQUIRE(w, w->m->slots.n_free ==
+                         w->m->slots.n - (w->desc.n_rollback ? w->desc.n_rollback : 1)); /* nothing is copied */
     world_compare(w);
-    EXPECT(w, world_step(w, 2, both, rows, 1) == GDN_OK);
+    WORLD_REQUIRE(w, world_step(w, 2, both, rows, 1) == GDN_OK);
     world_compare(w);
     world_cp(w, 1, 2);
     world_cp(w, 2, 0);
@@ -168,13 +169,13 @@ static void wildcard(world *w)
 {
     const int32_t all[] = { 2, 0, 1 }, rows[] = { 8, 7, 9 }, one[] = { 1, 1, 1 };
     world_step(w, 3, all, rows, 1);
-    EXPECT(w, world_rm(w, -1, 6, -1) == GDN_UNSUPPORTED || w->desc.n_rollback >= 3);
+    WORLD_REQUIRE(w, world_rm(w, -1, 6, -1) == GDN_UNSUPPORTED || w->desc.n_rollback >= 3);
     world_compare(w);
-    EXPECT(w, world_rm(w, -1, 7, -1) == GDN_OK);
+    WORLD_REQUIRE(w, world_rm(w, -1, 7, -1) == GDN_OK);
     world_compare(w);
     world_step(w, 3, all, one, 1);
     world_compare(w);
-    EXPECT(w, world_rm(w, -1, 0, -1) == GDN_OK && rt_memory_free_cells(w->m) == w->desc.n_cells);
+    WORLD_REQUIRE(w, world_rm(w, -1, 0, -1) == GDN_OK && rt_memory_free_cells(w->m) == w->desc.n_cells);
     world_step(w, 3, all, one, 1);
     world_compare(w);
 }
@@ -184,17 +185,18 @@ static void no_snapshots(world *w)
 {
     const int32_t both[] = { 0, 1 }, rows[] = { 1, 1 };
     rt_memory_bytes bytes;
-    EXPECT(w, rt_memory_size(&w->desc, &bytes) == GDN_OK && bytes.snapshots == 0);
+    WORLD_REQUIRE(w, rt_memory_size(&w->desc, &bytes) == GDN_OK && bytes.snapshots == 0);
     world_one(w, 0, 5);
-    EXPECT(w, world_rm(w, 0, 4, -1) == GDN_UNSUPPORTED && world_rm(w, 0, 5, -1) == GDN_OK);
+    WORLD_REQUIRE(w, world_rm(w, 0, 4, -1) == GDN_UNSUPPORTED && world_rm(w, 0, 5, -1) == GDN_OK);
     world_one(w, 0, 1);
     world_cp(w, 0, 1);
     const rt_token_run spans[] = { { 0, 0, 1 }, { 1, 1, 1 } };
-    EXPECT(w, rt_step_fit(w->m, spans, 2) == 1); /* the second would need a third slot, while the first reads theirs */
-    EXPECT(w, world_step(w, 2, both, rows, 1) == GDN_OK);
-    EXPECT(w, rt_step_fit(w->m, spans, 2) == 2);
+    WORLD_REQUIRE(w, rt_step_fit(w->m, spans, 2) ==
+                         1); /* the second would need a third slot, while the first reads theirs */
+    WORLD_REQUIRE(w, world_step(w, 2, both, rows, 1) == GDN_OK);
+    WORLD_REQUIRE(w, rt_step_fit(w->m, spans, 2) == 2);
     world_compare(w);
-    EXPECT(w, w->m->slots.n == w->desc.n_seqs && world_rm(w, 1, 0, -1) == GDN_OK);
+    WORLD_REQUIRE(w, w->m->slots.n == w->desc.n_seqs && world_rm(w, 1, 0, -1) == GDN_OK);
     world_one(w, 1, 3);
     world_compare(w);
 }
@@ -207,29 +209,29 @@ static void refusals(world *w)
                        twice[] = { { 0, 0, 1 }, { 0, 1, 1 } };
     world_one(w, 0, 9);
     const uint64_t before = world_digest(w);
-    EXPECT(w, world_rm(w, 0, 2, -1) == GDN_UNSUPPORTED && world_rm(w, 0, 2, 4) == GDN_UNSUPPORTED);
-    EXPECT(w,
-           rt_seq_rm(w->m, 9, 0, -1) && rt_seq_rm(w->m, 0, -1, -1) && rt_seq_cp(w->m, 0, 9) && rt_seq_cp(w->m, -1, 0));
-    EXPECT(w, rt_seq_keep(w->m, -1) && rt_seq_keep(w->m, 9) && rt_seq_add(w->m, 9, 0, 1) &&
-                  rt_draft_reserve(w->m, 9, 1, NULL));
+    WORLD_REQUIRE(w, world_rm(w, 0, 2, -1) == GDN_UNSUPPORTED && world_rm(w, 0, 2, 4) == GDN_UNSUPPORTED);
+    WORLD_REQUIRE(w, rt_seq_rm(w->m, 9, 0, -1) && rt_seq_rm(w->m, 0, -1, -1) && rt_seq_cp(w->m, 0, 9) &&
+                         rt_seq_cp(w->m, -1, 0));
+    WORLD_REQUIRE(w, rt_seq_keep(w->m, -1) && rt_seq_keep(w->m, 9) && rt_seq_add(w->m, 9, 0, 1) &&
+                         rt_draft_reserve(w->m, 9, 1, NULL));
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        EXPECT(w, rt_step_begin(w->m, &bad[i], 1, &step) == GDN_INVALID_ARGUMENT && !step);
-    EXPECT(w, rt_step_begin(w->m, twice, 2, &step) && rt_step_begin(w->m, twice, 0, &step) &&
-                  rt_step_begin(w->m, NULL, 1, &step));
-    EXPECT(w, world_digest(w) == before);
-    EXPECT(w, rt_step_begin(w->m, twice, 1, &step) == GDN_OK);
+        WORLD_REQUIRE(w, rt_step_begin(w->m, &bad[i], 1, &step) == GDN_INVALID_ARGUMENT && !step);
+    WORLD_REQUIRE(w, rt_step_begin(w->m, twice, 2, &step) && rt_step_begin(w->m, twice, 0, &step) &&
+                         rt_step_begin(w->m, NULL, 1, &step));
+    WORLD_REQUIRE(w, world_digest(w) == before);
+    WORLD_REQUIRE(w, rt_step_begin(w->m, twice, 1, &step) == GDN_OK);
     rt_step *second;
-    EXPECT(w, rt_step_begin(w->m, twice, 1, &second) == GDN_INVALID_ARGUMENT && !second);
-    EXPECT(w, rt_seq_cp(w->m, 0, 1) && rt_seq_keep(w->m, 0) && rt_seq_add(w->m, 0, 0, 1) &&
-                  rt_draft_reserve(w->m, 0, 1, NULL));
-    EXPECT(w, rt_memory_save_size(w->m, 0) == 0 && rt_memory_save(w->m, 0, w, sizeof *w) &&
-                  rt_memory_load(w->m, 0, w, sizeof *w));
+    WORLD_REQUIRE(w, rt_step_begin(w->m, twice, 1, &second) == GDN_INVALID_ARGUMENT && !second);
+    WORLD_REQUIRE(w, rt_seq_cp(w->m, 0, 1) && rt_seq_keep(w->m, 0) && rt_seq_add(w->m, 0, 0, 1) &&
+                         rt_draft_reserve(w->m, 0, 1, NULL));
+    WORLD_REQUIRE(w, rt_memory_save_size(w->m, 0) == 0 && rt_memory_save(w->m, 0, w, sizeof *w) &&
+                         rt_memory_load(w->m, 0, w, sizeof *w));
     rt_step_cancel(w->m, step, 0);
-    EXPECT(w, world_digest(w) == before);
+    WORLD_REQUIRE(w, world_digest(w) == before);
     world_compare(w);
     world_one(w, 0, 1);
     world_compare(w);
-    EXPECT(w, rt_step_begin(w->m, twice, 1, &step) == GDN_OK);
+    WORLD_REQUIRE(w, rt_step_begin(w->m, twice, 1, &step) == GDN_OK);
     world_clear(w); /* which ends the step */
     rt_step_commit(w->m, step);
     world_compare(w);
@@ -252,7 +254,7 @@ static void many_sequences(world *w)
                     }
                 rows[i] = 1 + (i + round) % 4;
             }
-            EXPECT(w, world_step(w, n, seqs, rows, 1) == GDN_OK);
+            WORLD_REQUIRE(w, world_step(w, n, seqs, rows, 1) == GDN_OK);
             world_compare(w);
         }
     }
@@ -268,7 +270,7 @@ static void speculation(world *w)
         const int32_t n0 = w->t[0].n, n1 = w->t[1].n;
         rows[0] = round % 3 == 2 ? 1 : w->m->K;
         rows[1] = round % 2 ? 1 : 1 + w->desc.n_rollback;
-        EXPECT(w, world_step(w, 2, both, rows, 1) == GDN_OK);
+        WORLD_REQUIRE(w, world_step(w, 2, both, rows, 1) == GDN_OK);
         world_rm(w, 0, n0 + 1 + round % rows[0], -1);
         world_rm(w, 1, n1 + 1, -1);
         world_compare(w);
@@ -285,14 +287,16 @@ static void drafting(world *w)
         for (int32_t s = 0; s < 3; s++) {
             const int32_t *cells;
             const int32_t n_free = rt_memory_free_cells(w->m);
-            EXPECT(w, world_reserve(w, s, verify[s] - 1) == GDN_OK &&
-                          rt_memory_free_cells(w->m) == n_free - verify[s] + 1);
-            EXPECT(w, rt_draft_reserve(w->m, s, 1, &cells) == GDN_OK && cells == rt_seq_cells(w->m, s) + w->t[s].n);
+            WORLD_REQUIRE(w, world_reserve(w, s, verify[s] - 1) == GDN_OK &&
+                                 rt_memory_free_cells(w->m) == n_free - verify[s] + 1);
+            WORLD_REQUIRE(w,
+                          rt_draft_reserve(w->m, s, 1, &cells) == GDN_OK && cells == rt_seq_cells(w->m, s) + w->t[s].n);
             w->t[s].reserved += w->t[s].reserved == 0;
         }
         const int32_t reserved = rt_seq_cells(w->m, 2)[w->t[2].n];
         if (round == 1) world_step(w, 3, all, verify, 0);
-        EXPECT(w, world_step(w, 3, all, verify, 1) == GDN_OK && rt_seq_cells(w->m, 2)[w->t[2].n - 4] == reserved);
+        WORLD_REQUIRE(w,
+                      world_step(w, 3, all, verify, 1) == GDN_OK && rt_seq_cells(w->m, 2)[w->t[2].n - 4] == reserved);
         world_compare(w);
         world_rm(w, 2, w->t[2].n - 2, -1);
         for (int32_t s = 0; s < 3; s++) world_catch_up(w, s);
@@ -308,7 +312,7 @@ static void drafting(world *w)
     world_reserve(w, 1, 3);
     world_rm(w, 1, w->t[1].n, -1);
     world_compare(w);
-    EXPECT(w, world_reserve(w, 0, w->desc.n_cells) == GDN_OUT_OF_MEMORY);
+    WORLD_REQUIRE(w, world_reserve(w, 0, w->desc.n_cells) == GDN_OUT_OF_MEMORY);
     world_reserve(w, 0, 4);
     world_cp(w, 0, 1);
     world_compare(w);
@@ -330,20 +334,22 @@ static void positions(world *w)
 {
     world_add(w, 0, 0, 5);
     world_one(w, 0, 6);
-    EXPECT(w,
-           rt_seq_position(w->m, 0, 0) == 5 && world_add(w, 0, 6, 100) == GDN_OK && rt_seq_position(w->m, 0, 6) == 111);
+    WORLD_REQUIRE(w, rt_seq_position(w->m, 0, 0) == 5 && world_add(w, 0, 6, 100) == GDN_OK &&
+                         rt_seq_position(w->m, 0, 6) == 111);
     world_one(w, 0, 2);
     world_rm(w, 0, 6, -1);
-    EXPECT(w, rt_seq_position(w->m, 0, 6) == 111);
+    WORLD_REQUIRE(w, rt_seq_position(w->m, 0, 6) == 111);
     world_one(w, 0, 1);
-    EXPECT(w, world_add(w, 0, 0, -3) == GDN_OK && rt_seq_position(w->m, 0, 0) == 2 && rt_seq_rope(w->m, 0, 0) == 5);
-    EXPECT(w, world_add(w, 0, 3, 1) == GDN_UNSUPPORTED && rt_seq_add(w->m, 0, 7, INT32_MAX) == GDN_INVALID_ARGUMENT);
-    EXPECT(w, rt_seq_add(w->m, 0, 0, INT32_MIN) == GDN_INVALID_ARGUMENT && rt_seq_rope(w->m, 0, -1) == -1);
+    WORLD_REQUIRE(w,
+                  world_add(w, 0, 0, -3) == GDN_OK && rt_seq_position(w->m, 0, 0) == 2 && rt_seq_rope(w->m, 0, 0) == 5);
+    WORLD_REQUIRE(w, world_add(w, 0, 3, 1) == GDN_UNSUPPORTED &&
+                         rt_seq_add(w->m, 0, 7, INT32_MAX) == GDN_INVALID_ARGUMENT);
+    WORLD_REQUIRE(w, rt_seq_add(w->m, 0, 0, INT32_MIN) == GDN_INVALID_ARGUMENT && rt_seq_rope(w->m, 0, -1) == -1);
     world_cp(w, 0, 1);
     world_one(w, 1, 1);
     world_compare(w);
     world_rm(w, 0, 0, -1);
-    EXPECT(w, rt_seq_position(w->m, 0, 0) == 0);
+    WORLD_REQUIRE(w, rt_seq_position(w->m, 0, 0) == 0);
     world_compare(w);
 }
 
@@ -426,6 +432,6 @@ int main(int argc, char **argv)
     test_memory_random(&sum, seed, seconds);
     world_close_context();
     if (world_alloc.live) world_differ(&sum, "%lld buffers were not freed", (long long)world_alloc.live);
-    printf("%s\n", sum.differences ? "FAILED" : "ok");
-    return sum.differences != 0;
+    REQUIRE(!sum.differences, "%d", sum.differences);
+    return test_summary();
 }

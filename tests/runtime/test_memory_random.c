@@ -35,10 +35,10 @@ static void random_step(world *w, int commit)
     if (!n) return;
     const int32_t n_free = rt_memory_free_cells(w->m);
     const gdn_status status = world_step(w, n, seqs, rows, commit);
-    if (lost) EXPECT(w, status != GDN_OK);
-    else if (wanted <= n_free) EXPECT(w, status == GDN_OK);
+    if (lost) WORLD_REQUIRE(w, status != GDN_OK);
+    else if (wanted <= n_free) WORLD_REQUIRE(w, status == GDN_OK);
     else /* several steps may do with less, as each frees what drafting reserved */
-        EXPECT(w, status == GDN_OK || status == GDN_OUT_OF_MEMORY);
+        WORLD_REQUIRE(w, status == GDN_OK || status == GDN_OUT_OF_MEMORY);
 }
 
 /* Save; refuse damaged copies; load into this memory or into another of any size, and go on there. */
@@ -46,7 +46,7 @@ static void random_save(world *w)
 {
     const int32_t seq = (int32_t)world_random(w, (uint32_t)w->desc.n_seqs + 1) - 1;
     if (any_lost(w, seq)) {
-        EXPECT(w, rt_memory_save_size(w->m, seq) == 0);
+        WORLD_REQUIRE(w, rt_memory_save_size(w->m, seq) == 0);
         return;
     }
     uint64_t n;
@@ -54,16 +54,16 @@ static void random_save(world *w)
     for (int i = 0; i < 3; i++) {
         const uint64_t at = world_random(w, (uint32_t)n);
         bytes[at] ^= (unsigned char)(1u << world_random(w, 8));
-        EXPECT(w, world_load(w, seq, bytes, n, w, seq) == GDN_INVALID_ARGUMENT);
+        WORLD_REQUIRE(w, world_load(w, seq, bytes, n, w, seq) == GDN_INVALID_ARGUMENT);
         rt_free(bytes);
         bytes = world_save(w, seq, &n);
-        EXPECT(w, world_load(w, seq, bytes, at, w, seq) == GDN_INVALID_ARGUMENT);
+        WORLD_REQUIRE(w, world_load(w, seq, bytes, at, w, seq) == GDN_INVALID_ARGUMENT);
     }
-    EXPECT(w, world_load(w, seq < 0 ? 0 : -1, bytes, n, w, seq) == GDN_INVALID_ARGUMENT);
+    WORLD_REQUIRE(w, world_load(w, seq < 0 ? 0 : -1, bytes, n, w, seq) == GDN_INVALID_ARGUMENT);
     if (world_random(w, 2)) {
         const int32_t to = seq < 0 ? seq : (int32_t)world_random(w, (uint32_t)w->desc.n_seqs);
         const gdn_status status = world_load(w, to, bytes, n, w, seq);
-        EXPECT(w, status == GDN_OK || status == GDN_OUT_OF_MEMORY); /* what was shared takes cells of its own */
+        WORLD_REQUIRE(w, status == GDN_OK || status == GDN_OUT_OF_MEMORY); /* what was shared takes cells of its own */
     } else {
         world other;
         const int32_t R = (int32_t)world_random(w, 6);
@@ -111,9 +111,9 @@ static void random_operation(world *w)
         break;
     case 9:
     case 10:
-    case 11: EXPECT(w, world_cp(w, seq, (int32_t)world_random(w, (uint32_t)n)) == GDN_OK); break;
+    case 11: WORLD_REQUIRE(w, world_cp(w, seq, (int32_t)world_random(w, (uint32_t)n)) == GDN_OK); break;
     case 12:
-        if (world_random(w, 6) == 0) EXPECT(w, world_keep(w, seq) == GDN_OK);
+        if (world_random(w, 6) == 0) WORLD_REQUIRE(w, world_keep(w, seq) == GDN_OK);
         break;
     case 13: world_add(w, seq, world_random(w, 3) ? t->n : 0, (int32_t)world_random(w, 200) - 50); break;
     case 14:

@@ -23,18 +23,19 @@ static void rolled_back_to_used(world *sum)
         const int32_t all[] = { 0, 1, 2 }, rows[] = { 12, 13, 14 };
         world_step(&b, 3, all, rows, 1);
         world_compare(&b);
-        EXPECT(&b, world_load(&b, 2, bytes, n, &a, 1) == GDN_OK);
-        EXPECT(&b, rt_seq_min_length(b.m, 2) == 9 && rt_draft_length(b.m, 2) == 9 && rt_hidden_row(b.m, 2, 8, NULL));
+        WORLD_REQUIRE(&b, world_load(&b, 2, bytes, n, &a, 1) == GDN_OK);
+        WORLD_REQUIRE(&b,
+                      rt_seq_min_length(b.m, 2) == 9 && rt_draft_length(b.m, 2) == 9 && rt_hidden_row(b.m, 2, 8, NULL));
         world_compare(&b);
         world_one(&b, 2, 2);
         world_compare(&b);
         rt_free(bytes);
         bytes = world_save(&b, -1, &n);
-        EXPECT(&a, world_load(&a, -1, bytes, n, &b, -1) == GDN_INVALID_ARGUMENT); /* three sequences into two */
+        WORLD_REQUIRE(&a, world_load(&a, -1, bytes, n, &b, -1) == GDN_INVALID_ARGUMENT); /* three sequences into two */
         world_rm(&b, 2, 0, -1);
         rt_free(bytes);
         bytes = world_save(&b, -1, &n);
-        EXPECT(&a, world_load(&a, -1, bytes, n, &b, -1) == GDN_OK);
+        WORLD_REQUIRE(&a, world_load(&a, -1, bytes, n, &b, -1) == GDN_OK);
         world_compare(&a);
         world_one(&a, 0, 1);
         world_compare(&a);
@@ -90,39 +91,21 @@ static void malformed(world *sum)
     unsigned char *bytes = world_save(&w, -1, &n);
     for (uint64_t at = 0; at < n; at += at < 200 ? 1 : 37) {
         bytes[at] ^= 1;
-        EXPECT(&w, world_load(&w, -1, bytes, n, &w, -1) == GDN_INVALID_ARGUMENT);
+        WORLD_REQUIRE(&w, world_load(&w, -1, bytes, n, &w, -1) == GDN_INVALID_ARGUMENT);
         bytes[at] ^= 1;
-        EXPECT(&w, world_load(&w, -1, bytes, at, &w, -1) == GDN_INVALID_ARGUMENT);
+        WORLD_REQUIRE(&w, world_load(&w, -1, bytes, at, &w, -1) == GDN_INVALID_ARGUMENT);
     }
-    EXPECT(&w, rt_memory_load(w.m, -1, NULL, 0) == GDN_INVALID_ARGUMENT);
+    WORLD_REQUIRE(&w, rt_memory_load(w.m, -1, NULL, 0) == GDN_INVALID_ARGUMENT);
     /* Fields of which only one value is right, and those of which a range is. */
     enum { HEAD = sizeof(rt_save_header) };
     const uint64_t second = HEAD + rt_save_seq_bytes(w.m, &(rt_save_seq){ 0, 5, 5, 0, 0, w.t[0].put[4] });
 #define AT(member) offsetof(rt_save_header, member)
 #define OF(member) offsetof(rt_save_seq, member)
-    const uint64_t exact[] = { AT(magic),
-                               AT(version),
-                               AT(kind),
-                               AT(fingerprint),
-                               AT(bytes),
-                               AT(state_bytes),
-                               AT(column_bytes),
-                               AT(kv_bytes),
-                               AT(hidden_bytes),
-                               AT(kv_type),
-                               AT(kernel),
-                               AT(n_recurrent),
-                               AT(n_attention),
-                               AT(has_draft),
-                               AT(n_seqs),
-                               HEAD + OF(seq),
-                               HEAD + OF(length),
-                               HEAD + OF(draft),
-                               HEAD + OF(n_hidden),
-                               second + OF(seq),
-                               second + OF(length),
-                               second + OF(draft),
-                               second + OF(n_hidden) };
+    const uint64_t exact[] =
+        FIELDS(AT(magic), AT(version), AT(kind), AT(fingerprint), AT(bytes), AT(state_bytes), AT(column_bytes),
+               AT(kv_bytes), AT(hidden_bytes), AT(kv_type), AT(kernel), AT(n_recurrent), AT(n_attention), AT(has_draft),
+               AT(n_seqs), HEAD + OF(seq), HEAD + OF(length), HEAD + OF(draft), HEAD + OF(n_hidden), second + OF(seq),
+               second + OF(length), second + OF(draft), second + OF(n_hidden));
     const uint64_t ranged[] = { HEAD + OF(next_rope),   HEAD + OF(shift),   HEAD + sizeof(rt_save_seq),
                                 second + OF(next_rope), second + OF(shift), second + sizeof(rt_save_seq) + 20 };
     const int32_t values[] = { 1 << 30, INT32_MIN, INT32_MAX, -1, 40, 41, 3 };
@@ -149,8 +132,8 @@ static void malformed(world *sum)
         memcpy(copy + AT(bytes), &cut, 8);
         const uint64_t checksum = rt_save_checksum(copy, cut - 8);
         memcpy(copy + cut - 8, &checksum, 8);
-        EXPECT(&w, world_load(&w, -1, copy, cut, &w, -1) == GDN_INVALID_ARGUMENT);
-        EXPECT(&w, strstr(rt_last_error(), "ends within"));
+        WORLD_REQUIRE(&w, world_load(&w, -1, copy, cut, &w, -1) == GDN_INVALID_ARGUMENT);
+        WORLD_REQUIRE(&w, strstr(rt_last_error(), "ends within"));
         free(copy);
     }
     /* More draft or hidden rows than tokens, and bytes for them: only the numbers tell. */
@@ -167,21 +150,21 @@ static void malformed(world *sum)
         memcpy(longer + AT(bytes), &size, 8);
         const uint64_t checksum = rt_save_checksum(longer, size - 8);
         memcpy(longer + size - 8, &checksum, 8);
-        EXPECT(&w, world_load(&w, 0, longer, size, &w, 0) == GDN_INVALID_ARGUMENT &&
-                       strstr(rt_last_error(), "contradicts"));
+        WORLD_REQUIRE(&w, world_load(&w, 0, longer, size, &w, 0) == GDN_INVALID_ARGUMENT &&
+                              strstr(rt_last_error(), "contradicts"));
         rt_free(one);
         rt_free(longer);
     }
     world_compare(&w);
-    EXPECT(&w, world_load(&w, -1, bytes, n, &w, -1) == GDN_OK);
+    WORLD_REQUIRE(&w, world_load(&w, -1, bytes, n, &w, -1) == GDN_OK);
     world_compare(&w);
 
     world foreign;
     if (world_open(&foreign, 3, 10, 2, GDN_F16, 6)) { /* 11 cells are needed */
         world_one(&foreign, 0, 4);
-        EXPECT(&foreign, world_load(&foreign, -1, bytes, n, &w, -1) == GDN_OUT_OF_MEMORY);
+        WORLD_REQUIRE(&foreign, world_load(&foreign, -1, bytes, n, &w, -1) == GDN_OUT_OF_MEMORY);
         foreign.model.fingerprint++;
-        EXPECT(&foreign, world_load(&foreign, -1, bytes, n, &w, -1) == GDN_INVALID_ARGUMENT);
+        WORLD_REQUIRE(&foreign, world_load(&foreign, -1, bytes, n, &w, -1) == GDN_INVALID_ARGUMENT);
         world_compare(&foreign);
         w.differences += foreign.differences;
         world_close(&foreign);
@@ -199,13 +182,8 @@ static void no_draft_head(world *sum)
     world_fake_model(&model);
     model.hp.n_mtp = 0;
     const int32_t before = sum->differences;
-    const rt_memory_desc desc = { .model = &model,
-                                  .device = world_context(),
-                                  .host = world_context(),
-                                  .n_seqs = 2,
-                                  .n_cells = 8,
-                                  .n_rollback = 1,
-                                  .kv_type = GDN_F32 };
+    const rt_memory_desc desc = FIELDS(.model = &model, .device = world_context(), .host = world_context(), .n_seqs = 2,
+                                       .n_cells = 8, .n_rollback = 1, .kv_type = GDN_F32);
     rt_memory *m;
     rt_step *step;
     if (rt_memory_create(&desc, &m) || rt_step_begin(m, &(rt_token_run){ 0, 0, 3 }, 1, &step)) {
@@ -215,17 +193,17 @@ static void no_draft_head(world *sum)
     rt_step_commit(m, step);
     rt_hidden_put(m, 0, 2, 0, (float[W_EMBD]){ 1 });
     rt_draft_set_length(m, 0, 3);
-    EXPECT(sum, !rt_hidden_row(m, 0, 2, NULL) && rt_draft_length(m, 0) == 0 && rt_seq_cp(m, 0, 1) == GDN_OK);
+    WORLD_REQUIRE(sum, !rt_hidden_row(m, 0, 2, NULL) && rt_draft_length(m, 0) == 0 && rt_seq_cp(m, 0, 1) == GDN_OK);
     const uint64_t n = rt_memory_save_size(m, 0);
     unsigned char *bytes = rt_calloc(n, 1, "a save");
-    EXPECT(sum, rt_memory_save(m, 0, bytes, n) == GDN_OK && rt_memory_load(m, 1, bytes, n) == GDN_OK);
+    WORLD_REQUIRE(sum, rt_memory_save(m, 0, bytes, n) == GDN_OK && rt_memory_load(m, 1, bytes, n) == GDN_OK);
     for (int which = 0; which < 2; which++) { /* neither adds a byte */
         const uint64_t at =
             sizeof(rt_save_header) + (which ? offsetof(rt_save_seq, draft) : offsetof(rt_save_seq, n_hidden));
         bytes[at] = 1;
         const uint64_t checksum = rt_save_checksum(bytes, n - 8);
         memcpy(bytes + n - 8, &checksum, 8);
-        EXPECT(sum, rt_memory_load(m, 1, bytes, n) == GDN_INVALID_ARGUMENT);
+        WORLD_REQUIRE(sum, rt_memory_load(m, 1, bytes, n) == GDN_INVALID_ARGUMENT);
         bytes[at] = 0;
     }
     rt_free(bytes);
@@ -243,49 +221,39 @@ static void sizes(world *sum)
         world_fake_model(&model);
         model.hp.n_mtp = i & 1;
         model.hp.conv_kernel = i % 3 + 1;
-        const rt_memory_desc desc = { .model = &model,
-                                      .device = world_context(),
-                                      .host = world_context(),
-                                      .n_seqs = 1 + i % 4,
-                                      .n_cells = 5 + i,
-                                      .n_rollback = i % 5,
-                                      .kv_type = i % 2 ? GDN_F16 : GDN_F32,
-                                      .draft = 1,
-                                      .rollback = i % 3 ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG,
-                                      .commit_after = i % 2 };
+        const rt_memory_desc desc =
+            FIELDS(.model = &model, .device = world_context(), .host = world_context(), .n_seqs = 1 + i % 4,
+                   .n_cells = 5 + i, .n_rollback = i % 5, .kv_type = i % 2 ? GDN_F16 : GDN_F32, .draft = 1,
+                   .rollback = i % 3 ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG, .commit_after = i % 2);
         const int32_t log = desc.rollback == RT_ROLLBACK_LOG && desc.n_rollback;
         const uint64_t columns = log ? 2 * (uint64_t)desc.n_rollback + 2 + (i % 2 ? 0 : RT_COMMIT_AFTER - 1) : 0;
         rt_memory *m = NULL;
         const uint64_t before = world_alloc.bytes;
         const int64_t calls = world_alloc.calls;
-        EXPECT(sum, rt_memory_size(&desc, &b) == GDN_OK && rt_memory_create(&desc, &m) == GDN_OK);
+        WORLD_REQUIRE(sum, rt_memory_size(&desc, &b) == GDN_OK && rt_memory_create(&desc, &m) == GDN_OK);
         /* A buffer of the library has a header of 64 bytes. */
-        EXPECT(sum, world_alloc.bytes - before - 64 * (uint64_t)(world_alloc.calls - calls) ==
-                        b.state + b.conv + b.snapshots + b.log + b.kv + b.hidden +
-                            (log ? m->fold_maps.bytes + m->fold_workspace.bytes + m->branch_map.bytes : 0));
-        EXPECT(sum, b.log == 2 * (uint64_t)desc.n_seqs * columns * 4 * (W_STATE + W_HEADS * W_STATE + W_HEADS));
-        EXPECT(sum, !log || b.snapshots == 2 * (uint64_t)desc.n_seqs * (uint64_t)desc.n_rollback * W_CHANNELS * 4);
-        EXPECT(sum, (b.snapshots == 0) == (desc.n_rollback == 0));
-        EXPECT(sum,
-               b.hidden == (model.hp.n_mtp ? (uint64_t)desc.n_seqs * (uint64_t)(desc.n_rollback + 1) * W_EMBD * 4 : 0));
+        WORLD_REQUIRE(sum, world_alloc.bytes - before - 64 * (uint64_t)(world_alloc.calls - calls) ==
+                               b.state + b.conv + b.snapshots + b.log + b.kv + b.hidden +
+                                   (log ? m->fold_maps.bytes + m->fold_workspace.bytes + m->branch_map.bytes : 0));
+        WORLD_REQUIRE(sum, b.log == 2 * (uint64_t)desc.n_seqs * columns * 4 * (W_STATE + W_HEADS * W_STATE + W_HEADS));
+        WORLD_REQUIRE(sum,
+                      !log || b.snapshots == 2 * (uint64_t)desc.n_seqs * (uint64_t)desc.n_rollback * W_CHANNELS * 4);
+        WORLD_REQUIRE(sum, (b.snapshots == 0) == (desc.n_rollback == 0));
+        WORLD_REQUIRE(sum,
+                      b.hidden ==
+                          (model.hp.n_mtp ? (uint64_t)desc.n_seqs * (uint64_t)(desc.n_rollback + 1) * W_EMBD * 4 : 0));
         rt_memory_destroy(m);
     }
     /* A row beyond 2^31 elements, and more than there can be. */
-    model.hp = (rt_hparams){ .n_embd = 4096,
-                             .n_mtp = 0,
-                             .n_head_kv = 4,
-                             .head_dim = 256,
-                             .conv_kernel = 4,
-                             .state_size = 128,
-                             .n_value_heads = 48,
-                             .n_channels = 10240 };
+    model.hp = (rt_hparams)FIELDS(.n_embd = 4096, .n_mtp = 0, .n_head_kv = 4, .head_dim = 256, .conv_kernel = 4,
+                                  .state_size = 128, .n_value_heads = 48, .n_channels = 10240);
     rt_memory_desc big = { .model = &model, .n_seqs = 4096, .n_cells = 1 << 24, .n_rollback = 7, .kv_type = GDN_F32 };
-    EXPECT(sum, rt_memory_size(&big, &b) == GDN_OK && b.state == UINT64_C(2) * 4096 * 48 * 128 * 128 * 4);
-    EXPECT(sum, b.snapshots == UINT64_C(2) * 4096 * 7 * (48 * 128 * 128 * 4 + 10240 * 4) &&
-                    b.kv == UINT64_C(4) * 1024 * 4 << 24);
+    WORLD_REQUIRE(sum, rt_memory_size(&big, &b) == GDN_OK && b.state == UINT64_C(2) * 4096 * 48 * 128 * 128 * 4);
+    WORLD_REQUIRE(sum, b.snapshots == UINT64_C(2) * 4096 * 7 * (48 * 128 * 128 * 4 + 10240 * 4) &&
+                           b.kv == UINT64_C(4) * 1024 * 4 << 24);
     big.n_cells = 1 << 29;
     model.n_attention = 64;
-    EXPECT(sum, rt_memory_size(&big, &b) == GDN_INVALID_ARGUMENT);
+    WORLD_REQUIRE(sum, rt_memory_size(&big, &b) == GDN_INVALID_ARGUMENT);
     const rt_memory_desc good = { .model = &model, .n_seqs = 1, .n_cells = 1, .kv_type = GDN_F32 };
     rt_memory *none;
     for (int i = 0; i < 8; i++) {
@@ -300,10 +268,10 @@ static void sizes(world *sum)
         case 6: bad.kv_type = GDN_Q8_0; break;
         default: bad.n_cells = INT32_MAX; break;
         }
-        EXPECT(sum, rt_memory_size(&bad, &b) == GDN_INVALID_ARGUMENT &&
-                        rt_memory_create(&bad, &none) == GDN_INVALID_ARGUMENT && !none);
+        WORLD_REQUIRE(sum, rt_memory_size(&bad, &b) == GDN_INVALID_ARGUMENT &&
+                               rt_memory_create(&bad, &none) == GDN_INVALID_ARGUMENT && !none);
     }
-    EXPECT(sum, rt_memory_create(&good, &none) == GDN_INVALID_ARGUMENT && !none); /* no contexts */
+    WORLD_REQUIRE(sum, rt_memory_create(&good, &none) == GDN_INVALID_ARGUMENT && !none); /* no contexts */
     rt_memory_destroy(NULL);
     printf("%-50s %s\n", "sizes (25)", sum->differences > before_all ? "FAILED" : "ok");
 }
@@ -320,20 +288,14 @@ static void no_memory(world *sum)
             world_alloc.fail_in = which ? i : -1;
             w = (world){ .random = 1 };
             world_fake_model(&w.model);
-            rt_memory_desc desc = { .model = &w.model,
-                                    .device = world_context(),
-                                    .host = world_context(),
-                                    .n_seqs = 2,
-                                    .n_cells = 8,
-                                    .n_rollback = 1,
-                                    .kv_type = GDN_F32,
-                                    .draft = 1 };
+            rt_memory_desc desc = FIELDS(.model = &w.model, .device = world_context(), .host = world_context(),
+                                         .n_seqs = 2, .n_cells = 8, .n_rollback = 1, .kv_type = GDN_F32, .draft = 1);
             const gdn_status status = rt_memory_create(&desc, &w.m);
             world_fail_calloc = world_alloc.fail_in = -1;
             if (status == GDN_OK) created = which + 1;
-            else EXPECT(sum, status == GDN_OUT_OF_MEMORY && !w.m && world_alloc.live == live && ++refused);
+            else WORLD_REQUIRE(sum, status == GDN_OUT_OF_MEMORY && !w.m && world_alloc.live == live && ++refused);
             rt_memory_destroy(w.m);
-            EXPECT(sum, world_alloc.live == live);
+            WORLD_REQUIRE(sum, world_alloc.live == live);
         }
     if (!world_open(&w, 3, 90, 2, GDN_F32, 9)) return;
     world_one(&w, 0, 60);
@@ -346,22 +308,22 @@ static void no_memory(world *sum)
         world_fail_calloc = i;
         if (w.t[1].n == 0 && world_step(&w, 1, &one, &rows[0], 1) != GDN_OK) refused++;
         world_fail_calloc = i;
-        if (w.t[0].n == 70 && i == 0) EXPECT(&w, world_step(&w, 1, &zero, &rows[1], 0) == GDN_OK || ++refused);
+        if (w.t[0].n == 70 && i == 0) WORLD_REQUIRE(&w, world_step(&w, 1, &zero, &rows[1], 0) == GDN_OK || ++refused);
         world_compare(&w);
     }
     world_one(&w, 2, 3);
     world_fail_calloc = 0;
-    EXPECT(&w, world_cp(&w, 0, 2) == GDN_OUT_OF_MEMORY);
+    WORLD_REQUIRE(&w, world_cp(&w, 0, 2) == GDN_OUT_OF_MEMORY);
     world_compare(&w);
     world_rm(&w, 0, 0, -1);
     world_fail_calloc = 0;
-    EXPECT(&w, world_load(&w, 2, bytes, n, &w, 0) == GDN_OUT_OF_MEMORY);
+    WORLD_REQUIRE(&w, world_load(&w, 2, bytes, n, &w, 0) == GDN_OUT_OF_MEMORY);
     world_compare(&w);
     world_fail_calloc = 0;
-    EXPECT(&w, rt_draft_reserve(w.m, 2, 70, NULL) == GDN_OUT_OF_MEMORY);
+    WORLD_REQUIRE(&w, rt_draft_reserve(w.m, 2, 70, NULL) == GDN_OUT_OF_MEMORY);
     world_fail_calloc = -1;
     world_compare(&w);
-    EXPECT(&w, rt_memory_load(w.m, 2, bytes, n) == GDN_OK && rt_seq_length(w.m, 2) == 70);
+    WORLD_REQUIRE(&w, rt_memory_load(w.m, 2, bytes, n) == GDN_OK && rt_seq_length(w.m, 2) == 70);
     rt_free(bytes);
     sum->differences += w.differences;
     printf("%-50s %s, %d refusals\n", "no memory", w.differences ? "FAILED" : "ok", refused);

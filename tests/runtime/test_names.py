@@ -372,7 +372,7 @@ def check_notes(runtime, keys, noted):
     require(answer == noted, f"the notes of {keys}: {answer}, not {noted}")
 
 
-ELSEWHERE = {"tokenizer.chat_template", "general.architecture", "general.alignment"}  # test_rt_tokenizer.c, test_rt_gguf.c
+ELSEWHERE = {"tokenizer.chat_template", "general.architecture", "general.alignment"}  # test_tokenizer.c, test_gguf.c
 
 
 def check_text_keys(runtime, entries):

@@ -35,15 +35,9 @@ static pair open_pair(const rt_model *model, int32_t n_prefixes, int32_t interva
 {
     static int n_opened; /* engines roll back by snapshots and by a log, in turn */
     pair p = { model, NULL, NULL, NULL };
-    fixture_engine with = { .n_seqs = 3,
-                            .n_ctx = 3 * LENGTH,
-                            .n_cells = n_cells,
-                            .n_batch = n_batch,
-                            .n_rollback = R,
-                            .rollback = n_opened++ % 2 ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG,
-                            .draft = 1,
-                            .n_prefixes = n_prefixes,
-                            .prefix_interval = interval };
+    fixture_engine with = FIELDS(.n_seqs = 3, .n_ctx = 3 * LENGTH, .n_cells = n_cells, .n_batch = n_batch,
+                                 .n_rollback = R, .rollback = n_opened++ % 2 ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG,
+                                 .draft = 1, .n_prefixes = n_prefixes, .prefix_interval = interval);
     if (n_cells) with.n_ctx = n_cells;
     p.e = fixture_open(model, &with);
     p.m = rt_engine_memory(p.e);
@@ -61,7 +55,7 @@ static void close_pair(pair *p)
 
 static void make_text(const rt_model *model, uint64_t seed, int32_t *token)
 {
-    for (int32_t i = 0; i < LENGTH; i++) token[i] = (int32_t)(fixture_random(&seed) % (uint64_t)model->hp.n_vocab);
+    for (int32_t i = 0; i < LENGTH; i++) token[i] = (int32_t)(test_random(&seed) % (uint64_t)model->hp.n_vocab);
 }
 
 /* Tokens [from, to) of the text to a sequence that has those before. */
@@ -80,11 +74,11 @@ static void go_on(pair *p, int32_t seq, const int32_t *text, int32_t n)
 {
     const int32_t from = rt_seq_length(p->m, seq);
     const size_t bytes = 4 * (size_t)p->model->hp.n_vocab;
-    REQUIRE(from < n && !rt_seq_rm(rt_engine_memory(p->plain), 0, 0, -1) && !feed(p->plain, 0, text, 0, n));
+    NEED(from < n && !rt_seq_rm(rt_engine_memory(p->plain), 0, 0, -1) && !feed(p->plain, 0, text, 0, n));
     const uint64_t rows = rt_engine_counters(p->e).rows;
-    REQUIRE(!feed(p->e, seq, text, from, n));
-    EXPECT(rt_engine_counters(p->e).rows - rows == (uint64_t)(n - from)); /* the rest is computed, and nothing else */
-    for (int32_t i = from; i < n; i++) EXPECT(!memcmp(rt_logits(p->e, i - from), rt_logits(p->plain, i), bytes));
+    NEED(!feed(p->e, seq, text, from, n));
+    REQUIRE(rt_engine_counters(p->e).rows - rows == (uint64_t)(n - from)); /* the rest is computed, and nothing else */
+    for (int32_t i = from; i < n; i++) REQUIRE(!memcmp(rt_logits(p->e, i - from), rt_logits(p->plain, i), bytes));
     memory_audit(p->m);
 }
 
@@ -92,8 +86,8 @@ static void go_on(pair *p, int32_t seq, const int32_t *text, int32_t n)
 static int32_t start(pair *p, int32_t seq, const int32_t *text, int32_t n)
 {
     int32_t length = -1;
-    REQUIRE(!rt_seq_rm(p->m, seq, 0, -1) && !rt_prefix_start(p->m, seq, text, n - 1, &length));
-    EXPECT(length == rt_seq_length(p->m, seq));
+    NEED(!rt_seq_rm(p->m, seq, 0, -1) && !rt_prefix_start(p->m, seq, text, n - 1, &length));
+    REQUIRE(length == rt_seq_length(p->m, seq));
     return length;
 }
 
@@ -112,13 +106,13 @@ static void lengths(const rt_model *model)
                 const int32_t N = intervals[i];
                 pair p = open_pair(model, LENGTH, N, batches[b], 0);
                 const uint64_t launched = rt_engine_counters(p.e).recurrent_launches;
-                REQUIRE(!feed(p.e, 0, text, 0, n));
-                EXPECT(rt_engine_counters(p.e).recurrent_launches - launched ==
-                       (uint64_t)((n + batches[b] - 1) / batches[b] * model->n_recurrent)); /* no launch more */
-                EXPECT(rt_prefix_stats_of(p.m).n_written == (uint64_t)(n / N));
-                EXPECT(start(&p, 1, text, n) == (n - 1) / N * N);
+                NEED(!feed(p.e, 0, text, 0, n));
+                REQUIRE(rt_engine_counters(p.e).recurrent_launches - launched ==
+                        (uint64_t)((n + batches[b] - 1) / batches[b] * model->n_recurrent)); /* no launch more */
+                REQUIRE(rt_prefix_stats_of(p.m).n_written == (uint64_t)(n / N));
+                REQUIRE(start(&p, 1, text, n) == (n - 1) / N * N);
                 go_on(&p, 1, text, n);
-                EXPECT(rt_prefix_find(p.m, text, n) == n / N * N);
+                REQUIRE(rt_prefix_find(p.m, text, n) == n / N * N);
                 close_pair(&p);
             }
 }
@@ -129,17 +123,17 @@ static void other_tokens(const rt_model *model)
     int32_t text[LENGTH], other[LENGTH];
     make_text(model, 2, text);
     pair p = open_pair(model, LENGTH, 4, 64, 0);
-    REQUIRE(!feed(p.e, 0, text, 0, LENGTH));
+    NEED(!feed(p.e, 0, text, 0, LENGTH));
     for (int32_t place = 0; place < LENGTH; place++) {
         memcpy(other, text, sizeof other);
         other[place] = (text[place] + 1) % model->hp.n_vocab;
-        EXPECT(rt_prefix_find(p.m, other, LENGTH) == place / 4 * 4);
+        REQUIRE(rt_prefix_find(p.m, other, LENGTH) == place / 4 * 4);
     }
-    EXPECT(start(&p, 1, other, LENGTH) == LENGTH - 4);
+    REQUIRE(start(&p, 1, other, LENGTH) == LENGTH - 4);
     go_on(&p, 1, other, LENGTH);
     /* the same interval of tokens at another place is another prefix */
     memcpy(other, text + 4, sizeof other - 16);
-    EXPECT(rt_prefix_find(p.m, other, LENGTH - 4) == 0);
+    REQUIRE(rt_prefix_find(p.m, other, LENGTH - 4) == 0);
     close_pair(&p);
 }
 
@@ -156,13 +150,13 @@ static void in_flight(const rt_model *model)
             of[i] = i % 3;
         }
         const rt_batch batch = { 60, token, of, NULL, 0 };
-        REQUIRE(!rt_decode(p.e, &batch));
-        EXPECT(rt_prefix_stats_of(p.m).n_written == 5 && rt_prefix_stats_of(p.m).n_held == 5);
+        NEED(!rt_decode(p.e, &batch));
+        REQUIRE(rt_prefix_stats_of(p.m).n_written == 5 && rt_prefix_stats_of(p.m).n_held == 5);
         memory_audit(p.m);
-        REQUIRE(!feed(p.e, 0, text, 20, 38));
+        NEED(!feed(p.e, 0, text, 20, 38));
         int32_t length;
-        EXPECT(!rt_prefix_start(p.m, 1, text, LENGTH - 1, &length) && length == 36);
-        EXPECT(!rt_prefix_start(p.m, 1, text, LENGTH - 1, &length) && length == 36); /* there is no more */
+        REQUIRE(!rt_prefix_start(p.m, 1, text, LENGTH - 1, &length) && length == 36);
+        REQUIRE(!rt_prefix_start(p.m, 1, text, LENGTH - 1, &length) && length == 36); /* there is no more */
         for (int32_t seq = 0; seq < 3; seq++) go_on(&p, seq, text, LENGTH);
         close_pair(&p);
     }
@@ -175,35 +169,34 @@ static void least_recent(const rt_model *model)
     int32_t text[4][LENGTH];
     for (int i = 0; i < 4; i++) make_text(model, 10 + (uint64_t)i, text[i]);
     pair p = open_pair(model, 2, 16, 64, 0);
-    for (int i = 0; i < 2; i++) REQUIRE(!feed(p.e, i, text[i], 0, 17));
-    EXPECT(start(&p, 0, text[0], 20) == 16); /* now the second was used least recently */
-    EXPECT(start(&p, 1, text[2], 17) == 0);
+    for (int i = 0; i < 2; i++) NEED(!feed(p.e, i, text[i], 0, 17));
+    REQUIRE(start(&p, 0, text[0], 20) == 16); /* now the second was used least recently */
+    REQUIRE(start(&p, 1, text[2], 17) == 0);
     go_on(&p, 1, text[2], 17);
-    EXPECT(rt_prefix_find(p.m, text[0], 16) == 16 && rt_prefix_find(p.m, text[2], 16) == 16);
-    EXPECT(rt_prefix_find(p.m, text[1], 16) == 0 && rt_prefix_stats_of(p.m).n_evicted == 1);
+    REQUIRE(rt_prefix_find(p.m, text[0], 16) == 16 && rt_prefix_find(p.m, text[2], 16) == 16);
+    REQUIRE(rt_prefix_find(p.m, text[1], 16) == 0 && rt_prefix_stats_of(p.m).n_evicted == 1);
     /* those that go while a sequence has started from them: it keeps what it has */
-    REQUIRE(!feed(p.e, 2, text[3], 0, 17) && !rt_seq_rm(p.m, 2, 0, -1) && !feed(p.e, 2, text[1], 0, 17));
-    EXPECT(rt_prefix_find(p.m, text[0], 16) == 0 && rt_seq_length(p.m, 0) == 16);
+    NEED(!feed(p.e, 2, text[3], 0, 17) && !rt_seq_rm(p.m, 2, 0, -1) && !feed(p.e, 2, text[1], 0, 17));
+    REQUIRE(rt_prefix_find(p.m, text[0], 16) == 0 && rt_seq_length(p.m, 0) == 16);
     memory_audit(p.m);
     go_on(&p, 0, text[0], 30);
     rt_prefix_clear(p.m);
-    EXPECT(rt_prefix_stats_of(p.m).n_held == 0 && rt_prefix_stats_of(p.m).n_cells == 0);
+    REQUIRE(rt_prefix_stats_of(p.m).n_held == 0 && rt_prefix_stats_of(p.m).n_cells == 0);
     go_on(&p, 1, text[2], 30);
     close_pair(&p);
 
     p = open_pair(model, 2, 16, 64, 0);
-    for (int i = 0; i < 2; i++) REQUIRE(!feed(p.e, i, text[i], 0, 17));
-    REQUIRE(!feed(p.e, 2, text[0], 0, 17) &&
-            !rt_seq_rm(p.m, 0, 0, -1)); /* read again, without looking: that is a use */
-    EXPECT(rt_prefix_stats_of(p.m).n_written == 2 && !feed(p.e, 0, text[2], 0, 17));
-    EXPECT(rt_prefix_find(p.m, text[0], 16) == 16 && rt_prefix_find(p.m, text[1], 16) == 0);
+    for (int i = 0; i < 2; i++) NEED(!feed(p.e, i, text[i], 0, 17));
+    NEED(!feed(p.e, 2, text[0], 0, 17) && !rt_seq_rm(p.m, 0, 0, -1)); /* read again, without looking: that is a use */
+    REQUIRE(rt_prefix_stats_of(p.m).n_written == 2 && !feed(p.e, 0, text[2], 0, 17));
+    REQUIRE(rt_prefix_find(p.m, text[0], 16) == 16 && rt_prefix_find(p.m, text[1], 16) == 0);
     close_pair(&p);
 
     p = open_pair(model, 1, 4, 64, 0); /* a cache of one: the longest of a prompt */
-    REQUIRE(!feed(p.e, 0, text[0], 0, 30));
-    EXPECT(start(&p, 1, text[0], 30) == 28 && rt_prefix_stats_of(p.m).n_written == 1);
+    NEED(!feed(p.e, 0, text[0], 0, 30));
+    REQUIRE(start(&p, 1, text[0], 30) == 28 && rt_prefix_stats_of(p.m).n_written == 1);
     go_on(&p, 1, text[0], LENGTH);
-    EXPECT(rt_prefix_find(p.m, text[0], LENGTH) == LENGTH && rt_prefix_find(p.m, text[0], LENGTH - 1) == 0);
+    REQUIRE(rt_prefix_find(p.m, text[0], LENGTH) == LENGTH && rt_prefix_find(p.m, text[0], LENGTH - 1) == 0);
     close_pair(&p);
 }
 
@@ -213,29 +206,29 @@ static void cells(const rt_model *model)
     int32_t text[3][LENGTH];
     for (int i = 0; i < 3; i++) make_text(model, 20 + (uint64_t)i, text[i]);
     pair p = open_pair(model, LENGTH, 4, 64, 48);
-    for (int i = 0; i < 2; i++) REQUIRE(!feed(p.e, 0, text[i], 0, 20) && !rt_seq_rm(p.m, 0, 0, -1));
-    EXPECT(rt_memory_free_cells(p.m) == 48 && rt_prefix_stats_of(p.m).n_cells == 40);
-    EXPECT(start(&p, 0, text[0], 21) == 20 && rt_memory_free_cells(p.m) == 28);
-    REQUIRE(!rt_seq_rm(p.m, 0, 0, -1) && !feed(p.e, 1, text[2], 0, 10)); /* 8 were free: one interval goes */
-    EXPECT(rt_prefix_find(p.m, text[0], 20) == 20 && rt_prefix_find(p.m, text[1], 20) == 16);
+    for (int i = 0; i < 2; i++) NEED(!feed(p.e, 0, text[i], 0, 20) && !rt_seq_rm(p.m, 0, 0, -1));
+    REQUIRE(rt_memory_free_cells(p.m) == 48 && rt_prefix_stats_of(p.m).n_cells == 40);
+    REQUIRE(start(&p, 0, text[0], 21) == 20 && rt_memory_free_cells(p.m) == 28);
+    NEED(!rt_seq_rm(p.m, 0, 0, -1) && !feed(p.e, 1, text[2], 0, 10)); /* 8 were free: one interval goes */
+    REQUIRE(rt_prefix_find(p.m, text[0], 20) == 20 && rt_prefix_find(p.m, text[1], 20) == 16);
     memory_audit(p.m);
     const int32_t *reserved;
-    EXPECT(!rt_draft_reserve(p.m, 1, 7, &reserved) && rt_prefix_find(p.m, text[1], 20) < 16);
-    EXPECT(rt_prefix_find(p.m, text[0], 20) == 20 && !rt_draft_reserve(p.m, 1, 0, NULL));
+    REQUIRE(!rt_draft_reserve(p.m, 1, 7, &reserved) && rt_prefix_find(p.m, text[1], 20) < 16);
+    REQUIRE(rt_prefix_find(p.m, text[0], 20) == 20 && !rt_draft_reserve(p.m, 1, 0, NULL));
     go_on(&p, 1, text[2], LENGTH); /* and now all but what fits beside it */
-    EXPECT(rt_prefix_find(p.m, text[1], 20) == 0 && rt_memory_free_cells(p.m) == 8);
-    EXPECT(start(&p, 0, text[2], LENGTH) == LENGTH - 4); /* which takes no cells */
-    EXPECT(rt_memory_free_cells(p.m) == 8 && feed(p.e, 2, text[0], 0, 9) == GDN_OUT_OF_MEMORY);
+    REQUIRE(rt_prefix_find(p.m, text[1], 20) == 0 && rt_memory_free_cells(p.m) == 8);
+    REQUIRE(start(&p, 0, text[2], LENGTH) == LENGTH - 4); /* which takes no cells */
+    REQUIRE(rt_memory_free_cells(p.m) == 8 && feed(p.e, 2, text[0], 0, 9) == GDN_OUT_OF_MEMORY);
     go_on(&p, 0, text[2], LENGTH);
     /* a load gets cells of the cache, too: of what it replaces, and of others */
     const uint64_t n = rt_memory_save_size(p.m, 0);
     void *bytes = malloc(n);
-    REQUIRE(bytes && !rt_memory_save(p.m, 0, bytes, n) && !rt_seq_rm(p.m, 1, 0, -1));
-    EXPECT(!rt_memory_load(p.m, 0, bytes, n) && rt_memory_free_cells(p.m) == 8);
+    NEED(bytes && !rt_memory_save(p.m, 0, bytes, n) && !rt_seq_rm(p.m, 1, 0, -1));
+    REQUIRE(!rt_memory_load(p.m, 0, bytes, n) && rt_memory_free_cells(p.m) == 8);
     memory_audit(p.m);
-    REQUIRE(!rt_seq_rm(p.m, -1, 0, -1) && !feed(p.e, 0, text[1], 0, 20) && !rt_seq_rm(p.m, 0, 0, -1));
-    EXPECT(rt_memory_free_cells(p.m) == 48 && rt_prefix_stats_of(p.m).n_cells > 8);
-    EXPECT(!rt_memory_load(p.m, 2, bytes, n) && rt_memory_free_cells(p.m) == 8);
+    NEED(!rt_seq_rm(p.m, -1, 0, -1) && !feed(p.e, 0, text[1], 0, 20) && !rt_seq_rm(p.m, 0, 0, -1));
+    REQUIRE(rt_memory_free_cells(p.m) == 48 && rt_prefix_stats_of(p.m).n_cells > 8);
+    REQUIRE(!rt_memory_load(p.m, 2, bytes, n) && rt_memory_free_cells(p.m) == 8);
     memory_audit(p.m);
     free(bytes);
     close_pair(&p);
@@ -248,21 +241,21 @@ static void forks(const rt_model *model)
     int32_t text[LENGTH];
     make_text(model, 25, text);
     pair p = open_pair(model, LENGTH, 4, 64, 48);
-    REQUIRE(!feed(p.e, 0, text, 0, 3));
+    NEED(!feed(p.e, 0, text, 0, 3));
     for (int32_t i = 0; i < 12; i++) { /* 48 / 4 */
         text[3] = i;
-        REQUIRE(!rt_seq_cp(p.m, 0, 1) && !feed(p.e, 1, text, 3, 4));
-        if (i == 0) REQUIRE(!rt_seq_cp(p.m, 1, 2));
+        NEED(!rt_seq_cp(p.m, 0, 1) && !feed(p.e, 1, text, 3, 4));
+        if (i == 0) NEED(!rt_seq_cp(p.m, 1, 2));
     }
-    EXPECT(rt_prefix_stats_of(p.m).n_held == 12 && rt_prefix_stats_of(p.m).n_cells == 15);
+    REQUIRE(rt_prefix_stats_of(p.m).n_held == 12 && rt_prefix_stats_of(p.m).n_cells == 15);
     text[3] = 0;
     go_on(&p, 2, text, 9);
-    EXPECT(rt_prefix_find(p.m, text, 8) == 8 && rt_prefix_find(p.m, text, 4) == 4);
+    REQUIRE(rt_prefix_find(p.m, text, 8) == 8 && rt_prefix_find(p.m, text, 4) == 4);
     for (int32_t i = 1; i < 12; i++) {
         text[3] = i;
-        EXPECT(rt_prefix_find(p.m, text, 8) == (i == 1 ? 0 : 4)); /* the second was used least recently */
+        REQUIRE(rt_prefix_find(p.m, text, 8) == (i == 1 ? 0 : 4)); /* the second was used least recently */
     }
-    EXPECT(start(&p, 0, text, LENGTH) == 4);
+    REQUIRE(start(&p, 0, text, LENGTH) == 4);
     go_on(&p, 0, text, LENGTH);
     close_pair(&p);
 }
@@ -277,15 +270,15 @@ static void failures(const rt_model *model)
     for (int32_t fail = 0; fail < model->n_recurrent; fail++)
         for (int32_t before = 0; before < 9; before += 8) {
             pair p = open_pair(model, LENGTH, 4, 64, 0);
-            if (before) REQUIRE(!feed(p.e, 0, text, 0, before));
+            if (before) NEED(!feed(p.e, 0, text, 0, before));
             prefix_fail_at = prefix_launches + fail;
-            EXPECT(feed(p.e, 0, text, before, 30) == GDN_DEVICE_LOST);
+            REQUIRE(feed(p.e, 0, text, before, 30) == GDN_DEVICE_LOST);
             prefix_fail_at = -1;
-            EXPECT(rt_prefix_find(p.m, text, LENGTH) == before);
+            REQUIRE(rt_prefix_find(p.m, text, LENGTH) == before);
             memory_audit(p.m);
-            EXPECT(start(&p, 0, text, LENGTH) == before);
+            REQUIRE(start(&p, 0, text, LENGTH) == before);
             go_on(&p, 0, text, LENGTH);
-            EXPECT(start(&p, 1, text, LENGTH) == LENGTH - 4);
+            REQUIRE(start(&p, 1, text, LENGTH) == LENGTH - 4);
             close_pair(&p);
         }
 }
@@ -300,18 +293,18 @@ static void taken_back(const rt_model *model)
         close_pair(&p);
         p = open_pair(model, LENGTH, 2, 64, 0);
     }
-    REQUIRE(!feed(p.e, 0, text, 0, 20) && !feed(p.e, 0, text, 20, 23));
-    EXPECT(rt_prefix_find(p.m, text, LENGTH) == 22 && !rt_seq_rm(p.m, 0, 21, -1));
-    EXPECT(rt_prefix_find(p.m, text, LENGTH) == 20);
-    REQUIRE(!feed(p.e, 0, text, 21, 23) && !rt_seq_rm(p.m, 0, 22, -1));
-    EXPECT(rt_prefix_find(p.m, text, LENGTH) == 22); /* it ends there: kept */
-    REQUIRE(!rt_seq_rm(p.m, 0, 21, -1) && !feed(p.e, 0, text, 21, 22) && !feed(p.e, 0, text, 22, 23));
-    REQUIRE(!rt_seq_rm(p.m, 0, 21, -1));
-    EXPECT(rt_prefix_find(p.m, text, LENGTH) == 22); /* of an earlier step */
+    NEED(!feed(p.e, 0, text, 0, 20) && !feed(p.e, 0, text, 20, 23));
+    REQUIRE(rt_prefix_find(p.m, text, LENGTH) == 22 && !rt_seq_rm(p.m, 0, 21, -1));
+    REQUIRE(rt_prefix_find(p.m, text, LENGTH) == 20);
+    NEED(!feed(p.e, 0, text, 21, 23) && !rt_seq_rm(p.m, 0, 22, -1));
+    REQUIRE(rt_prefix_find(p.m, text, LENGTH) == 22); /* it ends there: kept */
+    NEED(!rt_seq_rm(p.m, 0, 21, -1) && !feed(p.e, 0, text, 21, 22) && !feed(p.e, 0, text, 22, 23));
+    NEED(!rt_seq_rm(p.m, 0, 21, -1));
+    REQUIRE(rt_prefix_find(p.m, text, LENGTH) == 22); /* of an earlier step */
     memory_audit(p.m);
     text[21] = (text[21] + 1) % model->hp.n_vocab;
     go_on(&p, 0, text, 30);
-    EXPECT(start(&p, 1, text, 31) == 30);
+    REQUIRE(start(&p, 1, text, 31) == 30);
     go_on(&p, 1, text, LENGTH);
     close_pair(&p);
 }
@@ -322,21 +315,21 @@ static void not_kept(const rt_model *model)
     int32_t text[LENGTH];
     make_text(model, 50, text);
     pair p = open_pair(model, LENGTH, 4, 64, 0);
-    REQUIRE(!feed(p.e, 0, text, 0, 10) && !rt_seq_cp(p.m, 0, 1) && !rt_seq_add(p.m, 0, 10, 5));
-    REQUIRE(!feed(p.e, 0, text, 10, 20));
-    EXPECT(rt_prefix_find(p.m, text, LENGTH) == 8);
+    NEED(!feed(p.e, 0, text, 0, 10) && !rt_seq_cp(p.m, 0, 1) && !rt_seq_add(p.m, 0, 10, 5));
+    NEED(!feed(p.e, 0, text, 10, 20));
+    REQUIRE(rt_prefix_find(p.m, text, LENGTH) == 8);
     const uint64_t n = rt_memory_save_size(p.m, 1);
     void *bytes = malloc(n);
-    REQUIRE(bytes && !rt_memory_save(p.m, 1, bytes, n) && !rt_memory_load(p.m, 2, bytes, n));
+    NEED(bytes && !rt_memory_save(p.m, 1, bytes, n) && !rt_memory_load(p.m, 2, bytes, n));
     go_on(&p, 2, text, 20);
-    EXPECT(rt_prefix_find(p.m, text, LENGTH) == 8);
+    REQUIRE(rt_prefix_find(p.m, text, LENGTH) == 8);
     go_on(&p, 1, text, 30);
-    EXPECT(rt_prefix_find(p.m, text, LENGTH) == 28);
-    EXPECT(!rt_seq_add(p.m, 1, 0, 7)); /* all positions together: the keys stay as they are */
-    EXPECT(start(&p, 0, text, 30) == 28 && rt_seq_position(p.m, 0, 5) == 5);
+    REQUIRE(rt_prefix_find(p.m, text, LENGTH) == 28);
+    REQUIRE(!rt_seq_add(p.m, 1, 0, 7)); /* all positions together: the keys stay as they are */
+    REQUIRE(start(&p, 0, text, 30) == 28 && rt_seq_position(p.m, 0, 5) == 5);
     go_on(&p, 0, text, LENGTH);
     rt_memory_clear(p.m);
-    EXPECT(rt_prefix_find(p.m, text, LENGTH) == 0 && rt_memory_free_cells(p.m) == 9 * LENGTH);
+    REQUIRE(rt_prefix_find(p.m, text, LENGTH) == 0 && rt_memory_free_cells(p.m) == 9 * LENGTH);
     free(bytes);
     close_pair(&p);
 }
@@ -351,16 +344,16 @@ static void drafts(const rt_model *model)
     for (int no_follow = 0; no_follow < 2; no_follow++) {
         pair p = open_pair(model, LENGTH, 4, 36, 0);
         const rt_batch batch = { 36, text, of, NULL, no_follow };
-        REQUIRE(!rt_decode(p.e, &batch) && !rt_seq_rm(p.m, 0, 0, -1));
-        EXPECT(start(&p, 1, text, 35) == 32);
-        EXPECT(rt_draft_length(p.m, 1) == 32 && rt_draft_from(p.m, 1) == (no_follow ? 32 : 0));
+        NEED(!rt_decode(p.e, &batch) && !rt_seq_rm(p.m, 0, 0, -1));
+        REQUIRE(start(&p, 1, text, 35) == 32);
+        REQUIRE(rt_draft_length(p.m, 1) == 32 && rt_draft_from(p.m, 1) == (no_follow ? 32 : 0));
         go_on(&p, 1, text, 35);
         const rt_draft_request ask = { 0, text[35], R }, here = { 1, text[35], R };
-        REQUIRE(!rt_draft_mtp(p.plain, &ask, 1, R, 0, expected, &n) && n == R);
+        NEED(!rt_draft_mtp(p.plain, &ask, 1, R, 0, expected, &n) && n == R);
         const uint64_t rows = rt_engine_counters(p.e).draft_rows;
-        REQUIRE(!rt_draft_mtp(p.e, &here, 1, R, 0, got, &n) && n == R);
-        EXPECT(no_follow || !memcmp(expected, got, sizeof got));
-        EXPECT(rt_engine_counters(p.e).draft_rows - rows == 3 + 1 + R - 1); /* what is new, the token, its guesses */
+        NEED(!rt_draft_mtp(p.e, &here, 1, R, 0, got, &n) && n == R);
+        REQUIRE(no_follow || !memcmp(expected, got, sizeof got));
+        REQUIRE(rt_engine_counters(p.e).draft_rows - rows == 3 + 1 + R - 1); /* what is new, the token, its guesses */
         go_on(&p, 1, text, LENGTH);
         close_pair(&p);
     }
@@ -374,42 +367,42 @@ static void refusals(const rt_model *model)
     rt_memory_bytes none, one, many;
     uint64_t scratch, more;
     rt_engine *e;
-    REQUIRE(!rt_engine_size(&d, &none, &scratch));
+    NEED(!rt_engine_size(&d, &none, &scratch));
     d.n_prefixes = 1;
     d.prefix_interval = 16;
-    REQUIRE(!rt_engine_size(&d, &one, &more));
-    EXPECT(none.prefixes == 0 && one.prefixes > 0 && more > scratch && one.kv == none.kv && one.state == none.state);
+    NEED(!rt_engine_size(&d, &one, &more));
+    REQUIRE(none.prefixes == 0 && one.prefixes > 0 && more > scratch && one.kv == none.kv && one.state == none.state);
     d.n_prefixes = 1000; /* no more than cells have room for */
-    REQUIRE(!rt_engine_size(&d, &many, &more));
-    EXPECT(many.prefixes == 8 * one.prefixes);
+    NEED(!rt_engine_size(&d, &many, &more));
+    REQUIRE(many.prefixes == 8 * one.prefixes);
     d.prefix_interval = 0;
-    REQUIRE(!rt_engine_size(&d, &many, &more));
-    EXPECT(many.prefixes == 0 && more == scratch); /* RT_PREFIX_INTERVAL is more than 128 cells */
+    NEED(!rt_engine_size(&d, &many, &more));
+    REQUIRE(many.prefixes == 0 && more == scratch); /* RT_PREFIX_INTERVAL is more than 128 cells */
     d.prefix_interval = -1;
-    EXPECT(rt_engine_create(&d, &e) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "prefix_interval is -1"));
+    FAILS(rt_engine_create(&d, &e), GDN_INVALID_ARGUMENT, "prefix_interval is -1");
     d.prefix_interval = 1;
     d.n_prefixes = -1;
-    EXPECT(rt_engine_create(&d, &e) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "n_prefixes is -1"));
+    FAILS(rt_engine_create(&d, &e), GDN_INVALID_ARGUMENT, "n_prefixes is -1");
     d = (rt_engine_desc){ .model = model, .n_seqs = 4096, .n_ctx = 64, .n_batch = 8192, .n_prefixes = 1 };
     d.prefix_interval = 1;
-    EXPECT(rt_engine_create(&d, &e) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "prefix_interval is 1: 4096"));
+    FAILS(rt_engine_create(&d, &e), GDN_INVALID_ARGUMENT, "prefix_interval is 1: 4096");
 
     int32_t text[LENGTH];
     make_text(model, 70, text);
     pair p = open_pair(model, 4, 4, 64, 0);
-    EXPECT(rt_prefix_start(p.m, 3, text, 9, NULL) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "no sequence 3"));
-    EXPECT(!rt_prefix_start(rt_engine_memory(p.plain), 0, text, 9, NULL)); /* without a cache: nothing */
+    FAILS(rt_prefix_start(p.m, 3, text, 9, NULL), GDN_INVALID_ARGUMENT, "no sequence 3");
+    REQUIRE(!rt_prefix_start(rt_engine_memory(p.plain), 0, text, 9, NULL)); /* without a cache: nothing */
     const rt_token_run span = { 0, 0, 9 };
     rt_step *step;
-    REQUIRE(!rt_step_begin(p.m, &span, 1, &step) && step->n_checkpoints == 0);
+    NEED(!rt_step_begin(p.m, &span, 1, &step) && step->n_checkpoints == 0);
     rt_step_tokens(p.m, step, text);
-    EXPECT(step->n_checkpoints == 2 && step->checkpoint_interval == 4 && step->state_checkpoint[1] >= 0);
-    EXPECT(rt_prefix_start(p.m, 1, text, 9, NULL) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "under way"));
-    EXPECT(rt_prefix_find(p.m, text, 9) == 0);
+    REQUIRE(step->n_checkpoints == 2 && step->checkpoint_interval == 4 && step->state_checkpoint[1] >= 0);
+    FAILS(rt_prefix_start(p.m, 1, text, 9, NULL), GDN_INVALID_ARGUMENT, "under way");
+    REQUIRE(rt_prefix_find(p.m, text, 9) == 0);
     rt_step_cancel(p.m, step, 0);
-    REQUIRE(!rt_step_begin(p.m, &(rt_token_run){ 0, 0, 3 }, 1, &step));
+    NEED(!rt_step_begin(p.m, &(rt_token_run){ 0, 0, 3 }, 1, &step));
     rt_step_tokens(p.m, step, text);
-    EXPECT(step->n_checkpoints == 0); /* it comes to none: the kernels are called as without a cache */
+    REQUIRE(step->n_checkpoints == 0); /* it comes to none: the kernels are called as without a cache */
     rt_step_cancel(p.m, step, 0);
     close_pair(&p);
 }
@@ -417,9 +410,9 @@ static void refusals(const rt_model *model)
 int main(int argc, char **argv)
 {
     static const char *const names[] = { "fixtures/tiny-qwen35.gguf", "fixtures/tiny-qwen3next.gguf" };
-    REQUIRE(argc >= 2);
+    NEED(argc >= 2);
     const size_t all = sizeof names / sizeof names[0], n = argc > 2 ? strtoul(argv[2], NULL, 10) : all;
-    REQUIRE(n >= 1 && n <= all);
+    NEED(n >= 1 && n <= all);
     for (size_t i = 0; i < n; i++) {
         rt_model *model = fixture_model(argv[1], names[i]);
         if (i == 0) lengths(model);
@@ -436,5 +429,5 @@ int main(int argc, char **argv)
         prefix_requests(model, strrchr(names[i], '/') + 1);
         rt_model_free(model);
     }
-    return fixture_end();
+    return test_summary();
 }

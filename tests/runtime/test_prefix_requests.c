@@ -10,9 +10,6 @@ typedef struct request {
     int32_t prompt[CONTEXT], n_prompt, n_max;
     rt_sampling sampling;
 } request;
-typedef struct stream {
-    int32_t token[CONTEXT], n, finish;
-} stream;
 
 typedef struct way {
     int32_t parallel, cells, draft_max, n_batch, step_rows;
@@ -29,26 +26,21 @@ static void make_requests(const rt_model *model, request *r)
         r[i] = (request){ .n_prompt = HEAD + i % 4 * 5, .n_max = 20 + 10 * (i % 4) };
         for (int32_t p = 0; p < r[i].n_prompt; p++)
             r[i].prompt[p] = i && (p < HEAD || i == 5) ? r[i == 5 ? 1 : 0].prompt[p]
-                                                       : (int32_t)(fixture_random(&seed) % (uint64_t)model->hp.n_vocab);
+                                                       : (int32_t)(test_random(&seed) % (uint64_t)model->hp.n_vocab);
         r[i].sampling = (rt_sampling){ i % 2 ? 0.8f : 0, i % 2 ? 30 : 0, 1, 0, 1, 64, seed + (uint64_t)i };
     }
 }
 
-static rt_totals run(const rt_model *model, const request *r, int32_t n, const way *w, stream *out, int32_t *failed)
+static rt_totals run(const rt_model *model, const request *r, int32_t n, const way *w, fixture_stream *out,
+                     int32_t *failed)
 {
     static int n_opened; /* engines roll back by snapshots and by a log, in turn */
-    const fixture_engine with = { .n_seqs = w->parallel,
-                                  .rollback = n_opened++ % 2 ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG,
-                                  .n_ctx = CONTEXT,
-                                  .n_cells = w->cells,
-                                  .n_batch = w->n_batch,
-                                  .n_rollback = w->draft_max,
-                                  .draft = w->spec == RT_SPEC_MTP,
-                                  .n_prefixes = w->n_prefixes,
-                                  .prefix_interval = w->interval };
-    const rt_scheduler_desc like = {
-        .n_step_rows = w->step_rows, .spec = w->spec, .draft_max = w->draft_max, .always = 1
-    };
+    const fixture_engine with =
+        FIELDS(.n_seqs = w->parallel, .rollback = n_opened++ % 2 ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG,
+               .n_ctx = CONTEXT, .n_cells = w->cells, .n_batch = w->n_batch, .n_rollback = w->draft_max,
+               .draft = w->spec == RT_SPEC_MTP, .n_prefixes = w->n_prefixes, .prefix_interval = w->interval);
+    const rt_scheduler_desc like =
+        FIELDS(.n_step_rows = w->step_rows, .spec = w->spec, .draft_max = w->draft_max, .always = 1);
     rt_engine *engine;
     rt_scheduler *s = fixture_schedule(model, &with, &like, &engine);
     rt_memory *m = rt_engine_memory(engine);
@@ -56,38 +48,35 @@ static rt_totals run(const rt_model *model, const request *r, int32_t n, const w
     int64_t found = 0;
     for (int32_t i = 0; i < n; i++) {
         int32_t id;
-        const rt_request q = {
-            .prompt = r[i].prompt, .n_prompt = r[i].n_prompt, .n_max = r[i].n_max, .sampling = r[i].sampling
-        };
-        REQUIRE(!rt_submit(s, &q, &id) && id == i);
+        const rt_request q =
+            FIELDS(.prompt = r[i].prompt, .n_prompt = r[i].n_prompt, .n_max = r[i].n_max, .sampling = r[i].sampling);
+        NEED(!rt_submit(s, &q, &id) && id == i);
     }
     prefix_fail_at = w->fail_every ? prefix_launches + w->fail_every : -1;
     for (int busy = 1; busy && steps < MAX_STEPS; steps++) {
         if (rt_step_run(s, &busy)) {
-            REQUIRE(w->fail_every);
+            NEED(w->fail_every);
             prefix_fail_at = prefix_launches + w->fail_every + ++*failed; /* later and later */
             busy = 1;
         }
         if (steps % 8 == 0) memory_audit(m);
     }
     prefix_fail_at = -1;
-    REQUIRE(steps < MAX_STEPS); /* or somebody waits for ever */
+    NEED(steps < MAX_STEPS); /* or somebody waits for ever */
     for (int32_t i = 0; i < n; i++) {
         rt_result result;
-        const int32_t *tokens = rt_result_tokens(s, i, &out[i].n);
-        REQUIRE(tokens && !rt_result_get(s, i, &result));
-        memcpy(out[i].token, tokens, 4 * (size_t)out[i].n);
-        out[i].finish = result.finish;
+        fixture_result(s, i, &out[i]);
+        NEED(!rt_result_get(s, i, &result));
         found += result.n_prefix;
         /* counted once each time that it was read, however often it was looked for */
-        EXPECT(w->fail_every || result.n_prefix < (result.n_preempted + 1) * (r[i].n_prompt + out[i].n));
+        REQUIRE(w->fail_every || result.n_prefix < (result.n_preempted + 1) * (r[i].n_prompt + out[i].n));
     }
     memory_audit(m);
-    EXPECT(rt_memory_free_cells(m) == (w->cells ? w->cells : w->parallel * CONTEXT));
+    REQUIRE(rt_memory_free_cells(m) == (w->cells ? w->cells : w->parallel * CONTEXT));
     const rt_totals t = rt_scheduler_totals(s);
-    EXPECT(t.prefix_tokens == found && (found == 0 || w->n_prefixes));
+    REQUIRE(t.prefix_tokens == found && (found == 0 || w->n_prefixes));
     if (!w->fail_every) /* every row of the trunk is a token of a prompt, a drawn one or a draft of one */
-        EXPECT(rt_engine_counters(engine).rows == (uint64_t)(t.prompt_tokens + t.rounds + t.drafted));
+        REQUIRE(rt_engine_counters(engine).rows == (uint64_t)(t.prompt_tokens + t.rounds + t.drafted));
     rt_scheduler_destroy(s);
     rt_engine_destroy(engine);
     return t;
@@ -116,30 +105,30 @@ static void left_alone(const rt_model *model, const request *r)
     rt_scheduler *s;
     rt_result result;
     int busy;
-    REQUIRE(!rt_scheduler_create(&desc, &s));
+    NEED(!rt_scheduler_create(&desc, &s));
     rt_request q = { .prompt = r[0].prompt, .n_prompt = 1, .n_max = 1, .sampling = r[0].sampling };
-    REQUIRE(!rt_submit(s, &q, &id[0]));
+    NEED(!rt_submit(s, &q, &id[0]));
     q.n_prompt = HEAD;
     q.n_max = 20;
-    for (int i = 1; i < 3; i++) REQUIRE(!rt_submit(s, &q, &id[i]));
-    for (int i = 0; i < 2; i++) REQUIRE(!rt_step_run(s, &busy));  /* the first ends, and the third takes its sequence */
-    EXPECT(rt_seq_length(m, 0) == 4 && rt_seq_length(m, 1) == 3); /* the second waits for it */
-    REQUIRE(!rt_step_run(s, &busy));
-    EXPECT(rt_seq_length(m, 0) == 8 && rt_seq_length(m, 1) == 4); /* and has been given what is there */
+    for (int i = 1; i < 3; i++) NEED(!rt_submit(s, &q, &id[i]));
+    for (int i = 0; i < 2; i++) NEED(!rt_step_run(s, &busy)); /* the first ends, and the third takes its sequence */
+    REQUIRE(rt_seq_length(m, 0) == 4 && rt_seq_length(m, 1) == 3); /* the second waits for it */
+    NEED(!rt_step_run(s, &busy));
+    REQUIRE(rt_seq_length(m, 0) == 8 && rt_seq_length(m, 1) == 4); /* and has been given what is there */
     for (int32_t i = 0; i < 96; i++) seq[i] = 2;
     const rt_batch others = { 80, r[3].prompt + 1, seq, NULL, 0 }; /* another text */
-    REQUIRE(!rt_decode(desc.engine, &others));
+    NEED(!rt_decode(desc.engine, &others));
     const rt_token_run span = { 2, 0, rt_memory_free_cells(m) };
     rt_step *step; /* it takes them all, and computes nothing */
-    REQUIRE(!rt_step_begin(m, &span, 1, &step));
+    NEED(!rt_step_begin(m, &span, 1, &step));
     rt_step_commit(m, step);
-    EXPECT(rt_memory_free_cells(m) == 0 && !rt_step_run(s, &busy));
-    EXPECT(!rt_result_get(s, id[2], &result) && result.n_preempted == 1 && result.finish == RT_FINISH_NONE);
-    EXPECT(!rt_result_get(s, id[1], &result) && result.finish == RT_FINISH_FAILED);
+    REQUIRE(rt_memory_free_cells(m) == 0 && !rt_step_run(s, &busy));
+    REQUIRE(!rt_result_get(s, id[2], &result) && result.n_preempted == 1 && result.finish == RT_FINISH_NONE);
+    REQUIRE(!rt_result_get(s, id[1], &result) && result.finish == RT_FINISH_FAILED);
     memory_audit(m);
-    REQUIRE(!rt_seq_rm(m, 2, 0, -1));
-    for (busy = 1; busy;) REQUIRE(!rt_step_run(s, &busy));
-    EXPECT(!rt_result_get(s, id[2], &result) && result.finish == RT_FINISH_LENGTH && result.n_tokens == 20);
+    NEED(!rt_seq_rm(m, 2, 0, -1));
+    for (busy = 1; busy;) NEED(!rt_step_run(s, &busy));
+    REQUIRE(!rt_result_get(s, id[2], &result) && result.finish == RT_FINISH_LENGTH && result.n_tokens == 20);
     rt_scheduler_destroy(s);
     rt_engine_destroy(desc.engine);
 }
@@ -156,7 +145,7 @@ void prefix_requests(const rt_model *model, const char *name)
         { 4, 120, 2, 3, 0, RT_SPEC_NGRAM, 17, 3, 3 },    { 3, 96, 0, 64, 0, RT_SPEC_OFF, 23, 60, 1 },
     };
     static request r[N];
-    static stream truth[N], out[N];
+    static fixture_stream truth[N], out[N];
     int64_t preemptions = 0, found = 0, all, evicting = 0;
     int32_t failed = 0;
     make_requests(model, r);
@@ -171,29 +160,26 @@ void prefix_requests(const rt_model *model, const char *name)
         const rt_totals t = run(model, r, N, &w, out, &failed);
         const int64_t fewest = least(r, w.interval, &all);
         for (int32_t j = 0; j < N; j++) {
-            const int same = truth[j].n == out[j].n && truth[j].finish == out[j].finish &&
-                             !memcmp(truth[j].token, out[j].token, 4 * (size_t)truth[j].n);
-            if (!same) printf("%s: way %d: request %d differs\n", name, (int)i, (int)j);
-            EXPECT(same);
+            REQUIRE(fixture_same(&truth[j], &out[j]), "%s: way %d: request %d", name, (int)i, (int)j);
         }
         preemptions += t.preemptions;
 
         found += t.prefix_tokens;
-        if (!w.fail_every && !t.preemptions) EXPECT(t.prompt_tokens + t.prefix_tokens == all);
+        if (!w.fail_every && !t.preemptions) REQUIRE(t.prompt_tokens + t.prefix_tokens == all);
         /* With room for all, the head is read by one and the others wait for it, also side by side. With cells for one
          * request alone, the end of the prompt that comes again has given way by then. */
         if (!w.fail_every && !w.cells && w.n_prefixes > 1)
-            EXPECT(t.prompt_tokens <= fewest + (w.parallel == 1 ? w.interval : 0));
-        if (w.interval >= CONTEXT) EXPECT(t.prefix_tokens == 0);
-        else EXPECT(t.prefix_tokens > 0 || w.n_prefixes < 3);
+            REQUIRE(t.prompt_tokens <= fewest + (w.parallel == 1 ? w.interval : 0));
+        if (w.interval >= CONTEXT) REQUIRE(t.prefix_tokens == 0);
+        else REQUIRE(t.prefix_tokens > 0 || w.n_prefixes < 3);
         if (!w.cells || w.fail_every) continue;
         /* who has to give way does so for other requests, never for what the cache has */
         w.n_prefixes = 0;
         const rt_totals without = run(model, r, N, &w, out, &failed);
-        EXPECT(t.preemptions <= without.preemptions && t.prompt_tokens < without.prompt_tokens);
+        REQUIRE(t.preemptions <= without.preemptions && t.prompt_tokens < without.prompt_tokens);
         evicting++;
     }
     printf("%-24s %lld tokens found, %lld preemptions, %d steps failed\n", name, (long long)found,
            (long long)preemptions, (int)failed);
-    EXPECT(failed > 20 && found > 1000 && preemptions > 0 && evicting == 3);
+    REQUIRE(failed > 20 && found > 1000 && preemptions > 0 && evicting == 3);
 }

@@ -58,7 +58,7 @@ void __real_rt_speculation_record(rt_speculation *p, int32_t width, int drafted,
 void __wrap_rt_speculation_record(rt_speculation *p, int32_t width, int drafted, int32_t n_tokens, double seconds);
 void __wrap_rt_speculation_record(rt_speculation *p, int32_t width, int drafted, int32_t n_tokens, double seconds)
 {
-    EXPECT(!failed_in_step && n_tokens > 0);
+    REQUIRE(!failed_in_step && n_tokens > 0);
     longest = !n_records || seconds > longest ? seconds : longest;
     shortest = !n_records || seconds < shortest ? seconds : shortest;
     n_records++;
@@ -121,11 +121,11 @@ static void make_requests(const rt_model *model, uint64_t seed, request *r)
 {
     for (int32_t i = 0; i < N; i++) {
         memset(&r[i], 0, sizeof r[i]);
-        r[i].n_prompt = 1 + (int32_t)(fixture_random(&seed) % 20);
-        r[i].n_max = i % 3 ? 20 + (int32_t)(fixture_random(&seed) % 50) : 2 * CONTEXT;
+        r[i].n_prompt = 1 + (int32_t)(test_random(&seed) % 20);
+        r[i].n_max = i % 3 ? 20 + (int32_t)(test_random(&seed) % 50) : 2 * CONTEXT;
         for (int32_t p = 0; p < r[i].n_prompt; p++)
             r[i].prompt[p] =
-                p < 4 || i % 2 ? (int32_t)(fixture_random(&seed) % (uint64_t)model->hp.n_vocab) : r[i].prompt[p - 4];
+                p < 4 || i % 2 ? (int32_t)(test_random(&seed) % (uint64_t)model->hp.n_vocab) : r[i].prompt[p - 4];
         r[i].sampling = (rt_sampling){ i % 2 ? 0.8f : 0, i % 2 ? 30 : 0, 1, 0, 1, 64, seed };
     }
 }
@@ -147,32 +147,22 @@ static int32_t tokens_of(const rt_scheduler *s, int32_t id)
 static totals run(const rt_model *model, const request *r, int32_t n, const way *w, fixture_stream *out)
 {
     static int n_opened; /* engines roll back by snapshots and by a log, in turn */
-    const fixture_engine with = { .n_seqs = w->parallel,
-                                  .rollback = n_opened++ % 2 && !w->tree ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG,
-                                  .n_ctx = CONTEXT,
-                                  .n_cells = w->cells,
-                                  .n_batch = w->n_batch,
-                                  .n_rollback = w->draft_max + (w->tree ? w->tree + 1 : 0),
-                                  .draft = w->spec == RT_SPEC_MTP,
-                                  .kv_type = w->kv_type };
-    const rt_scheduler_desc like = { .n_step_rows = w->step_rows,
-                                     .spec = w->spec,
-                                     .draft_max = w->draft_max,
-                                     .always = w->answers == ALWAYS,
-                                     .draft_tree = w->tree };
+    const fixture_engine with =
+        FIELDS(.n_seqs = w->parallel, .rollback = n_opened++ % 2 && !w->tree ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG,
+               .n_ctx = CONTEXT, .n_cells = w->cells, .n_batch = w->n_batch,
+               .n_rollback = w->draft_max + (w->tree ? w->tree + 1 : 0), .draft = w->spec == RT_SPEC_MTP,
+               .kv_type = w->kv_type);
+    const rt_scheduler_desc like = FIELDS(.n_step_rows = w->step_rows, .spec = w->spec, .draft_max = w->draft_max,
+                                          .always = w->answers == ALWAYS, .draft_tree = w->tree);
     rt_engine *engine;
     rt_scheduler *s = fixture_schedule(model, &with, &like, &engine);
     totals all = { 0 };
     uint8_t begun[N] = { 0 };
     for (int32_t i = 0; i < n; i++) {
         int32_t id;
-        const rt_request q = { .prompt = r[i].prompt,
-                               .n_prompt = r[i].n_prompt,
-                               .n_max = r[i].n_max,
-                               .sampling = r[i].sampling,
-                               .on_token = count_prompt,
-                               .user = begun };
-        REQUIRE(!rt_submit(s, &q, &id) && id == i);
+        const rt_request q = FIELDS(.prompt = r[i].prompt, .n_prompt = r[i].n_prompt, .n_max = r[i].n_max,
+                                    .sampling = r[i].sampling, .on_token = count_prompt, .user = begun);
+        NEED(!rt_submit(s, &q, &id) && id == i);
     }
     launches = asked = 0;
     answers = w->answers;
@@ -180,28 +170,28 @@ static totals run(const rt_model *model, const request *r, int32_t n, const way 
     for (int busy = 1; busy && all.steps < MAX_STEPS; all.steps++) {
         failed_in_step = 0;
         if (rt_step_run(s, &busy)) {
-            REQUIRE(w->fail_every);
+            NEED(w->fail_every);
             fail_at = launches + w->fail_every + all.failed++; /* later and later: a step must pass some time */
             busy = 1;
         }
         int32_t running = 0;
         for (int32_t i = 0; i < n; i++) {
             rt_result result;
-            REQUIRE(!rt_result_get(s, i, &result));
+            NEED(!rt_result_get(s, i, &result));
             running += begun[i] && result.finish == RT_FINISH_NONE;
-            EXPECT(r[i].n_prompt + tokens_of(s, i) <= CONTEXT);
+            REQUIRE(r[i].n_prompt + tokens_of(s, i) <= CONTEXT);
         }
         all.most_running = running > all.most_running ? running : all.most_running;
     }
     fail_at = -1;
     failed_in_step = 0;
-    REQUIRE(all.steps < MAX_STEPS); /* or somebody waits for ever */
+    NEED(all.steps < MAX_STEPS); /* or somebody waits for ever */
     for (int32_t i = 0; i < n; i++) {
         fixture_result(s, i, &out[i]);
-        REQUIRE(out[i].n <= CONTEXT);
+        NEED(out[i].n <= CONTEXT);
     }
     rt_memory *m = rt_engine_memory(engine);
-    EXPECT(rt_memory_free_cells(m) == (w->cells ? w->cells : w->parallel * CONTEXT));
+    REQUIRE(rt_memory_free_cells(m) == (w->cells ? w->cells : w->parallel * CONTEXT));
     all.t = rt_scheduler_totals(s);
     all.counters = rt_engine_counters(engine);
     rt_scheduler_destroy(s);
@@ -227,8 +217,8 @@ static void small_pools(const rt_model *model, const char *name, size_t first_ki
         for (int32_t i = 0; i < N; i++) {
             const way alone = { .parallel = 1, .n_batch = 64, .kv_type = kv[k] };
             run(model, &r[i], 1, &alone, &truth[i]);
-            EXPECT(truth[i].finish == (r[i].n_max > CONTEXT ? RT_FINISH_CONTEXT : RT_FINISH_LENGTH));
-            EXPECT(truth[i].finish != RT_FINISH_CONTEXT || r[i].n_prompt + truth[i].n == CONTEXT);
+            REQUIRE(truth[i].finish == (r[i].n_max > CONTEXT ? RT_FINISH_CONTEXT : RT_FINISH_LENGTH));
+            REQUIRE(truth[i].finish != RT_FINISH_CONTEXT || r[i].n_prompt + truth[i].n == CONTEXT);
         }
         for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
             way w = ways[i];
@@ -236,30 +226,29 @@ static void small_pools(const rt_model *model, const char *name, size_t first_ki
             if (w.spec == RT_SPEC_MTP && !model->hp.n_mtp) w.spec = RT_SPEC_NGRAM;
             w.tree = w.spec == RT_SPEC_MTP && (i + k) % 2 ? 1 + (int32_t)i % 2 : 0;
             const totals all = run(model, r, N, &w, out);
-            EXPECT(!w.tree || all.t.tree_drafted > 0);
+            REQUIRE(!w.tree || all.t.tree_drafted > 0);
             second += all.t.tree_accepted;
             preemptions += all.t.preemptions;
             reread += all.t.reread_tokens;
             accepted[w.spec] += all.t.accepted;
-            EXPECT(w.cells > 250 || all.t.preemptions > 0);
-            EXPECT(w.cells < 200 || all.most_running > 3); /* as many as fit, not as many as can come to be */
-            EXPECT(out[0].preempted == 0);                 /* the first never gives way */
+            REQUIRE(w.cells > 250 || all.t.preemptions > 0);
+            REQUIRE(w.cells < 200 || all.most_running > 3); /* as many as fit, not as many as can come to be */
+            REQUIRE(out[0].preempted == 0);                 /* the first never gives way */
             int64_t sum = 0;
             for (int32_t j = 0; j < N; j++) {
-                if (!fixture_same(&truth[j], &out[j]))
-                    printf("%s: way %d, cells of type %d: request %d differs\n", name, (int)i, (int)kv[k], (int)j);
-                EXPECT(fixture_same(&truth[j], &out[j]));
-                EXPECT(out[j].preempted < N); /* only when another has ended there is room again */
+                REQUIRE(fixture_same(&truth[j], &out[j]), "%s: way %d, cells of type %d: request %d", name, (int)i,
+                        (int)kv[k], (int)j);
+                REQUIRE(out[j].preempted < N); /* only when another has ended there is room again */
                 sum += out[j].preempted;
             }
-            EXPECT(sum == all.t.preemptions && (all.t.reread_tokens > 0) == (sum > 0));
+            REQUIRE(sum == all.t.preemptions && (all.t.reread_tokens > 0) == (sum > 0));
         }
     }
     printf("%-24s %lld preemptions, %lld tokens read again, %lld drafts of the MTP block and %lld of n-grams accepted, "
            "%lld second choices\n",
            name, (long long)preemptions, (long long)reread, (long long)accepted[RT_SPEC_MTP],
            (long long)accepted[RT_SPEC_NGRAM], (long long)second);
-    EXPECT(preemptions > 15 && reread > preemptions);
+    REQUIRE(preemptions > 15 && reread > preemptions);
 }
 
 /* Where drafting does not pay the draft head reads nothing, not even prompts; where it begins to pay later, it goes on
@@ -278,12 +267,12 @@ static void declined(const rt_model *model)
     run(model, r, N, &plain, truth);
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         const totals all = run(model, r, N, &ways[i], out);
-        for (int32_t j = 0; j < N; j++) EXPECT(fixture_same(&truth[j], &out[j]));
+        for (int32_t j = 0; j < N; j++) REQUIRE(fixture_same(&truth[j], &out[j]));
         if (ways[i].answers == NEVER)
-            EXPECT(all.counters.draft_rows == 0 && all.counters.draft_passes == 0 && all.t.drafted == 0);
+            REQUIRE(all.counters.draft_rows == 0 && all.counters.draft_passes == 0 && all.t.drafted == 0);
         else
-            EXPECT(all.t.accepted > 20 && (!ways[i].tree || all.t.tree_accepted > 5) &&
-                   all.counters.draft_passes < all.counters.draft_rows);
+            REQUIRE(all.t.accepted > 20 && (!ways[i].tree || all.t.tree_accepted > 5) &&
+                    all.counters.draft_passes < all.counters.draft_rows);
         printf("speculation %d, %d at once: %lld rows of the draft head in %lld passes for %lld of the trunk, %lld "
                "drafted, "
                "%lld accepted\n",
@@ -316,14 +305,12 @@ static void failures(const rt_model *model, const char *name)
             w.tree = w.spec == RT_SPEC_MTP && every > 5;
             failed += run(model, r, N, &w, out).failed;
             for (int32_t j = 0; j < N; j++) {
-                if (!fixture_same(&truth[j], &out[j]))
-                    printf("%s: way %d, launch %lld of each fails: request %d differs\n", name, (int)i,
-                           (long long)w.fail_every, (int)j);
-                EXPECT(fixture_same(&truth[j], &out[j]));
+                REQUIRE(fixture_same(&truth[j], &out[j]), "%s: way %d, launch %lld of each fails: request %d", name,
+                        (int)i, (long long)w.fail_every, (int)j);
             }
         }
     printf("%-24s %d steps failed\n", name, (int)failed);
-    EXPECT(failed > 50);
+    REQUIRE(failed > 50);
 }
 
 /* Prompts that can never be, cells that somebody else holds, and requests that are cancelled while they wait. */
@@ -337,36 +324,35 @@ static void ends(const rt_model *model)
     rt_scheduler *s;
     rt_result result;
     int busy = 1;
-    REQUIRE(!rt_scheduler_create(&desc, &s));
+    NEED(!rt_scheduler_create(&desc, &s));
     rt_request q = { .prompt = text, .n_prompt = CONTEXT, .n_max = 1, .sampling = { 0, 0, 1, 0, 1, 64, 1 } };
-    EXPECT(rt_submit(s, &q, id) == GDN_INVALID_ARGUMENT &&
-           strstr(rt_last_error(), "the prompt has 96 tokens; the context holds 96"));
+    FAILS(rt_submit(s, &q, id), GDN_INVALID_ARGUMENT, "the prompt has 96 tokens; the context holds 96");
 
     for (int32_t i = 0; i < CONTEXT; i++) seq[i] = 2;
     const rt_batch others = { CONTEXT - 8, text, seq, NULL }; /* 16 cells are left */
-    REQUIRE(!rt_decode(e, &others));
+    NEED(!rt_decode(e, &others));
     q.n_prompt = 8;
     q.n_max = 20;
-    for (int i = 0; i < 4; i++) REQUIRE(!rt_submit(s, &q, &id[i]));
-    REQUIRE(!rt_step_run(s, &busy) && busy);
-    EXPECT(tokens_of(s, id[0]) == 1 && tokens_of(s, id[1]) == 0); /* the second does not fit beside the first */
-    EXPECT(!rt_cancel(s, id[2]) && !rt_result_get(s, id[2], &result) && result.finish == RT_FINISH_CANCELLED);
+    for (int i = 0; i < 4; i++) NEED(!rt_submit(s, &q, &id[i]));
+    NEED(!rt_step_run(s, &busy) && busy);
+    REQUIRE(tokens_of(s, id[0]) == 1 && tokens_of(s, id[1]) == 0); /* the second does not fit beside the first */
+    REQUIRE(!rt_cancel(s, id[2]) && !rt_result_get(s, id[2], &result) && result.finish == RT_FINISH_CANCELLED);
     for (int i = 0; i < 30 && !rt_result_get(s, id[0], &result) && result.finish == RT_FINISH_NONE; i++)
-        REQUIRE(!rt_step_run(s, &busy));
-    EXPECT(result.finish == RT_FINISH_FAILED && result.n_tokens == 9 && result.error &&
-           strstr(result.error, "needs 1 more KV cells and 0 were free: other sequences of the engine hold them"));
-    REQUIRE(!rt_seq_rm(m, 2, 0, -1)); /* they give them back */
-    while (busy) REQUIRE(!rt_step_run(s, &busy));
-    EXPECT(!rt_result_get(s, id[1], &result) && result.finish == RT_FINISH_LENGTH && result.n_tokens == 20);
-    EXPECT(!rt_result_get(s, id[2], &result) && result.finish == RT_FINISH_CANCELLED && result.n_tokens == 0);
-    EXPECT(!rt_result_get(s, id[3], &result) && result.finish == RT_FINISH_LENGTH && result.n_tokens == 20);
+        NEED(!rt_step_run(s, &busy));
+    REQUIRE(result.finish == RT_FINISH_FAILED && result.n_tokens == 9 && result.error &&
+            strstr(result.error, "needs 1 more KV cells and 0 were free: other sequences of the engine hold them"));
+    NEED(!rt_seq_rm(m, 2, 0, -1)); /* they give them back */
+    while (busy) NEED(!rt_step_run(s, &busy));
+    REQUIRE(!rt_result_get(s, id[1], &result) && result.finish == RT_FINISH_LENGTH && result.n_tokens == 20);
+    REQUIRE(!rt_result_get(s, id[2], &result) && result.finish == RT_FINISH_CANCELLED && result.n_tokens == 0);
+    REQUIRE(!rt_result_get(s, id[3], &result) && result.finish == RT_FINISH_LENGTH && result.n_tokens == 20);
     rt_scheduler_destroy(s);
     rt_engine_destroy(e);
 
     rt_engine_desc d = { .model = model, .n_threads = 1, .n_seqs = 2, .n_ctx = 100, .n_cells = 99 };
-    EXPECT(rt_engine_create(&d, &e) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "n_cells is 99; 100 (n_ctx"));
+    REQUIRE(rt_engine_create(&d, &e) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "n_cells is 99; 100 (n_ctx"));
     d = (rt_engine_desc){ .model = model, .n_threads = 1, .n_seqs = 4096, .n_ctx = 1 << 15 };
-    EXPECT(rt_engine_create(&d, &e) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "for each of 4096 sequences"));
+    FAILS(rt_engine_create(&d, &e), GDN_INVALID_ARGUMENT, "for each of 4096 sequences");
 }
 
 /* A clock that is set back changes no measurement. */
@@ -380,8 +366,8 @@ static void clocks(const rt_model *model)
     n_records = 0;
     const totals all = run(model, r, N, &w, out);
     set_back = 0;
-    EXPECT(n_records > 10 && shortest >= 0 && longest < 50);
-    EXPECT(all.t.generation_seconds > 0 && all.t.generation_seconds < 50 && all.t.prompt_seconds < 50);
+    REQUIRE(n_records > 10 && shortest >= 0 && longest < 50);
+    REQUIRE(all.t.generation_seconds > 0 && all.t.generation_seconds < 50 && all.t.prompt_seconds < 50);
 }
 
 /* Serving without end: requests that are released leave nothing behind, also where cells run out and requests give way,
@@ -408,46 +394,45 @@ static void released(const rt_model *model)
     for (int busy = 1; n_released < MANY;) {
         for (; n_submitted < MANY && n_submitted < n_released + HELD; n_submitted++) {
             const request *q = &r[n_submitted % N];
-            const rt_request ask = {
-                .prompt = q->prompt, .n_prompt = q->n_prompt, .n_max = q->n_max, .sampling = q->sampling
-            };
-            REQUIRE(!rt_submit(s, &ask, &id) && id == n_submitted);
+            const rt_request ask =
+                FIELDS(.prompt = q->prompt, .n_prompt = q->n_prompt, .n_max = q->n_max, .sampling = q->sampling);
+            NEED(!rt_submit(s, &ask, &id) && id == n_submitted);
         }
-        REQUIRE(!rt_step_run(s, &busy) && busy);
+        NEED(!rt_step_run(s, &busy) && busy);
         for (int32_t i = s->first; i < s->end; i++) {
             if (i < s->first || !s->job[i - s->first]) continue;
-            REQUIRE(!rt_result_get(s, i, &result));
+            NEED(!rt_result_get(s, i, &result));
             if (result.finish == RT_FINISH_NONE) {
-                EXPECT(rt_release(s, i) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "has not ended"));
+                FAILS(rt_release(s, i), GDN_INVALID_ARGUMENT, "has not ended");
                 continue;
             }
             fixture_result(s, i, &got);
-            EXPECT(fixture_same(&truth[i % N], &got));
-            EXPECT(!rt_release(s, i));
-            EXPECT(rt_release(s, i) == GDN_NOT_FOUND && strstr(rt_last_error(), "was released"));
-            EXPECT(rt_result_get(s, i, &result) == GDN_NOT_FOUND && rt_cancel(s, i) == GDN_NOT_FOUND);
+            REQUIRE(fixture_same(&truth[i % N], &got));
+            REQUIRE(!rt_release(s, i));
+            FAILS(rt_release(s, i), GDN_NOT_FOUND, "was released");
+            REQUIRE(rt_result_get(s, i, &result) == GDN_NOT_FOUND && rt_cancel(s, i) == GDN_NOT_FOUND);
             n_released++;
         }
-        EXPECT(s->room == 64);
-        if (n_released == n_submitted) EXPECT(!blocks || blocks == n_blocks);
+        REQUIRE(s->room == 64);
+        if (n_released == n_submitted) REQUIRE(!blocks || blocks == n_blocks);
         if (n_released == n_submitted) blocks = n_blocks;
     }
-    EXPECT(s->first == MANY && s->end == MANY && rt_scheduler_totals(s).preemptions > 10);
+    REQUIRE(s->first == MANY && s->end == MANY && rt_scheduler_totals(s).preemptions > 10);
     const int64_t idle = n_blocks;
-    REQUIRE(!rt_submit(s, &(rt_request){ .prompt = r[0].prompt, .n_prompt = 1, .n_max = 1, .sampling = r[0].sampling },
-                       &id));
-    EXPECT(n_blocks > idle && !rt_cancel(s, id) && !rt_release(s, id) && n_blocks == idle);
+    NEED(!rt_submit(s, &(rt_request){ .prompt = r[0].prompt, .n_prompt = 1, .n_max = 1, .sampling = r[0].sampling },
+                    &id));
+    REQUIRE(n_blocks > idle && !rt_cancel(s, id) && !rt_release(s, id) && n_blocks == idle);
     /* one that nobody releases costs its own block and a pointer for each of the others */
-    REQUIRE(!rt_submit(s, &(rt_request){ .prompt = r[0].prompt, .n_prompt = 1, .n_max = 1, .sampling = r[0].sampling },
-                       &id));
-    EXPECT(!rt_cancel(s, id));
+    NEED(!rt_submit(s, &(rt_request){ .prompt = r[0].prompt, .n_prompt = 1, .n_max = 1, .sampling = r[0].sampling },
+                    &id));
+    REQUIRE(!rt_cancel(s, id));
     for (int32_t i = 0; i < 100; i++) {
         int32_t other;
-        REQUIRE(!rt_submit(
-            s, &(rt_request){ .prompt = r[0].prompt, .n_prompt = 1, .n_max = 1, .sampling = r[0].sampling }, &other));
-        EXPECT(!rt_cancel(s, other) && !rt_release(s, other));
+        NEED(!rt_submit(s, &(rt_request){ .prompt = r[0].prompt, .n_prompt = 1, .n_max = 1, .sampling = r[0].sampling },
+                        &other));
+        REQUIRE(!rt_cancel(s, other) && !rt_release(s, other));
     }
-    EXPECT(!rt_release(s, id) && s->first == s->end && n_blocks == idle);
+    REQUIRE(!rt_release(s, id) && s->first == s->end && n_blocks == idle);
     printf("%d requests served, %lld gave way\n", (int)MANY, (long long)rt_scheduler_totals(s).preemptions);
     rt_scheduler_destroy(s);
     rt_engine_destroy(engine);
@@ -472,11 +457,8 @@ static void stopped(const rt_model *model)
     make_requests(model, 5, r);
     run(model, r, N, &plain, truth);
     for (int tree = 0; tree < 2; tree++) {
-        const fixture_engine with = { .n_seqs = 4,
-                                      .n_ctx = CONTEXT,
-                                      .n_batch = 8,
-                                      .n_rollback = 3,
-                                      .rollback = tree ? RT_ROLLBACK_LOG : RT_ROLLBACK_SNAPSHOTS };
+        const fixture_engine with = FIELDS(.n_seqs = 4, .n_ctx = CONTEXT, .n_batch = 8, .n_rollback = 3,
+                                           .rollback = tree ? RT_ROLLBACK_LOG : RT_ROLLBACK_SNAPSHOTS);
         const rt_scheduler_desc like = { .spec = RT_SPEC_NGRAM, .draft_max = 3, .always = 1 };
         rt_engine *engine;
         rt_scheduler *s = fixture_schedule(model, &with, &like, &engine);
@@ -484,24 +466,24 @@ static void stopped(const rt_model *model)
         int32_t n_stopped = 0;
         rt_engine_stop_when(engine, stops, &p);
         for (int32_t i = 0, id; i < N; i++)
-            REQUIRE(!rt_submit(
+            NEED(!rt_submit(
                 s,
                 &(rt_request){
                     .prompt = r[i].prompt, .n_prompt = r[i].n_prompt, .n_max = r[i].n_max, .sampling = r[i].sampling },
                 &id));
         for (int busy = 1; busy;) {
             const gdn_status status = rt_step_run(s, &busy);
-            REQUIRE(!status || status == RT_STOPPED);
+            NEED(!status || status == RT_STOPPED);
             if (!status) continue;
-            EXPECT(busy && strstr(rt_last_error(), "stopped"));
+            REQUIRE(busy && strstr(rt_last_error(), "stopped"));
             p = (stopper){ 0, 5 + 13 * ++n_stopped };
         }
         for (int32_t i = 0; i < N; i++) {
             fixture_stream got;
             fixture_result(s, i, &got);
-            EXPECT(fixture_same(&truth[i], &got));
+            REQUIRE(fixture_same(&truth[i], &got));
         }
-        EXPECT(n_stopped > 5);
+        REQUIRE(n_stopped > 5);
         rt_scheduler_destroy(s);
         rt_engine_destroy(engine);
     }
@@ -511,9 +493,9 @@ int main(int argc, char **argv)
 {
     static const char *const names[] = { "fixtures/tiny-qwen35.gguf", "fixtures/tiny-qwen3next.gguf",
                                          "../../models/kjv-small-q8_0.gguf" };
-    REQUIRE(argc >= 2);
+    NEED(argc >= 2);
     const size_t all = sizeof names / sizeof names[0], n = argc > 2 ? strtoul(argv[2], NULL, 10) : all;
-    REQUIRE(n >= 1 && n <= all);
+    NEED(n >= 1 && n <= all);
     for (size_t i = 0; i < n; i++) {
         rt_model *model = fixture_model(argv[1], names[i]);
         const char *name = strrchr(names[i], '/') + 1;
@@ -529,5 +511,5 @@ int main(int argc, char **argv)
         if (i == 2) declined(model);
         rt_model_free(model);
     }
-    return fixture_end();
+    return test_summary();
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A model in several files: gdn run and the runtime take it by its first part, and say what is wrong with a set that is not whole.
 
-    test_split_files.py GDN FOLDER TEST_RT_SPLIT      TEST_RT_SPLIT compares logits, see test_rt_split.c
+    test_split_files.py GDN FOLDER TEST_RT_SPLIT      TEST_RT_SPLIT compares logits, see test_split.c
 """
 import json
 import pathlib

@@ -69,46 +69,34 @@ static void corrupt(rt_engine *e, const rt_model *model, int what)
 static totals run(const rt_model *model, const request *r, int32_t n, const way *w, fixture_stream *out)
 {
     const int32_t draft_max = w->spec == RT_SPEC_OFF ? 0 : w->draft_max;
-    const fixture_engine with = { .isa = w->isa,
-                                  .n_threads = w->n_threads,
-                                  .n_seqs = w->parallel,
-                                  .n_batch = w->n_batch,
-                                  .n_rollback = draft_max + (w->tree ? w->tree + 1 : 0),
-                                  .draft = w->spec == RT_SPEC_MTP,
-                                  .kv_type = w->kv_type,
-                                  .backend = w->backend,
-                                  .rollback = w->rollback,
-                                  .commit_after = w->commit_after };
+    const fixture_engine with =
+        FIELDS(.isa = w->isa, .n_threads = w->n_threads, .n_seqs = w->parallel, .n_batch = w->n_batch,
+               .n_rollback = draft_max + (w->tree ? w->tree + 1 : 0), .draft = w->spec == RT_SPEC_MTP,
+               .kv_type = w->kv_type, .backend = w->backend, .rollback = w->rollback, .commit_after = w->commit_after);
     rt_engine *e = fixture_open(model, &with);
     rt_scheduler *s;
     const rt_scheduler_desc desc = { e, NULL, w->parallel, w->step_rows, w->spec, draft_max, w->p_min, 1, w->tree };
-    REQUIRE(!rt_scheduler_create(&desc, &s));
+    NEED(!rt_scheduler_create(&desc, &s));
     int32_t left[N_REQUESTS];
     for (int32_t i = 0; i < n; i++) {
-        rt_request q = { 0 };
         int32_t id;
-        q.prompt = r[i].prompt;
-        q.n_prompt = r[i].n_prompt;
-        q.n_max = r[i].n_max;
-        q.sampling = r[i].sampling;
-        q.stop = &r[i].stop;
-        q.n_stop = r[i].stop >= 0;
-        q.on_token = at_token;
-        q.user = left;
+        const rt_request q =
+            FIELDS(.prompt = r[i].prompt, .n_prompt = r[i].n_prompt, .n_max = r[i].n_max, .sampling = r[i].sampling,
+                   .stop = &r[i].stop, .n_stop = r[i].stop >= 0, .on_token = at_token, .user = left);
         left[i] = r[i].interrupt_at;
-        REQUIRE(!rt_submit(s, &q, &id) && id == i);
+        NEED(!rt_submit(s, &q, &id) && id == i);
     }
     int step = 0;
     for (int busy = 1; busy; step++) {
-        REQUIRE(!rt_step_run(s, &busy));
+        NEED(!rt_step_run(s, &busy));
         if (w->corrupt && (step == 3 || (w->corrupt == 4 && step > 3))) /* steps without drafts use no log */
             corrupt(e, model, w->corrupt);
     }
     for (int32_t i = 0; i < n; i++) {
         fixture_result(s, i, &out[i]);
-        REQUIRE(out[i].n <= MAX_TOKENS);
+        NEED(out[i].n <= MAX_TOKENS);
     }
-    EXPECT(rt_memory_free_cells(rt_engine_memory(e)) == 128 * w->parallel); /* all sequences have ended */
+    REQUIRE(rt_memory_free_cells(rt_engine_memory(e)) == 128 * w->parallel); /* all sequences have ended */
     const rt_totals t = rt_scheduler_totals(s);
     const totals all = { t.drafted, t.accepted, t.rollbacks, t.tree_accepted };
     rt_scheduler_destroy(s);
@@ -120,22 +108,17 @@ static void make_requests(const rt_model *model, uint64_t seed, request *r)
 {
     for (int32_t i = 0; i < N_REQUESTS; i++) {
         memset(&r[i], 0, sizeof r[i]);
-        r[i].n_prompt = 1 + (int32_t)(fixture_random(&seed) % 40);
-        r[i].n_max = 8 + (int32_t)(fixture_random(&seed) % 40);
+        r[i].n_prompt = 1 + (int32_t)(test_random(&seed) % 40);
+        r[i].n_max = 8 + (int32_t)(test_random(&seed) % 40);
         r[i].stop = -1;
         const int32_t period = i % 4 ? 64 : 5; /* some prompts repeat themselves, for the n-grams */
         for (int32_t p = 0; p < r[i].n_prompt; p++)
             r[i].prompt[p] =
-                p < period ? (int32_t)(fixture_random(&seed) % (uint64_t)model->hp.n_vocab) : r[i].prompt[p - period];
+                p < period ? (int32_t)(test_random(&seed) % (uint64_t)model->hp.n_vocab) : r[i].prompt[p - period];
         r[i].sampling = (rt_sampling){ 0, 0, 1, 0, 1, 64, seed };
         if (i % 2)
-            r[i].sampling = (rt_sampling){ 0.5f + 0.1f * (float)i,
-                                           i % 3 ? 20 : 0,
-                                           i % 4 == 1 ? 0.9f : 1.0f,
-                                           i == 3 ? 0.02f : 0.0f,
-                                           i == 5 ? 1.3f : 1.0f,
-                                           16,
-                                           seed };
+            r[i].sampling = (rt_sampling)FIELDS(0.5f + 0.1f * (float)i, i % 3 ? 20 : 0, i % 4 == 1 ? 0.9f : 1.0f,
+                                                i == 3 ? 0.02f : 0.0f, i == 5 ? 1.3f : 1.0f, 16, seed);
     }
 }
 
@@ -157,91 +140,32 @@ static void ways(const rt_model *model, const char *name, size_t first)
         { .name = "micro-batches of 1", .parallel = 2, .n_batch = 1, .n_threads = 1 },
         { .name = "micro-batches of 7, steps of 5", .parallel = 4, .n_batch = 7, .step_rows = 5, .n_threads = 2 },
         { .name = "mtp", .parallel = 1, .n_batch = 64, .n_threads = 1, .spec = RT_SPEC_MTP, .draft_max = 3 },
-        { .name = "mtp of 1, 5 at once",
-          .parallel = 5,
-          .n_batch = 64,
-          .n_threads = 2,
-          .spec = RT_SPEC_MTP,
-          .draft_max = 1 },
-        { .name = "mtp of 6, 8 at once, micro-batches of 9",
-          .parallel = 8,
-          .n_batch = 9,
-          .n_threads = 2,
-          .spec = RT_SPEC_MTP,
-          .draft_max = 6 },
-        { .name = "mtp with p_min",
-          .parallel = 2,
-          .n_batch = 16,
-          .n_threads = 1,
-          .spec = RT_SPEC_MTP,
-          .draft_max = 4,
-          .p_min = 0.2f },
+        FIELDS(.name = "mtp of 1, 5 at once", .parallel = 5, .n_batch = 64, .n_threads = 2, .spec = RT_SPEC_MTP,
+               .draft_max = 1),
+        FIELDS(.name = "mtp of 6, 8 at once, micro-batches of 9", .parallel = 8, .n_batch = 9, .n_threads = 2,
+               .spec = RT_SPEC_MTP, .draft_max = 6),
+        FIELDS(.name = "mtp with p_min", .parallel = 2, .n_batch = 16, .n_threads = 1, .spec = RT_SPEC_MTP,
+               .draft_max = 4, .p_min = 0.2f),
         { .name = "n-grams", .parallel = 1, .n_batch = 64, .n_threads = 1, .spec = RT_SPEC_NGRAM, .draft_max = 4 },
-        { .name = "n-grams of 8, 6 at once, 2 threads",
-          .parallel = 6,
-          .n_batch = 11,
-          .n_threads = 2,
-          .spec = RT_SPEC_NGRAM,
-          .draft_max = 8 },
-        { .name = "scalar",
-          .parallel = 4,
-          .n_batch = 64,
-          .n_threads = 1,
-          .isa = "scalar",
-          .spec = RT_SPEC_MTP,
-          .draft_max = 2 },
-        { .name = "avx2",
-          .parallel = 4,
-          .n_batch = 64,
-          .n_threads = 1,
-          .isa = "avx2",
-          .spec = RT_SPEC_NGRAM,
-          .draft_max = 2 },
+        FIELDS(.name = "n-grams of 8, 6 at once, 2 threads", .parallel = 6, .n_batch = 11, .n_threads = 2,
+               .spec = RT_SPEC_NGRAM, .draft_max = 8),
+        FIELDS(.name = "scalar", .parallel = 4, .n_batch = 64, .n_threads = 1, .isa = "scalar", .spec = RT_SPEC_MTP,
+               .draft_max = 2),
+        FIELDS(.name = "avx2", .parallel = 4, .n_batch = 64, .n_threads = 1, .isa = "avx2", .spec = RT_SPEC_NGRAM,
+               .draft_max = 2),
         { .name = "avx512", .parallel = 4, .n_batch = 64, .n_threads = 1, .isa = "avx512" },
-        { .name = "mtp, 8 at once, cells in F16",
-          .parallel = 8,
-          .n_batch = 9,
-          .n_threads = 1,
-          .spec = RT_SPEC_MTP,
-          .draft_max = 3,
-          .kv_type = GDN_F16 },
-        { .name = "n-grams, 3 at once, cells in BF16",
-          .parallel = 3,
-          .n_batch = 11,
-          .n_threads = 1,
-          .spec = RT_SPEC_NGRAM,
-          .draft_max = 4,
-          .kv_type = GDN_BF16 },
-        { .name = "mtp, trees",
-          .parallel = 1,
-          .n_batch = 64,
-          .n_threads = 1,
-          .spec = RT_SPEC_MTP,
-          .draft_max = 2,
-          .tree = 1 },
-        { .name = "mtp of 4, trees of 3, 5 at once, micro-batches of 17, F16",
-          .parallel = 5,
-          .n_batch = 17,
-          .n_threads = 2,
-          .spec = RT_SPEC_MTP,
-          .draft_max = 4,
-          .tree = 3,
-          .kv_type = GDN_F16 },
-        { .name = "mtp of 2, trees of 2, 3 at once, p_min",
-          .parallel = 3,
-          .n_batch = 64,
-          .n_threads = 1,
-          .spec = RT_SPEC_MTP,
-          .draft_max = 2,
-          .tree = 2,
-          .p_min = 0.05f },
-        { .name = "kernels of the reference",
-          .parallel = 3,
-          .n_batch = 64,
-          .n_threads = 1,
-          .backend = GDN_BACKEND_REFERENCE,
-          .spec = RT_SPEC_MTP,
-          .draft_max = 2 },
+        FIELDS(.name = "mtp, 8 at once, cells in F16", .parallel = 8, .n_batch = 9, .n_threads = 1, .spec = RT_SPEC_MTP,
+               .draft_max = 3, .kv_type = GDN_F16),
+        FIELDS(.name = "n-grams, 3 at once, cells in BF16", .parallel = 3, .n_batch = 11, .n_threads = 1,
+               .spec = RT_SPEC_NGRAM, .draft_max = 4, .kv_type = GDN_BF16),
+        FIELDS(.name = "mtp, trees", .parallel = 1, .n_batch = 64, .n_threads = 1, .spec = RT_SPEC_MTP, .draft_max = 2,
+               .tree = 1),
+        FIELDS(.name = "mtp of 4, trees of 3, 5 at once, micro-batches of 17, F16", .parallel = 5, .n_batch = 17,
+               .n_threads = 2, .spec = RT_SPEC_MTP, .draft_max = 4, .tree = 3, .kv_type = GDN_F16),
+        FIELDS(.name = "mtp of 2, trees of 2, 3 at once, p_min", .parallel = 3, .n_batch = 64, .n_threads = 1,
+               .spec = RT_SPEC_MTP, .draft_max = 2, .tree = 2, .p_min = 0.05f),
+        FIELDS(.name = "kernels of the reference", .parallel = 3, .n_batch = 64, .n_threads = 1,
+               .backend = GDN_BACKEND_REFERENCE, .spec = RT_SPEC_MTP, .draft_max = 2),
     };
     static const int kv_types[N_KV_TYPES] = { GDN_F32, GDN_F16, GDN_BF16 };
     static fixture_stream truths[N_KV_TYPES][N_REQUESTS], out[N_REQUESTS];
@@ -265,7 +189,7 @@ static void ways(const rt_model *model, const char *name, size_t first)
         w.commit_after = n_ways % 3 ? 0 : 1;
         rt_dense *dense;
         rt_threads *threads;
-        REQUIRE(!rt_threads_create(1, &threads));
+        NEED(!rt_threads_create(1, &threads));
         const int missing = rt_dense_create(w.isa, threads, &dense) != GDN_OK;
         if (!missing) rt_dense_destroy(dense);
         rt_threads_destroy(threads);
@@ -277,12 +201,9 @@ static void ways(const rt_model *model, const char *name, size_t first)
         sum.rollbacks += t.rollbacks;
         n_seconds += t.seconds;
         for (int32_t j = 0; j < N_REQUESTS; j++)
-            if (!fixture_same(&truth[j], &out[j])) {
-                printf("%s, %s: request %d differs\n", name, w.name, (int)j);
-                fixture_failures++;
-            }
+            REQUIRE(fixture_same(&truth[j], &out[j]), "%s, %s: request %d", name, w.name, (int)j);
     }
-    EXPECT(sum.drafted > 0 && sum.rollbacks > 0); /* or drafting was not tested */
+    REQUIRE(sum.drafted > 0 && sum.rollbacks > 0); /* or drafting was not tested */
     n_accepted += sum.accepted;
     printf("%-28s %d ways, %lld drafted, %lld accepted, %lld rollbacks\n", name, n_ways, (long long)sum.drafted,
            (long long)sum.accepted, (long long)sum.rollbacks);
@@ -297,21 +218,13 @@ static void controls(const rt_model *model, const char *name)
     run(model, r, N_REQUESTS, &plain, truth);
     for (int what = 1; what <= 4; what++)
         for (int spec = what == 4; spec < 2; spec++) { /* plain decoding has no log */
-            const way w = { .name = "corrupted",
-                            .parallel = 4,
-                            .n_batch = 64,
-                            .n_threads = 1,
-                            .corrupt = what,
-                            .rollback = what % 2 ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG,
-                            .spec = spec ? RT_SPEC_NGRAM : RT_SPEC_OFF,
-                            .draft_max = 3 };
+            const way w = FIELDS(.name = "corrupted", .parallel = 4, .n_batch = 64, .n_threads = 1, .corrupt = what,
+                                 .rollback = what % 2 ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG,
+                                 .spec = spec ? RT_SPEC_NGRAM : RT_SPEC_OFF, .draft_max = 3);
             int differ = 0;
             run(model, r, N_REQUESTS, &w, out);
             for (int32_t i = 0; i < N_REQUESTS; i++) differ += !fixture_same(&truth[i], &out[i]);
-            if (!differ) {
-                printf("%s: a corrupted memory (%d) was not noticed\n", name, what);
-                fixture_failures++;
-            }
+            REQUIRE(differ, "%s: a corrupted memory (%d) was not noticed", name, what);
         }
 }
 
@@ -330,36 +243,35 @@ static void cuts(const rt_model *model, const char *name)
         run(model, &q, 1, &plain, &truth);
         for (int spec = 1; spec < 3; spec++) {
             if (spec == RT_SPEC_MTP && !model->hp.n_mtp) continue;
-            way w = {
-                .name = "cut", .parallel = 1, .n_batch = 64, .n_threads = 1, .spec = (rt_spec)spec, .draft_max = 5
-            };
+            way w = FIELDS(.name = "cut", .parallel = 1, .n_batch = 64, .n_threads = 1, .spec = (rt_spec)spec,
+                           .draft_max = 5);
             for (int32_t n = 1; n < truth.n; n += stride) {
                 w.rollback = (n + which) % 2 ? RT_ROLLBACK_LOG : RT_ROLLBACK_SNAPSHOTS;
                 request at = q; /* by length */
                 at.n_max = n;
                 run(model, &at, 1, &w, &out);
-                EXPECT(out.n == n && out.finish == RT_FINISH_LENGTH && !memcmp(out.token, truth.token, 4 * (size_t)n));
+                REQUIRE(out.n == n && out.finish == RT_FINISH_LENGTH && !memcmp(out.token, truth.token, 4 * (size_t)n));
 
                 at = q; /* by a stop token: at its first place */
                 at.stop = truth.token[n];
                 int32_t first = 0;
                 while (truth.token[first] != at.stop) first++;
                 run(model, &at, 1, &w, &out);
-                EXPECT(out.n == first + 1 && out.finish == RT_FINISH_STOP &&
-                       !memcmp(out.token, truth.token, 4 * (size_t)out.n));
+                REQUIRE(out.n == first + 1 && out.finish == RT_FINISH_STOP &&
+                        !memcmp(out.token, truth.token, 4 * (size_t)out.n));
 
                 at = q; /* by the caller; what was drawn is kept, and the text goes on from it as if nothing had
                            happened */
                 at.interrupt_at = n;
                 run(model, &at, 1, &w, &out);
-                EXPECT(out.n == n && out.finish == RT_FINISH_CANCELLED &&
-                       !memcmp(out.token, truth.token, 4 * (size_t)n));
+                REQUIRE(out.n == n && out.finish == RT_FINISH_CANCELLED &&
+                        !memcmp(out.token, truth.token, 4 * (size_t)n));
                 at = q;
                 memcpy(at.prompt + at.n_prompt, out.token, 4 * (size_t)n);
                 at.n_prompt += n;
                 at.n_max = truth.n - n;
                 run(model, &at, 1, &w, &out);
-                EXPECT(out.n == truth.n - n && !memcmp(out.token, truth.token + n, 4 * (size_t)out.n));
+                REQUIRE(out.n == truth.n - n && !memcmp(out.token, truth.token + n, 4 * (size_t)out.n));
                 n_cuts += 4;
             }
         }
@@ -371,9 +283,9 @@ int main(int argc, char **argv)
 {
     static const char *const names[] = { "fixtures/tiny-qwen35.gguf", "fixtures/tiny-qwen35moe.gguf",
                                          "fixtures/tiny-qwen3next.gguf", "../../models/kjv-small-q8_0.gguf" };
-    REQUIRE(argc >= 2);
+    NEED(argc >= 2);
     if (argc > 2) stride = (int32_t)strtol(argv[2], NULL, 10);
-    REQUIRE(stride >= 1);
+    NEED(stride >= 1);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         rt_model *model = fixture_model(argv[1], names[i]);
         const char *name = strrchr(names[i], '/') + 1;
@@ -384,7 +296,7 @@ int main(int argc, char **argv)
             cuts(model, name);
         rt_model_free(model);
     }
-    EXPECT(n_accepted > 500 / stride / stride);
-    EXPECT(n_seconds > 0 || brief());
-    return fixture_end();
+    REQUIRE(n_accepted > 500 / stride / stride);
+    REQUIRE(n_seconds > 0 || brief());
+    return test_summary();
 }

@@ -20,14 +20,14 @@ static void texts(const rt_tokenizer *t, const golden *g)
         (void)snprintf(name, sizeof name, "tokens_%d", i);
         const golden_array *tokens = golden_find(g, name);
         if (!text) break;
-        REQUIRE(tokens && text->dim[0] <= 256);
+        NEED(tokens && text->dim[0] <= 256);
         for (int32_t c = 0; c < text->dim[0]; c++) bytes[c] = (char)((const int32_t *)text->data)[c];
         int32_t got[256];
         int64_t n;
-        REQUIRE(!rt_tokenize(t, bytes, (uint64_t)text->dim[0], RT_PARSE_SPECIAL, got, 256, &n));
-        EXPECT(n == tokens->dim[0] && !memcmp(got, tokens->data, 4 * (size_t)n));
+        NEED(!rt_tokenize(t, bytes, (uint64_t)text->dim[0], RT_PARSE_SPECIAL, got, 256, &n));
+        REQUIRE(n == tokens->dim[0] && !memcmp(got, tokens->data, 4 * (size_t)n));
     }
-    EXPECT(n_texts >= 10);
+    REQUIRE(n_texts >= 10);
     printf("%d texts\n", n_texts);
 }
 
@@ -44,17 +44,17 @@ static void choices(const rt_model *model, const golden *g)
                        *margin = golden_find(g, "margin"), *rows = golden_find(g, "rows"),
                        *logits = golden_find(g, "logits");
     const int32_t V = model->hp.n_vocab;
-    REQUIRE(tokens && best && margin && rows && logits && tokens->dim[0] == 96 && best->dim[0] == 96 &&
-            logits->dim[1] == V);
+    NEED(tokens && best && margin && rows && logits && tokens->dim[0] == 96 && best->dim[0] == 96 &&
+         logits->dim[1] == V);
     rt_engine *e = fixture_open(model, &(fixture_engine){ .n_batch = 40 });
     int32_t seq[96] = { 0 }, n_clear = 0;
     uint8_t all[96];
     memset(all, 1, sizeof all);
     const rt_batch batch = { 96, tokens->data, seq, all };
-    REQUIRE(!rt_decode(e, &batch));
+    NEED(!rt_decode(e, &batch));
     for (int32_t i = 0; i < 96; i++) {
         if (((const float *)margin->data)[i] < 0.5f) continue;
-        EXPECT(largest(rt_logits(e, i), V) == ((const int32_t *)best->data)[i]);
+        REQUIRE(largest(rt_logits(e, i), V) == ((const int32_t *)best->data)[i]);
         n_clear++;
     }
     double worst = 0;
@@ -71,7 +71,7 @@ static void choices(const rt_model *model, const golden *g)
             worst = d > worst ? d : worst;
         }
     }
-    EXPECT(n_clear >= 40 && worst < 0.01);
+    REQUIRE(n_clear >= 40 && worst < 0.01);
     printf("%d clear choices, logits within %.2e of their range\n", (int)n_clear, worst);
     rt_engine_destroy(e);
 }
@@ -79,15 +79,15 @@ static void choices(const rt_model *model, const golden *g)
 int main(int argc, char **argv)
 {
     golden g;
-    REQUIRE(argc == 2);
+    NEED(argc == 2);
     golden_read(fixture_path(argv[1], "fixtures/kjv-small.golden"), &g);
     rt_model *model = fixture_model(argv[1], "../../models/kjv-small-q8_0.gguf");
     rt_tokenizer *tokenizer;
-    REQUIRE(!rt_tokenizer_create(model->file, &tokenizer));
+    NEED(!rt_tokenizer_create(model->file, &tokenizer));
     texts(tokenizer, &g);
     choices(model, &g);
     rt_tokenizer_destroy(tokenizer);
     rt_model_free(model);
     golden_free(&g);
-    return fixture_end();
+    return test_summary();
 }

@@ -43,7 +43,7 @@ typedef struct world {
     int64_t rows, branches, chains, gone, lost, drafts, loads, started, mixed;
 } world;
 
-static int32_t below(world *w, int32_t n) { return (int32_t)(fixture_random(&w->random) % (uint64_t)n); }
+static int32_t below(world *w, int32_t n) { return (int32_t)(test_random(&w->random) % (uint64_t)n); }
 
 /* What one sequence gets in a batch. */
 typedef struct growth {
@@ -80,9 +80,9 @@ static void compare(world *w, const list *path, int32_t row)
 {
     int32_t seq[MAX_LENGTH] = { 0 };
     const rt_batch batch = { .n_rows = path->n, .token = path->token, .seq = seq };
-    REQUIRE(!rt_seq_rm(rt_engine_memory(w->truth), 0, 0, -1) && !rt_decode(w->truth, &batch));
+    NEED(!rt_seq_rm(rt_engine_memory(w->truth), 0, 0, -1) && !rt_decode(w->truth, &batch));
     const float *a = rt_logits(w->e, row), *b = rt_logits(w->truth, path->n - 1);
-    EXPECT(a && b && !memcmp(a, b, 4 * (size_t)w->model->hp.n_vocab));
+    REQUIRE(a && b && !memcmp(a, b, 4 * (size_t)w->model->hp.n_vocab));
     w->rows++;
 }
 
@@ -98,25 +98,25 @@ static void choose(world *w, int32_t s, const growth *g)
     const list before = w->seq[s];
     const int32_t chain = rt_tree_chain(g->parent, g->n), row = below(w, g->n);
     w->seq[s] = path_of(&before, g, chain - 1);
-    EXPECT(same(w, s));
+    REQUIRE(same(w, s));
     const int32_t what = below(w, 12), other = (s + 1) % N_SEQS;
     if (!g->tree) {
-        EXPECT(rt_seq_branch(w->m, s, g->n - 1) == GDN_INVALID_ARGUMENT && same(w, s)); /* nothing lies aside */
+        REQUIRE(rt_seq_branch(w->m, s, g->n - 1) == GDN_INVALID_ARGUMENT && same(w, s)); /* nothing lies aside */
         return;
     }
     if (what == 0) { /* shared, reserved, or shorter: what lay aside is gone */
         const int32_t how = below(w, 3);
         if (how == 0 && w->seq[other].n == rt_seq_length(w->m, other)) {
-            EXPECT(!rt_seq_cp(w->m, s, other));
+            REQUIRE(!rt_seq_cp(w->m, s, other));
             w->seq[other] = w->seq[s];
         } else if (how == 0) {
-            EXPECT(!rt_seq_rm(w->m, s, w->seq[s].n, -1));
+            REQUIRE(!rt_seq_rm(w->m, s, w->seq[s].n, -1));
         } else if (how == 1) {
-            EXPECT(!rt_draft_reserve(w->m, s, g->n - chain, NULL));
+            REQUIRE(!rt_draft_reserve(w->m, s, g->n - chain, NULL));
         } else {
-            EXPECT(!rt_seq_rm(w->m, s, w->seq[s].n, -1) && rt_draft_reserved(w->m, s) == 0);
+            REQUIRE(!rt_seq_rm(w->m, s, w->seq[s].n, -1) && rt_draft_reserved(w->m, s) == 0);
         }
-        EXPECT(rt_seq_branch(w->m, s, row) == GDN_INVALID_ARGUMENT && same(w, s));
+        REQUIRE(rt_seq_branch(w->m, s, row) == GDN_INVALID_ARGUMENT && same(w, s));
         w->gone++;
         return;
     }
@@ -126,26 +126,26 @@ static void choose(world *w, int32_t s, const growth *g)
         fail_in = -1;
         if (status) {
             const rt_batch more = { .n_rows = 1, .token = (int32_t[]){ 0 }, .seq = (int32_t[]){ s } };
-            EXPECT(status == GDN_DEVICE_LOST && rt_seq_min_length(w->m, s) > rt_seq_length(w->m, s));
-            EXPECT(rt_decode(w->e, &more) == GDN_INVALID_ARGUMENT && !rt_seq_rm(w->m, s, 0, -1));
+            REQUIRE(status == GDN_DEVICE_LOST && rt_seq_min_length(w->m, s) > rt_seq_length(w->m, s));
+            REQUIRE(rt_decode(w->e, &more) == GDN_INVALID_ARGUMENT && !rt_seq_rm(w->m, s, 0, -1));
             w->seq[s].n = 0;
             w->lost++;
             return;
         }
     } else if (what == 2) { /* as with drafts that are a chain */
         const int32_t keep = 1 + below(w, chain);
-        EXPECT(!rt_seq_rm(w->m, s, before.n + keep, -1));
+        REQUIRE(!rt_seq_rm(w->m, s, before.n + keep, -1));
         w->seq[s].n = before.n + keep;
         w->chains++;
-        EXPECT(same(w, s) && rt_draft_reserved(w->m, s) == 0);
+        REQUIRE(same(w, s) && rt_draft_reserved(w->m, s) == 0);
         return;
     } else {
-        EXPECT(rt_seq_branch(w->m, s, g->n) == GDN_INVALID_ARGUMENT && rt_seq_branch(w->m, s, -1) != GDN_OK);
-        EXPECT(!rt_seq_branch(w->m, s, row));
+        REQUIRE(rt_seq_branch(w->m, s, g->n) == GDN_INVALID_ARGUMENT && rt_seq_branch(w->m, s, -1) != GDN_OK);
+        REQUIRE(!rt_seq_branch(w->m, s, row));
     }
     w->seq[s] = path_of(&before, g, row);
     w->branches++;
-    EXPECT(same(w, s) && rt_draft_reserved(w->m, s) == 0 && rt_seq_branch(w->m, s, 0) == GDN_INVALID_ARGUMENT);
+    REQUIRE(same(w, s) && rt_draft_reserved(w->m, s) == 0 && rt_seq_branch(w->m, s, 0) == GDN_INVALID_ARGUMENT);
 }
 
 static void step(world *w)
@@ -179,13 +179,13 @@ static void step(world *w)
     if (below(w, 6) == 0) { /* refused, with nothing changed */
         const int32_t i = below(w, n), was = parent[i];
         parent[i] = of[i] ? (below(w, 2) ? of[i] : GDN_NONE) : 0;
-        EXPECT(rt_decode(w->e, &batch) == GDN_INVALID_ARGUMENT);
+        REQUIRE(rt_decode(w->e, &batch) == GDN_INVALID_ARGUMENT);
         parent[i] = was;
-        for (int32_t s = 0; s < N_SEQS; s++) EXPECT(same(w, s));
+        for (int32_t s = 0; s < N_SEQS; s++) REQUIRE(same(w, s));
     }
     const gdn_status status = rt_decode(w->e, &batch);
     if (status) {
-        EXPECT(status == GDN_OUT_OF_MEMORY && n > rt_memory_free_cells(w->m));
+        REQUIRE(status == GDN_OUT_OF_MEMORY && n > rt_memory_free_cells(w->m));
         return;
     }
     w->mixed += trees && prompts;
@@ -201,10 +201,10 @@ static void drop_or_copy(world *w)
 {
     const int32_t a = below(w, N_SEQS), b = below(w, N_SEQS);
     if (below(w, 3)) {
-        EXPECT(!rt_seq_cp(w->m, a, b));
+        REQUIRE(!rt_seq_cp(w->m, a, b));
         w->seq[b] = w->seq[a];
     } else {
-        EXPECT(!rt_seq_rm(w->m, a, 0, -1));
+        REQUIRE(!rt_seq_rm(w->m, a, 0, -1));
         w->seq[a].n = 0;
     }
 }
@@ -214,9 +214,9 @@ static void save_and_load(world *w)
     const int32_t a = below(w, N_SEQS), b = below(w, N_SEQS);
     const uint64_t n = rt_memory_save_size(w->m, a);
     void *bytes = malloc(n ? n : 1);
-    REQUIRE(bytes && !rt_memory_save(w->m, a, bytes, n));
+    NEED(bytes && !rt_memory_save(w->m, a, bytes, n));
     const gdn_status status = rt_memory_load(w->m, b, bytes, n);
-    EXPECT(!status || status == GDN_OUT_OF_MEMORY);
+    REQUIRE(!status || status == GDN_OUT_OF_MEMORY);
     if (!status) w->seq[b] = w->seq[a];
     w->loads += !status;
     free(bytes);
@@ -227,7 +227,7 @@ static void start(world *w)
     const int32_t s = below(w, N_SEQS), from = below(w, N_SEQS);
     int32_t length = 0;
     const list with = w->seq[from];
-    EXPECT(!rt_seq_rm(w->m, s, 0, -1) && !rt_prefix_start(w->m, s, with.token, with.n, &length));
+    REQUIRE(!rt_seq_rm(w->m, s, 0, -1) && !rt_prefix_start(w->m, s, with.token, with.n, &length));
     w->seq[s] = with;
     w->seq[s].n = length;
     w->started += length;
@@ -241,43 +241,33 @@ static void draft(world *w)
     const rt_draft_request ask = { s, below(w, w->model->hp.n_vocab), N_DRAFTS }, alone = { 0, ask.token, N_DRAFTS };
     int32_t got[N_DRAFTS], second[N_DRAFTS], n, wanted[N_DRAFTS], n_wanted, seq[MAX_LENGTH] = { 0 };
     if (!l->n || l->n > MAX_LENGTH - N_DRAFTS - 1) return;
-    REQUIRE(!rt_draft_mtp_two(w->e, &ask, 1, N_DRAFTS, 0, got, second, &n));
+    NEED(!rt_draft_mtp_two(w->e, &ask, 1, N_DRAFTS, 0, got, second, &n));
     if (!n || rt_draft_from(w->m, s) > 0) return;
     const rt_batch batch = { .n_rows = l->n, .token = l->token, .seq = seq };
-    REQUIRE(!rt_seq_rm(rt_engine_memory(w->truth), 0, 0, -1) && !rt_decode(w->truth, &batch));
-    REQUIRE(!rt_draft_mtp(w->truth, &alone, 1, N_DRAFTS, 0, wanted, &n_wanted));
-    EXPECT(n == n_wanted && !memcmp(got, wanted, 4 * (size_t)n));
-    for (int32_t i = 0; i < n; i++) EXPECT(second[i] >= 0 && second[i] != got[i]);
+    NEED(!rt_seq_rm(rt_engine_memory(w->truth), 0, 0, -1) && !rt_decode(w->truth, &batch));
+    NEED(!rt_draft_mtp(w->truth, &alone, 1, N_DRAFTS, 0, wanted, &n_wanted));
+    REQUIRE(n == n_wanted && !memcmp(got, wanted, 4 * (size_t)n));
+    for (int32_t i = 0; i < n; i++) REQUIRE(second[i] >= 0 && second[i] != got[i]);
     w->drafts++;
 }
 
 static void open_engines(world *w, int32_t k)
 {
     static const int32_t types[] = { GDN_F32, GDN_F16, GDN_BF16 };
-    fixture_engine with = { .n_seqs = N_SEQS,
-                            .n_ctx = MAX_LENGTH + MOST,
-                            .n_cells = N_CELLS,
-                            .n_batch = (int32_t[]){ 64, 11, 23 }[k % 3],
-                            .n_threads = 1 + k % 2,
-                            .n_rollback = R,
-                            .draft = w->model->hp.n_mtp,
-                            .kv_type = types[k % 3],
-                            .n_prefixes = k % 2 ? 8 : 0,
-                            .prefix_interval = 3,
-                            .rollback = RT_ROLLBACK_LOG,
-                            .backend = k % 4 == 3 ? GDN_BACKEND_REFERENCE : GDN_BACKEND_CPU,
-                            .commit_after = (int32_t[]){ 0, 1, 6 }[k % 3] };
+    fixture_engine with =
+        FIELDS(.n_seqs = N_SEQS, .n_ctx = MAX_LENGTH + MOST, .n_cells = N_CELLS,
+               .n_batch = (int32_t[]){ 64, 11, 23 }[k % 3], .n_threads = 1 + k % 2, .n_rollback = R,
+               .draft = w->model->hp.n_mtp, .kv_type = types[k % 3], .n_prefixes = k % 2 ? 8 : 0, .prefix_interval = 3,
+               .rollback = RT_ROLLBACK_LOG, .backend = k % 4 == 3 ? GDN_BACKEND_REFERENCE : GDN_BACKEND_CPU,
+               .commit_after = (int32_t[]){ 0, 1, 6 }[k % 3]);
     rt_engine_destroy(w->e);
     rt_engine_destroy(w->truth);
     w->e = fixture_open(w->model, &with);
     w->m = rt_engine_memory(w->e);
     w->n_prefixes = with.n_prefixes;
     memset(w->seq, 0, sizeof w->seq);
-    with = (fixture_engine){ .n_ctx = MAX_LENGTH + MOST,
-                             .n_batch = 64,
-                             .n_rollback = N_DRAFTS,
-                             .draft = w->model->hp.n_mtp,
-                             .kv_type = types[k % 3] };
+    with = (fixture_engine)FIELDS(.n_ctx = MAX_LENGTH + MOST, .n_batch = 64, .n_rollback = N_DRAFTS,
+                                  .draft = w->model->hp.n_mtp, .kv_type = types[k % 3]);
     w->truth = fixture_open(w->model, &with);
 }
 
@@ -287,19 +277,19 @@ static void refusals(const rt_model *model)
     const int32_t token[4] = { 1, 2, 3, 4 }, seq[4] = { 0 }, parent[4] = { GDN_NONE, 0, 0, 1 };
     const rt_batch batch = { .n_rows = 4, .token = token, .seq = seq, .parent = parent };
     rt_engine *e = fixture_open(model, &(fixture_engine){ .n_batch = 16, .n_rollback = 4 });
-    EXPECT(rt_decode(e, &batch) == GDN_UNSUPPORTED && strstr(rt_last_error(), "log"));
-    EXPECT(!rt_engine_limits_of(e).n_tree && rt_seq_length(rt_engine_memory(e), 0) == 0);
+    FAILS(rt_decode(e, &batch), GDN_UNSUPPORTED, "log");
+    REQUIRE(!rt_engine_limits_of(e).n_tree && rt_seq_length(rt_engine_memory(e), 0) == 0);
     rt_engine_destroy(e);
     e = fixture_open(model, &(fixture_engine){ .n_batch = 16, .n_rollback = 3, .rollback = RT_ROLLBACK_LOG });
-    EXPECT(rt_decode(e, &batch) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "4 rows"));
-    EXPECT(rt_engine_limits_of(e).n_tree == 3 && rt_seq_length(rt_engine_memory(e), 0) == 0);
+    FAILS(rt_decode(e, &batch), GDN_INVALID_ARGUMENT, "4 rows");
+    REQUIRE(rt_engine_limits_of(e).n_tree == 3 && rt_seq_length(rt_engine_memory(e), 0) == 0);
     const rt_engine_limits limits = { .draft = 1, .n_rollback = 4, .n_tree = 4 },
                            snapshots = { .draft = 1, .n_rollback = 4 };
-    EXPECT(!rt_tree_check(&limits, RT_SPEC_MTP, 2, 1) && !rt_tree_check(&snapshots, RT_SPEC_MTP, 4, 0));
-    EXPECT(rt_tree_check(&limits, RT_SPEC_MTP, 2, 2) == GDN_INVALID_ARGUMENT);
-    EXPECT(rt_tree_check(&limits, RT_SPEC_MTP, 1, 2) == GDN_INVALID_ARGUMENT);
-    EXPECT(rt_tree_check(&limits, RT_SPEC_NGRAM, 2, 1) == GDN_UNSUPPORTED);
-    EXPECT(rt_tree_check(&snapshots, RT_SPEC_MTP, 2, 1) == GDN_UNSUPPORTED);
+    REQUIRE(!rt_tree_check(&limits, RT_SPEC_MTP, 2, 1) && !rt_tree_check(&snapshots, RT_SPEC_MTP, 4, 0));
+    REQUIRE(rt_tree_check(&limits, RT_SPEC_MTP, 2, 2) == GDN_INVALID_ARGUMENT);
+    REQUIRE(rt_tree_check(&limits, RT_SPEC_MTP, 1, 2) == GDN_INVALID_ARGUMENT);
+    REQUIRE(rt_tree_check(&limits, RT_SPEC_NGRAM, 2, 1) == GDN_UNSUPPORTED);
+    REQUIRE(rt_tree_check(&snapshots, RT_SPEC_MTP, 2, 1) == GDN_UNSUPPORTED);
     rt_engine_destroy(e);
 }
 
@@ -319,13 +309,13 @@ static void calls(const rt_model *model)
         rt_engine *e =
             fixture_open(model, &(fixture_engine){ .n_batch = 16, .n_rollback = ROWS, .rollback = RT_ROLLBACK_LOG });
         const rt_batch batch = { .n_rows = ROWS, .token = token, .seq = seq, .parent = cases[i].parent };
-        REQUIRE(!rt_decode(e, &batch));
+        NEED(!rt_decode(e, &batch));
         n_calls = 0;
-        EXPECT(!rt_seq_branch(rt_engine_memory(e), 0, cases[i].row));
+        REQUIRE(!rt_seq_branch(rt_engine_memory(e), 0, cases[i].row));
         if (n_calls != 2 * (int64_t)cases[i].n_calls * model->n_recurrent)
             printf("case %d: %lld calls of set_rows for %d layers\n", (int)i, (long long)n_calls,
                    (int)model->n_recurrent);
-        EXPECT(n_calls == 2 * (int64_t)cases[i].n_calls * model->n_recurrent);
+        REQUIRE(n_calls == 2 * (int64_t)cases[i].n_calls * model->n_recurrent);
         rt_engine_destroy(e);
     }
 }
@@ -333,7 +323,7 @@ static void calls(const rt_model *model)
 static void drive(const rt_model *model, const char *name, int32_t n_operations, uint64_t seed)
 {
     world w = { .model = model, .random = seed };
-    for (int32_t i = 0; i < n_operations && !fixture_failures; i++) {
+    for (int32_t i = 0; i < n_operations && !test_failed; i++) {
         if (i % 40 == 0) open_engines(&w, i / 40);
         const int32_t what = below(&w, 16);
         if (what < 9) step(&w);
@@ -342,21 +332,21 @@ static void drive(const rt_model *model, const char *name, int32_t n_operations,
         else if (what < 14) start(&w);
         else if (model->hp.n_mtp) draft(&w);
         memory_audit(w.m);
-        if (fixture_failures) printf("%s: operation %d of seed %llu\n", name, (int)i, (unsigned long long)seed);
+        if (test_failed) printf("%s: operation %d of seed %llu\n", name, (int)i, (unsigned long long)seed);
     }
     printf("%-24s %d operations: %lld rows compared, %lld branches taken, %lld of them not, %lld gone, %lld lost, %lld "
            "mixed with prompts, %lld drafts, %lld loads, %lld tokens started with\n",
            name, (int)n_operations, (long long)w.rows, (long long)w.branches, (long long)w.chains, (long long)w.gone,
            (long long)w.lost, (long long)w.mixed, (long long)w.drafts, (long long)w.loads, (long long)w.started);
-    EXPECT(w.rows && w.branches && w.chains && w.gone && w.lost && w.mixed && w.loads && w.started &&
-           (w.drafts || !model->hp.n_mtp)); /* or it tested less than it says */
+    REQUIRE(w.rows && w.branches && w.chains && w.gone && w.lost && w.mixed && w.loads && w.started &&
+            (w.drafts || !model->hp.n_mtp)); /* or it tested less than it says */
     rt_engine_destroy(w.e);
     rt_engine_destroy(w.truth);
 }
 
 int main(int argc, char **argv)
 {
-    REQUIRE(argc >= 2);
+    NEED(argc >= 2);
     for (int i = 0; i < FIXTURE_TINY; i++) {
         rt_model *model = fixture_tiny_model(argv[1], i);
         if (!i) refusals(model);
@@ -365,5 +355,5 @@ int main(int argc, char **argv)
               argc > 3 ? strtoull(argv[3], NULL, 0) : 1);
         rt_model_free(model);
     }
-    return fixture_end();
+    return test_summary();
 }

@@ -1,4 +1,4 @@
-"""Tests on the emulated CUDA driver of tests/simt, whose devices' memory is the host's: arrays that say they lie on a device."""
+"""Tests on the emulated CUDA driver of tests/emulator, whose devices' memory is the host's: arrays that say they lie on a device."""
 import ctypes as C
 import pathlib
 import sys

@@ -1,4 +1,0 @@
-/* test_convert: avx512 */
-#include "simd/avx512.h"
-#define CONVERT_TABLE convert_avx512
-#include "tests/convert.inc.h"

@@ -1,4 +1,0 @@
-/* test_convert: neon */
-#include "simd/neon.h"
-#define CONVERT_TABLE convert_neon
-#include "tests/convert.inc.h"

@@ -1,0 +1,280 @@
+/* The CUDA backend where `gdn check` does not reach: a program's context and streams, threads, and everything that can
+ * go wrong. Runs on the emulator's driver, whose simt_* functions make things go wrong. */
+#include <string.h>
+
+#include "cuda/device.h"
+#include "support.h"
+
+gdn_context *open_cuda(simt_context *native, uint64_t timeout_ns)
+{
+    const gdn_cuda_desc mine = { .size = sizeof mine, .context = native };
+    return suite_open(GDN_BACKEND_CUDA, native ? &mine : NULL, timeout_ns);
+}
+
+static void test_default(void) { suite_default(GDN_BACKEND_CUDA); }
+
+/* ---- A program's context and streams ------------------------------------------------------------------- */
+
+static void test_programs_context(void)
+{
+    simt_context *mine = NULL, *other = NULL, *current = NULL;
+    simt_stream *stream = NULL, *foreign = NULL;
+    step_on on;
+    REQUIRE(cuInit(0) == SIMT_SUCCESS && cuCtxCreate_v2(&other, 0, 0) == SIMT_SUCCESS &&
+            cuStreamCreate(&foreign, 1) == SIMT_SUCCESS);
+    REQUIRE(cuCtxCreate_v2(&mine, 0, 0) == SIMT_SUCCESS && cuStreamCreate(&stream, 1) == SIMT_SUCCESS);
+    REQUIRE(cuCtxSetCurrent(other) == SIMT_SUCCESS);
+    gdn_context *ctx = open_cuda(mine, 0);
+    REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
+
+    /* On a stream of the program's; nothing waits, and the program's current context stays. */
+    const unsigned long long waits =
+        simt_calls("cuStreamSynchronize") + simt_calls("cuCtxSynchronize") + simt_calls("cuStreamQuery");
+    const unsigned long long memory =
+        simt_calls("cuMemAlloc_v2") + simt_calls("cuMemHostAlloc") + simt_calls("cuMemcpyHtoDAsync_v2");
+    REQUIRE(step_run(&on, stream) == GDN_OK);
+    REQUIRE(waits == simt_calls("cuStreamSynchronize") + simt_calls("cuCtxSynchronize") + simt_calls("cuStreamQuery"));
+    REQUIRE(memory == simt_calls("cuMemAlloc_v2") + simt_calls("cuMemHostAlloc") + simt_calls("cuMemcpyHtoDAsync_v2"));
+    REQUIRE(simt_count("queued") == 1); /* it has not run yet */
+    REQUIRE(cuCtxGetCurrent(&current) == SIMT_SUCCESS && current == other);
+    REQUIRE(gdn_synchronize(ctx, stream) == GDN_OK && step_same(&on, &wanted));
+    REQUIRE(simt_calls("cuStreamSynchronize") == 0 && simt_calls("cuCtxSynchronize") == 0);
+
+    /* The legacy stream, CU_STREAM_LEGACY. */
+    REQUIRE(step_run(&on, (gdn_stream)(uintptr_t)1) == GDN_OK &&
+            gdn_synchronize(ctx, (gdn_stream)(uintptr_t)1) == GDN_OK);
+    REQUIRE(step_same(&on, &wanted_twice));
+
+    /* Bad streams: of another context, and none at all. */
+    static int nothing[64];
+    const unsigned long long launches = simt_calls("cuLaunchKernel");
+    FAILS(step_run(&on, foreign), GDN_INVALID_ARGUMENT, "stream is");
+    REQUIRE(gdn_synchronize(ctx, foreign) == GDN_INVALID_ARGUMENT);
+    FAILS(step_run(&on, nothing), GDN_INVALID_ARGUMENT, "no CUDA stream");
+    REQUIRE(gdn_synchronize(ctx, nothing) == GDN_INVALID_ARGUMENT);
+    REQUIRE(launches == simt_calls("cuLaunchKernel") && gdn_poll(ctx) == GDN_OK);
+    REQUIRE(cuCtxGetCurrent(&current) == SIMT_SUCCESS && current == other);
+
+    step_drop(&on);
+    gdn_context_destroy(ctx);
+    REQUIRE(cuCtxDestroy_v2(mine) == SIMT_SUCCESS && cuCtxDestroy_v2(other) == SIMT_SUCCESS);
+}
+
+static void test_bad_native(void)
+{
+    static int nothing[64];
+    gdn_context *ctx = NULL;
+    enum { SIZE = sizeof(gdn_cuda_desc) };
+    const suite_native wrong[] = {
+        { &(gdn_cuda_desc){ .size = SIZE, .flags = 1 }, "flags" },
+        { &(gdn_cuda_desc){ .size = 4 }, "size" },
+        { &(gdn_cuda_desc){ .size = SIZE, .context = nothing }, "no CUDA context" },
+    };
+    gdn_cuda_desc native = { .size = SIZE };
+    gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_CUDA, .native = &native };
+    suite_refuses_natives(desc, wrong, sizeof wrong / sizeof *wrong);
+    suite_refuses_names(desc);
+    desc.native = NULL;
+    desc.implementation = "fma";
+    REQUIRE(gdn_context_create(&desc, &ctx) == GDN_OK);
+    gdn_context_destroy(ctx);
+    native = (gdn_cuda_desc){ .size = sizeof native };
+    desc.native = &native; /* nothing of the program's after all: the primary context */
+    REQUIRE(gdn_context_create(&desc, &ctx) == GDN_OK);
+    gdn_context_destroy(ctx);
+}
+
+/* ---- Failing calls --------------------------------------------------------------------------------------- */
+
+static long long alive(void)
+{
+    return simt_count("device blocks") + simt_count("host blocks") + simt_count("contexts") + simt_count("streams") +
+           simt_count("modules");
+}
+
+/* Every call of the driver that creating and using a context makes fails once: a status and a text, nothing left
+ * behind, nothing broken. */
+static void test_every_call_fails(void)
+{
+    static const char *const functions[] =
+        FIELDS("cuDevicePrimaryCtxRetain", "cuCtxPushCurrent_v2", "cuStreamCreate", "cuStreamCreateWithPriority",
+               "cuMemHostAlloc", "cuMemHostGetDevicePointer_v2", "cuModuleLoadData", "cuModuleGetFunction",
+               "cuMemAlloc_v2", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuLaunchKernel", "cuStreamQuery",
+               "cuThreadExchangeStreamCaptureMode");
+    int failed = 0;
+    for (size_t f = 0; f < sizeof functions / sizeof functions[0]; f++)
+        for (unsigned nth = 1, reached = 1; reached && nth < 60; nth++) {
+            const gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_CUDA };
+            const long long before = alive();
+            const unsigned long long calls = simt_calls(functions[f]);
+            gdn_context *ctx = NULL;
+            step_on on = { 0 };
+            REQUIRE(simt_fail_call(functions[f], nth, SIMT_OUT_OF_MEMORY, 1) == 0);
+            int same;
+            gdn_status status = suite_try(&desc, &ctx, &on, &same);
+            if (!status && !same) status = GDN_OUT_OF_MEMORY; /* its reads may fail, too */
+            const int in_use =
+                simt_calls(functions[f]) >= calls + nth; /* and not only in what follows, which reports nothing */
+            if (ctx) step_drop(&on);
+            gdn_context_destroy(ctx);
+            reached = simt_calls(functions[f]) >= calls + nth;
+            (void)simt_fail_call(functions[f], 1u << 30, SIMT_SUCCESS, 1);
+            if (in_use &&
+                strcmp(functions[f], "cuThreadExchangeStreamCaptureMode")) { /* the one that a call can do without */
+                failed++;
+                REQUIRE(status == GDN_OUT_OF_MEMORY);
+                REQUIRE(strstr(gdn_last_error(), "CUDA_ERROR_OUT_OF_MEMORY (2)"));
+            }
+            if (alive() != before)
+                (void)printf("    after failure %u of %s: %lld things more are alive\n", nth, functions[f],
+                             alive() - before);
+            /* What could not be freed because the push or the wait before it failed stays, until the context goes. */
+            REQUIRE(alive() == before || !strcmp(functions[f], "cuCtxPushCurrent_v2") ||
+                    !strcmp(functions[f], "cuStreamQuery"));
+        }
+    REQUIRE(failed > 60);
+    gdn_context *ctx = open_cuda(NULL, 0); /* and all is well afterwards */
+    gdn_context_destroy(ctx);
+}
+
+static void test_out_of_memory(void)
+{
+    gdn_span span = { 0 };
+    gdn_context *ctx = open_cuda(NULL, 0);
+    REQUIRE(gdn_buffer_create(ctx, UINT64_C(1) << 40, &span) == GDN_OUT_OF_MEMORY && !span.data);
+    REQUIRE(strstr(gdn_last_error(), "no buffer of 1099511627776 bytes") &&
+            strstr(gdn_last_error(), "CUDA_ERROR_OUT_OF_MEMORY"));
+    REQUIRE(gdn_buffer_create(ctx, 1000, &span) == GDN_OK &&
+            (uintptr_t)span.data % 64 == 0); /* and is given back with the context */
+    const long long blocks = simt_count("device blocks");
+    gdn_context_destroy(ctx);
+    REQUIRE(simt_count("device blocks") < blocks);
+}
+
+static void test_lost(void)
+{
+    step_on on;
+    for (int when = 0; when < 2; when++) {
+        gdn_context *ctx = open_cuda(NULL, 0);
+        REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
+        if (when) REQUIRE(step_run(&on, NULL) == GDN_OK && gdn_poll(ctx) == GDN_OK);
+        REQUIRE(simt_control("lose", when ? SIMT_ILLEGAL_ADDRESS : SIMT_LAUNCH_FAILED) == 0);
+        REQUIRE((when ? gdn_poll(ctx) : gdn_synchronize(ctx, NULL)) == GDN_DEVICE_LOST);
+        REQUIRE(strstr(gdn_last_error(), when ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR_LAUNCH_FAILED"));
+        REQUIRE(simt_control("lose", 0) == 0); /* the library remembers */
+        suite_lost(&on);
+        REQUIRE(cuDevicePrimaryCtxReset_v2(0) == SIMT_SUCCESS);
+        ctx = open_cuda(NULL, 0); /* the device itself works again */
+        REQUIRE(step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK && step_same(&on, &wanted));
+        step_drop(&on);
+        gdn_context_destroy(ctx);
+    }
+
+    /* A program that destroys its CUDA context too early. */
+    simt_context *mine = NULL;
+    REQUIRE(cuCtxCreate_v2(&mine, 0, 0) == SIMT_SUCCESS);
+    gdn_context *ctx = open_cuda(mine, 0);
+    REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
+    REQUIRE(cuCtxDestroy_v2(mine) == SIMT_SUCCESS);
+    REQUIRE(step_run(&on, NULL) == GDN_DEVICE_LOST && gdn_poll(ctx) == GDN_DEVICE_LOST);
+    step_drop(&on);
+    gdn_context_destroy(ctx);
+}
+
+static uint64_t *timeout_of(gdn_context *ctx) { return &((gdn_cuda_device *)ctx->state)->gpu.timeout_ns; }
+
+static void hang(int on) { REQUIRE(simt_control("hang", on) == 0); }
+
+/* Only waits for what is never done have a short timeout: how long the emulator takes for the rest is not for a clock
+ * to say. */
+static void test_bounded_waits(void)
+{
+    step_on on;
+    gdn_context *ctx = open_cuda(NULL, 0);
+    REQUIRE(*timeout_of(ctx) == UINT64_C(3600000000000)); /* of a device that is software */
+    REQUIRE(gdn_timeout_ns(ctx, 0) == UINT64_C(10000000000));
+    gdn_context_destroy(ctx);
+    ctx = open_cuda(NULL, UINT64_C(50000000000));
+    REQUIRE(*timeout_of(ctx) == UINT64_C(50000000000));
+    REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
+    suite_hang_begins(&on, hang, timeout_of(ctx));
+    gdn_span kept = on.span[5];
+    gdn_buffer_destroy(ctx, &kept); /* still in use, so it stays */
+    suite_hang_ends(&on, hang, timeout_of(ctx));
+    REQUIRE(step_run(&on, NULL) == GDN_OK);
+    hang(1);
+    REQUIRE(step_run(&on, NULL) == GDN_OK);
+    *timeout_of(ctx) = UINT64_C(30000000);
+    gdn_context_destroy(ctx); /* leaves what is in use behind */
+    hang(0);
+}
+
+/* ---- Others ------------------------------------------------------------------------------------------- */
+
+/* Where q begins decides which kernel a call has, and a query without data cannot know it: both name one form. Calls
+ * that come to `rows` where q is not aligned and to `tiles` where it is, and those that are mixed. */
+static void test_name_of_form(void)
+{
+    static char memory[64]; /* nothing is read there: the calls are only asked about */
+    static const struct {
+        int n_seqs, state16, log;
+    } calls[] = { { 1, 1, 0 }, { 3, 0, 0 }, { 3, 0, 1 } };
+    gdn_context *ctx = open_cuda(NULL, 0);
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
+        for (uint64_t offset = 0; offset < 6; offset += 2) {
+            gdn_gated_delta_net_args a = GDN_INIT(gdn_gated_delta_net_args);
+            gdn_replay_log log = GDN_INIT(gdn_replay_log);
+            gdn_capability without = GDN_INIT(gdn_capability), with = GDN_INIT(gdn_capability);
+            a.n_seqs = a.state.n_rows = calls[i].n_seqs;
+            a.scale = 1;
+            a.n_tokens = 40;
+            a.n_heads_k = 2;
+            a.n_heads_v = 128;
+            a.head_dim_k = a.head_dim_v = 128;
+            a.q.dtype = a.k.dtype = GDN_BF16;
+            a.state.dtype = calls[i].state16 ? GDN_BF16 : GDN_F32;
+            if (calls[i].log) {
+                log.entries.n_rows = 3;
+                log.entries.n_slots = 16;
+                a.log = &log;
+            }
+            REQUIRE(gdn_gated_delta_net_query(ctx, &a, &without) == GDN_OK && without.supported);
+            a.q.data = memory;
+            a.q.offset = offset;
+            REQUIRE(gdn_gated_delta_net_query(ctx, &a, &with) == GDN_OK);
+            REQUIRE(strcmp(without.implementation, with.implementation) == 0);
+        }
+    gdn_context_destroy(ctx);
+}
+
+static void test_two_threads(void) { suite_two_threads(GDN_BACKEND_CUDA); }
+static void test_bad_maps(void) { suite_bad_maps(GDN_BACKEND_CUDA); }
+
+/* test_cuda [TEST] */
+int main(int argc, char **argv)
+{
+    static const suite_test tests[] = {
+        { "known answers", test_known_answers, 0 },
+        { "default", test_default, 0 },
+        { "program's context", test_programs_context, 0 },
+        { "bad native", test_bad_native, 0 },
+        { "graph", test_graph, 0 },
+        { "default stream", test_default_stream, 0 },
+        { "green streams", test_green_streams, 0 },
+        { "one image", test_one_image, 0 },
+        { "too new an image", test_too_new_image, 0 },
+        { "others' faults", test_faults_of_others, 0 },
+        { "graph of everything", test_graph_of_everything, 0 },
+        { "graph of layers", test_graph_of_layers, 0 },
+        { "every call fails", test_every_call_fails, 0 },
+        { "out of memory", test_out_of_memory, 0 },
+        { "lost context", test_lost, 0 },
+        { "bounded waits", test_bounded_waits, 0 },
+        { "name of the form", test_name_of_form, 0 },
+        { "two threads", test_two_threads, 0 },
+        { "bad maps", test_bad_maps, 0 },
+    };
+    (void)simt_control("quiet", 1); /* misuse is what is tested here */
+    suite_init();
+    return suite_run(tests, sizeof tests / sizeof tests[0], NULL, argc == 2 ? argv[1] : NULL);
+}

@@ -1,0 +1,454 @@
+/* The Metal backend where `gdn check` does not reach: a program's device, queue, command buffers and encoders, private
+ * buffers, and everything that can go wrong. Runs on the fake Metal, whose metal_fake_* functions make things go wrong.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "gdn/metal.h"
+#include "metal/device.h"
+#include "tests/device/suite.h"
+#include "tests/device/metal/fake.h"
+
+FAKE_API void *metal_fake_other_device(void);
+static const gdn_objc *rt;
+
+static gdn_context *open_metal(gdn_id device, gdn_id queue, uint64_t timeout_ns)
+{
+    const gdn_metal_desc mine = { .size = sizeof mine, .device = device, .queue = queue };
+    return suite_open(GDN_BACKEND_METAL, device || queue ? &mine : NULL, timeout_ns);
+}
+
+static gdn_id selector(const char *name) { return rt->selector(name); }
+
+static void test_default(void)
+{
+    suite_default(GDN_BACKEND_METAL);
+    step_on on;
+    gdn_context *ctx = open_metal(NULL, NULL, 0);
+    REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
+    const unsigned long asked = metal_fake_calls("status"), made = metal_fake_calls("newBufferWithLength:options:");
+    REQUIRE(step_run(&on, NULL) == GDN_OK); /* nothing waits or allocates */
+    REQUIRE(asked == metal_fake_calls("status") && made == metal_fake_calls("newBufferWithLength:options:"));
+    REQUIRE(gdn_synchronize(ctx, NULL) == GDN_OK && step_same(&on, &wanted));
+    step_drop(&on);
+    gdn_context_destroy(ctx);
+}
+
+/* A compiler that makes a mistake in a kernel is found out before a call gets its results from there, or, where that
+ * call only records, by the next gdn_synchronize(). First of all tests: a process does not ask twice. */
+static void test_known_answers(void)
+{
+    enum { OUT = 8 }; /* the buffer with the output of gated_delta_net */
+    step_on on;
+    if (!suite_asks()) return;
+    void *pool = rt->pool_push();
+    gdn_context *ctx = open_metal(NULL, NULL, 0);
+    metal_fake_miscompile("gdn_metal_delta_2_general", OUT);
+    REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
+    for (int i = 0; i < 2; i++)
+        REQUIRE(step_run(&on, NULL) == GDN_UNSUPPORTED && strstr(gdn_last_error(), "kernel delta_2_general") &&
+                strstr(gdn_last_error(), "known answer"));
+    REQUIRE(step_same(&on, &start)); /* and the call did nothing */
+    metal_fake_miscompile(NULL, 0);
+    REQUIRE(step_run(&on, NULL) == GDN_OK && step_same(&on, &wanted));
+    step_drop(&on);
+    gdn_context_destroy(ctx);
+
+    /* On another device, whose kernels nobody has asked yet: into a command buffer of the program's. */
+    const gdn_id device = metal_fake_other_device(), queue = gdn_send(rt, device, rt->sel.newCommandQueue);
+    ctx = open_metal(NULL, queue, 0);
+    metal_fake_miscompile("gdn_metal_delta_2_general", OUT);
+    REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
+    gdn_id commands = gdn_send(rt, queue, rt->sel.commandBuffer);
+    const unsigned long commits = metal_fake_calls("commit");
+    REQUIRE(step_run(&on, commands) == GDN_OK && step_run(&on, commands) == GDN_OK);
+    REQUIRE(commits == metal_fake_calls("commit"));
+    gdn_tell(rt, commands, rt->sel.commit);
+    gdn_tell(rt, commands, selector("waitUntilCompleted"));
+    REQUIRE(gdn_poll(ctx) == GDN_OK); /* which never waits */
+    FAILS(gdn_synchronize(ctx, NULL), GDN_UNSUPPORTED, "kernel delta_2_general");
+    REQUIRE(gdn_synchronize(ctx, NULL) == GDN_OK); /* reported once */
+    metal_fake_miscompile(NULL, 0);
+    step_drop(&on);
+    gdn_context_destroy(ctx);
+    rt->release(queue);
+    rt->release(device);
+    rt->pool_pop(pool);
+}
+
+/* More calls in flight than the ring holds, and none of them is lost. */
+static void test_many_in_flight(void)
+{
+    step_on on;
+    gdn_context *ctx = open_metal(NULL, NULL, 0);
+    step *many = malloc(sizeof *many);
+    *many = start;
+    step_reference(many, 40);
+    REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
+    for (int i = 0; i < 40; i++) REQUIRE(step_run(&on, NULL) == GDN_OK);
+    REQUIRE(step_same(&on, many));
+    free(many);
+    step_drop(&on);
+    gdn_context_destroy(ctx);
+}
+
+/* ---- A program's objects ------------------------------------------------------------------------------ */
+
+static void test_programs_objects(void)
+{
+    step_on on;
+    void *pool = rt->pool_push();
+    const gdn_id device = metal_fake_other_device(), queue = gdn_send(rt, device, rt->sel.newCommandQueue);
+    gdn_context *ctx = open_metal(NULL, queue, 0);
+    REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
+
+    /* A command buffer: an encoder of the library's own; it neither commits nor waits. */
+    gdn_id commands = gdn_send(rt, queue, rt->sel.commandBuffer);
+    const unsigned long commits = metal_fake_calls("commit");
+    REQUIRE(step_run(&on, commands) == GDN_OK && commits == metal_fake_calls("commit"));
+    REQUIRE(gdn_number(rt, commands, rt->sel.status) == 0);
+    gdn_tell(rt, commands, rt->sel.commit);
+    gdn_tell(rt, commands, selector("waitUntilCompleted"));
+    REQUIRE(gdn_poll(ctx) == GDN_OK && step_same(&on, &wanted));
+
+    /* An encoder, which stays open, with a call that needs the one before it. */
+    REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
+    commands = gdn_send(rt, queue, rt->sel.commandBuffer);
+    const gdn_id encoder = gdn_send(rt, commands, rt->sel.computeCommandEncoder);
+    const unsigned long ends = metal_fake_calls("endEncoding");
+    REQUIRE(step_run(&on, encoder) == GDN_OK && step_run(&on, encoder) == GDN_OK);
+    REQUIRE(ends == metal_fake_calls("endEncoding"));
+    gdn_tell(rt, encoder, rt->sel.endEncoding);
+    gdn_tell(rt, commands, rt->sel.commit);
+    gdn_tell(rt, commands, selector("waitUntilCompleted"));
+    REQUIRE(gdn_poll(ctx) == GDN_OK && step_same(&on, &wanted_twice));
+
+    /* What is neither, or is committed already. */
+    FAILS(step_run(&on, commands), GDN_INVALID_ARGUMENT, "committed already");
+    FAILS(step_run(&on, queue), GDN_INVALID_ARGUMENT, "no MTLCommandBuffer");
+    FAILS(gdn_synchronize(ctx, commands), GDN_INVALID_ARGUMENT, "waitUntilCompleted");
+    step_drop(&on);
+    gdn_context_destroy(ctx);
+
+    /* Only the device. */
+    ctx = open_metal(device, NULL, 0);
+    REQUIRE(step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK && step_same(&on, &wanted));
+    step_drop(&on);
+    gdn_context_destroy(ctx);
+    rt->release(queue);
+    rt->release(device);
+    rt->pool_pop(pool);
+}
+
+static void test_bad_native(void)
+{
+    void *pool = rt->pool_push();
+    const gdn_id device = metal_fake_other_device(), other = metal_fake_other_device(),
+                 queue = gdn_send(rt, device, rt->sel.newCommandQueue);
+    const gdn_id none = gdn_send_p(rt, rt->get_class("NSString"), rt->sel.stringWithUTF8String, "none");
+    enum { SIZE = sizeof(gdn_metal_desc) };
+    const suite_native wrong[] = {
+        { &(gdn_metal_desc){ .size = SIZE, .flags = 1 }, "flags" },
+        { &(gdn_metal_desc){ .size = 4 }, "size" },
+        { &(gdn_metal_desc){ .size = SIZE, .device = none }, "no MTLDevice" },
+        { &(gdn_metal_desc){ .size = SIZE, .queue = none }, "no MTLCommandQueue" },
+        { &(gdn_metal_desc){ .size = SIZE, .device = other, .queue = queue }, "of the device" },
+    };
+    const gdn_metal_desc native = { .size = SIZE };
+    const gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_METAL, .native = &native };
+    suite_refuses_natives(desc, wrong, sizeof wrong / sizeof *wrong);
+    suite_refuses_names(desc);
+    rt->release(queue);
+    rt->release(device);
+    rt->release(other);
+    rt->pool_pop(pool);
+}
+
+static void test_devices_that_will_not_do(void)
+{
+    static const struct {
+        const char *what, *says;
+        long value, restore;
+        gdn_status status;
+    } cases[] = {
+        { "family", "family Apple6", 1005, 1009, GDN_UNSUPPORTED },
+        { "width", "simdgroups of 64", 64, 32, GDN_UNSUPPORTED },
+        { "threads", "threadgroups of up to 32", 32, 1024, GDN_UNSUPPORTED },
+        { "compile", "does not compile", 0, 1, GDN_UNAVAILABLE },
+        { "old", NULL, 1, 0, GDN_OK }, /* only setFastMathEnabled: */
+    };
+    const gdn_id device = metal_fake_other_device();
+    const gdn_metal_desc native = { .size = sizeof native, .device = device };
+    const gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_METAL, .native = &native };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        gdn_context *ctx = NULL;
+        metal_fake_set(cases[i].what, cases[i].value);
+        REQUIRE(gdn_context_create(&desc, &ctx) == cases[i].status &&
+                (!cases[i].says || strstr(gdn_last_error(), cases[i].says)));
+        metal_fake_set(cases[i].what, cases[i].restore);
+        gdn_context_destroy(ctx);
+    }
+    rt->release(device);
+}
+
+/* The text that Metal's compiler gets turns contraction and fast math off, and the options turn the latter off, too, on
+ * new systems and on old ones. Where one of these goes missing the fake compiles nothing. */
+static int refused_with(const char *was, const char *is, const char *says)
+{
+    const char *source = metal_fake_source(), *at = strstr(source, was);
+    const size_t before = (size_t)(at - source), more = strlen(is);
+    char *broken = malloc(strlen(source) + more + 1);
+    REQUIRE(at && broken);
+    memcpy(broken, source, before);
+    memcpy(broken + before, is, more);
+    strcpy(broken + before + more, at + strlen(was));
+    const char *wrong = metal_fake_inexact(broken);
+    const int refused = wrong && !strcmp(wrong, says);
+    free(broken);
+    return refused;
+}
+
+static void test_exact_source(void)
+{
+    static const char contract[] = "\n#pragma METAL fp contract(off)\n";
+    static const char mode[] = "\n#pragma METAL fp math_mode(safe)\n";
+    static const char off[] = "contraction is not off", safe[] = "the source does not ask for safe math";
+    const gdn_id device = metal_fake_other_device();
+    for (int old = 0; old < 2; old++) {
+        const char *const selectors[] = { "setMathMode:", "setFastMathEnabled:" };
+        const unsigned long now = metal_fake_calls(selectors[old]), never = metal_fake_calls(selectors[!old]);
+        metal_fake_set("old", old);
+        gdn_context_destroy(open_metal(device, NULL, 0));
+        metal_fake_set("old", 0);
+        REQUIRE(metal_fake_calls(selectors[old]) == now + 1 && metal_fake_calls(selectors[!old]) == never);
+        REQUIRE(!metal_fake_inexact(metal_fake_source()));
+    }
+    REQUIRE(refused_with(contract, "\n", off));
+    REQUIRE(refused_with(contract, "\n// #pragma METAL fp contract(off)\n", off));
+    REQUIRE(refused_with(contract, "\n/*\n#pragma METAL fp contract(off)\n*/\n", off));
+    REQUIRE(refused_with(contract, "\n#pragma METAL fp contract(fast)\n", off));
+    REQUIRE(refused_with(contract, "\n#else\n#pragma METAL fp contract(off)\n", off));
+    REQUIRE(refused_with("\n#if defined(__METAL_VERSION__)\n", "\n#if defined(__CUDACC__)\n", off));
+    REQUIRE(refused_with(mode, "\n", safe));
+    REQUIRE(refused_with(mode, "\n#pragma METAL fp math_mode(relaxed)\n", safe));
+    REQUIRE(refused_with("\n#define GDN_INLINE static inline\n",
+                         "\n#define GDN_INLINE static inline\n#pragma METAL fp contract(on)\n",
+                         "a pragma takes another back"));
+    rt->release(device);
+}
+
+/* One that flushes subnormal numbers is not exact at the usual level. It is at the other, where it flushes by the rule.
+ */
+static void test_levels(void)
+{
+#if defined(__x86_64__)
+    static const struct {
+        long flush;
+        uint32_t levels;
+        const char *reason;
+    } devices[] = { { 0, 1u << GDN_EXACT, "" },
+                    { 1, 1u << GDN_EXACT_FTZ, "as it is at GDN_EXACT_FTZ" },
+                    { 2, 0, "differ from IEEE arithmetic" } };
+    const gdn_id device = metal_fake_other_device();
+    const gdn_metal_desc native = { .size = sizeof native, .device = device };
+    gdn_implementation_info info = { .size = sizeof info };
+    for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++)
+        for (uint32_t level = 0; level < GDN_LEVEL_COUNT; level++) {
+            const gdn_context_desc desc =
+                FIELDS(.size = sizeof desc, .backend = GDN_BACKEND_METAL, .native = &native, .level = level);
+            const int has = (int)(devices[i].levels >> level & 1);
+            gdn_context *ctx = NULL;
+            metal_fake_set("flush", devices[i].flush);
+            const gdn_status status = gdn_context_create(&desc, &ctx);
+            if (level == GDN_EXACT_FTZ && !has) {
+                REQUIRE(status == GDN_UNSUPPORTED && strstr(gdn_last_error(), "GDN_EXACT_FTZ"));
+            } else {
+                REQUIRE(status == GDN_OK && gdn_context_describe(ctx, NULL, &info) == GDN_OK && info.exact == has &&
+                        info.levels == devices[i].levels && strstr(info.reason, has ? "" : devices[i].reason));
+            }
+            gdn_context_destroy(ctx);
+            metal_fake_set("flush", 0);
+        }
+    rt->release(device);
+#endif
+}
+
+/* ---- Memory ------------------------------------------------------------------------------------------- */
+
+/* The state in a private buffer, which only the device sees; larger than the staging buffer. */
+static void test_private_buffers(void)
+{
+    static unsigned char in[(1 << 20) + 4096], out[sizeof in];
+    step_on on;
+    const gdn_id device = metal_fake_other_device();
+    gdn_context *ctx = open_metal(device, NULL, 0);
+    const gdn_id large = gdn_send_nn(rt, device, rt->sel.newBuffer, sizeof in + 8, GDN_MTL_STORAGE_PRIVATE << 4);
+    const gdn_span span = { .data = large, .offset = 8, .bytes = sizeof in };
+    for (size_t i = 0; i < sizeof in; i++) in[i] = (unsigned char)(i * 31 >> 4);
+    REQUIRE(gdn_buffer_write(ctx, &span, 0, in, sizeof in) == GDN_OK &&
+            gdn_buffer_read(ctx, &span, 0, out, sizeof out) == GDN_OK);
+    REQUIRE(!memcmp(in, out, sizeof in));
+    FAILS(gdn_buffer_read(ctx, &span, 2, out, 4), GDN_UNSUPPORTED, "multiples of 4");
+    const gdn_span beyond = { .data = large, .offset = sizeof in };
+    FAILS(gdn_buffer_read(ctx, &beyond, 0, out, 64), GDN_INVALID_ARGUMENT, "of a buffer of");
+    const gdn_id managed = gdn_send_nn(rt, device, rt->sel.newBuffer, 64, GDN_MTL_STORAGE_MANAGED << 4);
+    const gdn_span of_managed = { .data = managed, .bytes = 64 };
+    FAILS(gdn_buffer_write(ctx, &of_managed, 0, in, 64), GDN_UNSUPPORTED, "storageMode is 1");
+
+    REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
+    const gdn_id state = gdn_send_nn(rt, device, rt->sel.newBuffer, sizeof start.state, GDN_MTL_STORAGE_PRIVATE << 4);
+    const gdn_span private_state = { .data = state, .bytes = sizeof start.state };
+    static float got[N_STATE];
+    REQUIRE(gdn_buffer_write(ctx, &private_state, 0, start.state, sizeof start.state) == GDN_OK);
+    on.args.state.data = state;
+    REQUIRE(step_run(&on, NULL) == GDN_OK && gdn_buffer_read(ctx, &private_state, 0, got, sizeof got) == GDN_OK);
+    REQUIRE(!memcmp(got, wanted.state, sizeof got));
+    step_drop(&on);
+    gdn_context_destroy(ctx);
+    rt->release(large);
+    rt->release(managed);
+    rt->release(state);
+    rt->release(device);
+}
+
+static void test_out_of_memory(void)
+{
+    gdn_span span = { 0 };
+    gdn_context *ctx = open_metal(NULL, NULL, 0);
+    REQUIRE(gdn_buffer_create(ctx, UINT64_C(1) << 40, &span) == GDN_OUT_OF_MEMORY && !span.data);
+    REQUIRE(strstr(gdn_last_error(), "no buffer of 1099511627776 bytes"));
+    REQUIRE(gdn_buffer_create(ctx, 1000, &span) == GDN_OK); /* and is given back with the context */
+    gdn_context_destroy(ctx);
+}
+
+/* ---- Failing messages --------------------------------------------------------------------------------- */
+
+/* Everything that may return nil does so once, in each place: a status and a text, nothing left behind, nothing broken.
+ */
+static void test_every_message_fails(void)
+{
+    static const char *const messages[] =
+        FIELDS("newCommandQueue", "new",
+               "stringWithUTF8String:", "newLibraryWithSource:options:error:", "newFunctionWithName:",
+               "newComputePipelineStateWithFunction:error:", "newBufferWithLength:options:", "commandBuffer",
+               "computeCommandEncoder");
+    int failed = 0;
+    const gdn_id device = metal_fake_other_device();
+    const gdn_metal_desc native = { .size = sizeof native, .device = device };
+    const gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_METAL, .native = &native };
+    for (size_t m = 0; m < sizeof messages / sizeof messages[0]; m++)
+        for (unsigned nth = 1, reached = 1; reached && nth < 60; nth++) {
+            const long before = metal_fake_alive(NULL);
+            const unsigned long calls = metal_fake_calls(messages[m]);
+            gdn_context *ctx = NULL;
+            step_on on = { 0 };
+            metal_fake_fail(messages[m], nth);
+            int same;
+            const gdn_status status = suite_try(&desc, &ctx, &on, &same);
+            REQUIRE(status || same);
+            if (ctx) step_drop(&on);
+            gdn_context_destroy(ctx);
+            reached = metal_fake_calls(messages[m]) >= calls + nth;
+            metal_fake_fail(messages[m], 0);
+            if (reached) {
+                failed++;
+                REQUIRE(status && strlen(gdn_last_error()) > 10);
+            }
+            REQUIRE(metal_fake_alive(NULL) == before);
+        }
+    REQUIRE(failed > 20);
+    rt->release(device);
+}
+
+static void test_lost(void)
+{
+    step_on on;
+    for (int when = 0; when < 3; when++) {
+        gdn_context *ctx = open_metal(NULL, NULL, 0);
+        REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
+        metal_fake_set("break", 1);
+        REQUIRE(step_run(&on, NULL) == GDN_OK);
+        float x;
+        const gdn_status first = when == 0   ? gdn_synchronize(ctx, NULL)
+                                 : when == 1 ? gdn_buffer_read(ctx, &on.span[5], 0, &x, sizeof x)
+                                             : (gdn_poll(ctx), gdn_poll(ctx));
+        REQUIRE(first == GDN_DEVICE_LOST && strstr(gdn_last_error(), "the device stopped"));
+        metal_fake_set("break", 0); /* the library remembers */
+        suite_lost(&on);
+    }
+}
+
+static uint64_t *timeout_of(gdn_context *ctx) { return &((gdn_metal_device *)ctx->state)->gpu.timeout_ns; }
+
+static void hang(int on) { metal_fake_set("hang", on); }
+
+/* Only waits for what is never done have a short timeout: how long the emulator takes for the rest is not for a clock
+ * to say. */
+static void test_bounded_waits(void)
+{
+    step_on on;
+    gdn_context *ctx = open_metal(NULL, NULL, 0);
+    REQUIRE(*timeout_of(ctx) == UINT64_C(3600000000000)); /* of a device that is software */
+    gdn_context_destroy(ctx);
+    ctx = open_metal(NULL, NULL, UINT64_C(50000000000));
+    REQUIRE(*timeout_of(ctx) == UINT64_C(50000000000));
+    REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
+    suite_hang_begins(&on, hang, timeout_of(ctx));
+    suite_hang_ends(&on, hang, timeout_of(ctx));
+    hang(1);
+    *timeout_of(ctx) = UINT64_C(30000000);
+    int queued = 0;
+    gdn_status status = GDN_OK;
+    while (queued < 100 && !(status = step_run(&on, NULL))) /* the ring is full */
+        queued++;
+    REQUIRE(queued == GDN_METAL_RING && status == GDN_TIMEOUT);
+    step_drop(&on);
+    gdn_context_destroy(ctx); /* Metal keeps what is in use */
+    hang(0);
+    ctx = open_metal(NULL, NULL, 0);
+    gdn_context_destroy(ctx);
+}
+
+/* ---- Others ------------------------------------------------------------------------------------------- */
+
+static void test_two_threads(void) { suite_two_threads(GDN_BACKEND_METAL); }
+static void test_bad_maps(void) { suite_bad_maps(GDN_BACKEND_METAL); }
+
+/* Nothing stays behind, and the fake has nothing to complain about. */
+static void look(const suite_test *test, int after)
+{
+    static long alive, complaints;
+    if (after && !test->leaves && metal_fake_alive(NULL) != alive)
+        (void)printf("    %ld objects more are alive\n", metal_fake_alive(NULL) - alive);
+    REQUIRE(!after || test->leaves || metal_fake_alive(NULL) == alive);
+    REQUIRE(!after || metal_fake_complaints() == complaints);
+    alive = metal_fake_alive(NULL);
+    complaints = metal_fake_complaints();
+}
+
+/* test_metal [TEST] */
+int main(int argc, char **argv)
+{
+    static const suite_test tests[] = {
+        { "known answers", test_known_answers, 0 },
+        { "default", test_default, 0 },
+        { "many in flight", test_many_in_flight, 0 },
+        { "program's objects", test_programs_objects, 0 },
+        { "bad native", test_bad_native, 0 },
+        { "will not do", test_devices_that_will_not_do, 0 },
+        { "exact source", test_exact_source, 0 },
+        { "levels", test_levels, 0 },
+        { "private buffers", test_private_buffers, 0 },
+        { "out of memory", test_out_of_memory, 0 },
+        { "every message fails", test_every_message_fails, 0 },
+        { "lost device", test_lost, 0 },
+        { "two threads", test_two_threads, 0 },
+        { "bad maps", test_bad_maps, 0 },
+        { "bounded waits", test_bounded_waits, 1 },
+    };
+    suite_init();
+    rt = &gdn_metal_catalogue_get()->rt;
+    NEED(gdn_metal_catalogue_get()->device, "no device: %s", gdn_metal_catalogue_get()->reason);
+    gdn_context_destroy(open_metal(NULL, NULL, 0)); /* what a process makes once */
+    return suite_run(tests, sizeof tests / sizeof tests[0], look, argc == 2 ? argv[1] : NULL);
+}

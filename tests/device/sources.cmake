@@ -1,0 +1,54 @@
+# What the tests of the GPU backends share. Included by tests/CMakeLists.txt before those.
+
+# What every device is tested with.
+add_library(gdn_device_tests STATIC EXCLUDE_FROM_ALL device/suite.c device/drawn_maps.c device/maps.c device/sides.c
+  device/step.c)
+target_link_libraries(gdn_device_tests PRIVATE gdn_build_options PUBLIC gdn_cases)
+target_compile_definitions(gdn_device_tests PRIVATE TEST_LAST_ERROR=gdn_last_error)
+
+# test_<backend>; further arguments: its own sources.
+function(gdn_device_program backend)
+  gdn_test_program(test_${backend} ${ARGN})
+  target_link_libraries(test_${backend} PRIVATE ${GDN_PRIVATE_LIBRARIES} gdn_device_tests)
+endfunction()
+
+# The backend's public header by itself, as C99.
+function(gdn_device_header backend)
+  add_library(test_${backend}_header OBJECT device/${backend}/header.c)
+  set_target_properties(test_${backend}_header PROPERTIES C_STANDARD 99)
+  target_include_directories(test_${backend}_header PRIVATE "${PROJECT_SOURCE_DIR}/include")
+  target_compile_options(test_${backend}_header PRIVATE -Wall -Wextra -Wpedantic -Werror)
+endfunction()
+
+# Tests that fail where a pipeline was made that no known answer is for (gpu/answers.c says so at this level of the log).
+function(gdn_knows_all_answers)
+  set_property(TEST ${ARGN} APPEND PROPERTY ENVIRONMENT GDN_LOG=warning)
+  set_tests_properties(${ARGN} PROPERTIES FAIL_REGULAR_EXPRESSION "no known answer")
+endfunction()
+
+# Tests of a backend whose kernels run on the emulator: test_<backend>, the check of every kernel, and what the library says where
+# there is no driver.
+#   folder: of the emulated driver; missing: the name of the last test
+function(gdn_emulated_tests backend folder missing)
+  add_test(NAME ${backend}.robustness COMMAND test_${backend})
+  set_tests_properties(${backend}.robustness PROPERTIES LABELS unit)
+  set(names robustness)
+  if(GDN_BUILD_TOOLS)
+    foreach(kernel IN LISTS GDN_KERNELS)
+      add_test(NAME ${backend}.check_${kernel} COMMAND gdn_tool check --backend ${backend} --kernel ${kernel})
+      list(APPEND names check_${kernel})
+    endforeach()
+  endif()
+  foreach(name IN LISTS names)
+    set_property(TEST ${backend}.${name} APPEND PROPERTY LABELS ${backend})
+    set_tests_properties(${backend}.${name} PROPERTIES ENVIRONMENT "LD_LIBRARY_PATH=${folder}")
+    if(name MATCHES check_)
+      gdn_knows_all_answers(${backend}.${name})
+    endif()
+  endforeach()
+  if(GDN_BUILD_TOOLS AND TARGET gdn)
+    add_test(NAME ${backend}.${missing} COMMAND sh "${CMAKE_CURRENT_SOURCE_DIR}/device/no_driver.sh" ${backend} $<TARGET_FILE:gdn_tool>
+      $<TARGET_FILE:gdn> "${folder}")
+    set_tests_properties(${backend}.${missing} PROPERTIES LABELS ${backend})
+  endif()
+endfunction()

@@ -1,0 +1,198 @@
+/* See suite.h. */
+#define _POSIX_C_SOURCE 200809L
+#include "tests/device/suite.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+step start, wanted, wanted_twice;
+
+/* ---- The list ------------------------------------------------------------------------------------------ */
+
+void suite_init(void)
+{
+    step_init(&start, 7);
+    wanted = wanted_twice = start;
+    step_reference(&wanted, 1);
+    step_reference(&wanted_twice, 2);
+}
+
+int suite_run(const suite_test *tests, size_t n, void (*look)(const suite_test *test, int after), const char *only)
+{
+    int runs = 0;
+    test_stops = only != NULL;
+    for (size_t i = 0; i < n; i++) {
+        const int before = test_failed;
+        if (only && strcmp(tests[i].name, only)) continue;
+        runs++;
+        if (look) look(&tests[i], 0);
+        tests[i].run();
+        if (look) look(&tests[i], 1);
+        (void)printf("%-20s %s\n", tests[i].name, test_failed == before ? "ok" : "FAILED");
+    }
+    if (!runs) (void)printf("nothing was run: there is no test '%s'\n", only);
+    return test_summary();
+}
+
+/* ---- Contexts ------------------------------------------------------------------------------------------ */
+
+gdn_context *suite_open(int32_t backend, const void *native, uint64_t timeout_ns)
+{
+    gdn_context *ctx = NULL;
+    const gdn_context_desc desc =
+        FIELDS(.size = sizeof desc, .backend = backend, .native = native, .timeout_ns = timeout_ns);
+    REQUIRE(gdn_context_create(&desc, &ctx) == GDN_OK);
+    return ctx;
+}
+
+int suite_asks(void)
+{
+    const char *value = getenv("GDN_KNOWN_ANSWERS");
+    return !value || strcmp(value, "off") != 0;
+}
+
+void suite_refuses(const gdn_context_desc *desc, gdn_status status, const char *says)
+{
+    gdn_context *ctx = NULL;
+    REQUIRE(gdn_context_create(desc, &ctx) == status && strstr(gdn_last_error(), says) && !ctx);
+}
+
+void suite_refuses_natives(gdn_context_desc desc, const suite_native *wrong, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        desc.native = wrong[i].native;
+        suite_refuses(&desc, GDN_INVALID_ARGUMENT, wrong[i].says);
+    }
+}
+
+void suite_refuses_names(gdn_context_desc desc)
+{
+    desc.device = 7;
+    suite_refuses(&desc, GDN_NOT_FOUND, "device is 7");
+    desc.device = 0;
+    desc.implementation = "quick";
+    suite_refuses(&desc, GDN_NOT_FOUND, "quick");
+    desc.native = NULL;
+    suite_refuses(&desc, GDN_NOT_FOUND, "quick");
+}
+
+gdn_status suite_try(const gdn_context_desc *desc, gdn_context **ctx, step_on *on, int *same)
+{
+    *same = 0;
+    gdn_status status = gdn_context_create(desc, ctx);
+    REQUIRE(!status == !!*ctx);
+    if (!status && !(status = step_put(on, *ctx, &start)) && !(status = step_run(on, NULL)) &&
+        !(status = gdn_synchronize(*ctx, NULL)))
+        *same = step_same(on, &wanted);
+    return status;
+}
+
+/* ---- Tests --------------------------------------------------------------------------------------------- */
+
+void suite_default(int32_t backend)
+{
+    step_on on;
+    gdn_context *ctx = suite_open(backend, NULL, 0);
+    gdn_device_info device = { .size = sizeof device };
+    gdn_implementation_info info = { .size = sizeof info };
+    REQUIRE(gdn_context_describe(ctx, &device, &info) == GDN_OK && device.emulated && !device.shared_memory &&
+            info.exact);
+    REQUIRE(step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK &&
+            gdn_synchronize(ctx, NULL) == GDN_OK);
+    REQUIRE(step_same(&on, &wanted));
+    REQUIRE(step_run(&on, NULL) == GDN_OK &&
+            step_same(&on, &wanted_twice)); /* reading waits for the context's own stream */
+    gdn_capability c = { .size = sizeof c };
+    REQUIRE(gdn_gated_delta_net_query(ctx, &on.args, &c) == GDN_OK && c.emulated && c.exact && !c.workspace_bytes);
+    step_drop(&on);
+    gdn_context_destroy(ctx);
+}
+
+typedef struct worker {
+    pthread_t thread;
+    int32_t backend;
+    int good;
+} worker;
+
+/* gdn_poll() on another thread than the context's. */
+typedef struct poller {
+    pthread_t thread;
+    gdn_context *ctx;
+    atomic_int leave;
+    int good;
+} poller;
+
+static void *poll_until_told(void *of)
+{
+    poller *p = of;
+    p->good = 1;
+    do p->good &= gdn_poll(p->ctx) == GDN_OK && !sched_yield();
+    while (!atomic_load(&p->leave));
+    return NULL;
+}
+
+static void *work(void *of)
+{
+    worker *mine = of;
+    step_on on;
+    gdn_context *ctx = suite_open(mine->backend, NULL, 0);
+    poller p = { .ctx = ctx };
+    mine->good = pthread_create(&p.thread, NULL, poll_until_told, &p) == 0;
+    for (int i = 0; i < 10; i++) {
+        mine->good &= step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK && step_same(&on, &wanted);
+        step_drop(&on);
+    }
+    atomic_store(&p.leave, 1);
+    mine->good &= pthread_join(p.thread, NULL) == 0 && p.good;
+    gdn_context_destroy(ctx);
+    return NULL;
+}
+
+void suite_two_threads(int32_t backend)
+{
+    worker w[2] = { { .backend = backend }, { .backend = backend } };
+    for (int i = 0; i < 2; i++) REQUIRE(pthread_create(&w[i].thread, NULL, work, &w[i]) == 0);
+    for (int i = 0; i < 2; i++) REQUIRE(pthread_join(w[i].thread, NULL) == 0 && w[i].good);
+}
+
+void suite_bad_maps(int32_t backend)
+{
+    gdn_context *ctx = suite_open(backend, NULL, 0);
+    device_bad_maps(ctx);
+    device_drawn_maps(ctx);
+    gdn_context_destroy(ctx);
+}
+
+void suite_lost(step_on *on)
+{
+    gdn_context *ctx = on->ctx;
+    gdn_span span = { 0 };
+    const float x = 0.0f;
+    FAILS(step_run(on, NULL), GDN_DEVICE_LOST, "can only be destroyed");
+    REQUIRE(gdn_synchronize(ctx, NULL) == GDN_DEVICE_LOST && gdn_poll(ctx) == GDN_DEVICE_LOST);
+    REQUIRE(gdn_buffer_create(ctx, 64, &span) == GDN_DEVICE_LOST);
+    REQUIRE(gdn_buffer_write(ctx, &on->span[5], 0, &x, sizeof x) == GDN_DEVICE_LOST);
+    step_drop(on);
+    gdn_context_destroy(ctx);
+}
+
+void suite_hang_begins(step_on *on, void (*hang)(int on), uint64_t *timeout_ns)
+{
+    float x = 0.0f;
+    hang(1);
+    *timeout_ns = UINT64_C(30000000);
+    REQUIRE(step_run(on, NULL) == GDN_OK && gdn_poll(on->ctx) == GDN_OK);
+    FAILS(gdn_synchronize(on->ctx, NULL), GDN_TIMEOUT, "30000000 ns");
+    REQUIRE(gdn_buffer_read(on->ctx, &on->span[5], 0, &x, sizeof x) == GDN_TIMEOUT);
+    REQUIRE(gdn_buffer_write(on->ctx, &on->span[5], 0, &x, sizeof x) == GDN_TIMEOUT);
+}
+
+void suite_hang_ends(step_on *on, void (*hang)(int on), uint64_t *timeout_ns)
+{
+    hang(0);
+    *timeout_ns = UINT64_C(50000000000000); /* how long the emulator takes is not for a clock to say */
+    REQUIRE(gdn_synchronize(on->ctx, NULL) == GDN_OK && step_same(on, &wanted));
+}

@@ -1,0 +1,54 @@
+/* What the test programs of the GPU backends share besides device.h: the step whose result is known, the list of
+ * tests and how it is run, and what is tested alike on every device. */
+#ifndef GDN_TEST_DEVICE_SUITE_H
+#define GDN_TEST_DEVICE_SUITE_H
+
+#include <stddef.h>
+
+#include "tests/device/device.h"
+
+extern step start, wanted, wanted_twice; /* before, after one step, after two */
+
+/* ---- The list ---- */
+typedef struct suite_test {
+    const char *name;
+    void (*run)(void);
+    int leaves; /* 1: objects stay behind for good; for `look` */
+} suite_test;
+
+void suite_init(void); /* fills in the steps */
+/* Runs the tests and says how each went; look, where given, is called before and after each. Returns 1 where one
+ * failed. With a name in `only` runs that test, and leaves at the first failure: for planted mistakes. */
+int suite_run(const suite_test *tests, size_t n, void (*look)(const suite_test *test, int after), const char *only);
+
+/* ---- Contexts ---- */
+/* native and timeout_ns may be NULL and 0, the defaults. */
+gdn_context *suite_open(int32_t backend, const void *native, uint64_t timeout_ns);
+/* The description is refused, with a text that contains `says`. */
+/* Are devices asked for known answers? Not where mistakes are planted, which other tests have to notice. */
+int suite_asks(void);
+void suite_refuses(const gdn_context_desc *desc, gdn_status status, const char *says);
+/* Each of them is refused as the description's native, as an argument, with a text that contains `says`. */
+typedef struct suite_native {
+    const void *native;
+    const char *says;
+} suite_native;
+void suite_refuses_natives(gdn_context_desc desc, const suite_native *wrong, size_t n);
+/* There is neither a device 7 nor an implementation of that name, with the program's objects or without. */
+void suite_refuses_names(gdn_context_desc desc);
+/* A context and a step on it. *same: 1 where the result is right. Returns the first status that is an error; the
+ * context is there, and on is to be dropped, where *ctx is not NULL. */
+gdn_status suite_try(const gdn_context_desc *desc, gdn_context **ctx, step_on *on, int *same);
+
+/* ---- Tests ---- */
+void suite_default(int32_t backend);     /* of an emulated device: what it says of itself; two steps */
+void suite_two_threads(int32_t backend); /* each with a context of its own */
+void suite_bad_maps(int32_t backend);
+/* Destroys a context whose device was lost, after a look at whether the library remembers that. */
+void suite_lost(step_on *on);
+/* A device that hangs: calls are queued, and all that waits for them gives up after *timeout_ns, which is a short time;
+ * until it goes on, and the step that was queued has the right result. hang says to the device what to do. */
+void suite_hang_begins(step_on *on, void (*hang)(int on), uint64_t *timeout_ns);
+void suite_hang_ends(step_on *on, void (*hang)(int on), uint64_t *timeout_ns);
+
+#endif

@@ -1,0 +1,225 @@
+/* The fake's own interface: settings, injected failures, counts. And the lock of the whole driver. */
+#define _GNU_SOURCE
+#include "tests/emulator/check.h"
+#include "tests/emulator/driver_internal.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEFAULTS                                                                                                       \
+    {                                                                                                                  \
+        0, 1, 13000, 90, 8ll << 30, 0, 0, 4, 0                                                                         \
+    }
+struct simt_settings simt_settings = DEFAULTS;
+unsigned long long simt_launches;
+
+static pthread_mutex_t lock; /* recursive: a host function in a stream may call, and is refused */
+static int in_host_function;
+static int initialized;
+static char last_fault[2048];
+
+static struct counter {
+    const char *name;
+    unsigned long long calls;
+    unsigned long long fail_from, fail_to; /* calls, counted from 1 */
+    simt_result result;
+} counters[256];
+static unsigned n_counters;
+static unsigned long long all_calls;
+
+__attribute__((constructor)) static void make_lock(void)
+{
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&lock, &attributes);
+    pthread_mutexattr_destroy(&attributes);
+}
+
+void simt_host_function(simt_host_fn fn, void *data)
+{
+    in_host_function = 1;
+    fn(data);
+    in_host_function = 0;
+}
+
+static struct counter *counter(const char *name)
+{
+    for (unsigned i = 0; i < n_counters; i++)
+        if (counters[i].name == name || strcmp(counters[i].name, name) == 0) return &counters[i];
+    if (n_counters == sizeof counters / sizeof *counters) return NULL;
+    counters[n_counters].name = name;
+    return &counters[n_counters++];
+}
+
+simt_result simt_enter(const char *function, int needs_init)
+{
+    pthread_mutex_lock(&lock);
+    all_calls++;
+    struct counter *c = counter(function);
+    if (c) {
+        c->calls++;
+        if (c->calls >= c->fail_from && c->calls < c->fail_to) return c->result;
+    }
+    if (in_host_function) return SIMT_NOT_PERMITTED;
+    return needs_init && !initialized ? SIMT_NOT_INITIALIZED : SIMT_SUCCESS;
+}
+
+simt_result simt_leave(simt_result result)
+{
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+void simt_set_initialized(void) { initialized = 1; }
+
+void simt_complain(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(last_fault, sizeof last_fault, format, arguments);
+    va_end(arguments);
+    if (!simt_settings.quiet) fprintf(stderr, "simt: %s\n", last_fault);
+}
+
+const char *simt_last_fault(void) { return last_fault; }
+
+unsigned long long simt_this_thread(void)
+{
+    static _Thread_local char here;
+    return (unsigned long long)(uintptr_t)&here;
+}
+
+static int fail_call(const char *function, unsigned nth, simt_result result, unsigned times)
+{
+    struct counter *c = counter(function);
+    if (!c || !nth) return -1;
+    if (c->name == function) { /* a new one: the name has to stay */
+        c->name = strdup(function);
+        if (!c->name) c->name = "";
+    }
+    c->fail_from = c->calls + nth;
+    c->fail_to = times ? c->fail_from + times : ~0ull;
+    c->result = result;
+    return 0;
+}
+
+int simt_fail_call(const char *function, unsigned nth, simt_result result, unsigned times)
+{
+    pthread_mutex_lock(&lock);
+    const int status = fail_call(function, nth, result, times);
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+unsigned long long simt_calls(const char *function)
+{
+    pthread_mutex_lock(&lock);
+    struct counter *c = NULL;
+    for (unsigned i = 0; function && i < n_counters; i++)
+        if (strcmp(counters[i].name, function) == 0) c = &counters[i];
+    const unsigned long long calls = function ? (c ? c->calls : 0) : all_calls;
+    pthread_mutex_unlock(&lock);
+    return calls;
+}
+
+static int control(const char *name, size_t length, long long value)
+{
+    const struct {
+        const char *name;
+        long long *to;
+    } settings[] = {
+        { "async", &simt_settings.async },
+        { "devices", &simt_settings.devices },
+        { "driver", &simt_settings.driver },
+        { "compute", &simt_settings.compute },
+        { "memory", &simt_settings.memory },
+        { "hang", &simt_settings.hang },
+        { "quiet", &simt_settings.quiet },
+        { "unwritten", &simt_unwritten },
+        { "multiprocessors", &simt_settings.multiprocessors },
+        { "cut", &simt_settings.cut },
+    };
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+        if (strlen(settings[i].name) == length && memcmp(settings[i].name, name, length) == 0) {
+            *settings[i].to = value;
+            return 0;
+        }
+    if (length == 4 && memcmp(name, "seed", 4) == 0) {
+        simt_set_seed((uint64_t)value);
+    } else if (length == 4 && memcmp(name, "lose", 4) == 0) {
+        for (simt_handle *h = simt_handles(SIMT_CONTEXT); h; h = h->next)
+            ((simt_context *)(void *)h)->error = (simt_result)value;
+    } else if (length == 5 && memcmp(name, "reset", 5) == 0) {
+        simt_settings = (struct simt_settings)DEFAULTS;
+        simt_unwritten = 0;
+        for (unsigned i = 0; i < n_counters; i++) counters[i].calls = counters[i].fail_from = counters[i].fail_to = 0;
+        all_calls = 0;
+        last_fault[0] = 0;
+        simt_set_seed(0);
+    } else {
+        return -1;
+    }
+    return 0;
+}
+
+int simt_control(const char *name, long long value)
+{
+    pthread_mutex_lock(&lock);
+    const int status = control(name, strlen(name), value);
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+void simt_settings_from_environment(void)
+{
+    for (const char *at = getenv("GDN_SIMT_CONTROL"); at && *at;) {
+        const char *equal = strchr(at, '=');
+        char *end = NULL;
+        if (!equal || control(at, (size_t)(equal - at), strtoll(equal + 1, &end, 0)) || (*end && *end != ',')) {
+            fprintf(stderr, "simt: GDN_SIMT_CONTROL: not understood: %s\n", at);
+            break;
+        }
+        at = *end ? end + 1 : end;
+    }
+    const char *fail = getenv("GDN_SIMT_FAIL");
+    char function[64];
+    unsigned nth;
+    int result;
+    if (fail && (sscanf(fail, "%63[^:]:%u:%d", function, &nth, &result) != 3 || fail_call(function, nth, result, 1)))
+        fprintf(stderr, "simt: GDN_SIMT_FAIL: not understood: %s\n", fail);
+}
+
+long long simt_count(const char *what)
+{
+    static const struct {
+        const char *name;
+        enum simt_kind kind;
+    } kinds[] = { { "contexts", SIMT_CONTEXT }, { "modules", SIMT_MODULE }, { "streams", SIMT_STREAM },
+                  { "events", SIMT_EVENT },     { "graphs", SIMT_GRAPH },   { "graph execs", SIMT_GRAPH_EXEC } };
+    long long count = -1;
+    size_t bytes, device_blocks, host_blocks;
+    pthread_mutex_lock(&lock);
+    simt_memory_totals(&bytes, &device_blocks, &host_blocks);
+    if (strcmp(what, "device bytes") == 0) count = (long long)bytes;
+    else if (strcmp(what, "device blocks") == 0) count = (long long)device_blocks;
+    else if (strcmp(what, "host blocks") == 0) count = (long long)host_blocks;
+    else if (strcmp(what, "launches") == 0) count = (long long)simt_launches;
+    else if (strcmp(what, "queued") == 0) {
+        count = 0;
+        for (simt_handle *h = simt_handles(SIMT_STREAM); h; h = h->next)
+            count += (long long)((simt_stream *)(void *)h)->n;
+    }
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(what, kinds[i].name) == 0) {
+            count = 0;
+            for (simt_handle *h = simt_handles(kinds[i].kind); h; h = h->next)
+                count += kinds[i].kind != SIMT_STREAM ||
+                         !(((simt_stream *)(void *)h)->legacy || ((simt_stream *)(void *)h)->thread);
+        }
+    pthread_mutex_unlock(&lock);
+    return count;
+}

@@ -1,0 +1,162 @@
+/* What the lanes of a warp do together: synchronise, shuffle, vote, reduce. */
+#include "tests/emulator/check.h"
+#include "tests/emulator/core_internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+uint32_t simt_active_mask(void) { return simt_self->warp->exists & ~simt_self->warp->exited; }
+
+static uint64_t reduced(const simt_warp *warp, uint32_t lanes, enum simt_op op)
+{
+    const uint64_t sign = (uint64_t)1 << 63; /* operands are ordered as signed numbers of 64 bits */
+    uint64_t result = warp->threads[__builtin_ctz(lanes)].value;
+    for (uint32_t left = lanes & (lanes - 1); left; left &= left - 1) {
+        const uint64_t value = warp->threads[__builtin_ctz(left)].value;
+        switch (op) {
+        case SIMT_OP_ADD: result += value; break;
+        case SIMT_OP_MIN: result = (value ^ sign) < (result ^ sign) ? value : result; break;
+        case SIMT_OP_MAX: result = (value ^ sign) > (result ^ sign) ? value : result; break;
+        default: result ^= value; break;
+        }
+    }
+    return result;
+}
+
+/* All of `lanes` are here: each gets its result. */
+static void complete(simt_warp *warp, uint32_t lanes, enum simt_op op)
+{
+    uint64_t all = 0;
+    if (op == SIMT_OP_BALLOT) {
+        for (uint32_t left = lanes; left; left &= left - 1) {
+            const int l = __builtin_ctz(left);
+            all |= (uint64_t)(warp->threads[l].value != 0) << l;
+        }
+    } else if (op >= SIMT_OP_ADD) {
+        all = reduced(warp, lanes, op);
+    }
+    for (uint32_t left = lanes; left; left &= left - 1) {
+        simt_thread *thread = &warp->threads[__builtin_ctz(left)];
+        if (op == SIMT_OP_SHUFFLE) {
+            if (!(lanes >> thread->source & 1)) {
+                simt_self = thread; /* so that the text names the reader */
+                simt_fault("%s:%d: lane %u reads from lane %u, which does not take part (mask %08x, taking part %08x)",
+                           thread->site.file, thread->site.line, thread->lane, thread->source, thread->mask, lanes);
+            }
+            thread->result = warp->threads[thread->source].value;
+        } else if (op == SIMT_OP_MATCH) {
+            uint32_t equal = 0;
+            for (uint32_t other = lanes; other; other &= other - 1) {
+                const int l = __builtin_ctz(other);
+                equal |= (uint32_t)(warp->threads[l].value == thread->value) << l;
+            }
+            thread->result = equal;
+        } else {
+            thread->result = all;
+        }
+        thread->op = SIMT_OP_NONE;
+    }
+    if (simt_check && op == SIMT_OP_SYNC) simt_check->sync(warp, lanes);
+    warp->runnable |= lanes;
+    warp->waiting &= ~lanes;
+}
+
+/* Have all the lanes come that `thread` waits for? Those that have returned are not waited for. */
+static int all_here(const simt_thread *thread, uint32_t *lanes)
+{
+    const simt_warp *warp = thread->warp;
+    *lanes = thread->mask & warp->exists & ~warp->exited;
+    if (*lanes & ~warp->waiting) return 0;
+    for (uint32_t left = *lanes; left; left &= left - 1) {
+        const simt_thread *other = &warp->threads[__builtin_ctz(left)];
+        if (other->op != thread->op || other->mask != thread->mask || !simt_same_site(other->site, thread->site))
+            return 0;
+    }
+    return 1;
+}
+
+uint64_t simt_lanes(enum simt_op op, uint32_t mask, uint64_t value, unsigned source, simt_site site)
+{
+    simt_thread *self = simt_self;
+    simt_warp *warp = self->warp;
+    if (!(mask >> self->lane & 1))
+        simt_fault("%s:%d: lane %u calls with mask %08x, in which it is not itself", site.file, site.line, self->lane,
+                   mask);
+    self->op = op;
+    self->mask = mask;
+    self->value = value;
+    self->source = source;
+    self->site = site;
+    warp->waiting |= 1u << self->lane;
+    uint32_t lanes;
+    if (all_here(self, &lanes)) {
+        complete(warp, lanes, op);
+        if (!simt_seed()) { /* the last to come goes on at once */
+            warp->runnable &= ~(1u << self->lane);
+            return self->result;
+        }
+    }
+    simt_suspend();
+    return self->result;
+}
+
+void simt_warp_exit(simt_thread *thread)
+{
+    simt_warp *warp = thread->warp;
+    for (uint32_t left = warp->waiting; left; left &= left - 1) {
+        simt_thread *other = &warp->threads[__builtin_ctz(left)];
+        uint32_t lanes;
+        if ((other->mask >> thread->lane & 1) && all_here(other, &lanes)) {
+            complete(warp, lanes, other->op);
+            simt_warp_exit(thread); /* another group may have waited for it too */
+            return;
+        }
+    }
+}
+
+/* ---- Where every thread is, for messages ---- */
+static const char *const op_names[] = { "",
+                                        "__syncthreads",
+                                        "__syncthreads_count",
+                                        "__syncthreads_and",
+                                        "__syncthreads_or",
+                                        "__syncwarp",
+                                        "a shuffle",
+                                        "a vote",
+                                        "a match",
+                                        "a reduction",
+                                        "a reduction",
+                                        "a reduction",
+                                        "a reduction" };
+
+static int same_place(const simt_thread *a, const simt_thread *b)
+{
+    const int gone_a = (int)(a->warp->exited >> a->lane & 1), gone_b = (int)(b->warp->exited >> b->lane & 1);
+    if (gone_a || gone_b) return gone_a == gone_b;
+    if (a->op != b->op) return 0;
+    return a->op == SIMT_OP_NONE || (simt_same_site(a->site, b->site) && (a->op < SIMT_OP_SYNC || a->mask == b->mask));
+}
+
+void simt_describe(char *text, size_t size)
+{
+    const simt_thread *threads = simt_warps()[0].threads;
+    size_t used = 0;
+    text[0] = 0;
+    for (unsigned i = 0, end; i < simt_current.n_threads && used + 160 < size; i = end) {
+        const simt_thread *thread = &threads[i];
+        for (end = i + 1; end < simt_current.n_threads && same_place(thread, &threads[end]);) end++;
+        used +=
+            (size_t)snprintf(text + used, size - used, "%sthread%s %u", used ? "; " : "", end > i + 1 ? "s" : "", i);
+        if (end > i + 1) used += (size_t)snprintf(text + used, size - used, "-%u", end - 1);
+        if (thread->warp->exited >> thread->lane & 1) used += (size_t)snprintf(text + used, size - used, " returned");
+        else if (thread->op == SIMT_OP_NONE) used += (size_t)snprintf(text + used, size - used, " could go on");
+        else if (thread->op < SIMT_OP_SYNC)
+            used += (size_t)snprintf(text + used, size - used, " at %s, %s:%d", op_names[thread->op], thread->site.file,
+                                     thread->site.line);
+        else
+            used += (size_t)snprintf(text + used, size - used, " at %s with mask %08x, %s:%d", op_names[thread->op],
+                                     thread->mask, thread->site.file, thread->site.line);
+        if (used >= size) return;
+    }
+    if (used + 160 >= size && used + 6 < size) memcpy(text + used, "; ...", 6);
+}

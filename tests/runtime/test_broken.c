@@ -1,0 +1,170 @@
+/* A model whose weights are damaged: a request that meets a NaN or an infinity ends with a text and without the token
+ * that would have been drawn from it; the requests beside it and after it are those of a sound model. And what loading
+ * takes is refused where it is more than is allowed. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine_fixture.h"
+
+enum { N_TOKENS = 12, MAX_REQUESTS = 4 };
+
+/* The tiny model, in memory that can be damaged; kept until the program ends. */
+static unsigned char *bytes;
+static uint64_t n_bytes;
+
+static void read_model(const char *folder)
+{
+    FILE *f = fopen(fixture_path(folder, "fixtures/tiny-qwen3next.gguf"), "rb");
+    NEED(f && !fseek(f, 0, SEEK_END));
+    n_bytes = (uint64_t)ftell(f);
+    bytes = malloc((size_t)n_bytes);
+    rewind(f);
+    NEED(bytes && fread(bytes, 1, (size_t)n_bytes, f) == n_bytes);
+    (void)fclose(f);
+}
+
+static rt_model *open_model(void)
+{
+    rt_gguf *file;
+    rt_model *model;
+    NEED(!rt_gguf_open_memory(bytes, n_bytes, &file));
+    NEED(!rt_model_from_gguf(file, &model));
+    return model;
+}
+
+typedef struct answer {
+    int32_t token[N_TOKENS], n, finish;
+    char error[256];
+} answer;
+
+/* Requests of prompts of 5 tokens each, at most `parallel` at once. */
+static void generate(const rt_model *model, int32_t (*prompt)[5], int n, int32_t parallel, const rt_sampling *how,
+                     answer *out)
+{
+    rt_engine *e = fixture_open(model, &(fixture_engine){ .n_seqs = parallel, .n_rollback = 2, .n_batch = 7 });
+    const rt_scheduler_desc desc = { e, NULL, parallel, 0, RT_SPEC_NGRAM, 2, 0, 1 };
+    rt_scheduler *s;
+    NEED(!rt_scheduler_create(&desc, &s));
+    for (int i = 0; i < n; i++) {
+        const rt_request r = { .prompt = prompt[i], .n_prompt = 5, .n_max = N_TOKENS, .sampling = *how };
+        int32_t id;
+        NEED(!rt_submit(s, &r, &id) && id == i);
+    }
+    for (int busy = 1; busy;) NEED(!rt_step_run(s, &busy));
+    for (int i = 0; i < n; i++) {
+        rt_result r;
+        const int32_t *tokens = rt_result_tokens(s, i, &out[i].n);
+        NEED(!rt_result_get(s, i, &r));
+        memcpy(out[i].token, tokens, 4 * (size_t)out[i].n);
+        out[i].finish = r.finish;
+        (void)snprintf(out[i].error, sizeof out[i].error, "%s", r.error ? r.error : "");
+        REQUIRE((r.finish == RT_FINISH_FAILED) == (r.error != NULL));
+    }
+    rt_scheduler_destroy(s);
+    rt_engine_destroy(e);
+}
+
+static int is_used(const answer *a, int n, int32_t token)
+{
+    int used = 0;
+    for (int i = 0; i < n; i++)
+        for (int32_t t = 0; t < a[i].n; t++) used |= a[i].token[t] == token;
+    return used;
+}
+
+/* The embedding of a token that only one prompt has. */
+static void test_one_of_many(const rt_sampling *how)
+{
+    int32_t prompt[MAX_REQUESTS][5] = {
+        { 1, 2, 3, 4, 5 }, { 7, 8, 0, 8, 9 }, { 11, 12, 11, 12, 13 }, { 20, 21, 22, 23, 24 }
+    };
+    answer sound[MAX_REQUESTS], damaged[MAX_REQUESTS];
+    rt_model *model = open_model();
+    int32_t victim = 40;
+    generate(model, prompt, MAX_REQUESTS, 2, how, sound);
+    while (is_used(sound, MAX_REQUESTS, victim)) victim++;
+    NEED(victim < model->hp.n_vocab && model->tok_embd.data != model->output.data);
+    prompt[1][2] = victim;
+    generate(model, prompt, MAX_REQUESTS, 2, how, sound);
+    NEED(!is_used(sound, MAX_REQUESTS, victim));
+    unsigned char *row = bytes + (model->tok_embd.data - bytes) + victim * model->tok_embd.row_bytes, kept[4];
+    memcpy(kept, row, 4);
+    memset(row, 0xFF, 4); /* a NaN, in each of the types */
+    generate(model, prompt, MAX_REQUESTS, 2, how, damaged);
+    memcpy(row, kept, 4);
+    for (int i = 0; i < MAX_REQUESTS; i++) {
+        REQUIRE(sound[i].n == N_TOKENS && sound[i].finish == RT_FINISH_LENGTH);
+        if (i == 1)
+            REQUIRE(!damaged[i].n && damaged[i].finish == RT_FINISH_FAILED &&
+                    strstr(damaged[i].error, "after 5 tokens (5 of the prompt) the logit of token 0 is"));
+        else
+            REQUIRE(damaged[i].n == N_TOKENS && damaged[i].finish == RT_FINISH_LENGTH &&
+                    !memcmp(damaged[i].token, sound[i].token, sizeof sound[i].token));
+    }
+    rt_model_free(model);
+}
+
+/* One row of the output matrix, so that one logit of each row is NaN, infinity or its negative; the highest and others.
+ */
+static void test_one_logit(const rt_sampling *how)
+{
+    static const unsigned char values[][2] = {
+        { 0xC0, 0x7F }, { 0x80, 0x7F }, { 0x80, 0xFF }, { 0xC0, 0xFF }
+    }; /* BF16 */
+    int32_t prompt[1][5] = { { 1, 2, 3, 4, 5 } };
+    rt_model *model = open_model();
+    NEED(model->output.type == RT_BF16);
+    unsigned char *row = bytes + (model->output.data - bytes) + 17 * model->output.row_bytes, kept[2];
+    memcpy(kept, row, 2);
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        answer a;
+        memcpy(row, values[i], 2);
+        generate(model, prompt, 1, 1, how, &a);
+        REQUIRE(!a.n && a.finish == RT_FINISH_FAILED && strstr(a.error, "the logit of token 17 is"));
+    }
+    memcpy(row, kept, 2);
+    rt_model_free(model);
+}
+
+/* Exactly what was counted is enough, and nothing less. */
+static void test_budget(const char *folder)
+{
+    const char *const path = fixture_path(folder, "fixtures/tiny-qwen3next.gguf");
+    rt_budget all = { 0, 0 }, reader = { 0, 0 };
+    rt_gguf *file;
+    rt_model *model = NULL;
+    NEED(!rt_gguf_open_within(path, &reader, &file));
+    rt_gguf_close(file);
+    NEED(!rt_model_load_within(path, &all, &model));
+    uint64_t vectors = 0;
+    for (int64_t i = 0; i < rt_gguf_n_tensors(model->file); i++) {
+        const rt_gguf_tensor *t = rt_gguf_tensor_at(model->file, i);
+        vectors += t->n_dims == 1 ? 4 * (uint64_t)t->ne[0] : 0;
+    }
+    REQUIRE(vectors > 1000 && all.used >= reader.used + model->weight_bytes + vectors + 4 * sizeof(rt_layer));
+    rt_model_free(model);
+    for (uint64_t less = 1; less < all.used; less += less / 8 + 1) {
+        rt_budget b = { all.used - less, 0 };
+        REQUIRE(rt_model_load_within(path, &b, &model) == GDN_OUT_OF_MEMORY && !model &&
+                strstr(rt_last_error(), "not enough memory: "));
+        REQUIRE(b.used <= b.limit);
+    }
+    rt_budget b = { all.used, 0 };
+    REQUIRE(!rt_model_load_within(path, &b, &model) && b.used == all.used);
+    rt_model_free(model);
+}
+
+int main(int argc, char **argv)
+{
+    const rt_sampling greedy = { 0, 0, 1, 0, 1, 0, 1 }, warm = { 0.9f, 20, 0.95f, 0.01f, 1.1f, 8, 3 };
+    if (argc != 2) return 2;
+    read_model(argv[1]);
+    test_one_of_many(&greedy);
+    test_one_of_many(&warm);
+    test_one_logit(&greedy);
+    test_one_logit(&warm);
+    test_budget(argv[1]);
+    free(bytes);
+    return test_summary();
+}

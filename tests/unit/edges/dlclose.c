@@ -1,0 +1,64 @@
+/* dlopen, a call on several threads, dlclose, again and again: no thread may be left to run code that is gone. The
+ * argument is the library. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include "call.h"
+
+enum { ROUNDS = 50, THREADS = 4 };
+
+/* Threads of this process; 0 where the system does not tell. */
+static int threads(void)
+{
+    DIR *folder = opendir("/proc/self/task");
+    int n = 0;
+    if (!folder) return 0;
+    for (const struct dirent *e; (e = readdir(folder)) != NULL;) n += e->d_name[0] != '.';
+    (void)closedir(folder);
+    return n;
+}
+
+/* 1: there are as many threads as before. A thread that was joined may be listed a moment longer: qemu's user mode says
+ * that it has ended before its own thread has. Minutes of looking are given, so that only one that stays counts. */
+static int are_gone(int before)
+{
+    for (int look = 0; look < 60000 && threads() != before; look++) (void)usleep(2000);
+    return threads() == before;
+}
+
+/* 1: the library's code is in memory. */
+static int is_loaded(const char *path)
+{
+    void *library = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
+    if (library) (void)dlclose(library);
+    return library != NULL;
+}
+
+int main(int argc, char **argv)
+{
+    static call_memory expected, m;
+    NEED(argc == 2);
+    const int before = threads();
+    for (int i = 0; i < ROUNDS; i++) {
+        void *library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
+        NEED(library);
+        call_api api;
+        *(void **)&api.create = dlsym(library, "gdn_context_create");
+        *(void **)&api.destroy = dlsym(library, "gdn_context_destroy");
+        *(void **)&api.query = dlsym(library, "gdn_gated_delta_net_query");
+        *(void **)&api.run = dlsym(library, "gdn_gated_delta_net");
+        NEED(api.create && api.destroy && api.query && api.run);
+        if (!i) call_expect(&api, &expected);
+        gdn_context *ctx = call_context(&api, THREADS);
+        NEED(ctx && call_run(&api, ctx, &m) == GDN_OK);
+        NEED(!memcmp(&m, &expected, sizeof m));
+        api.destroy(ctx);
+        NEED(are_gone(before));
+        NEED(!dlclose(library));
+        NEED(!is_loaded(argv[1]));
+    }
+    (void)printf("%d rounds\n", ROUNDS);
+    return 0;
+}
