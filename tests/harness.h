@@ -37,7 +37,7 @@ test_fail(int ends, const char *file, int line, const char *condition, const cha
         (void)printf(*error ? " [%s]\n" : "%s\n", error);
     }
     (void)fflush(stdout);
-    if (ends || test_stops) _Exit(1);
+    if (test_stops) _Exit(1);
 }
 
 /* TEST_PLAIN where there are two arguments, TEST_SAID where there are more, 16 at most. */
@@ -49,8 +49,12 @@ test_fail(int ends, const char *file, int line, const char *condition, const cha
 #define TEST_PLAIN(ends, condition) TEST_SAID(ends, condition, "%s", "")
 #define TEST_SAID(ends, condition, ...)                                                                                \
     do {                                                                                                               \
-        if (condition) test_passed++;                                                                                  \
-        else test_fail(ends, __FILE__, __LINE__, #condition, TEST_LAST_ERROR(), __VA_ARGS__);                          \
+        if (condition) {                                                                                               \
+            test_passed++;                                                                                             \
+        } else {                                                                                                       \
+            test_fail(ends, __FILE__, __LINE__, #condition, TEST_LAST_ERROR(), __VA_ARGS__);                           \
+            if (ends) _Exit(1);                                                                                        \
+        }                                                                                                              \
     } while (0)
 #define REQUIRE(...) TEST_DEMAND(0, __VA_ARGS__)
 #define NEED(...)    TEST_DEMAND(1, __VA_ARGS__)
