@@ -239,10 +239,10 @@ gdn_status bench_log_setup(bench_row *row, int seqs, int round)
     if (status || !row->capability.supported) return status;
 
     /* Operations per state element: decay, update and two products of a token; decay and update of an entry. */
-    const int repeated = round ? REPEATED : 0;
+    const int n_replayed = round ? REPEATED : 0;
     const double column_bytes = 4.0 * ENTRY * seqs;
-    row->work.ops = (4.0 * TOKENS + 2.0 * repeated) * (double)states;
-    row->work.bytes = 4.0 * (double)states * (1 + round) + column_bytes * (TOKENS + repeated);
+    row->work.ops = (4.0 * TOKENS + 2.0 * n_replayed) * (double)states;
+    row->work.bytes = 4.0 * (double)states * (1 + round) + column_bytes * (TOKENS + n_replayed);
     for (int i = Q; i <= OUT; i++) row->work.bytes += (double)row->operand[i].bytes;
     bench_stream streams[FLOOR_MAX_STREAMS] = { {
                                                     .n_in = 1,

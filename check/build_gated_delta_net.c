@@ -325,7 +325,7 @@ static void add_log(check_case *c, const delta_spec *spec, check_rng *rng)
     check_initial(c, image);
     for (int s = 0; s < spec->n_seqs; s++) {
         const delta_seq *seq = &spec->seq[s];
-        for (int at = seq->position - seq->repeated; has_work(spec, s) && at < seq->position; at++)
+        for (int at = seq->position - seq->n_replayed; has_work(spec, s) && at < seq->position; at++)
             fill_column(spec, column_at(c, image, seq->log_row, at), seq->key, at);
     }
 }
@@ -334,7 +334,7 @@ static void add_maps(check_case *c, const delta_spec *spec, check_rng *rng)
 {
     int32_t start[DELTA_MAX_SEQS + 1], src[DELTA_MAX_SEQS], dst[DELTA_MAX_SEQS * DELTA_MAX_SNAPSHOTS];
     int32_t position[DELTA_MAX_SEQS], checkpoint[DELTA_MAX_SEQS * DELTA_MAX_CHECKPOINTS];
-    int32_t log_row[DELTA_MAX_SEQS], stands[DELTA_MAX_SEQS], commit[DELTA_MAX_SEQS];
+    int32_t log_row[DELTA_MAX_SEQS], base_position[DELTA_MAX_SEQS], commit[DELTA_MAX_SEQS];
     check_tree tree[DELTA_MAX_SEQS];
     for (int s = 0; s <= spec->n_seqs; s++) start[s] = first_token(spec, s);
     for (int s = 0; s < spec->n_seqs; s++) {
@@ -346,7 +346,7 @@ static void add_maps(check_case *c, const delta_spec *spec, check_rng *rng)
         for (int i = 0; i < spec->n_checkpoints; i++)
             checkpoint[s * spec->n_checkpoints + i] = spec->seq[s].checkpoint[i];
         log_row[s] = spec->seq[s].log_row;
-        stands[s] = spec->seq[s].position - spec->seq[s].repeated;
+        base_position[s] = spec->seq[s].position - spec->seq[s].n_replayed;
         commit[s] = spec->seq[s].commit;
     }
     if (spec->map_start) check_add_map(c, "seq_start", ARG(seq_start), start, spec->n_seqs + 1, "seq", rng);
@@ -360,8 +360,8 @@ static void add_maps(check_case *c, const delta_spec *spec, check_rng *rng)
                       "seq * checkpoint", rng);
     if (spec->log_columns && spec->map_log_row)
         check_add_map(c, "log.row", PART(log.row), log_row, spec->n_seqs, "seq", rng);
-    if (spec->log_columns && spec->map_stands)
-        check_add_map(c, "log.base_position", PART(log.base_position), stands, spec->n_seqs, "seq", rng);
+    if (spec->log_columns && spec->map_base_position)
+        check_add_map(c, "log.base_position", PART(log.base_position), base_position, spec->n_seqs, "seq", rng);
     if (spec->log_columns && spec->map_commit)
         check_add_map(c, "log.commit", PART(log.commit), commit, spec->n_seqs, "seq", rng);
     if (spec->tree && spec->map_parent)

@@ -24,25 +24,73 @@ static void begin(check_spec *spec)
 #define EACH(member)      CHECK_MEMBER(#member, delta_spec, seq[0].member, sizeof(delta_seq))
 #define OF(name, operand) CHECK_MEMBER("values_" #name, delta_spec, values[DELTA_##operand], 0)
 
-static const check_member members[] = {
-    { ONE(n_seqs) },       { ONE(n_heads_k) },   { ONE(n_heads_v) },     { ONE(dim_k) },
-    { ONE(dim_v) },        { ONE(head_map) },    { ONE(gate) },          { ONE(layout) },
-    { ONE(n_rows) },       { ONE(n_slots) },     { ONE(n_rows_out) },    { ONE(n_slots_out) },
-    { ONE(n_snapshots) },  { ONE(where) },       { ONE(scale) },         { ONE(dtype) },
-    { ONE(dtype_g) },      { ONE(dtype_beta) },  { ONE(dtype_a) },       { ONE(dtype_bias) },
-    { ONE(dtype_out) },    { ONE(qk_norm) },     { ONE(g_form) },        { ONE(beta_form) },
-    { ONE(has_bias) },     { ONE(read_key) },    { ONE(dtype_read) },    { ONE(eps) },
-    { ONE(beta_factor) },  { ONE(lower_bound) }, { ONE(no_a) },          { ONE(lead) },
-    { ONE(tail) },         { ONE(map_start) },   { ONE(map_src) },       { ONE(map_dst) },
-    { ONE(map_position) }, { ONE(interval) },    { ONE(n_checkpoints) }, { ONE(log_rows) },
-    { ONE(log_columns) },  { ONE(map_log_row) }, { ONE(map_stands) },    { ONE(map_commit) },
-    { ONE(tree) },         { ONE(map_parent) },  { ONE(dtype_state) },   { ONE(state_interval) },
-    { ONE(strided) },      { ONE(same_keys) },   { OF(q, Q) },           { OF(k, K) },
-    { OF(v, V) },          { OF(g, G) },         { OF(beta, BETA) },     { OF(state, STATE) },
-    { OF(a, A) },          { EACH(length) },     { EACH(src) },          { EACH(dst) },
-    { EACH(position) },    { EACH(checkpoint) }, { EACH(log_row) },      { EACH(repeated) },
-    { EACH(commit) },      { EACH(parent) },     { NULL, 0, 0, 0, 0 }
-};
+static const check_member members[] = { { ONE(n_seqs) },
+                                        { ONE(n_heads_k) },
+                                        { ONE(n_heads_v) },
+                                        { ONE(dim_k) },
+                                        { ONE(dim_v) },
+                                        { ONE(head_map) },
+                                        { ONE(gate) },
+                                        { ONE(layout) },
+                                        { ONE(n_rows) },
+                                        { ONE(n_slots) },
+                                        { ONE(n_rows_out) },
+                                        { ONE(n_slots_out) },
+                                        { ONE(n_snapshots) },
+                                        { ONE(where) },
+                                        { ONE(scale) },
+                                        { ONE(dtype) },
+                                        { ONE(dtype_g) },
+                                        { ONE(dtype_beta) },
+                                        { ONE(dtype_a) },
+                                        { ONE(dtype_bias) },
+                                        { ONE(dtype_out) },
+                                        { ONE(qk_norm) },
+                                        { ONE(g_form) },
+                                        { ONE(beta_form) },
+                                        { ONE(has_bias) },
+                                        { ONE(read_key) },
+                                        { ONE(dtype_read) },
+                                        { ONE(eps) },
+                                        { ONE(beta_factor) },
+                                        { ONE(lower_bound) },
+                                        { ONE(no_a) },
+                                        { ONE(lead) },
+                                        { ONE(tail) },
+                                        { ONE(map_start) },
+                                        { ONE(map_src) },
+                                        { ONE(map_dst) },
+                                        { ONE(map_position) },
+                                        { ONE(interval) },
+                                        { ONE(n_checkpoints) },
+                                        { ONE(log_rows) },
+                                        { ONE(log_columns) },
+                                        { ONE(map_log_row) },
+                                        { ONE(map_base_position) },
+                                        { ONE(map_commit) },
+                                        { ONE(tree) },
+                                        { ONE(map_parent) },
+                                        { ONE(dtype_state) },
+                                        { ONE(state_interval) },
+                                        { ONE(strided) },
+                                        { ONE(same_keys) },
+                                        { OF(q, Q) },
+                                        { OF(k, K) },
+                                        { OF(v, V) },
+                                        { OF(g, G) },
+                                        { OF(beta, BETA) },
+                                        { OF(state, STATE) },
+                                        { OF(a, A) },
+                                        { EACH(length) },
+                                        { EACH(src) },
+                                        { EACH(dst) },
+                                        { EACH(position) },
+                                        { EACH(checkpoint) },
+                                        { EACH(log_row) },
+                                        { EACH(n_replayed) },
+                                        { EACH(commit) },
+                                        { EACH(parent) },
+                                        { NULL, 0, 0, 0, 0 } };
 
 #define GATE   "{gate:scalar|channel}"
 #define LAYOUT "{layout:vk|kv}"
@@ -67,7 +115,7 @@ static const check_member members[] = {
 /* Two sequences, each of which has a tree and a row of the log; m mixes the ways. */
 #define TREE                                                                                                           \
     "n_snapshots=0 n_seqs=2 n_rows=n_rows_out=4 where=m%3 values_g=gate_slow log_rows=3 log_columns=length+3 tree=1 "  \
-    "map_parent=map_src=map_position=map_stands=map_log_row=map_commit=1 log_row=2-s repeated=(m+s)%4 "                \
+    "map_parent=map_src=map_position=map_base_position=map_log_row=map_commit=1 log_row=2-s n_replayed=(m+s)%4 "       \
     "position=(3+s)*log_columns+s-2 commit=(m+s)%2?m%4==1?s:2+s:none src=m%5==4&&s?none:src "
 
 static const char *const lines[] = {
@@ -173,8 +221,8 @@ static const char *const lines[] = {
     "read_key/{w:plain|log|tree|half|half_log|half_tree}_T{length:1|5|20|40}_k{dim_k:128|33|64}_" WAYS
     " l=has(log)||has(tree) m=w+#length+#dim_k+gate+layout n_heads_k=2 n_heads_v=4 dim_v=pick(#dim_k,64,40,48) "
     "n_seqs=2 read_key=1 dtype_read=m%3 dtype_state=has(half)*(1+m%2) state_interval=has(half)*(1+l) "
-    "n_snapshots=!has(tree) log_rows=2*l log_columns=l*(length+4) map_position=map_stands=map_commit=l "
-    "map_dst=has(log) log_row=l*s repeated=l*(2*s+2) position=(l*(3*length+14+s))/2*2 commit=has(tree)?src:none "
+    "n_snapshots=!has(tree) log_rows=2*l log_columns=l*(length+4) map_position=map_base_position=map_commit=l "
+    "map_dst=has(log) log_row=l*s n_replayed=l*(2*s+2) position=(l*(3*length+14+s))/2*2 commit=has(tree)?src:none "
     "dst=state_interval>1&&(position+length-i)%2?none:dst tree=map_parent=has(tree) qk_norm=m%2 eps=m%2*1e-6 "
     "values_q=values_k=m%2?normal:small",
 
@@ -189,24 +237,25 @@ static const char *const lines[] = {
     /* Two sequences, of which one has a state that commits in place, elsewhere or not at all, and both begin where the
      * ring is about to wrap; with tokens for every order of loops and without any, with nothing to repeat and with as
      * much as fits. Where a, b and others are added up, it is to meet everything with everything in few cases. */
-    "log/T{length:0|1|2|4|5|16|17|40}_R{repeated:0|1|3|8}_k{dim_k,dim_v:128_v64|33_v40|128_v128}_" LAYOUT
-    " a=#length b=#repeated d=#dim_k m=a+b+d+layout n_heads_v=2 n_slots=n_slots_out=2 n_snapshots=map_dst=m%3==2 "
+    "log/T{length:0|1|2|4|5|16|17|40}_R{n_replayed:0|1|3|8}_k{dim_k,dim_v:128_v64|33_v40|128_v128}_" LAYOUT
+    " a=#length b=#n_replayed d=#dim_k m=a+b+d+layout n_heads_v=2 n_slots=n_slots_out=2 n_snapshots=map_dst=m%3==2 "
     "n_seqs=2 n_rows=n_rows_out=4 where=(a+layout)%3 gate=(a+b)%2 head_map=d%2 values_g=gate_slow log_rows=3 "
-    "log_columns=length+repeated+m%2+!(length+repeated) map_src=map_position=map_stands=map_log_row=map_commit=1 "
-    "log_row=2-s position=(3+s)*log_columns+repeated/2+s commit=pick(a+b+s,src,4+2*s,none) dst=5+2*s "
+    "log_columns=length+n_replayed+m%2+!(length+n_replayed) "
+    "map_src=map_position=map_base_position=map_log_row=map_commit=1 "
+    "log_row=2-s position=(3+s)*log_columns+n_replayed/2+s commit=pick(a+b+s,src,4+2*s,none) dst=5+2*s "
     "src=s&&d==1?none:src",
     /* What a server has in one call: prompts that nothing is taken back of, which have no row of the log; drafts of
      * others, that are verified; one that has many tokens and a row, or is committed as well; and one that is only
      * committed. Devices may take each kind another way. With the types and forms of models, and without. */
     "log/prompts_k{dim_k,dim_v:64_v40|128_v64|128_v44}_" GATE "_{w:plain|model}"
-    " m=#w n_heads_v=2 n_seqs=6 n_rows=n_rows_out=7 map_start=map_position=map_stands=map_log_row=map_commit=1 "
+    " m=#w n_heads_v=2 n_seqs=6 n_rows=n_rows_out=7 map_start=map_position=map_base_position=map_log_row=map_commit=1 "
     "n_snapshots=map_dst=!gate layout=(#dim_k+m)%2 log_rows=5 log_columns=14 length=50,4,2,20,12,0 "
-    "log_row=none,0,1,none,2,3 position=20+s repeated=0,2,0,0,1,2 commit=none,src,none,6,none,src dst=s%2?none:src "
+    "log_row=none,0,1,none,2,3 position=20+s n_replayed=0,2,0,0,1,2 commit=none,src,none,6,none,src dst=s%2?none:src "
     "dtype=dtype_g=dtype_beta=dtype_out=m?bf16:f32 qk_norm=m eps=m*1e-6 g_form=m?raw:0 beta_form=has_bias=m "
     "values_g=m?normal:gate_slow values_a=m?gate_model:normal",
     "log/model_" GATE "_{head_map:grouped|tiled}" /* the usual head counts, verifying */
-    " " MODEL "length=4 n_snapshots=0 log_rows=1 log_columns=8 map_position=map_stands=map_commit=1 position=14 "
-    "repeated=3 commit=src",
+    " " MODEL "length=4 n_snapshots=0 log_rows=1 log_columns=8 map_position=map_base_position=map_commit=1 position=14 "
+    "n_replayed=3 commit=src",
 
     /* Trees of a few and of many tokens, of every shape, for every order of loops, and longer than what is kept of
      * keys. A comb has two branches side by side, whose tokens take turns; the tokens of a star all follow the state.
@@ -234,17 +283,17 @@ static const char *const lines[] = {
      * commits. */
     "state16/{dtype_state:" HALVES "}_every{n}_T{t:1|3|8|17|40}_{layout}"
     " {n:1|2|4|5|16} " LAYOUT " a=#t b=#n d=(a+b+dtype_state)%2 n_heads_v=2 dim_k=d?33:128 dim_v=d?40:64 n_seqs=3 "
-    "n_rows=n_rows_out=8 map_start=map_src=map_dst=map_position=map_stands=map_log_row=map_commit=1 "
+    "n_rows=n_rows_out=8 map_start=map_src=map_dst=map_position=map_base_position=map_log_row=map_commit=1 "
     "where=(a+layout)%3 gate=(a+b)%2 values_g=gate_slow state_interval=n interval=n*(1+(a+b)%2) n_checkpoints=1 "
     "log_rows=3 log_columns=t+2*n+3 length=t,t,0 position=(7+s)*n+(s==1?0:(a+s)%n) "
-    "repeated=s==1?0:position%n+(a+s)%2*n log_row=2,none,0 commit=s==2||(a+layout)%2?src:none checkpoint=3+s "
+    "n_replayed=s==1?0:position%n+(a+s)%2*n log_row=2,none,0 commit=s==2||(a+layout)%2?src:none checkpoint=3+s "
     "dst=(position+length)%n?none:s==1?7:6",
     /* Trees, whose tokens are counted along their branches. Long branches from a trunk of 30 tokens repeat 18 to 24
      * ancestors each. And the usual head counts. */
     "state16/{dtype_state:" HALVES "}_tree_every{n}_T{length:3|8|40}_{layout}"
     " {n:1|2|5} " LAYOUT " a=#length b=#n n_heads_v=2 dim_k=a==1?33:128 dim_v=a==2?40:64 n_snapshots=0 n_seqs=2 "
-    "gate=(a+b)%2 values_g=gate_slow state_interval=n tree=map_parent=map_position=map_stands=map_commit=1 "
-    "log_rows=2 log_columns=length+2*n log_row=s position=4*n+(a+s)%n repeated=position%n+s*n commit=s?src:none "
+    "gate=(a+b)%2 values_g=gate_slow state_interval=n tree=map_parent=map_position=map_base_position=map_commit=1 "
+    "log_rows=2 log_columns=length+2*n log_row=s position=4*n+(a+s)%n n_replayed=position%n+s*n commit=s?src:none "
     "parent=a==2&&s?i<30?i-1:17+i%7:drawn",
     "state16/{dtype_state:" HALVES "}_model_" GATE "_T{length:1|4}"
     " " MODEL,

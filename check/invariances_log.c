@@ -14,7 +14,7 @@ static int run_round(check_trial *trial, const check_call *before, check_call *n
         delta_copy_slot(&before->c, &before->delta, "state", before->result.image, seq->src, &next->c, &next->delta,
                         seq->src);
         delta_copy_log(&before->c, before->result.image, before->delta.seq[0].log_row, &next->c, seq->log_row,
-                       seq->position - seq->repeated, seq->position);
+                       seq->position - seq->n_replayed, seq->position);
     }
     return check_trial_run(trial, &next->c, &next->result, what);
 }
@@ -34,18 +34,18 @@ void check_log(check_trial *trial, check_rng *rng)
     whole->delta.seq[0].state_key = 3;
     if (!check_call_run(trial, &check_kernel_gated_delta_net, whole, rng, "all tokens")) return;
 
-    int at = 0, stands = 0, slot = 0;
+    int at = 0, base_position = 0, slot = 0;
     const int columns = most + check_between(rng, 0, 9);
-    while (trial->outcome == CHECK_RAN && (at < n || stands < n)) {
+    while (trial->outcome == CHECK_RAN && (at < n || base_position < n)) {
         delta_seq *seq = &next->delta.seq[0];
         int length = n - at < most ? n - at : check_between(rng, 1, most);
-        if (at + length - stands > columns || at == n) /* no room: nothing but a commit */
+        if (at + length - base_position > columns || at == n) /* no room: nothing but a commit */
             length = 0;
         const int commit = !length || policy == 0 || (policy == 1 && check_one_in(rng, 3));
         next->delta = whole->delta;
         next->delta.n_rows = next->delta.n_rows_out = ROWS;
         next->delta.n_snapshots = 0;
-        next->delta.map_start = next->delta.map_src = next->delta.map_position = next->delta.map_stands = 1;
+        next->delta.map_start = next->delta.map_src = next->delta.map_position = next->delta.map_base_position = 1;
         next->delta.map_log_row = next->delta.map_commit = 1;
         next->delta.log_rows = 2;
         next->delta.log_columns = columns;
@@ -54,19 +54,19 @@ void check_log(check_trial *trial, check_rng *rng)
         seq->rejected = length ? check_between(rng, 0, length - 1) : 0;
         seq->src = slot;
         seq->position = begin + at;
-        seq->repeated = at - stands;
+        seq->n_replayed = at - base_position;
         seq->log_row = check_between(rng, 0, 1); /* a row may be moved, as long as its columns go with it */
         seq->commit = !commit ? GDN_NONE : check_one_in(rng, 2) ? slot : check_between(rng, 0, ROWS - 1);
         if (!run_round(trial, before, next, length ? "a round" : "a commit", rng)) return;
         if (!delta_same_tokens(trial, whole, 0, at, next, 0, 0, length - seq->rejected, "a round")) return;
         if (commit) {
-            stands = at;
+            base_position = at;
             slot = seq->commit;
         }
         at += length - seq->rejected;
-        if (commit && stands && check_one_in(rng, 3)) {
+        if (commit && base_position && check_one_in(rng, 3)) {
             prefix->delta = whole->delta;
-            prefix->delta.seq[0].length = stands;
+            prefix->delta.seq[0].length = base_position;
             if (!check_call_run(trial, &check_kernel_gated_delta_net, prefix, rng, "a prefix") ||
                 !delta_same_state(trial, prefix, 0, next, slot, "a commit"))
                 return;

@@ -50,7 +50,7 @@ static void draw(delta_spec *spec, check_rng *rng)
     delta_batch(spec, 1, check_between(rng, 2, check_one_in(rng, 4) ? 40 : 18));
     spec->n_snapshots = 1;
     spec->map_start = spec->map_src = spec->map_dst = 1;
-    spec->map_position = spec->map_stands = spec->map_log_row = spec->map_commit = 1;
+    spec->map_position = spec->map_base_position = spec->map_log_row = spec->map_commit = 1;
     spec->log_rows = 2;
     spec->seq[0].state_key = 3;
     spec->seq[0].commit = GDN_NONE;
@@ -67,7 +67,7 @@ static int run_prefix(check_trial *trial, const delta_spec *drawn, int interval,
     call->delta.log_columns = length + check_between(rng, 0, 3);
     if (interval == 1 && check_one_in(rng, 2)) { /* needs no log */
         call->delta.log_rows = call->delta.log_columns = 0;
-        call->delta.map_position = call->delta.map_stands = call->delta.map_log_row = call->delta.map_commit = 0;
+        call->delta.map_position = call->delta.map_base_position = call->delta.map_log_row = call->delta.map_commit = 0;
     }
     return check_call_run(trial, &check_kernel_gated_delta_net, call, rng, "one call");
 }
@@ -79,9 +79,9 @@ static int run_part(check_trial *trial, const check_call *before, check_call *ne
     if (before) {
         delta_copy_slot(&before->c, &before->delta, "state", before->result.image, seq->src, &next->c, &next->delta,
                         seq->src);
-        if (seq->repeated)
+        if (seq->n_replayed)
             delta_copy_log(&before->c, before->result.image, before->delta.seq[0].log_row, &next->c, seq->log_row,
-                           seq->position - seq->repeated, seq->position);
+                           seq->position - seq->n_replayed, seq->position);
     }
     return check_trial_run(trial, &next->c, &next->result, "a part");
 }
@@ -98,22 +98,22 @@ void check_state16(check_trial *trial, check_rng *rng)
     drawn.seq[0].position = begin;
     if (!run_prefix(trial, &drawn, interval, n, whole, rng)) return;
 
-    int at = 0, stands = 0, slot = 0;
-    while (trial->outcome == CHECK_RAN && (at < n || stands < n - n % interval)) {
+    int at = 0, base_position = 0, slot = 0;
+    while (trial->outcome == CHECK_RAN && (at < n || base_position < n - n % interval)) {
         delta_seq *const seq = &next->delta.seq[0];
         int length = n - at < most ? n - at : check_between(rng, 1, most), kept = GDN_NONE;
         next->delta = drawn;
         next->delta.n_rows = next->delta.n_rows_out = ROWS;
         next->delta.log_columns = columns;
-        if (at + length - stands > columns) length = 0;
-        const int without = at == stands && length >= interval && check_one_in(rng, 2);
+        if (at + length - base_position > columns) length = 0;
+        const int without = at == base_position && length >= interval && check_one_in(rng, 2);
         if (without) length -= length % interval;
         const int commit = !without && (!length || policy == 0 || (policy == 1 && check_one_in(rng, 3)));
         seq->first = at;
         seq->length = length;
         seq->rejected = length && !without ? check_between(rng, 0, length - 1) : 0;
         seq->position = begin + at;
-        seq->repeated = at - stands;
+        seq->n_replayed = at - base_position;
         seq->log_row = without ? GDN_NONE : check_between(rng, 0, 1);
         seq->src = slot;
         seq->commit = commit ? check_between(rng, 0, ROWS - 1) : GDN_NONE;
@@ -122,20 +122,22 @@ void check_state16(check_trial *trial, check_rng *rng)
             seq->dst[0] = kept = check_between(rng, 0, ROWS - 1);
         if (!run_part(trial, before, next, rng) || !same_outs(trial, whole, at, next, length - seq->rejected)) return;
         if (commit) {
-            stands = at - at % interval;
+            base_position = at - at % interval;
             slot = seq->commit;
         }
         at += length - seq->rejected;
         if (kept >= 0) {
-            stands = at;
+            base_position = at;
             slot = kept;
         }
-        if (stands && (commit || kept >= 0) && check_one_in(rng, 3) &&
-            (!run_prefix(trial, &drawn, interval, stands, prefix, rng) || !same_state(trial, prefix, next, slot)))
+        if (base_position && (commit || kept >= 0) && check_one_in(rng, 3) &&
+            (!run_prefix(trial, &drawn, interval, base_position, prefix, rng) ||
+             !same_state(trial, prefix, next, slot)))
             return;
         before = next;
         next = spare;
         spare = before;
     }
-    if (stands && run_prefix(trial, &drawn, interval, stands, prefix, rng)) same_state(trial, prefix, before, slot);
+    if (base_position && run_prefix(trial, &drawn, interval, base_position, prefix, rng))
+        same_state(trial, prefix, before, slot);
 }

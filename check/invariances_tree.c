@@ -59,7 +59,7 @@ static void run_reordered(check_trial *trial, const check_kernel *kernel, const 
 
 /* ---- gated_delta_net ----------------------------------------------------------------------------------- */
 
-/* Where the state stands from which every branch begins; the tree's call commits it. */
+/* The base position, from which every branch begins; the call with the tree commits that state. */
 enum { BEGIN = 1, ROWS = 2 };
 
 static void draw_state_tree(delta_spec *spec, int n, const int *parent, check_rng *rng)
@@ -72,21 +72,21 @@ static void draw_state_tree(delta_spec *spec, int n, const int *parent, check_rn
     delta_batch(spec, 1, n);
     spec->n_rows = spec->n_rows_out = ROWS;
     spec->n_snapshots = 0;
-    spec->map_src = spec->map_position = spec->map_stands = spec->map_log_row = spec->map_commit = 1;
+    spec->map_src = spec->map_position = spec->map_base_position = spec->map_log_row = spec->map_commit = 1;
     spec->tree = spec->map_parent = 1;
     spec->log_rows = 2;
     delta_seq *const seq = &spec->seq[0];
     seq->state_key = 3;
     seq->position = check_between(rng, 4, 90);
-    seq->repeated = check_between(rng, 0, 3);
+    seq->n_replayed = check_between(rng, 0, 3);
     seq->log_row = check_between(rng, 0, 1);
     seq->commit = BEGIN;
     seq->parent = parent;
     if (spec->dtype_state != GDN_F32) { /* rounded after every 1 to 4 tokens of a branch */
         spec->state_interval = 1 + (int)(spec->seed >> 40 & 3);
-        seq->repeated += (seq->position - seq->repeated) % spec->state_interval;
+        seq->n_replayed += (seq->position - seq->n_replayed) % spec->state_interval;
     }
-    spec->log_columns = n + seq->repeated + check_between(rng, 0, 3);
+    spec->log_columns = n + seq->n_replayed + check_between(rng, 0, 3);
 }
 
 /* How many of the columns before the tree's tokens are not in the state that it commits. */
@@ -101,17 +101,18 @@ static int run_branch(check_trial *trial, const check_call *tree, check_call *br
 {
     delta_spec *const spec = &branch->delta;
     *spec = tree->delta;
-    spec->tree = spec->map_parent = spec->map_position = spec->map_stands = spec->map_log_row = spec->map_commit = 0;
+    spec->tree = spec->map_parent = spec->map_position = spec->map_base_position = spec->map_log_row =
+        spec->map_commit = 0;
     spec->log_rows = spec->log_columns = 0;
     spec->n_snapshots = 1;
     spec->seq[0] = (delta_seq){ .length = n, .key = tree->delta.seq[0].key, .order = path };
     const delta_seq *from = &tree->delta.seq[0];
     const int left = left_of(&tree->delta), interval = spec->state_interval;
     if (interval > 1) {
-        spec->map_dst = spec->map_position = spec->map_stands = spec->log_rows = 1;
+        spec->map_dst = spec->map_position = spec->map_base_position = spec->log_rows = 1;
         spec->log_columns = left + n;
         spec->seq[0].position = from->position;
-        spec->seq[0].repeated = left;
+        spec->seq[0].n_replayed = left;
         spec->seq[0].dst[0] = (from->position + n) % interval ? GDN_NONE : 0;
     }
     check_call_build(trial, &check_kernel_gated_delta_net, branch, rng);
@@ -132,7 +133,7 @@ static int run_accepted(check_trial *trial, const check_call *tree, check_call *
     next->delta.tree = next->delta.map_parent = 0;
     seq->length = seq->commit = 0;
     seq->position = from->position + n;
-    seq->repeated = left_of(&tree->delta) + n;
+    seq->n_replayed = left_of(&tree->delta) + n;
     seq->parent = NULL;
     check_call_build(trial, &check_kernel_gated_delta_net, next, rng);
     delta_copy_slot(&tree->c, &tree->delta, "state", tree->result.image, BEGIN, &next->c, &next->delta, seq->src);

@@ -205,7 +205,7 @@ static void random_checkpoints(delta_spec *spec, check_rng own)
 static void draw_padding(delta_spec *spec, delta_seq *seq, check_rng *rng)
 {
     seq->log_row = check_between(rng, GDN_NONE, spec->log_rows - 1);
-    seq->repeated = check_between(rng, 0, seq->position < 50 ? seq->position : 50);
+    seq->n_replayed = check_between(rng, 0, seq->position < 50 ? seq->position : 50);
     seq->commit = check_between(rng, -3, 1 << 30);
 }
 
@@ -244,7 +244,7 @@ static void random_log(delta_spec *spec, check_rng own)
     }
     spec->log_rows = spec->n_seqs + check_between(rng, 0, 3);
     spec->map_log_row = !check_one_in(rng, 4);
-    spec->map_stands = !check_one_in(rng, 8);
+    spec->map_base_position = !check_one_in(rng, 8);
     spec->map_commit = !check_one_in(rng, 4);
     if (!spec->interval) spec->map_position = !check_one_in(rng, 8);
     for (int i = 0; i < spec->log_rows; i++) row[i] = i;
@@ -257,13 +257,13 @@ static void random_log(delta_spec *spec, check_rng own)
                                                     : check_between(rng, 0, check_one_in(rng, 2) ? 9 : 300);
         seq->log_row = spec->map_log_row && check_one_in(rng, 5) ? GDN_NONE : row[s];
         const int furthest = seq->position < 6 ? seq->position : 6;
-        seq->repeated = seq->log_row < 0 || !spec->map_stands ? 0 : check_between(rng, 0, furthest);
+        seq->n_replayed = seq->log_row < 0 || !spec->map_base_position ? 0 : check_between(rng, 0, furthest);
         seq->commit = GDN_NONE;
-        if (seq->src == GDN_SKIP && spec->map_log_row && spec->map_stands) draw_padding(spec, seq, rng);
-        else if (seq->src == GDN_SKIP) seq->repeated = 0;
+        if (seq->src == GDN_SKIP && spec->map_log_row && spec->map_base_position) draw_padding(spec, seq, rng);
+        else if (seq->src == GDN_SKIP) seq->n_replayed = 0;
         else {
             if (spec->map_commit) draw_commit(spec, &e, s, seq, rng);
-            if (seq->log_row >= 0 && seq->repeated + seq->length > most) most = seq->repeated + seq->length;
+            if (seq->log_row >= 0 && seq->n_replayed + seq->length > most) most = seq->n_replayed + seq->length;
         }
     }
     spec->log_columns = most + (check_one_in(rng, 2) ? 0 : check_between(rng, 1, 5));
@@ -287,14 +287,14 @@ static void random_tree(delta_spec *spec, check_rng own)
 static int draw_standing(const delta_spec *spec, delta_seq *seq, int interval, check_rng *rng)
 {
     const int behind = seq->position % interval, movable = spec->map_position && !spec->interval;
-    if (seq->log_row < 0 || !spec->map_stands) {
+    if (seq->log_row < 0 || !spec->map_base_position) {
         if (behind && !movable) return 0;
         seq->position -= behind;
-        seq->repeated = 0;
+        seq->n_replayed = 0;
         return 1;
     }
     const int whole = seq->position / interval;
-    seq->repeated = behind + interval * check_between(rng, 0, whole < 2 ? whole : 2);
+    seq->n_replayed = behind + interval * check_between(rng, 0, whole < 2 ? whole : 2);
     return 1;
 }
 
@@ -325,7 +325,7 @@ static void random_state16(delta_spec *spec, check_rng own)
     spec->state_interval = interval;
     spec->map_dst |= spec->n_snapshots > 0;
     for (int s = 0; s < spec->n_seqs; s++) {
-        const int length = seq[s].length, needed = seq[s].repeated + length;
+        const int length = seq[s].length, needed = seq[s].n_replayed + length;
         spec->seq[s] = seq[s];
         if (seq[s].src == GDN_SKIP) continue;
         for (int r = 0; r < length && r < spec->n_snapshots; r++)

@@ -24,7 +24,7 @@ typedef struct delta_seq {
     int32_t position; /* of the first token, for checkpoints and the log                 */
     int checkpoint[DELTA_MAX_CHECKPOINTS];
     int log_row;        /* or GDN_NONE                                                     */
-    int repeated;       /* columns between where the state stands and the position         */
+    int n_replayed;     /* log entries between the base position and the position         */
     int commit;         /* entry or GDN_NONE                                               */
     uint64_t key;       /* of the token data                                               */
     uint64_t state_key; /* of the state in src; 0 = by the entry                           */
@@ -51,7 +51,7 @@ typedef struct delta_spec {
     int map_position;
     int interval, n_checkpoints; /* 0: no checkpoints                               */
     int log_rows, log_columns;   /* 0: no log                                       */
-    int map_log_row, map_stands, map_commit;
+    int map_log_row, map_base_position, map_commit;
     int tree, map_parent; /* 1: a tree; its map is given */
     int dtype_state, state_interval;
     int strided;   /* 1: random axis orders, gaps, shifts; 0: packed  */

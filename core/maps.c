@@ -50,32 +50,32 @@ gdn_status gdn_check_log(const gdn_gated_delta_net_problem *p)
 {
     for (int32_t s = 0; p->log.n_columns && s < p->n_seqs; s++) {
         const int32_t row = gdn_log_row_at(&p->log, s), position = gdn_map_at(&p->position, s, 0);
-        const int32_t stands = gdn_map_at(&p->log.state_position, s, position);
+        const int32_t base_position = gdn_map_at(&p->log.state_position, s, position);
         const int32_t length = gdn_seq_length(&p->seq_start, p->n_seqs, p->n_tokens, s);
         if (row < GDN_NONE || row >= p->log.n_rows)
             return gdn_fail(GDN_INVALID_ARGUMENT, "log.row[%d] is %d%s; 0 to %d and GDN_NONE are allowed", (int)s,
                             (int)row, p->log.row.base ? "" : " (the default)", (int)p->log.n_rows - 1);
-        if (stands < 0 || stands > position)
+        if (base_position < 0 || base_position > position)
             return gdn_fail(GDN_INVALID_ARGUMENT,
                             "log.base_position[%d] is %d; 0 to %d (the sequence's position) are allowed", (int)s,
-                            (int)stands, (int)position);
+                            (int)base_position, (int)position);
         if (gdn_state_src_at(p, s) == GDN_SKIP) continue;
-        if (row == GDN_NONE && stands != position)
+        if (row == GDN_NONE && base_position != position)
             return gdn_fail(GDN_INVALID_ARGUMENT,
                             "log.base_position[%d] is %d and log.row[%d] is GDN_NONE; without a row it must be %d, the "
                             "sequence's position",
-                            (int)s, (int)stands, (int)s, (int)position);
+                            (int)s, (int)base_position, (int)s, (int)position);
         if (row == GDN_NONE && p->tree && length)
             return gdn_fail(GDN_INVALID_ARGUMENT,
                             "log.row[%d] is GDN_NONE and tree is given; with it the sequence's %d tokens "
                             "need a row, 0 to %d",
                             (int)s, (int)length, (int)p->log.n_rows - 1);
-        if (row != GDN_NONE && (int64_t)position + length - stands > p->log.n_columns)
+        if (row != GDN_NONE && (int64_t)position + length - base_position > p->log.n_columns)
             return gdn_fail(GDN_INVALID_ARGUMENT,
                             "log.entries.n_slots is %d; sequence %d has %d tokens from position %d on and the base "
                             "position of its state is %d, for which at least %lld are needed",
-                            (int)p->log.n_columns, (int)s, (int)length, (int)position, (int)stands,
-                            (long long)position + length - stands);
+                            (int)p->log.n_columns, (int)s, (int)length, (int)position, (int)base_position,
+                            (long long)position + length - base_position);
     }
     return GDN_OK;
 }
@@ -84,14 +84,14 @@ gdn_status gdn_check_rounded(const gdn_gated_delta_net_problem *p)
 {
     for (int32_t s = 0; p->state_interval > 1 && s < p->n_seqs; s++) {
         const int32_t position = gdn_map_at(&p->position, s, 0), n = p->state_interval;
-        const int32_t stands = gdn_map_at(&p->log.state_position, s, position);
+        const int32_t base_position = gdn_map_at(&p->log.state_position, s, position);
         const int32_t length = gdn_seq_length(&p->seq_start, p->n_seqs, p->n_tokens, s);
         if (gdn_state_src_at(p, s) == GDN_SKIP) continue;
-        if (stands % n)
+        if (base_position % n)
             return gdn_fail(GDN_INVALID_ARGUMENT,
                             "log.base_position[%d] is %d%s and rounding.interval is %d; multiples of that are allowed",
-                            (int)s, (int)stands, p->log.state_position.base ? "" : " (the default, its position)",
-                            (int)n);
+                            (int)s, (int)base_position,
+                            p->log.state_position.base ? "" : " (the default, its position)", (int)n);
         for (int32_t r = 0; r < length && r < p->n_snapshots; r++)
             if (gdn_state_dst_at(p, s, r) >= 0 && (position + length - r) % n)
                 return gdn_fail(

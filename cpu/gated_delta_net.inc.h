@@ -97,8 +97,8 @@ static bool view_item(const gdn_gated_delta_net_problem *p, int32_t group, int64
     x->log_row = gdn_log_row_at(&p->log, s);
     if (p->log.n_columns) {
         const int32_t commit = gdn_state_commit_at(&p->log, s);
-        x->n_repeat = x->position - gdn_map_at(&p->log.state_position, s, x->position);
-        x->n_commit = x->n_repeat - (x->position - gdn_commit_position(p, x->position));
+        x->n_replay = x->position - gdn_map_at(&p->log.state_position, s, x->position);
+        x->n_commit = x->n_replay - (x->position - gdn_commit_position(p, x->position));
         x->commit = commit < 0 ? NULL : gdn_state_at(&p->state_out, commit, x->h);
     }
     if (p->g_form >= GDN_G_RAW) {

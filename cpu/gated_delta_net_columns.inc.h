@@ -169,7 +169,7 @@ static void columns_save(const head_view *x, char *target, const columns_block *
 }
 
 /* 1: replays the log entries [from, to) on a block in scratch, with some keys of it in registers at a time. */
-static void columns_repeat(const head_view *x, const columns_block *b, int32_t from, int32_t to)
+static void columns_replay(const head_view *x, const columns_block *b, int32_t from, int32_t to)
 {
     enum { KEYS = GDN_VL == 8 ? 4 : 8 };
     const log_walk log = log_walk_part(x, from, to);
@@ -202,9 +202,9 @@ static void columns_begin(const head_view *x, const columns_block *b)
 {
     if (x->source) columns_load(x, x->source, b);
     else memset(b->state, 0, 4 * (size_t)round_up(x->n, 32) * (size_t)(b->width * GDN_VL));
-    if (x->n_commit) columns_repeat(x, b, 0, x->n_commit);
+    if (x->n_commit) columns_replay(x, b, 0, x->n_commit);
     if (x->commit) columns_save(x, x->commit, b);
-    if (x->n_commit < x->n_repeat) columns_repeat(x, b, x->n_commit, x->n_repeat);
+    if (x->n_commit < x->n_replay) columns_replay(x, b, x->n_commit, x->n_replay);
 }
 
 /* 7: stores the snapshot and the checkpoint after token t. */

@@ -48,7 +48,7 @@ static group_next group_next_of(const head_view *x, const chunk *c)
     group_next to = { .n_groups = (x->n_columns + GROUP_ROWS - 1) / GROUP_ROWS };
     if (!next) return to;
     to.n = min_i32(chunk_ahead(c, x, 0, 1, to.rows), x->channel ? 5 : 4); /* without its state, prefetched by groups */
-    if (next->n_repeat) {
+    if (next->n_replay) {
         const log_walk log = log_walk_of(next);
         to.rows[to.n++] = (ahead_rows){ (const char *)(log.first + log.k), 4 * log.step, 4 * (int64_t)x->n, log.count };
         to.rows[to.n++] =

@@ -30,7 +30,7 @@ typedef struct head_view {
     float rate;                   /* of a raw gate                                                      */
     const char *bias;             /* of a raw gate, one or n elements; NULL = 0                         */
     int32_t log_row;              /* GDN_NONE: the sequence has none                                 */
-    int32_t n_repeat;             /* log entries that are replayed: those before `position`          */
+    int32_t n_replay;             /* log entries that are replayed: those before `position`          */
     int32_t n_commit;             /* of these, the entries before the state that is committed        */
     char *commit;                 /* the head's state in the slot of the commit; or NULL             */
     const struct head_view *next; /* the next item, or NULL */
@@ -54,7 +54,7 @@ static int32_t min_i32(int32_t a, int32_t b) { return a < b ? a : b; }
 static int32_t round_up(int32_t a, int32_t unit) { return (a + unit - 1) / unit * unit; }
 static int32_t pitch_of(const gdn_gated_delta_net_problem *p) { return round_up(p->head_dim_k, 16); }
 
-static void make_ready(float *dst, const char *src, int32_t dtype, int32_t first, int32_t n)
+static void load_as_f32(float *dst, const char *src, int32_t dtype, int32_t first, int32_t n)
 {
     int32_t i = 0;
     const float *f = (const float *)(const void *)src + first;
@@ -62,7 +62,7 @@ static void make_ready(float *dst, const char *src, int32_t dtype, int32_t first
     for (; i < n; i += GDN_VL) v_store(dst + i, v_load_typed(src, dtype, first + i, min_i32(n - i, GDN_VL)));
 }
 
-static void copy_ready(float *dst, const float *src, int32_t pitch)
+static void copy_row(float *dst, const float *src, int32_t pitch)
 {
     for (int32_t i = 0; i < pitch; i += GDN_VL) v_store(dst + i, v_load(src + i));
 }
@@ -114,9 +114,9 @@ static void rows_norm(const head_view *x, float *row, int32_t n_rows)
 }
 
 /* 0: converts q or k of token t to a row of x->pitch floats. */
-static void key_ready(const head_view *x, const gdn_token_view *view, int32_t t, float *row)
+static void prepare_key(const head_view *x, const gdn_token_view *view, int32_t t, float *row)
 {
-    make_ready(row, gdn_token_at(view, x->s, x->first, t, x->key_head), view->dtype, 0, x->n);
+    load_as_f32(row, gdn_token_at(view, x->s, x->first, t, x->key_head), view->dtype, 0, x->n);
     rows_norm(x, row, 1);
 }
 
@@ -155,7 +155,7 @@ GDN_INLINE void channel_decays(const head_view *x, const char *g, int32_t i, vf 
 
 /* 0 and 2: computes decay and beta of n_tokens tokens from token t on, at most CHUNK_TOKENS, in place of the raw
  * values. Several are processed at a time, to overlap their latencies. */
-static void factors_ready(const head_view *x, int32_t t, int32_t n_tokens, float *decay, float *beta)
+static void compute_factors(const head_view *x, int32_t t, int32_t n_tokens, float *decay, float *beta)
 {
     const gdn_gated_delta_net_problem *p = x->p;
     const vf factor = v_set1(p->beta_factor),
@@ -210,27 +210,27 @@ static void chunk_fill(chunk *c, const head_view *x, int32_t first)
     c->n_tokens = min_i32(x->n_tokens - first, CHUNK_TOKENS);
     c->more = first + c->n_tokens < x->n_tokens;
     if (first > 0) { /* the previous chunk has converted the first row */
-        copy_ready(c->k, c->k + after, x->pitch);
-        if (x->channel) copy_ready(c->a, c->a + after, x->pitch);
-        if (c->ak != c->k) copy_ready(c->ak, c->ak + after, x->pitch);
+        copy_row(c->k, c->k + after, x->pitch);
+        if (x->channel) copy_row(c->a, c->a + after, x->pitch);
+        if (c->ak != c->k) copy_row(c->ak, c->ak + after, x->pitch);
     }
     for (int32_t t = 0; t < c->n_tokens; t++) {
         const int64_t row = (int64_t)t * x->pitch;
-        make_ready(c->q + row, gdn_token_at(&p->q, x->s, x->first, first + t, x->key_head), p->q.dtype, 0, x->n);
-        make_ready(c->v + (int64_t)t * c->group, gdn_token_at(&p->v, x->s, x->first, first + t, x->h), p->v.dtype,
-                   x->j0, x->n_columns);
+        load_as_f32(c->q + row, gdn_token_at(&p->q, x->s, x->first, first + t, x->key_head), p->q.dtype, 0, x->n);
+        load_as_f32(c->v + (int64_t)t * c->group, gdn_token_at(&p->v, x->s, x->first, first + t, x->h), p->v.dtype,
+                    x->j0, x->n_columns);
     }
     const int32_t begin = first > 0, end = c->n_tokens + c->more; /* the keys to convert */
     for (int32_t t = begin; t < end; t++)
-        make_ready(c->k + (int64_t)t * x->pitch, gdn_token_at(&p->k, x->s, x->first, first + t, x->key_head),
-                   p->k.dtype, 0, x->n);
+        load_as_f32(c->k + (int64_t)t * x->pitch, gdn_token_at(&p->k, x->s, x->first, first + t, x->key_head),
+                    p->k.dtype, 0, x->n);
     rows_norm(x, c->q, c->n_tokens);
     rows_norm(x, c->k + begin * x->pitch, end - begin);
     for (int32_t t = begin; x->reads && t < end; t++)
-        make_ready(c->ak + (int64_t)t * x->pitch, gdn_token_at(&p->read_key, x->s, x->first, first + t, x->key_head),
-                   p->read_key.dtype, 0, x->n);
+        load_as_f32(c->ak + (int64_t)t * x->pitch, gdn_token_at(&p->read_key, x->s, x->first, first + t, x->key_head),
+                    p->read_key.dtype, 0, x->n);
     for (int32_t t = begin; x->channel && t < end; t++) chunk_fill_channels(c, x, first + t, (int64_t)t * x->pitch);
-    factors_ready(x, first, c->n_tokens, c->decay, c->beta);
+    compute_factors(x, first, c->n_tokens, c->decay, c->beta);
 }
 
 GDN_INLINE void prefetch_bytes(const char *row, int64_t from, int64_t to)

@@ -141,7 +141,7 @@ static void lines(const head_view *x, const chunk *c, float *scratch)
     } else {
         memset(hold, 0, sizeof *hold * (size_t)x->n * (size_t)n_columns);
     }
-    if (x->n_repeat || x->commit) { /* source and hold may be the same: each line is read before it is written */
+    if (x->n_replay || x->commit) { /* source and hold may be the same: each line is read before it is written */
         lines_repeat(x, &pass.x, hold);
         pass.x.from = hold;
         pass.x.from_pitch = n_columns;

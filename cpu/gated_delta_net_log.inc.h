@@ -17,7 +17,7 @@ typedef struct log_walk {
 static log_walk log_walk_part(const head_view *x, int32_t from, int32_t to)
 {
     const gdn_gated_delta_net_problem *p = x->p;
-    log_walk w = { .count = to - from, .length = x->position - x->n_repeat + from };
+    log_walk w = { .count = to - from, .length = x->position - x->n_replay + from };
     if (!w.count) return w;
     const char *begin = p->log.at.base + x->log_row * p->log.stride_row;
     w.begin = (const float *)(const void *)begin;
@@ -30,7 +30,7 @@ static log_walk log_walk_part(const head_view *x, int32_t from, int32_t to)
     return w;
 }
 
-static log_walk log_walk_of(const head_view *x) { return log_walk_part(x, 0, x->n_repeat); }
+static log_walk log_walk_of(const head_view *x) { return log_walk_part(x, 0, x->n_replay); }
 
 GDN_INLINE const float *log_next(const log_walk *w, const float *entry)
 {

@@ -295,7 +295,7 @@ static void rows_decode(const head_view *x, const chunk *c)
     b.q = gdn_token_at(&p->q, x->s, x->first, 0, key_head);
     b.k = gdn_token_at(&p->k, x->s, x->first, 0, key_head);
     b.g = gdn_token_at(&p->g, x->s, x->first, 0, x->h);
-    factors_ready(x, 0, 1, &b.decay, &b.beta);
+    compute_factors(x, 0, 1, &b.decay, &b.beta);
     char *out = gdn_token_at(&p->out, x->s, x->first, 0, x->h);
     b.out = p->out.dtype == GDN_F32 ? (float *)(void *)out + x->j0 : c->out;
     b.from_pitch = p->state_in.stride_line;
@@ -303,7 +303,7 @@ static void rows_decode(const head_view *x, const chunk *c)
     b.from = x->source + x->j0 * b.from_pitch;
     b.to = snapshot ? snapshot + x->j0 * b.to_pitch : NULL;
     if (p->v.dtype == GDN_F32) b.v = (const float *)(const void *)values + x->j0;
-    else make_ready(c->v, values, p->v.dtype, x->j0, x->n_columns), b.v = c->v;
+    else load_as_f32(c->v, values, p->v.dtype, x->j0, x->n_columns), b.v = c->v;
     if (x->type == GDN_F16) rows_decode_f16(x, &b, stream);
     else if (x->type == GDN_BF16) rows_decode_bf16(x, &b, stream);
     else rows_decode_f32(x, &b, stream);

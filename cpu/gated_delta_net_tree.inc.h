@@ -47,7 +47,7 @@ static void tree_row(const head_view *x, const tree_rows *rows, int32_t t, int32
 {
     const gdn_gated_delta_net_problem *p = x->p;
     float *const a = rows->a + (int64_t)row * rows->a_pitch;
-    key_ready(x, &p->k, t, rows->k + (int64_t)row * x->pitch);
+    prepare_key(x, &p->k, t, rows->k + (int64_t)row * x->pitch);
     const char *g = gdn_token_at(&p->g, x->s, x->first, t, x->h);
     for (int32_t i = 0; x->channel && i < x->n; i += GDN_VL) {
         vf decay;
@@ -61,7 +61,7 @@ static void tree_row_again(const head_view *x, const tree_rows *rows, int32_t t,
 {
     float beta;
     tree_row(x, rows, t, row);
-    if (!x->channel) factors_ready(x, t, 1, rows->a + (int64_t)row * rows->a_pitch, &beta);
+    if (!x->channel) compute_factors(x, t, 1, rows->a + (int64_t)row * rows->a_pitch, &beta);
 }
 
 /* The row of token t of the chunk that begins with token `first`. */
@@ -83,17 +83,17 @@ static void tree_fill(const head_view *x, const tree_rows *rows, chunk *c, int32
     c->ak = x->channel || x->reads ? ak : c->k;
     for (int32_t t = 0; t < c->n_tokens; t++) {
         const int64_t at = (int64_t)t * x->pitch;
-        key_ready(x, &p->q, first + t, c->q + at);
+        prepare_key(x, &p->q, first + t, c->q + at);
         tree_row(x, rows, first + t, row + t);
         if (x->reads)
-            make_ready(ak + at, gdn_token_at(&p->read_key, x->s, x->first, first + t, x->key_head), p->read_key.dtype,
-                       0, x->n);
+            load_as_f32(ak + at, gdn_token_at(&p->read_key, x->s, x->first, first + t, x->key_head), p->read_key.dtype,
+                        0, x->n);
         for (int32_t i = 0; x->channel && i < x->n; i += GDN_VL)
             v_store(ak + at + i, v_mul(v_load(c->a + at + i), v_load(read_key_of(c, x) + at + i)));
-        make_ready(c->v + (int64_t)t * c->group, gdn_token_at(&p->v, x->s, x->first, first + t, x->h), p->v.dtype,
-                   x->j0, x->n_columns);
+        load_as_f32(c->v + (int64_t)t * c->group, gdn_token_at(&p->v, x->s, x->first, first + t, x->h), p->v.dtype,
+                    x->j0, x->n_columns);
     }
-    factors_ready(x, first, c->n_tokens, c->decay, c->beta);
+    compute_factors(x, first, c->n_tokens, c->decay, c->beta);
     if (!x->channel) memcpy(c->a, c->decay, 4 * (size_t)c->n_tokens);
 }
 

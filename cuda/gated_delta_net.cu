@@ -134,8 +134,9 @@ GDN_INLINE void store_state(const gdn_gpu_gated_delta_net &p, const Item &w, int
     }
 }
 
-// One token's operands for a lane, unconverted until make_ready(). With CHANNEL all 32 lanes of a warp need the decays
-// of all key channels. Each eight lanes compute a quarter of them, for the keys of GATES blocks, and exchange them.
+// One token's operands for a lane, unconverted until convert_token(). With CHANNEL all 32 lanes of a warp need the
+// decays of all key channels. Each eight lanes compute a quarter of them, for the keys of GATES blocks, and exchange
+// them.
 template <class X> struct Token {
     static constexpr int GATES = X::CHANNEL ? (X::NB + 3) / 4 : 1;
     float4 q[X::NB], k[X::NB], g[GATES];
@@ -242,8 +243,9 @@ GDN_INLINE void decays_of(const gdn_gpu_gated_delta_net &p, int l, float rate, c
 
 // Steps 0 and 2 of a loaded token: converts it, normalises q and k, computes beta and the decays.
 template <class X>
-GDN_INLINE void make_ready(const gdn_gpu_gated_delta_net &p, int l, float rate, const float4 (&bias)[Token<X>::GATES],
-                           Token<X> &x, float4 (&decay)[X::CHANNEL ? X::NB : 1])
+GDN_INLINE void convert_token(const gdn_gpu_gated_delta_net &p, int l, float rate,
+                              const float4 (&bias)[Token<X>::GATES], Token<X> &x,
+                              float4 (&decay)[X::CHANNEL ? X::NB : 1])
 {
     widen_token<X>(p, x);
     if (does_all<X>(p)) {
@@ -290,9 +292,9 @@ GDN_INLINE int follow(const gdn_gpu_gated_delta_net &p, Item w, int mine, int t,
     w.l = here(w.l); // recompute addresses here, so that no registers hold them
     if (w.commit >= 0) {
         load_state<X>(p, w, p.state_out, w.commit, p.slots_out, S);
-        w.stands = w.kept;
+        w.base_position = w.kept;
     } else load_state<X>(p, w, p.state_in, w.src, p.slots_in, S);
-    repeat_log<X>(p, w, w.stands, w.position, S);
+    replay_log_entries<X>(p, w, w.base_position, w.position, S);
     int depth = 0;
 #pragma unroll 1
     for (int n = 0; 32 * n <= parent; n++) {
@@ -306,7 +308,7 @@ GDN_INLINE int follow(const gdn_gpu_gated_delta_net &p, Item w, int mine, int t,
             float delta[X::C];
             load_columns<X>(log_delta(p, w, log_at(p, w, w.position + of)), w.columns, delta);
             float4 decay[X::CHANNEL ? X::NB : 1];
-            make_ready<X>(p, w.l, rate, bias, x, decay);
+            convert_token<X>(p, w.l, rate, bias, x, decay);
 #pragma unroll
             for (int m = 0; m < X::NB; m++)
 #pragma unroll
@@ -335,7 +337,7 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
     const Cursor first = at; // for trees
     // LATE: load a token in its own iteration, because its registers serve the ancestors or the rounding of a state.
     // Otherwise it is prefetched while the token before it is computed.
-    constexpr bool LATE = X::TREE || (X::GENERAL && X::HALF);
+    constexpr bool LATE = X::TREE || (X::GENERAL && X::STATE16);
     // Load the state first: the compiler makes its address computation wait for all earlier loads.
     float4 S[X::NB][X::C];
     load_state<X>(p, w, p.state_in, w.src, p.slots_in, S); // 1
@@ -346,9 +348,9 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
     if (!X::LOG) load_token<X>(p, w, mine, at, x);
         // With a log the replayed entries use the registers of the first token, so it is loaded after them.
 #pragma unroll 1
-    for (int part = 0; X::LOG && part < (X::HALF ? 2 : 1); part++) {
-        repeat_log<X>(p, w, part ? w.kept : w.stands, part ? w.position : w.kept, S);
-        if (w.T > 0 && !LATE && (part || !X::HALF)) load_token<X>(p, w, mine, at, x);
+    for (int part = 0; X::LOG && part < (X::STATE16 ? 2 : 1); part++) {
+        replay_log_entries<X>(p, w, part ? w.kept : w.base_position, part ? w.position : w.kept, S);
+        if (w.T > 0 && !LATE && (part || !X::STATE16)) load_token<X>(p, w, mine, at, x);
         else x = Token<X>(); // it is not read, but compilers cannot prove that
         if (part == 0 && w.commit >= 0) store_state<X>(p, w, w.commit, S);
     }
@@ -367,7 +369,7 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
         }
         if (LATE) load_token<X>(p, w, mine, at, x);
         float4 decay[X::CHANNEL ? X::NB : 1];
-        make_ready<X>(p, w.l, rate, bias, x, decay); // 0, 2
+        convert_token<X>(p, w.l, rate, bias, x, decay); // 0, 2
 
         // 3: read kv
         float4 sum[X::C];
@@ -437,10 +439,10 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
         typedef Shape<__VA_ARGS__> X;                                                                                  \
         gated_delta_net_rows<X>(p, { Share::ALL, (int)blockIdx.z * X::COLUMNS });                                      \
     }
-#define GDN_DELTA_TILES(name, blocks, CHANNEL, TYPED)                                                                  \
-    GDN_DELTA_KERNEL(tiles_##name, TYPED ? GDN_CUDA_PREPARED_WARPS : GDN_CUDA_DELTA_WARPS, blocks)                     \
+#define GDN_DELTA_TILES(name, blocks, CHANNEL, MIXED_IO)                                                               \
+    GDN_DELTA_KERNEL(tiles_##name, MIXED_IO ? GDN_CUDA_PREPARED_WARPS : GDN_CUDA_DELTA_WARPS, blocks)                  \
     {                                                                                                                  \
-        typedef Shape<4, 2, CHANNEL, TYPED, false, false> X;                                                           \
+        typedef Shape<4, 2, CHANNEL, MIXED_IO, false, false> X;                                                        \
         __shared__ Strip<X> strips[2];                                                                                 \
         gated_delta_net_ahead<X>(p, strips, { Share::ALL, (int)blockIdx.z * X::COLUMNS });                             \
     }
@@ -457,7 +459,7 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
         else gated_delta_net_rows<Few>(p, { Share::FEW, (part - parts) * GDN_CUDA_MIXED_COLUMNS });                    \
     }
 
-//             name, blocks per multiprocessor, NB, C, CHANNEL, TYPED, GENERAL, LOG, TREE, HALF
+//             name, blocks per multiprocessor, NB, C, CHANNEL, MIXED_IO, GENERAL, LOG, TREE, STATE16
 GDN_DELTA_ROWS(4_f32, 3, 4, 4, false, false, false, false)
 GDN_DELTA_ROWS(4, 3, 4, 4, false, true, false, true)
 GDN_DELTA_ROWS(4_channel, 2, 4, 4, true, true, false, true)

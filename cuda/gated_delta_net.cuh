@@ -13,12 +13,12 @@ struct Shape {
     static constexpr int NB = NB_;            // blocks of 32 keys
     static constexpr int C = C_;              // value channels (columns) of eight lanes: 1, 2 or 4
     static constexpr bool CHANNEL = CHANNEL_; // a gate per key channel
-    static constexpr bool TYPED = TYPED_;     // mixed-precision I/O, qk_norm, and any g_form and beta_form
+    static constexpr bool MIXED_IO = TYPED_;  // mixed-precision I/O, qk_norm, and any g_form and beta_form
     static constexpr bool GENERAL = GENERAL_;
     static constexpr bool LOG = LOG_;                            // the call may have a replay log
     static constexpr bool TREE = TREE_;                          // the call's tokens may be a tree
-    static constexpr bool HALF = HALF_;                          // 16-bit states
-    static constexpr int BYTES = HALF ? 2 : 4;                   // of an element of a state
+    static constexpr bool STATE16 = HALF_;                       // 16-bit states
+    static constexpr int BYTES = STATE16 ? 2 : 4;                // of an element of a state
     static constexpr int COLUMNS = GDN_CUDA_DELTA_WARPS * 4 * C; // value channels of a thread block
 };
 
@@ -30,16 +30,16 @@ struct Item {
     int l;           // lane of the eight
     int j, columns;  // first value channel of the eight lanes, how many of the C exist
     int n_keys;
-    // With a log: position is that of the first token. row is the log's row, or GDN_GPU_NONE. stands is the base
-    // position. commit is the pool entry for the state that is committed, or GDN_GPU_NONE.
-    int position, row, stands, commit;
-    int kept; // the position of the committed state: `position`, or with HALF the last rounding at or before it
+    // With a log: position is that of the first token. row is the log's row, or GDN_GPU_NONE. commit is
+    // the pool entry for the state that is committed, or GDN_GPU_NONE.
+    int position, row, base_position, commit;
+    int kept; // the position of the committed state: `position`, or with STATE16 the last rounding at or before it
 };
 
 // 1 if a 16-bit state is rounded after the token that gives the sequence `length` tokens.
 template <class X> GDN_INLINE bool rounds_at(const gdn_gpu_gated_delta_net &p, int length)
 {
-    return X::HALF && (p.state_interval == 1 || length % p.state_interval == 0);
+    return X::STATE16 && (p.state_interval == 1 || length % p.state_interval == 0);
 }
 
 // Loads the log's maps without checks. Kernels with LOG also run calls without a log.
@@ -47,7 +47,7 @@ GDN_INLINE void read_log_maps(const gdn_gpu_gated_delta_net &p, int position, It
 {
     const bool none = !p.log_columns;
     at.row = none ? GDN_GPU_NONE : map_at(p.log_row, at.s, at.s);
-    at.stands = none ? position : map_at(p.state_position, at.s, position);
+    at.base_position = none ? position : map_at(p.state_position, at.s, position);
     at.commit = none ? GDN_GPU_NONE : map_at(p.state_commit, at.s, GDN_GPU_NONE);
 }
 
@@ -56,17 +56,17 @@ GDN_INLINE void read_log_maps(const gdn_gpu_gated_delta_net &p, int position, It
 template <class X> GDN_INLINE bool find_log(const gdn_gpu_gated_delta_net &p, Item &at)
 {
     const bool padding = at.src == GDN_GPU_SKIP;
-    at.kept = X::HALF ? at.position - at.position % p.state_interval : at.position;
+    at.kept = X::STATE16 ? at.position - at.position % p.state_interval : at.position;
     if (!p.log_columns) return true;
     if (padding) at.commit = GDN_GPU_NONE;
     if (at.row < GDN_GPU_NONE || at.row >= p.log_rows) {
         report(p.bad, GDN_GPU_BAD_LOG_ROW);
         return false;
     }
-    bool fits = at.stands >= 0 && at.stands <= at.position;
+    bool fits = at.base_position >= 0 && at.base_position <= at.position;
     if (fits && !padding) // position + T may overflow an int, log_columns - T does not
-        fits = at.row < 0 ? at.stands == at.position : at.position - at.stands <= p.log_columns - at.T;
-    if (X::HALF && !padding) fits = fits && rounds_at<X>(p, at.stands);
+        fits = at.row < 0 ? at.base_position == at.position : at.position - at.base_position <= p.log_columns - at.T;
+    if (X::STATE16 && !padding) fits = fits && rounds_at<X>(p, at.base_position);
     if (!fits) {
         report(p.bad, GDN_GPU_BAD_STATE_POSITION);
         return false;
@@ -111,7 +111,7 @@ GDN_INLINE int key_head_of(const gdn_gpu_gated_delta_net &p, int h)
 // The general kernels of 16-bit states run calls with a tree and without.
 template <class X> GDN_INLINE bool has_tree(const gdn_gpu_gated_delta_net &p)
 {
-    return X::TREE && (!X::HALF || (p.has & GDN_GPU_TREE));
+    return X::TREE && (!X::STATE16 || (p.has & GDN_GPU_TREE));
 }
 
 // Fills the item. False, for the whole block, if there is nothing to do: a sequence of another share, padding, no
@@ -182,7 +182,7 @@ template <class X> GDN_INLINE int snapshot_of(const gdn_gpu_gated_delta_net &p, 
     const int r = at.T - 1 - t;
     if (r >= p.n_snapshots) return GDN_GPU_NONE;
     const int dst = map_at(p.state_dst, (int64_t)at.s * p.n_snapshots + r, entry_of(at.s, p.slots_out, r));
-    if (dst >= GDN_GPU_NONE && dst < p.entries_out && (!X::HALF || dst < 0 || rounds_at<X>(p, at.position + t + 1)))
+    if (dst >= GDN_GPU_NONE && dst < p.entries_out && (!X::STATE16 || dst < 0 || rounds_at<X>(p, at.position + t + 1)))
         return dst;
     report(p.bad, GDN_GPU_BAD_STATE_DST);
     return GDN_GPU_NONE;
@@ -213,14 +213,14 @@ GDN_INLINE int next_kept(const gdn_gpu_gated_delta_net &p, const Item &at, int t
     return more < first - t ? t + more : first;
 }
 
-// The type of an operand: F32 without TYPED.
-template <class X> GDN_INLINE int type_of(int dtype) { return X::TYPED ? dtype : GDN_GPU_F32; }
+// The type of an operand: F32 without MIXED_IO.
+template <class X> GDN_INLINE int type_of(int dtype) { return X::MIXED_IO ? dtype : GDN_GPU_F32; }
 
 // read_raw() loads an element's bits; widen_raw() converts them to F32.
 GDN_INLINE float read_raw(uint64_t at, int dtype) { return gdn_from_bits(read_bits(at, dtype)); }
 template <class X> GDN_INLINE float widen_raw(float raw, int dtype)
 {
-    return X::TYPED ? widen(gdn_bits(raw), dtype) : raw;
+    return X::MIXED_IO ? widen(gdn_bits(raw), dtype) : raw;
 }
 
 // Loads elements i .. i + 3 of a row of q, k, g or dt_bias without conversion; those beyond the head are 0. Two 16-bit
@@ -228,7 +228,7 @@ template <class X> GDN_INLINE float widen_raw(float raw, int dtype)
 template <class X> GDN_INLINE float4 read_row(const char *at, int dtype, int i, int n_keys)
 {
     const uint64_t row = (uint64_t)at;
-    if (!X::GENERAL && !X::TYPED) return read_float4(row + 4 * (uint64_t)i);
+    if (!X::GENERAL && !X::MIXED_IO) return read_float4(row + 4 * (uint64_t)i);
     if (!X::GENERAL) { // two loads into different registers: into the same ones, one would wait for the other
         const uint2 x = __ldg((const uint2 *)(row + (uint64_t)(i * element_bytes(dtype))));
         uint2 rest = make_uint2(0, 0);
@@ -247,7 +247,7 @@ template <class X> GDN_INLINE float4 read_row(const char *at, int dtype, int i, 
 // Converts the result of read_row() to F32.
 template <class X> GDN_INLINE float4 widen_row(float4 raw, int dtype)
 {
-    if (!X::TYPED || dtype == GDN_GPU_F32) return raw;
+    if (!X::MIXED_IO || dtype == GDN_GPU_F32) return raw;
     const uint32_t x = gdn_bits(raw.x), y = gdn_bits(raw.y);
     if (!X::GENERAL)
         return make_float4(from_half(x & 0xffffu, dtype), from_half(x >> 16, dtype), from_half(y & 0xffffu, dtype),
@@ -257,14 +257,14 @@ template <class X> GDN_INLINE float4 widen_row(float4 raw, int dtype)
 }
 
 // 1 if the call normalises q and k.
-template <class X> GDN_INLINE bool normalises(const gdn_gpu_gated_delta_net &p) { return X::TYPED && p.qk_norm; }
+template <class X> GDN_INLINE bool normalises(const gdn_gpu_gated_delta_net &p) { return X::MIXED_IO && p.qk_norm; }
 
 // 1 if the call has all that a model's layer needs: raw gates, logits, normalised q and k. Code specialised for it
 // (ALL) has no branches. So the independent chains of exp, softplus and square root overlap.
 template <class X> GDN_INLINE bool does_all(const gdn_gpu_gated_delta_net &p)
 {
     constexpr bool KNOWS =
-        X::TYPED && !(X::CHANNEL && X::C < 4); // kernels with few channels lack registers for both paths
+        X::MIXED_IO && !(X::CHANNEL && X::C < 4); // kernels with few channels lack registers for both paths
     return KNOWS && normalises<X>(p) && p.beta_form == GDN_GPU_BETA_LOGIT && p.g_form != GDN_GPU_G_LOG &&
            p.g_form != GDN_GPU_G_LINEAR && p.g_form != GDN_GPU_G_BOUNDED;
 }
@@ -272,18 +272,18 @@ template <class X> GDN_INLINE bool does_all(const gdn_gpu_gated_delta_net &p)
 // 0: prepare, beta
 template <class X, bool ALL = false> GDN_INLINE float delta_factor(const gdn_gpu_gated_delta_net &p, float x)
 {
-    return X::TYPED ? __fmul_rn(p.beta_factor, ALL || p.beta_form == GDN_GPU_BETA_LOGIT ? gdn_sigmoid(x) : x) : x;
+    return X::MIXED_IO ? __fmul_rn(p.beta_factor, ALL || p.beta_form == GDN_GPU_BETA_LOGIT ? gdn_sigmoid(x) : x) : x;
 }
 
 // read_rate() and read_bias() load what the raw gates of a head's tokens share, without conversion; 0 for other g_form.
 template <class X> GDN_INLINE float read_rate(const gdn_gpu_gated_delta_net &p, const Item &at)
 {
-    if (!X::TYPED || !p.ssm_a.base) return 0.0f;
+    if (!X::MIXED_IO || !p.ssm_a.base) return 0.0f;
     return read_raw((uint64_t)p.ssm_a.base + (uint64_t)(at.h * p.ssm_a.head), p.ssm_a_dtype);
 }
 template <class X> GDN_INLINE float4 read_bias(const gdn_gpu_gated_delta_net &p, const Item &at, int i)
 {
-    if (!X::TYPED || !p.dt_bias.base) return zero4();
+    if (!X::MIXED_IO || !p.dt_bias.base) return zero4();
     const char *row = p.dt_bias.base + (uint64_t)(at.h * p.dt_bias.head);
     return X::CHANNEL ? read_row<X>(row, p.dt_bias_dtype, i, at.n_keys)
                       : make_float4(read_raw((uint64_t)row, p.dt_bias_dtype), 0.0f, 0.0f, 0.0f);
@@ -292,13 +292,13 @@ template <class X> GDN_INLINE float4 read_bias(const gdn_gpu_gated_delta_net &p,
 // gate_rate() and gate_bias() convert them to F32. Kernels call them after all loads are issued.
 template <class X> GDN_INLINE float gate_rate(const gdn_gpu_gated_delta_net &p, float raw)
 {
-    if (!X::TYPED || !p.ssm_a.base) return 1.0f; // a bounded gate without A_log
+    if (!X::MIXED_IO || !p.ssm_a.base) return 1.0f; // a bounded gate without A_log
     const float A = widen(gdn_bits(raw), p.ssm_a_dtype);
     return p.g_form == GDN_GPU_G_RAW_A_LOG ? -gdn_expf(A) : p.g_form == GDN_GPU_G_BOUNDED ? gdn_expf(A) : A;
 }
 template <class X> GDN_INLINE float4 gate_bias(const gdn_gpu_gated_delta_net &p, float4 raw)
 {
-    if (!X::TYPED || !p.dt_bias.base) return zero4();
+    if (!X::MIXED_IO || !p.dt_bias.base) return zero4();
     return X::CHANNEL ? widen_row<X>(raw, p.dt_bias_dtype) : all4(widen(gdn_bits(raw.x), p.dt_bias_dtype));
 }
 
@@ -323,9 +323,9 @@ GDN_INLINE float4 exp_of(float4 x) { return make_float4(gdn_expf(x.x), gdn_expf(
 template <class X, bool ALL = false, class Gate>
 GDN_INLINE Gate decay_of(const gdn_gpu_gated_delta_net &p, Gate g, float rate, Gate bias)
 {
-    if (X::TYPED && !ALL && p.g_form == GDN_GPU_G_LINEAR) return g;
-    if (X::TYPED && !ALL && p.g_form == GDN_GPU_G_BOUNDED) return exp_of(bounded_gate(p, g, rate, bias));
-    return exp_of(X::TYPED && (ALL || p.g_form != GDN_GPU_G_LOG) ? raw_gate(g, rate, bias) : g);
+    if (X::MIXED_IO && !ALL && p.g_form == GDN_GPU_G_LINEAR) return g;
+    if (X::MIXED_IO && !ALL && p.g_form == GDN_GPU_G_BOUNDED) return exp_of(bounded_gate(p, g, rate, bias));
+    return exp_of(X::MIXED_IO && (ALL || p.g_form != GDN_GPU_G_LOG) ? raw_gate(g, rate, bias) : g);
 }
 
 // One step of four partial sums, of the keys i, i + step, ... Sums of keys that do not exist are left unchanged: fma(0,
@@ -367,7 +367,7 @@ GDN_INLINE void read_step(const Item &w, int m, float4 key, const float4 (&decay
 // Converts all of a row. here() hides the second comparison from the compiler, which would make a jump table of both.
 template <class X, int N> GDN_INLINE void widen_rows(float4 (&x)[N], int dtype)
 {
-    if (!X::TYPED || dtype == GDN_GPU_F32) return;
+    if (!X::MIXED_IO || dtype == GDN_GPU_F32) return;
     if (here(dtype) == GDN_GPU_F16) {
 #pragma unroll
         for (int n = 0; n < N; n++) x[n] = widen_row<X>(x[n], GDN_GPU_F16);

@@ -110,7 +110,7 @@ template <int N> GDN_INLINE void fold_columns(float (&sum)[N], int h, int mask)
 template <class X> struct Running {
     State<X> S;
     Lane<X> q;     // of the previous token, whose output sums are computed with the current one
-    char *out_at;  // address of its output; without TYPED this thread stores it
+    char *out_at;  // address of its output; without MIXED_IO this thread stores it
     bool writes;   // this lane stores an output sum
     uint32_t zero; // for behind()
 };
@@ -167,8 +167,8 @@ GDN_INLINE void take_token(const gdn_gpu_gated_delta_net &p, const Item &w, Stri
         d[c] = exchange(d[0],
                         c < N - 1 ? mask_of(Group<X>::OF_ONE * c) : behind(mask_of(Group<X>::OF_ONE * c), zero, first));
     fold_columns(o, 1, mask_of(1));
-    if (X::TYPED) {
-        if (writes) strip.out[X::TYPED ? u : 0][column] = o[0];
+    if (X::MIXED_IO) {
+        if (writes) strip.out[X::MIXED_IO ? u : 0][column] = o[0];
     } else {
         if (writes) store_float(at.out_at, __fmul_rn(p.scale, o[0]));
         at.out_at += p.result.token;
@@ -191,23 +191,23 @@ GDN_INLINE void keep_state(const gdn_gpu_gated_delta_net &p, const Item &w, int 
     }
 }
 
-// The consumer warps, and without TYPED the whole kernel. `strips`: two stages in shared memory. LOGGED: the call has a
-// log, but this thread block's sequence has no log row and no commit.
+// The consumer warps, and without MIXED_IO the whole kernel. `strips`: two stages in shared memory. LOGGED: the call
+// has a log, but this thread block's sequence has no log row and no commit.
 template <class X, bool LOGGED = false>
 GDN_INLINE void gated_delta_net_ahead(const gdn_gpu_gated_delta_net &p, Strip<X> *strips, Share share)
 {
-    static_assert(!X::LOG && !X::HALF && !X::GENERAL, "what the others are for");
+    static_assert(!X::LOG && !X::STATE16 && !X::GENERAL, "what the others are for");
     Item w;
     if (!find_item<X, Group<X>::LANES, LOGGED>(p, w, share)) return; // the whole block
-    if (X::TYPED && (int)threadIdx.x >= 32 * GDN_CUDA_DELTA_WARPS) {
+    if (X::MIXED_IO && (int)threadIdx.x >= 32 * GDN_CUDA_DELTA_WARPS) {
         prepare_strips<X>(p, w, share.column, strips);
         return;
     }
     w.T = __shfl_sync(GDN_FULL_WARP, w.T, 0); // unchanged; shows the compiler that the loop is uniform in a warp
     const int mine = Group<X>::number(w.l);   // the value channel whose output this lane has
-    const bool writes = w.l % Group<X>::OF_ONE == 0 && (X::TYPED || mine < w.columns);
+    const bool writes = w.l % Group<X>::OF_ONE == 0 && (X::MIXED_IO || mine < w.columns);
     Running<X> at;
-    at.writes = X::TYPED && writes;
+    at.writes = X::MIXED_IO && writes;
     at.zero = (uint32_t)(p.n_tokens >> 31);
     at.out_at = token_at(p.result, w, w.h) + (4 * (int64_t)(w.j + mine) - (int64_t)p.result.token);
     at.q = {};

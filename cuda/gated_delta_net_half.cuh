@@ -1,5 +1,5 @@
 // 16-bit states of gated_delta_net, F16 or BF16: load, convert to F32 in registers, round, store. In kernels without
-// HALF these functions load and store F32 and do not round.
+// STATE16 these functions load and store F32 and do not round.
 #ifndef GDN_CUDA_GATED_DELTA_NET_HALF_CUH
 #define GDN_CUDA_GATED_DELTA_NET_HALF_CUH
 
@@ -8,22 +8,22 @@
 // Load and store one element of a state, or four adjacent ones. Loads do not convert; load_quad() has two per word.
 template <class X> GDN_INLINE float load_number(const char *at)
 {
-    return X::HALF ? gdn_from_bits(load_half(at)) : load_float(at);
+    return X::STATE16 ? gdn_from_bits(load_half(at)) : load_float(at);
 }
 template <class X> GDN_INLINE void store_number(const gdn_gpu_gated_delta_net &p, char *at, float x)
 {
-    store_element(at, x, X::HALF ? p.state_dtype : GDN_GPU_F32);
+    store_element(at, x, X::STATE16 ? p.state_dtype : GDN_GPU_F32);
 }
 template <class X> GDN_INLINE float4 load_quad(const char *at)
 {
-    if (!X::HALF) return load_float4(at);
+    if (!X::STATE16) return load_float4(at);
     const uint2 x = load_pair(at);
     return make_float4(gdn_from_bits(x.x), gdn_from_bits(x.y), 0.0f, 0.0f);
 }
 template <class X> GDN_INLINE void store_quad(const gdn_gpu_gated_delta_net &p, char *at, float4 x)
 {
     const int dtype = p.state_dtype;
-    if (X::HALF)
+    if (X::STATE16)
         store_pair(at, make_uint2(half_of(x.x, dtype) | half_of(x.y, dtype) << 16,
                                   half_of(x.z, dtype) | half_of(x.w, dtype) << 16));
     else store_float4(at, x);
@@ -32,7 +32,7 @@ template <class X> GDN_INLINE void store_quad(const gdn_gpu_gated_delta_net &p, 
 // Load and store the C value channels of a lane group for one key of a state.
 template <class X> GDN_INLINE void load_line(const char *at, int columns, float (&x)[X::C])
 {
-    if (!X::HALF) {
+    if (!X::STATE16) {
         load_columns<X>(at, columns, x);
     } else {
 #pragma unroll
@@ -42,7 +42,7 @@ template <class X> GDN_INLINE void load_line(const char *at, int columns, float 
 template <class X>
 GDN_INLINE void store_line(const gdn_gpu_gated_delta_net &p, char *at, int columns, const float (&x)[X::C])
 {
-    if (!X::HALF) {
+    if (!X::STATE16) {
         store_columns<X>(at, columns, x);
     } else if (!X::GENERAL && X::C == 4 && columns == 4) {
         store_quad<X>(p, at, make_float4(x[0], x[X::C / 4], x[X::C / 2], x[X::C - 1]));
@@ -70,8 +70,8 @@ template <class X, bool F16> GDN_INLINE void widen_all(bool pairs, float4 (&S)[X
 }
 template <class X> GDN_INLINE void widen_state(const gdn_gpu_gated_delta_net &p, bool pairs, float4 (&S)[X::NB][X::C])
 {
-    if (X::HALF && p.state_dtype == GDN_GPU_F16) widen_all<X, true>(pairs, S);
-    else if (X::HALF) widen_all<X, false>(pairs, S);
+    if (X::STATE16 && p.state_dtype == GDN_GPU_F16) widen_all<X, true>(pairs, S);
+    else if (X::STATE16) widen_all<X, false>(pairs, S);
 }
 
 // 7: round, if the token that gives the sequence `length` tokens is one after which the state is rounded.

@@ -70,9 +70,10 @@ GDN_INLINE void load_logged(const gdn_gpu_gated_delta_net &p, const Item &w, int
 // 1: replays the log, from one position to another. AHEAD: the next entry's loads are issued before the arithmetic of
 // this one; other shapes lack the registers for two entries.
 template <class X>
-GDN_INLINE void repeat_log(const gdn_gpu_gated_delta_net &p, const Item &w, int from, int to, float4 (&S)[X::NB][X::C])
+GDN_INLINE void replay_log_entries(const gdn_gpu_gated_delta_net &p, const Item &w, int from, int to,
+                                   float4 (&S)[X::NB][X::C])
 {
-    constexpr bool AHEAD = !X::GENERAL || (!X::CHANNEL && !X::HALF);
+    constexpr bool AHEAD = !X::GENERAL || (!X::CHANNEL && !X::STATE16);
     if (from >= to) return;
     Logged<X> next;
     if (AHEAD) load_logged<X>(p, w, from, next);

@@ -1,9 +1,9 @@
 // gated_delta_net, prefill: copies tokens to shared memory in strips (stages), double buffered.
 // gated_delta_net_ahead.cuh computes with them.
 //
-// Without TYPED only exp(g) has to be computed. The computing warps then copy the strips asynchronously, without
+// Without MIXED_IO only exp(g) has to be computed. The computing warps then copy the strips asynchronously, without
 // registers: a warp copies 32 adjacent elements to 32 banks. sm_75 has no such copies; the compiler uses loads and
-// stores there. With TYPED a thread block has producer warps: gated_delta_net_prepare.cuh.
+// stores there. With MIXED_IO a thread block has producer warps: gated_delta_net_prepare.cuh.
 #ifndef GDN_CUDA_GATED_DELTA_NET_STRIPS_CUH
 #define GDN_CUDA_GATED_DELTA_NET_STRIPS_CUH
 
@@ -29,18 +29,18 @@ template <class X> struct Strip {
     Factors factors[TOKENS];
     float v[TOKENS][X::COLUMNS];
     // Output sums, one token late: out[u] is of token u - 1; out[0] is of the previous strip's last token.
-    float out[X::TYPED ? TOKENS : 1][X::COLUMNS];
+    float out[X::MIXED_IO ? TOKENS : 1][X::COLUMNS];
 
     // Swizzle against bank conflicts. Eight producer lanes of a row store the quads 4 l + e at once. Unswizzled, these
     // would be in two of the eight groups of banks. Four consumer lanes load adjacent quads.
-    static __device__ __forceinline__ int place(int quad) { return X::TYPED ? quad ^ quad >> 3 : quad; }
+    static __device__ __forceinline__ int place(int quad) { return X::MIXED_IO ? quad ^ quad >> 3 : quad; }
 };
 
 // The barrier of a thread block. Producers and consumers reach it at different instructions, but __syncthreads() must
-// be the same instruction for all threads. So TYPED kernels use barrier 1; __syncthreads() uses barrier 0.
+// be the same instruction for all threads. So MIXED_IO kernels use barrier 1; __syncthreads() uses barrier 0.
 template <class X> GDN_INLINE void meet()
 {
-    if (X::TYPED) __barrier_sync_count(1, 32 * GDN_CUDA_PREPARED_WARPS);
+    if (X::MIXED_IO) __barrier_sync_count(1, 32 * GDN_CUDA_PREPARED_WARPS);
     else __syncthreads();
 }
 
@@ -73,7 +73,7 @@ template <class X> struct Copying {
     static constexpr int N_V = TOKENS * X::COLUMNS / (32 * GDN_CUDA_DELTA_WARPS), V_TOKENS = TOKENS / N_V;
     const char *k_at, *q_at, *v_at, *g_at, *beta_at;
     bool has_v; // this thread's value channel exists
-    static_assert(!X::TYPED, "what is prepared takes another way");
+    static_assert(!X::MIXED_IO, "what is prepared takes another way");
     static_assert(TOKENS % GDN_CUDA_DELTA_WARPS == 0 && TOKENS % N_V == 0, "each thread has as much");
     static_assert(32 % X::COLUMNS == 0, "a row of v is a warp's");
 
@@ -169,6 +169,6 @@ template <class X, bool PREPARED> struct Way {
 template <class X> struct Way<X, true> {
     typedef Awaiting Of;
 };
-template <class X> using Coming = typename Way<X, X::TYPED>::Of;
+template <class X> using Coming = typename Way<X, X::MIXED_IO>::Of;
 
 #endif

@@ -127,7 +127,7 @@ static float scale_of(int32_t head_dim_k)
 int gdn_gpu_answers_gated_delta_net(int number, gdn_gpu_answer_call *c)
 {
     if (number < 0) return N_ANSWERS;
-    static const int32_t position[] = { 3 }, zero[] = { 0 }, stands[] = { 1 }, second[] = { 1 }, third[] = { 2 },
+    static const int32_t position[] = { 3 }, zero[] = { 0 }, base_position[] = { 1 }, second[] = { 1 }, third[] = { 2 },
                          starts[] = { 0, 9, 11 }, positions[] = { 3, 3 }, both_stand[] = { 3, 1 },
                          one_row[] = { GDN_NONE, 0 }, one_commit[] = { GDN_NONE, 2 };
     const int forms = number & 1, typed = number >> 1 & 1, key_major = number >> 2 & 1, channel = number >> 3 & 1;
@@ -184,7 +184,7 @@ int gdn_gpu_answers_gated_delta_net(int number, gdn_gpu_answer_call *c)
     if (log) {
         c->log = (gdn_replay_log)GDN_INIT(gdn_replay_log);
         a->position = gdn_gpu_answer_map(c, mixed ? positions : position, rows);
-        c->log.base_position = gdn_gpu_answer_map(c, mixed ? both_stand : half ? zero : stands, rows);
+        c->log.base_position = gdn_gpu_answer_map(c, mixed ? both_stand : half ? zero : base_position, rows);
         c->log.commit = gdn_gpu_answer_map(c, mixed ? one_commit : second, rows);
         if (mixed) c->log.row = gdn_gpu_answer_map(c, one_row, rows);
         a->log = &c->log;

@@ -36,42 +36,42 @@ struct Item {
     int src;         // pool entry with the initial state, or GDN_GPU_NONE
     int l;           // lane of the eight
     int j, columns;  // first value channel of the eight lanes, how many of the C exist
-    // With a log: position is that of the first token. row is the log's row, or GDN_GPU_NONE. stands is the base
-    // position. commit is the pool entry for the state that is committed, or GDN_GPU_NONE.
-    int position, row, stands, commit;
-    int kept; // the position of the committed state: `position`, or with HALF the last rounding at or before it
+    // With a log: position is that of the first token. row is the log's row, or GDN_GPU_NONE. commit is
+    // the pool entry for the state that is committed, or GDN_GPU_NONE.
+    int position, row, base_position, commit;
+    int kept; // the position of the committed state: `position`, or with STATE16 the last rounding at or before it
 };
 
 // True if a 16-bit state is rounded after the token that gives the sequence `length` tokens.
-template <bool HALF> GDN_INLINE bool rounds_at(constant gdn_gpu_gated_delta_net &p, int length)
+template <bool STATE16> GDN_INLINE bool rounds_at(constant gdn_gpu_gated_delta_net &p, int length)
 {
-    return HALF && (p.state_interval == 1 || length % p.state_interval == 0);
+    return STATE16 && (p.state_interval == 1 || length % p.state_interval == 0);
 }
 
 // Loads and checks the log's maps, for a sequence with known tokens, source and position. Reports bad maps, and returns
-// false for them. A bad commit only becomes GDN_GPU_NONE. Calls with HALF may have no log.
-template <bool HALF>
+// false for them. A bad commit only becomes GDN_GPU_NONE. Calls with STATE16 may have no log.
+template <bool STATE16>
 GDN_INLINE bool find_log(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, thread Item &at)
 {
     const bool padding = at.src == GDN_GPU_SKIP;
-    at.kept = HALF ? at.position - at.position % p.state_interval : at.position;
-    if (HALF && p.log_columns == 0) {
+    at.kept = STATE16 ? at.position - at.position % p.state_interval : at.position;
+    if (STATE16 && p.log_columns == 0) {
         at.row = GDN_GPU_NONE;
         at.commit = GDN_GPU_NONE;
-        at.stands = at.position;
+        at.base_position = at.position;
         return true;
     }
     at.row = map_at(b.log_row, (p.has & GDN_GPU_HAS_LOG_ROW) != 0, at.s, at.s);
-    at.stands = map_at(b.state_position, (p.has & GDN_GPU_HAS_STATE_POSITION) != 0, at.s, at.position);
+    at.base_position = map_at(b.state_position, (p.has & GDN_GPU_HAS_STATE_POSITION) != 0, at.s, at.position);
     at.commit = map_at(b.state_commit, !padding && (p.has & GDN_GPU_HAS_STATE_COMMIT) != 0, at.s, GDN_GPU_NONE);
     if (at.row < GDN_GPU_NONE || at.row >= p.log_rows) {
         report(b.bad, GDN_GPU_BAD_LOG_ROW);
         return false;
     }
-    bool fits = at.stands >= 0 && at.stands <= at.position;
+    bool fits = at.base_position >= 0 && at.base_position <= at.position;
     if (fits && !padding) // position + T may overflow an int, log_columns - T does not
-        fits = at.row < 0 ? at.stands == at.position : at.position - at.stands <= p.log_columns - at.T;
-    if (HALF && !padding) fits = fits && rounds_at<HALF>(p, at.stands);
+        fits = at.row < 0 ? at.base_position == at.position : at.position - at.base_position <= p.log_columns - at.T;
+    if (STATE16 && !padding) fits = fits && rounds_at<STATE16>(p, at.base_position);
     if (!fits) {
         report(b.bad, GDN_GPU_BAD_STATE_POSITION);
         return false;
@@ -89,7 +89,7 @@ GDN_INLINE int entry_of(int s, int slots, int slot) { return int(uint(s) * uint(
 // Fills the item. False if there is nothing to do: padding, no tokens and no commit, no value channels, or a bad map,
 // which is reported. The result is uniform for THREADS threads, except for simdgroups without value channels. If these
 // must reach barriers (`tiles` kernels), they get true with at.columns 0.
-template <int C, int THREADS, bool LOG, bool HALF>
+template <int C, int THREADS, bool LOG, bool STATE16>
 GDN_INLINE bool find_item(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, uint group, uint me,
                           bool tree, thread Item &at)
 {
@@ -115,7 +115,7 @@ GDN_INLINE bool find_item(constant gdn_gpu_gated_delta_net &p, thread const Delt
         return false;
     }
     at.position = position;
-    if (LOG && !find_log<HALF>(p, b, at)) return false;
+    if (LOG && !find_log<STATE16>(p, b, at)) return false;
     if (tree && at.src != GDN_GPU_SKIP) {
         if (at.T > 0 && at.row < 0) {
             report(b.bad, GDN_GPU_BAD_LOG_ROW);
@@ -145,7 +145,7 @@ GDN_INLINE int64_t state_at(constant gdn_gpu_pool &pool, int entry, int n_slots,
 }
 
 // The entry for the snapshot after token t of the sequence, or GDN_GPU_NONE.
-template <bool HALF>
+template <bool STATE16>
 GDN_INLINE int snapshot_of(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, thread const Item &at,
                            int t)
 {
@@ -153,7 +153,8 @@ GDN_INLINE int snapshot_of(constant gdn_gpu_gated_delta_net &p, thread const Del
     if (r >= p.n_snapshots) return GDN_GPU_NONE;
     const int dst = map_at(b.state_dst, (p.has & GDN_GPU_HAS_DST) != 0, int64_t(at.s) * p.n_snapshots + r,
                            entry_of(at.s, p.slots_out, r));
-    if (dst >= GDN_GPU_NONE && dst < p.entries_out && (!HALF || dst < 0 || rounds_at<HALF>(p, at.position + t + 1)))
+    if (dst >= GDN_GPU_NONE && dst < p.entries_out &&
+        (!STATE16 || dst < 0 || rounds_at<STATE16>(p, at.position + t + 1)))
         return dst;
     report(b.bad, GDN_GPU_BAD_STATE_DST);
     return GDN_GPU_NONE;
@@ -242,10 +243,10 @@ GDN_INLINE float delta_factor(constant gdn_gpu_gated_delta_net &p, float beta)
 GDN_INLINE float4 update(float4 S, float4 k, float d, float4 decay) { return fma(k, float4(d), decay * S); }
 
 // 7: round, if the token that gives the sequence `length` tokens is one after which the state is rounded.
-template <int NB, int C, bool HALF>
+template <int NB, int C, bool STATE16>
 GDN_INLINE void round_state(constant gdn_gpu_gated_delta_net &p, int length, thread float4 (&S)[NB][C])
 {
-    if (!rounds_at<HALF>(p, length)) return;
+    if (!rounds_at<STATE16>(p, length)) return;
 #pragma unroll
     for (int m = 0; m < NB; m++)
 #pragma unroll

@@ -128,12 +128,12 @@ GDN_INLINE void make_decay(constant gdn_gpu_gated_delta_net &p, device const uch
 }
 
 // 1: load state, of an entry of a pool that `view` describes, or zeros. S[m][c] has value channel j + c
-template <int NB, int C, bool GENERAL, bool HALF>
+template <int NB, int C, bool GENERAL, bool STATE16>
 GDN_INLINE void load_state(constant gdn_gpu_gated_delta_net &p, thread const Item &w, device const uchar *pool,
                            constant gdn_gpu_pool &view, int entry, int n_slots, thread float4 (&S)[NB][C])
 {
     pool += entry < 0 ? 0 : state_at(view, entry, n_slots, w.h);
-    const int bytes = HALF ? 2 : 4, dtype = HALF ? p.state_dtype : GDN_GPU_F32;
+    const int bytes = STATE16 ? 2 : 4, dtype = STATE16 ? p.state_dtype : GDN_GPU_F32;
     const int64_t along = p.key_major ? view.line : bytes, across = p.key_major ? bytes : view.line;
     const int n_keys = p.head_dim_k;
 #pragma unroll
@@ -144,7 +144,7 @@ GDN_INLINE void load_state(constant gdn_gpu_gated_delta_net &p, thread const Ite
             float4 x = float4(0.0f);
             if (entry >= 0 && c < w.columns && (!GENERAL || i < n_keys)) {
                 device const uchar *at = pool + i * along + (w.j + c) * across;
-                if (!GENERAL && !HALF && !p.key_major) {
+                if (!GENERAL && !STATE16 && !p.key_major) {
                     x = read_float4(at);
                 } else {
                     x.x = read_element(at, dtype);
@@ -159,12 +159,12 @@ GDN_INLINE void load_state(constant gdn_gpu_gated_delta_net &p, thread const Ite
 }
 
 // 7: snapshot
-template <int NB, int C, bool GENERAL, bool HALF>
+template <int NB, int C, bool GENERAL, bool STATE16>
 GDN_INLINE void store_state(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, thread const Item &w,
                             int dst, thread const float4 (&S)[NB][C])
 {
     device uchar *pool = b.state_out + state_at(p.state_out, dst, p.slots_out, w.h);
-    const int bytes = HALF ? 2 : 4, dtype = HALF ? p.state_dtype : GDN_GPU_F32;
+    const int bytes = STATE16 ? 2 : 4, dtype = STATE16 ? p.state_dtype : GDN_GPU_F32;
     const int64_t along = p.key_major ? p.state_out.line : bytes, across = p.key_major ? bytes : p.state_out.line;
     const int n_keys = p.head_dim_k;
 #pragma unroll
@@ -174,7 +174,7 @@ GDN_INLINE void store_state(constant gdn_gpu_gated_delta_net &p, thread const De
         for (int c = 0; c < C; c++) {
             if (c >= w.columns || (GENERAL && i >= n_keys)) continue;
             device uchar *at = pool + i * along + (w.j + c) * across;
-            if (!GENERAL && !HALF && !p.key_major) {
+            if (!GENERAL && !STATE16 && !p.key_major) {
                 write_float4(at, S[m][c]);
                 continue;
             }
@@ -202,14 +202,15 @@ struct FirstToken {
 // the state at the sequence's position, which it loads from the commit or replays from the log. Then it replays the
 // parent's path. Deltas come from the log, through the lane that has written them; keys and decays are computed again.
 // Returns the number of tokens on the path.
-template <int NB, int C, bool CHANNEL, bool GENERAL, bool HALF>
+template <int NB, int C, bool CHANNEL, bool GENERAL, bool STATE16>
 GDN_INLINE int follow(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, thread const Item &w,
                       device const uchar *source, thread const FirstToken &first, int parent, thread float4 (&S)[NB][C])
 {
     const bool there = (p.has & GDN_GPU_HAS_PARENT) != 0;
-    if (w.commit >= 0) load_state<NB, C, GENERAL, HALF>(p, w, b.state_out, p.state_out, w.commit, p.slots_out, S);
-    else load_state<NB, C, GENERAL, HALF>(p, w, source, p.state_in, w.src, p.slots_in, S);
-    repeat_log<NB, C, CHANNEL, GENERAL, HALF>(p, b, w, w.commit >= 0 ? w.kept : w.stands, w.position, S);
+    if (w.commit >= 0) load_state<NB, C, GENERAL, STATE16>(p, w, b.state_out, p.state_out, w.commit, p.slots_out, S);
+    else load_state<NB, C, GENERAL, STATE16>(p, w, source, p.state_in, w.src, p.slots_in, S);
+    replay_log_entries<NB, C, CHANNEL, GENERAL, STATE16>(p, b, w, w.commit >= 0 ? w.kept : w.base_position, w.position,
+                                                         S);
     const int depth = depth_of(b.parent, there, w.first, parent);
     for (int left = depth; left-- > 0;) {
         const int t = ancestor_of(b.parent, there, w.first, parent, left);
@@ -231,19 +232,19 @@ GDN_INLINE int follow(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuf
 #pragma unroll
             for (int m = 0; m < NB; m++) S[m][c] = update(S[m][c], x.k[m], delta, x.g[CHANNEL ? m : 0]);
         }
-        round_state<NB, C, HALF>(p, w.position + depth - left, S);
+        round_state<NB, C, STATE16>(p, w.position + depth - left, S);
     }
     return depth;
 }
 
-// NB is exact unless GENERAL: then it is the most blocks of 32 keys, and head_dim_k is arbitrary. HALF: 16-bit states.
-// With HALF, LOG and TREE tell what the call may have; otherwise they tell what it has.
-template <int NB, int C, bool CHANNEL, bool GENERAL, bool LOG, bool TREE, bool HALF>
+// NB is exact unless GENERAL: then it is the most blocks of 32 keys, and head_dim_k is arbitrary. STATE16: 16-bit
+// states. With STATE16, LOG and TREE tell what the call may have; otherwise they tell what it has.
+template <int NB, int C, bool CHANNEL, bool GENERAL, bool LOG, bool TREE, bool STATE16>
 GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, uint group, uint me)
 {
-    const bool tree = TREE && (!HALF || (p.has & GDN_GPU_TREE));
+    const bool tree = TREE && (!STATE16 || (p.has & GDN_GPU_TREE));
     Item w;
-    if (!find_item<C, GDN_METAL_DELTA_THREADS, LOG, HALF>(p, b, group, me, tree, w)) return; // the whole simdgroup
+    if (!find_item<C, GDN_METAL_DELTA_THREADS, LOG, STATE16>(p, b, group, me, tree, w)) return; // the whole simdgroup
     const int n_keys = p.head_dim_k, mine = column_of_lane<C>(w.l);
     const ushort eight = ushort(me & 24u); // the first of the eight lanes
     device const uchar *q_at = b.q + token_at(p.q, w, w.kappa);
@@ -265,10 +266,11 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
     float4 S[NB][C];
     device const uchar *source = b.state_in;
     if (p.has & GDN_GPU_ONE_POOL) source = b.state_out + p.pool_offset;
-    load_state<NB, C, GENERAL, HALF>(p, w, source, p.state_in, w.src, p.slots_in, S); // 1
-    for (int part = 0; LOG && part < (HALF ? 2 : 1); part++) {
-        repeat_log<NB, C, CHANNEL, GENERAL, HALF>(p, b, w, part ? w.kept : w.stands, part ? w.position : w.kept, S);
-        if (part == 0 && w.commit >= 0) store_state<NB, C, GENERAL, HALF>(p, b, w, w.commit, S);
+    load_state<NB, C, GENERAL, STATE16>(p, w, source, p.state_in, w.src, p.slots_in, S); // 1
+    for (int part = 0; LOG && part < (STATE16 ? 2 : 1); part++) {
+        replay_log_entries<NB, C, CHANNEL, GENERAL, STATE16>(p, b, w, part ? w.kept : w.base_position,
+                                                             part ? w.position : w.kept, S);
+        if (part == 0 && w.commit >= 0) store_state<NB, C, GENERAL, STATE16>(p, b, w, w.commit, S);
     }
 
     const FirstToken first = { k_at, v_at, g_at, beta_at, bias_at, rate, bias, mine, eight };
@@ -278,7 +280,8 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
     for (int t = 0; t < w.T; t++) {
         if (tree) {
             const int parent = parent_of(b.parent, (p.has & GDN_GPU_HAS_PARENT) != 0, w.first, t);
-            if (parent != t - 1) depth = follow<NB, C, CHANNEL, GENERAL, HALF>(p, b, w, source, first, parent, S); // 1
+            if (parent != t - 1)
+                depth = follow<NB, C, CHANNEL, GENERAL, STATE16>(p, b, w, source, first, parent, S); // 1
             depth++;
         }
         thread float4(&k)[NB] = token.k;
@@ -351,10 +354,10 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
         if (w.l == lane_of_column<C>(mine) && mine < w.columns) write_element(out_at, o, p.result_dtype);
 
         // 7: round; snapshot, r tokens before the newest, and checkpoint
-        round_state<NB, C, HALF>(p, w.position + (tree ? depth : t + 1), S);
+        round_state<NB, C, STATE16>(p, w.position + (tree ? depth : t + 1), S);
         for (int kept = 0; kept < (p.checkpoint_interval ? 2 : 1); kept++) {
-            const int dst = kept ? checkpoint_of(p, b, w, t) : snapshot_of<HALF>(p, b, w, t);
-            if (dst >= 0) store_state<NB, C, GENERAL, HALF>(p, b, w, dst, S);
+            const int dst = kept ? checkpoint_of(p, b, w, t) : snapshot_of<STATE16>(p, b, w, t);
+            if (dst >= 0) store_state<NB, C, GENERAL, STATE16>(p, b, w, dst, S);
         }
         out_at += p.result.token;
     }

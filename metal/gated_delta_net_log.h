@@ -50,9 +50,9 @@ GDN_INLINE void load_logged(constant gdn_gpu_gated_delta_net &p, thread const De
 }
 
 // 1: replays the log, from one position to another. Loads of the next entry are issued before this one's arithmetic.
-template <int NB, int C, bool CHANNEL, bool GENERAL, bool HALF>
-GDN_INLINE void repeat_log(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, thread const Item &w,
-                           int from, int to, thread float4 (&S)[NB][C])
+template <int NB, int C, bool CHANNEL, bool GENERAL, bool STATE16>
+GDN_INLINE void replay_log_entries(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b,
+                                   thread const Item &w, int from, int to, thread float4 (&S)[NB][C])
 {
     if (from >= to) return;
     Logged<NB, C, CHANNEL> next;
@@ -64,7 +64,7 @@ GDN_INLINE void repeat_log(constant gdn_gpu_gated_delta_net &p, thread const Del
         for (int m = 0; m < NB; m++)
 #pragma unroll
             for (int c = 0; c < C; c++) S[m][c] = update(S[m][c], x.k[m], x.delta[c], x.decay[CHANNEL ? m : 0]);
-        round_state<NB, C, HALF>(p, at + 1, S);
+        round_state<NB, C, STATE16>(p, at + 1, S);
     }
 }
 

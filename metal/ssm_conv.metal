@@ -82,18 +82,18 @@ GDN_INLINE device const uchar *old_input(constant gdn_gpu_ssm_conv &p, thread co
     return pool + row * p.history_in.row + position % p.n_columns * p.history_in.line + at_c;
 }
 
-// The types of a call; without TYPED they are constants.
+// The types of a call; without MIXED_IO they are constants.
 struct Types {
     int x, weight, bias, result, history;
 };
-template <bool TYPED> GDN_INLINE Types types_of(constant gdn_gpu_ssm_conv &p)
+template <bool MIXED_IO> GDN_INLINE Types types_of(constant gdn_gpu_ssm_conv &p)
 {
     Types t;
-    t.x = TYPED ? p.x_dtype : GDN_GPU_F32;
-    t.weight = TYPED ? p.weight_dtype : GDN_GPU_F32;
-    t.bias = TYPED ? p.bias_dtype : GDN_GPU_F32;
-    t.result = TYPED ? p.result_dtype : GDN_GPU_F32;
-    t.history = TYPED ? p.history_dtype : GDN_GPU_F32;
+    t.x = MIXED_IO ? p.x_dtype : GDN_GPU_F32;
+    t.weight = MIXED_IO ? p.weight_dtype : GDN_GPU_F32;
+    t.bias = MIXED_IO ? p.bias_dtype : GDN_GPU_F32;
+    t.result = MIXED_IO ? p.result_dtype : GDN_GPU_F32;
+    t.history = MIXED_IO ? p.history_dtype : GDN_GPU_F32;
     return t;
 }
 
@@ -201,10 +201,10 @@ GDN_INLINE int sequence_of(constant gdn_gpu_ssm_conv &p, thread const ConvBuffer
     return low;
 }
 
-template <int KW, bool GENERAL, bool TYPED>
+template <int KW, bool GENERAL, bool MIXED_IO>
 GDN_INLINE void ssm_conv(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers &b, uint group, uint me)
 {
-    const Types types = types_of<TYPED>(p);
+    const Types types = types_of<MIXED_IO>(p);
     const int unit = int(group / uint(p.blocks));
     const int64_t wide_c = int64_t(group % uint(p.blocks)) * GDN_METAL_CONV_THREADS + me;
     if (wide_c >= p.n_channels) return;

@@ -3,8 +3,8 @@
 
 typedef gdn_gated_delta_net_problem problem_t;
 
-enum { MOST_COLUMNS = 4 };                                                /* value channels of eight lanes */
-enum { KEY_MAJOR = 2, PARTS = 128, HALF = 256, FEWER = 9, AHEAD = 2048 }; /* of the shader's constant SHAPE */
+enum { MOST_COLUMNS = 4 };                                                   /* value channels of eight lanes */
+enum { KEY_MAJOR = 2, PARTS = 128, STATE16 = 256, FEWER = 9, AHEAD = 2048 }; /* of the shader's constant SHAPE */
 
 /* Lanes of a workgroup: whole subgroups, at least 32 lanes on a GPU. A CPU driver runs workgroups one after another on
  * each thread, so the smallest are best there. */
@@ -88,7 +88,7 @@ static void specialize(const gdn_vulkan_device *dev, const problem_t *p, uint32_
     plan->constants[1] = general ? 0 : (uint32_t)p->head_dim_k / 32;
     plan->constants[2] = (p->gate == GDN_GATE_CHANNEL ? 1u : 0u) | (key_major ? KEY_MAJOR : 0u) | (narrow ? 4u : 0u) |
                          (log || gdn_gpu_has_forms(p) ? 8u : 0u) | (log || p->checkpoints.interval ? 16u : 0u) |
-                         (log ? 32u : 0u) | (tree ? 64u : 0u) | (half ? HALF : 0u);
+                         (log ? 32u : 0u) | (tree ? 64u : 0u) | (half ? STATE16 : 0u);
     if (!general && !half)
         plan->constants[2] |= columns_of(dev, plan->constants[1], p->gate == GDN_GATE_CHANNEL, narrow);
     plan->constants[3] = general ? 0 : width;

@@ -1,7 +1,7 @@
 /* ssm_conv: one dispatch or two. The shader defines how the work is divided. */
 #include "vulkan/device.h"
 
-enum { TYPED = 4, TREE = 8 }; /* bits beside GDN_GPU_CONV_*: operands that are not F32, and parents */
+enum { MIXED_IO = 4, TREE = 8 }; /* bits beside GDN_GPU_CONV_*: operands that are not F32, and parents */
 
 int64_t gdn_vulkan_conv_rounds(const gdn_ssm_conv_problem *p, const gdn_plan *plan)
 {
@@ -25,7 +25,7 @@ void gdn_vulkan_plan_ssm_conv(const gdn_context *ctx, const gdn_ssm_conv_problem
     plan->constants[1] = (uint32_t)p->kernel_width;
     plan->constants[2] = (uint32_t)p->silu;
     plan->constants[3] = (plan->cut ? GDN_GPU_CONV_PIECES : GDN_GPU_CONV_WHOLE) |
-                         (gdn_gpu_ssm_conv_is_typed(p) ? TYPED : 0) | (p->tree ? TREE : 0);
+                         (gdn_gpu_ssm_conv_is_typed(p) ? MIXED_IO : 0) | (p->tree ? TREE : 0);
 }
 
 gdn_status gdn_vulkan_run_ssm_conv(gdn_context *ctx, const gdn_ssm_conv_problem *p, const gdn_plan *plan,
@@ -36,7 +36,7 @@ gdn_status gdn_vulkan_run_ssm_conv(gdn_context *ctx, const gdn_ssm_conv_problem 
     const gdn_gpu_ssm_conv params = gdn_gpu_params_ssm_conv(&gpu, p, plan);
     const uint32_t *pieces = plan->constants;
     const uint32_t history[GDN_VULKAN_CONSTANTS] = { pieces[0], pieces[1], 0, /* no activation */
-                                                     GDN_GPU_CONV_HISTORY | (pieces[3] & TYPED) };
+                                                     GDN_GPU_CONV_HISTORY | (pieces[3] & MIXED_IO) };
     const int n = plan->n_after ? 2 : 1;
     /* Both dispatches share one parameter block. So the second has plan->blocks workgroups per sequence even without a
      * history. */

@@ -50,13 +50,13 @@ const bool TREE = false;
 #endif
 const bool PARTS = (SHAPE & 128) != 0;   // one of several dispatches, which has tokens push.begin .. push.end - 1
 #ifdef GDN_STORAGE_16
-const bool HALF = (SHAPE & 256) != 0;    // 16-bit states, of any layout. With LOG and TREE the call may have neither
+const bool STATE16 = (SHAPE & 256) != 0;    // 16-bit states, of any layout. With LOG and TREE the call may have neither
 #else
-const bool HALF = false;
+const bool STATE16 = false;
 #endif
 
 // How many value channels a lane's registers can hold, and whether they also hold the next token's operands. The host
-// chooses both (dispatch_gated_delta_net.c). GENERAL and HALF have four channels and no prefetch.
+// chooses both (dispatch_gated_delta_net.c). GENERAL and STATE16 have four channels and no prefetch.
 const int C = 4 >> (SHAPE >> 9 & 3);
 const bool AHEAD = (SHAPE & 2048) != 0;
 
@@ -158,10 +158,10 @@ struct Item {
     int  first, T;   // its tokens
     int  position;   // of its first token
     int  src;        // pool entry with the initial state, or GDN_GPU_NONE
-    int  stands;     // LOG only: the base position, which that state has
+    int  base_position;     // LOG only: the base position, which that state has
     int  row;        // LOG only: row of the log, or GDN_GPU_NONE
     int  commit;     // LOG only: pool entry for the state at `kept`, or GDN_GPU_NONE; may be bad
-    int  kept;       // the position of the committed state: `position`, or with HALF the last rounding at or before it
+    int  kept;       // the position of the committed state: `position`, or its last rounding (STATE16)
     uint l;          // lane of the eight
     int  i0;         // the lane's first key
     int  j, columns; // first value channel of the eight lanes, how many of the C exist
@@ -190,10 +190,10 @@ vec4     S[NB][4];      // S[m][c] has value channel j + c; those from C on are 
 float    rate, bias;    // of a raw gate
 vec4     key_bias[NB];  // bias with CHANNEL
 
-// HALF: true if the state is rounded after the token that gives the sequence `count` tokens.
+// STATE16: true if the state is rounded after the token that gives the sequence `count` tokens.
 bool rounds_at(int count)
 {
-    return HALF && count % p.state_interval == 0;
+    return STATE16 && count % p.state_interval == 0;
 }
 
 #include "gated_delta_net_log.glsl"
@@ -267,8 +267,8 @@ uint64_t state_at(gdn_gpu_pool pool, int entry, int n_slots)
 
 // PARTS: a sequence is split into several dispatches. Between two of them the workspace holds its state. Such a
 // sequence has more tokens than the first dispatch, so that each has an entry of its own there. These states are F32
-// for every state type, because a state between two roundings has more than 16 bits. With HALF their layout is always
-// VK.
+// for every state type, because a state between two roundings has more than 16 bits. With STATE16 their layout is
+// always VK.
 bool goes_on()
 {
     return PARTS && push.begin > 0;
@@ -339,7 +339,7 @@ void update_only(int m, vec4 delta)
 }
 
 // 1: replay the log, from one position to another
-void repeat_log(int from, int to)
+void replay_log_entries(int from, int to)
 {
     for (int position = from; position < to; position++) {
         const uint64_t column = log_at(position);
@@ -410,7 +410,7 @@ int snapshot_of(int t)
     if (r >= p.n_snapshots)
         return GDN_GPU_NONE;
     const int dst = map_at(p.state_dst, int64_t(at.s) * p.n_snapshots + r, at.s * p.slots_out + r);
-    return HALF && dst >= 0 && !rounds_at(at.position + t + 1) ? p.entries_out : dst; // entries_out is a bad entry
+    return STATE16 && dst >= 0 && !rounds_at(at.position + t + 1) ? p.entries_out : dst; // entries_out is a bad entry
 }
 
 // 7: the entry for the checkpoint after token t, or GDN_GPU_NONE. It may be bad
@@ -459,7 +459,7 @@ void store_state(int dst, int word)
     if (dst < 0 || dst >= p.entries_out)
         return;
     const uint64_t entry = state_at(p.state_out, dst, p.slots_out);
-    if (HALF)
+    if (STATE16)
         store_half(p.state_out, entry);
     else
         store_entry(p.state_out, entry);
@@ -526,19 +526,19 @@ void main()
     gdn_gpu_pool from = p.state_in;
     if (goes_on())
         from = between();
-    if (HALF && !goes_on())
+    if (STATE16 && !goes_on())
         load_half(from, at.src, p.slots_in);
     else
         load_state(from, goes_on() ? entry_between() : at.src, goes_on() ? 1 : p.slots_in);
-    if (LOG && !HALF && !goes_on())
-        repeat_log(at.stands, at.position);
+    if (LOG && !STATE16 && !goes_on())
+        replay_log_entries(at.base_position, at.position);
 
-    // Iterations before the first token replay the log and commit. HALF has two: -2 replays up to `kept` and commits,
-    // -1 replays the rest. Without HALF, -1 commits.
-    const int commits = HALF ? -2 : -1, begin = goes_on() ? push.begin : LOG ? commits : 0;
+    // Iterations before the first token replay the log and commit. STATE16 has two: -2 replays up to `kept` and
+    // commits, -1 replays the rest. Without STATE16, -1 commits.
+    const int commits = STATE16 ? -2 : -1, begin = goes_on() ? push.begin : LOG ? commits : 0;
     for (int t = begin; t < tokens_end(); t++) {
-        if (HALF && t < 0)
-            repeat_log(t == commits ? at.stands : at.kept, t == commits ? at.kept : at.position);
+        if (STATE16 && t < 0)
+            replay_log_entries(t == commits ? at.base_position : at.kept, t == commits ? at.kept : at.position);
 #ifdef GDN_GENERAL
         if (has_tree() && t >= 0)
             follow(t);

@@ -4,7 +4,7 @@
 // Drivers take long to make a pipeline. So one pipeline serves all calls, and tests at run time what other variants
 // have as constants. GENERAL moves elements one by one. Otherwise value channels come in aligned fours of 8 bytes.
 
-#define has_tree() (TREE && (!HALF || (p.has & GDN_GPU_TREE) != 0))
+#define has_tree() (TREE && (!STATE16 || (p.has & GDN_GPU_TREE) != 0))
 
 bool rounds; // the state is rounded after this token
 int  depth;  // of trees: the tokens on this token's branch, with itself
@@ -13,7 +13,7 @@ int  depth;  // of trees: the tokens on this token's branch, with itself
 // their largest number, and how much of a NaN stays.
 vec4 rounded(vec4 x)
 {
-    if (!HALF || !rounds)
+    if (!STATE16 || !rounds)
         return x;
     const bool f16 = p.state_dtype == GDN_GPU_F16;
     const uint last = f16 ? 13u : 16u, kept = f16 ? 0xffffe000u : 0xffff0000u, least = f16 ? 0x38800000u : 0u,

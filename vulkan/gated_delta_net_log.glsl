@@ -1,25 +1,26 @@
 // The replay log of gated_delta_net: its maps, its entries, and what a token writes to its entry. gated_delta_net.comp
 // includes it, and replays the log; step numbers are as there.
 
-// Loads and checks the log's maps. Padding is checked as little as on the host. Calls with HALF may have no log.
+// Loads and checks the log's maps. Padding is checked as little as on the host. Calls with STATE16 may have no log.
 bool find_log()
 {
-    at.kept = HALF ? at.position - at.position % p.state_interval : at.position;
-    if (HALF && p.log_columns == 0) {
+    at.kept = STATE16 ? at.position - at.position % p.state_interval : at.position;
+    if (STATE16 && p.log_columns == 0) {
         at.row = at.commit = GDN_GPU_NONE;
-        at.stands = at.position;
+        at.base_position = at.position;
         return true;
     }
     at.row = map_at(p.log_row, at.s, at.s);
-    at.stands = map_at(p.state_position, at.s, at.position);
+    at.base_position = map_at(p.state_position, at.s, at.position);
     at.commit = at.src != GDN_GPU_SKIP ? map_at(p.state_commit, at.s, GDN_GPU_NONE) : GDN_GPU_NONE;
     if (at.row < GDN_GPU_NONE || at.row >= p.log_rows) {
         report(p.bad, GDN_GPU_BAD_LOG_ROW);
         return false;
     }
-    const bool fits = (at.row < 0 ? at.stands == at.position : at.position + at.T - at.stands <= p.log_columns) &&
-                      (!HALF || rounds_at(at.stands));
-    if (at.stands < 0 || at.stands > at.position || at.src != GDN_GPU_SKIP && !fits) {
+    const bool fits = (at.row < 0 ? at.base_position == at.position
+                                  : at.position + at.T - at.base_position <= p.log_columns) &&
+                      (!STATE16 || rounds_at(at.base_position));
+    if (at.base_position < 0 || at.base_position > at.position || at.src != GDN_GPU_SKIP && !fits) {
         report(p.bad, GDN_GPU_BAD_STATE_POSITION);
         return false;
     }

@@ -26,7 +26,7 @@ bool find_tree()
 void find_depth()
 {
     depth = 0;
-    for (int i = push.begin - 1; HALF && i >= 0; i = parent_of(p.parent, at.first, i))
+    for (int i = push.begin - 1; STATE16 && i >= 0; i = parent_of(p.parent, at.first, i))
         depth++;
 }
 
@@ -106,11 +106,11 @@ void follow(int t)
     if (committed)
         pool = p.state_out;
     const int from = committed ? at.commit : at.src, n_slots = committed ? p.slots_out : p.slots_in;
-    if (HALF)
+    if (STATE16)
         load_half(pool, from, n_slots);
     else
         load_state(pool, from, n_slots);
-    repeat_log(committed ? at.kept : at.stands, at.position);
+    replay_log_entries(committed ? at.kept : at.base_position, at.position);
     depth = 0;
     // Each traversal goes from the end to the root, and keeps the last HELD tokens found, which are the first to
     // replay.

@@ -44,7 +44,7 @@ static int64_t replay(const problem_t *p, const blocks *m, int64_t columns)
 
 /* A token and what is kept after it, in the shader's order: load_token, normalise, make_decays, read_kv, update,
  * log_token, store_state. Pipelines with a log include the loops of normalise and log_token. Those for 16-bit states
- * begin with repeat_log, and if they are general with follow; both are empty for this token. */
+ * begin with replay_log_entries, and if they are general with follow; both are empty for this token. */
 static int64_t token(const problem_t *p, const blocks *m)
 {
     const int log = has_log(p), channel = p->gate == GDN_GATE_CHANNEL;

@@ -23,9 +23,9 @@ layout(constant_id = 3) const int CUT = 0;  // GDN_GPU_CONV_*; + 4 if an operand
 const int PART = CUT & 3;
 const bool TREE = (CUT & 8) != 0; // with GDN_GPU_CONV_WHOLE
 #ifdef GDN_STORAGE_16
-const bool TYPED = (CUT & 4) != 0;
+const bool MIXED_IO = (CUT & 4) != 0;
 #else
-const bool TYPED = false;
+const bool MIXED_IO = false;
 #endif
 
 
@@ -33,10 +33,10 @@ layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Par
 
 gdn_gpu_ssm_conv p;
 
-// The types of a call; constants unless TYPED.
+// The types of a call; constants unless MIXED_IO.
 int type_of(int dtype)
 {
-    return TYPED ? dtype : GDN_GPU_F32;
+    return MIXED_IO ? dtype : GDN_GPU_F32;
 }
 
 int64_t bytes_of(int dtype, int n)

@@ -68,8 +68,8 @@ static gdn_status follow_rows(rt_engine *e, int32_t n_spans, int32_t n, int foll
         const rt_token_run *s = &e->spans[i];
         const int32_t end = i + 1 < n_spans ? e->spans[i + 1].first_row : n;
         for (row = s->first_row + s->n_rows; row < end; row++)
-            rt_aside_put(e->memory, s->seq, row - s->first_row, e->row_token[row],
-                         e->hidden + (int64_t)row * e->model->hp.n_embd);
+            rt_branch_put(e->memory, s->seq, row - s->first_row, e->row_token[row],
+                          e->hidden + (int64_t)row * e->model->hp.n_embd);
     }
     return status;
 }
@@ -220,7 +220,7 @@ static gdn_status check_room(const rt_engine *e, const rt_batch *batch)
 }
 
 /* Number of rows from `at` on of the same sequence, at most `most`. */
-static int32_t alike(const rt_engine *e, const rt_batch *batch, int32_t at, int32_t most)
+static int32_t rows_of_sequence(const rt_engine *e, const rt_batch *batch, int32_t at, int32_t most)
 {
     int32_t n = 1;
     while (n < most && !is_last(e, batch, at + n - 1)) n++;
@@ -237,7 +237,7 @@ static int32_t next_spans(rt_engine *e, const rt_batch *batch, int32_t at)
     for (int32_t n = 0; n < e->n_batch && at < batch->n_rows; n++, at++) {
         const int32_t row = e->order[at], seq = batch->seq[row];
         if (!n_spans || e->spans[n_spans - 1].seq != seq) {
-            const int32_t rows = e->n_log ? alike(e, batch, at, e->n_rollback + 2) : 0;
+            const int32_t rows = e->n_log ? rows_of_sequence(e, batch, at, e->n_rollback + 2) : 0;
             const int few = rows <= e->n_rollback, tree = e->seq_tree[seq];
             if (n_spans && e->n_log) {
                 if (rows <= e->n_rollback + 1 && n + rows > e->n_batch) break;

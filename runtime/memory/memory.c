@@ -256,7 +256,7 @@ void rt_memory_destroy(rt_memory *m)
                              m->step.cells,
                              m->step.n_cells,
                              m->step_parent,
-                             m->aside_cells };
+                             m->branch_cells };
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) rt_free(arrays[i]);
     rt_free(m);
 }

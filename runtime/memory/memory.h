@@ -168,7 +168,7 @@ gdn_status rt_step_begin_tree(rt_memory *m, const rt_token_run *spans, int32_t n
  * rows are left. */
 gdn_status rt_seq_branch(rt_memory *m, int32_t seq, int32_t row);
 /* Stores the hidden row of an unlinked row `row`. Call after the commit; for the other rows call rt_hidden_put(). */
-void rt_aside_put(rt_memory *m, int32_t seq, int32_t row, int32_t token, const float *hidden);
+void rt_branch_put(rt_memory *m, int32_t seq, int32_t row, int32_t token, const float *hidden);
 /* Length of the chain: how many of n rows, from the first on, each follow the row before. */
 int32_t rt_tree_chain(const int32_t *parent, int32_t n);
 

@@ -88,7 +88,7 @@ struct rt_memory {
     int32_t step_active, step_keyed;   /* step_keyed: rt_step_tokens() was called for it */
     int32_t step_capacity;             /* rows that the arrays of the step can hold */
     int32_t *step_parent, *step_depth; /* [step_capacity] of a tree step                      */
-    int32_t *aside_cells;              /* cell lists of unlinked rows: see tree.c                       */
+    int32_t *branch_cells;             /* cell lists of unlinked rows: see tree.c                       */
     int64_t aside_capacity;
     rt_token_run *step_span; /* [n_seqs] */
     rt_taken *taken;         /* [n_seqs] */

@@ -105,7 +105,7 @@ static gdn_status put_state(rt_memory *m, const rt_sequence *s, int32_t layer, c
     const rt_snapshot *at = &s->snapshot[s->length % m->K];
     if (at->tag == s->length)
         return put_pool(m, &m->state[layer], (uint64_t)at->slot * m->state_bytes, m->state_bytes, to);
-    const gdn_status status = rt_log_repeat(m, layer, folded);
+    const gdn_status status = rt_log_replay(m, layer, folded);
     return status ? status : put_pool(m, folded, 0, m->state_bytes, to);
 }
 

@@ -101,7 +101,7 @@ static void put_whole(gdn_pool *pool, const gdn_span *span)
     pool->bytes = span->bytes;
 }
 
-gdn_status rt_log_repeat(rt_memory *m, int32_t layer, const gdn_span *out)
+gdn_status rt_log_replay(rt_memory *m, int32_t layer, const gdn_span *out)
 {
     gdn_gated_delta_net_args a = call(m);
     gdn_replay_log log = log_of(m);
@@ -133,7 +133,7 @@ static gdn_status fold(rt_memory *m, rt_sequence *s)
     gdn_status status = rt_log_maps(m, s, to);
     int started = 0;
     for (int32_t layer = 0; layer < m->n_recurrent && !status; layer++, started = 1)
-        status = rt_log_repeat(m, layer, NULL);
+        status = rt_log_replay(m, layer, NULL);
     if (status) {
         if (!own) rt_drop(&m->slots, to);
         else if (started) rt_seq_drop_snapshot(m, at); /* the layers' states have different lengths */

@@ -48,6 +48,6 @@ void rt_log_destroy(rt_memory *m);
  * index maps for all layers. rt_log_repeat() then replays one layer and writes its state: to `out`, which is one state,
  * or to slot `to` of the layer's pool if out is NULL. */
 gdn_status rt_log_maps(rt_memory *m, const rt_sequence *s, int32_t to);
-gdn_status rt_log_repeat(rt_memory *m, int32_t layer, const gdn_span *out);
+gdn_status rt_log_replay(rt_memory *m, int32_t layer, const gdn_span *out);
 
 #endif

@@ -52,8 +52,8 @@ gdn_status rt_tree_begin(rt_memory *m, const rt_token_run *spans, int32_t n_span
     if (status || need <= m->aside_capacity) return status;
     int32_t *lists = rt_calloc(2 * (uint64_t)need, sizeof *lists, "lists of cells of a tree");
     if (!lists) return GDN_OUT_OF_MEMORY;
-    rt_free(m->aside_cells);
-    m->aside_cells = lists;
+    rt_free(m->branch_cells);
+    m->branch_cells = lists;
     m->aside_capacity = 2 * need;
     return GDN_OK;
 }
@@ -72,7 +72,7 @@ void rt_tree_rows(rt_memory *m, int32_t i, int64_t *lists)
         step->cells[row] = s->cell;
         step->n_cells[row] = n + depth[t] + 1;
         if (t < chain) continue;
-        int32_t *list = m->aside_cells + *lists;
+        int32_t *list = m->branch_cells + *lists;
         *lists += n + depth[t] + 1;
         memcpy(list, s->cell, (size_t)n * sizeof *list);
         for (int32_t a = t; a >= 0; a = parent[a]) list[n + depth[a]] = s->cell[n + a];
@@ -242,7 +242,7 @@ gdn_status rt_seq_branch(rt_memory *m, int32_t seq, int32_t row)
     return GDN_OK;
 }
 
-void rt_aside_put(rt_memory *m, int32_t seq, int32_t row, int32_t token, const float *hidden)
+void rt_branch_put(rt_memory *m, int32_t seq, int32_t row, int32_t token, const float *hidden)
 {
     if (!m->has_draft || seq < 0 || seq >= m->n_seqs || row < 0 || row >= m->seq[seq].n_tree) return;
     const int32_t at = m->seq[seq].tree_at + row;

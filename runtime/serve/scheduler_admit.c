@@ -19,7 +19,7 @@ static int32_t cells_for(const rt_memory *m, int32_t seq, int64_t n)
 }
 
 /* Tokens in the job's memory after LITTLE more draws, or all but its last, which is never decoded. */
-static int64_t soon(const rt_job *job)
+static int64_t tokens_soon(const rt_job *job)
 {
     const int32_t left = job->n_prompt + job->n_max - job->n_tokens;
     return (int64_t)job->n_tokens + (left - 1 < LITTLE ? left - 1 : LITTLE);
@@ -32,7 +32,7 @@ gdn_status rt_admit(rt_scheduler *s)
     int32_t n_running = 0;
     for (int32_t seq = 0; seq < s->desc.n_parallel; seq++)
         if (s->slot[seq].job) {
-            wanted += cells_for(m, seq, soon(s->slot[seq].job) - rt_seq_length(m, seq));
+            wanted += cells_for(m, seq, tokens_soon(s->slot[seq].job) - rt_seq_length(m, seq));
             n_running++;
         }
     for (int32_t seq = 0; seq < s->desc.n_parallel && s->next < s->end; seq++) {
@@ -48,7 +48,7 @@ gdn_status rt_admit(rt_scheduler *s)
         gdn_status status = kept ? GDN_OK : rt_seq_rm(m, seq, 0, -1);
         if (!status) status = rt_begin_from_prefix(s, job, seq);
         if (status) return status;
-        wanted += soon(job) - rt_seq_length(m, seq);
+        wanted += tokens_soon(job) - rt_seq_length(m, seq);
         if (n_running && wanted > rt_memory_free_cells(m))
             return rt_seq_rm(m, seq, 0, -1); /* strict order, so that every request starts eventually */
         s->slot[seq].job = job;

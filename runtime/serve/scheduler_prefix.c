@@ -24,7 +24,7 @@ void rt_count_prefix(rt_scheduler *s, rt_job *job)
 }
 
 /* True if the job of sequence `other` will write a checkpoint that the job of `seq` can start from. */
-static int leads(const rt_scheduler *s, int32_t other, int32_t seq, int32_t interval)
+static int will_checkpoint(const rt_scheduler *s, int32_t other, int32_t seq, int32_t interval)
 {
     const rt_memory *m = rt_engine_memory(s->desc.engine);
     const rt_job *a = s->slot[other].job, *b = s->slot[seq].job;
@@ -43,5 +43,6 @@ void rt_wait_for_prefixes(rt_scheduler *s)
         /* lower sequences get rows first, so a sequence that others wait for always progresses */
         for (int32_t other = 0; s->slot[seq].job && !s->slot[seq].generating && other < seq && !s->slot[seq].waits;
              other++)
-            s->slot[seq].waits = s->slot[other].job && !s->slot[other].generating && leads(s, other, seq, interval);
+            s->slot[seq].waits =
+                s->slot[other].job && !s->slot[other].generating && will_checkpoint(s, other, seq, interval);
 }

@@ -151,7 +151,7 @@ static int32_t row_behind(const rt_slot *slot, int32_t at, int32_t token)
 }
 
 /* The draft after row `at` was rejected: count whether its second candidate is right. */
-static void look_at_second(rt_scheduler *s, const rt_slot *slot, int32_t at, int32_t token, int32_t *n_second)
+static void count_second(rt_scheduler *s, const rt_slot *slot, int32_t at, int32_t token, int32_t *n_second)
 {
     if (at >= s->desc.draft_tree || at >= slot->n_draft) return;
     const int right = token == slot->second[at];
@@ -177,7 +177,7 @@ static gdn_status verify(rt_scheduler *s, rt_slot *slot, int32_t *n_drawn, int32
         ++*n_drawn;
         why = take(s, job, token);
         next = row_behind(slot, at, token);
-        if (next != at + 1) look_at_second(s, slot, at, token, n_second);
+        if (next != at + 1) count_second(s, slot, at, token, n_second);
         if (why || next < 0) break;
         accepted++;
         at = next;
@@ -273,10 +273,10 @@ gdn_status rt_step_run(rt_scheduler *s, int *busy)
     if (want) status = draft(s, trees);
     if (status) return status;
     const int32_t n_rows = build(s);
-    int32_t n_aside = 0, n_second = 0;
-    for (int32_t seq = 0; seq < s->desc.n_parallel; seq++) n_aside += s->slot[seq].n_second;
+    int32_t n_branch = 0, n_second = 0;
+    for (int32_t seq = 0; seq < s->desc.n_parallel; seq++) n_branch += s->slot[seq].n_second;
     const rt_batch batch = { n_rows,          s->batch_token, s->batch_seq,
-                             s->batch_logits, !follow,        n_aside ? s->batch_parent : NULL };
+                             s->batch_logits, !follow,        n_branch ? s->batch_parent : NULL };
     status = rt_decode(s->desc.engine, &batch);
     if (status) return status; /* nothing was drawn, and the time is not recorded */
     const double decoded = rt_now();
@@ -296,7 +296,7 @@ gdn_status rt_step_run(rt_scheduler *s, int *busy)
     if (!status && !n_read && n_generating)
         rt_speculation_record(&s->speculation, n_generating, want, n_drawn, seconds);
     if (!status && may)
-        rt_speculation_record_second(&s->speculation, n_generating, n_aside > 0, n_drawn, n_second, seconds);
+        rt_speculation_record_second(&s->speculation, n_generating, n_branch > 0, n_drawn, n_second, seconds);
     s->totals.prompt_tokens += n_read;
     s->totals.decoded_tokens += n_drawn;
     s->totals.prompt_seconds += seconds * n_read / n_rows;

@@ -101,7 +101,7 @@ static void bad_state_checkpoints(sides *s, int length)
  * snapshot of another to none. */
 static void bad_roundings(sides *s)
 {
-    static const int32_t src[] = { 6, 0, 2 }, dst[] = { 5, 7, 4 }, stands[] = { 6, 3, 9 };
+    static const int32_t src[] = { 6, 0, 2 }, dst[] = { 5, 7, 4 }, base_position[] = { 6, 3, 9 };
     static const int32_t slots[] = { 5, GDN_NONE, 7, GDN_NONE, 4, GDN_NONE };
     check_spec spec;
     delta_spec *d = &spec.gated_delta_net;
@@ -111,10 +111,10 @@ static void bad_roundings(sides *s)
     d->state_interval = 3;
     d->log_rows = 3;
     d->log_columns = 2 * LENGTH + 2;
-    d->map_position = d->map_stands = 1;
+    d->map_position = d->map_base_position = 1;
     for (int i = 0; i < G_SEQS; i++) {
-        d->seq[i].position = stands[i] + 3;
-        d->seq[i].repeated = 3;
+        d->seq[i].position = base_position[i] + 3;
+        d->seq[i].n_replayed = 3;
         d->seq[i].log_row = i;
     }
     check_case c;
@@ -125,7 +125,7 @@ static void bad_roundings(sides *s)
         return;
     for (int i = 0; i < G_SEQS; i++) {
         int32_t bad[3], good[3];
-        memcpy(bad, stands, sizeof bad), memcpy(good, src, sizeof good);
+        memcpy(bad, base_position, sizeof bad), memcpy(good, src, sizeof good);
         bad[i] += 1 + i % 2;
         good[i] = GDN_SKIP;
         judge(s, &check_kernel_gated_delta_net, &spec, "log.base_position", bad, "state_src", good, 0);
@@ -171,7 +171,7 @@ static void bad_gated_delta_net(sides *s)
 static void bad_logs(sides *s, int length)
 {
     static const int32_t src[] = { 6, 0, 2 }, dst[6] = { 0 }, position[] = { 11, 5, INT32_MAX },
-                         row[] = { 2, GDN_NONE, 0 }, stands[] = { 8, 5, INT32_MAX - 2 }, commit[] = { 6, 4, 3 };
+                         row[] = { 2, GDN_NONE, 0 }, base_position[] = { 8, 5, INT32_MAX - 2 }, commit[] = { 6, 4, 3 };
     const int32_t columns = length + 3;
     const struct {
         const char *map;
@@ -201,11 +201,11 @@ static void bad_logs(sides *s, int length)
     d->n_snapshots = d->map_dst = 0;
     d->log_rows = 3;
     d->log_columns = columns;
-    d->map_position = d->map_log_row = d->map_stands = d->map_commit = 1;
+    d->map_position = d->map_log_row = d->map_base_position = d->map_commit = 1;
     for (int i = 0; i < G_SEQS; i++) {
         d->seq[i].length = i < 2 ? length : 0;
         d->seq[i].position = position[i];
-        d->seq[i].repeated = position[i] - stands[i];
+        d->seq[i].n_replayed = position[i] - base_position[i];
         d->seq[i].log_row = row[i];
         d->seq[i].commit = commit[i];
     }
@@ -217,7 +217,7 @@ static void bad_logs(sides *s, int length)
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         const int at_commit = !strcmp(values[i].map, "log.commit"), at_row = !strcmp(values[i].map, "log.row");
         int32_t bad[3], good[3];
-        memcpy(bad, at_commit ? commit : at_row ? row : stands, sizeof bad);
+        memcpy(bad, at_commit ? commit : at_row ? row : base_position, sizeof bad);
         memcpy(good, at_commit ? commit : src, sizeof good);
         bad[values[i].seq] = values[i].bad;
         good[values[i].seq] = at_commit ? GDN_NONE : GDN_SKIP;
@@ -225,7 +225,7 @@ static void bad_logs(sides *s, int length)
               0);
     }
     d->seq[1].src = GDN_SKIP; /* padding: its row and where it stands have to be in range, and that is all */
-    d->seq[1].repeated = 5;
+    d->seq[1].n_replayed = 5;
     d->seq[1].commit = INT32_MIN;
     sides_build(&c, &check_kernel_gated_delta_net, &spec);
     sides_expect(s, &c, &s->expected);

@@ -177,7 +177,7 @@ static float stepped(value_row *row, const delta_memory *m, int token)
     return out;
 }
 
-static void repeated(value_row *row, const delta_memory *m, int log_row, int last)
+static void n_replayed(value_row *row, const delta_memory *m, int log_row, int last)
 {
     while (row->length < last) {
         const float *entry = m->log + (log_row * COLUMNS + row->length % COLUMNS) * ENTRY;
@@ -234,14 +234,14 @@ static void look_at_thirds(const format *f, const delta_memory *before, const de
 {
     (void)fork;
     value_row row = row_of(f, 3, 3, before, 0, h, j);
-    repeated(&row, before, 2, 6);
+    n_replayed(&row, before, 2, 6);
     is_state(now, &row, 4); /* committed: as it was last rounded */
-    repeated(&row, before, 2, 7);
+    n_replayed(&row, before, 2, 7);
     for (int t = 0; t < 2; t++) is_out(now, &row, t, stepped(&row, before, t));
     is_state(now, &row, 1);
     row = row_of(f, 3, 3, before, 3, h, j);
     is_state(now, &row, 3);
-    repeated(&row, before, 0, 4);
+    n_replayed(&row, before, 0, 4);
     for (int t = 2; t < 5; t++) {
         is_out(now, &row, t, stepped(&row, before, t));
         if (t == 3) is_state(now, &row, 2);
@@ -266,7 +266,7 @@ static void look_at_branches(const format *f, const delta_memory *before, const 
     is_out(now, &second, 1, stepped(&second, before, 1));
     first = row_of(f, 2, 4, before, 3, h, j);
     is_state(now, &first, 3);
-    repeated(&first, before, 0, 5);
+    n_replayed(&first, before, 0, 5);
     second = first;
     is_out(now, &first, 2, stepped(&first, before, 2));
     if (fork) second = first; /* of 6 tokens */

@@ -180,7 +180,7 @@ typedef struct layer {
 typedef struct layers {
     layer of[LAYERS];
     float v[TOKENS * HEADS_V * HEAD];
-    int32_t position[N_SEQS], stands[N_SEQS], commit[N_SEQS];
+    int32_t position[N_SEQS], base_position[N_SEQS], commit[N_SEQS];
 } layers;
 
 static gdn_status run_layers(gdn_context *ctx, char *at, gdn_stream stream)
@@ -198,7 +198,8 @@ static gdn_status run_layers(gdn_context *ctx, char *at, gdn_stream stream)
         a.g.data = own + offsetof(layer, g), a.beta.data = own + offsetof(layer, beta);
         a.out.data = own + offsetof(layer, out), a.state.data = own + offsetof(layer, state);
         log.entries.data = own + offsetof(layer, log);
-        a.position.data = at + offsetof(layers, position), log.base_position.data = at + offsetof(layers, stands);
+        a.position.data = at + offsetof(layers, position),
+        log.base_position.data = at + offsetof(layers, base_position);
         log.commit.data = at + offsetof(layers, commit);
         status = gdn_gated_delta_net(ctx, &a, stream);
     }
@@ -217,7 +218,7 @@ void test_graph_of_layers(void)
     float *all = here.of[0].q;
     for (size_t i = 0; i < offsetof(layers, position) / 4; i++, seed = seed * 1664525u + 1013904223u)
         all[i] = (float)(int32_t)seed * 0x1p-34f;
-    for (int s = 0; s < N_SEQS; s++) here.position[s] = here.stands[s] = 5 + s, here.commit[s] = s;
+    for (int s = 0; s < N_SEQS; s++) here.position[s] = here.base_position[s] = 5 + s, here.commit[s] = s;
     REQUIRE(gdn_buffer_write(r.ctx, &r.memory, 0, &here, sizeof here) == GDN_OK);
     for (int turn = 0; turn < STEPS; turn++) {
         const size_t maps = offsetof(layers, v), bytes = sizeof here - maps;
@@ -229,7 +230,7 @@ void test_graph_of_layers(void)
         REQUIRE(gdn_buffer_read(r.ctx, &r.memory, 0, &there, sizeof there) == GDN_OK);
         REQUIRE(!memcmp(&here, &there, sizeof here));
         for (int s = 0; s < N_SEQS; s++, seed = seed * 1664525u + 1013904223u) { /* one to all of them are accepted */
-            here.stands[s] = here.position[s];
+            here.base_position[s] = here.position[s];
             here.position[s] += 1 + (int32_t)(seed >> 16 & 0xff) % DRAFTS;
         }
     }

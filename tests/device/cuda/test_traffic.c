@@ -46,7 +46,8 @@ typedef struct operands {
     float out[N_SEQS * MOST_TOKENS * HEADS_V * MOST];
     float log[N_SEQS * COLUMNS * (HEADS_K * MOST + HEADS_V * MOST + HEADS_V)];
     float state[(N_SEQS + 1) * SLOTS * HEADS_V * MOST * MOST];
-    int32_t src[N_SEQS], dst[N_SEQS * SLOTS], start[N_SEQS + 1], position[N_SEQS], stands[N_SEQS], commit[N_SEQS];
+    int32_t src[N_SEQS], dst[N_SEQS * SLOTS], start[N_SEQS + 1], position[N_SEQS], base_position[N_SEQS],
+        commit[N_SEQS];
     int32_t parent[N_SEQS * MOST_TOKENS];
 } operands;
 
@@ -64,7 +65,7 @@ static void fill(operands *o, const call *c)
         const int slots = c->snapshots ? SLOTS : 1;
         o->src[s] = s * slots;
         o->position[s] = 7 + s;
-        o->stands[s] = o->position[s] - c->replay;
+        o->base_position[s] = o->position[s] - c->replay;
         o->commit[s] = c->commits ? s : GDN_NONE;
         for (int r = 0; r < c->snapshots; r++) o->dst[s * c->snapshots + r] = s * slots + (r + 1) % SLOTS;
         for (int t = 0; c->parent && t < c->tokens; t++) o->parent[s * c->tokens + t] = c->parent[t];
@@ -97,7 +98,7 @@ static gdn_status run(gdn_context *ctx, char *at, const call *c, const gdn_span 
     a.n_snapshots = 0, a.log = &log;
     log.entries.n_rows = N_SEQS, log.entries.n_slots = COLUMNS, log.entries.data = at + offsetof(operands, log);
     a.position = map(at, offsetof(operands, position), N_SEQS);
-    log.base_position = map(at, offsetof(operands, stands), N_SEQS);
+    log.base_position = map(at, offsetof(operands, base_position), N_SEQS);
     log.commit = map(at, offsetof(operands, commit), N_SEQS);
     if (c->parent) {
         a.tree = &tree;

@@ -218,8 +218,8 @@ static delta_call delta(const call *c, room *r)
         a.tree.size = sizeof a.tree;
         a.log = (gdn_replay_log){ .size = sizeof a.log, .entries = { .n_rows = c->n_seqs, .n_slots = slots } };
         in_pool(&a.log.entries, values(r, (uint64_t)c->n_seqs * (uint64_t)slots * (keys + VALUES + 1), 0.25f, 0.25f));
-        int32_t *const stands = map(r, (uint64_t)c->n_seqs, &a.log.base_position);
-        for (int s = 0; stands && s < c->n_seqs; s++) stands[s] = c->columns ? 0 : 3;
+        int32_t *const base_position = map(r, (uint64_t)c->n_seqs, &a.log.base_position);
+        for (int s = 0; base_position && s < c->n_seqs; s++) base_position[s] = c->columns ? 0 : 3;
         int32_t *const commit = map(r, (uint64_t)c->n_seqs, &a.log.commit);
         for (int s = 0; commit && s < c->n_seqs; s++) commit[s] = s % 2 ? GDN_NONE : 3 * s + 1;
         int32_t *const parent = map(r, t, &a.tree.parent);
