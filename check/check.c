@@ -10,8 +10,7 @@
 #include "tools/cli/cli.h"
 #include "tools/cli/commands.h"
 #include "crash.h"
-#include "elsewhere.h"
-#include "memo.h"
+#include "digests.h"
 #include "tools/cli/progress.h"
 #include "report.h"
 #include "selftest.h"
@@ -23,11 +22,11 @@ enum { N_KERNELS = CHECK_KERNEL_COUNT, DEFAULT_CASES = 2000, QUICK_SHARE = 8 };
 
 static struct {
     cli_names backend, implementation, kernel;
-    const char *only, *crash, *level_name, *reference;
+    const char *only, *crash, *level_name, *record, *expect;
     int64_t device, cases, max_reports;
     uint64_t seed;
     cli_list threads;
-    int quick, stop, list, json, self_test, serve;
+    int quick, stop, list, json, self_test;
 } options;
 
 static const cli_option option_table[] = {
@@ -56,9 +55,9 @@ static const cli_option option_table[] = {
     { "self-test", CLI_FLAG, &options.self_test, NULL,
       "corrupt results on purpose and demand that every one is noticed" },
     { "json", CLI_FLAG, &options.json, NULL, "print one JSON object instead of text" },
-    { "crash", CLI_STRING, &options.crash, "KIND", NULL },            /* in place of the first case: see crash.h */
-    { "reference", CLI_STRING, &options.reference, "PROGRAM", NULL }, /* a gdn that has it: see elsewhere.h */
-    { "serve", CLI_FLAG, &options.serve, NULL, NULL },                /* and what that one is started with  */
+    { "crash", CLI_STRING, &options.crash, "KIND", NULL },   /* in place of the first case: see crash.h */
+    { "record", CLI_STRING, &options.record, "FILE", NULL }, /* what the reference makes: see digests.h */
+    { "expect", CLI_STRING, &options.expect, "FILE", NULL }, /* what a run with --record has written    */
     { NULL, CLI_FLAG, NULL, NULL, NULL }
 };
 static const cli_command command = { "gdn check", "compare every implementation with the reference, bit for bit",
@@ -147,25 +146,27 @@ static check_rng case_rng(const check_kernel *kernel, const char *name)
 /* fixed: number in the list, or -1 for a random case. */
 static void run_case(int k, const char *name, int fixed)
 {
-    static check_result expected, result;
+    static check_result result;
     check_rng rng = case_rng(check_kernels[k], name);
     check_setting setting;
     check_case c;
     check_text text = { "", 0 };
+    check_outcome unexpected;
+    uint64_t digest;
     check_setting_random(&setting, &threads, &rng);
     check_case_begin(&c, check_kernels[k], &setting);
     if (fixed < 0) check_random(check_suites[k], &c, &rng);
     else check_fixed(check_suites[k], &c, fixed, &rng);
     if (options.crash && !strcmp(options.crash, "timeout")) c.kernel = check_crash_timeout(check_kernels[k]);
     note_running(check_kernels[k], name, check_target_describe(reference));
-    const int expectable = check_expect(reference, &c, &expected, &text);
+    const int known = check_known(reference, &c, &digest, &unexpected, &text);
     for (int t = 0; t < report.n_targets && !is_over(); t++) {
-        check_outcome outcome = check_unexpected(&expected);
+        check_outcome outcome = unexpected;
         progress_step(&bar, name);
-        if (expectable) {
+        if (known) {
             note_running(check_kernels[k], name, &report.target[t]);
             text = (check_text){ "", 0 };
-            outcome = check_judge(targets[t], &c, &expected, &result, &text);
+            outcome = check_judge_known(targets[t], reference, &c, digest, &result, &text);
         }
         count(k, t, outcome, name, &text);
     }
@@ -174,11 +175,9 @@ static void run_case(int k, const char *name, int fixed)
 
 static void run_trial(int k, const char *name, const check_family *family, int number)
 {
-    static check_memo memo;
     for (int t = 0; t < report.n_targets && !is_over(); t++) {
         check_rng rng = case_rng(check_kernels[k], name);
         check_trial trial = { .target = targets[t], .reference = reference, .threads = &threads, .number = number };
-        trial.memo = report.n_targets > 1 ? &memo : NULL;
         progress_step(&bar, name);
         check_setting_random(&trial.setting, &threads, &rng);
         note_running(check_kernels[k], name, &report.target[t]);
@@ -186,7 +185,6 @@ static void run_trial(int k, const char *name, const check_family *family, int n
         count(k, t, trial.outcome, name, &trial.text);
         check_trial_end(&trial);
     }
-    check_memo_clear(&memo);
 }
 
 /* What a run does: called for each case in order; also used to count them. */
@@ -375,22 +373,16 @@ int gdn_check_main(int argc, char **argv)
     int status = check_options();
     if (!status && options.list) print_list();
     if (status || options.list) return status;
-    if (options.serve) {
-        reference = check_target_open(GDN_BACKEND_REFERENCE, 0, 0, level);
-        status = !reference || check_elsewhere_serve(reference, level);
-        check_target_close(reference);
-        return status;
-    }
     status = open_targets();
-    if (!status && options.reference && !check_elsewhere_open(options.reference, level, message, sizeof message))
-        status = cli_error(&command, "--reference: %s", message);
+    if (!status && ((options.record && !check_digests_record(options.record, level, message, sizeof message)) ||
+                    (options.expect && !check_digests_expect(options.expect, level, message, sizeof message))))
+        status = cli_error(&command, "%s", message);
     check_crash_catch(options.json, options.seed);
     if (!status && options.self_test) status = check_self_test(reference, targets[0], options.seed, options.json);
     else if (!status) {
         report.seed = options.seed;
         report.level = target_level_names[level];
         report.n_kernels = 0;
-        if (options.reference && !options.json) printf("the reference runs in %s\n", options.reference);
         if (!options.json)
             printf("seed %llu%s%s\n", (unsigned long long)options.seed, level == GDN_EXACT ? "" : ", level ",
                    level == GDN_EXACT ? "" : target_level_names[level]);
@@ -409,6 +401,9 @@ int gdn_check_main(int argc, char **argv)
     }
     for (int t = 0; t < report.n_targets; t++) check_target_close(targets[t]);
     check_target_close(reference);
-    check_elsewhere_close();
+    int64_t n_of_file;
+    if (!check_digests_close(&n_of_file)) status = cli_error(&command, "%s cannot be written", options.record);
+    if (options.expect && !n_of_file && !status)
+        status = cli_error(&command, "%s has none of these calls", options.expect);
     return status;
 }

@@ -199,3 +199,47 @@ int64_t check_confined(const check_case *c, unsigned char *const *actual, check_
     }
     return differ;
 }
+
+uint64_t check_hash(uint64_t hash, const void *from, uint64_t bytes)
+{
+    const unsigned char *at = from, *const end = at + bytes;
+    uint64_t word = 0;
+    for (; end - at >= 8; at += 8) {
+        memcpy(&word, at, 8);
+        hash = (hash ^ word) * 0x9E3779B97F4A7C15u;
+        hash ^= hash >> 32;
+    }
+    for (; at < end; at++) hash = check_mix(hash, *at);
+    return hash;
+}
+
+/* Every NaN of the results is the same one. */
+static void unify_nans(unsigned char *at, unsigned char *end, int32_t dtype)
+{
+    const uint32_t wide = 0x7FC00000, half = dtype == GDN_BF16 ? 0x7FC0 : 0x7E00;
+    const int32_t type = dtype == GDN_Q8_0 ? GDN_F16 : dtype; /* its scale */
+    const uint64_t unit = check_unit_bytes(dtype), bytes = check_unit_bytes(type);
+    for (; at < end; at += unit)
+        if (check_is_nan(at, type) && !is_poison(at, type)) memcpy(at, type == GDN_F32 ? &wide : &half, (size_t)bytes);
+}
+
+uint64_t check_digest(const check_case *c, unsigned char *const *image)
+{
+    uint64_t digest = 0;
+    for (int m = 0; m < c->n_memories; m++) {
+        const check_memory *memory = &c->memory[m];
+        if (!memory->n_ranges) {
+            digest += memcmp(image[m], memory->image, (size_t)memory->bytes) != 0;
+            continue;
+        }
+        int64_t element, index[CHECK_MAX_AXES];
+        const check_view *v = find_element(c, m, memory->range[0][0], &element, index);
+        unsigned char *plain = check_alloc(memory->bytes);
+        memcpy(plain, image[m], memory->bytes);
+        for (int i = 0; v && i < memory->n_ranges; i++)
+            unify_nans(plain + memory->range[i][0], plain + memory->range[i][1], v->dtype);
+        digest = check_hash(digest, plain, memory->bytes);
+        free(plain);
+    }
+    return digest;
+}

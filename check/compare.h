@@ -22,6 +22,11 @@ int64_t check_compare(const check_case *c, unsigned char *const *expected, unsig
  * has changed, and no F32 result inside them is poison. */
 int64_t check_confined(const check_case *c, unsigned char *const *actual, check_text *text);
 
+/* Of all that a call made: two results have the same where check_compare() finds no difference, or all but certainly
+ * others. */
+uint64_t check_digest(const check_case *c, unsigned char *const *image);
+uint64_t check_hash(uint64_t hash, const void *from, uint64_t bytes);
+
 /* 1 if the byte at `at` of a memory's image belongs to no element: a gap or a canary. */
 int check_is_gap(const check_case *c, int memory, uint64_t at);
 

@@ -7,11 +7,16 @@
 
 typedef struct check_rng {
     uint64_t state;
+    const unsigned char *at, *end; /* a fuzzer's bytes: each decides a number, until none is left */
 } check_rng;
 
 static inline uint64_t check_next(check_rng *r)
 {
     uint64_t z = (r->state += 0x9E3779B97F4A7C15u);
+    if (r->at != r->end) {
+        r->state ^= *r->at;
+        return 0x0101010101010101u * *r->at++; /* its low bits and its high ones are as good */
+    }
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
     z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
     return z ^ (z >> 31);

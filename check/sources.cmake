@@ -3,7 +3,7 @@ gdn_kernel_sources(gdn_tool check/)
 target_sources(gdn_tool PRIVATE
   check/check.c
   check/crash.c
-  check/elsewhere.c
+  check/digests.c
   check/far_rows.c
   check/invariances_gated_delta_net.c
   check/invariances_log.c
@@ -11,7 +11,6 @@ target_sources(gdn_tool PRIVATE
   check/invariances_state16.c
   check/invariances_tree.c
   check/same.c
-  check/memo.c
   check/model.c
   check/report.c
   check/selftest.c

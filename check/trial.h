@@ -20,11 +20,14 @@ void check_setting_random(check_setting *setting, const check_threads *threads, 
 /* An empty case with these settings. */
 void check_case_begin(check_case *c, const check_kernel *kernel, const check_setting *setting);
 
-/* Run c on the reference, and make sure that it only wrote what it may. 1 if it is fit to compare with; otherwise
- * check_unexpected(expected) is the outcome. */
-int check_expect(check_target *reference, const check_case *c, check_result *expected, check_text *text);
+/* Run c on the reference, and make sure that it only wrote what it may, and makes the same in the floating-point mode
+ * of c. Where the digest is known of what it makes in the default mode, it runs only in that of c. 1 if it is fit to
+ * compare with; otherwise check_unexpected(expected) is the outcome. */
+int check_expect(check_target *reference, const check_case *c, const uint64_t *digest, check_result *expected,
+                 check_text *text);
 check_outcome check_unexpected(const check_result *expected);
-/* Run c on t and compare. text says what is wrong, or why it was skipped. */
+/* Run c on t; and compare. text says what is wrong, or why it was skipped. */
+check_outcome check_run(check_target *t, const check_case *c, check_result *result, check_text *text);
 check_outcome check_judge(check_target *t, const check_case *c, const check_result *expected, check_result *result,
                           check_text *text);
 
@@ -43,7 +46,6 @@ typedef struct check_call {
 /* A trial of a family: several calls that have to agree. */
 typedef struct check_trial {
     check_target *target, *reference;
-    struct check_memo *memo; /* of the reference's results, or NULL: see memo.h */
     const check_threads *threads;
     check_setting setting; /* of the next calls; families may change it */
     int number;            /* of this trial */

@@ -1,13 +1,12 @@
 /* Runs a fuzz target without libFuzzer, with any compiler:
  *
- *   driver [--random N] [--seed S] [--first I] [--kinds K] [--pick] [FILE | FOLDER | FILE.seeds]...
+ *   driver [--random N] [--seed S] [--first I] [--kinds K] [--list] [FILE | FOLDER | FILE.seeds]...
  *
  * A FILE is one input, a FOLDER has such files, FILE.seeds is text with one input per line in hexadecimal
  * and comments after #. Lines "#= TEXT" are kinds that the next input has to be of, as the target says in
  * fuzz_outcome(). Then N random inputs; input I of seed S is always the same, so that a failure, whose number is
  * printed by a handler, can be run alone with --first I --random 1. With --kinds K, all inputs together have to be of
- * at least K kinds. With --pick, those random inputs that are of kinds which none before was of, files included, are
- * printed as a FILE.seeds, cut as short as they can be. */
+ * at least K kinds. With --list, the kinds and how many inputs were of each are printed. */
 #define _DEFAULT_SOURCE
 #include <dirent.h>
 #include <signal.h>
@@ -43,6 +42,7 @@ static void run(size_t size)
 
 enum { MAX_KINDS = 4096 };
 static char *kinds[MAX_KINDS];
+static long n_of_kind[MAX_KINDS];
 static int n_kinds, n_wanted;
 static char wanted[8][300];
 
@@ -56,37 +56,20 @@ static int is_of_kind(const char *kind)
     return 0;
 }
 
-/* Take the last input's kinds to what was seen; the new ones are printed as what the next line has to be. */
-static int learn(int print)
+/* Take the last input's kinds to what was seen. */
+static void learn(void)
 {
-    int n_new = 0;
     for (const char *at = fuzz_outcome(); *at; at += line_length(at) + 1) {
         int i = 0;
         while (i < n_kinds && (strlen(kinds[i]) != line_length(at) || strncmp(kinds[i], at, line_length(at)))) i++;
-        if (i < n_kinds || n_kinds == MAX_KINDS) continue;
+        if (i == MAX_KINDS) abort();
+        n_of_kind[i]++;
+        if (i < n_kinds) continue;
         kinds[n_kinds] = calloc(1, line_length(at) + 1);
         if (!kinds[n_kinds]) abort();
         memcpy(kinds[n_kinds], at, line_length(at));
-        if (print) printf("#= %s\n", kinds[n_kinds]);
         n_kinds++;
-        n_new++;
     }
-    return n_new;
-}
-
-static void pick(size_t size)
-{
-    char before[1024];
-    (void)snprintf(before, sizeof before, "%s", fuzz_outcome());
-    if (!learn(1)) return;
-    for (size_t step = size / 2; step; step /= 2) /* what is not there is zero */
-        while (size > step) {
-            (void)LLVMFuzzerTestOneInput(input, size - step);
-            if (strcmp(before, fuzz_outcome())) break;
-            size -= step;
-        }
-    for (size_t i = 0; i < size; i++) printf("%02x", input[i]);
-    printf("\n");
 }
 
 static int hex(int c)
@@ -111,7 +94,7 @@ static int run_seeds(FILE *file, const char *path)
             return 2;
         }
         run(n);
-        (void)learn(0);
+        learn();
         for (; n_wanted; n_wanted--)
             if (!is_of_kind(wanted[n_wanted - 1])) {
                 (void)fprintf(stderr,
@@ -170,7 +153,7 @@ static uint64_t splitmix(uint64_t *state)
 int main(int argc, char **argv)
 {
     uint64_t n = 0, seed = 1, first = 0, kinds_wanted = 0;
-    int picks = 0;
+    int list = 0;
     (void)signal(SIGABRT, on_abort);
     (void)signal(SIGSEGV, on_abort);
     (void)signal(SIGFPE, on_abort);
@@ -180,12 +163,12 @@ int main(int argc, char **argv)
                            : !strcmp(argv[i], "--first") ? &first
                            : !strcmp(argv[i], "--kinds") ? &kinds_wanted
                                                          : NULL;
-        if (!strcmp(argv[i], "--pick")) {
-            picks = 1;
+        if (!strcmp(argv[i], "--list")) {
+            list = 1;
         } else if (number && i + 1 < argc) {
             *number = strtoull(argv[++i], NULL, 0);
         } else if (number || argv[i][0] == '-') {
-            (void)fprintf(stderr, "usage: driver [--random N] [--seed S] [--first I] [--kinds K] [--pick] [FILE | "
+            (void)fprintf(stderr, "usage: driver [--random N] [--seed S] [--first I] [--kinds K] [--list] [FILE | "
                                   "FOLDER | FILE.seeds]...\n");
             return 2;
         } else if (run_path(argv[i])) {
@@ -199,10 +182,10 @@ int main(int argc, char **argv)
         (void)snprintf(about, sizeof about, "--seed %llu --first %llu --random 1", (unsigned long long)seed,
                        (unsigned long long)i);
         run(size);
-        if (picks) pick(size);
-        else (void)learn(0);
+        learn();
     }
-    if (!picks) printf("%ld inputs of %d kinds ran\n", count, n_kinds);
+    for (int i = 0; list && i < n_kinds; i++) printf("%8ld %s\n", n_of_kind[i], kinds[i]);
+    printf("%ld inputs of %d kinds ran\n", count, n_kinds);
     if ((uint64_t)n_kinds < kinds_wanted)
         (void)fprintf(stderr, "driver: %d kinds, and %llu are wanted\n", n_kinds, (unsigned long long)kinds_wanted);
     return count == 0 || (uint64_t)n_kinds < kinds_wanted;

@@ -63,7 +63,7 @@ def write(folder, tree):
 # ---- The library and the runtime: programs of a build of their own ------------------------------------------------------
 CHECK = ["gdn", "check", "--backend", "cpu", "--stop"]
 PROGRAMS = { # a program with arguments; one that is not here has none
-    "fuzz_args": ["fuzz_args", "--random", "12000"],
+    "fuzz_args": ["fuzz_args", "--random", "14000"],
     "gdn": [*CHECK, "--kernel", "gated_delta_net", "--case", "log/*"],
     "gdn_trees": [*CHECK, "--kernel", "gated_delta_net,ssm_conv", "--case", "tree/*"],
     "gdn_state16": [*CHECK, "--kernel", "gated_delta_net", "--case", "state16/*"],

@@ -126,45 +126,26 @@ def errors():
     require(done.returncode == 1 and (report["cases"], report["errors"]) == (1, 1), "--stop leaves after the first", done)
 
 
-BETWEEN = """#!%s
-import os, subprocess, sys, threading
-tool, change = %r, %r
-# The far end of the last memory of every answer is canary. An answer's length is not known here, so each write is one.
-child = subprocess.Popen([tool, *sys.argv[1:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-def ask():
-    while data := os.read(0, 1 << 20):
-        child.stdin.write(data)
-        child.stdin.flush()
-    child.stdin.close()
-threading.Thread(target=ask, daemon=True).start()
-answers = 0
-while data := os.read(child.stdout.fileno(), 1 << 20):
-    answers += 1
-    if answers > 1 and change == "stop": # 1: that it is a gdn
-        child.kill()
-        break
-    data = data[:-1] + bytes([data[-1] ^ 1]) if answers > 1 and change == "bit" else data
-    while data:
-        data = data[os.write(1, data):]
-"""
-
-
-def elsewhere():
-    """The reference in another process: its answers count, and that there is none is an error."""
-    for option in ("--reference", "--serve"):
+def recorded():
+    """Results of the reference in a file: they count, and that there are none is an error."""
+    for option in ("--record", "--expect"):
         require(option not in gdn("check", "--help").stdout, f"{option} is not for users", gdn("check", "--help"))
-    refused("no gdn of this version", "--reference", "/bin/false")
-    if len(TOOL) > 1: # this program is started by its name
-        return
     few = ("check", "--backend", "cpu", "--quick", "--cases", "8", "--kernel", "set_rows", "--case", "random/*")
-    for change, says in (("", "the reference runs in"), ("bit", "MISMATCH"), ("stop", "ERROR")):
-        with tempfile.TemporaryDirectory() as folder:
-            between = pathlib.Path(folder, "gdn")
-            between.write_text(BETWEEN % (sys.executable, TOOL[0], change))
-            between.chmod(0o755)
-            done = gdn(*few, "--reference", str(between))
-            require(done.returncode == (1 if change else 0) and says in done.stdout and (change != "stop" or "MISMATCH" not in done.stdout),
-                    f"a reference elsewhere, {change or 'as it is'}", done)
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder, "reference")
+        refused("cannot be written", "--record", folder)
+        refused("is no file that", "--expect", str(file))
+        require(gdn(*few, "--record", str(file)).returncode == 0, "a record", gdn(*few))
+        text = file.read_text()
+        require(text.count("\n") == 9, "a line for each call", gdn(*few))
+        require(gdn(*few, "--expect", str(file)).returncode == 0, "a record is expected", gdn(*few))
+        done = gdn(*few, "--seed", "2", "--expect", str(file))
+        require(done.returncode == 2 and "has none of these calls" in done.stderr, "a record of other calls", done)
+        file.write_text(text[:-2] + f"{int(text[-2], 16) ^ 1:x}\n")
+        done = gdn(*few, "--expect", str(file))
+        require(done.returncode == 1 and "MISMATCH" in done.stdout and "the digest is not that" in done.stdout, "one bit is another", done)
+        file.write_text(text[:-2] + "?\n")
+        refused("is no file that", "--expect", str(file))
 
 
 def said(text):
@@ -254,7 +235,7 @@ lists()
 single()
 crashes()
 errors()
-elsewhere()
+recorded()
 lost()
 habits()
 progress()

@@ -1,0 +1,144 @@
+/* Digests. See digests.h. A file is a line that says what it is, and a line per call: its key and its digest. */
+#include "digests.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "environment.h"
+
+static const char magic[] = "gdn check --record 1\n";
+
+typedef struct entry {
+    uint64_t key, digest;
+    int used, of_file;
+} entry;
+
+static entry *table; /* open addressing */
+static uint64_t room, n_entries, seed;
+static int64_t n_found;
+static FILE *file;
+
+static entry *find(uint64_t key)
+{
+    uint64_t i = key & (room - 1);
+    while (table[i].used && table[i].key != key) i = (i + 1) & (room - 1);
+    return &table[i];
+}
+
+static void note(uint64_t key, uint64_t digest, int of_file)
+{
+    if (2 * n_entries >= room) {
+        entry *old = table;
+        const uint64_t n = room;
+        room = room ? 2 * room : 1024;
+        table = check_alloc(room * sizeof *table);
+        for (uint64_t i = 0; i < n; i++)
+            if (old[i].used) *find(old[i].key) = old[i];
+        free(old);
+    }
+    entry *e = find(key);
+    n_entries += !e->used;
+    *e = (entry){ key, digest, 1, of_file };
+}
+
+static int look_up(uint64_t key, uint64_t *digest)
+{
+    if (!room) return 0;
+    const entry *e = find(key);
+    *digest = e->digest;
+    n_found += e->of_file;
+    return e->used;
+}
+
+int check_digests_record(const char *path, uint32_t level, char *message, uint64_t message_bytes)
+{
+    seed = level;
+    file = fopen(path, "w");
+    if (file && fputs(magic, file) >= 0) return 1;
+    (void)snprintf(message, message_bytes, "%s cannot be written", path);
+    return 0;
+}
+
+int check_digests_expect(const char *path, uint32_t level, char *message, uint64_t message_bytes)
+{
+    char line[64] = "";
+    unsigned long long key, digest;
+    FILE *from = fopen(path, "r");
+    seed = level;
+    int good = from && fgets(line, sizeof line, from) && !strcmp(line, magic);
+    while (good && fgets(line, sizeof line, from)) {
+        good = sscanf(line, "%16llx %16llx", &key, &digest) == 2;
+        if (good) note(key, digest, 1);
+    }
+    if (from) (void)fclose(from);
+    if (!good)
+        (void)snprintf(message, message_bytes, "%s is no file that gdn check --record of this version wrote", path);
+    return good;
+}
+
+int check_digests_close(int64_t *n_of_file)
+{
+    const int good = !file || (!ferror(file) & !fclose(file));
+    *n_of_file = n_found;
+    free(table);
+    table = NULL;
+    file = NULL;
+    room = n_entries = 0;
+    return good;
+}
+
+/* All that a call consists of, by member, since padding may be anything. */
+static uint64_t key_of(const check_case *c, int environment)
+{
+    const int settings[] = { c->n_memories, c->n_views, c->placement, c->use_offset, c->executor, environment };
+    uint64_t key = check_hash(check_mix_text(seed, c->kernel->name), settings, sizeof settings);
+    key = check_hash(key, &c->args, c->kernel->args_size);
+    for (const check_view *v = c->view; v < c->view + c->n_views; v++) {
+        const int64_t numbers[] = { v->memory, v->first, v->dtype, v->rank, (int64_t)v->field, v->is_span };
+        key = check_hash(check_mix(key, v->stated), numbers, sizeof numbers);
+        key = check_hash(key, v->extent, sizeof v->extent[0] * (uint64_t)v->rank);
+        key = check_hash(key, v->stride, sizeof v->stride[0] * (uint64_t)v->rank);
+        key = check_hash(key, v->given, sizeof v->given);
+    }
+    for (const check_memory *m = c->memory; m < c->memory + c->n_memories; m++) {
+        const uint64_t sizes[] = { m->bytes, m->before, m->body, (uint64_t)m->written, (uint64_t)m->n_ranges };
+        key = check_hash(check_hash(key, sizes, sizeof sizes), m->image, m->bytes);
+        key = check_hash(key, m->range, sizeof m->range[0] * (uint64_t)m->n_ranges);
+    }
+    return key;
+}
+
+int check_known(check_target *reference, const check_case *c, uint64_t *digest, check_outcome *outcome,
+                check_text *text)
+{
+    static check_result expected;
+    const uint64_t plain = key_of(c, CHECK_ENV_DEFAULT);
+    const int strange = c->environment != CHECK_ENV_DEFAULT;
+    const uint64_t key = strange ? key_of(c, c->environment) : plain;
+    if (strange && look_up(key, digest)) return 1;
+    const int known = look_up(plain, digest);
+    if (known && !strange) return 1;
+    if (!check_expect(reference, c, known ? digest : NULL, &expected, text)) {
+        *outcome = check_unexpected(&expected);
+        return 0;
+    }
+    if (!known) {
+        *digest = check_digest(c, expected.image);
+        note(plain, *digest, 0);
+        if (file) (void)fprintf(file, "%016llx %016llx\n", (unsigned long long)plain, (unsigned long long)*digest);
+    }
+    if (strange) note(key, *digest, 0);
+    return 1;
+}
+
+check_outcome check_judge_known(check_target *t, check_target *reference, const check_case *c, uint64_t digest,
+                                check_result *result, check_text *text)
+{
+    static check_result expected;
+    const check_outcome outcome = check_run(t, c, result, text);
+    if (outcome != CHECK_RAN || check_digest(c, result->image) == digest) return outcome;
+    if (check_expect(reference, c, NULL, &expected, text) && !check_compare(c, expected.image, result->image, text))
+        check_say(text, "  the digest is not that of what the reference has made, nor of what it makes here\n");
+    return CHECK_FAILED;
+}
