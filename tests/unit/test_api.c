@@ -191,22 +191,25 @@ static void growth(void)
 {
     struct old {
         uint32_t size, a;
-    } old = { sizeof old, 1 };
+    };
+    struct {
+        struct old old;
+        uint32_t behind[2]; /* which the library must not take for members */
+    } caller = { { sizeof caller.old, 1 }, { 5, 6 } };
     struct now {
         uint32_t size, a, b, c;
     } copy, full = { 99, 2, 3, 4 };
-    REQUIRE(!gdn_struct_read("s", &old, sizeof old, sizeof copy, &copy) && copy.a == 1);
-    REQUIRE(copy.b == 0); /* zero is the default */
-    REQUIRE(copy.c == 0);
+    REQUIRE(!gdn_struct_read("s", &caller, sizeof caller.old, sizeof copy, &copy) && copy.a == 1);
+    REQUIRE(copy.b == 0 && copy.c == 0); /* zero is the default */
     struct {
         struct old old;
         uint32_t canary;
-    } target = { { sizeof old, 0 }, 7 };
+    } target = { { sizeof target.old, 0 }, 7 };
     gdn_struct_write(&target, &full, sizeof full);
-    REQUIRE(target.old.size == sizeof old); /* the caller's own */
+    REQUIRE(target.old.size == sizeof target.old); /* the caller's own */
     REQUIRE(target.old.a == 2 && target.canary == 7);
-    old.size = 4;
-    FAILS(gdn_struct_read("s", &old, sizeof old, sizeof copy, &copy), GDN_INVALID_ARGUMENT, "s->size is 4",
+    caller.old.size = 4;
+    FAILS(gdn_struct_read("s", &caller, sizeof caller.old, sizeof copy, &copy), GDN_INVALID_ARGUMENT, "s->size is 4",
           "at least 8");
 }
 
