@@ -105,8 +105,10 @@ rm -f "$state"/*.result
 begin=$(date +%s)
 alone=' deps lint build fuzz package ggml ' # those that need no build
 for name in $wanted; do
-    case $alone in *" $name "*) ;; *) wanted="build $wanted" ;; esac
+    case $alone in *" $name "*) ;; *) wanted="build $wanted" && break ;; esac
 done
+# shellcheck disable=SC2086
+wanted=$(printf '%s\n' $wanted | awk '!seen[$0]++') # each once, in their order
 # shellcheck disable=SC2086
 GDN_TEST_TOTAL=$(printf '%s\n' $wanted | sort -u | wc -l)
 export GDN_TEST_TOTAL
