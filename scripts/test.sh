@@ -108,7 +108,7 @@ for name in $wanted; do
     case $alone in *" $name "*) ;; *) wanted="build $wanted" && break ;; esac
 done
 # shellcheck disable=SC2086
-wanted=$(printf '%s\n' $wanted | awk '!seen[$0]++') # each once, in their order
+wanted=$(printf '%s\n' $wanted | awk '!seen[$0]++ { printf "%s ", $0 }') # each once, in their order
 # shellcheck disable=SC2086
 GDN_TEST_TOTAL=$(printf '%s\n' $wanted | sort -u | wc -l)
 export GDN_TEST_TOTAL
