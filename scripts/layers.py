@@ -130,7 +130,8 @@ def drawing(graph):
     between = folders_of(graph)
     lines = ["```mermaid", "flowchart TD"]
     for number in reversed(range(len(LAYERS) - 1)):  # the tests see everything
-        lines += [f"  subgraph layer{number}[\" \"]", "    direction LR", f"    {'; '.join(LAYERS[number])}", "  end"]
+        names = "; ".join(LAYERS[number])
+        lines += [f"  subgraph layer{number}[\" \"]", f"    {names}", "  end"] if len(LAYERS[number]) > 1 else [f"  {names}"]
     for layer in reversed(LAYERS[:-1]):
         lines += [f"  {folder} --> {' & '.join(sorted(between[folder]))}" for folder in layer if between.get(folder)]
     lines += ["```", "", "| layer | folder | what it is | includes |", "|---|---|---|---|"]
