@@ -8,16 +8,17 @@
 
 // Compile-time properties of a kernel. NB is exact unless GENERAL: then it is the most blocks of 32 keys, and
 // head_dim_k, the alignment of rows and their type are arbitrary.
-template <int NB_, int C_, bool CHANNEL_, bool TYPED_, bool GENERAL_, bool LOG_, bool TREE_ = false, bool HALF_ = false>
+template <int NB_, int C_, bool CHANNEL_, bool MIXED_IO_, bool GENERAL_, bool LOG_, bool TREE_ = false,
+          bool STATE16_ = false>
 struct Shape {
-    static constexpr int NB = NB_;            // blocks of 32 keys
-    static constexpr int C = C_;              // value channels (columns) of eight lanes: 1, 2 or 4
-    static constexpr bool CHANNEL = CHANNEL_; // a gate per key channel
-    static constexpr bool MIXED_IO = TYPED_;  // mixed-precision I/O, qk_norm, and any g_form and beta_form
+    static constexpr int NB = NB_;              // blocks of 32 keys
+    static constexpr int C = C_;                // value channels (columns) of eight lanes: 1, 2 or 4
+    static constexpr bool CHANNEL = CHANNEL_;   // a gate per key channel
+    static constexpr bool MIXED_IO = MIXED_IO_; // mixed-precision I/O, qk_norm, and any g_form and beta_form
     static constexpr bool GENERAL = GENERAL_;
     static constexpr bool LOG = LOG_;                            // the call may have a replay log
     static constexpr bool TREE = TREE_;                          // the call's tokens may be a tree
-    static constexpr bool STATE16 = HALF_;                       // 16-bit states
+    static constexpr bool STATE16 = STATE16_;                    // 16-bit states
     static constexpr int BYTES = STATE16 ? 2 : 4;                // of an element of a state
     static constexpr int COLUMNS = GDN_CUDA_DELTA_WARPS * 4 * C; // value channels of a thread block
 };

@@ -134,7 +134,7 @@ def drawing(graph):
         lines += [f"  subgraph layer{number}[\" \"]", f"    {names}", "  end"] if len(LAYERS[number]) > 1 else [f"  {names}"]
     for layer in reversed(LAYERS[:-1]):
         lines += [f"  {folder} --> {' & '.join(sorted(between[folder]))}" for folder in layer if between.get(folder)]
-    lines += ["```", "", "| layer | folder | what it is | includes |", "|---|---|---|---|"]
+    lines += ["```", "", "| layer | folder | what it is | includes today |", "|---|---|---|---|"]
     for number in reversed(range(len(LAYERS))):
         lines += [f"| {number} | `{folder}/` | {what} | {', '.join(sorted(between.get(folder, ()))) or 'nothing'} |"
                   for folder, what in LAYERS[number].items()]

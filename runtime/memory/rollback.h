@@ -40,12 +40,12 @@ rt_log_plan rt_log_plan_of(const rt_memory *m, const rt_sequence *s, int32_t n_r
  * as in rt_step_cancel(). */
 gdn_status rt_log_ready(rt_memory *m, int32_t seq, int32_t n_rows, int trees);
 
-/* Create and free the buffers of rt_log_repeat(). */
+/* Create and free the buffers of rt_log_replay(). */
 gdn_status rt_log_create(rt_memory *m);
 void rt_log_destroy(rt_memory *m);
 
 /* Compute the state of a sequence's current length without changing the sequence's own state. rt_log_maps() writes the
- * index maps for all layers. rt_log_repeat() then replays one layer and writes its state: to `out`, which is one state,
+ * index maps for all layers. rt_log_replay() then replays one layer and writes its state: to `out`, which is one state,
  * or to slot `to` of the layer's pool if out is NULL. */
 gdn_status rt_log_maps(rt_memory *m, const rt_sequence *s, int32_t to);
 gdn_status rt_log_replay(rt_memory *m, int32_t layer, const gdn_span *out);

@@ -6,7 +6,8 @@
  * trial is its extra time over the same tokens in the mode in use, mostly the draft head's catching up. The exploration
  * budget limits it: the next trial begins when the cost is at most 1/80 of the time since the last one. Each trial
  * without a change of mode halves that share, down to 1/640. If drafts would not pay even with all accepted, the share
- * is 1/640, or 1/320 after the first judgement. *
+ * is 1/640, or 1/320 after the first judgement.
+ *
  * A second candidate costs the time of one more row. It gives one more token if the first candidate is rejected and the
  * second one is drawn. How often that happens is known without verifying: a rejected first candidate shows the right
  * token. Only the time of the additional rows needs trials of a few steps. The interval between these doubles while
