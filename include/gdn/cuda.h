@@ -51,7 +51,8 @@
  * program. Page-locked memory that is mapped may be passed as it is.
  *
  * A kernel that reads a value out of range skips that sequence (set_rows: that row) and writes nothing out of range.
- * gdn_synchronize() or gdn_poll() reports GDN_BAD_MAP. For a bad value in state_dst only that state is not written.
+ * gdn_synchronize() or gdn_poll() reports GDN_BAD_MAP. For a bad value in state_dst,
+ * log.commit or checkpoints.dst only that state is not written.
  * Where seq_start descends, the kernel may skip other sequences of the call too. A kernel cannot check that no slot is
  * written twice: which write remains is then undefined.
  *
