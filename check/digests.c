@@ -62,13 +62,13 @@ int check_digests_record(const char *path, uint32_t level, char *message, uint64
 
 int check_digests_expect(const char *path, uint32_t level, char *message, uint64_t message_bytes)
 {
-    char line[64] = "";
+    char line[64] = "", end;
     unsigned long long key, digest;
     FILE *from = fopen(path, "r");
     seed = level;
     int good = from && fgets(line, sizeof line, from) && !strcmp(line, magic);
     while (good && fgets(line, sizeof line, from)) {
-        good = sscanf(line, "%16llx %16llx", &key, &digest) == 2;
+        good = sscanf(line, "%16llx %16llx%c", &key, &digest, &end) == 3 && end == '\n';
         if (good) note(key, digest, 1);
     }
     if (from) (void)fclose(from);
@@ -79,7 +79,8 @@ int check_digests_expect(const char *path, uint32_t level, char *message, uint64
 
 int check_digests_close(int64_t *n_of_file)
 {
-    const int good = !file || (!ferror(file) & !fclose(file));
+    int good = !file || !ferror(file);
+    if (file && fclose(file)) good = 0;
     *n_of_file = n_found;
     free(table);
     table = NULL;
