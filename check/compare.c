@@ -202,6 +202,7 @@ int64_t check_confined(const check_case *c, unsigned char *const *actual, check_
 
 uint64_t check_hash(uint64_t hash, const void *from, uint64_t bytes)
 {
+    if (!bytes) return hash; /* from may be NULL */
     const unsigned char *at = from, *const end = at + bytes;
     uint64_t word = 0;
     for (; end - at >= 8; at += 8) {
