@@ -27,8 +27,8 @@ void check_log(check_trial *trial, check_rng *rng)
     const int heads = check_between(rng, 1, 3), n = check_between(rng, 2, 16), most = check_between(rng, 1, 6);
     const int policy = check_between(rng, 0, 3); /* how often to commit: each round, now and then, when it has to be */
     const int begin = check_one_in(rng, 8) ? INT32_MAX - n : check_between(rng, 0, 60);
-    delta_defaults(&whole->delta, heads, heads * check_between(rng, 1, 3), CHECK_PICK(rng, dims),
-                   CHECK_PICK(rng, dims));
+    const int dim_v = CHECK_PICK(rng, dims), dim_k = CHECK_PICK(rng, dims);
+    delta_defaults(&whole->delta, heads, heads * check_between(rng, 1, 3), dim_k, dim_v);
     delta_random_ways(&whole->delta, rng);
     delta_batch(&whole->delta, 1, n);
     whole->delta.seq[0].state_key = 3;

@@ -35,8 +35,8 @@ static void draw(delta_spec *spec, check_rng *rng)
 {
     static const int dims[] = { 16, 17, 32, 33, 64, 128 }, intervals[] = { 0, 1, 2, 3, 4, 5, 8 };
     static const int types[] = { GDN_F32, GDN_F32, GDN_F16, GDN_BF16 };
-    const int heads = check_between(rng, 1, 2);
-    delta_defaults(spec, heads, heads * check_between(rng, 1, 2), CHECK_PICK(rng, dims), CHECK_PICK(rng, dims));
+    const int heads = check_between(rng, 1, 2), dim_v = CHECK_PICK(rng, dims), dim_k = CHECK_PICK(rng, dims);
+    delta_defaults(spec, heads, heads * check_between(rng, 1, 2), dim_k, dim_v);
     spec->head_map = check_between(rng, 0, 1);
     spec->gate = check_between(rng, 0, 1);
     spec->layout = check_between(rng, 0, 1);

@@ -65,8 +65,8 @@ enum { BEGIN = 1, ROWS = 2 };
 static void draw_state_tree(delta_spec *spec, int n, const int *parent, check_rng *rng)
 {
     static const int dims[] = { 16, 17, 32, 33, 64, 128 };
-    const int heads = check_between(rng, 1, 2);
-    delta_defaults(spec, heads, heads * check_between(rng, 1, 3), CHECK_PICK(rng, dims), CHECK_PICK(rng, dims));
+    const int heads = check_between(rng, 1, 2), dim_v = CHECK_PICK(rng, dims), dim_k = CHECK_PICK(rng, dims);
+    delta_defaults(spec, heads, heads * check_between(rng, 1, 3), dim_k, dim_v);
     delta_random_ways(spec, rng);
     delta_random_state(spec);
     delta_batch(spec, 1, n);
@@ -188,8 +188,8 @@ void check_history_trees(check_trial *trial, check_rng *rng)
     check_call *tree = check_trial_call(trial), *other = check_trial_call(trial), *branch = check_trial_call(trial);
     conv_spec *const spec = &tree->conv;
     int parent[MOST], order[MOST], place[MOST], parents[MOST], path[MOST];
-    const int n = draw_tree(parent, rng);
-    conv_defaults(spec, check_between(rng, 1, 150), check_between(rng, 1, 16));
+    const int n = draw_tree(parent, rng), width = check_between(rng, 1, 16);
+    conv_defaults(spec, check_between(rng, 1, 150), width);
     conv_random_ways(spec, rng);
     conv_batch(spec, 1, n);
     spec->n_columns = spec->width - 1 + n + check_between(rng, 0, 4);

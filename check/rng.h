@@ -1,5 +1,6 @@
 /* Random numbers of the check: splitmix64. A case draws from a generator that is seeded by what the case
- * is called, so every case can be run alone, on any machine, with the same numbers. */
+ * is called, so every case can be run alone, on any machine, with the same numbers. Two are never drawn in one
+ * expression, or list of arguments, whose parts a compiler may compute in either order. */
 #ifndef GDN_CHECK_RNG_H
 #define GDN_CHECK_RNG_H
 

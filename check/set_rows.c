@@ -145,9 +145,11 @@ static void variants(check_trial *trial, check_rng *rng)
     if (!run(trial, a, rng, "the first way")) return;
     if (way == 0) b->rows.index_type = a->rows.index_type == GDN_I32 ? GDN_I64 : GDN_I32;
     if (way == 1) b->rows.strided = !a->rows.strided;
-    if (way == 2)
-        trial->setting.executor = CHECK_EXECUTOR(check_between(rng, 0, 2),
-                                                 trial->threads->value[check_between(rng, 0, trial->threads->n - 1)]);
+    if (way == 2) {
+        const int kind = check_between(rng, 0, 2);
+        trial->setting.executor =
+            CHECK_EXECUTOR(kind, trial->threads->value[check_between(rng, 0, trial->threads->n - 1)]);
+    }
     if (!run(trial, b, rng, what[way])) return;
     for (int i = 0; i < a->rows.n_batch[0]; i++)
         for (int j = 0; j < a->rows.n_batch[1]; j++)

@@ -130,7 +130,8 @@ static int same_history(check_trial *trial, const check_call *a, int s, const ch
 
 static void random_shape(conv_spec *spec, check_rng *rng)
 {
-    conv_defaults(spec, check_between(rng, 1, 150), check_between(rng, 1, 16));
+    const int width = check_between(rng, 1, 16);
+    conv_defaults(spec, check_between(rng, 1, 150), width);
     spec->n_columns = spec->width - 1 + check_between(rng, spec->width == 1, 6);
     conv_random_ways(spec, rng);
     spec->map_position = spec->map_start = 1;
@@ -302,9 +303,11 @@ static void variants(check_trial *trial, check_rng *rng)
     }
     if (way == 2) b->conv.n_columns += check_between(rng, 1, 5);
     if (way == 3) b->conv.tap_major = !a->conv.tap_major;
-    if (way == 4)
-        trial->setting.executor = CHECK_EXECUTOR(check_between(rng, 0, 2),
-                                                 trial->threads->value[check_between(rng, 0, trial->threads->n - 1)]);
+    if (way == 4) {
+        const int kind = check_between(rng, 0, 2);
+        trial->setting.executor =
+            CHECK_EXECUTOR(kind, trial->threads->value[check_between(rng, 0, trial->threads->n - 1)]);
+    }
     if (way == 5) b->conv.strided = !a->conv.strided;
     if (!run(trial, b, rng, what[way])) return;
     for (int s = 0; s < a->conv.n_seqs; s++) {
