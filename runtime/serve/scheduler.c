@@ -112,6 +112,9 @@ static gdn_status check_request(const rt_scheduler *s, const rt_request *r)
     if (r->keep && s->desc.n_parallel != 1)
         return rt_fail(GDN_INVALID_ARGUMENT, "keep is for a scheduler of one sequence; this one has %d",
                        (int)s->desc.n_parallel);
+    if (r->pause < 0 || r->pause > r->n_prompt)
+        return rt_fail(GDN_INVALID_ARGUMENT, "pause is %d; 0 to %d (n_prompt) are allowed", (int)r->pause,
+                       (int)r->n_prompt);
     if (r->n_stop < 0 || (r->n_stop && !r->stop))
         return rt_fail(GDN_INVALID_ARGUMENT, "n_stop is %d, and stop is %s", (int)r->n_stop,
                        r->stop ? "given" : "NULL");

@@ -51,7 +51,8 @@ typedef struct rt_request {
     int32_t n_stop;
     int ignore_end;
     int keep;      /* 1: the request runs in sequence 0 of a scheduler with n_parallel 1. It begins with the tokens that
-                      the sequence holds, which must be the prompt's first ones, and leaves its tokens there */
+                      the sequence holds, which must be the prompt's first ones, and leaves its tokens there. A sequence
+                      with n_prompt tokens or more is emptied first */
     int32_t pause; /* no step decodes prompt tokens on both sides of this position, so that on_prompt is called there;
                       0: none */
     rt_token_fn on_token;

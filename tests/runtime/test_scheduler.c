@@ -327,11 +327,17 @@ static void ends(const rt_model *model)
     NEED(!rt_scheduler_create(&desc, &s));
     rt_request q = { .prompt = text, .n_prompt = CONTEXT, .n_max = 1, .sampling = { 0, 0, 1, 0, 1, 64, 1 } };
     FAILS(rt_submit(s, &q, id), GDN_INVALID_ARGUMENT, "the prompt has 96 tokens; the context holds 96");
+    q.n_prompt = 8;
+    q.keep = 1;
+    FAILS(rt_submit(s, &q, id), GDN_INVALID_ARGUMENT, "keep is for a scheduler of one sequence; this one has 2");
+    q.keep = 0;
+    q.pause = 9;
+    FAILS(rt_submit(s, &q, id), GDN_INVALID_ARGUMENT, "pause is 9; 0 to 8 (n_prompt) are allowed");
+    q.pause = 0;
 
     for (int32_t i = 0; i < CONTEXT; i++) seq[i] = 2;
     const rt_batch others = { CONTEXT - 8, text, seq, NULL }; /* 16 cells are left */
     NEED(!rt_decode(e, &others));
-    q.n_prompt = 8;
     q.n_max = 20;
     for (int i = 0; i < 4; i++) NEED(!rt_submit(s, &q, &id[i]));
     NEED(!rt_step_run(s, &busy) && busy);

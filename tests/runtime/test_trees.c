@@ -101,7 +101,8 @@ static void choose(world *w, int32_t s, const growth *g)
     REQUIRE(same(w, s));
     const int32_t what = below(w, 12), other = (s + 1) % N_SEQS;
     if (!g->tree) {
-        REQUIRE(rt_seq_branch(w->m, s, g->n - 1) == GDN_INVALID_ARGUMENT && same(w, s)); /* nothing lies aside */
+        REQUIRE(rt_seq_branch(w->m, s, g->n - 1) == GDN_INVALID_ARGUMENT &&
+                same(w, s)); /* there is no unlinked branch */
         return;
     }
     if (what == 0) { /* shared, reserved, or shorter: what lay aside is gone */
