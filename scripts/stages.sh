@@ -3,6 +3,7 @@
 # GDN_TEST_FULL is not empty: with its longer parts. What a stage writes to $GDN_STAGE_NOTE stands beside its result.
 set -eu
 cd "$(dirname "$0")/.."
+case ${1:---help} in --help | -h) sed -n '2,/^set /s/^# \{0,1\}//p' scripts/stages.sh | sed '$d'; exit 0 ;; esac
 jobs=$(nproc 2>/dev/null || echo 2)
 GDN_TEST_FULL=${GDN_TEST_FULL:-}
 mkdir -p build-test

@@ -1,7 +1,8 @@
-/* What test programs share: demands, random numbers, files.
+/* What test programs share: checks, random numbers, files.
  *
- * REQUIRE(condition) or REQUIRE(condition, format, arguments...) prints a condition that does not hold, with its place,
- * the text and the last error, and the program goes on. NEED() ends it. main() ends with `return test_summary();`. */
+ * REQUIRE(condition) or REQUIRE(condition, format, arguments...) reports a condition that is false, with file and
+ * line, the text and the last error; the program continues. NEED() ends it. main() ends with `return test_summary();`.
+ */
 #ifndef GDN_TESTS_HARNESS_H
 #define GDN_TESTS_HARNESS_H
 
