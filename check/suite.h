@@ -16,25 +16,28 @@ typedef struct check_family {
     void (*run)(struct check_trial *trial, check_rng *rng);
 } check_family;
 
-/* A line of a fixed list stands for one case or for many. It is a name, and behind a space what is set.
+/* A line of a fixed list is a case or a sweep of cases: a name, then assignments, with spaces between them.
  *
  *     "sizes/k{dim_k,dim_v:16_v16|33_v17}_{gate:scalar|channel} n_seqs=2 length=3,1 src=s?none:src"
  *
- * `{name:words}` is an axis. The line has a case for each choice of words, and the last axis turns fastest. Axes may
- * also stand behind the name; `{name}` is then where the word goes. A word sets what the axis is named after: to the
- * numbers of the word, for several names in turn, where it begins with one; to the value of a known word (see suite.c);
- * or else to its index. `{expression?words}` in a name is the word at that index.
+ * `{name:word|word}` is an axis of the sweep. The line has a case for each combination of words; the last axis varies
+ * fastest. The chosen word is printed in the name. An axis among the assignments is printed where the name has
+ * `{name}`. The word also sets the member `name`:
+ *   - a word that begins with a number sets one number for each of several names;
+ *   - a known word (suite.c has the list) sets its value;
+ *   - any other word sets its index.
+ * `{expression?words}` in a name prints the word with that index.
  *
- * `name=expression` sets members of the specification, variables of one letter, and `kind`, `threads` and
- * `environment`, which are how the case runs. `a=b=1` sets both. Expressions are those of C, without spaces. A member
- * stands for its own value. Besides, there are:
- *     s, i            the sequence; the number within a member that is an array
- *     #name           the index of the word that the axis has
- *     a,b,c           one for each sequence, or for each element of an array
- *     pick(n,a,b,c)   the one at n modulo their number
- *     has(text)       1 where a chosen word contains the text
- * A line is read twice: first for the sizes, which `begin` makes a batch of, and then for all. What a batch needs
- * cannot depend on members of sequences. */
+ * `name=expression` sets a member of the specification, a variable of one letter, or one of `kind`, `threads` and
+ * `environment`, which say how the case runs. `a=b=1` sets both. Expressions are C's, without spaces. The name of a
+ * member is its value. There are also:
+ *     s, i            number of the sequence; index within a member that is an array
+ *     #name           index of the axis's word
+ *     a,b,c           one value for each sequence, or for each element of an array
+ *     pick(n,a,b,c)   the value with index n modulo their number
+ *     has(text)       1 if a chosen word contains the text
+ * A line is read twice: for the sizes of the batch, which `begin` makes, and then for everything. So sizes cannot
+ * depend on members of sequences. */
 
 /* A member that lines may set. */
 typedef struct check_member {
