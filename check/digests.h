@@ -1,4 +1,4 @@
-/* Digests of the reference's results. The reference is slower than most targets, and much slower under emulators and
+/* Digests of the reference's results. The reference is slower than most targets, and much slower under qemu and
  * sanitizers. Its bits are the same in every build. So it runs a call once for all targets. It does not run a call
  * whose digest a file of another build has (gdn check --record FILE, --expect FILE). A call is identified by a hash of
  * all its contents. The reference runs calls that the file does not have. */
