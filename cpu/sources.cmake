@@ -19,5 +19,5 @@ if(GDN_FUZZ OR (GDN_SANITIZE MATCHES "address" AND CMAKE_C_COMPILER_ID MATCHES "
       set_property(SOURCE "${PROJECT_BINARY_DIR}/cpu/${kernel}_${isa}.c" APPEND PROPERTY COMPILE_OPTIONS -O0)
     endforeach()
   endforeach()
-  set_property(SOURCE threads/team.c APPEND PROPERTY COMPILE_DEFINITIONS GDN_STACK_MIB=16)
+  target_compile_definitions(gdn_threads INTERFACE GDN_STACK_MIB=16) # the library's and the runtime's threads
 endif()
