@@ -33,11 +33,8 @@ static uint32_t known[SIMT_MAX_THREADS][SIMT_LANES]; /* and that of each lane, w
 static const char *params;
 static size_t param_bytes;
 static simt_region region; /* the last that was met */
-static cell *shared_cells, *static_cells;
-static size_t shared_capacity, static_capacity;
+static cell *shared_cells;
 
-extern char __start_simt_shared[] __attribute__((visibility("hidden")));
-extern char __stop_simt_shared[] __attribute__((visibility("hidden")));
 extern char __ehdr_start[] __attribute__((visibility("hidden")));
 extern char _end[] __attribute__((visibility("hidden")));
 
@@ -50,13 +47,7 @@ static void *new_cells(size_t bytes) /* of what is touched of it, zeroed */
 
 static void release_shadow(void *shadow, size_t bytes) { munmap(shadow, (bytes / 2 + 2) * sizeof(cell)); }
 
-static void grow(cell **cells, size_t *capacity, size_t bytes)
-{
-    if (bytes <= *capacity) return;
-    if (*cells) release_shadow(*cells, *capacity);
-    *cells = new_cells(bytes);
-    *capacity = *cells ? bytes : 0;
-}
+static size_t all_shared(void) { return (size_t)(__stop_simt_shared - __start_simt_shared); }
 
 static void start_grid(const void *at, size_t bytes)
 {
@@ -64,8 +55,7 @@ static void start_grid(const void *at, size_t bytes)
     param_bytes = bytes;
     region.bytes = 0;
     grid_base = ++epoch;
-    grow(&shared_cells, &shared_capacity, simt_current.shared_bytes);
-    grow(&static_cells, &static_capacity, (size_t)(__stop_simt_shared - __start_simt_shared));
+    if (!shared_cells) shared_cells = new_cells(all_shared());
 }
 
 static void start_block(void)
@@ -219,17 +209,12 @@ void simt_accessed(const void *address, size_t bytes, enum simt_access access, c
     if (within(at, bytes, self->fiber.stack, self->fiber.size)) return;
     if (bytes <= 16 && (bytes & (bytes - 1)) == 0 && (uintptr_t)at % bytes)
         report("an access that is not aligned", at, pc);
-    if (within(at, bytes, simt_current.shared, simt_current.shared_bytes)) {
-        words(shared_cells, simt_current.shared, at, bytes, access, 1, pc);
-        return;
-    }
     if (region.bytes && within(at, bytes, region.at, region.bytes)) {
         device_words(at, bytes, access, pc);
         return;
     }
-    const size_t static_bytes = (size_t)(__stop_simt_shared - __start_simt_shared);
-    if (within(at, bytes, __start_simt_shared, static_bytes)) {
-        words(static_cells, __start_simt_shared, at, bytes, access, 1, pc);
+    if (within(at, bytes, __start_simt_shared, all_shared())) {
+        words(shared_cells, __start_simt_shared, at, bytes, access, 1, pc);
         return;
     }
     const int constant =
@@ -250,17 +235,15 @@ void simt_accessed(const void *address, size_t bytes, enum simt_access access, c
 static void copy_started(void *to, unsigned bytes)
 {
     simt_accessed(to, bytes, SIMT_WRITE, __builtin_return_address(0));
-    cell *cells = within(to, bytes, simt_current.shared, simt_current.shared_bytes) ? shared_cells : static_cells;
-    const char *from = cells == shared_cells ? simt_current.shared : __start_simt_shared;
-    for (unsigned i = 0; cells && i < bytes; i++) {
-        const size_t offset = (size_t)((char *)to + i - from);
-        cells[offset / 2].init &= (uint8_t) ~(1u << offset % 2);
+    for (unsigned i = 0; shared_cells && i < bytes; i++) {
+        const size_t offset = (size_t)((char *)to + i - __start_simt_shared);
+        shared_cells[offset / 2].init &= (uint8_t) ~(1u << offset % 2);
     }
 }
 
-static void copy_done(void *to, const void *from, unsigned bytes, unsigned read)
+static void copy_done(void *to, const void *from, unsigned bytes)
 {
-    if (read) simt_accessed(from, read, SIMT_READ, __builtin_return_address(0));
+    simt_accessed(from, bytes, SIMT_READ, __builtin_return_address(0));
     simt_accessed(to, bytes, SIMT_WRITE, __builtin_return_address(0));
 }
 

@@ -22,7 +22,7 @@ typedef struct simt_checker {
     void (*barrier)(void);                          /* all threads of the block have come */
     void (*sync)(simt_warp *warp, uint32_t lanes);  /* __syncwarp: these lanes */
     void (*copy_started)(void *to, unsigned bytes); /* in the background: what is there is undefined */
-    void (*copy_done)(void *to, const void *from, unsigned bytes, unsigned read);
+    void (*copy_done)(void *to, const void *from, unsigned bytes);
     void (*release_shadow)(void *shadow, size_t bytes);
 } simt_checker;
 

@@ -49,19 +49,7 @@ void *__tsan_memset(void *to, int value, size_t bytes)
 }
 
 /* Atomics: fibers are not interrupted, so plain operations do. */
-#define FETCH(bits, name, operation)                                                                                   \
-    uint##bits##_t __tsan_atomic##bits##_##name(uint##bits##_t *at, uint##bits##_t value, int order);                  \
-    uint##bits##_t __tsan_atomic##bits##_##name(uint##bits##_t *at, uint##bits##_t value, int order)                   \
-    {                                                                                                                  \
-        (void)order;                                                                                                   \
-        simt_accessed(at, bits / 8, SIMT_ATOMIC, PC);                                                                  \
-        const uint##bits##_t old = *at;                                                                                \
-        *at = operation;                                                                                               \
-        return old;                                                                                                    \
-    }
 #define ATOMICS(bits)                                                                                                  \
-    FETCH(bits, exchange, value) FETCH(bits, fetch_add, old + value) FETCH(bits, fetch_sub, old - value)               \
-    FETCH(bits, fetch_and, old & value) FETCH(bits, fetch_or, old | value) FETCH(bits, fetch_xor, old ^ value)         \
     uint##bits##_t __tsan_atomic##bits##_load(const uint##bits##_t *at, int order);                                    \
     uint##bits##_t __tsan_atomic##bits##_load(const uint##bits##_t *at, int order)                                     \
     {                                                                                                                  \
@@ -101,4 +89,4 @@ void *__tsan_memset(void *to, int value, size_t bytes)
         if (old == expected) *at = value;                                                                              \
         return old;                                                                                                    \
     }
-ATOMICS(8) ATOMICS(16) ATOMICS(32) ATOMICS(64)
+ATOMICS(32) ATOMICS(64)

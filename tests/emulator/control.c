@@ -16,8 +16,7 @@
 struct simt_settings simt_settings = DEFAULTS;
 unsigned long long simt_launches;
 
-static pthread_mutex_t lock; /* recursive: a host function in a stream may call, and is refused */
-static int in_host_function;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int initialized;
 static char last_fault[2048];
 
@@ -29,22 +28,6 @@ static struct counter {
 } counters[256];
 static unsigned n_counters;
 static unsigned long long all_calls;
-
-__attribute__((constructor)) static void make_lock(void)
-{
-    pthread_mutexattr_t attributes;
-    pthread_mutexattr_init(&attributes);
-    pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
-    pthread_mutex_init(&lock, &attributes);
-    pthread_mutexattr_destroy(&attributes);
-}
-
-void simt_host_function(simt_host_fn fn, void *data)
-{
-    in_host_function = 1;
-    fn(data);
-    in_host_function = 0;
-}
 
 static struct counter *counter(const char *name)
 {
@@ -64,7 +47,6 @@ simt_result simt_enter(const char *function, int needs_init)
         c->calls++;
         if (c->calls >= c->fail_from && c->calls < c->fail_to) return c->result;
     }
-    if (in_host_function) return SIMT_NOT_PERMITTED;
     return needs_init && !initialized ? SIMT_NOT_INITIALIZED : SIMT_SUCCESS;
 }
 
@@ -198,8 +180,11 @@ long long simt_count(const char *what)
     static const struct {
         const char *name;
         enum simt_kind kind;
-    } kinds[] = { { "contexts", SIMT_CONTEXT }, { "modules", SIMT_MODULE }, { "streams", SIMT_STREAM },
-                  { "events", SIMT_EVENT },     { "graphs", SIMT_GRAPH },   { "graph execs", SIMT_GRAPH_EXEC } };
+    } kinds[] = { { "contexts", SIMT_CONTEXT },
+                  { "modules", SIMT_MODULE },
+                  { "streams", SIMT_STREAM },
+                  { "graphs", SIMT_GRAPH },
+                  { "graph execs", SIMT_GRAPH_EXEC } };
     long long count = -1;
     size_t bytes, device_blocks, host_blocks;
     pthread_mutex_lock(&lock);

@@ -1,7 +1,6 @@
 /* Grids, blocks and the scheduler of a block's threads; barriers of the block. Warps are in warp.c. */
 #define _GNU_SOURCE
 #include "tests/emulator/check.h"
-#include "tests/emulator/copies.h"
 #include "tests/emulator/core_internal.h"
 
 #include <stdarg.h>
@@ -22,22 +21,10 @@ static unsigned exited; /* threads of the block that have returned */
 static int failed;
 static char error_text[2048];
 
-static struct {
-    char *start, *stop;
-} sections[16];
-static unsigned n_sections;
+__attribute__((section("simt_shared"), used)) static unsigned keep[4]; /* where no kernel has shared memory */
 
 const char *simt_error(void) { return error_text; }
 simt_warp *simt_warps(void) { return warps; }
-
-void simt_shared_section(void *start, void *stop)
-{
-    for (unsigned i = 0; i < n_sections; i++)
-        if (sections[i].start == start) return;
-    if (n_sections == sizeof sections / sizeof *sections) return;
-    sections[n_sections].start = start;
-    sections[n_sections++].stop = stop;
-}
 
 /* ---- What a thread does when it cannot go on ---- */
 static simt_thread *pick(simt_warp *warp)
@@ -106,42 +93,29 @@ static void fail(const char *format, ...)
 }
 
 /* ---- The block's barrier ---- */
-static unsigned arrived, votes; /* threads that are at it; whose value is not 0 */
-static int barrier_result;
+static unsigned arrived; /* threads that are at it */
 static simt_thread *first_there;
 
-/* All threads have come: let them go on. */
-static void release(enum simt_op op)
-{
-    const unsigned n = simt_current.n_threads;
-    barrier_result = op == SIMT_OP_BARRIER_COUNT ? (int)votes : op == SIMT_OP_BARRIER_AND ? votes == n : votes != 0;
-    for (unsigned w = 0; w < simt_current.n_warps; w++) warps[w].runnable = warps[w].exists;
-    arrived = votes = 0;
-    if (simt_check) simt_check->barrier();
-}
-
-int simt_barrier(enum simt_op op, int value, simt_site site)
+void simt_barrier(simt_site site)
 {
     simt_thread *self = simt_self;
-    self->op = op;
+    self->op = SIMT_OP_BARRIER;
     self->site = site;
-    votes += value != 0;
     if (++arrived == 1) first_there = self;
-    if (first_there->op != op || !simt_same_site(first_there->site, site)) {
+    if (!simt_same_site(first_there->site, site)) {
         char text[1024];
         simt_describe(text, sizeof text);
         simt_fault("not all threads are at the same barrier: %s", text);
     }
-    if (arrived == simt_current.n_threads) {
-        release(op);
-        if (!simt_seed()) /* the last to come goes on at once */
-            self->warp->runnable &= ~(1u << self->lane);
-        else simt_suspend();
-    } else {
-        simt_suspend();
+    const int complete = arrived == simt_current.n_threads;
+    if (complete) {
+        for (unsigned w = 0; w < simt_current.n_warps; w++) warps[w].runnable = warps[w].exists;
+        arrived = 0;
+        if (simt_check) simt_check->barrier();
     }
+    if (complete && !simt_seed()) self->warp->runnable &= ~(1u << self->lane); /* the last to come goes on at once */
+    else simt_suspend();
     self->op = SIMT_OP_NONE;
-    return barrier_result; /* the next barrier is not complete before all have been here */
 }
 
 /* ---- Threads ---- */
@@ -198,7 +172,7 @@ static void run_block(void)
 {
     const simt_dim3 size = running->block;
     const unsigned n = simt_current.n_threads;
-    arrived = votes = exited = 0;
+    arrived = exited = 0;
     for (unsigned w = 0; w < simt_current.n_warps; w++) {
         const unsigned left = n - w * SIMT_LANES;
         warps[w] = (simt_warp){ .threads = &threads[w * SIMT_LANES], .number = w };
@@ -216,9 +190,7 @@ static void run_block(void)
                 thread->op = SIMT_OP_NONE;
                 simt_fiber_start(&thread->fiber, i, thread_main);
             }
-    for (unsigned s = 0; s < n_sections; s++)
-        simt_poison(sections[s].start, (size_t)(sections[s].stop - sections[s].start));
-    if (simt_current.shared_bytes) simt_poison(simt_current.shared, simt_current.shared_bytes);
+    simt_poison(__start_simt_shared, (size_t)(__stop_simt_shared - __start_simt_shared));
     simt_copies_forget();
     if (simt_check) simt_check->block();
     schedule();
@@ -245,12 +217,6 @@ int simt_run_grid(const simt_grid *grid)
                  grid->name, (unsigned long long)n, (unsigned long long)per_block);
         return -1;
     }
-    /* Of its very own size, so that AddressSanitizer sees what reaches beyond it; aligned to 16 bytes, no more. */
-    void *memory = NULL;
-    if (grid->shared_bytes && posix_memalign(&memory, 32, grid->shared_bytes + 16)) {
-        snprintf(error_text, sizeof error_text, "kernel %s: out of memory", grid->name);
-        return -1;
-    }
     running = grid;
     failed = 0;
     error_text[0] = 0;
@@ -258,8 +224,6 @@ int simt_run_grid(const simt_grid *grid)
                                  .grid = grid->grid,
                                  .n_threads = (unsigned)per_block,
                                  .n_warps = (unsigned)((per_block + SIMT_LANES - 1) / SIMT_LANES),
-                                 .shared = memory ? (char *)memory + 16 : NULL,
-                                 .shared_bytes = grid->shared_bytes,
                                  .kernel = grid->name };
     if (simt_check) simt_check->grid(grid->arg, grid->arg_bytes);
     uint64_t first = 0, step = 1; /* the blocks in another order: first + i * step modulo n */
@@ -280,7 +244,6 @@ int simt_run_grid(const simt_grid *grid)
         run_block();
     }
     simt_float_restore(mode);
-    free(memory);
     running = NULL;
     simt_self = NULL;
     return failed ? -1 : 0;

@@ -31,21 +31,8 @@ typedef struct simt_site {
     int line;
 } simt_site;
 
-enum simt_op { /* what a thread waits in */
-               SIMT_OP_NONE,
-               SIMT_OP_BARRIER,
-               SIMT_OP_BARRIER_COUNT,
-               SIMT_OP_BARRIER_AND,
-               SIMT_OP_BARRIER_OR, /* the block */
-               SIMT_OP_SYNC,
-               SIMT_OP_SHUFFLE,
-               SIMT_OP_BALLOT,
-               SIMT_OP_MATCH, /* lanes of a warp */
-               SIMT_OP_ADD,
-               SIMT_OP_MIN,
-               SIMT_OP_MAX,
-               SIMT_OP_XOR
-};
+/* What a thread waits in: the block's barrier, or what lanes of a warp do together. */
+enum simt_op { SIMT_OP_NONE, SIMT_OP_BARRIER, SIMT_OP_SYNC, SIMT_OP_SHUFFLE, SIMT_OP_BALLOT };
 
 typedef struct simt_thread {
     simt_dim3 index; /* in its block */
@@ -71,8 +58,6 @@ typedef struct simt_warp {
 typedef struct simt_block {
     simt_dim3 index, size, grid;
     unsigned n_threads, n_warps;
-    void *shared; /* dynamic shared memory */
-    size_t shared_bytes;
     const char *kernel;
 } simt_block;
 
@@ -82,7 +67,6 @@ extern simt_block simt_current;
 typedef struct simt_grid {
     const char *name;
     simt_dim3 grid, block;
-    size_t shared_bytes;
     void (*fn)(const void *arg);
     const void *arg;
     size_t arg_bytes;
@@ -100,13 +84,19 @@ uint64_t simt_seed(void);
 uint64_t simt_random(void);
 void simt_poison(void *at, size_t bytes); /* fill with garbage */
 
-/* Static shared memory: poisoned when a block starts. A module announces its part once. */
-void simt_shared_section(void *start, void *stop);
+/* Shared memory: a section of the library, poisoned when a block starts. The linker defines these. */
+extern char __start_simt_shared[] __attribute__((visibility("hidden")));
+extern char __stop_simt_shared[] __attribute__((visibility("hidden")));
+
+/* Asynchronous copies to shared memory. A copy may land at any time between its call and the wait for its group: here
+ * it lands in the wait, and the target is garbage until then, so that a missing wait shows. */
+void simt_copy_async(void *to, const void *from, unsigned bytes, simt_site site);
+void simt_copy_commit(void);           /* closes a group */
+void simt_copy_wait(unsigned pending); /* until at most this many of the newest groups are in flight */
 
 /* ---- Called by kernels, through a shim ---- */
-int simt_barrier(enum simt_op op, int value, simt_site site); /* all threads of the block */
+void simt_barrier(simt_site site); /* all threads of the block */
 uint64_t simt_lanes(enum simt_op op, uint32_t mask, uint64_t value, unsigned source, simt_site site);
-uint32_t simt_active_mask(void); /* lanes that have not returned: the largest that __activemask may be */
 void simt_fault(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
 #ifdef __cplusplus

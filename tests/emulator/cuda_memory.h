@@ -2,9 +2,7 @@
 #ifndef GDN_SIMT_CUDA_MEMORY_H
 #define GDN_SIMT_CUDA_MEMORY_H
 
-#include "tests/emulator/copies.h"
-
-/* A parameter that follows the pointer's type, so that atomicAdd(&word, 1) is what CUDA's overloads make it. */
+/* A parameter that follows the pointer's type, so that atomicMax(&word, 1) is what CUDA's overloads make it. */
 template <class T> struct simt_type {
     typedef T type;
 };
@@ -24,12 +22,6 @@ template <class T> static inline T __ldg(const T *at, SIMT_WHERE)
 }
 
 /* Fibers are never interrupted, so that any step is atomic. The compiler sees __atomic_*, and so does the checker. */
-#define SIMT_ATOMIC(name, builtin)                                                                                     \
-    template <class T> static inline T name(T *at, SIMT_VALUE(T) value) { return builtin(at, value, __ATOMIC_RELAXED); }
-SIMT_ATOMIC(atomicExch, __atomic_exchange_n)
-SIMT_ATOMIC(atomicAdd, __atomic_fetch_add)
-SIMT_ATOMIC(atomicOr, __atomic_fetch_or)
-#undef SIMT_ATOMIC
 template <class T> static inline T atomicCAS(T *at, SIMT_VALUE(T) compare, SIMT_VALUE(T) value)
 {
     __atomic_compare_exchange_n(at, &compare, value, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
@@ -49,9 +41,9 @@ template <class T> static inline T atomicMin(T *at, SIMT_VALUE(T) value) /* a pl
 }
 
 /* ---- Asynchronous copies to shared memory (cuda_pipeline_primitives.h) ---- */
-static inline void __pipeline_memcpy_async(void *to, const void *from, size_t bytes, size_t zfill = 0, SIMT_WHERE)
+static inline void __pipeline_memcpy_async(void *to, const void *from, size_t bytes, SIMT_WHERE)
 {
-    simt_copy_async(to, from, (unsigned)bytes, (unsigned)zfill, { file, line });
+    simt_copy_async(to, from, (unsigned)bytes, { file, line });
 }
 static inline void __pipeline_commit() { simt_copy_commit(); }
 static inline void __pipeline_wait_prior(size_t pending) { simt_copy_wait((unsigned)pending); }

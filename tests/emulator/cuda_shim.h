@@ -39,14 +39,10 @@
     }                                                                                                                  \
     static void name(const ParamsType &p)
 
-#define GDN_SHARED_DYNAMIC(type, name) type *const name = static_cast<type *>(simt_current.shared)
-
 /* ---- Where a thread is ---- */
 #define threadIdx (const_cast<const simt_dim3 &>(simt_self->index))
 #define blockIdx  (const_cast<const simt_dim3 &>(simt_current.index))
 #define blockDim  (const_cast<const simt_dim3 &>(simt_current.size))
-
-#define __trap() simt_fault("%s:%d: __trap()", __FILE__, __LINE__)
 
 #include "tests/emulator/cuda_types.h"
 #include "tests/emulator/cuda_math.h"

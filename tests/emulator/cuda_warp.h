@@ -7,27 +7,18 @@
 #define SIMT_HERE                                                                                                      \
     simt_site { file, line }
 
-static inline void __syncthreads(SIMT_SITE) { simt_barrier(SIMT_OP_BARRIER, 0, SIMT_HERE); }
-static inline int __syncthreads_count(int x, SIMT_SITE) { return simt_barrier(SIMT_OP_BARRIER_COUNT, x, SIMT_HERE); }
-static inline int __syncthreads_and(int x, SIMT_SITE) { return simt_barrier(SIMT_OP_BARRIER_AND, x, SIMT_HERE); }
-static inline int __syncthreads_or(int x, SIMT_SITE) { return simt_barrier(SIMT_OP_BARRIER_OR, x, SIMT_HERE); }
+static inline void __syncthreads(SIMT_SITE) { simt_barrier(SIMT_HERE); }
 /* A barrier with a number is one wherever threads come to it; a block's threads come all or none. */
 static inline void __barrier_sync_count(unsigned id, unsigned count)
 {
     if (id == 0 || id > 15 || count != blockDim.x * blockDim.y * blockDim.z)
         simt_fault("barrier %u of %u threads: a block of %u can have barriers 1 to 15 of all of them here", id, count,
                    blockDim.x * blockDim.y * blockDim.z);
-    simt_barrier(SIMT_OP_BARRIER, 0, simt_site{ "barrier", (int)id });
+    simt_barrier(simt_site{ "barrier", (int)id });
 }
 static inline void __syncwarp(unsigned mask = 0xffffffffu, SIMT_SITE)
 {
     simt_lanes(SIMT_OP_SYNC, mask, 0, 0, SIMT_HERE);
-}
-static inline unsigned __activemask() { return simt_active_mask(); }
-
-static inline unsigned __ballot_sync(unsigned mask, int x, SIMT_SITE)
-{
-    return (unsigned)simt_lanes(SIMT_OP_BALLOT, mask, x != 0, 0, SIMT_HERE);
 }
 static inline int __any_sync(unsigned mask, int x, SIMT_SITE)
 {
@@ -72,32 +63,12 @@ template <class T> static inline T __shfl_xor_sync(unsigned mask, T value, int l
     const unsigned end = simt_first(width, file, line) + (unsigned)width, at = simt_self->lane ^ (unsigned)lane_mask;
     return simt_shuffle(mask, value, at < end ? at : simt_self->lane, SIMT_HERE);
 }
-template <class T> static inline T __shfl_up_sync(unsigned mask, T value, unsigned by, int width = 32, SIMT_SITE)
-{
-    const unsigned first = simt_first(width, file, line), lane = simt_self->lane;
-    return simt_shuffle(mask, value, lane - first >= by ? lane - by : lane, SIMT_HERE);
-}
 template <class T> static inline T __shfl_down_sync(unsigned mask, T value, unsigned by, int width = 32, SIMT_SITE)
 {
     const unsigned first = simt_first(width, file, line), lane = simt_self->lane;
     return simt_shuffle(mask, value, lane - first + by < (unsigned)width ? lane + by : lane, SIMT_HERE);
 }
 
-template <class T> static inline unsigned __match_any_sync(unsigned mask, T value, SIMT_SITE)
-{
-    return (unsigned)simt_lanes(SIMT_OP_MATCH, mask, simt_to_64(value), 0, SIMT_HERE);
-}
-#define SIMT_REDUCE(name, type, op)                                                                                    \
-    static inline type name(unsigned mask, type value, SIMT_SITE)                                                      \
-    {                                                                                                                  \
-        return (type)simt_lanes(op, mask, (uint64_t)(int64_t)value, 0, SIMT_HERE);                                     \
-    }
-SIMT_REDUCE(__reduce_add_sync, unsigned, SIMT_OP_ADD)
-SIMT_REDUCE(__reduce_add_sync, int, SIMT_OP_ADD)
-SIMT_REDUCE(__reduce_min_sync, int, SIMT_OP_MIN)
-SIMT_REDUCE(__reduce_max_sync, unsigned, SIMT_OP_MAX)
-SIMT_REDUCE(__reduce_xor_sync, unsigned, SIMT_OP_XOR)
-#undef SIMT_REDUCE
 #undef SIMT_SITE
 #undef SIMT_HERE
 

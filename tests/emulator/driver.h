@@ -20,63 +20,25 @@ typedef struct simt_context simt_context;
 typedef struct simt_module simt_module;
 typedef struct simt_function simt_function;
 typedef struct simt_stream simt_stream;
-typedef struct simt_event simt_event;
 typedef struct simt_green simt_green; /* CUgreenCtx */
 typedef struct simt_graph simt_graph;
 typedef struct simt_graph_exec simt_graph_exec;
-typedef void (*simt_host_fn)(void *data);
 
-typedef struct simt_launch_config { /* CUlaunchConfig */
-    unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes;
-    simt_stream *stream;
-    const void *attributes;
-    unsigned n_attributes;
-} simt_launch_config;
-
-/* name, value, what cuGetErrorString says */
-#define SIMT_RESULTS(X)                                                                                                \
-    X(SUCCESS, 0, "no error")                                                                                          \
-    X(INVALID_VALUE, 1, "invalid argument")                                                                            \
-    X(OUT_OF_MEMORY, 2, "out of memory")                                                                               \
-    X(NOT_INITIALIZED, 3, "initialization error")                                                                      \
-    X(DEINITIALIZED, 4, "driver shutting down")                                                                        \
-    X(STUB_LIBRARY, 34, "CUDA driver is a stub library")                                                               \
-    X(NO_DEVICE, 100, "no CUDA-capable device is detected")                                                            \
-    X(INVALID_DEVICE, 101, "invalid device ordinal")                                                                   \
-    X(INVALID_IMAGE, 200, "device kernel image is invalid")                                                            \
-    X(INVALID_CONTEXT, 201, "invalid device context")                                                                  \
-    X(NO_BINARY_FOR_GPU, 209, "no kernel image is available for execution on the device")                              \
-    X(ECC_UNCORRECTABLE, 214, "uncorrectable ECC error encountered")                                                   \
-    X(NVLINK_UNCORRECTABLE, 220, "uncorrectable NVLink error detected during the execution")                           \
-    X(UNSUPPORTED_PTX_VERSION, 222, "the provided PTX was compiled with an unsupported toolchain.")                    \
-    X(CONTAINED, 226, "Invalid access of peer GPU memory over nvlink or a hardware error")                             \
-    X(UNSUPPORTED_LIMIT, 215, "limit is not supported on this architecture")                                           \
-    X(INVALID_HANDLE, 400, "invalid resource handle")                                                                  \
-    X(ILLEGAL_STATE, 401, "the operation cannot be performed in the present state")                                    \
-    X(NOT_FOUND, 500, "named symbol not found")                                                                        \
-    X(NOT_READY, 600, "device not ready")                                                                              \
-    X(ILLEGAL_ADDRESS, 700, "an illegal memory access was encountered")                                                \
-    X(LAUNCH_OUT_OF_RESOURCES, 701, "too many resources requested for launch")                                         \
-    X(LAUNCH_TIMEOUT, 702, "the launch timed out and was terminated")                                                  \
-    X(CONTEXT_IS_DESTROYED, 709, "context is destroyed")                                                               \
-    X(LAUNCH_FAILED, 719, "unspecified launch failure")                                                                \
-    X(TENSOR_MEMORY_LEAK, 721, "tensor memory not completely freed")                                                   \
-    X(NOT_PERMITTED, 800, "operation not permitted")                                                                   \
-    X(NOT_SUPPORTED, 801, "operation not supported")                                                                   \
-    X(MPS_RPC_FAILURE, 806, "MPS client failed to communicate with the MPS server")                                    \
-    X(STREAM_CAPTURE_UNSUPPORTED, 900, "operation not permitted when stream is capturing")                             \
-    X(STREAM_CAPTURE_INVALIDATED, 901, "operation failed due to a previous error during capture")                      \
-    X(STREAM_CAPTURE_MERGE, 902, "operation would result in a merge of separate capture sequences")                    \
-    X(STREAM_CAPTURE_UNMATCHED, 903, "capture was not ended in the same stream as it began")                           \
-    X(STREAM_CAPTURE_UNJOINED, 904, "capturing stream has unjoined work")                                              \
-    X(STREAM_CAPTURE_ISOLATION, 905, "dependency created on uncaptured work in another stream")                        \
-    X(STREAM_CAPTURE_IMPLICIT, 906, "operation would make the legacy stream depend on a capturing blocking stream")    \
-    X(CAPTURED_EVENT, 907, "operation not permitted on an event last recorded in a capturing stream")                  \
-    X(STREAM_CAPTURE_WRONG_THREAD, 908, "attempt to terminate a thread-local capture sequence from another thread")    \
-    X(UNKNOWN, 999, "unknown error")
+/* The results that are given: name, value. */
+// clang-format off
+#define SIMT_RESULTS(X) \
+    X(SUCCESS, 0) X(INVALID_VALUE, 1) X(OUT_OF_MEMORY, 2) X(NOT_INITIALIZED, 3) X(NO_DEVICE, 100) \
+    X(INVALID_DEVICE, 101) X(INVALID_IMAGE, 200) X(INVALID_CONTEXT, 201) X(ECC_UNCORRECTABLE, 214) \
+    X(NVLINK_UNCORRECTABLE, 220) X(UNSUPPORTED_PTX_VERSION, 222) X(CONTAINED, 226) X(INVALID_HANDLE, 400) \
+    X(ILLEGAL_STATE, 401) X(NOT_FOUND, 500) X(NOT_READY, 600) X(ILLEGAL_ADDRESS, 700) \
+    X(LAUNCH_OUT_OF_RESOURCES, 701) X(LAUNCH_TIMEOUT, 702) X(LAUNCH_FAILED, 719) X(TENSOR_MEMORY_LEAK, 721) \
+    X(NOT_SUPPORTED, 801) X(MPS_RPC_FAILURE, 806) X(STREAM_CAPTURE_UNSUPPORTED, 900) \
+    X(STREAM_CAPTURE_INVALIDATED, 901) X(STREAM_CAPTURE_IMPLICIT, 906) X(STREAM_CAPTURE_WRONG_THREAD, 908) \
+    X(UNKNOWN, 999)
+// clang-format on
 
 enum {
-#define X(name, value, text) SIMT_##name = value,
+#define X(name, value) SIMT_##name = value,
     SIMT_RESULTS(X)
 #undef X
 };
@@ -113,7 +75,7 @@ SIMT_EXPORT void simt_miscompile(const char *kernel, size_t at);
 /* Calls so far of a function, by its exported name; NULL: of all. */
 SIMT_EXPORT unsigned long long simt_calls(const char *function);
 
-/* What is alive: "device bytes", "device blocks", "host blocks", "contexts", "streams", "events", "modules", "graphs",
+/* What is alive: "device bytes", "device blocks", "host blocks", "contexts", "streams", "modules", "graphs",
  * "graph execs", "queued"; and "launches" since the start. -1: no such name. */
 SIMT_EXPORT long long simt_count(const char *what);
 

@@ -9,11 +9,8 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* ---- Results and entry points ---- */
+/* ---- Results ---- */
 simt_result cuGetErrorName(simt_result result, const char **name);
-simt_result cuGetErrorString(simt_result result, const char **text);
-simt_result cuGetProcAddress(const char *name, void **out, int version, unsigned long long flags);
-simt_result cuGetProcAddress_v2(const char *name, void **out, int version, unsigned long long flags, int *status);
 
 /* ---- Devices ---- */
 simt_result cuInit(unsigned flags);
@@ -29,8 +26,6 @@ simt_result cuDevicePrimaryCtxRetain(simt_context **out, simt_device device);
 simt_result cuDevicePrimaryCtxRelease_v2(simt_device device);
 simt_result cuDevicePrimaryCtxReset_v2(simt_device device);
 simt_result cuCtxCreate_v2(simt_context **out, unsigned flags, simt_device device);
-simt_result cuCtxCreate_v3(simt_context **out, void *affinity, int n, unsigned flags, simt_device device);
-simt_result cuCtxCreate_v4(simt_context **out, void *params, unsigned flags, simt_device device);
 simt_result cuCtxDestroy_v2(simt_context *context);
 simt_result cuCtxPushCurrent_v2(simt_context *context);
 simt_result cuCtxPopCurrent_v2(simt_context **out);
@@ -53,14 +48,12 @@ simt_result cuMemHostGetDevicePointer_v2(simt_ptr *out, void *at, unsigned flags
 simt_result cuPointerGetAttribute(void *value, int attribute, simt_ptr at);
 
 /* ---- Copies ---- */
-simt_result cuMemcpyHtoD_v2(simt_ptr to, const void *from, size_t bytes);
-simt_result cuMemcpyDtoH_v2(void *to, simt_ptr from, size_t bytes);
 simt_result cuMemcpyHtoDAsync_v2(simt_ptr to, const void *from, size_t bytes, simt_stream *stream);
 simt_result cuMemcpyDtoHAsync_v2(void *to, simt_ptr from, size_t bytes, simt_stream *stream);
 simt_result cuMemcpyDtoDAsync_v2(simt_ptr to, simt_ptr from, size_t bytes, simt_stream *stream);
 simt_result cuMemsetD32_v2(simt_ptr to, unsigned value, size_t n);
 
-/* ---- Streams and events ---- */
+/* ---- Streams ---- */
 simt_result cuStreamCreate(simt_stream **out, unsigned flags);
 simt_result cuStreamCreateWithPriority(simt_stream **out, unsigned flags, int priority);
 simt_result cuStreamDestroy_v2(simt_stream *stream);
@@ -69,24 +62,14 @@ simt_result cuStreamQuery(simt_stream *stream);
 simt_result cuStreamGetCtx(simt_stream *stream, simt_context **out);
 simt_result cuStreamGetCtx_v2(simt_stream *stream, simt_context **out, simt_green **green);
 simt_result cuGreenCtxStreamCreate(simt_stream **out, simt_green *green, unsigned flags, int priority);
-simt_result cuStreamWaitEvent(simt_stream *stream, simt_event *event, unsigned flags);
-simt_result cuLaunchHostFunc(simt_stream *stream, simt_host_fn fn, void *data);
-simt_result cuEventCreate(simt_event **out, unsigned flags);
-simt_result cuEventRecord(simt_event *event, simt_stream *stream);
-simt_result cuEventQuery(simt_event *event);
-simt_result cuEventSynchronize(simt_event *event);
-simt_result cuEventDestroy_v2(simt_event *event);
-simt_result cuEventElapsedTime_v2(float *ms, simt_event *start, simt_event *end);
 
 /* ---- Modules and launches ---- */
 simt_result cuModuleLoadData(simt_module **out, const void *image);
 simt_result cuModuleUnload(simt_module *module);
 simt_result cuModuleGetFunction(simt_function **out, simt_module *module, const char *name);
-simt_result cuFuncSetAttribute(simt_function *function, int attribute, int value);
 simt_result cuLaunchKernel(simt_function *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                            unsigned block_y, unsigned block_z, unsigned shared, simt_stream *stream, void **params,
                            void **extra);
-simt_result cuLaunchKernelEx(const simt_launch_config *config, simt_function *function, void **params, void **extra);
 
 /* ---- Capture and graphs ---- */
 simt_result cuStreamBeginCapture_v2(simt_stream *stream, int mode);

@@ -39,8 +39,7 @@ static simt_context *create(simt_device device)
 static void destroy(simt_context *context)
 {
     simt_drain_context(context);
-    static const enum simt_kind kinds[] = { SIMT_GREEN,    SIMT_GRAPH_EXEC, SIMT_GRAPH,
-                                            SIMT_FUNCTION, SIMT_MODULE,     SIMT_EVENT };
+    static const enum simt_kind kinds[] = { SIMT_GREEN, SIMT_GRAPH_EXEC, SIMT_GRAPH, SIMT_FUNCTION, SIMT_MODULE };
     for (simt_handle *h = simt_handles(SIMT_STREAM), *next; h; h = next) {
         next = h->next;
         if (h->context == context) simt_stream_gone((simt_stream *)(void *)h);
@@ -49,13 +48,7 @@ static void destroy(simt_context *context)
         for (simt_handle *h = simt_handles(kinds[i]), *next; h; h = next) {
             next = h->next;
             if (h->context != context) continue;
-            simt_work *work = kinds[i] == SIMT_GRAPH        ? ((simt_graph *)(void *)h)->first
-                              : kinds[i] == SIMT_GRAPH_EXEC ? ((simt_graph_exec *)(void *)h)->first
-                                                            : NULL;
-            for (simt_work *after; work; work = after) {
-                after = work->next;
-                simt_free_work(work);
-            }
+            if (kinds[i] == SIMT_GRAPH || kinds[i] == SIMT_GRAPH_EXEC) simt_free_list(((simt_graph *)(void *)h)->first);
             simt_drop_handle(h);
         }
     simt_context_memory_gone(context);
@@ -123,18 +116,6 @@ simt_result cuCtxCreate_v2(simt_context **out, unsigned flags, simt_device devic
     if (result) destroy(context);
     else *out = context;
     LEAVE(result);
-}
-
-simt_result cuCtxCreate_v3(simt_context **out, void *affinity, int n, unsigned flags, simt_device device)
-{
-    (void)affinity, (void)n;
-    return cuCtxCreate_v2(out, flags, device);
-}
-
-simt_result cuCtxCreate_v4(simt_context **out, void *params, unsigned flags, simt_device device)
-{
-    (void)params;
-    return cuCtxCreate_v2(out, flags, device);
 }
 
 simt_result cuCtxDestroy_v2(simt_context *context)

@@ -1,4 +1,4 @@
-/* Copies and memsets, at once or in a stream. */
+/* Copies and memsets in streams. */
 #include "tests/emulator/driver_api.h"
 #include "tests/emulator/driver_internal.h"
 
@@ -15,27 +15,6 @@ static simt_result check(const char *to, const char *from, size_t bytes, unsigne
     if (!to || !from) return SIMT_INVALID_VALUE;
     if (which & TO_DEVICE && !simt_device_range(to, bytes)) return SIMT_INVALID_VALUE;
     if (which & FROM_DEVICE && !simt_device_range(from, bytes)) return SIMT_INVALID_VALUE;
-    return SIMT_SUCCESS;
-}
-
-/* In order with the legacy stream, and so with blocking streams, but not with others. */
-static simt_result now(simt_context *context, char *to, const char *from, size_t bytes, unsigned which)
-{
-    const simt_result bad = check(to, from, bytes, which);
-    if (bad) return bad;
-    const simt_result unsafe = simt_unsafe_call();
-    if (unsafe) return unsafe;
-    for (simt_handle *h = simt_handles(SIMT_STREAM); h; h = h->next) {
-        simt_stream *stream = (simt_stream *)(void *)h;
-        if (h->context == context && stream->capture && !(stream->flags & 1)) {
-            stream->capture->invalid = 1;
-            return SIMT_STREAM_CAPTURE_IMPLICIT;
-        }
-    }
-    if (simt_settings.hang) return SIMT_LAUNCH_TIMEOUT;
-    simt_drain_blocking(context);
-    if (context->error) return context->error;
-    if (bytes) memmove(to, from, bytes);
     return SIMT_SUCCESS;
 }
 
@@ -64,18 +43,6 @@ static simt_result later(simt_context *context, simt_stream *named, char *to, co
     if (simt_settings.hang) return SIMT_LAUNCH_TIMEOUT;
     simt_drain(stream); /* to pageable memory nothing is asynchronous */
     return context->error;
-}
-
-simt_result cuMemcpyHtoD_v2(simt_ptr to, const void *from, size_t bytes)
-{
-    ENTER_CONTEXT();
-    LEAVE(now(context, address(to), from, bytes, TO_DEVICE));
-}
-
-simt_result cuMemcpyDtoH_v2(void *to, simt_ptr from, size_t bytes)
-{
-    ENTER_CONTEXT();
-    LEAVE(now(context, to, address(from), bytes, FROM_DEVICE));
 }
 
 simt_result cuMemcpyHtoDAsync_v2(simt_ptr to, const void *from, size_t bytes, simt_stream *stream)

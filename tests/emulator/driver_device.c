@@ -38,6 +38,23 @@ simt_result cuDeviceGet(simt_device *device, int ordinal)
     LEAVE(SIMT_SUCCESS);
 }
 
+simt_result cuGetErrorName(simt_result result, const char **name)
+{
+    static const struct {
+        simt_result result;
+        const char *name;
+    } results[] = {
+#define X(name, value) { value, "CUDA_ERROR_" #name },
+        SIMT_RESULTS(X)
+#undef X
+    };
+    const simt_result entered = simt_enter(__func__, 0);
+    if (entered) LEAVE(entered);
+    for (size_t i = 0; i < sizeof results / sizeof *results; i++)
+        if (results[i].result == result) GIVE(name, results[i].name);
+    LEAVE(SIMT_INVALID_VALUE);
+}
+
 const int gdn_emulated_driver = 1;
 
 static simt_result check(const void *out, simt_device device)

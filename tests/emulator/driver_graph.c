@@ -24,17 +24,9 @@ simt_result simt_unsafe_call(void)
     return SIMT_SUCCESS;
 }
 
-static void free_list(simt_work *work)
-{
-    for (simt_work *next; work; work = next) {
-        next = work->next;
-        simt_free_work(work);
-    }
-}
-
 static simt_result drop(void *handle, simt_work *list)
 {
-    free_list(list);
+    simt_free_list(list);
     simt_drop_handle(handle);
     return SIMT_SUCCESS;
 }
@@ -46,7 +38,6 @@ static simt_work *copy_of(const simt_work *work)
     if (!copy) return NULL;
     memcpy(copy, work, sizeof *copy + params);
     copy->next = NULL;
-    if (copy->event) copy->event->uses++;
     return copy;
 }
 
@@ -60,13 +51,10 @@ simt_result cuStreamBeginCapture_v2(simt_stream *stream, int mode)
     if (stream->capture) LEAVE(SIMT_ILLEGAL_STATE);
     simt_capture *capture = calloc(1, sizeof *capture);
     if (!capture) LEAVE(SIMT_OUT_OF_MEMORY);
-    capture->origin = stream;
     capture->mode = mode;
     capture->thread = simt_this_thread();
     capture->last = &capture->first;
     stream->capture = capture;
-    stream->captured = 0;
-    stream->unjoined = 0;
     LEAVE(SIMT_SUCCESS);
 }
 
@@ -79,25 +67,15 @@ simt_result cuStreamEndCapture(simt_stream *stream, simt_graph **out)
     *out = NULL;
     simt_capture *capture = stream->capture;
     if (!capture) LEAVE(SIMT_ILLEGAL_STATE);
-    if (capture->origin != stream) LEAVE(SIMT_STREAM_CAPTURE_UNMATCHED);
     if (capture->mode != 2 && capture->thread != simt_this_thread()) LEAVE(SIMT_STREAM_CAPTURE_WRONG_THREAD);
     simt_result result = capture->invalid ? SIMT_STREAM_CAPTURE_INVALIDATED : SIMT_SUCCESS;
-    for (simt_handle *h = simt_handles(SIMT_STREAM); h; h = h->next) {
-        simt_stream *other = (simt_stream *)(void *)h;
-        if (other->capture != capture) continue;
-        if (other->unjoined && !result) result = SIMT_STREAM_CAPTURE_UNJOINED;
-        other->capture = NULL;
-        other->captured = 0;
-        other->unjoined = 0;
-    }
-    for (simt_handle *h = simt_handles(SIMT_EVENT); h; h = h->next)
-        if (((simt_event *)(void *)h)->capture == capture) ((simt_event *)(void *)h)->capture = NULL;
+    stream->capture = NULL;
     simt_graph *graph = result ? NULL : simt_new_handle(SIMT_GRAPH, sizeof *graph, context);
     if (graph) {
         graph->first = capture->first;
         *out = graph;
     } else {
-        free_list(capture->first);
+        simt_free_list(capture->first);
         if (!result) result = SIMT_OUT_OF_MEMORY;
     }
     free(capture);
@@ -130,10 +108,10 @@ simt_result cuGraphInstantiateWithFlags(simt_graph_exec **out, simt_graph *graph
     if (!out || flags > 15 || !simt_is(graph, SIMT_GRAPH)) LEAVE(SIMT_INVALID_VALUE);
     simt_graph_exec *exec = simt_new_handle(SIMT_GRAPH_EXEC, sizeof *exec, context);
     if (!exec) LEAVE(SIMT_OUT_OF_MEMORY);
-    simt_work **last = &exec->first;
+    simt_work **last = &exec->graph.first;
     for (const simt_work *work = graph->first; work; work = work->next, last = &(*last)->next)
         if (!(*last = copy_of(work))) {
-            (void)drop(exec, exec->first);
+            (void)drop(exec, exec->graph.first);
             LEAVE(SIMT_OUT_OF_MEMORY);
         }
     *out = exec;
@@ -146,7 +124,7 @@ simt_result cuGraphLaunch(simt_graph_exec *exec, simt_stream *stream)
     if (!simt_is(exec, SIMT_GRAPH_EXEC)) LEAVE(SIMT_INVALID_VALUE);
     stream = simt_find_stream(context, stream);
     if (!stream) LEAVE(SIMT_INVALID_HANDLE);
-    for (const simt_work *work = exec->first; work; work = work->next) {
+    for (const simt_work *work = exec->graph.first; work; work = work->next) {
         const simt_result result = simt_submit(stream, copy_of(work));
         if (result) LEAVE(result);
     }
@@ -162,5 +140,5 @@ simt_result cuGraphDestroy(simt_graph *graph)
 simt_result cuGraphExecDestroy(simt_graph_exec *exec)
 {
     ENTER();
-    LEAVE(simt_is(exec, SIMT_GRAPH_EXEC) ? drop(exec, exec->first) : SIMT_INVALID_VALUE);
+    LEAVE(simt_is(exec, SIMT_GRAPH_EXEC) ? drop(exec, exec->graph.first) : SIMT_INVALID_VALUE);
 }

@@ -7,50 +7,37 @@
 #include "tests/emulator/registry.h"
 
 /* ---- Handles: known by their address, so that a wrong one is never followed ---- */
+// clang-format off
 enum simt_kind {
-    SIMT_CONTEXT,
-    SIMT_GREEN,
-    SIMT_MODULE,
-    SIMT_FUNCTION,
-    SIMT_STREAM,
-    SIMT_EVENT,
-    SIMT_GRAPH,
-    SIMT_GRAPH_EXEC,
-    SIMT_KINDS
+    SIMT_CONTEXT, SIMT_GREEN, SIMT_MODULE, SIMT_FUNCTION, SIMT_STREAM, SIMT_GRAPH, SIMT_GRAPH_EXEC, SIMT_KINDS
 };
+// clang-format on
 typedef struct simt_handle { /* the first member of each */
     enum simt_kind kind;
     struct simt_handle *next, *previous;
     simt_context *context;
 } simt_handle;
 void *simt_new_handle(enum simt_kind kind, size_t bytes, simt_context *context); /* zeroed; NULL: no memory */
-void simt_unlist_handle(void *handle); /* it is no handle any more; its memory stays */
-void simt_drop_handle(void *handle);   /* and its memory goes as well */
+void simt_drop_handle(void *handle);
 int simt_is(const void *handle, enum simt_kind kind);
 simt_handle *simt_handles(enum simt_kind kind); /* the first */
 
 /* ---- Work ---- */
-enum simt_work_kind { SIMT_KERNEL, SIMT_COPY, SIMT_SET, SIMT_RECORD, SIMT_WAIT, SIMT_HOST };
+enum simt_work_kind { SIMT_KERNEL, SIMT_COPY, SIMT_SET };
 typedef struct simt_work {
     enum simt_work_kind kind;
     struct simt_work *next;
     const simt_kernel *kernel;
     simt_dim3 grid, block;
-    size_t shared_bytes;
     char *to; /* copy, set */
     const char *from;
     size_t bytes;
-    unsigned value;    /* set */
-    simt_event *event; /* record, wait */
-    unsigned long long ticket;
-    simt_host_fn fn;
-    void *data;
+    unsigned value; /* set; of a copy, which addresses are device memory */
     simt_context *context;
     _Alignas(16) unsigned char params[];
 } simt_work;
 
 typedef struct simt_capture {
-    simt_stream *origin;
     int mode;
     int invalid;
     unsigned long long thread;
@@ -65,21 +52,6 @@ struct simt_stream {
     simt_work *first, **last;
     size_t n;
     simt_capture *capture;
-    size_t captured; /* work of its own within the capture */
-    int unjoined;
-};
-
-struct simt_event {
-    simt_handle handle;
-    unsigned flags;
-    unsigned long long issued, done; /* tickets */
-    simt_stream *stream;             /* where the newest was recorded */
-    double time;
-    unsigned uses; /* by queued work */
-    int dead;
-    simt_capture *capture; /* recorded last in a capture */
-    simt_stream *capture_stream;
-    size_t captured;
 };
 
 struct simt_context {
@@ -106,17 +78,14 @@ struct simt_function {
     simt_handle handle;
     const simt_kernel *kernel;
     simt_module *module;
-    size_t max_dynamic_shared;
 };
 
-struct simt_graph {
+struct simt_graph { /* and simt_graph_exec, which is laid out alike */
     simt_handle handle;
     simt_work *first;
 };
-
 struct simt_graph_exec {
-    simt_handle handle;
-    simt_work *first;
+    simt_graph graph;
 };
 
 /* ---- Entering and leaving the interface ---- */
@@ -147,7 +116,6 @@ simt_context *simt_current_context(void); /* NULL: none */
 void simt_set_initialized(void);
 void simt_complain(const char *format, ...) __attribute__((format(printf, 1, 2))); /* stderr, simt_last_fault() */
 unsigned long long simt_this_thread(void);
-void simt_host_function(simt_host_fn fn, void *data);
 
 /* ---- Settings (control.c) ---- */
 extern struct simt_settings {
@@ -155,8 +123,6 @@ extern struct simt_settings {
 } simt_settings;
 extern unsigned long long simt_launches;
 void simt_settings_from_environment(void);
-simt_result simt_injected(const char *function);
-void simt_count_call(const char *function);
 
 /* ---- Memory (driver_memory.c) ---- */
 int simt_device_range(const void *at, size_t bytes); /* within one live allocation that a device reaches? */
@@ -171,17 +137,13 @@ void simt_memory_totals(size_t *bytes, size_t *device_blocks, size_t *host_block
  * this context. */
 simt_stream *simt_find_stream(simt_context *context, simt_stream *stream);
 simt_work *simt_new_work(enum simt_work_kind kind, size_t params);
-void simt_free_work(simt_work *work);
+void simt_free_list(simt_work *first);
 simt_result simt_submit(simt_stream *stream, simt_work *work); /* takes the work; it may be NULL: no memory */
 int simt_run_next(simt_stream *stream);                        /* 0: there was nothing */
 void simt_drain(simt_stream *stream);
-void simt_drain_blocking(simt_context *context); /* the legacy stream and those that wait for it */
 void simt_drain_context(simt_context *context);
-void simt_execute(simt_stream *stream, simt_work *work);
 simt_stream *simt_new_stream(simt_context *context, unsigned flags);
-int simt_runs_in(const simt_stream *stream, const simt_context *context); /* or in a green part of it? */
 void simt_stream_gone(simt_stream *stream);
-void simt_until(simt_event *event, unsigned long long ticket);
 /* May this thread make a call that captures forbid, such as an allocation? Else the capture is invalid. */
 simt_result simt_unsafe_call(void);
 

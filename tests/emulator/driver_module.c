@@ -54,73 +54,31 @@ simt_result cuModuleGetFunction(simt_function **out, simt_module *module, const 
     if (!function) LEAVE(SIMT_OUT_OF_MEMORY);
     function->kernel = kernel;
     function->module = module;
-    function->max_dynamic_shared = 49152;
     GIVE(out, function);
 }
 
-simt_result cuFuncSetAttribute(simt_function *function, int attribute, int value)
-{
-    ENTER_CONTEXT();
-    if (!simt_is(function, SIMT_FUNCTION)) LEAVE(SIMT_INVALID_HANDLE);
-    if (attribute != 8 || value < 0 || value > 232448) LEAVE(SIMT_INVALID_VALUE);
-    function->max_dynamic_shared = (size_t)value;
-    LEAVE(SIMT_SUCCESS);
-}
-
-/* The struct behind kernelParams or CU_LAUNCH_PARAM_BUFFER. */
-static const void *find_params(const simt_kernel *kernel, void **params, void **extra)
-{
-    if (params) return extra ? NULL : params[0];
-    const void *buffer = NULL;
-    size_t bytes = 0;
-    for (int i = 0; extra && extra[i]; i += 2) {
-        if ((uintptr_t)extra[i] == 1) buffer = extra[i + 1];
-        else if ((uintptr_t)extra[i] == 2) bytes = *(const size_t *)extra[i + 1];
-        else return NULL;
-    }
-    return bytes == kernel->param_bytes ? buffer : NULL;
-}
-
-static simt_result launch(simt_context *context, simt_function *function, simt_dim3 grid, simt_dim3 block,
-                          unsigned shared, simt_stream *named, void **params, void **extra)
-{
-    if (!simt_is(function, SIMT_FUNCTION)) return SIMT_INVALID_HANDLE;
-    if (function->handle.context != context) return SIMT_INVALID_CONTEXT;
-    simt_stream *stream = simt_find_stream(context, named);
-    if (!stream) return SIMT_INVALID_HANDLE;
-    const simt_kernel *kernel = function->kernel;
-    const uint64_t threads = (uint64_t)block.x * block.y * block.z;
-    if (!grid.x || !grid.y || !grid.z || grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535)
-        return SIMT_INVALID_VALUE;
-    if (!threads || block.x > 1024 || block.y > 1024 || block.z > 64 || threads > 1024) return SIMT_INVALID_VALUE;
-    if (threads > kernel->max_threads || shared > function->max_dynamic_shared) return SIMT_INVALID_VALUE;
-    const void *from = find_params(kernel, params, extra);
-    if (!from) return SIMT_INVALID_VALUE;
-    simt_work *work = simt_new_work(SIMT_KERNEL, kernel->param_bytes);
-    if (work) {
-        work->kernel = kernel;
-        work->grid = grid;
-        work->block = block;
-        work->shared_bytes = shared;
-        memcpy(work->params, from, kernel->param_bytes);
-    }
-    return simt_submit(stream, work);
-}
-
 simt_result cuLaunchKernel(simt_function *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                           unsigned block_y, unsigned block_z, unsigned shared, simt_stream *stream, void **params,
+                           unsigned block_y, unsigned block_z, unsigned shared, simt_stream *named, void **params,
                            void **extra)
 {
     ENTER_CONTEXT();
-    LEAVE(launch(context, function, (simt_dim3){ grid_x, grid_y, grid_z }, (simt_dim3){ block_x, block_y, block_z },
-                 shared, stream, params, extra));
-}
-
-simt_result cuLaunchKernelEx(const simt_launch_config *config, simt_function *function, void **params, void **extra)
-{
-    ENTER_CONTEXT();
-    if (!config || (config->n_attributes && !config->attributes)) LEAVE(SIMT_INVALID_VALUE);
-    LEAVE(launch(context, function, (simt_dim3){ config->grid_x, config->grid_y, config->grid_z },
-                 (simt_dim3){ config->block_x, config->block_y, config->block_z }, config->shared_bytes, config->stream,
-                 params, extra));
+    if (!simt_is(function, SIMT_FUNCTION)) LEAVE(SIMT_INVALID_HANDLE);
+    if (function->handle.context != context) LEAVE(SIMT_INVALID_CONTEXT);
+    simt_stream *stream = simt_find_stream(context, named);
+    if (!stream) LEAVE(SIMT_INVALID_HANDLE);
+    const simt_kernel *kernel = function->kernel;
+    const uint64_t threads = (uint64_t)block_x * block_y * block_z;
+    if (!grid_x || !grid_y || !grid_z || grid_x > 0x7fffffffu || grid_y > 65535 || grid_z > 65535 || !threads ||
+        block_x > 1024 || block_y > 1024 || block_z > 64 || threads > kernel->max_threads)
+        LEAVE(SIMT_INVALID_VALUE);
+    /* No kernel has dynamic shared memory, and all have their struct in kernelParams. */
+    if (shared || !params || extra) LEAVE(SIMT_INVALID_VALUE);
+    simt_work *work = simt_new_work(SIMT_KERNEL, kernel->param_bytes);
+    if (work) {
+        work->kernel = kernel;
+        work->grid = (simt_dim3){ grid_x, grid_y, grid_z };
+        work->block = (simt_dim3){ block_x, block_y, block_z };
+        memcpy(work->params, params[0], kernel->param_bytes);
+    }
+    LEAVE(simt_submit(stream, work));
 }

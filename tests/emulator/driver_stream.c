@@ -1,4 +1,4 @@
-/* Streams and events: queues of work. By default work runs as late as it may, when somebody waits for it or asks about
+/* Streams: queues of work, and what it does when its time comes. By default work runs as late as it may, when somebody waits for it or asks about
  * it, so that a host that forgets to wait reads garbage. */
 #define _GNU_SOURCE
 #include "tests/emulator/driver_api.h"
@@ -6,7 +6,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define MAX_QUEUED 1024 /* as on a device, more makes the host wait */
 
@@ -20,7 +19,8 @@ simt_stream *simt_new_stream(simt_context *context, unsigned flags)
     return stream;
 }
 
-int simt_runs_in(const simt_stream *stream, const simt_context *context)
+/* In the context, or in a green part of it. */
+static int runs_in(const simt_stream *stream, const simt_context *context)
 {
     return stream->handle.context == context || stream->handle.context->whole == context;
 }
@@ -40,7 +40,7 @@ simt_stream *simt_find_stream(simt_context *context, simt_stream *stream)
 {
     if (!stream || (uintptr_t)stream == 1) return context->legacy;
     if ((uintptr_t)stream == 2) return of_this_thread(context);
-    return simt_is(stream, SIMT_STREAM) && simt_runs_in(stream, context) ? stream : NULL;
+    return simt_is(stream, SIMT_STREAM) && runs_in(stream, context) ? stream : NULL;
 }
 
 simt_work *simt_new_work(enum simt_work_kind kind, size_t params)
@@ -50,16 +50,62 @@ simt_work *simt_new_work(enum simt_work_kind kind, size_t params)
     return work;
 }
 
-static void event_done_with(simt_event *event)
+void simt_free_list(simt_work *work)
 {
-    event->uses--;
-    if (event->dead && !event->uses) free(event);
+    for (simt_work *next; work; work = next) {
+        next = work->next;
+        free(work);
+    }
 }
 
-void simt_free_work(simt_work *work)
+/* An error that every later call in the context returns. */
+static void fault(simt_context *context, simt_result result)
 {
-    if (work->event) event_done_with(work->event);
-    free(work);
+    if (!context->error) context->error = result;
+    if (context->whole && !context->whole->error) context->whole->error = result;
+}
+
+void simt_miscompile(const char *kernel, size_t at) { simt_set_mistake(kernel, at); }
+
+static void run_kernel(simt_work *work)
+{
+    const simt_grid grid = { .name = work->kernel->name,
+                             .grid = work->grid,
+                             .block = work->block,
+                             .fn = work->kernel->run,
+                             .arg = work->params,
+                             .arg_bytes = work->kernel->param_bytes };
+    const int status = simt_run_grid(&grid);
+    unsigned char *word;
+    size_t at;
+    if (!status && simt_has_mistake(grid.name, &at)) {
+        memcpy(&word, work->params + at, sizeof word);
+        word[0] ^= 1;
+    }
+    const char *damaged = simt_damaged();
+    simt_launches++;
+    if (status) simt_complain("%s", simt_error());
+    else if (damaged) simt_complain("kernel %s: %s", grid.name, damaged);
+    if (status || damaged) fault(work->context, status ? SIMT_LAUNCH_FAILED : SIMT_ILLEGAL_ADDRESS);
+}
+
+static void execute(simt_work *work)
+{
+    if (work->context->error) return; /* after a fault nothing is done any more */
+    if (work->kind == SIMT_KERNEL) {
+        run_kernel(work);
+        return;
+    }
+    const unsigned which = work->kind == SIMT_SET ? 1 : work->value;
+    if ((which & 1 && !simt_device_range(work->to, work->bytes)) ||
+        (which & 2 && !simt_device_range(work->from, work->bytes))) {
+        simt_complain("%zu bytes were to be copied or set, and their memory is freed before that", work->bytes);
+        fault(work->context, SIMT_ILLEGAL_ADDRESS);
+    } else if (work->kind == SIMT_COPY) {
+        memmove(work->to, work->from, work->bytes);
+    } else {
+        for (size_t i = 0; i < work->bytes; i += 4) memcpy(work->to + i, &work->value, 4);
+    }
 }
 
 int simt_run_next(simt_stream *stream)
@@ -69,8 +115,8 @@ int simt_run_next(simt_stream *stream)
     stream->first = work->next;
     if (!stream->first) stream->last = &stream->first;
     stream->n--;
-    simt_execute(stream, work);
-    simt_free_work(work);
+    execute(work);
+    free(work);
     return 1;
 }
 
@@ -80,24 +126,10 @@ void simt_drain(simt_stream *stream)
     }
 }
 
-void simt_drain_blocking(simt_context *context)
-{
-    for (simt_handle *h = simt_handles(SIMT_STREAM); h; h = h->next) {
-        simt_stream *stream = (simt_stream *)(void *)h;
-        if (h->context == context && !(stream->flags & 1)) simt_drain(stream);
-    }
-}
-
 void simt_drain_context(simt_context *context)
 {
     for (simt_handle *h = simt_handles(SIMT_STREAM); h; h = h->next)
-        if (simt_runs_in((simt_stream *)(void *)h, context)) simt_drain((simt_stream *)(void *)h);
-}
-
-void simt_until(simt_event *event, unsigned long long ticket)
-{
-    while (event->done < ticket && simt_is(event->stream, SIMT_STREAM) && simt_run_next(event->stream)) {
-    }
+        if (runs_in((simt_stream *)(void *)h, context)) simt_drain((simt_stream *)(void *)h);
 }
 
 /* The legacy stream and blocking streams wait for each other. Running the others' work early is one of the orders that
@@ -130,18 +162,16 @@ simt_result simt_submit(simt_stream *stream, simt_work *work)
     simt_capture *capture = stream->capture;
     if (capture) {
         if (capture->invalid) {
-            simt_free_work(work);
+            free(work);
             return SIMT_STREAM_CAPTURE_INVALIDATED;
         }
         *capture->last = work;
         capture->last = &work->next;
-        stream->captured++;
-        stream->unjoined = stream != capture->origin;
         return SIMT_SUCCESS;
     }
     const simt_result bad = order_with_legacy(stream);
     if (bad) {
-        simt_free_work(work);
+        free(work);
         return bad;
     }
     *stream->last = work;
@@ -180,21 +210,9 @@ simt_result cuStreamCreate(simt_stream **out, unsigned flags) { return cuStreamC
 
 void simt_stream_gone(simt_stream *stream)
 {
-    if (stream->capture && stream->capture->origin == stream) {
-        for (simt_work *work = stream->capture->first, *next; work; work = next) {
-            next = work->next;
-            simt_free_work(work);
-        }
-        simt_capture *capture = stream->capture;
-        for (simt_handle *h = simt_handles(SIMT_STREAM); h; h = h->next)
-            if (((simt_stream *)(void *)h)->capture == capture) ((simt_stream *)(void *)h)->capture = NULL;
-        free(capture);
-    }
-    while (stream->first) { /* where the device hangs */
-        simt_work *next = stream->first->next;
-        simt_free_work(stream->first);
-        stream->first = next;
-    }
+    if (stream->capture) simt_free_list(stream->capture->first);
+    free(stream->capture);
+    simt_free_list(stream->first); /* where the device hangs */
     simt_drop_handle(stream);
 }
 
@@ -276,135 +294,5 @@ simt_result cuStreamGetCtx_v2(simt_stream *stream, simt_context **out, simt_gree
     simt_context *context = stream->handle.context;
     *out = context->whole ? context->whole : context;
     *green = context->green;
-    LEAVE(SIMT_SUCCESS);
-}
-
-simt_result cuStreamWaitEvent(simt_stream *stream, simt_event *event, unsigned flags)
-{
-    ENTER();
-    const simt_result bad = enter_stream(&stream);
-    if (bad) LEAVE(bad);
-    if (!simt_is(event, SIMT_EVENT)) LEAVE(SIMT_INVALID_HANDLE);
-    if (flags > 1) LEAVE(SIMT_INVALID_VALUE);
-    if (event->capture) { /* the stream joins the capture, or the other stream is joined by it */
-        if (stream->capture && stream->capture != event->capture) LEAVE(SIMT_STREAM_CAPTURE_MERGE);
-        if (stream->legacy) LEAVE(SIMT_STREAM_CAPTURE_IMPLICIT);
-        stream->capture = event->capture;
-        if (simt_is(event->capture_stream, SIMT_STREAM) && event->capture_stream != stream) {
-            if (event->capture_stream->captured == event->captured) event->capture_stream->unjoined = 0;
-            stream->unjoined = stream != stream->capture->origin;
-        }
-        LEAVE(SIMT_SUCCESS);
-    }
-    if (stream->capture) {
-        if (!event->issued) LEAVE(SIMT_SUCCESS);
-        stream->capture->invalid = 1; /* on work outside of the capture */
-        LEAVE(SIMT_STREAM_CAPTURE_ISOLATION);
-    }
-    simt_work *work = simt_new_work(SIMT_WAIT, 0);
-    if (work) {
-        work->event = event;
-        work->ticket = event->issued;
-        event->uses++;
-    }
-    LEAVE(simt_submit(stream, work));
-}
-
-simt_result cuLaunchHostFunc(simt_stream *stream, simt_host_fn fn, void *data)
-{
-    ENTER();
-    const simt_result bad = fn ? enter_stream(&stream) : SIMT_INVALID_VALUE;
-    if (bad) LEAVE(bad);
-    simt_work *work = simt_new_work(SIMT_HOST, 0);
-    if (work) {
-        work->fn = fn;
-        work->data = data;
-    }
-    LEAVE(simt_submit(stream, work));
-}
-
-/* ---- Events ---- */
-simt_result cuEventCreate(simt_event **out, unsigned flags)
-{
-    ENTER_CONTEXT();
-    if (!out || flags > 7 || (flags & 6) == 4) LEAVE(SIMT_INVALID_VALUE); /* interprocess needs: no timing */
-    simt_event *event = simt_new_handle(SIMT_EVENT, sizeof *event, context);
-    if (!event) LEAVE(SIMT_OUT_OF_MEMORY);
-    event->flags = flags;
-    *out = event;
-    LEAVE(SIMT_SUCCESS);
-}
-
-simt_result cuEventRecord(simt_event *event, simt_stream *stream)
-{
-    ENTER();
-    const simt_result bad = enter_stream(&stream);
-    if (bad) LEAVE(bad);
-    if (!simt_is(event, SIMT_EVENT) || event->handle.context != stream->handle.context) LEAVE(SIMT_INVALID_HANDLE);
-    if (stream->capture) {
-        if (stream->capture->invalid) LEAVE(SIMT_STREAM_CAPTURE_INVALIDATED);
-        event->capture = stream->capture;
-        event->capture_stream = stream;
-        event->captured = stream->captured;
-        LEAVE(SIMT_SUCCESS);
-    }
-    simt_work *work = simt_new_work(SIMT_RECORD, 0);
-    if (work) {
-        event->capture = NULL;
-        event->stream = stream;
-        work->event = event;
-        work->ticket = ++event->issued;
-        event->uses++;
-    }
-    LEAVE(simt_submit(stream, work));
-}
-
-static simt_result enter_event(simt_event *event)
-{
-    if (!simt_is(event, SIMT_EVENT)) return SIMT_INVALID_HANDLE;
-    if (event->handle.context->error) return event->handle.context->error;
-    return event->capture ? SIMT_CAPTURED_EVENT : SIMT_SUCCESS;
-}
-
-simt_result cuEventQuery(simt_event *event)
-{
-    ENTER();
-    const simt_result bad = enter_event(event);
-    if (bad) LEAVE(bad);
-    if (event->done == event->issued) LEAVE(SIMT_SUCCESS);
-    if (!simt_settings.hang) simt_run_next(event->stream);
-    LEAVE(event->handle.context->error ? event->handle.context->error : SIMT_NOT_READY);
-}
-
-simt_result cuEventSynchronize(simt_event *event)
-{
-    ENTER();
-    const simt_result bad = enter_event(event);
-    if (bad) LEAVE(bad);
-    if (simt_settings.hang && event->done != event->issued) LEAVE(SIMT_LAUNCH_TIMEOUT);
-    simt_until(event, event->issued);
-    LEAVE(event->handle.context->error);
-}
-
-simt_result cuEventDestroy_v2(simt_event *event)
-{
-    ENTER();
-    if (!simt_is(event, SIMT_EVENT)) LEAVE(SIMT_INVALID_HANDLE);
-    const simt_result error = event->handle.context->error;
-    simt_unlist_handle(event);
-    event->dead = 1;
-    if (!event->uses) free(event);
-    LEAVE(error);
-}
-
-simt_result cuEventElapsedTime_v2(float *ms, simt_event *start, simt_event *end)
-{
-    ENTER();
-    simt_result bad = ms ? enter_event(start) : SIMT_INVALID_VALUE;
-    if (!bad) bad = enter_event(end);
-    if (bad) LEAVE(bad);
-    if ((start->flags | end->flags) & 2 || !start->issued || !end->issued) LEAVE(SIMT_INVALID_HANDLE);
-    if (start->done != start->issued || end->done != end->issued) LEAVE(SIMT_NOT_READY);
-    *ms = (float)((end->time - start->time) * 1e3);
     LEAVE(SIMT_SUCCESS);
 }

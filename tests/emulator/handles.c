@@ -19,19 +19,13 @@ void *simt_new_handle(enum simt_kind kind, size_t bytes, simt_context *context)
     return handle;
 }
 
-void simt_unlist_handle(void *object)
+void simt_drop_handle(void *object)
 {
     simt_handle *handle = object;
     if (handle->next) handle->next->previous = handle->previous;
     if (handle->previous) handle->previous->next = handle->next;
     else first[handle->kind] = handle->next;
-    handle->next = handle->previous = NULL;
-}
-
-void simt_drop_handle(void *object)
-{
-    simt_unlist_handle(object);
-    free(object);
+    free(handle);
 }
 
 int simt_is(const void *object, enum simt_kind kind)

@@ -104,7 +104,7 @@ template <class T> static inline T simd_shuffle_xor(T x, ushort mask, SIMT_SITE)
     return simt_exchange(x, simt_self->lane ^ mask, SIMT_HERE);
 }
 enum class mem_flags { mem_threadgroup };
-static inline void threadgroup_barrier(mem_flags, SIMT_SITE) { simt_barrier(SIMT_OP_BARRIER, 0, SIMT_HERE); }
+static inline void threadgroup_barrier(mem_flags, SIMT_SITE) { simt_barrier(SIMT_HERE); }
 static inline bool simd_any(bool x, SIMT_SITE) { return simt_lanes(SIMT_OP_BALLOT, 0xffffffffu, x, 0, SIMT_HERE) != 0; }
 #undef SIMT_SITE
 #undef SIMT_HERE

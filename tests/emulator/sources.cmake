@@ -33,9 +33,8 @@ endif()
 enable_language(CXX)
 set(GDN_SIMT ON)
 
-set(gdn_simt_sources fiber.c core.c warp.c copies.c garbage.c traffic.c section.c registry.c control.c handles.c driver_device.c
-  driver_context.c driver_memory.c driver_copy.c driver_stream.c driver_work.c driver_module.c driver_graph.c
-  driver_names.c driver_table.c)
+set(gdn_simt_sources fiber.c core.c warp.c copies.c garbage.c traffic.c registry.c control.c handles.c driver_device.c
+  driver_context.c driver_memory.c driver_copy.c driver_stream.c driver_module.c driver_graph.c)
 list(TRANSFORM gdn_simt_sources PREPEND "${CMAKE_CURRENT_LIST_DIR}/")
 find_package(Threads REQUIRED)
 
@@ -85,31 +84,22 @@ function(gdn_simt_library target)
   set_source_files_properties(${simt_UNPARSED_ARGUMENTS} PROPERTIES LANGUAGE CXX)
   target_compile_options(${target} PRIVATE ${gdn_simt_flags}
     "SHELL:-include \"${PROJECT_SOURCE_DIR}/tests/emulator/cuda_shim.h\"")
-  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests/emulator/include" "${PROJECT_SOURCE_DIR}"
-    "${PROJECT_SOURCE_DIR}/include")
+  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/include")
   target_link_libraries(${target} PRIVATE Threads::Threads m)
   set_target_properties(${target} PROPERTIES OUTPUT_NAME cuda SOVERSION 1 LINKER_LANGUAGE C
     LIBRARY_OUTPUT_DIRECTORY "${folder}" GDN_SIMT_FOLDER "${folder}")
 endfunction()
 
 # ---- The emulator's own tests ----
-set(simt_test_sources test_simt.c test_support.c test_driver.c test_graphs.c)
-list(TRANSFORM simt_test_sources PREPEND "${CMAKE_CURRENT_LIST_DIR}/")
 function(gdn_simt_test name)
   gdn_simt_library(gdn_simt_${name} "${gdn_simt_source_folder}/test_kernels.cu" ${ARGN})
-  add_executable(test_simt_${name} ${simt_test_sources})
+  add_executable(test_simt_${name} "${gdn_simt_source_folder}/test_simt.c")
   target_link_libraries(test_simt_${name} PRIVATE gdn_build_options gdn_simt_${name})
-  if(GDN_SANITIZE MATCHES "address")
-    target_compile_definitions(test_simt_${name} PRIVATE SIMT_TEST_ASAN)
-  endif()
   add_test(NAME simt.${name} COMMAND test_simt_${name} ${ARGN})
   set_tests_properties(simt.${name} PROPERTIES LABELS "simt;unit")
 endfunction()
 set(gdn_simt_source_folder "${CMAKE_CURRENT_LIST_DIR}")
 gdn_simt_test(plain)
-add_test(NAME simt.environment COMMAND test_simt_plain environment)
-set_tests_properties(simt.environment PROPERTIES LABELS "simt;unit" ENVIRONMENT
-  "GDN_SIMT_CONTROL=devices=2,compute=75;GDN_SIMT_FAIL=cuMemAlloc_v2:2:2;GDN_SIMT_HIDE=cuLaunchKernel;GDN_SIMT_SEED=4")
 if(GDN_SANITIZE MATCHES "address")
   add_test(NAME simt.overflow COMMAND test_simt_plain overflow)
   set_tests_properties(simt.overflow PROPERTIES LABELS "simt;unit" WILL_FAIL ON)

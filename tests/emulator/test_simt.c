@@ -1,306 +1,225 @@
-/* Tests of the SIMT emulator: threads, lanes, shared memory, conversions, and that mistakes are found. */
-#define _GNU_SOURCE
-#include "tests/emulator/test_support.h"
+/* Tests of the SIMT emulator: that it finds what kernels do wrong, and that its driver refuses what a driver refuses.
+ * What kernels and programs do right is tested by the CUDA backend's tests. */
+#include "tests/emulator/driver_api.h"
+#include "tests/emulator/test_kernels.h"
+#include "tests/harness.h"
+#include "tests/sanitized.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
+#define GIVES(call, result)                                                                                            \
+    do {                                                                                                               \
+        const simt_result given_ = (call);                                                                             \
+        REQUIRE(given_ == (result), "%s gave %d, not %d", #call, given_, result);                                      \
+    } while (0)
+#define OK(call) GIVES(call, SIMT_SUCCESS)
 
-static int checked; /* the kernels' accesses are watched */
+enum { N = 512, BYTES = N * sizeof(float) };
 
-/* That a kernel fails, with a text that has these words. */
-static void fails(fixture *f, const char *kernel, unsigned block, int mode, const char *words)
+/* A fresh context; in[i] = i + 1, words are 0, out is not written. */
+static simt_context *context;
+static simt_function *kernel;
+static simt_ptr in, out, words;
+static float host[N]; /* out, after run() */
+
+static void set_up(void)
 {
-    simt_control("quiet", 1);
-    const simt_result result = run(f, kernel, 2, block, 0, mode, f->n);
-    simt_control("quiet", 0);
-    REQUIRE(result != SIMT_SUCCESS, "%s, mode %d: nothing was found", kernel, mode);
-    REQUIRE(strstr(simt_last_fault(), words) != NULL, "%s, mode %d: \"%s\" has no \"%s\"", kernel, mode,
-            simt_last_fault(), words);
-    if (getenv("SHOW")) printf("%s %d: %s\n", kernel, mode, simt_last_fault());
+    simt_module *module;
+    float numbers[N];
+    for (int i = 0; i < N; i++) numbers[i] = (float)(i + 1);
+    OK(cuInit(0));
+    OK(cuCtxCreate_v2(&context, 0, 0));
+    GIVES(cuModuleLoadData(&module, "what is this?"), SIMT_INVALID_IMAGE);
+    OK(cuModuleLoadData(&module, "GDN_SIMT"));
+    GIVES(cuModuleGetFunction(&kernel, module, "no_such_kernel"), SIMT_NOT_FOUND);
+    OK(cuModuleGetFunction(&kernel, module, "try_mode"));
+    OK(cuMemAlloc_v2(&in, BYTES));
+    OK(cuMemAlloc_v2(&out, BYTES));
+    OK(cuMemAlloc_v2(&words, BYTES));
+    OK(cuMemcpyHtoDAsync_v2(in, numbers, BYTES, NULL));
+    OK(cuMemsetD32_v2(words, 0, N));
+    OK(cuCtxSynchronize());
 }
 
-/* Threads in a block, mode of the kernel, and words of what is said. */
-typedef struct mistake {
-    const char *kernel;
-    unsigned block;
-    int mode;
-    const char *words;
-} mistake;
-static const mistake mistakes[] = {
-    { "lanes", 64, 20, "never come" },
-    { "lanes", 64, 21, "reads from lane 20, which does not take part" },
-    { "lanes", 64, 22, "in which it is not itself" },
-    { "lanes", 64, 23, "reads from lane 25" },
-    { "lanes", 64, 24, "never come" },
-    { "lanes", 64, 25, "a width of 12" },
-    { "lanes", 32, 26, "never come" },
-    { "lanes", 32, 27, "never come" },
-    { "barriers", 128, 1, "never come" },
-    { "barriers", 128, 2, "not all threads are at the same barrier" },
-    { "barriers", 128, 3, "returned" },
-};
-static const mistake for_checker[] = {
-    { "memory", 64, 0, "shared memory that nobody has written" },
-    { "memory", 64, 1, "a write outside of any memory" },
-    { "memory", 64, 2, "not aligned" },
-    { "memory", 64, 3, "shared memory" },
-    { "memory", 64, 4, "a race: block" },
-    { "memory", 64, 5, "a read outside of any memory" },
-    { "memory", 64, 10, "a race: thread" },
-    { "memory", 128, 8, "a race" },
-    { "reduce", 256, 1, "shared memory" },
-    { "copies", 32, 1, "shared memory" },
-};
-
-static void fail_all(fixture *f, const mistake *m, size_t n)
+static simt_result launch(unsigned grid, unsigned block, int mode, simt_stream *stream)
 {
-    for (size_t i = 0; i < n; i++) fails(f, m[i].kernel, m[i].block, m[i].mode, m[i].words);
+    test_params p = { (const float *)(uintptr_t)in, (float *)(uintptr_t)out, (unsigned *)(uintptr_t)words, N, mode };
+    return cuLaunchKernel(kernel, grid, 1, 1, block, 1, 1, 0, stream, (void *[]){ &p }, NULL);
 }
 
-static void test_reductions(fixture *f)
+/* What the wait gives; behind an error there is a new context. */
+static simt_result run(unsigned grid, unsigned block, int mode)
 {
-    for (int seed = 0; seed < 6; seed++) {
-        simt_control("seed", seed);
-        OK(run(f, "add_one", 5, 256, 0, 0, 1000));
-        for (unsigned i = 0; i < 1000; i++) REQUIRE(f->host_out[i] == (float)(i + 2), "%u", i);
-        for (unsigned block = 32; block <= 1024; block *= 2) {
-            OK(run(f, "reduce", 3, block, 0, 0, 1024));
-            REQUIRE(f->host_out[2] == 524800, "%u threads, seed %d: %g", block, seed, (double)f->host_out[2]);
-            OK(run(f, "reduce_shared", 3, block, block * 4, 0, block));
-            REQUIRE(f->host_out[0] == (float)(block * (block + 1) / 2), "%g", (double)f->host_out[0]);
-        }
-    }
-    if (checked) return;
-    /* A barrier is missing: the result depends on the seed, and is wrong with some. */
-    int wrong = 0;
-    for (int seed = 0; seed < 8; seed++) {
-        simt_control("seed", seed);
-        run(f, "reduce", 1, 256, 0, 1, 1024);
-        wrong += f->host_out[0] != 524800;
-    }
-    REQUIRE(wrong >= 3, "with a missing barrier %d of 8 seeds are wrong", wrong);
-    simt_control("seed", 0);
+    OK(launch(grid, block, mode, NULL));
+    const simt_result result = cuCtxSynchronize();
+    if (!result) OK(cuMemcpyDtoHAsync_v2(host, out, BYTES, NULL));
+    if (!result) return result;
+    GIVES(cuMemAlloc_v2(&words, 16), result); /* the launch itself had succeeded, and nothing works any more */
+    OK(cuCtxDestroy_v2(context));
+    set_up();
+    return result;
 }
 
-static unsigned lanes_expected(int mode, unsigned lane)
-{
-#define V(l) ((l)*100u + 7u)
-    unsigned r = 0;
-    switch (mode) {
-    case 0: return V(lane / 8 * 8 + 3);
-    case 1: return V(lane ^ 5);
-    case 2: return V((lane ^ 9) < (lane / 8 + 1) * 8 ? lane ^ 9 : lane);
-    case 3: return V(lane % 16 >= 3 ? lane - 3 : lane);
-    case 4: return V(lane % 16 < 13 ? lane + 3 : lane);
-    case 5:
-        for (unsigned l = 0; l < 32; l += 3) r |= 1u << l;
-        return r;
-    case 6: return 2;
-    case 7: return V(lane < 16 ? lane ^ 1 : lane ^ 2) + V(0);
-    case 8: return 100u * 496 + 7 * 32 - V(31);
-    case 9:
-        for (unsigned l = 0; l < 32; l++) r ^= l * 2 + 1;
-        return 31 + r;
-    case 10:
-        for (unsigned l = lane % 5; l < 32; l += 5) r |= 1u << l;
-        return r;
-    case 11: return (lane ^ 31) + 1;
-    case 12: return lane < 20 ? 0xfffffu : 0;
-    case 14: return lane < 8 ? 0xffu : lane < 16 ? 0xff00u : 0;
-    default: return 0xffffffffu;
-    }
-#undef V
-}
+/* ---- Kernels ---- */
 
-static void test_lanes(fixture *f)
-{
-    for (int seed = 0; seed < 6; seed++)
-        for (int mode = 0; mode <= 14; mode++) {
-            simt_control("seed", seed);
-            OK(cuMemsetD32_v2(f->words, 0, f->n));
-            OK(run(f, "lanes", 1, 96, 0, mode, 0));
-            for (unsigned t = 0; t < 96 && (mode != 13); t++)
-                REQUIRE(f->host_words[t] == lanes_expected(mode, t % 32), "seed %d, mode %d, thread %u: %x, not %x",
-                        seed, mode, t, f->host_words[t], lanes_expected(mode, t % 32));
-        }
-    for (int seed = 0; seed < 4; seed++) {
-        simt_control("seed", seed);
-        fail_all(f, mistakes, sizeof mistakes / sizeof *mistakes);
-        OK(run(f, "barriers", 1, 64, 0, 0, 0));
-        for (unsigned t = 0; t < 64; t++) REQUIRE(f->host_words[t] == 40 * 4 + 1, "%u: %u", t, f->host_words[t]);
-        OK(run(f, "barriers", 1, 40, 0, 0, 0)); /* a warp that is not whole */
-        REQUIRE(f->host_words[3] == 40 * 4 + 2, "%u", f->host_words[3]);
-    }
-    simt_control("seed", 0);
-}
-
-/* What only the checker finds, whatever the order. */
-static void test_checker(fixture *f)
-{
-    for (int seed = 0; seed < 4; seed++) {
-        simt_control("seed", seed);
-        fail_all(f, for_checker, sizeof for_checker / sizeof *for_checker);
-        OK(run(f, "memory", 1, 64, 0, 8, 0)); /* lanes are ordered by __syncwarp */
-        OK(run(f, "memory", 1, 64, 0, 7, 0));
-        OK(run(f, "copies", 1, 32, 0, 0, 0));
-        OK(run(f, "memory", 1, 32, 0, 15, 0));
-        REQUIRE(f->host_out[31] == 15, "%g", (double)f->host_out[31]);
-        OK(run(f, "memory", 3, 96, 0, 9, 0));
-        fails(f, "memory", 32, 16, "a race");
-        fails(f, "copies", 32, 2, "nobody has written");
-    }
-    simt_control("seed", 0);
-    fails(f, "memory", 64, 13, "another thread has read");
-    fails(f, "memory", 64, 14, "another block has read");
-    fails(f, "memory", 64, 17, "a write to a parameter");
-    simt_control("quiet", 1);
-    REQUIRE(run(f, "reduce_shared", 1, 256, 1020, 0, 256) != 0, "dynamic shared memory is too small");
-    simt_control("quiet", 0);
-}
-
-static void test_memory(fixture *f)
-{
-    float first[64];
-    if (checked) {
-        test_checker(f);
-        return;
-    }
-    OK(run(f, "memory", 1, 64, 256, 12, 0));
-    for (int i = 0; i < 64; i++) REQUIRE(isnan(f->host_out[i]), "%g", (double)f->host_out[i]);
-    OK(run(f, "memory", 1, 64, 0, 0, 0)); /* uninitialised: two seeds differ, and seed 0 is NaN */
-    memcpy(first, f->host_out, sizeof first);
-    REQUIRE(isnan(first[7]), "%g", (double)first[7]);
-    simt_control("seed", 2);
-    OK(run(f, "memory", 1, 64, 0, 0, 0));
-    REQUIRE(memcmp(first, f->host_out, sizeof first) != 0 && !isnan(f->host_out[7]), "%g", (double)f->host_out[7]);
-    simt_control("seed", 0);
-    fails(f, "memory", 64, 2, "not aligned");
-    fails(f, "memory", 64, 11, "__trap");
-#ifndef SIMT_TEST_ASAN
-    fails(f, "memory", 64, 1, "wrote behind an allocation");
+enum { PLAIN = 1, CHECKED = 2, BOTH = 3 };
+static const struct {
+    int mode, found_by;
+    unsigned grid, block;
+    const char *words; /* of the fault; NULL: there is none */
+} trials[] = {
+    { ADD_ONE, BOTH, 2, 256, NULL },
+    { WARP_ORDERED, BOTH, 1, 32, NULL },
+    { WARP_ORDERED_BY_64, BOTH, 1, 64, NULL },
+    { ATOMICS, BOTH, 3, 96, NULL },
+    { COPY, BOTH, 1, 32, NULL },
+    { LEFT_EARLY, BOTH, 1, 96, NULL },
+    { HALF_COMES, BOTH, 2, 128, "never come" },
+    { TWO_BARRIERS, BOTH, 2, 128, "not all threads are at the same barrier" },
+    { RETURNS_EARLY, BOTH, 2, 128, "returned" },
+    { SHUFFLE_AND_BARRIER, BOTH, 2, 64, "never come" },
+    { LANE_TAKES_NO_PART, BOTH, 2, 64, "reads from lane 20, which does not take part" },
+    { MASK_WITHOUT_ITSELF, BOTH, 2, 64, "in which it is not itself" },
+    { LANE_THAT_RETURNED, BOTH, 2, 64, "reads from lane 25" },
+    { TWO_MASKS, BOTH, 2, 64, "never come" },
+    { BAD_WIDTH, BOTH, 2, 64, "a width of 12" },
+    { ONE_OTHER_MASK, BOTH, 2, 32, "never come" },
+    { VOTE_AND_BARRIER, BOTH, 2, 32, "never come" },
+    { UNALIGNED, BOTH, 2, 64, "not aligned" },
+#ifndef ADDRESS_SANITIZED /* which ends the program there: simt.overflow */
+    { BEHIND_ALLOCATION, PLAIN, 2, 64, "wrote behind an allocation" },
 #endif
-    simt_control("seed", 0);
-    OK(cuMemsetD32_v2(f->words, 0, f->n));
-    OK(run(f, "memory", 3, 96, 0, 9, 0)); /* atomics */
-    REQUIRE(f->host_words[0] == 288 && f->host_words[1] == 95 && f->host_words[2] == 0xffffffffu, "%u %u %x",
-            f->host_words[0], f->host_words[1], f->host_words[2]);
-    REQUIRE(f->host_words[3] == f->host_words[4], "%u %u", f->host_words[3], f->host_words[4]);
-    OK(run(f, "copies", 1, 32, 0, 0, 0));
-    for (unsigned i = 0; i < 128; i++) {
-        REQUIRE(f->host_out[i] == (float)(i + 1), "%u", i);
-        REQUIRE(f->host_out[128 + i] == (i % 4 < 2 ? (float)(129 + i) : 0), "%u", i);
-    }
-    OK(run(f, "copies", 1, 32, 0, 1, 0)); /* the wait is missing */
-    REQUIRE(f->host_out[31] != 32, "a copy that nobody waited for has arrived");
-    OK(run(f, "copies", 1, 32, 0, 2, 0));
-    REQUIRE(isnan(f->host_out[31]), "a copy that nobody waited for has arrived");
-}
+    { BEHIND_ALLOCATION, CHECKED, 2, 64, "a write outside of any memory" },
+    { UNWRITTEN, CHECKED, 2, 64, "shared memory that nobody has written" },
+    { NO_BARRIER, CHECKED, 2, 64, "shared memory" },
+    { BLOCKS_WRITE, CHECKED, 2, 64, "a race: block" },
+    { READ_BEHIND, CHECKED, 2, 64, "a read outside of any memory" },
+    { SAME_WRITE, CHECKED, 2, 64, "a race: thread" },
+    { WARP_ORDERED_BY_64, CHECKED, 2, 128, "a race" },
+    { WRITTEN_EARLY, CHECKED, 2, 64, "a race" },
+    { BLOCK_READS, CHECKED, 2, 64, "a race" },
+    { WARP_BARRIER_TOO_EARLY, CHECKED, 2, 32, "a race" },
+    { WRITES_PARAMETER, CHECKED, 2, 64, "a write to a parameter" },
+    { COPY_UNAWAITED, CHECKED, 1, 32, "shared memory" },
+    { COPY_OVER_UNAWAITED, CHECKED, 1, 32, "nobody has written" },
+};
 
-/* Is h, of those that could be, what x rounds to? */
-static int rounds_to(float x, unsigned h, float (*value)(unsigned), unsigned infinity)
+static void test_kernels(int kind)
 {
-    if (isnan(x)) return (h & 0x7fff) > infinity;
-    if ((h >> 15 & 1) != (signbit(x) != 0)) return 0;
-    const double a = fabs((double)x);
-    const unsigned m = h & 0x7fff;
-    if (m > infinity) return 0;
-    const double top = 2.0 * (double)value(infinity - 1) - (double)value(infinity - 2); /* where infinity would be */
-    const double at = m == infinity ? top : (double)value(m), below = m ? (double)value(m - 1) : -1;
-    const double above = m == infinity ? 1e300 : m + 1 == infinity ? top : (double)value(m + 1);
-    if (m && (a - below < at - a || (a - below == at - a && m % 2))) return 0;
-    return m == infinity || !(above - a < a - at || (above - a == a - at && m % 2));
-}
-
-static float half_value(unsigned h)
-{
-    return (float)ldexp(h < 1024 ? h : 1024 + h % 1024, (h < 1024 ? 1 : (int)(h >> 10)) - 25);
-}
-
-static float bfloat_value(unsigned h)
-{
-    const unsigned bits = h << 16;
-    float x;
-    memcpy(&x, &bits, 4);
-    return x;
-}
-
-static void test_conversions(void)
-{
-    enum { N = 65536 };
-    fixture f;
-    set_up(&f, N);
-    OK(run(&f, "convert", 1, 1024, 0, 1, N));
-    for (unsigned i = 0; i < N; i++) {
-        float x;
-        memcpy(&x, &f.host_words[i], 4);
-        const unsigned m = i & 0x7fff;
-        REQUIRE(m > 0x7c00 ? isnan(x) : m == 0x7c00 ? isinf(x) : fabsf(x) == half_value(m), "%x: %a", i, (double)x);
-        REQUIRE(m > 0x7c00 || (signbit(x) != 0) == (i >> 15), "%x", i);
-    }
-    OK(run(&f, "convert", 1, 1024, 0, 3, N));
-    for (unsigned i = 0; i < N; i++) REQUIRE(f.host_words[i] == i << 16, "%x", i);
-    float *in = malloc(N * sizeof *in);
-    if (!in) exit(3);
-    for (int mode = 0; mode <= 2; mode += 2)
-        for (int part = 0; part < 4; part++) {
-            for (unsigned i = 0; i < N; i++) { /* numbers, ties, beside ties, and any bits */
-                unsigned bits = (mode ? i << 16 : 0) | (part == 1 ? 0x8000u : part == 2 ? 0x7fffu : 0);
-                if (!mode) {
-                    const float h = half_value(i & 0x7fff);
-                    memcpy(&bits, &h, 4);
-                    bits = (bits | i >> 15 << 31) + (part == 1 ? 0x1000u : part == 2 ? 0x0fffu : 0);
-                }
-                if (part == 3) bits = i * 2654435761u;
-                memcpy(&in[i], &bits, 4);
-            }
-            OK(cuMemcpyHtoD_v2(f.in, in, N * sizeof *in));
-            OK(run(&f, "convert", 1, 1024, 0, mode, N));
-            for (unsigned i = 0; i < N; i++)
-                REQUIRE(rounds_to(in[i], f.host_words[i], mode ? bfloat_value : half_value, mode ? 0x7f80 : 0x7c00),
-                        "mode %d: %a gives %x", mode, (double)in[i], f.host_words[i]);
+    for (int seed = 0; seed < 4; seed++)
+        for (size_t i = 0; i < sizeof trials / sizeof *trials; i++) {
+            if (!(trials[i].found_by & kind)) continue;
+            simt_control("seed", seed);
+            simt_control("quiet", trials[i].words != NULL);
+            const simt_result result = run(trials[i].grid, trials[i].block, trials[i].mode);
+            simt_control("quiet", 0);
+            REQUIRE(!result == !trials[i].words, "mode %d, seed %d: %d", trials[i].mode, seed, result);
+            REQUIRE(!trials[i].words || strstr(simt_last_fault(), trials[i].words), "mode %d: \"%s\" has no \"%s\"",
+                    trials[i].mode, simt_last_fault(), trials[i].words);
         }
-    const float odd[] = { 2.5f, 3.5f, -2.5f, 3e9f, -3e9f, NAN, 0.49f, -0.0f };
-    const int rounded[] = { 2, 4, -2, 0x7fffffff, -0x7fffffff - 1, 0, 0, 0 };
-    memcpy(in, odd, sizeof odd);
-    in[8] = 0x1.000006p0f;
-    OK(cuMemcpyHtoD_v2(f.in, in, N * sizeof *in));
-    OK(run(&f, "convert", 1, 64, 0, 4, 8));
-    for (int i = 0; i < 8; i++) REQUIRE((int)f.host_words[i] == rounded[i], "%d: %d", i, (int)f.host_words[i]);
-    OK(run(&f, "convert", 1, 64, 0, 6, 9));
-    REQUIRE(f.host_words[8] == 0x35400002u, "fma: %x", f.host_words[8]);
-    free(in);
-    tear_down(&f);
+    /* Where accesses are not watched: 0 has NaN in unwritten memory, 2 numbers, and 1 and more another order. */
+    int numbers = 0, differ = 0;
+    for (int seed = 0; kind == PLAIN && seed < 8; seed++) {
+        simt_control("seed", seed);
+        for (int mode = UNWRITTEN, m = 0; m < 3; m++, mode = m == 1 ? COPY_UNAWAITED : COPY_OVER_UNAWAITED) {
+            OK(run(1, 32, mode));
+            REQUIRE(mode == UNWRITTEN ? (host[7] == host[7]) == (seed && seed % 2 == 0) : host[30] != 32);
+            numbers += host[7] == host[7];
+        }
+        OK(run(1, 64, NO_BARRIER));
+        differ += host[7] != 8;
+    }
+    REQUIRE(kind != PLAIN || (numbers > 2 && differ > 2), "%d, %d", numbers, differ);
+    simt_control("seed", 0);
+}
+
+/* ---- The driver ---- */
+
+/* Work is done when somebody waits, and not before. */
+static void test_waiting(void)
+{
+    simt_stream *stream;
+    float *pinned, plain[4] = { 1, 2, 3, 4 };
+    OK(cuStreamCreate(&stream, 1));
+    OK(cuMemAllocHost_v2((void **)&pinned, BYTES));
+    OK(launch(2, 256, ADD_ONE, stream));
+    pinned[3] = 77;
+    OK(cuMemcpyDtoHAsync_v2(pinned, out, 16, stream));
+    REQUIRE(pinned[3] == 77 && simt_count("queued") >= 2);
+    GIVES(cuStreamQuery(stream), SIMT_NOT_READY);
+    OK(cuStreamSynchronize(stream));
+    OK(cuStreamQuery(stream));
+    REQUIRE(pinned[3] == 5, "%g", (double)pinned[3]);
+    OK(cuMemcpyHtoDAsync_v2(in, plain, 16, stream)); /* staged, since it is not pinned */
+    plain[3] = 99;
+    OK(cuMemcpyDtoHAsync_v2(plain, in, 16, stream));
+    REQUIRE(plain[3] == 4, "%g", (double)plain[3]);
+    pinned[0] = 1;
+    OK(cuMemcpyHtoDAsync_v2(in, pinned, 16, stream));
+    pinned[0] = 2; /* pinned memory is read later */
+    OK(cuMemcpyDtoHAsync_v2(plain, in, 16, stream));
+    REQUIRE(plain[0] == 2, "%g", (double)plain[0]);
+    OK(cuStreamDestroy_v2(stream));
+    GIVES(cuStreamSynchronize(stream), SIMT_INVALID_HANDLE);
+    OK(cuMemFreeHost(pinned));
+}
+
+static void test_refusals(void)
+{
+    float here[8];
+    int value;
+    simt_ptr memory;
+    simt_context *none;
+    simt_stream *stream;
+    simt_graph *graph;
+    OK(cuStreamCreate(&stream, 1));
+    GIVES(cuMemAlloc_v2(&memory, 0), SIMT_INVALID_VALUE);
+    GIVES(cuMemAlloc_v2(&memory, (size_t)9 << 30), SIMT_OUT_OF_MEMORY);
+    GIVES(cuMemFree_v2(in + 4), SIMT_INVALID_VALUE);
+    GIVES(cuMemcpyHtoDAsync_v2(in + BYTES - 12, here, 16, stream), SIMT_INVALID_VALUE);
+    GIVES(cuMemcpyDtoHAsync_v2(here, in + BYTES - 12, 16, stream), SIMT_INVALID_VALUE);
+    GIVES(cuMemcpyDtoDAsync_v2(out + BYTES - 12, in, 16, stream), SIMT_INVALID_VALUE);
+    GIVES(cuMemcpyDtoDAsync_v2(out, (simt_ptr)(uintptr_t)here, 16, stream), SIMT_INVALID_VALUE);
+    GIVES(cuMemsetD32_v2(in + 1, 0, 1), SIMT_INVALID_VALUE);
+    GIVES(launch(1, 0, ADD_ONE, NULL), SIMT_INVALID_VALUE);
+    GIVES(launch(1, 257, ADD_ONE, NULL), SIMT_INVALID_VALUE); /* beyond its launch bounds */
+    GIVES(launch(0, 32, ADD_ONE, NULL), SIMT_INVALID_VALUE);
+    GIVES(launch(1, 32, ADD_ONE, (simt_stream *)(void *)here), SIMT_INVALID_HANDLE);
+    GIVES(cuLaunchKernel(kernel, 1, 65536, 1, 32, 1, 1, 0, NULL, (void *[]){ here }, NULL), SIMT_INVALID_VALUE);
+    GIVES(cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 64, NULL, (void *[]){ here }, NULL), SIMT_INVALID_VALUE);
+    GIVES(cuDeviceGetAttribute(&value, 75, 1), SIMT_INVALID_DEVICE);
+    GIVES(cuPointerGetAttribute(&none, 1, 64), SIMT_INVALID_VALUE);
+
+    /* What a capture does not allow. */
+    GIVES(cuStreamBeginCapture_v2(NULL, 0), SIMT_STREAM_CAPTURE_UNSUPPORTED);
+    OK(cuStreamBeginCapture_v2(stream, 0));
+    GIVES(cuMemAlloc_v2(&memory, 16), SIMT_STREAM_CAPTURE_UNSUPPORTED);
+    GIVES(cuStreamEndCapture(stream, &graph), SIMT_STREAM_CAPTURE_INVALIDATED);
+    OK(cuStreamBeginCapture_v2(stream, 2));
+    OK(cuMemAlloc_v2(&memory, 16));
+    GIVES(cuStreamSynchronize(stream), SIMT_STREAM_CAPTURE_UNSUPPORTED);
+    GIVES(launch(1, 32, ADD_ONE, stream), SIMT_STREAM_CAPTURE_INVALIDATED);
+    GIVES(cuStreamEndCapture(stream, &graph), SIMT_STREAM_CAPTURE_INVALIDATED);
+    GIVES(cuStreamEndCapture(stream, &graph), SIMT_ILLEGAL_STATE);
+
+    OK(cuCtxPopCurrent_v2(&none));
+    GIVES(cuMemAlloc_v2(&memory, 16), SIMT_INVALID_CONTEXT);
+    GIVES(launch(1, 32, ADD_ONE, NULL), SIMT_INVALID_CONTEXT);
+    OK(cuCtxPushCurrent_v2(context));
 }
 
 int main(int argc, char **argv)
 {
-    fixture f;
-    if (argc > 1 && strcmp(argv[1], "overflow") == 0) { /* AddressSanitizer ends this one */
-        set_up(&f, 1024);
-        run(&f, "memory", 1, 64, 0, 1, f.n);
-        return 0;
-    }
-    if (argc > 1 && strcmp(argv[1], "environment") == 0) {
-        test_environment();
-        return test_summary();
-    }
     int n;
     GIVES(cuDeviceGetCount(&n), SIMT_NOT_INITIALIZED);
-    checked = argc > 1 && strcmp(argv[1], "CHECKED") == 0;
-    set_up(&f, 1024);
-    test_reductions(&f);
-    test_lanes(&f);
-    test_memory(&f);
-    tear_down(&f);
-    test_conversions();
-    test_driver();
-    test_graphs();
-    const char *const kinds[] = {
-        "contexts", "streams", "events", "modules", "graphs", "graph execs", "device blocks"
-    };
-    for (unsigned i = 0; i < 7; i++)
+    set_up();
+    if (argc > 1 && !strcmp(argv[1], "overflow")) return (int)run(1, 64, BEHIND_ALLOCATION); /* AddressSanitizer ends it */
+    test_kernels(argc > 1 && !strcmp(argv[1], "CHECKED") ? CHECKED : PLAIN);
+    test_waiting();
+    test_refusals();
+    OK(cuCtxDestroy_v2(context));
+    GIVES(cuCtxPushCurrent_v2(context), SIMT_INVALID_CONTEXT);
+    for (int i = 0; i < 6; i++) {
+        static const char *const kinds[] = { "contexts", "streams", "modules", "graphs", "graph execs", "device blocks" };
         REQUIRE(simt_count(kinds[i]) == 0, "%s left: %lld", kinds[i], simt_count(kinds[i]));
+    }
     return test_summary();
 }

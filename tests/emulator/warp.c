@@ -5,35 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
-uint32_t simt_active_mask(void) { return simt_self->warp->exists & ~simt_self->warp->exited; }
-
-static uint64_t reduced(const simt_warp *warp, uint32_t lanes, enum simt_op op)
-{
-    const uint64_t sign = (uint64_t)1 << 63; /* operands are ordered as signed numbers of 64 bits */
-    uint64_t result = warp->threads[__builtin_ctz(lanes)].value;
-    for (uint32_t left = lanes & (lanes - 1); left; left &= left - 1) {
-        const uint64_t value = warp->threads[__builtin_ctz(left)].value;
-        switch (op) {
-        case SIMT_OP_ADD: result += value; break;
-        case SIMT_OP_MIN: result = (value ^ sign) < (result ^ sign) ? value : result; break;
-        case SIMT_OP_MAX: result = (value ^ sign) > (result ^ sign) ? value : result; break;
-        default: result ^= value; break;
-        }
-    }
-    return result;
-}
-
 /* All of `lanes` are here: each gets its result. */
 static void complete(simt_warp *warp, uint32_t lanes, enum simt_op op)
 {
     uint64_t all = 0;
-    if (op == SIMT_OP_BALLOT) {
-        for (uint32_t left = lanes; left; left &= left - 1) {
-            const int l = __builtin_ctz(left);
-            all |= (uint64_t)(warp->threads[l].value != 0) << l;
-        }
-    } else if (op >= SIMT_OP_ADD) {
-        all = reduced(warp, lanes, op);
+    for (uint32_t left = lanes; left; left &= left - 1) {
+        const int l = __builtin_ctz(left);
+        all |= (uint64_t)(warp->threads[l].value != 0) << l;
     }
     for (uint32_t left = lanes; left; left &= left - 1) {
         simt_thread *thread = &warp->threads[__builtin_ctz(left)];
@@ -44,13 +22,6 @@ static void complete(simt_warp *warp, uint32_t lanes, enum simt_op op)
                            thread->site.file, thread->site.line, thread->lane, thread->source, thread->mask, lanes);
             }
             thread->result = warp->threads[thread->source].value;
-        } else if (op == SIMT_OP_MATCH) {
-            uint32_t equal = 0;
-            for (uint32_t other = lanes; other; other &= other - 1) {
-                const int l = __builtin_ctz(other);
-                equal |= (uint32_t)(warp->threads[l].value == thread->value) << l;
-            }
-            thread->result = equal;
         } else {
             thread->result = all;
         }
@@ -115,19 +86,7 @@ void simt_warp_exit(simt_thread *thread)
 }
 
 /* ---- Where every thread is, for messages ---- */
-static const char *const op_names[] = { "",
-                                        "__syncthreads",
-                                        "__syncthreads_count",
-                                        "__syncthreads_and",
-                                        "__syncthreads_or",
-                                        "__syncwarp",
-                                        "a shuffle",
-                                        "a vote",
-                                        "a match",
-                                        "a reduction",
-                                        "a reduction",
-                                        "a reduction",
-                                        "a reduction" };
+static const char *const op_names[] = { "", "__syncthreads", "__syncwarp", "a shuffle", "a vote" };
 
 static int same_place(const simt_thread *a, const simt_thread *b)
 {
@@ -139,24 +98,20 @@ static int same_place(const simt_thread *a, const simt_thread *b)
 
 void simt_describe(char *text, size_t size)
 {
+    enum { ONE = 160 }; /* as much as one group takes */
     const simt_thread *threads = simt_warps()[0].threads;
     size_t used = 0;
     text[0] = 0;
-    for (unsigned i = 0, end; i < simt_current.n_threads && used + 160 < size; i = end) {
+    for (unsigned i = 0, end; i < simt_current.n_threads && used + ONE < size; i = end) {
         const simt_thread *thread = &threads[i];
         for (end = i + 1; end < simt_current.n_threads && same_place(thread, &threads[end]);) end++;
-        used +=
-            (size_t)snprintf(text + used, size - used, "%sthread%s %u", used ? "; " : "", end > i + 1 ? "s" : "", i);
-        if (end > i + 1) used += (size_t)snprintf(text + used, size - used, "-%u", end - 1);
-        if (thread->warp->exited >> thread->lane & 1) used += (size_t)snprintf(text + used, size - used, " returned");
-        else if (thread->op == SIMT_OP_NONE) used += (size_t)snprintf(text + used, size - used, " could go on");
-        else if (thread->op < SIMT_OP_SYNC)
-            used += (size_t)snprintf(text + used, size - used, " at %s, %s:%d", op_names[thread->op], thread->site.file,
-                                     thread->site.line);
+        const char *const from = used ? "; threads" : "threads";
+        if (thread->warp->exited >> thread->lane & 1)
+            used += (size_t)snprintf(text + used, ONE, "%s %u-%u returned", from, i, end - 1);
+        else if (thread->op == SIMT_OP_NONE)
+            used += (size_t)snprintf(text + used, ONE, "%s %u-%u could go on", from, i, end - 1);
         else
-            used += (size_t)snprintf(text + used, size - used, " at %s with mask %08x, %s:%d", op_names[thread->op],
-                                     thread->mask, thread->site.file, thread->site.line);
-        if (used >= size) return;
+            used += (size_t)snprintf(text + used, ONE, "%s %u-%u at %s with mask %08x, %s:%d", from, i, end - 1,
+                                     op_names[thread->op], thread->mask, thread->site.file, thread->site.line);
     }
-    if (used + 160 >= size && used + 6 < size) memcpy(text + used, "; ...", 6);
 }
