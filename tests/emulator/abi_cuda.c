@@ -3,8 +3,8 @@
 
 #include "tests/emulator/driver.h"
 
-#define CUDA_ERROR_SUCCESS   CUDA_SUCCESS
-#define X(name, value) _Static_assert(CUDA_ERROR_##name == value, #name);
+#define CUDA_ERROR_SUCCESS CUDA_SUCCESS
+#define X(name, value)     _Static_assert(CUDA_ERROR_##name == value, #name);
 SIMT_RESULTS(X)
 #undef X
 

@@ -211,14 +211,17 @@ int main(int argc, char **argv)
     int n;
     GIVES(cuDeviceGetCount(&n), SIMT_NOT_INITIALIZED);
     set_up();
-    if (argc > 1 && !strcmp(argv[1], "overflow")) return (int)run(1, 64, BEHIND_ALLOCATION); /* AddressSanitizer ends it */
+    if (argc > 1 && !strcmp(argv[1], "overflow"))
+        return (int)run(1, 64, BEHIND_ALLOCATION); /* AddressSanitizer ends it */
     test_kernels(argc > 1 && !strcmp(argv[1], "CHECKED") ? CHECKED : PLAIN);
     test_waiting();
     test_refusals();
     OK(cuCtxDestroy_v2(context));
     GIVES(cuCtxPushCurrent_v2(context), SIMT_INVALID_CONTEXT);
     for (int i = 0; i < 6; i++) {
-        static const char *const kinds[] = { "contexts", "streams", "modules", "graphs", "graph execs", "device blocks" };
+        static const char *const kinds[] = {
+            "contexts", "streams", "modules", "graphs", "graph execs", "device blocks"
+        };
         REQUIRE(simt_count(kinds[i]) == 0, "%s left: %lld", kinds[i], simt_count(kinds[i]));
     }
     return test_summary();
