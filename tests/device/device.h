@@ -36,10 +36,11 @@ gdn_status step_put(step_on *on, gdn_context *ctx, const step *s);
 gdn_status step_run(step_on *on, gdn_stream stream);
 int step_same(step_on *on, const step *expected); /* 1: state and out have the reference's bits */
 void step_drop(step_on *on);
+gdn_context *step_open(step_on *on, gdn_context *ctx); /* the step as it begins, on the context, which comes back */
+void step_close(step_on *on);                          /* and the context */
 
-/* ---- maps.c and drawn_maps.c ---- */
-/* Calls with bad values in every map of every kernel; what comes out and what is reported is checked. */
+/* ---- maps.c ---- */
+/* Calls with bad values in every map of every kernel; results and reports are checked. */
 void device_bad_maps(gdn_context *ctx);
-void device_drawn_maps(gdn_context *ctx);
 
 #endif

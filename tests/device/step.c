@@ -1,5 +1,5 @@
 /* The call whose result is known. See device.h. */
-#include "tests/device/device.h"
+#include "tests/device/suite.h"
 
 #include <string.h>
 
@@ -31,7 +31,7 @@ void step_reference_at(step *s, int n, uint32_t level)
     REQUIRE(gdn_context_create(&desc, &ctx) == GDN_OK);
     gdn_gated_delta_net_args a = s->args;
     a.q.data = s->q, a.k.data = s->k, a.v.data = s->v, a.g.data = s->g, a.beta.data = s->beta, a.out.data = s->out,
-    a.state.data = s->state;
+    a.state.data = s->state, a.state_src.data = s->src, a.state_dst.data = s->dst;
     for (int i = 0; i < n; i++) REQUIRE(gdn_gated_delta_net(ctx, &a, NULL) == GDN_OK);
     gdn_context_destroy(ctx);
 }
@@ -81,4 +81,16 @@ int step_same(step_on *on, const step *expected)
 void step_drop(step_on *on)
 {
     for (int i = 0; i <= WORKSPACE; i++) gdn_buffer_destroy(on->ctx, &on->span[i]);
+}
+
+gdn_context *step_open(step_on *on, gdn_context *ctx)
+{
+    REQUIRE(step_put(on, ctx, &start) == GDN_OK);
+    return ctx;
+}
+
+void step_close(step_on *on)
+{
+    step_drop(on);
+    gdn_context_destroy(on->ctx);
 }

@@ -107,14 +107,14 @@ void suite_default(int32_t backend)
             step_same(&on, &wanted_twice)); /* reading waits for the context's own stream */
     gdn_capability c = { .size = sizeof c };
     REQUIRE(gdn_gated_delta_net_query(ctx, &on.args, &c) == GDN_OK && c.emulated && c.exact && !c.workspace_bytes);
-    step_drop(&on);
-    gdn_context_destroy(ctx);
+    step_close(&on);
 }
 
 typedef struct worker {
     pthread_t thread;
     int32_t backend;
-    int good;
+    int queued, good;
+    const step *expected;
 } worker;
 
 /* gdn_poll() on another thread than the context's. */
@@ -142,7 +142,9 @@ static void *work(void *of)
     poller p = { .ctx = ctx };
     mine->good = pthread_create(&p.thread, NULL, poll_until_told, &p) == 0;
     for (int i = 0; i < 10; i++) {
-        mine->good &= step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK && step_same(&on, &wanted);
+        mine->good &= step_put(&on, ctx, &start) == GDN_OK;
+        for (int n = 0; n < mine->queued; n++) mine->good &= step_run(&on, NULL) == GDN_OK;
+        mine->good &= step_same(&on, mine->expected);
         step_drop(&on);
     }
     atomic_store(&p.leave, 1);
@@ -151,10 +153,16 @@ static void *work(void *of)
     return NULL;
 }
 
-void suite_two_threads(int32_t backend)
+void suite_two_threads(int32_t backend, int queued)
 {
-    worker w[2] = { { .backend = backend }, { .backend = backend } };
-    for (int i = 0; i < 2; i++) REQUIRE(pthread_create(&w[i].thread, NULL, work, &w[i]) == 0);
+    static step expected;
+    worker w[2];
+    expected = start;
+    step_reference(&expected, queued);
+    for (int i = 0; i < 2; i++) {
+        w[i] = (worker){ .backend = backend, .queued = queued, .expected = &expected };
+        REQUIRE(pthread_create(&w[i].thread, NULL, work, &w[i]) == 0);
+    }
     for (int i = 0; i < 2; i++) REQUIRE(pthread_join(w[i].thread, NULL) == 0 && w[i].good);
 }
 
@@ -162,8 +170,45 @@ void suite_bad_maps(int32_t backend)
 {
     gdn_context *ctx = suite_open(backend, NULL, 0);
     device_bad_maps(ctx);
-    device_drawn_maps(ctx);
     gdn_context_destroy(ctx);
+}
+
+void suite_out_of_memory(gdn_context *ctx, const char *text)
+{
+    gdn_span span = { 0 };
+    FAILS(gdn_buffer_create(ctx, UINT64_C(1) << 40, &span), GDN_OUT_OF_MEMORY, "no buffer of 1099511627776 bytes",
+          text);
+    REQUIRE(!span.data);
+    REQUIRE(gdn_buffer_create(ctx, 1000, &span) == GDN_OK); /* and is given back with the context */
+    gdn_context_destroy(ctx);
+}
+
+void suite_every_failure(const gdn_context_desc *desc, const suite_failing *driver, const suite_function *functions)
+{
+    int failed = 0;
+    for (const suite_function *f = functions; f->name; f++)
+        for (unsigned nth = 1, reached = 1; reached && nth < 60; nth++) {
+            const long before = driver->alive();
+            const unsigned long calls = driver->calls(f->name);
+            gdn_context *ctx = NULL;
+            step_on on = { 0 };
+            int same;
+            driver->fail(f->name, nth);
+            const gdn_status status = suite_try(desc, &ctx, &on, &same);
+            const int in_use = driver->calls(f->name) >= calls + nth; /* and not only in what follows */
+            if (in_use && !f->optional) {
+                failed++;
+                REQUIRE((status || (driver->reads_fail && !same)) && strstr(gdn_last_error(), driver->text),
+                        "failure %u of %s", nth, f->name);
+            } else REQUIRE(!status && same);
+            if (ctx) step_drop(&on);
+            gdn_context_destroy(ctx);
+            reached = driver->calls(f->name) >= calls + nth;
+            driver->fail(f->name, 0);
+            REQUIRE(driver->alive() == before || f->leaves, "%ld more after failure %u of %s", driver->alive() - before,
+                    nth, f->name);
+        }
+    REQUIRE(failed >= driver->at_least, "%d", failed);
 }
 
 void suite_lost(step_on *on)
@@ -175,8 +220,7 @@ void suite_lost(step_on *on)
     REQUIRE(gdn_synchronize(ctx, NULL) == GDN_DEVICE_LOST && gdn_poll(ctx) == GDN_DEVICE_LOST);
     REQUIRE(gdn_buffer_create(ctx, 64, &span) == GDN_DEVICE_LOST);
     REQUIRE(gdn_buffer_write(ctx, &on->span[5], 0, &x, sizeof x) == GDN_DEVICE_LOST);
-    step_drop(on);
-    gdn_context_destroy(ctx);
+    step_close(on);
 }
 
 void suite_hang_begins(step_on *on, void (*hang)(int on), uint64_t *timeout_ns)

@@ -41,9 +41,28 @@ void suite_refuses_names(gdn_context_desc desc);
 gdn_status suite_try(const gdn_context_desc *desc, gdn_context **ctx, step_on *on, int *same);
 
 /* ---- Tests ---- */
-void suite_default(int32_t backend);     /* of an emulated device: what it says of itself; two steps */
-void suite_two_threads(int32_t backend); /* each with a context of its own */
+void suite_default(int32_t backend); /* of an emulated device: what it says of itself; two steps */
+/* Each with a context of its own, and as many calls in flight. */
+void suite_two_threads(int32_t backend, int queued);
 void suite_bad_maps(int32_t backend);
+/* Of a device with less than 2^40 bytes; the error has the text. Destroys the context. */
+void suite_out_of_memory(gdn_context *ctx, const char *text);
+/* Every call of an emulated driver that creating and using a context makes fails once: a status and a text, nothing
+ * left behind, nothing broken. */
+typedef struct suite_failing {
+    void (*fail)(const char *function, unsigned nth); /* its nth call from now; 0: none */
+    unsigned long (*calls)(const char *function);     /* so far */
+    long (*alive)(void);                              /* objects */
+    int at_least;                                     /* so many calls fail */
+    int reads_fail;                                   /* 1: reading results may be what fails */
+    const char *text;                                 /* of every error */
+} suite_failing;
+typedef struct suite_function {
+    const char *name; /* ends with NULL */
+    int optional;     /* 1: a call can do without */
+    int leaves;       /* 1: what could not be freed stays until the device's context goes */
+} suite_function;
+void suite_every_failure(const gdn_context_desc *desc, const suite_failing *driver, const suite_function *functions);
 /* Destroys a context whose device was lost, after a look at whether the library remembers that. */
 void suite_lost(step_on *on);
 /* A device that hangs: calls are queued, and all that waits for them gives up after *timeout_ns, which is a short time;

@@ -10,7 +10,6 @@
  * one warp. */
 #define _GNU_SOURCE
 #include "tests/emulator/check.h"
-#include "tests/emulator/check_internal.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

@@ -31,6 +31,10 @@ extern int simt_counts;
 void simt_count_bytes(const void *at, size_t bytes, int writes);
 extern long long simt_unwritten; /* what simt_control() makes of "unwritten" */
 
+/* check.c: an access of the thread that runs. */
+enum simt_access { SIMT_READ, SIMT_WRITE, SIMT_ATOMIC };
+void simt_accessed(const void *at, size_t bytes, enum simt_access access, const void *pc);
+
 extern const simt_checker *simt_check;                             /* NULL: kernels are not watched */
 extern int (*simt_region_of)(const void *at, simt_region *region); /* the driver's: 0 where there is none */
 

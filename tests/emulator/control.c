@@ -9,11 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEFAULTS                                                                                                       \
-    {                                                                                                                  \
-        0, 1, 13000, 90, 8ll << 30, 0, 0, 4, 0                                                                         \
-    }
-struct simt_settings simt_settings = DEFAULTS;
+struct simt_settings simt_settings = {
+    .devices = 1, .driver = 13000, .compute = 90, .memory = 8ll << 30, .multiprocessors = 4
+};
 unsigned long long simt_launches;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -27,7 +25,6 @@ static struct counter {
     simt_result result;
 } counters[256];
 static unsigned n_counters;
-static unsigned long long all_calls;
 
 static struct counter *counter(const char *name)
 {
@@ -41,7 +38,6 @@ static struct counter *counter(const char *name)
 simt_result simt_enter(const char *function, int needs_init)
 {
     pthread_mutex_lock(&lock);
-    all_calls++;
     struct counter *c = counter(function);
     if (c) {
         c->calls++;
@@ -99,11 +95,10 @@ int simt_fail_call(const char *function, unsigned nth, simt_result result, unsig
 
 unsigned long long simt_calls(const char *function)
 {
+    unsigned long long calls = 0;
     pthread_mutex_lock(&lock);
-    struct counter *c = NULL;
-    for (unsigned i = 0; function && i < n_counters; i++)
-        if (strcmp(counters[i].name, function) == 0) c = &counters[i];
-    const unsigned long long calls = function ? (c ? c->calls : 0) : all_calls;
+    for (unsigned i = 0; i < n_counters; i++)
+        if (strcmp(counters[i].name, function) == 0) calls = counters[i].calls;
     pthread_mutex_unlock(&lock);
     return calls;
 }
@@ -135,13 +130,6 @@ static int control(const char *name, size_t length, long long value)
     } else if (length == 4 && memcmp(name, "lose", 4) == 0) {
         for (simt_handle *h = simt_handles(SIMT_CONTEXT); h; h = h->next)
             ((simt_context *)(void *)h)->error = (simt_result)value;
-    } else if (length == 5 && memcmp(name, "reset", 5) == 0) {
-        simt_settings = (struct simt_settings)DEFAULTS;
-        simt_unwritten = 0;
-        for (unsigned i = 0; i < n_counters; i++) counters[i].calls = counters[i].fail_from = counters[i].fail_to = 0;
-        all_calls = 0;
-        last_fault[0] = 0;
-        simt_set_seed(0);
     } else {
         return -1;
     }
@@ -177,34 +165,25 @@ void simt_settings_from_environment(void)
 
 long long simt_count(const char *what)
 {
-    static const struct {
-        const char *name;
-        enum simt_kind kind;
-    } kinds[] = { { "contexts", SIMT_CONTEXT },
-                  { "modules", SIMT_MODULE },
-                  { "streams", SIMT_STREAM },
-                  { "graphs", SIMT_GRAPH },
-                  { "graph execs", SIMT_GRAPH_EXEC } };
-    long long count = -1;
-    size_t bytes, device_blocks, host_blocks;
+    static const char *const kinds[SIMT_KINDS] = { [SIMT_CONTEXT] = "contexts",
+                                                   [SIMT_MODULE] = "modules",
+                                                   [SIMT_STREAM] = "streams",
+                                                   [SIMT_GRAPH] = "graphs",
+                                                   [SIMT_GRAPH_EXEC] = "graph execs" };
+    long long count = 0, queued = 0;
+    size_t device_blocks, host_blocks;
     pthread_mutex_lock(&lock);
-    simt_memory_totals(&bytes, &device_blocks, &host_blocks);
-    if (strcmp(what, "device bytes") == 0) count = (long long)bytes;
-    else if (strcmp(what, "device blocks") == 0) count = (long long)device_blocks;
-    else if (strcmp(what, "host blocks") == 0) count = (long long)host_blocks;
-    else if (strcmp(what, "launches") == 0) count = (long long)simt_launches;
-    else if (strcmp(what, "queued") == 0) {
-        count = 0;
-        for (simt_handle *h = simt_handles(SIMT_STREAM); h; h = h->next)
-            count += (long long)((simt_stream *)(void *)h)->n;
-    }
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (strcmp(what, kinds[i].name) == 0) {
-            count = 0;
-            for (simt_handle *h = simt_handles(kinds[i].kind); h; h = h->next)
-                count += kinds[i].kind != SIMT_STREAM ||
-                         !(((simt_stream *)(void *)h)->legacy || ((simt_stream *)(void *)h)->thread);
+    simt_memory_totals(&device_blocks, &host_blocks);
+    for (int kind = 0; kind < SIMT_KINDS; kind++)
+        for (simt_handle *h = simt_handles((enum simt_kind)kind); h; h = h->next) {
+            const simt_stream *stream = kind == SIMT_STREAM ? (simt_stream *)(void *)h : NULL;
+            if (stream) queued += (long long)stream->n;
+            count += kinds[kind] && !strcmp(what, kinds[kind]) && !(stream && (stream->legacy || stream->thread));
         }
+    if (!strcmp(what, "device blocks")) count = (long long)device_blocks;
+    if (!strcmp(what, "host blocks")) count = (long long)host_blocks;
+    if (!strcmp(what, "launches")) count = (long long)simt_launches;
+    if (!strcmp(what, "queued")) count = queued;
     pthread_mutex_unlock(&lock);
     return count;
 }

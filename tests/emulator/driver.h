@@ -59,8 +59,7 @@ SIMT_EXPORT extern const int gdn_emulated_driver; /* by which libgdn knows that 
  *   hang      1: nothing is ever done: queries say NOT_READY, waits LAUNCH_TIMEOUT
  *   lose      a result that every context keeps from now on, such as 719
  *   quiet     1: nothing is written to stderr
- *   unwritten 1: a kernel of a CHECKED library may read shared memory that nobody has written
- *   reset     forget injected failures and counts, and set all of the above to their defaults */
+ *   unwritten 1: a kernel of a CHECKED library may read shared memory that nobody has written */
 SIMT_EXPORT int simt_control(const char *name, long long value);
 
 /* The nth call from now (1: the next) of a function of the interface, by its exported name, does nothing but return
@@ -72,11 +71,11 @@ SIMT_EXPORT int simt_fail_call(const char *function, unsigned nth, simt_result r
  * of one word wrong, the word whose address lies that many bytes into the kernel's parameters. NULL: in none. */
 SIMT_EXPORT void simt_miscompile(const char *kernel, size_t at);
 
-/* Calls so far of a function, by its exported name; NULL: of all. */
+/* Calls so far of a function, by its exported name. */
 SIMT_EXPORT unsigned long long simt_calls(const char *function);
 
-/* What is alive: "device bytes", "device blocks", "host blocks", "contexts", "streams", "modules", "graphs",
- * "graph execs", "queued"; and "launches" since the start. -1: no such name. */
+/* What is alive: "device blocks", "host blocks", "contexts", "streams", "modules", "graphs", "graph execs", "queued";
+ * and "launches" since the start. */
 SIMT_EXPORT long long simt_count(const char *what);
 
 /* Bytes that kernels of a CHECKED library (README.md) read and write in a piece of device memory, from now on. There

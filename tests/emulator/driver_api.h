@@ -55,7 +55,6 @@ simt_result cuMemsetD32_v2(simt_ptr to, unsigned value, size_t n);
 
 /* ---- Streams ---- */
 simt_result cuStreamCreate(simt_stream **out, unsigned flags);
-simt_result cuStreamCreateWithPriority(simt_stream **out, unsigned flags, int priority);
 simt_result cuStreamDestroy_v2(simt_stream *stream);
 simt_result cuStreamSynchronize(simt_stream *stream);
 simt_result cuStreamQuery(simt_stream *stream);

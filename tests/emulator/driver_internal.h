@@ -130,7 +130,7 @@ int simt_is_pinned(const void *at, size_t bytes);
 int simt_release_block(void *at, int host);
 const char *simt_damaged(void); /* what wrote beside an allocation; NULL: nothing */
 void simt_context_memory_gone(const simt_context *context);
-void simt_memory_totals(size_t *bytes, size_t *device_blocks, size_t *host_blocks);
+void simt_memory_totals(size_t *device_blocks, size_t *host_blocks);
 
 /* ---- Streams (driver_stream.c) ---- */
 /* A handle of NULL is the legacy stream, 2 the thread's own default stream; NULL comes back where it is no stream of

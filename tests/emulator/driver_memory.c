@@ -133,9 +133,8 @@ void simt_context_memory_gone(const simt_context *context)
         if (blocks[i].context == context) simt_release_block(blocks[i].at, blocks[i].host);
 }
 
-void simt_memory_totals(size_t *bytes, size_t *device_blocks, size_t *host_blocks)
+void simt_memory_totals(size_t *device_blocks, size_t *host_blocks)
 {
-    *bytes = device_bytes;
     *device_blocks = *host_blocks = 0;
     for (size_t i = 0; i < n_blocks; i++) (*(blocks[i].host ? host_blocks : device_blocks))++;
 }

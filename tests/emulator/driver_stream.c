@@ -187,11 +187,10 @@ simt_result simt_submit(simt_stream *stream, simt_work *work)
 }
 
 /* ---- Streams ---- */
-simt_result cuStreamCreateWithPriority(simt_stream **out, unsigned flags, int priority)
+simt_result cuStreamCreate(simt_stream **out, unsigned flags)
 {
     ENTER_CONTEXT();
     if (!out || flags > 1 || (context->whole && !flags)) LEAVE(SIMT_INVALID_VALUE); /* green ones do not block */
-    (void)priority;
     *out = simt_new_stream(context, flags);
     LEAVE(*out ? SIMT_SUCCESS : SIMT_OUT_OF_MEMORY);
 }
@@ -205,8 +204,6 @@ simt_result cuGreenCtxStreamCreate(simt_stream **out, simt_green *green, unsigne
     *out = simt_new_stream(green->handle.context, flags);
     LEAVE(*out ? SIMT_SUCCESS : SIMT_OUT_OF_MEMORY);
 }
-
-simt_result cuStreamCreate(simt_stream **out, unsigned flags) { return cuStreamCreateWithPriority(out, flags, 0); }
 
 void simt_stream_gone(simt_stream *stream)
 {

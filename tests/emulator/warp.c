@@ -85,33 +85,24 @@ void simt_warp_exit(simt_thread *thread)
     }
 }
 
-/* ---- Where every thread is, for messages ---- */
-static const char *const op_names[] = { "", "__syncthreads", "__syncwarp", "a shuffle", "a vote" };
-
-static int same_place(const simt_thread *a, const simt_thread *b)
-{
-    const int gone_a = (int)(a->warp->exited >> a->lane & 1), gone_b = (int)(b->warp->exited >> b->lane & 1);
-    if (gone_a || gone_b) return gone_a == gone_b;
-    if (a->op != b->op) return 0;
-    return a->op == SIMT_OP_NONE || (simt_same_site(a->site, b->site) && (a->op < SIMT_OP_SYNC || a->mask == b->mask));
-}
-
+/* ---- Where threads are, for messages: the first that waits, the first that waits elsewhere ---- */
 void simt_describe(char *text, size_t size)
 {
-    enum { ONE = 160 }; /* as much as one group takes */
-    const simt_thread *threads = simt_warps()[0].threads;
+    static const char *const names[] = { "", "__syncthreads", "__syncwarp", "a shuffle", "a vote" };
+    const simt_thread *first = NULL;
+    unsigned returned = 0, told = 0;
     size_t used = 0;
-    text[0] = 0;
-    for (unsigned i = 0, end; i < simt_current.n_threads && used + ONE < size; i = end) {
-        const simt_thread *thread = &threads[i];
-        for (end = i + 1; end < simt_current.n_threads && same_place(thread, &threads[end]);) end++;
-        const char *const from = used ? "; threads" : "threads";
-        if (thread->warp->exited >> thread->lane & 1)
-            used += (size_t)snprintf(text + used, ONE, "%s %u-%u returned", from, i, end - 1);
-        else if (thread->op == SIMT_OP_NONE)
-            used += (size_t)snprintf(text + used, ONE, "%s %u-%u could go on", from, i, end - 1);
-        else
-            used += (size_t)snprintf(text + used, ONE, "%s %u-%u at %s with mask %08x, %s:%d", from, i, end - 1,
-                                     op_names[thread->op], thread->mask, thread->site.file, thread->site.line);
+    for (unsigned i = 0; i < simt_current.n_threads; i++) {
+        const simt_thread *t = &simt_warps()[0].threads[i];
+        const int gone = (int)(t->warp->exited >> t->lane & 1);
+        returned += (unsigned)gone;
+        if (gone || t->op == SIMT_OP_NONE || told == 2) continue;
+        if (first && t->op == first->op && t->mask == first->mask && simt_same_site(t->site, first->site)) continue;
+        used += (size_t)snprintf(text + used, size - used, "thread %u at %s with mask %08x, %s:%d; ", i, names[t->op],
+                                 t->mask, t->site.file, t->site.line);
+        if (used >= size) return;
+        first = t;
+        told++;
     }
+    (void)snprintf(text + used, size - used, "%u of %u threads returned", returned, simt_current.n_threads);
 }

@@ -24,8 +24,7 @@ static void test_programs_context(void)
             cuStreamCreate(&foreign, 1) == SIMT_SUCCESS);
     REQUIRE(cuCtxCreate_v2(&mine, 0, 0) == SIMT_SUCCESS && cuStreamCreate(&stream, 1) == SIMT_SUCCESS);
     REQUIRE(cuCtxSetCurrent(other) == SIMT_SUCCESS);
-    gdn_context *ctx = open_cuda(mine, 0);
-    REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
+    gdn_context *ctx = step_open(&on, open_cuda(mine, 0));
 
     /* On a stream of the program's; nothing waits, and the program's current context stays. */
     const unsigned long long waits =
@@ -55,8 +54,7 @@ static void test_programs_context(void)
     REQUIRE(launches == simt_calls("cuLaunchKernel") && gdn_poll(ctx) == GDN_OK);
     REQUIRE(cuCtxGetCurrent(&current) == SIMT_SUCCESS && current == other);
 
-    step_drop(&on);
-    gdn_context_destroy(ctx);
+    step_close(&on);
     REQUIRE(cuCtxDestroy_v2(mine) == SIMT_SUCCESS && cuCtxDestroy_v2(other) == SIMT_SUCCESS);
 }
 
@@ -86,77 +84,53 @@ static void test_bad_native(void)
 
 /* ---- Failing calls --------------------------------------------------------------------------------------- */
 
-static long long alive(void)
+static long alive(void)
 {
-    return simt_count("device blocks") + simt_count("host blocks") + simt_count("contexts") + simt_count("streams") +
-           simt_count("modules");
+    return (long)(simt_count("device blocks") + simt_count("host blocks") + simt_count("contexts") +
+                  simt_count("streams") + simt_count("modules"));
+}
+static unsigned long calls_of(const char *function) { return (unsigned long)simt_calls(function); }
+static void fail(const char *function, unsigned nth)
+{
+    REQUIRE(simt_fail_call(function, nth ? nth : 1u << 30, nth ? SIMT_OUT_OF_MEMORY : SIMT_SUCCESS, 1) == 0);
 }
 
-/* Every call of the driver that creating and using a context makes fails once: a status and a text, nothing left
- * behind, nothing broken. */
 static void test_every_call_fails(void)
 {
-    static const char *const functions[] =
-        FIELDS("cuDevicePrimaryCtxRetain", "cuCtxPushCurrent_v2", "cuStreamCreate", "cuStreamCreateWithPriority",
-               "cuMemHostAlloc", "cuMemHostGetDevicePointer_v2", "cuModuleLoadData", "cuModuleGetFunction",
-               "cuMemAlloc_v2", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuLaunchKernel", "cuStreamQuery",
-               "cuThreadExchangeStreamCaptureMode");
-    int failed = 0;
-    for (size_t f = 0; f < sizeof functions / sizeof functions[0]; f++)
-        for (unsigned nth = 1, reached = 1; reached && nth < 60; nth++) {
-            const gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_CUDA };
-            const long long before = alive();
-            const unsigned long long calls = simt_calls(functions[f]);
-            gdn_context *ctx = NULL;
-            step_on on = { 0 };
-            REQUIRE(simt_fail_call(functions[f], nth, SIMT_OUT_OF_MEMORY, 1) == 0);
-            int same;
-            gdn_status status = suite_try(&desc, &ctx, &on, &same);
-            if (!status && !same) status = GDN_OUT_OF_MEMORY; /* its reads may fail, too */
-            const int in_use =
-                simt_calls(functions[f]) >= calls + nth; /* and not only in what follows, which reports nothing */
-            if (ctx) step_drop(&on);
-            gdn_context_destroy(ctx);
-            reached = simt_calls(functions[f]) >= calls + nth;
-            (void)simt_fail_call(functions[f], 1u << 30, SIMT_SUCCESS, 1);
-            if (in_use &&
-                strcmp(functions[f], "cuThreadExchangeStreamCaptureMode")) { /* the one that a call can do without */
-                failed++;
-                REQUIRE(status == GDN_OUT_OF_MEMORY);
-                REQUIRE(strstr(gdn_last_error(), "CUDA_ERROR_OUT_OF_MEMORY (2)"));
-            }
-            if (alive() != before)
-                (void)printf("    after failure %u of %s: %lld things more are alive\n", nth, functions[f],
-                             alive() - before);
-            /* What could not be freed because the push or the wait before it failed stays, until the context goes. */
-            REQUIRE(alive() == before || !strcmp(functions[f], "cuCtxPushCurrent_v2") ||
-                    !strcmp(functions[f], "cuStreamQuery"));
-        }
-    REQUIRE(failed > 60);
-    gdn_context *ctx = open_cuda(NULL, 0); /* and all is well afterwards */
-    gdn_context_destroy(ctx);
+    static const suite_failing driver = { fail, calls_of, alive, 60, 1, "CUDA_ERROR_OUT_OF_MEMORY (2)" };
+    static const suite_function functions[] = {
+        { "cuDevicePrimaryCtxRetain", 0, 0 },
+        { "cuCtxPushCurrent_v2", 0, 1 },
+        { "cuStreamCreate", 0, 0 },
+        { "cuMemHostAlloc", 0, 0 },
+        { "cuMemHostGetDevicePointer_v2", 0, 0 },
+        { "cuModuleLoadData", 0, 0 },
+        { "cuModuleGetFunction", 0, 0 },
+        { "cuMemAlloc_v2", 0, 0 },
+        { "cuMemcpyHtoDAsync_v2", 0, 0 },
+        { "cuMemcpyDtoHAsync_v2", 0, 0 },
+        { "cuLaunchKernel", 0, 0 },
+        { "cuStreamQuery", 0, 1 },
+        { "cuThreadExchangeStreamCaptureMode", 1, 0 },
+        { NULL, 0, 0 },
+    };
+    const gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_CUDA };
+    suite_every_failure(&desc, &driver, functions);
+    gdn_context_destroy(open_cuda(NULL, 0)); /* and all is well afterwards */
 }
 
 static void test_out_of_memory(void)
 {
-    gdn_span span = { 0 };
-    gdn_context *ctx = open_cuda(NULL, 0);
-    REQUIRE(gdn_buffer_create(ctx, UINT64_C(1) << 40, &span) == GDN_OUT_OF_MEMORY && !span.data);
-    REQUIRE(strstr(gdn_last_error(), "no buffer of 1099511627776 bytes") &&
-            strstr(gdn_last_error(), "CUDA_ERROR_OUT_OF_MEMORY"));
-    REQUIRE(gdn_buffer_create(ctx, 1000, &span) == GDN_OK &&
-            (uintptr_t)span.data % 64 == 0); /* and is given back with the context */
     const long long blocks = simt_count("device blocks");
-    gdn_context_destroy(ctx);
-    REQUIRE(simt_count("device blocks") < blocks);
+    suite_out_of_memory(open_cuda(NULL, 0), "CUDA_ERROR_OUT_OF_MEMORY");
+    REQUIRE(simt_count("device blocks") == blocks);
 }
 
 static void test_lost(void)
 {
     step_on on;
     for (int when = 0; when < 2; when++) {
-        gdn_context *ctx = open_cuda(NULL, 0);
-        REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
+        gdn_context *ctx = step_open(&on, open_cuda(NULL, 0));
         if (when) REQUIRE(step_run(&on, NULL) == GDN_OK && gdn_poll(ctx) == GDN_OK);
         REQUIRE(simt_control("lose", when ? SIMT_ILLEGAL_ADDRESS : SIMT_LAUNCH_FAILED) == 0);
         REQUIRE((when ? gdn_poll(ctx) : gdn_synchronize(ctx, NULL)) == GDN_DEVICE_LOST);
@@ -166,19 +140,16 @@ static void test_lost(void)
         REQUIRE(cuDevicePrimaryCtxReset_v2(0) == SIMT_SUCCESS);
         ctx = open_cuda(NULL, 0); /* the device itself works again */
         REQUIRE(step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK && step_same(&on, &wanted));
-        step_drop(&on);
-        gdn_context_destroy(ctx);
+        step_close(&on);
     }
 
     /* A program that destroys its CUDA context too early. */
     simt_context *mine = NULL;
     REQUIRE(cuCtxCreate_v2(&mine, 0, 0) == SIMT_SUCCESS);
-    gdn_context *ctx = open_cuda(mine, 0);
-    REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
+    gdn_context *ctx = step_open(&on, open_cuda(mine, 0));
     REQUIRE(cuCtxDestroy_v2(mine) == SIMT_SUCCESS);
     REQUIRE(step_run(&on, NULL) == GDN_DEVICE_LOST && gdn_poll(ctx) == GDN_DEVICE_LOST);
-    step_drop(&on);
-    gdn_context_destroy(ctx);
+    step_close(&on);
 }
 
 static uint64_t *timeout_of(gdn_context *ctx) { return &((gdn_cuda_device *)ctx->state)->gpu.timeout_ns; }
@@ -247,7 +218,7 @@ static void test_name_of_form(void)
     gdn_context_destroy(ctx);
 }
 
-static void test_two_threads(void) { suite_two_threads(GDN_BACKEND_CUDA); }
+static void test_two_threads(void) { suite_two_threads(GDN_BACKEND_CUDA, 1); }
 static void test_bad_maps(void) { suite_bad_maps(GDN_BACKEND_CUDA); }
 
 /* test_cuda [TEST] */

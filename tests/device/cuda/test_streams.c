@@ -87,22 +87,18 @@ void test_green_streams(void)
     ((gdn_cuda_device *)ctx->state)->cu = &old;
     FAILS(step_run(&on, stream), GDN_INVALID_ARGUMENT, "green contexts need a driver");
     ((gdn_cuda_device *)ctx->state)->cu = real;
-    step_drop(&on);
-    gdn_context_destroy(ctx);
+    step_close(&on);
 
     /* Not that of another context, whose primary is not this one. */
     REQUIRE(cuCtxCreate_v2(&other, 0, 0) == SIMT_SUCCESS);
-    ctx = open_cuda(other, 0);
-    REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
+    ctx = step_open(&on, open_cuda(other, 0));
     FAILS(step_run(&on, stream), GDN_INVALID_ARGUMENT, "of the CUDA context");
-    step_drop(&on);
-    gdn_context_destroy(ctx);
+    step_close(&on);
     REQUIRE(cuCtxDestroy_v2(other) == SIMT_SUCCESS);
 
     ctx = open_cuda(part, 0);
     REQUIRE(step_put(&on, ctx, &start) == GDN_OK && step_run(&on, stream) == GDN_OK && step_run(&on, NULL) == GDN_OK);
-    step_drop(&on);
-    gdn_context_destroy(ctx);
+    step_close(&on);
     REQUIRE(cuStreamDestroy_v2(stream) == SIMT_SUCCESS && cuGreenCtxDestroy(green) == SIMT_SUCCESS);
 }
 
@@ -171,8 +167,7 @@ void test_faults_of_others(void)
     simt_context *mine = NULL;
     step_on on;
     REQUIRE(cuCtxCreate_v2(&mine, 0, 0) == SIMT_SUCCESS);
-    ctx = open_cuda(mine, 0);
-    REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
+    ctx = step_open(&on, open_cuda(mine, 0));
     fault_in(mine);
     REQUIRE(step_run(&on, NULL) == GDN_DEVICE_LOST && strstr(gdn_last_error(), "CUDA_ERROR_ILLEGAL_ADDRESS (700)") &&
             strstr(gdn_last_error(), "context is lost"));
@@ -195,10 +190,8 @@ void test_faults_of_others(void)
     }
 
     /* What only this call failed with is not for good. */
-    ctx = open_cuda(NULL, 0);
-    REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
+    ctx = step_open(&on, open_cuda(NULL, 0));
     REQUIRE(simt_fail_call("cuLaunchKernel", 1, SIMT_LAUNCH_OUT_OF_RESOURCES, 1) == 0);
     REQUIRE(step_run(&on, NULL) == GDN_INTERNAL && step_run(&on, NULL) == GDN_OK && step_same(&on, &wanted));
-    step_drop(&on);
-    gdn_context_destroy(ctx);
+    step_close(&on);
 }

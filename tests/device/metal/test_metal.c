@@ -24,14 +24,12 @@ static void test_default(void)
 {
     suite_default(GDN_BACKEND_METAL);
     step_on on;
-    gdn_context *ctx = open_metal(NULL, NULL, 0);
-    REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
+    gdn_context *ctx = step_open(&on, open_metal(NULL, NULL, 0));
     const unsigned long asked = metal_fake_calls("status"), made = metal_fake_calls("newBufferWithLength:options:");
     REQUIRE(step_run(&on, NULL) == GDN_OK); /* nothing waits or allocates */
     REQUIRE(asked == metal_fake_calls("status") && made == metal_fake_calls("newBufferWithLength:options:"));
     REQUIRE(gdn_synchronize(ctx, NULL) == GDN_OK && step_same(&on, &wanted));
-    step_drop(&on);
-    gdn_context_destroy(ctx);
+    step_close(&on);
 }
 
 /* A compiler that makes a mistake in a kernel is found out before a call gets its results from there, or, where that
@@ -51,8 +49,7 @@ static void test_known_answers(void)
     REQUIRE(step_same(&on, &start)); /* and the call did nothing */
     metal_fake_miscompile(NULL, 0);
     REQUIRE(step_run(&on, NULL) == GDN_OK && step_same(&on, &wanted));
-    step_drop(&on);
-    gdn_context_destroy(ctx);
+    step_close(&on);
 
     /* On another device, whose kernels nobody has asked yet: into a command buffer of the program's. */
     const gdn_id device = metal_fake_other_device(), queue = gdn_send(rt, device, rt->sel.newCommandQueue);
@@ -69,8 +66,7 @@ static void test_known_answers(void)
     FAILS(gdn_synchronize(ctx, NULL), GDN_UNSUPPORTED, "kernel delta_2_general");
     REQUIRE(gdn_synchronize(ctx, NULL) == GDN_OK); /* reported once */
     metal_fake_miscompile(NULL, 0);
-    step_drop(&on);
-    gdn_context_destroy(ctx);
+    step_close(&on);
     rt->release(queue);
     rt->release(device);
     rt->pool_pop(pool);
@@ -88,8 +84,7 @@ static void test_many_in_flight(void)
     for (int i = 0; i < 40; i++) REQUIRE(step_run(&on, NULL) == GDN_OK);
     REQUIRE(step_same(&on, many));
     free(many);
-    step_drop(&on);
-    gdn_context_destroy(ctx);
+    step_close(&on);
 }
 
 /* ---- A program's objects ------------------------------------------------------------------------------ */
@@ -99,8 +94,7 @@ static void test_programs_objects(void)
     step_on on;
     void *pool = rt->pool_push();
     const gdn_id device = metal_fake_other_device(), queue = gdn_send(rt, device, rt->sel.newCommandQueue);
-    gdn_context *ctx = open_metal(NULL, queue, 0);
-    REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
+    gdn_context *ctx = step_open(&on, open_metal(NULL, queue, 0));
 
     /* A command buffer: an encoder of the library's own; it neither commits nor waits. */
     gdn_id commands = gdn_send(rt, queue, rt->sel.commandBuffer);
@@ -127,14 +121,12 @@ static void test_programs_objects(void)
     FAILS(step_run(&on, commands), GDN_INVALID_ARGUMENT, "committed already");
     FAILS(step_run(&on, queue), GDN_INVALID_ARGUMENT, "no MTLCommandBuffer");
     FAILS(gdn_synchronize(ctx, commands), GDN_INVALID_ARGUMENT, "waitUntilCompleted");
-    step_drop(&on);
-    gdn_context_destroy(ctx);
+    step_close(&on);
 
     /* Only the device. */
     ctx = open_metal(device, NULL, 0);
     REQUIRE(step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK && step_same(&on, &wanted));
-    step_drop(&on);
-    gdn_context_destroy(ctx);
+    step_close(&on);
     rt->release(queue);
     rt->release(device);
     rt->pool_pop(pool);
@@ -303,60 +295,37 @@ static void test_private_buffers(void)
     on.args.state.data = state;
     REQUIRE(step_run(&on, NULL) == GDN_OK && gdn_buffer_read(ctx, &private_state, 0, got, sizeof got) == GDN_OK);
     REQUIRE(!memcmp(got, wanted.state, sizeof got));
-    step_drop(&on);
-    gdn_context_destroy(ctx);
+    step_close(&on);
     rt->release(large);
     rt->release(managed);
     rt->release(state);
     rt->release(device);
 }
 
-static void test_out_of_memory(void)
-{
-    gdn_span span = { 0 };
-    gdn_context *ctx = open_metal(NULL, NULL, 0);
-    REQUIRE(gdn_buffer_create(ctx, UINT64_C(1) << 40, &span) == GDN_OUT_OF_MEMORY && !span.data);
-    REQUIRE(strstr(gdn_last_error(), "no buffer of 1099511627776 bytes"));
-    REQUIRE(gdn_buffer_create(ctx, 1000, &span) == GDN_OK); /* and is given back with the context */
-    gdn_context_destroy(ctx);
-}
+static void test_out_of_memory(void) { suite_out_of_memory(open_metal(NULL, NULL, 0), ""); }
 
-/* ---- Failing messages --------------------------------------------------------------------------------- */
+static long alive(void) { return metal_fake_alive(NULL); }
 
-/* Everything that may return nil does so once, in each place: a status and a text, nothing left behind, nothing broken.
- */
+/* Whatever may return nil does. */
 static void test_every_message_fails(void)
 {
-    static const char *const messages[] =
-        FIELDS("newCommandQueue", "new",
-               "stringWithUTF8String:", "newLibraryWithSource:options:error:", "newFunctionWithName:",
-               "newComputePipelineStateWithFunction:error:", "newBufferWithLength:options:", "commandBuffer",
-               "computeCommandEncoder");
-    int failed = 0;
+    static const suite_failing driver = { metal_fake_fail, metal_fake_calls, alive, 20, 0, " " };
+    static const suite_function messages[] = {
+        { "newCommandQueue", 0, 0 },
+        { "new", 0, 0 },
+        { "stringWithUTF8String:", 0, 0 },
+        { "newLibraryWithSource:options:error:", 0, 0 },
+        { "newFunctionWithName:", 0, 0 },
+        { "newComputePipelineStateWithFunction:error:", 0, 0 },
+        { "newBufferWithLength:options:", 0, 0 },
+        { "commandBuffer", 0, 0 },
+        { "computeCommandEncoder", 0, 0 },
+        { NULL, 0, 0 },
+    };
     const gdn_id device = metal_fake_other_device();
     const gdn_metal_desc native = { .size = sizeof native, .device = device };
     const gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_METAL, .native = &native };
-    for (size_t m = 0; m < sizeof messages / sizeof messages[0]; m++)
-        for (unsigned nth = 1, reached = 1; reached && nth < 60; nth++) {
-            const long before = metal_fake_alive(NULL);
-            const unsigned long calls = metal_fake_calls(messages[m]);
-            gdn_context *ctx = NULL;
-            step_on on = { 0 };
-            metal_fake_fail(messages[m], nth);
-            int same;
-            const gdn_status status = suite_try(&desc, &ctx, &on, &same);
-            REQUIRE(status || same);
-            if (ctx) step_drop(&on);
-            gdn_context_destroy(ctx);
-            reached = metal_fake_calls(messages[m]) >= calls + nth;
-            metal_fake_fail(messages[m], 0);
-            if (reached) {
-                failed++;
-                REQUIRE(status && strlen(gdn_last_error()) > 10);
-            }
-            REQUIRE(metal_fake_alive(NULL) == before);
-        }
-    REQUIRE(failed > 20);
+    suite_every_failure(&desc, &driver, messages);
     rt->release(device);
 }
 
@@ -364,8 +333,7 @@ static void test_lost(void)
 {
     step_on on;
     for (int when = 0; when < 3; when++) {
-        gdn_context *ctx = open_metal(NULL, NULL, 0);
-        REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
+        gdn_context *ctx = step_open(&on, open_metal(NULL, NULL, 0));
         metal_fake_set("break", 1);
         REQUIRE(step_run(&on, NULL) == GDN_OK);
         float x;
@@ -402,8 +370,7 @@ static void test_bounded_waits(void)
     while (queued < 100 && !(status = step_run(&on, NULL))) /* the ring is full */
         queued++;
     REQUIRE(queued == GDN_METAL_RING && status == GDN_TIMEOUT);
-    step_drop(&on);
-    gdn_context_destroy(ctx); /* Metal keeps what is in use */
+    step_close(&on); /* Metal keeps what is in use */
     hang(0);
     ctx = open_metal(NULL, NULL, 0);
     gdn_context_destroy(ctx);
@@ -411,7 +378,7 @@ static void test_bounded_waits(void)
 
 /* ---- Others ------------------------------------------------------------------------------------------- */
 
-static void test_two_threads(void) { suite_two_threads(GDN_BACKEND_METAL); }
+static void test_two_threads(void) { suite_two_threads(GDN_BACKEND_METAL, 1); }
 static void test_bad_maps(void) { suite_bad_maps(GDN_BACKEND_METAL); }
 
 /* Nothing stays behind, and the fake has nothing to complain about. */

@@ -2,16 +2,9 @@
 #ifndef GDN_TEST_VULKAN_FLUSH_H
 #define GDN_TEST_VULKAN_FLUSH_H
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define GDN_TEST_SANITIZED
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define GDN_TEST_SANITIZED
-#endif
-#if defined(__x86_64__) && defined(__linux__) && !defined(GDN_TEST_SANITIZED) /* they have a pthread_create() as well  \
-                                                                               */
+#include "tests/sanitized.h"
+
+#if defined(__x86_64__) && defined(__linux__) && !defined(SANITIZED) /* sanitizers have a pthread_create() as well */
 #define GDN_TEST_CAN_FLUSH
 #endif
 

@@ -90,8 +90,7 @@ static void test_answers_there(void)
     fault.wrong_shader =
         gdn_vulkan_shader(GDN_VULKAN_gated_delta_net, 0, v->soft_fma, v->subgroup, dev->traits.storage16);
     FAILS(step_run(&on, NULL), GDN_UNSUPPORTED, "known answer");
-    step_drop(&on);
-    gdn_context_destroy(ctx);
+    step_close(&on);
     memset(&fault, 0, sizeof fault);
 }
 
@@ -113,8 +112,7 @@ static void look(uint32_t levels, uint32_t level)
     REQUIRE(step_put(&on, ctx, &tiny) == GDN_OK && step_run(&on, NULL) == GDN_OK &&
             gdn_synchronize(ctx, NULL) == GDN_OK);
     REQUIRE(step_same(&on, &wanted_tiny[level]) == has);
-    step_drop(&on);
-    gdn_context_destroy(ctx);
+    step_close(&on);
 }
 
 static void test_devices(void)

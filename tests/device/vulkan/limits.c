@@ -7,18 +7,15 @@
 
 static void test_subgroup_size(void)
 {
-    gdn_context *ctx = NULL;
     step_on on;
-    memset(&fault, 0, sizeof fault);
-    REQUIRE(faulty_context(&ctx, 0) == GDN_OK);
+    gdn_context *ctx = sound_context();
     const gdn_vulkan_traits traits = ((const gdn_vulkan_device *)ctx->state)->traits;
     const int shuffles = ((const gdn_vulkan_device *)ctx->state)->gpu.variant.subgroup;
     fault.sized = fault.pipelines = 0;
     REQUIRE(step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK && step_same(&on, &wanted));
     REQUIRE(fault.pipelines == 1 && fault.sized == (shuffles && traits.required_size));
     REQUIRE(!fault.sized || (fault.required_size == traits.subgroup_size && traits.subgroup_size >= 8));
-    step_drop(&on);
-    gdn_context_destroy(ctx);
+    step_close(&on);
 
     /* None can be asked for, or none that is large enough: the device's own size is taken as before. */
     for (int i = 0; i < 2; i++) {
@@ -29,8 +26,7 @@ static void test_subgroup_size(void)
         REQUIRE(!((const gdn_vulkan_device *)ctx->state)->traits.required_size);
         REQUIRE(step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK && step_same(&on, &wanted));
         REQUIRE(fault.pipelines > 0 && fault.sized == 0);
-        step_drop(&on);
-        gdn_context_destroy(ctx);
+        step_close(&on);
     }
 
     /* Smaller ones than the eight lanes are passed over. */

@@ -32,12 +32,10 @@ static void expected_step(step *expected, int i)
  * nobody touches afterwards, also not a call that finds no place. Then the device sees each of them as it was. */
 static void test_ring(void)
 {
-    gdn_context *ctx = NULL;
     step_on on;
     static step expected;
     static unsigned char before[GDN_VULKAN_RING * PARAMS];
-    memset(&fault, 0, sizeof fault);
-    REQUIRE(faulty_context(&ctx, 0) == GDN_OK);
+    gdn_context *ctx = sound_context();
     gdn_vulkan_device *const dev = ctx->state;
     expected = start;
     REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
@@ -91,10 +89,8 @@ static void test_ring(void)
  * barrier is needed: without it the test's own look at hazards (support.c) sees one. */
 static void test_commands(void)
 {
-    gdn_context *ctx = NULL;
     step_on on;
-    memset(&fault, 0, sizeof fault);
-    REQUIRE(faulty_context(&ctx, 0) == GDN_OK);
+    gdn_context *ctx = sound_context();
     gdn_vulkan_device *const dev = ctx->state;
     REQUIRE(step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK &&
             gdn_synchronize(ctx, NULL) == GDN_OK && fault.hazards == 0);
@@ -113,8 +109,7 @@ static void test_commands(void)
             REQUIRE(gdn_synchronize(ctx, NULL) == GDN_OK); /* nothing is left that could be a hazard in truth */
         }
     }
-    step_drop(&on);
-    gdn_context_destroy(ctx);
+    step_close(&on);
 }
 
 void test_parameters(void)

@@ -135,13 +135,6 @@ static VkResult VKAPI_CALL fake_GetSemaphoreCounterValue(VkDevice device, VkSema
     return fault.counter ? fault.counter : real_GetSemaphoreCounterValue(device, semaphore, value);
 }
 
-static VkResult VKAPI_CALL fake_CreateBuffer(VkDevice device, const VkBufferCreateInfo *info,
-                                             const VkAllocationCallbacks *a, VkBuffer *out)
-{
-    fault.creations++;
-    return real_CreateBuffer(device, info, a, out);
-}
-
 static VkResult VKAPI_CALL fake_CreateShaderModule(VkDevice device, const VkShaderModuleCreateInfo *info,
                                                    const VkAllocationCallbacks *a, VkShaderModule *out)
 {
@@ -163,19 +156,18 @@ static VkResult VKAPI_CALL fake_CreateShaderModule(VkDevice device, const VkShad
     return result;
 }
 
-static VkResult VKAPI_CALL fake_CreateSemaphore(VkDevice device, const VkSemaphoreCreateInfo *info,
-                                                const VkAllocationCallbacks *a, VkSemaphore *out)
-{
-    fault.creations++;
-    return real_CreateSemaphore(device, info, a, out);
-}
-
-static VkResult VKAPI_CALL fake_AllocateCommandBuffers(VkDevice device, const VkCommandBufferAllocateInfo *info,
-                                                       VkCommandBuffer *out)
-{
-    fault.creations++;
-    return real_AllocateCommandBuffers(device, info, out);
-}
+/* Creations that are counted. */
+#define COUNTED(name, parameters, arguments)                                                                           \
+    static VkResult VKAPI_CALL fake_##name parameters                                                                  \
+    {                                                                                                                  \
+        fault.creations++;                                                                                             \
+        return real_##name arguments;                                                                                  \
+    }
+COUNTED(CreateBuffer, (VkDevice d, const VkBufferCreateInfo *i, const VkAllocationCallbacks *a, VkBuffer *o),
+        (d, i, a, o))
+COUNTED(CreateSemaphore, (VkDevice d, const VkSemaphoreCreateInfo *i, const VkAllocationCallbacks *a, VkSemaphore *o),
+        (d, i, a, o))
+COUNTED(AllocateCommandBuffers, (VkDevice d, const VkCommandBufferAllocateInfo *i, VkCommandBuffer *o), (d, i, o))
 
 /* ---- Barriers: what was written and not yet made available to whom. ---- */
 
@@ -298,3 +290,13 @@ gdn_status faulty_context(gdn_context **ctx, uint64_t timeout_ns)
         FIELDS(.size = sizeof desc, .backend = GDN_BACKEND_VULKAN, .native = &native, .timeout_ns = timeout_ns);
     return gdn_context_create(&desc, ctx);
 }
+
+gdn_context *sound_context(void)
+{
+    gdn_context *ctx = NULL;
+    memset(&fault, 0, sizeof fault);
+    REQUIRE(faulty_context(&ctx, 0) == GDN_OK);
+    return ctx;
+}
+
+gdn_context *faulty_step(step_on *on) { return step_open(on, sound_context()); }

@@ -33,6 +33,9 @@ extern faults fault;
 gdn_vulkan_function faulty_loader(void);
 /* A context on a device of the library's own behind that loader. */
 gdn_status faulty_context(gdn_context **ctx, uint64_t timeout_ns);
+/* Without a fault as yet; and the step on it. */
+gdn_context *sound_context(void);
+gdn_context *faulty_step(step_on *on);
 
 /* parameters.c */
 void test_parameters(void);

@@ -11,8 +11,7 @@ void test_known_answers(void)
     gdn_context *ctx = NULL;
     step_on on;
     if (!suite_asks()) return;
-    memset(&fault, 0, sizeof fault);
-    REQUIRE(faulty_context(&ctx, 0) == GDN_OK && step_put(&on, ctx, &start) == GDN_OK);
+    ctx = faulty_step(&on);
     const gdn_vulkan_device *dev = ctx->state;
     const gdn_gpu_variant *v = &dev->gpu.variant;
     fault.wrong_shader =
@@ -31,7 +30,6 @@ void test_known_answers(void)
     REQUIRE(own->vk.EndCommandBuffer(commands) == VK_SUCCESS);
     FAILS(gdn_synchronize(ctx, NULL), GDN_UNSUPPORTED, "known answer");
     REQUIRE(gdn_synchronize(ctx, NULL) == GDN_OK); /* reported once */
-    step_drop(&on);
-    gdn_context_destroy(ctx);
+    step_close(&on);
     memset(&fault, 0, sizeof fault);
 }

@@ -8,19 +8,10 @@
  *     test_vulkan validation-bait      mistakes that a validation layer has to notice; nothing is submitted */
 #define _GNU_SOURCE /* RTLD_NEXT */
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "support.h"
-
-static gdn_context *open_default(const char *implementation)
-{
-    gdn_context *ctx = NULL;
-    gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_VULKAN, .implementation = implementation };
-    REQUIRE(gdn_context_create(&desc, &ctx) == GDN_OK);
-    return ctx;
-}
 
 /* ---- A program's device and command buffer ------------------------------------------------------------- */
 
@@ -103,8 +94,7 @@ static void test_programs_device(void)
     REQUIRE(!memcmp(data, back, bytes));
     gdn_vulkan_release(&p.own, &foreign);
     free(data), free(back);
-    step_drop(&on);
-    gdn_context_destroy(ctx);
+    step_close(&on);
     gdn_vulkan_device_close(&p.own);
 }
 
@@ -147,8 +137,7 @@ static void test_command_buffer(void)
             gdn_vulkan_wait(&p.own) == GDN_OK);
     FAILS(gdn_poll(ctx), GDN_BAD_MAP, "state_src");
     REQUIRE(gdn_poll(ctx) == GDN_OK);
-    step_drop(&on);
-    gdn_context_destroy(ctx);
+    step_close(&on);
     gdn_vulkan_device_close(&p.own);
 }
 
@@ -186,8 +175,7 @@ static void test_missing_features(void)
         const int shuffles =
             whole && p.own.traits.shuffle && p.own.traits.full_subgroups && p.own.traits.subgroup_size >= 8;
         REQUIRE(strstr(c.implementation, shuffles ? "/subgroup" : "/shared"));
-        step_drop(&on);
-        gdn_context_destroy(ctx);
+        step_close(&on);
         gdn_vulkan_device_close(&p.own);
     }
 }
@@ -203,38 +191,9 @@ static void test_device_name(void)
     FAILS(gdn_context_create(&desc, &ctx), GDN_NOT_FOUND, "no such device");
 }
 
-/* ---- Threads -------------------------------------------------------------------------------------------- */
-
 /* More calls are queued than there are command buffers, so that every one of them is used again while others of the
  * same context and of the other thread's are on their way. */
-enum { QUEUED = 3 * GDN_VULKAN_RING + 1, ROUNDS = 20 };
-static step wanted_queued;
-
-static void *work(void *result)
-{
-    step_on on;
-    int good = 0;
-    gdn_context *ctx = open_default(NULL);
-    for (int i = 0; i < ROUNDS; i++) {
-        int queued = step_put(&on, ctx, &start) == GDN_OK;
-        for (int n = 0; n < QUEUED; n++) queued &= step_run(&on, NULL) == GDN_OK;
-        good += queued && gdn_synchronize(ctx, NULL) == GDN_OK && step_same(&on, &wanted_queued);
-        step_drop(&on);
-    }
-    gdn_context_destroy(ctx);
-    *(int *)result = good;
-    return NULL;
-}
-
-static void test_two_threads(void)
-{
-    pthread_t thread[2];
-    int good[2] = { 0, 0 };
-    wanted_queued = start;
-    step_reference(&wanted_queued, QUEUED);
-    for (int i = 0; i < 2; i++) REQUIRE(!pthread_create(&thread[i], NULL, work, &good[i]));
-    for (int i = 0; i < 2; i++) REQUIRE(!pthread_join(thread[i], NULL) && good[i] == ROUNDS);
-}
+static void test_two_threads(void) { suite_two_threads(GDN_BACKEND_VULKAN, 3 * GDN_VULKAN_RING + 1); }
 
 /* ---- The pipeline cache ---------------------------------------------------------------------------------- */
 
@@ -278,8 +237,7 @@ static void run_with_cache(saved *s)
     REQUIRE(gdn_context_create(&desc, &ctx) == GDN_OK && step_put(&on, ctx, &start) == GDN_OK &&
             step_run(&on, NULL) == GDN_OK);
     REQUIRE(step_same(&on, &wanted));
-    step_drop(&on);
-    gdn_context_destroy(ctx);
+    step_close(&on);
 }
 
 static void test_cache(void)
@@ -305,10 +263,8 @@ static void test_device_loss(void)
 {
     static const VkResult lost = VK_ERROR_DEVICE_LOST;
     for (int where = 0; where < 3; where++) {
-        gdn_context *ctx = NULL;
         step_on on;
-        memset(&fault, 0, sizeof fault);
-        REQUIRE(faulty_context(&ctx, 0) == GDN_OK && step_put(&on, ctx, &start) == GDN_OK);
+        gdn_context *ctx = faulty_step(&on);
         VkResult *const at[] = { &fault.submit, &fault.wait, &fault.counter };
         REQUIRE(step_run(&on, NULL) == GDN_OK &&
                 gdn_synchronize(ctx, NULL) == GDN_OK); /* so that nothing is really running */
@@ -319,8 +275,7 @@ static void test_device_loss(void)
         REQUIRE(gdn_poll(ctx) == GDN_DEVICE_LOST && step_run(&on, NULL) == GDN_DEVICE_LOST &&
                 strstr(gdn_last_error(), "lost"));
         REQUIRE(fault.submissions == 0);
-        step_drop(&on);
-        gdn_context_destroy(ctx);
+        step_close(&on);
     }
 }
 
@@ -338,8 +293,7 @@ static void test_out_of_memory(void)
         REQUIRE(n >= 4 || fault.frees == n); /* nothing is left behind */
         gdn_context_destroy(ctx);
     }
-    memset(&fault, 0, sizeof fault);
-    REQUIRE(faulty_context(&ctx, 0) == GDN_OK);
+    ctx = sound_context();
     fault.allocate = VK_ERROR_OUT_OF_DEVICE_MEMORY;
     REQUIRE(gdn_buffer_create(ctx, 4096, &span) == GDN_OUT_OF_MEMORY && !span.data &&
             strstr(gdn_last_error(), "vkAllocateMemory"));
@@ -354,8 +308,7 @@ static void test_out_of_memory(void)
     REQUIRE(step_run(&on, NULL) == GDN_OUT_OF_MEMORY);
     fault.submit = VK_SUCCESS; /* and the context is as good as before */
     REQUIRE(step_run(&on, NULL) == GDN_OK && step_same(&on, &wanted));
-    step_drop(&on);
-    gdn_context_destroy(ctx);
+    step_close(&on);
 }
 
 static void test_bounded_waits(void)
@@ -373,18 +326,16 @@ static void test_bounded_waits(void)
     FAILS(gdn_synchronize(ctx, NULL), GDN_TIMEOUT, "20000000000000 ns");
     fault.wait = VK_SUCCESS;
     REQUIRE(gdn_synchronize(ctx, NULL) == GDN_OK && fault.longest_wait == timeout);
-    step_drop(&on);
-    gdn_context_destroy(ctx);
+    step_close(&on);
     REQUIRE(fault.longest_wait == timeout);
 
     /* The default, of hardware and of a device that is software. */
-    memset(&fault, 0, sizeof fault);
-    REQUIRE(faulty_context(&ctx, 0) == GDN_OK && step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK);
+    ctx = faulty_step(&on);
+    REQUIRE(step_run(&on, NULL) == GDN_OK);
     REQUIRE(gdn_synchronize(ctx, NULL) == GDN_OK);
     const int software = ((const gdn_vulkan_device *)ctx->state)->traits.type == VK_PHYSICAL_DEVICE_TYPE_CPU;
     REQUIRE(fault.longest_wait == (software ? UINT64_C(3600000000000) : UINT64_C(10000000000)));
-    step_drop(&on);
-    gdn_context_destroy(ctx);
+    step_close(&on);
 }
 
 static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL empty_loader(VkInstance instance, const char *name)
@@ -432,8 +383,7 @@ static void test_no_allocation(void)
     for (int i = 0; i < 50; i++) REQUIRE(step_run(&on, NULL) == GDN_OK);
     REQUIRE(gdn_synchronize(ctx, NULL) == GDN_OK && fault.creations == creations && host_allocations == allocations &&
             allocations > 0);
-    step_drop(&on);
-    gdn_context_destroy(ctx);
+    step_close(&on);
 }
 
 /* ---- The shaders ------------------------------------------------------------------------------------------ */
@@ -541,9 +491,7 @@ static int missing_loader(void)
 /* The calls with bad maps also with an eye on the barriers around their dispatches. */
 static void test_barriers(void)
 {
-    gdn_context *ctx = NULL;
-    memset(&fault, 0, sizeof fault);
-    REQUIRE(faulty_context(&ctx, 0) == GDN_OK);
+    gdn_context *ctx = sound_context();
     device_bad_maps(ctx);
     REQUIRE(fault.dispatches > 40 && fault.hazards == 0);
     gdn_context_destroy(ctx);
