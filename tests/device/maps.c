@@ -20,8 +20,8 @@ static int64_t value_of(const check_case *c, const char *map, int at, const int6
 {
     const check_view *v = check_find(c, map);
     const check_memory *memory = &c->memory[v->memory];
-    unsigned char *const to = memory->image + memory->before + (v->is_span ? 0 : v->first) +
-                              (v->dtype == GDN_I64 && !v->is_span ? 8 : 4) * (size_t)at;
+    unsigned char *const to =
+        v->is_span ? memory->image + memory->before + 4 * (size_t)at : check_at(c, v, memory->image, 0, 0, at, 0);
     if (put) check_store_index(to, v->is_span ? GDN_I32 : v->dtype, *put);
     return check_load_index(to, v->is_span ? GDN_I32 : v->dtype);
 }
@@ -248,121 +248,69 @@ static const struct {
     OF_LOGS(LOGS_40, 43),
 };
 
-/* ---- Drawn calls ----------------------------------------------------------------------------------------- */
+/* ---- Any values ------------------------------------------------------------------------------------------ */
 
 /* Few tokens or many, each map there or not, with a history or without, so that every way to split a call is met. */
-static int draw_lengths(int *lengths, size_t stride, int n, int has_start, check_rng *rng)
-{
-    const int many = check_one_in(rng, 2), even = many ? check_between(rng, 17, 70) : check_between(rng, 1, 4);
-    int total = 0;
-    for (int s = 0; s < n; s++) {
-        int *const length = (int *)(void *)((char *)lengths + stride * (size_t)s);
-        *length = !has_start ? even : many && s == 0 ? 17 * n : check_between(rng, 0, many ? 70 : 4);
-        total += *length;
-    }
-    return total;
-}
+#define SHAPES                                                                                                         \
+    "{map_start:0|1} {map_src:0|1} {map_dst:0|1} {m:0|1} "                                                             \
+    "length=map_start?m?pick(s+a,40,0,70,23):pick(s+a,1,4,0,3):m?17+a:1+a%4 lead=map_start*(a%3) tail=map_start "      \
+    "t=map_src&&map_dst?a:0 "
+static const struct {
+    const check_suite *suite;
+    int n; /* bad values for each call of the text */
+    const char *text;
+} shapes[] = {
+    { &check_suite_ssm_conv, 5,
+      "any n_channels=20 n_seqs=2+(map_src+m)%3 a=n_seqs+map_dst width=3+a%2 {map_position:0|1} " SHAPES
+      "{where:in_place|nowhere} silu=1 n_columns=5 n_rows=n_rows_out=12 position=map_position*(s+a) "
+      "src=map_src&&(s+a)%3==0?a%2?skip:none:where==nowhere?none:s+t "
+      "dst=where==nowhere||map_dst&&(s+a)%4==0?none:s+t" },
+    { &check_suite_set_rows, 2,
+      "any {n_rows:12|40|64|65|90} {dst_type:f32|f16|bf16|q8_0} {index_type:i32|i64} n_columns=64 n_rows_dst=60 "
+      "n_batch=2,1+dst_type%2 index_batch=1,1+dst_type%2 index_style=1" },
+    { &check_suite_gated_delta_net, 2,
+      "any n_heads_k=n_heads_v=2 {n_seqs:1|3|4} a=n_seqs+map_src dim_k=dim_v=a%3?32:64 n_slots=n_slots_out=2 "
+      "n_snapshots=2 n_rows=n_rows_out=12 " SHAPES "src=map_src?pick(s+a,none,skip,2*(s+t),2*(s+t)+1):2*(s+t) "
+      "dst=map_dst&&(s+i+a)%5==0?none:2*(s+t)+i" }, /* most of the time */
+};
 
-static void draw_delta(delta_spec *d, check_rng *rng)
-{
-    enum { SLOTS_OF_ROW = 2, ROWS_OF_POOL = 6 };
-    const int dim = check_one_in(rng, 4) ? 64 : 32, n_seqs = check_between(rng, 1, 4);
-    delta_defaults(d, 2, 2, dim, dim);
-    d->n_slots = d->n_slots_out = d->n_snapshots = SLOTS_OF_ROW;
-    delta_batch(d, n_seqs, 0);
-    d->n_rows = d->n_rows_out = ROWS_OF_POOL;
-    d->seed = check_next(rng);
-    d->map_start = !check_one_in(rng, 3), d->map_src = !check_one_in(rng, 3), d->map_dst = !check_one_in(rng, 3);
-    const int total = draw_lengths(&d->seq[0].length, sizeof d->seq[0], n_seqs, d->map_start, rng);
-    d->lead = d->map_start * check_between(rng, 0, 2);
-    d->tail = d->map_start * check_between(rng, 0, 2) + !(total + d->lead); /* a token that nobody owns */
-    const int turn = d->map_src && d->map_dst ? check_between(rng, 0, ROWS_OF_POOL - 1) : 0;
-    for (int s = 0; s < n_seqs; s++) { /* no row is of two sequences */
-        const int entry = (s + turn) % ROWS_OF_POOL * SLOTS_OF_ROW, kind = check_between(rng, 0, 5);
-        if (d->map_src) d->seq[s].src = kind == 0 ? GDN_NONE : kind == 1 ? GDN_SKIP : entry + kind % SLOTS_OF_ROW;
-        for (int r = 0; r < SLOTS_OF_ROW; r++)
-            d->seq[s].dst[r] = d->map_dst && check_one_in(rng, 5) ? GDN_NONE : entry + r;
-    }
-}
-
-static void draw_conv(conv_spec *c, check_rng *rng)
-{
-    enum { ROWS_OF_POOL = 6 };
-    const int history = check_one_in(rng, 2), n_seqs = check_between(rng, 1, 4);
-    conv_defaults(c, 20, check_between(rng, 3, 4));
-    conv_batch(c, n_seqs, 0);
-    c->silu = 1, c->bias = 0, c->n_columns = 5;
-    c->where = history ? CONV_IN_PLACE : CONV_NOWHERE;
-    c->n_rows = c->n_rows_out = ROWS_OF_POOL;
-    c->seed = check_next(rng);
-    c->map_start = !check_one_in(rng, 3), c->map_src = !check_one_in(rng, 3), c->map_dst = !check_one_in(rng, 3);
-    c->map_position = !check_one_in(rng, 3);
-    const int total = draw_lengths(&c->seq[0].length, sizeof c->seq[0], n_seqs, c->map_start, rng);
-    c->lead = c->map_start * check_between(rng, 0, 2);
-    c->tail = c->map_start * check_between(rng, 0, 2) + !(total + c->lead);
-    const int turn = c->map_src && c->map_dst ? check_between(rng, 0, ROWS_OF_POOL - 1) : 0;
-    for (int s = 0; s < n_seqs; s++) {
-        const int row = history ? (s + turn) % ROWS_OF_POOL : GDN_NONE, kind = check_between(rng, 0, 5);
-        c->seq[s].position = c->map_position * check_between(rng, 0, 9);
-        c->seq[s].src = c->map_src && kind < 2 ? (kind ? GDN_SKIP : GDN_NONE) : row;
-        c->seq[s].dst = c->map_dst && check_one_in(rng, 5) ? GDN_NONE : row;
-    }
-}
-
-/* Up to 64 rows are compared with each other, more go through a table; some targets are named twice. */
-static void draw_rows(rows_spec *r, check_rng *rng)
-{
-    static const int types[] = { GDN_F32, GDN_F16, GDN_BF16, GDN_Q8_0 };
-    rows_defaults(r, 64, check_one_in(rng, 2) ? check_between(rng, 65, 90) : check_between(rng, 1, 64), 60);
-    r->n_batch[0] = check_between(rng, 1, 2);
-    r->n_batch[1] = r->index_batch[1] = check_between(rng, 1, 2);
-    r->dst_type = types[check_between(rng, 0, 3)];
-    r->index_type = check_one_in(rng, 2) ? GDN_I64 : GDN_I32;
-    r->index_style = ROWS_RANDOM;
-    r->seed = check_next(rng);
-}
-
-/* One bad value in one of the maps that are there, or none. */
-static void draw_call(sides *s, const check_kernel *kernel, uint64_t seed)
+/* A value in one of the maps that are there. */
+static void try_any(sides *s, const check_suite *suite, const char *text, int number, check_rng *rng)
 {
     static const int64_t far[] = { 1 << 20, INT32_MAX, -3, INT32_MIN, (WIDE) + 3, INT64_MIN };
-    check_spec spec;
+    char with_source[1024]; /* a place for GDN_SKIP */
     check_case amiss, meant;
-    check_rng rng = { .state = seed }, same[] = { { .state = 1 }, { .state = 1 } };
     const check_view *map[CHECK_MAX_VIEWS];
     int n = 0;
-    memset(&spec, 0, sizeof spec);
-    if (kernel == &check_kernel_gated_delta_net) draw_delta(&spec.gated_delta_net, &rng);
-    else if (kernel == &check_kernel_ssm_conv) draw_conv(&spec.ssm_conv, &rng);
-    else draw_rows(&spec.set_rows, &rng);
-    check_case_init(&amiss, kernel);
-    kernel->build(&amiss, &spec, &same[0]);
-    if (kernel == &check_kernel_gated_delta_net) spec.gated_delta_net.map_src = 1; /* a place for GDN_SKIP */
-    if (kernel == &check_kernel_ssm_conv) spec.ssm_conv.map_src = 1;
-    check_case_init(&meant, kernel);
-    kernel->build(&meant, &spec, &same[1]);
+    (void)snprintf(with_source, sizeof with_source, "%s map_src=1", text);
+    placed_case(&amiss, suite, text, number);
+    placed_case(&meant, suite, suite == &check_suite_set_rows ? text : with_source, number);
     for (int i = 0; i < amiss.n_views; i++)
         if (amiss.view[i].is_span || !strcmp(amiss.view[i].name, "index")) map[n++] = &amiss.view[i];
-    const check_view *v = n && !check_one_in(&rng, 8) ? map[check_between(&rng, 0, n - 1)] : NULL;
-    if (!v) {
+    if (!n) {
         judge(s, &amiss, &meant, NULL, 0, 0, QUIET);
         return;
     }
-    const int last = (int)(v->is_span ? v->extent[0] : spec.set_rows.n_rows) - 1, at = check_between(&rng, 0, last);
-    const int wide = !v->is_span && v->dtype == GDN_I64;
-    int64_t value = far[check_between(&rng, 0, wide ? 5 : 3)];
-    if (!strcmp(v->name, "seq_start") && check_one_in(&rng, 2)) /* one that descends at either end */
+    const check_view *const v = map[check_between(rng, 0, n - 1)];
+    const int last = (int)v->extent[v->is_span ? 0 : 2] - 1, at = check_between(rng, 0, last);
+    int64_t value = far[check_between(rng, 0, !v->is_span && v->dtype == GDN_I64 ? 5 : 3)];
+    if (!strcmp(v->name, "seq_start") && check_one_in(rng, 2)) /* one that descends at either end */
         value = at == 0 ? get(&amiss, v->name, 1) + 1 : at == last ? get(&amiss, v->name, last - 1) - 1 : -1;
     if (strstr(v->name, "dst") && value == -3) value = GDN_SKIP; /* a source may be skipped, a target may not */
     if (!strcmp(v->name, "position") && value == 1 << 20) value = -1;
     judge(s, &amiss, &meant, v->name, at, value, PERHAPS);
 }
 
-static void draw_all(sides *s)
+static void try_all(sides *s)
 {
-    for (int i = 0; i < 300; i++) draw_call(s, &check_kernel_ssm_conv, 1000 + (uint64_t)i);
-    for (int i = 0; i < 60; i++) draw_call(s, &check_kernel_set_rows, 2000 + (uint64_t)i);
-    for (int i = 0; i < 80; i++) draw_call(s, &check_kernel_gated_delta_net, 3000 + (uint64_t)i);
+    check_rng rng = { .state = 20 };
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const char *const lines[] = { shapes[i].text, NULL };
+        check_suite suite = *shapes[i].suite;
+        suite.lines = lines;
+        for (int k = 0; k < shapes[i].n * check_n_fixed(&suite); k++)
+            try_any(s, shapes[i].suite, shapes[i].text, k / shapes[i].n, &rng);
+    }
 }
 
 /* ---- All ------------------------------------------------------------------------------------------------- */
@@ -378,11 +326,11 @@ void device_bad_maps(gdn_context *ctx)
         for (int b = 0; b < FAR && (b == 0 || table[i].bad[b].at || table[i].bad[b].value); b++) {
             const struct call *const call = &calls[table[i].line];
             check_case amiss, meant;
-            placed_case(&amiss, call->suite, call->text);
-            placed_case(&meant, call->suite, call->text);
+            placed_case(&amiss, call->suite, call->text, 0);
+            placed_case(&meant, call->suite, call->text, 0);
             judge(&s, &amiss, &meant, table[i].map, table[i].bad[b].at, table[i].bad[b].value, table[i].how);
         }
-    draw_all(&s);
+    try_all(&s);
     check_result_free(&s.got);
     check_result_free(&s.expected);
     check_target_close(s.device);

@@ -1,14 +1,14 @@
 /* See placed.h. */
 #include "tests/device/placed.h"
 
-void placed_case(check_case *c, const check_suite *suite, const char *text)
+void placed_case(check_case *c, const check_suite *suite, const char *text, int number)
 {
     const char *const lines[] = { text, NULL };
     check_suite one = *suite;
     check_rng rng = { .state = 1 };
     one.lines = lines;
     check_case_init(c, suite->kernel);
-    check_fixed(&one, c, 0, &rng);
+    check_fixed(&one, c, number, &rng);
 }
 
 static void put(const placed *p, int m)
@@ -21,7 +21,7 @@ void placed_open(placed *p, gdn_context *ctx, const check_suite *suite, const ch
     gdn_capability can = { .size = sizeof can };
     memset(p, 0, sizeof *p);
     p->ctx = ctx;
-    placed_case(&p->c, suite, text);
+    placed_case(&p->c, suite, text, 0);
     p->args = p->c.args;
     for (int m = 0; m < p->c.n_memories; m++) {
         NEED(gdn_buffer_create(ctx, p->c.memory[m].bytes, &p->where[m]) == GDN_OK);

@@ -13,7 +13,7 @@ typedef struct placed {
 } placed;
 
 /* The same memory whenever the text is the same. */
-void placed_case(check_case *c, const check_suite *suite, const char *text);
+void placed_case(check_case *c, const check_suite *suite, const char *text, int number); /* of the text's calls */
 void placed_open(placed *p, gdn_context *ctx, const check_suite *suite, const char *text);
 void placed_close(placed *p);
 /* An operand's memory from the case to the context, as it is, or with other numbers, or other values of a map. */
