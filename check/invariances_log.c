@@ -48,7 +48,7 @@ void check_log(check_trial *trial, check_rng *rng)
         next->delta.map_start = next->delta.map_src = next->delta.map_position = next->delta.map_base_position = 1;
         next->delta.map_log_row = next->delta.map_commit = 1;
         next->delta.log_rows = 2;
-        next->delta.log_columns = columns;
+        next->delta.log_slots = columns;
         seq->first = at;
         seq->length = length;
         seq->rejected = length ? check_between(rng, 0, length - 1) : 0;

@@ -64,9 +64,9 @@ static int run_prefix(check_trial *trial, const delta_spec *drawn, int interval,
     call->delta = *drawn;
     seq->length = length;
     seq->dst[0] = (seq->position + length) % interval ? GDN_NONE : 0;
-    call->delta.log_columns = length + check_between(rng, 0, 3);
+    call->delta.log_slots = length + check_between(rng, 0, 3);
     if (interval == 1 && check_one_in(rng, 2)) { /* needs no log */
-        call->delta.log_rows = call->delta.log_columns = 0;
+        call->delta.log_rows = call->delta.log_slots = 0;
         call->delta.map_position = call->delta.map_base_position = call->delta.map_log_row = call->delta.map_commit = 0;
     }
     return check_call_run(trial, &check_kernel_gated_delta_net, call, rng, "one call");
@@ -104,7 +104,7 @@ void check_state16(check_trial *trial, check_rng *rng)
         int length = n - at < most ? n - at : check_between(rng, 1, most), kept = GDN_NONE;
         next->delta = drawn;
         next->delta.n_rows = next->delta.n_rows_out = ROWS;
-        next->delta.log_columns = columns;
+        next->delta.log_slots = columns;
         if (at + length - base_position > columns) length = 0;
         const int without = at == base_position && length >= interval && check_one_in(rng, 2);
         if (without) length -= length % interval;

@@ -110,7 +110,7 @@ static void bad_roundings(sides *s)
     d->dtype_state = GDN_BF16;
     d->state_interval = 3;
     d->log_rows = 3;
-    d->log_columns = 2 * LENGTH + 2;
+    d->log_slots = 2 * LENGTH + 2;
     d->map_position = d->map_base_position = 1;
     for (int i = 0; i < G_SEQS; i++) {
         d->seq[i].position = base_position[i] + 3;
@@ -200,7 +200,7 @@ static void bad_logs(sides *s, int length)
     make_delta(d, G_SEQS, src, dst);
     d->n_snapshots = d->map_dst = 0;
     d->log_rows = 3;
-    d->log_columns = columns;
+    d->log_slots = columns;
     d->map_position = d->map_log_row = d->map_base_position = d->map_commit = 1;
     for (int i = 0; i < G_SEQS; i++) {
         d->seq[i].length = i < 2 ? length : 0;
@@ -343,7 +343,7 @@ static void bad_trees(sides *s)
     make_delta(d, G_SEQS, src, dst);
     d->n_snapshots = d->map_dst = 0;
     d->log_rows = 3;
-    d->log_columns = LENGTH;
+    d->log_slots = LENGTH;
     d->tree = d->map_parent = d->map_log_row = 1;
     conv_defaults(c, 20, 4);
     conv_batch(c, 3, LENGTH);
