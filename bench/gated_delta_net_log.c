@@ -13,7 +13,7 @@
 
 #include "bench/gated_delta_net.h"
 
-enum { TOKENS = 4, REPEATED = 3, LOG_COLUMNS = 8, ENTRY = HEADS_K * HEAD_DIM + HEADS_V * HEAD_DIM + HEADS_V };
+enum { TOKENS = 4, REPLAYED = 3, LOG_SLOTS = 8, ENTRY = HEADS_K * HEAD_DIM + HEADS_V * HEAD_DIM + HEADS_V };
 enum { Q, K, V, G, BETA, OUT, STATES, LOG, SNAPSHOTS, MAPS };
 enum { MAP_BYTES = 256, POSITION_0 = 0, POSITION_3, SLOTS, N_MAPS };
 
@@ -42,7 +42,7 @@ static gdn_gated_delta_net_args with_log(const bench_row *row, int round, int co
     set_tokens(row, &a, copy);
     a.state = bench_pool(row, STATES, copy, a.n_seqs, 1);
     *log = row->log;
-    log->entries = bench_pool(row, LOG, copy, a.n_seqs, LOG_COLUMNS);
+    log->entries = bench_pool(row, LOG, copy, a.n_seqs, LOG_SLOTS);
     if (round) {
         a.position = map_of(row, POSITION_3, copy);
         log->base_position = map_of(row, POSITION_0, copy);
@@ -141,11 +141,11 @@ static gdn_status compare(bench_row *row, int seq, const plain_input *x)
     for (int64_t i = 0; i < STATE; i++) S[i] = x->state[i];
     for (int h = 0; h < HEADS_V; h++) { /* the replayed tokens give the committed state; then the round's tokens */
         double *const head = S + h * HEAD_DIM * HEAD_DIM;
-        plain_tokens(x, h, 0, REPEATED, head, wanted);
+        plain_tokens(x, h, 0, REPLAYED, head, wanted);
         worst = farther(worst, state + h * HEAD_DIM * HEAD_DIM, head, HEAD_DIM * HEAD_DIM);
-        plain_tokens(x, h, REPEATED, TOKENS, head, wanted + N_OUT);
+        plain_tokens(x, h, REPLAYED, TOKENS, head, wanted + N_OUT);
     }
-    worst = farther(worst, out, wanted, REPEATED * HEADS_V * HEAD_DIM);
+    worst = farther(worst, out, wanted, REPLAYED * HEADS_V * HEAD_DIM);
     worst = farther(worst, out + N_OUT, wanted + N_OUT, N_OUT);
     free(wanted);
     free(S);
@@ -184,7 +184,7 @@ gdn_status bench_log_setup(bench_row *row, int seqs, int round)
         tokens * HEADS_V,
         tokens * HEADS_V * HEAD_DIM,
         states,
-        (int64_t)seqs * LOG_COLUMNS * ENTRY,
+        (int64_t)seqs * LOG_SLOTS * ENTRY,
         TOKENS * states,
     };
     void *content[SNAPSHOTS + 1] = {
@@ -206,7 +206,7 @@ gdn_status bench_log_setup(bench_row *row, int seqs, int round)
     for (int i = 0; i <= SNAPSHOTS; i++) bench_add_operand(row, 4 * floats[i], content[i]);
     int32_t *maps = bench_alloc(N_MAPS * MAP_BYTES);
     for (int s = 0; s < seqs; s++) {
-        maps[POSITION_3 * MAP_BYTES / 4 + s] = REPEATED;
+        maps[POSITION_3 * MAP_BYTES / 4 + s] = REPLAYED;
         maps[SLOTS * MAP_BYTES / 4 + s] = s;
     }
     bench_add_operand(row, N_MAPS * MAP_BYTES, maps);
@@ -216,7 +216,7 @@ gdn_status bench_log_setup(bench_row *row, int seqs, int round)
     a->n_snapshots = 0;
     row->log = (gdn_replay_log)GDN_INIT(gdn_replay_log);
     row->log.entries.n_rows = seqs;
-    row->log.entries.n_slots = LOG_COLUMNS;
+    row->log.entries.n_slots = LOG_SLOTS;
     a->log = &row->log;
     row->launch = round ? launch_round : launch_verify;
     row->other = launch_snapshots;
@@ -239,30 +239,15 @@ gdn_status bench_log_setup(bench_row *row, int seqs, int round)
     if (status || !row->capability.supported) return status;
 
     /* Operations per state element: decay, update and two products of a token; decay and update of an entry. */
-    const int n_replayed = round ? REPEATED : 0;
-    const double column_bytes = 4.0 * ENTRY * seqs;
+    const int n_replayed = round ? REPLAYED : 0;
+    const double entry_bytes = 4.0 * ENTRY * seqs;
     row->work.ops = (4.0 * TOKENS + 2.0 * n_replayed) * (double)states;
-    row->work.bytes = 4.0 * (double)states * (1 + round) + column_bytes * (TOKENS + n_replayed);
+    row->work.bytes = 4.0 * (double)states * (1 + round) + entry_bytes * (TOKENS + n_replayed);
     for (int i = Q; i <= OUT; i++) row->work.bytes += (double)row->operand[i].bytes;
-    bench_stream streams[FLOOR_MAX_STREAMS] = { {
-                                                    .n_in = 1,
-                                                    .n_out = round,
-                                                    .n = states,
-                                                    .n_blocks = 1,
-                                                    .in = { { STATES, 0, 0 } },
-                                                    .out = { { STATES, 0, 0 } },
-                                                },
-                                                {
-                                                    .n_in = round,
-                                                    .n_out = 1,
-                                                    .n = (int64_t)TOKENS * ENTRY,
-                                                    .n_blocks = seqs,
-                                                    .in = { { LOG, 0, 4 * LOG_COLUMNS * ENTRY } },
-                                                    .out = { { LOG, 4 * TOKENS * ENTRY, 4 * LOG_COLUMNS * ENTRY } },
-                                                } };
-    const int n_streams = 2 + bench_token_streams(row, streams + 2, Q, V, OUT);
-    bench_add_streams(row, PART_PATTERN, 1.0, streams, n_streams);
-    bench_add_arithmetic(row, row->work.ops);
-    bench_add_together(row, row->work.ops, streams, n_streams);
+    bench_add_operand_traffic(row, STATES, round ? ROOFLINE_UPDATE : ROOFLINE_READ);
+    if (round) bench_add_traffic(row, LOG, 0, 4 * (int64_t)seqs * TOKENS * ENTRY, ROOFLINE_READ);
+    bench_add_traffic(row, LOG, 0, 4 * (int64_t)seqs * TOKENS * ENTRY, ROOFLINE_WRITE);
+    bench_token_traffic(row, Q, V, OUT);
+    row->lane_ops = row->work.ops;
     return GDN_OK;
 }
