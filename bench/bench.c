@@ -55,8 +55,8 @@ static const cli_command command = {
     "gdn bench",
     "time the kernels against the limits of this machine",
     options,
-    "Every time is set against a floor, the unavoidable part of the work, which is measured\n"
-    "alternately with the kernel on the same memory and threads; on a CUDA device it is a copy\n"
+    "Every time is set against a roofline, the unavoidable part of the work. It is measured\n"
+    "alternately with the kernel on the same memory and threads. On a CUDA device it is a copy\n"
     "of as many bytes within the device's memory. docs/benchmarks/README.md says what each\n"
     "number means.",
 };
@@ -141,14 +141,21 @@ static void choose(bench_context *context, bench_limits *limits)
     limits->max_seconds = max_time;
 }
 
-/* Opens a context. A CPU context uses the threads of the floors, as two teams on the same processors would compete. */
+/* Opens a context. A CPU context uses the threads of the rooflines, as two teams on the same processors would compete.
+ */
 static gdn_context *open_target(int n_threads, char *message, size_t message_bytes)
 {
     gdn_context_desc desc = {
         .size = sizeof desc, .n_threads = (uint32_t)n_threads, .implementation = implementation, .level = level
     };
-    if (!backend || !strcmp(backend, "cpu")) desc.parallel_for = floor_threads(n_threads, &desc.parallel_user);
+    if (!backend || !strcmp(backend, "cpu")) desc.parallel_for = roofline_threads(n_threads, &desc.parallel_user);
     return target_open(backend, device, &desc, message, message_bytes);
+}
+
+static int roofline_kind(uint32_t of)
+{
+    if (of == GDN_BACKEND_CUDA) return roofline_has_copy() ? ROOFLINE_COPY : ROOFLINE_NONE;
+    return of == GDN_BACKEND_CPU || of == GDN_BACKEND_REFERENCE ? ROOFLINE_HOST : ROOFLINE_NONE;
 }
 
 /* Measures one row with its own context. */
@@ -161,12 +168,9 @@ static void run_row(const bench_kernel *kernel, int index, int n_threads, const 
                          .time = NAN,
                          .time_min = NAN,
                          .cpu_time = NAN,
-                         .floor_time = NAN,
-                         .floor_time_min = NAN,
-                         .floor_share_raw = NAN,
-                         .rmw_share_raw = NAN,
-                         .together_time = NAN,
-                         .together_share_raw = NAN,
+                         .roofline_time = NAN,
+                         .roofline_time_min = NAN,
+                         .roofline_share_raw = NAN,
                          .peer_time = NAN,
                          .peer_copy_time = NAN,
                          .peer_ratio = NAN,
@@ -185,7 +189,7 @@ static void run_row(const bench_kernel *kernel, int index, int n_threads, const 
     row.device.size = sizeof row.device;
     row.implementation.size = sizeof row.implementation;
     gdn_context_describe(row.ctx, &row.device, &row.implementation);
-    row.floors_of_device = floor_ops_for(&row.device);
+    row.roofline = roofline_kind(row.device.backend);
     row.work.threads = n_threads;
     row.rotate_bytes = context->rotate_bytes;
     row.want_peer = context->peer[0] != 0;
@@ -275,11 +279,14 @@ static int describe_target(bench_context *context)
     }
     gdn_context_describe(ctx, &info, NULL);
     gdn_backend_describe(info.backend, &b);
-    const floor_ops *floors = floor_ops_for(&info);
     snprintf(context->backend, sizeof context->backend, "%s", b.name);
     snprintf(context->device, sizeof context->device, "%s", info.name);
     context->emulated = info.emulated;
-    snprintf(context->floors, sizeof context->floors, "%s", floors ? floors->name : "none");
+    const int kind = roofline_kind(info.backend);
+    snprintf(context->roofline, sizeof context->roofline, "%s",
+             kind == ROOFLINE_HOST   ? roofline_isa()
+             : kind == ROOFLINE_COPY ? "device copy"
+                                     : "none");
     gdn_context_destroy(ctx);
     return 1;
 }

@@ -1,6 +1,6 @@
 /* gdn bench: gated_delta_net in the shape of Qwen3-Next and Qwen3.5 (32 value heads, 16 key heads, 128).
  *
- *   decode    one token: reads and writes the state once, so the floor is an in-place update
+ *   decode    one token: reads and writes the state once
  *   _layer    with the convolution before it (gated_delta_net_layer.c)
  *   kda       the same with a gate per key channel
  *   kv        the same with the other state layout
@@ -130,16 +130,10 @@ static gdn_status launch(bench_row *row, int copy)
     return gdn_gated_delta_net(row->ctx, a, NULL);
 }
 
-/* Reads of q, k, v and the write of out are small next to the states, and part of the floor too. */
-int bench_token_streams(const bench_row *row, bench_stream *streams, int first_read, int last_read, int write)
+void bench_token_traffic(bench_row *row, int first_read, int last_read, int write)
 {
-    int n = 0;
-    for (int i = first_read; i <= last_read; i++)
-        streams[n++] =
-            (bench_stream){ .n_in = 1, .n = row->operand[i].bytes / 4, .n_blocks = 1, .in = { { i, 0, 0 } } };
-    streams[n++] =
-        (bench_stream){ .n_out = 1, .n = row->operand[write].bytes / 4, .n_blocks = 1, .out = { { write, 0, 0 } } };
-    return n;
+    for (int i = first_read; i <= last_read; i++) bench_add_operand_traffic(row, i, ROOFLINE_READ);
+    bench_add_operand_traffic(row, write, ROOFLINE_WRITE);
 }
 
 static gdn_status launch_calls(bench_row *row, int copy)
@@ -245,32 +239,14 @@ static gdn_status setup(bench_row *row, int index)
     for (int i = Q; i <= OUT; i++) row->work.bytes += (double)row->operand[i].bytes;
 
     if (c->tokens == 1) {
-        bench_stream streams[FLOOR_MAX_STREAMS] = { {
-            .n_in = 1,
-            .n_out = 1,
-            .n = state_floats / (c->state ? 2 : 1),
-            .n_blocks = 1,
-            .in = { { STATES, 0, 0 } },
-            .out = { { STATES, 0, 0 } },
-        } };
-        bench_add_streams(row, PART_PATTERN, 1.0, streams, 1 + bench_token_streams(row, streams + 1, Q, V, OUT));
-        row->rmw_is_pattern = 1;
+        bench_add_operand_traffic(row, STATES, ROOFLINE_UPDATE);
+        bench_token_traffic(row, Q, V, OUT);
     } else if (c->slots == 4) {
-        const int64_t block = 4 * (int64_t)c->slots * STATE;
-        bench_stream streams[FLOOR_MAX_STREAMS] = { {
-            .n_in = 1,
-            .n_out = 4,
-            .n = STATE,
-            .n_blocks = seqs,
-            .in = { { STATES, 0, block } },
-        } };
-        for (int s = 0; s < 4; s++) streams[0].out[s] = (bench_ref){ STATES, 4 * (int64_t)s * STATE, block };
-        bench_add_streams(row, PART_PATTERN, 1.0, streams, 1 + bench_token_streams(row, streams + 1, Q, V, OUT));
-        /* An in-place update moves two states; the kernel moves five. */
-        streams[0].n_out = 1;
-        bench_add_streams(row, PART_RMW, 2.5, streams, 1);
+        bench_add_traffic(row, STATES, 0, 4 * (int64_t)seqs * STATE, ROOFLINE_READ);
+        bench_add_operand_traffic(row, STATES, ROOFLINE_WRITE);
+        bench_token_traffic(row, Q, V, OUT);
     } else {
-        bench_add_arithmetic(row, row->work.ops);
+        row->lane_ops = row->work.ops;
     }
 
     if (c->raw || c->interval || c->state) return GDN_OK; /* no peer has this in one operator */

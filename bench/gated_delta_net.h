@@ -15,8 +15,8 @@ gdn_delta_inputs bench_raw_inputs(void);
 /* Rows of HEAD_DIM with an l2 norm of 1; malloc. */
 float *bench_unit_rows(uint64_t seed, int64_t n_rows);
 
-/* Appends streams that read operands first_read .. last_read and write `write`; returns their number. */
-int bench_token_streams(const bench_row *row, bench_stream *streams, int first_read, int last_read, int write);
+/* Traffic of tokens: reads operands first_read .. last_read, and writes `write`. */
+void bench_token_traffic(bench_row *row, int first_read, int last_read, int write);
 
 /* Verification of four tokens with a replay log. round: with three entries replayed and the state committed. */
 gdn_status bench_log_setup(bench_row *row, int seqs, int round);

@@ -145,7 +145,7 @@ static void run_pass(bench_row *row, int copy, void (*task)(void *, int32_t), in
 {
     pass p = { row, copy, channel, floats_of(row, to, copy) };
     void *user = NULL;
-    const gdn_parallel_for_fn parallel_for = floor_threads(row->work.threads, &user);
+    const gdn_parallel_for_fn parallel_for = roofline_threads(row->work.threads, &user);
     if (parallel_for) {
         parallel_for(user, row->work.threads, task, &p);
         return;
@@ -235,21 +235,11 @@ gdn_status bench_layer_setup(bench_row *row, int seqs)
     row->work.ops = 4.0 * (double)floats[STATES];
     row->work.bytes =
         8.0 * (double)floats[STATES] + 4.0 * (double)(floats[X] + floats[WEIGHT] + floats[HISTORY] + floats[OUT]);
-    bench_stream streams[FLOOR_MAX_STREAMS] = {
-        { .n_in = 1, .n_out = 1, .n = floats[STATES], .in = { { STATES, 0, 0 } }, .out = { { STATES, 0, 0 } } },
-        { .n_in = 1,
-          .n_out = 1,
-          .n = (int64_t)CHANNELS,
-          .in = { { X, 0, 4 * CHANNELS } },
-          .out = { { HISTORY, 0, 4 * COLUMNS * CHANNELS } },
-          .n_blocks = seqs },
-        { .n_in = 1, .n = floats[HISTORY], .in = { { HISTORY, 0, 0 } } },
-        { .n_in = 1, .n = floats[WEIGHT], .in = { { WEIGHT, 0, 0 } } },
-        { .n_out = 1, .n = floats[OUT], .out = { { OUT, 0, 0 } } },
-    };
-    for (int i = 0; i < 5; i++) {
-        if (!streams[i].n_blocks) streams[i].n_blocks = 1;
-    }
-    bench_add_streams(row, PART_PATTERN, 1.0, streams, 5);
+    bench_add_operand_traffic(row, STATES, ROOFLINE_UPDATE);
+    bench_add_operand_traffic(row, X, ROOFLINE_READ);
+    bench_add_operand_traffic(row, HISTORY, ROOFLINE_READ);
+    bench_add_operand_traffic(row, WEIGHT, ROOFLINE_READ);
+    bench_add_traffic(row, HISTORY, 0, row->operand[X].bytes, ROOFLINE_WRITE);
+    bench_add_operand_traffic(row, OUT, ROOFLINE_WRITE);
     return GDN_OK;
 }

@@ -4,16 +4,14 @@
  *   round4_log    a round of speculation: replays three log entries, commits the state in place, and verifies four
  *                 tokens
  *
- * Each alternates with verification that writes a snapshot after each of the four tokens. Before timing, both calls run
- * one after the other, and their results are compared with the formula in binary64. A call that replayed nothing, or
- * wrote empty entries, would otherwise look fast. */
-#include <math.h>
+ * Each alternates with verification that writes a snapshot after each of the four tokens. Before timing, the
+ * results of both are compared. A call that replayed nothing, or wrote empty entries, would otherwise look fast. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "bench/gated_delta_net.h"
 
-enum { TOKENS = 4, REPEATED = 3, LOG_COLUMNS = 8, ENTRY = HEADS_K * HEAD_DIM + HEADS_V * HEAD_DIM + HEADS_V };
+enum { TOKENS = 4, REPLAYED = 3, LOG_SLOTS = 8, ENTRY = HEADS_K * HEAD_DIM + HEADS_V * HEAD_DIM + HEADS_V };
 enum { Q, K, V, G, BETA, OUT, STATES, LOG, SNAPSHOTS, MAPS };
 enum { MAP_BYTES = 256, POSITION_0 = 0, POSITION_3, SLOTS, N_MAPS };
 
@@ -42,7 +40,7 @@ static gdn_gated_delta_net_args with_log(const bench_row *row, int round, int co
     set_tokens(row, &a, copy);
     a.state = bench_pool(row, STATES, copy, a.n_seqs, 1);
     *log = row->log;
-    log->entries = bench_pool(row, LOG, copy, a.n_seqs, LOG_COLUMNS);
+    log->entries = bench_pool(row, LOG, copy, a.n_seqs, LOG_SLOTS);
     if (round) {
         a.position = map_of(row, POSITION_3, copy);
         log->base_position = map_of(row, POSITION_0, copy);
@@ -82,92 +80,48 @@ static gdn_status launch_snapshots(bench_row *row, int copy)
     return gdn_gated_delta_net(row->ctx, &a, NULL);
 }
 
-/* The tokens and state of one sequence of the first copy. */
-typedef struct plain_input {
-    const float *q, *k, *v, *g, *beta, *state;
-} plain_input;
-
-/* Computes the first n of the four tokens by the formula, from position `first` on. S: the state before, then after
- * them. Both calls have the same four tokens. */
-static void plain_tokens(const plain_input *x, int h, int first, int n, double *S, double *out)
+/* Runs `launch` on the first copy, and reads what it wrote to an operand. */
+static gdn_status run_and_read(bench_row *row, gdn_status (*launch)(bench_row *, int), int operand, void *to)
 {
-    for (int t = first; t < first + n; t++) {
-        const int at = t - first;
-        const float *k = x->k + (at * HEADS_K + h % HEADS_K) * HEAD_DIM,
-                    *q = x->q + (at * HEADS_K + h % HEADS_K) * HEAD_DIM;
-        const double a = exp(x->g[at * HEADS_V + h]), beta = x->beta[at * HEADS_V + h];
-        for (int j = 0; j < HEAD_DIM; j++) {
-            double *row = S + j * HEAD_DIM, kv = 0, o = 0;
-            for (int i = 0; i < HEAD_DIM; i++) kv += row[i] * k[i];
-            const double d = beta * (x->v[(at * HEADS_V + h) * HEAD_DIM + j] - a * kv);
-            for (int i = 0; i < HEAD_DIM; i++) {
-                row[i] = k[i] * d + a * row[i];
-                o += row[i] * q[i];
-            }
-            out[((t - first) * HEADS_V + h) * HEAD_DIM + j] = o / sqrt(HEAD_DIM);
-        }
-    }
+    gdn_status status = launch(row, 0);
+    if (!status) status = gdn_synchronize(row->ctx, NULL);
+    if (status) return status;
+    return gdn_buffer_read(row->ctx, &row->operand[operand].copy[0], 0, to, (uint64_t)row->operand[operand].bytes);
 }
 
-/* The maximum of `worst` and the error of x. */
-static double farther(double worst, const float *x, const double *wanted, int64_t n)
+/* Compares the first copy's results, bit for bit: of a verification with snapshots of the same tokens, then of a round
+ * that starts at the fourth token with a verification from the snapshot after three. */
+static gdn_status compare(bench_row *row, int seqs)
 {
-    for (int64_t i = 0; i < n; i++) {
-        const double off = fabs((double)x[i] - wanted[i]);
-        if (!(off <= worst)) worst = off;
-    }
-    return worst;
-}
+    const gdn_span *outs = &row->operand[OUT].copy[0], *snapshots = &row->operand[SNAPSHOTS].copy[0];
+    const uint64_t n_out = (uint64_t)row->operand[OUT].bytes, n_state = 4 * (uint64_t)STATE;
+    char *out = bench_alloc((int64_t)n_out), *wanted = bench_alloc((int64_t)n_out);
+    char *state = bench_alloc(row->operand[STATES].bytes), *kept = bench_alloc(row->operand[SNAPSHOTS].bytes);
+    gdn_status status = run_and_read(row, launch_verify, OUT, out);
+    if (!status) status = run_and_read(row, launch_snapshots, SNAPSHOTS, kept);
+    if (!status) status = gdn_buffer_read(row->ctx, outs, 0, wanted, n_out);
+    int good = !memcmp(out, wanted, n_out);
 
-/* Runs a verification, then a round that starts at its fourth token, on the first copy. Compares the outputs of both
- * and the committed state of one sequence with the formula. */
-static gdn_status compare(bench_row *row, int seq, const plain_input *x)
-{
-    enum { N_OUT = TOKENS * HEADS_V * HEAD_DIM };
-    float *out = bench_alloc(2 * N_OUT * (int64_t)sizeof *out), *state = bench_alloc(STATE * (int64_t)sizeof *state);
-    double *S = bench_alloc(STATE * (int64_t)sizeof *S), *wanted = bench_alloc(2 * N_OUT * (int64_t)sizeof *wanted);
-    double worst = 0;
-    const gdn_span *outs = &row->operand[OUT].copy[0], *states = &row->operand[STATES].copy[0];
-    gdn_status status = gdn_buffer_write(row->ctx, states, (uint64_t)seq * 4 * STATE, x->state, 4 * STATE);
-    for (int round = 0; round < 2 && !status; round++) {
-        gdn_replay_log log;
-        const gdn_gated_delta_net_args a = with_log(row, round, 0, &log);
-        status = gdn_gated_delta_net(row->ctx, &a, NULL);
-        if (!status) status = gdn_synchronize(row->ctx, NULL);
-        if (!status)
-            status = gdn_buffer_read(row->ctx, outs, (uint64_t)seq * 4 * N_OUT, out + round * N_OUT, 4 * N_OUT);
+    if (!status) status = run_and_read(row, launch_round, STATES, state);
+    if (!status) status = gdn_buffer_read(row->ctx, outs, 0, out, n_out);
+    for (uint64_t s = 0; s < (uint64_t)seqs && !status; s++) { /* slot 1: one token before the last */
+        const char *after3 = kept + (TOKENS * s + 1) * n_state;
+        good &= !memcmp(state + s * n_state, after3, n_state);
+        status = gdn_buffer_write(row->ctx, snapshots, TOKENS * s * n_state, after3, n_state);
     }
-    if (!status) status = gdn_buffer_read(row->ctx, states, (uint64_t)seq * 4 * STATE, state, 4 * STATE);
-    for (int64_t i = 0; i < STATE; i++) S[i] = x->state[i];
-    for (int h = 0; h < HEADS_V; h++) { /* the replayed tokens give the committed state; then the round's tokens */
-        double *const head = S + h * HEAD_DIM * HEAD_DIM;
-        plain_tokens(x, h, 0, REPEATED, head, wanted);
-        worst = farther(worst, state + h * HEAD_DIM * HEAD_DIM, head, HEAD_DIM * HEAD_DIM);
-        plain_tokens(x, h, REPEATED, TOKENS, head, wanted + N_OUT);
-    }
-    worst = farther(worst, out, wanted, REPEATED * HEADS_V * HEAD_DIM);
-    worst = farther(worst, out + N_OUT, wanted + N_OUT, N_OUT);
-    free(wanted);
-    free(S);
-    free(state);
+    if (!status) status = run_and_read(row, launch_snapshots, OUT, wanted);
+    good &= !memcmp(out, wanted, n_out);
     free(out);
-    if (!(worst < 1e-5)) row->wrong = "the outputs or the committed state are not those of the formula";
+    free(wanted);
+    free(state);
+    free(kept);
+    if (!good) row->wrong = "the outputs or the committed state differ from those with snapshots";
     return status;
 }
 
-static gdn_status prepare(bench_row *row, int seqs, const plain_input *x, const float *states)
+static gdn_status prepare(bench_row *row, int seqs)
 {
-    gdn_status status = GDN_OK;
-    for (int seq = 0; seq < seqs && !status; seq += seqs > 1 ? seqs - 1 : 1) {
-        plain_input one = *x;
-        one.q += (int64_t)seq * TOKENS * HEADS_K * HEAD_DIM;
-        one.k += (int64_t)seq * TOKENS * HEADS_K * HEAD_DIM;
-        one.v += (int64_t)seq * TOKENS * HEADS_V * HEAD_DIM;
-        one.g += (int64_t)seq * TOKENS * HEADS_V;
-        one.beta += (int64_t)seq * TOKENS * HEADS_V;
-        one.state = states + (int64_t)seq * STATE;
-        status = compare(row, seq, &one);
-    }
+    gdn_status status = compare(row, seqs);
     for (int copy = 0; copy < row->work.n_copies && !status; copy++)
         status = launch_verify(row, copy); /* log entries 0 .. 3 */
     return status ? status : gdn_synchronize(row->ctx, NULL);
@@ -184,7 +138,7 @@ gdn_status bench_log_setup(bench_row *row, int seqs, int round)
         tokens * HEADS_V,
         tokens * HEADS_V * HEAD_DIM,
         states,
-        (int64_t)seqs * LOG_COLUMNS * ENTRY,
+        (int64_t)seqs * LOG_SLOTS * ENTRY,
         TOKENS * states,
     };
     void *content[SNAPSHOTS + 1] = {
@@ -198,15 +152,13 @@ gdn_status bench_log_setup(bench_row *row, int seqs, int round)
         NULL,
         bench_random_floats(7, floats[SNAPSHOTS], -0.1f, 0.1f),
     };
-    void *kept[STATES + 1]; /* bench_fill() frees the others */
-    for (int i = 0; i <= STATES; i++) {
-        kept[i] = content[i] ? bench_alloc(4 * floats[i]) : NULL;
-        if (content[i]) memcpy(kept[i], content[i], 4 * (size_t)floats[i]);
-    }
+    for (int64_t q = 0; q < seqs; q++) /* both begin with the same states */
+        memcpy((float *)content[SNAPSHOTS] + TOKENS * q * STATE, (float *)content[STATES] + q * STATE,
+               sizeof(float) * STATE);
     for (int i = 0; i <= SNAPSHOTS; i++) bench_add_operand(row, 4 * floats[i], content[i]);
     int32_t *maps = bench_alloc(N_MAPS * MAP_BYTES);
     for (int s = 0; s < seqs; s++) {
-        maps[POSITION_3 * MAP_BYTES / 4 + s] = REPEATED;
+        maps[POSITION_3 * MAP_BYTES / 4 + s] = REPLAYED;
         maps[SLOTS * MAP_BYTES / 4 + s] = s;
     }
     bench_add_operand(row, N_MAPS * MAP_BYTES, maps);
@@ -216,7 +168,7 @@ gdn_status bench_log_setup(bench_row *row, int seqs, int round)
     a->n_snapshots = 0;
     row->log = (gdn_replay_log)GDN_INIT(gdn_replay_log);
     row->log.entries.n_rows = seqs;
-    row->log.entries.n_slots = LOG_COLUMNS;
+    row->log.entries.n_slots = LOG_SLOTS;
     a->log = &row->log;
     row->launch = round ? launch_round : launch_verify;
     row->other = launch_snapshots;
@@ -231,38 +183,20 @@ gdn_status bench_log_setup(bench_row *row, int seqs, int round)
     if (!status && row->capability.supported) {
         const uint64_t both = row->capability.workspace_bytes;
         if (snapshots.workspace_bytes > both) row->capability.workspace_bytes = snapshots.workspace_bytes;
-        if (!(status = bench_fill(row)) && !(status = bench_create_workspace(row)))
-            status = prepare(row, seqs, &(plain_input){ kept[Q], kept[K], kept[V], kept[G], kept[BETA], NULL },
-                             kept[STATES]);
+        if (!(status = bench_fill(row)) && !(status = bench_create_workspace(row))) status = prepare(row, seqs);
     }
-    for (int i = 0; i <= STATES; i++) free(kept[i]);
     if (status || !row->capability.supported) return status;
 
     /* Operations per state element: decay, update and two products of a token; decay and update of an entry. */
-    const int n_replayed = round ? REPEATED : 0;
-    const double column_bytes = 4.0 * ENTRY * seqs;
+    const int n_replayed = round ? REPLAYED : 0;
+    const double entry_bytes = 4.0 * ENTRY * seqs;
     row->work.ops = (4.0 * TOKENS + 2.0 * n_replayed) * (double)states;
-    row->work.bytes = 4.0 * (double)states * (1 + round) + column_bytes * (TOKENS + n_replayed);
+    row->work.bytes = 4.0 * (double)states * (1 + round) + entry_bytes * (TOKENS + n_replayed);
     for (int i = Q; i <= OUT; i++) row->work.bytes += (double)row->operand[i].bytes;
-    bench_stream streams[FLOOR_MAX_STREAMS] = { {
-                                                    .n_in = 1,
-                                                    .n_out = round,
-                                                    .n = states,
-                                                    .n_blocks = 1,
-                                                    .in = { { STATES, 0, 0 } },
-                                                    .out = { { STATES, 0, 0 } },
-                                                },
-                                                {
-                                                    .n_in = round,
-                                                    .n_out = 1,
-                                                    .n = (int64_t)TOKENS * ENTRY,
-                                                    .n_blocks = seqs,
-                                                    .in = { { LOG, 0, 4 * LOG_COLUMNS * ENTRY } },
-                                                    .out = { { LOG, 4 * TOKENS * ENTRY, 4 * LOG_COLUMNS * ENTRY } },
-                                                } };
-    const int n_streams = 2 + bench_token_streams(row, streams + 2, Q, V, OUT);
-    bench_add_streams(row, PART_PATTERN, 1.0, streams, n_streams);
-    bench_add_arithmetic(row, row->work.ops);
-    bench_add_together(row, row->work.ops, streams, n_streams);
+    bench_add_operand_traffic(row, STATES, round ? ROOFLINE_UPDATE : ROOFLINE_READ);
+    if (round) bench_add_traffic(row, LOG, 0, 4 * (int64_t)seqs * TOKENS * ENTRY, ROOFLINE_READ);
+    bench_add_traffic(row, LOG, 0, 4 * (int64_t)seqs * TOKENS * ENTRY, ROOFLINE_WRITE);
+    bench_token_traffic(row, Q, V, OUT);
+    row->lane_ops = row->work.ops;
     return GDN_OK;
 }

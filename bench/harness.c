@@ -18,12 +18,17 @@ enum {
     MAX_REPS = 20000,
     FEWEST_REPS = 5, /* even after max_seconds */
     WARM_UP = 2,
-    CHANNELS = BENCH_MAX_FLOORS + 4, /* kernel, peer, peer with copy, other, floors */
-    CHANNEL_KERNEL = 0,
-    CHANNEL_PEER = 1,
-    CHANNEL_PEER_COPY = 2,
-    CHANNEL_OTHER = 3,
-    CHANNEL_FLOORS = 4
+};
+/* What a repetition measures: the kernel, the peer, the peer with copies, the alternative, the roofline of memory in
+ * all its variants (or the device's copy), the roofline of arithmetic. */
+enum {
+    CHANNEL_KERNEL,
+    CHANNEL_PEER,
+    CHANNEL_PEER_COPY,
+    CHANNEL_OTHER,
+    CHANNEL_MEMORY,
+    CHANNEL_ARITHMETIC = CHANNEL_MEMORY + ROOFLINE_VARIANTS,
+    CHANNELS
 };
 
 static double wall_now(void)
@@ -171,7 +176,7 @@ gdn_status bench_create_workspace(bench_row *row)
 void bench_row_destroy(bench_row *row)
 {
     if (row->peer.state) row->peer.close(row->peer.state);
-    if (row->copier) row->floors_of_device->close(row->copier);
+    if (row->copier) roofline_copy_close(row->copier);
     for (int i = 0; i < row->n_operands; i++) {
         bench_operand *o = &row->operand[i];
         if (o->whole.data) gdn_buffer_destroy(row->ctx, &o->whole);
@@ -185,154 +190,57 @@ void bench_row_destroy(bench_row *row)
     memset(row, 0, sizeof *row);
 }
 
-/* ---- Floors ------------------------------------------------------------------------------------ */
+/* ---- Rooflines ---------------------------------------------------------------------------------- */
 
-static bench_floor *add_floor(bench_row *row, bench_part part, double scale)
+void bench_add_traffic(bench_row *row, int operand, int64_t offset, int64_t bytes, roofline_access access)
 {
-    if (!row->floors_of_device || row->n_floors == BENCH_MAX_FLOORS) return NULL;
-    bench_floor *f = &row->floor[row->n_floors++];
-    memset(f, 0, sizeof *f);
-    f->part = part;
-    f->scale = scale;
-    return f;
+    row->traffic[row->n_traffic++] = (bench_traffic){ operand, offset, bytes, access };
 }
 
-/* Adds a device's floor for a number of bytes read and written: a copy, in place of the kernel's access pattern. */
-static int add_copy(bench_row *row, bench_part part, int64_t bytes)
+void bench_add_operand_traffic(bench_row *row, int operand, roofline_access access)
 {
-    if (!row->floors_of_device || !row->floors_of_device->copy) return 0;
-    bench_floor *f = part == PART_PATTERN ? add_floor(row, part, 1.0) : NULL;
-    if (f) f->copied = (bytes + 1) / 2;
+    bench_add_traffic(row, operand, 0, row->operand[operand].bytes, access);
+}
+
+/* Bytes of a device's copy that moves as many bytes as the kernel: half are read and half are written. */
+static int64_t copied_bytes(const bench_row *row)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < row->n_traffic; i++)
+        bytes += row->traffic[i].bytes * (row->traffic[i].access == ROOFLINE_UPDATE ? 2 : 1);
+    return (bytes + 1) / 2;
+}
+
+/* Moves the row's bytes. 0: the device's copy failed, and row->wrong has the error. */
+static int run_memory(bench_row *row, int variant, int copy)
+{
+    if (row->roofline == ROOFLINE_COPY) {
+        row->wrong = roofline_copy(row->copier, copied_bytes(row));
+        return !row->wrong;
+    }
+    roofline_piece pieces[BENCH_MAX_TRAFFIC];
+    for (int i = 0; i < row->n_traffic; i++) {
+        const bench_traffic *t = &row->traffic[i];
+        const gdn_span *span = &row->operand[t->operand].copy[copy];
+        pieces[i] = (roofline_piece){ (char *)span->data + span->offset + t->offset, t->bytes, t->access };
+    }
+    roofline_move(row->work.threads, variant, pieces, row->n_traffic);
     return 1;
 }
 
-/* Bytes that streams read and write. A block with stride 0 is read from a cache and counts once. */
-static int64_t stream_bytes(const bench_stream *streams, int n)
+/* The number of vector operations of a thread with which the roofline of arithmetic takes about as long as the kernel,
+ * within 0.2 and 5 ms. */
+static int64_t calibrate(double kernel_seconds)
 {
-    int64_t bytes = 0;
-    for (int i = 0; i < n; i++) {
-        const bench_stream *s = &streams[i];
-        for (int r = 0; r < s->n_in; r++) bytes += 4 * s->n * (s->in[r].stride ? s->n_blocks : 1);
-        bytes += 4 * s->n * s->n_blocks * s->n_out;
-    }
-    return bytes;
-}
-
-void bench_add_streams(bench_row *row, bench_part part, double scale, const bench_stream *streams, int n)
-{
-    if (add_copy(row, part, stream_bytes(streams, n))) return;
-    const int n_variants = streams[0].n_out > 1 ? FLOOR_VARIANTS : FLOOR_BLOCKED;
-    for (int variant = 0; variant < n_variants; variant++) {
-        bench_floor *f = add_floor(row, part, scale);
-        if (!f) return;
-        f->variant = variant;
-        f->n_streams = n;
-        memcpy(f->stream, streams, (size_t)n * sizeof *streams);
-    }
-}
-
-void bench_add_scatter(bench_row *row, int64_t n_rows, int in, int64_t row_bytes_in, int out, int64_t row_bytes_out,
-                       int index)
-{
-    if (add_copy(row, PART_PATTERN, n_rows * (row_bytes_in + row_bytes_out + (int64_t)sizeof(int32_t)))) return;
-    for (int variant = 0; variant < FLOOR_BLOCKED; variant++) {
-        if (variant == FLOOR_FAR) continue; /* does not apply to scattered rows */
-        bench_floor *f = add_floor(row, PART_PATTERN, 1.0);
-        if (!f) return;
-        f->variant = variant;
-        f->n_rows = n_rows;
-        f->in = in;
-        f->out = out;
-        f->index = index;
-        f->row_bytes_in = row_bytes_in;
-        f->row_bytes_out = row_bytes_out;
-    }
-}
-
-void bench_add_arithmetic(bench_row *row, double lane_ops)
-{
-    bench_floor *f = add_copy(row, PART_ARITHMETIC, 0) ? NULL : add_floor(row, PART_ARITHMETIC, 1.0);
-    if (f) f->lane_ops = lane_ops;
-}
-
-void bench_add_together(bench_row *row, double lane_ops, const bench_stream *streams, int n)
-{
-    if (add_copy(row, PART_TOGETHER, 0)) return;
-    for (int variant = 0; variant < TOGETHER_VARIANTS; variant++) {
-        bench_floor *f = add_floor(row, PART_TOGETHER, 1.0);
-        if (!f) return;
-        f->variant = variant;
-        f->n_streams = n;
-        memcpy(f->stream, streams, (size_t)n * sizeof *streams);
-        f->stream[0].lane_ops = lane_ops;
-    }
-}
-
-static gdn_span resolve(const bench_row *row, const bench_ref *ref, int copy)
-{
-    gdn_span s = row->operand[ref->operand].copy[copy];
-    s.offset += (uint64_t)ref->offset;
-    return s;
-}
-
-/* Runs a device's copy. 0: it failed, and row->wrong has the error. */
-static int run_copy(bench_row *row, const bench_floor *f)
-{
-    row->wrong = row->floors_of_device->copy(row->copier, f->copied);
-    return !row->wrong;
-}
-
-static void run_floor(bench_row *row, bench_floor *f, int copy)
-{
-    const floor_ops *ops = row->floors_of_device;
-    if (f->n_streams) {
-        floor_stream streams[FLOOR_MAX_STREAMS];
-        for (int i = 0; i < f->n_streams; i++) {
-            const bench_stream *from = &f->stream[i];
-            floor_stream *to = &streams[i];
-            to->n_in = from->n_in;
-            to->n_out = from->n_out;
-            to->n = from->n;
-            to->n_blocks = from->n_blocks;
-            to->fmas = from->lane_ops / ops->lanes / ((double)from->n * (double)from->n_blocks * 4 / 64);
-            for (int r = 0; r < from->n_in; r++) {
-                to->in[r] = resolve(row, &from->in[r], copy);
-                to->in_stride[r] = from->in[r].stride;
-            }
-            for (int w = 0; w < from->n_out; w++) {
-                to->out[w] = resolve(row, &from->out[w], copy);
-                to->out_stride[w] = from->out[w].stride;
-            }
-        }
-        ops->stream(row->work.threads, f->variant, streams, f->n_streams);
-    } else if (f->n_rows) {
-        const floor_scatter s = { f->n_rows,
-                                  f->row_bytes_in,
-                                  f->row_bytes_out,
-                                  row->operand[f->in].copy[copy],
-                                  row->operand[f->out].copy[copy],
-                                  row->operand[f->index].copy[copy] };
-        ops->scatter(row->work.threads, f->variant, &s);
-    } else {
-        const int64_t done = ops->fma(row->work.threads, f->fma_count);
-        f->scale = f->lane_ops / ((double)done * row->work.threads * ops->lanes);
-    }
-}
-
-/* Chooses the number of operations so that an arithmetic floor takes about as long as the kernel, within 0.2 and 5 ms.
- */
-static void calibrate(bench_row *row, bench_floor *f, double kernel_seconds)
-{
-    if (f->lane_ops <= 0) return;
     int64_t n = 1000000;
     double elapsed = INFINITY; /* best of several runs on one thread, which waits for no other */
     for (int i = 0; i < 4; i++) {
         const double begin = wall_now();
-        n = row->floors_of_device->fma(1, n);
+        n = roofline_fma(1, n);
         elapsed = fmin(elapsed, wall_now() - begin);
     }
     const double wanted = kernel_seconds < 2e-4 ? 2e-4 : kernel_seconds > 5e-3 ? 5e-3 : kernel_seconds;
-    f->fma_count = (int64_t)((double)n * wanted / elapsed) + 1;
+    return (int64_t)((double)n * wanted / elapsed) + 1;
 }
 
 /* ---- Statistics -------------------------------------------------------------------------------- */
@@ -377,21 +285,6 @@ static double least(const double *x, int n)
     return value;
 }
 
-/* Channel of the fastest variant of a part; 0: the part has none. */
-static int fastest(const bench_row *row, double *const *samples, int n, bench_part part, double *seconds)
-{
-    int best = 0;
-    for (int i = 0; i < row->n_floors; i++) {
-        if (row->floor[i].part != part) continue;
-        const double median = median_ratio(samples[CHANNEL_FLOORS + i], NULL, n);
-        if (!best || median < *seconds) {
-            best = CHANNEL_FLOORS + i;
-            *seconds = median;
-        }
-    }
-    return best;
-}
-
 /* ---- Repetitions ------------------------------------------------------------------------------- */
 
 typedef struct repetition {
@@ -402,11 +295,12 @@ typedef struct repetition {
     double cpu_seconds;
     int channel[CHANNELS]; /* the row's channels, in the order of the last repetition */
     int n_channels;
+    int64_t fma_count; /* vector operations of the roofline of arithmetic, of one thread */
     bench_random random;
 } repetition;
 
 /* Number of involuntary context switches of this program. A sample with one depends on other programs more than on the
- * code, for kernel, floor and peer alike. */
+ * code, for kernel, roofline and peer alike. */
 static long interruptions(void)
 {
     struct rusage usage;
@@ -454,12 +348,14 @@ static gdn_status sample_channel(repetition *rep, int channel, double *sample)
     } else {
         const int copy = next_copy(rep);
         const double begin = wall_now();
-        bench_floor *f = channel >= CHANNEL_FLOORS ? &row->floor[channel - CHANNEL_FLOORS] : NULL;
-        if (f && f->copied) status = run_copy(row, f) ? GDN_OK : GDN_INTERNAL;
-        else if (f) run_floor(row, f, copy);
-        else if (!row->peer.run(row->peer.state, channel == CHANNEL_PEER_COPY, copy)) status = GDN_INTERNAL;
+        int good = 1;
+        int64_t done = 0;
+        if (channel == CHANNEL_ARITHMETIC) done = roofline_fma(row->work.threads, rep->fma_count);
+        else if (channel >= CHANNEL_MEMORY) good = run_memory(row, channel - CHANNEL_MEMORY, copy);
+        else good = row->peer.run(row->peer.state, channel == CHANNEL_PEER_COPY, copy);
         seconds = wall_now() - begin;
-        if (f) seconds *= f->scale;
+        if (done) seconds *= row->lane_ops / ((double)done * row->work.threads * roofline_lanes());
+        if (!good) status = GDN_INTERNAL;
     }
     *sample = interruptions() == before ? seconds : -seconds;
     return status;
@@ -472,7 +368,9 @@ static void list_channels(repetition *rep)
     if (row->peer.state) rep->channel[rep->n_channels++] = CHANNEL_PEER;
     if (row->peer.state && row->peer.has_copy) rep->channel[rep->n_channels++] = CHANNEL_PEER_COPY;
     if (row->other) rep->channel[rep->n_channels++] = CHANNEL_OTHER;
-    for (int i = 0; i < row->n_floors; i++) rep->channel[rep->n_channels++] = CHANNEL_FLOORS + i;
+    const int n_variants = row->roofline == ROOFLINE_HOST ? ROOFLINE_VARIANTS : row->roofline == ROOFLINE_COPY;
+    for (int i = 0; i < n_variants && row->n_traffic; i++) rep->channel[rep->n_channels++] = CHANNEL_MEMORY + i;
+    if (row->roofline == ROOFLINE_HOST && row->lane_ops > 0) rep->channel[rep->n_channels++] = CHANNEL_ARITHMETIC;
 }
 
 /* Runs every channel once, in random order, since each call finds dirty lines of the previous one in the caches. */
@@ -501,12 +399,13 @@ static gdn_status repeat_enough(repetition *rep, const bench_limits *limits)
     double kernel_seconds = 0;
     list_channels(rep);
     for (int i = 0; i < WARM_UP && !status; i++) status = once(rep, rep->row->launch, &kernel_seconds);
-    for (int i = 0; i < rep->row->n_floors && !status; i++) calibrate(rep->row, &rep->row->floor[i], kernel_seconds);
-    if (!status) status = repeat(rep); /* warm-up of floors and peers */
+    if (rep->row->lane_ops > 0) rep->fma_count = calibrate(kernel_seconds);
+    if (!status) status = repeat(rep); /* warm-up of rooflines and peers */
     rep->n = rep->n_clean = 0;
     rep->cpu_seconds = 0;
 
-    /* Also stops by the total time: a kernel much faster than its floors and peer would take long to reach min_seconds.
+    /* Also stops by the total time: a kernel much faster than its rooflines and peer would take long to reach
+     * min_seconds.
      */
     const double enough = 2 * limits->min_seconds * rep->n_channels;
     const double begin = wall_now();
@@ -523,7 +422,6 @@ static gdn_status repeat_enough(repetition *rep, const bench_limits *limits)
 
 static void evaluate(const repetition *rep, bench_result *result)
 {
-    static const char *const part_name[PART_COUNT] = { "pattern", "arithmetic", "rmw", "together" };
     const bench_row *row = rep->row;
     const double *kernel = rep->samples[CHANNEL_KERNEL];
     const int n = rep->n;
@@ -533,33 +431,33 @@ static void evaluate(const repetition *rep, bench_result *result)
     result->time_min = least(kernel, n);
     result->cpu_time = rep->cpu_seconds / n;
 
-    for (int part = PART_PATTERN; part < PART_COUNT; part++) {
-        double seconds = 0;
-        const int channel = fastest(row, rep->samples, n, (bench_part)part, &seconds);
-        if (!channel) continue;
-        const double share = median_ratio(rep->samples[channel], kernel, n);
-        const int good = reliable(rep->samples[channel], kernel, n);
-        const bench_floor *f = &row->floor[channel - CHANNEL_FLOORS];
-        if (part == PART_RMW || (part == PART_PATTERN && row->rmw_is_pattern && !f->copied)) {
-            result->rmw_share_raw = share;
-            result->rmw_reliable = good;
+    /* The fastest variant of memory, then the slower of memory and arithmetic. */
+    int by = 0;
+    for (int i = 0; i < rep->n_channels; i++) {
+        const int channel = rep->channel[i];
+        if (channel < CHANNEL_MEMORY || channel == CHANNEL_ARITHMETIC) continue;
+        const double seconds = median_ratio(rep->samples[channel], NULL, n);
+        if (by && seconds >= result->roofline_time) continue;
+        by = channel;
+        result->roofline_time = seconds;
+    }
+    if (row->roofline == ROOFLINE_HOST && row->lane_ops > 0) {
+        const double seconds = median_ratio(rep->samples[CHANNEL_ARITHMETIC], NULL, n);
+        if (!by || seconds > result->roofline_time) {
+            by = CHANNEL_ARITHMETIC;
+            result->roofline_time = seconds;
         }
-        if (part == PART_TOGETHER) {
-            result->together_time = seconds;
-            result->together_share_raw = share;
-            result->together_reliable = good;
-            continue;
-        }
-        if (part == PART_RMW || (!isnan(result->floor_time) && seconds <= result->floor_time)) continue;
-        result->floor_time = seconds;
-        result->floor_share_raw = share;
-        result->floor_reliable = good;
-        result->floor_time_min = least(rep->samples[channel], n);
-        result->floor_part = f->copied ? "copy" : part_name[part];
-        result->floor_variant = f->copied                 ? row->floors_of_device->way
-                                : part == PART_ARITHMETIC ? "fma"
-                                                          : floor_variant_name[f->variant];
-        result->floor_bytes = 2 * f->copied;
+    }
+    if (by) {
+        const int copied = row->roofline == ROOFLINE_COPY, arithmetic = by == CHANNEL_ARITHMETIC;
+        result->roofline_share_raw = median_ratio(rep->samples[by], kernel, n);
+        result->roofline_reliable = reliable(rep->samples[by], kernel, n);
+        result->roofline_time_min = least(rep->samples[by], n);
+        result->roofline_by = copied ? "copy" : arithmetic ? "arithmetic" : "memory";
+        result->roofline_variant = copied       ? "cuMemcpyDtoDAsync"
+                                   : arithmetic ? "fma"
+                                                : roofline_variant_name[by - CHANNEL_MEMORY];
+        result->roofline_bytes = copied ? 2 * copied_bytes(row) : 0;
     }
     if (row->other) {
         result->other_name = row->other_ratio;
@@ -586,9 +484,8 @@ void bench_measure(bench_row *row, const bench_limits *limits, bench_result *res
     result->exact = row->capability.exact;
     result->peer_nmse = row->peer.state ? row->peer.nmse : NAN;
     snprintf(result->implementation, sizeof result->implementation, "%s", row->capability.implementation);
-    int64_t bytes = 0; /* size of the largest copy */
-    for (int i = 0; i < row->n_floors; i++) bytes = row->floor[i].copied > bytes ? row->floor[i].copied : bytes;
-    if (bytes) row->wrong = row->floors_of_device->open(row->ctx, bytes, row->rotate_bytes, &row->copier);
+    if (row->roofline == ROOFLINE_COPY && row->n_traffic)
+        row->wrong = roofline_copy_open(row->ctx, copied_bytes(row), row->rotate_bytes, &row->copier);
     if (!row->wrong && repeat_enough(&rep, limits) == GDN_OK) evaluate(&rep, result);
     else {
         result->skipped = row->wrong ? row->wrong : "a call failed while it was timed";

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Plot the results of `gdn bench --json FILE`: shares of the roofline (floor), and ggml's times divided by ours.
+"""Plot the results of `gdn bench --json FILE`: shares of the roofline, and ggml's times divided by ours.
 
-Writes <prefix>floor_share.<format> and, if ggml was measured, <prefix>ggml_ratio.<format>.
+Writes <prefix>roofline_share.<format> and, if ggml was measured, <prefix>ggml_ratio.<format>.
 Needs matplotlib.
 """
 import argparse
@@ -75,14 +75,14 @@ def main():
     context, rows = load(args.json)
     args.output.mkdir(parents=True, exist_ok=True)
     about = f"{context['device']}, {context['backend']}, libgdn {context['library_version']}, {context['date'][:10]}"
-    share = "floor_share_best" if args.best else "floor_share"
+    share = "roofline_share_best" if args.best else "roofline_share"
     shares = [r for r in rows if r.get(share) is not None]
     ratios = [r for r in rows if r.get("ggml_ratio") is not None]
     if not shares and not ratios:
-        sys.exit("there is neither a floor nor a ratio in this file")
+        sys.exit("there is neither a roofline nor a ratio in this file")
     if shares:
-        bars(plt, shares, {share: ""}, f"Share of the machine's own limit\n{about}", "floor time / kernel time", "the limit",
-             args.output / f"{args.prefix}floor_share.{args.format}")
+        bars(plt, shares, {share: ""}, f"Share of the machine's own limit\n{about}", "roofline time / kernel time", "the limit",
+             args.output / f"{args.prefix}roofline_share.{args.format}")
     if ratios:
         fields = {"ggml_ratio": "operator", "ggml_copy_ratio": "graph"}
         bars(plt, ratios, fields, f"Time of {context['peer']} over ours\n{about}", "ggml time / libgdn time", "equal",

@@ -11,8 +11,9 @@
 #include "bench/bench.h"
 #include "tools/cli/json.h"
 
-/* The share of the roofline, or NAN if it cannot be trusted. A value slightly above 1 counts as 1: noise, or a floor
- * that is not optimal. Far above 1 the floor was disturbed, which gives NAN, as too few clean samples do. */
+/* The share of the roofline, or NAN if it cannot be trusted. A value slightly above 1 counts as 1: noise, or a
+ * roofline that is not optimal. Far above 1 the roofline was disturbed, which gives NAN, as too few clean samples do.
+ */
 static double trusted_share(double raw, int reliable)
 {
     if (!reliable || !(raw <= 1.1)) return NAN;
@@ -44,19 +45,19 @@ static const char *factor_text(char *text, size_t size, double ratio, int reliab
 
 void bench_print_header(const bench_context *context)
 {
-    printf("%s: %s%s, %d cores, L3 %lld MiB, floors %s, %lld MiB in rotation%s\n", context->backend, context->device,
-           context->emulated ? " (emulated, so that times say nothing of a device)" : "", context->cores,
-           (long long)(context->l3_bytes >> 20), context->floors, (long long)(context->rotate_bytes >> 20),
-           context->huge_pages ? ", huge pages" : "");
-    printf("time: median of one call; floor: median of the unavoidable part, measured alternately; share: median of\n"
-           "floor/time per repetition; best: the same of the minima, for noisy machines;\n"
-           "rmw: the share of an in-place update of as many bytes; reps: all - those that were interrupted;\n"
-           "?: too few were left alone");
+    printf("%s: %s%s, %d cores, L3 %lld MiB, roofline by %s, %lld MiB in rotation%s\n", context->backend,
+           context->device, context->emulated ? " (emulated, so that times say nothing of a device)" : "",
+           context->cores, (long long)(context->l3_bytes >> 20), context->roofline,
+           (long long)(context->rotate_bytes >> 20), context->huge_pages ? ", huge pages" : "");
+    printf(
+        "time: median of one call; roofline: median of the unavoidable part, measured alternately; share: median of\n"
+        "roofline/time per repetition; best: the same of the minima, for noisy machines;\n"
+        "reps: all - those that were interrupted; ?: too few were left alone");
     if (context->peer[0]) printf("; op, graph: %s's time / ours", context->peer);
-    printf("\n\n%-46s %10s %10s %10s %6s %6s %6s %11s %9s", "benchmark", "time", "min", "floor", "share", "best", "rmw",
-           "rate", "reps");
+    printf("\n\n%-46s %10s %10s %10s %6s %6s %11s %9s", "benchmark", "time", "min", "roofline", "share", "best", "rate",
+           "reps");
     if (context->peer[0]) printf(" %7s %7s", "op", "graph");
-    printf("  %-16s %s\n", "implementation", "floor by");
+    printf("  %-16s %s\n", "implementation", "roofline by");
 }
 
 void bench_print_row(const bench_context *context, const bench_result *r)
@@ -66,23 +67,20 @@ void bench_print_row(const bench_context *context, const bench_result *r)
         printf("%-46s skipped: %s\n", r->name, r->skipped);
         return;
     }
-    const int arithmetic = r->floor_part ? !strcmp(r->floor_part, "arithmetic") : 0;
+    const int arithmetic = r->roofline_by ? !strcmp(r->roofline_by, "arithmetic") : 0;
     snprintf(t[3], sizeof t[3], "%.1f %s", (arithmetic ? r->work.ops : r->work.bytes) / r->time * 1e-9,
              arithmetic ? "Gop/s" : "GB/s");
     if (r->interrupted) snprintf(t[7], sizeof t[7], "%d-%d", r->reps, r->interrupted);
     else snprintf(t[7], sizeof t[7], "%d", r->reps);
-    printf("%-46s %10s %10s %10s %6s %6s %6s %11s %9s", r->name, time_text(t[0], sizeof t[0], r->time),
-           time_text(t[1], sizeof t[1], r->time_min), time_text(t[2], sizeof t[2], r->floor_time),
-           percent_text(t[4], sizeof t[4], r->floor_share_raw, r->floor_reliable),
-           percent_text(t[5], sizeof t[5], r->floor_time_min / r->time_min, 1),
-           percent_text(t[6], sizeof t[6], r->rmw_share_raw, r->rmw_reliable), t[3], t[7]);
+    printf("%-46s %10s %10s %10s %6s %6s %11s %9s", r->name, time_text(t[0], sizeof t[0], r->time),
+           time_text(t[1], sizeof t[1], r->time_min), time_text(t[2], sizeof t[2], r->roofline_time),
+           percent_text(t[4], sizeof t[4], r->roofline_share_raw, r->roofline_reliable),
+           percent_text(t[5], sizeof t[5], r->roofline_time_min / r->time_min, 1), t[3], t[7]);
     if (context->peer[0])
         printf(" %7s %7s", factor_text(t[0], sizeof t[0], r->peer_ratio, r->peer_reliable),
                factor_text(t[1], sizeof t[1], r->peer_copy_ratio, r->peer_reliable));
-    printf("  %-16s %s%s%s", r->implementation, r->floor_part ? r->floor_part : "-", r->floor_part ? " " : "",
-           r->floor_variant ? r->floor_variant : "");
-    if (!isnan(r->together_share_raw))
-        printf("; of both at once %s", percent_text(t[0], sizeof t[0], r->together_share_raw, r->together_reliable));
+    printf("  %-16s %s%s%s", r->implementation, r->roofline_by ? r->roofline_by : "-", r->roofline_by ? " " : "",
+           r->roofline_variant ? r->roofline_variant : "");
     if (r->other_name)
         printf("; %s %s", r->other_name, factor_text(t[0], sizeof t[0], r->other_ratio, r->other_reliable));
     printf("\n");
@@ -121,7 +119,7 @@ static void write_context(json_writer *w, const bench_context *context)
     json_string(w, "backend", context->backend);
     json_string(w, "device", context->device);
     json_bool(w, "emulated", context->emulated);
-    json_string(w, "floors", context->floors);
+    json_string(w, "roofline", context->roofline);
     json_string(w, "peer", context->peer[0] ? context->peer : NULL);
     json_int(w, "rotate_bytes", context->rotate_bytes);
     json_bool(w, "huge_pages", context->huge_pages);
@@ -150,19 +148,14 @@ static void write_result(json_writer *w, const bench_result *r)
     json_double(w, "min_time", r->time_min * 1e6);
     json_double(w, "bytes_per_second", r->work.bytes / r->time);
     json_double(w, "ops_per_second", r->work.ops > 0 ? r->work.ops / r->time : NAN);
-    json_double(w, "floor_time", r->floor_time * 1e6);
-    json_string(w, "floor_part", r->floor_part);
-    json_string(w, "floor_variant", r->floor_variant);
-    json_double(w, "floor_bytes", r->floor_bytes ? (double)r->floor_bytes : NAN);
-    json_double(w, "floor_share", trusted_share(r->floor_share_raw, r->floor_reliable));
-    json_double(w, "floor_share_raw", r->floor_share_raw);
-    json_double(w, "floor_min_time", r->floor_time_min * 1e6);
-    json_double(w, "floor_share_best", trusted_share(r->floor_time_min / r->time_min, 1));
-    json_double(w, "rmw_share", trusted_share(r->rmw_share_raw, r->rmw_reliable));
-    json_double(w, "rmw_share_raw", r->rmw_share_raw);
-    json_double(w, "together_time", r->together_time * 1e6);
-    json_double(w, "together_share", trusted_share(r->together_share_raw, r->together_reliable));
-    json_double(w, "together_share_raw", r->together_share_raw);
+    json_double(w, "roofline_time", r->roofline_time * 1e6);
+    json_string(w, "roofline_by", r->roofline_by);
+    json_string(w, "roofline_variant", r->roofline_variant);
+    json_double(w, "roofline_bytes", r->roofline_bytes ? (double)r->roofline_bytes : NAN);
+    json_double(w, "roofline_share", trusted_share(r->roofline_share_raw, r->roofline_reliable));
+    json_double(w, "roofline_share_raw", r->roofline_share_raw);
+    json_double(w, "roofline_min_time", r->roofline_time_min * 1e6);
+    json_double(w, "roofline_share_best", trusted_share(r->roofline_time_min / r->time_min, 1));
     json_double(w, "ggml_time", r->peer_time * 1e6);
     json_double(w, "ggml_copy_time", r->peer_copy_time * 1e6);
     json_double(w, "ggml_ratio", r->peer_reliable ? r->peer_ratio : NAN);

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "bench/reading.h"
+#include "bench/roofline.h"
 #include "runtime/dense/dense.h"
 #include "runtime/base/error.h"
 
@@ -38,17 +38,16 @@ static double best_of(double *times, int n)
     return best;
 }
 
-static double read_seconds(rt_threads *threads, const unsigned char *data, int64_t bytes)
+static double read_seconds(int n_threads, unsigned char *data, int64_t bytes)
 {
-    enum { ROUNDS = 15 };
-    const reading_piece piece = { data, bytes };
-    double times[ROUNDS];
-    for (int i = 0; i < ROUNDS; i++) {
+    const roofline_piece piece = { data, bytes, ROOFLINE_READ };
+    double times[15];
+    for (int i = 0; i < 15; i++) {
         const double begin = now();
-        reading_run(threads, &piece, 1);
+        roofline_move(n_threads, i % ROOFLINE_STREAMING, &piece, 1);
         times[i] = now() - begin;
     }
-    return best_of(times, ROUNDS);
+    return best_of(times, 15);
 }
 
 /* ---- Products ---- */
@@ -66,14 +65,14 @@ static double product_seconds(rt_dense *d, rt_weight *w, int32_t n, const float 
     return best_of(times, ROUNDS);
 }
 
-static void bench_type(rt_dense *d, rt_threads *threads, int32_t type, int64_t bytes, const unsigned char *random,
-                       const float *x, float *y, void *scratch)
+static void bench_type(rt_dense *d, int n_threads, int32_t type, int64_t bytes, unsigned char *random, const float *x,
+                       float *y, void *scratch)
 {
     const rt_type_info *info = rt_type_describe(type);
     const int64_t row = columns / info->block * info->block_bytes, matrix = row * ROWS;
     rt_weight w = { random, type, columns, ROWS, (int32_t)(bytes / matrix), row };
     if (w.n_matrices < 1) w.n_matrices = 1;
-    const double reading = read_seconds(threads, random, matrix * w.n_matrices) / w.n_matrices;
+    const double reading = read_seconds(n_threads, random, matrix * w.n_matrices) / w.n_matrices;
     printf("%-7s reading %5.1f GB/s;", info->name, 1e-9 * (double)matrix / reading);
     const int32_t rows[] = { 1, 2, 4, 8, 64, 512 };
     double first = 0;
@@ -113,13 +112,15 @@ int main(int argc, char **argv)
     /* bytes whose floats are normal numbers in every type */
     for (int64_t i = 0; i < bytes + (64 << 20); i++) random[i] = (unsigned char)(0x21 + (i * 0x9e3779b1u >> 13) % 16);
     for (int64_t i = 0; i < (int64_t)MOST * COLUMNS; i++) x[i] = (float)(i * 0x9e3779b1u % 1000003) * 1e-6f - 0.5f;
+    void *user;
+    (void)roofline_threads(rt_threads_count(threads), &user);
     if (rt_threads_count(threads) == 1) the_clock = CLOCK_PROCESS_CPUTIME_ID;
     printf("%s, %d threads, %d x %d, weights of %d MiB\n", rt_dense_isa(d), (int)rt_threads_count(threads), ROWS,
            (int)columns, (int)(bytes >> 20));
     for (int32_t type = 0; type <= MOST_TYPE; type++) {
         const rt_type_info *info = rt_type_describe(type);
         if (info && columns % info->block == 0 && (argc <= 5 || !strcmp(argv[5], info->name)))
-            bench_type(d, threads, type, bytes, random, x, y, scratch);
+            bench_type(d, rt_threads_count(threads), type, bytes, random, x, y, scratch);
     }
     rt_free(random);
     rt_free(x);

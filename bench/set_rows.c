@@ -1,5 +1,5 @@
 /* gdn bench: set_rows: 1024 rows of 512 floats to scattered rows of a larger tensor, like writes to a KV cache. The
- * floor reads the same rows and writes as many bytes to the same addresses. */
+ * roofline reads the same rows and writes as many bytes side by side. */
 #include "bench/bench.h"
 #include "bench/peer.h"
 
@@ -70,7 +70,9 @@ static gdn_status setup(bench_row *row, int index)
     if ((status = bench_fill(row)) || (status = bench_create_workspace(row))) return status;
 
     row->work.bytes = (double)ROWS * (double)(COLUMNS * 4 + c->row_bytes + 4);
-    bench_add_scatter(row, ROWS, SRC, COLUMNS * 4, DST, c->row_bytes, INDEX);
+    bench_add_operand_traffic(row, SRC, ROOFLINE_READ);
+    bench_add_operand_traffic(row, INDEX, ROOFLINE_READ);
+    bench_add_traffic(row, DST, 0, ROWS * c->row_bytes, ROOFLINE_WRITE);
     peer_add_set_rows(row, &(peer_set_rows){ .src = SRC,
                                              .dst = DST,
                                              .index = INDEX,

@@ -1,21 +1,15 @@
 gdn_kernel_sources(gdn_tool bench/)
 target_sources(gdn_tool PRIVATE
   bench/bench.c
-  bench/floors.c
-  bench/floors_cuda.c
-  bench/floors_scalar.c
+  bench/roofline.c
+  bench/roofline_cuda.c
   bench/gated_delta_net_layer.c
   bench/gated_delta_net_log.c
   bench/harness.c
   bench/report.c)
-target_link_libraries(gdn_tool PRIVATE gdn_threads # threads of the floors; the library exports none
+target_link_libraries(gdn_tool PRIVATE gdn_threads # threads of the rooflines; the library exports none
   ${CMAKE_DL_LIBS})
-gdn_isa_sources(gdn_tool bench/floors)
-if(GDN_SANITIZE) # sanitizer builds measure no floors, and GCC takes a minute for each file
-  foreach(name avx2 avx512 neon)
-    set_property(SOURCE bench/floors_${name}.c APPEND PROPERTY COMPILE_OPTIONS -O0)
-  endforeach()
-endif()
+gdn_isa_sources(gdn_tool bench/roofline)
 
 if(NOT GDN_GGML_DIR)
   target_sources(gdn_tool PRIVATE bench/peer_none.c)
@@ -31,8 +25,8 @@ else()
   endforeach()
 endif()
 if(GDN_BUILD_RUNTIME) # matrix products of the runtime; not installed
-  target_sources(gdn_tool PRIVATE bench/reading.c)
-  add_executable(gdn_dense_bench bench/runtime_dense.c bench/reading.c)
+  add_executable(gdn_dense_bench bench/runtime_dense.c bench/roofline.c)
+  gdn_isa_sources(gdn_dense_bench bench/roofline)
   gdn_sees(gdn_dense_bench bench)
-  target_link_libraries(gdn_dense_bench PRIVATE gdn_runtime gdn_compile_options)
+  target_link_libraries(gdn_dense_bench PRIVATE gdn_runtime gdn_compile_options gdn_threads)
 endif()

@@ -13,7 +13,7 @@ enum {
     WIDTH = 4,
     COLUMNS = WIDTH - 1,
     POSITION = 5, /* of the first token: the history is full */
-    /* Vector operations per output, for the floor: one multiply-add per tap, and the 14 floating-point operations of
+    /* Vector operations per output, for the roofline: one multiply-add per tap, and the 14 floating-point operations of
      * silu in numerics/elementary.h. Steps 4 and 5 count as a division (step 1: 4, step 2: 6, step 3: 2, the division,
      * the scaling back). All count as one fma each; integer operations, clamps and selections are not counted. */
     OPS_PER_OUTPUT = WIDTH + 14
@@ -71,7 +71,7 @@ static gdn_status setup(bench_row *row, int index)
     const ssm_conv_case *c = &cases[index];
     const int seqs = c->info.seqs;
     const int64_t tokens = (int64_t)c->tokens * seqs, values = tokens * CHANNELS;
-    const int64_t element = c->dtype == GDN_F32 ? 4 : 2, row_floats = element * CHANNELS / 4;
+    const int64_t element = c->dtype == GDN_F32 ? 4 : 2;
     int32_t *positions = bench_alloc(seqs * (int64_t)sizeof *positions);
     for (int s = 0; s < seqs; s++) positions[s] = POSITION;
 
@@ -106,26 +106,14 @@ static gdn_status setup(bench_row *row, int index)
     row->work.bytes =
         (double)element * (2.0 * (double)values + CHANNELS * (WIDTH + (double)seqs * (COLUMNS + columns_written)));
 
+    bench_add_operand_traffic(row, X, ROOFLINE_READ);
+    bench_add_operand_traffic(row, OUT, ROOFLINE_WRITE);
     if (c->tokens == 1) {
-        /* The first sequence reads the weights; later ones find them in a cache, as in the kernel. */
-        bench_stream stream = { .n_in = 8, .n_out = 2, .n = row_floats, .n_blocks = seqs };
-        const int64_t one = 4 * row_floats, row_bytes = COLUMNS * one, column = POSITION % COLUMNS * one;
-        stream.in[0] = (bench_ref){ X, 0, one };
-        for (int j = 0; j < WIDTH; j++) stream.in[1 + j] = (bench_ref){ WEIGHT, j * one, 0 };
-        for (int j = 0; j < COLUMNS; j++) stream.in[1 + WIDTH + j] = (bench_ref){ HISTORY, j * one, row_bytes };
-        stream.out[0] = (bench_ref){ HISTORY, column, row_bytes };
-        stream.out[1] = (bench_ref){ OUT, 0, one };
-        bench_add_streams(row, PART_PATTERN, 1.0, &stream, 1);
-    } else {
-        const bench_stream stream = { .n_in = 1,
-                                      .n_out = 1,
-                                      .n = element * values / 4,
-                                      .n_blocks = 1,
-                                      .in = { { X, 0, 0 } },
-                                      .out = { { OUT, 0, 0 } } };
-        bench_add_streams(row, PART_PATTERN, 1.0, &stream, 1);
+        bench_add_operand_traffic(row, WEIGHT, ROOFLINE_READ);
+        bench_add_operand_traffic(row, HISTORY, ROOFLINE_READ);
+        bench_add_traffic(row, HISTORY, 0, seqs * CHANNELS * element, ROOFLINE_WRITE);
     }
-    bench_add_arithmetic(row, row->work.ops);
+    row->lane_ops = row->work.ops;
 
     if (c->dtype != GDN_F32) return GDN_OK; /* ggml's operator takes F32 */
     peer_add_ssm_conv(row, &(peer_ssm_conv){ .x = X,

@@ -95,7 +95,7 @@ static int total_tokens(const delta_spec *spec)
 static int has_work(const delta_spec *spec, int s)
 {
     const delta_seq *seq = &spec->seq[s];
-    return seq->src != GDN_SKIP && (seq->length || (spec->log_columns && spec->map_commit && seq->commit >= 0));
+    return seq->src != GDN_SKIP && (seq->length || (spec->log_slots && spec->map_commit && seq->commit >= 0));
 }
 
 static int longest(const delta_spec *spec)
@@ -315,7 +315,7 @@ static void fill_column(const delta_spec *spec, unsigned char *to, uint64_t key,
 static void add_log(check_case *c, const delta_spec *spec, check_rng *rng)
 {
     const int decays = spec->gate == GDN_GATE_CHANNEL ? spec->dim_k : 1;
-    const int64_t extent[3] = { spec->log_rows, spec->log_columns,
+    const int64_t extent[3] = { spec->log_rows, spec->log_slots,
                                 spec->n_heads_k * spec->dim_k + spec->n_heads_v * (spec->dim_v + decays) };
     const int turned[] = { 1, 0, 2 }, plain[] = { 0, 1, 2 };
     check_view v = { .name = "log.entries", .field = PART(log.entries), .axis = { "row", "slot", "element" } };
@@ -353,16 +353,16 @@ static void add_maps(check_case *c, const delta_spec *spec, check_rng *rng)
     if (spec->map_src) check_add_map(c, "state_src", ARG(state_src), src, spec->n_seqs, "seq", rng);
     if (spec->map_dst)
         check_add_map(c, "state_dst", ARG(state_dst), dst, spec->n_seqs * spec->n_snapshots, "seq * snapshot", rng);
-    if ((spec->interval || spec->log_columns) && spec->map_position)
+    if ((spec->interval || spec->log_slots) && spec->map_position)
         check_add_map(c, "position", ARG(position), position, spec->n_seqs, "seq", rng);
     if (spec->interval)
         check_add_map(c, "checkpoints.dst", PART(checkpoints.dst), checkpoint, spec->n_seqs * spec->n_checkpoints,
                       "seq * checkpoint", rng);
-    if (spec->log_columns && spec->map_log_row)
+    if (spec->log_slots && spec->map_log_row)
         check_add_map(c, "log.row", PART(log.row), log_row, spec->n_seqs, "seq", rng);
-    if (spec->log_columns && spec->map_base_position)
+    if (spec->log_slots && spec->map_base_position)
         check_add_map(c, "log.base_position", PART(log.base_position), base_position, spec->n_seqs, "seq", rng);
-    if (spec->log_columns && spec->map_commit)
+    if (spec->log_slots && spec->map_commit)
         check_add_map(c, "log.commit", PART(log.commit), commit, spec->n_seqs, "seq", rng);
     if (spec->tree && spec->map_parent)
         check_add_parents(c, PART(tree.parent), tree, spec->n_seqs, total_tokens(spec), rng);
@@ -385,10 +385,10 @@ static void add_parts(delta_call *call, const delta_spec *spec, int shorten)
     if (spec->interval)
         call->checkpoints =
             (gdn_checkpoints){ .size = sizeof call->checkpoints, .interval = spec->interval, .n = spec->n_checkpoints };
-    if (spec->log_columns) {
+    if (spec->log_slots) {
         call->log = (gdn_replay_log)GDN_INIT(gdn_replay_log);
         call->log.entries.n_rows = spec->log_rows;
-        call->log.entries.n_slots = spec->log_columns;
+        call->log.entries.n_slots = spec->log_slots;
     }
     if (spec->tree) call->tree = (gdn_token_tree)GDN_INIT(gdn_token_tree);
     if (spec->state_interval)
@@ -436,7 +436,7 @@ void check_build_gated_delta_net(check_case *c, const check_spec *any, check_rng
         if (spec->seq[s].src >= 0 && has_work(spec, s))
             fill_state(c, spec, state, spec->seq[s].src,
                        spec->seq[s].state_key ? spec->seq[s].state_key : (uint64_t)spec->seq[s].src + 1);
-    if (spec->log_columns) add_log(c, spec, rng);
+    if (spec->log_slots) add_log(c, spec, rng);
     add_maps(c, spec, rng);
     check_note_writes(c);
 }

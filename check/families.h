@@ -10,9 +10,9 @@ extern const check_family check_families_gated_delta_net[]; /* invariances_gated
 void check_speculation(struct check_trial *trial,
                        check_rng *rng);                    /* invariances_speculation.c: conv and state together */
 void check_log(struct check_trial *trial, check_rng *rng); /* invariances_log.c */
+void check_state16(struct check_trial *trial, check_rng *rng);
 void check_state_trees(struct check_trial *trial, check_rng *rng); /* invariances_tree.c */
 void check_history_trees(struct check_trial *trial, check_rng *rng);
-void check_state16(struct check_trial *trial, check_rng *rng);    /* invariances_state16.c */
 void check_far_states(struct check_trial *trial, check_rng *rng); /* far_rows.c: beyond 2^31 elements */
 void check_far_histories(struct check_trial *trial, check_rng *rng);
 void check_far_rows(struct check_trial *trial, check_rng *rng);

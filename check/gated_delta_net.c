@@ -64,7 +64,7 @@ static const check_member members[] = { { ONE(n_seqs) },
                                         { ONE(interval) },
                                         { ONE(n_checkpoints) },
                                         { ONE(log_rows) },
-                                        { ONE(log_columns) },
+                                        { ONE(log_slots) },
                                         { ONE(map_log_row) },
                                         { ONE(map_base_position) },
                                         { ONE(map_commit) },
@@ -102,9 +102,9 @@ static const check_member members[] = { { ONE(n_seqs) },
 #define SHAPES "parent=has(comb)?i<2?none:i-2:has(star)?none:drawn "
 
 /* Calls that each need something of their own. */
-#define AWKWARD(name, set) name "/" WAYS " n_heads_v=2 dim_k=32 dim_v=40 " set
-#define RAGGED             "n_seqs=8 length=0,5,0,0,1,12,0,2 map_start=1 "
-#define STRIDED            "n_slots=n_slots_out=n_snapshots=3 n_seqs=3 length=5 strided=1 "
+#define EDGE(name, set) name "/" WAYS " n_heads_v=2 dim_k=32 dim_v=40 " set
+#define RAGGED          "n_seqs=8 length=0,5,0,0,1,12,0,2 map_start=1 "
+#define STRIDED         "n_slots=n_slots_out=n_snapshots=3 n_seqs=3 length=5 strided=1 "
 
 /* Values of one operand. */
 #define OF_VALUES "_" WAYS " n_heads_k=n_heads_v=2 dim_k=48 dim_v=32 n_seqs=2 length=5 "
@@ -114,9 +114,9 @@ static const check_member members[] = { { ONE(n_seqs) },
 
 /* Two sequences, each of which has a tree and a row of the log; m mixes the ways. */
 #define TREE                                                                                                           \
-    "n_snapshots=0 n_seqs=2 n_rows=n_rows_out=4 where=m%3 values_g=gate_slow log_rows=3 log_columns=length+3 tree=1 "  \
+    "n_snapshots=0 n_seqs=2 n_rows=n_rows_out=4 where=m%3 values_g=gate_slow log_rows=3 log_slots=length+3 tree=1 "    \
     "map_parent=map_src=map_position=map_base_position=map_log_row=map_commit=1 log_row=2-s n_replayed=(m+s)%4 "       \
-    "position=(3+s)*log_columns+s-2 commit=(m+s)%2?m%4==1?s:2+s:none src=m%5==4&&s?none:src "
+    "position=(3+s)*log_slots+s-2 commit=(m+s)%2?m%4==1?s:2+s:none src=m%5==4&&s?none:src "
 
 static const char *const lines[] = {
     "sizes/k{dim_k,dim_v:16_v16|16_v64|17_v17|17_v128|24_v24|24_v16|31_v31|31_v33|32_v32|32_v100|33_v33|33_v255|"
@@ -144,26 +144,26 @@ static const char *const lines[] = {
     " n_heads_v=2 dim_k=dim_v=32 n_slots=n_slots_out=n_snapshots=5 n_seqs=3 length=4 map_src=map_dst=1 "
     "src=p+s?10-5*s+(p+s)%5:none dst=i<4?10-5*s+(p+s+4-i)%5:none",
 
-    AWKWARD("no_sequences", "n_seqs=0"),
-    AWKWARD("no_tokens", "n_seqs=3 length=0"),
-    AWKWARD("no_tokens_maps", "n_seqs=3 length=0 map_start=map_src=map_dst=1 lead=2"),
-    AWKWARD("ragged", RAGGED),
-    AWKWARD("ragged_windows", RAGGED "lead=3 tail=4 strided=1"),
-    AWKWARD("all_skipped", "n_seqs=4 length=3 map_src=map_dst=1 src=skip"),
-    AWKWARD("some_skipped", "n_seqs=6 length=3 map_src=map_dst=1 src=s%2?src:skip"),
+    EDGE("no_sequences", "n_seqs=0"),
+    EDGE("no_tokens", "n_seqs=3 length=0"),
+    EDGE("no_tokens_maps", "n_seqs=3 length=0 map_start=map_src=map_dst=1 lead=2"),
+    EDGE("ragged", RAGGED),
+    EDGE("ragged_windows", RAGGED "lead=3 tail=4 strided=1"),
+    EDGE("all_skipped", "n_seqs=4 length=3 map_src=map_dst=1 src=skip"),
+    EDGE("some_skipped", "n_seqs=6 length=3 map_src=map_dst=1 src=s%2?src:skip"),
     /* Padding in both maps, while row 0 belongs to a live sequence: a peer clamped -1 to 0 and overwrote it. */
-    AWKWARD("padding_beside_row_0", "n_seqs=4 length=2 map_src=map_dst=1 src=0,skip,none,none dst=0,none,none,none"),
-    AWKWARD("from_zero", "n_seqs=4 length=2 map_src=1 src=none"),
-    AWKWARD("nothing_kept", "n_seqs=4 length=2 map_dst=1 dst=none"),
-    AWKWARD("shared_source", "n_seqs=4 length=2 n_rows=n_rows_out=5 map_src=map_dst=1 src=2 dst=0,1,3,4"),
-    AWKWARD("permuted_rows", "n_seqs=6 map_src=map_dst=1 src=dst=(s*5+3)%6"),
-    AWKWARD("other_slot", "n_slots=n_slots_out=3 n_seqs=3 length=4 map_src=map_dst=1 src=s*3+1 dst=s*3+2"),
-    AWKWARD("only_older_snapshot", "n_slots=n_slots_out=n_snapshots=4 n_seqs=2 length=6 map_dst=1 dst=i==2?dst:none"),
-    AWKWARD("strided", STRIDED),
-    AWKWARD("strided_half", STRIDED "dtype=f16 dim_k=33 dim_v=47"),
-    AWKWARD("same_keys", "n_seqs=2 length=3 same_keys=1"),
-    AWKWARD("long_memory", "length=300 values_g=gate_slow"),
-    AWKWARD("tiny_scale", "length=3 scale=-1e-41"),
+    EDGE("padding_beside_row_0", "n_seqs=4 length=2 map_src=map_dst=1 src=0,skip,none,none dst=0,none,none,none"),
+    EDGE("from_zero", "n_seqs=4 length=2 map_src=1 src=none"),
+    EDGE("nothing_kept", "n_seqs=4 length=2 map_dst=1 dst=none"),
+    EDGE("shared_source", "n_seqs=4 length=2 n_rows=n_rows_out=5 map_src=map_dst=1 src=2 dst=0,1,3,4"),
+    EDGE("permuted_rows", "n_seqs=6 map_src=map_dst=1 src=dst=(s*5+3)%6"),
+    EDGE("other_slot", "n_slots=n_slots_out=3 n_seqs=3 length=4 map_src=map_dst=1 src=s*3+1 dst=s*3+2"),
+    EDGE("only_older_snapshot", "n_slots=n_slots_out=n_snapshots=4 n_seqs=2 length=6 map_dst=1 dst=i==2?dst:none"),
+    EDGE("strided", STRIDED),
+    EDGE("strided_half", STRIDED "dtype=f16 dim_k=33 dim_v=47"),
+    EDGE("same_keys", "n_seqs=2 length=3 same_keys=1"),
+    EDGE("long_memory", "length=300 values_g=gate_slow"),
+    EDGE("tiny_scale", "length=3 scale=-1e-41"),
     OPERANDS("subnormal", "_state|_q|_k|_v"),
     OPERANDS("huge", "_state|_v|_k"),
     OPERANDS("wide", "_q"),
@@ -221,7 +221,7 @@ static const char *const lines[] = {
     "read_key/{w:plain|log|tree|half|half_log|half_tree}_T{length:1|5|20|40}_k{dim_k:128|33|64}_" WAYS
     " l=has(log)||has(tree) m=w+#length+#dim_k+gate+layout n_heads_k=2 n_heads_v=4 dim_v=pick(#dim_k,64,40,48) "
     "n_seqs=2 read_key=1 dtype_read=m%3 dtype_state=has(half)*(1+m%2) state_interval=has(half)*(1+l) "
-    "n_snapshots=!has(tree) log_rows=2*l log_columns=l*(length+4) map_position=map_base_position=map_commit=l "
+    "n_snapshots=!has(tree) log_rows=2*l log_slots=l*(length+4) map_position=map_base_position=map_commit=l "
     "map_dst=has(log) log_row=l*s n_replayed=l*(2*s+2) position=(l*(3*length+14+s))/2*2 commit=has(tree)?src:none "
     "dst=state_interval>1&&(position+length-i)%2?none:dst tree=map_parent=has(tree) qk_norm=m%2 eps=m%2*1e-6 "
     "values_q=values_k=m%2?normal:small",
@@ -240,21 +240,21 @@ static const char *const lines[] = {
     "log/T{length:0|1|2|4|5|16|17|40}_R{n_replayed:0|1|3|8}_k{dim_k,dim_v:128_v64|33_v40|128_v128}_" LAYOUT
     " a=#length b=#n_replayed d=#dim_k m=a+b+d+layout n_heads_v=2 n_slots=n_slots_out=2 n_snapshots=map_dst=m%3==2 "
     "n_seqs=2 n_rows=n_rows_out=4 where=(a+layout)%3 gate=(a+b)%2 head_map=d%2 values_g=gate_slow log_rows=3 "
-    "log_columns=length+n_replayed+m%2+!(length+n_replayed) "
+    "log_slots=length+n_replayed+m%2+!(length+n_replayed) "
     "map_src=map_position=map_base_position=map_log_row=map_commit=1 "
-    "log_row=2-s position=(3+s)*log_columns+n_replayed/2+s commit=pick(a+b+s,src,4+2*s,none) dst=5+2*s "
+    "log_row=2-s position=(3+s)*log_slots+n_replayed/2+s commit=pick(a+b+s,src,4+2*s,none) dst=5+2*s "
     "src=s&&d==1?none:src",
     /* What a server has in one call: prompts that nothing is taken back of, which have no row of the log; drafts of
      * others, that are verified; one that has many tokens and a row, or is committed as well; and one that is only
      * committed. Devices may take each kind another way. With the types and forms of models, and without. */
     "log/prompts_k{dim_k,dim_v:64_v40|128_v64|128_v44}_" GATE "_{w:plain|model}"
     " m=#w n_heads_v=2 n_seqs=6 n_rows=n_rows_out=7 map_start=map_position=map_base_position=map_log_row=map_commit=1 "
-    "n_snapshots=map_dst=!gate layout=(#dim_k+m)%2 log_rows=5 log_columns=14 length=50,4,2,20,12,0 "
+    "n_snapshots=map_dst=!gate layout=(#dim_k+m)%2 log_rows=5 log_slots=14 length=50,4,2,20,12,0 "
     "log_row=none,0,1,none,2,3 position=20+s n_replayed=0,2,0,0,1,2 commit=none,src,none,6,none,src dst=s%2?none:src "
     "dtype=dtype_g=dtype_beta=dtype_out=m?bf16:f32 qk_norm=m eps=m*1e-6 g_form=m?raw:0 beta_form=has_bias=m "
     "values_g=m?normal:gate_slow values_a=m?gate_model:normal",
     "log/model_" GATE "_{head_map:grouped|tiled}" /* the usual head counts, verifying */
-    " " MODEL "length=4 n_snapshots=0 log_rows=1 log_columns=8 map_position=map_base_position=map_commit=1 position=14 "
+    " " MODEL "length=4 n_snapshots=0 log_rows=1 log_slots=8 map_position=map_base_position=map_commit=1 position=14 "
     "n_replayed=3 commit=src",
 
     /* Trees of a few and of many tokens, of every shape, for every order of loops, and longer than what is kept of
@@ -285,7 +285,7 @@ static const char *const lines[] = {
     " {n:1|2|4|5|16} " LAYOUT " a=#t b=#n d=(a+b+dtype_state)%2 n_heads_v=2 dim_k=d?33:128 dim_v=d?40:64 n_seqs=3 "
     "n_rows=n_rows_out=8 map_start=map_src=map_dst=map_position=map_base_position=map_log_row=map_commit=1 "
     "where=(a+layout)%3 gate=(a+b)%2 values_g=gate_slow state_interval=n interval=n*(1+(a+b)%2) n_checkpoints=1 "
-    "log_rows=3 log_columns=t+2*n+3 length=t,t,0 position=(7+s)*n+(s==1?0:(a+s)%n) "
+    "log_rows=3 log_slots=t+2*n+3 length=t,t,0 position=(7+s)*n+(s==1?0:(a+s)%n) "
     "n_replayed=s==1?0:position%n+(a+s)%2*n log_row=2,none,0 commit=s==2||(a+layout)%2?src:none checkpoint=3+s "
     "dst=(position+length)%n?none:s==1?7:6",
     /* Trees, whose tokens are counted along their branches. Long branches from a trunk of 30 tokens repeat 18 to 24
@@ -293,7 +293,7 @@ static const char *const lines[] = {
     "state16/{dtype_state:" HALVES "}_tree_every{n}_T{length:3|8|40}_{layout}"
     " {n:1|2|5} " LAYOUT " a=#length b=#n n_heads_v=2 dim_k=a==1?33:128 dim_v=a==2?40:64 n_snapshots=0 n_seqs=2 "
     "gate=(a+b)%2 values_g=gate_slow state_interval=n tree=map_parent=map_position=map_base_position=map_commit=1 "
-    "log_rows=2 log_columns=length+2*n log_row=s position=4*n+(a+s)%n n_replayed=position%n+s*n commit=s?src:none "
+    "log_rows=2 log_slots=length+2*n log_row=s position=4*n+(a+s)%n n_replayed=position%n+s*n commit=s?src:none "
     "parent=a==2&&s?i<30?i-1:17+i%7:drawn",
     "state16/{dtype_state:" HALVES "}_model_" GATE "_T{length:1|4}"
     " " MODEL,

@@ -81,22 +81,9 @@ static int step(check_trial *trial, layer *l, const int *length, const int *reje
 static int same_rest(check_trial *trial, const layer *plain, const layer *draft, int s)
 {
     const int p = plain->position[0], slots = draft->net.delta.n_slots;
-    for (int h = 0; h < plain->net.delta.n_heads_v; h++)
-        for (int j = 0; j < plain->net.delta.dim_v; j++)
-            for (int i = 0; i < plain->net.delta.dim_k; i++)
-                if (!check_trial_same(
-                        trial,
-                        delta_state(&plain->net.c, &plain->net.delta, "state", plain->net.result.image, 0, h, i, j),
-                        delta_state(&draft->net.c, &draft->net.delta, "state", draft->net.result.image,
-                                    s * slots + p % slots, h, i, j),
-                        1, "state of sequence %d at position %d, head %d, key %d, value %d", s, p, h, i, j))
-                    return 0;
+    if (!delta_same_state(trial, &plain->net, 0, &draft->net, s * slots + p % slots, "what is left")) return 0;
     for (int64_t q = p - 1; q >= 0 && q > p - plain->conv.conv.width; q--)
-        if (!check_trial_same(trial,
-                              conv_column(&plain->conv.c, &plain->conv.conv, "history", plain->conv.result.image, 0, q),
-                              conv_column(&draft->conv.c, &draft->conv.conv, "history", draft->conv.result.image, s, q),
-                              plain->conv.conv.n_channels, "history of sequence %d, position %lld", s, (long long)q))
-            return 0;
+        if (!conv_same_column(trial, &plain->conv, 0, q, &draft->conv, s, q, "what is left")) return 0;
     return 1;
 }
 

@@ -86,7 +86,7 @@ static void draw_state_tree(delta_spec *spec, int n, const int *parent, check_rn
         spec->state_interval = 1 + (int)(spec->seed >> 40 & 3);
         seq->n_replayed += (seq->position - seq->n_replayed) % spec->state_interval;
     }
-    spec->log_columns = n + seq->n_replayed + check_between(rng, 0, 3);
+    spec->log_slots = n + seq->n_replayed + check_between(rng, 0, 3);
 }
 
 /* How many of the columns before the tree's tokens are not in the state that it commits. */
@@ -103,14 +103,14 @@ static int run_branch(check_trial *trial, const check_call *tree, check_call *br
     *spec = tree->delta;
     spec->tree = spec->map_parent = spec->map_position = spec->map_base_position = spec->map_log_row =
         spec->map_commit = 0;
-    spec->log_rows = spec->log_columns = 0;
+    spec->log_rows = spec->log_slots = 0;
     spec->n_snapshots = 1;
     spec->seq[0] = (delta_seq){ .length = n, .key = tree->delta.seq[0].key, .order = path };
     const delta_seq *from = &tree->delta.seq[0];
     const int left = left_of(&tree->delta), interval = spec->state_interval;
     if (interval > 1) {
         spec->map_dst = spec->map_position = spec->map_base_position = spec->log_rows = 1;
-        spec->log_columns = left + n;
+        spec->log_slots = left + n;
         spec->seq[0].position = from->position;
         spec->seq[0].n_replayed = left;
         spec->seq[0].dst[0] = (from->position + n) % interval ? GDN_NONE : 0;

@@ -266,7 +266,7 @@ static void random_log(delta_spec *spec, check_rng own)
             if (seq->log_row >= 0 && seq->n_replayed + seq->length > most) most = seq->n_replayed + seq->length;
         }
     }
-    spec->log_columns = most + (check_one_in(rng, 2) ? 0 : check_between(rng, 1, 5));
+    spec->log_slots = most + (check_one_in(rng, 2) ? 0 : check_between(rng, 1, 5));
 }
 
 /* A tree likewise, behind the log. */
@@ -275,7 +275,7 @@ static void random_tree(delta_spec *spec, check_rng own)
     check_rng *const rng = &own;
     for (int i = 0; i < 23; i++) /* away from what checkpoints and the log were drawn from */
         check_next(rng);
-    if (!spec->log_columns || spec->n_snapshots || spec->interval || check_one_in(rng, 4)) return;
+    if (!spec->log_slots || spec->n_snapshots || spec->interval || check_one_in(rng, 4)) return;
     for (int s = 0; s < spec->n_seqs; s++)
         if (spec->seq[s].src != GDN_SKIP && spec->seq[s].length && spec->seq[s].log_row < 0) return;
     spec->tree = 1;
@@ -316,7 +316,7 @@ static void random_state16(delta_spec *spec, check_rng own)
     spec->dtype_state = check_between(rng, GDN_F16, GDN_BF16);
     if (check_one_in(rng, 4)) spec->values[DELTA_STATE] = CHECK_TIES;
     spec->state_interval = check_between(rng, 0, 1);
-    if (!spec->log_columns || check_one_in(rng, 3)) return;
+    if (!spec->log_slots || check_one_in(rng, 3)) return;
     const int interval = draw_rounding(spec, rng);
     for (int s = 0; s < spec->n_seqs; s++) {
         seq[s] = spec->seq[s];
@@ -330,7 +330,7 @@ static void random_state16(delta_spec *spec, check_rng own)
         if (seq[s].src == GDN_SKIP) continue;
         for (int r = 0; r < length && r < spec->n_snapshots; r++)
             if ((seq[s].position + length - r) % interval) spec->seq[s].dst[r] = GDN_NONE;
-        if (seq[s].log_row >= 0 && spec->log_columns < needed) spec->log_columns = needed;
+        if (seq[s].log_row >= 0 && spec->log_slots < needed) spec->log_slots = needed;
     }
 }
 

@@ -10,7 +10,6 @@
 #include "crash.h"
 #include "environment.h"
 #include "tools/cli/json.h"
-#include "model.h"
 #include "suite.h"
 #include "trial.h"
 
@@ -418,7 +417,39 @@ static void corrupt_calls(const check_suite *suite)
     check_result_free(&expected);
 }
 
-#include "check/selftest_arithmetic.inc.h"
+/* ---- a caller's floating-point mode that is not restored ------------------------------------------------------ */
+
+static gdn_status (*true_run)(gdn_context *ctx, const void *args, gdn_stream stream);
+
+static gdn_status run_and_leave_flushing(gdn_context *ctx, const void *args, gdn_stream stream)
+{
+    const gdn_status status = true_run(ctx, args, stream);
+    check_environment_enter(CHECK_ENV_FLUSH);
+    return status;
+}
+
+static void leave_mode(const check_suite *suite)
+{
+    check_kernel wrong = *suite->kernel;
+    check_rng rng = { self.seed };
+    check_result result;
+    check_case c;
+    memset(&result, 0, sizeof result);
+    begin_random(&c, suite, &rng);
+    true_run = wrong.run;
+    wrong.run = run_and_leave_flushing;
+    c.kernel = &wrong;
+    const uint64_t mode = check_environment_get();
+    if (check_environment_enter(CHECK_ENV_FLUSH), check_environment_get() != mode) { /* the machine has such a mode */
+        check_environment_put(mode);
+        check_target_run(self.target, &c, &result);
+        verdict(wrong.name, "the caller's floating-point mode is not restored", result.outcome == CHECK_FAILED,
+                "not noticed");
+    }
+    check_environment_put(mode);
+    check_result_free(&result);
+    check_case_free(&c);
+}
 
 /* ---- comparisons of trials ----------------------------------------------------------------------------------------
  */
@@ -472,7 +503,6 @@ int check_self_test(check_target *reference, check_target *target, uint64_t seed
         corrupt_calls(check_suites[k]);
         leave_mode(check_suites[k]);
         time_out(check_suites[k]);
-        unfuse(check_suites[k]->kernel);
     }
     trials();
     if (json) {

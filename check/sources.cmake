@@ -8,10 +8,8 @@ target_sources(gdn_tool PRIVATE
   check/invariances_gated_delta_net.c
   check/invariances_log.c
   check/invariances_speculation.c
-  check/invariances_state16.c
   check/invariances_tree.c
   check/same.c
-  check/model.c
   check/report.c
   check/selftest.c
   check/suite.c

@@ -50,7 +50,7 @@ typedef struct delta_spec {
     int map_start, map_src, map_dst;     /* 1: the map is given; 0: absent, and seq[] holds the defaults */
     int map_position;
     int interval, n_checkpoints; /* 0: no checkpoints                               */
-    int log_rows, log_columns;   /* 0: no log                                       */
+    int log_rows, log_slots;     /* 0: no log                                       */
     int map_log_row, map_base_position, map_commit;
     int tree, map_parent; /* 1: a tree; its map is given */
     int dtype_state, state_interval;

@@ -37,8 +37,8 @@ static const check_member members[] = {
 #define TYPES "f32|f16|bf16"
 
 /* Calls that each need something of their own. */
-#define AWKWARD(name, set) name "/width{width}" SILU " {width:1|4|9} n_channels=37 " set
-#define RAGGED             "n_seqs=7 length=0,5,0,1,12,2,0 map_start=map_position=1 lead=2 tail=1 position=2*s "
+#define EDGE(name, set) name "/width{width}" SILU " {width:1|4|9} n_channels=37 " set
+#define RAGGED          "n_seqs=7 length=0,5,0,1,12,2,0 map_start=map_position=1 lead=2 tail=1 position=2*s "
 
 /* A width, and one more. */
 #define GGML(width, more)                                                                                              \
@@ -53,28 +53,27 @@ static const char *const lines[] = {
     "ring/columns{n_columns:3|4|5|6|7|8}_at{p:0|1|2|3|4|5|6|7|8|9|10|11}_{where:in_place|same|apart} n_channels=24 "
     "width=4 n_seqs=2 length=n_columns-2 map_position=1 position=p+100*s",
 
-    AWKWARD("no_sequences", "n_seqs=0"),
-    AWKWARD("no_tokens", "n_seqs=3 length=0"),
-    AWKWARD("no_history", "n_seqs=3 length=5 where=nowhere"),
-    AWKWARD("some_skipped", "n_seqs=5 length=3 map_src=1 src=s%2?src:skip"),
+    EDGE("no_sequences", "n_seqs=0"),
+    EDGE("no_tokens", "n_seqs=3 length=0"),
+    EDGE("no_history", "n_seqs=3 length=5 where=nowhere"),
+    EDGE("some_skipped", "n_seqs=5 length=3 map_src=1 src=s%2?src:skip"),
     /* The columns before are zeros and are written as such. */
-    AWKWARD("from_zero", "n_seqs=3 length=2 map_src=map_position=1 src=none position=3*s"),
-    AWKWARD("nothing_kept", "n_seqs=3 length=2 map_dst=map_position=1 dst=none position=20+s"),
+    EDGE("from_zero", "n_seqs=3 length=2 map_src=map_position=1 src=none position=3*s"),
+    EDGE("nothing_kept", "n_seqs=3 length=2 map_dst=map_position=1 dst=none position=20+s"),
     /* At 0, partly filled, full. */
-    AWKWARD("other_row", "n_columns=width+3 n_seqs=3 length=2 n_rows=n_rows_out=6 map_dst=map_position=1 dst=5-s "
-                         "position=4*s"),
+    EDGE("other_row", "n_columns=width+3 n_seqs=3 length=2 n_rows=n_rows_out=6 map_dst=map_position=1 dst=5-s "
+                      "position=4*s"),
     /* Rolled back by 0, 1, 2. */
-    AWKWARD("shared_row",
-            "n_columns=width+1 n_seqs=3 length=4 n_rows=n_rows_out=4 map_src=map_dst=map_position=1 src=3 "
-            "key=5 position=11-s"),
-    AWKWARD("ragged", RAGGED),
-    AWKWARD("strided", RAGGED "strided=1"),
-    AWKWARD("far_position", "n_seqs=2 length=7 map_position=1 position=2147483640,16777217"),
-    AWKWARD("subnormal", "n_seqs=2 length=3 values=subnormal"),
-    AWKWARD("huge", "n_seqs=2 length=3 values=huge"),
-    AWKWARD("wide", "n_seqs=2 length=9 values=wide"),
-    AWKWARD("special", "n_seqs=2 length=9 values=special"),
-    AWKWARD("zeros", "n_seqs=2 length=3 values=weight_values=zeros"),
+    EDGE("shared_row", "n_columns=width+1 n_seqs=3 length=4 n_rows=n_rows_out=4 map_src=map_dst=map_position=1 src=3 "
+                       "key=5 position=11-s"),
+    EDGE("ragged", RAGGED),
+    EDGE("strided", RAGGED "strided=1"),
+    EDGE("far_position", "n_seqs=2 length=7 map_position=1 position=2147483640,16777217"),
+    EDGE("subnormal", "n_seqs=2 length=3 values=subnormal"),
+    EDGE("huge", "n_seqs=2 length=3 values=huge"),
+    EDGE("wide", "n_seqs=2 length=9 values=wide"),
+    EDGE("special", "n_seqs=2 length=9 values=special"),
+    EDGE("zeros", "n_seqs=2 length=3 values=weight_values=zeros"),
 
     "threads/{kind:library|pool|reverse}_{threads:1|2|3|4|5|6|7|8} n_channels=700 width=4 n_seqs=3 length=5",
     /* Every other sequence is empty and names as its source the row that the next one writes: allowed, since it

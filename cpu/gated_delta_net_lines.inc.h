@@ -97,7 +97,7 @@ static vf lines_sum(const float *part, int32_t n_columns)
 
 /* 1: replays the log on the state that x reads, writes the result to `hold`, and commits. A part of a line (key) stays
  * in registers for all log entries. */
-static void lines_repeat(const head_view *x, const delta_pass *state, float *hold)
+static void lines_replay(const head_view *x, const delta_pass *state, float *hold)
 {
     enum { VECTORS = 4 };
     const log_walk log = log_walk_of(x);
@@ -142,7 +142,7 @@ static void lines(const head_view *x, const chunk *c, float *scratch)
         memset(hold, 0, sizeof *hold * (size_t)x->n * (size_t)n_columns);
     }
     if (x->n_replay || x->commit) { /* source and hold may be the same: each line is read before it is written */
-        lines_repeat(x, &pass.x, hold);
+        lines_replay(x, &pass.x, hold);
         pass.x.from = hold;
         pass.x.from_pitch = n_columns;
     }

@@ -104,7 +104,7 @@ typedef struct tree_path {
 } tree_path;
 
 /* Replays the path on the block in `from`, and stores the result as the block's state. */
-static void tree_repeat(const head_view *x, const columns_block *b, const float *from, const tree_path *path)
+static void tree_replay(const head_view *x, const columns_block *b, const float *from, const tree_path *path)
 {
     enum { KEYS = GDN_VL == 8 ? 4 : 8 };
     const int64_t pitch = (int64_t)b->width * GDN_VL;
@@ -149,7 +149,7 @@ static void tree_follow(const head_view *x, const tree_rows *rows, const chunk *
             path.a[at] = rows->a + (int64_t)row * rows->a_pitch;
             path.d[at] = log_deltas(x, t);
         }
-        tree_repeat(x, b, base, &path);
+        tree_replay(x, b, base, &path);
         base = b->state;
     }
 }

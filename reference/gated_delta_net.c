@@ -64,7 +64,7 @@ static float delta_factor(const gdn_gated_delta_net_problem *p, const char *beta
 }
 
 /* 1, with a log: replays the entries of positions `at` to last - 1 */
-static void repeat(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, int32_t j, float *S, int32_t at,
+static void replay(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, int32_t j, float *S, int32_t at,
                    int32_t last)
 {
     const int32_t row = gdn_log_row_at(&p->log, s), kappa = gdn_key_head(p, h);
@@ -156,9 +156,9 @@ static void columns(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, 
                 S[i] = gdn_load_element(column_element(p, &p->state_in, gdn_state_at(&p->state_in, src, h), i, j),
                                         p->state_in.dtype, 0);
         }
-        repeat(p, s, h, j, S, base_position, committed);
+        replay(p, s, h, j, S, base_position, committed);
         store_column(p, gdn_state_commit_at(&p->log, s), h, j, S);
-        repeat(p, s, h, j, S, committed, position);
+        replay(p, s, h, j, S, committed, position);
     }
     if (p->tree) memcpy(base, columns_of_state, sizeof base[0] * (size_t)(end - j0));
 

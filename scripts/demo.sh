@@ -82,6 +82,6 @@ cat <<'TEXT'
 gdn info   lists what can run here. Every implementation it calls exact gives the bits of the reference.
 gdn run    generates text from GGUF files of Qwen3-Next, Qwen3.5 and Qwen3.6 style models; -m FILE -p PROMPT.
 gdn check  ran each kernel in many shapes and cuts, and compared every bit; one difference would have failed.
-gdn bench  timed the kernels next to floors measured in the same run: the closer to the floor, the better.
+gdn bench  timed the kernels next to rooflines measured in the same run: the closer to the roofline, the better.
 Longer runs: build/bin/gdn check and build/bin/gdn bench (Vulkan too, where there is a device); all tests: sh scripts/test.sh; reading: README.md.
 TEXT

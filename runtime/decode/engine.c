@@ -6,7 +6,7 @@
 
 #include "runtime/dense/dense_internal.h"
 #include "runtime/decode/engine_internal.h"
-#include "runtime/memory/rollback.h"
+#include "runtime/memory/replay_log.h"
 
 static int32_t largest(int32_t a, int32_t b) { return a > b ? a : b; }
 
@@ -336,7 +336,7 @@ static void take(rt_engine *e, const rt_engine_desc *d)
     e->n_rollback = d->n_rollback;
     e->n_log = 0;
     if (d->rollback == RT_ROLLBACK_LOG && d->n_rollback)
-        e->n_log = rt_log_columns(d->n_rollback, d->commit_after ? d->commit_after : RT_COMMIT_AFTER);
+        e->n_log = rt_log_slots(d->n_rollback, d->commit_after ? d->commit_after : RT_COMMIT_AFTER);
     e->n_snapshots = e->n_log ? 1 : d->n_rollback + 1;
     e->n_hidden = hidden_rows(d);
     e->kv_type = d->kv_type;

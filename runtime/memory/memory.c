@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "runtime/memory/prefix_tree.h"
-#include "runtime/memory/rollback.h"
+#include "runtime/memory/replay_log.h"
 
 /* ---- Sizes ---------------------------------------------------------------------------------------------- */
 
@@ -59,8 +59,8 @@ static gdn_status shape_of(const rt_memory_desc *desc, rt_memory_shape *shape)
     const int has_log = desc->rollback == RT_ROLLBACK_LOG && desc->n_rollback > 0;
     shape->K = has_log ? 1 : desc->n_rollback + 1;
     shape->commit_after = desc->commit_after ? desc->commit_after : RT_COMMIT_AFTER;
-    shape->n_log = has_log ? rt_log_columns(desc->n_rollback, shape->commit_after) : 0;
-    shape->log_bytes = has_log ? rt_log_column_bytes(hp, &bad) : 0;
+    shape->n_log = has_log ? rt_log_slots(desc->n_rollback, shape->commit_after) : 0;
+    shape->log_bytes = has_log ? rt_log_entry_bytes(hp, &bad) : 0;
     shape->n_prefixes = desc->n_prefixes;
     shape->prefix_interval = desc->prefix_interval;
     if (desc->n_prefixes && desc->n_prefixes > desc->n_cells / desc->prefix_interval)

@@ -19,7 +19,8 @@
  * RT_ROLLBACK_LOG: one state per sequence (K = 1) at an earlier length, its tag (the base position), and a row of a
  * replay log (gated_delta_net.h) with an entry for each token since then. The rest is as above. Rollback selects a
  * smaller length, not below the tag. After a step of at most R + 1 tokens a sequence can return to any length after the
- * step's first token; after a longer step (prefill) only to its end. rollback.h says when a commit advances the state.
+ * step's first token; after a longer step (prefill) only to its end. replay_log.h says when a commit advances the
+ * state.
  *
  * A function either succeeds completely, or changes nothing and fails with a text; exceptions are noted. Not thread
  * safe: one thread at a time. */
@@ -47,7 +48,7 @@ typedef struct rt_memory_desc {
     int32_t prefix_interval; /* tokens between checkpoints                                           */
     rt_rollback rollback;    /* method; ignored with n_rollback 0                                       */
     int32_t commit_after;    /* log: a step that replays this many entries or more commits, 1 to 2^16;
-                                0 = RT_COMMIT_AFTER (rollback.h) */
+                                0 = RT_COMMIT_AFTER (replay_log.h) */
 } rt_memory_desc;
 
 typedef struct rt_memory_bytes {

@@ -1,6 +1,6 @@
 /* What the files of the memory share. memory.c creates it, memory_seq.c changes sequences, memory_step.c runs steps,
- * memory_save.c and memory_load.c save and load sequences, rollback.c has the replay log, tree.c token trees. memory.h
- * describes the behaviour.
+ * memory_save.c and memory_load.c save and load sequences, replay_log.c has the replay log, tree.c token trees.
+ * memory.h describes the behaviour.
  *
  * Whatever sequences share (state slots, conv rows, log rows, KV cells) is a resource: a number below n with a
  * reference count. Tests check this invariant: a count is the number of references to the resource, and a resource is
@@ -41,7 +41,7 @@ typedef struct rt_sequence {
     int32_t *token;           /* with a prefix cache: tokens [0, keyed), same capacity as `cell`                */
     int32_t keyed;            /* tokens that are known and have their index as rotary position                  */
     uint64_t last_step;       /* number of the sequence's last step                                             */
-    rt_snapshot *snapshot;    /* [K] by length % K; with a log one: see rollback.h                              */
+    rt_snapshot *snapshot;    /* [K] by length % K; with a log one: see replay_log.h                              */
     int32_t log_row;          /* GDN_NONE: nothing to replay                                                    */
     int32_t conv_row;         /* GDN_NONE: no tokens                                                            */
     int32_t conv_from;        /* conv state entries of positions [conv_from, length) are in the row             */
@@ -74,7 +74,7 @@ struct rt_memory {
                                                                    hidden row */
     uint64_t log_bytes;                   /* of a log entry                                                   */
     gdn_span *state, *conv, *log, *k, *v; /* by layer */
-    gdn_span fold_maps, fold_workspace;   /* for calls without tokens (rollback.c)                      */
+    gdn_span fold_maps, fold_workspace;   /* for calls without tokens (replay_log.c)                      */
     gdn_span branch_map;                  /* index map of the entries that rt_seq_branch() moves (tree.c) */
     uint64_t n_folds;
     gdn_span hidden; /* [n_seqs][n_hidden][n_embd], in host memory                       */

@@ -1,7 +1,7 @@
 /* Saves what continuing from the current length needs, independent of how it was stored. memory_internal.h has the
  * format: a header, a record per sequence, a checksum. Snapshots of earlier lengths, numbers of cells and slots, and
  * sharing are not saved. */
-#include "runtime/memory/rollback.h"
+#include "runtime/memory/replay_log.h"
 
 #include <string.h>
 

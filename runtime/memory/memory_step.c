@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "runtime/memory/prefix_tree.h"
-#include "runtime/memory/rollback.h"
+#include "runtime/memory/replay_log.h"
 
 /* ---- What a span needs ------------------------------------------------------------------------------------ */
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "runtime/memory/prefix_tree.h"
-#include "runtime/memory/rollback.h"
+#include "runtime/memory/replay_log.h"
 
 enum { MOST_ROWS = 256 }; /* of a tree */
 

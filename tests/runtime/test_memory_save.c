@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/memory/rollback.h"
+#include "runtime/memory/replay_log.h"
 #include "tests/runtime/memory_world.h"
 
 /* 11, 12: save while rolled back; load into a memory of other sizes that was used for something else. */

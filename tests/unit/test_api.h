@@ -29,7 +29,7 @@ void api_close_targets(void);
 
 enum { API_WORKSPACE = 1 << 18 };
 /* The log of delta_memory: numbers k of 2 heads of 16, d of 4 heads of 32, a. */
-enum { API_LOG_ROWS = 3, API_LOG_COLUMNS = 6, API_LOG_ENTRY = 2 * 16 + 4 * 32 + 4 };
+enum { API_LOG_ROWS = 3, API_LOG_SLOTS = 6, API_LOG_ENTRY = 2 * 16 + 4 * 32 + 4 };
 
 typedef struct api_fixture {
     const check_kernel *kernel;
@@ -61,7 +61,7 @@ typedef struct delta_memory {
     _Alignas(64) int32_t state_dst[4];
     _Alignas(64) int32_t position[2]; /* of calls with checkpoints only */
     _Alignas(64) int32_t checkpoint[4];
-    _Alignas(64) float log[API_LOG_ROWS * API_LOG_COLUMNS * API_LOG_ENTRY]; /* of calls with a log only */
+    _Alignas(64) float log[API_LOG_ROWS * API_LOG_SLOTS * API_LOG_ENTRY]; /* of calls with a log only */
     _Alignas(64) int32_t log_row[2];
     _Alignas(64) int32_t base_position[2];
     _Alignas(64) int32_t commit[2];

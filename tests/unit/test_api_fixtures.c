@@ -88,7 +88,7 @@ void with_log(void)
 {
     delta_args.args.position = SPAN(delta_mem.position);
     delta_args.log = (gdn_replay_log)GDN_INIT(gdn_replay_log);
-    delta_args.log.entries = (gdn_pool)POOL(delta_mem.log, API_LOG_ROWS, API_LOG_COLUMNS);
+    delta_args.log.entries = (gdn_pool)POOL(delta_mem.log, API_LOG_ROWS, API_LOG_SLOTS);
     delta_args.log.row = SPAN(delta_mem.log_row);
     delta_args.log.base_position = SPAN(delta_mem.base_position);
     delta_args.log.commit = SPAN(delta_mem.commit);

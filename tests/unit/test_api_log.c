@@ -14,7 +14,7 @@ enum {
     DELTAS = 2 * 16,
     DECAYS = DELTAS + 4 * 32,
     ENTRY = API_LOG_ENTRY,
-    COLUMNS = API_LOG_COLUMNS,
+    COLUMNS = API_LOG_SLOTS,
     ROW = COLUMNS * ENTRY
 };
 

@@ -16,7 +16,7 @@ enum {
     SLOT = HEADS * DIM_V * DIM_K,
     SLOTS = 6,
     ENTRY = API_LOG_ENTRY,
-    COLUMNS = API_LOG_COLUMNS,
+    COLUMNS = API_LOG_SLOTS,
     DELTAS = 2 * DIM_K,
     DECAYS = DELTAS + HEADS * DIM_V
 };

@@ -9,7 +9,7 @@ static gdn_ssm_conv_args *const c = &conv_args.args;
 static gdn_token_tree *const tree = &delta_args.tree, *const conv_tree = &conv_args.tree;
 
 /* The valid calls, of 2 and of 3 tokens: two that follow the state, and a root with two behind it. */
-enum { HEADS = 4, DIM_K = 16, DIM_V = 32, SLOT = HEADS * DIM_V * DIM_K, COLUMNS = API_LOG_COLUMNS, CHANNELS = 20 };
+enum { HEADS = 4, DIM_K = 16, DIM_V = 32, SLOT = HEADS * DIM_V * DIM_K, COLUMNS = API_LOG_SLOTS, CHANNELS = 20 };
 static const int parents[5] = { GDN_NONE, GDN_NONE, GDN_NONE, 0, 0 };
 static const int firsts[5] = { 0, 0, 2, 2, 2 };
 

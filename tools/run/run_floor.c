@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/floors.h"
-#include "bench/reading.h"
+#include "bench/roofline.h"
+#include "threads/team.h"
 #include "tools/run/run.h"
 
-enum { ROUNDS = 2, FMAS = 4 << 20 };
+enum { FMAS = 4 << 20 };
 
 /* Bytes and products of a step of n tokens. Tokens are assumed to choose experts at random. */
 typedef struct work {
@@ -82,7 +82,7 @@ double run_floor_prompts(const run_session *s, const run_floor *f, int32_t n_seq
 }
 
 /* Lists all matrices as pieces to read; of expert stacks only what a token uses. pieces NULL: counts only. */
-static int32_t pieces_of(const rt_model *m, reading_piece *pieces)
+static int32_t pieces_of(const rt_model *m, roofline_piece *pieces)
 {
     const rt_hparams *hp = &m->hp;
     int32_t n = 0;
@@ -109,8 +109,9 @@ static int32_t pieces_of(const rt_model *m, reading_piece *pieces)
             const rt_weight *w = each[i];
             if (!w->data) continue;
             if (pieces)
-                pieces[n] =
-                    (reading_piece){ w->data, w->row_bytes * w->n_rows * (w->n_matrices > 1 ? hp->n_expert_used : 1) };
+                pieces[n] = (roofline_piece){ (void *)(uintptr_t)w->data,
+                                              w->row_bytes * w->n_rows * (w->n_matrices > 1 ? hp->n_expert_used : 1),
+                                              ROOFLINE_READ };
             n++;
         }
     }
@@ -119,37 +120,29 @@ static int32_t pieces_of(const rt_model *m, reading_piece *pieces)
 
 int run_floor_measure(const run_session *s, progress_bar *wait, run_floor *f)
 {
-    const gdn_device_info host = { .size = sizeof host, .backend = GDN_BACKEND_CPU, .shared_memory = 1 };
-    const floor_ops *ops = floor_ops_for(&host);
     const int32_t n = pieces_of(s->model, NULL);
-    reading_piece *pieces = calloc((size_t)n, sizeof *pieces);
-    rt_threads *threads;
+    roofline_piece *pieces = calloc((size_t)n, sizeof *pieces);
+    const int n_threads = run_opt.threads ? (int)run_opt.threads : gdn_team_default_threads(getenv("GDN_NUM_THREADS"));
     double bytes = 0;
     void *user;
     if (!pieces) return run_fail("out of memory");
-    if (rt_threads_create((int32_t)run_opt.threads, &threads)) {
-        free(pieces);
-        return run_fail("threads");
-    }
-    const int n_threads = rt_threads_count(threads);
-    (void)floor_threads(n_threads, &user);
+    (void)roofline_threads(n_threads, &user);
     (void)pieces_of(s->model, pieces);
     for (int32_t i = 0; i < n; i++) bytes += (double)pieces[i].bytes;
     for (int32_t i = 0; f->bytes_per_second <= 0 && i < n; i++) { /* the first pass may read from disk */
-        reading_run(threads, &pieces[i], 1);
+        roofline_move(n_threads, ROOFLINE_PLAIN, &pieces[i], 1);
         progress_wait(wait);
     }
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int variant = ROOFLINE_PREFETCH; variant <= ROOFLINE_FAR; variant++) {
         progress_wait(wait);
         const double begin = run_now();
-        reading_run(threads, pieces, n);
+        roofline_move(n_threads, variant, pieces, n);
         const double middle = run_now();
-        const int64_t done = ops->fma(n_threads, FMAS);
+        const int64_t done = roofline_fma(n_threads, FMAS);
         f->bytes_per_second = largest(f->bytes_per_second, bytes / (middle - begin));
         f->products_per_second =
-            largest(f->products_per_second, (double)n_threads * (double)done * ops->lanes / (run_now() - middle));
+            largest(f->products_per_second, (double)n_threads * (double)done * roofline_lanes() / (run_now() - middle));
     }
-    rt_threads_destroy(threads);
     free(pieces);
     return 0;
 }

@@ -14,7 +14,7 @@ import tempfile
 GDN = sys.argv[1]
 # A state of 32 heads of 128 x 128; q and k, v and out of a token; a row of 8192 channels.
 STATE, TOKEN, CHANNELS = 4 * 32 * 128 * 128, 4 * 128 * (2 * 16 + 2 * 32), 4 * 8192
-FLOORS = {  # bytes read and written
+TRAFFIC = {  # bytes read and written
     "set_rows/f32_to_f32": 1024 * (2048 + 2048 + 4),
     "set_rows/f32_to_f16": 1024 * (2048 + 1024 + 4),
     "set_rows/f32_to_q8_0": 1024 * (2048 + 16 * 34 + 4),
@@ -44,23 +44,22 @@ def bench(filtered, **environment):
         return done.returncode, done.stdout, json.loads(path.read_text())
 
 
-def floors():
+def rooflines():
     found = {}
     for filtered in ("set_rows/", "decode/seqs", "verify4/seqs:1"):
         status, table, report = bench(filtered)
         require(status == 0, f"{filtered}: exit status {status}")
         require(report["context"]["emulated"] is True and "emulated" in table.split("\n")[0], f"{filtered}: it is said that this is emulated")
-        require(report["context"]["floors"] == "device copy", f"{filtered}: floors are {report['context']['floors']}")
+        require(report["context"]["roofline"] == "device copy", f"{filtered}: the roofline is by {report['context']['roofline']}")
         for row in report["benchmarks"]:
             found[row["name"].removesuffix("/threads:1")] = row
     for name, row in found.items():
-        require(row["floor_part"] == "copy" and row["floor_variant"] == "cuMemcpyDtoDAsync" and row["floor_time"] > 0 and row["floor_share_raw"] > 0,
-                f"{name}: the floor is {row['floor_part']}, {row['floor_variant']}, {row['floor_time']}")
-        require(row["rmw_share_raw"] is None, f"{name}: a copy is no update in place")
-        require(name in FLOORS and row["floor_bytes"] == FLOORS[name], f"{name}: {row['floor_bytes']} bytes, expected {FLOORS.get(name)}")
+        require(row["roofline_by"] == "copy" and row["roofline_variant"] == "cuMemcpyDtoDAsync" and row["roofline_time"] > 0 and row["roofline_share_raw"] > 0,
+                f"{name}: the roofline is {row['roofline_by']}, {row['roofline_variant']}, {row['roofline_time']}")
+        require(name in TRAFFIC and row["roofline_bytes"] == TRAFFIC[name], f"{name}: {row['roofline_bytes']} bytes, expected {TRAFFIC.get(name)}")
         moved = row["bytes_per_second"] * row["real_time"] * 1e-6  # what the row says that the kernel moves, gates and all
-        require(0.98 * moved <= row["floor_bytes"] <= 1.001 * moved, f"{name}: the copy is of {row['floor_bytes']} bytes, the kernel's {moved:.0f}")
-    require(set(found) == set(FLOORS), f"rows: {sorted(found)}")
+        require(0.98 * moved <= row["roofline_bytes"] <= 1.001 * moved, f"{name}: the copy is of {row['roofline_bytes']} bytes, the kernel's {moved:.0f}")
+    require(set(found) == set(TRAFFIC), f"rows: {sorted(found)}")
 
 
 def broken():
@@ -77,7 +76,7 @@ def broken():
         require(status == 1 and says in said, f"{what}: exit status {status}, '{said}'")
 
 
-floors()
+rooflines()
 broken()
-print(f"{len(FLOORS)} rows with a device copy, {len(failures)} problems")
+print(f"{len(TRAFFIC)} rows with a device copy, {len(failures)} problems")
 sys.exit(1 if failures else 0)

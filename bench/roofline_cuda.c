@@ -1,4 +1,4 @@
-/* The floor of CUDA devices: a copy from device memory to device memory by the driver; see floors.h. It links no CUDA:
+/* The roofline of CUDA devices: a copy within device memory by the driver; see roofline.h. It links no CUDA:
  * it looks up functions in the driver that the library has opened. */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "bench/bench.h"
-#include "bench/floors.h"
 
 /* The functions of the driver that this file needs. Handles are pointers; result 0 is success. */
 typedef unsigned long long device_address;
@@ -22,7 +21,7 @@ enum { ATTRIBUTE_CONTEXT = 1, STREAM_NON_BLOCKING = 1 };
 
 enum { ALIGNMENT = 512, FEWEST_PIECES = 4, SHIFT = 64, SHIFTS = 64 };
 
-struct floor_copier {
+struct roofline_copier {
     gdn_context *ctx;
     gdn_span from, to; /* n_pieces of `stride` bytes each */
     void *context, *stream;
@@ -45,7 +44,7 @@ static const char *refused(void) /* error text of a refused library call */
 
 static device_address address(const gdn_span *span) { return (device_address)(uintptr_t)span->data + span->offset; }
 
-static const char *copy_piece(floor_copier *c, int64_t bytes)
+const char *roofline_copy(roofline_copier *c, int64_t bytes)
 {
     const device_address at = (device_address)(c->next * c->stride);
     c->next = (c->next + 1) % c->n_pieces;
@@ -58,7 +57,7 @@ static const char *copy_piece(floor_copier *c, int64_t bytes)
 }
 
 /* Creates a stream in the CUDA context of the library's buffers. */
-static const char *find_stream(floor_copier *c)
+static const char *find_stream(roofline_copier *c)
 {
     int result = cu.PointerGetAttribute(&c->context, ATTRIBUTE_CONTEXT, address(&c->from));
     if (result || !c->context) return failed("cuPointerGetAttribute", result);
@@ -70,7 +69,7 @@ static const char *find_stream(floor_copier *c)
 
 /* Checks that the first copies arrive and that nothing after them changes, since an incomplete copy would look fast.
  * `numbers` has stride + SHIFT * SHIFTS bytes, which differ between adjacent pieces. */
-static const char *fill_and_try(floor_copier *c, int64_t bytes, const char *numbers, char *back)
+static const char *fill_and_try(roofline_copier *c, int64_t bytes, const char *numbers, char *back)
 {
     for (int64_t i = 0; i < c->n_pieces; i++) {
         const uint64_t at = (uint64_t)(i * c->stride), n = (uint64_t)c->stride;
@@ -78,7 +77,7 @@ static const char *fill_and_try(floor_copier *c, int64_t bytes, const char *numb
         if (gdn_buffer_write(c->ctx, &c->to, at, numbers + (i + 1) % SHIFTS * SHIFT, n)) return refused();
     }
     for (int64_t i = 0; i < 2; i++) {
-        const char *error = copy_piece(c, bytes);
+        const char *error = roofline_copy(c, bytes);
         if (error) return error;
     }
     for (int64_t i = 0; i < 3; i++) { /* two copied pieces, and one that was not copied */
@@ -91,7 +90,7 @@ static const char *fill_and_try(floor_copier *c, int64_t bytes, const char *numb
     return NULL;
 }
 
-static void copier_close(floor_copier *c)
+void roofline_copy_close(roofline_copier *c)
 {
     if (c->stream && !cu.CtxPushCurrent(c->context)) {
         (void)cu.StreamDestroy(c->stream);
@@ -102,9 +101,9 @@ static void copier_close(floor_copier *c)
     free(c);
 }
 
-static const char *copier_open(gdn_context *ctx, int64_t bytes, int64_t rotate_bytes, floor_copier **out)
+const char *roofline_copy_open(gdn_context *ctx, int64_t bytes, int64_t rotate_bytes, roofline_copier **out)
 {
-    floor_copier *c = bench_alloc(sizeof *c);
+    roofline_copier *c = bench_alloc(sizeof *c);
     *out = c;
     c->ctx = ctx;
     c->stride = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
@@ -126,13 +125,8 @@ static const char *copier_open(gdn_context *ctx, int64_t bytes, int64_t rotate_b
     return error;
 }
 
-const floor_ops *floor_ops_of_cuda(void)
+int roofline_has_copy(void)
 {
-    static const floor_ops copies = { .name = "device copy",
-                                      .way = "cuMemcpyDtoDAsync",
-                                      .open = copier_open,
-                                      .copy = copy_piece,
-                                      .close = copier_close };
     /* POSIX guarantees that a pointer from dlsym can hold a function's address; ISO C has no cast for it. */
     static const struct {
         const char *symbol;
@@ -146,8 +140,8 @@ const floor_ops *floor_ops_of_cuda(void)
     if (!driver) driver = dlopen("libcuda.so", RTLD_NOW | RTLD_LOCAL);
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
         void *found = driver ? dlsym(driver, wanted[i].symbol) : NULL;
-        if (!found) return NULL;
+        if (!found) return 0;
         memcpy(wanted[i].function, &found, sizeof found);
     }
-    return &copies;
+    return 1;
 }

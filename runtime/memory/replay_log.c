@@ -1,18 +1,18 @@
-/* Rollback with a replay log: when to fold and commit, and calls that replay without tokens. See rollback.h. */
-#include "runtime/memory/rollback.h"
+/* Rollback with a replay log: when to fold and commit, and calls that replay without tokens. See replay_log.h. */
+#include "runtime/memory/replay_log.h"
 
 #include <string.h>
 
 /* ---- The policy ---- */
 
-int32_t rt_log_columns(int32_t n_rollback, int32_t commit_after)
+int32_t rt_log_slots(int32_t n_rollback, int32_t commit_after)
 {
     /* A step that does not commit leaves up to commit_after - 1 entries and its own; the next one adds as many again.
      */
     return 2 * (n_rollback + 1) + commit_after - 1;
 }
 
-uint64_t rt_log_column_bytes(const rt_hparams *hp, int *bad)
+uint64_t rt_log_entry_bytes(const rt_hparams *hp, int *bad)
 {
     const uint64_t S = (uint64_t)hp->state_size, heads = (uint64_t)hp->n_key_heads + (uint64_t)hp->n_value_heads;
     *bad |= S > 1 << 20 || hp->n_key_heads < 1 || hp->n_key_heads > 1 << 20 || hp->n_value_heads > 1 << 20;
@@ -152,14 +152,14 @@ static gdn_status own_row(rt_memory *m, rt_sequence *s)
     if (s->log_row != GDN_NONE && m->log_rows.count[s->log_row] == 1) return GDN_OK;
     const int32_t to = rt_take(&m->log_rows), n = s->length - rt_state_at(s);
     const uint64_t row_bytes = (uint64_t)m->n_log * m->log_bytes;
-    unsigned char *columns = n ? rt_calloc(row_bytes, 1, "a row of the log") : NULL;
-    gdn_status status = n && !columns ? GDN_OUT_OF_MEMORY : GDN_OK;
+    unsigned char *entries = n ? rt_calloc(row_bytes, 1, "a row of the log") : NULL;
+    gdn_status status = n && !entries ? GDN_OUT_OF_MEMORY : GDN_OK;
     for (int32_t layer = 0; n && layer < m->n_recurrent && !status; layer++) {
-        status = gdn_buffer_read(m->device, &m->log[layer], (uint64_t)s->log_row * row_bytes, columns, row_bytes);
-        if (!status) status = gdn_buffer_write(m->device, &m->log[layer], (uint64_t)to * row_bytes, columns, row_bytes);
+        status = gdn_buffer_read(m->device, &m->log[layer], (uint64_t)s->log_row * row_bytes, entries, row_bytes);
+        if (!status) status = gdn_buffer_write(m->device, &m->log[layer], (uint64_t)to * row_bytes, entries, row_bytes);
         if (status) rt_fail_gdn(status, "copying a row of the log");
     }
-    rt_free(columns);
+    rt_free(entries);
     if (status) {
         rt_drop(&m->log_rows, to);
         return status;

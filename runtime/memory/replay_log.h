@@ -1,5 +1,5 @@
 /* Rollback with a replay log (docs/design/runtime.md, "Rolling back"). Each sequence has one state, at an earlier
- * length (its base position), and a row of log entries (columns) for the tokens since then. This file decides when
+ * length (its base position), and a row of log entries for the tokens since then. This file decides when
  * entries are folded into the state, and has the calls that fold them. Unused with snapshots. Part of the memory
  * (memory_internal.h).
  *
@@ -10,8 +10,8 @@
  *   state before the step's tokens, which replaces the one it read. So all tokens but the first can be rolled back.
  * - A step of one token writes the state at its end, as plain decoding does.
  * - A longer step (prefill) also writes the state at its end, and logs nothing. */
-#ifndef GDN_RUNTIME_ROLLBACK_H
-#define GDN_RUNTIME_ROLLBACK_H
+#ifndef GDN_RUNTIME_REPLAY_LOG_H
+#define GDN_RUNTIME_REPLAY_LOG_H
 
 #include "runtime/memory/memory_internal.h"
 
@@ -19,9 +19,9 @@
 enum { RT_COMMIT_AFTER = 2 };
 
 /* Entries of a log row, enough for n_rollback + 1 more tokens in every step. */
-int32_t rt_log_columns(int32_t n_rollback, int32_t commit_after);
+int32_t rt_log_slots(int32_t n_rollback, int32_t commit_after);
 /* Bytes of a log entry: keys, deltas and decays of all heads. Too large: returns 0 and sets *bad. */
-uint64_t rt_log_column_bytes(const rt_hparams *hp, int *bad);
+uint64_t rt_log_entry_bytes(const rt_hparams *hp, int *bad);
 
 /* Base position: the length of a sequence's state; 0 for an empty sequence. */
 static inline int32_t rt_state_at(const rt_sequence *s) { return s->snapshot[0].tag > 0 ? s->snapshot[0].tag : 0; }
