@@ -443,8 +443,8 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
     GDN_DELTA_KERNEL(tiles_##name, MIXED_IO ? GDN_CUDA_PREPARED_WARPS : GDN_CUDA_DELTA_WARPS, blocks)                  \
     {                                                                                                                  \
         typedef Shape<4, 2, CHANNEL, MIXED_IO, false, false> X;                                                        \
-        __shared__ Strip<X> strips[2];                                                                                 \
-        gated_delta_net_ahead<X>(p, strips, { Share::ALL, (int)blockIdx.z * X::COLUMNS });                             \
+        __shared__ Stage<X> stages[2];                                                                                 \
+        gated_delta_net_ahead<X>(p, stages, { Share::ALL, (int)blockIdx.z * X::COLUMNS });                             \
     }
 // Prefill and decode in one batch. Thread blocks of long sequences come first in the grid, because they take longest.
 // With a log, prompts without a log row and commit are MANY; sequences that replay or write entries are FEW.
@@ -453,9 +453,9 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
     {                                                                                                                  \
         typedef Shape<4, 2, CHANNEL, true, false, false> Many;                                                         \
         typedef Shape<4, 2, CHANNEL, true, false, true> Few;                                                           \
-        __shared__ Strip<Many> strips[2];                                                                              \
+        __shared__ Stage<Many> stages[2];                                                                              \
         const int parts = (p.head_dim_v + Many::COLUMNS - 1) / Many::COLUMNS, part = (int)blockIdx.z;                  \
-        if (part < parts) gated_delta_net_ahead<Many, true>(p, strips, { Share::MANY, part * Many::COLUMNS });         \
+        if (part < parts) gated_delta_net_ahead<Many, true>(p, stages, { Share::MANY, part * Many::COLUMNS });         \
         else gated_delta_net_rows<Few>(p, { Share::FEW, (part - parts) * GDN_CUDA_MIXED_COLUMNS });                    \
     }
 

@@ -14,7 +14,7 @@
 // Overlap. While exchanges are in flight, the code decays the state, computes the output sums of the previous token and
 // loads the next token's key. Compilers would move much of that after the exchanges; behind() prevents it with a false
 // dependency. Tokens are processed in pairs, so that two sets of registers hold the keys alternately.
-// gated_delta_net_strips.cuh copies tokens to shared memory.
+// gated_delta_net_stages.cuh copies tokens to shared memory.
 #ifndef GDN_CUDA_GATED_DELTA_NET_AHEAD_CUH
 #define GDN_CUDA_GATED_DELTA_NET_AHEAD_CUH
 
@@ -34,11 +34,11 @@ template <class X> struct Lane {
 };
 template <class X> using State = float[2 * X::NB][Group<X>::N]; // [i][c]: key(i), value channel c ^ number(l)
 
-template <class X> GDN_INLINE Lane<X> load_lane(const typename Strip<X>::Row &row, int l)
+template <class X> GDN_INLINE Lane<X> load_lane(const typename Stage<X>::Row &row, int l)
 {
     Lane<X> lane;
 #pragma unroll
-    for (int n = 0; n < X::NB / 2; n++) lane.quads[n] = row[Strip<X>::place(16 * n + l)];
+    for (int n = 0; n < X::NB / 2; n++) lane.quads[n] = row[Stage<X>::place(16 * n + l)];
     return lane;
 }
 
@@ -129,24 +129,24 @@ template <class X> GDN_INLINE void sums_of(const Lane<X> &with, const State<X> &
     add_columns(sum, upper);
 }
 
-// 2 to 6, of token u of the strip, whose key is k. Loads the next key. The output is that of the previous token.
+// 2 to 6, of token u of the stage, whose key is k. Loads the next key. The output is that of the previous token.
 template <class X>
-GDN_INLINE void take_token(const gdn_gpu_gated_delta_net &p, const Item &w, Strip<X> &strip, int u, bool writes,
+GDN_INLINE void take_token(const gdn_gpu_gated_delta_net &p, const Item &w, Stage<X> &stage, int u, bool writes,
                            const Lane<X> &k, Lane<X> &next, Running<X> &at)
 {
     constexpr int N = Group<X>::N;
     const uint32_t zero = at.zero;
-    const Factors factors = strip.factors[u];
+    const Factors factors = stage.factors[u];
     const int column = Lanes<16>::group((int)threadIdx.x) * N + Group<X>::number(w.l);
-    const float v = strip.v[u][column];
+    const float v = stage.v[u][column];
     Lane<X> decay, with = k;
     if (X::CHANNEL) {
-        decay = load_lane<X>(strip.decays[u], w.l);
+        decay = load_lane<X>(stage.decays[u], w.l);
 #pragma unroll
         for (int i = 0; i < 2 * X::NB; i++) with.quads[i / 4].of[i % 4] = __fmul_rn(decay.key(i), k.key(i));
     }
-    next = load_lane<X>(strip.k[u + 1], w.l);
-    const Lane<X> q = load_lane<X>(strip.q[u], w.l);
+    next = load_lane<X>(stage.k[u + 1], w.l);
+    const Lane<X> q = load_lane<X>(stage.q[u], w.l);
     float kv[N], o[N];
     sums_of<X>(with, at.S, kv); // 3
     fold_columns(kv, 8, mask_of(8));
@@ -168,7 +168,7 @@ GDN_INLINE void take_token(const gdn_gpu_gated_delta_net &p, const Item &w, Stri
                         c < N - 1 ? mask_of(Group<X>::OF_ONE * c) : behind(mask_of(Group<X>::OF_ONE * c), zero, first));
     fold_columns(o, 1, mask_of(1));
     if (X::MIXED_IO) {
-        if (writes) strip.out[X::MIXED_IO ? u : 0][column] = o[0];
+        if (writes) stage.out[X::MIXED_IO ? u : 0][column] = o[0];
     } else {
         if (writes) store_float(at.out_at, __fmul_rn(p.scale, o[0]));
         at.out_at += p.result.token;
@@ -191,16 +191,16 @@ GDN_INLINE void keep_state(const gdn_gpu_gated_delta_net &p, const Item &w, int 
     }
 }
 
-// The consumer warps, and without MIXED_IO the whole kernel. `strips`: two stages in shared memory. LOGGED: the call
+// The consumer warps, and without MIXED_IO the whole kernel. `stages`: two stages in shared memory. LOGGED: the call
 // has a log, but this thread block's sequence has no log row and no commit.
 template <class X, bool LOGGED = false>
-GDN_INLINE void gated_delta_net_ahead(const gdn_gpu_gated_delta_net &p, Strip<X> *strips, Share share)
+GDN_INLINE void gated_delta_net_ahead(const gdn_gpu_gated_delta_net &p, Stage<X> *stages, Share share)
 {
     static_assert(!X::LOG && !X::STATE16 && !X::GENERAL, "what the others are for");
     Item w;
     if (!find_item<X, Group<X>::LANES, LOGGED>(p, w, share)) return; // the whole block
     if (X::MIXED_IO && (int)threadIdx.x >= 32 * GDN_CUDA_DELTA_WARPS) {
-        prepare_strips<X>(p, w, share.column, strips);
+        prepare_stages<X>(p, w, share.column, stages);
         return;
     }
     w.T = __shfl_sync(GDN_FULL_WARP, w.T, 0); // unchanged; shows the compiler that the loop is uniform in a warp
@@ -214,7 +214,7 @@ GDN_INLINE void gated_delta_net_ahead(const gdn_gpu_gated_delta_net &p, Strip<X>
 
     Coming<X> next;
     next.begin(p, w);
-    next.start(p, w, 0, strips[0]);
+    next.start(p, w, 0, stages[0]);
 #pragma unroll
     for (int i = 0; i < 2 * X::NB; i++)
 #pragma unroll
@@ -222,29 +222,29 @@ GDN_INLINE void gated_delta_net_ahead(const gdn_gpu_gated_delta_net &p, Strip<X>
     if (w.src >= 0) // 1
         each_element<X>(p.state_in, p.key_major, state_at(p.state_in, w.src, p.slots_in, w.h), w,
                         [&](int i, int c, const char *from) { at.S[i][c] = load_float(from); });
-    next.finish(p, strips[0]);
+    next.finish(p, stages[0]);
     meet<X>();
 
     int kept = next_kept(p, w, 0); // the next token whose state may be kept
-    for (int t0 = 0, turn = 0; t0 < w.T; t0 += Strip<X>::TOKENS, turn ^= 1) {
-        Strip<X> &strip = strips[turn];
-        const bool more = t0 + Strip<X>::TOKENS < w.T;
-        const int n = more ? Strip<X>::TOKENS : w.T - t0;
-        if (more) next.start(p, w, t0 + Strip<X>::TOKENS, strips[turn ^ 1]);
+    for (int t0 = 0, turn = 0; t0 < w.T; t0 += Stage<X>::TOKENS, turn ^= 1) {
+        Stage<X> &stage = stages[turn];
+        const bool more = t0 + Stage<X>::TOKENS < w.T;
+        const int n = more ? Stage<X>::TOKENS : w.T - t0;
+        if (more) next.start(p, w, t0 + Stage<X>::TOKENS, stages[turn ^ 1]);
         Lane<X> k[2];
-        k[0] = load_lane<X>(strip.k[0], w.l);
+        k[0] = load_lane<X>(stage.k[0], w.l);
         const int pairs = (kept - t0 < n ? kept - t0 : n) & -2; // tokens before the next state that may be kept
         int u = 0;
 #pragma unroll 1
         for (; u < pairs; u += 2) {
-            take_token<X>(p, w, strip, u, at.writes, k[0], k[1], at);
-            take_token<X>(p, w, strip, u + 1, writes, k[1], k[0], at);
+            take_token<X>(p, w, stage, u, at.writes, k[0], k[1], at);
+            take_token<X>(p, w, stage, u + 1, writes, k[1], k[0], at);
             at.writes = writes;
         }
 #pragma unroll 1
         for (; u < n; u++) {
-            k[0] = load_lane<X>(strip.k[u], w.l);
-            take_token<X>(p, w, strip, u, at.writes, k[0], k[1], at);
+            k[0] = load_lane<X>(stage.k[u], w.l);
+            take_token<X>(p, w, stage, u, at.writes, k[0], k[1], at);
             at.writes = writes;
             // 7: snapshot, r tokens before the newest, and checkpoint
             if (t0 + u < kept) continue;
@@ -254,7 +254,7 @@ GDN_INLINE void gated_delta_net_ahead(const gdn_gpu_gated_delta_net &p, Strip<X>
             });
             kept = next_kept(p, w, kept + 1);
         }
-        if (more) next.finish(p, strips[turn ^ 1]);
+        if (more) next.finish(p, stages[turn ^ 1]);
         meet<X>();
     }
     float o[Group<X>::N];

@@ -169,7 +169,7 @@ static void count_mixed(void)
     REQUIRE(gdn_buffer_write(ctx, &memory, 0, &here, sizeof here) == GDN_OK);
     const simt_ptr at = (simt_ptr)(uintptr_t)memory.data + offsetof(operands, state);
     for (unsigned s = 0; s < MIXED_SEQS; s++) REQUIRE(simt_watch(s, at + s * state, state) == 0);
-    /* A strip has room for more tokens than there are, and the key behind the last is loaded: nobody uses these. */
+    /* A stage has room for more tokens than there are, and the key behind the last is loaded: nobody uses these. */
     REQUIRE(simt_control("unwritten", 1) == 0);
     for (int host = 0; host < 2; host++) {
         gdn_gated_delta_net_args a = GDN_INIT(gdn_gated_delta_net_args);
