@@ -73,8 +73,8 @@ static choice_t one_kernel(const gdn_gpu_device *gpu, const problem_t *p)
         return choice;
     }
     if (p->state_interval) {
-        if (four && !p->tree && !channel) return ONE(rows_4_half, 4);
-        return channel ? ONE(rows_general_channel_half, 1) : ONE(rows_general_half, 1);
+        if (four && !p->tree && !channel) return ONE(rows_4_state16, 4);
+        return channel ? ONE(rows_general_channel_state16, 1) : ONE(rows_general_state16, 1);
     }
     if (p->tree && four) return channel ? ONE(rows_4_channel_tree, 2) : ONE(rows_4_tree, 2);
     if (p->tree) return channel ? ONE(rows_general_channel_tree, 1) : ONE(rows_general_tree, 2);

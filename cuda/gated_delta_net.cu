@@ -13,8 +13,8 @@
 //   7 round, snapshot, checkpoint, log
 //
 // Kernels: delta_rows_4 delta_rows_4_f32 delta_rows_4_channel delta_rows_4_tree delta_rows_4_channel_tree
-// Kernels: delta_rows_4_half delta_rows_general delta_rows_general_channel delta_rows_general_tree
-// Kernels: delta_rows_general_channel_tree delta_rows_general_half delta_rows_general_channel_half
+// Kernels: delta_rows_4_state16 delta_rows_general delta_rows_general_channel delta_rows_general_tree
+// Kernels: delta_rows_general_channel_tree delta_rows_general_state16 delta_rows_general_channel_state16
 // Kernels: delta_tiles_4 delta_tiles_4_f32 delta_tiles_4_channel delta_mixed_4 delta_mixed_4_channel
 #include "cuda/gated_delta_net.cuh"
 #include "cuda/gated_delta_net_ahead.cuh"
@@ -429,7 +429,7 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
 // ---- Kernels: gdn_cuda_delta_<rows, tiles or mixed>_<size>[_what].
 //   size   4: heads of 128 keys (NB = 4 blocks) with rows aligned to 16 bytes. general: any head.
 //   what   f32: F32 I/O only, with g and beta as they are used; the others take every type, gate and norm.
-//          half: 16-bit states.
+//          state16: 16-bit states.
 // Kernels of rows take a log.
 #define GDN_DELTA_KERNEL(name, warps, blocks)                                                                          \
     GDN_KERNEL(gdn_cuda_delta_##name, gdn_gpu_gated_delta_net, GDN_BLOCKS(32 * (warps), blocks))
@@ -465,13 +465,13 @@ GDN_DELTA_ROWS(4, 3, 4, 4, false, true, false, true)
 GDN_DELTA_ROWS(4_channel, 2, 4, 4, true, true, false, true)
 GDN_DELTA_ROWS(4_tree, 2, 4, 2, false, true, false, true, true)
 GDN_DELTA_ROWS(4_channel_tree, 2, 4, 2, true, true, false, true, true)
-GDN_DELTA_ROWS(4_half, 3, 4, 4, false, true, false, true, false, true)
+GDN_DELTA_ROWS(4_state16, 3, 4, 4, false, true, false, true, false, true)
 GDN_DELTA_ROWS(general, 1, 8, 2, false, true, true, true)
 GDN_DELTA_ROWS(general_channel, 1, 8, 1, true, true, true, true)
 GDN_DELTA_ROWS(general_tree, 1, 8, 2, false, true, true, true, true)
 GDN_DELTA_ROWS(general_channel_tree, 1, 8, 1, true, true, true, true, true)
-GDN_DELTA_ROWS(general_half, 1, 8, 1, false, true, true, true, true, true)
-GDN_DELTA_ROWS(general_channel_half, 1, 8, 1, true, true, true, true, true, true)
+GDN_DELTA_ROWS(general_state16, 1, 8, 1, false, true, true, true, true, true)
+GDN_DELTA_ROWS(general_channel_state16, 1, 8, 1, true, true, true, true, true, true)
 GDN_DELTA_TILES(4_f32, 3, false, false)
 GDN_DELTA_TILES(4, 2, false, true)
 GDN_DELTA_TILES(4_channel, 2, true, true)

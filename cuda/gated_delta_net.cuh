@@ -251,10 +251,10 @@ template <class X> GDN_INLINE float4 widen_row(float4 raw, int dtype)
     if (!X::MIXED_IO || dtype == GDN_GPU_F32) return raw;
     const uint32_t x = gdn_bits(raw.x), y = gdn_bits(raw.y);
     if (!X::GENERAL)
-        return make_float4(from_half(x & 0xffffu, dtype), from_half(x >> 16, dtype), from_half(y & 0xffffu, dtype),
-                           from_half(y >> 16, dtype));
-    return make_float4(from_half(x, dtype), from_half(y, dtype), from_half(gdn_bits(raw.z), dtype),
-                       from_half(gdn_bits(raw.w), dtype));
+        return make_float4(from_16bit(x & 0xffffu, dtype), from_16bit(x >> 16, dtype), from_16bit(y & 0xffffu, dtype),
+                           from_16bit(y >> 16, dtype));
+    return make_float4(from_16bit(x, dtype), from_16bit(y, dtype), from_16bit(gdn_bits(raw.z), dtype),
+                       from_16bit(gdn_bits(raw.w), dtype));
 }
 
 // 1 if the call normalises q and k.

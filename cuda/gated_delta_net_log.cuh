@@ -3,7 +3,7 @@
 #ifndef GDN_CUDA_GATED_DELTA_NET_LOG_CUH
 #define GDN_CUDA_GATED_DELTA_NET_LOG_CUH
 
-#include "cuda/gated_delta_net_half.cuh"
+#include "cuda/gated_delta_net_state16.cuh"
 
 // Load and store elements i .. i + 3 of a row of the log; those beyond the head are 0. The call does not write the
 // entries that it replays, but it may write adjacent ones: so these are not loaded through __ldg.

@@ -10,7 +10,7 @@ list(TRANSFORM GDN_KERNELS REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/cuda/\\1.cu" OU
 list(APPEND gdn_cuda_kernel_sources "${PROJECT_SOURCE_DIR}/cuda/probe.cu")
 file(GLOB gdn_cuda_kernel_headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/cuda/*.cuh")
 list(APPEND gdn_cuda_kernel_headers "${PROJECT_SOURCE_DIR}/cuda/shape.h" "${PROJECT_SOURCE_DIR}/gpu/params.h" "${PROJECT_SOURCE_DIR}/numerics/elementary.h"
-  "${PROJECT_SOURCE_DIR}/numerics/arithmetic.h" "${PROJECT_SOURCE_DIR}/gpu/half.h" "${PROJECT_SOURCE_DIR}/numerics/prepare.h")
+  "${PROJECT_SOURCE_DIR}/numerics/arithmetic.h" "${PROJECT_SOURCE_DIR}/gpu/convert16.h" "${PROJECT_SOURCE_DIR}/numerics/prepare.h")
 
 if(NOT GDN_CUDA_EMULATED AND NOT GDN_NVCC)
   set(GDN_CUDA_MISSING "the CUDA compiler nvcc was not found")

@@ -77,7 +77,7 @@ GDN_INLINE uint32_t narrow(float x, int dtype)
 GDN_INLINE void store_bits(char *at, uint32_t bits, int dtype)
 {
     if (dtype == GDN_GPU_F32) store_word(at, bits);
-    else store_half(at, bits);
+    else store_16bit(at, bits);
 }
 
 struct Types {

@@ -117,9 +117,9 @@ void gdn_gpu_answer_fill(const gdn_gpu_answer_call *c, unsigned char *memory)
         const size_t bytes = part->dtype == GDN_F32 ? 4 : 2;
         for (uint64_t e = 0; part->dtype != GDN_Q8_0 && e < part->n; e++) { /* Q8_0 rows are only written */
             const uint32_t whole = value(part, &random);
-            const uint16_t half = (uint16_t)whole;
+            const uint16_t low = (uint16_t)whole;
             if (bytes == 4) memcpy(at + 4 * e, &whole, 4);
-            else memcpy(at + 2 * e, &half, 2);
+            else memcpy(at + 2 * e, &low, 2);
         }
     }
 }

@@ -103,13 +103,13 @@ gdn_gpu_gated_delta_net gdn_gpu_params_gated_delta_net(const gdn_gpu_device *dev
 /* ---- Self-test calls: two value heads on one key head, 16 or 32 value channels, a few tokens ---- */
 
 /* Which kernels a call exercises.
- *   HALF_*      16-bit states, with a log whose entries are replayed from a state rounded two tokens before the
+ *   STATE16_*      16-bit states, with a log whose entries are replayed from a state rounded two tokens before the
  *               committed one. The tree comes first: the first call of a pipeline is the one that runs, and some
  *               pipelines have both trees and chains.
  *   WIDE        more value channels, which some devices give to more thread blocks, with other kernels.
  *   MIXED       one sequence of many tokens and one of few. MIXED_LOG also has a log row for the latter. It comes
  *               before LONG_LOG, because some devices run both alike. */
-enum { FEW, MANY, CHECKPOINTS, LOG, MIXED_LOG, LONG_LOG, TREE, HALF_TREE, HALF_FEW, HALF_MANY, WIDE, MIXED };
+enum { FEW, MANY, CHECKPOINTS, LOG, MIXED_LOG, LONG_LOG, TREE, STATE16_TREE, STATE16_FEW, STATE16_MANY, WIDE, MIXED };
 static const int32_t head_sizes[] = { 32, 64, 96, 128, 160, 192, 224, 256, 48, 200 };
 enum { N_HEAD_SIZES = sizeof head_sizes / sizeof head_sizes[0], HEADS = 2, COLUMNS = 16, SLOTS = 3 };
 enum { N_ANSWERS = (MIXED + 1) * N_HEAD_SIZES * 16, WIDE_COLUMNS = 32 };
@@ -132,15 +132,15 @@ int gdn_gpu_answers_gated_delta_net(int number, gdn_gpu_answer_call *c)
                          one_row[] = { GDN_NONE, 0 }, one_commit[] = { GDN_NONE, 2 };
     const int forms = number & 1, typed = number >> 1 & 1, key_major = number >> 2 & 1, channel = number >> 3 & 1;
     const int form = number / 16 / N_HEAD_SIZES, size = head_sizes[number / 16 % N_HEAD_SIZES];
-    const int half = form >= HALF_TREE && form <= HALF_MANY, tree = form == TREE || form == HALF_TREE;
+    const int state16 = form >= STATE16_TREE && form <= STATE16_MANY, tree = form == TREE || form == STATE16_TREE;
     const int dim_v = form == WIDE ? WIDE_COLUMNS : COLUMNS;
     const int many = form == MANY || form == LONG_LOG || form == WIDE;
     const int mixed = form == MIXED || form == MIXED_LOG;
-    const int tokens = tree ? GDN_ANSWER_TREE_TOKENS : form == HALF_MANY ? 9 : mixed ? 11 : many ? 10 : 3;
+    const int tokens = tree ? GDN_ANSWER_TREE_TOKENS : form == STATE16_MANY ? 9 : mixed ? 11 : many ? 10 : 3;
     const int rows = mixed ? 2 : 1;
     const int gates = HEADS * (channel ? size : 1);
-    const int log = form == LOG || form == MIXED_LOG || form == LONG_LOG || tree || half;
-    const int columns = !log ? 0 : form == LONG_LOG || form == HALF_MANY ? 16 : 8;
+    const int log = form == LOG || form == MIXED_LOG || form == LONG_LOG || tree || state16;
+    const int columns = !log ? 0 : form == LONG_LOG || form == STATE16_MANY ? 16 : 8;
     /* Alternates types that a device may distinguish only at run time. */
     const int32_t narrow = key_major ? GDN_F16 : GDN_BF16, other = key_major ? GDN_BF16 : GDN_F16;
     c->kind = number & 7;
@@ -154,7 +154,7 @@ int gdn_gpu_answers_gated_delta_net(int number, gdn_gpu_answer_call *c)
                                      .head_dim_v = dim_v,
                                      .n_snapshots = rows > 1 ? 1
                                                     : !log   ? 2
-                                                             : half && !tree,
+                                                             : state16 && !tree,
                                      .scale = scale_of(size) };
     a->gate = channel ? GDN_GATE_CHANNEL : GDN_GATE_SCALAR;
     a->state_layout = key_major ? GDN_STATE_KV : GDN_STATE_VK;
@@ -184,12 +184,12 @@ int gdn_gpu_answers_gated_delta_net(int number, gdn_gpu_answer_call *c)
     if (log) {
         c->log = (gdn_replay_log)GDN_INIT(gdn_replay_log);
         a->position = gdn_gpu_answer_map(c, mixed ? positions : position, rows);
-        c->log.base_position = gdn_gpu_answer_map(c, mixed ? both_stand : half ? zero : base_position, rows);
+        c->log.base_position = gdn_gpu_answer_map(c, mixed ? both_stand : state16 ? zero : base_position, rows);
         c->log.commit = gdn_gpu_answer_map(c, mixed ? one_commit : second, rows);
         if (mixed) c->log.row = gdn_gpu_answer_map(c, one_row, rows);
         a->log = &c->log;
     }
-    if (half) {
+    if (state16) {
         c->rounding = (gdn_state_rounding){ .size = sizeof c->rounding, .interval = 2 };
         a->rounding = &c->rounding;
     }
@@ -200,7 +200,7 @@ int gdn_gpu_answers_gated_delta_net(int number, gdn_gpu_answer_call *c)
     }
     gdn_gpu_answer_results(c);
     a->out = gdn_gpu_answer_tensor(c, typed ? narrow : GDN_F32, tokens * HEADS * dim_v, GDN_ANSWER_OF_ONE);
-    a->state = gdn_gpu_answer_pool(c, half ? narrow : GDN_F32, 1, SLOTS, HEADS * dim_v * size, GDN_ANSWER_OF_ONE);
+    a->state = gdn_gpu_answer_pool(c, state16 ? narrow : GDN_F32, 1, SLOTS, HEADS * dim_v * size, GDN_ANSWER_OF_ONE);
     a->state.n_rows = rows > 1 ? form == MIXED_LOG ? SLOTS : rows : 1;
     a->state.n_slots = rows > 1 ? 1 : SLOTS;
     if (log) { /* entries aligned as kernels for whole blocks of keys need them */

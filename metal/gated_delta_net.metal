@@ -20,7 +20,7 @@
 // Kernels: delta_4_general_channel delta_4_log delta_4_channel_log delta_4_general_log delta_4_general_channel_log
 // Kernels: delta_8 delta_8_channel delta_8_general delta_8_general_channel delta_8_log delta_8_channel_log
 // Kernels: delta_8_general_log delta_8_general_channel_log delta_8_general_tree delta_8_general_channel_tree
-// Kernels: delta_4_half delta_4_channel_half delta_8_general_half delta_8_general_channel_half
+// Kernels: delta_4_state16 delta_4_channel_state16 delta_8_general_state16 delta_8_general_channel_state16
 // Kernels: delta_tiles_2 delta_tiles_2_channel delta_tiles_4 delta_tiles_4_channel delta_tiles_8 delta_tiles_8_channel
 #include "metal/gated_delta_net_log.h"
 #include "metal/gated_delta_net_tiles.h"
@@ -498,10 +498,10 @@ GDN_DELTAS(8, 2)
 GDN_DELTA_ALL(8_general_tree, 8, 2, false, true, true, true, false)
 GDN_DELTA_ALL(8_general_channel_tree, 8, 2, true, true, true, true, false)
 // 16-bit states; the general kernels also run trees.
-GDN_DELTA_ALL(4_half, 4, 4, false, false, true, false, true)
-GDN_DELTA_ALL(4_channel_half, 4, 4, true, false, true, false, true)
-GDN_DELTA_ALL(8_general_half, 8, 2, false, true, true, true, true)
-GDN_DELTA_ALL(8_general_channel_half, 8, 2, true, true, true, true, true)
+GDN_DELTA_ALL(4_state16, 4, 4, false, false, true, false, true)
+GDN_DELTA_ALL(4_channel_state16, 4, 4, true, false, true, false, true)
+GDN_DELTA_ALL(8_general_state16, 8, 2, false, true, true, true, true)
+GDN_DELTA_ALL(8_general_channel_state16, 8, 2, true, true, true, true, true)
 // Many tokens per sequence.
 GDN_DELTA_TILES(2, 2, false)
 GDN_DELTA_TILES(2_channel, 2, true)

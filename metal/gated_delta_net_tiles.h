@@ -36,7 +36,7 @@ struct Raw4 {
 };
 GDN_INLINE uint read_raw(device const uchar *at, int dtype)
 {
-    return dtype == GDN_GPU_F32 ? gdn_bits(read_float(at)) : read_half(at);
+    return dtype == GDN_GPU_F32 ? gdn_bits(read_float(at)) : read_16bit(at);
 }
 GDN_INLINE Raw4 read_raw4(device const uchar *at, int dtype)
 {
@@ -48,16 +48,16 @@ GDN_INLINE Raw4 read_raw4(device const uchar *at, int dtype)
         r.z = gdn_bits(x.z);
         r.w = gdn_bits(x.w);
     } else {
-        r.x = read_half(at);
-        r.y = read_half(at + 2);
-        r.z = read_half(at + 4);
-        r.w = read_half(at + 6);
+        r.x = read_16bit(at);
+        r.y = read_16bit(at + 2);
+        r.z = read_16bit(at + 4);
+        r.w = read_16bit(at + 6);
     }
     return r;
 }
 GDN_INLINE float widen(uint raw, int dtype)
 {
-    return dtype == GDN_GPU_F32 ? gdn_from_bits(raw) : from_half(raw, dtype);
+    return dtype == GDN_GPU_F32 ? gdn_from_bits(raw) : from_16bit(raw, dtype);
 }
 GDN_INLINE float4 widen4(Raw4 raw, int dtype)
 {

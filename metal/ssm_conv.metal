@@ -102,7 +102,7 @@ GDN_INLINE void move_element(device uchar *to, int to_dtype, device const uchar 
 {
     if (to_dtype != dtype) write_element(to, read_element(from, dtype), to_dtype);
     else if (dtype == GDN_GPU_F32) write_float(to, read_float(from));
-    else write_half(to, read_half(from));
+    else write_16bit(to, read_16bit(from));
 }
 
 // Tokens t0 .. t1 - 1 of a sequence, for channel c. kernel_width is KW, or with GENERAL at most KW. Its taps are then

@@ -78,18 +78,18 @@ static uint32_t columns_of(const gdn_vulkan_device *dev, uint32_t blocks, int ch
  *     and types, with or without checkpoints and a log. The general ones also serve trees. */
 static void specialize(const gdn_vulkan_device *dev, const problem_t *p, uint32_t width, gdn_plan *plan)
 {
-    const int half = p->state_interval > 0, log = half || p->log.n_columns > 0;
+    const int state16 = p->state_interval > 0, log = state16 || p->log.n_columns > 0;
     const int general = p->head_dim_k % 32 || !width || (log && p->head_dim_k != 128) || p->tree ||
-                        (half && p->head_dim_v % MOST_COLUMNS);
-    const int narrow = general || half ? dev->traits.storage16 : is_narrow(p);
-    const int key_major = !half && p->state_layout == GDN_STATE_KV, tree = p->tree || (half && general);
+                        (state16 && p->head_dim_v % MOST_COLUMNS);
+    const int narrow = general || state16 ? dev->traits.storage16 : is_narrow(p);
+    const int key_major = !state16 && p->state_layout == GDN_STATE_KV, tree = p->tree || (state16 && general);
     plan->variant = general;
     plan->constants[0] = lanes(dev);
     plan->constants[1] = general ? 0 : (uint32_t)p->head_dim_k / 32;
     plan->constants[2] = (p->gate == GDN_GATE_CHANNEL ? 1u : 0u) | (key_major ? KEY_MAJOR : 0u) | (narrow ? 4u : 0u) |
                          (log || gdn_gpu_has_forms(p) ? 8u : 0u) | (log || p->checkpoints.interval ? 16u : 0u) |
-                         (log ? 32u : 0u) | (tree ? 64u : 0u) | (half ? STATE16 : 0u);
-    if (!general && !half)
+                         (log ? 32u : 0u) | (tree ? 64u : 0u) | (state16 ? STATE16 : 0u);
+    if (!general && !state16)
         plan->constants[2] |= columns_of(dev, plan->constants[1], p->gate == GDN_GATE_CHANNEL, narrow);
     plan->constants[3] = general ? 0 : width;
 }

@@ -263,7 +263,7 @@ uint64_t state_at(gdn_gpu_pool pool, int entry, int n_slots)
     return pool.base + int64_t(entry / n_slots) * pool.row + int64_t(entry % n_slots) * pool.slot + at.h * pool.head;
 }
 
-#include "gated_delta_net_half.glsl"
+#include "gated_delta_net_state16.glsl"
 
 // PARTS: a sequence is split into several dispatches. Between two of them the workspace holds its state. Such a
 // sequence has more tokens than the first dispatch, so that each has an entry of its own there. These states are F32
@@ -460,7 +460,7 @@ void store_state(int dst, int word)
         return;
     const uint64_t entry = state_at(p.state_out, dst, p.slots_out);
     if (STATE16)
-        store_half(p.state_out, entry);
+        store_state16(p.state_out, entry);
     else
         store_entry(p.state_out, entry);
 }
@@ -527,7 +527,7 @@ void main()
     if (goes_on())
         from = between();
     if (STATE16 && !goes_on())
-        load_half(from, at.src, p.slots_in);
+        load_state16(from, at.src, p.slots_in);
     else
         load_state(from, goes_on() ? entry_between() : at.src, goes_on() ? 1 : p.slots_in);
     if (LOG && !STATE16 && !goes_on())

@@ -46,7 +46,7 @@ uint load_bits(uint64_t at, int dtype)
 {
 #ifdef GDN_STORAGE_16
     if (NARROW && dtype != GDN_GPU_F32)
-        return uint(Half(at).x);
+        return uint(Bits16(at).x);
 #endif
     return Word(at).x;
 }

@@ -107,7 +107,7 @@ void follow(int t)
         pool = p.state_out;
     const int from = committed ? at.commit : at.src, n_slots = committed ? p.slots_out : p.slots_in;
     if (STATE16)
-        load_half(pool, from, n_slots);
+        load_state16(pool, from, n_slots);
     else
         load_state(pool, from, n_slots);
     replay_log_entries(committed ? at.kept : at.base_position, at.position);

@@ -67,8 +67,8 @@ static int64_t branch(const problem_t *p, const blocks *m, int64_t t)
  * find_depth() counts the tokens up to `begin`. */
 static int64_t once(const problem_t *p, const blocks *m, int32_t begin)
 {
-    const int64_t half = !p->state_interval ? 0 : token(p, m) + (p->tree ? begin : 0);
-    return ONCE + 8 * m->loop + replay(p, m, p->log.n_columns) + (p->tree ? p->n_tokens : 0) + half;
+    const int64_t state16 = !p->state_interval ? 0 : token(p, m) + (p->tree ? begin : 0);
+    return ONCE + 8 * m->loop + replay(p, m, p->log.n_columns) + (p->tree ? p->n_tokens : 0) + state16;
 }
 
 int32_t gdn_vulkan_tokens_end(const problem_t *p, int general, int32_t begin)

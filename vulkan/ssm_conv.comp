@@ -53,7 +53,7 @@ void store(uint64_t at, float x, int dtype)
 {
 #ifdef GDN_STORAGE_16
     if (type_of(dtype) != GDN_GPU_F32) {
-        Half(at).x = uint16_t(dtype == GDN_GPU_F16 ? to_f16(x) : to_bf16(x));
+        Bits16(at).x = uint16_t(dtype == GDN_GPU_F16 ? to_f16(x) : to_bf16(x));
         return;
     }
 #endif
@@ -70,7 +70,7 @@ void move_element(uint64_t to, int to_dtype, uint64_t from, int dtype)
         Word(to).x = Word(from).x;
 #ifdef GDN_STORAGE_16
     else
-        Half(to).x = Half(from).x;
+        Bits16(to).x = Bits16(from).x;
 #endif
 }
 

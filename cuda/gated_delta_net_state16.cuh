@@ -1,14 +1,14 @@
 // 16-bit states of gated_delta_net, F16 or BF16: load, convert to F32 in registers, round, store. In kernels without
 // STATE16 these functions load and store F32 and do not round.
-#ifndef GDN_CUDA_GATED_DELTA_NET_HALF_CUH
-#define GDN_CUDA_GATED_DELTA_NET_HALF_CUH
+#ifndef GDN_CUDA_GATED_DELTA_NET_STATE16_CUH
+#define GDN_CUDA_GATED_DELTA_NET_STATE16_CUH
 
 #include "cuda/gated_delta_net.cuh"
 
 // Load and store one element of a state, or four adjacent ones. Loads do not convert; load_quad() has two per word.
 template <class X> GDN_INLINE float load_number(const char *at)
 {
-    return X::STATE16 ? gdn_from_bits(load_half(at)) : load_float(at);
+    return X::STATE16 ? gdn_from_bits(load_16bit(at)) : load_float(at);
 }
 template <class X> GDN_INLINE void store_number(const gdn_gpu_gated_delta_net &p, char *at, float x)
 {
@@ -24,8 +24,8 @@ template <class X> GDN_INLINE void store_quad(const gdn_gpu_gated_delta_net &p, 
 {
     const int dtype = p.state_dtype;
     if (X::STATE16)
-        store_pair(at, make_uint2(half_of(x.x, dtype) | half_of(x.y, dtype) << 16,
-                                  half_of(x.z, dtype) | half_of(x.w, dtype) << 16));
+        store_pair(at, make_uint2(to_16bit(x.x, dtype) | to_16bit(x.y, dtype) << 16,
+                                  to_16bit(x.z, dtype) | to_16bit(x.w, dtype) << 16));
     else store_float4(at, x);
 }
 

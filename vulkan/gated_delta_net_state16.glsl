@@ -63,7 +63,7 @@ int64_t column_stride(gdn_gpu_pool pool)
 }
 
 // 1: load state, of an entry of a pool, or zeros
-void load_half(gdn_gpu_pool pool, int from, int n_slots)
+void load_state16(gdn_gpu_pool pool, int from, int n_slots)
 {
     const int columns = from < 0 ? 0 : at.columns;
     const uint64_t entry = state_at(pool, from, n_slots) + at.j * column_stride(pool);
@@ -77,7 +77,7 @@ void load_half(gdn_gpu_pool pool, int from, int n_slots)
         [[unroll]] for (int c = 0; c < 4; c++)
             [[unroll]] for (int e = 0; e < 4; e++)
                 if (c < columns && there[e])
-                    bits[c][e] = uint(Half(keys + e * key_stride(pool) + c * column_stride(pool)).x);
+                    bits[c][e] = uint(Bits16(keys + e * key_stride(pool) + c * column_stride(pool)).x);
 #endif
 #else
         if (columns != 0 && p.key_major == 0) {
@@ -97,7 +97,7 @@ void load_half(gdn_gpu_pool pool, int from, int n_slots)
 }
 
 // 7, and 1: commit
-void store_half(gdn_gpu_pool pool, uint64_t entry)
+void store_state16(gdn_gpu_pool pool, uint64_t entry)
 {
     EACH_BLOCK(m) {
         const int i = 32 * m + at.i0;
@@ -111,7 +111,7 @@ void store_half(gdn_gpu_pool pool, uint64_t entry)
         [[unroll]] for (int c = 0; c < 4; c++)
             [[unroll]] for (int e = 0; e < 4; e++)
                 if (c < at.columns && there[e])
-                    Half(keys + e * key_stride(pool) + c * column_stride(pool)).x = uint16_t(bits[c][e]);
+                    Bits16(keys + e * key_stride(pool) + c * column_stride(pool)).x = uint16_t(bits[c][e]);
 #endif
 #else
         if (at.columns != 0 && p.key_major == 0) {
