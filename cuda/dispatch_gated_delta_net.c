@@ -56,7 +56,7 @@ static int is_f32(const problem_t *p)
 typedef struct choice_t {
     gdn_form form;
     gdn_cuda_kernel kernel;
-    uint32_t columns; /* of a thread block: Shape::COLUMNS of the kernel */
+    uint32_t values; /* of a thread block: Shape::VALUES of the kernel */
     int mixed;
 } choice_t;
 
@@ -130,10 +130,10 @@ void gdn_cuda_plan_gated_delta_net(const gdn_context *ctx, const problem_t *p, g
     gpu.most_blocks = UINT64_MAX; /* a grid of three dimensions */
     plan->form = choice.form;
     plan->variant = (int32_t)choice.kernel;
-    gdn_gpu_plan_gated_delta_net(&gpu, p, choice.columns, plan);
+    gdn_gpu_plan_gated_delta_net(&gpu, p, choice.values, plan);
     if (choice.mixed) {
         plan->blocks = gdn_gpu_parts((uint64_t)p->head_dim_v, 8 * GDN_CUDA_DELTA_WARPS) +
-                       gdn_gpu_parts((uint64_t)p->head_dim_v, GDN_CUDA_MIXED_COLUMNS);
+                       gdn_gpu_parts((uint64_t)p->head_dim_v, GDN_CUDA_MIXED_VALUES);
         plan->n_items = (int64_t)gdn_gpu_product((uint64_t)p->n_seqs * (uint64_t)p->n_heads_v, plan->blocks);
     }
     if (p->n_heads_v > GDN_CUDA_MAX_BLOCKS_YZ) plan->refused = GDN_REFUSED_HEADS;

@@ -27,9 +27,9 @@ template <class X> struct Stage {
     // The extra row of k is loaded as the key after the last token, but not used.
     Row k[TOKENS + 1], q[TOKENS], decays[X::CHANNEL ? TOKENS : 1];
     Factors factors[TOKENS];
-    float v[TOKENS][X::COLUMNS];
+    float v[TOKENS][X::VALUES];
     // Output sums, one token late: out[u] is of token u - 1; out[0] is of the previous stage's last token.
-    float out[X::MIXED_IO ? TOKENS : 1][X::COLUMNS];
+    float out[X::MIXED_IO ? TOKENS : 1][X::VALUES];
 
     // Swizzle against bank conflicts. Eight producer lanes of a row store the quads 4 l + e at once. Unswizzled, these
     // would be in two of the eight groups of banks. Four consumer lanes load adjacent quads.
@@ -70,22 +70,22 @@ template <class X> GDN_INLINE void copy_row(Quad *row, const char *from, int lan
 // Copies stages from global to shared memory. Each warp copies its own tokens. The pointers are to the next stage.
 template <class X> struct Copying {
     static constexpr int TOKENS = Stage<X>::TOKENS, EACH = TOKENS / GDN_CUDA_DELTA_WARPS;
-    static constexpr int N_V = TOKENS * X::COLUMNS / (32 * GDN_CUDA_DELTA_WARPS), V_TOKENS = TOKENS / N_V;
+    static constexpr int N_V = TOKENS * X::VALUES / (32 * GDN_CUDA_DELTA_WARPS), V_TOKENS = TOKENS / N_V;
     const char *k_at, *q_at, *v_at, *g_at, *beta_at;
     bool has_v; // this thread's value channel exists
     static_assert(!X::MIXED_IO, "what is prepared takes another way");
     static_assert(TOKENS % GDN_CUDA_DELTA_WARPS == 0 && TOKENS % N_V == 0, "each thread has as much");
-    static_assert(32 % X::COLUMNS == 0, "a row of v is a warp's");
+    static_assert(32 % X::VALUES == 0, "a row of v is a warp's");
 
     __device__ __forceinline__ void begin(const gdn_gpu_gated_delta_net &p, const Item &w)
     {
         const int me = (int)threadIdx.x, lane = me % 32, first = me / 32 * EACH;
-        const int column = w.j - Lanes<16>::group(me) * (2 * X::C) + me % X::COLUMNS;
+        const int value = w.j - Lanes<16>::group(me) * (2 * X::C) + me % X::VALUES;
         const int own = me % TOKENS, of_lane = 4 * Turn<X>::key(0, lane);
-        has_v = column < p.head_dim_v;
+        has_v = value < p.head_dim_v;
         k_at = token_at(p.k, w, w.kappa) + (uint64_t)(first * p.k.token + of_lane);
         q_at = token_at(p.q, w, w.kappa) + (uint64_t)(first * p.q.token + of_lane);
-        v_at = token_at(p.v, w, w.h) + (uint64_t)(me / X::COLUMNS * p.v.token + 4 * column);
+        v_at = token_at(p.v, w, w.h) + (uint64_t)(me / X::VALUES * p.v.token + 4 * value);
         g_at = token_at(p.g, w, w.h) + (uint64_t)(X::CHANNEL ? first * p.g.token + of_lane : own * p.g.token);
         beta_at = token_at(p.beta, w, w.h) + (uint64_t)(own * p.beta.token);
     }
@@ -107,7 +107,7 @@ template <class X> struct Copying {
 
     __device__ __forceinline__ void start(const gdn_gpu_gated_delta_net &p, const Item &w, int t0, Stage<X> &stage)
     {
-        const int me = (int)threadIdx.x, left = w.T - t0, column = me % X::COLUMNS;
+        const int me = (int)threadIdx.x, left = w.T - t0, value = me % X::VALUES;
         const char *k = k_at, *q = q_at, *gates = g_at, *v = v_at;
         if (left >= TOKENS) {
 #pragma unroll
@@ -118,7 +118,7 @@ template <class X> struct Copying {
             if (has_v)
 #pragma unroll
                 for (int u = 0; u < N_V; u++, v += V_TOKENS * p.v.token)
-                    copy_async(&stage.v[me / X::COLUMNS + u * V_TOKENS][column], v);
+                    copy_async(&stage.v[me / X::VALUES + u * V_TOKENS][value], v);
             if (me < TOKENS) copy_gates(me, stage);
         } else { // the last stage, which nothing waits for: the fewest instructions
 #pragma unroll 1
@@ -128,8 +128,8 @@ template <class X> struct Copying {
             }
 #pragma unroll 1
             for (int u = 0; u < N_V; u++, v += V_TOKENS * p.v.token)
-                if (has_v && me / X::COLUMNS + u * V_TOKENS < left)
-                    copy_async(&stage.v[me / X::COLUMNS + u * V_TOKENS][column], v);
+                if (has_v && me / X::VALUES + u * V_TOKENS < left)
+                    copy_async(&stage.v[me / X::VALUES + u * V_TOKENS][value], v);
             if (me < left) copy_gates(me, stage);
         }
         __pipeline_commit();

@@ -30,26 +30,26 @@ template <class X> GDN_INLINE void store_quad(const gdn_gpu_gated_delta_net &p, 
 }
 
 // Load and store the C value channels of a lane group for one key of a state.
-template <class X> GDN_INLINE void load_line(const char *at, int columns, float (&x)[X::C])
+template <class X> GDN_INLINE void load_line(const char *at, int values, float (&x)[X::C])
 {
     if (!X::STATE16) {
-        load_columns<X>(at, columns, x);
+        load_values<X>(at, values, x);
     } else {
 #pragma unroll
-        for (int c = 0; c < X::C; c++) x[c] = c < columns ? load_number<X>(at + 2 * (uint64_t)c) : 0.0f;
+        for (int c = 0; c < X::C; c++) x[c] = c < values ? load_number<X>(at + 2 * (uint64_t)c) : 0.0f;
     }
 }
 template <class X>
-GDN_INLINE void store_line(const gdn_gpu_gated_delta_net &p, char *at, int columns, const float (&x)[X::C])
+GDN_INLINE void store_line(const gdn_gpu_gated_delta_net &p, char *at, int values, const float (&x)[X::C])
 {
     if (!X::STATE16) {
-        store_columns<X>(at, columns, x);
-    } else if (!X::GENERAL && X::C == 4 && columns == 4) {
+        store_values<X>(at, values, x);
+    } else if (!X::GENERAL && X::C == 4 && values == 4) {
         store_quad<X>(p, at, make_float4(x[0], x[X::C / 4], x[X::C / 2], x[X::C - 1]));
     } else {
 #pragma unroll
         for (int c = 0; c < X::C; c++)
-            if (c < columns) store_number<X>(p, at + 2 * (uint64_t)c, x[c]);
+            if (c < values) store_number<X>(p, at + 2 * (uint64_t)c, x[c]);
     }
 }
 

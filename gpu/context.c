@@ -181,7 +181,7 @@ static void explain_blocks(const gdn_gpu_driver *driver, gdn_kernel kernel, char
 {
     switch (kernel) {
     case GDN_KERNEL_gated_delta_net:
-        (void)snprintf(reason, GDN_REASON_MAX, "the call has %s (sequences x heads x blocks of columns)",
+        (void)snprintf(reason, GDN_REASON_MAX, "the call has %s (sequences x heads x blocks of value channels)",
                        driver->limit);
         break;
     case GDN_KERNEL_ssm_conv:

@@ -16,10 +16,10 @@ int gdn_gpu_has_forms(const problem_t *p)
            memcmp(&p->beta_factor, &one, sizeof one) || gdn_has_read_key(p);
 }
 
-void gdn_gpu_plan_gated_delta_net(const gdn_gpu_device *dev, const problem_t *p, uint32_t columns, gdn_plan *plan)
+void gdn_gpu_plan_gated_delta_net(const gdn_gpu_device *dev, const problem_t *p, uint32_t values, gdn_plan *plan)
 {
     plan->workspace_bytes = dev->params_bytes;
-    plan->blocks = gdn_gpu_parts((uint64_t)p->head_dim_v, columns);
+    plan->blocks = gdn_gpu_parts((uint64_t)p->head_dim_v, values);
     plan->n_items = (int64_t)gdn_gpu_product((uint64_t)p->n_seqs * (uint64_t)p->n_heads_v, plan->blocks);
     if ((uint64_t)plan->n_items > dev->most_blocks) plan->refused = GDN_REFUSED_BLOCKS;
 }
@@ -87,7 +87,7 @@ gdn_gpu_gated_delta_net gdn_gpu_params_gated_delta_net(const gdn_gpu_device *dev
         .state_dtype = p->state_in.dtype,
         .state_interval = p->state_interval,
         .log_rows = p->log.n_rows,
-        .log_columns = p->log.n_columns,
+        .log_entries = p->log.n_columns,
         .has = (p->seq_start.data ? GDN_GPU_HAS_SEQ_START : 0) | (p->state_src.data ? GDN_GPU_HAS_SRC : 0) |
                (p->state_dst.data ? GDN_GPU_HAS_DST : 0) | (p->dt_bias.at.data ? GDN_GPU_HAS_BIAS : 0) |
                (p->position.data ? GDN_GPU_HAS_POSITION : 0) |
@@ -111,8 +111,8 @@ gdn_gpu_gated_delta_net gdn_gpu_params_gated_delta_net(const gdn_gpu_device *dev
  *               before LONG_LOG, because some devices run both alike. */
 enum { FEW, MANY, CHECKPOINTS, LOG, MIXED_LOG, LONG_LOG, TREE, STATE16_TREE, STATE16_FEW, STATE16_MANY, WIDE, MIXED };
 static const int32_t head_sizes[] = { 32, 64, 96, 128, 160, 192, 224, 256, 48, 200 };
-enum { N_HEAD_SIZES = sizeof head_sizes / sizeof head_sizes[0], HEADS = 2, COLUMNS = 16, SLOTS = 3 };
-enum { N_ANSWERS = (MIXED + 1) * N_HEAD_SIZES * 16, WIDE_COLUMNS = 32 };
+enum { N_HEAD_SIZES = sizeof head_sizes / sizeof head_sizes[0], HEADS = 2, VALUES = 16, SLOTS = 3 };
+enum { N_ANSWERS = (MIXED + 1) * N_HEAD_SIZES * 16, WIDE_VALUES = 32 };
 
 /* 1 / sqrt(head_dim_k), rounded to nearest in any rounding mode of the caller. */
 static float scale_of(int32_t head_dim_k)
@@ -133,14 +133,14 @@ int gdn_gpu_answers_gated_delta_net(int number, gdn_gpu_answer_call *c)
     const int forms = number & 1, typed = number >> 1 & 1, key_major = number >> 2 & 1, channel = number >> 3 & 1;
     const int form = number / 16 / N_HEAD_SIZES, size = head_sizes[number / 16 % N_HEAD_SIZES];
     const int state16 = form >= STATE16_TREE && form <= STATE16_MANY, tree = form == TREE || form == STATE16_TREE;
-    const int dim_v = form == WIDE ? WIDE_COLUMNS : COLUMNS;
+    const int dim_v = form == WIDE ? WIDE_VALUES : VALUES;
     const int many = form == MANY || form == LONG_LOG || form == WIDE;
     const int mixed = form == MIXED || form == MIXED_LOG;
     const int tokens = tree ? GDN_ANSWER_TREE_TOKENS : form == STATE16_MANY ? 9 : mixed ? 11 : many ? 10 : 3;
     const int rows = mixed ? 2 : 1;
     const int gates = HEADS * (channel ? size : 1);
     const int log = form == LOG || form == MIXED_LOG || form == LONG_LOG || tree || state16;
-    const int columns = !log ? 0 : form == LONG_LOG || form == STATE16_MANY ? 16 : 8;
+    const int entries = !log ? 0 : form == LONG_LOG || form == STATE16_MANY ? 16 : 8;
     /* Alternates types that a device may distinguish only at run time. */
     const int32_t narrow = key_major ? GDN_F16 : GDN_BF16, other = key_major ? GDN_BF16 : GDN_F16;
     c->kind = number & 7;
@@ -204,9 +204,9 @@ int gdn_gpu_answers_gated_delta_net(int number, gdn_gpu_answer_call *c)
     a->state.n_rows = rows > 1 ? form == MIXED_LOG ? SLOTS : rows : 1;
     a->state.n_slots = rows > 1 ? 1 : SLOTS;
     if (log) { /* entries aligned as kernels for whole blocks of keys need them */
-        const int entry = (size + HEADS * COLUMNS + gates + 15) / 16 * 16;
-        c->log.entries = gdn_gpu_answer_pool(c, GDN_F32, 1, columns, entry, GDN_ANSWER_OF_SIXTEENTHS);
-        c->log.entries.stride[0] = 4 * (int64_t)columns * entry;
+        const int entry = (size + HEADS * VALUES + gates + 15) / 16 * 16;
+        c->log.entries = gdn_gpu_answer_pool(c, GDN_F32, 1, entries, entry, GDN_ANSWER_OF_SIXTEENTHS);
+        c->log.entries.stride[0] = 4 * (int64_t)entries * entry;
         c->log.entries.stride[1] = 4 * (int64_t)entry;
     }
     a->workspace = gdn_gpu_answer_workspace(c);

@@ -58,7 +58,7 @@ gdn_gpu_ssm_conv gdn_gpu_params_ssm_conv(const gdn_gpu_device *dev, const proble
         .n_seqs = p->n_seqs,
         .n_tokens = p->n_tokens,
         .n_channels = p->n_channels,
-        .n_columns = p->n_columns,
+        .n_entries = p->n_columns,
         .rows_in = rows(&p->history_in),
         .rows_out = rows(&p->history_out),
         .kernel_width = p->kernel_width,
@@ -103,7 +103,7 @@ int gdn_gpu_answers_ssm_conv(int number, gdn_gpu_answer_call *c)
     static const int32_t position[] = { 2 };
     const int silu = number & 1, typed = number >> 1 & 1, width = 1 + number / 4 % WIDTHS;
     const int form = number / 4 / WIDTHS, tokens = form == CONV_TREE ? GDN_ANSWER_TREE_TOKENS : form == PIECES ? 70 : 5;
-    const int columns = width - 1 + GDN_ANSWER_TREE_TOKENS, dtype = typed ? GDN_BF16 : GDN_F32;
+    const int entries = width - 1 + GDN_ANSWER_TREE_TOKENS, dtype = typed ? GDN_BF16 : GDN_F32;
     gdn_ssm_conv_args *a = &c->args.ssm_conv;
     c->kind = number & 3;
     *a = (gdn_ssm_conv_args){ .size = sizeof *a,
@@ -123,7 +123,7 @@ int gdn_gpu_answers_ssm_conv(int number, gdn_gpu_answer_call *c)
     }
     gdn_gpu_answer_results(c);
     a->out = gdn_gpu_answer_tensor(c, dtype, tokens * CHANNELS, GDN_ANSWER_OF_ONE);
-    a->history = gdn_gpu_answer_pool(c, dtype, 1, columns, CHANNELS, GDN_ANSWER_OF_ONE);
+    a->history = gdn_gpu_answer_pool(c, dtype, 1, entries, CHANNELS, GDN_ANSWER_OF_ONE);
     a->workspace = gdn_gpu_answer_workspace(c);
     return N_ANSWERS;
 }

@@ -47,16 +47,18 @@ static void explain(const void *device, gdn_kernel kernel, const void *problem, 
         (void)snprintf(reason, GDN_REASON_MAX, "%s need storageBuffer16BitAccess, which %.100s does not have",
                        kernel == GDN_KERNEL_set_rows ? "F16, BF16 and Q8_0" : "F16 and BF16", name);
     else if (kernel == GDN_KERNEL_gated_delta_net)
-        (void)snprintf(reason, GDN_REASON_MAX,
-                       "n_tokens is %d with n_log_columns = %d; to repeat so many takes more rounds of loops than "
-                       "%.60s lets an invocation have",
-                       (int)delta->n_tokens, (int)delta->log.n_columns, name);
+        (void)snprintf(
+            reason, GDN_REASON_MAX,
+            "n_tokens is %d with log.entries.n_slots = %d; replaying so many takes more loop iterations than "
+            "%.60s allows an invocation",
+            (int)delta->n_tokens, (int)delta->log.n_columns, name);
     else if (kernel == GDN_KERNEL_ssm_conv)
-        (void)snprintf(reason, GDN_REASON_MAX,
-                       "n_tokens is %d with n_columns = %d and n_checkpoints = %d, which takes %lld rounds of loops; "
-                       "%.60s lets an invocation have %lld",
-                       (int)conv->n_tokens, (int)conv->n_columns, (int)conv->checkpoints.n,
-                       (long long)gdn_vulkan_conv_rounds(conv, plan), name, (long long)gdn_vulkan_rounds(dev));
+        (void)snprintf(
+            reason, GDN_REASON_MAX,
+            "n_tokens is %d with history.n_slots = %d and checkpoints.n = %d, which takes %lld loop iterations; "
+            "%.60s allows an invocation %lld",
+            (int)conv->n_tokens, (int)conv->n_columns, (int)conv->checkpoints.n,
+            (long long)gdn_vulkan_conv_rounds(conv, plan), name, (long long)gdn_vulkan_rounds(dev));
 }
 
 static const gdn_gpu_driver driver = {

@@ -36,10 +36,10 @@ static blocks blocks_of(const problem_t *p, int general)
  * neither. A loop that no lane enters counts, too. */
 static int has_log(const problem_t *p) { return p->log.n_columns > 0 || p->state_interval; }
 
-/* Replaying a log that has room for `columns` more tokens than the call's. */
-static int64_t replay(const problem_t *p, const blocks *m, int64_t columns)
+/* Replaying a log that has room for `entries` more tokens than the call's. */
+static int64_t replay(const problem_t *p, const blocks *m, int64_t entries)
 {
-    return has_log(p) ? (columns > 0 ? columns : 0) * (1 + 2 * m->loop) + 1 + 2 * m->left : 0;
+    return has_log(p) ? (entries > 0 ? entries : 0) * (1 + 2 * m->loop) + 1 + 2 * m->left : 0;
 }
 
 /* A token and what is kept after it, in the shader's order: load_token, normalise, make_decays, read_kv, update,
