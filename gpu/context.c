@@ -159,8 +159,8 @@ gdn_status gdn_gpu_open(gdn_context *ctx, const gdn_context_desc *desc, uint32_t
         dev->variant.exact = 1;
         dev->variant.reason[0] = 0;
     }
-    if ((status = gdn_gpu_answers_open(&dev->answers))) return status;
-    return driver->makes_all ? gdn_gpu_answers_all(ctx) : GDN_OK;
+    if ((status = gdn_gpu_self_test_open(&dev->self_test))) return status;
+    return driver->makes_all ? gdn_gpu_self_test_all(ctx) : GDN_OK;
 }
 
 void gdn_gpu_close(gdn_context *ctx)

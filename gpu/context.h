@@ -4,7 +4,7 @@
 #define GDN_GPU_CONTEXT_H
 
 #include "core/backend.h"
-#include "gpu/answers.h"
+#include "gpu/self_test.h"
 
 /* An implementation: a method of doing arithmetic on a device, and whether it gives the reference's bits. */
 typedef struct gdn_gpu_variant {
@@ -44,7 +44,7 @@ typedef struct gdn_gpu_context {
     const gdn_gpu_about *about;
     const gdn_context *ctx; /* for its allocator and log; NULL while a device is only described */
     uint64_t timeout_ns;
-    gdn_gpu_answers answers;
+    gdn_gpu_self_test self_test;
 } gdn_gpu_context;
 
 /* The functions and constants of one backend. Each has its own device type, zeroed before it is opened. */

@@ -1,5 +1,5 @@
 /* gated_delta_net on GPUs: a thread block has some value channels of one head of one sequence, and all its tokens. */
-#include "gpu/answers.h"
+#include "gpu/self_test.h"
 #include "gpu/plan.h"
 #include "numerics/float_env.h"
 
@@ -112,7 +112,7 @@ gdn_gpu_gated_delta_net gdn_gpu_params_gated_delta_net(const gdn_gpu_device *dev
 enum { FEW, MANY, CHECKPOINTS, LOG, MIXED_LOG, LONG_LOG, TREE, STATE16_TREE, STATE16_FEW, STATE16_MANY, WIDE, MIXED };
 static const int32_t head_sizes[] = { 32, 64, 96, 128, 160, 192, 224, 256, 48, 200 };
 enum { N_HEAD_SIZES = sizeof head_sizes / sizeof head_sizes[0], HEADS = 2, VALUES = 16, SLOTS = 3 };
-enum { N_ANSWERS = (MIXED + 1) * N_HEAD_SIZES * 16, WIDE_VALUES = 32 };
+enum { N_SELF_TESTS = (MIXED + 1) * N_HEAD_SIZES * 16, WIDE_VALUES = 32 };
 
 /* 1 / sqrt(head_dim_k), rounded to nearest in any rounding mode of the caller. */
 static float scale_of(int32_t head_dim_k)
@@ -124,9 +124,9 @@ static float scale_of(int32_t head_dim_k)
     return scale;
 }
 
-int gdn_gpu_answers_gated_delta_net(int number, gdn_gpu_answer_call *c)
+int gdn_gpu_self_test_gated_delta_net(int number, gdn_gpu_test_call *c)
 {
-    if (number < 0) return N_ANSWERS;
+    if (number < 0) return N_SELF_TESTS;
     static const int32_t position[] = { 3 }, zero[] = { 0 }, base_position[] = { 1 }, second[] = { 1 }, third[] = { 2 },
                          starts[] = { 0, 9, 11 }, positions[] = { 3, 3 }, both_stand[] = { 3, 1 },
                          one_row[] = { GDN_NONE, 0 }, one_commit[] = { GDN_NONE, 2 };
@@ -136,7 +136,7 @@ int gdn_gpu_answers_gated_delta_net(int number, gdn_gpu_answer_call *c)
     const int dim_v = form == WIDE ? WIDE_VALUES : VALUES;
     const int many = form == MANY || form == LONG_LOG || form == WIDE;
     const int mixed = form == MIXED || form == MIXED_LOG;
-    const int tokens = tree ? GDN_ANSWER_TREE_TOKENS : form == STATE16_MANY ? 9 : mixed ? 11 : many ? 10 : 3;
+    const int tokens = tree ? GDN_SELF_TEST_TREE_TOKENS : form == STATE16_MANY ? 9 : mixed ? 11 : many ? 10 : 3;
     const int rows = mixed ? 2 : 1;
     const int gates = HEADS * (channel ? size : 1);
     const int log = form == LOG || form == MIXED_LOG || form == LONG_LOG || tree || state16;
@@ -158,12 +158,12 @@ int gdn_gpu_answers_gated_delta_net(int number, gdn_gpu_answer_call *c)
                                      .scale = scale_of(size) };
     a->gate = channel ? GDN_GATE_CHANNEL : GDN_GATE_SCALAR;
     a->state_layout = key_major ? GDN_STATE_KV : GDN_STATE_VK;
-    a->q = gdn_gpu_answer_tensor(c, typed ? narrow : GDN_F32, tokens * size, GDN_ANSWER_OF_ONE);
-    a->k = gdn_gpu_answer_tensor(c, typed ? narrow : GDN_F32, tokens * size, GDN_ANSWER_OF_SIXTEENTHS);
-    a->v = gdn_gpu_answer_tensor(c, typed ? other : GDN_F32, tokens * HEADS * dim_v, GDN_ANSWER_OF_ONE);
-    a->g = gdn_gpu_answer_tensor(c, GDN_F32, tokens * gates, forms ? GDN_ANSWER_OF_ONE : GDN_ANSWER_GATES);
-    a->beta = gdn_gpu_answer_tensor(c, typed ? narrow : GDN_F32, tokens * HEADS,
-                                    forms ? GDN_ANSWER_OF_ONE : GDN_ANSWER_SHARES);
+    a->q = gdn_gpu_test_tensor(c, typed ? narrow : GDN_F32, tokens * size, GDN_SELF_TEST_OF_ONE);
+    a->k = gdn_gpu_test_tensor(c, typed ? narrow : GDN_F32, tokens * size, GDN_SELF_TEST_OF_SIXTEENTHS);
+    a->v = gdn_gpu_test_tensor(c, typed ? other : GDN_F32, tokens * HEADS * dim_v, GDN_SELF_TEST_OF_ONE);
+    a->g = gdn_gpu_test_tensor(c, GDN_F32, tokens * gates, forms ? GDN_SELF_TEST_OF_ONE : GDN_SELF_TEST_GATES);
+    a->beta = gdn_gpu_test_tensor(c, typed ? narrow : GDN_F32, tokens * HEADS,
+                                  forms ? GDN_SELF_TEST_OF_ONE : GDN_SELF_TEST_SHARES);
     if (forms) {
         c->inputs = (gdn_delta_inputs)GDN_INIT(gdn_delta_inputs);
         c->inputs.qk_norm = GDN_NORM_ADD;
@@ -171,22 +171,22 @@ int gdn_gpu_answers_gated_delta_net(int number, gdn_gpu_answer_call *c)
         c->inputs.gate_input = GDN_G_RAW;
         c->inputs.beta_input = GDN_BETA_LOGIT;
         a->inputs = &c->inputs;
-        c->inputs.ssm_a = gdn_gpu_answer_tensor(c, GDN_F32, HEADS, GDN_ANSWER_GATES);
-        c->inputs.dt_bias = gdn_gpu_answer_tensor(c, GDN_F32, gates, GDN_ANSWER_OF_ONE);
+        c->inputs.ssm_a = gdn_gpu_test_tensor(c, GDN_F32, HEADS, GDN_SELF_TEST_GATES);
+        c->inputs.dt_bias = gdn_gpu_test_tensor(c, GDN_F32, gates, GDN_SELF_TEST_OF_ONE);
     }
-    if (mixed) a->seq_start = gdn_gpu_answer_map(c, starts, 3);
+    if (mixed) a->seq_start = gdn_gpu_test_map(c, starts, 3);
     if (form == CHECKPOINTS) {
         c->checkpoints = (gdn_checkpoints){ .size = sizeof c->checkpoints, .interval = 2, .n = 1 };
-        a->position = gdn_gpu_answer_map(c, zero, 1);
-        c->checkpoints.dst = gdn_gpu_answer_map(c, third, 1);
+        a->position = gdn_gpu_test_map(c, zero, 1);
+        c->checkpoints.dst = gdn_gpu_test_map(c, third, 1);
         a->checkpoints = &c->checkpoints;
     }
     if (log) {
         c->log = (gdn_replay_log)GDN_INIT(gdn_replay_log);
-        a->position = gdn_gpu_answer_map(c, mixed ? positions : position, rows);
-        c->log.base_position = gdn_gpu_answer_map(c, mixed ? both_stand : state16 ? zero : base_position, rows);
-        c->log.commit = gdn_gpu_answer_map(c, mixed ? one_commit : second, rows);
-        if (mixed) c->log.row = gdn_gpu_answer_map(c, one_row, rows);
+        a->position = gdn_gpu_test_map(c, mixed ? positions : position, rows);
+        c->log.base_position = gdn_gpu_test_map(c, mixed ? both_stand : state16 ? zero : base_position, rows);
+        c->log.commit = gdn_gpu_test_map(c, mixed ? one_commit : second, rows);
+        if (mixed) c->log.row = gdn_gpu_test_map(c, one_row, rows);
         a->log = &c->log;
     }
     if (state16) {
@@ -195,20 +195,20 @@ int gdn_gpu_answers_gated_delta_net(int number, gdn_gpu_answer_call *c)
     }
     if (tree) {
         c->tree = (gdn_token_tree)GDN_INIT(gdn_token_tree);
-        c->tree.parent = gdn_gpu_answer_map(c, gdn_gpu_answer_parents, GDN_ANSWER_TREE_TOKENS);
+        c->tree.parent = gdn_gpu_test_map(c, gdn_gpu_test_parents, GDN_SELF_TEST_TREE_TOKENS);
         a->tree = &c->tree;
     }
-    gdn_gpu_answer_results(c);
-    a->out = gdn_gpu_answer_tensor(c, typed ? narrow : GDN_F32, tokens * HEADS * dim_v, GDN_ANSWER_OF_ONE);
-    a->state = gdn_gpu_answer_pool(c, state16 ? narrow : GDN_F32, 1, SLOTS, HEADS * dim_v * size, GDN_ANSWER_OF_ONE);
+    gdn_gpu_test_results(c);
+    a->out = gdn_gpu_test_tensor(c, typed ? narrow : GDN_F32, tokens * HEADS * dim_v, GDN_SELF_TEST_OF_ONE);
+    a->state = gdn_gpu_test_pool(c, state16 ? narrow : GDN_F32, 1, SLOTS, HEADS * dim_v * size, GDN_SELF_TEST_OF_ONE);
     a->state.n_rows = rows > 1 ? form == MIXED_LOG ? SLOTS : rows : 1;
     a->state.n_slots = rows > 1 ? 1 : SLOTS;
     if (log) { /* entries aligned as kernels for whole blocks of keys need them */
         const int entry = (size + HEADS * VALUES + gates + 15) / 16 * 16;
-        c->log.entries = gdn_gpu_answer_pool(c, GDN_F32, 1, entries, entry, GDN_ANSWER_OF_SIXTEENTHS);
+        c->log.entries = gdn_gpu_test_pool(c, GDN_F32, 1, entries, entry, GDN_SELF_TEST_OF_SIXTEENTHS);
         c->log.entries.stride[0] = 4 * (int64_t)entries * entry;
         c->log.entries.stride[1] = 4 * (int64_t)entry;
     }
-    a->workspace = gdn_gpu_answer_workspace(c);
-    return N_ANSWERS;
+    a->workspace = gdn_gpu_test_workspace(c);
+    return N_SELF_TESTS;
 }

@@ -98,7 +98,7 @@ static void plan_metal(const gdn_context *ctx, gdn_kernel kernel, const void *pr
 static gdn_status run_metal(gdn_context *ctx, gdn_kernel kernel, const void *problem, const gdn_plan *plan,
                             gdn_stream stream)
 {
-    const gdn_status status = gdn_gpu_answers_ask(ctx, kernel, plan, stream != NULL);
+    const gdn_status status = gdn_gpu_self_test_plan(ctx, kernel, plan, stream != NULL);
     if (status) return status;
     switch (kernel) {
 #define GDN_KERNEL(stem, number, title)                                                                                \
@@ -126,7 +126,7 @@ static gdn_status synchronize(gdn_context *ctx, gdn_stream stream)
                         stream);
     void *pool = dev->rt->pool_push();
     gdn_status status = wait_and_report(dev);
-    if (!status) status = gdn_gpu_answers_later(ctx);
+    if (!status) status = gdn_gpu_self_test_later(ctx);
     dev->rt->pool_pop(pool);
     return status;
 }

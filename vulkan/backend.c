@@ -95,7 +95,7 @@ static void plan_vulkan(const gdn_context *ctx, gdn_kernel kernel, const void *p
 static gdn_status run_vulkan(gdn_context *ctx, gdn_kernel kernel, const void *problem, const gdn_plan *plan,
                              gdn_stream stream)
 {
-    const gdn_status status = gdn_gpu_answers_ask(ctx, kernel, plan, stream != NULL);
+    const gdn_status status = gdn_gpu_self_test_plan(ctx, kernel, plan, stream != NULL);
     if (status) return status;
     switch (kernel) {
 #define GDN_KERNEL(stem, number, title)                                                                                \
@@ -116,7 +116,7 @@ static gdn_status synchronize(gdn_context *ctx, gdn_stream stream)
                         stream);
     gdn_status status = gdn_vulkan_wait(ctx->state);
     if (!status) status = gdn_vulkan_take_report(ctx->state);
-    return status ? status : gdn_gpu_answers_later(ctx);
+    return status ? status : gdn_gpu_self_test_later(ctx);
 }
 
 static gdn_status poll_vulkan(gdn_context *ctx) { return gdn_vulkan_take_report(ctx->state); }
