@@ -122,8 +122,9 @@ gdn_form gdn_cuda_form_of(const gdn_cuda_device *dev, const problem_t *p)
     return choose(&nowhere, p).form;
 }
 
-void gdn_cuda_plan_gated_delta_net(const gdn_context *ctx, const problem_t *p, gdn_plan *plan)
+void gdn_cuda_plan_gated_delta_net(const gdn_context *ctx, const void *problem, gdn_plan *plan)
 {
+    const problem_t *p = problem;
     const gdn_cuda_device *dev = ctx->state;
     gdn_gpu_device gpu = gdn_cuda_gpu(dev);
     const choice_t choice = choose(&gpu, p);
@@ -139,11 +140,15 @@ void gdn_cuda_plan_gated_delta_net(const gdn_context *ctx, const problem_t *p, g
     if (p->n_heads_v > GDN_CUDA_MAX_BLOCKS_YZ) plan->refused = GDN_REFUSED_HEADS;
 }
 
-gdn_status gdn_cuda_run_gated_delta_net(gdn_cuda_device *dev, const problem_t *p, const gdn_plan *plan, CUstream stream)
+gdn_status gdn_cuda_run_gated_delta_net(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream)
 {
+    gdn_cuda_device *dev = device;
+    const problem_t *p = problem;
     const gdn_gpu_device gpu = gdn_cuda_gpu(dev);
     const gdn_gpu_gated_delta_net params = gdn_gpu_params_gated_delta_net(&gpu, p, plan);
     const uint32_t grid[3] = { (uint32_t)p->n_seqs, (uint32_t)p->n_heads_v, (uint32_t)plan->blocks };
     const gdn_cuda_kernel kernel = (gdn_cuda_kernel)plan->variant;
-    return gdn_cuda_launch_3d(dev, kernel, stream, grid, 32 * warps_of(kernel), &params);
+    CUstream on;
+    const gdn_status status = gdn_cuda_stream(dev, stream, &on);
+    return status ? status : gdn_cuda_launch_3d(dev, kernel, on, grid, 32 * warps_of(kernel), &params);
 }

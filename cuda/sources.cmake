@@ -89,14 +89,8 @@ if(NOT GDN_CUDA_MISSING)
     cuda/kernels.c
     cuda/loader.c
     cuda/memory.c
-    cuda/probe.c
     cuda/queue.c)
   target_compile_definitions(gdn_build_options INTERFACE GDN_HAVE_CUDA=1 GDN_CUDA_TOOLKIT=${gdn_cuda_toolkit})
-  if(GDN_NVTX)
-    find_path(GDN_NVTX_INCLUDE nvtx3/nvToolsExt.h PATHS /usr/local/cuda/include REQUIRED)
-    target_include_directories(gdn_objects SYSTEM PRIVATE "${GDN_NVTX_INCLUDE}")
-    target_compile_definitions(gdn_objects PRIVATE GDN_HAVE_NVTX=1)
-  endif()
   find_package(Threads REQUIRED)
   list(APPEND GDN_PRIVATE_LIBRARIES Threads::Threads ${CMAKE_DL_LIBS})
 endif()

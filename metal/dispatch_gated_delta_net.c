@@ -56,9 +56,10 @@ static void plan_tiles(const problem_t *p, gdn_plan *plan)
     gdn_gpu_plan_gated_delta_net(&gpu, p, GDN_METAL_TILES_THREADS / 8 * 2, plan);
 }
 
-void gdn_metal_plan_gated_delta_net(const gdn_context *ctx, const problem_t *p, gdn_plan *plan)
+void gdn_metal_plan_gated_delta_net(const gdn_context *ctx, const void *problem, gdn_plan *plan)
 {
     (void)ctx;
+    const problem_t *p = problem;
     if (in_tiles(p)) {
         plan_tiles(p, plan);
         return;
@@ -73,9 +74,10 @@ void gdn_metal_plan_gated_delta_net(const gdn_context *ctx, const problem_t *p, 
     gdn_gpu_plan_gated_delta_net(&gpu, p, GDN_METAL_DELTA_THREADS / 8 * (!p->tree && four ? 4 : 2), plan);
 }
 
-gdn_status gdn_metal_run_gated_delta_net(gdn_context *ctx, const problem_t *p, const gdn_plan *plan, gdn_stream stream)
+gdn_status gdn_metal_run_gated_delta_net(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream)
 {
-    gdn_metal_device *dev = ctx->state;
+    gdn_metal_device *dev = device;
+    const problem_t *p = problem;
     const gdn_gpu_device gpu = gdn_metal_gpu();
     const gdn_gpu_gated_delta_net params = gdn_gpu_params_gated_delta_net(&gpu, p, plan);
     const gdn_place bad = { .data = dev->bad_buffer };

@@ -34,7 +34,6 @@ else()
     metal/library.c
     metal/loader.c
     metal/memory.c
-    metal/probe.c
     metal/queue.c
     metal/record.c
     "${gdn_metal_folder}/gdn_metal_source.inc")

@@ -124,8 +124,9 @@ static int32_t most_of(const problem_t *p, const gdn_plan *plan)
     return end;
 }
 
-void gdn_vulkan_plan_gated_delta_net(const gdn_context *ctx, const problem_t *p, gdn_plan *plan)
+void gdn_vulkan_plan_gated_delta_net(const gdn_context *ctx, const void *problem, gdn_plan *plan)
 {
+    const problem_t *p = problem;
     const gdn_vulkan_device *dev = ctx->state;
     const gdn_gpu_device gpu = gdn_vulkan_gpu(dev);
     specialize(dev, p, width_of_loads(dev, &gpu, p), plan);
@@ -135,9 +136,10 @@ void gdn_vulkan_plan_gated_delta_net(const gdn_context *ctx, const problem_t *p,
     cut(dev, p, plan);
 }
 
-gdn_status gdn_vulkan_run_gated_delta_net(gdn_context *ctx, const problem_t *p, const gdn_plan *plan, gdn_stream stream)
+gdn_status gdn_vulkan_run_gated_delta_net(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream)
 {
-    gdn_vulkan_device *dev = ctx->state;
+    gdn_vulkan_device *dev = device;
+    const problem_t *p = problem;
     const gdn_gpu_device gpu = gdn_vulkan_gpu(dev);
     const gdn_gpu_gated_delta_net params = gdn_gpu_params_gated_delta_net(&gpu, p, plan);
     const int parts = (plan->constants[2] & PARTS) != 0;
