@@ -90,7 +90,7 @@ GDN_INLINE void load_state(const gdn_gpu_gated_delta_net &p, const Item &w, cons
 #pragma unroll
             for (int e = 0; e < 4; e++)
                 if (!X::GENERAL || i + e < w.n_keys)
-                    load_line<X>(at + (uint64_t)((i + e) * pool.line + X::BYTES * w.j), values, x[e]);
+                    load_values<X, true>(at + (uint64_t)((i + e) * pool.line + X::BYTES * w.j), values, x[e]);
 #pragma unroll
             for (int c = 0; c < X::C; c++) S[m][c] = make_float4(x[0][c], x[1][c], x[2][c], x[3][c]);
         }
@@ -129,7 +129,8 @@ GDN_INLINE void store_state(const gdn_gpu_gated_delta_net &p, const Item &w, int
 #pragma unroll
             for (int e = 0; e < 4; e++)
                 if (!X::GENERAL || i + e < w.n_keys)
-                    store_line<X>(p, at + (uint64_t)((i + e) * p.state_out.line + X::BYTES * w.j), w.values, x[e]);
+                    store_values<X, true>(p, at + (uint64_t)((i + e) * p.state_out.line + X::BYTES * w.j), w.values,
+                                          x[e]);
         }
     }
 }

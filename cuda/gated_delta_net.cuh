@@ -378,28 +378,6 @@ template <class X, int N> GDN_INLINE void widen_rows(float4 (&x)[N], int dtype)
     }
 }
 
-// Load and store the C adjacent value channels of a lane group for one key.
-template <class X> GDN_INLINE void load_values(const char *at, int values, float (&x)[X::C])
-{
-    if (!X::GENERAL && X::C == 4 && values == 4) {
-        const float4 four = load_float4(at);
-        x[0] = four.x, x[X::C / 4] = four.y, x[X::C / 2] = four.z, x[X::C - 1] = four.w;
-    } else {
-#pragma unroll
-        for (int c = 0; c < X::C; c++) x[c] = c < values ? load_float(at + 4 * (uint64_t)c) : 0.0f;
-    }
-}
-template <class X> GDN_INLINE void store_values(char *at, int values, const float (&x)[X::C])
-{
-    if (!X::GENERAL && X::C == 4 && values == 4) {
-        store_float4(at, make_float4(x[0], x[X::C / 4], x[X::C / 2], x[X::C - 1]));
-    } else {
-#pragma unroll
-        for (int c = 0; c < X::C; c++)
-            if (c < values) store_float(at + 4 * (uint64_t)c, x[c]);
-    }
-}
-
 // value_of_lane(): the channel whose sum fold() leaves in lane l. lane_of_value(): the first lane with that of c.
 template <int C> GDN_INLINE int value_of_lane(int l) { return C == 4 ? l >> 1 : C == 2 ? l >> 2 : 0; }
 template <int C> GDN_INLINE int lane_of_value(int c) { return 8 / C * c; }

@@ -42,12 +42,6 @@ template <class X> GDN_INLINE Lane<X> load_lane(const typename Stage<X>::Row &ro
     return lane;
 }
 
-// The address of key i and value channel j in a head's state.
-GDN_INLINE char *element_at(const gdn_gpu_pool &pool, bool key_major, char *head, int j, int i)
-{
-    return head + (uint64_t)(key_major ? i * pool.line + 4 * j : j * pool.line + 4 * i);
-}
-
 // Calls each(i, c, address) for every element of this lane in a head's state.
 template <class X, class Each>
 GDN_INLINE void each_element(const gdn_gpu_pool &pool, bool key_major, char *head, const Item &w, Each each)
@@ -57,7 +51,9 @@ GDN_INLINE void each_element(const gdn_gpu_pool &pool, bool key_major, char *hea
 #pragma unroll
         for (int c = 0; c < Group<X>::N; c++) {
             const int key = 32 * (i % X::NB) + 16 * (i / X::NB) + w.l, value = c ^ Group<X>::number(w.l);
-            if (value < w.values) each(i, c, element_at(pool, key_major, head, w.j + value, key));
+            const int j = w.j + value;
+            if (value < w.values)
+                each(i, c, head + (uint64_t)(key_major ? key * pool.line + 4 * j : j * pool.line + 4 * key));
         }
 }
 
@@ -212,9 +208,11 @@ GDN_INLINE void gated_delta_net_ahead(const gdn_gpu_gated_delta_net &p, Stage<X>
     at.out_at = token_at(p.result, w, w.h) + (4 * (int64_t)(w.j + mine) - (int64_t)p.result.token);
     at.q = {};
 
-    Coming<X> next;
-    next.begin(p, w);
-    next.start(p, w, 0, stages[0]);
+    Copying<X> next; // not used with MIXED_IO: the producers do its work
+    if (!X::MIXED_IO) {
+        next.begin(p, w);
+        next.start(p, w, 0, stages[0]);
+    }
 #pragma unroll
     for (int i = 0; i < 2 * X::NB; i++)
 #pragma unroll
@@ -222,7 +220,7 @@ GDN_INLINE void gated_delta_net_ahead(const gdn_gpu_gated_delta_net &p, Stage<X>
     if (w.src >= 0) // 1
         each_element<X>(p.state_in, p.key_major, state_at(p.state_in, w.src, p.slots_in, w.h), w,
                         [&](int i, int c, const char *from) { at.S[i][c] = load_float(from); });
-    next.finish(p, stages[0]);
+    if (!X::MIXED_IO) next.finish(p, stages[0]);
     meet<X>();
 
     int kept = next_kept(p, w, 0); // the next token whose state may be kept
@@ -230,7 +228,7 @@ GDN_INLINE void gated_delta_net_ahead(const gdn_gpu_gated_delta_net &p, Stage<X>
         Stage<X> &stage = stages[turn];
         const bool more = t0 + Stage<X>::TOKENS < w.T;
         const int n = more ? Stage<X>::TOKENS : w.T - t0;
-        if (more) next.start(p, w, t0 + Stage<X>::TOKENS, stages[turn ^ 1]);
+        if (!X::MIXED_IO && more) next.start(p, w, t0 + Stage<X>::TOKENS, stages[turn ^ 1]);
         Lane<X> k[2];
         k[0] = load_lane<X>(stage.k[0], w.l);
         const int pairs = (kept - t0 < n ? kept - t0 : n) & -2; // tokens before the next state that may be kept
@@ -254,7 +252,7 @@ GDN_INLINE void gated_delta_net_ahead(const gdn_gpu_gated_delta_net &p, Stage<X>
             });
             kept = next_kept(p, w, kept + 1);
         }
-        if (more) next.finish(p, stages[turn ^ 1]);
+        if (!X::MIXED_IO && more) next.finish(p, stages[turn ^ 1]);
         meet<X>();
     }
     float o[Group<X>::N];

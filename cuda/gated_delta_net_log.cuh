@@ -98,7 +98,7 @@ GDN_INLINE void log_token(const gdn_gpu_gated_delta_net &p, const Item &w, int t
 {
     if (w.row < 0) return;
     char *entry = log_at(p, w, w.position + t);
-    if (w.l == 0) store_values<X>(log_delta(p, w, entry), w.values, delta);
+    if (w.l == 0) store_values<X>(p, log_delta(p, w, entry), w.values, delta);
     if (w.j) return;
     if (!X::CHANNEL && w.l == 0) // with CHANNEL log_gates() writes the decays
         store_float(log_decay<X>(p, w, entry), decay[0].x);

@@ -67,13 +67,13 @@ template <class X> GDN_INLINE void copy_row(Quad *row, const char *from, int lan
     for (int m = 0; m < X::NB; m++) copy_async(Turn<X>::element(row, m, lane), from + 32 * m);
 }
 
-// Copies stages from global to shared memory. Each warp copies its own tokens. The pointers are to the next stage.
+// Copies stages from global to shared memory, without MIXED_IO. Each warp copies its own tokens. The pointers are to
+// the next stage.
 template <class X> struct Copying {
     static constexpr int TOKENS = Stage<X>::TOKENS, EACH = TOKENS / GDN_CUDA_DELTA_WARPS;
     static constexpr int N_V = TOKENS * X::VALUES / (32 * GDN_CUDA_DELTA_WARPS), V_TOKENS = TOKENS / N_V;
     const char *k_at, *q_at, *v_at, *g_at, *beta_at;
     bool has_v; // this thread's value channel exists
-    static_assert(!X::MIXED_IO, "what is prepared takes another way");
     static_assert(TOKENS % GDN_CUDA_DELTA_WARPS == 0 && TOKENS % N_V == 0, "each thread has as much");
     static_assert(32 % X::VALUES == 0, "a row of v is a warp's");
 
@@ -156,19 +156,5 @@ template <class X> struct Copying {
             }
     }
 };
-
-// Replaces Copying in consumer warps: the producers do its work.
-struct Awaiting {
-    template <class... Any> __device__ __forceinline__ void begin(const Any &...) {}
-    template <class... Any> __device__ __forceinline__ void start(const Any &...) {}
-    template <class... Any> __device__ __forceinline__ void finish(const Any &...) {}
-};
-template <class X, bool PREPARED> struct Way {
-    typedef Copying<X> Of;
-};
-template <class X> struct Way<X, true> {
-    typedef Awaiting Of;
-};
-template <class X> using Coming = typename Way<X, X::MIXED_IO>::Of;
 
 #endif

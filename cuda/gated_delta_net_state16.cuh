@@ -29,27 +29,34 @@ template <class X> GDN_INLINE void store_quad(const gdn_gpu_gated_delta_net &p, 
     else store_float4(at, x);
 }
 
-// Load and store the C value channels of a lane group for one key of a state.
-template <class X> GDN_INLINE void load_line(const char *at, int values, float (&x)[X::C])
+// Load and store the C adjacent value channels of a lane group: deltas, or with STATE those of a state for one key.
+template <class X, bool STATE = false> GDN_INLINE void load_values(const char *at, int values, float (&x)[X::C])
 {
-    if (!X::STATE16) {
-        load_values<X>(at, values, x);
-    } else {
-#pragma unroll
-        for (int c = 0; c < X::C; c++) x[c] = c < values ? load_number<X>(at + 2 * (uint64_t)c) : 0.0f;
-    }
-}
-template <class X>
-GDN_INLINE void store_line(const gdn_gpu_gated_delta_net &p, char *at, int values, const float (&x)[X::C])
-{
-    if (!X::STATE16) {
-        store_values<X>(at, values, x);
-    } else if (!X::GENERAL && X::C == 4 && values == 4) {
-        store_quad<X>(p, at, make_float4(x[0], x[X::C / 4], x[X::C / 2], x[X::C - 1]));
+    constexpr bool BITS16 = STATE && X::STATE16;
+    if (!BITS16 && !X::GENERAL && X::C == 4 && values == 4) {
+        const float4 four = load_float4(at);
+        x[0] = four.x, x[X::C / 4] = four.y, x[X::C / 2] = four.z, x[X::C - 1] = four.w;
     } else {
 #pragma unroll
         for (int c = 0; c < X::C; c++)
-            if (c < values) store_number<X>(p, at + 2 * (uint64_t)c, x[c]);
+            x[c] = c >= values ? 0.0f
+                   : BITS16    ? gdn_from_bits(load_16bit(at + 2 * (uint64_t)c))
+                               : load_float(at + 4 * (uint64_t)c);
+    }
+}
+template <class X, bool STATE = false>
+GDN_INLINE void store_values(const gdn_gpu_gated_delta_net &p, char *at, int values, const float (&x)[X::C])
+{
+    constexpr bool BITS16 = STATE && X::STATE16;
+    if (!X::GENERAL && X::C == 4 && values == 4) {
+        const float4 four = make_float4(x[0], x[X::C / 4], x[X::C / 2], x[X::C - 1]);
+        if (BITS16) store_quad<X>(p, at, four);
+        else store_float4(at, four);
+    } else {
+#pragma unroll
+        for (int c = 0; c < X::C; c++)
+            if (c < values)
+                store_element(at + (BITS16 ? 2 : 4) * (uint64_t)c, x[c], BITS16 ? p.state_dtype : GDN_GPU_F32);
     }
 }
 
