@@ -49,7 +49,7 @@ static gdn_status read_log(gdn_context_desc *desc)
                     "GDN_LOG in the environment is \"%.64s\"; error, warning, info and debug are allowed", value);
 }
 
-gdn_status gdn_environment_known_answers(int *on)
+gdn_status gdn_environment_self_test(int *on)
 {
     const char *value = gdn_environment("GDN_KNOWN_ANSWERS");
     *on = !value || !strcmp(value, "on");
@@ -78,7 +78,7 @@ static gdn_status read_implementation(gdn_context_desc *desc, const char *const 
 gdn_status gdn_environment_read(gdn_context_desc *desc, const char *const *names)
 {
     gdn_status status;
-    int known_answers;
-    if ((status = read_log(desc)) || (status = gdn_environment_known_answers(&known_answers))) return status;
+    int self_test;
+    if ((status = read_log(desc)) || (status = gdn_environment_self_test(&self_test))) return status;
     return read_implementation(desc, names);
 }

@@ -13,6 +13,6 @@ const char *gdn_environment(const char *name);
 gdn_status gdn_environment_read(gdn_context_desc *desc, const char *const *names);
 
 /* GDN_KNOWN_ANSWERS: on, the default, or off. */
-gdn_status gdn_environment_known_answers(int *on);
+gdn_status gdn_environment_self_test(int *on);
 
 #endif

@@ -3,15 +3,7 @@
 
 #include "core/backend.h"
 #include "cuda/device.h"
-
-#ifdef GDN_HAVE_NVTX
-#include <nvtx3/nvToolsExt.h>
-#define RANGE_BEGIN(name) (void)nvtxRangePushA(name)
-#define RANGE_END()       (void)nvtxRangePop()
-#else
-#define RANGE_BEGIN(name) (void)0
-#define RANGE_END()       (void)0
-#endif
+#include "gpu/probe.h"
 
 /* ---- The functions for gpu/context.c ------------------------------------------------------------------ */
 
@@ -41,6 +33,22 @@ static void explain(const void *device, gdn_kernel kernel, const void *problem, 
                    GDN_CUDA_MAX_BLOCKS_YZ);
 }
 
+static gdn_status probe_kernel(void *device, void *memory)
+{
+    gdn_cuda_device *dev = device;
+    const uint64_t at = (uint64_t)(uintptr_t)memory;
+    const gdn_gpu_probe params = { .operands = at, .results = at + GDN_PROBE_IN_BYTES, .n = GDN_PROBE_OPERANDS };
+    return gdn_cuda_launch(dev, GDN_CUDA_probe_arithmetic, dev->stream,
+                           gdn_gpu_parts(GDN_PROBE_OPERANDS, GDN_CUDA_PROBE_THREADS), GDN_CUDA_PROBE_THREADS, &params);
+}
+
+static gdn_status wait_for(void *device, gdn_stream stream)
+{
+    CUstream on;
+    const gdn_status status = gdn_cuda_stream(device, stream, &on);
+    return status ? status : gdn_cuda_wait(device, on);
+}
+
 static const gdn_gpu_driver driver = {
     .limit = "2^31 thread blocks or more",
     .rows_piece = GDN_CUDA_ROWS_PIECE,
@@ -48,7 +56,7 @@ static const gdn_gpu_driver driver = {
     .makes_all = 1,
     .identity = identity,
     .pipeline_name = gdn_cuda_kernel_name,
-    .only = gdn_cuda_implementation,
+    .only = "fma", /* fused on every CUDA device */
     .known = known,
     .device_bytes = sizeof(gdn_cuda_device),
     .buffer_bytes = sizeof(gdn_gpu_buffer),
@@ -56,24 +64,19 @@ static const gdn_gpu_driver driver = {
     .about = about,
     .open = gdn_cuda_device_open,
     .close = gdn_cuda_device_close,
-    .probe = gdn_cuda_probe,
+    .enter = gdn_cuda_enter,
+    .leave = gdn_cuda_leave,
+    .probe_kernel = probe_kernel,
     .allocate = gdn_cuda_allocate,
     .release = gdn_cuda_release,
-};
-
-/* ---- Running ---------------------------------------------------------------------------------------- */
-
-static void plan_cuda(const gdn_context *ctx, gdn_kernel kernel, const void *problem, gdn_plan *plan)
-{
-    switch (kernel) {
-#define GDN_KERNEL(stem, number, title)                                                                                \
-    case GDN_KERNEL_##stem:                                                                                            \
-        gdn_cuda_plan_##stem(ctx, problem, plan);                                                                      \
-        break;
+    .write = gdn_cuda_write,
+    .read = gdn_cuda_read,
+#define GDN_KERNEL(stem, number, title) .plan[number] = gdn_cuda_plan_##stem, .run[number] = gdn_cuda_run_##stem,
 #include "core/kernels.def"
 #undef GDN_KERNEL
-    }
-}
+    .wait = wait_for,
+    .take_report = gdn_cuda_take_report,
+};
 
 static void describe_plan(const gdn_context *ctx, gdn_kernel kernel, const void *problem, const gdn_plan *plan,
                           gdn_capability *capability)
@@ -83,61 +86,9 @@ static void describe_plan(const gdn_context *ctx, gdn_kernel kernel, const void 
     gdn_gpu_describe_plan(ctx, kernel, problem, &named, capability);
 }
 
-static gdn_status run_cuda(gdn_context *ctx, gdn_kernel kernel, const void *problem, const gdn_plan *plan,
-                           gdn_stream stream)
-{
-    gdn_cuda_device *dev = ctx->state;
-    gdn_cuda_scope scope;
-    CUstream on;
-    gdn_status status = gdn_cuda_enter(dev, &scope);
-    if (status) return status;
-    if (!(status = gdn_cuda_stream(dev, stream, &on))) switch (kernel) {
-#define GDN_KERNEL(stem, number, title)                                                                                \
-    case GDN_KERNEL_##stem:                                                                                            \
-        RANGE_BEGIN("gdn_" #stem);                                                                                     \
-        status = gdn_cuda_run_##stem(dev, problem, plan, on);                                                          \
-        RANGE_END();                                                                                                   \
-        break;
-#include "core/kernels.def"
-#undef GDN_KERNEL
-        }
-    gdn_cuda_leave(dev, &scope);
-    return status;
-}
-
-static gdn_status synchronize(gdn_context *ctx, gdn_stream stream)
-{
-    gdn_cuda_device *dev = ctx->state;
-    gdn_cuda_scope scope;
-    CUstream on;
-    gdn_status status = gdn_cuda_enter(dev, &scope);
-    if (status) return status;
-    if (!(status = gdn_cuda_stream(dev, stream, &on)) && !(status = gdn_cuda_wait(dev, on)))
-        status = gdn_cuda_take_report(dev);
-    gdn_cuda_leave(dev, &scope);
-    return status;
-}
-
-static gdn_status poll_cuda(gdn_context *ctx)
-{
-    gdn_cuda_device *dev = ctx->state;
-    gdn_cuda_scope scope;
-    gdn_status status = gdn_cuda_enter(dev, &scope);
-    if (status) return status;
-    status = gdn_cuda_take_report(dev);
-    gdn_cuda_leave(dev, &scope);
-    return status;
-}
-
 const gdn_backend gdn_backend_cuda = {
     GDN_GPU_BACKEND(GDN_BACKEND_CUDA, "cuda", &driver),
     .host_memory = 0,
     .data_is_address = 1,
-    .synchronize = synchronize,
-    .poll = poll_cuda,
-    .buffer_write = gdn_cuda_buffer_write,
-    .buffer_read = gdn_cuda_buffer_read,
-    .plan = plan_cuda,
     .describe_plan = describe_plan,
-    .run = run_cuda,
 };

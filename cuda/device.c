@@ -8,43 +8,12 @@
 
 static gdn_status status_of(CUresult result)
 {
-    switch (result) {
-    case CUDA_ERROR_OUT_OF_MEMORY: return GDN_OUT_OF_MEMORY;
-    case CUDA_ERROR_NOT_INITIALIZED:
-    case CUDA_ERROR_STUB_LIBRARY:
-    case CUDA_ERROR_NO_DEVICE:
-    case CUDA_ERROR_DEVICE_UNAVAILABLE:
-    case CUDA_ERROR_SYSTEM_NOT_READY:
-    case CUDA_ERROR_SYSTEM_DRIVER_MISMATCH:
-    case CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE:
-    case CUDA_ERROR_MPS_CONNECTION_FAILED:
-    case CUDA_ERROR_MPS_SERVER_NOT_READY:
-    case CUDA_ERROR_MPS_MAX_CLIENTS_REACHED:
-    case CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED:
-    case CUDA_ERROR_INVALID_IMAGE:
-    case CUDA_ERROR_NO_BINARY_FOR_GPU:
-    case CUDA_ERROR_INVALID_PTX:
-    case CUDA_ERROR_JIT_COMPILER_NOT_FOUND:
-    case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
-    case CUDA_ERROR_JIT_COMPILATION_DISABLED: return GDN_UNAVAILABLE;
-    case CUDA_ERROR_INVALID_DEVICE: return GDN_NOT_FOUND;
-    case CUDA_ERROR_DEINITIALIZED:
-    case CUDA_ERROR_ECC_UNCORRECTABLE:
-    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
-    case CUDA_ERROR_CONTAINED:
-    case CUDA_ERROR_ILLEGAL_ADDRESS:
-    case CUDA_ERROR_LAUNCH_TIMEOUT:
-    case CUDA_ERROR_CONTEXT_IS_DESTROYED:
-    case CUDA_ERROR_ASSERT:
-    case CUDA_ERROR_TENSOR_MEMORY_LEAK:
-    case CUDA_ERROR_EXTERNAL_DEVICE:
-    case CUDA_ERROR_MPS_RPC_FAILURE:
-    case CUDA_ERROR_MPS_CLIENT_TERMINATED:
-    case CUDA_ERROR_UNKNOWN: return GDN_DEVICE_LOST;
-    default:
-        return result >= CUDA_ERROR_HARDWARE_STACK_ERROR && result <= CUDA_ERROR_LAUNCH_FAILED ? GDN_DEVICE_LOST
-                                                                                               : GDN_INTERNAL;
-    }
+    if (result >= CUDA_ERROR_HARDWARE_STACK_ERROR && result <= CUDA_ERROR_LAUNCH_FAILED) return GDN_DEVICE_LOST;
+#define X(name, value, status)                                                                                         \
+    if (result == value) return status;
+    GDN_CUDA_ERRORS(X)
+#undef X
+    return GDN_INTERNAL;
 }
 
 static const char *name_of(const gdn_cuda_driver *cu, CUresult result)
@@ -64,8 +33,9 @@ gdn_status gdn_cuda_fail(gdn_cuda_device *dev, const gdn_cuda_driver *cu, CUresu
                          : "");
 }
 
-gdn_status gdn_cuda_enter(gdn_cuda_device *dev, gdn_cuda_scope *scope)
+gdn_status gdn_cuda_enter(void *device, gdn_gpu_scope *scope)
 {
+    gdn_cuda_device *dev = device;
     if (dev->lost)
         return gdn_fail(GDN_DEVICE_LOST, "the context on %s was lost; it can only be destroyed. The error was %s (%d)",
                         dev->traits.about.name, name_of(dev->cu, (CUresult)dev->lost), (int)dev->lost);
@@ -78,8 +48,9 @@ gdn_status gdn_cuda_enter(gdn_cuda_device *dev, gdn_cuda_scope *scope)
     return GDN_OK;
 }
 
-void gdn_cuda_leave(gdn_cuda_device *dev, const gdn_cuda_scope *scope)
+void gdn_cuda_leave(void *device, const gdn_gpu_scope *scope)
 {
+    gdn_cuda_device *dev = device;
     CUcontext context;
     int mode = scope->mode;
     if (mode >= 0) (void)dev->cu->ThreadExchangeStreamCaptureMode(&mode);
@@ -136,7 +107,7 @@ gdn_status gdn_cuda_device_open(void *device, const gdn_context *ctx, uint32_t i
     gdn_cuda_device *dev = device;
     const gdn_cuda_catalogue *c = gdn_cuda_catalogue_get();
     gdn_cuda_desc native = { 0 };
-    gdn_cuda_scope scope;
+    gdn_gpu_scope scope;
     gdn_status status;
     dev->cu = &c->cu;
     dev->gpu.ctx = ctx;
@@ -161,7 +132,7 @@ gdn_status gdn_cuda_device_open(void *device, const gdn_context *ctx, uint32_t i
 void gdn_cuda_device_close(void *device)
 {
     gdn_cuda_device *dev = device;
-    gdn_cuda_scope scope;
+    gdn_gpu_scope scope;
     if (dev->context && gdn_cuda_enter(dev, &scope) == GDN_OK) {
         if (!dev->stream || gdn_cuda_wait(dev, dev->stream) == GDN_OK) {
             gdn_cuda_memory_close(dev);
@@ -174,11 +145,6 @@ void gdn_cuda_device_close(void *device)
         gdn_cuda_leave(dev, &scope);
     }
     gdn_cuda_kernels_close(dev, 0); /* if not done yet */
-    while (dev->gpu.buffers) {      /* records of buffers that could not be freed */
-        gdn_gpu_buffer *b = dev->gpu.buffers;
-        dev->gpu.buffers = b->next;
-        gdn_context_free(dev->gpu.ctx, b);
-    }
     if (dev->own_context) (void)dev->cu->DevicePrimaryCtxRelease(dev->traits.device);
     dev->context = NULL;
     dev->own_context = 0;

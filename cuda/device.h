@@ -5,7 +5,6 @@
  *   queue.c      streams, bounded waits, launches, what the device reports
  *   memory.c     buffers and copies
  *   kernels.c    the embedded image and its kernels, loaded once into a CUDA context
- *   probe.c      tests the device's arithmetic
  *   dispatch_<kernel>.c, backend.c */
 #ifndef GDN_CUDA_DEVICE_H
 #define GDN_CUDA_DEVICE_H
@@ -87,11 +86,8 @@ void gdn_cuda_device_close(void *device);
  * */
 gdn_status gdn_cuda_fail(gdn_cuda_device *dev, const gdn_cuda_driver *cu, CUresult result, const char *call);
 /* enter makes the context current, and permits what a capture of this thread would forbid. leave undoes both. */
-typedef struct gdn_cuda_scope {
-    int mode;
-} gdn_cuda_scope;
-gdn_status gdn_cuda_enter(gdn_cuda_device *dev, gdn_cuda_scope *scope);
-void gdn_cuda_leave(gdn_cuda_device *dev, const gdn_cuda_scope *scope);
+gdn_status gdn_cuda_enter(void *device, gdn_gpu_scope *scope);
+void gdn_cuda_leave(void *device, const gdn_gpu_scope *scope);
 
 /* ---- queue.c: within enter and leave ---- */
 /* The CUstream of a gdn_stream; NULL becomes our own. GDN_INVALID_ARGUMENT if it is not a stream of the context. */
@@ -101,8 +97,7 @@ gdn_status gdn_cuda_launch(gdn_cuda_device *dev, gdn_cuda_kernel kernel, CUstrea
                            uint32_t threads, const void *params);
 gdn_status gdn_cuda_launch_3d(gdn_cuda_device *dev, gdn_cuda_kernel kernel, CUstream stream, const uint32_t blocks[3],
                               uint32_t threads, const void *params);
-/* BAD_MAP once per occurrence, DEVICE_LOST permanently. Does not wait. */
-gdn_status gdn_cuda_take_report(gdn_cuda_device *dev);
+gdn_status gdn_cuda_take_report(void *device);
 enum { GDN_CUDA_MAX_BLOCKS = INT32_MAX, GDN_CUDA_MAX_BLOCKS_YZ = 65535 };
 
 /* ---- kernels.c ---- */
@@ -114,21 +109,10 @@ const char *gdn_cuda_kernel_name(int32_t variant); /* of a plan, a gdn_cuda_kern
 /* ---- memory.c ---- */
 gdn_status gdn_cuda_memory_open(gdn_cuda_device *dev);
 void gdn_cuda_memory_close(gdn_cuda_device *dev);
-gdn_status gdn_cuda_copy_in(gdn_cuda_device *dev, CUdeviceptr to, const void *from, uint64_t bytes);
-gdn_status gdn_cuda_copy_out(gdn_cuda_device *dev, void *to, CUdeviceptr from, uint64_t bytes);
 gdn_status gdn_cuda_allocate(void *device, uint64_t bytes, gdn_gpu_buffer *buffer);
 int gdn_cuda_release(void *device, gdn_gpu_buffer *buffer);
-gdn_status gdn_cuda_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source,
-                                 uint64_t bytes);
-gdn_status gdn_cuda_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_t offset, void *target, uint64_t bytes);
-static inline uint64_t gdn_cuda_address(const gdn_place *at) /* 0 where it is absent */
-{
-    return at->data ? (uint64_t)(uintptr_t)at->data + at->offset : 0;
-}
-
-/* ---- probe.c ---- */
-extern const char gdn_cuda_implementation[]; /* the only one */
-gdn_status gdn_cuda_probe(void *device, gdn_gpu_variants *variants);
+gdn_status gdn_cuda_write(void *device, const gdn_span *span, uint64_t offset, const void *source, uint64_t bytes);
+gdn_status gdn_cuda_read(void *device, const gdn_span *span, uint64_t offset, void *target, uint64_t bytes);
 
 /* ---- dispatch_gated_delta_net.c ---- */
 /* The variant's name. It does not depend on addresses, so that a query without data gets the same. */
@@ -137,11 +121,10 @@ gdn_form gdn_cuda_form_of(const gdn_cuda_device *dev, const gdn_gated_delta_net_
 /* ---- queue.c, for gpu/plan.h ---- */
 gdn_gpu_device gdn_cuda_gpu(const gdn_cuda_device *dev);
 
-/* ---- dispatch_<kernel>.c: run is called within enter and leave ---- */
+/* ---- dispatch_<kernel>.c ---- */
 #define GDN_KERNEL(stem, number, title)                                                                                \
-    void gdn_cuda_plan_##stem(const gdn_context *ctx, const gdn_##stem##_problem *p, gdn_plan *plan);                  \
-    gdn_status gdn_cuda_run_##stem(gdn_cuda_device *dev, const gdn_##stem##_problem *p, const gdn_plan *plan,          \
-                                   CUstream stream);
+    void gdn_cuda_plan_##stem(const gdn_context *ctx, const void *problem, gdn_plan *plan);                            \
+    gdn_status gdn_cuda_run_##stem(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream);
 #include "core/kernels.def"
 #undef GDN_KERNEL
 

@@ -56,7 +56,7 @@ static int is_f32(const problem_t *p)
 typedef struct choice_t {
     gdn_form form;
     gdn_cuda_kernel kernel;
-    uint32_t columns; /* of a thread block: Shape::COLUMNS of the kernel */
+    uint32_t values; /* of a thread block: Shape::VALUES of the kernel */
     int mixed;
 } choice_t;
 
@@ -73,8 +73,8 @@ static choice_t one_kernel(const gdn_gpu_device *gpu, const problem_t *p)
         return choice;
     }
     if (p->state_interval) {
-        if (four && !p->tree && !channel) return ONE(rows_4_half, 4);
-        return channel ? ONE(rows_general_channel_half, 1) : ONE(rows_general_half, 1);
+        if (four && !p->tree && !channel) return ONE(rows_4_state16, 4);
+        return channel ? ONE(rows_general_channel_state16, 1) : ONE(rows_general_state16, 1);
     }
     if (p->tree && four) return channel ? ONE(rows_4_channel_tree, 2) : ONE(rows_4_tree, 2);
     if (p->tree) return channel ? ONE(rows_general_channel_tree, 1) : ONE(rows_general_tree, 2);
@@ -122,28 +122,33 @@ gdn_form gdn_cuda_form_of(const gdn_cuda_device *dev, const problem_t *p)
     return choose(&nowhere, p).form;
 }
 
-void gdn_cuda_plan_gated_delta_net(const gdn_context *ctx, const problem_t *p, gdn_plan *plan)
+void gdn_cuda_plan_gated_delta_net(const gdn_context *ctx, const void *problem, gdn_plan *plan)
 {
+    const problem_t *p = problem;
     const gdn_cuda_device *dev = ctx->state;
     gdn_gpu_device gpu = gdn_cuda_gpu(dev);
     const choice_t choice = choose(&gpu, p);
     gpu.most_blocks = UINT64_MAX; /* a grid of three dimensions */
     plan->form = choice.form;
     plan->variant = (int32_t)choice.kernel;
-    gdn_gpu_plan_gated_delta_net(&gpu, p, choice.columns, plan);
+    gdn_gpu_plan_gated_delta_net(&gpu, p, choice.values, plan);
     if (choice.mixed) {
         plan->blocks = gdn_gpu_parts((uint64_t)p->head_dim_v, 8 * GDN_CUDA_DELTA_WARPS) +
-                       gdn_gpu_parts((uint64_t)p->head_dim_v, GDN_CUDA_MIXED_COLUMNS);
+                       gdn_gpu_parts((uint64_t)p->head_dim_v, GDN_CUDA_MIXED_VALUES);
         plan->n_items = (int64_t)gdn_gpu_product((uint64_t)p->n_seqs * (uint64_t)p->n_heads_v, plan->blocks);
     }
     if (p->n_heads_v > GDN_CUDA_MAX_BLOCKS_YZ) plan->refused = GDN_REFUSED_HEADS;
 }
 
-gdn_status gdn_cuda_run_gated_delta_net(gdn_cuda_device *dev, const problem_t *p, const gdn_plan *plan, CUstream stream)
+gdn_status gdn_cuda_run_gated_delta_net(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream)
 {
+    gdn_cuda_device *dev = device;
+    const problem_t *p = problem;
     const gdn_gpu_device gpu = gdn_cuda_gpu(dev);
     const gdn_gpu_gated_delta_net params = gdn_gpu_params_gated_delta_net(&gpu, p, plan);
     const uint32_t grid[3] = { (uint32_t)p->n_seqs, (uint32_t)p->n_heads_v, (uint32_t)plan->blocks };
     const gdn_cuda_kernel kernel = (gdn_cuda_kernel)plan->variant;
-    return gdn_cuda_launch_3d(dev, kernel, stream, grid, 32 * warps_of(kernel), &params);
+    CUstream on;
+    const gdn_status status = gdn_cuda_stream(dev, stream, &on);
+    return status ? status : gdn_cuda_launch_3d(dev, kernel, on, grid, 32 * warps_of(kernel), &params);
 }

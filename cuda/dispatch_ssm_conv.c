@@ -1,22 +1,25 @@
 /* ssm_conv: one launch or two. The kernels define how the work is divided. */
 #include "cuda/device.h"
 
-void gdn_cuda_plan_ssm_conv(const gdn_context *ctx, const gdn_ssm_conv_problem *p, gdn_plan *plan)
+void gdn_cuda_plan_ssm_conv(const gdn_context *ctx, const void *problem, gdn_plan *plan)
 {
+    const gdn_ssm_conv_problem *p = problem;
     const gdn_cuda_device *dev = ctx->state;
     const gdn_gpu_device gpu = gdn_cuda_gpu(dev);
     plan->variant = p->tree ? GDN_CUDA_conv_tree : p->kernel_width == 4 ? GDN_CUDA_conv_4 : GDN_CUDA_conv_general;
     gdn_gpu_plan_ssm_conv(&gpu, p, GDN_CUDA_CONV_THREADS, plan);
 }
 
-gdn_status gdn_cuda_run_ssm_conv(gdn_cuda_device *dev, const gdn_ssm_conv_problem *p, const gdn_plan *plan,
-                                 CUstream stream)
+gdn_status gdn_cuda_run_ssm_conv(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream)
 {
+    gdn_cuda_device *dev = device;
     const gdn_gpu_device gpu = gdn_cuda_gpu(dev);
-    const gdn_gpu_ssm_conv params = gdn_gpu_params_ssm_conv(&gpu, p, plan), history = gdn_gpu_history_ssm_conv(&params);
+    const gdn_gpu_ssm_conv params = gdn_gpu_params_ssm_conv(&gpu, problem, plan),
+                           history = gdn_gpu_history_ssm_conv(&params);
     const gdn_cuda_kernel kernel = (gdn_cuda_kernel)plan->variant;
-    const gdn_status status =
-        gdn_cuda_launch(dev, kernel, stream, (uint64_t)plan->n_items, GDN_CUDA_CONV_THREADS, &params);
+    CUstream on;
+    gdn_status status = gdn_cuda_stream(dev, stream, &on);
+    if (!status) status = gdn_cuda_launch(dev, kernel, on, (uint64_t)plan->n_items, GDN_CUDA_CONV_THREADS, &params);
     if (status || !plan->n_after) return status;
-    return gdn_cuda_launch(dev, kernel, stream, (uint64_t)plan->n_after, GDN_CUDA_CONV_THREADS, &history);
+    return gdn_cuda_launch(dev, kernel, on, (uint64_t)plan->n_after, GDN_CUDA_CONV_THREADS, &history);
 }

@@ -15,51 +15,57 @@ typedef struct CUfunc_st *CUfunction;
 typedef struct CUstream_st *CUstream;
 typedef struct CUgreenCtx_st *CUgreenCtx;
 
+/* X(name, value, the gdn_status that it becomes). 714 to 719 all break the context. */
+#define GDN_CUDA_ERRORS(X)                                                                                             \
+    X(INVALID_VALUE, 1, GDN_INTERNAL)                                                                                  \
+    X(OUT_OF_MEMORY, 2, GDN_OUT_OF_MEMORY)                                                                             \
+    X(NOT_INITIALIZED, 3, GDN_UNAVAILABLE)                                                                             \
+    X(DEINITIALIZED, 4, GDN_DEVICE_LOST)                                                                               \
+    X(STUB_LIBRARY, 34, GDN_UNAVAILABLE)                                                                               \
+    X(DEVICE_UNAVAILABLE, 46, GDN_UNAVAILABLE)                                                                         \
+    X(NO_DEVICE, 100, GDN_UNAVAILABLE)                                                                                 \
+    X(INVALID_DEVICE, 101, GDN_NOT_FOUND)                                                                              \
+    X(INVALID_IMAGE, 200, GDN_UNAVAILABLE)                                                                             \
+    X(INVALID_CONTEXT, 201, GDN_INTERNAL)                                                                              \
+    X(NO_BINARY_FOR_GPU, 209, GDN_UNAVAILABLE)                                                                         \
+    X(ECC_UNCORRECTABLE, 214, GDN_DEVICE_LOST)                                                                         \
+    X(INVALID_PTX, 218, GDN_UNAVAILABLE)                                                                               \
+    X(NVLINK_UNCORRECTABLE, 220, GDN_DEVICE_LOST)                                                                      \
+    X(JIT_COMPILER_NOT_FOUND, 221, GDN_UNAVAILABLE)                                                                    \
+    X(UNSUPPORTED_PTX_VERSION, 222, GDN_UNAVAILABLE)                                                                   \
+    X(JIT_COMPILATION_DISABLED, 223, GDN_UNAVAILABLE)                                                                  \
+    X(CONTAINED, 226, GDN_DEVICE_LOST)                                                                                 \
+    X(INVALID_HANDLE, 400, GDN_INTERNAL)                                                                               \
+    X(NOT_FOUND, 500, GDN_INTERNAL)                                                                                    \
+    X(NOT_READY, 600, GDN_INTERNAL)                                                                                    \
+    X(ILLEGAL_ADDRESS, 700, GDN_DEVICE_LOST)                                                                           \
+    X(LAUNCH_OUT_OF_RESOURCES, 701, GDN_INTERNAL)                                                                      \
+    X(LAUNCH_TIMEOUT, 702, GDN_DEVICE_LOST)                                                                            \
+    X(CONTEXT_IS_DESTROYED, 709, GDN_DEVICE_LOST)                                                                      \
+    X(ASSERT, 710, GDN_DEVICE_LOST)                                                                                    \
+    X(HARDWARE_STACK_ERROR, 714, GDN_DEVICE_LOST)                                                                      \
+    X(LAUNCH_FAILED, 719, GDN_DEVICE_LOST)                                                                             \
+    X(TENSOR_MEMORY_LEAK, 721, GDN_DEVICE_LOST)                                                                        \
+    X(NOT_SUPPORTED, 801, GDN_INTERNAL)                                                                                \
+    X(SYSTEM_NOT_READY, 802, GDN_UNAVAILABLE)                                                                          \
+    X(SYSTEM_DRIVER_MISMATCH, 803, GDN_UNAVAILABLE)                                                                    \
+    X(COMPAT_NOT_SUPPORTED_ON_DEVICE, 804, GDN_UNAVAILABLE)                                                            \
+    X(MPS_CONNECTION_FAILED, 805, GDN_UNAVAILABLE)                                                                     \
+    X(MPS_RPC_FAILURE, 806, GDN_DEVICE_LOST)                                                                           \
+    X(MPS_SERVER_NOT_READY, 807, GDN_UNAVAILABLE)                                                                      \
+    X(MPS_MAX_CLIENTS_REACHED, 808, GDN_UNAVAILABLE)                                                                   \
+    X(MPS_MAX_CONNECTIONS_REACHED, 809, GDN_UNAVAILABLE)                                                               \
+    X(MPS_CLIENT_TERMINATED, 810, GDN_DEVICE_LOST)                                                                     \
+    X(STREAM_CAPTURE_UNSUPPORTED, 900, GDN_INTERNAL)                                                                   \
+    X(STREAM_CAPTURE_IMPLICIT, 906, GDN_INTERNAL)                                                                      \
+    X(EXTERNAL_DEVICE, 911, GDN_DEVICE_LOST)                                                                           \
+    X(UNKNOWN, 999, GDN_DEVICE_LOST)
+
 enum {
     CUDA_SUCCESS = 0,
-    CUDA_ERROR_INVALID_VALUE = 1,
-    CUDA_ERROR_OUT_OF_MEMORY = 2,
-    CUDA_ERROR_NOT_INITIALIZED = 3,
-    CUDA_ERROR_DEINITIALIZED = 4,
-    CUDA_ERROR_STUB_LIBRARY = 34,
-    CUDA_ERROR_DEVICE_UNAVAILABLE = 46,
-    CUDA_ERROR_NO_DEVICE = 100,
-    CUDA_ERROR_INVALID_DEVICE = 101,
-    CUDA_ERROR_INVALID_IMAGE = 200,
-    CUDA_ERROR_INVALID_CONTEXT = 201,
-    CUDA_ERROR_NO_BINARY_FOR_GPU = 209,
-    CUDA_ERROR_ECC_UNCORRECTABLE = 214,
-    CUDA_ERROR_INVALID_PTX = 218,
-    CUDA_ERROR_NVLINK_UNCORRECTABLE = 220,
-    CUDA_ERROR_JIT_COMPILER_NOT_FOUND = 221,
-    CUDA_ERROR_UNSUPPORTED_PTX_VERSION = 222,
-    CUDA_ERROR_JIT_COMPILATION_DISABLED = 223,
-    CUDA_ERROR_CONTAINED = 226,
-    CUDA_ERROR_INVALID_HANDLE = 400,
-    CUDA_ERROR_NOT_FOUND = 500,
-    CUDA_ERROR_NOT_READY = 600,
-    CUDA_ERROR_ILLEGAL_ADDRESS = 700,
-    CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES = 701,
-    CUDA_ERROR_LAUNCH_TIMEOUT = 702,
-    CUDA_ERROR_CONTEXT_IS_DESTROYED = 709,
-    CUDA_ERROR_ASSERT = 710,
-    CUDA_ERROR_HARDWARE_STACK_ERROR = 714,
-    CUDA_ERROR_LAUNCH_FAILED = 719, /* 714 to 719 all break the context */
-    CUDA_ERROR_TENSOR_MEMORY_LEAK = 721,
-    CUDA_ERROR_NOT_SUPPORTED = 801,
-    CUDA_ERROR_SYSTEM_NOT_READY = 802,
-    CUDA_ERROR_SYSTEM_DRIVER_MISMATCH = 803,
-    CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE = 804,
-    CUDA_ERROR_MPS_CONNECTION_FAILED = 805,
-    CUDA_ERROR_MPS_RPC_FAILURE = 806,
-    CUDA_ERROR_MPS_SERVER_NOT_READY = 807,
-    CUDA_ERROR_MPS_MAX_CLIENTS_REACHED = 808,
-    CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED = 809,
-    CUDA_ERROR_MPS_CLIENT_TERMINATED = 810,
-    CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
-    CUDA_ERROR_STREAM_CAPTURE_IMPLICIT = 906,
-    CUDA_ERROR_EXTERNAL_DEVICE = 911,
-    CUDA_ERROR_UNKNOWN = 999
+#define X(name, value, status) CUDA_ERROR_##name = value,
+    GDN_CUDA_ERRORS(X)
+#undef X
 };
 
 enum {

@@ -13,8 +13,8 @@
 //   7 round, snapshot, checkpoint, log
 //
 // Kernels: delta_rows_4 delta_rows_4_f32 delta_rows_4_channel delta_rows_4_tree delta_rows_4_channel_tree
-// Kernels: delta_rows_4_half delta_rows_general delta_rows_general_channel delta_rows_general_tree
-// Kernels: delta_rows_general_channel_tree delta_rows_general_half delta_rows_general_channel_half
+// Kernels: delta_rows_4_state16 delta_rows_general delta_rows_general_channel delta_rows_general_tree
+// Kernels: delta_rows_general_channel_tree delta_rows_general_state16 delta_rows_general_channel_state16
 // Kernels: delta_tiles_4 delta_tiles_4_f32 delta_tiles_4_channel delta_mixed_4 delta_mixed_4_channel
 #include "cuda/gated_delta_net.cuh"
 #include "cuda/gated_delta_net_ahead.cuh"
@@ -52,7 +52,7 @@ GDN_INLINE void load_state(const gdn_gpu_gated_delta_net &p, const Item &w, cons
         widen_state<X>(p, true, S);
         return;
     }
-    if (!X::GENERAL && X::C == 4 && entry >= 0 && w.columns == 4) { // S[m][e] holds key i + e until it is transposed
+    if (!X::GENERAL && X::C == 4 && entry >= 0 && w.values == 4) { // S[m][e] holds key i + e until it is transposed
 #pragma unroll
         for (int m = 0; m < X::NB; m++)
 #pragma unroll
@@ -67,8 +67,8 @@ GDN_INLINE void load_state(const gdn_gpu_gated_delta_net &p, const Item &w, cons
         for (int m = 0; m < X::NB; m++) transpose<X::C>(S[m]);
         return;
     }
-    const int columns =
-        !X::GENERAL && X::C == 4 && w.columns > 3 ? 3 : w.columns; // never above 3 here; this shows it to the compiler
+    const int values =
+        !X::GENERAL && X::C == 4 && w.values > 3 ? 3 : w.values; // never above 3 here; this shows it to the compiler
 #pragma unroll
     for (int m = 0; m < X::NB; m++) {
         const int i = 32 * m + 4 * w.l;
@@ -79,7 +79,7 @@ GDN_INLINE void load_state(const gdn_gpu_gated_delta_net &p, const Item &w, cons
 #pragma unroll
             for (int c = 0; c < X::C; c++) {
                 const char *line = at + (uint64_t)((w.j + c) * pool.line + X::BYTES * i);
-                if (c >= w.columns) continue;
+                if (c >= w.values) continue;
                 S[m][c].x = load_number<X>(line);
                 if (i + 1 < w.n_keys) S[m][c].y = load_number<X>(line + X::BYTES);
                 if (i + 2 < w.n_keys) S[m][c].z = load_number<X>(line + 2 * X::BYTES);
@@ -90,7 +90,7 @@ GDN_INLINE void load_state(const gdn_gpu_gated_delta_net &p, const Item &w, cons
 #pragma unroll
             for (int e = 0; e < 4; e++)
                 if (!X::GENERAL || i + e < w.n_keys)
-                    load_line<X>(at + (uint64_t)((i + e) * pool.line + X::BYTES * w.j), columns, x[e]);
+                    load_values<X, true>(at + (uint64_t)((i + e) * pool.line + X::BYTES * w.j), values, x[e]);
 #pragma unroll
             for (int c = 0; c < X::C; c++) S[m][c] = make_float4(x[0][c], x[1][c], x[2][c], x[3][c]);
         }
@@ -111,7 +111,7 @@ GDN_INLINE void store_state(const gdn_gpu_gated_delta_net &p, const Item &w, int
 #pragma unroll
             for (int c = 0; c < X::C; c++) {
                 char *line = at + (uint64_t)((w.j + c) * p.state_out.line + X::BYTES * i);
-                if (c >= w.columns) continue;
+                if (c >= w.values) continue;
                 if (!X::GENERAL) {
                     store_quad<X>(p, line, S[m][c]);
                     continue;
@@ -129,7 +129,8 @@ GDN_INLINE void store_state(const gdn_gpu_gated_delta_net &p, const Item &w, int
 #pragma unroll
             for (int e = 0; e < 4; e++)
                 if (!X::GENERAL || i + e < w.n_keys)
-                    store_line<X>(p, at + (uint64_t)((i + e) * p.state_out.line + X::BYTES * w.j), w.columns, x[e]);
+                    store_values<X, true>(p, at + (uint64_t)((i + e) * p.state_out.line + X::BYTES * w.j), w.values,
+                                          x[e]);
         }
     }
 }
@@ -157,7 +158,7 @@ GDN_INLINE void load_token(const gdn_gpu_gated_delta_net &p, const Item &w, int 
 {
 #pragma unroll
     for (int m = 0; m < X::NB; m++) x.k[m] = read_row<X>(at.k, type_of<X>(p.k_dtype), 32 * m + 4 * w.l, w.n_keys);
-    x.v = mine < w.columns ? read_raw((uint64_t)at.v, type_of<X>(p.v_dtype)) : 0.0f;
+    x.v = mine < w.values ? read_raw((uint64_t)at.v, type_of<X>(p.v_dtype)) : 0.0f;
     x.beta = read_raw((uint64_t)at.beta, type_of<X>(p.beta_dtype));
     if (!X::CHANNEL) x.g[0].x = read_raw((uint64_t)at.g, type_of<X>(p.g_dtype));
     else
@@ -197,7 +198,7 @@ template <class X, bool ALL> GDN_INLINE void prepare(const gdn_gpu_gated_delta_n
         sum[1] = fma4(x.q[m], x.q[m], sum[1]);
     }
     const float factor = gdn_norm_factor(fold<2>(sum, l), p.norm_add, p.norm_most), other = exchange(factor, 4);
-    const bool of_q = column_of_lane<2>(l) == 1;
+    const bool of_q = value_of_lane<2>(l) == 1;
 #pragma unroll
     for (int m = 0; m < X::NB; m++) {
         x.k[m] = mul4(x.k[m], all4(of_q ? other : factor));
@@ -306,7 +307,7 @@ GDN_INLINE int follow(const gdn_gpu_gated_delta_net &p, Item w, int mine, int t,
             Token<X> x;
             load_token<X, false>(p, w, mine, at, x);
             float delta[X::C];
-            load_columns<X>(log_delta(p, w, log_at(p, w, w.position + of)), w.columns, delta);
+            load_values<X>(log_delta(p, w, log_at(p, w, w.position + of)), w.values, delta);
             float4 decay[X::CHANNEL ? X::NB : 1];
             convert_token<X>(p, w.l, rate, bias, x, decay);
 #pragma unroll
@@ -324,7 +325,7 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
     Item w;
     if (!find_item<X>(p, w, share) || w.j / (4 * X::C) * (4 * X::C) >= p.head_dim_v)
         return; // nothing to do for the block, or for this warp
-    const int mine = column_of_lane<X::C>(w.l);
+    const int mine = value_of_lane<X::C>(w.l);
     const int group = (int)threadIdx.x & 24; // the first of the eight lanes
     const int out_type = type_of<X>(p.result_dtype);
     Cursor at = { token_at(p.q, w, w.kappa),
@@ -394,7 +395,7 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
         const float d = __fmul_rn(x.beta, __fsub_rn(x.v, kv));
         float delta[X::C];
 #pragma unroll
-        for (int c = 0; c < X::C; c++) delta[c] = __shfl_sync(GDN_FULL_WARP, d, group + lane_of_column<X::C>(c));
+        for (int c = 0; c < X::C; c++) delta[c] = __shfl_sync(GDN_FULL_WARP, d, group + lane_of_value<X::C>(c));
         if (X::LOG) { // 7, here because the next token overwrites the registers
             log_token<X>(p, w, t, x.k, decay, delta);
             log_gates<X>(p, w, t, x);
@@ -412,7 +413,7 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
             }
         if (t + 1 < w.T && !LATE) load_token<X>(p, w, mine, at, x);
         const float o = __fmul_rn(p.scale, fold<X::C>(sum, w.l));
-        if (w.l == lane_of_column<X::C>(mine) && mine < w.columns) store_element(at.out, o, out_type);
+        if (w.l == lane_of_value<X::C>(mine) && mine < w.values) store_element(at.out, o, out_type);
         at.out += p.result.token;
 
         // 7: round; snapshot, r tokens before the newest, and checkpoint. Two stores: a loop over both spills registers
@@ -429,7 +430,7 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
 // ---- Kernels: gdn_cuda_delta_<rows, tiles or mixed>_<size>[_what].
 //   size   4: heads of 128 keys (NB = 4 blocks) with rows aligned to 16 bytes. general: any head.
 //   what   f32: F32 I/O only, with g and beta as they are used; the others take every type, gate and norm.
-//          half: 16-bit states.
+//          state16: 16-bit states.
 // Kernels of rows take a log.
 #define GDN_DELTA_KERNEL(name, warps, blocks)                                                                          \
     GDN_KERNEL(gdn_cuda_delta_##name, gdn_gpu_gated_delta_net, GDN_BLOCKS(32 * (warps), blocks))
@@ -437,14 +438,14 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
     GDN_DELTA_KERNEL(rows_##name, GDN_CUDA_DELTA_WARPS, blocks)                                                        \
     {                                                                                                                  \
         typedef Shape<__VA_ARGS__> X;                                                                                  \
-        gated_delta_net_rows<X>(p, { Share::ALL, (int)blockIdx.z * X::COLUMNS });                                      \
+        gated_delta_net_rows<X>(p, { Share::ALL, (int)blockIdx.z * X::VALUES });                                       \
     }
 #define GDN_DELTA_TILES(name, blocks, CHANNEL, MIXED_IO)                                                               \
     GDN_DELTA_KERNEL(tiles_##name, MIXED_IO ? GDN_CUDA_PREPARED_WARPS : GDN_CUDA_DELTA_WARPS, blocks)                  \
     {                                                                                                                  \
         typedef Shape<4, 2, CHANNEL, MIXED_IO, false, false> X;                                                        \
-        __shared__ Strip<X> strips[2];                                                                                 \
-        gated_delta_net_ahead<X>(p, strips, { Share::ALL, (int)blockIdx.z * X::COLUMNS });                             \
+        __shared__ Stage<X> stages[2];                                                                                 \
+        gated_delta_net_ahead<X>(p, stages, { Share::ALL, (int)blockIdx.z * X::VALUES });                              \
     }
 // Prefill and decode in one batch. Thread blocks of long sequences come first in the grid, because they take longest.
 // With a log, prompts without a log row and commit are MANY; sequences that replay or write entries are FEW.
@@ -453,10 +454,10 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
     {                                                                                                                  \
         typedef Shape<4, 2, CHANNEL, true, false, false> Many;                                                         \
         typedef Shape<4, 2, CHANNEL, true, false, true> Few;                                                           \
-        __shared__ Strip<Many> strips[2];                                                                              \
-        const int parts = (p.head_dim_v + Many::COLUMNS - 1) / Many::COLUMNS, part = (int)blockIdx.z;                  \
-        if (part < parts) gated_delta_net_ahead<Many, true>(p, strips, { Share::MANY, part * Many::COLUMNS });         \
-        else gated_delta_net_rows<Few>(p, { Share::FEW, (part - parts) * GDN_CUDA_MIXED_COLUMNS });                    \
+        __shared__ Stage<Many> stages[2];                                                                              \
+        const int parts = (p.head_dim_v + Many::VALUES - 1) / Many::VALUES, part = (int)blockIdx.z;                    \
+        if (part < parts) gated_delta_net_ahead<Many, true>(p, stages, { Share::MANY, part * Many::VALUES });          \
+        else gated_delta_net_rows<Few>(p, { Share::FEW, (part - parts) * GDN_CUDA_MIXED_VALUES });                     \
     }
 
 //             name, blocks per multiprocessor, NB, C, CHANNEL, MIXED_IO, GENERAL, LOG, TREE, STATE16
@@ -465,13 +466,13 @@ GDN_DELTA_ROWS(4, 3, 4, 4, false, true, false, true)
 GDN_DELTA_ROWS(4_channel, 2, 4, 4, true, true, false, true)
 GDN_DELTA_ROWS(4_tree, 2, 4, 2, false, true, false, true, true)
 GDN_DELTA_ROWS(4_channel_tree, 2, 4, 2, true, true, false, true, true)
-GDN_DELTA_ROWS(4_half, 3, 4, 4, false, true, false, true, false, true)
+GDN_DELTA_ROWS(4_state16, 3, 4, 4, false, true, false, true, false, true)
 GDN_DELTA_ROWS(general, 1, 8, 2, false, true, true, true)
 GDN_DELTA_ROWS(general_channel, 1, 8, 1, true, true, true, true)
 GDN_DELTA_ROWS(general_tree, 1, 8, 2, false, true, true, true, true)
 GDN_DELTA_ROWS(general_channel_tree, 1, 8, 1, true, true, true, true, true)
-GDN_DELTA_ROWS(general_half, 1, 8, 1, false, true, true, true, true, true)
-GDN_DELTA_ROWS(general_channel_half, 1, 8, 1, true, true, true, true, true, true)
+GDN_DELTA_ROWS(general_state16, 1, 8, 1, false, true, true, true, true, true)
+GDN_DELTA_ROWS(general_channel_state16, 1, 8, 1, true, true, true, true, true, true)
 GDN_DELTA_TILES(4_f32, 3, false, false)
 GDN_DELTA_TILES(4, 2, false, true)
 GDN_DELTA_TILES(4_channel, 2, true, true)

@@ -12,15 +12,15 @@ template <int NB_, int C_, bool CHANNEL_, bool MIXED_IO_, bool GENERAL_, bool LO
           bool STATE16_ = false>
 struct Shape {
     static constexpr int NB = NB_;              // blocks of 32 keys
-    static constexpr int C = C_;                // value channels (columns) of eight lanes: 1, 2 or 4
+    static constexpr int C = C_;                // value channels of eight lanes: 1, 2 or 4
     static constexpr bool CHANNEL = CHANNEL_;   // a gate per key channel
     static constexpr bool MIXED_IO = MIXED_IO_; // mixed-precision I/O, qk_norm, and any g_form and beta_form
     static constexpr bool GENERAL = GENERAL_;
-    static constexpr bool LOG = LOG_;                            // the call may have a replay log
-    static constexpr bool TREE = TREE_;                          // the call's tokens may be a tree
-    static constexpr bool STATE16 = STATE16_;                    // 16-bit states
-    static constexpr int BYTES = STATE16 ? 2 : 4;                // of an element of a state
-    static constexpr int COLUMNS = GDN_CUDA_DELTA_WARPS * 4 * C; // value channels of a thread block
+    static constexpr bool LOG = LOG_;                           // the call may have a replay log
+    static constexpr bool TREE = TREE_;                         // the call's tokens may be a tree
+    static constexpr bool STATE16 = STATE16_;                   // 16-bit states
+    static constexpr int BYTES = STATE16 ? 2 : 4;               // of an element of a state
+    static constexpr int VALUES = GDN_CUDA_DELTA_WARPS * 4 * C; // value channels of a thread block
 };
 
 // This warp's part of the work, as far as it does not change from token to token.
@@ -29,7 +29,7 @@ struct Item {
     int first, T;    // its tokens
     int src;         // pool entry with the initial state, or GDN_GPU_NONE
     int l;           // lane of the eight
-    int j, columns;  // first value channel of the eight lanes, how many of the C exist
+    int j, values;   // first value channel of the eight lanes, how many of the C exist
     int n_keys;
     // With a log: position is that of the first token. row is the log's row, or GDN_GPU_NONE. commit is
     // the pool entry for the state that is committed, or GDN_GPU_NONE.
@@ -46,7 +46,7 @@ template <class X> GDN_INLINE bool rounds_at(const gdn_gpu_gated_delta_net &p, i
 // Loads the log's maps without checks. Kernels with LOG also run calls without a log.
 GDN_INLINE void read_log_maps(const gdn_gpu_gated_delta_net &p, int position, Item &at)
 {
-    const bool none = !p.log_columns;
+    const bool none = !p.log_entries;
     at.row = none ? GDN_GPU_NONE : map_at(p.log_row, at.s, at.s);
     at.base_position = none ? position : map_at(p.state_position, at.s, position);
     at.commit = none ? GDN_GPU_NONE : map_at(p.state_commit, at.s, GDN_GPU_NONE);
@@ -58,15 +58,15 @@ template <class X> GDN_INLINE bool find_log(const gdn_gpu_gated_delta_net &p, It
 {
     const bool padding = at.src == GDN_GPU_SKIP;
     at.kept = X::STATE16 ? at.position - at.position % p.state_interval : at.position;
-    if (!p.log_columns) return true;
+    if (!p.log_entries) return true;
     if (padding) at.commit = GDN_GPU_NONE;
     if (at.row < GDN_GPU_NONE || at.row >= p.log_rows) {
         report(p.bad, GDN_GPU_BAD_LOG_ROW);
         return false;
     }
     bool fits = at.base_position >= 0 && at.base_position <= at.position;
-    if (fits && !padding) // position + T may overflow an int, log_columns - T does not
-        fits = at.row < 0 ? at.base_position == at.position : at.position - at.base_position <= p.log_columns - at.T;
+    if (fits && !padding) // position + T may overflow an int, log_entries - T does not
+        fits = at.row < 0 ? at.base_position == at.position : at.position - at.base_position <= p.log_entries - at.T;
     if (X::STATE16 && !padding) fits = fits && rounds_at<X>(p, at.base_position);
     if (!fits) {
         report(p.bad, GDN_GPU_BAD_STATE_POSITION);
@@ -83,7 +83,7 @@ template <class X> GDN_INLINE bool find_log(const gdn_gpu_gated_delta_net &p, It
 // GDN_CUDA_FEW_TOKENS tokens that neither have a log row nor commit. FEW: the others.
 struct Share {
     enum { ALL, MANY, FEW } of;
-    int column;
+    int value;
 };
 
 // A sequence's default entry. With a map it may overflow an int; it is then not used.
@@ -157,11 +157,11 @@ GDN_INLINE bool find_item(const gdn_gpu_gated_delta_net &p, Item &at, Share shar
         if (!is_tree(p.parent, at.first, at.T, p.bad)) return false;
     }
     at.kappa = key_head_of(p, at.h);
-    constexpr int columns = X::C * LANES / 8;
+    constexpr int values = X::C * LANES / 8;
     at.l = Lanes<LANES>::lane((int)threadIdx.x);
-    at.j = share.column + Lanes<LANES>::group((int)threadIdx.x) * columns;
-    at.columns = p.head_dim_v - at.j < columns ? p.head_dim_v - at.j : columns;
-    at.columns = at.columns < 0 ? 0 : at.columns;
+    at.j = share.value + Lanes<LANES>::group((int)threadIdx.x) * values;
+    at.values = p.head_dim_v - at.j < values ? p.head_dim_v - at.j : values;
+    at.values = at.values < 0 ? 0 : at.values;
     at.n_keys = X::GENERAL ? p.head_dim_k : 32 * X::NB;
     return at.src != GDN_GPU_SKIP && (at.T > 0 || (X::LOG && at.commit >= 0));
 }
@@ -251,10 +251,10 @@ template <class X> GDN_INLINE float4 widen_row(float4 raw, int dtype)
     if (!X::MIXED_IO || dtype == GDN_GPU_F32) return raw;
     const uint32_t x = gdn_bits(raw.x), y = gdn_bits(raw.y);
     if (!X::GENERAL)
-        return make_float4(from_half(x & 0xffffu, dtype), from_half(x >> 16, dtype), from_half(y & 0xffffu, dtype),
-                           from_half(y >> 16, dtype));
-    return make_float4(from_half(x, dtype), from_half(y, dtype), from_half(gdn_bits(raw.z), dtype),
-                       from_half(gdn_bits(raw.w), dtype));
+        return make_float4(from_16bit(x & 0xffffu, dtype), from_16bit(x >> 16, dtype), from_16bit(y & 0xffffu, dtype),
+                           from_16bit(y >> 16, dtype));
+    return make_float4(from_16bit(x, dtype), from_16bit(y, dtype), from_16bit(gdn_bits(raw.z), dtype),
+                       from_16bit(gdn_bits(raw.w), dtype));
 }
 
 // 1 if the call normalises q and k.
@@ -378,31 +378,9 @@ template <class X, int N> GDN_INLINE void widen_rows(float4 (&x)[N], int dtype)
     }
 }
 
-// Load and store the C adjacent value channels of a lane group for one key.
-template <class X> GDN_INLINE void load_columns(const char *at, int columns, float (&x)[X::C])
-{
-    if (!X::GENERAL && X::C == 4 && columns == 4) {
-        const float4 four = load_float4(at);
-        x[0] = four.x, x[X::C / 4] = four.y, x[X::C / 2] = four.z, x[X::C - 1] = four.w;
-    } else {
-#pragma unroll
-        for (int c = 0; c < X::C; c++) x[c] = c < columns ? load_float(at + 4 * (uint64_t)c) : 0.0f;
-    }
-}
-template <class X> GDN_INLINE void store_columns(char *at, int columns, const float (&x)[X::C])
-{
-    if (!X::GENERAL && X::C == 4 && columns == 4) {
-        store_float4(at, make_float4(x[0], x[X::C / 4], x[X::C / 2], x[X::C - 1]));
-    } else {
-#pragma unroll
-        for (int c = 0; c < X::C; c++)
-            if (c < columns) store_float(at + 4 * (uint64_t)c, x[c]);
-    }
-}
-
-// column_of_lane(): the channel whose sum fold() leaves in lane l. lane_of_column(): the first lane with that of c.
-template <int C> GDN_INLINE int column_of_lane(int l) { return C == 4 ? l >> 1 : C == 2 ? l >> 2 : 0; }
-template <int C> GDN_INLINE int lane_of_column(int c) { return 8 / C * c; }
+// value_of_lane(): the channel whose sum fold() leaves in lane l. lane_of_value(): the first lane with that of c.
+template <int C> GDN_INLINE int value_of_lane(int l) { return C == 4 ? l >> 1 : C == 2 ? l >> 2 : 0; }
+template <int C> GDN_INLINE int lane_of_value(int c) { return 8 / C * c; }
 
 // The dot32 tree over the channels' partial sums. Where a step pairs lanes and there are several channels, each lane
 // continues with half of them.

@@ -14,7 +14,7 @@
 // Overlap. While exchanges are in flight, the code decays the state, computes the output sums of the previous token and
 // loads the next token's key. Compilers would move much of that after the exchanges; behind() prevents it with a false
 // dependency. Tokens are processed in pairs, so that two sets of registers hold the keys alternately.
-// gated_delta_net_strips.cuh copies tokens to shared memory.
+// gated_delta_net_stages.cuh copies tokens to shared memory.
 #ifndef GDN_CUDA_GATED_DELTA_NET_AHEAD_CUH
 #define GDN_CUDA_GATED_DELTA_NET_AHEAD_CUH
 
@@ -34,18 +34,12 @@ template <class X> struct Lane {
 };
 template <class X> using State = float[2 * X::NB][Group<X>::N]; // [i][c]: key(i), value channel c ^ number(l)
 
-template <class X> GDN_INLINE Lane<X> load_lane(const typename Strip<X>::Row &row, int l)
+template <class X> GDN_INLINE Lane<X> load_lane(const typename Stage<X>::Row &row, int l)
 {
     Lane<X> lane;
 #pragma unroll
-    for (int n = 0; n < X::NB / 2; n++) lane.quads[n] = row[Strip<X>::place(16 * n + l)];
+    for (int n = 0; n < X::NB / 2; n++) lane.quads[n] = row[Stage<X>::place(16 * n + l)];
     return lane;
-}
-
-// The address of key i and value channel j in a head's state.
-GDN_INLINE char *element_at(const gdn_gpu_pool &pool, bool key_major, char *head, int j, int i)
-{
-    return head + (uint64_t)(key_major ? i * pool.line + 4 * j : j * pool.line + 4 * i);
 }
 
 // Calls each(i, c, address) for every element of this lane in a head's state.
@@ -56,24 +50,26 @@ GDN_INLINE void each_element(const gdn_gpu_pool &pool, bool key_major, char *hea
     for (int i = 0; i < 2 * X::NB; i++)
 #pragma unroll
         for (int c = 0; c < Group<X>::N; c++) {
-            const int key = 32 * (i % X::NB) + 16 * (i / X::NB) + w.l, column = c ^ Group<X>::number(w.l);
-            if (column < w.columns) each(i, c, element_at(pool, key_major, head, w.j + column, key));
+            const int key = 32 * (i % X::NB) + 16 * (i / X::NB) + w.l, value = c ^ Group<X>::number(w.l);
+            const int j = w.j + value;
+            if (value < w.values)
+                each(i, c, head + (uint64_t)(key_major ? key * pool.line + 4 * j : j * pool.line + 4 * key));
         }
 }
 
 // Operations on a lane's value channels, two at a time: x = x f, z = z + x f and x = x + y.
-template <int N> GDN_INLINE void mul_columns(float (&x)[N], float f)
+template <int N> GDN_INLINE void mul_values(float (&x)[N], float f)
 {
 #pragma unroll
     for (int c = 0; c < N; c += 2) take_pair(mul_pair(pair_of(x[c], x[c + 1]), pair_of(f, f)), x[c], x[c + 1]);
 }
-template <int N> GDN_INLINE void fma_columns(float (&z)[N], const float (&x)[N], float f)
+template <int N> GDN_INLINE void fma_values(float (&z)[N], const float (&x)[N], float f)
 {
 #pragma unroll
     for (int c = 0; c < N; c += 2)
         take_pair(fma_pair(pair_of(x[c], x[c + 1]), pair_of(f, f), pair_of(z[c], z[c + 1])), z[c], z[c + 1]);
 }
-template <int N> GDN_INLINE void add_columns(float (&x)[N], const float (&y)[N])
+template <int N> GDN_INLINE void add_values(float (&x)[N], const float (&y)[N])
 {
 #pragma unroll
     for (int c = 0; c < N; c += 2)
@@ -98,7 +94,7 @@ template <class... More> GDN_INLINE int behind(int mask, uint32_t zero, float x,
 }
 
 // Step h = 8, 4, 2 or 1 of the tree. It halves the channels of which a lane has sums, until one is left.
-template <int N> GDN_INLINE void fold_columns(float (&sum)[N], int h, int mask)
+template <int N> GDN_INLINE void fold_values(float (&sum)[N], int h, int mask)
 {
     const int n = N * h / 16; // channels after this step
     if (!n) sum[0] = __fadd_rn(sum[0], exchange(sum[0], mask));
@@ -123,59 +119,59 @@ template <class X> GDN_INLINE void sums_of(const Lane<X> &with, const State<X> &
     for (int c = 0; c < Group<X>::N; c++) sum[c] = 0.0f;
 #pragma unroll
     for (int i = 0; i < X::NB; i++) {
-        fma_columns(sum, S[i], with.key(i));
-        fma_columns(upper, S[X::NB + i], with.key(X::NB + i));
+        fma_values(sum, S[i], with.key(i));
+        fma_values(upper, S[X::NB + i], with.key(X::NB + i));
     }
-    add_columns(sum, upper);
+    add_values(sum, upper);
 }
 
-// 2 to 6, of token u of the strip, whose key is k. Loads the next key. The output is that of the previous token.
+// 2 to 6, of token u of the stage, whose key is k. Loads the next key. The output is that of the previous token.
 template <class X>
-GDN_INLINE void take_token(const gdn_gpu_gated_delta_net &p, const Item &w, Strip<X> &strip, int u, bool writes,
+GDN_INLINE void take_token(const gdn_gpu_gated_delta_net &p, const Item &w, Stage<X> &stage, int u, bool writes,
                            const Lane<X> &k, Lane<X> &next, Running<X> &at)
 {
     constexpr int N = Group<X>::N;
     const uint32_t zero = at.zero;
-    const Factors factors = strip.factors[u];
-    const int column = Lanes<16>::group((int)threadIdx.x) * N + Group<X>::number(w.l);
-    const float v = strip.v[u][column];
+    const Factors factors = stage.factors[u];
+    const int value = Lanes<16>::group((int)threadIdx.x) * N + Group<X>::number(w.l);
+    const float v = stage.v[u][value];
     Lane<X> decay, with = k;
     if (X::CHANNEL) {
-        decay = load_lane<X>(strip.decays[u], w.l);
+        decay = load_lane<X>(stage.decays[u], w.l);
 #pragma unroll
         for (int i = 0; i < 2 * X::NB; i++) with.quads[i / 4].of[i % 4] = __fmul_rn(decay.key(i), k.key(i));
     }
-    next = load_lane<X>(strip.k[u + 1], w.l);
-    const Lane<X> q = load_lane<X>(strip.q[u], w.l);
+    next = load_lane<X>(stage.k[u + 1], w.l);
+    const Lane<X> q = load_lane<X>(stage.q[u], w.l);
     float kv[N], o[N];
     sums_of<X>(with, at.S, kv); // 3
-    fold_columns(kv, 8, mask_of(8));
+    fold_values(kv, 8, mask_of(8));
     sums_of<X>(at.q, at.S, o); // 6, of the previous token
     const float first = o[0];
-    fold_columns(kv, 4, behind(mask_of(4), zero, q.key(X::NB), o[1], o[N - 1]));
-    fold_columns(o, 8, mask_of(8));
+    fold_values(kv, 4, behind(mask_of(4), zero, q.key(X::NB), o[1], o[N - 1]));
+    fold_values(o, 8, mask_of(8));
 #pragma unroll
-    for (int i = 0; i < 2 * X::NB; i++) mul_columns(at.S[i], X::CHANNEL ? decay.key(i) : factors.decay);
-    fold_columns(kv, 2, behind(mask_of(2), zero, next.key(0), at.S[2 * X::NB - 1][N - 1]));
-    fold_columns(o, 4, behind(mask_of(4), zero, at.S[X::NB - 1][N - 1]));
-    fold_columns(kv, 1, behind(mask_of(1), zero, next.key(X::NB)));
-    fold_columns(o, 2, mask_of(2));
+    for (int i = 0; i < 2 * X::NB; i++) mul_values(at.S[i], X::CHANNEL ? decay.key(i) : factors.decay);
+    fold_values(kv, 2, behind(mask_of(2), zero, next.key(0), at.S[2 * X::NB - 1][N - 1]));
+    fold_values(o, 4, behind(mask_of(4), zero, at.S[X::NB - 1][N - 1]));
+    fold_values(kv, 1, behind(mask_of(1), zero, next.key(X::NB)));
+    fold_values(o, 2, mask_of(2));
     const float read = X::CHANNEL ? kv[0] : __fmul_rn(factors.decay, kv[0]); // 4
     float d[N] = { __fmul_rn(factors.beta, __fsub_rn(v, read)) };
 #pragma unroll
     for (int c = 1; c < N; c++)
         d[c] = exchange(d[0],
                         c < N - 1 ? mask_of(Group<X>::OF_ONE * c) : behind(mask_of(Group<X>::OF_ONE * c), zero, first));
-    fold_columns(o, 1, mask_of(1));
+    fold_values(o, 1, mask_of(1));
     if (X::MIXED_IO) {
-        if (writes) strip.out[X::MIXED_IO ? u : 0][column] = o[0];
+        if (writes) stage.out[X::MIXED_IO ? u : 0][value] = o[0];
     } else {
         if (writes) store_float(at.out_at, __fmul_rn(p.scale, o[0]));
         at.out_at += p.result.token;
     }
     at.q = q;
 #pragma unroll
-    for (int i = 0; i < 2 * X::NB; i++) fma_columns(at.S[i], d, k.key(i)); // 5: update
+    for (int i = 0; i < 2 * X::NB; i++) fma_values(at.S[i], d, k.key(i)); // 5: update
 }
 
 // 7: stores the state after token t, as a snapshot and as a checkpoint, if the maps have entries for them
@@ -191,30 +187,32 @@ GDN_INLINE void keep_state(const gdn_gpu_gated_delta_net &p, const Item &w, int 
     }
 }
 
-// The consumer warps, and without MIXED_IO the whole kernel. `strips`: two stages in shared memory. LOGGED: the call
+// The consumer warps, and without MIXED_IO the whole kernel. `stages`: two stages in shared memory. LOGGED: the call
 // has a log, but this thread block's sequence has no log row and no commit.
 template <class X, bool LOGGED = false>
-GDN_INLINE void gated_delta_net_ahead(const gdn_gpu_gated_delta_net &p, Strip<X> *strips, Share share)
+GDN_INLINE void gated_delta_net_ahead(const gdn_gpu_gated_delta_net &p, Stage<X> *stages, Share share)
 {
     static_assert(!X::LOG && !X::STATE16 && !X::GENERAL, "what the others are for");
     Item w;
     if (!find_item<X, Group<X>::LANES, LOGGED>(p, w, share)) return; // the whole block
     if (X::MIXED_IO && (int)threadIdx.x >= 32 * GDN_CUDA_DELTA_WARPS) {
-        prepare_strips<X>(p, w, share.column, strips);
+        prepare_stages<X>(p, w, share.value, stages);
         return;
     }
     w.T = __shfl_sync(GDN_FULL_WARP, w.T, 0); // unchanged; shows the compiler that the loop is uniform in a warp
     const int mine = Group<X>::number(w.l);   // the value channel whose output this lane has
-    const bool writes = w.l % Group<X>::OF_ONE == 0 && (X::MIXED_IO || mine < w.columns);
+    const bool writes = w.l % Group<X>::OF_ONE == 0 && (X::MIXED_IO || mine < w.values);
     Running<X> at;
     at.writes = X::MIXED_IO && writes;
     at.zero = (uint32_t)(p.n_tokens >> 31);
     at.out_at = token_at(p.result, w, w.h) + (4 * (int64_t)(w.j + mine) - (int64_t)p.result.token);
     at.q = {};
 
-    Coming<X> next;
-    next.begin(p, w);
-    next.start(p, w, 0, strips[0]);
+    Copying<X> next; // not used with MIXED_IO: the producers do its work
+    if (!X::MIXED_IO) {
+        next.begin(p, w);
+        next.start(p, w, 0, stages[0]);
+    }
 #pragma unroll
     for (int i = 0; i < 2 * X::NB; i++)
 #pragma unroll
@@ -222,29 +220,29 @@ GDN_INLINE void gated_delta_net_ahead(const gdn_gpu_gated_delta_net &p, Strip<X>
     if (w.src >= 0) // 1
         each_element<X>(p.state_in, p.key_major, state_at(p.state_in, w.src, p.slots_in, w.h), w,
                         [&](int i, int c, const char *from) { at.S[i][c] = load_float(from); });
-    next.finish(p, strips[0]);
+    if (!X::MIXED_IO) next.finish(p, stages[0]);
     meet<X>();
 
     int kept = next_kept(p, w, 0); // the next token whose state may be kept
-    for (int t0 = 0, turn = 0; t0 < w.T; t0 += Strip<X>::TOKENS, turn ^= 1) {
-        Strip<X> &strip = strips[turn];
-        const bool more = t0 + Strip<X>::TOKENS < w.T;
-        const int n = more ? Strip<X>::TOKENS : w.T - t0;
-        if (more) next.start(p, w, t0 + Strip<X>::TOKENS, strips[turn ^ 1]);
+    for (int t0 = 0, turn = 0; t0 < w.T; t0 += Stage<X>::TOKENS, turn ^= 1) {
+        Stage<X> &stage = stages[turn];
+        const bool more = t0 + Stage<X>::TOKENS < w.T;
+        const int n = more ? Stage<X>::TOKENS : w.T - t0;
+        if (!X::MIXED_IO && more) next.start(p, w, t0 + Stage<X>::TOKENS, stages[turn ^ 1]);
         Lane<X> k[2];
-        k[0] = load_lane<X>(strip.k[0], w.l);
+        k[0] = load_lane<X>(stage.k[0], w.l);
         const int pairs = (kept - t0 < n ? kept - t0 : n) & -2; // tokens before the next state that may be kept
         int u = 0;
 #pragma unroll 1
         for (; u < pairs; u += 2) {
-            take_token<X>(p, w, strip, u, at.writes, k[0], k[1], at);
-            take_token<X>(p, w, strip, u + 1, writes, k[1], k[0], at);
+            take_token<X>(p, w, stage, u, at.writes, k[0], k[1], at);
+            take_token<X>(p, w, stage, u + 1, writes, k[1], k[0], at);
             at.writes = writes;
         }
 #pragma unroll 1
         for (; u < n; u++) {
-            k[0] = load_lane<X>(strip.k[u], w.l);
-            take_token<X>(p, w, strip, u, at.writes, k[0], k[1], at);
+            k[0] = load_lane<X>(stage.k[u], w.l);
+            take_token<X>(p, w, stage, u, at.writes, k[0], k[1], at);
             at.writes = writes;
             // 7: snapshot, r tokens before the newest, and checkpoint
             if (t0 + u < kept) continue;
@@ -254,14 +252,14 @@ GDN_INLINE void gated_delta_net_ahead(const gdn_gpu_gated_delta_net &p, Strip<X>
             });
             kept = next_kept(p, w, kept + 1);
         }
-        if (more) next.finish(p, strips[turn ^ 1]);
+        if (!X::MIXED_IO && more) next.finish(p, stages[turn ^ 1]);
         meet<X>();
     }
     float o[Group<X>::N];
     sums_of<X>(at.q, at.S, o);
 #pragma unroll
-    for (int h = 8; h; h /= 2) fold_columns(o, h, mask_of(h));
-    if (!writes || mine >= w.columns) return;
+    for (int h = 8; h; h /= 2) fold_values(o, h, mask_of(h));
+    if (!writes || mine >= w.values) return;
     char *last = token_at(p.result, w, w.h) + (w.T - 1) * (int64_t)p.result.token;
     const int out_type = type_of<X>(p.result_dtype);
     store_element(last + element_bytes(out_type) * (int64_t)(w.j + mine), __fmul_rn(p.scale, o[0]), out_type);

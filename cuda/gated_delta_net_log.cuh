@@ -3,7 +3,7 @@
 #ifndef GDN_CUDA_GATED_DELTA_NET_LOG_CUH
 #define GDN_CUDA_GATED_DELTA_NET_LOG_CUH
 
-#include "cuda/gated_delta_net_half.cuh"
+#include "cuda/gated_delta_net_state16.cuh"
 
 // Load and store elements i .. i + 3 of a row of the log; those beyond the head are 0. The call does not write the
 // entries that it replays, but it may write adjacent ones: so these are not loaded through __ldg.
@@ -31,7 +31,7 @@ template <class X> GDN_INLINE void store_keys(char *row, int i, int n_keys, floa
 // of the eight lanes' value channels; log_decay(): the decays of the head.
 GDN_INLINE char *log_at(const gdn_gpu_gated_delta_net &p, const Item &w, int position)
 {
-    return p.log.base + (uint64_t)(w.row * p.log.row + position % p.log_columns * p.log.line);
+    return p.log.base + (uint64_t)(w.row * p.log.row + position % p.log_entries * p.log.line);
 }
 GDN_INLINE char *log_key(const gdn_gpu_gated_delta_net &p, const Item &w, char *entry)
 {
@@ -64,7 +64,7 @@ GDN_INLINE void load_logged(const gdn_gpu_gated_delta_net &p, const Item &w, int
 #pragma unroll
         for (int m = 0; m < X::NB; m++)
             x.decay[X::CHANNEL ? m : 0] = load_keys<X>(log_decay<X>(p, w, entry), 32 * m + 4 * w.l, w.n_keys);
-    load_columns<X>(log_delta(p, w, entry), w.columns, x.delta);
+    load_values<X>(log_delta(p, w, entry), w.values, x.delta);
 }
 
 // 1: replays the log, from one position to another. AHEAD: the next entry's loads are issued before the arithmetic of
@@ -98,7 +98,7 @@ GDN_INLINE void log_token(const gdn_gpu_gated_delta_net &p, const Item &w, int t
 {
     if (w.row < 0) return;
     char *entry = log_at(p, w, w.position + t);
-    if (w.l == 0) store_columns<X>(log_delta(p, w, entry), w.columns, delta);
+    if (w.l == 0) store_values<X>(p, log_delta(p, w, entry), w.values, delta);
     if (w.j) return;
     if (!X::CHANNEL && w.l == 0) // with CHANNEL log_gates() writes the decays
         store_float(log_decay<X>(p, w, entry), decay[0].x);

@@ -1,19 +1,19 @@
 // gated_delta_net, prefill with producer warps, for mixed-precision I/O, qk_norm, or betas and decays from projections.
 //
 // Half of a thread block's warps are consumers: they compute. The other half are producers. They convert, normalise and
-// gate the next strip (a stage in shared memory), and round and store the outputs of the previous one. So conversions
+// gate the next stage, and round and store the outputs of the previous one. So conversions
 // stay out of the dependency chain from token to token, and the consumers do not wait for exchanges, exp and softplus
-// of the producers. A producer prefetches a strip into registers while the consumers process the strip before it.
+// of the producers. A producer prefetches a stage into registers while the consumers process the stage before it.
 #ifndef GDN_CUDA_GATED_DELTA_NET_PREPARE_CUH
 #define GDN_CUDA_GATED_DELTA_NET_PREPARE_CUH
 
-#include "cuda/gated_delta_net_strips.cuh"
+#include "cuda/gated_delta_net_stages.cuh"
 
 // Store a row to shared memory, where elements 32 m + 4 l + e (block m, e = 0 .. 3) go to place_of(row, l, e)[m].
 template <class X> GDN_INLINE float *place_of(Quad *row, int l, int e)
 {
     const int residue = 4 * l + e;
-    return row[Strip<X>::place(residue % Strip<X>::QUADS)].of + residue / Strip<X>::QUADS * X::NB % 4;
+    return row[Stage<X>::place(residue % Stage<X>::QUADS)].of + residue / Stage<X>::QUADS * X::NB % 4;
 }
 GDN_INLINE float part(float4 x, int e) { return e == 0 ? x.x : e == 1 ? x.y : e == 2 ? x.z : x.w; }
 template <class X> GDN_INLINE void store_block(Quad *row, int m, int l, float4 x)
@@ -30,35 +30,35 @@ template <class X> GDN_INLINE void store_row(Quad *row, int l, const float4 (&x)
     }
 }
 
-// A producer thread's part of the next strip, unconverted. Eight lanes have a row of k, one of q, or both. One warp has
+// A producer thread's part of the next stage, unconverted. Eight lanes have a row of k, one of q, or both. One warp has
 // the gates per head, another one the betas.
 template <class X> struct Preparing {
-    static constexpr int THREADS = 32 * GDN_CUDA_DELTA_WARPS, TOKENS = Strip<X>::TOKENS, QUADS = Strip<X>::QUADS;
-    static constexpr int N_ROWS = 2 * TOKENS * 8 / THREADS, N_V = TOKENS * X::COLUMNS / THREADS;
+    static constexpr int THREADS = 32 * GDN_CUDA_DELTA_WARPS, TOKENS = Stage<X>::TOKENS, QUADS = Stage<X>::QUADS;
+    static constexpr int N_ROWS = 2 * TOKENS * 8 / THREADS, N_V = TOKENS * X::VALUES / THREADS;
     static constexpr int N_G = X::CHANNEL ? TOKENS * QUADS / THREADS : 1; // four gates of a row at a time
     float4 rows[N_ROWS][X::NB], g[N_G];
     float v[N_V], factor; // factor: the gate of a token, or its beta
     float rate;           // of raw gates
     float4 bias;          // of raw gates; all of a thread's gates have the same keys, so they share it
-    int column;           // value channel of v and of the outputs
-    static_assert(TOKENS <= 32 && N_ROWS >= 1 && THREADS % X::COLUMNS == 0 && THREADS % QUADS == 0, "whole shares");
+    int value;            // value channel of v and of the outputs
+    static_assert(TOKENS <= 32 && N_ROWS >= 1 && THREADS % X::VALUES == 0 && THREADS % QUADS == 0, "whole shares");
 
     static __device__ __forceinline__ int me() { return (int)threadIdx.x - THREADS; }
     static __device__ __forceinline__ bool has_gate() { return !X::CHANNEL && me() < TOKENS; }
     static __device__ __forceinline__ bool has_beta() { return me() >= 32 && me() < 32 + TOKENS; }
-    // This thread's row n: whether it is of k or of q, and the token in the strip.
+    // This thread's row n: whether it is of k or of q, and the token in the stage.
     static __device__ __forceinline__ bool of_k(int n) { return N_ROWS == 2 ? n == 0 : me() < THREADS / 2; }
     static __device__ __forceinline__ int token_of_row() { return N_ROWS == 2 ? me() / 8 : me() / 8 % TOKENS; }
     // The tokens of its n-th gates, and of its n-th element of v and output.
     static __device__ __forceinline__ int token_of_gates(int n) { return me() / QUADS + THREADS / QUADS * n; }
-    static __device__ __forceinline__ int token_of_v(int n) { return me() / X::COLUMNS + THREADS / X::COLUMNS * n; }
+    static __device__ __forceinline__ int token_of_v(int n) { return me() / X::VALUES + THREADS / X::VALUES * n; }
     static __device__ __forceinline__ int key_of_gates() { return 4 * (me() % QUADS); }
     // A clamped token index: tokens beyond the end load the last one, and nothing reads the result.
     static __device__ __forceinline__ int64_t token(const Item &w, int t) { return t < w.T ? t : w.T - 1; }
 
-    __device__ __forceinline__ void begin(const gdn_gpu_gated_delta_net &p, const Item &w, int first_column)
+    __device__ __forceinline__ void begin(const gdn_gpu_gated_delta_net &p, const Item &w, int first_value)
     {
-        column = first_column + me() % X::COLUMNS;
+        value = first_value + me() % X::VALUES;
         factor = 0.0f; // of threads that have neither a gate nor a beta
         rate = read_rate<X>(p, w);
         bias = read_bias<X>(p, w, key_of_gates());
@@ -88,8 +88,8 @@ template <class X> struct Preparing {
 #pragma unroll
         for (int n = 0; n < N_V; n++) {
             const char *row = token_at(p.v, w, w.h) + token(w, t0 + token_of_v(n)) * p.v.token;
-            v[n] = column < p.head_dim_v
-                       ? read_raw((uint64_t)row + (uint64_t)(element_bytes(p.v_dtype) * column), p.v_dtype)
+            v[n] = value < p.head_dim_v
+                       ? read_raw((uint64_t)row + (uint64_t)(element_bytes(p.v_dtype) * value), p.v_dtype)
                        : 0.0f;
         }
         if (has_gate())
@@ -116,67 +116,67 @@ template <class X> struct Preparing {
         for (int n = 0; n < N_ROWS; n++)
 #pragma unroll
             for (int m = 0; m < X::NB; m++)
-                rows[n][m] = mul4(rows[n][m], all4(column_of_lane<N_ROWS>(l) == n ? mine : other));
+                rows[n][m] = mul4(rows[n][m], all4(value_of_lane<N_ROWS>(l) == n ? mine : other));
     }
 
-    // 0: prepare, and 2: decay. Converts the loaded values and stores them to the strip.
-    __device__ __forceinline__ void finish(const gdn_gpu_gated_delta_net &p, Strip<X> &strip)
+    // 0: prepare, and 2: decay. Converts the loaded values and stores them to the stage.
+    __device__ __forceinline__ void finish(const gdn_gpu_gated_delta_net &p, Stage<X> &stage)
     {
 #pragma unroll
         for (int n = 0; n < N_ROWS; n++) widen_rows<X>(rows[n], of_k(n) ? p.k_dtype : p.q_dtype);
         if (normalises<X>(p)) normalise(p);
 #pragma unroll
         for (int n = 0; n < N_ROWS; n++)
-            store_row<X>(of_k(n) ? strip.k[token_of_row()] : strip.q[token_of_row()], me() % 8, rows[n]);
+            store_row<X>(of_k(n) ? stage.k[token_of_row()] : stage.q[token_of_row()], me() % 8, rows[n]);
 #pragma unroll
         for (int n = 0; X::CHANNEL && n < N_G; n++)
-            store_block<X>(strip.decays[X::CHANNEL ? token_of_gates(n) : 0], key_of_gates() / 32,
+            store_block<X>(stage.decays[X::CHANNEL ? token_of_gates(n) : 0], key_of_gates() / 32,
                            key_of_gates() % 32 / 4, decay_of<X>(p, widen_row<X>(g[n], p.g_dtype), rate, bias));
 #pragma unroll
-        for (int n = 0; n < N_V; n++) strip.v[token_of_v(n)][me() % X::COLUMNS] = widen_raw<X>(v[n], p.v_dtype);
-        if (has_gate()) strip.factors[me()].decay = decay_of<X>(p, widen_raw<X>(factor, p.g_dtype), rate, bias.x);
-        if (has_beta()) strip.factors[me() - 32].beta = delta_factor<X>(p, widen_raw<X>(factor, p.beta_dtype));
+        for (int n = 0; n < N_V; n++) stage.v[token_of_v(n)][me() % X::VALUES] = widen_raw<X>(v[n], p.v_dtype);
+        if (has_gate()) stage.factors[me()].decay = decay_of<X>(p, widen_raw<X>(factor, p.g_dtype), rate, bias.x);
+        if (has_beta()) stage.factors[me() - 32].beta = delta_factor<X>(p, widen_raw<X>(factor, p.beta_dtype));
     }
 
-    // 6: output, of the tokens whose sums are in the strip that begins with token t0
+    // 6: output, of the tokens whose sums are in the stage that begins with token t0
     __device__ __forceinline__ void store_outputs(const gdn_gpu_gated_delta_net &p, const Item &w, int t0,
-                                                  const Strip<X> &strip)
+                                                  const Stage<X> &stage)
     {
 #pragma unroll
         for (int n = 0; n < N_V; n++) {
             const int t = t0 - 1 + token_of_v(n);
-            if (column < p.head_dim_v && t >= 0 && t + 1 < w.T)
+            if (value < p.head_dim_v && t >= 0 && t + 1 < w.T)
                 store_element(token_at(p.result, w, w.h) + t * (int64_t)p.result.token +
-                                  element_bytes(p.result_dtype) * (int64_t)column,
-                              __fmul_rn(p.scale, strip.out[token_of_v(n)][me() % X::COLUMNS]), p.result_dtype);
+                                  element_bytes(p.result_dtype) * (int64_t)value,
+                              __fmul_rn(p.scale, stage.out[token_of_v(n)][me() % X::VALUES]), p.result_dtype);
         }
     }
 };
 
-// The producer warps' loop. Strip n, counted from 0, is complete at barrier n + 1; the consumers have processed it at
+// The producer warps' loop. Stage n, counted from 0, is complete at barrier n + 1; the consumers have processed it at
 // barrier n + 2.
 template <class X>
-GDN_INLINE void prepare_strips(const gdn_gpu_gated_delta_net &p, const Item &w, int first_column, Strip<X> *strips)
+GDN_INLINE void prepare_stages(const gdn_gpu_gated_delta_net &p, const Item &w, int first_value, Stage<X> *stages)
 {
-    constexpr int TOKENS = Strip<X>::TOKENS;
+    constexpr int TOKENS = Stage<X>::TOKENS;
     Preparing<X> next;
-    next.begin(p, w, first_column);
+    next.begin(p, w, first_value);
     next.load(p, w, 0);
     next.widen_gates(p);
     int t0 = 0, turn = 0;
 #pragma unroll 1
     for (;; turn ^= 1) {
-        next.finish(p, strips[turn]);
-        if (t0 >= 2 * TOKENS) next.store_outputs(p, w, t0 - 2 * TOKENS, strips[turn]);
+        next.finish(p, stages[turn]);
+        if (t0 >= 2 * TOKENS) next.store_outputs(p, w, t0 - 2 * TOKENS, stages[turn]);
         t0 += TOKENS;
         if (t0 >= w.T) break;
         next.load(p, w, t0);
         meet<X>();
     }
     meet<X>();
-    if (t0 > TOKENS) next.store_outputs(p, w, t0 - 2 * TOKENS, strips[turn ^ 1]);
+    if (t0 > TOKENS) next.store_outputs(p, w, t0 - 2 * TOKENS, stages[turn ^ 1]);
     meet<X>();
-    next.store_outputs(p, w, t0 - TOKENS, strips[turn]);
+    next.store_outputs(p, w, t0 - TOKENS, stages[turn]);
 }
 
 #endif

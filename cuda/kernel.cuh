@@ -26,9 +26,9 @@ typedef char *gdn_cuda_memory;
 
 #define GDN_INLINE static __device__ __forceinline__
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-#define GDN_HALF_BY_DEVICE
+#define GDN_CONVERT16_BY_DEVICE
 #endif
-#include "gpu/half.h"
+#include "gpu/convert16.h"
 
 #define GDN_FULL_WARP 0xffffffffu
 
@@ -64,8 +64,8 @@ GDN_INLINE unsigned load_word(const char *at) { return *(const unsigned *)at; }
 GDN_INLINE void store_float(char *at, float x) { *(float *)at = x; }
 GDN_INLINE void store_float4(char *at, float4 x) { *(float4 *)at = x; }
 GDN_INLINE void store_word(char *at, unsigned x) { *(unsigned *)at = x; }
-GDN_INLINE unsigned load_half(const char *at) { return *(const unsigned short *)at; }
-GDN_INLINE void store_half(char *at, uint32_t x) { *(unsigned short *)at = (unsigned short)x; }
+GDN_INLINE unsigned load_16bit(const char *at) { return *(const unsigned short *)at; }
+GDN_INLINE void store_16bit(char *at, uint32_t x) { *(unsigned short *)at = (unsigned short)x; }
 GDN_INLINE uint2 load_pair(const char *at) { return *(const uint2 *)at; }
 GDN_INLINE void store_pair(char *at, uint2 x) { *(uint2 *)at = x; }
 
@@ -96,7 +96,7 @@ GDN_INLINE bool is_tree(uint64_t parent, int first, int T, char *bad)
 }
 
 // ---- Conversions.
-#ifdef GDN_HALF_BY_DEVICE
+#ifdef GDN_CONVERT16_BY_DEVICE
 // Conversion instructions: .rn rounds to nearest, ties to even, and keeps subnormals. The payload of a NaN may differ
 // from the reference's, which the contract allows. sm_75, which has none for BF16, and other compilers use the bits.
 GDN_INLINE float from_f16(uint32_t h)
@@ -129,7 +129,7 @@ GDN_INLINE float from_f16(uint32_t h)
 }
 #endif
 
-GDN_INLINE float from_half(uint32_t h, int dtype) { return dtype == GDN_GPU_F16 ? from_f16(h) : from_bf16(h); }
+GDN_INLINE float from_16bit(uint32_t h, int dtype) { return dtype == GDN_GPU_F16 ? from_f16(h) : from_bf16(h); }
 
 // One element of type F32, F16 or BF16, uniform in a launch. read_bits() loads it and widen() converts it at its use,
 // so that no load waits for an earlier one.
@@ -139,14 +139,14 @@ GDN_INLINE uint32_t read_bits(uint64_t at, int dtype)
 }
 GDN_INLINE float widen(uint32_t bits, int dtype)
 {
-    return dtype == GDN_GPU_F32 ? gdn_from_bits(bits) : from_half(bits, dtype);
+    return dtype == GDN_GPU_F32 ? gdn_from_bits(bits) : from_16bit(bits, dtype);
 }
 GDN_INLINE float read_element(uint64_t at, int dtype) { return widen(read_bits(at, dtype), dtype); }
-GDN_INLINE uint32_t half_of(float x, int dtype) { return dtype == GDN_GPU_F16 ? to_f16(x) : to_bf16(x); }
+GDN_INLINE uint32_t to_16bit(float x, int dtype) { return dtype == GDN_GPU_F16 ? to_f16(x) : to_bf16(x); }
 GDN_INLINE void store_element(char *at, float x, int dtype)
 {
     if (dtype == GDN_GPU_F32) store_float(at, x);
-    else store_half(at, half_of(x, dtype));
+    else store_16bit(at, to_16bit(x, dtype));
 }
 
 // ---- Two floats at a time. From sm_100 on it is one instruction that rounds each to nearest (.rn) and keeps

@@ -1,5 +1,5 @@
 // Runs the device's arithmetic (fma, +, * and a few others) on hard operands. The host compares the results with its
-// own bits (cuda/probe.c).
+// own bits (gpu/probe.c).
 //
 // Kernels: probe_arithmetic
 #include "cuda/kernel.cuh"

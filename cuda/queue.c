@@ -1,16 +1,11 @@
-/* Streams: resolving a call's stream, bounded waits, launches, and what the device reports. See device.h.
- *
- * The driver has no wait with a bound, so a wait polls at growing intervals. A wait that times out changes nothing. */
-#define _POSIX_C_SOURCE 200809L
-#include <time.h>
-
+/* Streams: resolving a call's stream, bounded waits, launches, and what the device reports. See device.h. */
 #include "core/status.h"
 #include "cuda/device.h"
 
 static uint64_t address(const void *backend, const gdn_place *at)
 {
     (void)backend;
-    return gdn_cuda_address(at);
+    return at->data ? (uint64_t)(uintptr_t)at->data + at->offset : 0;
 }
 
 gdn_gpu_device gdn_cuda_gpu(const gdn_cuda_device *dev)
@@ -52,36 +47,30 @@ gdn_status gdn_cuda_stream(gdn_cuda_device *dev, gdn_stream stream, CUstream *ou
     return GDN_OK;
 }
 
-static uint64_t now_ns(void)
+typedef struct wait_t {
+    gdn_cuda_device *dev;
+    CUstream stream;
+} wait_t;
+
+static int is_done(void *user, gdn_status *status)
 {
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
+    const wait_t *x = user;
+    const CUresult result = x->dev->cu->StreamQuery(x->stream);
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY)
+        *status = gdn_cuda_fail(x->dev, x->dev->cu, result, "cuStreamQuery");
+    return result == CUDA_SUCCESS;
 }
 
 gdn_status gdn_cuda_wait(gdn_cuda_device *dev, CUstream stream)
 {
-    const uint64_t begin = now_ns();
     int capturing = CU_STREAM_CAPTURE_STATUS_NONE;
+    wait_t x = { dev, stream };
     CUresult result = stream == dev->stream ? CUDA_SUCCESS : dev->cu->StreamIsCapturing(stream, &capturing);
     if (result != CUDA_SUCCESS) return gdn_cuda_fail(dev, dev->cu, result, "cuStreamIsCapturing");
     if (capturing != CU_STREAM_CAPTURE_STATUS_NONE)
         return gdn_fail(GDN_INVALID_ARGUMENT, "stream is %p, which is being captured; there is nothing yet to wait for",
                         (void *)stream);
-    for (long pause_ns = 0;;) {
-        result = dev->cu->StreamQuery(stream);
-        if (result != CUDA_ERROR_NOT_READY)
-            return result == CUDA_SUCCESS ? GDN_OK : gdn_cuda_fail(dev, dev->cu, result, "cuStreamQuery");
-        const uint64_t waited = now_ns() - begin;
-        if (waited >= dev->gpu.timeout_ns)
-            return gdn_fail(GDN_TIMEOUT, "the device %s was not done after %llu ns (desc->timeout_ns)",
-                            dev->traits.about.name, (unsigned long long)dev->gpu.timeout_ns);
-        if (waited > 200000) { /* for longer waits, pauses add at most 2% */
-            pause_ns = (long)(waited / 50 < 1000000 ? waited / 50 : 1000000);
-            const struct timespec pause = { 0, pause_ns };
-            (void)nanosleep(&pause, NULL);
-        }
-    }
+    return gdn_gpu_wait_for(&dev->gpu, is_done, &x);
 }
 
 gdn_status gdn_cuda_launch(gdn_cuda_device *dev, gdn_cuda_kernel kernel, CUstream stream, uint64_t blocks,
@@ -104,8 +93,9 @@ gdn_status gdn_cuda_launch_3d(gdn_cuda_device *dev, gdn_cuda_kernel kernel, CUst
     return result == CUDA_SUCCESS ? GDN_OK : gdn_cuda_fail(dev, dev->cu, result, "cuLaunchKernel");
 }
 
-gdn_status gdn_cuda_take_report(gdn_cuda_device *dev)
+gdn_status gdn_cuda_take_report(void *device)
 {
+    gdn_cuda_device *dev = device;
     /* A fault affects the whole CUDA context, so any stream reports it. */
     const CUresult result = dev->cu->StreamQuery(dev->stream);
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY)

@@ -92,13 +92,13 @@ GDN_INLINE void store_q8_0(char *block, float x, int lane)
     const float even = __fsub_rn(__fadd_rn(y, 12582912.0f), 12582912.0f); // to the nearest integer, ties to even
     const uint32_t byte = y != y ? 0u : (uint32_t)(int)even & 255u;
     const uint32_t next = __shfl_down_sync(GDN_FULL_WARP, byte, 1);
-    if (lane % 2 == 0) store_half(block + 2 + (uint64_t)lane, byte | next << 8);
-    if (lane == 1) store_half(block, to_f16(d));
+    if (lane % 2 == 0) store_16bit(block + 2 + (uint64_t)lane, byte | next << 8);
+    if (lane == 1) store_16bit(block, to_f16(d));
 }
 
-GDN_INLINE uint32_t two_halves(float low, float high, int dtype)
+GDN_INLINE uint32_t two_16bit(float low, float high, int dtype)
 {
-    return half_of(low, dtype) | half_of(high, dtype) << 16;
+    return to_16bit(low, dtype) | to_16bit(high, dtype) << 16;
 }
 
 // Copies bytes of a piece of a row; 16 at a time if rows are aligned to that.
@@ -108,7 +108,7 @@ GDN_INLINE void move(char *dst, uint64_t src, int64_t bytes, bool wide)
     for (int64_t n = threadIdx.x; n < whole; n += GDN_CUDA_ROWS_THREADS)
         *(uint4 *)(dst + 16 * (uint64_t)n) = __ldg((const uint4 *)(src + 16 * (uint64_t)n));
     for (int64_t n = 8 * whole + threadIdx.x; n < bytes / 2; n += GDN_CUDA_ROWS_THREADS)
-        store_half(dst + 2 * (uint64_t)n, __ldg((const unsigned short *)(src + 2 * (uint64_t)n)));
+        store_16bit(dst + 2 * (uint64_t)n, __ldg((const unsigned short *)(src + 2 * (uint64_t)n)));
 }
 
 GDN_KERNEL(gdn_cuda_rows_write, gdn_gpu_set_rows, GDN_BLOCKS(GDN_CUDA_ROWS_THREADS, 7))
@@ -142,10 +142,10 @@ GDN_KERNEL(gdn_cuda_rows_write, gdn_gpu_set_rows, GDN_BLOCKS(GDN_CUDA_ROWS_THREA
         for (int64_t j = me; j < whole; j += GDN_CUDA_ROWS_THREADS) {
             const float4 x = read_float4(src + 16 * (uint64_t)j);
             *(uint2 *)(dst + 8 * (uint64_t)j) =
-                make_uint2(two_halves(x.x, x.y, p.dst_dtype), two_halves(x.z, x.w, p.dst_dtype));
+                make_uint2(two_16bit(x.x, x.y, p.dst_dtype), two_16bit(x.z, x.w, p.dst_dtype));
         }
         for (int64_t j = 4 * whole + me; j < n; j += GDN_CUDA_ROWS_THREADS)
-            store_half(dst + 2 * (uint64_t)j, half_of(read_float(src + 4 * (uint64_t)j), p.dst_dtype));
+            store_16bit(dst + 2 * (uint64_t)j, to_16bit(read_float(src + 4 * (uint64_t)j), p.dst_dtype));
     } else {
         for (int64_t j = me; j < n; j += GDN_CUDA_ROWS_THREADS)
             store_element(dst + dst_bytes * (uint64_t)j, read_element(src + src_bytes * (uint64_t)j, p.src_dtype),

@@ -6,7 +6,7 @@
  * value heads x blocks of value channels. */
 #define GDN_CUDA_DELTA_WARPS    4
 #define GDN_CUDA_PREPARED_WARPS (2 * GDN_CUDA_DELTA_WARPS) /* with producer warps, which are the second half */
-#define GDN_CUDA_MIXED_COLUMNS  64 /* value channels of a thread block for few tokens, in a prefill + decode kernel */
+#define GDN_CUDA_MIXED_VALUES   64 /* value channels of a thread block for few tokens, in a prefill + decode kernel */
 #define GDN_CUDA_FEW_TOKENS     8  /* of a sequence, or on average: decode and verification, not prefill */
 #define GDN_CUDA_CONV_THREADS   128
 #define GDN_CUDA_ROWS_THREADS   128

@@ -10,7 +10,7 @@ list(TRANSFORM GDN_KERNELS REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/cuda/\\1.cu" OU
 list(APPEND gdn_cuda_kernel_sources "${PROJECT_SOURCE_DIR}/cuda/probe.cu")
 file(GLOB gdn_cuda_kernel_headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/cuda/*.cuh")
 list(APPEND gdn_cuda_kernel_headers "${PROJECT_SOURCE_DIR}/cuda/shape.h" "${PROJECT_SOURCE_DIR}/gpu/params.h" "${PROJECT_SOURCE_DIR}/numerics/elementary.h"
-  "${PROJECT_SOURCE_DIR}/numerics/arithmetic.h" "${PROJECT_SOURCE_DIR}/gpu/half.h" "${PROJECT_SOURCE_DIR}/numerics/prepare.h")
+  "${PROJECT_SOURCE_DIR}/numerics/arithmetic.h" "${PROJECT_SOURCE_DIR}/gpu/convert16.h" "${PROJECT_SOURCE_DIR}/numerics/prepare.h")
 
 if(NOT GDN_CUDA_EMULATED AND NOT GDN_NVCC)
   set(GDN_CUDA_MISSING "the CUDA compiler nvcc was not found")
@@ -89,14 +89,8 @@ if(NOT GDN_CUDA_MISSING)
     cuda/kernels.c
     cuda/loader.c
     cuda/memory.c
-    cuda/probe.c
     cuda/queue.c)
   target_compile_definitions(gdn_build_options INTERFACE GDN_HAVE_CUDA=1 GDN_CUDA_TOOLKIT=${gdn_cuda_toolkit})
-  if(GDN_NVTX)
-    find_path(GDN_NVTX_INCLUDE nvtx3/nvToolsExt.h PATHS /usr/local/cuda/include REQUIRED)
-    target_include_directories(gdn_objects SYSTEM PRIVATE "${GDN_NVTX_INCLUDE}")
-    target_compile_definitions(gdn_objects PRIVATE GDN_HAVE_NVTX=1)
-  endif()
   find_package(Threads REQUIRED)
   list(APPEND GDN_PRIVATE_LIBRARIES Threads::Threads ${CMAKE_DL_LIBS})
 endif()

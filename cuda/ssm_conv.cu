@@ -29,7 +29,7 @@ GDN_INLINE Sequence sequence(const gdn_gpu_ssm_conv &p, int s)
     q.first = start_of(p, s);
     const int after = start_of(p, s + 1);
     q.position = map_at(p.position, s, 0);
-    const int absent = p.n_columns > 0 ? s : GDN_GPU_NONE;
+    const int absent = p.n_entries > 0 ? s : GDN_GPU_NONE;
     q.src = map_at(p.history_src, s, absent);
     q.dst = map_at(p.history_dst, s, absent);
     q.run = true;
@@ -63,7 +63,7 @@ GDN_INLINE char *token_at(const gdn_gpu_tokens &view, const Sequence &q, int t)
 
 GDN_INLINE char *history_at(const gdn_gpu_ssm_conv &p, const gdn_gpu_pool &pool, int row, int position)
 {
-    return pool.base + (uint64_t)(row * pool.row + position % p.n_columns * pool.line);
+    return pool.base + (uint64_t)(row * pool.row + position % p.n_entries * pool.line);
 }
 
 GDN_INLINE uint32_t load_bits(const char *at, int dtype)
@@ -77,7 +77,7 @@ GDN_INLINE uint32_t narrow(float x, int dtype)
 GDN_INLINE void store_bits(char *at, uint32_t bits, int dtype)
 {
     if (dtype == GDN_GPU_F32) store_word(at, bits);
-    else store_half(at, bits);
+    else store_16bit(at, bits);
 }
 
 struct Types {
@@ -173,7 +173,7 @@ GDN_INLINE void convolve(const gdn_gpu_ssm_conv &p, const Types &types, const Se
 }
 
 // Stores the input at position `at` as a conv state entry of a row. Equal types copy the bits.
-GDN_INLINE void keep_column(const gdn_gpu_ssm_conv &p, const Types &types, const Sequence &q, int row, int at, int c)
+GDN_INLINE void keep_entry(const gdn_gpu_ssm_conv &p, const Types &types, const Sequence &q, int row, int at, int c)
 {
     const uint64_t at_x = (uint64_t)element_bytes(types.x) * (uint64_t)c,
                    at_c = (uint64_t)element_bytes(types.history) * (uint64_t)c;
@@ -200,7 +200,7 @@ GDN_INLINE void keep_checkpoints(const gdn_gpu_ssm_conv &p, const Types &types, 
         if (row < GDN_GPU_NONE || row >= p.rows_out) report(p.bad, GDN_GPU_BAD_HISTORY_CHECKPOINT);
         else
             for (int at = length > reach ? length - reach : 0; row >= 0 && at < length; at++)
-                keep_column(p, types, q, row, at, c);
+                keep_entry(p, types, q, row, at, c);
     }
 }
 
@@ -211,9 +211,9 @@ GDN_INLINE void keep(const gdn_gpu_ssm_conv &p, const Types &types, const Sequen
     if (q.dst < 0) return;
     const bool in_place = q.src == q.dst && p.same_pool;
     const int end = q.position + q.T;
-    int at = end > p.n_columns ? end - p.n_columns : 0;
+    int at = end > p.n_entries ? end - p.n_entries : 0;
     if (in_place && at < q.position) at = q.position;
-    for (; at < end; at++) keep_column(p, types, q, q.dst, at, c);
+    for (; at < end; at++) keep_entry(p, types, q, q.dst, at, c);
 }
 
 // The last sequence that begins at or before token i; 0 if there is none.
@@ -292,7 +292,7 @@ GDN_INLINE void ssm_conv_tree(const gdn_gpu_ssm_conv &p)
     const int64_t c = (int64_t)(blockIdx.x % (unsigned)p.blocks) * GDN_CUDA_CONV_THREADS + threadIdx.x;
     const Sequence q = sequence(p, (int)(blockIdx.x / (unsigned)p.blocks));
     if (!q.run) return;
-    if (p.rows_in > 0 && p.n_columns - (p.kernel_width - 1) < q.T) {
+    if (p.rows_in > 0 && p.n_entries - (p.kernel_width - 1) < q.T) {
         report(p.bad, GDN_GPU_BAD_PARENT);
         return;
     }

@@ -1,13 +1,16 @@
 /* Lists, contexts and buffers of all devices. See context.h. */
+#define _POSIX_C_SOURCE 200809L /* clock_gettime */
 #include "gpu/context.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/calls.h"
 #include "core/status.h"
+#include "gpu/probe.h"
 
 static const gdn_gpu_driver *driver_of(const gdn_backend *backend) { return backend->own; }
 
@@ -25,13 +28,75 @@ void gdn_gpu_add_variant(gdn_gpu_variants *v, const char *name, int soft_fma, in
     (void)snprintf(to->reason, sizeof to->reason, "%s", reason);
 }
 
+static gdn_status enter(const gdn_gpu_driver *driver, void *device, gdn_gpu_scope *scope)
+{
+    return driver->enter ? driver->enter(device, scope) : GDN_OK;
+}
+
+static void leave(const gdn_gpu_driver *driver, void *device, const gdn_gpu_scope *scope)
+{
+    if (driver->leave) driver->leave(device, scope);
+}
+
+typedef struct probe_t {
+    const gdn_gpu_driver *driver;
+    void *device;
+    char *host;
+    gdn_span memory;
+} probe_t;
+
+static gdn_status run_probe(void *user)
+{
+    const probe_t *x = user;
+    gdn_status status;
+    if ((status = x->driver->write(x->device, &x->memory, 0, x->host, GDN_PROBE_BYTES)) ||
+        (status = x->driver->probe_kernel(x->device, x->memory.data)))
+        return status;
+    return x->driver->read(x->device, &x->memory, GDN_PROBE_IN_BYTES, x->host + GDN_PROBE_IN_BYTES,
+                           GDN_PROBE_BYTES - GDN_PROBE_IN_BYTES);
+}
+
+/* Probes the only implementation of a device. */
+static gdn_status probe_only(const gdn_gpu_driver *driver, void *device, gdn_gpu_variants *variants)
+{
+    char reason[GDN_REASON_MAX] = "";
+    int flushes = 0;
+    gdn_gpu_buffer buffer = { 0 };
+    probe_t x = { .driver = driver, .device = device, .host = malloc(GDN_PROBE_BYTES) };
+    if (!x.host) return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for the probe of %d bytes", GDN_PROBE_BYTES);
+    gdn_status status = driver->allocate(device, GDN_PROBE_BYTES, &buffer);
+    if (!status) {
+        x.memory = (gdn_span){ .data = buffer.data, .bytes = GDN_PROBE_BYTES };
+        status = gdn_gpu_probe_arithmetic(x.host, run_probe, &x, reason, driver->may_flush ? &flushes : NULL);
+        if (status != GDN_TIMEOUT) (void)driver->release(device, &buffer); /* else it is still running */
+    }
+    if (!status)
+        gdn_gpu_add_variant(variants, driver->only, 0, 0,
+                            !reason[0] ? 1u << GDN_EXACT
+                            : flushes  ? 1u << GDN_EXACT_FTZ
+                                       : 0,
+                            reason);
+    free(x.host);
+    return status;
+}
+
+static gdn_status probe(const gdn_gpu_driver *driver, void *device, gdn_gpu_variants *variants)
+{
+    gdn_gpu_scope scope;
+    gdn_status status = enter(driver, device, &scope);
+    if (status) return status;
+    status = driver->probe ? driver->probe(device, variants) : probe_only(driver, device, variants);
+    leave(driver, device, &scope);
+    return status;
+}
+
 static gdn_status probe_of(const gdn_gpu_driver *driver, uint32_t index, gdn_gpu_variants *variants)
 {
     void *device = calloc(1, driver->device_bytes);
     if (!device)
         return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for a device of %zu bytes, to be probed", driver->device_bytes);
     gdn_status status = driver->open(device, NULL, index, NULL);
-    if (!status) status = driver->probe(device, variants);
+    if (!status) status = probe(driver, device, variants);
     driver->close(device);
     free(device);
     return status;
@@ -147,7 +212,7 @@ gdn_status gdn_gpu_open(gdn_context *ctx, const gdn_context_desc *desc, uint32_t
     if ((status = driver->open(dev, ctx, desc->device, desc->native))) return status;
     /* A device that the caller brings is not in the list; it is probed here. */
     if (desc->native) {
-        if ((status = driver->probe(dev, &dev->variants)) ||
+        if ((status = probe(driver, dev, &dev->variants)) ||
             (status = find_variant(ctx, desc->implementation, &implementation)))
             return status;
     } else if ((status = variants_of(driver, desc->device, &dev->variants))) {
@@ -159,14 +224,20 @@ gdn_status gdn_gpu_open(gdn_context *ctx, const gdn_context_desc *desc, uint32_t
         dev->variant.exact = 1;
         dev->variant.reason[0] = 0;
     }
-    if ((status = gdn_gpu_answers_open(&dev->answers))) return status;
-    return driver->makes_all ? gdn_gpu_answers_all(ctx) : GDN_OK;
+    if ((status = gdn_gpu_self_test_open(&dev->self_test))) return status;
+    return driver->makes_all ? gdn_gpu_self_test_all(ctx) : GDN_OK;
 }
 
 void gdn_gpu_close(gdn_context *ctx)
 {
-    if (!ctx->state) return;
-    driver_of(ctx->backend)->close(ctx->state);
+    gdn_gpu_context *dev = ctx->state;
+    if (!dev) return;
+    driver_of(ctx->backend)->close(dev);
+    while (dev->buffers) { /* the driver has freed their memory, where it could */
+        gdn_gpu_buffer *b = dev->buffers;
+        dev->buffers = b->next;
+        gdn_context_free(ctx, b);
+    }
     gdn_context_free(ctx, ctx->state);
     ctx->state = NULL;
 }
@@ -181,7 +252,7 @@ static void explain_blocks(const gdn_gpu_driver *driver, gdn_kernel kernel, char
 {
     switch (kernel) {
     case GDN_KERNEL_gated_delta_net:
-        (void)snprintf(reason, GDN_REASON_MAX, "the call has %s (sequences x heads x blocks of columns)",
+        (void)snprintf(reason, GDN_REASON_MAX, "the call has %s (sequences x heads x blocks of value channels)",
                        driver->limit);
         break;
     case GDN_KERNEL_ssm_conv:
@@ -219,7 +290,12 @@ gdn_status gdn_gpu_buffer_create(gdn_context *ctx, uint64_t bytes, gdn_span *spa
         return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for the record of a buffer of %llu bytes",
                         (unsigned long long)bytes);
     memset(b, 0, driver->buffer_bytes);
-    const gdn_status status = driver->allocate(dev, bytes, b);
+    gdn_gpu_scope scope;
+    gdn_status status = enter(driver, dev, &scope);
+    if (!status) {
+        status = driver->allocate(dev, bytes, b);
+        leave(driver, dev, &scope);
+    }
     if (status) {
         gdn_context_free(ctx, b);
         return status;
@@ -239,15 +315,115 @@ gdn_status gdn_gpu_no_buffer(gdn_status status, uint64_t bytes)
 
 gdn_status gdn_gpu_buffer_destroy(gdn_context *ctx, const gdn_span *span)
 {
+    const gdn_gpu_driver *driver = driver_of(ctx->backend);
     gdn_gpu_context *dev = ctx->state;
     for (gdn_gpu_buffer **at = &dev->buffers; *at; at = &(*at)->next) {
         gdn_gpu_buffer *b = *at, *next = b->next;
         if (b->data != span->data) continue;
-        if (!driver_of(ctx->backend)->release(dev, b))
-            return GDN_OK; /* still in use: gdn_context_destroy() tries again */
+        gdn_gpu_scope scope;
+        if (!enter(driver, dev, &scope)) { /* else the memory is freed with the lost context */
+            const int released = driver->release(dev, b);
+            leave(driver, dev, &scope);
+            if (!released) return GDN_OK; /* still in use: gdn_context_destroy() tries again */
+        }
         *at = next;
         gdn_context_free(ctx, b);
         return GDN_OK;
     }
     return gdn_no_such_buffer(span);
+}
+
+gdn_status gdn_gpu_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source,
+                                uint64_t bytes)
+{
+    const gdn_gpu_driver *driver = driver_of(ctx->backend);
+    gdn_gpu_scope scope;
+    gdn_status status = enter(driver, ctx->state, &scope);
+    if (status) return status;
+    status = driver->write(ctx->state, span, offset, source, bytes);
+    leave(driver, ctx->state, &scope);
+    return status;
+}
+
+gdn_status gdn_gpu_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_t offset, void *target, uint64_t bytes)
+{
+    const gdn_gpu_driver *driver = driver_of(ctx->backend);
+    gdn_gpu_scope scope;
+    gdn_status status = enter(driver, ctx->state, &scope);
+    if (status) return status;
+    status = driver->read(ctx->state, span, offset, target, bytes);
+    leave(driver, ctx->state, &scope);
+    return status;
+}
+
+/* ---- Calls ------------------------------------------------------------------------------------------ */
+
+void gdn_gpu_plan(const gdn_context *ctx, gdn_kernel kernel, const void *problem, gdn_plan *plan)
+{
+    driver_of(ctx->backend)->plan[kernel](ctx, problem, plan);
+}
+
+gdn_status gdn_gpu_run(gdn_context *ctx, gdn_kernel kernel, const void *problem, const gdn_plan *plan,
+                       gdn_stream stream)
+{
+    const gdn_gpu_driver *driver = driver_of(ctx->backend);
+    gdn_gpu_scope scope;
+    gdn_status status = driver->makes_all ? GDN_OK : gdn_gpu_self_test_plan(ctx, kernel, plan, stream != NULL);
+    if (status || (status = enter(driver, ctx->state, &scope))) return status;
+    status = driver->run[kernel](ctx->state, problem, plan, stream);
+    leave(driver, ctx->state, &scope);
+    return status;
+}
+
+gdn_status gdn_gpu_synchronize(gdn_context *ctx, gdn_stream stream)
+{
+    const gdn_gpu_driver *driver = driver_of(ctx->backend);
+    gdn_gpu_scope scope;
+    gdn_status status = enter(driver, ctx->state, &scope);
+    if (status) return status;
+    if (!(status = driver->wait(ctx->state, stream))) status = driver->take_report(ctx->state);
+    leave(driver, ctx->state, &scope);
+    return status ? status : gdn_gpu_self_test_later(ctx);
+}
+
+gdn_status gdn_gpu_poll(gdn_context *ctx)
+{
+    const gdn_gpu_driver *driver = driver_of(ctx->backend);
+    gdn_gpu_scope scope;
+    gdn_status status = enter(driver, ctx->state, &scope);
+    if (status) return status;
+    status = driver->take_report(ctx->state);
+    leave(driver, ctx->state, &scope);
+    return status;
+}
+
+/* ---- Waiting ---------------------------------------------------------------------------------------- */
+
+gdn_status gdn_gpu_timed_out(const gdn_gpu_context *dev)
+{
+    return gdn_fail(GDN_TIMEOUT, "the device %s was not done after %llu ns (desc->timeout_ns)", dev->about->name,
+                    (unsigned long long)dev->timeout_ns);
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
+}
+
+gdn_status gdn_gpu_wait_for(const gdn_gpu_context *dev, int (*is_done)(void *user, gdn_status *status), void *user)
+{
+    const uint64_t begin = now_ns();
+    gdn_status status = GDN_OK;
+    while (!is_done(user, &status)) {
+        if (status) return status;
+        const uint64_t waited = now_ns() - begin;
+        if (waited >= dev->timeout_ns) return gdn_gpu_timed_out(dev);
+        if (waited > 200000) { /* for longer waits, pauses add at most 2% */
+            const struct timespec pause = { 0, (long)(waited / 50 < 1000000 ? waited / 50 : 1000000) };
+            (void)nanosleep(&pause, NULL);
+        }
+    }
+    return GDN_OK;
 }

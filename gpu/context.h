@@ -4,7 +4,7 @@
 #define GDN_GPU_CONTEXT_H
 
 #include "core/backend.h"
-#include "gpu/answers.h"
+#include "gpu/self_test.h"
 
 /* An implementation: a method of doing arithmetic on a device, and whether it gives the reference's bits. */
 typedef struct gdn_gpu_variant {
@@ -44,8 +44,14 @@ typedef struct gdn_gpu_context {
     const gdn_gpu_about *about;
     const gdn_context *ctx; /* for its allocator and log; NULL while a device is only described */
     uint64_t timeout_ns;
-    gdn_gpu_answers answers;
+    gdn_gpu_self_test self_test;
 } gdn_gpu_context;
+
+/* What enter() has to undo: CUDA's capture mode, Metal's autorelease pool. */
+typedef union gdn_gpu_scope {
+    int mode;
+    void *pool;
+} gdn_gpu_scope;
 
 /* The functions and constants of one backend. Each has its own device type, zeroed before it is opened. */
 typedef struct gdn_gpu_driver {
@@ -55,6 +61,7 @@ typedef struct gdn_gpu_driver {
     const char *limit;   /* which limit a refused call exceeds: "2^31 thread blocks or more"  */
     uint32_t rows_piece; /* columns of a thread block of set_rows                             */
     int makes_all;       /* 1: open makes all pipelines and runs the self-test of all */
+    int may_flush;       /* 1: the kernels support GDN_EXACT_FTZ where the probe finds that a device flushes */
 
     uint32_t (*count)(const char **reason);
     /* Describes a device of the list. */
@@ -62,7 +69,12 @@ typedef struct gdn_gpu_driver {
     /* native may be NULL. ctx is NULL while a device is only described. Close also undoes a failed open. */
     gdn_status (*open)(void *device, const gdn_context *ctx, uint32_t index, const void *native);
     void (*close)(void *device);
+    /* Around each call of the functions below that have a device and a status. NULL: nothing to do. */
+    gdn_status (*enter)(void *device, gdn_gpu_scope *scope);
+    void (*leave)(void *device, const gdn_gpu_scope *scope);
+    /* Finds the implementations. NULL: there is one, `only`, which probe_kernel runs on memory made by allocate. */
     gdn_status (*probe)(void *device, gdn_gpu_variants *variants);
+    gdn_status (*probe_kernel)(void *device, void *memory);
     /* Distinguishes devices and drivers of one name that compile the kernels differently. */
     uint64_t (*identity)(const void *device);
     /* The name of a plan's variant; NULL if variants and constants identify the pipeline. */
@@ -73,6 +85,13 @@ typedef struct gdn_gpu_driver {
     /* Fills in the record, whose `data` is the span's. release returns 0 if the device may still use the buffer. */
     gdn_status (*allocate)(void *device, uint64_t bytes, gdn_gpu_buffer *buffer);
     int (*release)(void *device, gdn_gpu_buffer *buffer);
+    gdn_status (*write)(void *device, const gdn_span *span, uint64_t offset, const void *source, uint64_t bytes);
+    gdn_status (*read)(void *device, const gdn_span *span, uint64_t offset, void *target, uint64_t bytes);
+    /* Of each kernel. A problem is that kernel's gdn_<stem>_problem. */
+    void (*plan[GDN_KERNEL_COUNT])(const gdn_context *ctx, const void *problem, gdn_plan *plan);
+    gdn_status (*run[GDN_KERNEL_COUNT])(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream);
+    gdn_status (*wait)(void *device, gdn_stream stream);
+    gdn_status (*take_report)(void *device); /* BAD_MAP once per occurrence, DEVICE_LOST permanently. Does not wait. */
 } gdn_gpu_driver;
 
 /* For the backend table in core, whose `own` is the gdn_gpu_driver. */
@@ -88,18 +107,32 @@ void gdn_gpu_describe_plan(const gdn_context *ctx, gdn_kernel kernel, const void
                            gdn_capability *capability);
 gdn_status gdn_gpu_buffer_create(gdn_context *ctx, uint64_t bytes, gdn_span *span);
 gdn_status gdn_gpu_buffer_destroy(gdn_context *ctx, const gdn_span *span);
+gdn_status gdn_gpu_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source,
+                                uint64_t bytes);
+gdn_status gdn_gpu_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_t offset, void *target, uint64_t bytes);
+void gdn_gpu_plan(const gdn_context *ctx, gdn_kernel kernel, const void *problem, gdn_plan *plan);
+gdn_status gdn_gpu_run(gdn_context *ctx, gdn_kernel kernel, const void *problem, const gdn_plan *plan,
+                       gdn_stream stream);
+gdn_status gdn_gpu_synchronize(gdn_context *ctx, gdn_stream stream);
+gdn_status gdn_gpu_poll(gdn_context *ctx);
 
 /* All of them, for a table, with the backend's number, name and driver. */
 #define GDN_GPU_BACKEND(number, word, driver)                                                                          \
     .id = number, .name = word, .own = driver, .device_count = gdn_gpu_device_count,                                   \
     .describe_device = gdn_gpu_describe_device, .describe_implementation = gdn_gpu_describe_implementation,            \
     .describe_context = gdn_gpu_describe_context, .open = gdn_gpu_open, .close = gdn_gpu_close,                        \
-    .buffer_create = gdn_gpu_buffer_create, .buffer_destroy = gdn_gpu_buffer_destroy
+    .buffer_create = gdn_gpu_buffer_create, .buffer_destroy = gdn_gpu_buffer_destroy,                                  \
+    .buffer_write = gdn_gpu_buffer_write, .buffer_read = gdn_gpu_buffer_read, .plan = gdn_gpu_plan,                    \
+    .run = gdn_gpu_run, .synchronize = gdn_gpu_synchronize, .poll = gdn_gpu_poll
 
 /* For a driver's probe: adds an implementation and the levels at which it is exact. reason: why it is not exact at
  * GDN_EXACT. */
 void gdn_gpu_add_variant(gdn_gpu_variants *v, const char *name, int soft_fma, int subgroup, uint32_t levels,
                          const char *reason);
+/* For a driver: waits until is_done() is 1 or sets a failure. It polls at growing intervals, up to the context's
+ * timeout. A wait that times out changes nothing. */
+gdn_status gdn_gpu_wait_for(const gdn_gpu_context *dev, int (*is_done)(void *user, gdn_status *status), void *user);
+gdn_status gdn_gpu_timed_out(const gdn_gpu_context *dev);
 /* For a driver's allocate: returns the failure just reported, with the requested size prepended to its text. */
 gdn_status gdn_gpu_no_buffer(gdn_status status, uint64_t bytes);
 /* The implementation's name for a capability: the context's, and the plan's form. */

@@ -1,5 +1,5 @@
 /* gated_delta_net on GPUs: a thread block has some value channels of one head of one sequence, and all its tokens. */
-#include "gpu/answers.h"
+#include "gpu/self_test.h"
 #include "gpu/plan.h"
 #include "numerics/float_env.h"
 
@@ -16,10 +16,10 @@ int gdn_gpu_has_forms(const problem_t *p)
            memcmp(&p->beta_factor, &one, sizeof one) || gdn_has_read_key(p);
 }
 
-void gdn_gpu_plan_gated_delta_net(const gdn_gpu_device *dev, const problem_t *p, uint32_t columns, gdn_plan *plan)
+void gdn_gpu_plan_gated_delta_net(const gdn_gpu_device *dev, const problem_t *p, uint32_t values, gdn_plan *plan)
 {
     plan->workspace_bytes = dev->params_bytes;
-    plan->blocks = gdn_gpu_parts((uint64_t)p->head_dim_v, columns);
+    plan->blocks = gdn_gpu_parts((uint64_t)p->head_dim_v, values);
     plan->n_items = (int64_t)gdn_gpu_product((uint64_t)p->n_seqs * (uint64_t)p->n_heads_v, plan->blocks);
     if ((uint64_t)plan->n_items > dev->most_blocks) plan->refused = GDN_REFUSED_BLOCKS;
 }
@@ -87,7 +87,7 @@ gdn_gpu_gated_delta_net gdn_gpu_params_gated_delta_net(const gdn_gpu_device *dev
         .state_dtype = p->state_in.dtype,
         .state_interval = p->state_interval,
         .log_rows = p->log.n_rows,
-        .log_columns = p->log.n_columns,
+        .log_entries = p->log.n_columns,
         .has = (p->seq_start.data ? GDN_GPU_HAS_SEQ_START : 0) | (p->state_src.data ? GDN_GPU_HAS_SRC : 0) |
                (p->state_dst.data ? GDN_GPU_HAS_DST : 0) | (p->dt_bias.at.data ? GDN_GPU_HAS_BIAS : 0) |
                (p->position.data ? GDN_GPU_HAS_POSITION : 0) |
@@ -103,16 +103,16 @@ gdn_gpu_gated_delta_net gdn_gpu_params_gated_delta_net(const gdn_gpu_device *dev
 /* ---- Self-test calls: two value heads on one key head, 16 or 32 value channels, a few tokens ---- */
 
 /* Which kernels a call exercises.
- *   HALF_*      16-bit states, with a log whose entries are replayed from a state rounded two tokens before the
+ *   STATE16_*      16-bit states, with a log whose entries are replayed from a state rounded two tokens before the
  *               committed one. The tree comes first: the first call of a pipeline is the one that runs, and some
  *               pipelines have both trees and chains.
  *   WIDE        more value channels, which some devices give to more thread blocks, with other kernels.
  *   MIXED       one sequence of many tokens and one of few. MIXED_LOG also has a log row for the latter. It comes
  *               before LONG_LOG, because some devices run both alike. */
-enum { FEW, MANY, CHECKPOINTS, LOG, MIXED_LOG, LONG_LOG, TREE, HALF_TREE, HALF_FEW, HALF_MANY, WIDE, MIXED };
+enum { FEW, MANY, CHECKPOINTS, LOG, MIXED_LOG, LONG_LOG, TREE, STATE16_TREE, STATE16_FEW, STATE16_MANY, WIDE, MIXED };
 static const int32_t head_sizes[] = { 32, 64, 96, 128, 160, 192, 224, 256, 48, 200 };
-enum { N_HEAD_SIZES = sizeof head_sizes / sizeof head_sizes[0], HEADS = 2, COLUMNS = 16, SLOTS = 3 };
-enum { N_ANSWERS = (MIXED + 1) * N_HEAD_SIZES * 16, WIDE_COLUMNS = 32 };
+enum { N_HEAD_SIZES = sizeof head_sizes / sizeof head_sizes[0], HEADS = 2, VALUES = 16, SLOTS = 3 };
+enum { N_SELF_TESTS = (MIXED + 1) * N_HEAD_SIZES * 16, WIDE_VALUES = 32 };
 
 /* 1 / sqrt(head_dim_k), rounded to nearest in any rounding mode of the caller. */
 static float scale_of(int32_t head_dim_k)
@@ -124,23 +124,23 @@ static float scale_of(int32_t head_dim_k)
     return scale;
 }
 
-int gdn_gpu_answers_gated_delta_net(int number, gdn_gpu_answer_call *c)
+int gdn_gpu_self_test_gated_delta_net(int number, gdn_gpu_test_call *c)
 {
-    if (number < 0) return N_ANSWERS;
+    if (number < 0) return N_SELF_TESTS;
     static const int32_t position[] = { 3 }, zero[] = { 0 }, base_position[] = { 1 }, second[] = { 1 }, third[] = { 2 },
                          starts[] = { 0, 9, 11 }, positions[] = { 3, 3 }, both_stand[] = { 3, 1 },
                          one_row[] = { GDN_NONE, 0 }, one_commit[] = { GDN_NONE, 2 };
     const int forms = number & 1, typed = number >> 1 & 1, key_major = number >> 2 & 1, channel = number >> 3 & 1;
     const int form = number / 16 / N_HEAD_SIZES, size = head_sizes[number / 16 % N_HEAD_SIZES];
-    const int half = form >= HALF_TREE && form <= HALF_MANY, tree = form == TREE || form == HALF_TREE;
-    const int dim_v = form == WIDE ? WIDE_COLUMNS : COLUMNS;
+    const int state16 = form >= STATE16_TREE && form <= STATE16_MANY, tree = form == TREE || form == STATE16_TREE;
+    const int dim_v = form == WIDE ? WIDE_VALUES : VALUES;
     const int many = form == MANY || form == LONG_LOG || form == WIDE;
     const int mixed = form == MIXED || form == MIXED_LOG;
-    const int tokens = tree ? GDN_ANSWER_TREE_TOKENS : form == HALF_MANY ? 9 : mixed ? 11 : many ? 10 : 3;
+    const int tokens = tree ? GDN_SELF_TEST_TREE_TOKENS : form == STATE16_MANY ? 9 : mixed ? 11 : many ? 10 : 3;
     const int rows = mixed ? 2 : 1;
     const int gates = HEADS * (channel ? size : 1);
-    const int log = form == LOG || form == MIXED_LOG || form == LONG_LOG || tree || half;
-    const int columns = !log ? 0 : form == LONG_LOG || form == HALF_MANY ? 16 : 8;
+    const int log = form == LOG || form == MIXED_LOG || form == LONG_LOG || tree || state16;
+    const int entries = !log ? 0 : form == LONG_LOG || form == STATE16_MANY ? 16 : 8;
     /* Alternates types that a device may distinguish only at run time. */
     const int32_t narrow = key_major ? GDN_F16 : GDN_BF16, other = key_major ? GDN_BF16 : GDN_F16;
     c->kind = number & 7;
@@ -154,16 +154,16 @@ int gdn_gpu_answers_gated_delta_net(int number, gdn_gpu_answer_call *c)
                                      .head_dim_v = dim_v,
                                      .n_snapshots = rows > 1 ? 1
                                                     : !log   ? 2
-                                                             : half && !tree,
+                                                             : state16 && !tree,
                                      .scale = scale_of(size) };
     a->gate = channel ? GDN_GATE_CHANNEL : GDN_GATE_SCALAR;
     a->state_layout = key_major ? GDN_STATE_KV : GDN_STATE_VK;
-    a->q = gdn_gpu_answer_tensor(c, typed ? narrow : GDN_F32, tokens * size, GDN_ANSWER_OF_ONE);
-    a->k = gdn_gpu_answer_tensor(c, typed ? narrow : GDN_F32, tokens * size, GDN_ANSWER_OF_SIXTEENTHS);
-    a->v = gdn_gpu_answer_tensor(c, typed ? other : GDN_F32, tokens * HEADS * dim_v, GDN_ANSWER_OF_ONE);
-    a->g = gdn_gpu_answer_tensor(c, GDN_F32, tokens * gates, forms ? GDN_ANSWER_OF_ONE : GDN_ANSWER_GATES);
-    a->beta = gdn_gpu_answer_tensor(c, typed ? narrow : GDN_F32, tokens * HEADS,
-                                    forms ? GDN_ANSWER_OF_ONE : GDN_ANSWER_SHARES);
+    a->q = gdn_gpu_test_tensor(c, typed ? narrow : GDN_F32, tokens * size, GDN_SELF_TEST_OF_ONE);
+    a->k = gdn_gpu_test_tensor(c, typed ? narrow : GDN_F32, tokens * size, GDN_SELF_TEST_OF_SIXTEENTHS);
+    a->v = gdn_gpu_test_tensor(c, typed ? other : GDN_F32, tokens * HEADS * dim_v, GDN_SELF_TEST_OF_ONE);
+    a->g = gdn_gpu_test_tensor(c, GDN_F32, tokens * gates, forms ? GDN_SELF_TEST_OF_ONE : GDN_SELF_TEST_GATES);
+    a->beta = gdn_gpu_test_tensor(c, typed ? narrow : GDN_F32, tokens * HEADS,
+                                  forms ? GDN_SELF_TEST_OF_ONE : GDN_SELF_TEST_SHARES);
     if (forms) {
         c->inputs = (gdn_delta_inputs)GDN_INIT(gdn_delta_inputs);
         c->inputs.qk_norm = GDN_NORM_ADD;
@@ -171,44 +171,44 @@ int gdn_gpu_answers_gated_delta_net(int number, gdn_gpu_answer_call *c)
         c->inputs.gate_input = GDN_G_RAW;
         c->inputs.beta_input = GDN_BETA_LOGIT;
         a->inputs = &c->inputs;
-        c->inputs.ssm_a = gdn_gpu_answer_tensor(c, GDN_F32, HEADS, GDN_ANSWER_GATES);
-        c->inputs.dt_bias = gdn_gpu_answer_tensor(c, GDN_F32, gates, GDN_ANSWER_OF_ONE);
+        c->inputs.ssm_a = gdn_gpu_test_tensor(c, GDN_F32, HEADS, GDN_SELF_TEST_GATES);
+        c->inputs.dt_bias = gdn_gpu_test_tensor(c, GDN_F32, gates, GDN_SELF_TEST_OF_ONE);
     }
-    if (mixed) a->seq_start = gdn_gpu_answer_map(c, starts, 3);
+    if (mixed) a->seq_start = gdn_gpu_test_map(c, starts, 3);
     if (form == CHECKPOINTS) {
         c->checkpoints = (gdn_checkpoints){ .size = sizeof c->checkpoints, .interval = 2, .n = 1 };
-        a->position = gdn_gpu_answer_map(c, zero, 1);
-        c->checkpoints.dst = gdn_gpu_answer_map(c, third, 1);
+        a->position = gdn_gpu_test_map(c, zero, 1);
+        c->checkpoints.dst = gdn_gpu_test_map(c, third, 1);
         a->checkpoints = &c->checkpoints;
     }
     if (log) {
         c->log = (gdn_replay_log)GDN_INIT(gdn_replay_log);
-        a->position = gdn_gpu_answer_map(c, mixed ? positions : position, rows);
-        c->log.base_position = gdn_gpu_answer_map(c, mixed ? both_stand : half ? zero : base_position, rows);
-        c->log.commit = gdn_gpu_answer_map(c, mixed ? one_commit : second, rows);
-        if (mixed) c->log.row = gdn_gpu_answer_map(c, one_row, rows);
+        a->position = gdn_gpu_test_map(c, mixed ? positions : position, rows);
+        c->log.base_position = gdn_gpu_test_map(c, mixed ? both_stand : state16 ? zero : base_position, rows);
+        c->log.commit = gdn_gpu_test_map(c, mixed ? one_commit : second, rows);
+        if (mixed) c->log.row = gdn_gpu_test_map(c, one_row, rows);
         a->log = &c->log;
     }
-    if (half) {
+    if (state16) {
         c->rounding = (gdn_state_rounding){ .size = sizeof c->rounding, .interval = 2 };
         a->rounding = &c->rounding;
     }
     if (tree) {
         c->tree = (gdn_token_tree)GDN_INIT(gdn_token_tree);
-        c->tree.parent = gdn_gpu_answer_map(c, gdn_gpu_answer_parents, GDN_ANSWER_TREE_TOKENS);
+        c->tree.parent = gdn_gpu_test_map(c, gdn_gpu_test_parents, GDN_SELF_TEST_TREE_TOKENS);
         a->tree = &c->tree;
     }
-    gdn_gpu_answer_results(c);
-    a->out = gdn_gpu_answer_tensor(c, typed ? narrow : GDN_F32, tokens * HEADS * dim_v, GDN_ANSWER_OF_ONE);
-    a->state = gdn_gpu_answer_pool(c, half ? narrow : GDN_F32, 1, SLOTS, HEADS * dim_v * size, GDN_ANSWER_OF_ONE);
+    gdn_gpu_test_results(c);
+    a->out = gdn_gpu_test_tensor(c, typed ? narrow : GDN_F32, tokens * HEADS * dim_v, GDN_SELF_TEST_OF_ONE);
+    a->state = gdn_gpu_test_pool(c, state16 ? narrow : GDN_F32, 1, SLOTS, HEADS * dim_v * size, GDN_SELF_TEST_OF_ONE);
     a->state.n_rows = rows > 1 ? form == MIXED_LOG ? SLOTS : rows : 1;
     a->state.n_slots = rows > 1 ? 1 : SLOTS;
     if (log) { /* entries aligned as kernels for whole blocks of keys need them */
-        const int entry = (size + HEADS * COLUMNS + gates + 15) / 16 * 16;
-        c->log.entries = gdn_gpu_answer_pool(c, GDN_F32, 1, columns, entry, GDN_ANSWER_OF_SIXTEENTHS);
-        c->log.entries.stride[0] = 4 * (int64_t)columns * entry;
+        const int entry = (size + HEADS * VALUES + gates + 15) / 16 * 16;
+        c->log.entries = gdn_gpu_test_pool(c, GDN_F32, 1, entries, entry, GDN_SELF_TEST_OF_SIXTEENTHS);
+        c->log.entries.stride[0] = 4 * (int64_t)entries * entry;
         c->log.entries.stride[1] = 4 * (int64_t)entry;
     }
-    a->workspace = gdn_gpu_answer_workspace(c);
-    return N_ANSWERS;
+    a->workspace = gdn_gpu_test_workspace(c);
+    return N_SELF_TESTS;
 }

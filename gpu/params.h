@@ -98,7 +98,7 @@ GDN_GPU_STRUCT(gdn_gpu_gated_delta_net)
     gdn_gpu_tokens ssm_a, dt_bias; /* of all tokens: head only; ssm_a absent unless g_form is raw or bounded */
     gdn_gpu_tokens read_key;       /* replaces k where the state is read; may be absent */
     gdn_gpu_pool state_in, state_out;
-    gdn_gpu_pool log; /* row; line: the stride of entries. Base 0 and log_columns 0: no log */
+    gdn_gpu_pool log; /* row; line: the stride of entries. Base 0 and log_entries 0: no log */
     int64_t pool_offset;
     uint64_t seq_start, state_src, state_dst, position, state_checkpoint;
     uint64_t log_row, state_position, state_commit, parent;
@@ -114,7 +114,7 @@ GDN_GPU_STRUCT(gdn_gpu_gated_delta_net)
     GDN_GPU_I32 blocks;                             /* thread blocks per head */
     GDN_GPU_I32 even_tokens;                        /* tokens of each sequence where seq_start is absent */
     GDN_GPU_I32 checkpoint_interval, n_checkpoints; /* 0: no checkpoints */
-    GDN_GPU_I32 log_rows, log_columns;              /* 0: no log */
+    GDN_GPU_I32 log_rows, log_entries;              /* 0: no log */
     GDN_GPU_I32 state_dtype, state_interval;        /* interval 0: states are F32, and are not rounded */
     GDN_GPU_I32 has;
     float lower_bound; /* of GDN_GPU_G_BOUNDED */
@@ -136,7 +136,7 @@ GDN_GPU_STRUCT(gdn_gpu_ssm_conv)
     int64_t weight_channel, weight_tap;
     uint64_t seq_start, position, history_src, history_dst, history_checkpoint, parent;
     GDN_GPU_MEMORY bad;
-    GDN_GPU_I32 n_seqs, n_tokens, n_channels, n_columns;
+    GDN_GPU_I32 n_seqs, n_tokens, n_channels, n_entries;
     GDN_GPU_I32 rows_in, rows_out;
     GDN_GPU_I32 kernel_width;
     GDN_GPU_I32 silu;

@@ -1,6 +1,6 @@
 /* set_rows on GPUs: a thread block has a piece of one row. If there are many rows, a hash table finds the last of
  * several rows with one target. */
-#include "gpu/answers.h"
+#include "gpu/self_test.h"
 #include "gpu/plan.h"
 
 typedef gdn_set_rows_problem problem_t;
@@ -80,11 +80,11 @@ uint64_t gdn_gpu_enter_blocks(const gdn_gpu_set_rows *params, uint32_t threads)
 
 /* ---- Self-test calls ---- */
 
-enum { MOST_ROWS = 70, FEWEST_ROWS = 3, TARGETS = 80, ROW = 64, N_TYPES = 4, N_ANSWERS = 2 * N_TYPES };
+enum { MOST_ROWS = 70, FEWEST_ROWS = 3, TARGETS = 80, ROW = 64, N_TYPES = 4, N_SELF_TESTS = 2 * N_TYPES };
 
-int gdn_gpu_answers_set_rows(int number, gdn_gpu_answer_call *c)
+int gdn_gpu_self_test_set_rows(int number, gdn_gpu_test_call *c)
 {
-    if (number < 0) return N_ANSWERS;
+    if (number < 0) return N_SELF_TESTS;
     /* Rows 0 and 2 have one target: the later wins. Row 1 is not written. The others have targets of their own. */
     static const int32_t index[MOST_ROWS] = { 7,  GDN_NONE, 7,  3,  4,  5,  6,  0,  8,  9,  10, 11, 12, 13,
                                               14, 15,       16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27,
@@ -99,11 +99,11 @@ int gdn_gpu_answers_set_rows(int number, gdn_gpu_answer_call *c)
     a->n_columns = ROW;
     a->n_rows = n;
     a->n_rows_dst = TARGETS;
-    const gdn_span to = gdn_gpu_answer_map(c, index, n);
-    a->src = gdn_gpu_answer_tensor(c, GDN_F32, n * ROW, GDN_ANSWER_LONG);
+    const gdn_span to = gdn_gpu_test_map(c, index, n);
+    a->src = gdn_gpu_test_tensor(c, GDN_F32, n * ROW, GDN_SELF_TEST_LONG);
     a->index = (gdn_tensor){ .data = to.data, .offset = to.offset, .bytes = to.bytes, .dtype = GDN_I32 };
-    gdn_gpu_answer_results(c);
-    a->dst = gdn_gpu_answer_tensor(c, types[c->kind], TARGETS * ROW, GDN_ANSWER_OF_ONE);
-    a->workspace = gdn_gpu_answer_workspace(c);
-    return N_ANSWERS;
+    gdn_gpu_test_results(c);
+    a->dst = gdn_gpu_test_tensor(c, types[c->kind], TARGETS * ROW, GDN_SELF_TEST_OF_ONE);
+    a->workspace = gdn_gpu_test_workspace(c);
+    return N_SELF_TESTS;
 }

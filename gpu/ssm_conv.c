@@ -1,6 +1,6 @@
 /* ssm_conv on GPUs: a thread is a channel. Sequences of many tokens on average are split into pieces that run in
  * parallel. */
-#include "gpu/answers.h"
+#include "gpu/self_test.h"
 #include "gpu/plan.h"
 
 typedef gdn_ssm_conv_problem problem_t;
@@ -58,7 +58,7 @@ gdn_gpu_ssm_conv gdn_gpu_params_ssm_conv(const gdn_gpu_device *dev, const proble
         .n_seqs = p->n_seqs,
         .n_tokens = p->n_tokens,
         .n_channels = p->n_channels,
-        .n_columns = p->n_columns,
+        .n_entries = p->n_columns,
         .rows_in = rows(&p->history_in),
         .rows_out = rows(&p->history_out),
         .kernel_width = p->kernel_width,
@@ -95,15 +95,17 @@ gdn_gpu_ssm_conv gdn_gpu_history_ssm_conv(const gdn_gpu_ssm_conv *pieces)
 /* ---- Self-test calls ---- */
 
 enum { WHOLE, PIECES, CONV_TREE, N_CONV_FORMS, WIDTHS = 16, CHANNELS = 40 };
-enum { N_ANSWERS = N_CONV_FORMS * WIDTHS * 4 };
+enum { N_SELF_TESTS = N_CONV_FORMS * WIDTHS * 4 };
 
-int gdn_gpu_answers_ssm_conv(int number, gdn_gpu_answer_call *c)
+int gdn_gpu_self_test_ssm_conv(int number, gdn_gpu_test_call *c)
 {
-    if (number < 0) return N_ANSWERS;
+    if (number < 0) return N_SELF_TESTS;
     static const int32_t position[] = { 2 };
     const int silu = number & 1, typed = number >> 1 & 1, width = 1 + number / 4 % WIDTHS;
-    const int form = number / 4 / WIDTHS, tokens = form == CONV_TREE ? GDN_ANSWER_TREE_TOKENS : form == PIECES ? 70 : 5;
-    const int columns = width - 1 + GDN_ANSWER_TREE_TOKENS, dtype = typed ? GDN_BF16 : GDN_F32;
+    const int form = number / 4 / WIDTHS, tokens = form == CONV_TREE ? GDN_SELF_TEST_TREE_TOKENS
+                                                   : form == PIECES  ? 70
+                                                                     : 5;
+    const int entries = width - 1 + GDN_SELF_TEST_TREE_TOKENS, dtype = typed ? GDN_BF16 : GDN_F32;
     gdn_ssm_conv_args *a = &c->args.ssm_conv;
     c->kind = number & 3;
     *a = (gdn_ssm_conv_args){ .size = sizeof *a,
@@ -112,18 +114,18 @@ int gdn_gpu_answers_ssm_conv(int number, gdn_gpu_answer_call *c)
                               .n_channels = CHANNELS,
                               .kernel_width = width,
                               .activation = silu ? GDN_ACTIVATION_SILU : GDN_ACTIVATION_NONE };
-    a->x = gdn_gpu_answer_tensor(c, dtype, tokens * CHANNELS, GDN_ANSWER_OF_ONE);
-    a->weight = gdn_gpu_answer_tensor(c, typed ? GDN_F16 : GDN_F32, CHANNELS * width, GDN_ANSWER_OF_ONE);
-    a->bias = gdn_gpu_answer_tensor(c, GDN_F32, CHANNELS, GDN_ANSWER_OF_ONE);
-    a->position = gdn_gpu_answer_map(c, position, 1);
+    a->x = gdn_gpu_test_tensor(c, dtype, tokens * CHANNELS, GDN_SELF_TEST_OF_ONE);
+    a->weight = gdn_gpu_test_tensor(c, typed ? GDN_F16 : GDN_F32, CHANNELS * width, GDN_SELF_TEST_OF_ONE);
+    a->bias = gdn_gpu_test_tensor(c, GDN_F32, CHANNELS, GDN_SELF_TEST_OF_ONE);
+    a->position = gdn_gpu_test_map(c, position, 1);
     if (form == CONV_TREE) {
         c->tree = (gdn_token_tree)GDN_INIT(gdn_token_tree);
-        c->tree.parent = gdn_gpu_answer_map(c, gdn_gpu_answer_parents, GDN_ANSWER_TREE_TOKENS);
+        c->tree.parent = gdn_gpu_test_map(c, gdn_gpu_test_parents, GDN_SELF_TEST_TREE_TOKENS);
         a->tree = &c->tree;
     }
-    gdn_gpu_answer_results(c);
-    a->out = gdn_gpu_answer_tensor(c, dtype, tokens * CHANNELS, GDN_ANSWER_OF_ONE);
-    a->history = gdn_gpu_answer_pool(c, dtype, 1, columns, CHANNELS, GDN_ANSWER_OF_ONE);
-    a->workspace = gdn_gpu_answer_workspace(c);
-    return N_ANSWERS;
+    gdn_gpu_test_results(c);
+    a->out = gdn_gpu_test_tensor(c, dtype, tokens * CHANNELS, GDN_SELF_TEST_OF_ONE);
+    a->history = gdn_gpu_test_pool(c, dtype, 1, entries, CHANNELS, GDN_SELF_TEST_OF_ONE);
+    a->workspace = gdn_gpu_test_workspace(c);
+    return N_SELF_TESTS;
 }

@@ -1,6 +1,7 @@
 /* The Metal backend's entry in core's table. See device.h. */
 #include "core/backend.h"
 #include "core/status.h"
+#include "gpu/probe.h"
 #include "metal/device.h"
 
 /* ---- The functions for gpu/context.c ------------------------------------------------------------------ */
@@ -39,13 +40,37 @@ static void close_device(void *device)
     rt->pool_pop(pool);
 }
 
-static gdn_status probe_device(void *device, gdn_gpu_variants *variants)
+static gdn_status enter(void *device, gdn_gpu_scope *scope)
 {
-    gdn_metal_device *dev = device;
-    void *pool = dev->rt->pool_push();
-    const gdn_status status = gdn_metal_probe(dev, variants);
-    dev->rt->pool_pop(pool);
-    return status;
+    scope->pool = ((gdn_metal_device *)device)->rt->pool_push();
+    return GDN_OK;
+}
+
+static void leave(void *device, const gdn_gpu_scope *scope) { ((gdn_metal_device *)device)->rt->pool_pop(scope->pool); }
+
+static gdn_status probe_kernel(void *device, void *memory)
+{
+    const gdn_gpu_probe params = { .n = GDN_PROBE_OPERANDS };
+    const gdn_metal_dispatch dispatch = {
+        .kernel = GDN_METAL_probe_arithmetic,
+        .params = &params,
+        .params_bytes = sizeof params,
+        .groups = gdn_gpu_parts(GDN_PROBE_OPERANDS, GDN_METAL_PROBE_THREADS),
+        .threads = GDN_METAL_PROBE_THREADS,
+        .n_bindings = 2,
+        .bindings = { { memory, 0 }, { memory, GDN_PROBE_IN_BYTES } },
+    };
+    return gdn_metal_run(device, &dispatch, 1, NULL);
+}
+
+static gdn_status wait_for(void *device, gdn_stream stream)
+{
+    if (stream)
+        return gdn_fail(GDN_INVALID_ARGUMENT,
+                        "stream is %p; a command buffer is committed by its owner, so wait for it with its own "
+                        "waitUntilCompleted and then call gdn_poll(); NULL is allowed",
+                        stream);
+    return gdn_metal_wait(device);
 }
 
 static gdn_status allocate(void *device, uint64_t bytes, gdn_gpu_buffer *b)
@@ -68,7 +93,8 @@ static const gdn_gpu_driver driver = {
     .limit = "2^31 threadgroups or more",
     .rows_piece = GDN_METAL_ROWS_PIECE,
     .pipeline_name = gdn_metal_kernel_name,
-    .only = gdn_metal_implementation,
+    .only = "fma", /* Metal guarantees that it is fused, but not that subnormals are kept */
+    .may_flush = 1,
     .known = known,
     .device_bytes = sizeof(gdn_metal_device),
     .buffer_bytes = sizeof(gdn_gpu_buffer),
@@ -76,79 +102,23 @@ static const gdn_gpu_driver driver = {
     .about = about,
     .open = open_device,
     .close = close_device,
-    .probe = probe_device,
+    .enter = enter,
+    .leave = leave,
+    .probe_kernel = probe_kernel,
     .allocate = allocate,
     .release = release,
+    .write = gdn_metal_write,
+    .read = gdn_metal_read,
+#define GDN_KERNEL(stem, number, title) .plan[number] = gdn_metal_plan_##stem, .run[number] = gdn_metal_run_##stem,
+#include "core/kernels.def"
+#undef GDN_KERNEL
+    .wait = wait_for,
+    .take_report = gdn_metal_take_report,
 };
-
-/* ---- Running ---------------------------------------------------------------------------------------- */
-
-static void plan_metal(const gdn_context *ctx, gdn_kernel kernel, const void *problem, gdn_plan *plan)
-{
-    switch (kernel) {
-#define GDN_KERNEL(stem, number, title)                                                                                \
-    case GDN_KERNEL_##stem:                                                                                            \
-        gdn_metal_plan_##stem(ctx, problem, plan);                                                                     \
-        break;
-#include "core/kernels.def"
-#undef GDN_KERNEL
-    }
-}
-
-static gdn_status run_metal(gdn_context *ctx, gdn_kernel kernel, const void *problem, const gdn_plan *plan,
-                            gdn_stream stream)
-{
-    const gdn_status status = gdn_gpu_answers_ask(ctx, kernel, plan, stream != NULL);
-    if (status) return status;
-    switch (kernel) {
-#define GDN_KERNEL(stem, number, title)                                                                                \
-    case GDN_KERNEL_##stem:                                                                                            \
-        return gdn_metal_run_##stem(ctx, problem, plan, stream);
-#include "core/kernels.def"
-#undef GDN_KERNEL
-    }
-    return gdn_fail(GDN_INTERNAL, "a call of no kernel");
-}
-
-static gdn_status wait_and_report(gdn_metal_device *dev)
-{
-    const gdn_status status = gdn_metal_wait(dev);
-    return status ? status : gdn_metal_take_report(dev);
-}
-
-static gdn_status synchronize(gdn_context *ctx, gdn_stream stream)
-{
-    gdn_metal_device *dev = ctx->state;
-    if (stream)
-        return gdn_fail(GDN_INVALID_ARGUMENT,
-                        "stream is %p; a command buffer is committed by its owner, so wait for it with its own "
-                        "waitUntilCompleted and then call gdn_poll(); NULL is allowed",
-                        stream);
-    void *pool = dev->rt->pool_push();
-    gdn_status status = wait_and_report(dev);
-    if (!status) status = gdn_gpu_answers_later(ctx);
-    dev->rt->pool_pop(pool);
-    return status;
-}
-
-static gdn_status poll_metal(gdn_context *ctx)
-{
-    gdn_metal_device *dev = ctx->state;
-    void *pool = dev->rt->pool_push();
-    const gdn_status status = gdn_metal_take_report(dev);
-    dev->rt->pool_pop(pool);
-    return status;
-}
 
 const gdn_backend gdn_backend_metal = {
     GDN_GPU_BACKEND(GDN_BACKEND_METAL, "metal", &driver),
     .host_memory = 0,
     .data_is_address = 0,
-    .synchronize = synchronize,
-    .poll = poll_metal,
-    .buffer_write = gdn_metal_buffer_write,
-    .buffer_read = gdn_metal_buffer_read,
-    .plan = plan_metal,
     .describe_plan = gdn_gpu_describe_plan,
-    .run = run_metal,
 };

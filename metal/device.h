@@ -7,7 +7,6 @@
  *   queue.c      command buffers of our own, bounded waits, what the device reports
  *   memory.c     buffers, and the copies of gdn_buffer_read() and gdn_buffer_write()
  *   record.c     what every call encodes
- *   probe.c      tests a device's arithmetic
  *   dispatch_<kernel>.c, backend.c */
 #ifndef GDN_METAL_DEVICE_H
 #define GDN_METAL_DEVICE_H
@@ -89,17 +88,15 @@ const char *gdn_metal_kernel_name(int32_t variant); /* of a plan, a gdn_metal_ke
 gdn_status gdn_metal_begin(gdn_metal_device *dev, gdn_id *commands); /* waits for a free slot in the ring */
 void gdn_metal_submit(gdn_metal_device *dev, gdn_id commands);
 gdn_status gdn_metal_wait(gdn_metal_device *dev); /* for everything submitted */
-gdn_status
-gdn_metal_take_report(gdn_metal_device *dev); /* BAD_MAP once per occurrence, DEVICE_LOST permanently. Never waits. */
+gdn_status gdn_metal_take_report(void *device);
 void gdn_metal_queue_close(gdn_metal_device *dev);
 
 /* ---- memory.c ---- */
 gdn_status gdn_metal_memory_open(gdn_metal_device *dev);
 void gdn_metal_memory_close(gdn_metal_device *dev);
 gdn_status gdn_metal_allocate(gdn_metal_device *dev, uint64_t bytes, gdn_id *buffer);
-gdn_status gdn_metal_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source,
-                                  uint64_t bytes);
-gdn_status gdn_metal_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_t offset, void *target, uint64_t bytes);
+gdn_status gdn_metal_write(void *device, const gdn_span *span, uint64_t offset, const void *source, uint64_t bytes);
+gdn_status gdn_metal_read(void *device, const gdn_span *span, uint64_t offset, void *target, uint64_t bytes);
 
 /* ---- record.c ---- */
 enum { GDN_METAL_MAX_BINDINGS = 22, GDN_METAL_MAX_GROUPS = INT32_MAX };
@@ -121,15 +118,10 @@ gdn_status gdn_metal_run(gdn_metal_device *dev, const gdn_metal_dispatch *dispat
 void gdn_metal_bind_all(gdn_metal_dispatch *dispatch, const gdn_place *const *operands, uint32_t n);
 gdn_gpu_device gdn_metal_gpu(void); /* for gpu/plan.h: the same for every device */
 
-/* ---- probe.c ---- */
-extern const char gdn_metal_implementation[];                                  /* the only one */
-gdn_status gdn_metal_probe(gdn_metal_device *dev, gdn_gpu_variants *variants); /* within a pool */
-
 /* ---- dispatch_<kernel>.c ---- */
 #define GDN_KERNEL(stem, number, title)                                                                                \
-    void gdn_metal_plan_##stem(const gdn_context *ctx, const gdn_##stem##_problem *p, gdn_plan *plan);                 \
-    gdn_status gdn_metal_run_##stem(gdn_context *ctx, const gdn_##stem##_problem *p, const gdn_plan *plan,             \
-                                    gdn_stream stream);
+    void gdn_metal_plan_##stem(const gdn_context *ctx, const void *problem, gdn_plan *plan);                           \
+    gdn_status gdn_metal_run_##stem(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream);
 #include "core/kernels.def"
 #undef GDN_KERNEL
 

@@ -23,15 +23,15 @@ static const gdn_metal_kernel kernels[3][2][2][2] = { SIZE(2), SIZE(4), SIZE(8) 
 static int is_general(const problem_t *p) { return p->head_dim_k != 64 << size_of(p) || gdn_has_read_key(p); }
 
 /* 1 for 16-bit states of the usual size; 0 for the general kernels, which also run trees. */
-static int is_usual_half(const problem_t *p) { return p->head_dim_k == 128 && !p->tree && !gdn_has_read_key(p); }
+static int is_usual_state16(const problem_t *p) { return p->head_dim_k == 128 && !p->tree && !gdn_has_read_key(p); }
 
-static gdn_metal_kernel half_kernel_of(const problem_t *p)
+static gdn_metal_kernel state16_kernel_of(const problem_t *p)
 {
     static const gdn_metal_kernel of_16_bits[2][2] = {
-        { GDN_METAL_delta_8_general_half, GDN_METAL_delta_8_general_channel_half },
-        { GDN_METAL_delta_4_half, GDN_METAL_delta_4_channel_half },
+        { GDN_METAL_delta_8_general_state16, GDN_METAL_delta_8_general_channel_state16 },
+        { GDN_METAL_delta_4_state16, GDN_METAL_delta_4_channel_state16 },
     };
-    return of_16_bits[is_usual_half(p)][p->gate == GDN_GATE_CHANNEL];
+    return of_16_bits[is_usual_state16(p)][p->gate == GDN_GATE_CHANNEL];
 }
 
 /* The variant: `tiles` for many tokens per sequence on average, `rows` for few. Sequences of a batch may differ, and
@@ -56,9 +56,10 @@ static void plan_tiles(const problem_t *p, gdn_plan *plan)
     gdn_gpu_plan_gated_delta_net(&gpu, p, GDN_METAL_TILES_THREADS / 8 * 2, plan);
 }
 
-void gdn_metal_plan_gated_delta_net(const gdn_context *ctx, const problem_t *p, gdn_plan *plan)
+void gdn_metal_plan_gated_delta_net(const gdn_context *ctx, const void *problem, gdn_plan *plan)
 {
     (void)ctx;
+    const problem_t *p = problem;
     if (in_tiles(p)) {
         plan_tiles(p, plan);
         return;
@@ -68,14 +69,15 @@ void gdn_metal_plan_gated_delta_net(const gdn_context *ctx, const problem_t *p, 
     plan->form = GDN_FORM_ROWS;
     plan->variant = (int32_t)kernels[size_of(p)][general][channel][p->log.n_columns > 0];
     if (p->tree) plan->variant = channel ? GDN_METAL_delta_8_general_channel_tree : GDN_METAL_delta_8_general_tree;
-    if (p->state_interval) plan->variant = (int32_t)half_kernel_of(p);
-    const int four = p->state_interval ? is_usual_half(p) : size_of(p) < 2; /* four value channels per eight lanes */
+    if (p->state_interval) plan->variant = (int32_t)state16_kernel_of(p);
+    const int four = p->state_interval ? is_usual_state16(p) : size_of(p) < 2; /* four value channels per eight lanes */
     gdn_gpu_plan_gated_delta_net(&gpu, p, GDN_METAL_DELTA_THREADS / 8 * (!p->tree && four ? 4 : 2), plan);
 }
 
-gdn_status gdn_metal_run_gated_delta_net(gdn_context *ctx, const problem_t *p, const gdn_plan *plan, gdn_stream stream)
+gdn_status gdn_metal_run_gated_delta_net(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream)
 {
-    gdn_metal_device *dev = ctx->state;
+    gdn_metal_device *dev = device;
+    const problem_t *p = problem;
     const gdn_gpu_device gpu = gdn_metal_gpu();
     const gdn_gpu_gated_delta_net params = gdn_gpu_params_gated_delta_net(&gpu, p, plan);
     const gdn_place bad = { .data = dev->bad_buffer };

@@ -1,18 +1,19 @@
 /* set_rows: one dispatch or three. The kernels define how the work is divided. */
 #include "metal/device.h"
 
-void gdn_metal_plan_set_rows(const gdn_context *ctx, const gdn_set_rows_problem *p, gdn_plan *plan)
+void gdn_metal_plan_set_rows(const gdn_context *ctx, const void *problem, gdn_plan *plan)
 {
     (void)ctx;
+    const gdn_set_rows_problem *p = problem;
     const gdn_gpu_device gpu = gdn_metal_gpu();
     gdn_gpu_plan_set_rows(&gpu, p, GDN_METAL_ROWS_PIECE, plan);
     plan->variant = -1; /* there is only one set of kernels */
 }
 
-gdn_status gdn_metal_run_set_rows(gdn_context *ctx, const gdn_set_rows_problem *p, const gdn_plan *plan,
-                                  gdn_stream stream)
+gdn_status gdn_metal_run_set_rows(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream)
 {
-    gdn_metal_device *dev = ctx->state;
+    gdn_metal_device *dev = device;
+    const gdn_set_rows_problem *p = problem;
     enum { CLEAR, ENTER, WRITE, N };
     const uint32_t threads = GDN_METAL_ROWS_THREADS;
     const gdn_gpu_device gpu = gdn_metal_gpu();

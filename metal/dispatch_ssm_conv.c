@@ -1,9 +1,10 @@
 /* ssm_conv: one dispatch or two. The kernels define how the work is divided. */
 #include "metal/device.h"
 
-void gdn_metal_plan_ssm_conv(const gdn_context *ctx, const gdn_ssm_conv_problem *p, gdn_plan *plan)
+void gdn_metal_plan_ssm_conv(const gdn_context *ctx, const void *problem, gdn_plan *plan)
 {
     (void)ctx;
+    const gdn_ssm_conv_problem *p = problem;
     const gdn_gpu_device gpu = gdn_metal_gpu();
     if (gdn_gpu_ssm_conv_is_typed(p))
         plan->variant = p->kernel_width == 4 ? GDN_METAL_conv_4_typed : GDN_METAL_conv_general_typed;
@@ -12,10 +13,10 @@ void gdn_metal_plan_ssm_conv(const gdn_context *ctx, const gdn_ssm_conv_problem 
     if (p->tree) plan->variant = GDN_METAL_conv_tree;
 }
 
-gdn_status gdn_metal_run_ssm_conv(gdn_context *ctx, const gdn_ssm_conv_problem *p, const gdn_plan *plan,
-                                  gdn_stream stream)
+gdn_status gdn_metal_run_ssm_conv(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream)
 {
-    gdn_metal_device *dev = ctx->state;
+    gdn_metal_device *dev = device;
+    const gdn_ssm_conv_problem *p = problem;
     const gdn_gpu_device gpu = gdn_metal_gpu();
     const gdn_gpu_ssm_conv params = gdn_gpu_params_ssm_conv(&gpu, p, plan), history = gdn_gpu_history_ssm_conv(&params);
     const gdn_place bad = { .data = dev->bad_buffer };

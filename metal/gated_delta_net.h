@@ -35,7 +35,7 @@ struct Item {
     int first, T;    // its tokens
     int src;         // pool entry with the initial state, or GDN_GPU_NONE
     int l;           // lane of the eight
-    int j, columns;  // first value channel of the eight lanes, how many of the C exist
+    int j, values;   // first value channel of the eight lanes, how many of the C exist
     // With a log: position is that of the first token. row is the log's row, or GDN_GPU_NONE. commit is
     // the pool entry for the state that is committed, or GDN_GPU_NONE.
     int position, row, base_position, commit;
@@ -55,7 +55,7 @@ GDN_INLINE bool find_log(constant gdn_gpu_gated_delta_net &p, thread const Delta
 {
     const bool padding = at.src == GDN_GPU_SKIP;
     at.kept = STATE16 ? at.position - at.position % p.state_interval : at.position;
-    if (STATE16 && p.log_columns == 0) {
+    if (STATE16 && p.log_entries == 0) {
         at.row = GDN_GPU_NONE;
         at.commit = GDN_GPU_NONE;
         at.base_position = at.position;
@@ -69,8 +69,8 @@ GDN_INLINE bool find_log(constant gdn_gpu_gated_delta_net &p, thread const Delta
         return false;
     }
     bool fits = at.base_position >= 0 && at.base_position <= at.position;
-    if (fits && !padding) // position + T may overflow an int, log_columns - T does not
-        fits = at.row < 0 ? at.base_position == at.position : at.position - at.base_position <= p.log_columns - at.T;
+    if (fits && !padding) // position + T may overflow an int, log_entries - T does not
+        fits = at.row < 0 ? at.base_position == at.position : at.position - at.base_position <= p.log_entries - at.T;
     if (STATE16 && !padding) fits = fits && rounds_at<STATE16>(p, at.base_position);
     if (!fits) {
         report(b.bad, GDN_GPU_BAD_STATE_POSITION);
@@ -88,7 +88,7 @@ GDN_INLINE int entry_of(int s, int slots, int slot) { return int(uint(s) * uint(
 
 // Fills the item. False if there is nothing to do: padding, no tokens and no commit, no value channels, or a bad map,
 // which is reported. The result is uniform for THREADS threads, except for simdgroups without value channels. If these
-// must reach barriers (`tiles` kernels), they get true with at.columns 0.
+// must reach barriers (`tiles` kernels), they get true with at.values 0.
 template <int C, int THREADS, bool LOG, bool STATE16>
 GDN_INLINE bool find_item(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, uint group, uint me,
                           bool tree, thread Item &at)
@@ -127,7 +127,7 @@ GDN_INLINE bool find_item(constant gdn_gpu_gated_delta_net &p, thread const Delt
     at.l = int(me & 7u);
     at.j = block * (THREADS / 8 * C) + int(me / 8u) * C;
     const int left = p.head_dim_v - at.j;
-    at.columns = left < 0 ? 0 : left < C ? left : C;
+    at.values = left < 0 ? 0 : left < C ? left : C;
     const bool work = at.T > 0 || (LOG && at.commit >= 0);
     const bool barriers = THREADS != GDN_METAL_DELTA_THREADS;
     return at.src != GDN_GPU_SKIP && work && (barriers || at.j / (4 * C) * (4 * C) < p.head_dim_v);

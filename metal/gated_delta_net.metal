@@ -20,7 +20,7 @@
 // Kernels: delta_4_general_channel delta_4_log delta_4_channel_log delta_4_general_log delta_4_general_channel_log
 // Kernels: delta_8 delta_8_channel delta_8_general delta_8_general_channel delta_8_log delta_8_channel_log
 // Kernels: delta_8_general_log delta_8_general_channel_log delta_8_general_tree delta_8_general_channel_tree
-// Kernels: delta_4_half delta_4_channel_half delta_8_general_half delta_8_general_channel_half
+// Kernels: delta_4_state16 delta_4_channel_state16 delta_8_general_state16 delta_8_general_channel_state16
 // Kernels: delta_tiles_2 delta_tiles_2_channel delta_tiles_4 delta_tiles_4_channel delta_tiles_8 delta_tiles_8_channel
 #include "metal/gated_delta_net_log.h"
 #include "metal/gated_delta_net_tiles.h"
@@ -34,9 +34,9 @@ template <bool GENERAL> GDN_INLINE float4 sum_step(float4 x, float4 y, float4 su
                 i + 3 < n_keys ? next.w : sum.w);
 }
 
-// column_of_lane(): the channel whose sum fold() leaves in lane l. lane_of_column(): the first lane with that of c.
-template <int C> GDN_INLINE int column_of_lane(int l) { return C == 4 ? l >> 1 : l >> 2; }
-template <int C> GDN_INLINE int lane_of_column(int c) { return 8 / C * c; }
+// value_of_lane(): the channel whose sum fold() leaves in lane l. lane_of_value(): the first lane with that of c.
+template <int C> GDN_INLINE int value_of_lane(int l) { return C == 4 ? l >> 1 : l >> 2; }
+template <int C> GDN_INLINE int lane_of_value(int c) { return 8 / C * c; }
 
 // The dot32 tree over the channels' partial sums. Where a step pairs lanes and there are several channels, each lane
 // continues with half of them.
@@ -142,7 +142,7 @@ GDN_INLINE void load_state(constant gdn_gpu_gated_delta_net &p, thread const Ite
 #pragma unroll
         for (int c = 0; c < C; c++) {
             float4 x = float4(0.0f);
-            if (entry >= 0 && c < w.columns && (!GENERAL || i < n_keys)) {
+            if (entry >= 0 && c < w.values && (!GENERAL || i < n_keys)) {
                 device const uchar *at = pool + i * along + (w.j + c) * across;
                 if (!GENERAL && !STATE16 && !p.key_major) {
                     x = read_float4(at);
@@ -172,7 +172,7 @@ GDN_INLINE void store_state(constant gdn_gpu_gated_delta_net &p, thread const De
         const int i = 32 * m + 4 * w.l;
 #pragma unroll
         for (int c = 0; c < C; c++) {
-            if (c >= w.columns || (GENERAL && i >= n_keys)) continue;
+            if (c >= w.values || (GENERAL && i >= n_keys)) continue;
             device uchar *at = pool + i * along + (w.j + c) * across;
             if (!GENERAL && !STATE16 && !p.key_major) {
                 write_float4(at, S[m][c]);
@@ -217,7 +217,7 @@ GDN_INLINE int follow(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuf
         Token<NB, CHANNEL> x;
         load_token<NB, CHANNEL, GENERAL, true>(p, first.k + t * p.k.token, first.v + t * p.v.token,
                                                first.g + t * p.g.token, first.beta + t * p.beta.token,
-                                               first.mine < w.columns, w.l, x);
+                                               first.mine < w.values, w.l, x);
         if (has_norm(p)) {
             const float factor = norm_factor<NB>(p, x.k, w.l);
 #pragma unroll
@@ -227,7 +227,7 @@ GDN_INLINE int follow(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuf
         device const uchar *entry = log_at(p, b, w, w.position + t);
 #pragma unroll
         for (int c = 0; c < C; c++) {
-            const float own = w.l == 0 && c < w.columns ? read_float(entry + log_delta(p, w) + 4 * c) : 0.0f;
+            const float own = w.l == 0 && c < w.values ? read_float(entry + log_delta(p, w) + 4 * c) : 0.0f;
             const float delta = simd_shuffle(own, first.eight);
 #pragma unroll
             for (int m = 0; m < NB; m++) S[m][c] = update(S[m][c], x.k[m], delta, x.g[CHANNEL ? m : 0]);
@@ -245,7 +245,7 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
     const bool tree = TREE && (!STATE16 || (p.has & GDN_GPU_TREE));
     Item w;
     if (!find_item<C, GDN_METAL_DELTA_THREADS, LOG, STATE16>(p, b, group, me, tree, w)) return; // the whole simdgroup
-    const int n_keys = p.head_dim_k, mine = column_of_lane<C>(w.l);
+    const int n_keys = p.head_dim_k, mine = value_of_lane<C>(w.l);
     const ushort eight = ushort(me & 24u); // the first of the eight lanes
     device const uchar *q_at = b.q + token_at(p.q, w, w.kappa);
     device const uchar *k_at = b.k + token_at(p.k, w, w.kappa);
@@ -275,7 +275,7 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
 
     const FirstToken first = { k_at, v_at, g_at, beta_at, bias_at, rate, bias, mine, eight };
     Token<NB, CHANNEL> token;
-    if (w.T > 0) load_typed_token<NB, CHANNEL, GENERAL>(p, k_at, v_at, g_at, beta_at, mine < w.columns, w.l, token);
+    if (w.T > 0) load_typed_token<NB, CHANNEL, GENERAL>(p, k_at, v_at, g_at, beta_at, mine < w.values, w.l, token);
     int depth = 0; // of a tree: the tokens on this token's branch, with itself
     for (int t = 0; t < w.T; t++) {
         if (tree) {
@@ -324,7 +324,7 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
         const float d = beta * (token.v - kv);
         float delta[C];
 #pragma unroll
-        for (int c = 0; c < C; c++) delta[c] = simd_shuffle(d, ushort(eight + lane_of_column<C>(c)));
+        for (int c = 0; c < C; c++) delta[c] = simd_shuffle(d, ushort(eight + lane_of_value<C>(c)));
         if (LOG) log_token<NB, C, CHANNEL, GENERAL>(p, b, w, t, k, decay, delta); // 7
 
             // 5, and 6: output
@@ -348,10 +348,10 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
         g_at += p.g.token;
         beta_at += p.beta.token;
         if (t + 1 < w.T)
-            load_typed_token<NB, CHANNEL, GENERAL>(p, k_at, v_at, g_at, beta_at, mine < w.columns, w.l, token);
+            load_typed_token<NB, CHANNEL, GENERAL>(p, k_at, v_at, g_at, beta_at, mine < w.values, w.l, token);
 
         const float o = p.scale * fold<C>(sum, w.l);
-        if (w.l == lane_of_column<C>(mine) && mine < w.columns) write_element(out_at, o, p.result_dtype);
+        if (w.l == lane_of_value<C>(mine) && mine < w.values) write_element(out_at, o, p.result_dtype);
 
         // 7: round; snapshot, r tokens before the newest, and checkpoint
         round_state<NB, C, STATE16>(p, w.position + (tree ? depth : t + 1), S);
@@ -498,10 +498,10 @@ GDN_DELTAS(8, 2)
 GDN_DELTA_ALL(8_general_tree, 8, 2, false, true, true, true, false)
 GDN_DELTA_ALL(8_general_channel_tree, 8, 2, true, true, true, true, false)
 // 16-bit states; the general kernels also run trees.
-GDN_DELTA_ALL(4_half, 4, 4, false, false, true, false, true)
-GDN_DELTA_ALL(4_channel_half, 4, 4, true, false, true, false, true)
-GDN_DELTA_ALL(8_general_half, 8, 2, false, true, true, true, true)
-GDN_DELTA_ALL(8_general_channel_half, 8, 2, true, true, true, true, true)
+GDN_DELTA_ALL(4_state16, 4, 4, false, false, true, false, true)
+GDN_DELTA_ALL(4_channel_state16, 4, 4, true, false, true, false, true)
+GDN_DELTA_ALL(8_general_state16, 8, 2, false, true, true, true, true)
+GDN_DELTA_ALL(8_general_channel_state16, 8, 2, true, true, true, true, true)
 // Many tokens per sequence.
 GDN_DELTA_TILES(2, 2, false)
 GDN_DELTA_TILES(2_channel, 2, true)

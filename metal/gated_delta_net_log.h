@@ -10,7 +10,7 @@
 GDN_INLINE device uchar *log_at(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, thread const Item &w,
                                 int position)
 {
-    return b.log + (w.row * p.log.row + position % p.log_columns * p.log.line);
+    return b.log + (w.row * p.log.row + position % p.log_entries * p.log.line);
 }
 GDN_INLINE int64_t log_key(constant gdn_gpu_gated_delta_net &p, thread const Item &w)
 {
@@ -46,7 +46,7 @@ GDN_INLINE void load_logged(constant gdn_gpu_gated_delta_net &p, thread const De
         x.decay[CHANNEL ? m : 0] =
             read_row<GENERAL>(entry + log_decay<CHANNEL>(p, w), GDN_GPU_F32, 32 * m + 4 * w.l, p.head_dim_k);
 #pragma unroll
-    for (int c = 0; c < C; c++) x.delta[c] = c < w.columns ? read_float(entry + log_delta(p, w) + 4 * c) : 0.0f;
+    for (int c = 0; c < C; c++) x.delta[c] = c < w.values ? read_float(entry + log_delta(p, w) + 4 * c) : 0.0f;
 }
 
 // 1: replays the log, from one position to another. Loads of the next entry are issued before this one's arithmetic.
@@ -92,7 +92,7 @@ GDN_INLINE void log_token(constant gdn_gpu_gated_delta_net &p, thread const Delt
     device uchar *entry = log_at(p, b, w, w.position + t);
 #pragma unroll
     for (int c = 0; c < C; c++)
-        if (w.l == 0 && c < w.columns) write_float(entry + log_delta(p, w) + 4 * c, delta[c]);
+        if (w.l == 0 && c < w.values) write_float(entry + log_delta(p, w) + 4 * c, delta[c]);
     if (w.j) return;
     if (!CHANNEL && w.l == 0) write_float(entry + log_decay<CHANNEL>(p, w), decay[0].x);
 #pragma unroll

@@ -20,12 +20,12 @@ template <int NB, bool CHANNEL> struct Tile {
     enum {
         QUADS = 8 * NB, // of a row
         TOKENS = GDN_METAL_TILES_THREADS / QUADS,
-        COLUMNS = GDN_METAL_TILES_THREADS / 8 * 2,
-        V_ROWS = GDN_METAL_TILES_THREADS / COLUMNS, // tokens whose v the threads load at once
+        VALUES = GDN_METAL_TILES_THREADS / 8 * 2,
+        V_ROWS = GDN_METAL_TILES_THREADS / VALUES, // tokens whose v the threads load at once
         N_V = (TOKENS + V_ROWS - 1) / V_ROWS
     };
     float4 k[TOKENS][QUADS], q[TOKENS][QUADS], decay[TOKENS][CHANNEL ? QUADS : 1]; // per head: decay[u][0].x
-    float v[TOKENS][COLUMNS];
+    float v[TOKENS][VALUES];
     float beta[TOKENS];
 };
 
@@ -36,7 +36,7 @@ struct Raw4 {
 };
 GDN_INLINE uint read_raw(device const uchar *at, int dtype)
 {
-    return dtype == GDN_GPU_F32 ? gdn_bits(read_float(at)) : read_half(at);
+    return dtype == GDN_GPU_F32 ? gdn_bits(read_float(at)) : read_16bit(at);
 }
 GDN_INLINE Raw4 read_raw4(device const uchar *at, int dtype)
 {
@@ -48,16 +48,16 @@ GDN_INLINE Raw4 read_raw4(device const uchar *at, int dtype)
         r.z = gdn_bits(x.z);
         r.w = gdn_bits(x.w);
     } else {
-        r.x = read_half(at);
-        r.y = read_half(at + 2);
-        r.z = read_half(at + 4);
-        r.w = read_half(at + 6);
+        r.x = read_16bit(at);
+        r.y = read_16bit(at + 2);
+        r.z = read_16bit(at + 4);
+        r.w = read_16bit(at + 6);
     }
     return r;
 }
 GDN_INLINE float widen(uint raw, int dtype)
 {
-    return dtype == GDN_GPU_F32 ? gdn_from_bits(raw) : from_half(raw, dtype);
+    return dtype == GDN_GPU_F32 ? gdn_from_bits(raw) : from_16bit(raw, dtype);
 }
 GDN_INLINE float4 widen4(Raw4 raw, int dtype)
 {
@@ -73,22 +73,22 @@ template <int NB, bool CHANNEL> struct Staging {
     device const uchar *beta_at;
     Raw4 k, q, g; // per head: g.x
     uint v[Tile<NB, CHANNEL>::N_V], beta;
-    bool column; // this thread's value channel of v exists
+    bool value; // this thread's value channel of v exists
 };
 
 template <int NB, bool CHANNEL>
 GDN_INLINE void begin_tiles(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, thread const Item &w,
                             int me, thread Staging<NB, CHANNEL> &next)
 {
-    const int quads = Tile<NB, CHANNEL>::QUADS, columns = Tile<NB, CHANNEL>::COLUMNS;
-    const int t = me / quads, i = 4 * (me % quads), j = w.j - me / 8 * 2 + me % columns;
+    const int quads = Tile<NB, CHANNEL>::QUADS, values = Tile<NB, CHANNEL>::VALUES;
+    const int t = me / quads, i = 4 * (me % quads), j = w.j - me / 8 * 2 + me % values;
     next.k_at = b.k + token_at(p.k, w, w.kappa) + t * p.k.token + i * element_bytes(p.k_dtype);
     next.q_at = b.q + token_at(p.q, w, w.kappa) + t * p.q.token + i * element_bytes(p.q_dtype);
     next.g_at = b.g + token_at(p.g, w, w.h) + (CHANNEL ? t : me) * p.g.token;
     if (CHANNEL) next.g_at += i * element_bytes(p.g_dtype);
-    next.v_at = b.v + token_at(p.v, w, w.h) + me / columns * p.v.token + j * element_bytes(p.v_dtype);
+    next.v_at = b.v + token_at(p.v, w, w.h) + me / values * p.v.token + j * element_bytes(p.v_dtype);
     next.beta_at = b.beta + token_at(p.beta, w, w.h) + me * p.beta.token;
-    next.column = j < p.head_dim_v;
+    next.value = j < p.head_dim_v;
 }
 
 // Loads a tile; `left` tokens of the sequence remain, from the tile's first on. Tokens that do not exist are 0. NARROW:
@@ -108,7 +108,7 @@ GDN_INLINE void load_tile(constant gdn_gpu_gated_delta_net &p, int left, int me,
     if (!CHANNEL) next.g.x = mine ? read_raw(next.g_at, g_dtype) : 0u;
 #pragma unroll
     for (int n = 0; n < Tile<NB, CHANNEL>::N_V; n++) {
-        const bool there = next.column && me / Tile<NB, CHANNEL>::COLUMNS + rows * n < most;
+        const bool there = next.value && me / Tile<NB, CHANNEL>::VALUES + rows * n < most;
         next.v[n] = there ? read_raw(next.v_at + rows * n * p.v.token, v_dtype) : 0u;
     }
     next.beta = mine ? read_raw(next.beta_at, NARROW ? p.beta_dtype : GDN_GPU_F32) : 0u;
@@ -156,14 +156,13 @@ GDN_INLINE void store_tile(constant gdn_gpu_gated_delta_net &p, float rate, floa
                            thread const Staging<NB, CHANNEL> &next, threadgroup Tile<NB, CHANNEL> &tile)
 {
     const int tokens = Tile<NB, CHANNEL>::TOKENS, quads = Tile<NB, CHANNEL>::QUADS, rows = Tile<NB, CHANNEL>::V_ROWS,
-              columns = Tile<NB, CHANNEL>::COLUMNS, t = me / quads, i = 4 * (me % quads);
+              values = Tile<NB, CHANNEL>::VALUES, t = me / quads, i = 4 * (me % quads);
     scatter(tile.k[t], i, widen4(next.k, p.k_dtype));
     scatter(tile.q[t], i, widen4(next.q, p.q_dtype));
     if (CHANNEL) scatter(tile.decay[t], i, tile_decay<CHANNEL>(p, rate, bias, widen4(next.g, p.g_dtype)));
 #pragma unroll
     for (int n = 0; n < Tile<NB, CHANNEL>::N_V; n++)
-        if (me / columns + rows * n < tokens)
-            tile.v[me / columns + rows * n][me % columns] = widen(next.v[n], p.v_dtype);
+        if (me / values + rows * n < tokens) tile.v[me / values + rows * n][me % values] = widen(next.v[n], p.v_dtype);
     if (me >= tokens) return;
     tile.beta[me] = delta_factor(p, widen(next.beta, p.beta_dtype));
     if (!CHANNEL) tile.decay[me][0] = tile_decay<CHANNEL>(p, rate, bias, float4(widen(next.g.x, p.g_dtype)));
@@ -197,12 +196,12 @@ GDN_INLINE void prepare_keys(constant gdn_gpu_gated_delta_net &p, int me, thread
 
 // The offset of key 0 of value channel j + c, and the stride of keys. For 1 and 7, element by element; 8 lanes access
 // 32 adjacent bytes.
-struct Column {
+struct ValueKeys {
     int64_t at, along;
 };
-GDN_INLINE Column column_at(constant gdn_gpu_gated_delta_net &p, constant gdn_gpu_pool &pool, int j)
+GDN_INLINE ValueKeys keys_of(constant gdn_gpu_gated_delta_net &p, constant gdn_gpu_pool &pool, int j)
 {
-    Column x;
+    ValueKeys x;
     x.at = p.key_major ? int64_t(4) * j : j * pool.line;
     x.along = p.key_major ? pool.line : 4;
     return x;
@@ -221,13 +220,13 @@ GDN_INLINE void load_elements(constant gdn_gpu_gated_delta_net &p, thread const 
 #pragma unroll
         for (int c = 0; c < 2; c++) {
             float4 x = float4(0.0f);
-            if (w.src >= 0 && c < w.columns) {
-                const Column column = column_at(p, p.state_in, w.j + c);
-                device const uchar *at = pool + column.at + (32 * m + w.l) * column.along;
+            if (w.src >= 0 && c < w.values) {
+                const ValueKeys keys = keys_of(p, p.state_in, w.j + c);
+                device const uchar *at = pool + keys.at + (32 * m + w.l) * keys.along;
                 x.x = read_float(at);
-                x.y = read_float(at + 8 * column.along);
-                x.z = read_float(at + 16 * column.along);
-                x.w = read_float(at + 24 * column.along);
+                x.y = read_float(at + 8 * keys.along);
+                x.z = read_float(at + 16 * keys.along);
+                x.w = read_float(at + 24 * keys.along);
             }
             S[m][c] = x;
         }
@@ -243,13 +242,13 @@ GDN_INLINE void store_elements(constant gdn_gpu_gated_delta_net &p, thread const
     for (int m = 0; m < NB; m++)
 #pragma unroll
         for (int c = 0; c < 2; c++) {
-            if (c >= w.columns) continue;
-            const Column column = column_at(p, p.state_out, w.j + c);
-            device uchar *at = pool + column.at + (32 * m + w.l) * column.along;
+            if (c >= w.values) continue;
+            const ValueKeys keys = keys_of(p, p.state_out, w.j + c);
+            device uchar *at = pool + keys.at + (32 * m + w.l) * keys.along;
             write_float(at, S[m][c].x);
-            write_float(at + 8 * column.along, S[m][c].y);
-            write_float(at + 16 * column.along, S[m][c].z);
-            write_float(at + 24 * column.along, S[m][c].w);
+            write_float(at + 8 * keys.along, S[m][c].y);
+            write_float(at + 16 * keys.along, S[m][c].z);
+            write_float(at + 24 * keys.along, S[m][c].w);
         }
 }
 
@@ -262,10 +261,10 @@ GDN_INLINE void gated_delta_net_tiles(constant gdn_gpu_gated_delta_net &p, threa
     const bool keeps = NB <= 4; // k and q of a token stay in registers; 256 keys do not fit
     Item w;
     if (!find_item<2, GDN_METAL_TILES_THREADS, false, false>(p, b, group, thread_of_group, false, w))
-        return;                                           // the whole threadgroup
-    const int mine = w.l / 4;                             // the channel whose sum this lane has: of kv, or
-    const bool writes = w.l % 4 == 2 && mine < w.columns; // of the output, here
-    const ushort eight = ushort(thread_of_group & 24u);   // the first of the eight lanes
+        return;                                          // the whole threadgroup
+    const int mine = w.l / 4;                            // the channel whose sum this lane has: of kv, or
+    const bool writes = w.l % 4 == 2 && mine < w.values; // of the output, here
+    const ushort eight = ushort(thread_of_group & 24u);  // the first of the eight lanes
     device uchar *out_at = b.result + token_at(p.result, w, w.h) + (w.j + mine) * element_bytes(p.result_dtype);
     const bool narrow = p.q_dtype != GDN_GPU_F32 || p.k_dtype != GDN_GPU_F32 || p.v_dtype != GDN_GPU_F32 ||
                         p.g_dtype != GDN_GPU_F32 || p.beta_dtype != GDN_GPU_F32;

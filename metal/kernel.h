@@ -6,7 +6,7 @@
 #include "metal/shape.h"
 #include "gpu/params.h"
 #include "numerics/prepare.h"
-#include "gpu/half.h"
+#include "gpu/convert16.h"
 
 // ---- Memory. Floats are aligned to 4 bytes; rows need no more alignment.
 GDN_INLINE float read_float(device const uchar *at) { return *(device const float *)at; }
@@ -14,8 +14,8 @@ GDN_INLINE float4 read_float4(device const uchar *at) { return float4(*(device c
 GDN_INLINE void write_float(device uchar *at, float x) { *(device float *)at = x; }
 GDN_INLINE void write_float4(device uchar *at, float4 x) { *(device packed_float4 *)at = packed_float4(x); }
 GDN_INLINE int read_int(device const uchar *at) { return *(device const int *)at; }
-GDN_INLINE uint read_half(device const uchar *at) { return *(device const ushort *)at; }
-GDN_INLINE void write_half(device uchar *at, uint x) { *(device ushort *)at = ushort(x); }
+GDN_INLINE uint read_16bit(device const uchar *at) { return *(device const ushort *)at; }
+GDN_INLINE void write_16bit(device uchar *at, uint x) { *(device ushort *)at = ushort(x); }
 
 // A map's entry, or its default if there is no map.
 GDN_INLINE int map_at(device const uchar *map, bool there, int64_t index, int absent)
@@ -69,18 +69,18 @@ GDN_INLINE float from_f16(uint32_t h)
     return gdn_from_bits(sign | (exponent == 31u ? special : exponent ? normal : small));
 }
 
-GDN_INLINE float from_half(uint32_t h, int dtype) { return dtype == GDN_GPU_F16 ? from_f16(h) : from_bf16(h); }
+GDN_INLINE float from_16bit(uint32_t h, int dtype) { return dtype == GDN_GPU_F16 ? from_f16(h) : from_bf16(h); }
 
 // One element of type F32, F16 or BF16.
 GDN_INLINE float read_element(device const uchar *at, int dtype)
 {
-    return dtype == GDN_GPU_F32 ? read_float(at) : from_half(read_half(at), dtype);
+    return dtype == GDN_GPU_F32 ? read_float(at) : from_16bit(read_16bit(at), dtype);
 }
 
 GDN_INLINE void write_element(device uchar *at, float x, int dtype)
 {
     if (dtype == GDN_GPU_F32) write_float(at, x);
-    else write_half(at, dtype == GDN_GPU_F16 ? to_f16(x) : to_bf16(x));
+    else write_16bit(at, dtype == GDN_GPU_F16 ? to_f16(x) : to_bf16(x));
 }
 
 // ---- Four floats at a time, componentwise.

@@ -35,12 +35,7 @@ gdn_status gdn_metal_memory_open(gdn_metal_device *dev)
 
 void gdn_metal_memory_close(gdn_metal_device *dev)
 {
-    while (dev->gpu.buffers) {
-        gdn_gpu_buffer *b = dev->gpu.buffers;
-        dev->gpu.buffers = b->next;
-        dev->rt->release(b->data);
-        gdn_context_free(dev->gpu.ctx, b);
-    }
+    for (gdn_gpu_buffer *b = dev->gpu.buffers; b; b = b->next) dev->rt->release(b->data);
     if (dev->staging) dev->rt->release(dev->staging);
     if (dev->bad_buffer) dev->rt->release(dev->bad_buffer);
     dev->staging = dev->bad_buffer = NULL;
@@ -85,22 +80,24 @@ static gdn_status copy_piece(gdn_metal_device *dev, gdn_id from, uint64_t from_a
 
 static uint64_t piece_of(uint64_t left) { return left < GDN_METAL_STAGING_BYTES ? left : GDN_METAL_STAGING_BYTES; }
 
-static gdn_status write_bytes(gdn_metal_device *dev, const gdn_span *span, uint64_t offset, const char *source,
-                              uint64_t bytes)
+gdn_status gdn_metal_write(void *device, const gdn_span *span, uint64_t offset, const void *source, uint64_t bytes)
 {
+    gdn_metal_device *dev = device;
     char *at;
     gdn_status status = gdn_metal_wait(dev); /* nothing queued may still read what is overwritten, here or in staging */
     if (status || (status = locate(dev, span, offset, bytes, &at))) return status;
     if (at && bytes) memcpy(at, source, (size_t)bytes);
     for (uint64_t done = 0; !at && !status && done < bytes; done += piece_of(bytes - done)) {
-        memcpy(gdn_send(dev->rt, dev->staging, dev->rt->sel.contents), source + done, (size_t)piece_of(bytes - done));
+        memcpy(gdn_send(dev->rt, dev->staging, dev->rt->sel.contents), (const char *)source + done,
+               (size_t)piece_of(bytes - done));
         status = copy_piece(dev, dev->staging, 0, span->data, span->offset + offset + done, piece_of(bytes - done));
     }
     return status;
 }
 
-static gdn_status read_bytes(gdn_metal_device *dev, const gdn_span *span, uint64_t offset, char *target, uint64_t bytes)
+gdn_status gdn_metal_read(void *device, const gdn_span *span, uint64_t offset, void *target, uint64_t bytes)
 {
+    gdn_metal_device *dev = device;
     char *at;
     gdn_status status = gdn_metal_wait(dev);
     if (status || (status = locate(dev, span, offset, bytes, &at))) return status;
@@ -108,27 +105,8 @@ static gdn_status read_bytes(gdn_metal_device *dev, const gdn_span *span, uint64
     for (uint64_t done = 0; !at && !status && done < bytes; done += piece_of(bytes - done)) {
         status = copy_piece(dev, span->data, span->offset + offset + done, dev->staging, 0, piece_of(bytes - done));
         if (!status)
-            memcpy(target + done, gdn_send(dev->rt, dev->staging, dev->rt->sel.contents),
+            memcpy((char *)target + done, gdn_send(dev->rt, dev->staging, dev->rt->sel.contents),
                    (size_t)piece_of(bytes - done));
     }
-    return status;
-}
-
-gdn_status gdn_metal_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source,
-                                  uint64_t bytes)
-{
-    gdn_metal_device *dev = ctx->state;
-    void *pool = dev->rt->pool_push();
-    const gdn_status status = write_bytes(dev, span, offset, source, bytes);
-    dev->rt->pool_pop(pool);
-    return status;
-}
-
-gdn_status gdn_metal_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_t offset, void *target, uint64_t bytes)
-{
-    gdn_metal_device *dev = ctx->state;
-    void *pool = dev->rt->pool_push();
-    const gdn_status status = read_bytes(dev, span, offset, target, bytes);
-    dev->rt->pool_pop(pool);
     return status;
 }

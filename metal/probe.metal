@@ -1,5 +1,5 @@
 // Runs the device's arithmetic (fma, +, * and a few others) on hard operands. The host compares the results with its
-// own bits (metal/probe.c).
+// own bits (gpu/probe.c).
 //
 // Kernels: probe_arithmetic
 #include "metal/kernel.h"

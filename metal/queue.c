@@ -1,19 +1,9 @@
 /* The backend's use of a queue: a ring of command buffers, bounded waits, and what the device reports. See device.h.
  *
- * Metal's own wait has no bound, so a wait polls at growing intervals. A wait that times out changes nothing. Command
- * buffers of a queue finish in the order in which they were committed. */
-#define _POSIX_C_SOURCE 200809L
-#include <time.h>
-
+ * Metal's own wait has no bound, so a wait polls. Command buffers of a queue finish in the order in which they were
+ * committed. */
 #include "core/status.h"
 #include "metal/device.h"
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
-}
 
 /* The caller has the ring's lock. */
 static int is_done_locked(gdn_metal_device *dev, uint32_t i, gdn_status *status)
@@ -43,23 +33,21 @@ static int is_done(gdn_metal_device *dev, uint32_t i, gdn_status *status)
     return done;
 }
 
+typedef struct wait_t {
+    gdn_metal_device *dev;
+    uint32_t i;
+} wait_t;
+
+static int is_slot_done(void *user, gdn_status *status)
+{
+    const wait_t *x = user;
+    return is_done(x->dev, x->i, status);
+}
+
 static gdn_status wait_for(gdn_metal_device *dev, uint32_t i)
 {
-    const uint64_t begin = now_ns();
-    gdn_status status = GDN_OK;
-    if (dev->lost) return gdn_metal_lost(dev);
-    while (!is_done(dev, i, &status)) {
-        if (status) return status;
-        const uint64_t waited = now_ns() - begin;
-        if (waited >= dev->gpu.timeout_ns)
-            return gdn_fail(GDN_TIMEOUT, "the device %s was not done after %llu ns (desc->timeout_ns)", dev->about.name,
-                            (unsigned long long)dev->gpu.timeout_ns);
-        if (waited > 200000) { /* for longer waits, pauses add at most 2% */
-            const struct timespec pause = { 0, (long)(waited / 50 < 1000000 ? waited / 50 : 1000000) };
-            (void)nanosleep(&pause, NULL);
-        }
-    }
-    return GDN_OK;
+    wait_t x = { dev, i };
+    return dev->lost ? gdn_metal_lost(dev) : gdn_gpu_wait_for(&dev->gpu, is_slot_done, &x);
 }
 
 gdn_status gdn_metal_wait(gdn_metal_device *dev)
@@ -88,8 +76,9 @@ void gdn_metal_submit(gdn_metal_device *dev, gdn_id commands)
     gdn_tell(dev->rt, commands, dev->rt->sel.commit);
 }
 
-gdn_status gdn_metal_take_report(gdn_metal_device *dev)
+gdn_status gdn_metal_take_report(void *device)
 {
+    gdn_metal_device *dev = device;
     gdn_status status = GDN_OK;
     if (dev->lost) return gdn_metal_lost(dev);
     for (uint32_t i = 0; i < GDN_METAL_RING && !status; i++) (void)is_done(dev, i, &status);

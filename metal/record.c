@@ -62,12 +62,15 @@ static void encode_all(const gdn_metal_device *dev, gdn_id encoder, const gdn_id
 
 enum { MAX_DISPATCHES = 3 };
 
-static gdn_status run(gdn_metal_device *dev, const gdn_metal_dispatch *dispatches, int n, gdn_stream stream)
+gdn_status gdn_metal_run(gdn_metal_device *dev, const gdn_metal_dispatch *dispatches, int n, gdn_stream stream)
 {
     const gdn_objc *rt = dev->rt;
     gdn_id pipelines[MAX_DISPATCHES], commands = NULL, encoder;
     gdn_status status;
     int ends = 1;
+    if (dev->lost) return gdn_metal_lost(dev);
+    if (n > MAX_DISPATCHES)
+        return gdn_fail(GDN_INTERNAL, "%d dispatches in one call; there is room for %d", n, MAX_DISPATCHES);
     for (int i = 0; i < n; i++)
         if ((status = gdn_metal_pipeline_get(dev, dispatches[i].kernel, dispatches[i].threads, &pipelines[i])))
             return status;
@@ -82,15 +85,4 @@ static gdn_status run(gdn_metal_device *dev, const gdn_metal_dispatch *dispatche
     if (ends) gdn_tell(rt, encoder, rt->sel.endEncoding);
     if (commands) gdn_metal_submit(dev, commands);
     return GDN_OK;
-}
-
-gdn_status gdn_metal_run(gdn_metal_device *dev, const gdn_metal_dispatch *dispatches, int n, gdn_stream stream)
-{
-    if (dev->lost) return gdn_metal_lost(dev);
-    if (n > MAX_DISPATCHES)
-        return gdn_fail(GDN_INTERNAL, "%d dispatches in one call; there is room for %d", n, MAX_DISPATCHES);
-    void *pool = dev->rt->pool_push();
-    const gdn_status status = run(dev, dispatches, n, stream);
-    dev->rt->pool_pop(pool);
-    return status;
 }

@@ -13,7 +13,7 @@ else()
   # In their order in the one source.
   list(TRANSFORM GDN_KERNELS REPLACE "(.+)" "metal/\\1.metal" OUTPUT_VARIABLE gdn_metal_kernel_sources)
   set(gdn_metal_sources metal/language.h gpu/params.h metal/shape.h numerics/arithmetic.h numerics/elementary.h
-    numerics/prepare.h gpu/half.h metal/kernel.h metal/gated_delta_net.h metal/gated_delta_net_log.h
+    numerics/prepare.h gpu/convert16.h metal/kernel.h metal/gated_delta_net.h metal/gated_delta_net_log.h
     metal/gated_delta_net_tiles.h metal/probe.metal ${gdn_metal_kernel_sources})
   list(TRANSFORM gdn_metal_sources PREPEND "${PROJECT_SOURCE_DIR}/" OUTPUT_VARIABLE gdn_metal_source_files)
   list(JOIN gdn_metal_sources ":" gdn_metal_source_list)
@@ -34,7 +34,6 @@ else()
     metal/library.c
     metal/loader.c
     metal/memory.c
-    metal/probe.c
     metal/queue.c
     metal/record.c
     "${gdn_metal_folder}/gdn_metal_source.inc")

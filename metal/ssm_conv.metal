@@ -41,7 +41,7 @@ GDN_INLINE Sequence sequence(constant gdn_gpu_ssm_conv &p, thread const ConvBuff
     Sequence q;
     q.s = s;
     q.first = start_of(p, b, s);
-    const int after = start_of(p, b, s + 1), absent = p.n_columns > 0 ? s : GDN_GPU_NONE;
+    const int after = start_of(p, b, s + 1), absent = p.n_entries > 0 ? s : GDN_GPU_NONE;
     q.position = map_at(b.position, (p.has & GDN_GPU_HAS_POSITION) != 0, s, 0);
     q.src = map_at(b.history_src, (p.has & GDN_GPU_HAS_SRC) != 0, s, absent);
     q.dst = map_at(b.history_dst, (p.has & GDN_GPU_HAS_DST) != 0, s, absent);
@@ -79,7 +79,7 @@ GDN_INLINE device const uchar *old_input(constant gdn_gpu_ssm_conv &p, thread co
 {
     device const uchar *pool = b.history_in;
     if (p.has & GDN_GPU_ONE_POOL) pool = b.history_out + p.pool_offset;
-    return pool + row * p.history_in.row + position % p.n_columns * p.history_in.line + at_c;
+    return pool + row * p.history_in.row + position % p.n_entries * p.history_in.line + at_c;
 }
 
 // The types of a call; without MIXED_IO they are constants.
@@ -102,7 +102,7 @@ GDN_INLINE void move_element(device uchar *to, int to_dtype, device const uchar 
 {
     if (to_dtype != dtype) write_element(to, read_element(from, dtype), to_dtype);
     else if (dtype == GDN_GPU_F32) write_float(to, read_float(from));
-    else write_half(to, read_half(from));
+    else write_16bit(to, read_16bit(from));
 }
 
 // Tokens t0 .. t1 - 1 of a sequence, for channel c. kernel_width is KW, or with GENERAL at most KW. Its taps are then
@@ -147,11 +147,11 @@ GDN_INLINE void convolve(constant gdn_gpu_ssm_conv &p, thread const Types &types
 }
 
 // Stores the input at position `at` as a conv state entry of a row.
-GDN_INLINE void keep_column(constant gdn_gpu_ssm_conv &p, thread const Types &types, thread const ConvBuffers &b,
-                            thread const Sequence &q, int row, int at, int c)
+GDN_INLINE void keep_entry(constant gdn_gpu_ssm_conv &p, thread const Types &types, thread const ConvBuffers &b,
+                           thread const Sequence &q, int row, int at, int c)
 {
     const int64_t at_x = element_bytes(types.x) * int64_t(c), at_c = element_bytes(types.history) * int64_t(c);
-    device uchar *to = b.history_out + row * p.history_out.row + at % p.n_columns * p.history_out.line + at_c;
+    device uchar *to = b.history_out + row * p.history_out.row + at % p.n_entries * p.history_out.line + at_c;
     if (at >= q.position) move_element(to, types.history, b.x + token_at(p.x, q, at - q.position) + at_x, types.x);
     else if (q.src >= 0) move_element(to, types.history, old_input(p, b, q.src, at, at_c), types.history);
     else write_element(to, 0.0f, types.history);
@@ -171,7 +171,7 @@ GDN_INLINE void keep_checkpoints(constant gdn_gpu_ssm_conv &p, thread const Type
         if (row < GDN_GPU_NONE || row >= p.rows_out) report(b.bad, GDN_GPU_BAD_HISTORY_CHECKPOINT);
         else
             for (int at = length > reach ? length - reach : 0; row >= 0 && at < length; at++)
-                keep_column(p, types, b, q, row, at, c);
+                keep_entry(p, types, b, q, row, at, c);
     }
 }
 
@@ -183,9 +183,9 @@ GDN_INLINE void keep(constant gdn_gpu_ssm_conv &p, thread const Types &types, th
     if (q.dst < 0) return;
     const bool in_place = q.src == q.dst && p.same_pool;
     const int end = q.position + q.T;
-    int at = end > p.n_columns ? end - p.n_columns : 0;
+    int at = end > p.n_entries ? end - p.n_entries : 0;
     if (in_place && at < q.position) at = q.position;
-    for (; at < end; at++) keep_column(p, types, b, q, q.dst, at, c);
+    for (; at < end; at++) keep_entry(p, types, b, q, q.dst, at, c);
 }
 
 // The last sequence that begins at or before token i; 0 if there is none.
@@ -253,7 +253,7 @@ GDN_INLINE void ssm_conv_tree(constant gdn_gpu_ssm_conv &p, thread const ConvBuf
     const int64_t c = int64_t(group % uint(p.blocks)) * GDN_METAL_CONV_THREADS + me;
     const Sequence q = sequence(p, b, int(group / uint(p.blocks)));
     if (!q.run || c >= p.n_channels) return;
-    if (p.rows_in > 0 && p.n_columns - (p.kernel_width - 1) < q.T) {
+    if (p.rows_in > 0 && p.n_entries - (p.kernel_width - 1) < q.T) {
         report(b.bad, GDN_GPU_BAD_PARENT);
         return;
     }

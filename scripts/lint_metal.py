@@ -24,7 +24,7 @@ import sys
 ELEMENTARY = "numerics/elementary.h"
 PARAMS = "gpu/params.h"
 ARITHMETIC = "numerics/arithmetic.h"
-HEADERS = ("metal/language.h", PARAMS, "metal/shape.h", ARITHMETIC, ELEMENTARY, "numerics/prepare.h", "gpu/half.h",
+HEADERS = ("metal/language.h", PARAMS, "metal/shape.h", ARITHMETIC, ELEMENTARY, "numerics/prepare.h", "gpu/convert16.h",
            "metal/kernel.h", "metal/gated_delta_net.h", "metal/gated_delta_net_log.h", "metal/gated_delta_net_tiles.h")
 SPACES = ("device", "constant", "threadgroup", "thread")
 # What Metal does not have: no double, no 80-bit anything, no exceptions, no run-time types, no virtual functions, no new.

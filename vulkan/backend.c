@@ -47,17 +47,28 @@ static void explain(const void *device, gdn_kernel kernel, const void *problem, 
         (void)snprintf(reason, GDN_REASON_MAX, "%s need storageBuffer16BitAccess, which %.100s does not have",
                        kernel == GDN_KERNEL_set_rows ? "F16, BF16 and Q8_0" : "F16 and BF16", name);
     else if (kernel == GDN_KERNEL_gated_delta_net)
-        (void)snprintf(reason, GDN_REASON_MAX,
-                       "n_tokens is %d with log.entries.n_slots = %d; the replay takes more loop iterations than %.60s "
-                       "allows an invocation",
-                       (int)delta->n_tokens, (int)delta->log.n_columns, name);
+        (void)snprintf(
+            reason, GDN_REASON_MAX,
+            "n_tokens is %d with log.entries.n_slots = %d; replaying so many takes more loop iterations than "
+            "%.60s allows an invocation",
+            (int)delta->n_tokens, (int)delta->log.n_columns, name);
     else if (kernel == GDN_KERNEL_ssm_conv)
         (void)snprintf(
             reason, GDN_REASON_MAX,
-            "n_tokens is %d with history.n_slots = %d and n_checkpoints = %d, which takes %lld loop iterations; "
+            "n_tokens is %d with history.n_slots = %d and checkpoints.n = %d, which takes %lld loop iterations; "
             "%.60s allows an invocation %lld",
             (int)conv->n_tokens, (int)conv->n_columns, (int)conv->checkpoints.n,
             (long long)gdn_vulkan_conv_rounds(conv, plan), name, (long long)gdn_vulkan_rounds(dev));
+}
+
+static gdn_status wait_for(void *device, gdn_stream stream)
+{
+    if (stream)
+        return gdn_fail(GDN_INVALID_ARGUMENT,
+                        "stream is %p; a command buffer is submitted by its owner, so wait for it with a fence "
+                        "of your own and then call gdn_poll(); NULL is allowed",
+                        stream);
+    return gdn_vulkan_wait(device);
 }
 
 static const gdn_gpu_driver driver = {
@@ -75,50 +86,14 @@ static const gdn_gpu_driver driver = {
     .probe = gdn_vulkan_probe,
     .allocate = allocate,
     .release = release,
+    .write = gdn_vulkan_write,
+    .read = gdn_vulkan_read,
+#define GDN_KERNEL(stem, number, title) .plan[number] = gdn_vulkan_plan_##stem, .run[number] = gdn_vulkan_run_##stem,
+#include "core/kernels.def"
+#undef GDN_KERNEL
+    .wait = wait_for,
+    .take_report = gdn_vulkan_take_report,
 };
-
-/* ---- Running ---------------------------------------------------------------------------------------- */
-
-static void plan_vulkan(const gdn_context *ctx, gdn_kernel kernel, const void *problem, gdn_plan *plan)
-{
-    switch (kernel) {
-#define GDN_KERNEL(stem, number, title)                                                                                \
-    case GDN_KERNEL_##stem:                                                                                            \
-        gdn_vulkan_plan_##stem(ctx, problem, plan);                                                                    \
-        break;
-#include "core/kernels.def"
-#undef GDN_KERNEL
-    }
-}
-
-static gdn_status run_vulkan(gdn_context *ctx, gdn_kernel kernel, const void *problem, const gdn_plan *plan,
-                             gdn_stream stream)
-{
-    const gdn_status status = gdn_gpu_answers_ask(ctx, kernel, plan, stream != NULL);
-    if (status) return status;
-    switch (kernel) {
-#define GDN_KERNEL(stem, number, title)                                                                                \
-    case GDN_KERNEL_##stem:                                                                                            \
-        return gdn_vulkan_run_##stem(ctx, problem, plan, stream);
-#include "core/kernels.def"
-#undef GDN_KERNEL
-    }
-    return gdn_fail(GDN_INTERNAL, "a call of no kernel");
-}
-
-static gdn_status synchronize(gdn_context *ctx, gdn_stream stream)
-{
-    if (stream)
-        return gdn_fail(GDN_INVALID_ARGUMENT,
-                        "stream is %p; a command buffer is submitted by its owner, so wait for it with a fence "
-                        "of your own and then call gdn_poll(); NULL is allowed",
-                        stream);
-    gdn_status status = gdn_vulkan_wait(ctx->state);
-    if (!status) status = gdn_vulkan_take_report(ctx->state);
-    return status ? status : gdn_gpu_answers_later(ctx);
-}
-
-static gdn_status poll_vulkan(gdn_context *ctx) { return gdn_vulkan_take_report(ctx->state); }
 
 static gdn_status timeline(gdn_context *ctx, void **semaphore, uint64_t *value)
 {
@@ -132,12 +107,6 @@ const gdn_backend gdn_backend_vulkan = {
     GDN_GPU_BACKEND(GDN_BACKEND_VULKAN, "vulkan", &driver),
     .host_memory = 0,
     .data_is_address = 0,
-    .synchronize = synchronize,
-    .poll = poll_vulkan,
     .timeline = timeline,
-    .buffer_write = gdn_vulkan_buffer_write,
-    .buffer_read = gdn_vulkan_buffer_read,
-    .plan = plan_vulkan,
     .describe_plan = gdn_gpu_describe_plan,
-    .run = run_vulkan,
 };

@@ -128,16 +128,14 @@ gdn_status gdn_vulkan_queue_open(gdn_vulkan_device *dev);
 void gdn_vulkan_queue_close(gdn_vulkan_device *dev);
 gdn_status gdn_vulkan_begin(gdn_vulkan_device *dev, VkCommandBuffer *commands); /* waits for a free command buffer */
 gdn_status gdn_vulkan_submit(gdn_vulkan_device *dev, VkCommandBuffer commands);
-gdn_status gdn_vulkan_wait(gdn_vulkan_device *dev);        /* for everything submitted */
-gdn_status gdn_vulkan_take_report(gdn_vulkan_device *dev); /* BAD_MAP once per occurrence, DEVICE_LOST permanently */
+gdn_status gdn_vulkan_wait(gdn_vulkan_device *dev); /* for everything submitted */
+gdn_status gdn_vulkan_take_report(void *device);
 
 /* ---- memory.c ---- */
 gdn_status gdn_vulkan_memory_open(gdn_vulkan_device *dev);
 void gdn_vulkan_memory_close(gdn_vulkan_device *dev);
-gdn_status gdn_vulkan_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source,
-                                   uint64_t bytes);
-gdn_status gdn_vulkan_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_t offset, void *target,
-                                  uint64_t bytes);
+gdn_status gdn_vulkan_write(void *device, const gdn_span *span, uint64_t offset, const void *source, uint64_t bytes);
+gdn_status gdn_vulkan_read(void *device, const gdn_span *span, uint64_t offset, void *target, uint64_t bytes);
 /* Memory of the backend's own. HOST and UPLOAD are host-visible and coherent. The host reads HOST. It only writes
  * UPLOAD, which is device memory where the host can access that. */
 enum { GDN_VULKAN_MEMORY_DEVICE, GDN_VULKAN_MEMORY_HOST, GDN_VULKAN_MEMORY_UPLOAD };
@@ -234,9 +232,8 @@ enum { GDN_VULKAN_ROWS_PIECE = 1024 }; /* columns of a workgroup of set_rows */
  * over what is kept. */
 int64_t gdn_vulkan_conv_rounds(const gdn_ssm_conv_problem *p, const gdn_plan *plan);
 #define GDN_KERNEL(stem, number, title)                                                                                \
-    void gdn_vulkan_plan_##stem(const gdn_context *ctx, const gdn_##stem##_problem *p, gdn_plan *plan);                \
-    gdn_status gdn_vulkan_run_##stem(gdn_context *ctx, const gdn_##stem##_problem *p, const gdn_plan *plan,            \
-                                     gdn_stream stream);
+    void gdn_vulkan_plan_##stem(const gdn_context *ctx, const void *problem, gdn_plan *plan);                          \
+    gdn_status gdn_vulkan_run_##stem(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream);
 #include "core/kernels.def"
 #undef GDN_KERNEL
 

@@ -3,7 +3,7 @@
 
 typedef gdn_gated_delta_net_problem problem_t;
 
-enum { MOST_COLUMNS = 4 };                                                   /* value channels of eight lanes */
+enum { MOST_VALUES = 4 };                                                    /* value channels of eight lanes */
 enum { KEY_MAJOR = 2, PARTS = 128, STATE16 = 256, FEWER = 9, AHEAD = 2048 }; /* of the shader's constant SHAPE */
 
 /* Lanes of a workgroup: whole subgroups, at least 32 lanes on a GPU. A CPU driver runs workgroups one after another on
@@ -46,16 +46,16 @@ static uint32_t width_of_loads(const gdn_vulkan_device *dev, const gdn_gpu_devic
 
 /* Registers that a lane needs: the state, q, k and the decays of keys; again those rows for a prefetched token, where
  * 16-bit q and k need half; partial sums; and 24 for addresses and a token's scalars. */
-static uint32_t needed(uint32_t blocks, int channel, int narrow, uint32_t columns, int ahead)
+static uint32_t needed(uint32_t blocks, int channel, int narrow, uint32_t values, int ahead)
 {
     const uint32_t rows = channel ? 3 : 2, rows_ahead = rows - (narrow ? 1 : 0);
-    return 4 * blocks * (columns + rows + (ahead ? rows_ahead : 0)) + 4 * columns + 24;
+    return 4 * blocks * (values + rows + (ahead ? rows_ahead : 0)) + 4 * values + 24;
 }
 
 /* Bits of SHAPE: the value channels of eight lanes, and whether the next token is prefetched, so that a lane's
  * registers suffice. Fewer channels cost loads, since each group of lanes loads all of q and k. Without a prefetch,
  * loads are waited for. If registers are short, channels beyond two are given up first. */
-static uint32_t columns_of(const gdn_vulkan_device *dev, uint32_t blocks, int channel, int narrow)
+static uint32_t values_of(const gdn_vulkan_device *dev, uint32_t blocks, int channel, int narrow)
 {
     static const struct {
         uint32_t fewer;
@@ -63,7 +63,7 @@ static uint32_t columns_of(const gdn_vulkan_device *dev, uint32_t blocks, int ch
     } ways[] = { { 0, 1 }, { 1, 1 }, { 0, 0 }, { 1, 0 } };
     if (!dev->traits.registers) return 0;
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++)
-        if (needed(blocks, channel, narrow, MOST_COLUMNS >> ways[i].fewer, ways[i].ahead) <= dev->traits.registers)
+        if (needed(blocks, channel, narrow, MOST_VALUES >> ways[i].fewer, ways[i].ahead) <= dev->traits.registers)
             return ways[i].fewer << FEWER | (ways[i].ahead ? AHEAD : 0);
     return 2u << FEWER;
 }
@@ -78,19 +78,19 @@ static uint32_t columns_of(const gdn_vulkan_device *dev, uint32_t blocks, int ch
  *     and types, with or without checkpoints and a log. The general ones also serve trees. */
 static void specialize(const gdn_vulkan_device *dev, const problem_t *p, uint32_t width, gdn_plan *plan)
 {
-    const int half = p->state_interval > 0, log = half || p->log.n_columns > 0;
+    const int state16 = p->state_interval > 0, log = state16 || p->log.n_columns > 0;
     const int general = p->head_dim_k % 32 || !width || (log && p->head_dim_k != 128) || p->tree ||
-                        (half && p->head_dim_v % MOST_COLUMNS);
-    const int narrow = general || half ? dev->traits.storage16 : is_narrow(p);
-    const int key_major = !half && p->state_layout == GDN_STATE_KV, tree = p->tree || (half && general);
+                        (state16 && p->head_dim_v % MOST_VALUES);
+    const int narrow = general || state16 ? dev->traits.storage16 : is_narrow(p);
+    const int key_major = !state16 && p->state_layout == GDN_STATE_KV, tree = p->tree || (state16 && general);
     plan->variant = general;
     plan->constants[0] = lanes(dev);
     plan->constants[1] = general ? 0 : (uint32_t)p->head_dim_k / 32;
     plan->constants[2] = (p->gate == GDN_GATE_CHANNEL ? 1u : 0u) | (key_major ? KEY_MAJOR : 0u) | (narrow ? 4u : 0u) |
                          (log || gdn_gpu_has_forms(p) ? 8u : 0u) | (log || p->checkpoints.interval ? 16u : 0u) |
-                         (log ? 32u : 0u) | (tree ? 64u : 0u) | (half ? STATE16 : 0u);
-    if (!general && !half)
-        plan->constants[2] |= columns_of(dev, plan->constants[1], p->gate == GDN_GATE_CHANNEL, narrow);
+                         (log ? 32u : 0u) | (tree ? 64u : 0u) | (state16 ? STATE16 : 0u);
+    if (!general && !state16)
+        plan->constants[2] |= values_of(dev, plan->constants[1], p->gate == GDN_GATE_CHANNEL, narrow);
     plan->constants[3] = general ? 0 : width;
 }
 
@@ -124,20 +124,22 @@ static int32_t most_of(const problem_t *p, const gdn_plan *plan)
     return end;
 }
 
-void gdn_vulkan_plan_gated_delta_net(const gdn_context *ctx, const problem_t *p, gdn_plan *plan)
+void gdn_vulkan_plan_gated_delta_net(const gdn_context *ctx, const void *problem, gdn_plan *plan)
 {
+    const problem_t *p = problem;
     const gdn_vulkan_device *dev = ctx->state;
     const gdn_gpu_device gpu = gdn_vulkan_gpu(dev);
     specialize(dev, p, width_of_loads(dev, &gpu, p), plan);
     plan->form = dev->gpu.variant.subgroup ? GDN_FORM_SUBGROUP : GDN_FORM_SHARED;
-    gdn_gpu_plan_gated_delta_net(&gpu, p, lanes(dev) / 8 * (MOST_COLUMNS >> (plan->constants[2] >> FEWER & 3)), plan);
+    gdn_gpu_plan_gated_delta_net(&gpu, p, lanes(dev) / 8 * (MOST_VALUES >> (plan->constants[2] >> FEWER & 3)), plan);
     if (is_narrow(p) || p->state_interval) gdn_vulkan_need_storage16(dev, plan);
     cut(dev, p, plan);
 }
 
-gdn_status gdn_vulkan_run_gated_delta_net(gdn_context *ctx, const problem_t *p, const gdn_plan *plan, gdn_stream stream)
+gdn_status gdn_vulkan_run_gated_delta_net(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream)
 {
-    gdn_vulkan_device *dev = ctx->state;
+    gdn_vulkan_device *dev = device;
+    const problem_t *p = problem;
     const gdn_gpu_device gpu = gdn_vulkan_gpu(dev);
     const gdn_gpu_gated_delta_net params = gdn_gpu_params_gated_delta_net(&gpu, p, plan);
     const int parts = (plan->constants[2] & PARTS) != 0;

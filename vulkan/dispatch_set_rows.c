@@ -1,8 +1,9 @@
 /* set_rows: one dispatch or two. The shader defines how the work is divided. */
 #include "vulkan/device.h"
 
-void gdn_vulkan_plan_set_rows(const gdn_context *ctx, const gdn_set_rows_problem *p, gdn_plan *plan)
+void gdn_vulkan_plan_set_rows(const gdn_context *ctx, const void *problem, gdn_plan *plan)
 {
+    const gdn_set_rows_problem *p = problem;
     const gdn_vulkan_device *dev = ctx->state;
     const gdn_gpu_device gpu = gdn_vulkan_gpu(dev);
     gdn_gpu_plan_set_rows(&gpu, p, GDN_VULKAN_ROWS_PIECE, plan);
@@ -12,10 +13,10 @@ void gdn_vulkan_plan_set_rows(const gdn_context *ctx, const gdn_set_rows_problem
     if (p->src_dtype != GDN_F32 || p->dst_dtype != GDN_F32) gdn_vulkan_need_storage16(dev, plan);
 }
 
-gdn_status gdn_vulkan_run_set_rows(gdn_context *ctx, const gdn_set_rows_problem *p, const gdn_plan *plan,
-                                   gdn_stream stream)
+gdn_status gdn_vulkan_run_set_rows(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream)
 {
-    gdn_vulkan_device *dev = ctx->state;
+    gdn_vulkan_device *dev = device;
+    const gdn_set_rows_problem *p = problem;
     const gdn_gpu_device gpu = gdn_vulkan_gpu(dev);
     const gdn_gpu_set_rows params = gdn_gpu_params_set_rows(&gpu, p, plan);
     const uint32_t *write = plan->constants, enter[GDN_VULKAN_CONSTANTS] = { write[0], 1, write[2], write[3] };

@@ -13,8 +13,9 @@ int64_t gdn_vulkan_conv_rounds(const gdn_ssm_conv_problem *p, const gdn_plan *pl
                       : T);
 }
 
-void gdn_vulkan_plan_ssm_conv(const gdn_context *ctx, const gdn_ssm_conv_problem *p, gdn_plan *plan)
+void gdn_vulkan_plan_ssm_conv(const gdn_context *ctx, const void *problem, gdn_plan *plan)
 {
+    const gdn_ssm_conv_problem *p = problem;
     const gdn_vulkan_device *dev = ctx->state;
     const gdn_gpu_device gpu = gdn_vulkan_gpu(dev);
     gdn_gpu_plan_ssm_conv(&gpu, p, gdn_vulkan_lanes(dev), plan);
@@ -28,10 +29,10 @@ void gdn_vulkan_plan_ssm_conv(const gdn_context *ctx, const gdn_ssm_conv_problem
                          (gdn_gpu_ssm_conv_is_typed(p) ? MIXED_IO : 0) | (p->tree ? TREE : 0);
 }
 
-gdn_status gdn_vulkan_run_ssm_conv(gdn_context *ctx, const gdn_ssm_conv_problem *p, const gdn_plan *plan,
-                                   gdn_stream stream)
+gdn_status gdn_vulkan_run_ssm_conv(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream)
 {
-    gdn_vulkan_device *dev = ctx->state;
+    gdn_vulkan_device *dev = device;
+    const gdn_ssm_conv_problem *p = problem;
     const gdn_gpu_device gpu = gdn_vulkan_gpu(dev);
     const gdn_gpu_ssm_conv params = gdn_gpu_params_ssm_conv(&gpu, p, plan);
     const uint32_t *pieces = plan->constants;

@@ -18,11 +18,11 @@ void exchange_two(inout vec4 x, inout vec4 y, uint mask, uint turn)
     x = subgroupShuffleXor(x, mask);
     y = subgroupShuffleXor(y, mask);
 }
-vec4 gather_columns(float x, uint turn)
+vec4 gather_values(float x, uint turn)
 {
     uint first = gl_SubgroupInvocationID & ~7u;
     vec4 all = vec4(0);
-    EACH_COLUMN(c)
+    EACH_VALUE(c)
         all[c] = subgroupShuffle(x, first + uint(8 / C * c));
     return all;
 }
@@ -59,13 +59,13 @@ float exchange(float x, uint mask, uint turn)
     barrier();
     return board[word_of(turn, gl_LocalInvocationIndex ^ mask)].x;
 }
-vec4 gather_columns(float x, uint turn)
+vec4 gather_values(float x, uint turn)
 {
     uint first = gl_LocalInvocationIndex & ~7u;
     board[word_of(turn, gl_LocalInvocationIndex)].x = x;
     barrier();
     vec4 all = vec4(0);
-    EACH_COLUMN(c)
+    EACH_VALUE(c)
         all[c] = board[word_of(turn, first + uint(8 / C * c))].x;
     return all;
 }

@@ -34,7 +34,7 @@ const bool GENERAL = false;
 #endif
 layout(constant_id = 2) const int SHAPE = 0;   // bits below: they remove code that a call does not need
 layout(constant_id = 3) const int WIDE = 0;    // access to four elements: 0 one by one, 1 as 16 bytes, 2 as 2 x 8 bytes
-#define EACH_COLUMN(c) [[unroll]] for (int c = 0; c < C; c++)
+#define EACH_VALUE(c) [[unroll]] for (int c = 0; c < C; c++)
 const bool CHANNEL = (SHAPE & 1) != 0;   // a gate per key channel
 const bool KEY_MAJOR = (SHAPE & 2) != 0; // the outer dimension of the state is the key
 const bool NARROW = (SHAPE & 4) != 0;    // operands may be 16-bit
@@ -164,15 +164,15 @@ struct Item {
     int  kept;       // the position of the committed state: `position`, or its last rounding (STATE16)
     uint l;          // lane of the eight
     int  i0;         // the lane's first key
-    int  j, columns; // first value channel of the eight lanes, how many of the C exist
+    int  j, values;  // first value channel of the eight lanes, how many of the C exist
     int  mine;       // the value channel whose sum fold() gives this lane
 };
 Item at;
 
 // After fold() several lanes may have one value channel's sum. True in the first of them.
-bool is_first_of_column()
+bool is_first_of_value()
 {
-    return at.l % uint(8 / C) == 0 && at.mine < at.columns;
+    return at.l % uint(8 / C) == 0 && at.mine < at.values;
 }
 
 // The address of the log's row, and offsets in an entry.
@@ -237,7 +237,7 @@ void find_operands(int block)
     at.l = lane_of_workgroup() & 7u;
     at.i0 = 4 * int(at.l);
     at.j = C * (block * int(gl_WorkGroupSize.x / 8) + int(lane_of_workgroup() / 8));
-    at.columns = clamp(p.head_dim_v - at.j, 0, C);
+    at.values = clamp(p.head_dim_v - at.j, 0, C);
     at.mine = int(at.l) / (8 / C);
     const int kappa = p.head_map == HEADS_TILED ? at.h % p.n_heads_k : at.h / (p.n_heads_v / p.n_heads_k);
     q_at = token_at(p.q, kappa);
@@ -263,7 +263,7 @@ uint64_t state_at(gdn_gpu_pool pool, int entry, int n_slots)
     return pool.base + int64_t(entry / n_slots) * pool.row + int64_t(entry % n_slots) * pool.slot + at.h * pool.head;
 }
 
-#include "gated_delta_net_half.glsl"
+#include "gated_delta_net_state16.glsl"
 
 // PARTS: a sequence is split into several dispatches. Between two of them the workspace holds its state. Such a
 // sequence has more tokens than the first dispatch, so that each has an entry of its own there. These states are F32
@@ -294,7 +294,7 @@ int entry_between()
 void load_state(gdn_gpu_pool pool, int from, int n_slots)
 {
     EACH_BLOCK(m)
-        EACH_COLUMN(c)
+        EACH_VALUE(c)
             S[m][c] = vec4(0);
     if (from < 0)
         return;
@@ -302,26 +302,26 @@ void load_state(gdn_gpu_pool pool, int from, int n_slots)
     EACH_BLOCK(m) {
         const int i = 32 * m + at.i0;
         if (!KEY_MAJOR) {
-            EACH_COLUMN(c)
-                if (c < at.columns)
+            EACH_VALUE(c)
+                if (c < at.values)
                     S[m][c] = load_row(entry + (at.j + c) * pool.line, GDN_GPU_F32, i);
         } else {
             bvec4 there = present(i);
             [[unroll]] for (int e = 0; e < 4; e++) {
                 const uint64_t key_row = entry + (i + e) * pool.line + 4 * at.j;
-                if (C == 4 && at.columns == 4 && there[e]) {
+                if (C == 4 && at.values == 4 && there[e]) {
                     const vec4 x = load_quad(key_row);
                     S[m][0][e] = x[0];
                     S[m][1][e] = x[1];
                     S[m][2][e] = x[2];
                     S[m][3][e] = x[3];
-                } else if (C == 2 && WIDE != 0 && at.columns == 2) {
+                } else if (C == 2 && WIDE != 0 && at.values == 2) {
                     const vec2 x = uintBitsToFloat(unpackUint2x32(Pair(key_row).x));
                     S[m][0][e] = x[0];
                     S[m][1][e] = x[1];
                 } else if (there[e]) {
                     [[unroll]] for (int c = 0; c < min(C, 3); c++)
-                        if (c < at.columns)
+                        if (c < at.values)
                             S[m][c][e] = Float(key_row + 4 * c).x;
                 }
             }
@@ -332,7 +332,7 @@ void load_state(gdn_gpu_pool pool, int from, int n_slots)
 // 5 without the sums, for the keys of block m, and 7: replays a token
 void update_only(int m, vec4 delta)
 {
-    EACH_COLUMN(c) {
+    EACH_VALUE(c) {
         precise vec4 kept = (!CHANNEL ? vec4(a) : decay[m]) * S[m][c];
         S[m][c] = rounded(fma4(k[m], vec4(delta[c]), kept));
     }
@@ -342,18 +342,18 @@ void update_only(int m, vec4 delta)
 void replay_log_entries(int from, int to)
 {
     for (int position = from; position < to; position++) {
-        const uint64_t column = log_at(position);
+        const uint64_t entry = log_at(position);
         rounds = rounds_at(position + 1);
         vec4 delta = vec4(0);
-        EACH_COLUMN(c)
-            if (c < at.columns)
-                delta[c] = Float(column + delta_in_log + 4 * c).x;
+        EACH_VALUE(c)
+            if (c < at.values)
+                delta[c] = Float(entry + delta_in_log + 4 * c).x;
         if (!CHANNEL)
-            a = Float(column + decay_in_log).x;
+            a = Float(entry + decay_in_log).x;
         EACH_BLOCK(m) {
-            k[m] = load_row(column + key_in_log, GDN_GPU_F32, 32 * m + at.i0);
+            k[m] = load_row(entry + key_in_log, GDN_GPU_F32, 32 * m + at.i0);
             if (CHANNEL)
-                decay[m] = load_row(column + decay_in_log, GDN_GPU_F32, 32 * m + at.i0);
+                decay[m] = load_row(entry + decay_in_log, GDN_GPU_F32, 32 * m + at.i0);
         }
         EACH_BLOCK(m)
             update_only(m, delta);
@@ -370,12 +370,12 @@ void replay_log_entries(int from, int to)
 float read_kv()
 {
     vec4 sum[4];
-    EACH_COLUMN(c)
+    EACH_VALUE(c)
         sum[c] = vec4(0);
     EACH_BLOCK(m) {
         const vec4 key = has_read_key() ? load_row(read_at, p.read_key_dtype, 32 * m + at.i0) : k[m];
         precise vec4 with = !CHANNEL ? key : decay[m] * key;
-        EACH_COLUMN(c)
+        EACH_VALUE(c)
             sum[c] = sum_step(S[m][c], with, sum[c], 32 * m + at.i0);
     }
     if (has_read_key())
@@ -390,10 +390,10 @@ float read_kv()
 float update(vec4 delta)
 {
     vec4 sum[4];
-    EACH_COLUMN(c)
+    EACH_VALUE(c)
         sum[c] = vec4(0);
     EACH_BLOCK(m) {
-        EACH_COLUMN(c) {
+        EACH_VALUE(c) {
             precise vec4 kept = (!CHANNEL ? vec4(a) : decay[m]) * S[m][c];
             S[m][c] = fma4(k[m], vec4(delta[c]), kept);
             sum[c] = sum_step(S[m][c], q[m], sum[c], 32 * m + at.i0);
@@ -431,19 +431,19 @@ void store_entry(gdn_gpu_pool pool, uint64_t entry)
         const int i = 32 * m + at.i0;
         bvec4 there = present(i);
         if (!KEY_MAJOR) {
-            EACH_COLUMN(c)
-                if (c < at.columns)
+            EACH_VALUE(c)
+                if (c < at.values)
                     store_row(entry + (at.j + c) * pool.line, S[m][c], i);
         } else {
             [[unroll]] for (int e = 0; e < 4; e++) {
                 const uint64_t line = entry + (i + e) * pool.line + 4 * at.j;
-                if (C == 4 && at.columns == 4 && there[e]) {
+                if (C == 4 && at.values == 4 && there[e]) {
                     store_quad(line, vec4(S[m][0][e], S[m][1][e], S[m][2][e], S[m][3][e]));
-                } else if (C == 2 && WIDE != 0 && at.columns == 2) {
+                } else if (C == 2 && WIDE != 0 && at.values == 2) {
                     Pair(line).x = packUint2x32(floatBitsToUint(vec2(S[m][0][e], S[m][1][e])));
                 } else if (there[e]) {
                     [[unroll]] for (int c = 0; c < min(C, 3); c++)
-                        if (c < at.columns)
+                        if (c < at.values)
                             Float(line + 4 * c).x = S[m][c][e];
                 }
             }
@@ -460,7 +460,7 @@ void store_state(int dst, int word)
         return;
     const uint64_t entry = state_at(p.state_out, dst, p.slots_out);
     if (STATE16)
-        store_half(p.state_out, entry);
+        store_state16(p.state_out, entry);
     else
         store_entry(p.state_out, entry);
 }
@@ -478,12 +478,12 @@ void compute_token(int t)
 
     // 4: delta
     precise float d = beta * (v - kv);
-    const vec4 delta = gather_columns(d, 0);
+    const vec4 delta = gather_values(d, 0);
 
     rounds = rounds_at(at.position + (has_tree() ? depth : t + 1));
     precise float o = p.scale * update(delta);
     // 6: output
-    if (is_first_of_column()) {
+    if (is_first_of_value()) {
         if (NARROW)
             store_element(out_at, p.result_dtype, o);
         else
@@ -527,7 +527,7 @@ void main()
     if (goes_on())
         from = between();
     if (STATE16 && !goes_on())
-        load_half(from, at.src, p.slots_in);
+        load_state16(from, at.src, p.slots_in);
     else
         load_state(from, goes_on() ? entry_between() : at.src, goes_on() ? 1 : p.slots_in);
     if (LOG && !STATE16 && !goes_on())

@@ -18,7 +18,7 @@ void load_token()
         k[m] = load_row(k_at, p.k_dtype, 32 * m + at.i0);
         q[m] = load_row(q_at, p.q_dtype, 32 * m + at.i0);
     }
-    v = at.mine < at.columns ? load_typed(v_at, p.v_dtype) : 0.0;
+    v = at.mine < at.values ? load_typed(v_at, p.v_dtype) : 0.0;
     beta = load_typed(beta_at, p.beta_dtype);
     if (!CHANNEL) {
         a = load_typed(g_at, p.g_dtype);
@@ -46,7 +46,7 @@ uint load_bits(uint64_t at, int dtype)
 {
 #ifdef GDN_STORAGE_16
     if (NARROW && dtype != GDN_GPU_F32)
-        return uint(Half(at).x);
+        return uint(Bits16(at).x);
 #endif
     return Word(at).x;
 }
@@ -97,7 +97,7 @@ void load_ahead()
         if (CHANNEL)
             next_decay[m] = load_row_bits(g_at, p.g_dtype, i);
     }
-    next_v = at.mine < at.columns ? load_bits(v_at, p.v_dtype) : 0u;
+    next_v = at.mine < at.values ? load_bits(v_at, p.v_dtype) : 0u;
     next_beta = load_bits(beta_at, p.beta_dtype);
     if (!CHANNEL)
         next_a = load_bits(g_at, p.g_dtype);

@@ -33,7 +33,7 @@ void find_depth()
 // The delta of token i, in the lane that has logged it: no lane reads what another one wrote.
 float logged_delta(int i)
 {
-    return is_first_of_column() ? Float(log_at(at.position + i) + delta_in_log + 4 * at.mine).x : 0.0;
+    return is_first_of_value() ? Float(log_at(at.position + i) + delta_in_log + 4 * at.mine).x : 0.0;
 }
 
 // Addresses of the operands of token i, when token t is the next one.
@@ -78,7 +78,7 @@ void repeat_path(int begin, int n, int t)
             rounds = rounds_at(at.position + ++depth);
             if (!CHANNEL)
                 a = decay_of(load_typed(gate_of(i, t), p.g_dtype), bias);
-            delta = gather_columns(logged_delta(i), ((has_norm() ? left : behind) & 1) != 0 ? 0 : 2);
+            delta = gather_values(logged_delta(i), ((has_norm() ? left : behind) & 1) != 0 ? 0 : 2);
         }
         const int i0 = 32 * m + at.i0;
         k[m] = load_row(key_of(i, t), p.k_dtype, i0);
@@ -107,7 +107,7 @@ void follow(int t)
         pool = p.state_out;
     const int from = committed ? at.commit : at.src, n_slots = committed ? p.slots_out : p.slots_in;
     if (STATE16)
-        load_half(pool, from, n_slots);
+        load_state16(pool, from, n_slots);
     else
         load_state(pool, from, n_slots);
     replay_log_entries(committed ? at.kept : at.base_position, at.position);

@@ -102,7 +102,7 @@ void gdn_vulkan_release(gdn_vulkan_device *dev, gdn_vulkan_buffer *b)
 {
     if (b->buffer) dev->vk.DestroyBuffer(dev->device, b->buffer, NULL);
     if (b->memory) dev->vk.FreeMemory(dev->device, b->memory, NULL); /* unmaps it */
-    *b = (gdn_vulkan_buffer){ 0 };
+    *b = (gdn_vulkan_buffer){ .record = b->record };
 }
 
 gdn_status gdn_vulkan_memory_open(gdn_vulkan_device *dev)
@@ -119,12 +119,7 @@ gdn_status gdn_vulkan_memory_open(gdn_vulkan_device *dev)
 
 void gdn_vulkan_memory_close(gdn_vulkan_device *dev)
 {
-    while (dev->gpu.buffers) {
-        gdn_gpu_buffer *b = dev->gpu.buffers;
-        dev->gpu.buffers = b->next;
-        gdn_vulkan_release(dev, (gdn_vulkan_buffer *)b);
-        gdn_vulkan_host_free(dev, b);
-    }
+    for (gdn_gpu_buffer *b = dev->gpu.buffers; b; b = b->next) gdn_vulkan_release(dev, (gdn_vulkan_buffer *)b);
     gdn_vulkan_release(dev, &dev->staging);
     gdn_vulkan_release(dev, &dev->bad);
     gdn_vulkan_release(dev, &dev->params);
@@ -168,10 +163,9 @@ static gdn_status copy_piece(gdn_vulkan_device *dev, VkBuffer from, uint64_t fro
     return (status = gdn_vulkan_submit(dev, commands)) ? status : gdn_vulkan_wait(dev);
 }
 
-gdn_status gdn_vulkan_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source,
-                                   uint64_t bytes)
+gdn_status gdn_vulkan_write(void *device, const gdn_span *span, uint64_t offset, const void *source, uint64_t bytes)
 {
-    gdn_vulkan_device *dev = ctx->state;
+    gdn_vulkan_device *dev = device;
     /* nothing queued may still read what is overwritten, here or in staging */
     gdn_status status = gdn_vulkan_wait(dev);
     char *mapped = mapped_bytes(dev, span);
@@ -185,9 +179,9 @@ gdn_status gdn_vulkan_buffer_write(gdn_context *ctx, const gdn_span *span, uint6
     return status;
 }
 
-gdn_status gdn_vulkan_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_t offset, void *target, uint64_t bytes)
+gdn_status gdn_vulkan_read(void *device, const gdn_span *span, uint64_t offset, void *target, uint64_t bytes)
 {
-    gdn_vulkan_device *dev = ctx->state;
+    gdn_vulkan_device *dev = device;
     gdn_status status = gdn_vulkan_wait(dev);
     const char *mapped = mapped_bytes(dev, span);
     if (!status && mapped && bytes) memcpy(target, mapped + span->offset + offset, (size_t)bytes);

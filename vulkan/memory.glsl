@@ -18,7 +18,7 @@ layout(buffer_reference, std430, buffer_reference_align = 8) buffer Long { int64
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer Pair { uint64_t x; };
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer Quad { vec4 x; };
 #ifdef GDN_STORAGE_16
-layout(buffer_reference, std430, buffer_reference_align = 2) buffer Half { uint16_t x; };
+layout(buffer_reference, std430, buffer_reference_align = 2) buffer Bits16 { uint16_t x; };
 #endif
 
 // The workgroup's number, for any shape of the grid.
@@ -82,7 +82,7 @@ float load_element(uint64_t at, int dtype)
 {
 #ifdef GDN_STORAGE_16
     if (dtype != GDN_GPU_F32) {
-        uint h = uint(Half(at).x);
+        uint h = uint(Bits16(at).x);
         return dtype == GDN_GPU_F16 ? from_f16(h) : from_bf16(h);
     }
 #endif
@@ -114,7 +114,7 @@ void store_element(uint64_t at, int dtype, float x)
 {
 #ifdef GDN_STORAGE_16
     if (dtype != GDN_GPU_F32) {
-        Half(at).x = uint16_t(dtype == GDN_GPU_F16 ? to_f16(x) : to_bf16(x));
+        Bits16(at).x = uint16_t(dtype == GDN_GPU_F16 ? to_f16(x) : to_bf16(x));
         return;
     }
 #endif

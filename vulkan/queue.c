@@ -54,9 +54,7 @@ static gdn_status wait_for(gdn_vulkan_device *dev, uint64_t value)
                                        .pSemaphores = &dev->timeline,
                                        .pValues = &value };
     VkResult result = dev->vk.WaitSemaphores(dev->device, &wait, dev->gpu.timeout_ns);
-    if (result == VK_TIMEOUT)
-        return gdn_fail(GDN_TIMEOUT, "the device %s was not done after %llu ns (desc->timeout_ns)",
-                        dev->traits.about.name, (unsigned long long)dev->gpu.timeout_ns);
+    if (result == VK_TIMEOUT) return gdn_gpu_timed_out(&dev->gpu);
     return result == VK_SUCCESS ? GDN_OK : gdn_vulkan_fail(dev, result, "vkWaitSemaphores");
 }
 
@@ -103,8 +101,9 @@ gdn_status gdn_vulkan_submit(gdn_vulkan_device *dev, VkCommandBuffer commands)
     return GDN_OK;
 }
 
-gdn_status gdn_vulkan_take_report(gdn_vulkan_device *dev)
+gdn_status gdn_vulkan_take_report(void *device)
 {
+    gdn_vulkan_device *dev = device;
     uint64_t value = 0;
     if (dev->lost) return wait_for(dev, 0);
     VkResult result = dev->vk.GetSemaphoreCounterValue(dev->device, dev->timeline, &value);

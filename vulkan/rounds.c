@@ -36,10 +36,10 @@ static blocks blocks_of(const problem_t *p, int general)
  * neither. A loop that no lane enters counts, too. */
 static int has_log(const problem_t *p) { return p->log.n_columns > 0 || p->state_interval; }
 
-/* Replaying a log that has room for `columns` more tokens than the call's. */
-static int64_t replay(const problem_t *p, const blocks *m, int64_t columns)
+/* Replaying a log that has room for `entries` more tokens than the call's. */
+static int64_t replay(const problem_t *p, const blocks *m, int64_t entries)
 {
-    return has_log(p) ? (columns > 0 ? columns : 0) * (1 + 2 * m->loop) + 1 + 2 * m->left : 0;
+    return has_log(p) ? (entries > 0 ? entries : 0) * (1 + 2 * m->loop) + 1 + 2 * m->left : 0;
 }
 
 /* A token and what is kept after it, in the shader's order: load_token, normalise, make_decays, read_kv, update,
@@ -67,8 +67,8 @@ static int64_t branch(const problem_t *p, const blocks *m, int64_t t)
  * find_depth() counts the tokens up to `begin`. */
 static int64_t once(const problem_t *p, const blocks *m, int32_t begin)
 {
-    const int64_t half = !p->state_interval ? 0 : token(p, m) + (p->tree ? begin : 0);
-    return ONCE + 8 * m->loop + replay(p, m, p->log.n_columns) + (p->tree ? p->n_tokens : 0) + half;
+    const int64_t state16 = !p->state_interval ? 0 : token(p, m) + (p->tree ? begin : 0);
+    return ONCE + 8 * m->loop + replay(p, m, p->log.n_columns) + (p->tree ? p->n_tokens : 0) + state16;
 }
 
 int32_t gdn_vulkan_tokens_end(const problem_t *p, int general, int32_t begin)

@@ -101,7 +101,7 @@ void store_q8_0(uint64_t block, uint64_t src)
     if (infinite)
         d = uintBitsToFloat(INF_BITS);
     precise float id = infinite || d < uintBitsToFloat(0x0d800000u) ? 0.0 : gdn_reciprocal(d); // 2^-100
-    Half(block).x = uint16_t(to_f16(d));
+    Bits16(block).x = uint16_t(to_f16(d));
     for (int m = 0; m < 32; m += 2) {
         uint two = 0;
         [[unroll]] for (int e = 0; e < 2; e++) {
@@ -110,7 +110,7 @@ void store_q8_0(uint64_t block, uint64_t src)
             precise float even = shifted - 12582912.0;
             two |= (is_nan(y) ? 0u : uint(int(even)) & 255u) << 8 * e;
         }
-        Half(block + 2 + m).x = uint16_t(two);
+        Bits16(block + 2 + m).x = uint16_t(two);
     }
 }
 #endif
@@ -156,7 +156,7 @@ void main()
             store_q8_0(dst + 34 * j, src + (p.src_dtype == GDN_GPU_F32 ? 128 : 64) * j);
     } else if (p.dst_dtype == p.src_dtype) {
         for (int64_t j = begin + me; j < end; j += lanes)
-            Half(dst + 2 * j).x = Half(src + 2 * j).x;
+            Bits16(dst + 2 * j).x = Bits16(src + 2 * j).x;
     } else {
         for (int64_t j = begin + me; j < end; j += lanes)
             store_element(dst + element_bytes(p.dst_dtype) * j, p.dst_dtype,

@@ -98,7 +98,7 @@ elseif(NOT GDN_GLSLC)
 else()
   file(MAKE_DIRECTORY "${gdn_shader_folder}")
   list(TRANSFORM GDN_KERNELS APPEND ".comp" OUTPUT_VARIABLE gdn_shader_sources)
-  list(APPEND gdn_shader_sources arithmetic.glsl elementary.glsl exchange.glsl gated_delta_net_forms.glsl gated_delta_net_half.glsl
+  list(APPEND gdn_shader_sources arithmetic.glsl elementary.glsl exchange.glsl gated_delta_net_forms.glsl gated_delta_net_state16.glsl
     gated_delta_net_log.glsl gated_delta_net_token.glsl gated_delta_net_tree.glsl memory.glsl push.h probe.comp)
   list(TRANSFORM gdn_shader_sources PREPEND "${PROJECT_SOURCE_DIR}/vulkan/")
   list(APPEND gdn_shader_sources "${PROJECT_SOURCE_DIR}/gpu/params.h")

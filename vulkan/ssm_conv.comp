@@ -53,7 +53,7 @@ void store(uint64_t at, float x, int dtype)
 {
 #ifdef GDN_STORAGE_16
     if (type_of(dtype) != GDN_GPU_F32) {
-        Half(at).x = uint16_t(dtype == GDN_GPU_F16 ? to_f16(x) : to_bf16(x));
+        Bits16(at).x = uint16_t(dtype == GDN_GPU_F16 ? to_f16(x) : to_bf16(x));
         return;
     }
 #endif
@@ -70,7 +70,7 @@ void move_element(uint64_t to, int to_dtype, uint64_t from, int dtype)
         Word(to).x = Word(from).x;
 #ifdef GDN_STORAGE_16
     else
-        Half(to).x = Half(from).x;
+        Bits16(to).x = Bits16(from).x;
 #endif
 }
 
@@ -93,7 +93,7 @@ Sequence sequence(int s)
     const int after = start_of(s + 1);
     q.T = after - q.first;
     q.position = map_at(p.position, s, 0);
-    const int absent = p.n_columns > 0 ? s : GDN_GPU_NONE;
+    const int absent = p.n_entries > 0 ? s : GDN_GPU_NONE;
     q.src = map_at(p.history_src, s, absent);
     q.dst = map_at(p.history_dst, s, absent);
     q.run = true;
@@ -123,7 +123,7 @@ uint64_t token_at(gdn_gpu_tokens view, Sequence q, int t)
 
 uint64_t history_at(gdn_gpu_pool pool, int row, int position)
 {
-    return pool.base + row * pool.row + (position % p.n_columns) * pool.line;
+    return pool.base + row * pool.row + (position % p.n_entries) * pool.line;
 }
 
 // Tokens t0 .. t1 - 1 of a sequence, for channel c.
@@ -163,7 +163,7 @@ void convolve(Sequence q, int t0, int t1, int c)
 // A tree's tokens must not overwrite what the next call reads, so the history needs slots for all of them.
 bool has_tree(Sequence q)
 {
-    if (p.rows_in > 0 && p.n_columns - (KW - 1) < q.T) {
+    if (p.rows_in > 0 && p.n_entries - (KW - 1) < q.T) {
         report(p.bad, GDN_GPU_BAD_PARENT);
         return false;
     }
@@ -199,7 +199,7 @@ void convolve_tree(Sequence q, int c)
 }
 
 // Stores the input at position `pos` as a conv state entry of a row.
-void keep_column(Sequence q, int row, int pos, int c)
+void keep_entry(Sequence q, int row, int pos, int c)
 {
     const int64_t at_x = bytes_of(p.x_dtype, c), at_c = bytes_of(p.history_dtype, c);
     const uint64_t to = history_at(p.history_out, row, pos) + at_c;
@@ -226,7 +226,7 @@ void keep_checkpoints(Sequence q, int c)
             report(p.bad, GDN_GPU_BAD_HISTORY_CHECKPOINT);
         else
             for (int pos = max(length - KW + 1, 0); row >= 0 && pos < length; pos++)
-                keep_column(q, row, pos, c);
+                keep_entry(q, row, pos, c);
     }
 }
 
@@ -238,8 +238,8 @@ void keep(Sequence q, int c)
         return;
     const bool in_place = q.src == q.dst && p.same_pool != 0;
     const int end = q.position + q.T;
-    for (int pos = max(end - p.n_columns, in_place ? q.position : 0); pos < end; pos++)
-        keep_column(q, q.dst, pos, c);
+    for (int pos = max(end - p.n_entries, in_place ? q.position : 0); pos < end; pos++)
+        keep_entry(q, q.dst, pos, c);
 }
 
 // The last sequence that begins at or before token i; 0 if there is none.

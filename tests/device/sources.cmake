@@ -25,10 +25,10 @@ function(gdn_device_header backend)
   target_compile_options(test_${backend}_header PRIVATE -Wall -Wextra -Wno-missing-field-initializers -Wpedantic -Werror)
 endfunction()
 
-# Tests that fail where a pipeline was made that no known answer is for (gpu/answers.c says so at this level of the log).
-function(gdn_knows_all_answers)
+# Tests that fail where a pipeline was made that no self-test covers (gpu/self_test.c says so at this level of the log).
+function(gdn_self_tests_all)
   set_property(TEST ${ARGN} APPEND PROPERTY ENVIRONMENT GDN_LOG=warning)
-  set_tests_properties(${ARGN} PROPERTIES FAIL_REGULAR_EXPRESSION "no known answer")
+  set_tests_properties(${ARGN} PROPERTIES FAIL_REGULAR_EXPRESSION "no self-test")
 endfunction()
 
 # Tests of a backend whose kernels run on the emulator: test_<backend>, the check of every kernel, and what the library says where
@@ -48,7 +48,7 @@ function(gdn_emulated_tests backend folder missing)
     set_property(TEST ${backend}.${name} APPEND PROPERTY LABELS ${backend})
     set_tests_properties(${backend}.${name} PROPERTIES ENVIRONMENT "LD_LIBRARY_PATH=${folder}")
     if(name MATCHES check_)
-      gdn_knows_all_answers(${backend}.${name})
+      gdn_self_tests_all(${backend}.${name})
     endif()
   endforeach()
   if(GDN_BUILD_TOOLS AND TARGET gdn)

@@ -25,7 +25,7 @@ int suite_run(const suite_test *tests, size_t n, void (*look)(const suite_test *
 /* native and timeout_ns may be NULL and 0, the defaults. */
 gdn_context *suite_open(int32_t backend, const void *native, uint64_t timeout_ns);
 /* The description is refused, with a text that contains `says`. */
-/* Are devices asked for known answers? Not where mistakes are planted, which other tests have to notice. */
+/* Do devices run the self-test? Not where mistakes are planted, which other tests have to notice. */
 int suite_asks(void);
 void suite_refuses(const gdn_context_desc *desc, gdn_status status, const char *says);
 /* Each of them is refused as the description's native, as an argument, with a text that contains `says`. */

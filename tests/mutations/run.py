@@ -164,7 +164,7 @@ class Emulated:
             command = [self.build / "bin/gdn", "check", "--stop", "--backend", self.backend, "--kernel", mistake.noticed_by, *cases]
         else:
             command = [self.build / f"bin/test_{self.backend}", " ".join(mistake.arguments)]
-        # The check has to notice, and not known answers, unless they are what is tested.
+        # The check has to notice, and not the self-test, unless that is what is tested.
         known = {} if "default" in command else {"GDN_KNOWN_ANSWERS": "off"}
         return command, {"LD_LIBRARY_PATH": folder, "GDN_SIMT_SEED": "1", **known}, ROOT
 

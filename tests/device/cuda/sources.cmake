@@ -8,7 +8,7 @@ gdn_device_header(cuda)
 if(GDN_SIMT) # a C++ compiler was found
   gdn_simt_library(gdn_simt_cuda ${gdn_cuda_kernel_sources})
   get_target_property(gdn_simt_cuda_folder gdn_simt_cuda GDN_SIMT_FOLDER)
-  gdn_device_program(cuda device/cuda/test_cuda.c device/cuda/test_answers.c device/cuda/test_graphs.c device/cuda/test_streams.c)
+  gdn_device_program(cuda device/cuda/test_cuda.c device/cuda/test_self_test.c device/cuda/test_graphs.c device/cuda/test_streams.c)
   target_link_libraries(test_cuda PRIVATE gdn_simt_cuda)
   gdn_emulated_tests(cuda "${gdn_simt_cuda_folder}" no_driver)
   if(GDN_BUILD_TOOLS)
@@ -26,7 +26,7 @@ if(GDN_SIMT) # a C++ compiler was found
     gdn_device_program(cuda_traffic device/cuda/test_traffic.c)
     target_link_libraries(test_cuda_traffic PRIVATE gdn_simt_cuda_traffic)
     add_test(NAME cuda.traffic COMMAND test_cuda_traffic)
-    # The library has only the kernels that are counted; those of known answers would be all.
+    # The library has only the kernels that are counted; those of the self-test would be all.
     set_tests_properties(cuda.traffic PROPERTIES LABELS "cuda;unit"
       ENVIRONMENT "LD_LIBRARY_PATH=${gdn_simt_cuda_traffic_folder};GDN_KNOWN_ANSWERS=off")
   endif()

@@ -11,8 +11,8 @@
 /* On the primary context, or on `native`. timeout_ns 0: the default. */
 gdn_context *open_cuda(simt_context *native, uint64_t timeout_ns);
 
-/* test_answers.c */
-void test_known_answers(void); /* before every other: a process does not ask a device twice */
+/* test_self_test.c */
+void test_self_test(void); /* before every other: a process does not ask a device twice */
 
 /* test_streams.c */
 void test_too_new_image(void);

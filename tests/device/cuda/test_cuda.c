@@ -225,7 +225,7 @@ static void test_bad_maps(void) { suite_bad_maps(GDN_BACKEND_CUDA); }
 int main(int argc, char **argv)
 {
     static const suite_test tests[] = {
-        { "known answers", test_known_answers, 0 },
+        { "self-test", test_self_test, 0 },
         { "default", test_default, 0 },
         { "program's context", test_programs_context, 0 },
         { "bad native", test_bad_native, 0 },

@@ -34,7 +34,7 @@ static void test_default(void)
 
 /* A compiler that makes a mistake in a kernel is found out before a call gets its results from there, or, where that
  * call only records, by the next gdn_synchronize(). First of all tests: a process does not ask twice. */
-static void test_known_answers(void)
+static void test_self_test(void)
 {
     enum { OUT = 8 }; /* the buffer with the output of gated_delta_net */
     step_on on;
@@ -45,7 +45,7 @@ static void test_known_answers(void)
     REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
     for (int i = 0; i < 2; i++)
         REQUIRE(step_run(&on, NULL) == GDN_UNSUPPORTED && strstr(gdn_last_error(), "kernel delta_2_general") &&
-                strstr(gdn_last_error(), "known answer"));
+                strstr(gdn_last_error(), "self-test"));
     REQUIRE(step_same(&on, &start)); /* and the call did nothing */
     metal_fake_miscompile(NULL, 0);
     REQUIRE(step_run(&on, NULL) == GDN_OK && step_same(&on, &wanted));
@@ -397,7 +397,7 @@ static void look(const suite_test *test, int after)
 int main(int argc, char **argv)
 {
     static const suite_test tests[] = {
-        { "known answers", test_known_answers, 0 },
+        { "self-test", test_self_test, 0 },
         { "default", test_default, 0 },
         { "many in flight", test_many_in_flight, 0 },
         { "program's objects", test_programs_objects, 0 },

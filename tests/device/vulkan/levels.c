@@ -77,8 +77,8 @@ static gdn_status open_at(uint32_t level, gdn_context **ctx)
     return gdn_context_create(&desc, ctx);
 }
 
-/* A pipeline is asked for its known answer at each level: what was right at the other says nothing. */
-static void test_answers_there(void)
+/* A pipeline runs its self-test at each level: what was right at the other says nothing. */
+static void test_self_test_there(void)
 {
     gdn_context *ctx;
     step_on on;
@@ -89,7 +89,7 @@ static void test_answers_there(void)
     const gdn_gpu_variant *v = &dev->gpu.variant;
     fault.wrong_shader =
         gdn_vulkan_shader(GDN_VULKAN_gated_delta_net, 0, v->soft_fma, v->subgroup, dev->traits.storage16);
-    FAILS(step_run(&on, NULL), GDN_UNSUPPORTED, "known answer");
+    FAILS(step_run(&on, NULL), GDN_UNSUPPORTED, "self-test");
     step_close(&on);
     memset(&fault, 0, sizeof fault);
 }
@@ -131,7 +131,7 @@ static void test_devices(void)
         { GDN_TEST_FLUSH_BOTH, 1, 0, 0, FLUSHES },
         { 0, 1, 1, 1, KEEPS }, /* binary64 would have to be declared as well, and so nothing is */
     };
-    test_answers_there();
+    test_self_test_there();
     for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++)
         for (uint32_t level = 0; level < GDN_LEVEL_COUNT; level++) {
             const int before = test_failed;

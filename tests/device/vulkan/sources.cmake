@@ -1,7 +1,7 @@
 # Tests of the Vulkan backend, included by tests/CMakeLists.txt where the backend is built. Those that need a device, which
 # lavapipe is, are skipped where there is none; scripts/test.sh takes that for a failure.
 gdn_device_program(vulkan device/vulkan/test_vulkan.c device/vulkan/limits.c device/vulkan/long_sequences.c
-  device/vulkan/test_answers.c device/vulkan/pipelines.c device/vulkan/parameters.c device/vulkan/levels.c
+  device/vulkan/test_self_test.c device/vulkan/pipelines.c device/vulkan/parameters.c device/vulkan/levels.c
   device/vulkan/support.c device/vulkan/flush.c)
 target_include_directories(test_vulkan PRIVATE "${GDN_VULKAN_INCLUDE}")
 set_target_properties(test_vulkan PROPERTIES ENABLE_EXPORTS ON) # its dlopen and pthread_create replace the C library's
@@ -29,7 +29,7 @@ if(GDN_BUILD_TOOLS)
   add_test(NAME vulkan.check_gated_delta_net COMMAND ${gdn_vulkan_check} gated_delta_net)
   add_test(NAME vulkan.check_others COMMAND ${gdn_vulkan_check} ssm_conv,set_rows)
   list(APPEND gdn_vulkan_tests check_gated_delta_net check_others)
-  gdn_knows_all_answers(vulkan.check_gated_delta_net vulkan.check_others)
+  gdn_self_tests_all(vulkan.check_gated_delta_net vulkan.check_others)
   gdn_vulkan_script(control $<TARGET_FILE:gdn_tool>)
   gdn_vulkan_script(registers $<TARGET_FILE:gdn_tool>)
   gdn_vulkan_script(validation $<TARGET_FILE:gdn_tool> $<TARGET_FILE:test_vulkan>)
@@ -40,7 +40,7 @@ if(GDN_BUILD_TOOLS)
     target_link_libraries(gdn_vulkan_flush PRIVATE gdn_build_options Threads::Threads ${CMAKE_DL_LIBS})
     set(gdn_vulkan_flush $<TARGET_FILE:gdn_vulkan_flush>)
     gdn_vulkan_script(flush $<TARGET_FILE:gdn_tool> ${gdn_vulkan_flush})
-    gdn_knows_all_answers(vulkan.flush)
+    gdn_self_tests_all(vulkan.flush)
   endif()
   if(TARGET gdn)
     add_test(NAME vulkan.no_driver COMMAND sh "${CMAKE_CURRENT_SOURCE_DIR}/device/no_driver.sh" vulkan $<TARGET_FILE:gdn_tool>

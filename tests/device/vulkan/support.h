@@ -49,8 +49,8 @@ void test_limits(void);
 /* long_sequences.c */
 int long_sequences(void); /* exit status */
 
-/* ---- test_answers.c ---- */
-void test_known_answers(void);
+/* ---- test_self_test.c ---- */
+void test_self_test(void);
 
 /* ---- pipelines.c ---- */
 void test_pipelines_bounded(void);

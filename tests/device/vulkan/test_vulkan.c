@@ -502,7 +502,7 @@ static void test_bad_maps(void) { suite_bad_maps(GDN_BACKEND_VULKAN); }
 int main(int argc, char **argv)
 {
     static const suite_test tests[] = {
-        { "known answers", test_known_answers, 0 },
+        { "self-test", test_self_test, 0 },
         { "shaders", test_shaders, 0 },
         { "program's device", test_programs_device, 0 },
         { "command buffer", test_command_buffer, 0 },

@@ -1,12 +1,12 @@
 // Conversions of element types on the bits, for the CUDA and Metal kernels, which define GDN_INLINE. They are exact, or
 // round to nearest, ties to even, and keep subnormals. CUDA and Metal define their own from_f16(), because Metal's
-// devices may flush subnormals of binary32. GDN_HALF_BY_DEVICE: the device has instructions that round this way.
-#ifndef GDN_GPU_HALF_H
-#define GDN_GPU_HALF_H
+// devices may flush subnormals of binary32. GDN_CONVERT16_BY_DEVICE: the device has instructions that round this way.
+#ifndef GDN_GPU_CONVERT16_H
+#define GDN_GPU_CONVERT16_H
 
 GDN_INLINE float from_bf16(uint32_t b) { return gdn_from_bits(b << 16); }
 
-#ifndef GDN_HALF_BY_DEVICE
+#ifndef GDN_CONVERT16_BY_DEVICE
 GDN_INLINE uint32_t to_bf16(float x)
 {
     const uint32_t b = gdn_bits(x);

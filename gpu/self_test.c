@@ -1,5 +1,5 @@
-/* The self-test: runs device kernels on self-test vectors. See answers.h. */
-#include "gpu/answers.h"
+/* The self-test: runs device kernels on self-test vectors. See self_test.h. */
+#include "gpu/self_test.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -37,16 +37,16 @@ static void prove(uint64_t pipeline)
     (void)pthread_mutex_unlock(&lock);
 }
 
-static void remember(gdn_gpu_answers *answers, uint64_t pipeline)
+static void remember(gdn_gpu_self_test *self_test, uint64_t pipeline)
 {
-    answers->right[answers->n_right++ % GDN_ANSWERS_KNOWN] = pipeline;
+    self_test->right[self_test->n_right++ % GDN_SELF_TESTS_PASSED] = pipeline;
 }
 
-static int is_right(const gdn_gpu_answers *answers, uint64_t pipeline)
+static int is_right(const gdn_gpu_self_test *self_test, uint64_t pipeline)
 {
-    const uint32_t n = answers->n_right < GDN_ANSWERS_KNOWN ? answers->n_right : GDN_ANSWERS_KNOWN;
+    const uint32_t n = self_test->n_right < GDN_SELF_TESTS_PASSED ? self_test->n_right : GDN_SELF_TESTS_PASSED;
     for (uint32_t i = 0; i < n; i++)
-        if (answers->right[i] == pipeline) return 1;
+        if (self_test->right[i] == pipeline) return 1;
     return 0;
 }
 
@@ -117,11 +117,11 @@ typedef union problem_t {
 } problem_t;
 
 /* Makes a call and its plan from the call's number, over memory of the context. */
-static gdn_status plan_call(const gdn_context *ctx, int number, void *data, gdn_gpu_answer_call *call, problem_t *p,
+static gdn_status plan_call(const gdn_context *ctx, int number, void *data, gdn_gpu_test_call *call, problem_t *p,
                             gdn_plan *plan)
 {
     gdn_status status = GDN_OK;
-    gdn_gpu_answer_call_of(number, data, call);
+    gdn_gpu_test_call_of(number, data, call);
     switch (call->kernel) {
 #define GDN_KERNEL(stem, number, title)                                                                                \
     case GDN_KERNEL_##stem:                                                                                            \
@@ -133,51 +133,51 @@ static gdn_status plan_call(const gdn_context *ctx, int number, void *data, gdn_
     return status;
 }
 
-typedef struct asked_t {
-    gdn_gpu_answer_call call;
+typedef struct test_t {
+    gdn_gpu_test_call call;
     problem_t p;
     gdn_plan plan;
-    unsigned char *host; /* of GDN_ANSWER_BYTES, 64-byte aligned */
-} asked_t;
+    unsigned char *host; /* of GDN_SELF_TEST_BYTES, 64-byte aligned */
+} test_t;
 
 /* The reference's result of the call, in host memory, as a digest. Every call writes something. */
 static gdn_status expected_of(int number, unsigned char *host, uint64_t *digest)
 {
     gdn_context reference = { .backend = &gdn_backend_reference };
-    asked_t *x = malloc(sizeof *x);
-    if (!x) return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for a known answer's call of %zu bytes", sizeof *x);
-    gdn_gpu_answer_call_of(number, host, &x->call);
-    gdn_gpu_answer_fill(&x->call, host); /* first: the reference reads maps when it plans */
-    const uint64_t before = gdn_gpu_answer_digest(&x->call, host);
+    test_t *x = malloc(sizeof *x);
+    if (!x) return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for a self-test of %zu bytes", sizeof *x);
+    gdn_gpu_test_call_of(number, host, &x->call);
+    gdn_gpu_test_fill(&x->call, host); /* first: the reference reads maps when it plans */
+    const uint64_t before = gdn_gpu_test_digest(&x->call, host);
     gdn_status status = plan_call(&reference, number, host, &x->call, &x->p, &x->plan);
     if (!status) status = gdn_backend_reference.run(&reference, x->call.kernel, &x->p, &x->plan, NULL);
-    *digest = gdn_gpu_answer_digest(&x->call, host);
+    *digest = gdn_gpu_test_digest(&x->call, host);
     if (!status && *digest == before)
-        status = gdn_fail(GDN_INTERNAL, "known answer %d: the reference writes nothing", number);
+        status = gdn_fail(GDN_INTERNAL, "self-test %d: the reference writes nothing", number);
     free(x);
     return status;
 }
 
 /* Runs the planned call on the device and compares the result. */
-static gdn_status judge(gdn_context *ctx, const gdn_span *memory, int number, const asked_t *x)
+static gdn_status judge(gdn_context *ctx, const gdn_span *memory, int number, const test_t *x)
 {
-    const gdn_gpu_answer_call *call = &x->call;
+    const gdn_gpu_test_call *call = &x->call;
     unsigned char *host = x->host;
     uint64_t expected = 0;
     gdn_status status = expected_of(number, host, &expected);
     if (status) return status;
-    gdn_gpu_answer_fill(call, host);
+    gdn_gpu_test_fill(call, host);
     if (!(status = ctx->backend->buffer_write(ctx, memory, 0, host, call->bytes)) &&
         !(status = ctx->backend->run(ctx, call->kernel, &x->p, &x->plan, NULL)) &&
         !(status = ctx->backend->buffer_read(ctx, memory, call->written, host + call->written,
                                              call->bytes - call->written))) {
-        const uint64_t got = gdn_gpu_answer_digest(call, host);
+        const uint64_t got = gdn_gpu_test_digest(call, host);
         char name[256];
         name_pipeline(ctx, call->kernel, &x->plan, name, sizeof name);
         if (got != expected)
             status =
                 gdn_fail(GDN_UNSUPPORTED,
-                         "%s computes wrong results in %s: known answer %d comes out as %016llx and not as %016llx. "
+                         "%s computes wrong results in %s: self-test %d gives %016llx, the reference %016llx. "
                          "The driver, or the compiler in it, is at fault; GDN_KNOWN_ANSWERS=off in the environment "
                          "goes on all the same",
                          ((const gdn_gpu_context *)ctx->state)->about->name, name, number, (unsigned long long)got,
@@ -186,71 +186,71 @@ static gdn_status judge(gdn_context *ctx, const gdn_span *memory, int number, co
     return status;
 }
 
-static int count_calls(gdn_gpu_answer_call *call)
+static int count_calls(gdn_gpu_test_call *call)
 {
     int n = 0;
-#define GDN_KERNEL(stem, number, title) n += gdn_gpu_answers_##stem(-1, call);
+#define GDN_KERNEL(stem, number, title) n += gdn_gpu_self_test_##stem(-1, call);
 #include "core/kernels.def"
 #undef GDN_KERNEL
     return n;
 }
 
 /* Finds the pipeline of each call, once for a context: later memory of the context has the same alignment. */
-static void plan_all(gdn_context *ctx, void *data, asked_t *x)
+static void plan_all(gdn_context *ctx, void *data, test_t *x)
 {
-    gdn_gpu_answers *answers = &((gdn_gpu_context *)ctx->state)->answers;
-    for (int number = 0; !answers->planned && number < GDN_ANSWERS; number++) {
+    gdn_gpu_self_test *self_test = &((gdn_gpu_context *)ctx->state)->self_test;
+    for (int number = 0; !self_test->planned && number < GDN_SELF_TESTS; number++) {
         const gdn_status status = plan_call(ctx, number, data, &x->call, &x->p, &x->plan);
-        answers->known[number] = !status ? pipeline_of(ctx, x->call.kernel, &x->plan).id : 0;
-        answers->kind[number] = (unsigned char)x->call.kind;
+        self_test->known[number] = !status ? pipeline_of(ctx, x->call.kernel, &x->plan).id : 0;
+        self_test->kind[number] = (unsigned char)x->call.kind;
     }
-    answers->planned = 1;
+    self_test->planned = 1;
 }
 
 /* 1 if no call with a smaller number has the same kind and pipeline. */
-static int is_first(const gdn_gpu_answers *answers, int number)
+static int is_first(const gdn_gpu_self_test *self_test, int number)
 {
     for (int i = 0; i < number; i++)
-        if (answers->known[i] == answers->known[number] && answers->kind[i] == answers->kind[number]) return 0;
+        if (self_test->known[i] == self_test->known[number] && self_test->kind[i] == self_test->kind[number]) return 0;
     return 1;
 }
 
-static gdn_status ask_call(gdn_context *ctx, const gdn_span *memory, int number, asked_t *x)
+static gdn_status test_call(gdn_context *ctx, const gdn_span *memory, int number, test_t *x)
 {
     const gdn_status status = plan_call(ctx, number, memory->data, &x->call, &x->p, &x->plan);
     return status ? status : judge(ctx, memory, number, x);
 }
 
 /* Runs the calls of this pipeline. */
-static gdn_status ask_one(gdn_context *ctx, const gdn_gpu_pipeline *pipeline, const gdn_span *memory, asked_t *x)
+static gdn_status test_one(gdn_context *ctx, const gdn_gpu_pipeline *pipeline, const gdn_span *memory, test_t *x)
 {
-    gdn_gpu_answers *answers = &((gdn_gpu_context *)ctx->state)->answers;
-    int asked = 0;
+    gdn_gpu_self_test *self_test = &((gdn_gpu_context *)ctx->state)->self_test;
+    int run = 0;
     plan_all(ctx, memory->data, x);
-    for (int number = 0; number < GDN_ANSWERS; number++) {
-        if (answers->known[number] != pipeline->id || !is_first(answers, number)) continue;
-        const gdn_status status = ask_call(ctx, memory, number, x);
+    for (int number = 0; number < GDN_SELF_TESTS; number++) {
+        if (self_test->known[number] != pipeline->id || !is_first(self_test, number)) continue;
+        const gdn_status status = test_call(ctx, memory, number, x);
         if (status) return status;
-        asked++;
+        run++;
     }
-    if (!asked)
-        gdn_context_log(ctx, GDN_LOG_WARNING, "%s: no known answer for a pipeline of %s", ctx->backend->name,
+    if (!run)
+        gdn_context_log(ctx, GDN_LOG_WARNING, "%s: no self-test for a pipeline of %s", ctx->backend->name,
                         kernel_name(pipeline->kernel));
-    remember(answers, pipeline->id);
+    remember(self_test, pipeline->id);
     prove(pipeline->id);
     return GDN_OK;
 }
 
 /* Runs the calls of every pipeline. */
-static gdn_status ask_all(gdn_context *ctx, const gdn_span *memory, asked_t *x)
+static gdn_status test_all(gdn_context *ctx, const gdn_span *memory, test_t *x)
 {
-    gdn_gpu_answers *answers = &((gdn_gpu_context *)ctx->state)->answers;
+    gdn_gpu_self_test *self_test = &((gdn_gpu_context *)ctx->state)->self_test;
     plan_all(ctx, memory->data, x);
-    for (int number = 0; number < GDN_ANSWERS; number++) {
-        if (!answers->known[number] || !is_first(answers, number)) continue;
-        const gdn_status status = ask_call(ctx, memory, number, x);
+    for (int number = 0; number < GDN_SELF_TESTS; number++) {
+        if (!self_test->known[number] || !is_first(self_test, number)) continue;
+        const gdn_status status = test_call(ctx, memory, number, x);
         if (status) return status;
-        remember(answers, answers->known[number]);
+        remember(self_test, self_test->known[number]);
     }
     return GDN_OK;
 }
@@ -261,21 +261,21 @@ static gdn_status ask_all(gdn_context *ctx, const gdn_span *memory, asked_t *x)
  * freeing the buffer. */
 static gdn_status with_memory(gdn_context *ctx, const gdn_gpu_pipeline *pipeline)
 {
-    gdn_gpu_answers *answers = &((gdn_gpu_context *)ctx->state)->answers;
+    gdn_gpu_self_test *self_test = &((gdn_gpu_context *)ctx->state)->self_test;
     gdn_span memory = { 0 };
-    asked_t *x = malloc(sizeof *x + GDN_ANSWER_BYTES + 64);
-    if (!x) return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for a known answer's call of %zu bytes", sizeof *x);
-    if (count_calls(&x->call) != GDN_ANSWERS) {
+    test_t *x = malloc(sizeof *x + GDN_SELF_TEST_BYTES + 64);
+    if (!x) return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for a self-test of %zu bytes", sizeof *x);
+    if (count_calls(&x->call) != GDN_SELF_TESTS) {
         free(x);
-        return gdn_fail(GDN_INTERNAL, "GDN_ANSWERS is %d, and the kernels have another number", (int)GDN_ANSWERS);
+        return gdn_fail(GDN_INTERNAL, "GDN_SELF_TESTS is %d, and the kernels have another number", (int)GDN_SELF_TESTS);
     }
     x->host = (unsigned char *)(((uintptr_t)(x + 1) + 63) / 64 * 64);
-    gdn_status status = ctx->backend->buffer_create(ctx, GDN_ANSWER_BYTES, &memory);
+    gdn_status status = ctx->backend->buffer_create(ctx, GDN_SELF_TEST_BYTES, &memory);
     if (!status) {
         char text[1024] = "";
-        answers->busy = 1;
-        status = pipeline ? ask_one(ctx, pipeline, &memory, x) : ask_all(ctx, &memory, x);
-        answers->busy = 0;
+        self_test->busy = 1;
+        status = pipeline ? test_one(ctx, pipeline, &memory, x) : test_all(ctx, &memory, x);
+        self_test->busy = 0;
         if (status) (void)snprintf(text, sizeof text, "%s", gdn_last_error());
         (void)ctx->backend->buffer_destroy(ctx, &memory);
         if (status) status = gdn_fail(status, "%s", text);
@@ -284,18 +284,18 @@ static gdn_status with_memory(gdn_context *ctx, const gdn_gpu_pipeline *pipeline
     return status;
 }
 
-gdn_status gdn_gpu_answers_open(gdn_gpu_answers *answers)
+gdn_status gdn_gpu_self_test_open(gdn_gpu_self_test *self_test)
 {
     int on;
-    const gdn_status status = gdn_environment_known_answers(&on);
-    answers->off = !on;
+    const gdn_status status = gdn_environment_self_test(&on);
+    self_test->off = !on;
     return status;
 }
 
-gdn_status gdn_gpu_answers_all(gdn_context *ctx)
+gdn_status gdn_gpu_self_test_all(gdn_context *ctx)
 {
     const gdn_gpu_context *dev = ctx->state;
-    if (dev->answers.off || !dev->variant.exact) return GDN_OK;
+    if (dev->self_test.off || !dev->variant.exact) return GDN_OK;
     const uint64_t all = implementation_of(ctx);
     if (is_proven(all)) return GDN_OK;
     const gdn_status status = with_memory(ctx, NULL);
@@ -303,38 +303,39 @@ gdn_status gdn_gpu_answers_all(gdn_context *ctx)
     return status;
 }
 
-gdn_status gdn_gpu_answers_ask(gdn_context *ctx, gdn_kernel kernel, const gdn_plan *plan, int recording)
+gdn_status gdn_gpu_self_test_plan(gdn_context *ctx, gdn_kernel kernel, const gdn_plan *plan, int recording)
 {
     gdn_gpu_context *dev = ctx->state;
-    gdn_gpu_answers *answers = &dev->answers;
-    if (answers->off || answers->busy || !dev->variant.exact) return GDN_OK;
+    gdn_gpu_self_test *self_test = &dev->self_test;
+    if (self_test->off || self_test->busy || !dev->variant.exact) return GDN_OK;
     const gdn_gpu_pipeline pipeline = pipeline_of(ctx, kernel, plan);
-    if (is_right(answers, pipeline.id)) return GDN_OK;
+    if (is_right(self_test, pipeline.id)) return GDN_OK;
     if (is_proven(pipeline.id)) {
-        remember(answers, pipeline.id);
+        remember(self_test, pipeline.id);
         return GDN_OK;
     }
     if (!recording) return with_memory(ctx, &pipeline);
-    for (uint32_t i = 0; i < answers->n_later; i++)
-        if (answers->later[i].id == pipeline.id) return GDN_OK;
-    if (answers->n_later == GDN_ANSWERS_LATER)
-        return gdn_fail(GDN_UNSUPPORTED,
-                        "%d kernels are recorded that have not been asked for their known answers; gdn_synchronize() "
-                        "with stream NULL asks them, and then others can be recorded",
-                        GDN_ANSWERS_LATER);
-    answers->later[answers->n_later++] = pipeline;
+    for (uint32_t i = 0; i < self_test->n_later; i++)
+        if (self_test->later[i].id == pipeline.id) return GDN_OK;
+    if (self_test->n_later == GDN_SELF_TESTS_LATER)
+        return gdn_fail(
+            GDN_UNSUPPORTED,
+            "%d recorded kernels wait for their self-test; gdn_synchronize() with stream NULL runs it, and then "
+            "others can be recorded",
+            GDN_SELF_TESTS_LATER);
+    self_test->later[self_test->n_later++] = pipeline;
     return GDN_OK;
 }
 
-gdn_status gdn_gpu_answers_later(gdn_context *ctx)
+gdn_status gdn_gpu_self_test_later(gdn_context *ctx)
 {
-    gdn_gpu_answers *answers = &((gdn_gpu_context *)ctx->state)->answers;
-    while (answers->n_later) {
-        const uint32_t last = answers->n_later - 1;
-        const gdn_gpu_pipeline pipeline = answers->later[last];
-        const gdn_status status = is_right(answers, pipeline.id) ? GDN_OK : with_memory(ctx, &pipeline);
+    gdn_gpu_self_test *self_test = &((gdn_gpu_context *)ctx->state)->self_test;
+    while (self_test->n_later) {
+        const uint32_t last = self_test->n_later - 1;
+        const gdn_gpu_pipeline pipeline = self_test->later[last];
+        const gdn_status status = is_right(self_test, pipeline.id) ? GDN_OK : with_memory(ctx, &pipeline);
         if (status && status != GDN_UNSUPPORTED) return status; /* the pipeline stays in the list */
-        answers->n_later = last;
+        self_test->n_later = last;
         if (status) return status;
     }
     return GDN_OK;

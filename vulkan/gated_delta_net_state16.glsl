@@ -57,16 +57,16 @@ int64_t key_stride(gdn_gpu_pool pool)
 {
     return p.key_major != 0 ? pool.line : 2;
 }
-int64_t column_stride(gdn_gpu_pool pool)
+int64_t value_stride(gdn_gpu_pool pool)
 {
     return p.key_major != 0 ? 2 : pool.line;
 }
 
 // 1: load state, of an entry of a pool, or zeros
-void load_half(gdn_gpu_pool pool, int from, int n_slots)
+void load_state16(gdn_gpu_pool pool, int from, int n_slots)
 {
-    const int columns = from < 0 ? 0 : at.columns;
-    const uint64_t entry = state_at(pool, from, n_slots) + at.j * column_stride(pool);
+    const int values = from < 0 ? 0 : at.values;
+    const uint64_t entry = state_at(pool, from, n_slots) + at.j * value_stride(pool);
     EACH_BLOCK(m) {
         const int i = 32 * m + at.i0;
         const uint64_t keys = entry + i * key_stride(pool);
@@ -76,14 +76,14 @@ void load_half(gdn_gpu_pool pool, int from, int n_slots)
         bvec4 there = present(i);
         [[unroll]] for (int c = 0; c < 4; c++)
             [[unroll]] for (int e = 0; e < 4; e++)
-                if (c < columns && there[e])
-                    bits[c][e] = uint(Half(keys + e * key_stride(pool) + c * column_stride(pool)).x);
+                if (c < values && there[e])
+                    bits[c][e] = uint(Bits16(keys + e * key_stride(pool) + c * value_stride(pool)).x);
 #endif
 #else
-        if (columns != 0 && p.key_major == 0) {
+        if (values != 0 && p.key_major == 0) {
             [[unroll]] for (int c = 0; c < 4; c++)
                 bits[c] = load_eight_bytes(keys + c * pool.line);
-        } else if (columns != 0) {
+        } else if (values != 0) {
             [[unroll]] for (int e = 0; e < 4; e++) {
                 const uvec4 x = load_eight_bytes(keys + e * pool.line);
                 [[unroll]] for (int c = 0; c < 4; c++)
@@ -97,11 +97,11 @@ void load_half(gdn_gpu_pool pool, int from, int n_slots)
 }
 
 // 7, and 1: commit
-void store_half(gdn_gpu_pool pool, uint64_t entry)
+void store_state16(gdn_gpu_pool pool, uint64_t entry)
 {
     EACH_BLOCK(m) {
         const int i = 32 * m + at.i0;
-        const uint64_t keys = entry + at.j * column_stride(pool) + i * key_stride(pool);
+        const uint64_t keys = entry + at.j * value_stride(pool) + i * key_stride(pool);
         uvec4 bits[4];
         [[unroll]] for (int c = 0; c < 4; c++)
             bits[c] = narrowed(S[m][c]);
@@ -110,14 +110,14 @@ void store_half(gdn_gpu_pool pool, uint64_t entry)
         bvec4 there = present(i);
         [[unroll]] for (int c = 0; c < 4; c++)
             [[unroll]] for (int e = 0; e < 4; e++)
-                if (c < at.columns && there[e])
-                    Half(keys + e * key_stride(pool) + c * column_stride(pool)).x = uint16_t(bits[c][e]);
+                if (c < at.values && there[e])
+                    Bits16(keys + e * key_stride(pool) + c * value_stride(pool)).x = uint16_t(bits[c][e]);
 #endif
 #else
-        if (at.columns != 0 && p.key_major == 0) {
+        if (at.values != 0 && p.key_major == 0) {
             [[unroll]] for (int c = 0; c < 4; c++)
                 store_eight_bytes(keys + c * pool.line, bits[c]);
-        } else if (at.columns != 0) {
+        } else if (at.values != 0) {
             [[unroll]] for (int e = 0; e < 4; e++)
                 store_eight_bytes(keys + e * pool.line, uvec4(bits[0][e], bits[1][e], bits[2][e], bits[3][e]));
         }

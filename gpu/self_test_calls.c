@@ -1,9 +1,9 @@
-/* The self-test calls (GDN_KNOWN_ANSWERS). See answers.h. gpu/<kernel>.c makes the calls of each kernel: as small as a
- * call can be that executes all steps of the kernel. Every number is a small integer times a power of two, so that no
+/* The self-test calls (GDN_KNOWN_ANSWERS). See self_test.h. gpu/<kernel>.c makes the calls of each kernel: as small as
+ * a call can be that executes all steps of the kernel. Every number is a small integer times a power of two, so that no
  * compiler's arithmetic affects it. Numbers are exact in 16 bits, except for set_rows, which rounds them. */
 #include <string.h>
 
-#include "gpu/answers.h"
+#include "gpu/self_test.h"
 
 enum { ALIGNMENT = 64, WORKSPACE_BYTES = 8192 };
 
@@ -12,7 +12,7 @@ static uint64_t bytes_of(int32_t dtype, uint64_t n)
     return dtype == GDN_Q8_0 ? n / 32 * 34 : n * (dtype == GDN_F32 || dtype == GDN_I32 ? 4 : 2);
 }
 
-static uint64_t add(gdn_gpu_answer_call *c, gdn_gpu_part part)
+static uint64_t add(gdn_gpu_test_call *c, gdn_gpu_part part)
 {
     part.at = (c->bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     c->bytes = part.at + bytes_of(part.dtype, part.n);
@@ -20,50 +20,50 @@ static uint64_t add(gdn_gpu_answer_call *c, gdn_gpu_part part)
     return part.at;
 }
 
-gdn_tensor gdn_gpu_answer_tensor(gdn_gpu_answer_call *c, int32_t dtype, int n, int values)
+gdn_tensor gdn_gpu_test_tensor(gdn_gpu_test_call *c, int32_t dtype, int n, int values)
 {
     const uint64_t at = add(c, (gdn_gpu_part){ .n = (uint32_t)n, .dtype = dtype, .values = values });
     return (gdn_tensor){ .data = c->data, .offset = at, .bytes = c->bytes - at, .dtype = dtype };
 }
 
-gdn_pool gdn_gpu_answer_pool(gdn_gpu_answer_call *c, int32_t dtype, int n_rows, int n_slots, int slot, int values)
+gdn_pool gdn_gpu_test_pool(gdn_gpu_test_call *c, int32_t dtype, int n_rows, int n_slots, int slot, int values)
 {
-    const gdn_tensor t = gdn_gpu_answer_tensor(c, dtype, n_rows * n_slots * slot, values);
+    const gdn_tensor t = gdn_gpu_test_tensor(c, dtype, n_rows * n_slots * slot, values);
     return (gdn_pool){
         .data = t.data, .offset = t.offset, .bytes = t.bytes, .dtype = dtype, .n_rows = n_rows, .n_slots = n_slots
     };
 }
 
-gdn_span gdn_gpu_answer_map(gdn_gpu_answer_call *c, const int32_t *values, int n)
+gdn_span gdn_gpu_test_map(gdn_gpu_test_call *c, const int32_t *values, int n)
 {
     const uint64_t at = add(c, (gdn_gpu_part){ .n = (uint32_t)n, .dtype = GDN_I32, .map = values });
     return (gdn_span){ .data = c->data, .offset = at, .bytes = c->bytes - at };
 }
 
-gdn_span gdn_gpu_answer_workspace(const gdn_gpu_answer_call *c)
+gdn_span gdn_gpu_test_workspace(const gdn_gpu_test_call *c)
 {
-    return (gdn_span){ .data = c->data, .offset = GDN_ANSWER_BYTES - WORKSPACE_BYTES, .bytes = WORKSPACE_BYTES };
+    return (gdn_span){ .data = c->data, .offset = GDN_SELF_TEST_BYTES - WORKSPACE_BYTES, .bytes = WORKSPACE_BYTES };
 }
 
-void gdn_gpu_answer_results(gdn_gpu_answer_call *c)
+void gdn_gpu_test_results(gdn_gpu_test_call *c)
 {
     c->bytes = c->written = (c->bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-const int32_t gdn_gpu_answer_parents[GDN_ANSWER_TREE_TOKENS] = { GDN_NONE, 0, 0, 1 };
+const int32_t gdn_gpu_test_parents[GDN_SELF_TEST_TREE_TOKENS] = { GDN_NONE, 0, 0, 1 };
 
 /* The calls of all kernels are numbered in the order of the kernels. */
-void gdn_gpu_answer_call_of(int number, void *data, gdn_gpu_answer_call *c)
+void gdn_gpu_test_call_of(int number, void *data, gdn_gpu_test_call *c)
 {
     memset(c, 0, sizeof *c);
     c->data = data;
 #define GDN_KERNEL(stem, order, title)                                                                                 \
     c->kernel = GDN_KERNEL_##stem;                                                                                     \
-    if (number < gdn_gpu_answers_##stem(-1, c)) {                                                                      \
-        (void)gdn_gpu_answers_##stem(number, c);                                                                       \
+    if (number < gdn_gpu_self_test_##stem(-1, c)) {                                                                    \
+        (void)gdn_gpu_self_test_##stem(number, c);                                                                     \
         return;                                                                                                        \
     }                                                                                                                  \
-    number -= gdn_gpu_answers_##stem(-1, c);
+    number -= gdn_gpu_self_test_##stem(-1, c);
 #include "core/kernels.def"
 #undef GDN_KERNEL
 }
@@ -95,15 +95,15 @@ static uint32_t value(const gdn_gpu_part *part, uint64_t *random)
 {
     const uint32_t x = next(random);
     switch (part->values) {
-    case GDN_ANSWER_GATES: return element(part->dtype, -(int)(x & 63), 6);
-    case GDN_ANSWER_SHARES: return element(part->dtype, 1 + (int)(x & 63), 6);
-    case GDN_ANSWER_OF_SIXTEENTHS: return element(part->dtype, (int)(x & 255) - 128, 11);
-    case GDN_ANSWER_LONG: return element(part->dtype, (int)(x & 0xfffff) - 0x80000, 20);
+    case GDN_SELF_TEST_GATES: return element(part->dtype, -(int)(x & 63), 6);
+    case GDN_SELF_TEST_SHARES: return element(part->dtype, 1 + (int)(x & 63), 6);
+    case GDN_SELF_TEST_OF_SIXTEENTHS: return element(part->dtype, (int)(x & 255) - 128, 11);
+    case GDN_SELF_TEST_LONG: return element(part->dtype, (int)(x & 0xfffff) - 0x80000, 20);
     default: return element(part->dtype, (int)(x & 255) - 128, 7);
     }
 }
 
-void gdn_gpu_answer_fill(const gdn_gpu_answer_call *c, unsigned char *memory)
+void gdn_gpu_test_fill(const gdn_gpu_test_call *c, unsigned char *memory)
 {
     uint64_t random = 1;
     memset(memory, 0, c->bytes);
@@ -117,14 +117,14 @@ void gdn_gpu_answer_fill(const gdn_gpu_answer_call *c, unsigned char *memory)
         const size_t bytes = part->dtype == GDN_F32 ? 4 : 2;
         for (uint64_t e = 0; part->dtype != GDN_Q8_0 && e < part->n; e++) { /* Q8_0 rows are only written */
             const uint32_t whole = value(part, &random);
-            const uint16_t half = (uint16_t)whole;
+            const uint16_t low = (uint16_t)whole;
             if (bytes == 4) memcpy(at + 4 * e, &whole, 4);
-            else memcpy(at + 2 * e, &half, 2);
+            else memcpy(at + 2 * e, &low, 2);
         }
     }
 }
 
-uint64_t gdn_gpu_answer_digest(const gdn_gpu_answer_call *c, const unsigned char *memory)
+uint64_t gdn_gpu_test_digest(const gdn_gpu_test_call *c, const unsigned char *memory)
 {
     uint64_t h = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
     for (uint64_t i = c->written; i < c->bytes; i++) h = (h ^ memory[i]) * UINT64_C(0x100000001b3);

@@ -1,14 +1,14 @@
 // 16-bit states of gated_delta_net, F16 or BF16: load, convert to F32 in registers, round, store. In kernels without
 // STATE16 these functions load and store F32 and do not round.
-#ifndef GDN_CUDA_GATED_DELTA_NET_HALF_CUH
-#define GDN_CUDA_GATED_DELTA_NET_HALF_CUH
+#ifndef GDN_CUDA_GATED_DELTA_NET_STATE16_CUH
+#define GDN_CUDA_GATED_DELTA_NET_STATE16_CUH
 
 #include "cuda/gated_delta_net.cuh"
 
 // Load and store one element of a state, or four adjacent ones. Loads do not convert; load_quad() has two per word.
 template <class X> GDN_INLINE float load_number(const char *at)
 {
-    return X::STATE16 ? gdn_from_bits(load_half(at)) : load_float(at);
+    return X::STATE16 ? gdn_from_bits(load_16bit(at)) : load_float(at);
 }
 template <class X> GDN_INLINE void store_number(const gdn_gpu_gated_delta_net &p, char *at, float x)
 {
@@ -24,32 +24,39 @@ template <class X> GDN_INLINE void store_quad(const gdn_gpu_gated_delta_net &p, 
 {
     const int dtype = p.state_dtype;
     if (X::STATE16)
-        store_pair(at, make_uint2(half_of(x.x, dtype) | half_of(x.y, dtype) << 16,
-                                  half_of(x.z, dtype) | half_of(x.w, dtype) << 16));
+        store_pair(at, make_uint2(to_16bit(x.x, dtype) | to_16bit(x.y, dtype) << 16,
+                                  to_16bit(x.z, dtype) | to_16bit(x.w, dtype) << 16));
     else store_float4(at, x);
 }
 
-// Load and store the C value channels of a lane group for one key of a state.
-template <class X> GDN_INLINE void load_line(const char *at, int columns, float (&x)[X::C])
+// Load and store the C adjacent value channels of a lane group: deltas, or with STATE those of a state for one key.
+template <class X, bool STATE = false> GDN_INLINE void load_values(const char *at, int values, float (&x)[X::C])
 {
-    if (!X::STATE16) {
-        load_columns<X>(at, columns, x);
-    } else {
-#pragma unroll
-        for (int c = 0; c < X::C; c++) x[c] = c < columns ? load_number<X>(at + 2 * (uint64_t)c) : 0.0f;
-    }
-}
-template <class X>
-GDN_INLINE void store_line(const gdn_gpu_gated_delta_net &p, char *at, int columns, const float (&x)[X::C])
-{
-    if (!X::STATE16) {
-        store_columns<X>(at, columns, x);
-    } else if (!X::GENERAL && X::C == 4 && columns == 4) {
-        store_quad<X>(p, at, make_float4(x[0], x[X::C / 4], x[X::C / 2], x[X::C - 1]));
+    constexpr bool BITS16 = STATE && X::STATE16;
+    if (!BITS16 && !X::GENERAL && X::C == 4 && values == 4) {
+        const float4 four = load_float4(at);
+        x[0] = four.x, x[X::C / 4] = four.y, x[X::C / 2] = four.z, x[X::C - 1] = four.w;
     } else {
 #pragma unroll
         for (int c = 0; c < X::C; c++)
-            if (c < columns) store_number<X>(p, at + 2 * (uint64_t)c, x[c]);
+            x[c] = c >= values ? 0.0f
+                   : BITS16    ? gdn_from_bits(load_16bit(at + 2 * (uint64_t)c))
+                               : load_float(at + 4 * (uint64_t)c);
+    }
+}
+template <class X, bool STATE = false>
+GDN_INLINE void store_values(const gdn_gpu_gated_delta_net &p, char *at, int values, const float (&x)[X::C])
+{
+    constexpr bool BITS16 = STATE && X::STATE16;
+    if (!X::GENERAL && X::C == 4 && values == 4) {
+        const float4 four = make_float4(x[0], x[X::C / 4], x[X::C / 2], x[X::C - 1]);
+        if (BITS16) store_quad<X>(p, at, four);
+        else store_float4(at, four);
+    } else {
+#pragma unroll
+        for (int c = 0; c < X::C; c++)
+            if (c < values)
+                store_element(at + (BITS16 ? 2 : 4) * (uint64_t)c, x[c], BITS16 ? p.state_dtype : GDN_GPU_F32);
     }
 }
 
