@@ -111,11 +111,11 @@ static void judge(sides *s, check_case *amiss, check_case *meant, const char *ma
     "n_rows=n_rows_out=7 interval=n_checkpoints=2 map_position=1 position=0,5,2147483607 checkpoint=8+2*s+i "
 /* A row of the log, none, and no tokens but a state to commit; entries just fit. */
 #define LOGS                                                                                                           \
-    "n_snapshots=map_dst=0 log_rows=3 log_slots=t+3 length=t,t,0 "                                                   \
+    "n_snapshots=map_dst=0 log_rows=3 log_slots=t+3 length=t,t,0 "                                                     \
     "map_position=map_log_row=map_base_position=map_commit=1 position=11,5,2147483647 n_replayed=3,0,2 "               \
     "log_row=2,none,0 commit=6,4,3 "
 #define ROUNDED                                                                                                        \
-    "n_snapshots=1 dtype_state=bf16 state_interval=3 log_rows=3 log_slots=8 map_position=map_base_position=1 "       \
+    "n_snapshots=1 dtype_state=bf16 state_interval=3 log_rows=3 log_slots=8 map_position=map_base_position=1 "         \
     "position=9,6,12 n_replayed=3 log_row=s dst=5,7,4 "
 #define PARENTS "parent=i?i==1?pick(s,0,none,0):pick(s,0,0,1):none "
 #define TREES   "n_snapshots=map_dst=0 log_rows=log_slots=3 tree=map_parent=map_log_row=1 log_row=2-s " PARENTS

@@ -245,7 +245,7 @@ int main(int argc, char **argv)
         { "two threads", test_two_threads, 0 },
         { "bad maps", test_bad_maps, 0 },
     };
-    (void)simt_control("quiet", 1); /* misuse is what is tested here */
+    (void)simt_control("quiet", 1);     /* misuse is what is tested here */
     REQUIRE(cuInit(0) == SIMT_SUCCESS); /* also where one test runs alone */
     suite_init();
     return suite_run(tests, sizeof tests / sizeof tests[0], NULL, argc == 2 ? argv[1] : NULL);

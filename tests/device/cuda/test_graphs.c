@@ -146,7 +146,7 @@ void test_graph_of_layers(void)
 {
     enum { STEPS = 6, LAYERS = 3 };
 #define LAYER                                                                                                          \
-    "layer n_heads_k=1 n_heads_v=2 dim_k=dim_v=64 n_snapshots=0 n_seqs=2 length=4 log_rows=2 log_slots=8 "           \
+    "layer n_heads_k=1 n_heads_v=2 dim_k=dim_v=64 n_snapshots=0 n_seqs=2 length=4 log_rows=2 log_slots=8 "             \
     "map_position=map_base_position=map_commit=1 position=5+s commit=s values_g=gate_slow"
     static recording r;
     const check_suite *const s = &check_suite_gated_delta_net;

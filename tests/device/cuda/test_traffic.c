@@ -16,7 +16,7 @@ enum { N_SEQS = 2, HEADS_K = 2, HEADS_V = 4 };
 #define DIM(n)       " dim_k=dim_v=" #n
 #define SNAPSHOTS(n) SIZES #n " n_snapshots=" #n " map_dst=1 length=4 src=" #n "*s dst=" #n "*s+(i+1)%" #n
 #define LOG                                                                                                            \
-    SIZES "1 n_snapshots=0 src=s log_rows=2 log_slots=12 map_position=map_base_position=map_commit=1 position=7+s "  \
+    SIZES "1 n_snapshots=0 src=s log_rows=2 log_slots=12 map_position=map_base_position=map_commit=1 position=7+s "    \
           "commit=none length=4 "
 #define REPLAY    LOG "n_replayed=3 "
 #define AS_COMMIT "commit=s "
