@@ -1,12 +1,7 @@
 # What the tests of the GPU backends share. Included by tests/CMakeLists.txt before those.
 
 # What every device is tested with.
-set(gdn_device_check suite far_rows invariances_gated_delta_net invariances_log invariances_speculation invariances_state16
-  invariances_tree same trial digests ${GDN_KERNELS}) # the reader of calls as text, and what its suites refer to
-list(TRANSFORM gdn_device_check PREPEND "${PROJECT_SOURCE_DIR}/check/")
-list(TRANSFORM gdn_device_check APPEND .c)
-add_library(gdn_device_tests STATIC EXCLUDE_FROM_ALL device/suite.c device/maps.c device/placed.c device/step.c
-  ${gdn_device_check})
+add_library(gdn_device_tests STATIC EXCLUDE_FROM_ALL device/suite.c device/maps.c device/placed.c device/step.c)
 target_link_libraries(gdn_device_tests PRIVATE gdn_build_options PUBLIC gdn_cases)
 target_compile_definitions(gdn_device_tests PRIVATE TEST_LAST_ERROR=gdn_last_error)
 

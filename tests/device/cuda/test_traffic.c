@@ -107,12 +107,12 @@ static void count(const struct call *c)
  * take longest; and each state is read once, by one variant of the kernel, and written once. */
 static void count_mixed(void)
 {
-    enum { MIXED_SEQS = 3, DIM = 128 };
+    enum { MIXED_SEQS = 3, MIXED_DIM = 128 };
     static both b;
     simt_traffic traffic[MIXED_SEQS];
     open_both(&b,
               "mixed n_heads_k=2 n_heads_v=4 dim_k=dim_v=128 n_seqs=3 length=1,1,12 map_start=1 values_g=gate_slow");
-    const size_t state = 4 * (size_t)HEADS_V * DIM * DIM;
+    const size_t state = 4 * (size_t)HEADS_V * MIXED_DIM * MIXED_DIM;
     const simt_ptr at = (simt_ptr)(uintptr_t)placed_at(&b.call[0], "state").data;
     for (unsigned s = 0; s < MIXED_SEQS; s++) REQUIRE(simt_watch(s, at + s * state, state) == 0);
     /* A shared-memory stage has room for more tokens than there are, and the key behind the last is loaded. */
