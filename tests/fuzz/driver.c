@@ -16,6 +16,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "tests/harness.h"
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 const char *fuzz_outcome(void);
 /* For targets that tell no kinds apart. */
@@ -142,14 +144,6 @@ static int run_path(const char *path)
     return failed;
 }
 
-static uint64_t splitmix(uint64_t *state)
-{
-    uint64_t z = (*state += 0x9E3779B97F4A7C15u);
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
-}
-
 int main(int argc, char **argv)
 {
     uint64_t n = 0, seed = 1, first = 0, kinds_wanted = 0;
@@ -177,8 +171,8 @@ int main(int argc, char **argv)
     }
     for (uint64_t i = first; i < first + n; i++) {
         uint64_t state = seed * 0xD6E8FEB86659FD93u + i;
-        const size_t size = 8 + (size_t)(splitmix(&state) % 250);
-        for (size_t k = 0; k < size; k++) input[k] = (uint8_t)(splitmix(&state) >> 56);
+        const size_t size = 8 + (size_t)(test_random(&state) % 250);
+        for (size_t k = 0; k < size; k++) input[k] = (uint8_t)(test_random(&state) >> 56);
         (void)snprintf(about, sizeof about, "--seed %llu --first %llu --random 1", (unsigned long long)seed,
                        (unsigned long long)i);
         run(size);

@@ -6,94 +6,27 @@
  * Of every input: what is refused has a text and has changed nothing; what is taken has the right checksum and length,
  * and leaves a memory whose references add up, which can be saved, loaded again to the same save, and go on. */
 #include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "runtime/memory/memory_internal.h"
+#include "../runtime/memory_audit.h"
+#include "../runtime/memory_fixture.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define REQUIRE(condition)                                                                                             \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            (void)fprintf(stderr, "%s:%d: %s (%s)\n", __FILE__, __LINE__, #condition, rt_last_error());                \
-            abort();                                                                                                   \
-        }                                                                                                              \
-    } while (0)
+enum { N_SEQS = 3, ROOM = 1024 };
 
-enum { N_SEQS = 3, N_CELLS = 12, ROOM = 1024 };
-
-static const rt_model model = { .n_recurrent = 1,
-                                .n_attention = 1,
-                                .fingerprint = 0x1234,
-                                .hp = { .n_embd = 1,
-                                        .n_mtp = 1,
-                                        .n_head_kv = 1,
-                                        .head_dim = 1,
-                                        .conv_kernel = 3,
-                                        .state_size = 1,
-                                        .n_value_heads = 1,
-                                        .n_channels = 1 } };
 static gdn_context *context;
 static unsigned char valid[2][ROOM]; /* saves of one and of all, for bit 3 */
 static uint64_t n_valid[2];
 
-static rt_memory *open_memory(void)
-{
-    const rt_memory_desc desc = { .model = &model,
-                                  .device = context,
-                                  .host = context,
-                                  .n_seqs = N_SEQS,
-                                  .n_cells = N_CELLS,
-                                  .n_rollback = 1,
-                                  .kv_type = GDN_F16,
-                                  .draft = 1 };
-    rt_memory *m;
-    REQUIRE(!rt_memory_create(&desc, &m));
-    const rt_pool pool = rt_memory_pool(m, 0);
-    memset(pool.state.data, 1, pool.state.bytes);
-    memset(pool.conv.data, 2, pool.conv.bytes);
-    for (int32_t layer = 0; layer < 2; layer++) {
-        memset(rt_memory_k(m, layer), 3, N_CELLS * 2);
-        memset(rt_memory_v(m, layer), 4, N_CELLS * 2);
-    }
-    return m;
-}
-
-static gdn_status go_on(rt_memory *m, int32_t seq, int32_t n_rows)
-{
-    rt_step *step;
-    const gdn_status status = rt_step_begin(m, &(rt_token_run){ seq, 0, n_rows }, 1, &step);
-    if (status) return status;
-    rt_step_commit(m, step);
-    for (int32_t p = rt_seq_length(m, seq) - n_rows; p < rt_seq_length(m, seq); p++)
-        rt_hidden_put(m, seq, p, p, &(float){ (float)p });
-    return GDN_OK;
-}
+static rt_memory *open_memory(void) { return memory_open(context, N_SEQS, 12, 1); }
 
 /* Two sequences that share cells, one of them rolled back. */
 static void use(rt_memory *m)
 {
-    REQUIRE(!go_on(m, 0, 4) && !rt_seq_cp(m, 0, 1) && !rt_seq_rm(m, 1, 3, -1) && !go_on(m, 1, 1));
+    REQUIRE(!memory_advance(m, 0, 4) && !rt_seq_cp(m, 0, 1) && !rt_seq_rm(m, 1, 3, -1) && !memory_advance(m, 1, 1));
     REQUIRE(!rt_seq_add(m, 1, 4, 9) && !rt_draft_reserve(m, 1, 2, NULL));
     rt_draft_set_length(m, 0, 4);
     rt_draft_set_length(m, 1, 2);
-}
-
-static void audit(const rt_memory *m)
-{
-    int32_t slots[N_SEQS * 2] = { 0 }, rows[N_SEQS] = { 0 }, cells[N_CELLS] = { 0 }, n_free = 0;
-    for (int32_t s = 0; s < N_SEQS; s++) {
-        for (int32_t r = 0; r < 2; r++)
-            if (m->seq[s].snapshot[r].slot != GDN_NONE) slots[m->seq[s].snapshot[r].slot]++;
-        if (m->seq[s].conv_row != GDN_NONE) rows[m->seq[s].conv_row]++;
-        for (int32_t p = 0; p < m->seq[s].n_listed; p++) cells[m->seq[s].cell[p]]++;
-    }
-    REQUIRE(!memcmp(slots, m->slots.count, sizeof slots) && !memcmp(rows, m->rows.count, sizeof rows));
-    REQUIRE(!memcmp(cells, m->cells.count, sizeof cells));
-    for (int32_t i = 0; i < N_CELLS; i++) n_free += cells[i] == 0;
-    REQUIRE(n_free == m->cells.n_free);
 }
 
 static uint64_t save_into(rt_memory *m, int32_t seq, unsigned char *to)
@@ -156,10 +89,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         memcpy(bytes, data + 1, n);
     }
     if (mode & 2 && n >= sizeof(rt_save_header)) memcpy(bytes + offsetof(rt_save_header, bytes), &n, 8);
-    if (mode & 1 && n >= 8) {
-        const uint64_t sum = rt_save_checksum(bytes, n - 8);
-        memcpy(bytes + n - 8, &sum, 8);
-    }
+    if (mode & 1 && n >= 8) memory_sign(bytes, n);
 
     rt_memory *m = open_memory();
     use(m);
@@ -169,7 +99,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(exact, bytes, n);
     const gdn_status status = rt_memory_load(m, all ? -1 : 2, exact, n);
     free(exact);
-    audit(m);
+    memory_audit(m);
     if (status) {
         REQUIRE((status == GDN_INVALID_ARGUMENT || status == GDN_OUT_OF_MEMORY) && rt_last_error()[0]);
         REQUIRE(look(m) == before);
@@ -178,13 +108,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         const uint64_t saved = save_into(m, -1, bytes);
         REQUIRE(!rt_memory_load(m, -1, bytes, saved) && save_into(m, -1, again) == saved &&
                 !memcmp(bytes, again, saved));
-        audit(m);
+        memory_audit(m);
         for (int32_t s = 0; s < N_SEQS; s++) {
             REQUIRE(rt_seq_length(m, s) == 0 || rt_seq_min_length(m, s) == rt_seq_length(m, s));
-            if (rt_memory_free_cells(m)) REQUIRE(!go_on(m, s, 1));
+            if (rt_memory_free_cells(m)) REQUIRE(!memory_advance(m, s, 1));
         }
-        audit(m);
+        memory_audit(m);
     }
     rt_memory_destroy(m);
+    if (test_failed) abort();
     return 0;
 }

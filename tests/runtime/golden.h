@@ -18,8 +18,10 @@ typedef struct golden {
 } golden;
 
 /* The program ends where the file is not as it should be. */
-void golden_read(const char *path, golden *g);
+void golden_read(const char *folder, const char *name, golden *g);
 void golden_free(golden *g);
 const golden_array *golden_find(const golden *g, const char *name); /* NULL: there is none */
+double golden_range(const float *x, int64_t n);                     /* largest less smallest */
+int32_t golden_largest(const float *x, int32_t n);                  /* where the first of the largest is */
 
 #endif

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine_fixture.h"
 #include "runtime/memory/prefix_tree.h"
+#include "tests/harness.h"
 
 static void audit(const rt_resource *r, const int32_t *named)
 {

@@ -5,7 +5,7 @@
 
 #include "runtime/memory/memory.h"
 
-/* Checks them, as REQUIRE() of engine_fixture.h does; no step may be under way. Then, where the device is the CPU,
+/* Checks them, as REQUIRE() does; no step may be under way. Then, where the device is the CPU,
  * fills with NaN all that is free, and columns of histories that nobody may read: who reads them shows. */
 void memory_audit(rt_memory *m);
 

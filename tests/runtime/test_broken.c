@@ -11,18 +11,7 @@ enum { N_TOKENS = 12, MAX_REQUESTS = 4 };
 
 /* The tiny model, in memory that can be damaged; kept until the program ends. */
 static unsigned char *bytes;
-static uint64_t n_bytes;
-
-static void read_model(const char *folder)
-{
-    FILE *f = fopen(fixture_path(folder, "fixtures/tiny-qwen3next.gguf"), "rb");
-    NEED(f && !fseek(f, 0, SEEK_END));
-    n_bytes = (uint64_t)ftell(f);
-    bytes = malloc((size_t)n_bytes);
-    rewind(f);
-    NEED(bytes && fread(bytes, 1, (size_t)n_bytes, f) == n_bytes);
-    (void)fclose(f);
-}
+static size_t n_bytes;
 
 static rt_model *open_model(void)
 {
@@ -159,7 +148,7 @@ int main(int argc, char **argv)
 {
     const rt_sampling greedy = { 0, 0, 1, 0, 1, 0, 1 }, warm = { 0.9f, 20, 0.95f, 0.01f, 1.1f, 8, 3 };
     if (argc != 2) return 2;
-    read_model(argv[1]);
+    bytes = test_file(argv[1], "fixtures/tiny-qwen3next.gguf", &n_bytes);
     test_one_of_many(&greedy);
     test_one_of_many(&warm);
     test_one_logit(&greedy);

@@ -6,10 +6,9 @@ follow is refused with the reason, and no message's byte passes for the template
 """
 import json
 import random
-import subprocess
-import sys
 
-from tool import FOLDER, TOOL, failures, require
+import tool
+from tool import FOLDER, Answers, require
 
 FIXTURES = json.loads((FOLDER / "fixtures/chat.json").read_text())
 PLAIN = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
@@ -19,21 +18,14 @@ def word(data):
     return "*" if data is None else (data if isinstance(data, bytes) else data.encode()).hex() or "-"
 
 
-class Chat:
-    def __init__(self):
-        self.process = subprocess.Popen([TOOL], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def ask(self, *words):
-        self.process.stdin.write(" ".join(words) + "\n")
-        self.process.stdin.flush()
-        return self.process.stdout.readline().rstrip("\n")
-
+class Chat(Answers):
     def template(self, text):
-        return self.ask("template", word(text))
+        return self.ask(f"template {word(text)}")
 
     def render(self, talk, opens=1, thinking=-1, bos=FIXTURES["bos"]):
         """(text, marks), or (None, the answer)."""
-        said = self.ask("render", str(opens), str(thinking), word(bos), word(FIXTURES["eos"]), *(part for role, text, thought in talk for part in (role, word(text), word(thought))))
+        words = [str(opens), str(thinking), word(bos), word(FIXTURES["eos"])] + [part for role, text, thought in talk for part in (role, word(text), word(thought))]
+        said = self.ask("render " + " ".join(words))
         if not said.startswith("ok "):
             return None, said
         _, text, marks = said.split(" ")
@@ -85,7 +77,7 @@ def answers(chat):
     for thinks, text, expected in ((0, "a", ("a", None)), (0, "", ("", None)), (1, "", ("", "")), (1, "a", ("", "a")), (1, "a\n</think>\n\nb\n", ("b\n", "a")),
                                    (0, "<think>\na\n</think>\n\nb", ("b", "a")), (0, "\n<think>a", ("", "a")), (0, "b <think>a</think>", ("b <think>a</think>", None)),
                                    (1, "</think>b</think>c", ("b</think>c", "")), (1, "\n\n</think>", ("", "")), (0, "<thin", ("<thin", None))):
-        said = chat.ask("answer", str(thinks), word(text))
+        said = chat.ask(f"answer {thinks} {word(text)}")
         require(said == f"ok {word(expected[0])} {word(expected[1])}", f"{text!r} with {thinks}: {said}")
 
 
@@ -104,14 +96,11 @@ def broken(chat):
             require(got is not None or why.startswith("refused 2 "), f"{text}: {why}")
 
 
-def main():
+def all_of_it():
     chat = Chat()
     for test in (as_transformers, refusals, marks, answers, broken):
         test(chat)
-    chat.process.stdin.close()
-    require(chat.process.wait() == 0, "the program ends well")
-    print(f"{len(failures)} failures")
-    return 1 if failures else 0
+    chat.end()
 
 
-sys.exit(main())
+tool.run_tests(all_of_it)

@@ -7,7 +7,9 @@
  * Engines take turns in how they roll back, by snapshots or by a replay log; what one has saved another loads.
  *
  * With `prefixes` the engines have prefix caches of several sizes, sequences are of few different tokens, and begin
- * where others that were there before have got to; after every operation the memory's books are audited.
+ * where others that were there before have got to.
+ *
+ * After every operation the memory's books are audited, and what is free is filled with NaN.
  *
  *   test_engine_random FOLDER [OPERATIONS [SEED [prefixes]]]
  *
@@ -381,7 +383,7 @@ static void drive(const rt_model *model, const char *name, int64_t n_operations,
         else if (what < 14) save_or_load(&w);
         else if (what > 15) start(&w);
         else if (model->hp.n_mtp) draft(&w);
-        if (prefixes || w.m->n_log) memory_audit(w.m);
+        memory_audit(w.m);
         if (test_failed) {
             printf("%s: operation %lld (%d) of seed %llu\n", name, (long long)i, (int)what, (unsigned long long)seed);
             break;

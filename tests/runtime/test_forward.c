@@ -32,16 +32,6 @@ static void compare(comparison *c, const float *got, const float *expected, int6
     c->n += n;
 }
 
-static double range_of(const float *x, int64_t n)
-{
-    double low = x[0], high = x[0];
-    for (int64_t i = 1; i < n; i++) {
-        low = x[i] < low ? x[i] : low;
-        high = x[i] > high ? x[i] : high;
-    }
-    return high - low;
-}
-
 /* ---- The trunk ---- */
 
 typedef struct tapped {
@@ -60,7 +50,7 @@ static void tap(void *user, int32_t layer, const float *rows, int32_t n_rows, in
     const float *of = (const float *)a->data + (layer == t->n_layer ? 0 : layer * all);
     for (int32_t i = 0; i < n_rows; i++, t->seen++)
         compare(t->c, rows + (int64_t)i * n_embd, of + (int64_t)(t->first + row_of_batch[i]) * n_embd, n_embd,
-                range_of(of, all), layer == t->n_layer ? "final" : "hidden", layer);
+                golden_range(of, all), layer == t->n_layer ? "final" : "hidden", layer);
 }
 
 /* All tokens, in calls of `chunk` and micro-batches of n_batch. */
@@ -70,7 +60,7 @@ static void trunk(const rt_model *model, const golden *g, comparison *c, int32_t
     const int32_t n = tokens->dim[0], V = model->hp.n_vocab;
     NEED(logits && logits->dim[0] == n && logits->dim[1] == V &&
          golden_find(g, "hidden")->dim[0] == model->hp.n_layer && n <= 64);
-    const double range = range_of(logits->data, (int64_t)n * V);
+    const double range = golden_range(logits->data, (int64_t)n * V);
     rt_engine *e = fixture_open(model, &(fixture_engine){ .n_batch = n_batch, .n_rollback = 2 });
     tapped t = { g, c, 0, model->hp.n_layer, 0 };
     rt_engine_tap(e, tap, &t);
@@ -91,13 +81,6 @@ static void trunk(const rt_model *model, const golden *g, comparison *c, int32_t
 
 /* ---- The draft head ---- */
 
-static int32_t largest(const float *x, int32_t n)
-{
-    int32_t best = 0;
-    for (int32_t i = 1; i < n; i++) best = x[i] > x[best] ? i : best;
-    return best;
-}
-
 static void draft_head(const rt_model *model, const golden *g, comparison *c)
 {
     const golden_array *tokens = golden_find(g, "tokens"), *first = golden_find(g, "mtp_logits"),
@@ -107,8 +90,8 @@ static void draft_head(const rt_model *model, const golden *g, comparison *c)
     NEED(first && first_hidden && from && drafts && logits && hidden);
     const int32_t *token = tokens->data, n = tokens->dim[0], V = model->hp.n_vocab, E = model->hp.n_embd,
                   depth = drafts->dim[1];
-    const double range = range_of(first->data, (int64_t)n * V),
-                 hidden_range = range_of(first_hidden->data, (int64_t)n * E);
+    const double range = golden_range(first->data, (int64_t)n * V),
+                 hidden_range = golden_range(first_hidden->data, (int64_t)n * E);
     int32_t seq[64] = { 0 }, got[8], n_got;
     rt_engine *e = fixture_open(model, &(fixture_engine){ .n_batch = 13, .n_rollback = depth, .draft = 1 });
     rt_memory *m = rt_engine_memory(e);
@@ -129,7 +112,7 @@ static void draft_head(const rt_model *model, const golden *g, comparison *c)
         const rt_draft_request ask = { 0, token[p], depth };
         int32_t window[9] = { token[p] };
         NEED(!rt_draft_mtp(e, &ask, 1, depth, 0.0f, got, &n_got));
-        REQUIRE(n_got == depth && got[0] == largest((const float *)first->data + (int64_t)p * V, V));
+        REQUIRE(n_got == depth && got[0] == golden_largest((const float *)first->data + (int64_t)p * V, V));
         memcpy(window + 1, got, 4 * (size_t)depth);
         const rt_batch batch = { depth + 1, window, seq, NULL };
         NEED(!rt_decode(e, &batch) && !rt_seq_rm(m, 0, p + 1, -1));
@@ -166,7 +149,7 @@ int main(int argc, char **argv)
         golden g = { 0 };
         comparison c = { 0, files[i].tolerance, 0, 0 }, draft = c;
         (void)snprintf(name, sizeof name, "fixtures/%s.golden", files[i].name);
-        golden_read(fixture_path(argv[1], name), &g);
+        golden_read(argv[1], name, &g);
         (void)snprintf(name, sizeof name, "fixtures/%s.gguf", files[i].name);
         rt_model *model = fixture_model(argv[1], name);
         trunk(model, &g, &c, 64, 64);

@@ -292,77 +292,57 @@ static void test_malformed_header(void)
     REQUIRE(rt_gguf_open_memory(NULL, 0, &f) == GDN_INVALID_ARGUMENT && !f, "nothing");
 }
 
-static void put_key(const char *name, uint32_t kind)
-{
-    build_header(&file, 0, 1);
-    build_key(&file, name, kind);
-}
+/* A file of one key, of an array where `count` is not 0: its name, its kind or its elements', and what follows. */
+static const struct {
+    const char *name;
+    uint32_t kind;
+    uint64_t count, value;
+    int bytes, more; /* of the value, and of zeros behind it */
+    const char *says;
+} bad_keys[] = {
+    { "k", RT_GGUF_STRING, 0, UINT64_MAX, 8, 0,
+      "key \"k\", at byte 37: the value has 18446744073709551615 bytes; 0 are left" },
+    { "", RT_GGUF_U8, 0, 0, 8, 0, "key 0, at byte 24: the name has 0 bytes" },
+    { "k", 13, 0, 0, 8, 0, "key \"k\", at byte 33: the kind is 13" },
+    { "k", RT_GGUF_U64, 0, 0, 7, 0, "at byte 37: the file ends in the value: the file is incomplete" },
+    { "k", RT_GGUF_BOOL, 0, 2, 1, 0, "key \"k\", at byte 37: a bool is 2" },
+    { "\x01\xFFk", 99, 0, 0, 8, 0, "key \"?\?k\"" },
+    /* 4 times the count is 4 */
+    { "list", RT_GGUF_U32, ((uint64_t)1 << 62) + 1, 0, 8, 0,
+      "key \"list\", at byte 44: an array has 4611686018427387905 elements" },
+    { "list", RT_GGUF_U32, 3, 0, 8, 3, "3 elements of at least 4 bytes; 11 bytes are left in the" },
+    { "list", RT_GGUF_STRING, 1000, 2, 8, 2, "an array has 1000 elements of at least 8 bytes" },
+    { "list", RT_GGUF_ARRAY, 1, 0, 8, 0, "key \"list\", at byte 40: arrays of arrays" },
+    { "list", 77, 1, 0, 8, 0, "an array's elements have kind 77" },
+    { "list", RT_GGUF_BOOL, 3, 0x070100, 3, 0, "key \"list\", at byte 54: a bool is 7" },
+};
 
 static void test_malformed_keys(void)
 {
-    put_key("k", RT_GGUF_STRING);
-    build_number(&file, UINT64_MAX, 8);
-    malformed("a string without end", "key \"k\", at byte 37: the value has 18446744073709551615 bytes; 0 are left");
+    for (size_t i = 0; i < sizeof bad_keys / sizeof *bad_keys; i++) {
+        build_header(&file, 0, 1);
+        if (bad_keys[i].count) build_key_array(&file, bad_keys[i].name, bad_keys[i].kind, bad_keys[i].count);
+        else build_key(&file, bad_keys[i].name, bad_keys[i].kind);
+        build_number(&file, bad_keys[i].value, bad_keys[i].bytes);
+        build_number(&file, 0, bad_keys[i].more);
+        refused(bad_keys[i].says, bad_keys[i].kind == RT_GGUF_ARRAY ? GDN_UNSUPPORTED : GDN_INVALID_ARGUMENT,
+                bad_keys[i].says);
+    }
     build_header(&file, 0, 1);
     build_number(&file, UINT64_MAX - 7, 8);
     build_number(&file, 0, 8);
     malformed("a name without end", "key 0, at byte 24: the name has 18446744073709551608 bytes");
-    put_key("", RT_GGUF_U8);
-    build_number(&file, 0, 8);
-    malformed("no name", "key 0, at byte 24: the name has 0 bytes");
-    put_key("k", 13);
-    build_number(&file, 0, 8);
-    malformed("kind 13", "key \"k\", at byte 33: the kind is 13");
-    put_key("k", RT_GGUF_U64);
-    build_number(&file, 0, 7);
-    malformed("7 bytes of 8", "at byte 37: the file ends in the value: the file is incomplete");
-    put_key("k", RT_GGUF_BOOL);
-    build_number(&file, 2, 1);
-    malformed("a bool of 2", "key \"k\", at byte 37: a bool is 2");
     build_header(&file, 0, 3);
     build_key_number(&file, "twice", RT_GGUF_U8, 1);
     build_key_number(&file, "between", RT_GGUF_U8, 2);
     build_key_number(&file, "twice", RT_GGUF_U8, 3);
     malformed("a key twice", "key \"twice\", at byte 70: the name is there twice");
-    put_key("\x01\xFF"
-            "k",
-            99);
-    build_number(&file, 0, 8);
-    malformed("unprintable bytes", "key \"?\?k\"");
-}
-
-static void put_array(uint32_t element, uint64_t count)
-{
     build_header(&file, 0, 1);
-    build_key_array(&file, "list", element, count);
-}
-
-static void test_malformed_arrays(void)
-{
-    put_array(RT_GGUF_U32, ((uint64_t)1 << 62) + 1); /* 4 times it is 4 */
-    build_number(&file, 0, 8);
-    malformed("an array whose size overflows", "key \"list\", at byte 44: an array has 4611686018427387905 elements");
-    put_array(RT_GGUF_U32, 3);
-    build_number(&file, 0, 8);
-    build_number(&file, 0, 3);
-    malformed("11 bytes of 12", "3 elements of at least 4 bytes; 11 bytes are left in the");
-    put_array(RT_GGUF_STRING, 2);
+    build_key_array(&file, "list", RT_GGUF_STRING, 2);
     build_string(&file, "ab");
     build_number(&file, 4, 8);
     build_bytes(&file, "abc", 3);
     malformed("a string too long", "has 4 bytes; 3 are left in the file: the file is incomplete");
-    put_array(RT_GGUF_STRING, 1000);
-    build_string(&file, "ab");
-    malformed("strings without end", "an array has 1000 elements of at least 8 bytes");
-    put_array(RT_GGUF_ARRAY, 1);
-    build_number(&file, 0, 8);
-    refused("an array of arrays", GDN_UNSUPPORTED, "key \"list\", at byte 40: arrays of arrays");
-    put_array(77, 1);
-    build_number(&file, 0, 8);
-    malformed("elements of kind 77", "an array's elements have kind 77");
-    put_array(RT_GGUF_BOOL, 3);
-    build_number(&file, 0x070100, 3);
-    malformed("a bool of 7", "key \"list\", at byte 54: a bool is 7");
 }
 
 static void put_alignment(rt_gguf_kind kind, uint64_t value)
@@ -371,48 +351,50 @@ static void put_alignment(rt_gguf_kind kind, uint64_t value)
     build_key_number(&file, "general.alignment", kind, value);
 }
 
-/* One tensor "t" of up to 4 dimensions with 64 bytes of data. */
-static void put_tensor(uint32_t n_dims, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint32_t type, uint64_t offset)
-{
-    const uint64_t ne[6] = { a, b, c, d, 1, 1 };
-    build_header(&file, 1, 0);
-    build_tensor(&file, "t", n_dims, ne, type, offset);
-    build_pad(&file, 32);
-    for (int i = 0; i < 64; i++) build_number(&file, 1, 1);
-}
-
 static void test_malformed_tensors(void)
 {
     const uint64_t huge = (uint64_t)1 << 32;
-    put_tensor(0, 0, 0, 0, 0, 0, 0);
-    malformed("no dimensions", "tensor \"t\", at byte 33: it has 0 dimensions; 1 to 4");
-    put_tensor(5, 1, 1, 1, 1, 0, 0);
-    malformed("5 dimensions", "it has 5 dimensions");
-    put_tensor(2, 4, 0, 1, 1, 0, 0);
-    malformed("a dimension of 0", "tensor \"t\", at byte 45: dimension 1 is 0");
-    put_tensor(1, UINT64_MAX, 1, 1, 1, 0, 0);
-    malformed("a dimension of -1", "dimension 0 is 18446744073709551615");
-    put_tensor(4, huge, huge, huge, huge, 0, 0);
-    malformed("2^128 elements", "dimension 1 is 4294967296; 1 or more are allowed, and 2^63 - 1 elements in all");
-    put_tensor(2, huge, huge / 4, 1, 1, 0, 0); /* times 4 bytes it is 2^64, and 0 without care */
-    malformed("a size that overflows", "blocks of 4 bytes; 2^64 - 1 bytes are allowed");
-    put_tensor(1, 17, 1, 1, 1, 0, 0);
-    malformed("68 bytes of 64",
-              "tensor \"t\", at byte 32: the file ends at byte 128, where the tensor needs 68 bytes from byte 64 "
-              "on: the file is incomplete");
-    put_tensor(1, 16, 1, 1, 1, 0, 32);
-    malformed("64 bytes from 32", "needs 64 bytes from byte 96 on: the file is incomplete");
-    put_tensor(1, 4, 1, 1, 1, 0, 4);
-    malformed("an offset of 4", "the offset 4 is not a multiple of the alignment, 32");
-    put_tensor(1, 4, 1, 1, 1, 0, 96);
-    malformed("an offset outside",
-              "the file ends at byte 128, and the tensor's data begins at byte 64 + 96: the file is incomplete");
-    put_tensor(1, 4, 1, 1, 1, 0, UINT64_MAX - 31);
-    malformed("an offset that overflows", "begins at byte 64 + 18446744073709551584");
-    put_tensor(1, 16, 1, 1, 1, 2, 0);
-    malformed("half a block", "rows have 16 elements, which is no multiple of 32, the block of Q4_0");
-    put_tensor(1, 1, 1, 1, 1, 0x80000000, 0);
-    malformed("type 2^31", "the type is 2147483648");
+    const struct { /* a tensor "t" with 64 bytes of data */
+        uint32_t n_dims;
+        uint64_t ne[5];
+        uint32_t type;
+        uint64_t offset;
+        const char *says;
+    } bad[] = {
+        { 0, { 0 }, 0, 0, "tensor \"t\", at byte 33: it has 0 dimensions; 1 to 4" },
+        { 5, { 1, 1, 1, 1, 1 }, 0, 0, "it has 5 dimensions" },
+        { 2, { 4, 0 }, 0, 0, "tensor \"t\", at byte 45: dimension 1 is 0" },
+        { 1, { UINT64_MAX }, 0, 0, "dimension 0 is 18446744073709551615" },
+        { 4,
+          { huge, huge, huge, huge },
+          0,
+          0,
+          "dimension 1 is 4294967296; 1 or more are allowed, and 2^63 - 1 elements in all" },
+        { 2, { huge, huge / 4 }, 0, 0, "blocks of 4 bytes; 2^64 - 1 bytes are allowed" }, /* times 4 bytes it is 2^64 */
+        { 1,
+          { 17 },
+          0,
+          0,
+          "tensor \"t\", at byte 32: the file ends at byte 128, where the tensor needs 68 bytes from byte 64 on: the "
+          "file is incomplete" },
+        { 1, { 16 }, 0, 32, "needs 64 bytes from byte 96 on: the file is incomplete" },
+        { 1, { 4 }, 0, 4, "the offset 4 is not a multiple of the alignment, 32" },
+        { 1,
+          { 4 },
+          0,
+          96,
+          "the file ends at byte 128, and the tensor's data begins at byte 64 + 96: the file is incomplete" },
+        { 1, { 4 }, 0, UINT64_MAX - 31, "begins at byte 64 + 18446744073709551584" },
+        { 1, { 16 }, 2, 0, "rows have 16 elements, which is no multiple of 32, the block of Q4_0" },
+        { 1, { 1 }, 0x80000000, 0, "the type is 2147483648" },
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        build_header(&file, 1, 0);
+        build_tensor(&file, "t", bad[i].n_dims, bad[i].ne, bad[i].type, bad[i].offset);
+        build_pad(&file, 32);
+        for (int k = 0; k < 64; k++) build_number(&file, 1, 1);
+        malformed(bad[i].says, bad[i].says);
+    }
     const uint64_t one[] = { 1 };
     build_header(&file, 2, 0);
     build_tensor(&file, "t", 1, one, 0, 0);
@@ -568,7 +550,7 @@ int main(int argc, char **argv)
     test_many();
     test_many_strings();
     test_budget();
-    test_malformed_header(), test_malformed_keys(), test_malformed_arrays(), test_malformed_tensors();
+    test_malformed_header(), test_malformed_keys(), test_malformed_tensors();
     test_too_many();
     test_overlaps();
     test_alignment();

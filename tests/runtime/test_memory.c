@@ -1,437 +1,487 @@
-/* The memory of the runtime: the bugs that others had in such memories, as named cases, each with controls that break
- * a map and must be noticed; saving and loading; and a random test against lists of tokens.
+/* The memory alone, without kernels: what is refused and changes nothing, positions, cells of drafts, saves, sizes, and
+ * allocations that fail. States and rollbacks are tested with kernels, in test_engine_random.c.
  *
- *   test_rt_memory [FOLDER] [--seed S] [--seconds N] */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+ * Linked with --wrap=rt_calloc, so that allocations fail on request. */
+#include <stddef.h>
 
-#include "tests/runtime/memory_world.h"
+#include "memory_audit.h"
+#include "memory_fixture.h"
+#include "runtime/memory/rollback.h"
 
-typedef struct test_case {
-    const char *name;
-    void (*run)(world *w);
-    int32_t n_seqs, n_rollback;
-    uint32_t must_notice; /* bits of breakages */
-} test_case;
+enum { NO = GDN_INVALID_ARGUMENT, FULL = GDN_OUT_OF_MEMORY, UNABLE = GDN_UNSUPPORTED, CELLS = 90 };
 
-#define BIT(b)       (1u << (b))
-#define STATE_BREAKS (BIT(BREAK_SRC) | BIT(BREAK_DST))
-#define CONV_BREAKS  (BIT(BREAK_CONV_SRC) | BIT(BREAK_CONV_DST) | BIT(BREAK_CONV_POS))
+/* ---- Allocations ---- */
 
-static void all_depths(world *w, int32_t seq)
+static int64_t calloc_fails_in = -1, device_fails_in = -1, live, device_bytes, device_calls; /* -1: never */
+
+void *__real_rt_calloc(uint64_t n, uint64_t size, const char *what);
+void *__wrap_rt_calloc(uint64_t n, uint64_t size, const char *what);
+void *__wrap_rt_calloc(uint64_t n, uint64_t size, const char *what)
 {
-    world_compare(w);
-    const int32_t low = rt_seq_min_length(w->m, seq);
-    for (int32_t p = rt_seq_length(w->m, seq) - 1; p >= low; p--) {
-        world_rm(w, seq, p, -1);
-        world_compare(w);
+    if (calloc_fails_in < 0 || calloc_fails_in--) return __real_rt_calloc(n, size, what);
+    (void)rt_fail(GDN_OUT_OF_MEMORY, "no memory for %s: the test wants it so", what);
+    return NULL;
+}
+
+static void *device_alloc(void *user, uint64_t bytes, uint64_t alignment)
+{
+    (void)user;
+    device_calls++;
+    if (device_fails_in >= 0 && device_fails_in-- == 0) return NULL;
+    live++;
+    device_bytes += (int64_t)bytes;
+    return aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+}
+
+static void device_free(void *user, void *memory)
+{
+    (void)user;
+    live -= memory != NULL;
+    free(memory);
+}
+
+static gdn_context *context;
+
+/* All that a refused call must leave alone. */
+static uint64_t digest(const rt_memory *m)
+{
+    uint64_t sum = (uint64_t)m->hidden.bytes;
+#define MIX(bytes, n) (sum = sum * 31 + rt_save_checksum(bytes, (uint64_t)(n)))
+    for (int32_t s = 0; s < m->n_seqs; s++) {
+        const rt_sequence *at = &m->seq[s];
+        const int32_t numbers[] = { at->length,    at->n_listed, at->conv_row, at->conv_from,
+                                    at->next_rope, at->shift,    at->draft,    at->ahead };
+        MIX(numbers, sizeof numbers);
+        MIX(at->cell, 4 * at->n_listed);
+        MIX(at->snapshot, (size_t)m->K * sizeof *at->snapshot);
+        MIX(at->hidden_at, (size_t)m->K * sizeof *at->hidden_at);
     }
-    if (low > 1) WORLD_REQUIRE(w, world_rm(w, seq, low - 1, -1) == GDN_UNSUPPORTED);
-    world_compare(w);
-}
-
-/* 1: after a prompt, single tokens; then roll back to every depth. Each is exact, or refused. */
-static void single_tokens(world *w)
-{
-    for (int32_t m = 0; m <= w->m->K + 1; m++) {
-        world_clear(w);
-        world_one(w, 0, 7);
-        for (int32_t i = 0; i < m; i++) world_one(w, 0, 1);
-        WORLD_REQUIRE(w, rt_seq_min_length(w->m, 0) == 7 + m - w->desc.n_rollback);
-        all_depths(w, 0);
-        world_one(w, 0, 2);
-        world_compare(w);
+    const rt_resource *all[] = { &m->slots, &m->rows, &m->cells };
+    for (int i = 0; i < 3; i++) {
+        MIX(all[i]->count, 4 * all[i]->n);
+        MIX(all[i]->free, 4 * all[i]->n_free);
     }
+    const gdn_span pools[] = { m->state[0], m->conv[0], m->k[0], m->k[1], m->v[0], m->v[1], m->hidden };
+    for (int i = 0; i < 7; i++) MIX(pools[i].data, pools[i].bytes);
+    return sum;
+#undef MIX
 }
 
-/* 2: a batch of 3 as the first there is, all of it rolled back but one; and to nothing. */
-static void whole_batch(world *w)
-{
-    world_one(w, 0, 3);
-    WORLD_REQUIRE(w, rt_seq_min_length(w->m, 0) == 1);
-    all_depths(w, 0);
-    world_one(w, 0, 2);
-    world_compare(w);
-    WORLD_REQUIRE(w, world_rm(w, 0, 0, -1) == GDN_OK && rt_seq_length(w->m, 0) == 0);
-    world_one(w, 0, 3);
-    world_compare(w);
-}
+/* The call is refused and changes nothing. */
+#define REFUSED(m, call, status)                                                                                       \
+    do {                                                                                                               \
+        const uint64_t test_before = digest(m);                                                                        \
+        REQUIRE((call) == (status));                                                                                   \
+        REQUIRE(digest(m) == test_before);                                                                             \
+    } while (0)
 
-/* 3, 15: the same tokens in pieces of any size leave the same snapshots. */
-static void pieces(world *w)
+/* ---- Steps, lengths, positions ---- */
+
+static void refusals(void)
 {
-    for (int32_t piece = 1; piece <= 13; piece++) {
-        world_clear(w);
-        for (int32_t at = 0; at < 13; at += piece) {
-            const int32_t n = at + piece < 13 ? piece : 13 - at, seqs[] = { 1, 0 }, rows[] = { n, n };
-            WORLD_REQUIRE(w, world_step(w, 2, seqs, rows, 1) == GDN_OK);
-        }
-        WORLD_REQUIRE(w, rt_seq_min_length(w->m, 0) == 13 - w->desc.n_rollback);
-        all_depths(w, 0);
-        all_depths(w, 1);
+    const rt_token_run twice[] = { { 0, 0, 1 }, { 0, 1, 1 } };
+    const rt_token_run bad[] = { { 9, 0, 1 }, { -1, 0, 1 }, { 0, 0, 0 }, { 0, 1, 1 }, { 0, 0, -3 } };
+    rt_memory *m = memory_open(context, 3, 64, 3);
+    rt_step *step, *second;
+    char some[300];
+    NEED(!memory_advance(m, 0, 9));
+    REQUIRE(rt_seq_min_length(m, 0) == 6);
+    REFUSED(m, rt_seq_rm(m, 0, 2, -1), UNABLE); /* attention is not trimmed where the state cannot be */
+    REFUSED(m, rt_seq_rm(m, 0, 2, 4), UNABLE);
+    REFUSED(m, rt_seq_rm(m, 0, 7, 8), UNABLE);
+    REFUSED(m, rt_seq_rm(m, 9, 0, -1), NO);
+    REFUSED(m, rt_seq_rm(m, 0, -1, -1), NO);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) REFUSED(m, rt_step_begin(m, &bad[i], 1, &step), NO);
+    REFUSED(m, rt_step_begin(m, twice, 2, &step), NO);
+    REFUSED(m, rt_step_begin(m, twice, 0, &step), NO);
+    REFUSED(m, rt_step_begin(m, NULL, 1, &step), NO);
+    REFUSED(m, rt_step_begin(m, &(rt_token_run){ 0, 0, 64 }, 1, &step), FULL);
+    REQUIRE(!step);
+    for (int active = 0; active < 2; active++) { /* while a step is under way nothing can be changed, whatever it is */
+        const int32_t seq = active ? 0 : 9;
+        const uint64_t before = digest(m);
+        if (active) NEED(!rt_step_begin(m, twice, 1, &step));
+        REFUSED(m, rt_seq_cp(m, 0, active ? 1 : 9), NO);
+        REFUSED(m, rt_seq_cp(m, active ? 0 : -1, 0), NO);
+        REFUSED(m, rt_seq_keep(m, seq), NO);
+        REFUSED(m, rt_seq_add(m, seq, 0, 1), NO);
+        REFUSED(m, rt_draft_reserve(m, seq, 1, NULL), NO);
+        REFUSED(m, rt_memory_load(m, seq, some, sizeof some), NO);
+        if (!active) continue;
+        REFUSED(m, rt_step_begin(m, twice, 1, &second), NO);
+        REFUSED(m, rt_memory_save(m, 0, some, sizeof some), NO);
+        REFUSED(m, rt_seq_rm(m, 0, 0, -1), NO);
+        REQUIRE(!second && !rt_memory_save_size(m, 0));
+        rt_step_cancel(m, step, 0);
+        REQUIRE(digest(m) == before);
+        rt_step_commit(m, step); /* it is over: nothing happens */
+        REQUIRE(digest(m) == before);
     }
+    NEED(!rt_step_begin(m, twice, 1, &step));
+    rt_memory_clear(m); /* which ends the step */
+    rt_step_commit(m, step);
+    memory_audit(m);
+    REQUIRE(!rt_seq_length(m, 0) && rt_memory_free_cells(m) == 64 && !memory_advance(m, 0, 2));
+    rt_memory_destroy(m);
 }
 
-/* 4: rollbacks add up as far as snapshots reach. */
-static void again_and_again(world *w)
+/* A step that failed on the device: fewer rows than snapshots leave the source, as many lose the state. */
+static void lost(void)
 {
-    world_one(w, 0, 9);
-    WORLD_REQUIRE(w, world_rm(w, 0, 8, -1) == GDN_OK && world_rm(w, 0, 7, -1) == GDN_OK);
-    world_compare(w);
-    WORLD_REQUIRE(w, world_rm(w, 0, 5, -1) == GDN_UNSUPPORTED);
-    WORLD_REQUIRE(w, world_rm(w, 0, 6, 7) == GDN_OK && world_rm(w, 0, 5, -1) == GDN_UNSUPPORTED);
-    world_compare(w);
-    world_one(w, 0, 1);
-    WORLD_REQUIRE(w, rt_seq_min_length(w->m, 0) == 6);
-    world_one(w, 0, 3);
-    all_depths(w, 0);
-}
-
-/* 5: roll back, let steps fail in every way, and try again. */
-static void failing_steps(world *w)
-{
-    const int32_t zero = 0, many = w->desc.n_cells, two = 2, four = 4;
-    world_one(w, 0, 9);
-    world_rm(w, 0, 7, -1);
-    WORLD_REQUIRE(w, world_step(w, 1, &zero, &many, 1) == GDN_OUT_OF_MEMORY);
-    WORLD_REQUIRE(w, world_step(w, 1, &zero, &four, 0) == GDN_OK);
-    world_compare(w);
-    WORLD_REQUIRE(w, rt_seq_min_length(w->m, 0) == 6);
-    WORLD_REQUIRE(w, world_step(w, 1, &zero, &two, -1) == GDN_OK); /* fewer rows than K: the source is intact */
-    world_compare(w);
-    WORLD_REQUIRE(w, rt_seq_min_length(w->m, 0) <= 7);
-    world_one(w, 0, 2);
-    all_depths(w, 0);
-    world_one(w, 0, 1);
-    WORLD_REQUIRE(w, world_step(w, 1, &zero, &four, -1) == GDN_OK); /* as many: the state is lost, and says so */
-    WORLD_REQUIRE(w, rt_seq_min_length(w->m, 0) == rt_seq_length(w->m, 0) + 1);
-    WORLD_REQUIRE(w, world_step(w, 1, &zero, &two, 1) == GDN_INVALID_ARGUMENT);
-    WORLD_REQUIRE(w,
-                  rt_memory_save_size(w->m, 0) == 0 && rt_memory_save(w->m, -1, w, sizeof *w) == GDN_INVALID_ARGUMENT);
-    world_compare(w);
-    world_rm(w, 0, 0, -1);
-    world_one(w, 0, 5);
-    world_compare(w);
-}
-
-/* 6: a copy made after a rollback; both go on, each its own way, alone and together; the owner is overwritten. */
-static void copies(world *w)
-{
-    const int32_t both[] = { 0, 1 }, rows[] = { 2, 3 };
-    world_one(w, 0, 9);
-    world_rm(w, 0, 8, -1);
-    WORLD_REQUIRE(w, world_cp(w, 0, 1) == GDN_OK);
-    WORLD_REQUIRE(w, w->m->slots.n_free ==
-                         w->m->slots.n - (w->desc.n_rollback ? w->desc.n_rollback : 1)); /* nothing is copied */
-    world_compare(w);
-    WORLD_REQUIRE(w, world_step(w, 2, both, rows, 1) == GDN_OK);
-    world_compare(w);
-    world_cp(w, 1, 2);
-    world_cp(w, 2, 0);
-    world_rm(w, 1, w->t[1].n - 1, -1);
-    world_one(w, 1, 1);
-    world_one(w, 2, 1);
-    world_compare(w);
-    world_rm(w, 0, w->t[0].low, -1);
-    world_one(w, 0, 1);
-    world_compare(w);
-}
-
-/* 7: the idle sequence between two active ones stays what it is. */
-static void idle_between(world *w)
-{
-    const int32_t all[] = { 0, 1, 2 }, ends[] = { 0, 2 }, rows[] = { 5, 6, 7 }, more[] = { 3, 1 };
-    world_step(w, 3, all, rows, 1);
-    for (int i = 0; i < 5; i++) {
-        world_step(w, 2, ends, more, 1);
-        world_compare(w);
-    }
-    all_depths(w, 1);
-    world_one(w, 1, 2);
-    world_compare(w);
-}
-
-/* 8: sequences in reverse order. */
-static void reversed(world *w)
-{
-    const int32_t up[] = { 0, 1 }, down[] = { 1, 0 }, a[] = { 4, 2 }, b[] = { 1, 3 };
-    world_step(w, 2, down, a, 1);
-    world_step(w, 2, up, b, 1);
-    world_step(w, 2, down, b, 1);
-    world_compare(w);
-    all_depths(w, 1);
-    all_depths(w, 0);
-}
-
-/* 9: removal from every sequence at once, all or none. */
-static void wildcard(world *w)
-{
-    const int32_t all[] = { 2, 0, 1 }, rows[] = { 8, 7, 9 }, one[] = { 1, 1, 1 };
-    world_step(w, 3, all, rows, 1);
-    WORLD_REQUIRE(w, world_rm(w, -1, 6, -1) == GDN_UNSUPPORTED || w->desc.n_rollback >= 3);
-    world_compare(w);
-    WORLD_REQUIRE(w, world_rm(w, -1, 7, -1) == GDN_OK);
-    world_compare(w);
-    world_step(w, 3, all, one, 1);
-    world_compare(w);
-    WORLD_REQUIRE(w, world_rm(w, -1, 0, -1) == GDN_OK && rt_memory_free_cells(w->m) == w->desc.n_cells);
-    world_step(w, 3, all, one, 1);
-    world_compare(w);
-}
-
-/* 10: without snapshots: rolling back is refused, and takes no memory. */
-static void no_snapshots(world *w)
-{
-    const int32_t both[] = { 0, 1 }, rows[] = { 1, 1 };
-    rt_memory_bytes bytes;
-    WORLD_REQUIRE(w, rt_memory_size(&w->desc, &bytes) == GDN_OK && bytes.snapshots == 0);
-    world_one(w, 0, 5);
-    WORLD_REQUIRE(w, world_rm(w, 0, 4, -1) == GDN_UNSUPPORTED && world_rm(w, 0, 5, -1) == GDN_OK);
-    world_one(w, 0, 1);
-    world_cp(w, 0, 1);
-    const rt_token_run spans[] = { { 0, 0, 1 }, { 1, 1, 1 } };
-    WORLD_REQUIRE(w, rt_step_fit(w->m, spans, 2) ==
-                         1); /* the second would need a third slot, while the first reads theirs */
-    WORLD_REQUIRE(w, world_step(w, 2, both, rows, 1) == GDN_OK);
-    WORLD_REQUIRE(w, rt_step_fit(w->m, spans, 2) == 2);
-    world_compare(w);
-    WORLD_REQUIRE(w, w->m->slots.n == w->desc.n_seqs && world_rm(w, 1, 0, -1) == GDN_OK);
-    world_one(w, 1, 3);
-    world_compare(w);
-}
-
-/* 14: what is refused changes nothing: attention is not trimmed where the state cannot be. */
-static void refusals(world *w)
-{
+    rt_memory *m = memory_open(context, 2, 64, 3);
     rt_step *step;
-    const rt_token_run bad[] = { { 9, 0, 1 }, { -1, 0, 1 }, { 0, 0, 0 }, { 0, 1, 1 }, { 0, 0, -3 } },
-                       twice[] = { { 0, 0, 1 }, { 0, 1, 1 } };
-    world_one(w, 0, 9);
-    const uint64_t before = world_digest(w);
-    WORLD_REQUIRE(w, world_rm(w, 0, 2, -1) == GDN_UNSUPPORTED && world_rm(w, 0, 2, 4) == GDN_UNSUPPORTED);
-    WORLD_REQUIRE(w, rt_seq_rm(w->m, 9, 0, -1) && rt_seq_rm(w->m, 0, -1, -1) && rt_seq_cp(w->m, 0, 9) &&
-                         rt_seq_cp(w->m, -1, 0));
-    WORLD_REQUIRE(w, rt_seq_keep(w->m, -1) && rt_seq_keep(w->m, 9) && rt_seq_add(w->m, 9, 0, 1) &&
-                         rt_draft_reserve(w->m, 9, 1, NULL));
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        WORLD_REQUIRE(w, rt_step_begin(w->m, &bad[i], 1, &step) == GDN_INVALID_ARGUMENT && !step);
-    WORLD_REQUIRE(w, rt_step_begin(w->m, twice, 2, &step) && rt_step_begin(w->m, twice, 0, &step) &&
-                         rt_step_begin(w->m, NULL, 1, &step));
-    WORLD_REQUIRE(w, world_digest(w) == before);
-    WORLD_REQUIRE(w, rt_step_begin(w->m, twice, 1, &step) == GDN_OK);
-    rt_step *second;
-    WORLD_REQUIRE(w, rt_step_begin(w->m, twice, 1, &second) == GDN_INVALID_ARGUMENT && !second);
-    WORLD_REQUIRE(w, rt_seq_cp(w->m, 0, 1) && rt_seq_keep(w->m, 0) && rt_seq_add(w->m, 0, 0, 1) &&
-                         rt_draft_reserve(w->m, 0, 1, NULL));
-    WORLD_REQUIRE(w, rt_memory_save_size(w->m, 0) == 0 && rt_memory_save(w->m, 0, w, sizeof *w) &&
-                         rt_memory_load(w->m, 0, w, sizeof *w));
-    rt_step_cancel(w->m, step, 0);
-    WORLD_REQUIRE(w, world_digest(w) == before);
-    world_compare(w);
-    world_one(w, 0, 1);
-    world_compare(w);
-    WORLD_REQUIRE(w, rt_step_begin(w->m, twice, 1, &step) == GDN_OK);
-    world_clear(w); /* which ends the step */
-    rt_step_commit(w->m, step);
-    world_compare(w);
-    world_one(w, 0, 2);
+    NEED(!memory_advance(m, 0, 9) && !rt_seq_rm(m, 0, 7, -1) &&
+         !rt_step_begin(m, &(rt_token_run){ 0, 0, 2 }, 1, &step));
+    rt_step_cancel(m, step, 1);
+    REQUIRE(rt_seq_length(m, 0) == 7 && rt_seq_min_length(m, 0) <= 7 && !memory_advance(m, 0, 1));
+    NEED(!rt_step_begin(m, &(rt_token_run){ 0, 0, 4 }, 1, &step));
+    rt_step_cancel(m, step, 1);
+    memory_audit(m);
+    REQUIRE(rt_seq_min_length(m, 0) == rt_seq_length(m, 0) + 1 && !rt_memory_save_size(m, 0));
+    REFUSED(m, rt_step_begin(m, &(rt_token_run){ 0, 0, 2 }, 1, &step), NO);
+    REFUSED(m, rt_memory_save(m, -1, m, sizeof *m), NO);
+    REQUIRE(!rt_seq_rm(m, 0, 0, -1) && !memory_advance(m, 0, 5));
+    rt_memory_destroy(m);
 }
 
-/* 16: one to eight sequences at once, each with its own tokens. */
-static void many_sequences(world *w)
+/* Copies share all until they go on. Without snapshots a third slot would be needed to go on together. */
+static void copies(void)
 {
-    int32_t seqs[8], rows[8];
-    for (int32_t n = 1; n <= 8; n++) {
-        world_clear(w);
-        for (int round = 0; round < 3; round++) {
-            for (int32_t i = 0; i < n; i++) {
-                seqs[i] = (i * 3 + round) % n;
-                for (int32_t k = 0; k < i; k++) /* a permutation where 3 and n share a factor, too */
-                    if (seqs[k] == seqs[i]) {
-                        seqs[i] = (seqs[i] + 1) % n;
-                        k = -1;
-                    }
-                rows[i] = 1 + (i + round) % 4;
-            }
-            WORLD_REQUIRE(w, world_step(w, n, seqs, rows, 1) == GDN_OK);
-            world_compare(w);
+    rt_memory *m = memory_open(context, 2, 64, 0);
+    const rt_token_run both[] = { { 0, 0, 1 }, { 1, 1, 1 } };
+    rt_step *step;
+    NEED(!memory_advance(m, 0, 5));
+    REFUSED(m, rt_seq_rm(m, 0, 4, -1), UNABLE);
+    REQUIRE(!rt_seq_rm(m, 0, 5, -1) && !rt_seq_cp(m, 0, 1) && m->slots.n == 2 && m->slots.n_free == 1);
+    REQUIRE(rt_step_fit(m, both, 2) == 1);
+    REFUSED(m, rt_step_begin(m, both, 2, &step), FULL);
+    NEED(!memory_advance(m, 0, 1));
+    REQUIRE(rt_step_fit(m, both, 2) == 2 && !m->slots.n_free && rt_memory_free_cells(m) == 64 - 6);
+    memory_audit(m);
+    rt_memory_destroy(m);
+    m = memory_open(context, 3, 64, 2);
+    for (int32_t s = 0; s < 3; s++) NEED(!memory_advance(m, s, 7 + s));
+    REFUSED(m, rt_seq_rm(m, -1, 6, -1), UNABLE); /* of all or of none */
+    REQUIRE(!rt_seq_rm(m, -1, 7, -1) && rt_seq_length(m, 0) == 7 && rt_seq_length(m, 2) == 7);
+    REQUIRE(!rt_seq_keep(m, 1) && rt_memory_free_cells(m) == 57 && !rt_seq_rm(m, -1, 0, -1));
+    REQUIRE(rt_memory_free_cells(m) == 64 && m->slots.n_free == m->slots.n && m->rows.n_free == m->rows.n);
+    rt_memory_destroy(m);
+}
+
+/* Jumps stay with what follows them through rollbacks; a shift of the whole leaves stored keys alone. */
+static void positions(void)
+{
+    rt_memory *m = memory_open(context, 2, 64, 3);
+    rt_step *step;
+    REQUIRE(!rt_seq_add(m, 0, 0, 5) && !memory_advance(m, 0, 6) && rt_seq_position(m, 0, 0) == 5);
+    REQUIRE(!rt_seq_add(m, 0, 6, 100) && rt_seq_position(m, 0, 6) == 111 && !memory_advance(m, 0, 2));
+    REQUIRE(!rt_seq_rm(m, 0, 6, -1) && rt_seq_position(m, 0, 6) == 111 && !memory_advance(m, 0, 1));
+    REQUIRE(!rt_seq_add(m, 0, 0, -3) && rt_seq_position(m, 0, 0) == 2 && rt_seq_rope(m, 0, 0) == 5);
+    REFUSED(m, rt_seq_add(m, 0, 3, 1), UNABLE);
+    REFUSED(m, rt_seq_add(m, 0, 7, INT32_MAX), NO);
+    REFUSED(m, rt_seq_add(m, 0, 0, INT32_MIN), NO);
+    REQUIRE(rt_seq_rope(m, 0, -1) == -1 && !rt_seq_cp(m, 0, 1));
+    NEED(!rt_step_begin(m, &(rt_token_run){ 1, 0, 2 }, 1, &step));
+    REQUIRE(step->rope[0] == 112 && step->rope[1] == 113 && step->n_cells[1] == 9);
+    rt_step_commit(m, step);
+    REQUIRE(rt_seq_position(m, 1, 8) == 110 && !rt_seq_rm(m, 1, 0, -1) && rt_seq_position(m, 1, 0) == 0);
+    rt_memory_destroy(m);
+}
+
+/* Cells that are reserved for drafts are those of the next step; a ring of hidden rows. */
+static void drafts(void)
+{
+    rt_memory *m = memory_open(context, 2, 24, 2);
+    const int32_t *cells;
+    rt_step *step;
+    NEED(!memory_advance(m, 0, 5));
+    rt_draft_set_length(m, 0, 9);
+    REQUIRE(rt_draft_length(m, 0) == 5 && !rt_draft_reserve(m, 0, 3, &cells) && cells == rt_seq_cells(m, 0) + 5);
+    const int32_t first = cells[0], last = cells[2];
+    REQUIRE(!rt_draft_reserve(m, 0, 1, NULL) && rt_draft_reserved(m, 0) == 3 && rt_memory_free_cells(m) == 16);
+    NEED(!rt_step_begin(m, &(rt_token_run){ 0, 0, 2 }, 1, &step));
+    REQUIRE(step->new_cell[0] == first);
+    rt_step_cancel(m, step, 0); /* which keeps them */
+    REQUIRE(rt_draft_reserved(m, 0) == 3 && rt_seq_cells(m, 0)[7] == last && !memory_advance(m, 0, 2));
+    REQUIRE(rt_seq_cells(m, 0)[5] == first && !rt_draft_reserved(m, 0) && rt_memory_free_cells(m) == 17);
+    REFUSED(m, rt_draft_reserve(m, 0, 24, NULL), FULL);
+    REFUSED(m, rt_draft_reserve(m, 0, -1, NULL), NO);
+    for (int how = 0; how < 3; how++) {
+        REQUIRE(!rt_draft_reserve(m, 0, 4, NULL) && rt_memory_free_cells(m) == 13);
+        if (how == 0) REQUIRE(!rt_draft_reserve(m, 0, 0, NULL));
+        if (how == 1) REQUIRE(!rt_seq_rm(m, 0, 7, -1));
+        if (how == 2) REQUIRE(!rt_seq_add(m, 0, 7, 1));
+        REQUIRE(!rt_draft_reserved(m, 0) && rt_memory_free_cells(m) == 17);
+    }
+    REQUIRE(!rt_draft_reserve(m, 0, 17, NULL) && !memory_advance(m, 0, 17) && !rt_seq_rm(m, 0, 22, -1));
+    NEED(!rt_seq_rm(m, 0, 0, -1) && !memory_advance(m, 0, 7) && !rt_draft_reserve(m, 0, 4, NULL) &&
+         !rt_seq_cp(m, 0, 1));
+    REQUIRE(!rt_draft_reserved(m, 1) && rt_draft_reserved(m, 0) == 4);
+    int32_t token = -1;
+    REQUIRE(!rt_hidden_row(m, 1, 3, NULL) && *rt_hidden_row(m, 1, 4, &token) == 4.0f && token == 4);
+    REFUSED(m, (rt_hidden_put(m, 0, 3, 0, &(float){ 99 }), rt_hidden_put(m, 0, 7, 0, &(float){ 99 }), 0), 0);
+    REQUIRE(!rt_seq_rm(m, 1, 6, -1) && !rt_hidden_row(m, 1, 6, NULL) && rt_hidden_row(m, 1, 5, NULL));
+    memory_audit(m);
+    rt_memory_destroy(m);
+}
+
+/* ---- Saves ---- */
+
+static unsigned char *save(rt_memory *m, int32_t seq, uint64_t *n)
+{
+    *n = rt_memory_save_size(m, seq);
+    unsigned char *bytes = calloc(*n + 64, 1); /* with room for rows that the test adds */
+    NEED(*n && bytes && !rt_memory_save(m, seq, bytes, *n));
+    REFUSED(m, rt_memory_save(m, seq, bytes + 1, *n - 1), NO);
+    return bytes;
+}
+
+/* The sequence in a memory of any other size is the same to the byte, at the one length that was saved. */
+static void other_sizes(void)
+{
+    for (int32_t R = 0; R <= 4; R++) {
+        rt_memory *a = memory_open(context, 2, 48, 3), *b = memory_open(context, 3, 40, R);
+        uint64_t n, m;
+        const rt_pool pool = rt_memory_pool(a, 0);
+        NEED(!memory_advance(a, 1, 11));
+        for (uint64_t i = 0; i < pool.state.bytes; i++) ((unsigned char *)pool.state.data)[i] = (unsigned char)i;
+        for (uint64_t i = 0; i < pool.conv.bytes; i++) ((unsigned char *)pool.conv.data)[i] = (unsigned char)(i * 3);
+        for (uint64_t i = 0; i < 96; i++)
+            rt_memory_k(a, 0)[i] = (unsigned char)(i * 5), rt_memory_v(a, 1)[i] = (unsigned char)(i * 7);
+        rt_draft_set_length(a, 1, 11);
+        NEED(!rt_seq_rm(a, 1, 9, -1) && !rt_seq_add(a, 1, 9, 7));
+        unsigned char *bytes = save(a, 1, &n);
+        for (int32_t s = 0; s < 3; s++) NEED(!memory_advance(b, s, 12));
+        REQUIRE(!rt_memory_load(b, 2, bytes, n) && rt_seq_min_length(b, 2) == 9 && rt_draft_length(b, 2) == 9);
+        REQUIRE(rt_seq_rope(b, 2, 8) == 8 && rt_seq_rope(b, 2, 9) == 16 && rt_hidden_row(b, 2, 8, NULL));
+        memory_audit(b);
+        unsigned char *again = save(b, 2, &m);
+        again[sizeof(rt_save_header)] = bytes[sizeof(rt_save_header)]; /* the sequence's number */
+        REQUIRE(m == n && !memcmp(bytes, again, n - 8), "with %d snapshots", (int)R);
+        NEED(!memory_advance(b, 2, 2));
+        free(bytes);
+        bytes = save(b, -1, &n);
+        REFUSED(a, rt_memory_load(a, -1, bytes, n), NO); /* three sequences into two */
+        free(bytes);
+        NEED(!rt_seq_rm(b, 2, 0, -1));
+        bytes = save(b, -1, &n);
+        REQUIRE(!rt_memory_load(a, -1, bytes, n) && rt_seq_length(a, 1) == 12 && !memory_advance(a, 0, 1));
+        memory_audit(a);
+        free(bytes);
+        free(again);
+        rt_memory_destroy(a);
+        rt_memory_destroy(b);
+    }
+}
+
+/* Every changed byte, every end and every number that contradicts the rest is refused; fuzz_memory_load goes on. */
+static void malformed(void)
+{
+    enum { HEAD = sizeof(rt_save_header) };
+    rt_memory *m = memory_open(context, 3, 40, 2);
+    uint64_t n;
+    NEED(!memory_advance(m, 0, 5) && !memory_advance(m, 1, 6));
+    rt_draft_set_length(m, 0, 5);
+    unsigned char *bytes = save(m, -1, &n), *copy = malloc(n);
+    NEED(copy);
+    for (uint64_t at = 0; at < n; at++) {
+        bytes[at] ^= 1;
+        REFUSED(m, rt_memory_load(m, -1, bytes, n), NO);
+        bytes[at] ^= 1;
+        REFUSED(m, rt_memory_load(m, -1, bytes, at), NO);
+        if (at < HEAD + 8) continue;
+        memcpy(copy, bytes, at); /* cut short, otherwise right */
+        memcpy(copy + offsetof(rt_save_header, bytes), &at, 8);
+        memory_sign(copy, at);
+        FAILS(rt_memory_load(m, -1, copy, at), NO, "ends within");
+    }
+    REFUSED(m, rt_memory_load(m, -1, NULL, 0), NO);
+    REFUSED(m, rt_memory_load(m, 0, bytes, n), NO);
+    const uint64_t second = HEAD + rt_save_seq_bytes(m, &(rt_save_seq){ 0, 5, 5, 0, 0, 1 });
+    /* members of which one value is right, then those of which a range is */
+#define AT(member) offsetof(rt_save_header, member)
+#define OF(member) HEAD + offsetof(rt_save_seq, member), second + offsetof(rt_save_seq, member)
+    const uint64_t members[] =
+        FIELDS(AT(magic), AT(version), AT(kind), AT(fingerprint), AT(bytes), AT(state_bytes), AT(column_bytes),
+               AT(kv_bytes), AT(hidden_bytes), AT(kv_type), AT(kernel), AT(n_recurrent), AT(n_attention), AT(has_draft),
+               AT(n_seqs), OF(seq), OF(length), OF(draft), OF(n_hidden), OF(next_rope), OF(shift),
+               HEAD + sizeof(rt_save_seq), second + sizeof(rt_save_seq) + 20);
+    const int32_t values[] = { 1 << 30, INT32_MIN, INT32_MAX, -1, 40, 41, 3 };
+    enum { N_MEMBERS = sizeof members / sizeof *members, N_RANGED = 6 };
+    for (int i = 0; i < N_MEMBERS; i++)
+        for (int v = 0; v < (i < N_MEMBERS - N_RANGED ? 7 : 3); v++) {
+            memcpy(copy, bytes, n);
+            memcpy(copy + members[i], &values[v], 4);
+            memory_sign(copy, n);
+            if (!memcmp(copy, bytes, n - 8)) continue;
+            const uint64_t before = digest(m);
+            const gdn_status status = rt_memory_load(m, -1, copy, n);
+            REQUIRE(status == NO || status == FULL, "%d at byte %d of a save", (int)values[v], (int)members[i]);
+            REQUIRE(digest(m) == before);
         }
+    free(bytes);
+    for (int which = 0; which < 2; which++) { /* more draft or hidden rows than tokens, with bytes for them */
+        bytes = save(m, 0, &n);
+        rt_save_seq *record = (rt_save_seq *)(void *)(bytes + HEAD);
+        *(which ? &record->n_hidden : &record->draft) = 6;
+        n = HEAD + rt_save_seq_bytes(m, record) + 8;
+        memcpy(bytes + AT(bytes), &n, 8);
+        memory_sign(bytes, n);
+        FAILS(rt_memory_load(m, 0, bytes, n), NO, "contradicts");
+        free(bytes);
     }
+    bytes = save(m, -1, &n);
+    rt_memory *small = memory_open(context, 3, 10, 2); /* 11 cells are needed */
+    NEED(!memory_advance(small, 0, 4));
+    REFUSED(small, rt_memory_load(small, -1, bytes, n), FULL);
+    rt_memory_destroy(small);
+    REQUIRE(!rt_memory_load(m, -1, bytes, n));
+    free(bytes);
+    free(copy);
+    rt_memory_destroy(m);
 }
 
-/* 18, 21: speculative and plain steps in turn; where the live state is must not matter. */
-static void speculation(world *w)
+/* A model without a draft head: nothing of one is kept, or taken from a save. */
+static void no_draft_head(void)
 {
-    const int32_t both[] = { 0, 1 };
-    int32_t rows[] = { 6, 6 };
-    world_step(w, 2, both, rows, 1);
-    for (int round = 0; round < 12; round++) {
-        const int32_t n0 = w->t[0].n, n1 = w->t[1].n;
-        rows[0] = round % 3 == 2 ? 1 : w->m->K;
-        rows[1] = round % 2 ? 1 : 1 + w->desc.n_rollback;
-        WORLD_REQUIRE(w, world_step(w, 2, both, rows, 1) == GDN_OK);
-        world_rm(w, 0, n0 + 1 + round % rows[0], -1);
-        world_rm(w, 1, n1 + 1, -1);
-        world_compare(w);
+    rt_model model = memory_model;
+    model.hp.n_mtp = 0;
+    const rt_memory_desc desc = FIELDS(.model = &model, .device = context, .host = context, .n_seqs = 2, .n_cells = 8,
+                                       .n_rollback = 1, .kv_type = GDN_F32);
+    rt_memory *m;
+    uint64_t n;
+    NEED(!rt_memory_create(&desc, &m) && !memory_advance(m, 0, 3));
+    rt_draft_set_length(m, 0, 3);
+    REQUIRE(!rt_hidden_row(m, 0, 2, NULL) && !rt_draft_length(m, 0) && !rt_seq_cp(m, 0, 1));
+    n = rt_memory_save_size(m, 0);
+    unsigned char *bytes = malloc(n);
+    NEED(bytes && !rt_memory_save(m, 0, bytes, n) && !rt_memory_load(m, 1, bytes, n));
+    for (int which = 0; which < 2; which++) { /* neither adds a byte */
+        const size_t at =
+            sizeof(rt_save_header) + (which ? offsetof(rt_save_seq, draft) : offsetof(rt_save_seq, n_hidden));
+        bytes[at] = 1;
+        memory_sign(bytes, n);
+        REQUIRE(rt_memory_load(m, 1, bytes, n) == NO);
+        bytes[at] = 0;
     }
+    free(bytes);
+    rt_memory_destroy(m);
 }
 
-/* 20, 23: the draft head of every sequence has its own hidden rows, keys and values; drafts may be empty. */
-static void drafting(world *w)
+/* ---- Sizes ---- */
+
+/* What rt_memory_size() says is what is allocated, in 64 bits. */
+static void sizes(void)
 {
-    const int32_t all[] = { 0, 1, 2 }, rows[] = { 5, 4, 6 }, verify[] = { 3, 1, 4 };
-    world_step(w, 3, all, rows, 1);
-    for (int32_t s = 0; s < 3; s++) world_catch_up(w, s);
-    for (int round = 0; round < 4; round++) {
-        for (int32_t s = 0; s < 3; s++) {
-            const int32_t *cells;
-            const int32_t n_free = rt_memory_free_cells(w->m);
-            WORLD_REQUIRE(w, world_reserve(w, s, verify[s] - 1) == GDN_OK &&
-                                 rt_memory_free_cells(w->m) == n_free - verify[s] + 1);
-            WORLD_REQUIRE(w,
-                          rt_draft_reserve(w->m, s, 1, &cells) == GDN_OK && cells == rt_seq_cells(w->m, s) + w->t[s].n);
-            w->t[s].reserved += w->t[s].reserved == 0;
+    enum { HEADER = 64 /* of a buffer of the library */, STATE = 16, HEADS = 2, CHANNELS = 64, EMBD = 8 };
+    rt_model model = memory_model;
+    rt_memory_bytes b;
+    rt_memory *m;
+    for (int32_t i = 0; i < 24; i++) {
+        model.n_recurrent = model.n_attention = 2;
+        model.hp =
+            (rt_hparams)FIELDS(.n_embd = EMBD, .n_mtp = i & 1, .n_head_kv = 1, .head_dim = 8, .conv_kernel = i % 3 + 1,
+                               .state_size = STATE, .n_key_heads = 1, .n_value_heads = HEADS, .n_channels = CHANNELS);
+        const rt_memory_desc desc =
+            FIELDS(.model = &model, .device = context, .host = context, .n_seqs = 1 + i % 4, .n_cells = 5 + i,
+                   .n_rollback = i % 5, .kv_type = i % 2 ? GDN_F16 : GDN_F32, .draft = 1,
+                   .rollback = i % 3 ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG, .commit_after = i % 2);
+        const int log = desc.rollback == RT_ROLLBACK_LOG && desc.n_rollback;
+        const uint64_t seqs = (uint64_t)desc.n_seqs, R = (uint64_t)desc.n_rollback,
+                       columns = log ? 2 * R + 2 + (i % 2 ? 0 : RT_COMMIT_AFTER - 1) : 0;
+        const int64_t bytes = device_bytes, calls = device_calls;
+        NEED(!rt_memory_size(&desc, &b) && !rt_memory_create(&desc, &m));
+        REQUIRE((uint64_t)(device_bytes - bytes - HEADER * (device_calls - calls)) ==
+                b.state + b.conv + b.snapshots + b.log + b.kv + b.hidden +
+                    (log ? m->fold_maps.bytes + m->fold_workspace.bytes + m->branch_map.bytes : 0));
+        REQUIRE(b.log == 2 * seqs * columns * 4 * (STATE + HEADS * STATE + HEADS));
+        REQUIRE(!log || b.snapshots == 2 * seqs * R * CHANNELS * 4);
+        REQUIRE((b.snapshots == 0) == (R == 0) && b.hidden == (i & 1 ? seqs * (R + 1) * EMBD * 4 : 0));
+        rt_memory_destroy(m);
+    }
+    /* a row beyond 2^31 elements, and more than there can be */
+    model.hp = (rt_hparams)FIELDS(.n_embd = 4096, .n_mtp = 0, .n_head_kv = 4, .head_dim = 256, .conv_kernel = 4,
+                                  .state_size = 128, .n_value_heads = 48, .n_channels = 10240);
+    rt_memory_desc d = { .model = &model, .n_seqs = 4096, .n_cells = 1 << 24, .n_rollback = 7, .kv_type = GDN_F32 };
+    REQUIRE(!rt_memory_size(&d, &b) && b.state == UINT64_C(2) * 4096 * 48 * 128 * 128 * 4);
+    REQUIRE(b.snapshots == UINT64_C(2) * 4096 * 7 * (48 * 128 * 128 * 4 + 10240 * 4) && b.kv == UINT64_C(4) * 1024 * 4
+                                                                                                    << 24);
+    d.n_cells = 1 << 29;
+    model.n_attention = 64;
+    REQUIRE(rt_memory_size(&d, &b) == NO);
+    const rt_memory_desc good = { .model = &model, .n_seqs = 1, .n_cells = 1, .kv_type = GDN_F32 };
+    rt_memory_desc bad[] = { good, good, good, good, good, good, good, good };
+    bad[0].model = NULL;
+    bad[1].n_seqs = 0;
+    bad[2].n_seqs = INT32_MAX;
+    bad[3].n_cells = 0;
+    bad[4].n_rollback = -1;
+    bad[5].n_rollback = INT32_MAX;
+    bad[6].kv_type = GDN_Q8_0;
+    bad[7].n_cells = INT32_MAX;
+    for (int i = 0; i < 8; i++) REQUIRE(rt_memory_size(&bad[i], &b) == NO && rt_memory_create(&bad[i], &m) == NO && !m);
+    REQUIRE(rt_memory_create(&good, &m) == NO && !m); /* no contexts */
+    rt_memory_destroy(NULL);
+}
+
+/* Every allocation of creation fails once, then those of operations: nothing is lost, nothing changes. */
+static void no_memory(void)
+{
+    rt_memory *m = NULL;
+    rt_step *step;
+    uint64_t n;
+    for (int device = 0; device < 2; device++)
+        for (int64_t i = 0, created = 0; !created; i++) {
+            const rt_memory_desc desc =
+                FIELDS(.model = &memory_model, .device = context, .host = context, .n_seqs = 2, .n_cells = 8,
+                       .n_rollback = 1, .kv_type = GDN_F32, .draft = 1, .n_prefixes = 2, .prefix_interval = 2);
+            const int64_t before = live;
+            calloc_fails_in = device ? -1 : i;
+            device_fails_in = device ? i : -1;
+            const gdn_status status = rt_memory_create(&desc, &m);
+            calloc_fails_in = device_fails_in = -1;
+            created = !status && i > 4;
+            REQUIRE(created || (status == FULL && !m && live == before), "allocation %d", (int)i);
+            rt_memory_destroy(m);
+            REQUIRE(live == before);
         }
-        const int32_t reserved = rt_seq_cells(w->m, 2)[w->t[2].n];
-        if (round == 1) world_step(w, 3, all, verify, 0);
-        WORLD_REQUIRE(w,
-                      world_step(w, 3, all, verify, 1) == GDN_OK && rt_seq_cells(w->m, 2)[w->t[2].n - 4] == reserved);
-        world_compare(w);
-        world_rm(w, 2, w->t[2].n - 2, -1);
-        for (int32_t s = 0; s < 3; s++) world_catch_up(w, s);
-        rt_hidden_put(w->m, 0, w->t[0].n - 1 - w->m->K, 0,
-                      (float[W_EMBD]){ 0 }); /* too old, and what is to come: not kept */
-        rt_hidden_put(w->m, 0, w->t[0].n - 1 + w->m->K, 0, (float[W_EMBD]){ 0 });
-        rt_draft_set_length(w->m, 0, w->t[0].n + 9);
-        world_compare(w);
+    m = memory_open(context, 3, CELLS, 2);
+    for (int64_t i = 0; i < 6; i++) { /* the five lists of a step, and the sequence's cells */
+        calloc_fails_in = i;
+        REFUSED(m, rt_step_begin(m, &(rt_token_run){ 1, 0, 17 }, 1, &step), FULL);
     }
-    world_reserve(w, 1, 3);
-    world_reserve(w, 1, 0);
-    world_compare(w);
-    world_reserve(w, 1, 3);
-    world_rm(w, 1, w->t[1].n, -1);
-    world_compare(w);
-    WORLD_REQUIRE(w, world_reserve(w, 0, w->desc.n_cells) == GDN_OUT_OF_MEMORY);
-    world_reserve(w, 0, 4);
-    world_cp(w, 0, 1);
-    world_compare(w);
+    calloc_fails_in = -1;
+    NEED(!memory_advance(m, 0, 60) && !memory_advance(m, 0, 10) && !memory_advance(m, 2, 3));
+    unsigned char *bytes = save(m, 0, &n);
+    calloc_fails_in = 0;
+    REFUSED(m, rt_seq_cp(m, 0, 2), FULL);
+    NEED(!rt_seq_rm(m, 0, 0, -1));
+    calloc_fails_in = 0;
+    REFUSED(m, rt_memory_load(m, 2, bytes, n), FULL);
+    calloc_fails_in = 0;
+    REFUSED(m, rt_draft_reserve(m, 2, 70, NULL), FULL);
+    calloc_fails_in = -1;
+    REQUIRE(!rt_memory_load(m, 2, bytes, n) && rt_seq_length(m, 2) == 70);
+    memory_audit(m);
+    free(bytes);
+    rt_memory_destroy(m);
 }
 
-/* 26: rows of padding behind the last sequence change nothing. */
-static void padded_steps(world *w)
+int main(void)
 {
-    w->padding = 3;
-    for (int i = 0; i < 4; i++) {
-        const int32_t both[] = { 1, 0 }, rows[] = { 4, 1 };
-        world_step(w, 2, both, rows, 1);
-        world_compare(w);
-    }
-}
-
-/* Positions: jumps stay with what follows them through rollbacks; shifting the whole leaves stored keys alone. */
-static void positions(world *w)
-{
-    world_add(w, 0, 0, 5);
-    world_one(w, 0, 6);
-    WORLD_REQUIRE(w, rt_seq_position(w->m, 0, 0) == 5 && world_add(w, 0, 6, 100) == GDN_OK &&
-                         rt_seq_position(w->m, 0, 6) == 111);
-    world_one(w, 0, 2);
-    world_rm(w, 0, 6, -1);
-    WORLD_REQUIRE(w, rt_seq_position(w->m, 0, 6) == 111);
-    world_one(w, 0, 1);
-    WORLD_REQUIRE(w,
-                  world_add(w, 0, 0, -3) == GDN_OK && rt_seq_position(w->m, 0, 0) == 2 && rt_seq_rope(w->m, 0, 0) == 5);
-    WORLD_REQUIRE(w, world_add(w, 0, 3, 1) == GDN_UNSUPPORTED &&
-                         rt_seq_add(w->m, 0, 7, INT32_MAX) == GDN_INVALID_ARGUMENT);
-    WORLD_REQUIRE(w, rt_seq_add(w->m, 0, 0, INT32_MIN) == GDN_INVALID_ARGUMENT && rt_seq_rope(w->m, 0, -1) == -1);
-    world_cp(w, 0, 1);
-    world_one(w, 1, 1);
-    world_compare(w);
-    world_rm(w, 0, 0, -1);
-    WORLD_REQUIRE(w, rt_seq_position(w->m, 0, 0) == 0);
-    world_compare(w);
-}
-
-static const test_case cases[] = {
-    { "single tokens, then every rollback (1)", single_tokens, 2, 3, STATE_BREAKS | CONV_BREAKS | BIT(BREAK_CELL) },
-    { "a whole batch rolled back (2)", whole_batch, 2, 3,
-      STATE_BREAKS | BIT(BREAK_NO_DST) | CONV_BREAKS | BIT(BREAK_CELL) },
-    { "pieces of any size (3, 15)", pieces, 2, 4, STATE_BREAKS | CONV_BREAKS | BIT(BREAK_CELL) | BIT(BREAK_CELLS) },
-    { "rollback after rollback (4)", again_and_again, 2, 3, STATE_BREAKS | BIT(BREAK_NO_DST) | CONV_BREAKS },
-    { "steps that fail (5)", failing_steps, 2, 3, STATE_BREAKS | CONV_BREAKS },
-    { "copies after a rollback (6)", copies, 3, 2, STATE_BREAKS | CONV_BREAKS | BIT(BREAK_CELL) },
-    { "copies without snapshots (6)", copies, 3, 0, BIT(BREAK_SRC) | CONV_BREAKS },
-    { "an idle sequence between (7)", idle_between, 3, 3,
-      STATE_BREAKS | BIT(BREAK_SEQ) | CONV_BREAKS | BIT(BREAK_CELL) | BIT(BREAK_CELLS) },
-    { "reverse order (8)", reversed, 2, 3, STATE_BREAKS | BIT(BREAK_SEQ) | CONV_BREAKS | BIT(BREAK_CELLS) },
-    { "wildcards (9)", wildcard, 3, 2, STATE_BREAKS | BIT(BREAK_SEQ) | CONV_BREAKS },
-    { "no snapshots (10)", no_snapshots, 2, 0, BIT(BREAK_SRC) | CONV_BREAKS | BIT(BREAK_CELL) },
-    { "the convolution rolls back with the state (13)", again_and_again, 1, 3, BIT(BREAK_CONV_POS) },
-    { "refusals change nothing (14)", refusals, 3, 3, STATE_BREAKS | CONV_BREAKS },
-    { "one to eight sequences (16, 17)", many_sequences, 8, 2,
-      STATE_BREAKS | BIT(BREAK_SEQ) | CONV_BREAKS | BIT(BREAK_CELL) },
-    { "speculative and plain steps in turn (18, 21)", speculation, 2, 3, STATE_BREAKS | BIT(BREAK_SEQ) | CONV_BREAKS },
-    { "drafting in every sequence (20, 23)", drafting, 3, 3, STATE_BREAKS | CONV_BREAKS | BIT(BREAK_CELL) },
-    { "padding (26)", padded_steps, 2, 2, STATE_BREAKS | BIT(BREAK_PADDING) | CONV_BREAKS },
-    { "positions", positions, 2, 3, BIT(BREAK_CELL) },
-};
-
-/* How often a control's broken map was noticed, over the steps it could be broken in: at least once, in each case. */
-static int notices(const test_case *c, breakage what, int32_t n_steps, int32_t *tried)
-{
-    int noticed = 0;
-    for (int32_t at = 0; at < n_steps; at++) {
-        world w;
-        if (!world_open(&w, c->n_seqs, 64, c->n_rollback, GDN_F16, 7)) return 0;
-        w.break_what = what;
-        w.break_at = at;
-        w.quiet = 1;
-        c->run(&w);
-        world_compare(&w);
-        noticed += w.differences > 0;
-        (*tried)++;
-        world_close(&w);
-    }
-    return noticed;
-}
-
-void test_memory_cases(world *sum)
-{
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        world w;
-        if (!world_open(&w, cases[i].n_seqs, 64, cases[i].n_rollback, GDN_F16, 7)) return;
-        cases[i].run(&w);
-        world_compare(&w);
-        const int32_t n_steps = w.n_steps, differences = w.differences;
-        world_close(&w);
-        int32_t tried = 0, noticed = 0;
-        for (int b = 1; b < BREAK_COUNT; b++) {
-            if (!(cases[i].must_notice & BIT(b))) continue;
-            const int found = notices(&cases[i], (breakage)b, n_steps < 6 ? n_steps : 6, &tried);
-            noticed += found;
-            if (!found) world_differ(sum, "%s: breakage %d was not noticed", cases[i].name, b);
-        }
-        printf("%-50s %s, %d of %d broken maps noticed\n", cases[i].name, differences ? "FAILED" : "ok", noticed,
-               tried);
-        sum->differences += differences;
-    }
-}
-
-int main(int argc, char **argv)
-{
-    static world sum;
-    uint64_t seed = 1;
-    double seconds = 3;
-    for (int i = 1; i + 1 < argc; i++) {
-        if (!strcmp(argv[i], "--seed")) seed = strtoull(argv[i + 1], NULL, 0);
-        if (!strcmp(argv[i], "--seconds")) seconds = strtod(argv[i + 1], NULL);
-    }
-    test_memory_cases(&sum);
-    test_memory_saves(&sum);
-    test_memory_random(&sum, seed, seconds);
-    world_close_context();
-    if (world_alloc.live) world_differ(&sum, "%lld buffers were not freed", (long long)world_alloc.live);
-    REQUIRE(!sum.differences, "%d", sum.differences);
+    gdn_context_desc desc = FIELDS(.size = sizeof desc, .n_threads = 1, .alloc = device_alloc, .free = device_free);
+    NEED(!gdn_context_create(&desc, &context), "%s", gdn_last_error());
+    refusals();
+    lost();
+    copies();
+    positions();
+    drafts();
+    other_sizes();
+    malformed();
+    no_draft_head();
+    sizes();
+    no_memory();
+    gdn_context_destroy(context);
+    REQUIRE(!live, "%lld buffers were not freed", (long long)live);
     return test_summary();
 }

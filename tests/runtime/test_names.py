@@ -11,13 +11,13 @@ import math
 import pathlib
 import random
 import re
-import subprocess
 import sys
-import tempfile
 import unicodedata
 
 import oracle
+import tool
 from oracle import Model
+from tool import require
 
 HERE = pathlib.Path(__file__).resolve().parent
 LIST, PAGE = HERE / "../../runtime/files/model_names.def", HERE / "../../docs/reference/model-files.md"
@@ -25,13 +25,6 @@ ARCHES = {"N": "qwen3next", "D": "qwen35", "M": "qwen35moe"}
 TOKENS = [3, 17, 5, 20, 11, 3]
 DRAFTED, N_DRAFTS = (2, 6), 6  # after so many tokens, so many more
 CLOSE, FAR = 2e-5, 2e-3  # of the largest logit: what float32 costs, and what a mistake must cost to be one
-failures = []
-
-
-def require(good, what):
-    if not good:
-        failures.append(what)
-        print(f"FAILED: {what}", flush=True)
 
 
 # ---- the list, and the tables of the page ----
@@ -92,34 +85,27 @@ def check_page(entries, write):
 
 # ---- the runtime's answers ----
 
-class Runtime:
-    def __init__(self, program, folder):
-        self.run = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.path = folder / "model.gguf"
-
-    def ask(self, model, command):
+class Runtime(tool.Answers):
+    def of(self, model, command):
         """Numbers, or the text of a refusal. {}: the model's path."""
         oracle.write(self.path, model)
-        self.run.stdin.write(command.format(self.path) + "\n")
-        self.run.stdin.flush()
-        answer = self.run.stdout.readline()
-        if not answer:
-            sys.exit(f"test_names: {self.run.args[0]} ended with {self.run.wait()}: {command[:200]}")
-        what, _, rest = answer.strip().partition(" ")
+        what, _, rest = self.ask(command.format(self.path)).partition(" ")
+        if not what:
+            sys.exit(f"test_names: {tool.TOOL} ended with {self.process.wait()}: {command[:200]}")
         return rest if what == "refused" else rest.split() if command.startswith(("text", "notes")) else [float(x) for x in rest.split()]
 
     def logits(self, model, tokens=TOKENS, rows=None, kv="f32", batch=64):
-        return self.ask(model, f"logits {{}} {kv} {batch} {rows or len(tokens)} {' '.join(map(str, tokens))}")
+        return self.of(model, f"logits {{}} {kv} {batch} {rows or len(tokens)} {' '.join(map(str, tokens))}")
 
     def drafts(self, model):
         """As draft_all()."""
         out = []
         for end in DRAFTED:
-            out += self.ask(model, f"drafts {{}} f32 64 {N_DRAFTS} {' '.join(map(str, TOKENS[:end]))}")
+            out += self.of(model, f"drafts {{}} f32 64 {N_DRAFTS} {' '.join(map(str, TOKENS[:end]))}")
         return out
 
     def text(self, model, text="abcab"):
-        return self.ask(model, f"text {{}} {text.encode().hex()}")
+        return self.of(model, f"text {{}} {text.encode().hex()}")
 
 
 def apart(a, b):
@@ -210,7 +196,7 @@ def check_used_keys(runtime, entries):
         follows(runtime, f"a plain {arch}", Model(arch))
     for name in entries:
         if name not in USED and name not in WRONG:
-            failures.append(f"the key {name} has no case in test_names.py")
+            require(False, f"the key {name} has no case in test_names.py")
         for arch, others, value, without in USED.get(name, []):
             with_it = Model(arch, **{**others, name: value})
             ignored = oracle.logits(Model(arch, **{**others, **without}), TOKENS) if without is not None else base[arch]
@@ -368,7 +354,7 @@ TEXT_USED = {  # other values, and what is answered then
 def check_notes(runtime, keys, noted):
     model = Model()
     model.keys.update(keys)
-    answer = runtime.ask(model, "notes {}")
+    answer = runtime.of(model, "notes {}")
     require(answer == noted, f"the notes of {keys}: {answer}, not {noted}")
 
 
@@ -471,26 +457,23 @@ def check_kept(runtime):
             require(fine > 2 * gap, f"cells in F16 are no nearer to themselves ({gap:.2g}) than those in F32 ({fine:.2g})")
 
 
-def main(arguments):
+def all_names(folder):
     entries = read_list()
-    if arguments == ["--write"]:
-        check_page(entries, True)
-        return 0
     check_page(entries, False)
-    with tempfile.TemporaryDirectory() as folder:
-        runtime = Runtime(arguments[0], pathlib.Path(folder))
-        check_used_keys(runtime, [name for macro, name, _, _, use, *_ in entries if macro == "KEY" and use == "USED"])
-        check_other_keys(runtime, entries)
-        check_tensors(runtime, entries)
-        check_text_keys(runtime, entries)
-        check_characters(runtime)
-        check_random(runtime)
-        check_kept(runtime)
-        runtime.run.stdin.close()
-        require(runtime.run.wait() == 0, "the program that computes logits failed")
-    print(f"{len(entries)} names, {len(failures)} failed")
-    return 1 if failures else 0
+    runtime = Runtime()
+    runtime.path = folder / "model.gguf"
+    check_used_keys(runtime, [name for macro, name, _, _, use, *_ in entries if macro == "KEY" and use == "USED"])
+    check_other_keys(runtime, entries)
+    check_tensors(runtime, entries)
+    check_text_keys(runtime, entries)
+    check_characters(runtime)
+    check_random(runtime)
+    check_kept(runtime)
+    runtime.end()
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    if sys.argv[1:] == ["--write"]:
+        check_page(read_list(), True)
+    else:
+        tool.run_tests(all_names)

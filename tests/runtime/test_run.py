@@ -8,10 +8,9 @@ import json
 import pathlib
 import re
 import subprocess
-import sys
-import tempfile
 
-from tool import BRIEF, FOLDER, MODEL, TOOL, failures, require
+import tool
+from tool import BRIEF, FOLDER, MODEL, TOOL, gdn, refused, require, said
 
 PROMPTS = ["In the beginning", "And the LORD spake unto Moses, saying,", "Blessed are", "And it came to pass in those days, that",
            "The words of the wise"]
@@ -19,31 +18,15 @@ MOST = 12 if BRIEF else 40  # tokens of a text
 FEW = 12 if BRIEF else 24
 
 
-def gdn(*arguments, text=None):
-    return subprocess.run([TOOL, "run", *arguments], input=text or b"", capture_output=True)
-
-
 def generate(*arguments, prompts=PROMPTS, most=MOST):
     """The report of --json."""
     given = [part for prompt in prompts for part in ("-p", prompt)]
-    done = gdn("-m", MODEL, *given, "-n", str(most), "--json", *arguments)
-    require(done.returncode == 0, f"gdn run {' '.join(arguments)}", done)
     none = dict.fromkeys(("drafted", "accepted", "rollbacks", "tree_drafted", "tree_accepted", "second_right"), 0)
-    return json.loads(done.stdout) if done.returncode == 0 else {"requests": [], **none}
+    return tool.report("-m", MODEL, *given, "-n", most, *arguments, otherwise={"requests": [], **none})
 
 
 def tokens(report):
     return [request["tokens"] for request in report["requests"]]
-
-
-def said(done):
-    """What standard error says besides progress, which a busy machine may have time for."""
-    return re.sub(rb"^progress: .*\n", b"", done.stderr, flags=re.MULTILINE).decode()
-
-
-def refused(says, status, *arguments, text=None):
-    done = gdn(*arguments, text=text)
-    require(done.returncode == status and says in done.stderr.decode() and not done.stdout, f"refused: {says}", done)
 
 
 def backends(emulated=False):
@@ -71,10 +54,8 @@ def same_on_every_backend():
         for name in names:
             spec = "ngram" if model == "tiny-qwen3next" else "mtp"
             trees = ["--draft-tree", "2"] if model == "tiny-qwen35moe" else []
-            done = gdn("-m", str(FOLDER / f"fixtures/{model}.gguf"), "-p", "abcabcabcabc", "-p", "a", "-p", "xyz", "-n", "16", "--temp", "0.8",
-                       "--spec", spec, "--always-draft", "--backend", name, "--batch", "8", "--json", "--ignore-end", *trees)
-            require(done.returncode == 0, f"{model} on {name}", done)
-            report = json.loads(done.stdout) if done.returncode == 0 else None
+            report = tool.report("-m", FOLDER / f"fixtures/{model}.gguf", "-p", "abcabcabcabc", "-p", "a", "-p", "xyz", "-n", "16", "--temp", "0.8",
+                       "--spec", spec, "--always-draft", "--backend", name, "--batch", "8", "--ignore-end", *trees, otherwise=None)
             results[name] = tokens(report) if report else None
             require(not trees or (report and report["tree_drafted"] > 0), f"{model} on {name}: trees")
             few_transfers(report, model, name)
@@ -87,12 +68,10 @@ def starts_on_every_backend(names):
     """Prompts that begin alike, one after another and side by side: checkpoints are written on the device, by the same launches and
     transfers, and read there."""
     common = ("-m", str(FOLDER / "fixtures/tiny-qwen35.gguf"), "-p", "abcabcabcabcx", "-p", "abcabcabcabcyz", "-p", "abcabcabcabcx", "-n", "5",
-              "--temp", "0.8", "--spec", "mtp", "--always-draft", "--batch", "5", "--json", "--ignore-end")
-    plain = json.loads(gdn(*common).stdout)
+              "--temp", "0.8", "--spec", "mtp", "--always-draft", "--batch", "5", "--ignore-end")
+    plain = tool.report(*common, otherwise={"requests": []})
     for name in names:
-        done = gdn(*common, "--backend", name, "--prefix-cache", "1", "--prefix-interval", "4", "--parallel", "2")
-        require(done.returncode == 0, f"--prefix-cache on {name}", done)
-        report = json.loads(done.stdout) if done.returncode == 0 else None
+        report = tool.report(*common, "--backend", name, "--prefix-cache", "1", "--prefix-interval", "4", "--parallel", "2", otherwise=None)
         require(report and tokens(report) == tokens(plain), f"--prefix-cache on {name}: the tokens without it")
         require(report and report["prefix_tokens"] == 24 and report["prompt_tokens"] == 16, f"--prefix-cache on {name}: what was not read")
         few_transfers(report, "with prefixes", name)
@@ -334,20 +313,4 @@ def no_effect():
     require(not said(done), "as long as it was made for", done)
 
 
-def main():
-    with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
-        text_and_files(folder)
-        same_streams()
-        same_on_every_backend()
-        bench_floors()
-        memory()
-        small_pool()
-        prefixes()
-        errors(folder)
-        no_effect()
-    print(f"{len(failures)} failed")
-    return 1 if failures else 0
-
-
-sys.exit(main())
+tool.run_tests(text_and_files, same_streams, same_on_every_backend, bench_floors, memory, small_pool, prefixes, errors, no_effect)

@@ -9,37 +9,21 @@ import pathlib
 import re
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 
 import oracle
-from tool import BRIEF, MODEL, TOOL, failures, require
+import tool
+from tool import BRIEF, MODEL, PROGRESS, TOOL, caught, gdn, require, said, started
 
 PROMPT = "In the beginning"
 # more text than a pipe holds: whoever does not read it holds the program up, so that signals never come too late
 ENDLESS = ("-m", MODEL, "-p", PROMPT, "-n", "40000", "--ctx", "40960", "--ignore-end", "--threads", "1")
 
 
-def gdn(*arguments, text=b"", **options):
-    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "input": text, "timeout": 600, **options}
-    return subprocess.run([TOOL, "run", *arguments], **options)
-
-
-def said(done):
-    """What standard error says besides progress, which a busy machine may have time for, and the note on ENDLESS' --ctx."""
-    return without_notes(done.stderr).decode()
-
-
-def without_notes(text):
-    return re.sub(rb"^(progress|gdn run: note): .*\n", b"", text, flags=re.MULTILINE)
-
-
 def report(*arguments, model=MODEL, **options):
-    done = gdn("-m", model, "--json", *arguments, **options)
-    require(done.returncode == 0, f"gdn run {' '.join(arguments)}", done)
-    return json.loads(done.stdout) if done.returncode == 0 else {"requests": [{"tokens": [], "text": "", "finish": "", "prompt_tokens": 0}]}
+    return tool.report("-m", model, *arguments, otherwise={"requests": [{"tokens": [], "text": "", "finish": "", "prompt_tokens": 0}]}, **options)
 
 
 def first(*arguments, **options):
@@ -90,8 +74,7 @@ def terminal():
     expected = gdn("-m", MODEL, "-n", "4", "-p", PROMPT).stdout
     for number in (0, signal.SIGINT):
         master, slave = os.openpty()
-        process = subprocess.Popen([TOOL, "run", "-m", MODEL, "-n", "4"], stdin=slave, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                   preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        process = started("-m", MODEL, "-n", "4", stdin=slave)
         if number:
             process.stderr.readline()
             process.send_signal(number)
@@ -192,16 +175,15 @@ def stop_strings():
 
 def lost():
     """Output that cannot be written ends the work, not only the program."""
-    progress = {**os.environ, "GDN_PROGRESS": "0"}
     if pathlib.Path("/dev/full").exists():
         for arguments in ((), ("-p", "Blessed are", "-n", "2000", "--ignore-end"), ("--bench", "-n", "8", "--bench-prompt", "8", "--ctx", "256"), ("--json", "-n", "4")):
             few = ENDLESS if not arguments else ("-m", MODEL, "-p", PROMPT, *arguments)
             with open("/dev/full", "wb") as full:
-                done = gdn(*few, stdout=full, env=progress)
-            require(done.returncode == 1 and said(done) == "gdn: cannot write the output: No space left on device\n", f"a full device {arguments}", done)
+                done = gdn(*few, stdout=full, env=PROGRESS)
+            require(done.returncode == 1 and said(done, notes=False) == "gdn: cannot write the output: No space left on device\n", f"a full device {arguments}", done)
             require(done.stderr.count(b"progress: ") < 12, "it ends at once", done)
-    done = gdn(*ENDLESS, stdout=None, env=progress, preexec_fn=lambda: os.close(1))
-    require(done.returncode == 1 and said(done) == "gdn: cannot write the output: Bad file descriptor\n", "no standard output", done)
+    done = gdn(*ENDLESS, stdout=None, env=PROGRESS, preexec_fn=lambda: os.close(1))
+    require(done.returncode == 1 and said(done, notes=False) == "gdn: cannot write the output: Bad file descriptor\n", "no standard output", done)
     require(done.stderr.count(b"progress: ") < 12, "it ends at once", done)
     for handler, status in ((signal.SIG_IGN, 1), (signal.SIG_DFL, -signal.SIGPIPE)):
         process = subprocess.Popen([TOOL, "run", *ENDLESS], stdout=subprocess.PIPE, stderr=subprocess.PIPE, restore_signals=False,
@@ -209,8 +191,8 @@ def lost():
         begun = process.stdout.read(4)
         process.stdout.close()
         process.wait(timeout=600)
-        errors = without_notes(process.stderr.read())
-        require(len(begun) == 4 and process.returncode == status and not errors, f"a broken pipe: {process.returncode}, {errors}")
+        process.stderr = process.stderr.read()
+        require(len(begun) == 4 and process.returncode == status and not said(process, notes=False), f"a broken pipe: {process.returncode}, {process.stderr}")
 
 
 def signals():
@@ -218,8 +200,7 @@ def signals():
     plain = gdn("-m", MODEL, "-p", PROMPT, "-n", "64", "--ignore-end").stdout[:-1]
     for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
         for stats in ((), ("--stats",)):
-            process = subprocess.Popen([TOOL, "run", *ENDLESS, *stats], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                       preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+            process = started(*ENDLESS, *stats)
             begun = process.stdout.read(40)
             process.send_signal(number)
             rest, errors = process.communicate(timeout=600)
@@ -234,8 +215,7 @@ def signals():
             done = subprocess.run(["sh", "-c", script, TOOL, "run", *ENDLESS], capture_output=True, timeout=600, check=False,
                                   env={**os.environ, "IN": folder}, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
         require(done.stdout == f"status {status}\n".encode(), f"{number}: in a shell", done)
-    json_ = subprocess.Popen([TOOL, "run", *ENDLESS, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                             env={**os.environ, "GDN_PROGRESS": "0"}, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+    json_ = started(*ENDLESS, "--json", env=PROGRESS)
     while not json_.stderr.readline().startswith(b"progress"):
         pass
     json_.send_signal(signal.SIGINT)
@@ -253,9 +233,8 @@ def interrupted_prompt(folder):
     whole_seconds = time.monotonic() - began
     require(whole.returncode == 0, "a long prompt", whole)
     for arguments in ((), ("--stats",)):
-        process = subprocess.Popen([TOOL, "run", *few, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                   preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
-        while not caught(process.pid) & 1 << (signal.SIGINT - 1):
+        process = started(*few, *arguments)
+        while not caught(process) & 1 << (signal.SIGINT - 1):
             time.sleep(0.001)
         time.sleep(whole_seconds / 20)
         sent = time.monotonic()
@@ -266,14 +245,10 @@ def interrupted_prompt(folder):
         require(seconds < whole_seconds / 3, f"Ctrl-C within a prompt of {whole_seconds} s ends it after {seconds} s")
 
 
-def caught(process):
-    return int(pathlib.Path(f"/proc/{process}/status").read_text().split("SigCgt:")[1].split()[0], 16)
-
-
 def bench_progress():
     """A round of --bench that goes on for long says so, not only when the next begins."""
     few = ("-m", MODEL, "--bench", "--widths", "1", "-n", "8", "--bench-prompt", "24000", "--threads", "1", "--spec", "off", "--batch", "8192")
-    process = subprocess.Popen([TOOL, "run", *few], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "GDN_PROGRESS": "0"})
+    process = started(*few, env=PROGRESS)
     lines = []
     while len(lines) < 3 or not all(line.startswith(b"progress: 1/3") for line in lines[-3:]):
         line = process.stderr.readline()
@@ -288,45 +263,25 @@ def bench_progress():
 def bench_rows():
     """Rows of --bench come as they are measured: before the progress of the next width."""
     done = gdn("-m", MODEL, "-p", PROMPT, "--bench", "--widths", "1,2", "-n", "8", "--bench-prompt", "8", "--threads", "1", stderr=subprocess.STDOUT,
-               env={**os.environ, "GDN_PROGRESS": "0"})
+               env=PROGRESS)
     rows = [done.stdout.find(text) for text in (b"progress: 1/6", b"\n       1    off ", b"progress: 4/6", b"\n       2    off ")]
     require(done.returncode == 0 and rows == sorted(rows) and rows[0] >= 0, f"rows before the end: {rows}", done)
 
 
 def progress():
     """Lines on a pipe, for prompts and for texts that nobody sees; none within a text."""
-    lines = {**os.environ, "GDN_PROGRESS": "0"}
     few = ("-m", MODEL, "-p", PROMPT * 4, "-n", "6", "-b", "4", "--ignore-end")
-    done = gdn(*few, env=lines)
+    done = gdn(*few, env=PROGRESS)
     found = done.stderr.decode().splitlines()
     require(len(found) > 6 and all(re.fullmatch(r"progress: \d+/\d+ \(\d+%\) tokens read and generated", line) for line in found), "lines of progress", done)
     require("(100%)" in found[-1], "all of it", done)
     plain = done.stdout
-    two = gdn(*few, "-p", PROMPT * 4, "--parallel", "1", env=lines, stderr=subprocess.STDOUT)
+    two = gdn(*few, "-p", PROMPT * 4, "--parallel", "1", env=PROGRESS, stderr=subprocess.STDOUT)
     require(b"progress" not in two.stdout[two.stdout.find(b"==> 1"):] and b"==> 2" in two.stdout, "no line between texts", two)
-    done = gdn(*few, env=lines, stderr=subprocess.STDOUT)
+    done = gdn(*few, env=PROGRESS, stderr=subprocess.STDOUT)
     require(done.stdout.endswith(plain) and b"progress" in done.stdout[:-len(plain)] and b"\r" not in done.stdout and b"\x1b" not in done.stdout,
             "no line within the text", done)
     require(not gdn(*few, env={**os.environ, "GDN_PROGRESS": "off"}).stderr, "no progress")
 
 
-def main():
-    with tempfile.TemporaryDirectory() as name:
-        prompts(pathlib.Path(name))
-        end_tokens(pathlib.Path(name))
-    terminal()
-    habits()
-    reasons()
-    stop_strings()
-    lost()
-    signals()
-    bench_rows()
-    bench_progress()
-    with tempfile.TemporaryDirectory() as name:
-        interrupted_prompt(pathlib.Path(name))
-    progress()
-    print(f"{len(failures)} failed")
-    return 1 if failures else 0
-
-
-sys.exit(main())
+tool.run_tests(prompts, end_tokens, terminal, habits, reasons, stop_strings, lost, signals, bench_rows, bench_progress, interrupted_prompt, progress)

@@ -1,14 +1,11 @@
 /* Models in several files: parts that fit are one model, all others are refused with a text that says what is wrong,
  * and nothing is read outside them however they are changed (AddressSanitizer sees it: they are in memory of their
  * size).
- *
- *     test_rt_split FOLDER               parts in memory
- *     test_rt_split FOLDER WHOLE FIRST   the model WHOLE and the one whose first part is FIRST have the same logits */
+ */
 #include "runtime/base/error.h"
 #include "tests/harness.h"
 #include "gguf_build.h"
 #include "gguf_walk.h"
-#include "runtime/decode/engine.h"
 
 enum { PARTS = 3, ABSENT = -1 };
 
@@ -186,49 +183,8 @@ static void test_changed(void)
     REQUIRE(!silent && opened > 100, "%d changed parts are refused without a text, %d open", silent, opened);
 }
 
-/* ---- Logits ---- */
-
-enum { TOKENS = 24 };
-
-static float *logits_of(const char *path, int32_t *n_vocab)
+int main(void)
 {
-    rt_model *model;
-    rt_engine *engine;
-    int32_t token[TOKENS], seq[TOKENS] = { 0 };
-    uint8_t wanted[TOKENS];
-    if (rt_model_load(path, &model) ||
-        rt_engine_create(&(rt_engine_desc){ .model = model, .n_ctx = TOKENS, .n_seqs = 1, .n_threads = 1 }, &engine)) {
-        printf("%s\n", rt_last_error());
-        exit(1);
-    }
-    *n_vocab = model->hp.n_vocab;
-    float *all = malloc(4 * TOKENS * (size_t)*n_vocab);
-    for (int32_t i = 0; i < TOKENS; i++) token[i] = (37 * i + 11) % *n_vocab, wanted[i] = 1;
-    const rt_batch batch = { TOKENS, token, seq, wanted };
-    NEED(all && !rt_decode(engine, &batch));
-    for (int32_t i = 0; i < TOKENS; i++)
-        memcpy(all + (int64_t)i * *n_vocab, rt_logits(engine, i), 4 * (size_t)*n_vocab);
-    rt_engine_destroy(engine);
-    rt_model_free(model);
-    return all;
-}
-
-static void test_logits(const char *whole, const char *first)
-{
-    int32_t n = 0, m = 0, numbers = 0;
-    float *a = logits_of(whole, &n), *b = logits_of(first, &m);
-    for (int64_t i = 0; i < (int64_t)n * TOKENS; i++) numbers += a[i] != 0 && a[i] - a[i] == 0;
-    REQUIRE(n == m && numbers > n && !memcmp(a, b, 4 * TOKENS * (size_t)n), "the logits of %s and %s differ", whole,
-            first);
-    free(a), free(b);
-}
-
-int main(int argc, char **argv)
-{
-    if (argc == 4) {
-        test_logits(argv[2], argv[3]);
-        return test_summary();
-    }
     test_good();
     test_refused();
     test_budget();

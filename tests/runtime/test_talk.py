@@ -11,11 +11,11 @@ import pty
 import signal
 import struct
 import subprocess
-import sys
-import tempfile
 import time
 
-from tool import BRIEF, FOLDER, MODEL, TOOL, failures, require
+import tool
+from gguf_file import F32, I32, File, text as text_value
+from tool import BRIEF, MODEL, TOOL, caught, require, started
 
 MOST = "8" if BRIEF else "24"  # tokens of an answer
 TURNS = ["Who was Moses?", "And Aaron?", "Blessed are"]
@@ -26,13 +26,12 @@ SWITCH = PLAIN + TAIL.replace(b"#", b"{{'\n</think>\n\n' if enable_thinking==0}}
 
 
 def gdn(*arguments, text=b"", model=MODEL):
-    return subprocess.run([TOOL, "run", "-m", model, "--chat", *arguments], input=text, capture_output=True)
+    return tool.gdn("-m", model, "--chat", *arguments, text=text)
 
 
 def talk(*arguments, turns=TURNS, model=MODEL, most=MOST):
-    done = gdn("-n", most, "--json", *arguments, text="".join(turn + "\n" for turn in turns).encode(), model=model)
-    require(done.returncode == 0, f"a conversation {arguments}", done)
-    return json.loads(done.stdout)["turns"] if done.returncode == 0 else []
+    text = "".join(turn + "\n" for turn in turns).encode()
+    return tool.report("-m", model, "--chat", "-n", most, *arguments, text=text, otherwise={"turns": []})["turns"]
 
 
 def tokens(turns):
@@ -40,20 +39,12 @@ def tokens(turns):
 
 
 def with_template(folder, name, form):
-    """The model with another chat template, of the same length with a remark behind it."""
-    data = pathlib.Path(MODEL).read_bytes()
-    at = data.index(b"tokenizer.chat_template") + len(b"tokenizer.chat_template") + 4
-    length = int.from_bytes(data[at:at + 8], "little")
-    assert len(form) + 4 <= length, (len(form), length)
-    form += b"{#" + b" " * (length - len(form) - 4) + b"#}"
-    path = folder / name
-    path.write_bytes(data[:at + 8] + form + data[at + 8 + length:])
-    return str(path)
+    """The model with another chat template."""
+    return File(pathlib.Path(MODEL)).having({"tokenizer.chat_template": text_value(form)}).write(folder / name)
 
 
 def refused(says, status, *arguments, text=b"x\n", model=MODEL):
-    done = gdn(*arguments, text=text, model=model)
-    require(done.returncode == status and says in done.stderr.decode() and not done.stdout, f"refused: {says}", done)
+    tool.refused(says, status, "-m", model, "--chat", *arguments, text=text)
 
 
 def pipes():
@@ -89,7 +80,7 @@ def sampled(folder):
     require(endless.returncode == 0 and endless.stderr.count(b"stopped: the answer has 100 tokens, which is the limit (-n; -1: ") == 2, "answers are limited, which is told", endless)
     single = gdn("--ctx", "400", "--temp", "0", "--ignore-end", "-p", "Hello", "-p", "Moses")
     require(b"text 2 stopped: the answer has 100 tokens" in single.stderr, "also of -p", single)
-    plain = subprocess.run([TOOL, "run", "-m", MODEL, "-p", "In the beginning", "-n", "4"], capture_output=True)
+    plain = tool.gdn("-m", MODEL, "-p", "In the beginning", "-n", "4")
     require(plain.returncode == 0 and not plain.stderr, "a text that is continued is greedy, and -n says its length", plain)
     seeds = {gdn("-s", "-1", "-n", "1", "-p", "x").stderr.split(b"seed ")[1].split(b"\n")[0] for _ in range(3)}
     require(len(seeds) > 1, f"random seeds: {seeds}")
@@ -98,20 +89,13 @@ def sampled(folder):
     again = [json.loads(gdn(*drawn, "-s", value).stdout)["requests"][0] for value in (seed, seed)]
     require(again[0]["tokens"] == again[1]["tokens"] and again[0]["seed"] == int(seed), "a seed that was told can be given")
 
-    data = pathlib.Path(MODEL).read_bytes()
-    own = folder / "own.gguf"
-    key = b"general.sampling.temp"
-    n_keys = int.from_bytes(data[16:24], "little")
-    put = lambda name, kind, value: len(name).to_bytes(8, "little") + name + kind.to_bytes(4, "little") + value
-    extra = put(key, 6, struct.pack("<f", 0.5)) + put(b"general.sampling.top_k", 5, (7).to_bytes(4, "little")) + put(b"general.sampling.mirostat", 5, (2).to_bytes(4, "little"))
-    extra += put(b"general.pad", 9, (0).to_bytes(4, "little") + (-(len(extra) + 35) % 64 or 64).to_bytes(8, "little") + bytes(-(len(extra) + 35) % 64 or 64))
-    assert len(extra) % 32 == 0, len(extra)
-    own.write_bytes(data[:16] + (n_keys + 4).to_bytes(8, "little") + extra + data[24:])
-    done = gdn("-n", "2", text=b"x\n", model=str(own))
+    own = File(pathlib.Path(MODEL)).having({"general.sampling.temp": struct.pack("<If", F32, 0.5), "general.sampling.top_k": struct.pack("<Ii", I32, 7),
+                                            "general.sampling.mirostat": struct.pack("<Ii", I32, 2)}).write(folder / "own.gguf")
+    done = gdn("-n", "2", text=b"x\n", model=own)
     require(b"sampling: temp 0.5, top-k 7, top-p 0.95, min-p 0.05, seed 1; the file's general.sampling.* are the defaults\n" in done.stderr
             and b"note: the key general.sampling.mirostat of the model is not used" in done.stderr, "the file's values", done)
-    require(tokens(talk(model=str(own))) == tokens(talk("--temp", "0.5", "--top-k", "7")) != tokens(talk()), "are drawn with")
-    require(tokens(talk("--temp", "0.8", "--top-k", "40", model=str(own))) == tokens(talk()), "options go before them")
+    require(tokens(talk(model=own)) == tokens(talk("--temp", "0.5", "--top-k", "7")) != tokens(talk()), "are drawn with")
+    require(tokens(talk("--temp", "0.8", "--top-k", "40", model=own)) == tokens(talk()), "options go before them")
 
 
 def commands():
@@ -129,7 +113,7 @@ def thinking(folder):
     plain = talk()
     for model, arguments, thinks, more in ((always, (), True, 0), (switch, (), True, 0), (switch, ("--reasoning", "on"), True, 0), (switch, ("--reasoning", "off"), False, 0)):
         turns = talk(*arguments, model=model)
-        require(all((turn["reasoning"] is not None) == thinks for turn in turns), f"{pathlib.Path(model).name} {arguments}: thinking is {thinks}")
+        require(all((turn["reasoning"] is not None) == thinks for turn in turns), f"{model.name} {arguments}: thinking is {thinks}")
         require(turns[0]["prompt_tokens"] > plain[0]["prompt_tokens"], "the template's tail is there")
         kept = [turn["kept_tokens"] for turn in turns]
         require(all(kept[i] >= plain[0]["prompt_tokens"] for i in (1, 2)), f"what was before the answer is kept: {kept}")
@@ -143,32 +127,23 @@ def thinking(folder):
         refused(says, 1, model=with_template(folder, "other.gguf", form))
 
 
-def renamed_key(folder, name, old, new):
-    """The model with a key of another name, of the same length."""
-    data = pathlib.Path(MODEL).read_bytes()
-    assert data.count(old) == 1 and len(old) == len(new), (old, new)
-    path = folder / name
-    path.write_bytes(data.replace(old, new))
-    return str(path)
-
-
 def given_template(folder):
     """--chat-template is in the place of the file's, whatever that is."""
-    form, model, key = folder / "form.jinja", with_template(folder, "always.gguf", ALWAYS), b"tokenizer.chat_template"
+    form, model = folder / "form.jinja", with_template(folder, "always.gguf", ALWAYS)
     form.write_bytes(ALWAYS)
     want = tokens(talk(model=model))
-    without = renamed_key(folder, "without.gguf", key, b"tokenizer.chat_templatx")
+    without = File(pathlib.Path(MODEL)).having({"tokenizer.chat_template": None, "tokenizer.chat_templatx": text_value(PLAIN)}).write(folder / "without.gguf")
     refused("--chat-template gives one", 1, model=without)
     for other in (MODEL, without, with_template(folder, "refused.gguf", b"{{ messages|tojson }}")):
-        require(tokens(talk("--chat-template", str(form), model=other)) == want, f"--chat-template with {other}")
-    refused("--chat-template gives another", 1, model=str(folder / "refused.gguf"))
-    refused("no switch", 1, "--chat-template", str(form), "--reasoning", "off")
-    done = gdn("-n", "2", "--chat-template", str(form), text=b"x\n", model=without)
+        require(tokens(talk("--chat-template", form, model=other)) == want, f"--chat-template with {other}")
+    refused("--chat-template gives another", 1, model=folder / "refused.gguf")
+    refused("no switch", 1, "--chat-template", form, "--reasoning", "off")
+    done = gdn("-n", "2", "--chat-template", form, text=b"x\n", model=without)
     require(b"note: the key tokenizer.chat_templatx of the model is not used" in done.stderr, "a note", done)
     require(b"note" not in gdn("-n", "2", text=b"x\n").stderr, "no note")
     for bad, says in ((b"{{ messages|tojson }}", "the filter tojson"), (b"", "a message of 1 byte as 0"), (b"x" * ((1 << 20) + 9), "at most 1048576")):
         form.write_bytes(bad)
-        refused(says, 1, "--chat-template", str(form))
+        refused(says, 1, "--chat-template", form)
     refused("--chat-template: cannot open", 1, "--chat-template", str(folder / "none"))
     refused("--chat-template: cannot read", 1, "--chat-template", str(folder))
 
@@ -198,7 +173,7 @@ def arguments():
                         ("--reasoning is 'maybe'", ("--reasoning", "maybe")), ("--step is for texts", ("--step", "4"))):
         refused(says, 2, *given)
     for name in ("--save", "--load", "--reasoning", "--chat-template"):
-        done = subprocess.run([TOOL, "run", "-m", MODEL, name, "off", "-p", "x"], capture_output=True)
+        done = tool.gdn("-m", MODEL, name, "off", "-p", "x")
         require(done.returncode == 2 and f"{name} needs --chat".encode() in done.stderr, f"{name} needs --chat", done)
 
 
@@ -237,11 +212,6 @@ def terminal(folder):
     require(len(done) == 1 and done[0]["kept_tokens"] > 0, "what was said until then is there")
 
 
-def caught(process):
-    status = pathlib.Path(f"/proc/{process}/status").read_text()
-    return int(status.split("SigCgt:")[1].split()[0], 16)
-
-
 def ended(folder):
     """A signal while a message is waited for on a pipe ends the conversation, which is saved, before and behind a turn."""
     for turns in (0, 1):
@@ -253,27 +223,11 @@ def ended(folder):
             process.stdin.flush()
             process.stdout.readline()
         else:
-            while not caught(process.pid) & 1 << (signal.SIGTERM - 1):
+            while not caught(process) & 1 << (signal.SIGTERM - 1):
                 time.sleep(0.01)
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate()
         require(process.returncode == -signal.SIGTERM and f"{turns} turns".encode() in err and saved.exists(), f"SIGTERM behind {turns} turns: {process.returncode} {err[-300:]}")
 
 
-def main():
-    with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
-        pipes()
-        sampled(folder)
-        commands()
-        thinking(folder)
-        given_template(folder)
-        saving(folder)
-        arguments()
-        terminal(folder)
-        ended(folder)
-    print(f"{len(failures)} failures")
-    return 1 if failures else 0
-
-
-sys.exit(main())
+tool.run_tests(pipes, sampled, commands, thinking, given_template, saving, arguments, terminal, ended)

@@ -31,13 +31,6 @@ static void texts(const rt_tokenizer *t, const golden *g)
     printf("%d texts\n", n_texts);
 }
 
-static int32_t largest(const float *x, int32_t n)
-{
-    int32_t best = 0;
-    for (int32_t i = 1; i < n; i++) best = x[i] > x[best] ? i : best;
-    return best;
-}
-
 static void choices(const rt_model *model, const golden *g)
 {
     const golden_array *tokens = golden_find(g, "tokens"), *best = golden_find(g, "best"),
@@ -54,20 +47,16 @@ static void choices(const rt_model *model, const golden *g)
     NEED(!rt_decode(e, &batch));
     for (int32_t i = 0; i < 96; i++) {
         if (((const float *)margin->data)[i] < 0.5f) continue;
-        REQUIRE(largest(rt_logits(e, i), V) == ((const int32_t *)best->data)[i]);
+        REQUIRE(golden_largest(rt_logits(e, i), V) == ((const int32_t *)best->data)[i]);
         n_clear++;
     }
     double worst = 0;
     for (int32_t i = 0; i < rows->dim[0]; i++) {
         const float *expected = (const float *)logits->data + (int64_t)i * V,
                     *got = rt_logits(e, ((const int32_t *)rows->data)[i]);
-        double low = expected[0], high = low;
+        const double range = golden_range(expected, V);
         for (int32_t v = 0; v < V; v++) {
-            low = expected[v] < low ? expected[v] : low;
-            high = expected[v] > high ? expected[v] : high;
-        }
-        for (int32_t v = 0; v < V; v++) {
-            const double d = fabs((double)got[v] - (double)expected[v]) / (high - low);
+            const double d = fabs((double)got[v] - (double)expected[v]) / range;
             worst = d > worst ? d : worst;
         }
     }
@@ -80,7 +69,7 @@ int main(int argc, char **argv)
 {
     golden g;
     NEED(argc == 2);
-    golden_read(fixture_path(argv[1], "fixtures/kjv-small.golden"), &g);
+    golden_read(argv[1], "fixtures/kjv-small.golden", &g);
     rt_model *model = fixture_model(argv[1], "../../models/kjv-small-q8_0.gguf");
     rt_tokenizer *tokenizer;
     NEED(!rt_tokenizer_create(model->file, &tokenizer));

@@ -4,119 +4,33 @@ is close to such a file but cannot be run is refused by name, and so is a file t
 
     test_variants.py LOGITS FOLDER        LOGITS is the program made of logits.c; FOLDER has fixtures/
 """
-import copy
-import pathlib
-import struct
-import subprocess
-import sys
-import tempfile
+import tool
+from gguf_file import File
+from tool import FOLDER, Answers, require
 
-from tool import FOLDER, TOOL, failures, require
-
-U32, I32, ARRAY, STRING = 4, 5, 9, 8
-SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
-TYPES = {0: (1, 4), 1: (1, 2), 2: (32, 18), 8: (32, 34), 12: (256, 144), 13: (256, 176), 14: (256, 210), 30: (1, 2)}
 TOKENS = "3 17 5 20 11 3 40 7 8 9 1 2 30"
 
 
-class File:
-    """A GGUF file: its keys' values with their kinds, and its tensors, as bytes."""
-
-    def __init__(self, path):
-        data, at = path.read_bytes(), 24
-        self.keys, self.tensors, described = {}, {}, []
-        n_tensors, n_keys = struct.unpack_from("<QQ", data, 8)
-        for _ in range(n_keys):
-            name, at = self.string(data, at)
-            end = self.skip(data, struct.unpack_from("<I", data, at)[0], at + 4)
-            self.keys[name] = data[at:end]
-            at = end
-        for _ in range(n_tensors):
-            name, at = self.string(data, at)
-            n_dims, = struct.unpack_from("<I", data, at)
-            *ne, kind, offset = struct.unpack_from(f"<{n_dims}QIQ", data, at + 4)
-            described.append((name, ne, kind, offset))
-            at += 4 + 8 * n_dims + 12
-        begin = -(-at // 32) * 32
-        for name, ne, kind, offset in described:
-            n = TYPES[kind][1]
-            for i, x in enumerate(ne):
-                n *= x if i else x // TYPES[kind][0]
-            self.tensors[name] = (ne, kind, data[begin + offset:begin + offset + n])
-        self.arch = self.keys["general.architecture"][12:].decode()
-
-    @staticmethod
-    def string(data, at):
-        n, = struct.unpack_from("<Q", data, at)
-        return data[at + 8:at + 8 + n].decode(), at + 8 + n
-
-    def skip(self, data, kind, at):
-        if kind != ARRAY:
-            return self.string(data, at)[1] if kind == STRING else at + SIZES[kind]
-        element, count = struct.unpack_from("<IQ", data, at)
-        at += 12
-        for _ in range(count):
-            at = self.skip(data, element, at)
-        return at
-
-    def write(self, path):
-        out = struct.pack("<4sIQQ", b"GGUF", 3, len(self.tensors), len(self.keys))
-        body = b""
-        for name, value in self.keys.items():
-            out += struct.pack("<Q", len(name)) + name.encode() + value
-        for name, (ne, kind, data) in self.tensors.items():
-            out += struct.pack("<Q", len(name)) + name.encode() + struct.pack(f"<I{len(ne)}QIQ", len(ne), *ne, kind, len(body))
-            body += data + bytes(-len(data) % 32)
-        path.write_bytes(out + bytes(-len(out) % 32) + body)
-
-    def number(self, name):
-        return struct.unpack_from("<I", self.keys[f"{self.arch}.{name}"], 4)[0]
-
-    def but(self, keys=None, tensors=None, rename=()):
-        """A copy with other keys (a number, an array of numbers, or None) and tensors (or None), and with renamed tensors."""
-        other = copy.copy(self)
-        other.keys, other.tensors = dict(self.keys), dict(self.tensors)
-        for name, value in (keys or {}).items():
-            whole = f"{self.arch}.{name}"
-            other.keys.pop(whole, None)
-            if isinstance(value, list):
-                other.keys[whole] = struct.pack(f"<IIQ{len(value)}i", ARRAY, I32, len(value), *value)
-            elif value is not None:
-                other.keys[whole] = struct.pack("<II", U32, value)
-        for name, value in (tensors or {}).items():
-            other.tensors.pop(name, None)
-            if value is not None:
-                other.tensors[name] = value
-        for old, new in rename:
-            other.tensors = {name.replace(old, new) if name.endswith(old) else name: x for name, x in other.tensors.items()}
-        return other
-
-
-class Runtime:
-    def __init__(self, folder):
-        self.process = subprocess.Popen([TOOL], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.path = folder / "model.gguf"
-
-    def ask(self, file, what="logits"):
+class Runtime(Answers):
+    def of(self, file, what="logits"):
+        """The answer for a file, or for its bytes."""
         if isinstance(file, bytes):
             self.path.write_bytes(file)
         else:
             file.write(self.path)
         count = 5 if what == "drafts" else TOKENS.count(" ") + 1
-        self.process.stdin.write(f"{what} {self.path} f16 64 {count} {TOKENS}\n")
-        self.process.stdin.flush()
-        return self.process.stdout.readline()
+        return self.ask(f"{what} {self.path} f16 64 {count} {TOKENS}")
 
 
 def same(runtime, what, file, plain, ways=("logits", "trunk")):
     for way in ways:
-        have = runtime.ask(file, way)
-        require(have == runtime.ask(plain, way) and have.startswith("ok "), f"{what} ({file.arch}, {way}): {have[:200]}")
+        have = runtime.of(file, way)
+        require(have == runtime.of(plain, way) and have.startswith("ok "), f"{what} ({file.arch}, {way}): {have[:200]}")
 
 
 def refused(runtime, what, file, *says, ways=("logits", "trunk")):
     for way in ways:
-        have = runtime.ask(file, way)
+        have = runtime.of(file, way)
         require(have.startswith("refused ") and all(x in have for x in says), f"{what} ({way}) is not refused with {says}: {have[:300]}")
 
 
@@ -239,23 +153,20 @@ def cut(runtime, plain):
             "the file is incomplete", list(plain.tensors)[-1], ways=["logits"])
 
 
-def main():
-    with tempfile.TemporaryDirectory() as name:
-        runtime = Runtime(pathlib.Path(name))
-        fixture = {name: File(FOLDER / f"fixtures/tiny-{name}.gguf") for name in ("qwen35", "qwen35-mixed", "qwen35moe", "qwen3next")}
-        for plain in fixture.values():
-            head_counts(runtime, plain)
-            of_ollama(runtime, plain)
-        early(runtime, fixture["qwen3next"])
-        refused(runtime, "ssm_in of qwen35", fixture["qwen35"].but(tensors=dict([join_qkvz(fixture["qwen35"], 0)])), "blk.0.ssm_in.weight is not used")
-        absent_mtp(runtime, fixture["qwen35"])
-        absent_mtp(runtime, fixture["qwen35moe"])
-        types(runtime, fixture["qwen35-mixed"])
-        cut(runtime, fixture["qwen35"])
-        runtime.process.stdin.close()
-        require(runtime.process.wait() == 0, "the program that computes logits failed")
-    print(f"{len(failures)} failed")
-    return 1 if failures else 0
+def variants(folder):
+    runtime = Runtime()
+    runtime.path = folder / "model.gguf"
+    fixture = {name: File(FOLDER / f"fixtures/tiny-{name}.gguf") for name in ("qwen35", "qwen35-mixed", "qwen35moe", "qwen3next")}
+    for plain in fixture.values():
+        head_counts(runtime, plain)
+        of_ollama(runtime, plain)
+    early(runtime, fixture["qwen3next"])
+    refused(runtime, "ssm_in of qwen35", fixture["qwen35"].but(tensors=dict([join_qkvz(fixture["qwen35"], 0)])), "blk.0.ssm_in.weight is not used")
+    absent_mtp(runtime, fixture["qwen35"])
+    absent_mtp(runtime, fixture["qwen35moe"])
+    types(runtime, fixture["qwen35-mixed"])
+    cut(runtime, fixture["qwen35"])
+    runtime.end()
 
 
-sys.exit(main())
+tool.run_tests(variants)
