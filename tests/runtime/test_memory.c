@@ -6,7 +6,7 @@
 
 #include "memory_audit.h"
 #include "memory_fixture.h"
-#include "runtime/memory/rollback.h"
+#include "runtime/memory/replay_log.h"
 
 enum { NO = GDN_INVALID_ARGUMENT, FULL = GDN_OUT_OF_MEMORY, UNABLE = GDN_UNSUPPORTED, CELLS = 90 };
 
