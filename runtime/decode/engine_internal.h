@@ -53,11 +53,11 @@ struct rt_engine {
     rt_stage *recurrent_weight;      /* [n_recurrent]                                  */
     rt_step_maps step_maps;
     gdn_span workspace;
-    int32_t workspace_spans, workspace_rows;             /* the last shape that it was found large enough for */
-    int32_t *order, *row_seq, *row_token, *row_of_batch; /* the batch sorted by sequence */
-    int32_t *row_parent;                                 /* [n_batch] parents in a micro-batch with trees  */
-    uint8_t *seq_tree;                                   /* [n_seqs] 1: its rows in the batch are a tree   */
-    int32_t trees;                                       /* 1: the micro-batch has trees                   */
+    int32_t workspace_spans, workspace_rows;   /* the last shape that it was found large enough for */
+    int32_t *order, *row_token, *row_of_batch; /* the batch sorted by sequence */
+    int32_t *row_parent;                       /* [n_batch] parents in a micro-batch with trees  */
+    uint8_t *seq_tree;                         /* [n_seqs] 1: its rows in the batch are a tree   */
+    int32_t trees;                             /* 1: the micro-batch has trees                   */
     rt_token_run *spans;
 
     /* results of the last batch */

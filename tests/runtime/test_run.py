@@ -140,9 +140,9 @@ def text_and_files(folder):
     if bench.returncode == 0:
         report = json.loads(bench.stdout)
         rows = report["results"]
-        check_floors(report)
+        check_rooflines(report)
         require([step["rows"] for step in report["depth"]["steps"]] == [1, 4, 8] and report["depth"]["tokens"] == 40, "steps of --depth")
-        require(all(step["seconds"] > 0 and abs(step["share"] * step["seconds"] / step["floor_seconds"] - 1) < 1e-3 for step in report["depth"]["steps"]),
+        require(all(step["seconds"] > 0 and abs(step["share"] * step["seconds"] / step["roofline_seconds"] - 1) < 1e-3 for step in report["depth"]["steps"]),
                 "shares of --depth")
         ways = [("off", None)] + [(spec, way) for spec in ("mtp", "ngram") for way in ("snapshots", "log")]
         require([(row["parallel"], row["spec"], row.get("rollback")) for row in rows] == [(w, *way) for w in (1, 3) for way in ways],
@@ -150,31 +150,31 @@ def text_and_files(folder):
         require(all(row["generated_tokens_per_second"] > 0 and row["prompt_tokens_per_second"] > 0 for row in rows), "speeds of --bench")
 
 
-def check_floors(report):
-    """Plain rows have shares of floors, rows with drafts have none."""
+def check_rooflines(report):
+    """Plain rows have shares of rooflines, rows with drafts have none."""
     for row in report["results"]:
         for what in ("prompt", "generated"):
-            floor, share = row.get(f"{what}_floor_tokens_per_second"), row.get(f"{what}_share")
-            require((floor is not None) == (share is not None) == (row["spec"] == "off"), f"which rows have shares: {row}")
-            require(floor is None or (floor > 0 and abs(share * floor / row[f"{what}_tokens_per_second"] - 1) < 1e-3), f"a share of --bench: {row}")
+            roofline, share = row.get(f"{what}_roofline_tokens_per_second"), row.get(f"{what}_share")
+            require((roofline is not None) == (share is not None) == (row["spec"] == "off"), f"which rows have shares: {row}")
+            require(roofline is None or (roofline > 0 and abs(share * roofline / row[f"{what}_tokens_per_second"] - 1) < 1e-3), f"a share of --bench: {row}")
 
 
-def bench_floors():
-    """A token's floor is that of a model's weights, which are most of the file; a mixture's that of the experts it has."""
+def bench_rooflines():
+    """A token's roofline is that of a model's weights, which are most of the file; a mixture's that of the experts it has."""
     for name, least, most in ((MODEL, 0.7, 1.6), (FOLDER / "fixtures" / "tiny-qwen35moe.gguf", 0, 1)):
         done = gdn("-m", name, "--bench", "--widths", "1", "-n", "4", "--bench-prompt", "4", "--spec", "off", "--json")
         require(done.returncode == 0, f"--bench of {name}", done)
         if done.returncode:
             continue
         report = json.loads(done.stdout)
-        check_floors(report)
-        floor, size = report["results"][0]["generated_floor_tokens_per_second"], pathlib.Path(name).stat().st_size
-        rates = report["floor_bytes_per_second"], report["floor_products_per_second"]
-        if least: # an instruction multiplies four times as many bytes as floats, and a prompt's floor is that of bytes
+        check_rooflines(report)
+        roofline, size = report["results"][0]["generated_roofline_tokens_per_second"], pathlib.Path(name).stat().st_size
+        rates = report["roofline_bytes_per_second"], report["roofline_products_per_second"]
+        if least: # an instruction multiplies four times as many bytes as floats, and a prompt's roofline is that of bytes
             wide = json.loads(gdn("-m", name, "--bench", "--widths", "1", "-n", "4", "--bench-prompt", "512", "--spec", "off", "--json").stdout)
-            bytes_floor = wide["results"][0]["prompt_floor_tokens_per_second"]
-            require(bytes_floor * size > 2 * wide["floor_products_per_second"], f"the floor of a prompt: {bytes_floor}, {wide['floor_products_per_second']}, {size}")
-        require(min(rates) / size / most <= floor and (not least or floor <= rates[0] / size / least), f"the floor of {name}: {floor}, {rates}, {size}")
+            bytes_roofline = wide["results"][0]["prompt_roofline_tokens_per_second"]
+            require(bytes_roofline * size > 2 * wide["roofline_products_per_second"], f"the roofline of a prompt: {bytes_roofline}, {wide['roofline_products_per_second']}, {size}")
+        require(min(rates) / size / most <= roofline and (not least or roofline <= rates[0] / size / least), f"the roofline of {name}: {roofline}, {rates}, {size}")
 
 
 def memory():
@@ -313,4 +313,4 @@ def no_effect():
     require(not said(done), "as long as it was made for", done)
 
 
-tool.run_tests(text_and_files, same_streams, same_on_every_backend, bench_floors, memory, small_pool, prefixes, errors, no_effect)
+tool.run_tests(text_and_files, same_streams, same_on_every_backend, bench_rooflines, memory, small_pool, prefixes, errors, no_effect)

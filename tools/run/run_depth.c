@@ -32,7 +32,7 @@ static gdn_status read_tokens(rt_engine *engine, const int32_t *tokens, double *
     return status;
 }
 
-int run_depth_measure(run_session *s, run_floor *f, const int32_t *tokens, progress_bar *bar, run_depth *d)
+int run_depth_measure(run_session *s, run_roofline *f, const int32_t *tokens, progress_bar *bar, run_depth *d)
 {
     static const int32_t rows[RUN_DEPTHS] = { 1, 4, RUN_DEPTH_ROWS };
     const int64_t context = run_opt.context;
@@ -53,19 +53,19 @@ int run_depth_measure(run_session *s, run_floor *f, const int32_t *tokens, progr
         }
     rt_engine_destroy(engine);
     if (status) return run_fail("the benchmark");
-    code = run_floor_measure(s, bar, f);
-    d->prompt_floor = run_floor_prompts(s, f, 1, (int32_t)run_opt.depth);
-    for (int i = 0; i < RUN_DEPTHS; i++) d->floor[i] = run_floor_step(s, f, 1, rows[i], (double)run_opt.depth);
+    code = run_roofline_measure(s, bar, f);
+    d->prompt_roofline = run_roofline_prompts(s, f, 1, (int32_t)run_opt.depth);
+    for (int i = 0; i < RUN_DEPTHS; i++) d->roofline[i] = run_roofline_step(s, f, 1, rows[i], (double)run_opt.depth);
     return code;
 }
 
 void run_depth_print(const run_depth *d)
 {
-    printf("\nAfter %lld tokens, which were read at %.1f a second (%.1f%% of the floor):", (long long)run_opt.depth,
-           (double)run_opt.depth / d->prompt, 100 * d->prompt_floor / d->prompt);
+    printf("\nAfter %lld tokens, which were read at %.1f a second (%.1f%% of the roofline):", (long long)run_opt.depth,
+           (double)run_opt.depth / d->prompt, 100 * d->prompt_roofline / d->prompt);
     for (int i = 0; i < RUN_DEPTHS; i++)
-        printf("%s %d row%s %.3f ms (%.1f%% of the floor)", i ? "," : "", (int)d->n_rows[i],
-               d->n_rows[i] > 1 ? "s" : "", 1e3 * d->step[i], 100 * d->floor[i] / d->step[i]);
+        printf("%s %d row%s %.3f ms (%.1f%% of the roofline)", i ? "," : "", (int)d->n_rows[i],
+               d->n_rows[i] > 1 ? "s" : "", 1e3 * d->step[i], 100 * d->roofline[i] / d->step[i]);
 }
 
 void run_depth_json(json_writer *w, const run_depth *d)
@@ -73,14 +73,14 @@ void run_depth_json(json_writer *w, const run_depth *d)
     json_object(w, "depth");
     json_int(w, "tokens", run_opt.depth);
     json_double(w, "prompt_tokens_per_second", (double)run_opt.depth / d->prompt);
-    json_double(w, "prompt_share", d->prompt_floor / d->prompt);
+    json_double(w, "prompt_share", d->prompt_roofline / d->prompt);
     json_array(w, "steps");
     for (int i = 0; i < RUN_DEPTHS; i++) {
         json_object(w, NULL);
         json_int(w, "rows", d->n_rows[i]);
         json_double(w, "seconds", d->step[i]);
-        json_double(w, "floor_seconds", d->floor[i]);
-        json_double(w, "share", d->floor[i] / d->step[i]);
+        json_double(w, "roofline_seconds", d->roofline[i]);
+        json_double(w, "share", d->roofline[i] / d->step[i]);
         json_close(w);
     }
     json_close(w);

@@ -1,4 +1,4 @@
-/* Rooflines (floors) of `gdn run --bench`: the time of a step or prompt if the machine only read its bytes, or only
+/* Rooflines of `gdn run --bench`: the time of a step or prompt if the machine only read its bytes, or only
  * multiplied. Both rates are measured, reading on the model's own mapped weights. */
 #include <math.h>
 #include <stdlib.h>
@@ -63,7 +63,7 @@ static work sequence_work(const rt_model *m, double n, double n_cells)
 
 static double largest(double a, double b) { return a > b ? a : b; }
 
-double run_floor_step(const run_session *s, const run_floor *f, int32_t n_seqs, int32_t n_rows, double n_cells)
+double run_roofline_step(const run_session *s, const run_roofline *f, int32_t n_seqs, int32_t n_rows, double n_cells)
 {
     const work weights = work_of(s->model, (double)n_seqs * n_rows), one = sequence_work(s->model, n_rows, n_cells);
     const double head = (double)n_seqs * n_rows * products_of(&s->model->output);
@@ -71,7 +71,7 @@ double run_floor_step(const run_session *s, const run_floor *f, int32_t n_seqs, 
                    (weights.products + head + n_seqs * one.products) / f->products_per_second);
 }
 
-double run_floor_prompts(const run_session *s, const run_floor *f, int32_t n_seqs, int32_t length)
+double run_roofline_prompts(const run_session *s, const run_roofline *f, int32_t n_seqs, int32_t length)
 {
     const double tokens = (double)n_seqs * length, batch = (double)run_opt.batch, steps = ceil(tokens / batch);
     const work weights = work_of(s->model, tokens < batch ? tokens : batch);
@@ -118,7 +118,7 @@ static int32_t pieces_of(const rt_model *m, roofline_piece *pieces)
     return n;
 }
 
-int run_floor_measure(const run_session *s, progress_bar *wait, run_floor *f)
+int run_roofline_measure(const run_session *s, progress_bar *wait, run_roofline *f)
 {
     const int32_t n = pieces_of(s->model, NULL);
     roofline_piece *pieces = calloc((size_t)n, sizeof *pieces);
