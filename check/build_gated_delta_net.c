@@ -474,8 +474,8 @@ void delta_copy_slot(const check_case *from, const delta_spec *from_spec, const 
                        (size_t)check_unit_bytes(from_spec->dtype_state));
 }
 
-void delta_copy_column(const check_case *from, unsigned char *const *image, int from_row, int position, check_case *to,
-                       int to_row, int to_position)
+void delta_copy_entry(const check_case *from, unsigned char *const *image, int from_row, int position, check_case *to,
+                      int to_row, int to_position)
 {
     unsigned char *target[CHECK_MAX_MEMORIES];
     check_initial(to, target);
@@ -486,7 +486,7 @@ void delta_copy_column(const check_case *from, unsigned char *const *image, int 
 void delta_copy_log(const check_case *from, unsigned char *const *image, int from_row, check_case *to, int to_row,
                     int first, int last)
 {
-    for (int at = first; at < last; at++) delta_copy_column(from, image, from_row, at, to, to_row, at);
+    for (int at = first; at < last; at++) delta_copy_entry(from, image, from_row, at, to, to_row, at);
 }
 
 /* ---- What a call may write -------------------------------------------------------------------------------------- */

@@ -36,7 +36,7 @@ void conv_defaults(conv_spec *spec, int n_channels, int width)
     memset(spec, 0, sizeof *spec);
     spec->n_channels = n_channels;
     spec->width = width;
-    spec->n_columns = width - 1;
+    spec->n_slots = width - 1;
     spec->bias = 1;
     spec->seed = 1;
     conv_batch(spec, 1, 1);
@@ -65,11 +65,11 @@ unsigned char *conv_token(const check_case *c, const conv_spec *spec, const char
                        : check_at(c, v, image[v->memory], 0, first_token(spec, s) + t, 0, 0);
 }
 
-unsigned char *conv_column(const check_case *c, const conv_spec *spec, const char *pool, unsigned char *const *image,
-                           int row, int64_t position)
+unsigned char *conv_slot(const check_case *c, const conv_spec *spec, const char *pool, unsigned char *const *image,
+                         int row, int64_t position)
 {
     const check_view *v = check_find(c, pool);
-    return check_at(c, v, image[v->memory], row, position % spec->n_columns, 0, 0);
+    return check_at(c, v, image[v->memory], row, position % spec->n_slots, 0, 0);
 }
 
 static void add_tokens(check_case *c, const conv_spec *spec, const char *name, size_t field, int32_t dtype, int written,
@@ -119,14 +119,14 @@ static void add_weights(check_case *c, const conv_spec *spec, check_rng *rng)
 static void add_history(check_case *c, const conv_spec *spec, const char *name, size_t field, int n_rows, int written,
                         check_rng *rng)
 {
-    const int64_t extent[3] = { n_rows, spec->n_columns, spec->n_channels };
+    const int64_t extent[3] = { n_rows, spec->n_slots, spec->n_channels };
     int order[2] = { 0, 1 };
     check_view v = { .name = name, .field = field, .axis = { "row", "slot", "channel" } };
     if (spec->strided && check_one_in(rng, 3)) check_shuffle(rng, order, 2);
     const uint64_t bytes =
         check_lay_out(&v, spec->dtype_history, 3, extent, order, spec->strided ? 7 : 0, spec->strided ? rng : NULL);
     v.memory = check_add_memory(c, bytes, check_alignment(spec->dtype_history), written, spec->strided ? rng : NULL);
-    v.stated = spec->strided && spec->n_columns && check_one_in(rng, 2) ? bytes : 0;
+    v.stated = spec->strided && spec->n_slots && check_one_in(rng, 2) ? bytes : 0;
     check_add_view(c, &v);
 }
 
@@ -144,7 +144,7 @@ static void fill_column(const conv_spec *spec, unsigned char *column, uint64_t s
     free(x);
 }
 
-/* x and the columns that the history must have; the rest of it stays poison. */
+/* x and the entries that the history must have; the rest of it stays poison. */
 static void fill(check_case *c, const conv_spec *spec)
 {
     unsigned char *image[CHECK_MAX_MEMORIES];
@@ -157,10 +157,10 @@ static void fill(check_case *c, const conv_spec *spec)
                        (check_values)spec->values,
                        check_mix(spec->seed, (t < seq->length - seq->rejected ? seq->key : ~seq->key) +
                                                  (uint64_t)seq->position + (uint64_t)(seq->order ? seq->order[t] : t)));
-        for (int64_t p = (int64_t)seq->position - spec->n_columns;
+        for (int64_t p = (int64_t)seq->position - spec->n_slots;
              seq->src >= 0 && spec->where != CONV_NOWHERE && p < seq->position; p++)
             if (p >= 0)
-                fill_column(spec, conv_column(c, spec, "history", image, seq->src, p),
+                fill_column(spec, conv_slot(c, spec, "history", image, seq->src, p),
                             check_mix(spec->seed, seq->key + (uint64_t)p));
     }
 }
@@ -205,11 +205,11 @@ void check_build_ssm_conv(check_case *c, const check_spec *any, check_rng *rng)
     a->activation = spec->silu ? GDN_ACTIVATION_SILU : GDN_ACTIVATION_NONE;
     if (history) {
         a->history.n_rows = spec->n_rows;
-        a->history.n_slots = spec->n_columns;
+        a->history.n_slots = spec->n_slots;
     }
     if (history && spec->where != CONV_IN_PLACE) {
         a->history_out.n_rows = spec->n_rows_out;
-        a->history_out.n_slots = spec->n_columns;
+        a->history_out.n_slots = spec->n_slots;
     }
     if (spec->interval)
         call->checkpoints =
@@ -259,7 +259,7 @@ const char *check_writes_ssm_conv(const void *any, const check_writes *writes)
             if (call->tree.size) check_parents(writes, &call->tree.parent, q, &wrong);
             if (pass == 0)
                 check_tokens_written(writes, &a->out, &out, q, s, 1, check_unit_bytes(a->out.dtype) * channels);
-            /* The newest columns; where the row is the one that was read, the older of them are there already. */
+            /* The newest entries; where the row is the one that was read, the older of them are there already. */
             const int64_t end = position + q.length, oldest = end > W ? end - W : 0,
                           kept = !apart && src == dst ? position : 0;
             for (int64_t p = oldest > kept ? oldest : kept; pass && p < end && q.length && dst >= 0; p++)
@@ -288,14 +288,14 @@ const char *check_writes_ssm_conv(const void *any, const check_writes *writes)
 
 /* ---- random cases ---------------------------------------------------------------------------------------- */
 
-static int32_t random_position(check_rng *rng, int n_columns, int length)
+static int32_t random_position(check_rng *rng, int n_slots, int length)
 {
     switch (check_between(rng, 0, 7)) {
     case 0: return 0;
     case 1: return INT32_MAX - length;
     case 2: return check_between(rng, 1 << 20, 1 << 30);
     case 3:
-    case 4: return check_between(rng, 0, n_columns + 1);
+    case 4: return check_between(rng, 0, n_slots + 1);
     default: return check_between(rng, 0, 300);
     }
 }
@@ -400,7 +400,7 @@ static void random_tree(conv_spec *spec, check_rng own)
     spec->tree = 1;
     spec->map_parent = !check_one_in(rng, 8);
     const int least = spec->width - 1 + longest + (check_one_in(rng, 2) ? 0 : check_between(rng, 1, 5));
-    if (spec->n_columns < least) spec->n_columns = least;
+    if (spec->n_slots < least) spec->n_slots = least;
 }
 
 void conv_random(conv_spec *spec, check_rng *rng)
@@ -413,7 +413,7 @@ void conv_random(conv_spec *spec, check_rng *rng)
     spec->seed = check_next(rng);
     spec->n_channels = check_one_in(rng, 2) ? CHECK_PICK(rng, channels) : check_between(rng, 1, 300);
     spec->width = check_one_in(rng, 2) ? CHECK_PICK(rng, widths) : check_between(rng, 1, 16);
-    spec->n_columns = spec->width - 1 + (check_one_in(rng, 2) ? 0 : check_between(rng, 1, 9));
+    spec->n_slots = spec->width - 1 + (check_one_in(rng, 2) ? 0 : check_between(rng, 1, 9));
     spec->where = check_one_in(rng, 8) ? CONV_NOWHERE : check_between(rng, CONV_IN_PLACE, CONV_APART);
     spec->silu = check_between(rng, 0, 1);
     spec->bias = check_between(rng, 0, 1);
@@ -430,7 +430,7 @@ void conv_random(conv_spec *spec, check_rng *rng)
         conv_seq *seq = &spec->seq[s];
         seq->key = check_next(rng);
         seq->length = equal ? length : check_between(rng, 0, most);
-        seq->position = spec->map_position ? random_position(rng, spec->n_columns, seq->length) : 0;
+        seq->position = spec->map_position ? random_position(rng, spec->n_slots, seq->length) : 0;
     }
     spec->map_start =
         check_draw_starts(&spec->seq[0].length, sizeof spec->seq[0], spec->n_seqs, &spec->lead, &spec->tail, rng);

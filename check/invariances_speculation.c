@@ -28,9 +28,9 @@ static void carry_history(const layer *before, check_case *c, const conv_spec *s
     unsigned char *image[CHECK_MAX_MEMORIES];
     check_initial(c, image);
     for (int row = 0; row < spec->n_rows; row++)
-        for (int column = 0; column < spec->n_columns; column++)
-            memcpy(conv_column(c, spec, "history", image, row, column),
-                   conv_column(&before->conv.c, &before->conv.conv, "history", before->conv.result.image, row, column),
+        for (int column = 0; column < spec->n_slots; column++)
+            memcpy(conv_slot(c, spec, "history", image, row, column),
+                   conv_slot(&before->conv.c, &before->conv.conv, "history", before->conv.result.image, row, column),
                    4 * (size_t)spec->n_channels);
 }
 
@@ -77,13 +77,13 @@ static int step(check_trial *trial, layer *l, const int *length, const int *reje
     return check_trial_run(trial, &l->net.c, &l->net.result, what);
 }
 
-/* What is left of sequence s: the state and the columns of the history that the next token needs. */
+/* What is left of sequence s: the state and the entries of the history that the next token needs. */
 static int same_rest(check_trial *trial, const layer *plain, const layer *draft, int s)
 {
     const int p = plain->position[0], slots = draft->net.delta.n_slots;
     if (!delta_same_state(trial, &plain->net, 0, &draft->net, s * slots + p % slots, "what is left")) return 0;
     for (int64_t q = p - 1; q >= 0 && q > p - plain->conv.conv.width; q--)
-        if (!conv_same_column(trial, &plain->conv, 0, q, &draft->conv, s, q, "what is left")) return 0;
+        if (!conv_same_slot(trial, &plain->conv, 0, q, &draft->conv, s, q, "what is left")) return 0;
     return 1;
 }
 
@@ -109,7 +109,7 @@ void check_speculation(check_trial *trial, check_rng *rng)
     delta->values[DELTA_G] = CHECK_GATE_SLOW;
     conv_defaults(conv, 2 * heads_k * dim_k + heads_v * dim_v, width);
     conv->silu = 1;
-    conv->n_columns = width - 1 + k - 1;
+    conv->n_slots = width - 1 + k - 1;
     conv->map_start = conv->map_position = 1;
     conv->seed = delta->seed;
     delta_batch(delta, n, 0);
@@ -136,7 +136,7 @@ void check_speculation(check_trial *trial, check_rng *rng)
         plain.net.delta.n_slots = plain.net.delta.n_slots_out = plain.net.delta.n_snapshots = 1;
         plain.net.delta.n_seqs = plain.net.delta.n_rows = plain.net.delta.n_rows_out = 1;
         plain.conv.conv.n_seqs = plain.conv.conv.n_rows = plain.conv.conv.n_rows_out = 1;
-        plain.conv.conv.n_columns = width - 1;
+        plain.conv.conv.n_slots = width - 1;
         plain.net.delta.seq[0].key = delta->seq[s].key;
         plain.conv.conv.seq[0].key = conv->seq[s].key;
         while (plain.position[0] < draft.position[s]) {

@@ -1,5 +1,5 @@
 /* Trees of tokens: each branch gives what a call gives that has nothing but that branch and has never seen a tree, and
- * so do the columns that it leaves; siblings may come in any order. */
+ * so do the entries that it leaves; siblings may come in any order. */
 #include "families.h"
 #include "trial.h"
 
@@ -89,7 +89,7 @@ static void draw_state_tree(delta_spec *spec, int n, const int *parent, check_rn
     spec->log_slots = n + seq->n_replayed + check_between(rng, 0, 3);
 }
 
-/* How many of the columns before the tree's tokens are not in the state that it commits. */
+/* How many of the entries before the tree's tokens are not in the state that it commits. */
 static int left_of(const delta_spec *tree)
 {
     return tree->state_interval ? tree->seq[0].position % tree->state_interval : 0;
@@ -123,7 +123,7 @@ static int run_branch(check_trial *trial, const check_call *tree, check_call *br
     return check_trial_run(trial, &branch->c, &branch->result, "a branch alone");
 }
 
-/* The branch's columns moved together, and repeated on the state. */
+/* The branch's entries moved together, and replayed on the state. */
 static int run_accepted(check_trial *trial, const check_call *tree, check_call *next, const int *path, int n,
                         check_rng *rng)
 {
@@ -141,8 +141,8 @@ static int run_accepted(check_trial *trial, const check_call *tree, check_call *
         delta_copy_log(&tree->c, tree->result.image, from->log_row, &next->c, seq->log_row,
                        from->position - left_of(&tree->delta), from->position);
     for (int m = 0; m < n; m++)
-        delta_copy_column(&tree->c, tree->result.image, from->log_row, from->position + path[m], &next->c, seq->log_row,
-                          from->position + m);
+        delta_copy_entry(&tree->c, tree->result.image, from->log_row, from->position + path[m], &next->c, seq->log_row,
+                         from->position + m);
     return check_trial_run(trial, &next->c, &next->result, "an accepted branch");
 }
 
@@ -164,7 +164,7 @@ void check_state_trees(check_trial *trial, check_rng *rng)
         if (!run_accepted(trial, tree, next, path, depth, rng)) return;
         const int interval = tree->delta.state_interval; /* the state behind all tokens is none otherwise */
         if ((interval < 2 || (tree->delta.seq[0].position + depth) % interval == 0) &&
-            !delta_same_state(trial, branch, 0, next, 0, "from a branch's columns"))
+            !delta_same_state(trial, branch, 0, next, 0, "from a branch's entries"))
             return;
     }
     reorder(parent, n, order, place, parents, rng);
@@ -179,8 +179,8 @@ void check_state_trees(check_trial *trial, check_rng *rng)
 /* The column of a position, in a tree's history, against that of another one in a branch's. */
 static int same_column(check_trial *trial, const check_call *tree, int64_t at, const check_call *branch, int64_t from)
 {
-    return conv_same_column(trial, tree, tree->conv.seq[0].dst, at, branch, branch->conv.seq[0].dst, from,
-                            "a branch alone");
+    return conv_same_slot(trial, tree, tree->conv.seq[0].dst, at, branch, branch->conv.seq[0].dst, from,
+                          "a branch alone");
 }
 
 void check_history_trees(check_trial *trial, check_rng *rng)
@@ -192,7 +192,7 @@ void check_history_trees(check_trial *trial, check_rng *rng)
     conv_defaults(spec, check_between(rng, 1, 150), width);
     conv_random_ways(spec, rng);
     conv_batch(spec, 1, n);
-    spec->n_columns = spec->width - 1 + n + check_between(rng, 0, 4);
+    spec->n_slots = spec->width - 1 + n + check_between(rng, 0, 4);
     spec->map_position = spec->map_src = spec->map_dst = spec->tree = spec->map_parent = 1;
     spec->n_rows = spec->n_rows_out = 2;
     conv_seq *const seq = &spec->seq[0];

@@ -45,12 +45,11 @@ int conv_same_tokens(check_trial *trial, const check_call *a, int s, int t, cons
 
 static const char *history_of(const conv_spec *spec) { return spec->where == CONV_APART ? "history_out" : "history"; }
 
-int conv_same_column(check_trial *trial, const check_call *a, int row, int64_t position, const check_call *b, int row2,
-                     int64_t position2, const char *what)
+int conv_same_slot(check_trial *trial, const check_call *a, int row, int64_t position, const check_call *b, int row2,
+                   int64_t position2, const char *what)
 {
-    return check_trial_same_of(trial, a->conv.dtype_history,
-                               conv_column(&a->c, &a->conv, history_of(&a->conv), a->result.image, row, position),
-                               conv_column(&b->c, &b->conv, history_of(&b->conv), b->result.image, row2, position2),
-                               a->conv.n_channels, "%s: history in row %d, position %lld", what, row,
-                               (long long)position);
+    return check_trial_same_of(
+        trial, a->conv.dtype_history, conv_slot(&a->c, &a->conv, history_of(&a->conv), a->result.image, row, position),
+        conv_slot(&b->c, &b->conv, history_of(&b->conv), b->result.image, row2, position2), a->conv.n_channels,
+        "%s: history in row %d, position %lld", what, row, (long long)position);
 }

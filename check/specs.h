@@ -81,10 +81,10 @@ unsigned char *delta_token(const check_case *c, const delta_spec *spec, const ch
 const float *delta_out(const check_case *c, const delta_spec *spec, unsigned char *const *image, int s, int t, int h);
 unsigned char *delta_state(const check_case *c, const delta_spec *spec, const char *pool, unsigned char *const *image,
                            int entry, int h, int key, int value);
-/* Copy a column of the log to that of another position. */
-void delta_copy_column(const check_case *from, unsigned char *const *image, int from_row, int position, check_case *to,
-                       int to_row, int to_position);
-/* Copy the columns of a row of the log that hold the positions first .. last - 1. */
+/* Copy an entry of the log to that of another position. */
+void delta_copy_entry(const check_case *from, unsigned char *const *image, int from_row, int position, check_case *to,
+                      int to_row, int to_position);
+/* Copy the entries of a row of the log for the positions first .. last - 1. */
 void delta_copy_log(const check_case *from, unsigned char *const *image, int from_row, check_case *to, int to_row,
                     int first, int last);
 /* Copy all of the slots of one pool into the memory of a case, as they are. */
@@ -111,7 +111,7 @@ typedef struct conv_seq {
 } conv_seq;
 
 typedef struct conv_spec {
-    int n_seqs, n_channels, width, n_rows, n_columns, n_rows_out, where;
+    int n_seqs, n_channels, width, n_rows, n_slots, n_rows_out, where;
     int silu, bias, tap_major;
     int values, weight_values;
     int32_t dtype_x, dtype_weight, dtype_bias, dtype_out, dtype_history;
@@ -131,8 +131,8 @@ void conv_random_ways(conv_spec *spec, check_rng *rng); /* as delta_random_ways(
 /* Parts of images. pool is "history" or "history_out". */
 unsigned char *conv_token(const check_case *c, const conv_spec *spec, const char *name, unsigned char *const *image,
                           int s, int t);
-unsigned char *conv_column(const check_case *c, const conv_spec *spec, const char *pool, unsigned char *const *image,
-                           int row, int64_t position);
+unsigned char *conv_slot(const check_case *c, const conv_spec *spec, const char *pool, unsigned char *const *image,
+                         int row, int64_t position);
 
 /* ---- set_rows ---- */
 

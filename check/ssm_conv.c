@@ -23,7 +23,7 @@ static void begin(check_spec *spec)
 #define EACH(member) CHECK_MEMBER(#member, conv_spec, seq[0].member, sizeof(conv_seq))
 
 static const check_member members[] = {
-    { ONE(n_seqs) },       { ONE(n_channels) },    { ONE(width) },       { ONE(n_rows) },       { ONE(n_columns) },
+    { ONE(n_seqs) },       { ONE(n_channels) },    { ONE(width) },       { ONE(n_rows) },       { ONE(n_slots) },
     { ONE(n_rows_out) },   { ONE(where) },         { ONE(silu) },        { ONE(bias) },         { ONE(tap_major) },
     { ONE(values) },       { ONE(weight_values) }, { ONE(dtype_x) },     { ONE(dtype_weight) }, { ONE(dtype_bias) },
     { ONE(dtype_out) },    { ONE(dtype_history) }, { ONE(lead) },        { ONE(tail) },         { ONE(map_start) },
@@ -50,21 +50,21 @@ static const char *const lines[] = {
     " n_channels=37 n_seqs=3 length=5 map_position=1 position=s*width",
     "channels/{n_channels:1|2|3|4|5|7|8|9|15|16|17|31|32|33|63|64|65|127|128|200|1024}_T{length:1|2|3|4|5|8|17|64} "
     "width=4 n_seqs=2 map_position=1 position=2,33 silu=#length%2",
-    "ring/columns{n_columns:3|4|5|6|7|8}_at{p:0|1|2|3|4|5|6|7|8|9|10|11}_{where:in_place|same|apart} n_channels=24 "
-    "width=4 n_seqs=2 length=n_columns-2 map_position=1 position=p+100*s",
+    "ring/slots{n_slots:3|4|5|6|7|8}_at{p:0|1|2|3|4|5|6|7|8|9|10|11}_{where:in_place|same|apart} n_channels=24 "
+    "width=4 n_seqs=2 length=n_slots-2 map_position=1 position=p+100*s",
 
     EDGE("no_sequences", "n_seqs=0"),
     EDGE("no_tokens", "n_seqs=3 length=0"),
     EDGE("no_history", "n_seqs=3 length=5 where=nowhere"),
     EDGE("some_skipped", "n_seqs=5 length=3 map_src=1 src=s%2?src:skip"),
-    /* The columns before are zeros and are written as such. */
+    /* The entries before are zeros and are written as such. */
     EDGE("from_zero", "n_seqs=3 length=2 map_src=map_position=1 src=none position=3*s"),
     EDGE("nothing_kept", "n_seqs=3 length=2 map_dst=map_position=1 dst=none position=20+s"),
     /* At 0, partly filled, full. */
-    EDGE("other_row", "n_columns=width+3 n_seqs=3 length=2 n_rows=n_rows_out=6 map_dst=map_position=1 dst=5-s "
+    EDGE("other_row", "n_slots=width+3 n_seqs=3 length=2 n_rows=n_rows_out=6 map_dst=map_position=1 dst=5-s "
                       "position=4*s"),
     /* Rolled back by 0, 1, 2. */
-    EDGE("shared_row", "n_columns=width+1 n_seqs=3 length=4 n_rows=n_rows_out=4 map_src=map_dst=map_position=1 src=3 "
+    EDGE("shared_row", "n_slots=width+1 n_seqs=3 length=4 n_rows=n_rows_out=4 map_src=map_dst=map_position=1 src=3 "
                        "key=5 position=11-s"),
     EDGE("ragged", RAGGED),
     EDGE("strided", RAGGED "strided=1"),
@@ -89,20 +89,20 @@ static const char *const lines[] = {
     GGML("9", "10"),
 
     /* Every type of each operand: a token, several, and more than a piece of what is cut; a width with versions of its
-     * own and one without. The older columns come along. */
+     * own and one without. The older entries come along. */
     "types/{dtype_x:" TYPES "}_{dtype_weight:" TYPES "}_{dtype_bias?" TYPES "}_{dtype_out:" TYPES
     "}_{dtype_history:" TYPES "}_T{length,width:1_width4|6_width4|70_width4|5_width3}"
-    " n_channels=70 n_seqs=2 n_columns=width+1 map_position=map_dst=1 position=2,33 n_rows=n_rows_out=3 dst=0,2 "
+    " n_channels=70 n_seqs=2 n_slots=width+1 map_position=map_dst=1 position=2,33 n_rows=n_rows_out=3 dst=0,2 "
     "silu=dtype_out!=dtype_history tap_major=#length==1 dtype_bias=(dtype_x+dtype_weight)%3 "
     "values=pick(dtype_x+dtype_weight+dtype_out+dtype_history,normal,ties,special,subnormal)",
 
     /* As in gated_delta_net.c. */
     "checkpoints/T{length:1|3|6|16|17|33|70}_N{interval:1|2|3|16|32|64}_width{width:1|2|4|16} a=#length b=#interval "
-    "n_channels=37 n_columns=width-1+(a+b)%3 n_seqs=2 n_rows=n_rows_out=6 where=(a+b+#width)%3 silu=a%2 "
+    "n_channels=37 n_slots=width-1+(a+b)%3 n_seqs=2 n_rows=n_rows_out=6 where=(a+b+#width)%3 silu=a%2 "
     "n_checkpoints=2 map_position=map_src=1 dtype_x=dtype_out=(a+#width)%3 dtype_history=b%2?f32:dtype_x "
     "src=s&&(a+b)%4==0?none:src position=b*s+a checkpoint=i==1&&a==2?none:4-2*s+i",
     "tree/{h}_T{length:2|5|9|33}_width{width:1|2|4|16}_{d} {h:random|comb|star} {d:0|1|2} a=#length n_channels=37 "
-    "n_seqs=2 n_columns=width-1+length+(a+h)%3 n_rows=n_rows_out=4 where=(a+#width+h+d)%4 silu=a%2 "
+    "n_seqs=2 n_slots=width-1+length+(a+h)%3 n_rows=n_rows_out=4 where=(a+#width+h+d)%4 silu=a%2 "
     "tree=map_parent=map_position=map_src=1 dtype_x=dtype_out=d dtype_history=h%2?f32:d position=(h+a)*s+#width "
     "src=where==nowhere||s&&(a+d)%4==3?none:src dst=where==nowhere?none:dst "
     "parent=has(comb)?i<2?none:i-2:has(star)?none:drawn",
@@ -116,14 +116,14 @@ static int run(check_trial *trial, check_call *call, check_rng *rng, const char 
     return check_call_run(trial, &check_kernel_ssm_conv, call, rng, what);
 }
 
-/* The newest columns of two rows, as many as both have. */
+/* The newest entries of two rows, as many as both have. */
 static int same_history(check_trial *trial, const check_call *a, int s, const check_call *b, int s2, const char *what)
 {
     const conv_seq *x = &a->conv.seq[s], *y = &b->conv.seq[s2];
-    const int columns = a->conv.n_columns < b->conv.n_columns ? a->conv.n_columns : b->conv.n_columns;
+    const int columns = a->conv.n_slots < b->conv.n_slots ? a->conv.n_slots : b->conv.n_slots;
     const int64_t last = (int64_t)x->position + x->length;
     for (int64_t p = last - 1; p >= 0 && p >= last - columns; p--)
-        if (!conv_same_column(trial, a, x->dst, p, b, y->dst, p, what)) return 0;
+        if (!conv_same_slot(trial, a, x->dst, p, b, y->dst, p, what)) return 0;
     return 1;
 }
 
@@ -131,7 +131,7 @@ static void random_shape(conv_spec *spec, check_rng *rng)
 {
     const int width = check_between(rng, 1, 16);
     conv_defaults(spec, check_between(rng, 1, 150), width);
-    spec->n_columns = spec->width - 1 + check_between(rng, spec->width == 1, 6);
+    spec->n_slots = spec->width - 1 + check_between(rng, spec->width == 1, 6);
     conv_random_ways(spec, rng);
     spec->map_position = spec->map_start = 1;
 }
@@ -208,35 +208,35 @@ static void batches(check_trial *trial, check_rng *rng)
     }
 }
 
-/* Rolling back and going on = never having gone further: the ring still holds the columns of up to as many
- * rejected tokens as it has spare columns, in place of the oldest ones. */
+/* Rolling back and going on = never having gone further: the ring still holds the entries of up to as many
+ * rejected tokens as it has spare slots, in place of the oldest ones. */
 static void rollbacks(check_trial *trial, check_rng *rng)
 {
     check_call *plain = check_trial_call(trial), *again = check_trial_call(trial);
     random_shape(&plain->conv, rng);
-    plain->conv.n_columns = plain->conv.width - 1 + check_between(rng, 1, 6);
+    plain->conv.n_slots = plain->conv.width - 1 + check_between(rng, 1, 6);
     random_batch(&plain->conv, rng, 1, 6);
     again->conv = plain->conv;
     if (!run(trial, plain, rng, "never gone further")) return;
     const conv_seq *seq = &again->conv.seq[0];
-    const int spare = again->conv.n_columns - (again->conv.width - 1), n_rejected = check_between(rng, 1, spare);
+    const int spare = again->conv.n_slots - (again->conv.width - 1), n_rejected = check_between(rng, 1, spare);
     unsigned char *image[CHECK_MAX_MEMORIES];
     check_call_build(trial, &check_kernel_ssm_conv, again, rng);
     check_initial(&again->c, image);
     for (int i = 0; i < n_rejected; i++)
-        check_fill(conv_column(&again->c, &again->conv, "history", image, seq->src, (int64_t)seq->position + i),
+        check_fill(conv_slot(&again->c, &again->conv, "history", image, seq->src, (int64_t)seq->position + i),
                    again->conv.dtype_history, again->conv.n_channels, CHECK_SPECIAL, check_next(rng));
     if (!check_trial_run(trial, &again->c, &again->result, "after a rollback")) return;
     if (!conv_same_tokens(trial, plain, 0, 0, again, 0, 0, seq->length, "after a rollback")) return;
-    const int64_t oldest = (int64_t)seq->position + n_rejected - again->conv.n_columns,
+    const int64_t oldest = (int64_t)seq->position + n_rejected - again->conv.n_slots,
                   end_position = (int64_t)seq->position + seq->length;
     for (int64_t p = oldest > 0 ? oldest : 0; seq->length && p < end_position; p++)
-        if (p >= end_position - again->conv.n_columns &&
-            !conv_same_column(trial, plain, seq->dst, p, again, seq->dst, p, "after a rollback"))
+        if (p >= end_position - again->conv.n_slots &&
+            !conv_same_slot(trial, plain, seq->dst, p, again, seq->dst, p, "after a rollback"))
             return;
 }
 
-/* A checkpoint has the columns that a call leaves which ends there, and with nothing but these a sequence goes on as if
+/* A checkpoint has the entries that a call leaves which ends there, and with nothing but these a sequence goes on as if
  * there had been no cut. */
 static void checkpoints(check_trial *trial, check_rng *rng)
 {
@@ -264,16 +264,16 @@ static void checkpoints(check_trial *trial, check_rng *rng)
         part->conv.where = CONV_IN_PLACE;
         if (!run(trial, part, rng, "a prefix")) return;
         for (int64_t p = length - reach > 0 ? length - reach : 0; p < length; p++)
-            if (!conv_same_column(trial, all, row, p, part, seq->dst, p, "checkpoint against prefix")) return;
+            if (!conv_same_slot(trial, all, row, p, part, seq->dst, p, "checkpoint against prefix")) return;
         take_part(spec, 0, t + 1, n, &next->conv, rng);
         next->conv.interval = next->conv.n_checkpoints = 0;
         next->conv.where = CONV_IN_PLACE;
         check_call_build(trial, &check_kernel_ssm_conv, next, rng);
         unsigned char *image[CHECK_MAX_MEMORIES];
         check_initial(&next->c, image);
-        for (int column = 0; column < spec->n_columns; column++)
-            memcpy(conv_column(&next->c, &next->conv, "history", image, seq->src, column),
-                   conv_column(&all->c, spec, pool, all->result.image, row, column),
+        for (int column = 0; column < spec->n_slots; column++)
+            memcpy(conv_slot(&next->c, &next->conv, "history", image, seq->src, column),
+                   conv_slot(&all->c, spec, pool, all->result.image, row, column),
                    check_unit_bytes(spec->dtype_history) * (uint64_t)spec->n_channels);
         if (!check_trial_run(trial, &next->c, &next->result, "from a checkpoint") ||
             !conv_same_tokens(trial, all, 0, t + 1, next, 0, 0, n - t - 1, "from a checkpoint"))
@@ -281,11 +281,11 @@ static void checkpoints(check_trial *trial, check_rng *rng)
     }
 }
 
-/* Other rows, a pool of its own, more columns, the other order of weights, other threads, strides. */
+/* Other rows, a pool of its own, more slots, the other order of weights, other threads, strides. */
 static void variants(check_trial *trial, check_rng *rng)
 {
     static const char *const what[] = { "into another row",   "into a pool of its own",
-                                        "with more columns",  "with the other order of weights",
+                                        "with more slots",    "with the other order of weights",
                                         "with other threads", "strided" };
     check_call *a = check_trial_call(trial), *b = check_trial_call(trial);
     const int way = trial->number % (int)(sizeof what / sizeof what[0]);
@@ -300,7 +300,7 @@ static void variants(check_trial *trial, check_rng *rng)
         if (way == 0) b->conv.n_rows = b->conv.n_rows_out;
         for (int s = 0; s < b->conv.n_seqs; s++) b->conv.seq[s].dst = 2 * b->conv.n_seqs - 1 - s;
     }
-    if (way == 2) b->conv.n_columns += check_between(rng, 1, 5);
+    if (way == 2) b->conv.n_slots += check_between(rng, 1, 5);
     if (way == 3) b->conv.tap_major = !a->conv.tap_major;
     if (way == 4) {
         const int kind = check_between(rng, 0, 2);

@@ -86,7 +86,7 @@ int conv_same_tokens(check_trial *trial, const check_call *a, int s, int t, cons
 /* a state in a slot of the pool that is written; and a column of a row of the history that is. */
 int delta_same_state(check_trial *trial, const check_call *a, int entry, const check_call *b, int entry2,
                      const char *what);
-int conv_same_column(check_trial *trial, const check_call *a, int row, int64_t position, const check_call *b, int row2,
-                     int64_t position2, const char *what);
+int conv_same_slot(check_trial *trial, const check_call *a, int row, int64_t position, const check_call *b, int row2,
+                   int64_t position2, const char *what);
 
 #endif

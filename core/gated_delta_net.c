@@ -367,13 +367,13 @@ static gdn_status resolve_log(const gdn_backend *b, const call_t *c, int launch,
     gdn_status status;
     if (!a->log) return GDN_OK;
     log->n_rows = c->log.entries.n_rows;
-    log->n_columns = c->log.entries.n_slots;
+    log->n_slots = c->log.entries.n_slots;
     const gdn_operand_spec spec = {
         .name = "log.entries",
         .dtypes = 1u << GDN_F32,
         .n_axes = 2,
         .axes = { "row", "slot" },
-        .extent = { log->n_rows, log->n_columns },
+        .extent = { log->n_rows, log->n_slots },
         .inner = keys + a->n_heads_v * (a->head_dim_v + decays),
         .needed = launch && a->n_seqs,
     };
@@ -385,7 +385,7 @@ static gdn_status resolve_log(const gdn_backend *b, const call_t *c, int launch,
         return status;
     log->at = view.at;
     log->stride_row = view.stride_row;
-    log->stride_column = view.stride_line;
+    log->stride_slot = view.stride_line;
     r[LOG].written = 1;
     if (launch && !c->log.row.data)
         return gdn_check_range("n_seqs (without log.row, up to log.entries.n_rows)", a->n_seqs, 0, log->n_rows);

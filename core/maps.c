@@ -48,7 +48,7 @@ gdn_status gdn_check_positions(const gdn_place *position, const gdn_place *seq_s
 
 gdn_status gdn_check_log(const gdn_gated_delta_net_problem *p)
 {
-    for (int32_t s = 0; p->log.n_columns && s < p->n_seqs; s++) {
+    for (int32_t s = 0; p->log.n_slots && s < p->n_seqs; s++) {
         const int32_t row = gdn_log_row_at(&p->log, s), position = gdn_map_at(&p->position, s, 0);
         const int32_t base_position = gdn_map_at(&p->log.state_position, s, position);
         const int32_t length = gdn_seq_length(&p->seq_start, p->n_seqs, p->n_tokens, s);
@@ -70,11 +70,11 @@ gdn_status gdn_check_log(const gdn_gated_delta_net_problem *p)
                             "log.row[%d] is GDN_NONE and tree is given; with it the sequence's %d tokens "
                             "need a row, 0 to %d",
                             (int)s, (int)length, (int)p->log.n_rows - 1);
-        if (row != GDN_NONE && (int64_t)position + length - base_position > p->log.n_columns)
+        if (row != GDN_NONE && (int64_t)position + length - base_position > p->log.n_slots)
             return gdn_fail(GDN_INVALID_ARGUMENT,
                             "log.entries.n_slots is %d; sequence %d has %d tokens from position %d on and the base "
                             "position of its state is %d, for which at least %lld are needed",
-                            (int)p->log.n_columns, (int)s, (int)length, (int)position, (int)base_position,
+                            (int)p->log.n_slots, (int)s, (int)length, (int)position, (int)base_position,
                             (long long)position + length - base_position);
     }
     return GDN_OK;

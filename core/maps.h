@@ -35,7 +35,7 @@ gdn_status gdn_check_positions(const gdn_place *position, const gdn_place *seq_s
 
 /* Checks the log's maps. Lengths and positions have been checked. Of padding, ranges only.
  *   - Rows are in range.
- *   - A base position is 0 to the position. From it to the end of the sequence there are at most n_columns tokens.
+ *   - A base position is 0 to the position. From it to the end of the sequence there are at most n_slots tokens.
  *   - Without a row the base position is the position. A sequence with tokens of a tree has a row. */
 gdn_status gdn_check_log(const gdn_gated_delta_net_problem *p);
 

@@ -56,8 +56,8 @@ typedef struct gdn_state_view {
 /* The replay log: see gdn_log_at(). */
 typedef struct gdn_log_view {
     gdn_place at;
-    int64_t stride_row, stride_column;
-    int32_t n_rows, n_columns; /* 0 columns: there is none */
+    int64_t stride_row, stride_slot;
+    int32_t n_rows, n_slots; /* 0 slots: there is none */
     gdn_place row, state_position, state_commit;
 } gdn_log_view;
 
@@ -95,7 +95,7 @@ typedef struct gdn_ssm_conv_problem {
     gdn_place workspace;
     int32_t empty; /* 1: there is nothing to do */
     int32_t n_seqs, n_tokens, n_channels, kernel_width;
-    int32_t n_columns;     /* slots of the history's ring; 0 = no history */
+    int32_t n_slots;       /* slots of the history's ring; 0 = no history */
     int32_t silu;          /* 1: out goes through silu */
     gdn_token_view x, out; /* stride_head unused */
     gdn_place weight;
@@ -188,13 +188,13 @@ static inline int32_t gdn_checkpoint_at(const gdn_checkpoint_view *c, int32_t s,
 /* The log's row of sequence s, or GDN_NONE. */
 static inline int32_t gdn_log_row_at(const gdn_log_view *log, int32_t s)
 {
-    return log->n_columns ? gdn_map_at(&log->row, s, s) : GDN_NONE;
+    return log->n_slots ? gdn_map_at(&log->row, s, s) : GDN_NONE;
 }
 
 /* The log entry of a position: n_heads_k keys, then n_heads_v deltas, then the decays. */
 static inline char *gdn_log_at(const gdn_log_view *log, int32_t row, int32_t position)
 {
-    return log->at.base + (int64_t)row * log->stride_row + (int64_t)(position % log->n_columns) * log->stride_column;
+    return log->at.base + (int64_t)row * log->stride_row + (int64_t)(position % log->n_slots) * log->stride_slot;
 }
 
 /* Offsets in an entry, in elements: the key of a key head, the deltas of a value head, the decays of a value head. */
@@ -263,7 +263,7 @@ static inline int32_t gdn_commit_position(const gdn_gated_delta_net_problem *p, 
 /* The slot for the state at gdn_commit_position(), or GDN_NONE. */
 static inline int32_t gdn_state_commit_at(const gdn_log_view *log, int32_t s)
 {
-    return log->n_columns ? gdn_map_at(&log->state_commit, s, GDN_NONE) : GDN_NONE;
+    return log->n_slots ? gdn_map_at(&log->state_commit, s, GDN_NONE) : GDN_NONE;
 }
 
 /* The row of dst for row i of the batch, or GDN_NONE. */

@@ -181,7 +181,7 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
         .n_tokens = a->n_tokens,
         .n_channels = a->n_channels,
         .kernel_width = a->kernel_width,
-        .n_columns = a->history.n_slots,
+        .n_slots = a->history.n_slots,
         .silu = a->activation == GDN_ACTIVATION_SILU,
         .checkpoints = { .interval = c->checkpoints.interval, .n = c->checkpoints.n },
         .tree = a->tree != NULL,
@@ -225,7 +225,7 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
     }
     const int pools = gdn_one_pool(c->two_pools, &p->history_in, &p->history_out, &r[HISTORY], &r[HISTORY_OUT]);
     if (!c->history) {
-        p->n_columns = 0;
+        p->n_slots = 0;
         p->history_in.dtype = p->history_out.dtype = a->x.dtype; /* ignore the dtype of an absent operand */
     }
     if (!launch) return GDN_OK;

@@ -95,7 +95,7 @@ static bool view_item(const gdn_gated_delta_net_problem *p, int32_t group, int64
     x->channel = p->gate == GDN_GATE_CHANNEL;
     x->reads = gdn_has_read_key(p);
     x->log_row = gdn_log_row_at(&p->log, s);
-    if (p->log.n_columns) {
+    if (p->log.n_slots) {
         const int32_t commit = gdn_state_commit_at(&p->log, s);
         x->n_replay = x->position - gdn_map_at(&p->log.state_position, s, x->position);
         x->n_commit = x->n_replay - (x->position - gdn_commit_position(p, x->position));
@@ -139,7 +139,7 @@ GDN_INLINE void run_item(const head_view *view, int32_t group, float *scratch)
     for (int32_t first = 0; first < x.n_tokens || !first; first += CHUNK_TOKENS) {
         chunk_fill(&c, &x, first);
         chunk_log(&c, &x);
-        if (by_rows && p->log.n_columns) groups(&x, &c, state);
+        if (by_rows && p->log.n_slots) groups(&x, &c, state);
         else if (by_rows) rows(&x, &c);
         else if (by_lines) lines(&x, &c, state);
         else columns(&x, &c, state);

@@ -21,8 +21,8 @@ static log_walk log_walk_part(const head_view *x, int32_t from, int32_t to)
     if (!w.count) return w;
     const char *begin = p->log.at.base + x->log_row * p->log.stride_row;
     w.begin = (const float *)(const void *)begin;
-    w.step = p->log.stride_column / 4;
-    w.end = w.begin + w.step * p->log.n_columns;
+    w.step = p->log.stride_slot / 4;
+    w.end = w.begin + w.step * p->log.n_slots;
     w.first = (const float *)(const void *)gdn_log_at(&p->log, x->log_row, w.length);
     w.k = gdn_log_key(p, x->key_head);
     w.d = gdn_log_delta(p, x->h) + x->j0;

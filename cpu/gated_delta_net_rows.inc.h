@@ -23,7 +23,7 @@ enum {
 static bool rows_serves(const gdn_gated_delta_net_problem *p, int32_t n_tokens)
 {
     return p->state_layout == GDN_STATE_VK && p->head_dim_k % GDN_VL == 0 && n_tokens <= ROWS_MAX_TOKENS &&
-           !(p->state_interval && p->log.n_columns);
+           !(p->state_interval && p->log.n_slots);
 }
 
 /* The rows of an item. */
@@ -179,7 +179,7 @@ enum { DECODE_KEYS = 128, DECODE_VECTORS = DECODE_KEYS / GDN_VL, DECODE_AHEAD = 
 
 static bool rows_decode_serves(const head_view *x)
 {
-    return x->n_tokens == 1 && x->n == DECODE_KEYS && x->source && !x->p->log.n_columns && !x->reads;
+    return x->n_tokens == 1 && x->n == DECODE_KEYS && x->source && !x->p->log.n_slots && !x->reads;
 }
 
 /* The rows of an item. */

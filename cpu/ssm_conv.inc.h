@@ -82,7 +82,7 @@ static inline const char *tap_row(const conv_item *it, int64_t position)
                row_bytes(p->x.dtype, it->c0);
     if (position < 0 || it->src < 0) return (const char *)zeros;
     return p->history_in.at.base + it->src * p->history_in.stride_row +
-           position % p->n_columns * p->history_in.stride_line + row_bytes(p->history_in.dtype, it->c0);
+           position % p->n_slots * p->history_in.stride_line + row_bytes(p->history_in.dtype, it->c0);
 }
 
 /* Loads the 4 adjacent taps of each of n channels. */
@@ -291,7 +291,7 @@ static inline char *kept_row(const conv_item *it, int32_t row, int64_t position)
 {
     const gdn_ssm_conv_problem *p = it->p;
     return p->history_out.at.base + row * p->history_out.stride_row +
-           position % p->n_columns * p->history_out.stride_line + row_bytes(p->history_out.dtype, it->c0);
+           position % p->n_slots * p->history_out.stride_line + row_bytes(p->history_out.dtype, it->c0);
 }
 
 /* Copies the input at a position to `to`, which is in a row of history_out. */
@@ -318,12 +318,12 @@ static void conv_checkpoints(const conv_item *it, int32_t t, int32_t n)
     }
 }
 
-/* Step 5, keep history: the newest n_columns positions. If the row is the one that was read, it already has the
+/* Step 5, keep history: the newest n_slots positions. If the row is the one that was read, it already has the
  * positions before this call. */
 static void conv_keep(const conv_item *it, int in_place)
 {
-    const int64_t n_columns = it->p->n_columns, end = (int64_t)it->position + it->length;
-    int64_t position = end > n_columns ? end - n_columns : 0;
+    const int64_t n_slots = it->p->n_slots, end = (int64_t)it->position + it->length;
+    int64_t position = end > n_slots ? end - n_slots : 0;
     if (it->dst < 0 || it->keep) return;
     if (in_place && position < it->position) position = it->position;
     for (; position < end; position++) copy_column(it, position, kept_row(it, it->dst, position));
@@ -514,8 +514,8 @@ static void ssm_conv_run(const void *problem, const gdn_plan *plan, int64_t firs
         it.src = gdn_map_at(&p->history_src, it.s, it.s);
         it.dst = gdn_map_at(&p->history_dst, it.s, it.s);
         if (it.length == 0 || it.src == GDN_SKIP) continue;
-        if (!p->n_columns || !p->history_in.at.base) it.src = GDN_NONE;
-        if (!p->n_columns || !p->history_out.at.base) it.dst = GDN_NONE;
+        if (!p->n_slots || !p->history_in.at.base) it.src = GDN_NONE;
+        if (!p->n_slots || !p->history_out.at.base) it.dst = GDN_NONE;
         if (it.width > p->n_channels - it.c0) it.width = p->n_channels - it.c0;
         it.packed = packed && (it.length < LONG || width * 4 > GATHERED);
         it.weight = p->weight.base + it.c0 * p->weight_stride_channel;

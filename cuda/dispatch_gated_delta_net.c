@@ -21,8 +21,8 @@ static uint64_t log_bits(const gdn_gpu_device *gpu, const problem_t *p)
 {
     const gdn_gpu_pool log = { .base = gdn_gpu_address(gpu, &p->log.at),
                                .row = p->log.stride_row,
-                               .line = p->log.stride_column };
-    return p->log.n_columns ? gdn_gpu_pool_bits(&log) | 4 * (uint64_t)p->head_dim_v : 0;
+                               .line = p->log.stride_slot };
+    return p->log.n_slots ? gdn_gpu_pool_bits(&log) | 4 * (uint64_t)p->head_dim_v : 0;
 }
 
 /* 1 for heads of 128 keys whose rows are aligned to 16 bytes. Prefill loads states element by element. */
@@ -43,13 +43,13 @@ static int has_many_tokens(const problem_t *p)
  * differ, and only the device can read the maps. Both kernels take any length and give the same bits. */
 static int in_tiles(const gdn_gpu_device *gpu, const problem_t *p)
 {
-    return has_many_tokens(p) && is_4(gpu, p, 1) && !p->tree && !p->state_interval && !p->log.n_columns;
+    return has_many_tokens(p) && is_4(gpu, p, 1) && !p->tree && !p->state_interval && !p->log.n_slots;
 }
 
 static int is_f32(const problem_t *p)
 {
     const int types = p->q.dtype | p->k.dtype | p->v.dtype | p->g.dtype | p->beta.dtype | p->out.dtype;
-    return types == GDN_F32 && !gdn_gpu_has_forms(p) && !p->log.n_columns;
+    return types == GDN_F32 && !gdn_gpu_has_forms(p) && !p->log.n_slots;
 }
 
 /* The device kernel of a call. */
@@ -88,7 +88,7 @@ static choice_t one_kernel(const gdn_gpu_device *gpu, const problem_t *p)
  * */
 static int may_be_mixed(const gdn_gpu_device *gpu, const problem_t *p)
 {
-    const int log = p->log.n_columns != 0, many = has_many_tokens(p);
+    const int log = p->log.n_slots != 0, many = has_many_tokens(p);
     if (p->tree || p->state_interval || p->n_seqs < 1 || !is_4(gpu, p, 0)) return 0;
     if (!many && (log ? p->n_tokens % p->n_seqs == 0 : p->n_snapshots > 1)) return 0;
     return log ? many || p->n_tokens - p->n_seqs >= GDN_CUDA_FEW_TOKENS
@@ -101,7 +101,7 @@ static choice_t choose(const gdn_gpu_device *gpu, const problem_t *p)
     if (!may_be_mixed(gpu, p)) return choice;
     choice.form = GDN_FORM_MIXED;
     /* Without a map all sequences have equally many tokens. One kernel is then enough, unless there is a log. */
-    if (!p->seq_start.data && !p->log.n_columns) return choice;
+    if (!p->seq_start.data && !p->log.n_slots) return choice;
     choice.kernel = p->gate == GDN_GATE_CHANNEL ? GDN_CUDA_delta_mixed_4_channel : GDN_CUDA_delta_mixed_4;
     choice.mixed = 1;
     return choice;

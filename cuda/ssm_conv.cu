@@ -61,6 +61,7 @@ GDN_INLINE char *token_at(const gdn_gpu_tokens &view, const Sequence &q, int t)
     return view.base + (uint64_t)(view.seq ? q.s * view.seq + t * view.token : ((int64_t)q.first + t) * view.token);
 }
 
+// The history is a ring that is read by position: a smaller position is the rollback.
 GDN_INLINE char *history_at(const gdn_gpu_ssm_conv &p, const gdn_gpu_pool &pool, int row, int position)
 {
     return pool.base + (uint64_t)(row * pool.row + position % p.n_entries * pool.line);

@@ -44,7 +44,7 @@ gdn_gpu_gated_delta_net gdn_gpu_params_gated_delta_net(const gdn_gpu_device *dev
         .state_dst = gdn_gpu_address(dev, &p->state_dst),
         .position = gdn_gpu_address(dev, &p->position),
         .state_checkpoint = gdn_gpu_address(dev, &p->checkpoints.map),
-        .log = { .base = gdn_gpu_address(dev, &p->log.at), .row = p->log.stride_row, .line = p->log.stride_column },
+        .log = { .base = gdn_gpu_address(dev, &p->log.at), .row = p->log.stride_row, .line = p->log.stride_slot },
         .log_row = gdn_gpu_address(dev, &p->log.row),
         .state_position = gdn_gpu_address(dev, &p->log.state_position),
         .state_commit = gdn_gpu_address(dev, &p->log.state_commit),
@@ -87,7 +87,7 @@ gdn_gpu_gated_delta_net gdn_gpu_params_gated_delta_net(const gdn_gpu_device *dev
         .state_dtype = p->state_in.dtype,
         .state_interval = p->state_interval,
         .log_rows = p->log.n_rows,
-        .log_entries = p->log.n_columns,
+        .log_entries = p->log.n_slots,
         .has = (p->seq_start.data ? GDN_GPU_HAS_SEQ_START : 0) | (p->state_src.data ? GDN_GPU_HAS_SRC : 0) |
                (p->state_dst.data ? GDN_GPU_HAS_DST : 0) | (p->dt_bias.at.data ? GDN_GPU_HAS_BIAS : 0) |
                (p->position.data ? GDN_GPU_HAS_POSITION : 0) |

@@ -58,7 +58,7 @@ gdn_gpu_ssm_conv gdn_gpu_params_ssm_conv(const gdn_gpu_device *dev, const proble
         .n_seqs = p->n_seqs,
         .n_tokens = p->n_tokens,
         .n_channels = p->n_channels,
-        .n_entries = p->n_columns,
+        .n_entries = p->n_slots,
         .rows_in = rows(&p->history_in),
         .rows_out = rows(&p->history_out),
         .kernel_width = p->kernel_width,

@@ -41,7 +41,7 @@ enum { FEW_TOKENS = 8 };
 
 static int in_tiles(const problem_t *p)
 {
-    if (p->tree || p->log.n_columns || p->state_interval || is_general(p)) return 0;
+    if (p->tree || p->log.n_slots || p->state_interval || is_general(p)) return 0;
     return (int64_t)p->n_tokens > FEW_TOKENS * (int64_t)p->n_seqs;
 }
 
@@ -67,7 +67,7 @@ void gdn_metal_plan_gated_delta_net(const gdn_context *ctx, const void *problem,
     const gdn_gpu_device gpu = gdn_metal_gpu();
     const int general = is_general(p), channel = p->gate == GDN_GATE_CHANNEL;
     plan->form = GDN_FORM_ROWS;
-    plan->variant = (int32_t)kernels[size_of(p)][general][channel][p->log.n_columns > 0];
+    plan->variant = (int32_t)kernels[size_of(p)][general][channel][p->log.n_slots > 0];
     if (p->tree) plan->variant = channel ? GDN_METAL_delta_8_general_channel_tree : GDN_METAL_delta_8_general_tree;
     if (p->state_interval) plan->variant = (int32_t)state16_kernel_of(p);
     const int four = p->state_interval ? is_usual_state16(p) : size_of(p) < 2; /* four value channels per eight lanes */
@@ -105,7 +105,7 @@ gdn_status gdn_metal_run_gated_delta_net(void *device, const void *problem, cons
                                           &log->state_commit,
                                           &p->parent };
     const uint32_t n_of_log = 4, n_of_trees = 1; /* kernels of 16-bit states have both */
-    const uint32_t n = sizeof operands / sizeof operands[0] - (log->n_columns || p->state_interval ? 0 : n_of_log) -
+    const uint32_t n = sizeof operands / sizeof operands[0] - (log->n_slots || p->state_interval ? 0 : n_of_log) -
                        (p->tree || p->state_interval ? 0 : n_of_trees);
     gdn_metal_dispatch dispatch = { .kernel = (gdn_metal_kernel)plan->variant,
                                     .params = &params,

@@ -33,7 +33,7 @@ static void move(char *to, int32_t to_dtype, const char *from, int32_t from_dtyp
 static void keep(const gdn_ssm_conv_problem *p, int32_t s, int32_t position, int32_t src, int32_t row, int32_t at,
                  int32_t c)
 {
-    const int32_t first = gdn_seq_first(&p->seq_start, p->n_seqs, p->n_tokens, s), column = at % p->n_columns;
+    const int32_t first = gdn_seq_first(&p->seq_start, p->n_seqs, p->n_tokens, s), column = at % p->n_slots;
     const int32_t dtype = p->history_out.dtype;
     char *const to = history_at(&p->history_out, row, column);
     const char *from = NULL;
@@ -49,7 +49,7 @@ static void channel(const gdn_ssm_conv_problem *p, int32_t s, int32_t c)
     const int32_t first = gdn_seq_first(&p->seq_start, p->n_seqs, p->n_tokens, s);
     const int32_t T = gdn_seq_first(&p->seq_start, p->n_seqs, p->n_tokens, s + 1) - first;
     const int32_t position = gdn_map_at(&p->position, s, 0);
-    const int32_t W = p->n_columns;
+    const int32_t W = p->n_slots;
     const int32_t src = W ? gdn_map_at(&p->history_src, s, s) : GDN_NONE;
     const int32_t dst = W ? gdn_map_at(&p->history_dst, s, s) : GDN_NONE;
     const int32_t kw = p->kernel_width;

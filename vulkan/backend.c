@@ -51,13 +51,13 @@ static void explain(const void *device, gdn_kernel kernel, const void *problem, 
             reason, GDN_REASON_MAX,
             "n_tokens is %d with log.entries.n_slots = %d; replaying so many takes more loop iterations than "
             "%.60s allows an invocation",
-            (int)delta->n_tokens, (int)delta->log.n_columns, name);
+            (int)delta->n_tokens, (int)delta->log.n_slots, name);
     else if (kernel == GDN_KERNEL_ssm_conv)
         (void)snprintf(
             reason, GDN_REASON_MAX,
             "n_tokens is %d with history.n_slots = %d and checkpoints.n = %d, which takes %lld loop iterations; "
             "%.60s allows an invocation %lld",
-            (int)conv->n_tokens, (int)conv->n_columns, (int)conv->checkpoints.n,
+            (int)conv->n_tokens, (int)conv->n_slots, (int)conv->checkpoints.n,
             (long long)gdn_vulkan_conv_rounds(conv, plan), name, (long long)gdn_vulkan_rounds(dev));
 }
 

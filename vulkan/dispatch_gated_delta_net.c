@@ -37,8 +37,8 @@ static uint32_t width_of_loads(const gdn_vulkan_device *dev, const gdn_gpu_devic
     bits |= p->k.dtype == GDN_F32 ? gdn_gpu_token_bits(&tokens[1]) : 0;
     bits |= p->gate == GDN_GATE_CHANNEL && p->g.dtype == GDN_F32 ? gdn_gpu_token_bits(&tokens[2]) : 0;
     bits |= gdn_has_read_key(p) && p->read_key.dtype == GDN_F32 ? gdn_gpu_token_bits(&tokens[3]) : 0;
-    if (p->log.n_columns) /* parts of a log entry: keys are whole blocks of 32, deltas rows of head_dim_v */
-        bits |= gdn_gpu_address(gpu, &p->log.at) | (uint64_t)p->log.stride_row | (uint64_t)p->log.stride_column |
+    if (p->log.n_slots) /* parts of a log entry: keys are whole blocks of 32, deltas rows of head_dim_v */
+        bits |= gdn_gpu_address(gpu, &p->log.at) | (uint64_t)p->log.stride_row | (uint64_t)p->log.stride_slot |
                 4 * (uint64_t)p->head_dim_v;
     if (dev->traits.type == VK_PHYSICAL_DEVICE_TYPE_CPU) return bits % 8 ? 0 : 2;
     return bits % 16 ? 0 : 1;
@@ -78,7 +78,7 @@ static uint32_t values_of(const gdn_vulkan_device *dev, uint32_t blocks, int cha
  *     and types, with or without checkpoints and a log. The general ones also serve trees. */
 static void specialize(const gdn_vulkan_device *dev, const problem_t *p, uint32_t width, gdn_plan *plan)
 {
-    const int state16 = p->state_interval > 0, log = state16 || p->log.n_columns > 0;
+    const int state16 = p->state_interval > 0, log = state16 || p->log.n_slots > 0;
     const int general = p->head_dim_k % 32 || !width || (log && p->head_dim_k != 128) || p->tree ||
                         (state16 && p->head_dim_v % MOST_VALUES);
     const int narrow = general || state16 ? dev->traits.storage16 : is_narrow(p);

@@ -7,7 +7,7 @@ int64_t gdn_vulkan_conv_rounds(const gdn_ssm_conv_problem *p, const gdn_plan *pl
 {
     const int64_t T = p->n_tokens; /* one sequence may have all */
     const int64_t n = p->checkpoints.interval ? T / p->checkpoints.interval + 1 : 0;
-    return (n < p->checkpoints.n ? n : p->checkpoints.n) * (p->kernel_width + 1) + p->n_columns +
+    return (n < p->checkpoints.n ? n : p->checkpoints.n) * (p->kernel_width + 1) + p->n_slots +
            (plan->cut ? 0
             : p->tree ? 2 * T
                       : T);

@@ -34,7 +34,7 @@ static blocks blocks_of(const problem_t *p, int general)
 
 /* Pipelines for 16-bit states contain the loops for a log, and the general ones those for a tree, even if the call has
  * neither. A loop that no lane enters counts, too. */
-static int has_log(const problem_t *p) { return p->log.n_columns > 0 || p->state_interval; }
+static int has_log(const problem_t *p) { return p->log.n_slots > 0 || p->state_interval; }
 
 /* Replaying a log that has room for `entries` more tokens than the call's. */
 static int64_t replay(const problem_t *p, const blocks *m, int64_t entries)
@@ -60,7 +60,7 @@ static int64_t branch(const problem_t *p, const blocks *m, int64_t t)
 {
     if (!p->tree) return 0;
     const int64_t n = t / HELD + 1, walks = n * (t + 4) - HELD * n * (n - 1) / 2;
-    return 2 * (m->loop + m->left) + replay(p, m, p->log.n_columns - t - 1) + walks + 2 * t * m->n + 4;
+    return 2 * (m->loop + m->left) + replay(p, m, p->log.n_slots - t - 1) + walks + 2 * t * m->n + 4;
 }
 
 /* The iterations of a dispatch besides its tokens. With 16-bit states one more precedes the tokens. For a tree,
@@ -68,7 +68,7 @@ static int64_t branch(const problem_t *p, const blocks *m, int64_t t)
 static int64_t once(const problem_t *p, const blocks *m, int32_t begin)
 {
     const int64_t state16 = !p->state_interval ? 0 : token(p, m) + (p->tree ? begin : 0);
-    return ONCE + 8 * m->loop + replay(p, m, p->log.n_columns) + (p->tree ? p->n_tokens : 0) + state16;
+    return ONCE + 8 * m->loop + replay(p, m, p->log.n_slots) + (p->tree ? p->n_tokens : 0) + state16;
 }
 
 int32_t gdn_vulkan_tokens_end(const problem_t *p, int general, int32_t begin)

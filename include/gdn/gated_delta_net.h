@@ -122,7 +122,7 @@ typedef struct gdn_delta_inputs {
  *     gdn_replay_log log = GDN_INIT(gdn_replay_log);
  *     log.entries.data = entries;  log.entries.n_rows = n_seqs;  log.entries.n_slots = 2 * (N + 1);
  *     log.base_position.data = base;        // [n_seqs]: the position of the previous call; at first as position
- *     log.commit.data = slots;              // [n_seqs]: the slots of state_src; where that is GDN_NONE, the sequence's
+ *     log.commit.data = state_slots;        // [n_seqs]: slots of `state`, as in state_src; a new sequence's own slot
  *     args.position.data = position;        // [n_seqs]: how many tokens have been accepted
  *     args.log = &log;  args.n_snapshots = 0;
  *
@@ -263,7 +263,8 @@ typedef struct gdn_state_rounding {
  *   absent, the same pool as state, or apart from it.
  * Workspace: args.workspace, of the size that the query returns. It may be absent when that is 0. Its contents have no
  *   meaning before and after the call. Two calls that run at the same time need two.
- * Errors: INVALID_ARGUMENT, UNSUPPORTED. Devices report bad map values later, as BAD_MAP.
+ * Errors: INVALID_ARGUMENT where a limit or rule above is broken, UNSUPPORTED where this backend cannot do it. Devices
+ *   report bad map values later, as BAD_MAP.
  * Thread-safety: see "Thread-safety of a context" in base.h.
  * Source: Yang, Kautz, Hatamizadeh, "Gated Delta Networks: Improving Mamba2 with Delta Rule" (2024), equation 10. The
  *   channel gate is from "Kimi Linear" (2025).

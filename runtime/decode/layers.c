@@ -74,8 +74,8 @@ static gdn_status convolve(rt_engine *e, const rt_layer *layer, const rt_step *s
     a.x = operand(&e->mixed.span, 0, mixed_width(hp), 0);
     a.out = operand(&e->conv_out, 0, hp->n_channels, 0);
     a.weight = operand(&e->recurrent_weight[layer->index_in_kind].span, 0, 0, 0);
-    if (pool->n_columns) {
-        a.history = pooled(pool->conv, pool->n_conv_rows, pool->n_columns);
+    if (pool->n_conv_slots) {
+        a.history = pooled(pool->conv, pool->n_conv_rows, pool->n_conv_slots);
         a.history_src = m->conv_src;
         a.history_dst = m->conv_dst;
         if (step->n_checkpoints) {

@@ -65,12 +65,12 @@ static gdn_status shape_of(const rt_memory_desc *desc, rt_memory_shape *shape)
     shape->prefix_interval = desc->prefix_interval;
     if (desc->n_prefixes && desc->n_prefixes > desc->n_cells / desc->prefix_interval)
         shape->n_prefixes = desc->n_cells / desc->prefix_interval; /* there are no cells for more */
-    shape->n_columns = hp->conv_kernel - 1 + desc->n_rollback;
+    shape->n_conv_slots = hp->conv_kernel - 1 + desc->n_rollback;
     shape->has_draft = desc->draft && hp->n_mtp;
     shape->n_attention = model->n_attention + shape->has_draft;
     shape->n_hidden = desc->n_hidden > desc->n_rollback + 1 ? desc->n_hidden : desc->n_rollback + 1;
     shape->state_bytes = times(times(times(S, S, &bad), (uint64_t)hp->n_value_heads, &bad), 4, &bad);
-    shape->column_bytes = times((uint64_t)hp->n_channels, 4, &bad);
+    shape->conv_slot_bytes = times((uint64_t)hp->n_channels, 4, &bad);
     shape->kv_bytes =
         times(times((uint64_t)hp->n_head_kv, (uint64_t)hp->head_dim, &bad), element_bytes(desc->kv_type), &bad);
     shape->hidden_bytes = shape->has_draft ? times((uint64_t)hp->n_embd, 4, &bad) : 0;
@@ -79,7 +79,8 @@ static gdn_status shape_of(const rt_memory_desc *desc, rt_memory_shape *shape)
     const uint64_t n_slots = (uint64_t)desc->n_seqs * (uint64_t)shape->K + (uint64_t)shape->n_prefixes;
     const uint64_t n_rows = (uint64_t)desc->n_seqs + (uint64_t)shape->n_prefixes;
     times(times(n_slots, shape->state_bytes, &bad), (uint64_t)model->n_recurrent, &bad);
-    times(times(n_rows * (uint64_t)shape->n_columns, shape->column_bytes, &bad), (uint64_t)model->n_recurrent, &bad);
+    times(times(n_rows * (uint64_t)shape->n_conv_slots, shape->conv_slot_bytes, &bad), (uint64_t)model->n_recurrent,
+          &bad);
     times(times((uint64_t)desc->n_seqs * (uint64_t)shape->n_log, shape->log_bytes, &bad), (uint64_t)model->n_recurrent,
           &bad);
     times(times((uint64_t)desc->n_cells, shape->kv_bytes, &bad), 2 * (uint64_t)shape->n_attention, &bad);
@@ -99,13 +100,13 @@ gdn_status rt_memory_size(const rt_memory_desc *desc, rt_memory_bytes *bytes)
     const uint64_t n = (uint64_t)desc->n_seqs, R = (uint64_t)desc->n_rollback,
                    layers = (uint64_t)desc->model->n_recurrent, prefixes = (uint64_t)shape.n_prefixes;
     bytes->state = layers * n * shape.state_bytes;
-    bytes->conv = layers * n * ((uint64_t)shape.n_columns - R) * shape.column_bytes;
-    bytes->snapshots = layers * n * (((uint64_t)shape.K - 1) * shape.state_bytes + R * shape.column_bytes);
+    bytes->conv = layers * n * ((uint64_t)shape.n_conv_slots - R) * shape.conv_slot_bytes;
+    bytes->snapshots = layers * n * (((uint64_t)shape.K - 1) * shape.state_bytes + R * shape.conv_slot_bytes);
     bytes->log = layers * n * (uint64_t)shape.n_log * shape.log_bytes;
     bytes->kv = 2 * (uint64_t)shape.n_attention * (uint64_t)desc->n_cells * shape.kv_bytes;
     bytes->hidden = n * (uint64_t)shape.n_hidden * shape.hidden_bytes;
-    bytes->prefixes =
-        prefixes * (layers * (shape.state_bytes + (uint64_t)shape.n_columns * shape.column_bytes) + shape.hidden_bytes);
+    bytes->prefixes = prefixes * (layers * (shape.state_bytes + (uint64_t)shape.n_conv_slots * shape.conv_slot_bytes) +
+                                  shape.hidden_bytes);
     return GDN_OK;
 }
 
@@ -194,8 +195,8 @@ static gdn_status create_all(rt_memory *m, int32_t prefix_interval)
     if (!status) status = create_step(m);
     if (!status) status = create_pools(m->device, &m->state, m->n_recurrent, slots * m->state_bytes, "states");
     if (!status)
-        status = create_pools(m->device, &m->conv, m->n_recurrent, rows * (uint64_t)m->n_columns * m->column_bytes,
-                              "convolution history");
+        status = create_pools(m->device, &m->conv, m->n_recurrent,
+                              rows * (uint64_t)m->n_conv_slots * m->conv_slot_bytes, "convolution history");
     if (!status)
         status = create_pools(m->device, &m->log, m->n_recurrent, n * (uint64_t)m->n_log * m->log_bytes, "logs");
     if (!status && m->n_log) status = rt_log_create(m);
@@ -286,13 +287,13 @@ gdn_status rt_memory_create(const rt_memory_desc *desc, rt_memory **memory)
                       .kv_type = desc->kv_type,
                       .K = shape.K,
                       .kernel = desc->model->hp.conv_kernel,
-                      .n_columns = shape.n_columns,
+                      .n_conv_slots = shape.n_conv_slots,
                       .n_recurrent = desc->model->n_recurrent,
                       .n_attention = shape.n_attention,
                       .has_draft = shape.has_draft,
                       .n_hidden = shape.n_hidden,
                       .state_bytes = shape.state_bytes,
-                      .column_bytes = shape.column_bytes,
+                      .conv_slot_bytes = shape.conv_slot_bytes,
                       .kv_bytes = shape.kv_bytes,
                       .hidden_bytes = shape.hidden_bytes };
     status = create_all(m, shape.prefix_interval);
@@ -310,7 +311,7 @@ rt_pool rt_memory_pool(const rt_memory *m, int32_t layer)
                       .log = m->log[layer],
                       .n_slots = m->slots.n,
                       .n_conv_rows = m->rows.n,
-                      .n_columns = m->n_columns,
+                      .n_conv_slots = m->n_conv_slots,
                       .n_log_rows = m->log_rows.n };
 }
 

@@ -10,7 +10,7 @@
  *   pool and stores the length as its tag. Slots have reference counts. The pool has n_seqs * K slots, and one per
  *   checkpoint of the prefix cache. seq_cp shares slots; a step that would write a shared slot writes a free one
  *   instead (copy on write, by the kernels' index maps).
- * - Conv history: a ring of conv_kernel - 1 + R conv state entries (columns) per row. Rows are shared in the same way.
+ * - Conv history: a ring of conv_kernel - 1 + R conv state entries per row. Rows are shared in the same way.
  * - KV cells: one list per sequence, from position to cell. Cells have reference counts; set_rows writes them.
  * - Hidden rows (with a drafting MTP block): a ring of the trunk's output rows for the newest R + 1 positions or more.
  *
@@ -176,7 +176,7 @@ int32_t rt_tree_chain(const int32_t *parent, int32_t n);
 /* Pools, for the kernels' arguments. recurrent_layer and attention_layer: index_in_kind of the layer. */
 typedef struct rt_pool {
     gdn_span state, conv, log;
-    int32_t n_slots, n_conv_rows, n_columns, n_log_rows;
+    int32_t n_slots, n_conv_rows, n_conv_slots, n_log_rows;
 } rt_pool;
 rt_pool rt_memory_pool(const rt_memory *m, int32_t recurrent_layer);
 unsigned char *rt_memory_k(const rt_memory *m, int32_t attention_layer); /* [n_cells][n_head_kv * head_dim]   */

@@ -66,11 +66,11 @@ typedef struct rt_taken {
 struct rt_memory {
     const rt_model *model;
     gdn_context *device, *host;
-    int32_t n_seqs, n_cells, n_prefixes, K, kernel, n_columns, kv_type;
+    int32_t n_seqs, n_cells, n_prefixes, K, kernel, n_conv_slots, kv_type;
     int32_t n_rollback, n_log, commit_after; /* n_log: entries per log row; 0: snapshots instead      */
     int32_t n_recurrent, n_attention;        /* n_attention includes the draft head's layer, as the last     */
     int32_t has_draft, n_hidden;
-    uint64_t state_bytes, column_bytes, kv_bytes, hidden_bytes; /* of a state slot, conv state entry, KV row,
+    uint64_t state_bytes, conv_slot_bytes, kv_bytes, hidden_bytes; /* of a state slot, conv state entry, KV row,
                                                                    hidden row */
     uint64_t log_bytes;                   /* of a log entry                                                   */
     gdn_span *state, *conv, *log, *k, *v; /* by layer */
@@ -97,8 +97,8 @@ struct rt_memory {
 
 /* Sizes of the pools of a description. */
 typedef struct rt_memory_shape {
-    uint64_t state_bytes, column_bytes, log_bytes, kv_bytes, hidden_bytes;
-    int32_t K, n_columns, n_log, commit_after, n_attention, n_hidden, has_draft, n_prefixes, prefix_interval;
+    uint64_t state_bytes, conv_slot_bytes, log_bytes, kv_bytes, hidden_bytes;
+    int32_t K, n_conv_slots, n_log, commit_after, n_attention, n_hidden, has_draft, n_prefixes, prefix_interval;
 } rt_memory_shape;
 
 /* ---- Resources ---- */
@@ -176,7 +176,7 @@ typedef struct rt_save_header {
     uint64_t magic;
     int32_t version, kind;
     uint64_t fingerprint, bytes; /* bytes: size of the save with its checksum */
-    uint64_t state_bytes, column_bytes, kv_bytes, hidden_bytes;
+    uint64_t state_bytes, conv_slot_bytes, kv_bytes, hidden_bytes;
     int32_t kv_type, kernel, n_recurrent, n_attention, has_draft, n_seqs;
 } rt_save_header;
 

@@ -27,7 +27,7 @@ static gdn_status check_header(const rt_memory *m, int32_t seq, const unsigned c
     if (h->has_draft != 0 && h->has_draft != 1) return bad("the state was saved with another model");
     const uint64_t hidden = h->has_draft ? rt_save_hidden_bytes(m) : 0;
     if (h->fingerprint != m->model->fingerprint || h->state_bytes != m->state_bytes ||
-        h->column_bytes != m->column_bytes || h->hidden_bytes != hidden || h->kernel != m->kernel ||
+        h->conv_slot_bytes != m->conv_slot_bytes || h->hidden_bytes != hidden || h->kernel != m->kernel ||
         h->n_recurrent != m->n_recurrent || h->n_attention != m->n_attention - m->has_draft + h->has_draft)
         return bad("the state was saved with another model");
     if (h->kv_type != m->kv_type || h->kv_bytes != m->kv_bytes)
@@ -146,8 +146,8 @@ static gdn_status get_seq(rt_memory *m, int32_t seq, const rt_save_seq *record, 
         status =
             get_pool(m, &m->state[layer], (uint64_t)s->snapshot[n % m->K].slot * m->state_bytes, m->state_bytes, &from);
         for (int32_t p = s->conv_from; p < n && !status; p++) {
-            const uint64_t column = (uint64_t)s->conv_row * (uint64_t)m->n_columns + (uint64_t)(p % m->n_columns);
-            status = get_pool(m, &m->conv[layer], column * m->column_bytes, m->column_bytes, &from);
+            const uint64_t entry = (uint64_t)s->conv_row * (uint64_t)m->n_conv_slots + (uint64_t)(p % m->n_conv_slots);
+            status = get_pool(m, &m->conv[layer], entry * m->conv_slot_bytes, m->conv_slot_bytes, &from);
         }
     }
     for (int32_t layer = 0; layer < m->n_attention && !status; layer++) {

@@ -28,7 +28,7 @@ uint64_t rt_save_checksum(const void *bytes, uint64_t n)
     return sum;
 }
 
-static uint64_t columns_saved(const rt_memory *m, const rt_save_seq *s)
+static uint64_t conv_slots_saved(const rt_memory *m, const rt_save_seq *s)
 {
     return (uint64_t)(s->length < m->kernel - 1 ? s->length : m->kernel - 1);
 }
@@ -38,7 +38,7 @@ uint64_t rt_save_seq_bytes(const rt_memory *m, const rt_save_seq *s)
     const uint64_t n = (uint64_t)s->length, trunk = (uint64_t)(m->n_attention - m->has_draft);
     uint64_t bytes = sizeof *s + 4 * n;
     if (!n) return bytes;
-    bytes += (uint64_t)m->n_recurrent * (m->state_bytes + columns_saved(m, s) * m->column_bytes);
+    bytes += (uint64_t)m->n_recurrent * (m->state_bytes + conv_slots_saved(m, s) * m->conv_slot_bytes);
     bytes += 2 * m->kv_bytes * (trunk * n + (uint64_t)s->draft);
     bytes += (uint64_t)s->n_hidden * (rt_save_hidden_bytes(m) + 4);
     return bytes;
@@ -119,9 +119,9 @@ static gdn_status put_seq(rt_memory *m, const rt_save_seq *record, const gdn_spa
     for (int32_t p = 0; p < n; p++) *to = put(*to, &m->cell_rope[s->cell[p]], 4);
     for (int32_t layer = 0; n && layer < m->n_recurrent && !status; layer++) {
         status = put_state(m, s, layer, folded, to);
-        for (int32_t p = n - (int32_t)columns_saved(m, record); p < n && !status; p++) {
-            const uint64_t column = (uint64_t)s->conv_row * (uint64_t)m->n_columns + (uint64_t)(p % m->n_columns);
-            status = put_pool(m, &m->conv[layer], column * m->column_bytes, m->column_bytes, to);
+        for (int32_t p = n - (int32_t)conv_slots_saved(m, record); p < n && !status; p++) {
+            const uint64_t entry = (uint64_t)s->conv_row * (uint64_t)m->n_conv_slots + (uint64_t)(p % m->n_conv_slots);
+            status = put_pool(m, &m->conv[layer], entry * m->conv_slot_bytes, m->conv_slot_bytes, to);
         }
     }
     for (int32_t layer = 0; layer < m->n_attention && !status; layer++) {
@@ -152,7 +152,7 @@ gdn_status rt_memory_save(rt_memory *m, int32_t seq, void *bytes, uint64_t n)
         .fingerprint = m->model->fingerprint,
         .bytes = rt_memory_save_size(m, seq),
         .state_bytes = m->state_bytes,
-        .column_bytes = m->column_bytes,
+        .conv_slot_bytes = m->conv_slot_bytes,
         .kv_bytes = m->kv_bytes,
         .hidden_bytes = m->hidden_bytes,
         .kv_type = m->kv_type,

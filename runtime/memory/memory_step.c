@@ -235,10 +235,10 @@ gdn_status rt_step_begin_tree(rt_memory *m, const rt_token_run *spans, int32_t n
 
 /* ---- commit and cancel ---------------------------------------------------------------------------------------- */
 
-/* Updates conv_from after writing entries up to position `end`: the row keeps the newest n_columns positions. */
+/* Updates conv_from after writing entries up to position `end`: the row keeps the newest n_conv_slots positions. */
 static void conv_wrote(const rt_memory *m, rt_sequence *s, int32_t end)
 {
-    if (s->conv_from < end - m->n_columns) s->conv_from = end - m->n_columns;
+    if (s->conv_from < end - m->n_conv_slots) s->conv_from = end - m->n_conv_slots;
 }
 
 static void commit_log(rt_memory *m, int32_t i)

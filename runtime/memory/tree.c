@@ -88,14 +88,13 @@ enum { MAP_ALIGN = 16, MAP_ENTRIES = MAP_ALIGN + 2 * MOST_ROWS * (1 + MAP_ALIGN)
 
 /* One call of set_rows on a pool's row: moves n entries from `from` on to those at `to`, as map entries [map, map + n)
  * say. */
-typedef struct column_move {
+typedef struct entry_move {
     int32_t from, to, n, n_to, map;
-} column_move;
+} entry_move;
 
-static gdn_tensor columns(const gdn_span *pool, int32_t row, int32_t n_columns, int32_t first, int32_t n,
-                          uint64_t bytes)
+static gdn_tensor entries(const gdn_span *pool, int32_t row, int32_t n_slots, int32_t first, int32_t n, uint64_t bytes)
 {
-    const uint64_t at = ((uint64_t)row * (uint64_t)n_columns + (uint64_t)first) * bytes;
+    const uint64_t at = ((uint64_t)row * (uint64_t)n_slots + (uint64_t)first) * bytes;
     return (
         gdn_tensor){ .data = pool->data, .offset = pool->offset + at, .bytes = (uint64_t)n * bytes, .dtype = GDN_F32 };
 }
@@ -114,7 +113,7 @@ uint64_t rt_tree_map_bytes(void) { return MAP_ENTRIES * sizeof(int32_t); }
 
 gdn_status rt_tree_workspace(const rt_memory *m, uint64_t *bytes)
 {
-    const uint64_t widths[] = { m->log_bytes, m->column_bytes };
+    const uint64_t widths[] = { m->log_bytes, m->conv_slot_bytes };
     gdn_status status = GDN_OK;
     for (int i = 0; i < 4 && !status; i++) {
         const int32_t n = i < 2 ? 1 : m->n_rollback;
@@ -126,14 +125,14 @@ gdn_status rt_tree_workspace(const rt_memory *m, uint64_t *bytes)
     return status;
 }
 
-static gdn_status move(rt_memory *m, const gdn_span *pool, int32_t row, int32_t n_columns, uint64_t bytes,
-                       const column_move *what, int32_t n_moves)
+static gdn_status move(rt_memory *m, const gdn_span *pool, int32_t row, int32_t n_slots, uint64_t bytes,
+                       const entry_move *what, int32_t n_moves)
 {
     gdn_status status = GDN_OK;
     for (int32_t i = 0; i < n_moves && !status; i++) {
         gdn_set_rows_args a = some_rows(bytes, what[i].n, what[i].n_to);
-        a.src = columns(pool, row, n_columns, what[i].from, what[i].n, bytes);
-        a.dst = columns(pool, row, n_columns, what[i].to, what[i].n_to, bytes);
+        a.src = entries(pool, row, n_slots, what[i].from, what[i].n, bytes);
+        a.dst = entries(pool, row, n_slots, what[i].to, what[i].n_to, bytes);
         a.index.data = m->branch_map.data;
         a.index.offset = m->branch_map.offset + 4 * (uint64_t)what[i].map;
         a.index.bytes = 4 * (uint64_t)what[i].n;
@@ -143,19 +142,19 @@ static gdn_status move(rt_memory *m, const gdn_span *pool, int32_t row, int32_t 
     return status ? rt_fail_gdn(status, "taking a branch") : GDN_OK;
 }
 
-/* Plans the calls that move place path[i] to place i, for i in [first, n), in rings of n_columns entries. A call must
+/* Plans the calls that move place path[i] to place i, for i in [first, n), in rings of n_slots entries. A call must
  * not write what it reads, and neither range may wrap around, so some paths take several calls. Places move in
  * ascending order; since path[i] >= i, a place is read before it is overwritten. Appends to the map at *used. */
-static int32_t plan_moves(const rt_sequence *s, const int32_t *path, int32_t first, int32_t n, int32_t n_columns,
-                          column_move *out, int32_t *map, int32_t *used)
+static int32_t plan_moves(const rt_sequence *s, const int32_t *path, int32_t first, int32_t n, int32_t n_slots,
+                          entry_move *out, int32_t *map, int32_t *used)
 {
     int32_t n_moves = 0;
     for (int32_t i = first, end; i < n; i = end) {
-        column_move *to = &out[n_moves++];
-        *to = (column_move){ (s->tree_at + path[i]) % n_columns, (s->tree_at + i) % n_columns, 0, 0, *used };
+        entry_move *to = &out[n_moves++];
+        *to = (entry_move){ (s->tree_at + path[i]) % n_slots, (s->tree_at + i) % n_slots, 0, 0, *used };
         for (end = i; end < n && end < path[i]; end++) {
             const int32_t from = path[end] - path[i];
-            if (to->from + from >= n_columns || to->to + (end - i) >= n_columns) break;
+            if (to->from + from >= n_slots || to->to + (end - i) >= n_slots) break;
             while (to->n < from) map[*used + to->n++] = GDN_NONE;
             map[*used + to->n++] = to->n_to++;
         }
@@ -168,10 +167,10 @@ static int32_t plan_moves(const rt_sequence *s, const int32_t *path, int32_t fir
 /* Moves the places of the path that are not at their final address, in all layers. */
 static gdn_status move_columns(rt_memory *m, const rt_sequence *s, const int32_t *path, int32_t first, int32_t n)
 {
-    column_move log[MOST_ROWS], conv[MOST_ROWS];
+    entry_move log[MOST_ROWS], conv[MOST_ROWS];
     int32_t map[MAP_ENTRIES], used = MAP_ALIGN;
     const int32_t n_log = plan_moves(s, path, first, n, m->n_log, log, map, &used);
-    const int32_t n_conv = m->n_columns ? plan_moves(s, path, first, n, m->n_columns, conv, map, &used) : 0;
+    const int32_t n_conv = m->n_conv_slots ? plan_moves(s, path, first, n, m->n_conv_slots, conv, map, &used) : 0;
     gdn_status status = GDN_OK;
     if (used > MAP_ALIGN) {
         const uint64_t bytes = 4 * (uint64_t)(used - MAP_ALIGN);
@@ -180,7 +179,7 @@ static gdn_status move_columns(rt_memory *m, const rt_sequence *s, const int32_t
     }
     for (int32_t layer = 0; layer < m->n_recurrent && !status; layer++) {
         status = move(m, &m->log[layer], s->log_row, m->n_log, m->log_bytes, log, n_log);
-        if (!status) status = move(m, &m->conv[layer], s->conv_row, m->n_columns, m->column_bytes, conv, n_conv);
+        if (!status) status = move(m, &m->conv[layer], s->conv_row, m->n_conv_slots, m->conv_slot_bytes, conv, n_conv);
     }
     return status;
 }

@@ -11,8 +11,7 @@
 
 enum { LITTLE = 16 }; /* tokens that each running request can draw without a preemption */
 
-/* Cells that sequence `seq` needs for n more tokens, besides its reserved ones. */
-static int32_t cells_for(const rt_memory *m, int32_t seq, int64_t n)
+int32_t rt_cells_for(const rt_memory *m, int32_t seq, int64_t n)
 {
     const int64_t more = n - rt_draft_reserved(m, seq);
     return more > 0 ? (int32_t)more : 0;
@@ -32,7 +31,7 @@ gdn_status rt_admit(rt_scheduler *s)
     int32_t n_running = 0;
     for (int32_t seq = 0; seq < s->desc.n_parallel; seq++)
         if (s->slot[seq].job) {
-            wanted += cells_for(m, seq, tokens_soon(s->slot[seq].job) - rt_seq_length(m, seq));
+            wanted += rt_cells_for(m, seq, tokens_soon(s->slot[seq].job) - rt_seq_length(m, seq));
             n_running++;
         }
     for (int32_t seq = 0; seq < s->desc.n_parallel && s->next < s->end; seq++) {
@@ -67,14 +66,14 @@ static int64_t step_cells(const rt_scheduler *s)
     int32_t n_rows = 0;
     for (int32_t seq = 0; seq < s->desc.n_parallel; seq++)
         if (s->slot[seq].job && s->slot[seq].generating) {
-            cells += cells_for(m, seq, 1);
+            cells += rt_cells_for(m, seq, 1);
             n_rows++;
         }
     for (int32_t seq = 0; seq < s->desc.n_parallel; seq++)
         if (s->slot[seq].job && !s->slot[seq].generating && !s->slot[seq].waits) {
             const int32_t unread = s->slot[seq].job->n_tokens - rt_seq_length(m, seq), room = s->n_step_rows - n_rows;
             const int32_t n = unread < room ? unread : room;
-            cells += cells_for(m, seq, n);
+            cells += rt_cells_for(m, seq, n);
             n_rows += n;
         }
     return cells;
@@ -123,26 +122,4 @@ gdn_status rt_make_room(rt_scheduler *s)
     }
     s->spare = rt_memory_free_cells(m) - need;
     return status;
-}
-
-int32_t rt_draft_room(rt_scheduler *s, int32_t seq)
-{
-    const rt_memory *m = rt_engine_memory(s->desc.engine);
-    const rt_job *job = s->slot[seq].job;
-    const int32_t left = job->n_prompt + job->n_max - job->n_tokens; /* tokens still to draw, at least 1 */
-    const int32_t first = cells_for(m, seq, 1);
-    int32_t room = left - 1 < s->desc.draft_max ? left - 1 : s->desc.draft_max;
-    while (room > 0 && cells_for(m, seq, room + 1) - first > s->spare) room--;
-    if (room > 0) s->spare -= cells_for(m, seq, room + 1) - first;
-    return room;
-}
-
-int32_t rt_second_room(rt_scheduler *s, int32_t seq, int32_t n_draft)
-{
-    const rt_memory *m = rt_engine_memory(s->desc.engine);
-    const int32_t first = cells_for(m, seq, n_draft + 1);
-    int32_t room = s->desc.draft_tree < n_draft ? s->desc.draft_tree : n_draft;
-    while (room > 0 && cells_for(m, seq, n_draft + 1 + room) - first > s->spare) room--;
-    s->spare -= cells_for(m, seq, n_draft + 1 + room) - first;
-    return room;
 }

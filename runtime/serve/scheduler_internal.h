@@ -64,10 +64,7 @@ gdn_status rt_begin_from_prefix(rt_scheduler *s, rt_job *job, int32_t seq);
 void rt_count_prefix(rt_scheduler *s, rt_job *job);
 /* Sets `waits` of all slots. Call after `generating` is set, and again when a request stops running. */
 void rt_wait_for_prefixes(rt_scheduler *s);
-/* Number of drafts that sequence seq can use, at most those with cells, which are taken from `spare`. Drafts leave room
- * for the token that is drawn after them. */
-int32_t rt_draft_room(rt_scheduler *s, int32_t seq);
-/* The same for second candidates, in addition to n_draft drafts. */
-int32_t rt_second_room(rt_scheduler *s, int32_t seq, int32_t n_draft);
+/* Cells that sequence `seq` needs for n more tokens, besides its reserved ones (scheduler_admit.c). */
+int32_t rt_cells_for(const rt_memory *m, int32_t seq, int64_t n);
 
 #endif

@@ -33,6 +33,31 @@ static gdn_status reconcile(rt_scheduler *s, const rt_slot *slot)
 
 /* ---- Drafting ---- */
 
+/* Number of drafts that sequence seq can use, at most those with cells, which are taken from `spare`. Drafts leave room
+ * for the token that is drawn after them. */
+static int32_t draft_room(rt_scheduler *s, int32_t seq)
+{
+    const rt_memory *m = memory(s);
+    const rt_job *job = s->slot[seq].job;
+    const int32_t left = job->n_prompt + job->n_max - job->n_tokens; /* tokens still to draw, at least 1 */
+    const int32_t first = rt_cells_for(m, seq, 1);
+    int32_t room = left - 1 < s->desc.draft_max ? left - 1 : s->desc.draft_max;
+    while (room > 0 && rt_cells_for(m, seq, room + 1) - first > s->spare) room--;
+    if (room > 0) s->spare -= rt_cells_for(m, seq, room + 1) - first;
+    return room;
+}
+
+/* The same for second candidates, in addition to n_draft drafts. */
+static int32_t second_room(rt_scheduler *s, int32_t seq, int32_t n_draft)
+{
+    const rt_memory *m = memory(s);
+    const int32_t first = rt_cells_for(m, seq, n_draft + 1);
+    int32_t room = s->desc.draft_tree < n_draft ? s->desc.draft_tree : n_draft;
+    while (room > 0 && rt_cells_for(m, seq, n_draft + 1 + room) - first > s->spare) room--;
+    s->spare -= rt_cells_for(m, seq, n_draft + 1 + room) - first;
+    return room;
+}
+
 /* Drafts for all generating sequences. trees: verify second candidates too; otherwise they only count for the
  * controller. */
 static gdn_status draft(rt_scheduler *s, int trees)
@@ -43,7 +68,7 @@ static gdn_status draft(rt_scheduler *s, int trees)
         rt_slot *slot = &s->slot[seq];
         if (!slot->generating) continue;
         const rt_job *job = slot->job;
-        const int32_t room = rt_draft_room(s, seq);
+        const int32_t room = draft_room(s, seq);
         if (s->desc.spec == RT_SPEC_NGRAM)
             slot->n_draft = rt_draft_ngram(job->tokens, job->n_tokens, room, slot->draft);
         else if (room > 0) s->ask[n_ask++] = (rt_draft_request){ seq, job->tokens[job->n_tokens - 1], room };
@@ -57,7 +82,7 @@ static gdn_status draft(rt_scheduler *s, int trees)
         slot->n_draft = s->ask_n[i];
         memcpy(slot->draft, s->ask_draft + (int64_t)i * D, 4 * (size_t)slot->n_draft);
         if (second) memcpy(slot->second, second + (int64_t)i * D, 4 * (size_t)slot->n_draft);
-        slot->n_second = trees ? rt_second_room(s, s->ask[i].seq, slot->n_draft) : 0;
+        slot->n_second = trees ? second_room(s, s->ask[i].seq, slot->n_draft) : 0;
         for (int32_t j = 0; j < slot->n_second; j++) /* no second candidate exists for this draft */
             slot->n_second = slot->second[j] < 0 ? j : slot->n_second;
     }

@@ -121,7 +121,7 @@ static void judge(sides *s, check_case *amiss, check_case *meant, const char *ma
 #define TREES   "n_snapshots=map_dst=0 log_rows=log_slots=3 tree=map_parent=map_log_row=1 log_row=2-s " PARENTS
 #define CONV    " n_channels=20 width=4 n_seqs=3 map_start=map_src=1 "
 #define RINGS                                                                                                          \
-    "length=t silu=map_position=map_dst=1 n_columns=5 n_rows=n_rows_out=7 interval=3 n_checkpoints=1 "                 \
+    "length=t silu=map_position=map_dst=1 n_slots=5 n_rows=n_rows_out=7 interval=3 n_checkpoints=1 "                   \
     "position=7,0,12 src=2,none,0 dst=2,3,1 checkpoint=4+s "
 #define ROWS " n_columns=40 n_rows_dst=150 dst_type=f16 index_style=1 "
 
@@ -146,8 +146,8 @@ static void judge(sides *s, check_case *amiss, check_case *meant, const char *ma
     X(NO_TOKENS, gated_delta_net, DELTA "length=0")                                                                    \
     X(CONV_3, ssm_conv, CONV "t=3 " RINGS)                                                                             \
     X(CONV_40, ssm_conv, CONV "t=40 " RINGS)                                                                           \
-    X(CONV_TREES, ssm_conv, CONV "length=3 n_columns=6 tree=map_parent=1 " PARENTS)                                    \
-    X(CONV_SHORT, ssm_conv, CONV "length=2,3,2 n_columns=5 tree=map_parent=1 " PARENTS)                                \
+    X(CONV_TREES, ssm_conv, CONV "length=3 n_slots=6 tree=map_parent=1 " PARENTS)                                    \
+    X(CONV_SHORT, ssm_conv, CONV "length=2,3,2 n_slots=5 tree=map_parent=1 " PARENTS)                                \
     X(CONV_NO_TOKENS, ssm_conv, CONV "length=0 map_position=1")                                                        \
     X(ROWS_12, set_rows, ROWS "n_rows=12 index_type=i32")                                                              \
     X(ROWS_12_WIDE, set_rows, ROWS "n_rows=12 index_type=i64")                                                         \
@@ -262,7 +262,7 @@ static const struct {
 } shapes[] = {
     { &check_suite_ssm_conv, 5,
       "any n_channels=20 n_seqs=2+(map_src+m)%3 a=n_seqs+map_dst width=3+a%2 {map_position:0|1} " SHAPES
-      "{where:in_place|nowhere} silu=1 n_columns=5 n_rows=n_rows_out=12 position=map_position*(s+a) "
+      "{where:in_place|nowhere} silu=1 n_slots=5 n_rows=n_rows_out=12 position=map_position*(s+a) "
       "src=map_src&&(s+a)%3==0?a%2?skip:none:where==nowhere?none:s+t "
       "dst=where==nowhere||map_dst&&(s+a)%4==0?none:s+t" },
     { &check_suite_set_rows, 2,

@@ -20,9 +20,9 @@ static void audit(const rt_resource *r, const int32_t *named)
 }
 
 /* Columns of the positions before `length` down to `from` are somebody's. */
-static void use_columns(const rt_memory *m, uint8_t *used, int32_t row, int32_t from, int32_t length)
+static void use_conv(const rt_memory *m, uint8_t *used, int32_t row, int32_t from, int32_t length)
 {
-    for (int32_t p = from; p < length; p++) used[row * m->n_columns + p % m->n_columns] = 1;
+    for (int32_t p = from; p < length; p++) used[row * m->n_conv_slots + p % m->n_conv_slots] = 1;
 }
 
 /* How many tokens a node's path has. */
@@ -34,7 +34,7 @@ static int32_t length_of(const rt_prefixes *p, int32_t node)
 }
 
 /* What the cache names, and that its tree is one. */
-static void tree(const rt_memory *m, int32_t *slots, int32_t *rows, int32_t *cells, uint8_t *columns)
+static void tree(const rt_memory *m, int32_t *slots, int32_t *rows, int32_t *cells, uint8_t *conv)
 {
     const rt_prefixes *p = m->prefixes;
     int32_t *kept = calloc((size_t)m->n_cells, 4);
@@ -68,20 +68,21 @@ static void tree(const rt_memory *m, int32_t *slots, int32_t *rows, int32_t *cel
         slots[at->slot]++;
         rows[at->row]++;
         const int32_t n = length_of(p, at->node);
-        use_columns(m, columns, at->row, n < m->kernel - 1 ? 0 : n - (m->kernel - 1), n);
+        use_conv(m, conv, at->row, n < m->kernel - 1 ? 0 : n - (m->kernel - 1), n);
     }
     free(kept);
     free(leaf);
 }
 
-static void poison(rt_memory *m, const uint8_t *columns, const uint8_t *entries)
+static void poison(rt_memory *m, const uint8_t *conv, const uint8_t *entries)
 {
     for (int32_t layer = 0; layer < m->n_recurrent && m->device == m->host; layer++) {
         for (int32_t i = 0; i < m->slots.n; i++)
             if (!m->slots.count[i])
                 memset((char *)m->state[layer].data + (uint64_t)i * m->state_bytes, 0xFF, m->state_bytes);
-        for (int32_t i = 0; i < m->rows.n * m->n_columns; i++)
-            if (!columns[i]) memset((char *)m->conv[layer].data + (uint64_t)i * m->column_bytes, 0xFF, m->column_bytes);
+        for (int32_t i = 0; i < m->rows.n * m->n_conv_slots; i++)
+            if (!conv[i])
+                memset((char *)m->conv[layer].data + (uint64_t)i * m->conv_slot_bytes, 0xFF, m->conv_slot_bytes);
         for (int32_t i = 0; i < m->log_rows.n * m->n_log; i++)
             if (!entries[i]) memset((char *)m->log[layer].data + (uint64_t)i * m->log_bytes, 0xFF, m->log_bytes);
     }
@@ -96,34 +97,34 @@ void memory_audit(rt_memory *m)
 {
     int32_t *slots = calloc((size_t)m->slots.n, 4), *rows = calloc((size_t)m->rows.n, 4),
             *cells = calloc((size_t)m->cells.n, 4), *logs = calloc((size_t)m->log_rows.n + 1, 4);
-    uint8_t *columns = calloc((size_t)m->rows.n * (size_t)m->n_columns + 1, 1);
+    uint8_t *conv = calloc((size_t)m->rows.n * (size_t)m->n_conv_slots + 1, 1);
     uint8_t *entries = calloc((size_t)m->log_rows.n * (size_t)m->n_log + 1, 1);
-    NEED(slots && rows && cells && columns && logs && entries);
+    NEED(slots && rows && cells && conv && logs && entries);
     for (int32_t s = 0; s < m->n_seqs; s++) {
         const rt_sequence *at = &m->seq[s];
         for (int32_t r = 0; r < m->K; r++)
             if (at->snapshot[r].slot != GDN_NONE) slots[at->snapshot[r].slot]++;
         for (int32_t p = 0; p < at->n_listed; p++) cells[at->cell[p]]++;
         if (at->log_row != GDN_NONE) {
-            const int32_t tag = at->snapshot[0].tag; /* the columns behind it are needed, if any */
+            const int32_t tag = at->snapshot[0].tag; /* the entries behind it are needed, if any */
             logs[at->log_row]++;
             REQUIRE(at->length - tag <= m->n_log || tag < 0);
             for (int32_t p = tag; tag >= 0 && p < at->length; p++) entries[at->log_row * m->n_log + p % m->n_log] = 1;
         }
         if (at->conv_row == GDN_NONE) continue;
         rows[at->conv_row]++;
-        use_columns(m, columns, at->conv_row, at->conv_from, at->length);
+        use_conv(m, conv, at->conv_row, at->conv_from, at->length);
     }
-    if (m->prefixes) tree(m, slots, rows, cells, columns);
+    if (m->prefixes) tree(m, slots, rows, cells, conv);
     audit(&m->slots, slots);
     audit(&m->rows, rows);
     audit(&m->cells, cells);
     audit(&m->log_rows, logs);
-    poison(m, columns, entries);
+    poison(m, conv, entries);
     free(logs);
     free(entries);
     free(slots);
     free(rows);
     free(cells);
-    free(columns);
+    free(conv);
 }

@@ -302,7 +302,7 @@ static void malformed(void)
 #define AT(member) offsetof(rt_save_header, member)
 #define OF(member) HEAD + offsetof(rt_save_seq, member), second + offsetof(rt_save_seq, member)
     const uint64_t members[] =
-        FIELDS(AT(magic), AT(version), AT(kind), AT(fingerprint), AT(bytes), AT(state_bytes), AT(column_bytes),
+        FIELDS(AT(magic), AT(version), AT(kind), AT(fingerprint), AT(bytes), AT(state_bytes), AT(conv_slot_bytes),
                AT(kv_bytes), AT(hidden_bytes), AT(kv_type), AT(kernel), AT(n_recurrent), AT(n_attention), AT(has_draft),
                AT(n_seqs), OF(seq), OF(length), OF(draft), OF(n_hidden), OF(next_rope), OF(shift),
                HEAD + sizeof(rt_save_seq), second + sizeof(rt_save_seq) + 20);
@@ -388,13 +388,13 @@ static void sizes(void)
                    .rollback = i % 3 ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG, .commit_after = i % 2);
         const int log = desc.rollback == RT_ROLLBACK_LOG && desc.n_rollback;
         const uint64_t seqs = (uint64_t)desc.n_seqs, R = (uint64_t)desc.n_rollback,
-                       columns = log ? 2 * R + 2 + (i % 2 ? 0 : RT_COMMIT_AFTER - 1) : 0;
+                       entries = log ? 2 * R + 2 + (i % 2 ? 0 : RT_COMMIT_AFTER - 1) : 0;
         const int64_t bytes = device_bytes, calls = device_calls;
         NEED(!rt_memory_size(&desc, &b) && !rt_memory_create(&desc, &m));
         REQUIRE((uint64_t)(device_bytes - bytes - HEADER * (device_calls - calls)) ==
                 b.state + b.conv + b.snapshots + b.log + b.kv + b.hidden +
                     (log ? m->fold_maps.bytes + m->fold_workspace.bytes + m->branch_map.bytes : 0));
-        REQUIRE(b.log == 2 * seqs * columns * 4 * (STATE + HEADS * STATE + HEADS));
+        REQUIRE(b.log == 2 * seqs * entries * 4 * (STATE + HEADS * STATE + HEADS));
         REQUIRE(!log || b.snapshots == 2 * seqs * R * CHANNELS * 4);
         REQUIRE((b.snapshots == 0) == (R == 0) && b.hidden == (i & 1 ? seqs * (R + 1) * EMBD * 4 : 0));
         rt_memory_destroy(m);

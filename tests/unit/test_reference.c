@@ -65,17 +65,17 @@ static void gated_delta_net(int32_t gate, int32_t layout)
 
 static void ssm_conv(int32_t silu)
 {
-    enum { CHANNELS = 100, WIDTH = 4, COLUMNS = 3, N = TOKENS * CHANNELS, KEPT = SEQS * COLUMNS * CHANNELS };
+    enum { CHANNELS = 100, WIDTH = 4, SLOTS = 3, N = TOKENS * CHANNELS, KEPT = SEQS * SLOTS * CHANNELS };
     static float x[N], weight[CHANNELS * WIDTH], bias[CHANNELS], out[2][N], history[2][KEPT];
     fill(x, N), fill(weight, CHANNELS * WIDTH), fill(bias, CHANNELS), fill(history[0], KEPT);
     memcpy(history[1], history[0], sizeof history[0]);
     for (int i = 0; i < 2; i++) {
         gdn_ssm_conv_problem p = FIELDS(.n_seqs = SEQS, .n_tokens = TOKENS, .n_channels = CHANNELS,
-                                        .kernel_width = WIDTH, .n_columns = COLUMNS, .silu = silu, .weight = at(weight),
+                                        .kernel_width = WIDTH, .n_slots = SLOTS, .silu = silu, .weight = at(weight),
                                         .weight_stride_channel = 4 * WIDTH, .weight_stride_tap = 4, .bias = at(bias));
         p.x = (gdn_token_view){ .at = at(x), .stride_token = 4 * CHANNELS, .dtype = GDN_F32 };
         p.out = (gdn_token_view){ .at = at(out[i]), .stride_token = 4 * CHANNELS, .dtype = GDN_F32 };
-        p.history_in = p.history_out = pool(history[i], COLUMNS * CHANNELS, 0, CHANNELS);
+        p.history_in = p.history_out = pool(history[i], SLOTS * CHANNELS, 0, CHANNELS);
         for (int64_t item = 0; item < gdn_ref_ssm_conv_items_any(&p); item++)
             (i ? gdn_ref_ssm_conv_fma : gdn_ref_ssm_conv_any)(&p, item);
     }
