@@ -280,6 +280,19 @@ static gdn_status create_stages(rt_engine *e)
 /* Largest number of cells that a row attends to. */
 static int32_t attended(const rt_engine *e) { return e->n_cells < e->n_positions ? e->n_cells : e->n_positions; }
 
+/* Arrays with an element for each row of a micro-batch, or for each sequence. */
+#define ARRAYS(X)                                                                                                      \
+    X(row_of_batch, B)                                                                                                 \
+    X(row_token, B)                                                                                                    \
+    X(row_rope, B)                                                                                                     \
+    X(row_cell, B)                                                                                                     \
+    X(row_cells_n, B)                                                                                                  \
+    X(row_cells, B)                                                                                                    \
+    X(row_hidden, B)                                                                                                   \
+    X(row_parent, B)                                                                                                   \
+    X(draft_rows_token, B)                                                                                             \
+    X(seq_tree, S) X(spans, S) X(draft_ahead, S) X(draft_active, S) X(draft_last, S)
+
 static gdn_status create_arrays(rt_engine *e)
 {
     const rt_hparams *hp = &e->model->hp;
@@ -288,26 +301,12 @@ static gdn_status create_arrays(rt_engine *e)
     e->scratch = rt_calloc(products_scratch(e->model, e->n_batch), 1, "matrix products");
     e->attn_scratch = rt_calloc(rt_attention_scratch(e->dense, hp->n_head, hp->n_head_kv, attended(e)), 4, "attention");
     e->expert = rt_calloc(B * (uint64_t)hp->n_expert_used, 4, "experts");
-    e->row_of_batch = rt_calloc(B, 4, "rows");
-    e->row_token = rt_calloc(B, 4, "rows");
-    e->row_rope = rt_calloc(B, 4, "rows");
-    e->row_cell = rt_calloc(B, 4, "rows");
-    e->row_cells_n = rt_calloc(B, 4, "rows");
-    e->row_cells = rt_calloc(B, sizeof *e->row_cells, "rows");
-    e->row_hidden = rt_calloc(B, sizeof *e->row_hidden, "rows");
-    e->row_parent = rt_calloc(B, 4, "rows");
-    e->seq_tree = rt_calloc(S, 1, "sequences");
-    e->spans = rt_calloc(S, sizeof *e->spans, "sequences");
-    e->draft_ahead = rt_calloc(S, 4, "sequences");
-    e->draft_active = rt_calloc(S, 4, "sequences");
-    e->draft_last = rt_calloc(S, 4, "sequences");
-    e->draft_rows_token = rt_calloc(B, 4, "rows");
+    int good = buffers && e->scratch && e->attn_scratch && e->expert;
+#define MAKE(name, n) good = (e->name = rt_calloc(n, sizeof *e->name, "rows and sequences")) && good;
+    ARRAYS(MAKE)
+#undef MAKE
     if (buffers) place_buffers(e, buffers);
-    return buffers && e->scratch && e->attn_scratch && e->expert && e->row_of_batch && e->row_token && e->row_rope &&
-                   e->row_cell && e->row_cells_n && e->row_cells && e->row_hidden && e->row_parent && e->seq_tree &&
-                   e->spans && e->draft_ahead && e->draft_active && e->draft_last && e->draft_rows_token
-               ? GDN_OK
-               : GDN_OUT_OF_MEMORY;
+    return good ? GDN_OK : GDN_OUT_OF_MEMORY;
 }
 
 /* Hidden rows kept per sequence: at most a micro-batch, so that a draft round can process them in one. */
@@ -403,29 +402,12 @@ void rt_engine_destroy(rt_engine *e)
     rt_stage *stages[] = { &e->mixed, &e->delta_out, &e->maps };
     for (size_t i = 0; i < sizeof stages / sizeof stages[0]; i++) rt_stage_destroy(stages[i]);
     if (e->workspace.data) gdn_buffer_destroy(e->device, &e->workspace);
-    void *arrays[] = { e->recurrent_weight,
-                       e->x,
-                       e->scratch,
-                       e->attn_scratch,
-                       e->expert,
-                       e->row_of_batch,
-                       e->row_token,
-                       e->row_rope,
-                       e->row_cell,
-                       e->row_cells_n,
-                       (void *)e->row_cells,
-                       (void *)e->row_hidden,
-                       e->row_parent,
-                       e->seq_tree,
-                       e->spans,
-                       e->draft_ahead,
-                       e->draft_active,
-                       e->draft_last,
-                       e->draft_rows_token,
-                       e->logits,
-                       e->logits_row,
-                       e->order };
+    void *arrays[] = { e->recurrent_weight, e->x,      e->scratch,    e->attn_scratch,
+                       e->expert,           e->logits, e->logits_row, e->order };
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) rt_free(arrays[i]);
+#define FREE(name, n) rt_free((void *)e->name);
+    ARRAYS(FREE)
+#undef FREE
     rt_rope_destroy(e->rope);
     if (e->device != e->host) gdn_context_destroy(e->device);
     gdn_context_destroy(e->host);
