@@ -148,6 +148,8 @@ static void judge(sides *s, check_case *amiss, check_case *meant, const char *ma
     X(CONV_40, ssm_conv, CONV "t=40 " RINGS)                                                                           \
     X(CONV_TREES, ssm_conv, CONV "length=3 n_slots=6 tree=map_parent=1 " PARENTS)                                    \
     X(CONV_SHORT, ssm_conv, CONV "length=2,3,2 n_slots=5 tree=map_parent=1 " PARENTS)                                \
+    /* No piece has the last sequence. */                                                                              \
+    X(CONV_ABSENT, ssm_conv, CONV "length=40,40,0 map_dst=map_position=1 src=dst=none where=nowhere")                  \
     X(CONV_NO_TOKENS, ssm_conv, CONV "length=0 map_position=1")                                                        \
     X(ROWS_12, set_rows, ROWS "n_rows=12 index_type=i32")                                                              \
     X(ROWS_12_WIDE, set_rows, ROWS "n_rows=12 index_type=i64")                                                         \
@@ -237,6 +239,10 @@ static const struct {
     { NO_TOKENS, NULL, { { 0, 0 } }, QUIET },
     { NO_TOKENS, "seq_start", { { 3, 1 } }, REPORTED },
     { NO_TOKENS, "state_src", { { 1, 8 } }, REPORTED },
+    { CONV_ABSENT, NULL, { { 0, 0 } }, QUIET },
+    { CONV_ABSENT, "position", { { 2, -1 } }, REPORTED },
+    { CONV_ABSENT, "history_src", { { 2, 1 }, { 2, MOST }, { 2, -3 } }, REPORTED },
+    { CONV_ABSENT, "history_dst", { { 2, 1 }, { 2, MOST }, { 2, GDN_SKIP } }, REPORTED },
     { CONV_NO_TOKENS, NULL, { { 0, 0 } }, QUIET },
     { CONV_NO_TOKENS, "seq_start", { { 3, 1 } }, REPORTED },
     { CONV_NO_TOKENS, "position", { { 2, -1 } }, REPORTED },
