@@ -365,7 +365,7 @@ def rotary(model):
     def dimension(turns):
         return n_rot * math.log(context / (turns * 2 * math.pi)) / (2 * math.log(base))
 
-    low = max(math.roofline(dimension(get("rope.scaling.yarn_beta_fast", 32))), 0)
+    low = max(math.floor(dimension(get("rope.scaling.yarn_beta_fast", 32))), 0)
     high = min(math.ceil(dimension(get("rope.scaling.yarn_beta_slow", 1))), n_rot - 1)
     high += 0.001 if high == low else 0
     out = []
