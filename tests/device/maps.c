@@ -131,7 +131,7 @@ static void judge(sides *s, check_case *amiss, check_case *meant, const char *ma
     /* Unused entries: of more snapshots than tokens, of padding, of a sequence without tokens. */                     \
     X(UNUSED, gated_delta_net, DELTA "n_seqs=4 length=1,2,0,1 src=6,skip,0,2 "                                         \
                                      "dst=i?pick(s,99,2147483647,8,skip):pick(s,7,-5,-2147483648,3)")                  \
-    X(UNWRITTEN, gated_delta_net, DELTA "length=1,2,0,1 src=6,skip,0,2 n_snapshots=map_dst=0")                         \
+    X(UNWRITTEN, gated_delta_net, DELTA "n_seqs=4 length=1,2,0,1 src=6,skip,0,2 n_snapshots=map_dst=0")                \
     X(CHECKPOINTS_3, gated_delta_net, DELTA CHECKPOINTS)                                                               \
     X(CHECKPOINTS_40, gated_delta_net, DELTA CHECKPOINTS "length=40")                                                  \
     X(CHECKPOINTS_UNUSED, gated_delta_net, DELTA CHECKPOINTS "length=1,3,3 src=6,skip,2 "                              \

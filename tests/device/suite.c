@@ -141,7 +141,7 @@ static void *work(void *of)
     gdn_context *ctx = suite_open(mine->backend, NULL, 0);
     poller p = { .ctx = ctx };
     mine->good = pthread_create(&p.thread, NULL, poll_until_told, &p) == 0;
-    for (int i = 0; i < 10; i++) {
+    for (int i = 0; i < 20; i++) {
         mine->good &= step_put(&on, ctx, &start) == GDN_OK;
         for (int n = 0; n < mine->queued; n++) mine->good &= step_run(&on, NULL) == GDN_OK;
         mine->good &= step_same(&on, mine->expected);
