@@ -194,8 +194,7 @@ gdn_status bench_log_setup(bench_row *row, int seqs, int round)
     row->work.bytes = 4.0 * (double)states * (1 + round) + entry_bytes * (TOKENS + n_replayed);
     for (int i = Q; i <= OUT; i++) row->work.bytes += (double)row->operand[i].bytes;
     bench_add_operand_traffic(row, STATES, round ? ROOFLINE_UPDATE : ROOFLINE_READ);
-    if (round) bench_add_traffic(row, LOG, 0, 4 * (int64_t)seqs * TOKENS * ENTRY, ROOFLINE_READ);
-    bench_add_traffic(row, LOG, 0, 4 * (int64_t)seqs * TOKENS * ENTRY, ROOFLINE_WRITE);
+    bench_add_traffic(row, LOG, 0, 4 * (int64_t)seqs * TOKENS * ENTRY, round ? ROOFLINE_UPDATE : ROOFLINE_WRITE);
     bench_token_traffic(row, Q, V, OUT);
     row->lane_ops = row->work.ops;
     return GDN_OK;
