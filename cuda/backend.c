@@ -38,8 +38,8 @@ static gdn_status probe_kernel(void *device, void *memory)
     gdn_cuda_device *dev = device;
     const uint64_t at = (uint64_t)(uintptr_t)memory;
     const gdn_gpu_probe params = { .operands = at, .results = at + GDN_PROBE_IN_BYTES, .n = GDN_PROBE_OPERANDS };
-    return gdn_cuda_launch(dev, GDN_CUDA_probe_arithmetic, dev->stream,
-                           gdn_gpu_parts(GDN_PROBE_OPERANDS, GDN_CUDA_PROBE_THREADS), GDN_CUDA_PROBE_THREADS, &params);
+    const uint32_t blocks[3] = { (uint32_t)gdn_gpu_parts(GDN_PROBE_OPERANDS, GDN_CUDA_PROBE_THREADS), 1, 1 };
+    return gdn_cuda_launch(dev, GDN_CUDA_probe_arithmetic, dev->stream, blocks, GDN_CUDA_PROBE_THREADS, &params);
 }
 
 static gdn_status wait_for(void *device, gdn_stream stream)

@@ -136,7 +136,7 @@ void gdn_cuda_device_close(void *device)
     if (dev->context && gdn_cuda_enter(dev, &scope) == GDN_OK) {
         if (!dev->stream || gdn_cuda_wait(dev, dev->stream) == GDN_OK) {
             gdn_cuda_memory_close(dev);
-            gdn_cuda_kernels_close(dev, 1);
+            gdn_cuda_kernels_close(dev);
             if (dev->stream) (void)dev->cu->StreamDestroy(dev->stream);
         } else if (dev->gpu.ctx && !dev->lost) {
             gdn_context_log(dev->gpu.ctx, GDN_LOG_ERROR,
@@ -144,7 +144,6 @@ void gdn_cuda_device_close(void *device)
         }
         gdn_cuda_leave(dev, &scope);
     }
-    gdn_cuda_kernels_close(dev, 0); /* if not done yet */
     if (dev->own_context) (void)dev->cu->DevicePrimaryCtxRelease(dev->traits.device);
     dev->context = NULL;
     dev->own_context = 0;

@@ -4,7 +4,7 @@
  *   device.c     opening a context: the device's primary one, or the caller's; errors of the driver
  *   queue.c      streams, bounded waits, launches, what the device reports
  *   memory.c     buffers and copies
- *   kernels.c    the embedded image and its kernels, loaded once into a CUDA context
+ *   kernels.c    the embedded image and its kernels
  *   dispatch_<kernel>.c, backend.c */
 #ifndef GDN_CUDA_DEVICE_H
 #define GDN_CUDA_DEVICE_H
@@ -40,17 +40,6 @@ typedef struct gdn_cuda_traits {
     int major, minor;
 } gdn_cuda_traits;
 
-/* The kernels in a CUDA context: one for all gdn_contexts that run there (kernels.c). */
-typedef struct gdn_cuda_image {
-    struct gdn_cuda_image *next;
-    CUcontext context;
-    unsigned long long id; /* of the context; 0: the driver does not report it */
-    unsigned users;
-    int lost; /* 1: the context is lost. No new users; freed when the last user closes */
-    CUmodule module;
-    CUfunction kernels[GDN_CUDA_KERNEL_COUNT];
-} gdn_cuda_image;
-
 typedef struct gdn_cuda_device {
     gdn_gpu_context gpu;
     const gdn_cuda_driver *cu;
@@ -58,7 +47,8 @@ typedef struct gdn_cuda_device {
     CUcontext context;
     int own_context; /* the primary one, retained */
     CUstream stream; /* our own; it and the legacy default stream wait for each other */
-    gdn_cuda_image *image;
+    CUmodule module; /* the image, and its kernels */
+    CUfunction kernels[GDN_CUDA_KERNEL_COUNT];
     uint32_t *bad; /* GDN_GPU_BAD_WORDS words of host memory that kernels set */
     CUdeviceptr bad_address;
     _Atomic int32_t lost; /* the CUresult with which the CUDA context was lost, else 0; gdn_poll() reads it
@@ -93,17 +83,15 @@ void gdn_cuda_leave(void *device, const gdn_gpu_scope *scope);
 /* The CUstream of a gdn_stream; NULL becomes our own. GDN_INVALID_ARGUMENT if it is not a stream of the context. */
 gdn_status gdn_cuda_stream(gdn_cuda_device *dev, gdn_stream stream, CUstream *out);
 gdn_status gdn_cuda_wait(gdn_cuda_device *dev, CUstream stream);
-gdn_status gdn_cuda_launch(gdn_cuda_device *dev, gdn_cuda_kernel kernel, CUstream stream, uint64_t blocks,
+gdn_status gdn_cuda_launch(gdn_cuda_device *dev, gdn_cuda_kernel kernel, CUstream stream, const uint32_t blocks[3],
                            uint32_t threads, const void *params);
-gdn_status gdn_cuda_launch_3d(gdn_cuda_device *dev, gdn_cuda_kernel kernel, CUstream stream, const uint32_t blocks[3],
-                              uint32_t threads, const void *params);
 gdn_status gdn_cuda_take_report(void *device);
 enum { GDN_CUDA_MAX_BLOCKS = INT32_MAX, GDN_CUDA_MAX_BLOCKS_YZ = 65535 };
 
 /* ---- kernels.c ---- */
-gdn_status gdn_cuda_kernels_open(gdn_cuda_device *dev); /* within enter and leave */
-/* unload: the context is current, and none of its kernels may still be running. */
-void gdn_cuda_kernels_close(gdn_cuda_device *dev, int unload);
+/* Both within enter and leave; at close none of the kernels may still be running. */
+gdn_status gdn_cuda_kernels_open(gdn_cuda_device *dev);
+void gdn_cuda_kernels_close(gdn_cuda_device *dev);
 const char *gdn_cuda_kernel_name(int32_t variant); /* of a plan, a gdn_cuda_kernel: "delta_rows_4" */
 
 /* ---- memory.c ---- */

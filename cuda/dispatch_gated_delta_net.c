@@ -46,12 +46,6 @@ static int in_tiles(const gdn_gpu_device *gpu, const problem_t *p)
     return has_many_tokens(p) && is_4(gpu, p, 1) && !p->tree && !p->state_interval && !p->log.n_slots;
 }
 
-static int is_f32(const problem_t *p)
-{
-    const int types = p->q.dtype | p->k.dtype | p->v.dtype | p->g.dtype | p->beta.dtype | p->out.dtype;
-    return types == GDN_F32 && !gdn_gpu_has_forms(p) && !p->log.n_slots;
-}
-
 /* The device kernel of a call. */
 typedef struct choice_t {
     gdn_form form;
@@ -68,7 +62,7 @@ static choice_t one_kernel(const gdn_gpu_device *gpu, const problem_t *p)
     const int channel = p->gate == GDN_GATE_CHANNEL, four = is_4(gpu, p, 0);
     choice_t choice;
     if (in_tiles(gpu, p)) {
-        choice = channel ? ONE(tiles_4_channel, 2) : is_f32(p) ? ONE(tiles_4_f32, 2) : ONE(tiles_4, 2);
+        choice = channel ? ONE(tiles_4_channel, 2) : ONE(tiles_4, 2);
         choice.form = GDN_FORM_TILES;
         return choice;
     }
@@ -79,7 +73,7 @@ static choice_t one_kernel(const gdn_gpu_device *gpu, const problem_t *p)
     if (p->tree && four) return channel ? ONE(rows_4_channel_tree, 2) : ONE(rows_4_tree, 2);
     if (p->tree) return channel ? ONE(rows_general_channel_tree, 1) : ONE(rows_general_tree, 2);
     if (!four) return channel ? ONE(rows_general_channel, 1) : ONE(rows_general, 2);
-    return channel ? ONE(rows_4_channel, 4) : is_f32(p) ? ONE(rows_4_f32, 4) : ONE(rows_4, 4);
+    return channel ? ONE(rows_4_channel, 4) : ONE(rows_4, 4);
 }
 
 /* 1 if the call may have both sequences of many tokens and of few; a `mixed` kernel then runs it. Only the device can
@@ -150,5 +144,5 @@ gdn_status gdn_cuda_run_gated_delta_net(void *device, const void *problem, const
     const gdn_cuda_kernel kernel = (gdn_cuda_kernel)plan->variant;
     CUstream on;
     const gdn_status status = gdn_cuda_stream(dev, stream, &on);
-    return status ? status : gdn_cuda_launch_3d(dev, kernel, on, grid, 32 * warps_of(kernel), &params);
+    return status ? status : gdn_cuda_launch(dev, kernel, on, grid, 32 * warps_of(kernel), &params);
 }

@@ -19,9 +19,11 @@ gdn_status gdn_cuda_run_set_rows(void *device, const void *problem, const gdn_pl
     CUstream on;
     gdn_status status = gdn_cuda_stream(dev, stream, &on);
     if (!status && plan->table_slots) {
-        const uint64_t clear = gdn_gpu_clear_blocks(&params, threads), enter = gdn_gpu_enter_blocks(&params, threads);
+        const uint32_t clear[3] = { (uint32_t)gdn_gpu_clear_blocks(&params, threads), 1, 1 };
+        const uint32_t enter[3] = { (uint32_t)gdn_gpu_enter_blocks(&params, threads), 1, 1 };
         status = gdn_cuda_launch(dev, GDN_CUDA_rows_clear, on, clear, threads, &params);
         if (!status) status = gdn_cuda_launch(dev, GDN_CUDA_rows_enter, on, enter, threads, &params);
     }
-    return status ? status : gdn_cuda_launch(dev, GDN_CUDA_rows_write, on, (uint64_t)plan->n_items, threads, &params);
+    const uint32_t write[3] = { (uint32_t)plan->n_items, 1, 1 };
+    return status ? status : gdn_cuda_launch(dev, GDN_CUDA_rows_write, on, write, threads, &params);
 }

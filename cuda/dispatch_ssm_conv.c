@@ -18,8 +18,9 @@ gdn_status gdn_cuda_run_ssm_conv(void *device, const void *problem, const gdn_pl
                            history = gdn_gpu_history_ssm_conv(&params);
     const gdn_cuda_kernel kernel = (gdn_cuda_kernel)plan->variant;
     CUstream on;
+    const uint32_t first[3] = { (uint32_t)plan->n_items, 1, 1 }, after[3] = { (uint32_t)plan->n_after, 1, 1 };
     gdn_status status = gdn_cuda_stream(dev, stream, &on);
-    if (!status) status = gdn_cuda_launch(dev, kernel, on, (uint64_t)plan->n_items, GDN_CUDA_CONV_THREADS, &params);
+    if (!status) status = gdn_cuda_launch(dev, kernel, on, first, GDN_CUDA_CONV_THREADS, &params);
     if (status || !plan->n_after) return status;
-    return gdn_cuda_launch(dev, kernel, on, (uint64_t)plan->n_after, GDN_CUDA_CONV_THREADS, &history);
+    return gdn_cuda_launch(dev, kernel, on, after, GDN_CUDA_CONV_THREADS, &history);
 }

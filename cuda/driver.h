@@ -115,7 +115,6 @@ enum { CU_STREAM_CAPTURE_STATUS_NONE = 0 };
 
 /* The same for newer drivers, 12.0 and 12.5; NULL if the driver is older. */
 #define GDN_CUDA_DRIVER_NEWER_FUNCTIONS(X)                                                                             \
-    X(CtxGetId, "cuCtxGetId", (CUcontext context, unsigned long long *id))                                             \
     X(StreamGetCtx_v2, "cuStreamGetCtx_v2", (CUstream stream, CUcontext * context, CUgreenCtx * green))
 
 typedef struct gdn_cuda_driver {

@@ -12,24 +12,13 @@
 //   5 update   6 output
 //   7 round, snapshot, checkpoint, log
 //
-// Kernels: delta_rows_4 delta_rows_4_f32 delta_rows_4_channel delta_rows_4_tree delta_rows_4_channel_tree
+// Kernels: delta_rows_4 delta_rows_4_channel delta_rows_4_tree delta_rows_4_channel_tree
 // Kernels: delta_rows_4_state16 delta_rows_general delta_rows_general_channel delta_rows_general_tree
 // Kernels: delta_rows_general_channel_tree delta_rows_general_state16 delta_rows_general_channel_state16
-// Kernels: delta_tiles_4 delta_tiles_4_f32 delta_tiles_4_channel delta_mixed_4 delta_mixed_4_channel
+// Kernels: delta_tiles_4 delta_tiles_4_channel delta_mixed_4 delta_mixed_4_channel
 #include "cuda/gated_delta_net.cuh"
 #include "cuda/gated_delta_net_ahead.cuh"
 #include "cuda/gated_delta_net_log.cuh"
-
-// Transposes four keys of four value channels each into four channels of four keys each.
-template <int C> GDN_INLINE void transpose(float4 (&x)[C])
-{
-    constexpr int b = C / 4, c = C / 2, d = C - 1; // 1, 2, 3; in range also for smaller C, which are never called
-    const float4 first = x[0], second = x[b], third = x[c], fourth = x[d];
-    x[0] = make_float4(first.x, second.x, third.x, fourth.x);
-    x[b] = make_float4(first.y, second.y, third.y, fourth.y);
-    x[c] = make_float4(first.z, second.z, third.z, fourth.z);
-    x[d] = make_float4(first.w, second.w, third.w, fourth.w);
-}
 
 // 1: load state, of an entry of a pool, or zeros. S[m][c] has value channel j + c
 template <class X>
@@ -52,23 +41,6 @@ GDN_INLINE void load_state(const gdn_gpu_gated_delta_net &p, const Item &w, cons
         widen_state<X>(p, true, S);
         return;
     }
-    if (!X::GENERAL && X::C == 4 && entry >= 0 && w.values == 4) { // S[m][e] holds key i + e until it is transposed
-#pragma unroll
-        for (int m = 0; m < X::NB; m++)
-#pragma unroll
-            for (int e = 0; e < X::C; e++)
-                S[m][e] = load_quad<X>(at + (uint64_t)((32 * m + 4 * w.l + e) * pool.line + X::BYTES * w.j));
-#pragma unroll
-        for (int m = 0; m < X::NB; m++)
-#pragma unroll
-            for (int e = 0; e < X::C; e++) settle(S[m][e]);
-        widen_state<X>(p, true, S);
-#pragma unroll
-        for (int m = 0; m < X::NB; m++) transpose<X::C>(S[m]);
-        return;
-    }
-    const int values =
-        !X::GENERAL && X::C == 4 && w.values > 3 ? 3 : w.values; // never above 3 here; this shows it to the compiler
 #pragma unroll
     for (int m = 0; m < X::NB; m++) {
         const int i = 32 * m + 4 * w.l;
@@ -90,7 +62,7 @@ GDN_INLINE void load_state(const gdn_gpu_gated_delta_net &p, const Item &w, cons
 #pragma unroll
             for (int e = 0; e < 4; e++)
                 if (!X::GENERAL || i + e < w.n_keys)
-                    load_values<X, true>(at + (uint64_t)((i + e) * pool.line + X::BYTES * w.j), values, x[e]);
+                    load_values<X, true>(at + (uint64_t)((i + e) * pool.line + X::BYTES * w.j), w.values, x[e]);
 #pragma unroll
             for (int c = 0; c < X::C; c++) S[m][c] = make_float4(x[0][c], x[1][c], x[2][c], x[3][c]);
         }
@@ -157,17 +129,17 @@ template <class X, bool WITH_Q = true>
 GDN_INLINE void load_token(const gdn_gpu_gated_delta_net &p, const Item &w, int mine, Cursor &at, Token<X> &x)
 {
 #pragma unroll
-    for (int m = 0; m < X::NB; m++) x.k[m] = read_row<X>(at.k, type_of<X>(p.k_dtype), 32 * m + 4 * w.l, w.n_keys);
-    x.v = mine < w.values ? read_raw((uint64_t)at.v, type_of<X>(p.v_dtype)) : 0.0f;
-    x.beta = read_raw((uint64_t)at.beta, type_of<X>(p.beta_dtype));
-    if (!X::CHANNEL) x.g[0].x = read_raw((uint64_t)at.g, type_of<X>(p.g_dtype));
+    for (int m = 0; m < X::NB; m++) x.k[m] = read_row<X>(at.k, p.k_dtype, 32 * m + 4 * w.l, w.n_keys);
+    x.v = mine < w.values ? read_raw((uint64_t)at.v, p.v_dtype) : 0.0f;
+    x.beta = read_raw((uint64_t)at.beta, p.beta_dtype);
+    if (!X::CHANNEL) x.g[0].x = read_raw((uint64_t)at.g, p.g_dtype);
     else
 #pragma unroll
         for (int u = 0; u < Token<X>::GATES; u++)
-            x.g[u] = read_row<X>(at.g, type_of<X>(p.g_dtype), 32 * gate_block<X>(u) + 4 * w.l, w.n_keys);
+            x.g[u] = read_row<X>(at.g, p.g_dtype, 32 * gate_block<X>(u) + 4 * w.l, w.n_keys);
 #pragma unroll
     for (int m = 0; m < X::NB; m++)
-        x.q[m] = WITH_Q ? read_row<X>(at.q, type_of<X>(p.q_dtype), 32 * m + 4 * w.l, w.n_keys) : zero4();
+        x.q[m] = WITH_Q ? read_row<X>(at.q, p.q_dtype, 32 * m + 4 * w.l, w.n_keys) : zero4();
     at.q += p.q.token;
     at.k += p.k.token;
     at.v += p.v.token;
@@ -181,16 +153,16 @@ template <class X> GDN_INLINE void widen_token(const gdn_gpu_gated_delta_net &p,
     widen_rows<X>(x.k, p.k_dtype);
     widen_rows<X>(x.q, p.q_dtype);
     if (X::CHANNEL) widen_rows<X>(x.g, p.g_dtype);
-    else x.g[0].x = widen_raw<X>(x.g[0].x, p.g_dtype);
-    x.v = widen_raw<X>(x.v, p.v_dtype);
-    x.beta = widen_raw<X>(x.beta, p.beta_dtype);
+    else x.g[0].x = widen_raw(x.g[0].x, p.g_dtype);
+    x.v = widen_raw(x.v, p.v_dtype);
+    x.beta = widen_raw(x.beta, p.beta_dtype);
 }
 
 // 0: prepare. One tree computes both sums of squares: it takes k and q as two channels.
 template <class X, bool ALL> GDN_INLINE void prepare(const gdn_gpu_gated_delta_net &p, int l, Token<X> &x)
 {
-    x.beta = delta_factor<X, ALL>(p, x.beta);
-    if (!ALL && !normalises<X>(p)) return;
+    x.beta = delta_factor<ALL>(p, x.beta);
+    if (!ALL && !p.qk_norm) return;
     float4 sum[2] = { zero4(), zero4() }; // keys that do not exist are 0 and add nothing
 #pragma unroll
     for (int m = 0; m < X::NB; m++) {
@@ -211,7 +183,7 @@ template <class X>
 GDN_INLINE void read_raw_gates(const gdn_gpu_gated_delta_net &p, const Item &w, float &rate,
                                float4 (&bias)[Token<X>::GATES])
 {
-    rate = read_rate<X>(p, w);
+    rate = read_rate(p, w);
 #pragma unroll
     for (int u = 0; u < Token<X>::GATES; u++) bias[u] = read_bias<X>(p, w, 32 * gate_block<X>(u) + 4 * w.l);
 }
@@ -232,10 +204,10 @@ GDN_INLINE void decays_of(const gdn_gpu_gated_delta_net &p, int l, float rate, c
                           Token<X> &x, float4 (&decay)[X::CHANNEL ? X::NB : 1])
 {
     if (!X::CHANNEL) {
-        decay[0] = all4(decay_of<X, ALL>(p, x.g[0].x, rate, bias[0].x));
+        decay[0] = all4(decay_of<ALL>(p, x.g[0].x, rate, bias[0].x));
     } else {
 #pragma unroll
-        for (int u = 0; u < Token<X>::GATES; u++) x.g[u] = decay_of<X, ALL>(p, x.g[u], rate, bias[u]);
+        for (int u = 0; u < Token<X>::GATES; u++) x.g[u] = decay_of<ALL>(p, x.g[u], rate, bias[u]);
 #pragma unroll
         for (int m = 0; m < X::NB; m++)
             decay[X::CHANNEL ? m : 0] = of_lane4(x.g[X::CHANNEL ? m / 4 : 0], 8 * (m % 4) + l);
@@ -327,13 +299,12 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
         return; // nothing to do for the block, or for this warp
     const int mine = value_of_lane<X::C>(w.l);
     const int group = (int)threadIdx.x & 24; // the first of the eight lanes
-    const int out_type = type_of<X>(p.result_dtype);
     Cursor at = { token_at(p.q, w, w.kappa),
                   token_at(p.k, w, w.kappa),
-                  token_at(p.v, w, w.h) + (uint64_t)((w.j + mine) * element_bytes(type_of<X>(p.v_dtype))),
+                  token_at(p.v, w, w.h) + (uint64_t)((w.j + mine) * element_bytes(p.v_dtype)),
                   token_at(p.g, w, w.h),
                   token_at(p.beta, w, w.h),
-                  token_at(p.result, w, w.h) + (uint64_t)((w.j + mine) * element_bytes(out_type)) };
+                  token_at(p.result, w, w.h) + (uint64_t)((w.j + mine) * element_bytes(p.result_dtype)) };
 
     const Cursor first = at; // for trees
     // LATE: load a token in its own iteration, because its registers serve the ancestors or the rounding of a state.
@@ -356,7 +327,7 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
         if (part == 0 && w.commit >= 0) store_state<X>(p, w, w.commit, S);
     }
     if (X::LOG) read_raw_gates<X>(p, w, rate, bias);
-    rate = gate_rate<X>(p, rate);
+    rate = gate_rate(p, rate);
 #pragma unroll
     for (int u = 0; u < Token<X>::GATES; u++) bias[u] = gate_bias<X>(p, bias[u]);
 
@@ -413,7 +384,7 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
             }
         if (t + 1 < w.T && !LATE) load_token<X>(p, w, mine, at, x);
         const float o = __fmul_rn(p.scale, fold<X::C>(sum, w.l));
-        if (w.l == lane_of_value<X::C>(mine) && mine < w.values) store_element(at.out, o, out_type);
+        if (w.l == lane_of_value<X::C>(mine) && mine < w.values) store_element(at.out, o, p.result_dtype);
         at.out += p.result.token;
 
         // 7: round; snapshot, r tokens before the newest, and checkpoint. Two stores: a loop over both spills registers
@@ -429,8 +400,7 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
 
 // ---- Kernels: gdn_cuda_delta_<rows, tiles or mixed>_<size>[_what].
 //   size   4: heads of 128 keys (NB = 4 blocks) with rows aligned to 16 bytes. general: any head.
-//   what   f32: F32 I/O only, with g and beta as they are used; the others take every type, gate and norm.
-//          state16: 16-bit states.
+//   what   channel: a gate per key channel. tree: the tokens may be a tree. state16: 16-bit states.
 // Kernels of rows take a log.
 #define GDN_DELTA_KERNEL(name, warps, blocks)                                                                          \
     GDN_KERNEL(gdn_cuda_delta_##name, gdn_gpu_gated_delta_net, GDN_BLOCKS(32 * (warps), blocks))
@@ -440,10 +410,10 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
         typedef Shape<__VA_ARGS__> X;                                                                                  \
         gated_delta_net_rows<X>(p, { Share::ALL, (int)blockIdx.z * X::VALUES });                                       \
     }
-#define GDN_DELTA_TILES(name, blocks, CHANNEL, MIXED_IO)                                                               \
-    GDN_DELTA_KERNEL(tiles_##name, MIXED_IO ? GDN_CUDA_PREPARED_WARPS : GDN_CUDA_DELTA_WARPS, blocks)                  \
+#define GDN_DELTA_TILES(name, CHANNEL)                                                                                 \
+    GDN_DELTA_KERNEL(tiles_##name, GDN_CUDA_PREPARED_WARPS, 2)                                                         \
     {                                                                                                                  \
-        typedef Shape<4, 2, CHANNEL, MIXED_IO, false, false> X;                                                        \
+        typedef Shape<4, 2, CHANNEL, false, false> X;                                                                  \
         __shared__ Stage<X> stages[2];                                                                                 \
         gated_delta_net_ahead<X>(p, stages, { Share::ALL, (int)blockIdx.z * X::VALUES });                              \
     }
@@ -452,29 +422,27 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
 #define GDN_DELTA_MIXED(name, CHANNEL)                                                                                 \
     GDN_DELTA_KERNEL(mixed_##name, GDN_CUDA_PREPARED_WARPS, 2)                                                         \
     {                                                                                                                  \
-        typedef Shape<4, 2, CHANNEL, true, false, false> Many;                                                         \
-        typedef Shape<4, 2, CHANNEL, true, false, true> Few;                                                           \
+        typedef Shape<4, 2, CHANNEL, false, false> Many;                                                               \
+        typedef Shape<4, 2, CHANNEL, false, true> Few;                                                                 \
         __shared__ Stage<Many> stages[2];                                                                              \
         const int parts = (p.head_dim_v + Many::VALUES - 1) / Many::VALUES, part = (int)blockIdx.z;                    \
         if (part < parts) gated_delta_net_ahead<Many, true>(p, stages, { Share::MANY, part * Many::VALUES });          \
         else gated_delta_net_rows<Few>(p, { Share::FEW, (part - parts) * GDN_CUDA_MIXED_VALUES });                     \
     }
 
-//             name, blocks per multiprocessor, NB, C, CHANNEL, MIXED_IO, GENERAL, LOG, TREE, STATE16
-GDN_DELTA_ROWS(4_f32, 3, 4, 4, false, false, false, false)
-GDN_DELTA_ROWS(4, 3, 4, 4, false, true, false, true)
-GDN_DELTA_ROWS(4_channel, 2, 4, 4, true, true, false, true)
-GDN_DELTA_ROWS(4_tree, 2, 4, 2, false, true, false, true, true)
-GDN_DELTA_ROWS(4_channel_tree, 2, 4, 2, true, true, false, true, true)
-GDN_DELTA_ROWS(4_state16, 3, 4, 4, false, true, false, true, false, true)
-GDN_DELTA_ROWS(general, 1, 8, 2, false, true, true, true)
-GDN_DELTA_ROWS(general_channel, 1, 8, 1, true, true, true, true)
-GDN_DELTA_ROWS(general_tree, 1, 8, 2, false, true, true, true, true)
-GDN_DELTA_ROWS(general_channel_tree, 1, 8, 1, true, true, true, true, true)
-GDN_DELTA_ROWS(general_state16, 1, 8, 1, false, true, true, true, true, true)
-GDN_DELTA_ROWS(general_channel_state16, 1, 8, 1, true, true, true, true, true, true)
-GDN_DELTA_TILES(4_f32, 3, false, false)
-GDN_DELTA_TILES(4, 2, false, true)
-GDN_DELTA_TILES(4_channel, 2, true, true)
+//             name, blocks per multiprocessor, NB, C, CHANNEL, GENERAL, LOG, TREE, STATE16
+GDN_DELTA_ROWS(4, 3, 4, 4, false, false, true)
+GDN_DELTA_ROWS(4_channel, 2, 4, 4, true, false, true)
+GDN_DELTA_ROWS(4_tree, 2, 4, 2, false, false, true, true)
+GDN_DELTA_ROWS(4_channel_tree, 2, 4, 2, true, false, true, true)
+GDN_DELTA_ROWS(4_state16, 3, 4, 4, false, false, true, false, true)
+GDN_DELTA_ROWS(general, 1, 8, 2, false, true, true)
+GDN_DELTA_ROWS(general_channel, 1, 8, 1, true, true, true)
+GDN_DELTA_ROWS(general_tree, 1, 8, 2, false, true, true, true)
+GDN_DELTA_ROWS(general_channel_tree, 1, 8, 1, true, true, true, true)
+GDN_DELTA_ROWS(general_state16, 1, 8, 1, false, true, true, true, true)
+GDN_DELTA_ROWS(general_channel_state16, 1, 8, 1, true, true, true, true, true)
+GDN_DELTA_TILES(4, false)
+GDN_DELTA_TILES(4_channel, true)
 GDN_DELTA_MIXED(4, false)
 GDN_DELTA_MIXED(4_channel, true)

@@ -8,13 +8,11 @@
 
 // Compile-time properties of a kernel. NB is exact unless GENERAL: then it is the most blocks of 32 keys, and
 // head_dim_k, the alignment of rows and their type are arbitrary.
-template <int NB_, int C_, bool CHANNEL_, bool MIXED_IO_, bool GENERAL_, bool LOG_, bool TREE_ = false,
-          bool STATE16_ = false>
+template <int NB_, int C_, bool CHANNEL_, bool GENERAL_, bool LOG_, bool TREE_ = false, bool STATE16_ = false>
 struct Shape {
-    static constexpr int NB = NB_;              // blocks of 32 keys
-    static constexpr int C = C_;                // value channels of eight lanes: 1, 2 or 4
-    static constexpr bool CHANNEL = CHANNEL_;   // a gate per key channel
-    static constexpr bool MIXED_IO = MIXED_IO_; // mixed-precision I/O, qk_norm, and any g_form and beta_form
+    static constexpr int NB = NB_;            // blocks of 32 keys
+    static constexpr int C = C_;              // value channels of eight lanes: 1, 2 or 4
+    static constexpr bool CHANNEL = CHANNEL_; // a gate per key channel
     static constexpr bool GENERAL = GENERAL_;
     static constexpr bool LOG = LOG_;                           // the call may have a replay log
     static constexpr bool TREE = TREE_;                         // the call's tokens may be a tree
@@ -214,22 +212,15 @@ GDN_INLINE int next_kept(const gdn_gpu_gated_delta_net &p, const Item &at, int t
     return more < first - t ? t + more : first;
 }
 
-// The type of an operand: F32 without MIXED_IO.
-template <class X> GDN_INLINE int type_of(int dtype) { return X::MIXED_IO ? dtype : GDN_GPU_F32; }
-
 // read_raw() loads an element's bits; widen_raw() converts them to F32.
 GDN_INLINE float read_raw(uint64_t at, int dtype) { return gdn_from_bits(read_bits(at, dtype)); }
-template <class X> GDN_INLINE float widen_raw(float raw, int dtype)
-{
-    return X::MIXED_IO ? widen(gdn_bits(raw), dtype) : raw;
-}
+GDN_INLINE float widen_raw(float raw, int dtype) { return widen(gdn_bits(raw), dtype); }
 
 // Loads elements i .. i + 3 of a row of q, k, g or dt_bias without conversion; those beyond the head are 0. Two 16-bit
 // elements share a word, except in general kernels, where each has its own.
 template <class X> GDN_INLINE float4 read_row(const char *at, int dtype, int i, int n_keys)
 {
     const uint64_t row = (uint64_t)at;
-    if (!X::GENERAL && !X::MIXED_IO) return read_float4(row + 4 * (uint64_t)i);
     if (!X::GENERAL) { // two loads into different registers: into the same ones, one would wait for the other
         const uint2 x = __ldg((const uint2 *)(row + (uint64_t)(i * element_bytes(dtype))));
         uint2 rest = make_uint2(0, 0);
@@ -248,7 +239,7 @@ template <class X> GDN_INLINE float4 read_row(const char *at, int dtype, int i, 
 // Converts the result of read_row() to F32.
 template <class X> GDN_INLINE float4 widen_row(float4 raw, int dtype)
 {
-    if (!X::MIXED_IO || dtype == GDN_GPU_F32) return raw;
+    if (dtype == GDN_GPU_F32) return raw;
     const uint32_t x = gdn_bits(raw.x), y = gdn_bits(raw.y);
     if (!X::GENERAL)
         return make_float4(from_16bit(x & 0xffffu, dtype), from_16bit(x >> 16, dtype), from_16bit(y & 0xffffu, dtype),
@@ -257,49 +248,45 @@ template <class X> GDN_INLINE float4 widen_row(float4 raw, int dtype)
                        from_16bit(gdn_bits(raw.w), dtype));
 }
 
-// 1 if the call normalises q and k.
-template <class X> GDN_INLINE bool normalises(const gdn_gpu_gated_delta_net &p) { return X::MIXED_IO && p.qk_norm; }
-
 // 1 if the call has all that a model's layer needs: raw gates, logits, normalised q and k. Code specialised for it
 // (ALL) has no branches. So the independent chains of exp, softplus and square root overlap.
 template <class X> GDN_INLINE bool does_all(const gdn_gpu_gated_delta_net &p)
 {
-    constexpr bool KNOWS =
-        X::MIXED_IO && !(X::CHANNEL && X::C < 4); // kernels with few channels lack registers for both paths
-    return KNOWS && normalises<X>(p) && p.beta_form == GDN_GPU_BETA_LOGIT && p.g_form != GDN_GPU_G_LOG &&
+    constexpr bool KNOWS = !(X::CHANNEL && X::C < 4); // kernels with few channels lack registers for both paths
+    return KNOWS && p.qk_norm && p.beta_form == GDN_GPU_BETA_LOGIT && p.g_form != GDN_GPU_G_LOG &&
            p.g_form != GDN_GPU_G_LINEAR && p.g_form != GDN_GPU_G_BOUNDED;
 }
 
 // 0: prepare, beta
-template <class X, bool ALL = false> GDN_INLINE float delta_factor(const gdn_gpu_gated_delta_net &p, float x)
+template <bool ALL = false> GDN_INLINE float delta_factor(const gdn_gpu_gated_delta_net &p, float x)
 {
-    return X::MIXED_IO ? __fmul_rn(p.beta_factor, ALL || p.beta_form == GDN_GPU_BETA_LOGIT ? gdn_sigmoid(x) : x) : x;
+    return __fmul_rn(p.beta_factor, ALL || p.beta_form == GDN_GPU_BETA_LOGIT ? gdn_sigmoid(x) : x);
 }
 
 // read_rate() and read_bias() load what the raw gates of a head's tokens share, without conversion; 0 for other g_form.
-template <class X> GDN_INLINE float read_rate(const gdn_gpu_gated_delta_net &p, const Item &at)
+GDN_INLINE float read_rate(const gdn_gpu_gated_delta_net &p, const Item &at)
 {
-    if (!X::MIXED_IO || !p.ssm_a.base) return 0.0f;
+    if (!p.ssm_a.base) return 0.0f;
     return read_raw((uint64_t)p.ssm_a.base + (uint64_t)(at.h * p.ssm_a.head), p.ssm_a_dtype);
 }
 template <class X> GDN_INLINE float4 read_bias(const gdn_gpu_gated_delta_net &p, const Item &at, int i)
 {
-    if (!X::MIXED_IO || !p.dt_bias.base) return zero4();
+    if (!p.dt_bias.base) return zero4();
     const char *row = p.dt_bias.base + (uint64_t)(at.h * p.dt_bias.head);
     return X::CHANNEL ? read_row<X>(row, p.dt_bias_dtype, i, at.n_keys)
                       : make_float4(read_raw((uint64_t)row, p.dt_bias_dtype), 0.0f, 0.0f, 0.0f);
 }
 
 // gate_rate() and gate_bias() convert them to F32. Kernels call them after all loads are issued.
-template <class X> GDN_INLINE float gate_rate(const gdn_gpu_gated_delta_net &p, float raw)
+GDN_INLINE float gate_rate(const gdn_gpu_gated_delta_net &p, float raw)
 {
-    if (!X::MIXED_IO || !p.ssm_a.base) return 1.0f; // a bounded gate without A_log
+    if (!p.ssm_a.base) return 1.0f; // a bounded gate without A_log
     const float A = widen(gdn_bits(raw), p.ssm_a_dtype);
     return p.g_form == GDN_GPU_G_RAW_A_LOG ? -gdn_expf(A) : p.g_form == GDN_GPU_G_BOUNDED ? gdn_expf(A) : A;
 }
 template <class X> GDN_INLINE float4 gate_bias(const gdn_gpu_gated_delta_net &p, float4 raw)
 {
-    if (!X::MIXED_IO || !p.dt_bias.base) return zero4();
+    if (!p.dt_bias.base) return zero4();
     return X::CHANNEL ? widen_row<X>(raw, p.dt_bias_dtype) : all4(widen(gdn_bits(raw.x), p.dt_bias_dtype));
 }
 
@@ -321,12 +308,12 @@ GDN_INLINE float4 bounded_gate(const gdn_gpu_gated_delta_net &p, float4 g, float
 }
 GDN_INLINE float exp_of(float x) { return gdn_expf(x); }
 GDN_INLINE float4 exp_of(float4 x) { return make_float4(gdn_expf(x.x), gdn_expf(x.y), gdn_expf(x.z), gdn_expf(x.w)); }
-template <class X, bool ALL = false, class Gate>
+template <bool ALL = false, class Gate>
 GDN_INLINE Gate decay_of(const gdn_gpu_gated_delta_net &p, Gate g, float rate, Gate bias)
 {
-    if (X::MIXED_IO && !ALL && p.g_form == GDN_GPU_G_LINEAR) return g;
-    if (X::MIXED_IO && !ALL && p.g_form == GDN_GPU_G_BOUNDED) return exp_of(bounded_gate(p, g, rate, bias));
-    return exp_of(X::MIXED_IO && (ALL || p.g_form != GDN_GPU_G_LOG) ? raw_gate(g, rate, bias) : g);
+    if (!ALL && p.g_form == GDN_GPU_G_LINEAR) return g;
+    if (!ALL && p.g_form == GDN_GPU_G_BOUNDED) return exp_of(bounded_gate(p, g, rate, bias));
+    return exp_of(ALL || p.g_form != GDN_GPU_G_LOG ? raw_gate(g, rate, bias) : g);
 }
 
 // One step of four partial sums, of the keys i, i + step, ... Sums of keys that do not exist are left unchanged: fma(0,
@@ -368,7 +355,7 @@ GDN_INLINE void read_step(const Item &w, int m, float4 key, const float4 (&decay
 // Converts all of a row. here() hides the second comparison from the compiler, which would make a jump table of both.
 template <class X, int N> GDN_INLINE void widen_rows(float4 (&x)[N], int dtype)
 {
-    if (!X::MIXED_IO || dtype == GDN_GPU_F32) return;
+    if (dtype == GDN_GPU_F32) return;
     if (here(dtype) == GDN_GPU_F16) {
 #pragma unroll
         for (int n = 0; n < N; n++) x[n] = widen_row<X>(x[n], GDN_GPU_F16);

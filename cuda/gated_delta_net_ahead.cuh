@@ -14,7 +14,7 @@
 // Overlap. While exchanges are in flight, the code decays the state, computes the output sums of the previous token and
 // loads the next token's key. Compilers would move much of that after the exchanges; behind() prevents it with a false
 // dependency. Tokens are processed in pairs, so that two sets of registers hold the keys alternately.
-// gated_delta_net_stages.cuh copies tokens to shared memory.
+// gated_delta_net_prepare.cuh converts tokens to shared memory, a stage at a time.
 #ifndef GDN_CUDA_GATED_DELTA_NET_AHEAD_CUH
 #define GDN_CUDA_GATED_DELTA_NET_AHEAD_CUH
 
@@ -58,22 +58,23 @@ GDN_INLINE void each_element(const gdn_gpu_pool &pool, bool key_major, char *hea
 }
 
 // Operations on a lane's value channels, two at a time: x = x f, z = z + x f and x = x + y.
+GDN_INLINE void take_pair(float2 pair, float &x, float &y) { x = pair.x, y = pair.y; }
 template <int N> GDN_INLINE void mul_values(float (&x)[N], float f)
 {
 #pragma unroll
-    for (int c = 0; c < N; c += 2) take_pair(mul_pair(pair_of(x[c], x[c + 1]), pair_of(f, f)), x[c], x[c + 1]);
+    for (int c = 0; c < N; c += 2) take_pair(mul2(make_float2(x[c], x[c + 1]), make_float2(f, f)), x[c], x[c + 1]);
 }
 template <int N> GDN_INLINE void fma_values(float (&z)[N], const float (&x)[N], float f)
 {
 #pragma unroll
     for (int c = 0; c < N; c += 2)
-        take_pair(fma_pair(pair_of(x[c], x[c + 1]), pair_of(f, f), pair_of(z[c], z[c + 1])), z[c], z[c + 1]);
+        take_pair(fma2(make_float2(x[c], x[c + 1]), make_float2(f, f), make_float2(z[c], z[c + 1])), z[c], z[c + 1]);
 }
 template <int N> GDN_INLINE void add_values(float (&x)[N], const float (&y)[N])
 {
 #pragma unroll
     for (int c = 0; c < N; c += 2)
-        take_pair(add_pair(pair_of(x[c], x[c + 1]), pair_of(y[c], y[c + 1])), x[c], x[c + 1]);
+        take_pair(add2(make_float2(x[c], x[c + 1]), make_float2(y[c], y[c + 1])), x[c], x[c + 1]);
 }
 
 // The mask of an exchange with lane l ^ h of the sixteen.
@@ -106,8 +107,6 @@ template <int N> GDN_INLINE void fold_values(float (&sum)[N], int h, int mask)
 template <class X> struct Running {
     State<X> S;
     Lane<X> q;     // of the previous token, whose output sums are computed with the current one
-    char *out_at;  // address of its output; without MIXED_IO this thread stores it
-    bool writes;   // this lane stores an output sum
     uint32_t zero; // for behind()
 };
 
@@ -127,8 +126,8 @@ template <class X> GDN_INLINE void sums_of(const Lane<X> &with, const State<X> &
 
 // 2 to 6, of token u of the stage, whose key is k. Loads the next key. The output is that of the previous token.
 template <class X>
-GDN_INLINE void take_token(const gdn_gpu_gated_delta_net &p, const Item &w, Stage<X> &stage, int u, bool writes,
-                           const Lane<X> &k, Lane<X> &next, Running<X> &at)
+GDN_INLINE void take_token(const Item &w, Stage<X> &stage, int u, bool writes, const Lane<X> &k, Lane<X> &next,
+                           Running<X> &at)
 {
     constexpr int N = Group<X>::N;
     const uint32_t zero = at.zero;
@@ -163,12 +162,7 @@ GDN_INLINE void take_token(const gdn_gpu_gated_delta_net &p, const Item &w, Stag
         d[c] = exchange(d[0],
                         c < N - 1 ? mask_of(Group<X>::OF_ONE * c) : behind(mask_of(Group<X>::OF_ONE * c), zero, first));
     fold_values(o, 1, mask_of(1));
-    if (X::MIXED_IO) {
-        if (writes) stage.out[X::MIXED_IO ? u : 0][value] = o[0];
-    } else {
-        if (writes) store_float(at.out_at, __fmul_rn(p.scale, o[0]));
-        at.out_at += p.result.token;
-    }
+    if (writes) stage.out[u][value] = o[0];
     at.q = q;
 #pragma unroll
     for (int i = 0; i < 2 * X::NB; i++) fma_values(at.S[i], d, k.key(i)); // 5: update
@@ -187,7 +181,7 @@ GDN_INLINE void keep_state(const gdn_gpu_gated_delta_net &p, const Item &w, int 
     }
 }
 
-// The consumer warps, and without MIXED_IO the whole kernel. `stages`: two stages in shared memory. LOGGED: the call
+// The whole kernel; from here on what the consumer warps do. `stages`: two stages in shared memory. LOGGED: the call
 // has a log, but this thread block's sequence has no log row and no commit.
 template <class X, bool LOGGED = false>
 GDN_INLINE void gated_delta_net_ahead(const gdn_gpu_gated_delta_net &p, Stage<X> *stages, Share share)
@@ -195,24 +189,17 @@ GDN_INLINE void gated_delta_net_ahead(const gdn_gpu_gated_delta_net &p, Stage<X>
     static_assert(!X::LOG && !X::STATE16 && !X::GENERAL, "what the others are for");
     Item w;
     if (!find_item<X, Group<X>::LANES, LOGGED>(p, w, share)) return; // the whole block
-    if (X::MIXED_IO && (int)threadIdx.x >= 32 * GDN_CUDA_DELTA_WARPS) {
+    if ((int)threadIdx.x >= 32 * GDN_CUDA_DELTA_WARPS) {
         prepare_stages<X>(p, w, share.value, stages);
         return;
     }
     w.T = __shfl_sync(GDN_FULL_WARP, w.T, 0); // unchanged; shows the compiler that the loop is uniform in a warp
     const int mine = Group<X>::number(w.l);   // the value channel whose output this lane has
-    const bool writes = w.l % Group<X>::OF_ONE == 0 && (X::MIXED_IO || mine < w.values);
+    const bool writes = w.l % Group<X>::OF_ONE == 0;
     Running<X> at;
-    at.writes = X::MIXED_IO && writes;
     at.zero = (uint32_t)(p.n_tokens >> 31);
-    at.out_at = token_at(p.result, w, w.h) + (4 * (int64_t)(w.j + mine) - (int64_t)p.result.token);
     at.q = {};
 
-    Copying<X> next; // not used with MIXED_IO: the producers do its work
-    if (!X::MIXED_IO) {
-        next.begin(p, w);
-        next.start(p, w, 0, stages[0]);
-    }
 #pragma unroll
     for (int i = 0; i < 2 * X::NB; i++)
 #pragma unroll
@@ -220,30 +207,26 @@ GDN_INLINE void gated_delta_net_ahead(const gdn_gpu_gated_delta_net &p, Stage<X>
     if (w.src >= 0) // 1
         each_element<X>(p.state_in, p.key_major, state_at(p.state_in, w.src, p.slots_in, w.h), w,
                         [&](int i, int c, const char *from) { at.S[i][c] = load_float(from); });
-    if (!X::MIXED_IO) next.finish(p, stages[0]);
-    meet<X>();
+    meet();
 
     int kept = next_kept(p, w, 0); // the next token whose state may be kept
     for (int t0 = 0, turn = 0; t0 < w.T; t0 += Stage<X>::TOKENS, turn ^= 1) {
         Stage<X> &stage = stages[turn];
         const bool more = t0 + Stage<X>::TOKENS < w.T;
         const int n = more ? Stage<X>::TOKENS : w.T - t0;
-        if (!X::MIXED_IO && more) next.start(p, w, t0 + Stage<X>::TOKENS, stages[turn ^ 1]);
         Lane<X> k[2];
         k[0] = load_lane<X>(stage.k[0], w.l);
         const int pairs = (kept - t0 < n ? kept - t0 : n) & -2; // tokens before the next state that may be kept
         int u = 0;
 #pragma unroll 1
         for (; u < pairs; u += 2) {
-            take_token<X>(p, w, stage, u, at.writes, k[0], k[1], at);
-            take_token<X>(p, w, stage, u + 1, writes, k[1], k[0], at);
-            at.writes = writes;
+            take_token<X>(w, stage, u, writes, k[0], k[1], at);
+            take_token<X>(w, stage, u + 1, writes, k[1], k[0], at);
         }
 #pragma unroll 1
         for (; u < n; u++) {
             k[0] = load_lane<X>(stage.k[u], w.l);
-            take_token<X>(p, w, stage, u, at.writes, k[0], k[1], at);
-            at.writes = writes;
+            take_token<X>(w, stage, u, writes, k[0], k[1], at);
             // 7: snapshot, r tokens before the newest, and checkpoint
             if (t0 + u < kept) continue;
             keep_state<X>(p, w, kept, [&](const Item &there, int dst) {
@@ -252,8 +235,7 @@ GDN_INLINE void gated_delta_net_ahead(const gdn_gpu_gated_delta_net &p, Stage<X>
             });
             kept = next_kept(p, w, kept + 1);
         }
-        if (!X::MIXED_IO && more) next.finish(p, stages[turn ^ 1]);
-        meet<X>();
+        meet();
     }
     float o[Group<X>::N];
     sums_of<X>(at.q, at.S, o);
@@ -261,8 +243,8 @@ GDN_INLINE void gated_delta_net_ahead(const gdn_gpu_gated_delta_net &p, Stage<X>
     for (int h = 8; h; h /= 2) fold_values(o, h, mask_of(h));
     if (!writes || mine >= w.values) return;
     char *last = token_at(p.result, w, w.h) + (w.T - 1) * (int64_t)p.result.token;
-    const int out_type = type_of<X>(p.result_dtype);
-    store_element(last + element_bytes(out_type) * (int64_t)(w.j + mine), __fmul_rn(p.scale, o[0]), out_type);
+    store_element(last + element_bytes(p.result_dtype) * (int64_t)(w.j + mine), __fmul_rn(p.scale, o[0]),
+                  p.result_dtype);
 }
 
 #endif

@@ -7,7 +7,38 @@
 #ifndef GDN_CUDA_GATED_DELTA_NET_PREPARE_CUH
 #define GDN_CUDA_GATED_DELTA_NET_PREPARE_CUH
 
-#include "cuda/gated_delta_net_stages.cuh"
+#include "cuda/gated_delta_net.cuh"
+
+// Four of a lane's 2 NB keys of a row, which it loads at once. Its i-th key is 32 (i % NB) + 16 (i / NB) + l.
+struct alignas(16) Quad {
+    float of[4];
+};
+
+// A token's scalars. With CHANNEL the decays are in Stage::decays instead.
+struct alignas(8) Factors {
+    float beta, decay;
+};
+
+// A stage: tokens in shared memory.
+template <class X> struct Stage {
+    static constexpr int TOKENS = X::CHANNEL ? 8 : 16;
+    static constexpr int QUADS = 8 * X::NB; // of a row
+    typedef Quad Row[QUADS];                // a consumer lane loads the quads at place(16 n + l)
+    // The extra row of k is loaded as the key after the last token, but not used.
+    Row k[TOKENS + 1], q[TOKENS], decays[X::CHANNEL ? TOKENS : 1];
+    Factors factors[TOKENS];
+    float v[TOKENS][X::VALUES];
+    // Output sums, one token late: out[u] is of token u - 1; out[0] is of the previous stage's last token.
+    float out[TOKENS][X::VALUES];
+
+    // Swizzle against bank conflicts. Eight producer lanes of a row store the quads 4 l + e at once. Unswizzled, these
+    // would be in two of the eight groups of banks. Four consumer lanes load adjacent quads.
+    static __device__ __forceinline__ int place(int quad) { return quad ^ quad >> 3; }
+};
+
+// The barrier of a thread block. Producers and consumers reach it at different instructions, but __syncthreads() must
+// be the same instruction for all threads. So they use barrier 1; __syncthreads() uses barrier 0.
+GDN_INLINE void meet() { __barrier_sync_count(1, 32 * GDN_CUDA_PREPARED_WARPS); }
 
 // Store a row to shared memory, where elements 32 m + 4 l + e (block m, e = 0 .. 3) go to place_of(row, l, e)[m].
 template <class X> GDN_INLINE float *place_of(Quad *row, int l, int e)
@@ -60,12 +91,12 @@ template <class X> struct Preparing {
     {
         value = first_value + me() % X::VALUES;
         factor = 0.0f; // of threads that have neither a gate nor a beta
-        rate = read_rate<X>(p, w);
+        rate = read_rate(p, w);
         bias = read_bias<X>(p, w, key_of_gates());
     }
     __device__ __forceinline__ void widen_gates(const gdn_gpu_gated_delta_net &p)
     {
-        rate = gate_rate<X>(p, rate);
+        rate = gate_rate(p, rate);
         bias = gate_bias<X>(p, bias);
     }
 
@@ -124,18 +155,18 @@ template <class X> struct Preparing {
     {
 #pragma unroll
         for (int n = 0; n < N_ROWS; n++) widen_rows<X>(rows[n], of_k(n) ? p.k_dtype : p.q_dtype);
-        if (normalises<X>(p)) normalise(p);
+        if (p.qk_norm) normalise(p);
 #pragma unroll
         for (int n = 0; n < N_ROWS; n++)
             store_row<X>(of_k(n) ? stage.k[token_of_row()] : stage.q[token_of_row()], me() % 8, rows[n]);
 #pragma unroll
         for (int n = 0; X::CHANNEL && n < N_G; n++)
             store_block<X>(stage.decays[X::CHANNEL ? token_of_gates(n) : 0], key_of_gates() / 32,
-                           key_of_gates() % 32 / 4, decay_of<X>(p, widen_row<X>(g[n], p.g_dtype), rate, bias));
+                           key_of_gates() % 32 / 4, decay_of(p, widen_row<X>(g[n], p.g_dtype), rate, bias));
 #pragma unroll
-        for (int n = 0; n < N_V; n++) stage.v[token_of_v(n)][me() % X::VALUES] = widen_raw<X>(v[n], p.v_dtype);
-        if (has_gate()) stage.factors[me()].decay = decay_of<X>(p, widen_raw<X>(factor, p.g_dtype), rate, bias.x);
-        if (has_beta()) stage.factors[me() - 32].beta = delta_factor<X>(p, widen_raw<X>(factor, p.beta_dtype));
+        for (int n = 0; n < N_V; n++) stage.v[token_of_v(n)][me() % X::VALUES] = widen_raw(v[n], p.v_dtype);
+        if (has_gate()) stage.factors[me()].decay = decay_of(p, widen_raw(factor, p.g_dtype), rate, bias.x);
+        if (has_beta()) stage.factors[me() - 32].beta = delta_factor(p, widen_raw(factor, p.beta_dtype));
     }
 
     // 6: output, of the tokens whose sums are in the stage that begins with token t0
@@ -171,11 +202,11 @@ GDN_INLINE void prepare_stages(const gdn_gpu_gated_delta_net &p, const Item &w, 
         t0 += TOKENS;
         if (t0 >= w.T) break;
         next.load(p, w, t0);
-        meet<X>();
+        meet();
     }
-    meet<X>();
+    meet();
     if (t0 > TOKENS) next.store_outputs(p, w, t0 - 2 * TOKENS, stages[turn ^ 1]);
-    meet<X>();
+    meet();
     next.store_outputs(p, w, t0 - TOKENS, stages[turn]);
 }
 

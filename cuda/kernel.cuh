@@ -12,7 +12,6 @@ typedef char *gdn_cuda_memory;
 #include "gpu/params.h"
 
 #if defined(__CUDACC__)
-#include <cuda_pipeline_primitives.h>
 #define GDN_ELEMENTARY_FUNCTION static __device__ __forceinline__
 #define GDN_KERNEL(name, params, threads)                                                                              \
     extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ params p)
@@ -40,17 +39,6 @@ GDN_INLINE int here(int x)
     asm volatile("" : "+r"(x));
 #endif
     return x;
-}
-
-// Makes x opaque to the compiler, which then makes register pairs (below) here. Otherwise it makes them at the loads,
-// so that loads wait for one another.
-GDN_INLINE void settle(float4 &x)
-{
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
-    asm volatile("" : "+f"(x.x), "+f"(x.y), "+f"(x.z), "+f"(x.w));
-#else
-    (void)x;
-#endif
 }
 
 // ---- Memory. Operands that the call does not write are read through __ldg, by address. What the call also writes is
@@ -149,77 +137,38 @@ GDN_INLINE void store_element(char *at, float x, int dtype)
     else store_16bit(at, to_16bit(x, dtype));
 }
 
-// ---- Two floats at a time. From sm_100 on it is one instruction that rounds each to nearest (.rn) and keeps
-// subnormals (no .ftz). So the bits are those of two instructions.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
-typedef unsigned long long Pair;
-GDN_INLINE Pair pair_of(float x, float y)
-{
-    Pair pair;
-    asm("mov.b64 %0, {%1, %2};" : "=l"(pair) : "f"(x), "f"(y));
-    return pair;
-}
-GDN_INLINE float4 of_pairs(Pair low, Pair high)
-{
-    float4 x;
-    asm("mov.b64 {%0, %1}, %2;" : "=f"(x.x), "=f"(x.y) : "l"(low));
-    asm("mov.b64 {%0, %1}, %2;" : "=f"(x.z), "=f"(x.w) : "l"(high));
-    return x;
-}
-GDN_INLINE Pair add_pair(Pair x, Pair y)
-{
-    Pair sum;
-    asm("add.rn.f32x2 %0, %1, %2;" : "=l"(sum) : "l"(x), "l"(y));
-    return sum;
-}
-GDN_INLINE Pair mul_pair(Pair x, Pair y)
-{
-    Pair product;
-    asm("mul.rn.f32x2 %0, %1, %2;" : "=l"(product) : "l"(x), "l"(y));
-    return product;
-}
-GDN_INLINE Pair fma_pair(Pair x, Pair y, Pair z)
-{
-    Pair sum;
-    asm("fma.rn.f32x2 %0, %1, %2, %3;" : "=l"(sum) : "l"(x), "l"(y), "l"(z));
-    return sum;
-}
-GDN_INLINE void take_pair(Pair pair, float &x, float &y)
-{
-    asm("mov.b64 {%0, %1}, %2;" : "=f"(x), "=f"(y) : "l"(pair));
-}
+// ---- Two floats at a time. From sm_100 on CUDA 13 has one instruction for both, which rounds each to nearest (_rn)
+// and keeps subnormals. So the bits are those of two instructions.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000 && __CUDACC_VER_MAJOR__ >= 13
+GDN_INLINE float2 add2(float2 x, float2 y) { return __fadd2_rn(x, y); }
+GDN_INLINE float2 mul2(float2 x, float2 y) { return __fmul2_rn(x, y); }
+GDN_INLINE float2 fma2(float2 x, float2 y, float2 z) { return __ffma2_rn(x, y, z); }
 #else
-struct Pair {
-    float x, y;
-};
-GDN_INLINE Pair pair_of(float x, float y)
+GDN_INLINE float2 add2(float2 x, float2 y) { return make_float2(__fadd_rn(x.x, y.x), __fadd_rn(x.y, y.y)); }
+GDN_INLINE float2 mul2(float2 x, float2 y) { return make_float2(__fmul_rn(x.x, y.x), __fmul_rn(x.y, y.y)); }
+GDN_INLINE float2 fma2(float2 x, float2 y, float2 z)
 {
-    Pair pair = { x, y };
-    return pair;
+    return make_float2(__fmaf_rn(x.x, y.x, z.x), __fmaf_rn(x.y, y.y, z.y));
 }
-GDN_INLINE float4 of_pairs(Pair low, Pair high) { return make_float4(low.x, low.y, high.x, high.y); }
-GDN_INLINE void take_pair(Pair pair, float &x, float &y) { x = pair.x, y = pair.y; }
-GDN_INLINE Pair add_pair(Pair x, Pair y) { return pair_of(__fadd_rn(x.x, y.x), __fadd_rn(x.y, y.y)); }
-GDN_INLINE Pair mul_pair(Pair x, Pair y) { return pair_of(__fmul_rn(x.x, y.x), __fmul_rn(x.y, y.y)); }
-GDN_INLINE Pair fma_pair(Pair x, Pair y, Pair z) { return pair_of(__fmaf_rn(x.x, y.x, z.x), __fmaf_rn(x.y, y.y, z.y)); }
 #endif
 
 // ---- Four floats at a time, componentwise.
 GDN_INLINE float4 zero4() { return make_float4(0.0f, 0.0f, 0.0f, 0.0f); }
 GDN_INLINE float4 all4(float x) { return make_float4(x, x, x, x); }
-GDN_INLINE Pair low_of(float4 x) { return pair_of(x.x, x.y); }
-GDN_INLINE Pair high_of(float4 x) { return pair_of(x.z, x.w); }
+GDN_INLINE float2 low_of(float4 x) { return make_float2(x.x, x.y); }
+GDN_INLINE float2 high_of(float4 x) { return make_float2(x.z, x.w); }
+GDN_INLINE float4 of_pairs(float2 low, float2 high) { return make_float4(low.x, low.y, high.x, high.y); }
 GDN_INLINE float4 add4(float4 x, float4 y)
 {
-    return of_pairs(add_pair(low_of(x), low_of(y)), add_pair(high_of(x), high_of(y)));
+    return of_pairs(add2(low_of(x), low_of(y)), add2(high_of(x), high_of(y)));
 }
 GDN_INLINE float4 mul4(float4 x, float4 y)
 {
-    return of_pairs(mul_pair(low_of(x), low_of(y)), mul_pair(high_of(x), high_of(y)));
+    return of_pairs(mul2(low_of(x), low_of(y)), mul2(high_of(x), high_of(y)));
 }
 GDN_INLINE float4 fma4(float4 x, float4 y, float4 z)
 {
-    return of_pairs(fma_pair(low_of(x), low_of(y), low_of(z)), fma_pair(high_of(x), high_of(y), high_of(z)));
+    return of_pairs(fma2(low_of(x), low_of(y), low_of(z)), fma2(high_of(x), high_of(y), high_of(z)));
 }
 GDN_INLINE float4 exchange4(float4 x, int mask)
 {

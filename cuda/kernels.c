@@ -1,11 +1,6 @@
-/* The embedded image: code for every architecture of the build, and PTX for later ones. Opening a context looks up all
- * its kernels, so that no call has to load anything, not even while a stream is captured.
- *
- * The image is loaded once into a CUDA context, for all gdn_contexts that run there. They are counted, and the last of
- * them unloads it. */
-#include <pthread.h>
+/* The embedded image: code for every architecture of the build, and PTX for later ones. Opening a context loads it and
+ * looks up all its kernels, so that no call has to load anything, not even while a stream is captured. */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "core/status.h"
 #include "cuda/device.h"
@@ -36,10 +31,6 @@ static const char *const names[GDN_CUDA_KERNEL_COUNT] = {
 
 const char *gdn_cuda_kernel_name(int32_t variant) { return names[variant] + sizeof "gdn_cuda_" - 1; }
 
-/* The images that are loaded, and their lock. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static gdn_cuda_image *images;
-
 /* The failure, with the versions that decide whether a driver can use the image. */
 static gdn_status fail_to_load(gdn_cuda_device *dev, CUresult result)
 {
@@ -57,75 +48,24 @@ static gdn_status fail_to_load(gdn_cuda_device *dev, CUresult result)
         GDN_CUDA_TOOLKIT % 1000 / 10);
 }
 
-static gdn_status load(gdn_cuda_device *dev, gdn_cuda_image *image)
-{
-    CUresult result = dev->cu->ModuleLoadData(&image->module, gdn_cuda_image_bytes);
-    if (result != CUDA_SUCCESS) return fail_to_load(dev, result);
-    for (int i = 0; i < GDN_CUDA_KERNEL_COUNT; i++)
-        if ((result = dev->cu->ModuleGetFunction(&image->kernels[i], image->module, names[i])) != CUDA_SUCCESS) {
-            char call[96];
-            (void)snprintf(call, sizeof call, "cuModuleGetFunction(%s)", names[i]);
-            const gdn_status status = gdn_cuda_fail(dev, dev->cu, result, call);
-            (void)dev->cu->ModuleUnload(image->module);
-            return status;
-        }
-    return GDN_OK;
-}
-
-/* The image of this CUDA context, or NULL. A context is identified by its id too, since a new context may have the
- * address of a destroyed one. Drivers before CUDA 12 have no ids. There only primary contexts share an image: they are
- * not destroyed while they are retained. */
-static gdn_cuda_image *find(const gdn_cuda_device *dev, unsigned long long id)
-{
-    for (gdn_cuda_image *image = images; image; image = image->next)
-        if (image->context == dev->context && image->id == id && !image->lost && (id || dev->own_context)) return image;
-    return NULL;
-}
-
-static gdn_status open_locked(gdn_cuda_device *dev)
-{
-    unsigned long long id = 0;
-    if (dev->cu->CtxGetId && dev->cu->CtxGetId(dev->context, &id) != CUDA_SUCCESS) id = 0;
-    gdn_cuda_image *image = find(dev, id);
-    if (!image) {
-        if (!(image = calloc(1, sizeof *image)))
-            return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for the record of an image of %zu bytes", sizeof *image);
-        const gdn_status status = load(dev, image);
-        if (status) {
-            free(image);
-            return status;
-        }
-        image->context = dev->context;
-        image->id = id;
-        image->next = images;
-        images = image;
-    }
-    image->users++;
-    dev->image = image;
-    return GDN_OK;
-}
-
 gdn_status gdn_cuda_kernels_open(gdn_cuda_device *dev)
 {
-    (void)pthread_mutex_lock(&lock);
-    const gdn_status status = open_locked(dev);
-    (void)pthread_mutex_unlock(&lock);
-    return status;
+    CUresult result = dev->cu->ModuleLoadData(&dev->module, gdn_cuda_image_bytes);
+    if (result != CUDA_SUCCESS) {
+        dev->module = NULL;
+        return fail_to_load(dev, result);
+    }
+    for (int i = 0; i < GDN_CUDA_KERNEL_COUNT; i++)
+        if ((result = dev->cu->ModuleGetFunction(&dev->kernels[i], dev->module, names[i])) != CUDA_SUCCESS) {
+            char call[96];
+            (void)snprintf(call, sizeof call, "cuModuleGetFunction(%s)", names[i]);
+            return gdn_cuda_fail(dev, dev->cu, result, call);
+        }
+    return GDN_OK;
 }
 
-void gdn_cuda_kernels_close(gdn_cuda_device *dev, int unload)
+void gdn_cuda_kernels_close(gdn_cuda_device *dev)
 {
-    gdn_cuda_image *image = dev->image;
-    dev->image = NULL;
-    if (!image) return;
-    (void)pthread_mutex_lock(&lock);
-    image->lost |= dev->lost;
-    if (--image->users == 0) {
-        gdn_cuda_image **at = &images;
-        while (*at != image) at = &(*at)->next;
-        *at = image->next;
-        if (unload && !image->lost) (void)dev->cu->ModuleUnload(image->module);
-        free(image);
-    }
-    (void)pthread_mutex_unlock(&lock);
+    if (dev->module) (void)dev->cu->ModuleUnload(dev->module);
+    dev->module = NULL;
 }

@@ -1,7 +1,7 @@
 /* The driver library, its functions, and the process's list of devices. See device.h.
  *
  * Both are kept for the life of the process: a driver cannot be unloaded. The backend's other process-wide objects are
- * the loaded images (kernels.c) and the results of probes (backend.c). */
+ * the results of probes (backend.c). */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -73,20 +73,12 @@ gdn_status gdn_cuda_read_traits(const gdn_cuda_driver *cu, CUdevice device, gdn_
  * 0: the driver is too old, and c->reason says so. */
 static int is_new_enough(gdn_cuda_catalogue *c)
 {
-    static const struct {
-        int major;
-        const char *package; /* of NVIDIA's driver, the first that has it */
-    } first[] = { { 11, "R450" }, { 12, "R525" }, { 13, "R580" } };
     const int need = GDN_CUDA_TOOLKIT / 1000, have = c->cu.version / 1000;
-    const char *package = "";
     if (have >= need) return 1;
-    for (size_t i = 0; i < sizeof first / sizeof first[0]; i++)
-        if (first[i].major == need) package = first[i].package;
     (void)snprintf(c->reason, sizeof c->reason,
                    "the CUDA driver is of CUDA %d.%d; this build's kernels, made with CUDA %d.%d, need one of CUDA "
-                   "%d.0 or newer%s%s",
-                   have, c->cu.version % 1000 / 10, need, GDN_CUDA_TOOLKIT % 1000 / 10, need, package[0] ? ", " : "",
-                   package);
+                   "%d.0 or newer",
+                   have, c->cu.version % 1000 / 10, need, GDN_CUDA_TOOLKIT % 1000 / 10, need);
     return 0;
 }
 

@@ -73,14 +73,8 @@ gdn_status gdn_cuda_wait(gdn_cuda_device *dev, CUstream stream)
     return gdn_gpu_wait_for(&dev->gpu, is_done, &x);
 }
 
-gdn_status gdn_cuda_launch(gdn_cuda_device *dev, gdn_cuda_kernel kernel, CUstream stream, uint64_t blocks,
+gdn_status gdn_cuda_launch(gdn_cuda_device *dev, gdn_cuda_kernel kernel, CUstream stream, const uint32_t blocks[3],
                            uint32_t threads, const void *params)
-{
-    return gdn_cuda_launch_3d(dev, kernel, stream, (const uint32_t[3]){ (uint32_t)blocks, 1, 1 }, threads, params);
-}
-
-gdn_status gdn_cuda_launch_3d(gdn_cuda_device *dev, gdn_cuda_kernel kernel, CUstream stream, const uint32_t blocks[3],
-                              uint32_t threads, const void *params)
 {
     void *list[1];
     union { /* the driver's signature has no const, and it only reads */
@@ -88,8 +82,8 @@ gdn_status gdn_cuda_launch_3d(gdn_cuda_device *dev, gdn_cuda_kernel kernel, CUst
         void *out;
     } p = { .in = params };
     list[0] = p.out;
-    const CUresult result = dev->cu->LaunchKernel(dev->image->kernels[kernel], blocks[0], blocks[1], blocks[2], threads,
-                                                  1, 1, 0, stream, list, NULL);
+    const CUresult result = dev->cu->LaunchKernel(dev->kernels[kernel], blocks[0], blocks[1], blocks[2], threads, 1, 1,
+                                                  0, stream, list, NULL);
     return result == CUDA_SUCCESS ? GDN_OK : gdn_cuda_fail(dev, dev->cu, result, "cuLaunchKernel");
 }
 

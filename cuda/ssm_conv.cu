@@ -71,24 +71,6 @@ GDN_INLINE uint32_t load_bits(const char *at, int dtype)
 {
     return dtype == GDN_GPU_F32 ? load_word(at) : *(const unsigned short *)at;
 }
-GDN_INLINE uint32_t narrow(float x, int dtype)
-{
-    return dtype == GDN_GPU_F32 ? gdn_bits(x) : dtype == GDN_GPU_F16 ? to_f16(x) : to_bf16(x);
-}
-GDN_INLINE void store_bits(char *at, uint32_t bits, int dtype)
-{
-    if (dtype == GDN_GPU_F32) store_word(at, bits);
-    else store_16bit(at, bits);
-}
-
-struct Types {
-    int x, weight, bias, result, history;
-};
-GDN_INLINE Types types_of(const gdn_gpu_ssm_conv &p)
-{
-    return { p.x_dtype, p.weight_dtype, p.bias_dtype, p.result_dtype, p.history_dtype };
-}
-
 // The taps of a kernel of width kw are in the last kw of KW registers, so that the newest is always the last. The
 // others are skipped.
 template <int KW> GDN_INLINE float taps(const float (&weight)[KW], const float (&x)[KW], float u, int kw, bool general)
@@ -101,10 +83,10 @@ template <int KW> GDN_INLINE float taps(const float (&weight)[KW], const float (
 
 // Tokens t0 .. t1 - 1 of a sequence, for channel c. kernel_width is KW, or at most KW where GENERAL.
 template <int KW, bool GENERAL>
-GDN_INLINE void convolve(const gdn_gpu_ssm_conv &p, const Types &types, const Sequence &q, int t0, int t1, int c)
+GDN_INLINE void convolve(const gdn_gpu_ssm_conv &p, const Sequence &q, int t0, int t1, int c)
 {
     constexpr int AHEAD = 4; // tokens whose inputs are loaded together
-    const uint64_t at_x = (uint64_t)element_bytes(types.x) * (uint64_t)c,
+    const uint64_t at_x = (uint64_t)element_bytes(p.x_dtype) * (uint64_t)c,
                    weight_at = p.weight + (uint64_t)(c * p.weight_channel);
     const int kw = GENERAL ? p.kernel_width : KW;
     const bool wide = !GENERAL && KW == 4 && p.wide_weight;
@@ -112,29 +94,29 @@ GDN_INLINE void convolve(const gdn_gpu_ssm_conv &p, const Types &types, const Se
     int old_type[KW];
     float weight[KW], x[KW];
     uint64_t in_at = (uint64_t)token_at(p.x, q, t0) + at_x;
-    char *out_at = token_at(p.result, q, t0) + (uint64_t)element_bytes(types.result) * (uint64_t)c;
+    char *out_at = token_at(p.result, q, t0) + (uint64_t)element_bytes(p.result_dtype) * (uint64_t)c;
 #pragma unroll
     for (int a = 0; a < AHEAD; a++)
-        coming[a] = t0 + a < t1 ? read_bits(in_at + (uint64_t)(a * p.x.token), types.x) : 0u;
+        coming[a] = t0 + a < t1 ? read_bits(in_at + (uint64_t)(a * p.x.token), p.x_dtype) : 0u;
 
         // 1: history, and tokens of this call before t0. x[j] is the input of tap j
 #pragma unroll
     for (int j = 0; j < KW; j++) {
         weight_bits[j] = old[j] = 0u;
-        old_type[j] = types.x;
+        old_type[j] = p.x_dtype;
         if (GENERAL && j < KW - kw) continue;
-        if (!wide) weight_bits[j] = read_bits(weight_at + (uint64_t)((j - (KW - kw)) * p.weight_tap), types.weight);
+        if (!wide) weight_bits[j] = read_bits(weight_at + (uint64_t)((j - (KW - kw)) * p.weight_tap), p.weight_dtype);
         const int from = t0 - KW + j;
         if (j == KW - kw) continue; // shifted out before it is used
         if (from >= 0) {
-            old[j] = read_bits((uint64_t)token_at(p.x, q, from) + at_x, types.x);
+            old[j] = read_bits((uint64_t)token_at(p.x, q, from) + at_x, p.x_dtype);
         } else if (q.src >= 0 && q.position + from >= 0) {
-            const uint64_t at_c = (uint64_t)element_bytes(types.history) * (uint64_t)c;
-            old[j] = load_bits(history_at(p, p.history_in, q.src, q.position + from) + at_c, types.history);
-            old_type[j] = types.history;
+            const uint64_t at_c = (uint64_t)element_bytes(p.history_dtype) * (uint64_t)c;
+            old[j] = load_bits(history_at(p, p.history_in, q.src, q.position + from) + at_c, p.history_dtype);
+            old_type[j] = p.history_dtype;
         }
     }
-    if (wide && types.weight != GDN_GPU_F32) {
+    if (wide && p.weight_dtype != GDN_GPU_F32) {
         const uint2 w = __ldg((const uint2 *)weight_at);
         weight_bits[0] = w.x & 0xffffu, weight_bits[KW > 1] = w.x >> 16, weight_bits[KW / 2] = w.y & 0xffffu,
         weight_bits[KW - 1] = w.y >> 16;
@@ -144,13 +126,13 @@ GDN_INLINE void convolve(const gdn_gpu_ssm_conv &p, const Types &types, const Se
         weight_bits[KW / 2] = gdn_bits(w.z), weight_bits[KW - 1] = gdn_bits(w.w);
     }
     const uint32_t bias_bits =
-        p.bias ? read_bits(p.bias + (uint64_t)element_bytes(types.bias) * (uint64_t)c, types.bias) : 0u;
+        p.bias ? read_bits(p.bias + (uint64_t)element_bytes(p.bias_dtype) * (uint64_t)c, p.bias_dtype) : 0u;
 #pragma unroll
     for (int j = 0; j < KW; j++) {
-        weight[j] = widen(weight_bits[j], types.weight);
+        weight[j] = widen(weight_bits[j], p.weight_dtype);
         x[j] = widen(old[j], old_type[j]);
     }
-    const float bias = widen(bias_bits, types.bias);
+    const float bias = widen(bias_bits, p.bias_dtype);
     for (int t = t0; t < t1; t += AHEAD) {
         uint32_t now[AHEAD];
 #pragma unroll
@@ -158,39 +140,40 @@ GDN_INLINE void convolve(const gdn_gpu_ssm_conv &p, const Types &types, const Se
         in_at += (uint64_t)(AHEAD * p.x.token);
 #pragma unroll
         for (int a = 0; a < AHEAD; a++)
-            coming[a] = t + AHEAD + a < t1 ? read_bits(in_at + (uint64_t)(a * p.x.token), types.x) : 0u;
+            coming[a] = t + AHEAD + a < t1 ? read_bits(in_at + (uint64_t)(a * p.x.token), p.x_dtype) : 0u;
 #pragma unroll
         for (int a = 0; a < AHEAD; a++) {
             if (t + a >= t1) break;
 #pragma unroll
             for (int j = 0; j < KW - 1; j++) x[j] = x[j + 1];
-            x[KW - 1] = widen(now[a], types.x);
-            const float u = taps<KW>(weight, x, bias, kw, GENERAL); // 2: taps, oldest first
-            store_bits(out_at, narrow(p.silu ? gdn_silu(u) : u, types.result),
-                       types.result); // 3: activation, 4: output
+            x[KW - 1] = widen(now[a], p.x_dtype);
+            const float u = taps<KW>(weight, x, bias, kw, GENERAL);          // 2: taps, oldest first
+            store_element(out_at, p.silu ? gdn_silu(u) : u, p.result_dtype); // 3: activation, 4: output
             out_at += p.result.token;
         }
     }
 }
 
 // Stores the input at position `at` as a conv state entry of a row. Equal types copy the bits.
-GDN_INLINE void keep_entry(const gdn_gpu_ssm_conv &p, const Types &types, const Sequence &q, int row, int at, int c)
+GDN_INLINE void keep_entry(const gdn_gpu_ssm_conv &p, const Sequence &q, int row, int at, int c)
 {
-    const uint64_t at_x = (uint64_t)element_bytes(types.x) * (uint64_t)c,
-                   at_c = (uint64_t)element_bytes(types.history) * (uint64_t)c;
+    const uint64_t at_x = (uint64_t)element_bytes(p.x_dtype) * (uint64_t)c,
+                   at_c = (uint64_t)element_bytes(p.history_dtype) * (uint64_t)c;
+    char *to = history_at(p, p.history_out, row, at) + at_c;
     uint32_t bits = 0u;
     if (at >= q.position) {
-        bits = read_bits((uint64_t)token_at(p.x, q, at - q.position) + at_x, types.x);
-        bits = types.x == types.history ? bits : narrow(widen(bits, types.x), types.history);
+        bits = read_bits((uint64_t)token_at(p.x, q, at - q.position) + at_x, p.x_dtype);
+        if (p.x_dtype != p.history_dtype) return store_element(to, widen(bits, p.x_dtype), p.history_dtype);
     } else if (q.src >= 0) {
-        bits = load_bits(history_at(p, p.history_in, q.src, at) + at_c, types.history);
+        bits = load_bits(history_at(p, p.history_in, q.src, at) + at_c, p.history_dtype);
     }
-    store_bits(history_at(p, p.history_out, row, at) + at_c, bits, types.history);
+    if (p.history_dtype == GDN_GPU_F32) store_word(to, bits);
+    else store_16bit(to, bits);
 }
 
 // 5: keep history: checkpoints first, since they read entries that the newest entries overwrite. A checkpoint holds the
 // entries that the next token reads.
-GDN_INLINE void keep_checkpoints(const gdn_gpu_ssm_conv &p, const Types &types, const Sequence &q, int c)
+GDN_INLINE void keep_checkpoints(const gdn_gpu_ssm_conv &p, const Sequence &q, int c)
 {
     if (!p.checkpoint_interval) return;
     const int before = q.position / p.checkpoint_interval, reach = p.kernel_width - 1;
@@ -201,20 +184,20 @@ GDN_INLINE void keep_checkpoints(const gdn_gpu_ssm_conv &p, const Types &types, 
         if (row < GDN_GPU_NONE || row >= p.rows_out) report(p.bad, GDN_GPU_BAD_HISTORY_CHECKPOINT);
         else
             for (int at = length > reach ? length - reach : 0; row >= 0 && at < length; at++)
-                keep_entry(p, types, q, row, at, c);
+                keep_entry(p, q, row, at, c);
     }
 }
 
 // 5: keep history: then the newest entries. The older of them are copied only if the row changes.
-GDN_INLINE void keep(const gdn_gpu_ssm_conv &p, const Types &types, const Sequence &q, int c)
+GDN_INLINE void keep(const gdn_gpu_ssm_conv &p, const Sequence &q, int c)
 {
-    keep_checkpoints(p, types, q, c);
+    keep_checkpoints(p, q, c);
     if (q.dst < 0) return;
     const bool in_place = q.src == q.dst && p.same_pool;
     const int end = q.position + q.T;
     int at = end > p.n_entries ? end - p.n_entries : 0;
     if (in_place && at < q.position) at = q.position;
-    for (; at < end; at++) keep_entry(p, types, q, q.dst, at, c);
+    for (; at < end; at++) keep_entry(p, q, q.dst, at, c);
 }
 
 // The last sequence that begins at or before token i; 0 if there is none.
@@ -232,15 +215,14 @@ GDN_INLINE int sequence_of(const gdn_gpu_ssm_conv &p, int i)
 
 template <int KW, bool GENERAL> GDN_INLINE void ssm_conv(const gdn_gpu_ssm_conv &p)
 {
-    const Types types = types_of(p);
     const int unit = (int)(blockIdx.x / (unsigned)p.blocks);
     const int64_t wide_c = (int64_t)(blockIdx.x % (unsigned)p.blocks) * GDN_CUDA_CONV_THREADS + threadIdx.x;
     if (wide_c >= p.n_channels) return;
     const int c = (int)wide_c;
     if (p.part != GDN_GPU_CONV_PIECES) {
         const Sequence q = sequence(p, unit);
-        if (q.run && p.part == GDN_GPU_CONV_WHOLE) convolve<KW, GENERAL>(p, types, q, 0, q.T, c);
-        if (q.run) keep(p, types, q, c);
+        if (q.run && p.part == GDN_GPU_CONV_WHOLE) convolve<KW, GENERAL>(p, q, 0, q.T, c);
+        if (q.run) keep(p, q, c);
         return;
     }
     const int begin = unit * p.chunk, end = (p.n_tokens - begin < p.chunk ? p.n_tokens - begin : p.chunk) + begin;
@@ -248,25 +230,25 @@ template <int KW, bool GENERAL> GDN_INLINE void ssm_conv(const gdn_gpu_ssm_conv 
         const Sequence q = sequence(p, s);
         if (!q.run) continue;
         const int t0 = begin - q.first > 0 ? begin - q.first : 0, t1 = end - q.first < q.T ? end - q.first : q.T;
-        if (t0 < t1) convolve<KW, GENERAL>(p, types, q, t0, t1, c);
+        if (t0 < t1) convolve<KW, GENERAL>(p, q, t0, t1, c);
     }
 }
 
 // Steps 1 to 4 for a tree: each token's taps are its ancestors' inputs, and before them those of the history.
-template <int KW> GDN_INLINE void convolve_tree(const gdn_gpu_ssm_conv &p, const Types &types, const Sequence &q, int c)
+template <int KW> GDN_INLINE void convolve_tree(const gdn_gpu_ssm_conv &p, const Sequence &q, int c)
 {
-    const uint64_t at_x = (uint64_t)element_bytes(types.x) * (uint64_t)c,
-                   at_c = (uint64_t)element_bytes(types.history) * (uint64_t)c;
+    const uint64_t at_x = (uint64_t)element_bytes(p.x_dtype) * (uint64_t)c,
+                   at_c = (uint64_t)element_bytes(p.history_dtype) * (uint64_t)c;
     const int kw = p.kernel_width;
     float weight[KW], x[KW];
     const float bias =
-        p.bias ? read_element(p.bias + (uint64_t)element_bytes(types.bias) * (uint64_t)c, types.bias) : 0.0f;
+        p.bias ? read_element(p.bias + (uint64_t)element_bytes(p.bias_dtype) * (uint64_t)c, p.bias_dtype) : 0.0f;
 #pragma unroll
     for (int j = 0; j < KW; j++) {
         x[j] = weight[j] = 0.0f;
         if (j >= KW - kw)
             weight[j] = read_element(p.weight + (uint64_t)(c * p.weight_channel + (j - (KW - kw)) * p.weight_tap),
-                                     types.weight);
+                                     p.weight_dtype);
     }
     for (int t = 0; t < q.T; t++) {
         int of = t; // before the first token of a branch: -1, -2, ...
@@ -274,22 +256,21 @@ template <int KW> GDN_INLINE void convolve_tree(const gdn_gpu_ssm_conv &p, const
         for (int j = KW - 1; j >= 0; j--) {
             if (j < KW - kw) continue;
             x[j] = 0.0f;
-            if (of >= 0) x[j] = read_element((uint64_t)token_at(p.x, q, of) + at_x, types.x);
+            if (of >= 0) x[j] = read_element((uint64_t)token_at(p.x, q, of) + at_x, p.x_dtype);
             else if (q.src >= 0 && q.position + of >= 0)
-                x[j] = widen(load_bits(history_at(p, p.history_in, q.src, q.position + of) + at_c, types.history),
-                             types.history);
+                x[j] = widen(load_bits(history_at(p, p.history_in, q.src, q.position + of) + at_c, p.history_dtype),
+                             p.history_dtype);
             of = of >= 0 ? parent_of(p.parent, q.first, of) : of - 1;
         }
         const float u = taps<KW>(weight, x, bias, kw, true); // 2: taps, oldest first
-        store_element(token_at(p.result, q, t) + (uint64_t)element_bytes(types.result) * (uint64_t)c,
-                      p.silu ? gdn_silu(u) : u, types.result); // 3: activation, 4: output
+        store_element(token_at(p.result, q, t) + (uint64_t)element_bytes(p.result_dtype) * (uint64_t)c,
+                      p.silu ? gdn_silu(u) : u, p.result_dtype); // 3: activation, 4: output
     }
 }
 
 // A tree's tokens must not overwrite what the next call reads, so the history needs slots for all of them.
 GDN_INLINE void ssm_conv_tree(const gdn_gpu_ssm_conv &p)
 {
-    const Types types = types_of(p);
     const int64_t c = (int64_t)(blockIdx.x % (unsigned)p.blocks) * GDN_CUDA_CONV_THREADS + threadIdx.x;
     const Sequence q = sequence(p, (int)(blockIdx.x / (unsigned)p.blocks));
     if (!q.run) return;
@@ -298,8 +279,8 @@ GDN_INLINE void ssm_conv_tree(const gdn_gpu_ssm_conv &p)
         return;
     }
     if (!is_tree(p.parent, q.first, q.T, p.bad) || c >= p.n_channels) return;
-    convolve_tree<16>(p, types, q, (int)c);
-    keep(p, types, q, (int)c);
+    convolve_tree<16>(p, q, (int)c);
+    keep(p, q, (int)c);
 }
 
 // The width that models use, and any width up to 16.

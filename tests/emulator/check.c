@@ -231,21 +231,5 @@ void simt_accessed(const void *address, size_t bytes, enum simt_access access, c
     device_words(at, bytes, access, pc);
 }
 
-static void copy_started(void *to, unsigned bytes)
-{
-    simt_accessed(to, bytes, SIMT_WRITE, __builtin_return_address(0));
-    for (unsigned i = 0; shared_cells && i < bytes; i++) {
-        const size_t offset = (size_t)((char *)to + i - __start_simt_shared);
-        shared_cells[offset / 2].init &= (uint8_t) ~(1u << offset % 2);
-    }
-}
-
-static void copy_done(void *to, const void *from, unsigned bytes)
-{
-    simt_accessed(from, bytes, SIMT_READ, __builtin_return_address(0));
-    simt_accessed(to, bytes, SIMT_WRITE, __builtin_return_address(0));
-}
-
-static const simt_checker checker = { start_grid,   start_block, barrier,       sync_lanes,
-                                      copy_started, copy_done,   release_shadow };
+static const simt_checker checker = { start_grid, start_block, barrier, sync_lanes, release_shadow };
 __attribute__((constructor)) static void install(void) { simt_check = &checker; }

@@ -19,10 +19,8 @@ typedef struct simt_region {
 typedef struct simt_checker {
     void (*grid)(const void *params, size_t bytes);
     void (*block)(void);
-    void (*barrier)(void);                          /* all threads of the block have come */
-    void (*sync)(simt_warp *warp, uint32_t lanes);  /* __syncwarp: these lanes */
-    void (*copy_started)(void *to, unsigned bytes); /* in the background: what is there is undefined */
-    void (*copy_done)(void *to, const void *from, unsigned bytes);
+    void (*barrier)(void);                         /* all threads of the block have come */
+    void (*sync)(simt_warp *warp, uint32_t lanes); /* __syncwarp: these lanes */
     void (*release_shadow)(void *shadow, size_t bytes);
 } simt_checker;
 

@@ -191,7 +191,6 @@ static void run_block(void)
                 simt_fiber_start(&thread->fiber, i, thread_main);
             }
     simt_poison(__start_simt_shared, (size_t)(__stop_simt_shared - __start_simt_shared));
-    simt_copies_forget();
     if (simt_check) simt_check->block();
     schedule();
     simt_self = NULL;

@@ -88,12 +88,6 @@ void simt_poison(void *at, size_t bytes); /* fill with garbage */
 extern char __start_simt_shared[] __attribute__((visibility("hidden")));
 extern char __stop_simt_shared[] __attribute__((visibility("hidden")));
 
-/* Asynchronous copies to shared memory. A copy may land at any time between its call and the wait for its group: here
- * it lands in the wait, and the target is garbage until then, so that a missing wait shows. */
-void simt_copy_async(void *to, const void *from, unsigned bytes, simt_site site);
-void simt_copy_commit(void);           /* closes a group */
-void simt_copy_wait(unsigned pending); /* until at most this many of the newest groups are in flight */
-
 /* ---- Called by kernels, through a shim ---- */
 void simt_barrier(simt_site site); /* all threads of the block */
 uint64_t simt_lanes(enum simt_op op, uint32_t mask, uint64_t value, unsigned source, simt_site site);

@@ -10,7 +10,6 @@ simt_warp *simt_warps(void);
 void simt_suspend(void);                     /* until the scheduler comes back to this thread */
 void simt_warp_exit(simt_thread *thread);    /* it has returned: others may wait for it no longer */
 void simt_describe(char *text, size_t size); /* where threads are */
-void simt_copies_forget(void);               /* a block starts */
 
 static inline int simt_same_site(simt_site a, simt_site b)
 {

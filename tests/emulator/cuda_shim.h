@@ -51,10 +51,14 @@ struct alignas(8) uint2 {
 struct alignas(16) uint4 {
     unsigned x, y, z, w;
 };
+struct alignas(8) float2 {
+    float x, y;
+};
 struct alignas(16) float4 {
     float x, y, z, w;
 };
 static inline uint2 make_uint2(unsigned x, unsigned y) { return { x, y }; }
+static inline float2 make_float2(float x, float y) { return { x, y }; }
 static inline float4 make_float4(float x, float y, float z, float w) { return { x, y, z, w }; }
 
 template <class To, class From> static inline To simt_bits(From from)
@@ -115,13 +119,6 @@ template <class T> static inline T atomicMin(T *at, SIMT_VALUE(T) value) /* a pl
     return old;
 }
 
-/* ---- Asynchronous copies to shared memory (cuda_pipeline_primitives.h) ---- */
-static inline void __pipeline_memcpy_async(void *to, const void *from, size_t bytes, SIMT_WHERE)
-{
-    simt_copy_async(to, from, (unsigned)bytes, { file, line });
-}
-static inline void __pipeline_commit() { simt_copy_commit(); }
-static inline void __pipeline_wait_prior(size_t pending) { simt_copy_wait((unsigned)pending); }
 #undef SIMT_WHERE
 
 /* ---- Barriers, shuffles and votes ---- */

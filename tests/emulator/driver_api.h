@@ -33,7 +33,6 @@ simt_result cuCtxSetCurrent(simt_context *context);
 simt_result cuCtxGetCurrent(simt_context **out);
 simt_result cuCtxGetDevice(simt_device *device);
 simt_result cuCtxSynchronize(void);
-simt_result cuCtxGetId(simt_context *context, unsigned long long *id);
 simt_result cuGreenCtxCreate(simt_green **out, void *resources, simt_device device, unsigned flags);
 simt_result cuGreenCtxDestroy(simt_green *green);
 simt_result cuCtxFromGreenCtx(simt_context **out, simt_green *green);

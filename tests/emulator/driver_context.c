@@ -23,8 +23,6 @@ static simt_context *create(simt_device device)
 {
     simt_context *context = simt_new_handle(SIMT_CONTEXT, sizeof *context, NULL);
     if (!context) return NULL;
-    static unsigned long long ids;
-    context->id = ++ids;
     context->device = device;
     context->legacy = simt_new_stream(context, 0);
     if (!context->legacy) {
@@ -176,14 +174,6 @@ simt_result cuCtxSynchronize(void)
     if (simt_settings.hang) LEAVE(SIMT_LAUNCH_TIMEOUT);
     simt_drain_context(context);
     LEAVE(context->error);
-}
-
-simt_result cuCtxGetId(simt_context *of, unsigned long long *id)
-{
-    ENTER();
-    if (!of) of = simt_current_context();
-    if (!simt_is(of, SIMT_CONTEXT)) LEAVE(SIMT_INVALID_CONTEXT);
-    GIVE(id, of->id);
 }
 
 /* ---- Green contexts: here without multiprocessors of their own ---- */

@@ -59,7 +59,6 @@ struct simt_context {
     simt_device device;
     unsigned retained; /* of the primary context */
     int primary;
-    unsigned long long id;
     simt_context *whole; /* the primary context of which a green one is a part; NULL: it is none */
     simt_green *green;
     simt_result error;   /* sticky */

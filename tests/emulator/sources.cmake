@@ -33,7 +33,7 @@ endif()
 enable_language(CXX)
 set(GDN_SIMT ON)
 
-set(gdn_simt_sources fiber.c core.c warp.c copies.c garbage.c traffic.c registry.c control.c handles.c driver_device.c
+set(gdn_simt_sources fiber.c core.c warp.c garbage.c traffic.c registry.c control.c handles.c driver_device.c
   driver_context.c driver_memory.c driver_copy.c driver_stream.c driver_module.c driver_graph.c)
 list(TRANSFORM gdn_simt_sources PREPEND "${CMAKE_CURRENT_LIST_DIR}/")
 find_package(Threads REQUIRED)

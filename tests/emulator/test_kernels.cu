@@ -6,7 +6,6 @@
 GDN_KERNEL(try_mode, test_params, 256)
 {
     __shared__ float box[64];
-    __shared__ __align__(16) float tile[128];
     const unsigned t = threadIdx.x, lane = t % 32, i = blockIdx.x * blockDim.x + t;
     const int v = (int)(lane * 100 + 7);
     float r = 0;
@@ -28,16 +27,6 @@ GDN_KERNEL(try_mode, test_params, 256)
     case ATOMICS:
         atomicMax(&p.words[1], t);
         if (atomicCAS(&p.words[3], 0u, t + 1) == 0) atomicMax(&p.words[4], t + 1);
-        break;
-    case COPY:
-    case COPY_UNAWAITED:
-    case COPY_OVER_UNAWAITED:
-        if (p.mode == COPY_OVER_UNAWAITED) tile[t] = 5;
-        __pipeline_memcpy_async(&tile[t], p.in + t, 4);
-        __pipeline_commit();
-        __pipeline_wait_prior(p.mode == COPY ? 0 : 1);
-        __syncwarp();
-        r = tile[t ^ 1];
         break;
     case LEFT_EARLY: // those that have returned are not waited for
         if (lane >= 20) return;

@@ -70,7 +70,6 @@ static const struct {
     { WARP_ORDERED, BOTH, 1, 32, NULL },
     { WARP_ORDERED_BY_64, BOTH, 1, 64, NULL },
     { ATOMICS, BOTH, 3, 96, NULL },
-    { COPY, BOTH, 1, 32, NULL },
     { LEFT_EARLY, BOTH, 1, 96, NULL },
     { HALF_COMES, BOTH, 2, 128, "never come" },
     { TWO_BARRIERS, BOTH, 2, 128, "not all threads are at the same barrier" },
@@ -98,8 +97,6 @@ static const struct {
     { BLOCK_READS, CHECKED, 2, 64, "a race" },
     { WARP_BARRIER_TOO_EARLY, CHECKED, 2, 32, "a race" },
     { WRITES_PARAMETER, CHECKED, 2, 64, "a write to a parameter" },
-    { COPY_UNAWAITED, CHECKED, 1, 32, "shared memory" },
-    { COPY_OVER_UNAWAITED, CHECKED, 1, 32, "nobody has written" },
 };
 
 static void test_kernels(int kind)
@@ -119,11 +116,9 @@ static void test_kernels(int kind)
     int numbers = 0, differ = 0;
     for (int seed = 0; kind == PLAIN && seed < 8; seed++) {
         simt_control("seed", seed);
-        for (int mode = UNWRITTEN, m = 0; m < 3; m++, mode = m == 1 ? COPY_UNAWAITED : COPY_OVER_UNAWAITED) {
-            OK(run(1, 32, mode));
-            REQUIRE(mode == UNWRITTEN ? (host[7] == host[7]) == (seed && seed % 2 == 0) : host[30] != 32);
-            numbers += host[7] == host[7];
-        }
+        OK(run(1, 32, UNWRITTEN));
+        REQUIRE((host[7] == host[7]) == (seed && seed % 2 == 0));
+        numbers += host[7] == host[7];
         OK(run(1, 64, NO_BARRIER));
         differ += host[7] != 8;
     }

@@ -18,7 +18,7 @@ void test_self_test(void); /* before every other: a process does not ask a devic
 void test_too_new_image(void);
 void test_default_stream(void);
 void test_green_streams(void);
-void test_one_image(void);
+void test_destroyed_context(void);
 void test_faults_of_others(void);
 
 /* test_graphs.c */

@@ -232,7 +232,7 @@ int main(int argc, char **argv)
         { "graph", test_graph, 0 },
         { "default stream", test_default_stream, 0 },
         { "green streams", test_green_streams, 0 },
-        { "one image", test_one_image, 0 },
+        { "destroyed context", test_destroyed_context, 0 },
         { "too new an image", test_too_new_image, 0 },
         { "others' faults", test_faults_of_others, 0 },
         { "graph of everything", test_graph_of_everything, 0 },

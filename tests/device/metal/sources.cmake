@@ -7,7 +7,7 @@ gdn_device_header(metal)
 
 if(GDN_SIMT AND GDN_METAL_EMULATED) # a C++ compiler was found
   set(gdn_metal_fake_sources device/metal/fake_commands.c device/metal/fake_device.c device/metal/fake_runtime.c)
-  set(gdn_metal_core fiber.c core.c warp.c copies.c garbage.c traffic.c registry.c)
+  set(gdn_metal_core fiber.c core.c warp.c garbage.c traffic.c registry.c)
   list(TRANSFORM gdn_metal_core PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/emulator/")
   add_library(gdn_metal_fake_objects OBJECT ${gdn_metal_fake_sources} ${gdn_metal_core})
   set_target_properties(gdn_metal_fake_objects PROPERTIES POSITION_INDEPENDENT_CODE ON)
