@@ -192,7 +192,7 @@ static void positions(void)
 static void drafts(void)
 {
     rt_memory *m = memory_open(context, 2, 24, 2);
-    const int32_t *cells;
+    const int32_t *cells = NULL;
     rt_step *step;
     NEED(!memory_advance(m, 0, 5));
     rt_draft_set_length(m, 0, 9);
