@@ -3,75 +3,41 @@
 
 typedef gdn_gated_delta_net_problem problem_t;
 
-/* The index of NB = 2, 4, 8 blocks of 32 keys. Head sizes that do not match exactly use the next larger as `general`.
- * */
-static int size_of(const problem_t *p) { return p->head_dim_k <= 64 ? 0 : p->head_dim_k <= 128 ? 1 : 2; }
+/* 1 for a kernel of size 4: heads of 128 keys, without a tree and a read key. The general kernels run the others. */
+static int is_4(const problem_t *p) { return p->head_dim_k == 128 && !p->tree && !gdn_has_read_key(p); }
 
-#define LOG(name)                                                                                                      \
-    {                                                                                                                  \
-        GDN_METAL_delta_##name, GDN_METAL_delta_##name##_log                                                           \
-    }
-#define SIZE(nb)                                                                                                       \
-    {                                                                                                                  \
-        { LOG(nb), LOG(nb##_channel) }, { LOG(nb##_general), LOG(nb##_general_channel) }                               \
-    }
-static const gdn_metal_kernel kernels[3][2][2][2] = { SIZE(2), SIZE(4), SIZE(8) }; /* [size][general][channel][log] */
-#undef SIZE
-#undef LOG
-
-/* 1 for a `general` kernel: other head sizes, and a read key, which only these support. */
-static int is_general(const problem_t *p) { return p->head_dim_k != 64 << size_of(p) || gdn_has_read_key(p); }
-
-/* 1 for 16-bit states of the usual size; 0 for the general kernels, which also run trees. */
-static int is_usual_state16(const problem_t *p) { return p->head_dim_k == 128 && !p->tree && !gdn_has_read_key(p); }
-
-static gdn_metal_kernel state16_kernel_of(const problem_t *p)
-{
-    static const gdn_metal_kernel of_16_bits[2][2] = {
-        { GDN_METAL_delta_8_general_state16, GDN_METAL_delta_8_general_channel_state16 },
-        { GDN_METAL_delta_4_state16, GDN_METAL_delta_4_channel_state16 },
-    };
-    return of_16_bits[is_usual_state16(p)][p->gate == GDN_GATE_CHANNEL];
-}
-
-/* The variant: `tiles` for many tokens per sequence on average, `rows` for few. Sequences of a batch may differ, and
- * only the device can read the maps. Both take any length and give the same bits. `tiles` supports whole blocks of keys
- * and F32 states, without logs and trees; `rows` runs the rest. */
+/* 1 for `tiles`: many tokens per sequence on average. `rows` is for few. Sequences of a batch may differ, and only the
+ * device can read the maps. Both take any length and give the same bits. */
 enum { FEW_TOKENS = 8 };
 
 static int in_tiles(const problem_t *p)
 {
-    if (p->tree || p->log.n_slots || p->state_interval || is_general(p)) return 0;
-    return (int64_t)p->n_tokens > FEW_TOKENS * (int64_t)p->n_seqs;
+    return is_4(p) && !p->log.n_slots && !p->state_interval && (int64_t)p->n_tokens > FEW_TOKENS * (int64_t)p->n_seqs;
 }
 
-static void plan_tiles(const problem_t *p, gdn_plan *plan)
-{
-    static const gdn_metal_kernel tiles[3][2] = { { GDN_METAL_delta_tiles_2, GDN_METAL_delta_tiles_2_channel },
-                                                  { GDN_METAL_delta_tiles_4, GDN_METAL_delta_tiles_4_channel },
-                                                  { GDN_METAL_delta_tiles_8, GDN_METAL_delta_tiles_8_channel } };
-    const gdn_gpu_device gpu = gdn_metal_gpu();
-    plan->form = GDN_FORM_TILES;
-    plan->variant = (int32_t)tiles[size_of(p)][p->gate == GDN_GATE_CHANNEL];
-    gdn_gpu_plan_gated_delta_net(&gpu, p, GDN_METAL_TILES_THREADS / 8 * 2, plan);
-}
+/* [gate per channel] */
+static const gdn_metal_kernel tiles[2] = { GDN_METAL_delta_tiles_4, GDN_METAL_delta_tiles_4_channel };
+static const gdn_metal_kernel trees[2] = { GDN_METAL_delta_general_tree, GDN_METAL_delta_general_channel_tree };
+/* [16-bit states][size 4][gate per channel] */
+static const gdn_metal_kernel rows[2][2][2] = {
+    { { GDN_METAL_delta_general, GDN_METAL_delta_general_channel }, { GDN_METAL_delta_4, GDN_METAL_delta_4_channel } },
+    { { GDN_METAL_delta_general_state16, GDN_METAL_delta_general_channel_state16 },
+      { GDN_METAL_delta_4_state16, GDN_METAL_delta_4_channel_state16 } },
+};
 
 void gdn_metal_plan_gated_delta_net(const gdn_context *ctx, const void *problem, gdn_plan *plan)
 {
     (void)ctx;
     const problem_t *p = problem;
-    if (in_tiles(p)) {
-        plan_tiles(p, plan);
-        return;
-    }
     const gdn_gpu_device gpu = gdn_metal_gpu();
-    const int general = is_general(p), channel = p->gate == GDN_GATE_CHANNEL;
-    plan->form = GDN_FORM_ROWS;
-    plan->variant = (int32_t)kernels[size_of(p)][general][channel][p->log.n_slots > 0];
-    if (p->tree) plan->variant = channel ? GDN_METAL_delta_8_general_channel_tree : GDN_METAL_delta_8_general_tree;
-    if (p->state_interval) plan->variant = (int32_t)state16_kernel_of(p);
-    const int four = p->state_interval ? is_usual_state16(p) : size_of(p) < 2; /* four value channels per eight lanes */
-    gdn_gpu_plan_gated_delta_net(&gpu, p, GDN_METAL_DELTA_THREADS / 8 * (!p->tree && four ? 4 : 2), plan);
+    const int channel = p->gate == GDN_GATE_CHANNEL, many = in_tiles(p), four = is_4(p),
+              state16 = p->state_interval > 0;
+    plan->form = many ? GDN_FORM_TILES : GDN_FORM_ROWS;
+    plan->variant = (int32_t)(many                  ? tiles[channel]
+                              : p->tree && !state16 ? trees[channel]
+                                                    : rows[state16][four][channel]);
+    gdn_gpu_plan_gated_delta_net(
+        &gpu, p, many ? GDN_METAL_TILES_THREADS / 8 * 2 : GDN_METAL_DELTA_THREADS / 8 * (four ? 4 : 2), plan);
 }
 
 gdn_status gdn_metal_run_gated_delta_net(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream)
@@ -104,15 +70,12 @@ gdn_status gdn_metal_run_gated_delta_net(void *device, const void *problem, cons
                                           &log->state_position,
                                           &log->state_commit,
                                           &p->parent };
-    const uint32_t n_of_log = 4, n_of_trees = 1; /* kernels of 16-bit states have both */
-    const uint32_t n = sizeof operands / sizeof operands[0] - (log->n_slots || p->state_interval ? 0 : n_of_log) -
-                       (p->tree || p->state_interval ? 0 : n_of_trees);
     gdn_metal_dispatch dispatch = { .kernel = (gdn_metal_kernel)plan->variant,
                                     .params = &params,
                                     .params_bytes = sizeof params,
                                     .groups = (uint64_t)plan->n_items,
                                     .threads = plan->form == GDN_FORM_TILES ? GDN_METAL_TILES_THREADS
                                                                             : GDN_METAL_DELTA_THREADS };
-    gdn_metal_bind_all(&dispatch, operands, n);
+    gdn_metal_bind_all(&dispatch, operands, sizeof operands / sizeof operands[0]);
     return gdn_metal_run(dev, &dispatch, 1, stream);
 }

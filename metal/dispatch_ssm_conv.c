@@ -6,11 +6,8 @@ void gdn_metal_plan_ssm_conv(const gdn_context *ctx, const void *problem, gdn_pl
     (void)ctx;
     const gdn_ssm_conv_problem *p = problem;
     const gdn_gpu_device gpu = gdn_metal_gpu();
-    if (gdn_gpu_ssm_conv_is_typed(p))
-        plan->variant = p->kernel_width == 4 ? GDN_METAL_conv_4_typed : GDN_METAL_conv_general_typed;
-    else plan->variant = p->kernel_width == 4 ? GDN_METAL_conv_4 : GDN_METAL_conv_general;
+    plan->variant = p->tree ? GDN_METAL_conv_tree : p->kernel_width == 4 ? GDN_METAL_conv_4 : GDN_METAL_conv_general;
     gdn_gpu_plan_ssm_conv(&gpu, p, GDN_METAL_CONV_THREADS, plan);
-    if (p->tree) plan->variant = GDN_METAL_conv_tree;
 }
 
 gdn_status gdn_metal_run_ssm_conv(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream)

@@ -20,13 +20,13 @@ struct DeltaBuffers {
     device const uchar *state_dst;
     device const uchar *position;
     device const uchar *state_checkpoint;
-    device uchar *log; // these four in kernels with a log only
+    device uchar *log;
     device const uchar *log_row;
     device const uchar *state_position;
     device const uchar *state_commit;
-    device const uchar *parent; // in kernels for trees only
+    device const uchar *parent;
     device atomic_uint *bad;
-    device const uchar *read_key; // in general kernels only
+    device const uchar *read_key;
 };
 
 // This simdgroup's part of the work, as far as it does not change from token to token.
@@ -49,13 +49,13 @@ template <bool STATE16> GDN_INLINE bool rounds_at(constant gdn_gpu_gated_delta_n
 }
 
 // Loads and checks the log's maps, for a sequence with known tokens, source and position. Reports bad maps, and returns
-// false for them. A bad commit only becomes GDN_GPU_NONE. Calls with STATE16 may have no log.
+// false for them. A bad commit only becomes GDN_GPU_NONE.
 template <bool STATE16>
 GDN_INLINE bool find_log(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, thread Item &at)
 {
     const bool padding = at.src == GDN_GPU_SKIP;
     at.kept = STATE16 ? at.position - at.position % p.state_interval : at.position;
-    if (STATE16 && p.log_entries == 0) {
+    if (p.log_entries == 0) {
         at.row = GDN_GPU_NONE;
         at.commit = GDN_GPU_NONE;
         at.base_position = at.position;
@@ -89,10 +89,11 @@ GDN_INLINE int entry_of(int s, int slots, int slot) { return int(uint(s) * uint(
 // Fills the item. False if there is nothing to do: padding, no tokens and no commit, no value channels, or a bad map,
 // which is reported. The result is uniform for THREADS threads, except for simdgroups without value channels. If these
 // must reach barriers (`tiles` kernels), they get true with at.values 0.
-template <int C, int THREADS, bool LOG, bool STATE16>
+template <int C, int THREADS, bool STATE16>
 GDN_INLINE bool find_item(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, uint group, uint me,
                           bool tree, thread Item &at)
 {
+    const bool in_tiles = THREADS != GDN_METAL_DELTA_THREADS; // without a log
     const int block = int(group % uint(p.blocks)), row = int(group / uint(p.blocks));
     const bool ragged = (p.has & GDN_GPU_HAS_SEQ_START) != 0;
     at.s = row / p.n_heads_v;
@@ -115,7 +116,7 @@ GDN_INLINE bool find_item(constant gdn_gpu_gated_delta_net &p, thread const Delt
         return false;
     }
     at.position = position;
-    if (LOG && !find_log<STATE16>(p, b, at)) return false;
+    if (!in_tiles && !find_log<STATE16>(p, b, at)) return false;
     if (tree && at.src != GDN_GPU_SKIP) {
         if (at.T > 0 && at.row < 0) {
             report(b.bad, GDN_GPU_BAD_LOG_ROW);
@@ -128,9 +129,8 @@ GDN_INLINE bool find_item(constant gdn_gpu_gated_delta_net &p, thread const Delt
     at.j = block * (THREADS / 8 * C) + int(me / 8u) * C;
     const int left = p.head_dim_v - at.j;
     at.values = left < 0 ? 0 : left < C ? left : C;
-    const bool work = at.T > 0 || (LOG && at.commit >= 0);
-    const bool barriers = THREADS != GDN_METAL_DELTA_THREADS;
-    return at.src != GDN_GPU_SKIP && work && (barriers || at.j / (4 * C) * (4 * C) < p.head_dim_v);
+    const bool work = at.T > 0 || (!in_tiles && at.commit >= 0);
+    return at.src != GDN_GPU_SKIP && work && (in_tiles || at.j / (4 * C) * (4 * C) < p.head_dim_v);
 }
 
 // The offset of the sequence's first token.

@@ -7,21 +7,15 @@
 // The number of snapshots, all maps, types and parametrisations are arguments, not constants of the pipeline. With one
 // snapshot they cost only the test of snapshot_of(). Branches on parametrisations are uniform in a call.
 //
-// Calls with a replay log have kernels of their own.
-//
 // Steps, numbered as in docs/reference/kernels/gated_delta_net.md and in every other version:
 //   0 prepare   1 load state, replay the log, commit   2 decay   3 read kv   4 delta   5 update   6 output
 //   7 round, snapshot, checkpoint, log
 //
 // Only the general kernels support a read key, and load it at its use: the others lack the registers.
 //
-// Kernels: delta_2 delta_2_channel delta_2_general delta_2_general_channel delta_2_log delta_2_channel_log
-// Kernels: delta_2_general_log delta_2_general_channel_log delta_4 delta_4_channel delta_4_general
-// Kernels: delta_4_general_channel delta_4_log delta_4_channel_log delta_4_general_log delta_4_general_channel_log
-// Kernels: delta_8 delta_8_channel delta_8_general delta_8_general_channel delta_8_log delta_8_channel_log
-// Kernels: delta_8_general_log delta_8_general_channel_log delta_8_general_tree delta_8_general_channel_tree
-// Kernels: delta_4_state16 delta_4_channel_state16 delta_8_general_state16 delta_8_general_channel_state16
-// Kernels: delta_tiles_2 delta_tiles_2_channel delta_tiles_4 delta_tiles_4_channel delta_tiles_8 delta_tiles_8_channel
+// Kernels: delta_4 delta_4_channel delta_general delta_general_channel delta_general_tree delta_general_channel_tree
+// Kernels: delta_4_state16 delta_4_channel_state16 delta_general_state16 delta_general_channel_state16
+// Kernels: delta_tiles_4 delta_tiles_4_channel
 #include "metal/gated_delta_net_log.h"
 #include "metal/gated_delta_net_tiles.h"
 
@@ -65,33 +59,20 @@ template <int NB, bool CHANNEL> struct Token {
     float v, beta;
 };
 
-// NARROW: some operands are 16-bit. Otherwise there are no branches on types, so that no load waits for another. v is
-// at this lane's value channel, if `there`.
-template <int NB, bool CHANNEL, bool GENERAL, bool NARROW>
+// v is at this lane's value channel, if `there`.
+template <int NB, bool CHANNEL, bool GENERAL>
 GDN_INLINE void load_token(constant gdn_gpu_gated_delta_net &p, device const uchar *k_at, device const uchar *v_at,
                            device const uchar *g_at, device const uchar *beta_at, bool there, int l,
                            thread Token<NB, CHANNEL> &token)
 {
-    const int k_dtype = NARROW ? p.k_dtype : GDN_GPU_F32, g_dtype = NARROW ? p.g_dtype : GDN_GPU_F32;
-    token.v = there ? read_element(v_at, NARROW ? p.v_dtype : GDN_GPU_F32) : 0.0f;
-    token.beta = read_element(beta_at, NARROW ? p.beta_dtype : GDN_GPU_F32);
+    token.v = there ? read_element(v_at, p.v_dtype) : 0.0f;
+    token.beta = read_element(beta_at, p.beta_dtype);
 #pragma unroll
-    for (int m = 0; m < NB; m++) token.k[m] = read_row<GENERAL>(k_at, k_dtype, 32 * m + 4 * l, p.head_dim_k);
-    if (!CHANNEL) token.g[0] = float4(read_element(g_at, g_dtype));
+    for (int m = 0; m < NB; m++) token.k[m] = read_row<GENERAL>(k_at, p.k_dtype, 32 * m + 4 * l, p.head_dim_k);
+    if (!CHANNEL) token.g[0] = float4(read_element(g_at, p.g_dtype));
 #pragma unroll
     for (int m = 0; CHANNEL && m < NB; m++)
-        token.g[CHANNEL ? m : 0] = read_row<GENERAL>(g_at, g_dtype, 32 * m + 4 * l, p.head_dim_k);
-}
-
-template <int NB, bool CHANNEL, bool GENERAL>
-GDN_INLINE void load_typed_token(constant gdn_gpu_gated_delta_net &p, device const uchar *k_at,
-                                 device const uchar *v_at, device const uchar *g_at, device const uchar *beta_at,
-                                 bool there, int l, thread Token<NB, CHANNEL> &token)
-{
-    const bool narrow =
-        p.k_dtype != GDN_GPU_F32 || p.v_dtype != GDN_GPU_F32 || p.g_dtype != GDN_GPU_F32 || p.beta_dtype != GDN_GPU_F32;
-    if (narrow) load_token<NB, CHANNEL, GENERAL, true>(p, k_at, v_at, g_at, beta_at, there, l, token);
-    else load_token<NB, CHANNEL, GENERAL, false>(p, k_at, v_at, g_at, beta_at, there, l, token);
+        token.g[CHANNEL ? m : 0] = read_row<GENERAL>(g_at, p.g_dtype, 32 * m + 4 * l, p.head_dim_k);
 }
 
 // 0, q and k: the norm factor of a row, of which lane l of the eight has x. Keys that do not exist are 0, and do not
@@ -215,9 +196,8 @@ GDN_INLINE int follow(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuf
     for (int left = depth; left-- > 0;) {
         const int t = ancestor_of(b.parent, there, w.first, parent, left);
         Token<NB, CHANNEL> x;
-        load_token<NB, CHANNEL, GENERAL, true>(p, first.k + t * p.k.token, first.v + t * p.v.token,
-                                               first.g + t * p.g.token, first.beta + t * p.beta.token,
-                                               first.mine < w.values, w.l, x);
+        load_token<NB, CHANNEL, GENERAL>(p, first.k + t * p.k.token, first.v + t * p.v.token, first.g + t * p.g.token,
+                                         first.beta + t * p.beta.token, first.mine < w.values, w.l, x);
         if (has_norm(p)) {
             const float factor = norm_factor<NB>(p, x.k, w.l);
 #pragma unroll
@@ -238,13 +218,13 @@ GDN_INLINE int follow(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuf
 }
 
 // NB is exact unless GENERAL: then it is the most blocks of 32 keys, and head_dim_k is arbitrary. STATE16: 16-bit
-// states. With STATE16, LOG and TREE tell what the call may have; otherwise they tell what it has.
-template <int NB, int C, bool CHANNEL, bool GENERAL, bool LOG, bool TREE, bool STATE16>
+// states; with it TREE tells what the call may have, otherwise what it has.
+template <int NB, int C, bool CHANNEL, bool GENERAL, bool TREE, bool STATE16>
 GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, uint group, uint me)
 {
     const bool tree = TREE && (!STATE16 || (p.has & GDN_GPU_TREE));
     Item w;
-    if (!find_item<C, GDN_METAL_DELTA_THREADS, LOG, STATE16>(p, b, group, me, tree, w)) return; // the whole simdgroup
+    if (!find_item<C, GDN_METAL_DELTA_THREADS, STATE16>(p, b, group, me, tree, w)) return; // the whole simdgroup
     const int n_keys = p.head_dim_k, mine = value_of_lane<C>(w.l);
     const ushort eight = ushort(me & 24u); // the first of the eight lanes
     device const uchar *q_at = b.q + token_at(p.q, w, w.kappa);
@@ -258,7 +238,7 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
     // A raw gate's constants of the head.
     device const uchar *bias_at = b.dt_bias + w.h * p.dt_bias.head;
     float rate = 0.0f, bias = 0.0f;
-    if (has_raw_gate(p) && (!LOG || w.T > 0)) { // without tokens ssm_a may be absent
+    if (has_raw_gate(p) && w.T > 0) { // without tokens ssm_a may be absent
         rate = gate_rate(p, b, w.h);
         if (!CHANNEL && (p.has & GDN_GPU_HAS_BIAS)) bias = read_element(bias_at, p.dt_bias_dtype);
     }
@@ -267,7 +247,7 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
     device const uchar *source = b.state_in;
     if (p.has & GDN_GPU_ONE_POOL) source = b.state_out + p.pool_offset;
     load_state<NB, C, GENERAL, STATE16>(p, w, source, p.state_in, w.src, p.slots_in, S); // 1
-    for (int part = 0; LOG && part < (STATE16 ? 2 : 1); part++) {
+    for (int part = 0; part < (STATE16 ? 2 : 1); part++) {
         replay_log_entries<NB, C, CHANNEL, GENERAL, STATE16>(p, b, w, part ? w.kept : w.base_position,
                                                              part ? w.position : w.kept, S);
         if (part == 0 && w.commit >= 0) store_state<NB, C, GENERAL, STATE16>(p, b, w, w.commit, S);
@@ -275,7 +255,7 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
 
     const FirstToken first = { k_at, v_at, g_at, beta_at, bias_at, rate, bias, mine, eight };
     Token<NB, CHANNEL> token;
-    if (w.T > 0) load_typed_token<NB, CHANNEL, GENERAL>(p, k_at, v_at, g_at, beta_at, mine < w.values, w.l, token);
+    if (w.T > 0) load_token<NB, CHANNEL, GENERAL>(p, k_at, v_at, g_at, beta_at, mine < w.values, w.l, token);
     int depth = 0; // of a tree: the tokens on this token's branch, with itself
     for (int t = 0; t < w.T; t++) {
         if (tree) {
@@ -325,9 +305,9 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
         float delta[C];
 #pragma unroll
         for (int c = 0; c < C; c++) delta[c] = simd_shuffle(d, ushort(eight + lane_of_value<C>(c)));
-        if (LOG) log_token<NB, C, CHANNEL, GENERAL>(p, b, w, t, k, decay, delta); // 7
+        log_token<NB, C, CHANNEL, GENERAL>(p, b, w, t, k, decay, delta); // 7
 
-            // 5, and 6: output
+        // 5, and 6: output
 #pragma unroll
         for (int c = 0; c < C; c++) sum[c] = float4(0.0f);
 #pragma unroll
@@ -347,8 +327,7 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
         v_at += p.v.token;
         g_at += p.g.token;
         beta_at += p.beta.token;
-        if (t + 1 < w.T)
-            load_typed_token<NB, CHANNEL, GENERAL>(p, k_at, v_at, g_at, beta_at, mine < w.values, w.l, token);
+        if (t + 1 < w.T) load_token<NB, CHANNEL, GENERAL>(p, k_at, v_at, g_at, beta_at, mine < w.values, w.l, token);
 
         const float o = p.scale * fold<C>(sum, w.l);
         if (w.l == lane_of_value<C>(mine) && mine < w.values) write_element(out_at, o, p.result_dtype);
@@ -363,149 +342,69 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
     }
 }
 
-// ---- Kernels: gdn_metal_delta_<NB>[_general][_channel][_log]; `general`: head_dim_k is at most 32 NB.
-// gdn_metal_delta_tiles_<NB>[_channel] are for many tokens.
+// ---- Kernels: gdn_metal_delta_<size>[_channel][_what], and gdn_metal_delta_tiles_4[_channel] for many tokens.
+//   size   4: heads of 128 keys (NB = 4 blocks). general: any head.
+//   what   channel: a gate per key channel. tree: the tokens may be a tree. state16: 16-bit states.
+// All but tiles take a log; an operand that a call does not have is bound to any buffer.
+#define GDN_DELTA_OPERANDS                                                                                             \
+    constant gdn_gpu_gated_delta_net &p [[buffer(0)]], device const uchar *q [[buffer(1)]],                            \
+        device const uchar *k [[buffer(2)]], device const uchar *v [[buffer(3)]], device const uchar *g [[buffer(4)]], \
+        device const uchar *beta [[buffer(5)]], device const uchar *ssm_a [[buffer(6)]],                               \
+        device const uchar *dt_bias [[buffer(7)]], device uchar *result [[buffer(8)]],                                 \
+        device const uchar *state_in [[buffer(9)]], device uchar *state_out [[buffer(10)]],                            \
+        device const uchar *seq_start [[buffer(11)]], device const uchar *state_src [[buffer(12)]],                    \
+        device const uchar *state_dst [[buffer(13)]], device const uchar *position [[buffer(14)]],                     \
+        device const uchar *state_checkpoint [[buffer(15)]], device atomic_uint *bad [[buffer(16)]],                   \
+        device const uchar *read_key [[buffer(17)]], device uchar *log [[buffer(18)]],                                 \
+        device const uchar *log_row [[buffer(19)]], device const uchar *state_position [[buffer(20)]],                 \
+        device const uchar *state_commit [[buffer(21)]], device const uchar *parent [[buffer(22)]], GDN_THREAD
+#define GDN_DELTA_BUFFERS                                                                                              \
+    const DeltaBuffers b = { q,                                                                                        \
+                             k,                                                                                        \
+                             v,                                                                                        \
+                             g,                                                                                        \
+                             beta,                                                                                     \
+                             ssm_a,                                                                                    \
+                             dt_bias,                                                                                  \
+                             result,                                                                                   \
+                             state_in,                                                                                 \
+                             state_out,                                                                                \
+                             seq_start,                                                                                \
+                             state_src,                                                                                \
+                             state_dst,                                                                                \
+                             position,                                                                                 \
+                             state_checkpoint,                                                                         \
+                             log,                                                                                      \
+                             log_row,                                                                                  \
+                             state_position,                                                                           \
+                             state_commit,                                                                             \
+                             parent,                                                                                   \
+                             bad,                                                                                      \
+                             read_key };
 #define GDN_DELTA(name, ...)                                                                                           \
-    GDN_KERNEL(gdn_metal_delta_##name, constant gdn_gpu_gated_delta_net &p [[buffer(0)]],                              \
-               device const uchar *q [[buffer(1)]], device const uchar *k [[buffer(2)]],                               \
-               device const uchar *v [[buffer(3)]], device const uchar *g [[buffer(4)]],                               \
-               device const uchar *beta [[buffer(5)]], device const uchar *ssm_a [[buffer(6)]],                        \
-               device const uchar *dt_bias [[buffer(7)]], device uchar *result [[buffer(8)]],                          \
-               device const uchar *state_in [[buffer(9)]], device uchar *state_out [[buffer(10)]],                     \
-               device const uchar *seq_start [[buffer(11)]], device const uchar *state_src [[buffer(12)]],             \
-               device const uchar *state_dst [[buffer(13)]], device const uchar *position [[buffer(14)]],              \
-               device const uchar *state_checkpoint [[buffer(15)]], device atomic_uint *bad [[buffer(16)]],            \
-               device const uchar *read_key [[buffer(17)]], GDN_THREAD)                                                \
+    GDN_KERNEL(gdn_metal_delta_##name, GDN_DELTA_OPERANDS)                                                             \
     {                                                                                                                  \
-        const DeltaBuffers b = { q,         k,         v,         g,        beta,                                      \
-                                 ssm_a,     dt_bias,   result,    state_in, state_out,                                 \
-                                 seq_start, state_src, state_dst, position, state_checkpoint,                          \
-                                 0,         0,         0,         0,        0,                                         \
-                                 bad,       read_key };                                                                \
-        gated_delta_net<__VA_ARGS__, false, false, false>(p, b, group.x, me);                                          \
-    }
-#define GDN_DELTA_TILES(name, NB, CHANNEL)                                                                             \
-    GDN_KERNEL(gdn_metal_delta_tiles_##name, constant gdn_gpu_gated_delta_net &p [[buffer(0)]],                        \
-               device const uchar *q [[buffer(1)]], device const uchar *k [[buffer(2)]],                               \
-               device const uchar *v [[buffer(3)]], device const uchar *g [[buffer(4)]],                               \
-               device const uchar *beta [[buffer(5)]], device const uchar *ssm_a [[buffer(6)]],                        \
-               device const uchar *dt_bias [[buffer(7)]], device uchar *result [[buffer(8)]],                          \
-               device const uchar *state_in [[buffer(9)]], device uchar *state_out [[buffer(10)]],                     \
-               device const uchar *seq_start [[buffer(11)]], device const uchar *state_src [[buffer(12)]],             \
-               device const uchar *state_dst [[buffer(13)]], device const uchar *position [[buffer(14)]],              \
-               device const uchar *state_checkpoint [[buffer(15)]], device atomic_uint *bad [[buffer(16)]],            \
-               device const uchar *read_key [[buffer(17)]], GDN_THREAD)                                                \
-    {                                                                                                                  \
-        typedef Tile<NB, CHANNEL> DeltaTile;                                                                           \
-        GDN_THREADGROUP(DeltaTile, tiles, 2);                                                                          \
-        const DeltaBuffers b = { q,         k,         v,         g,        beta,                                      \
-                                 ssm_a,     dt_bias,   result,    state_in, state_out,                                 \
-                                 seq_start, state_src, state_dst, position, state_checkpoint,                          \
-                                 0,         0,         0,         0,        0,                                         \
-                                 bad,       read_key };                                                                \
-        gated_delta_net_tiles<NB, CHANNEL>(p, b, group.x, me, tiles);                                                  \
-    }
-#define GDN_DELTA_LOG(name, ...)                                                                                       \
-    GDN_KERNEL(gdn_metal_delta_##name, constant gdn_gpu_gated_delta_net &p [[buffer(0)]],                              \
-               device const uchar *q [[buffer(1)]], device const uchar *k [[buffer(2)]],                               \
-               device const uchar *v [[buffer(3)]], device const uchar *g [[buffer(4)]],                               \
-               device const uchar *beta [[buffer(5)]], device const uchar *ssm_a [[buffer(6)]],                        \
-               device const uchar *dt_bias [[buffer(7)]], device uchar *result [[buffer(8)]],                          \
-               device const uchar *state_in [[buffer(9)]], device uchar *state_out [[buffer(10)]],                     \
-               device const uchar *seq_start [[buffer(11)]], device const uchar *state_src [[buffer(12)]],             \
-               device const uchar *state_dst [[buffer(13)]], device const uchar *position [[buffer(14)]],              \
-               device const uchar *state_checkpoint [[buffer(15)]], device atomic_uint *bad [[buffer(16)]],            \
-               device const uchar *read_key [[buffer(17)]], device uchar *log [[buffer(18)]],                          \
-               device const uchar *log_row [[buffer(19)]], device const uchar *state_position [[buffer(20)]],          \
-               device const uchar *state_commit [[buffer(21)]], GDN_THREAD)                                            \
-    {                                                                                                                  \
-        const DeltaBuffers b = { q,                                                                                    \
-                                 k,                                                                                    \
-                                 v,                                                                                    \
-                                 g,                                                                                    \
-                                 beta,                                                                                 \
-                                 ssm_a,                                                                                \
-                                 dt_bias,                                                                              \
-                                 result,                                                                               \
-                                 state_in,                                                                             \
-                                 state_out,                                                                            \
-                                 seq_start,                                                                            \
-                                 state_src,                                                                            \
-                                 state_dst,                                                                            \
-                                 position,                                                                             \
-                                 state_checkpoint,                                                                     \
-                                 log,                                                                                  \
-                                 log_row,                                                                              \
-                                 state_position,                                                                       \
-                                 state_commit,                                                                         \
-                                 0,                                                                                    \
-                                 bad,                                                                                  \
-                                 read_key };                                                                           \
-        gated_delta_net<__VA_ARGS__, true, false, false>(p, b, group.x, me);                                           \
-    }
-#define GDN_DELTA_ALL(name, ...)                                                                                       \
-    GDN_KERNEL(gdn_metal_delta_##name, constant gdn_gpu_gated_delta_net &p [[buffer(0)]],                              \
-               device const uchar *q [[buffer(1)]], device const uchar *k [[buffer(2)]],                               \
-               device const uchar *v [[buffer(3)]], device const uchar *g [[buffer(4)]],                               \
-               device const uchar *beta [[buffer(5)]], device const uchar *ssm_a [[buffer(6)]],                        \
-               device const uchar *dt_bias [[buffer(7)]], device uchar *result [[buffer(8)]],                          \
-               device const uchar *state_in [[buffer(9)]], device uchar *state_out [[buffer(10)]],                     \
-               device const uchar *seq_start [[buffer(11)]], device const uchar *state_src [[buffer(12)]],             \
-               device const uchar *state_dst [[buffer(13)]], device const uchar *position [[buffer(14)]],              \
-               device const uchar *state_checkpoint [[buffer(15)]], device atomic_uint *bad [[buffer(16)]],            \
-               device const uchar *read_key [[buffer(17)]], device uchar *log [[buffer(18)]],                          \
-               device const uchar *log_row [[buffer(19)]], device const uchar *state_position [[buffer(20)]],          \
-               device const uchar *state_commit [[buffer(21)]], device const uchar *parent [[buffer(22)]], GDN_THREAD) \
-    {                                                                                                                  \
-        const DeltaBuffers b = { q,                                                                                    \
-                                 k,                                                                                    \
-                                 v,                                                                                    \
-                                 g,                                                                                    \
-                                 beta,                                                                                 \
-                                 ssm_a,                                                                                \
-                                 dt_bias,                                                                              \
-                                 result,                                                                               \
-                                 state_in,                                                                             \
-                                 state_out,                                                                            \
-                                 seq_start,                                                                            \
-                                 state_src,                                                                            \
-                                 state_dst,                                                                            \
-                                 position,                                                                             \
-                                 state_checkpoint,                                                                     \
-                                 log,                                                                                  \
-                                 log_row,                                                                              \
-                                 state_position,                                                                       \
-                                 state_commit,                                                                         \
-                                 parent,                                                                               \
-                                 bad,                                                                                  \
-                                 read_key };                                                                           \
+        GDN_DELTA_BUFFERS                                                                                              \
         gated_delta_net<__VA_ARGS__>(p, b, group.x, me);                                                               \
     }
-#define GDN_DELTAS(NB, C)                                                                                              \
-    GDN_DELTA(NB, NB, C, false, false)                                                                                 \
-    GDN_DELTA(NB##_channel, NB, C, true, false)                                                                        \
-    GDN_DELTA(NB##_general, NB, C, false, true)                                                                        \
-    GDN_DELTA(NB##_general_channel, NB, C, true, true)                                                                 \
-    GDN_DELTA_LOG(NB##_log, NB, C, false, false)                                                                       \
-    GDN_DELTA_LOG(NB##_channel_log, NB, C, true, false)                                                                \
-    GDN_DELTA_LOG(NB##_general_log, NB, C, false, true)                                                                \
-    GDN_DELTA_LOG(NB##_general_channel_log, NB, C, true, true)
+#define GDN_DELTA_TILES(name, CHANNEL)                                                                                 \
+    GDN_KERNEL(gdn_metal_delta_tiles_##name, GDN_DELTA_OPERANDS)                                                       \
+    {                                                                                                                  \
+        GDN_THREADGROUP(Tile<CHANNEL>, tiles, 2);                                                                      \
+        GDN_DELTA_BUFFERS                                                                                              \
+        gated_delta_net_tiles<CHANNEL>(p, b, group.x, me, tiles);                                                      \
+    }
 
-GDN_DELTAS(2, 4)
-GDN_DELTAS(4, 4)
-GDN_DELTAS(8, 2)
-// Trees, of any size.
-GDN_DELTA_ALL(8_general_tree, 8, 2, false, true, true, true, false)
-GDN_DELTA_ALL(8_general_channel_tree, 8, 2, true, true, true, true, false)
-// 16-bit states; the general kernels also run trees.
-GDN_DELTA_ALL(4_state16, 4, 4, false, false, true, false, true)
-GDN_DELTA_ALL(4_channel_state16, 4, 4, true, false, true, false, true)
-GDN_DELTA_ALL(8_general_state16, 8, 2, false, true, true, true, true)
-GDN_DELTA_ALL(8_general_channel_state16, 8, 2, true, true, true, true, true)
-// Many tokens per sequence.
-GDN_DELTA_TILES(2, 2, false)
-GDN_DELTA_TILES(2_channel, 2, true)
-GDN_DELTA_TILES(4, 4, false)
-GDN_DELTA_TILES(4_channel, 4, true)
-GDN_DELTA_TILES(8, 8, false)
-GDN_DELTA_TILES(8_channel, 8, true)
+//        name, NB, C, CHANNEL, GENERAL, TREE, STATE16
+GDN_DELTA(4, 4, 4, false, false, false, false)
+GDN_DELTA(4_channel, 4, 4, true, false, false, false)
+GDN_DELTA(general, 8, 2, false, true, false, false)
+GDN_DELTA(general_channel, 8, 2, true, true, false, false)
+GDN_DELTA(general_tree, 8, 2, false, true, true, false)
+GDN_DELTA(general_channel_tree, 8, 2, true, true, true, false)
+GDN_DELTA(4_state16, 4, 4, false, false, false, true)
+GDN_DELTA(4_channel_state16, 4, 4, true, false, false, true)
+GDN_DELTA(general_state16, 8, 2, false, true, true, true)
+GDN_DELTA(general_channel_state16, 8, 2, true, true, true, true)
+GDN_DELTA_TILES(4, false)
+GDN_DELTA_TILES(4_channel, true)

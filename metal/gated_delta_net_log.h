@@ -1,5 +1,5 @@
 // The replay log of gated_delta_net: replays a sequence's entries before its first token, in the registers that hold
-// the state, and writes an entry for each of its tokens. Only kernels with LOG use it.
+// the state, and writes an entry for each of its tokens.
 #ifndef GDN_METAL_GATED_DELTA_NET_LOG_H
 #define GDN_METAL_GATED_DELTA_NET_LOG_H
 

@@ -15,8 +15,10 @@
 
 #include "metal/gated_delta_net.h"
 
+enum { NB = 4 }; // blocks of 32 keys of a head
+
 // A tile has so many tokens that each thread loads four keys of k, of q and of a gate per channel.
-template <int NB, bool CHANNEL> struct Tile {
+template <bool CHANNEL> struct Tile {
     enum {
         QUADS = 8 * NB, // of a row
         TOKENS = GDN_METAL_TILES_THREADS / QUADS,
@@ -65,22 +67,22 @@ GDN_INLINE float4 widen4(Raw4 raw, int dtype)
 }
 
 // A prefetched tile: this thread's part of it, and the addresses of its part of the next tile.
-template <int NB, bool CHANNEL> struct Staging {
+template <bool CHANNEL> struct Staging {
     device const uchar *k_at;
     device const uchar *q_at;
     device const uchar *v_at;
     device const uchar *g_at;
     device const uchar *beta_at;
     Raw4 k, q, g; // per head: g.x
-    uint v[Tile<NB, CHANNEL>::N_V], beta;
+    uint v[Tile<CHANNEL>::N_V], beta;
     bool value; // this thread's value channel of v exists
 };
 
-template <int NB, bool CHANNEL>
+template <bool CHANNEL>
 GDN_INLINE void begin_tiles(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, thread const Item &w,
-                            int me, thread Staging<NB, CHANNEL> &next)
+                            int me, thread Staging<CHANNEL> &next)
 {
-    const int quads = Tile<NB, CHANNEL>::QUADS, values = Tile<NB, CHANNEL>::VALUES;
+    const int quads = Tile<CHANNEL>::QUADS, values = Tile<CHANNEL>::VALUES;
     const int t = me / quads, i = 4 * (me % quads), j = w.j - me / 8 * 2 + me % values;
     next.k_at = b.k + token_at(p.k, w, w.kappa) + t * p.k.token + i * element_bytes(p.k_dtype);
     next.q_at = b.q + token_at(p.q, w, w.kappa) + t * p.q.token + i * element_bytes(p.q_dtype);
@@ -91,27 +93,24 @@ GDN_INLINE void begin_tiles(constant gdn_gpu_gated_delta_net &p, thread const De
     next.value = j < p.head_dim_v;
 }
 
-// Loads a tile; `left` tokens of the sequence remain, from the tile's first on. Tokens that do not exist are 0. NARROW:
-// some operands are 16-bit. Otherwise there are no branches on types, so that no load waits for another.
-template <int NB, bool CHANNEL, bool NARROW>
-GDN_INLINE void load_tile(constant gdn_gpu_gated_delta_net &p, int left, int me, thread Staging<NB, CHANNEL> &next)
+// Loads a tile; `left` tokens of the sequence remain, from the tile's first on. Tokens that do not exist are 0.
+template <bool CHANNEL>
+GDN_INLINE void load_tile(constant gdn_gpu_gated_delta_net &p, int left, int me, thread Staging<CHANNEL> &next)
 {
-    const int tokens = Tile<NB, CHANNEL>::TOKENS, rows = Tile<NB, CHANNEL>::V_ROWS;
+    const int tokens = Tile<CHANNEL>::TOKENS, rows = Tile<CHANNEL>::V_ROWS;
     const int most = left < tokens ? left : tokens;
-    const int k_dtype = NARROW ? p.k_dtype : GDN_GPU_F32, q_dtype = NARROW ? p.q_dtype : GDN_GPU_F32;
-    const int v_dtype = NARROW ? p.v_dtype : GDN_GPU_F32, g_dtype = NARROW ? p.g_dtype : GDN_GPU_F32;
     const Raw4 none = { 0u, 0u, 0u, 0u };
-    const bool row = me / Tile<NB, CHANNEL>::QUADS < most, mine = me < most;
-    next.k = row ? read_raw4(next.k_at, k_dtype) : none;
-    next.q = row ? read_raw4(next.q_at, q_dtype) : none;
-    next.g = CHANNEL && row ? read_raw4(next.g_at, g_dtype) : none;
-    if (!CHANNEL) next.g.x = mine ? read_raw(next.g_at, g_dtype) : 0u;
+    const bool row = me / Tile<CHANNEL>::QUADS < most, mine = me < most;
+    next.k = row ? read_raw4(next.k_at, p.k_dtype) : none;
+    next.q = row ? read_raw4(next.q_at, p.q_dtype) : none;
+    next.g = CHANNEL && row ? read_raw4(next.g_at, p.g_dtype) : none;
+    if (!CHANNEL) next.g.x = mine ? read_raw(next.g_at, p.g_dtype) : 0u;
 #pragma unroll
-    for (int n = 0; n < Tile<NB, CHANNEL>::N_V; n++) {
-        const bool there = next.value && me / Tile<NB, CHANNEL>::VALUES + rows * n < most;
-        next.v[n] = there ? read_raw(next.v_at + rows * n * p.v.token, v_dtype) : 0u;
+    for (int n = 0; n < Tile<CHANNEL>::N_V; n++) {
+        const bool there = next.value && me / Tile<CHANNEL>::VALUES + rows * n < most;
+        next.v[n] = there ? read_raw(next.v_at + rows * n * p.v.token, p.v_dtype) : 0u;
     }
-    next.beta = mine ? read_raw(next.beta_at, NARROW ? p.beta_dtype : GDN_GPU_F32) : 0u;
+    next.beta = mine ? read_raw(next.beta_at, p.beta_dtype) : 0u;
     next.k_at += tokens * p.k.token;
     next.q_at += tokens * p.q.token;
     next.v_at += tokens * p.v.token;
@@ -151,17 +150,17 @@ GDN_INLINE float4 tile_decay(constant gdn_gpu_gated_delta_net &p, float rate, fl
 }
 
 // 0: prepare (beta) and 2: decay, then stores the prefetched tile to threadgroup memory
-template <int NB, bool CHANNEL>
+template <bool CHANNEL>
 GDN_INLINE void store_tile(constant gdn_gpu_gated_delta_net &p, float rate, float4 bias, int me,
-                           thread const Staging<NB, CHANNEL> &next, threadgroup Tile<NB, CHANNEL> &tile)
+                           thread const Staging<CHANNEL> &next, threadgroup Tile<CHANNEL> &tile)
 {
-    const int tokens = Tile<NB, CHANNEL>::TOKENS, quads = Tile<NB, CHANNEL>::QUADS, rows = Tile<NB, CHANNEL>::V_ROWS,
-              values = Tile<NB, CHANNEL>::VALUES, t = me / quads, i = 4 * (me % quads);
+    const int tokens = Tile<CHANNEL>::TOKENS, quads = Tile<CHANNEL>::QUADS, rows = Tile<CHANNEL>::V_ROWS,
+              values = Tile<CHANNEL>::VALUES, t = me / quads, i = 4 * (me % quads);
     scatter(tile.k[t], i, widen4(next.k, p.k_dtype));
     scatter(tile.q[t], i, widen4(next.q, p.q_dtype));
     if (CHANNEL) scatter(tile.decay[t], i, tile_decay<CHANNEL>(p, rate, bias, widen4(next.g, p.g_dtype)));
 #pragma unroll
-    for (int n = 0; n < Tile<NB, CHANNEL>::N_V; n++)
+    for (int n = 0; n < Tile<CHANNEL>::N_V; n++)
         if (me / values + rows * n < tokens) tile.v[me / values + rows * n][me % values] = widen(next.v[n], p.v_dtype);
     if (me >= tokens) return;
     tile.beta[me] = delta_factor(p, widen(next.beta, p.beta_dtype));
@@ -169,11 +168,11 @@ GDN_INLINE void store_tile(constant gdn_gpu_gated_delta_net &p, float rate, floa
 }
 
 // 0: prepare, q and k. Eight lanes have a row of a token; a simdgroup has four rows, or none. All threads call it.
-template <int NB, bool CHANNEL>
-GDN_INLINE void prepare_keys(constant gdn_gpu_gated_delta_net &p, int me, threadgroup Tile<NB, CHANNEL> &tile)
+template <bool CHANNEL>
+GDN_INLINE void prepare_keys(constant gdn_gpu_gated_delta_net &p, int me, threadgroup Tile<CHANNEL> &tile)
 {
-    const int tokens = Tile<NB, CHANNEL>::TOKENS, n = me / 8, l = me % 8;
-    static_assert(2 * Tile<NB, CHANNEL>::TOKENS % 4 == 0, "whole simdgroups");
+    const int tokens = Tile<CHANNEL>::TOKENS, n = me / 8, l = me % 8;
+    static_assert(2 * Tile<CHANNEL>::TOKENS % 4 == 0, "whole simdgroups");
     if (!has_norm(p)) return;
     if (n < 2 * tokens) {
         threadgroup float4 *row = n < tokens ? tile.k[n] : tile.q[n - tokens];
@@ -208,7 +207,6 @@ GDN_INLINE ValueKeys keys_of(constant gdn_gpu_gated_delta_net &p, constant gdn_g
 }
 
 // 1: load state
-template <int NB>
 GDN_INLINE void load_elements(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, thread const Item &w,
                               thread float4 (&S)[NB][2])
 {
@@ -233,7 +231,6 @@ GDN_INLINE void load_elements(constant gdn_gpu_gated_delta_net &p, thread const 
 }
 
 // 7: snapshot
-template <int NB>
 GDN_INLINE void store_elements(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, thread const Item &w,
                                int dst, thread const float4 (&S)[NB][2])
 {
@@ -252,53 +249,47 @@ GDN_INLINE void store_elements(constant gdn_gpu_gated_delta_net &p, thread const
         }
 }
 
-// NB: blocks of 32 keys, exactly. tiles: two tiles in threadgroup memory.
-template <int NB, bool CHANNEL>
+// tiles: two tiles in threadgroup memory.
+template <bool CHANNEL>
 GDN_INLINE void gated_delta_net_tiles(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, uint group,
-                                      uint thread_of_group, threadgroup Tile<NB, CHANNEL> *tiles)
+                                      uint thread_of_group, threadgroup Tile<CHANNEL> *tiles)
 {
-    const int tokens = Tile<NB, CHANNEL>::TOKENS, me = int(thread_of_group);
-    const bool keeps = NB <= 4; // k and q of a token stay in registers; 256 keys do not fit
+    const int tokens = Tile<CHANNEL>::TOKENS, me = int(thread_of_group);
     Item w;
-    if (!find_item<2, GDN_METAL_TILES_THREADS, false, false>(p, b, group, thread_of_group, false, w))
+    if (!find_item<2, GDN_METAL_TILES_THREADS, false>(p, b, group, thread_of_group, false, w))
         return;                                          // the whole threadgroup
     const int mine = w.l / 4;                            // the channel whose sum this lane has: of kv, or
     const bool writes = w.l % 4 == 2 && mine < w.values; // of the output, here
     const ushort eight = ushort(thread_of_group & 24u);  // the first of the eight lanes
     device uchar *out_at = b.result + token_at(p.result, w, w.h) + (w.j + mine) * element_bytes(p.result_dtype);
-    const bool narrow = p.q_dtype != GDN_GPU_F32 || p.k_dtype != GDN_GPU_F32 || p.v_dtype != GDN_GPU_F32 ||
-                        p.g_dtype != GDN_GPU_F32 || p.beta_dtype != GDN_GPU_F32;
-
-    Staging<NB, CHANNEL> next;
-    begin_tiles<NB, CHANNEL>(p, b, w, me, next);
-    if (narrow) load_tile<NB, CHANNEL, true>(p, w.T, me, next);
-    else load_tile<NB, CHANNEL, false>(p, w.T, me, next);
+    Staging<CHANNEL> next;
+    begin_tiles<CHANNEL>(p, b, w, me, next);
+    load_tile<CHANNEL>(p, w.T, me, next);
     float4 S[NB][2];
-    load_elements<NB>(p, b, w, S); // 1
+    load_elements(p, b, w, S); // 1
     device const uchar *bias_at = b.dt_bias + w.h * p.dt_bias.head;
     const float rate = has_raw_gate(p) ? gate_rate(p, b, w.h) : 0.0f;
     float4 bias = float4(0.0f); // of this thread's channels; every tile has the same
     if (has_raw_gate(p) && (p.has & GDN_GPU_HAS_BIAS)) {
-        const int i = 4 * (me % Tile<NB, CHANNEL>::QUADS);
+        const int i = 4 * (me % Tile<CHANNEL>::QUADS);
         bias = CHANNEL ? read_row<false>(bias_at, p.dt_bias_dtype, i, 32 * NB)
                        : float4(read_element(bias_at, p.dt_bias_dtype));
     }
-    store_tile<NB, CHANNEL>(p, rate, bias, me, next, tiles[0]);
+    store_tile<CHANNEL>(p, rate, bias, me, next, tiles[0]);
     threadgroup_barrier(mem_flags::mem_threadgroup);
-    prepare_keys<NB, CHANNEL>(p, me, tiles[0]);
+    prepare_keys<CHANNEL>(p, me, tiles[0]);
 
     float before[2] = { 0.0f, 0.0f }; // the output sums of the previous token, folded within the lane
     int kept = next_kept(p, b, w, 0); // the next token whose state may be kept
     for (int t0 = 0, turn = 0; t0 < w.T; t0 += tokens, turn ^= 1) {
-        threadgroup Tile<NB, CHANNEL> &tile = tiles[turn];
+        threadgroup Tile<CHANNEL> &tile = tiles[turn];
         const bool more = t0 + tokens < w.T;
         const int n = more ? tokens : w.T - t0;
-        if (more && narrow) load_tile<NB, CHANNEL, true>(p, w.T - t0 - tokens, me, next);
-        else if (more) load_tile<NB, CHANNEL, false>(p, w.T - t0 - tokens, me, next);
+        if (more) load_tile<CHANNEL>(p, w.T - t0 - tokens, me, next);
         for (int u = 0; u < n; u++) {
-            float4 k[keeps ? NB : 1], q[keeps ? NB : 1], decay[CHANNEL ? NB : 1];
+            float4 k[NB], q[NB], decay[CHANNEL ? NB : 1];
 #pragma unroll
-            for (int m = 0; keeps && m < NB; m++) k[keeps ? m : 0] = tile.k[u][8 * m + w.l];
+            for (int m = 0; m < NB; m++) k[m] = tile.k[u][8 * m + w.l];
             if (!CHANNEL) decay[0] = float4(tile.decay[u][0].x);
 #pragma unroll
             for (int m = 0; CHANNEL && m < NB; m++) decay[CHANNEL ? m : 0] = tile.decay[u][CHANNEL ? 8 * m + w.l : 0];
@@ -309,13 +300,12 @@ GDN_INLINE void gated_delta_net_tiles(constant gdn_gpu_gated_delta_net &p, threa
             sum[1] = float4(0.0f);
 #pragma unroll
             for (int m = 0; m < NB; m++) {
-                const float4 key = keeps ? k[keeps ? m : 0] : tile.k[u][8 * m + w.l];
-                const float4 with = CHANNEL ? decay[CHANNEL ? m : 0] * key : key;
+                const float4 with = CHANNEL ? decay[CHANNEL ? m : 0] * k[m] : k[m];
                 sum[0] = fma(S[m][0], with, sum[0]);
                 sum[1] = fma(S[m][1], with, sum[1]);
             }
 #pragma unroll
-            for (int m = 0; keeps && m < NB; m++) q[keeps ? m : 0] = tile.q[u][8 * m + w.l];
+            for (int m = 0; m < NB; m++) q[m] = tile.q[u][8 * m + w.l];
             const float kv[2] = { fold_lane(sum[0]), fold_lane(sum[1]) };
             const float both = fold_lanes(kv, before, w.l);
             if (t0 + u > 0) { // 6: output, of the previous token
@@ -335,12 +325,10 @@ GDN_INLINE void gated_delta_net_tiles(constant gdn_gpu_gated_delta_net &p, threa
             sum[1] = float4(0.0f);
 #pragma unroll
             for (int m = 0; m < NB; m++) {
-                const float4 key = keeps ? k[keeps ? m : 0] : tile.k[u][8 * m + w.l];
-                const float4 query = keeps ? q[keeps ? m : 0] : tile.q[u][8 * m + w.l];
 #pragma unroll
                 for (int c = 0; c < 2; c++) {
-                    S[m][c] = update(S[m][c], key, delta[c], decay[CHANNEL ? m : 0]);
-                    sum[c] = fma(S[m][c], query, sum[c]);
+                    S[m][c] = update(S[m][c], k[m], delta[c], decay[CHANNEL ? m : 0]);
+                    sum[c] = fma(S[m][c], q[m], sum[c]);
                 }
             }
             before[0] = fold_lane(sum[0]);
@@ -350,13 +338,13 @@ GDN_INLINE void gated_delta_net_tiles(constant gdn_gpu_gated_delta_net &p, threa
             if (t0 + u < kept) continue;
             for (int way = 0; way < (p.checkpoint_interval ? 2 : 1); way++) {
                 const int dst = way ? checkpoint_of(p, b, w, kept) : snapshot_of<false>(p, b, w, kept);
-                if (dst >= 0) store_elements<NB>(p, b, w, dst, S);
+                if (dst >= 0) store_elements(p, b, w, dst, S);
             }
             kept = next_kept(p, b, w, kept + 1);
         }
-        if (more) store_tile<NB, CHANNEL>(p, rate, bias, me, next, tiles[turn ^ 1]);
+        if (more) store_tile<CHANNEL>(p, rate, bias, me, next, tiles[turn ^ 1]);
         threadgroup_barrier(mem_flags::mem_threadgroup);
-        if (more) prepare_keys<NB, CHANNEL>(p, me, tiles[turn ^ 1]);
+        if (more) prepare_keys<CHANNEL>(p, me, tiles[turn ^ 1]);
     }
     const float none[2] = { 0.0f, 0.0f };
     const float o = p.scale * fold_lanes(none, before, w.l); // 6, of the last token

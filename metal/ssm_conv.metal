@@ -8,7 +8,7 @@
 // Steps, numbered as in docs/reference/kernels/ssm_conv.md and in every other version:
 //   1 history   2 taps   3 activation   4 output   5 keep history
 //
-// Kernels: conv_4 conv_general conv_4_typed conv_general_typed conv_tree
+// Kernels: conv_4 conv_general conv_tree
 #include "metal/kernel.h"
 
 struct ConvBuffers {
@@ -82,21 +82,6 @@ GDN_INLINE device const uchar *old_input(constant gdn_gpu_ssm_conv &p, thread co
     return pool + row * p.history_in.row + position % p.n_entries * p.history_in.line + at_c;
 }
 
-// The types of a call; without MIXED_IO they are constants.
-struct Types {
-    int x, weight, bias, result, history;
-};
-template <bool MIXED_IO> GDN_INLINE Types types_of(constant gdn_gpu_ssm_conv &p)
-{
-    Types t;
-    t.x = MIXED_IO ? p.x_dtype : GDN_GPU_F32;
-    t.weight = MIXED_IO ? p.weight_dtype : GDN_GPU_F32;
-    t.bias = MIXED_IO ? p.bias_dtype : GDN_GPU_F32;
-    t.result = MIXED_IO ? p.result_dtype : GDN_GPU_F32;
-    t.history = MIXED_IO ? p.history_dtype : GDN_GPU_F32;
-    return t;
-}
-
 // Copies an element to another row; equal types copy the bits.
 GDN_INLINE void move_element(device uchar *to, int to_dtype, device const uchar *from, int dtype)
 {
@@ -108,10 +93,10 @@ GDN_INLINE void move_element(device uchar *to, int to_dtype, device const uchar 
 // Tokens t0 .. t1 - 1 of a sequence, for channel c. kernel_width is KW, or with GENERAL at most KW. Its taps are then
 // in the last registers, so that the newest is always the last; the others are skipped.
 template <int KW, bool GENERAL>
-GDN_INLINE void convolve(constant gdn_gpu_ssm_conv &p, thread const Types &types, thread const ConvBuffers &b,
-                         thread const Sequence &q, int t0, int t1, int c)
+GDN_INLINE void convolve(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers &b, thread const Sequence &q, int t0,
+                         int t1, int c)
 {
-    const int64_t at_x = element_bytes(types.x) * int64_t(c), at_c = element_bytes(types.history) * int64_t(c);
+    const int64_t at_x = element_bytes(p.x_dtype) * int64_t(c), at_c = element_bytes(p.history_dtype) * int64_t(c);
     device const uchar *weight_at = b.weight + c * p.weight_channel;
     const int kw = GENERAL ? p.kernel_width : KW, none = KW - kw;
     float weight[KW], x[KW];
@@ -121,46 +106,46 @@ GDN_INLINE void convolve(constant gdn_gpu_ssm_conv &p, thread const Types &types
     for (int j = 0; j < KW; j++) {
         weight[j] = x[j] = 0.0f;
         if (GENERAL && j < none) continue;
-        weight[j] = read_element(weight_at + (j - none) * p.weight_tap, types.weight);
+        weight[j] = read_element(weight_at + (j - none) * p.weight_tap, p.weight_dtype);
         const int from = t0 - KW + j;
         if (j == none) continue; // shifted out before it is used
-        if (from >= 0) x[j] = read_element(b.x + token_at(p.x, q, from) + at_x, types.x);
+        if (from >= 0) x[j] = read_element(b.x + token_at(p.x, q, from) + at_x, p.x_dtype);
         else if (q.src >= 0 && q.position + from >= 0)
-            x[j] = read_element(old_input(p, b, q.src, q.position + from, at_c), types.history);
+            x[j] = read_element(old_input(p, b, q.src, q.position + from, at_c), p.history_dtype);
     }
     const float bias =
-        p.has & GDN_GPU_HAS_BIAS ? read_element(b.bias + element_bytes(types.bias) * int64_t(c), types.bias) : 0.0f;
+        p.has & GDN_GPU_HAS_BIAS ? read_element(b.bias + element_bytes(p.bias_dtype) * int64_t(c), p.bias_dtype) : 0.0f;
     device const uchar *in_at = b.x + token_at(p.x, q, t0) + at_x;
-    device uchar *out_at = b.result + token_at(p.result, q, t0) + element_bytes(types.result) * int64_t(c);
+    device uchar *out_at = b.result + token_at(p.result, q, t0) + element_bytes(p.result_dtype) * int64_t(c);
     for (int t = t0; t < t1; t++) {
 #pragma unroll
         for (int j = 0; j < KW - 1; j++) x[j] = x[j + 1];
-        x[KW - 1] = read_element(in_at, types.x);
+        x[KW - 1] = read_element(in_at, p.x_dtype);
         float u = bias;
 #pragma unroll
         for (int j = 0; j < KW; j++) // 2: taps, oldest first
             if (!GENERAL || j >= none) u = fma(weight[j], x[j], u);
-        write_element(out_at, p.silu ? gdn_silu(u) : u, types.result); // 3: activation, 4: output
+        write_element(out_at, p.silu ? gdn_silu(u) : u, p.result_dtype); // 3: activation, 4: output
         in_at += p.x.token;
         out_at += p.result.token;
     }
 }
 
 // Stores the input at position `at` as a conv state entry of a row.
-GDN_INLINE void keep_entry(constant gdn_gpu_ssm_conv &p, thread const Types &types, thread const ConvBuffers &b,
-                           thread const Sequence &q, int row, int at, int c)
+GDN_INLINE void keep_entry(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers &b, thread const Sequence &q, int row,
+                           int at, int c)
 {
-    const int64_t at_x = element_bytes(types.x) * int64_t(c), at_c = element_bytes(types.history) * int64_t(c);
+    const int64_t at_x = element_bytes(p.x_dtype) * int64_t(c), at_c = element_bytes(p.history_dtype) * int64_t(c);
     device uchar *to = b.history_out + row * p.history_out.row + at % p.n_entries * p.history_out.line + at_c;
-    if (at >= q.position) move_element(to, types.history, b.x + token_at(p.x, q, at - q.position) + at_x, types.x);
-    else if (q.src >= 0) move_element(to, types.history, old_input(p, b, q.src, at, at_c), types.history);
-    else write_element(to, 0.0f, types.history);
+    if (at >= q.position) move_element(to, p.history_dtype, b.x + token_at(p.x, q, at - q.position) + at_x, p.x_dtype);
+    else if (q.src >= 0) move_element(to, p.history_dtype, old_input(p, b, q.src, at, at_c), p.history_dtype);
+    else write_element(to, 0.0f, p.history_dtype);
 }
 
 // 5: keep history: checkpoints first, since they read entries that the newest entries overwrite. A checkpoint holds the
 // entries that the next token reads.
-GDN_INLINE void keep_checkpoints(constant gdn_gpu_ssm_conv &p, thread const Types &types, thread const ConvBuffers &b,
-                                 thread const Sequence &q, int c)
+GDN_INLINE void keep_checkpoints(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers &b, thread const Sequence &q,
+                                 int c)
 {
     if (!p.checkpoint_interval) return;
     const int before = q.position / p.checkpoint_interval, reach = p.kernel_width - 1;
@@ -171,21 +156,20 @@ GDN_INLINE void keep_checkpoints(constant gdn_gpu_ssm_conv &p, thread const Type
         if (row < GDN_GPU_NONE || row >= p.rows_out) report(b.bad, GDN_GPU_BAD_HISTORY_CHECKPOINT);
         else
             for (int at = length > reach ? length - reach : 0; row >= 0 && at < length; at++)
-                keep_entry(p, types, b, q, row, at, c);
+                keep_entry(p, b, q, row, at, c);
     }
 }
 
 // 5: keep history: then the newest entries. The older of them are copied only if the row changes.
-GDN_INLINE void keep(constant gdn_gpu_ssm_conv &p, thread const Types &types, thread const ConvBuffers &b,
-                     thread const Sequence &q, int c)
+GDN_INLINE void keep(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers &b, thread const Sequence &q, int c)
 {
-    keep_checkpoints(p, types, b, q, c);
+    keep_checkpoints(p, b, q, c);
     if (q.dst < 0) return;
     const bool in_place = q.src == q.dst && p.same_pool;
     const int end = q.position + q.T;
     int at = end > p.n_entries ? end - p.n_entries : 0;
     if (in_place && at < q.position) at = q.position;
-    for (; at < end; at++) keep_entry(p, types, b, q, q.dst, at, c);
+    for (; at < end; at++) keep_entry(p, b, q, q.dst, at, c);
 }
 
 // The last sequence that begins at or before token i; 0 if there is none.
@@ -201,18 +185,17 @@ GDN_INLINE int sequence_of(constant gdn_gpu_ssm_conv &p, thread const ConvBuffer
     return low;
 }
 
-template <int KW, bool GENERAL, bool MIXED_IO>
+template <int KW, bool GENERAL>
 GDN_INLINE void ssm_conv(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers &b, uint group, uint me)
 {
-    const Types types = types_of<MIXED_IO>(p);
     const int unit = int(group / uint(p.blocks));
     const int64_t wide_c = int64_t(group % uint(p.blocks)) * GDN_METAL_CONV_THREADS + me;
     if (wide_c >= p.n_channels) return;
     const int c = int(wide_c);
     if (p.part != GDN_GPU_CONV_PIECES) {
         const Sequence q = sequence(p, b, unit);
-        if (q.run && p.part == GDN_GPU_CONV_WHOLE) convolve<KW, GENERAL>(p, types, b, q, 0, q.T, c);
-        if (q.run) keep(p, types, b, q, c);
+        if (q.run && p.part == GDN_GPU_CONV_WHOLE) convolve<KW, GENERAL>(p, b, q, 0, q.T, c);
+        if (q.run) keep(p, b, q, c);
         return;
     }
     const int begin = unit * p.chunk, end = (p.n_tokens - begin < p.chunk ? p.n_tokens - begin : p.chunk) + begin;
@@ -220,11 +203,11 @@ GDN_INLINE void ssm_conv(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers 
         const Sequence q = sequence(p, b, s);
         if (!q.run) continue; // its bounds may be invalid
         const int t0 = begin - q.first > 0 ? begin - q.first : 0, t1 = end - q.first < q.T ? end - q.first : q.T;
-        if (t0 < t1) convolve<KW, GENERAL>(p, types, b, q, t0, t1, c);
+        if (t0 < t1) convolve<KW, GENERAL>(p, b, q, t0, t1, c);
     }
 }
 
-// The widths that models use, and any width up to 16; F32 only, and any types.
+// The width that models use, and any width up to 16.
 #define GDN_CONV(name, ...)                                                                                            \
     GDN_KERNEL(gdn_metal_conv_##name, constant gdn_gpu_ssm_conv &p [[buffer(0)]], device const uchar *x [[buffer(1)]], \
                device const uchar *weight [[buffer(2)]], device const uchar *bias [[buffer(3)]],                       \
@@ -238,17 +221,14 @@ GDN_INLINE void ssm_conv(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers 
                                 seq_start, position, history_src, history_dst, history_checkpoint, bad };              \
         ssm_conv<__VA_ARGS__>(p, b, group.x, me);                                                                      \
     }
-GDN_CONV(4, 4, false, false)
-GDN_CONV(general, 16, true, false)
-GDN_CONV(4_typed, 4, false, true)
-GDN_CONV(general_typed, 16, true, true)
+GDN_CONV(4, 4, false)
+GDN_CONV(general, 16, true)
 
 // Steps 1 to 4 for a tree: each token's taps are its ancestors' inputs, and before them those of the history. A tree's
 // tokens must not overwrite what the next call reads, so the history needs slots for all of them.
 GDN_INLINE void ssm_conv_tree(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers &b, device const uchar *parent,
                               uint group, uint me)
 {
-    const Types types = types_of<true>(p);
     const bool there = (p.has & GDN_GPU_HAS_PARENT) != 0;
     const int64_t c = int64_t(group % uint(p.blocks)) * GDN_METAL_CONV_THREADS + me;
     const Sequence q = sequence(p, b, int(group / uint(p.blocks)));
@@ -259,24 +239,25 @@ GDN_INLINE void ssm_conv_tree(constant gdn_gpu_ssm_conv &p, thread const ConvBuf
     }
     if (!is_tree(parent, there, q.first, q.T, b.bad)) return;
     const int kw = p.kernel_width;
-    const int64_t at_x = element_bytes(types.x) * c, at_c = element_bytes(types.history) * c;
+    const int64_t at_x = element_bytes(p.x_dtype) * c, at_c = element_bytes(p.history_dtype) * c;
     for (int t = 0; t < q.T; t++) {
         float x[16];
         int of = t; // before the first token of a branch: -1, -2, ...
         for (int j = kw - 1; j >= 0; j--) {
             x[j] = 0.0f;
-            if (of >= 0) x[j] = read_element(b.x + token_at(p.x, q, of) + at_x, types.x);
+            if (of >= 0) x[j] = read_element(b.x + token_at(p.x, q, of) + at_x, p.x_dtype);
             else if (q.src >= 0 && q.position + of >= 0)
-                x[j] = read_element(old_input(p, b, q.src, q.position + of, at_c), types.history);
+                x[j] = read_element(old_input(p, b, q.src, q.position + of, at_c), p.history_dtype);
             of = of >= 0 ? parent_of(parent, there, q.first, of) : of - 1;
         }
-        float u = p.has & GDN_GPU_HAS_BIAS ? read_element(b.bias + element_bytes(types.bias) * c, types.bias) : 0.0f;
+        float u =
+            p.has & GDN_GPU_HAS_BIAS ? read_element(b.bias + element_bytes(p.bias_dtype) * c, p.bias_dtype) : 0.0f;
         for (int j = 0; j < kw; j++) // 2: taps, oldest first
-            u = fma(read_element(b.weight + c * p.weight_channel + j * p.weight_tap, types.weight), x[j], u);
-        write_element(b.result + token_at(p.result, q, t) + element_bytes(types.result) * c, p.silu ? gdn_silu(u) : u,
-                      types.result); // 3: activation, 4: output
+            u = fma(read_element(b.weight + c * p.weight_channel + j * p.weight_tap, p.weight_dtype), x[j], u);
+        write_element(b.result + token_at(p.result, q, t) + element_bytes(p.result_dtype) * c, p.silu ? gdn_silu(u) : u,
+                      p.result_dtype); // 3: activation, 4: output
     }
-    keep(p, types, b, q, int(c));
+    keep(p, b, q, int(c));
 }
 
 GDN_KERNEL(gdn_metal_conv_tree, constant gdn_gpu_ssm_conv &p [[buffer(0)]], device const uchar *x [[buffer(1)]],

@@ -110,6 +110,8 @@ def check_kernels(name, text):
     flat = text.replace("\\\n", "  ")
     for m in re.finditer(r"GDN_KERNEL\((?!name, \.\.\.)(.*?)\)\s*\{", flat, flags=re.S):
         arguments = m.group(1)
+        for macro, value in re.findall(r"^#define (GDN_\w+_OPERANDS)\b(.*)$", flat, flags=re.M):
+            arguments = arguments.replace(macro, value.strip())
         numbers = [int(n) for n in re.findall(r"\[\[buffer\((\d+)\)\]\]", arguments)]
         where = f"{name}: {arguments.split(',')[0]}"
         if numbers != list(range(len(numbers))) or not numbers:

@@ -41,10 +41,10 @@ static void test_self_test(void)
     if (!suite_asks()) return;
     void *pool = rt->pool_push();
     gdn_context *ctx = open_metal(NULL, NULL, 0);
-    metal_fake_miscompile("gdn_metal_delta_2_general", OUT);
+    metal_fake_miscompile("gdn_metal_delta_general", OUT);
     REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
     for (int i = 0; i < 2; i++)
-        REQUIRE(step_run(&on, NULL) == GDN_UNSUPPORTED && strstr(gdn_last_error(), "kernel delta_2_general") &&
+        REQUIRE(step_run(&on, NULL) == GDN_UNSUPPORTED && strstr(gdn_last_error(), "kernel delta_general") &&
                 strstr(gdn_last_error(), "self-test"));
     REQUIRE(step_same(&on, &start)); /* and the call did nothing */
     metal_fake_miscompile(NULL, 0);
@@ -54,7 +54,7 @@ static void test_self_test(void)
     /* On another device, whose kernels nobody has asked yet: into a command buffer of the program's. */
     const gdn_id device = metal_fake_other_device(), queue = gdn_send(rt, device, rt->sel.newCommandQueue);
     ctx = open_metal(NULL, queue, 0);
-    metal_fake_miscompile("gdn_metal_delta_2_general", OUT);
+    metal_fake_miscompile("gdn_metal_delta_general", OUT);
     REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
     gdn_id commands = gdn_send(rt, queue, rt->sel.commandBuffer);
     const unsigned long commits = metal_fake_calls("commit");
@@ -63,7 +63,7 @@ static void test_self_test(void)
     gdn_tell(rt, commands, rt->sel.commit);
     gdn_tell(rt, commands, selector("waitUntilCompleted"));
     REQUIRE(gdn_poll(ctx) == GDN_OK); /* which never waits */
-    FAILS(gdn_synchronize(ctx, NULL), GDN_UNSUPPORTED, "kernel delta_2_general");
+    FAILS(gdn_synchronize(ctx, NULL), GDN_UNSUPPORTED, "kernel delta_general");
     REQUIRE(gdn_synchronize(ctx, NULL) == GDN_OK); /* reported once */
     metal_fake_miscompile(NULL, 0);
     step_close(&on);
