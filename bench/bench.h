@@ -44,8 +44,8 @@ gdn_pool bench_pool(const bench_row *row, int operand, int copy, int32_t n_rows,
 
 /* malloc() that ends the program if memory runs out. */
 void *bench_alloc(int64_t bytes);
-/* Allocates touched memory at a huge page boundary and requests huge pages; free() it. */
-void *bench_alloc_huge(int64_t bytes);
+/* Of memory that is not touched yet. */
+void bench_ask_for_huge_pages(void *begin, int64_t bytes);
 
 /* The same random numbers on every machine. */
 typedef struct bench_random {

@@ -57,23 +57,13 @@ void *bench_alloc(int64_t bytes)
     return memory;
 }
 
-static void ask_for_huge_pages(void *begin, int64_t bytes)
+void bench_ask_for_huge_pages(void *begin, int64_t bytes)
 {
 #if defined(MADV_HUGEPAGE)
     if (bytes >= HUGE_PAGE) madvise(begin, (size_t)bytes, MADV_HUGEPAGE); /* a failure costs only speed */
 #else
     (void)begin, (void)bytes;
 #endif
-}
-
-void *bench_alloc_huge(int64_t bytes)
-{
-    const int64_t rounded = round_up(bytes, HUGE_PAGE);
-    void *memory = aligned_alloc(HUGE_PAGE, (size_t)rounded);
-    if (!memory) return bench_alloc(INT64_MAX); /* reports the error and exits */
-    ask_for_huge_pages(memory, rounded);
-    memset(memory, 0, (size_t)rounded);
-    return memory;
 }
 
 uint64_t bench_random_bits(bench_random *random) /* splitmix64 */
@@ -139,7 +129,7 @@ static gdn_status create_copies(bench_row *row, bench_operand *o)
     if (status) return status;
     uintptr_t begin = (uintptr_t)o->whole.data + o->whole.offset;
     begin = (begin + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
-    ask_for_huge_pages((void *)begin, total);
+    bench_ask_for_huge_pages((void *)begin, total);
     for (int c = 0; c < row->work.n_copies; c++) {
         o->copy[c].data = (void *)(begin + (uintptr_t)(c * stride));
         o->copy[c].bytes = (uint64_t)o->bytes;

@@ -1,7 +1,7 @@
 /* Peers: the same computation by another library, measured in the same repetitions.
  *
- * ggml is compiled in if GDN_BENCH_GGML is defined (CMake: GDN_GGML_DIR). It gets the same data at the same addresses
- * and the same number of threads; its outputs rotate like ours. Two times are measured:
+ * ggml is compiled in if GDN_BENCH_GGML is defined (CMake: GDN_GGML_DIR). It gets the same data in as many copies, and
+ * the same number of threads; its outputs rotate like ours. Two times are measured:
  *   operator   the operator alone
  *   with copy  the operator and what a model's graph must add to match our call: the copy of new states into the
  *              cache; for the convolution the transposing concatenation with the history before it, and the copy of

@@ -38,7 +38,7 @@ LAYERS = (  # from the ground up: the folders of a layer, and what they are
 HEIGHT = {folder: floor for floor, folders in enumerate(LAYERS) for folder in folders}
 BACKENDS = ("cpu", "cuda", "vulkan", "metal")
 SHARED = ("include", "numerics", "simd", "threads")
-ONLY = {"runtime": (*SHARED, "runtime"), "check": (*SHARED, "tools/cli"), "bench": (*SHARED, "tools/cli", "runtime"),
+ONLY = {"runtime": (*SHARED, "runtime"), "check": (*SHARED, "tools/cli"), "bench": (*SHARED, "tools/cli"),
         "tools": (*SHARED, "runtime", "bench", "check", "tools")}
 REGISTRY = "core/kernels.def"  # a list, which everybody reads
 SOURCE = re.compile(r"\.(c|h|def|cu|cuh|comp|glsl|metal|m|cpp)$")

@@ -13,12 +13,10 @@ Rules
   ascii     C sources are ASCII
   negated   no result of fma() is negated: gcc 12 changes the sign of a zero (docs/reference/numerics.md)
   machine   no file names a folder of somebody's machine
-  tests     nothing of the library and its tool includes or compiles what is in tests/
+  tests     nothing of the library and its tool compiles what is in tests/ (scripts/layers.py has includes)
   emulator  their sources do not know the tests' emulator: devices report `emulated` as their driver says of itself
-  names     no source has a name that docs/reference/glossary.md lists under "Names that are not used"
 """
 import argparse
-import fnmatch
 import os
 import pathlib
 import re
@@ -28,7 +26,6 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 REGISTRY = "core/kernels.def"
 INDEX = "docs/reference/kernels/README.md"
-GLOSSARY = "docs/reference/glossary.md"
 ISAS = ("avx2", "avx512", "neon")
 BACKENDS = {"cuda": "cuda/{}.cu", "vulkan": "vulkan/{}.comp", "metal": "metal/{}.metal"}
 MAX_LINES = 600
@@ -39,7 +36,7 @@ BINARY = (".bin", ".gguf", ".abi", ".png", ".gz", ".xz", ".so", ".a", ".o")
 MACHINE = re.compile(r"(?<![\w./$}*-])/(?:" + "|".join(("home", "root", "work", "Users", "mnt", "media")) + r")/\w")
 PRODUCT = ("include/", "core/", "numerics/", "simd/", "threads/", "reference/", "cpu/", "gpu/", "cuda/", "vulkan/", "metal/",
            "backends/", "runtime/", "tools/", "check/", "bench/")
-TESTS = {".c": re.compile(r'^\s*#\s*include\s*["<](?:[^">]*/)?tests/'), ".cmake": re.compile(r"^[^#]*(?<![\w.])tests/")}
+TESTS = re.compile(r"^[^#]*(?<![\w.])tests/")
 EMULATOR = re.compile(r"(?:\b|_)simt|(?<!gdn_)emulat(?!ed\b)|emulated\.so", re.I)
 NEGATED = re.compile(r"(?:^|[=(,?:{;&|*/+<>]|return)\s*-\s*fmaf?\s*\(")
 
@@ -136,8 +133,7 @@ def problems_of(name, data):
             found.append(f"{name}:{number}: not ASCII")
         if name.endswith(C_SOURCE) and NEGATED.search(line):
             found.append(f"{name}:{number}: negates the result of fma()")
-        depends = TESTS[".c" if name.endswith(C_SOURCE) else ".cmake"] if name.startswith(PRODUCT) else None
-        if depends and name.endswith(SOURCE) and depends.search(line):
+        if name.startswith(PRODUCT) and name.endswith(SOURCE) and not name.endswith(C_SOURCE) and TESTS.search(line):
             found.append(f"{name}:{number}: the product depends on tests/: {line.strip()}")
         if knows and EMULATOR.search(line):
             found.append(f"{name}:{number}: the product knows the tests' emulator: {line.strip()}")
@@ -152,46 +148,9 @@ def check_files(root, names):
             yield from problems_of(name, (root / name).read_bytes())
 
 
-def unused_names(root):
-    """[(folders, patterns, names that are allowed)] of the glossary's table."""
-    path = root / GLOSSARY
-    table = path.read_text().partition("## Names that are not used\n")[2].partition("\n## ")[0] if path.is_file() else ""
-    rows = [[re.findall(r"`([^`]+)`", cell) for cell in line.split("|")[1:-1]] for line in table.splitlines()
-            if line.startswith("| `")]
-    return [(tuple(folders), patterns, allowed) for folders, patterns, _, allowed in rows]
-
-
-def words_of(data):
-    """{word: the lines that have it}"""
-    words = {}
-    for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
-        for word in re.findall(r"\w+", line):
-            words.setdefault(word, []).append(number)
-    return words
-
-
-def check_names(root, names):
-    table = unused_names(root)
-    if not table:
-        yield f"{GLOSSARY} has no table of names that are not used"
-    for folders, patterns, allowed in table:
-        unused = re.compile("|".join(fnmatch.translate(pattern) for pattern in patterns))
-        inside = [name for name in names if name.startswith(folders)]
-        for folder in folders:
-            if not any(name.startswith(folder) for name in inside):
-                yield f"{GLOSSARY}: names that are not used in {folder}, where there is no file"
-        for name in inside:
-            if name.endswith(BINARY):
-                continue
-            for word, lines in words_of((root / name).read_bytes()).items():
-                if unused.match(word) and word not in allowed:
-                    yield from (f"{name}:{number}: {word} is not used: see {GLOSSARY}" for number in lines)
-
-
 def lint(root):
     names = tracked(root)
-    return [*check_kernels(root), *check_index(root), *check_listed(root, names), *check_files(root, names),
-            *check_names(root, names)]
+    return [*check_kernels(root), *check_index(root), *check_listed(root, names), *check_files(root, names)]
 
 
 def main():

@@ -50,15 +50,16 @@ class Mtp(nn.Module):
         self.fc = nn.Linear(2 * e, e, bias=False)
         self.layers = nn.ModuleList([getattr(module, prefix + "DecoderLayer")(own, 0)])
 
-    def forward(self, trunk, tokens, before, first, cache):
-        """Rows tokens [n] at positions first.., before [n, E]: the hidden state that belongs to each. h' [n, E]."""
-        n, position = len(tokens), torch.arange(first, first + len(tokens))[None]
-        embedded = trunk.model.embed_tokens(tokens)[None]
-        u = self.fc(torch.cat([self.pre_fc_norm_embedding(embedded), self.pre_fc_norm_hidden(before[None])], -1))
+    def forward(self, trunk, tokens, before, first=0, cache=None):
+        """Rows tokens [b, n] at positions first.., before [b, n, E]: the hidden state that belongs to each. h' [b, n, E]."""
+        n = tokens.shape[1]
+        position = torch.arange(first, first + n)[None]
+        embedded = trunk.model.embed_tokens(tokens)
+        u = self.fc(torch.cat([self.pre_fc_norm_embedding(embedded), self.pre_fc_norm_hidden(before)], -1))
         mask = torch.full((n, first + n), float("-inf")).triu(first + 1)[None, None]
         u = self.layers[0](u, position_embeddings=trunk.model.rotary_emb(u, position), attention_mask=mask,
                            position_ids=position, past_key_values=cache)
-        return self.norm(u)[0]
+        return self.norm(u)
 
     def new_cache(self):
         return DynamicCache(config=self.config)
@@ -120,14 +121,14 @@ def run_mtp(trunk, mtp, tokens, final, starts, depth):
     before = torch.cat([torch.zeros_like(final[:1]), final[:-1]])
     cache, hidden, drafts = mtp.new_cache(), [], {}
     for p in range(len(tokens)):
-        hidden.append(mtp(trunk, tokens[p:p + 1], before[p:p + 1], p, cache))
+        hidden.append(mtp(trunk, tokens[None, p:p + 1], before[None, p:p + 1], p, cache)[0])
         if p in starts:
             own, h, rows = copy.deepcopy(cache), hidden[-1], []
             for step in range(depth):
                 logits = trunk.lm_head(h)
                 rows.append((logits.argmax(-1), logits, h))
                 if step + 1 < depth:
-                    h = mtp(trunk, rows[-1][0], h, p + 1 + step, own)
+                    h = mtp(trunk, rows[-1][0][None], h[None], p + 1 + step, own)[0]
             drafts[p] = [torch.cat(column) for column in zip(*rows)]
     hidden = torch.cat(hidden)
     return trunk.lm_head(hidden), hidden, [torch.stack([drafts[p][i] for p in starts]) for i in range(3)]
