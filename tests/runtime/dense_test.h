@@ -129,15 +129,31 @@ static inline rt_threads *threads_of(int32_t n)
     return t;
 }
 
-static const char *const isas[] = { "avx2", "avx512", "avx512_vnni", "neon" };
-enum { ISAS = 4 };
+enum { SCALAR, ISAS = 5, BEST = ISAS, MOST_THREADS = 4 };
+static const char *const isas[] = { "scalar", "avx2", "avx512", "avx512_vnni", "neon", NULL };
+static rt_threads *dense_threads[ISAS + 1][MOST_THREADS + 1];
+static rt_dense *dense_made[ISAS + 1][MOST_THREADS + 1];
 
-/* NULL where this processor has no such set. */
-static inline rt_dense *dense_of(const char *isa, rt_threads *t)
+static inline void dense_end(void)
 {
-    rt_dense *d;
-    if (rt_dense_create(isa, t, &d)) return NULL;
-    return d;
+    for (int i = 0; i <= ISAS; i++)
+        for (int n = 0; n <= MOST_THREADS; n++) {
+            rt_dense_destroy(dense_made[i][n]);
+            rt_threads_destroy(dense_threads[i][n]);
+        }
+}
+
+/* Kernels of an instruction set with so many threads, kept until the program ends; NULL where this processor has no
+ * such set. */
+static inline rt_dense *dense_of(int isa, int32_t n)
+{
+    static int begun;
+    if (!begun++) NEED(!atexit(dense_end));
+    if (!dense_threads[isa][n]) {
+        dense_threads[isa][n] = threads_of(n);
+        if (rt_dense_create(isas[isa], dense_threads[isa][n], &dense_made[isa][n])) dense_made[isa][n] = NULL;
+    }
+    return dense_made[isa][n];
 }
 
 #endif

@@ -60,6 +60,8 @@ void fixture_result(const rt_scheduler *s, int32_t id, fixture_stream *out)
     memcpy(out->token, tokens, 4 * (size_t)out->n);
     out->finish = result.finish;
     out->preempted = result.n_preempted;
+    (void)snprintf(out->error, sizeof out->error, "%s", result.error ? result.error : "");
+    REQUIRE((out->finish == RT_FINISH_FAILED) == (result.error != NULL));
 }
 
 int fixture_same(const fixture_stream *a, const fixture_stream *b)

@@ -33,6 +33,7 @@ rt_scheduler *fixture_schedule(const rt_model *model, const fixture_engine *with
 enum { FIXTURE_TOKENS = 96 };
 typedef struct fixture_stream {
     int32_t token[FIXTURE_TOKENS], n, finish, preempted;
+    char error[256]; /* empty unless it failed */
 } fixture_stream;
 void fixture_result(const rt_scheduler *s, int32_t id, fixture_stream *out); /* or the end of the program */
 int fixture_same(const fixture_stream *a, const fixture_stream *b);          /* the same tokens, ended the same way */

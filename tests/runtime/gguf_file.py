@@ -2,20 +2,37 @@
 import copy
 import struct
 
-U16, U32, I32, F32, STRING, ARRAY = 2, 4, 5, 6, 8, 9
+U32, I32, F32, BOOL, STRING, ARRAY, I64 = 4, 5, 6, 7, 8, 9, 11
 SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
 TYPES = {0: (1, 4), 1: (1, 2), 2: (32, 18), 8: (32, 34), 12: (256, 144), 13: (256, 176), 14: (256, 210), 30: (1, 2)}
 
 
-def text(value):
-    """A key's value, of a string."""
-    return struct.pack("<IQ", STRING, len(value)) + value
+def string(data):
+    return struct.pack("<Q", len(data)) + data
+
+
+def value(x):
+    """A key's kind and bytes."""
+    if isinstance(x, bool):
+        return struct.pack("<I?", BOOL, x)
+    if isinstance(x, int):
+        return struct.pack("<Iq", I64, x) if x < 0 else struct.pack("<II", U32, x)
+    if isinstance(x, float):
+        return struct.pack("<If", F32, x)
+    if isinstance(x, (str, bytes)):
+        return struct.pack("<I", STRING) + string(x if isinstance(x, bytes) else x.encode())
+    if isinstance(x[0], str):
+        return struct.pack("<IIQ", ARRAY, STRING, len(x)) + b"".join(string(text.encode()) for text in x)
+    kind, form = (BOOL, "?") if isinstance(x[0], bool) else (I32, "i")
+    return struct.pack("<IIQ", ARRAY, kind, len(x)) + struct.pack(f"<{len(x)}{form}", *x)
 
 
 class File:
-    def __init__(self, path):
-        data, at = path.read_bytes(), 24
+    def __init__(self, path=None):
         self.keys, self.tensors, described = {}, {}, []
+        if not path:
+            return
+        data, at = path.read_bytes(), 24
         n_tensors, n_keys = struct.unpack_from("<QQ", data, 8)
         for _ in range(n_keys):
             name, at = self.string(data, at)
@@ -57,15 +74,15 @@ class File:
         out = struct.pack("<4sIQQ", b"GGUF", 3, len(self.tensors), len(self.keys))
         body, offsets = [], {}
         n = 0
-        for name, value in self.keys.items():
-            out += struct.pack("<Q", len(name)) + name.encode() + value
+        for name, x in self.keys.items():
+            out += string(name.encode()) + x
         for name, (_, _, data) in self.tensors.items():
             offsets[name] = n
             body.append(data + bytes(-len(data) % 32))
             n += len(body[-1])
         for name, (ne, kind, _) in self.tensors.items():
             at = offsets[(on_top or {}).get(name, name)]
-            out += struct.pack("<Q", len(name)) + name.encode() + struct.pack(f"<I{len(ne)}QIQ", len(ne), *ne, kind, at)
+            out += string(name.encode()) + struct.pack(f"<I{len(ne)}QIQ", len(ne), *ne, kind, at)
         path.write_bytes(out + bytes(-len(out) % 32) + b"".join(body))
         return path
 
@@ -83,9 +100,7 @@ class File:
 
     def but(self, keys=None, tensors=None, rename=()):
         """The same with keys of the architecture, as numbers or arrays of numbers, and with renamed tensors."""
-        values = {f"{self.arch}.{name}": value if value is None else struct.pack("<II", U32, value) if isinstance(value, int)
-                  else struct.pack(f"<IIQ{len(value)}i", ARRAY, I32, len(value), *value) for name, value in (keys or {}).items()}
-        other = self.having(values, tensors)
+        other = self.having({f"{self.arch}.{name}": x if x is None else value(x) for name, x in (keys or {}).items()}, tensors)
         for old, new in rename:
             other.tensors = {name.replace(old, new) if name.endswith(old) else name: x for name, x in other.tensors.items()}
         return other

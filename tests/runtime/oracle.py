@@ -11,7 +11,7 @@ import struct
 import sys
 from operator import mul
 
-F32, BOOL, STRING, ARRAY, U32, I32, I64 = 6, 7, 8, 9, 4, 5, 11
+import gguf_file
 
 
 def f32(x):
@@ -29,45 +29,18 @@ def bf16(x):
 
 # ---- files ----
 
-def string(text):
-    data = text.encode()
-    return struct.pack("<Q", len(data)) + data
-
-
-def value(x):
-    """A key's kind and bytes."""
-    if isinstance(x, bool):
-        return struct.pack("<I?", BOOL, x)
-    if isinstance(x, int):
-        return struct.pack("<Iq", I64, x) if x < 0 else struct.pack("<II", U32, x)
-    if isinstance(x, float):
-        return struct.pack("<If", F32, x)
-    if isinstance(x, str):
-        return struct.pack("<I", STRING) + string(x)
-    if isinstance(x[0], str):
-        return struct.pack("<IIQ", ARRAY, STRING, len(x)) + b"".join(map(string, x))
-    kind, form = (BOOL, "?") if isinstance(x[0], bool) else (I32, "i")
-    return struct.pack("<IIQ", ARRAY, kind, len(x)) + struct.pack(f"<{len(x)}{form}", *x)
-
-
 def little(floats):
     numbers = array.array("f", floats)
     if sys.byteorder == "big":
         numbers.byteswap()
-    return numbers
+    return numbers.tobytes()
 
 
 def write(path, model):
-    out = struct.pack("<4sIQQ", b"GGUF", 3, len(model.tensors), len(model.keys))
-    for name, x in model.keys.items():
-        whole = name if name.startswith(("general.", "tokenizer.")) else f"{model.arch}.{name}"
-        out += string(whole) + value(x)
-    data = b""
-    for name, (shape, floats) in model.tensors.items():
-        out += string(name) + struct.pack("<I", len(shape)) + struct.pack(f"<{len(shape)}Q", *shape) + struct.pack("<IQ", 0, len(data))
-        data += little(floats).tobytes()
-        data += bytes(-len(data) % 32)
-    path.write_bytes(out + bytes(-len(out) % 32) + data)
+    file = gguf_file.File()
+    file.keys = {name if name.startswith(("general.", "tokenizer.")) else f"{model.arch}.{name}": gguf_file.value(x) for name, x in model.keys.items()}
+    file.tensors = {name: (shape, 0, little(floats)) for name, (shape, floats) in model.tensors.items()}
+    file.write(path)
 
 
 # ---- models ----

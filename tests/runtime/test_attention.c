@@ -143,14 +143,9 @@ static void check_shape(const shape *s)
                .head_dim = s->dim, .scale = 1 / sqrtf((float)s->dim), .cell = cell, .n_cells = n_cells);
     for (int32_t r = 0; r < s->n; r++)
         for (int32_t h = 0; h < n_heads; h++) by_loops(&a, r, h, want + ((int64_t)r * n_heads + h) * s->dim);
-    for (int i = -1; i < ISAS; i++)
-        for (int32_t n_threads = 1; n_threads <= (i < 0 ? 2 : 4); n_threads++) {
-            rt_threads *t = threads_of(n_threads);
-            rt_dense *d = dense_of(i < 0 ? "scalar" : isas[i], t);
-            if (d) check_call(d, &a, want, n_threads);
-            rt_dense_destroy(d);
-            rt_threads_destroy(t);
-        }
+    for (int i = SCALAR; i < ISAS; i++)
+        for (int32_t n_threads = 1; n_threads <= (i == SCALAR ? 2 : MOST_THREADS); n_threads++)
+            if (dense_of(i, n_threads)) check_call(dense_of(i, n_threads), &a, want, n_threads);
     const int32_t r = s->n - 1, h = n_heads - 1;
     for (int32_t i = 0; i < s->dim && !s->special && n_cells[r] && s->total < 1000; i += 29) {
         const double exact = exactly(&a, r, h, i), is = (double)want[((int64_t)r * n_heads + h) * s->dim + i];

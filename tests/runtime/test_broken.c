@@ -22,39 +22,26 @@ static rt_model *open_model(void)
     return model;
 }
 
-typedef struct answer {
-    int32_t token[N_TOKENS], n, finish;
-    char error[256];
-} answer;
-
 /* Requests of prompts of 5 tokens each, at most `parallel` at once. */
 static void generate(const rt_model *model, int32_t (*prompt)[5], int n, int32_t parallel, const rt_sampling *how,
-                     answer *out)
+                     fixture_stream *out)
 {
-    rt_engine *e = fixture_open(model, &(fixture_engine){ .n_seqs = parallel, .n_rollback = 2, .n_batch = 7 });
-    const rt_scheduler_desc desc = { e, NULL, parallel, 0, RT_SPEC_NGRAM, 2, 0, 1 };
-    rt_scheduler *s;
-    NEED(!rt_scheduler_create(&desc, &s));
+    rt_engine *e;
+    const rt_scheduler_desc like = { .spec = RT_SPEC_NGRAM, .draft_max = 2, .always = 1 };
+    rt_scheduler *s =
+        fixture_schedule(model, &(fixture_engine){ .n_seqs = parallel, .n_rollback = 2, .n_batch = 7 }, &like, &e);
     for (int i = 0; i < n; i++) {
         const rt_request r = { .prompt = prompt[i], .n_prompt = 5, .n_max = N_TOKENS, .sampling = *how };
         int32_t id;
         NEED(!rt_submit(s, &r, &id) && id == i);
     }
     for (int busy = 1; busy;) NEED(!rt_step_run(s, &busy));
-    for (int i = 0; i < n; i++) {
-        rt_result r;
-        const int32_t *tokens = rt_result_tokens(s, i, &out[i].n);
-        NEED(!rt_result_get(s, i, &r));
-        memcpy(out[i].token, tokens, 4 * (size_t)out[i].n);
-        out[i].finish = r.finish;
-        (void)snprintf(out[i].error, sizeof out[i].error, "%s", r.error ? r.error : "");
-        REQUIRE((r.finish == RT_FINISH_FAILED) == (r.error != NULL));
-    }
+    for (int i = 0; i < n; i++) fixture_result(s, i, &out[i]);
     rt_scheduler_destroy(s);
     rt_engine_destroy(e);
 }
 
-static int is_used(const answer *a, int n, int32_t token)
+static int is_used(const fixture_stream *a, int n, int32_t token)
 {
     int used = 0;
     for (int i = 0; i < n; i++)
@@ -68,7 +55,7 @@ static void test_one_of_many(const rt_sampling *how)
     int32_t prompt[MAX_REQUESTS][5] = {
         { 1, 2, 3, 4, 5 }, { 7, 8, 0, 8, 9 }, { 11, 12, 11, 12, 13 }, { 20, 21, 22, 23, 24 }
     };
-    answer sound[MAX_REQUESTS], damaged[MAX_REQUESTS];
+    fixture_stream sound[MAX_REQUESTS], damaged[MAX_REQUESTS];
     rt_model *model = open_model();
     int32_t victim = 40;
     generate(model, prompt, MAX_REQUESTS, 2, how, sound);
@@ -89,7 +76,7 @@ static void test_one_of_many(const rt_sampling *how)
                     strstr(damaged[i].error, "after 5 tokens (5 of the prompt) the logit of token 0 is"));
         else
             REQUIRE(damaged[i].n == N_TOKENS && damaged[i].finish == RT_FINISH_LENGTH &&
-                    !memcmp(damaged[i].token, sound[i].token, sizeof sound[i].token));
+                    fixture_same(&damaged[i], &sound[i]));
     }
     rt_model_free(model);
 }
@@ -107,7 +94,7 @@ static void test_one_logit(const rt_sampling *how)
     unsigned char *row = bytes + (model->output.data - bytes) + 17 * model->output.row_bytes, kept[2];
     memcpy(kept, row, 2);
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
-        answer a;
+        fixture_stream a;
         memcpy(row, values[i], 2);
         generate(model, prompt, 1, 1, how, &a);
         REQUIRE(!a.n && a.finish == RT_FINISH_FAILED && strstr(a.error, "the logit of token 17 is"));

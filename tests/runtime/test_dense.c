@@ -46,35 +46,27 @@ static void check_rows(rt_dense *d, const shape *s, const rt_weight *w, const fl
 
 static void check_shape(const shape *s, int special)
 {
-    rt_threads *one = threads_of(1);
-    rt_dense *scalar = dense_of("scalar", one);
     rt_weight w;
     unsigned char *memory = random_weights(&w, s->type, s->n_columns, s->n_rows, s->matrix + 1, special);
     float *x = floats((int64_t)s->n * s->x_stride);
     random_floats(x, (int64_t)s->n * s->x_stride, 3.0f);
     if (special) sprinkle(x, (int64_t)s->n * s->x_stride, special);
-    float *want = multiply(scalar, s, &w, x);
-    for (int i = 0; i < ISAS; i++)
-        for (int32_t n_threads = 1; n_threads <= 4; n_threads += random_int(1, 3)) {
-            rt_threads *t = threads_of(n_threads);
-            rt_dense *d = dense_of(isas[i], t);
-            if (d) {
-                float *y = multiply(d, s, &w, x);
-                const int64_t at = differs(want, y, (int64_t)s->n * s->y_stride);
-                REQUIRE(at < 0, "%s, %d threads, type %s, %d x %d, n %d: [%d][%d] is %a, scalar has %a", isas[i],
-                        (int)n_threads, rt_type_describe(s->type)->name, (int)s->n_rows, (int)s->n_columns, (int)s->n,
-                        (int)(at / s->y_stride), (int)(at % s->y_stride), (double)y[at], (double)want[at]);
-                if (n_threads == 1) check_rows(d, s, &w, x, y);
-                release(y);
-            }
-            rt_dense_destroy(d);
-            rt_threads_destroy(t);
+    float *want = multiply(dense_of(SCALAR, 1), s, &w, x);
+    for (int i = SCALAR + 1; i < ISAS; i++)
+        for (int32_t n_threads = 1; n_threads <= MOST_THREADS; n_threads += random_int(1, 3)) {
+            rt_dense *d = dense_of(i, n_threads);
+            if (!d) continue;
+            float *y = multiply(d, s, &w, x);
+            const int64_t at = differs(want, y, (int64_t)s->n * s->y_stride);
+            REQUIRE(at < 0, "%s, %d threads, type %s, %d x %d, n %d: [%d][%d] is %a, scalar has %a", isas[i],
+                    (int)n_threads, rt_type_describe(s->type)->name, (int)s->n_rows, (int)s->n_columns, (int)s->n,
+                    (int)(at / s->y_stride), (int)(at % s->y_stride), (double)y[at], (double)want[at]);
+            if (n_threads == 1) check_rows(d, s, &w, x, y);
+            release(y);
         }
     release(want);
     release(x);
     free(memory);
-    rt_dense_destroy(scalar);
-    rt_threads_destroy(one);
 }
 
 static void check_random_shapes(int n)
@@ -108,8 +100,7 @@ static void check_large(void)
 /* Against float64. Quantised inputs are within half a step of 1/127 of their block's largest. */
 static void check_accuracy(void)
 {
-    rt_threads *t = threads_of(2);
-    rt_dense *d = dense_of(NULL, t);
+    rt_dense *d = dense_of(BEST, 2);
     for (int i = 0; i < TYPES; i++) {
         const shape s = { types[i], 2048, 40, 5, 2048, 40, i % 3 };
         rt_weight w;
@@ -141,16 +132,13 @@ static void check_accuracy(void)
         release(y);
         free(memory);
     }
-    rt_dense_destroy(d);
-    rt_threads_destroy(t);
 }
 
 /* Inputs where the quantised product is known: whole numbers up to 127 are kept exactly. */
 static void check_exact(void)
 {
-    rt_threads *t = threads_of(1);
-    for (int i = -1; i < ISAS; i++) {
-        rt_dense *d = dense_of(i < 0 ? "scalar" : isas[i], t);
+    for (int i = SCALAR; i < ISAS; i++) {
+        rt_dense *d = dense_of(i, 1);
         if (!d) continue;
         unsigned char w[3][34];
         float x[2][32], y[2][4], scratch[2 * 512];
@@ -178,17 +166,14 @@ static void check_exact(void)
             REQUIRE(k == 3 ? bits_of(y[0][0]) == 0 : y[0][0] != y[0][0], "%s, case %d: %g", rt_dense_isa(d), k,
                     (double)y[0][0]);
         }
-        rt_dense_destroy(d);
     }
-    rt_threads_destroy(t);
 }
 
 /* Several products of one x are the products one by one. */
 static void check_many(void)
 {
     for (int32_t n_threads = 1; n_threads <= 3; n_threads++) {
-        rt_threads *t = threads_of(n_threads);
-        rt_dense *d = dense_of(NULL, t);
+        rt_dense *d = dense_of(BEST, n_threads);
         rt_weight w[TYPES];
         rt_product list[TYPES];
         unsigned char *memory[TYPES];
@@ -212,8 +197,6 @@ static void check_many(void)
         }
         free(scratch);
         release(x);
-        rt_dense_destroy(d);
-        rt_threads_destroy(t);
     }
 }
 

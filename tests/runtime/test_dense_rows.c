@@ -21,14 +21,17 @@ typedef struct rows_case {
 static const char *const names[] = { "rms_norm", "rms_norm_silu_gate", "add", "swiglu", "sigmoid_gate", "rope",
                                      "softmax" };
 
-static int64_t x_size(const rows_case *c) { return c->n * c->x_stride; }
-static int64_t y_size(const rows_case *c) { return c->n * c->y_stride; }
+static int is_inner(const rows_case *c)
+{
+    return c->in_place || c->kernel == ROPE || c->kernel == SOFTMAX || c->kernel == ADD;
+}
+static int64_t y_size(const rows_case *c) { return c->n * (is_inner(c) ? c->x_stride : c->y_stride); }
 
 /* The result, with everything around it. In place, a copy of x is worked on. */
 static float *run(rt_dense *d, const rows_case *c)
 {
-    const int inner = c->in_place || c->kernel == ROPE || c->kernel == SOFTMAX || c->kernel == ADD;
-    const int64_t size = inner ? x_size(c) : y_size(c);
+    const int inner = is_inner(c);
+    const int64_t size = y_size(c);
     float *y = floats(size);
     const float *x = inner ? y : c->x;
     const int64_t xs = c->x_stride, ys = inner ? xs : c->y_stride;
@@ -93,32 +96,23 @@ static void free_case(rows_case *c)
 
 static void check_random_rows(int rounds)
 {
-    rt_threads *one = threads_of(1);
-    rt_dense *scalar = dense_of("scalar", one);
     for (int round = 0; round < rounds; round++) {
         rows_case c = random_case(round % KERNELS, round % 4 == 3 ? 30 : 0);
-        float *want = run(scalar, &c);
-        for (int i = -1; i < ISAS; i++) {
-            rt_threads *t = threads_of(random_int(1, 4));
-            rt_dense *d = dense_of(i < 0 ? "scalar" : isas[i], t);
-            if (d) {
-                (void)fesetround(round % 3 ? FE_TONEAREST : FE_UPWARD); /* the caller's; no kernel's */
-                float *y = run(d, &c);
-                (void)fesetround(FE_TONEAREST);
-                const int inner = c.in_place || c.kernel == ROPE || c.kernel == SOFTMAX || c.kernel == ADD;
-                const int64_t size = inner ? x_size(&c) : y_size(&c), at = differs(want, y, size);
-                REQUIRE(at < 0, "%s, %s, n %d, m %d: [%d] is %a, scalar has %a", names[c.kernel], rt_dense_isa(d),
-                        (int)c.n, (int)c.m, (int)at, (double)y[at], (double)want[at]);
-                release(y);
-            }
-            rt_dense_destroy(d);
-            rt_threads_destroy(t);
+        float *want = run(dense_of(SCALAR, 1), &c);
+        for (int i = SCALAR; i < ISAS; i++) {
+            rt_dense *d = dense_of(i, random_int(1, MOST_THREADS));
+            if (!d) continue;
+            (void)fesetround(round % 3 ? FE_TONEAREST : FE_UPWARD); /* the caller's; no kernel's */
+            float *y = run(d, &c);
+            (void)fesetround(FE_TONEAREST);
+            const int64_t at = differs(want, y, y_size(&c));
+            REQUIRE(at < 0, "%s, %s, n %d, m %d: [%d] is %a, scalar has %a", names[c.kernel], rt_dense_isa(d), (int)c.n,
+                    (int)c.m, (int)at, (double)y[at], (double)want[at]);
+            release(y);
         }
         release(want);
         free_case(&c);
     }
-    rt_dense_destroy(scalar);
-    rt_threads_destroy(one);
 }
 
 /* ---- Against float64 ---- */
@@ -208,7 +202,8 @@ static void check_shares(void)
     for (int i = 0; i < 6; i++)
         for (int64_t n = 1 << 14; n < 1 << 19; n = n * 3 + 7) {
             rt_threads *t = threads_of(numbers[i]);
-            rt_dense *d = dense_of(NULL, t);
+            rt_dense *d;
+            NEED(!rt_dense_create(NULL, t, &d));
             float *x = floats(n), *y = floats(n);
             int64_t wrong = 0;
             for (int64_t k = 0; k < n; k++) x[k] = 1, y[k] = (float)(k % 1000);
@@ -225,15 +220,10 @@ static void check_shares(void)
 int main(int argc, char **argv)
 {
     const int rounds = argc > 2 ? atoi(argv[2]) : 400;
-    rt_threads *t = threads_of(2);
-    rt_dense *d = dense_of(NULL, t), *scalar = dense_of("scalar", t);
-    check_accuracy(d);
-    check_accuracy(scalar);
+    check_accuracy(dense_of(BEST, 2));
+    check_accuracy(dense_of(SCALAR, 2));
     check_shares();
     check_random_rows(4 * rounds);
     check_top_k(rounds);
-    rt_dense_destroy(d);
-    rt_dense_destroy(scalar);
-    rt_threads_destroy(t);
     return test_summary();
 }

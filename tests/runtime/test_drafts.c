@@ -1,7 +1,7 @@
 /* The draft head between engines that draft and engines that do not: what each keeps, saves and loads, how far the head
  * catches up, and how many passes of it serve many sequences.
  *
- *   test_drafts FOLDER    as test_streams */
+ *   test_drafts FOLDER    the folder that has fixtures/ */
 #include <stdlib.h>
 #include <string.h>
 

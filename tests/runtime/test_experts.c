@@ -84,8 +84,6 @@ static void choose_any(const shape *s, int32_t *expert, float *weight)
 
 static void check_shape(const shape *s)
 {
-    rt_threads *one = threads_of(1);
-    rt_dense *scalar = dense_of("scalar", one);
     const int64_t size = (int64_t)s->n * s->m;
     layer l;
     float *x = floats(size), *want = floats(size), *share = floats(s->n), *weight = floats(s->n * s->n_used);
@@ -94,42 +92,36 @@ static void check_shape(const shape *s)
     random_floats(x, size, 2), random_floats(share, s->n, 4);
     if (s->special) sprinkle(x, size, 400);
     choose_any(s, expert, weight);
-    by_loops(scalar, s, &l, x, expert, weight, share, want);
-    for (int i = -1; i < ISAS; i++)
-        for (int32_t n_threads = 1; n_threads <= 4; n_threads++) {
-            rt_threads *t = threads_of(n_threads);
-            rt_dense *d = dense_of(i < 0 ? "scalar" : isas[i], t);
-            if (d) {
-                float *y = floats(size);
-                rt_experts_args a = {
-                    s->n,   s->m,           s->n_experts, s->n_used,      x,     &l.gate, &l.up, &l.down, expert,
-                    weight, &l.gate_shared, &l.up_shared, &l.down_shared, share, y,       NULL
-                };
-                const uint64_t bytes = rt_experts_scratch(&a);
-                unsigned char *memory = aligned_alloc(64, (size_t)(bytes + 63) / 64 * 64 + 64);
-                memset(memory, 0xa5, (size_t)bytes + 64);
-                a.scratch = memory;
-                (void)fesetround(n_threads % 2 ? FE_UPWARD : FE_TONEAREST);
-                rt_experts(d, &a);
-                (void)fesetround(FE_TONEAREST);
-                int inside = 1;
-                for (int k = 0; k < 64; k++) inside &= memory[bytes + (uint64_t)k] == 0xa5;
-                const int64_t at = differs(want, y, size);
-                REQUIRE(at < 0, "experts, %s, %d threads, %d rows, %d of %d, %d to %d: [%d] is %a, not %a",
-                        rt_dense_isa(d), (int)n_threads, (int)s->n, (int)s->n_used, (int)s->n_experts, (int)s->m,
-                        (int)s->width, (int)at, (double)y[at], (double)want[at]);
-                REQUIRE(inside && canaries_live(y, size), "experts, %s: beyond the memory", rt_dense_isa(d));
-                free(memory);
-                release(y);
-            }
-            rt_dense_destroy(d);
-            rt_threads_destroy(t);
+    by_loops(dense_of(SCALAR, 1), s, &l, x, expert, weight, share, want);
+    for (int i = SCALAR; i < ISAS; i++)
+        for (int32_t n_threads = 1; n_threads <= MOST_THREADS; n_threads++) {
+            rt_dense *d = dense_of(i, n_threads);
+            if (!d) continue;
+            float *y = floats(size);
+            rt_experts_args a = {
+                s->n,   s->m,           s->n_experts, s->n_used,      x,     &l.gate, &l.up, &l.down, expert,
+                weight, &l.gate_shared, &l.up_shared, &l.down_shared, share, y,       NULL
+            };
+            const uint64_t bytes = rt_experts_scratch(&a);
+            unsigned char *memory = aligned_alloc(64, (size_t)(bytes + 63) / 64 * 64 + 64);
+            memset(memory, 0xa5, (size_t)bytes + 64);
+            a.scratch = memory;
+            (void)fesetround(n_threads % 2 ? FE_UPWARD : FE_TONEAREST);
+            rt_experts(d, &a);
+            (void)fesetround(FE_TONEAREST);
+            int inside = 1;
+            for (int k = 0; k < 64; k++) inside &= memory[bytes + (uint64_t)k] == 0xa5;
+            const int64_t at = differs(want, y, size);
+            REQUIRE(at < 0, "experts, %s, %d threads, %d rows, %d of %d, %d to %d: [%d] is %a, not %a", rt_dense_isa(d),
+                    (int)n_threads, (int)s->n, (int)s->n_used, (int)s->n_experts, (int)s->m, (int)s->width, (int)at,
+                    (double)y[at], (double)want[at]);
+            REQUIRE(inside && canaries_live(y, size), "experts, %s: beyond the memory", rt_dense_isa(d));
+            free(memory);
+            release(y);
         }
     for (int i = 0; i < 6; i++) free(l.memory[i]);
     free(expert);
     release(x), release(want), release(share), release(weight);
-    rt_dense_destroy(scalar);
-    rt_threads_destroy(one);
 }
 
 static int32_t any_type(int whole_blocks)
@@ -159,8 +151,7 @@ static void check_random_shapes(int rounds)
 /* The experts' weights, in any mode of the caller's, against loops. */
 static void check_choice(int rounds)
 {
-    rt_threads *one = threads_of(1);
-    rt_dense *scalar = dense_of("scalar", one);
+    rt_dense *scalar = dense_of(SCALAR, 1);
     for (int round = 0; round < rounds; round++) {
         const int32_t n = random_int(1, 9), n_experts = random_int(1, 70),
                       n_used = random_int(1, n_experts < 9 ? n_experts : 9);
@@ -178,23 +169,17 @@ static void check_choice(int rounds)
             for (int32_t u = 0; u < n_used; u++) sum += row[want[r * n_used + u]];
             for (int32_t u = 0; u < n_used; u++) want_weight[r * n_used + u] = row[want[r * n_used + u]] / sum * scale;
         }
-        for (int32_t n_threads = 1; n_threads <= 4; n_threads++) {
-            rt_threads *t = threads_of(n_threads);
-            rt_dense *d = dense_of(NULL, t);
+        for (int32_t n_threads = 1; n_threads <= MOST_THREADS; n_threads++) {
             memcpy(p, logits, 4 * (size_t)all);
             (void)fesetround(n_threads % 2 ? FE_UPWARD : FE_TONEAREST);
-            rt_choose_experts(d, p, n, n_experts, n_used, scale, expert, weight);
+            rt_choose_experts(dense_of(BEST, n_threads), p, n, n_experts, n_used, scale, expert, weight);
             (void)fesetround(FE_TONEAREST);
             REQUIRE(!memcmp(expert, want, 4 * (size_t)pairs) && differs(weight, want_weight, pairs) < 0,
                     "the choice of %d of %d, %d threads", (int)n_used, (int)n_experts, (int)n_threads);
-            rt_dense_destroy(d);
-            rt_threads_destroy(t);
         }
         release(logits), release(p), release(weight), release(want_weight);
         free(expert), free(want);
     }
-    rt_dense_destroy(scalar);
-    rt_threads_destroy(one);
 }
 
 int main(int argc, char **argv)

@@ -2,14 +2,78 @@
  * draft head's logits and hidden rows, on golden files made by scripts/make_tiny_models.py. The bound is 1e-4 of each
  * array's range; files with quantised weights have a wider one, as activations are rounded to 8 bits there.
  *
- *   test_forward FOLDER      the folder that has fixtures/ */
+ * The trained model is compared with HF transformers and tokenizers, too: tokens of texts, logits, and which token is
+ * likeliest. Choices are compared where HF's two best are not close.
+ *
+ *   test_forward FOLDER      the folder that has fixtures/; the trained model is in ../../models */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine_fixture.h"
-#include "golden.h"
 #include "runtime/decode/engine_internal.h" /* the draft head's logits are nobody else's business */
+
+/* ---- Golden files: named arrays, as scripts/models/golden.py writes them ---- */
+
+enum { GOLDEN_ARRAYS = 64 };
+typedef struct golden_array {
+    char name[33];
+    int32_t kind, n_dims, dim[4]; /* kind 0: float, 1: int32; outermost dimension first */
+    const void *data;
+} golden_array;
+
+typedef struct golden {
+    unsigned char *bytes;
+    golden_array a[GOLDEN_ARRAYS];
+    int32_t n;
+} golden;
+
+static void golden_read(const char *folder, const char *name, golden *g)
+{
+    size_t n;
+    memset(g, 0, sizeof *g);
+    g->bytes = test_file(folder, name, &n);
+    NEED(n > 12);
+    NEED(!memcmp(g->bytes, "GDNGOLD1", 8));
+    memcpy(&g->n, g->bytes + 8, 4);
+    NEED(g->n > 0 && g->n <= GOLDEN_ARRAYS);
+    size_t at = 12;
+    for (int32_t i = 0; i < g->n; i++) {
+        golden_array *a = &g->a[i];
+        NEED(at + 56 <= n);
+        memcpy(a->name, g->bytes + at, 32);
+        memcpy(&a->kind, g->bytes + at + 32, 24);
+        a->data = g->bytes + at + 56;
+        at += 56 + (size_t)4 * (size_t)a->dim[0] * (size_t)a->dim[1] * (size_t)a->dim[2] * (size_t)a->dim[3];
+    }
+    NEED(at == n);
+}
+
+static const golden_array *golden_find(const golden *g, const char *name)
+{
+    for (int32_t i = 0; i < g->n; i++)
+        if (!strcmp(g->a[i].name, name)) return &g->a[i];
+    return NULL;
+}
+
+/* Largest less smallest. */
+static double golden_range(const float *x, int64_t n)
+{
+    double low = x[0], high = x[0];
+    for (int64_t i = 1; i < n; i++) {
+        low = x[i] < low ? x[i] : low;
+        high = x[i] > high ? x[i] : high;
+    }
+    return high - low;
+}
+
+/* Where the first of the largest is. */
+static int32_t golden_largest(const float *x, int32_t n)
+{
+    int32_t best = 0;
+    for (int32_t i = 1; i < n; i++) best = x[i] > x[best] ? i : best;
+    return best;
+}
 
 /* ---- Comparing ---- */
 
@@ -134,6 +198,77 @@ static void draft_head(const rt_model *model, const golden *g, comparison *c)
     rt_engine_destroy(e);
 }
 
+/* ---- The trained model ---- */
+
+static void texts(const rt_tokenizer *t, const golden *g)
+{
+    int n_texts = 0;
+    for (int i = 0;; i++, n_texts++) {
+        char name[32], bytes[256];
+        (void)snprintf(name, sizeof name, "text_%d", i);
+        const golden_array *text = golden_find(g, name);
+        (void)snprintf(name, sizeof name, "tokens_%d", i);
+        const golden_array *tokens = golden_find(g, name);
+        if (!text) break;
+        NEED(tokens && text->dim[0] <= 256);
+        for (int32_t c = 0; c < text->dim[0]; c++) bytes[c] = (char)((const int32_t *)text->data)[c];
+        int32_t got[256];
+        int64_t n;
+        NEED(!rt_tokenize(t, bytes, (uint64_t)text->dim[0], RT_PARSE_SPECIAL, got, 256, &n));
+        REQUIRE(n == tokens->dim[0] && !memcmp(got, tokens->data, 4 * (size_t)n));
+    }
+    REQUIRE(n_texts >= 10);
+    printf("%d texts\n", n_texts);
+}
+
+static void choices(const rt_model *model, const golden *g)
+{
+    const golden_array *tokens = golden_find(g, "tokens"), *best = golden_find(g, "best"),
+                       *margin = golden_find(g, "margin"), *rows = golden_find(g, "rows"),
+                       *logits = golden_find(g, "logits");
+    const int32_t V = model->hp.n_vocab;
+    NEED(tokens && best && margin && rows && logits && tokens->dim[0] == 96 && best->dim[0] == 96 &&
+         logits->dim[1] == V);
+    rt_engine *e = fixture_open(model, &(fixture_engine){ .n_batch = 40 });
+    int32_t seq[96] = { 0 }, n_clear = 0;
+    uint8_t all[96];
+    memset(all, 1, sizeof all);
+    const rt_batch batch = { 96, tokens->data, seq, all };
+    NEED(!rt_decode(e, &batch));
+    for (int32_t i = 0; i < 96; i++) {
+        if (((const float *)margin->data)[i] < 0.5f) continue;
+        REQUIRE(golden_largest(rt_logits(e, i), V) == ((const int32_t *)best->data)[i]);
+        n_clear++;
+    }
+    double worst = 0;
+    for (int32_t i = 0; i < rows->dim[0]; i++) {
+        const float *expected = (const float *)logits->data + (int64_t)i * V,
+                    *got = rt_logits(e, ((const int32_t *)rows->data)[i]);
+        const double range = golden_range(expected, V);
+        for (int32_t v = 0; v < V; v++) {
+            const double d = fabs((double)got[v] - (double)expected[v]) / range;
+            worst = d > worst ? d : worst;
+        }
+    }
+    REQUIRE(n_clear >= 40 && worst < 0.01);
+    printf("%d clear choices, logits within %.2e of their range\n", (int)n_clear, worst);
+    rt_engine_destroy(e);
+}
+
+static void trained_model(const char *folder)
+{
+    golden g;
+    rt_tokenizer *tokenizer;
+    golden_read(folder, "fixtures/kjv-small.golden", &g);
+    rt_model *model = fixture_model(folder, "../../models/kjv-small-q8_0.gguf");
+    NEED(!rt_tokenizer_create(model->file, &tokenizer));
+    texts(tokenizer, &g);
+    choices(model, &g);
+    rt_tokenizer_destroy(tokenizer);
+    rt_model_free(model);
+    free(g.bytes);
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -163,7 +298,8 @@ int main(int argc, char **argv)
         if (model->hp.n_mtp) printf("; draft head %.2e, %lld values", draft.worst, (long long)draft.n);
         printf("\n");
         rt_model_free(model);
-        golden_free(&g);
+        free(g.bytes);
     }
+    trained_model(argv[1]);
     return test_summary();
 }

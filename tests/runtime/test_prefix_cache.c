@@ -2,24 +2,23 @@
  * compared with those of an engine without one, bit by bit; the memory's books are audited and what is free is filled
  * with NaN (memory_audit.h). Requests are in test_prefix_requests.c; random operations in test_engine_random.c.
  *
- *   test_prefix_cache FOLDER [MODELS]    as test_streams; how many of its models, for builds that are slow
+ *   test_prefix_cache FOLDER [MODELS]    as test_scheduler
  *
  * Linked with --wrap=gdn_gated_delta_net, so that launches fail on request. */
-#include "test_prefix_cache.h"
-
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine_fixture.h"
 #include "memory_audit.h"
 
 enum { LENGTH = 40, R = 3 };
 
-int64_t prefix_launches, prefix_fail_at = -1;
+static int64_t launches, fail_at = -1; /* the launch that fails; -1: none */
 gdn_status __real_gdn_gated_delta_net(gdn_context *ctx, const gdn_gated_delta_net_args *args, void *queue);
 gdn_status __wrap_gdn_gated_delta_net(gdn_context *ctx, const gdn_gated_delta_net_args *args, void *queue);
 gdn_status __wrap_gdn_gated_delta_net(gdn_context *ctx, const gdn_gated_delta_net_args *args, void *queue)
 {
-    if (prefix_launches++ == prefix_fail_at) return GDN_DEVICE_LOST;
+    if (launches++ == fail_at) return GDN_DEVICE_LOST;
     return __real_gdn_gated_delta_net(ctx, args, queue);
 }
 
@@ -271,9 +270,9 @@ static void failures(const rt_model *model)
         for (int32_t before = 0; before < 9; before += 8) {
             pair p = open_pair(model, LENGTH, 4, 64, 0);
             if (before) NEED(!feed(p.e, 0, text, 0, before));
-            prefix_fail_at = prefix_launches + fail;
+            fail_at = launches + fail;
             REQUIRE(feed(p.e, 0, text, before, 30) == GDN_DEVICE_LOST);
-            prefix_fail_at = -1;
+            fail_at = -1;
             REQUIRE(rt_prefix_find(p.m, text, LENGTH) == before);
             memory_audit(p.m);
             REQUIRE(start(&p, 0, text, LENGTH) == before);
@@ -426,7 +425,6 @@ int main(int argc, char **argv)
         not_kept(model);
         if (model->hp.n_mtp) drafts(model);
         if (i == 0) refusals(model);
-        prefix_requests(model, strrchr(names[i], '/') + 1);
         rt_model_free(model);
     }
     return test_summary();

@@ -2,21 +2,9 @@
 #include <string.h>
 
 #include "memory_audit.h"
-#include "test_prefix_cache.h"
+#include "test_scheduler.h"
 
-enum { N = 7, CONTEXT = 96, HEAD = 30, MAX_STEPS = 3000 };
-
-typedef struct request {
-    int32_t prompt[CONTEXT], n_prompt, n_max;
-    rt_sampling sampling;
-} request;
-
-typedef struct way {
-    int32_t parallel, cells, draft_max, n_batch, step_rows;
-    rt_spec spec;
-    int64_t fail_every;
-    int32_t n_prefixes, interval;
-} way;
+enum { HEAD = 30 };
 
 /* All begin with the same tokens and go on with some of their own; two are the same prompt; one is the head alone. */
 static void make_requests(const rt_model *model, request *r)
@@ -29,57 +17,6 @@ static void make_requests(const rt_model *model, request *r)
                                                        : (int32_t)(test_random(&seed) % (uint64_t)model->hp.n_vocab);
         r[i].sampling = (rt_sampling){ i % 2 ? 0.8f : 0, i % 2 ? 30 : 0, 1, 0, 1, 64, seed + (uint64_t)i };
     }
-}
-
-static rt_totals run(const rt_model *model, const request *r, int32_t n, const way *w, fixture_stream *out,
-                     int32_t *failed)
-{
-    static int n_opened; /* engines roll back by snapshots and by a log, in turn */
-    const fixture_engine with =
-        FIELDS(.n_seqs = w->parallel, .rollback = n_opened++ % 2 ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG,
-               .n_ctx = CONTEXT, .n_cells = w->cells, .n_batch = w->n_batch, .n_rollback = w->draft_max,
-               .draft = w->spec == RT_SPEC_MTP, .n_prefixes = w->n_prefixes, .prefix_interval = w->interval);
-    const rt_scheduler_desc like =
-        FIELDS(.n_step_rows = w->step_rows, .spec = w->spec, .draft_max = w->draft_max, .always = 1);
-    rt_engine *engine;
-    rt_scheduler *s = fixture_schedule(model, &with, &like, &engine);
-    rt_memory *m = rt_engine_memory(engine);
-    int32_t steps = 0;
-    int64_t found = 0;
-    for (int32_t i = 0; i < n; i++) {
-        int32_t id;
-        const rt_request q =
-            FIELDS(.prompt = r[i].prompt, .n_prompt = r[i].n_prompt, .n_max = r[i].n_max, .sampling = r[i].sampling);
-        NEED(!rt_submit(s, &q, &id) && id == i);
-    }
-    prefix_fail_at = w->fail_every ? prefix_launches + w->fail_every : -1;
-    for (int busy = 1; busy && steps < MAX_STEPS; steps++) {
-        if (rt_step_run(s, &busy)) {
-            NEED(w->fail_every);
-            prefix_fail_at = prefix_launches + w->fail_every + ++*failed; /* later and later */
-            busy = 1;
-        }
-        if (steps % 8 == 0) memory_audit(m);
-    }
-    prefix_fail_at = -1;
-    NEED(steps < MAX_STEPS); /* or somebody waits for ever */
-    for (int32_t i = 0; i < n; i++) {
-        rt_result result;
-        fixture_result(s, i, &out[i]);
-        NEED(!rt_result_get(s, i, &result));
-        found += result.n_prefix;
-        /* counted once each time that it was read, however often it was looked for */
-        REQUIRE(w->fail_every || result.n_prefix < (result.n_preempted + 1) * (r[i].n_prompt + out[i].n));
-    }
-    memory_audit(m);
-    REQUIRE(rt_memory_free_cells(m) == (w->cells ? w->cells : w->parallel * CONTEXT));
-    const rt_totals t = rt_scheduler_totals(s);
-    REQUIRE(t.prefix_tokens == found && (found == 0 || w->n_prefixes));
-    if (!w->fail_every) /* every row of the trunk is a token of a prompt, a drawn one or a draft of one */
-        REQUIRE(rt_engine_counters(engine).rows == (uint64_t)(t.prompt_tokens + t.rounds + t.drafted));
-    rt_scheduler_destroy(s);
-    rt_engine_destroy(engine);
-    return t;
 }
 
 /* Tokens of prompts that have to be read where every whole interval of the common head is read once. */
@@ -136,13 +73,13 @@ static void left_alone(const rt_model *model, const request *r)
 void prefix_requests(const rt_model *model, const char *name)
 {
     static const way ways[] = {
-        { 1, 0, 0, 64, 0, RT_SPEC_OFF, 0, 40, 4 },       { 7, 0, 0, 64, 0, RT_SPEC_OFF, 0, 60, 4 },
-        { 7, 0, 0, 64, 9, RT_SPEC_OFF, 0, 60, 4 },       { 6, 0, 3, 5, 16, RT_SPEC_NGRAM, 0, 600, 1 },
-        { 3, 0, 3, 64, 0, RT_SPEC_MTP, 0, 60, 8 },       { 7, 0, 2, 16, 0, RT_SPEC_MTP, 0, 400, 3 },
-        { 7, 0, 0, 64, 0, RT_SPEC_OFF, 0, 60, CONTEXT }, { 4, 0, 3, 64, 0, RT_SPEC_MTP, 0, 1, 4 },
-        { 5, 120, 0, 64, 0, RT_SPEC_OFF, 0, 60, 4 },     { 5, 100, 3, 64, 7, RT_SPEC_MTP, 0, 60, 2 },
-        { 5, 100, 3, 64, 0, RT_SPEC_NGRAM, 0, 2, 5 },    { 4, 0, 3, 5, 0, RT_SPEC_MTP, 31, 60, 4 },
-        { 4, 120, 2, 3, 0, RT_SPEC_NGRAM, 17, 3, 3 },    { 3, 96, 0, 64, 0, RT_SPEC_OFF, 23, 60, 1 },
+        { 1, 0, 0, 64, 0, 0, RT_SPEC_OFF, 0, 40, 4 },       { 7, 0, 0, 64, 0, 0, RT_SPEC_OFF, 0, 60, 4 },
+        { 7, 0, 0, 64, 9, 0, RT_SPEC_OFF, 0, 60, 4 },       { 6, 0, 3, 5, 16, 0, RT_SPEC_NGRAM, 0, 600, 1 },
+        { 3, 0, 3, 64, 0, 0, RT_SPEC_MTP, 0, 60, 8 },       { 7, 0, 2, 16, 0, 0, RT_SPEC_MTP, 0, 400, 3 },
+        { 7, 0, 0, 64, 0, 0, RT_SPEC_OFF, 0, 60, CONTEXT }, { 4, 0, 3, 64, 0, 0, RT_SPEC_MTP, 0, 1, 4 },
+        { 5, 120, 0, 64, 0, 0, RT_SPEC_OFF, 0, 60, 4 },     { 5, 100, 3, 64, 7, 0, RT_SPEC_MTP, 0, 60, 2 },
+        { 5, 100, 3, 64, 0, 0, RT_SPEC_NGRAM, 0, 2, 5 },    { 4, 0, 3, 5, 0, 0, RT_SPEC_MTP, 31, 60, 4 },
+        { 4, 120, 2, 3, 0, 0, RT_SPEC_NGRAM, 17, 3, 3 },    { 3, 96, 0, 64, 0, 0, RT_SPEC_OFF, 23, 60, 1 },
     };
     static request r[N];
     static fixture_stream truth[N], out[N];
@@ -152,18 +89,19 @@ void prefix_requests(const rt_model *model, const char *name)
     left_alone(model, r);
     for (int32_t i = 0; i < N; i++) {
         const way alone = { .parallel = 1, .n_batch = 64 };
-        run(model, &r[i], 1, &alone, &truth[i], &failed);
+        run(model, &r[i], 1, &alone, &truth[i]);
     }
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         way w = ways[i];
         if (w.spec == RT_SPEC_MTP && !model->hp.n_mtp) w.spec = RT_SPEC_NGRAM;
-        const rt_totals t = run(model, r, N, &w, out, &failed);
+        const totals sum = run(model, r, N, &w, out);
+        const rt_totals t = sum.t;
         const int64_t fewest = least(r, w.interval, &all);
         for (int32_t j = 0; j < N; j++) {
             REQUIRE(fixture_same(&truth[j], &out[j]), "%s: way %d: request %d", name, (int)i, (int)j);
         }
+        failed += sum.failed;
         preemptions += t.preemptions;
-
         found += t.prefix_tokens;
         if (!w.fail_every && !t.preemptions) REQUIRE(t.prompt_tokens + t.prefix_tokens == all);
         /* With room for all, the head is read by one and the others wait for it, also side by side. With cells for one
@@ -175,7 +113,7 @@ void prefix_requests(const rt_model *model, const char *name)
         if (!w.cells || w.fail_every) continue;
         /* who has to give way does so for other requests, never for what the cache has */
         w.n_prefixes = 0;
-        const rt_totals without = run(model, r, N, &w, out, &failed);
+        const rt_totals without = run(model, r, N, &w, out).t;
         REQUIRE(t.preemptions <= without.preemptions && t.prompt_tokens < without.prompt_tokens);
         evicting++;
     }

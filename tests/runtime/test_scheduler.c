@@ -1,8 +1,11 @@
 /* Who runs when: pools of cells that are too small for all requests at once, contexts that are full, devices that fail
- * and callers that cancel. A stream is what it is alone, whatever happens to its cells; nobody waits for ever, and
- * nobody is read again more often than others end.
+ * and callers that cancel. A stream of tokens depends on the model, the prompt, the sampler and the seed alone: it is
+ * what it is alone and plainly, whatever happens to its cells, drafted or not, side by side with others, in other
+ * micro-batches, with more threads, other instruction sets and other backends. Nobody waits for ever, and nobody is
+ * read again more often than others end. Requests with a prefix cache are in test_prefix_requests.c.
  *
- *   test_scheduler FOLDER    as test_streams
+ *   test_scheduler FOLDER [MODELS]    the folder that has fixtures/ and the repository's models in ../../models; how
+ *                                     many of the models, for builds that are slow
  *
  * Linked with --wrap=gdn_gated_delta_net, so that launches fail on request, and with --wrap of the speculation
  * controller's answers, which depend on time otherwise; of what it is told, of clocks and of allocations, which are
@@ -12,11 +15,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "engine_fixture.h"
-#include "runtime/serve/speculation.h"
+#include "memory_audit.h"
 #include "runtime/serve/scheduler_internal.h"
-
-enum { N = 7, CONTEXT = 96, MAX_STEPS = 4000 };
+#include "runtime/serve/speculation.h"
+#include "test_scheduler.h"
 
 static int64_t launches, fail_at = -1; /* the launch that fails; -1: none */
 static int failed_in_step;
@@ -31,8 +33,7 @@ gdn_status __wrap_gdn_gated_delta_net(gdn_context *ctx, const gdn_gated_delta_ne
     return __real_gdn_gated_delta_net(ctx, args, queue);
 }
 
-/* What the controller is made to say: ALWAYS drafts without asking it; of TURNS every way for some steps. */
-enum { ALWAYS, NEVER, TURNS };
+/* What the controller is made to say. */
 static int answers;
 static int64_t asked;
 static int answer(void) { return answers == TURNS && asked++ / 40 % 2 == 0; }
@@ -96,26 +97,6 @@ void __wrap_rt_free(void *block)
     __real_rt_free(block);
 }
 
-typedef struct request {
-    int32_t prompt[CONTEXT], n_prompt, n_max;
-    rt_sampling sampling;
-} request;
-
-/* How requests are run. cells 0: enough for all. */
-typedef struct way {
-    int32_t parallel, cells, draft_max, n_batch, step_rows, kv_type;
-    rt_spec spec;
-    int64_t fail_every; /* 0: never */
-    int answers;
-    int32_t tree; /* second choices that are verified; the engine rolls back with a log then */
-} way;
-
-typedef struct totals {
-    rt_totals t;
-    rt_counters counters;
-    int32_t steps, failed, most_running;
-} totals;
-
 /* Prompts of which some repeat themselves; every other request is sampled. */
 static void make_requests(const rt_model *model, uint64_t seed, request *r)
 {
@@ -126,15 +107,25 @@ static void make_requests(const rt_model *model, uint64_t seed, request *r)
         for (int32_t p = 0; p < r[i].n_prompt; p++)
             r[i].prompt[p] =
                 p < 4 || i % 2 ? (int32_t)(test_random(&seed) % (uint64_t)model->hp.n_vocab) : r[i].prompt[p - 4];
-        r[i].sampling = (rt_sampling){ i % 2 ? 0.8f : 0, i % 2 ? 30 : 0, 1, 0, 1, 64, seed };
+        r[i].sampling = (rt_sampling){ 0, 0, 1, 0, 1, 64, seed };
+        if (i % 2)
+            r[i].sampling = (rt_sampling)FIELDS(0.5f + 0.1f * (float)i, i % 3 ? 20 : 0, i % 4 == 1 ? 0.9f : 1.0f,
+                                                i == 3 ? 0.02f : 0.0f, i == 5 ? 1.3f : 1.0f, 16, seed);
     }
 }
 
-static int count_prompt(void *user, int32_t id, int32_t token)
+static int64_t stop_in; /* calls of the engine's stop function until one ends the step; 0: none does */
+static int stops(void *user)
 {
+    (void)user;
+    return stop_in > 0 && --stop_in == 0;
+}
+
+static int at_token(void *user, int32_t id, int32_t token)
+{
+    int32_t *left = user; /* by request: tokens until it is interrupted */
     (void)token;
-    ((uint8_t *)user)[id] = 1;
-    return 0;
+    return --left[id] == 0;
 }
 
 static int32_t tokens_of(const rt_scheduler *s, int32_t id)
@@ -144,56 +135,72 @@ static int32_t tokens_of(const rt_scheduler *s, int32_t id)
     return n;
 }
 
-static totals run(const rt_model *model, const request *r, int32_t n, const way *w, fixture_stream *out)
+totals run(const rt_model *model, const request *r, int32_t n, const way *w, fixture_stream *out)
 {
     static int n_opened; /* engines roll back by snapshots and by a log, in turn */
     const fixture_engine with =
         FIELDS(.n_seqs = w->parallel, .rollback = n_opened++ % 2 && !w->tree ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG,
                .n_ctx = CONTEXT, .n_cells = w->cells, .n_batch = w->n_batch,
                .n_rollback = w->draft_max + (w->tree ? w->tree + 1 : 0), .draft = w->spec == RT_SPEC_MTP,
-               .kv_type = w->kv_type);
+               .kv_type = w->kv_type, .n_prefixes = w->n_prefixes, .prefix_interval = w->interval, .isa = w->isa,
+               .n_threads = w->n_threads, .backend = w->backend, .commit_after = n_opened % 3 ? 0 : 1);
     const rt_scheduler_desc like = FIELDS(.n_step_rows = w->step_rows, .spec = w->spec, .draft_max = w->draft_max,
-                                          .always = w->answers == ALWAYS, .draft_tree = w->tree);
+                                          .p_min = w->p_min, .always = w->answers == ALWAYS, .draft_tree = w->tree);
     rt_engine *engine;
     rt_scheduler *s = fixture_schedule(model, &with, &like, &engine);
+    rt_memory *m = rt_engine_memory(engine);
     totals all = { 0 };
-    uint8_t begun[N] = { 0 };
+    int64_t found = 0;
+    int32_t left[N];
+    rt_result result;
+    rt_engine_stop_when(engine, stops, NULL);
     for (int32_t i = 0; i < n; i++) {
         int32_t id;
-        const rt_request q = FIELDS(.prompt = r[i].prompt, .n_prompt = r[i].n_prompt, .n_max = r[i].n_max,
-                                    .sampling = r[i].sampling, .on_token = count_prompt, .user = begun);
+        const rt_request q =
+            FIELDS(.prompt = r[i].prompt, .n_prompt = r[i].n_prompt, .n_max = r[i].n_max, .sampling = r[i].sampling,
+                   .stop = &r[i].stop, .n_stop = r[i].n_stop, .on_token = at_token, .user = left);
+        left[i] = r[i].interrupt_at;
         NEED(!rt_submit(s, &q, &id) && id == i);
     }
     launches = asked = 0;
     answers = w->answers;
     fail_at = w->fail_every ? w->fail_every - 1 : -1;
+    stop_in = w->stop_every;
     for (int busy = 1; busy && all.steps < MAX_STEPS; all.steps++) {
         failed_in_step = 0;
-        if (rt_step_run(s, &busy)) {
-            NEED(w->fail_every);
-            fail_at = launches + w->fail_every + all.failed++; /* later and later: a step must pass some time */
+        const gdn_status status = rt_step_run(s, &busy);
+        if (status) { /* the next fails later and later: a step must pass some time */
+            NEED(w->stop_every ? status == RT_STOPPED && busy && strstr(rt_last_error(), "stopped") : w->fail_every);
+            all.failed++;
+            if (w->fail_every) fail_at = launches + w->fail_every + all.failed;
+            if (w->stop_every) stop_in = w->stop_every + 13 * all.failed;
             busy = 1;
         }
         int32_t running = 0;
         for (int32_t i = 0; i < n; i++) {
-            rt_result result;
             NEED(!rt_result_get(s, i, &result));
-            running += begun[i] && result.finish == RT_FINISH_NONE;
-            REQUIRE(r[i].n_prompt + tokens_of(s, i) <= CONTEXT);
+            running += result.n_tokens > 0 && result.finish == RT_FINISH_NONE;
         }
         all.most_running = running > all.most_running ? running : all.most_running;
+        if (all.steps % 8 == 0 && (w->n_prefixes || w->stop_every)) memory_audit(m);
     }
     fail_at = -1;
-    failed_in_step = 0;
+    stop_in = failed_in_step = 0;
     NEED(all.steps < MAX_STEPS); /* or somebody waits for ever */
     for (int32_t i = 0; i < n; i++) {
         fixture_result(s, i, &out[i]);
-        NEED(out[i].n <= CONTEXT);
+        NEED(!rt_result_get(s, i, &result) && r[i].n_prompt + out[i].n <= CONTEXT);
+        found += result.n_prefix;
+        /* counted once each time that it was read, however often it was looked for */
+        REQUIRE(all.failed || result.n_prefix < (result.n_preempted + 1) * (r[i].n_prompt + out[i].n));
     }
-    rt_memory *m = rt_engine_memory(engine);
+    memory_audit(m);
     REQUIRE(rt_memory_free_cells(m) == (w->cells ? w->cells : w->parallel * CONTEXT));
     all.t = rt_scheduler_totals(s);
     all.counters = rt_engine_counters(engine);
+    REQUIRE(all.t.prefix_tokens == found && (found == 0 || w->n_prefixes));
+    if (!all.failed && !w->tree) /* every row of the trunk is a token of a prompt, a drawn one or a draft of one */
+        REQUIRE(all.counters.rows == (uint64_t)(all.t.prompt_tokens + all.t.rounds + all.t.drafted));
     rt_scheduler_destroy(s);
     rt_engine_destroy(engine);
     return all;
@@ -206,12 +213,13 @@ static void small_pools(const rt_model *model, const char *name, size_t first_ki
     static const way ways[] = {
         { 5, 96, 0, 64, 0, 0, RT_SPEC_OFF, 0 },   { 7, 200, 0, 64, 0, 0, RT_SPEC_OFF, 0 },
         { 4, 110, 3, 64, 0, 0, RT_SPEC_MTP, 0 },  { 7, 200, 2, 9, 6, 0, RT_SPEC_MTP, 0 },
-        { 7, 350, 5, 64, 0, 0, RT_SPEC_MTP, 0 },  { 3, 100, 4, 64, 0, 0, RT_SPEC_NGRAM, 0 },
+        { 7, 350, 5, 64, 0, 0, RT_SPEC_MTP, 0 },  { 3, 100, 8, 1, 0, 0, RT_SPEC_NGRAM, 0 },
         { 7, 220, 3, 7, 5, 0, RT_SPEC_NGRAM, 0 },
     };
     request r[N];
     static fixture_stream truth[N], out[N];
     int64_t preemptions = 0, reread = 0, second = 0, accepted[3] = { 0 };
+    const int tiny = model->hp.n_vocab < 1000;
     make_requests(model, 3, r);
     for (size_t k = first_kind; k < end_kind; k++) {
         for (int32_t i = 0; i < N; i++) {
@@ -225,6 +233,10 @@ static void small_pools(const rt_model *model, const char *name, size_t first_ki
             w.kv_type = kv[k];
             if (w.spec == RT_SPEC_MTP && !model->hp.n_mtp) w.spec = RT_SPEC_NGRAM;
             w.tree = w.spec == RT_SPEC_MTP && (i + k) % 2 ? 1 + (int32_t)i % 2 : 0;
+            w.isa = tiny && !k && i == 5 ? "scalar" : NULL;
+            w.n_threads = tiny && i == 3 ? 2 : 1;
+            w.backend = tiny && i % 4 == 2 ? GDN_BACKEND_REFERENCE : GDN_BACKEND_CPU;
+            w.p_min = i % 5 == 3 ? 0.05f : 0;
             const totals all = run(model, r, N, &w, out);
             REQUIRE(!w.tree || all.t.tree_drafted > 0);
             second += all.t.tree_accepted;
@@ -256,9 +268,9 @@ static void small_pools(const rt_model *model, const char *name, size_t first_ki
 static void declined(const rt_model *model)
 {
     static const way ways[] = {
-        { 1, 0, 2, 64, 0, 0, RT_SPEC_MTP, 0, NEVER },  { 5, 150, 3, 64, 0, 0, RT_SPEC_MTP, 0, NEVER },
-        { 1, 0, 2, 64, 0, 0, RT_SPEC_MTP, 0, TURNS },  { 5, 0, 3, 16, 0, 0, RT_SPEC_MTP, 0, TURNS, 2 },
-        { 7, 200, 3, 9, 0, 0, RT_SPEC_MTP, 0, TURNS }, { 4, 0, 3, 64, 0, 0, RT_SPEC_MTP, 0, ALWAYS, 3 }
+        { 1, 0, 2, 64, 0, 0, RT_SPEC_MTP, 0, 0, 0, NEVER },  { 5, 150, 3, 64, 0, 0, RT_SPEC_MTP, 0, 0, 0, NEVER },
+        { 1, 0, 2, 64, 0, 0, RT_SPEC_MTP, 0, 0, 0, TURNS },  { 5, 0, 3, 16, 0, 0, RT_SPEC_MTP, 0, 0, 0, TURNS, 2 },
+        { 7, 200, 3, 9, 0, 0, RT_SPEC_MTP, 0, 0, 0, TURNS }, { 4, 0, 3, 64, 0, 0, RT_SPEC_MTP, 0, 0, 0, ALWAYS, 3 }
     };
     request r[N];
     static fixture_stream truth[N], out[N];
@@ -282,35 +294,35 @@ static void declined(const rt_model *model)
     }
 }
 
-/* A device that fails now and then, wherever that is: what a failed step leaves is put right, and nothing is lost,
- * drawn twice or read in another way. */
+/* A device that fails now and then, wherever that is, and a caller who ends steps between the layers: what such a step
+ * leaves is put right, and nothing is lost, drawn twice or read in another way. */
 static void failures(const rt_model *model, const char *name)
 {
-    static const way ways[] = { { 4, 0, 0, 64, 0, 0, RT_SPEC_OFF, 0 },
-                                { 4, 0, 3, 3, 0, 0, RT_SPEC_NGRAM, 0 },
-                                { 4, 0, 3, 3, 0, 0, RT_SPEC_MTP, 0 },
-                                { 4, 120, 2, 5, 0, 0, RT_SPEC_MTP, 0 },
-                                { 3, 0, 5, 64, 4, 0, RT_SPEC_NGRAM, 0 } };
+    static const way ways[] = {
+        { 4, 0, 0, 64, 0, 0, RT_SPEC_OFF },  { 4, 0, 3, 3, 0, 0, RT_SPEC_NGRAM },  { 4, 0, 3, 3, 0, 0, RT_SPEC_MTP },
+        { 4, 120, 2, 5, 0, 0, RT_SPEC_MTP }, { 3, 0, 5, 64, 4, 0, RT_SPEC_NGRAM }, { 4, 0, 3, 8, 0, 0, RT_SPEC_NGRAM },
+    };
     request r[N];
     static fixture_stream truth[N], out[N];
-    int32_t failed = 0;
+    int32_t failed = 0, stopped = 0;
     const way plain = { .parallel = 1, .n_batch = 64 };
     make_requests(model, 5, r);
     run(model, r, N, &plain, truth);
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
-        for (int64_t every = 5; every < 30; every += 17) {
+        for (int64_t every = 5; every < 40; every += 17) {
             way w = ways[i];
-            w.fail_every = every * model->n_recurrent / 2 + 1;
             if (w.spec == RT_SPEC_MTP && !model->hp.n_mtp) continue;
+            if (every > 30) w.stop_every = 5;
+            else w.fail_every = every * model->n_recurrent / 2 + 1;
             w.tree = w.spec == RT_SPEC_MTP && every > 5;
-            failed += run(model, r, N, &w, out).failed;
+            *(w.stop_every ? &stopped : &failed) += run(model, r, N, &w, out).failed;
             for (int32_t j = 0; j < N; j++) {
                 REQUIRE(fixture_same(&truth[j], &out[j]), "%s: way %d, launch %lld of each fails: request %d", name,
                         (int)i, (long long)w.fail_every, (int)j);
             }
         }
-    printf("%-24s %d steps failed\n", name, (int)failed);
-    REQUIRE(failed > 50);
+    printf("%-24s %d steps failed, %d were stopped\n", name, (int)failed, (int)stopped);
+    REQUIRE(failed > 50 && stopped > 20);
 }
 
 /* Prompts that can never be, cells that somebody else holds, and requests that are cancelled while they wait. */
@@ -366,7 +378,7 @@ static void clocks(const rt_model *model)
 {
     request r[N];
     static fixture_stream out[N];
-    const way w = { 4, 0, 3, 64, 0, 0, RT_SPEC_NGRAM, 0, TURNS };
+    const way w = { 4, 0, 3, 64, 0, 0, RT_SPEC_NGRAM, 0, 0, 0, TURNS };
     make_requests(model, 5, r);
     set_back = 1;
     n_records = 0;
@@ -444,61 +456,52 @@ static void released(const rt_model *model)
     rt_engine_destroy(engine);
 }
 
-/* The caller ends a step between the layers: what was read and drawn until then holds, and going on gives the same. */
-typedef struct stopper {
-    int64_t n, at; /* calls until one says stop */
-} stopper;
-
-static int stops(void *user)
+/* Every stride-th place where a stream can end, inside accepted windows too; and going on from there. */
+static void cuts(const rt_model *model, int32_t stride)
 {
-    stopper *p = user;
-    return ++p->n == p->at;
-}
-
-static void stopped(const rt_model *model)
-{
+    static fixture_stream truth, out;
     request r[N];
-    static fixture_stream truth[N];
     const way plain = { .parallel = 1, .n_batch = 64 };
-    make_requests(model, 5, r);
-    run(model, r, N, &plain, truth);
-    for (int tree = 0; tree < 2; tree++) {
-        const fixture_engine with = FIELDS(.n_seqs = 4, .n_ctx = CONTEXT, .n_batch = 8, .n_rollback = 3,
-                                           .rollback = tree ? RT_ROLLBACK_LOG : RT_ROLLBACK_SNAPSHOTS);
-        const rt_scheduler_desc like = { .spec = RT_SPEC_NGRAM, .draft_max = 3, .always = 1 };
-        rt_engine *engine;
-        rt_scheduler *s = fixture_schedule(model, &with, &like, &engine);
-        stopper p = { 0, 5 };
-        int32_t n_stopped = 0;
-        rt_engine_stop_when(engine, stops, &p);
-        for (int32_t i = 0, id; i < N; i++)
-            NEED(!rt_submit(
-                s,
-                &(rt_request){
-                    .prompt = r[i].prompt, .n_prompt = r[i].n_prompt, .n_max = r[i].n_max, .sampling = r[i].sampling },
-                &id));
-        for (int busy = 1; busy;) {
-            const gdn_status status = rt_step_run(s, &busy);
-            NEED(!status || status == RT_STOPPED);
-            if (!status) continue;
-            REQUIRE(busy && strstr(rt_last_error(), "stopped"));
-            p = (stopper){ 0, 5 + 13 * ++n_stopped };
+    make_requests(model, 11, r);
+    for (int32_t which = 0; which < 2; which++) { /* greedy, sampled */
+        request q = r[which];
+        q.n_prompt = 20;
+        q.n_max = 24;
+        for (int32_t p = 5; p < 20; p++) q.prompt[p] = q.prompt[p - 5];
+        run(model, &q, 1, &plain, &truth);
+        for (int spec = 1; spec < 3; spec++) {
+            if (spec == RT_SPEC_MTP && !model->hp.n_mtp) continue;
+            const way w = { .parallel = 1, .n_batch = 64, .spec = (rt_spec)spec, .draft_max = 5 };
+            for (int32_t n = 1; n < truth.n; n += stride) {
+                int32_t first = 0;
+                while (truth.token[first] != truth.token[n]) first++;
+                request at[] = { q, q, q }; /* by length; by a stop token, at its first place; by the caller */
+                const int32_t lengths[] = { n, first + 1, n },
+                              ends[] = { RT_FINISH_LENGTH, RT_FINISH_STOP, RT_FINISH_CANCELLED };
+                at[0].n_max = n;
+                at[1].stop = truth.token[n];
+                at[1].n_stop = 1;
+                at[2].interrupt_at = n;
+                for (int how = 0; how < 3; how++) {
+                    run(model, &at[how], 1, &w, &out);
+                    REQUIRE(out.n == lengths[how] && out.finish == ends[how] &&
+                            !memcmp(out.token, truth.token, 4 * (size_t)out.n));
+                }
+                memcpy(q.prompt + 20, truth.token, 4 * (size_t)n); /* the text goes on as if nothing had happened */
+                request more = q;
+                more.n_prompt += n;
+                more.n_max = truth.n - n;
+                run(model, &more, 1, &w, &out);
+                REQUIRE(out.n == more.n_max && !memcmp(out.token, truth.token + n, 4 * (size_t)out.n));
+            }
         }
-        for (int32_t i = 0; i < N; i++) {
-            fixture_stream got;
-            fixture_result(s, i, &got);
-            REQUIRE(fixture_same(&truth[i], &got));
-        }
-        REQUIRE(n_stopped > 5);
-        rt_scheduler_destroy(s);
-        rt_engine_destroy(engine);
     }
 }
 
 int main(int argc, char **argv)
 {
     static const char *const names[] = { "fixtures/tiny-qwen35.gguf", "fixtures/tiny-qwen3next.gguf",
-                                         "../../models/kjv-small-q8_0.gguf" };
+                                         "fixtures/tiny-qwen35moe.gguf", "../../models/kjv-small-q8_0.gguf" };
     NEED(argc >= 2);
     const size_t all = sizeof names / sizeof names[0], n = argc > 2 ? strtoul(argv[2], NULL, 10) : all;
     NEED(n >= 1 && n <= all);
@@ -507,14 +510,15 @@ int main(int argc, char **argv)
         const char *name = strrchr(names[i], '/') + 1;
         /* one with every type of cells, others in F16, as gdn run */
         small_pools(model, name, i || n < all ? 1 : 0, i || n < all ? 2 : 3);
+        cuts(model, i == 3 ? 5 : n < all ? 4 : 1); /* the fourth is trained, and large */
         if (i < 2) failures(model, name);
+        if (i < 2) prefix_requests(model, name);
         if (i == 0) {
             ends(model);
             clocks(model);
             released(model);
         }
-        if (i < 2) stopped(model);
-        if (i == 2) declined(model);
+        if (i == 3) declined(model);
         rt_model_free(model);
     }
     return test_summary();

@@ -5,11 +5,10 @@
 """
 import pathlib
 import shutil
-import struct
 import sys
 
 import tool
-from gguf_file import I32, U16, File
+from gguf_file import File, value
 from tool import FOLDER, Answers, require
 
 TOKENS = " ".join(str(37 * i % 60) for i in range(24))
@@ -22,8 +21,7 @@ def split(model, folder, name, shares):
     for no in range(count):
         n = int(shares[no] * len(names)) if no < len(shares) else len(names) - at
         part = whole.having(tensors=dict.fromkeys(names[:at] + names[at + n:]))
-        part.keys = {**({} if no else whole.keys), "split.no": struct.pack("<IH", U16, no), "split.count": struct.pack("<IH", U16, count),
-                     "split.tensors.count": struct.pack("<Ii", I32, len(names))}
+        part.keys = {**({} if no else whole.keys), "split.no": value(no), "split.count": value(count), "split.tensors.count": value(len(names))}
         paths.append(part.write(folder / f"{name}-{no + 1:05d}-of-{count:05d}.gguf"))
         at += n
     return paths

@@ -9,12 +9,11 @@ import os
 import pathlib
 import pty
 import signal
-import struct
 import subprocess
 import time
 
 import tool
-from gguf_file import F32, I32, File, text as text_value
+from gguf_file import File, value
 from tool import BRIEF, MODEL, TOOL, caught, require, started
 
 MOST = "8" if BRIEF else "24"  # tokens of an answer
@@ -40,7 +39,7 @@ def tokens(turns):
 
 def with_template(folder, name, form):
     """The model with another chat template."""
-    return File(pathlib.Path(MODEL)).having({"tokenizer.chat_template": text_value(form)}).write(folder / name)
+    return File(pathlib.Path(MODEL)).having({"tokenizer.chat_template": value(form)}).write(folder / name)
 
 
 def refused(says, status, *arguments, text=b"x\n", model=MODEL):
@@ -86,11 +85,11 @@ def sampled(folder):
     require(len(seeds) > 1, f"random seeds: {seeds}")
     seed = seeds.pop().decode()
     drawn = ("-n", "8", "-p", "x", "--temp", "1", "--json")
-    again = [json.loads(gdn(*drawn, "-s", value).stdout)["requests"][0] for value in (seed, seed)]
+    again = [json.loads(gdn(*drawn, "-s", x).stdout)["requests"][0] for x in (seed, seed)]
     require(again[0]["tokens"] == again[1]["tokens"] and again[0]["seed"] == int(seed), "a seed that was told can be given")
 
-    own = File(pathlib.Path(MODEL)).having({"general.sampling.temp": struct.pack("<If", F32, 0.5), "general.sampling.top_k": struct.pack("<Ii", I32, 7),
-                                            "general.sampling.mirostat": struct.pack("<Ii", I32, 2)}).write(folder / "own.gguf")
+    own = File(pathlib.Path(MODEL)).having({"general.sampling.temp": value(0.5), "general.sampling.top_k": value(7),
+                                            "general.sampling.mirostat": value(2)}).write(folder / "own.gguf")
     done = gdn("-n", "2", text=b"x\n", model=own)
     require(b"sampling: temp 0.5, top-k 7, top-p 0.95, min-p 0.05, seed 1; the file's general.sampling.* are the defaults\n" in done.stderr
             and b"note: the key general.sampling.mirostat of the model is not used" in done.stderr, "the file's values", done)
@@ -132,7 +131,7 @@ def given_template(folder):
     form, model = folder / "form.jinja", with_template(folder, "always.gguf", ALWAYS)
     form.write_bytes(ALWAYS)
     want = tokens(talk(model=model))
-    without = File(pathlib.Path(MODEL)).having({"tokenizer.chat_template": None, "tokenizer.chat_templatx": text_value(PLAIN)}).write(folder / "without.gguf")
+    without = File(pathlib.Path(MODEL)).having({"tokenizer.chat_template": None, "tokenizer.chat_templatx": value(PLAIN)}).write(folder / "without.gguf")
     refused("--chat-template gives one", 1, model=without)
     for other in (MODEL, without, with_template(folder, "refused.gguf", b"{{ messages|tojson }}")):
         require(tokens(talk("--chat-template", form, model=other)) == want, f"--chat-template with {other}")
