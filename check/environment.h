@@ -16,13 +16,15 @@ enum {
     CHECK_ENV_DOWN,
     CHECK_ENV_TO_ZERO,
     CHECK_ENV_FLUSH_DOWN,
+    CHECK_ENV_TRAPPING, /* every exception traps, inexact included; Arm processors mostly cannot */
     CHECK_ENV_COUNT
 };
 
 static inline const char *check_environment_name(int environment)
 {
     static const char *const names[] = { "default",    "flush-to-zero", "round-up",
-                                         "round-down", "round-to-zero", "flush-to-zero and round-down" };
+                                         "round-down", "round-to-zero", "flush-to-zero and round-down",
+                                         "trapping" };
     return names[environment];
 }
 
@@ -57,10 +59,10 @@ static inline uint64_t check_environment_enter(int environment)
     const uint64_t old = check_environment_get();
     uint64_t mode = old;
 #if defined(__x86_64__) || defined(__i386__)
-    static const unsigned bits[] = { 0, 0x8040, 0x4000, 0x2000, 0x6000, 0xA040 };
-    mode = (old & ~(uint64_t)0xE040) | bits[environment];
+    static const unsigned bits[] = { 0, 0x8040, 0x4000, 0x2000, 0x6000, 0xA040, 0 };
+    mode = (old & ~(uint64_t)(environment == CHECK_ENV_TRAPPING ? 0xFFC0 : 0xE040)) | bits[environment];
 #elif defined(__aarch64__)
-    static const uint64_t bits[] = { 0, 1u << 24, 1u << 22, 2u << 22, 3u << 22, 1u << 24 | 2u << 22 };
+    static const uint64_t bits[] = { 0, 1u << 24, 1u << 22, 2u << 22, 3u << 22, 1u << 24 | 2u << 22, 0 };
     mode = (old & ~(uint64_t)(7u << 22)) | bits[environment];
 #endif
     if (environment != CHECK_ENV_DEFAULT) check_environment_put(mode);

@@ -101,25 +101,33 @@ static int call(check_trial *trial, int side, const check_kernel *kernel, void *
     return 1;
 }
 
-/* Even trials: millions of packed rows. Odd ones: three rows with a stride of more than 2^31 elements. */
+/* The reference finds a state with the same few lines of code as the CPU does. So where the state lies is worked out
+ * here, and what must be there is what the reference makes of a pool with nothing but that state. Of four trials one
+ * has millions of packed rows; in the others rows, slots or heads are more than 2^31 elements apart. */
 void check_far_states(check_trial *trial, check_rng *rng)
 {
-    enum { DIM = 16, HEADS = 2, STATE = HEADS * DIM * DIM, TOKENS = 3 };
-    const int wide = trial->number & 1;
-    const int64_t stride = wide ? 4 * (((int64_t)1 << 31) + 32) : 4 * STATE,
-                  n_rows = wide ? 2 : ((int64_t)1 << 31) / STATE + 9;
+    enum { DIM = 16, HEADS = 2, MATRIX = DIM * DIM, STATE = HEADS * MATRIX, TOKENS = 3, NEAR = 2 };
+    const int axis = trial->number % 4 - 1, wide = axis >= 0, n_slots = axis == 1 ? 2 : 1;
+    const int64_t n_rows = wide ? 2 : ((int64_t)1 << 31) / STATE + 9;
+    int64_t stride[3] = { 4 * STATE * n_slots, 4 * STATE, 4 * MATRIX }; /* of rows, slots and heads */
+    if (wide) stride[axis] = 4 * (((int64_t)1 << 31) + 32);
+    const int64_t last = (n_rows - 1) * stride[0] + (n_slots - 1) * stride[1], head = stride[2];
     float q[TOKENS * DIM], k[TOKENS * DIM], v[TOKENS * HEADS * DIM], g[TOKENS * HEADS], beta[TOKENS * HEADS],
-        out[2][TOKENS * HEADS * DIM];
-    const int32_t src = (int32_t)n_rows - 1, dst = wide ? (int32_t)n_rows - 1 : (int32_t)n_rows - 2;
+        out[3][TOKENS * HEADS * DIM], near[STATE];
+    const int32_t src = (int32_t)n_rows * n_slots - 1, dst = wide ? src : src - 1;
+    const int64_t written = wide ? last : last - stride[0];
     sparse pool;
-    if (map_sparse(trial, &pool, (uint64_t)(n_rows * stride + 4096) / 4096 * 4096)) {
+    if (map_sparse(trial, &pool, (uint64_t)(last + head + 4 * MATRIX + 4096) / 4096 * 4096)) {
         check_fill(q, GDN_F32, TOKENS * DIM, CHECK_SMALL, check_next(rng));
         check_fill(k, GDN_F32, TOKENS * DIM, CHECK_SMALL, check_next(rng));
         check_fill(v, GDN_F32, TOKENS * HEADS * DIM, CHECK_NORMAL, check_next(rng));
         check_fill(g, GDN_F32, TOKENS * HEADS, CHECK_GATE_SLOW, check_next(rng));
         check_fill(beta, GDN_F32, TOKENS * HEADS, CHECK_UNIT, check_next(rng));
-        fill_both(&pool, (uint64_t)(src * stride), STATE, check_next(rng));
-        for (int side = 0; side < 2; side++) {
+        for (int h = 0; h < HEADS; h++) {
+            fill_both(&pool, (uint64_t)(last + h * head), MATRIX, check_next(rng));
+            memcpy(near + h * MATRIX, pool.at[0] + last + h * head, 4 * MATRIX);
+        }
+        for (int side = 0; side < 3; side++) {
             gdn_gated_delta_net_args a = {
                 .size = sizeof a,
                 .n_seqs = 1,
@@ -136,21 +144,26 @@ void check_far_states(check_trial *trial, check_rng *rng)
                 .g.data = g,
                 .beta.data = beta,
                 .out.data = out[side],
-                .state = { .data = pool.at[side],
-                           .stride = { wide ? stride : 0 },
-                           .n_rows = (int32_t)n_rows,
-                           .n_slots = 1 },
-                .state_src.data = (void *)(uintptr_t)&src,
-                .state_dst.data = (void *)(uintptr_t)&dst,
+                .state = { .data = near, .n_rows = 1, .n_slots = 1 },
             };
-            if (!call(trial, side, &check_kernel_gated_delta_net, &(delta_call){ .args = a })) break;
+            if (side != NEAR) {
+                a.state = (gdn_pool){ .data = pool.at[side], .n_rows = (int32_t)n_rows, .n_slots = n_slots };
+                if (wide) memcpy(a.state.stride, stride, sizeof stride);
+                a.state_src.data = (void *)(uintptr_t)&src;
+                a.state_dst.data = (void *)(uintptr_t)&dst;
+            }
+            if (!call(trial, side % NEAR, &check_kernel_gated_delta_net, &(delta_call){ .args = a })) break;
         }
-        check_trial_same(trial, out[0], out[1], TOKENS * HEADS * DIM, "out from a far state");
+        check_trial_same(trial, out[NEAR], out[ON_TARGET], TOKENS * HEADS * DIM, "out from a far state");
+        for (int h = 0; h < HEADS; h++)
+            check_trial_same(trial, near + h * MATRIX, pool.at[ON_TARGET] + written + h * head, MATRIX,
+                             "a far state, head %d", h);
         if (trial->outcome == CHECK_RAN) compare_sparse(trial, &pool);
     }
     unmap_sparse(&pool);
 }
 
+/* Even trials: millions of packed rows. Odd ones: a few rows with a stride of more than 2^31 elements. */
 void check_far_histories(check_trial *trial, check_rng *rng)
 {
     enum { CHANNELS = 70, WIDTH = 4, COLUMNS = 4, TOKENS = 3 };

@@ -180,8 +180,11 @@ static const char *const lines[] = {
      * reads nothing. Who reads all the same races with that writer, which ThreadSanitizer sees. */
     "threads/empty_source_{threads:2|3|4|5|6|7|8} kind=pool n_heads_k=2 n_heads_v=4 dim_k=dim_v=64 n_seqs=12 "
     "map_start=map_src=map_dst=1 length=s%2*2 src=s%2?none:s+1 dst=s%2?dst:none",
-    "mode/{environment:0|1|2|3|4|5}_{kind:library|pool}_{v:normal|subnormal} threads=2 n_heads_k=n_heads_v=2 "
+    "mode/{environment:0|1|2|3|4|5|6}_{kind:library|pool}_{v:normal|subnormal} threads=2 n_heads_k=n_heads_v=2 "
     "dim_k=33 dim_v=40 n_seqs=2 length=4 values_state=values_v=v",
+    /* Numbers that are compared and computed outside of the kernels. */
+    "mode/{environment:0|1|2|3|4|5|6}_{w:scale|norm} n_heads_v=2 dim_k=20 dim_v=31 length=6 scale=w?0:-1e-41 "
+    "qk_norm=2*w eps=w*3e-7",
 
     /* The cases of ggml's own operator tests (version 0.21, tests/test-backend-ops.cpp), as calls of ours. ggml passes
      * the initial states apart from the K snapshots that it returns, newest first, and maps heads as h % n_heads_k. Its

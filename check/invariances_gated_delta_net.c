@@ -331,6 +331,6 @@ const check_family check_families_gated_delta_net[] = {
     { "log", 40, check_log },
     { "trees", 40, check_state_trees },
     { "state16", 40, check_state16 },
-    { "far", 2, check_far_states },
+    { "far", 4, check_far_states },
     { NULL, 0, NULL },
 };

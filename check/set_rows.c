@@ -43,7 +43,7 @@ static const char *const lines[] = {
     " index_style=#k n_columns=dst_type==f32?528:544 n_rows=300 n_rows_dst=310",
     "threads/{kind:library|pool|reverse}_{threads:1|2|3|4|5|6|7|8}" /* many duplicates for threads to fight over */
     " n_columns=512 n_rows=200 n_rows_dst=50 dst_type=threads%4",
-    "mode/{environment:0|1|2|3|4|5}_to_" TO " n_columns=96 n_rows=8 n_rows_dst=9 values=environment%2?subnormal:ties",
+    "mode/{environment:0|1|2|3|4|5|6}_to_" TO " n_columns=96 n_rows=8 n_rows_dst=9 values=environment%2?subnormal:ties",
     GGML(TO, "256x1_{b}x3_of_5", "1|7", "n_columns=256 n_rows=1 n_rows_dst=5 n_batch=index_batch=3,b"),
     GGML(TO, "256x7_2x{b}_of_11", "3|21", "n_columns=256 n_rows=7 n_rows_dst=11 n_batch=b,2 index_batch=b/3,1"),
     GGML(TO, "96x2_{b}x3_of_3", "2|14", "n_columns=96 n_rows=2 n_rows_dst=3 n_batch=3,b index_batch=1,b/2"),

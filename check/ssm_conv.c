@@ -80,7 +80,7 @@ static const char *const lines[] = {
      * reads nothing. Who reads all the same races with that writer, which ThreadSanitizer sees. */
     "threads/empty_source_{threads:2|3|4|5|6|7|8} kind=pool n_channels=700 width=4 n_seqs=12 "
     "map_start=map_position=map_src=map_dst=1 length=s%2*5 position=s%2?0:7 src=s%2?none:s+1 dst=s%2?dst:none",
-    "mode/{environment:0|1|2|3|4|5}" SILU " n_channels=50 width=4 n_seqs=2 length=5 values=subnormal",
+    "mode/{environment:0|1|2|3|4|5|6}" SILU " n_channels=50 width=4 n_seqs=2 length=5 values=subnormal",
 
     /* The cases of ggml's own operator tests, as in gated_delta_net.c. Its convolution gets the history in front of the
      * tokens. */

@@ -233,9 +233,9 @@ stage_asan() {
         run_ctest asan 'unit|golden|check|runtime'
         return
     fi
-    targets="gdn_tool test_api test_alloc test_edges_fork test_edges_limits test_edges_pool test_edges_team test_validation"
+    targets="gdn_tool test_api test_alloc test_edges_fork test_edges_limits test_edges_team test_validation"
     build asan
-    for program in test_api test_alloc test_edges_fork test_edges_limits test_edges_pool test_edges_team test_validation; do
+    for program in test_api test_alloc test_edges_fork test_edges_limits test_edges_team test_validation; do
         "build-asan/bin/$program" || [ $? = 77 ]
     done
     check_as_recorded build-asan/bin/gdn --quick

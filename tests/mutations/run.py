@@ -65,8 +65,10 @@ CHECK = ["gdn", "check", "--backend", "cpu", "--stop"]
 PROGRAMS = { # a program with arguments; one that is not here has none
     "fuzz_args": ["fuzz_args", "--random", "14000"],
     "gdn": [*CHECK, "--kernel", "gated_delta_net", "--case", "log/*"],
-    "gdn_trees": [*CHECK, "--kernel", "gated_delta_net,ssm_conv", "--case", "tree/*"],
+    "gdn_trees": [*CHECK, "--kernel", "gated_delta_net,ssm_conv", "--case", "tree*"],
     "gdn_state16": [*CHECK, "--kernel", "gated_delta_net", "--case", "state16/*"],
+    "gdn_mode": [*CHECK, "--kernel", "gated_delta_net", "--case", "mode/*"],
+    "gdn_far": [*CHECK, "--kernel", "gated_delta_net", "--case", "far/*"],
     "gdn_flush": [*CHECK, "--level", "exact_ftz", "--quick"],
     "test_rt_engine_random": ["test_rt_engine_random", "tests/runtime", "1600"],
     **{name: [name, "tests/runtime"] for name in ("test_rt_tokenizer", "test_rt_scheduler", "test_rt_drafts", "test_rt_prefix_cache",

@@ -2,10 +2,10 @@
  *
  *   test_accuracy [GOLDEN_DIR [--verbose]]
  *
- * Bits are judged against the reference elsewhere; here the reference is judged too. Two yardsticks, both in
- * binary64: the formula of the papers (formula.h), and the results of other implementations in tests/golden/. An error
- * is the largest difference, relative to the largest magnitude of the yardstick's tensor. Every case has a bound and a
- * control: the same call with its input off by 2^-12, which must break the bound.
+ * Bits are judged against the reference elsewhere; here the reference is judged too. The yardstick is in binary64: the
+ * results of other implementations in tests/golden/, and for convolutions the formula, too. test_forms.c has the
+ * formulas of gated_delta_net. An error is the largest difference, relative to the largest magnitude of the yardstick's
+ * tensor. Every case has a bound and a control: the same call with its input off by 2^-12, which must break the bound.
  *
  * Golden files of forms have q, k and the gates as a layer's projections leave them, and the call prepares them. Their
  * bound is that of the others, for preparing costs little, in u = 2^-24: the norms of k and q 4 u each, sigmoid 2 ulps
@@ -21,13 +21,13 @@
 #include "numerics/convert.h"
 #include "tests/golden/golden.h"
 #include "tests/harness.h"
-#include "tests/unit/formula.h"
 #include "tests/unit/targets.h"
 #include "check/case.h"
 #include "check/kernel.h"
 
-/* What README.md of the golden files promises of a binary32 kernel. */
-#define GOLDEN_BOUND 1e-6
+/* What README.md of the golden files promises of a binary32 kernel; about three times the error of the random
+ * convolutions. */
+#define BOUND 1e-6
 /* What ggml's tests ask of its backends: the mean squared error over the mean square. */
 #define NMSE_BOUND 1e-7
 #define PERTURBED  (1.0f + 0x1p-12f)
@@ -66,23 +66,21 @@ static errors measure(const float *x, const yardstick *y)
     return (errors){ largest > 0 ? off / largest : off, squares > 0 ? off_squares / squares : off_squares };
 }
 
-static void require_close(const char *target, const char *name, const char *tensor, const float *x, const yardstick *y,
-                          double bound)
+static void require_close(const char *target, const char *name, const char *tensor, const float *x, const yardstick *y)
 {
     const errors e = measure(x, y);
-    worst = fmax(worst, e.relative / bound);
-    REQUIRE(e.relative <= bound && e.nmse < NMSE_BOUND, "%s %s %s: error %.2e of %.0e, NMSE %.1e", target, name, tensor,
-            e.relative, bound, e.nmse);
+    worst = fmax(worst, e.relative / BOUND);
+    REQUIRE(e.relative <= BOUND && e.nmse < NMSE_BOUND, "%s %s %s: error %.2e of %.0e, NMSE %.1e", target, name, tensor,
+            e.relative, BOUND, e.nmse);
     if (verbose)
-        printf("%-22s %-18s %-6s error %.2e of %.0e, NMSE %.1e\n", target, name, tensor, e.relative, bound, e.nmse);
+        printf("%-22s %-18s %-6s error %.2e of %.0e, NMSE %.1e\n", target, name, tensor, e.relative, BOUND, e.nmse);
 }
 
-static void require_far(const char *target, const char *name, const char *tensor, const float *x, const yardstick *y,
-                        double bound)
+static void require_far(const char *target, const char *name, const char *tensor, const float *x, const yardstick *y)
 {
     const errors e = measure(x, y);
-    REQUIRE(e.relative > bound, "%s %s %s with another input: error %.2e of %.0e", target, name, tensor, e.relative,
-            bound);
+    REQUIRE(e.relative > BOUND, "%s %s %s with another input: error %.2e of %.0e", target, name, tensor, e.relative,
+            BOUND);
 }
 
 /* ---- Running a kernel anywhere -------------------------------------------------------------------------- */
@@ -137,40 +135,11 @@ typedef struct delta_case {
     const float *ssm_a, *dt_bias; /* [Hv]; ssm_a as g_form wants it */
     int32_t type;                 /* of q, k, v, g, beta and out; values of BF16 are exact in it */
     yardstick out, state;
-    double bound_out, bound_state;
 } delta_case;
 
 static size_t state_size(const delta_case *c) { return (size_t)c->B * (size_t)c->Hv * (size_t)c->Sk * (size_t)c->Sv; }
 
 static size_t out_size(const delta_case *c) { return (size_t)c->B * (size_t)c->T * (size_t)c->Hv * (size_t)c->Sv; }
-
-/* The state S is keys x values. */
-static void delta_formula(const delta_case *c, double *out, double *S)
-{
-    const size_t keys = (size_t)c->Sk, columns = (size_t)c->Sv, matrix = keys * columns;
-    double *X = check_alloc(matrix * sizeof *X); /* values x keys */
-    for (size_t i = 0; i < state_size(c); i++) S[i] = c->state_in ? (double)c->state_in[i] : 0.0;
-    for (int b = 0; b < c->B; b++)
-        for (int h = 0; h < c->Hv; h++) {
-            double *const at = S + ((size_t)b * (size_t)c->Hv + (size_t)h) * matrix;
-            for (size_t i = 0; i < matrix; i++) X[i % columns * keys + i / columns] = at[i];
-            for (int t = 0; t < c->T; t++) {
-                const size_t token = (size_t)b * (size_t)c->T + (size_t)t, head = token * (size_t)c->Hv + (size_t)h;
-                const size_t key = (token * (size_t)c->Hk + (size_t)(h / (c->Hv / c->Hk))) * keys;
-                double q[256], k[256], a[256];
-                for (size_t i = 0; i < keys; i++) {
-                    q[i] = (double)c->q[key + i], k[i] = (double)c->k[key + i];
-                    a[i] = exp((double)c->g[c->channel ? head * keys + i : head]);
-                }
-                for (size_t j = 0; j < columns; j++)
-                    out[head * columns + j] = formula_step(c->Sk, q, k, k, a, (double)c->beta[head],
-                                                           (double)c->v[head * columns + j], X + j * keys)
-                                                  .out;
-            }
-            for (size_t i = 0; i < matrix; i++) at[i] = X[i % columns * keys + i / columns];
-        }
-    free(X);
-}
 
 /* x in the type, rounded to nearest where that is BF16. */
 static void *in_type(const float *x, size_t n, int32_t type)
@@ -240,14 +209,14 @@ static void delta_judge(gdn_context *ctx, const char *target, const char *name, 
     const int ran = run_delta(ctx, c, 1.0f, GDN_HEADS_GROUPED, out, state);
     REQUIRE(ran, "%s %s", target, name);
     if (ran) {
-        require_close(target, name, "out", out, &c->out, c->bound_out);
-        require_close(target, name, "state", state, &c->state, c->bound_state);
+        require_close(target, name, "out", out, &c->out);
+        require_close(target, name, "state", state, &c->state);
         if (run_delta(ctx, c, c->type == GDN_BF16 ? PERTURBED_BF16 : PERTURBED, GDN_HEADS_GROUPED, out, state)) {
-            require_far(target, name, "out", out, &c->out, c->bound_out);
-            require_far(target, name, "state", state, &c->state, c->bound_state);
+            require_far(target, name, "out", out, &c->out);
+            require_far(target, name, "state", state, &c->state);
         }
         if (c->Hk > 1 && c->Hk < c->Hv && run_delta(ctx, c, 1.0f, GDN_HEADS_TILED, out, state))
-            require_far(target, name, "out", out, &c->out, c->bound_out);
+            require_far(target, name, "out", out, &c->out);
     }
     free(out);
     free(state);
@@ -260,7 +229,6 @@ typedef struct conv_case {
     const float *x, *weight, *bias, *history; /* history [B][kc - 1][C], oldest first; NULL = zero */
     yardstick out;
     const float *history_out; /* likewise, after the call */
-    double bound;
 } conv_case;
 
 /* With history: the first token is at a position where the ring has gone round. */
@@ -308,7 +276,7 @@ static void conv_judge(gdn_context *ctx, const char *target, const char *name, c
     const int ran = run_conv(ctx, c, 1.0f, 0, out, ring);
     REQUIRE(ran, "%s %s", target, name);
     if (ran) {
-        require_close(target, name, "out", out, &c->out, c->bound);
+        require_close(target, name, "out", out, &c->out);
         /* The history is a copy, so equal in bits. What lies before position 0 is zero and not kept. */
         for (int b = 0; b < c->B && c->history_out; b++)
             for (int j = 0; j < c->kc - 1; j++) {
@@ -317,15 +285,195 @@ static void conv_judge(gdn_context *ctx, const char *target, const char *name, c
                 REQUIRE(p < 0 || !memcmp(ring + (size_t)(b * W + p % W) * (size_t)c->C, want, (size_t)c->C * 4),
                         "%s %s: the history at position %d of sequence %d", target, name, p, b);
             }
-        if (run_conv(ctx, c, PERTURBED, 0, out, ring)) require_far(target, name, "out", out, &c->out, c->bound);
+        if (run_conv(ctx, c, PERTURBED, 0, out, ring)) require_far(target, name, "out", out, &c->out);
         if (c->history && c->kc > 2 && run_conv(ctx, c, 1.0f, 1, out, ring))
-            require_far(target, name, "out", out, &c->out, c->bound);
+            require_far(target, name, "out", out, &c->out);
     }
     free(out);
     free(ring);
 }
 
-#include "test_accuracy_cases.inc.h"
+/* ---- Cases: golden files, and random convolutions ----------------------------------------------------------- */
+
+typedef struct any_case {
+    char name[32];
+    int is_conv;
+    delta_case delta;
+    conv_case conv;
+    gdng_file file;  /* what the pointers of a golden case point into */
+    void *memory[4]; /* and those of a random one */
+    int n_memory;
+} any_case;
+
+static any_case cases[64];
+static int case_count;
+
+static int n_cases(void) { return case_count; }
+
+static any_case *new_case(const char *name)
+{
+    any_case *c = &cases[case_count++];
+    (void)snprintf(c->name, sizeof c->name, "%s", name);
+    return c;
+}
+
+static void *keep(any_case *c, size_t n, size_t bytes) { return c->memory[c->n_memory++] = check_alloc(n * bytes); }
+
+/* ---- Golden files ------------------------------------------------------------------------------------------- */
+
+static const char *const golden_delta[] = { "gdn_t1_s16_r2",  "gdn_t3_b2",     "gdn_t7_s32",    "gdn_t64_s16",
+                                            "gdn_t3_s64",     "gdn_t4_s128",   "gdn_t5_s32x48", "gdn_t200_slow",
+                                            "gdn_t7_fast_r3", "kda_t12_s16_r2" };
+static const char *const golden_forms[] = { "forms_t1",      "forms_t1_zero", "forms_t5_b2",   "forms_t5_zero",
+                                            "forms_t5_bf16", "forms_t70",     "forms_t70_zero" };
+static const char *const golden_conv[] = { "conv_k4_t1",  "conv_k4_t5", "conv_k4_t5_lin",
+                                           "conv_k4_t37", "conv_k3_t1", "conv_k3_t5" };
+
+static any_case *load(const char *folder, const char *name)
+{
+    char path[1024];
+    any_case *c = new_case(name);
+    (void)snprintf(path, sizeof path, "%s/%s.bin", folder, name);
+    if (gdng_load(&c->file, path)) {
+        REQUIRE(0, "%s: %s", path, c->file.error);
+        case_count--;
+        return NULL;
+    }
+    return c;
+}
+
+static const float *need(any_case *c, const char *name)
+{
+    const float *data = gdng_f32(gdng_find(&c->file, name));
+    NEED(data, "%s has no float32 tensor %s", c->name, name);
+    return data;
+}
+
+static yardstick golden_yardstick(any_case *c, const char *name64, const char *name32, size_t n)
+{
+    const gdng_tensor *t = gdng_find(&c->file, name64);
+    t = t ? t : gdng_find(&c->file, name32);
+    NEED(t && t->count == n, "%s has no %s of %zu elements", c->name, name64, n);
+    return (yardstick){ .golden = t, .n = n };
+}
+
+/* What the files of gated_delta_net have in common. NULL: there is no such file. *p: its sizes and switches. */
+static any_case *load_golden_delta(const char *folder, const char *name, const char *g, const char *beta,
+                                   const int32_t **p)
+{
+    any_case *c = load(folder, name);
+    if (!c) return NULL;
+    const int32_t *n = *p = gdng_i32(gdng_find(&c->file, "params"));
+    delta_case *d = &c->delta;
+    *d = (delta_case)FIELDS(.B = n[0], .T = n[1], .Hk = n[2], .Hv = n[3], .Sk = n[4], .Sv = n[5]);
+    d->q = need(c, "q"), d->k = need(c, "k"), d->v = need(c, "v"), d->g = need(c, g), d->beta = need(c, beta);
+    d->state_in = gdng_f32(gdng_find(&c->file, "state_in"));
+    d->out = golden_yardstick(c, "out_ref64", "out_ref32", out_size(d));
+    d->state = golden_yardstick(c, "state_out_ref64", "state_out_ref32", state_size(d));
+    return c;
+}
+
+static void make_golden_delta(const char *folder, const char *name)
+{
+    const int32_t *p;
+    any_case *c = load_golden_delta(folder, name, "g", "beta", &p);
+    if (c) c->delta.channel = p[6];
+}
+
+/* With a call for each of the two things that ssm_a may hold. */
+static void make_golden_forms(const char *folder, const char *name, int g_form)
+{
+    const int32_t *p;
+    any_case *c = load_golden_delta(folder, name, "a", "b", &p);
+    if (!c) return;
+    delta_case *d = &c->delta;
+    d->forms = 1, d->g_form = g_form, d->type = p[7] ? GDN_BF16 : GDN_F32;
+    d->ssm_a = need(c, "A_log"), d->dt_bias = need(c, "dt_bias");
+    if (g_form == GDN_G_RAW) {
+        float *rate = keep(c, (size_t)d->Hv, 4);
+        for (int h = 0; h < d->Hv; h++) rate[h] = (float)-exp((double)d->ssm_a[h]);
+        d->ssm_a = rate;
+        (void)snprintf(c->name, sizeof c->name, "%s, rate", name);
+    }
+    d->out.bf16 = d->type == GDN_BF16;
+}
+
+static void make_golden_conv(const char *folder, const char *name)
+{
+    any_case *c = load(folder, name);
+    if (!c) return;
+    const int32_t *p = gdng_i32(gdng_find(&c->file, "params"));
+    conv_case *d = &c->conv;
+    c->is_conv = 1;
+    *d = (conv_case){ .B = p[0], .T = p[1], .C = p[2], .kc = p[3], .silu = p[4] };
+    d->x = need(c, "x"), d->weight = need(c, "weight"), d->history_out = need(c, "history_out");
+    d->bias = gdng_f32(gdng_find(&c->file, "bias"));
+    d->history = gdng_f32(gdng_find(&c->file, "history"));
+    d->out = golden_yardstick(c, "out_ref64", "out_ref32", (size_t)(d->B * d->T * d->C));
+}
+
+/* ---- Random cases --------------------------------------------------------------------------------------------- */
+
+static double uniform(double low, double high) { return low + (high - low) * draw_unit(); }
+
+static float *random_floats(any_case *c, size_t n, double low, double high)
+{
+    float *x = keep(c, n, 4);
+    for (size_t i = 0; i < n; i++) x[i] = (float)uniform(low, high);
+    return x;
+}
+
+static void make_random_conv(const char *name, int T, int C, int kc, int silu, double size)
+{
+    any_case *c = new_case(name);
+    conv_case *d = &c->conv;
+    c->is_conv = 1;
+    *d = (conv_case){ .B = 1, .T = T, .C = C, .kc = kc, .silu = silu };
+    const int past = kc - 1;
+    /* One signal per channel: the past and then this call's tokens. */
+    float *signal = random_floats(c, (size_t)((past + T) * C), -size, size);
+    float *weight = random_floats(c, (size_t)(C * kc), -1, 1), *bias = random_floats(c, (size_t)C, -1, 1);
+    double *out = keep(c, (size_t)(T * C), 8);
+    for (int t = 0; t < T; t++)
+        for (int ch = 0; ch < C; ch++) {
+            double u = bias[ch];
+            for (int tap = 0; tap < kc; tap++) u += (double)weight[ch * kc + tap] * (double)signal[(t + tap) * C + ch];
+            out[t * C + ch] = silu ? u / (1 + exp(-u)) : u;
+        }
+    d->history = signal, d->x = signal + past * C, d->weight = weight, d->bias = bias;
+    d->history_out = signal + T * C;
+    d->out = (yardstick){ .values = out, .n = (size_t)(T * C) };
+}
+
+static void make_cases(const char *golden)
+{
+    for (size_t i = 0; i < sizeof golden_delta / sizeof golden_delta[0]; i++)
+        make_golden_delta(golden, golden_delta[i]);
+    for (size_t i = 0; i < sizeof golden_forms / sizeof golden_forms[0]; i++) {
+        make_golden_forms(golden, golden_forms[i], GDN_G_RAW_A_LOG);
+        make_golden_forms(golden, golden_forms[i], GDN_G_RAW);
+    }
+    for (size_t i = 0; i < sizeof golden_conv / sizeof golden_conv[0]; i++) make_golden_conv(golden, golden_conv[i]);
+    make_random_conv("conv_k16", 50, 37, 16, 1, 1.0);
+    make_random_conv("conv_k4_large", 33, 100, 4, 1, 30.0);
+    make_random_conv("conv_k2", 1, 19, 2, 0, 1.0);
+}
+
+static void judge_cases(gdn_context *ctx, const char *target)
+{
+    for (int i = 0; i < case_count; i++) {
+        if (cases[i].is_conv) conv_judge(ctx, target, cases[i].name, &cases[i].conv);
+        else delta_judge(ctx, target, cases[i].name, &cases[i].delta);
+    }
+}
+
+static void free_cases(void)
+{
+    for (int i = 0; i < case_count; i++) {
+        gdng_free(&cases[i].file);
+        while (cases[i].n_memory > 0) free(cases[i].memory[--cases[i].n_memory]);
+    }
+}
 
 /* ---- Targets ------------------------------------------------------------------------------------------------ */
 

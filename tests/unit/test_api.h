@@ -115,8 +115,6 @@ extern const api_fixture *const api_fixtures[CHECK_KERNEL_COUNT];
 void with_log(void);
 /* Its inputs; the part as GDN_INIT makes it where the call had none. */
 gdn_delta_inputs *inputs(void);
-/* The recurrence's sum of 16 products, for what comes out by the words of the header. */
-float api_dot(const float *x, const float *y);
 
 /* The call as it stands must fail with `status` on every target and write nothing, and the text must
  * contain all the strings. Where the query refuses as well, it must say the same. */

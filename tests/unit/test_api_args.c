@@ -1,6 +1,8 @@
 /* Every argument out of its documented range: the status, what the text says, and that nothing is written. */
 #include "test_api.h"
 
+#include "check/environment.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -67,10 +69,6 @@ static void delta_sizes(void)
     REFUSED(on_delta, (d->n_seqs = 1 << 24, d->n_snapshots = 1 << 10), "n_seqs * n_snapshots is 17179869184");
     REFUSED(on_delta, (d->state_out = d->state, d->state_out.n_rows = 65536, d->state_out.n_slots = 32768),
             "state_out.n_rows * n_slots is 2147483648");
-    REFUSED(on_delta, d->scale = NAN, "scale is nan", "finite");
-    REFUSED(on_delta, d->scale = -INFINITY, "scale is -inf", "finite");
-    REFUSED(on_delta, d->scale = 0, "scale is 0; set it", "GDN_INIT");
-    REFUSED(on_delta, d->scale = -0.0f, "scale is 0; set it");
     INPUT(inputs.qk_norm, "0 to 2 are allowed", -1, 3);
     INPUT(inputs.gate_input, "0 to 4 are allowed", -1, 5, INT32_MAX);
     REFUSED(on_delta, inputs()->lower_bound = -5, "inputs.lower_bound is -5", "must be 0");
@@ -97,6 +95,27 @@ static void delta_sizes(void)
             "state_out.n_rows is 2 and state_out.data is NULL", "both or neither");
     REFUSED(on_delta, d->state_out.n_slots = 2, "state_out.n_rows is 0");
     REFUSED(on_delta, d->state_out.n_slots = -1, "state_out.n_rows is 0");
+}
+
+/* In every floating-point mode of the caller, with the same text. */
+static void scales(void)
+{
+    static const struct {
+        uint32_t bits;
+        const char *text;
+    } bad[] = { { 0x7f800000u, "scale is inf;" },      { 0x00000000u, "scale is 0; set it" },
+                { 0x80000000u, "scale is 0; set it" }, { 0xff800000u, "scale is -inf;" },
+                { 0x7fc00000u, "scale is nan;" },      { 0x7f800001u, "scale is nan;" },
+                { 0xffa00000u, "scale is -nan;" } };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        for (int mode = 0; mode < CHECK_ENV_COUNT; mode++) {
+            on_delta.reset();
+            memcpy(&d->scale, &bad[i].bits, 4);
+            const uint64_t caller = check_environment_enter(mode);
+            api_refuse(&on_delta, __LINE__, GDN_INVALID_ARGUMENT,
+                       (const char *const[]){ bad[i].text, i == 1 || i == 2 ? "GDN_INIT" : "finite", NULL });
+            check_environment_put(caller);
+        }
 }
 
 static void conv_sizes(void)
@@ -541,6 +560,7 @@ static void interleaved(void)
 void test_api_arguments(void)
 {
     delta_sizes();
+    scales();
     conv_sizes();
     rows_sizes();
     operands();

@@ -3,7 +3,6 @@
 
 #include "tests/unit/targets.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -102,15 +101,6 @@ gdn_delta_inputs *inputs(void)
 {
     if (!delta_args.inputs.size) delta_args.inputs = (gdn_delta_inputs)GDN_INIT(gdn_delta_inputs);
     return &delta_args.inputs;
-}
-
-float api_dot(const float *x, const float *y)
-{
-    volatile float part[32] = { 0 };
-    for (int i = 0; i < 16; i++) part[i] = fmaf(x[i], y[i], part[i]);
-    for (int h = 16; h; h /= 2)
-        for (int i = 0; i < h; i++) part[i] = part[i] + part[i + h];
-    return part[0];
 }
 
 static void conv_reset(void)

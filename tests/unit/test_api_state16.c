@@ -1,5 +1,5 @@
-/* Calls with states of 16 bits: their arguments, what is refused, and what comes out by the words of the header, with a
- * rounding that goes by values and knows nothing of bits. */
+/* Calls with states of 16 bits: their arguments and what is refused. And set_rows, which converts pools, with a
+ * rounding that goes by values and knows nothing of bits. gdn check has the results: its cases and family state16. */
 #include "test_api.h"
 
 #include <math.h>
@@ -7,19 +7,8 @@
 
 static gdn_gated_delta_net_args *const d = &delta_args.args;
 
-/* The valid call has sequences of 2 and 3 tokens, 2 key heads of 16, 4 value heads of 32; states are read in slots 0
- * and 3 and written to 1, 0 and 2. */
-enum {
-    HEADS = 4,
-    DIM_K = 16,
-    DIM_V = 32,
-    SLOT = HEADS * DIM_V * DIM_K,
-    SLOTS = 6,
-    ENTRY = API_LOG_ENTRY,
-    COLUMNS = API_LOG_SLOTS,
-    DELTAS = 2 * DIM_K,
-    DECAYS = DELTAS + HEADS * DIM_V
-};
+/* The valid call has sequences of 2 and 3 tokens; states are read in slots 0 and 3 and written to 1, 0 and 2. */
+enum { DIM_K = 16, SLOT = 4 * 32 * DIM_K, SLOTS = 6 };
 
 /* ---- The types, by their values ------------------------------------------------------------------------ */
 
@@ -55,17 +44,7 @@ static uint16_t encoded(const format *f, double x)
                       (unsigned)ldexp(fabs(x), f->bits - exponent));
 }
 
-static float decoded(const format *f, uint16_t code)
-{
-    const int fraction = f->bits - 1, exponent = (code & 0x7fff) >> fraction;
-    const double part = code & ((1 << fraction) - 1);
-    const double size = exponent ? ldexp(part + (1 << fraction), exponent - 1 + f->least) : ldexp(part, f->least);
-    return (float)(code & 0x8000 ? -size : size);
-}
-
 /* ---- The call ------------------------------------------------------------------------------------------ */
-
-static uint16_t *codes(const delta_memory *m) { return (uint16_t *)(void *)(uintptr_t)m->state; }
 
 /* The states of the valid call, in the type. */
 static void narrow(const format *f)
@@ -134,158 +113,6 @@ static void entries(void)
     ACCEPTED(on_delta, logged(f); MAP(m->seq_start, 0, 0, 3); MAP(m->state_dst, 0, 0, GDN_NONE, 2));
 }
 
-/* ---- What comes out ------------------------------------------------------------------------------------ */
-
-/* A value row, and how many tokens it has seen. */
-typedef struct value_row {
-    const format *f;
-    int interval, length, h, j;
-    float S[DIM_K];
-} value_row;
-
-static value_row row_of(const format *f, int interval, int length, const delta_memory *m, int slot, int h, int j)
-{
-    value_row row = { .f = f, .interval = interval, .length = length, .h = h, .j = j };
-    for (int i = 0; i < DIM_K; i++) row.S[i] = decoded(f, codes(m)[slot * SLOT + (h * DIM_V + j) * DIM_K + i]);
-    return row;
-}
-
-static void updated(value_row *row, const float *k, float a, float delta)
-{
-    for (int i = 0; i < DIM_K; i++) {
-        volatile float decayed = a * row->S[i]; /* rounded by itself */
-        row->S[i] = fmaf(k[i], delta, decayed);
-    }
-    row->length++;
-}
-
-/* Behind the output. */
-static void narrowed(value_row *row)
-{
-    for (int i = 0; row->length % row->interval == 0 && i < DIM_K; i++) row->S[i] = (float)rounded(row->f, row->S[i]);
-}
-
-/* A token, and what it gives. */
-static float stepped(value_row *row, const delta_memory *m, int token)
-{
-    const float *k = m->k + (token * 2 + row->h / 2) * DIM_K, *q = m->q + (token * 2 + row->h / 2) * DIM_K;
-    const volatile float a = m->g[token * HEADS + row->h], kv = a * api_dot(row->S, k);
-    const volatile float less = m->v[(token * HEADS + row->h) * DIM_V + row->j] - kv;
-    updated(row, k, a, m->beta[token * HEADS + row->h] * less);
-    const float out = 0.25f * api_dot(row->S, q);
-    narrowed(row);
-    return out;
-}
-
-static void n_replayed(value_row *row, const delta_memory *m, int log_row, int last)
-{
-    while (row->length < last) {
-        const float *entry = m->log + (log_row * COLUMNS + row->length % COLUMNS) * ENTRY;
-        updated(row, entry + row->h / 2 * DIM_K, entry[DECAYS + row->h], entry[DELTAS + row->h * DIM_V + row->j]);
-        narrowed(row);
-    }
-}
-
-static void is_out(const delta_memory *now, const value_row *row, int token, float out)
-{
-    REQUIRE(!memcmp(&now->out[(token * HEADS + row->h) * DIM_V + row->j], &out, 4));
-}
-
-static void is_state(const delta_memory *now, const value_row *row, int slot)
-{
-    uint16_t code[DIM_K];
-    for (int i = 0; i < DIM_K; i++) code[i] = encoded(row->f, row->S[i]);
-    REQUIRE(!memcmp(codes(now) + slot * SLOT + (row->h * DIM_V + row->j) * DIM_K, code, sizeof code));
-}
-
-/* One row of values after another, after a call with that type. */
-typedef void look_at(const format *f, const delta_memory *before, const delta_memory *now, int h, int j, int fork);
-static void each_row(const format *f, look_at *look, int fork)
-{
-    for (int h = 0; h < HEADS; h++)
-        for (int j = 0; j < DIM_V; j++) look(f, on_delta.before, on_delta.first, h, j, fork);
-}
-
-/* Rounded behind every token: outputs before that, and snapshots of each. */
-static void look_at_every(const format *f, const delta_memory *before, const delta_memory *now, int h, int j, int fork)
-{
-    (void)fork;
-    value_row row = row_of(f, 1, 0, before, 0, h, j);
-    for (int t = 0; t < 2; t++) {
-        is_out(now, &row, t, stepped(&row, before, t));
-        is_state(now, &row, t); /* slots 0 and 1: behind the first token, and the newest */
-    }
-    row = row_of(f, 1, 0, before, 3, h, j);
-    for (int t = 2; t < 5; t++) is_out(now, &row, t, stepped(&row, before, t));
-    is_state(now, &row, 2);
-}
-
-static void every_token(void)
-{
-    for (int type = 0; type < 2; type++) {
-        ACCEPTED(on_delta, narrow(&formats[type]));
-        each_row(&formats[type], look_at_every, 0);
-    }
-}
-
-/* Behind every third: the columns 3 to 6 repeated, of which that of position 5 makes a sixth token, tokens 7 and 8; and
- * 3, then tokens 4 to 6. */
-static void look_at_thirds(const format *f, const delta_memory *before, const delta_memory *now, int h, int j, int fork)
-{
-    (void)fork;
-    value_row row = row_of(f, 3, 3, before, 0, h, j);
-    n_replayed(&row, before, 2, 6);
-    is_state(now, &row, 4); /* committed: as it was last rounded */
-    n_replayed(&row, before, 2, 7);
-    for (int t = 0; t < 2; t++) is_out(now, &row, t, stepped(&row, before, t));
-    is_state(now, &row, 1);
-    row = row_of(f, 3, 3, before, 3, h, j);
-    is_state(now, &row, 3);
-    n_replayed(&row, before, 0, 4);
-    for (int t = 2; t < 5; t++) {
-        is_out(now, &row, t, stepped(&row, before, t));
-        if (t == 3) is_state(now, &row, 2);
-    }
-}
-
-static void every_third(void)
-{
-    for (int type = 0; type < 2; type++) {
-        ACCEPTED(on_delta, logged(&formats[type]));
-        each_row(&formats[type], look_at_thirds, 0);
-    }
-}
-
-/* Counted along a branch: behind the second token of the second sequence, which follows its state as the first does, it
- * has 6 tokens, and the third token reads what was rounded. Where two tokens follow the first one, both do. */
-static void look_at_branches(const format *f, const delta_memory *before, const delta_memory *now, int h, int j,
-                             int fork)
-{
-    value_row first = row_of(f, 2, 8, before, 0, h, j), second = first;
-    is_out(now, &first, 0, stepped(&first, before, 0));
-    is_out(now, &second, 1, stepped(&second, before, 1));
-    first = row_of(f, 2, 4, before, 3, h, j);
-    is_state(now, &first, 3);
-    n_replayed(&first, before, 0, 5);
-    second = first;
-    is_out(now, &first, 2, stepped(&first, before, 2));
-    if (fork) second = first; /* of 6 tokens */
-    is_out(now, &second, 3, stepped(&second, before, 3));
-    is_out(now, fork ? &first : &second, 4, stepped(fork ? &first : &second, before, 4));
-}
-
-static void branches(void)
-{
-    for (int type = 0, fork = 0; type < 2; type += fork, fork = !fork) {
-        ACCEPTED(on_delta, logged(&formats[type]); every(2); d->n_snapshots = 0; d->state_dst.data = NULL;
-                 delta_args.tree =
-                     ((gdn_token_tree){ .size = sizeof(gdn_token_tree), .parent = SPAN(delta_mem.parent) });
-                 MAP(delta_mem.position, 8, 5); MAP(delta_mem.base_position, 8, 4);
-                 MAP(delta_mem.parent, -1, -1, -1, fork ? 0 : -1, fork ? 0 : 1));
-        each_row(&formats[type], look_at_branches, fork);
-    }
-}
-
 /* A pool is converted by set_rows, with the same rounding, and rows of states go from place to place as they are. */
 static void pools(void)
 {
@@ -317,8 +144,5 @@ void test_api_state16(void)
 {
     arguments();
     entries();
-    every_token();
-    every_third();
-    branches();
     pools();
 }

@@ -1,7 +1,6 @@
-/* Calls whose tokens are trees: their arguments, what is refused, and what a branch comes to. */
+/* Calls whose tokens are trees: their arguments and what is refused. gdn check has what a branch comes to. */
 #include "test_api.h"
 
-#include <math.h>
 #include <string.h>
 
 static gdn_gated_delta_net_args *const d = &delta_args.args;
@@ -9,9 +8,7 @@ static gdn_ssm_conv_args *const c = &conv_args.args;
 static gdn_token_tree *const tree = &delta_args.tree, *const conv_tree = &conv_args.tree;
 
 /* The valid calls, of 2 and of 3 tokens: two that follow the state, and a root with two behind it. */
-enum { HEADS = 4, DIM_K = 16, DIM_V = 32, SLOT = HEADS * DIM_V * DIM_K, COLUMNS = API_LOG_SLOTS, CHANNELS = 20 };
 static const int parents[5] = { GDN_NONE, GDN_NONE, GDN_NONE, 0, 0 };
-static const int firsts[5] = { 0, 0, 2, 2, 2 };
 
 static void states(void)
 {
@@ -96,74 +93,9 @@ static void chains(void)
     SAME(on_conv, histories(); MAP(conv_mem.parent, -1, 0, -1, 0, 1); conv_tree->size = 0);
 }
 
-/* Value row j of a head after a token: that after the token which it follows, or as it is in the slot, updated. What
- * the token's delta was, and what it gives, in *delta and *out. */
-static void row_after(const delta_memory *m, int token, int h, int j, float *S, float *delta, float *out)
-{
-    const float *k = m->k + (token * 2 + h / 2) * DIM_K, *q = m->q + (token * 2 + h / 2) * DIM_K;
-    if (parents[token] >= 0) row_after(m, firsts[token] + parents[token], h, j, S, delta, out);
-    else memcpy(S, m->state + (firsts[token] ? 3 : 0) * SLOT + (h * DIM_V + j) * DIM_K, DIM_K * sizeof *S);
-    const volatile float a = m->g[token * HEADS + h], kv = a * api_dot(S, k);
-    const volatile float less = m->v[(token * HEADS + h) * DIM_V + j] - kv, by = m->beta[token * HEADS + h] * less;
-    for (int i = 0; i < DIM_K; i++) {
-        volatile float decayed = a * S[i]; /* rounded by itself */
-        S[i] = fmaf(k[i], by, decayed);
-    }
-    *delta = by;
-    *out = 0.25f * api_dot(S, q);
-}
-
-static void branches(void)
-{
-    const delta_memory *before = on_delta.before, *now = on_delta.first;
-    ACCEPTED(on_delta, states(); inputs()->gate_input = GDN_G_LINEAR; MAP(delta_mem.base_position, 7, 4));
-    for (int token = 0; token < 5; token++)
-        for (int h = 0; h < HEADS; h++)
-            for (int j = 0; j < DIM_V; j++) {
-                const int s = firsts[token] ? 1 : 0, at = (s ? 4 : 7) + token - firsts[token];
-                const float *entry = now->log + ((s ? 0 : 2) * COLUMNS + at % COLUMNS) * API_LOG_ENTRY;
-                float S[DIM_K], delta, out;
-                row_after(before, token, h, j, S, &delta, &out);
-                REQUIRE(!memcmp(&now->out[(token * HEADS + h) * DIM_V + j], &out, 4));
-                REQUIRE(!memcmp(&entry[2 * DIM_K + h * DIM_V + j], &delta, 4));
-            }
-    /* The states at the positions, and no others, have been kept. */
-    REQUIRE(!memcmp(now->state + 4 * SLOT, before->state, SLOT * 4));
-    REQUIRE(!memcmp(now->state, before->state, 4 * SLOT * 4));
-}
-
-static void taps(void)
-{
-    const conv_memory *before = on_conv.before, *now = on_conv.first;
-    ACCEPTED(on_conv, histories());
-    for (int token = 0; token < 5; token++)
-        for (int channel = 0; channel < CHANNELS; channel++) {
-            const int s = firsts[token] ? 1 : 0, position = s ? 1 : 7;
-            float x[3], u = before->bias[channel]; /* x: the token's, that before it, that before that */
-            int behind = 0;
-            for (int m = 0, of = token - firsts[token]; m < 3; m++) {
-                const int p = position - 1 - behind;
-                if (of >= 0) x[m] = before->x[(firsts[token] + of) * CHANNELS + channel];
-                else x[m] = p >= 0 ? before->history[(s * 5 + p % 5) * CHANNELS + channel] : 0;
-                if (of < 0) behind++;
-                else of = parents[firsts[token] + of];
-            }
-            for (int j = 0; j < 3; j++) u = fmaf(before->weight[channel * 3 + j], x[2 - j], u);
-            REQUIRE(!memcmp(&now->out[token * CHANNELS + channel], &u, 4));
-        }
-    /* Columns are by place in the call. */
-    for (int token = 0; token < 5; token++) {
-        const int s = firsts[token] ? 1 : 0, at = (s ? 1 : 7) + token - firsts[token];
-        REQUIRE(
-            !memcmp(now->history + ((s ? 2 : 0) * 5 + at % 5) * CHANNELS, before->x + token * CHANNELS, 4 * CHANNELS));
-    }
-}
-
 void test_api_trees(void)
 {
     arguments();
     entries();
     chains();
-    branches();
-    taps();
 }

@@ -2,10 +2,10 @@
  * Are they the functions that frameworks have, and how far from them is binary32?
  *
  * Devices are judged by the bits of the reference; here the reference and the CPU are judged by the formulas in
- * binary64 (formula.h), and what is before and behind it written down below with libm. Inputs are exact in their types,
- * so that every difference is rounding, and how much of that there can be follows from the same numbers, element by
- * element. As controls, each result is also held against the formulas of other forms, and of the same form with v off
- * by 2^-12: all have to be out of bounds.
+ * binary64 (formula_step()), and what is before and behind it written down below with libm. Inputs are exact in their
+ * types, so that every difference is rounding, and how much of that there can be follows from the same numbers, element
+ * by element. As controls, each result is also held against the formulas of other forms, and of the same form with v
+ * off by 2^-12: all have to be out of bounds.
  *
  * The bound. An operation of binary32 is off by u = 2^-24 of its result at most. To first order in u, and 1% more:
  *   sum of n products    (n / 32 + 5) u of the sum of their magnitudes: a chain of n / 32 fma, then a tree of five
@@ -15,7 +15,8 @@
  *   state                a column's error is one vector E. A step maps it to (I - beta k k^T) Diag(a) E, of length at
  *                        most max(1, |1 - beta |k|^2|) max(a) |E|, with a read key r (1 + |beta k| |r|) max(a) |E|, and
  *                        adds its own roundings, which step() lists
- *   out                  |q| |E|, and the roundings of its own sum; in 16 bits, half a unit of its last place */
+ *   out                  |q| |E|, and the roundings of its own sum; in 16 bits, half a unit of its last place
+ * A state of 16 bits is rounded behind each token's output, by half a unit of its last place. */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -24,7 +25,6 @@
 
 #include "gdn/gdn.h"
 #include "tests/harness.h"
-#include "tests/unit/formula.h"
 #include "tests/unit/targets.h"
 
 enum { MAX_KEYS = 256 };
@@ -202,6 +202,24 @@ static void prepare(const form *f, const operand *in, int t, int h, token *x)
     x->off_beta = f->beta_form == GDN_BETA_LOGIT ? 2 * 2 + 1 : 1;
 }
 
+/* The gated delta net as equation 10 of its paper (arXiv 2412.06464) and the channel-gated form of Kimi Linear's
+ * (2510.26692) have it. */
+typedef struct formula_result {
+    double kv, d, out; /* what was read for the key, the change that is written, the token's output */
+} formula_result;
+
+/* S = (I - beta k r^T) Diag(a) S + beta k v and out = S^T q / sqrt(n), for one column S of the state, of n keys. r is
+ * k, or a key to read with; a has the decay of each key. */
+static inline formula_result formula_step(int n, const double *q, const double *k, const double *r, const double *a,
+                                          double beta, double v, double *S)
+{
+    formula_result x = { 0, 0, 0 };
+    for (int i = 0; i < n; i++) x.kv += r[i] * (S[i] *= a[i]);
+    x.d = beta * (v - x.kv);
+    for (int i = 0; i < n; i++) x.out += (S[i] += k[i] * x.d) * q[i] / sqrt(n);
+    return x;
+}
+
 /* One token for one column, of which E is the error. */
 static void step(const form *f, const token *x, double v, double *S, double *E, double *o, double *o_bound)
 {
@@ -223,6 +241,8 @@ static void step(const form *f, const token *x, double v, double *S, double *E, 
     *o_bound = scale * length_of(x->q, f->Sk) * (*E + UNIT * after * (sum_off(f) + x->off_key)) + UNIT * 2 * fabs(*o);
     if (f->out == GDN_F16) *o_bound += fmax(0x1p-11 * fabs(*o), 0x1p-25);
     if (f->out == GDN_BF16) *o_bound += 0x1p-8 * fabs(*o);
+    if (f->types[STATE] == GDN_F16) *E += 0x1p-11 * after + 0x1p-25 * sqrt(f->Sk); /* behind the output */
+    if (f->types[STATE] == GDN_BF16) *E += 0x1p-8 * after;
 }
 
 static void formula(const form *f, const operand *in, result *r)
@@ -262,14 +282,15 @@ static int state_at(const form *f, int h, int j, int i)
     return f->layout == GDN_STATE_VK ? (h * f->Sv + j) * f->Sk + i : (h * f->Sk + i) * f->Sv + j;
 }
 
-static gdn_status run(gdn_context *ctx, const form *f, const operand *in, void *out, float *state)
+static gdn_status run(gdn_context *ctx, const form *f, const operand *in, void *out, void *state)
 {
     gdn_gated_delta_net_args a =
         FIELDS(.size = sizeof a, .n_seqs = 1, .n_tokens = f->T, .n_heads_k = f->Hk, .n_heads_v = f->Hv,
                .head_dim_k = f->Sk, .head_dim_v = f->Sv, .head_map = GDN_HEADS_GROUPED, .state_layout = f->layout,
                .gate = f->channel ? GDN_GATE_CHANNEL : GDN_GATE_SCALAR, .n_snapshots = 1,
                .scale = (float)(1.0 / sqrt((double)f->Sk)), .out = { .data = out, .dtype = f->out },
-               .state = { .data = state, .n_rows = 1, .n_slots = 1 });
+               .state = { .data = state, .dtype = f->types[STATE], .n_rows = 1, .n_slots = 1 });
+    const size_t unit = f->types[STATE] == GDN_F32 ? 4 : 2;
     gdn_delta_inputs inputs = GDN_INIT(gdn_delta_inputs);
     inputs.qk_norm = f->norm, inputs.qk_norm_eps = (float)f->eps;
     inputs.gate_input = f->g_form, inputs.beta_input = f->beta_form;
@@ -285,7 +306,8 @@ static gdn_status run(gdn_context *ctx, const form *f, const operand *in, void *
     for (int h = 0; h < f->Hv; h++)
         for (int j = 0; j < f->Sv; j++)
             for (int i = 0; i < f->Sk; i++)
-                state[state_at(f, h, j, i)] = (float)in[STATE].x[(h * f->Sv + j) * f->Sk + i];
+                memcpy((char *)state + unit * (size_t)state_at(f, h, j, i),
+                       (const char *)in[STATE].bytes + unit * (size_t)((h * f->Sv + j) * f->Sk + i), unit);
     gdn_capability can = { .size = sizeof can };
     gdn_status status = gdn_gated_delta_net_query(ctx, &a, &can);
     if (!status && can.workspace_bytes) status = gdn_buffer_create(ctx, can.workspace_bytes, &a.workspace);
@@ -299,7 +321,7 @@ static gdn_status run(gdn_context *ctx, const form *f, const operand *in, void *
 static double larger(double off, double e) { return e == e ? fmax(off, e) : INFINITY; }
 
 /* The largest errors of out and of the state, in parts of their bounds. */
-static void measure(const form *f, const result *r, const void *out, const float *state, double off[2])
+static void measure(const form *f, const result *r, const void *out, const void *state, double off[2])
 {
     off[0] = off[1] = 0;
     for (int i = 0; i < f->T * f->Hv * f->Sv; i++)
@@ -308,7 +330,8 @@ static void measure(const form *f, const result *r, const void *out, const float
         for (int j = 0; j < f->Sv; j++)
             for (int i = 0; i < f->Sk; i++) {
                 const int at = (h * f->Sv + j) * f->Sk + i;
-                off[1] = larger(off[1], fabs((double)state[state_at(f, h, j, i)] - r->state[at]) / r->state_bound[at]);
+                const double got = element(state, f->types[STATE], (size_t)state_at(f, h, j, i));
+                off[1] = larger(off[1], fabs(got - r->state[at]) / r->state_bound[at]);
             }
 }
 
@@ -326,7 +349,7 @@ static const char *another(const form *f, int n, form *other)
     case 4: other->beta_form = !f->beta_form; return "another beta";
     case 5: other->factor = f->factor == 2 ? 1 : 2; return "another factor of beta";
     case 6: other->reads = !f->reads; return "the other key to read with";
-    default: other->v_off = 0x1p-12; return f->out == GDN_F32 ? "another v" : NULL;
+    default: other->v_off = 0x1p-12; return f->out == GDN_F32 && f->types[STATE] == GDN_F32 ? "another v" : NULL;
     }
 }
 
@@ -335,7 +358,7 @@ static void judge(gdn_context *ctx, const char *target, const form *f)
     result r = make_result(f), not_so = make_result(f);
     operand in[OPERANDS];
     void *out = allocate((size_t)(f->T * f->Hv * f->Sv), 4);
-    float *state = allocate((size_t)(f->Hv * f->Sv * f->Sk), 4);
+    void *state = allocate((size_t)(f->Hv * f->Sv * f->Sk), 4);
     double off[2];
     form other;
     make_operands(f, in);
@@ -407,6 +430,11 @@ static const form forms[] = {
       TYPES(GDN_F16, GDN_F16, GDN_F16, GDN_F16) },
     { "out_f16", 1, 1, 2, 64, 64, 0, VK, LOG, .length = 1, TYPES(GDN_F32, GDN_F32, GDN_F32, GDN_F16) },
     { "out_bf16", 3, 1, 2, 64, 64, 1, VK, RAW, .length = 1, TYPES(GDN_F16, GDN_F32, GDN_BF16, GDN_BF16) },
+    { "state_f16", 1, 1, 2, 64, 32, 0, VK, LOG, .length = 1, .types = { [STATE] = GDN_F16 } },
+    { "state_bf16", 5, 1, 2, 64, 32, 1, KV, LOG, .length = 1, .types = { [STATE] = GDN_BF16 } },
+    /* Many tokens, of which the state remembers about a hundred */
+    { "long", 2048, 1, 1, 128, 16, 0, VK, .g_form = GDN_G_LOG, .g = { -0.012, -0.008 }, .length = 1 },
+    { "kda_long", 2048, 1, 1, 64, 16, 1, KV, .g_form = GDN_G_LOG, .g = { -0.012, -0.008 }, .length = 1 },
 };
 
 static void judge_target(gdn_context_desc *desc, const char *name)
