@@ -78,17 +78,9 @@ static const gdn_gpu_driver driver = {
     .take_report = gdn_cuda_take_report,
 };
 
-static void describe_plan(const gdn_context *ctx, gdn_kernel kernel, const void *problem, const gdn_plan *plan,
-                          gdn_capability *capability)
-{
-    gdn_plan named = *plan;
-    if (kernel == GDN_KERNEL_gated_delta_net) named.form = gdn_cuda_form_of(ctx->state, problem);
-    gdn_gpu_describe_plan(ctx, kernel, problem, &named, capability);
-}
-
 const gdn_backend gdn_backend_cuda = {
     GDN_GPU_BACKEND(GDN_BACKEND_CUDA, "cuda", &driver),
     .host_memory = 0,
     .data_is_address = 1,
-    .describe_plan = describe_plan,
+    .describe_plan = gdn_gpu_describe_plan,
 };

@@ -102,10 +102,6 @@ int gdn_cuda_release(void *device, gdn_gpu_buffer *buffer);
 gdn_status gdn_cuda_write(void *device, const gdn_span *span, uint64_t offset, const void *source, uint64_t bytes);
 gdn_status gdn_cuda_read(void *device, const gdn_span *span, uint64_t offset, void *target, uint64_t bytes);
 
-/* ---- dispatch_gated_delta_net.c ---- */
-/* The variant's name. It does not depend on addresses, so that a query without data gets the same. */
-gdn_form gdn_cuda_form_of(const gdn_cuda_device *dev, const gdn_gated_delta_net_problem *p);
-
 /* ---- queue.c, for gpu/plan.h ---- */
 gdn_gpu_device gdn_cuda_gpu(const gdn_cuda_device *dev);
 

@@ -109,21 +109,16 @@ static uint32_t warps_of(gdn_cuda_kernel kernel)
     return more ? GDN_CUDA_PREPARED_WARPS : GDN_CUDA_DELTA_WARPS;
 }
 
-gdn_form gdn_cuda_form_of(const gdn_cuda_device *dev, const problem_t *p)
-{
-    gdn_gpu_device nowhere = gdn_cuda_gpu(dev);
-    nowhere.address = NULL;
-    return choose(&nowhere, p).form;
-}
-
 void gdn_cuda_plan_gated_delta_net(const gdn_context *ctx, const void *problem, gdn_plan *plan)
 {
     const problem_t *p = problem;
     const gdn_cuda_device *dev = ctx->state;
     gdn_gpu_device gpu = gdn_cuda_gpu(dev);
+    gdn_gpu_device nowhere = gpu;
+    nowhere.address = NULL; /* the form does not depend on addresses, so that a query without data gets the same */
+    plan->form = choose(&nowhere, p).form;
     const choice_t choice = choose(&gpu, p);
     gpu.most_blocks = UINT64_MAX; /* a grid of three dimensions */
-    plan->form = choice.form;
     plan->variant = (int32_t)choice.kernel;
     gdn_gpu_plan_gated_delta_net(&gpu, p, choice.values, plan);
     if (choice.mixed) {

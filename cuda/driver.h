@@ -15,7 +15,8 @@ typedef struct CUfunc_st *CUfunction;
 typedef struct CUstream_st *CUstream;
 typedef struct CUgreenCtx_st *CUgreenCtx;
 
-/* X(name, value, the gdn_status that it becomes). 714 to 719 all break the context. */
+/* X(name, value, the gdn_status that it becomes; GDN_INTERNAL where it is not here). 714 to 719 all break the context.
+ */
 #define GDN_CUDA_ERRORS(X)                                                                                             \
     X(INVALID_VALUE, 1, GDN_INTERNAL)                                                                                  \
     X(OUT_OF_MEMORY, 2, GDN_OUT_OF_MEMORY)                                                                             \
@@ -36,10 +37,8 @@ typedef struct CUgreenCtx_st *CUgreenCtx;
     X(JIT_COMPILATION_DISABLED, 223, GDN_UNAVAILABLE)                                                                  \
     X(CONTAINED, 226, GDN_DEVICE_LOST)                                                                                 \
     X(INVALID_HANDLE, 400, GDN_INTERNAL)                                                                               \
-    X(NOT_FOUND, 500, GDN_INTERNAL)                                                                                    \
     X(NOT_READY, 600, GDN_INTERNAL)                                                                                    \
     X(ILLEGAL_ADDRESS, 700, GDN_DEVICE_LOST)                                                                           \
-    X(LAUNCH_OUT_OF_RESOURCES, 701, GDN_INTERNAL)                                                                      \
     X(LAUNCH_TIMEOUT, 702, GDN_DEVICE_LOST)                                                                            \
     X(CONTEXT_IS_DESTROYED, 709, GDN_DEVICE_LOST)                                                                      \
     X(ASSERT, 710, GDN_DEVICE_LOST)                                                                                    \
@@ -56,8 +55,6 @@ typedef struct CUgreenCtx_st *CUgreenCtx;
     X(MPS_MAX_CLIENTS_REACHED, 808, GDN_UNAVAILABLE)                                                                   \
     X(MPS_MAX_CONNECTIONS_REACHED, 809, GDN_UNAVAILABLE)                                                               \
     X(MPS_CLIENT_TERMINATED, 810, GDN_DEVICE_LOST)                                                                     \
-    X(STREAM_CAPTURE_UNSUPPORTED, 900, GDN_INTERNAL)                                                                   \
-    X(STREAM_CAPTURE_IMPLICIT, 906, GDN_INTERNAL)                                                                      \
     X(EXTERNAL_DEVICE, 911, GDN_DEVICE_LOST)                                                                           \
     X(UNKNOWN, 999, GDN_DEVICE_LOST)
 
@@ -68,15 +65,10 @@ enum {
 #undef X
 };
 
-enum {
-    CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
-    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
-    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76
-};
+enum { CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76 };
 enum { CU_STREAM_DEFAULT = 0, CU_STREAM_NON_BLOCKING = 1 };
 enum { CU_MEMHOSTALLOC_PORTABLE = 1, CU_MEMHOSTALLOC_DEVICEMAP = 2 };
-enum { CU_STREAM_CAPTURE_MODE_GLOBAL = 0, CU_STREAM_CAPTURE_MODE_RELAXED = 2 };
-enum { CU_STREAM_CAPTURE_STATUS_NONE = 0 };
+enum { CU_STREAM_CAPTURE_MODE_RELAXED = 2, CU_STREAM_CAPTURE_STATUS_NONE = 0 };
 
 /* X(name here, symbol, parameters): the newest version of each symbol that the driver of CUDA 11.4 has. */
 #define GDN_CUDA_DRIVER_FUNCTIONS(X)                                                                                   \

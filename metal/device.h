@@ -33,7 +33,7 @@ typedef enum gdn_metal_kernel {
         GDN_METAL_KERNEL_COUNT
 } gdn_metal_kernel;
 
-enum { GDN_METAL_RING = 16, GDN_METAL_STAGING_BYTES = 1 << 20 };
+enum { GDN_METAL_RING = 16 };
 
 typedef struct gdn_metal_device {
     gdn_gpu_context gpu;
@@ -43,8 +43,8 @@ typedef struct gdn_metal_device {
     gdn_id pipelines[GDN_METAL_KERNEL_COUNT];
     gdn_id ring[GDN_METAL_RING]; /* our command buffers that may not be done, retained */
     uint32_t ring_next;
-    gdn_id staging, bad_buffer; /* shared memory */
-    uint32_t *bad;              /* GDN_GPU_BAD_WORDS words that kernels set */
+    gdn_id bad_buffer; /* shared memory */
+    uint32_t *bad;     /* GDN_GPU_BAD_WORDS words that kernels set */
     _Atomic int lost;
     pthread_mutex_t ring_lock; /* gdn_poll() reads the ring on any thread */
 } gdn_metal_device;

@@ -17,11 +17,9 @@ typedef void (*gdn_imp)(void); /* any method, to be cast to its type */
 
 enum { /* MTL... */
        GDN_MTL_FAMILY_APPLE6 = 1006,
-       GDN_MTL_FAMILY_MAC2 = 2002, /* MTLGPUFamily: the first with shuffles */
-       GDN_MTL_MATH_MODE_SAFE = 0, /* MTLMathMode */
-       GDN_MTL_STORAGE_SHARED = 0,
-       GDN_MTL_STORAGE_MANAGED = 1,
-       GDN_MTL_STORAGE_PRIVATE = 2, /* MTLStorageMode */
+       GDN_MTL_FAMILY_MAC2 = 2002,  /* MTLGPUFamily: the first with shuffles */
+       GDN_MTL_MATH_MODE_SAFE = 0,  /* MTLMathMode */
+       GDN_MTL_STORAGE_SHARED = 0,  /* MTLStorageMode */
        GDN_MTL_BARRIER_BUFFERS = 1, /* MTLBarrierScope */
        GDN_MTL_STATUS_ENQUEUED = 1,
        GDN_MTL_STATUS_COMPLETED = 4,
@@ -70,13 +68,11 @@ typedef struct gdn_mtl_size {
     X(storageMode, "storageMode")                                                                                      \
     X(commandBuffer, "commandBuffer")                                                                                  \
     X(computeCommandEncoder, "computeCommandEncoder")                                                                  \
-    X(blitCommandEncoder, "blitCommandEncoder")                                                                        \
     X(setPipeline, "setComputePipelineState:")                                                                         \
     X(setBytes, "setBytes:length:atIndex:")                                                                            \
     X(setBuffer, "setBuffer:offset:atIndex:")                                                                          \
     X(dispatch, "dispatchThreadgroups:threadsPerThreadgroup:")                                                         \
     X(barrier, "memoryBarrierWithScope:")                                                                              \
-    X(copy, "copyFromBuffer:sourceOffset:toBuffer:destinationOffset:size:")                                            \
     X(endEncoding, "endEncoding")                                                                                      \
     X(commit, "commit")                                                                                                \
     X(status, "status")                                                                                                \
@@ -160,12 +156,6 @@ static inline void gdn_tell_pnn(const gdn_objc *rt, gdn_id to, gdn_id s, const v
 static inline void gdn_tell_sizes(const gdn_objc *rt, gdn_id to, gdn_id s, gdn_mtl_size a, gdn_mtl_size b)
 {
     ((void (*)(gdn_id, gdn_id, gdn_mtl_size, gdn_mtl_size))gdn_method(rt, to, s))(to, s, a, b);
-}
-static inline void gdn_tell_copy(const gdn_objc *rt, gdn_id to, gdn_id s, gdn_id from, unsigned long at, gdn_id target,
-                                 unsigned long target_at, unsigned long bytes)
-{
-    ((void (*)(gdn_id, gdn_id, gdn_id, unsigned long, gdn_id, unsigned long, unsigned long))gdn_method(rt, to, s))(
-        to, s, from, at, target, target_at, bytes);
 }
 
 #endif

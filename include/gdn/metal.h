@@ -15,10 +15,9 @@
  *
  * ---- Buffers ----
  * gdn_span.data and gdn_tensor.data are id<MTLBuffer> of the context's device. gdn_span.offset is in bytes from the
- * buffer's start. Calls accept any storage mode. gdn_buffer_read() and gdn_buffer_write() accept shared buffers, and
- * private ones in multiples of 4 bytes. Buffers of gdn_buffer_create() are shared: the program may use their
- * `contents` before a call is made or after it is done. Two buffers of a call must not alias the same memory (of a
- * heap).
+ * buffer's start. Calls accept any storage mode. gdn_buffer_read() and gdn_buffer_write() accept shared buffers.
+ * Buffers of gdn_buffer_create() are shared: the program may use their `contents` before a call is made or after it
+ * is done. Two buffers of a call must not alias the same memory (of a heap).
  *
  * ---- Queue ----
  * With stream = NULL a call encodes a command buffer of the queue, commits it and returns. gdn_synchronize() waits for
