@@ -22,11 +22,9 @@ void fake_complain(const char *format, ...)
     va_list arguments;
     va_start(arguments, format);
     complaints++;
-    if (!fake_setting("quiet")) {
-        (void)fprintf(stderr, "metal: ");
-        (void)vfprintf(stderr, format, arguments);
-        (void)fprintf(stderr, "\n");
-    }
+    (void)fprintf(stderr, "metal: ");
+    (void)vfprintf(stderr, format, arguments);
+    (void)fprintf(stderr, "\n");
     va_end(arguments);
 }
 
@@ -34,8 +32,8 @@ void fake_complain(const char *format, ...)
 static struct setting {
     const char *name;
     long value;
-} settings[] = { { "hang", 0 },       { "break", 0 },   { "family", 1009 }, { "old", 0 },   { "width", 32 },
-                 { "threads", 1024 }, { "compile", 1 }, { "device", 1 },    { "quiet", 0 }, { "flush", 0 } };
+} settings[] = { { "hang", 0 },       { "break", 0 },   { "family", 1009 }, { "old", 0 },  { "width", 32 },
+                 { "threads", 1024 }, { "compile", 1 }, { "device", 1 },    { "flush", 0 } };
 enum { N_SETTINGS = sizeof settings / sizeof settings[0] };
 
 static struct setting *setting(const char *name, size_t length)
@@ -150,11 +148,11 @@ void *fake_new(const fake_class *class_)
     return o;
 }
 
-long metal_fake_alive(const char *name)
+long metal_fake_alive(void)
 {
     long n = 0;
     fake_lock();
-    for (const fake_object *o = objects; o; o = o->next) n += o->isa != &dead && (!name || !strcmp(o->isa->name, name));
+    for (const fake_object *o = objects; o; o = o->next) n += o->isa != &dead;
     fake_unlock();
     return n;
 }
