@@ -54,7 +54,6 @@ SIMT_EXPORT extern const int gdn_emulated_driver; /* by which libgdn knows that 
  *             2 anywhere between, by the seed
  *   devices   how many there are (1)              driver    its version (13000)
  *   compute   capability, 10 * major + minor (90) memory    bytes of device memory (8 GiB)
- *   multiprocessors  as the device says (4); blocks run one after another all the same
  *   cut       bytes that a copy within device memory leaves out at its end (0)
  *   hang      1: nothing is ever done: queries say NOT_READY, waits LAUNCH_TIMEOUT
  *   lose      a result that every context keeps from now on, such as 719
