@@ -21,8 +21,7 @@ typedef struct simt_module simt_module;
 typedef struct simt_function simt_function;
 typedef struct simt_stream simt_stream;
 typedef struct simt_green simt_green; /* CUgreenCtx */
-typedef struct simt_graph simt_graph;
-typedef struct simt_graph_exec simt_graph_exec;
+typedef struct simt_graph simt_graph, simt_graph_exec;
 
 /* The results that are given: name, value. */
 // clang-format off
@@ -65,10 +64,6 @@ SIMT_EXPORT int simt_control(const char *name, long long value);
  * `result`. times: how many of its calls fail from there, 0: all. GDN_SIMT_FAIL="cuMemAlloc_v2:3:2" is the same,
  * once. */
 SIMT_EXPORT int simt_fail_call(const char *function, unsigned nth, simt_result result, unsigned times);
-
-/* From now on the driver's compiler is said to make a mistake in a kernel: each of its launches leaves the lowest bit
- * of one word wrong, the word whose address lies that many bytes into the kernel's parameters. NULL: in none. */
-SIMT_EXPORT void simt_miscompile(const char *kernel, size_t at);
 
 /* Calls so far of a function, by its exported name. */
 SIMT_EXPORT unsigned long long simt_calls(const char *function);

@@ -80,12 +80,9 @@ struct simt_function {
     simt_module *module;
 };
 
-struct simt_graph { /* and simt_graph_exec, which is laid out alike */
+struct simt_graph { /* and simt_graph_exec, of another kind */
     simt_handle handle;
     simt_work *first;
-};
-struct simt_graph_exec {
-    simt_graph graph;
 };
 
 /* ---- Entering and leaving the interface ---- */

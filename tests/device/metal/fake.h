@@ -28,12 +28,10 @@
 FAKE_API void metal_fake_set(const char *what, long value);
 /* The nth time from now that a message with this selector is sent, it returns nil. 0: never. */
 FAKE_API void metal_fake_fail(const char *selector, unsigned nth);
-/* From now on the compiler is said to make a mistake in this kernel: each of its dispatches leaves the lowest bit of
- * the first word of a buffer wrong. NULL: in none. */
-FAKE_API void metal_fake_miscompile(const char *kernel, unsigned buffer);
 FAKE_API unsigned long metal_fake_calls(const char *selector); /* messages so far */
 FAKE_API long metal_fake_alive(void);                          /* objects */
 FAKE_API long metal_fake_complaints(void);
+FAKE_API void *metal_fake_other_device(void);
 
 FAKE_API extern const int gdn_emulated_driver; /* by which the library knows that this is not the system's Metal */
 

@@ -49,8 +49,6 @@ typedef struct fake_encoder {
 } fake_encoder;
 
 /* ---- Running ---- */
-void metal_fake_miscompile(const char *kernel, unsigned buffer) { simt_set_mistake(kernel, buffer); }
-
 static const char *run_dispatch(const fake_work *w)
 {
     const simt_metal_kernel *kernel = w->pipeline->kernel;

@@ -241,5 +241,4 @@ void *MTLCreateSystemDefaultDevice(void)
 }
 
 /* Another, for tests. */
-FAKE_API void *metal_fake_other_device(void);
 void *metal_fake_other_device(void) { return fake_new(&device_class); }

@@ -98,15 +98,18 @@ static const fake_method *find(const fake_class *class_, const char *name)
     return NULL;
 }
 
-FAKE_API void *object_getClass(void *object);
-void *object_getClass(void *object)
+/* Objective-C knows no const. */
+static void *as_object(const fake_class *class_)
 {
     union {
         const fake_class *in;
         void *out;
-    } c = { .in = ((fake_object *)object)->isa };
+    } c = { .in = class_ };
     return c.out;
 }
+
+FAKE_API void *object_getClass(void *object);
+void *object_getClass(void *object) { return as_object(((fake_object *)object)->isa); }
 
 FAKE_API signed char class_respondsToSelector(void *class_, void *name);
 signed char class_respondsToSelector(void *class_, void *name)
@@ -212,14 +215,7 @@ void *fake_autorelease(void *object)
 FAKE_API void *objc_getClass(const char *name);
 void *objc_getClass(const char *name)
 {
-    static const fake_class *const list[] = { &fake_string_class, &fake_options_class };
-    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
-        if (!strcmp(list[i]->name, name)) {
-            union {
-                const fake_class *in;
-                void *out;
-            } c = { .in = list[i] };
-            return c.out;
-        }
-    return NULL;
+    return !strcmp(name, fake_string_class.name)    ? as_object(&fake_string_class)
+           : !strcmp(name, fake_options_class.name) ? as_object(&fake_options_class)
+                                                    : NULL;
 }

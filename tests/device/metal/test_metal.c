@@ -8,8 +8,8 @@
 #include "metal/device.h"
 #include "tests/device/suite.h"
 #include "tests/device/metal/fake.h"
+#include "tests/emulator/registry.h"
 
-FAKE_API void *metal_fake_other_device(void);
 static const gdn_objc *rt;
 
 static gdn_context *open_metal(gdn_id device, gdn_id queue, uint64_t timeout_ns)
@@ -41,20 +41,20 @@ static void test_self_test(void)
     if (!suite_asks()) return;
     void *pool = rt->pool_push();
     gdn_context *ctx = open_metal(NULL, NULL, 0);
-    metal_fake_miscompile("gdn_metal_delta_2_general", OUT);
+    simt_miscompile("gdn_metal_delta_2_general", OUT);
     REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
     for (int i = 0; i < 2; i++)
         REQUIRE(step_run(&on, NULL) == GDN_UNSUPPORTED && strstr(gdn_last_error(), "kernel delta_2_general") &&
                 strstr(gdn_last_error(), "self-test"));
     REQUIRE(step_same(&on, &start)); /* and the call did nothing */
-    metal_fake_miscompile(NULL, 0);
+    simt_miscompile(NULL, 0);
     REQUIRE(step_run(&on, NULL) == GDN_OK && step_same(&on, &wanted));
     step_close(&on);
 
     /* On another device, whose kernels nobody has asked yet: into a command buffer of the program's. */
     const gdn_id device = metal_fake_other_device(), queue = gdn_send(rt, device, rt->sel.newCommandQueue);
     ctx = open_metal(NULL, queue, 0);
-    metal_fake_miscompile("gdn_metal_delta_2_general", OUT);
+    simt_miscompile("gdn_metal_delta_2_general", OUT);
     REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
     gdn_id commands = gdn_send(rt, queue, rt->sel.commandBuffer);
     const unsigned long commits = metal_fake_calls("commit");
@@ -65,7 +65,7 @@ static void test_self_test(void)
     REQUIRE(gdn_poll(ctx) == GDN_OK); /* which never waits */
     FAILS(gdn_synchronize(ctx, NULL), GDN_UNSUPPORTED, "kernel delta_2_general");
     REQUIRE(gdn_synchronize(ctx, NULL) == GDN_OK); /* reported once */
-    metal_fake_miscompile(NULL, 0);
+    simt_miscompile(NULL, 0);
     step_close(&on);
     rt->release(queue);
     rt->release(device);
