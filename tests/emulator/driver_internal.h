@@ -124,7 +124,6 @@ void simt_settings_from_environment(void);
 /* ---- Memory (driver_memory.c) ---- */
 int simt_device_range(const void *at, size_t bytes); /* within one live allocation that a device reaches? */
 int simt_is_pinned(const void *at, size_t bytes);
-int simt_release_block(void *at, int host);
 const char *simt_damaged(void); /* what wrote beside an allocation; NULL: nothing */
 void simt_context_memory_gone(const simt_context *context);
 void simt_memory_totals(size_t *device_blocks, size_t *host_blocks);
