@@ -20,8 +20,10 @@ static const gdn_gpu_about *about(uint32_t index) { return &gdn_vulkan_catalogue
 
 static gdn_status allocate(void *device, uint64_t bytes, gdn_gpu_buffer *buffer)
 {
+    gdn_vulkan_device *dev = device;
     gdn_vulkan_buffer *b = (gdn_vulkan_buffer *)buffer;
-    const gdn_status status = gdn_vulkan_allocate(device, bytes, GDN_VULKAN_MEMORY_DEVICE, b);
+    const gdn_status status = dev->lost ? gdn_vulkan_wait(dev) /* reports it */
+                                        : gdn_vulkan_allocate(dev, bytes, GDN_VULKAN_MEMORY_DEVICE, b);
     b->record.data = (void *)b->buffer;
     return status ? gdn_gpu_no_buffer(status, bytes) : GDN_OK;
 }

@@ -6,6 +6,7 @@
 #include "check/compare.h"
 #include "check/target.h"
 #include "tests/device/placed.h"
+#include "tests/device/suite.h"
 #include "tests/workspaces.h"
 
 typedef struct sides {
@@ -39,11 +40,11 @@ static void amend(check_case *meant, const char *map, int at)
             return;
         }
     const char *const src = meant->kernel == &check_kernel_ssm_conv ? "history_src" : "state_src";
-    const int n_seqs = (int)check_find(meant, src)->extent[0], start = !strcmp(map, "seq_start");
-    int s = start ? at - 1 : at; /* which delimits two sequences */
+    const int n_seqs = (int)check_find(meant, src)->extent[0], of_start = !strcmp(map, "seq_start");
+    int s = of_start ? at - 1 : at; /* which delimits two sequences */
     if (!strcmp(map, "tree.parent"))
         for (s = 0; get(meant, "seq_start", s + 1) <= at; s++) continue;
-    for (int last = start ? s + 1 : s; s <= last; s++)
+    for (int last = of_start ? s + 1 : s; s <= last; s++)
         if (s >= 0 && s < n_seqs) put(meant, src, s, GDN_SKIP);
 }
 

@@ -3,7 +3,7 @@
 #define GDN_TEST_DEVICE_PLACED_H
 
 #include "check/suite.h"
-#include "tests/device/device.h"
+#include "tests/harness.h"
 
 typedef struct placed {
     gdn_context *ctx;

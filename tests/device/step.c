@@ -1,4 +1,4 @@
-/* The call whose result is known. See device.h. */
+/* The call whose result is known. See suite.h. */
 #include "tests/device/suite.h"
 
 #include <string.h>

@@ -1,12 +1,51 @@
-/* What the test programs of the GPU backends share besides device.h: the step whose result is known, the list of
+/* What the test programs of the GPU backends share: a step whose result is known, bad values in every map, the list of
  * tests and how it is run, and what is tested alike on every device. */
 #ifndef GDN_TEST_DEVICE_SUITE_H
 #define GDN_TEST_DEVICE_SUITE_H
 
 #include <stddef.h>
 
-#include "tests/device/device.h"
+#include "gdn/gdn.h"
+#include "tests/harness.h"
 
+/* A decode step of gated_delta_net for 3 sequences over a pool of 3 rows, and what the reference makes of it. */
+enum {
+    SEQS = 3,
+    HEADS = 2,
+    DIM = 32,
+    N_Q = SEQS * HEADS * DIM,
+    N_G = SEQS * HEADS,
+    N_STATE = SEQS * HEADS * DIM * DIM
+};
+typedef struct step {
+    float q[N_Q], k[N_Q], v[N_Q], g[N_G], beta[N_G], state[N_STATE];
+    float out[N_Q];
+    int32_t src[SEQS], dst[SEQS];
+    gdn_gated_delta_net_args args; /* shapes only */
+} step;
+void step_init(step *s, uint32_t seed);
+/* n steps with the same inputs, by the reference: state and out. */
+void step_reference(step *s, int n);
+void step_reference_at(step *s, int n, uint32_t level);
+
+/* The same on a context: buffers, a call, and a comparison. */
+typedef struct step_on {
+    gdn_context *ctx;
+    gdn_gated_delta_net_args args;
+    gdn_span span[10];
+} step_on;
+gdn_status step_put(step_on *on, gdn_context *ctx, const step *s);
+gdn_status step_run(step_on *on, gdn_stream stream);
+int step_same(step_on *on, const step *expected); /* 1: state and out have the reference's bits */
+void step_drop(step_on *on);
+gdn_context *step_open(step_on *on, gdn_context *ctx); /* the step as it begins, on the context, which comes back */
+void step_close(step_on *on);                          /* and the context */
+
+/* ---- maps.c ---- */
+/* Calls with bad values in every map of every kernel; results and reports are checked. */
+void device_bad_maps(gdn_context *ctx);
+
+/* ---- suite.c ---- */
 extern step start, wanted, wanted_twice; /* before, after one step, after two */
 
 /* ---- The list ---- */
@@ -24,9 +63,9 @@ int suite_run(const suite_test *tests, size_t n, void (*look)(const suite_test *
 /* ---- Contexts ---- */
 /* native and timeout_ns may be NULL and 0, the defaults. */
 gdn_context *suite_open(int32_t backend, const void *native, uint64_t timeout_ns);
-/* The description is refused, with a text that contains `says`. */
 /* Do devices run the self-test? Not where mistakes are planted, which other tests have to notice. */
 int suite_asks(void);
+/* The description is refused, with a text that contains `says`. */
 void suite_refuses(const gdn_context_desc *desc, gdn_status status, const char *says);
 /* Each of them is refused as the description's native, as an argument, with a text that contains `says`. */
 typedef struct suite_native {

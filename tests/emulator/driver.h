@@ -21,8 +21,7 @@ typedef struct simt_module simt_module;
 typedef struct simt_function simt_function;
 typedef struct simt_stream simt_stream;
 typedef struct simt_green simt_green; /* CUgreenCtx */
-typedef struct simt_graph simt_graph;
-typedef struct simt_graph_exec simt_graph_exec;
+typedef struct simt_graph simt_graph, simt_graph_exec;
 
 /* The results that are given: name, value. */
 // clang-format off
@@ -54,7 +53,6 @@ SIMT_EXPORT extern const int gdn_emulated_driver; /* by which libgdn knows that 
  *             2 anywhere between, by the seed
  *   devices   how many there are (1)              driver    its version (13000)
  *   compute   capability, 10 * major + minor (90) memory    bytes of device memory (8 GiB)
- *   multiprocessors  as the device says (4); blocks run one after another all the same
  *   cut       bytes that a copy within device memory leaves out at its end (0)
  *   hang      1: nothing is ever done: queries say NOT_READY, waits LAUNCH_TIMEOUT
  *   lose      a result that every context keeps from now on, such as 719
@@ -66,10 +64,6 @@ SIMT_EXPORT int simt_control(const char *name, long long value);
  * `result`. times: how many of its calls fail from there, 0: all. GDN_SIMT_FAIL="cuMemAlloc_v2:3:2" is the same,
  * once. */
 SIMT_EXPORT int simt_fail_call(const char *function, unsigned nth, simt_result result, unsigned times);
-
-/* From now on the driver's compiler is said to make a mistake in a kernel: each of its launches leaves the lowest bit
- * of one word wrong, the word whose address lies that many bytes into the kernel's parameters. NULL: in none. */
-SIMT_EXPORT void simt_miscompile(const char *kernel, size_t at);
 
 /* Calls so far of a function, by its exported name. */
 SIMT_EXPORT unsigned long long simt_calls(const char *function);

@@ -24,10 +24,11 @@ simt_result simt_unsafe_call(void)
     return SIMT_SUCCESS;
 }
 
-static simt_result drop(void *handle, simt_work *list)
+static simt_result drop(simt_graph *graph, enum simt_kind kind)
 {
-    simt_free_list(list);
-    simt_drop_handle(handle);
+    if (!simt_is(graph, kind)) return SIMT_INVALID_VALUE;
+    simt_free_list(graph->first);
+    simt_drop_handle(graph);
     return SIMT_SUCCESS;
 }
 
@@ -108,10 +109,10 @@ simt_result cuGraphInstantiateWithFlags(simt_graph_exec **out, simt_graph *graph
     if (!out || flags > 15 || !simt_is(graph, SIMT_GRAPH)) LEAVE(SIMT_INVALID_VALUE);
     simt_graph_exec *exec = simt_new_handle(SIMT_GRAPH_EXEC, sizeof *exec, context);
     if (!exec) LEAVE(SIMT_OUT_OF_MEMORY);
-    simt_work **last = &exec->graph.first;
+    simt_work **last = &exec->first;
     for (const simt_work *work = graph->first; work; work = work->next, last = &(*last)->next)
         if (!(*last = copy_of(work))) {
-            (void)drop(exec, exec->graph.first);
+            (void)drop(exec, SIMT_GRAPH_EXEC);
             LEAVE(SIMT_OUT_OF_MEMORY);
         }
     *out = exec;
@@ -124,7 +125,7 @@ simt_result cuGraphLaunch(simt_graph_exec *exec, simt_stream *stream)
     if (!simt_is(exec, SIMT_GRAPH_EXEC)) LEAVE(SIMT_INVALID_VALUE);
     stream = simt_find_stream(context, stream);
     if (!stream) LEAVE(SIMT_INVALID_HANDLE);
-    for (const simt_work *work = exec->graph.first; work; work = work->next) {
+    for (const simt_work *work = exec->first; work; work = work->next) {
         const simt_result result = simt_submit(stream, copy_of(work));
         if (result) LEAVE(result);
     }
@@ -134,11 +135,11 @@ simt_result cuGraphLaunch(simt_graph_exec *exec, simt_stream *stream)
 simt_result cuGraphDestroy(simt_graph *graph)
 {
     ENTER();
-    LEAVE(simt_is(graph, SIMT_GRAPH) ? drop(graph, graph->first) : SIMT_INVALID_VALUE);
+    LEAVE(drop(graph, SIMT_GRAPH));
 }
 
 simt_result cuGraphExecDestroy(simt_graph_exec *exec)
 {
     ENTER();
-    LEAVE(simt_is(exec, SIMT_GRAPH_EXEC) ? drop(exec, exec->graph.first) : SIMT_INVALID_VALUE);
+    LEAVE(drop(exec, SIMT_GRAPH_EXEC));
 }

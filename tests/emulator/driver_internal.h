@@ -79,12 +79,9 @@ struct simt_function {
     simt_module *module;
 };
 
-struct simt_graph { /* and simt_graph_exec, which is laid out alike */
+struct simt_graph { /* and simt_graph_exec, of another kind */
     simt_handle handle;
     simt_work *first;
-};
-struct simt_graph_exec {
-    simt_graph graph;
 };
 
 /* ---- Entering and leaving the interface ---- */
@@ -118,7 +115,7 @@ unsigned long long simt_this_thread(void);
 
 /* ---- Settings (control.c) ---- */
 extern struct simt_settings {
-    long long async, devices, driver, compute, memory, hang, quiet, multiprocessors, cut;
+    long long async, devices, driver, compute, memory, hang, quiet, cut;
 } simt_settings;
 extern unsigned long long simt_launches;
 void simt_settings_from_environment(void);
@@ -126,7 +123,6 @@ void simt_settings_from_environment(void);
 /* ---- Memory (driver_memory.c) ---- */
 int simt_device_range(const void *at, size_t bytes); /* within one live allocation that a device reaches? */
 int simt_is_pinned(const void *at, size_t bytes);
-int simt_release_block(void *at, int host);
 const char *simt_damaged(void); /* what wrote beside an allocation; NULL: nothing */
 void simt_context_memory_gone(const simt_context *context);
 void simt_memory_totals(size_t *device_blocks, size_t *host_blocks);

@@ -112,25 +112,21 @@ const char *simt_damaged(void)
     return NULL;
 }
 
-int simt_release_block(void *at, int host)
+static void release(block *b)
 {
-    block *b = find(at, 1);
-    if (!b || b->at != (char *)at || b->host != host) return -1;
     const char *damaged = simt_damaged();
     if (damaged) simt_complain("%s", damaged);
-    b = find(at, 1);
     if (!b->host) device_bytes -= b->bytes;
     if (b->shadow) simt_check->release_shadow(b->shadow, b->shadow_bytes);
     free(b->memory);
     n_blocks--;
     memmove(b, b + 1, (size_t)(blocks + n_blocks - b) * sizeof *b);
-    return 0;
 }
 
 void simt_context_memory_gone(const simt_context *context)
 {
     for (size_t i = n_blocks; i-- > 0;)
-        if (blocks[i].context == context) simt_release_block(blocks[i].at, blocks[i].host);
+        if (blocks[i].context == context) release(&blocks[i]);
 }
 
 void simt_memory_totals(size_t *device_blocks, size_t *host_blocks)
@@ -151,17 +147,22 @@ simt_result cuMemAlloc_v2(simt_ptr *out, size_t bytes)
     LEAVE(result);
 }
 
+static simt_result give_back(simt_context *context, char *at, int host)
+{
+    if (!at) return SIMT_SUCCESS;
+    const simt_result unsafe = simt_unsafe_call();
+    if (unsafe) return unsafe;
+    block *b = find(at, 1);
+    if (!b || b->host != host || b->at != at) return SIMT_INVALID_VALUE;
+    if (!simt_settings.hang) simt_drain_context(context); /* it waits for what may use the memory */
+    release(b);
+    return context->error;
+}
+
 simt_result cuMemFree_v2(simt_ptr at)
 {
     ENTER_CONTEXT();
-    if (!at) LEAVE(SIMT_SUCCESS);
-    const simt_result unsafe = simt_unsafe_call();
-    if (unsafe) LEAVE(unsafe);
-    const block *b = find((char *)(uintptr_t)at, 1);
-    if (!b || b->host || b->at != (char *)(uintptr_t)at) LEAVE(SIMT_INVALID_VALUE);
-    if (!simt_settings.hang) simt_drain_context(context); /* it waits for what may use the memory */
-    simt_release_block((char *)(uintptr_t)at, 0);
-    LEAVE(context->error);
+    LEAVE(give_back(context, (char *)(uintptr_t)at, 0));
 }
 
 simt_result cuMemHostAlloc(void **out, size_t bytes, unsigned flags)
@@ -181,14 +182,7 @@ simt_result cuMemAllocHost_v2(void **out, size_t bytes) { return cuMemHostAlloc(
 simt_result cuMemFreeHost(void *at)
 {
     ENTER_CONTEXT();
-    if (!at) LEAVE(SIMT_SUCCESS);
-    const simt_result unsafe = simt_unsafe_call();
-    if (unsafe) LEAVE(unsafe);
-    const block *b = find(at, 1);
-    if (!b || !b->host || b->at != (char *)at) LEAVE(SIMT_INVALID_VALUE);
-    if (!simt_settings.hang) simt_drain_context(context);
-    simt_release_block(at, 1);
-    LEAVE(context->error);
+    LEAVE(give_back(context, at, 1));
 }
 
 /* Of what an address tells, the context that its memory is of. */

@@ -46,10 +46,6 @@ simt_result cuModuleGetFunction(simt_function **out, simt_module *module, const 
     if (module->handle.context->error) LEAVE(module->handle.context->error);
     const simt_kernel *kernel = simt_find_kernel(name);
     if (!kernel) LEAVE(SIMT_NOT_FOUND);
-    for (simt_handle *h = simt_handles(SIMT_FUNCTION); h; h = h->next) {
-        simt_function *function = (simt_function *)(void *)h;
-        if (function->module == module && function->kernel == kernel) GIVE(out, function);
-    }
     simt_function *function = simt_new_handle(SIMT_FUNCTION, sizeof *function, module->handle.context);
     if (!function) LEAVE(SIMT_OUT_OF_MEMORY);
     function->kernel = kernel;

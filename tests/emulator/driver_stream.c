@@ -65,8 +65,6 @@ static void fault(simt_context *context, simt_result result)
     if (context->whole && !context->whole->error) context->whole->error = result;
 }
 
-void simt_miscompile(const char *kernel, size_t at) { simt_set_mistake(kernel, at); }
-
 static void run_kernel(simt_work *work)
 {
     const simt_grid grid = { .name = work->kernel->name,

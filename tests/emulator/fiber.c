@@ -1,4 +1,4 @@
-/* Stacks and the switch between them: own assembly on x86-64 and 64-bit Arm (a few ns), ucontext elsewhere. */
+/* Stacks and the switch between them, in assembly for x86-64 and 64-bit Arm (a few ns; ucontext makes system calls). */
 #define _GNU_SOURCE
 #include "tests/emulator/fiber.h"
 
@@ -39,7 +39,7 @@ int simt_fibers_reserve(unsigned count)
     return 0;
 }
 
-#if defined(__x86_64__) && !defined(SIMT_UCONTEXT)
+#if defined(__x86_64__)
 /* It ends in a jump: a return would be predicted to go where this stack was left last. */
 void simt_switch_stack(void **save, void *load);
 __asm__(".text\n.p2align 4\n.hidden simt_switch_stack\n.globl simt_switch_stack\n"
@@ -57,7 +57,7 @@ static void *first_frame(char *top, void (*entry)(void))
     memcpy(&frame[6], &entry, sizeof entry);
     return frame;
 }
-#elif defined(__aarch64__) && !defined(SIMT_UCONTEXT)
+#elif defined(__aarch64__)
 void simt_switch_stack(void **save, void *load);
 __asm__(".text\n.p2align 4\n.hidden simt_switch_stack\n.globl simt_switch_stack\n"
         ".type simt_switch_stack, %function\n"
@@ -79,15 +79,6 @@ static void *first_frame(char *top, void (*entry)(void))
     memcpy(&frame[11], &entry, sizeof entry); /* x30, the address to return to */
     return frame;
 }
-#else
-#include <ucontext.h>
-static ucontext_t contexts[MAX_FIBERS + 1]; /* slow: a system call per switch */
-
-static void simt_switch_stack(void **save, void *load)
-{
-    if (!*save) *save = &contexts[MAX_FIBERS];
-    swapcontext(*save, load);
-}
 #endif
 
 void simt_fiber_start(simt_fiber *fiber, unsigned number, void (*entry)(void))
@@ -99,18 +90,8 @@ void simt_fiber_start(simt_fiber *fiber, unsigned number, void (*entry)(void))
 #ifdef ADDRESS_SANITIZED
     __asan_unpoison_memory_region(fiber->stack, fiber->size); /* a fiber that was given up left its frames */
 #endif
-#if (defined(__x86_64__) || defined(__aarch64__)) && !defined(SIMT_UCONTEXT)
     /* Stacks that end at the same place within a page would compete for the same cache lines. */
     fiber->sp = first_frame(stack + STACK_BYTES - (size_t)(number % 61) * 192, entry);
-#else
-    ucontext_t *context = &contexts[number];
-    getcontext(context);
-    context->uc_stack.ss_sp = fiber->stack;
-    context->uc_stack.ss_size = fiber->size;
-    context->uc_link = NULL;
-    makecontext(context, entry, 0);
-    fiber->sp = context;
-#endif
 }
 
 void simt_fiber_switch(simt_fiber *from, simt_fiber *to, int last)

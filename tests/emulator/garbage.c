@@ -65,7 +65,4 @@ simt_float_mode simt_float_default(void)
     return mode;
 }
 void simt_float_restore(simt_float_mode mode) { __asm__ volatile("msr fpcr, %0" : : "r"(mode)); }
-#else
-simt_float_mode simt_float_default(void) { return 0; }
-void simt_float_restore(simt_float_mode mode) { (void)mode; }
 #endif

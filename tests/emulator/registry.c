@@ -28,7 +28,7 @@ simt_kernel *simt_find_kernel(const char *name)
     return NULL;
 }
 
-void simt_set_mistake(const char *kernel, size_t where)
+void simt_miscompile(const char *kernel, size_t where)
 {
     mistake.kernel = kernel;
     mistake.where = where;

@@ -19,9 +19,10 @@ typedef struct simt_kernel {
 void simt_register_kernel(simt_kernel *kernel);  /* it stays the caller's */
 simt_kernel *simt_find_kernel(const char *name); /* NULL: there is none */
 
-/* The kernel that a test wants to be compiled wrongly, and in what that is to show, which is the driver's to say; NULL:
- * none. */
-void simt_set_mistake(const char *kernel, size_t where);
+/* For tests: from now on the driver's compiler is said to make a mistake in this kernel; each launch leaves the lowest
+ * bit of one word wrong. For CUDA it is the word whose address lies `where` bytes into the kernel's parameters, for
+ * Metal the first of the buffer of that number. NULL: in none. */
+__attribute__((visibility("default"))) void simt_miscompile(const char *kernel, size_t where);
 int simt_has_mistake(const char *kernel, size_t *where);
 
 #ifdef __cplusplus

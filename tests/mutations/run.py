@@ -214,7 +214,7 @@ class Shaders:
                    *(word for word in mistake.arguments if "=" not in word)]
         env = dict(word.split("=") for word in mistake.arguments if "=" in word)
         if "exact_ftz" in command:
-            env |= {"LD_PRELOAD": self.flush, "GDN_TEST_FLUSH": "both"}
+            env |= {"LD_PRELOAD": self.flush, "GDN_TEST_FLUSH": "1"}
         return command, {**env, "LD_LIBRARY_PATH": folder, "GDN_KNOWN_ANSWERS": "off"}, ROOT
 
 

@@ -7,6 +7,7 @@
 #include "gdn/cuda.h"
 #include "tests/device/suite.h"
 #include "tests/emulator/driver_api.h"
+#include "tests/emulator/registry.h"
 
 /* On the primary context, or on `native`. timeout_ns 0: the default. */
 gdn_context *open_cuda(simt_context *native, uint64_t timeout_ns);

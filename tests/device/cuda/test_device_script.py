@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""scripts/cuda_device.sh on machines that are not here: with a GPU, with and without ncu and compute-sanitizer, with an old driver
+"""scripts/cuda_report.py on a kernel that is written here: what it reads, and that each kind of limit can be exceeded. And
+scripts/cuda_device.sh on machines that are not here: with a GPU, with and without ncu and compute-sanitizer, with an old driver
 or toolkit, with an emulated device. nvidia-smi, nvcc, cmake, ncu and the rest are small scripts that print what the real ones
 document. The test shows what cuda_device.sh makes of that, and nothing of a GPU.
 """
@@ -10,8 +11,8 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import test_report  # noqa: E402
+sys.path.insert(0, str(ROOT / "scripts"))
+import cuda_report  # noqa: E402
 
 SMI = """#!/bin/sh
 case "$1" in
@@ -55,6 +56,18 @@ COUNTS = """==PROF== Connected to process 4711 (build-cuda/bin/gdn)
     smsp__inst_executed.sum     inst       45,056
 """
 DENIED = "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance Counters on the target device 0.\n"
+PTXAS = """ptxas info    : Compiling entry function 'gdn_cuda_one' for 'sm_90'
+ptxas info    : Function properties for gdn_cuda_one
+    16 bytes stack frame, 8 bytes spill stores, 4 bytes spill loads
+ptxas info    : Used 128 registers, used 1 barriers, 1024 bytes smem
+ptxas info    : Compiling entry function 'gdn_cuda_two' for 'sm_90'
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 64 registers, used 2 barriers
+"""
+NONE = 7
+# Opcode, the scoreboard that it raises, and those that it waits for.
+CODE = (("LDG.E.128.CONSTANT", 0, ()), ("@P0 LDG.E.64", 1, ()), ("LDG.E.U16", 0, ()), ("FFMA", NONE, (1,)), ("LDG.E", 2, ()),
+        ("FADD.FTZ", NONE, (0, 2)), ("STL", NONE, ()), ("MUFU.RCP", NONE, ()), ("MUFU.EX2", NONE, ()))
 failures = []
 
 
@@ -62,6 +75,15 @@ def require(good, what, said=""):
     if not good:
         failures.append(what)
         print(f"FAILED: {what}\n{said}")
+
+
+def listing(code):
+    lines = ["\t.text.gdn_cuda_one:"]
+    for number, (opcode, write, wait) in enumerate(code):
+        schedule = (write << 5 | NONE << 8 | sum(1 << board for board in wait) << 11) << 41
+        lines += [f"        /*{16 * number:04x}*/                   {opcode} R0, R2 ;   /* 0x0000000000000000 */",
+                  f"                                                   /* 0x{schedule:016x} */"]
+    return "\n".join(lines) + "\n"
 
 
 def program(folder, name, text):
@@ -94,8 +116,8 @@ def machine(folder, compute="9.0", memory="81559", device="NVIDIA H100", vulkan=
         if name not in leave_out and not (name == "ncu" and ncu is None) and not (name == "compute-sanitizer" and not sanitizer):
             program(folder, name, text.format(**named))
     program(folder, "nvdisasm", f'#!/bin/sh\ncat "{folder}/listing"\n')
-    (folder / "listing").write_text(test_report.listing(test_report.CODE))
-    (folder / "ptxas").write_text("ptxas".join(test_report.PTXAS.split("ptxas")[:4]))
+    (folder / "listing").write_text(listing(CODE))
+    (folder / "ptxas").write_text("ptxas".join(PTXAS.split("ptxas")[:4]))
     (folder / "counts").write_text(DENIED if ncu else COUNTS)
     return {**os.environ, "PATH": path_of(folder), "CUDA_HOME": str(folder / "nowhere"), "NVDISASM": str(folder / "nvdisasm"), "CUDA_VISIBLE_DEVICES": "0,1"}
 
@@ -108,6 +130,34 @@ def device(**how):
                           capture_output=True, text=True, env=environment, timeout=300)
     report = folder / "out/cuda-nvidia-h100-80gb-hbm3.md"
     return done.returncode, done.stdout + done.stderr, report.read_text() if report.exists() else "", folder
+
+
+def compiled():
+    resources = cuda_report.resources(PTXAS, 90)
+    # 65,536 registers are 16 warps of 128 each. Two barriers are a block of eight warps.
+    require(resources["one"] == {"registers": 128, "spilled": 28, "warps": 16}, f"resources: {resources['one']}")
+    require(resources["two"] == {"registers": 64, "spilled": 0, "warps": 32} and not cuda_report.resources(PTXAS, 80), "another kernel")
+    code = cuda_report.instructions(listing(CODE))["one"]
+    measured = cuda_report.measure(code)
+    # 16 + 8 + 2 bytes are on their way when the product waits for 8 of them; then 16 + 2 + 4.
+    require(measured == {"local": 1, "in_flight": 26, "inexact": 2}, f"machine code: {measured}")
+    try:
+        cuda_report.instructions(listing(CODE).rpartition("\n  ")[0])
+        require(False, "half an instruction is an error")
+    except cuda_report.Unusable:
+        pass
+    both = {("one", 90): {**resources["one"], **measured}}
+    for limit, exceeded in (("one * local <= 1", 0), ("one * local <= 0", 1), ("o* 90 in_flight >= 26", 0), ("o* 90 in_flight >= 27", 1),
+                            ("* 80 spilled <= 0", 0), ("* * spilled <= 0\none 90 spilled <= 28", 0), ("three * warps >= 1", 1)):
+        found = list(cuda_report.judge(both, cuda_report.read_limits(limit)))
+        require(len(found) == exceeded, f"{limit}: {found}")
+    for wrong in ("one * speed <= 1", "one * local < 1", "one local <= 1", "one * local <= x"):
+        try:
+            cuda_report.read_limits(wrong)
+            require(False, f"'{wrong}' is a limit")
+        except cuda_report.Unusable:
+            pass
+    require(len(cuda_report.read_limits(cuda_report.LIMITS.read_text())) > 10, "the limits of the kernels")
 
 
 def whole():
@@ -147,9 +197,10 @@ def refused():
         require(status == 2 and says in said and not report, f"{what}: exit status {status}", said)
 
 
+compiled()
 with tempfile.TemporaryDirectory() as scratch:
     whole()
     partly()
     refused()
-print(f"cuda_device.sh on 9 machines, {len(failures)} problems")
+print(f"cuda_report.py, and cuda_device.sh on 9 machines: {len(failures)} problems")
 sys.exit(1 if failures else 0)

@@ -22,21 +22,16 @@
 
 /* "hang": command buffers are never done; "break": they end in an error; "family": the highest GPU family of Apple's;
  * "old": without setMathMode:; "width": of a simdgroup; "threads": most of a threadgroup; "compile": 0, and no source
- * compiles; "device": 0, and there is none; "quiet"; "flush": 1, and kernels read subnormal numbers as zeros and make
+ * compiles; "device": 0, and there is none; "flush": 1, and kernels read subnormal numbers as zeros and make
  * zeros of tiny results, as x86 does when it is asked to, 2: the results alone. Also in the environment:
  * GDN_METAL_FAKE=width=64,old=1 */
 FAKE_API void metal_fake_set(const char *what, long value);
 /* The nth time from now that a message with this selector is sent, it returns nil. 0: never. */
 FAKE_API void metal_fake_fail(const char *selector, unsigned nth);
-/* From now on the compiler is said to make a mistake in this kernel: each of its dispatches leaves the lowest bit of
- * the first word of a buffer wrong. NULL: in none. */
-FAKE_API void metal_fake_miscompile(const char *kernel, unsigned buffer);
-/* The source that was compiled last. What of a source lets the compiler fuse or reorder; NULL where nothing does. */
-FAKE_API const char *metal_fake_source(void);
-FAKE_API const char *metal_fake_inexact(const char *source);
 FAKE_API unsigned long metal_fake_calls(const char *selector); /* messages so far */
-FAKE_API long metal_fake_alive(const char *class_name);        /* objects; NULL: of all classes */
+FAKE_API long metal_fake_alive(void);                          /* objects */
 FAKE_API long metal_fake_complaints(void);
+FAKE_API void *metal_fake_other_device(void);
 
 FAKE_API extern const int gdn_emulated_driver; /* by which the library knows that this is not the system's Metal */
 

@@ -12,14 +12,13 @@ typedef struct fake_size { /* MTLSize */
     unsigned long width, height, depth;
 } fake_size;
 
-enum work_kind { DISPATCH, BARRIER, COPY };
+enum work_kind { DISPATCH, BARRIER };
 typedef struct fake_work {
     struct fake_work *next;
     enum work_kind kind;
     fake_pipeline *pipeline;
-    fake_buffer *buffers[SIMT_METAL_BUFFERS]; /* a copy: from and to */
+    fake_buffer *buffers[SIMT_METAL_BUFFERS];
     unsigned long offsets[SIMT_METAL_BUFFERS];
-    size_t bytes;
     fake_size groups, threads;
 } fake_work;
 
@@ -49,8 +48,6 @@ typedef struct fake_encoder {
 } fake_encoder;
 
 /* ---- Running ---- */
-void metal_fake_miscompile(const char *kernel, unsigned buffer) { simt_set_mistake(kernel, buffer); }
-
 static const char *run_dispatch(const fake_work *w)
 {
     const simt_metal_kernel *kernel = w->pipeline->kernel;
@@ -72,12 +69,6 @@ static const char *run_dispatch(const fake_work *w)
     return fake_damaged();
 }
 
-static const char *run_work(const fake_work *w)
-{
-    if (w->kind == COPY) memcpy(w->buffers[1]->at + w->offsets[1], w->buffers[0]->at + w->offsets[0], w->bytes);
-    return w->kind == DISPATCH ? run_dispatch(w) : NULL;
-}
-
 /* Up to the next barrier, backwards: the device is free to. */
 static const fake_work *run_group(const fake_work *first, const char **wrong)
 {
@@ -87,7 +78,7 @@ static const fake_work *run_group(const fake_work *first, const char **wrong)
         list[n++] = end;
         end = end->next;
     }
-    while (n && !*wrong) *wrong = run_work(list[--n]);
+    while (n && !*wrong) *wrong = run_dispatch(list[--n]);
     return end && end->kind == BARRIER ? end->next : end;
 }
 
@@ -125,21 +116,19 @@ static fake_work *add(fake_commands *c, enum work_kind kind)
     return w;
 }
 
-static void *new_encoder(fake_commands *c, const fake_class *class_)
+static const fake_class compute_class;
+static void *commands_compute(fake_commands *c, void *s)
 {
+    (void)s;
     if (c->encoding || c->status > 1) {
         (void)fprintf(stderr, "metal: an encoder is made while another is open, or after commit\n");
         abort();
     }
-    fake_encoder *e = fake_new(class_);
+    fake_encoder *e = fake_new(&compute_class);
     e->commands = objc_retain(c);
     e->open = c->encoding = 1;
     return fake_autorelease(e);
 }
-
-static const fake_class compute_class, blit_class;
-static void *commands_compute(fake_commands *c, void *s) { return (void)s, new_encoder(c, &compute_class); }
-static void *commands_blit(fake_commands *c, void *s) { return (void)s, new_encoder(c, &blit_class); }
 static void *commands_error(fake_commands *c, void *s) { return (void)s, c->error; }
 
 static void commands_commit(fake_commands *c, void *s)
@@ -200,7 +189,6 @@ static void commands_dealloc(fake_object *self)
 
 static const fake_method commands_methods[] = {
     METHOD("computeCommandEncoder", commands_compute),
-    METHOD("blitCommandEncoder", commands_blit),
     METHOD("commit", commands_commit),
     METHOD("status", commands_status),
     METHOD("error", commands_error),
@@ -321,24 +309,6 @@ static void encoder_barrier(fake_encoder *e, void *s, unsigned long scope)
     (void)add(e->commands, BARRIER);
 }
 
-static void encoder_copy(fake_encoder *e, void *s, fake_buffer *from, unsigned long at, fake_buffer *to,
-                         unsigned long to_at, unsigned long bytes)
-{
-    (void)s;
-    check_open(e);
-    if (at > from->bytes || bytes > from->bytes - at || to_at > to->bytes || bytes > to->bytes - to_at || at % 4 ||
-        to_at % 4 || bytes % 4) {
-        fake_complain("a copy of %lu bytes from %lu to %lu", bytes, at, to_at);
-        return;
-    }
-    fake_work *w = add(e->commands, COPY);
-    w->buffers[0] = objc_retain(from);
-    w->buffers[1] = objc_retain(to);
-    w->offsets[0] = at;
-    w->offsets[1] = to_at;
-    w->bytes = bytes;
-}
-
 static void encoder_end(fake_encoder *e, void *s)
 {
     (void)s;
@@ -366,9 +336,3 @@ static const fake_method compute_methods[] = {
 };
 static const fake_class compute_class = { NULL, "MTLComputeCommandEncoder", compute_methods, sizeof(fake_encoder),
                                           encoder_dealloc };
-static const fake_method blit_methods[] = { METHOD("copyFromBuffer:sourceOffset:toBuffer:destinationOffset:size:",
-                                                   encoder_copy),
-                                            METHOD("endEncoding", encoder_end),
-                                            { NULL, NULL } };
-static const fake_class blit_class = { NULL, "MTLBlitCommandEncoder", blit_methods, sizeof(fake_encoder),
-                                       encoder_dealloc };

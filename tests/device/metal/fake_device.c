@@ -182,36 +182,17 @@ static void *device_buffer(void *self, void *s, unsigned long bytes, unsigned lo
     (void)self, (void)s;
     return bytes && bytes <= MOST ? fake_new_buffer(bytes, options >> 4 & 15) : NULL;
 }
-/* A line of its own, in no comment and not left out for Metal, before the first function. Safe math alone leaves
- * contraction on, so that the one about it is all that stands against it. */
-static int holds_for_all(const char *source, const char *pragma)
+/* The two pragmas as metal/language.h has them, before the first function, and none that takes them back. Safe math
+ * alone leaves contraction on, so that the one about it is all that stands against it. */
+static const char *inexact(const char *source)
 {
-    static const char for_metal[] = "\n#if defined(__METAL_VERSION__)\n";
-    char line[128];
-    (void)snprintf(line, sizeof line, "\n%s\n", pragma);
-    const char *at = strstr(source, line), *function = strstr(source, "\nGDN_INLINE ");
-    const char *branch = NULL, *comment = NULL;
-    if (!at || !function || function < at) return 0;
-    for (const char *c = source; (c = strstr(c, "\n#if")) && c < at; c++) branch = c;
-    for (const char *c = source; (c = strstr(c, "/*")) && c < at; c++) comment = c;
-    if (comment && (!(comment = strstr(comment, "*/")) || comment > at)) return 0;
-    if (!branch || strncmp(branch, for_metal, sizeof for_metal - 1) != 0) return 0;
-    const char *other = strstr(branch, "\n#el"), *end = strstr(branch, "\n#endif");
-    return (!other || other > at) && (!end || end > at);
-}
-
-const char *metal_fake_inexact(const char *source)
-{
+    static const char exact[] = "\n#if defined(__METAL_VERSION__)\n#include <metal_stdlib>\nusing namespace metal;\n"
+                                "#pragma METAL fp math_mode(safe)\n#pragma METAL fp contract(off)\n";
+    const char *at = strstr(source, exact), *function = strstr(source, "\nGDN_INLINE ");
     int n = 0;
     for (const char *c = source; (c = strstr(c, "#pragma METAL")); c++) n++;
-    return !holds_for_all(source, "#pragma METAL fp contract(off)")     ? "contraction is not off"
-           : !holds_for_all(source, "#pragma METAL fp math_mode(safe)") ? "the source does not ask for safe math"
-           : n != 2                                                     ? "a pragma takes another back"
-                                                                        : NULL;
+    return at && at < function && n == 2 ? NULL : "the source does not turn contraction and fast math off";
 }
-
-static char *last_source;
-const char *metal_fake_source(void) { return last_source; }
 
 static void *device_library(void *self, void *s, fake_string *source, fake_options *options, void **error)
 {
@@ -221,14 +202,10 @@ static void *device_library(void *self, void *s, fake_string *source, fake_optio
     else if (strstr(source->text, "#include \"")) wrong = "a file is included, and there are none";
     else if (!strstr(source->text, "GDN_KERNEL(gdn_metal_probe_arithmetic,"))
         wrong = "the source does not have what it should";
-    else if ((wrong = metal_fake_inexact(source->text)))
+    else if ((wrong = inexact(source->text)))
         ;
     else if (!options || !options->safe) wrong = "the math mode is not safe";
     if (wrong && error) *error = fake_autorelease(fake_new_error(wrong));
-    fake_lock();
-    free(last_source);
-    last_source = strdup(source->text);
-    fake_unlock();
     return wrong ? NULL : fake_new(&library_class);
 }
 static void *device_pipeline(void *self, void *s, fake_pipeline *function, void **error)
@@ -264,5 +241,4 @@ void *MTLCreateSystemDefaultDevice(void)
 }
 
 /* Another, for tests. */
-FAKE_API void *metal_fake_other_device(void);
 void *metal_fake_other_device(void) { return fake_new(&device_class); }

@@ -22,11 +22,9 @@ void fake_complain(const char *format, ...)
     va_list arguments;
     va_start(arguments, format);
     complaints++;
-    if (!fake_setting("quiet")) {
-        (void)fprintf(stderr, "metal: ");
-        (void)vfprintf(stderr, format, arguments);
-        (void)fprintf(stderr, "\n");
-    }
+    (void)fprintf(stderr, "metal: ");
+    (void)vfprintf(stderr, format, arguments);
+    (void)fprintf(stderr, "\n");
     va_end(arguments);
 }
 
@@ -34,8 +32,8 @@ void fake_complain(const char *format, ...)
 static struct setting {
     const char *name;
     long value;
-} settings[] = { { "hang", 0 },       { "break", 0 },   { "family", 1009 }, { "old", 0 },   { "width", 32 },
-                 { "threads", 1024 }, { "compile", 1 }, { "device", 1 },    { "quiet", 0 }, { "flush", 0 } };
+} settings[] = { { "hang", 0 },       { "break", 0 },   { "family", 1009 }, { "old", 0 },  { "width", 32 },
+                 { "threads", 1024 }, { "compile", 1 }, { "device", 1 },    { "flush", 0 } };
 enum { N_SETTINGS = sizeof settings / sizeof settings[0] };
 
 static struct setting *setting(const char *name, size_t length)
@@ -100,15 +98,18 @@ static const fake_method *find(const fake_class *class_, const char *name)
     return NULL;
 }
 
-FAKE_API void *object_getClass(void *object);
-void *object_getClass(void *object)
+/* Objective-C knows no const. */
+static void *as_object(const fake_class *class_)
 {
     union {
         const fake_class *in;
         void *out;
-    } c = { .in = ((fake_object *)object)->isa };
+    } c = { .in = class_ };
     return c.out;
 }
+
+FAKE_API void *object_getClass(void *object);
+void *object_getClass(void *object) { return as_object(((fake_object *)object)->isa); }
 
 FAKE_API signed char class_respondsToSelector(void *class_, void *name);
 signed char class_respondsToSelector(void *class_, void *name)
@@ -150,11 +151,11 @@ void *fake_new(const fake_class *class_)
     return o;
 }
 
-long metal_fake_alive(const char *name)
+long metal_fake_alive(void)
 {
     long n = 0;
     fake_lock();
-    for (const fake_object *o = objects; o; o = o->next) n += o->isa != &dead && (!name || !strcmp(o->isa->name, name));
+    for (const fake_object *o = objects; o; o = o->next) n += o->isa != &dead;
     fake_unlock();
     return n;
 }
@@ -214,14 +215,7 @@ void *fake_autorelease(void *object)
 FAKE_API void *objc_getClass(const char *name);
 void *objc_getClass(const char *name)
 {
-    static const fake_class *const list[] = { &fake_string_class, &fake_options_class };
-    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
-        if (!strcmp(list[i]->name, name)) {
-            union {
-                const fake_class *in;
-                void *out;
-            } c = { .in = list[i] };
-            return c.out;
-        }
-    return NULL;
+    return !strcmp(name, fake_string_class.name)    ? as_object(&fake_string_class)
+           : !strcmp(name, fake_options_class.name) ? as_object(&fake_options_class)
+                                                    : NULL;
 }

@@ -1,15 +1,14 @@
 /* The Metal backend where `gdn check` does not reach: a program's device, queue, command buffers and encoders, other
  * buffers, and everything that can go wrong. Runs on the fake Metal, whose metal_fake_* functions make things go wrong.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "gdn/metal.h"
 #include "metal/device.h"
 #include "tests/device/suite.h"
 #include "tests/device/metal/fake.h"
+#include "tests/emulator/registry.h"
 
-FAKE_API void *metal_fake_other_device(void);
 static const gdn_objc *rt;
 
 static gdn_context *open_metal(gdn_id device, gdn_id queue, uint64_t timeout_ns)
@@ -41,20 +40,20 @@ static void test_self_test(void)
     if (!suite_asks()) return;
     void *pool = rt->pool_push();
     gdn_context *ctx = open_metal(NULL, NULL, 0);
-    metal_fake_miscompile("gdn_metal_delta_general", OUT);
+    simt_miscompile("gdn_metal_delta_general", OUT);
     REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
     for (int i = 0; i < 2; i++)
         REQUIRE(step_run(&on, NULL) == GDN_UNSUPPORTED && strstr(gdn_last_error(), "kernel delta_general") &&
                 strstr(gdn_last_error(), "self-test"));
     REQUIRE(step_same(&on, &start)); /* and the call did nothing */
-    metal_fake_miscompile(NULL, 0);
+    simt_miscompile(NULL, 0);
     REQUIRE(step_run(&on, NULL) == GDN_OK && step_same(&on, &wanted));
     step_close(&on);
 
     /* On another device, whose kernels nobody has asked yet: into a command buffer of the program's. */
     const gdn_id device = metal_fake_other_device(), queue = gdn_send(rt, device, rt->sel.newCommandQueue);
     ctx = open_metal(NULL, queue, 0);
-    metal_fake_miscompile("gdn_metal_delta_general", OUT);
+    simt_miscompile("gdn_metal_delta_general", OUT);
     REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
     gdn_id commands = gdn_send(rt, queue, rt->sel.commandBuffer);
     const unsigned long commits = metal_fake_calls("commit");
@@ -65,26 +64,11 @@ static void test_self_test(void)
     REQUIRE(gdn_poll(ctx) == GDN_OK); /* which never waits */
     FAILS(gdn_synchronize(ctx, NULL), GDN_UNSUPPORTED, "kernel delta_general");
     REQUIRE(gdn_synchronize(ctx, NULL) == GDN_OK); /* reported once */
-    metal_fake_miscompile(NULL, 0);
+    simt_miscompile(NULL, 0);
     step_close(&on);
     rt->release(queue);
     rt->release(device);
     rt->pool_pop(pool);
-}
-
-/* More calls in flight than the ring holds, and none of them is lost. */
-static void test_many_in_flight(void)
-{
-    step_on on;
-    gdn_context *ctx = open_metal(NULL, NULL, 0);
-    step *many = malloc(sizeof *many);
-    *many = start;
-    step_reference(many, 40);
-    REQUIRE(step_put(&on, ctx, &start) == GDN_OK);
-    for (int i = 0; i < 40; i++) REQUIRE(step_run(&on, NULL) == GDN_OK);
-    REQUIRE(step_same(&on, many));
-    free(many);
-    step_close(&on);
 }
 
 /* ---- A program's objects ------------------------------------------------------------------------------ */
@@ -167,44 +151,22 @@ static void test_devices_that_will_not_do(void)
         { "width", "simdgroups of 64", 64, 32, GDN_UNSUPPORTED },
         { "threads", "threadgroups of up to 32", 32, 1024, GDN_UNSUPPORTED },
         { "compile", "does not compile", 0, 1, GDN_UNAVAILABLE },
-        { "old", NULL, 1, 0, GDN_OK }, /* only setFastMathEnabled: */
     };
     const gdn_id device = metal_fake_other_device();
     const gdn_metal_desc native = { .size = sizeof native, .device = device };
     const gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_METAL, .native = &native };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        gdn_context *ctx = NULL;
         metal_fake_set(cases[i].what, cases[i].value);
-        REQUIRE(gdn_context_create(&desc, &ctx) == cases[i].status &&
-                (!cases[i].says || strstr(gdn_last_error(), cases[i].says)));
+        suite_refuses(&desc, cases[i].status, cases[i].says);
         metal_fake_set(cases[i].what, cases[i].restore);
-        gdn_context_destroy(ctx);
     }
     rt->release(device);
 }
 
-/* The text that Metal's compiler gets turns contraction and fast math off, and the options turn the latter off, too, on
- * new systems and on old ones. Where one of these goes missing the fake compiles nothing. */
-static int refused_with(const char *was, const char *is, const char *says)
-{
-    const char *source = metal_fake_source(), *at = strstr(source, was);
-    const size_t before = (size_t)(at - source), more = strlen(is);
-    char *broken = malloc(strlen(source) + more + 1);
-    REQUIRE(at && broken);
-    memcpy(broken, source, before);
-    memcpy(broken + before, is, more);
-    strcpy(broken + before + more, at + strlen(was));
-    const char *wrong = metal_fake_inexact(broken);
-    const int refused = wrong && !strcmp(wrong, says);
-    free(broken);
-    return refused;
-}
-
+/* The options turn fast math off, on new systems and on old ones; the fake compiles nothing where they or the source do
+ * not. */
 static void test_exact_source(void)
 {
-    static const char contract[] = "\n#pragma METAL fp contract(off)\n";
-    static const char mode[] = "\n#pragma METAL fp math_mode(safe)\n";
-    static const char off[] = "contraction is not off", safe[] = "the source does not ask for safe math";
     const gdn_id device = metal_fake_other_device();
     for (int old = 0; old < 2; old++) {
         const char *const selectors[] = { "setMathMode:", "setFastMathEnabled:" };
@@ -213,19 +175,7 @@ static void test_exact_source(void)
         gdn_context_destroy(open_metal(device, NULL, 0));
         metal_fake_set("old", 0);
         REQUIRE(metal_fake_calls(selectors[old]) == now + 1 && metal_fake_calls(selectors[!old]) == never);
-        REQUIRE(!metal_fake_inexact(metal_fake_source()));
     }
-    REQUIRE(refused_with(contract, "\n", off));
-    REQUIRE(refused_with(contract, "\n// #pragma METAL fp contract(off)\n", off));
-    REQUIRE(refused_with(contract, "\n/*\n#pragma METAL fp contract(off)\n*/\n", off));
-    REQUIRE(refused_with(contract, "\n#pragma METAL fp contract(fast)\n", off));
-    REQUIRE(refused_with(contract, "\n#else\n#pragma METAL fp contract(off)\n", off));
-    REQUIRE(refused_with("\n#if defined(__METAL_VERSION__)\n", "\n#if defined(__CUDACC__)\n", off));
-    REQUIRE(refused_with(mode, "\n", safe));
-    REQUIRE(refused_with(mode, "\n#pragma METAL fp math_mode(relaxed)\n", safe));
-    REQUIRE(refused_with("\n#define GDN_INLINE static inline\n",
-                         "\n#define GDN_INLINE static inline\n#pragma METAL fp contract(on)\n",
-                         "a pragma takes another back"));
     rt->release(device);
 }
 
@@ -287,12 +237,10 @@ static void test_other_buffers(void)
 
 static void test_out_of_memory(void) { suite_out_of_memory(open_metal(NULL, NULL, 0), ""); }
 
-static long alive(void) { return metal_fake_alive(NULL); }
-
 /* Whatever may return nil does. */
 static void test_every_message_fails(void)
 {
-    static const suite_failing driver = { metal_fake_fail, metal_fake_calls, alive, 20, 0, " " };
+    static const suite_failing driver = { metal_fake_fail, metal_fake_calls, metal_fake_alive, 20, 0, " " };
     static const suite_function messages[] = {
         { "newCommandQueue", 0, 0 },
         { "new", 0, 0 },
@@ -361,18 +309,19 @@ static void test_bounded_waits(void)
 
 /* ---- Others ------------------------------------------------------------------------------------------- */
 
-static void test_two_threads(void) { suite_two_threads(GDN_BACKEND_METAL, 1); }
+/* More calls are in flight than the ring holds, and none of them is lost. */
+static void test_two_threads(void) { suite_two_threads(GDN_BACKEND_METAL, GDN_METAL_RING + 1); }
 static void test_bad_maps(void) { suite_bad_maps(GDN_BACKEND_METAL); }
 
 /* Nothing stays behind, and the fake has nothing to complain about. */
 static void look(const suite_test *test, int after)
 {
     static long alive, complaints;
-    if (after && !test->leaves && metal_fake_alive(NULL) != alive)
-        (void)printf("    %ld objects more are alive\n", metal_fake_alive(NULL) - alive);
-    REQUIRE(!after || test->leaves || metal_fake_alive(NULL) == alive);
+    if (after && !test->leaves && metal_fake_alive() != alive)
+        (void)printf("    %ld objects more are alive\n", metal_fake_alive() - alive);
+    REQUIRE(!after || test->leaves || metal_fake_alive() == alive);
     REQUIRE(!after || metal_fake_complaints() == complaints);
-    alive = metal_fake_alive(NULL);
+    alive = metal_fake_alive();
     complaints = metal_fake_complaints();
 }
 
@@ -382,7 +331,6 @@ int main(int argc, char **argv)
     static const suite_test tests[] = {
         { "self-test", test_self_test, 0 },
         { "default", test_default, 0 },
-        { "many in flight", test_many_in_flight, 0 },
         { "program's objects", test_programs_objects, 0 },
         { "bad native", test_bad_native, 0 },
         { "will not do", test_devices_that_will_not_do, 0 },

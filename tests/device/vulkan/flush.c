@@ -1,9 +1,8 @@
 /* A device that flushes subnormal numbers: Mesa's driver for CPUs, with the processor's mode for that on the threads
  * which that driver makes, and computes on. Nobody else's arithmetic is another. Linux and x86 only.
  *
- * As a library to be preloaded (flush.sh, mutations.py), it flushes as GDN_TEST_FLUSH in the environment says:
- *     operands, results   one of the two only, which is no level of the contract
- *     both                by the rule of GDN_EXACT_FTZ */
+ * As a library to be preloaded (flush.sh, run.py of tests/mutations), it flushes by the rule of GDN_EXACT_FTZ where the
+ * environment has GDN_TEST_FLUSH. */
 #define _GNU_SOURCE /* RTLD_NEXT, dladdr, REG_* */
 #include "flush.h"
 
@@ -110,12 +109,7 @@ void gdn_test_flush_now(unsigned bits)
 
 __attribute__((constructor)) static void read_environment(void)
 {
-    const char *const value = getenv("GDN_TEST_FLUSH");
-    mode = !value                       ? 0
-           : !strcmp(value, "both")     ? GDN_TEST_FLUSH_BOTH
-           : !strcmp(value, "results")  ? GDN_TEST_FLUSH_RESULTS
-           : !strcmp(value, "operands") ? GDN_TEST_FLUSH_OPERANDS
-                                        : 0;
+    mode = getenv("GDN_TEST_FLUSH") ? GDN_TEST_FLUSH_BOTH : 0;
 }
 #else
 void gdn_test_flush(unsigned bits) { (void)bits; }

@@ -85,13 +85,10 @@ static void test_self_test_there(void)
     if (!suite_asks()) return;
     gdn_test_flush(GDN_TEST_FLUSH_BOTH);
     REQUIRE(open_at(GDN_EXACT_FTZ, &ctx) == GDN_OK && step_put(&on, ctx, &tiny) == GDN_OK);
-    const gdn_vulkan_device *dev = ctx->state;
-    const gdn_gpu_variant *v = &dev->gpu.variant;
-    fault.wrong_shader =
-        gdn_vulkan_shader(GDN_VULKAN_gated_delta_net, 0, v->soft_fma, v->subgroup, dev->traits.storage16);
+    compile_wrongly(ctx->state);
     FAILS(step_run(&on, NULL), GDN_UNSUPPORTED, "self-test");
     step_close(&on);
-    memset(&fault, 0, sizeof fault);
+    fault = (faults){ 0 };
 }
 
 static void look(uint32_t levels, uint32_t level)
@@ -118,34 +115,32 @@ static void look(uint32_t levels, uint32_t level)
 static void test_devices(void)
 {
     static const struct {
-        unsigned flush;                          /* whatever it is asked */
-        int can_flush, not_alone, flushes_asked; /* as in faults         */
+        unsigned flush; /* whatever it is asked */
         uint32_t levels;
+        faults of;
     } devices[] = {
-        { 0, 0, 0, 0, KEEPS },
-        { GDN_TEST_FLUSH_BOTH, 0, 0, 0, FLUSHES },
-        { GDN_TEST_FLUSH_OPERANDS, 0, 0, 0, 0 },
-        { GDN_TEST_FLUSH_RESULTS, 0, 0, 0, 0 },
-        { 0, 1, 0, 1, KEEPS | FLUSHES },
-        { 0, 1, 0, 0, KEEPS }, /* it says that it can be asked, and keeps them all the same */
-        { GDN_TEST_FLUSH_BOTH, 1, 0, 0, FLUSHES },
-        { 0, 1, 1, 1, KEEPS }, /* binary64 would have to be declared as well, and so nothing is */
+        { 0, KEEPS, { 0 } },
+        { GDN_TEST_FLUSH_BOTH, FLUSHES, { 0 } },
+        { GDN_TEST_FLUSH_OPERANDS, 0, { 0 } },
+        { GDN_TEST_FLUSH_RESULTS, 0, { 0 } },
+        { 0, KEEPS | FLUSHES, { .can_flush = 1, .flushes_asked = 1 } },
+        { 0, KEEPS, { .can_flush = 1 } }, /* it says that it can be asked, and keeps them all the same */
+        { GDN_TEST_FLUSH_BOTH, FLUSHES, { .can_flush = 1 } },
+        /* Binary64 would have to be declared as well, and so nothing is. */
+        { 0, KEEPS, { .can_flush = 1, .flushes_asked = 1, .not_alone = 1 } },
     };
     test_self_test_there();
     for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++)
         for (uint32_t level = 0; level < GDN_LEVEL_COUNT; level++) {
             const int before = test_failed;
-            if (devices[i].can_flush && getenv("VK_INSTANCE_LAYERS")) continue; /* a layer knows that it cannot */
-            memset(&fault, 0, sizeof fault);
-            fault.can_flush = devices[i].can_flush;
-            fault.not_alone = devices[i].not_alone;
-            fault.flushes_asked = devices[i].flushes_asked;
+            if (devices[i].of.can_flush && getenv("VK_INSTANCE_LAYERS")) continue; /* a layer knows that it cannot */
+            fault = devices[i].of;
             gdn_test_flush(devices[i].flush);
             look(devices[i].levels, level);
             if (test_failed != before) (void)printf("device %d at level %u\n", (int)i, (unsigned)level);
         }
     gdn_test_flush(0);
-    memset(&fault, 0, sizeof fault);
+    fault = (faults){ 0 };
 }
 
 /* Is this the driver that flush.c knows, whose fma rounds twice? */

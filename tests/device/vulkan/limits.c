@@ -19,10 +19,7 @@ static void test_subgroup_size(void)
 
     /* None can be asked for, or none that is large enough: the device's own size is taken as before. */
     for (int i = 0; i < 2; i++) {
-        memset(&fault, 0, sizeof fault);
-        fault.no_required_size = i == 0;
-        fault.min_subgroup = i == 1 ? 1u << 16 : 0;
-        REQUIRE(faulty_context(&ctx, 0) == GDN_OK);
+        ctx = context_with((faults){ .no_required_size = i == 0, .min_subgroup = i == 1 ? 1u << 16 : 0 });
         REQUIRE(!((const gdn_vulkan_device *)ctx->state)->traits.required_size);
         REQUIRE(step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK && step_same(&on, &wanted));
         REQUIRE(fault.pipelines > 0 && fault.sized == 0);
@@ -30,9 +27,7 @@ static void test_subgroup_size(void)
     }
 
     /* Smaller ones than the eight lanes are passed over. */
-    memset(&fault, 0, sizeof fault);
-    fault.min_subgroup = 2;
-    REQUIRE(faulty_context(&ctx, 0) == GDN_OK);
+    ctx = context_with((faults){ .min_subgroup = 2 });
     const gdn_vulkan_traits small = ((const gdn_vulkan_device *)ctx->state)->traits;
     REQUIRE(!small.required_size || small.subgroup_size == 8);
     gdn_context_destroy(ctx);
@@ -40,18 +35,14 @@ static void test_subgroup_size(void)
 
 static void test_allocation_size(void)
 {
-    gdn_context *ctx = NULL;
     gdn_span span = { 0 };
-    memset(&fault, 0, sizeof fault);
-    fault.max_allocation = UINT64_C(1) << 24;
-    REQUIRE(faulty_context(&ctx, 0) == GDN_OK);
+    gdn_context *ctx = context_with((faults){ .max_allocation = UINT64_C(1) << 24 });
     REQUIRE(gdn_buffer_create(ctx, fault.max_allocation, &span) == GDN_OK);
     gdn_buffer_destroy(ctx, &span);
     const int before = fault.creations;
-    REQUIRE(gdn_buffer_create(ctx, fault.max_allocation + 1, &span) == GDN_OUT_OF_MEMORY && !span.data);
-    REQUIRE(strstr(gdn_last_error(), "16777217 bytes") && strstr(gdn_last_error(), "at most 16777216") &&
-            strstr(gdn_last_error(), "maxMemoryAllocationSize"));
-    REQUIRE(fault.creations == before);
+    FAILS(gdn_buffer_create(ctx, fault.max_allocation + 1, &span), GDN_OUT_OF_MEMORY, "16777217 bytes",
+          "at most 16777216", "maxMemoryAllocationSize");
+    REQUIRE(!span.data && fault.creations == before);
     gdn_context_destroy(ctx);
 }
 
@@ -128,5 +119,5 @@ void test_limits(void)
     test_shader_fma();
     test_subgroup_size();
     test_allocation_size();
-    memset(&fault, 0, sizeof fault);
+    fault = (faults){ 0 };
 }

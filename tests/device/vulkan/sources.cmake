@@ -1,8 +1,7 @@
 # Tests of the Vulkan backend, included by tests/CMakeLists.txt where the backend is built. Those that need a device, which
 # lavapipe is, are skipped where there is none; scripts/test.sh takes that for a failure.
 gdn_device_program(vulkan device/vulkan/test_vulkan.c device/vulkan/limits.c device/vulkan/long_sequences.c
-  device/vulkan/test_self_test.c device/vulkan/pipelines.c device/vulkan/parameters.c device/vulkan/levels.c
-  device/vulkan/support.c device/vulkan/flush.c)
+  device/vulkan/parameters.c device/vulkan/levels.c device/vulkan/support.c device/vulkan/flush.c)
 target_include_directories(test_vulkan PRIVATE "${GDN_VULKAN_INCLUDE}")
 set_target_properties(test_vulkan PROPERTIES ENABLE_EXPORTS ON) # its dlopen and pthread_create replace the C library's
 set(gdn_vulkan_tests robustness missing_loader long_sequences)

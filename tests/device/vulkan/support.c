@@ -291,12 +291,21 @@ gdn_status faulty_context(gdn_context **ctx, uint64_t timeout_ns)
     return gdn_context_create(&desc, ctx);
 }
 
-gdn_context *sound_context(void)
+gdn_context *context_with(faults of_it)
 {
     gdn_context *ctx = NULL;
-    memset(&fault, 0, sizeof fault);
+    fault = of_it;
     REQUIRE(faulty_context(&ctx, 0) == GDN_OK);
     return ctx;
 }
 
+gdn_context *sound_context(void) { return context_with((faults){ 0 }); }
+
 gdn_context *faulty_step(step_on *on) { return step_open(on, sound_context()); }
+
+void compile_wrongly(const gdn_vulkan_device *dev)
+{
+    const gdn_gpu_variant *v = &dev->gpu.variant;
+    fault.wrong_shader =
+        gdn_vulkan_shader(GDN_VULKAN_gated_delta_net, 0, v->soft_fma, v->subgroup, dev->traits.storage16);
+}

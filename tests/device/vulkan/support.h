@@ -33,9 +33,11 @@ extern faults fault;
 gdn_vulkan_function faulty_loader(void);
 /* A context on a device of the library's own behind that loader. */
 gdn_status faulty_context(gdn_context **ctx, uint64_t timeout_ns);
+gdn_context *context_with(faults of_it);
 /* Without a fault as yet; and the step on it. */
 gdn_context *sound_context(void);
 gdn_context *faulty_step(step_on *on);
+void compile_wrongly(const gdn_vulkan_device *dev); /* from now on its shader of gated_delta_net */
 
 /* parameters.c */
 void test_parameters(void);
@@ -48,11 +50,5 @@ void test_limits(void);
 
 /* long_sequences.c */
 int long_sequences(void); /* exit status */
-
-/* ---- test_self_test.c ---- */
-void test_self_test(void);
-
-/* ---- pipelines.c ---- */
-void test_pipelines_bounded(void);
 
 #endif
