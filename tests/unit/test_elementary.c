@@ -23,7 +23,7 @@
 
 #include "cpu/cpu.h"
 #include "numerics/float_env.h"
-#include "simd/elementary.h"
+#include "tests/unit/elementary_table.h"
 #include "simd/features.h"
 #include "tests/harness.h"
 

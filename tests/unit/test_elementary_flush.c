@@ -10,7 +10,7 @@
 
 #include "numerics/elementary.h"
 #include "numerics/float_env.h"
-#include "simd/elementary.h"
+#include "tests/unit/elementary_table.h"
 #include "simd/features.h"
 #include "tests/harness.h"
 

@@ -1,5 +1,5 @@
 /* The reference as a table. It runs without a vector version, and tests compare the others with it. */
-#include "simd/elementary.h"
+#include "tests/unit/elementary_table.h"
 
 #define GDN_ELEMENTARY_ARRAY(name, reference, bound)                                                                   \
     static void name##_array(const float *in, float *out, size_t n)                                                    \

@@ -3,4 +3,4 @@
 #include "simd/elementary.inc.h"
 
 #define GDN_ELEMENTARY_TABLE gdn_elementary_avx2
-#include "simd/elementary_table.inc.h"
+#include "tests/unit/elementary_table.inc.h"

@@ -1,7 +1,7 @@
 /* The elementary functions over arrays, one table per instruction set. Kernels inline the functions
- * of elementary.inc.h instead. Tests and benchmarks reach every version through the tables. */
-#ifndef GDN_SIMD_ELEMENTARY_H
-#define GDN_SIMD_ELEMENTARY_H
+ * of elementary.inc.h instead. Tests reach every version through the tables. */
+#ifndef GDN_TESTS_ELEMENTARY_TABLE_H
+#define GDN_TESTS_ELEMENTARY_TABLE_H
 
 #include <stddef.h>
 

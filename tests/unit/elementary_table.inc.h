@@ -1,6 +1,6 @@
 /* The array functions and the table of one instruction set, from the functions of elementary.inc.h.
  * The includer defines GDN_ELEMENTARY_TABLE, the table's name. */
-#include "simd/elementary.h"
+#include "tests/unit/elementary_table.h"
 
 /* The arrays process a group of vectors at once where possible, as kernels do. */
 #define GDN_ELEMENTARY_ONE_BY_ONE(name)                                                                                \
