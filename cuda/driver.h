@@ -105,15 +105,11 @@ enum { CU_STREAM_CAPTURE_MODE_RELAXED = 2, CU_STREAM_CAPTURE_STATUS_NONE = 0 };
     X(MemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2", (CUdeviceptr to, const void *from, size_t bytes, CUstream stream))      \
     X(MemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2", (void *to, CUdeviceptr from, size_t bytes, CUstream stream))
 
-/* The same for newer drivers, 12.0 and 12.5; NULL if the driver is older. */
-#define GDN_CUDA_DRIVER_NEWER_FUNCTIONS(X)                                                                             \
-    X(StreamGetCtx_v2, "cuStreamGetCtx_v2", (CUstream stream, CUcontext * context, CUgreenCtx * green))
-
 typedef struct gdn_cuda_driver {
 #define X(name, symbol, parameters) CUresult(*name) parameters;
     GDN_CUDA_DRIVER_FUNCTIONS(X)
-    GDN_CUDA_DRIVER_NEWER_FUNCTIONS(X)
 #undef X
+    CUresult (*StreamGetCtx_v2)(CUstream stream, CUcontext *context, CUgreenCtx *green); /* NULL before CUDA 12.5 */
     int version;  /* of CUDA, as cuDriverGetVersion() has it: 1000 * major + 10 * minor */
     int emulated; /* it exports GDN_EMULATED_DRIVER */
 } gdn_cuda_driver;

@@ -291,29 +291,23 @@ template <class X> GDN_INLINE float4 gate_bias(const gdn_gpu_gated_delta_net &p,
 }
 
 // 2: decay, of one element of g or of four
-GDN_INLINE float raw_gate(float g, float rate, float bias) { return gdn_raw_gate(g, rate, bias); }
-GDN_INLINE float4 raw_gate(float4 g, float rate, float4 bias)
+GDN_INLINE float4 gdn_raw_gate(float4 g, float rate, float4 bias)
 {
     return make_float4(gdn_raw_gate(g.x, rate, bias.x), gdn_raw_gate(g.y, rate, bias.y),
                        gdn_raw_gate(g.z, rate, bias.z), gdn_raw_gate(g.w, rate, bias.w));
 }
-GDN_INLINE float bounded_gate(const gdn_gpu_gated_delta_net &p, float g, float rate, float bias)
+GDN_INLINE float4 gdn_bounded_gate(float4 g, float rate, float4 bias, float bound)
 {
-    return gdn_bounded_gate(g, rate, bias, p.lower_bound);
+    return make_float4(gdn_bounded_gate(g.x, rate, bias.x, bound), gdn_bounded_gate(g.y, rate, bias.y, bound),
+                       gdn_bounded_gate(g.z, rate, bias.z, bound), gdn_bounded_gate(g.w, rate, bias.w, bound));
 }
-GDN_INLINE float4 bounded_gate(const gdn_gpu_gated_delta_net &p, float4 g, float rate, float4 bias)
-{
-    return make_float4(bounded_gate(p, g.x, rate, bias.x), bounded_gate(p, g.y, rate, bias.y),
-                       bounded_gate(p, g.z, rate, bias.z), bounded_gate(p, g.w, rate, bias.w));
-}
-GDN_INLINE float exp_of(float x) { return gdn_expf(x); }
-GDN_INLINE float4 exp_of(float4 x) { return make_float4(gdn_expf(x.x), gdn_expf(x.y), gdn_expf(x.z), gdn_expf(x.w)); }
+GDN_INLINE float4 gdn_expf(float4 x) { return make_float4(gdn_expf(x.x), gdn_expf(x.y), gdn_expf(x.z), gdn_expf(x.w)); }
 template <bool ALL = false, class Gate>
 GDN_INLINE Gate decay_of(const gdn_gpu_gated_delta_net &p, Gate g, float rate, Gate bias)
 {
     if (!ALL && p.g_form == GDN_GPU_G_LINEAR) return g;
-    if (!ALL && p.g_form == GDN_GPU_G_BOUNDED) return exp_of(bounded_gate(p, g, rate, bias));
-    return exp_of(ALL || p.g_form != GDN_GPU_G_LOG ? raw_gate(g, rate, bias) : g);
+    if (!ALL && p.g_form == GDN_GPU_G_BOUNDED) return gdn_expf(gdn_bounded_gate(g, rate, bias, p.lower_bound));
+    return gdn_expf(ALL || p.g_form != GDN_GPU_G_LOG ? gdn_raw_gate(g, rate, bias) : g);
 }
 
 // One step of four partial sums, of the keys i, i + step, ... Sums of keys that do not exist are left unchanged: fma(0,

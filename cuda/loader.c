@@ -38,9 +38,7 @@ static int open_driver(gdn_cuda_catalogue *c)
     }
     GDN_CUDA_DRIVER_FUNCTIONS(X)
 #undef X
-#define X(name, symbol, parameters) (void)find(library, symbol, &c->cu.name);
-    GDN_CUDA_DRIVER_NEWER_FUNCTIONS(X)
-#undef X
+    (void)find(library, "cuStreamGetCtx_v2", &c->cu.StreamGetCtx_v2);
     c->cu.emulated = dlsym(library, GDN_EMULATED_DRIVER) != NULL;
     return 1;
 }

@@ -76,12 +76,7 @@ gdn_status gdn_cuda_wait(gdn_cuda_device *dev, CUstream stream)
 gdn_status gdn_cuda_launch(gdn_cuda_device *dev, gdn_cuda_kernel kernel, CUstream stream, const uint32_t blocks[3],
                            uint32_t threads, const void *params)
 {
-    void *list[1];
-    union { /* the driver's signature has no const, and it only reads */
-        const void *in;
-        void *out;
-    } p = { .in = params };
-    list[0] = p.out;
+    void *list[] = { (void *)(uintptr_t)params }; /* the driver only reads it */
     const CUresult result = dev->cu->LaunchKernel(dev->kernels[kernel], blocks[0], blocks[1], blocks[2], threads, 1, 1,
                                                   0, stream, list, NULL);
     return result == CUDA_SUCCESS ? GDN_OK : gdn_cuda_fail(dev, dev->cu, result, "cuLaunchKernel");

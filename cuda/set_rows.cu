@@ -96,11 +96,6 @@ GDN_INLINE void store_q8_0(char *block, float x, int lane)
     if (lane == 1) store_16bit(block, to_f16(d));
 }
 
-GDN_INLINE uint32_t two_16bit(float low, float high, int dtype)
-{
-    return to_16bit(low, dtype) | to_16bit(high, dtype) << 16;
-}
-
 // Copies bytes of a piece of a row; 16 at a time if rows are aligned to that.
 GDN_INLINE void move(char *dst, uint64_t src, int64_t bytes, bool wide)
 {
@@ -142,7 +137,8 @@ GDN_KERNEL(gdn_cuda_rows_write, gdn_gpu_set_rows, GDN_BLOCKS(GDN_CUDA_ROWS_THREA
         for (int64_t j = me; j < whole; j += GDN_CUDA_ROWS_THREADS) {
             const float4 x = read_float4(src + 16 * (uint64_t)j);
             *(uint2 *)(dst + 8 * (uint64_t)j) =
-                make_uint2(two_16bit(x.x, x.y, p.dst_dtype), two_16bit(x.z, x.w, p.dst_dtype));
+                make_uint2(to_16bit(x.x, p.dst_dtype) | to_16bit(x.y, p.dst_dtype) << 16,
+                           to_16bit(x.z, p.dst_dtype) | to_16bit(x.w, p.dst_dtype) << 16);
         }
         for (int64_t j = 4 * whole + me; j < n; j += GDN_CUDA_ROWS_THREADS)
             store_16bit(dst + 2 * (uint64_t)j, to_16bit(read_float(src + 4 * (uint64_t)j), p.dst_dtype));

@@ -30,8 +30,6 @@ typedef struct gdn_gpu_device {
 /* 1 if q, k, g or beta need more than the recurrence (norm, gate_input, beta_input), or if there is a read key. */
 int gdn_gpu_has_forms(const gdn_gated_delta_net_problem *p);
 
-/* 1 if an operand of the call is F16 or BF16. */
-int gdn_gpu_ssm_conv_is_typed(const gdn_ssm_conv_problem *p);
 /* Parameters of the second launch, after the pieces, which has plan->n_after thread blocks. */
 gdn_gpu_ssm_conv gdn_gpu_history_ssm_conv(const gdn_gpu_ssm_conv *pieces);
 /* Thread blocks of the set_rows launches that clear the table and that enter rows into it. */

@@ -29,12 +29,6 @@ void gdn_gpu_plan_ssm_conv(const gdn_gpu_device *dev, const problem_t *p, uint32
     if (of_sequences > dev->most_blocks || of_pieces > dev->most_blocks) plan->refused = GDN_REFUSED_BLOCKS;
 }
 
-int gdn_gpu_ssm_conv_is_typed(const problem_t *p)
-{
-    return p->x.dtype != GDN_F32 || p->weight_dtype != GDN_F32 || p->bias_dtype != GDN_F32 || p->out.dtype != GDN_F32 ||
-           p->history_in.dtype != GDN_F32;
-}
-
 gdn_gpu_ssm_conv gdn_gpu_params_ssm_conv(const gdn_gpu_device *dev, const problem_t *p, const gdn_plan *plan)
 {
     gdn_gpu_ssm_conv x = {

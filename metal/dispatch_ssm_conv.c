@@ -27,7 +27,7 @@ gdn_status gdn_metal_run_ssm_conv(void *device, const void *problem, const gdn_p
                                          .params_bytes = sizeof params,
                                          .groups = (uint64_t)plan->n_items,
                                          .threads = GDN_METAL_CONV_THREADS } };
-    gdn_metal_bind_all(&dispatch[0], operands, sizeof operands / sizeof operands[0] - (p->tree ? 0 : 1));
+    gdn_metal_bind_all(&dispatch[0], operands, sizeof operands / sizeof operands[0]);
     dispatch[1] = dispatch[0];
     dispatch[1].params = &history;
     dispatch[1].groups = (uint64_t)plan->n_after;

@@ -204,9 +204,7 @@ template <bool GENERAL> GDN_INLINE float4 read_row(device const uchar *row, int 
 
 // Properties of a call, for branches.
 GDN_INLINE bool has_read_key(constant gdn_gpu_gated_delta_net &p) { return (p.has & GDN_GPU_HAS_READ_KEY) != 0; }
-GDN_INLINE bool has_norm(constant gdn_gpu_gated_delta_net &p) { return p.qk_norm != 0; }
 GDN_INLINE bool has_raw_gate(constant gdn_gpu_gated_delta_net &p) { return p.g_form >= GDN_GPU_G_RAW; }
-GDN_INLINE bool has_linear_gate(constant gdn_gpu_gated_delta_net &p) { return p.g_form == GDN_GPU_G_LINEAR; }
 
 // The factor of a head's raw gate.
 GDN_INLINE float gate_rate(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, int h)

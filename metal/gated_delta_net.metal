@@ -102,7 +102,7 @@ GDN_INLINE void make_decay(constant gdn_gpu_gated_delta_net &p, device const uch
             g[m] = raw_gates<CHANNEL>(p, g[m], rate, b);
         }
     }
-    if (!has_linear_gate(p)) {
+    if (p.g_form != GDN_GPU_G_LINEAR) {
 #pragma unroll
         for (int m = 0; m < n; m++) g[m] = gate_exps<CHANNEL>(g[m]);
     }
@@ -198,7 +198,7 @@ GDN_INLINE int follow(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuf
         Token<NB, CHANNEL> x;
         load_token<NB, CHANNEL, GENERAL>(p, first.k + t * p.k.token, first.v + t * p.v.token, first.g + t * p.g.token,
                                          first.beta + t * p.beta.token, first.mine < w.values, w.l, x);
-        if (has_norm(p)) {
+        if (p.qk_norm) {
             const float factor = norm_factor<NB>(p, x.k, w.l);
 #pragma unroll
             for (int m = 0; m < NB; m++) x.k[m] = x.k[m] * float4(factor);
@@ -271,7 +271,7 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
         float4 q[NB];
 #pragma unroll
         for (int m = 0; m < NB; m++) q[m] = read_row<GENERAL>(q_at, p.q_dtype, 32 * m + 4 * w.l, n_keys);
-        if (has_norm(p)) {
+        if (p.qk_norm) {
             const float k_norm = norm_factor<NB>(p, k, w.l), q_norm = norm_factor<NB>(p, q, w.l);
 #pragma unroll
             for (int m = 0; m < NB; m++) {

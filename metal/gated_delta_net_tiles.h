@@ -146,7 +146,7 @@ template <bool CHANNEL>
 GDN_INLINE float4 tile_decay(constant gdn_gpu_gated_delta_net &p, float rate, float4 bias, float4 g)
 {
     if (has_raw_gate(p)) g = raw_gates<CHANNEL>(p, g, rate, bias);
-    return has_linear_gate(p) ? g : gate_exps<CHANNEL>(g);
+    return p.g_form == GDN_GPU_G_LINEAR ? g : gate_exps<CHANNEL>(g);
 }
 
 // 0: prepare (beta) and 2: decay, then stores the prefetched tile to threadgroup memory
@@ -173,7 +173,7 @@ GDN_INLINE void prepare_keys(constant gdn_gpu_gated_delta_net &p, int me, thread
 {
     const int tokens = Tile<CHANNEL>::TOKENS, n = me / 8, l = me % 8;
     static_assert(2 * Tile<CHANNEL>::TOKENS % 4 == 0, "whole simdgroups");
-    if (!has_norm(p)) return;
+    if (!p.qk_norm) return;
     if (n < 2 * tokens) {
         threadgroup float4 *row = n < tokens ? tile.k[n] : tile.q[n - tokens];
         float4 x[NB], squares = float4(0.0f);

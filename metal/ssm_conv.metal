@@ -24,6 +24,7 @@ struct ConvBuffers {
     device const uchar *history_dst;
     device const uchar *history_checkpoint;
     device atomic_uint *bad;
+    device const uchar *parent;
 };
 
 struct Sequence {
@@ -207,27 +208,9 @@ GDN_INLINE void ssm_conv(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers 
     }
 }
 
-// The width that models use, and any width up to 16.
-#define GDN_CONV(name, ...)                                                                                            \
-    GDN_KERNEL(gdn_metal_conv_##name, constant gdn_gpu_ssm_conv &p [[buffer(0)]], device const uchar *x [[buffer(1)]], \
-               device const uchar *weight [[buffer(2)]], device const uchar *bias [[buffer(3)]],                       \
-               device uchar *result [[buffer(4)]], device const uchar *history_in [[buffer(5)]],                       \
-               device uchar *history_out [[buffer(6)]], device const uchar *seq_start [[buffer(7)]],                   \
-               device const uchar *position [[buffer(8)]], device const uchar *history_src [[buffer(9)]],              \
-               device const uchar *history_dst [[buffer(10)]], device const uchar *history_checkpoint [[buffer(11)]],  \
-               device atomic_uint *bad [[buffer(12)]], GDN_THREAD)                                                     \
-    {                                                                                                                  \
-        const ConvBuffers b = { x,         weight,   bias,        result,      history_in,         history_out,        \
-                                seq_start, position, history_src, history_dst, history_checkpoint, bad };              \
-        ssm_conv<__VA_ARGS__>(p, b, group.x, me);                                                                      \
-    }
-GDN_CONV(4, 4, false)
-GDN_CONV(general, 16, true)
-
 // Steps 1 to 4 for a tree: each token's taps are its ancestors' inputs, and before them those of the history. A tree's
 // tokens must not overwrite what the next call reads, so the history needs slots for all of them.
-GDN_INLINE void ssm_conv_tree(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers &b, device const uchar *parent,
-                              uint group, uint me)
+GDN_INLINE void ssm_conv_tree(constant gdn_gpu_ssm_conv &p, thread const ConvBuffers &b, uint group, uint me)
 {
     const bool there = (p.has & GDN_GPU_HAS_PARENT) != 0;
     const int64_t c = int64_t(group % uint(p.blocks)) * GDN_METAL_CONV_THREADS + me;
@@ -237,7 +220,7 @@ GDN_INLINE void ssm_conv_tree(constant gdn_gpu_ssm_conv &p, thread const ConvBuf
         report(b.bad, GDN_GPU_BAD_PARENT);
         return;
     }
-    if (!is_tree(parent, there, q.first, q.T, b.bad)) return;
+    if (!is_tree(b.parent, there, q.first, q.T, b.bad)) return;
     const int kw = p.kernel_width;
     const int64_t at_x = element_bytes(p.x_dtype) * c, at_c = element_bytes(p.history_dtype) * c;
     for (int t = 0; t < q.T; t++) {
@@ -248,7 +231,7 @@ GDN_INLINE void ssm_conv_tree(constant gdn_gpu_ssm_conv &p, thread const ConvBuf
             if (of >= 0) x[j] = read_element(b.x + token_at(p.x, q, of) + at_x, p.x_dtype);
             else if (q.src >= 0 && q.position + of >= 0)
                 x[j] = read_element(old_input(p, b, q.src, q.position + of, at_c), p.history_dtype);
-            of = of >= 0 ? parent_of(parent, there, q.first, of) : of - 1;
+            of = of >= 0 ? parent_of(b.parent, there, q.first, of) : of - 1;
         }
         float u =
             p.has & GDN_GPU_HAS_BIAS ? read_element(b.bias + element_bytes(p.bias_dtype) * c, p.bias_dtype) : 0.0f;
@@ -260,15 +243,31 @@ GDN_INLINE void ssm_conv_tree(constant gdn_gpu_ssm_conv &p, thread const ConvBuf
     keep(p, b, q, int(c));
 }
 
-GDN_KERNEL(gdn_metal_conv_tree, constant gdn_gpu_ssm_conv &p [[buffer(0)]], device const uchar *x [[buffer(1)]],
-           device const uchar *weight [[buffer(2)]], device const uchar *bias [[buffer(3)]],
-           device uchar *result [[buffer(4)]], device const uchar *history_in [[buffer(5)]],
-           device uchar *history_out [[buffer(6)]], device const uchar *seq_start [[buffer(7)]],
-           device const uchar *position [[buffer(8)]], device const uchar *history_src [[buffer(9)]],
-           device const uchar *history_dst [[buffer(10)]], device const uchar *history_checkpoint [[buffer(11)]],
-           device atomic_uint *bad [[buffer(12)]], device const uchar *parent [[buffer(13)]], GDN_THREAD)
+#define GDN_CONV_OPERANDS                                                                                              \
+    constant gdn_gpu_ssm_conv &p [[buffer(0)]], device const uchar *x [[buffer(1)]],                                   \
+        device const uchar *weight [[buffer(2)]], device const uchar *bias [[buffer(3)]],                              \
+        device uchar *result [[buffer(4)]], device const uchar *history_in [[buffer(5)]],                              \
+        device uchar *history_out [[buffer(6)]], device const uchar *seq_start [[buffer(7)]],                          \
+        device const uchar *position [[buffer(8)]], device const uchar *history_src [[buffer(9)]],                     \
+        device const uchar *history_dst [[buffer(10)]], device const uchar *history_checkpoint [[buffer(11)]],         \
+        device atomic_uint *bad [[buffer(12)]], device const uchar *parent [[buffer(13)]], GDN_THREAD
+#define GDN_CONV_BUFFERS                                                                                               \
+    const ConvBuffers b = { x,         weight,   bias,        result,      history_in,         history_out,            \
+                            seq_start, position, history_src, history_dst, history_checkpoint, bad,                    \
+                            parent };
+// The width that models use, and any width up to 16.
+GDN_KERNEL(gdn_metal_conv_4, GDN_CONV_OPERANDS)
 {
-    const ConvBuffers b = { x,         weight,   bias,        result,      history_in,         history_out,
-                            seq_start, position, history_src, history_dst, history_checkpoint, bad };
-    ssm_conv_tree(p, b, parent, group.x, me);
+    GDN_CONV_BUFFERS
+    ssm_conv<4, false>(p, b, group.x, me);
+}
+GDN_KERNEL(gdn_metal_conv_general, GDN_CONV_OPERANDS)
+{
+    GDN_CONV_BUFFERS
+    ssm_conv<16, true>(p, b, group.x, me);
+}
+GDN_KERNEL(gdn_metal_conv_tree, GDN_CONV_OPERANDS)
+{
+    GDN_CONV_BUFFERS
+    ssm_conv_tree(p, b, group.x, me);
 }

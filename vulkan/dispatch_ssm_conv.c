@@ -18,15 +18,16 @@ void gdn_vulkan_plan_ssm_conv(const gdn_context *ctx, const void *problem, gdn_p
     const gdn_ssm_conv_problem *p = problem;
     const gdn_vulkan_device *dev = ctx->state;
     const gdn_gpu_device gpu = gdn_vulkan_gpu(dev);
+    const int mixed = (p->x.dtype | p->weight_dtype | p->bias_dtype | p->out.dtype | p->history_in.dtype) != GDN_F32;
     gdn_gpu_plan_ssm_conv(&gpu, p, gdn_vulkan_lanes(dev), plan);
-    if (gdn_gpu_ssm_conv_is_typed(p)) gdn_vulkan_need_storage16(dev, plan);
+    if (mixed) gdn_vulkan_need_storage16(dev, plan);
     const int64_t most = (int64_t)gdn_vulkan_rounds(dev);
     if (most && gdn_vulkan_conv_rounds(p, plan) > most) plan->refused = GDN_REFUSED_ROUNDS;
     plan->constants[0] = gdn_vulkan_lanes(dev);
     plan->constants[1] = (uint32_t)p->kernel_width;
     plan->constants[2] = (uint32_t)p->silu;
-    plan->constants[3] = (plan->cut ? GDN_GPU_CONV_PIECES : GDN_GPU_CONV_WHOLE) |
-                         (gdn_gpu_ssm_conv_is_typed(p) ? MIXED_IO : 0) | (p->tree ? TREE : 0);
+    plan->constants[3] =
+        (plan->cut ? GDN_GPU_CONV_PIECES : GDN_GPU_CONV_WHOLE) | (mixed ? MIXED_IO : 0) | (p->tree ? TREE : 0);
 }
 
 gdn_status gdn_vulkan_run_ssm_conv(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream)
