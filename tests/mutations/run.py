@@ -76,8 +76,8 @@ PROGRAMS = { # a program with arguments; one that is not here has none
                                                   "test_rt_conversation")},
 }
 SCRIPTS = { # in Python, with the program that they test and further arguments
-    "test_names": ["test_rt_logits"], "test_variants": ["test_rt_logits", "tests/runtime"],
-    "test_chat_text": ["test_rt_chat_text", "tests/runtime"], "test_talk": ["gdn", "tests/runtime"],
+    "test_names": ["test_rt_answers"], "test_variants": ["test_rt_answers", "tests/runtime"],
+    "test_chat_text": ["test_rt_answers", "tests/runtime"], "test_talk": ["gdn", "tests/runtime"],
     "test_run_ends": ["gdn", "tests/runtime"],
 }
 
