@@ -66,8 +66,7 @@ static void test_good(void)
     rt_string text;
     char name[16];
     put_good();
-    REQUIRE(!open_parts(PARTS, NULL, &f) && rt_gguf_n_tensors(f) == 3 &&
-            rt_gguf_bytes(f) == sizes[0] + sizes[1] + sizes[2]);
+    REQUIRE(!open_parts(PARTS, NULL, &f) && rt_gguf_n_tensors(f) == 3);
     for (int i = 0; f && i < 3; i++) {
         (void)snprintf(name, sizeof name, "t%d", i);
         const rt_gguf_tensor *t = rt_gguf_find(f, name), *in_order = rt_gguf_tensor_at(f, i);
@@ -147,14 +146,14 @@ static void test_budget(void)
     rt_gguf *f;
     rt_budget all = { 0, 0 };
     put_good();
-    REQUIRE(!open_parts(PARTS, &all, &f), "counted");
+    REQUIRE(!open_parts(PARTS, &all, &f) && all.used > 3 * 48, "counted: %llu bytes", (unsigned long long)all.used);
     rt_gguf_close(f);
     for (uint64_t limit = 1; limit <= all.used; limit++) {
         rt_budget budget = { limit, 0 };
         const gdn_status status = open_parts(PARTS, &budget, &f);
         REQUIRE(
             (status == GDN_OUT_OF_MEMORY && !f && limit < all.used && strstr(rt_last_error(), "not enough memory")) ||
-                (!status && limit == all.used),
+                (!status && f && limit == all.used && budget.used == limit),
             "a limit of %d of %d bytes", (int)limit, (int)all.used);
         rt_gguf_close(f);
     }
