@@ -133,12 +133,13 @@ static int32_t below(world *w, int32_t n) { return (int32_t)(test_random(&w->ran
 
 static int same(const world *w, int32_t s) { return rt_seq_length(w->m, s) == w->seq[s].n; }
 
-/* A state that is gone is not gone on with. */
+/* A state that is gone is neither gone on with nor saved. */
 static void must_be_lost(world *w, int32_t s)
 {
     const rt_batch more = FIELDS(.n_rows = 1, .token = (int32_t[]){ 0 }, .seq = (int32_t[]){ s });
-    REQUIRE(rt_seq_min_length(w->m, s) > rt_seq_length(w->m, s) && rt_decode(w->e, &more) == GDN_INVALID_ARGUMENT);
-    REQUIRE(!rt_seq_rm(w->m, s, 0, -1));
+    REQUIRE(rt_seq_min_length(w->m, s) == rt_seq_length(w->m, s) + 1 && !rt_memory_save_size(w->m, s));
+    REQUIRE(rt_memory_save(w->m, s, w, sizeof *w) == GDN_INVALID_ARGUMENT);
+    REQUIRE(rt_decode(w->e, &more) == GDN_INVALID_ARGUMENT && !rt_seq_rm(w->m, s, 0, -1));
     w->seq[s].n = 0;
     w->lost++;
 }

@@ -117,25 +117,6 @@ static void refusals(void)
     rt_memory_destroy(m);
 }
 
-/* A step that failed on the device: fewer rows than snapshots leave the source, as many lose the state. */
-static void lost(void)
-{
-    rt_memory *m = memory_open(context, 2, 64, 3);
-    rt_step *step;
-    NEED(!memory_advance(m, 0, 9) && !rt_seq_rm(m, 0, 7, -1) &&
-         !rt_step_begin(m, &(rt_token_run){ 0, 0, 2 }, 1, &step));
-    rt_step_cancel(m, step, 1);
-    REQUIRE(rt_seq_length(m, 0) == 7 && rt_seq_min_length(m, 0) <= 7 && !memory_advance(m, 0, 1));
-    NEED(!rt_step_begin(m, &(rt_token_run){ 0, 0, 4 }, 1, &step));
-    rt_step_cancel(m, step, 1);
-    memory_audit(m);
-    REQUIRE(rt_seq_min_length(m, 0) == rt_seq_length(m, 0) + 1 && !rt_memory_save_size(m, 0));
-    REFUSED(m, rt_step_begin(m, &(rt_token_run){ 0, 0, 2 }, 1, &step), NO);
-    REFUSED(m, rt_memory_save(m, -1, m, sizeof *m), NO);
-    REQUIRE(!rt_seq_rm(m, 0, 0, -1) && !memory_advance(m, 0, 5));
-    rt_memory_destroy(m);
-}
-
 /* Copies share all until they go on. Without snapshots a third slot would be needed to go on together. */
 static void copies(void)
 {
@@ -441,7 +422,6 @@ int main(void)
     gdn_context_desc desc = FIELDS(.size = sizeof desc, .n_threads = 1, .alloc = device_alloc, .free = device_free);
     NEED(!gdn_context_create(&desc, &context), "%s", gdn_last_error());
     refusals();
-    lost();
     copies();
     drafts();
     other_sizes();
