@@ -36,21 +36,16 @@ static int32_t answer = ANSWER; /* tokens, at most */
 static rt_model *model;
 static rt_tokenizer *tokenizer;
 
-static rt_engine *engine_of(rt_spec spec, int32_t context)
-{
-    static int n_opened; /* engines roll back by snapshots and by a log, in turn */
-    const int32_t K = spec == RT_SPEC_OFF ? 0 : 3;
-    return fixture_open(model,
-                        &(fixture_engine)FIELDS(.n_seqs = 2, .n_ctx = context, .n_cells = context, .n_rollback = K,
-                                                .rollback = n_opened++ % 2 ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG,
-                                                .n_batch = 32, .draft = spec == RT_SPEC_MTP));
-}
-
 /* A conversation with a chat template and an engine of its own. */
 static rt_conversation *open_talk(const char *form, rt_spec spec, int32_t context, int thinking, const char *system,
                                   rt_conversation_desc *d)
 {
     static gguf_build file;
+    static int n_opened; /* engines roll back by snapshots and by a log, in turn */
+    const fixture_engine with =
+        FIELDS(.n_seqs = 2, .n_ctx = context, .n_cells = context, .n_rollback = spec == RT_SPEC_OFF ? 0 : 3,
+               .rollback = n_opened++ % 2 ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG, .n_batch = 32,
+               .draft = spec == RT_SPEC_MTP);
     rt_gguf *f;
     rt_chat *chat;
     rt_conversation *c;
@@ -58,7 +53,7 @@ static rt_conversation *open_talk(const char *form, rt_spec spec, int32_t contex
     build_key_string(&file, "tokenizer.chat_template", form);
     NEED(!rt_gguf_open_memory(file.bytes, file.n, &f) && !rt_chat_create(f, tokenizer, &chat));
     rt_gguf_close(f);
-    *d = (rt_conversation_desc)FIELDS(.engine = engine_of(spec, context), .tokenizer = tokenizer, .chat = chat,
+    *d = (rt_conversation_desc)FIELDS(.engine = fixture_open(model, &with), .tokenizer = tokenizer, .chat = chat,
                                       .thinking = thinking, .system = system, .n_system = system ? strlen(system) : 0,
                                       .sampling = FIELDS(.temperature = 0.8f, .top_p = 0.95f, .repeat_penalty = 1.1f,
                                                          .repeat_last = 32, .top_k = 40, .seed = 5),

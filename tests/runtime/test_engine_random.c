@@ -540,22 +540,19 @@ static void drive(const rt_model *model, const char *name, int64_t n_operations,
             t->n_replays = 0;
         }
     }
-    REQUIRE(w.rows && w.rollbacks && w.refused && w.failed && w.lost && w.folds && w.logs &&
-            ((w.drafts && w.anew) || !model->hp.n_mtp)); /* or it tested less than it says */
+    w.evicted += (int64_t)rt_prefix_stats_of(w.m).n_evicted;
     printf("%-24s %lld operations, seed %llu: %lld rows compared, %lld rollbacks, %lld refused, %lld failed, %lld "
-           "states lost, %lld moved up by themselves, %lld drafts, %lld of a head that began anew\n",
+           "states lost, %lld moved up by themselves, %lld drafts, %lld of a head that began anew, %lld tokens started "
+           "with, %lld checkpoints gave way, %lld branches taken, %lld not, %lld gone, %lld mixed with prompts\n",
            name, (long long)n_operations, (unsigned long long)seed, (long long)w.rows, (long long)w.rollbacks,
            (long long)w.refused, (long long)w.failed, (long long)w.lost, (long long)w.folds, (long long)w.drafts,
-           (long long)w.anew);
-    w.evicted += (int64_t)rt_prefix_stats_of(w.m).n_evicted;
+           (long long)w.anew, (long long)w.started, (long long)w.evicted, (long long)w.branches, (long long)w.chains,
+           (long long)w.gone, (long long)w.mixed);
+    /* or it tested less than it says */
+    REQUIRE(w.rows && w.rollbacks && w.refused && w.failed && w.lost && w.folds && w.logs &&
+            ((w.drafts && w.anew) || !model->hp.n_mtp));
     REQUIRE((w.started && (w.evicted || trees)) || !prefixes);
-    if (prefixes)
-        printf("%-24s %lld tokens that sequences started with, %lld checkpoints gave way\n", name, (long long)w.started,
-               (long long)w.evicted);
     REQUIRE((w.branches && w.chains && w.gone && w.mixed) || !trees);
-    if (trees)
-        printf("%-24s %lld branches taken, %lld not, %lld gone, %lld batches of trees and prompts\n", name,
-               (long long)w.branches, (long long)w.chains, (long long)w.gone, (long long)w.mixed);
     for (int i = 0; i < N_SAVES; i++) free(w.saved[i].bytes);
     rt_engine_destroy(w.e);
     rt_engine_destroy(t->engine);
