@@ -4,7 +4,7 @@
     compare_chat.py CHAT [--conversations N] [--seed N] TEMPLATE...    compare on random conversations
     compare_chat.py CHAT --write FILE                                  make the fixtures of tests/runtime/test_chat_text.py
 
-CHAT is build-test/bin/test_rt_chat_text (tests/runtime/chat_text.c). A TEMPLATE is a file with one: those of models, which are not
+CHAT is build-test/bin/test_rt_answers (tests/runtime/answers.c). A TEMPLATE is a file with one: those of models, which are not
 here. Each rendering must be equal to the byte, or refused by the runtime with a reason, which is counted and printed; what
 transformers refuses, the runtime must refuse. Needs transformers and jinja2.
 """

@@ -3,7 +3,7 @@
 
     compare_tokenizers.py LOGITS [--strings N] [--seed N]
 
-LOGITS is build-test/bin/test_rt_logits (tests/runtime/logits.c). Needs tokenizers and gguf from PyPI. The vocabulary has a token
+LOGITS is build-test/bin/test_rt_answers (tests/runtime/answers.c). Needs tokenizers and gguf from PyPI. The vocabulary has a token
 for every pair of bytes, and merges in a random order: text that is cut into other words has other tokens, whatever it is.
 Each string is compared for each form of cutting; how many of Qwen's normaliser (NFC) would have changed is counted, too: a
 GGUF file does not say that a model's tokenizer has one, and the runtime has none.

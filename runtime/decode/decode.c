@@ -201,10 +201,6 @@ static gdn_status check_room(const rt_engine *e, const rt_batch *batch)
         if (rt_seq_min_length(e->memory, seq) > length)
             return rt_fail(GDN_INVALID_ARGUMENT,
                            "the state of sequence %d was lost in a step that failed; remove its tokens", (int)seq);
-        const int32_t rope = rt_seq_rope(e->memory, seq, length + n - 1);
-        if (rope < 0 || rope >= e->n_positions)
-            return rt_fail(GDN_INVALID_ARGUMENT, "sequence %d would reach position %d; 0 to %d are allowed", (int)seq,
-                           (int)rope, (int)e->n_positions - 1);
         if (n > e->n_positions - length)
             return rt_fail(GDN_INVALID_ARGUMENT,
                            "sequence %d would have %lld tokens; %d are allowed (n_ctx, and drafts)", (int)seq,

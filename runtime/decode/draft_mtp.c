@@ -43,7 +43,7 @@ static int32_t kept_token(const rt_engine *e, int32_t seq, int32_t position)
 static void place_row(rt_engine *e, int32_t row, int32_t seq, int32_t position, const float *hidden)
 {
     const int32_t *cells = rt_seq_cells(e->memory, seq), from = rt_draft_from(e->memory, seq);
-    e->row_rope[row] = rt_seq_rope(e->memory, seq, position);
+    e->row_rope[row] = position;
     e->row_cell[row] = cells[position];
     e->row_cells[row] = cells + from; /* the block has keys from here on */
     e->row_cells_n[row] = position + 1 - from;
@@ -128,8 +128,7 @@ gdn_status rt_draft_follow(rt_engine *e, const rt_token_run *spans, int32_t n_sp
 static int can_catch_up(rt_engine *e, int32_t seq, int32_t n_max)
 {
     const int32_t length = rt_seq_length(e->memory, seq), from = readable_from(e, seq, length);
-    const int32_t last = rt_seq_rope(e->memory, seq, length + n_max);
-    if (from > length || last < 0 || last >= e->n_positions || n_max >= e->n_positions - length) return 0;
+    if (from > length || n_max >= e->n_positions - length) return 0;
     if (from > rt_draft_length(e->memory, seq)) rt_draft_restart(e->memory, seq, from);
     return 1;
 }

@@ -112,13 +112,6 @@ void rt_gguf_close(rt_gguf *file)
     rt_free(file);
 }
 
-const char *rt_gguf_path(const rt_gguf *file) { return file->path; }
-uint64_t rt_gguf_bytes(const rt_gguf *file)
-{
-    uint64_t bytes = file->n_bytes;
-    for (int32_t p = 0; p < file->n_parts; p++) bytes += file->part[p]->n_bytes;
-    return bytes;
-}
 int64_t rt_gguf_n_tensors(const rt_gguf *file) { return file->n_tensors; }
 
 const rt_gguf_tensor *rt_gguf_tensor_at(const rt_gguf *file, int64_t index)

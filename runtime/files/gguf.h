@@ -63,9 +63,6 @@ gdn_status rt_gguf_open_memory_within(const void *bytes, uint64_t n, rt_budget *
 gdn_status rt_gguf_open_memory_parts(const rt_gguf_part *parts, int32_t n_parts, rt_budget *budget, rt_gguf **file);
 void rt_gguf_close(rt_gguf *file);
 
-const char *rt_gguf_path(const rt_gguf *file); /* of the first part; "memory" for bytes in memory */
-uint64_t rt_gguf_bytes(const rt_gguf *file);   /* size of all parts */
-
 /* Tensors, in file order or by name (NULL: absent). */
 int64_t rt_gguf_n_tensors(const rt_gguf *file);
 const rt_gguf_tensor *rt_gguf_tensor_at(const rt_gguf *file, int64_t index);

@@ -206,10 +206,6 @@ static gdn_status create_all(rt_memory *m, int32_t prefix_interval)
         status = gdn_buffer_create(m->host, n * (uint64_t)m->n_hidden * m->hidden_bytes, &m->hidden);
         if (status) rt_fail_gdn(status, "hidden rows");
     }
-    if (!status) {
-        m->cell_rope = rt_calloc((uint64_t)m->n_cells, 4, "KV cells");
-        status = m->cell_rope ? GDN_OK : GDN_OUT_OF_MEMORY;
-    }
     if (!status && m->n_prefixes) status = rt_prefix_create(m, prefix_interval, m->n_prefixes);
     return status;
 }
@@ -239,7 +235,6 @@ void rt_memory_destroy(rt_memory *m)
         rt_free((*r)->kept);
     }
     void *const arrays[] = { m->seq,
-                             m->cell_rope,
                              m->step_span,
                              m->taken,
                              m->seen,

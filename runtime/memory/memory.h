@@ -57,7 +57,7 @@ typedef struct rt_memory_bytes {
 
 /* Computes the bytes of a memory's pools without creating it. state and conv are for R = 0; snapshots is what R adds to
  * them; log is the replay log; prefixes is what the prefix cache adds to states, conv histories and hidden rows. Lists
- * and counts are not included: about 20 bytes per cell and 4 per token, and with a prefix cache 13 more per cell, 4 per
+ * and counts are not included: about 16 bytes per cell and 4 per token, and with a prefix cache 13 more per cell, 4 per
  * token and 16 per interval of cells. */
 gdn_status rt_memory_size(const rt_memory_desc *desc, rt_memory_bytes *bytes);
 gdn_status rt_memory_create(const rt_memory_desc *desc, rt_memory **memory);
@@ -76,17 +76,8 @@ gdn_status rt_seq_rm(rt_memory *m, int32_t seq, int32_t p0, int32_t p1);
 /* Makes `to` a copy of `from`, replacing its contents. They share all memory but the hidden rows, which are copied. to
  * == from: no-op. */
 gdn_status rt_seq_cp(rt_memory *m, int32_t from, int32_t to);
-gdn_status rt_seq_keep(rt_memory *m, int32_t seq); /* empties all others                         */
-/* Shifts rotary positions: of the whole sequence (p0 = 0; relative distances do not change, so nothing is recomputed),
- * or of the tokens to come (p0 = length). Another p0 would need rotated keys to change: GDN_UNSUPPORTED. */
-gdn_status rt_seq_add(rt_memory *m, int32_t seq, int32_t p0, int32_t delta);
-int32_t rt_seq_position(const rt_memory *m, int32_t seq, int32_t index); /* rotary position of a token      */
-/* The same without the shifts of the whole sequence: the position that keys are rotated to and stored with, as in
- * rt_step.rope. Drafted rows must use it. index may be beyond the length; -1: no such sequence. */
-int32_t rt_seq_rope(const rt_memory *m, int32_t seq, int32_t index);
 /* Cells by position, including those reserved for drafting. Valid until the sequence changes or a step begins. */
 const int32_t *rt_seq_cells(const rt_memory *m, int32_t seq);
-void rt_memory_clear(rt_memory *m); /* empties all sequences and the prefix cache; cancels an active step */
 
 /* ---- Saving: only the state at the current length, for any K. seq < 0 = all. ---- */
 uint64_t rt_memory_save_size(const rt_memory *m, int32_t seq);
@@ -114,7 +105,7 @@ typedef struct rt_step {
     int32_t n_log;       /* entries per log row; 0: no log, ignore the next 3 maps                   */
     int32_t *log_row, *state_position, *state_commit; /* [n_spans]                                    */
     int32_t *conv_src, *conv_dst; /* [n_spans]                                                        */
-    int32_t *rope;                /* [n_rows] rotary positions: rt_seq_rope()                                 */
+    int32_t *rope;                /* [n_rows] positions: that of the row before, or of its parent, and 1         */
     int32_t *new_cell;            /* [n_rows] cell that each row writes                                       */
     const int32_t **cells;        /* [n_rows] the row's cells by position ...                                 */
     int32_t *n_cells;             /* [n_rows] ... and the number it attends to, with itself                   */
@@ -200,8 +191,8 @@ const float *rt_hidden_row(const rt_memory *m, int32_t seq, int32_t position, in
 void rt_hidden_put(rt_memory *m, int32_t seq, int32_t position, int32_t token, const float *row);
 /* Reserves cells for positions length .. length + n - 1, so that drafting can write KV. A larger n adds to the reserved
  * ones. The sequence's next step uses them first, and its commit frees the rest; a cancelled step keeps them. They are
- * also freed by n = 0, rt_seq_rm() of any tail (even an empty one), rt_seq_add() at the end, and replacing the
- * sequence. rt_seq_cp() does not copy them. */
+ * also freed by n = 0, rt_seq_rm() of any tail (even an empty one), and replacing the sequence. rt_seq_cp() does not
+ * copy them. */
 int32_t rt_draft_reserved(const rt_memory *m, int32_t seq);
 gdn_status rt_draft_reserve(rt_memory *m, int32_t seq, int32_t n, const int32_t **cells);
 

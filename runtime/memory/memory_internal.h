@@ -11,7 +11,7 @@
 #include "runtime/base/error.h"
 #include "runtime/memory/memory.h"
 
-enum { RT_POSITION_LIMIT = 1 << 29 }; /* limit of cells and of rotary shifts: a sum of two stays below 2^31 */
+enum { RT_POSITION_LIMIT = 1 << 29 }; /* limit of cells: a sum of two stays below 2^31 */
 
 typedef struct rt_resource {
     int32_t *count; /* [n] references         */
@@ -39,14 +39,12 @@ typedef struct rt_sequence {
     int32_t capacity;         /* of the list, which grows with the sequence                                     */
     int32_t *cell;            /* KV cell of each position                                                       */
     int32_t *token;           /* with a prefix cache: tokens [0, keyed), same capacity as `cell`                */
-    int32_t keyed;            /* tokens that are known and have their index as rotary position                  */
+    int32_t keyed;            /* tokens that are known                                                          */
     uint64_t last_step;       /* number of the sequence's last step                                             */
     rt_snapshot *snapshot;    /* [K] by length % K; with a log one: see replay_log.h                              */
     int32_t log_row;          /* GDN_NONE: nothing to replay                                                    */
     int32_t conv_row;         /* GDN_NONE: no tokens                                                            */
     int32_t conv_from;        /* conv state entries of positions [conv_from, length) are in the row             */
-    int32_t next_rope;        /* of the token at position `length`                                              */
-    int32_t shift;            /* rt_seq_position() = rope + shift                                               */
     int32_t draft;            /* rt_draft_length()                                                              */
     int32_t draft_from;       /* rt_draft_from(), <= draft                                                     */
     int32_t ahead;            /* rt_draft_ahead()                                                               */
@@ -80,7 +78,6 @@ struct rt_memory {
     gdn_span hidden; /* [n_seqs][n_hidden][n_embd], in host memory                       */
     rt_resource slots, rows, cells, log_rows;
     rt_sequence *seq;
-    int32_t *cell_rope;    /* rotary position of the key in each cell */
     rt_prefixes *prefixes; /* NULL: no prefix cache                            */
 
     rt_step step;
@@ -168,7 +165,7 @@ void rt_tree_rows(rt_memory *m, int32_t i, int64_t *lists);
 int32_t rt_take_cell(rt_memory *m);
 
 /* ---- Saves (memory_save.c) ---- */
-enum { RT_SAVE_VERSION = 1, RT_SAVE_ONE = 1, RT_SAVE_ALL = 2 };
+enum { RT_SAVE_VERSION = 2, RT_SAVE_ONE = 1, RT_SAVE_ALL = 2 };
 #define RT_SAVE_MAGIC UINT64_C(0x6574617473646e67) /* "gdnstate"; differs on machines of another byte order */
 
 /* The struct is the file format: it has no padding. Numbers have the machine's byte order. */
@@ -180,11 +177,11 @@ typedef struct rt_save_header {
     int32_t kv_type, kernel, n_recurrent, n_attention, has_draft, n_seqs;
 } rt_save_header;
 
-/* Header of a sequence, followed by rope [length]. If the sequence has tokens, then: state and newest conv state
+/* Header of a sequence. If the sequence has tokens, then: state and newest conv state
  * entries by layer; keys and values by layer (the draft head's last, only as far as it has processed); tokens and
  * hidden rows of the newest positions, oldest first. */
 typedef struct rt_save_seq {
-    int32_t seq, length, draft, next_rope, shift, n_hidden;
+    int32_t seq, length, draft, n_hidden;
 } rt_save_seq;
 
 /* Bytes of a hidden row in a save, even if this memory keeps none. */

@@ -46,21 +46,9 @@ static gdn_status check_record(const rt_memory *m, const rt_save_seq *s, int32_t
     if (s->length < 0 || s->length > m->n_cells)
         return rt_fail(GDN_OUT_OF_MEMORY, "loading: a sequence has %d tokens, and there are %d KV cells", s->length,
                        m->n_cells);
-    /* next_rope may exceed the limit by the number of tokens. */
-    if (s->draft < 0 || s->draft > s->length || s->n_hidden < 0 || s->n_hidden > s->length || s->next_rope < 0 ||
-        s->next_rope >= RT_POSITION_LIMIT + s->length || s->shift < -RT_POSITION_LIMIT ||
-        s->shift >= RT_POSITION_LIMIT || (!has_draft && (s->draft || s->n_hidden)))
+    if (s->draft < 0 || s->draft > s->length || s->n_hidden < 0 || s->n_hidden > s->length ||
+        (!has_draft && (s->draft || s->n_hidden)))
         return bad("a sequence contradicts itself");
-    return GDN_OK;
-}
-
-static gdn_status check_ropes(const unsigned char *ropes, const rt_save_seq *s)
-{
-    for (int32_t p = 0; p < s->length; p++) {
-        int32_t rope;
-        memcpy(&rope, ropes + 4 * (uint64_t)p, 4);
-        if (rope < 0 || rope >= RT_POSITION_LIMIT + s->length) return bad("a position is out of range");
-    }
     return GDN_OK;
 }
 
@@ -85,7 +73,7 @@ static gdn_status check_records(const rt_memory *m, int32_t seq, const unsigned 
         rt_save_seq record;
         if (end - at < sizeof record) return bad("it ends within a sequence");
         memcpy(&record, bytes + at, sizeof record);
-        gdn_status status = check_record(m, &record, h->has_draft);
+        const gdn_status status = check_record(m, &record, h->has_draft);
         if (status) return status;
         if (h->kind == RT_SAVE_ALL && (record.seq <= last || record.seq >= m->n_seqs))
             return rt_fail(GDN_INVALID_ARGUMENT, "loading: sequence %d was saved; ids are 0 to %d, each once",
@@ -93,7 +81,6 @@ static gdn_status check_records(const rt_memory *m, int32_t seq, const unsigned 
         last = record.seq;
         const uint64_t size = rt_save_seq_bytes(m, &record);
         if (end - at < size) return bad("it ends within a sequence");
-        if ((status = check_ropes(bytes + at + sizeof record, &record))) return status;
         at += size;
         cells += record.length;
     }
@@ -128,15 +115,10 @@ static gdn_status get_seq(rt_memory *m, int32_t seq, const rt_save_seq *record, 
     const int32_t n = record->length;
     gdn_status status = GDN_OK;
 
-    s->next_rope = record->next_rope;
-    s->shift = record->shift;
     if (!n) return GDN_OK;
     if (m->prefixes) rt_prefix_yield(m, n);
     from += sizeof *record;
-    for (int32_t p = 0; p < n; p++, from += 4) {
-        s->cell[s->n_listed++] = rt_take_cell(m);
-        memcpy(&m->cell_rope[s->cell[p]], from, 4);
-    }
+    while (s->n_listed < n) s->cell[s->n_listed++] = rt_take_cell(m);
     s->snapshot[n % m->K] = (rt_snapshot){ rt_take(&m->slots), n };
     s->conv_row = rt_take(&m->rows);
     s->conv_from = n < m->kernel - 1 ? 0 : n - (m->kernel - 1);

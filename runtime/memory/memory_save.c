@@ -36,7 +36,7 @@ static uint64_t conv_slots_saved(const rt_memory *m, const rt_save_seq *s)
 uint64_t rt_save_seq_bytes(const rt_memory *m, const rt_save_seq *s)
 {
     const uint64_t n = (uint64_t)s->length, trunk = (uint64_t)(m->n_attention - m->has_draft);
-    uint64_t bytes = sizeof *s + 4 * n;
+    uint64_t bytes = sizeof *s;
     if (!n) return bytes;
     bytes += (uint64_t)m->n_recurrent * (m->state_bytes + conv_slots_saved(m, s) * m->conv_slot_bytes);
     bytes += 2 * m->kv_bytes * (trunk * n + (uint64_t)s->draft);
@@ -49,7 +49,7 @@ uint64_t rt_save_seq_bytes(const rt_memory *m, const rt_save_seq *s)
 static rt_save_seq record_of(const rt_memory *m, int32_t seq)
 {
     const rt_sequence *s = &m->seq[seq];
-    rt_save_seq record = { seq, s->length, s->draft, s->next_rope, s->shift, 0 };
+    rt_save_seq record = { seq, s->length, s->draft, 0 };
     /* The draft head continues from hidden row length - 1, or draft - 1 if it lags. A head that has not processed the
      * whole sequence is not saved: it restarts from the saved hidden rows. */
     if (s->draft_from) record.draft = 0;
@@ -58,11 +58,8 @@ static rt_save_seq record_of(const rt_memory *m, int32_t seq)
     return record;
 }
 
-/* True if a sequence is in the save. An empty one is if its next rotary position was shifted. */
-static int is_saved(const rt_memory *m, int32_t seq, int32_t i)
-{
-    return seq == i || (seq < 0 && (m->seq[i].length || m->seq[i].next_rope || m->seq[i].shift));
-}
+/* True if a sequence is in the save. */
+static int is_saved(const rt_memory *m, int32_t seq, int32_t i) { return seq == i || (seq < 0 && m->seq[i].length); }
 
 static int is_savable(const rt_memory *m, int32_t seq)
 {
@@ -116,7 +113,6 @@ static gdn_status put_seq(rt_memory *m, const rt_save_seq *record, const gdn_spa
     gdn_status status = n && folded->data ? rt_log_maps(m, s, 0) : GDN_OK;
 
     *to = put(*to, record, sizeof *record);
-    for (int32_t p = 0; p < n; p++) *to = put(*to, &m->cell_rope[s->cell[p]], 4);
     for (int32_t layer = 0; n && layer < m->n_recurrent && !status; layer++) {
         status = put_state(m, s, layer, folded, to);
         for (int32_t p = n - (int32_t)conv_slots_saved(m, record); p < n && !status; p++) {

@@ -70,14 +70,13 @@ void rt_seq_empty(rt_memory *m, rt_sequence *s)
     if (s->conv_row != GDN_NONE) rt_drop(&m->rows, s->conv_row);
     if (s->log_row != GDN_NONE) rt_drop(&m->log_rows, s->log_row);
     s->conv_row = s->log_row = GDN_NONE;
-    s->length = s->conv_from = s->next_rope = s->shift = s->draft = s->draft_from = s->keyed = 0;
+    s->length = s->conv_from = s->draft = s->draft_from = s->keyed = 0;
 }
 
 /* Rolls back to length p > 0, which must be readable: drops everything of later positions. */
 static void roll_back(rt_memory *m, rt_sequence *s, int32_t p)
 {
     rt_prefix_roll_back(m, s, p);
-    s->next_rope = m->cell_rope[s->cell[p]]; /* the next token takes this position; shifts remain */
     rt_seq_truncate_cells(m, s, p);
     for (int32_t r = 0; r < m->K; r++)
         if (s->snapshot[r].tag > p) rt_seq_drop_snapshot(m, &s->snapshot[r]);
@@ -167,61 +166,7 @@ gdn_status rt_seq_cp(rt_memory *m, int32_t from, int32_t to)
     b->conv_row = a->conv_row;
     b->log_row = a->log_row;
     b->conv_from = a->conv_from;
-    b->next_rope = a->next_rope;
-    b->shift = a->shift;
     b->draft = a->draft;
     b->draft_from = a->draft_from;
     return GDN_OK;
-}
-
-gdn_status rt_seq_keep(rt_memory *m, int32_t seq)
-{
-    const gdn_status status = rt_check_seq(m, seq, "keeping a sequence");
-    for (int32_t i = 0; i < m->n_seqs && !status; i++)
-        if (i != seq) rt_seq_empty(m, &m->seq[i]);
-    return status;
-}
-
-gdn_status rt_seq_add(rt_memory *m, int32_t seq, int32_t p0, int32_t delta)
-{
-    const gdn_status status = rt_check_seq(m, seq, "shifting positions");
-    if (status) return status;
-    rt_sequence *s = &m->seq[seq];
-    if (p0 != 0 && p0 != s->length)
-        return rt_fail(
-            GDN_UNSUPPORTED,
-            "shifting positions: p0 is %d; sequence %d has %d tokens, and keys that are stored are not rotated again",
-            p0, seq, s->length);
-    const int jump = p0 == s->length;
-    const int64_t sum = (int64_t)(jump ? s->next_rope : s->shift) + delta;
-    if (sum >= RT_POSITION_LIMIT || sum < (jump ? 0 : -RT_POSITION_LIMIT))
-        return rt_fail(GDN_INVALID_ARGUMENT, "shifting positions: by %d, to %lld", delta, (long long)sum);
-    if (jump) {
-        s->next_rope = (int32_t)sum;
-        rt_seq_truncate_cells(m, s, s->length); /* reserved cells hold keys of other positions */
-    } else {
-        s->shift = (int32_t)sum;
-    }
-    return GDN_OK;
-}
-
-int32_t rt_seq_rope(const rt_memory *m, int32_t seq, int32_t index)
-{
-    if (seq < 0 || seq >= m->n_seqs || index < 0) return -1;
-    const rt_sequence *s = &m->seq[seq];
-    const int64_t at = index < s->length ? m->cell_rope[s->cell[index]] : (int64_t)s->next_rope + (index - s->length);
-    return at < 2 * (int64_t)RT_POSITION_LIMIT ? (int32_t)at : -1;
-}
-
-int32_t rt_seq_position(const rt_memory *m, int32_t seq, int32_t index)
-{
-    const int32_t rope = rt_seq_rope(m, seq, index);
-    return rope < 0 ? -1 : rope + m->seq[seq].shift;
-}
-
-void rt_memory_clear(rt_memory *m)
-{
-    rt_step_cancel(m, &m->step, 1);
-    for (int32_t i = 0; i < m->n_seqs; i++) rt_seq_empty(m, &m->seq[i]);
-    rt_prefix_clear(m);
 }

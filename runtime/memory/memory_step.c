@@ -186,7 +186,7 @@ static void begin_span(rt_memory *m, int32_t i, int64_t *lists)
     if (step->parent) rt_tree_rows(m, i, lists);
     for (int32_t t = 0; t < T && !step->parent; t++) {
         const int32_t row = span->first_row + t;
-        step->rope[row] = s->next_rope + t;
+        step->rope[row] = n + t;
         step->new_cell[row] = s->cell[n + t];
         step->cells[row] = s->cell;
         step->n_cells[row] = n + t + 1;
@@ -277,8 +277,6 @@ static void commit_span(rt_memory *m, int32_t i)
     }
     conv_wrote(m, s, before + T);
 
-    for (int32_t t = 0; t < T; t++) m->cell_rope[s->cell[before + t]] = m->step.rope[span->first_row + t];
-    s->next_rope += end - before;
     s->length = end;
     s->keyed = m->taken[i].keyed ? end : s->keyed;
     s->last_step = m->n_steps;

@@ -92,7 +92,7 @@ static void fill(rt_memory *m, int32_t seq, int32_t checkpoint, const int32_t *t
     s->snapshot[length % m->K] = (rt_snapshot){ at->slot, length };
     s->conv_row = at->row;
     s->conv_from = length < m->kernel - 1 ? 0 : length - (m->kernel - 1);
-    s->length = s->n_listed = s->next_rope = s->keyed = length;
+    s->length = s->n_listed = s->keyed = length;
     if (!m->has_draft) return;
     /* The draft head has KV up to here, from the end of the last gap on. */
     s->draft = s->draft_from = length;
@@ -133,12 +133,6 @@ void rt_prefix_roll_back(rt_memory *m, const rt_sequence *s, int32_t to)
         node = next;
         d++;
     }
-}
-
-void rt_prefix_clear(rt_memory *m)
-{
-    for (int32_t i = 0; m->prefixes && i < m->prefixes->n_checkpoints; i++)
-        if (m->prefixes->checkpoint[i].node != RT_NO_NODE && m->prefixes->checkpoint[i].ready) rt_prefix_forget(m, i);
 }
 
 rt_prefix_stats rt_prefix_stats_of(const rt_memory *m)
@@ -226,7 +220,7 @@ void rt_step_tokens(rt_memory *m, rt_step *step, const int32_t *token)
         const rt_token_run *span = &m->step_span[i];
         rt_sequence *s = &m->seq[span->seq];
         memcpy(s->token + s->length, token + span->first_row, 4 * (size_t)span->n_rows);
-        m->taken[i].keyed = s->keyed == s->length && s->next_rope == s->length;
+        m->taken[i].keyed = s->keyed == s->length;
     }
     if (step->parent) return; /* the kernels write no checkpoints in tree steps */
     step->n_checkpoints = most_passed(m, m->step_span, step->n_spans);

@@ -5,8 +5,7 @@
  * sequence; c is a multiple of the interval. The kernels write states and histories during decoding, to slots and rows
  * of the pools that no sequence uses; nothing is copied. Sequences share cells with the checkpoint by reference counts.
  *
- * Lookup compares all tokens of a prefix. Only tokens whose rotary position is their index count: nothing is kept after
- * a shift (rt_seq_add()), nor after a load, since loaded tokens are unknown.
+ * Lookup compares all tokens of a prefix. Nothing is kept after a load, since loaded tokens are unknown.
  *
  * The cache holds up to rt_memory_desc.n_prefixes checkpoints; the least recently used one is evicted. Cells that only
  * the cache references are available to sequences: rt_memory_free_cells() counts them as free, and a step evicts
@@ -26,8 +25,6 @@ int32_t rt_prefix_find(const rt_memory *m, const int32_t *token, int32_t n);
  * The call marks the prefix as used. Errors change nothing. GDN_INVALID_ARGUMENT: no such sequence, or a step is
  * active. GDN_OUT_OF_MEMORY: no memory for the list of cells. */
 gdn_status rt_prefix_start(rt_memory *m, int32_t seq, const int32_t *token, int32_t n, int32_t *length);
-/* Empties the cache. Sequences that started from a checkpoint keep their contents. */
-void rt_prefix_clear(rt_memory *m);
 
 /* Passes the step's tokens, [n_rows]. Call after rt_step_begin() and before the kernels. It chooses the checkpoints
  * that the kernels write (rt_step.n_checkpoints and its maps); rt_step_commit() publishes them, rt_step_cancel() drops

@@ -67,7 +67,7 @@ void rt_tree_rows(rt_memory *m, int32_t i, int64_t *lists)
     rt_step *step = &m->step;
     for (int32_t t = 0; t < span->n_rows; t++) {
         const int32_t row = span->first_row + t;
-        step->rope[row] = s->next_rope + depth[t];
+        step->rope[row] = n + depth[t];
         step->new_cell[row] = s->cell[n + t];
         step->cells[row] = s->cell;
         step->n_cells[row] = n + depth[t] + 1;
@@ -224,7 +224,6 @@ gdn_status rt_seq_branch(rt_memory *m, int32_t seq, int32_t row)
     const int32_t at = s->tree_at, first = at + common, end = at + n;
     const int keyed = s->keyed == s->length;
     if (first < s->length) rt_prefix_roll_back(m, s, first);
-    s->next_rope = m->cell_rope[s->cell[at + row]] + 1;
     move_hidden(m, seq, path, common, n);
     for (int32_t i = common; i < n; i++) {
         const int32_t cell = s->cell[at + i];

@@ -1,84 +1,223 @@
-/* ChatML prompts of conversations. See chat.h. */
-#include "runtime/text/chat.h"
-
+/* Prompts of conversations, written by the chat template of a model file. See chat.h. */
 #include <string.h>
 
+#include "runtime/text/chat.h"
 #include "runtime/base/error.h"
 
-typedef struct prompt {
-    const rt_tokenizer *t;
-    int32_t *tokens;
-    int64_t capacity, count;
-} prompt;
+struct rt_chat {
+    rt_template *form;
+    const rt_tokenizer *tokenizer;
+    uint64_t fingerprint;
+};
 
-static void put_token(prompt *p, int32_t token)
-{
-    if (p->count < p->capacity) p->tokens[p->count] = token;
-    p->count++;
-}
+/* ---- Rendering ---- */
 
-static gdn_status put_text(prompt *p, const char *text, uint64_t bytes)
-{
-    const int64_t room = p->count < p->capacity ? p->capacity - p->count : 0;
-    int64_t count = 0;
-    const gdn_status status = rt_tokenize(p->t, text, bytes, 0, room ? p->tokens + p->count : NULL, room, &count);
-    p->count += count;
-    return status;
-}
-
-/* Role and text are tokenized as one text, as in training: newlines at the text's beginning merge with the one after
- * the role. */
-static gdn_status put_message(prompt *p, const rt_message *message)
-{
-    const uint64_t n_role = strlen(message->role), n_text = message->bytes ? message->bytes : strlen(message->text);
-    if (n_text > UINT64_C(1) << 29)
-        return rt_fail(GDN_INVALID_ARGUMENT, "a message has %llu bytes; 2^29 are allowed", (unsigned long long)n_text);
-    char *joined = rt_calloc(n_role + 1 + n_text, 1, "a message");
-    if (!joined) return GDN_OUT_OF_MEMORY;
-    memcpy(joined, message->role, (size_t)n_role);
-    joined[n_role] = '\n';
-    memcpy(joined + n_role + 1, message->text, (size_t)n_text);
-    const gdn_status status = put_text(p, joined, n_role + 1 + n_text);
-    rt_free(joined);
-    return status;
-}
-
-static gdn_status check_message(const rt_message *message, int32_t number)
+static gdn_status check(const rt_message *messages, int32_t n_messages)
 {
     static const char *const roles[] = { "system", "user", "assistant" };
-    if (!message->role || !message->text)
-        return rt_fail(GDN_INVALID_ARGUMENT, "message %d has no %s", (int)number, message->role ? "text" : "role");
-    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
-        if (!strcmp(message->role, roles[i])) return GDN_OK;
-    return rt_fail(GDN_INVALID_ARGUMENT, "message %d has the role \"%.32s\"; system, user and assistant are allowed",
-                   (int)number, message->role);
-}
-
-gdn_status rt_chat_tokenize(const rt_tokenizer *t, const rt_message *messages, int32_t n_messages, int32_t *tokens,
-                            int64_t capacity, int64_t *count)
-{
-    const int32_t open = rt_tokenizer_find(t, "<|im_start|>"), close = rt_tokenizer_find(t, "<|im_end|>");
-    gdn_status status = GDN_OK;
-    prompt p = { t, tokens, capacity, 0 };
-    *count = 0;
-    if (capacity < 0 || (capacity && !tokens))
-        return rt_fail(GDN_INVALID_ARGUMENT, "capacity is %lld%s; 0 or more, with tokens, are allowed",
-                       (long long)capacity, tokens ? "" : " and tokens is NULL");
     if (n_messages < 0 || (n_messages && !messages))
         return rt_fail(GDN_INVALID_ARGUMENT, "n_messages is %d%s; 0 or more, with messages, are allowed",
                        (int)n_messages, messages ? "" : " and messages is NULL");
-    if (!rt_token_is_special(t, open) || !rt_token_is_special(t, close))
-        return rt_fail(GDN_UNSUPPORTED, "the vocabulary has no %s: the model was not trained for ChatML",
-                       rt_token_is_special(t, open) ? "<|im_end|>" : "<|im_start|>");
-    for (int32_t i = 0; !status && i < n_messages; i++) status = check_message(&messages[i], i);
-    for (int32_t i = 0; !status && i < n_messages; i++) {
-        put_token(&p, open);
-        status = put_message(&p, &messages[i]);
-        put_token(&p, close);
-        if (!status) status = put_text(&p, "\n", 1);
+    for (int32_t i = 0; i < n_messages; i++) {
+        const rt_message *m = &messages[i];
+        if (!m->role || !m->text)
+            return rt_fail(GDN_INVALID_ARGUMENT, "message %d has no %s", (int)i, m->role ? "text" : "role");
+        if (m->bytes > UINT64_C(1) << 29 || m->n_reasoning > UINT64_C(1) << 29)
+            return rt_fail(GDN_INVALID_ARGUMENT, "a message has %llu bytes; 2^29 are allowed",
+                           (unsigned long long)(m->bytes > m->n_reasoning ? m->bytes : m->n_reasoning));
+        size_t r = 0;
+        while (r < sizeof roles / sizeof *roles && strcmp(m->role, roles[r]) != 0) r++;
+        if (r == sizeof roles / sizeof *roles)
+            return rt_fail(GDN_INVALID_ARGUMENT,
+                           "message %d has the role \"%.32s\"; system, user and assistant are allowed", (int)i,
+                           m->role);
     }
-    put_token(&p, open);
-    if (!status) status = put_text(&p, "assistant\n", 10);
-    if (!status) *count = p.count;
+    return GDN_OK;
+}
+
+/* Renders the conversation to text. */
+static gdn_status text_of(const rt_chat *chat, const rt_message *messages, int32_t n_messages, int thinking, int opens,
+                          rt_template_text *text)
+{
+    *text = (rt_template_text){ 0 };
+    gdn_status status = check(messages, n_messages);
+    if (status) return status;
+    rt_template_message *of = rt_calloc((uint64_t)n_messages, sizeof *of, "messages");
+    if (!of) return GDN_OUT_OF_MEMORY;
+    for (int32_t i = 0; i < n_messages; i++) {
+        const rt_message *m = &messages[i];
+        of[i].role = m->role;
+        of[i].text = (rt_string){ m->text, m->bytes ? m->bytes : strlen(m->text) };
+        of[i].reasoning = (rt_string){ m->reasoning, m->reasoning ? m->n_reasoning : 0 };
+    }
+    const int32_t bos = rt_tokenizer_bos(chat->tokenizer), eos = rt_tokenizer_eos(chat->tokenizer);
+    rt_template_input input = { of, n_messages, opens, thinking, { NULL, 0 }, { NULL, 0 } };
+    if (bos >= 0) input.bos = rt_token_bytes(chat->tokenizer, bos);
+    if (eos >= 0) input.eos = rt_token_bytes(chat->tokenizer, eos);
+    status = rt_template_render(chat->form, &input, text);
+    rt_free(of);
     return status;
+}
+
+static int is_mark(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+/* GDN_UNSUPPORTED if the template writes a control token <|name|> that the vocabulary lacks: it belongs to another
+ * model. */
+static gdn_status check_marks(const rt_chat *chat, const rt_template_text *t)
+{
+    char name[64];
+    for (uint64_t i = 0; i + 4 < t->bytes; i++) {
+        uint64_t end = i + 2;
+        if (t->text[i] != '<' || t->text[i + 1] != '|' || t->mark[i]) continue;
+        while (end < t->bytes && end - i < sizeof name - 3 && is_mark(t->text[end]) && !t->mark[end]) end++;
+        if (end + 1 >= t->bytes || t->text[end] != '|' || t->text[end + 1] != '>' || t->mark[end + 1]) continue;
+        memcpy(name, t->text + i, (size_t)(end + 2 - i));
+        name[end + 2 - i] = 0;
+        if (!rt_token_is_special(chat->tokenizer, rt_tokenizer_find(chat->tokenizer, name)))
+            return rt_fail(GDN_UNSUPPORTED, "the vocabulary has no %s, which the chat template writes", name);
+    }
+    return GDN_OK;
+}
+
+/* True if the template's text after the last message leaves a <think> block open. */
+static int opens_block(const rt_template_text *t)
+{
+    static const char open[] = "<think>", close[] = "</think>";
+    const uint64_t n = sizeof open - 1;
+    for (uint64_t i = t->bytes; i-- > 0 && !t->mark[i];) {
+        if (i + n <= t->bytes && !memcmp(t->text + i, open, n)) return 1;
+        if (i + n < t->bytes && !memcmp(t->text + i, close, n + 1)) return 0;
+    }
+    return 0;
+}
+
+gdn_status rt_chat_render(const rt_chat *chat, const rt_message *messages, int32_t n_messages, int thinking, int opens,
+                          rt_chat_prompt *prompt)
+{
+    rt_template_text text;
+    *prompt = (rt_chat_prompt){ 0 };
+    gdn_status status = text_of(chat, messages, n_messages, thinking, opens, &text);
+    if (!status) status = check_marks(chat, &text);
+    if (!status) { /* a token has at least one byte */
+        prompt->tokens = rt_calloc(text.bytes, sizeof *prompt->tokens, "a conversation");
+        status = prompt->tokens ? rt_tokenize_marked(chat->tokenizer, text.text, text.mark, text.bytes, prompt->tokens,
+                                                     (int64_t)text.bytes, &prompt->n)
+                                : GDN_OUT_OF_MEMORY;
+    }
+    if (!status) prompt->thinks = opens_block(&text);
+    rt_template_free_text(&text);
+    if (status) {
+        rt_free(prompt->tokens);
+        *prompt = (rt_chat_prompt){ 0 };
+    }
+    return status;
+}
+
+/* ---- Templates ---- */
+
+/* Renders a test conversation. A template that omits the user's text is refused. */
+static gdn_status try(const rt_chat *chat)
+{
+    static const rt_message message = { .role = "user", .text = "x" };
+    rt_template_text text;
+    uint64_t n = 0;
+    gdn_status status = text_of(chat, &message, 1, RT_THINK_AUTO, 1, &text);
+    for (uint64_t i = 0; !status && i < text.bytes; i++) n += text.mark[i];
+    if (!status && n != 1)
+        status =
+            rt_fail(GDN_UNSUPPORTED, "the chat template writes a message of 1 byte as %llu", (unsigned long long)n);
+    if (!status) status = check_marks(chat, &text);
+    rt_template_free_text(&text);
+    return status;
+}
+
+gdn_status rt_chat_create(const rt_gguf *file, const rt_tokenizer *t, rt_chat **chat)
+{
+    static const char key[] = "tokenizer.chat_template";
+    rt_string form;
+    *chat = NULL;
+    if (!rt_gguf_has(file, key)) return rt_fail(GDN_NOT_FOUND, "there is no %s", key);
+    const gdn_status status = rt_gguf_get_string(file, key, &form);
+    return status ? status : rt_chat_create_of(form.text, form.bytes, t, chat);
+}
+
+gdn_status rt_chat_create_of(const char *form, uint64_t bytes, const rt_tokenizer *t, rt_chat **chat)
+{
+    *chat = NULL;
+    rt_chat *made = rt_calloc(1, sizeof *made, "a chat template");
+    if (!made) return GDN_OUT_OF_MEMORY;
+    made->tokenizer = t;
+    made->fingerprint = UINT64_C(0xcbf29ce484222325); /* FNV-1a: identifies the template, not for security */
+    for (uint64_t i = 0; i < bytes && i < RT_TEMPLATE_MAX; i++)
+        made->fingerprint = (made->fingerprint ^ (unsigned char)form[i]) * UINT64_C(0x100000001b3);
+    gdn_status status = rt_template_parse(form, bytes, &made->form);
+    if (!status) status = try(made);
+    if (status) rt_chat_destroy(made);
+    else *chat = made;
+    return status;
+}
+
+void rt_chat_destroy(rt_chat *chat)
+{
+    if (!chat) return;
+    rt_template_free(chat->form);
+    rt_free(chat);
+}
+
+uint64_t rt_chat_fingerprint(const rt_chat *chat) { return chat->fingerprint; }
+
+gdn_status rt_chat_check_thinking(const rt_chat *chat, int thinking)
+{
+    static const rt_message message = { .role = "user", .text = "x" };
+    rt_chat_prompt way[2] = { { 0 }, { 0 } };
+    if (thinking == RT_THINK_AUTO) return GDN_OK;
+    if (thinking != RT_THINK_OFF && thinking != RT_THINK_ON)
+        return rt_fail(GDN_INVALID_ARGUMENT, "thinking is %d; -1 to 1 are allowed", thinking);
+    gdn_status status = rt_chat_render(chat, &message, 1, thinking, 1, &way[0]);
+    if (!status) status = rt_chat_render(chat, &message, 1, !thinking, 1, &way[1]);
+    /* a template that refuses the other value has a switch */
+    if (status == GDN_UNSUPPORTED && way[0].tokens) status = GDN_OK;
+    const int same = !status && way[1].tokens && way[0].n == way[1].n &&
+                     !memcmp(way[0].tokens, way[1].tokens, (size_t)way[0].n * sizeof *way[0].tokens);
+    if (same && way[0].thinks != thinking)
+        status = rt_fail(GDN_UNSUPPORTED, "the chat template has no switch: its answers always begin %s",
+                         thinking ? "without thinking" : "with thinking");
+    rt_free(way[0].tokens);
+    rt_free(way[1].tokens);
+    return status;
+}
+
+/* ---- Answers ---- */
+
+static uint64_t find(const char *bytes, uint64_t n, const char *what)
+{
+    const uint64_t length = strlen(what);
+    for (uint64_t i = 0; i + length <= n; i++)
+        if (!memcmp(bytes + i, what, (size_t)length)) return i;
+    return n;
+}
+
+void rt_chat_answer(const char *bytes, uint64_t n, int thinks, rt_message *message)
+{
+    static const char open[] = "<think>", close[] = "</think>";
+    uint64_t from = 0, end = 0;
+    *message = (rt_message){ .role = "assistant", .text = n ? bytes : "", .bytes = n };
+    if (!thinks) {
+        while (from < n && (bytes[from] == ' ' || bytes[from] == '\n')) from++;
+        thinks = n - from >= sizeof open - 1 && !memcmp(bytes + from, open, sizeof open - 1);
+        from = thinks ? from + sizeof open - 1 : 0;
+    }
+    if (!thinks) return;
+    end = from + find(bytes + from, n - from, close);
+    uint64_t text = end < n ? end + sizeof close - 1 : n;
+    while (from < end && bytes[from] == '\n') from++;
+    while (end > from && bytes[end - 1] == '\n') end--;
+    while (text < n && bytes[text] == '\n') text++;
+    message->reasoning = bytes + from;
+    message->n_reasoning = end - from;
+    message->text = text < n ? bytes + text : "";
+    message->bytes = n - text;
 }

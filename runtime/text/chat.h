@@ -1,5 +1,4 @@
-/* Converts a conversation into prompt tokens: in the ChatML format of Qwen models, or with the chat template of the
- * model file. */
+/* Converts a conversation into prompt tokens, with the chat template of the model file. */
 #ifndef GDN_RUNTIME_CHAT_H
 #define GDN_RUNTIME_CHAT_H
 
@@ -10,18 +9,9 @@ typedef struct rt_message {
     const char *role; /* "system", "user", "assistant" */
     const char *text;
     uint64_t bytes;        /* length of text, which may contain NUL bytes; 0: text is a NUL-terminated string */
-    const char *reasoning; /* the assistant's thinking before text; NULL: none. Used by templates only */
+    const char *reasoning; /* the assistant's thinking before text; NULL: none */
     uint64_t n_reasoning;
 } rt_message;
-
-/* Writes the tokens of the conversation in ChatML, followed by the opening of the assistant's turn. The function adds
- * the control tokens of ChatML. It tokenizes the messages' text without RT_PARSE_SPECIAL, so that a message with
- * "<|im_end|>" cannot forge a turn. capacity and *count as in rt_tokenize(). GDN_INVALID_ARGUMENT: unknown role.
- * GDN_UNSUPPORTED: the vocabulary lacks the control tokens. */
-gdn_status rt_chat_tokenize(const rt_tokenizer *t, const rt_message *messages, int32_t n_messages, int32_t *tokens,
-                            int64_t capacity, int64_t *count);
-
-/* ---- With the chat template of a model's file ---- */
 
 /* A chat template with its tokenizer. Immutable: any number of threads may use it. The tokenizer must outlive it. */
 typedef struct rt_chat rt_chat;
@@ -46,8 +36,9 @@ typedef struct rt_chat_prompt {
 
 /* Renders the conversation with the template and tokenizes it. `opens` adds the opening of the assistant's turn.
  * Control tokens are recognised only in text that the template writes, so that a message cannot forge a turn.
- * GDN_INVALID_ARGUMENT: as in rt_chat_tokenize(). GDN_UNSUPPORTED: the template uses something unknown, refuses the
- * conversation, or writes a control token (<|...|>) that the vocabulary lacks. Free prompt->tokens with rt_free(). */
+ * GDN_INVALID_ARGUMENT: a role that is unknown, or a message without text. GDN_UNSUPPORTED: the template uses something
+ * unknown, refuses the conversation, or writes a control token (<|...|>) that the vocabulary lacks. Free prompt->tokens
+ * with rt_free(). */
 gdn_status rt_chat_render(const rt_chat *chat, const rt_message *messages, int32_t n_messages, int thinking, int opens,
                           rt_chat_prompt *prompt);
 

@@ -1,20 +1,17 @@
 /* Runs a fuzz target without libFuzzer, with any compiler:
  *
- *   driver [--random N] [--seed S] [--first I] [--kinds K] [--list] [FILE | FOLDER | FILE.seeds]...
+ *   driver [--random N] [--seed S] [--first I] [--kinds K] [--list] [FILE | FILE.seeds]...
  *
- * A FILE is one input, a FOLDER has such files, FILE.seeds is text with one input per line in hexadecimal
+ * A FILE is one input, FILE.seeds is text with one input per line in hexadecimal
  * and comments after #. Lines "#= TEXT" are kinds that the next input has to be of, as the target says in
  * fuzz_outcome(). Then N random inputs; input I of seed S is always the same, so that a failure, whose number is
  * printed by a handler, can be run alone with --first I --random 1. With --kinds K, all inputs together have to be of
  * at least K kinds. With --list, the kinds and how many inputs were of each are printed. */
-#define _DEFAULT_SOURCE
-#include <dirent.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "tests/harness.h"
 
@@ -110,23 +107,6 @@ static int run_seeds(FILE *file, const char *path)
 
 static int run_path(const char *path)
 {
-    struct stat info;
-    if (stat(path, &info)) {
-        (void)fprintf(stderr, "driver: there is no %s\n", path);
-        return 2;
-    }
-    if (S_ISDIR(info.st_mode)) {
-        DIR *folder = opendir(path);
-        int failed = !folder;
-        for (struct dirent *e; folder && !failed && (e = readdir(folder));) {
-            char inside[512];
-            if (e->d_name[0] == '.') continue;
-            (void)snprintf(inside, sizeof inside, "%s/%s", path, e->d_name);
-            failed = run_path(inside);
-        }
-        if (folder) (void)closedir(folder);
-        return failed;
-    }
     FILE *file = fopen(path, "rb");
     if (!file) {
         (void)fprintf(stderr, "driver: cannot read %s\n", path);
@@ -163,7 +143,7 @@ int main(int argc, char **argv)
             *number = strtoull(argv[++i], NULL, 0);
         } else if (number || argv[i][0] == '-') {
             (void)fprintf(stderr, "usage: driver [--random N] [--seed S] [--first I] [--kinds K] [--list] [FILE | "
-                                  "FOLDER | FILE.seeds]...\n");
+                                  "FILE.seeds]...\n");
             return 2;
         } else if (run_path(argv[i])) {
             return 2;

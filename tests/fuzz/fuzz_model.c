@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/text/chat.h"
+#include "runtime/text/tokenizer.h"
 #include "runtime/base/error.h"
 #include "runtime/serve/scheduler.h"
 
@@ -95,7 +95,6 @@ static void generate(const fuzz_choices *c, rt_engine *e, const rt_tokenizer *t,
     const rt_engine_limits limits = rt_engine_limits_of(e);
     const rt_scheduler_desc desc = { e,        t, limits.n_seqs, 0, spec, spec == RT_SPEC_OFF ? 0 : limits.n_rollback,
                                      c->p_min, 1 };
-    const rt_message hello = { "user", "abba cab" };
     rt_scheduler *s;
     int32_t tokens[64], id;
     int64_t n = 0;
@@ -133,7 +132,6 @@ static void generate(const fuzz_choices *c, rt_engine *e, const rt_tokenizer *t,
             if (drawn[k] < 0 || drawn[k] >= limits.n_vocab || rt_token_bytes(t, drawn[k]).bytes > LIMIT)
                 stop("a token that the vocabulary does not have");
     }
-    (void)rt_chat_tokenize(t, &hello, 1, tokens, 64, &n);
     rt_scheduler_destroy(s);
 }
 

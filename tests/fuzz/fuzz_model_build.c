@@ -31,22 +31,17 @@ static unsigned next2(draw *d)
     return high << 8 | next(d);
 }
 
-static const struct {
-    uint32_t type, block, bytes;
-} types[] = { { 0, 1, 4 },      { 1, 1, 2 },      { 30, 1, 2 },     { 8, 32, 34 },    { 2, 32, 18 },   { 12, 256, 144 },
-              { 13, 256, 176 }, { 14, 256, 210 }, { 3, 32, 20 },    { 6, 32, 22 },    { 7, 32, 24 },   { 20, 32, 18 },
-              { 39, 32, 17 },   { 10, 256, 84 },  { 11, 256, 110 }, { 16, 256, 66 },  { 17, 256, 74 }, { 18, 256, 98 },
-              { 19, 256, 50 },  { 21, 256, 110 }, { 22, 256, 82 },  { 23, 256, 136 }, { 29, 256, 56 } };
+static const int32_t types[] = { 0, 1, 30, 8, 2, 12, 13, 14, 3, 6, 7, 20, 39, 10, 11, 16, 17, 18, 19, 21, 22, 23, 29 };
 enum { FIRST = 8, LATER = 24 };
 
 /* The type of that number, or one that can have such rows. From LATER on it is one of those that came after FIRST. */
-static int type_for(unsigned wanted, uint64_t columns)
+static int32_t type_for(unsigned wanted, uint64_t columns)
 {
     const unsigned more = sizeof types / sizeof *types - FIRST;
-    const int t = wanted >= LATER  ? (int)(FIRST + wanted % more)
-                  : columns >= 256 ? 3 + (int)(wanted % 5)
-                                   : (int)(wanted % FIRST);
-    return columns % types[t].block ? (int)(wanted % 3) : t; /* wide ones in few bytes */
+    const int32_t type = types[wanted >= LATER  ? FIRST + wanted % more
+                               : columns >= 256 ? 3 + wanted % 5
+                                                : wanted % FIRST];
+    return columns % (uint64_t)rt_type_describe(type)->block ? types[wanted % 3] : type; /* wide ones in few bytes */
 }
 
 static void put(draw *d, unsigned type, uint32_t n_dims, uint64_t a, uint64_t b, uint64_t c, const char *format, ...)
@@ -59,14 +54,14 @@ static void put(draw *d, unsigned type, uint32_t n_dims, uint64_t a, uint64_t b,
     va_start(args, format);
     (void)vsnprintf(t->name, sizeof t->name, format, args);
     va_end(args);
-    const int at = type_for(type, a);
     t->ne[0] = a;
     t->ne[1] = b;
     t->ne[2] = c;
     t->n_dims = n_dims;
-    t->type = types[at].type;
+    t->type = (uint32_t)type_for(type, a);
     t->offset = d->n_bytes;
-    d->n_bytes += (a / types[at].block * types[at].bytes * b * c + 31) / 32 * 32;
+    const rt_type_info *of = rt_type_describe((int32_t)t->type);
+    d->n_bytes += (a / (uint64_t)of->block * (uint64_t)of->block_bytes * b * c + 31) / 32 * 32;
 }
 
 static void key(draw *d, const char *arch, const char *name, rt_gguf_kind kind, uint32_t bits)

@@ -81,16 +81,21 @@ static void check_text(const rt_tokenizer *t, const char *text, uint64_t bytes, 
 
 static void check_chat(const rt_tokenizer *t, const char *text, int changed)
 {
-    static int32_t tokens[MAX_TEXT + 64];
+    static const char form[] =
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}";
     const rt_message message = { "user", text };
-    int64_t count = 0, frame = 0;
-    if (rt_chat_tokenize(t, &message, 1, tokens, MAX_TEXT + 64, &count)) {
-        if (changed) /* the frame's tokens, or those of its bytes, are not there */
-            return;
-        stop("no chat");
+    rt_chat *chat = NULL;
+    rt_chat_prompt prompt = { 0 };
+    int64_t frame = 0;
+    if (rt_chat_create_of(form, sizeof form - 1, t, &chat) ||
+        rt_chat_render(chat, &message, 1, RT_THINK_AUTO, 0, &prompt)) {
+        if (!changed) stop("no chat"); /* the frame's tokens, or those of its bytes, may not be there */
+    } else {
+        for (int64_t i = 0; i < prompt.n; i++) frame += rt_token_is_special(t, prompt.tokens[i]);
+        if (frame != 2) stop("a forged frame");
     }
-    for (int64_t i = 0; i < count; i++) frame += rt_token_is_special(t, tokens[i]);
-    if (frame != 3) stop("a forged frame");
+    rt_free(prompt.tokens);
+    rt_chat_destroy(chat);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -71,12 +71,14 @@ PROGRAMS = { # a program with arguments; one that is not here has none
     "gdn_far": [*CHECK, "--kernel", "gated_delta_net", "--case", "far/*"],
     "gdn_flush": [*CHECK, "--level", "exact_ftz", "--quick"],
     "test_rt_engine_random": ["test_rt_engine_random", "tests/runtime", "1600"],
+    "test_rt_engine_prefixes": ["test_rt_engine_random", "tests/runtime", "1500", "1", "prefixes"],
+    "test_rt_engine_trees": ["test_rt_engine_random", "tests/runtime", "1200", "1", "trees"],
     **{name: [name, "tests/runtime"] for name in ("test_rt_tokenizer", "test_rt_scheduler", "test_rt_drafts", "test_rt_prefix_cache",
-                                                  "test_rt_conversation", "test_rt_trees")},
+                                                  "test_rt_conversation")},
 }
 SCRIPTS = { # in Python, with the program that they test and further arguments
-    "test_names": ["test_rt_logits"], "test_variants": ["test_rt_logits", "tests/runtime"],
-    "test_chat_text": ["test_rt_chat_text", "tests/runtime"], "test_talk": ["gdn", "tests/runtime"],
+    "test_names": ["test_rt_answers"], "test_variants": ["test_rt_answers", "tests/runtime"],
+    "test_chat_text": ["test_rt_answers", "tests/runtime"], "test_talk": ["gdn", "tests/runtime"],
     "test_run_ends": ["gdn", "tests/runtime"],
 }
 

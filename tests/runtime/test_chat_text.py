@@ -2,7 +2,7 @@
 """Chat templates: what the runtime writes is what transformers wrote (fixtures/chat.json, of scripts/compare_chat.py), what it cannot
 follow is refused with the reason, and no message's byte passes for the template's.
 
-    test_chat_text.py CHAT FOLDER     CHAT is test_rt_chat_text; FOLDER has fixtures/
+    test_chat_text.py CHAT FOLDER     CHAT is test_rt_answers; FOLDER has fixtures/
 """
 import json
 import random

@@ -6,7 +6,6 @@
 #include "engine_fixture.h"
 #include "runtime/decode/draft_ngram.h"
 #include "runtime/serve/speculation.h"
-#include "runtime/serve/speculation.h"
 
 enum { V = 37, DRAWS = 20000 };
 
@@ -15,14 +14,21 @@ void test_sampling_defaults(void); /* test_sampling_defaults.c */
 static const rt_sampling open_sampling = { 1, 0, 1, 0, 1, 64, 1 };
 
 /* How often each token is drawn at positions 1 .. DRAWS. */
-static void draw_many(rt_sampler *s, const rt_sampling *with, const float *logits, const int32_t *tokens, int32_t n,
-                      int32_t *counts)
+static void draw_many(rt_sampler *s, const rt_sampling *with, const float *logits, int32_t *counts)
 {
+    static const int32_t text[DRAWS + 1];
     memset(counts, 0, V * sizeof *counts);
-    static int32_t text[DRAWS + 1];
-    memset(text, 0, sizeof text);
-    if (n) memcpy(text, tokens, 4 * (size_t)n);
-    for (int32_t p = n ? n : 1; p < DRAWS; p++) counts[rt_sample(s, with, logits, text, p)]++;
+    for (int32_t p = 1; p < DRAWS; p++) counts[rt_sample(s, with, logits, text, p)]++;
+}
+
+/* Draws follow the probabilities, which are given without their sum: 36 degrees of freedom, far beyond 99.99% at 80. */
+static double chi_squared(const int32_t *counts, const double *p)
+{
+    double chi = 0, total = 0;
+    for (int32_t i = 0; i < V; i++) total += p[i];
+    for (int32_t i = 0; i < V; i++)
+        chi += pow(counts[i] - (DRAWS - 1) * p[i] / total, 2) / ((DRAWS - 1) * p[i] / total);
+    return chi;
 }
 
 static void sampler(rt_dense *dense)
@@ -31,11 +37,11 @@ static void sampler(rt_dense *dense)
     float logits[V];
     int32_t counts[V], tokens[4] = { 3, 5, 3, 7 };
     uint64_t random = 1;
-    double p[V], total = 0;
+    double p[V];
     NEED(!rt_sampler_create(V, dense, &s));
     for (int32_t i = 0; i < V; i++) logits[i] = (float)(test_random(&random) % 1000) / 250.0f;
     logits[4] = logits[20] = 6; /* the likeliest two are equal */
-    for (int32_t i = 0; i < V; i++) total += p[i] = exp((double)logits[i]);
+    for (int32_t i = 0; i < V; i++) p[i] = exp((double)logits[i]);
 
     /* greedy, and every filter at its end: the lower of equals; nobody else */
     const rt_sampling greedy[] = { { 0, 0, 1, 0, 1, 64, 9 }, { 1, 1, 1, 0, 1, 64, 9 }, { 1, 0, 1e-6f, 0, 1, 64, 9 } };
@@ -43,30 +49,21 @@ static void sampler(rt_dense *dense)
         for (int32_t n = 1; n < 50; n++) REQUIRE(rt_sample(s, &greedy[i], logits, tokens, n < 4 ? n : 4) == 4);
     rt_sampling min_p = open_sampling;
     min_p.min_p = 1;
-    draw_many(s, &min_p, logits, NULL, 0, counts);
+    draw_many(s, &min_p, logits, counts);
     REQUIRE(counts[4] > 0 && counts[20] > 0 && counts[4] + counts[20] == DRAWS - 1); /* both reach it */
 
-    /* draws follow the probabilities: chi squared, 36 degrees of freedom, far beyond 99.99% at 80 */
-    draw_many(s, &open_sampling, logits, NULL, 0, counts);
-    double chi = 0;
-    for (int32_t i = 0; i < V; i++)
-        chi += pow(counts[i] - (DRAWS - 1) * p[i] / total, 2) / ((DRAWS - 1) * p[i] / total);
-    REQUIRE(chi < 80);
-    /* a temperature of 2 is the square root of the probabilities */
-    rt_sampling warm = open_sampling;
+    draw_many(s, &open_sampling, logits, counts);
+    REQUIRE(chi_squared(counts, p) < 80);
+    rt_sampling warm = open_sampling; /* a temperature of 2 is the square root of the probabilities */
     warm.temperature = 2;
-    double warm_total = 0;
-    for (int32_t i = 0; i < V; i++) warm_total += sqrt(p[i]);
-    draw_many(s, &warm, logits, NULL, 0, counts);
-    chi = 0;
-    for (int32_t i = 0; i < V; i++)
-        chi += pow(counts[i] - (DRAWS - 1) * sqrt(p[i]) / warm_total, 2) / ((DRAWS - 1) * sqrt(p[i]) / warm_total);
-    REQUIRE(chi < 80);
+    for (int32_t i = 0; i < V; i++) p[i] = sqrt(p[i]);
+    draw_many(s, &warm, logits, counts);
+    REQUIRE(chi_squared(counts, p) < 80);
 
     /* top_k: the k largest, all of them; top_p: as few as hold that much */
     rt_sampling few = open_sampling;
     few.top_k = 5;
-    draw_many(s, &few, logits, NULL, 0, counts);
+    draw_many(s, &few, logits, counts);
     int32_t n_seen = 0;
     for (int32_t i = 0; i < V; i++) {
         int32_t larger = 0;

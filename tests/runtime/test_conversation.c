@@ -36,34 +36,37 @@ static int32_t answer = ANSWER; /* tokens, at most */
 static rt_model *model;
 static rt_tokenizer *tokenizer;
 
-static rt_chat *chat_of(const char *form)
+/* A conversation with a chat template and an engine of its own. */
+static rt_conversation *open_talk(const char *form, rt_spec spec, int32_t context, int thinking, const char *system,
+                                  rt_conversation_desc *d)
 {
     static gguf_build file;
+    static int n_opened; /* engines roll back by snapshots and by a log, in turn */
+    const fixture_engine with =
+        FIELDS(.n_seqs = 2, .n_ctx = context, .n_cells = context, .n_rollback = spec == RT_SPEC_OFF ? 0 : 3,
+               .rollback = n_opened++ % 2 ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG, .n_batch = 32,
+               .draft = spec == RT_SPEC_MTP);
     rt_gguf *f;
     rt_chat *chat;
+    rt_conversation *c;
     build_header(&file, 0, 1);
     build_key_string(&file, "tokenizer.chat_template", form);
     NEED(!rt_gguf_open_memory(file.bytes, file.n, &f) && !rt_chat_create(f, tokenizer, &chat));
     rt_gguf_close(f);
-    return chat;
+    *d = (rt_conversation_desc)FIELDS(.engine = fixture_open(model, &with), .tokenizer = tokenizer, .chat = chat,
+                                      .thinking = thinking, .system = system, .n_system = system ? strlen(system) : 0,
+                                      .sampling = FIELDS(.temperature = 0.8f, .top_p = 0.95f, .repeat_penalty = 1.1f,
+                                                         .repeat_last = 32, .top_k = 40, .seed = 5),
+                                      .spec = spec, .draft_max = spec == RT_SPEC_OFF ? 0 : 3, .always = 1);
+    NEED(!rt_conversation_create(d, &c));
+    return c;
 }
 
-static rt_engine *engine_of(rt_spec spec, int32_t context)
+static void close_talk(rt_conversation *c, const rt_conversation_desc *d)
 {
-    static int n_opened; /* engines roll back by snapshots and by a log, in turn */
-    const int32_t K = spec == RT_SPEC_OFF ? 0 : 3;
-    return fixture_open(model,
-                        &(fixture_engine)FIELDS(.n_seqs = 2, .n_ctx = context, .n_cells = context, .n_rollback = K,
-                                                .rollback = n_opened++ % 2 ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG,
-                                                .n_batch = 32, .draft = spec == RT_SPEC_MTP));
-}
-
-static rt_conversation_desc desc_of(rt_engine *engine, const rt_chat *chat, rt_spec spec, int thinking)
-{
-    return (rt_conversation_desc)FIELDS(.engine = engine, .tokenizer = tokenizer, .chat = chat, .thinking = thinking,
-                                        .sampling = FIELDS(.temperature = 0.8f, .top_p = 0.95f, .repeat_penalty = 1.1f,
-                                                           .repeat_last = 32, .top_k = 40, .seed = 5),
-                                        .spec = spec, .draft_max = spec == RT_SPEC_OFF ? 0 : 3, .always = 1);
+    rt_conversation_destroy(c);
+    rt_engine_destroy(d->engine);
+    rt_chat_destroy((rt_chat *)d->chat);
 }
 
 /* What an engine says that reads all of the prompt. */
@@ -135,14 +138,9 @@ static rt_turn_result turn(rt_conversation *c, const rt_conversation_desc *d, co
 
 static void talk(const char *form, rt_spec spec, int thinking, int32_t tail, rt_engine *other)
 {
-    rt_chat *chat = chat_of(form);
-    rt_engine *engine = engine_of(spec, CONTEXT);
-    rt_conversation_desc d = desc_of(engine, chat, spec, thinking);
-    rt_conversation *c;
+    rt_conversation_desc d;
+    rt_conversation *c = open_talk(form, spec, CONTEXT, thinking, "Be kind.", &d);
     int32_t before = 0, answered = 0, whole = 0;
-    d.system = "Be kind.";
-    d.n_system = 8;
-    NEED(!rt_conversation_create(&d, &c));
     for (int i = 0; i < TURNS; i++) {
         watch w = { .stop_at = i == 2 ? 3 : 0 };
         const rt_turn_result r = turn(c, &d, said[i], other, &w);
@@ -158,41 +156,32 @@ static void talk(const char *form, rt_spec spec, int thinking, int32_t tail, rt_
     watch w = { 0 };
     const rt_turn_result r = turn(c, &d, said[0], other, &w);
     REQUIRE(r.n_kept == 0);
-    rt_conversation_destroy(c);
-    rt_engine_destroy(engine);
-    rt_chat_destroy(chat);
+    close_talk(c, &d);
 }
 
 /* Templates that write how many messages there are at their beginning: nothing can be kept where that changes, and all
  * is right. */
 static void nothing_in_common(const char *form, int32_t first, rt_engine *other)
 {
-    rt_chat *chat = chat_of(form);
-    rt_engine *engine = engine_of(RT_SPEC_OFF, CONTEXT);
-    rt_conversation_desc d = desc_of(engine, chat, RT_SPEC_OFF, RT_THINK_AUTO);
-    rt_conversation *c;
-    NEED(!rt_conversation_create(&d, &c));
+    rt_conversation_desc d;
+    rt_conversation *c = open_talk(form, RT_SPEC_OFF, CONTEXT, RT_THINK_AUTO, NULL, &d);
     for (int i = 0; i < 3; i++) {
         watch w = { 0 };
         const rt_turn_result r = turn(c, &d, said[i], other, &w);
         REQUIRE((r.n_kept == 0) == (i == 0 || i >= first));
     }
-    rt_conversation_destroy(c);
-    rt_engine_destroy(engine);
-    rt_chat_destroy(chat);
+    close_talk(c, &d);
 }
 
 /* A turn that was taken back, and those that fail, leave no trace. */
 static void without_trace(rt_engine *other)
 {
-    rt_chat *chat = chat_of(plain);
-    rt_engine *engine = engine_of(RT_SPEC_NGRAM, 160);
-    rt_conversation_desc d = desc_of(engine, chat, RT_SPEC_NGRAM, RT_THINK_AUTO);
-    rt_conversation *c;
+    rt_conversation_desc d, bad;
+    rt_conversation *c = open_talk(plain, RT_SPEC_NGRAM, 160, RT_THINK_AUTO, NULL, &d);
+    rt_conversation *b;
     char vast[1000];
     rt_turn_result r;
     int32_t n;
-    NEED(!rt_conversation_create(&d, &c));
     watch w = { 0 };
     const rt_turn_result first = turn(c, &d, said[0], other, &w);
     const int32_t held = first.n_prompt;
@@ -220,35 +209,30 @@ static void without_trace(rt_engine *other)
     rt_conversation_clear(c);
     w = (watch){ 0 };
     REQUIRE(turn(c, &d, said[0], other, &w).n_tokens == first.n_tokens);
-    rt_conversation_destroy(c);
 
-    d.thinking = RT_THINK_ON;
-    REQUIRE(rt_conversation_create(&d, &c) == GDN_UNSUPPORTED && strstr(rt_last_error(), "no switch") && !c);
-    d.thinking = RT_THINK_AUTO;
-    d.draft_max = 4;
-    FAILS(rt_conversation_create(&d, &c), GDN_INVALID_ARGUMENT, "draft_max is 4");
-    d.spec = RT_SPEC_MTP;
-    d.draft_max = 3;
-    REQUIRE(rt_conversation_create(&d, &c) == GDN_UNSUPPORTED);
-    d.engine = other;
-    FAILS(rt_conversation_create(&d, &c), GDN_INVALID_ARGUMENT, "n_seqs is 1");
-    rt_engine_destroy(engine);
-    rt_chat_destroy(chat);
+    bad = d;
+    bad.thinking = RT_THINK_ON;
+    REQUIRE(rt_conversation_create(&bad, &b) == GDN_UNSUPPORTED && strstr(rt_last_error(), "no switch") && !b);
+    bad.thinking = RT_THINK_AUTO;
+    bad.draft_max = 4;
+    FAILS(rt_conversation_create(&bad, &b), GDN_INVALID_ARGUMENT, "draft_max is 4");
+    bad.spec = RT_SPEC_MTP;
+    bad.draft_max = 3;
+    REQUIRE(rt_conversation_create(&bad, &b) == GDN_UNSUPPORTED);
+    bad.engine = other;
+    FAILS(rt_conversation_create(&bad, &b), GDN_INVALID_ARGUMENT, "n_seqs is 1");
+    close_talk(c, &d);
 }
 
 /* Saved and resumed in another engine: the same answers, and as much is read. */
 static void resumed(const char *form, rt_spec spec, rt_engine *other)
 {
-    rt_chat *chat = chat_of(form), *foreign = chat_of(counts);
-    rt_engine *engine = engine_of(spec, CONTEXT), *later = engine_of(spec, CONTEXT);
-    rt_conversation_desc d = desc_of(engine, chat, spec, RT_THINK_AUTO), e = desc_of(later, chat, spec, RT_THINK_AUTO);
-    rt_conversation *c, *b;
+    rt_conversation_desc d, e;
+    rt_conversation *c = open_talk(form, spec, CONTEXT, RT_THINK_AUTO, "Be kind.", &d);
+    rt_conversation *b = open_talk(form, spec, CONTEXT, RT_THINK_AUTO, NULL, &e);
     void *bytes, *again;
     uint64_t n, n_again;
     int32_t tokens[ANSWER], n_messages;
-    d.system = "Be kind.";
-    d.n_system = 8;
-    NEED(!rt_conversation_create(&d, &c) && !rt_conversation_create(&e, &b));
     NEED(!rt_conversation_save(c, &bytes, &n)); /* before the first turn */
     REQUIRE(!rt_conversation_load(b, bytes, n));
     rt_free(bytes);
@@ -288,25 +272,17 @@ static void resumed(const char *form, rt_spec spec, rt_engine *other)
     const rt_turn_result s = turn(b, &e, said[2], other, &w); /* nothing of the above has changed it */
     REQUIRE(s.n_tokens == r.n_tokens && !memcmp(s.tokens, tokens, (size_t)s.n_tokens * sizeof *tokens));
     REQUIRE(s.n_kept == r.n_kept && s.n_read == r.n_read);
-    rt_conversation_destroy(b);
+    close_talk(b, &e);
 
-    rt_engine *small = engine_of(spec, 40);
-    rt_conversation_desc f = desc_of(small, chat, spec, RT_THINK_AUTO);
-    NEED(!rt_conversation_create(&f, &b));
+    b = open_talk(form, spec, 40, RT_THINK_AUTO, NULL, &e);
     FAILS(rt_conversation_load(b, bytes, n), GDN_INVALID_ARGUMENT, "the context holds 40");
-    rt_conversation_destroy(b);
-    f.chat = foreign;
-    NEED(!rt_conversation_create(&f, &b));
+    close_talk(b, &e);
+    b = open_talk(counts, spec, 40, RT_THINK_AUTO, NULL, &e);
     FAILS(rt_conversation_load(b, bytes, n), GDN_INVALID_ARGUMENT, "another chat template");
     FAILS(rt_conversation_load(c, bytes, n), GDN_INVALID_ARGUMENT, "system message");
-    rt_conversation_destroy(b);
+    close_talk(b, &e);
     rt_free(bytes);
-    rt_conversation_destroy(c);
-    rt_engine_destroy(small);
-    rt_engine_destroy(engine);
-    rt_engine_destroy(later);
-    rt_chat_destroy(chat);
-    rt_chat_destroy(foreign);
+    close_talk(c, &d);
 }
 
 /* The engine's stop function: while a prompt is read it takes the turn back, later it ends the answer; the turns after
@@ -320,19 +296,16 @@ static int stops(void *user)
 
 static void stopped(const char *form, rt_spec spec, rt_engine *other)
 {
-    rt_engine *engine = engine_of(spec, CONTEXT);
-    rt_chat *chat = chat_of(form);
-    rt_conversation_desc d = desc_of(engine, chat, spec, RT_THINK_AUTO);
-    rt_conversation *c;
+    rt_conversation_desc d;
+    rt_conversation *c = open_talk(form, spec, CONTEXT, RT_THINK_AUTO, NULL, &d);
     int n_taken_back = 0, n_ended = 0;
-    rt_engine_stop_when(engine, stops, NULL);
+    rt_engine_stop_when(d.engine, stops, NULL);
     for (int64_t at = 1; at < (once ? 200 : 1200); at += at / 4 + 3) {
         watch w = { 0 };
         rt_turn_result r;
         int32_t n;
         void *bytes;
         uint64_t n_bytes;
-        NEED(!rt_conversation_create(&d, &c));
         turn(c, &d, said[0], other, &w);
         const rt_turn what = { .text = said[1], .n_text = strlen(said[1]), .n_max = answer };
         calls_left = at;
@@ -349,12 +322,11 @@ static void stopped(const char *form, rt_spec spec, rt_engine *other)
         rt_free(bytes);
         w = (watch){ 0 };
         turn(c, &d, said[3], other, &w);
-        rt_conversation_destroy(c);
+        rt_conversation_clear(c);
     }
     printf("%d turns taken back, %d answers ended by the engine's stop function\n", n_taken_back, n_ended);
     REQUIRE(n_taken_back > 1 && n_ended > 1);
-    rt_engine_destroy(engine);
-    rt_chat_destroy(chat);
+    close_talk(c, &d);
 }
 
 int main(int argc, char **argv)

@@ -1,23 +1,27 @@
 #!/usr/bin/env python3
 """gdn run on files that are no models, or not for long: pipes, sockets, devices, folders, a file that shrinks while it is
-read, weights that are no numbers, tensors on top of each other, a vocabulary without end. Each is an error with a text.
+read, weights that are no numbers, tensors on top of each other, a vocabulary without end. Each is an error with a text. And a
+model in several files, which is taken by its first part; it is said what is wrong with a set that is not whole.
 
-    test_files.py GDN FOLDER        GDN is the tool; FOLDER has fixtures/, and the repository's models in ../../models
+    test_files.py GDN FOLDER ANSWERS    GDN is the tool; FOLDER has fixtures/, and the repository's models in ../../models; ANSWERS
+                                        is the program made of answers.c
 """
 import fcntl
 import os
 import pathlib
 import re
+import shutil
 import socket
 import struct
 import subprocess
 import sys
 
 import tool
-from gguf_file import STRING, ARRAY, File
-from tool import TOOL, require
+from gguf_file import STRING, ARRAY, File, value
+from tool import FOLDER, TOOL, Answers, require
 
 MODEL = pathlib.Path(tool.MODEL)
+TOKENS = " ".join(str(37 * i % 60) for i in range(24))
 
 
 def gdn(model, *arguments):
@@ -92,4 +96,51 @@ def many_tokens(folder):
     refused("not enough memory", MODEL, "--memory", "200", "--batch", "60000")
 
 
-tool.run_tests(special_files, shrinking, damaged, many_tokens)
+def split(model, folder, name, shares):
+    """Parts with these shares of the tensors (the last has the rest); returns their paths."""
+    whole, paths = File(model), []
+    names, count, at = list(whole.tensors), len(shares) + 1, 0
+    for no in range(count):
+        n = int(shares[no] * len(names)) if no < len(shares) else len(names) - at
+        part = whole.having(tensors=dict.fromkeys(names[:at] + names[at + n:]))
+        part.keys = {**({} if no else whole.keys), "split.no": value(no), "split.count": value(count), "split.tensors.count": value(len(names))}
+        paths.append(part.write(folder / f"{name}-{no + 1:05d}-of-{count:05d}.gguf"))
+        at += n
+    return paths
+
+
+def same_in_parts(folder):
+    logits = Answers(sys.argv[3])
+    for name, shares in (("tiny-qwen35", (0.3, 0.3)), ("tiny-qwen35-mixed", (0, 0.5, 0.2)), ("tiny-qwen35moe", (1,))):
+        whole = FOLDER / f"fixtures/{name}.gguf"
+        answers = [logits.ask(f"logits {path} f16 64 24 {TOKENS}") for path in (whole, split(whole, folder, name, shares)[0])]
+        require(answers[0] == answers[1] and answers[0].startswith("ok "), f"{name} in {len(shares) + 1} parts has the same logits: {answers[1][:200]}")
+    logits.end()
+
+
+def parts_of_a_file(folder):
+    paths = split(MODEL, folder, "kjv", (0.4, 0.4))
+    reports = [tool.report("-m", model, "-p", "In the beginning", "-n", "12", "--seed", "3", "--temp", "1", otherwise={"requests": []})
+               for model in (MODEL, paths[0])]
+    texts = [[request["tokens"] for request in report["requests"]] for report in reports]
+    require(texts[0] == texts[1] and texts[0] and texts[0][0], f"the whole and its parts say the same: {texts}")
+    refused("kjv-00002-of-00003.gguf is part 2 of 3 of a model; open the first part, kjv-00001-of-00003.gguf", paths[1])
+    refused("not enough memory", paths[0], "--memory", "6")
+    other = folder / "first.gguf"
+    shutil.copy(paths[0], other)
+    refused("its name does not end in -00001-of-00003.gguf", other)
+    other = folder / "part-of-it.gguf"
+    shutil.copy(paths[2], other)
+    refused("part-of-it.gguf is part 3 of 3 of a model; open the first part", other)
+    kept = paths[2].read_bytes()
+    shutil.copy(paths[1], paths[2])
+    refused("kjv-00003-of-00003.gguf: split.no is 1 and split.count 3; 2 and 3 are expected", paths[0])
+    paths[2].write_bytes(kept[:len(kept) - 100])
+    refused("kjv-00003-of-00003.gguf: tensor", paths[0])
+    paths[2].unlink()
+    refused(f"part 3 of 3 of the model is missing: there is no file {paths[2]}", paths[0])
+    paths[2].mkdir()
+    refused("kjv-00003-of-00003.gguf is not a regular file", paths[0])
+
+
+tool.run_tests(special_files, shrinking, damaged, many_tokens, same_in_parts, parts_of_a_file)

@@ -150,7 +150,6 @@ static void test_values(void)
     put_all();
     REQUIRE(!open_copy(file.bytes, file.n, &f, &copy), "open");
     if (f) {
-        REQUIRE(!strcmp(rt_gguf_path(f), "memory") && rt_gguf_bytes(f) == file.n, "path");
         test_numbers(f);
         test_strings_and_arrays(f);
         test_tensors(f, copy);
@@ -224,24 +223,9 @@ static void test_many_strings(void)
     rt_gguf_close(f);
 }
 
-/* What the reader allocates is counted, and refused before it is there. */
+/* What the reader allocates is counted in one; test_split.c tries every limit. */
 static void test_budget(void)
 {
-    rt_budget all = { 0, 0 };
-    rt_gguf *f;
-    put_all();
-    REQUIRE(!rt_gguf_open_memory_within(file.bytes, file.n, &all, &f) && f && all.used > 16 * 48, "counted: %llu bytes",
-            (unsigned long long)all.used);
-    rt_gguf_close(f);
-    for (uint64_t limit = 1; limit <= all.used; limit++) {
-        rt_budget b = { limit, 0 };
-        const gdn_status status = rt_gguf_open_memory_within(file.bytes, file.n, &b, &f);
-        if (limit == all.used) REQUIRE(!status && f && b.used == limit, "exactly enough");
-        else if (status != GDN_OUT_OF_MEMORY || f || b.used > limit || !strstr(rt_last_error(), "not enough memory: "))
-            REQUIRE(0, "%llu bytes of %llu give status %d", (unsigned long long)limit, (unsigned long long)all.used,
-                    (int)status);
-        rt_gguf_close(f);
-    }
     rt_budget full = { 100, 40 };
     REQUIRE(rt_budget_take(&full, UINT64_MAX, "it all") == GDN_OUT_OF_MEMORY && full.used == 40, "no sum wraps around");
     REQUIRE(rt_budget_take(&full, 61, "it all") == GDN_OUT_OF_MEMORY && !rt_budget_take(&full, 60, "it all"), "limit");
@@ -531,13 +515,11 @@ static void test_paths(const char *folder)
     int64_t count = 0;
     REQUIRE(rt_gguf_open("/nowhere/model.gguf", &f) == GDN_NOT_FOUND && !f, "no file");
     REQUIRE(strstr(rt_last_error(), "there is no file /nowhere/model.gguf"));
-    FAILS(rt_gguf_open(folder, &f), GDN_INVALID_ARGUMENT, "not a regular file");
-    REQUIRE(rt_gguf_open("/dev/null", &f) == GDN_INVALID_ARGUMENT && !f, "a device");
     REQUIRE(rt_gguf_open("", &f) == GDN_INVALID_ARGUMENT && rt_gguf_open(NULL, &f) == GDN_INVALID_ARGUMENT, "no path");
     (void)snprintf(path, sizeof path, "%s/fixtures/tokens.bin", folder);
     FAILS(rt_gguf_open(path, &f), GDN_INVALID_ARGUMENT, "tokens.bin: the header");
     (void)snprintf(path, sizeof path, "%s/fixtures/vocab_qwen2.gguf", folder);
-    REQUIRE(!rt_gguf_open(path, &f) && !strcmp(rt_gguf_path(f), path), "a file that another program wrote");
+    REQUIRE(!rt_gguf_open(path, &f), "a file that another program wrote");
     REQUIRE(f && !rt_gguf_get_strings(f, "tokenizer.ggml.tokens", &count) && count > 500, "its tokens");
     if (f) walk_gguf(f);
     rt_gguf_close(f);

@@ -1,4 +1,4 @@
-/* The memory alone, without kernels: what is refused and changes nothing, positions, cells of drafts, saves, sizes, and
+/* The memory alone, without kernels: what is refused and changes nothing, cells of drafts, saves, sizes, and
  * allocations that fail. States and rollbacks are tested with kernels, in test_engine_random.c.
  *
  * Linked with --wrap=rt_calloc, so that allocations fail on request. */
@@ -49,8 +49,7 @@ static uint64_t digest(const rt_memory *m)
 #define MIX(bytes, n) (sum = sum * 31 + rt_save_checksum(bytes, (uint64_t)(n)))
     for (int32_t s = 0; s < m->n_seqs; s++) {
         const rt_sequence *at = &m->seq[s];
-        const int32_t numbers[] = { at->length,    at->n_listed, at->conv_row, at->conv_from,
-                                    at->next_rope, at->shift,    at->draft,    at->ahead };
+        const int32_t numbers[] = { at->length, at->n_listed, at->conv_row, at->conv_from, at->draft, at->ahead };
         MIX(numbers, sizeof numbers);
         MIX(at->cell, 4 * at->n_listed);
         MIX(at->snapshot, (size_t)m->K * sizeof *at->snapshot);
@@ -103,8 +102,6 @@ static void refusals(void)
         if (active) NEED(!rt_step_begin(m, twice, 1, &step));
         REFUSED(m, rt_seq_cp(m, 0, active ? 1 : 9), NO);
         REFUSED(m, rt_seq_cp(m, active ? 0 : -1, 0), NO);
-        REFUSED(m, rt_seq_keep(m, seq), NO);
-        REFUSED(m, rt_seq_add(m, seq, 0, 1), NO);
         REFUSED(m, rt_draft_reserve(m, seq, 1, NULL), NO);
         REFUSED(m, rt_memory_load(m, seq, some, sizeof some), NO);
         if (!active) continue;
@@ -117,30 +114,6 @@ static void refusals(void)
         rt_step_commit(m, step); /* it is over: nothing happens */
         REQUIRE(digest(m) == before);
     }
-    NEED(!rt_step_begin(m, twice, 1, &step));
-    rt_memory_clear(m); /* which ends the step */
-    rt_step_commit(m, step);
-    memory_audit(m);
-    REQUIRE(!rt_seq_length(m, 0) && rt_memory_free_cells(m) == 64 && !memory_advance(m, 0, 2));
-    rt_memory_destroy(m);
-}
-
-/* A step that failed on the device: fewer rows than snapshots leave the source, as many lose the state. */
-static void lost(void)
-{
-    rt_memory *m = memory_open(context, 2, 64, 3);
-    rt_step *step;
-    NEED(!memory_advance(m, 0, 9) && !rt_seq_rm(m, 0, 7, -1) &&
-         !rt_step_begin(m, &(rt_token_run){ 0, 0, 2 }, 1, &step));
-    rt_step_cancel(m, step, 1);
-    REQUIRE(rt_seq_length(m, 0) == 7 && rt_seq_min_length(m, 0) <= 7 && !memory_advance(m, 0, 1));
-    NEED(!rt_step_begin(m, &(rt_token_run){ 0, 0, 4 }, 1, &step));
-    rt_step_cancel(m, step, 1);
-    memory_audit(m);
-    REQUIRE(rt_seq_min_length(m, 0) == rt_seq_length(m, 0) + 1 && !rt_memory_save_size(m, 0));
-    REFUSED(m, rt_step_begin(m, &(rt_token_run){ 0, 0, 2 }, 1, &step), NO);
-    REFUSED(m, rt_memory_save(m, -1, m, sizeof *m), NO);
-    REQUIRE(!rt_seq_rm(m, 0, 0, -1) && !memory_advance(m, 0, 5));
     rt_memory_destroy(m);
 }
 
@@ -163,28 +136,8 @@ static void copies(void)
     for (int32_t s = 0; s < 3; s++) NEED(!memory_advance(m, s, 7 + s));
     REFUSED(m, rt_seq_rm(m, -1, 6, -1), UNABLE); /* of all or of none */
     REQUIRE(!rt_seq_rm(m, -1, 7, -1) && rt_seq_length(m, 0) == 7 && rt_seq_length(m, 2) == 7);
-    REQUIRE(!rt_seq_keep(m, 1) && rt_memory_free_cells(m) == 57 && !rt_seq_rm(m, -1, 0, -1));
+    REQUIRE(!rt_seq_rm(m, -1, 0, -1));
     REQUIRE(rt_memory_free_cells(m) == 64 && m->slots.n_free == m->slots.n && m->rows.n_free == m->rows.n);
-    rt_memory_destroy(m);
-}
-
-/* Jumps stay with what follows them through rollbacks; a shift of the whole leaves stored keys alone. */
-static void positions(void)
-{
-    rt_memory *m = memory_open(context, 2, 64, 3);
-    rt_step *step;
-    REQUIRE(!rt_seq_add(m, 0, 0, 5) && !memory_advance(m, 0, 6) && rt_seq_position(m, 0, 0) == 5);
-    REQUIRE(!rt_seq_add(m, 0, 6, 100) && rt_seq_position(m, 0, 6) == 111 && !memory_advance(m, 0, 2));
-    REQUIRE(!rt_seq_rm(m, 0, 6, -1) && rt_seq_position(m, 0, 6) == 111 && !memory_advance(m, 0, 1));
-    REQUIRE(!rt_seq_add(m, 0, 0, -3) && rt_seq_position(m, 0, 0) == 2 && rt_seq_rope(m, 0, 0) == 5);
-    REFUSED(m, rt_seq_add(m, 0, 3, 1), UNABLE);
-    REFUSED(m, rt_seq_add(m, 0, 7, INT32_MAX), NO);
-    REFUSED(m, rt_seq_add(m, 0, 0, INT32_MIN), NO);
-    REQUIRE(rt_seq_rope(m, 0, -1) == -1 && !rt_seq_cp(m, 0, 1));
-    NEED(!rt_step_begin(m, &(rt_token_run){ 1, 0, 2 }, 1, &step));
-    REQUIRE(step->rope[0] == 112 && step->rope[1] == 113 && step->n_cells[1] == 9);
-    rt_step_commit(m, step);
-    REQUIRE(rt_seq_position(m, 1, 8) == 110 && !rt_seq_rm(m, 1, 0, -1) && rt_seq_position(m, 1, 0) == 0);
     rt_memory_destroy(m);
 }
 
@@ -206,11 +159,10 @@ static void drafts(void)
     REQUIRE(rt_seq_cells(m, 0)[5] == first && !rt_draft_reserved(m, 0) && rt_memory_free_cells(m) == 17);
     REFUSED(m, rt_draft_reserve(m, 0, 24, NULL), FULL);
     REFUSED(m, rt_draft_reserve(m, 0, -1, NULL), NO);
-    for (int how = 0; how < 3; how++) {
+    for (int how = 0; how < 2; how++) {
         REQUIRE(!rt_draft_reserve(m, 0, 4, NULL) && rt_memory_free_cells(m) == 13);
         if (how == 0) REQUIRE(!rt_draft_reserve(m, 0, 0, NULL));
         if (how == 1) REQUIRE(!rt_seq_rm(m, 0, 7, -1));
-        if (how == 2) REQUIRE(!rt_seq_add(m, 0, 7, 1));
         REQUIRE(!rt_draft_reserved(m, 0) && rt_memory_free_cells(m) == 17);
     }
     REQUIRE(!rt_draft_reserve(m, 0, 17, NULL) && !memory_advance(m, 0, 17) && !rt_seq_rm(m, 0, 22, -1));
@@ -249,11 +201,11 @@ static void other_sizes(void)
         for (uint64_t i = 0; i < 96; i++)
             rt_memory_k(a, 0)[i] = (unsigned char)(i * 5), rt_memory_v(a, 1)[i] = (unsigned char)(i * 7);
         rt_draft_set_length(a, 1, 11);
-        NEED(!rt_seq_rm(a, 1, 9, -1) && !rt_seq_add(a, 1, 9, 7));
+        NEED(!rt_seq_rm(a, 1, 9, -1));
         unsigned char *bytes = save(a, 1, &n);
         for (int32_t s = 0; s < 3; s++) NEED(!memory_advance(b, s, 12));
         REQUIRE(!rt_memory_load(b, 2, bytes, n) && rt_seq_min_length(b, 2) == 9 && rt_draft_length(b, 2) == 9);
-        REQUIRE(rt_seq_rope(b, 2, 8) == 8 && rt_seq_rope(b, 2, 9) == 16 && rt_hidden_row(b, 2, 8, NULL));
+        REQUIRE(rt_hidden_row(b, 2, 8, NULL));
         memory_audit(b);
         unsigned char *again = save(b, 2, &m);
         again[sizeof(rt_save_header)] = bytes[sizeof(rt_save_header)]; /* the sequence's number */
@@ -297,19 +249,17 @@ static void malformed(void)
     }
     REFUSED(m, rt_memory_load(m, -1, NULL, 0), NO);
     REFUSED(m, rt_memory_load(m, 0, bytes, n), NO);
-    const uint64_t second = HEAD + rt_save_seq_bytes(m, &(rt_save_seq){ 0, 5, 5, 0, 0, 1 });
-    /* members of which one value is right, then those of which a range is */
+    const uint64_t second = HEAD + rt_save_seq_bytes(m, &(rt_save_seq){ 0, 5, 5, 1 });
 #define AT(member) offsetof(rt_save_header, member)
 #define OF(member) HEAD + offsetof(rt_save_seq, member), second + offsetof(rt_save_seq, member)
     const uint64_t members[] =
         FIELDS(AT(magic), AT(version), AT(kind), AT(fingerprint), AT(bytes), AT(state_bytes), AT(conv_slot_bytes),
                AT(kv_bytes), AT(hidden_bytes), AT(kv_type), AT(kernel), AT(n_recurrent), AT(n_attention), AT(has_draft),
-               AT(n_seqs), OF(seq), OF(length), OF(draft), OF(n_hidden), OF(next_rope), OF(shift),
-               HEAD + sizeof(rt_save_seq), second + sizeof(rt_save_seq) + 20);
+               AT(n_seqs), OF(seq), OF(length), OF(draft), OF(n_hidden));
     const int32_t values[] = { 1 << 30, INT32_MIN, INT32_MAX, -1, 40, 41, 3 };
-    enum { N_MEMBERS = sizeof members / sizeof *members, N_RANGED = 6 };
+    enum { N_MEMBERS = sizeof members / sizeof *members };
     for (int i = 0; i < N_MEMBERS; i++)
-        for (int v = 0; v < (i < N_MEMBERS - N_RANGED ? 7 : 3); v++) {
+        for (int v = 0; v < 7; v++) {
             memcpy(copy, bytes, n);
             memcpy(copy + members[i], &values[v], 4);
             memory_sign(copy, n);
@@ -472,9 +422,7 @@ int main(void)
     gdn_context_desc desc = FIELDS(.size = sizeof desc, .n_threads = 1, .alloc = device_alloc, .free = device_free);
     NEED(!gdn_context_create(&desc, &context), "%s", gdn_last_error());
     refusals();
-    lost();
     copies();
-    positions();
     drafts();
     other_sizes();
     malformed();

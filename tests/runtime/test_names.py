@@ -3,7 +3,7 @@
 logits as it changes those of oracle.py, a forward pass in Python that shares nothing with the runtime; what is refused is
 refused by name; what is harmless changes nothing. And docs/reference/model-files.md has the list as it is.
 
-    test_names.py LOGITS        LOGITS is the program made of logits.c
+    test_names.py LOGITS        LOGITS is the program made of answers.c
     test_names.py --write       write the tables of docs/reference/model-files.md
 """
 import copy

@@ -97,9 +97,8 @@ void prefix_requests(const rt_model *model, const char *name)
         const totals sum = run(model, r, N, &w, out);
         const rt_totals t = sum.t;
         const int64_t fewest = least(r, w.interval, &all);
-        for (int32_t j = 0; j < N; j++) {
+        for (int32_t j = 0; j < N; j++)
             REQUIRE(fixture_same(&truth[j], &out[j]), "%s: way %d: request %d", name, (int)i, (int)j);
-        }
         failed += sum.failed;
         preemptions += t.preemptions;
         found += t.prefix_tokens;

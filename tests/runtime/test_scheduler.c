@@ -285,12 +285,6 @@ static void declined(const rt_model *model)
         else
             REQUIRE(all.t.accepted > 20 && (!ways[i].tree || all.t.tree_accepted > 5) &&
                     all.counters.draft_passes < all.counters.draft_rows);
-        printf("speculation %d, %d at once: %lld rows of the draft head in %lld passes for %lld of the trunk, %lld "
-               "drafted, "
-               "%lld accepted\n",
-               ways[i].answers, (int)ways[i].parallel, (long long)all.counters.draft_rows,
-               (long long)all.counters.draft_passes, (long long)all.counters.rows, (long long)all.t.drafted,
-               (long long)all.t.accepted);
     }
 }
 
@@ -437,17 +431,15 @@ static void released(const rt_model *model)
     }
     REQUIRE(s->first == MANY && s->end == MANY && rt_scheduler_totals(s).preemptions > 10);
     const int64_t idle = n_blocks;
-    NEED(!rt_submit(s, &(rt_request){ .prompt = r[0].prompt, .n_prompt = 1, .n_max = 1, .sampling = r[0].sampling },
-                    &id));
+    const rt_request one = { .prompt = r[0].prompt, .n_prompt = 1, .n_max = 1, .sampling = r[0].sampling };
+    NEED(!rt_submit(s, &one, &id));
     REQUIRE(n_blocks > idle && !rt_cancel(s, id) && !rt_release(s, id) && n_blocks == idle);
     /* one that nobody releases costs its own block and a pointer for each of the others */
-    NEED(!rt_submit(s, &(rt_request){ .prompt = r[0].prompt, .n_prompt = 1, .n_max = 1, .sampling = r[0].sampling },
-                    &id));
+    NEED(!rt_submit(s, &one, &id));
     REQUIRE(!rt_cancel(s, id));
     for (int32_t i = 0; i < 100; i++) {
         int32_t other;
-        NEED(!rt_submit(s, &(rt_request){ .prompt = r[0].prompt, .n_prompt = 1, .n_max = 1, .sampling = r[0].sampling },
-                        &other));
+        NEED(!rt_submit(s, &one, &other));
         REQUIRE(!rt_cancel(s, other) && !rt_release(s, other));
     }
     REQUIRE(!rt_release(s, id) && s->first == s->end && n_blocks == idle);

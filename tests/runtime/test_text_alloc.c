@@ -37,6 +37,8 @@ static gdn_status use(const char *path)
     static const rt_message hello = { "user", "the river keeps what it is given" };
     int32_t tokens[64];
     int64_t count = 0;
+    rt_chat *chat = NULL;
+    rt_chat_prompt prompt = { 0 };
     rt_gguf *f = NULL;
     rt_tokenizer *t = NULL;
     gdn_status status = rt_gguf_open(path, &f);
@@ -46,8 +48,14 @@ static gdn_status use(const char *path)
         REQUIRE(!status == !!t, "status %d, and the tokenizer is %p", (int)status, (void *)t);
     }
     if (!status) status = rt_tokenize(t, hello.text, strlen(hello.text), 0, tokens, 64, &count);
-    if (!status) status = rt_chat_tokenize(t, &hello, 1, tokens, 64, &count);
-    REQUIRE(!status == !!count, "status %d, and there are %d tokens", (int)status, (int)count);
+    if (!status) {
+        status = rt_chat_create(f, t, &chat);
+        REQUIRE(!status == !!chat, "status %d, and the template is %p", (int)status, (void *)chat);
+    }
+    if (!status) status = rt_chat_render(chat, &hello, 1, RT_THINK_AUTO, 1, &prompt);
+    REQUIRE(!status == !!prompt.n, "status %d, and there are %d tokens", (int)status, (int)prompt.n);
+    rt_free(prompt.tokens);
+    rt_chat_destroy(chat);
     rt_tokenizer_destroy(t);
     rt_gguf_close(f);
     return status;

@@ -2,7 +2,7 @@
 """Files of other converters: a fixture that is written in another way gives the same logits, to the bit, and the same drafts. What
 is close to such a file but cannot be run is refused by name, and so is a file that is cut.
 
-    test_variants.py LOGITS FOLDER        LOGITS is the program made of logits.c; FOLDER has fixtures/
+    test_variants.py LOGITS FOLDER        LOGITS is the program made of answers.c; FOLDER has fixtures/
 """
 import tool
 from gguf_file import File

@@ -1,5 +1,5 @@
-/* What the runtime makes of a model file, for tests in Python that know what it should be. Reads commands from standard
- * input, a line each, and answers with a line each:
+/* What the runtime makes of a model file and of a chat template, for tests in Python that know what it should be. Reads
+ * commands from standard input, a line each, and answers with a line each. HEX is of bytes, - of none:
  *
  *   logits PATH KV BATCH ROWS TOKEN...
  *       the logits after the last ROWS tokens, one after another; KV is f32, f16 or bf16, BATCH the rows of a
@@ -11,20 +11,26 @@
  *   text PATH HEX
  *       the tokens of a text, `;`, the tokens that end one, `;`, bos, and whether it is put in front. PATH may be `-`:
  *       that of the text before
- *
  *   notes PATH
  *       the keys that are named in notes
+ *   template HEX
+ *       the template that is rendered from then on
+ *   render OPENS THINKING BOS EOS [ROLE TEXT REASONING]...
+ *       the conversation: OPENS 0 or 1, THINKING -1 to 1, BOS, EOS and texts as HEX, and * where there is none. The
+ *       answer has the text, and for each byte 0 or 1: is it of a message
+ *   answer THINKS TEXT
+ *       the text and the reasoning of what an assistant wrote
  *
- * An answer is `ok` with numbers, or `refused STATUS` with a text. */
+ * An answer is `ok` with those, or `refused STATUS` with a text. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/decode/engine.h"
 #include "runtime/base/error.h"
-#include "runtime/text/tokenizer.h"
+#include "runtime/text/chat.h"
 
-enum { LINE = 1 << 22, MAX_TOKENS = 1 << 16, MAX_DRAFTS = 16 };
+enum { LINE = 1 << 25, MAX_TOKENS = 1 << 16, MAX_DRAFTS = 16, MESSAGES = 256 };
 
 typedef struct order {
     char *what, *path;
@@ -33,6 +39,20 @@ typedef struct order {
 } order;
 
 static void refused(gdn_status status) { printf("refused %d %s\n", (int)status, rt_last_error()); }
+
+static char *word(void) { return strtok(NULL, " \n"); }
+
+static int nibble(char c) { return c >= 'a' ? c - 'a' + 10 : c - '0'; }
+
+/* Decodes in place. */
+static rt_string hex(char *word)
+{
+    rt_string s = { word, 0 };
+    if (!word || *word == '*') return (rt_string){ NULL, 0 };
+    if (*word == '-') return s;
+    for (char *at = word; at[0] && at[1]; at += 2) word[s.bytes++] = (char)(nibble(at[0]) << 4 | nibble(at[1]));
+    return s;
+}
 
 static gdn_status draft(rt_engine *e, const order *o)
 {
@@ -107,16 +127,12 @@ static void run_notes(const char *path)
     rt_model_free(model);
 }
 
-static void run_text(const char *path, const char *hex)
+static void run_text(const char *path, rt_string text)
 {
-    static char text[LINE / 2];
     static int32_t tokens[LINE / 2];
     static rt_tokenizer *t;
     rt_gguf *file = NULL;
     int64_t count = 0;
-    uint64_t n = 0;
-    unsigned byte;
-    for (; hex && sscanf(hex + 2 * n, "%2x", &byte) == 1; n++) text[n] = (char)(unsigned char)byte;
     gdn_status status = GDN_OK;
     if (strcmp(path, "-")) {
         rt_tokenizer_destroy(t);
@@ -126,7 +142,7 @@ static void run_text(const char *path, const char *hex)
         rt_gguf_close(file);
     }
     if (!status && !t) status = rt_fail(GDN_NOT_FOUND, "there is no text before");
-    if (!status) status = rt_tokenize(t, text, n, 0, tokens, LINE / 2, &count);
+    if (!status) status = rt_tokenize(t, text.text, text.bytes, 0, tokens, LINE / 2, &count);
     if (status) refused(status);
     else {
         printf("ok");
@@ -138,27 +154,95 @@ static void run_text(const char *path, const char *hex)
     }
 }
 
+static void print(rt_string s)
+{
+    if (!s.text) {
+        printf(" *");
+        return;
+    }
+    printf(s.bytes ? " " : " -");
+    for (uint64_t i = 0; i < s.bytes; i++) printf("%02x", (unsigned char)s.text[i]);
+}
+
+static void render(const rt_template *t)
+{
+    rt_template_message messages[MESSAGES];
+    rt_template_input input = { .messages = messages };
+    rt_template_text text;
+    input.generation_prompt = atoi(word());
+    input.thinking = atoi(word());
+    input.bos = hex(word());
+    input.eos = hex(word());
+    for (char *role; input.n_messages < MESSAGES && (role = word());) {
+        rt_template_message *m = &messages[input.n_messages++];
+        m->role = role;
+        m->text = hex(word());
+        m->reasoning = hex(word());
+    }
+    const gdn_status status = rt_template_render(t, &input, &text);
+    if (status) {
+        refused(status);
+        return;
+    }
+    printf("ok");
+    print((rt_string){ text.text, text.bytes });
+    printf(" ");
+    for (uint64_t i = 0; i < text.bytes; i++) putchar('0' + text.mark[i]);
+    printf("\n");
+    rt_template_free_text(&text);
+}
+
+/* Templates, their renderings, and answers; 0: `what` is none of them. */
+static int run_chat(const char *what)
+{
+    static rt_template *t;
+    if (!strcmp(what, "template")) {
+        const rt_string form = hex(word());
+        rt_template_free(t);
+        const gdn_status status = rt_template_parse(form.text, form.bytes, &t);
+        if (status) refused(status);
+        else printf("ok\n");
+    } else if (!strcmp(what, "render") && t) {
+        render(t);
+    } else if (!strcmp(what, "answer")) {
+        rt_message m;
+        const int thinks = atoi(word());
+        const rt_string text = hex(word());
+        rt_chat_answer(text.text, text.bytes, thinks, &m);
+        printf("ok");
+        print((rt_string){ m.text, m.bytes });
+        print((rt_string){ m.reasoning, m.n_reasoning });
+        printf("\n");
+    } else {
+        return 0;
+    }
+    return 1;
+}
+
 int main(void)
 {
     static char line[LINE];
     static order o;
     while (fgets(line, sizeof line, stdin)) {
         o.what = strtok(line, " \n");
-        o.path = strtok(NULL, " \n");
-        if (!o.what || !o.path) return 2;
+        if (!o.what) return 2;
+        if (run_chat(o.what)) {
+            (void)fflush(stdout);
+            continue;
+        }
+        if (!(o.path = word())) return 2;
         if (!strcmp(o.what, "text")) {
-            run_text(o.path, strtok(NULL, " \n"));
+            run_text(o.path, hex(word()));
         } else if (!strcmp(o.what, "notes")) {
             run_notes(o.path);
         } else {
-            const char *kv = strtok(NULL, " \n"), *batch = strtok(NULL, " \n"), *count = strtok(NULL, " \n");
+            const char *kv = word(), *batch = word(), *count = word();
             if (!kv || !batch || !count) return 2;
             o.kv_type = !strcmp(kv, "f32") ? GDN_F32 : !strcmp(kv, "f16") ? GDN_F16 : GDN_BF16;
             o.n_batch = (int32_t)strtol(batch, NULL, 10);
             o.count = (int32_t)strtol(count, NULL, 10);
             o.n = 0;
-            for (char *token; (token = strtok(NULL, " \n")) && o.n < MAX_TOKENS;)
-                o.token[o.n++] = (int32_t)strtol(token, NULL, 10);
+            for (char *token; (token = word()) && o.n < MAX_TOKENS;) o.token[o.n++] = (int32_t)strtol(token, NULL, 10);
             if (o.count < 1 || o.n < 1 || o.count > (strcmp(o.what, "drafts") ? o.n : MAX_DRAFTS)) return 2;
             run_model(&o);
         }
