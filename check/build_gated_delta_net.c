@@ -155,29 +155,19 @@ static void fill_tokens(check_case *c, const delta_spec *spec, const check_view 
                          row_seed(spec, operand, &spec->seq[s], t, h));
 }
 
-/* Choose where the rows of a token operand lie; memory is left to the caller. Returns the bytes. */
-static uint64_t lay_out_tokens(check_view *v, const delta_spec *spec, int32_t dtype, int heads, int inner,
-                               check_rng *rng)
+static const check_view *add_tokens(check_case *c, const delta_spec *spec, const char *name, size_t field,
+                                    int32_t dtype, int heads, int inner, int written, check_rng *rng)
 {
     const int by_seq = spec->strided && longest(spec) > 0 && check_one_in(rng, 3);
     const int64_t extent[4] = { by_seq ? spec->n_seqs : 1, by_seq ? longest(spec) : total_tokens(spec), heads, inner };
     int order[3] = { 0, 1, 2 };
     if (by_seq) check_shuffle(rng, order, 3);
     else if (spec->strided && check_one_in(rng, 3)) order[1] = 2, order[2] = 1;
-    const uint64_t bytes = check_lay_out(v, dtype, 4, extent, order, spec->strided ? 9 : 0, spec->strided ? rng : NULL);
-    v->given[0] = by_seq ? v->stride[0] : 0;
-    memcpy(v->axis, token_axes, sizeof token_axes);
-    v->stated = spec->strided && check_one_in(rng, 2) ? bytes : 0;
-    return bytes;
-}
-
-static const check_view *add_tokens(check_case *c, const delta_spec *spec, const char *name, size_t field,
-                                    int32_t dtype, int heads, int inner, int written, check_rng *rng)
-{
     check_view v = { .name = name, .field = field };
-    const uint64_t bytes = lay_out_tokens(&v, spec, dtype, heads, inner, rng);
-    v.memory = check_add_memory(c, bytes, check_alignment(dtype), written, spec->strided ? rng : NULL);
-    return check_add_view(c, &v);
+    memcpy(v.axis, token_axes, sizeof token_axes);
+    check_view *added = check_add_operand(c, &v, dtype, 4, extent, order, 9, written, spec->strided ? rng : NULL);
+    added->given[0] = by_seq ? added->stride[0] : 0;
+    return added;
 }
 
 /* n operands side by side in the rows of one tensor, as a projection gives them. */
@@ -211,23 +201,18 @@ static void add_inputs(check_case *c, const delta_spec *spec, check_rng *rng)
     static const size_t fields[] = { ARG(q), ARG(k), ARG(v), ARG(g), ARG(beta) };
     const int heads[] = { spec->n_heads_k, spec->n_heads_k, spec->n_heads_v, spec->n_heads_v, spec->n_heads_v };
     const int inner[] = { spec->dim_k, spec->dim_k, spec->dim_v, spec->gate == GDN_GATE_CHANNEL ? spec->dim_k : 1, 1 };
-    const int one_type = spec->dtype[0] == spec->dtype[1] && spec->dtype[1] == spec->dtype[2];
-    if (spec->strided && !spec->same_keys && one_type && check_one_in(rng, 4))
-        add_fused(c, spec, 3, names, fields, spec->dtype[0], heads, inner, rng);
-    else
-        for (int i = 0; i < 3; i++) {
-            if (i == DELTA_K && spec->same_keys) {
-                check_add_same(c, "q", names[i], fields[i]);
-                continue;
-            }
-            add_tokens(c, spec, names[i], fields[i], spec->dtype[i], heads[i], inner[i], 0, rng);
+    const int32_t dtypes[] = { spec->dtype[0], spec->dtype[1], spec->dtype[2], spec->dtype_g, spec->dtype_beta };
+    for (int first = 0, n = 3; first < 5; first += n, n = 2) { /* q, k and v; g and beta */
+        int alike = !spec->same_keys || first;
+        for (int i = first; i < first + n; i++) alike &= dtypes[i] == dtypes[first];
+        if (spec->strided && alike && check_one_in(rng, 4)) {
+            add_fused(c, spec, n, names + first, fields + first, dtypes[first], heads + first, inner + first, rng);
+            continue;
         }
-    if (spec->strided && spec->dtype_g == spec->dtype_beta && check_one_in(rng, 4))
-        add_fused(c, spec, 2, names + 3, fields + 3, spec->dtype_g, heads + 3, inner + 3, rng);
-    else
-        for (int i = 3; i < 5; i++)
-            add_tokens(c, spec, names[i], fields[i], i == 3 ? spec->dtype_g : spec->dtype_beta, heads[i], inner[i], 0,
-                       rng);
+        for (int i = first; i < first + n; i++)
+            if (i == DELTA_K && spec->same_keys) check_add_same(c, "q", names[i], fields[i]);
+            else add_tokens(c, spec, names[i], fields[i], dtypes[i], heads[i], inner[i], 0, rng);
+    }
     for (int i = 0; i < 5; i++) fill_tokens(c, spec, check_find(c, names[i]), i);
     if (spec->read_key)
         fill_tokens(c, spec,
@@ -242,8 +227,8 @@ static void add_heads(check_case *c, const delta_spec *spec, const char *name, s
 {
     static const delta_seq none = { 0 };
     check_view v = { .name = name, .field = field, .axis = { "head", "i" } };
-    const check_view *added = check_add_operand(c, &v, dtype, 2, (int64_t[]){ spec->n_heads_v, inner }, NULL,
-                                                spec->strided ? 9 : 0, 0, spec->strided ? rng : NULL);
+    const check_view *added = check_add_operand(c, &v, dtype, 2, (int64_t[]){ spec->n_heads_v, inner }, NULL, 9, 0,
+                                                spec->strided ? rng : NULL);
     for (int h = 0; h < spec->n_heads_v; h++)
         check_fill(check_at(c, added, c->memory[added->memory].image, h, 0, 0, 0), dtype, inner,
                    (check_values)spec->values[operand], row_seed(spec, operand, &none, 0, h));
@@ -320,8 +305,8 @@ static void add_log(check_case *c, const delta_spec *spec, check_rng *rng)
     const int turned[] = { 1, 0, 2 }, plain[] = { 0, 1, 2 };
     check_view v = { .name = "log.entries", .field = PART(log.entries), .axis = { "row", "slot", "element" } };
     unsigned char *image[CHECK_MAX_MEMORIES];
-    check_add_operand(c, &v, GDN_F32, 3, extent, spec->strided && check_one_in(rng, 4) ? turned : plain,
-                      spec->strided ? 7 : 0, 1, spec->strided ? rng : NULL);
+    check_add_operand(c, &v, GDN_F32, 3, extent, spec->strided && check_one_in(rng, 4) ? turned : plain, 7, 1,
+                      spec->strided ? rng : NULL);
     check_initial(c, image);
     for (int s = 0; s < spec->n_seqs; s++) {
         const delta_seq *seq = &spec->seq[s];
@@ -332,38 +317,24 @@ static void add_log(check_case *c, const delta_spec *spec, check_rng *rng)
 
 static void add_maps(check_case *c, const delta_spec *spec, check_rng *rng)
 {
-    int32_t start[DELTA_MAX_SEQS + 1], src[DELTA_MAX_SEQS], dst[DELTA_MAX_SEQS * DELTA_MAX_SNAPSHOTS];
-    int32_t position[DELTA_MAX_SEQS], checkpoint[DELTA_MAX_SEQS * DELTA_MAX_CHECKPOINTS];
-    int32_t log_row[DELTA_MAX_SEQS], base_position[DELTA_MAX_SEQS], commit[DELTA_MAX_SEQS];
+    int32_t start[DELTA_MAX_SEQS + 1], base_position[DELTA_MAX_SEQS];
     check_tree tree[DELTA_MAX_SEQS];
     for (int s = 0; s <= spec->n_seqs; s++) start[s] = first_token(spec, s);
     for (int s = 0; s < spec->n_seqs; s++) {
-        src[s] = spec->seq[s].src;
-        for (int r = 0; r < spec->n_snapshots; r++) dst[s * spec->n_snapshots + r] = spec->seq[s].dst[r];
-        tree[s] = (check_tree){ start[s], src[s] == GDN_SKIP ? 0 : spec->seq[s].length, spec->seq[s].parent,
-                                spec->seq[s].key ^ spec->seed };
-        position[s] = spec->seq[s].position;
-        for (int i = 0; i < spec->n_checkpoints; i++)
-            checkpoint[s * spec->n_checkpoints + i] = spec->seq[s].checkpoint[i];
-        log_row[s] = spec->seq[s].log_row;
-        base_position[s] = spec->seq[s].position - spec->seq[s].n_replayed;
-        commit[s] = spec->seq[s].commit;
+        const delta_seq *seq = &spec->seq[s];
+        base_position[s] = seq->position - seq->n_replayed;
+        tree[s] = (check_tree){ start[s], seq->src == GDN_SKIP ? 0 : seq->length, seq->parent, seq->key ^ spec->seed };
     }
-    if (spec->map_start) check_add_map(c, "seq_start", ARG(seq_start), start, spec->n_seqs + 1, "seq", rng);
-    if (spec->map_src) check_add_map(c, "state_src", ARG(state_src), src, spec->n_seqs, "seq", rng);
-    if (spec->map_dst)
-        check_add_map(c, "state_dst", ARG(state_dst), dst, spec->n_seqs * spec->n_snapshots, "seq * snapshot", rng);
-    if ((spec->interval || spec->log_slots) && spec->map_position)
-        check_add_map(c, "position", ARG(position), position, spec->n_seqs, "seq", rng);
-    if (spec->interval)
-        check_add_map(c, "checkpoints.dst", PART(checkpoints.dst), checkpoint, spec->n_seqs * spec->n_checkpoints,
-                      "seq * checkpoint", rng);
-    if (spec->log_slots && spec->map_log_row)
-        check_add_map(c, "log.row", PART(log.row), log_row, spec->n_seqs, "seq", rng);
+    if (spec->map_start) check_add_map(c, "seq_start", ARG(seq_start), start, sizeof *start, spec->n_seqs + 1, 1, rng);
+    if (spec->map_src) CHECK_MAP_OF(ARG, state_src, src, 1);
+    if (spec->map_dst) CHECK_MAP_OF(ARG, state_dst, dst, spec->n_snapshots);
+    if ((spec->interval || spec->log_slots) && spec->map_position) CHECK_MAP_OF(ARG, position, position, 1);
+    if (spec->interval) CHECK_MAP_OF(PART, checkpoints.dst, checkpoint, spec->n_checkpoints);
+    if (spec->log_slots && spec->map_log_row) CHECK_MAP_OF(PART, log.row, log_row, 1);
     if (spec->log_slots && spec->map_base_position)
-        check_add_map(c, "log.base_position", PART(log.base_position), base_position, spec->n_seqs, "seq", rng);
-    if (spec->log_slots && spec->map_commit)
-        check_add_map(c, "log.commit", PART(log.commit), commit, spec->n_seqs, "seq", rng);
+        check_add_map(c, "log.base_position", PART(log.base_position), base_position, sizeof *base_position,
+                      spec->n_seqs, 1, rng);
+    if (spec->log_slots && spec->map_commit) CHECK_MAP_OF(PART, log.commit, commit, 1);
     if (spec->tree && spec->map_parent)
         check_add_parents(c, PART(tree.parent), tree, spec->n_seqs, total_tokens(spec), rng);
 }

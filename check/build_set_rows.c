@@ -56,8 +56,7 @@ static const check_view *add_operand(check_case *c, const rows_spec *spec, const
                      .field = field,
                      .axis = { "batch0", "batch1", "row", dtype == GDN_Q8_0 ? "block" : "column" } };
     if (spec->strided && check_one_in(rng, 2)) check_shuffle(rng, order, 3);
-    return check_add_operand(c, &v, dtype, 4, extent, order, spec->strided ? 9 : 0, written,
-                             spec->strided ? rng : NULL);
+    return check_add_operand(c, &v, dtype, 4, extent, order, 9, written, spec->strided ? rng : NULL);
 }
 
 void check_build_set_rows(check_case *c, const check_spec *any, check_rng *rng)

@@ -82,12 +82,8 @@ static void add_tokens(check_case *c, const conv_spec *spec, const char *name, s
                                 by_seq ? longest : first_token(spec, spec->n_seqs) + spec->tail, spec->n_channels };
     check_view v = { .name = name, .field = field, .axis = { "seq", "token", "channel" } };
     if (by_seq) check_shuffle(rng, order, 2);
-    const uint64_t bytes =
-        check_lay_out(&v, dtype, 3, extent, order, spec->strided ? 9 : 0, spec->strided ? rng : NULL);
-    v.given[0] = by_seq ? v.stride[0] : 0;
-    v.memory = check_add_memory(c, bytes, check_alignment(dtype), written, spec->strided ? rng : NULL);
-    v.stated = spec->strided && check_one_in(rng, 2) ? bytes : 0;
-    check_add_view(c, &v);
+    check_view *added = check_add_operand(c, &v, dtype, 3, extent, order, 9, written, spec->strided ? rng : NULL);
+    added->given[0] = by_seq ? added->stride[0] : 0;
 }
 
 static void add_weights(check_case *c, const conv_spec *spec, check_rng *rng)
@@ -108,10 +104,7 @@ static void add_weights(check_case *c, const conv_spec *spec, check_rng *rng)
     }
     if (!spec->bias) return;
     check_view b = { .name = "bias", .field = FIELD(bias), .axis = { "channel" } };
-    const int64_t channels[1] = { spec->n_channels };
-    const uint64_t bytes = check_lay_out(&b, spec->dtype_bias, 1, channels, NULL, 0, NULL);
-    b.memory = check_add_memory(c, bytes, check_alignment(spec->dtype_bias), 0, spec->strided ? rng : NULL);
-    v = check_add_view(c, &b);
+    v = check_add_operand(c, &b, spec->dtype_bias, 1, extent, NULL, 0, 0, spec->strided ? rng : NULL);
     check_fill(check_at(c, v, c->memory[v->memory].image, 0, 0, 0, 0), spec->dtype_bias, spec->n_channels,
                (check_values)spec->weight_values, check_mix(spec->seed, 99));
 }
@@ -123,11 +116,7 @@ static void add_history(check_case *c, const conv_spec *spec, const char *name, 
     int order[2] = { 0, 1 };
     check_view v = { .name = name, .field = field, .axis = { "row", "slot", "channel" } };
     if (spec->strided && check_one_in(rng, 3)) check_shuffle(rng, order, 2);
-    const uint64_t bytes =
-        check_lay_out(&v, spec->dtype_history, 3, extent, order, spec->strided ? 7 : 0, spec->strided ? rng : NULL);
-    v.memory = check_add_memory(c, bytes, check_alignment(spec->dtype_history), written, spec->strided ? rng : NULL);
-    v.stated = spec->strided && spec->n_slots && check_one_in(rng, 2) ? bytes : 0;
-    check_add_view(c, &v);
+    check_add_operand(c, &v, spec->dtype_history, 3, extent, order, 7, written, spec->strided ? rng : NULL);
 }
 
 /* A column of the history, as a call leaves it that is given this token in x. */
@@ -167,26 +156,19 @@ static void fill(check_case *c, const conv_spec *spec)
 
 static void add_maps(check_case *c, const conv_spec *spec, check_rng *rng)
 {
-    int32_t start[CONV_MAX_SEQS + 1], position[CONV_MAX_SEQS], src[CONV_MAX_SEQS], dst[CONV_MAX_SEQS];
-    int32_t checkpoint[CONV_MAX_SEQS * CONV_MAX_CHECKPOINTS];
+    int32_t start[CONV_MAX_SEQS + 1];
     check_tree tree[CONV_MAX_SEQS];
     for (int s = 0; s <= spec->n_seqs; s++) start[s] = first_token(spec, s);
     for (int s = 0; s < spec->n_seqs; s++) {
-        position[s] = spec->seq[s].position;
-        src[s] = spec->seq[s].src;
-        dst[s] = spec->seq[s].dst;
-        for (int i = 0; i < spec->n_checkpoints; i++)
-            checkpoint[s * spec->n_checkpoints + i] = spec->seq[s].checkpoint[i];
-        tree[s] = (check_tree){ start[s], src[s] == GDN_SKIP ? 0 : spec->seq[s].length, spec->seq[s].parent,
-                                spec->seq[s].key ^ spec->seed };
+        const conv_seq *seq = &spec->seq[s];
+        tree[s] = (check_tree){ start[s], seq->src == GDN_SKIP ? 0 : seq->length, seq->parent, seq->key ^ spec->seed };
     }
-    if (spec->map_start) check_add_map(c, "seq_start", FIELD(seq_start), start, spec->n_seqs + 1, "seq", rng);
-    if (spec->map_position) check_add_map(c, "position", FIELD(position), position, spec->n_seqs, "seq", rng);
-    if (spec->map_src) check_add_map(c, "history_src", FIELD(history_src), src, spec->n_seqs, "seq", rng);
-    if (spec->map_dst) check_add_map(c, "history_dst", FIELD(history_dst), dst, spec->n_seqs, "seq", rng);
-    if (spec->interval)
-        check_add_map(c, "checkpoints.dst", PART(checkpoints.dst), checkpoint, spec->n_seqs * spec->n_checkpoints,
-                      "seq * checkpoint", rng);
+    if (spec->map_start)
+        check_add_map(c, "seq_start", FIELD(seq_start), start, sizeof *start, spec->n_seqs + 1, 1, rng);
+    if (spec->map_position) CHECK_MAP_OF(FIELD, position, position, 1);
+    if (spec->map_src) CHECK_MAP_OF(FIELD, history_src, src, 1);
+    if (spec->map_dst) CHECK_MAP_OF(FIELD, history_dst, dst, 1);
+    if (spec->interval) CHECK_MAP_OF(PART, checkpoints.dst, checkpoint, spec->n_checkpoints);
     if (spec->tree && spec->map_parent)
         check_add_parents(c, PART(tree.parent), tree, spec->n_seqs, first_token(spec, spec->n_seqs) + spec->tail, rng);
 }

@@ -98,7 +98,7 @@ uint64_t check_lay_out(check_view *v, int32_t dtype, int rank, const int64_t *ex
     inside = unit * extent[rank - 1];
     for (int n = rank - 2; n >= 0; n--) {
         const int a = order ? order[n] : n;
-        if (gaps) inside += step * (check_one_in(rng, 2) ? 0 : check_between(rng, 0, gaps));
+        if (gaps && rng) inside += step * (check_one_in(rng, 2) ? 0 : check_between(rng, 0, gaps));
         v->stride[a] = inside;
         inside *= extent[a] > 0 ? extent[a] : 1;
     }
@@ -117,8 +117,8 @@ check_view *check_add_view(check_case *c, const check_view *v)
     return &c->view[c->n_views++];
 }
 
-const check_view *check_add_operand(check_case *c, check_view *v, int32_t dtype, int rank, const int64_t *extent,
-                                    const int *order, int gaps, int written, check_rng *rng)
+check_view *check_add_operand(check_case *c, check_view *v, int32_t dtype, int rank, const int64_t *extent,
+                              const int *order, int gaps, int written, check_rng *rng)
 {
     const uint64_t bytes = check_lay_out(v, dtype, rank, extent, order, gaps, rng);
     v->memory = check_add_memory(c, bytes, check_alignment(dtype), written, rng);
@@ -134,17 +134,15 @@ void check_add_same(check_case *c, const char *of, const char *name, size_t fiel
     check_add_view(c, &v);
 }
 
-void check_add_map(check_case *c, const char *name, size_t field, const int32_t *values, int n, const char *axis,
+void check_add_map(check_case *c, const char *name, size_t field, const void *first, size_t stride, int n, int n_each,
                    check_rng *rng)
 {
-    const int64_t extent[1] = { n };
-    check_view v = { .name = name, .field = field, .is_span = 1, .axis = { axis } };
-    uint64_t bytes = check_lay_out(&v, GDN_I32, 1, extent, NULL, 0, rng);
-    v.memory = check_add_memory(c, bytes, 4, 0, rng);
-    v.stated = check_one_in(rng, 2) ? bytes : 0;
-    check_memory *m = &c->memory[v.memory];
-    memcpy(m->image + m->before, values, bytes);
-    check_add_view(c, &v);
+    check_view v = { .name = name, .field = field, .is_span = 1, .axis = { "entry" } };
+    check_add_operand(c, &v, GDN_I32, 1, (int64_t[]){ (int64_t)n * n_each }, NULL, 0, 0, rng);
+    const check_memory *m = &c->memory[c->n_memories - 1];
+    for (int i = 0; i < n; i++)
+        memcpy(m->image + m->before + 4 * (size_t)(i * n_each), (const char *)first + stride * (size_t)i,
+               4 * (size_t)n_each);
 }
 
 void check_put_map(check_case *c, const char *name, const int32_t *values)

@@ -67,21 +67,25 @@ void check_case_free(check_case *c);
 /* A new memory of poison. rng chooses how far from a 64-byte boundary, in steps of `alignment`; NULL = 0. */
 int check_add_memory(check_case *c, uint64_t body, uint64_t alignment, int written, check_rng *rng);
 
-/* A view whose axes lie in `order` (outermost first, indices into extent), with random gaps if gaps > 0.
+/* A view whose axes lie in `order` (outermost first, indices into extent), with random gaps of up to so many
+ * elements.
  * Sets extent, stride and given (packed strides become 0 at random); returns the bytes it spans. */
 uint64_t check_lay_out(check_view *v, int32_t dtype, int rank, const int64_t *extent, const int *order, int gaps,
                        check_rng *rng);
 check_view *check_add_view(check_case *c, const check_view *v);
 /* All of that: a view, laid out in a memory of its own, which says how many bytes it has at random. rng NULL: packed.
  */
-const check_view *check_add_operand(check_case *c, check_view *v, int32_t dtype, int rank, const int64_t *extent,
-                                    const int *order, int gaps, int written, check_rng *rng);
+check_view *check_add_operand(check_case *c, check_view *v, int32_t dtype, int rank, const int64_t *extent,
+                              const int *order, int gaps, int written, check_rng *rng);
 /* The view once more, as another operand: the same tensor. */
 void check_add_same(check_case *c, const char *of, const char *name, size_t field);
 
-/* One int32 map, packed, as a span operand. */
-void check_add_map(check_case *c, const char *name, size_t field, const int32_t *values, int n, const char *axis,
+/* One int32 map, packed, as a span operand: n times n_each entries, which lie `stride` bytes apart from `first` on. */
+void check_add_map(check_case *c, const char *name, size_t field, const void *first, size_t stride, int n, int n_each,
                    check_rng *rng);
+/* For builders: that map of the call, `where` it has it, of a member of each sequence of `spec`. */
+#define CHECK_MAP_OF(where, map, member, n_each)                                                                       \
+    check_add_map(c, #map, where(map), &spec->seq[0].member, sizeof spec->seq[0], spec->n_seqs, n_each, rng)
 
 void check_put_map(check_case *c, const char *name, const int32_t *values);  /* other values in a map that it has */
 void check_put_index(check_case *c, int b0, int b1, int row, int64_t value); /* likewise, of set_rows' index    */

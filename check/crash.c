@@ -1,12 +1,6 @@
 /* Crashes. See crash.h. Little may be done in a signal handler, so all texts are made before the case runs, and
  * the handler writes them with write(2).
- *
- * Hangs. A thread looks once in a second at the processor time that the process has used since the case began:
- *   - BUSY_SECONDS of it: an endless loop. One case takes a few at most, even where a software Vulkan driver compiles
- * for it or sanitizers watch. Waiting for a turn on a busy machine costs none.
- *   - none, IDLE_LOOKS times in a row: all threads sleep, and nobody will wake them. Looks are counted, not time: each
- * is a moment in which this process had its turn, so one that is stopped or starved does not count any; and half an
- * hour of sleep is far from what a disk, a swap or another program's use of a device can explain. */
+ * A case that does not end is ended from outside, by whoever waits: SIGINT and SIGTERM name it, too. */
 #define _POSIX_C_SOURCE 200809L
 #define _XOPEN_SOURCE   700 /* sigaltstack */
 #include "crash.h"
@@ -17,36 +11,30 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tools/cli/json.h"
 #include "kernel.h"
 
-enum { BUSY_SECONDS = 1200, IDLE_LOOKS = 1800, STACK_BYTES = 1 << 16 };
+enum { STACK_BYTES = 1 << 16 };
 
 static struct {
-    int json;
+    int json, terminal;
     uint64_t seed;
     size_t n_text, n_document; /* bytes that the handler writes */
     char text[CHECK_REPEAT_MAX + 64], document[4 * CHECK_REPEAT_MAX];
 } now;
 static atomic_flag reported = ATOMIC_FLAG_INIT;
-static struct {
-    _Atomic uint64_t number; /* of the case; 0: none runs */
-    _Atomic double busy_seconds;
-    atomic_int idle_looks;
-    int started;
-} watch = { .busy_seconds = BUSY_SECONDS, .idle_looks = IDLE_LOOKS };
 
 static const struct {
     int number;
     const char *name;
 } signals[] = {
-    { SIGSEGV, "SIGSEGV" }, { SIGBUS, "SIGBUS" },   { SIGFPE, "SIGFPE" },
-    { SIGILL, "SIGILL" },   { SIGABRT, "SIGABRT" }, { SIGTRAP, "SIGTRAP" },
+    { SIGSEGV, "SIGSEGV" }, { SIGBUS, "SIGBUS" },   { SIGFPE, "SIGFPE" }, { SIGILL, "SIGILL" },
+    { SIGABRT, "SIGABRT" }, { SIGTRAP, "SIGTRAP" }, { SIGINT, "SIGINT" }, { SIGTERM, "SIGTERM" },
 };
 enum { N_SIGNALS = sizeof signals / sizeof signals[0] };
+static struct sigaction before[N_SIGNALS];
 
 static void put(int file, const char *text, size_t bytes)
 {
@@ -60,11 +48,16 @@ static void put(int file, const char *text, size_t bytes)
 
 static void put_text(int file, const char *text) { put(file, text, strlen(text)); }
 
-static void leave(const char *what, const char *name)
+static void on_signal(int number)
 {
+    const int stopped = number == SIGINT || number == SIGTERM;
+    const char *name = "a signal";
+    for (int i = 0; i < N_SIGNALS; i++)
+        if (signals[i].number == number) name = signals[i].name;
     if (atomic_flag_test_and_set(&reported))
-        for (;;) pause(); /* another thread is writing, and then leaves */
-    put_text(2, what);
+        for (;;) pause();                                 /* another thread is writing, and then leaves */
+    if (stopped && now.terminal) put_text(2, "\r\033[K"); /* a bar of progress */
+    put_text(2, stopped ? "STOPPED: " : "\nCRASH: memory outside of the operands, a failed assertion, ...: ");
     put_text(2, name);
     put_text(2, "\n");
     put(2, now.text, now.n_text);
@@ -74,64 +67,9 @@ static void leave(const char *what, const char *name)
         put_text(1, name);
         put_text(1, "\"\n  }\n}\n");
     }
-    _exit(1);
-}
-
-static void on_crash(int number)
-{
-    const char *name = "a signal";
-    for (int i = 0; i < N_SIGNALS; i++)
-        if (signals[i].number == number) name = signals[i].name;
-    leave("\nCRASH: memory outside of the operands, a failed assertion, ...: ", name);
-}
-
-static double seconds_of(clockid_t clock)
-{
-    struct timespec t = { 0, 0 };
-    (void)clock_gettime(clock, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-/* What the others of the process have used of processors. */
-static double used(void) { return seconds_of(CLOCK_PROCESS_CPUTIME_ID) - seconds_of(CLOCK_THREAD_CPUTIME_ID); }
-
-static void *look(void *unused)
-{
-    const struct timespec second = { 1, 0 };
-    uint64_t number = 0;
-    double begin = 0, last = 0;
-    int idle = 0;
-    for (;;) {
-        (void)nanosleep(&second, NULL);
-        const uint64_t runs = atomic_load(&watch.number);
-        const double now_used = used();
-        if (!runs || runs != number) { /* another case: its time began somewhere since the last look */
-            number = runs;
-            begin = now_used;
-            idle = 0;
-        } else {
-            idle = now_used - last < 1e-4 ? idle + 1 : 0;
-            if (now_used - begin > atomic_load(&watch.busy_seconds))
-                leave("\nHANG: the case does not end, whatever processor time it is given: ", "HANG");
-            if (idle >= atomic_load(&watch.idle_looks))
-                leave("\nHANG: all threads of the case sleep, and nothing wakes them: ", "HANG");
-        }
-        last = now_used;
-    }
-    return unused;
-}
-
-/* Without a thread to be had, hangs are not noticed here; ctest's limit remains. */
-static void start_watch(void)
-{
-    pthread_t thread;
-    sigset_t all, old;
-    if (watch.started) return;
-    watch.started = 1;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are for the threads that work */
-    if (!pthread_create(&thread, NULL, look, NULL)) pthread_detach(thread);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (!stopped) _exit(1);
+    (void)signal(number, SIG_DFL); /* and ends as without a handler, once this one returns */
+    (void)raise(number);
 }
 
 /* Everything of the document but the signal. */
@@ -162,7 +100,6 @@ void check_crash_note(const char *kernel, const char *name, const check_target_i
     const int n = snprintf(now.text, sizeof now.text, "  to repeat: %s\n", repeat ? repeat : "(before the first case)");
     now.n_text = n < 0 ? 0 : (size_t)n < sizeof now.text ? (size_t)n : sizeof now.text - 1;
     if (now.json) write_document(kernel, name, info, repeat);
-    if (repeat) atomic_fetch_add(&watch.number, 1);
 }
 
 void check_crash_catch(int json, uint64_t seed)
@@ -171,20 +108,21 @@ void check_crash_catch(int json, uint64_t seed)
     const stack_t other = { .ss_sp = stack, .ss_size = sizeof stack };
     struct sigaction action;
     now.json = json;
+    now.terminal = isatty(2);
     now.seed = seed;
     check_crash_note(NULL, NULL, NULL, NULL);
-    start_watch();
     memset(&action, 0, sizeof action);
-    action.sa_handler = on_crash;
+    action.sa_handler = on_signal;
     action.sa_flags = sigaltstack(&other, NULL) ? 0 : SA_ONSTACK;
     sigfillset(&action.sa_mask);
-    for (int i = 0; i < N_SIGNALS; i++) sigaction(signals[i].number, &action, NULL);
+    for (int i = 0; i < N_SIGNALS; i++) /* not those that are ignored, as in the background */
+        if (!sigaction(signals[i].number, NULL, &before[i]) && before[i].sa_handler != SIG_IGN)
+            sigaction(signals[i].number, &action, NULL);
 }
 
 void check_crash_end(void)
 {
-    atomic_store(&watch.number, 0);
-    for (int i = 0; i < N_SIGNALS; i++) signal(signals[i].number, SIG_DFL);
+    for (int i = 0; i < N_SIGNALS; i++) sigaction(signals[i].number, &before[i], NULL);
 }
 
 /* ---- For tests ------------------------------------------------------------------------------------------------ */
@@ -233,9 +171,7 @@ void check_crash_now(const char *kind)
     if (!strcmp(kind, "memory")) touch(NULL);
     if (!strcmp(kind, "thread") && !pthread_create(&thread, NULL, touch, NULL)) pthread_join(thread, NULL);
     if (!strcmp(kind, "stack")) (void)deeper(0);
-    if (!strcmp(kind, "hang"))
-        for (atomic_store(&watch.idle_looks, 2);;) pause();
-    if (!strcmp(kind, "spin"))
-        for (atomic_store(&watch.busy_seconds, 0.5);;) enough = 1 << 30;
+    if (!strcmp(kind, "interrupt")) raise(SIGINT);
+    if (!strcmp(kind, "stop")) raise(SIGTERM);
     abort();
 }

@@ -3,7 +3,6 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 
 #include "environment.h"
 
@@ -16,21 +15,16 @@ enum { STACK_BYTES = __has_feature(address_sanitizer) || __has_feature(thread_sa
 enum { STACK_BYTES = 128 << 10 };
 #endif
 
-struct check_pool {
-    pthread_mutex_t lock;
-    pthread_cond_t work, done;
-    pthread_t *thread;
-    int n_threads; /* without the caller */
-    int leaving;
-    uint64_t round; /* counts calls, so that a worker takes part in each once */
-    int busy;       /* workers that have not finished this round */
-    /* of the round */
+enum { MAX_THREADS = 64 };
+
+/* A call's tasks. */
+typedef struct job {
     gdn_task_fn task;
     void *arg;
     int32_t n, step;
     uint64_t mode;
     atomic_int next;
-};
+} job;
 
 static atomic_int mode_changes;
 
@@ -58,92 +52,37 @@ static int32_t scattering_step(int32_t n)
     return 1;
 }
 
-static void take_tasks(check_pool *pool)
+static void take_tasks(job *j)
 {
     for (;;) {
-        const int i = atomic_fetch_add(&pool->next, 1);
-        if (i >= pool->n) return;
-        run_one(pool->task, pool->arg, (int32_t)((int64_t)i * pool->step % pool->n));
+        const int i = atomic_fetch_add(&j->next, 1);
+        if (i >= j->n) return;
+        run_one(j->task, j->arg, (int32_t)((int64_t)i * j->step % j->n));
     }
 }
 
 static void *worker(void *user)
 {
-    check_pool *pool = user;
-    uint64_t seen = 0;
-    pthread_mutex_lock(&pool->lock);
-    for (;;) {
-        while (!pool->leaving && pool->round == seen) pthread_cond_wait(&pool->work, &pool->lock);
-        if (pool->leaving) break;
-        seen = pool->round;
-        const uint64_t mode = pool->mode;
-        pthread_mutex_unlock(&pool->lock);
-        const uint64_t mine = check_environment_get();
-        check_environment_put(mode);
-        take_tasks(pool);
-        check_environment_put(mine);
-        pthread_mutex_lock(&pool->lock);
-        if (--pool->busy == 0) pthread_cond_signal(&pool->done);
-    }
-    pthread_mutex_unlock(&pool->lock);
+    job *j = user;
+    check_environment_put(j->mode);
+    take_tasks(j);
     return NULL;
 }
 
-void check_pool_destroy(check_pool *pool)
+void check_threads_run(void *user, int32_t n, gdn_task_fn task, void *arg)
 {
-    if (!pool) return;
-    pthread_mutex_lock(&pool->lock);
-    pool->leaving = 1;
-    pthread_cond_broadcast(&pool->work);
-    pthread_mutex_unlock(&pool->lock);
-    for (int i = 0; i < pool->n_threads; i++) pthread_join(pool->thread[i], NULL);
-    pthread_cond_destroy(&pool->done);
-    pthread_cond_destroy(&pool->work);
-    pthread_mutex_destroy(&pool->lock);
-    free(pool->thread);
-    free(pool);
-}
-
-check_pool *check_pool_create(int n)
-{
-    check_pool *pool = calloc(1, sizeof *pool);
-    if (!pool) return NULL;
-    pthread_mutex_init(&pool->lock, NULL);
-    pthread_cond_init(&pool->work, NULL);
-    pthread_cond_init(&pool->done, NULL);
+    const int n_threads = *(const int *)user < MAX_THREADS ? *(const int *)user : MAX_THREADS;
+    job j = { .task = task, .arg = arg, .n = n, .step = scattering_step(n), .mode = check_environment_get() };
+    pthread_t thread[MAX_THREADS];
     pthread_attr_t attributes;
+    int started = 0;
     pthread_attr_init(&attributes);
     if (STACK_BYTES) pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    pool->thread = calloc((size_t)(n > 1 ? n - 1 : 1), sizeof pool->thread[0]);
-    for (int i = 0; pool->thread && i < n - 1; i++, pool->n_threads++)
-        if (pthread_create(&pool->thread[i], &attributes, worker, pool)) break;
+    while (started < n_threads - 1 && started < n - 1 && !pthread_create(&thread[started], &attributes, worker, &j))
+        started++;
     pthread_attr_destroy(&attributes);
-    if (!pool->thread || pool->n_threads != n - 1) {
-        check_pool_destroy(pool);
-        return NULL;
-    }
-    return pool;
-}
-
-void check_pool_run(void *user, int32_t n, gdn_task_fn task, void *arg)
-{
-    check_pool *pool = user;
-    if (n < 1) return;
-    pthread_mutex_lock(&pool->lock);
-    pool->task = task;
-    pool->arg = arg;
-    pool->n = n;
-    pool->step = scattering_step(n);
-    pool->mode = check_environment_get();
-    atomic_store(&pool->next, 0);
-    pool->busy = pool->n_threads;
-    pool->round++;
-    pthread_cond_broadcast(&pool->work);
-    pthread_mutex_unlock(&pool->lock);
-    take_tasks(pool);
-    pthread_mutex_lock(&pool->lock);
-    while (pool->busy) pthread_cond_wait(&pool->done, &pool->lock);
-    pthread_mutex_unlock(&pool->lock);
+    take_tasks(&j);
+    while (started) pthread_join(thread[--started], NULL);
 }
 
 void check_reverse_run(void *user, int32_t n, gdn_task_fn task, void *arg)

@@ -4,15 +4,10 @@
 
 #include "gdn/gdn.h"
 
-typedef struct check_pool check_pool;
-
-/* A pool of n threads, the calling one included; NULL when threads cannot be made. */
-check_pool *check_pool_create(int n);
-void check_pool_destroy(check_pool *pool);
-
-/* user = the pool. Tasks are handed out in a scattered order. The workers run in the floating-point mode of
- * the caller, and a task that changes the mode is noticed. */
-void check_pool_run(void *user, int32_t n, gdn_task_fn task, void *arg);
+/* user = an int: how many threads, the calling one included; the others are new ones, and gone when it returns. Tasks
+ * are handed out in a scattered order. The threads run in the floating-point mode of the caller, and a task that
+ * changes the mode is noticed. */
+void check_threads_run(void *user, int32_t n, gdn_task_fn task, void *arg);
 
 /* user = unused. All tasks on the calling thread, the last one first. */
 void check_reverse_run(void *user, int32_t n, gdn_task_fn task, void *arg);

@@ -41,27 +41,47 @@ static void take_part(const delta_spec *whole, int s, int first, int last, delta
     part->seq[0].length = last - first;
 }
 
-/* One call = any split into calls = token by token. The state goes from call to call, in place. */
-static void splits(check_trial *trial, check_rng *rng)
+/* One call = any split into calls = token by token. The state goes from call to call, in place, and so do checkpoints.
+ */
+static void same_in_parts(check_trial *trial, const check_call *whole, int single, check_rng *rng)
 {
-    check_call *whole = check_trial_call(trial), *part = check_trial_call(trial), *next = check_trial_call(trial);
-    const int most = check_one_in(rng, 4) ? 70 : 12, single = trial->number % 3 == 0;
-    random_shape(&whole->delta, rng);
-    delta_batch(&whole->delta, 1, check_between(rng, 2, most));
-    if (!run(trial, whole, rng, "the whole")) return;
-    const int n = whole->delta.seq[0].length;
-    for (int t = 0; t < n;) {
+    check_call *part = check_trial_call(trial), *next = check_trial_call(trial);
+    const delta_spec *spec = &whole->delta;
+    const delta_seq *seq = &spec->seq[0];
+    const char *const how = single ? "token by token" : "in parts";
+    const int n = seq->length;
+    for (int t = 0, i = 0; t < n;) {
         const int length = single ? 1 : check_between(rng, 1, n - t < 9 ? n - t : 9);
-        take_part(&whole->delta, 0, t, t + length, &next->delta, rng);
+        delta_seq *const of = &next->delta.seq[0];
+        take_part(spec, 0, t, t + length, &next->delta, rng);
+        next->delta.where = DELTA_IN_PLACE;
+        of->position += t;
+        for (int c = 0; c < spec->n_checkpoints; c++)
+            of->checkpoint[c] = i + c < spec->n_checkpoints ? seq->checkpoint[i + c] : GDN_NONE;
         check_call_build(trial, &check_kernel_gated_delta_net, next, rng);
-        if (t) delta_copy_slot(&part->c, &part->delta, "state", part->result.image, 0, &next->c, &next->delta, 0);
-        if (!check_trial_run(trial, &next->c, &next->result, "a part")) return;
-        if (!delta_same_tokens(trial, whole, 0, t, next, 0, 0, length, single ? "token by token" : "in parts")) return;
+        if (t)
+            delta_copy_slot(&part->c, &part->delta, "state", part->result.image, seq->dst[0], &next->c, &next->delta,
+                            seq->src);
+        if (!check_trial_run(trial, &next->c, &next->result, "a part") ||
+            !delta_same_tokens(trial, whole, 0, t, next, 0, 0, length, how))
+            return;
+        const int end = i + (int)check_checkpoints(spec->interval, of->position, length);
+        for (; i < end && i < spec->n_checkpoints; i++)
+            if (!delta_same_state(trial, whole, seq->checkpoint[i], next, seq->checkpoint[i], how)) return;
         check_call *spent = part;
         part = next, next = spent;
         t += length;
     }
-    delta_same_state(trial, whole, 0, part, 0, "after all parts");
+    delta_same_state(trial, whole, seq->dst[0], part, seq->dst[0], "after all parts");
+}
+
+static void splits(check_trial *trial, check_rng *rng)
+{
+    check_call *whole = check_trial_call(trial);
+    const int most = check_one_in(rng, 4) ? 70 : 12;
+    random_shape(&whole->delta, rng);
+    delta_batch(&whole->delta, 1, check_between(rng, 2, most));
+    if (run(trial, whole, rng, "the whole")) same_in_parts(trial, whole, trial->number % 3 == 0, rng);
 }
 
 /* A batch = its sequences one by one = the batch in another order. */
@@ -129,7 +149,7 @@ static void snapshots(check_trial *trial, check_rng *rng)
  * any split of it into calls. */
 static void checkpoints(check_trial *trial, check_rng *rng)
 {
-    check_call *all = check_trial_call(trial), *part = check_trial_call(trial), *next = check_trial_call(trial);
+    check_call *all = check_trial_call(trial), *part = check_trial_call(trial);
     delta_spec *spec = &all->delta;
     delta_seq *seq = &spec->seq[0];
     random_shape(spec, rng);
@@ -161,26 +181,7 @@ static void checkpoints(check_trial *trial, check_rng *rng)
             !delta_same_state(trial, all, seq->checkpoint[i++], part, seq->dst[0], "checkpoint against prefix"))
             return;
     }
-    for (int t = 0, i = 0; t < n;) {
-        const int length = check_between(rng, 1, n - t < 9 ? n - t : 9);
-        take_part(spec, 0, t, t + length, &next->delta, rng);
-        next->delta.where = DELTA_IN_PLACE;
-        next->delta.seq[0].position += t;
-        const int here = (int)check_checkpoints(spec->interval, next->delta.seq[0].position, length);
-        for (int c = 0; c < spec->n_checkpoints; c++)
-            next->delta.seq[0].checkpoint[c] = i + c < spec->n_checkpoints ? seq->checkpoint[i + c] : GDN_NONE;
-        check_call_build(trial, &check_kernel_gated_delta_net, next, rng);
-        if (t)
-            delta_copy_slot(&part->c, &part->delta, "state", part->result.image, seq->dst[0], &next->c, &next->delta,
-                            seq->src);
-        if (!check_trial_run(trial, &next->c, &next->result, "a part")) return;
-        for (int c = 0; c < here && i < spec->n_checkpoints; c++, i++)
-            if (!delta_same_state(trial, all, seq->checkpoint[i], next, seq->checkpoint[i], "checkpoint in parts"))
-                return;
-        check_call *spent = part;
-        part = next, next = spent;
-        t += length;
-    }
+    same_in_parts(trial, all, 0, rng);
 }
 
 static void random_call(delta_spec *spec, check_rng *rng)

@@ -100,7 +100,7 @@ void check_add_parents(struct check_case *c, size_t field, const check_tree *tre
     for (int i = 0; i < n_tokens; i++) parent[i] = (int32_t)check_next(rng);
     for (const check_tree *q = tree; q < tree + n_trees; q++)
         for (int t = 0; t < q->length; t++) parent[q->first + t] = q->parent ? q->parent[t] : drawn_parent(q->key, t);
-    check_add_map(c, "tree.parent", field, parent, n_tokens, "token", rng);
+    check_add_map(c, "tree.parent", field, parent, sizeof *parent, n_tokens, 1, rng);
     free(parent);
 }
 

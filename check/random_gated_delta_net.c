@@ -174,6 +174,14 @@ static void random_maps(delta_spec *spec, check_rng *rng)
     }
 }
 
+static int32_t draw_position(const delta_spec *spec, const delta_seq *seq, check_rng *rng)
+{
+    if (!spec->map_position) return 0;
+    if (check_one_in(rng, 16)) return INT32_MAX - seq->length;
+    const int near = check_one_in(rng, 2);
+    return check_between(rng, 0, near ? 9 : 300);
+}
+
 /* Checkpoints beside what a third of the calls do already: drawn from a copy, so that the rest is as without. */
 static void random_checkpoints(delta_spec *spec, check_rng own)
 {
@@ -187,12 +195,7 @@ static void random_checkpoints(delta_spec *spec, check_rng own)
     spec->interval = check_draw_interval(rng);
     spec->n_checkpoints = check_between(rng, 1, check_one_in(rng, 4) ? DELTA_MAX_CHECKPOINTS : 3);
     spec->map_position = !check_one_in(rng, 4);
-    for (int s = 0; s < spec->n_seqs; s++) {
-        delta_seq *seq = &spec->seq[s];
-        seq->position = !spec->map_position     ? 0
-                        : check_one_in(rng, 16) ? INT32_MAX - seq->length
-                                                : check_between(rng, 0, check_one_in(rng, 2) ? 9 : 300);
-    }
+    for (int s = 0; s < spec->n_seqs; s++) spec->seq[s].position = draw_position(spec, &spec->seq[s], rng);
     for (int s = 0; s < spec->n_seqs; s++) {
         delta_seq *seq = &spec->seq[s];
         check_entries_checkpoints(
@@ -251,10 +254,7 @@ static void random_log(delta_spec *spec, check_rng own)
     if (spec->map_log_row) check_shuffle(rng, row, spec->log_rows);
     for (int s = 0; s < spec->n_seqs; s++) {
         delta_seq *seq = &spec->seq[s];
-        if (!spec->interval)
-            seq->position = !spec->map_position     ? 0
-                            : check_one_in(rng, 16) ? INT32_MAX - seq->length
-                                                    : check_between(rng, 0, check_one_in(rng, 2) ? 9 : 300);
+        if (!spec->interval) seq->position = draw_position(spec, seq, rng);
         seq->log_row = spec->map_log_row && check_one_in(rng, 5) ? GDN_NONE : row[s];
         const int furthest = seq->position < 6 ? seq->position : 6;
         seq->n_replayed = seq->log_row < 0 || !spec->map_base_position ? 0 : check_between(rng, 0, furthest);

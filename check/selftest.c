@@ -123,9 +123,14 @@ static int drop_write(const check_case *c, unsigned char *const *image, check_rn
     return 1;
 }
 
+typedef uint32_t (*change_fn)(uint32_t bits);
+static uint32_t other_zero(uint32_t bits) { return bits & 0x7FFFFFFF ? bits : bits ^ 0x80000000; }
+static uint32_t nan_for_infinity(uint32_t bits) { return (bits & 0x7FFFFFFF) == 0x7F800000 ? 0x7FC00000 : bits; }
+static uint32_t flushed(uint32_t bits) { return bits & 0x7F800000 ? bits : bits & 0x80000000; }
+static uint32_t other_nan(uint32_t bits) { return (bits & 0x7FFFFFFF) > 0x7F800000 ? 0xFFC12345 : bits; }
+
 /* The first F32 result of a memory that `change` makes another one of. */
-static int change_result(const check_case *c, unsigned char *const *image, check_rng *rng,
-                         uint32_t (*change)(uint32_t bits))
+static int change_result(const check_case *c, unsigned char *const *image, check_rng *rng, change_fn change)
 {
     const int m = pick_memory(c, 1, rng);
     if (m < 0 || view_of(c, m)->dtype != GDN_F32) return 0;
@@ -142,37 +147,12 @@ static int change_result(const check_case *c, unsigned char *const *image, check
     return 0;
 }
 
-static uint32_t other_zero(uint32_t bits) { return bits & 0x7FFFFFFF ? bits : bits ^ 0x80000000; }
-static uint32_t nan_for_infinity(uint32_t bits) { return (bits & 0x7FFFFFFF) == 0x7F800000 ? 0x7FC00000 : bits; }
-static uint32_t flushed(uint32_t bits) { return bits & 0x7F800000 ? bits : bits & 0x80000000; }
-static uint32_t other_nan(uint32_t bits) { return (bits & 0x7FFFFFFF) > 0x7F800000 ? 0xFFC12345 : bits; }
-
-static int flip_sign_of_zero(const check_case *c, unsigned char *const *image, check_rng *rng)
-{
-    return change_result(c, image, rng, other_zero);
-}
-
-static int turn_infinity_into_nan(const check_case *c, unsigned char *const *image, check_rng *rng)
-{
-    return change_result(c, image, rng, nan_for_infinity);
-}
-
-static int flush_a_subnormal(const check_case *c, unsigned char *const *image, check_rng *rng)
-{
-    return change_result(c, image, rng, flushed);
-}
-
-/* The exception: this must not be noticed. */
-static int another_nan(const check_case *c, unsigned char *const *image, check_rng *rng)
-{
-    return change_result(c, image, rng, other_nan);
-}
-
 static const struct result_corruption {
     const char *name;
-    corrupt_fn corrupt;
-    int noticed;  /* by the comparison                           */
-    int confined; /* and by the check of what may change at all  */
+    corrupt_fn corrupt; /* or NULL: one result by `change` */
+    int noticed;        /* by the comparison                           */
+    int confined;       /* and by the check of what may change at all  */
+    change_fn change;
 } result_corruptions[] = {
     { "a bit of a result is flipped", flip_bit, 1, 0 },
     { "a byte in a gap or a canary beside it is written", write_gap, 1, 1 },
@@ -180,10 +160,10 @@ static const struct result_corruption {
     { "a byte after an operand is written", write_canary_after, 1, 1 },
     { "a byte of an input is written", write_input, 1, 1 },
     { "a row, snapshot or column is not written", drop_write, 1, 0 },
-    { "-0 instead of +0, or the other way", flip_sign_of_zero, 1, 0 },
-    { "NaN instead of infinity", turn_infinity_into_nan, 1, 0 },
-    { "a subnormal result is flushed to zero", flush_a_subnormal, 1, 0 },
-    { "another NaN (which is allowed)", another_nan, 0, 0 },
+    { "-0 instead of +0, or the other way", NULL, 1, 0, other_zero },
+    { "NaN instead of infinity", NULL, 1, 0, nan_for_infinity },
+    { "a subnormal result is flushed to zero", NULL, 1, 0, flushed },
+    { "another NaN (which is allowed)", NULL, 0, 0, other_nan },
 };
 
 static void begin_random(check_case *c, const check_suite *suite, check_rng *rng)
@@ -229,15 +209,16 @@ static void corrupt_results(const check_suite *suite)
         else {
             clean++;
             for (int n = 0; n < N; n++) {
+                const struct result_corruption *of = &result_corruptions[n];
                 unsigned char *saved[CHECK_MAX_MEMORIES];
                 if (made[n] >= WANTED) continue;
                 copy_images(&c, result.image, saved);
-                if (result_corruptions[n].corrupt(&c, saved, &rng)) {
+                if (of->corrupt ? of->corrupt(&c, saved, &rng) : change_result(&c, saved, &rng, of->change)) {
                     made[n]++;
                     const int noticed = check_compare(&c, expected.image, saved, &text) != 0,
                               by_digest = check_digest(&c, saved) != check_digest(&c, expected.image);
-                    if (noticed != result_corruptions[n].noticed || by_digest != noticed) missed[n]++;
-                    else if (result_corruptions[n].confined && !check_confined(&c, saved, &text)) missed[n]++;
+                    if (noticed != of->noticed || by_digest != noticed) missed[n]++;
+                    else if (of->confined && !check_confined(&c, saved, &text)) missed[n]++;
                 }
                 free_images(&c, saved);
             }
@@ -281,21 +262,6 @@ static int replace_entries(check_case *c, const char *map, int64_t from, int64_t
             n++;
         }
     return n;
-}
-
-static int none_as_row_0(check_case *c)
-{
-    return replace_entries(c, "state_src", GDN_NONE, 0) + replace_entries(c, "history_src", GDN_NONE, 0);
-}
-
-static int unwritten_as_row_0(check_case *c)
-{
-    return replace_entries(c, "state_dst", GDN_NONE, 0) + replace_entries(c, "history_dst", GDN_NONE, 0);
-}
-
-static int skipped_as_zero(check_case *c)
-{
-    return replace_entries(c, "state_src", GDN_SKIP, GDN_NONE) + replace_entries(c, "history_src", GDN_SKIP, GDN_NONE);
 }
 
 static int not_rolled_back(check_case *c)
@@ -347,25 +313,31 @@ static int first_row_wins(check_case *c)
     return n;
 }
 
-static int unwritten_row_as_row_0(check_case *c) { return replace_entries(c, "index", GDN_NONE, 0); }
-
 static const struct call_corruption {
     const char *kernel, *name; /* NULL: both kernels that have a pool */
-    mislead_fn mislead;
+    mislead_fn mislead;        /* or NULL: entries of these maps are replaced */
+    const char *maps[2];
+    int64_t from, to;
 } call_corruptions[] = {
-    { NULL, "GDN_NONE as a source is taken for row 0", none_as_row_0 },
-    { NULL, "GDN_NONE as a target is taken for row 0", unwritten_as_row_0 },
-    { NULL, "GDN_SKIP is taken for GDN_NONE", skipped_as_zero },
+    { NULL, "GDN_NONE as a source is taken for row 0", NULL, { "state_src", "history_src" }, GDN_NONE, 0 },
+    { NULL, "GDN_NONE as a target is taken for row 0", NULL, { "state_dst", "history_dst" }, GDN_NONE, 0 },
+    { NULL, "GDN_SKIP is taken for GDN_NONE", NULL, { "state_src", "history_src" }, GDN_SKIP, GDN_NONE },
     { "gated_delta_net", "snapshots go where others belong", oldest_snapshot_first },
     { "gated_delta_net", "heads are mapped the other way", other_head_map },
     { "ssm_conv", "the convolution is not rolled back", not_rolled_back },
     { "ssm_conv", "SiLU is done or not against the flag", other_flags },
     { "set_rows", "the first of two rows with one target wins", first_row_wins },
-    { "set_rows", "GDN_NONE is taken for row 0", unwritten_row_as_row_0 },
+    { "set_rows", "GDN_NONE is taken for row 0", NULL, { "index", "" }, GDN_NONE, 0 },
 };
 
+static int mislead(const struct call_corruption *of, check_case *c)
+{
+    if (of->mislead) return of->mislead(c);
+    return replace_entries(c, of->maps[0], of->from, of->to) + replace_entries(c, of->maps[1], of->from, of->to);
+}
+
 /* Run c misled, and compare with what the true c gives. The misleading maps are put back before. */
-static int is_noticed(check_case *c, const check_result *expected, mislead_fn mislead, int *ran)
+static int is_noticed(check_case *c, const check_result *expected, const struct call_corruption *of, int *ran)
 {
     unsigned char *truth[CHECK_MAX_MEMORIES];
     check_result result;
@@ -376,7 +348,7 @@ static int is_noticed(check_case *c, const check_result *expected, mislead_fn mi
     copy_images(c, image, truth);
     *ran = 0;
     int noticed = 0;
-    if (mislead(c)) {
+    if (mislead(of, c)) {
         check_target_run(self.target, c, &result);
         *ran = result.outcome == CHECK_RAN; /* maps that broke a rule are refused */
         for (int m = 0; *ran && m < c->n_memories; m++)
@@ -406,7 +378,7 @@ static void corrupt_calls(const check_suite *suite)
             int ran = 0;
             begin_random(&c, suite, &rng);
             if (check_expect(self.reference, &c, NULL, &expected, &text)) {
-                noticed += is_noticed(&c, &expected, call_corruptions[n].mislead, &ran);
+                noticed += is_noticed(&c, &expected, &call_corruptions[n], &ran);
                 made += ran;
             }
             check_case_free(&c);

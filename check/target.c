@@ -17,7 +17,7 @@ enum { MAX_CONTEXTS = 24 };
 typedef struct context_entry {
     int executor;
     gdn_context *ctx;
-    check_pool *pool;
+    int n_threads;
 } context_entry;
 
 /* Where a memory of a case lies on the target. Kept from case to case and replaced when it is too small. */
@@ -86,23 +86,17 @@ gdn_context *check_target_context(check_target *t, int executor)
         if (t->entry[i].executor == executor) return t->entry[i].ctx;
     if (t->n_entries == MAX_CONTEXTS) return t->entry[0].ctx;
     context_entry *e = &t->entry[t->n_entries];
-    const int n = executor & 255;
     gdn_context_desc desc = { sizeof desc };
-    *e = (context_entry){ .executor = executor };
+    *e = (context_entry){ .executor = executor, .n_threads = executor & 255 };
     desc.backend = t->info.backend.backend;
     desc.device = t->info.device.device;
     desc.implementation = t->info.implementation.name;
-    desc.n_threads = (uint32_t)n;
+    desc.n_threads = (uint32_t)e->n_threads;
     desc.level = t->level;
-    if (executor >> 8 == CHECK_THREADS_POOL && (e->pool = check_pool_create(n)) != NULL) {
-        desc.parallel_for = check_pool_run;
-        desc.parallel_user = e->pool;
-    }
+    if (executor >> 8 == CHECK_THREADS_POOL) desc.parallel_for = check_threads_run;
+    desc.parallel_user = &e->n_threads;
     if (executor >> 8 == CHECK_THREADS_REVERSE) desc.parallel_for = check_reverse_run;
-    if (gdn_context_create(&desc, &e->ctx)) {
-        check_pool_destroy(e->pool);
-        return NULL;
-    }
+    if (gdn_context_create(&desc, &e->ctx)) return NULL;
     t->n_entries++;
     return e->ctx;
 }
@@ -123,10 +117,7 @@ void check_target_close(check_target *t)
     }
     if (t->workspace.data) gdn_buffer_destroy(t->entry[0].ctx, &t->workspace);
     free(t->scratch);
-    for (int i = t->adopted; i < t->n_entries; i++) {
-        gdn_context_destroy(t->entry[i].ctx);
-        check_pool_destroy(t->entry[i].pool);
-    }
+    for (int i = t->adopted; i < t->n_entries; i++) gdn_context_destroy(t->entry[i].ctx);
     free(t);
 }
 

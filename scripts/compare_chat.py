@@ -13,10 +13,11 @@ import collections
 import json
 import pathlib
 import random
-import subprocess
 import sys
 
 from transformers.utils.chat_template_utils import render_jinja_template
+
+from models import program
 
 BOS, EOS = "<|begin|>", "<|im_end|>"
 
@@ -183,15 +184,7 @@ def word(text):
     return "*" if text is None else text.encode().hex() or "-"
 
 
-class Ours:
-    def __init__(self, program):
-        self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def ask(self, *words):
-        self.process.stdin.write(" ".join(words) + "\n")
-        self.process.stdin.flush()
-        return self.process.stdout.readline().rstrip("\n")
-
+class Ours(program.Program):
     def render(self, talk, opens, thinking):
         """(text, None), or (None, why it was refused)."""
         said = self.ask("render", str(opens), str(thinking), word(BOS), word(EOS), *(part for role, text, thought in talk for part in (role, word(text), word(thought))))

@@ -13,14 +13,13 @@ import collections
 import math
 import pathlib
 import random
-import subprocess
 import sys
 import tempfile
 
 import numpy as np
 import torch
 
-from models import convert, gguf_io, hf
+from models import convert, gguf_io, hf, program
 
 BOUND, N_TOKENS, VOCABULARY = 1e-4, 24, 64
 
@@ -84,22 +83,6 @@ def draw_config(draw):
     return arch, config, refusals
 
 
-def random_weights(arch, config, seed):
-    rng, out = np.random.default_rng(seed), {}
-    for name, p in sorted(hf.make_model(arch, config).named_parameters()):
-        shape = tuple(p.shape)
-        if "A_log" in name:
-            x = rng.uniform(-2, 1, shape)
-        elif "dt_bias" in name or name.endswith(".bias"):
-            x = rng.normal(0, 1, shape)
-        elif "norm" in name and len(shape) == 1:
-            x = rng.normal(0, 0.1, shape) + ("linear_attn.norm" in name)
-        else:
-            x = rng.normal(0, 3.2 / config.hidden_size ** 0.5 * rng.uniform(0.5, 1), shape)
-        out[name] = x.astype(np.float32)
-    return out
-
-
 @torch.no_grad()
 def expected(arch, config, weights, tokens):
     """Logits, and by how little an expert was chosen."""
@@ -110,10 +93,7 @@ def expected(arch, config, weights, tokens):
 
 
 def ask(runtime, path, tokens):
-    runtime.stdin.write(f"logits {path} f32 64 {len(tokens)} {' '.join(map(str, tokens))}\n")
-    runtime.stdin.flush()
-    answer = runtime.stdout.readline().strip()
-    what, _, rest = answer.partition(" ")
+    what, _, rest = runtime.ask("logits", path, "f32", 64, len(tokens), *tokens).strip().partition(" ")
     return rest if what == "refused" else np.array(rest.split(), dtype=np.float64).reshape(len(tokens), -1)
 
 
@@ -145,14 +125,13 @@ def main():
     p.add_argument("--keep", type=pathlib.Path, metavar="FOLDER", help="keep the models that are wrong there")
     args = p.parse_args()
     torch.set_num_threads(1)
-    runtime = subprocess.Popen([args.logits], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    counts, worst = collections.Counter(), 0.0
+    runtime, counts, worst = program.Program(args.logits), collections.Counter(), 0.0
     with tempfile.TemporaryDirectory() as folder:
         for seed in range(args.first, args.first + args.models):
             draw = random.Random(seed)
             arch, config, refusals = draw_config(draw)
             tokens = [draw.randrange(VOCABULARY) for _ in range(N_TOKENS)]
-            weights = random_weights(arch, config, seed)
+            weights = hf.random_weights(arch, config, seed, least=0.5, most=1)
             want, choice = expected(arch, config, weights, tokens)
             path = pathlib.Path(folder) / f"drawn-{seed}.gguf"
             tensors = {} if "ssm.inner_size" in refusals else convert.to_gguf(config, weights)
@@ -170,8 +149,7 @@ def main():
                 (args.keep / path.name).write_bytes(path.read_bytes())
             path.unlink()
     print(f"{args.models} models: {', '.join(f'{n} {verdict}' for verdict, n in sorted(counts.items()))}; largest difference {worst:.2g}")
-    runtime.stdin.close()
-    return 1 if runtime.wait() or any(verdict.isupper() for verdict in counts) else 0
+    return 1 if runtime.end() or any(verdict.isupper() for verdict in counts) else 0
 
 
 sys.exit(main())

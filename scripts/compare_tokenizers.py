@@ -11,29 +11,21 @@ GGUF file does not say that a model's tokenizer has one, and the runtime has non
 import argparse
 import pathlib
 import random
-import subprocess
 import sys
 import tempfile
 import unicodedata
 
-from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 import make_tokenizer_fixtures as fixtures
-from models import gguf_io
+from models import gguf_io, program
 
 SPECIAL = "'\u017f\u212a\u2019\r\n\t\v\f \x1c\x85\xa0\u1680\u180e\u2003\u2028\u202f\u3000\ufeff\u200b\u200d\u0301\u0308sStTrReEvVmMlLdDkK09"
 
 
-def alphabet():
-    """GPT-2's printable character of each byte."""
-    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    rest = [b for b in range(256) if b not in plain]
-    return [chr(b) if b in plain else chr(256 + rest.index(b)) for b in range(256)]
-
-
 def vocabulary(draw):
     """(tokens, merges as pairs)"""
-    letters = alphabet()
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
     merges = [(a, b) for a in letters for b in letters]
     draw.shuffle(merges)
     return letters + [a + b for a, b in merges], merges
@@ -41,13 +33,7 @@ def vocabulary(draw):
 
 def theirs(form, tokens, merges):
     tokenizer = Tokenizer(models.BPE({token: i for i, token in enumerate(tokens)}, merges))
-    cut = fixtures.REGEX[form]
-    if cut:
-        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
-            pre_tokenizers.Split(Regex(cut), "isolated", invert=False),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
-    else:
-        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
+    tokenizer.pre_tokenizer = fixtures.cutter(form)
     return tokenizer
 
 
@@ -81,7 +67,7 @@ def main():
     args = p.parse_args()
     wrong = 0
     marks = [chr(c) for c in range(0x110000) if unicodedata.category(chr(c))[0] == "M"]
-    runtime = subprocess.Popen([args.logits], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    runtime = program.Program(args.logits)
     tokens, merges = vocabulary(random.Random(args.seed))
     for form in fixtures.REGEX:
         draw, other, differ, normal = random.Random(args.seed), theirs(form, tokens, merges), [], 0
@@ -92,9 +78,7 @@ def main():
             gguf_io.finish(gguf_io.open_writer(path, "qwen35", "pairs", pairs))
             for i in range(args.strings):
                 text = draw_string(draw, marks) or "a"
-                runtime.stdin.write(f"text {path if i == 0 else '-'} {text.encode().hex()}\n")
-                runtime.stdin.flush()
-                answer = runtime.stdout.readline()
+                answer = runtime.ask("text", "-" if i else path, text.encode().hex())
                 if not answer.startswith("ok"):
                     sys.exit(f"compare_tokenizers: {answer}")
                 if [int(x) for x in answer[2:].split(";")[0].split()] != other.encode(text).ids:
@@ -104,8 +88,7 @@ def main():
         print(f"{form}: {args.strings} strings, {len(differ)} with other tokens; NFC would change {normal}", flush=True)
         for text in differ[:20]:
             print(f"  {ascii(text)}")
-    runtime.stdin.close()
-    return 1 if runtime.wait() or wrong else 0
+    return 1 if runtime.end() or wrong else 0
 
 
 sys.exit(main())

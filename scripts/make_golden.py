@@ -100,6 +100,16 @@ def call_torch(function, *arrays, dtype=torch.float64, **kwargs):
     return tuple(r.numpy() for r in results) if isinstance(results, tuple) else results.numpy()
 
 
+def witnesses_of(name, call):
+    """What judge() wants of a function: its results in float64 and as it is. call(wide) computes them."""
+    return {f"{name} f64": (TOL_FORMULA, call(True)), f"{name} f32": (TOL_FLOAT32, call(False))}
+
+
+def torch_witnesses(function, *args, name=None, **kwargs):
+    return witnesses_of(name or function.__name__, lambda wide: call_torch(
+        in_float64(function) if wide else function, *args, dtype=torch.float64 if wide else torch.float32, **kwargs))
+
+
 def hf_layer(q, k, v, a, b, A_log, dt_bias, state_in, dtype):
     """HF's layer between its projections, from raw q, k and gates to the delta rule's (out, state). Its forward() runs on
     an object that has our operands where the layer has projections, passes the convolution's input through, and leaves
@@ -205,6 +215,10 @@ CONV_CASES = {
 }
 
 
+DELTA_LAYOUT = {"q": "[B][T][H_k][S_k]", "k": "[B][T][H_k][S_k]", "v": "[B][T][H_v][S_v]", "state": "[B][H_v][S_k][S_v]",
+                "out": "[B][T][H_v][S_v]"}
+
+
 def float32(x):
     return np.ascontiguousarray(x, dtype=np.float32)
 
@@ -244,19 +258,12 @@ def make_delta(name, seed, T, H_k, H_v, S_k, S_v, g, B=1, kda=False, from_zero=F
     args = (heads(q), heads(k), v, g, beta)
     kwargs = dict(initial_state=None if from_zero else state_in, output_final_state=True)
     function = HF_KDA if kda else HF_DELTA
-    hf32 = call_torch(function, *args, **kwargs, dtype=torch.float32)
-    witnesses = {
-        f"{function.__name__} f64": (TOL_FORMULA, call_torch(in_float64(function), *args, **kwargs)),
-        f"{function.__name__} f32": (TOL_FLOAT32, hf32),
-    }
+    witnesses = torch_witnesses(function, *args, **kwargs)
+    hf32 = witnesses[f"{function.__name__} f32"][1]
     if not kda:
-        witnesses["torch_chunk_gated_delta_rule f32"] = (
-            TOL_FLOAT32, call_torch(HF_DELTA_CHUNKED, *args, **kwargs, dtype=torch.float32))
+        witnesses |= torch_witnesses(HF_DELTA_CHUNKED, *args, **kwargs)
     elif FLA_KDA:
-        witnesses["fla naive_recurrent_kda f64"] = (
-            TOL_FORMULA, call_torch(in_float64(FLA_KDA), *args, **kwargs))
-        witnesses["fla naive_recurrent_kda f32"] = (
-            TOL_FLOAT32, call_torch(FLA_KDA, *args, **kwargs, dtype=torch.float32))
+        witnesses |= torch_witnesses(FLA_KDA, *args, name="fla naive_recurrent_kda", **kwargs)
     errors = judge(name, witnesses, ref)
 
     params = np.array([B, T, H_k, H_v, S_k, S_v, kda], np.int32)
@@ -273,12 +280,9 @@ def make_delta(name, seed, T, H_k, H_v, S_k, S_v, g, B=1, kda=False, from_zero=F
     meta = {
         "function": f"{function.__module__}.{function.__name__}",
         "params": "B T H_k H_v S_k S_v kda",
-        "layout": {"q": "[B][T][H_k][S_k]", "k": "[B][T][H_k][S_k]", "v": "[B][T][H_v][S_v]",
-                   "g": "[B][T][H_v][S_k]" if kda else "[B][T][H_v]", "beta": "[B][T][H_v]",
-                   "state": "[B][H_v][S_k][S_v]", "out": "[B][T][H_v][S_v]"},
-        "error_over_max": {label: float(f"{e:.2e}") for label, e in errors.items()}, "seed": seed,
+        "layout": {**DELTA_LAYOUT, "g": "[B][T][H_v][S_k]" if kda else "[B][T][H_v]", "beta": "[B][T][H_v]"},
     }
-    return tensors, meta
+    return tensors, meta, errors
 
 
 def make_forms(name, seed, T, H_k, H_v, S_k, S_v, B=1, from_zero=False, bf16=False):
@@ -301,16 +305,11 @@ def make_forms(name, seed, T, H_k, H_v, S_k, S_v, B=1, from_zero=False, bf16=Fal
 
     inputs = (q, k, v, a, b, A_log, dt_bias)
     g, beta, ref = forms_ref64(*inputs, np.zeros((B, H_v, S_k, S_v)) if from_zero else state_in)
-    hf32 = hf_layer(*inputs, state_in, torch.float32)
-    witnesses = {
-        "Qwen3NextGatedDeltaNet f64": (TOL_FORMULA, hf_layer(*inputs, state_in, torch.float64)),
-        "Qwen3NextGatedDeltaNet f32": (TOL_FLOAT32, hf32),
-    }
+    witnesses = witnesses_of("Qwen3NextGatedDeltaNet", lambda wide: hf_layer(*inputs, state_in, torch.float64 if wide else torch.float32))
+    hf32 = witnesses["Qwen3NextGatedDeltaNet f32"][1]
     kwargs = dict(initial_state=state_in, output_final_state=True, use_qk_l2norm_in_kernel=True)
     for function in (HF_DELTA, HF_DELTA_CHUNKED):
-        args = (q, k, v, g, beta)
-        witnesses[f"{function.__name__} f64"] = (TOL_FORMULA, call_torch(in_float64(function), *args, **kwargs))
-        witnesses[f"{function.__name__} f32"] = (TOL_FLOAT32, call_torch(function, *args, **kwargs, dtype=torch.float32))
+        witnesses |= torch_witnesses(function, q, k, v, g, beta, **kwargs)
     errors = judge(name, witnesses, ref)
     if bf16:  # out is a float32 rounded once: what is beyond half a unit in its last place has to be float32's
         with torch.no_grad():
@@ -331,12 +330,9 @@ def make_forms(name, seed, T, H_k, H_v, S_k, S_v, B=1, from_zero=False, bf16=Fal
     meta = {
         "function": f"{qwen.__name__}.Qwen3NextGatedDeltaNet.forward",
         "params": "B T H_k H_v S_k S_v kda bf16",
-        "layout": {"q": "[B][T][H_k][S_k]", "k": "[B][T][H_k][S_k]", "v": "[B][T][H_v][S_v]", "a": "[B][T][H_v]",
-                   "b": "[B][T][H_v]", "A_log": "[H_v]", "dt_bias": "[H_v]", "state": "[B][H_v][S_k][S_v]",
-                   "out": "[B][T][H_v][S_v]"},
-        "error_over_max": {label: float(f"{e:.2e}") for label, e in errors.items()}, "seed": seed,
+        "layout": {**DELTA_LAYOUT, "a": "[B][T][H_v]", "b": "[B][T][H_v]", "A_log": "[H_v]", "dt_bias": "[H_v]"},
     }
-    return tensors, meta
+    return tensors, meta, errors
 
 
 def make_conv(name, seed, T, kc, history, silu, bias, B=1, C=64):
@@ -350,20 +346,19 @@ def make_conv(name, seed, T, kc, history, silu, bias, B=1, C=64):
     channels_first = lambda a: np.ascontiguousarray(a.transpose(0, 2, 1))
     activation = "silu" if silu else None
 
-    def update(dtype):  # returns (out, new history); HF shifts its state in place
+    def update(wide):  # returns (out, new history); HF shifts its state in place
+        dtype = torch.float64 if wide else torch.float32
         state = torch.tensor(channels_first(history_in), dtype=dtype)
         out = call_torch(HF_CONV_UPDATE, channels_first(x), state, weight, bias_in, activation, dtype=dtype)
         return channels_first(out), channels_first(state.numpy())
 
-    def prefill(dtype):  # leaves the history to its caller
-        out = call_torch(HF_CONV_PREFILL, channels_first(x), weight, bias_in, activation, dtype=dtype)
+    def prefill(wide):  # leaves the history to its caller
+        out = call_torch(HF_CONV_PREFILL, channels_first(x), weight, bias_in, activation, dtype=torch.float64 if wide else torch.float32)
         return channels_first(out), ref[1]
 
-    witnesses = {}
-    for function in (update,) if history else (prefill, update):
-        label = "causal_conv1d_" + ("update" if function is update else "fn")
-        witnesses[f"{label} f64"] = (TOL_FORMULA, function(torch.float64))
-        witnesses[f"{label} f32"] = (TOL_FLOAT32, function(torch.float32))
+    witnesses = witnesses_of("causal_conv1d_update", update)
+    if not history:
+        witnesses = witnesses_of("causal_conv1d_fn", prefill) | witnesses
     errors = judge(name, witnesses, ref)
 
     tensors = {"params": np.array([B, T, C, kc, silu], np.int32), "x": x, "weight": weight}
@@ -377,9 +372,8 @@ def make_conv(name, seed, T, kc, history, silu, bias, B=1, C=64):
         "params": "B T C kc silu",
         "layout": {"x": "[B][T][C]", "weight": "[C][kc]", "bias": "[C]", "history": "[B][kc-1][C], oldest first",
                    "out": "[B][T][C]"},
-        "error_over_max": {label: float(f"{e:.2e}") for label, e in errors.items()}, "seed": seed,
     }
-    return tensors, meta
+    return tensors, meta, errors
 
 
 # ---- The container (its format is in tests/golden/README.md) ---------------------------------------------------------
@@ -439,9 +433,10 @@ def main():
     blobs = {}
     for cases, make in ((DELTA_CASES, make_delta), (FORMS_CASES, make_forms), (CONV_CASES, make_conv)):
         for name, case in cases.items():
-            tensors, meta = make(name, **case)
+            tensors, meta, errors = make(name, **case)
             versions = VERSIONS | ({"fla": FLA_VERSION} if FLA_KDA and case.get("kda") else {})
-            meta = {"case": name, "made_by": "scripts/make_golden.py", "versions": versions} | meta
+            meta = {"case": name, "made_by": "scripts/make_golden.py", "versions": versions, **meta, "seed": case["seed"],
+                    "error_over_max": {label: float(f"{e:.2e}") for label, e in errors.items()}}
             tensors["meta"] = np.frombuffer(json.dumps(meta).encode(), np.uint8)
             blobs[name] = pack(tensors)
     total = sum(map(len, blobs.values()))

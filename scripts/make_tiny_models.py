@@ -59,27 +59,6 @@ def configure(name):
     return arch, mtp, hf.make_config(arch, n_rot_sections=sections, **shape), kinds
 
 
-def random_weights(arch, config, mtp, seed):
-    """{HF name: array}, in the order of the names."""
-    rng = np.random.default_rng(seed)
-    shapes = {name: tuple(p.shape) for name, p in hf.make_model(arch, config).named_parameters()}
-    if mtp:
-        shapes |= {"mtp." + name: tuple(p.shape) for name, p in hf.Mtp(arch, config).named_parameters()}
-    out, fan = {}, 0.4 * 8 / config.hidden_size ** 0.5  # 0.4 at hidden size 64
-    for name in sorted(shapes):
-        shape = shapes[name]
-        if "A_log" in name:
-            x = rng.uniform(-2, 1, shape)
-        elif "dt_bias" in name:
-            x = rng.normal(0, 1, shape)
-        elif "norm" in name and len(shape) == 1:
-            x = rng.normal(0, 0.1, shape) + ("linear_attn.norm" in name)
-        else:
-            x = rng.normal(0, fan * rng.uniform(0.75, 1.25), shape)
-        out[name] = x.astype(np.float32)
-    return out
-
-
 def vocabulary(n):
     """n tokens of one printable character each, one merge, and the end."""
     letters = [chr(c) for c in (range(33, 127) if n > 64 else (*range(97, 123), *range(65, 91), *range(48, 58)))]
@@ -140,7 +119,7 @@ def make(name, folder, seed):
     arch, mtp, config, kinds = configure(name)
     path = folder / f"{name}.gguf"
     while True:
-        tensors = convert.to_gguf(config, random_weights(arch, config, mtp, seed))
+        tensors = convert.to_gguf(config, hf.random_weights(arch, config, seed, mtp))
         gguf_io.write(path, config, tensors, kind_chooser(kinds), name, vocabulary(config.vocab_size), 512)
         try:
             arrays, spread = compute(arch, config, convert.from_gguf(config, gguf_io.read(path)),

@@ -11,6 +11,7 @@ import os
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 logging.disable(logging.WARNING)
 
+import numpy as np
 import torch
 from torch import nn
 from transformers import Qwen3_5MoeTextConfig, Qwen3_5TextConfig, Qwen3NextConfig
@@ -63,6 +64,25 @@ class Mtp(nn.Module):
 
     def new_cache(self):
         return DynamicCache(config=self.config)
+
+
+def random_weights(arch, config, seed, mtp=False, least=0.75, most=1.25):
+    """{HF name: array}, in the order of the names. least, most: of matrices' sizes, about 0.4 at hidden size 64."""
+    rng, out = np.random.default_rng(seed), {}
+    shapes = {name: tuple(p.shape) for name, p in make_model(arch, config).named_parameters()}
+    if mtp:
+        shapes |= {"mtp." + name: tuple(p.shape) for name, p in Mtp(arch, config).named_parameters()}
+    for name, shape in sorted(shapes.items()):
+        if "A_log" in name:
+            x = rng.uniform(-2, 1, shape)
+        elif "dt_bias" in name or name.endswith(".bias"):
+            x = rng.normal(0, 1, shape)
+        elif "norm" in name and len(shape) == 1:
+            x = rng.normal(0, 0.1, shape) + ("linear_attn.norm" in name)
+        else:
+            x = rng.normal(0, 3.2 / config.hidden_size ** 0.5 * rng.uniform(least, most), shape)
+        out[name] = x.astype(np.float32)
+    return out
 
 
 def load(arch, config, weights):

@@ -188,7 +188,6 @@ typedef struct {
     uint64_t stride, count;         /* inputs are index * stride, index < count */
     float below, constant, flushed; /* see are_constant() */
     atomic_uint_fast64_t next;
-    atomic_uint_fast64_t done;
 } work;
 
 typedef struct {
@@ -294,7 +293,6 @@ static void *run_worker(void *argument)
         if (start >= w->count) return NULL;
         uint64_t end = start + chunk < w->count ? start + chunk : w->count;
         for (uint64_t i = start; i < end; i += BLOCK) run_block(self, i);
-        atomic_fetch_add(&w->done, end - start);
     }
 }
 
@@ -361,15 +359,6 @@ static void test_all_inputs(int f_index, uint64_t stride, int threads)
     if (started == 0) { /* no threads to be had: this one */
         workers[0] = (worker){ .w = &w };
         run_worker(&workers[0]);
-    }
-    if (isatty(STDERR_FILENO)) {
-        for (uint64_t done; (done = atomic_load(&w.done)) < w.count;) {
-            int filled = (int)(40 * done / w.count);
-            fprintf(stderr, "\r%-10s [%.*s%*s] %3d%%", f->name, filled, "########################################",
-                    40 - filled, "", (int)(100 * done / w.count));
-            nanosleep(&(struct timespec){ .tv_nsec = 200000000 }, NULL);
-        }
-        fprintf(stderr, "\r%70s\r", "");
     }
     for (int i = 0; i < started; i++) pthread_join(ids[i], NULL);
     outcome o = workers[0].o;

@@ -84,19 +84,19 @@ def single():
 
 
 def crashes():
-    for kind, signal in (("memory", "SIGSEGV"), ("thread", "SIGSEGV"), ("stack", "SIGSEGV"), ("abort", "SIGABRT"),
-                         ("hang", "HANG"), ("spin", "HANG")):
+    for kind, name, status in (("memory", "SIGSEGV", 1), ("thread", "SIGSEGV", 1), ("stack", "SIGSEGV", 1), ("abort", "SIGABRT", 1),
+                               ("interrupt", "SIGINT", -signal.SIGINT), ("stop", "SIGTERM", -signal.SIGTERM)):
         done = gdn("check", *FEW, "--kernel", "ssm_conv", "--seed", "7", "--crash", kind)
         try:
             report = json.loads(done.stdout)
             crash = report["crash"]
-            good = report["crashed"] is True and report["seed"] == 7 and crash["signal"] == signal and \
+            good = report["crashed"] is True and report["seed"] == 7 and crash["signal"] == name and \
                 crash["kernel"] == "ssm_conv" and crash["case"] == "random/0" and "--case random/0" in crash["repeat"]
         except (ValueError, KeyError):
             good = False
-        require(good and done.returncode == 1 and crash["repeat"] in done.stderr, f"a JSON object after {kind}", done)
+        require(good and done.returncode == status and crash["repeat"] in done.stderr, f"a JSON object after {kind}", done)
         done = gdn("check", "--quick", "--crash", kind)
-        require(done.returncode == 1 and signal in done.stderr, f"a text after {kind}", done)
+        require(done.returncode == status and name in done.stderr, f"a text after {kind}", done)
     require("--crash" not in gdn("check", "--help").stdout, "--crash is not for users", gdn("check", "--help"))
     odd = gdn("check", "--json", "--case", 'random/"\\', "--crash", "abort")
     try:
@@ -202,7 +202,8 @@ def habits():
 
 
 def progress():
-    """Lines without control characters where standard error is no terminal; a bar that is wiped off where it is one."""
+    """Lines without control characters where standard error is no terminal; a bar that is wiped off where it is one, before what
+    says how to repeat the case."""
     few = ("check", *FEW[:-1], "--kernel", "set_rows")
     done = subprocess.run([*TOOL, *few], capture_output=True, text=True, timeout=300, env={**os.environ, "GDN_PROGRESS": "0"})
     lines = done.stderr.splitlines()
@@ -226,7 +227,8 @@ def progress():
         except OSError:  # the terminal is closed
             pass
         os.close(master)
-        require(status == -number and seen.endswith(b"\r\x1b[K"), f"signal {number} wipes the bar off: {status}, {seen[-60:]}", gdn("info"))
+        require(status == -number and re.search(rb"\r\x1b\[KSTOPPED: SIG.*\s+to repeat: gdn check .* --case .*\s+$", seen),
+                f"signal {number} wipes the bar off: {status}, {seen[-60:]}", gdn("info"))
 
 
 if not TOOL:
