@@ -43,8 +43,8 @@ GDN_INLINE void meet() { __barrier_sync_count(1, 32 * GDN_CUDA_PREPARED_WARPS); 
 // Store a row to shared memory, where elements 32 m + 4 l + e (block m, e = 0 .. 3) go to place_of(row, l, e)[m].
 template <class X> GDN_INLINE float *place_of(Quad *row, int l, int e)
 {
-    const int residue = 4 * l + e;
-    return row[Stage<X>::place(residue % Stage<X>::QUADS)].of + residue / Stage<X>::QUADS * X::NB % 4;
+    static_assert(X::NB == 4, "a row has a quad for each of the 32 residues");
+    return row[Stage<X>::place(4 * l + e)].of;
 }
 GDN_INLINE float part(float4 x, int e) { return e == 0 ? x.x : e == 1 ? x.y : e == 2 ? x.z : x.w; }
 template <class X> GDN_INLINE void store_block(Quad *row, int m, int l, float4 x)
