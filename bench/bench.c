@@ -188,6 +188,7 @@ static void run_row(const bench_kernel *kernel, int index, int n_threads, const 
     }
     row.device.size = sizeof row.device;
     row.implementation.size = sizeof row.implementation;
+    row.capability.size = sizeof row.capability;
     gdn_context_describe(row.ctx, &row.device, &row.implementation);
     row.roofline = roofline_kind(row.device.backend);
     row.work.threads = n_threads;

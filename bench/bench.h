@@ -126,8 +126,9 @@ struct bench_row {
 
 /* Chooses the number of copies, creates and fills them. Call after adding all operands. */
 gdn_status bench_fill(bench_row *row);
-/* Creates the workspace that the query requests. Call after args are complete and queried. */
-gdn_status bench_create_workspace(bench_row *row);
+/* After the query, which gave the status: where the call is supported, fills what is not filled, and creates the
+ * workspace. */
+gdn_status bench_prepare(bench_row *row, gdn_status status);
 void bench_row_destroy(bench_row *row);
 
 typedef struct bench_case {

@@ -156,10 +156,7 @@ static gdn_status setup_calls(bench_row *row, int calls)
     row->launch = launch_calls;
     row->work.seqs = 1;
     row->work.tokens = calls;
-    row->capability.size = sizeof row->capability;
-    gdn_status status = gdn_gated_delta_net_query(row->ctx, a, &row->capability);
-    if (status || !row->capability.supported) return status;
-    return (status = bench_fill(row)) ? status : bench_create_workspace(row);
+    return bench_prepare(row, gdn_gated_delta_net_query(row->ctx, a, &row->capability));
 }
 
 static gdn_status setup(bench_row *row, int index)
@@ -226,10 +223,8 @@ static gdn_status setup(bench_row *row, int index)
     row->launch = launch;
     row->work.seqs = seqs;
     row->work.tokens = c->tokens;
-    row->capability.size = sizeof row->capability;
-    gdn_status status = gdn_gated_delta_net_query(row->ctx, a, &row->capability);
+    const gdn_status status = bench_prepare(row, gdn_gated_delta_net_query(row->ctx, a, &row->capability));
     if (status || !row->capability.supported) return status;
-    if ((status = bench_fill(row)) || (status = bench_create_workspace(row))) return status;
 
     /* Operations per state element and token: decay, two multiply-adds of dot products, one of the update. */
     const double element_steps = (double)tokens * STATE;

@@ -102,12 +102,11 @@ gdn_status bench_layer_setup(bench_row *row, int seqs)
     const gdn_ssm_conv_args conv_call = conv_args(row, 0);
     gdn_delta_inputs in;
     const gdn_gated_delta_net_args call = delta_args(row, 0, &in);
-    row->capability.size = sizeof row->capability;
     status = gdn_gated_delta_net_query(row->ctx, &call, &row->capability);
     if (!status) status = gdn_ssm_conv_query(row->ctx, &conv_call, &conv);
-    if (status || !row->capability.supported) return status;
     if (conv.workspace_bytes > row->capability.workspace_bytes) row->capability.workspace_bytes = conv.workspace_bytes;
-    if ((status = bench_create_workspace(row))) return status;
+    status = bench_prepare(row, status);
+    if (status || !row->capability.supported) return status;
 
     row->work.ops = 4.0 * (double)floats[STATES];
     row->work.bytes =

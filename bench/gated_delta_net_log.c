@@ -175,17 +175,14 @@ gdn_status bench_log_setup(bench_row *row, int seqs, int round)
     row->other_ratio = "snapshot_ratio";
     row->work.seqs = seqs;
     row->work.tokens = TOKENS;
-    row->capability.size = sizeof row->capability;
     gdn_capability snapshots = { .size = sizeof snapshots };
     const gdn_gated_delta_net_args other = with_snapshots(row, 0);
     gdn_status status = gdn_gated_delta_net_query(row->ctx, a, &row->capability);
     if (!status) status = gdn_gated_delta_net_query(row->ctx, &other, &snapshots);
-    if (!status && row->capability.supported) {
-        const uint64_t both = row->capability.workspace_bytes;
-        if (snapshots.workspace_bytes > both) row->capability.workspace_bytes = snapshots.workspace_bytes;
-        if (!(status = bench_fill(row)) && !(status = bench_create_workspace(row))) status = prepare(row, seqs);
-    }
-    if (status || !row->capability.supported) return status;
+    const uint64_t both = row->capability.workspace_bytes;
+    if (snapshots.workspace_bytes > both) row->capability.workspace_bytes = snapshots.workspace_bytes;
+    status = bench_prepare(row, status);
+    if (status || !row->capability.supported || (status = prepare(row, seqs))) return status;
 
     /* Operations per state element: decay, update and two products of a token; decay and update of an entry. */
     const int n_replayed = round ? REPLAYED : 0;

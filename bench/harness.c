@@ -157,9 +157,11 @@ gdn_status bench_fill(bench_row *row)
     return GDN_OK;
 }
 
-gdn_status bench_create_workspace(bench_row *row)
+gdn_status bench_prepare(bench_row *row, gdn_status status)
 {
-    if (!row->capability.supported || row->capability.workspace_bytes == 0) return GDN_OK;
+    if (status || !row->capability.supported) return status;
+    if (!row->work.n_copies && (status = bench_fill(row))) return status;
+    if (row->capability.workspace_bytes == 0) return GDN_OK;
     return gdn_buffer_create(row->ctx, row->capability.workspace_bytes, &row->workspace);
 }
 

@@ -64,10 +64,8 @@ static gdn_status setup(bench_row *row, int index)
     a->index.dtype = GDN_I32;
     row->launch = launch;
     row->work.tokens = ROWS;
-    row->capability.size = sizeof row->capability;
-    gdn_status status = gdn_set_rows_query(row->ctx, a, &row->capability);
+    const gdn_status status = bench_prepare(row, gdn_set_rows_query(row->ctx, a, &row->capability));
     if (status || !row->capability.supported) return status;
-    if ((status = bench_fill(row)) || (status = bench_create_workspace(row))) return status;
 
     row->work.bytes = (double)ROWS * (double)(COLUMNS * 4 + c->row_bytes + 4);
     bench_add_operand_traffic(row, SRC, ROOFLINE_READ);

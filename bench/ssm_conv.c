@@ -96,10 +96,8 @@ static gdn_status setup(bench_row *row, int index)
     gdn_status status = bench_fill(row);
     if (status) return status;
     set_operands(row, 0);
-    row->capability.size = sizeof row->capability;
-    status = gdn_ssm_conv_query(row->ctx, a, &row->capability);
+    status = bench_prepare(row, gdn_ssm_conv_query(row->ctx, a, &row->capability));
     if (status || !row->capability.supported) return status;
-    if ((status = bench_create_workspace(row))) return status;
 
     const int columns_written = c->tokens < COLUMNS ? c->tokens : COLUMNS;
     row->work.ops = (double)OPS_PER_OUTPUT * (double)values;

@@ -1,6 +1,7 @@
 /* Digests. See digests.h. A file is a line that says what it is, and a line per call: its key and its digest. */
 #include "digests.h"
 
+#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,46 +10,36 @@
 
 static const char magic[] = "gdn check --record 1\n";
 
-typedef struct entry {
+typedef struct noted {
     uint64_t key, digest;
-    int used, of_file;
-} entry;
+    int of_file;
+} noted;
 
-static entry *table; /* open addressing */
-static uint64_t room, n_entries, seed;
+static void *entries; /* a tree of tsearch() */
+static uint64_t seed;
 static int64_t n_found;
 static FILE *file;
 
-static entry *find(uint64_t key)
+static int by_key(const void *a, const void *b)
 {
-    uint64_t i = key & (room - 1);
-    while (table[i].used && table[i].key != key) i = (i + 1) & (room - 1);
-    return &table[i];
+    const uint64_t x = ((const noted *)a)->key, y = ((const noted *)b)->key;
+    return (x > y) - (x < y);
 }
 
 static void note(uint64_t key, uint64_t digest, int of_file)
 {
-    if (2 * n_entries >= room) {
-        entry *old = table;
-        const uint64_t n = room;
-        room = room ? 2 * room : 1024;
-        table = check_alloc(room * sizeof *table);
-        for (uint64_t i = 0; i < n; i++)
-            if (old[i].used) *find(old[i].key) = old[i];
-        free(old);
-    }
-    entry *e = find(key);
-    n_entries += !e->used;
-    *e = (entry){ key, digest, 1, of_file };
+    noted *e = check_alloc(sizeof *e);
+    *e = (noted){ key, digest, of_file };
+    if (!tsearch(e, &entries, by_key)) abort(); /* no memory */
 }
 
 static int look_up(uint64_t key, uint64_t *digest)
 {
-    if (!room) return 0;
-    const entry *e = find(key);
-    *digest = e->digest;
-    n_found += e->of_file;
-    return e->used;
+    noted *const *there = tfind(&(noted){ .key = key }, &entries, by_key);
+    if (!there) return 0;
+    *digest = (*there)->digest;
+    n_found += (*there)->of_file;
+    return 1;
 }
 
 int check_digests_record(const char *path, uint32_t level, char *message, uint64_t message_bytes)
@@ -82,10 +73,7 @@ int check_digests_close(int64_t *n_of_file)
     int good = !file || !ferror(file);
     if (file && fclose(file)) good = 0;
     *n_of_file = n_found;
-    free(table);
-    table = NULL;
     file = NULL;
-    room = n_entries = 0;
     return good;
 }
 

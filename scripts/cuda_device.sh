@@ -63,7 +63,6 @@ else
 fi
 # shellcheck disable=SC2086
 step bench env GDN_PROGRESS=off "$gdn" bench --backend cuda $quick --rotate-mib "$rotate" --json "$out/$name.json"
-cp "$logs/bench.log" "$logs/table"
 step report python3 scripts/cuda_report.py --arch "$arch" --out "$logs/report"
 # Of each row the first launch. Self-test vectors would be launches of the same kernels before it.
 count() {

@@ -56,7 +56,8 @@ not_run() {
 "
 }
 
-# Writes $out/$name.md from the steps and $logs/table, and ends the script. In between stands what comes on standard input.
+# Writes $out/$name.md from the steps and the table of the step bench, and ends the script. In between stands what comes on
+# standard input.
 # device_report SCRIPT TITLE "WHAT IT RAN ON" "FROM WHAT TO WHAT TIMES ARE"
 device_report() {
     {
@@ -72,7 +73,7 @@ device_report() {
         printf '%s' "$verdicts"
         echo
         echo '```'
-        cat "$logs/table"
+        cat "$logs/bench.log"
         echo '```'
         echo
         echo "JSON: [$name.json]($name.json). Times are from $4 to the end of \`gdn_synchronize()\`, see [README](README.md)."

@@ -22,7 +22,6 @@ import functools
 import inspect
 import json
 import pathlib
-import struct
 import sys
 import types
 
@@ -31,6 +30,8 @@ import torch
 import transformers
 from transformers.models.kimi_linear import modeling_kimi_linear as kimi
 from transformers.models.qwen3_next import modeling_qwen3_next as qwen
+
+from models import golden
 
 SIZE_LIMIT = 700_000  # bytes, all files together
 TOL_FORMULA = 1e-13   # ref64 against HF's function in float64, relative to the largest result
@@ -376,36 +377,6 @@ def make_conv(name, seed, T, kc, history, silu, bias, B=1, C=64):
     return tensors, meta, errors
 
 
-# ---- The container (its format is in tests/golden/README.md) ---------------------------------------------------------
-
-DTYPES = {0: np.dtype("<f4"), 1: np.dtype("<f8"), 2: np.dtype("<i4"), 3: np.dtype("u1")}
-TENSOR_HEADER = struct.Struct("<32s2I4QQ")
-
-
-def pack(tensors):
-    codes = {dtype: code for code, dtype in DTYPES.items()}
-    parts = [struct.pack("<4s3I", b"GDNG", 1, len(tensors), 0)]
-    for name, array in tensors.items():
-        data = np.ascontiguousarray(array).tobytes()
-        dims = array.shape + (1,) * (4 - array.ndim)
-        parts += [TENSOR_HEADER.pack(name.encode(), codes[array.dtype], array.ndim, *dims, len(data)), data,
-                  bytes(-len(data) % 8)]
-    return b"".join(parts)
-
-
-def unpack(blob):
-    magic, version, count, _ = struct.unpack_from("<4s3I", blob)
-    if (magic, version) != (b"GDNG", 1):
-        raise ValueError("not a GDNG file of version 1")
-    tensors, at = {}, 16
-    for _ in range(count):
-        name, code, ndim, *dims, size = TENSOR_HEADER.unpack_from(blob, at)
-        at += TENSOR_HEADER.size
-        tensors[name.rstrip(b"\0").decode()] = np.frombuffer(blob[at:at + size], DTYPES[code]).reshape(dims[:ndim])
-        at += (size + 7) // 8 * 8
-    return tensors
-
-
 def compare(name, old, new):
     """Inputs must have the same bits; results may differ in rounding, which depends on the CPU and the libraries."""
     if list(old) != list(new):
@@ -438,14 +409,14 @@ def main():
             meta = {"case": name, "made_by": "scripts/make_golden.py", "versions": versions, **meta, "seed": case["seed"],
                     "error_over_max": {label: float(f"{e:.2e}") for label, e in errors.items()}}
             tensors["meta"] = np.frombuffer(json.dumps(meta).encode(), np.uint8)
-            blobs[name] = pack(tensors)
+            blobs[name] = golden.pack(tensors)
     total = sum(map(len, blobs.values()))
     if total >= SIZE_LIMIT:
         sys.exit(f"{total} bytes together, allowed are less than {SIZE_LIMIT}")
     for name, blob in blobs.items():
         path = args.out / f"{name}.bin"
         if args.check:
-            compare(name, unpack(path.read_bytes()), unpack(blob))
+            compare(name, golden.unpack(path.read_bytes()), golden.unpack(blob))
         else:
             path.write_bytes(blob)
         print(f"{path.name:24} {len(blob):7} bytes")

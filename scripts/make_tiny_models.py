@@ -7,7 +7,7 @@
 Needs torch, transformers >= 5.2, gguf and numpy (from PyPI). The models are strong on purpose: weights of standard
 deviation 0.3 to 0.5, decays over three orders of magnitude; a weak random model forgives a wrong state.
 Goldens are HF's float32 CPU results with exactly the weights of the file (dequantised where it is quantised).
-The arrays and their shapes are listed in tests/runtime/fixtures/README.md, the container's format in models/golden.py.
+The arrays and their shapes are listed in tests/runtime/fixtures/README.md, the container's format in tests/golden/README.md.
 """
 import argparse
 import pathlib
@@ -128,7 +128,7 @@ def make(name, folder, seed):
         except TooClose as problem:
             print(f"{name}, seed {seed}: {problem}")
             seed += 100
-    golden.write(path.with_suffix(".golden"), arrays)
+    path.with_suffix(".golden").write_bytes(golden.pack(arrays))
     print(f"{name}: {path.stat().st_size} + {path.with_suffix('.golden').stat().st_size} bytes, logits up to "
           f"{np.abs(arrays['logits']).max():.3g}, HF's prefill and steps differ by {spread:.2g}", flush=True)
 
@@ -167,7 +167,7 @@ def compare(path, arrays):
 
 def check(name, folder):
     arch, _, config, _ = configure(name)
-    have = golden.read(folder / f"{name}.golden")
+    have = golden.unpack((folder / f"{name}.golden").read_bytes())
     weights = convert.from_gguf(config, gguf_io.read(folder / f"{name}.gguf"))
     want, _ = compute(arch, config, weights, torch.tensor(have["tokens"].astype(np.int64)))
     worst = 0.0

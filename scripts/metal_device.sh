@@ -34,13 +34,5 @@ fi
 step check "$gdn" check --backend metal $quick
 step validation env MTL_DEBUG_LAYER=1 MTL_SHADER_VALIDATION=1 "$gdn" check --backend metal --quick --cases 40
 # shellcheck disable=SC2086
-step bench "$gdn" bench --backend metal $quick --json "$out/$name.json"
-# shellcheck disable=SC2086
-"$gdn" bench --backend metal $quick >"$logs/table" 2>&1 || true
-
-{
-    echo '```'
-    grep -A 3 '^metal' "$logs/info" || true
-    echo '```'
-    echo
-} | device_report metal_device Metal "$system, $(uname -m)" "the call"
+step bench env GDN_PROGRESS=off "$gdn" bench --backend metal $quick --json "$out/$name.json"
+printf '```\n%s\n```\n\n' "$(grep -A 3 '^metal' "$logs/info")" | device_report metal_device Metal "$system, $(uname -m)" "the call"

@@ -185,10 +185,10 @@ def write_golden(args, n_prompt=48, n_new=48):
     starts, rows = list(range(0, len(tokens) - 3, 4)), [0, 1, n_prompt - 1, len(tokens) - 1]
     drafted = hf.run_mtp(trunk, mtp, tokens, final, starts, 3)[2]
     best, ahead = logits.topk(2), drafted[1].topk(2).values
-    golden.write(args.golden, arrays | dict(
+    args.golden.write_bytes(golden.pack(arrays | dict(
         n_prompt=np.array([n_prompt]), tokens=tokens.numpy(), best=best.indices[:, 0].numpy(),
         margin=(best.values[:, 0] - best.values[:, 1]).numpy(), rows=np.array(rows), logits=logits[rows].numpy(),
-        draft_from=np.array(starts), draft_tokens=drafted[0].numpy(), draft_margin=(ahead[..., 0] - ahead[..., 1]).numpy()))
+        draft_from=np.array(starts), draft_tokens=drafted[0].numpy(), draft_margin=(ahead[..., 0] - ahead[..., 1]).numpy())))
 
 
 def main():

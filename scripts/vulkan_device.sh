@@ -71,13 +71,5 @@ else
     not_run validation "$layer is not installed"
 fi
 # shellcheck disable=SC2086
-step bench "$gdn" bench --backend vulkan --device 0 $level $quick --json "$out/$name.json"
-# shellcheck disable=SC2086
-"$gdn" bench --backend vulkan --device 0 $level $quick >"$logs/table" 2>&1 || true
-
-{
-    echo '```'
-    cat "$logs/device"
-    echo '```'
-    echo
-} | device_report vulkan_device Vulkan "$driver, $(uname -srm)" "the call"
+step bench env GDN_PROGRESS=off "$gdn" bench --backend vulkan --device 0 $level $quick --json "$out/$name.json"
+printf '```\n%s\n```\n\n' "$(cat "$logs/device")" | device_report vulkan_device Vulkan "$driver, $(uname -srm)" "the call"

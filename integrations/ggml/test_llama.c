@@ -1,6 +1,6 @@
 /* Compares an unmodified llama.cpp with and without libggml-gdn: a model must give the same tokens.
  *
- *     test_llama model.gguf libggml-gdn.so [model.golden]
+ *     test_llama model.gguf libggml-gdn.so [FOLDER model.golden]
  *
  * Each scenario runs in a context without the plugin, then in one with it. The second run gets the tokens that the
  * first one chose, so that logits can be compared to the end. A different token is an error unless it is a near-tie:
@@ -18,6 +18,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "tests/golden/golden.h"
 
 enum { MAX_SEQS = 4, PROMPT = 70, STEPS = 40 };
 
@@ -172,46 +174,10 @@ static bool same(const char *name, const tape *a, const tape *b)
 
 /* ---- A golden ---------------------------------------------------------------------------------------- */
 
-typedef struct golden {
-    int32_t *tokens, *rows;
-    float *logits;
-    int n_tokens, n_rows;
-} golden;
-
-static void *array_of(FILE *f, const char *wanted, int *outermost)
-{
-    int32_t n_arrays;
-    char name[33] = { 0 };
-    if (fseek(f, 8, SEEK_SET) || fread(&n_arrays, 4, 1, f) != 1) die("the golden cannot be read");
-    for (int i = 0; i < n_arrays; i++) {
-        int32_t head[6];
-        if (fread(name, 32, 1, f) != 1 || fread(head, 4, 6, f) != 6) break;
-        const size_t n = (size_t)head[2] * (size_t)head[3] * (size_t)head[4] * (size_t)head[5];
-        void *data = malloc(n ? n * 4 : 1);
-        if (!data || fread(data, 4, n, f) != n) die("the golden cannot be read");
-        *outermost = head[2];
-        if (!strcmp(name, wanted)) return data;
-        free(data);
-    }
-    die("the golden has not all arrays");
-    return NULL;
-}
-
-static golden read_golden(const char *path)
-{
-    golden g;
-    FILE *f = fopen(path, "rb");
-    if (!f) die("the golden cannot be opened");
-    g.tokens = array_of(f, "tokens", &g.n_tokens);
-    g.rows = array_of(f, "rows", &g.n_rows);
-    g.logits = array_of(f, "logits", &g.n_rows);
-    fclose(f);
-    return g;
-}
-
 /* Root mean squared difference from the golden's logits. */
-static double distance(struct llama_model *model, const golden *g)
+static double distance(struct llama_model *model, const gdng_file *g)
 {
+    const gdng_tensor *tokens = gdng_find(g, "tokens"), *rows = gdng_find(g, "rows"), *logits = gdng_find(g, "logits");
     struct llama_context_params p = llama_context_default_params();
     p.n_ctx = p.n_batch = p.n_ubatch = 512;
     p.n_threads = p.n_threads_batch = 1;
@@ -220,20 +186,21 @@ static double distance(struct llama_model *model, const golden *g)
     tape t = { 0 };
     double sum = 0;
     if (!ctx) die("llama.cpp makes no context");
-    for (int i = 0; i < g->n_tokens; i++) { /* half in one batch, half one by one */
-        add(&b, g->tokens[i], i, 0, true);
-        if (i + 1 >= g->n_tokens / 2) run_batch(ctx, &b, &t);
+    if (!tokens || !rows || !logits) die("the golden has not all arrays");
+    for (int i = 0; i < tokens->dims[0]; i++) { /* half in one batch, half one by one */
+        add(&b, ((const int32_t *)tokens->data)[i], i, 0, true);
+        if (i + 1 >= tokens->dims[0] / 2) run_batch(ctx, &b, &t);
     }
-    for (int r = 0; r < g->n_rows; r++)
-        for (int k = 0; k < n_vocab; k++) {
-            const double d = (double)t.logits[g->rows[r] * (size_t)n_vocab + (size_t)k] - g->logits[r * n_vocab + k];
-            sum += d * d;
-        }
+    for (int r = 0; r < rows->dims[0]; r++) {
+        const float *got = t.logits + ((const int32_t *)rows->data)[r] * (size_t)n_vocab,
+                    *want = (const float *)logits->data + r * (size_t)n_vocab;
+        for (int k = 0; k < n_vocab; k++) sum += ((double)got[k] - want[k]) * ((double)got[k] - want[k]);
+    }
     free(t.logits);
     free(t.tokens);
     llama_batch_free(b);
     llama_free(ctx);
-    return sqrt(sum / ((double)g->n_rows * n_vocab));
+    return sqrt(sum / ((double)rows->dims[0] * n_vocab));
 }
 
 static const scenario scenarios[] = {
@@ -258,8 +225,8 @@ int main(int argc, char **argv)
     enum { N = sizeof scenarios / sizeof *scenarios };
     tape alone[N];
     int failed = 0;
-    if (argc != 3 && argc != 4) {
-        fprintf(stderr, "usage: %s model.gguf libggml-gdn.so [model.golden]\n", argv[0]);
+    if (argc != 3 && argc != 5) {
+        fprintf(stderr, "usage: %s model.gguf libggml-gdn.so [FOLDER model.golden]\n", argv[0]);
         return 2;
     }
     setenv("GDN_GGML", "all", 0); /* by default also nodes that would not be faster */
@@ -271,8 +238,9 @@ int main(int argc, char **argv)
     if (!model) die("the model cannot be loaded");
     n_vocab = llama_vocab_n_tokens(llama_model_get_vocab(model));
     for (int i = 0; i < N; i++) alone[i] = play(model, &scenarios[i], NULL);
-    const golden g = argc == 4 ? read_golden(argv[3]) : (golden){ 0 };
-    const double without = argc == 4 ? distance(model, &g) : 0;
+    gdng_file g;
+    if (argc == 5) gdng_load(&g, argv[3], argv[4]);
+    const double without = argc == 5 ? distance(model, &g) : 0;
 
     if (!ggml_backend_load(argv[2])) die("the plugin cannot be loaded"); /* contexts created from here on use it */
     for (int i = 0; i < N; i++) {
@@ -283,7 +251,7 @@ int main(int argc, char **argv)
         free(alone[i].logits);
         free(alone[i].tokens);
     }
-    if (argc == 4) {
+    if (argc == 5) {
         const double with = distance(model, &g);
         const bool good = with <= 1.1 * without;
         printf("from the golden's logits: %.3e with the plugin, %.3e without: %s\n", with, without,

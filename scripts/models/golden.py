@@ -1,45 +1,33 @@
-"""Golden files: named arrays, little endian, read by the C tests in one pass.
-
-  8 bytes  "GDNGOLD1"
-  i32      number of arrays
-  per array:
-    32 bytes  name, padded with zeros
-    i32       element type: 0 float32, 1 int32
-    i32       number of dimensions, 1 to 4
-    4 x i32   dimensions, outermost first; 1 beyond the number of dimensions
-    data      the elements, 4 bytes each, the last dimension contiguous; the next array follows at once
-"""
+"""Golden files: named arrays in the container that tests/golden/README.md describes."""
 import struct
 
 import numpy as np
 
-MAGIC = b"GDNGOLD1"
-KINDS = {0: "<f4", 1: "<i4"}
+DTYPES = {0: np.dtype("<f4"), 1: np.dtype("<f8"), 2: np.dtype("<i4"), 3: np.dtype("u1")}
+TENSOR_HEADER = struct.Struct("<32s2I4QQ")
 
 
-def write(path, arrays):
-    with open(path, "wb") as f:
-        f.write(MAGIC + struct.pack("<i", len(arrays)))
-        for name, x in arrays.items():
-            x = np.asarray(x)
-            kind = 1 if x.dtype.kind == "i" else 0
-            dims = [*x.shape, 1, 1, 1, 1][:4]
-            f.write(struct.pack("<32sii4i", name.encode(), kind, x.ndim, *dims))
-            f.write(np.ascontiguousarray(x, KINDS[kind]).tobytes())
+def pack(tensors):
+    """The bytes of a file; integers of 64 bits are stored as int32."""
+    codes = {dtype: code for code, dtype in DTYPES.items()}
+    parts = [struct.pack("<4s3I", b"GDNG", 1, len(tensors), 0)]
+    for name, array in tensors.items():
+        array = array.astype(np.int32) if array.dtype == np.int64 else array
+        data = np.ascontiguousarray(array).tobytes()
+        dims = array.shape + (1,) * (4 - array.ndim)
+        parts += [TENSOR_HEADER.pack(name.encode(), codes[array.dtype], array.ndim, *dims, len(data)), data,
+                  bytes(-len(data) % 8)]
+    return b"".join(parts)
 
 
-def read(path):
-    with open(path, "rb") as f:
-        data = f.read()
-    if data[:8] != MAGIC:
-        raise ValueError(f"{path} is no golden file")
-    at, out = 12, {}
-    for _ in range(struct.unpack_from("<i", data, 8)[0]):
-        name, kind, n_dims, *dims = struct.unpack_from("<32sii4i", data, at)
-        at += struct.calcsize("<32sii4i")
-        n = int(np.prod(dims))
-        out[name.rstrip(b"\0").decode()] = np.frombuffer(data, KINDS[kind], n, at).reshape(dims[:n_dims])
-        at += 4 * n
-    if at != len(data):
-        raise ValueError(f"{path} has {len(data) - at} bytes too many")
-    return out
+def unpack(blob):
+    magic, version, count, _ = struct.unpack_from("<4s3I", blob)
+    if (magic, version) != (b"GDNG", 1):
+        raise ValueError("not a GDNG file of version 1")
+    tensors, at = {}, 16
+    for _ in range(count):
+        name, code, ndim, *dims, size = TENSOR_HEADER.unpack_from(blob, at)
+        at += TENSOR_HEADER.size
+        tensors[name.rstrip(b"\0").decode()] = np.frombuffer(blob[at:at + size], DTYPES[code]).reshape(dims[:ndim])
+        at += (size + 7) // 8 * 8
+    return tensors

@@ -1,5 +1,5 @@
-/* Reads the golden files of this folder (container "GDNG", described in README.md), on little-endian machines. What is
- * no such file ends the program. Tensors point into the file's block, which is freed with free(). */
+/* Reads golden files (container "GDNG", described in README.md), on little-endian machines. What is no such file ends
+ * the program. Tensors point into the file's block, which is freed with free(). */
 #ifndef GDNG_GOLDEN_H
 #define GDNG_GOLDEN_H
 
@@ -9,14 +9,15 @@
 #include "tests/harness.h"
 
 enum { GDNG_F32 = 0, GDNG_F64 = 1, GDNG_I32 = 2, GDNG_U8 = 3 };
-enum { GDNG_MAX_TENSORS = 16, GDNG_FILE_HEADER = 16, GDNG_TENSOR_HEADER = 80 };
+enum { GDNG_MAX_TENSORS = 64, GDNG_FILE_HEADER = 16, GDNG_TENSOR_HEADER = 80 };
 
 typedef struct {
     char name[32]; /* NUL-terminated */
     uint32_t dtype, ndim;
-    uint64_t dims[4], bytes; /* until here as in the file */
-    uint64_t count;          /* elements */
-    const void *data;        /* contiguous, last dimension fastest, aligned to 8 bytes */
+    int64_t dims[4];
+    uint64_t bytes;   /* until here as in the file */
+    uint64_t count;   /* elements */
+    const void *data; /* contiguous, last dimension fastest, aligned to 8 bytes */
 } gdng_tensor;
 
 typedef struct {
@@ -37,8 +38,9 @@ static inline void gdng_load(gdng_file *f, const char *folder, const char *name)
         NEED(at + GDNG_TENSOR_HEADER <= n, "%s is cut off", name);
         memcpy(t, f->block + at, GDNG_TENSOR_HEADER);
         at += GDNG_TENSOR_HEADER;
-        NEED(t->dtype <= GDNG_U8 && t->bytes <= n - at, "%s: a bad tensor", name);
-        t->count = t->bytes / element[t->dtype];
+        t->count = (uint64_t)(t->dims[0] * t->dims[1] * t->dims[2] * t->dims[3]);
+        NEED(t->dtype <= GDNG_U8 && t->bytes == t->count * element[t->dtype] && t->bytes <= n - at, "%s: a bad tensor",
+             name);
         t->data = f->block + at;
         at += (size_t)(t->bytes + 7) / 8 * 8;
     }

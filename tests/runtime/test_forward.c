@@ -12,49 +12,7 @@
 
 #include "engine_fixture.h"
 #include "runtime/decode/engine_internal.h" /* the draft head's logits are nobody else's business */
-
-/* ---- Golden files: named arrays, as scripts/models/golden.py writes them ---- */
-
-enum { GOLDEN_ARRAYS = 64 };
-typedef struct golden_array {
-    char name[33];
-    int32_t kind, n_dims, dim[4]; /* kind 0: float, 1: int32; outermost dimension first */
-    const void *data;
-} golden_array;
-
-typedef struct golden {
-    unsigned char *bytes;
-    golden_array a[GOLDEN_ARRAYS];
-    int32_t n;
-} golden;
-
-static void golden_read(const char *folder, const char *name, golden *g)
-{
-    size_t n;
-    memset(g, 0, sizeof *g);
-    g->bytes = test_file(folder, name, &n);
-    NEED(n > 12);
-    NEED(!memcmp(g->bytes, "GDNGOLD1", 8));
-    memcpy(&g->n, g->bytes + 8, 4);
-    NEED(g->n > 0 && g->n <= GOLDEN_ARRAYS);
-    size_t at = 12;
-    for (int32_t i = 0; i < g->n; i++) {
-        golden_array *a = &g->a[i];
-        NEED(at + 56 <= n);
-        memcpy(a->name, g->bytes + at, 32);
-        memcpy(&a->kind, g->bytes + at + 32, 24);
-        a->data = g->bytes + at + 56;
-        at += 56 + (size_t)4 * (size_t)a->dim[0] * (size_t)a->dim[1] * (size_t)a->dim[2] * (size_t)a->dim[3];
-    }
-    NEED(at == n);
-}
-
-static const golden_array *golden_find(const golden *g, const char *name)
-{
-    for (int32_t i = 0; i < g->n; i++)
-        if (!strcmp(g->a[i].name, name)) return &g->a[i];
-    return NULL;
-}
+#include "tests/golden/golden.h"
 
 /* Largest less smallest. */
 static double golden_range(const float *x, int64_t n)
@@ -99,7 +57,7 @@ static void compare(comparison *c, const float *got, const float *expected, int6
 /* ---- The trunk ---- */
 
 typedef struct tapped {
-    const golden *g;
+    const gdng_file *g;
     comparison *c;
     int32_t first, n_layer, seen;
 } tapped;
@@ -109,8 +67,8 @@ static void tap(void *user, int32_t layer, const float *rows, int32_t n_rows, in
 {
     tapped *t = user;
     if (layer < 0 || layer > t->n_layer) return;
-    const golden_array *a = golden_find(t->g, layer == t->n_layer ? "final" : "hidden");
-    const int64_t all = (int64_t)a->dim[a->n_dims - 2] * n_embd;
+    const gdng_tensor *a = gdng_find(t->g, layer == t->n_layer ? "final" : "hidden");
+    const int64_t all = a->dims[a->ndim - 2] * n_embd;
     const float *of = (const float *)a->data + (layer == t->n_layer ? 0 : layer * all);
     for (int32_t i = 0; i < n_rows; i++, t->seen++)
         compare(t->c, rows + (int64_t)i * n_embd, of + (int64_t)(t->first + row_of_batch[i]) * n_embd, n_embd,
@@ -118,12 +76,12 @@ static void tap(void *user, int32_t layer, const float *rows, int32_t n_rows, in
 }
 
 /* All tokens, in calls of `chunk` and micro-batches of n_batch. */
-static void trunk(const rt_model *model, const golden *g, comparison *c, int32_t chunk, int32_t n_batch)
+static void trunk(const rt_model *model, const gdng_file *g, comparison *c, int32_t chunk, int32_t n_batch)
 {
-    const golden_array *tokens = golden_find(g, "tokens"), *logits = golden_find(g, "logits");
-    const int32_t n = tokens->dim[0], V = model->hp.n_vocab;
-    NEED(logits && logits->dim[0] == n && logits->dim[1] == V &&
-         golden_find(g, "hidden")->dim[0] == model->hp.n_layer && n <= 64);
+    const gdng_tensor *tokens = gdng_find(g, "tokens"), *logits = gdng_find(g, "logits");
+    const int32_t n = (int32_t)tokens->dims[0], V = model->hp.n_vocab;
+    NEED(logits && logits->dims[0] == n && logits->dims[1] == V &&
+         gdng_find(g, "hidden")->dims[0] == model->hp.n_layer && n <= 64);
     const double range = golden_range(logits->data, (int64_t)n * V);
     rt_engine *e = fixture_open(model, &(fixture_engine){ .n_batch = n_batch, .n_rollback = 2 });
     tapped t = { g, c, 0, model->hp.n_layer, 0 };
@@ -145,15 +103,15 @@ static void trunk(const rt_model *model, const golden *g, comparison *c, int32_t
 
 /* ---- The draft head ---- */
 
-static void draft_head(const rt_model *model, const golden *g, comparison *c)
+static void draft_head(const rt_model *model, const gdng_file *g, comparison *c)
 {
-    const golden_array *tokens = golden_find(g, "tokens"), *first = golden_find(g, "mtp_logits"),
-                       *first_hidden = golden_find(g, "mtp_hidden");
-    const golden_array *from = golden_find(g, "draft_from"), *drafts = golden_find(g, "draft_tokens"),
-                       *logits = golden_find(g, "draft_logits"), *hidden = golden_find(g, "draft_hidden");
+    const gdng_tensor *tokens = gdng_find(g, "tokens"), *first = gdng_find(g, "mtp_logits"),
+                      *first_hidden = gdng_find(g, "mtp_hidden");
+    const gdng_tensor *from = gdng_find(g, "draft_from"), *drafts = gdng_find(g, "draft_tokens"),
+                      *logits = gdng_find(g, "draft_logits"), *hidden = gdng_find(g, "draft_hidden");
     NEED(first && first_hidden && from && drafts && logits && hidden);
-    const int32_t *token = tokens->data, n = tokens->dim[0], V = model->hp.n_vocab, E = model->hp.n_embd,
-                  depth = drafts->dim[1];
+    const int32_t *token = tokens->data, n = (int32_t)tokens->dims[0], V = model->hp.n_vocab, E = model->hp.n_embd,
+                  depth = (int32_t)drafts->dims[1];
     const double range = golden_range(first->data, (int64_t)n * V),
                  hidden_range = golden_range(first_hidden->data, (int64_t)n * E);
     int32_t seq[64] = { 0 }, got[8], n_got;
@@ -182,7 +140,7 @@ static void draft_head(const rt_model *model, const golden *g, comparison *c)
         NEED(!rt_decode(e, &batch) && !rt_seq_rm(m, 0, p + 1, -1));
     }
     /* a few positions, deeper; the head reads the whole text at once */
-    for (int32_t i = 0; i < from->dim[0]; i++)
+    for (int32_t i = 0; i < from->dims[0]; i++)
         for (int32_t d = 1; d <= depth; d++) {
             const int32_t p = ((const int32_t *)from->data)[i];
             const rt_draft_request ask = { 0, token[p], d };
@@ -200,35 +158,34 @@ static void draft_head(const rt_model *model, const golden *g, comparison *c)
 
 /* ---- The trained model ---- */
 
-static void texts(const rt_tokenizer *t, const golden *g)
+static void texts(const rt_tokenizer *t, const gdng_file *g)
 {
     int n_texts = 0;
     for (int i = 0;; i++, n_texts++) {
         char name[32], bytes[256];
         (void)snprintf(name, sizeof name, "text_%d", i);
-        const golden_array *text = golden_find(g, name);
+        const gdng_tensor *text = gdng_find(g, name);
         (void)snprintf(name, sizeof name, "tokens_%d", i);
-        const golden_array *tokens = golden_find(g, name);
+        const gdng_tensor *tokens = gdng_find(g, name);
         if (!text) break;
-        NEED(tokens && text->dim[0] <= 256);
-        for (int32_t c = 0; c < text->dim[0]; c++) bytes[c] = (char)((const int32_t *)text->data)[c];
+        NEED(tokens && text->dims[0] <= 256);
+        for (int32_t c = 0; c < text->dims[0]; c++) bytes[c] = (char)((const int32_t *)text->data)[c];
         int32_t got[256];
         int64_t n;
-        NEED(!rt_tokenize(t, bytes, (uint64_t)text->dim[0], RT_PARSE_SPECIAL, got, 256, &n));
-        REQUIRE(n == tokens->dim[0] && !memcmp(got, tokens->data, 4 * (size_t)n));
+        NEED(!rt_tokenize(t, bytes, (uint64_t)text->dims[0], RT_PARSE_SPECIAL, got, 256, &n));
+        REQUIRE(n == tokens->dims[0] && !memcmp(got, tokens->data, 4 * (size_t)n));
     }
     REQUIRE(n_texts >= 10);
     printf("%d texts\n", n_texts);
 }
 
-static void choices(const rt_model *model, const golden *g)
+static void choices(const rt_model *model, const gdng_file *g)
 {
-    const golden_array *tokens = golden_find(g, "tokens"), *best = golden_find(g, "best"),
-                       *margin = golden_find(g, "margin"), *rows = golden_find(g, "rows"),
-                       *logits = golden_find(g, "logits");
+    const gdng_tensor *tokens = gdng_find(g, "tokens"), *best = gdng_find(g, "best"), *margin = gdng_find(g, "margin"),
+                      *rows = gdng_find(g, "rows"), *logits = gdng_find(g, "logits");
     const int32_t V = model->hp.n_vocab;
-    NEED(tokens && best && margin && rows && logits && tokens->dim[0] == 96 && best->dim[0] == 96 &&
-         logits->dim[1] == V);
+    NEED(tokens && best && margin && rows && logits && tokens->dims[0] == 96 && best->dims[0] == 96 &&
+         logits->dims[1] == V);
     rt_engine *e = fixture_open(model, &(fixture_engine){ .n_batch = 40 });
     int32_t seq[96] = { 0 }, n_clear = 0;
     uint8_t all[96];
@@ -241,7 +198,7 @@ static void choices(const rt_model *model, const golden *g)
         n_clear++;
     }
     double worst = 0;
-    for (int32_t i = 0; i < rows->dim[0]; i++) {
+    for (int32_t i = 0; i < rows->dims[0]; i++) {
         const float *expected = (const float *)logits->data + (int64_t)i * V,
                     *got = rt_logits(e, ((const int32_t *)rows->data)[i]);
         const double range = golden_range(expected, V);
@@ -257,16 +214,16 @@ static void choices(const rt_model *model, const golden *g)
 
 static void trained_model(const char *folder)
 {
-    golden g;
+    gdng_file g;
     rt_tokenizer *tokenizer;
-    golden_read(folder, "fixtures/kjv-small.golden", &g);
+    gdng_load(&g, folder, "fixtures/kjv-small.golden");
     rt_model *model = fixture_model(folder, "../../models/kjv-small-q8_0.gguf");
     NEED(!rt_tokenizer_create(model->file, &tokenizer));
     texts(tokenizer, &g);
     choices(model, &g);
     rt_tokenizer_destroy(tokenizer);
     rt_model_free(model);
-    free(g.bytes);
+    free(g.block);
 }
 
 int main(int argc, char **argv)
@@ -281,10 +238,10 @@ int main(int argc, char **argv)
     NEED(argc == 2);
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         char name[64];
-        golden g = { 0 };
+        gdng_file g;
         comparison c = { 0, files[i].tolerance, 0, 0 }, draft = c;
         (void)snprintf(name, sizeof name, "fixtures/%s.golden", files[i].name);
-        golden_read(argv[1], name, &g);
+        gdng_load(&g, argv[1], name);
         (void)snprintf(name, sizeof name, "fixtures/%s.gguf", files[i].name);
         rt_model *model = fixture_model(argv[1], name);
         trunk(model, &g, &c, 64, 64);
@@ -298,7 +255,7 @@ int main(int argc, char **argv)
         if (model->hp.n_mtp) printf("; draft head %.2e, %lld values", draft.worst, (long long)draft.n);
         printf("\n");
         rt_model_free(model);
-        free(g.bytes);
+        free(g.block);
     }
     trained_model(argv[1]);
     return test_summary();

@@ -24,54 +24,50 @@ static gdn_set_rows_args *const r = &rows_args;
 #include "core/kernels.def"
 #undef GDN_KERNEL
 static const struct plain {
-    gdn_status (*query)(const gdn_context *ctx, const void *args, gdn_capability *capability);
-    gdn_status (*run)(gdn_context *ctx, const void *args, gdn_stream stream);
-    uint32_t size, first;
+    check_kernel kernel; /* without what the text of cases needs */
+    uint32_t first;
 } plain[CHECK_KERNEL_COUNT] = {
 #define GDN_KERNEL(stem, number, title)                                                                                \
-    { query_##stem, run_##stem, sizeof(gdn_##stem##_args), GDN_FIRST_SIZE(gdn_##stem##_args) },
+    { { .name = #stem, .query = query_##stem, .run = run_##stem, .args_size = sizeof(gdn_##stem##_args) },             \
+      GDN_FIRST_SIZE(gdn_##stem##_args) },
 #include "core/kernels.def"
 #undef GDN_KERNEL
 };
 
-/* Both functions refuse the arguments on every target with this text, and nothing is written. */
-static void refuse_plain(const api_fixture *f, const struct plain *of, int line, const void *args, const char *text)
+/* A fixture's memory with plain arguments. */
+static api_fixture with_plain(const api_fixture *f, const struct plain *of, void *args)
 {
-    memcpy(f->before, f->memory, f->memory_bytes);
-    for (int i = 0; i < api_target_count; i++) {
-        gdn_capability cap = { .size = sizeof cap };
-        for (int run = 0; run < 2; run++) {
-            const gdn_status got =
-                run ? of->run(api_target_list[i].ctx, args, NULL) : of->query(api_target_list[i].ctx, args, &cap);
-            REQUIRE(got == GDN_INVALID_ARGUMENT && strstr(gdn_last_error(), text), "line %d: %s on %s without \"%s\"",
-                    line, f->kernel->name, api_target_list[i].name, text);
-        }
-        REQUIRE(!memcmp(f->memory, f->before, f->memory_bytes));
-    }
+    api_fixture p = *f;
+    p.kernel = &of->kernel;
+    p.args = args;
+    return p;
 }
 
-static void accept_plain(const api_fixture *f, const struct plain *of, int line, const void *args)
+static void accept_plain(const api_fixture *f, int line)
 {
     memcpy(f->before, f->memory, f->memory_bytes);
     for (int i = 0; i < api_target_count; i++) {
         gdn_capability cap = { .size = sizeof cap };
         memcpy(f->memory, f->before, f->memory_bytes);
-        REQUIRE(!of->query(api_target_list[i].ctx, args, &cap) && !of->run(api_target_list[i].ctx, args, NULL),
+        REQUIRE(!f->kernel->query(api_target_list[i].ctx, f->args, &cap) &&
+                    !f->kernel->run(api_target_list[i].ctx, f->args, NULL),
                 "line %d: %s on %s", line, f->kernel->name, api_target_list[i].name);
     }
 }
 
 /* A struct as older, newer and wrong callers have it: `copy` of `size` bytes, with room behind it, which is in *args or
  * is pointed to from there. */
-static void sizes_of_struct(const api_fixture *f, const struct plain *of, const void *args, const char *name,
+static void sizes_of_struct(const api_fixture *fixture, const struct plain *of, void *args, const char *name,
                             unsigned char *copy, uint32_t size, uint32_t first)
 {
+    const api_fixture f = with_plain(fixture, of, args);
     const uint32_t sizes[] = { 0, 1, 3, 4, first - 8, first - 1, 65537, UINT32_MAX }, newer = size + 64;
     char text[64];
+    const char *const texts[] = { text, NULL };
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         memcpy(copy, &sizes[i], 4);
         (void)snprintf(text, sizeof text, "%s->size is %u;", name, (unsigned)sizes[i]);
-        refuse_plain(f, of, __LINE__, args, text);
+        api_refuse(&f, __LINE__, GDN_INVALID_ARGUMENT, texts);
     }
     /* A newer caller: what we do not know must be zero. */
     memcpy(copy, &newer, 4);
@@ -79,14 +75,14 @@ static void sizes_of_struct(const api_fixture *f, const struct plain *of, const 
     for (uint32_t at = size; at < newer; at += 21) {
         copy[at] = 1;
         (void)snprintf(text, sizeof text, "%s has a member at byte %u ", name, (unsigned)at);
-        refuse_plain(f, of, __LINE__, args, text);
+        api_refuse(&f, __LINE__, GDN_INVALID_ARGUMENT, texts);
         copy[at] = 0;
     }
     copy[newer] = 1; /* beyond what the caller says it has */
-    accept_plain(f, of, __LINE__, args);
+    accept_plain(&f, __LINE__);
     memcpy(copy, &first, 4); /* the first caller */
     memset(copy + first, 0x77, size - first + 1);
-    accept_plain(f, of, __LINE__, args);
+    accept_plain(&f, __LINE__);
 }
 
 static void struct_sizes(void)
@@ -95,24 +91,21 @@ static void struct_sizes(void)
     for (int k = 0; k < CHECK_KERNEL_COUNT; k++) {
         const api_fixture *f = api_fixtures[k];
         f->reset();
-        memcpy(grown, f->args, plain[k].size);
-        sizes_of_struct(f, &plain[k], grown, "args", grown, plain[k].size, plain[k].first);
+        memcpy(grown, f->args, plain[k].kernel.args_size);
+        sizes_of_struct(f, &plain[k], grown, "args", grown, (uint32_t)plain[k].kernel.args_size, plain[k].first);
         /* NULL for each pointer. */
         f->reset();
         memcpy(f->before, f->memory, f->memory_bytes);
         gdn_context *ctx = api_target_list[0].ctx;
         gdn_capability cap = { .size = sizeof cap };
-#define NULLS(call, text)                                                                                              \
-    REQUIRE(call == GDN_INVALID_ARGUMENT);                                                                             \
-    REQUIRE(strstr(gdn_last_error(), text " is NULL"))
-        NULLS(plain[k].run(NULL, f->args, NULL), "ctx");
-        NULLS(plain[k].run(ctx, NULL, NULL), "args");
-        NULLS(plain[k].query(NULL, f->args, &cap), "ctx");
-        NULLS(plain[k].query(ctx, NULL, &cap), "args");
-        NULLS(plain[k].query(ctx, f->args, NULL), "capability");
+        FAILS(plain[k].kernel.run(NULL, f->args, NULL), GDN_INVALID_ARGUMENT, "ctx is NULL");
+        FAILS(plain[k].kernel.run(ctx, NULL, NULL), GDN_INVALID_ARGUMENT, "args is NULL");
+        FAILS(plain[k].kernel.query(NULL, f->args, &cap), GDN_INVALID_ARGUMENT, "ctx is NULL");
+        FAILS(plain[k].kernel.query(ctx, NULL, &cap), GDN_INVALID_ARGUMENT, "args is NULL");
+        FAILS(plain[k].kernel.query(ctx, f->args, NULL), GDN_INVALID_ARGUMENT, "capability is NULL");
         cap.size = sizeof cap - 1;
-        REQUIRE(plain[k].query(ctx, f->args, &cap) == GDN_INVALID_ARGUMENT);
-        REQUIRE(strstr(gdn_last_error(), "capability->size is") && !memcmp(f->memory, f->before, f->memory_bytes));
+        FAILS(plain[k].kernel.query(ctx, f->args, &cap), GDN_INVALID_ARGUMENT, "capability->size is");
+        REQUIRE(!memcmp(f->memory, f->before, f->memory_bytes));
     }
 }
 
@@ -173,12 +166,13 @@ static void initialised(void)
     const gdn_gated_delta_net_args delta = GDN_INIT(gdn_gated_delta_net_args);
     const gdn_delta_inputs plain_inputs = GDN_INIT(gdn_delta_inputs);
     const gdn_set_rows_args rows = GDN_INIT(gdn_set_rows_args);
-    const gdn_gated_delta_net_args zeroed = { .size = sizeof zeroed };
+    gdn_gated_delta_net_args zeroed = { .size = sizeof zeroed };
     REQUIRE(delta.n_snapshots == 1 && delta.state.n_slots == 1 && delta.state_out.n_slots == 1 && delta.scale == 0);
     REQUIRE(plain_inputs.beta_factor == 1 && rows.n_batch[0] == 1 && rows.n_batch[1] == 1 && rows.index_batch[0] == 1 &&
             rows.index_batch[1] == 1);
     on_delta.reset();
-    refuse_plain(&on_delta, &plain[CHECK_KERNEL_gated_delta_net], __LINE__, &zeroed, " is 0; ");
+    const api_fixture zeros = with_plain(&on_delta, &plain[CHECK_KERNEL_gated_delta_net], &zeroed);
+    api_refuse(&zeros, __LINE__, GDN_INVALID_ARGUMENT, (const char *const[]){ " is 0; ", NULL });
     REFUSED(on_delta, (d->state.n_slots = 0, d->n_snapshots = 0, d->scale = 0), "scale is 0; set it",
             "usually 1 / sqrt(head_dim_k)", "zeros alone do not");
     REFUSED(on_delta, d->state.n_slots = 0, "state.n_slots is 0; 1 to");
@@ -190,8 +184,7 @@ static void initialised(void)
         REQUIRE(type##_init(&now, sizeof now) == GDN_OK);                                                              \
         REQUIRE(!memcmp(&now, &(value), sizeof now));                                                                  \
         REQUIRE(type##_init(NULL, sizeof now) == GDN_INVALID_ARGUMENT);                                                \
-        REQUIRE(type##_init(&now, 0) == GDN_INVALID_ARGUMENT);                                                         \
-        REQUIRE(strstr(gdn_last_error(), "size is 0; pass sizeof the struct"));                                        \
+        FAILS(type##_init(&now, 0), GDN_INVALID_ARGUMENT, "size is 0; pass sizeof the struct");                        \
         REQUIRE(type##_init(&now, (uint32_t)GDN_FIRST_SIZE(type) - 1) == GDN_INVALID_ARGUMENT);                        \
         REQUIRE(type##_init(&now, 65537) == GDN_INVALID_ARGUMENT);                                                     \
         REQUIRE(!memcmp(&now, &(value), sizeof now));                                                                  \

@@ -78,6 +78,12 @@ static bool same(float a, float b) { return gdn_bits(a) == gdn_bits(b) || (a != 
 #define TARGET_FMA
 #endif
 
+#define VARIANT(name, variant, target)                                                                                 \
+    target static void expect_##name##_##variant(const float *in, float *out) { expect_##name(in, out); }              \
+    target static void measure_##name##_##variant(const float *in, const float *out, double *error)                    \
+    {                                                                                                                  \
+        measure_##name(in, out, error);                                                                                \
+    }
 #define LOOPS(name, reference, bound)                                                                                  \
     INLINE void expect_##name(const float *restrict in, float *restrict out)                                           \
     {                                                                                                                  \
@@ -87,21 +93,9 @@ static bool same(float a, float b) { return gdn_bits(a) == gdn_bits(b) || (a != 
     {                                                                                                                  \
         for (int i = 0; i < BLOCK; i++) error[i] = ulps((double)out[i], oracle_##name((double)in[i]));                 \
     }                                                                                                                  \
-    static void expect_##name##_base(const float *in, float *out) { expect_##name(in, out); }                          \
-    TARGET_FMA static void expect_##name##_fma(const float *in, float *out) { expect_##name(in, out); }                \
-    TARGET_WIDE static void expect_##name##_wide(const float *in, float *out) { expect_##name(in, out); }              \
-    static void measure_##name##_base(const float *in, const float *out, double *error)                                \
-    {                                                                                                                  \
-        measure_##name(in, out, error);                                                                                \
-    }                                                                                                                  \
-    TARGET_FMA static void measure_##name##_fma(const float *in, const float *out, double *error)                      \
-    {                                                                                                                  \
-        measure_##name(in, out, error);                                                                                \
-    }                                                                                                                  \
-    TARGET_WIDE static void measure_##name##_wide(const float *in, const float *out, double *error)                    \
-    {                                                                                                                  \
-        measure_##name(in, out, error);                                                                                \
-    }                                                                                                                  \
+    VARIANT(name, base, )                                                                                              \
+    VARIANT(name, fma, TARGET_FMA)                                                                                     \
+    VARIANT(name, wide, TARGET_WIDE)                                                                                   \
     static double exact_##name(double x) { return oracle_##name(x); }
 GDN_ELEMENTARY_LIST(LOOPS)
 
@@ -112,12 +106,8 @@ typedef void array_fn(const float *in, float *out, size_t n);
 typedef struct {
     const char *name;
     double bound;
-    void (*expect_base)(const float *in, float *out);
-    void (*expect_fma)(const float *in, float *out);
-    void (*expect_wide)(const float *in, float *out);
-    void (*measure_base)(const float *in, const float *out, double *error);
-    void (*measure_fma)(const float *in, const float *out, double *error);
-    void (*measure_wide)(const float *in, const float *out, double *error);
+    void (*expect[3])(const float *in, float *out); /* by width */
+    void (*measure[3])(const float *in, const float *out, double *error);
     double (*exact)(double x);
     long double (*libm)(long double x);
 } function;
@@ -125,12 +115,8 @@ typedef struct {
 #define FUNCTION(name, reference, bound)                                                                               \
     { #name,                                                                                                           \
       bound,                                                                                                           \
-      expect_##name##_base,                                                                                            \
-      expect_##name##_fma,                                                                                             \
-      expect_##name##_wide,                                                                                            \
-      measure_##name##_base,                                                                                           \
-      measure_##name##_fma,                                                                                            \
-      measure_##name##_wide,                                                                                           \
+      { expect_##name##_base, expect_##name##_fma, expect_##name##_wide },                                             \
+      { measure_##name##_base, measure_##name##_fma, measure_##name##_wide },                                          \
       exact_##name,                                                                                                    \
       libm_##name },
 static const function functions[] = { GDN_ELEMENTARY_LIST(FUNCTION) };
@@ -148,7 +134,7 @@ static isa make_isa(const char *name, const gdn_elementary_table *table)
     return result;
 }
 
-static bool has_fma, has_wide; /* of the CPU that runs the test */
+static int width; /* of the loops that the CPU that runs the test has: 0 base, 1 fma, 2 wide */
 static isa isas[MAX_ISAS];
 static int isa_count;
 
@@ -158,10 +144,10 @@ static void detect(const char *only)
     if ((condition) && (!only || strcmp(only, #name) == 0)) isas[isa_count++] = make_isa(#name, &gdn_elementary_##name)
     OFFER(scalar, true);
 #if defined(__x86_64__)
-    has_fma = gdn_simd_has_avx2() != 0; /* not __builtin_cpu_supports(): clang 14 does not know "f16c" */
-    has_wide = gdn_simd_has_avx512() != 0;
-    OFFER(avx2, has_fma);
-    OFFER(avx512, has_wide);
+    /* not __builtin_cpu_supports(): clang 14 does not know "f16c" */
+    width = gdn_simd_has_avx512() ? 2 : gdn_simd_has_avx2() != 0;
+    OFFER(avx2, width > 0);
+    OFFER(avx512, width > 1);
 #elif defined(__aarch64__)
     OFFER(neon, true);
 #endif
@@ -214,11 +200,6 @@ static bool correctly_rounded(const function *f, float x, float y)
     return false; /* a claim of correct rounding needs its exact check here */
 }
 
-static void (*expect_of(const function *f))(const float *in, float *out)
-{
-    return has_wide ? f->expect_wide : has_fma ? f->expect_fma : f->expect_base;
-}
-
 static void compare(uint64_t index, const float *want, const float *got, int n, difference *d)
 {
     if (memcmp(want, got, (size_t)n * sizeof *want) == 0) return;
@@ -250,7 +231,7 @@ static void run_block(worker *self, uint64_t start)
     memcpy(in, bits, sizeof in);
 
     const bool alike = step == 1 && n == BLOCK && are_constant(w, start, in, want);
-    if (!alike) expect_of(f)(in, want);
+    if (!alike) f->expect[width](in, want);
     else o->constant += BLOCK;
     for (int k = 0; k < isa_count && !alike; k++) {
         if (strcmp(isas[k].name, "scalar") == 0) continue;
@@ -261,7 +242,7 @@ static void run_block(worker *self, uint64_t start)
     const double limit = fmin(fmax(o->worst, SMALL_ERROR), f->bound == 0.5 ? NEAR_TIE : (double)INFINITY);
     const bool fine = none_above(f->name, f->exact, in, want, n, limit);
     if (fine && start / BLOCK % CHECKED != 0) return;
-    (has_wide ? f->measure_wide : has_fma ? f->measure_fma : f->measure_base)(in, want, error);
+    f->measure[width](in, want, error);
     double m = largest(error);
     if (fine && m > limit) o->missed++;
     if (m > o->worst || (m == o->worst && start < o->worst_index)) {
@@ -404,7 +385,7 @@ static void test_scalar(int f_index, uint64_t stride)
     for (uint64_t start = 0; start < w.count; start += BLOCK) {
         int n = w.count - start < BLOCK ? (int)(w.count - start) : BLOCK;
         for (int i = 0; i < BLOCK; i++) in[i] = input_at(&w, start + (uint64_t)i);
-        (has_fma ? functions[f_index].expect_fma : functions[f_index].expect_base)(in, want);
+        functions[f_index].expect[width](in, want);
         scalar(in, got, (size_t)n);
         compare(start, want, got, n, &d);
     }
@@ -453,8 +434,8 @@ static void test_special(int f_index)
         for (uint32_t sign = 0; sign < 2; sign++)
             for (uint32_t step = 0; step < 5; step++)
                 in[n++] = gdn_from_bits((gdn_bits(values[i]) + step - 2u) ^ (sign << 31));
-    (has_fma ? f->expect_fma : f->expect_base)(in, want);
-    f->measure_base(in, want, error);
+    f->expect[width](in, want);
+    f->measure[width](in, want, error);
     char text[400] = "zeros, infinities, ends of ranges";
     bool ok = true;
     for (int k = 0; k < isa_count; k++) {

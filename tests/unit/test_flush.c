@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "numerics/arithmetic.h"
+#include "numerics/elementary.h"
 #include "numerics/float_env.h"
 #include "simd/features.h"
 #include "tests/harness.h"
@@ -75,20 +76,6 @@ typedef struct triple {
     uint32_t a, b, c;
 } triple;
 
-static float from(uint32_t b)
-{
-    float x;
-    memcpy(&x, &b, 4);
-    return x;
-}
-
-static uint32_t bits(float x)
-{
-    uint32_t b;
-    memcpy(&b, &x, 4);
-    return b;
-}
-
 /* Sometimes with few bits, so that ties and exact results come up. */
 static uint32_t number(uint32_t exponent)
 {
@@ -105,20 +92,13 @@ static triple operands(uint32_t i)
     if (i % 3 == 0) t.c = (i & 1) << 31; /* the product alone */
     if (i % 16 == 1) t.c = number(0);
     if (i % 5 == 0) { /* the last bits about 2^-126: 1 - e times 1 + e' */
-        t.a = number(127) | 0x3f800000u;
-        t.a = (t.a & 0x80000000u) | (0x3f800000u + (draw() & 7));
         t.b = (draw() & 0x80000000u) | (0x00800000u - 4 + (draw() & 7));
         t.b = (t.b & 0x7f800000u) ? t.b : t.b | 0x00800000u;
-        t.a = (t.a & 0x80000000u) | (0x3f7fffffu - (draw() & 3));
+        t.a = (draw() & 0x80000000u) | (0x3f7fffffu - (draw() & 3));
         t.c = (i & 1) << 31;
     }
     return t;
 }
-
-static float software_fma(float a, float b, float c) { return gdn_fma(a, b, c); }
-static float software_mul(float a, float b) { return gdn_mul(a, b); }
-static float software_add(float a, float b) { return gdn_add(a, b); }
-static float software_sub(float a, float b) { return gdn_sub(a, b); }
 
 #if defined(__x86_64__)
 static float processor_fma(float a, float b, float c) /* in the mode of the level; the operations stay where they are */
@@ -158,6 +138,7 @@ typedef struct side {
 /* How many results are other than by the rule. */
 static int differences(const side *s, rule by, int describe)
 {
+    static const char *const names[] = { "fma", "*", "+", "-" };
     enum { N = 40000 };
     int wrong = 0;
     test_seed = 1;
@@ -165,20 +146,17 @@ static int differences(const side *s, rule by, int describe)
         const triple t = operands(i);
         const uint32_t one = 0x3f800000u, sign = 0x80000000u;
         const uint32_t zero = (t.a ^ t.b) & sign; /* a * b is a * b + (-0) or + 0, whichever has the product's sign */
-        const uint32_t got[4] = { bits(s->fma(from(t.a), from(t.b), from(t.c))), bits(s->mul(from(t.a), from(t.b))),
-                                  bits(s->add(from(t.c), from(t.b & 0x8fffffffu))),
-                                  bits(s->sub(from(t.b & 0x8fffffffu), from(t.c))) };
+        const uint32_t got[4] = { gdn_bits(s->fma(gdn_from_bits(t.a), gdn_from_bits(t.b), gdn_from_bits(t.c))),
+                                  gdn_bits(s->mul(gdn_from_bits(t.a), gdn_from_bits(t.b))),
+                                  gdn_bits(s->add(gdn_from_bits(t.c), gdn_from_bits(t.b & 0x8fffffffu))),
+                                  gdn_bits(s->sub(gdn_from_bits(t.b & 0x8fffffffu), gdn_from_bits(t.c))) };
         const uint32_t want[4] = { oracle_fma(t.a, t.b, t.c, by), oracle_fma(t.a, t.b, zero, by),
                                    oracle_fma(t.b & 0x8fffffffu, one, t.c, by),
                                    oracle_fma(t.b & 0x8fffffffu, one, t.c ^ sign, by) };
         for (int k = 0; k < 4; k++)
             if (got[k] != want[k] && wrong++ < 5 && describe)
-                (void)printf("%s, %s of %08x %08x %08x: %08x, and by the oracle %08x\n", s->name,
-                             k == 0   ? "fma"
-                             : k == 1 ? "*"
-                             : k == 2 ? "+"
-                                      : "-",
-                             t.a, t.b, t.c, got[k], want[k]);
+                (void)printf("%s, %s of %08x %08x %08x: %08x, and by the oracle %08x\n", s->name, names[k], t.a, t.b,
+                             t.c, got[k], want[k]);
     }
     return wrong;
 }
@@ -186,7 +164,7 @@ static int differences(const side *s, rule by, int describe)
 int main(void)
 {
     int n = 1;
-    side sides[2] = { { "software", software_fma, software_mul, software_add, software_sub } };
+    side sides[2] = { { "software", gdn_fma, gdn_mul, gdn_add, gdn_sub } };
 #if defined(__x86_64__)
     if (gdn_simd_has_fma())
         sides[n++] = (side){ "the processor's mode", processor_fma, processor_mul, processor_add, processor_sub };
