@@ -197,18 +197,14 @@ static void choices(const rt_model *model, const gdng_file *g)
         REQUIRE(golden_largest(rt_logits(e, i), V) == ((const int32_t *)best->data)[i]);
         n_clear++;
     }
-    double worst = 0;
+    comparison c = { .tolerance = 0.01 };
     for (int32_t i = 0; i < rows->dims[0]; i++) {
-        const float *expected = (const float *)logits->data + (int64_t)i * V,
-                    *got = rt_logits(e, ((const int32_t *)rows->data)[i]);
-        const double range = golden_range(expected, V);
-        for (int32_t v = 0; v < V; v++) {
-            const double d = fabs((double)got[v] - (double)expected[v]) / range;
-            worst = d > worst ? d : worst;
-        }
+        const float *expected = (const float *)logits->data + (int64_t)i * V;
+        const int32_t row = ((const int32_t *)rows->data)[i];
+        compare(&c, rt_logits(e, row), expected, V, golden_range(expected, V), "logits", row);
     }
-    REQUIRE(n_clear >= 40 && worst < 0.01);
-    printf("%d clear choices, logits within %.2e of their range\n", (int)n_clear, worst);
+    REQUIRE(n_clear >= 40);
+    printf("%d clear choices, logits within %.2e of their range\n", (int)n_clear, c.worst);
     rt_engine_destroy(e);
 }
 

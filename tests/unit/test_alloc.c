@@ -25,29 +25,16 @@ void *__libc_calloc(size_t n, size_t bytes);
 void *__libc_realloc(void *memory, size_t bytes);
 void *__libc_memalign(size_t alignment, size_t bytes);
 
-COUNTED void *malloc(size_t bytes)
-{
-    malloc_calls++;
-    return __libc_malloc(bytes);
-}
-
-COUNTED void *calloc(size_t n, size_t bytes)
-{
-    malloc_calls++;
-    return __libc_calloc(n, bytes);
-}
-
-COUNTED void *realloc(void *memory, size_t bytes)
-{
-    malloc_calls++;
-    return __libc_realloc(memory, bytes);
-}
-
-COUNTED void *aligned_alloc(size_t alignment, size_t bytes)
-{
-    malloc_calls++;
-    return __libc_memalign(alignment, bytes);
-}
+#define COUNTS(declaration, call)                                                                                      \
+    COUNTED void *declaration                                                                                          \
+    {                                                                                                                  \
+        malloc_calls++;                                                                                                \
+        return call;                                                                                                   \
+    }
+COUNTS(malloc(size_t bytes), __libc_malloc(bytes))
+COUNTS(calloc(size_t n, size_t bytes), __libc_calloc(n, bytes))
+COUNTS(realloc(void *memory, size_t bytes), __libc_realloc(memory, bytes))
+COUNTS(aligned_alloc(size_t alignment, size_t bytes), __libc_memalign(alignment, bytes))
 
 COUNTED int posix_memalign(void **memory, size_t alignment, size_t bytes)
 {

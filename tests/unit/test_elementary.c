@@ -332,18 +332,13 @@ static void test_all_inputs(int f_index, uint64_t stride, int threads)
     static worker workers[MAX_THREADS];
     pthread_t ids[MAX_THREADS];
     double t0 = seconds();
-    int started = 0;
-    for (; started < threads; started++) {
-        workers[started] = (worker){ .w = &w };
-        if (pthread_create(&ids[started], NULL, run_worker, &workers[started]) != 0) break;
+    for (int i = 0; i < threads; i++) {
+        workers[i] = (worker){ .w = &w };
+        NEED(!pthread_create(&ids[i], NULL, run_worker, &workers[i]));
     }
-    if (started == 0) { /* no threads to be had: this one */
-        workers[0] = (worker){ .w = &w };
-        run_worker(&workers[0]);
-    }
-    for (int i = 0; i < started; i++) pthread_join(ids[i], NULL);
+    for (int i = 0; i < threads; i++) pthread_join(ids[i], NULL);
     outcome o = workers[0].o;
-    for (int i = 1; i < started; i++) merge(&o, &workers[i].o);
+    for (int i = 1; i < threads; i++) merge(&o, &workers[i].o);
     double t = seconds() - t0;
 
     char text[400];
