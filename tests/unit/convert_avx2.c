@@ -1,4 +1,3 @@
-/* test_convert: avx2 */
 #include "simd/avx2.h"
 #define CONVERT_TABLE convert_avx2
 #include "tests/unit/convert.inc.h"

@@ -1,4 +1,3 @@
-/* test_convert: avx512 */
 #include "simd/avx512.h"
 #define CONVERT_TABLE convert_avx512
 #include "tests/unit/convert.inc.h"

@@ -1,4 +1,3 @@
-/* test_convert: neon */
 #include "simd/neon.h"
 #define CONVERT_TABLE convert_neon
 #include "tests/unit/convert.inc.h"
