@@ -40,7 +40,7 @@ case $backend in
 cuda)
     try "no driver" 'no CUDA driver' LD_LIBRARY_PATH="$folder"
     [ -z "$fake" ] || try "no device" 'CUDA_ERROR_NO_DEVICE' LD_LIBRARY_PATH="$fake" GDN_SIMT_CONTROL=devices=0
-    [ -z "$fake" ] || try "an old driver" 'is of CUDA 12.9; this build.s kernels, made with CUDA 13.0, need one of CUDA 13.0 or newer, R580' \
+    [ -z "$fake" ] || try "an old driver" 'is of CUDA 12.9; this build.s kernels, made with CUDA 13.0, need one of CUDA 13.0 or newer' \
         LD_LIBRARY_PATH="$fake" GDN_SIMT_CONTROL=driver=12090
     [ -z "$fake" ] || try "an old device" 'compute capability 7.0; 7.5 is needed' LD_LIBRARY_PATH="$fake" GDN_SIMT_CONTROL=compute=70
     ;;
