@@ -1,5 +1,5 @@
-/* The prefix cache by name: what is found, what it saves and who goes first. Logits are
- * compared with those of an engine without one, bit by bit; the memory's books are audited and what is free is filled
+/* The prefix cache: which prefixes are found, how many tokens they save, which are evicted first. Logits are compared
+ * bit for bit with those of an engine without a cache. The memory's records are checked, and free cells are filled
  * with NaN (memory_audit.h). Requests are in test_prefix_requests.c; random operations in test_engine_random.c.
  *
  *   test_prefix_cache FOLDER [MODELS]    as test_scheduler */
