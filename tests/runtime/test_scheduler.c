@@ -11,7 +11,6 @@
  * controller's answers, which depend on time otherwise; of what it is told, of clocks and of allocations, which are
  * looked at. */
 #define _POSIX_C_SOURCE 200809L
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -137,9 +136,10 @@ static int32_t tokens_of(const rt_scheduler *s, int32_t id)
 
 totals run(const rt_model *model, const request *r, int32_t n, const way *w, fixture_stream *out)
 {
-    static int n_opened; /* engines roll back by snapshots and by a log, in turn */
+    static int n_opened; /* engines roll back by a log and by snapshots, in turn */
+    n_opened++;
     const fixture_engine with =
-        FIELDS(.n_seqs = w->parallel, .rollback = n_opened++ % 2 && !w->tree ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG,
+        FIELDS(.n_seqs = w->parallel, .rollback = n_opened % 2 || w->tree ? RT_ROLLBACK_LOG : RT_ROLLBACK_SNAPSHOTS,
                .n_ctx = CONTEXT, .n_cells = w->cells, .n_batch = w->n_batch,
                .n_rollback = w->draft_max + (w->tree ? w->tree + 1 : 0), .draft = w->spec == RT_SPEC_MTP,
                .kv_type = w->kv_type, .n_prefixes = w->n_prefixes, .prefix_interval = w->interval, .isa = w->isa,
