@@ -32,7 +32,7 @@ if(NOT GDN_CUDA_MISSING AND NOT GDN_CUDA_EMULATED)
   endif()
   math(EXPR gdn_cuda_toolkit "1000 * ${CMAKE_MATCH_1} + 10 * ${CMAKE_MATCH_2}")
   # The first architecture of each generation; its code runs on the others: 80 on 86 and 89, 100 on 103. For
-  # architectures between generations and later ones (110) the driver compiles PTX. 80 and 90 are made of one PTX.
+  # architectures between generations and later ones (110) the driver compiles PTX.
   set(gdn_cuda_wanted ${GDN_CUDA_ARCHITECTURES})
   if(NOT gdn_cuda_wanted)
     set(gdn_cuda_wanted 75 80 90 100 120)
@@ -47,7 +47,6 @@ if(NOT GDN_CUDA_MISSING AND NOT GDN_CUDA_EMULATED)
       message(FATAL_ERROR "GDN_CUDA_ARCHITECTURES has ${arch}, which ${GDN_NVCC} does not know.")
     endif()
   endforeach()
-  string(REPLACE "code=sm_80;-gencode=arch=compute_90,code=sm_90" "code=[sm_80,sm_90]" gdn_cuda_code "${gdn_cuda_code}")
   foreach(arch IN ITEMS 100 ${gdn_cuda_newest})
     if(gdn_cuda_code MATCHES "sm_${arch}")
       list(APPEND gdn_cuda_code "-gencode=arch=compute_${arch},code=compute_${arch}")
