@@ -169,7 +169,7 @@ def compiled(args, nvcc):
             raise Unusable(f"no {said}; the build needs GDN_CUDA_KEEP=ON")
         text = said.read_text()
         for arch in sorted(set(map(int, re.findall(r"Compiling entry function.*for 'sm_(\d+)'", text)))):
-            yield arch, text, args.built / f"all.sm_{arch}.cubin"
+            yield arch, text, max(args.built.glob(f"all.*_{arch}.cubin"), key=os.path.getmtime, default=args.built / f"all.sm_{arch}.cubin")
         return
     known = run(nvcc, "--list-gpu-arch").split()
     for arch in map(int, args.arch.split(",")):

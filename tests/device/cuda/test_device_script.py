@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """scripts/cuda_report.py on a kernel that is written here: what it reads, and that each kind of limit can be exceeded. And
 scripts/cuda_device.sh on machines that are not here: with a GPU, with and without ncu and compute-sanitizer, with an old driver
-or toolkit, with an emulated device. nvidia-smi, nvcc, cmake, ncu and the rest are small scripts that print what the real ones
-document. The test shows what cuda_device.sh makes of that, and nothing of a GPU.
+or toolkit, with an emulated device. nvidia-smi, nvcc, ncu and others are scripts that print what the real ones document; no GPU runs.
 """
+import contextlib
 import os
 import pathlib
 import subprocess
 import sys
 import tempfile
+import types
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -141,23 +142,26 @@ def compiled():
     measured = cuda_report.measure(code)
     # 16 + 8 + 2 bytes are on their way when the product waits for 8 of them; then 16 + 2 + 4.
     require(measured == {"local": 1, "in_flight": 26, "inexact": 2}, f"machine code: {measured}")
-    try:
+    with contextlib.suppress(cuda_report.Unusable):
         cuda_report.instructions(listing(CODE).rpartition("\n  ")[0])
         require(False, "half an instruction is an error")
-    except cuda_report.Unusable:
-        pass
     both = {("one", 90): {**resources["one"], **measured}}
     for limit, exceeded in (("one * local <= 1", 0), ("one * local <= 0", 1), ("o* 90 in_flight >= 26", 0), ("o* 90 in_flight >= 27", 1),
                             ("* 80 spilled <= 0", 0), ("* * spilled <= 0\none 90 spilled <= 28", 0), ("three * warps >= 1", 1)):
         found = list(cuda_report.judge(both, cuda_report.read_limits(limit)))
         require(len(found) == exceeded, f"{limit}: {found}")
     for wrong in ("one * speed <= 1", "one * local < 1", "one local <= 1", "one * local <= x"):
-        try:
+        with contextlib.suppress(cuda_report.Unusable):
             cuda_report.read_limits(wrong)
             require(False, f"'{wrong}' is a limit")
-        except cuda_report.Unusable:
-            pass
     require(len(cuda_report.read_limits(cuda_report.LIMITS.read_text())) > 10, "the limits of the kernels")
+    built = pathlib.Path(scratch)
+    (built / "gdn_cuda.ptxas").write_text(PTXAS)
+    for name in ("all.sm_90", "all.compute_90", "all.compute_90.sm_90"): # nvcc's names, by what else it compiles
+        (built / f"{name}.cubin").touch()
+        found = [cubin.name for _, _, cubin in cuda_report.compiled(types.SimpleNamespace(built=built), None)]
+        require(found == [f"{name}.cubin"], f"the cubin of a build: {found}, not {name}")
+        (built / f"{name}.cubin").unlink()
 
 
 def whole():
@@ -197,8 +201,8 @@ def refused():
         require(status == 2 and says in said and not report, f"{what}: exit status {status}", said)
 
 
-compiled()
 with tempfile.TemporaryDirectory() as scratch:
+    compiled()
     whole()
     partly()
     refused()
