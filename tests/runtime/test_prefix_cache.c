@@ -1,6 +1,6 @@
-/* The prefix cache: which prefixes are found, how many tokens they save, which are evicted first. Logits are compared
- * bit for bit with those of an engine without a cache. The memory's records are checked, and free cells are filled
- * with NaN (memory_audit.h). Requests are in test_prefix_requests.c; random operations in test_engine_random.c.
+/* The prefix cache: which prefixes are found, how many tokens they save, which are evicted first. Logits are those of
+ * an engine without a cache, bit for bit. Records are checked, and free cells are filled with NaN (memory_audit.h).
+ * Requests are in test_prefix_requests.c; random operations in test_engine_random.c.
  *
  *   test_prefix_cache FOLDER [MODELS]    as test_scheduler */
 #include <stdlib.h>

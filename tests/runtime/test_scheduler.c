@@ -1,15 +1,11 @@
-/* Who runs when: pools of cells that are too small for all requests at once, contexts that are full, devices that fail
- * and callers that cancel. A stream of tokens depends on the model, the prompt, the sampler and the seed alone: it is
- * what it is alone and plainly, whatever happens to its cells, drafted or not, side by side with others, in other
- * micro-batches, with more threads, other instruction sets and other backends. Nobody waits for ever, and nobody is
- * read again more often than others end. Requests with a prefix cache are in test_prefix_requests.c.
+/* The scheduler with too few cells, full contexts, devices that fail and callers that cancel. The tokens of a request
+ * depend on model, prompt, sampling and seed alone. So they are those of the request alone without drafts, whatever
+ * the preemptions, drafts, batches, threads, instruction sets and backends. Every request ends, and no prompt is read
+ * again more often than other requests end. Requests with a prefix cache are in test_prefix_requests.c.
  *
- *   test_scheduler FOLDER [MODELS]    the folder that has fixtures/ and the repository's models in ../../models; how
- *                                     many of the models, for builds that are slow
+ *   test_scheduler FOLDER [MODELS]    FOLDER has fixtures/ and ../../models; MODELS: how many of these to run
  *
- * Linked with --wrap=gdn_gated_delta_net, so that launches fail on request, and with --wrap of the speculation
- * controller's answers, which depend on time otherwise; of what it is told, of clocks and of allocations, which are
- * looked at. */
+ * --wrap makes launches fail and answers for the speculation controller, which reads clocks otherwise. */
 #define _POSIX_C_SOURCE 200809L
 #include <string.h>
 #include <time.h>
