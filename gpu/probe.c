@@ -64,7 +64,8 @@ static int same(uint32_t a, uint32_t b)
 static const char *const result_names[GDN_GPU_PROBE_RESULTS] = { "fma", "+",    "*",          "* then +",
                                                                  "exp", "silu", "reciprocal", "comparison" };
 
-static int subnormal(uint32_t bits) { return (bits & 0x7f800000u) == 0 && (bits & 0x007fffffu) != 0; }
+/* 1 for a number that may have been subnormal before it was rounded. */
+static int tiny(uint32_t bits) { return ((bits & 0x7fffffffu) - 1) < 0x00800000u; }
 
 static void fill(triple_t in[GDN_PROBE_OPERANDS])
 {
@@ -88,37 +89,41 @@ static int is_flushed(const triple_t *in, const uint32_t *out)
 
 static void compare(const triple_t *in, const uint32_t *out, char reason[GDN_REASON_MAX], int *flushes)
 {
-    uint32_t wrong[GDN_GPU_PROBE_RESULTS] = { 0 }, flushed = 0, all = 0, first = 0, first_result = 0;
+    uint32_t wrong = 0, normal = 0, fma = 0, others = 0; /* wrong; without tiny numbers, and of these fma, +, * */
+    uint32_t first = 0, first_result = 0;                /* of fma without tiny numbers, or else of all */
     for (uint32_t i = 0; i < GDN_PROBE_OPERANDS; i++) {
         uint32_t want[GDN_GPU_PROBE_RESULTS];
         gdn_probe_results(in[i].a, in[i].b, in[i].c, want);
         for (uint32_t r = 0; r < GDN_GPU_PROBE_RESULTS; r++) {
             if (right(r, out[GDN_GPU_PROBE_RESULTS * i + r], want[r])) continue;
-            if (!all++) {
+            const int is_normal =
+                !tiny(want[r]) && !tiny(gdn_bits(in[i].a)) && !tiny(gdn_bits(in[i].b)) && !tiny(gdn_bits(in[i].c));
+            if (!wrong++ || (is_normal && !r && !fma)) {
                 first = i;
                 first_result = r;
             }
-            wrong[r]++;
-            flushed += subnormal(want[r]) || subnormal(gdn_bits(in[i].a)) || subnormal(gdn_bits(in[i].b)) ||
-                       subnormal(gdn_bits(in[i].c));
+            normal += is_normal;
+            fma += is_normal && !r;
+            others += is_normal && r >= 1 && r <= 3;
         }
     }
     reason[0] = 0;
-    if (!all) return;
+    if (!wrong) return;
     const triple_t t = in[first];
     if (flushes && is_flushed(in, out)) {
         *flushes = 1;
         (void)snprintf(reason, GDN_REASON_MAX,
                        "subnormal numbers are flushed to zero; everything else is exact, as it is at GDN_EXACT_FTZ");
-    } else if (flushed == all)
-        (void)snprintf(reason, GDN_REASON_MAX, "subnormal numbers are flushed to zero; everything else is exact");
-    else if (wrong[0] && !wrong[1] && !wrong[2] && !wrong[3])
+    } else if (!fma && !others && wrong > normal)
+        (void)snprintf(reason, GDN_REASON_MAX, "subnormal numbers are flushed to zero%s",
+                       normal ? "" : "; everything else is exact");
+    else if (fma && !others)
         (void)snprintf(reason, GDN_REASON_MAX,
-                       "the device's fma rounds twice: %u of %d differ, the first is fma(%a, %a, %a)",
-                       (unsigned)wrong[0], GDN_PROBE_OPERANDS, (double)t.a, (double)t.b, (double)t.c);
+                       "the device's fma rounds twice: %u of %d differ, the first is fma(%a, %a, %a)", (unsigned)fma,
+                       GDN_PROBE_OPERANDS, (double)t.a, (double)t.b, (double)t.c);
     else
         (void)snprintf(reason, GDN_REASON_MAX, "%u results differ from IEEE arithmetic, the first is %s of %a, %a, %a",
-                       (unsigned)all, result_names[first_result], (double)t.a, (double)t.b, (double)t.c);
+                       (unsigned)wrong, result_names[first_result], (double)t.a, (double)t.b, (double)t.c);
 }
 
 gdn_status gdn_gpu_probe_arithmetic(void *memory, gdn_status (*run)(void *user), void *user,

@@ -1,5 +1,7 @@
 /* The probe: runs the shaders' arithmetic on hard operands (gpu/probe.h). Its result decides which implementations a
  * device has, which is the best, and at which levels they are exact. */
+#include <string.h>
+
 #include "core/status.h"
 #include "gpu/probe.h"
 #include "vulkan/device.h"
@@ -39,11 +41,12 @@ typedef struct found_t {
 } found_t;
 
 /* Probes one implementation of fma. For GDN_EXACT_FTZ there is a second run where the shaders differ: if the device can
- * be set to flush, or with the software fma if the first run failed; it flushes its operands and result itself.
+ * be set to flush or to round to even; or with the software fma, which flushes its operands and result itself.
  * Otherwise the first run decides both levels. A device that keeps subnormals and cannot be set to flush is not run
  * again. */
 static gdn_status ask(probe_t *x, int soft_fma, found_t *found)
 {
+    const gdn_vulkan_traits *t = &x->dev->traits;
     void *const memory = x->memory.mapped;
     char reason[GDN_REASON_MAX] = "";
     int flushes = 0;
@@ -53,9 +56,10 @@ static gdn_status ask(probe_t *x, int soft_fma, found_t *found)
     if (status) return status;
     found->levels = !found->reason[0] ? 1u << GDN_EXACT : 0;
     x->level = GDN_EXACT_FTZ;
-    if (x->dev->traits.denorm_flush || (soft_fma && found->reason[0]))
+    if (t->denorm_flush || (found->reason[0] && (soft_fma || t->round_to_even)))
         status = gdn_gpu_probe_arithmetic(memory, run, x, reason, &flushes);
     found->levels |= flushes ? 1u << GDN_EXACT_FTZ : 0;
+    if (flushes && found->reason[0] && reason[0]) memcpy(found->reason, reason, sizeof reason);
     return status;
 }
 

@@ -94,7 +94,9 @@ size_t gdn_vulkan_fit(const gdn_vulkan_traits *t, uint32_t level, gdn_vulkan_cod
         { denorms && t->denorm_preserve && !flush, 4464, 4459 }, /* DenormPreserve           */
         { denorms && t->denorm_flush && flush, 4465, 4460 },     /* DenormFlushToZero        */
         { t->inf_nan_preserve, 4466, 4461 },                     /* SignedZeroInfNanPreserve */
-        { t->round_to_even, 4467, 4462 },                        /* RoundingModeRTE          */
+        /* RoundingModeRTE. NVIDIA's driver rounds to even anyway. With this it keeps subnormals in sums and products
+         * and flushes them in fma, which is neither level (seen: H100, R580). */
+        { t->round_to_even && !flush, 4467, 4462 },
     };
     size_t n = 5, words;
     int declared = 0, named = 0;

@@ -126,6 +126,7 @@ static void test_devices(void)
         { 0, KEEPS | FLUSHES, { .can_flush = 1, .flushes_asked = 1 } },
         { 0, KEEPS, { .can_flush = 1 } }, /* it says that it can be asked, and keeps them all the same */
         { GDN_TEST_FLUSH_BOTH, FLUSHES, { .can_flush = 1 } },
+        { GDN_TEST_FLUSH_BOTH, FLUSHES, { .flushes_unasked = 1 } }, /* as NVIDIA's driver */
         /* Binary64 would have to be declared as well, and so nothing is. */
         { 0, KEEPS, { .can_flush = 1, .flushes_asked = 1, .not_alone = 1 } },
     };

@@ -57,11 +57,12 @@ static PFN_vkQueueWaitIdle real_QueueWaitIdle;
 
 static int asks_to_flush(const VkShaderModuleCreateInfo *info)
 {
-    enum { HEADER = 5, OP_EXECUTION_MODE = 16, FLUSH_TO_ZERO = 4460 };
+    enum { HEADER = 5, OP_EXECUTION_MODE = 16, FLUSH_TO_ZERO = 4460, ROUND_TO_EVEN = 4462 };
+    const uint32_t mode = fault.flushes_unasked ? ROUND_TO_EVEN : FLUSH_TO_ZERO;
     const uint32_t *const words = info->pCode;
     int asks = 0;
     for (size_t i = HEADER; i < info->codeSize / sizeof *words; i += words[i] >> 16)
-        asks |= (words[i] & 0xffff) == OP_EXECUTION_MODE && words[i + 2] == FLUSH_TO_ZERO && words[i + 3] == 32;
+        asks |= (words[i] & 0xffff) == OP_EXECUTION_MODE && words[i + 2] == mode && words[i + 3] == 32;
     return asks;
 }
 
@@ -88,9 +89,10 @@ static void VKAPI_CALL fake_CmdBindPipeline(VkCommandBuffer commands, VkPipeline
 static VkResult VKAPI_CALL fake_QueueSubmit(VkQueue queue, uint32_t n, const VkSubmitInfo *info, VkFence fence)
 {
     fault.submissions++;
-    if (fault.flushes_asked) {
+    if (fault.flushes_asked || fault.flushes_unasked) {
         (void)real_QueueWaitIdle(queue);
-        gdn_test_flush_now(bound_asks ? GDN_TEST_FLUSH_BOTH : 0);
+        const unsigned asked = fault.flushes_unasked ? GDN_TEST_FLUSH_OPERANDS : GDN_TEST_FLUSH_BOTH;
+        gdn_test_flush_now(bound_asks ? asked : fault.flushes_unasked ? GDN_TEST_FLUSH_BOTH : 0);
     }
     return fault.submit ? fault.submit : real_QueueSubmit(queue, n, info, fence);
 }

@@ -27,6 +27,7 @@ typedef struct faults {
     int can_flush;                /* 1: the device says that it can be asked to flush subnormals of binary32, */
     int not_alone;                /* and that it has one mode for all widths                 */
     int flushes_asked;            /* 1: and flushes where it is asked to, and not elsewhere (flush.h)         */
+    int flushes_unasked;          /* 1: flushes; but results are kept where it is asked to round to even      */
 } faults;
 extern faults fault;
 /* A vkGetInstanceProcAddr through which `fault` has effect. */
