@@ -4,7 +4,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from typing import Any, ContextManager, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, ContextManager, Dict, NamedTuple, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -54,9 +54,9 @@ class _Where(NamedTuple):
     stream: Optional[int]
     tensor: Optional[Tensor]  # on a CUDA device; None: the CPU
 
-    def map(self, values: List[int]) -> Any:
-        """An int32 map; a device reads it when the kernel runs."""
-        return values if self.tensor is None else view(self.tensor.new_tensor(values, dtype=torch.int32), "a map")
+    def map(self, n: int, value: int) -> Any:
+        """An int32 map of n equal values, which a device fills itself, also in a graph."""
+        return [value] * n if self.tensor is None else view(self.tensor.new_full((n,), value, dtype=torch.int32), "a map")
 
     def starts(self, cu_seqlens: Optional[Tensor]) -> Any:
         """The seq_start map. On a device its values are not checked, which would need a wait."""
@@ -151,7 +151,7 @@ def gated_delta_net(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, in
     if qk_norm:
         named.update(qk_norm="add", qk_norm_eps=1e-6)
     if initial is None:
-        named["state_src"] = where.map([gdn.NONE] * n)
+        named["state_src"] = where.map(n, gdn.NONE)
     elif whole:
         named["state_out"] = view(final, "final_state")
     state = view(initial, "initial_state") if initial is not None and whole else view(final, "final_state")
@@ -187,8 +187,8 @@ def ssm_conv(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None, initial_s
     out = x.new_zeros(x.shape) if packed else x.new_empty(x.shape)
     history: Dict[str, Any] = {}
     if initial_states is not None and before:  # prepend them as tokens
-        history = {"history": rows(initial_states, "initial_states"), "position": where.map([before] * n),
-                   "history_dst": where.map([gdn.NONE] * n)}
+        history = {"history": rows(initial_states, "initial_states"), "position": where.map(n, before),
+                   "history_dst": where.map(n, gdn.NONE)}
     where.run(_build_ssm_conv(rows(x[0] if packed else x, "x"), view(weight, "weight"), None if bias is None else rows(bias, "bias"),
                               out=view(out[0] if packed else out, "out"), silu=silu, seq_start=where.starts(cu_seqlens),
                               context=where.context, **history))
@@ -221,5 +221,5 @@ def one_device(**tensors: Optional[Tensor]) -> None:
             first, device = name, tensor.device
         elif tensor.device != device:
             raise ValueError(f"{name} is on {tensor.device}, and {first} on {device}; all operands have to be on one device")
-    if device is not None and device.type == "cuda" and _cuda.why_not():
+    if device is not None and device.type == "cuda" and not torch.compiler.is_compiling() and _cuda.why_not():
         raise NotImplementedError(f"{first} is on {device}, where this libgdn cannot run: {_cuda.why_not()}")
