@@ -19,11 +19,11 @@ gdn_status gdn_nothing_to_do(gdn_context *ctx, gdn_stream stream)
 const char *gdn_form_name(gdn_form form)
 {
     static const char *const names[] = {
-        [GDN_FORM_REFERENCE] = "reference", [GDN_FORM_ROWS] = "rows",         [GDN_FORM_LINES] = "lines",
-        [GDN_FORM_COLUMNS] = "columns",     [GDN_FORM_TREE] = "tree",         [GDN_FORM_TILES] = "tiles",
-        [GDN_FORM_MIXED] = "mixed",         [GDN_FORM_SUBGROUP] = "subgroup", [GDN_FORM_SHARED] = "shared",
-        [GDN_FORM_CHANNELS] = "channels",   [GDN_FORM_PIECES] = "pieces",     [GDN_FORM_SEQUENCES] = "sequences",
-        [GDN_FORM_TABLE] = "table",         [GDN_FORM_COMPARE] = "compare",
+        [GDN_FORM_REFERENCE] = "reference", [GDN_FORM_ROWS] = "rows",           [GDN_FORM_LINES] = "lines",
+        [GDN_FORM_COLUMNS] = "columns",     [GDN_FORM_TREE] = "tree",           [GDN_FORM_TILES] = "tiles",
+        [GDN_FORM_SUBGROUP] = "subgroup",   [GDN_FORM_SHARED] = "shared",       [GDN_FORM_CHANNELS] = "channels",
+        [GDN_FORM_PIECES] = "pieces",       [GDN_FORM_SEQUENCES] = "sequences", [GDN_FORM_TABLE] = "table",
+        [GDN_FORM_COMPARE] = "compare",
     };
     return names[form];
 }

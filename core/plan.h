@@ -16,7 +16,6 @@ typedef enum gdn_form {
     GDN_FORM_COLUMNS,
     GDN_FORM_TREE,
     GDN_FORM_TILES,
-    GDN_FORM_MIXED,
     GDN_FORM_SUBGROUP,
     GDN_FORM_SHARED,
     GDN_FORM_CHANNELS,

@@ -12,10 +12,9 @@
 //   5 update   6 output
 //   7 round, snapshot, checkpoint, log
 //
-// Kernels: delta_rows_4 delta_rows_4_channel delta_rows_4_tree delta_rows_4_channel_tree
-// Kernels: delta_rows_4_state16 delta_rows_general delta_rows_general_channel delta_rows_general_tree
-// Kernels: delta_rows_general_channel_tree delta_rows_general_state16 delta_rows_general_channel_state16
-// Kernels: delta_tiles_4 delta_tiles_4_channel delta_mixed_4 delta_mixed_4_channel
+// Kernels: delta_rows_4 delta_rows_4_channel delta_rows_4_tree delta_rows_4_channel_tree delta_rows_4_state16
+// Kernels: delta_rows_general delta_rows_general_channel delta_rows_general_state16
+// Kernels: delta_rows_general_channel_state16 delta_tiles_4 delta_tiles_4_channel
 #include "cuda/gated_delta_net.cuh"
 #include "cuda/gated_delta_net_ahead.cuh"
 #include "cuda/gated_delta_net_log.cuh"
@@ -315,18 +314,16 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
     load_state<X>(p, w, p.state_in, w.src, p.slots_in, S); // 1
     float rate = 0.0f;
     float4 bias[Token<X>::GATES];
-    if (!X::LOG) read_raw_gates<X>(p, w, rate, bias);
     Token<X> x;
-    if (!X::LOG) load_token<X>(p, w, mine, at, x);
-        // With a log the replayed entries use the registers of the first token, so it is loaded after them.
+    // The replayed entries use the registers of the first token, so it is loaded after them.
 #pragma unroll 1
-    for (int part = 0; X::LOG && part < (X::STATE16 ? 2 : 1); part++) {
+    for (int part = 0; part < (X::STATE16 ? 2 : 1); part++) {
         replay_log_entries<X>(p, w, part ? w.kept : w.base_position, part ? w.position : w.kept, S);
         if (w.T > 0 && !LATE && (part || !X::STATE16)) load_token<X>(p, w, mine, at, x);
         else x = Token<X>(); // it is not read, but compilers cannot prove that
         if (part == 0 && w.commit >= 0) store_state<X>(p, w, w.commit, S);
     }
-    if (X::LOG) read_raw_gates<X>(p, w, rate, bias);
+    read_raw_gates<X>(p, w, rate, bias);
     rate = gate_rate(p, rate);
 #pragma unroll
     for (int u = 0; u < Token<X>::GATES; u++) bias[u] = gate_bias<X>(p, bias[u]);
@@ -367,10 +364,8 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
         float delta[X::C];
 #pragma unroll
         for (int c = 0; c < X::C; c++) delta[c] = __shfl_sync(GDN_FULL_WARP, d, group + lane_of_value<X::C>(c));
-        if (X::LOG) { // 7, here because the next token overwrites the registers
-            log_token<X>(p, w, t, x.k, decay, delta);
-            log_gates<X>(p, w, t, x);
-        }
+        log_token<X>(p, w, t, x.k, decay, delta); // 7, here because the next token overwrites the registers
+        log_gates<X>(p, w, t, x);
 
         // 5: update, 6: output
 #pragma unroll
@@ -398,10 +393,10 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
     }
 }
 
-// ---- Kernels: gdn_cuda_delta_<rows, tiles or mixed>_<size>[_what].
+// ---- Kernels: gdn_cuda_delta_<rows or tiles>_<size>[_what].
 //   size   4: heads of 128 keys (NB = 4 blocks) with rows aligned to 16 bytes. general: any head.
-//   what   channel: a gate per key channel. tree: the tokens may be a tree. state16: 16-bit states.
-// Kernels of rows take a log.
+//   what   channel: a gate per key channel. tree: the tokens are a tree. state16: 16-bit states.
+// All take a log. The general ones take trees.
 #define GDN_DELTA_KERNEL(name, warps, blocks)                                                                          \
     GDN_KERNEL(gdn_cuda_delta_##name, gdn_gpu_gated_delta_net, GDN_BLOCKS(32 * (warps), blocks))
 #define GDN_DELTA_ROWS(name, blocks, ...)                                                                              \
@@ -410,39 +405,27 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
         typedef Shape<__VA_ARGS__> X;                                                                                  \
         gated_delta_net_rows<X>(p, { Share::ALL, (int)blockIdx.z * X::VALUES });                                       \
     }
+// Prefill, and decode in the same batch. Thread blocks of long sequences come first in the grid, because they take
+// longest. With a log, prompts without a log row and commit are MANY; sequences that replay or write entries are FEW.
 #define GDN_DELTA_TILES(name, CHANNEL)                                                                                 \
     GDN_DELTA_KERNEL(tiles_##name, GDN_CUDA_PREPARED_WARPS, 2)                                                         \
     {                                                                                                                  \
-        typedef Shape<4, 2, CHANNEL, false, false> X;                                                                  \
+        typedef Shape<4, 2, CHANNEL, false> X;                                                                         \
         __shared__ Stage<X> stages[2];                                                                                 \
-        gated_delta_net_ahead<X>(p, stages, { Share::ALL, (int)blockIdx.z * X::VALUES });                              \
-    }
-// Prefill and decode in one batch. Thread blocks of long sequences come first in the grid, because they take longest.
-// With a log, prompts without a log row and commit are MANY; sequences that replay or write entries are FEW.
-#define GDN_DELTA_MIXED(name, CHANNEL)                                                                                 \
-    GDN_DELTA_KERNEL(mixed_##name, GDN_CUDA_PREPARED_WARPS, 2)                                                         \
-    {                                                                                                                  \
-        typedef Shape<4, 2, CHANNEL, false, false> Many;                                                               \
-        typedef Shape<4, 2, CHANNEL, false, true> Few;                                                                 \
-        __shared__ Stage<Many> stages[2];                                                                              \
-        const int parts = (p.head_dim_v + Many::VALUES - 1) / Many::VALUES, part = (int)blockIdx.z;                    \
-        if (part < parts) gated_delta_net_ahead<Many, true>(p, stages, { Share::MANY, part * Many::VALUES });          \
-        else gated_delta_net_rows<Few>(p, { Share::FEW, (part - parts) * GDN_CUDA_MIXED_VALUES });                     \
+        const int parts = (p.head_dim_v + X::VALUES - 1) / X::VALUES, part = (int)blockIdx.z;                          \
+        if (part < parts) gated_delta_net_ahead<X>(p, stages, { Share::MANY, part * X::VALUES });                      \
+        else gated_delta_net_rows<X>(p, { Share::FEW, (part - parts) * GDN_CUDA_PREPARED_VALUES });                    \
     }
 
-//             name, blocks per multiprocessor, NB, C, CHANNEL, GENERAL, LOG, TREE, STATE16
-GDN_DELTA_ROWS(4, 3, 4, 4, false, false, true)
-GDN_DELTA_ROWS(4_channel, 2, 4, 4, true, false, true)
-GDN_DELTA_ROWS(4_tree, 2, 4, 2, false, false, true, true)
-GDN_DELTA_ROWS(4_channel_tree, 2, 4, 2, true, false, true, true)
-GDN_DELTA_ROWS(4_state16, 3, 4, 4, false, false, true, false, true)
+//             name, blocks per multiprocessor, NB, C, CHANNEL, GENERAL, TREE, STATE16
+GDN_DELTA_ROWS(4, 3, 4, 4, false, false)
+GDN_DELTA_ROWS(4_channel, 2, 4, 4, true, false)
+GDN_DELTA_ROWS(4_tree, 2, 4, 2, false, false, true)
+GDN_DELTA_ROWS(4_channel_tree, 2, 4, 2, true, false, true)
+GDN_DELTA_ROWS(4_state16, 3, 4, 4, false, false, false, true)
 GDN_DELTA_ROWS(general, 1, 8, 2, false, true, true)
 GDN_DELTA_ROWS(general_channel, 1, 8, 1, true, true, true)
-GDN_DELTA_ROWS(general_tree, 1, 8, 2, false, true, true, true)
-GDN_DELTA_ROWS(general_channel_tree, 1, 8, 1, true, true, true, true)
-GDN_DELTA_ROWS(general_state16, 1, 8, 1, false, true, true, true, true)
-GDN_DELTA_ROWS(general_channel_state16, 1, 8, 1, true, true, true, true, true)
+GDN_DELTA_ROWS(general_state16, 1, 8, 1, false, true, true, true)
+GDN_DELTA_ROWS(general_channel_state16, 1, 8, 1, true, true, true, true)
 GDN_DELTA_TILES(4, false)
 GDN_DELTA_TILES(4_channel, true)
-GDN_DELTA_MIXED(4, false)
-GDN_DELTA_MIXED(4_channel, true)

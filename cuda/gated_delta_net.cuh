@@ -8,13 +8,11 @@
 
 // Compile-time properties of a kernel. NB is exact unless GENERAL: then it is the most blocks of 32 keys, and
 // head_dim_k, the alignment of rows and their type are arbitrary.
-template <int NB_, int C_, bool CHANNEL_, bool GENERAL_, bool LOG_, bool TREE_ = false, bool STATE16_ = false>
-struct Shape {
+template <int NB_, int C_, bool CHANNEL_, bool GENERAL_, bool TREE_ = false, bool STATE16_ = false> struct Shape {
     static constexpr int NB = NB_;            // blocks of 32 keys
     static constexpr int C = C_;              // value channels of eight lanes: 1, 2 or 4
     static constexpr bool CHANNEL = CHANNEL_; // a gate per key channel
     static constexpr bool GENERAL = GENERAL_;
-    static constexpr bool LOG = LOG_;                           // the call may have a replay log
     static constexpr bool TREE = TREE_;                         // the call's tokens may be a tree
     static constexpr bool STATE16 = STATE16_;                   // 16-bit states
     static constexpr int BYTES = STATE16 ? 2 : 4;               // of an element of a state
@@ -41,7 +39,7 @@ template <class X> GDN_INLINE bool rounds_at(const gdn_gpu_gated_delta_net &p, i
     return X::STATE16 && (p.state_interval == 1 || length % p.state_interval == 0);
 }
 
-// Loads the log's maps without checks. Kernels with LOG also run calls without a log.
+// Loads the log's maps without checks; the call may have no log.
 GDN_INLINE void read_log_maps(const gdn_gpu_gated_delta_net &p, int position, Item &at)
 {
     const bool none = !p.log_entries;
@@ -107,17 +105,16 @@ GDN_INLINE int key_head_of(const gdn_gpu_gated_delta_net &p, int h)
     return p.head_map ? h % p.n_heads_k : h / (p.n_heads_v / p.n_heads_k);
 }
 
-// The general kernels of 16-bit states run calls with a tree and without.
+// The general kernels run calls with a tree and without.
 template <class X> GDN_INLINE bool has_tree(const gdn_gpu_gated_delta_net &p)
 {
-    return X::TREE && (!X::STATE16 || (p.has & GDN_GPU_TREE));
+    return X::TREE && (!X::GENERAL || (p.has & GDN_GPU_TREE));
 }
 
 // Fills the item. False, for the whole block, if there is nothing to do: a sequence of another share, padding, no
 // tokens and no commit, or a bad map, which is reported. Each eight of the LANES have X::C value channels, side by
-// side. LOGGED: the call has a log, even if X has no LOG.
-template <class X, int LANES = 8, bool LOGGED = X::LOG>
-GDN_INLINE bool find_item(const gdn_gpu_gated_delta_net &p, Item &at, Share share)
+// side.
+template <class X, int LANES = 8> GDN_INLINE bool find_item(const gdn_gpu_gated_delta_net &p, Item &at, Share share)
 {
     at.s = (int)blockIdx.x;
     at.h = (int)blockIdx.y;
@@ -126,7 +123,7 @@ GDN_INLINE bool find_item(const gdn_gpu_gated_delta_net &p, Item &at, Share shar
     const int after = map_at(p.seq_start, (int64_t)at.s + 1, (int)((unsigned)at.s + 1) * p.even_tokens);
     const int position = map_at(p.position, at.s, 0);
     at.src = map_at(p.state_src, at.s, entry_of(at.s, p.slots_in, 0));
-    if (LOGGED) read_log_maps(p, position, at);
+    read_log_maps(p, position, at);
     at.first = begin;
     if (at.first < 0 || after < at.first || after > p.n_tokens) {
         report(p.bad, GDN_GPU_BAD_SEQ_START);
@@ -142,11 +139,9 @@ GDN_INLINE bool find_item(const gdn_gpu_gated_delta_net &p, Item &at, Share shar
         return false;
     }
     at.position = position;
-    if (LOGGED) {
-        if (!find_log<X>(p, at)) return false;
-        const bool many = at.T > GDN_CUDA_FEW_TOKENS && at.row < 0 && at.commit < 0;
-        if (share.of != Share::ALL && (share.of == Share::MANY) != many) return false;
-    }
+    if (!find_log<X>(p, at)) return false;
+    const bool many = at.T > GDN_CUDA_FEW_TOKENS && at.row < 0 && at.commit < 0;
+    if (share.of != Share::ALL && (share.of == Share::MANY) != many) return false;
     if (has_tree<X>(p) && at.src != GDN_GPU_SKIP) {
         if (at.T > 0 && at.row < 0) {
             report(p.bad, GDN_GPU_BAD_LOG_ROW);
@@ -161,7 +156,7 @@ GDN_INLINE bool find_item(const gdn_gpu_gated_delta_net &p, Item &at, Share shar
     at.values = p.head_dim_v - at.j < values ? p.head_dim_v - at.j : values;
     at.values = at.values < 0 ? 0 : at.values;
     at.n_keys = X::GENERAL ? p.head_dim_k : 32 * X::NB;
-    return at.src != GDN_GPU_SKIP && (at.T > 0 || (X::LOG && at.commit >= 0));
+    return at.src != GDN_GPU_SKIP && (at.T > 0 || at.commit >= 0);
 }
 
 // The address of the sequence's first token.

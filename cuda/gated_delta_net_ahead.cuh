@@ -181,14 +181,14 @@ GDN_INLINE void keep_state(const gdn_gpu_gated_delta_net &p, const Item &w, int 
     }
 }
 
-// The whole kernel; from here on what the consumer warps do. `stages`: two stages in shared memory. LOGGED: the call
-// has a log, but this thread block's sequence has no log row and no commit.
-template <class X, bool LOGGED = false>
+// A sequence of many tokens; from here on what the consumer warps do. `stages`: two stages in shared memory. The call
+// may have a log, but this sequence has no log row and no commit.
+template <class X>
 GDN_INLINE void gated_delta_net_ahead(const gdn_gpu_gated_delta_net &p, Stage<X> *stages, Share share)
 {
-    static_assert(!X::LOG && !X::STATE16 && !X::GENERAL, "what the others are for");
+    static_assert(!X::TREE && !X::STATE16 && !X::GENERAL, "what the others are for");
     Item w;
-    if (!find_item<X, Group<X>::LANES, LOGGED>(p, w, share)) return; // the whole block
+    if (!find_item<X, Group<X>::LANES>(p, w, share)) return; // the whole block
     if ((int)threadIdx.x >= 32 * GDN_CUDA_DELTA_WARPS) {
         prepare_stages<X>(p, w, share.value, stages);
         return;

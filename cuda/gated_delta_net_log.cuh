@@ -1,5 +1,5 @@
 // The replay log of gated_delta_net: replays a sequence's entries before its first token, in the registers that hold
-// the state, and writes an entry for each of its tokens. Only kernels whose shape has LOG use it.
+// the state, and writes an entry for each of its tokens.
 #ifndef GDN_CUDA_GATED_DELTA_NET_LOG_CUH
 #define GDN_CUDA_GATED_DELTA_NET_LOG_CUH
 

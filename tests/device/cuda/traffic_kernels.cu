@@ -5,7 +5,7 @@
 #define RUNS_gdn_cuda_delta_rows_4       , RUN
 #define RUNS_gdn_cuda_delta_rows_general , RUN
 #define RUNS_gdn_cuda_delta_rows_4_tree  , RUN
-#define RUNS_gdn_cuda_delta_mixed_4      , RUN
+#define RUNS_gdn_cuda_delta_tiles_4      , RUN
 #define RUNS_gdn_cuda_probe_arithmetic   , RUN
 
 #define SECOND_OF(first, second, ...) second
