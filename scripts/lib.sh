@@ -65,7 +65,7 @@ device_report() {
         echo
         echo "### $device, $(date -u +%Y-%m-%d)"
         echo "libgdn $("$gdn" --version | cut -d ' ' -f 2) ($(git describe --always --dirty 2>/dev/null || echo 'no commit')), $3."
-        echo "Made by \`scripts/$1.sh $quick\`."
+        echo "Made by \`scripts/$1.sh${quick:+ $quick}\`."
         echo
         cat
         echo '| step | result | last line |'

@@ -96,7 +96,7 @@ def cases():
     for channel, kind, peer in ((False, "", "gated_delta_rule.fused_recurrent_gated_delta_rule"), (True, "_kda", "kda.fused_recurrent_kda")):
         for n in (1, 8, 64, 256):
             yield f"decode{kind} {n}", n, lambda n=n, c=channel: operands(n, 1, channel=c), 2 * n * 32 * STATE, peer
-    for n in (8, 64):
+    for n in (1, 8, 64):
         def half(n=n):
             x = operands(n, 1)
             return {**x, "state": x["state"].bfloat16()}

@@ -169,7 +169,7 @@ static void test_bounded_waits(void)
 /* ---- Others ------------------------------------------------------------------------------------------- */
 
 /* Where q begins decides which kernel a call has, and a query without data cannot know it: both name one form. Calls
- * that come to `rows` where q is not aligned and to `tiles` where it is, and those that are mixed. */
+ * that come to `rows` where q is not aligned and to `tiles` where it is, with a log and without. */
 static void test_name_of_form(void)
 {
     static char memory[64]; /* nothing is read there: the calls are only asked about */

@@ -58,11 +58,11 @@ static PFN_vkQueueWaitIdle real_QueueWaitIdle;
 static int asks_to_flush(const VkShaderModuleCreateInfo *info)
 {
     enum { HEADER = 5, OP_EXECUTION_MODE = 16, FLUSH_TO_ZERO = 4460, ROUND_TO_EVEN = 4462 };
-    const uint32_t mode = fault.flushes_unasked ? ROUND_TO_EVEN : FLUSH_TO_ZERO;
     const uint32_t *const words = info->pCode;
     int asks = 0;
     for (size_t i = HEADER; i < info->codeSize / sizeof *words; i += words[i] >> 16)
-        asks |= (words[i] & 0xffff) == OP_EXECUTION_MODE && words[i + 2] == mode && words[i + 3] == 32;
+        asks |= (words[i] & 0xffff) == OP_EXECUTION_MODE &&
+                words[i + 2] == (fault.flushes_unasked ? ROUND_TO_EVEN : FLUSH_TO_ZERO) && words[i + 3] == 32;
     return asks;
 }
 
