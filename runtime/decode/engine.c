@@ -225,9 +225,15 @@ static gdn_status open_contexts(rt_engine *e, const rt_engine_desc *d)
         if (status) return rt_fail_gdn(status, "the device");
     }
     gdn_device_info info = { sizeof info };
-    status = gdn_context_describe(e->device, &info, NULL);
+    gdn_implementation_info kernels = { sizeof kernels };
+    status = gdn_context_describe(e->device, &info, &kernels);
+    if (status) return rt_fail_gdn(status, "the device");
+    if (!kernels.exact && !d->implementation)
+        return rt_fail(GDN_UNSUPPORTED,
+                       "no implementation of %s is exact at this level (%s); name one to run it all the same",
+                       info.name, kernels.reason);
     e->shared = info.shared_memory;
-    return status ? rt_fail_gdn(status, "the device") : GDN_OK;
+    return GDN_OK;
 }
 
 /* Uploads the weights that recurrent layers read on the device: convolution, A, and the bias of dt. */

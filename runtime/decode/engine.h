@@ -12,7 +12,7 @@ typedef struct rt_engine_desc {
     const rt_model *model;
     uint32_t backend; /* GDN_BACKEND_*: runs the three kernels, holds the states              */
     uint32_t device;
-    const char *implementation; /* of that backend; NULL = best                                         */
+    const char *implementation; /* of that backend; NULL = the best, which has to be exact              */
     const char *isa;            /* of the dense kernels (dense.h); NULL = best                          */
     int32_t n_threads;          /* 0 = all                                                              */
     int32_t n_seqs;
