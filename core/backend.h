@@ -101,6 +101,8 @@ gdn_status gdn_host_synchronize(gdn_context *ctx, gdn_stream stream);
 gdn_status gdn_host_poll(gdn_context *ctx);
 gdn_status gdn_host_buffer_create(gdn_context *ctx, uint64_t bytes, gdn_span *span);
 gdn_status gdn_host_buffer_destroy(gdn_context *ctx, const gdn_span *span);
+/* Frees the buffers that are left, and the lock of their list, when the context ends. */
+void gdn_host_buffers_free(gdn_context *ctx);
 /* INVALID_ARGUMENT: the span is no buffer of the context. */
 gdn_status gdn_no_such_buffer(const gdn_span *span);
 gdn_status gdn_host_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source,

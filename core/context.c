@@ -1,5 +1,4 @@
 /* What a context offers to backends, and what callers ask of one. backends/ creates them. */
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -46,7 +45,7 @@ void gdn_context_destroy(gdn_context *ctx)
 {
     if (!ctx) return;
     ctx->backend->close(ctx);
-    (void)pthread_mutex_destroy(&ctx->host_buffers_lock);
+    gdn_host_buffers_free(ctx);
     gdn_context_free(ctx, ctx);
 }
 

@@ -114,6 +114,15 @@ gdn_status gdn_host_buffer_destroy(gdn_context *ctx, const gdn_span *span)
     return found ? GDN_OK : gdn_no_such_buffer(span);
 }
 
+void gdn_host_buffers_free(gdn_context *ctx)
+{
+    for (gdn_host_buffer *b = ctx->host_buffers, *next; b; b = next) {
+        next = b->next;
+        gdn_context_free(ctx, b);
+    }
+    (void)pthread_mutex_destroy(&ctx->host_buffers_lock);
+}
+
 gdn_status gdn_host_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source,
                                  uint64_t bytes)
 {

@@ -226,7 +226,8 @@ typedef struct gdn_context_desc {
  *                       the kernel wrongly: creating the context, or the call, returns UNSUPPORTED and names it. */
 GDN_API gdn_status gdn_context_create(const gdn_context_desc *desc, gdn_context **ctx);
 
-/* Destroy a context; NULL is allowed. Nothing of it may be in use. */
+/* Destroy a context and the buffers that gdn_buffer_create() has made with it; NULL is allowed. Nothing of it may be in
+ * use. */
 GDN_API void gdn_context_destroy(gdn_context *ctx);
 
 /* Describe the device, and the implementation, that a context runs on. Either may be NULL. */
@@ -266,7 +267,7 @@ typedef struct gdn_span {
  *   create   1 to 2^46 bytes, aligned to at least 64 bytes; contents undefined.
  *   destroy  zeroes *span and accepts a span without data. INVALID_ARGUMENT for data that gdn_buffer_create() has not
  *            made with this context. On a GPU, a buffer that is still in use after the timeout is freed with the
- *            context.
+ *            context. Buffers that are left are freed with the context too, on every backend.
  *   read, write  synchronous, after everything on the context's own queue.
  * On the CPU read and write are memcpy, and all four functions are thread-safe. */
 GDN_API gdn_status gdn_buffer_create(gdn_context *ctx, uint64_t bytes, gdn_span *span);

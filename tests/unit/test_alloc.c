@@ -274,9 +274,8 @@ static void no_allocation(gdn_context_desc *desc, const char *name)
 #endif
     REQUIRE(c.calls == calls && c.frees == frees, "%s: %ld calls of the context's allocator during kernel calls", name,
             c.calls - calls + c.frees - frees);
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) gdn_buffer_destroy(ctx, all[i]);
-    gdn_buffer_destroy(ctx, &workspace);
-    gdn_context_destroy(ctx);
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i += 2) gdn_buffer_destroy(ctx, all[i]);
+    gdn_context_destroy(ctx); /* frees the other half, and the workspace */
     require_balance(&c, name, "after kernels");
 }
 
