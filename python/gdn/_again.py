@@ -19,7 +19,7 @@ class Again:
 
     def __init__(self, call: _Call, *operands: str):
         can = new(abi.gdn_capability)
-        check(getattr(lib, f"gdn_{call.kernel}_query")(call.context.handle, call.args, can))
+        check(getattr(lib, f"gdn_{call.kernel}_query")(call.context.opened, call.args, can))
         self._bytes = can.workspace_bytes
         self._run = getattr(lib, f"gdn_{call.kernel}")
         self._context, self._args = call.context, call.args
@@ -30,8 +30,9 @@ class Again:
         for operand, address in zip(self._operands, addresses):
             operand.data = address
         if self._bytes:
-            self._args.workspace = self._context._workspace(self._bytes)
-        check(self._run(self._context.handle, self._args, None))
+            scratch = self._context._workspace(self._bytes)
+            self._args.workspace = scratch.span
+        check(self._run(self._context.opened, self._args, None))
 
 
 _kept = threading.local()

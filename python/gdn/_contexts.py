@@ -4,7 +4,6 @@ from __future__ import annotations
 import ctypes as C
 import os
 import threading
-import weakref
 from typing import Callable, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
@@ -90,6 +89,23 @@ def backends() -> Tuple[Backend, ...]:
     return tuple(found)
 
 
+class _Opened:
+    """A context of the C library, destroyed with its last reference. Calls pass this object, and buffers hold it, so it
+    outlives both. In a reference cycle Python finalises objects in any order: then destroying frees the buffers too."""
+
+    def __init__(self, desc: abi.gdn_context_desc, log):
+        self._log = log  # the callback lives as long as the context
+        self.freed: list = []  # spans of a device, whose context only one thread at a time may use
+        handle = C.c_void_p()
+        check(lib.gdn_context_create(desc, handle))
+        self._as_parameter_: Optional[int] = handle.value  # what ctypes passes for this object
+
+    def __del__(self, destroy=lib.gdn_context_destroy):  # globals may be gone when the interpreter exits
+        handle, self._as_parameter_ = getattr(self, "_as_parameter_", None), None
+        if handle is not None:
+            destroy(handle)
+
+
 class Context:
     """An opened device of a backend, on which kernels run.
 
@@ -111,9 +127,8 @@ class Context:
 
     def __init__(self, backend: str = "cpu", device: int = 0, *, n_threads: int = 0, implementation: Optional[str] = None,
                  level: str = "exact", log: Optional[Callable[[str, str], None]] = None, timeout: Optional[float] = None):
-        self._handle: Optional[int] = None
+        self._opened: Optional[_Opened] = None
         self._workspaces = threading.local()
-        self._buffers: "weakref.WeakSet[_Buffer]" = weakref.WeakSet()
         if backend not in BACKENDS:
             raise NotFound(f"backend is {backend!r}; there are {', '.join(BACKENDS)}")
         if level not in LEVELS:
@@ -126,15 +141,14 @@ class Context:
             if not 0 < timeout < 1e9:
                 raise ValueError(f"timeout is {timeout!r}; seconds above 0 and below 1e9 are allowed")
             desc.timeout_ns = max(1, int(timeout * 1e9))
+        callback = None
         if log is not None:
             given = log
-            self._log = _LOG_FN(lambda user, level, message: given(_LOG_LEVELS.get(level, "debug"), text(message)))
-            desc.log = C.cast(self._log, C.c_void_p)
-        handle = C.c_void_p()
-        check(lib.gdn_context_create(desc, handle))
-        self._handle = handle.value
+            callback = _LOG_FN(lambda user, level, message: given(_LOG_LEVELS.get(level, "debug"), text(message)))
+            desc.log = C.cast(callback, C.c_void_p)
+        self._opened = _Opened(desc, callback)
         info, implementation_info = new(abi.gdn_device_info), new(abi.gdn_implementation_info)
-        check(lib.gdn_context_describe(self._handle, info, implementation_info))
+        check(lib.gdn_context_describe(self._opened, info, implementation_info))
         self.device: Device = _device(info)
         self.implementation: Implementation = _implementation(implementation_info)
         self.level: str = level
@@ -145,19 +159,22 @@ class Context:
         return self.device.backend
 
     @property
-    def handle(self) -> int:
-        """The gdn_context, as an address."""
-        if self._handle is None:
+    def opened(self) -> _Opened:
+        """The context for a call of the library."""
+        if (opened := self._opened) is None:
             raise ValueError("the context is closed")
-        return self._handle
+        return opened
+
+    @property
+    def handle(self) -> int:
+        """The gdn_context, as an address, while this object is open."""
+        return self.opened._as_parameter_
 
     def close(self) -> None:
-        """Destroy the context, which must not be in use. Its device arrays cannot be used afterwards."""
-        if self._handle is not None:
-            for buffer in list(self._buffers):
-                buffer.free()
-            handle, self._handle = self._handle, None
-            lib.gdn_context_destroy(handle)
+        """Make no more calls. The context is destroyed when calls in other threads have returned, and no array of it is
+        left."""
+        self._opened = None
+        self._workspaces = threading.local()
 
     def __enter__(self) -> "Context":
         return self
@@ -165,25 +182,19 @@ class Context:
     def __exit__(self, *exception) -> None:
         self.close()
 
-    def __del__(self):
-        try:
-            self.close()
-        except (AttributeError, TypeError):  # at interpreter exit
-            pass
-
     def __repr__(self) -> str:
-        state = "closed" if self._handle is None else self.implementation.name
+        state = "closed" if self._opened is None else self.implementation.name
         if self.level != LEVELS[0]:
             state += " " + self.level
         return f"<gdn.Context {self.backend}:{self.device.number} {self.device.name!r} {state}>"
 
     def synchronize(self, stream: Optional[int] = None) -> None:
         """Wait for all work on the context's queue, or on the stream. Raises the first failure of the device."""
-        check(lib.gdn_synchronize(self.handle, stream))
+        check(lib.gdn_synchronize(self.opened, stream))
 
     def poll(self) -> None:
         """Raise the first failure of the device since the last report, without waiting."""
-        check(lib.gdn_poll(self.handle))
+        check(lib.gdn_poll(self.opened))
 
     def empty(self, shape: Union[int, Tuple[int, ...]], dtype="float32") -> "DeviceArray":
         """An array in the device's memory, contents undefined."""
@@ -196,13 +207,13 @@ class Context:
         made.write(source)
         return made
 
-    def _workspace(self, n_bytes: int) -> abi.gdn_span:
+    def _workspace(self, n_bytes: int) -> "_Buffer":
         """This thread's scratch memory, which grows and is reused: calls run one after another, or are ordered by the
-        queue."""
+        queue. A call keeps the reference until it returns."""
         kept = getattr(self._workspaces, "kept", None)
-        if kept is None or kept.n_bytes < n_bytes:
+        if kept is None or kept.span.bytes < n_bytes:
             self._workspaces.kept = kept = _Buffer(self, n_bytes)
-        return kept.span
+        return kept
 
 
 def _count(name: str, value: int) -> int:
@@ -212,20 +223,22 @@ def _count(name: str, value: int) -> int:
 
 
 class _Buffer:
-    """Memory of a context. It is freed with its last reference or with the context, which it does not keep alive."""
+    """Memory of a context, freed with its last reference, in any thread."""
 
     def __init__(self, context: Context, n_bytes: int):
         self.span = abi.gdn_span()
-        self.n_bytes = n_bytes
-        self._handle = context.handle
-        check(lib.gdn_buffer_create(self._handle, max(n_bytes, 1), self.span))
-        context._buffers.add(self)
+        self._shared = context.device.shared_memory
+        self._opened = context.opened
+        while self._opened.freed:
+            lib.gdn_buffer_destroy(self._opened, self._opened.freed.pop())
+        check(lib.gdn_buffer_create(self._opened, max(n_bytes, 1), self.span))
 
-    def free(self) -> None:
-        if self.span.data:
-            lib.gdn_buffer_destroy(self._handle, self.span)
-
-    __del__ = free
+    def __del__(self, destroy=lib.gdn_buffer_destroy):
+        if self.span.data and self._opened._as_parameter_ is not None:
+            if self._shared:
+                destroy(self._opened, self.span)
+            else:  # another thread may be using the context: the next buffer's creation frees this
+                self._opened.freed.append(self.span)
 
 
 class DeviceArray:
@@ -242,7 +255,7 @@ class DeviceArray:
     @property
     def span(self) -> abi.gdn_span:
         """The memory as a gdn_span, for the C interface."""
-        self.context.handle  # raises if the context is closed
+        self.context.opened  # raises if the context is closed
         return self._buffer.span
 
     def write(self, source) -> None:
@@ -250,12 +263,12 @@ class DeviceArray:
         source = np.ascontiguousarray(source).reshape(np.shape(source))
         if source.shape != self.shape or source.dtype != self.dtype:
             raise ValueError(f"source has shape {source.shape} and dtype {source.dtype}; it must be {self.shape} and {self.dtype}")
-        check(lib.gdn_buffer_write(self.context.handle, self.span, 0, source.ctypes.data, self.nbytes))
+        check(lib.gdn_buffer_write(self.context.opened, self.span, 0, source.ctypes.data, self.nbytes))
 
     def numpy(self) -> np.ndarray:
         """Copy to a NumPy array, after all work on the context's queue. Raises failures of that work."""
         target = np.empty(self.shape, self.dtype)
-        check(lib.gdn_buffer_read(self.context.handle, self.span, 0, target.ctypes.data, self.nbytes))
+        check(lib.gdn_buffer_read(self.context.opened, self.span, 0, target.ctypes.data, self.nbytes))
         self.context.poll()
         return target
 

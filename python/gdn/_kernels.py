@@ -71,7 +71,7 @@ class _Call:
 
     def capability(self) -> Capability:
         can = new(abi.gdn_capability)
-        check(getattr(lib, f"gdn_{self.kernel}_query")(self.context.handle, self.args, can))
+        check(getattr(lib, f"gdn_{self.kernel}_query")(self.context.opened, self.args, can))
         return Capability(bool(can.supported), bool(can.exact), bool(can.emulated), can.workspace_bytes, text(can.implementation),
                           text(can.reason))
 
@@ -79,13 +79,14 @@ class _Call:
         """Run the call. `workspace` is a function that returns scratch memory of a given size, instead of the
         context's."""
         can = new(abi.gdn_capability)
-        check(getattr(lib, f"gdn_{self.kernel}_query")(self.context.handle, self.args, can))
+        check(getattr(lib, f"gdn_{self.kernel}_query")(self.context.opened, self.args, can))
         if can.workspace_bytes and workspace is not None:
             of = self.view("workspace", workspace(can.workspace_bytes), True)
             self.args.workspace.data, self.args.workspace.offset, self.args.workspace.bytes = of.data, of.offset, of.n_bytes
         elif can.workspace_bytes:
-            self.args.workspace = self.context._workspace(can.workspace_bytes)
-        check(getattr(lib, f"gdn_{self.kernel}")(self.context.handle, self.args, stream))
+            scratch = self.context._workspace(can.workspace_bytes)
+            self.args.workspace = scratch.span
+        check(getattr(lib, f"gdn_{self.kernel}")(self.context.opened, self.args, stream))
         return self.result
 
 
