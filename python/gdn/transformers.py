@@ -38,27 +38,39 @@ _MEANINGS = {"transpose_state_layout", "head_first", "use_gate_in_kernel", "A_lo
 _ACTIVATIONS = (None, "silu", "swish")
 
 
-# Functions with the signatures of transformers.
+# Functions with the signatures of transformers. They return NotImplemented for a call that transformers' own has to run.
 def _chunk(query, key, value, g, beta, chunk_size=64, initial_state=None, output_final_state=False, use_qk_l2norm_in_kernel=False,
            cu_seqlens=None, **kwargs):
+    if not _serves_rule(query, key, value, output_final_state, cu_seqlens):
+        return NotImplemented
     return chunk_gated_delta_rule(query, key, value, g, beta, initial_state=initial_state, output_final_state=output_final_state,
                                   use_qk_l2norm_in_kernel=use_qk_l2norm_in_kernel, cu_seqlens=cu_seqlens)
 
 
 def _recurrent(query, key, value, g, beta, initial_state=None, output_final_state=False, use_qk_l2norm_in_kernel=False,
                cu_seqlens=None, **kwargs):
+    if not _serves_rule(query, key, value, output_final_state, cu_seqlens):
+        return NotImplemented
     return fused_recurrent_gated_delta_rule(query, key, value, g, beta=beta, initial_state=initial_state,
                                             output_final_state=output_final_state,
                                             use_qk_l2norm_in_kernel=use_qk_l2norm_in_kernel, cu_seqlens=cu_seqlens)
 
 
 def _conv(hidden_states, weight, bias=None, activation=None, seq_idx=None, cu_seq_lens_q=None, **kwargs):
+    if not _serves_conv(hidden_states, weight, activation):
+        return NotImplemented
+    # Alone, seq_idx would separate the sequences of the convolution and not those of the rule. With a cache it does not
+    # count the columns of the cache.
+    if seq_idx is not None and (cu_seq_lens_q is None or seq_idx.shape[-1] != hidden_states.shape[-1]):
+        return NotImplemented
     if seq_idx is None and cu_seq_lens_q is not None:
         return ssm_conv(hidden_states.transpose(1, 2), weight, bias, None, cu_seq_lens_q, activation is not None).transpose(1, 2)
     return causal_conv1d_fn(hidden_states, weight, bias, seq_idx=seq_idx, activation=activation)
 
 
 def _update(hidden_states, conv_state, weight, bias=None, activation=None, **kwargs):
+    if not _serves_conv(hidden_states, weight, activation) or conv_state.shape[-1] < weight.shape[-1] - 1:
+        return NotImplemented
     return causal_conv1d_update(hidden_states, conv_state, weight, bias, activation)
 
 
@@ -67,35 +79,33 @@ def _dims(key_heads: int, value_heads: int, *dims: int) -> bool:
     return key_heads > 0 and value_heads % key_heads == 0 and all(16 <= dim <= 256 for dim in dims)
 
 
-def _serves_rule(query, key, value, *args, **kwargs) -> bool:
-    return all(x.dim() == 4 and x.numel() for x in (query, key, value)) and _dims(key.shape[2], value.shape[2], key.shape[3], value.shape[3])
+def _serves_rule(query, key, value, final: bool, cu_seqlens) -> bool:
+    """A layer asks for the final state where it has a cache. The cache holds a state per row, not per packed sequence, and
+    the convolution's input then begins with the cache's columns: transformers refuses that."""
+    return (cu_seqlens is None or not final) and all(x.dim() == 4 and x.numel() for x in (query, key, value)) and _dims(
+        key.shape[2], value.shape[2], key.shape[3], value.shape[3])
 
 
-def _serves_conv(hidden_states, weight, bias=None, activation=None, **kwargs) -> bool:
+def _serves_conv(hidden_states, weight, activation) -> bool:
     return hidden_states.dim() == 3 and hidden_states.numel() > 0 and 1 <= weight.shape[-1] <= 16 and activation in _ACTIVATIONS
 
 
-def _serves_update(hidden_states, conv_state, weight, bias=None, activation=None, **kwargs) -> bool:
-    return _serves_conv(hidden_states, weight, bias, activation) and conv_state.shape[-1] >= weight.shape[-1] - 1
-
-
 class _Function(NamedTuple):
-    """A function of transformers' models: its signature, our replacement, and a test for calls that this supports."""
+    """A function of transformers' models: its signature, and our replacement."""
 
     signature: str
     ours: Callable
-    serves: Callable[..., bool]
 
 
 _FUNCTIONS: Dict[str, _Function] = {
     "torch_chunk_gated_delta_rule": _Function(
         "(query, key, value, g, beta, chunk_size=64, initial_state=None, output_final_state=False, use_qk_l2norm_in_kernel=False, **kwargs)",
-        _chunk, _serves_rule),
+        _chunk),
     "torch_recurrent_gated_delta_rule": _Function(
         "(query, key, value, g, beta, initial_state=None, output_final_state=False, use_qk_l2norm_in_kernel=False, **kwargs)",
-        _recurrent, _serves_rule),
-    "causal_conv1d_fn": _Function("(hidden_states, weight, bias=None, activation=None, **kwargs)", _conv, _serves_conv),
-    "causal_conv1d_update": _Function("(hidden_states, conv_state, weight, bias=None, activation=None)", _update, _serves_update),
+        _recurrent),
+    "causal_conv1d_fn": _Function("(hidden_states, weight, bias=None, activation=None, **kwargs)", _conv),
+    "causal_conv1d_update": _Function("(hidden_states, conv_state, weight, bias=None, activation=None)", _update),
 }
 # Signatures of a layer's forward, each with the name of its cache parameter.
 _FORWARDS = {"(self, hidden_states, cache_params=None, attention_mask=None, **kwargs)": "cache_params",
@@ -120,18 +130,17 @@ def _tensors(values: Iterable[Any]) -> List[torch.Tensor]:
 def _readable(tensors: Iterable[torch.Tensor]) -> bool:
     """True if the library can read these tensors. Integer tensors are maps, which are checked at their use."""
     for x in tensors:
-        if x.device.type != "cpu" or x.layout is not torch.strided:
+        if x.device.type != "cpu" or x.layout is not torch.strided or x.is_neg():
             return False
         if x.dtype not in _layer.FLOATS and (x.dtype.is_floating_point or x.dtype.is_complex):
             return False
     return True
 
 
-def _transformed(tensors: Iterable[torch.Tensor]) -> bool:
-    """True inside functorch or forward-mode differentiation."""
-    forward = torch.autograd.forward_ad
-    return torch._C._functorch.peek_interpreter_stack() is not None or (
-        forward._current_level >= 0 and any(forward.unpack_dual(x).tangent is not None for x in tensors))
+def _transformed() -> bool:
+    """True inside functorch, forward-mode differentiation, and modes that see each operation of PyTorch."""
+    return bool(torch._C._functorch.peek_interpreter_stack() is not None or torch.autograd.forward_ad._current_level >= 0 or
+                torch._C._len_torch_dispatch_stack())
 
 
 def _in_place_of(original: Callable, of: _Function) -> Callable:
@@ -145,11 +154,12 @@ def _in_place_of(original: Callable, of: _Function) -> Callable:
         strangers = set(kwargs) - known
         for name in strangers & _MEANINGS:
             raise TypeError(f"{original.__name__}: {name} is {kwargs[name]!r}; there is no argument {name!r}")
-        if strangers or torch.is_grad_enabled() and any(x.requires_grad for x in tensors) or not of.serves(*args, **kwargs):
+        if strangers or torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
             return original(*args, **kwargs)
-        if not torch.compiler.is_compiling() and (_thread.originals or torch.jit.is_tracing() or _transformed(tensors)):
+        if not torch.compiler.is_compiling() and (_thread.originals or torch.jit.is_tracing() or _transformed()):
             return original(*args, **kwargs)
-        return of.ours(*args, **kwargs)
+        result = of.ours(*args, **kwargs)
+        return original(*args, **kwargs) if result is NotImplemented else result
 
     return function
 
@@ -157,8 +167,15 @@ def _in_place_of(original: Callable, of: _Function) -> Callable:
 _NORM_ROWS = 1024  # rows of the norm per block, so that its passes stay in the CPU's cache
 
 
-def _wants_gradients(layer, hidden) -> bool:
-    return torch.is_grad_enabled() and (hidden.requires_grad or any(x.requires_grad for x in layer.parameters()))
+def _hooked(module) -> bool:
+    """True if other code sees the calls of a module, or has replaced its forward."""
+    of = torch.nn.modules.module
+    return "forward" in vars(module) or any((module._forward_hooks, module._forward_pre_hooks, of._global_forward_hooks,
+                                             of._global_forward_pre_hooks))
+
+
+def _wants_gradients(layer, *inputs) -> bool:
+    return torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in (*inputs, *layer.parameters()))
 
 
 def _plain(layer, hidden, kwargs: Dict[str, Any], past, state) -> bool:
@@ -166,7 +183,7 @@ def _plain(layer, hidden, kwargs: Dict[str, Any], past, state) -> bool:
     same values."""
     if type(hidden) is not torch.Tensor or hidden.dim() != 3 or not hidden.numel() or not _readable((hidden,)):
         return False
-    if torch.jit.is_tracing() or torch.is_autocast_enabled("cpu") or _transformed((hidden,)):
+    if torch.jit.is_tracing() or torch.is_autocast_enabled("cpu") or _transformed():
         return False
     if kwargs.get("cu_seq_lens_q") is not None or kwargs.get("seq_idx") is not None or set(kwargs) - _WITHOUT_MEANING:
         return False
@@ -186,7 +203,7 @@ def _known(layer) -> bool:
     own = [conv.weight, layer.A_log, layer.dt_bias] + ([] if conv.bias is None else [conv.bias])
     return (layer.activation in ("silu", "swish") and "_hf_hook" not in vars(conv) and 1 <= layer.conv_kernel_size <= 16 and
             _dims(layer.num_k_heads, layer.num_v_heads, layer.head_k_dim, layer.head_v_dim) and
-            all(type(x) in (torch.Tensor, torch.nn.Parameter) for x in own) and _readable(own) and not _transformed(own))
+            all(type(x) in (torch.Tensor, torch.nn.Parameter) for x in own) and _readable(own))
 
 
 def _projections(layer, hidden):
@@ -232,7 +249,7 @@ def _forward(layer, hidden, cache, past, state):
     if begins and cache is not None:
         cache.update_recurrent_state(state, layer.layer_idx)
     z = z.reshape(-1, layer.head_v_dim)
-    if len(out) <= _NORM_ROWS:
+    if len(out) <= _NORM_ROWS or _hooked(layer.norm):
         out = layer.norm(out, z)
     else:
         for some, gate in zip(out.split(_NORM_ROWS), z.split(_NORM_ROWS)):
@@ -252,16 +269,16 @@ def _layers_forward(module, original: Callable, cache_name: str) -> Callable:
         hidden, cache, mask = (given.get(name, kwargs.get(name)) for name in names)
         if len(args) > len(names) or given.keys() & kwargs.keys() or not isinstance(hidden, torch.Tensor):
             return original(self, *args, **kwargs)
-        if _wants_gradients(self, hidden):
+        past = state = None
+        if cache is not None:
+            past = cache.get_conv_state(self.layer_idx, state_idx=0)
+            state = cache.get_recurrent_state(self.layer_idx, state_idx=0)
+        if _wants_gradients(self, hidden, past, state):
             before, _thread.originals = _thread.originals, True
             try:
                 return original(self, *args, **kwargs)
             finally:
                 _thread.originals = before
-        past = state = None
-        if cache is not None:
-            past = cache.get_conv_state(self.layer_idx, state_idx=0)
-            state = cache.get_recurrent_state(self.layer_idx, state_idx=0)
         if not (cache is not None and cache.is_recording_past(self.layer_idx)) and _plain(self, hidden, others, past, state):
             out = _forward(self, module.apply_mask_to_padding_states(hidden, mask), cache, past, state)
             if out is not None:
@@ -304,14 +321,20 @@ def _layer_of(module) -> Tuple[Optional[type], str, str]:
 
 
 def _candidates() -> Dict[str, str]:
-    """The models of the installed transformers that define one of the functions, with "" or the reason why it cannot be
-    replaced, from their files alone."""
+    """The models of the installed transformers that define one of the functions, with "" or the reason why they are not
+    covered, from their files alone."""
     folder = pathlib.Path(importlib.import_module("transformers.models").__path__[0])
     found = {}
     for path in sorted(folder.glob("*/modeling_*.py")):
         name, text = path.parent.name, path.read_text(encoding="utf-8")
         missing = [function for function in _FUNCTIONS if f"\ndef {function}(" not in text]
-        if path.stem == f"modeling_{name}" and len(missing) < len(_FUNCTIONS):
+        if path.stem != f"modeling_{name}" or len(missing) == len(_FUNCTIONS):
+            continue
+        if "_kda" in text:
+            found[name] = "its layers are Kimi delta attention; gdn.torch has chunk_kda and fused_recurrent_kda"
+        elif "delta_rule" not in text:
+            found[name] = "it has no gated delta rule, only the convolution; gdn.torch has causal_conv1d_fn and causal_conv1d_update"
+        else:
             found[name] = f"modeling_{name} has no {', '.join(missing)}" if missing else ""
     return found
 
@@ -331,14 +354,15 @@ def _module(name: str):
 
 def supported() -> Dict[str, str]:
     """What use() replaces in each model of the installed transformers that has one of the functions. The values are
-    "layers" (with functions), "functions: ..." or "nothing: ...", with the reason. Imports the modules."""
+    "layers" (with functions), "functions: ..." or "not covered: ...", with the reason. A model that is not in the
+    dictionary has nothing to replace. Imports the modules."""
     told = {}
     for name, why in _candidates().items():
         module = None
         if not why:
             module, why = _module(name)
         if module is None:
-            told[name] = f"nothing: {why}"
+            told[name] = f"not covered: {why}"
             continue
         kind, _, why = _layer_of(module)
         told[name] = "layers" if kind is not None else f"functions: {why}"

@@ -8,8 +8,8 @@ The bits are the same for prefill and decoding, for batches and single sequences
 only: a backward pass raises NotImplementedError. float32, float16 and bfloat16; states are float32.
 """
 from ._conv import causal_conv1d_fn, causal_conv1d_update
-from ._fla import chunk_gated_delta_rule, chunk_kda, fused_recurrent_gated_delta_rule, fused_recurrent_kda
+from ._fla import chunk_gated_delta_rule, chunk_gdn, chunk_kda, fused_recurrent_gated_delta_rule, fused_recurrent_gdn, fused_recurrent_kda
 from ._operators import gated_delta_net, ssm_conv
 
-__all__ = ["causal_conv1d_fn", "causal_conv1d_update", "chunk_gated_delta_rule", "chunk_kda", "fused_recurrent_gated_delta_rule",
-           "fused_recurrent_kda", "gated_delta_net", "ssm_conv"]
+__all__ = ["causal_conv1d_fn", "causal_conv1d_update", "chunk_gated_delta_rule", "chunk_gdn", "chunk_kda",
+           "fused_recurrent_gated_delta_rule", "fused_recurrent_gdn", "fused_recurrent_kda", "gated_delta_net", "ssm_conv"]

@@ -23,8 +23,9 @@ def _refuse(bad: Tensor, values: Tensor, text: str) -> None:
         raise IndexError(f"{text}; found {values[bad][0].item()}")
 
 
-def _packed(x: Tensor, weight: Tensor, bias: Optional[Tensor], seq_idx: Tensor, silu: bool) -> Tensor:
-    """The convolution of sequences that seq_idx delimits, with its padding."""
+def _packed(x: Tensor, weight: Tensor, bias: Optional[Tensor], seq_idx: Tensor, initial_states: Optional[Tensor], silu: bool) -> Tensor:
+    """The convolution of sequences that seq_idx delimits, with its padding. initial_states are inputs before the first
+    sequence of each row."""
     batch, _, seqlen = x.shape
     if seq_idx.shape != (batch, seqlen):
         raise ValueError(f"seq_idx has shape {list(seq_idx.shape)}; it must be {[batch, seqlen]}, as x without its channels")
@@ -36,8 +37,12 @@ def _packed(x: Tensor, weight: Tensor, bias: Optional[Tensor], seq_idx: Tensor, 
         _refuse(again, seq_idx[:, back:], "seq_idx has a number again after another one; the tokens of a sequence lie side by side")
     ends = seq_idx.new_tensor([batch * seqlen], dtype=torch.int64)
     starts = torch.cat((begins.flatten().nonzero().flatten(), ends)) if batch * seqlen else ends
-    out = ssm_conv(x.transpose(1, 2).reshape(1, batch * seqlen, -1), weight, bias, None, starts, silu)
-    return out.reshape(batch, seqlen, -1).masked_fill_((seq_idx < 0).unsqueeze(-1), 0).transpose(1, 2)
+    initial = None
+    if initial_states is not None and batch * seqlen:
+        initial = initial_states.new_zeros((len(starts) - 1, weight.shape[1] - 1, x.shape[1]))
+        initial[begins.flatten().cumsum(0)[::seqlen] - 1] = initial_states.transpose(1, 2)
+    out = ssm_conv(x.transpose(1, 2).reshape(1, batch * seqlen, x.shape[1]), weight, bias, initial, starts, silu)
+    return out.reshape(batch, seqlen, x.shape[1]).masked_fill_((seq_idx < 0).unsqueeze(-1), 0).transpose(1, 2)
 
 
 def causal_conv1d_fn(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None, seq_idx: Optional[Tensor] = None,
@@ -46,15 +51,16 @@ def causal_conv1d_fn(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None, s
                      activation: Optional[str] = None) -> Union[Tensor, Tuple[Tensor, Tensor]]:
     """x [batch, dim, seqlen], weight [dim, width], bias [dim], each of float32, float16 or bfloat16; initial_states and
     final_states_out [batch, dim, width - 1]; seq_idx [batch, seqlen]: adjacent tokens with the same number are a
-    sequence; a negative number marks padding, whose output is 0. Returns out as x, and the final states if requested. x
-    is not copied if its channels are contiguous, as after transpose(1, 2). Forward only."""
+    sequence; a negative number marks padding, whose output is 0; initial_states then belong to the first sequence of
+    each row. Returns out as x, and the final states if requested, which needs seq_idx to be None. x is not copied if its
+    channels are contiguous, as after transpose(1, 2). Forward only."""
     silu = _silu(activation)
     one_device(x=x, weight=weight, bias=bias, seq_idx=seq_idx, initial_states=initial_states)
     before = weight.shape[1] - 1
     if seq_idx is not None:
-        if initial_states is not None or return_final_states:
-            raise ValueError("seq_idx is given; initial_states and return_final_states cannot be, then")
-        return _packed(x, weight, bias, seq_idx, silu)
+        if return_final_states:
+            raise ValueError("seq_idx is given; return_final_states cannot be, then")
+        return _packed(x, weight, bias, seq_idx, initial_states, silu)
     initial = None if initial_states is None else initial_states.transpose(1, 2)
     out = ssm_conv(x.transpose(1, 2), weight, bias, initial, None, silu).transpose(1, 2)
     if not return_final_states:

@@ -20,7 +20,13 @@ FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 
 
 def _form(tensor: Optional[Tensor]):
+    """What a prepared call depends on: of all operands, since only their addresses may change."""
     return None if tensor is None else (tensor.shape, tensor.stride(), tensor.dtype)
+
+
+def _readable(*tensors: Optional[Tensor]):
+    """The tensors, copied where an axis repeats its elements, which the library does not read."""
+    return (x.contiguous() if x is not None and 0 in x.stride() else x for x in tensors)
 
 
 def conv(x: Tensor, weight: Tensor, bias: Optional[Tensor], past: Optional[Tensor]) -> Tensor:
@@ -28,6 +34,7 @@ def conv(x: Tensor, weight: Tensor, bias: Optional[Tensor], past: Optional[Tenso
     channels]: the earlier inputs, oldest first, columns >= width - 1, of x's type; None: zeros. The last axes of x,
     bias and past are contiguous. Returns a new tensor as x; writes nothing else."""
     on = context()
+    x, weight, bias, past = _readable(x, weight, bias, past)
     out = x.new_empty(x.shape)
 
     def make() -> Again:
@@ -66,6 +73,7 @@ def rule(qkv: Tensor, b: Tensor, a: Tensor, a_log: Tensor, dt_bias: Tensor, stat
     float32, packed, read and written; `begins`: start from zero instead. Returns [B, T, heads, dim_v], of qkv's
     type."""
     on = context()
+    qkv, b, a, a_log, dt_bias = _readable(qkv, b, a, a_log, dt_bias)
     n, tokens, _ = qkv.shape
     _, heads, dim_k, dim_v = state.shape
     out = qkv.new_empty((n, tokens, heads, dim_v))
@@ -81,7 +89,7 @@ def rule(qkv: Tensor, b: Tensor, a: Tensor, a_log: Tensor, dt_bias: Tensor, stat
                                             context=on), "q", "k", "v", "g", "beta", "inputs.ssm_a", "inputs.dt_bias", "state",
                      "out")
 
-    call = again(("rule", on, _form(qkv), _form(b), _form(a), a_log.dtype, dt_bias.dtype, state.shape, begins, heads_k), make)
+    call = again(("rule", on, *map(_form, (qkv, b, a, a_log, dt_bias, state)), begins, heads_k), make)
     at, step = qkv.data_ptr(), width * qkv.element_size()
     call(at, at + step, at + 2 * step, a.data_ptr(), b.data_ptr(), a_log.data_ptr(), dt_bias.data_ptr(), state.data_ptr(), out.data_ptr())
     return out

@@ -95,10 +95,10 @@ def view(tensor: Tensor, name: str) -> View:
     """A tensor as an operand; copied if the library cannot read its layout."""
     if tensor.dtype not in _CODES:
         raise TypeError(f"{name} has dtype {tensor.dtype}; torch.float32, torch.float16 and torch.bfloat16 are allowed")
-    strides = tensor.stride()
-    if any(extent > 1 and stride <= 0 for extent, stride in zip(tensor.shape, strides)):
+    tensor = tensor.resolve_neg()
+    if any(extent > 1 and stride <= 0 for extent, stride in zip(tensor.shape, tensor.stride())):
         tensor = tensor.contiguous()
-        strides = tensor.stride()
+    strides = tensor.stride()
     size = tensor.element_size()
     return strided(name, tensor.data_ptr(), tuple(tensor.shape), tuple(size * stride for stride in strides), _CODES[tensor.dtype],
                    tensor, _place(tensor))

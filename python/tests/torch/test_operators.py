@@ -282,6 +282,27 @@ class Conv(unittest.TestCase):
             alone = G.causal_conv1d_fn(self.x[batch:batch + 1, :, begin:end], self.weight, self.bias, activation="silu")
             self.assertTrue(same(alone[0], out[batch, :, begin:end]))
 
+    def test_packed_with_initial_states(self):
+        """They are the inputs before the first sequence of each row, which may be shorter than the width; or padding."""
+        index = torch.tensor([[0, 0, 1, 1, 1, 1, 1, 1, 2, 2, 2], [-1, -1, 5, 5, 5, 5, 5, 5, 5, 5, 7]], dtype=torch.int32)
+        initial = torch.randn(2, 24, 3, generator=torch.Generator().manual_seed(2))
+        for dtype in (torch.float32, torch.bfloat16):
+            x, before = self.x.to(dtype), initial.to(dtype)
+            out = G.causal_conv1d_fn(x, self.weight, self.bias, seq_idx=index, initial_states=before, activation="silu")
+            first = G.causal_conv1d_fn(x[:1, :, :2], self.weight, self.bias, initial_states=before[:1], activation="silu")
+            self.assertTrue(same(first[0], out[0, :, :2]) and not out[1, :, :2].any())
+            self.assertFalse(same(first[0], G.causal_conv1d_fn(x[:1, :, :2], self.weight, self.bias, activation="silu")[0]))
+            for batch, begin, end in ((0, 2, 8), (0, 8, 11), (1, 2, 10), (1, 10, 11)):
+                alone = G.causal_conv1d_fn(x[batch:batch + 1, :, begin:end], self.weight, self.bias, activation="silu")
+                self.assertTrue(same(alone[0], out[batch, :, begin:end]))
+        empty = G.causal_conv1d_fn(self.x[..., :0], self.weight, seq_idx=index[:, :0], initial_states=initial)
+        self.assertEqual(empty.shape, (2, 24, 0))
+
+    def test_negated_views(self):
+        """A view whose elements PyTorch negates lazily."""
+        lazy = torch._neg_view(self.x)
+        self.assertTrue(lazy.is_neg() and same(G.causal_conv1d_fn(lazy, self.weight), G.causal_conv1d_fn(-self.x, self.weight)))
+
     def test_packed_padding(self):
         """Tokens of negative numbers, as causal_conv1d has them; and tokens outside cu_seqlens."""
         index = torch.tensor([[-1, -1, 0, 0, 0, 0, 4, 4, 4, -1, -3], [7, 7, 7, 7, -1, -1, -1, -1, 2, 2, 2]], dtype=torch.int32)

@@ -33,7 +33,10 @@ class Signatures(Used):
         self.assertRegex(SUPPORTED["olmo_hybrid"], "^functions: the code of OlmoHybridGatedDeltaNet.forward is not one that is known$")
         self.assertIn("qwen4_exp", LAYERS)
         self.assertEqual("lara_mini" in LAYERS, tuple(map(int, transformers.__version__.split(".")[:2])) >= (5, 24))
-        self.assertRegex(gdn.transformers.supported()["kimi_linear"], "^nothing: modeling_kimi_linear has no torch_chunk_gated_delta_rule")
+        told = gdn.transformers.supported()
+        self.assertRegex(told["kimi_linear"], "^not covered: its layers are Kimi delta attention")
+        self.assertRegex(told["mamba"], "^not covered: it has no gated delta rule, only the convolution")
+        self.assertNotIn("llama", told)  # which has nothing to replace
 
     def test_functions_of_another_signature_are_refused(self):
         gdn.transformers.undo()
@@ -48,7 +51,7 @@ class Signatures(Used):
                         gdn.transformers.use(["qwen3_5"])
                     self.assertIs(getattr(module, function), change)
                     self.assertEqual(gdn.transformers.use(), tuple(name for name in NAMES if name != "qwen3_5"))
-                    self.assertRegex(gdn.transformers.supported()["qwen3_5"], f"^nothing: .*{function} has the signature")
+                    self.assertRegex(gdn.transformers.supported()["qwen3_5"], f"^not covered: .*{function} has the signature")
                     gdn.transformers.undo()
             self.assertEqual(str(inspect.signature(getattr(module, function))), found)
 
