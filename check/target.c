@@ -302,7 +302,7 @@ void check_target_run(check_target *t, const check_case *c, check_result *r)
     *check_workspace(c->kernel, &args) = workspace;
 
     check_executor_mode_changes();
-    const uint64_t old = check_environment_enter(t->info.device.shared_memory ? c->environment : CHECK_ENV_DEFAULT);
+    const uint64_t old = check_environment_enter(c->environment);
     const uint64_t entered = check_environment_get();
     status = c->kernel->run(ctx, &args, NULL);
     const uint64_t left = check_environment_get();

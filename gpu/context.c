@@ -28,14 +28,20 @@ void gdn_gpu_add_variant(gdn_gpu_variants *v, const char *name, int soft_fma, in
     (void)snprintf(to->reason, sizeof to->reason, "%s", reason);
 }
 
+/* A driver runs in the default floating-point mode, and so do threads that it starts: some compute on the host, all
+ * compile shaders there. */
 static gdn_status enter(const gdn_gpu_driver *driver, void *device, gdn_gpu_scope *scope)
 {
-    return driver->enter ? driver->enter(device, scope) : GDN_OK;
+    scope->caller = gdn_float_env_enter();
+    const gdn_status status = driver->enter ? driver->enter(device, scope) : GDN_OK;
+    if (status) gdn_float_env_leave(scope->caller);
+    return status;
 }
 
 static void leave(const gdn_gpu_driver *driver, void *device, const gdn_gpu_scope *scope)
 {
     if (driver->leave) driver->leave(device, scope);
+    gdn_float_env_leave(scope->caller);
 }
 
 typedef struct probe_t {
@@ -112,7 +118,9 @@ static gdn_status variants_of(const gdn_gpu_driver *driver, uint32_t index, gdn_
     *variants = driver->known[index];
     (void)pthread_mutex_unlock(&lock);
     if (variants->n) return GDN_OK;
+    const gdn_float_env caller = gdn_float_env_enter();
     const gdn_status status = probe_of(driver, index, variants);
+    gdn_float_env_leave(caller);
     if (status) return status;
     (void)pthread_mutex_lock(&lock);
     driver->known[index] = *variants;
@@ -141,7 +149,9 @@ static void describe_variant(const gdn_gpu_variant *v, gdn_implementation_info *
 uint32_t gdn_gpu_device_count(const gdn_backend *backend, char reason[GDN_REASON_MAX])
 {
     const char *why = "";
+    const gdn_float_env caller = gdn_float_env_enter();
     const uint32_t n = driver_of(backend)->count(&why);
+    gdn_float_env_leave(caller);
     (void)snprintf(reason, GDN_REASON_MAX, "%s", n ? "" : why);
     return n;
 }
@@ -198,7 +208,7 @@ static gdn_status find_variant(const gdn_context *ctx, const char *name, uint32_
     return gdn_fail(GDN_NOT_FOUND, "desc->implementation is \"%.64s\"; %s has %s", name, dev->about->name, have);
 }
 
-gdn_status gdn_gpu_open(gdn_context *ctx, const gdn_context_desc *desc, uint32_t implementation)
+static gdn_status open_device(gdn_context *ctx, const gdn_context_desc *desc, uint32_t implementation)
 {
     const gdn_gpu_driver *driver = driver_of(ctx->backend);
     gdn_status status;
@@ -228,11 +238,21 @@ gdn_status gdn_gpu_open(gdn_context *ctx, const gdn_context_desc *desc, uint32_t
     return driver->makes_all ? gdn_gpu_self_test_all(ctx) : GDN_OK;
 }
 
+gdn_status gdn_gpu_open(gdn_context *ctx, const gdn_context_desc *desc, uint32_t implementation)
+{
+    const gdn_float_env caller = gdn_float_env_enter();
+    const gdn_status status = open_device(ctx, desc, implementation);
+    gdn_float_env_leave(caller);
+    return status;
+}
+
 void gdn_gpu_close(gdn_context *ctx)
 {
     gdn_gpu_context *dev = ctx->state;
     if (!dev) return;
+    const gdn_float_env caller = gdn_float_env_enter();
     driver_of(ctx->backend)->close(dev);
+    gdn_float_env_leave(caller);
     while (dev->buffers) { /* the driver has freed their memory, where it could */
         gdn_gpu_buffer *b = dev->buffers;
         dev->buffers = b->next;

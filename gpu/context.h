@@ -5,6 +5,7 @@
 
 #include "core/backend.h"
 #include "gpu/self_test.h"
+#include "numerics/float_env.h"
 
 /* An implementation: a method of doing arithmetic on a device, and whether it gives the reference's bits. */
 typedef struct gdn_gpu_variant {
@@ -47,10 +48,11 @@ typedef struct gdn_gpu_context {
     gdn_gpu_self_test self_test;
 } gdn_gpu_context;
 
-/* What enter() has to undo: CUDA's capture mode, Metal's autorelease pool. */
-typedef union gdn_gpu_scope {
-    int mode;
-    void *pool;
+/* What has to be undone after the calls of a driver: the floating-point mode, and what a backend's enter() changes. */
+typedef struct gdn_gpu_scope {
+    gdn_float_env caller;
+    int mode;   /* CUDA: of graph capture       */
+    void *pool; /* Metal: the autorelease pool  */
 } gdn_gpu_scope;
 
 /* The functions and constants of one backend. Each has its own device type, zeroed before it is opened. */

@@ -11,6 +11,15 @@ function(gdn_device_program backend)
   target_link_libraries(test_${backend} PRIVATE ${GDN_PRIVATE_LIBRARIES} gdn_device_tests)
 endfunction()
 
+# Contexts in any floating-point mode of the caller.
+gdn_test_program(test_float_modes device/float_modes.c)
+target_link_libraries(test_float_modes PRIVATE ${GDN_PRIVATE_LIBRARIES} gdn_device_tests)
+function(gdn_float_modes name label) # backends...
+  add_test(NAME ${name} COMMAND test_float_modes ${ARGN})
+  set_tests_properties(${name} PROPERTIES LABELS "${label}")
+endfunction()
+gdn_float_modes(float_modes unit cpu reference)
+
 # The backend's public header by itself, as C99.
 function(gdn_device_header backend)
   add_library(test_${backend}_header OBJECT device/header.c)
@@ -32,7 +41,8 @@ endfunction()
 function(gdn_emulated_tests backend folder missing)
   add_test(NAME ${backend}.robustness COMMAND test_${backend})
   set_tests_properties(${backend}.robustness PROPERTIES LABELS unit)
-  set(names robustness)
+  gdn_float_modes(${backend}.float_modes unit ${backend})
+  set(names robustness float_modes)
   if(GDN_BUILD_TOOLS)
     foreach(kernel IN LISTS GDN_KERNELS)
       add_test(NAME ${backend}.check_${kernel} COMMAND gdn_tool check --backend ${backend} --kernel ${kernel})

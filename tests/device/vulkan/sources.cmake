@@ -9,6 +9,8 @@ add_test(NAME vulkan.robustness COMMAND test_vulkan)
 add_test(NAME vulkan.long_sequences COMMAND test_vulkan long-sequences)
 add_test(NAME vulkan.missing_loader COMMAND test_vulkan missing-loader)
 
+gdn_float_modes(vulkan.float_modes unit vulkan)
+list(APPEND gdn_vulkan_tests float_modes)
 gdn_device_header(vulkan)
 
 function(gdn_vulkan_script name) # arguments of the script
