@@ -202,7 +202,7 @@ static void refuse_strides(const api_fixture *f, const check_operand *o)
             OPERAND(t->stride[a] = 1024, member, "the others must be 0");
             continue;
         }
-        OPERAND(t->stride[a] = -4, member, "-4; 0 (packed) to 2^56 are allowed");
+        OPERAND(t->stride[a] = -4, member, "-4; 0 (packed) to 2^56 - 1 are allowed");
         OPERAND(t->stride[a] = INT64_MIN, member, "are allowed");
         OPERAND(t->stride[a] = INT64_MAX, member, "are allowed");
         OPERAND(t->stride[a] = (int64_t)1 << 56, member, "are allowed");
