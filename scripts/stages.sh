@@ -201,12 +201,14 @@ stage_package() {
 packages_of() { # what the note says of CUDA's kernels
     kernels=$1
     rm -rf build-package/packages
-    cpack --preset package
+    (umask 027 && cpack --preset package) # the packages' folders do not depend on it
     ls build-package/packages
     for package in libgdn0 libgdn-dev gdn-tools gdn-models; do
         dpkg-deb --info build-package/packages/"$package"_*.deb
-        dpkg-deb --contents build-package/packages/"$package"_*.deb
+        dpkg-deb --contents build-package/packages/"$package"_*.deb | tee "$GDN_STAGE_NOTE.out"
+        if grep '^d' "$GDN_STAGE_NOTE.out" | grep -v '^drwxr-xr-x'; then echo "test: folders of $package that not all can enter"; return 1; fi
     done
+    if grep -a "$PWD" build-package/bin/gdn >/dev/null; then echo "test: the tool has the path of its build"; return 1; fi
     dpkg-deb --field build-package/packages/libgdn0_*.deb Depends | grep libc6
     dpkg-deb --field build-package/packages/libgdn-dev_*.deb Depends | grep libgdn0
     packages="$(find build-package/packages -maxdepth 1 -name '*.deb' | wc -l) packages and an archive"
