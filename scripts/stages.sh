@@ -88,6 +88,8 @@ stage_selftest() { capture build-test/bin/gdn check --self-test; }
 
 stage_check() {
     capture build-test/bin/gdn check --backend cpu
+    ran=$(awk '$1 ~ /^[a-z0-9_]+$/ && / passed, .* skipped$/ && !seen[$1]++ { printf " %s", $1 }' "$GDN_STAGE_NOTE.out")
+    note "$(cat "$GDN_STAGE_NOTE") on$ran"
 }
 
 # All of it needs a device, and deps installs one; tests that skip for want of it have not shown anything.
@@ -293,6 +295,14 @@ stage_clang() {
 
 stage_arm64() {
     # The reference that NEON is compared with runs on this machine: its bits are the same, and qemu computes each with integers.
+    if [ -z "$GDN_TEST_FULL" ]; then # that it compiles, and some calls
+        targets=gdn_tool
+        build arm64-qemu
+        plain="qemu-aarch64 -cpu neoverse-n1 -L /usr/aarch64-linux-gnu"
+        check_as_recorded build-arm64-qemu/bin/gdn --case 'random/*' --cases 60
+        note "$(cat "$GDN_STAGE_NOTE") on NEON and scalar"
+        return
+    fi
     capture build-test/bin/gdn check --backend cpu --impl scalar --record build-test/reference-for-arm64
     build arm64-qemu "-DGDN_TESTS_EXPECT=$PWD/build-test/reference-for-arm64"
     run_ctest arm64-qemu 'check|golden|unit|abi'
