@@ -524,8 +524,8 @@ static void apart_columns(int row_units, int n_rows, int n_rows_out)
     MAP(conv_mem.history_dst, GDN_NONE, 0);
 }
 
-/* out between the slots of a state. Where rows do not begin at a multiple of a slot's stride, the second row lies on
- * it, also where the tensor that is read or the one that is written states fewer rows. */
+/* out between the slots of a state. If rows do not begin at a multiple of a slot's stride, the second row overlaps out.
+ * That holds also if the tensor that is read, or the one that is written, has fewer rows. */
 static void interleaved(void)
 {
     REFUSED(on_delta, apart_slots(5, 2, 0), "out", "is written and overlaps state");
