@@ -63,7 +63,7 @@ stage_lint() {
     python3 scripts/format.py
     python3 scripts/layers.py
     GIT_DIR=/nonexistent python3 scripts/layers.py # as in the source archive, of which git says nothing
-    python3 scripts/lint_words.py --headers
+    python3 scripts/lint_words.py --comments
     python3 scripts/lint_metal.py
     python3 tests/device/cuda/test_device_script.py
     python3 tests/mutations/places.py
