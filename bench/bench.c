@@ -58,7 +58,8 @@ static const cli_command command = {
     "Every time is set against a roofline, the unavoidable part of the work. It is measured\n"
     "alternately with the kernel on the same memory and threads. On a CUDA device it is a copy\n"
     "of as many bytes within the device's memory. docs/benchmarks/README.md says what each\n"
-    "number means.",
+    "number means.\n\n"
+    "Exit status: 0 success, 1 failure, also if the output cannot be written, 2 wrong command line.",
 };
 
 static const bench_case *case_of(const bench_kernel *kernel, int index)

@@ -119,7 +119,7 @@ static void add_history(check_case *c, const conv_spec *spec, const char *name, 
     check_add_operand(c, &v, spec->dtype_history, 3, extent, order, 7, written, spec->strided ? rng : NULL);
 }
 
-/* A column of the history, as a call leaves it that is given this token in x. */
+/* A conv state entry, as a call with this token in x leaves it. */
 static void fill_column(const conv_spec *spec, unsigned char *column, uint64_t seed)
 {
     check_fill(column, spec->dtype_history, spec->n_channels, (check_values)spec->values, seed);

@@ -1,10 +1,9 @@
 /* A case: the arguments of one call and an image of all memory that it can see.
  *
- * Every operand lies in a memory: a stretch of bytes that starts out as poison (a NaN in every float type,
- * an invalid entry as an integer), in which the builder then fills the elements that the call may read.
- * What is left of the poison are canaries before and after, gaps between strided rows, tokens of skipped
- * sequences and slots that no map names. A run copies the images to the device, calls the kernel, and
- * reads them back whole, so whatever else changed is found by comparing bytes. */
+ * Every operand lies in a memory. This is a range of bytes that starts as poison: a NaN in every float type, an invalid
+ * entry as an integer. The builder fills the elements that the call may read. The rest stays poison: canaries before
+ * and after, gaps between strided rows, tokens of skipped sequences, slots that no map names. A run copies the images
+ * to the device, calls the kernel, and reads them back whole. Comparing bytes then finds every other change. */
 #ifndef GDN_CHECK_CASE_H
 #define GDN_CHECK_CASE_H
 
@@ -16,8 +15,8 @@
 
 enum { CHECK_POISON = 0xFFAD, CHECK_MAX_MEMORIES = 20, CHECK_MAX_VIEWS = 22, CHECK_MAX_AXES = 5 };
 
-/* Where a memory is put on devices whose memory is the host's: with canaries on both sides in a buffer of
- * the library, or with one end at a page that must not be touched. Elsewhere always the former. */
+/* Where a memory is placed on devices that share the host's memory. Either it has canaries on both sides in a buffer of
+ * the library, or one of its ends is at a guard page. Other devices always use canaries. */
 enum { CHECK_CANARIES = 0, CHECK_GUARD_AFTER = 1, CHECK_GUARD_BEFORE = 2 };
 
 typedef struct check_memory {

@@ -18,8 +18,8 @@ void check_say(check_text *text, const char *format, ...) __attribute__((format(
 int64_t check_compare(const check_case *c, unsigned char *const *expected, unsigned char *const *actual,
                       check_text *text);
 
-/* The same for a result against what the call may do at all: nothing outside the ranges that the case lists
- * has changed, and no F32 result inside them is poison. */
+/* The same for a result alone. Nothing outside the ranges that the case lists has changed, and no F32 result inside
+ * them is poison. */
 int64_t check_confined(const check_case *c, unsigned char *const *actual, check_text *text);
 
 /* Of all that a call made: two results have the same where check_compare() finds no difference, or all but certainly

@@ -1,6 +1,5 @@
-/* Crashes. See crash.h. Little may be done in a signal handler, so all texts are made before the case runs, and
- * the handler writes them with write(2).
- * A case that does not end is ended from outside, by whoever waits: SIGINT and SIGTERM name it, too. */
+/* Crashes. See crash.h. A signal handler may do little. So all texts are made before the case runs, and the handler
+ * writes them with write(2). The user ends a case that does not return: SIGINT and SIGTERM also print its name. */
 #define _POSIX_C_SOURCE 200809L
 #define _XOPEN_SOURCE   700 /* sigaltstack */
 #include "crash.h"
@@ -40,7 +39,7 @@ static void put(int file, const char *text, size_t bytes)
 {
     while (bytes) {
         const ssize_t n = write(file, text, bytes);
-        if (n <= 0) return; /* nobody reads: there is nothing left to do about it */
+        if (n <= 0) return; /* the reader is gone: give up */
         text += n;
         bytes -= (size_t)n;
     }

@@ -1,6 +1,5 @@
-/* A case that crashes, or that does not return until somebody stops it, takes the check with it, but not before it is
- * named: reading beyond a guarded memory ends here. With --json, what has been said by then is still one JSON object.
- */
+/* Names the case that crashes, or that the user stops, before the check ends. A read beyond a guard page crashes. With
+ * --json the output up to there is still one JSON object. */
 #ifndef GDN_CHECK_CRASH_H
 #define GDN_CHECK_CRASH_H
 

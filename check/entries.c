@@ -31,7 +31,7 @@ int check_entries_take(check_entries *e, int s, check_rng *rng)
 void check_entries_checkpoints(check_entries *e, int s, int *checkpoint, int n, int64_t n_used, check_rng *rng)
 {
     for (int i = 0; i < n; i++) {
-        checkpoint[i] = i < n_used ? GDN_NONE : check_between(rng, -3, 1 << 30); /* nobody looks at the others */
+        checkpoint[i] = i < n_used ? GDN_NONE : check_between(rng, -3, 1 << 30); /* the call does not read the others */
         if (!check_one_in(rng, 8) && i < n_used) checkpoint[i] = check_entries_take(e, s, rng);
     }
 }

@@ -1,5 +1,5 @@
-/* Who reads and who writes the entries of a pool in a call that is being drawn, so that what is drawn next finds one
- * that it may have: no entry is written twice, nor written by one sequence and read by another. */
+/* Records which entries of a pool the random call reads and writes so far. The next draw takes an entry that the rules
+ * allow: no entry is written twice, nor written by one sequence and read by another. */
 #ifndef GDN_CHECK_ENTRIES_H
 #define GDN_CHECK_ENTRIES_H
 
@@ -11,7 +11,7 @@ typedef struct check_entries {
     int n, reader[CHECK_MAX_ENTRIES], writer[CHECK_MAX_ENTRIES];
 } check_entries;
 
-/* n entries, which nobody reads or writes. */
+/* n entries, none of them read or written. */
 void check_entries_clear(check_entries *e, int n);
 void check_entries_read(check_entries *e, int s, int entry);
 /* One that sequence s may write, which it then does; or GDN_NONE where eight attempts found none. */

@@ -218,9 +218,9 @@ static const char *const lines[] = {
     " n_heads_v=2 dim_k=128 dim_v=32 n_seqs=2 qk_norm=has(norm) g_form=has(linear) beta_form=has(logit) "
     "values_g=has(linear)?unit:gate_model beta_factor=2*has(factor) dtype_g=has(g_f16) dtype_beta=has(beta_f16) "
     "dtype_out=has(out_f16)",
-    /* A key of its own for the reads: every order of loops, with all that a call may have besides. Behind a log each
-     * sequence has a token or more to repeat, and states of 16 bits stand at even positions. l: a log, m: a mix of the
-     * ways. A norm leaves the read key as it is. */
+    /* A read key: every order of loops, with everything else that a call may have. With a log each sequence replays at
+     * least one token, and 16-bit states have even base positions. l: a log, m: prefill and decode in one batch. A norm
+     * does not change the read key. */
     "read_key/{w:plain|log|tree|half|half_log|half_tree}_T{length:1|5|20|40}_k{dim_k:128|33|64}_" WAYS
     " l=has(log)||has(tree) m=w+#length+#dim_k+gate+layout n_heads_k=2 n_heads_v=4 dim_v=pick(#dim_k,64,40,48) "
     "n_seqs=2 read_key=1 dtype_read=m%3 dtype_state=has(half)*(1+m%2) state_interval=has(half)*(1+l) "
@@ -270,13 +270,13 @@ static const char *const lines[] = {
     " {h:random|comb} m=h dim_k=dim_v=16 length=310 " TREE SHAPES,
     "tree/model_" GATE " " MODEL "m=1 length=8 " TREE "n_seqs=1",
 
-    /* States of 16 bits: every order of loops, from memory and from nothing, with every token's state kept, elsewhere
-     * and in place. Their gates forget little, so that a rounding stays to be seen. */
+    /* States of 16 bits: every order of loops, from a state and from zeros, with a snapshot of every token, in place
+     * and in another slot. Their decays are close to 1, so that roundings stay visible. */
     "state16/{dtype_state:" HALVES "}_T{length:1|2|4|5|16|17|40}_k{dim_k,dim_v:128_v64|33_v40|64_v24|128_v128}_" LAYOUT
     " a=#length d=#dim_k n_heads_v=2 n_slots=n_slots_out=n_snapshots=(a+d)%3+1 n_seqs=2 where=(a+layout)%3 "
     "gate=(a+d+dtype_state)%2 values_g=gate_slow map_src=d==2 src=s&&d==2?none:src",
-    /* Sums that lie between two neighbours: from nothing and with a beta of 1, the state is a product with a power of
-     * two. And values that are too large, too small, or none. */
+    /* Sums halfway between two neighbours: from zeros and with a beta of 1, the state is a product with a power of two.
+     * And values that are too large, too small, zero or special. */
     "state16/{dtype_state:" HALVES "}_{v:ties|wide|huge|subnormal|zeros|special}_T{length:1|3|20}_" LAYOUT
     " n_heads_v=2 dim_k=#length?48:128 dim_v=32 n_slots=n_slots_out=n_snapshots=2 n_seqs=2 state_interval=map_src=1 "
     "src=none,src beta_form=1 beta_factor=2 values_beta=values_g=gate_zero values_k=powers "

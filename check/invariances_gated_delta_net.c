@@ -266,7 +266,7 @@ static void places(check_trial *trial, check_rng *rng) { same_call(trial, rng, o
 static void types(check_trial *trial, check_rng *rng) { same_call(trial, rng, other_types); }
 static void strides(check_trial *trial, check_rng *rng) { same_call(trial, rng, other_strides); }
 
-/* Any number of threads, whoever owns them, in any order; and any mode of the caller. */
+/* Any number of threads, the library's or the caller's, in any order; and any floating-point mode of the caller. */
 static void threads(check_trial *trial, check_rng *rng)
 {
     check_call *a = check_trial_call(trial), *b = check_trial_call(trial);

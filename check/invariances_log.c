@@ -1,6 +1,6 @@
-/* Speculative decoding with a log instead of snapshots. Any cut into calls, with tokens that are read without a row of
- * the log, drafts that are rejected, and commits now and then, gives the outputs and states of one call that never saw
- * a draft. The same holds for 16-bit states that are rounded after every so many tokens of their sequence. */
+/* Speculative decoding with a log instead of snapshots. Any split into calls gives the outputs and states of one call
+ * without drafts. Some tokens are read without a row of the log, drafts are rejected, and some calls commit. The same
+ * holds for 16-bit states, which are rounded after every `interval` tokens. */
 #include "families.h"
 #include "trial.h"
 

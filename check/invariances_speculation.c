@@ -1,7 +1,6 @@
-/* Speculative decoding: a layer of convolution and gated delta rule verifies drafts of several tokens,
- * accepts some of them, and rolls back by choosing another position; nothing is ever copied or restored.
- * Whatever was accepted must be what a decode that never saw a draft computes, and so must be the state and
- * the history that are left. */
+/* Speculative decoding with a layer of convolution and gated delta rule. It verifies drafts of several tokens, accepts
+ * some, and rolls back by passing a smaller position. Nothing is copied or restored. Accepted outputs, the last state
+ * and the history must be those of decoding without drafts. */
 #include <string.h>
 
 #include "families.h"

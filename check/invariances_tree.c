@@ -1,5 +1,5 @@
-/* Trees of tokens: each branch gives what a call gives that has nothing but that branch and has never seen a tree, and
- * so do the entries that it leaves; siblings may come in any order. */
+/* Trees of tokens: each branch gives the outputs and log entries of a call with that branch alone, without a tree.
+ * Siblings may come in any order. */
 #include "families.h"
 #include "trial.h"
 

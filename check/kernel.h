@@ -1,6 +1,6 @@
-/* A kernel, for code that does not care which: its name, its operands, its functions behind one signature, how a call
- * is built from a specification, and what a call may write. One descriptor per line of core/kernels.def; gdn check and
- * the tests of the interface, of the devices and of arguments all use these. */
+/* The descriptor of a kernel, for code that serves all kernels. It has the name, the operands, the functions behind one
+ * signature, how a call is built from a specification, and what a call may write. There is one for each line of
+ * core/kernels.def. gdn check and the tests of the interface, of the devices and of arguments use them. */
 #ifndef GDN_CHECK_KERNEL_H
 #define GDN_CHECK_KERNEL_H
 
@@ -56,7 +56,7 @@ static inline void **check_data(const void *args, const check_operand *o)
     return (void **)(void *)((char *)(uintptr_t)args + o->field);
 }
 
-/* Who wants to know what a call may write. */
+/* Callbacks that receive what a call may write. */
 typedef struct check_writes {
     void *user;
     /* These bytes, which are elements of the tensor `of`. */
@@ -138,7 +138,7 @@ typedef struct check_tree {
     const int *parent;
     uint64_t key;
 } check_tree;
-/* The map `parent` of n_tokens tokens; nobody looks at the entries of those of no tree. */
+/* The map `parent` of n_tokens tokens. Entries of tokens outside of trees are not read. */
 void check_add_parents(struct check_case *c, size_t field, const check_tree *tree, int n_trees, int n_tokens,
                        check_rng *rng);
 void check_tokens_written(const check_writes *writes, const gdn_tensor *out, const check_place *place, check_sequence q,

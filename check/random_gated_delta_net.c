@@ -55,7 +55,8 @@ void delta_random_forms(delta_spec *spec, check_rng *rng)
     spec->beta_form = check_between(rng, GDN_BETA_PLAIN, GDN_BETA_LOGIT);
     spec->beta_factor = CHECK_PICK(rng, factors);
     if (spec->beta_form == GDN_BETA_LOGIT && check_one_in(rng, 2)) spec->values[DELTA_BETA] = CHECK_PICK(rng, raw);
-    /* By the seed, so that what else is drawn stays as without. A norm is not for the read key. */
+    /* Drawn from the seed, so that the other random choices are those of a call without a read key. A norm does not
+     * apply to the read key. */
     spec->read_key = !(spec->seed >> 44 & 3);
     spec->dtype_read = types[spec->seed >> 46 & 3];
     spec->values[DELTA_READ] = spec->qk_norm ? CHECK_SMALL : spec->values[DELTA_K];
@@ -204,7 +205,7 @@ static void random_checkpoints(delta_spec *spec, check_rng own)
     }
 }
 
-/* Any place for padding: nobody looks at what it commits, and its row may be another sequence's. */
+/* Any location for padding: its commit is not read, and its row may be another sequence's. */
 static void draw_padding(delta_spec *spec, delta_seq *seq, check_rng *rng)
 {
     seq->log_row = check_between(rng, GDN_NONE, spec->log_rows - 1);
@@ -282,8 +283,8 @@ static void random_tree(delta_spec *spec, check_rng own)
     spec->map_parent = !check_one_in(rng, 8);
 }
 
-/* Where a sequence's state may stand, when it is rounded after every `interval` tokens. 0 where there is no such
- * place: the position has been used for something else, and no column of the log can make up for it. */
+/* A base position for a state that is rounded after every `interval` tokens. 0 if there is none: the position is in
+ * use, and no log entry can make up the difference. */
 static int draw_standing(const delta_spec *spec, delta_seq *seq, int interval, check_rng *rng)
 {
     const int behind = seq->position % interval, movable = spec->map_position && !spec->interval;

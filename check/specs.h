@@ -7,8 +7,8 @@
 #include "values.h"
 
 /* ---- gated_delta_net ----
- * The data of a token depend on the key of its sequence and its number within it, and not on where the token lies: the
- * same sequence can be built into any batch, layout, or part of a call. */
+ * The data of a token depend on the key of its sequence and on its index there, not on its address. So the same
+ * sequence can be built into any batch, layout, or part of a call. */
 
 enum { DELTA_MAX_SEQS = 12, DELTA_MAX_SNAPSHOTS = 24, DELTA_MAX_CHECKPOINTS = 12 };
 enum { DELTA_Q, DELTA_K, DELTA_V, DELTA_G, DELTA_BETA, DELTA_STATE, DELTA_A, DELTA_BIAS, DELTA_READ, DELTA_OPERANDS };
@@ -73,7 +73,7 @@ void delta_random(delta_spec *spec, check_rng *rng, int64_t budget);
 void delta_random_forms(delta_spec *spec, check_rng *rng); /* all but dtype_out */
 void delta_random_values(delta_spec *spec, check_rng *rng);
 void delta_random_ways(delta_spec *spec, check_rng *rng); /* all of a family's trial but sizes, batch and maps */
-void delta_random_state(delta_spec *spec); /* the states' type, by the seed: what else is drawn stays as without */
+void delta_random_state(delta_spec *spec); /* the states' type, from the seed: the other random choices do not change */
 
 /* Parts of results, given an image of all memories: out, where it is F32, of token t of sequence s; a state element. */
 unsigned char *delta_token(const check_case *c, const delta_spec *spec, const char *name, unsigned char *const *image,

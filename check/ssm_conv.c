@@ -208,8 +208,8 @@ static void batches(check_trial *trial, check_rng *rng)
     }
 }
 
-/* Rolling back and going on = never having gone further: the ring still holds the entries of up to as many
- * rejected tokens as it has spare slots, in place of the oldest ones. */
+/* Rolling back and going on gives the results of decoding without the rejected tokens. The ring holds as many rejected
+ * tokens as it has spare slots, in place of the oldest entries. */
 static void rollbacks(check_trial *trial, check_rng *rng)
 {
     check_call *plain = check_trial_call(trial), *again = check_trial_call(trial);
@@ -236,8 +236,8 @@ static void rollbacks(check_trial *trial, check_rng *rng)
             return;
 }
 
-/* A checkpoint has the entries that a call leaves which ends there, and with nothing but these a sequence goes on as if
- * there had been no cut. */
+/* A checkpoint has the entries that a call which ends there leaves. A sequence that goes on from them alone gives the
+ * results of one call. */
 static void checkpoints(check_trial *trial, check_rng *rng)
 {
     check_call *all = check_trial_call(trial), *part = check_trial_call(trial), *next = check_trial_call(trial);

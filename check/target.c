@@ -31,7 +31,7 @@ typedef struct place {
 struct check_target {
     check_target_info info;
     uint32_t level;
-    int adopted; /* the first context is somebody else's */
+    int adopted; /* the first context is the caller's */
     context_entry entry[MAX_CONTEXTS];
     int n_entries;
     place place[CHECK_MAX_MEMORIES];

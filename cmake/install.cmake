@@ -68,4 +68,7 @@ endif()
 set(gdn_doc_dir "${CMAKE_INSTALL_DATADIR}/doc/libgdn-dev")
 install(FILES README.md CHANGELOG.md CONTRIBUTING.md LICENSE DESTINATION "${gdn_doc_dir}" COMPONENT dev)
 install(DIRECTORY docs examples DESTINATION "${gdn_doc_dir}" COMPONENT dev
-  FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.c" PATTERN "CMakeLists.txt" PATTERN man EXCLUDE)
+  FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.json" PATTERN "*.[ch]" PATTERN "CMakeLists.txt" PATTERN man EXCLUDE)
+install(CODE "set(GDN_DOCUMENTS \"${gdn_doc_dir}\")
+set(GDN_HEADERS \"${CMAKE_INSTALL_INCLUDEDIR}\")
+include(\"${CMAKE_CURRENT_LIST_DIR}/documents.cmake\")" COMPONENT dev)

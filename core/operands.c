@@ -82,8 +82,8 @@ static gdn_status resolve_strides(const gdn_operand_spec *spec, const gdn_tensor
             continue;
         }
         if (stride[a] < 0 || (uint64_t)stride[a] >= LARGEST_OFFSET)
-            return gdn_fail(GDN_INVALID_ARGUMENT, "%s.stride[%d] is %lld; 0 (packed) to 2^56 are allowed", spec->name,
-                            a, (long long)stride[a]);
+            return gdn_fail(GDN_INVALID_ARGUMENT, "%s.stride[%d] is %lld; 0 (packed) to 2^56 - 1 are allowed",
+                            spec->name, a, (long long)stride[a]);
         if ((uint64_t)stride[a] & (alignment - 1))
             return gdn_fail(GDN_INVALID_ARGUMENT, "%s.stride[%d] is %lld; %s needs a multiple of %llu", spec->name, a,
                             (long long)stride[a], gdn_dtype_name(t->dtype), (unsigned long long)alignment);

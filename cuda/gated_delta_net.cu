@@ -4,8 +4,8 @@
 // Eight lanes share C value channels. Lane l has the keys i = 32 m + 4 l + e, e = 0 .. 3, which are the residues
 // 4l .. 4l+3 of dot32. So 32 keys of a row are one coalesced access of 128 bytes. The tree's steps h = 16, 8, 4 are
 // exchanges with the lanes l^4, l^2, l^1; h = 2, 1 stay within a lane. The addition commutes, so either of the two
-// lanes may add. All loads of a state are issued before the first is used. The next token is loaded before the snapshot
-// is stored.
+// lanes may add. All loads of a state are issued before the first is used; the first token is loaded after the state.
+// The next token is loaded before the snapshot is stored.
 //
 // Steps, numbered as in docs/reference/kernels/gated_delta_net.md and in every other version:
 //   0 prepare   1 load state, replay the log, commit; in a tree, follow a branch   2 decay   3 read kv   4 delta

@@ -61,7 +61,7 @@ template <class X> GDN_INLINE bool find_log(const gdn_gpu_gated_delta_net &p, It
         return false;
     }
     bool fits = at.base_position >= 0 && at.base_position <= at.position;
-    if (fits && !padding) // position + T may overflow an int, log_entries - T does not
+    if (fits && !padding)
         fits = at.row < 0 ? at.base_position == at.position : at.position - at.base_position <= p.log_entries - at.T;
     if (X::STATE16 && !padding) fits = fits && rounds_at<X>(p, at.base_position);
     if (!fits) {

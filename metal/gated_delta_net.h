@@ -69,7 +69,7 @@ GDN_INLINE bool find_log(constant gdn_gpu_gated_delta_net &p, thread const Delta
         return false;
     }
     bool fits = at.base_position >= 0 && at.base_position <= at.position;
-    if (fits && !padding) // position + T may overflow an int, log_entries - T does not
+    if (fits && !padding)
         fits = at.row < 0 ? at.base_position == at.position : at.position - at.base_position <= p.log_entries - at.T;
     if (STATE16 && !padding) fits = fits && rounds_at<STATE16>(p, at.base_position);
     if (!fits) {

@@ -11,6 +11,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
+. scripts/lib.sh
 fail() { echo "bare: $*" >&2; exit 1; }
 say() { printf '\n==== %s\n' "$*"; }
 
@@ -40,15 +41,7 @@ chmod 755 "$dir"
 
 # ---- A minimal Debian --------------------------------------------------------------------------------
 
-# The first address of Debian itself in apt's sources, in either of their two notations.
-first_mirror() {
-    cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources 2>/dev/null |
-        awk -v suite="$suite" '
-            $1 == "deb" { for (i = 2; i < NF; i++) if ($i ~ "^[a-z]+://" && $(i + 1) == suite) { print $i; exit } }
-            tolower($1) == "uris:" { uri = $2 }
-            tolower($1) == "suites:" { for (i = 2; i <= NF; i++) if ($i == suite && uri) { print uri; exit } }'
-}
-mirror=$(first_mirror)
+mirror=$(first_mirror "$suite")
 say "A minimal Debian 12 in $dir"
 debootstrap --variant=minbase --include=git,ca-certificates "$suite" "$dir" "${mirror:-http://deb.debian.org/debian}" >"$dir.log" 2>&1 ||
     { tail -n 20 "$dir.log" >&2; fail "debootstrap failed; the whole output is in $dir.log"; }

@@ -18,11 +18,17 @@ mkdir -p build
 log=build/demo.log
 cuda=OFF # nvcc takes minutes, so only where there is a device
 if command -v nvidia-smi >/dev/null 2>&1; then cuda=AUTO; fi
+# Every 10 seconds, how many files are compiled.
+while sleep 10 >/dev/null 2>&1 && kill -0 $$ 2>/dev/null; do sed -n 's/^\(\[[^]]*\]\).*/\1/p' "$log" | tail -n 1; done &
+progress=$!
+trap 'kill $progress 2>/dev/null || :' EXIT
 if ! { cmake --preset release -DGDN_CUDA=$cuda && cmake --build --preset release --target gdn_tool --parallel "$(nproc)"; } >"$log" 2>&1; then
     tail -n 40 "$log"
     echo "demo: the build failed; the whole output is in $log" >&2
     exit 1
 fi
+kill $progress
+trap - EXIT
 build/bin/gdn --version
 
 say "1. What is on this machine: the backends, their devices, and the instruction sets, best first"

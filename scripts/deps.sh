@@ -12,8 +12,14 @@
 # like of that list.
 set -eu
 
+# clang's libraries for sanitizers and fuzzers, of the version that the package clang is: 14 in Debian 12.
+clang_libraries() {
+    version=$(apt-cache depends clang 2>/dev/null | sed -n 's/.*Depends: clang-\([0-9][0-9]*\)$/\1/p')
+    echo "libclang-rt-${version:-14}-dev"
+}
+
 list() {
-    cat <<'PACKAGES'
+    cat <<PACKAGES
 build cmake
 build gcc
 build libc6-dev
@@ -33,7 +39,7 @@ cross gcc-aarch64-linux-gnu
 cross libc6-dev-arm64-cross
 cross qemu-user
 fuzz clang
-fuzz libclang-rt-14-dev
+fuzz $(clang_libraries)
 package dpkg-dev
 package file
 package lintian
@@ -92,9 +98,11 @@ export DEBIAN_FRONTEND=noninteractive
 said=$(mktemp)
 trap 'rm -f "$said"' EXIT
 # What they say matters where they fail: on a minimal system they complain of the lack of apt-utils and of a terminal.
+# Without lists of packages the version of clang was a guess.
+update() { $root apt-get update -qq && missing=$(echo "$missing" | sed "s/libclang-rt-[0-9]*-dev/$(clang_libraries)/"); }
 # $missing is a list of words.
 # shellcheck disable=SC2086
-if ! { $root apt-get update -qq &&
+if ! { update &&
     $root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing; } >"$said" 2>&1; then
     tail -n 40 "$said" >&2
     echo "deps: could not install$missing" >&2

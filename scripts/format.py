@@ -10,15 +10,14 @@ import re
 import subprocess
 import sys
 
+from lint_kernels import tracked
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COLUMNS = 120
 
 
 def sources():
-    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True)
-    names = listed.stdout.split("\n") if listed.returncode == 0 else [str(p.relative_to(ROOT)) for p in ROOT.rglob("*")]
-    return sorted(name for name in names if re.search(r"\.(c|h|cpp|cu|cuh|m|comp|glsl|metal)$", name)
-                  and not name.startswith("build") and (ROOT / name).is_file())
+    return [name for name in tracked(ROOT) if re.search(r"\.(c|h|cpp|cu|cuh|m|comp|glsl|metal)$", name)]
 
 
 def main():

@@ -15,6 +15,8 @@ import re
 import subprocess
 import sys
 
+from lint_kernels import tracked
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DRAWING = ROOT / "docs/design/architecture.md"
 BEGIN, END = "<!-- made by scripts/layers.py --write -->\n", "<!-- end -->\n"
@@ -52,8 +54,7 @@ def folder_of(path):
 
 def read_includes():
     """{file: the files that it includes}, without the registry."""
-    names = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True).stdout.split()
-    names = {name for name in names if SOURCE.search(name) and folder_of(name) and (ROOT / name).is_file()}
+    names = {name for name in tracked(ROOT) if SOURCE.search(name) and folder_of(name)}
     found = {}
     for name in names:
         found[name] = set()
@@ -148,15 +149,15 @@ def main():
     args = parser.parse_args()
     graph = read_symbols(args.symbols) if args.symbols else read_includes()
     problems = list(check(graph, "needs a symbol of" if args.symbols else "includes"))
-    if not args.symbols:
+    if not any(graph.values()):
+        problems.append("there is nothing to check")
+    elif not args.symbols:
         text = DRAWING.read_text()
         drawn = text.partition(BEGIN)[0] + drawing(graph) + text.partition(END)[2]
         if args.write:
             DRAWING.write_text(drawn)
         elif text != drawn:
             problems.append(f"{DRAWING.name} is not what the sources say: run scripts/layers.py --write")
-    if not any(graph.values()):
-        problems.append("there is nothing to check")
     print("\n".join([*problems, f"layers: {len(graph)} files, {sum(map(len, graph.values()))} uses, {len(problems)} problems"]))
     return bool(problems)
 

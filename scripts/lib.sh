@@ -1,4 +1,4 @@
-# What the scripts for devices share. Read by them with `.`, not run.
+# What scripts share, those for devices above all. Read by them with `.`, not run.
 
 # Options of the form --name VALUE set the variable of that name, --quick sets quick, --software software; --help prints the head of
 # the script.
@@ -16,6 +16,15 @@ options() {
         esac
         shift
     done
+}
+
+# The first address of Debian itself in apt's sources, in either of their two notations. first_mirror SUITE
+first_mirror() {
+    cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources 2>/dev/null |
+        awk -v suite="$1" '
+            $1 == "deb" { for (i = 2; i < NF; i++) if ($i ~ "^[a-z]+://" && $(i + 1) == suite) { print $i; exit } }
+            tolower($1) == "uris:" { uri = $2 }
+            tolower($1) == "suites:" { for (i = 2; i <= NF; i++) if ($i == suite && uri) { print uri; exit } }'
 }
 
 # The name of a device as a part of a file's name.

@@ -49,12 +49,14 @@ def kernels(root):
 
 def tracked(root):
     """Paths of the files that are, or would be, in the repository."""
+    names = []
     try:
         done = subprocess.run(["git", "-C", root, "ls-files", "-co", "--exclude-standard", "-z"],
                               capture_output=True, text=True, check=True)
         names = [name for name in done.stdout.split("\0") if name]
-    except (OSError, subprocess.CalledProcessError):  # not a checkout: an unpacked release
-        names = []
+    except (OSError, subprocess.CalledProcessError):
+        pass
+    if not names:  # an unpacked release, or another user's clone, of which git says nothing
         for folder, folders, files in os.walk(root):
             folders[:] = [f for f in folders if f not in (".git", "__pycache__") and not f.startswith("build")]
             names += [os.path.relpath(os.path.join(folder, f), root) for f in files]

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Plain words: banned words, and sentences over 30 words, in documents and, with --headers, in comments of the interface.
+"""Plain words: banned words, and sentences over 30 words, in documents and, with --comments, in comments of sources.
 
     lint_words.py               docs/**/*.md, README.md, CONTRIBUTING.md; exit status 1 where something is found
-    lint_words.py --headers     the comments of include/gdn/*.h as well
+    lint_words.py --comments    the comments of SOURCES as well
     lint_words.py FILE ...      these files
 
 Tables, code and the targets of links are skipped. ALLOWED lists exceptions, each with its reason.
@@ -14,6 +14,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MOST = 30
+SOURCES = ("include", "check", "cuda", "gpu", "metal", "threads",  # folders
+           *(f"tests/{folder}" for folder in ("device", "emulator", "fuzz", "golden", "packaging", "unit")))
 BANNED = (  # what, as a regular expression; what to write instead
     (r"columns? of the (?:log|history)", "log entry; conv state entry"),
     (r"value columns?", "value channel"),
@@ -71,15 +73,16 @@ def look(name, above, text):
 
 def main():
     given = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    given.add_argument("--headers", action="store_true", help="look at include/gdn/*.h too")
+    given.add_argument("--comments", action="store_true", help="look at the comments of sources too")
     given.add_argument("files", nargs="*", metavar="FILE", type=pathlib.Path)
     given = given.parse_args()
     paths = given.files or [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
-    paths += sorted((ROOT / "include/gdn").glob("*.h")) if given.headers else []
+    for folder in SOURCES if given.comments else ():
+        paths += sorted(p for p in (ROOT / folder).rglob("*") if p.suffix in (".c", ".h", ".cu", ".cuh", ".metal"))
     found = []
     for path in map(pathlib.Path.resolve, paths):
         text = path.read_text(encoding="utf-8")
-        for above, part in comments(text) if path.suffix == ".h" else [(0, text)]:
+        for above, part in comments(text) if path.suffix != ".md" else [(0, text)]:
             found += look(path.relative_to(ROOT).as_posix(), above, part)
     print("\n".join([*found, f"words: {len(paths)} files, {len(found)} problems"]))
     return 1 if found else 0

@@ -1,11 +1,13 @@
 #!/bin/sh
 # Make every artefact of a release, with checksums, and try each one where nothing else of libgdn is. On Debian 12, as root, with
-# PyPI in reach:
+# PyPI in reach, at the commit that has the version's tag, such as v0.1.0:
 #
 #   release.sh                 into release/
 #   release.sh --out FOLDER    into FOLDER, which must be new
+#   release.sh --trial         only makes and tries the artefacts: without tag, maintainer and tests
 #   release.sh --help          this text
 #
+# First it runs scripts/test.sh --full and scripts/bare.sh. $GDN_PACKAGE_CONTACT is the maintainer of the packages, NAME <ADDRESS>.
 # Artefacts: the source archive, four Debian packages, the Python source distribution and the wheel, with a manylinux tag by
 # auditwheel. Each is tried: the archive is built and checked, the packages are installed in a minimal Debian (debootstrap) and
 # compile a program, the wheel and the source distribution are each installed in a new virtual environment. What is committed
@@ -16,10 +18,12 @@ cd "$(dirname "$0")/.."
 fail() { echo "release: $*" >&2; exit 1; }
 say() { printf '\n==== %s\n' "$*"; }
 
-out=release
+. scripts/lib.sh
+out=release trial=
 while [ $# -gt 0 ]; do
     case $1 in
     --help | -h) sed -n '2,/^set /s/^# \{0,1\}//p' scripts/release.sh | sed '$d'; exit 0 ;;
+    --trial) trial=yes ;;
     --out) [ $# -gt 1 ] || fail "--out needs a folder"; out=$2; shift ;;
     *) fail "unknown argument '$1'; see --help" ;;
     esac
@@ -28,8 +32,16 @@ done
 [ ! -e "$out" ] || fail "$out exists"
 [ -z "$(git status --porcelain)" ] || fail "the working tree has changes that are not committed"
 [ "$(id -u)" -eq 0 ] || fail "the minimal Debian needs root"
-sh scripts/deps.sh build package vulkan bare
+sh scripts/deps.sh build check package vulkan bare
 version=$(sed -n 's/^#define GDN_VERSION_\(MAJOR\|MINOR\|PATCH\) *\([0-9]*\).*/\2/p' include/gdn/base.h | paste -sd.)
+if [ -z "$trial" ]; then
+    git tag --points-at HEAD | grep -qx "v$version" || fail "this commit has no tag v$version, the version of include/gdn/base.h"
+    [ -n "${GDN_PACKAGE_CONTACT:-}" ] || fail "GDN_PACKAGE_CONTACT is not set: the maintainer of the packages, NAME <ADDRESS>"
+    sh scripts/test.sh --full
+    sh scripts/bare.sh
+fi
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+export SOURCE_DATE_EPOCH
 jobs=$(nproc)
 mkdir -p "$out"
 out=$(cd "$out" && pwd -P)
@@ -38,28 +50,26 @@ trap 'rm -rf --one-file-system "$work"' EXIT
 
 say "The source archive"
 name=libgdn-$version
-git archive --format=tar.gz --prefix="$name/" -o "$out/$name.tar.gz" HEAD
-tar -xzf "$out/$name.tar.gz" -C "$work"
+git archive --format=tar.gz --prefix="$name/" -o "$out/$name-source.tar.gz" HEAD
+tar -xzf "$out/$name-source.tar.gz" -C "$work"
 cmake -S "$work/$name" -B "$work/archive" -G Ninja -DCMAKE_BUILD_TYPE=Release -DGDN_BUILD_TESTS=OFF >"$work/log" || { cat "$work/log"; exit 1; }
 cmake --build "$work/archive" --parallel "$jobs" >"$work/log" || { tail -n 30 "$work/log"; exit 1; }
 "$work/archive/bin/gdn" check --quick --backend cpu | tail -n 1
 
 say "The Debian packages"
-(cd "$work/$name" && cmake --preset package -G Ninja) >"$work/log" || { cat "$work/log"; exit 1; }
+(cd "$work/$name" && cmake --preset package -G Ninja ${GDN_PACKAGE_CONTACT:+"-DGDN_PACKAGE_CONTACT=$GDN_PACKAGE_CONTACT"}) >"$work/log" || { cat "$work/log"; exit 1; }
 cmake --build "$work/$name/build-package" --parallel "$jobs" >"$work/log" || { tail -n 30 "$work/log"; exit 1; }
 (cd "$work/$name" && cpack --preset package >"$work/log") || { cat "$work/log"; exit 1; }
 cp "$work/$name"/build-package/packages/*.deb "$out"
 debian=$work/debian
-mirror=$(sed -n 's/^URIs: *\([^ ]*\).*/\1/p' /etc/apt/sources.list.d/*.sources 2>/dev/null | head -n 1)
-[ -n "$mirror" ] || mirror=$(awk '$1 == "deb" { for (i = 2; i <= NF; i++) if ($i ~ /^[a-z]+:/) { print $i; exit } }' /etc/apt/sources.list)
+mirror=$(first_mirror bookworm)
 debootstrap --variant=minbase --include=gcc,libc6-dev,pkg-config bookworm "$debian" "${mirror:-http://deb.debian.org/debian}" \
     >"$work/log" 2>&1 || { tail -n 20 "$work/log"; exit 1; }
 cp "$out"/*.deb "$debian/root"
-cp examples/prefill_decode.c examples/example.h "$debian/root"
 cp -L /etc/resolv.conf "$debian/etc/resolv.conf"
 chroot "$debian" sh -c 'cd /root && (dpkg -i ./*.deb >log 2>&1 || { cat log; exit 1; }) && gdn --version &&
     gdn check --quick --backend cpu | tail -n 1 &&
-    gcc prefill_decode.c -o prefill_decode $(pkg-config --cflags --libs gdn) -lm && ./prefill_decode'
+    gcc /usr/share/doc/libgdn-dev/examples/prefill_decode.c -o prefill_decode $(pkg-config --cflags --libs gdn) -lm && ./prefill_decode'
 
 say "The Python packages"
 python3 -m venv "$work/tools"
@@ -67,7 +77,7 @@ python3 -m venv "$work/tools"
 CMAKE_BUILD_PARALLEL_LEVEL=$jobs "$work/tools/bin/python" -m build --no-isolation --outdir "$work/dist" "$work/$name" >"$work/log" ||
     { tail -n 30 "$work/log"; exit 1; }
 PATH="$work/tools/bin:$PATH" "$work/tools/bin/auditwheel" repair -w "$out/python" "$work"/dist/*.whl
-cp "$work"/dist/*.tar.gz "$out/python" # of the same name as the source archive
+cp "$work"/dist/*.tar.gz "$out/python"
 "$work/tools/bin/twine" check --strict "$out"/python/*
 ls "$out/python" | grep -q manylinux || fail "the wheel has no manylinux tag"
 for package in "$out"/python/*; do

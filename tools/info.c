@@ -19,7 +19,8 @@ static const cli_command command = {
     "Implementations are listed best first; the first one is the default. 'exact' means that\n"
     "all results are the bits of the reference; 'exact_ftz' means the same at the level at which\n"
     "subnormal numbers are flushed to zero. 'emulated' means that the device is not the\n"
-    "hardware it is named for.",
+    "hardware it is named for.\n\n"
+    "Exit status: 0 success, 1 failure, also if the output cannot be written, 2 wrong command line.",
 };
 
 static const char *backend_state(const gdn_backend_info *b)

@@ -33,8 +33,12 @@ static void print_help(FILE *out)
         "\nOptions:\n  -h, --help     print this text; 'gdn COMMAND --help' and 'gdn help COMMAND' describe a command\n"
         "  -V, --version  print the versions of the tool and of the library it runs on\n\n"
         "Environment:\n"
-        "  GDN_PROGRESS   seconds between two lines of progress where standard error is no terminal\n"
-        "                 (default 10; 0 prints every step), or 'off' for no progress at all\n\n"
+        "  GDN_PROGRESS       seconds between two lines of progress where standard error is no terminal\n"
+        "                     (default 10; 0 prints every step), or 'off' for no progress at all\n"
+        "  GDN_NUM_THREADS    threads of the CPU, where no option sets them\n"
+        "  GDN_IMPLEMENTATION the implementation, as in cpu:avx2, where no option names one\n"
+        "  GDN_LOG            error, warning, info or debug: lines of the library on standard error\n"
+        "  GDN_KNOWN_ANSWERS  off: do not test the kernels of GPUs before their first use\n\n"
         "Exit status: 0 success, 1 a check or run failed or its output could not be written, 2 wrong command\n"
         "line; 128 + N after signal N: 130 after Ctrl-C, 143 after SIGTERM.\n",
         out);

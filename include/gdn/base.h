@@ -25,8 +25,9 @@
  *
  *     gdn_set_rows_args args = GDN_INIT(gdn_set_rows_args);
  *
- * In C it is a list of initialisers, which also serves objects with static storage. In C++ it is an expression. Other
- * languages call the gdn_*_init() function of a struct that has defaults. */
+ * In C it is a list of initialisers, which also serves objects with static storage. An assignment needs the type in
+ * front: args = (gdn_set_rows_args)GDN_INIT(gdn_set_rows_args). In C++ it is an expression. Other languages call the
+ * gdn_*_init() function of a struct that has defaults. */
 #ifdef __cplusplus
 #define GDN_INIT(type) (::gdn_initialised<type>())
 extern "C++" {                                                /* also for those who include this within extern "C" */
@@ -353,9 +354,9 @@ enum {
  * arguments point to. NULL means that the call does not use it. A part is read during the call only. */
 
 /* Prefix checkpoints: the call keeps the state after every `interval` tokens of a sequence, for example for a prefix
- * cache. It counts tokens from the sequence's beginning, so it needs args.position. A sequence with T tokens from
- * position p uses its first min((p + T) / interval - p / interval, n) entries of dst. Later checkpoints are not kept.
- * A token may have a snapshot and a checkpoint: both are written.
+ * cache. It counts tokens from the sequence's beginning, which args.position says (absent: 0). A sequence with T tokens
+ * from position p uses its first min((p + T) / interval - p / interval, n) entries of dst. Later checkpoints are not
+ * kept. A token may have a snapshot and a checkpoint: both are written.
  *
  * Example: keep the prefixes of 256, 512, ... tokens of a prompt that is read in calls of at most 1024 tokens.
  *

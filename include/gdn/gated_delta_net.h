@@ -19,7 +19,7 @@
  * | halve the memory of the states                 | state.dtype; rounding                   | 8.7     |
  * | fork a sequence                                | state_src names the other's slot        | 8.2     |
  *
- * The parts come first because C needs them first. Begin reading at 8.1.
+ * The structs of the optional parts come first in this file. Begin reading at 8.1.
  *
  * Stable: 8.1 to 8.5 and checkpoints. Experimental, and may change with a minor version: 8.6 and 8.7.
  */
@@ -125,15 +125,17 @@ typedef struct gdn_delta_inputs {
  *     log.commit.data = state_slots;        // [n_seqs]: slots of `state`, as in state_src; a new sequence's own slot
  *     args.position.data = position;        // [n_seqs]: how many tokens have been accepted
  *     args.log = &log;  args.n_snapshots = 0;
+ *     // after the call, with m tokens of sequence s accepted:  base[s] = position[s];  position[s] += m;
  *
  * Rules:
  *   - position + number of tokens - base_position is at most n_slots, so that no token overwrites a replayed entry.
  *   - A sequence without a row has no entries to replay: its base_position is its position.
  *   - A row belongs to one sequence of a call. The call writes only the entries of the sequence's tokens.
  *   - The call also replays and commits for a sequence without tokens. So it can fold entries into any slot.
- *     A commit may write the slot that the same sequence reads. With n_tokens 0 the token operands may be absent.
+ *     A commit may write the slot that the same sequence reads.
  *   - Set n_snapshots to 0 to verify. GDN_INIT has 1: the call then also writes the state after the last token, drafts
- *     included. That is the way to leave the log: decode with it, and go on without one.
+ *     included. That is the way to leave the log: decode a token with n_snapshots 1 and without log.commit, and go on
+ *     without a log. With a commit in place the call is refused, since both would write the sequence's slot.
  * Limits: n_slots 1 to 2^20; n_rows 1 to 2^31 - 1. */
 typedef struct gdn_replay_log {
     uint32_t size;
@@ -213,6 +215,7 @@ typedef struct gdn_state_rounding {
  *                           GDN_SKIP for padding. Absent: slot 0 of row s.
  *   state_dst [n_seqs][n_snapshots]  where states go, newest first: entry r is the state r tokens before
  *                           the newest, row * n_slots + slot of state_out, or GDN_NONE. Absent: slot r of row s.
+ *                           With n_snapshots 0 it must be absent.
  *
  * Rules:
  *   - Every entry that is used must be in range, also of padding and of sequences without tokens. All entries are used,
@@ -221,7 +224,7 @@ typedef struct gdn_state_rounding {
  *   - No slot may be written twice in a call, nor be written by one sequence and read by another. A sequence may write
  *     the slot that it reads: that is the update in place.
  *   - The call does not touch slots that no entry names. A sequence without tokens is a no-op, except for its
- *     log.commit.
+ *     log.commit. With n_tokens 0 the token operands may be absent.
  *
  * ---- 8.4  Snapshots
  *

@@ -46,7 +46,7 @@ enum {
  * except of checkpoints.dst and tree.parent. After the call the written row holds the inputs of the newest
  * min(position + T, n_slots) positions. If the call reads another row, it copies the older inputs (or writes zeros), so
  * that both rows can be rolled back equally far. No row may be written twice, nor be written by one sequence and read
- * by another. A sequence without tokens is a no-op.
+ * by another. A sequence without tokens is a no-op. With n_tokens 0 x, weight, bias and out may be absent.
  *
  *     gdn_ssm_conv_args args = GDN_INIT(gdn_ssm_conv_args); // one token of each of 8 sequences
  *     args.n_seqs = args.n_tokens = args.history.n_rows = 8;
@@ -62,7 +62,21 @@ enum {
  * A tree (experimental; gdn_token_tree in base.h): x(p - 1), x(p - 2), ... are the inputs of the token's ancestors in
  * the call, and before them those of the history. The history takes inputs by their index: sequence token i goes to
  * position + i. With a history, n_slots is at least kernel_width - 1 plus the sequence's tokens. A call with a tree
- * takes no checkpoints. When a path is accepted, the caller moves its inputs together as in gated_delta_net.
+ * takes no checkpoints. When a path i0 < i1 < ... is accepted, the caller moves its inputs to the slots of position,
+ * position + 1, ... gdn_set_rows() writes another row than it reads, and the next call must also find the kernel_width
+ * - 1 inputs before `position`. So there are two ways:
+ *   - In place: these inputs move too. The example has two halves of a history; the call reads and writes the rows
+ *     half * n_seqs + s, and the next call those of the other half.
+ *   - history_src and history_dst name different rows. The path moves back into the row that the call reads, which
+ *     still has the earlier inputs. examples/verify_tree.c does this.
+ *
+ *     // index[s * n_slots + q % n_slots] = s * n_slots + q' % n_slots, else GDN_NONE, with
+ *     //     q = position[s] + i, q' = position[s] + m for the m-th accepted token i, m from 0
+ *     //     q = q' = position[s] - 1, ... position[s] - (kernel_width - 1), those that are >= 0
+ *     rows.n_columns = n_channels;   rows.n_rows = rows.n_rows_dst = n_seqs * n_slots;   rows.index.data = index;
+ *     rows.index.dtype = GDN_I32;
+ *     rows.src.data = history + half * n_seqs * n_slots * n_channels;
+ *     rows.dst.data = history + (1 - half) * n_seqs * n_slots * n_channels;
  *
  * Limits: kernel_width 1 to 16; n_seqs 0 to 2^24; n_tokens, n_channels, n_rows and n_slots below 2^31; position +
  *   number of tokens below 2^31.

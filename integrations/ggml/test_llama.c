@@ -234,6 +234,8 @@ int main(int argc, char **argv)
     ggml_backend_load_all();
     struct llama_model_params params = llama_model_default_params();
     params.n_gpu_layers = 0;
+    /* ggml 0.25.3 by itself gives wrong logits for 2 sequences and more with weights in AMX's buffers. */
+    params.use_extra_bufts = false;
     struct llama_model *model = llama_model_load_from_file(argv[1], params);
     if (!model) die("the model cannot be loaded");
     n_vocab = llama_vocab_n_tokens(llama_model_get_vocab(model));

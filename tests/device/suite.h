@@ -1,5 +1,5 @@
 /* What the test programs of the GPU backends share: a step whose result is known, bad values in every map, the list of
- * tests and how it is run, and what is tested alike on every device. */
+ * tests. Also the tests that are the same on every device. */
 #ifndef GDN_TEST_DEVICE_SUITE_H
 #define GDN_TEST_DEVICE_SUITE_H
 
@@ -104,8 +104,8 @@ typedef struct suite_function {
 void suite_every_failure(const gdn_context_desc *desc, const suite_failing *driver, const suite_function *functions);
 /* Destroys a context whose device was lost, after a look at whether the library remembers that. */
 void suite_lost(step_on *on);
-/* A device that hangs: calls are queued, and all that waits for them gives up after *timeout_ns, which is a short time;
- * until it goes on, and the step that was queued has the right result. hang says to the device what to do. */
+/* A device that hangs. Calls are queued, and waits for them give up after the short time *timeout_ns. Then the device
+ * goes on, and the queued step has the right result. hang switches the device between the two. */
 void suite_hang_begins(step_on *on, void (*hang)(int on), uint64_t *timeout_ns);
 void suite_hang_ends(step_on *on, void (*hang)(int on), uint64_t *timeout_ns);
 

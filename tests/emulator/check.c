@@ -1,10 +1,11 @@
 /* Watches every access of a kernel to memory. The kernels of a CHECKED library are compiled with -fsanitize=thread,
- * which puts a call before each access; check_hooks.c has what it calls, in place of that sanitizer's own library.
+ * which puts a call before each access. check_hooks.c has the called functions, in place of that sanitizer's own
+ * library.
  *
- * Found are: accesses outside of any memory, writes to parameters and constants, reads of shared memory that nobody
- * has written, and races: two threads touch the same bytes, one of them writes, and neither a barrier of the block nor
- * a __syncwarp of both lanes lies between; or they are of different blocks. Shuffles and votes order nothing, as CUDA
- * says.
+ * It finds accesses outside of any memory, writes to parameters and constants, reads of uninitialised shared memory,
+ * and races. A race is two threads that access the same bytes, one of which writes. Between them is neither a barrier
+ * of the block nor a __syncwarp of both lanes, or they are in different blocks. Shuffles and votes order nothing, as
+ * CUDA says.
  *
  * What it may miss: of two threads that wrote the bytes of one cell, only the last is remembered; of readers, those of
  * one warp. */

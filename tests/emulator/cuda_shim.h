@@ -1,6 +1,6 @@
-/* CUDA's device language for the emulator: a compiler for the CPU takes a .cu file with
+/* CUDA's device language for the emulator. A compiler for the CPU takes a .cu file with
  *     -x c++ -std=c++17 -ffp-contract=off -include tests/emulator/cuda_shim.h
- * What is here behaves as on a device of compute capability 9.0. It needs no C++ library. */
+ * Everything here behaves as on a device of compute capability 9.0. It needs no C++ library. */
 #ifndef GDN_SIMT_CUDA_SHIM_H
 #define GDN_SIMT_CUDA_SHIM_H
 

@@ -1,6 +1,6 @@
-/* What the fake libcuda.so.1 and its clients share: the driver interface's types in names of our own, with the layouts
- * and values of CUDA 13's cuda.h (abi_cuda.c compares them where that header is installed), and the fake's own
- * functions to inject faults and to look inside. */
+/* What the fake libcuda.so.1 and its clients share. The driver interface's types have names of our own, with the
+ * layouts and values of CUDA 13's cuda.h; abi_cuda.c compares them where that header is installed. The fake's own
+ * functions inject faults and look inside. */
 #ifndef GDN_SIMT_DRIVER_H
 #define GDN_SIMT_DRIVER_H
 
@@ -49,7 +49,7 @@ SIMT_EXPORT extern const int gdn_emulated_driver; /* by which libgdn knows that 
  * simt_control(name, value) returns 0, or -1 where there is no such name. The environment's GDN_SIMT_CONTROL, read at
  * cuInit, does the same: "devices=0,driver=11020".
  *   seed      order of threads and contents of uninitialised memory (also GDN_SIMT_SEED); 0: in order, NaN
- *   async     when queued work runs: 0 as late as possible, that is when somebody waits or asks (default); 1 at once;
+ *   async     when queued work runs: 0 as late as possible, at a wait or a query (default); 1 at once;
  *             2 anywhere between, by the seed
  *   devices   how many there are (1)              driver    its version (13000)
  *   compute   capability, 10 * major + minor (90) memory    bytes of device memory (8 GiB)
@@ -57,7 +57,7 @@ SIMT_EXPORT extern const int gdn_emulated_driver; /* by which libgdn knows that 
  *   hang      1: nothing is ever done: queries say NOT_READY, waits LAUNCH_TIMEOUT
  *   lose      a result that every context keeps from now on, such as 719
  *   quiet     1: nothing is written to stderr
- *   unwritten 1: a kernel of a CHECKED library may read shared memory that nobody has written */
+ *   unwritten 1: a kernel of a CHECKED library may read uninitialised shared memory */
 SIMT_EXPORT int simt_control(const char *name, long long value);
 
 /* The nth call from now (1: the next) of a function of the interface, by its exported name, does nothing but return
@@ -80,7 +80,7 @@ typedef struct simt_traffic {
     unsigned long long read, written;             /* each byte as often as a thread does it */
     unsigned long long bytes_read, bytes_written; /* different bytes                        */
     unsigned most_reads, most_writes;             /* of one byte                            */
-    unsigned long long first; /* how many accesses of watched pieces there had been with the first one */
+    unsigned long long first;                     /* number of the first access, among those of watched pieces */
 } simt_traffic;
 SIMT_EXPORT int simt_watch(unsigned which, simt_ptr at, size_t bytes);
 SIMT_EXPORT int simt_traffic_of(unsigned which, simt_traffic *traffic);

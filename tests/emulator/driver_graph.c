@@ -7,8 +7,8 @@
 
 static _Thread_local int thread_mode; /* 0 global, 1 thread-local, 2 relaxed */
 
-/* A global capture forbids unsafe calls to every thread, a thread-local one to its own, a relaxed one to none; and a
- * thread that is relaxed itself is never forbidden any. */
+/* A global capture forbids unsafe calls to every thread, a thread-local one to its own, a relaxed one to none. A thread
+ * that is relaxed itself may always make them. */
 simt_result simt_unsafe_call(void)
 {
     if (thread_mode == 2) return SIMT_SUCCESS;

@@ -48,7 +48,7 @@ struct simt_stream {
     simt_handle handle;
     unsigned flags;
     int legacy;
-    unsigned long long thread; /* whose default stream it is; 0: nobody's */
+    unsigned long long thread; /* whose default stream it is; 0: none's */
     simt_work *first, **last;
     size_t n;
     simt_capture *capture;

@@ -1,5 +1,5 @@
-/* Streams: queues of work, and what it does when its time comes. By default work runs as late as it may, when somebody
- * waits for it or asks about it, so that a host that forgets to wait reads garbage. */
+/* Streams: queues of work, and what it does when its time comes. By default work runs as late as possible, at a wait or
+ * a query. So a host that does not wait reads garbage. */
 #define _GNU_SOURCE
 #include "tests/emulator/driver_api.h"
 #include "tests/emulator/driver_internal.h"

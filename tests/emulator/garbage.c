@@ -31,8 +31,8 @@ uint64_t simt_random(void) /* splitmix64 */
     return z ^ z >> 31;
 }
 
-/* Seed 0 and odd seeds fill with NaN (also as binary16, bfloat16 and binary64), other seeds with finite numbers, so
- * that two seeds differ in the result also where a NaN is lost in a comparison, or where any NaN is right. */
+/* Seed 0 and odd seeds fill with NaN (also as binary16, bfloat16 and binary64), other seeds with finite numbers. So two
+ * seeds differ in the result even if a comparison loses a NaN, or any NaN is right. */
 void simt_poison(void *at, size_t bytes)
 {
     uint32_t word = 0x7fe57fe5u;

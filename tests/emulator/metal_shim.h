@@ -1,8 +1,7 @@
-/* Metal's shading language for the emulator: a compiler for the CPU takes a .metal file with
+/* Metal's shading language for the emulator. A compiler for the CPU takes a .metal file with
  *     -x c++ -std=c++17 -ffp-contract=off -include tests/emulator/metal_shim.h
  * Only what the kernels use is here. A kernel's arguments are one constant struct, then pointers, then which thread it
- * is: the attributes [[...]] are the language's and mean nothing to C++, so that scripts/lint_metal.py holds them to
- * this order.
+ * is. C++ ignores the attributes [[...]], so scripts/lint_metal.py checks that they have this order.
  *
  * With GDN_METAL_ADDRESS_SPACES, for clang -fsyntax-only: nothing is run, but every pointer and reference has its
  * address space, as Metal's compiler would have it. */

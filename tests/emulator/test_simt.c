@@ -128,7 +128,7 @@ static void test_kernels(int kind)
 
 /* ---- The driver ---- */
 
-/* Work is done when somebody waits, and not before. */
+/* Work runs at a wait, and not before. */
 static void test_waiting(void)
 {
     simt_stream *stream;

@@ -2,11 +2,11 @@
  *
  *   driver [--random N] [--seed S] [--first I] [--kinds K] [--list] [FILE | FILE.seeds]...
  *
- * A FILE is one input, FILE.seeds is text with one input per line in hexadecimal
- * and comments after #. Lines "#= TEXT" are kinds that the next input has to be of, as the target says in
- * fuzz_outcome(). Then N random inputs; input I of seed S is always the same, so that a failure, whose number is
- * printed by a handler, can be run alone with --first I --random 1. With --kinds K, all inputs together have to be of
- * at least K kinds. With --list, the kinds and how many inputs were of each are printed. */
+ * A FILE is one input, FILE.seeds is text with one input per line in hexadecimal and comments after #. Lines "#= TEXT"
+ * are kinds that the next input has to be of, as the target says in fuzz_outcome(). Then N random inputs. Input I of
+ * seed S is always the same. A handler prints the number of a failure, so --first I --random 1 runs it alone. With
+ * --kinds K, all inputs together have to be of at least K kinds. With --list, the kinds and how many inputs were of
+ * each are printed. */
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -49,8 +49,8 @@ void fuzz_fail(const char *format, ...)
 
 /* ---- Memory ------------------------------------------------------------------------------------------------------ */
 
-/* Slabs lie in one mapping, so that they lie to each other as they do in every build and on every machine: an operand
- * that is too long, or in the wrong place, always overlaps the same others. */
+/* All slabs are in one mapping, at the same distances in every build and on every machine. So an operand that is too
+ * long, or at a wrong address, always overlaps the same others. */
 static slab *take_slab(size_t bytes, size_t alignment, int at_end)
 {
     static unsigned char *all;

@@ -39,7 +39,7 @@ typedef struct fuzz_call {
     int n_parts, used[MAX_PARTS];
     int dirty[MAX_PARTS]; /* bytes beyond what we know are not zero */
     int mutations;        /* how many things are to be wrong        */
-    /* The workspace is known only after the query, so its mistakes are kept until then. */
+    /* The workspace is known only after the query, so its mistakes are applied then. */
     enum { WORKSPACE_GOOD, WORKSPACE_ABSENT, WORKSPACE_SHORT, WORKSPACE_SKEWED, WORKSPACE_SHARED } workspace;
     int capability_extra;
 } fuzz_call;

@@ -65,8 +65,8 @@ static gdn_pool *pool_of(int i)
     return (call.number == CHECK_KERNEL_ssm_conv ? of_conv : of_delta)[i];
 }
 
-/* True bytes from a tensor's or span's first element to the end of its slab; 1 where it is in none, which is too few
- * for any element; 0 where it is absent. */
+/* Bytes from a tensor's or span's first element to the end of its slab. 1 if it is in no slab, which is too few for any
+ * element. 0 if it is absent. */
 static uint64_t honest_bytes(const void *data, uint64_t offset)
 {
     const uintptr_t first = (uintptr_t)data + (uintptr_t)offset;
@@ -127,9 +127,8 @@ static void break_map(check_rng *in)
     if (below(in, 4)) break_int32(in, entry);
 }
 
-/* out into the pool, at strides of the pool's own or near them: between its slots, or on them; and the pool that is
- * written is the one that is read, in fewer rows or more, or cut otherwise. Where it is accepted, what may be written
- * is judged. */
+/* Puts out into the pool, at the pool's strides or near them: between its slots, or on them. The written pool is the
+ * one that is read, with fewer rows or more, or divided otherwise. If the call is accepted, the writes are checked. */
 static void break_pool(check_rng *in)
 {
     const gdn_gated_delta_net_args *d = &call.args.gated_delta_net.args;

@@ -1,10 +1,10 @@
-/* Fuzz target: rt_memory_load(). The memory is as small as one can be, so that a save is a few hundred bytes, and it
- * is in use before. Byte 0 of an input says what the others are:
+/* Fuzz target: rt_memory_load(). The memory is as small as one can be, so that a save is a few hundred bytes, and it is
+ * in use before. Byte 0 of an input says what the others are:
  *   bit 0  the checksum is made right      bit 1  so is the number of bytes in the header
- *   bit 2  a save of all, into all; otherwise of one sequence
- *   bit 3  the others are changes to a save that is right, three bytes each: offset (16 bit), value
- * Of every input: what is refused has a text and has changed nothing; what is taken has the right checksum and length,
- * and leaves a memory whose references add up, which can be saved, loaded again to the same save, and go on. */
+ *   bit 2  a save of all, into all. Otherwise of one sequence.
+ *   bit 3  the others are changes to a save that is right, three bytes each: offset (16 bit), value.
+ * A refused input has a text and has changed nothing. An accepted one has the right checksum and length. It leaves a
+ * memory whose references add up. This memory can be saved, loaded again to the same save, and used. */
 #include <stddef.h>
 
 #include "../runtime/memory_audit.h"

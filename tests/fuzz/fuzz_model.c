@@ -1,7 +1,7 @@
 /* Fuzz target: the whole way of a model file: the reader, the model, the tokenizer, the measure of what all takes, the
  * engine, some tokens from it. An input draws a tiny model (fuzz_model_build.c) and changes of its file. Each step
- * succeeds or is refused with a text; what does not fit into LIMIT is refused by the measure, before it is allocated;
- * and what is allocated in the end is not more than was counted (allocations are wrapped). */
+ * succeeds or is refused with a text. The measure refuses what does not fit into LIMIT, before it is allocated.
+ * Allocations are wrapped: they are not more than was counted. */
 #include "fuzz_model.h"
 
 #include <stdio.h>

@@ -17,9 +17,9 @@ typedef struct fuzz_choices {
     const char *isa;
 } fuzz_choices;
 
-/* The file that an input stands for, and how many of its bytes there are. An input is read to its end and then goes on
- * with zeros: the first eight bytes choose architecture, sizes, types and use of a well-formed model and how many
- * changes of its file follow, five bytes each: what is changed, which of them (2), to what (2). An empty input is a
+/* The file that an input stands for, and how many of its bytes there are. After its end an input goes on with zeros.
+ * The first eight bytes choose architecture, sizes, types and use of a well-formed model, and how many changes of its
+ * file follow. A change has five bytes: what is changed, which of them (2), to what (2). An empty input is a
  * well-formed model. */
 size_t fuzz_model_build(const uint8_t *data, size_t size, gguf_build *file, fuzz_choices *choices);
 

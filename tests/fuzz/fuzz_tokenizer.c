@@ -1,5 +1,5 @@
-/* Fuzz target: the tokenizer. The first byte of an input selects the form of words and the flags, the others are a
- * text: its tokens' bytes are the text again, and a message of this text is framed by exactly the tokens of the frame.
+/* Fuzz target: the tokenizer. The first byte of an input selects the form of words and the flags. The others are a
+ * text. Its tokens' bytes are the text again, and a message of this text has exactly the tokens of the frame around it.
  * With 0x40 in the first byte, 12 bytes before the text change the vocabulary's file, in triples of two bytes of
  * position and a value. It is refused; or a text is refused, for bytes without a token; or all holds as before. */
 #include "../runtime/gguf_build.h"

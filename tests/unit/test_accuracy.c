@@ -8,9 +8,10 @@
  * tensor. Every case has a bound and a control: the same call with its input off by 2^-12, which must break the bound.
  *
  * Golden files of forms have q, k and the gates as a layer's projections leave them, and the call prepares them. Their
- * bound is that of the others, for preparing costs little, in u = 2^-24: the norms of k and q 4 u each, sigmoid 2 ulps
- * or 4 u at most, and g about 6 u of itself, of which exp(g) keeps |g| exp(g) <= 0.37, or 2.2 u; the decays of many
- * tokens together no more, being exp of a sum. The worst of all these at one element would be 14 u, 8e-7. */
+ * bound is that of the others, because preparing costs little. In u = 2^-24, the norms of k and q take 4 u each, and
+ * sigmoid 2 ulps or 4 u at most. g takes about 6 u of itself, of which exp(g) keeps |g| exp(g) <= 0.37, or 2.2 u. The
+ * decays of many tokens together take no more, since they are the exp of a sum. The worst of all these at one element
+ * would be 14 u, 8e-7. */
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* Memory: when it runs out at creation, nothing is left behind; and after creation, nothing is allocated.
  *
- * Two counters. The context's own allocator counts what the library asks of it and can be told to fail. And
- * on the GNU C library this program replaces malloc and its relatives, which also sees what OpenMP and the C
- * library do inside a call; sanitizers replace them themselves, so that part is left out there. */
+ * Two counters. The context's own allocator counts what the library asks of it and can be told to fail. On the GNU C
+ * library this program also replaces malloc and its relatives. That counts what OpenMP and the C library do inside a
+ * call. Sanitizers replace them themselves, so this part is left out there. */
 #define _POSIX_C_SOURCE 200809L /* posix_memalign, strdup */
 #include <errno.h>
 #include <stdatomic.h>

@@ -202,7 +202,7 @@ static void refuse_strides(const api_fixture *f, const check_operand *o)
             OPERAND(t->stride[a] = 1024, member, "the others must be 0");
             continue;
         }
-        OPERAND(t->stride[a] = -4, member, "-4; 0 (packed) to 2^56 are allowed");
+        OPERAND(t->stride[a] = -4, member, "-4; 0 (packed) to 2^56 - 1 are allowed");
         OPERAND(t->stride[a] = INT64_MIN, member, "are allowed");
         OPERAND(t->stride[a] = INT64_MAX, member, "are allowed");
         OPERAND(t->stride[a] = (int64_t)1 << 56, member, "are allowed");
@@ -524,8 +524,8 @@ static void apart_columns(int row_units, int n_rows, int n_rows_out)
     MAP(conv_mem.history_dst, GDN_NONE, 0);
 }
 
-/* out between the slots of a state. Where rows do not begin at a multiple of a slot's stride, the second row lies on
- * it, also where the tensor that is read or the one that is written states fewer rows. */
+/* out between the slots of a state. If rows do not begin at a multiple of a slot's stride, the second row overlaps out.
+ * That holds also if the tensor that is read, or the one that is written, has fewer rows. */
 static void interleaved(void)
 {
     REFUSED(on_delta, apart_slots(5, 2, 0), "out", "is written and overlaps state");

@@ -121,8 +121,8 @@ static void fuse(int with_bytes)
                                    .stride = { 0, 768, i == 2 ? 128 : 64 });
 }
 
-/* What floats are as numbers of 16 bits, without those that would be infinite or NaN: of two NaN nobody says which one
- * is left, so that their bytes cannot be compared. */
+/* Floats as numbers of 16 bits, without those that would be infinite or NaN. Any NaN may result from two, so their
+ * bytes cannot be compared. */
 static void tame(float *x, size_t bytes)
 {
     uint16_t half;
@@ -270,8 +270,8 @@ static void unused_entries(void)
     REFUSED(on_conv, conv_mem.history_src[0] = GDN_SKIP; conv_mem.history_dst[0] = 3, "history_dst[0] is 3");
 }
 
-/* Sizes at their limits. Nothing of them is in memory: queries, whose sums and products must not overflow (a
- * sanitizer's build sees those that do no harm), and a call whose maps name one slot of a large pool. */
+/* Sizes at their limits. Their operands are not in memory. Sums and products of the queries must not overflow; a
+ * sanitizer's build also sees harmless overflows. One call has maps that name one slot of a large pool. */
 static void limits(void)
 {
     enum { SEQS = 46342, SLOTS = 46342 }; /* together more than 2^31 */

@@ -7,9 +7,8 @@ static gdn_gated_delta_net_args *const d = &delta_args.args;
 static gdn_ssm_conv_args *const c = &conv_args.args;
 static gdn_checkpoints *const kept = &delta_args.checkpoints, *const kept_rows = &conv_args.checkpoints;
 
-/* The valid calls, of 2 and of 3 tokens. States are read in slots 0 and 3 and written to 1, 0 and 2, so that 3 is
- * left for the second sequence and 4 and 5 are for anybody; of three rows of a history 0 and 1 are read, and 0 is
- * written. */
+/* The valid calls, of 2 and of 3 tokens. States are read in slots 0 and 3 and written to 1, 0 and 2. So 3 is left for
+ * the second sequence, and 4 and 5 are free. Of three rows of a history 0 and 1 are read, and 0 is written. */
 enum { SLOT = 4 * 32 * 16, ROW = 5 * 20, COLUMN = 20 };
 
 static void states(int32_t interval, int32_t n)

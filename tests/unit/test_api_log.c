@@ -7,8 +7,8 @@
 static gdn_gated_delta_net_args *const d = &delta_args.args;
 static gdn_replay_log *const replay = &delta_args.log;
 
-/* The valid call has sequences of 2 and 3 tokens, 2 key heads of 16, 4 value heads of 32; states are read in slots 0
- * and 3 and written to 1, 0 and 2, so that 3 is left for the second sequence and 4 and 5 are for anybody. */
+/* The valid call has sequences of 2 and 3 tokens, 2 key heads of 16, 4 value heads of 32. States are read in slots 0
+ * and 3 and written to 1, 0 and 2. So 3 is left for the second sequence, and 4 and 5 are free. */
 enum {
     SLOT = 4 * 32 * 16,
     DELTAS = 2 * 16,
@@ -97,8 +97,8 @@ static void entries(void)
              m->commit[0] = 77);
 }
 
-/* An entry is what the token had: from a state of zeros, with the decay and beta as they come, k, beta * v and g are
- * the numbers of the operands, and products of them. */
+/* An entry holds the token's own numbers. From a state of zeros, with decay and beta as they are, these are k, beta * v
+ * and g: operands and products of them. */
 static void contents(void)
 {
     const delta_memory *now = on_delta.first;

@@ -69,7 +69,7 @@ static void entries(void)
     REFUSED(on_conv, histories(); in[2] = 1, "tree.parent[2] is 1; it is the first token of sequence 1");
     REFUSED(on_conv, histories(); in[3] = 1, "tree.parent[3] is 1; it is token 1 of sequence 1", "0 to 0 and GDN_NONE");
     REFUSED(on_conv, histories(); in[4] = -2, "tree.parent[4] is -2; it is token 2 of sequence 1");
-    /* Nobody looks at those of padding and of no sequence. */
+    /* Entries of padding and of no sequence are not read. */
     ACCEPTED(on_delta, states(); MAP(of, 9, -9, -1, 0, 0); delta_mem.state_src[0] = GDN_SKIP);
     ACCEPTED(on_delta, states(); MAP(of, 9, -1, 0, -1, 9); MAP(delta_mem.seq_start, 1, 3, 4));
     ACCEPTED(on_conv, histories(); MAP(in, -1, -1, 9, -9, 5); conv_mem.history_src[1] = GDN_SKIP);

@@ -1,6 +1,6 @@
-/* Conversions between floats and their 16-bit types over vectors, against numerics/convert.h: all 65,536 inputs of
- * widening, as vectors, as halves of two and as groups of four; of narrowing every upper half with what decides of the
- * lower one, or with --all every float. Any NaN equals any NaN. */
+/* Conversions between floats and their 16-bit types over vectors, against numerics/convert.h. Widening has all 65,536
+ * inputs, as vectors, as halves of two and as groups of four. Narrowing has every upper half with the lower halves that
+ * decide the rounding, or with --all every float. Any NaN equals any NaN. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

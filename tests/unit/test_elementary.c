@@ -3,12 +3,11 @@
  *          where the result is one constant, most inputs are met in the mode that flushes (are_constant());
  *   bound  |result - exact| is within the bound of GDN_ELEMENTARY_LIST; a bound of 0.5 is a claim of correct
  *          rounding, and everything near a tie is decided in exact arithmetic.
- * and over samples: special values, tails of every length touch nothing beyond n, the baseline scalar build (whose fmaf
- * may be a library call) agrees, and the oracle agrees with libm in long double.
+ * Over samples: special values; tails of every length write nothing beyond n. The baseline scalar build agrees, whose
+ * fmaf may be a library call. The oracle agrees with libm in long double.
  *
  * Compile with -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math: the last two let the oracle's loops be
- * vectorised, and change no value.
- */
+ * vectorised, and change no value. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* The elementary functions at the level that flushes: every instruction set's vectors, in the processor's mode for it,
- * against numerics/elementary.h over the arithmetic of numerics/flush.h. Inputs are spread over all floats, and lie
- * close where functions leave the normal numbers or change their way; each is met in a group of vectors that goes the
- * short way where it can, in one that goes the long one, and in a vector alone. --stride N: every Nth float. */
+ * against numerics/elementary.h over the arithmetic of numerics/flush.h. Inputs are spread over all floats, and are
+ * close together where functions leave the normal numbers or change their branch. Each input is in a group of vectors
+ * that may take the short branch, in one that takes the long branch, and alone. --stride N: every Nth float. */
 #define GDN_FLUSH
 #include <math.h>
 #include <stdio.h>

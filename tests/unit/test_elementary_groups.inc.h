@@ -19,10 +19,10 @@ static const struct two_ways *two_ways_of(const char *name)
     return NULL;
 }
 
-/* Both ways have to give the same for every input. One in EVERY gives its place to one that asks for the longer way, so
- * that every group has one; then those that did have their turn, in vectors that ask again. Where all inputs are
- * neighbours that ask themselves they have gone that way before. Of the many that are so small that only a constant is
- * left of what the two ways do differently, one block in SELDOM is compared. */
+/* Both branches have to give the same for every input. One input in EVERY is replaced by one that needs the longer
+ * branch, so every group takes it. The replaced inputs follow in vectors that need it too. Neighbours that all need it
+ * have taken it already. Many inputs are so small that the two branches differ in a constant only: of these, one block
+ * in SELDOM is compared. */
 static void compare_mixed(const struct two_ways *f, array_fn *fn, uint64_t index, const float *in, const float *want,
                           int n, bool neighbours, difference *d)
 {
@@ -87,10 +87,9 @@ static void find_constant(work *w)
         }
 }
 
-/* Neighbours below that bound: in the mode that flushes, which knows no slow numbers, do the reference and every
- * instruction set give one constant for all of them? Then the usual mode, in which nothing but the roundings after
- * the clamp or before the comparison differs, has one block in SELDOM, and the others get what the reference gives
- * there. */
+/* Neighbours below that bound. In the mode that flushes, which has no slow numbers, do the reference and every
+ * instruction set give one constant for all of them? In the usual mode only the roundings after the clamp or before the
+ * comparison differ. So it has one block in SELDOM, and the others get the reference's result there. */
 static bool are_constant(const work *w, uint64_t index, const float *in, float *want)
 {
     enum { SELDOM = 16 };

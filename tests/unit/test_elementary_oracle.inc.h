@@ -113,9 +113,9 @@ static double largest(const double *error)
 
 /* Is no error in this block above m, as two of them show? Where all results are one value, or where each is its input,
  * the error is |c - f(x)| or |x - f(x)|. On either side of 0 both f(x) and x - f(x) are monotonic, for all functions of
- * the list but silu between -2 and 2, so the largest difference is at an end of the block; so is the smallest ulp of
- * f(x). Of these blocks one in CHECKED is measured all the same, which fails for a function of which this is not true.
- */
+ * the list but silu between -2 and 2. So the largest difference is at an end of the block, and so is the smallest ulp
+ * of f(x). Of these blocks one in CHECKED is measured all the same, which fails for a function of which this is not
+ * true. */
 static bool none_above(const char *name, double (*oracle)(double), const float *in, const float *want, int n, double m)
 {
     const uint32_t low = gdn_bits(in[0]), high = gdn_bits(in[BLOCK - 1]);

@@ -1,6 +1,6 @@
-/* Arithmetic that flushes to zero (docs/reference/numerics.md), against an oracle that knows only integers: the
- * software of numerics/flush.h, and where the processor has a mode for it, the mode of numerics/float_env.h. The
- * operands lie where rules differ: about the least normal number, down to less than what any rounding keeps of it. */
+/* Arithmetic that flushes to zero (docs/reference/numerics.md), against an oracle that uses only integers. Tested are
+ * the software of numerics/flush.h and, on processors that have one, the mode of numerics/float_env.h. The operands lie
+ * where rules differ: about the least normal number, down to less than what any rounding keeps of it. */
 #define GDN_FLUSH
 #include <math.h>
 #include <stdint.h>

@@ -1,11 +1,11 @@
-/* The forms of gated_delta_net: what a call does to q, k, g and beta before the recurrence, and to out behind it.
- * Are they the functions that frameworks have, and how far from them is binary32?
+/* The forms of gated_delta_net: what a call does to q, k, g and beta before the recurrence, and to out behind it. Are
+ * they the functions that frameworks have, and how far from them is binary32?
  *
- * Devices are judged by the bits of the reference; here the reference and the CPU are judged by the formulas in
- * binary64 (formula_step()), and what is before and behind it written down below with libm. Inputs are exact in their
- * types, so that every difference is rounding, and how much of that there can be follows from the same numbers, element
- * by element. As controls, each result is also held against the formulas of other forms, and of the same form with v
- * off by 2^-12: all have to be out of bounds.
+ * Devices are compared with the bits of the reference. Here the reference and the CPU are compared with the formulas in
+ * binary64: formula_step(), and with libm below what is before and after it. Inputs are exact in their types, so that
+ * every difference is rounding, and how much of that there can be follows from the same numbers, element by element. As
+ * controls, each result is also held against the formulas of other forms, and of the same form with v off by 2^-12: all
+ * have to be out of bounds.
  *
  * The bound. An operation of binary32 is off by u = 2^-24 of its result at most. To first order in u, and 1% more:
  *   sum of n products    (n / 32 + 5) u of the sum of their magnitudes: a chain of n / 32 fma, then a tree of five

@@ -35,6 +35,8 @@ def problems_of(name, text, page):
         found.append(f"{name}: --help itself is not among the options")
     # The paragraph of the exit status is the section of that name, to its last word; other paragraphs are one piece of the page.
     status = section_of(page, "EXIT STATUS")
+    if not status:
+        found.append(f"{name}: no EXIT STATUS")
     for paragraph in re.split(r"\n\n+", "\n".join(text.split("\n")[3:])):
         paragraph = paragraph.strip("\n")
         whole = " ".join(paragraph.split())

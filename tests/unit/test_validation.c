@@ -1,6 +1,6 @@
-/* What validation decides, against the slow way of deciding it: whether two operands share a byte, and whether the maps
- * of a call write a slot twice or one that another sequence reads. And what it costs: visits of entries are counted,
- * because time would say nothing on a busy machine. */
+/* Validation against a slow and simple version of it. Do two operands share a byte? Do the maps of a call write a slot
+ * twice, or one that another sequence reads? Its cost is measured too: visits of entries are counted, because time says
+ * nothing on a busy machine. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,7 +69,7 @@ static void regions(void)
     REQUIRE(shared > SHAPES / 10 && interleaved > SHAPES / 100,
             "%d pairs share bytes, %d are interleaved: too few to tell", shared, interleaved);
 
-    /* Sizes as they are drawn by nobody: what cannot be decided in a bounded time counts as an overlap. */
+    /* Unusual sizes: what cannot be decided in a bounded time counts as an overlap. */
     const gdn_operand_spec wide = FIELDS(.name = "wide", .dtypes = 1u << GDN_F32, .n_axes = 2, .axes = { "a", "b" },
                                          .extent = { 1 << 20, 1 << 20 }, .inner = 1);
     const gdn_tensor one = { .data = memory, .stride = { (1 << 26) + 4, 64 } };
@@ -161,7 +161,7 @@ static void small_maps(void)
     REQUIRE(good > 5000 && bad > 5000, "%d good maps and %d bad ones: too few to tell", good, bad);
 }
 
-/* The slot whose scrambled key is this: what somebody would compute who wants to make the check slow. */
+/* The slot with this scrambled key, as an attacker would choose it to make the check slow. */
 static uint32_t unscrambled(uint32_t x)
 {
     x = (x ^ x >> 16) * 0x43021123u;

@@ -123,7 +123,8 @@ static const cli_option option_table[] = {
       "exact (default), or exact_ftz: the recurrent kernels flush\n"
       "subnormal numbers to zero, as some devices do",
       0 },
-    { "isa", CLI_STRING, &run_opt.isa, "NAME", "instruction set of the dense kernels: avx512, avx2, scalar", 0 },
+    { "isa", CLI_STRING, &run_opt.isa, "NAME",
+      "instruction set of the dense kernels:\navx512_vnni, avx512, avx2, neon, scalar", 0 },
     { "memory", CLI_INT, &run_opt.memory_mib, "MIB", "limit of memory (default: what is free)", 0 },
     { "stats", CLI_FLAG, &run_opt.stats, NULL, "print speed, acceptance and memory to standard error", 0 },
     { "json", CLI_FLAG, &run_opt.json, NULL, "print texts, tokens and statistics as JSON", 0 },

@@ -46,7 +46,7 @@ void test_self_test(void)
                 : asked == GDN_CUDA_KERNEL_COUNT - 3); /* all but the probe's, and two of set_rows that fill a table */
     REQUIRE(simt_count("modules") == 0 && simt_count("device blocks") == 0 && simt_count("contexts") == 0);
 
-    /* Who wants to, goes on. */
+    /* The self-test can be switched off. */
     REQUIRE(setenv("GDN_KNOWN_ANSWERS", "off", 1) == 0);
     REQUIRE(gdn_context_create(&desc, &ctx) == GDN_OK);
     gdn_context_destroy(ctx);

@@ -22,8 +22,8 @@ void test_too_new_image(void)
 
 /* ---- Streams ---------------------------------------------------------------------------------------------- */
 
-/* A program that works on a default stream and passes NULL: inputs that it has queued there are read, and what it
- * queues there afterwards reads the results, though nobody waits in between. */
+/* A program that works on a default stream and passes NULL: calls read inputs that it has queued there, and work that
+ * it queues afterwards reads the results. There is no wait in between. */
 void test_default_stream(void)
 {
     simt_stream *const legacy = NULL;
@@ -126,8 +126,8 @@ void test_destroyed_context(void)
 
 /* ---- Faults of others ------------------------------------------------------------------------------------- */
 
-/* Work of the program's own that fails when its time comes, in a stream that the library does not know: every call says
- * so, by its status and with the driver's error, and nothing waits. */
+/* The program's own work fails when it runs, in a stream that the library does not know. Every call reports it by its
+ * status and the driver's error, and does not wait. */
 static void fault_in(simt_context *context)
 {
     simt_stream *stream = NULL;

@@ -1,9 +1,9 @@
-/* How many bytes of the states and of the replay log calls of gated_delta_net move on CUDA, counted by the emulator: a
- * verification reads each state once and writes none without a commit, and one with it; it writes the entries of its
- * tokens once each and reads those that it replays and no others. docs/reference/backends/cuda.md has the table.
+/* The emulator counts the bytes of states and of the replay log that calls of gated_delta_net move on CUDA. A
+ * verification reads each state once. It writes one state with a commit and none without. It writes the log entry of
+ * each token once, and reads only those that it replays. docs/reference/backends/cuda.md has the table.
  *
- * The states are pools with a row more than there are sequences, of which nothing may be touched. Counts would be right
- * as well where a kernel did nothing of use, so each result is compared with the reference's. */
+ * The states are pools with one row more than there are sequences; that row must stay as it is. Each result is compared
+ * with the reference's, because counts alone would also fit wrong results. */
 #include "tests/device/placed.h"
 #include "tests/device/suite.h"
 #include "tests/emulator/driver.h"
@@ -103,8 +103,8 @@ static void count(const struct call *c)
     close_both(&b);
 }
 
-/* Sequences of one token and of many in one call, the long one last in the batch: its blocks come first, because they
- * take longest; and each state is read once, by one variant of the kernel, and written once. */
+/* Sequences of one token and of many in one call, the long one last in the batch. Its blocks come first, because they
+ * take longest. One variant of the kernel reads each state, once, and writes it once. */
 static void count_mixed(void)
 {
     enum { MIXED_SEQS = 3, MIXED_DIM = 128 };

@@ -1,11 +1,10 @@
 /* A Metal of the emulator's: libgdn-metal-emulated.so, which tests/device/metal/frameworks.c names, exports what
  * metal/loader.c looks for, and runs the kernels that are linked into it. It has the classes and methods that the
- * backend uses, counts references as Objective-C does, and does not forgive: a message that its object does not
- * understand, an object that is used after its release, an encoder that is not ended, a buffer that is not bound end
- * the program, or are counted as complaints.
+ * backend uses, and counts references as Objective-C does. Mistakes end the program or are counted as complaints:
+ * unknown messages, objects used after their release, encoders that are not ended, buffers that are not bound.
  *
- * Command buffers run late: at the second time that somebody asks for the status, or in waitUntilCompleted. Dispatches
- * with no barrier between run in reverse.
+ * Command buffers run late: at the second query of the status, or in waitUntilCompleted. Dispatches with no barrier
+ * between run in reverse.
  *
  *   fake_runtime.c   classes, references, pools, failures on demand
  *   fake_device.c    device, strings, errors, library, pipelines, buffers
@@ -20,11 +19,10 @@
 
 #define FAKE_API __attribute__((visibility("default")))
 
-/* "hang": command buffers are never done; "break": they end in an error; "family": the highest GPU family of Apple's;
- * "old": without setMathMode:; "width": of a simdgroup; "threads": most of a threadgroup; "compile": 0, and no source
- * compiles; "device": 0, and there is none; "flush": 1, and kernels read subnormal numbers as zeros and make
- * zeros of tiny results, as x86 does when it is asked to, 2: the results alone. Also in the environment:
- * GDN_METAL_FAKE=width=64,old=1 */
+/* "hang": command buffers are never done. "break": they end in an error. "family": the highest GPU family of Apple's.
+ * "old": without setMathMode:. "width": of a simdgroup. "threads": most of a threadgroup. "compile": with 0 no source
+ * compiles. "device": with 0 there is none. "flush": with 1 kernels flush subnormal operands and tiny results, as x86's
+ * FTZ and DAZ do; with 2 results alone. Also in the environment: GDN_METAL_FAKE=width=64,old=1 */
 FAKE_API void metal_fake_set(const char *what, long value);
 /* The nth time from now that a message with this selector is sent, it returns nil. 0: never. */
 FAKE_API void metal_fake_fail(const char *selector, unsigned nth);

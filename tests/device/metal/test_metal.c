@@ -50,7 +50,7 @@ static void test_self_test(void)
     REQUIRE(step_run(&on, NULL) == GDN_OK && step_same(&on, &wanted));
     step_close(&on);
 
-    /* On another device, whose kernels nobody has asked yet: into a command buffer of the program's. */
+    /* On another device, whose kernels have not run yet: into a command buffer of the program's. */
     const gdn_id device = metal_fake_other_device(), queue = gdn_send(rt, device, rt->sel.newCommandQueue);
     ctx = open_metal(NULL, queue, 0);
     simt_miscompile("gdn_metal_delta_general", OUT);

@@ -1,5 +1,5 @@
-/* A device that flushes subnormal numbers: Mesa's driver for CPUs, with the processor's mode for that on the threads
- * which that driver makes, and computes on. Nobody else's arithmetic is another. Linux and x86 only.
+/* A device that flushes subnormal numbers: Mesa's driver for CPUs, whose own threads run in the processor's flushing
+ * mode. The arithmetic of all other threads stays as it is. Linux and x86 only.
  *
  * As a library to be preloaded (flush.sh, run.py of tests/mutations), it flushes by the rule of GDN_EXACT_FTZ where the
  * environment has GDN_TEST_FLUSH. */

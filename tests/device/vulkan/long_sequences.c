@@ -1,6 +1,6 @@
-/* Calls that go round loops more often than Mesa's driver for CPUs lets an invocation do, which then says nothing
- * (vulkan/rounds.c): sequences at the bound, beyond it and far beyond have the CPU backend's bits, and what cannot be
- * cut is refused there. On GPUs nothing is cut or refused, and the bits are the same. */
+/* Calls with more loop iterations than Mesa's driver for CPUs lets an invocation do; it stops without an error
+ * (vulkan/rounds.c). Sequences at the bound, beyond it and far beyond have the CPU backend's bits. The backend refuses
+ * what it cannot split. On GPUs nothing is split or refused, and the bits are the same. */
 #include "check/compare.h"
 #include "check/target.h"
 #include "check/values.h"
@@ -96,7 +96,7 @@ static void delta(check_case *c, const long_call *call)
     const int32_t rows = call->tree ? call->n_seqs : 1, slots = call->tree ? longest + call->columns : 1;
     a->log = (gdn_replay_log){ .size = sizeof a->log, .entries = { .n_rows = rows, .n_slots = slots } };
     FILL(delta_call, log.entries, GDN_F32, rows * slots * (keys + VALUES + 1), UNIT);
-    if (!call->tree) { /* a log in which nobody has a row */
+    if (!call->tree) { /* a log in which no sequence has a row */
         int32_t *const row = MAP(delta_call, log.row, n);
         for (int s = 0; s < n; s++) row[s] = GDN_NONE;
         return;

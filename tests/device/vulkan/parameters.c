@@ -28,8 +28,8 @@ static void expected_step(step *expected, int i)
     expected->args.inputs = NULL;
 }
 
-/* While the device waits for us, calls are queued until no command buffer is free: each has a block of its own, which
- * nobody touches afterwards, also not a call that finds no place. Then the device sees each of them as it was. */
+/* While the device waits, calls are queued until no command buffer is free. Each has a parameter block of its own. No
+ * later call changes it, not even one that finds no command buffer. Then the device sees each block as it was. */
 static void test_ring(void)
 {
     step_on on;

@@ -189,8 +189,8 @@ static void test_device_name(void)
     FAILS(gdn_context_create(&desc, &ctx), GDN_NOT_FOUND, "no such device");
 }
 
-/* More calls are queued than there are command buffers, so that every one of them is used again while others of the
- * same context and of the other thread's are on their way. */
+/* More calls are queued than there are command buffers. So each buffer is used again while others of this context and
+ * of the other thread's are in flight. */
 static void test_two_threads(void) { suite_two_threads(GDN_BACKEND_VULKAN, 3 * GDN_VULKAN_RING + 1); }
 
 /* ---- Pipelines, and their cache ---------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
-/* A program of somebody else: it sees the installed library only. One decode step whose result is known
- * without rounding: the state starts at zero, k = q = e0, g = 0, beta = 1/2, so out = v / 2. Exit 0 = right. */
+/* A user's program: it sees the installed library only. One decode step whose result is known without rounding: the
+ * state starts at zero, k = q = e0, g = 0, beta = 1/2, so out = v / 2. Exit 0 = right. */
 #include <stdio.h>
 #include <string.h>
 

@@ -22,14 +22,14 @@ BEFORE = """#include <gdn/gdn.h>
 
 static void fail(const char *text) { fprintf(stderr, "%s\\n", text); exit(1); }
 static float *q, *k, *v, *g, *beta, *out, *state, *x, *weight, *history, *A_log, *dt_bias, *entries;
-static int32_t *slots, *state_slots, *position, *base, *index_map, n_seqs, n_slots, N, K, V, entry, half, n_drafts;
+static int32_t *slots, *state_slots, *position, *base, *index_map, n_seqs, n_slots, n_channels, N, K, V, entry, half, n_drafts;
 
 void example(@);
 void example(@)
 {
     (void)q, (void)k, (void)v, (void)g, (void)beta, (void)out, (void)state, (void)x, (void)weight, (void)history;
     (void)A_log, (void)dt_bias, (void)entries, (void)slots, (void)state_slots, (void)position, (void)base, (void)index_map, (void)n_seqs;
-    (void)n_slots, (void)N, (void)K, (void)V, (void)entry, (void)half, (void)n_drafts, (void)fail;
+    (void)n_slots, (void)n_channels, (void)N, (void)K, (void)V, (void)entry, (void)half, (void)n_drafts, (void)fail;
     {
 """
 # Structs that an example changes and another one has introduced.

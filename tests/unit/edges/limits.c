@@ -1,6 +1,6 @@
-/* Threads cannot be made (RLIMIT_NPROC, as a container's pids.max): a context is created all the same, and computes the
- * same on the threads that it got, or on the caller alone. Root is above that limit, so as root this becomes nobody
- * first. */
+/* Threads cannot be made (RLIMIT_NPROC, as a container's pids.max). A context is created all the same. It computes the
+ * same on the threads that it got, or on the caller alone. The limit does not apply to root, so as root this takes
+ * another user id first. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
