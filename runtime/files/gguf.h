@@ -96,6 +96,9 @@ gdn_status rt_gguf_get_ints_from(const rt_gguf *file, const char *key, int64_t f
  * array's elements and stores their number in *count (may be NULL); -1: the key is not an array. */
 int64_t rt_gguf_n_keys(const rt_gguf *file);
 rt_string rt_gguf_key_at(const rt_gguf *file, int64_t index, rt_gguf_kind *kind);
+/* The bytes of a key's value in the file: a scalar; a string, or all strings of an array, with their lengths; the
+ * elements of another array. */
+rt_string rt_gguf_value_at(const rt_gguf *file, int64_t index);
 int rt_gguf_element(const rt_gguf *file, const char *key, int64_t *count);
 
 #endif

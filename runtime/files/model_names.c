@@ -114,6 +114,12 @@ gdn_status rt_check_keys(const rt_gguf *file, rt_arch arch)
 
 static const known *look_up_text(rt_string name) { return look_up(known_text_keys, N_TEXT_KEYS, A, name); }
 
+int rt_text_key_is_used(rt_string key)
+{
+    const known *entry = look_up_text(key);
+    return entry && entry->use == USED;
+}
+
 gdn_status rt_check_text_keys(const rt_gguf *file)
 {
     gdn_status status = GDN_OK;

@@ -12,6 +12,7 @@ const char *rt_arch_name(rt_arch arch);
  * before it reads, so that everything it uses is in the list. */
 int rt_key_is_used(rt_arch arch, const char *key);
 int rt_tensor_is_used(rt_arch arch, const char *tensor);
+int rt_text_key_is_used(rt_string key); /* a key `tokenizer.*` or `general.*` */
 
 /* Checks all keys `<arch>.*`. GDN_UNSUPPORTED, with a text that names the key: it is not listed, or its value requests
  * a computation that the runtime does not implement. */

@@ -240,35 +240,6 @@ static void bind(reader *r)
     }
 }
 
-/* FNV-1a hash of everything that a saved state depends on. */
-static uint64_t fingerprint(const rt_model *m, uint64_t weight_bytes)
-{
-    const rt_hparams *hp = &m->hp;
-    const int64_t of[] = { hp->arch,        hp->n_vocab,           hp->n_embd,        hp->n_layer,   hp->n_mtp,
-                           hp->n_head,      hp->n_head_kv,         hp->head_dim,      hp->n_rot,     hp->conv_kernel,
-                           hp->state_size,  hp->n_key_heads,       hp->n_value_heads, hp->n_ff,      hp->n_expert,
-                           hp->n_ff_expert, (int64_t)weight_bytes, m->n_recurrent,    m->n_attention };
-    uint64_t hash = UINT64_C(14695981039346656037);
-    for (size_t i = 0; i < sizeof of; i++) hash = (hash ^ ((const unsigned char *)of)[i]) * UINT64_C(1099511628211);
-    /* also some of the weights: two models of one shape differ */
-    const uint64_t step = (uint64_t)m->tok_embd.row_bytes / 8 + 1;
-    for (int32_t row = 0; row < hp->n_vocab; row += hp->n_vocab / 64 + 1)
-        for (uint64_t i = 0; i < (uint64_t)m->tok_embd.row_bytes; i += step)
-            hash = (hash ^ m->tok_embd.data[row * m->tok_embd.row_bytes + (int64_t)i]) * UINT64_C(1099511628211);
-    /* cached keys depend on the rotary scaling; without scaling nothing is added to the hash */
-    const rt_rope_scaling *s = &hp->rope_scaling;
-    const double scaling[] = { s->kind,
-                               (double)s->factor,
-                               (double)s->ext_factor,
-                               (double)s->attn_factor,
-                               (double)s->beta_fast,
-                               (double)s->beta_slow,
-                               s->n_original };
-    for (size_t i = 0; (s->kind != RT_ROPE_PLAIN || s->attn_factor != 1) && i < sizeof scaling; i++)
-        hash = (hash ^ ((const unsigned char *)scaling)[i]) * UINT64_C(1099511628211);
-    return hash;
-}
-
 /* True if the file has a tensor of block l. */
 static int has_block(const rt_gguf *file, int32_t l)
 {
@@ -331,8 +302,7 @@ static gdn_status load(rt_gguf *file, rt_budget *budget, int trunk, rt_model **m
     if (!r.status) model_read_layer_kinds(&r);
     if (!r.status) r.status = rt_check_tensors(file, m->hp.arch, NULL);
     if (!r.status) bind(&r); /* first pass checks and counts, second fills */
-    const uint64_t weight_bytes = m->weight_bytes + r.mtp_bytes;
-    m->weight_bytes = trunk ? m->weight_bytes : weight_bytes;
+    if (!trunk) m->weight_bytes += r.mtp_bytes;
     if (!r.status) r.status = rt_check_tensors(file, m->hp.arch, r.used);
     if (!r.status) r.status = rt_budget_take(budget, m->weight_bytes, "the weights");
     if (!r.status)
@@ -351,7 +321,7 @@ static gdn_status load(rt_gguf *file, rt_budget *budget, int trunk, rt_model **m
         r.n_vectors = 0;
         if (!r.status) bind(&r);
     }
-    if (!r.status) m->fingerprint = fingerprint(m, weight_bytes);
+    if (!r.status) m->fingerprint = model_fingerprint(m, r.used);
     rt_free(r.used);
     if (trunk) m->hp.n_mtp = 0;
     if (r.status) rt_model_free(m);

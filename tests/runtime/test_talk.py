@@ -165,6 +165,31 @@ def saving(folder):
     refused("No such file", 1, "--load", str(folder / "none"))
     refused("No such file", 1, "--save", str(folder / "none/x"))
     refused("has its own", 2, "--load", saved, "--system", "x")
+    of_another_model(folder, saved)
+
+
+def of_another_model(folder, saved):
+    """Models of the same shapes that compute or read something else."""
+    whole = File(pathlib.Path(MODEL))
+    name = next(name for name in whole.tensors if name.endswith("ffn_up.weight"))
+    ne, kind, weights = whole.tensors[name]
+    blocks = bytearray(weights)
+    for at in range(0, len(blocks), 34): # the scales of Q8_0
+        blocks[at] ^= 1
+    merges = whole.strings("tokenizer.ggml.merges")
+    other = [merges[1], merges[0], *merges[2:]]
+    epsilon = {"attention.layer_norm_rms_epsilon": 2e-6}
+    cases = ((whole.but({"rope.freq_base": 20000.0}), "whose hyperparameters differ"), (whole.but(epsilon), "whose hyperparameters differ"),
+             (whole.but({"attention.scale": 0.5}), "whose hyperparameters differ"), (whole.having(tensors={name: (ne, kind, bytes(blocks))}), "whose weights differ"),
+             (whole.having({"tokenizer.ggml.merges": value(other)}), "whose tokenizer differs"),
+             (whole.but(epsilon, {name: (ne, kind, bytes(blocks))}), "whose hyperparameters and weights differ"))
+    for model, says in cases:
+        refused(f"the state was saved with another model, {says}", 1, "--load", saved, model=model.write(folder / "other.gguf"))
+    again = whole.having(tensors={name: None})
+    again.tensors[name] = whole.tensors[name] # in another order
+    again.keys = dict(reversed(whole.keys.items()))
+    done = gdn("--load", saved, "-n", "2", text=b"x\n", model=again.write(folder / "again.gguf"))
+    require(done.returncode == 0, "the order of keys and tensors does not matter", done)
 
 
 def arguments():
