@@ -3,7 +3,8 @@
  * The reader maps the file, checks every offset, length, count and type once, and then serves lookups by name. A
  * malformed file gives GDN_INVALID_ARGUMENT and a text that names the key or tensor and the position in the file.
  * GDN_UNSUPPORTED: other versions, and arrays of arrays. The reader reads nothing outside the mapping. It allocates at
- * most 4 MiB for keys, 22 MiB for tensors, and half a byte per string of an array. Tensors do not overlap.
+ * most 4 MiB for keys, 20 MiB for tensors, and half a byte per string of an array. Tensors follow each
+ * other without gaps, up to the alignment.
  *
  * An open file is immutable: any number of threads may read it. The file must not shrink while it is open, since the
  * system sends SIGBUS to a program that reads a lost page of a mapping. */

@@ -85,6 +85,15 @@ static void tell_unused_keys(const rt_gguf *file)
     }
 }
 
+/* Reports keys that the file lacks and that results depend on. */
+static void tell_defaults(const rt_model *model)
+{
+    char key[RT_KEY_NAME];
+    const char *instead;
+    for (int at = 0; rt_next_default(model->file, model->hp.arch, &at, key, &instead);)
+        (void)fprintf(stderr, "gdn run: note: the model has no key %s: it is taken as %s\n", key, instead);
+}
+
 int run_load_model(run_session *s)
 {
     int64_t n_tokens = 0;
@@ -101,6 +110,7 @@ int run_load_model(run_session *s)
     }
     if (rt_tokenizer_create_within(s->model->file, &s->budget, &s->tokenizer)) return run_fail(run_opt.model);
     tell_unused_keys(s->model->file);
+    tell_defaults(s->model);
     return run_opt.chat ? load_template(s) : 0;
 }
 
