@@ -23,7 +23,7 @@ static gdn_status check(const rt_message *messages, int32_t n_messages)
         if (!m->role || !m->text)
             return rt_fail(GDN_INVALID_ARGUMENT, "message %d has no %s", (int)i, m->role ? "text" : "role");
         if (m->bytes > UINT64_C(1) << 29 || m->n_reasoning > UINT64_C(1) << 29)
-            return rt_fail(GDN_INVALID_ARGUMENT, "a message has %llu bytes; 2^29 are allowed",
+            return rt_fail(GDN_INVALID_ARGUMENT, "message %d has %llu bytes; 2^29 are allowed", (int)i,
                            (unsigned long long)(m->bytes > m->n_reasoning ? m->bytes : m->n_reasoning));
         size_t r = 0;
         while (r < sizeof roles / sizeof *roles && strcmp(m->role, roles[r]) != 0) r++;

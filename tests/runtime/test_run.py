@@ -252,7 +252,7 @@ def errors(folder):
     refused("general.architecture", 1, "-m", str(folder / "arch.gguf"), "-p", "x")
     refused("not enough memory", 1, "-m", MODEL, "-p", "x", "--memory", "1")
     refused("the context holds 16", 1, "-m", MODEL, "-p", "word " * 40, "--ctx", "16", "--spec", "off")
-    refused("the prompt is empty", 1, "-m", MODEL, "-p", "")
+    refused("prompt 1 is empty", 1, "-m", MODEL, "-p", "")
     refused("no MTP block", 1, "-m", str(fixtures / "tiny-qwen3next.gguf"), "-p", "x", "--spec", "mtp")
     refused("--spec is 'magic'", 2, "-m", MODEL, "--spec", "magic")
     refused("--rollback is 'magic'", 2, "-m", MODEL, "--rollback", "magic")

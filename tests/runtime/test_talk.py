@@ -147,6 +147,18 @@ def given_template(folder):
     refused("--chat-template: cannot read", 1, "--chat-template", str(folder))
 
 
+def dependent_turns(folder):
+    """A turn that the template takes behind another one only: texts of -p are turns where they are a conversation."""
+    form = PLAIN.replace(b"{% for", b"{% set ns = namespace(asked=false) %}{% for m in messages %}{% if not m.content.startswith('<r>') %}"
+                         b"{% set ns.asked = true %}{% endif %}{% endfor %}{% if not ns.asked %}{{ raise_exception('nobody asked') }}{% endif %}{% for")
+    model, saved, both = with_template(folder, "asks.gguf", form), str(folder / "asked"), ["2 + 3?", "<r>5</r>"]
+    piped = talk(model=model, turns=both, most="4")
+    require(tokens(talk("--save", saved, "-p", both[0], "-p", both[1], model=model, turns=[], most="4")) == tokens(piped) and len(piped) == 2, "turns by -p are those by lines")
+    refused("it refuses this conversation: nobody asked; each prompt begins a conversation of its own, and --save", 1, "-p", both[0], "-p", both[1], model=model)
+    refused("turn 1: the chat template, line 1: it refuses this conversation: nobody asked", 1, "--save", saved, "-p", both[1], model=model)
+    refused("turn 2: the chat template, line 1: it refuses this conversation: nobody asked", 1, text=b"x\n/clear\n<r>5</r>\n", model=model)
+
+
 def saving(folder):
     whole, saved = talk(), str(folder / "saved")
     first = talk("--save", saved, turns=TURNS[:2])
@@ -254,4 +266,4 @@ def ended(folder):
         require(process.returncode == -signal.SIGTERM and f"{turns} turns".encode() in err and saved.exists(), f"SIGTERM behind {turns} turns: {process.returncode} {err[-300:]}")
 
 
-tool.run_tests(pipes, sampled, commands, thinking, given_template, saving, arguments, terminal, ended)
+tool.run_tests(pipes, sampled, commands, thinking, given_template, dependent_turns, saving, arguments, terminal, ended)
