@@ -156,7 +156,8 @@ def dependent_turns(folder):
     require(tokens(talk("--save", saved, "-p", both[0], "-p", both[1], model=model, turns=[], most="4")) == tokens(piped) and len(piped) == 2, "turns by -p are those by lines")
     refused("it refuses this conversation: nobody asked; each prompt begins a conversation of its own, and --save", 1, "-p", both[0], "-p", both[1], model=model)
     refused("turn 1: the chat template, line 1: it refuses this conversation: nobody asked", 1, "--save", saved, "-p", both[1], model=model)
-    refused("turn 2: the chat template, line 1: it refuses this conversation: nobody asked", 1, text=b"x\n/clear\n<r>5</r>\n", model=model)
+    done = gdn("-n", "2", text=b"x\n/clear\n<r>5</r>\n", model=model)
+    require(done.returncode == 1 and b"turn 2: the chat template, line 1: it refuses this conversation: nobody asked" in done.stderr, "the turn is named", done)
 
 
 def saving(folder):
