@@ -258,6 +258,15 @@ def errors(folder):
     refused("--rollback is 'magic'", 2, "-m", MODEL, "--rollback", "magic")
     refused("--draft-max is 65", 2, "-m", MODEL, "--draft-max", "65")
     refused("--draft-vocab is -1", 2, "-m", MODEL, "--draft-vocab", "-1")
+    refused("--draft-vocab is 5000; 0 to 2048 are allowed", 2, "-m", MODEL, "-p", "x", "--draft-vocab", "5000")
+    refused("the engine: the CPU context: --impl is \"abacus\"; device 0", 1, "-m", MODEL, "-p", "x", "--impl", "abacus")
+    for name, what in (("nothing.gguf", "there is no file"), ("arch.gguf", "general.architecture"), ("short.gguf", "the file has 9 bytes")):
+        (folder / "short.gguf").write_bytes(whole[:9])
+        done = gdn("-m", str(folder / name), "-p", "x")
+        require(done.stderr.count(name.encode()) == 1 and what.encode() in done.stderr, f"{name} is named once", done)
+    glued = [gdn("-m" + MODEL, "-pAnd", *given).stdout for given in (("-n5",), ("-n", "5"), ("-n=5",), ("-n6",))]
+    require(glued[0] and glued[0] == glued[1] == glued[2] != glued[3], f"values of letters: {glued}")
+    refused("option '--escape' takes no value", 2, "-m", MODEL, "-ep", "x")
     refused("--draft-tree is '3'; off, auto and 1 to 2", 2, "-m", MODEL, "--draft-tree", "3")
     refused("--draft-tree 1 needs --rollback log", 2, "-m", MODEL, "-p", "x", "--draft-tree", "1", "--rollback", "snapshots")
     refused("--draft-tree 1 needs drafts of the model's MTP block", 2, "-m", MODEL, "-p", "x", "--draft-tree", "1", "--spec", "ngram")

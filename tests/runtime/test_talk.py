@@ -120,7 +120,8 @@ def thinking(folder):
         require(shown.stdout.startswith(b"<think>\n") == thinks, "the block's opening is shown", shown)
     refused("no switch", 1, "--reasoning", "off", model=always)
     refused("no switch", 1, "--reasoning", "on")
-    require(len(talk("--reasoning", "off")) == 3, "a template without thinking is off")
+    refused("its answers always begin without thinking", 1, "--reasoning", "off")
+    refused("its answers always begin with thinking", 1, "--reasoning", "on", model=always)
     for form, says in ((b"{{ messages|tojson }}", "the filter tojson"), (b"{% include 'x' %}", "line 1: this tag is not known here"), (b"hello", "a message of 1 byte as 0"),
                        (b"{% for m in messages %}<|user|>{{ m.content }}{% endfor %}", "no <|user|>"), (b"{{ '\x1b[31m' }}\0", "NUL byte")):
         refused(says, 1, model=with_template(folder, "other.gguf", form))
