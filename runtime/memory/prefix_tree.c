@@ -64,9 +64,9 @@ static int32_t idle_cells(const rt_memory *m, int32_t node)
     return n;
 }
 
-/* Which checkpoints may be evicted: those that are not shared; those whose leaf would be removed too; of these, only
+/* Which checkpoints may be evicted: any; those whose leaf would be removed too; of these, only
  * those that free cells. */
-typedef enum which { OWN, LEAF, IDLE_LEAF } which;
+typedef enum which { ANY, LEAF, IDLE_LEAF } which;
 
 /* The least recently used of these checkpoints, and of those that are not shared first; or RT_NO_CHECKPOINT. */
 static int32_t oldest(const rt_memory *m, which wanted)
@@ -75,8 +75,8 @@ static int32_t oldest(const rt_memory *m, which wanted)
     int32_t found = RT_NO_CHECKPOINT;
     for (int32_t i = 0; i < p->n_checkpoints; i++) {
         const rt_checkpoint *at = &p->checkpoint[i];
-        if (at->node == RT_NO_NODE || !at->ready || (wanted == OWN && at->shared) ||
-            (wanted != OWN && (p->node[at->node].child != RT_NO_NODE || at->node == p->pinned)) ||
+        if (at->node == RT_NO_NODE || !at->ready ||
+            (wanted != ANY && (p->node[at->node].child != RT_NO_NODE || at->node == p->pinned)) ||
             (wanted == IDLE_LEAF && !idle_cells(m, at->node)))
             continue;
         const rt_checkpoint *const best = found == RT_NO_CHECKPOINT ? at : &p->checkpoint[found];
@@ -164,7 +164,8 @@ int32_t rt_prefix_take(rt_memory *m, int32_t node)
     p->pinned = node;
     if (at == RT_NO_CHECKPOINT) {
         at = oldest_above(p, node);
-        at = at == RT_NO_CHECKPOINT ? oldest(m, OWN) : at;
+        at = at == RT_NO_CHECKPOINT ? oldest(m, ANY) : at;
+        if (at != RT_NO_CHECKPOINT && p->checkpoint[at].shared) at = RT_NO_CHECKPOINT;
         if (at != RT_NO_CHECKPOINT) evict(m, at);
     }
     p->pinned = RT_NO_NODE;

@@ -162,6 +162,12 @@ static void least_recent(const rt_model *model)
     REQUIRE(rt_prefix_find(p.m, text[0], 16) == 16 && rt_prefix_find(p.m, text[1], 16) == 0);
     close_pair(&p);
 
+    p = open_pair(model, 2, 16, 64, 0); /* a step that comes to two places takes one, where the other was hit */
+    NEED(!feed(p.e, 0, text[0], 0, 17));
+    REQUIRE(start(&p, 1, text[0], 17) == 16 && !feed(p.e, 2, text[1], 0, 36));
+    REQUIRE(rt_prefix_find(p.m, text[0], 16) == 16 && rt_prefix_find(p.m, text[1], 36) == 16);
+    close_pair(&p);
+
     p = open_pair(model, 1, 4, 64, 0); /* a cache of one: the longest of a prompt */
     NEED(!feed(p.e, 0, text[0], 0, 30));
     REQUIRE(start(&p, 1, text[0], 30) == 28 && rt_prefix_stats_of(p.m).n_written == 1);
