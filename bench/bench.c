@@ -308,6 +308,7 @@ int gdn_bench_main(int argc, char **argv)
     if (list) return 0;
     if (!describe_target(&context)) return 2;
 
+    if (json_path && !bench_can_write(json_path)) return 1; /* before measuring */
     bench_result *results = bench_alloc(n_wanted * (int64_t)sizeof *results);
     const int n = run_rows(&context, &limits, n_wanted, results);
     int failed = 0;

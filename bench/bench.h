@@ -199,6 +199,7 @@ typedef struct bench_context {
 void bench_print_header(const bench_context *context);
 void bench_print_row(const bench_context *context, const bench_result *result);
 /* Writes JSON to a file, or to stdout if path is "-". Returns 0 with a text on stderr if that fails. */
+int bench_can_write(const char *path); /* 0: it cannot, and stderr says why */
 int bench_write_json(const char *path, const bench_context *context, const bench_result *results, int n);
 
 #endif

@@ -177,6 +177,14 @@ static void write_result(json_writer *w, const bench_result *r)
     json_close(w);
 }
 
+int bench_can_write(const char *path)
+{
+    FILE *out = strcmp(path, "-") != 0 ? fopen(path, "a") : NULL; /* keeps what is there */
+    if (out) (void)fclose(out);
+    else if (strcmp(path, "-") != 0) fprintf(stderr, "gdn bench: cannot write '%s': %s\n", path, strerror(errno));
+    return out || !strcmp(path, "-");
+}
+
 int bench_write_json(const char *path, const bench_context *context, const bench_result *results, int n)
 {
     json_writer w;

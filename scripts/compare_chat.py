@@ -127,6 +127,13 @@ x {#- remark -#} y {#--#} z {# a -#}  b
 {{ bos_token }}{{ bos_token is defined }}{{ bos_token ~ eos_token }}{% set bos_token = 'x' %}{{ bos_token }}
 {{ 'a{{b}}c' }}{{ '%}' }}{{ {'a': {'b': 1}}.a.b }}
 {{ 1 if true else raise_exception('no') }}{{ raise_exception('stop') if false }}{{ tools is none }}{{ documents is none }}{{ add_generation_prompt is boolean }}
+{{ {1: 'a', 512: 'b', '1': 'c'}[512] }}{{ {1: 'a'}[2] is defined }}{{ 1 in {1: 2} }}{{ '1' in {1: 2} }}{{ {1: 'a'}.get(1) }}
+{% for k, v in {30: 'c', 4: 'a', -1: 'b'}|dictsort %}{{ k + 1 }}{{ v }}{% endfor %}
+{{ '12'|int + 1 }}{{ ' -7 '|int }}{{ 'x'|int }}{{ 'x'|int(5) }}{{ 3|int }}{{ true|int }}{{ none|int }}{{ ''|int(2) }}
+{{ 'a%sb%d%%'|format('x', 3) }}{{ '%s' % 'y' }}{{ '%d.' % 4 }}{{ '%s'|format(none) }}
+{{ 'äöü ß ﬁ ŉ ǆ é Ω я İ ա'|upper }}{{ 'ÄÖÜ ẞ É Ω Я İ Ա Ǆ Ა'|lower }}{{ 'hELLO wORLD'|capitalize }}{{ 'x'.capitalize() }}
+{% filter trim|upper %}  {{ 'aé' }} b {% endfilter %}{% set x | trim %}  y {% endset %}{{ x }}
+{{ [[1, 2], 3].0[1] }}{{ [3].0 }}{{ none|selectattr('a')|list|length }}
 {{ messages is string }}{{ (messages|reverse|list)|length == messages|length }}{{ 5|string + 'x' }}{{ [1, 2]|last }}{{ []|first is defined }}
 """.strip("\n").split("\n") + [
     "  {% if true %}\n  x\n  {% endif %}\ny\n", "  {%+ if true %}\n  x\n  {%+ endif +%}\ny\n\n", "  {# remark #}\n\tz {% set a = 1 %}\n  {{ a }}\n  b",
@@ -135,7 +142,7 @@ x {#- remark -#} y {#--#} z {# a -#}  b
 
 # What is refused, and what the reason has to say.
 REFUSED = {
-    "{{ messages | tojson }}": "filter tojson", "{{ strftime_now('%Y') }}": "strftime_now", "{{ unk_token }}": "unk_token",
+    "{{ messages | tojson }}": "filter tojson", "{{ strftime_now('%f') }}": "strftime_now with '%f'", "{{ strftime_now() }}": "these arguments", "{{ unk_token }}": "unk_token",
     "{% include 'x' %}": "this tag is not known", "{{ 1.5 }}": "whole one", "{{ 'a'.title() }}": "method title", "{{ 1 / 2 }}": "'/'",
     "{{ nothing.x }}": "undefined", "{{ 'a' + 1 }}": "'+' of a string and a number", "{{ raise_exception('Why not') }}": "Why not",
     "{% for c in 'abc' %}{% endfor %}": "a loop through a string", "{{ ns.x }}": "undefined", "{% if 1 %}": "the end of a block",
@@ -144,7 +151,7 @@ REFUSED = {
     "{% for i in range(1000) %}" + "a{##}" * 1200 + "{% endfor %}": "does not come to an end",
     "{% set ns = namespace(s='aaaaaaaa') %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}": "MiB of memory",
     "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}": "nested too deeply", "{{ " + "(" * 300 + "1" + ")" * 300 + " }}": "nested too deeply",
-    "{{ " + "-" * 3000 + "1 }}": "nested too deeply", "{{ a" + ".b" * 3000 + " }}": "nested too deeply", "{{ 'É'|lower }}": "ASCII", "{{ messages.append(1) }}": "append",
+    "{{ " + "-" * 3000 + "1 }}": "nested too deeply", "{{ a" + ".b" * 3000 + " }}": "nested too deeply", "{{ 'Σ'|lower }}": "sigma", "{{ '%5d'|format(1) }}": "this format", "{{ '%s'|format(1, 2) }}": "1 places for 2", "{{ '1e3'|int }}": "int of the string", "{{ {'a': 1, 'b': 2}|dictsort }}": "dictsort", "{{ {true: 1} }}": "a truth value", "{{ messages.append(1) }}": "append",
     "{% set x = lipsum() %}": "lipsum", "{% break %}": "for loops", "{{ caller() }}": "caller", "{{ messages }}": "cannot be printed", "{{ [1]|unique }}": "unique",
 }
 

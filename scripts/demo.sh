@@ -47,11 +47,13 @@ drawn() { run --temp 0.6 --top-p 0.9 --min-p 0.02 --repeat-penalty 1.1 -e "$@"; 
 say "2. The main job: text from a hybrid model with gated delta net layers, token by token"
 echo "(models/kjv-small-q8_0.gguf, 5.7 million weights, trained on the King James Bible; see docs/reference/models.md)"
 printf '%s' "$king"
-drawn -p "$king" -s 3 --stop '\n15' --spec off --stats | tee "$out/plain.txt"
+drawn -p "$king" -s 3 --stop '\n15' --spec off --stats 2>"$out/stats.txt" | tee "$out/plain.txt"
+cat "$out/stats.txt" # behind the text: tee may write its end later than the tool writes these
 
 say "3. The same with speculation: the model's draft block guesses tokens ahead, one pass checks them, wrong ones are rolled back"
 printf '%s' "$king"
-drawn -p "$king" -s 3 --stop '\n15' --spec mtp --always-draft --stats | tee "$out/mtp.txt"
+drawn -p "$king" -s 3 --stop '\n15' --spec mtp --always-draft --stats 2>"$out/stats.txt" | tee "$out/mtp.txt"
+cat "$out/stats.txt"
 if ! cmp "$out/plain.txt" "$out/mtp.txt"; then
     echo "demo: the two texts differ" >&2
     exit 1

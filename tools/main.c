@@ -80,7 +80,11 @@ static int run(int argc, char **argv)
         print_help(stderr);
         return 2;
     }
-    if (!strcmp(name, "--version") || !strcmp(name, "-V")) return print_version();
+    if (!strcmp(name, "--version") || !strcmp(name, "-V")) {
+        if (argc == 2) return print_version();
+        fprintf(stderr, "gdn: unexpected operand '%s' behind %s\nTry 'gdn --help'.\n", argv[2], name);
+        return 2;
+    }
     if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) return help(argv[2]);
     const command *c = find(name);
     return c ? c->run(argc - 1, argv + 1) : 2;

@@ -110,6 +110,17 @@ int main(int argc, char **argv)
                 MAX_ROUNDS);
         return 2;
     }
+    int only = -1; /* the case: its number or its name */
+    for (int i = 0; argc > 5 && i < N; i++) {
+        char number[12];
+        snprintf(number, sizeof number, "%d", i);
+        if (!strcmp(argv[5], number) || !strcmp(argv[5], cases[i].name)) only = i;
+    }
+    if (argc > 5 && only < 0) {
+        fprintf(stderr, "bench_llama: the case is '%s'; 0 to %d are allowed, and their names:\n", argv[5], N - 1);
+        for (int i = 0; i < N; i++) fprintf(stderr, "  %d %s\n", i, cases[i].name);
+        return 2;
+    }
     llama_log_set(quiet, NULL);
     ggml_backend_load_all();
     struct llama_model_params params = llama_model_default_params();
@@ -124,7 +135,7 @@ int main(int argc, char **argv)
     printf("llama.cpp's time without the plugin / with it, %d threads, %d rounds\n", n_threads, n_rounds);
     for (int i = 0; i < N; i++) {
         double quotient[MAX_ROUNDS];
-        if (argc > 5 && i != atoi(argv[5])) continue;
+        if (only >= 0 && i != only) continue;
         seconds(with[i], &b, &cases[i], n_threads, 1);
         const double once = seconds(without[i], &b, &cases[i], n_threads, 1);
         const int times = once < 0.1 ? (int)(0.1 / once) + 1 : 1;

@@ -192,16 +192,10 @@ static void product_outputs(const rt_dense *d, const void *arg, int64_t item, in
     for (int64_t n; item >= (n = items_of(one->w->n_rows, p->per_item)); one++) item -= n;
     const rt_weight *w = one->w;
     const int32_t first = (int32_t)item * p->per_item, left = w->n_rows - first;
-    rt_product_args a = { w->data + (int64_t)one->matrix * w->n_rows * w->row_bytes,
-                          w->row_bytes,
-                          w->type,
-                          w->n_columns,
-                          p->n,
-                          p->x,
-                          p->x_stride,
-                          rt_is_quantised(w) ? p->xq : NULL,
-                          one->y,
-                          one->y_stride };
+    rt_product_args a = {
+        rt_weight_matrix(w, one->matrix),  w->row_bytes, w->type,      w->n_columns, p->n, p->x, p->x_stride,
+        rt_is_quantised(w) ? p->xq : NULL, one->y,       one->y_stride
+    };
     d->kernels->product(&a, first, first + (left < p->per_item ? left : p->per_item), rt_dense_panel(d, slot));
 }
 

@@ -183,7 +183,7 @@ static void multiply(const rt_dense *d, const part *p, const rt_weight *w, const
                      const rt_x_group *xq, float *y, int32_t y_stride, int32_t slot)
 {
     const group *g = p->g;
-    const rt_product_args product = { w->data + (int64_t)p->matrix * w->n_rows * w->row_bytes,
+    const rt_product_args product = { rt_weight_matrix(w, p->matrix),
                                       w->row_bytes,
                                       w->type,
                                       w->n_columns,

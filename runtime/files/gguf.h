@@ -3,7 +3,8 @@
  * The reader maps the file, checks every offset, length, count and type once, and then serves lookups by name. A
  * malformed file gives GDN_INVALID_ARGUMENT and a text that names the key or tensor and the position in the file.
  * GDN_UNSUPPORTED: other versions, and arrays of arrays. The reader reads nothing outside the mapping. It allocates at
- * most 4 MiB for keys, 22 MiB for tensors, and half a byte per string of an array. Tensors do not overlap.
+ * most 4 MiB for keys, 20 MiB for tensors, and half a byte per string of an array. Tensors follow each
+ * other without gaps, up to the alignment.
  *
  * An open file is immutable: any number of threads may read it. The file must not shrink while it is open, since the
  * system sends SIGBUS to a program that reads a lost page of a mapping. */
@@ -96,6 +97,9 @@ gdn_status rt_gguf_get_ints_from(const rt_gguf *file, const char *key, int64_t f
  * array's elements and stores their number in *count (may be NULL); -1: the key is not an array. */
 int64_t rt_gguf_n_keys(const rt_gguf *file);
 rt_string rt_gguf_key_at(const rt_gguf *file, int64_t index, rt_gguf_kind *kind);
+/* The bytes of a key's value in the file: a scalar; a string, or all strings of an array, with their lengths; the
+ * elements of another array. */
+rt_string rt_gguf_value_at(const rt_gguf *file, int64_t index);
 int rt_gguf_element(const rt_gguf *file, const char *key, int64_t *count);
 
 #endif

@@ -192,6 +192,18 @@ rt_string rt_gguf_key_at(const rt_gguf *file, int64_t index, rt_gguf_kind *kind)
     return file->keys[index].name;
 }
 
+rt_string rt_gguf_value_at(const rt_gguf *file, int64_t index)
+{
+    if (index < 0 || index >= file->n_keys) return (rt_string){ "", 0 };
+    const gguf_key *key = &file->keys[index];
+    const int strings = key->element == RT_GGUF_STRING;
+    uint64_t n = (uint64_t)gguf_kind_bytes(key->kind);
+    if (key->element >= 0 && !strings) n = key->count * (uint64_t)gguf_kind_bytes(key->element);
+    for (uint64_t i = key->kind == RT_GGUF_STRING ? 1 : strings ? key->count : 0; i > 0; i--)
+        n += 8 + gguf_load(key->value + n, 8);
+    return (rt_string){ (const char *)key->value, n };
+}
+
 int rt_gguf_element(const rt_gguf *file, const char *name, int64_t *count)
 {
     const gguf_key *key = find_key(file, name);

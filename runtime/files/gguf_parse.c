@@ -28,6 +28,8 @@ typedef struct parser {
     rt_budget *budget;
     uint64_t at;           /* position of the next byte, at most the end */
     uint64_t n_marks;      /* of all arrays so far                             */
+    uint64_t next;         /* where the data of the next tensor begins, from the begin of the data */
+    int at_least;          /* 1: or later, since the size of the tensor before is not known        */
     char what[SHOWN + 24]; /* "key "general.name"": what is being read       */
 } parser;
 
@@ -260,6 +262,18 @@ static gdn_status parse_tensor(parser *p, int64_t number, rt_gguf_tensor *t)
     return status ? status : take(p, 8, "the offset", &t->bytes);
 }
 
+/* Checks that the tensor begins where the one before it ends, as ggml demands. Tensors thus share no bytes: otherwise a
+ * small file could request any amount of memory for converted tensors. */
+static gdn_status follow(parser *p, const rt_gguf_tensor *t, uint64_t at, uint64_t offset, uint64_t alignment)
+{
+    if (p->at_least ? offset < p->next : offset != p->next)
+        return fail(p, at, "the offset is %llu; %llu%s is expected, where the tensor before it ends",
+                    (unsigned long long)offset, (unsigned long long)p->next, p->at_least ? " or more" : "");
+    p->at_least = !t->data;
+    p->next = offset + (t->bytes + alignment - 1) / alignment * alignment;
+    return GDN_OK;
+}
+
 static gdn_status place_tensor(parser *p, rt_gguf_tensor *t, uint64_t data, uint64_t alignment)
 {
     const uint64_t offset = t->bytes;
@@ -276,7 +290,7 @@ static gdn_status place_tensor(parser *p, rt_gguf_tensor *t, uint64_t data, uint
                     "the file ends at byte %llu, and the tensor's data begins at byte %llu + %llu: the file is "
                     "incomplete",
                     (unsigned long long)n_bytes, (unsigned long long)data, (unsigned long long)offset);
-    if (!known) return GDN_OK;
+    if (!known) return follow(p, t, at, offset, alignment);
     const uint64_t block = types[t->type].block, block_bytes = types[t->type].bytes;
     if ((uint64_t)t->ne[0] % block)
         return fail(p, at, "rows have %lld elements, which is no multiple of %d, the block of %s", (long long)t->ne[0],
@@ -294,7 +308,7 @@ static gdn_status place_tensor(parser *p, rt_gguf_tensor *t, uint64_t data, uint
                     (unsigned long long)(data + offset));
     t->data = p->file->bytes + data + offset;
     t->bytes = blocks * block_bytes;
-    return GDN_OK;
+    return follow(p, t, at, offset, alignment);
 }
 
 static gdn_status parse_header(parser *p, uint64_t *n_tensors, uint64_t *n_keys)
@@ -347,38 +361,6 @@ static gdn_status parse_keys(parser *p, uint64_t n_keys)
     return status ? status : index_strings(p);
 }
 
-static int by_place(const void *a, const void *b)
-{
-    const rt_gguf_tensor *const *x = a, *const *y = b;
-    return ((*x)->data > (*y)->data) - ((*x)->data < (*y)->data);
-}
-
-/* Refuses tensors that share bytes. Otherwise a small file could request any amount of memory for converted tensors. */
-static gdn_status check_overlaps(parser *p)
-{
-    const rt_gguf *f = p->file;
-    const rt_gguf_tensor **place = rt_calloc((uint64_t)f->n_tensors, sizeof *place, "the order of tensors");
-    gdn_status status = place ? GDN_OK : GDN_OUT_OF_MEMORY;
-    size_t n = 0;
-    for (int64_t i = 0; !status && i < f->n_tensors; i++)
-        if (f->tensors[i].data) place[n++] = &f->tensors[i];
-    if (n > 1) qsort(place, n, sizeof *place, by_place);
-    for (size_t i = 1; !status && i < n; i++) {
-        const rt_gguf_tensor *first = place[i - 1], *second = place[i];
-        if (first->bytes <= (uint64_t)(second->data - first->data)) continue;
-        char other[sizeof p->what];
-        describe(p, "tensor", first->name);
-        memcpy(other, p->what, sizeof other);
-        describe(p, "tensor", second->name);
-        status = fail(p, (uint64_t)((const unsigned char *)second->name.text - f->bytes),
-                      "its data begins at byte %llu, within %s, which has %llu bytes from byte %llu",
-                      (unsigned long long)(second->data - f->bytes), other, (unsigned long long)first->bytes,
-                      (unsigned long long)(first->data - f->bytes));
-    }
-    rt_free((void *)place);
-    return status;
-}
-
 gdn_status gguf_parse(rt_gguf *file, rt_budget *budget)
 {
     parser p = { .file = file, .budget = budget, .what = "the header" };
@@ -394,8 +376,7 @@ gdn_status gguf_parse(rt_gguf *file, rt_budget *budget)
         status = rt_fail(GDN_INVALID_ARGUMENT, "general.alignment is %lld; powers of two from 8 to %d are allowed",
                          (long long)alignment, MAX_ALIGNMENT);
     if (status) return status;
-    /* with two indexes: by name and by position */
-    file->tensors = take_array(&p, n_tensors, sizeof *file->tensors, 2 * sizeof *file->tensor_index, "the tensors",
+    file->tensors = take_array(&p, n_tensors, sizeof *file->tensors, sizeof *file->tensor_index, "the tensors",
                                "descriptions of tensors");
     if (!file->tensors) return GDN_OUT_OF_MEMORY;
     for (uint64_t i = 0; !status && i < n_tensors; i++) status = parse_tensor(&p, (int64_t)i, &file->tensors[i]);
@@ -404,5 +385,5 @@ gdn_status gguf_parse(rt_gguf *file, rt_budget *budget)
     for (uint64_t i = 0; !status && i < n_tensors; i++) status = place_tensor(&p, &file->tensors[i], data, step);
     if (!status)
         status = build_index(&p, "tensor", file->tensors, sizeof *file->tensors, file->n_tensors, &file->tensor_index);
-    return status ? status : check_overlaps(&p);
+    return status;
 }

@@ -114,6 +114,12 @@ gdn_status rt_check_keys(const rt_gguf *file, rt_arch arch)
 
 static const known *look_up_text(rt_string name) { return look_up(known_text_keys, N_TEXT_KEYS, A, name); }
 
+int rt_text_key_is_used(rt_string key)
+{
+    const known *entry = look_up_text(key);
+    return entry && entry->use == USED;
+}
+
 gdn_status rt_check_text_keys(const rt_gguf *file)
 {
     gdn_status status = GDN_OK;
@@ -146,6 +152,28 @@ int64_t rt_next_noted_key(const rt_gguf *file, int64_t from, const char **why)
         if (!entry || ((entry->use == NOTED || entry->use == ADVICE) && !in_range(file, name, entry, &value))) return i;
     }
     return -1;
+}
+
+int rt_next_default(const rt_gguf *file, rt_arch arch, int *at, char key[RT_KEY_NAME], const char **instead)
+{
+    static const struct {
+        const char *key, *instead;
+        const char *other; /* a key that makes this one needless */
+    } keys[] = { { "attention.key_length", "embedding_length / attention.head_count", NULL },
+                 { "rope.dimension_count", "the whole head, attention.key_length", NULL },
+                 { "rope.freq_base", "10000", NULL },
+                 { "full_attention_interval", "4", "attention.recurrent_layers" },
+                 { "tokenizer.ggml.pre", "default, the words of GPT-2", NULL } };
+    while (*at < (int)(sizeof keys / sizeof *keys)) {
+        const int i = (*at)++;
+        const char *dot = strncmp(keys[i].key, "tokenizer.", 10) ? "." : "", *prefix = *dot ? rt_arch_name(arch) : "";
+        *instead = keys[i].instead;
+        (void)snprintf(key, RT_KEY_NAME, "%s%s%s", prefix, dot, keys[i].other ? keys[i].other : keys[i].key);
+        const int other = keys[i].other && rt_gguf_has(file, key);
+        (void)snprintf(key, RT_KEY_NAME, "%s%s%s", prefix, dot, keys[i].key);
+        if (!other && !rt_gguf_has(file, key)) return 1;
+    }
+    return 0;
 }
 
 int rt_get_advice(const rt_gguf *file, const char *key, double *value)

@@ -4,6 +4,8 @@
 
 #include "runtime/files/gguf.h"
 
+enum { RT_KEY_NAME = 64 };
+
 typedef enum rt_arch { RT_QWEN3NEXT, RT_QWEN35, RT_QWEN35MOE } rt_arch;
 
 const char *rt_arch_name(rt_arch arch);
@@ -12,6 +14,7 @@ const char *rt_arch_name(rt_arch arch);
  * before it reads, so that everything it uses is in the list. */
 int rt_key_is_used(rt_arch arch, const char *key);
 int rt_tensor_is_used(rt_arch arch, const char *tensor);
+int rt_text_key_is_used(rt_string key); /* a key `tokenizer.*` or `general.*` */
 
 /* Checks all keys `<arch>.*`. GDN_UNSUPPORTED, with a text that names the key: it is not listed, or its value requests
  * a computation that the runtime does not implement. */
@@ -22,6 +25,9 @@ gdn_status rt_check_text_keys(const rt_gguf *file);
  * `tokenizer.*` or `general.*` that may change tokens or text and that the runtime does not use: not listed, or listed
  * as such. */
 int64_t rt_next_noted_key(const rt_gguf *file, int64_t from, const char **why);
+/* A key that the file lacks and that converters write, since what stands for it may not suit the model: the key's name
+ * in `key`, and *instead. Call with *at 0 at first; 0: there are no more. */
+int rt_next_default(const rt_gguf *file, rt_arch arch, int *at, char key[RT_KEY_NAME], const char **instead);
 /* GDN_UNSUPPORTED for a tensor without a mark in used[index in the file], unless the list says that it is harmless.
  * used NULL: checks only for the tensors that no model may have. */
 gdn_status rt_check_tensors(const rt_gguf *file, rt_arch arch, const unsigned char *used);

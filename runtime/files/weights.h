@@ -45,7 +45,7 @@ const char *rt_type_names(void);
 
 /* A matrix of n_rows rows of n_columns elements. Each row is whole blocks; row r begins at data + r * row_bytes. y = W
  * x has n_rows outputs; GGUF stores it as ne = { n_columns, n_rows }. A stack of matrices (experts) is n_matrices of
- * them, packed. data may be aligned to 2 bytes only. */
+ * them. data may be aligned to 2 bytes only. */
 typedef struct rt_weight {
     const unsigned char *data; /* NULL: the model has no such tensor                 */
     int32_t type;              /* rt_type                                            */
@@ -53,9 +53,16 @@ typedef struct rt_weight {
     int32_t n_rows;
     int32_t n_matrices;
     int64_t row_bytes;
+    int64_t matrix_bytes; /* from one matrix to the next; 0: packed              */
 } rt_weight;
 
-/* Converts row r (counted over all matrices) to n_columns F32 elements. Each is rounded once; F16 and BF16 are exact.
+static inline const unsigned char *rt_weight_matrix(const rt_weight *w, int32_t i)
+{
+    return w->data + i * (w->matrix_bytes ? w->matrix_bytes : w->n_rows * w->row_bytes);
+}
+
+/* Converts row r (counted over all matrices, which are packed) to n_columns F32 elements. Each is rounded once; F16 and
+ * BF16 are exact.
  */
 void rt_weight_row(const rt_weight *w, int64_t row, float *out);
 

@@ -165,14 +165,15 @@ void rt_tree_rows(rt_memory *m, int32_t i, int64_t *lists);
 int32_t rt_take_cell(rt_memory *m);
 
 /* ---- Saves (memory_save.c) ---- */
-enum { RT_SAVE_VERSION = 2, RT_SAVE_ONE = 1, RT_SAVE_ALL = 2 };
+enum { RT_SAVE_VERSION = 3, RT_SAVE_ONE = 1, RT_SAVE_ALL = 2 };
 #define RT_SAVE_MAGIC UINT64_C(0x6574617473646e67) /* "gdnstate"; differs on machines of another byte order */
 
 /* The struct is the file format: it has no padding. Numbers have the machine's byte order. */
 typedef struct rt_save_header {
     uint64_t magic;
     int32_t version, kind;
-    uint64_t fingerprint, bytes; /* bytes: size of the save with its checksum */
+    rt_fingerprint fingerprint;
+    uint64_t bytes; /* size of the save with its checksum */
     uint64_t state_bytes, conv_slot_bytes, kv_bytes, hidden_bytes;
     int32_t kv_type, kernel, n_recurrent, n_attention, has_draft, n_seqs;
 } rt_save_header;

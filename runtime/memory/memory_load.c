@@ -8,6 +8,22 @@
 
 static gdn_status bad(const char *what) { return rt_fail(GDN_INVALID_ARGUMENT, "loading: %s", what); }
 
+/* Error for a state of another model; says what differs. */
+static gdn_status other_model(const rt_fingerprint *saved, const rt_fingerprint *here)
+{
+    const int hparams = saved->hparams != here->hparams, tokenizer = saved->tokenizer != here->tokenizer;
+    const int weights = saved->weights != here->weights, n = hparams + tokenizer + weights;
+    return rt_fail(GDN_INVALID_ARGUMENT, "loading: the state was saved with another model%s%s%s%s%s%s%s",
+                   n ? ", whose " : "", hparams ? "hyperparameters" : "",
+                   !hparams || n < 2 ? ""
+                   : n == 3          ? ", "
+                                     : " and ",
+                   tokenizer ? "tokenizer" : "", tokenizer && weights ? " and " : "", weights ? "weights" : "",
+                   !n                    ? ""
+                   : n > 1 || !tokenizer ? " differ"
+                                         : " differs");
+}
+
 static gdn_status check_header(const rt_memory *m, int32_t seq, const unsigned char *bytes, uint64_t n,
                                rt_save_header *h)
 {
@@ -15,8 +31,10 @@ static gdn_status check_header(const rt_memory *m, int32_t seq, const unsigned c
     memcpy(h, bytes, sizeof *h);
     if (h->magic != RT_SAVE_MAGIC) return bad("not a saved state");
     if (h->version != RT_SAVE_VERSION)
-        return rt_fail(GDN_INVALID_ARGUMENT, "loading: the saved state has version %d; this is version %d", h->version,
-                       RT_SAVE_VERSION);
+        return rt_fail(GDN_INVALID_ARGUMENT,
+                       "loading: another release saved the state, in version %d of the format; this one reads "
+                       "version %d",
+                       (int)h->version, RT_SAVE_VERSION);
     if (h->bytes != n)
         return rt_fail(GDN_INVALID_ARGUMENT, "loading: the saved state has %llu bytes, and %llu are given",
                        (unsigned long long)h->bytes, (unsigned long long)n);
@@ -26,10 +44,10 @@ static gdn_status check_header(const rt_memory *m, int32_t seq, const unsigned c
     /* with or without the draft head, whatever this memory has */
     if (h->has_draft != 0 && h->has_draft != 1) return bad("the state was saved with another model");
     const uint64_t hidden = h->has_draft ? rt_save_hidden_bytes(m) : 0;
-    if (h->fingerprint != m->model->fingerprint || h->state_bytes != m->state_bytes ||
+    if (memcmp(&h->fingerprint, &m->model->fingerprint, sizeof h->fingerprint) || h->state_bytes != m->state_bytes ||
         h->conv_slot_bytes != m->conv_slot_bytes || h->hidden_bytes != hidden || h->kernel != m->kernel ||
         h->n_recurrent != m->n_recurrent || h->n_attention != m->n_attention - m->has_draft + h->has_draft)
-        return bad("the state was saved with another model");
+        return other_model(&h->fingerprint, &m->model->fingerprint);
     if (h->kv_type != m->kv_type || h->kv_bytes != m->kv_bytes)
         return bad("the state was saved with another type of KV cells");
     if (h->kind != (seq < 0 ? RT_SAVE_ALL : RT_SAVE_ONE))

@@ -110,6 +110,7 @@ gdn_status rt_prefix_start(rt_memory *m, int32_t seq, const int32_t *token, int3
         if (end > m->seq[seq].length) status = rt_seq_grow(m, seq, end);
         if (!status && end > m->seq[seq].length) {
             p->checkpoint[at].used = ++p->clock;
+            rt_prefix_share(p, at);
             rt_seq_empty(m, &m->seq[seq]);
             fill(m, seq, at, token, end);
         }

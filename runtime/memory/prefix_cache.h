@@ -7,7 +7,8 @@
  *
  * Lookup compares all tokens of a prefix. Nothing is kept after a load, since loaded tokens are unknown.
  *
- * The cache holds up to rt_memory_desc.n_prefixes checkpoints; the least recently used one is evicted. Cells that only
+ * The cache holds up to rt_memory_desc.n_prefixes checkpoints; it evicts those that no other prompt
+ * has used first, the least recently used of these. Cells that only
  * the cache references are available to sequences: rt_memory_free_cells() counts them as free, and a step evicts
  * checkpoints to get them. */
 #ifndef GDN_RUNTIME_PREFIX_CACHE_H

@@ -64,11 +64,11 @@ static int32_t idle_cells(const rt_memory *m, int32_t node)
     return n;
 }
 
-/* Which checkpoints may be evicted: any; those whose leaf would be removed too; of these, only those that free cells.
- */
+/* Which checkpoints may be evicted: any; those whose leaf would be removed too; of these, only
+ * those that free cells. */
 typedef enum which { ANY, LEAF, IDLE_LEAF } which;
 
-/* The least recently used of these checkpoints, or RT_NO_CHECKPOINT. */
+/* The least recently used of these checkpoints, and of those that are not shared first; or RT_NO_CHECKPOINT. */
 static int32_t oldest(const rt_memory *m, which wanted)
 {
     const rt_prefixes *p = m->prefixes;
@@ -79,9 +79,43 @@ static int32_t oldest(const rt_memory *m, which wanted)
             (wanted != ANY && (p->node[at->node].child != RT_NO_NODE || at->node == p->pinned)) ||
             (wanted == IDLE_LEAF && !idle_cells(m, at->node)))
             continue;
-        if (found == RT_NO_CHECKPOINT || at->used < p->checkpoint[found].used) found = i;
+        const rt_checkpoint *const best = found == RT_NO_CHECKPOINT ? at : &p->checkpoint[found];
+        if (at == best || at->shared < best->shared || (at->shared == best->shared && at->used < best->used)) found = i;
     }
     return found;
+}
+
+/* The least recently used checkpoint above the node that is not shared, or RT_NO_CHECKPOINT. */
+static int32_t oldest_above(const rt_prefixes *p, int32_t node)
+{
+    int32_t found = RT_NO_CHECKPOINT;
+    while ((node = p->node[node].parent) != RT_NO_NODE) {
+        const int32_t i = p->node[node].checkpoint;
+        if (i >= 0 && p->checkpoint[i].ready && !p->checkpoint[i].shared &&
+            (found == RT_NO_CHECKPOINT || p->checkpoint[i].used < p->checkpoint[found].used))
+            found = i;
+    }
+    return found;
+}
+
+void rt_prefix_share(rt_prefixes *p, int32_t checkpoint)
+{
+    int32_t n = 0, first = RT_NO_CHECKPOINT;
+    p->checkpoint[checkpoint].shared = 1;
+    for (int32_t i = 0; i < p->n_checkpoints; i++) {
+        const rt_checkpoint *at = &p->checkpoint[i];
+        if (at->node == RT_NO_NODE || !at->shared) continue;
+        n++;
+        if (first == RT_NO_CHECKPOINT || at->used < p->checkpoint[first].used) first = i;
+    }
+    if (n > p->n_checkpoints / 2) p->checkpoint[first].shared = 0;
+}
+
+/* True if prefixes branch at the end of the node. */
+static int branches(const rt_prefixes *p, int32_t node)
+{
+    const int32_t child = p->node[node].child;
+    return child != RT_NO_NODE && p->node[child].next != RT_NO_NODE;
 }
 
 static void evict(rt_memory *m, int32_t checkpoint)
@@ -115,6 +149,8 @@ int32_t rt_prefix_add(rt_memory *m, int32_t parent, const int32_t *token, const 
     p->n_used++;
     p->node[node] = (rt_prefix_node){ parent, RT_NO_NODE, *children(p, parent), RT_NO_CHECKPOINT };
     *children(p, parent) = node;
+    if (parent != RT_NO_NODE && p->node[parent].checkpoint >= 0 && branches(p, parent))
+        rt_prefix_share(p, p->node[parent].checkpoint);
     memcpy(p->token + (int64_t)node * p->interval, token, 4 * (size_t)p->interval);
     memcpy(cells_of(p, node), cell, 4 * (size_t)p->interval);
     for (int32_t i = 0; i < p->interval; i++) rt_keep(&m->cells, cell[i]);
@@ -126,7 +162,12 @@ int32_t rt_prefix_take(rt_memory *m, int32_t node)
     rt_prefixes *p = m->prefixes;
     int32_t at = find_free(p);
     p->pinned = node;
-    if (at == RT_NO_CHECKPOINT && (at = oldest(m, ANY)) != RT_NO_CHECKPOINT) evict(m, at);
+    if (at == RT_NO_CHECKPOINT) {
+        at = oldest_above(p, node);
+        at = at == RT_NO_CHECKPOINT ? oldest(m, ANY) : at;
+        if (at != RT_NO_CHECKPOINT && p->checkpoint[at].shared) at = RT_NO_CHECKPOINT;
+        if (at != RT_NO_CHECKPOINT) evict(m, at);
+    }
     p->pinned = RT_NO_NODE;
     /* Slots can run out when sequences that shared one take one each in the same step. */
     if (at == RT_NO_CHECKPOINT || !m->slots.n_free || !m->rows.n_free) {
@@ -135,6 +176,7 @@ int32_t rt_prefix_take(rt_memory *m, int32_t node)
     }
     p->checkpoint[at] = (rt_checkpoint){ node, rt_take(&m->slots), rt_take(&m->rows), .used = ++p->clock };
     p->node[node].checkpoint = at;
+    if (branches(p, node)) rt_prefix_share(p, at);
     return at;
 }
 

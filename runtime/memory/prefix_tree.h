@@ -22,6 +22,7 @@ typedef struct rt_prefix_node {
 typedef struct rt_checkpoint {
     int32_t node, slot, row; /* node RT_NO_NODE: free checkpoint */
     int32_t ready;           /* 0: its step is still active */
+    int32_t shared;          /* 1: a sequence started from it, or prefixes branch there */
     int32_t step_row;        /* row of its last token in the step that writes it */
     uint64_t used, step;     /* time of last use (clock); number of the step that wrote it */
 } rt_checkpoint;
@@ -47,8 +48,11 @@ int32_t rt_prefix_child(const rt_prefixes *p, int32_t parent, const int32_t *tok
 /* Adds a child to `parent` and references its cells. Evicts a leaf if no node is free. If that fails, prunes `parent`
  * and returns RT_NO_NODE. */
 int32_t rt_prefix_add(rt_memory *m, int32_t parent, const int32_t *token, const int32_t *cell);
-/* Takes a checkpoint with a slot and a conv row for the node: a free one, or the least recently used one. Returns its
- * index. RT_NO_CHECKPOINT: none is available; the node is then pruned as in rt_prefix_forget(). */
+/* Marks a checkpoint as shared. At most half of all are: the least recently used one of them loses its mark. */
+void rt_prefix_share(rt_prefixes *p, int32_t checkpoint);
+/* Takes a checkpoint with a slot and a conv row for the node: a free one, or evicts one that is not shared. The least
+ * recently used one of the same path goes first, so that a long prompt replaces its own checkpoints. Returns its index.
+ * RT_NO_CHECKPOINT: none is available; the node is then pruned as in rt_prefix_forget(). */
 int32_t rt_prefix_take(rt_memory *m, int32_t node);
 /* Frees a checkpoint. Removes its node if that is a leaf, then likewise its parents, and releases their cells. */
 void rt_prefix_forget(rt_memory *m, int32_t checkpoint);

@@ -1,4 +1,5 @@
 /* Loads a model: binds the tensors of a file by name and converts vectors. See model.h. */
+#include <float.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -68,28 +69,44 @@ static rt_weight matrix(reader *r, int flags, int32_t n_columns, int32_t n_rows,
                     (int)n_columns, (long long)rows, (int)n_matrices);
         return none;
     }
-    const rt_weight w = { t->data,       t->type,    n_columns,
-                          (int32_t)rows, n_matrices, n_columns / type->block * type->block_bytes };
+    const rt_weight w = {
+        t->data, t->type, n_columns, (int32_t)rows, n_matrices, n_columns / type->block * type->block_bytes, 0
+    };
     count(r, l, t);
     return w;
 }
 
-/* Converts a vector to F32 in the model's storage; NULL while counting. */
-static const float *vector(reader *r, int flags, int64_t n, int32_t l, const char *tensor)
+/* The shape without dimensions of 1. */
+static void squeeze(const int64_t ne[4], int64_t out[4])
 {
+    int n = 0;
+    for (int d = 0; d < 4; d++) out[d] = 1;
+    for (int d = 0; d < 4; d++)
+        if (ne[d] != 1) out[n++] = ne[d];
+}
+
+/* Converts a tensor of few elements to F32 in the model's storage; NULL while counting. Dimensions of 1 may lie
+ * anywhere: converters leave them out or not. */
+static const float *table(reader *r, int flags, int64_t n_columns, int64_t n_rows, int32_t l, const char *tensor)
+{
+    const int64_t n = n_columns * n_rows, shape[4] = { n_columns, n_rows, 1, 1 };
+    int64_t want[4], have[4];
     char name[NAME_BYTES];
     const rt_gguf_tensor *t = find(r, flags, l, tensor, name);
     if (!t) return NULL;
     const rt_type_info *type = rt_type_describe(t->type);
-    const int64_t have = t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3];
     if (!type || !t->data || t->ne[0] % type->block) {
         r->status = rt_fail(GDN_UNSUPPORTED, "tensor %s has type %s (ggml type %d), which cannot be run here", name,
                             rt_gguf_type_name(t->type), (int)t->type);
         return NULL;
     }
-    if (have != n) {
-        r->status = rt_fail(GDN_INVALID_ARGUMENT, "tensor %s has %lld elements; %lld are expected", name,
-                            (long long)have, (long long)n);
+    squeeze(shape, want);
+    squeeze(t->ne, have);
+    if (memcmp(want, have, sizeof want) != 0) {
+        r->status =
+            rt_fail(GDN_INVALID_ARGUMENT, "tensor %s has ne = {%lld, %lld, %lld, %lld}; {%lld, %lld, 1, 1} is expected",
+                    name, (long long)t->ne[0], (long long)t->ne[1], (long long)t->ne[2], (long long)t->ne[3],
+                    (long long)n_columns, (long long)n_rows);
         return NULL;
     }
     count(r, l, t);
@@ -98,10 +115,15 @@ static const float *vector(reader *r, int flags, int64_t n, int32_t l, const cha
     r->n_vectors += (uint64_t)(n + 15) / 16 * 16;
     if (!r->storage) return NULL;
     const rt_weight w = {
-        t->data, t->type, (int32_t)t->ne[0], (int32_t)(n / t->ne[0]), 1, t->ne[0] / type->block * type->block_bytes
+        t->data, t->type, (int32_t)t->ne[0], (int32_t)(n / t->ne[0]), 1, t->ne[0] / type->block * type->block_bytes, 0
     };
     for (int64_t row = 0; row < n / t->ne[0]; row++) rt_weight_row(&w, row, r->storage + at + row * t->ne[0]);
     return r->storage + at;
+}
+
+static const float *vector(reader *r, int flags, int64_t n, int32_t l, const char *tensor)
+{
+    return table(r, flags, n, 1, l, tensor);
 }
 
 static int has_tensor(const reader *r, int l, const char *tensor)
@@ -146,6 +168,17 @@ static void split_qkvz(reader *r, rt_layer *layer, int l)
     }
 }
 
+/* ssm_a is -exp(A_log): with a value above 0 a state would grow. */
+static void check_decay(reader *r, int l, const float *a)
+{
+    for (int32_t h = 0; a && !r->status && h < r->model->hp.n_value_heads; h++)
+        if (!(a[h] <= 0 && a[h] >= -FLT_MAX))
+            r->status = rt_fail(GDN_INVALID_ARGUMENT,
+                                "tensor blk.%d.ssm_a has %g for head %d; finite numbers up to 0 are allowed, since it "
+                                "is -exp(A_log)",
+                                l, (double)a[h], (int)h);
+}
+
 static void bind_recurrent(reader *r, rt_layer *layer, int l)
 {
     const rt_hparams *hp = &r->model->hp;
@@ -163,20 +196,40 @@ static void bind_recurrent(reader *r, rt_layer *layer, int l)
         layer->beta = matrix(r, 0, E, nv, 1, l, "ssm_beta.weight");
         layer->alpha = matrix(r, 0, E, nv, 1, l, "ssm_alpha.weight");
     }
-    layer->conv = vector(r, 0, (int64_t)hp->n_channels * hp->conv_kernel, l, "ssm_conv1d.weight");
+    layer->conv = table(r, 0, hp->conv_kernel, hp->n_channels, l, "ssm_conv1d.weight");
     layer->dt_bias = vector(r, 0, nv, l, has_tensor(r, l, "ssm_dt") ? "ssm_dt" : "ssm_dt.bias");
     layer->a = vector(r, 0, nv, l, "ssm_a");
+    check_decay(r, l, layer->a);
     layer->ssm_norm = vector(r, 0, hp->state_size, l, "ssm_norm.weight");
     layer->ssm_out = matrix(r, 0, inner, E, 1, l, "ssm_out.weight");
+}
+
+/* Rows [first, first + n) of each matrix of `all`. */
+static rt_weight part_of(const rt_weight *all, int32_t first, int32_t n)
+{
+    rt_weight part = *all;
+    if (!all->data) return part;
+    part.data += first * all->row_bytes;
+    part.n_rows = n;
+    part.matrix_bytes = all->n_rows * all->row_bytes;
+    return part;
 }
 
 static void bind_attention(reader *r, rt_layer *layer, int l)
 {
     const rt_hparams *hp = &r->model->hp;
     const int32_t E = hp->n_embd, hd = hp->head_dim;
-    layer->wq = matrix(r, 0, E, 2 * hd * hp->n_head, 1, l, "attn_q.weight");
-    layer->wk = matrix(r, 0, E, hd * hp->n_head_kv, 1, l, "attn_k.weight");
-    layer->wv = matrix(r, 0, E, hd * hp->n_head_kv, 1, l, "attn_v.weight");
+    const int32_t q = 2 * hd * hp->n_head, kv = hd * hp->n_head_kv;
+    if (!has_tensor(r, l, "attn_q.weight") && has_tensor(r, l, "attn_qkv.weight")) {
+        const rt_weight all = matrix(r, 0, E, q + 2 * kv, 1, l, "attn_qkv.weight");
+        layer->wq = part_of(&all, 0, q);
+        layer->wk = part_of(&all, q, kv);
+        layer->wv = part_of(&all, q + kv, kv);
+    } else {
+        layer->wq = matrix(r, 0, E, q, 1, l, "attn_q.weight");
+        layer->wk = matrix(r, 0, E, kv, 1, l, "attn_k.weight");
+        layer->wv = matrix(r, 0, E, kv, 1, l, "attn_v.weight");
+    }
     layer->wo = matrix(r, 0, hd * hp->n_head, E, 1, l, "attn_output.weight");
     layer->q_norm = vector(r, 0, hd, l, "attn_q_norm.weight");
     layer->k_norm = vector(r, 0, hd, l, "attn_k_norm.weight");
@@ -198,8 +251,14 @@ static void bind_feed_forward(reader *r, rt_layer *layer, int l)
     }
     const int32_t X = hp->n_expert, F = hp->n_ff_expert;
     layer->router = matrix(r, 0, E, X, 1, l, "ffn_gate_inp.weight");
-    layer->gate_exps = matrix(r, 0, E, F, X, l, "ffn_gate_exps.weight");
-    layer->up_exps = matrix(r, 0, E, F, X, l, "ffn_up_exps.weight");
+    if (!has_tensor(r, l, "ffn_gate_exps.weight") && has_tensor(r, l, "ffn_gate_up_exps.weight")) {
+        const rt_weight all = matrix(r, 0, E, 2 * F, X, l, "ffn_gate_up_exps.weight");
+        layer->gate_exps = part_of(&all, 0, F);
+        layer->up_exps = part_of(&all, F, F);
+    } else {
+        layer->gate_exps = matrix(r, 0, E, F, X, l, "ffn_gate_exps.weight");
+        layer->up_exps = matrix(r, 0, E, F, X, l, "ffn_up_exps.weight");
+    }
     layer->down_exps = matrix(r, 0, F, E, X, l, "ffn_down_exps.weight");
     if (hp->n_ff_shared) {
         layer->gate_shexp = matrix(r, 0, E, hp->n_ff_shared, 1, l, "ffn_gate_shexp.weight");
@@ -240,40 +299,11 @@ static void bind(reader *r)
     }
 }
 
-/* FNV-1a hash of everything that a saved state depends on. */
-static uint64_t fingerprint(const rt_model *m, uint64_t weight_bytes)
-{
-    const rt_hparams *hp = &m->hp;
-    const int64_t of[] = { hp->arch,        hp->n_vocab,           hp->n_embd,        hp->n_layer,   hp->n_mtp,
-                           hp->n_head,      hp->n_head_kv,         hp->head_dim,      hp->n_rot,     hp->conv_kernel,
-                           hp->state_size,  hp->n_key_heads,       hp->n_value_heads, hp->n_ff,      hp->n_expert,
-                           hp->n_ff_expert, (int64_t)weight_bytes, m->n_recurrent,    m->n_attention };
-    uint64_t hash = UINT64_C(14695981039346656037);
-    for (size_t i = 0; i < sizeof of; i++) hash = (hash ^ ((const unsigned char *)of)[i]) * UINT64_C(1099511628211);
-    /* also some of the weights: two models of one shape differ */
-    const uint64_t step = (uint64_t)m->tok_embd.row_bytes / 8 + 1;
-    for (int32_t row = 0; row < hp->n_vocab; row += hp->n_vocab / 64 + 1)
-        for (uint64_t i = 0; i < (uint64_t)m->tok_embd.row_bytes; i += step)
-            hash = (hash ^ m->tok_embd.data[row * m->tok_embd.row_bytes + (int64_t)i]) * UINT64_C(1099511628211);
-    /* cached keys depend on the rotary scaling; without scaling nothing is added to the hash */
-    const rt_rope_scaling *s = &hp->rope_scaling;
-    const double scaling[] = { s->kind,
-                               (double)s->factor,
-                               (double)s->ext_factor,
-                               (double)s->attn_factor,
-                               (double)s->beta_fast,
-                               (double)s->beta_slow,
-                               s->n_original };
-    for (size_t i = 0; (s->kind != RT_ROPE_PLAIN || s->attn_factor != 1) && i < sizeof scaling; i++)
-        hash = (hash ^ ((const unsigned char *)scaling)[i]) * UINT64_C(1099511628211);
-    return hash;
-}
-
-/* True if the file has a tensor of block l. */
-static int has_block(const rt_gguf *file, int32_t l)
+/* True if the file has a tensor of block l whose name goes on with `rest`. */
+static int has_block(const rt_gguf *file, int32_t l, const char *rest)
 {
     char prefix[32];
-    const int n = snprintf(prefix, sizeof prefix, "blk.%d.", (int)l);
+    const int n = snprintf(prefix, sizeof prefix, "blk.%d.%s", (int)l, rest);
     for (int64_t i = 0; i < rt_gguf_n_tensors(file); i++) {
         const rt_string name = rt_gguf_tensor_at(file, i)->name;
         if (name.bytes > (uint64_t)n && !memcmp(name.text, prefix, (size_t)n)) return 1;
@@ -281,11 +311,31 @@ static int has_block(const rt_gguf *file, int32_t l)
     return 0;
 }
 
-/* Handles files that declare an MTP block without having its tensors. */
+/* Handles files that declare an MTP block without having its tensors, or have it without declaring it, or have nothing
+ * else. */
 static void check_last_block(reader *r)
 {
     rt_hparams *hp = &r->model->hp;
-    if (has_block(r->model->file, hp->n_layer + hp->n_mtp - 1)) return;
+    const rt_gguf *file = r->model->file;
+    const int32_t last = hp->n_layer + hp->n_mtp - 1;
+    char key[64];
+    (void)snprintf(key, sizeof key, "%s.nextn_predict_layers", r->arch);
+    if (!hp->n_mtp && (has_block(file, last, "nextn.") || has_block(file, last + 1, "nextn."))) {
+        const int32_t l = has_block(file, last, "nextn.") ? last : last + 1;
+        r->status = rt_fail(GDN_INVALID_ARGUMENT,
+                            "%s is %s, but block %d is an MTP block; it has to be 1, and "
+                            "%s.block_count %d",
+                            key, rt_gguf_has(file, key) ? "0" : "missing", (int)l, r->arch, (int)l + 1);
+        return;
+    }
+    if (hp->n_mtp && has_block(file, last, "") && !has_block(file, 0, "")) {
+        r->status = rt_fail(GDN_UNSUPPORTED,
+                            "the file has the MTP block of a model only, block %d, as llama.cpp's converter writes it "
+                            "with --mtp; a file of the whole model can be run",
+                            (int)last);
+        return;
+    }
+    if (has_block(file, last, "")) return;
     if (!hp->n_mtp)
         r->status = rt_fail(GDN_INVALID_ARGUMENT,
                             "%s.block_count is %d, but the file has no tensor of block %d; if that is the MTP block, "
@@ -331,8 +381,7 @@ static gdn_status load(rt_gguf *file, rt_budget *budget, int trunk, rt_model **m
     if (!r.status) model_read_layer_kinds(&r);
     if (!r.status) r.status = rt_check_tensors(file, m->hp.arch, NULL);
     if (!r.status) bind(&r); /* first pass checks and counts, second fills */
-    const uint64_t weight_bytes = m->weight_bytes + r.mtp_bytes;
-    m->weight_bytes = trunk ? m->weight_bytes : weight_bytes;
+    if (!trunk) m->weight_bytes += r.mtp_bytes;
     if (!r.status) r.status = rt_check_tensors(file, m->hp.arch, r.used);
     if (!r.status) r.status = rt_budget_take(budget, m->weight_bytes, "the weights");
     if (!r.status)
@@ -351,7 +400,7 @@ static gdn_status load(rt_gguf *file, rt_budget *budget, int trunk, rt_model **m
         r.n_vectors = 0;
         if (!r.status) bind(&r);
     }
-    if (!r.status) m->fingerprint = fingerprint(m, weight_bytes);
+    if (!r.status) m->fingerprint = model_fingerprint(m, r.used);
     rt_free(r.used);
     if (trunk) m->hp.n_mtp = 0;
     if (r.status) rt_model_free(m);

@@ -58,6 +58,13 @@ typedef struct rt_layer {
     const float *enorm, *hnorm, *head_norm;
 } rt_layer;
 
+/* Hashes of what a saved state depends on; saves store them. Two models with one fingerprint compute the same. */
+typedef struct rt_fingerprint {
+    uint64_t hparams;   /* all of rt_hparams but n_ctx_train, and which layers are recurrent */
+    uint64_t tokenizer; /* all keys that the tokenizer reads                                 */
+    uint64_t weights;   /* names, types, shapes and samples of all tensors that are used     */
+} rt_fingerprint;
+
 typedef struct rt_model {
     rt_hparams hp;
     rt_gguf *file;
@@ -67,7 +74,7 @@ typedef struct rt_model {
     const float *output_norm;
     rt_weight mtp_embd, mtp_head; /* the MTP block's own, or the trunk's                           */
     uint64_t weight_bytes;
-    uint64_t fingerprint; /* hash of hyperparameters and tensor shapes; saves store it */
+    rt_fingerprint fingerprint;
     float *vectors;       /* storage of all vectors                                                  */
     unsigned char *split; /* storage of matrices that the loader reorders                            */
 } rt_model;

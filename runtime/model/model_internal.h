@@ -23,4 +23,7 @@ typedef struct reader {
 void model_read_hparams(reader *r);
 void model_read_layer_kinds(reader *r);
 
+/* used: [tensors of the file] as in reader. hp.n_mtp is the file's. */
+rt_fingerprint model_fingerprint(const rt_model *m, const unsigned char *used);
+
 #endif

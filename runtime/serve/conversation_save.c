@@ -159,10 +159,15 @@ gdn_status rt_conversation_load(rt_conversation *c, const void *bytes, uint64_t 
     for (int32_t i = 0; good && !status && i < h.n_messages; i++) good = read_message(&r, c, &status);
     const unsigned char *const tokens = good ? take(&r, 4 * (uint64_t)h.n_tokens) : NULL;
     good = good && tokens && r.left == h.memory_bytes;
-    for (int32_t i = 0; good && i < h.n_tokens; i++) {
+    for (int32_t i = 0; good && !status && i < h.n_tokens; i++) {
         int32_t token;
         memcpy(&token, tokens + 4 * (size_t)i, 4);
-        good = token >= 0 && token < c->limits.n_vocab;
+        good = token >= 0;
+        if (token >= c->limits.n_vocab)
+            status = rt_fail(GDN_INVALID_ARGUMENT,
+                             "the conversation was saved with another model: it has the token %d; the vocabulary here "
+                             "has %d",
+                             (int)token, (int)c->limits.n_vocab);
     }
     if (!status && !good)
         status = rt_fail(GDN_INVALID_ARGUMENT, "the saved conversation is damaged: its parts do not fit");

@@ -23,7 +23,7 @@ static gdn_status check(const rt_message *messages, int32_t n_messages)
         if (!m->role || !m->text)
             return rt_fail(GDN_INVALID_ARGUMENT, "message %d has no %s", (int)i, m->role ? "text" : "role");
         if (m->bytes > UINT64_C(1) << 29 || m->n_reasoning > UINT64_C(1) << 29)
-            return rt_fail(GDN_INVALID_ARGUMENT, "a message has %llu bytes; 2^29 are allowed",
+            return rt_fail(GDN_INVALID_ARGUMENT, "message %d has %llu bytes; 2^29 are allowed", (int)i,
                            (unsigned long long)(m->bytes > m->n_reasoning ? m->bytes : m->n_reasoning));
         size_t r = 0;
         while (r < sizeof roles / sizeof *roles && strcmp(m->role, roles[r]) != 0) r++;
@@ -182,9 +182,9 @@ gdn_status rt_chat_check_thinking(const rt_chat *chat, int thinking)
     if (status == GDN_UNSUPPORTED && way[0].tokens) status = GDN_OK;
     const int same = !status && way[1].tokens && way[0].n == way[1].n &&
                      !memcmp(way[0].tokens, way[1].tokens, (size_t)way[0].n * sizeof *way[0].tokens);
-    if (same && way[0].thinks != thinking)
+    if (same)
         status = rt_fail(GDN_UNSUPPORTED, "the chat template has no switch: its answers always begin %s",
-                         thinking ? "without thinking" : "with thinking");
+                         way[0].thinks ? "with thinking" : "without thinking");
     rt_free(way[0].tokens);
     rt_free(way[1].tokens);
     return status;

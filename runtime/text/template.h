@@ -24,6 +24,7 @@ typedef struct rt_template_input {
     int thinking;          /* enable_thinking: 0 false, 1 true, -1 undefined     */
     rt_string bos;         /* bos_token; NULL: undefined                         */
     rt_string eos;         /* eos_token; NULL: templates that use it fail        */
+    int64_t now;           /* of strftime_now(): seconds since 1970; 0: the clock's */
 } rt_template_input;
 
 /* The rendered text. mark[i]: byte i comes from a message (1) or the template (0). Free with rt_template_free_text().

@@ -94,9 +94,12 @@ static tpl_node *setting(tpl_parser *p)
         value = tpl_expressions(p);
         tpl_demand_end(p);
     } else {
-        if (is_sign(p, "|")) return tpl_unexpected(p, "filters of a block are not known here");
+        tpl_node *block = is_sign(p, "|") ? tpl_new_node(p, TPL_BLOCK) : NULL;
+        if (take_sign(p, "|")) value = tpl_filtered(p, block);
         tpl_demand_end(p);
         body = tpl_blocks(p, ends);
+        if (block) block->list = body;
+        if (block) body = NULL;
         if (p->status) return NULL;
         end_tag(p);
         if (names && names->next) return tpl_unexpected(p, "a block is set to several names");
@@ -131,6 +134,23 @@ static tpl_node *macro(tpl_parser *p)
     return with_parts(n, NULL, first, body, NULL);
 }
 
+/* A block whose text goes through filters. */
+static tpl_node *filter(tpl_parser *p)
+{
+    static const char *const ends[] = { "endfilter", NULL };
+    tpl_node *n = tpl_new_node(p, TPL_PRINT), *block = tpl_new_node(p, TPL_BLOCK), *value = tpl_filtered(p, block);
+    tpl_demand_end(p);
+    const int outside = p->loops;
+    p->loops = 0; /* break would leave the block */
+    tpl_node *body = tpl_blocks(p, ends);
+    p->loops = outside;
+    if (p->status || !n || !block) return NULL;
+    end_tag(p);
+    block->list = body;
+    n->a = value;
+    return n;
+}
+
 static tpl_node *tag(tpl_parser *p)
 {
     static const char *const ends[] = { "endgeneration", NULL };
@@ -138,6 +158,7 @@ static tpl_node *tag(tpl_parser *p)
     if (take_name(p, "for")) return loop(p);
     if (take_name(p, "set")) return setting(p);
     if (take_name(p, "macro")) return macro(p);
+    if (take_name(p, "filter")) return filter(p);
     if (is_name(p, "break") || is_name(p, "continue")) {
         if (!p->loops) return tpl_unexpected(p, "this is for loops");
         tpl_node *n = tpl_token_node(p, is_name(p, "break") ? TPL_BREAK : TPL_CONTINUE);

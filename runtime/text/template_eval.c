@@ -3,7 +3,7 @@
 
 #include "runtime/text/template_internal.h"
 
-enum { RAISE = 1, NAMESPACE, RANGE }; /* global functions */
+enum { RAISE = 1, NAMESPACE, RANGE, DATE }; /* global functions */
 
 static tpl_text text_of(const tpl_node *node)
 {
@@ -14,24 +14,11 @@ static tpl_text text_of(const tpl_node *node)
 static tpl_value lookup(tpl_run *r, const tpl_scope *scope, tpl_text name)
 {
     /* variables of transformers whose value is unknown here */
-    static const char *const unknown[] = { "eos_token",
-                                           "unk_token",
-                                           "pad_token",
-                                           "sep_token",
-                                           "cls_token",
-                                           "mask_token",
-                                           "caller",
-                                           "varargs",
-                                           "kwargs",
-                                           "strftime_now",
-                                           "self",
-                                           "dict",
-                                           "lipsum",
-                                           "cycler",
-                                           "joiner",
-                                           "super",
-                                           "additional_special_tokens" };
-    static const char *const functions[] = { "raise_exception", "namespace", "range" };
+    static const char *const unknown[] = { "eos_token", "unk_token",  "pad_token", "sep_token",
+                                           "cls_token", "mask_token", "caller",    "varargs",
+                                           "kwargs",    "self",       "dict",      "lipsum",
+                                           "cycler",    "joiner",     "super",     "additional_special_tokens" };
+    static const char *const functions[] = { "raise_exception", "namespace", "range", "strftime_now" };
     tpl_value v = { .kind = TPL_UNDEFINED };
     for (; scope; scope = scope->parent) {
         const tpl_value *found = tpl_get(&scope->names, name);
@@ -74,8 +61,9 @@ static tpl_value mapping(tpl_run *r, tpl_scope *scope, const tpl_node *entries)
     tpl_value all = new_map(r, TPL_MAPPING);
     for (const tpl_node *e = entries; e && !r->status; e = e->next) {
         const tpl_value key = tpl_eval(r, scope, e->a), value = tpl_eval(r, scope, e->b);
-        if (key.kind != TPL_CHARACTERS) return tpl_refuse(r, "a key of a mapping is %s", tpl_kind_name(&key));
-        tpl_put(r, all.of.map, key.of.text, value);
+        if (key.kind != TPL_CHARACTERS && key.kind != TPL_INTEGER)
+            return tpl_refuse(r, "a key of a mapping is %s", tpl_kind_name(&key));
+        tpl_put_of(r, all.of.map, &key, value);
     }
     return all;
 }
@@ -84,6 +72,10 @@ static tpl_value item(tpl_run *r, const tpl_value *of, const tpl_value *index)
 {
     const tpl_value undefined = { .kind = TPL_UNDEFINED };
     if (index->kind == TPL_CHARACTERS) return tpl_attribute(r, of, index->of.text, 1);
+    if (of->kind == TPL_MAPPING && index->kind == TPL_INTEGER) {
+        const tpl_value *found = tpl_get_of(of->of.map, index);
+        return found ? *found : undefined;
+    }
     if (of->kind == TPL_SEQUENCE && index->kind == TPL_INTEGER) {
         const int64_t n = (int64_t)of->of.list.n, i = index->of.number < 0 ? n + index->of.number : index->of.number;
         return i >= 0 && i < n ? of->of.list.item[i] : undefined;
@@ -173,6 +165,8 @@ static tpl_value binary(tpl_run *r, tpl_scope *scope, const tpl_node *node)
         return tpl_characters(tpl_join(r, left, tpl_to_text(r, &b)));
     }
     if (a.kind == TPL_INTEGER && b.kind == TPL_INTEGER) return arithmetic(r, sign, a.of.number, b.of.number);
+    if (tpl_is(sign, "%") && a.kind == TPL_CHARACTERS && b.kind < TPL_SEQUENCE && b.kind != TPL_UNDEFINED)
+        return tpl_format(r, a.of.text, &b, 1);
     if (tpl_is(sign, "+") && a.kind == TPL_CHARACTERS && b.kind == TPL_CHARACTERS)
         return tpl_characters(tpl_join(r, a.of.text, b.of.text));
     if (tpl_is(sign, "+") && a.kind == TPL_SEQUENCE && b.kind == TPL_SEQUENCE) {
@@ -256,13 +250,15 @@ static tpl_value range(tpl_run *r, const tpl_arguments *a)
 static tpl_value builtin(tpl_run *r, int64_t which, const tpl_arguments *a)
 {
     if (which == RANGE) return range(r, a);
+    if (which == DATE) return tpl_date(r, a);
     if (which == RAISE) {
         const tpl_text text = a->n ? tpl_to_text(r, &a->value[0]) : tpl_string("").of.text;
         return tpl_refuse(r, "it refuses this conversation: %.*s", TPL_SHOWN(text.text, text.n));
     }
     tpl_value space = new_map(r, TPL_NAMESPACE);
     if (a->n) return tpl_refuse(r, "a namespace of something without a name is not known here");
-    for (const tpl_entry *e = a->named.first; e && !r->status; e = e->next) tpl_put(r, space.of.map, e->key, *e->value);
+    for (const tpl_entry *e = a->named.first; e && !r->status; e = e->next)
+        tpl_put_of(r, space.of.map, &e->key, *e->value);
     return space;
 }
 
@@ -357,6 +353,7 @@ static tpl_value eval(tpl_run *r, tpl_scope *scope, const tpl_node *node)
         return tpl_true(&b) ? tpl_eval(r, scope, node->a) : node->c ? tpl_eval(r, scope, node->c) : v;
     case TPL_BINARY: return binary(r, scope, node);
     case TPL_COMPARE: return comparison(r, scope, node);
+    case TPL_BLOCK: return tpl_written(r, scope, node->list);
     default: return tpl_refuse(r, "a statement stands where an expression is expected");
     }
 }

@@ -139,24 +139,6 @@ static tpl_value replace(tpl_run *r, tpl_text text, tpl_text what, tpl_text by)
     return tpl_characters(done);
 }
 
-/* Changes the case of ASCII letters; others are refused. */
-static tpl_value change_case(tpl_run *r, tpl_text text, int up)
-{
-    for (uint64_t i = 0; i < text.n; i++)
-        if ((unsigned char)text.text[i] >= 0x80)
-            return tpl_refuse(r, "upper and lower case are known for ASCII only here");
-    tpl_buffer written = { 0 }, *const outside = r->out;
-    r->out = &written;
-    tpl_write(r, text);
-    r->out = outside;
-    for (uint64_t i = 0; i < written.n; i++) {
-        char *const c = &written.text[i];
-        if (up ? *c >= 'a' && *c <= 'z' : *c >= 'A' && *c <= 'Z') *c = (char)(*c ^ 32);
-    }
-    const tpl_text done = { written.text, written.mark, written.n };
-    return tpl_characters(done);
-}
-
 static tpl_value string_method(tpl_run *r, tpl_text text, tpl_text name, const tpl_arguments *a)
 {
     static const char *const strips[] = { "lstrip", "rstrip", "strip" };
@@ -179,7 +161,12 @@ static tpl_value string_method(tpl_run *r, tpl_text text, tpl_text name, const t
     if (tpl_is(name, "replace") && takes(r, a, name, 2, 2) && all_of(a, TPL_CHARACTERS))
         return replace(r, text, v[0].of.text, v[1].of.text);
     if ((tpl_is(name, "upper") || tpl_is(name, "lower")) && takes(r, a, name, 0, 0))
-        return change_case(r, text, tpl_is(name, "upper"));
+        return tpl_change_case(r, text, tpl_is(name, "upper"));
+    if (tpl_is(name, "capitalize") && takes(r, a, name, 0, 0) && (!text.n || (unsigned char)text.text[0] < 0x80)) {
+        const tpl_value rest = tpl_change_case(r, tpl_part(text, text.n > 0, text.n), 0);
+        const tpl_value first = tpl_change_case(r, tpl_part(text, 0, text.n > 0), 1);
+        return r->status ? nothing : tpl_characters(tpl_join(r, first.of.text, rest.of.text));
+    }
     if (r->status) return nothing;
     return tpl_refuse(r, "the method %.*s of a string, with these arguments, is not known here",
                       TPL_SHOWN(name.text, name.n));
@@ -191,7 +178,7 @@ static tpl_value entries(tpl_run *r, const tpl_map *map, int which)
     tpl_value all = tpl_list_of(r, map->n);
     uint64_t i = 0;
     for (const tpl_entry *e = map->first; e && !r->status && i < all.of.list.n; e = e->next, i++) {
-        tpl_value key = tpl_characters(e->key);
+        const tpl_value key = e->key;
         if (which) {
             all.of.list.item[i] = which == 1 ? key : *e->value;
             continue;
@@ -213,8 +200,9 @@ tpl_value tpl_method(tpl_run *r, const tpl_value *of, tpl_text name, const tpl_a
     if (of->kind == TPL_MAPPING) {
         for (int i = 0; i < 3; i++)
             if (tpl_is(name, whole[i]) && takes(r, a, name, 0, 0)) return entries(r, of->of.map, i);
-        if (tpl_is(name, "get") && takes(r, a, name, 1, 2) && a->value[0].kind == TPL_CHARACTERS) {
-            const tpl_value *found = tpl_get(of->of.map, a->value[0].of.text);
+        if (tpl_is(name, "get") && takes(r, a, name, 1, 2) &&
+            (a->value[0].kind == TPL_CHARACTERS || a->value[0].kind == TPL_INTEGER)) {
+            const tpl_value *found = tpl_get_of(of->of.map, &a->value[0]);
             return found ? *found : a->n == 2 ? a->value[1] : none;
         }
     }
@@ -260,6 +248,24 @@ static tpl_value by_attribute(tpl_run *r, const tpl_value *of, tpl_text name, co
         if (maps || good == keeps) done.of.list.item[done.of.list.n++] = maps ? value : of->of.list.item[i];
     }
     return done;
+}
+
+/* The filter dictsort: pairs in the order of keys. That of strings is not known for letters of either case. */
+static tpl_value sorted(tpl_run *r, const tpl_map *map)
+{
+    tpl_value all = entries(r, map, 0);
+    for (uint64_t i = 1; !r->status && i < all.of.list.n; i++)
+        for (uint64_t k = i; k; k--) {
+            tpl_value *const pair = &all.of.list.item[k], *const before = pair - 1;
+            const tpl_value *const x = &pair->of.list.item[0], *const y = &before->of.list.item[0];
+            if (x->kind != TPL_INTEGER || y->kind != TPL_INTEGER)
+                return tpl_refuse(r, "the filter dictsort of keys that are strings is not known here");
+            if (x->of.number >= y->of.number) break;
+            const tpl_value kept = *pair;
+            *pair = *before;
+            *before = kept;
+        }
+    return all;
 }
 
 static tpl_value join(tpl_run *r, const tpl_value *of, const tpl_arguments *a)
@@ -308,8 +314,16 @@ tpl_value tpl_filter(tpl_run *r, const tpl_value *of, tpl_text name, const tpl_a
         return falls ? v[0] : *of;
     }
     if (of->kind == TPL_MAPPING && tpl_is(name, "items") && takes(r, a, name, 0, 0)) return entries(r, of->of.map, 0);
+    if (of->kind == TPL_MAPPING && tpl_is(name, "dictsort") && takes(r, a, name, 0, 0)) return sorted(r, of->of.map);
+    if (tpl_is(name, "int") && takes(r, a, name, 0, 1)) {
+        const tpl_value zero = tpl_integer(0);
+        return tpl_to_whole(r, of, a->n ? &v[0] : &zero);
+    }
+    if (tpl_is(name, "format") && of->kind == TPL_CHARACTERS && !a->named.n) return tpl_format(r, of->of.text, v, a->n);
+    static const char *const choices[] = { "selectattr", "rejectattr", "map" };
+    if ((of->kind == TPL_NONE || of->kind == TPL_UNDEFINED) && AMONG(name, choices)) return tpl_list_of(r, 0);
     if (of->kind == TPL_SEQUENCE && !tpl_is(name, "string")) return list_filter(r, of, name, a);
-    static const char *const texts[] = { "trim", "string", "upper", "lower", "replace" };
+    static const char *const texts[] = { "trim", "string", "upper", "lower", "capitalize", "replace" };
     if (!r->status && AMONG(name, texts) &&
         (of->kind == TPL_CHARACTERS || of->kind == TPL_UNDEFINED || of->kind == TPL_INTEGER)) {
         const tpl_text text = tpl_to_text(r, of);

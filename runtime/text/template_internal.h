@@ -1,6 +1,6 @@
 /* What the files of chat templates share. template_lex.c makes tokens, template_parse.c and template_blocks.c a syntax
  * tree, template_eval.c evaluates expressions, template_run.c runs statements, template_values.c has strings, lists and
- * their memory, template_filters.c filters, tests and methods. */
+ * their memory, template_filters.c filters, tests and methods, template_text.c the texts that these make. */
 #ifndef GDN_RUNTIME_TEMPLATE_INTERNAL_H
 #define GDN_RUNTIME_TEMPLATE_INTERNAL_H
 
@@ -73,6 +73,7 @@ typedef enum tpl_op {
     TPL_CHOOSE,  /* a if b else c                                         */
     TPL_BINARY,  /* a text b: + - * / // % ~                              */
     TPL_COMPARE, /* a, then list of text, a: operators and operands       */
+    TPL_BLOCK,   /* what list (statements) writes                         */
     /* statements */
     TPL_TEXT,  /* text                                                 */
     TPL_PRINT, /* {{ a }}                                              */
@@ -127,11 +128,7 @@ typedef struct tpl_list {
     uint64_t n;
 } tpl_list;
 
-typedef struct tpl_entry {
-    tpl_text key;
-    struct tpl_entry *next;
-    tpl_value *value;
-} tpl_entry;
+typedef struct tpl_entry tpl_entry;
 
 typedef struct tpl_map {
     tpl_entry *first, *last;
@@ -163,6 +160,12 @@ struct tpl_value {
         tpl_macro *macro;
         tpl_loop *loop;
     } of;
+};
+
+struct tpl_entry {
+    tpl_value key; /* a string or a number */
+    struct tpl_entry *next;
+    tpl_value *value;
 };
 
 /* The output buffer: of the template, a macro or a block. */
@@ -199,6 +202,8 @@ tpl_value tpl_refuse(tpl_run *r, const char *format, ...) __attribute__((format(
 
 tpl_value tpl_eval(tpl_run *r, tpl_scope *scope, const tpl_node *node);
 void tpl_statements(tpl_run *r, tpl_scope *scope, const tpl_node *node);
+tpl_value tpl_written(tpl_run *r, tpl_scope *scope,
+                      const tpl_node *node); /* what statements write, in a scope of their own */
 
 tpl_value tpl_integer(int64_t n);
 tpl_value tpl_bool(int truth);
@@ -219,12 +224,15 @@ uint64_t tpl_find(tpl_text t, tpl_text part, uint64_t from);
 /* Length in bytes of the first character of n > 0 bytes, and its code point. An invalid byte is one character. */
 int tpl_character(const char *text, uint64_t n, uint32_t *code);
 uint64_t tpl_count_characters(tpl_text t);
+uint64_t tpl_encode(uint32_t code, char *to); /* as UTF-8, 1 to 4 bytes; returns their number */
 /* Strips characters of `of` (NULL: Python's whitespace) from a string. sides: 1 the beginning, 2 the end, 3 both. */
 tpl_text tpl_strip(tpl_text t, const tpl_text *of, int sides);
 void tpl_write(tpl_run *r, tpl_text text);
 
 tpl_value *tpl_get(const tpl_map *map, tpl_text key); /* NULL: there is none */
 void tpl_put(tpl_run *r, tpl_map *map, tpl_text key, tpl_value value);
+tpl_value *tpl_get_of(const tpl_map *map, const tpl_value *key); /* key: a string or a number */
+void tpl_put_of(tpl_run *r, tpl_map *map, const tpl_value *key, tpl_value value);
 tpl_value tpl_list_of(tpl_run *r, uint64_t n); /* n undefined values */
 tpl_scope *tpl_new_scope(tpl_run *r, tpl_scope *parent);
 
@@ -232,6 +240,14 @@ tpl_scope *tpl_new_scope(tpl_run *r, tpl_scope *parent);
 tpl_value tpl_attribute(tpl_run *r, const tpl_value *of, tpl_text name, int by_item);
 tpl_value tpl_method(tpl_run *r, const tpl_value *of, tpl_text name, const tpl_arguments *arguments);
 tpl_value tpl_filter(tpl_run *r, const tpl_value *of, tpl_text name, const tpl_arguments *arguments);
+
+/* template_text.c */
+tpl_value tpl_change_case(tpl_run *r, tpl_text text, int up);
+tpl_value tpl_to_whole(tpl_run *r, const tpl_value *of, const tpl_value *otherwise); /* the filter int */
+/* Python's text % values: %s, %d and %% are known. */
+tpl_value tpl_format(tpl_run *r, tpl_text text, const tpl_value *value, int n);
+tpl_value tpl_date(tpl_run *r, const tpl_arguments *a); /* strftime_now() */
+
 int tpl_test(tpl_run *r, const tpl_value *of, tpl_text name, const tpl_arguments *arguments);
 
 #endif

@@ -222,6 +222,12 @@ static tpl_node *postfix(tpl_parser *p, tpl_node *n)
 {
     while (n && !p->status) {
         if (take_sign(p, ".")) {
+            if (p->token->kind == TPL_NUMBER) { /* a.0 is a[0] */
+                tpl_node *at = around(p, TPL_ITEM, n);
+                if (at) at->b = tpl_token_node(p, TPL_CONST_NUMBER);
+                n = at;
+                continue;
+            }
             if (p->token->kind != TPL_NAME) return tpl_unexpected(p, "a name is missing");
             tpl_node *of = n;
             n = tpl_token_node(p, TPL_ATTRIBUTE);
@@ -273,6 +279,8 @@ static tpl_node *filters(tpl_parser *p, tpl_node *n)
     }
     return n;
 }
+
+tpl_node *tpl_filtered(tpl_parser *p, tpl_node *n) { return filters(p, applied(p, TPL_FILTER, n)); }
 
 static tpl_node *unary(tpl_parser *p, int with_filters)
 {

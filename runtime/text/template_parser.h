@@ -30,8 +30,9 @@ void tpl_demand(tpl_parser *p, const char *sign);
 void tpl_demand_end(tpl_parser *p); /* of a tag */
 
 tpl_node *tpl_expression(tpl_parser *p);
-tpl_node *tpl_expressions(tpl_parser *p); /* one, or several with commas (a tuple)       */
-tpl_node *tpl_condition(tpl_parser *p);   /* one without `a if b else c` */
+tpl_node *tpl_expressions(tpl_parser *p);           /* one, or several with commas (a tuple)       */
+tpl_node *tpl_filtered(tpl_parser *p, tpl_node *n); /* n with the filters that follow, without the first |  */
+tpl_node *tpl_condition(tpl_parser *p);             /* one without `a if b else c` */
 
 /* Parses up to a tag whose name is in `ends`, and leaves p->token at that name; ends NULL: to the end of the text. */
 tpl_node *tpl_blocks(tpl_parser *p, const char *const *ends);

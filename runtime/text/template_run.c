@@ -104,20 +104,20 @@ static void define(tpl_run *r, tpl_scope *scope, const tpl_node *node)
     tpl_put(r, &scope->names, text_of(node), v);
 }
 
+tpl_value tpl_written(tpl_run *r, tpl_scope *scope, const tpl_node *node)
+{
+    tpl_buffer written = { 0 }, *const outside = r->out;
+    tpl_scope *inside = tpl_new_scope(r, scope);
+    r->out = &written;
+    if (inside) tpl_statements(r, inside, node);
+    r->out = outside;
+    const tpl_text done = { written.text ? written.text : "", written.mark, written.n };
+    return tpl_characters(done);
+}
+
 static void set(tpl_run *r, tpl_scope *scope, const tpl_node *node)
 {
-    tpl_value v;
-    if (node->a) {
-        v = tpl_eval(r, scope, node->a);
-    } else {
-        tpl_buffer written = { 0 }, *const outside = r->out;
-        tpl_scope *inside = tpl_new_scope(r, scope);
-        r->out = &written;
-        if (inside) tpl_statements(r, inside, node->list);
-        r->out = outside;
-        const tpl_text done = { written.text ? written.text : "", written.mark, written.n };
-        v = tpl_characters(done);
-    }
+    const tpl_value v = node->a ? tpl_eval(r, scope, node->a) : tpl_written(r, scope, node->list);
     if (!r->status) assign(r, scope, node->b, &v);
 }
 

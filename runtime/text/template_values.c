@@ -155,8 +155,8 @@ int tpl_in(tpl_run *r, const tpl_value *item, const tpl_value *where)
             if (tpl_equal(r, item, &where->of.list.item[i])) return 1;
         return 0;
     }
-    if (where->kind == TPL_MAPPING && item->kind == TPL_CHARACTERS)
-        return tpl_get(where->of.map, item->of.text) != NULL;
+    if (where->kind == TPL_MAPPING && (item->kind == TPL_CHARACTERS || item->kind == TPL_INTEGER))
+        return tpl_get_of(where->of.map, item) != NULL;
     if (where->kind == TPL_CHARACTERS && item->kind == TPL_CHARACTERS)
         return tpl_find(where->of.text, item->of.text, 0) <= where->of.text.n;
     (void)tpl_refuse(r, "%s cannot be looked for in %s", tpl_kind_name(item), tpl_kind_name(where));
@@ -173,21 +173,35 @@ tpl_value tpl_list_of(tpl_run *r, uint64_t n)
 
 /* ---- Names ---- */
 
-tpl_value *tpl_get(const tpl_map *map, tpl_text key)
+tpl_value *tpl_get_of(const tpl_map *map, const tpl_value *key)
 {
     for (const tpl_entry *e = map->first; e; e = e->next)
-        if (tpl_same_text(e->key, key)) return e->value;
+        if (e->key.kind == key->kind && (key->kind == TPL_INTEGER ? e->key.of.number == key->of.number
+                                                                  : tpl_same_text(e->key.of.text, key->of.text)))
+            return e->value;
     return NULL;
+}
+
+tpl_value *tpl_get(const tpl_map *map, tpl_text key)
+{
+    const tpl_value of = tpl_characters(key);
+    return tpl_get_of(map, &of);
 }
 
 void tpl_put(tpl_run *r, tpl_map *map, tpl_text key, tpl_value value)
 {
-    tpl_value *at = tpl_get(map, key);
+    const tpl_value of = tpl_characters(key);
+    tpl_put_of(r, map, &of, value);
+}
+
+void tpl_put_of(tpl_run *r, tpl_map *map, const tpl_value *key, tpl_value value)
+{
+    tpl_value *at = tpl_get_of(map, key);
     if (!at) {
         tpl_entry *e = new_of(r, sizeof *e);
         at = new_of(r, sizeof *at);
         if (!e || !at) return;
-        *e = (tpl_entry){ key, NULL, at };
+        *e = (tpl_entry){ *key, NULL, at };
         if (map->last) map->last->next = e;
         else map->first = e;
         map->last = e;

@@ -182,13 +182,14 @@ static void put_vocabulary(draw *d)
 static void put_data(draw *d, const tensor *t, uint64_t bytes, unsigned salt)
 {
     const uint64_t begin = d->file->n;
+    const unsigned minus = strstr(t->name, "ssm_a") && !strstr(t->name, "ssm_alpha") ? 0x80 : 0; /* -exp(A_log) */
     uint32_t z = salt * 2654435761u + 1;
     for (uint64_t i = 0; i < bytes; i++) {
         z = z * 1664525u + 1013904223u;
         const unsigned r = z >> 24, scale = i % 2 ? 0x20 : 0;
         const uint64_t in_q8 = i % 34, in_q4 = i % 18, in_k = i % (t->type == 12 ? 144 : 176);
         unsigned byte = r;
-        if (t->type == 0) byte = i % 4 == 3 ? 0x3D | (r & 0x80) : i % 4 == 2 ? r & 0x7F : r; /* 2^-5 to 2^-4 */
+        if (t->type == 0) byte = i % 4 == 3 ? 0x3D | (r & 0x80) | minus : i % 4 == 2 ? r & 0x7F : r; /* 2^-5 to 2^-4 */
         else if (t->type == 1) byte = i % 2 ? 0x28 | (r & 0x83) : r;
         else if (t->type == 30) byte = i % 2 ? 0x3D | (r & 0x80) : r & 0x7F;
         else if (t->type == 8 ? in_q8 < 2 : t->type == 2 ? in_q4 < 2 : t->type == 14 ? i % 210 >= 208 : in_k < 4)

@@ -18,6 +18,8 @@
  *   render OPENS THINKING BOS EOS [ROLE TEXT REASONING]...
  *       the conversation: OPENS 0 or 1, THINKING -1 to 1, BOS, EOS and texts as HEX, and * where there is none. The
  *       answer has the text, and for each byte 0 or 1: is it of a message
+ *   now SECONDS
+ *       the time of strftime_now(); 0: the clock's
  *   answer THINKS TEXT
  *       the text and the reasoning of what an assistant wrote
  *
@@ -164,10 +166,12 @@ static void print(rt_string s)
     for (uint64_t i = 0; i < s.bytes; i++) printf("%02x", (unsigned char)s.text[i]);
 }
 
+static int64_t now;
+
 static void render(const rt_template *t)
 {
     rt_template_message messages[MESSAGES];
-    rt_template_input input = { .messages = messages };
+    rt_template_input input = { .messages = messages, .now = now };
     rt_template_text text;
     input.generation_prompt = atoi(word());
     input.thinking = atoi(word());
@@ -202,6 +206,9 @@ static int run_chat(const char *what)
         const gdn_status status = rt_template_parse(form.text, form.bytes, &t);
         if (status) refused(status);
         else printf("ok\n");
+    } else if (!strcmp(what, "now")) {
+        now = strtoll(word(), NULL, 10);
+        printf("ok\n");
     } else if (!strcmp(what, "render") && t) {
         render(t);
     } else if (!strcmp(what, "answer")) {

@@ -89,6 +89,14 @@ class File:
     def number(self, name):
         return struct.unpack_from("<I", self.keys[f"{self.arch}.{name}"], 4)[0]
 
+    def strings(self, name):
+        """The strings of an array."""
+        data, out, at = self.keys[name], [], 16
+        while at < len(data):
+            text, at = self.string(data, at)
+            out.append(text)
+        return out
+
     def having(self, keys=None, tensors=None):
         """A copy with these values of keys and these tensors; None: without it."""
         other = copy.copy(self)

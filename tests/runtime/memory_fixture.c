@@ -3,7 +3,7 @@
 
 const rt_model memory_model = { .n_recurrent = 1,
                                 .n_attention = 1,
-                                .fingerprint = 0x1234,
+                                .fingerprint = { 1, 2, 3 },
                                 .hp = FIELDS(.n_embd = 1, .n_mtp = 1, .n_head_kv = 1, .head_dim = 1, .conv_kernel = 3,
                                              .state_size = 1, .n_value_heads = 1, .n_channels = 1) };
 

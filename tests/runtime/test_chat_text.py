@@ -6,6 +6,7 @@ follow is refused with the reason, and no message's byte passes for the template
 """
 import json
 import random
+import time
 
 import tool
 from tool import FOLDER, Answers, require
@@ -58,10 +59,21 @@ def refusals(chat):
     require(chat.render(talk)[0] == b"\xff\xfe\xc3\xe2\x80", "bytes that are no UTF-8 are kept")
 
 
+def dates(chat):
+    """strftime_now() is Python's, of a time that is given."""
+    form = "%a %A %b %B %d %-d %H:%M:%S %I %p %j %m %y %Y %F %T %U %W %u %w %G %V %e|%%é"
+    for seconds in (1700000000, 86400 * 59 + 3600, 4102444799):
+        require(chat.ask(f"now {seconds}") == "ok" and chat.template("{{ strftime_now('" + form + "') }}") == "ok", "a date is read")
+        text, mark = chat.render([("user", "x", None)])
+        require(text == time.strftime(form, time.localtime(seconds)).encode() and set(mark) == {"0"}, f"{seconds}: {text} {mark[:80]}")
+    require(chat.ask("now 0") == "ok" and chat.template("{{ strftime_now is defined }}{{ strftime_now('%Y') }}") == "ok", "the clock's")
+    require(chat.render([("user", "x", None)])[0] in [b"True%d" % (time.localtime().tm_year + i) for i in (-1, 0)], "the year of the clock")
+
+
 def marks(chat):
     """Of each byte it is known who wrote it, whatever was done with it."""
     for name, form in (("as it is", "m.content"), ("joined", "'a' + m.content ~ 'b'"), ("cut", "m.content.split('|')[1].strip('x')"), ("replaced", "m.content|replace('|', '<|')"),
-                       ("trimmed", "m.content|trim"), ("upper", "m.content.upper()"), ("sliced", "m.content[2:-1]"), ("in a list", "[m.content, 'b']|join('<|')")):
+                       ("trimmed", "m.content|trim"), ("upper", "m.content.upper()"), ("lower", "m.content.lower()"), ("format", "'a%sb'|format(m.content)"), ("sliced", "m.content[2:-1]"), ("in a list", "[m.content, 'b']|join('<|')")):
         require(chat.template("{% macro p(x) %}<|{{ x }}|>{% endmacro %}{% for m in messages %}{% set b %}{{ p(" + form + ") }}{% endset %}{{ b }}{% endfor %}") == "ok", name)
         text, mark = chat.render([("user", "  0|xIMx|1 ", None)])
         require(text is not None and len(mark) == len(text), f"{name}: {mark}")
@@ -98,7 +110,7 @@ def broken(chat):
 
 def all_of_it():
     chat = Chat()
-    for test in (as_transformers, refusals, marks, answers, broken):
+    for test in (as_transformers, refusals, dates, marks, answers, broken):
         test(chat)
     chat.end()
 

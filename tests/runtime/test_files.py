@@ -78,10 +78,24 @@ def damaged(folder):
     rows = [line for line in done.stdout.splitlines() if re.match(rb" *1 ", line)]
     require(done.returncode == 1 and b"the model computes no numbers" in done.stderr and not rows, "--bench of it", done)
     path = whole.write(folder / "overlap.gguf", {"blk.0.attn_norm.weight": "blk.1.attn_norm.weight"})
-    refused('within tensor "blk.', path)
+    refused('is expected, where the tensor before it ends', path)
+    name = "blk.0.attn_norm.weight"  # of another type, so that what is behind it no longer follows
+    ne, kind, data = whole.tensors[name]
+    path = whole.having(tensors={name: (ne, 8, data)}).write(folder / "hole.gguf")
+    refused("is expected, where the tensor before it ends", path)
     ne, _, data = whole.tensors["token_embd.weight"]
-    path = whole.having(tensors={"token_embd.weight": (ne, 34, data)}).write(folder / "ternary.gguf")
+    path = whole.having(tensors={"token_embd.weight": (ne, 34, bytes(ne[0] // 256 * 54 * ne[1]))}).write(folder / "ternary.gguf")
     refused("tensor token_embd.weight has type TQ1_0 (ggml type 34); F32, F16, BF16, Q8_0", path)
+
+
+def defaults(folder):
+    """Keys that converters write: without one there is a note."""
+    whole = File(MODEL)
+    require(b"note: the model has no key" not in gdn(MODEL).stderr, "no note without a reason")
+    for name in ("attention.key_length", "rope.dimension_count", "rope.freq_base", "full_attention_interval", "tokenizer.ggml.pre"):
+        key = name if name.startswith("tokenizer") else f"{whole.arch}.{name}"
+        done = gdn(whole.having({key: None}).write(folder / "default.gguf"))
+        require(key not in whole.keys or f"note: the model has no key {key}: it is taken as".encode() in done.stderr, f"a note on {key}", done)
 
 
 def many_tokens(folder):
@@ -143,4 +157,4 @@ def parts_of_a_file(folder):
     refused("kjv-00003-of-00003.gguf is not a regular file", paths[0])
 
 
-tool.run_tests(special_files, shrinking, damaged, many_tokens, same_in_parts, parts_of_a_file)
+tool.run_tests(special_files, shrinking, damaged, defaults, many_tokens, same_in_parts, parts_of_a_file)

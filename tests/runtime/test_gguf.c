@@ -382,9 +382,9 @@ static void test_malformed_tensors(void)
     const uint64_t one[] = { 1 };
     build_header(&file, 2, 0);
     build_tensor(&file, "t", 1, one, 0, 0);
-    build_tensor(&file, "t", 1, one, 0, 0);
+    build_tensor(&file, "t", 1, one, 0, 32);
     build_pad(&file, 32);
-    build_number(&file, 0, 8);
+    for (int k = 0; k < 64; k++) build_number(&file, 1, 1);
     malformed("a tensor twice", "tensor \"t\", at byte 65: the name is there twice");
 }
 
@@ -417,30 +417,38 @@ static void put_two(uint64_t a, uint64_t b)
     for (int i = 0; i < 256; i++) build_number(&file, 1, 1);
 }
 
-static void test_overlaps(void)
+/* Each tensor begins where the one before it ends. */
+static void test_offsets(void)
 {
     static const struct {
         uint64_t a, b;
         const char *text;
     } cases[] = {
-        { 0, 32,
-          "tensor \"small\", at byte 69: its data begins at byte 160, within tensor \"large\", which has 64 bytes from "
-          "byte 128" },
-        { 0, 0, "which has" },
-        { 32, 32, "which has" },
-        { 32, 64, "tensor \"small\"" },
+        { 0, 32, "tensor \"small\", at byte 69: the offset is 32; 64 is expected, where the tensor before it ends" },
+        { 0, 0, "the offset is 0; 64 is expected" },
+        { 0, 96, "tensor \"small\", at byte 69: the offset is 96; 64 is expected" },
+        { 32, 0, "tensor \"large\", at byte 32: the offset is 32; 0 is expected" },
+        { 32, 96, "tensor \"large\"" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         put_two(cases[i].a, cases[i].b);
-        malformed("tensors that overlap", cases[i].text);
+        malformed("tensors with a hole, or that overlap", cases[i].text);
     }
-    static const struct {
-        uint64_t a, b;
-    } fine[] = { { 0, 64 }, { 32, 0 }, { 96, 32 }, { 32, 96 } };
-    for (size_t i = 0; i < sizeof fine / sizeof *fine; i++) {
+    /* the size of the second is not known: the third may begin anywhere behind it */
+    const uint64_t ne[] = { 16 }, third[] = { 64, 96, 160, 32 };
+    for (size_t i = 0; i < sizeof third / sizeof *third; i++) {
         rt_gguf *f;
-        put_two(fine[i].a, fine[i].b);
-        REQUIRE(!rt_gguf_open_memory(file.bytes, file.n, &f), "offsets %d and %d", (int)fine[i].a, (int)fine[i].b);
+        build_header(&file, 3, 0);
+        build_tensor(&file, "known", 1, ne, 0, 0);
+        build_tensor(&file, "unknown", 1, ne, 4096, 64);
+        build_tensor(&file, "last", 1, ne, 0, third[i]);
+        build_pad(&file, 32);
+        for (int k = 0; k < 256; k++) build_number(&file, 1, 1);
+        if (third[i] < 64) {
+            malformed("a tensor in another", "tensor \"last\", at byte 108: the offset is 32; 64 or more is expected");
+            continue;
+        }
+        REQUIRE(!rt_gguf_open_memory(file.bytes, file.n, &f), "offset %d", (int)third[i]);
         rt_gguf_close(f);
     }
 }
@@ -534,7 +542,7 @@ int main(int argc, char **argv)
     test_budget();
     test_malformed_header(), test_malformed_keys(), test_malformed_tensors();
     test_too_many();
-    test_overlaps();
+    test_offsets();
     test_alignment();
     test_cut_and_changed();
     test_paths(argv[1]);

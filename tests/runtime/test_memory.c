@@ -269,6 +269,17 @@ static void malformed(void)
             REQUIRE(status == NO || status == FULL, "%d at byte %d of a save", (int)values[v], (int)members[i]);
             REQUIRE(digest(m) == before);
         }
+    memcpy(copy, bytes, n);
+    *(int32_t *)(void *)(copy + AT(version)) = 2;
+    memory_sign(copy, n);
+    FAILS(rt_memory_load(m, -1, copy, n), NO, "another release saved the state, in version 2 of the format");
+    const char *const differs[] = { "hyperparameters differ", "tokenizer differs", "weights differ" };
+    for (size_t i = 0; i < 3; i++) {
+        memcpy(copy, bytes, n);
+        copy[AT(fingerprint) + 8 * i] ^= 1;
+        memory_sign(copy, n);
+        FAILS(rt_memory_load(m, -1, copy, n), NO, differs[i]);
+    }
     free(bytes);
     for (int which = 0; which < 2; which++) { /* more draft or hidden rows than tokens, with bytes for them */
         bytes = save(m, 0, &n);

@@ -144,8 +144,12 @@ static void least_recent(const rt_model *model)
     REQUIRE(rt_prefix_find(p.m, text[0], 16) == 16 && rt_prefix_find(p.m, text[2], 16) == 16);
     REQUIRE(rt_prefix_find(p.m, text[1], 16) == 0 && rt_prefix_stats_of(p.m).n_evicted == 1);
     /* those that go while a sequence has started from them: it keeps what it has */
-    NEED(!feed(p.e, 2, text[3], 0, 17) && !rt_seq_rm(p.m, 2, 0, -1) && !feed(p.e, 2, text[1], 0, 17));
-    REQUIRE(rt_prefix_find(p.m, text[0], 16) == 0 && rt_seq_length(p.m, 0) == 16);
+    NEED(!feed(p.e, 2, text[3], 0, 17) && !rt_seq_rm(p.m, 2, 0, -1));
+    REQUIRE(rt_prefix_find(p.m, text[0], 16) == 16 && rt_prefix_find(p.m, text[2], 16) == 0); /* one was hit */
+    REQUIRE(start(&p, 2, text[3], 17) == 16); /* of two, one may be shared */
+    NEED(!rt_seq_rm(p.m, 2, 0, -1) && !feed(p.e, 2, text[1], 0, 17));
+    REQUIRE(rt_prefix_find(p.m, text[0], 16) == 0 && rt_prefix_find(p.m, text[3], 16) == 16 &&
+            rt_seq_length(p.m, 0) == 16);
     memory_audit(p.m);
     go_on(&p, 0, text[0], 30);
     go_on(&p, 1, text[2], 30);
@@ -158,11 +162,38 @@ static void least_recent(const rt_model *model)
     REQUIRE(rt_prefix_find(p.m, text[0], 16) == 16 && rt_prefix_find(p.m, text[1], 16) == 0);
     close_pair(&p);
 
+    p = open_pair(model, 2, 16, 64, 0); /* a step that comes to two places takes one, where the other was hit */
+    NEED(!feed(p.e, 0, text[0], 0, 17));
+    REQUIRE(start(&p, 1, text[0], 17) == 16 && !feed(p.e, 2, text[1], 0, 36));
+    REQUIRE(rt_prefix_find(p.m, text[0], 16) == 16 && rt_prefix_find(p.m, text[1], 36) == 16);
+    close_pair(&p);
+
     p = open_pair(model, 1, 4, 64, 0); /* a cache of one: the longest of a prompt */
     NEED(!feed(p.e, 0, text[0], 0, 30));
     REQUIRE(start(&p, 1, text[0], 30) == 28 && rt_prefix_stats_of(p.m).n_written == 1);
     go_on(&p, 1, text[0], LENGTH);
     REQUIRE(rt_prefix_find(p.m, text[0], LENGTH) == LENGTH && rt_prefix_find(p.m, text[0], LENGTH - 1) == 0);
+    close_pair(&p);
+}
+
+/* Prompts with a common beginning and longer ends of their own than the cache has checkpoints: the second one leaves a
+ * checkpoint where it branches off, and those after it start there. Other prompts in between do not push it out. */
+static void common_beginning(const rt_model *model)
+{
+    enum { COMMON = 18, WHOLE = 16 };
+    int32_t text[6][LENGTH], other[LENGTH];
+    pair p = open_pair(model, 4, 4, 8, 0);
+    for (int i = 0; i < 6; i++) {
+        make_text(model, 80 + (uint64_t)i, text[i]);
+        memcpy(text[i], text[0], COMMON * sizeof **text);
+        REQUIRE(start(&p, 0, text[i], LENGTH) == (i < 2 ? 0 : WHOLE), "prompt %d", i);
+        for (int32_t at = rt_seq_length(p.m, 0); at < LENGTH - 1; at = rt_seq_length(p.m, 0))
+            NEED(!feed(p.e, 0, text[i], at, at + 8 < LENGTH - 1 ? at + 8 : LENGTH - 1));
+        go_on(&p, 0, text[i], LENGTH);
+        make_text(model, 90 + (uint64_t)i, other);
+        if (i > 0) NEED(!feed(p.e, 1, other, 0, LENGTH) && !rt_seq_rm(p.m, 1, 0, -1));
+        REQUIRE(i < 1 || rt_prefix_find(p.m, text[0], WHOLE) == WHOLE);
+    }
     close_pair(&p);
 }
 
@@ -336,6 +367,7 @@ int main(int argc, char **argv)
         if (i == 0) lengths(model);
         in_flight(model);
         least_recent(model);
+        common_beginning(model);
         cells(model);
         forks(model);
         taken_back(model);

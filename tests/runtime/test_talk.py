@@ -120,7 +120,8 @@ def thinking(folder):
         require(shown.stdout.startswith(b"<think>\n") == thinks, "the block's opening is shown", shown)
     refused("no switch", 1, "--reasoning", "off", model=always)
     refused("no switch", 1, "--reasoning", "on")
-    require(len(talk("--reasoning", "off")) == 3, "a template without thinking is off")
+    refused("its answers always begin without thinking", 1, "--reasoning", "off")
+    refused("its answers always begin with thinking", 1, "--reasoning", "on", model=always)
     for form, says in ((b"{{ messages|tojson }}", "the filter tojson"), (b"{% include 'x' %}", "line 1: this tag is not known here"), (b"hello", "a message of 1 byte as 0"),
                        (b"{% for m in messages %}<|user|>{{ m.content }}{% endfor %}", "no <|user|>"), (b"{{ '\x1b[31m' }}\0", "NUL byte")):
         refused(says, 1, model=with_template(folder, "other.gguf", form))
@@ -147,6 +148,19 @@ def given_template(folder):
     refused("--chat-template: cannot read", 1, "--chat-template", str(folder))
 
 
+def dependent_turns(folder):
+    """A turn that the template takes behind another one only: texts of -p are turns where they are a conversation."""
+    form = PLAIN.replace(b"{% for", b"{% set ns = namespace(asked=false) %}{% for m in messages %}{% if not m.content.startswith('<r>') %}"
+                         b"{% set ns.asked = true %}{% endif %}{% endfor %}{% if not ns.asked %}{{ raise_exception('nobody asked') }}{% endif %}{% for")
+    model, saved, both = with_template(folder, "asks.gguf", form), str(folder / "asked"), ["2 + 3?", "<r>5</r>"]
+    piped = talk(model=model, turns=both, most="4")
+    require(tokens(talk("--save", saved, "-p", both[0], "-p", both[1], model=model, turns=[], most="4")) == tokens(piped) and len(piped) == 2, "turns by -p are those by lines")
+    refused("it refuses this conversation: nobody asked; each prompt begins a conversation of its own, and --save", 1, "-p", both[0], "-p", both[1], model=model)
+    refused("turn 1: the chat template, line 1: it refuses this conversation: nobody asked", 1, "--save", saved, "-p", both[1], model=model)
+    done = gdn("-n", "2", text=b"x\n/clear\n<r>5</r>\n", model=model)
+    require(done.returncode == 1 and b"turn 2: the chat template, line 1: it refuses this conversation: nobody asked" in done.stderr, "the turn is named", done)
+
+
 def saving(folder):
     whole, saved = talk(), str(folder / "saved")
     first = talk("--save", saved, turns=TURNS[:2])
@@ -165,6 +179,31 @@ def saving(folder):
     refused("No such file", 1, "--load", str(folder / "none"))
     refused("No such file", 1, "--save", str(folder / "none/x"))
     refused("has its own", 2, "--load", saved, "--system", "x")
+    of_another_model(folder, saved)
+
+
+def of_another_model(folder, saved):
+    """Models of the same shapes that compute or read something else."""
+    whole = File(pathlib.Path(MODEL))
+    name = next(name for name in whole.tensors if name.endswith("ffn_up.weight"))
+    ne, kind, weights = whole.tensors[name]
+    blocks = bytearray(weights)
+    for at in range(0, len(blocks), 34): # the scales of Q8_0
+        blocks[at] ^= 1
+    merges = whole.strings("tokenizer.ggml.merges")
+    other = [merges[1], merges[0], *merges[2:]]
+    epsilon = {"attention.layer_norm_rms_epsilon": 2e-6}
+    cases = ((whole.but({"rope.freq_base": 20000.0}), "whose hyperparameters differ"), (whole.but(epsilon), "whose hyperparameters differ"),
+             (whole.but({"attention.scale": 0.5}), "whose hyperparameters differ"), (whole.having(tensors={name: (ne, kind, bytes(blocks))}), "whose weights differ"),
+             (whole.having({"tokenizer.ggml.merges": value(other)}), "whose tokenizer differs"),
+             (whole.but(epsilon, {name: (ne, kind, bytes(blocks))}), "whose hyperparameters and weights differ"))
+    for model, says in cases:
+        refused(f"the state was saved with another model, {says}", 1, "--load", saved, model=model.write(folder / "other.gguf"))
+    again = whole.having(tensors={name: None})
+    again.tensors[name] = whole.tensors[name] # in another order
+    again.keys = dict(reversed(whole.keys.items()))
+    done = gdn("--load", saved, "-n", "2", text=b"x\n", model=again.write(folder / "again.gguf"))
+    require(done.returncode == 0, "the order of keys and tensors does not matter", done)
 
 
 def arguments():
@@ -229,4 +268,4 @@ def ended(folder):
         require(process.returncode == -signal.SIGTERM and f"{turns} turns".encode() in err and saved.exists(), f"SIGTERM behind {turns} turns: {process.returncode} {err[-300:]}")
 
 
-tool.run_tests(pipes, sampled, commands, thinking, given_template, saving, arguments, terminal, ended)
+tool.run_tests(pipes, sampled, commands, thinking, given_template, dependent_turns, saving, arguments, terminal, ended)

@@ -4,6 +4,9 @@ is close to such a file but cannot be run is refused by name, and so is a file t
 
     test_variants.py LOGITS FOLDER        LOGITS is the program made of answers.c; FOLDER has fixtures/
 """
+import math
+import struct
+
 import tool
 from gguf_file import File
 from tool import FOLDER, Answers, require
@@ -115,6 +118,76 @@ def early(runtime, plain):
     refused(runtime, "neither", file.but(tensors={name: None}), "tensor blk.0.attn_qkv.weight is missing")
 
 
+def rows(tensor, first, n):
+    """Rows [first, first + n) of each matrix of a tensor."""
+    ne, _, data = tensor
+    one, count = len(data) // math.prod(ne[1:]), math.prod(ne[2:])
+    return [data[one * (m * ne[1] + first):one * (m * ne[1] + first + n)] for m in range(count)]
+
+
+def join_rows(tensors):
+    """The tensors as one: of each matrix the rows of the first, then of the second, and so on."""
+    (width, _, *count), kind, _ = tensors[0]
+    parts = zip(*(rows(t, 0, t[0][1]) for t in tensors))
+    return [width, sum(t[0][1] for t in tensors), *count], kind, b"".join(b"".join(part) for part in parts)
+
+
+def fused(runtime, plain):
+    """As llama.cpp's converter writes it with --fuse-qkv and --fuse-gate-up-exps."""
+    n, mtp, attention = layers(plain)
+    qkv, experts = {}, {}
+    for layer in range(n + mtp):
+        at = f"blk.{layer}."
+        for many, one, out in ((("attn_q", "attn_k", "attn_v"), "attn_qkv", qkv), (("ffn_gate_exps", "ffn_up_exps"), "ffn_gate_up_exps", experts)):
+            parts = [plain.tensors.get(f"{at}{name}.weight") for name in many]
+            if all(parts) and len({part[1] for part in parts}) == 1:
+                out |= {f"{at}{name}.weight": None for name in many} | {f"{at}{one}.weight": join_rows(parts)}
+    for changes in (qkv, experts, qkv | experts):
+        if changes:
+            same(runtime, f"fused {list(changes)[-1]}", plain.but(tensors=changes), plain)
+            if mtp:
+                same(runtime, "its drafts", plain.but(tensors=changes), plain, ["drafts"])
+    for changes in (qkv, experts):
+        for name in [name for name, x in changes.items() if x is None][:3]:
+            refused(runtime, f"{name} beside the fused one", plain.but(tensors={**changes, name: plain.tensors[name]}), "tensor blk.")
+        for name in [name for name, x in changes.items() if x][:1]:
+            ne, kind, data = changes[name]
+            short = [ne[0], ne[1] - 1, *ne[2:]], kind, data[:-len(data) // ne[1]]
+            refused(runtime, f"a short {name}", plain.but(tensors={**changes, name: short}), name, f"{{{ne[0]}, {ne[1]}, ")
+    return bool(qkv), bool(experts)
+
+
+def shapes(runtime, plain):
+    """The same elements in another shape."""
+    for name, (ne, kind, data) in plain.tensors.items():
+        layer = name.removeprefix("blk.0.")
+        if kind != 0 or layer == name and name != "output_norm.weight" or layer == "ssm_a":
+            continue
+        wrong = [[ne[0] // 2, 2]] if len(ne) == 1 else [ne[::-1], [ne[0] * ne[1]], [ne[0] * 2, ne[1] // 2]]
+        for other in wrong:
+            if other != ne and math.prod(other) == math.prod(ne):
+                refused(runtime, f"{name} as {other}", plain.but(tensors={name: (other, kind, data)}), f"tensor {name} has ne = {{{other[0]}, ", "is expected")
+    name = "blk.0.ssm_a"
+    ne, kind, data = plain.tensors[name]
+    for head, x in ((0, 0.5), (1, math.nan), (1, -math.inf)):
+        changed = data[:4 * head] + struct.pack("<f", x) + data[4 * head + 4:]
+        refused(runtime, f"{name} of {x}", plain.but(tensors={name: (ne, kind, changed)}),
+                f"tensor {name} has {x:g} for head {head}; finite numbers up to 0 are allowed")
+    same(runtime, "ones in a shape", plain.but(tensors={name: ([1, *ne, 1], kind, data)}), plain)
+
+
+def hidden_mtp(runtime, plain):
+    """An MTP block that no key counts, and one alone."""
+    n, mtp, _ = layers(plain)
+    key = f"{plain.arch}.nextn_predict_layers"
+    assert mtp
+    refused(runtime, "a block without the key", plain.but({"nextn_predict_layers": None}), f"{key} is missing, but block {n} is an MTP block", "has to be 1")
+    refused(runtime, "... of 0", plain.but({"nextn_predict_layers": 0}), f"{key} is 0, but block {n} is an MTP block")
+    refused(runtime, "... that is not counted", plain.but({"nextn_predict_layers": None, "block_count": n}), key, f"block_count {n + 1}")
+    alone = plain.but(tensors={name: None for name in plain.tensors if name.startswith("blk.") and not name.startswith(f"blk.{n}.")})
+    refused(runtime, "an MTP block alone", alone, f"the MTP block of a model only, block {n}", "--mtp")
+
+
 def absent_mtp(runtime, plain):
     n, mtp, _ = layers(plain)
     assert mtp
@@ -137,7 +210,7 @@ def types(runtime, plain):
                     f"token_embd.weight has type {name} (ggml type {number}); F32", "MXFP4")
     for number, name in ((24, "I8"), (28, "F64"), (41, "Q1_0")):
         ne = plain.tensors["blk.0.ssm_a"][0]
-        refused(runtime, f"a vector of type {number}", plain.but(tensors={"blk.0.ssm_a": (ne, number, bytes(ne[0] * 8))}), f"blk.0.ssm_a has type {name} (ggml type {number})")
+        refused(runtime, f"a vector of type {number}", plain.but(tensors={"blk.0.ssm_a": (ne, number, bytes(ne[0] * {24: 1, 28: 8, 41: 8}[number]))}), f"blk.0.ssm_a has type {name} (ggml type {number})")
 
 
 def cut(runtime, plain):
@@ -160,7 +233,12 @@ def variants(folder):
     for plain in fixture.values():
         head_counts(runtime, plain)
         of_ollama(runtime, plain)
+        shapes(runtime, plain)
+    count = [sum(x) for x in zip(*(fused(runtime, plain) for plain in fixture.values()))]
+    require(count[0] > 1 and count[1] > 1, f"so many files have something to fuse: {count}")
     early(runtime, fixture["qwen3next"])
+    hidden_mtp(runtime, fixture["qwen35"])
+    hidden_mtp(runtime, fixture["qwen35moe"])
     refused(runtime, "ssm_in of qwen35", fixture["qwen35"].but(tensors=dict([join_qkvz(fixture["qwen35"], 0)])), "blk.0.ssm_in.weight is not used")
     absent_mtp(runtime, fixture["qwen35"])
     absent_mtp(runtime, fixture["qwen35moe"])

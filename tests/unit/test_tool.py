@@ -193,6 +193,13 @@ def habits():
         require(short.returncode == 0 and short.stdout == long.stdout and f"Usage: gdn {command}" in short.stdout, f"help {command}", short)
     require(gdn("help").stdout == gdn("--help").stdout, "help", gdn("help"))
     require(gdn("-V").stdout == gdn("--version").stdout and gdn("-V").returncode == 0, "-V", gdn("-V"))
+    for option in ("-V", "--version"):
+        done = gdn(option, "extra")
+        require(done.returncode == 2 and f"unexpected operand 'extra' behind {option}" in done.stderr and not done.stdout, f"{option} extra", done)
+    done = gdn("bench", "--json", "/no/such/folder/x")
+    require(done.returncode == 1 and "cannot write '/no/such/folder/x'" in done.stderr and not done.stdout, "a file that cannot be written, before measuring", done)
+    done = gdn("bench", "--quick", "--impl", "first")
+    require(done.returncode == 2 and '--impl is "first"' in done.stderr and "desc" not in done.stderr, "bench --impl first", done)
     for arguments in (("help", "first"), ("first",)):
         done = gdn(*arguments)
         require(done.returncode == 2 and "unknown command 'first'" in done.stderr and not done.stdout, "an unknown command", done)

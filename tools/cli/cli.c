@@ -203,6 +203,10 @@ int cli_parse(const cli_command *command, int argc, char **argv)
 
         size_t length = strcspn(arg, "=");
         const char *value = arg[length] ? arg + length + 1 : NULL;
+        if (arg[1] != '-' && length > 2) { /* -n5 */
+            length = 2;
+            value = arg + 2;
+        }
         const cli_option *option = find(command, arg, length);
         if (!option) {
             cli_error(command, "unknown option '%.*s'", (int)length, arg);

@@ -29,6 +29,21 @@ int target_level(const char *name, uint32_t *level, char *message, uint64_t mess
     return 0;
 }
 
+void target_error(const char *text, char *message, uint64_t message_bytes)
+{
+    static const struct {
+        const char *member, *option;
+    } names[] = { { "desc->implementation", "--impl" }, { "desc->device", "--device" }, { "desc->level", "--level" } };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *const at = strstr(text, names[i].member);
+        if (!at) continue;
+        snprintf(message, message_bytes, "%.*s%s%s", (int)(at - text), text, names[i].option,
+                 at + strlen(names[i].member));
+        return;
+    }
+    snprintf(message, message_bytes, "%s", text);
+}
+
 gdn_context *target_open(const char *backend, int64_t device, gdn_context_desc *desc, char *message,
                          uint64_t message_bytes)
 {
@@ -43,7 +58,7 @@ gdn_context *target_open(const char *backend, int64_t device, gdn_context_desc *
     }
     desc->device = (uint32_t)device;
     if (gdn_context_create(desc, &ctx) != GDN_OK) {
-        snprintf(message, message_bytes, "%s", gdn_last_error());
+        target_error(gdn_last_error(), message, message_bytes);
         return NULL;
     }
     return ctx;

@@ -8,6 +8,9 @@
 extern const char *const target_level_names[GDN_LEVEL_COUNT];
 int target_level(const char *name, uint32_t *level, char *message, uint64_t message_bytes);
 
+/* Copies an error text of libgdn, with the names of the options for those of gdn_context_desc's members. */
+void target_error(const char *text, char *message, uint64_t message_bytes);
+
 /* Opens a context. backend NULL = "cpu"; desc has the other fields, and the function sets backend and device. NULL:
  * failed, `message` says why. */
 gdn_context *target_open(const char *backend, int64_t device, gdn_context_desc *desc, char *message,

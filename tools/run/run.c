@@ -179,6 +179,9 @@ static int choose_spec(run_session *s)
         return cli_error(&run_command, "--draft-tree %s needs %s", run_opt.draft_tree,
                          s->spec == RT_SPEC_MTP ? "--rollback log" : "drafts of the model's MTP block (--spec mtp)");
     s->tree = can ? s->tree : 0;
+    if (run_opt.draft_vocab > s->model->hp.n_vocab)
+        return cli_error(&run_command, "--draft-vocab is %lld; 0 to %d are allowed, the size of the vocabulary",
+                         (long long)run_opt.draft_vocab, (int)s->model->hp.n_vocab);
     if (s->spec != RT_SPEC_MTP) return run_check_drafts(s->spec);
     if (s->model->hp.n_mtp) return 0;
     (void)fprintf(stderr, "gdn run: %s has no MTP block to draft with; --spec ngram needs none\n", run_opt.model);

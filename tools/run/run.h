@@ -73,7 +73,8 @@ typedef struct run_session {
 int run_load_model(run_session *s); /* model and tokenizer                         */
 int run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_rollback rollback, rt_engine **engine);
 void run_close(run_session *s);
-int run_fail(const char *what); /* "gdn run: WHAT: rt_last_error()", returns 1 */
+int run_fail(const char *what);      /* "gdn run: WHAT: rt_last_error()", returns 1 */
+int run_fail_file(const char *path); /* the same, with the path once, whether or not the text has it */
 
 int run_read_prompts(run_session *s, run_prompt **prompts, int32_t *n);
 void run_free_prompts(run_prompt *prompts, int32_t n);

@@ -148,7 +148,9 @@ static int turn(talk *t, const run_bytes *said)
     const gdn_status status = rt_conversation_turn(t->conversation, &what, &r);
     progress_end(&t->bar);
     if (status) {
-        (void)run_fail("the conversation");
+        char which[32];
+        (void)snprintf(which, sizeof which, "turn %lld", (long long)t->turns + 1);
+        (void)run_fail(which);
     } else {
         const int lost = run_output_end(t->output, 0);
         t->lost = t->lost ? t->lost : lost;

@@ -16,6 +16,18 @@ int run_fail(const char *what)
     return 1;
 }
 
+int run_fail_file(const char *path)
+{
+    const char *const error = rt_last_error(), *const slash = strrchr(path, '/'),
+                      *const name = slash ? slash + 1 : path;
+    const size_t n = strlen(name);
+    if (strstr(error, path)) (void)fprintf(stderr, "gdn run: %s\n", error);
+    else if (!strncmp(error, name, n) && !strncmp(error + n, ": ", 2))
+        (void)fprintf(stderr, "gdn run: %s%s\n", path, error + n);
+    else (void)run_fail(path);
+    return 1;
+}
+
 /* Available memory in bytes; 0: unknown. */
 static uint64_t available_memory(void)
 {
@@ -64,7 +76,7 @@ static int load_template(run_session *s)
         return 1;
     }
     if (status) {
-        (void)run_fail(run_opt.model);
+        (void)run_fail_file(run_opt.model);
         (void)fprintf(stderr, "gdn run: --chat-template gives another template\n");
         return 1;
     }
@@ -85,6 +97,15 @@ static void tell_unused_keys(const rt_gguf *file)
     }
 }
 
+/* Reports keys that the file lacks and that results depend on. */
+static void tell_defaults(const rt_model *model)
+{
+    char key[RT_KEY_NAME];
+    const char *instead;
+    for (int at = 0; rt_next_default(model->file, model->hp.arch, &at, key, &instead);)
+        (void)fprintf(stderr, "gdn run: note: the model has no key %s: it is taken as %s\n", key, instead);
+}
+
 int run_load_model(run_session *s)
 {
     int64_t n_tokens = 0;
@@ -92,15 +113,16 @@ int run_load_model(run_session *s)
     s->budget.limit = run_opt.memory_mib ? (uint64_t)run_opt.memory_mib << 20 : available_memory();
     const int drafts_by_model = strcmp(run_opt.spec, "off") != 0 && strcmp(run_opt.spec, "ngram") != 0;
     if ((drafts_by_model ? rt_model_load_within : rt_model_load_trunk_within)(run_opt.model, &s->budget, &s->model))
-        return run_fail(run_opt.model);
-    if (rt_gguf_get_strings(s->model->file, "tokenizer.ggml.tokens", &n_tokens)) return run_fail(run_opt.model);
+        return run_fail_file(run_opt.model);
+    if (rt_gguf_get_strings(s->model->file, "tokenizer.ggml.tokens", &n_tokens)) return run_fail_file(run_opt.model);
     if (n_tokens != s->model->hp.n_vocab) { /* before allocating tables */
         (void)fprintf(stderr, "gdn run: %s: the tokenizer has %lld tokens and the embeddings have %d\n", run_opt.model,
                       (long long)n_tokens, (int)s->model->hp.n_vocab);
         return 1;
     }
-    if (rt_tokenizer_create_within(s->model->file, &s->budget, &s->tokenizer)) return run_fail(run_opt.model);
+    if (rt_tokenizer_create_within(s->model->file, &s->budget, &s->tokenizer)) return run_fail_file(run_opt.model);
     tell_unused_keys(s->model->file);
+    tell_defaults(s->model);
     return run_opt.chat ? load_template(s) : 0;
 }
 
@@ -200,7 +222,11 @@ int run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_rollback ro
     s->context = (int32_t)context;
     if (rt_engine_size(&d, &s->memory, &s->scratch)) return run_fail("the engine");
     if (check_memory(s)) return 1;
-    return rt_engine_create(&d, engine) ? run_fail("the engine") : 0;
+    if (!rt_engine_create(&d, engine)) return 0;
+    char text[RT_ERROR_MAX];
+    target_error(rt_last_error(), text, sizeof text);
+    (void)fprintf(stderr, "gdn run: the engine: %s\n", text);
+    return 1;
 }
 
 void run_close(run_session *s)

@@ -153,8 +153,9 @@ const cli_command run_command = {
     "JSON has the reason as \"finish\": stop, string, length, context, or cancelled after Ctrl-C. \"text\" ends\n"
     "before the stop string, \"tokens\" after the token that completed it.\n"
     "\n"
-    "The tokens depend only on the model, the prompt, the sampling options, the seed and --ctx. They do not\n"
-    "depend on --parallel, --cells, --prefix-cache, --spec, --rollback, --batch, --threads, --isa or --backend.\n"
+    "The tokens depend only on the model, the prompt, the sampling options, the seed, --ctx and --kv (and on the\n"
+    "date, where a chat template writes it). They do not depend on --parallel, --cells, --prefix-cache, --spec, "
+    "--rollback, --batch, --threads, --isa or --backend.\n"
     "A prompt has at most 64 MiB.\n"
     "\n"
     "Exit status: 0 success; 1 failure, also if the output cannot be written; 2 wrong command line; 130 after\n"
@@ -407,7 +408,7 @@ int run_choose_sampling(const run_session *s)
     int n_found = 0;
     if (run_opt.chat && !run_opt.bench) {
         rt_sampling of = rt_sampling_usual(run_opt.seed);
-        if (rt_sampling_of_model(s->model->file, &of, &n_found)) return run_fail(run_opt.model);
+        if (rt_sampling_of_model(s->model->file, &of, &n_found)) return run_fail_file(run_opt.model);
         UNLESS_GIVEN("temp", temperature, (double)of.temperature);
         UNLESS_GIVEN("top-k", top_k, of.top_k);
         UNLESS_GIVEN("top-p", top_p, (double)of.top_p);

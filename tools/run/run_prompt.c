@@ -139,13 +139,19 @@ static gdn_status tokens_of(const run_session *s, const run_prompt *p, int32_t *
     return status;
 }
 
-static int tokenize(const run_session *s, run_prompt *p)
+/* i: the prompt's index, for error texts; n: their number. */
+static int tokenize(const run_session *s, run_prompt *p, int i, int n)
 {
     int64_t count = 0;
     int32_t *tokens = NULL;
-    int code = (run_opt.chat ? tokens_of_message : tokens_of)(s, p, &tokens, &count) ? run_fail("a prompt") : 0;
+    int code = (run_opt.chat ? tokens_of_message : tokens_of)(s, p, &tokens, &count) != 0;
+    if (code)
+        (void)fprintf(stderr, "gdn run: prompt %d: %s%s\n", i + 1, rt_last_error(),
+                      run_opt.chat && n > 1 ? "; each prompt begins a conversation of its own, and --save or --load "
+                                              "makes them turns of one"
+                                            : "");
     if (!code && (count < 1 || count > INT32_MAX / 4)) {
-        (void)fprintf(stderr, "gdn run: %s\n", count < 1 ? "the prompt is empty" : "the prompt is too long");
+        (void)fprintf(stderr, "gdn run: prompt %d is %s\n", i + 1, count < 1 ? "empty" : "too long");
         code = 1;
     }
     if (!code && !(p->token = malloc((size_t)count * sizeof *p->token))) code = no_memory();
@@ -169,7 +175,7 @@ int run_read_prompts(run_session *s, run_prompt **prompts, int32_t *n)
         int code = from_stdin             ? read_file("-", p)
                    : i < run_opt.prompt.n ? take_text("prompt", run_opt.prompt.text[i], &p->text)
                                           : read_file(run_opt.file.text[i - run_opt.prompt.n], p);
-        if (!code) code = tokenize(s, p);
+        if (!code && !s->talks) code = tokenize(s, p, i, count); /* a turn is rendered with those before it */
         if (code) return code;
     }
     return 0;

@@ -1,0 +1,47 @@
+/* Identifies a model, so that a saved state is refused by another one. See rt_fingerprint in model.h. */
+#include <string.h>
+
+#include "runtime/model/model_internal.h"
+
+enum { SAMPLES = 16, SAMPLE_BYTES = 64 }; /* of a tensor: few pages are read, and the first and last bytes are */
+
+static const uint64_t BEGIN = UINT64_C(14695981039346656037);
+
+static uint64_t add(uint64_t hash, const void *bytes, uint64_t n) /* FNV-1a */
+{
+    for (uint64_t i = 0; i < n; i++) hash = (hash ^ ((const unsigned char *)bytes)[i]) * UINT64_C(1099511628211);
+    return hash;
+}
+
+static uint64_t of_tensor(const rt_gguf_tensor *t)
+{
+    uint64_t hash = add(add(BEGIN, t->name.text, t->name.bytes), &t->type, sizeof t->type);
+    hash = add(hash, t->ne, sizeof t->ne);
+    if (t->bytes <= SAMPLES * SAMPLE_BYTES) return add(hash, t->data, t->bytes);
+    const uint64_t last = t->bytes - SAMPLE_BYTES, step = last / (SAMPLES - 1);
+    for (uint64_t i = 0; i < SAMPLES; i++)
+        hash = add(hash, t->data + (i < SAMPLES - 1 ? i * step : last), SAMPLE_BYTES);
+    return hash;
+}
+
+/* Keys and tensors are added up, so that their order in the file does not matter. */
+rt_fingerprint model_fingerprint(const rt_model *m, const unsigned char *used)
+{
+    static const char tokenizer[] = "tokenizer.ggml.";
+    const uint64_t prefix = sizeof tokenizer - 1;
+    rt_hparams hp;
+    _Static_assert(sizeof hp % 4 == 0 && _Alignof(rt_hparams) == 4, "rt_hparams has padding");
+    memcpy(&hp, &m->hp, sizeof hp);
+    hp.n_ctx_train = 0; /* YaRN's is in rope_scaling */
+    rt_fingerprint made = { add(BEGIN, &hp, sizeof hp), 0, 0 };
+    for (int32_t l = 0; l < hp.n_layer; l++)
+        made.hparams = add(made.hparams, &m->layer[l].recurrent, sizeof m->layer[l].recurrent);
+    for (int64_t i = 0; i < rt_gguf_n_keys(m->file); i++) {
+        const rt_string name = rt_gguf_key_at(m->file, i, NULL), value = rt_gguf_value_at(m->file, i);
+        if (name.bytes > prefix && !memcmp(name.text, tokenizer, (size_t)prefix) && rt_text_key_is_used(name))
+            made.tokenizer += add(add(BEGIN, name.text, name.bytes), value.text, value.bytes);
+    }
+    for (int64_t i = 0; i < rt_gguf_n_tensors(m->file); i++)
+        if (used[i]) made.weights += of_tensor(rt_gguf_tensor_at(m->file, i));
+    return made;
+}

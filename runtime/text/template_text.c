@@ -1,0 +1,149 @@
+/* Texts that filters and functions of chat templates make: upper and lower case, numbers, formats, dates. See
+ * template_internal.h. */
+#define _POSIX_C_SOURCE 200809L /* localtime_r */
+#include <string.h>
+#include <time.h>
+
+#include "runtime/text/template_internal.h"
+
+typedef struct case_run {
+    uint32_t first, last, step;
+    int32_t by;
+} case_run;
+
+typedef struct case_special {
+    uint32_t code, to[3];
+} case_special;
+
+#include "runtime/text/character_cases.inc.h"
+
+enum { CAPITAL_SIGMA = 0x3a3, N_UPPER = sizeof upper_runs / sizeof *upper_runs };
+enum {
+    N_LOWER = sizeof lower_runs / sizeof *lower_runs,
+    N_UPPER_SPECIALS = sizeof upper_specials / sizeof *upper_specials
+};
+enum { N_LOWER_SPECIALS = sizeof lower_specials / sizeof *lower_specials };
+
+/* The up to three characters that a character becomes; returns their number. */
+static int cased(uint32_t code, int up, uint32_t to[3])
+{
+    const case_run *const run = up ? upper_runs : lower_runs;
+    const case_special *const special = up ? upper_specials : lower_specials;
+    const int n = up ? N_UPPER : N_LOWER, n_special = up ? N_UPPER_SPECIALS : N_LOWER_SPECIALS;
+    to[0] = code;
+    if (code < 0x80) {
+        if (up ? code >= 'a' && code <= 'z' : code >= 'A' && code <= 'Z') to[0] = code ^ 32;
+        return 1;
+    }
+    for (int i = 0; i < n; i++)
+        if (code >= run[i].first && code <= run[i].last && (code - run[i].first) % run[i].step == 0)
+            to[0] = (uint32_t)((int32_t)code + run[i].by);
+    for (int i = 0; i < n_special; i++) {
+        if (special[i].code != code) continue;
+        memcpy(to, special[i].to, sizeof special[i].to);
+        return to[2] ? 3 : 2;
+    }
+    return 1;
+}
+
+tpl_value tpl_change_case(tpl_run *r, tpl_text text, int up)
+{
+    tpl_buffer written = { 0 }, *const outside = r->out;
+    r->out = &written;
+    for (uint64_t at = 0; at < text.n && !r->status;) {
+        uint32_t code, to[3] = { 0 };
+        char bytes[12];
+        unsigned char mark[12];
+        uint64_t n = 0;
+        const int length = tpl_character(text.text + at, text.n - at, &code);
+        const tpl_text old = tpl_part(text, at, at + (uint64_t)length);
+        at += (uint64_t)length;
+        if (!up && code == CAPITAL_SIGMA) (void)tpl_refuse(r, "the lower case of a capital sigma is not known here");
+        const int count = length == 1 && code >= 0x80 ? 1 : cased(code, up, to); /* one byte: not UTF-8 */
+        if (count == 1 && (to[0] == code || (length == 1 && code >= 0x80))) {
+            tpl_write(r, old);
+            continue;
+        }
+        for (int i = 0; i < count; i++) n += tpl_encode(to[i], bytes + n);
+        memset(mark, old.mark ? old.mark[0] : 0, sizeof mark);
+        tpl_write(r, (tpl_text){ bytes, mark, n });
+    }
+    r->out = outside;
+    return tpl_characters((tpl_text){ written.text ? written.text : "", written.mark, written.n });
+}
+
+tpl_value tpl_to_whole(tpl_run *r, const tpl_value *of, const tpl_value *otherwise)
+{
+    if (of->kind == TPL_INTEGER || of->kind == TPL_BOOL) return tpl_integer(of->of.number);
+    if (of->kind == TPL_NONE || of->kind == TPL_SEQUENCE || of->kind == TPL_MAPPING) return *otherwise;
+    if (of->kind != TPL_CHARACTERS) return tpl_refuse(r, "the filter int of %s is not known here", tpl_kind_name(of));
+    const tpl_text t = tpl_strip(of->of.text, NULL, 3);
+    const int sign = t.n && (t.text[0] == '-' || t.text[0] == '+');
+    int64_t n = 0;
+    uint64_t at = (uint64_t)sign;
+    int digits = 0, good = t.n > at;
+    for (uint64_t i = 0; i < t.n; i++)
+        digits |= (t.text[i] >= '0' && t.text[i] <= '9') || (unsigned char)t.text[i] >= 0x80;
+    for (; good && at < t.n; at++) {
+        good = t.text[at] >= '0' && t.text[at] <= '9' && !__builtin_mul_overflow(n, 10, &n) &&
+               !__builtin_add_overflow(n, t.text[at] - '0', &n);
+    }
+    if (good) return tpl_integer(t.n && t.text[0] == '-' ? -n : n);
+    const char first = t.n > (uint64_t)sign ? t.text[sign] : 0; /* of "inf" and "nan", which Python reads as numbers */
+    if (digits || first == 'i' || first == 'I' || first == 'n' || first == 'N')
+        return tpl_refuse(r, "the filter int of the string '%.*s' is not known here", TPL_SHOWN(t.text, t.n));
+    return *otherwise;
+}
+
+tpl_value tpl_format(tpl_run *r, tpl_text text, const tpl_value *value, int n)
+{
+    tpl_buffer written = { 0 }, *const outside = r->out;
+    int taken = 0;
+    r->out = &written;
+    for (uint64_t at = 0; at < text.n && !r->status;) {
+        const char *const sign = memchr(text.text + at, '%', (size_t)(text.n - at));
+        const uint64_t to = sign ? (uint64_t)(sign - text.text) : text.n;
+        tpl_write(r, tpl_part(text, at, to));
+        at = to + 2;
+        if (!sign) break;
+        const char kind = to + 1 < text.n ? sign[1] : 0;
+        if (kind == '%') tpl_write(r, tpl_part(text, to, to + 1));
+        else if ((kind != 's' && kind != 'd') || taken == n) (void)tpl_refuse(r, "this format is not known here");
+        else if (kind == 'd' && value[taken].kind != TPL_INTEGER)
+            (void)tpl_refuse(r, "%%d of %s", tpl_kind_name(&value[taken]));
+        else tpl_write(r, tpl_to_text(r, &value[taken++]));
+    }
+    r->out = outside;
+    if (taken < n) return tpl_refuse(r, "a format has %d places for %d values", taken, n);
+    return tpl_characters((tpl_text){ written.text ? written.text : "", written.mark, written.n });
+}
+
+tpl_value tpl_date(tpl_run *r, const tpl_arguments *a)
+{
+    static const char known[] = "aAbBcdDeFgGhHIjmMnprRStTuUVwWxXyY%"; /* the same in Python; no zone, no fractions */
+    char format[256], made[1024];
+    const tpl_text text = a->n == 1 ? a->value[0].of.text : (tpl_text){ "", NULL, 0 };
+    struct tm now;
+    if (a->n != 1 || a->named.n || a->value[0].kind != TPL_CHARACTERS || text.n >= sizeof format)
+        return tpl_refuse(r, "strftime_now with these arguments is not known here");
+    for (uint64_t i = 0; i < text.n; i++) {
+        if (!text.text[i]) return tpl_refuse(r, "strftime_now of a NUL is not known here");
+        if (text.text[i] != '%') continue;
+        i += i + 1 < text.n && text.text[i + 1] == '-' ? 2 : 1; /* "-": without zeros in front */
+        if (i >= text.n || !text.text[i] || !strchr(known, text.text[i]))
+            return tpl_refuse(r, "strftime_now with '%.*s' is not known here", TPL_SHOWN(text.text, text.n));
+    }
+    if (text.n) memcpy(format, text.text, (size_t)text.n);
+    format[text.n] = 0;
+    const time_t seconds = r->input->now ? (time_t)r->input->now : time(NULL);
+    if (!localtime_r(&seconds, &now)) return tpl_refuse(r, "there is no date");
+    const uint64_t n = strftime(made, sizeof made, format, &now);
+    if (!n && text.n) return tpl_refuse(r, "the date of strftime_now is too long");
+    char *const kept = tpl_new(&r->arena, n + 1);
+    if (!kept) {
+        r->status = r->status ? r->status : r->arena.status;
+        return tpl_string("");
+    }
+    memcpy(kept, made, (size_t)n);
+    return tpl_characters((tpl_text){ kept, NULL, n });
+}
