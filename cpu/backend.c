@@ -91,6 +91,10 @@ static gdn_status start_team(const gdn_context *ctx, cpu_state *state)
             return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for a team of %d threads, %llu bytes", (int)state->n_threads,
                             (unsigned long long)bytes);
         state->team = gdn_team_start(memory, state->n_threads);
+        const int32_t n = gdn_team_default_threads(NULL);
+        if (n < state->n_threads)
+            gdn_context_log(ctx, GDN_LOG_WARNING, "cpu: n_threads is %d, and the process may use %d processors",
+                            (int)state->n_threads, (int)n);
     }
 #endif
     (void)ctx, (void)state;

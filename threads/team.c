@@ -11,7 +11,7 @@
  * counted as done, this one included. So values that a thread read before its claim do no harm, however long it was
  * delayed. There is no job number that could wrap around. */
 #if defined(__linux__)
-#define _GNU_SOURCE /* sched_getaffinity, syscall, pthread_setname_np, MADV_WIPEONFORK */
+#define _GNU_SOURCE /* cpu_set_t, syscall, pthread_setname_np, MADV_WIPEONFORK */
 #elif defined(__APPLE__)
 #define _DARWIN_C_SOURCE
 #endif
@@ -26,6 +26,8 @@
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "threads/processors.h"
 
 #if defined(__linux__)
 #include <sys/mman.h>
@@ -60,8 +62,10 @@ struct gdn_team {
     alignas(64) _Atomic uint32_t bell; /* sleeping members wait for it to change                       */
     _Atomic int32_t n_asleep, n_alive, quit;
     int32_t n_members, spin;
-    pid_t pid; /* of the process that started the members                      */
-    int *here; /* 1; the system makes it 0 in a forked child. NULL: not supported      */
+    int32_t everywhere;        /* 1: members use the processors of the process, as the creator's are too few */
+    gdn_processors processors; /* of the process                                             */
+    pid_t pid;                 /* of the process that started the members                      */
+    int *here;                 /* 1; the system makes it 0 in a forked child. NULL: not supported      */
 #if !defined(HAS_FUTEX)
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -185,6 +189,7 @@ static void *member(void *team)
 #elif defined(__APPLE__)
     (void)pthread_setname_np("gdn");
 #endif
+    if (t->everywhere) gdn_processors_use(&t->processors);
     int64_t patience = t->spin, careful_until = INT64_MIN;
     while (!atomic_load(&t->quit)) {
         take_tasks(t);
@@ -244,22 +249,11 @@ void gdn_team_run(void *team, int32_t n, gdn_task_fn task, void *arg)
 
 /* ---- Starting and stopping ---------------------------------------------------------------------------------- */
 
-static int32_t processors(void)
-{
-#if defined(__linux__)
-    cpu_set_t set;
-    if (!sched_getaffinity(0, sizeof set, &set)) /* fails with more processors than the set has room for */
-        return CPU_COUNT(&set) > 0 ? CPU_COUNT(&set) : 1;
-#endif
-    const long n = sysconf(_SC_NPROCESSORS_ONLN);
-    return n < 1 ? 1 : n < GDN_TEAM_MAX_THREADS ? (int32_t)n : GDN_TEAM_MAX_THREADS;
-}
-
 int32_t gdn_team_default_threads(const char *wanted)
 {
     char *end = NULL;
     const long n = wanted && *wanted >= '0' && *wanted <= '9' ? strtol(wanted, &end, 10) : 0;
-    return n > 0 && n <= GDN_TEAM_MAX_THREADS && !*end ? (int32_t)n : processors();
+    return n > 0 && n <= GDN_TEAM_MAX_THREADS && !*end ? (int32_t)n : gdn_processors_of_process().n;
 }
 
 uint64_t gdn_team_bytes(int32_t n_threads) { return sizeof(gdn_team) + (uint64_t)n_threads * sizeof(pthread_t); }
@@ -311,10 +305,11 @@ static int *fork_mark(void)
 
 gdn_team *gdn_team_start(void *memory, int32_t n_threads)
 {
-    const int32_t n_processors = processors();
+    const int32_t n_here = gdn_processors_of_thread().n;
     gdn_team *t = memory;
-    *t = (gdn_team){ .pid = getpid() };
-    t->spin = n_threads <= n_processors ? SPIN : SPIN_CROWDED;
+    *t = (gdn_team){ .pid = getpid(), .processors = gdn_processors_of_process() };
+    t->everywhere = n_here < n_threads && n_here < t->processors.n;
+    t->spin = n_threads <= t->processors.n ? SPIN : SPIN_CROWDED;
 #if !defined(HAS_FUTEX)
     (void)pthread_mutex_init(&t->lock, NULL);
     (void)pthread_cond_init(&t->changed, NULL);

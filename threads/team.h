@@ -20,7 +20,8 @@ int32_t gdn_team_default_threads(const char *wanted);
 uint64_t gdn_team_bytes(int32_t n_threads);
 
 /* Starts a team in `memory`. It has at most n_threads - 1 members. It has fewer if the system gives no more threads, or
- * if they would be several times as many as the processors. Cannot fail. */
+ * if they would be several times as many as the processors. Members run on the processors of the calling thread, or on
+ * those of the process where the calling thread has fewer than n_threads. Cannot fail. */
 gdn_team *gdn_team_start(void *memory, int32_t n_threads);
 
 /* End and join the members; no code of theirs runs afterwards, and the memory is its owner's again. No task may be

@@ -200,7 +200,10 @@ typedef struct gdn_context_desc {
 
 /* Threads: a context on the CPU starts n_threads - 1 of its own when it is created and joins them when it is destroyed.
  * n_threads is at most 4096. 0 means GDN_NUM_THREADS of the environment if that is a number from 1 to 4096, otherwise
- * one per processor that the process may use. If the system gives fewer threads, or none, calls take longer. In a
+ * one per processor that the process may use. They run on the processors of the thread that creates the context, or,
+ * where that has fewer than n_threads, on those of the process: of any of its threads. So a thread that OpenMP
+ * (OMP_PROC_BIND) or an engine has bound to one processor may create a context. With more threads than processors, the
+ * log has a warning. If the system gives fewer threads, or none, calls take longer. In a
  * forked child a context from before the fork has no threads and runs on the calling one; create a new context there
  * for more. (A library built with OpenMP: docs/guide/build.md.) */
 

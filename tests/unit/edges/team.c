@@ -7,6 +7,7 @@
 static void before_addition(const volatile void *target);
 #undef atomic_fetch_add
 #define atomic_fetch_add(p, d) (before_addition(p), atomic_fetch_add_explicit(p, d, memory_order_seq_cst))
+#include "threads/processors.c"
 #include "threads/team.c"
 
 #include <string.h>
@@ -232,6 +233,75 @@ static void environment(void)
     }
 }
 
+/* ---- Processors ------------------------------------------------------------------------------------------------- */
+
+#if defined(__linux__)
+static cpu_set_t seen_set;
+static _Thread_local int looked;
+static pthread_mutex_t seen_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void see_processors(void *arg, int32_t i)
+{
+    cpu_set_t set;
+    (void)arg, (void)i;
+    if (!looked && !is_caller) {
+        looked = 1;
+        NEED(!sched_getaffinity(0, sizeof set, &set));
+        (void)pthread_mutex_lock(&seen_lock);
+        CPU_OR(&seen_set, &seen_set, &set);
+        (void)pthread_mutex_unlock(&seen_lock);
+        atomic_fetch_add(&n_seen, 1);
+    }
+    (void)sched_yield();
+}
+
+/* The processors of a team's members, where the calling thread is bound to one. */
+static int members_of(int32_t n_threads)
+{
+    gdn_team *t = new_team(n_threads);
+    CPU_ZERO(&seen_set);
+    atomic_store(&n_seen, 0);
+    while (atomic_load(&n_seen) < gdn_team_members(t)) gdn_team_run(t, 40, see_processors, NULL);
+    end_team(t);
+    return CPU_COUNT(&seen_set);
+}
+
+static void *stay(void *go_on)
+{
+    while (atomic_load((atomic_int *)go_on)) (void)nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+    return NULL;
+}
+
+/* A thread that is bound to one processor creates a team: its members use those of the process. Where the whole process
+ * is bound, there is one. Returns the processors of the process. */
+static int bound_caller(void)
+{
+    cpu_set_t all, one;
+    pthread_t other;
+    atomic_int go_on = 1;
+    (void)unsetenv("GDN_NUM_THREADS");
+    NEED(!sched_getaffinity(0, sizeof all, &all));
+    const int n = CPU_COUNT(&all);
+    int first = 0;
+    while (!CPU_ISSET(first, &all)) first++;
+    CPU_ZERO(&one);
+    CPU_SET(first, &one);
+    is_caller = 1;
+    NEED(!pthread_create(&other, NULL, stay, &go_on)); /* with all processors */
+    NEED(!sched_setaffinity(0, sizeof one, &one));
+    REQUIRE(gdn_team_default_threads(NULL) == n && gdn_processors_of_thread().n == 1);
+    if (n > 1) REQUIRE(members_of(2) == n && members_of(5) == n);
+    atomic_store(&go_on, 0);
+    NEED(!pthread_join(other, NULL));
+    REQUIRE(gdn_team_default_threads(NULL) == 1 && members_of(3) == 1);
+    NEED(!sched_setaffinity(0, sizeof all, &all));
+    REQUIRE(gdn_team_default_threads(NULL) == n);
+    return n;
+}
+#else
+static int bound_caller(void) { return gdn_processors_of_process().n; }
+#endif
+
 int main(void)
 {
     const int late = late_claim();
@@ -243,10 +313,11 @@ int main(void)
     many_callers(5);
     signals();
     environment();
+    const int n_processors = bound_caller();
     gdn_team *many = new_team(64); /* as many as are asked for, however few processors there are */
     NEED(gdn_team_members(many) == 63);
     end_team(many);
-    (void)printf("a late claim %s, %d callers, signals, environment\n", late ? "held up" : "not tried: no threads",
-                 CALLERS);
-    return 0;
+    (void)printf("a late claim %s, %d callers, signals, environment, %d processors\n",
+                 late ? "held up" : "not tried: no threads", CALLERS, n_processors);
+    return test_summary();
 }
