@@ -130,6 +130,7 @@ x {#- remark -#} y {#--#} z {# a -#}  b
 {{ {1: 'a', 512: 'b', '1': 'c'}[512] }}{{ {1: 'a'}[2] is defined }}{{ 1 in {1: 2} }}{{ '1' in {1: 2} }}{{ {1: 'a'}.get(1) }}
 {% for k, v in {30: 'c', 4: 'a', -1: 'b'}|dictsort %}{{ k + 1 }}{{ v }}{% endfor %}
 {{ '12'|int + 1 }}{{ ' -7 '|int }}{{ 'x'|int }}{{ 'x'|int(5) }}{{ 3|int }}{{ true|int }}{{ none|int }}{{ ''|int(2) }}
+{{ 'a{}b{{{}}}'.format('x', none) }}{{ '{}'.format(1, 2) }}{{ '}}'.format() }}
 {{ 'a%sb%d%%'|format('x', 3) }}{{ '%s' % 'y' }}{{ '%d.' % 4 }}{{ '%s'|format(none) }}
 {{ 'äöü ß ﬁ ŉ ǆ é Ω я İ ա'|upper }}{{ 'ÄÖÜ ẞ É Ω Я İ Ա Ǆ Ა'|lower }}{{ 'hELLO wORLD'|capitalize }}{{ 'x'.capitalize() }}
 {% filter trim|upper %}  {{ 'aé' }} b {% endfilter %}{% set x | trim %}  y {% endset %}{{ x }}
@@ -151,7 +152,8 @@ REFUSED = {
     "{% for i in range(1000) %}" + "a{##}" * 1200 + "{% endfor %}": "does not come to an end",
     "{% set ns = namespace(s='aaaaaaaa') %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}": "MiB of memory",
     "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}": "nested too deeply", "{{ " + "(" * 300 + "1" + ")" * 300 + " }}": "nested too deeply",
-    "{{ " + "-" * 3000 + "1 }}": "nested too deeply", "{{ a" + ".b" * 3000 + " }}": "nested too deeply", "{{ 'Σ'|lower }}": "sigma", "{{ '%5d'|format(1) }}": "this format", "{{ '%s'|format(1, 2) }}": "1 places for 2", "{{ '1e3'|int }}": "int of the string", "{{ {'a': 1, 'b': 2}|dictsort }}": "dictsort", "{{ {true: 1} }}": "a truth value", "{{ messages.append(1) }}": "append",
+    "{{ " + "-" * 3000 + "1 }}": "nested too deeply", "{{ a" + ".b" * 3000 + " }}": "nested too deeply", "{{ 'Σ'|lower }}": "sigma", "{{ '{} {}'.format(1) }}": "than the 1 values", "{{ '{0}'.format(1) }}": "this format",
+    "{{ '%5d'|format(1) }}": "this format", "{{ '%s'|format(1, 2) }}": "1 places for 2", "{{ '1e3'|int }}": "int of the string", "{{ {'a': 1, 'b': 2}|dictsort }}": "dictsort", "{{ {true: 1} }}": "a truth value", "{{ messages.append(1) }}": "append",
     "{% set x = lipsum() %}": "lipsum", "{% break %}": "for loops", "{{ caller() }}": "caller", "{{ messages }}": "cannot be printed", "{{ [1]|unique }}": "unique",
 }
 

@@ -160,6 +160,7 @@ static tpl_value string_method(tpl_run *r, tpl_text text, tpl_text name, const t
     }
     if (tpl_is(name, "replace") && takes(r, a, name, 2, 2) && all_of(a, TPL_CHARACTERS))
         return replace(r, text, v[0].of.text, v[1].of.text);
+    if (tpl_is(name, "format") && !a->named.n) return tpl_format_braces(r, text, v, a->n);
     if ((tpl_is(name, "upper") || tpl_is(name, "lower")) && takes(r, a, name, 0, 0))
         return tpl_change_case(r, text, tpl_is(name, "upper"));
     if (tpl_is(name, "capitalize") && takes(r, a, name, 0, 0) && (!text.n || (unsigned char)text.text[0] < 0x80)) {

@@ -246,6 +246,7 @@ tpl_value tpl_change_case(tpl_run *r, tpl_text text, int up);
 tpl_value tpl_to_whole(tpl_run *r, const tpl_value *of, const tpl_value *otherwise); /* the filter int */
 /* Python's text % values: %s, %d and %% are known. */
 tpl_value tpl_format(tpl_run *r, tpl_text text, const tpl_value *value, int n);
+tpl_value tpl_format_braces(tpl_run *r, tpl_text text, const tpl_value *value, int n);
 tpl_value tpl_date(tpl_run *r, const tpl_arguments *a); /* strftime_now() */
 
 int tpl_test(tpl_run *r, const tpl_value *of, tpl_text name, const tpl_arguments *arguments);

@@ -118,6 +118,25 @@ tpl_value tpl_format(tpl_run *r, tpl_text text, const tpl_value *value, int n)
     return tpl_characters((tpl_text){ written.text ? written.text : "", written.mark, written.n });
 }
 
+/* A string's method: "{}" is the next value, "{{" and "}}" are braces. Values that are left are ignored. */
+tpl_value tpl_format_braces(tpl_run *r, tpl_text text, const tpl_value *value, int n)
+{
+    tpl_buffer written = { 0 }, *const outside = r->out;
+    int taken = 0;
+    r->out = &written;
+    for (uint64_t at = 0, to; at < text.n && !r->status; at = to + 2) {
+        for (to = at; to < text.n && text.text[to] != '{' && text.text[to] != '}';) to++;
+        tpl_write(r, tpl_part(text, at, to));
+        if (to == text.n) break;
+        const char next = to + 1 < text.n ? text.text[to + 1] : 0;
+        if (next == text.text[to]) tpl_write(r, tpl_part(text, to, to + 1));
+        else if (text.text[to] == '{' && next == '}' && taken < n) tpl_write(r, tpl_to_text(r, &value[taken++]));
+        else (void)tpl_refuse(r, "this format is not known here, or has more places than the %d values", n);
+    }
+    r->out = outside;
+    return tpl_characters((tpl_text){ written.text ? written.text : "", written.mark, written.n });
+}
+
 tpl_value tpl_date(tpl_run *r, const tpl_arguments *a)
 {
     static const char known[] = "aAbBcdDeFgGhHIjmMnprRStTuUVwWxXyY%"; /* the same in Python; no zone, no fractions */

@@ -73,7 +73,7 @@ def dates(chat):
 def marks(chat):
     """Of each byte it is known who wrote it, whatever was done with it."""
     for name, form in (("as it is", "m.content"), ("joined", "'a' + m.content ~ 'b'"), ("cut", "m.content.split('|')[1].strip('x')"), ("replaced", "m.content|replace('|', '<|')"),
-                       ("trimmed", "m.content|trim"), ("upper", "m.content.upper()"), ("lower", "m.content.lower()"), ("format", "'a%sb'|format(m.content)"), ("sliced", "m.content[2:-1]"), ("in a list", "[m.content, 'b']|join('<|')")):
+                       ("trimmed", "m.content|trim"), ("upper", "m.content.upper()"), ("lower", "m.content.lower()"), ("format", "'a%sb'|format(m.content)"), ("braces", "'a{}b'.format(m.content)"), ("sliced", "m.content[2:-1]"), ("in a list", "[m.content, 'b']|join('<|')")):
         require(chat.template("{% macro p(x) %}<|{{ x }}|>{% endmacro %}{% for m in messages %}{% set b %}{{ p(" + form + ") }}{% endset %}{{ b }}{% endfor %}") == "ok", name)
         text, mark = chat.render([("user", "  0|xIMx|1 ", None)])
         require(text is not None and len(mark) == len(text), f"{name}: {mark}")
