@@ -378,9 +378,9 @@ static gdn_status resolve_log(const gdn_backend *b, const call_t *c, int launch,
         .needed = launch && a->n_seqs,
     };
     if ((status = gdn_span_resolve(b, "log.row", &c->log.row, bytes, 4, 0, &log->row, &r[LOG_ROW])) ||
-        (status = gdn_span_resolve(b, "log.base_position", &c->log.base_position, bytes, 4, 0, &log->state_position,
+        (status = gdn_span_resolve(b, "log.base_position", &c->log.base_position, bytes, 4, 0, &log->base_position,
                                    &r[BASE_POSITION])) ||
-        (status = gdn_span_resolve(b, "log.commit", &c->log.commit, bytes, 4, 0, &log->state_commit, &r[COMMIT])) ||
+        (status = gdn_span_resolve(b, "log.commit", &c->log.commit, bytes, 4, 0, &log->commit, &r[COMMIT])) ||
         (status = gdn_pool_resolve(b, &spec, &c->log.entries, &view, &r[LOG])))
         return status;
     log->at = view.at;
@@ -414,7 +414,7 @@ static gdn_status check_maps(const args_t *a, const problem_t *p, int one_pool)
         .checkpoints = &p->checkpoints,
         .position = &p->position,
         .commit_name = "log.commit",
-        .commit = &p->log.state_commit,
+        .commit = &p->log.commit,
     };
     if ((status = gdn_check_positions(&p->position, &p->seq_start, a->n_seqs, a->n_tokens)) ||
         (status = gdn_check_pool_maps(&states)) || (status = gdn_check_log(p)) || (status = gdn_check_rounded(p)) ||

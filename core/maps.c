@@ -50,7 +50,7 @@ gdn_status gdn_check_log(const gdn_gated_delta_net_problem *p)
 {
     for (int32_t s = 0; p->log.n_slots && s < p->n_seqs; s++) {
         const int32_t row = gdn_log_row_at(&p->log, s), position = gdn_map_at(&p->position, s, 0);
-        const int32_t base_position = gdn_map_at(&p->log.state_position, s, position);
+        const int32_t base_position = gdn_map_at(&p->log.base_position, s, position);
         const int32_t length = gdn_seq_length(&p->seq_start, p->n_seqs, p->n_tokens, s);
         if (row < GDN_NONE || row >= p->log.n_rows)
             return gdn_fail(GDN_INVALID_ARGUMENT, "log.row[%d] is %d%s; 0 to %d and GDN_NONE are allowed", (int)s,
@@ -84,14 +84,14 @@ gdn_status gdn_check_rounded(const gdn_gated_delta_net_problem *p)
 {
     for (int32_t s = 0; p->state_interval > 1 && s < p->n_seqs; s++) {
         const int32_t position = gdn_map_at(&p->position, s, 0), n = p->state_interval;
-        const int32_t base_position = gdn_map_at(&p->log.state_position, s, position);
+        const int32_t base_position = gdn_map_at(&p->log.base_position, s, position);
         const int32_t length = gdn_seq_length(&p->seq_start, p->n_seqs, p->n_tokens, s);
         if (gdn_state_src_at(p, s) == GDN_SKIP) continue;
         if (base_position % n)
             return gdn_fail(GDN_INVALID_ARGUMENT,
                             "log.base_position[%d] is %d%s and rounding.interval is %d; multiples of that are allowed",
-                            (int)s, (int)base_position,
-                            p->log.state_position.base ? "" : " (the default, its position)", (int)n);
+                            (int)s, (int)base_position, p->log.base_position.base ? "" : " (the default, its position)",
+                            (int)n);
         for (int32_t r = 0; r < length && r < p->n_snapshots; r++)
             if (gdn_state_dst_at(p, s, r) >= 0 && (position + length - r) % n)
                 return gdn_fail(

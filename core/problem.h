@@ -58,7 +58,7 @@ typedef struct gdn_log_view {
     gdn_place at;
     int64_t stride_row, stride_slot;
     int32_t n_rows, n_slots; /* 0 slots: there is none */
-    gdn_place row, state_position, state_commit;
+    gdn_place row, base_position, commit;
 } gdn_log_view;
 
 /* Checkpoints: see gdn_checkpoint_at(). */
@@ -261,9 +261,9 @@ static inline int32_t gdn_commit_position(const gdn_gated_delta_net_problem *p, 
 }
 
 /* The slot for the state at gdn_commit_position(), or GDN_NONE. */
-static inline int32_t gdn_state_commit_at(const gdn_log_view *log, int32_t s)
+static inline int32_t gdn_commit_at(const gdn_log_view *log, int32_t s)
 {
-    return log->n_slots ? gdn_map_at(&log->state_commit, s, GDN_NONE) : GDN_NONE;
+    return log->n_slots ? gdn_map_at(&log->commit, s, GDN_NONE) : GDN_NONE;
 }
 
 /* The row of dst for row i of the batch, or GDN_NONE. */
@@ -279,7 +279,7 @@ static inline int64_t gdn_index_at(const gdn_set_rows_problem *p, int64_t b, int
 static inline int gdn_has_work(const gdn_gated_delta_net_problem *p, int32_t s)
 {
     return gdn_state_src_at(p, s) != GDN_SKIP &&
-           (gdn_seq_length(&p->seq_start, p->n_seqs, p->n_tokens, s) || gdn_state_commit_at(&p->log, s) >= 0);
+           (gdn_seq_length(&p->seq_start, p->n_seqs, p->n_tokens, s) || gdn_commit_at(&p->log, s) >= 0);
 }
 
 /* The key head of value head h. */

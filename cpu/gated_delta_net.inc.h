@@ -96,8 +96,8 @@ static bool view_item(const gdn_gated_delta_net_problem *p, int32_t group, int64
     x->reads = gdn_has_read_key(p);
     x->log_row = gdn_log_row_at(&p->log, s);
     if (p->log.n_slots) {
-        const int32_t commit = gdn_state_commit_at(&p->log, s);
-        x->n_replay = x->position - gdn_map_at(&p->log.state_position, s, x->position);
+        const int32_t commit = gdn_commit_at(&p->log, s);
+        x->n_replay = x->position - gdn_map_at(&p->log.base_position, s, x->position);
         x->n_commit = x->n_replay - (x->position - gdn_commit_position(p, x->position));
         x->commit = commit < 0 ? NULL : gdn_state_at(&p->state_out, commit, x->h);
     }

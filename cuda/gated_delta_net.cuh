@@ -44,8 +44,8 @@ GDN_INLINE void read_log_maps(const gdn_gpu_gated_delta_net &p, int position, It
 {
     const bool none = !p.log_entries;
     at.row = none ? GDN_GPU_NONE : map_at(p.log_row, at.s, at.s);
-    at.base_position = none ? position : map_at(p.state_position, at.s, position);
-    at.commit = none ? GDN_GPU_NONE : map_at(p.state_commit, at.s, GDN_GPU_NONE);
+    at.base_position = none ? position : map_at(p.base_position, at.s, position);
+    at.commit = none ? GDN_GPU_NONE : map_at(p.commit, at.s, GDN_GPU_NONE);
 }
 
 // Checks the log's maps, for a sequence with known tokens, source and position. Reports bad maps, and returns false for

@@ -46,8 +46,8 @@ gdn_gpu_gated_delta_net gdn_gpu_params_gated_delta_net(const gdn_gpu_device *dev
         .state_checkpoint = gdn_gpu_address(dev, &p->checkpoints.map),
         .log = { .base = gdn_gpu_address(dev, &p->log.at), .row = p->log.stride_row, .line = p->log.stride_slot },
         .log_row = gdn_gpu_address(dev, &p->log.row),
-        .state_position = gdn_gpu_address(dev, &p->log.state_position),
-        .state_commit = gdn_gpu_address(dev, &p->log.state_commit),
+        .base_position = gdn_gpu_address(dev, &p->log.base_position),
+        .commit = gdn_gpu_address(dev, &p->log.commit),
         .parent = gdn_gpu_address(dev, &p->parent),
         .bad = dev->bad,
         .n_seqs = p->n_seqs,
@@ -91,8 +91,8 @@ gdn_gpu_gated_delta_net gdn_gpu_params_gated_delta_net(const gdn_gpu_device *dev
         .has = (p->seq_start.data ? GDN_GPU_HAS_SEQ_START : 0) | (p->state_src.data ? GDN_GPU_HAS_SRC : 0) |
                (p->state_dst.data ? GDN_GPU_HAS_DST : 0) | (p->dt_bias.at.data ? GDN_GPU_HAS_BIAS : 0) |
                (p->position.data ? GDN_GPU_HAS_POSITION : 0) |
-               (p->log.state_position.data ? GDN_GPU_HAS_STATE_POSITION : 0) |
-               (p->log.row.data ? GDN_GPU_HAS_LOG_ROW : 0) | (p->log.state_commit.data ? GDN_GPU_HAS_STATE_COMMIT : 0) |
+               (p->log.base_position.data ? GDN_GPU_HAS_BASE_POSITION : 0) |
+               (p->log.row.data ? GDN_GPU_HAS_LOG_ROW : 0) | (p->log.commit.data ? GDN_GPU_HAS_COMMIT : 0) |
                (p->tree ? GDN_GPU_TREE : 0) | (p->parent.data ? GDN_GPU_HAS_PARENT : 0) |
                (p->ssm_a.at.data ? GDN_GPU_HAS_SSM_A : 0) | (gdn_has_read_key(p) ? GDN_GPU_HAS_READ_KEY : 0),
     };

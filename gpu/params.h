@@ -71,14 +71,14 @@
 #define GDN_GPU_HAS_TABLE     32
 /* The pool that is read is in the buffer that is written, pool_offset bytes from it. Metal reads it through the written
    buffer, because its compiler may assume that two buffers do not alias. */
-#define GDN_GPU_ONE_POOL           64
-#define GDN_GPU_HAS_STATE_POSITION 128
-#define GDN_GPU_HAS_LOG_ROW        256
-#define GDN_GPU_HAS_STATE_COMMIT   512
-#define GDN_GPU_TREE               1024 /* `parent` names the token that each follows */
-#define GDN_GPU_HAS_PARENT         2048
-#define GDN_GPU_HAS_SSM_A          4096
-#define GDN_GPU_HAS_READ_KEY       8192
+#define GDN_GPU_ONE_POOL          64
+#define GDN_GPU_HAS_BASE_POSITION 128
+#define GDN_GPU_HAS_LOG_ROW       256
+#define GDN_GPU_HAS_COMMIT        512
+#define GDN_GPU_TREE              1024 /* `parent` names the token that each follows */
+#define GDN_GPU_HAS_PARENT        2048
+#define GDN_GPU_HAS_SSM_A         4096
+#define GDN_GPU_HAS_READ_KEY      8192
 
 GDN_GPU_STRUCT(gdn_gpu_tokens)
 {
@@ -101,7 +101,7 @@ GDN_GPU_STRUCT(gdn_gpu_gated_delta_net)
     gdn_gpu_pool log; /* row; line: the stride of entries. Base 0 and log_entries 0: no log */
     int64_t pool_offset;
     uint64_t seq_start, state_src, state_dst, position, state_checkpoint;
-    uint64_t log_row, state_position, state_commit, parent;
+    uint64_t log_row, base_position, commit, parent;
     GDN_GPU_MEMORY bad;
     GDN_GPU_I32 n_seqs, n_tokens, n_heads_k, n_heads_v;
     GDN_GPU_I32 head_dim_k, head_dim_v, head_map, n_snapshots;

@@ -48,28 +48,13 @@ gdn_status gdn_metal_run_gated_delta_net(void *device, const void *problem, cons
     const gdn_gpu_gated_delta_net params = gdn_gpu_params_gated_delta_net(&gpu, p, plan);
     const gdn_place bad = { .data = dev->bad_buffer };
     const gdn_log_view *log = &p->log;
-    const gdn_place *const operands[] = { &p->q.at,
-                                          &p->k.at,
-                                          &p->v.at,
-                                          &p->g.at,
-                                          &p->beta.at,
-                                          &p->ssm_a.at,
-                                          &p->dt_bias.at,
-                                          &p->out.at,
-                                          &p->state_in.at,
-                                          &p->state_out.at,
-                                          &p->seq_start,
-                                          &p->state_src,
-                                          &p->state_dst,
-                                          &p->position,
-                                          &p->checkpoints.map,
-                                          &bad,
-                                          &p->read_key.at,
-                                          &log->at,
-                                          &log->row,
-                                          &log->state_position,
-                                          &log->state_commit,
-                                          &p->parent };
+    const gdn_place *const operands[] = {
+        &p->q.at,      &p->k.at,        &p->v.at,      &p->g.at,        &p->beta.at,
+        &p->ssm_a.at,  &p->dt_bias.at,  &p->out.at,    &p->state_in.at, &p->state_out.at,
+        &p->seq_start, &p->state_src,   &p->state_dst, &p->position,    &p->checkpoints.map,
+        &bad,          &p->read_key.at, &log->at,      &log->row,       &log->base_position,
+        &log->commit,  &p->parent
+    };
     gdn_metal_dispatch dispatch = { .kernel = (gdn_metal_kernel)plan->variant,
                                     .params = &params,
                                     .params_bytes = sizeof params,

@@ -22,8 +22,8 @@ struct DeltaBuffers {
     device const uchar *state_checkpoint;
     device uchar *log;
     device const uchar *log_row;
-    device const uchar *state_position;
-    device const uchar *state_commit;
+    device const uchar *base_position;
+    device const uchar *commit;
     device const uchar *parent;
     device atomic_uint *bad;
     device const uchar *read_key;
@@ -62,8 +62,8 @@ GDN_INLINE bool find_log(constant gdn_gpu_gated_delta_net &p, thread const Delta
         return true;
     }
     at.row = map_at(b.log_row, (p.has & GDN_GPU_HAS_LOG_ROW) != 0, at.s, at.s);
-    at.base_position = map_at(b.state_position, (p.has & GDN_GPU_HAS_STATE_POSITION) != 0, at.s, at.position);
-    at.commit = map_at(b.state_commit, !padding && (p.has & GDN_GPU_HAS_STATE_COMMIT) != 0, at.s, GDN_GPU_NONE);
+    at.base_position = map_at(b.base_position, (p.has & GDN_GPU_HAS_BASE_POSITION) != 0, at.s, at.position);
+    at.commit = map_at(b.commit, !padding && (p.has & GDN_GPU_HAS_COMMIT) != 0, at.s, GDN_GPU_NONE);
     if (at.row < GDN_GPU_NONE || at.row >= p.log_rows) {
         report(b.bad, GDN_GPU_BAD_LOG_ROW);
         return false;

@@ -356,30 +356,16 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
         device const uchar *state_dst [[buffer(13)]], device const uchar *position [[buffer(14)]],                     \
         device const uchar *state_checkpoint [[buffer(15)]], device atomic_uint *bad [[buffer(16)]],                   \
         device const uchar *read_key [[buffer(17)]], device uchar *log [[buffer(18)]],                                 \
-        device const uchar *log_row [[buffer(19)]], device const uchar *state_position [[buffer(20)]],                 \
-        device const uchar *state_commit [[buffer(21)]], device const uchar *parent [[buffer(22)]], GDN_THREAD
+        device const uchar *log_row [[buffer(19)]], device const uchar *base_position [[buffer(20)]],                  \
+        device const uchar *commit [[buffer(21)]], device const uchar *parent [[buffer(22)]], GDN_THREAD
 #define GDN_DELTA_BUFFERS                                                                                              \
-    const DeltaBuffers b = { q,                                                                                        \
-                             k,                                                                                        \
-                             v,                                                                                        \
-                             g,                                                                                        \
-                             beta,                                                                                     \
-                             ssm_a,                                                                                    \
-                             dt_bias,                                                                                  \
-                             result,                                                                                   \
-                             state_in,                                                                                 \
-                             state_out,                                                                                \
-                             seq_start,                                                                                \
-                             state_src,                                                                                \
-                             state_dst,                                                                                \
-                             position,                                                                                 \
-                             state_checkpoint,                                                                         \
-                             log,                                                                                      \
-                             log_row,                                                                                  \
-                             state_position,                                                                           \
-                             state_commit,                                                                             \
-                             parent,                                                                                   \
-                             bad,                                                                                      \
+    const DeltaBuffers b = { q,         k,         v,                                                                  \
+                             g,         beta,      ssm_a,                                                              \
+                             dt_bias,   result,    state_in,                                                           \
+                             state_out, seq_start, state_src,                                                          \
+                             state_dst, position,  state_checkpoint,                                                   \
+                             log,       log_row,   base_position,                                                      \
+                             commit,    parent,    bad,                                                                \
                              read_key };
 #define GDN_DELTA(name, ...)                                                                                           \
     GDN_KERNEL(gdn_metal_delta_##name, GDN_DELTA_OPERANDS)                                                             \

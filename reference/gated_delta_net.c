@@ -142,7 +142,7 @@ static void columns(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, 
     const int32_t src = gdn_state_src_at(p, s);
     const int32_t n = p->head_dim_k;
     const int32_t position = gdn_map_at(&p->position, s, 0), committed = gdn_commit_position(p, position);
-    const int32_t base_position = gdn_map_at(&p->log.state_position, s, position);
+    const int32_t base_position = gdn_map_at(&p->log.base_position, s, position);
     const gdn_token_view *const read_key = gdn_has_read_key(p) ? &p->read_key : &p->k;
     float columns_of_state[COLUMNS][MAX_DIM], q[MAX_DIM], k[MAX_DIM], r[MAX_DIM], a[MAX_DIM], ar[MAX_DIM];
     float base[COLUMNS][MAX_DIM]; /* of a tree: the state at the position */
@@ -157,7 +157,7 @@ static void columns(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, 
                                         p->state_in.dtype, 0);
         }
         replay(p, s, h, j, S, base_position, committed);
-        store_column(p, gdn_state_commit_at(&p->log, s), h, j, S);
+        store_column(p, gdn_commit_at(&p->log, s), h, j, S);
         replay(p, s, h, j, S, committed, position);
     }
     if (p->tree) memcpy(base, columns_of_state, sizeof base[0] * (size_t)(end - j0));

@@ -11,8 +11,8 @@ bool find_log()
         return true;
     }
     at.row = map_at(p.log_row, at.s, at.s);
-    at.base_position = map_at(p.state_position, at.s, at.position);
-    at.commit = at.src != GDN_GPU_SKIP ? map_at(p.state_commit, at.s, GDN_GPU_NONE) : GDN_GPU_NONE;
+    at.base_position = map_at(p.base_position, at.s, at.position);
+    at.commit = at.src != GDN_GPU_SKIP ? map_at(p.commit, at.s, GDN_GPU_NONE) : GDN_GPU_NONE;
     if (at.row < GDN_GPU_NONE || at.row >= p.log_rows) {
         report(p.bad, GDN_GPU_BAD_LOG_ROW);
         return false;

@@ -19,7 +19,7 @@ typedef struct rt_rows {
 /* Index maps of a step's kernel calls, in e->maps. */
 typedef struct rt_step_maps {
     gdn_span seq_start, state_src, state_dst, position, conv_src, conv_dst, state_checkpoint, conv_checkpoint;
-    gdn_span log_row, state_position, state_commit, parent;
+    gdn_span log_row, base_position, commit, parent;
 } rt_step_maps;
 
 struct rt_engine {

@@ -48,8 +48,8 @@ gdn_status rt_layers_begin(rt_engine *e, const rt_step *step)
     m->conv_dst = put(e, &at, step->conv_dst, step->n_spans);
     if (step->n_log) {
         m->log_row = put(e, &at, step->log_row, step->n_spans);
-        m->state_position = put(e, &at, step->state_position, step->n_spans);
-        m->state_commit = put(e, &at, step->state_commit, step->n_spans);
+        m->base_position = put(e, &at, step->base_position, step->n_spans);
+        m->commit = put(e, &at, step->commit, step->n_spans);
     }
     if (step->parent) m->parent = put(e, &at, step->parent, step->n_rows);
     if (step->n_checkpoints) {
@@ -137,8 +137,8 @@ static gdn_status delta(rt_engine *e, const rt_layer *layer, const rt_step *step
     if (step->n_log) {
         log.entries = pooled(pool->log, pool->n_log_rows, step->n_log);
         log.row = m->log_row;
-        log.base_position = m->state_position;
-        log.commit = m->state_commit;
+        log.base_position = m->base_position;
+        log.commit = m->commit;
         a.log = &log;
     }
     if (step->n_checkpoints) {

@@ -172,11 +172,11 @@ static gdn_status create_step(rt_memory *m)
     m->step.conv_src = rt_calloc(n, 4, "a step");
     m->step.conv_dst = rt_calloc(n, 4, "a step");
     m->step.log_row = rt_calloc(n, 4, "a step");
-    m->step.state_position = rt_calloc(n, 4, "a step");
-    m->step.state_commit = rt_calloc(n, 4, "a step");
+    m->step.base_position = rt_calloc(n, 4, "a step");
+    m->step.commit = rt_calloc(n, 4, "a step");
     if (!m->step_span || !m->taken || !m->seen || !m->step.seq_start || !m->step.length || !m->step.state_src ||
-        !m->step.state_dst || !m->step.conv_src || !m->step.conv_dst || !m->step.log_row || !m->step.state_position ||
-        !m->step.state_commit)
+        !m->step.state_dst || !m->step.conv_src || !m->step.conv_dst || !m->step.log_row || !m->step.base_position ||
+        !m->step.commit)
         return GDN_OUT_OF_MEMORY;
     m->step.span = m->step_span;
     return GDN_OK;
@@ -234,25 +234,12 @@ void rt_memory_destroy(rt_memory *m)
         rt_free((*r)->free);
         rt_free((*r)->kept);
     }
-    void *const arrays[] = { m->seq,
-                             m->step_span,
-                             m->taken,
-                             m->seen,
-                             m->step.seq_start,
-                             m->step.length,
-                             m->step.state_src,
-                             m->step.state_dst,
-                             m->step.conv_src,
-                             m->step.conv_dst,
-                             m->step.log_row,
-                             m->step.state_position,
-                             m->step.state_commit,
-                             m->step.rope,
-                             m->step.new_cell,
-                             m->step.cells,
-                             m->step.n_cells,
-                             m->step_parent,
-                             m->branch_cells };
+    void *const arrays[] = {
+        m->seq,          m->step_span,          m->taken,          m->seen,          m->step.seq_start,
+        m->step.length,  m->step.state_src,     m->step.state_dst, m->step.conv_src, m->step.conv_dst,
+        m->step.log_row, m->step.base_position, m->step.commit,    m->step.rope,     m->step.new_cell,
+        m->step.cells,   m->step.n_cells,       m->step_parent,    m->branch_cells
+    };
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) rt_free(arrays[i]);
     rt_free(m);
 }

@@ -103,13 +103,13 @@ typedef struct rt_step {
     int32_t n_snapshots; /* K; with a log 1, or 0 if no span writes its end state                    */
     int32_t *state_dst;  /* [n_spans][n_snapshots]                                                   */
     int32_t n_log;       /* entries per log row; 0: no log, ignore the next 3 maps                   */
-    int32_t *log_row, *state_position, *state_commit; /* [n_spans]                                    */
-    int32_t *conv_src, *conv_dst; /* [n_spans]                                                        */
-    int32_t *rope;                /* [n_rows] positions: that of the row before, or of its parent, and 1         */
-    int32_t *new_cell;            /* [n_rows] cell that each row writes                                       */
-    const int32_t **cells;        /* [n_rows] the row's cells by position ...                                 */
-    int32_t *n_cells;             /* [n_rows] ... and the number it attends to, with itself                   */
-    const int32_t *parent;        /* [n_rows] of a tree step (rt_step_begin_tree()), or NULL                  */
+    int32_t *log_row, *base_position, *commit; /* [n_spans]                                    */
+    int32_t *conv_src, *conv_dst;              /* [n_spans]                                                        */
+    int32_t *rope;         /* [n_rows] positions: that of the row before, or of its parent, and 1         */
+    int32_t *new_cell;     /* [n_rows] cell that each row writes                                       */
+    const int32_t **cells; /* [n_rows] the row's cells by position ...                                 */
+    int32_t *n_cells;      /* [n_rows] ... and the number it attends to, with itself                   */
+    const int32_t *parent; /* [n_rows] of a tree step (rt_step_begin_tree()), or NULL                  */
     /* filled by rt_step_tokens() (prefix_cache.h); n_checkpoints 0: no checkpoints in this step */
     int32_t checkpoint_interval, n_checkpoints;
     int32_t *state_checkpoint, *conv_checkpoint; /* [n_spans][n_checkpoints]                          */

@@ -148,9 +148,9 @@ static void begin_log(rt_memory *m, int32_t i)
     m->taken[i].state_to = to;
     m->taken[i].state_at = plan.writes;
     step->log_row[i] = plan.logs ? s->log_row : GDN_NONE;
-    step->state_position[i] = rt_state_at(s);
+    step->base_position[i] = rt_state_at(s);
     const int at_end = plan.writes > s->length;
-    step->state_commit[i] = at_end ? GDN_NONE : to;
+    step->commit[i] = at_end ? GDN_NONE : to;
     step->state_dst[i] = at_end ? to : GDN_NONE;
     step->n_snapshots |= at_end;
     step->n_log |= plan.logs ? m->n_log : 0;
