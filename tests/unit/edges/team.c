@@ -272,6 +272,16 @@ static void *stay(void *go_on)
     return NULL;
 }
 
+/* All threads of the process, also those that a sanitizer has started. */
+static void bind_process(const cpu_set_t *set)
+{
+    DIR *threads = opendir("/proc/self/task");
+    NEED(threads);
+    for (const struct dirent *one; (one = readdir(threads));)
+        if (one->d_name[0] != '.') NEED(!sched_setaffinity((pid_t)strtol(one->d_name, NULL, 10), sizeof *set, set));
+    (void)closedir(threads);
+}
+
 /* A thread that is bound to one processor creates a team: its members use those of the process. Where the whole process
  * is bound, there is one. Returns the processors of the process. */
 static int bound_caller(void)
@@ -293,8 +303,9 @@ static int bound_caller(void)
     if (n > 1) REQUIRE(members_of(2) == n && members_of(5) == n);
     atomic_store(&go_on, 0);
     NEED(!pthread_join(other, NULL));
+    bind_process(&one);
     REQUIRE(gdn_team_default_threads(NULL) == 1 && members_of(3) == 1);
-    NEED(!sched_setaffinity(0, sizeof all, &all));
+    bind_process(&all);
     REQUIRE(gdn_team_default_threads(NULL) == n);
     return n;
 }
