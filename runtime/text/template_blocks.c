@@ -97,7 +97,10 @@ static tpl_node *setting(tpl_parser *p)
         tpl_node *block = is_sign(p, "|") ? tpl_new_node(p, TPL_BLOCK) : NULL;
         if (take_sign(p, "|")) value = tpl_filtered(p, block);
         tpl_demand_end(p);
+        const int outside = p->loops;
+        p->loops = 0; /* break would leave the block, and nothing is set */
         body = tpl_blocks(p, ends);
+        p->loops = outside;
         if (block) block->list = body;
         if (block) body = NULL;
         if (p->status) return NULL;

@@ -21,7 +21,7 @@ static tpl_value lookup(tpl_run *r, const tpl_scope *scope, tpl_text name)
     static const char *const functions[] = { "raise_exception", "namespace", "range", "strftime_now" };
     tpl_value v = { .kind = TPL_UNDEFINED };
     for (; scope; scope = scope->parent) {
-        const tpl_value *found = tpl_get(&scope->names, name);
+        const tpl_value *found = tpl_get(r, &scope->names, name);
         if (found) return *found;
     }
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
@@ -73,7 +73,7 @@ static tpl_value item(tpl_run *r, const tpl_value *of, const tpl_value *index)
     const tpl_value undefined = { .kind = TPL_UNDEFINED };
     if (index->kind == TPL_CHARACTERS) return tpl_attribute(r, of, index->of.text, 1);
     if (of->kind == TPL_MAPPING && index->kind == TPL_INTEGER) {
-        const tpl_value *found = tpl_get_of(of->of.map, index);
+        const tpl_value *found = tpl_get_of(r, of->of.map, index);
         return found ? *found : undefined;
     }
     if (of->kind == TPL_SEQUENCE && index->kind == TPL_INTEGER) {
@@ -82,7 +82,7 @@ static tpl_value item(tpl_run *r, const tpl_value *of, const tpl_value *index)
     }
     if (of->kind == TPL_CHARACTERS && index->kind == TPL_INTEGER) {
         const tpl_text t = of->of.text;
-        const int64_t n = (int64_t)tpl_count_characters(t),
+        const int64_t n = (int64_t)tpl_count_characters(r, t),
                       i = index->of.number < 0 ? n + index->of.number : index->of.number;
         uint64_t at = 0;
         uint32_t code;
@@ -114,7 +114,7 @@ static tpl_value slice(tpl_run *r, tpl_scope *scope, const tpl_node *node)
             return tpl_refuse(r, "a bound of a slice is %s", tpl_kind_name(bounds[i]));
     const int64_t step = by.kind == TPL_INTEGER ? by.of.number : 1;
     if (of.kind == TPL_CHARACTERS && step == 1) {
-        const int64_t n = (int64_t)tpl_count_characters(of.of.text);
+        const int64_t n = (int64_t)tpl_count_characters(r, of.of.text);
         const int64_t i = bound(&from, n, 0, 0, n), k = bound(&to, n, n, 0, n);
         uint64_t begin = 0, end = 0;
         uint32_t code;
@@ -185,7 +185,7 @@ static int order(tpl_run *r, const tpl_value *a, const tpl_value *b)
         return (a->of.number > b->of.number) - (a->of.number < b->of.number);
     if (a->kind == TPL_CHARACTERS && b->kind == TPL_CHARACTERS) {
         const uint64_t n = a->of.text.n < b->of.text.n ? a->of.text.n : b->of.text.n;
-        const int here = n ? memcmp(a->of.text.text, b->of.text.text, (size_t)n) : 0;
+        const int here = n && tpl_work(r, n / 16) ? memcmp(a->of.text.text, b->of.text.text, (size_t)n) : 0;
         return here ? (here > 0) - (here < 0) : (a->of.text.n > b->of.text.n) - (a->of.text.n < b->of.text.n);
     }
     (void)tpl_refuse(r, "%s and %s have no order", tpl_kind_name(a), tpl_kind_name(b));
@@ -271,7 +271,7 @@ static tpl_value call_macro(tpl_run *r, const tpl_macro *m, const tpl_arguments 
     tpl_scope *scope = tpl_new_scope(r, m->scope);
     if (!scope) return undefined;
     for (const tpl_node *p = m->node->b; p && !r->status; p = p->next, i++) {
-        const tpl_value *given = tpl_get(&a->named, text_of(p));
+        const tpl_value *given = tpl_get(r, &a->named, text_of(p));
         if (given && i < a->n) return tpl_refuse(r, "an argument is given twice");
         named += given != NULL;
         tpl_put(r, &scope->names, text_of(p),

@@ -77,7 +77,7 @@ tpl_value tpl_attribute(tpl_run *r, const tpl_value *of, tpl_text name, int by_i
     case TPL_UNDEFINED: return tpl_refuse(r, "'%.*s' is asked of something undefined", TPL_SHOWN(name.text, name.n));
     case TPL_LOOP: return loop_attribute(r, of->of.loop, name);
     case TPL_NAMESPACE:
-    case TPL_MAPPING: found = tpl_get(of->of.map, name); break;
+    case TPL_MAPPING: found = tpl_get(r, of->of.map, name); break;
     default: break;
     }
     if (found && (by_item || of->kind == TPL_NAMESPACE)) return *found;
@@ -109,13 +109,13 @@ static tpl_value split(tpl_run *r, tpl_text text, tpl_text by, int64_t most)
 {
     uint64_t n = 1;
     if (!by.n) return tpl_refuse(r, "split by an empty string");
-    for (uint64_t at = tpl_find(text, by, 0); at <= text.n && (most < 0 || n <= (uint64_t)most);
-         at = tpl_find(text, by, at + by.n))
+    for (uint64_t at = tpl_find(r, text, by, 0); at <= text.n && (most < 0 || n <= (uint64_t)most);
+         at = tpl_find(r, text, by, at + by.n))
         n++;
     tpl_value parts = tpl_list_of(r, n);
     uint64_t from = 0;
-    for (uint64_t i = 0; i < parts.of.list.n; i++) {
-        const uint64_t to = i + 1 < n ? tpl_find(text, by, from) : text.n;
+    for (uint64_t i = 0; i < parts.of.list.n && !r->status; i++) {
+        const uint64_t to = i + 1 < n ? tpl_find(r, text, by, from) : text.n;
         parts.of.list.item[i] = tpl_characters(tpl_part(text, from, to));
         from = to + by.n;
     }
@@ -128,14 +128,14 @@ static tpl_value replace(tpl_run *r, tpl_text text, tpl_text what, tpl_text by)
     uint64_t from = 0;
     if (!what.n) return tpl_refuse(r, "an empty string is replaced");
     r->out = &written;
-    for (uint64_t at = tpl_find(text, what, 0); !r->status && at <= text.n; at = tpl_find(text, what, from)) {
+    for (uint64_t at = tpl_find(r, text, what, 0); !r->status && at <= text.n; at = tpl_find(r, text, what, from)) {
         tpl_write(r, tpl_part(text, from, at));
         tpl_write(r, by);
         from = at + what.n;
     }
     tpl_write(r, tpl_part(text, from, text.n));
     r->out = outside;
-    const tpl_text done = { written.text, written.mark, written.n };
+    const tpl_text done = { written.text ? written.text : "", written.mark, written.n };
     return tpl_characters(done);
 }
 
@@ -147,7 +147,8 @@ static tpl_value string_method(tpl_run *r, tpl_text text, tpl_text name, const t
     for (int i = 0; i < 3; i++)
         if (tpl_is(name, strips[i])) {
             if (!takes(r, a, name, 0, 1) || !(all_of(a, TPL_CHARACTERS) || all_of(a, TPL_NONE))) break;
-            return tpl_characters(tpl_strip(text, a->n && v[0].kind == TPL_CHARACTERS ? &v[0].of.text : NULL, i + 1));
+            return tpl_characters(
+                tpl_strip(r, text, a->n && v[0].kind == TPL_CHARACTERS ? &v[0].of.text : NULL, i + 1));
         }
     if (tpl_is(name, "split") && takes(r, a, name, 1, 2) && v[0].kind == TPL_CHARACTERS &&
         (a->n == 1 || v[1].kind == TPL_INTEGER))
@@ -155,8 +156,9 @@ static tpl_value string_method(tpl_run *r, tpl_text text, tpl_text name, const t
     const int begins = tpl_is(name, "startswith");
     if ((begins || tpl_is(name, "endswith")) && takes(r, a, name, 1, 1) && all_of(a, TPL_CHARACTERS)) {
         const uint64_t n = v[0].of.text.n;
-        return tpl_bool(n <= text.n && tpl_same_text(begins ? tpl_part(text, 0, n) : tpl_part(text, text.n - n, text.n),
-                                                     v[0].of.text));
+        return tpl_bool(
+            n <= text.n && tpl_work(r, n / 16) &&
+            tpl_same_text(begins ? tpl_part(text, 0, n) : tpl_part(text, text.n - n, text.n), v[0].of.text));
     }
     if (tpl_is(name, "replace") && takes(r, a, name, 2, 2) && all_of(a, TPL_CHARACTERS))
         return replace(r, text, v[0].of.text, v[1].of.text);
@@ -203,7 +205,7 @@ tpl_value tpl_method(tpl_run *r, const tpl_value *of, tpl_text name, const tpl_a
             if (tpl_is(name, whole[i]) && takes(r, a, name, 0, 0)) return entries(r, of->of.map, i);
         if (tpl_is(name, "get") && takes(r, a, name, 1, 2) &&
             (a->value[0].kind == TPL_CHARACTERS || a->value[0].kind == TPL_INTEGER)) {
-            const tpl_value *found = tpl_get_of(of->of.map, &a->value[0]);
+            const tpl_value *found = tpl_get_of(r, of->of.map, &a->value[0]);
             return found ? *found : a->n == 2 ? a->value[1] : none;
         }
     }
@@ -216,7 +218,7 @@ static uint64_t length(tpl_run *r, const tpl_value *of)
 {
     switch (of->kind) {
     case TPL_UNDEFINED: return 0;
-    case TPL_CHARACTERS: return tpl_count_characters(of->of.text);
+    case TPL_CHARACTERS: return tpl_count_characters(r, of->of.text);
     case TPL_SEQUENCE: return of->of.list.n;
     case TPL_MAPPING: return of->of.map->n;
     default: (void)tpl_refuse(r, "%s has no length", tpl_kind_name(of)); return 0;
@@ -228,11 +230,11 @@ static tpl_value by_attribute(tpl_run *r, const tpl_value *of, tpl_text name, co
 {
     static const tpl_text as = { "attribute", NULL, 9 };
     const int maps = tpl_is(name, "map"), keeps = tpl_is(name, "selectattr");
-    const tpl_value *which = maps ? tpl_get(&a->named, as) : a->n ? &a->value[0] : NULL;
+    const tpl_value *which = maps ? tpl_get(r, &a->named, as) : a->n ? &a->value[0] : NULL;
     const tpl_value nothing = { .kind = TPL_UNDEFINED };
     tpl_value done;
     if (!which || which->kind != TPL_CHARACTERS || (maps ? a->n || a->named.n != 1 : a->named.n != 0) ||
-        tpl_find(which->of.text, tpl_string(".").of.text, 0) <= which->of.text.n)
+        tpl_find(r, which->of.text, tpl_string(".").of.text, 0) <= which->of.text.n)
         return tpl_refuse(r, "the filter %.*s with these arguments is not known here", TPL_SHOWN(name.text, name.n));
     done = tpl_list_of(r, of->of.list.n);
     if (r->status) return nothing;
@@ -261,7 +263,7 @@ static tpl_value sorted(tpl_run *r, const tpl_map *map)
             const tpl_value *const x = &pair->of.list.item[0], *const y = &before->of.list.item[0];
             if (x->kind != TPL_INTEGER || y->kind != TPL_INTEGER)
                 return tpl_refuse(r, "the filter dictsort of keys that are strings is not known here");
-            if (x->of.number >= y->of.number) break;
+            if (x->of.number >= y->of.number || !tpl_work(r, 4)) break;
             const tpl_value kept = *pair;
             *pair = *before;
             *before = kept;
@@ -274,12 +276,12 @@ static tpl_value join(tpl_run *r, const tpl_value *of, const tpl_arguments *a)
     tpl_buffer written = { 0 }, *const outside = r->out;
     const tpl_text between = a->n ? tpl_to_text(r, &a->value[0]) : tpl_string("").of.text;
     r->out = &written;
-    for (uint64_t i = 0; !r->status && i < of->of.list.n; i++) {
+    for (uint64_t i = 0; tpl_work(r, 4) && i < of->of.list.n; i++) {
         if (i) tpl_write(r, between);
         tpl_write(r, tpl_to_text(r, &of->of.list.item[i]));
     }
     r->out = outside;
-    const tpl_text done = { written.text, written.mark, written.n };
+    const tpl_text done = { written.text ? written.text : "", written.mark, written.n };
     return tpl_characters(done);
 }
 

@@ -181,7 +181,8 @@ typedef struct tpl_run {
     gdn_status status; /* the first failure; afterwards all functions return at once */
     uint32_t line;
     int depth;
-    int64_t steps; /* left */
+    int64_t steps; /* left: evaluations and statements                       */
+    int64_t work;  /* left: of what takes time and neither steps nor memory  */
     tpl_buffer *out;
     enum { TPL_ON, TPL_BREAKS, TPL_CONTINUES } flow;
 } tpl_run;
@@ -197,6 +198,8 @@ typedef struct tpl_arguments {
 gdn_status tpl_fail(uint32_t line, char *text);
 /* Makes the run fail with the current line, unless it has failed before. Returns an undefined value. */
 tpl_value tpl_refuse(tpl_run *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Counts n units of work, of some nanoseconds each. Returns 0 after a failure: the template has used up its work. */
+int tpl_work(tpl_run *r, uint64_t n);
 /* For error texts: at most 60 bytes of a template's text, as the arguments of "%.*s". */
 #define TPL_SHOWN(text, n) (int)((n) < 60 ? (n) : 60), (text)
 
@@ -220,18 +223,19 @@ tpl_text tpl_to_text(tpl_run *r, const tpl_value *v);
 tpl_text tpl_join(tpl_run *r, tpl_text a, tpl_text b);
 tpl_text tpl_part(tpl_text t, uint64_t from, uint64_t to);
 /* Position of `part` in t, at or after byte `from`; t.n + 1: not found. */
-uint64_t tpl_find(tpl_text t, tpl_text part, uint64_t from);
+uint64_t tpl_find(tpl_run *r, tpl_text t, tpl_text part, uint64_t from);
 /* Length in bytes of the first character of n > 0 bytes, and its code point. An invalid byte is one character. */
 int tpl_character(const char *text, uint64_t n, uint32_t *code);
-uint64_t tpl_count_characters(tpl_text t);
+uint64_t tpl_count_characters(tpl_run *r, tpl_text t);
 uint64_t tpl_encode(uint32_t code, char *to); /* as UTF-8, 1 to 4 bytes; returns their number */
-/* Strips characters of `of` (NULL: Python's whitespace) from a string. sides: 1 the beginning, 2 the end, 3 both. */
-tpl_text tpl_strip(tpl_text t, const tpl_text *of, int sides);
+/* Strips characters of `of` (NULL: Python's whitespace) from a string. sides: 1 the beginning, 2 the end, 3 both. r may
+ * be NULL where `of` is. */
+tpl_text tpl_strip(tpl_run *r, tpl_text t, const tpl_text *of, int sides);
 void tpl_write(tpl_run *r, tpl_text text);
 
-tpl_value *tpl_get(const tpl_map *map, tpl_text key); /* NULL: there is none */
+tpl_value *tpl_get(tpl_run *r, const tpl_map *map, tpl_text key); /* NULL: there is none */
 void tpl_put(tpl_run *r, tpl_map *map, tpl_text key, tpl_value value);
-tpl_value *tpl_get_of(const tpl_map *map, const tpl_value *key); /* key: a string or a number */
+tpl_value *tpl_get_of(tpl_run *r, const tpl_map *map, const tpl_value *key); /* key: a string or a number */
 void tpl_put_of(tpl_run *r, tpl_map *map, const tpl_value *key, tpl_value value);
 tpl_value tpl_list_of(tpl_run *r, uint64_t n); /* n undefined values */
 tpl_scope *tpl_new_scope(tpl_run *r, tpl_scope *parent);

@@ -51,7 +51,7 @@ static void skip(lexer *x, uint64_t n)
 static void skip_space(lexer *x)
 {
     const tpl_text rest = { x->at, NULL, (uint64_t)(x->end - x->at) };
-    skip(x, rest.n - tpl_strip(rest, NULL, 1).n);
+    skip(x, rest.n - tpl_strip(NULL, rest, NULL, 1).n);
 }
 
 /* ---- Text between tags ---- */
@@ -62,12 +62,12 @@ static void put_data(lexer *x, const char *begin, char sign, int prints)
 {
     tpl_text data = { begin, NULL, (uint64_t)(x->at - begin) };
     if (sign == '-') {
-        data = tpl_strip(data, NULL, 2);
+        data = tpl_strip(NULL, data, NULL, 2);
     } else if (sign != '+' && !prints) {
         uint64_t from = data.n;
         while (from && data.text[from - 1] != '\n') from--;
         const tpl_text last = tpl_part(data, from, data.n);
-        if ((from || x->starts_line) && !tpl_strip(last, NULL, 1).n) data.n = from;
+        if ((from || x->starts_line) && !tpl_strip(NULL, last, NULL, 1).n) data.n = from;
     }
     if (data.n) (void)put(x, TPL_DATA, data.text, data.n);
 }

@@ -243,6 +243,7 @@ gdn_status rt_template_render(const rt_template *t, const rt_template_input *inp
         bytes += input->messages[i].text.bytes + input->messages[i].reasoning.bytes;
     r.arena.limit = (UINT64_C(64) << 20) + 64 * bytes + 16384 * (uint64_t)input->n_messages;
     r.steps = 1000000 + 1000 * (int64_t)input->n_messages;
+    r.work = (INT64_C(1) << 28) + 256 * (int64_t)bytes + 65536 * (int64_t)input->n_messages;
     *out = (rt_template_text){ 0 };
     put(&r, &given.names, "messages", messages(&r, input));
     put(&r, &given.names, "tools", none); /* as transformers passes them if there are none */

@@ -58,6 +58,7 @@ tpl_value tpl_change_case(tpl_run *r, tpl_text text, int up)
         const int length = tpl_character(text.text + at, text.n - at, &code);
         const tpl_text old = tpl_part(text, at, at + (uint64_t)length);
         at += (uint64_t)length;
+        (void)tpl_work(r, code < 0x80 ? 1 : 64);
         if (!up && code == CAPITAL_SIGMA) (void)tpl_refuse(r, "the lower case of a capital sigma is not known here");
         const int count = length == 1 && code >= 0x80 ? 1 : cased(code, up, to); /* one byte: not UTF-8 */
         if (count == 1 && (to[0] == code || (length == 1 && code >= 0x80))) {
@@ -77,13 +78,15 @@ tpl_value tpl_to_whole(tpl_run *r, const tpl_value *of, const tpl_value *otherwi
     if (of->kind == TPL_INTEGER || of->kind == TPL_BOOL) return tpl_integer(of->of.number);
     if (of->kind == TPL_NONE || of->kind == TPL_SEQUENCE || of->kind == TPL_MAPPING) return *otherwise;
     if (of->kind != TPL_CHARACTERS) return tpl_refuse(r, "the filter int of %s is not known here", tpl_kind_name(of));
-    const tpl_text t = tpl_strip(of->of.text, NULL, 3);
+    const tpl_text all = of->of.text, t = tpl_strip(r, all, NULL, 3);
     const int sign = t.n && (t.text[0] == '-' || t.text[0] == '+');
     int64_t n = 0;
     uint64_t at = (uint64_t)sign;
     int digits = 0, good = t.n > at;
-    for (uint64_t i = 0; i < t.n; i++)
+    for (uint64_t i = 0; i < t.n && tpl_work(r, 1); i++)
         digits |= (t.text[i] >= '0' && t.text[i] <= '9') || (unsigned char)t.text[i] >= 0x80;
+    for (uint64_t i = 0; i < all.n; i++) /* whitespace of str.strip(), but of int() only beside non-ASCII */
+        if (all.text[i] >= 0x1c && all.text[i] <= 0x1f) digits = 1, good = 0;
     for (; good && at < t.n; at++) {
         good = t.text[at] >= '0' && t.text[at] <= '9' && !__builtin_mul_overflow(n, 10, &n) &&
                !__builtin_add_overflow(n, t.text[at] - '0', &n);

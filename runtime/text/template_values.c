@@ -1,4 +1,5 @@
 /* Strings, lists and scopes of chat templates, and the arena of a rendering. See template_internal.h. */
+#define _GNU_SOURCE /* memmem, which takes linear time */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -61,6 +62,13 @@ tpl_value tpl_refuse(tpl_run *r, const char *format, ...)
     va_end(list);
     r->status = tpl_fail(r->line, text);
     return nothing;
+}
+
+int tpl_work(tpl_run *r, uint64_t n)
+{
+    if (!r->status && n > (uint64_t)r->work) (void)tpl_refuse(r, "it does not come to an end");
+    else if (!r->status) r->work -= (int64_t)n;
+    return !r->status;
 }
 
 static void *new_of(tpl_run *r, uint64_t bytes)
@@ -131,16 +139,20 @@ int tpl_equal(tpl_run *r, const tpl_value *a, const tpl_value *b)
 {
     const int numbers =
         (a->kind == TPL_BOOL || a->kind == TPL_INTEGER) && (b->kind == TPL_BOOL || b->kind == TPL_INTEGER);
+    if (!tpl_work(r, 1)) return 0;
     if (numbers) return a->of.number == b->of.number;
     if (a->kind != b->kind) return 0;
     switch (a->kind) {
     case TPL_UNDEFINED:
     case TPL_NONE: return 1;
-    case TPL_CHARACTERS: return tpl_same_text(a->of.text, b->of.text);
+    case TPL_CHARACTERS: return tpl_work(r, a->of.text.n / 16) && tpl_same_text(a->of.text, b->of.text);
     case TPL_SEQUENCE: {
         int same = a->of.list.n == b->of.list.n;
+        if (r->depth == TPL_CALLS_MAX) (void)tpl_refuse(r, "it is nested too deeply");
+        r->depth++;
         for (uint64_t i = 0; same && !r->status && i < a->of.list.n; i++)
             same = tpl_equal(r, &a->of.list.item[i], &b->of.list.item[i]);
+        r->depth--;
         return same;
     }
     default: (void)tpl_refuse(r, "%s cannot be compared here", tpl_kind_name(a)); return 0;
@@ -156,9 +168,9 @@ int tpl_in(tpl_run *r, const tpl_value *item, const tpl_value *where)
         return 0;
     }
     if (where->kind == TPL_MAPPING && (item->kind == TPL_CHARACTERS || item->kind == TPL_INTEGER))
-        return tpl_get_of(where->of.map, item) != NULL;
+        return tpl_get_of(r, where->of.map, item) != NULL;
     if (where->kind == TPL_CHARACTERS && item->kind == TPL_CHARACTERS)
-        return tpl_find(where->of.text, item->of.text, 0) <= where->of.text.n;
+        return tpl_find(r, where->of.text, item->of.text, 0) <= where->of.text.n;
     (void)tpl_refuse(r, "%s cannot be looked for in %s", tpl_kind_name(item), tpl_kind_name(where));
     return 0;
 }
@@ -173,19 +185,20 @@ tpl_value tpl_list_of(tpl_run *r, uint64_t n)
 
 /* ---- Names ---- */
 
-tpl_value *tpl_get_of(const tpl_map *map, const tpl_value *key)
+tpl_value *tpl_get_of(tpl_run *r, const tpl_map *map, const tpl_value *key)
 {
-    for (const tpl_entry *e = map->first; e; e = e->next)
+    const uint64_t each = key->kind == TPL_CHARACTERS ? 4 + key->of.text.n / 16 : 4;
+    for (const tpl_entry *e = map->first; e && tpl_work(r, each); e = e->next)
         if (e->key.kind == key->kind && (key->kind == TPL_INTEGER ? e->key.of.number == key->of.number
                                                                   : tpl_same_text(e->key.of.text, key->of.text)))
             return e->value;
     return NULL;
 }
 
-tpl_value *tpl_get(const tpl_map *map, tpl_text key)
+tpl_value *tpl_get(tpl_run *r, const tpl_map *map, tpl_text key)
 {
     const tpl_value of = tpl_characters(key);
-    return tpl_get_of(map, &of);
+    return tpl_get_of(r, map, &of);
 }
 
 void tpl_put(tpl_run *r, tpl_map *map, tpl_text key, tpl_value value)
@@ -196,7 +209,7 @@ void tpl_put(tpl_run *r, tpl_map *map, tpl_text key, tpl_value value)
 
 void tpl_put_of(tpl_run *r, tpl_map *map, const tpl_value *key, tpl_value value)
 {
-    tpl_value *at = tpl_get_of(map, key);
+    tpl_value *at = tpl_get_of(r, map, key);
     if (!at) {
         tpl_entry *e = new_of(r, sizeof *e);
         at = new_of(r, sizeof *at);
@@ -225,16 +238,13 @@ tpl_text tpl_part(tpl_text t, uint64_t from, uint64_t to)
     return part;
 }
 
-uint64_t tpl_find(tpl_text t, tpl_text part, uint64_t from)
+uint64_t tpl_find(tpl_run *r, tpl_text t, tpl_text part, uint64_t from)
 {
-    for (uint64_t i = from; i <= t.n && part.n <= t.n - i; i++) {
-        if (!part.n) return i;
-        const char *const at = memchr(t.text + i, part.text[0], (size_t)(t.n - i - part.n + 1));
-        if (!at) break;
-        i = (uint64_t)(at - t.text);
-        if (!memcmp(at, part.text, (size_t)part.n)) return i;
-    }
-    return t.n + 1;
+    if (from > t.n || part.n > t.n - from) return t.n + 1;
+    if (!part.n) return from;
+    const char *const at = memmem(t.text + from, (size_t)(t.n - from), part.text, (size_t)part.n);
+    const uint64_t found = at ? (uint64_t)(at - t.text) : t.n + 1;
+    return tpl_work(r, (found - from) / 4 + part.n / 4) ? found : t.n + 1;
 }
 
 static void copy(char *text, unsigned char *mark, tpl_text from)
@@ -311,10 +321,11 @@ int tpl_character(const char *text, uint64_t n, uint32_t *code)
     return bytes;
 }
 
-uint64_t tpl_count_characters(tpl_text t)
+uint64_t tpl_count_characters(tpl_run *r, tpl_text t)
 {
     uint64_t n = 0;
     uint32_t code;
+    if (!tpl_work(r, t.n)) return 0;
     for (uint64_t at = 0; at < t.n; at += (uint64_t)tpl_character(t.text + at, t.n - at, &code)) n++;
     return n;
 }
@@ -327,12 +338,12 @@ static int is_space(uint32_t c)
 }
 
 /* True if the character of n bytes at `at` is to be stripped. */
-static int goes(tpl_text t, uint64_t at, int n, uint32_t code, const tpl_text *of)
+static int goes(tpl_run *r, tpl_text t, uint64_t at, int n, uint32_t code, const tpl_text *of)
 {
-    if (!of) return (n > 1 || code < 0x80) && is_space(code);
+    if (!of) return (n > 1 || code < 0x80) && is_space(code) && (!r || tpl_work(r, 8));
     const tpl_text one = tpl_part(t, at, at + (uint64_t)n);
     uint32_t other;
-    for (uint64_t i = 0; i < of->n;) {
+    for (uint64_t i = 0; i < of->n && tpl_work(r, 4);) {
         const int length = tpl_character(of->text + i, of->n - i, &other);
         if (tpl_same_text(one, tpl_part(*of, i, i + (uint64_t)length))) return 1;
         i += (uint64_t)length;
@@ -340,12 +351,12 @@ static int goes(tpl_text t, uint64_t at, int n, uint32_t code, const tpl_text *o
     return 0;
 }
 
-tpl_text tpl_strip(tpl_text t, const tpl_text *of, int sides)
+tpl_text tpl_strip(tpl_run *r, tpl_text t, const tpl_text *of, int sides)
 {
     uint32_t code;
     while (sides & 1 && t.n) {
         const int n = tpl_character(t.text, t.n, &code);
-        if (!goes(t, 0, n, code, of)) break;
+        if (!goes(r, t, 0, n, code, of)) break;
         t = tpl_part(t, (uint64_t)n, t.n);
     }
     while (sides & 2 && t.n) {
@@ -357,7 +368,7 @@ tpl_text tpl_strip(tpl_text t, const tpl_text *of, int sides)
                 n = (int)back;
             }
         (void)tpl_character(t.text + from, (uint64_t)n, &code);
-        if (!goes(t, from, n, code, of)) break;
+        if (!goes(r, t, from, n, code, of)) break;
         t = tpl_part(t, 0, from);
     }
     return t;

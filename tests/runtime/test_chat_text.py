@@ -59,6 +59,30 @@ def refusals(chat):
     require(chat.render(talk)[0] == b"\xff\xfe\xc3\xe2\x80", "bytes that are no UTF-8 are kept")
 
 
+def hostile(chat):
+    """What takes long or deep without many steps and without much memory is refused."""
+    twice = "{% set ns = namespace(a=[1], b=[1]) %}{% for i in range(COUNT) %}{% set ns.a = ITEM %}{% set ns.b = ITEM.b] %}{% endfor %}{{ ns.a == ns.b }}"
+    long, loop = "{% set s = '" + 900000 * "x" + "' %}", "{% for i in range(4000) %}{% set x = VALUE %}{% endfor %}"
+    for template, reason in ((twice.replace("ITEM.b]", "[ns.b, ns.b]").replace("ITEM", "[ns.a, ns.a]").replace("COUNT", "29"), "come to an end"),
+                             (twice.replace("ITEM.b]", "[ns.b]").replace("ITEM", "[ns.a]").replace("COUNT", "2000"), "nested too deeply"),
+                             (long + loop.replace("VALUE", "s|length"), "come to an end"), (long + loop.replace("VALUE", "s[-1]"), "come to an end"),
+                             (long + loop.replace("VALUE", "s|int"), "come to an end"), (long + loop.replace("VALUE", "'y' in s"), "come to an end"),
+                             (long + 3 * loop.replace("VALUE", "s.startswith(s)"), "come to an end"), (long + 3 * loop.replace("VALUE", "s == 'x' ~ s[1:] or s <= s"), "MiB of memory"),
+                             (long.replace("x", " ") + loop.replace("VALUE", "s|trim"), "come to an end"),
+                             ("{{ '" + 12000 * "a" + "'.strip('" + 12000 * "b" + "a') }}", "come to an end"),
+                             ("{% set l = range(400000)|list %}" + loop.replace("VALUE", "-1 in l"), "come to an end"),
+                             ("{% set l = ''.split('x') %}" + 18 * "{% set l = l + l %}" + loop.replace("VALUE", "l|join"), "come to an end"),
+                             ("{{ {" + ",".join(f"{i}: 1" for i in range(20000)) + "}|length }}", "come to an end"),
+                             ("{% set d = {" + ",".join(f"{i}: 1" for i in range(9000, 0, -1)) + "} %}" + 3 * "{{ d|dictsort|length }}", "come to an end")):
+        require(chat.template(template) == "ok", template[:60])
+        said = chat.render([("user", "Hi", None)])[1]
+        require(said.startswith("refused 2 ") and reason in said, f"{template[:30]}...{template[-60:]}: {said[:200]}")
+    texts = 500000 * "é", 200000 * "ab c"  # honest templates with long messages and long conversations have enough
+    require(chat.template("{% for m in messages %}{% if '</think>' in m.content %}a{% endif %}{{ m.content.split('</think>')[-1]|trim|length }}{{ m.content|upper|length }}"
+                          "{{ m.content.startswith('x') }}{{ (m.content ~ 'b')[-1] }}{% endfor %}") == "ok", "an honest template")
+    require(chat.render([("user", text, None) for text in texts] + [("user", "x", None)] * 4000)[0] is not None, "long conversations are rendered")
+
+
 def dates(chat):
     """strftime_now() is Python's, of a time that is given."""
     form = "%a %A %b %B %d %-d %H:%M:%S %I %p %j %m %y %Y %F %T %U %W %u %w %G %V %e|%%é"
@@ -110,7 +134,7 @@ def broken(chat):
 
 def all_of_it():
     chat = Chat()
-    for test in (as_transformers, refusals, dates, marks, answers, broken):
+    for test in (as_transformers, refusals, hostile, dates, marks, answers, broken):
         test(chat)
     chat.end()
 
