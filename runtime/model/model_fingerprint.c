@@ -32,7 +32,8 @@ rt_fingerprint model_fingerprint(const rt_model *m, const unsigned char *used)
     rt_hparams hp;
     _Static_assert(sizeof hp % 4 == 0 && _Alignof(rt_hparams) == 4, "rt_hparams has padding");
     memcpy(&hp, &m->hp, sizeof hp);
-    hp.n_ctx_train = 0; /* YaRN's is in rope_scaling */
+    hp.n_ctx_train = 0;
+    if (hp.rope_scaling.kind != RT_ROPE_YARN) hp.rope_scaling.n_original = 0; /* only YaRN depends on the context */
     rt_fingerprint made = { add(BEGIN, &hp, sizeof hp), 0, 0 };
     for (int32_t l = 0; l < hp.n_layer; l++)
         made.hparams = add(made.hparams, &m->layer[l].recurrent, sizeof m->layer[l].recurrent);

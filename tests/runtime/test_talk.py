@@ -204,6 +204,8 @@ def of_another_model(folder, saved):
     again.keys = dict(reversed(whole.keys.items()))
     done = gdn("--load", saved, "-n", "2", text=b"x\n", model=again.write(folder / "again.gguf"))
     require(done.returncode == 0, "the order of keys and tensors does not matter", done)
+    done = gdn("--load", saved, "-n", "2", text=b"x\n", model=whole.but({"context_length": 4096}).write(folder / "again.gguf"))
+    require(done.returncode == 0, "nor does the context of a model without YaRN", done)
 
 
 def arguments():
