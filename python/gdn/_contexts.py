@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes as C
+import math
 import os
 import threading
 from typing import Callable, NamedTuple, Optional, Tuple, Union
@@ -249,7 +250,9 @@ class DeviceArray:
         self.context = context
         self.shape: Tuple[int, ...] = (shape,) if isinstance(shape, int) else tuple(shape)
         self.dtype = np.dtype(dtype)
-        self.nbytes = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        self.nbytes = math.prod(map(int, self.shape)) * self.dtype.itemsize  # no overflow: an integer of Python
+        if self.nbytes >= 1 << 63 or any(n < 0 for n in self.shape):
+            raise ValueError(f"shape is {self.shape}; dimensions from 0 on, and less than 2^63 bytes, are allowed")
         self._buffer = _Buffer(context, self.nbytes)
 
     @property

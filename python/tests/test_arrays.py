@@ -191,6 +191,12 @@ class Contexts(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, "closed"):
                 use()
 
+    def test_shapes_without_memory(self):
+        with gdn.Context("reference") as context:
+            for shape in (-1, (2, -3), (-2, -3), (1 << 32, 1 << 32), ((1 << 62) + 8,)):  # bytes below 0, or a small number mod 2^64
+                with self.assertRaisesRegex(ValueError, "less than 2\\^63 bytes"):
+                    context.empty(shape)
+
     def test_arrays_of_a_context(self):
         with gdn.Context() as context, gdn.Context("reference") as other:
             source = np.arange(12, dtype=np.float32).reshape(3, 4)
