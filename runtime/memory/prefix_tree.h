@@ -50,8 +50,9 @@ int32_t rt_prefix_child(const rt_prefixes *p, int32_t parent, const int32_t *tok
 int32_t rt_prefix_add(rt_memory *m, int32_t parent, const int32_t *token, const int32_t *cell);
 /* Marks a checkpoint as shared. At most half of all are: the least recently used one of them loses its mark. */
 void rt_prefix_share(rt_prefixes *p, int32_t checkpoint);
-/* Takes a checkpoint with a slot and a conv row for the node: a free one, or evicts one that is not shared. The least
- * recently used one of the same path goes first, so that a long prompt replaces its own checkpoints. Returns its index.
+/* Takes a checkpoint with a slot and a conv row for the node: a free one, or evicts one that is not shared. It
+ * prefers the least recently used one of the same path, so that a long prompt replaces its own checkpoints. Returns its
+ * index.
  * RT_NO_CHECKPOINT: none is available; the node is then pruned as in rt_prefix_forget(). */
 int32_t rt_prefix_take(rt_memory *m, int32_t node);
 /* Frees a checkpoint. Removes its node if that is a leaf, then likewise its parents, and releases their cells. */

@@ -58,9 +58,10 @@ typedef struct rt_layer {
     const float *enorm, *hnorm, *head_norm;
 } rt_layer;
 
-/* Hashes of what a saved state depends on; saves store them. Two models with one fingerprint compute the same. */
+/* Hashes of what a saved state depends on; saves store them. Hyperparameters and tokenizer are hashed whole, weights by
+ * samples: a tensor that differs only between its samples is not noticed. */
 typedef struct rt_fingerprint {
-    uint64_t hparams;   /* all of rt_hparams but n_ctx_train, and which layers are recurrent */
+    uint64_t hparams;   /* what rt_hparams sets for results, and which layers are recurrent  */
     uint64_t tokenizer; /* all keys that the tokenizer reads                                 */
     uint64_t weights;   /* names, types, shapes and samples of all tensors that are used     */
 } rt_fingerprint;
