@@ -14,7 +14,7 @@ else()
   list(TRANSFORM GDN_KERNELS REPLACE "(.+)" "metal/\\1.metal" OUTPUT_VARIABLE gdn_metal_kernel_sources)
   set(gdn_metal_sources metal/language.h gpu/params.h metal/shape.h numerics/arithmetic.h numerics/elementary.h
     numerics/prepare.h gpu/convert16.h metal/kernel.h metal/gated_delta_net.h metal/gated_delta_net_log.h
-    metal/gated_delta_net_tiles.h metal/probe.metal ${gdn_metal_kernel_sources})
+    metal/probe.metal ${gdn_metal_kernel_sources})
   list(TRANSFORM gdn_metal_sources PREPEND "${PROJECT_SOURCE_DIR}/" OUTPUT_VARIABLE gdn_metal_source_files)
   list(JOIN gdn_metal_sources ":" gdn_metal_source_list)
   add_custom_command(
