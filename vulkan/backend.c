@@ -51,9 +51,9 @@ static void explain(const void *device, gdn_kernel kernel, const void *problem, 
     else if (kernel == GDN_KERNEL_gated_delta_net)
         (void)snprintf(
             reason, GDN_REASON_MAX,
-            "n_tokens is %d with log.entries.n_slots = %d; replaying so many takes more loop iterations than "
-            "%.60s allows an invocation",
-            (int)delta->n_tokens, (int)delta->log.n_slots, name);
+            "n_tokens is %d with n_seqs = %d and log.entries.n_slots = %d; so long a sequence takes more loop iterations "
+            "than %.60s allows an invocation",
+            (int)delta->n_tokens, (int)delta->n_seqs, (int)delta->log.n_slots, name);
     else if (kernel == GDN_KERNEL_ssm_conv)
         (void)snprintf(
             reason, GDN_REASON_MAX,
