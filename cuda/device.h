@@ -106,10 +106,11 @@ gdn_status gdn_cuda_read(void *device, const gdn_span *span, uint64_t offset, vo
 gdn_gpu_device gdn_cuda_gpu(const gdn_cuda_device *dev);
 
 /* ---- dispatch_<kernel>.c ---- */
-#define GDN_KERNEL(stem, number, title)                                                                                \
-    void gdn_cuda_plan_##stem(const gdn_context *ctx, const void *problem, gdn_plan *plan);                            \
-    gdn_status gdn_cuda_run_##stem(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream);
-#include "core/kernels.def"
-#undef GDN_KERNEL
+void gdn_cuda_plan_gated_delta_net(const gdn_context *ctx, const void *problem, gdn_plan *plan);
+gdn_status gdn_cuda_run_gated_delta_net(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream);
+void gdn_cuda_plan_ssm_conv(const gdn_context *ctx, const void *problem, gdn_plan *plan);
+gdn_status gdn_cuda_run_ssm_conv(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream);
+void gdn_cuda_plan_set_rows(const gdn_context *ctx, const void *problem, gdn_plan *plan);
+gdn_status gdn_cuda_run_set_rows(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream);
 
 #endif

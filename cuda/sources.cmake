@@ -6,8 +6,8 @@
 # tests/device/cuda/sources.cmake. Only the tests' driver (tests/emulator) accepts it; to NVIDIA's it is an invalid image.
 find_program(GDN_NVCC nvcc PATHS /usr/local/cuda/bin "$ENV{CUDA_HOME}/bin" "$ENV{CUDA_PATH}/bin")
 mark_as_advanced(GDN_NVCC)
-list(TRANSFORM GDN_KERNELS REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/cuda/\\1.cu" OUTPUT_VARIABLE gdn_cuda_kernel_sources)
-list(APPEND gdn_cuda_kernel_sources "${PROJECT_SOURCE_DIR}/cuda/probe.cu")
+set(gdn_cuda_kernel_sources "${PROJECT_SOURCE_DIR}/cuda/gated_delta_net.cu" "${PROJECT_SOURCE_DIR}/cuda/ssm_conv.cu"
+  "${PROJECT_SOURCE_DIR}/cuda/set_rows.cu" "${PROJECT_SOURCE_DIR}/cuda/probe.cu")
 file(GLOB gdn_cuda_kernel_headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/cuda/*.cuh")
 list(APPEND gdn_cuda_kernel_headers "${PROJECT_SOURCE_DIR}/cuda/shape.h" "${PROJECT_SOURCE_DIR}/gpu/params.h" "${PROJECT_SOURCE_DIR}/numerics/elementary.h"
   "${PROJECT_SOURCE_DIR}/numerics/arithmetic.h" "${PROJECT_SOURCE_DIR}/gpu/convert16.h" "${PROJECT_SOURCE_DIR}/numerics/prepare.h")
@@ -82,10 +82,12 @@ endif()
 if(NOT GDN_CUDA_MISSING)
   gdn_list_kernels(cuda ${gdn_cuda_kernel_sources})
   target_include_directories(gdn_build_options INTERFACE "${gdn_cuda_folder}")
-  gdn_kernel_sources(gdn_objects cuda/dispatch_)
   target_sources(gdn_objects PRIVATE
     cuda/backend.c
     cuda/device.c
+    cuda/dispatch_gated_delta_net.c
+    cuda/dispatch_set_rows.c
+    cuda/dispatch_ssm_conv.c
     cuda/kernels.c
     cuda/loader.c
     cuda/memory.c

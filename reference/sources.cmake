@@ -1,7 +1,9 @@
-gdn_kernel_sources(gdn_objects reference/)
 target_sources(gdn_objects PRIVATE
   reference/backend.c
-  reference/choose.c)
+  reference/choose.c
+  reference/gated_delta_net.c
+  reference/set_rows.c
+  reference/ssm_conv.c)
 # The reference again for the level that flushes, and both again for x86-64 processors with fma instructions: see
 # reference.h.
 list(TRANSFORM GDN_KERNELS REPLACE "(.+)" "#include \"reference/\\1.c\"" OUTPUT_VARIABLE gdn_reference_includes)

@@ -23,7 +23,7 @@ state=$PWD/build-test/logs
 stages() {
     cat <<'STAGES'
 deps        -    install what is missing
-lint        -    the tree against the registry of kernels; layers, format, words
+lint        -    the parts of each kernel; layers, format, words
 build       -    the Release build in build-test/, with all tests
 fuzz        -    the seed corpus of every fuzz target under both sanitizers; --full: and a search of 10 s each
 unit        -    the tool, the public interface, errors; those of vulkan, cuda and metal are in their stages

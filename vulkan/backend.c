@@ -90,9 +90,8 @@ static const gdn_gpu_driver driver = {
     .release = release,
     .write = gdn_vulkan_write,
     .read = gdn_vulkan_read,
-#define GDN_KERNEL(stem, number, title) .plan[number] = gdn_vulkan_plan_##stem, .run[number] = gdn_vulkan_run_##stem,
-#include "core/kernels.def"
-#undef GDN_KERNEL
+    .plan = { gdn_vulkan_plan_gated_delta_net, gdn_vulkan_plan_ssm_conv, gdn_vulkan_plan_set_rows },
+    .run = { gdn_vulkan_run_gated_delta_net, gdn_vulkan_run_ssm_conv, gdn_vulkan_run_set_rows },
     .wait = wait_for,
     .take_report = gdn_vulkan_take_report,
 };

@@ -147,9 +147,9 @@ uint64_t gdn_vulkan_address(const gdn_vulkan_device *dev, const gdn_place *at);
 /* ---- shaders.c ---- */
 /* The shader files: one per kernel, and the probe's. Each has several variants. */
 typedef enum gdn_vulkan_kernel {
-#define GDN_KERNEL(stem, number, title) GDN_VULKAN_##stem = number,
-#include "core/kernels.def"
-#undef GDN_KERNEL
+    GDN_VULKAN_gated_delta_net = GDN_KERNEL_gated_delta_net,
+    GDN_VULKAN_ssm_conv = GDN_KERNEL_ssm_conv,
+    GDN_VULKAN_set_rows = GDN_KERNEL_set_rows,
     GDN_VULKAN_probe,
     GDN_VULKAN_KERNEL_COUNT
 } gdn_vulkan_kernel;
@@ -219,10 +219,11 @@ enum { GDN_VULKAN_ROWS_PIECE = 1024 }; /* columns of a workgroup of set_rows */
 /* The iterations of an invocation of ssm_conv: the loops along tokens (one in all if sequences have pieces), and those
  * over what is kept. */
 int64_t gdn_vulkan_conv_rounds(const gdn_ssm_conv_problem *p, const gdn_plan *plan);
-#define GDN_KERNEL(stem, number, title)                                                                                \
-    void gdn_vulkan_plan_##stem(const gdn_context *ctx, const void *problem, gdn_plan *plan);                          \
-    gdn_status gdn_vulkan_run_##stem(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream);
-#include "core/kernels.def"
-#undef GDN_KERNEL
+void gdn_vulkan_plan_gated_delta_net(const gdn_context *ctx, const void *problem, gdn_plan *plan);
+gdn_status gdn_vulkan_run_gated_delta_net(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream);
+void gdn_vulkan_plan_ssm_conv(const gdn_context *ctx, const void *problem, gdn_plan *plan);
+gdn_status gdn_vulkan_run_ssm_conv(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream);
+void gdn_vulkan_plan_set_rows(const gdn_context *ctx, const void *problem, gdn_plan *plan);
+gdn_status gdn_vulkan_run_set_rows(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream);
 
 #endif

@@ -10,10 +10,9 @@
 #include "core/status.h"
 #include "vulkan/device.h"
 
-#define GDN_KERNEL(stem, number, title)                                                                                \
-    _Static_assert(sizeof(gdn_gpu_##stem) <= GDN_VULKAN_PARAMS_BYTES, "the parameter block of " #stem);
-#include "core/kernels.def"
-#undef GDN_KERNEL
+_Static_assert(sizeof(gdn_gpu_gated_delta_net) <= GDN_VULKAN_PARAMS_BYTES, "the parameter block of gated_delta_net");
+_Static_assert(sizeof(gdn_gpu_ssm_conv) <= GDN_VULKAN_PARAMS_BYTES, "the parameter block of ssm_conv");
+_Static_assert(sizeof(gdn_gpu_set_rows) <= GDN_VULKAN_PARAMS_BYTES, "the parameter block of set_rows");
 _Static_assert(sizeof(gdn_gpu_probe) <= GDN_VULKAN_PARAMS_BYTES, "the parameter block of the probe");
 
 enum { GRID = 65535 }; /* workgroups in each direction, on any device */

@@ -97,8 +97,7 @@ elseif(NOT GDN_GLSLC)
   set(GDN_VULKAN_MISSING "the shader compiler glslc was not found (Debian: glslc)")
 else()
   file(MAKE_DIRECTORY "${gdn_shader_folder}")
-  list(TRANSFORM GDN_KERNELS APPEND ".comp" OUTPUT_VARIABLE gdn_shader_sources)
-  list(APPEND gdn_shader_sources arithmetic.glsl elementary.glsl exchange.glsl gated_delta_net_forms.glsl gated_delta_net_state16.glsl
+  set(gdn_shader_sources gated_delta_net.comp ssm_conv.comp set_rows.comp arithmetic.glsl elementary.glsl exchange.glsl gated_delta_net_forms.glsl gated_delta_net_state16.glsl
     gated_delta_net_log.glsl gated_delta_net_token.glsl gated_delta_net_tree.glsl memory.glsl push.h probe.comp)
   list(TRANSFORM gdn_shader_sources PREPEND "${PROJECT_SOURCE_DIR}/vulkan/")
   list(APPEND gdn_shader_sources "${PROJECT_SOURCE_DIR}/gpu/params.h")
@@ -114,10 +113,12 @@ else()
   set(gdn_shader_binaries ${GDN_SHADERS})
   list(TRANSFORM gdn_shader_binaries APPEND ".spv")
 
-  gdn_kernel_sources(gdn_objects vulkan/dispatch_)
   target_sources(gdn_objects PRIVATE
     vulkan/backend.c
     vulkan/device.c
+    vulkan/dispatch_gated_delta_net.c
+    vulkan/dispatch_set_rows.c
+    vulkan/dispatch_ssm_conv.c
     vulkan/loader.c
     vulkan/memory.c
     vulkan/pipelines.c
