@@ -33,15 +33,16 @@ typedef struct gdn_backend {
 
     int32_t host_memory;     /* 1: operands are host memory, so core checks map contents before run   */
     int32_t data_is_address; /* 1: a span's data is an address; 0: a buffer object                    */
+    /* The address that a buffer object has for kernels. NULL: data is an address, or kernels know no addresses. */
+    uint64_t (*address)(const gdn_context *ctx, const void *data);
 
-    /* problem is a gdn_<stem>_problem of the kernel. plan receives a zeroed plan with grain 1 and fills in what run
-     * needs. For a query, core sets `supported` and workspace_bytes, and describe_plan fills in the rest of the
-     * capability. run may rely on everything that core has validated, and on the plan made for this problem. */
-    void (*plan)(const gdn_context *ctx, gdn_kernel kernel, const void *problem, gdn_plan *plan);
-    void (*describe_plan)(const gdn_context *ctx, gdn_kernel kernel, const void *problem, const gdn_plan *plan,
+    /* plan receives a zeroed plan with grain 1 and fills in what run needs. For a query, core sets `supported` and
+     * workspace_bytes, and describe_plan fills in the rest of the capability. run may rely on everything that core has
+     * validated, and on the plan made for this problem. */
+    void (*plan)(const gdn_context *ctx, const gdn_problem *problem, gdn_plan *plan);
+    void (*describe_plan)(const gdn_context *ctx, const gdn_problem *problem, const gdn_plan *plan,
                           gdn_capability *capability);
-    gdn_status (*run)(gdn_context *ctx, gdn_kernel kernel, const void *problem, const gdn_plan *plan,
-                      gdn_stream stream);
+    gdn_status (*run)(gdn_context *ctx, const gdn_problem *problem, const gdn_plan *plan, gdn_stream stream);
 
     gdn_status (*synchronize)(gdn_context *ctx, gdn_stream stream);
     gdn_status (*poll)(gdn_context *ctx);

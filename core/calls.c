@@ -11,8 +11,9 @@ gdn_status gdn_check_context(const gdn_context *ctx)
     return ctx ? GDN_OK : gdn_fail(GDN_INVALID_ARGUMENT, "ctx is NULL");
 }
 
-gdn_status gdn_nothing_to_do(gdn_context *ctx, gdn_stream stream)
+gdn_status gdn_run(gdn_context *ctx, const gdn_problem *problem, const gdn_plan *plan, gdn_stream stream)
 {
+    if (!problem->empty) return ctx->backend->run(ctx, problem, plan, stream);
     return ctx->backend->host_memory ? ctx->backend->synchronize(ctx, stream) : GDN_OK;
 }
 
@@ -28,22 +29,21 @@ const char *gdn_form_name(gdn_form form)
     return names[form];
 }
 
-static void make_plan(const gdn_context *ctx, gdn_kernel kernel, const void *problem, gdn_plan *plan)
+static void make_plan(const gdn_context *ctx, const gdn_problem *problem, gdn_plan *plan)
 {
     *plan = (gdn_plan){ .grain = 1 };
-    ctx->backend->plan(ctx, kernel, problem, plan);
+    ctx->backend->plan(ctx, problem, plan);
 }
 
-gdn_status gdn_plan_resolve(const gdn_context *ctx, gdn_kernel kernel, const void *problem, gdn_plan *plan,
-                            const gdn_span *span, int needed, gdn_place *at, gdn_region *r, int workspace, int n)
+gdn_status gdn_plan_resolve(const gdn_context *ctx, gdn_problem *problem, const gdn_span *workspace, gdn_plan *plan)
 {
-    make_plan(ctx, kernel, problem, plan);
+    make_plan(ctx, problem, plan);
     if (plan->refused) {
         gdn_capability c;
-        ctx->backend->describe_plan(ctx, kernel, problem, plan, &c);
+        ctx->backend->describe_plan(ctx, problem, plan, &c);
         return gdn_fail(GDN_UNSUPPORTED, "%s", c.reason);
     }
-    return gdn_workspace_resolve(ctx->backend, plan->workspace_bytes, span, needed, at, r, workspace, n);
+    return gdn_workspace_resolve(ctx, plan->workspace_bytes, workspace, problem);
 }
 
 gdn_status gdn_query_check(const gdn_context *ctx, const gdn_capability *capability)
@@ -52,7 +52,7 @@ gdn_status gdn_query_check(const gdn_context *ctx, const gdn_capability *capabil
     return status ? status : gdn_struct_check("capability", capability, GDN_FIRST_SIZE(gdn_capability));
 }
 
-gdn_status gdn_query_answer(const gdn_context *ctx, gdn_kernel kernel, const void *problem, gdn_status status,
+gdn_status gdn_query_answer(const gdn_context *ctx, const gdn_problem *problem, gdn_status status,
                             gdn_capability *capability)
 {
     gdn_capability c = { .size = sizeof c };
@@ -60,10 +60,10 @@ gdn_status gdn_query_answer(const gdn_context *ctx, gdn_kernel kernel, const voi
     if (status) {
         (void)snprintf(c.reason, sizeof c.reason, "%s", gdn_last_error());
     } else {
-        make_plan(ctx, kernel, problem, &plan);
+        make_plan(ctx, problem, &plan);
         c.supported = !plan.refused;
         c.workspace_bytes = plan.workspace_bytes;
-        ctx->backend->describe_plan(ctx, kernel, problem, &plan, &c);
+        ctx->backend->describe_plan(ctx, problem, &plan, &c);
     }
     gdn_struct_write(capability, &c, sizeof c);
     return status;

@@ -7,17 +7,16 @@
 gdn_status gdn_check_context(const gdn_context *ctx);
 
 /* Makes the backend's plan for a problem and resolves the workspace that it needs: see gdn_workspace_resolve(). */
-gdn_status gdn_plan_resolve(const gdn_context *ctx, gdn_kernel kernel, const void *problem, gdn_plan *plan,
-                            const gdn_span *span, int needed, gdn_place *at, gdn_region *r, int workspace, int n);
+gdn_status gdn_plan_resolve(const gdn_context *ctx, gdn_problem *problem, const gdn_span *workspace, gdn_plan *plan);
 
-/* The result of a call without work. Host backends still refuse a stream. */
-gdn_status gdn_nothing_to_do(gdn_context *ctx, gdn_stream stream);
+/* Runs a problem that has been checked. Without work, host backends still refuse a stream. */
+gdn_status gdn_run(gdn_context *ctx, const gdn_problem *problem, const gdn_plan *plan, gdn_stream stream);
 
 /* Checks a query's context and capability. A query calls it first. */
 gdn_status gdn_query_check(const gdn_context *ctx, const gdn_capability *capability);
 /* Fills the capability from the plan for the problem, or with the error text if `status` is an error. Returns status.
  * */
-gdn_status gdn_query_answer(const gdn_context *ctx, gdn_kernel kernel, const void *problem, gdn_status status,
+gdn_status gdn_query_answer(const gdn_context *ctx, const gdn_problem *problem, gdn_status status,
                             gdn_capability *capability);
 
 /* The variant's name, such as "columns". */

@@ -13,9 +13,9 @@
 #include <string.h>
 
 typedef gdn_gated_delta_net_args args_t;
-typedef gdn_gated_delta_net_problem problem_t;
+typedef gdn_gated_delta_net_call block_t;
 
-enum {
+enum { /* regions: see gdn_problem */
     Q,
     K,
     V,
@@ -23,9 +23,7 @@ enum {
     BETA,
     SSM_A,
     DT_BIAS,
-    READ_KEY,
     OUT,
-    WORKSPACE,
     STATE,
     STATE_OUT,
     SEQ_START,
@@ -33,6 +31,7 @@ enum {
     STATE_DST,
     POSITION,
     CHECKPOINTS,
+    READ_KEY,
     LOG,
     LOG_ROW,
     BASE_POSITION,
@@ -197,7 +196,7 @@ static gdn_status check_rounding(const call_t *c)
 }
 
 /* Expresses both norms through the arguments of gdn_norm_factor(). */
-static void resolve_norm(const gdn_delta_inputs *in, problem_t *p)
+static void resolve_norm(const gdn_delta_inputs *in, block_t *p)
 {
     const int clamp = in->qk_norm == GDN_NORM_CLAMP;
     p->qk_norm = in->qk_norm != GDN_NORM_NONE;
@@ -266,13 +265,13 @@ static gdn_status check_call(call_t *c, int launch)
 }
 
 /* The operands over tokens, and those per value head that all tokens share. The last three belong to inputs. */
-static gdn_status resolve_operands(const gdn_backend *b, const call_t *c, int launch, int32_t longest, problem_t *p,
+static gdn_status resolve_operands(const gdn_context *ctx, const call_t *c, int launch, int32_t longest, block_t *p,
                                    gdn_region *r)
 {
     const args_t *a = &c->a;
     const int needed = launch && a->n_tokens > 0;
     const int64_t gates = a->gate == GDN_GATE_CHANNEL ? a->head_dim_k : 1;
-    const gdn_place *starts = b->host_memory ? &p->seq_start : NULL;
+    const int32_t *starts = ctx->backend->host_memory ? gdn_map(p->seq_start) : NULL;
     const struct {
         const char *name;
         const gdn_tensor *tensor;
@@ -285,7 +284,7 @@ static gdn_status resolve_operands(const gdn_backend *b, const call_t *c, int la
         { "v", &a->v, a->n_heads_v, a->head_dim_v, &p->v, V, 0, needed },
         { "g", &a->g, a->n_heads_v, gates, &p->g, G, 0, needed },
         { "beta", &a->beta, a->n_heads_v, 1, &p->beta, BETA, 0, needed },
-        { "out", &a->out, a->n_heads_v, a->head_dim_v, &p->out, OUT, 0, needed },
+        { "out", &a->out, a->n_heads_v, a->head_dim_v, &p->result, OUT, 0, needed },
         { "inputs.ssm_a", &c->inputs.ssm_a, a->n_heads_v, 1, &p->ssm_a, SSM_A, 1,
           needed && is_raw(&c->inputs) && c->inputs.gate_input != GDN_G_BOUNDED },
         { "inputs.dt_bias", &c->inputs.dt_bias, a->n_heads_v, gates, &p->dt_bias, DT_BIAS, 1, 0 },
@@ -314,7 +313,7 @@ static gdn_status resolve_operands(const gdn_backend *b, const call_t *c, int la
                                        .inner = operands[i].inner,
                                        .needed = operands[i].needed };
         gdn_token_view *view = operands[i].view;
-        const gdn_status status = gdn_tokens_resolve(b, &spec, operands[i].tensor, view, &r[operands[i].region]);
+        const gdn_status status = gdn_tokens_resolve(ctx, &spec, operands[i].tensor, view, &r[operands[i].region]);
         if (status) return status;
         if (operands[i].per_head) {
             view->stride_head = view->stride_seq;
@@ -324,8 +323,8 @@ static gdn_status resolve_operands(const gdn_backend *b, const call_t *c, int la
     return GDN_OK;
 }
 
-static gdn_status resolve_state(const gdn_backend *b, const char *name, const gdn_pool *pool, const args_t *a,
-                                int needed, gdn_state_view *view, gdn_region *region)
+static gdn_status resolve_state(const gdn_context *ctx, const char *name, const gdn_pool *pool, const args_t *a,
+                                int needed, gdn_pool_view *view, gdn_region *region)
 {
     const int kv = a->state_layout == GDN_STATE_KV;
     const gdn_operand_spec spec = {
@@ -337,118 +336,121 @@ static gdn_status resolve_state(const gdn_backend *b, const char *name, const gd
         .inner = kv ? a->head_dim_v : a->head_dim_k,
         .needed = needed,
     };
-    return gdn_pool_resolve(b, &spec, pool, view, region);
+    view->n_slots = pool->n_slots;
+    view->n_entries = pool->n_rows * pool->n_slots;
+    return gdn_pool_resolve(ctx, &spec, pool, view, region);
 }
 
-static gdn_status resolve_states(const gdn_backend *b, const call_t *c, int needed, problem_t *p, gdn_region *r,
+static gdn_status resolve_states(const gdn_context *ctx, const call_t *c, int needed, block_t *p, gdn_region *r,
                                  int *one_pool)
 {
     const args_t *a = &c->a;
     gdn_status status;
-    if ((status = resolve_state(b, "state", &a->state, a, needed, &p->state_in, &r[STATE])) ||
-        (c->two_pools && (status = resolve_state(b, "state_out", &a->state_out, a, 0, &p->state_out, &r[STATE_OUT]))))
+    if ((status = resolve_state(ctx, "state", &a->state, a, needed, &p->state, &r[STATE])) ||
+        (c->two_pools && (status = resolve_state(ctx, "state_out", &a->state_out, a, 0, &p->state_out, &r[STATE_OUT]))))
         return status;
     if (a->state_out.dtype != a->state.dtype)
         return gdn_fail(GDN_INVALID_ARGUMENT,
                         "state_out.dtype is %d (%s) and state.dtype is %d (%s); they must be the same",
                         (int)a->state_out.dtype, gdn_dtype_name(a->state_out.dtype), (int)a->state.dtype,
                         gdn_dtype_name(a->state.dtype));
-    *one_pool = gdn_one_pool(c->two_pools, &p->state_in, &p->state_out, &r[STATE], &r[STATE_OUT]);
+    *one_pool = gdn_one_pool(c->two_pools, &p->state, &p->state_out, &r[STATE], &r[STATE_OUT], &p->has,
+                             &p->pool_offset);
     return GDN_OK;
 }
 
-static gdn_status resolve_log(const gdn_backend *b, const call_t *c, int launch, gdn_log_view *log, gdn_region *r)
+static gdn_status resolve_log(const gdn_context *ctx, const call_t *c, int launch, block_t *p, gdn_region *r)
 {
     const args_t *a = &c->a;
     const uint64_t bytes = 4 * (uint64_t)a->n_seqs;
     const int64_t keys = (int64_t)a->n_heads_k * a->head_dim_k;
     const int64_t decays = a->gate == GDN_GATE_CHANNEL ? a->head_dim_k : 1;
-    gdn_state_view view;
     gdn_status status;
     if (!a->log) return GDN_OK;
-    log->n_rows = c->log.entries.n_rows;
-    log->n_slots = c->log.entries.n_slots;
+    p->log.n_entries = c->log.entries.n_rows;
+    p->log.n_slots = c->log.entries.n_slots;
     const gdn_operand_spec spec = {
         .name = "log.entries",
         .dtypes = 1u << GDN_F32,
         .n_axes = 2,
         .axes = { "row", "slot" },
-        .extent = { log->n_rows, log->n_slots },
+        .extent = { p->log.n_entries, p->log.n_slots },
         .inner = keys + a->n_heads_v * (a->head_dim_v + decays),
         .needed = launch && a->n_seqs,
     };
-    if ((status = gdn_span_resolve(b, "log.row", &c->log.row, bytes, 4, 0, &log->row, &r[LOG_ROW])) ||
-        (status = gdn_span_resolve(b, "log.base_position", &c->log.base_position, bytes, 4, 0, &log->base_position,
+    if ((status = gdn_span_resolve(ctx, "log.row", &c->log.row, bytes, 4, 0, &p->log_row, &r[LOG_ROW])) ||
+        (status = gdn_span_resolve(ctx, "log.base_position", &c->log.base_position, bytes, 4, 0, &p->base_position,
                                    &r[BASE_POSITION])) ||
-        (status = gdn_span_resolve(b, "log.commit", &c->log.commit, bytes, 4, 0, &log->commit, &r[COMMIT])) ||
-        (status = gdn_pool_resolve(b, &spec, &c->log.entries, &view, &r[LOG])))
+        (status = gdn_span_resolve(ctx, "log.commit", &c->log.commit, bytes, 4, 0, &p->commit, &r[COMMIT])) ||
+        (status = gdn_pool_resolve(ctx, &spec, &c->log.entries, &p->log, &r[LOG])))
         return status;
-    log->at = view.at;
-    log->stride_row = view.stride_row;
-    log->stride_slot = view.stride_line;
     r[LOG].written = 1;
     if (launch && !c->log.row.data)
-        return gdn_check_range("n_seqs (without log.row, up to log.entries.n_rows)", a->n_seqs, 0, log->n_rows);
+        return gdn_check_range("n_seqs (without log.row, up to log.entries.n_rows)", a->n_seqs, 0, p->log.n_entries);
     return GDN_OK;
 }
 
 /* Checks the maps if the host can read them: ranges, and that no written slot conflicts with another access. */
-static gdn_status check_maps(const args_t *a, const problem_t *p, int one_pool)
+static gdn_status check_maps(const block_t *p, int one_pool)
 {
-    const gdn_place none = { 0 };
     gdn_status status;
     const gdn_pool_maps states = {
         .src_name = "state_src",
         .dst_name = "state_dst",
-        .src = &p->state_src,
-        .dst = &p->state_dst,
-        .n_seqs = a->n_seqs,
-        .n_tokens = a->n_tokens,
-        .n_entries = a->n_snapshots,
-        .seq_start = &p->seq_start,
-        .src_slots = a->state.n_slots,
-        .dst_slots = a->state_out.n_slots,
-        .src_size = (int64_t)a->state.n_rows * a->state.n_slots,
-        .dst_size = (int64_t)a->state_out.n_rows * a->state_out.n_slots,
+        .src = gdn_map(p->state_src),
+        .dst = gdn_map(p->state_dst),
+        .n_seqs = p->n_seqs,
+        .even_tokens = p->even_tokens,
+        .n_entries = p->n_snapshots,
+        .seq_start = gdn_map(p->seq_start),
+        .src_slots = p->state.n_slots,
+        .dst_slots = p->state_out.n_slots,
+        .src_size = p->state.n_entries,
+        .dst_size = p->state_out.n_entries,
         .same_pool = one_pool,
-        .checkpoints = &p->checkpoints,
-        .position = &p->position,
+        .interval = p->checkpoints_interval,
+        .n_checkpoints = p->checkpoints_n,
+        .checkpoints = gdn_map(p->checkpoints_dst),
+        .position = gdn_map(p->position),
         .commit_name = "log.commit",
-        .commit = &p->log.commit,
+        .commit = gdn_map(p->commit),
     };
-    if ((status = gdn_check_positions(&p->position, &p->seq_start, a->n_seqs, a->n_tokens)) ||
-        (status = gdn_check_pool_maps(&states)) || (status = gdn_check_log(p)) || (status = gdn_check_rounded(p)) ||
-        (status = gdn_check_parents(&p->parent, &p->state_src, &p->seq_start, a->n_seqs, a->n_tokens)) ||
-        !p->log.row.base)
-        return status;
+    if ((status = gdn_check_sequences(p, &states)) || !p->log_row) return status;
     gdn_pool_maps rows = states; /* a log row belongs to one sequence, whether it writes a state or not */
-    rows.dst = &none;
+    rows.dst = NULL;
     rows.n_entries = 0;
-    rows.dst_size = p->log.n_rows;
+    rows.dst_size = p->log.n_entries;
     rows.same_pool = 0;
-    rows.checkpoints = NULL;
+    rows.interval = 0;
     rows.commit_name = "log.row";
-    rows.commit = &p->log.row;
+    rows.commit = gdn_map(p->log_row);
     return gdn_check_pool_maps(&rows);
 }
 
-static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan *plan, problem_t *p)
+static int32_t presence_of(const gdn_region *r, int region, int32_t has) { return r[region].data ? has : 0; }
+
+static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan *plan, gdn_problem *problem)
 {
     const args_t *a = &c->a;
     const int launch = plan != NULL;
     const gdn_backend *b = ctx->backend;
-    gdn_region r[N_REGIONS];
+    block_t *const p = &problem->gated_delta_net;
+    gdn_region *const r = problem->regions;
     gdn_status status;
-    _Static_assert((int)N_REGIONS <= (int)GDN_MAX_REGIONS, "regions of a call");
-    gdn_regions_clear(r, N_REGIONS);
+    _Static_assert((int)N_REGIONS < (int)GDN_MAX_REGIONS, "regions of a call");
+    gdn_regions_clear(r, N_REGIONS + 1);
     /* A device's kernels check the maps of a call without tokens too. */
     const int judged = !b->host_memory && a->n_seqs &&
                        (a->seq_start.data || a->state_src.data || (uses_position(a) && a->position.data) || a->log);
     const int committed = a->n_seqs && c->log.commit.data; /* without tokens a commit is still work */
-    *p = (problem_t){
-        .empty = !a->n_tokens && !judged && !committed,
+    problem->kernel = GDN_KERNEL_gated_delta_net;
+    problem->n_regions = N_REGIONS;
+    problem->workspace = 0;
+    problem->empty = !a->n_tokens && !judged && !committed;
+    *p = (block_t){
         .n_seqs = a->n_seqs,
         .n_tokens = a->n_tokens,
+        .even_tokens = a->n_seqs ? a->n_tokens / a->n_seqs : 0,
         .n_heads_k = a->n_heads_k,
         .n_heads_v = a->n_heads_v,
         .head_dim_k = a->head_dim_k,
@@ -458,38 +460,47 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
         .state_layout = a->state_layout,
         .n_snapshots = a->n_snapshots,
         .scale = a->scale,
-        .g_form = a->n_tokens ? c->inputs.gate_input : GDN_G_LOG, /* without tokens there is no ssm_a to read */
-        .beta_form = c->inputs.beta_input,
+        .gate_input = a->n_tokens ? c->inputs.gate_input : GDN_G_LOG, /* without tokens there is no ssm_a to read */
+        .beta_input = c->inputs.beta_input,
         .beta_factor = c->inputs.beta_factor,
         .lower_bound = c->inputs.lower_bound,
-        .checkpoints = { .interval = c->checkpoints.interval, .n = c->checkpoints.n },
-        .tree = a->tree != NULL,
-        .state_interval = a->state.dtype == GDN_F32 ? 0
-                          : a->rounding             ? c->rounding.interval
-                                                    : 1,
+        .checkpoints_interval = c->checkpoints.interval,
+        .checkpoints_n = c->checkpoints.n,
+        .rounding_interval = a->state.dtype == GDN_F32 ? 0
+                             : a->rounding             ? c->rounding.interval
+                                                       : 1,
     };
     resolve_norm(&c->inputs, p);
 
     /* Maps first: the extents of the token operands depend on the longest sequence. */
     const uint64_t bytes = 4 * (uint64_t)a->n_seqs;
-    if ((status = gdn_span_resolve(b, "seq_start", &a->seq_start, bytes + 4, 4, 0, &p->seq_start, &r[SEQ_START])) ||
-        (status = gdn_span_resolve(b, "state_src", &a->state_src, bytes, 4, 0, &p->state_src, &r[STATE_SRC])) ||
-        (status = gdn_span_resolve(b, "state_dst", &a->state_dst, bytes * (uint64_t)a->n_snapshots, 4, 0, &p->state_dst,
-                                   &r[STATE_DST])) ||
+    if ((status = gdn_span_resolve(ctx, "seq_start", &a->seq_start, bytes + 4, 4, 0, &p->seq_start, &r[SEQ_START])) ||
+        (status = gdn_span_resolve(ctx, "state_src", &a->state_src, bytes, 4, 0, &p->state_src, &r[STATE_SRC])) ||
+        (status = gdn_span_resolve(ctx, "state_dst", &a->state_dst, bytes * (uint64_t)a->n_snapshots, 4, 0,
+                                   &p->state_dst, &r[STATE_DST])) ||
         (uses_position(a) &&
-         (status = gdn_span_resolve(b, "position", &a->position, bytes, 4, 0, &p->position, &r[POSITION]))) ||
-        (status = gdn_span_resolve(b, "checkpoints.dst", &c->checkpoints.dst, bytes * (uint64_t)c->checkpoints.n, 4,
-                                   launch && a->n_tokens && a->checkpoints, &p->checkpoints.map, &r[CHECKPOINTS])) ||
-        (status = gdn_span_resolve(b, "tree.parent", &c->tree.parent, 4 * (uint64_t)a->n_tokens, 4, 0, &p->parent,
+         (status = gdn_span_resolve(ctx, "position", &a->position, bytes, 4, 0, &p->position, &r[POSITION]))) ||
+        (status = gdn_span_resolve(ctx, "checkpoints.dst", &c->checkpoints.dst, bytes * (uint64_t)c->checkpoints.n, 4,
+                                   launch && a->n_tokens && a->checkpoints, &p->checkpoints_dst, &r[CHECKPOINTS])) ||
+        (status = gdn_span_resolve(ctx, "tree.parent", &c->tree.parent, 4 * (uint64_t)a->n_tokens, 4, 0, &p->parent,
                                    &r[PARENT])) ||
-        (status = resolve_log(b, c, launch, &p->log, r)))
+        (status = resolve_log(ctx, c, launch, p, r)))
         return status;
     int32_t longest = 0; /* stays 0 in a query, which does not read the map */
     int one_pool = 0;
-    if ((launch && (status = gdn_check_seq_start(&p->seq_start, b->host_memory, a->n_seqs, a->n_tokens, &longest))) ||
-        (status = resolve_operands(b, c, launch, longest, p, r)) ||
-        (status = resolve_states(b, c, launch && (a->n_tokens || committed), p, r, &one_pool)) || !launch)
+    if ((launch && (status = gdn_check_seq_start(&r[SEQ_START], b->host_memory ? gdn_map(p->seq_start) : NULL,
+                                                 a->n_seqs, a->n_tokens, &longest))) ||
+        (status = resolve_operands(ctx, c, launch, longest, p, r)) ||
+        (status = resolve_states(ctx, c, launch && (a->n_tokens || committed), p, r, &one_pool)))
         return status;
+    p->has |= presence_of(r, SEQ_START, GDN_HAS_SEQ_START) | presence_of(r, STATE_SRC, GDN_HAS_SRC) |
+              presence_of(r, STATE_DST, GDN_HAS_DST) | presence_of(r, POSITION, GDN_HAS_POSITION) |
+              presence_of(r, CHECKPOINTS, GDN_HAS_CHECKPOINTS) | presence_of(r, LOG_ROW, GDN_HAS_LOG_ROW) |
+              presence_of(r, BASE_POSITION, GDN_HAS_BASE_POSITION) | presence_of(r, COMMIT, GDN_HAS_COMMIT) |
+              presence_of(r, PARENT, GDN_HAS_PARENT) | presence_of(r, SSM_A, GDN_HAS_SSM_A) |
+              presence_of(r, DT_BIAS, GDN_HAS_BIAS) | presence_of(r, READ_KEY, GDN_HAS_READ_KEY) |
+              (a->tree ? GDN_HAS_TREE : 0);
+    if (!launch) return GDN_OK;
 
     if (!a->state_src.data && (status = gdn_check_range("n_seqs (without state_src)", a->n_seqs, 0, a->state.n_rows)))
         return status;
@@ -498,14 +509,11 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
          (status = gdn_check_range("n_snapshots (without state_dst)", a->n_snapshots, 1, a->state_out.n_slots))))
         return status;
     r[OUT].written = r[STATE_OUT].written = 1;
-    if ((status = gdn_plan_resolve(ctx, GDN_KERNEL_gated_delta_net, p, plan, &a->workspace, !p->empty, &p->workspace, r,
-                                   WORKSPACE, N_REGIONS)) ||
-        !b->host_memory)
-        return status;
-    return check_maps(a, p, one_pool);
+    if ((status = gdn_plan_resolve(ctx, problem, &a->workspace, plan)) || !b->host_memory) return status;
+    return check_maps(p, one_pool);
 }
 
-gdn_status gdn_gated_delta_net_prepare(const gdn_context *ctx, const args_t *args, gdn_plan *plan, problem_t *p)
+gdn_status gdn_gated_delta_net_prepare(const gdn_context *ctx, const args_t *args, gdn_plan *plan, gdn_problem *p)
 {
     call_t c;
     gdn_status status = read_call(args, &c);
@@ -529,19 +537,18 @@ gdn_status gdn_delta_inputs_init(gdn_delta_inputs *inputs, uint32_t size)
 
 gdn_status gdn_gated_delta_net_query(const gdn_context *ctx, const args_t *args, gdn_capability *capability)
 {
-    problem_t p;
+    gdn_problem p;
     gdn_status status = gdn_query_check(ctx, capability);
     if (status) return status;
     status = gdn_gated_delta_net_prepare(ctx, args, NULL, &p);
-    return gdn_query_answer(ctx, GDN_KERNEL_gated_delta_net, &p, status, capability);
+    return gdn_query_answer(ctx, &p, status, capability);
 }
 
 gdn_status gdn_gated_delta_net(gdn_context *ctx, const args_t *args, gdn_stream stream)
 {
-    problem_t p;
+    gdn_problem p;
     gdn_plan plan;
     gdn_status status = gdn_check_context(ctx);
-    if (status || (status = gdn_gated_delta_net_prepare(ctx, args, &plan, &p))) return status;
-    if (p.empty) return gdn_nothing_to_do(ctx, stream);
-    return ctx->backend->run(ctx, GDN_KERNEL_gated_delta_net, &p, &plan, stream);
+    if (!status) status = gdn_gated_delta_net_prepare(ctx, args, &plan, &p);
+    return status ? status : gdn_run(ctx, &p, &plan, stream);
 }

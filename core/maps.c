@@ -7,12 +7,12 @@
 #include "core/operands.h"
 #include "core/status.h"
 
-gdn_status gdn_check_seq_start(const gdn_place *seq_start, int readable, int32_t n_seqs, int32_t n_tokens,
+gdn_status gdn_check_seq_start(const gdn_region *region, const int32_t *seq_start, int32_t n_seqs, int32_t n_tokens,
                                int32_t *longest)
 {
     *longest = 0;
     if (!n_seqs) return GDN_OK;
-    if (!seq_start->data) {
+    if (!region->data) {
         *longest = n_tokens / n_seqs;
         if (n_tokens % n_seqs)
             return gdn_fail(
@@ -21,108 +21,135 @@ gdn_status gdn_check_seq_start(const gdn_place *seq_start, int readable, int32_t
                 (int)n_tokens, (int)n_seqs);
         return GDN_OK;
     }
-    if (!readable) return GDN_OK;
-    const int32_t *start = (const int32_t *)(const void *)seq_start->base;
-    int32_t last = 0;
-    for (int32_t s = 0; s <= n_seqs; s++) {
-        if (start[s] < last || start[s] > n_tokens)
+    if (!seq_start) return GDN_OK;
+    for (int32_t s = 0, last = 0; s <= n_seqs; last = seq_start[s++]) {
+        if (!gdn_range_fits(last, seq_start[s], n_tokens))
             return gdn_fail(GDN_INVALID_ARGUMENT,
                             "seq_start[%d] is %d; %d (the entry before) to %d (n_tokens) are allowed", (int)s,
-                            (int)start[s], (int)last, (int)n_tokens);
-        if (s && start[s] - last > *longest) *longest = start[s] - last;
-        last = start[s];
+                            (int)seq_start[s], (int)last, (int)n_tokens);
+        if (s && seq_start[s] - last > *longest) *longest = seq_start[s] - last;
     }
     return GDN_OK;
 }
 
-gdn_status gdn_check_positions(const gdn_place *position, const gdn_place *seq_start, int32_t n_seqs, int32_t n_tokens)
+static gdn_status bad_position(int32_t s, int32_t position, int32_t T)
 {
-    for (int32_t s = 0; position->base && s < n_seqs; s++) {
-        const int32_t at = gdn_map_at(position, s, 0), length = gdn_seq_length(seq_start, n_seqs, n_tokens, s);
-        if (at < 0 || at > INT32_MAX - length)
-            return gdn_fail(GDN_INVALID_ARGUMENT, "position[%d] is %d; 0 to %d are allowed for its %d tokens", (int)s,
-                            (int)at, (int)(INT32_MAX - length), (int)length);
-    }
+    return gdn_fail(GDN_INVALID_ARGUMENT, "position[%d] is %d; 0 to %d are allowed for its %d tokens", (int)s,
+                    (int)position, (int)(INT32_MAX - T), (int)T);
+}
+
+static gdn_status bad_row(const gdn_gated_delta_net_call *p, const gdn_sequence *q)
+{
+    if (!gdn_target_fits(q->row, p->log.n_entries))
+        return gdn_fail(GDN_INVALID_ARGUMENT, "log.row[%d] is %d%s; 0 to %d and GDN_NONE are allowed", (int)q->s,
+                        (int)q->row, p->log_row ? "" : " (the default)", (int)p->log.n_entries - 1);
+    return gdn_fail(GDN_INVALID_ARGUMENT,
+                    "log.row[%d] is GDN_NONE and tree is given; with it the sequence's %d tokens need a row, 0 to %d",
+                    (int)q->s, (int)q->T, (int)p->log.n_entries - 1);
+}
+
+static gdn_status bad_base_position(const gdn_gated_delta_net_call *p, const gdn_sequence *q)
+{
+    const int s = (int)q->s, base = (int)q->base_position, position = (int)q->position;
+    const long long needed = (long long)position + q->T - base;
+    if (base < 0 || base > position)
+        return gdn_fail(GDN_INVALID_ARGUMENT,
+                        "log.base_position[%d] is %d; 0 to %d (the sequence's position) are allowed", s, base,
+                        position);
+    if (q->row == GDN_NONE && base != position)
+        return gdn_fail(GDN_INVALID_ARGUMENT,
+                        "log.base_position[%d] is %d and log.row[%d] is GDN_NONE; without a row it must be %d, the "
+                        "sequence's position",
+                        s, base, s, position);
+    if (q->row != GDN_NONE && needed > p->log.n_slots)
+        return gdn_fail(GDN_INVALID_ARGUMENT,
+                        "log.entries.n_slots is %d; sequence %d has %d tokens from position %d on and the base "
+                        "position of its state is %d, for which at least %lld are needed",
+                        (int)p->log.n_slots, s, (int)q->T, position, base, needed);
+    return gdn_fail(GDN_INVALID_ARGUMENT,
+                    "log.base_position[%d] is %d%s and rounding.interval is %d; multiples of that are allowed", s, base,
+                    p->base_position ? "" : " (the default, its position)", (int)p->rounding_interval);
+}
+
+/* A snapshot of a 16-bit state that is not rounded there. Its entry is in range. */
+static gdn_status check_snapshots(const gdn_gated_delta_net_call *p, const gdn_sequence *q)
+{
+    const int32_t n = p->rounding_interval > 1 && gdn_has_work(*q) ? p->n_snapshots : 0;
+    for (int32_t r = 0; r < n && r < q->T; r++)
+        if (gdn_snapshot_of(p, *q, q->T - 1 - r) == GDN_BAD)
+            return gdn_fail(GDN_INVALID_ARGUMENT,
+                            "state_dst[%d][%d] is %d%s, for the state behind %d tokens, and rounding.interval is %d; "
+                            "of others than multiples of that GDN_NONE is allowed",
+                            (int)q->s, (int)r,
+                            (int)(p->state_dst ? gdn_map(p->state_dst)[(int64_t)q->s * p->n_snapshots + r]
+                                               : q->s * p->state_out.n_slots + r),
+                            p->state_dst ? "" : " (the default)", (int)(q->position + q->T - r),
+                            (int)p->rounding_interval);
     return GDN_OK;
 }
 
-gdn_status gdn_check_log(const gdn_gated_delta_net_problem *p)
+static gdn_status check_parents(const int32_t *parent, int32_t s, int32_t first, int32_t T)
 {
-    for (int32_t s = 0; p->log.n_slots && s < p->n_seqs; s++) {
-        const int32_t row = gdn_log_row_at(&p->log, s), position = gdn_map_at(&p->position, s, 0);
-        const int32_t base_position = gdn_map_at(&p->log.base_position, s, position);
-        const int32_t length = gdn_seq_length(&p->seq_start, p->n_seqs, p->n_tokens, s);
-        if (row < GDN_NONE || row >= p->log.n_rows)
-            return gdn_fail(GDN_INVALID_ARGUMENT, "log.row[%d] is %d%s; 0 to %d and GDN_NONE are allowed", (int)s,
-                            (int)row, p->log.row.base ? "" : " (the default)", (int)p->log.n_rows - 1);
-        if (base_position < 0 || base_position > position)
-            return gdn_fail(GDN_INVALID_ARGUMENT,
-                            "log.base_position[%d] is %d; 0 to %d (the sequence's position) are allowed", (int)s,
-                            (int)base_position, (int)position);
-        if (gdn_state_src_at(p, s) == GDN_SKIP) continue;
-        if (row == GDN_NONE && base_position != position)
-            return gdn_fail(GDN_INVALID_ARGUMENT,
-                            "log.base_position[%d] is %d and log.row[%d] is GDN_NONE; without a row it must be %d, the "
-                            "sequence's position",
-                            (int)s, (int)base_position, (int)s, (int)position);
-        if (row == GDN_NONE && p->tree && length)
-            return gdn_fail(GDN_INVALID_ARGUMENT,
-                            "log.row[%d] is GDN_NONE and tree is given; with it the sequence's %d tokens "
-                            "need a row, 0 to %d",
-                            (int)s, (int)length, (int)p->log.n_rows - 1);
-        if (row != GDN_NONE && (int64_t)position + length - base_position > p->log.n_slots)
-            return gdn_fail(GDN_INVALID_ARGUMENT,
-                            "log.entries.n_slots is %d; sequence %d has %d tokens from position %d on and the base "
-                            "position of its state is %d, for which at least %lld are needed",
-                            (int)p->log.n_slots, (int)s, (int)length, (int)position, (int)base_position,
-                            (long long)position + length - base_position);
-    }
-    return GDN_OK;
-}
-
-gdn_status gdn_check_rounded(const gdn_gated_delta_net_problem *p)
-{
-    for (int32_t s = 0; p->state_interval > 1 && s < p->n_seqs; s++) {
-        const int32_t position = gdn_map_at(&p->position, s, 0), n = p->state_interval;
-        const int32_t base_position = gdn_map_at(&p->log.base_position, s, position);
-        const int32_t length = gdn_seq_length(&p->seq_start, p->n_seqs, p->n_tokens, s);
-        if (gdn_state_src_at(p, s) == GDN_SKIP) continue;
-        if (base_position % n)
-            return gdn_fail(GDN_INVALID_ARGUMENT,
-                            "log.base_position[%d] is %d%s and rounding.interval is %d; multiples of that are allowed",
-                            (int)s, (int)base_position, p->log.base_position.base ? "" : " (the default, its position)",
-                            (int)n);
-        for (int32_t r = 0; r < length && r < p->n_snapshots; r++)
-            if (gdn_state_dst_at(p, s, r) >= 0 && (position + length - r) % n)
-                return gdn_fail(
-                    GDN_INVALID_ARGUMENT,
-                    "state_dst[%d][%d] is %d%s, for the state behind %d tokens, and rounding.interval is %d; of "
-                    "others than multiples of that GDN_NONE is allowed",
-                    (int)s, (int)r, (int)gdn_state_dst_at(p, s, r), p->state_dst.base ? "" : " (the default)",
-                    (int)(position + length - r), (int)n);
-    }
-    return GDN_OK;
-}
-
-gdn_status gdn_check_parents(const gdn_place *parent, const gdn_place *padding, const gdn_place *seq_start,
-                             int32_t n_seqs, int32_t n_tokens)
-{
-    for (int32_t s = 0; parent->base && s < n_seqs; s++) {
-        const int32_t first = gdn_seq_first(seq_start, n_seqs, n_tokens, s);
-        const int32_t length = gdn_seq_length(seq_start, n_seqs, n_tokens, s);
-        for (int32_t t = 0; gdn_map_at(padding, s, 0) != GDN_SKIP && t < length; t++) {
-            const int32_t of = gdn_parent_at(parent, first, t);
-            if (of >= GDN_NONE && of < t) continue; /* GDN_NONE is -1, which is t - 1 for the first token */
-            if (!t)
-                return gdn_fail(
-                    GDN_INVALID_ARGUMENT,
-                    "tree.parent[%d] is %d; it is the first token of sequence %d, for which GDN_NONE is allowed",
-                    (int)first, (int)of, (int)s);
+    for (int32_t t = 0; parent && t < T; t++) {
+        const int32_t of = parent[first + t];
+        if (gdn_parent_fits(of, t)) continue;
+        if (!t)
             return gdn_fail(
                 GDN_INVALID_ARGUMENT,
-                "tree.parent[%d] is %d; it is token %d of sequence %d, for which 0 to %d and GDN_NONE are allowed",
-                (int)(first + t), (int)of, (int)t, (int)s, (int)(t - 1));
-        }
+                "tree.parent[%d] is %d; it is the first token of sequence %d, for which GDN_NONE is allowed",
+                (int)first, (int)of, (int)s);
+        return gdn_fail(
+            GDN_INVALID_ARGUMENT,
+            "tree.parent[%d] is %d; it is token %d of sequence %d, for which 0 to %d and GDN_NONE are allowed",
+            (int)(first + t), (int)of, (int)t, (int)s, (int)(t - 1));
+    }
+    return GDN_OK;
+}
+
+/* The error of a map of a pool, which the device's rules call bad. */
+static gdn_status bad_pool(const gdn_pool_maps *maps, int32_t s)
+{
+    const gdn_status status = gdn_check_pool_maps(maps);
+    return status ? status : gdn_fail(GDN_INTERNAL, "a map of sequence %d is bad, and no entry is", (int)s);
+}
+
+gdn_status gdn_check_sequences(const gdn_gated_delta_net_call *p, const gdn_pool_maps *states)
+{
+    gdn_status status;
+    for (int32_t s = 0; s < p->n_seqs; s++) {
+        const gdn_sequence q = gdn_sequence_of(p, s);
+        if (q.bad == GDN_BAD_POSITION) return bad_position(s, q.position, q.T);
+        if (q.bad == GDN_BAD_LOG_ROW) return bad_row(p, &q);
+        if (q.bad == GDN_BAD_BASE_POSITION) return bad_base_position(p, &q);
+        if (q.bad >= 0) return bad_pool(states, s);
+    }
+    if ((status = gdn_check_pool_maps(states))) return status;
+    for (int32_t s = 0; s < p->n_seqs; s++) {
+        const gdn_sequence q = gdn_sequence_of(p, s);
+        if ((status = check_snapshots(p, &q)) ||
+            (q.src != GDN_SKIP && (status = check_parents(gdn_map(p->parent), s, q.first, q.T))))
+            return status;
+    }
+    return GDN_OK;
+}
+
+gdn_status gdn_check_conv_sequences(const gdn_ssm_conv_call *p, const gdn_pool_maps *rows)
+{
+    gdn_status status;
+    for (int32_t s = 0; s < p->n_seqs; s++) {
+        const gdn_conv_sequence q = gdn_conv_sequence_of(p, s);
+        if (q.bad == GDN_BAD_POSITION) return bad_position(s, q.position, q.T);
+        if (q.bad == GDN_BAD_PARENT)
+            return gdn_fail(GDN_INVALID_ARGUMENT,
+                            "history.n_slots is %d and tree is given; sequence %d has %d tokens, for which at least "
+                            "%lld are needed",
+                            (int)p->history.n_slots, (int)s, (int)q.T, (long long)p->kernel_width - 1 + q.T);
+        if (q.bad >= 0) return bad_pool(rows, s);
+    }
+    if ((status = gdn_check_pool_maps(rows))) return status;
+    for (int32_t s = 0; s < p->n_seqs; s++) {
+        const gdn_conv_sequence q = gdn_conv_sequence_of(p, s);
+        if (q.src != GDN_SKIP && (status = check_parents(gdn_map(p->parent), s, q.first, q.T))) return status;
     }
     return GDN_OK;
 }
@@ -139,8 +166,20 @@ gdn_status gdn_check_checkpoints(const gdn_checkpoints *part, int32_t n_seqs)
 
 static int64_t source_of(const gdn_pool_maps *m, int32_t s)
 {
-    if (m->src->base) return ((const int32_t *)(const void *)m->src->base)[s];
+    if (m->src) return m->src[s];
     return m->src_size ? s * m->src_slots : GDN_NONE;
+}
+
+static int32_t length_of(const gdn_pool_maps *m, int32_t s)
+{
+    return m->seq_start ? m->seq_start[s + 1] - m->seq_start[s] : m->even_tokens;
+}
+
+static int32_t checkpoints_of(const gdn_pool_maps *m, int32_t s, int32_t length)
+{
+    if (!m->interval) return 0;
+    const int32_t n = gdn_checkpoints_reached(m->interval, m->position ? m->position[s] : 0, length);
+    return n < m->n_checkpoints ? n : m->n_checkpoints;
 }
 
 /* How many entries a sequence writes, in three groups: its row of dst (at most one per token; none as padding), its
@@ -151,21 +190,19 @@ typedef struct targets {
 
 static targets targets_of(const gdn_pool_maps *m, int32_t s)
 {
-    const int32_t length = gdn_seq_length(m->seq_start, m->n_seqs, m->n_tokens, s);
+    const int32_t length = length_of(m, s);
     if (source_of(m, s) == GDN_SKIP) return (targets){ 0 };
     const int32_t n_dst = length < m->n_entries ? length : m->n_entries;
-    const int32_t n_kept =
-        n_dst + (m->checkpoints ? gdn_checkpoints_used(m->checkpoints, gdn_map_at(m->position, s, 0), length) : 0);
-    return (targets){ n_dst, n_kept, n_kept + (m->commit && m->commit->base) };
+    const int32_t n_kept = n_dst + checkpoints_of(m, s, length);
+    return (targets){ n_dst, n_kept, n_kept + (m->commit != NULL) };
 }
 
 /* Entry r of the entries that a sequence writes. */
 static int64_t target_of(const gdn_pool_maps *m, int32_t s, const targets *used, int32_t r)
 {
-    if (r >= used->n_kept) return gdn_map_at(m->commit, s, GDN_NONE);
-    if (r >= used->n_dst)
-        return gdn_map_at(&m->checkpoints->map, (int64_t)s * m->checkpoints->n + r - used->n_dst, GDN_NONE);
-    if (m->dst->base) return ((const int32_t *)(const void *)m->dst->base)[(int64_t)s * m->n_entries + r];
+    if (r >= used->n_kept) return m->commit[s];
+    if (r >= used->n_dst) return m->checkpoints[(int64_t)s * m->n_checkpoints + r - used->n_dst];
+    if (m->dst) return m->dst[(int64_t)s * m->n_entries + r];
     return m->dst_size ? s * m->dst_slots + r : GDN_NONE;
 }
 
@@ -211,9 +248,9 @@ static gdn_status check_ranges(const gdn_pool_maps *m, survey *all)
     visit(m, m->n_seqs);
     for (int32_t s = 0; s < m->n_seqs; s++) {
         const int64_t source = source_of(m, s);
-        if (source < GDN_SKIP || source >= m->src_size)
+        if (!gdn_source_fits((int32_t)source, (int32_t)m->src_size))
             return gdn_fail(GDN_INVALID_ARGUMENT, "%s[%d] is %lld%s; %sGDN_NONE and GDN_SKIP are allowed", m->src_name,
-                            (int)s, (long long)source, m->src->base ? "" : " (the default)",
+                            (int)s, (long long)source, m->src ? "" : " (the default)",
                             up_to(m->src_size, ", ").text);
         const targets used = targets_of(m, s);
         const int32_t more = m->check_unused ? m->n_entries - used.n_dst : 0; /* entries of dst that are not written */
@@ -222,10 +259,10 @@ static gdn_status check_ranges(const gdn_pool_maps *m, survey *all)
         for (int32_t r = 0; r < seen.n; r++) {
             const int64_t target = target_of(m, s, &seen, r);
             const int of_dst = r < seen.n_dst;
-            if (target < GDN_NONE || target >= m->dst_size)
+            if (!gdn_target_fits((int32_t)target, (int32_t)m->dst_size))
                 return gdn_fail(GDN_INVALID_ARGUMENT, "%s is %lld%s; %sGDN_NONE %s allowed",
                                 name_of(m, s, &seen, r).text, (long long)target,
-                                !of_dst || m->dst->base ? "" : " (the default)", up_to(m->dst_size, " and ").text,
+                                !of_dst || m->dst ? "" : " (the default)", up_to(m->dst_size, " and ").text,
                                 m->dst_size ? "are" : "is");
             if (target < 0 || (of_dst && r >= used.n_dst)) continue;
             all->ascending &= target > all->high;
@@ -273,8 +310,7 @@ static int writes_itself(const gdn_pool_maps *m, int32_t s, int64_t slot)
 
 static int has_work(const gdn_pool_maps *m, int32_t s)
 {
-    return gdn_seq_length(m->seq_start, m->n_seqs, m->n_tokens, s) ||
-           (m->commit && gdn_map_at(m->commit, s, GDN_NONE) >= 0);
+    return length_of(m, s) || (m->commit && m->commit[s] >= 0);
 }
 
 static int next_foreign(const gdn_pool_maps *m, entry *e)
@@ -354,7 +390,7 @@ static int add_candidate(slot_marks *l, int64_t slot)
     return 1;
 }
 
-static int is_default(const gdn_pool_maps *m, const entry *e) { return e->r < e->used.n_dst && !m->dst->base; }
+static int is_default(const gdn_pool_maps *m, const entry *e) { return e->r < e->used.n_dst && !m->dst; }
 
 /* The error for an entry whose slot an earlier one writes too; finds that one. */
 static gdn_status written_twice(const gdn_pool_maps *m, const entry *e)
@@ -376,7 +412,7 @@ static gdn_status read_and_written(const gdn_pool_maps *m, const entry *reader)
         if (e.slot == reader->slot)
             return gdn_fail(GDN_INVALID_ARGUMENT,
                             "%s[%d] is %lld%s, which another sequence's %s%s writes in the same call", m->src_name,
-                            (int)reader->s, (long long)reader->slot, m->src->base ? "" : " (the default)",
+                            (int)reader->s, (long long)reader->slot, m->src ? "" : " (the default)",
                             name_of(m, e.s, &e.used, e.r).text, is_default(m, &e) ? " (the default)" : "");
     return gdn_fail(GDN_INTERNAL, "%s[%d] is %lld, of which no writer is found", m->src_name, (int)reader->s,
                     (long long)reader->slot);
@@ -429,8 +465,7 @@ gdn_status gdn_check_pool_maps(const gdn_pool_maps *m)
     survey all;
     gdn_status status = check_ranges(m, &all);
     if (status || !all.n_written) return status;
-    if (!m->dst->base && (!m->src->base || !m->same_pool) && !(m->checkpoints && m->checkpoints->interval) &&
-        !(m->commit && m->commit->base))
+    if (!m->dst && (!m->src || !m->same_pool) && !m->interval && !m->commit)
         return GDN_OK; /* the default targets are distinct, and each sequence reads a slot of its own row */
     if (all.ascending && !next_foreign(m, &(entry)FIRST_ENTRY)) return GDN_OK;
 

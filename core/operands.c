@@ -145,7 +145,7 @@ static gdn_status check_rows_apart(const gdn_operand_spec *spec, const gdn_tenso
  * the longest sequence. */
 static uint64_t unowned_end(const gdn_operand_spec *spec, const int64_t extent[4], const int64_t stride[4])
 {
-    const int32_t *start = spec->seq_start ? (const int32_t *)(const void *)spec->seq_start->base : NULL;
+    const int32_t *start = spec->seq_start;
     int64_t end = 0;
     if (!spec->ragged || !start || !stride[0] || extent[0] < 1 || extent[1] < 1) return 0;
     for (int64_t s = 0; s < extent[0]; s++) {
@@ -156,9 +156,10 @@ static uint64_t unowned_end(const gdn_operand_spec *spec, const int64_t extent[4
 }
 
 /* Address arithmetic and alignment, for tensors and spans. */
-static gdn_status resolve_place(const gdn_backend *backend, const char *name, void *data, uint64_t offset,
-                                uint64_t bytes, uint64_t covered, uint64_t alignment, gdn_place *at, gdn_region *region)
+static gdn_status resolve_place(const gdn_context *ctx, const char *name, void *data, uint64_t offset, uint64_t bytes,
+                                uint64_t covered, uint64_t alignment, uint64_t *address, gdn_region *region)
 {
+    const gdn_backend *backend = ctx->backend;
     if (offset >= LARGEST_OFFSET)
         return gdn_fail(GDN_INVALID_ARGUMENT, "%s.offset is %llu; below 2^56 is allowed", name,
                         (unsigned long long)offset);
@@ -174,8 +175,9 @@ static gdn_status resolve_place(const gdn_backend *backend, const char *name, vo
     if (bytes && covered > bytes)
         return gdn_fail(GDN_INVALID_ARGUMENT, "%s.bytes is %llu; the call reaches %llu bytes of it", name,
                         (unsigned long long)bytes, (unsigned long long)covered);
-    *at =
-        (gdn_place){ .data = data, .offset = offset, .base = backend->data_is_address ? (char *)data + offset : NULL };
+    *address = backend->data_is_address ? first : backend->address ? backend->address(ctx, data) + offset : 0;
+    region->data = data;
+    region->offset = offset;
     region->object = backend->data_is_address ? 0 : (uintptr_t)data;
     region->begin = first;
     region->end = first + covered;
@@ -206,12 +208,12 @@ static void fill_axes(gdn_region *region, int n_axes, const int64_t extent[4], c
     region->n_axes = n;
 }
 
-gdn_status gdn_operand_resolve(const gdn_backend *backend, const gdn_operand_spec *spec, const gdn_tensor *t,
-                               gdn_place *at, int64_t stride[4], gdn_region *region)
+gdn_status gdn_operand_resolve(const gdn_context *ctx, const gdn_operand_spec *spec, const gdn_tensor *t,
+                               uint64_t *address, int64_t stride[4], gdn_region *region)
 {
     int64_t extent[4];
     gdn_status status;
-    *at = (gdn_place){ 0 };
+    *address = 0;
     clear_region(region, spec->name);
     for (int a = 0; a < 4; a++) extent[a] = a < spec->n_axes ? spec->extent[a] : 1;
     if ((status = check_dtype(spec, t->dtype))) return status;
@@ -249,15 +251,15 @@ gdn_status gdn_operand_resolve(const gdn_backend *backend, const gdn_operand_spe
                             (unsigned long long)covered);
         return GDN_OK;
     }
-    return resolve_place(backend, spec->name, t->data, t->offset, t->bytes, covered, dtype_alignment(t->dtype), at,
+    return resolve_place(ctx, spec->name, t->data, t->offset, t->bytes, covered, dtype_alignment(t->dtype), address,
                          region);
 }
 
-gdn_status gdn_tokens_resolve(const gdn_backend *backend, const gdn_operand_spec *spec, const gdn_tensor *t,
+gdn_status gdn_tokens_resolve(const gdn_context *ctx, const gdn_operand_spec *spec, const gdn_tensor *t,
                               gdn_token_view *view, gdn_region *region)
 {
     int64_t stride[4] = { 0 };
-    gdn_status status = gdn_operand_resolve(backend, spec, t, &view->at, stride, region);
+    gdn_status status = gdn_operand_resolve(ctx, spec, t, &view->data, stride, region);
     view->stride_seq = stride[0];
     view->stride_token = stride[1];
     view->stride_head = stride[2];
@@ -265,46 +267,47 @@ gdn_status gdn_tokens_resolve(const gdn_backend *backend, const gdn_operand_spec
     return status;
 }
 
-gdn_status gdn_pool_resolve(const gdn_backend *backend, const gdn_operand_spec *spec, const gdn_pool *pool,
-                            gdn_state_view *view, gdn_region *region)
+gdn_status gdn_pool_resolve(const gdn_context *ctx, const gdn_operand_spec *spec, const gdn_pool *pool,
+                            gdn_pool_view *view, gdn_region *region)
 {
     const gdn_tensor t = { .data = pool->data,
                            .offset = pool->offset,
                            .bytes = pool->bytes,
                            .dtype = pool->dtype,
                            .stride = { pool->stride[0], pool->stride[1], pool->stride[2], pool->stride[3] } };
-    const int slots = spec->n_axes == 4;
     int64_t stride[4] = { 0 };
-    gdn_status status = gdn_operand_resolve(backend, spec, &t, &view->at, stride, region);
+    gdn_status status = gdn_operand_resolve(ctx, spec, &t, &view->data, stride, region);
     view->stride_row = stride[0];
-    view->stride_slot = slots ? stride[1] : 0;
-    view->stride_head = slots ? stride[2] : 0;
-    view->stride_line = stride[spec->n_axes - 1];
-    view->n_rows = (int32_t)spec->extent[0];
-    view->n_slots = slots ? (int32_t)spec->extent[1] : 1;
+    view->stride_slot = stride[1];
+    view->stride_head = stride[2];
+    view->stride_line = stride[3];
     view->dtype = t.dtype;
     return status;
 }
 
-int gdn_one_pool(int given, const gdn_state_view *in, gdn_state_view *out, gdn_region *region_in,
-                 gdn_region *region_out)
+int gdn_one_pool(int given, const gdn_pool_view *in, gdn_pool_view *out, gdn_region *region_in, gdn_region *region_out,
+                 int32_t *has, int64_t *pool_offset)
 {
     if (!given) {
         *out = *in;
         *region_out = *region_in;
     }
-    const int one = in->at.data == out->at.data && in->at.offset == out->at.offset &&
-                    in->stride_row == out->stride_row && in->stride_slot == out->stride_slot &&
-                    in->stride_head == out->stride_head && in->stride_line == out->stride_line &&
-                    in->n_slots == out->n_slots;
+    const int one_buffer = region_in->data == region_out->data;
+    const int one = one_buffer && region_in->offset == region_out->offset && in->stride_row == out->stride_row &&
+                    in->stride_slot == out->stride_slot && in->stride_head == out->stride_head &&
+                    in->stride_line == out->stride_line && in->n_slots == out->n_slots;
     region_in->one_pool = region_out->one_pool = one;
+    if (one_buffer && region_in->data) {
+        *has |= GDN_HAS_ONE_POOL;
+        *pool_offset = (int64_t)(region_in->offset - region_out->offset);
+    }
     return one;
 }
 
-gdn_status gdn_span_resolve(const gdn_backend *backend, const char *name, const gdn_span *span, uint64_t bytes,
-                            uint64_t alignment, int needed, gdn_place *at, gdn_region *region)
+gdn_status gdn_span_resolve(const gdn_context *ctx, const char *name, const gdn_span *span, uint64_t bytes,
+                            uint64_t alignment, int needed, uint64_t *address, gdn_region *region)
 {
-    *at = (gdn_place){ 0 };
+    *address = 0;
     clear_region(region, name);
     region->inner_span = region->piece = bytes;
     if (!span->data) {
@@ -313,7 +316,7 @@ gdn_status gdn_span_resolve(const gdn_backend *backend, const char *name, const 
                             (unsigned long long)bytes);
         return GDN_OK;
     }
-    return resolve_place(backend, name, span->data, span->offset, span->bytes, bytes, alignment, at, region);
+    return resolve_place(ctx, name, span->data, span->offset, span->bytes, bytes, alignment, address, region);
 }
 
 /* Bytes from the first to the last byte of a region, without its first `axis` axes. */
@@ -381,15 +384,16 @@ static gdn_status check_apart(const gdn_region *written, const gdn_region *const
     return GDN_OK;
 }
 
-gdn_status gdn_workspace_resolve(const gdn_backend *backend, uint64_t bytes, const gdn_span *span, int needed,
-                                 gdn_place *at, gdn_region *r, int workspace, int n)
+gdn_status gdn_workspace_resolve(const gdn_context *ctx, uint64_t bytes, const gdn_span *span, gdn_problem *p)
 {
-    gdn_status status = gdn_span_resolve(backend, "workspace", span, bytes, bytes ? 64 : 1, needed, at, &r[workspace]);
-    const gdn_region *used[GDN_MAX_REGIONS]; /* n is at most that */
+    gdn_region *const workspace = gdn_workspace_region(p);
+    gdn_status status =
+        gdn_span_resolve(ctx, "workspace", span, bytes, bytes ? 64 : 1, !p->empty, &p->workspace, workspace);
+    const gdn_region *used[GDN_MAX_REGIONS];
     int n_used = 0;
-    r[workspace].written = 1;
-    for (int i = 0; i < n; i++)
-        if (r[i].begin != r[i].end) used[n_used++] = &r[i];
+    workspace->written = 1;
+    for (int i = 0; i <= p->n_regions; i++)
+        if (p->regions[i].begin != p->regions[i].end) used[n_used++] = &p->regions[i];
     for (int i = 0; i < n_used && !status; i++)
         if (used[i]->written) status = check_apart(used[i], used, n_used);
     return status;

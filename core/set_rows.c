@@ -8,9 +8,9 @@
 #include <string.h>
 
 typedef gdn_set_rows_args args_t;
-typedef gdn_set_rows_problem problem_t;
+typedef gdn_set_rows_call block_t;
 
-enum { SRC, DST, INDEX, WORKSPACE, N_REGIONS };
+enum { SRC, DST, INDEX, N_REGIONS }; /* regions: see gdn_problem */
 
 #define FLOATS  (1u << GDN_F32 | 1u << GDN_F16 | 1u << GDN_BF16)
 #define LARGEST ((int64_t)1 << 40)
@@ -39,7 +39,7 @@ static gdn_status check_args(const args_t *a)
     return GDN_OK;
 }
 
-static gdn_status check_index(const problem_t *p)
+static gdn_status check_index(const block_t *p)
 {
     for (int64_t b = 0; b < p->index_batch[0]; b++)
         for (int64_t c = 0; c < p->index_batch[1]; c++)
@@ -53,8 +53,8 @@ static gdn_status check_index(const problem_t *p)
     return GDN_OK;
 }
 
-static gdn_status resolve_operand(const gdn_backend *b, const char *name, const gdn_tensor *t, uint32_t dtypes,
-                                  const int64_t batch[2], int64_t rows, int64_t inner, int needed, gdn_place *at,
+static gdn_status resolve_operand(const gdn_context *ctx, const char *name, const gdn_tensor *t, uint32_t dtypes,
+                                  const int64_t batch[2], int64_t rows, int64_t inner, int needed, uint64_t *at,
                                   int64_t stride[3], gdn_region *region)
 {
     const gdn_operand_spec spec = {
@@ -67,49 +67,50 @@ static gdn_status resolve_operand(const gdn_backend *b, const char *name, const 
         .needed = needed,
     };
     int64_t all[4];
-    gdn_status status = gdn_operand_resolve(b, &spec, t, at, all, region);
+    gdn_status status = gdn_operand_resolve(ctx, &spec, t, at, all, region);
     memcpy(stride, all, 3 * sizeof all[0]);
     return status;
 }
 
-gdn_status gdn_set_rows_prepare(const gdn_context *ctx, const args_t *args, gdn_plan *plan, problem_t *p)
+gdn_status gdn_set_rows_prepare(const gdn_context *ctx, const args_t *args, gdn_plan *plan, gdn_problem *problem)
 {
     args_t copy; /* the call uses the values that it has checked */
     const args_t *a = &copy;
-    const gdn_backend *b = ctx->backend;
-    gdn_region r[N_REGIONS];
+    block_t *const p = &problem->set_rows;
+    gdn_region *const r = problem->regions;
     gdn_status status;
-    _Static_assert((int)N_REGIONS <= (int)GDN_MAX_REGIONS, "regions of a call");
-    gdn_regions_clear(r, N_REGIONS);
+    _Static_assert((int)N_REGIONS < (int)GDN_MAX_REGIONS, "regions of a call");
+    gdn_regions_clear(r, N_REGIONS + 1);
     if ((status = gdn_struct_read("args", args, GDN_FIRST_SIZE(gdn_set_rows_args), sizeof copy, &copy)) ||
         (status = check_args(a)))
         return status;
-    *p = (problem_t){
-        .empty = !a->n_rows,
+    problem->kernel = GDN_KERNEL_set_rows;
+    problem->n_regions = N_REGIONS;
+    problem->workspace = 0;
+    problem->empty = !a->n_rows;
+    *p = (block_t){
         .n_columns = a->n_columns,
         .n_rows = a->n_rows,
         .n_rows_dst = a->n_rows_dst,
-        .n_batch = { a->n_batch[0], a->n_batch[1] },
-        .index_batch = { a->index_batch[0], a->index_batch[1] },
+        .n_batch = { (int32_t)a->n_batch[0], (int32_t)a->n_batch[1] },
+        .index_batch = { (int32_t)a->index_batch[0], (int32_t)a->index_batch[1] },
         .src_dtype = a->src.dtype,
         .dst_dtype = a->dst.dtype,
         .index_dtype = a->index.dtype,
     };
     const int needed = plan && a->n_rows > 0;
-    if ((status = resolve_operand(b, "src", &a->src, FLOATS, a->n_batch, a->n_rows, a->n_columns, needed, &p->src,
+    if ((status = resolve_operand(ctx, "src", &a->src, FLOATS, a->n_batch, a->n_rows, a->n_columns, needed, &p->src,
                                   p->src_stride, &r[SRC])) ||
-        (status = resolve_operand(b, "dst", &a->dst, FLOATS | 1u << GDN_Q8_0, a->n_batch, a->n_rows_dst, a->n_columns,
+        (status = resolve_operand(ctx, "dst", &a->dst, FLOATS | 1u << GDN_Q8_0, a->n_batch, a->n_rows_dst, a->n_columns,
                                   needed, &p->dst, p->dst_stride, &r[DST])) ||
-        (status = resolve_operand(b, "index", &a->index, 1u << GDN_I32 | 1u << GDN_I64, a->index_batch, a->n_rows, 1,
+        (status = resolve_operand(ctx, "index", &a->index, 1u << GDN_I32 | 1u << GDN_I64, a->index_batch, a->n_rows, 1,
                                   needed, &p->index, p->index_stride, &r[INDEX])))
         return status;
     if (!plan) return GDN_OK;
 
     r[DST].written = 1;
-    if ((status = gdn_plan_resolve(ctx, GDN_KERNEL_set_rows, p, plan, &a->workspace, !p->empty, &p->workspace, r,
-                                   WORKSPACE, N_REGIONS)))
-        return status;
-    return b->host_memory && a->n_rows ? check_index(p) : GDN_OK;
+    if ((status = gdn_plan_resolve(ctx, problem, &a->workspace, plan))) return status;
+    return ctx->backend->host_memory && a->n_rows ? check_index(p) : GDN_OK;
 }
 
 gdn_status gdn_set_rows_args_init(gdn_set_rows_args *args, uint32_t size)
@@ -122,19 +123,18 @@ gdn_status gdn_set_rows_args_init(gdn_set_rows_args *args, uint32_t size)
 
 gdn_status gdn_set_rows_query(const gdn_context *ctx, const args_t *args, gdn_capability *capability)
 {
-    problem_t p;
+    gdn_problem p;
     gdn_status status = gdn_query_check(ctx, capability);
     if (status) return status;
     status = gdn_set_rows_prepare(ctx, args, NULL, &p);
-    return gdn_query_answer(ctx, GDN_KERNEL_set_rows, &p, status, capability);
+    return gdn_query_answer(ctx, &p, status, capability);
 }
 
 gdn_status gdn_set_rows(gdn_context *ctx, const args_t *args, gdn_stream stream)
 {
-    problem_t p;
+    gdn_problem p;
     gdn_plan plan;
     gdn_status status = gdn_check_context(ctx);
-    if (status || (status = gdn_set_rows_prepare(ctx, args, &plan, &p))) return status;
-    if (p.empty) return gdn_nothing_to_do(ctx, stream);
-    return ctx->backend->run(ctx, GDN_KERNEL_set_rows, &p, &plan, stream);
+    if (!status) status = gdn_set_rows_prepare(ctx, args, &plan, &p);
+    return status ? status : gdn_run(ctx, &p, &plan, stream);
 }

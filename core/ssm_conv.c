@@ -9,14 +9,13 @@
 #include <string.h>
 
 typedef gdn_ssm_conv_args args_t;
-typedef gdn_ssm_conv_problem problem_t;
+typedef gdn_ssm_conv_call block_t;
 
-enum {
+enum { /* regions: see gdn_problem */
     X,
     WEIGHT,
     BIAS,
     OUT,
-    WORKSPACE,
     HISTORY,
     HISTORY_OUT,
     SEQ_START,
@@ -94,8 +93,8 @@ static gdn_status check_call(call_t *c, int launch)
     return GDN_OK;
 }
 
-static gdn_status resolve_tokens(const gdn_backend *b, const char *name, const gdn_tensor *t, const args_t *a,
-                                 const gdn_place *seq_start, int32_t longest, int needed, gdn_token_view *view,
+static gdn_status resolve_tokens(const gdn_context *ctx, const char *name, const gdn_tensor *t, const args_t *a,
+                                 const int32_t *seq_start, int32_t longest, int needed, gdn_token_view *view,
                                  gdn_region *region)
 {
     const gdn_operand_spec spec = {
@@ -110,11 +109,11 @@ static gdn_status resolve_tokens(const gdn_backend *b, const char *name, const g
         .seq_start = seq_start,
         .needed = needed,
     };
-    return gdn_tokens_resolve(b, &spec, t, view, region);
+    return gdn_tokens_resolve(ctx, &spec, t, view, region);
 }
 
 /* The taps of the weight need not be contiguous, so the spec's contiguous axis is a single element. */
-static gdn_status resolve_weight(const gdn_backend *b, const args_t *a, int needed, problem_t *p, gdn_region *region)
+static gdn_status resolve_weight(const gdn_context *ctx, const args_t *a, int needed, block_t *p, gdn_region *region)
 {
     const gdn_operand_spec spec = {
         .name = "weight",
@@ -126,15 +125,15 @@ static gdn_status resolve_weight(const gdn_backend *b, const args_t *a, int need
         .needed = needed,
     };
     int64_t stride[4];
-    gdn_status status = gdn_operand_resolve(b, &spec, &a->weight, &p->weight, stride, region);
+    gdn_status status = gdn_operand_resolve(ctx, &spec, &a->weight, &p->weight, stride, region);
     p->weight_stride_channel = stride[0];
     p->weight_stride_tap = stride[1];
     p->weight_dtype = a->weight.dtype;
     return status;
 }
 
-static gdn_status resolve_history(const gdn_backend *b, const char *name, const gdn_pool *pool, const args_t *a,
-                                  gdn_state_view *view, gdn_region *region)
+static gdn_status resolve_history(const gdn_context *ctx, const char *name, const gdn_pool *pool, const args_t *a,
+                                  gdn_pool_view *view, gdn_region *region)
 {
     const gdn_operand_spec spec = {
         .name = name,
@@ -144,74 +143,69 @@ static gdn_status resolve_history(const gdn_backend *b, const char *name, const 
         .extent = { pool->n_rows, pool->n_slots },
         .inner = a->n_channels,
     };
-    return gdn_pool_resolve(b, &spec, pool, view, region);
+    view->n_slots = pool->n_slots;
+    const gdn_status status = gdn_pool_resolve(ctx, &spec, pool, view, region);
+    view->n_entries = region->data ? pool->n_rows : 0;
+    return status;
 }
 
-/* Checks the parts of a tree that the host can read. */
-static gdn_status check_tree(const call_t *c, const problem_t *p)
-{
-    const args_t *a = &c->a;
-    for (int32_t s = 0; p->tree && c->history && s < a->n_seqs; s++) {
-        const int32_t length = gdn_seq_length(&p->seq_start, a->n_seqs, a->n_tokens, s);
-        if (gdn_map_at(&p->history_src, s, 0) != GDN_SKIP && length &&
-            (int64_t)a->kernel_width - 1 + length > a->history.n_slots)
-            return gdn_fail(GDN_INVALID_ARGUMENT,
-                            "history.n_slots is %d and tree is given; sequence %d has %d tokens, for which at least "
-                            "%lld are needed",
-                            (int)a->history.n_slots, (int)s, (int)length, (long long)a->kernel_width - 1 + length);
-    }
-    return gdn_check_parents(&p->parent, &p->history_src, &p->seq_start, a->n_seqs, a->n_tokens);
-}
+static int32_t presence_of(const gdn_region *r, int region, int32_t has) { return r[region].data ? has : 0; }
 
-static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan *plan, problem_t *p)
+static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan *plan, gdn_problem *problem)
 {
     const args_t *a = &c->a;
     const int launch = plan != NULL;
     const gdn_backend *b = ctx->backend;
-    gdn_region r[N_REGIONS];
+    block_t *const p = &problem->ssm_conv;
+    gdn_region *const r = problem->regions;
     gdn_status status;
-    _Static_assert((int)N_REGIONS <= (int)GDN_MAX_REGIONS, "regions of a call");
-    gdn_regions_clear(r, N_REGIONS);
+    _Static_assert((int)N_REGIONS < (int)GDN_MAX_REGIONS, "regions of a call");
+    gdn_regions_clear(r, N_REGIONS + 1);
     /* The maps are checked without tokens too: a device's kernels check theirs. */
     const int judged = !b->host_memory && a->n_seqs &&
                        (a->seq_start.data || a->position.data || a->history_src.data || a->history_dst.data);
-    *p = (problem_t){
-        .empty = !a->n_tokens && !judged,
+    problem->kernel = GDN_KERNEL_ssm_conv;
+    problem->n_regions = N_REGIONS;
+    problem->workspace = 0;
+    problem->empty = !a->n_tokens && !judged;
+    *p = (block_t){
         .n_seqs = a->n_seqs,
         .n_tokens = a->n_tokens,
+        .even_tokens = a->n_seqs ? a->n_tokens / a->n_seqs : 0,
         .n_channels = a->n_channels,
         .kernel_width = a->kernel_width,
-        .n_slots = a->history.n_slots,
         .silu = a->activation == GDN_ACTIVATION_SILU,
-        .checkpoints = { .interval = c->checkpoints.interval, .n = c->checkpoints.n },
-        .tree = a->tree != NULL,
+        .checkpoints_interval = c->checkpoints.interval,
+        .checkpoints_n = c->checkpoints.n,
     };
 
     const uint64_t map_bytes = 4 * (uint64_t)a->n_seqs;
-    if ((status = gdn_span_resolve(b, "seq_start", &a->seq_start, map_bytes + 4, 4, 0, &p->seq_start, &r[SEQ_START])) ||
-        (status = gdn_span_resolve(b, "position", &a->position, map_bytes, 4, 0, &p->position, &r[POSITION])) ||
+    if ((status =
+             gdn_span_resolve(ctx, "seq_start", &a->seq_start, map_bytes + 4, 4, 0, &p->seq_start, &r[SEQ_START])) ||
+        (status = gdn_span_resolve(ctx, "position", &a->position, map_bytes, 4, 0, &p->position, &r[POSITION])) ||
+        (status = gdn_span_resolve(ctx, "history_src", &a->history_src, map_bytes, 4, 0, &p->history_src,
+                                   &r[HISTORY_SRC])) ||
+        (status = gdn_span_resolve(ctx, "history_dst", &a->history_dst, map_bytes, 4, 0, &p->history_dst,
+                                   &r[HISTORY_DST])) ||
         (status =
-             gdn_span_resolve(b, "history_src", &a->history_src, map_bytes, 4, 0, &p->history_src, &r[HISTORY_SRC])) ||
-        (status =
-             gdn_span_resolve(b, "history_dst", &a->history_dst, map_bytes, 4, 0, &p->history_dst, &r[HISTORY_DST])) ||
-        (status = gdn_span_resolve(b, "checkpoints.dst", &c->checkpoints.dst, map_bytes * (uint64_t)c->checkpoints.n, 4,
-                                   launch && a->n_tokens && a->checkpoints, &p->checkpoints.map, &r[CHECKPOINTS])) ||
-        (status = gdn_span_resolve(b, "tree.parent", &c->tree.parent, 4 * (uint64_t)a->n_tokens, 4, 0, &p->parent,
+             gdn_span_resolve(ctx, "checkpoints.dst", &c->checkpoints.dst, map_bytes * (uint64_t)c->checkpoints.n, 4,
+                              launch && a->n_tokens && a->checkpoints, &p->checkpoints_dst, &r[CHECKPOINTS])) ||
+        (status = gdn_span_resolve(ctx, "tree.parent", &c->tree.parent, 4 * (uint64_t)a->n_tokens, 4, 0, &p->parent,
                                    &r[PARENT])))
         return status;
+    const int32_t *starts = b->host_memory ? gdn_map(p->seq_start) : NULL;
     int32_t longest = 0; /* stays 0 in a query, which does not read the map */
-    if (launch && (status = gdn_check_seq_start(&p->seq_start, b->host_memory, a->n_seqs, a->n_tokens, &longest)))
+    if (launch && (status = gdn_check_seq_start(&r[SEQ_START], starts, a->n_seqs, a->n_tokens, &longest)))
         return status;
     const int needed = launch && a->n_tokens > 0;
-    const gdn_place *starts = b->host_memory ? &p->seq_start : NULL;
-    if ((status = resolve_tokens(b, "x", &a->x, a, starts, longest, needed, &p->x, &r[X])) ||
-        (status = resolve_tokens(b, "out", &a->out, a, starts, longest, needed, &p->out, &r[OUT])) ||
-        (status = resolve_weight(b, a, needed, p, &r[WEIGHT])))
+    if ((status = resolve_tokens(ctx, "x", &a->x, a, starts, longest, needed, &p->x, &r[X])) ||
+        (status = resolve_tokens(ctx, "out", &a->out, a, starts, longest, needed, &p->result, &r[OUT])) ||
+        (status = resolve_weight(ctx, a, needed, p, &r[WEIGHT])))
         return status;
     const gdn_operand_spec bias = { .name = "bias", .dtypes = FLOATS, .inner = a->n_channels };
     int64_t none[4];
-    if ((status = gdn_operand_resolve(b, &bias, &a->bias, &p->bias, none, &r[BIAS])) ||
-        (status = resolve_history(b, "history", &a->history, a, &p->history_in, &r[HISTORY])))
+    if ((status = gdn_operand_resolve(ctx, &bias, &a->bias, &p->bias, none, &r[BIAS])) ||
+        (status = resolve_history(ctx, "history", &a->history, a, &p->history, &r[HISTORY])))
         return status;
     p->bias_dtype = a->bias.dtype;
     if (c->two_pools) {
@@ -220,14 +214,19 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
                             "history_out.dtype is %d (%s) and history.dtype is %d (%s); they must be the same",
                             (int)a->history_out.dtype, gdn_dtype_name(a->history_out.dtype), (int)a->history.dtype,
                             gdn_dtype_name(a->history.dtype));
-        if ((status = resolve_history(b, "history_out", &a->history_out, a, &p->history_out, &r[HISTORY_OUT])))
+        if ((status = resolve_history(ctx, "history_out", &a->history_out, a, &p->history_out, &r[HISTORY_OUT])))
             return status;
     }
-    const int pools = gdn_one_pool(c->two_pools, &p->history_in, &p->history_out, &r[HISTORY], &r[HISTORY_OUT]);
+    const int one_pool = gdn_one_pool(c->two_pools, &p->history, &p->history_out, &r[HISTORY], &r[HISTORY_OUT], &p->has,
+                                      &p->pool_offset);
     if (!c->history) {
-        p->n_slots = 0;
-        p->history_in.dtype = p->history_out.dtype = a->x.dtype; /* ignore the dtype of an absent operand */
+        p->history.n_slots = p->history_out.n_slots = 0;
+        p->history.dtype = p->history_out.dtype = a->x.dtype; /* ignore the dtype of an absent operand */
     }
+    p->has |= presence_of(r, SEQ_START, GDN_HAS_SEQ_START) | presence_of(r, POSITION, GDN_HAS_POSITION) |
+              presence_of(r, HISTORY_SRC, GDN_HAS_SRC) | presence_of(r, HISTORY_DST, GDN_HAS_DST) |
+              presence_of(r, CHECKPOINTS, GDN_HAS_CHECKPOINTS) | presence_of(r, PARENT, GDN_HAS_PARENT) |
+              presence_of(r, BIAS, GDN_HAS_BIAS) | (a->tree ? GDN_HAS_TREE : 0);
     if (!launch) return GDN_OK;
 
     if (c->history && ((!a->history_src.data &&
@@ -236,36 +235,33 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
                                                                           a->history_out.n_rows)))))
         return status;
     r[OUT].written = r[HISTORY_OUT].written = 1;
-    if ((status = gdn_plan_resolve(ctx, GDN_KERNEL_ssm_conv, p, plan, &a->workspace, !p->empty, &p->workspace, r,
-                                   WORKSPACE, N_REGIONS)) ||
-        !b->host_memory || (status = gdn_check_positions(&p->position, &p->seq_start, a->n_seqs, a->n_tokens)))
-        return status;
+    if ((status = gdn_plan_resolve(ctx, problem, &a->workspace, plan)) || !b->host_memory) return status;
     /* Without a history the maps may still hold GDN_NONE or GDN_SKIP: a pool of no rows allows only these. */
     const gdn_pool_maps maps = {
         .src_name = "history_src",
         .dst_name = "history_dst",
-        .src = &p->history_src,
-        .dst = &p->history_dst,
-        .n_seqs = a->n_seqs,
-        .n_tokens = a->n_tokens,
-        .n_entries = c->history || p->history_dst.base ? 1 : 0,
-        .seq_start = &p->seq_start,
+        .src = gdn_map(p->history_src),
+        .dst = gdn_map(p->history_dst),
+        .n_seqs = p->n_seqs,
+        .even_tokens = p->even_tokens,
+        .n_entries = c->history || p->history_dst ? 1 : 0,
+        .seq_start = starts,
         .src_slots = 1,
         .dst_slots = 1,
-        .src_size = c->history ? a->history.n_rows : 0,
-        .dst_size = c->history ? a->history_out.n_rows : 0,
-        .checkpoints = &p->checkpoints,
-        .position = &p->position,
-        .same_pool = pools,
+        .src_size = p->history.n_entries,
+        .dst_size = p->history_out.n_entries,
+        .interval = p->checkpoints_interval,
+        .n_checkpoints = p->checkpoints_n,
+        .checkpoints = gdn_map(p->checkpoints_dst),
+        .position = gdn_map(p->position),
+        .same_pool = one_pool,
         .check_unused = 1,
         .dst_is_row = 1,
     };
-    if ((c->history || p->history_src.base || p->history_dst.base) && (status = gdn_check_pool_maps(&maps)))
-        return status;
-    return check_tree(c, p);
+    return gdn_check_conv_sequences(p, &maps);
 }
 
-gdn_status gdn_ssm_conv_prepare(const gdn_context *ctx, const args_t *args, gdn_plan *plan, problem_t *p)
+gdn_status gdn_ssm_conv_prepare(const gdn_context *ctx, const args_t *args, gdn_plan *plan, gdn_problem *p)
 {
     call_t c;
     gdn_status status = read_call(args, &c);
@@ -277,19 +273,18 @@ gdn_status gdn_ssm_conv_prepare(const gdn_context *ctx, const args_t *args, gdn_
 
 gdn_status gdn_ssm_conv_query(const gdn_context *ctx, const args_t *args, gdn_capability *capability)
 {
-    problem_t p;
+    gdn_problem p;
     gdn_status status = gdn_query_check(ctx, capability);
     if (status) return status;
     status = gdn_ssm_conv_prepare(ctx, args, NULL, &p);
-    return gdn_query_answer(ctx, GDN_KERNEL_ssm_conv, &p, status, capability);
+    return gdn_query_answer(ctx, &p, status, capability);
 }
 
 gdn_status gdn_ssm_conv(gdn_context *ctx, const args_t *args, gdn_stream stream)
 {
-    problem_t p;
+    gdn_problem p;
     gdn_plan plan;
     gdn_status status = gdn_check_context(ctx);
-    if (status || (status = gdn_ssm_conv_prepare(ctx, args, &plan, &p))) return status;
-    if (p.empty) return gdn_nothing_to_do(ctx, stream);
-    return ctx->backend->run(ctx, GDN_KERNEL_ssm_conv, &p, &plan, stream);
+    if (!status) status = gdn_ssm_conv_prepare(ctx, args, &plan, &p);
+    return status ? status : gdn_run(ctx, &p, &plan, stream);
 }

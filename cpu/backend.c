@@ -134,18 +134,21 @@ static void close_cpu(gdn_context *ctx)
 /* Scratch of one thread in the workspace, rounded so that threads do not share cache lines. */
 static uint64_t scratch_stride(const gdn_plan *plan) { return (plan->scratch_bytes + 63) / 64 * 64; }
 
-static void plan_cpu(const gdn_context *ctx, gdn_kernel kernel, const void *problem, gdn_plan *plan)
+/* The call's block. All members of the union have one address. */
+static const void *block_of(const gdn_problem *problem) { return &problem->gated_delta_net; }
+
+static void plan_cpu(const gdn_context *ctx, const gdn_problem *problem, gdn_plan *plan)
 {
     const cpu_state *state = ctx->state;
-    state->table->kernels[kernel]->plan(problem, state->n_threads, plan);
+    state->table->kernels[problem->kernel]->plan(block_of(problem), state->n_threads, plan);
     plan->workspace_bytes = scratch_stride(plan) * (uint64_t)state->n_threads;
 }
 
-static void describe_plan(const gdn_context *ctx, gdn_kernel kernel, const void *problem, const gdn_plan *plan,
+static void describe_plan(const gdn_context *ctx, const gdn_problem *problem, const gdn_plan *plan,
                           gdn_capability *capability)
 {
     const cpu_state *state = ctx->state;
-    (void)kernel, (void)problem;
+    (void)problem;
     capability->exact = 1;
     (void)snprintf(capability->implementation, sizeof capability->implementation, "%s/%s", state->table->name,
                    gdn_form_name(plan->form));
@@ -153,9 +156,8 @@ static void describe_plan(const gdn_context *ctx, gdn_kernel kernel, const void 
 
 typedef struct job {
     const gdn_cpu_kernel *kernel;
-    const void *problem;
+    const gdn_problem *problem;
     const gdn_plan *plan;
-    char *scratch;
     int flushes;
     _Atomic int64_t next; /* first item that no thread has taken */
 } job;
@@ -174,27 +176,25 @@ static gdn_float_env enter(const job *j)
 static void work(void *arg, int32_t worker)
 {
     job *j = arg;
-    char *scratch = j->scratch ? j->scratch + (uint64_t)worker * scratch_stride(j->plan) : NULL;
+    char *const scratches = gdn_memory(j->problem->workspace);
+    char *scratch = scratches ? scratches + (uint64_t)worker * scratch_stride(j->plan) : NULL;
     const int64_t n_items = j->plan->n_items, grain = j->plan->grain;
     const gdn_float_env caller = enter(j);
     for (;;) {
         const int64_t first = atomic_fetch_add_explicit(&j->next, grain, memory_order_relaxed);
         if (first >= n_items) break;
-        j->kernel->run(j->problem, j->plan, first, n_items - first < grain ? n_items : first + grain, scratch);
+        j->kernel->run(block_of(j->problem), j->plan, first, n_items - first < grain ? n_items : first + grain, scratch);
     }
     gdn_float_env_leave(caller);
 }
 
 /* Runs a call of any kernel with as many workers as have work, one of them on the calling thread. */
-static gdn_status run_cpu(gdn_context *ctx, gdn_kernel kernel, const void *problem, const gdn_plan *plan,
-                          gdn_stream stream)
+static gdn_status run_cpu(gdn_context *ctx, const gdn_problem *problem, const gdn_plan *plan, gdn_stream stream)
 {
     const cpu_state *state = ctx->state;
-    const gdn_place *workspace = problem; /* each problem begins with it */
-    job j = { .kernel = state->table->kernels[kernel],
+    job j = { .kernel = state->table->kernels[problem->kernel],
               .problem = problem,
               .plan = plan,
-              .scratch = workspace->base,
               .flushes = state->flushes };
     const int64_t portions = (plan->n_items + plan->grain - 1) / plan->grain;
     const int32_t n = portions < state->n_threads ? (int32_t)portions : state->n_threads;

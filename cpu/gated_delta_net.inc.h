@@ -31,7 +31,7 @@ enum {
 /* ---- Items ------------------------------------------------------------------------------------------ */
 
 /* Value channels per item: a whole head, or fewer if threads would otherwise have no work. */
-static int32_t group_of(const gdn_gated_delta_net_problem *p, int32_t n_threads)
+static int32_t group_of(const gdn_gated_delta_net_call *p, int32_t n_threads)
 {
     const int64_t heads = (int64_t)p->n_seqs * p->n_heads_v;
     int32_t group = round_up(p->head_dim_v, MIN_GROUP);
@@ -43,19 +43,19 @@ static int32_t group_of(const gdn_gated_delta_net_problem *p, int32_t n_threads)
 /* How many adjacent items a thread takes at once. If memory is the limit, runs are as long as every thread can still
  * get one: hardware prefetchers read past the end of a run, which wastes the bandwidth of other threads. Otherwise runs
  * let an item prefetch the next item of its run. */
-static int64_t run_of_items(const gdn_gated_delta_net_problem *p, int32_t group, int64_t n_items, int32_t n_threads,
+static int64_t run_of_items(const gdn_gated_delta_net_call *p, int32_t group, int64_t n_items, int32_t n_threads,
                             bool memory)
 {
     const int64_t share = (n_items + n_threads - 1) / n_threads;
-    int64_t run = memory ? RUN_BYTES / ((p->state_interval ? 2 : 4) * (int64_t)p->head_dim_k * group) : 1;
+    int64_t run = memory ? RUN_BYTES / ((p->rounding_interval ? 2 : 4) * (int64_t)p->head_dim_k * group) : 1;
     if (run < share / 8) run = share / 8;
     if (run > share || n_threads == 1) run = share;
     return run > 1 ? run : 1;
 }
 
-static void gated_delta_net_plan(const void *problem, int32_t n_threads, gdn_plan *plan)
+static void gated_delta_net_plan(const void *call, int32_t n_threads, gdn_plan *plan)
 {
-    const gdn_gated_delta_net_problem *p = problem;
+    const gdn_gated_delta_net_call *p = call;
     const int32_t group = group_of(p, n_threads), pitch = pitch_of(p);
     const int32_t n_tokens = p->n_seqs ? (int32_t)(((int64_t)p->n_tokens + p->n_seqs - 1) / p->n_seqs) : 0;
     const bool rows = rows_serves(p, n_tokens), lines = lines_serves(p, n_tokens);
@@ -67,54 +67,50 @@ static void gated_delta_net_plan(const void *problem, int32_t n_threads, gdn_pla
     plan->n_items = (int64_t)p->n_seqs * p->n_heads_v * ((p->head_dim_v + group - 1) / group);
     plan->grain = run_of_items(p, group, plan->n_items, n_threads, rows || lines);
     plan->scratch_bytes = 4 * (uint64_t)((tokens + keys * of_key) * pitch + (2 * tokens + 1) * group + state);
-    const uint64_t for_tree = p->tree ? 4 * (uint64_t)tree_scratch(p, group) : 0;
+    const uint64_t for_tree = (p->has & GDN_HAS_TREE) ? 4 * (uint64_t)tree_scratch(p, group) : 0;
     if (plan->scratch_bytes < for_tree) plan->scratch_bytes = for_tree;
     plan->cut = group;
-    plan->form = p->tree ? GDN_FORM_TREE : rows ? GDN_FORM_ROWS : lines ? GDN_FORM_LINES : GDN_FORM_COLUMNS;
+    plan->form = (p->has & GDN_HAS_TREE) ? GDN_FORM_TREE : rows ? GDN_FORM_ROWS : lines ? GDN_FORM_LINES : GDN_FORM_COLUMNS;
 }
 
 /* Fills the view of an item. False if there is nothing to do. */
-static bool view_item(const gdn_gated_delta_net_problem *p, int32_t group, int64_t item, head_view *x)
+static bool view_item(const gdn_gated_delta_net_call *p, int32_t group, int64_t item, head_view *x)
 {
     const int32_t n_groups = (p->head_dim_v + group - 1) / group;
     const int32_t s = (int32_t)(item / n_groups / p->n_heads_v);
-    const int32_t source = gdn_state_src_at(p, s);
-    *x = (head_view){ .p = p, .s = s, .h = (int32_t)(item / n_groups % p->n_heads_v) };
-    x->n_tokens = gdn_seq_length(&p->seq_start, p->n_seqs, p->n_tokens, s);
-    if (!gdn_has_work(p, s)) return false;
+    const gdn_sequence q = gdn_sequence_of(p, s);
+    *x = (head_view){ .p = p, .q = q, .h = (int32_t)(item / n_groups % p->n_heads_v) };
+    x->n_tokens = q.T;
+    if (!gdn_has_work(q)) return false;
     x->key_head = gdn_key_head(p, x->h);
-    x->first = gdn_seq_first(&p->seq_start, p->n_seqs, p->n_tokens, s);
-    x->position = gdn_map_at(&p->position, s, 0);
     x->j0 = (int32_t)(item % n_groups) * group;
     x->n_columns = min_i32(group, p->head_dim_v - x->j0);
-    x->source = source < 0 ? NULL : gdn_state_at(&p->state_in, source, x->h);
-    x->type = p->state_in.dtype;
+    x->source = q.src < 0 ? NULL : gdn_state_at(&p->state, q.src, x->h);
+    x->type = p->state.dtype;
     x->size = x->type == GDN_F32 ? 4 : 2;
     x->n = p->head_dim_k;
     x->pitch = pitch_of(p);
     x->channel = p->gate == GDN_GATE_CHANNEL;
     x->reads = gdn_has_read_key(p);
-    x->log_row = gdn_log_row_at(&p->log, s);
     if (p->log.n_slots) {
-        const int32_t commit = gdn_commit_at(&p->log, s);
-        x->n_replay = x->position - gdn_map_at(&p->log.base_position, s, x->position);
-        x->n_commit = x->n_replay - (x->position - gdn_commit_position(p, x->position));
-        x->commit = commit < 0 ? NULL : gdn_state_at(&p->state_out, commit, x->h);
+        x->n_replay = q.position - q.base_position;
+        x->n_commit = q.kept - q.base_position;
+        x->commit = q.commit < 0 ? NULL : gdn_state_at(&p->state_out, q.commit, x->h);
     }
-    if (p->g_form >= GDN_G_RAW) {
+    if (p->gate_input >= GDN_G_RAW) {
         const float a =
-            p->ssm_a.at.base ? gdn_load_element(gdn_token_at(&p->ssm_a, 0, 0, 0, x->h), p->ssm_a.dtype, 0) : 0;
-        x->rate = p->g_form == GDN_G_RAW ? a : p->g_form == GDN_G_RAW_A_LOG ? -gdn_expf(a) : gdn_expf(a);
-        x->bias = p->dt_bias.at.base ? gdn_token_at(&p->dt_bias, 0, 0, 0, x->h) : NULL;
+            p->ssm_a.data ? gdn_load_element(gdn_token_at(&p->ssm_a, 0, 0, 0, x->h), p->ssm_a.dtype, 0) : 0;
+        x->rate = p->gate_input == GDN_G_RAW ? a : p->gate_input == GDN_G_RAW_A_LOG ? -gdn_expf(a) : gdn_expf(a);
+        x->bias = p->dt_bias.data ? gdn_token_at(&p->dt_bias, 0, 0, 0, x->h) : NULL;
     }
     return true;
 }
 
 GDN_INLINE void run_item(const head_view *view, int32_t group, float *scratch)
 {
-    const gdn_gated_delta_net_problem *p = view->p;
+    const gdn_gated_delta_net_call *p = view->p;
     const head_view x = *view;
-    if (p->tree && !gdn_is_chain(&p->parent, x.first, x.n_tokens)) {
+    if ((p->has & GDN_HAS_TREE) && !gdn_is_chain(p->parent, x.q.first, x.n_tokens)) {
         tree(&x, group, scratch);
         return;
     }
@@ -148,9 +144,9 @@ GDN_INLINE void run_item(const head_view *view, int32_t group, float *scratch)
     if (by_rows || by_lines) copy_checkpoints(&x, x.n_tokens);
 }
 
-static void gated_delta_net_run(const void *problem, const gdn_plan *plan, int64_t first, int64_t last, void *scratch)
+static void gated_delta_net_run(const void *call, const gdn_plan *plan, int64_t first, int64_t last, void *scratch)
 {
-    const gdn_gated_delta_net_problem *p = problem;
+    const gdn_gated_delta_net_call *p = call;
     head_view view[2];
     bool any = view_item(p, plan->cut, first, &view[first & 1]);
     for (int64_t item = first; item < last; item++) {

@@ -107,7 +107,7 @@ typedef struct columns_block {
  * needs a transpose) or a key (KV). */
 GDN_INLINE void columns_load_typed(const head_view *x, const char *source, int type, const columns_block *b)
 {
-    const int64_t line = x->p->state_in.stride_line, pitch = (int64_t)b->width * GDN_VL, size = type == GDN_F32 ? 4 : 2;
+    const int64_t line = x->p->state.stride_line, pitch = (int64_t)b->width * GDN_VL, size = type == GDN_F32 ? 4 : 2;
     if (x->p->state_layout == GDN_STATE_KV) {
         for (int32_t i = 0; i < x->n; i++)
             for (int32_t w = 0; w < b->width; w++) {
@@ -220,16 +220,16 @@ static void columns_keep(const head_view *x, int32_t t, const columns_block *b)
  * pass is a function call, because it rounds only after some tokens. */
 GDN_INLINE void columns_tokens(const head_view *x, const chunk *c, const columns_block *b, delta_form form, bool narrow)
 {
-    const gdn_gated_delta_net_problem *p = x->p;
+    const gdn_gated_delta_net_call *p = x->p;
     const int32_t block = form.width * GDN_VL, j = b->j, group = c->group;
     const int32_t n_next = c->more ? c->n_tokens : c->n_tokens - 1; /* tokens that have a next token       */
     const int32_t snapshots = x->n_tokens - p->n_snapshots - c->first;
     const int32_t checkpoints = next_checkpoint(x, c->first, c->n_tokens) - c->first;
     const int32_t kept = min_i32(snapshots, checkpoints); /* the first token whose state is kept */
     const vf scale = v_set1(p->scale);
-    const int64_t out_step = p->out.stride_token;
-    char *out = gdn_token_at(&p->out, x->s, x->first, c->first, x->h) +
-                (p->out.dtype == GDN_F32 ? 4 : 2) * (int64_t)(x->j0 + j);
+    const int64_t out_step = p->result.stride_token;
+    char *out = gdn_token_at(&p->result, x->q.s, x->q.first, c->first, x->h) +
+                (p->result.dtype == GDN_F32 ? 4 : 2) * (int64_t)(x->j0 + j);
     delta_pass pass = { .from = b->state, .to = b->state, .n = x->n, .q = c->q, .k = c->k, .a = c->a, .read = c->ak };
     dots sum;
     ahead_rows ahead[AHEAD_ROWS];
@@ -247,7 +247,7 @@ GDN_INLINE void columns_tokens(const head_view *x, const chunk *c, const columns
             const vf v = v_load(c->v + t * group + j + w * GDN_VL);
             pass.d[w] = v_mul(v_set1(c->beta[t]), v_sub(v, v_mul(v_set1(c->decay[t]), sum.k[w]))); /* 4: delta d */
         }
-        if (x->log_row >= 0)
+        if (x->q.row >= 0)
             for (int32_t w = 0; w < form.width; w++)
                 v_store_some(log_deltas(x, c->first + t) + j + w * GDN_VL, pass.d[w],
                              min_i32(GDN_VL, b->n_columns - w * GDN_VL));
@@ -255,7 +255,7 @@ GDN_INLINE void columns_tokens(const head_view *x, const chunk *c, const columns
         pass.read += x->pitch;
         pass.ahead = n_ahead > 0 && t < ahead[0].count ? ahead[0].at + t * ahead[0].step : (const char *)pass.q;
         if (t < n_next && narrow)
-            sum = columns_next_typed(&pass, rounds_at(x, x->position + c->first + t + 1) ? x->type : GDN_F32,
+            sum = columns_next_typed(&pass, rounds_at(x, x->q.position + c->first + t + 1) ? x->type : GDN_F32,
                                      form.width, x->channel);
         else if (t < n_next) sum = columns_pass(&pass, form);
         else sum = columns_last(&pass, form.width, x->channel);
@@ -266,7 +266,7 @@ GDN_INLINE void columns_tokens(const head_view *x, const chunk *c, const columns
             if (t < ahead[i].count)
                 prefetch_bytes(ahead[i].at + t * ahead[i].step, i == 0 && !narrow ? 64 * FOLD : 0, ahead[i].bytes);
         for (int32_t w = 0; w < form.width; w++) /* 6: the output */
-            v_store_typed(out, p->out.dtype, w * GDN_VL, v_mul(scale, sum.q[w]),
+            v_store_typed(out, p->result.dtype, w * GDN_VL, v_mul(scale, sum.q[w]),
                           min_i32(GDN_VL, b->n_columns - w * GDN_VL));
         if (t >= kept) columns_keep(x, c->first + t, b); /* 7 */
     }

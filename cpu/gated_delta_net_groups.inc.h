@@ -54,7 +54,7 @@ static group_next group_next_of(const head_view *x, const chunk *c)
         to.rows[to.n++] =
             (ahead_rows){ (const char *)(log.first + log.d), 4 * log.step, 4 * (int64_t)next->n_columns, log.count };
     }
-    if (next->log_row >= 0)
+    if (next->q.row >= 0)
         to.rows[to.n++] = (ahead_rows){ (const char *)log_deltas(next, 0), x->p->log.stride_slot,
                                         4 * (int64_t)next->n_columns, next->n_tokens };
     for (int32_t i = 0; i < to.n; i++) to.rows[i].bytes = (to.rows[i].bytes / to.n_groups + 63) / 64 * 64; /* a part */

@@ -18,8 +18,9 @@ enum { CHUNK_TOKENS = 32 };   /* q, k, v and out of a chunk fit the L2 cache: 64
 
 /* One head of one sequence, and the value channels of it that the item computes. */
 typedef struct head_view {
-    const gdn_gated_delta_net_problem *p;
-    int32_t s, h, key_head, first, n_tokens, position;
+    const gdn_gated_delta_net_call *p;
+    gdn_sequence q;
+    int32_t h, key_head, n_tokens;
     int32_t j0, n_columns;
     int32_t type, size; /* of the states' elements: GDN_F32 ..., and bytes                */
     const char *source; /* the head's state in the slot to read; NULL = start from zero  */
@@ -29,7 +30,6 @@ typedef struct head_view {
     bool reads;                   /* the state is read with a key of its own                            */
     float rate;                   /* of a raw gate                                                      */
     const char *bias;             /* of a raw gate, one or n elements; NULL = 0                         */
-    int32_t log_row;              /* GDN_NONE: the sequence has none                                 */
     int32_t n_replay;             /* log entries that are replayed: those before `position`          */
     int32_t n_commit;             /* of these, the entries before the state that is committed        */
     char *commit;                 /* the head's state in the slot of the commit; or NULL             */
@@ -52,7 +52,7 @@ typedef struct chunk {
 
 static int32_t min_i32(int32_t a, int32_t b) { return a < b ? a : b; }
 static int32_t round_up(int32_t a, int32_t unit) { return (a + unit - 1) / unit * unit; }
-static int32_t pitch_of(const gdn_gated_delta_net_problem *p) { return round_up(p->head_dim_k, 16); }
+static int32_t pitch_of(const gdn_gated_delta_net_call *p) { return round_up(p->head_dim_k, 16); }
 
 static void load_as_f32(float *dst, const char *src, int32_t dtype, int32_t first, int32_t n)
 {
@@ -95,7 +95,7 @@ GDN_INLINE vf row_squares(const float *row, int32_t n)
  * chain of latencies for each row. */
 static void rows_norm(const head_view *x, float *row, int32_t n_rows)
 {
-    const gdn_gated_delta_net_problem *p = x->p;
+    const gdn_gated_delta_net_call *p = x->p;
     if (!p->qk_norm) return;
     for (int32_t count; n_rows > 0; n_rows -= count, row += (int64_t)count * x->pitch) {
         vf sum[GDN_VL];
@@ -116,17 +116,17 @@ static void rows_norm(const head_view *x, float *row, int32_t n_rows)
 /* 0: converts q or k of token t to a row of x->pitch floats. */
 static void prepare_key(const head_view *x, const gdn_token_view *view, int32_t t, float *row)
 {
-    load_as_f32(row, gdn_token_at(view, x->s, x->first, t, x->key_head), view->dtype, 0, x->n);
+    load_as_f32(row, gdn_token_at(view, x->q.s, x->q.first, t, x->key_head), view->dtype, 0, x->n);
     rows_norm(x, row, 1);
 }
 
 /* 2: decays from elements of g. */
 GDN_INLINE vf decay_of(const head_view *x, vf g, vf bias)
 {
-    if (x->p->g_form == GDN_G_LINEAR) return g;
-    if (x->p->g_form == GDN_G_LOG) return v_exp(g);
+    if (x->p->gate_input == GDN_G_LINEAR) return g;
+    if (x->p->gate_input == GDN_G_LOG) return v_exp(g);
     g = v_add(g, bias);
-    if (x->p->g_form == GDN_G_BOUNDED)
+    if (x->p->gate_input == GDN_G_BOUNDED)
         return v_exp(v_mul(v_set1(x->p->lower_bound), v_sigmoid(v_mul(v_set1(x->rate), g))));
     return v_exp(v_mul(v_set1(x->rate), v_softplus(g)));
 }
@@ -135,14 +135,14 @@ GDN_INLINE vf decay_of(const head_view *x, vf g, vf bias)
  * there is one vector. Several vectors overlap the long latency of one. */
 GDN_INLINE void channel_decays(const head_view *x, const char *g, int32_t i, vf *a, int count)
 {
-    const gdn_gated_delta_net_problem *p = x->p;
+    const gdn_gated_delta_net_call *p = x->p;
     const int32_t n = min_i32(x->n - i, GDN_VL);
     for (int m = 0; m < count; m++) a[m] = v_load_typed(g, p->g.dtype, i + m * GDN_VL, n);
-    if (p->g_form == GDN_G_LINEAR) return;
-    if (p->g_form != GDN_G_LOG) {
+    if (p->gate_input == GDN_G_LINEAR) return;
+    if (p->gate_input != GDN_G_LOG) {
         for (int m = 0; m < count; m++)
             a[m] = v_add(a[m], x->bias ? v_load_typed(x->bias, p->dt_bias.dtype, i + m * GDN_VL, n) : v_zero());
-        if (p->g_form == GDN_G_BOUNDED) {
+        if (p->gate_input == GDN_G_BOUNDED) {
             for (int m = 0; m < count; m++)
                 a[m] = v_mul(v_set1(p->lower_bound), v_sigmoid(v_mul(v_set1(x->rate), a[m])));
         } else {
@@ -157,19 +157,19 @@ GDN_INLINE void channel_decays(const head_view *x, const char *g, int32_t i, vf 
  * values. Several are processed at a time, to overlap their latencies. */
 static void compute_factors(const head_view *x, int32_t t, int32_t n_tokens, float *decay, float *beta)
 {
-    const gdn_gated_delta_net_problem *p = x->p;
+    const gdn_gated_delta_net_call *p = x->p;
     const vf factor = v_set1(p->beta_factor),
              bias = v_set1(x->bias && !x->channel ? gdn_load_element(x->bias, p->dt_bias.dtype, 0) : 0);
     for (int32_t i0 = 0; i0 < n_tokens; i0 += GDN_VL) {
         float g[GDN_VL] = { 0 }, b[GDN_VL] = { 0 };
         const int32_t n = min_i32(n_tokens - i0, GDN_VL);
         for (int32_t i = 0; i < n; i++) {
-            b[i] = gdn_load_element(gdn_token_at(&p->beta, x->s, x->first, t + i0 + i, x->h), p->beta.dtype, 0);
+            b[i] = gdn_load_element(gdn_token_at(&p->beta, x->q.s, x->q.first, t + i0 + i, x->h), p->beta.dtype, 0);
             if (!x->channel)
-                g[i] = gdn_load_element(gdn_token_at(&p->g, x->s, x->first, t + i0 + i, x->h), p->g.dtype, 0);
+                g[i] = gdn_load_element(gdn_token_at(&p->g, x->q.s, x->q.first, t + i0 + i, x->h), p->g.dtype, 0);
         }
         const vf given = v_load(b);
-        v_store_n(beta + i0, v_mul(factor, p->beta_form == GDN_BETA_LOGIT ? v_sigmoid(given) : given), n);
+        v_store_n(beta + i0, v_mul(factor, p->beta_input == GDN_BETA_LOGIT ? v_sigmoid(given) : given), n);
         v_store_n(decay + i0, x->channel ? v_set1(1.0f) : decay_of(x, v_load(g), bias), n);
     }
 }
@@ -186,7 +186,7 @@ GDN_INLINE void channel_store(const chunk *c, const float *r, int64_t at, vf a)
 /* Computes a and ak of token t, as row `row` of the chunk, where r has been converted. */
 static void chunk_fill_channels(const chunk *c, const head_view *x, int32_t t, int64_t row)
 {
-    const char *g = gdn_token_at(&x->p->g, x->s, x->first, t, x->h);
+    const char *g = gdn_token_at(&x->p->g, x->q.s, x->q.first, t, x->h);
     const float *r = read_key_of(c, x);
     int32_t i = 0;
     vf a[GDN_GROUP];
@@ -204,7 +204,7 @@ static void chunk_fill_channels(const chunk *c, const head_view *x, int32_t t, i
  * apart in memory. Copied one after another, their cache misses overlap. */
 static void chunk_fill(chunk *c, const head_view *x, int32_t first)
 {
-    const gdn_gated_delta_net_problem *p = x->p;
+    const gdn_gated_delta_net_call *p = x->p;
     const int64_t after = (int64_t)CHUNK_TOKENS * x->pitch; /* the row after a full chunk's last */
     c->first = first;
     c->n_tokens = min_i32(x->n_tokens - first, CHUNK_TOKENS);
@@ -216,18 +216,18 @@ static void chunk_fill(chunk *c, const head_view *x, int32_t first)
     }
     for (int32_t t = 0; t < c->n_tokens; t++) {
         const int64_t row = (int64_t)t * x->pitch;
-        load_as_f32(c->q + row, gdn_token_at(&p->q, x->s, x->first, first + t, x->key_head), p->q.dtype, 0, x->n);
-        load_as_f32(c->v + (int64_t)t * c->group, gdn_token_at(&p->v, x->s, x->first, first + t, x->h), p->v.dtype,
+        load_as_f32(c->q + row, gdn_token_at(&p->q, x->q.s, x->q.first, first + t, x->key_head), p->q.dtype, 0, x->n);
+        load_as_f32(c->v + (int64_t)t * c->group, gdn_token_at(&p->v, x->q.s, x->q.first, first + t, x->h), p->v.dtype,
                     x->j0, x->n_columns);
     }
     const int32_t begin = first > 0, end = c->n_tokens + c->more; /* the keys to convert */
     for (int32_t t = begin; t < end; t++)
-        load_as_f32(c->k + (int64_t)t * x->pitch, gdn_token_at(&p->k, x->s, x->first, first + t, x->key_head),
+        load_as_f32(c->k + (int64_t)t * x->pitch, gdn_token_at(&p->k, x->q.s, x->q.first, first + t, x->key_head),
                     p->k.dtype, 0, x->n);
     rows_norm(x, c->q, c->n_tokens);
     rows_norm(x, c->k + begin * x->pitch, end - begin);
     for (int32_t t = begin; x->reads && t < end; t++)
-        load_as_f32(c->ak + (int64_t)t * x->pitch, gdn_token_at(&p->read_key, x->s, x->first, first + t, x->key_head),
+        load_as_f32(c->ak + (int64_t)t * x->pitch, gdn_token_at(&p->read_key, x->q.s, x->q.first, first + t, x->key_head),
                     p->read_key.dtype, 0, x->n);
     for (int32_t t = begin; x->channel && t < end; t++) chunk_fill_channels(c, x, first + t, (int64_t)t * x->pitch);
     compute_factors(x, first, c->n_tokens, c->decay, c->beta);
@@ -251,8 +251,8 @@ typedef struct ahead_rows {
 enum { AHEAD_ROWS = 6 };
 static int32_t chunk_ahead(const chunk *c, const head_view *x, int32_t turn, int32_t n_turns, ahead_rows *rows)
 {
-    const gdn_gated_delta_net_problem *p = x->p;
-    const gdn_token_view *const view[] = { &p->q, &p->k, &p->v, &p->out, &p->g };
+    const gdn_gated_delta_net_call *p = x->p;
+    const gdn_token_view *const view[] = { &p->q, &p->k, &p->v, &p->result, &p->g };
     const head_view *to = c->more ? x : x->next;
     const int32_t first = c->more ? c->first + c->n_tokens : 0, n_views = x->channel ? 5 : 4;
     int32_t count = 0;
@@ -260,16 +260,16 @@ static int32_t chunk_ahead(const chunk *c, const head_view *x, int32_t turn, int
     for (int32_t i = turn; i<n_views; i += n_turns> 1 ? n_turns : 1) {
         const int64_t size = view[i]->dtype == GDN_F32 ? 4 : 2;
         const bool values = i == 2 || i == 3;
-        if (!view[i]->at.base) continue; /* no outputs */
-        const char *at = gdn_token_at(view[i], to->s, to->first, first, i < 2 ? to->key_head : to->h);
+        if (!view[i]->data) continue; /* no outputs */
+        const char *at = gdn_token_at(view[i], to->q.s, to->q.first, first, i < 2 ? to->key_head : to->h);
         rows[count++] =
             (ahead_rows){ at + (values ? size * to->j0 : 0), view[i]->stride_token,
                           size * (values ? to->n_columns : to->n), min_i32(to->n_tokens - first, CHUNK_TOKENS) };
     }
     if (!c->more && to->source && p->state_layout == GDN_STATE_VK) {
         const int32_t n = to->n_columns / (n_turns > 1 ? n_turns : 1);
-        const char *lines = to->source + (to->j0 + turn * n) * p->state_in.stride_line;
-        rows[count++] = (ahead_rows){ lines, p->state_in.stride_line, to->size * (int64_t)to->n, n };
+        const char *lines = to->source + (to->j0 + turn * n) * p->state.stride_line;
+        rows[count++] = (ahead_rows){ lines, p->state.stride_line, to->size * (int64_t)to->n, n };
     }
     return count;
 }
@@ -279,9 +279,9 @@ static void chunk_output(const chunk *c, const head_view *x)
 {
     const vf scale = v_set1(x->p->scale);
     for (int32_t t = 0; t < c->n_tokens; t++) {
-        char *out = gdn_token_at(&x->p->out, x->s, x->first, c->first + t, x->h);
+        char *out = gdn_token_at(&x->p->result, x->q.s, x->q.first, c->first + t, x->h);
         for (int32_t j = 0; j < x->n_columns; j += GDN_VL)
-            v_store_typed(out, x->p->out.dtype, x->j0 + j, v_mul(scale, v_load(c->out + (int64_t)t * c->group + j)),
+            v_store_typed(out, x->p->result.dtype, x->j0 + j, v_mul(scale, v_load(c->out + (int64_t)t * c->group + j)),
                           min_i32(x->n_columns - j, GDN_VL));
     }
 }
@@ -289,25 +289,23 @@ static void chunk_output(const chunk *c, const head_view *x)
 /* The address for the snapshot after token t, or NULL. */
 static char *snapshot_of(const head_view *x, int32_t t)
 {
-    const int32_t r = x->n_tokens - 1 - t;
-    if (r >= x->p->n_snapshots) return NULL;
-    const int32_t entry = gdn_state_dst_at(x->p, x->s, r);
+    const int32_t entry = gdn_snapshot_of(x->p, x->q, t);
     return entry < 0 ? NULL : gdn_state_at(&x->p->state_out, entry, x->h);
 }
 
 /* The address for the checkpoint after token t, or NULL. */
 static char *checkpoint_of(const head_view *x, int32_t t)
 {
-    const int32_t entry = gdn_checkpoint_at(&x->p->checkpoints, x->s, x->position, t);
+    const int32_t entry = gdn_checkpoint_of(x->p, x->q.s, t);
     return entry < 0 ? NULL : gdn_state_at(&x->p->state_out, entry, x->h);
 }
 
 /* The first token in [t, t + n) whose state is a checkpoint; or t + n. */
 static int32_t next_checkpoint(const head_view *x, int32_t t, int32_t n)
 {
-    const int32_t interval = x->p->checkpoints.interval;
+    const int32_t interval = x->p->checkpoints_interval;
     if (!interval) return t + n;
-    const int32_t more = interval - 1 - (x->position + t) % interval; /* tokens before that one */
+    const int32_t more = interval - 1 - (x->q.position + t) % interval; /* tokens before that one */
     return more < n ? t + more : t + n;
 }
 

@@ -13,10 +13,10 @@
 
 enum { LINES_MAX_TOKENS = 6 }; /* the longest sequence for which "lines" is not slower than "columns" */
 
-static bool lines_serves(const gdn_gated_delta_net_problem *p, int32_t n_tokens)
+static bool lines_serves(const gdn_gated_delta_net_call *p, int32_t n_tokens)
 {
     return p->state_layout == GDN_STATE_KV && p->head_dim_v % GDN_VL == 0 && n_tokens <= LINES_MAX_TOKENS &&
-           !p->state_interval;
+           !p->rounding_interval;
 }
 
 /* Floats of scratch: the state, and per value channel 32 partial sums of two dot products, and d. */
@@ -137,7 +137,7 @@ static void lines(const head_view *x, const chunk *c, float *scratch)
     pass.x = (delta_pass){ .from = hold, .from_pitch = n_columns, .to = hold, .n = x->n, .read = c->ak };
     if (x->source) {
         pass.x.from = (const float *)(const void *)x->source + x->j0;
-        pass.x.from_pitch = x->p->state_in.stride_line / 4;
+        pass.x.from_pitch = x->p->state.stride_line / 4;
     } else {
         memset(hold, 0, sizeof *hold * (size_t)x->n * (size_t)n_columns);
     }
@@ -152,7 +152,7 @@ static void lines(const head_view *x, const chunk *c, float *scratch)
         const int64_t row = (int64_t)t * x->pitch, at = (int64_t)t * c->group;
         for (int32_t j = 0; j < n_columns; j += GDN_VL)
             v_store(d + j, delta(c, t, j, lines_sum(pass.part_k + j, n_columns)));
-        if (x->log_row >= 0) memcpy(log_deltas(x, t), d, sizeof *d * (size_t)n_columns);
+        if (x->q.row >= 0) memcpy(log_deltas(x, t), d, sizeof *d * (size_t)n_columns);
         pass.x.q = c->q + row;
         pass.x.k = c->k + row;
         pass.x.a = c->a + row;

@@ -16,14 +16,14 @@ typedef struct log_walk {
 /* Entries [from, to) of those that are replayed. */
 static log_walk log_walk_part(const head_view *x, int32_t from, int32_t to)
 {
-    const gdn_gated_delta_net_problem *p = x->p;
-    log_walk w = { .count = to - from, .length = x->position - x->n_replay + from };
+    const gdn_gated_delta_net_call *p = x->p;
+    log_walk w = { .count = to - from, .length = x->q.position - x->n_replay + from };
     if (!w.count) return w;
-    const char *begin = p->log.at.base + x->log_row * p->log.stride_row;
+    const char *begin = gdn_memory(p->log.data) + x->q.row * p->log.stride_row;
     w.begin = (const float *)(const void *)begin;
     w.step = p->log.stride_slot / 4;
     w.end = w.begin + w.step * p->log.n_slots;
-    w.first = (const float *)(const void *)gdn_log_at(&p->log, x->log_row, w.length);
+    w.first = (const float *)(const void *)gdn_log_at(p, x->q.row, w.length);
     w.k = gdn_log_key(p, x->key_head);
     w.d = gdn_log_delta(p, x->h) + x->j0;
     w.a = gdn_log_decay(p, x->h);
@@ -40,8 +40,8 @@ GDN_INLINE const float *log_next(const log_walk *w, const float *entry)
 /* The address where token t logs the deltas of the item's value channels, or NULL. */
 static float *log_deltas(const head_view *x, int32_t t)
 {
-    if (x->log_row < 0) return NULL;
-    float *entry = (float *)(void *)gdn_log_at(&x->p->log, x->log_row, x->position + t);
+    if (x->q.row < 0) return NULL;
+    float *entry = (float *)(void *)gdn_log_at(x->p, x->q.row, x->q.position + t);
     return entry + gdn_log_delta(x->p, x->h) + x->j0;
 }
 
@@ -49,10 +49,10 @@ static float *log_deltas(const head_view *x, int32_t t)
  * logs k. */
 static void chunk_log(const chunk *c, const head_view *x)
 {
-    const gdn_gated_delta_net_problem *p = x->p;
-    if (x->log_row < 0 || x->j0) return;
+    const gdn_gated_delta_net_call *p = x->p;
+    if (x->q.row < 0 || x->j0) return;
     for (int32_t t = 0; t < c->n_tokens; t++) {
-        float *entry = (float *)(void *)gdn_log_at(&p->log, x->log_row, x->position + c->first + t);
+        float *entry = (float *)(void *)gdn_log_at(p, x->q.row, x->q.position + c->first + t);
         const int64_t row = (int64_t)t * x->pitch;
         const size_t bytes = 4 * (size_t)x->n;
         if (gdn_logs_key(p, x->h)) memcpy(entry + gdn_log_key(p, x->key_head), c->k + row, bytes);

@@ -20,10 +20,10 @@ enum {
     AHEAD = 4                             /* prefetch distance in rows */
 };
 
-static bool rows_serves(const gdn_gated_delta_net_problem *p, int32_t n_tokens)
+static bool rows_serves(const gdn_gated_delta_net_call *p, int32_t n_tokens)
 {
     return p->state_layout == GDN_STATE_VK && p->head_dim_k % GDN_VL == 0 && n_tokens <= ROWS_MAX_TOKENS &&
-           !(p->state_interval && p->log.n_slots);
+           !(p->rounding_interval && p->log.n_slots);
 }
 
 /* The rows of an item. */
@@ -50,7 +50,7 @@ static rows_block rows_block_of(const head_view *x, const chunk *c)
     rows_block b = {
         .c = c, .n = x->n, .n_rows = x->n_columns, .pitch = x->pitch, .type = x->type, .channel = x->channel
     };
-    b.from_pitch = x->p->state_in.stride_line;
+    b.from_pitch = x->p->state.stride_line;
     b.to_pitch = x->p->state_out.stride_line;
     b.from = x->source ? x->source + x->j0 * b.from_pitch : NULL;
     b.commit = x->commit ? x->commit + x->j0 * b.to_pitch : NULL;
@@ -194,7 +194,7 @@ typedef struct rows_decode_block {
 } rows_decode_block;
 
 /* 0: normalises q or k in registers. */
-GDN_INLINE void rows_decode_norm(const gdn_gated_delta_net_problem *p, vf x[DECODE_VECTORS])
+GDN_INLINE void rows_decode_norm(const gdn_gated_delta_net_call *p, vf x[DECODE_VECTORS])
 {
     vf part[PARTS];
     for (int j = 0; j < PARTS; j++) part[j] = v_zero();
@@ -286,19 +286,19 @@ ROWS_DECODE(rows_decode_bf16, GDN_BF16)
 /* The chunk is scratch, for values and outputs that are not F32. */
 static void rows_decode(const head_view *x, const chunk *c)
 {
-    const gdn_gated_delta_net_problem *p = x->p;
+    const gdn_gated_delta_net_call *p = x->p;
     const int32_t key_head = gdn_key_head(p, x->h);
-    const char *values = gdn_token_at(&p->v, x->s, x->first, 0, x->h);
+    const char *values = gdn_token_at(&p->v, x->q.s, x->q.first, 0, x->h);
     char *snapshot;
     const bool stream = snapshots_of(x, 0, 1, &snapshot);
     rows_decode_block b = { .n_rows = x->n_columns, .scale = p->scale };
-    b.q = gdn_token_at(&p->q, x->s, x->first, 0, key_head);
-    b.k = gdn_token_at(&p->k, x->s, x->first, 0, key_head);
-    b.g = gdn_token_at(&p->g, x->s, x->first, 0, x->h);
+    b.q = gdn_token_at(&p->q, x->q.s, x->q.first, 0, key_head);
+    b.k = gdn_token_at(&p->k, x->q.s, x->q.first, 0, key_head);
+    b.g = gdn_token_at(&p->g, x->q.s, x->q.first, 0, x->h);
     compute_factors(x, 0, 1, &b.decay, &b.beta);
-    char *out = gdn_token_at(&p->out, x->s, x->first, 0, x->h);
-    b.out = p->out.dtype == GDN_F32 ? (float *)(void *)out + x->j0 : c->out;
-    b.from_pitch = p->state_in.stride_line;
+    char *out = gdn_token_at(&p->result, x->q.s, x->q.first, 0, x->h);
+    b.out = p->result.dtype == GDN_F32 ? (float *)(void *)out + x->j0 : c->out;
+    b.from_pitch = p->state.stride_line;
     b.to_pitch = p->state_out.stride_line;
     b.from = x->source + x->j0 * b.from_pitch;
     b.to = snapshot ? snapshot + x->j0 * b.to_pitch : NULL;
@@ -307,8 +307,8 @@ static void rows_decode(const head_view *x, const chunk *c)
     if (x->type == GDN_F16) rows_decode_f16(x, &b, stream);
     else if (x->type == GDN_BF16) rows_decode_bf16(x, &b, stream);
     else rows_decode_f32(x, &b, stream);
-    for (int32_t j = 0; p->out.dtype != GDN_F32 && j < x->n_columns; j += GDN_VL)
-        v_store_typed(out, p->out.dtype, x->j0 + j, v_load(c->out + j), min_i32(x->n_columns - j, GDN_VL));
+    for (int32_t j = 0; p->result.dtype != GDN_F32 && j < x->n_columns; j += GDN_VL)
+        v_store_typed(out, p->result.dtype, x->j0 + j, v_load(c->out + j), min_i32(x->n_columns - j, GDN_VL));
 }
 
 #endif

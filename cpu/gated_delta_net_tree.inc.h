@@ -24,18 +24,18 @@ typedef struct tree_rows {
     int32_t n_kept; /* rows of the first tokens; after them a chunk's, then TREE_PATH  */
 } tree_rows;
 
-static int32_t tree_kept(const gdn_gated_delta_net_problem *p)
+static int32_t tree_kept(const gdn_gated_delta_net_call *p)
 {
     return min_i32(round_up(min_i32(p->n_tokens, TREE_KEPT), CHUNK_TOKENS), TREE_KEPT);
 }
 
-static int32_t tree_decays(const gdn_gated_delta_net_problem *p, int32_t pitch)
+static int32_t tree_decays(const gdn_gated_delta_net_call *p, int32_t pitch)
 {
     return p->gate == GDN_GATE_CHANNEL ? pitch : 1;
 }
 
 /* Floats of scratch: q and ak of a chunk, v, the rows, and the two states. */
-static int64_t tree_scratch(const gdn_gated_delta_net_problem *p, int32_t group)
+static int64_t tree_scratch(const gdn_gated_delta_net_call *p, int32_t group)
 {
     const int32_t pitch = pitch_of(p), rows = tree_kept(p) + CHUNK_TOKENS + TREE_PATH;
     return 2 * CHUNK_TOKENS * (int64_t)pitch + CHUNK_TOKENS * (int64_t)group +
@@ -45,10 +45,10 @@ static int64_t tree_scratch(const gdn_gated_delta_net_problem *p, int32_t group)
 /* 0 and 2: converts a token's key into a row, and with GATE_CHANNEL computes its decays. */
 static void tree_row(const head_view *x, const tree_rows *rows, int32_t t, int32_t row)
 {
-    const gdn_gated_delta_net_problem *p = x->p;
+    const gdn_gated_delta_net_call *p = x->p;
     float *const a = rows->a + (int64_t)row * rows->a_pitch;
     prepare_key(x, &p->k, t, rows->k + (int64_t)row * x->pitch);
-    const char *g = gdn_token_at(&p->g, x->s, x->first, t, x->h);
+    const char *g = gdn_token_at(&p->g, x->q.s, x->q.first, t, x->h);
     for (int32_t i = 0; x->channel && i < x->n; i += GDN_VL) {
         vf decay;
         channel_decays(x, g, i, &decay, 1);
@@ -73,7 +73,7 @@ static int32_t tree_row_of(const tree_rows *rows, int32_t first, int32_t t)
 /* 0 and 2: converts a chunk. ak has room for the rows with which the state is read. */
 static void tree_fill(const head_view *x, const tree_rows *rows, chunk *c, int32_t first, float *ak)
 {
-    const gdn_gated_delta_net_problem *p = x->p;
+    const gdn_gated_delta_net_call *p = x->p;
     const int32_t row = tree_row_of(rows, first, first);
     c->first = first;
     c->n_tokens = min_i32(x->n_tokens - first, CHUNK_TOKENS);
@@ -86,11 +86,11 @@ static void tree_fill(const head_view *x, const tree_rows *rows, chunk *c, int32
         prepare_key(x, &p->q, first + t, c->q + at);
         tree_row(x, rows, first + t, row + t);
         if (x->reads)
-            load_as_f32(ak + at, gdn_token_at(&p->read_key, x->s, x->first, first + t, x->key_head), p->read_key.dtype,
+            load_as_f32(ak + at, gdn_token_at(&p->read_key, x->q.s, x->q.first, first + t, x->key_head), p->read_key.dtype,
                         0, x->n);
         for (int32_t i = 0; x->channel && i < x->n; i += GDN_VL)
             v_store(ak + at + i, v_mul(v_load(c->a + at + i), v_load(read_key_of(c, x) + at + i)));
-        load_as_f32(c->v + (int64_t)t * c->group, gdn_token_at(&p->v, x->s, x->first, first + t, x->h), p->v.dtype,
+        load_as_f32(c->v + (int64_t)t * c->group, gdn_token_at(&p->v, x->q.s, x->q.first, first + t, x->h), p->v.dtype,
                     x->j0, x->n_columns);
     }
     compute_factors(x, first, c->n_tokens, c->decay, c->beta);
@@ -133,15 +133,15 @@ static void tree_replay(const head_view *x, const columns_block *b, const float 
 static void tree_follow(const head_view *x, const tree_rows *rows, const chunk *c, const columns_block *b,
                         const float *base, int32_t parent)
 {
-    const gdn_place *parents = &x->p->parent;
-    int32_t left = gdn_depth_of(parents, x->first, parent), length = x->position;
+    const gdn_gated_delta_net_call *p = x->p;
+    int32_t left = gdn_depth_of(p, x->q.first, parent), length = x->q.position;
     if (!left) memcpy(b->state, base, 4 * (size_t)round_up(x->n, 32) * (size_t)(b->width * GDN_VL));
     while (left > 0) {
         tree_path path = { .n = min_i32(left, TREE_PATH), .length = length };
         left -= path.n;
         length += path.n;
-        int32_t t = gdn_ancestor_of(parents, x->first, parent, left);
-        for (int32_t at = path.n - 1; at >= 0; at--, t = gdn_parent_at(parents, x->first, t)) {
+        int32_t t = gdn_ancestor_of(p, x->q.first, parent, left);
+        for (int32_t at = path.n - 1; at >= 0; at--, t = gdn_parent_of(p, x->q.first, t)) {
             int32_t row = t;
             if (t >= rows->n_kept && t >= c->first) row = tree_row_of(rows, c->first, t);
             else if (t >= rows->n_kept) tree_row_again(x, rows, t, row = rows->n_kept + CHUNK_TOKENS + at);
@@ -158,7 +158,7 @@ static void tree_follow(const head_view *x, const tree_rows *rows, const chunk *
 GDN_INLINE void tree_tokens(const head_view *x, const tree_rows *rows, const chunk *c, const columns_block *b,
                             float *base)
 {
-    const gdn_gated_delta_net_problem *p = x->p;
+    const gdn_gated_delta_net_call *p = x->p;
     const vf scale = v_set1(p->scale);
     dots sum;
     bool have = false;   /* sum.k is the dot of the state and the token's key */
@@ -168,7 +168,7 @@ GDN_INLINE void tree_tokens(const head_view *x, const tree_rows *rows, const chu
         columns_begin(x, &at_position);
     }
     for (int32_t t = 0; t < c->n_tokens; t++) {
-        const int32_t token = c->first + t, parent = gdn_parent_at(&p->parent, x->first, token);
+        const int32_t token = c->first + t, parent = gdn_parent_of(p, x->q.first, token);
         const int64_t row = (int64_t)t * x->pitch;
         delta_pass pass = { .from = b->state,
                             .to = b->state,
@@ -186,14 +186,14 @@ GDN_INLINE void tree_tokens(const head_view *x, const tree_rows *rows, const chu
             v_store_some(log_deltas(x, token) + b->j + w * GDN_VL, pass.d[w],
                          min_i32(GDN_VL, b->n_columns - w * GDN_VL));
         }
-        have = t + 1 < c->n_tokens && gdn_parent_at(&p->parent, x->first, token + 1) == token;
+        have = t + 1 < c->n_tokens && gdn_parent_of(p, x->q.first, token + 1) == token;
         if (have) pass.read += x->pitch; /* 5: the update, with 6: the sums of the output and 3 */
-        const bool rounds = x->type != GDN_F32 && rounds_at(x, gdn_length_at(&p->parent, x->first, x->position, token));
+        const bool rounds = x->type != GDN_F32 && rounds_at(x, gdn_length_at(p, &x->q, token));
         if (have || rounds) sum = columns_next_typed(&pass, rounds ? x->type : GDN_F32, b->width, x->channel);
         else sum = columns_last(&pass, b->width, x->channel);
-        char *const out = gdn_token_at(&p->out, x->s, x->first, token, x->h);
+        char *const out = gdn_token_at(&p->result, x->q.s, x->q.first, token, x->h);
         for (int32_t w = 0; w < b->width; w++)
-            v_store_typed(out, p->out.dtype, x->j0 + b->j + w * GDN_VL, v_mul(scale, sum.q[w]),
+            v_store_typed(out, p->result.dtype, x->j0 + b->j + w * GDN_VL, v_mul(scale, sum.q[w]),
                           min_i32(GDN_VL, b->n_columns - w * GDN_VL));
     }
 }

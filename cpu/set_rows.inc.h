@@ -110,7 +110,7 @@ GDN_INLINE void convert_batch(q8_batch *batch, int src_dtype)
 
 /* One item: its batch of rows, and its share of them. */
 typedef struct rows_item {
-    const gdn_set_rows_problem *p;
+    const gdn_set_rows_call *p;
     const char *src, *index;
     char *dst;
     int64_t share, n_shares;
@@ -175,7 +175,7 @@ static inline int select_rows(const rows_item *it, int64_t first, int64_t last, 
 
 GDN_INLINE void scatter(const rows_item *it, int src_dtype, int dst_dtype)
 {
-    const gdn_set_rows_problem *p = it->p;
+    const gdn_set_rows_call *p = it->p;
     const int64_t src_size = src_dtype == GDN_F32 ? 4 : 2;
     const int64_t dst_bytes = dst_dtype == GDN_Q8_0  ? p->n_columns / BLOCK * BLOCK_BYTES
                               : dst_dtype == GDN_F32 ? p->n_columns * 4
@@ -241,10 +241,10 @@ static int64_t product(int64_t a, int64_t b)
     return __builtin_mul_overflow(a, b, &result) ? INT64_MAX : result;
 }
 
-static void set_rows_plan(const void *problem, int32_t n_threads, gdn_plan *plan)
+static void set_rows_plan(const void *call, int32_t n_threads, gdn_plan *plan)
 {
-    const gdn_set_rows_problem *p = problem;
-    const int64_t n_batches = p->n_batch[0] * p->n_batch[1];
+    const gdn_set_rows_call *p = call;
+    const int64_t n_batches = (int64_t)p->n_batch[0] * p->n_batch[1];
     const int64_t bytes = product(product(p->n_rows, p->n_columns), p->src_dtype == GDN_F32 ? 4 : 2);
     /* Every share scans the whole index, so there are at most as many as threads. */
     int64_t n_shares = bytes / SHARE_BYTES;
@@ -258,29 +258,29 @@ static void set_rows_plan(const void *problem, int32_t n_threads, gdn_plan *plan
 }
 
 /* 1 if stores bypass the caches: whole cache lines that are not in a cache need not be fetched before a store. */
-static int streams(const gdn_set_rows_problem *p)
+static int streams(const gdn_set_rows_call *p)
 {
     const int64_t row = p->n_columns * (p->dst_dtype == GDN_F32 ? 4 : 2);
-    return p->dst_dtype != GDN_Q8_0 && product(product(row, p->n_rows), p->n_batch[0] * p->n_batch[1]) >= STREAM &&
-           ((uintptr_t)p->dst.base | (uintptr_t)row | (uintptr_t)p->dst_stride[0] | (uintptr_t)p->dst_stride[1] |
+    return p->dst_dtype != GDN_Q8_0 && product(product(row, p->n_rows), (int64_t)p->n_batch[0] * p->n_batch[1]) >= STREAM &&
+           ((uintptr_t)p->dst | (uintptr_t)row | (uintptr_t)p->dst_stride[0] | (uintptr_t)p->dst_stride[1] |
             (uintptr_t)p->dst_stride[2]) %
                    64 ==
                0;
 }
 
-static void set_rows_run(const void *problem, const gdn_plan *plan, int64_t first, int64_t last, void *scratch)
+static void set_rows_run(const void *call, const gdn_plan *plan, int64_t first, int64_t last, void *scratch)
 {
-    const gdn_set_rows_problem *p = problem;
+    const gdn_set_rows_call *p = call;
     const int stream = streams(p);
     (void)scratch;
     for (int64_t item = first; item < last; item++) {
         const int64_t batch = item / plan->cut, b = batch / p->n_batch[1], c = batch % p->n_batch[1];
         rows_item it = {
             .p = p,
-            .src = p->src.base + b * p->src_stride[0] + c * p->src_stride[1],
-            .dst = p->dst.base + b * p->dst_stride[0] + c * p->dst_stride[1],
+            .src = gdn_memory(p->src) + b * p->src_stride[0] + c * p->src_stride[1],
+            .dst = gdn_memory(p->dst) + b * p->dst_stride[0] + c * p->dst_stride[1],
             .index =
-                p->index.base + b % p->index_batch[0] * p->index_stride[0] + c % p->index_batch[1] * p->index_stride[1],
+                gdn_memory(p->index) + b % p->index_batch[0] * p->index_stride[0] + c % p->index_batch[1] * p->index_stride[1],
             .share = item % plan->cut,
             .n_shares = plan->cut,
             .first = 0,

@@ -49,7 +49,7 @@ enum {
 static const float zeros[WIDTH_MAX];
 
 typedef struct conv_item {
-    const gdn_ssm_conv_problem *p;
+    const gdn_ssm_conv_call *p;
     int32_t s, first, length, position; /* the sequence, its first token, its tokens, its first position */
     int32_t src, dst;                   /* rows of the history, or GDN_NONE */
     int64_t c0, width;                  /* the block of channels */
@@ -76,13 +76,12 @@ GDN_INLINE int64_t row_bytes(int dtype, int64_t n) { return dtype == GDN_F32 ? 4
 /* Step 1, history: the row of x(position). */
 static inline const char *tap_row(const conv_item *it, int64_t position)
 {
-    const gdn_ssm_conv_problem *p = it->p;
+    const gdn_ssm_conv_call *p = it->p;
     if (position >= it->position)
         return gdn_token_at(&p->x, it->s, it->first, (int32_t)(position - it->position), 0) +
                row_bytes(p->x.dtype, it->c0);
     if (position < 0 || it->src < 0) return (const char *)zeros;
-    return p->history_in.at.base + it->src * p->history_in.stride_row +
-           position % p->n_slots * p->history_in.stride_line + row_bytes(p->history_in.dtype, it->c0);
+    return gdn_history_at(&p->history, it->src, (int32_t)position) + row_bytes(p->history.dtype, it->c0);
 }
 
 /* Loads the 4 adjacent taps of each of n channels. */
@@ -123,7 +122,7 @@ GDN_INLINE void load_weight(const conv_item *it, conv_form form, int64_t c, int 
 /* Loads n channels of row j of a visit, from channel c of the block on. */
 GDN_INLINE vf load_row(const conv_item *it, conv_form form, const char *const *row, int j, int64_t c, int n)
 {
-    const int dtype = form.rows != ANY ? form.rows : j < it->n_old ? it->p->history_in.dtype : it->p->x.dtype;
+    const int dtype = form.rows != ANY ? form.rows : j < it->n_old ? it->p->history.dtype : it->p->x.dtype;
     return v_load_typed(row[j], dtype, c, n);
 }
 
@@ -160,7 +159,7 @@ GDN_INLINE void conv_half(const conv_item *it, conv_form form, int dealt, const 
                      : v_load_half(it->weight, form.weight, at, half, form.rows);
     }
     for (int i = 0; i < n_out; i++)
-        u[i] = it->p->bias.base ? v_load_half(it->bias, bias, c, half, form.rows) : v_zero();
+        u[i] = it->p->bias ? v_load_half(it->bias, bias, c, half, form.rows) : v_zero();
     for (int j = 0; j < form.kernel_width; j++)
         for (int i = 0; i < n_out; i++)
             u[i] = v_fma(w[j], v_load_half(row[i + j], form.rows, c, half, form.rows), u[i]);
@@ -192,12 +191,12 @@ GDN_INLINE int64_t conv_halves(const conv_item *it, conv_form form, int dealt, c
 static __attribute__((noinline)) void conv_rest(const conv_item *it, const char *const *row, char *const *out,
                                                 int64_t c, int n_out)
 {
-    const gdn_ssm_conv_problem *p = it->p;
+    const gdn_ssm_conv_call *p = it->p;
     const conv_form form = { ANY, ANY, p->kernel_width, p->silu, it->packed };
     for (vf u[TOKENS]; c < it->width; c += GDN_VL) {
         const int n = (int)(it->width - c < GDN_VL ? it->width - c : GDN_VL);
         conv_taps(it, form, row, c, n, n_out, u);
-        for (int i = 0; i < n_out; i++) v_store_typed(out[i], p->out.dtype, c, form.silu ? v_silu(u[i]) : u[i], n);
+        for (int i = 0; i < n_out; i++) v_store_typed(out[i], p->result.dtype, c, form.silu ? v_silu(u[i]) : u[i], n);
         if (n_out == 1 && it->keep)
             keep_row(it->keep, p->history_out.dtype, row[p->kernel_width - 1], p->x.dtype, c, n);
     }
@@ -209,7 +208,7 @@ GDN_INLINE void conv_tokens(const conv_item *item, const char *const *rows, char
                             int n_ahead, int n_out, conv_form form)
 {
     const conv_item it = *item;
-    const int x = form.rows == ANY ? it.p->x.dtype : form.rows, to = form.rows == ANY ? it.p->out.dtype : form.rows;
+    const int x = form.rows == ANY ? it.p->x.dtype : form.rows, to = form.rows == ANY ? it.p->result.dtype : form.rows;
     const int history = form.rows == ANY ? it.p->history_out.dtype : form.rows;
     const int halves = form.packed ? form.rows == GDN_BF16 : form.rows == GDN_F16 || form.rows == GDN_BF16;
     const char *row[MAX_WIDTH + TOKENS];
@@ -239,17 +238,17 @@ GDN_INLINE void conv_tokens(const conv_item *item, const char *const *rows, char
 }
 
 /* 1 if x, out and history have one type that the loops have as a constant, and the weight is of that type or F32. */
-static int is_alike(const gdn_ssm_conv_problem *p, int weight_dtype)
+static int is_alike(const gdn_ssm_conv_call *p, int weight_dtype)
 {
     const int rows = p->x.dtype;
-    return p->out.dtype == rows && p->history_in.dtype == rows && (weight_dtype == GDN_F32 || weight_dtype == rows);
+    return p->result.dtype == rows && p->history.dtype == rows && (weight_dtype == GDN_F32 || weight_dtype == rows);
 }
 
 /* The same, specialised for the compiler: number of tokens, types, usual width and weights, silu. */
 static void conv_dispatch(const conv_item *it, const char *const *row, char *const *out, const char *const *ahead,
                           int n_ahead, int n_out)
 {
-    const gdn_ssm_conv_problem *p = it->p;
+    const gdn_ssm_conv_call *p = it->p;
     const int kernel_width = p->kernel_width, weight = it->weight_dtype, rows = p->x.dtype;
     const int one = is_alike(p, weight);
     const int silu = p->silu;
@@ -270,7 +269,7 @@ static void conv_dispatch(const conv_item *it, const char *const *row, char *con
         if (it->packed) CONV(ROWS, WEIGHT, 4, silu, 1);                                                                \
         else CONV(ROWS, WEIGHT, 4, silu, 0);                                                                           \
     } while (0)
-    const int plain = one && rows == GDN_F32 && (!p->bias.base || p->bias_dtype == GDN_F32);
+    const int plain = one && rows == GDN_F32 && (!p->bias || p->bias_dtype == GDN_F32);
     if (plain && it->packed) CONV_SILU(GDN_F32, GDN_F32, 4, 1);
     if (plain && kernel_width == 4) CONV_SILU(GDN_F32, GDN_F32, 4, 0);
     if (plain) CONV_SILU(GDN_F32, GDN_F32, kernel_width, 0);
@@ -289,17 +288,16 @@ static void conv_dispatch(const conv_item *it, const char *const *row, char *con
 /* The conv state entry of a history row that keeps x(position). */
 static inline char *kept_row(const conv_item *it, int32_t row, int64_t position)
 {
-    const gdn_ssm_conv_problem *p = it->p;
-    return p->history_out.at.base + row * p->history_out.stride_row +
-           position % p->n_slots * p->history_out.stride_line + row_bytes(p->history_out.dtype, it->c0);
+    const gdn_ssm_conv_call *p = it->p;
+    return gdn_history_at(&p->history_out, row, (int32_t)position) + row_bytes(p->history_out.dtype, it->c0);
 }
 
 /* Copies the input at a position to `to`, which is in a row of history_out. */
 static void copy_column(const conv_item *it, int64_t position, char *to)
 {
-    const gdn_ssm_conv_problem *p = it->p;
+    const gdn_ssm_conv_call *p = it->p;
     const char *from = tap_row(it, position);
-    const int kept = p->history_out.dtype, given = position >= it->position ? p->x.dtype : p->history_in.dtype;
+    const int kept = p->history_out.dtype, given = position >= it->position ? p->x.dtype : p->history.dtype;
     if (to == from) return; /* a row that is written in place already has it */
     if (kept == given) memcpy(to, from, (size_t)row_bytes(kept, it->width));
     for (int64_t c = 0; kept != given && c < it->width; c += GDN_VL)
@@ -309,9 +307,10 @@ static void copy_column(const conv_item *it, int64_t position, char *to)
 /* Step 5, the checkpoints after tokens [t, t + n): the conv state entries that the next token reads. */
 static void conv_checkpoints(const conv_item *it, int32_t t, int32_t n)
 {
-    const gdn_ssm_conv_problem *p = it->p;
+    const gdn_ssm_conv_call *p = it->p;
     for (const int32_t end = t + n; t < end; t++) {
-        const int32_t row = gdn_checkpoint_at(&p->checkpoints, it->s, it->position, t);
+        const int32_t i = gdn_checkpoint_index(p->checkpoints_interval, p->checkpoints_n, it->position, t);
+        const int32_t row = i < 0 ? GDN_NONE : gdn_conv_checkpoint_of(p, it->s, i);
         const int64_t length = (int64_t)it->position + t + 1;
         int64_t position = length > p->kernel_width - 1 ? length - (p->kernel_width - 1) : 0;
         for (; row >= 0 && position < length; position++) copy_column(it, position, kept_row(it, row, position));
@@ -322,7 +321,7 @@ static void conv_checkpoints(const conv_item *it, int32_t t, int32_t n)
  * positions before this call. */
 static void conv_keep(const conv_item *it, int in_place)
 {
-    const int64_t n_slots = it->p->n_slots, end = (int64_t)it->position + it->length;
+    const int64_t n_slots = it->p->history_out.n_slots, end = (int64_t)it->position + it->length;
     int64_t position = end > n_slots ? end - n_slots : 0;
     if (it->dst < 0 || it->keep) return;
     if (in_place && position < it->position) position = it->position;
@@ -336,7 +335,7 @@ static int tree_rows(const conv_item *it, int32_t t, int n, int n_out, const cha
     int32_t of = t;
     int n_old = 0;
     for (int j = n - 1; j >= 0; j--) {
-        of = of < 0 ? of - 1 : gdn_parent_at(&it->p->parent, it->first, of);
+        of = of < 0 ? of - 1 : gdn_conv_parent_of(it->p, it->first, of);
         row[j] = tap_row(it, (int64_t)it->position + of);
         n_old += of < 0;
     }
@@ -347,18 +346,18 @@ static int tree_rows(const conv_item *it, int32_t t, int n, int n_out, const cha
 /* Runs the tokens of a tree. Tokens are processed together while each follows the token before it. */
 GDN_INLINE void conv_tree(conv_item *it, int in_place)
 {
-    const gdn_ssm_conv_problem *p = it->p;
+    const gdn_ssm_conv_call *p = it->p;
     const char *row[MAX_WIDTH + TOKENS];
     char *out[TOKENS];
     for (int32_t t = 0, n_out; t < it->length; t += n_out) {
         int together = 1;
         while (together < TOKENS && t + together < it->length &&
-               gdn_parent_at(&p->parent, it->first, t + together) == t + together - 1)
+               gdn_conv_parent_of(p, it->first, t + together) == t + together - 1)
             together++;
         n_out = together == TOKENS ? TOKENS : 1;
         it->n_old = tree_rows(it, t, p->kernel_width - 1, n_out, row);
         for (int i = 0; i < n_out; i++)
-            out[i] = gdn_token_at(&p->out, it->s, it->first, t + i, 0) + row_bytes(p->out.dtype, it->c0);
+            out[i] = gdn_token_at(&p->result, it->s, it->first, t + i, 0) + row_bytes(p->result.dtype, it->c0);
         conv_dispatch(it, row, out, NULL, 0, n_out);
     }
     conv_keep(it, in_place);
@@ -374,11 +373,11 @@ static int64_t near_of(int dtype, int64_t width)
 
 GDN_INLINE void conv_sequence(conv_item *it)
 {
-    const gdn_ssm_conv_problem *p = it->p;
+    const gdn_ssm_conv_call *p = it->p;
     const int kernel_width = p->kernel_width;
-    const int in_place = it->dst >= 0 && it->src == it->dst && p->history_in.at.base == p->history_out.at.base;
+    const int in_place = it->dst >= 0 && it->src == it->dst && p->history.data == p->history_out.data;
     it->keep = in_place && it->length == 1 ? kept_row(it, it->dst, it->position) : NULL;
-    if (p->tree && !gdn_is_chain(&p->parent, it->first, it->length)) {
+    if ((p->has & GDN_HAS_TREE) && !gdn_is_chain(p->parent, it->first, it->length)) {
         conv_tree(it, in_place);
         return;
     }
@@ -393,33 +392,33 @@ GDN_INLINE void conv_sequence(conv_item *it)
         it->n_old = t < kernel_width - 1 ? kernel_width - 1 - t : 0;
         it->near = t == 0 ? near_of(p->x.dtype, it->width) : 0;
         for (int i = 0; i < n_out; i++) {
-            out[i] = gdn_token_at(&p->out, it->s, it->first, t + i, 0) + row_bytes(p->out.dtype, it->c0);
+            out[i] = gdn_token_at(&p->result, it->s, it->first, t + i, 0) + row_bytes(p->result.dtype, it->c0);
             const int64_t t_ahead = t + AHEAD * n_out + i;
             if (t_ahead < it->length) ahead[n_ahead++] = tap_row(it, it->position + t_ahead);
         }
         conv_dispatch(it, row, out, ahead, n_ahead, n_out);
-        if (p->checkpoints.interval) conv_checkpoints(it, t, n_out);
+        if (p->checkpoints_interval) conv_checkpoints(it, t, n_out);
     }
     conv_keep(it, in_place);
 }
 
-static int is_packed(const gdn_ssm_conv_problem *p)
+static int is_packed(const gdn_ssm_conv_call *p)
 {
     const int64_t element = row_bytes(p->weight_dtype, 1);
     return p->kernel_width == 4 && p->weight_stride_tap == element && p->weight_stride_channel == 4 * element;
 }
-static int is_tap_major(const gdn_ssm_conv_problem *p)
+static int is_tap_major(const gdn_ssm_conv_call *p)
 {
     return p->weight_stride_channel == row_bytes(p->weight_dtype, 1);
 }
 
 /* Gathers the block's weights, tap-major. Packed ones are transposed: GDN_VL rows, of which kernel_width columns count.
  * If such a row would end beyond the tensor, they are copied one by one. */
-static void gather_weight(const gdn_ssm_conv_problem *p, int64_t c0, int64_t width, float *weight, int64_t stride_tap)
+static void gather_weight(const gdn_ssm_conv_call *p, int64_t c0, int64_t width, float *weight, int64_t stride_tap)
 {
     const int kernel_width = p->kernel_width;
     const int64_t stride = p->weight_stride_channel;
-    const char *base = p->weight.base + c0 * stride;
+    const char *base = gdn_memory(p->weight) + c0 * stride;
     const int64_t end = (p->n_channels - c0 - 1) * stride + 4 * kernel_width;
     int64_t c = 0;
     if (is_packed(p))
@@ -456,9 +455,9 @@ static void deal_weight(int64_t width, float *weight, int64_t stride_tap)
 /* The stride of taps in gathered weights, in floats: whole pages and SKEW. */
 static int64_t gathered_stride(int64_t width) { return (width < PAGE / 4 ? PAGE / 4 : width) + SKEW; }
 
-static void ssm_conv_plan(const void *problem, int32_t n_threads, gdn_plan *plan)
+static void ssm_conv_plan(const void *call, int32_t n_threads, gdn_plan *plan)
 {
-    const gdn_ssm_conv_problem *p = problem;
+    const gdn_ssm_conv_call *p = call;
     const int64_t n_outputs = (int64_t)p->n_tokens * p->n_channels;
     /* Wide blocks stream best; they are narrower only to give every thread two items. */
     int64_t width = WIDTH_MAX, n_blocks;
@@ -481,25 +480,25 @@ static void ssm_conv_plan(const void *problem, int32_t n_threads, gdn_plan *plan
 
 static int aligned64(const gdn_token_view *view)
 {
-    return ((uintptr_t)view->at.base | (uintptr_t)view->stride_seq | (uintptr_t)view->stride_token) % 64 == 0;
+    return ((uintptr_t)view->data | (uintptr_t)view->stride_seq | (uintptr_t)view->stride_token) % 64 == 0;
 }
 
 /* Floats to skip in `gathered`, so that a weight is at least a quarter of a page after the output of its channel,
  * modulo pages. If it were just before the output, loads of weights would follow stores with the same low address bits.
  * That stalls them (4K aliasing). */
-static int64_t lead_of(const gdn_ssm_conv_problem *p, int64_t c0, const float *gathered)
+static int64_t lead_of(const gdn_ssm_conv_call *p, int64_t c0, const float *gathered)
 {
     return (
-        int64_t)(((uintptr_t)p->out.at.base + (uintptr_t)row_bytes(p->out.dtype, c0) + PAGE / 4 - (uintptr_t)gathered) %
+        int64_t)(((uintptr_t)p->result.data + (uintptr_t)row_bytes(p->result.dtype, c0) + PAGE / 4 - (uintptr_t)gathered) %
                  PAGE / 4);
 }
 
-static void ssm_conv_run(const void *problem, const gdn_plan *plan, int64_t first, int64_t last, void *scratch)
+static void ssm_conv_run(const void *call, const gdn_plan *plan, int64_t first, int64_t last, void *scratch)
 {
-    const gdn_ssm_conv_problem *p = problem;
+    const gdn_ssm_conv_call *p = call;
     const int64_t width = plan->cut; /* of a block */
     const int stream =
-        (int64_t)p->n_tokens * p->n_channels >= STREAM / row_bytes(p->out.dtype, 1) && aligned64(&p->out);
+        (int64_t)p->n_tokens * p->n_channels >= STREAM / row_bytes(p->result.dtype, 1) && aligned64(&p->result);
     const int packed = is_packed(p), tap_major = is_tap_major(p);
     float *const gathered = scratch;
 
@@ -508,17 +507,16 @@ static void ssm_conv_run(const void *problem, const gdn_plan *plan, int64_t firs
     for (int64_t item = first; item < last; item++) {
         const int64_t block = item / p->n_seqs;
         conv_item it = { .p = p, .s = (int32_t)(item % p->n_seqs), .c0 = block * width, .width = width };
-        it.first = gdn_seq_first(&p->seq_start, p->n_seqs, p->n_tokens, it.s);
-        it.length = gdn_seq_length(&p->seq_start, p->n_seqs, p->n_tokens, it.s);
-        it.position = gdn_map_at(&p->position, it.s, 0);
-        it.src = gdn_map_at(&p->history_src, it.s, it.s);
-        it.dst = gdn_map_at(&p->history_dst, it.s, it.s);
-        if (it.length == 0 || it.src == GDN_SKIP) continue;
-        if (!p->n_slots || !p->history_in.at.base) it.src = GDN_NONE;
-        if (!p->n_slots || !p->history_out.at.base) it.dst = GDN_NONE;
+        const gdn_conv_sequence q = gdn_conv_sequence_of(p, it.s);
+        if (!gdn_conv_has_work(q)) continue;
+        it.first = q.first;
+        it.length = q.T;
+        it.position = q.position;
+        it.src = p->history.n_slots ? q.src : GDN_NONE;
+        it.dst = p->history.n_slots ? q.dst : GDN_NONE;
         if (it.width > p->n_channels - it.c0) it.width = p->n_channels - it.c0;
         it.packed = packed && (it.length < LONG || width * 4 > GATHERED);
-        it.weight = p->weight.base + it.c0 * p->weight_stride_channel;
+        it.weight = gdn_memory(p->weight) + it.c0 * p->weight_stride_channel;
         it.weight_dtype = p->weight_dtype;
         it.stride_tap = p->weight_stride_tap / row_bytes(p->weight_dtype, 1);
         if (!it.packed && !tap_major) {
@@ -534,7 +532,7 @@ static void ssm_conv_run(const void *problem, const gdn_plan *plan, int64_t firs
             have = block;
         }
         it.stream = stream;
-        it.bias = p->bias.base ? p->bias.base + row_bytes(p->bias_dtype, it.c0) : (const char *)zeros;
+        it.bias = p->bias ? gdn_memory(p->bias) + row_bytes(p->bias_dtype, it.c0) : (const char *)zeros;
         conv_sequence(&it);
     }
     if (stream) v_fence();

@@ -43,43 +43,45 @@ static gdn_status open_reference(gdn_context *ctx, const gdn_context_desc *desc,
 
 static void close_reference(gdn_context *ctx) { (void)ctx; }
 
-static void plan_reference(const gdn_context *ctx, gdn_kernel kernel, const void *problem, gdn_plan *plan)
+static void plan_reference(const gdn_context *ctx, const gdn_problem *problem, gdn_plan *plan)
 {
     (void)ctx;
-    switch (kernel) {
-    case GDN_KERNEL_gated_delta_net: plan->n_items = gdn_ref_gated_delta_net_items(problem); break;
-    case GDN_KERNEL_ssm_conv: plan->n_items = gdn_ref_ssm_conv_items(problem); break;
-    case GDN_KERNEL_set_rows: plan->n_items = gdn_ref_set_rows_items(problem); break;
+    switch (problem->kernel) {
+    case GDN_KERNEL_gated_delta_net: plan->n_items = gdn_ref_gated_delta_net_items(&problem->gated_delta_net); break;
+    case GDN_KERNEL_ssm_conv: plan->n_items = gdn_ref_ssm_conv_items(&problem->ssm_conv); break;
+    case GDN_KERNEL_set_rows: plan->n_items = gdn_ref_set_rows_items(&problem->set_rows); break;
     }
 }
 
-static void describe_plan(const gdn_context *ctx, gdn_kernel kernel, const void *problem, const gdn_plan *plan,
+static void describe_plan(const gdn_context *ctx, const gdn_problem *problem, const gdn_plan *plan,
                           gdn_capability *capability)
 {
-    (void)ctx, (void)kernel, (void)problem, (void)plan;
+    (void)ctx, (void)problem, (void)plan;
     capability->exact = 1;
     (void)snprintf(capability->implementation, sizeof capability->implementation, "scalar");
 }
 
-static void run_item(gdn_kernel kernel, const void *problem, int64_t item, int flushes)
+static void run_item(const gdn_problem *problem, int64_t item, int flushes)
 {
-    switch (kernel) {
+    switch (problem->kernel) {
     case GDN_KERNEL_gated_delta_net:
-        (flushes ? gdn_ref_gated_delta_net_flush : gdn_ref_gated_delta_net)(problem, item);
+        (flushes ? gdn_ref_gated_delta_net_flush : gdn_ref_gated_delta_net)(&problem->gated_delta_net, item);
         break;
-    case GDN_KERNEL_ssm_conv: (flushes ? gdn_ref_ssm_conv_flush : gdn_ref_ssm_conv)(problem, item); break;
-    case GDN_KERNEL_set_rows: (flushes ? gdn_ref_set_rows_flush : gdn_ref_set_rows)(problem, item); break;
+    case GDN_KERNEL_ssm_conv:
+        (flushes ? gdn_ref_ssm_conv_flush : gdn_ref_ssm_conv)(&problem->ssm_conv, item);
+        break;
+    case GDN_KERNEL_set_rows:
+        (flushes ? gdn_ref_set_rows_flush : gdn_ref_set_rows)(&problem->set_rows, item);
+        break;
     }
 }
 
-static gdn_status run_reference(gdn_context *ctx, gdn_kernel kernel, const void *problem, const gdn_plan *plan,
-                                gdn_stream stream)
+static gdn_status run_reference(gdn_context *ctx, const gdn_problem *problem, const gdn_plan *plan, gdn_stream stream)
 {
     gdn_status status = gdn_host_synchronize(ctx, stream); /* refuses a stream */
     if (status) return status;
     const gdn_float_env caller = gdn_float_env_enter();
-    for (int64_t item = 0; item < plan->n_items; item++)
-        run_item(kernel, problem, item, ctx->desc.level == GDN_EXACT_FTZ);
+    for (int64_t item = 0; item < plan->n_items; item++) run_item(problem, item, ctx->desc.level == GDN_EXACT_FTZ);
     gdn_float_env_leave(caller);
     return GDN_OK;
 }

@@ -17,7 +17,7 @@
 enum { MAX_DIM = 256, COLUMNS = 16 };
 
 /* The address of key i and value channel j in a head's state, which begins at `head`. */
-static char *column_element(const gdn_gated_delta_net_problem *p, const gdn_state_view *view, char *head, int32_t i,
+static char *column_element(const gdn_gated_delta_net_call *p, const gdn_pool_view *view, char *head, int32_t i,
                             int32_t j)
 {
     const int64_t bytes = view->dtype == GDN_F32 ? 4 : 2;
@@ -26,14 +26,14 @@ static char *column_element(const gdn_gated_delta_net_problem *p, const gdn_stat
 }
 
 /* 7: rounds S to the 16-bit type, if the token that gives the sequence `length` tokens is one with a rounding. */
-static void round_column(const gdn_gated_delta_net_problem *p, int32_t length, float *S)
+static void round_column(const gdn_gated_delta_net_call *p, int32_t length, float *S)
 {
     for (int32_t i = 0; gdn_rounds_at(p, length) && i < p->head_dim_k; i++)
-        S[i] = p->state_in.dtype == GDN_F16 ? gdn_from_f16(gdn_to_f16(S[i])) : gdn_from_bf16(gdn_to_bf16(S[i]));
+        S[i] = p->state.dtype == GDN_F16 ? gdn_from_f16(gdn_to_f16(S[i])) : gdn_from_bf16(gdn_to_bf16(S[i]));
 }
 
 /* 0, q and k, and a read key: loads a row; normalises q and k if the call has a norm */
-static void load_key(const gdn_gated_delta_net_problem *p, const gdn_token_view *view, const char *row, float *x)
+static void load_key(const gdn_gated_delta_net_call *p, const gdn_token_view *view, const char *row, float *x)
 {
     for (int32_t i = 0; i < p->head_dim_k; i++) x[i] = gdn_load_element(row, view->dtype, i);
     if (!p->qk_norm || view == &p->read_key) return;
@@ -42,34 +42,34 @@ static void load_key(const gdn_gated_delta_net_problem *p, const gdn_token_view 
 }
 
 /* 2: element i of head h's decay, from a token's row of g */
-static float decay(const gdn_gated_delta_net_problem *p, const char *g, int32_t h, int32_t i)
+static float decay(const gdn_gated_delta_net_call *p, const char *g, int32_t h, int32_t i)
 {
     const float x = gdn_load_element(g, p->g.dtype, i);
-    if (p->g_form == GDN_G_LINEAR) return x;
-    if (p->g_form == GDN_G_LOG) return gdn_expf(x);
-    const float A = p->ssm_a.at.base ? gdn_load_element(gdn_token_at(&p->ssm_a, 0, 0, 0, h), p->ssm_a.dtype, 0) : 0;
+    if (p->gate_input == GDN_G_LINEAR) return x;
+    if (p->gate_input == GDN_G_LOG) return gdn_expf(x);
+    const float A = p->ssm_a.data ? gdn_load_element(gdn_token_at(&p->ssm_a, 0, 0, 0, h), p->ssm_a.dtype, 0) : 0;
     const float bias =
-        p->dt_bias.at.base ? gdn_load_element(gdn_token_at(&p->dt_bias, 0, 0, 0, h), p->dt_bias.dtype, i) : 0;
-    if (p->g_form == GDN_G_BOUNDED)
-        return gdn_expf(gdn_bounded_gate(x, p->ssm_a.at.base ? gdn_expf(A) : 1, bias, p->lower_bound));
-    const float rate = p->g_form == GDN_G_RAW_A_LOG ? -gdn_expf(A) : A;
+        p->dt_bias.data ? gdn_load_element(gdn_token_at(&p->dt_bias, 0, 0, 0, h), p->dt_bias.dtype, i) : 0;
+    if (p->gate_input == GDN_G_BOUNDED)
+        return gdn_expf(gdn_bounded_gate(x, p->ssm_a.data ? gdn_expf(A) : 1, bias, p->lower_bound));
+    const float rate = p->gate_input == GDN_G_RAW_A_LOG ? -gdn_expf(A) : A;
     return gdn_expf(gdn_raw_gate(x, rate, bias));
 }
 
 /* 0, beta: the factor of the delta */
-static float delta_factor(const gdn_gated_delta_net_problem *p, const char *beta)
+static float delta_factor(const gdn_gated_delta_net_call *p, const char *beta)
 {
     const float x = gdn_load_element(beta, p->beta.dtype, 0);
-    return gdn_mul(p->beta_factor, p->beta_form == GDN_BETA_LOGIT ? gdn_sigmoid(x) : x);
+    return gdn_mul(p->beta_factor, p->beta_input == GDN_BETA_LOGIT ? gdn_sigmoid(x) : x);
 }
 
 /* 1, with a log: replays the entries of positions `at` to last - 1 */
-static void replay(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, int32_t j, float *S, int32_t at,
+static void replay(const gdn_gated_delta_net_call *p, const gdn_sequence *q, int32_t h, int32_t j, float *S, int32_t at,
                    int32_t last)
 {
-    const int32_t row = gdn_log_row_at(&p->log, s), kappa = gdn_key_head(p, h);
+    const int32_t kappa = gdn_key_head(p, h);
     for (; at < last; at++) {
-        const char *entry = gdn_log_at(&p->log, row, at);
+        const char *entry = gdn_log_at(p, q->row, at);
         const float d = gdn_load_element(entry, GDN_F32, gdn_log_delta(p, h) + j);
         for (int32_t i = 0; i < p->head_dim_k; i++) {
             const float k = gdn_load_element(entry, GDN_F32, gdn_log_key(p, kappa) + i);
@@ -83,12 +83,11 @@ static void replay(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, i
 
 /* 7, with a log: logs the delta of value channel j. Channel 0 also logs the decay, and for the first value head of a
  * key head the key. */
-static void log_token(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, int32_t j, int32_t position,
+static void log_token(const gdn_gated_delta_net_call *p, const gdn_sequence *q, int32_t h, int32_t j, int32_t position,
                       const float *k, const float *a, float d)
 {
-    const int32_t row = gdn_log_row_at(&p->log, s);
-    if (row < 0) return;
-    char *entry = gdn_log_at(&p->log, row, position);
+    if (q->row < 0) return;
+    char *entry = gdn_log_at(p, q->row, position);
     memcpy(entry + 4 * (gdn_log_delta(p, h) + j), &d, 4);
     if (j) return;
     const int32_t n = p->head_dim_k, n_a = p->gate == GDN_GATE_CHANNEL ? n : 1;
@@ -97,37 +96,36 @@ static void log_token(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h
 }
 
 /* 2, for all keys of token t: a decay per head or per key channel */
-static void load_decays(const gdn_gated_delta_net_problem *p, int32_t s, int32_t first, int32_t t, int32_t h, float *a)
+static void load_decays(const gdn_gated_delta_net_call *p, const gdn_sequence *q, int32_t t, int32_t h, float *a)
 {
     for (int32_t i = 0; i < p->head_dim_k; i++)
-        a[i] = p->gate == GDN_GATE_CHANNEL || !i ? decay(p, gdn_token_at(&p->g, s, first, t, h), h, i) : a[0];
+        a[i] = p->gate == GDN_GATE_CHANNEL || !i ? decay(p, gdn_token_at(&p->g, q->s, q->first, t, h), h, i) : a[0];
 }
 
 /* 1, for a token of a tree that does not follow the token before it: restores value channels j0 <= j < end of its
  * parent's state. It starts from `base`, the state at the sequence's position, and replays the parent's path from the
  * root. The path's deltas are in the log. */
-static void follow(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, int32_t j0, int32_t end, int32_t first,
+static void follow(const gdn_gated_delta_net_call *p, const gdn_sequence *q, int32_t h, int32_t j0, int32_t end,
                    int32_t parent, float base[][MAX_DIM], float columns_of_state[][MAX_DIM])
 {
-    const int32_t row = gdn_log_row_at(&p->log, s), position = gdn_map_at(&p->position, s, 0);
     float k[MAX_DIM], a[MAX_DIM];
     memcpy(columns_of_state, base, sizeof(float[MAX_DIM]) * (size_t)(end - j0));
-    for (int32_t left = gdn_depth_of(&p->parent, first, parent); left-- > 0;) {
-        const int32_t t = gdn_ancestor_of(&p->parent, first, parent, left);
-        const char *entry = gdn_log_at(&p->log, row, position + t);
-        load_key(p, &p->k, gdn_token_at(&p->k, s, first, t, gdn_key_head(p, h)), k);
-        load_decays(p, s, first, t, h, a);
+    for (int32_t left = gdn_depth_of(p, q->first, parent); left-- > 0;) {
+        const int32_t t = gdn_ancestor_of(p, q->first, parent, left);
+        const char *entry = gdn_log_at(p, q->row, q->position + t);
+        load_key(p, &p->k, gdn_token_at(&p->k, q->s, q->first, t, gdn_key_head(p, h)), k);
+        load_decays(p, q, t, h, a);
         for (int32_t j = j0; j < end; j++) {
             float *const S = columns_of_state[j - j0];
             const float d = gdn_load_element(entry, GDN_F32, gdn_log_delta(p, h) + j);
             for (int32_t i = 0; i < p->head_dim_k; i++) S[i] = gdn_fma(k[i], d, gdn_mul(a[i], S[i]));
-            round_column(p, gdn_length_at(&p->parent, first, position, t), S);
+            round_column(p, gdn_length_at(p, q, t), S);
         }
     }
 }
 
 /* Stores value channel j to an entry. 16-bit states have been rounded before. */
-static void store_column(const gdn_gated_delta_net_problem *p, int32_t target, int32_t h, int32_t j, const float *S)
+static void store_column(const gdn_gated_delta_net_call *p, int32_t target, int32_t h, int32_t j, const float *S)
 {
     for (int32_t i = 0; target >= 0 && i < p->head_dim_k; i++)
         gdn_store_elements(column_element(p, &p->state_out, gdn_state_at(&p->state_out, target, h), i, j),
@@ -135,16 +133,11 @@ static void store_column(const gdn_gated_delta_net_problem *p, int32_t target, i
 }
 
 /* Value channels j0 <= j < end of a head, at most COLUMNS. */
-static void columns(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, int32_t j0, int32_t end)
+static void columns(const gdn_gated_delta_net_call *p, const gdn_sequence *q, int32_t h, int32_t j0, int32_t end)
 {
-    const int32_t first = gdn_seq_first(&p->seq_start, p->n_seqs, p->n_tokens, s);
-    const int32_t T = gdn_seq_first(&p->seq_start, p->n_seqs, p->n_tokens, s + 1) - first;
-    const int32_t src = gdn_state_src_at(p, s);
-    const int32_t n = p->head_dim_k;
-    const int32_t position = gdn_map_at(&p->position, s, 0), committed = gdn_commit_position(p, position);
-    const int32_t base_position = gdn_map_at(&p->log.base_position, s, position);
+    const int32_t n = p->head_dim_k, s = q->s, first = q->first;
     const gdn_token_view *const read_key = gdn_has_read_key(p) ? &p->read_key : &p->k;
-    float columns_of_state[COLUMNS][MAX_DIM], q[MAX_DIM], k[MAX_DIM], r[MAX_DIM], a[MAX_DIM], ar[MAX_DIM];
+    float columns_of_state[COLUMNS][MAX_DIM], query[MAX_DIM], k[MAX_DIM], r[MAX_DIM], a[MAX_DIM], ar[MAX_DIM];
     float base[COLUMNS][MAX_DIM]; /* of a tree: the state at the position */
 
     /* 1: load state, replay the log, commit */
@@ -152,27 +145,27 @@ static void columns(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, 
         float *const S = columns_of_state[j - j0];
         for (int32_t i = 0; i < n; i++) {
             S[i] = 0;
-            if (src >= 0)
-                S[i] = gdn_load_element(column_element(p, &p->state_in, gdn_state_at(&p->state_in, src, h), i, j),
-                                        p->state_in.dtype, 0);
+            if (q->src >= 0)
+                S[i] = gdn_load_element(column_element(p, &p->state, gdn_state_at(&p->state, q->src, h), i, j),
+                                        p->state.dtype, 0);
         }
-        replay(p, s, h, j, S, base_position, committed);
-        store_column(p, gdn_commit_at(&p->log, s), h, j, S);
-        replay(p, s, h, j, S, committed, position);
+        replay(p, q, h, j, S, q->base_position, q->kept);
+        store_column(p, q->commit, h, j, S);
+        replay(p, q, h, j, S, q->kept, q->position);
     }
-    if (p->tree) memcpy(base, columns_of_state, sizeof base[0] * (size_t)(end - j0));
+    if ((p->has & GDN_HAS_TREE)) memcpy(base, columns_of_state, sizeof base[0] * (size_t)(end - j0));
 
-    for (int32_t t = 0; t < T; t++) {
-        const int32_t kappa = gdn_key_head(p, h), parent = gdn_parent_at(&p->parent, first, t);
-        if (parent != t - 1) follow(p, s, h, j0, end, first, parent, base, columns_of_state);
+    for (int32_t t = 0; t < q->T; t++) {
+        const int32_t kappa = gdn_key_head(p, h), parent = gdn_parent_of(p, first, t);
+        if (parent != t - 1) follow(p, q, h, j0, end, parent, base, columns_of_state);
         /* 0: prepare */
-        load_key(p, &p->q, gdn_token_at(&p->q, s, first, t, kappa), q);
+        load_key(p, &p->q, gdn_token_at(&p->q, s, first, t, kappa), query);
         load_key(p, &p->k, gdn_token_at(&p->k, s, first, t, kappa), k);
         load_key(p, read_key, gdn_token_at(read_key, s, first, t, kappa), r);
         const float beta = delta_factor(p, gdn_token_at(&p->beta, s, first, t, h));
 
         /* 2: decay */
-        load_decays(p, s, first, t, h, a);
+        load_decays(p, q, t, h, a);
         for (int32_t i = 0; i < n; i++) ar[i] = gdn_mul(a[i], r[i]);
 
         for (int32_t j = j0; j < end; j++) {
@@ -189,29 +182,28 @@ static void columns(const gdn_gated_delta_net_problem *p, int32_t s, int32_t h, 
             for (int32_t i = 0; i < n; i++) S[i] = gdn_fma(k[i], d, gdn_mul(a[i], S[i]));
 
             /* 6: output */
-            const float o = gdn_mul(p->scale, gdn_dot32(S, q, n));
-            gdn_store_elements(gdn_token_at(&p->out, s, first, t, h) + (p->out.dtype == GDN_F32 ? 4 : 2) * (int64_t)j,
-                               p->out.dtype, &o, 1);
+            const float o = gdn_mul(p->scale, gdn_dot32(S, query, n));
+            gdn_store_elements(gdn_token_at(&p->result, s, first, t, h) + (p->result.dtype == GDN_F32 ? 4 : 2) * (int64_t)j,
+                               p->result.dtype, &o, 1);
 
-            /* 7: round, snapshot, `back` tokens before the newest, checkpoint, log */
-            const int32_t back = T - 1 - t;
-            round_column(p, gdn_length_at(&p->parent, first, position, t), S);
-            store_column(p, back < p->n_snapshots ? gdn_state_dst_at(p, s, back) : GDN_NONE, h, j, S);
-            store_column(p, gdn_checkpoint_at(&p->checkpoints, s, position, t), h, j, S);
-            log_token(p, s, h, j, position + t, k, a, d);
+            /* 7: round, snapshot, checkpoint, log */
+            round_column(p, gdn_length_at(p, q, t), S);
+            store_column(p, gdn_snapshot_of(p, *q, t), h, j, S);
+            store_column(p, gdn_checkpoint_of(p, s, t), h, j, S);
+            log_token(p, q, h, j, q->position + t, k, a, d);
         }
     }
 }
 
-int64_t GDN_REF(gated_delta_net_items)(const gdn_gated_delta_net_problem *p)
+int64_t GDN_REF(gated_delta_net_items)(const gdn_gated_delta_net_call *p)
 {
     return (int64_t)p->n_seqs * p->n_heads_v;
 }
 
-void GDN_REF(gated_delta_net)(const gdn_gated_delta_net_problem *p, int64_t item)
+void GDN_REF(gated_delta_net)(const gdn_gated_delta_net_call *p, int64_t item)
 {
     const int32_t s = (int32_t)(item / p->n_heads_v), h = (int32_t)(item % p->n_heads_v);
-    if (!gdn_has_work(p, s)) return;
-    for (int32_t j = 0; j < p->head_dim_v; j += COLUMNS)
-        columns(p, s, h, j, p->head_dim_v - j < COLUMNS ? p->head_dim_v : j + COLUMNS);
+    const gdn_sequence q = gdn_sequence_of(p, s);
+    for (int32_t j = 0; gdn_has_work(q) && j < p->head_dim_v; j += COLUMNS)
+        columns(p, &q, h, j, p->head_dim_v - j < COLUMNS ? p->head_dim_v : j + COLUMNS);
 }

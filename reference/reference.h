@@ -20,43 +20,43 @@
 /* The number of items of a problem, and item 0 <= i < n: a sequence and value head of gated_delta_net, a sequence and
  * block of channels of ssm_conv, a batch of set_rows (whose rows stay together, because the later of two with one
  * target wins). Functions without a suffix choose the compiled version; those with _flush are for GDN_EXACT_FTZ. */
-int64_t gdn_ref_gated_delta_net_items(const gdn_gated_delta_net_problem *p);
-int64_t gdn_ref_gated_delta_net_items_any(const gdn_gated_delta_net_problem *p);
-int64_t gdn_ref_gated_delta_net_items_fma(const gdn_gated_delta_net_problem *p);
-int64_t gdn_ref_gated_delta_net_items_flush(const gdn_gated_delta_net_problem *p);
-int64_t gdn_ref_gated_delta_net_items_flush_any(const gdn_gated_delta_net_problem *p);
-int64_t gdn_ref_gated_delta_net_items_flush_fma(const gdn_gated_delta_net_problem *p);
-void gdn_ref_gated_delta_net(const gdn_gated_delta_net_problem *p, int64_t item);
-void gdn_ref_gated_delta_net_any(const gdn_gated_delta_net_problem *p, int64_t item);
-void gdn_ref_gated_delta_net_fma(const gdn_gated_delta_net_problem *p, int64_t item);
-void gdn_ref_gated_delta_net_flush(const gdn_gated_delta_net_problem *p, int64_t item);
-void gdn_ref_gated_delta_net_flush_any(const gdn_gated_delta_net_problem *p, int64_t item);
-void gdn_ref_gated_delta_net_flush_fma(const gdn_gated_delta_net_problem *p, int64_t item);
+int64_t gdn_ref_gated_delta_net_items(const gdn_gated_delta_net_call *p);
+int64_t gdn_ref_gated_delta_net_items_any(const gdn_gated_delta_net_call *p);
+int64_t gdn_ref_gated_delta_net_items_fma(const gdn_gated_delta_net_call *p);
+int64_t gdn_ref_gated_delta_net_items_flush(const gdn_gated_delta_net_call *p);
+int64_t gdn_ref_gated_delta_net_items_flush_any(const gdn_gated_delta_net_call *p);
+int64_t gdn_ref_gated_delta_net_items_flush_fma(const gdn_gated_delta_net_call *p);
+void gdn_ref_gated_delta_net(const gdn_gated_delta_net_call *p, int64_t item);
+void gdn_ref_gated_delta_net_any(const gdn_gated_delta_net_call *p, int64_t item);
+void gdn_ref_gated_delta_net_fma(const gdn_gated_delta_net_call *p, int64_t item);
+void gdn_ref_gated_delta_net_flush(const gdn_gated_delta_net_call *p, int64_t item);
+void gdn_ref_gated_delta_net_flush_any(const gdn_gated_delta_net_call *p, int64_t item);
+void gdn_ref_gated_delta_net_flush_fma(const gdn_gated_delta_net_call *p, int64_t item);
 
-int64_t gdn_ref_ssm_conv_items(const gdn_ssm_conv_problem *p);
-int64_t gdn_ref_ssm_conv_items_any(const gdn_ssm_conv_problem *p);
-int64_t gdn_ref_ssm_conv_items_fma(const gdn_ssm_conv_problem *p);
-int64_t gdn_ref_ssm_conv_items_flush(const gdn_ssm_conv_problem *p);
-int64_t gdn_ref_ssm_conv_items_flush_any(const gdn_ssm_conv_problem *p);
-int64_t gdn_ref_ssm_conv_items_flush_fma(const gdn_ssm_conv_problem *p);
-void gdn_ref_ssm_conv(const gdn_ssm_conv_problem *p, int64_t item);
-void gdn_ref_ssm_conv_any(const gdn_ssm_conv_problem *p, int64_t item);
-void gdn_ref_ssm_conv_fma(const gdn_ssm_conv_problem *p, int64_t item);
-void gdn_ref_ssm_conv_flush(const gdn_ssm_conv_problem *p, int64_t item);
-void gdn_ref_ssm_conv_flush_any(const gdn_ssm_conv_problem *p, int64_t item);
-void gdn_ref_ssm_conv_flush_fma(const gdn_ssm_conv_problem *p, int64_t item);
+int64_t gdn_ref_ssm_conv_items(const gdn_ssm_conv_call *p);
+int64_t gdn_ref_ssm_conv_items_any(const gdn_ssm_conv_call *p);
+int64_t gdn_ref_ssm_conv_items_fma(const gdn_ssm_conv_call *p);
+int64_t gdn_ref_ssm_conv_items_flush(const gdn_ssm_conv_call *p);
+int64_t gdn_ref_ssm_conv_items_flush_any(const gdn_ssm_conv_call *p);
+int64_t gdn_ref_ssm_conv_items_flush_fma(const gdn_ssm_conv_call *p);
+void gdn_ref_ssm_conv(const gdn_ssm_conv_call *p, int64_t item);
+void gdn_ref_ssm_conv_any(const gdn_ssm_conv_call *p, int64_t item);
+void gdn_ref_ssm_conv_fma(const gdn_ssm_conv_call *p, int64_t item);
+void gdn_ref_ssm_conv_flush(const gdn_ssm_conv_call *p, int64_t item);
+void gdn_ref_ssm_conv_flush_any(const gdn_ssm_conv_call *p, int64_t item);
+void gdn_ref_ssm_conv_flush_fma(const gdn_ssm_conv_call *p, int64_t item);
 
-int64_t gdn_ref_set_rows_items(const gdn_set_rows_problem *p);
-int64_t gdn_ref_set_rows_items_any(const gdn_set_rows_problem *p);
-int64_t gdn_ref_set_rows_items_fma(const gdn_set_rows_problem *p);
-int64_t gdn_ref_set_rows_items_flush(const gdn_set_rows_problem *p);
-int64_t gdn_ref_set_rows_items_flush_any(const gdn_set_rows_problem *p);
-int64_t gdn_ref_set_rows_items_flush_fma(const gdn_set_rows_problem *p);
-void gdn_ref_set_rows(const gdn_set_rows_problem *p, int64_t item);
-void gdn_ref_set_rows_any(const gdn_set_rows_problem *p, int64_t item);
-void gdn_ref_set_rows_fma(const gdn_set_rows_problem *p, int64_t item);
-void gdn_ref_set_rows_flush(const gdn_set_rows_problem *p, int64_t item);
-void gdn_ref_set_rows_flush_any(const gdn_set_rows_problem *p, int64_t item);
-void gdn_ref_set_rows_flush_fma(const gdn_set_rows_problem *p, int64_t item);
+int64_t gdn_ref_set_rows_items(const gdn_set_rows_call *p);
+int64_t gdn_ref_set_rows_items_any(const gdn_set_rows_call *p);
+int64_t gdn_ref_set_rows_items_fma(const gdn_set_rows_call *p);
+int64_t gdn_ref_set_rows_items_flush(const gdn_set_rows_call *p);
+int64_t gdn_ref_set_rows_items_flush_any(const gdn_set_rows_call *p);
+int64_t gdn_ref_set_rows_items_flush_fma(const gdn_set_rows_call *p);
+void gdn_ref_set_rows(const gdn_set_rows_call *p, int64_t item);
+void gdn_ref_set_rows_any(const gdn_set_rows_call *p, int64_t item);
+void gdn_ref_set_rows_fma(const gdn_set_rows_call *p, int64_t item);
+void gdn_ref_set_rows_flush(const gdn_set_rows_call *p, int64_t item);
+void gdn_ref_set_rows_flush_any(const gdn_set_rows_call *p, int64_t item);
+void gdn_ref_set_rows_flush_fma(const gdn_set_rows_call *p, int64_t item);
 
 #endif

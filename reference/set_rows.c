@@ -8,17 +8,17 @@
 
 #include "numerics/convert.h"
 
-int64_t GDN_REF(set_rows_items)(const gdn_set_rows_problem *p) { return p->n_batch[0] * p->n_batch[1]; }
+int64_t GDN_REF(set_rows_items)(const gdn_set_rows_call *p) { return (int64_t)p->n_batch[0] * p->n_batch[1]; }
 
-void GDN_REF(set_rows)(const gdn_set_rows_problem *p, int64_t item)
+void GDN_REF(set_rows)(const gdn_set_rows_call *p, int64_t item)
 {
     const int64_t b = item / p->n_batch[1], c = item % p->n_batch[1];
     for (int64_t i = 0; i < p->n_rows; i++) {
         /* 1: target */
         const int64_t row = gdn_index_at(p, b, c, i);
         if (row < 0) continue;
-        const char *src = p->src.base + b * p->src_stride[0] + c * p->src_stride[1] + i * p->src_stride[2];
-        char *dst = p->dst.base + b * p->dst_stride[0] + c * p->dst_stride[1] + row * p->dst_stride[2];
+        const char *src = gdn_memory(p->src) + b * p->src_stride[0] + c * p->src_stride[1] + i * p->src_stride[2];
+        char *dst = gdn_memory(p->dst) + b * p->dst_stride[0] + c * p->dst_stride[1] + row * p->dst_stride[2];
 
         /* Equal types: copy the bits. Otherwise convert pieces of one Q8_0 block. */
         if (p->src_dtype == p->dst_dtype) {
