@@ -1,5 +1,5 @@
-/* gated_delta_net on the CPU: plans, and the choice of a loop order. The sources made from cpu/kernel.c.in include it
- * after simd/<isa>.h.
+/* gated_delta_net on the CPU: plans, and the choice of a loop order. The sources of the instruction sets
+ * (cpu/gated_delta_net_<isa>.c) include it after simd/<isa>.h.
  *
  * The arithmetic is that of reference/gated_delta_net.c, in one of several loop orders. All read a state once, update
  * it in cache or registers token by token, and write only the snapshots that the call keeps.

@@ -1,5 +1,5 @@
-/* ssm_conv on a vector unit: reference/ssm_conv.c has the steps. The sources made from cpu/kernel.c.in include this
- * file after simd/<isa>.h.
+/* ssm_conv on a vector unit: reference/ssm_conv.c has the steps. The sources of the instruction sets
+ * (cpu/ssm_conv_<isa>.c) include this file after simd/<isa>.h.
  *
  * Items. An item is one sequence and one block of channels, so no two items write the same byte, and the history needs
  * no lock. Inside an item everything is a row of `width` elements: a token of x, a conv state entry, or a row of zeros.

@@ -80,8 +80,6 @@ if(NOT GDN_CUDA_MISSING AND NOT GDN_CUDA_EMULATED)
 endif()
 
 if(NOT GDN_CUDA_MISSING)
-  gdn_list_kernels(cuda ${gdn_cuda_kernel_sources})
-  target_include_directories(gdn_build_options INTERFACE "${gdn_cuda_folder}")
   target_sources(gdn_objects PRIVATE
     cuda/backend.c
     cuda/device.c

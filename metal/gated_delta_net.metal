@@ -12,10 +12,6 @@
 //   7 round, snapshot, checkpoint, log
 //
 // Only the general kernels support a read key, and load it at its use: the others lack the registers.
-//
-// Kernels: delta_4 delta_4_channel delta_general delta_general_channel delta_general_tree delta_general_channel_tree
-// Kernels: delta_4_state16 delta_4_channel_state16 delta_general_state16 delta_general_channel_state16
-// Kernels: delta_tiles_4 delta_tiles_4_channel
 #include "metal/gated_delta_net_log.h"
 #include "metal/gated_delta_net_tiles.h"
 
@@ -368,13 +364,13 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
                              commit,    parent,    bad,                                                                \
                              read_key };
 #define GDN_DELTA(name, ...)                                                                                           \
-    GDN_KERNEL(gdn_metal_delta_##name, GDN_DELTA_OPERANDS)                                                             \
+    GDN_KERNEL(name, GDN_DELTA_OPERANDS)                                                                               \
     {                                                                                                                  \
         GDN_DELTA_BUFFERS                                                                                              \
         gated_delta_net<__VA_ARGS__>(p, b, group.x, me);                                                               \
     }
 #define GDN_DELTA_TILES(name, CHANNEL)                                                                                 \
-    GDN_KERNEL(gdn_metal_delta_tiles_##name, GDN_DELTA_OPERANDS)                                                       \
+    GDN_KERNEL(name, GDN_DELTA_OPERANDS)                                                                               \
     {                                                                                                                  \
         GDN_THREADGROUP(Tile<CHANNEL>, tiles, 2);                                                                      \
         GDN_DELTA_BUFFERS                                                                                              \
@@ -382,15 +378,15 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
     }
 
 //        name, NB, C, CHANNEL, GENERAL, TREE, STATE16
-GDN_DELTA(4, 4, 4, false, false, false, false)
-GDN_DELTA(4_channel, 4, 4, true, false, false, false)
-GDN_DELTA(general, 8, 2, false, true, false, false)
-GDN_DELTA(general_channel, 8, 2, true, true, false, false)
-GDN_DELTA(general_tree, 8, 2, false, true, true, false)
-GDN_DELTA(general_channel_tree, 8, 2, true, true, true, false)
-GDN_DELTA(4_state16, 4, 4, false, false, false, true)
-GDN_DELTA(4_channel_state16, 4, 4, true, false, false, true)
-GDN_DELTA(general_state16, 8, 2, false, true, true, true)
-GDN_DELTA(general_channel_state16, 8, 2, true, true, true, true)
-GDN_DELTA_TILES(4, false)
-GDN_DELTA_TILES(4_channel, true)
+GDN_DELTA(gdn_metal_delta_4, 4, 4, false, false, false, false)
+GDN_DELTA(gdn_metal_delta_4_channel, 4, 4, true, false, false, false)
+GDN_DELTA(gdn_metal_delta_general, 8, 2, false, true, false, false)
+GDN_DELTA(gdn_metal_delta_general_channel, 8, 2, true, true, false, false)
+GDN_DELTA(gdn_metal_delta_general_tree, 8, 2, false, true, true, false)
+GDN_DELTA(gdn_metal_delta_general_channel_tree, 8, 2, true, true, true, false)
+GDN_DELTA(gdn_metal_delta_4_state16, 4, 4, false, false, false, true)
+GDN_DELTA(gdn_metal_delta_4_channel_state16, 4, 4, true, false, false, true)
+GDN_DELTA(gdn_metal_delta_general_state16, 8, 2, false, true, true, true)
+GDN_DELTA(gdn_metal_delta_general_channel_state16, 8, 2, true, true, true, true)
+GDN_DELTA_TILES(gdn_metal_delta_tiles_4, false)
+GDN_DELTA_TILES(gdn_metal_delta_tiles_4_channel, true)

@@ -3,11 +3,11 @@
  * Each kernel is a function of one independent item; nothing in an item depends on the number of others. The reference
  * backend and the CPU backend's scalar implementation both run these functions.
  *
- * The same source is compiled once for each level of the contract (numerics/arithmetic.h). On x86-64 each level is
- * compiled twice (sources.cmake): for any processor, where fmaf is a function of the C library, and for processors with
- * the instruction, which is several times faster. `gdn check` spends nearly all its time here. Both round once, so the
- * bits are the same (tests/unit/test_reference.c). At GDN_EXACT_FTZ the reference flushes in software, in the
- * processor's mode that keeps subnormals. */
+ * The same source is compiled once for each level of the contract (numerics/arithmetic.h, flush.c). On x86-64 each
+ * level is compiled twice (fma.c, flush_fma.c): for any processor, where fmaf is a function of the C library, and for
+ * processors with the instruction, which is several times faster. `gdn check` spends nearly all its time here. Both
+ * round once, so the bits are the same (tests/unit/test_reference.c). At GDN_EXACT_FTZ the reference flushes in
+ * software, in the processor's mode that keeps subnormals. */
 #ifndef GDN_REFERENCE_REFERENCE_H
 #define GDN_REFERENCE_REFERENCE_H
 
