@@ -196,13 +196,12 @@ python_torch() {
 
 stage_package() {
     [ -n "$GDN_TEST_FULL" ] || { build package; packages_of "CUDA is left out"; return; }
-    # Where there is nvcc, its code for one architecture is looked at, and is what the packages have; a release has them all. The
-    # gate on it is here and not in stage cuda, which needs no nvcc, so that the kernels are compiled once: of the CUDA image
-    # that is most of this stage's time, and another architecture would take as long again.
-    build package -DGDN_CUDA=AUTO -DGDN_CUDA_ARCHITECTURES=90 -DGDN_CUDA_KEEP=ON
+    # Where there is nvcc, the packages have its code for one architecture; a release has them all. Each architecture takes
+    # minutes. Registers and spills are compared here and not in stage cuda, which needs no nvcc.
+    build package -DGDN_CUDA=AUTO -DGDN_CUDA_ARCHITECTURES=90
     kernels="no nvcc here, so nothing was compiled for a device"
     if command -v nvcc >/dev/null 2>&1 || [ -x /usr/local/cuda/bin/nvcc ]; then
-        capture python3 scripts/cuda_report.py --built build-package/cuda --out build-package/cuda-report
+        capture python3 scripts/cuda_resources.py build-package/cuda/gdn_cuda.ptxas
         kernels=$(cat "$GDN_STAGE_NOTE")
     fi
     packages_of "$kernels"
