@@ -40,9 +40,9 @@ static int32_t group_of(const gdn_gated_delta_net_problem *p, int32_t n_threads)
     return group;
 }
 
-/* How many adjacent items a thread takes at once. If memory is the limit, runs are as long as every thread can still
- * get one: hardware prefetchers read past the end of a run, which wastes the bandwidth of other threads. Otherwise runs
- * let an item prefetch the next item of its run. */
+/* How many adjacent items a thread takes at once. If memory is the limit, runs are as long as possible while
+ * every thread gets one: hardware prefetchers read past the end of a run, which wastes bandwidth. Otherwise runs let an
+ * item prefetch the next item of its run. */
 static int64_t run_of_items(const gdn_gated_delta_net_problem *p, int32_t group, int64_t n_items, int32_t n_threads,
                             bool memory)
 {

@@ -1,6 +1,6 @@
 #!/bin/sh
 # One stage of scripts/test.sh, by itself: sh scripts/stages.sh NAME. What each is: test.sh --list.
-# GDN_TEST_FULL is not empty: with its longer parts. What a stage writes to $GDN_STAGE_NOTE stands beside its result.
+# GDN_TEST_FULL is not empty: with its longer parts. What a stage writes to $GDN_STAGE_NOTE is printed beside its result.
 set -eu
 cd "$(dirname "$0")/.."
 case ${1:---help} in --help | -h) sed -n '2,/^set /s/^# \{0,1\}//p' scripts/stages.sh | sed '$d'; exit 0 ;; esac
@@ -9,9 +9,9 @@ GDN_TEST_FULL=${GDN_TEST_FULL:-}
 mkdir -p build-test
 GDN_STAGE_NOTE=${GDN_STAGE_NOTE:-$PWD/build-test/note}
 export GDN_STAGE_NOTE CMAKE_GENERATOR="${CMAKE_GENERATOR:-Ninja}" CTEST_OUTPUT_ON_FAILURE=1 DEBIAN_FRONTEND=noninteractive
-# What the packages have in them is compiled for build-test/ with the same flags (GDN_HARDENED). ccache, where scripts/deps.sh could
-# install it and nobody has set a launcher, does that once; its folder is empty in a clone, so that a first run has compiled
-# everything itself. Paths are relative, so that build folders share.
+# What the packages have in them is compiled for build-test/ with the same flags (GDN_HARDENED). ccache does that once, if
+# scripts/deps.sh could install it and no launcher is set. Its folder is empty in a clone, so a first run compiles everything.
+# Paths are relative, so that build folders share.
 if [ -z "${CMAKE_C_COMPILER_LAUNCHER+set}${CMAKE_CXX_COMPILER_LAUNCHER+set}" ] && command -v ccache >/dev/null 2>&1; then
     export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache
     export CCACHE_DIR="${CCACHE_DIR:-$PWD/build-test/ccache}" CCACHE_BASEDIR="${CCACHE_BASEDIR:-$PWD}"

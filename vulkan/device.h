@@ -193,8 +193,9 @@ typedef struct gdn_vulkan_dispatch {
     int after_previous;                  /* 1: reads what the previous dispatch wrote */
     int32_t begin, end, first_end, most; /* as in gdn_vulkan_push */
 } gdn_vulkan_dispatch;
-/* Records a call on `stream`, or on our queue if that is NULL: the parameter block and an optional zeroed table in the
- * workspace, dispatches, and the end, which submits on our queue. gdn_vulkan_run() does all of that. */
+/* Records a call on `stream`, or on our queue if that is NULL. The parts are the parameter block with an optional
+ * zeroed table in the workspace, the dispatches, and the end, which submits on our queue. gdn_vulkan_run() does all of
+ * that. */
 typedef struct gdn_vulkan_record {
     VkCommandBuffer commands;
     uint64_t params, scratch; /* addresses, as in gdn_vulkan_push */
@@ -221,9 +222,9 @@ static inline uint32_t gdn_vulkan_lanes(const gdn_vulkan_device *dev)
 /* 1 if the driver stops long loops without an error. */
 int gdn_vulkan_ends_loops(const gdn_vulkan_device *dev);
 uint64_t gdn_vulkan_rounds(const gdn_vulkan_device *dev); /* most iterations of a simple loop; 0: any number */
-/* For such a device and a call of gated_delta_net, with at most `begin` tokens of each sequence processed: the token of
- * a sequence up to which one dispatch stays below the bound. `begin` if it cannot run one token; -1 if it cannot run
- * even without a token. */
+/* For such a device and a call of gated_delta_net: the token of a sequence up to which one dispatch stays below the
+ * bound. At most `begin` tokens of each sequence are processed already. `begin` if it cannot run one token; -1 if it
+ * cannot run even without a token. */
 int32_t gdn_vulkan_tokens_end(const gdn_gated_delta_net_problem *p, int general, int32_t begin);
 
 /* ---- dispatch_<kernel>.c ---- */

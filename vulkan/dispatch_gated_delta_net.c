@@ -44,8 +44,8 @@ static uint32_t width_of_loads(const gdn_vulkan_device *dev, const gdn_gpu_devic
     return bits % 16 ? 0 : 1;
 }
 
-/* Registers that a lane needs: the state, q, k and the decays of keys; again those rows for a prefetched token, where
- * 16-bit q and k need half; partial sums; and 24 for addresses and a token's scalars. */
+/* Registers that a lane needs: the state, q, k and the decays of keys, partial sums, and 24 for addresses and a token's
+ * scalars. A prefetched token needs the rows of q, k and decays again; 16-bit q and k need half of that. */
 static uint32_t needed(uint32_t blocks, int channel, int narrow, uint32_t values, int ahead)
 {
     const uint32_t rows = channel ? 3 : 2, rows_ahead = rows - (narrow ? 1 : 0);
@@ -97,8 +97,8 @@ static void specialize(const gdn_vulkan_device *dev, const problem_t *p, uint32_
 /* If the driver stops loops (rounds.c), a call is split into several dispatches. Between them the states are in the
  * workspace, after the parameter block: the shader's between() finds an entry for each sequence that continues.
  *   - Pipelines for trees and 16-bit states always support this, so that they need no further variants.
- *   - The states in the workspace are F32 for every state type, so that bits do not depend on where a call is split: a
- *     state that has not been rounded has more than 16 bits.
+ *   - The states in the workspace are F32 for every state type: a state that is not rounded has more than 16 bits. So
+ *     the bits do not depend on where a call is split.
  *   - A query does not know how long sequences are, nor whether there is a map: any may have all of the call's
  *     tokens. */
 static void cut(const gdn_vulkan_device *dev, const problem_t *p, gdn_plan *plan)
