@@ -1,4 +1,4 @@
-/* The CPU backend: one table of kernels per instruction set, made from kernel.c.in, and a driver (cpu/backend.c) that
+/* The CPU backend: one table of kernels per instruction set (<stem>_<isa>.c), and a driver (cpu/backend.c) that
  * distributes items to threads.
  *
  * A kernel divides a problem into independent items: a sequence and head, a block of value channels, a range of

@@ -18,15 +18,27 @@
 
 _Static_assert(sizeof(void *) == 8, "a CUdeviceptr travels in gdn_span.data, which takes 64-bit pointers");
 
-/* GDN_CUDA_KERNELS(X), a list of X(name): gdn_cuda_<name> in the image. The build makes it from the `Kernels:` lines of
- * the .cu files. */
-#include "gdn_cuda_kernels.inc"
-
+/* The device kernels. GDN_CUDA_<name> is gdn_cuda_<name>() of the .cu files; cuda/kernels.c has the names. */
 typedef enum gdn_cuda_kernel {
-#define X(name) GDN_CUDA_##name,
-    GDN_CUDA_KERNELS(X)
-#undef X
-        GDN_CUDA_KERNEL_COUNT
+    GDN_CUDA_delta_rows_4,
+    GDN_CUDA_delta_rows_4_channel,
+    GDN_CUDA_delta_rows_4_tree,
+    GDN_CUDA_delta_rows_4_channel_tree,
+    GDN_CUDA_delta_rows_4_state16,
+    GDN_CUDA_delta_rows_general,
+    GDN_CUDA_delta_rows_general_channel,
+    GDN_CUDA_delta_rows_general_state16,
+    GDN_CUDA_delta_rows_general_channel_state16,
+    GDN_CUDA_delta_tiles_4,
+    GDN_CUDA_delta_tiles_4_channel,
+    GDN_CUDA_conv_4,
+    GDN_CUDA_conv_general,
+    GDN_CUDA_conv_tree,
+    GDN_CUDA_rows_clear,
+    GDN_CUDA_rows_enter,
+    GDN_CUDA_rows_write,
+    GDN_CUDA_probe_arithmetic,
+    GDN_CUDA_KERNEL_COUNT
 } gdn_cuda_kernel;
 
 /* The CUDA release whose nvcc compiled the image, as 1000 * major + 10 * minor. The build defines it. */

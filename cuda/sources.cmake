@@ -62,16 +62,12 @@ if(NOT GDN_CUDA_MISSING AND NOT GDN_CUDA_EMULATED)
   file(CONFIGURE OUTPUT "${gdn_cuda_all}" CONTENT "${gdn_cuda_includes}")
   set(gdn_cuda_flags -std=c++17 -O3 -fmad=false -ftz=false -Werror all-warnings "-I${PROJECT_SOURCE_DIR}")
   set(gdn_cuda_image "${gdn_cuda_folder}/gdn_cuda.fatbin")
-  set(gdn_cuda_command "${GDN_NVCC}" ${gdn_cuda_flags} -fatbin -t 0 ${gdn_cuda_code} "${gdn_cuda_all}" -o "${gdn_cuda_image}")
-  set(gdn_cuda_kept "")
-  if(GDN_CUDA_KEEP) # what the assembler says goes into a file, and is seen where the command fails
-    set(gdn_cuda_kept "${gdn_cuda_folder}/gdn_cuda.ptxas")
-    list(APPEND gdn_cuda_command -Xptxas -v --keep --keep-dir "${gdn_cuda_folder}")
-    set(gdn_cuda_command sh -c "\"$@\" >\"$0\" 2>&1 || (cat \"$0\" && false)" "${gdn_cuda_kept}" ${gdn_cuda_command})
-  endif()
+  # The assembler's report of registers and spills (scripts/cuda_resources.py) goes into a file, which is printed on failure.
+  set(gdn_cuda_said "${gdn_cuda_folder}/gdn_cuda.ptxas")
   add_custom_command(
-    OUTPUT "${gdn_cuda_image}" ${gdn_cuda_kept}
-    COMMAND ${gdn_cuda_command}
+    OUTPUT "${gdn_cuda_image}" "${gdn_cuda_said}"
+    COMMAND sh -c "\"$@\" >\"$0\" 2>&1 || (cat \"$0\" && false)" "${gdn_cuda_said}"
+            "${GDN_NVCC}" ${gdn_cuda_flags} -fatbin -t 0 -Xptxas -v ${gdn_cuda_code} "${gdn_cuda_all}" -o "${gdn_cuda_image}"
     DEPENDS ${gdn_cuda_kernel_sources} ${gdn_cuda_kernel_headers} "${gdn_cuda_all}"
     COMMENT "CUDA kernels for all architectures" VERBATIM)
   target_sources(gdn_objects PRIVATE "${gdn_cuda_image}")
@@ -80,8 +76,6 @@ if(NOT GDN_CUDA_MISSING AND NOT GDN_CUDA_EMULATED)
 endif()
 
 if(NOT GDN_CUDA_MISSING)
-  gdn_list_kernels(cuda ${gdn_cuda_kernel_sources})
-  target_include_directories(gdn_build_options INTERFACE "${gdn_cuda_folder}")
   target_sources(gdn_objects PRIVATE
     cuda/backend.c
     cuda/device.c

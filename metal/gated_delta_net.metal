@@ -12,9 +12,6 @@
 //   7 round, snapshot, checkpoint, log
 //
 // Only the general kernels support a read key, and load it at its use: the others lack the registers.
-//
-// Kernels: delta_4 delta_4_channel delta_general delta_general_channel delta_general_tree delta_general_channel_tree
-// Kernels: delta_4_state16 delta_4_channel_state16 delta_general_state16 delta_general_channel_state16
 #include "metal/gated_delta_net_log.h"
 
 // One step of four partial sums. Sums of keys that do not exist are left unchanged: fma(0, 0, -0) would be +0.
@@ -366,20 +363,20 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
                              commit,    parent,    bad,                                                                \
                              read_key };
 #define GDN_DELTA(name, ...)                                                                                           \
-    GDN_KERNEL(gdn_metal_delta_##name, GDN_DELTA_OPERANDS)                                                             \
+    GDN_KERNEL(name, GDN_DELTA_OPERANDS)                                                                               \
     {                                                                                                                  \
         GDN_DELTA_BUFFERS                                                                                              \
         gated_delta_net<__VA_ARGS__>(p, b, group.x, me);                                                               \
     }
 
 //        name, NB, C, CHANNEL, GENERAL, TREE, STATE16
-GDN_DELTA(4, 4, 4, false, false, false, false)
-GDN_DELTA(4_channel, 4, 4, true, false, false, false)
-GDN_DELTA(general, 8, 2, false, true, false, false)
-GDN_DELTA(general_channel, 8, 2, true, true, false, false)
-GDN_DELTA(general_tree, 8, 2, false, true, true, false)
-GDN_DELTA(general_channel_tree, 8, 2, true, true, true, false)
-GDN_DELTA(4_state16, 4, 4, false, false, false, true)
-GDN_DELTA(4_channel_state16, 4, 4, true, false, false, true)
-GDN_DELTA(general_state16, 8, 2, false, true, true, true)
-GDN_DELTA(general_channel_state16, 8, 2, true, true, true, true)
+GDN_DELTA(gdn_metal_delta_4, 4, 4, false, false, false, false)
+GDN_DELTA(gdn_metal_delta_4_channel, 4, 4, true, false, false, false)
+GDN_DELTA(gdn_metal_delta_general, 8, 2, false, true, false, false)
+GDN_DELTA(gdn_metal_delta_general_channel, 8, 2, true, true, false, false)
+GDN_DELTA(gdn_metal_delta_general_tree, 8, 2, false, true, true, false)
+GDN_DELTA(gdn_metal_delta_general_channel_tree, 8, 2, true, true, true, false)
+GDN_DELTA(gdn_metal_delta_4_state16, 4, 4, false, false, false, true)
+GDN_DELTA(gdn_metal_delta_4_channel_state16, 4, 4, true, false, false, true)
+GDN_DELTA(gdn_metal_delta_general_state16, 8, 2, false, true, true, true)
+GDN_DELTA(gdn_metal_delta_general_channel_state16, 8, 2, true, true, true, true)

@@ -23,9 +23,6 @@ else()
             -P "${PROJECT_SOURCE_DIR}/metal/embed.cmake"
     DEPENDS ${gdn_metal_source_files} "${PROJECT_SOURCE_DIR}/metal/embed.cmake"
     COMMENT "Metal kernels as one source" VERBATIM)
-  set(gdn_metal_kernel_files ${gdn_metal_source_files})
-  list(FILTER gdn_metal_kernel_files INCLUDE REGEX "\\.metal$")
-  gdn_list_kernels(metal ${gdn_metal_kernel_files})
   target_sources(gdn_objects PRIVATE
     metal/backend.c
     metal/device.c
@@ -42,7 +39,7 @@ else()
     target_sources(gdn_objects PRIVATE metal/frameworks.c)
   endif()
   set_source_files_properties(metal/library.c PROPERTIES OBJECT_DEPENDS "${gdn_metal_folder}/gdn_metal_source.inc")
-  target_include_directories(gdn_build_options INTERFACE "${gdn_metal_folder}")
+  target_include_directories(gdn_objects PRIVATE "${gdn_metal_folder}")
   target_compile_definitions(gdn_build_options INTERFACE GDN_HAVE_METAL=1)
   find_package(Threads REQUIRED)
   list(APPEND GDN_PRIVATE_LIBRARIES Threads::Threads ${CMAKE_DL_LIBS})

@@ -49,11 +49,11 @@ static void explain(const void *device, gdn_kernel kernel, const void *problem, 
         (void)snprintf(reason, GDN_REASON_MAX, "%s need storageBuffer16BitAccess, which %.100s does not have",
                        kernel == GDN_KERNEL_set_rows ? "F16, BF16 and Q8_0" : "F16 and BF16", name);
     else if (kernel == GDN_KERNEL_gated_delta_net)
-        (void)snprintf(
-            reason, GDN_REASON_MAX,
-            "n_tokens is %d with n_seqs = %d and log.entries.n_slots = %d; so long a sequence takes more loop iterations "
-            "than %.60s allows an invocation",
-            (int)delta->n_tokens, (int)delta->n_seqs, (int)delta->log.n_slots, name);
+        (void)snprintf(reason, GDN_REASON_MAX,
+                       "n_tokens is %d with n_seqs = %d and log.entries.n_slots = %d; so long a sequence takes more "
+                       "loop iterations "
+                       "than %.60s allows an invocation",
+                       (int)delta->n_tokens, (int)delta->n_seqs, (int)delta->log.n_slots, name);
     else if (kernel == GDN_KERNEL_ssm_conv)
         (void)snprintf(
             reason, GDN_REASON_MAX,

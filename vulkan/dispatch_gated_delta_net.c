@@ -3,7 +3,7 @@
 
 typedef gdn_gated_delta_net_problem problem_t;
 
-enum { MOST_VALUES = 4 };                                                    /* value channels of eight lanes */
+enum { MOST_VALUES = 4 };                                       /* value channels of eight lanes */
 enum { KEY_MAJOR = 2, STATE16 = 256, FEWER = 9, AHEAD = 2048 }; /* of the shader's constant SHAPE */
 
 /* Lanes of a workgroup: whole subgroups, at least 32 lanes on a GPU. A CPU driver runs workgroups one after another on
@@ -44,8 +44,8 @@ static uint32_t width_of_loads(const gdn_vulkan_device *dev, const gdn_gpu_devic
     return bits % 16 ? 0 : 1;
 }
 
-/* Registers that a lane needs: the state, q, k and the decays of keys; again those rows for a prefetched token, where
- * 16-bit q and k need half; partial sums; and 24 for addresses and a token's scalars. */
+/* Registers that a lane needs: the state, q, k and the decays of keys, partial sums, and 24 for addresses and a token's
+ * scalars. A prefetched token needs the rows of q, k and decays again; 16-bit q and k need half of that. */
 static uint32_t needed(uint32_t blocks, int channel, int narrow, uint32_t values, int ahead)
 {
     const uint32_t rows = channel ? 3 : 2, rows_ahead = rows - (narrow ? 1 : 0);
@@ -103,7 +103,8 @@ void gdn_vulkan_plan_gated_delta_net(const gdn_context *ctx, const void *problem
     plan->form = dev->gpu.variant.subgroup ? GDN_FORM_SUBGROUP : GDN_FORM_SHARED;
     gdn_gpu_plan_gated_delta_net(&gpu, p, lanes(dev) / 8 * (MOST_VALUES >> (plan->constants[2] >> FEWER & 3)), plan);
     if (is_narrow(p) || p->state_interval) gdn_vulkan_need_storage16(dev, plan);
-    if (gdn_vulkan_most_tokens(dev, p, plan->variant) < p->n_tokens / (p->n_seqs + !p->n_seqs)) plan->refused = GDN_REFUSED_ROUNDS;
+    if (gdn_vulkan_most_tokens(dev, p, plan->variant) < p->n_tokens / (p->n_seqs + !p->n_seqs))
+        plan->refused = GDN_REFUSED_ROUNDS;
 }
 
 gdn_status gdn_vulkan_run_gated_delta_net(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream)

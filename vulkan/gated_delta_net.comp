@@ -9,8 +9,6 @@
 // Steps, numbered as in docs/reference/kernels/gated_delta_net.md and in every other version:
 //   0 prepare   1 load state, replay the log, commit, follow a branch   2 decay   3 read kv   4 delta   5 update
 //   6 output   7 round, snapshot, checkpoint, log
-//
-// Variants: general fma exchange storage
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #ifdef GDN_SUBGROUP

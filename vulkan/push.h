@@ -9,9 +9,9 @@
 
 GDN_GPU_STRUCT(gdn_vulkan_push)
 {
-    uint64_t params;        /* address of the parameter block */
-    GDN_GPU_U32 n_items;    /* workgroups that have work; the grid is two-dimensional and may have more */
-    GDN_GPU_U32 grid_width; /* workgroups in x */
+    uint64_t params;         /* address of the parameter block */
+    GDN_GPU_U32 n_items;     /* workgroups that have work; the grid is two-dimensional and may have more */
+    GDN_GPU_U32 grid_width;  /* workgroups in x */
     GDN_GPU_I32 most_tokens; /* gated_delta_net: of a sequence (vulkan/rounds.c) */
     GDN_GPU_I32 unused;
 };

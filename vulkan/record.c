@@ -105,7 +105,7 @@ gdn_status gdn_vulkan_run(gdn_vulkan_device *dev, const gdn_place *workspace, co
     const gdn_status status = begin(dev, workspace, params, params_bytes, zeroed_bytes, stream, &commands, &block);
     if (status) return status;
     for (int i = 0; i < n; i++) record_dispatch(dev, commands, block, &dispatches[i]);
-    barrier(dev, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
-            VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
+    barrier(dev, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT, VK_PIPELINE_STAGE_HOST_BIT,
+            VK_ACCESS_HOST_READ_BIT);
     return stream ? GDN_OK : gdn_vulkan_submit(dev, commands);
 }

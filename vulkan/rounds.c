@@ -1,8 +1,8 @@
 /* Estimates the loop iterations of an invocation. See device.h.
  *
  * llvmpipe (Mesa's CPU driver, for example 22.3) stops every loop of an invocation after 65,535 iterations in all loops
- * together. It reports no error, and results are wrong from there. Vulkan has no such bound. So on CPUs longer sequences
- * are refused.
+ * together. It reports no error, and results are wrong from there. Vulkan has no such bound. So on CPUs longer
+ * sequences are refused.
  *
  * An iteration counts when the end of a loop's body is reached. The iteration that leaves a loop counts too: it runs
  * with all lanes off, and passes each loop in the body once in the same way. Unrolled loops do not count: loops over
@@ -13,8 +13,8 @@ typedef gdn_gated_delta_net_problem problem_t;
 
 enum {
     ROUNDS = 65535,
-    ONCE = 96,  /* more than the iterations before the tokens, after them, and where loops are left */
-    HELD = 64,  /* ancestors that one traversal of a branch records (gated_delta_net_tree.glsl) */
+    ONCE = 96, /* more than the iterations before the tokens, after them, and where loops are left */
+    HELD = 64, /* ancestors that one traversal of a branch records (gated_delta_net_tree.glsl) */
 };
 
 int gdn_vulkan_ends_loops(const gdn_vulkan_device *dev) { return dev->traits.type == VK_PHYSICAL_DEVICE_TYPE_CPU; }

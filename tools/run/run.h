@@ -1,5 +1,5 @@
 /* What the files of `gdn run` share. run_options.c reads the command line, run.c generates, run_load.c opens model and
- * engine, run_prompt.c reads prompts, run_chat.c runs conversations, run_text.c writes generated text, run_report.c has
+ * engine, run_prompt.c reads prompts. run_chat.c runs conversations, run_text.c writes generated text, run_report.c has
  * the statistics. run_bench.c is `gdn run --bench`, run_depth.c its --depth, run_roofline.c its rooflines. */
 #ifndef GDN_TOOL_RUN_H
 #define GDN_TOOL_RUN_H
