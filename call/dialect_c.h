@@ -11,13 +11,15 @@
 /* The memory at an address of the host. */
 static inline char *gdn_memory(uint64_t address) { return (char *)(uintptr_t)address; }
 
-#define FUNCTION static inline
-#define PASS     p,
-#define P(member) (p->member)
+#define RULE                         static inline
+#define FUNCTION                     static inline
+#define PASS                         p,
+#define P(member)                    (p->member)
 #define MAP(map, present, i, absent) (p->map ? ((const int32_t *)(const void *)gdn_memory(p->map))[i] : (absent))
 #define WITH_LOG                     (p->log.n_slots != 0)
 #define WITH_TREE                    ((p->has & GDN_HAS_TREE) != 0)
-#define STATE16                      (p->rounding_interval != 0)
+#define WITH_CHANNEL                 (p->gate == GDN_GATE_CHANNEL)
+#define WITH_STATE16                 (p->rounding_interval != 0)
 #define INT(x)                       ((int32_t)(x))
 #define UINT(x)                      ((uint32_t)(x))
 #define LONG(x)                      ((int64_t)(x))
@@ -29,13 +31,15 @@ static inline char *gdn_memory(uint64_t address) { return (char *)(uintptr_t)add
 #include "call/history.h"
 #undef CALL
 
+#undef RULE
 #undef FUNCTION
 #undef PASS
 #undef P
 #undef MAP
 #undef WITH_LOG
 #undef WITH_TREE
-#undef STATE16
+#undef WITH_CHANNEL
+#undef WITH_STATE16
 #undef INT
 #undef UINT
 #undef LONG

@@ -1,5 +1,5 @@
-/* The block of gated_delta_net (types.h). Members have the names of gdn/gated_delta_net.h, which explains them; `result`
- * is `out`, a word of GLSL. */
+/* The block of gated_delta_net (types.h). Members have the names of gdn/gated_delta_net.h, which explains them;
+ * `result` is `out`, a word of GLSL. */
 #ifndef GDN_CALL_GATED_DELTA_NET_H
 #define GDN_CALL_GATED_DELTA_NET_H
 

@@ -15,7 +15,7 @@ GDN_STRUCT(gdn_conv_sequence)
 };
 
 /* The first token of sequence s, 0 <= s <= n_seqs. */
-FUNCTION GDN_I32T gdn_conv_first(CALL GDN_I32T s)
+FUNCTION GDN_I32T gdn_conv_first_of(CALL GDN_I32T s)
 {
     return MAP(seq_start, GDN_HAS_SEQ_START, s, INT(UINT(s) * UINT(P(even_tokens))));
 }
@@ -24,8 +24,8 @@ FUNCTION gdn_conv_sequence gdn_conv_sequence_of(CALL GDN_I32T s)
 {
     gdn_conv_sequence q;
     q.s = s;
-    q.first = gdn_conv_first(PASS s);
-    const GDN_I32T after = gdn_conv_first(PASS s + 1), absent = P(history.n_slots) > 0 ? s : GDN_NONE;
+    q.first = gdn_conv_first_of(PASS s);
+    const GDN_I32T after = gdn_conv_first_of(PASS s + 1), absent = P(history.n_slots) > 0 ? s : GDN_NONE;
     q.position = MAP(position, GDN_HAS_POSITION, s, 0);
     q.src = MAP(history_src, GDN_HAS_SRC, s, absent);
     q.dst = MAP(history_dst, GDN_HAS_DST, s, absent);
@@ -42,7 +42,7 @@ FUNCTION gdn_conv_sequence gdn_conv_sequence_of(CALL GDN_I32T s)
 }
 
 /* False for padding, and without a token. */
-FUNCTION bool gdn_conv_has_work(gdn_conv_sequence q) { return q.src != GDN_SKIP && q.T > 0; }
+RULE bool gdn_conv_has_work(gdn_conv_sequence q) { return q.src != GDN_SKIP && q.T > 0; }
 
 /* How many checkpoints the sequence writes. */
 FUNCTION GDN_I32T gdn_conv_checkpoints(CALL gdn_conv_sequence q)
@@ -55,8 +55,7 @@ FUNCTION GDN_I32T gdn_conv_checkpoints(CALL gdn_conv_sequence q)
 /* The row for checkpoint i of these: GDN_NONE if there is none, GDN_BAD if the map is bad. */
 FUNCTION GDN_I32T gdn_conv_checkpoint_of(CALL GDN_I32T s, GDN_I32T i)
 {
-    const GDN_I32T row =
-        MAP(checkpoints_dst, GDN_HAS_CHECKPOINTS, LONG(s) * P(checkpoints_n) + i, GDN_NONE);
+    const GDN_I32T row = MAP(checkpoints_dst, GDN_HAS_CHECKPOINTS, LONG(s) * P(checkpoints_n) + i, GDN_NONE);
     return gdn_target_fits(row, P(history_out.n_entries)) ? row : GDN_BAD;
 }
 

@@ -2,11 +2,13 @@
  * it a dialect_*.h is included, which defines:
  *
  *   FUNCTION, CALL, PASS         FUNCTION int f(CALL int x) declares a function of a call, and f(PASS x) calls it
+ *   RULE                         declares a function of numbers alone
  *   P(member)                    a member of the call's block
  *   MAP(map, has, i, absent)     entry i of a map, or `absent` without the map
- *   WITH_LOG, WITH_TREE, STATE16 whether the call has a log, a tree, 16-bit states. Kernels that are compiled for one
- *                                of these know it earlier
- *   INT(x), UINT(x), LONG(x)     conversions. Defaults of maps are unsigned, because with a map they may overflow */
+ *   WITH_LOG, WITH_TREE          whether the call has a log, a tree,
+ *   WITH_CHANNEL, WITH_STATE16        a gate per key channel, 16-bit states. A kernel that is for one of them only
+ * knows that when it is compiled INT(x), UINT(x), LONG(x)     conversions. Defaults of maps are unsigned, because with
+ * a map they may overflow */
 #ifndef GDN_CALL_SEQUENCE_H
 #define GDN_CALL_SEQUENCE_H
 
@@ -27,7 +29,13 @@ GDN_STRUCT(gdn_sequence)
 /* True if a 16-bit state is rounded after the token that gives the sequence this length. */
 FUNCTION bool gdn_rounds_at(CALL GDN_I32T length)
 {
-    return STATE16 && (P(rounding_interval) == 1 || length % P(rounding_interval) == 0);
+    return WITH_STATE16 && (P(rounding_interval) == 1 || length % P(rounding_interval) == 0);
+}
+
+/* The first token of sequence s, 0 <= s <= n_seqs. */
+FUNCTION GDN_I32T gdn_first_of(CALL GDN_I32T s)
+{
+    return MAP(seq_start, GDN_HAS_SEQ_START, s, INT(UINT(s) * UINT(P(even_tokens))));
 }
 
 /* Entries are loaded before the first test, so that a device waits for memory once. */
@@ -35,9 +43,8 @@ FUNCTION gdn_sequence gdn_sequence_of(CALL GDN_I32T s)
 {
     gdn_sequence q;
     q.s = s;
-    q.first = MAP(seq_start, GDN_HAS_SEQ_START, s, INT(UINT(s) * UINT(P(even_tokens))));
-    const GDN_I32T after =
-        MAP(seq_start, GDN_HAS_SEQ_START, LONG(s) + 1, INT((UINT(s) + 1u) * UINT(P(even_tokens))));
+    q.first = gdn_first_of(PASS s);
+    const GDN_I32T after = gdn_first_of(PASS s + 1);
     q.src = MAP(state_src, GDN_HAS_SRC, s, INT(UINT(s) * UINT(P(state.n_slots))));
     q.position = MAP(position, GDN_HAS_POSITION, s, 0);
     q.row = GDN_NONE;
@@ -52,7 +59,7 @@ FUNCTION gdn_sequence gdn_sequence_of(CALL GDN_I32T s)
     if (padding) q.commit = GDN_NONE;
     q.T = INT(UINT(after) - UINT(q.first));
     q.kept = q.position;
-    if (STATE16) q.kept -= q.position % P(rounding_interval);
+    if (WITH_STATE16) q.kept -= q.position % P(rounding_interval);
     q.bad = -1;
     if (!gdn_range_fits(q.first, after, P(n_tokens))) q.bad = GDN_BAD_SEQ_START;
     else if (!gdn_source_fits(q.src, P(state.n_entries))) q.bad = GDN_BAD_STATE_SRC;
@@ -63,7 +70,7 @@ FUNCTION gdn_sequence gdn_sequence_of(CALL GDN_I32T s)
         if (base_fits && !padding) { /* from the base position on, the row has the sequence's tokens */
             const GDN_I32T behind = q.position - q.base_position; /* entries that are replayed */
             base_fits = q.row < 0 ? behind == 0 : behind <= P(log.n_slots) - q.T;
-            if (STATE16) base_fits = base_fits && gdn_rounds_at(PASS q.base_position);
+            if (WITH_STATE16) base_fits = base_fits && gdn_rounds_at(PASS q.base_position);
             row_fits = row_fits && !(WITH_TREE && q.row < 0 && q.T > 0); /* a tree's tokens are replayed from it */
         }
         if (!row_fits) q.bad = GDN_BAD_LOG_ROW;
@@ -75,7 +82,7 @@ FUNCTION gdn_sequence gdn_sequence_of(CALL GDN_I32T s)
 
 /* False for padding, and without a token or a commit. Such a sequence must not read its source, because another one may
  * write it. */
-FUNCTION bool gdn_has_work(gdn_sequence q) { return q.src != GDN_SKIP && (q.T > 0 || q.commit >= 0); }
+RULE bool gdn_has_work(gdn_sequence q) { return q.src != GDN_SKIP && (q.T > 0 || q.commit >= 0); }
 
 /* The entry for the state after token t, as a snapshot: GDN_NONE if there is none, GDN_BAD if the map is bad. */
 FUNCTION GDN_I32T gdn_snapshot_of(CALL gdn_sequence q, GDN_I32T t)
@@ -85,7 +92,7 @@ FUNCTION GDN_I32T gdn_snapshot_of(CALL gdn_sequence q, GDN_I32T t)
     const GDN_I32T entry = MAP(state_dst, GDN_HAS_DST, LONG(q.s) * P(n_snapshots) + back,
                                INT(UINT(q.s) * UINT(P(state_out.n_slots)) + UINT(back)));
     if (!gdn_target_fits(entry, P(state_out.n_entries))) return GDN_BAD;
-    return entry < 0 || !STATE16 || gdn_rounds_at(PASS q.position + t + 1) ? entry : GDN_BAD;
+    return entry < 0 || !WITH_STATE16 || gdn_rounds_at(PASS q.position + t + 1) ? entry : GDN_BAD;
 }
 
 /* The same as a checkpoint. It loads the position again, so that devices keep no register for it. */
@@ -95,8 +102,7 @@ FUNCTION GDN_I32T gdn_checkpoint_of(CALL GDN_I32T s, GDN_I32T t)
     const GDN_I32T position = MAP(position, GDN_HAS_POSITION, s, 0);
     const GDN_I32T i = gdn_checkpoint_index(P(checkpoints_interval), P(checkpoints_n), position, t);
     if (i < 0) return GDN_NONE;
-    const GDN_I32T entry =
-        MAP(checkpoints_dst, GDN_HAS_CHECKPOINTS, LONG(s) * P(checkpoints_n) + i, GDN_NONE);
+    const GDN_I32T entry = MAP(checkpoints_dst, GDN_HAS_CHECKPOINTS, LONG(s) * P(checkpoints_n) + i, GDN_NONE);
     return gdn_target_fits(entry, P(state_out.n_entries)) ? entry : GDN_BAD;
 }
 
@@ -154,14 +160,11 @@ FUNCTION int64_t gdn_log_offset(CALL GDN_I32T row, GDN_I32T position)
 
 FUNCTION int64_t gdn_log_key(CALL GDN_I32T key_head) { return LONG(key_head) * P(head_dim_k); }
 
-FUNCTION int64_t gdn_log_delta(CALL GDN_I32T h)
-{
-    return LONG(P(n_heads_k)) * P(head_dim_k) + LONG(h) * P(head_dim_v);
-}
+FUNCTION int64_t gdn_log_delta(CALL GDN_I32T h) { return LONG(P(n_heads_k)) * P(head_dim_k) + LONG(h) * P(head_dim_v); }
 
 FUNCTION int64_t gdn_log_decay(CALL GDN_I32T h)
 {
-    return gdn_log_delta(PASS P(n_heads_v)) + LONG(h) * (P(gate) == GDN_GATE_CHANNEL ? P(head_dim_k) : 1);
+    return gdn_log_delta(PASS P(n_heads_v)) + LONG(h) * (WITH_CHANNEL ? P(head_dim_k) : 1);
 }
 
 #endif

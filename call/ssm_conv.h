@@ -27,9 +27,9 @@ GDN_STRUCT(gdn_ssm_conv_call)
     GDN_I32T checkpoints_interval, checkpoints_n; /* 0: no checkpoints */
     GDN_I32T has;
     /* A device's: */
-    GDN_I32T part;   /* GDN_CONV_*; Vulkan: a specialization constant, and both launches share the block */
-    GDN_I32T blocks; /* thread blocks across the channels */
-    GDN_I32T chunk;  /* tokens of a piece */
+    GDN_I32T part;        /* GDN_CONV_*; Vulkan: a specialization constant, and both launches share the block */
+    GDN_I32T blocks;      /* thread blocks across the channels */
+    GDN_I32T chunk;       /* tokens of a piece */
     GDN_I32T same_pool;   /* history and history_out are one pool at one address */
     GDN_I32T wide_weight; /* 1: a channel's taps are adjacent, aligned to the bytes of four */
 };

@@ -1,6 +1,6 @@
 /* What a call is made of. Host code and device kernels share one block per kernel (gated_delta_net.h, ssm_conv.h,
- * set_rows.h): core fills it from the caller's arguments, and every backend computes from it. These headers are compiled
- * as C, CUDA C++, Metal and GLSL.
+ * set_rows.h): core fills it from the caller's arguments, and every backend computes from it. These headers are
+ * compiled as C, CUDA C++, Metal and GLSL.
  *
  * Members of 8 bytes come first, so that std430 and C agree. Addresses are integers, 0 = absent. On Metal operands are
  * bound buffers and every address is 0; there `has` tells which operands are present. */
@@ -27,8 +27,8 @@
 #define GDN_MEMORY uint64_t
 #endif
 
-/* The public headers' constants. Kernels do not include those headers; tests/unit/test_api_structs.c compares. */
-#if defined(GDN_GLSL) || defined(__METAL_VERSION__) || defined(__cplusplus) || defined(GDN_CALL_CONSTANTS)
+/* The constants of the public headers. Kernels do not include these; tests/unit/test_api_structs.c compares. */
+#if !defined(GDN_BASE_H) || defined(GDN_CALL_CONSTANTS)
 #define GDN_NONE         -1
 #define GDN_SKIP         -2
 #define GDN_F32          0
@@ -45,8 +45,6 @@
 #define GDN_G_RAW_A_LOG  3
 #define GDN_G_BOUNDED    4
 #define GDN_BETA_LOGIT   1
-#else
-#include "gdn/gdn.h"
 #endif
 
 /* Which map holds a bad value. A kernel sets the word of that number, and the host reads it (gpu/bad_maps.c). */

@@ -16,28 +16,28 @@ typedef gdn_gated_delta_net_args args_t;
 typedef gdn_gated_delta_net_call block_t;
 
 enum { /* regions: see gdn_problem */
-    Q,
-    K,
-    V,
-    G,
-    BETA,
-    SSM_A,
-    DT_BIAS,
-    OUT,
-    STATE,
-    STATE_OUT,
-    SEQ_START,
-    STATE_SRC,
-    STATE_DST,
-    POSITION,
-    CHECKPOINTS,
-    READ_KEY,
-    LOG,
-    LOG_ROW,
-    BASE_POSITION,
-    COMMIT,
-    PARENT,
-    N_REGIONS
+       Q,
+       K,
+       V,
+       G,
+       BETA,
+       SSM_A,
+       DT_BIAS,
+       OUT,
+       STATE,
+       STATE_OUT,
+       SEQ_START,
+       STATE_SRC,
+       STATE_DST,
+       POSITION,
+       CHECKPOINTS,
+       READ_KEY,
+       LOG,
+       LOG_ROW,
+       BASE_POSITION,
+       COMMIT,
+       PARENT,
+       N_REGIONS
 };
 
 #define FLOATS (1u << GDN_F32 | 1u << GDN_F16 | 1u << GDN_BF16)
@@ -354,8 +354,8 @@ static gdn_status resolve_states(const gdn_context *ctx, const call_t *c, int ne
                         "state_out.dtype is %d (%s) and state.dtype is %d (%s); they must be the same",
                         (int)a->state_out.dtype, gdn_dtype_name(a->state_out.dtype), (int)a->state.dtype,
                         gdn_dtype_name(a->state.dtype));
-    *one_pool = gdn_one_pool(c->two_pools, &p->state, &p->state_out, &r[STATE], &r[STATE_OUT], &p->has,
-                             &p->pool_offset);
+    *one_pool =
+        gdn_one_pool(c->two_pools, &p->state, &p->state_out, &r[STATE], &r[STATE_OUT], &p->has, &p->pool_offset);
     return GDN_OK;
 }
 

@@ -8,9 +8,7 @@
  * may then be absent, and maps are not read. */
 gdn_status gdn_gated_delta_net_prepare(const gdn_context *ctx, const gdn_gated_delta_net_args *args, gdn_plan *plan,
                                        gdn_problem *p);
-gdn_status gdn_ssm_conv_prepare(const gdn_context *ctx, const gdn_ssm_conv_args *args, gdn_plan *plan,
-                                gdn_problem *p);
-gdn_status gdn_set_rows_prepare(const gdn_context *ctx, const gdn_set_rows_args *args, gdn_plan *plan,
-                                gdn_problem *p);
+gdn_status gdn_ssm_conv_prepare(const gdn_context *ctx, const gdn_ssm_conv_args *args, gdn_plan *plan, gdn_problem *p);
+gdn_status gdn_set_rows_prepare(const gdn_context *ctx, const gdn_set_rows_args *args, gdn_plan *plan, gdn_problem *p);
 
 #endif

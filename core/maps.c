@@ -250,8 +250,7 @@ static gdn_status check_ranges(const gdn_pool_maps *m, survey *all)
         const int64_t source = source_of(m, s);
         if (!gdn_source_fits((int32_t)source, (int32_t)m->src_size))
             return gdn_fail(GDN_INVALID_ARGUMENT, "%s[%d] is %lld%s; %sGDN_NONE and GDN_SKIP are allowed", m->src_name,
-                            (int)s, (long long)source, m->src ? "" : " (the default)",
-                            up_to(m->src_size, ", ").text);
+                            (int)s, (long long)source, m->src ? "" : " (the default)", up_to(m->src_size, ", ").text);
         const targets used = targets_of(m, s);
         const int32_t more = m->check_unused ? m->n_entries - used.n_dst : 0; /* entries of dst that are not written */
         const targets seen = { used.n_dst + more, used.n_kept + more, used.n + more };
@@ -308,10 +307,7 @@ static int writes_itself(const gdn_pool_maps *m, int32_t s, int64_t slot)
     return 0;
 }
 
-static int has_work(const gdn_pool_maps *m, int32_t s)
-{
-    return length_of(m, s) || (m->commit && m->commit[s] >= 0);
-}
+static int has_work(const gdn_pool_maps *m, int32_t s) { return length_of(m, s) || (m->commit && m->commit[s] >= 0); }
 
 static int next_foreign(const gdn_pool_maps *m, entry *e)
 {

@@ -60,8 +60,8 @@ gdn_status gdn_span_resolve(const gdn_context *ctx, const char *name, const gdn_
  * needed to decide. */
 int gdn_regions_overlap(const gdn_region *a, const gdn_region *b);
 
-/* The last checks of a call: its workspace of `bytes` bytes, 64-byte aligned, becomes its last region. No region that is
- * written, the workspace included, may overlap another. */
+/* The last checks of a call: its workspace of `bytes` bytes, 64-byte aligned, becomes its last region. No region that
+ * is written, the workspace included, may overlap another. */
 gdn_status gdn_workspace_resolve(const gdn_context *ctx, uint64_t bytes, const gdn_span *span, gdn_problem *p);
 
 const char *gdn_dtype_name(int32_t dtype);

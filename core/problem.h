@@ -9,11 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "call/dialect_c.h"
-#include "call/gated_delta_net.h"
-#include "call/set_rows.h"
-#include "call/ssm_conv.h"
 #include "gdn/gdn.h"
+#include "call/dialect_c.h"
 
 /* The kernels. A switch over them has no default, so that the compiler reports a missing case. */
 typedef enum gdn_kernel {
@@ -23,9 +20,10 @@ typedef enum gdn_kernel {
 } gdn_kernel;
 enum { GDN_KERNEL_COUNT = 3 };
 
-/* An operand as the caller gave it, and the bytes that it covers, for overlap checks: pieces of `piece` contiguous bytes
- * at the points of n_axes axes, the widest stride first. Axes are merged where one continues another or leaves no gap,
- * so a packed operand is one piece. Offsets count within one buffer object (`object`, 0 where data are addresses). */
+/* An operand as the caller gave it, and the bytes that it covers, for overlap checks: pieces of `piece` contiguous
+ * bytes at the points of n_axes axes, the widest stride first. Axes are merged where one continues another or leaves no
+ * gap, so a packed operand is one piece. Offsets count within one buffer object (`object`, 0 where data are addresses).
+ */
 typedef struct gdn_region {
     const char *name;
     void *data; /* NULL: absent */

@@ -12,19 +12,19 @@ typedef gdn_ssm_conv_args args_t;
 typedef gdn_ssm_conv_call block_t;
 
 enum { /* regions: see gdn_problem */
-    X,
-    WEIGHT,
-    BIAS,
-    OUT,
-    HISTORY,
-    HISTORY_OUT,
-    SEQ_START,
-    POSITION,
-    HISTORY_SRC,
-    HISTORY_DST,
-    CHECKPOINTS,
-    PARENT,
-    N_REGIONS
+       X,
+       WEIGHT,
+       BIAS,
+       OUT,
+       HISTORY,
+       HISTORY_OUT,
+       SEQ_START,
+       POSITION,
+       HISTORY_SRC,
+       HISTORY_DST,
+       CHECKPOINTS,
+       PARENT,
+       N_REGIONS
 };
 
 #define FLOATS (1u << GDN_F32 | 1u << GDN_F16 | 1u << GDN_BF16)
@@ -187,9 +187,8 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
                                    &r[HISTORY_SRC])) ||
         (status = gdn_span_resolve(ctx, "history_dst", &a->history_dst, map_bytes, 4, 0, &p->history_dst,
                                    &r[HISTORY_DST])) ||
-        (status =
-             gdn_span_resolve(ctx, "checkpoints.dst", &c->checkpoints.dst, map_bytes * (uint64_t)c->checkpoints.n, 4,
-                              launch && a->n_tokens && a->checkpoints, &p->checkpoints_dst, &r[CHECKPOINTS])) ||
+        (status = gdn_span_resolve(ctx, "checkpoints.dst", &c->checkpoints.dst, map_bytes * (uint64_t)c->checkpoints.n,
+                                   4, launch && a->n_tokens && a->checkpoints, &p->checkpoints_dst, &r[CHECKPOINTS])) ||
         (status = gdn_span_resolve(ctx, "tree.parent", &c->tree.parent, 4 * (uint64_t)a->n_tokens, 4, 0, &p->parent,
                                    &r[PARENT])))
         return status;

@@ -183,7 +183,8 @@ static void work(void *arg, int32_t worker)
     for (;;) {
         const int64_t first = atomic_fetch_add_explicit(&j->next, grain, memory_order_relaxed);
         if (first >= n_items) break;
-        j->kernel->run(block_of(j->problem), j->plan, first, n_items - first < grain ? n_items : first + grain, scratch);
+        j->kernel->run(block_of(j->problem), j->plan, first, n_items - first < grain ? n_items : first + grain,
+                       scratch);
     }
     gdn_float_env_leave(caller);
 }
@@ -192,10 +193,9 @@ static void work(void *arg, int32_t worker)
 static gdn_status run_cpu(gdn_context *ctx, const gdn_problem *problem, const gdn_plan *plan, gdn_stream stream)
 {
     const cpu_state *state = ctx->state;
-    job j = { .kernel = state->table->kernels[problem->kernel],
-              .problem = problem,
-              .plan = plan,
-              .flushes = state->flushes };
+    job j = {
+        .kernel = state->table->kernels[problem->kernel], .problem = problem, .plan = plan, .flushes = state->flushes
+    };
     const int64_t portions = (plan->n_items + plan->grain - 1) / plan->grain;
     const int32_t n = portions < state->n_threads ? (int32_t)portions : state->n_threads;
     gdn_status status = gdn_host_synchronize(ctx, stream); /* refuses a stream */

@@ -70,7 +70,10 @@ static void gated_delta_net_plan(const void *call, int32_t n_threads, gdn_plan *
     const uint64_t for_tree = (p->has & GDN_HAS_TREE) ? 4 * (uint64_t)tree_scratch(p, group) : 0;
     if (plan->scratch_bytes < for_tree) plan->scratch_bytes = for_tree;
     plan->cut = group;
-    plan->form = (p->has & GDN_HAS_TREE) ? GDN_FORM_TREE : rows ? GDN_FORM_ROWS : lines ? GDN_FORM_LINES : GDN_FORM_COLUMNS;
+    plan->form = (p->has & GDN_HAS_TREE) ? GDN_FORM_TREE
+                 : rows                  ? GDN_FORM_ROWS
+                 : lines                 ? GDN_FORM_LINES
+                                         : GDN_FORM_COLUMNS;
 }
 
 /* Fills the view of an item. False if there is nothing to do. */
@@ -98,8 +101,7 @@ static bool view_item(const gdn_gated_delta_net_call *p, int32_t group, int64_t 
         x->commit = q.commit < 0 ? NULL : gdn_state_at(&p->state_out, q.commit, x->h);
     }
     if (p->gate_input >= GDN_G_RAW) {
-        const float a =
-            p->ssm_a.data ? gdn_load_element(gdn_token_at(&p->ssm_a, 0, 0, 0, x->h), p->ssm_a.dtype, 0) : 0;
+        const float a = p->ssm_a.data ? gdn_load_element(gdn_token_at(&p->ssm_a, 0, 0, 0, x->h), p->ssm_a.dtype, 0) : 0;
         x->rate = p->gate_input == GDN_G_RAW ? a : p->gate_input == GDN_G_RAW_A_LOG ? -gdn_expf(a) : gdn_expf(a);
         x->bias = p->dt_bias.data ? gdn_token_at(&p->dt_bias, 0, 0, 0, x->h) : NULL;
     }

@@ -227,8 +227,8 @@ static void chunk_fill(chunk *c, const head_view *x, int32_t first)
     rows_norm(x, c->q, c->n_tokens);
     rows_norm(x, c->k + begin * x->pitch, end - begin);
     for (int32_t t = begin; x->reads && t < end; t++)
-        load_as_f32(c->ak + (int64_t)t * x->pitch, gdn_token_at(&p->read_key, x->q.s, x->q.first, first + t, x->key_head),
-                    p->read_key.dtype, 0, x->n);
+        load_as_f32(c->ak + (int64_t)t * x->pitch,
+                    gdn_token_at(&p->read_key, x->q.s, x->q.first, first + t, x->key_head), p->read_key.dtype, 0, x->n);
     for (int32_t t = begin; x->channel && t < end; t++) chunk_fill_channels(c, x, first + t, (int64_t)t * x->pitch);
     compute_factors(x, first, c->n_tokens, c->decay, c->beta);
 }

@@ -86,8 +86,8 @@ static void tree_fill(const head_view *x, const tree_rows *rows, chunk *c, int32
         prepare_key(x, &p->q, first + t, c->q + at);
         tree_row(x, rows, first + t, row + t);
         if (x->reads)
-            load_as_f32(ak + at, gdn_token_at(&p->read_key, x->q.s, x->q.first, first + t, x->key_head), p->read_key.dtype,
-                        0, x->n);
+            load_as_f32(ak + at, gdn_token_at(&p->read_key, x->q.s, x->q.first, first + t, x->key_head),
+                        p->read_key.dtype, 0, x->n);
         for (int32_t i = 0; x->channel && i < x->n; i += GDN_VL)
             v_store(ak + at + i, v_mul(v_load(c->a + at + i), v_load(read_key_of(c, x) + at + i)));
         load_as_f32(c->v + (int64_t)t * c->group, gdn_token_at(&p->v, x->q.s, x->q.first, first + t, x->h), p->v.dtype,

@@ -3,19 +3,18 @@
 #include "reference/reference.h"
 
 #define GDN_AT_LEVEL(stem, table, level)                                                                               \
-    static void run_##stem##level(const void *call, const gdn_plan *plan, int64_t first, int64_t last,              \
-                                  void *scratch)                                                                       \
+    static void run_##stem##level(const void *call, const gdn_plan *plan, int64_t first, int64_t last, void *scratch)  \
     {                                                                                                                  \
         (void)plan, (void)scratch;                                                                                     \
-        for (int64_t item = first; item < last; item++) gdn_ref_##stem##level(call, item);                          \
+        for (int64_t item = first; item < last; item++) gdn_ref_##stem##level(call, item);                             \
     }                                                                                                                  \
     const gdn_cpu_kernel gdn_cpu_##stem##table = { plan_##stem, run_##stem##level };
 
 #define GDN_SCALAR(stem)                                                                                               \
-    static void plan_##stem(const void *call, int32_t n_threads, gdn_plan *plan)                                    \
+    static void plan_##stem(const void *call, int32_t n_threads, gdn_plan *plan)                                       \
     {                                                                                                                  \
         (void)n_threads;                                                                                               \
-        plan->n_items = gdn_ref_##stem##_items(call);                                                               \
+        plan->n_items = gdn_ref_##stem##_items(call);                                                                  \
         plan->form = GDN_FORM_REFERENCE;                                                                               \
     }                                                                                                                  \
     GDN_AT_LEVEL(stem, _scalar, )                                                                                      \

@@ -261,7 +261,8 @@ static void set_rows_plan(const void *call, int32_t n_threads, gdn_plan *plan)
 static int streams(const gdn_set_rows_call *p)
 {
     const int64_t row = p->n_columns * (p->dst_dtype == GDN_F32 ? 4 : 2);
-    return p->dst_dtype != GDN_Q8_0 && product(product(row, p->n_rows), (int64_t)p->n_batch[0] * p->n_batch[1]) >= STREAM &&
+    return p->dst_dtype != GDN_Q8_0 &&
+           product(product(row, p->n_rows), (int64_t)p->n_batch[0] * p->n_batch[1]) >= STREAM &&
            ((uintptr_t)p->dst | (uintptr_t)row | (uintptr_t)p->dst_stride[0] | (uintptr_t)p->dst_stride[1] |
             (uintptr_t)p->dst_stride[2]) %
                    64 ==
@@ -279,8 +280,8 @@ static void set_rows_run(const void *call, const gdn_plan *plan, int64_t first, 
             .p = p,
             .src = gdn_memory(p->src) + b * p->src_stride[0] + c * p->src_stride[1],
             .dst = gdn_memory(p->dst) + b * p->dst_stride[0] + c * p->dst_stride[1],
-            .index =
-                gdn_memory(p->index) + b % p->index_batch[0] * p->index_stride[0] + c % p->index_batch[1] * p->index_stride[1],
+            .index = gdn_memory(p->index) + b % p->index_batch[0] * p->index_stride[0] +
+                     c % p->index_batch[1] * p->index_stride[1],
             .share = item % plan->cut,
             .n_shares = plan->cut,
             .first = 0,

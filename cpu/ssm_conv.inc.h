@@ -159,8 +159,7 @@ GDN_INLINE void conv_half(const conv_item *it, conv_form form, int dealt, const 
         w[j] = dealt ? v_load_typed(it->weight, form.weight, at + half * GDN_VL, GDN_VL)
                      : v_load_half(it->weight, form.weight, at, half, form.rows);
     }
-    for (int i = 0; i < n_out; i++)
-        u[i] = it->p->bias ? v_load_half(it->bias, bias, c, half, form.rows) : v_zero();
+    for (int i = 0; i < n_out; i++) u[i] = it->p->bias ? v_load_half(it->bias, bias, c, half, form.rows) : v_zero();
     for (int j = 0; j < form.kernel_width; j++)
         for (int i = 0; i < n_out; i++)
             u[i] = v_fma(w[j], v_load_half(row[i + j], form.rows, c, half, form.rows), u[i]);
@@ -489,9 +488,9 @@ static int aligned64(const gdn_token_view *view)
  * That stalls them (4K aliasing). */
 static int64_t lead_of(const gdn_ssm_conv_call *p, int64_t c0, const float *gathered)
 {
-    return (
-        int64_t)(((uintptr_t)p->result.data + (uintptr_t)row_bytes(p->result.dtype, c0) + PAGE / 4 - (uintptr_t)gathered) %
-                 PAGE / 4);
+    return (int64_t)(((uintptr_t)p->result.data + (uintptr_t)row_bytes(p->result.dtype, c0) + PAGE / 4 -
+                      (uintptr_t)gathered) %
+                     PAGE / 4);
 }
 
 static void ssm_conv_run(const void *call, const gdn_plan *plan, int64_t first, int64_t last, void *scratch)

@@ -24,11 +24,10 @@ static uint64_t identity(const void *device)
     return (uint64_t)t->device << 16 | (uint64_t)(10 * t->major + t->minor);
 }
 
-static void explain(const void *device, gdn_kernel kernel, const void *problem, const gdn_plan *plan,
-                    char reason[GDN_REASON_MAX])
+static void explain(const void *device, const gdn_problem *problem, const gdn_plan *plan, char reason[GDN_REASON_MAX])
 {
-    const gdn_gated_delta_net_problem *p = problem;
-    (void)device, (void)kernel, (void)plan;
+    const gdn_gated_delta_net_call *p = &problem->gated_delta_net;
+    (void)device, (void)plan;
     (void)snprintf(reason, GDN_REASON_MAX, "n_heads_v is %d; a CUDA grid has at most %d of them", (int)p->n_heads_v,
                    GDN_CUDA_MAX_BLOCKS_YZ);
 }

@@ -61,7 +61,7 @@ typedef struct gdn_cuda_device {
     CUstream stream; /* our own; it and the legacy default stream wait for each other */
     CUmodule module; /* the image, and its kernels */
     CUfunction kernels[GDN_CUDA_KERNEL_COUNT];
-    uint32_t *bad; /* GDN_GPU_BAD_WORDS words of host memory that kernels set */
+    uint32_t *bad; /* GDN_BAD_WORDS words of host memory that kernels set */
     CUdeviceptr bad_address;
     _Atomic int32_t lost; /* the CUresult with which the CUDA context was lost, else 0; gdn_poll() reads it
                              on any thread */
@@ -118,11 +118,12 @@ gdn_status gdn_cuda_read(void *device, const gdn_span *span, uint64_t offset, vo
 gdn_gpu_device gdn_cuda_gpu(const gdn_cuda_device *dev);
 
 /* ---- dispatch_<kernel>.c ---- */
-void gdn_cuda_plan_gated_delta_net(const gdn_context *ctx, const void *problem, gdn_plan *plan);
-gdn_status gdn_cuda_run_gated_delta_net(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream);
-void gdn_cuda_plan_ssm_conv(const gdn_context *ctx, const void *problem, gdn_plan *plan);
-gdn_status gdn_cuda_run_ssm_conv(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream);
-void gdn_cuda_plan_set_rows(const gdn_context *ctx, const void *problem, gdn_plan *plan);
-gdn_status gdn_cuda_run_set_rows(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream);
+void gdn_cuda_plan_gated_delta_net(const gdn_context *ctx, const gdn_problem *problem, gdn_plan *plan);
+gdn_status gdn_cuda_run_gated_delta_net(void *device, const gdn_problem *problem, const gdn_plan *plan,
+                                        gdn_stream stream);
+void gdn_cuda_plan_ssm_conv(const gdn_context *ctx, const gdn_problem *problem, gdn_plan *plan);
+gdn_status gdn_cuda_run_ssm_conv(void *device, const gdn_problem *problem, const gdn_plan *plan, gdn_stream stream);
+void gdn_cuda_plan_set_rows(const gdn_context *ctx, const gdn_problem *problem, gdn_plan *plan);
+gdn_status gdn_cuda_run_set_rows(void *device, const gdn_problem *problem, const gdn_plan *plan, gdn_stream stream);
 
 #endif

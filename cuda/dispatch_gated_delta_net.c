@@ -1,36 +1,23 @@
 /* gated_delta_net: chooses the device kernel and launches it. The kernels define how the work is divided. */
 #include "cuda/device.h"
 
-typedef gdn_gated_delta_net_problem problem_t;
-
 /* The bits of all addresses of rows, for alignment. Rows of 16-bit elements are loaded 8 bytes at a time. */
-static uint64_t token_bits(const gdn_gpu_device *gpu, const gdn_token_view *view)
+static uint64_t token_bits(const gdn_token_view *view)
 {
-    const gdn_gpu_tokens tokens = gdn_gpu_tokens_of(gpu, view);
-    return (view->dtype == GDN_F32 ? 1u : 2u) * gdn_gpu_token_bits(&tokens);
+    return (view->dtype == GDN_F32 ? 1u : 2u) * gdn_gpu_token_bits(view);
 }
 
-static uint64_t pool_bits(const gdn_gpu_device *gpu, const gdn_state_view *view)
+static uint64_t pool_bits(const gdn_pool_view *view)
 {
-    const gdn_gpu_pool pool = gdn_gpu_pool_of(gpu, view);
-    return (view->dtype == GDN_F32 ? 1u : 2u) * gdn_gpu_pool_bits(&pool);
+    return (view->dtype == GDN_F32 ? 1u : 2u) * gdn_gpu_pool_bits(view);
 }
 
-/* The same for the log, including the offsets of deltas and decays in an entry. */
-static uint64_t log_bits(const gdn_gpu_device *gpu, const problem_t *p)
+/* 1 for heads of 128 keys whose rows are aligned to 16 bytes. A log entry has deltas and decays behind its keys. */
+static int is_4(const gdn_gated_delta_net_call *p)
 {
-    const gdn_gpu_pool log = { .base = gdn_gpu_address(gpu, &p->log.at),
-                               .row = p->log.stride_row,
-                               .line = p->log.stride_slot };
-    return p->log.n_slots ? gdn_gpu_pool_bits(&log) | 4 * (uint64_t)p->head_dim_v : 0;
-}
-
-/* 1 for heads of 128 keys whose rows are aligned to 16 bytes. */
-static int is_4(const gdn_gpu_device *gpu, const problem_t *p)
-{
-    uint64_t bits = token_bits(gpu, &p->q) | token_bits(gpu, &p->k);
-    bits |= p->gate == GDN_GATE_CHANNEL ? token_bits(gpu, &p->g) | token_bits(gpu, &p->dt_bias) : 0;
-    bits |= pool_bits(gpu, &p->state_in) | pool_bits(gpu, &p->state_out) | log_bits(gpu, p);
+    uint64_t bits = token_bits(&p->q) | token_bits(&p->k) | pool_bits(&p->state) | pool_bits(&p->state_out);
+    bits |= p->gate == GDN_GATE_CHANNEL ? token_bits(&p->g) | token_bits(&p->dt_bias) : 0;
+    bits |= p->log.n_slots ? gdn_gpu_pool_bits(&p->log) | 4 * (uint64_t)p->head_dim_v : 0;
     return bits % 16 == 0 && p->head_dim_k == 128 && !gdn_has_read_key(p);
 }
 
@@ -39,10 +26,10 @@ static int is_4(const gdn_gpu_device *gpu, const problem_t *p)
  * which sequences use the log. ragged: sequences may differ in length. Calls with few tokens per sequence on average
  * may still have a long one. But these count as verifications, in which all are short: several snapshots without a log;
  * equal numbers of tokens with a log. */
-static int in_tiles(const gdn_gpu_device *gpu, const problem_t *p, int ragged)
+static int in_tiles(const gdn_gated_delta_net_call *p, int ragged)
 {
     const int64_t n = p->n_tokens;
-    if (p->tree || p->state_interval || p->n_seqs < 1 || !is_4(gpu, p)) return 0;
+    if ((p->has & GDN_HAS_TREE) || p->rounding_interval || p->n_seqs < 1 || !is_4(p)) return 0;
     if (n > GDN_CUDA_FEW_TOKENS * (int64_t)p->n_seqs) return 1;
     if (p->log.n_slots ? n % p->n_seqs == 0 : p->n_snapshots > 1) return 0;
     return ragged && n - p->n_seqs >= GDN_CUDA_FEW_TOKENS;
@@ -56,17 +43,17 @@ typedef struct choice_t {
 
 #define ONE(kernel, C) ((choice_t){ kernel, 4 * GDN_CUDA_DELTA_WARPS * (C) })
 
-static choice_t choose(const gdn_gpu_device *gpu, const problem_t *p)
+static choice_t choose(const gdn_gated_delta_net_call *p)
 {
-    const int channel = p->gate == GDN_GATE_CHANNEL, four = is_4(gpu, p);
-    if (in_tiles(gpu, p, p->seq_start.data != NULL))
+    const int channel = p->gate == GDN_GATE_CHANNEL, four = is_4(p);
+    if (in_tiles(p, (p->has & GDN_HAS_SEQ_START) != 0))
         return channel ? ONE(GDN_CUDA_delta_tiles_4_channel, 2) : ONE(GDN_CUDA_delta_tiles_4, 2);
-    if (p->state_interval) {
-        if (four && !p->tree && !channel) return ONE(GDN_CUDA_delta_rows_4_state16, 4);
+    if (p->rounding_interval) {
+        if (four && !(p->has & GDN_HAS_TREE) && !channel) return ONE(GDN_CUDA_delta_rows_4_state16, 4);
         return channel ? ONE(GDN_CUDA_delta_rows_general_channel_state16, 1)
                        : ONE(GDN_CUDA_delta_rows_general_state16, 1);
     }
-    if (p->tree && four)
+    if ((p->has & GDN_HAS_TREE) && four)
         return channel ? ONE(GDN_CUDA_delta_rows_4_channel_tree, 2) : ONE(GDN_CUDA_delta_rows_4_tree, 2);
     if (!four) return channel ? ONE(GDN_CUDA_delta_rows_general_channel, 1) : ONE(GDN_CUDA_delta_rows_general, 2);
     return channel ? ONE(GDN_CUDA_delta_rows_4_channel, 4) : ONE(GDN_CUDA_delta_rows_4, 4);
@@ -77,15 +64,17 @@ static int is_tiles(gdn_cuda_kernel kernel)
     return kernel == GDN_CUDA_delta_tiles_4 || kernel == GDN_CUDA_delta_tiles_4_channel;
 }
 
-void gdn_cuda_plan_gated_delta_net(const gdn_context *ctx, const void *problem, gdn_plan *plan)
+void gdn_cuda_plan_gated_delta_net(const gdn_context *ctx, const gdn_problem *problem, gdn_plan *plan)
 {
-    const problem_t *p = problem;
+    const gdn_gated_delta_net_call *p = &problem->gated_delta_net;
     const gdn_cuda_device *dev = ctx->state;
     gdn_gpu_device gpu = gdn_cuda_gpu(dev);
-    gdn_gpu_device nowhere = gpu;
-    nowhere.address = NULL; /* the form does not depend on addresses, so that a query without data gets the same */
-    plan->form = in_tiles(&nowhere, p, 1) ? GDN_FORM_TILES : GDN_FORM_ROWS;
-    const choice_t choice = choose(&gpu, p);
+    const choice_t choice = choose(p);
+    gdn_gated_delta_net_call nowhere =
+        *p; /* the form does not depend on addresses: a query without data gets the same */
+    nowhere.q.data = nowhere.k.data = nowhere.g.data = nowhere.dt_bias.data = 0;
+    nowhere.state.data = nowhere.state_out.data = nowhere.log.data = 0;
+    plan->form = in_tiles(&nowhere, 1) ? GDN_FORM_TILES : GDN_FORM_ROWS;
     gpu.most_blocks = UINT64_MAX; /* a grid of three dimensions */
     plan->variant = (int32_t)choice.kernel;
     gdn_gpu_plan_gated_delta_net(&gpu, p, choice.values, plan);
@@ -97,12 +86,13 @@ void gdn_cuda_plan_gated_delta_net(const gdn_context *ctx, const void *problem, 
     if (p->n_heads_v > GDN_CUDA_MAX_BLOCKS_YZ) plan->refused = GDN_REFUSED_HEADS;
 }
 
-gdn_status gdn_cuda_run_gated_delta_net(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream)
+gdn_status gdn_cuda_run_gated_delta_net(void *device, const gdn_problem *problem, const gdn_plan *plan,
+                                        gdn_stream stream)
 {
     gdn_cuda_device *dev = device;
-    const problem_t *p = problem;
+    const gdn_gated_delta_net_call *p = &problem->gated_delta_net;
     const gdn_gpu_device gpu = gdn_cuda_gpu(dev);
-    const gdn_gpu_gated_delta_net params = gdn_gpu_params_gated_delta_net(&gpu, p, plan);
+    const gdn_gated_delta_net_call params = gdn_gpu_call_gated_delta_net(&gpu, problem, plan);
     const uint32_t grid[3] = { (uint32_t)p->n_seqs, (uint32_t)p->n_heads_v, (uint32_t)plan->blocks };
     const gdn_cuda_kernel kernel = (gdn_cuda_kernel)plan->variant;
     const uint32_t warps = is_tiles(kernel) ? GDN_CUDA_PREPARED_WARPS : GDN_CUDA_DELTA_WARPS;

@@ -1,21 +1,21 @@
 /* set_rows: one launch or three. The kernels define how the work is divided. */
 #include "cuda/device.h"
 
-void gdn_cuda_plan_set_rows(const gdn_context *ctx, const void *problem, gdn_plan *plan)
+void gdn_cuda_plan_set_rows(const gdn_context *ctx, const gdn_problem *problem, gdn_plan *plan)
 {
-    const gdn_set_rows_problem *p = problem;
+    const gdn_set_rows_call *p = &problem->set_rows;
     const gdn_cuda_device *dev = ctx->state;
     const gdn_gpu_device gpu = gdn_cuda_gpu(dev);
     gdn_gpu_plan_set_rows(&gpu, p, GDN_CUDA_ROWS_PIECE, plan);
     plan->variant = -1; /* there is only one set of kernels */
 }
 
-gdn_status gdn_cuda_run_set_rows(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream)
+gdn_status gdn_cuda_run_set_rows(void *device, const gdn_problem *problem, const gdn_plan *plan, gdn_stream stream)
 {
     gdn_cuda_device *dev = device;
     const uint32_t threads = GDN_CUDA_ROWS_THREADS;
     const gdn_gpu_device gpu = gdn_cuda_gpu(dev);
-    const gdn_gpu_set_rows params = gdn_gpu_params_set_rows(&gpu, problem, plan);
+    const gdn_set_rows_call params = gdn_gpu_call_set_rows(&gpu, problem, plan);
     CUstream on;
     gdn_status status = gdn_cuda_stream(dev, stream, &on);
     if (!status && plan->table_slots) {

@@ -17,11 +17,11 @@
 
 // 1: load state, of an entry of a pool, or zeros. S[m][c] has value channel j + c
 template <class X>
-GDN_INLINE void load_state(const gdn_gpu_gated_delta_net &p, const Item &w, const gdn_gpu_pool &pool, int entry,
+GDN_INLINE void load_state(const gdn_gated_delta_net_call &p, const Item &w, const gdn_pool_view &pool, int entry,
                            int n_slots, float4 (&S)[X::NB][X::C])
 {
-    const char *at = entry < 0 ? pool.base : state_at(pool, entry, n_slots, w.h);
-    if (!X::GENERAL && entry >= 0 && !p.key_major) {
+    const char *at = entry < 0 ? pool.data : state_at(pool, entry, n_slots, w.h);
+    if (!X::GENERAL && entry >= 0 && p.state_layout != GDN_STATE_KV) {
         // Loads are unconditional, with clamped indices, so that they issue back to back. A channel that does not exist
         // loads the first channel of these lanes, or else of the warp; its values are never stored. The index stays
         // within the warp, because another warp may be storing its channels.
@@ -31,7 +31,7 @@ GDN_INLINE void load_state(const gdn_gpu_gated_delta_net &p, const Item &w, cons
             const int j = w.j + c < p.head_dim_v ? w.j + c : spare;
 #pragma unroll
             for (int m = 0; m < X::NB; m++)
-                S[m][c] = load_quad<X>(at + (uint64_t)(j * pool.line + X::BYTES * (32 * m + 4 * w.l)));
+                S[m][c] = load_quad<X>(at + (uint64_t)(j * pool.stride_line + X::BYTES * (32 * m + 4 * w.l)));
         }
         widen_state<X>(p, true, S);
         return;
@@ -42,10 +42,10 @@ GDN_INLINE void load_state(const gdn_gpu_gated_delta_net &p, const Item &w, cons
 #pragma unroll
         for (int c = 0; c < X::C; c++) S[m][c] = zero4();
         if (entry < 0 || (X::GENERAL && i >= w.n_keys)) continue;
-        if (X::GENERAL && !p.key_major) {
+        if (X::GENERAL && p.state_layout != GDN_STATE_KV) {
 #pragma unroll
             for (int c = 0; c < X::C; c++) {
-                const char *line = at + (uint64_t)((w.j + c) * pool.line + X::BYTES * i);
+                const char *line = at + (uint64_t)((w.j + c) * pool.stride_line + X::BYTES * i);
                 if (c >= w.values) continue;
                 S[m][c].x = load_number<X>(line);
                 if (i + 1 < w.n_keys) S[m][c].y = load_number<X>(line + X::BYTES);
@@ -57,7 +57,7 @@ GDN_INLINE void load_state(const gdn_gpu_gated_delta_net &p, const Item &w, cons
 #pragma unroll
             for (int e = 0; e < 4; e++)
                 if (!X::GENERAL || i + e < w.n_keys)
-                    load_values<X, true>(at + (uint64_t)((i + e) * pool.line + X::BYTES * w.j), w.values, x[e]);
+                    load_values<X, true>(at + (uint64_t)((i + e) * pool.stride_line + X::BYTES * w.j), w.values, x[e]);
 #pragma unroll
             for (int c = 0; c < X::C; c++) S[m][c] = make_float4(x[0][c], x[1][c], x[2][c], x[3][c]);
         }
@@ -67,17 +67,17 @@ GDN_INLINE void load_state(const gdn_gpu_gated_delta_net &p, const Item &w, cons
 
 // 7: snapshot
 template <class X>
-GDN_INLINE void store_state(const gdn_gpu_gated_delta_net &p, const Item &w, int dst, const float4 (&S)[X::NB][X::C])
+GDN_INLINE void store_state(const gdn_gated_delta_net_call &p, const Item &w, int dst, const float4 (&S)[X::NB][X::C])
 {
-    char *at = state_at(p.state_out, dst, p.slots_out, w.h);
+    char *at = state_at(p.state_out, dst, p.state_out.n_slots, w.h);
 #pragma unroll
     for (int m = 0; m < X::NB; m++) {
         const int i = 32 * m + 4 * w.l;
         if (X::GENERAL && i >= w.n_keys) continue;
-        if (!p.key_major) {
+        if (p.state_layout != GDN_STATE_KV) {
 #pragma unroll
             for (int c = 0; c < X::C; c++) {
-                char *line = at + (uint64_t)((w.j + c) * p.state_out.line + X::BYTES * i);
+                char *line = at + (uint64_t)((w.j + c) * p.state_out.stride_line + X::BYTES * i);
                 if (c >= w.values) continue;
                 if (!X::GENERAL) {
                     store_quad<X>(p, line, S[m][c]);
@@ -96,8 +96,8 @@ GDN_INLINE void store_state(const gdn_gpu_gated_delta_net &p, const Item &w, int
 #pragma unroll
             for (int e = 0; e < 4; e++)
                 if (!X::GENERAL || i + e < w.n_keys)
-                    store_values<X, true>(p, at + (uint64_t)((i + e) * p.state_out.line + X::BYTES * w.j), w.values,
-                                          x[e]);
+                    store_values<X, true>(p, at + (uint64_t)((i + e) * p.state_out.stride_line + X::BYTES * w.j),
+                                          w.values, x[e]);
         }
     }
 }
@@ -121,40 +121,40 @@ struct Cursor {
 
 // Loads a token and advances the cursor. q is not loaded for replayed tokens.
 template <class X, bool WITH_Q = true>
-GDN_INLINE void load_token(const gdn_gpu_gated_delta_net &p, const Item &w, int mine, Cursor &at, Token<X> &x)
+GDN_INLINE void load_token(const gdn_gated_delta_net_call &p, const Item &w, int mine, Cursor &at, Token<X> &x)
 {
 #pragma unroll
-    for (int m = 0; m < X::NB; m++) x.k[m] = read_row<X>(at.k, p.k_dtype, 32 * m + 4 * w.l, w.n_keys);
-    x.v = mine < w.values ? read_raw((uint64_t)at.v, p.v_dtype) : 0.0f;
-    x.beta = read_raw((uint64_t)at.beta, p.beta_dtype);
-    if (!X::CHANNEL) x.g[0].x = read_raw((uint64_t)at.g, p.g_dtype);
+    for (int m = 0; m < X::NB; m++) x.k[m] = read_row<X>(at.k, p.k.dtype, 32 * m + 4 * w.l, w.n_keys);
+    x.v = mine < w.values ? read_raw((uint64_t)at.v, p.v.dtype) : 0.0f;
+    x.beta = read_raw((uint64_t)at.beta, p.beta.dtype);
+    if (!X::CHANNEL) x.g[0].x = read_raw((uint64_t)at.g, p.g.dtype);
     else
 #pragma unroll
         for (int u = 0; u < Token<X>::GATES; u++)
-            x.g[u] = read_row<X>(at.g, p.g_dtype, 32 * gate_block<X>(u) + 4 * w.l, w.n_keys);
+            x.g[u] = read_row<X>(at.g, p.g.dtype, 32 * gate_block<X>(u) + 4 * w.l, w.n_keys);
 #pragma unroll
     for (int m = 0; m < X::NB; m++)
-        x.q[m] = WITH_Q ? read_row<X>(at.q, p.q_dtype, 32 * m + 4 * w.l, w.n_keys) : zero4();
-    at.q += p.q.token;
-    at.k += p.k.token;
-    at.v += p.v.token;
-    at.g += p.g.token;
-    at.beta += p.beta.token;
+        x.q[m] = WITH_Q ? read_row<X>(at.q, p.q.dtype, 32 * m + 4 * w.l, w.n_keys) : zero4();
+    at.q += p.q.stride_token;
+    at.k += p.k.stride_token;
+    at.v += p.v.stride_token;
+    at.g += p.g.stride_token;
+    at.beta += p.beta.stride_token;
 }
 
 // Converts a loaded token to F32.
-template <class X> GDN_INLINE void widen_token(const gdn_gpu_gated_delta_net &p, Token<X> &x)
+template <class X> GDN_INLINE void widen_token(const gdn_gated_delta_net_call &p, Token<X> &x)
 {
-    widen_rows<X>(x.k, p.k_dtype);
-    widen_rows<X>(x.q, p.q_dtype);
-    if (X::CHANNEL) widen_rows<X>(x.g, p.g_dtype);
-    else x.g[0].x = widen_raw(x.g[0].x, p.g_dtype);
-    x.v = widen_raw(x.v, p.v_dtype);
-    x.beta = widen_raw(x.beta, p.beta_dtype);
+    widen_rows<X>(x.k, p.k.dtype);
+    widen_rows<X>(x.q, p.q.dtype);
+    if (X::CHANNEL) widen_rows<X>(x.g, p.g.dtype);
+    else x.g[0].x = widen_raw(x.g[0].x, p.g.dtype);
+    x.v = widen_raw(x.v, p.v.dtype);
+    x.beta = widen_raw(x.beta, p.beta.dtype);
 }
 
 // 0: prepare. One tree computes both sums of squares: it takes k and q as two channels.
-template <class X, bool ALL> GDN_INLINE void prepare(const gdn_gpu_gated_delta_net &p, int l, Token<X> &x)
+template <class X, bool ALL> GDN_INLINE void prepare(const gdn_gated_delta_net_call &p, int l, Token<X> &x)
 {
     x.beta = delta_factor<ALL>(p, x.beta);
     if (!ALL && !p.qk_norm) return;
@@ -175,7 +175,7 @@ template <class X, bool ALL> GDN_INLINE void prepare(const gdn_gpu_gated_delta_n
 
 // Loads what the raw gates of a head's tokens share.
 template <class X>
-GDN_INLINE void read_raw_gates(const gdn_gpu_gated_delta_net &p, const Item &w, float &rate,
+GDN_INLINE void read_raw_gates(const gdn_gated_delta_net_call &p, const Item &w, float &rate,
                                float4 (&bias)[Token<X>::GATES])
 {
     rate = read_rate(p, w);
@@ -184,18 +184,18 @@ GDN_INLINE void read_raw_gates(const gdn_gpu_gated_delta_net &p, const Item &w, 
 }
 
 // 7: log the decays per key channel. The warp with value channel 0 stores them; each lane stores those it has computed.
-template <class X> GDN_INLINE void log_gates(const gdn_gpu_gated_delta_net &p, const Item &w, int t, const Token<X> &x)
+template <class X> GDN_INLINE void log_gates(const gdn_gated_delta_net_call &p, const Item &w, int t, const Token<X> &x)
 {
     const int eighth = (int)threadIdx.x / 8 % 4;
     if (!X::CHANNEL || w.row < 0 || w.j != eighth * X::C || eighth >= X::NB) return;
-    char *row = log_decay<X>(p, w, log_at(p, w, w.position + t));
+    char *row = log_decay<X>(p, w, log_at<X>(p, w, w.position + t));
 #pragma unroll
     for (int u = 0; u < Token<X>::GATES; u++) store_keys<X>(row, 32 * gate_block<X>(u) + 4 * w.l, w.n_keys, x.g[u]);
 }
 
 // 2: decay
 template <class X, bool ALL>
-GDN_INLINE void decays_of(const gdn_gpu_gated_delta_net &p, int l, float rate, const float4 (&bias)[Token<X>::GATES],
+GDN_INLINE void decays_of(const gdn_gated_delta_net_call &p, int l, float rate, const float4 (&bias)[Token<X>::GATES],
                           Token<X> &x, float4 (&decay)[X::CHANNEL ? X::NB : 1])
 {
     if (!X::CHANNEL) {
@@ -211,7 +211,7 @@ GDN_INLINE void decays_of(const gdn_gpu_gated_delta_net &p, int l, float rate, c
 
 // Steps 0 and 2 of a loaded token: converts it, normalises q and k, computes beta and the decays.
 template <class X>
-GDN_INLINE void convert_token(const gdn_gpu_gated_delta_net &p, int l, float rate,
+GDN_INLINE void convert_token(const gdn_gated_delta_net_call &p, int l, float rate,
                               const float4 (&bias)[Token<X>::GATES], Token<X> &x,
                               float4 (&decay)[X::CHANNEL ? X::NB : 1])
 {
@@ -227,15 +227,16 @@ GDN_INLINE void convert_token(const gdn_gpu_gated_delta_net &p, int l, float rat
 
 // The parents of the n-th 32 tokens of a sequence, one per lane of a warp. With them a path along a tree is followed by
 // exchanges instead of dependent loads.
-GDN_INLINE int parents_of(const gdn_gpu_gated_delta_net &p, const Item &w, int n)
+template <class X> GDN_INLINE int parents_of(const gdn_gated_delta_net_call &p, const Item &w, int n)
 {
     const int t = 32 * n + ((int)threadIdx.x & 31);
-    return parent_of(p.parent, w.first, t < w.T ? t : w.T - 1);
+    return gdn_parent_of(p, X(), w.first, t < w.T ? t : w.T - 1);
 }
 
 // The path from the root to token `end`, inclusive: a bit for each of its tokens among the n-th 32. `parents` holds the
 // parents of the known-th 32; neither `end` nor the n-th 32 come after those.
-GDN_INLINE unsigned path_to(const gdn_gpu_gated_delta_net &p, const Item &w, int end, int parents, int known, int n)
+template <class X>
+GDN_INLINE unsigned path_to(const gdn_gated_delta_net_call &p, const Item &w, int end, int parents, int known, int n)
 {
     for (;;) {
         unsigned path = 0;
@@ -244,7 +245,7 @@ GDN_INLINE unsigned path_to(const gdn_gpu_gated_delta_net &p, const Item &w, int
             end = __shfl_sync(GDN_FULL_WARP, parents, end & 31);
         }
         if (known == n) return path;
-        parents = parents_of(p, w, --known);
+        parents = parents_of<X>(p, w, --known);
     }
 }
 
@@ -253,28 +254,29 @@ GDN_INLINE unsigned path_to(const gdn_gpu_gated_delta_net &p, const Item &w, int
 // path. The path's deltas are in the log, where a lane of the eight has written them; keys and decays are computed
 // again. Returns the number of tokens on the path.
 template <class X>
-GDN_INLINE int follow(const gdn_gpu_gated_delta_net &p, Item w, int mine, int t, int parent, int parents,
+GDN_INLINE int follow(const gdn_gated_delta_net_call &p, Item w, int mine, int t, int parent, int parents,
                       const Cursor &first, float rate, const float4 (&bias)[Token<X>::GATES], float4 (&S)[X::NB][X::C])
 {
     __syncwarp();
     w.l = here(w.l); // recompute addresses here, so that no registers hold them
     if (w.commit >= 0) {
-        load_state<X>(p, w, p.state_out, w.commit, p.slots_out, S);
+        load_state<X>(p, w, p.state_out, w.commit, p.state_out.n_slots, S);
         w.base_position = w.kept;
-    } else load_state<X>(p, w, p.state_in, w.src, p.slots_in, S);
+    } else load_state<X>(p, w, p.state, w.src, p.state.n_slots, S);
     replay_log_entries<X>(p, w, w.base_position, w.position, S);
     int depth = 0;
 #pragma unroll 1
     for (int n = 0; 32 * n <= parent; n++) {
 #pragma unroll 1
-        for (unsigned path = path_to(p, w, parent, parents, t / 32, n); path; path &= path - 1) {
+        for (unsigned path = path_to<X>(p, w, parent, parents, t / 32, n); path; path &= path - 1) {
             const int of = 32 * n + __ffs((int)path) - 1;
-            Cursor at = { first.q + of * p.q.token, first.k + of * p.k.token,       first.v + of * p.v.token,
-                          first.g + of * p.g.token, first.beta + of * p.beta.token, first.out };
+            Cursor at = { first.q + of * p.q.stride_token,       first.k + of * p.k.stride_token,
+                          first.v + of * p.v.stride_token,       first.g + of * p.g.stride_token,
+                          first.beta + of * p.beta.stride_token, first.out };
             Token<X> x;
             load_token<X, false>(p, w, mine, at, x);
             float delta[X::C];
-            load_values<X>(log_delta(p, w, log_at(p, w, w.position + of)), w.values, delta);
+            load_values<X>(log_delta<X>(p, w, log_at<X>(p, w, w.position + of)), w.values, delta);
             float4 decay[X::CHANNEL ? X::NB : 1];
             convert_token<X>(p, w.l, rate, bias, x, decay);
 #pragma unroll
@@ -287,7 +289,7 @@ GDN_INLINE int follow(const gdn_gpu_gated_delta_net &p, Item w, int mine, int t,
     return depth;
 }
 
-template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delta_net &p, Share share)
+template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gated_delta_net_call &p, Share share)
 {
     Item w;
     if (!find_item<X>(p, w, share) || w.j / (4 * X::C) * (4 * X::C) >= p.head_dim_v)
@@ -296,10 +298,10 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
     const int group = (int)threadIdx.x & 24; // the first of the eight lanes
     Cursor at = { token_at(p.q, w, w.kappa),
                   token_at(p.k, w, w.kappa),
-                  token_at(p.v, w, w.h) + (uint64_t)((w.j + mine) * element_bytes(p.v_dtype)),
+                  token_at(p.v, w, w.h) + (uint64_t)((w.j + mine) * element_bytes(p.v.dtype)),
                   token_at(p.g, w, w.h),
                   token_at(p.beta, w, w.h),
-                  token_at(p.result, w, w.h) + (uint64_t)((w.j + mine) * element_bytes(p.result_dtype)) };
+                  token_at(p.result, w, w.h) + (uint64_t)((w.j + mine) * element_bytes(p.result.dtype)) };
 
     const Cursor first = at; // for trees
     // LATE: load a token in its own iteration, because its registers serve the ancestors or the rounding of a state.
@@ -307,7 +309,7 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
     constexpr bool LATE = X::TREE || (X::GENERAL && X::STATE16);
     // Load the state first: the compiler makes its address computation wait for all earlier loads.
     float4 S[X::NB][X::C];
-    load_state<X>(p, w, p.state_in, w.src, p.slots_in, S); // 1
+    load_state<X>(p, w, p.state, w.src, p.state.n_slots, S); // 1
     float rate = 0.0f;
     float4 bias[Token<X>::GATES];
     Token<X> x;
@@ -324,10 +326,10 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
 #pragma unroll
     for (int u = 0; u < Token<X>::GATES; u++) bias[u] = gate_bias<X>(p, bias[u]);
 
-    int parents = GDN_GPU_NONE, depth = 0; // for trees: depth counts the tokens on this token's branch, with itself
+    int parents = GDN_NONE, depth = 0; // for trees: depth counts the tokens on this token's branch, with itself
     for (int t = 0; t < w.T; t++) {
         if (has_tree<X>(p)) {
-            if (t % 32 == 0) parents = parents_of(p, w, t / 32);
+            if (t % 32 == 0) parents = parents_of<X>(p, w, t / 32);
             const int parent = __shfl_sync(GDN_FULL_WARP, parents, t & 31);
             if (parent != t - 1) depth = follow<X>(p, w, mine, t, parent, parents, first, rate, bias, S); // 1
             depth++;
@@ -341,12 +343,12 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
 #pragma unroll
         for (int c = 0; c < X::C; c++) sum[c] = zero4();
         if (has_read_key<X>(p)) {
-            const char *const row = read_key_at(p, t);
+            const char *const row = read_key_at<X>(p, t);
             const int l = here(w.l);
 #pragma unroll
             for (int m = 0; m < X::NB; m++) {
-                const float4 key = read_row<X>(row, p.read_key_dtype, 32 * m + 4 * l, p.head_dim_k);
-                read_step<X>(w, m, widen_row<X>(key, p.read_key_dtype), decay, S, sum);
+                const float4 key = read_row<X>(row, p.read_key.dtype, 32 * m + 4 * l, p.head_dim_k);
+                read_step<X>(w, m, widen_row<X>(key, p.read_key.dtype), decay, S, sum);
             }
         } else {
 #pragma unroll
@@ -375,8 +377,8 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
             }
         if (t + 1 < w.T && !LATE) load_token<X>(p, w, mine, at, x);
         const float o = __fmul_rn(p.scale, fold<X::C>(sum, w.l));
-        if (w.l == lane_of_value<X::C>(mine) && mine < w.values) store_element(at.out, o, p.result_dtype);
-        at.out += p.result.token;
+        if (w.l == lane_of_value<X::C>(mine) && mine < w.values) store_element(at.out, o, p.result.dtype);
+        at.out += p.result.stride_token;
 
         // 7: round; snapshot, r tokens before the newest, and checkpoint. Two stores: a loop over both spills registers
         round_state<X>(p, w.position + (has_tree<X>(p) ? depth : t + 1), S);
@@ -384,7 +386,7 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
         there.l = here(w.l);
         int dst = snapshot_of<X>(p, w, t);
         if (dst >= 0) store_state<X>(p, there, dst, S);
-        dst = p.checkpoint_interval ? checkpoint_of(p, w, t) : GDN_GPU_NONE;
+        dst = p.checkpoints_interval ? checkpoint_of<X>(p, w, t) : GDN_NONE;
         if (dst >= 0) store_state<X>(p, there, dst, S);
     }
 }
@@ -394,7 +396,7 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
 //   what   channel: a gate per key channel. tree: the tokens are a tree. state16: 16-bit states.
 // All take a log. The general ones take trees.
 #define GDN_DELTA_ROWS(name, blocks, ...)                                                                              \
-    GDN_KERNEL(name, gdn_gpu_gated_delta_net, GDN_BLOCKS(32 * GDN_CUDA_DELTA_WARPS, blocks))                           \
+    GDN_KERNEL(name, gdn_gated_delta_net_call, GDN_BLOCKS(32 * GDN_CUDA_DELTA_WARPS, blocks))                          \
     {                                                                                                                  \
         typedef Shape<__VA_ARGS__> X;                                                                                  \
         gated_delta_net_rows<X>(p, { Share::ALL, (int)blockIdx.z * X::VALUES });                                       \
@@ -402,7 +404,7 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
 // Prefill, and decode in the same batch. Thread blocks of long sequences come first in the grid, because they take
 // longest. With a log, prompts without a log row and commit are MANY; sequences that replay or write entries are FEW.
 #define GDN_DELTA_TILES(name, CHANNEL)                                                                                 \
-    GDN_KERNEL(name, gdn_gpu_gated_delta_net, GDN_BLOCKS(32 * GDN_CUDA_PREPARED_WARPS, 2))                             \
+    GDN_KERNEL(name, gdn_gated_delta_net_call, GDN_BLOCKS(32 * GDN_CUDA_PREPARED_WARPS, 2))                            \
     {                                                                                                                  \
         typedef Shape<4, 2, CHANNEL, false> X;                                                                         \
         __shared__ Stage<X> stages[2];                                                                                 \

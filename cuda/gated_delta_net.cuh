@@ -4,7 +4,16 @@
 #define GDN_CUDA_GATED_DELTA_NET_CUH
 
 #include "cuda/kernel.cuh"
+#include "call/gated_delta_net.h"
 #include "numerics/prepare.h"
+
+#define FUNCTION     template <class X> GDN_INLINE
+#define CALL         const gdn_gated_delta_net_call &p, X,
+#define PASS         p, X(),
+#define WITH_LOG     (p.log.n_slots != 0)
+#define WITH_TREE    has_tree<X>(p)
+#define WITH_CHANNEL X::CHANNEL
+#define WITH_STATE16 X::STATE16
 
 // Compile-time properties of a kernel. NB is exact unless GENERAL: then it is the most blocks of 32 keys, and
 // head_dim_k, the alignment of rows and their type are arbitrary.
@@ -19,61 +28,28 @@ template <int NB_, int C_, bool CHANNEL_, bool GENERAL_, bool TREE_ = false, boo
     static constexpr int VALUES = GDN_CUDA_DELTA_WARPS * 4 * C; // value channels of a thread block
 };
 
-// This warp's part of the work, as far as it does not change from token to token.
-struct Item {
-    int s, h, kappa; // sequence, value head, key head
-    int first, T;    // its tokens
-    int src;         // pool entry with the initial state, or GDN_GPU_NONE
-    int l;           // lane of the eight
-    int j, values;   // first value channel of the eight lanes, how many of the C exist
+// The general kernels run calls with a tree and without.
+template <class X> GDN_INLINE bool has_tree(const gdn_gated_delta_net_call &p)
+{
+    return X::TREE && (!X::GENERAL || (p.has & GDN_HAS_TREE));
+}
+
+#include "call/sequence.h"
+#undef FUNCTION
+#undef CALL
+#undef PASS
+#undef WITH_LOG
+#undef WITH_TREE
+#undef WITH_CHANNEL
+#undef WITH_STATE16
+
+// This warp's part of the work, as far as it does not change from token to token: a sequence, a head, value channels.
+struct Item : gdn_sequence {
+    int h, kappa;  // value head, key head
+    int l;         // lane of the eight
+    int j, values; // first value channel of the eight lanes, how many of the C exist
     int n_keys;
-    // With a log: position is that of the first token. row is the log's row, or GDN_GPU_NONE. commit is
-    // the pool entry for the state that is committed, or GDN_GPU_NONE.
-    int position, row, base_position, commit;
-    int kept; // the position of the committed state: `position`, or with STATE16 the last rounding at or before it
 };
-
-// 1 if a 16-bit state is rounded after the token that gives the sequence `length` tokens.
-template <class X> GDN_INLINE bool rounds_at(const gdn_gpu_gated_delta_net &p, int length)
-{
-    return X::STATE16 && (p.state_interval == 1 || length % p.state_interval == 0);
-}
-
-// Loads the log's maps without checks; the call may have no log.
-GDN_INLINE void read_log_maps(const gdn_gpu_gated_delta_net &p, int position, Item &at)
-{
-    const bool none = !p.log_entries;
-    at.row = none ? GDN_GPU_NONE : map_at(p.log_row, at.s, at.s);
-    at.base_position = none ? position : map_at(p.base_position, at.s, position);
-    at.commit = none ? GDN_GPU_NONE : map_at(p.commit, at.s, GDN_GPU_NONE);
-}
-
-// Checks the log's maps, for a sequence with known tokens, source and position. Reports bad maps, and returns false for
-// them. A bad commit only becomes GDN_GPU_NONE.
-template <class X> GDN_INLINE bool find_log(const gdn_gpu_gated_delta_net &p, Item &at)
-{
-    const bool padding = at.src == GDN_GPU_SKIP;
-    at.kept = X::STATE16 ? at.position - at.position % p.state_interval : at.position;
-    if (!p.log_entries) return true;
-    if (padding) at.commit = GDN_GPU_NONE;
-    if (at.row < GDN_GPU_NONE || at.row >= p.log_rows) {
-        report(p.bad, GDN_GPU_BAD_LOG_ROW);
-        return false;
-    }
-    bool fits = at.base_position >= 0 && at.base_position <= at.position;
-    if (fits && !padding)
-        fits = at.row < 0 ? at.base_position == at.position : at.position - at.base_position <= p.log_entries - at.T;
-    if (X::STATE16 && !padding) fits = fits && rounds_at<X>(p, at.base_position);
-    if (!fits) {
-        report(p.bad, GDN_GPU_BAD_STATE_POSITION);
-        return false;
-    }
-    if (at.commit < GDN_GPU_NONE || at.commit >= p.entries_out) {
-        report(p.bad, GDN_GPU_BAD_STATE_COMMIT);
-        at.commit = GDN_GPU_NONE;
-    }
-    return true;
-}
 
 // Which sequences a thread block processes, and its first value channel of the head. MANY: sequences of more than
 // GDN_CUDA_FEW_TOKENS tokens that neither have a log row nor commit. FEW: the others.
@@ -81,9 +57,6 @@ struct Share {
     enum { ALL, MANY, FEW } of;
     int value;
 };
-
-// A sequence's default entry. With a map it may overflow an int; it is then not used.
-GDN_INLINE int entry_of(int s, int slots, int slot) { return (int)((unsigned)s * (unsigned)slots + (unsigned)slot); }
 
 // LANES lanes share value channels. lane() is a thread's number among them, group() the number of its lane group in the
 // block. With 16 lanes, two threads whose numbers differ only in the lowest bit have the same keys of different
@@ -100,111 +73,51 @@ template <int LANES> struct Lanes {
     }
 };
 
-GDN_INLINE int key_head_of(const gdn_gpu_gated_delta_net &p, int h)
-{
-    return p.head_map ? h % p.n_heads_k : h / (p.n_heads_v / p.n_heads_k);
-}
-
-// The general kernels run calls with a tree and without.
-template <class X> GDN_INLINE bool has_tree(const gdn_gpu_gated_delta_net &p)
-{
-    return X::TREE && (!X::GENERAL || (p.has & GDN_GPU_TREE));
-}
-
 // Fills the item. False, for the whole block, if there is nothing to do: a sequence of another share, padding, no
 // tokens and no commit, or a bad map, which is reported. Each eight of the LANES have X::C value channels, side by
 // side.
-template <class X, int LANES = 8> GDN_INLINE bool find_item(const gdn_gpu_gated_delta_net &p, Item &at, Share share)
+template <class X, int LANES = 8> GDN_INLINE bool find_item(const gdn_gated_delta_net_call &p, Item &at, Share share)
 {
-    at.s = (int)blockIdx.x;
+    (gdn_sequence &)at = gdn_sequence_of(p, X(), (int)blockIdx.x);
     at.h = (int)blockIdx.y;
-    // Load all maps before the first check, so that the warp waits for them once.
-    const int begin = map_at(p.seq_start, at.s, at.s * p.even_tokens);
-    const int after = map_at(p.seq_start, (int64_t)at.s + 1, (int)((unsigned)at.s + 1) * p.even_tokens);
-    const int position = map_at(p.position, at.s, 0);
-    at.src = map_at(p.state_src, at.s, entry_of(at.s, p.slots_in, 0));
-    read_log_maps(p, position, at);
-    at.first = begin;
-    if (at.first < 0 || after < at.first || after > p.n_tokens) {
-        report(p.bad, GDN_GPU_BAD_SEQ_START);
+    if (at.bad >= 0) {
+        report(p.bad, at.bad);
         return false;
     }
-    if (at.src < GDN_GPU_SKIP || at.src >= p.entries_in) {
-        report(p.bad, GDN_GPU_BAD_STATE_SRC);
-        return false;
-    }
-    at.T = after - at.first;
-    if (position < 0 || position > 2147483647 - at.T) {
-        report(p.bad, GDN_GPU_BAD_POSITION);
-        return false;
-    }
-    at.position = position;
-    if (!find_log<X>(p, at)) return false;
     const bool many = at.T > GDN_CUDA_FEW_TOKENS && at.row < 0 && at.commit < 0;
     if (share.of != Share::ALL && (share.of == Share::MANY) != many) return false;
-    if (has_tree<X>(p) && at.src != GDN_GPU_SKIP) {
-        if (at.T > 0 && at.row < 0) {
-            report(p.bad, GDN_GPU_BAD_LOG_ROW);
-            return false;
-        }
-        if (!is_tree(p.parent, at.first, at.T, p.bad)) return false;
-    }
-    at.kappa = key_head_of(p, at.h);
+    if (has_tree<X>(p) && at.src != GDN_SKIP && !is_tree(p.parent, at.first, at.T, p.bad)) return false;
+    at.kappa = gdn_key_head(p, X(), at.h);
     constexpr int values = X::C * LANES / 8;
     at.l = Lanes<LANES>::lane((int)threadIdx.x);
     at.j = share.value + Lanes<LANES>::group((int)threadIdx.x) * values;
     at.values = p.head_dim_v - at.j < values ? p.head_dim_v - at.j : values;
     at.values = at.values < 0 ? 0 : at.values;
     at.n_keys = X::GENERAL ? p.head_dim_k : 32 * X::NB;
-    return at.src != GDN_GPU_SKIP && (at.T > 0 || at.commit >= 0);
+    return gdn_has_work(at);
 }
 
 // The address of the sequence's first token.
-GDN_INLINE char *token_at(const gdn_gpu_tokens &view, const Item &at, int head)
+GDN_INLINE char *token_at(const gdn_token_view &view, const Item &at, int head)
 {
-    return view.base + (uint64_t)(head * view.head + (view.seq ? at.s * view.seq : at.first * view.token));
+    return view.data + (uint64_t)(head * view.stride_head +
+                                  (view.stride_seq ? at.s * view.stride_seq : at.first * view.stride_token));
 }
 
-GDN_INLINE char *state_at(const gdn_gpu_pool &pool, int entry, int n_slots, int head)
+GDN_INLINE char *state_at(const gdn_pool_view &pool, int entry, int n_slots, int head)
 {
-    return pool.base + (uint64_t)(entry / n_slots * pool.row + entry % n_slots * pool.slot + head * pool.head);
+    return pool.data +
+           (uint64_t)(entry / n_slots * pool.stride_row + entry % n_slots * pool.stride_slot + head * pool.stride_head);
 }
 
-// The entry for the snapshot after token t of the sequence, or GDN_GPU_NONE.
-template <class X> GDN_INLINE int snapshot_of(const gdn_gpu_gated_delta_net &p, const Item &at, int t)
+// The entries for the state after token t, or a negative number.
+template <class X> GDN_INLINE int snapshot_of(const gdn_gated_delta_net_call &p, const Item &at, int t)
 {
-    const int r = at.T - 1 - t;
-    if (r >= p.n_snapshots) return GDN_GPU_NONE;
-    const int dst = map_at(p.state_dst, (int64_t)at.s * p.n_snapshots + r, entry_of(at.s, p.slots_out, r));
-    if (dst >= GDN_GPU_NONE && dst < p.entries_out && (!X::STATE16 || dst < 0 || rounds_at<X>(p, at.position + t + 1)))
-        return dst;
-    report(p.bad, GDN_GPU_BAD_STATE_DST);
-    return GDN_GPU_NONE;
+    return reported(p.bad, GDN_BAD_STATE_DST, gdn_snapshot_of(p, X(), at, t));
 }
-
-// The entry for the checkpoint after token t, or GDN_GPU_NONE. It loads the position again, so that calls without
-// checkpoints keep no register for it.
-GDN_INLINE int checkpoint_of(const gdn_gpu_gated_delta_net &p, const Item &at, int t)
+template <class X> GDN_INLINE int checkpoint_of(const gdn_gated_delta_net_call &p, const Item &at, int t)
 {
-    const int position = map_at(p.position, at.s, 0), length = position + t + 1;
-    if (length % p.checkpoint_interval) return GDN_GPU_NONE;
-    const int i = length / p.checkpoint_interval - position / p.checkpoint_interval - 1;
-    if (i >= p.n_checkpoints) return GDN_GPU_NONE;
-    const int dst = read_int(p.state_checkpoint + 4 * (uint64_t)((int64_t)at.s * p.n_checkpoints + i));
-    if (dst >= GDN_GPU_NONE && dst < p.entries_out) return dst;
-    report(p.bad, GDN_GPU_BAD_STATE_CHECKPOINT);
-    return GDN_GPU_NONE;
-}
-
-// The first token from t on whose state may be a snapshot or a checkpoint; T or more if there is none. With it a
-// prefill makes one comparison per token instead of calling snapshot_of() and checkpoint_of().
-GDN_INLINE int next_kept(const gdn_gpu_gated_delta_net &p, const Item &at, int t)
-{
-    const int first = at.T - p.n_snapshots > t ? at.T - p.n_snapshots : t;
-    if (!p.checkpoint_interval) return first;
-    const int position = map_at(p.position, at.s, 0), interval = p.checkpoint_interval;
-    const int more = interval - 1 - (position + t) % interval; // tokens before the one that completes a checkpoint
-    return more < first - t ? t + more : first;
+    return reported(p.bad, GDN_BAD_STATE_CHECKPOINT, gdn_checkpoint_of(p, X(), at.s, t));
 }
 
 // read_raw() loads an element's bits; widen_raw() converts them to F32.
@@ -219,7 +132,7 @@ template <class X> GDN_INLINE float4 read_row(const char *at, int dtype, int i, 
     if (!X::GENERAL) { // two loads into different registers: into the same ones, one would wait for the other
         const uint2 x = __ldg((const uint2 *)(row + (uint64_t)(i * element_bytes(dtype))));
         uint2 rest = make_uint2(0, 0);
-        if (dtype == GDN_GPU_F32) rest = __ldg((const uint2 *)(row + 4 * (uint64_t)i + 8));
+        if (dtype == GDN_F32) rest = __ldg((const uint2 *)(row + 4 * (uint64_t)i + 8));
         return make_float4(gdn_from_bits(x.x), gdn_from_bits(x.y), gdn_from_bits(rest.x), gdn_from_bits(rest.y));
     }
     const uint64_t bytes = (uint64_t)element_bytes(dtype);
@@ -234,7 +147,7 @@ template <class X> GDN_INLINE float4 read_row(const char *at, int dtype, int i, 
 // Converts the result of read_row() to F32.
 template <class X> GDN_INLINE float4 widen_row(float4 raw, int dtype)
 {
-    if (dtype == GDN_GPU_F32) return raw;
+    if (dtype == GDN_F32) return raw;
     const uint32_t x = gdn_bits(raw.x), y = gdn_bits(raw.y);
     if (!X::GENERAL)
         return make_float4(from_16bit(x & 0xffffu, dtype), from_16bit(x >> 16, dtype), from_16bit(y & 0xffffu, dtype),
@@ -245,44 +158,44 @@ template <class X> GDN_INLINE float4 widen_row(float4 raw, int dtype)
 
 // 1 if the call has all that a model's layer needs: raw gates, logits, normalised q and k. Code specialised for it
 // (ALL) has no branches. So the independent chains of exp, softplus and square root overlap.
-template <class X> GDN_INLINE bool does_all(const gdn_gpu_gated_delta_net &p)
+template <class X> GDN_INLINE bool does_all(const gdn_gated_delta_net_call &p)
 {
     constexpr bool KNOWS = !(X::CHANNEL && X::C < 4); // kernels with few channels lack registers for both paths
-    return KNOWS && p.qk_norm && p.beta_form == GDN_GPU_BETA_LOGIT && p.g_form != GDN_GPU_G_LOG &&
-           p.g_form != GDN_GPU_G_LINEAR && p.g_form != GDN_GPU_G_BOUNDED;
+    return KNOWS && p.qk_norm && p.beta_input == GDN_BETA_LOGIT && p.gate_input != GDN_G_LOG &&
+           p.gate_input != GDN_G_LINEAR && p.gate_input != GDN_G_BOUNDED;
 }
 
 // 0: prepare, beta
-template <bool ALL = false> GDN_INLINE float delta_factor(const gdn_gpu_gated_delta_net &p, float x)
+template <bool ALL = false> GDN_INLINE float delta_factor(const gdn_gated_delta_net_call &p, float x)
 {
-    return __fmul_rn(p.beta_factor, ALL || p.beta_form == GDN_GPU_BETA_LOGIT ? gdn_sigmoid(x) : x);
+    return __fmul_rn(p.beta_factor, ALL || p.beta_input == GDN_BETA_LOGIT ? gdn_sigmoid(x) : x);
 }
 
 // read_rate() and read_bias() load what the raw gates of a head's tokens share, without conversion; 0 for other g_form.
-GDN_INLINE float read_rate(const gdn_gpu_gated_delta_net &p, const Item &at)
+GDN_INLINE float read_rate(const gdn_gated_delta_net_call &p, const Item &at)
 {
-    if (!p.ssm_a.base) return 0.0f;
-    return read_raw((uint64_t)p.ssm_a.base + (uint64_t)(at.h * p.ssm_a.head), p.ssm_a_dtype);
+    if (!p.ssm_a.data) return 0.0f;
+    return read_raw((uint64_t)p.ssm_a.data + (uint64_t)(at.h * p.ssm_a.stride_head), p.ssm_a.dtype);
 }
-template <class X> GDN_INLINE float4 read_bias(const gdn_gpu_gated_delta_net &p, const Item &at, int i)
+template <class X> GDN_INLINE float4 read_bias(const gdn_gated_delta_net_call &p, const Item &at, int i)
 {
-    if (!p.dt_bias.base) return zero4();
-    const char *row = p.dt_bias.base + (uint64_t)(at.h * p.dt_bias.head);
-    return X::CHANNEL ? read_row<X>(row, p.dt_bias_dtype, i, at.n_keys)
-                      : make_float4(read_raw((uint64_t)row, p.dt_bias_dtype), 0.0f, 0.0f, 0.0f);
+    if (!p.dt_bias.data) return zero4();
+    const char *row = p.dt_bias.data + (uint64_t)(at.h * p.dt_bias.stride_head);
+    return X::CHANNEL ? read_row<X>(row, p.dt_bias.dtype, i, at.n_keys)
+                      : make_float4(read_raw((uint64_t)row, p.dt_bias.dtype), 0.0f, 0.0f, 0.0f);
 }
 
 // gate_rate() and gate_bias() convert them to F32. Kernels call them after all loads are issued.
-GDN_INLINE float gate_rate(const gdn_gpu_gated_delta_net &p, float raw)
+GDN_INLINE float gate_rate(const gdn_gated_delta_net_call &p, float raw)
 {
-    if (!p.ssm_a.base) return 1.0f; // a bounded gate without A_log
-    const float A = widen(gdn_bits(raw), p.ssm_a_dtype);
-    return p.g_form == GDN_GPU_G_RAW_A_LOG ? -gdn_expf(A) : p.g_form == GDN_GPU_G_BOUNDED ? gdn_expf(A) : A;
+    if (!p.ssm_a.data) return 1.0f; // a bounded gate without A_log
+    const float A = widen(gdn_bits(raw), p.ssm_a.dtype);
+    return p.gate_input == GDN_G_RAW_A_LOG ? -gdn_expf(A) : p.gate_input == GDN_G_BOUNDED ? gdn_expf(A) : A;
 }
-template <class X> GDN_INLINE float4 gate_bias(const gdn_gpu_gated_delta_net &p, float4 raw)
+template <class X> GDN_INLINE float4 gate_bias(const gdn_gated_delta_net_call &p, float4 raw)
 {
-    if (!p.dt_bias.base) return zero4();
-    return X::CHANNEL ? widen_row<X>(raw, p.dt_bias_dtype) : all4(widen(gdn_bits(raw.x), p.dt_bias_dtype));
+    if (!p.dt_bias.data) return zero4();
+    return X::CHANNEL ? widen_row<X>(raw, p.dt_bias.dtype) : all4(widen(gdn_bits(raw.x), p.dt_bias.dtype));
 }
 
 // 2: decay, of one element of g or of four
@@ -298,11 +211,11 @@ GDN_INLINE float4 gdn_bounded_gate(float4 g, float rate, float4 bias, float boun
 }
 GDN_INLINE float4 gdn_expf(float4 x) { return make_float4(gdn_expf(x.x), gdn_expf(x.y), gdn_expf(x.z), gdn_expf(x.w)); }
 template <bool ALL = false, class Gate>
-GDN_INLINE Gate decay_of(const gdn_gpu_gated_delta_net &p, Gate g, float rate, Gate bias)
+GDN_INLINE Gate decay_of(const gdn_gated_delta_net_call &p, Gate g, float rate, Gate bias)
 {
-    if (!ALL && p.g_form == GDN_GPU_G_LINEAR) return g;
-    if (!ALL && p.g_form == GDN_GPU_G_BOUNDED) return gdn_expf(gdn_bounded_gate(g, rate, bias, p.lower_bound));
-    return gdn_expf(ALL || p.g_form != GDN_GPU_G_LOG ? gdn_raw_gate(g, rate, bias) : g);
+    if (!ALL && p.gate_input == GDN_G_LINEAR) return g;
+    if (!ALL && p.gate_input == GDN_G_BOUNDED) return gdn_expf(gdn_bounded_gate(g, rate, bias, p.lower_bound));
+    return gdn_expf(ALL || p.gate_input != GDN_G_LOG ? gdn_raw_gate(g, rate, bias) : g);
 }
 
 // One step of four partial sums, of the keys i, i + step, ... Sums of keys that do not exist are left unchanged: fma(0,
@@ -316,19 +229,19 @@ template <class X> GDN_INLINE float4 sum_step(float4 x, float4 y, float4 sum, in
 }
 
 // Only general kernels support a read key: the others lack the registers.
-template <class X> GDN_INLINE bool has_read_key(const gdn_gpu_gated_delta_net &p)
+template <class X> GDN_INLINE bool has_read_key(const gdn_gated_delta_net_call &p)
 {
-    return X::GENERAL && p.read_key.base;
+    return X::GENERAL && p.read_key.data;
 }
 
 // 3: the address of token t's read key. It is recomputed at each use, so that no register holds it.
-GDN_INLINE const char *read_key_at(const gdn_gpu_gated_delta_net &p, int t)
+template <class X> GDN_INLINE const char *read_key_at(const gdn_gated_delta_net_call &p, int t)
 {
     Item w;
     w.s = here((int)blockIdx.x);
     w.h = here((int)blockIdx.y);
-    w.first = map_at(p.seq_start, w.s, w.s * p.even_tokens);
-    return token_at(p.read_key, w, key_head_of(p, w.h)) + (uint64_t)(t * p.read_key.token);
+    w.first = gdn_first_of(p, X(), w.s);
+    return token_at(p.read_key, w, gdn_key_head(p, X(), w.h)) + (uint64_t)(t * p.read_key.stride_token);
 }
 
 // 3: the keys of block m, for all value channels.
@@ -344,13 +257,13 @@ GDN_INLINE void read_step(const Item &w, int m, float4 key, const float4 (&decay
 // Converts all of a row. here() hides the second comparison from the compiler, which would make a jump table of both.
 template <class X, int N> GDN_INLINE void widen_rows(float4 (&x)[N], int dtype)
 {
-    if (dtype == GDN_GPU_F32) return;
-    if (here(dtype) == GDN_GPU_F16) {
+    if (dtype == GDN_F32) return;
+    if (here(dtype) == GDN_F16) {
 #pragma unroll
-        for (int n = 0; n < N; n++) x[n] = widen_row<X>(x[n], GDN_GPU_F16);
+        for (int n = 0; n < N; n++) x[n] = widen_row<X>(x[n], GDN_F16);
     } else {
 #pragma unroll
-        for (int n = 0; n < N; n++) x[n] = widen_row<X>(x[n], GDN_GPU_BF16);
+        for (int n = 0; n < N; n++) x[n] = widen_row<X>(x[n], GDN_BF16);
     }
 }
 

@@ -44,7 +44,7 @@ template <class X> GDN_INLINE Lane<X> load_lane(const typename Stage<X>::Row &ro
 
 // Calls each(i, c, address) for every element of this lane in a head's state.
 template <class X, class Each>
-GDN_INLINE void each_element(const gdn_gpu_pool &pool, bool key_major, char *head, const Item &w, Each each)
+GDN_INLINE void each_element(const gdn_pool_view &pool, bool key_major, char *head, const Item &w, Each each)
 {
 #pragma unroll
     for (int i = 0; i < 2 * X::NB; i++)
@@ -53,7 +53,8 @@ GDN_INLINE void each_element(const gdn_gpu_pool &pool, bool key_major, char *hea
             const int key = 32 * (i % X::NB) + 16 * (i / X::NB) + w.l, value = c ^ Group<X>::number(w.l);
             const int j = w.j + value;
             if (value < w.values)
-                each(i, c, head + (uint64_t)(key_major ? key * pool.line + 4 * j : j * pool.line + 4 * key));
+                each(i, c,
+                     head + (uint64_t)(key_major ? key * pool.stride_line + 4 * j : j * pool.stride_line + 4 * key));
         }
 }
 
@@ -170,13 +171,13 @@ GDN_INLINE void take_token(const Item &w, Stage<X> &stage, int u, bool writes, c
 
 // 7: stores the state after token t, as a snapshot and as a checkpoint, if the maps have entries for them
 template <class X, class Store>
-GDN_INLINE void keep_state(const gdn_gpu_gated_delta_net &p, const Item &w, int t, Store store)
+GDN_INLINE void keep_state(const gdn_gated_delta_net_call &p, const Item &w, int t, Store store)
 {
     Item there = w;
     there.l = here(w.l);
 #pragma unroll 1
-    for (int way = 0; way < (p.checkpoint_interval ? 2 : 1); way++) {
-        const int dst = way ? checkpoint_of(p, w, t) : snapshot_of<X>(p, w, t);
+    for (int way = 0; way < (p.checkpoints_interval ? 2 : 1); way++) {
+        const int dst = way ? checkpoint_of<X>(p, w, t) : snapshot_of<X>(p, w, t);
         if (dst >= 0) store(there, dst);
     }
 }
@@ -184,7 +185,7 @@ GDN_INLINE void keep_state(const gdn_gpu_gated_delta_net &p, const Item &w, int 
 // A sequence of many tokens; from here on what the consumer warps do. `stages`: two stages in shared memory. The call
 // may have a log, but this sequence has no log row and no commit.
 template <class X>
-GDN_INLINE void gated_delta_net_ahead(const gdn_gpu_gated_delta_net &p, Stage<X> *stages, Share share)
+GDN_INLINE void gated_delta_net_ahead(const gdn_gated_delta_net_call &p, Stage<X> *stages, Share share)
 {
     static_assert(!X::TREE && !X::STATE16 && !X::GENERAL, "what the others are for");
     Item w;
@@ -205,11 +206,11 @@ GDN_INLINE void gated_delta_net_ahead(const gdn_gpu_gated_delta_net &p, Stage<X>
 #pragma unroll
         for (int c = 0; c < Group<X>::N; c++) at.S[i][c] = 0.0f;
     if (w.src >= 0) // 1
-        each_element<X>(p.state_in, p.key_major, state_at(p.state_in, w.src, p.slots_in, w.h), w,
+        each_element<X>(p.state, p.state_layout == GDN_STATE_KV, state_at(p.state, w.src, p.state.n_slots, w.h), w,
                         [&](int i, int c, const char *from) { at.S[i][c] = load_float(from); });
     meet();
 
-    int kept = next_kept(p, w, 0); // the next token whose state may be kept
+    int kept = gdn_next_kept(p, X(), w, 0); // the next token whose state may be kept
     for (int t0 = 0, turn = 0; t0 < w.T; t0 += Stage<X>::TOKENS, turn ^= 1) {
         Stage<X> &stage = stages[turn];
         const bool more = t0 + Stage<X>::TOKENS < w.T;
@@ -230,10 +231,11 @@ GDN_INLINE void gated_delta_net_ahead(const gdn_gpu_gated_delta_net &p, Stage<X>
             // 7: snapshot, r tokens before the newest, and checkpoint
             if (t0 + u < kept) continue;
             keep_state<X>(p, w, kept, [&](const Item &there, int dst) {
-                each_element<X>(p.state_out, p.key_major, state_at(p.state_out, dst, p.slots_out, w.h), there,
+                each_element<X>(p.state_out, p.state_layout == GDN_STATE_KV,
+                                state_at(p.state_out, dst, p.state_out.n_slots, w.h), there,
                                 [&](int i, int c, char *to) { store_float(to, at.S[i][c]); });
             });
-            kept = next_kept(p, w, kept + 1);
+            kept = gdn_next_kept(p, X(), w, kept + 1);
         }
         meet();
     }
@@ -242,9 +244,9 @@ GDN_INLINE void gated_delta_net_ahead(const gdn_gpu_gated_delta_net &p, Stage<X>
 #pragma unroll
     for (int h = 8; h; h /= 2) fold_values(o, h, mask_of(h));
     if (!writes || mine >= w.values) return;
-    char *last = token_at(p.result, w, w.h) + (w.T - 1) * (int64_t)p.result.token;
-    store_element(last + element_bytes(p.result_dtype) * (int64_t)(w.j + mine), __fmul_rn(p.scale, o[0]),
-                  p.result_dtype);
+    char *last = token_at(p.result, w, w.h) + (w.T - 1) * (int64_t)p.result.stride_token;
+    store_element(last + element_bytes(p.result.dtype) * (int64_t)(w.j + mine), __fmul_rn(p.scale, o[0]),
+                  p.result.dtype);
 }
 
 #endif

@@ -29,22 +29,21 @@ template <class X> GDN_INLINE void store_keys(char *row, int i, int n_keys, floa
 
 // log_at(): the entry of a position. In an entry, log_key(): the key of this warp's key head; log_delta(): the deltas
 // of the eight lanes' value channels; log_decay(): the decays of the head.
-GDN_INLINE char *log_at(const gdn_gpu_gated_delta_net &p, const Item &w, int position)
+template <class X> GDN_INLINE char *log_at(const gdn_gated_delta_net_call &p, const Item &w, int position)
 {
-    return p.log.base + (uint64_t)(w.row * p.log.row + position % p.log_entries * p.log.line);
+    return p.log.data + (uint64_t)gdn_log_offset(p, X(), w.row, position);
 }
-GDN_INLINE char *log_key(const gdn_gpu_gated_delta_net &p, const Item &w, char *entry)
+template <class X> GDN_INLINE char *log_key(const gdn_gated_delta_net_call &p, const Item &w, char *entry)
 {
-    return entry + 4 * (uint64_t)((int64_t)w.kappa * p.head_dim_k);
+    return entry + 4 * (uint64_t)gdn_log_key(p, X(), w.kappa);
 }
-GDN_INLINE char *log_delta(const gdn_gpu_gated_delta_net &p, const Item &w, char *entry)
+template <class X> GDN_INLINE char *log_delta(const gdn_gated_delta_net_call &p, const Item &w, char *entry)
 {
-    return entry + 4 * (uint64_t)((int64_t)p.n_heads_k * p.head_dim_k + (int64_t)w.h * p.head_dim_v + w.j);
+    return entry + 4 * (uint64_t)(gdn_log_delta(p, X(), w.h) + w.j);
 }
-template <class X> GDN_INLINE char *log_decay(const gdn_gpu_gated_delta_net &p, const Item &w, char *entry)
+template <class X> GDN_INLINE char *log_decay(const gdn_gated_delta_net_call &p, const Item &w, char *entry)
 {
-    return entry + 4 * (uint64_t)((int64_t)p.n_heads_k * p.head_dim_k + (int64_t)p.n_heads_v * p.head_dim_v +
-                                  (int64_t)w.h * (X::CHANNEL ? p.head_dim_k : 1));
+    return entry + 4 * (uint64_t)gdn_log_decay(p, X(), w.h);
 }
 
 // A lane's part of one entry.
@@ -54,23 +53,23 @@ template <class X> struct Logged {
 };
 
 template <class X>
-GDN_INLINE void load_logged(const gdn_gpu_gated_delta_net &p, const Item &w, int position, Logged<X> &x)
+GDN_INLINE void load_logged(const gdn_gated_delta_net_call &p, const Item &w, int position, Logged<X> &x)
 {
-    char *entry = log_at(p, w, position);
+    char *entry = log_at<X>(p, w, position);
 #pragma unroll
-    for (int m = 0; m < X::NB; m++) x.k[m] = load_keys<X>(log_key(p, w, entry), 32 * m + 4 * w.l, w.n_keys);
+    for (int m = 0; m < X::NB; m++) x.k[m] = load_keys<X>(log_key<X>(p, w, entry), 32 * m + 4 * w.l, w.n_keys);
     if (!X::CHANNEL) x.decay[0] = all4(load_float(log_decay<X>(p, w, entry)));
     else
 #pragma unroll
         for (int m = 0; m < X::NB; m++)
             x.decay[X::CHANNEL ? m : 0] = load_keys<X>(log_decay<X>(p, w, entry), 32 * m + 4 * w.l, w.n_keys);
-    load_values<X>(log_delta(p, w, entry), w.values, x.delta);
+    load_values<X>(log_delta<X>(p, w, entry), w.values, x.delta);
 }
 
 // 1: replays the log, from one position to another. AHEAD: the next entry's loads are issued before the arithmetic of
 // this one; other shapes lack the registers for two entries.
 template <class X>
-GDN_INLINE void replay_log_entries(const gdn_gpu_gated_delta_net &p, const Item &w, int from, int to,
+GDN_INLINE void replay_log_entries(const gdn_gated_delta_net_call &p, const Item &w, int from, int to,
                                    float4 (&S)[X::NB][X::C])
 {
     constexpr bool AHEAD = !X::GENERAL || (!X::CHANNEL && !X::STATE16);
@@ -93,18 +92,18 @@ GDN_INLINE void replay_log_entries(const gdn_gpu_gated_delta_net &p, const Item 
 // 7: log token t. Each eight lanes write the deltas of their value channels. The lanes with value channel 0 write the
 // decay, and for the first value head of a key head also the key.
 template <class X>
-GDN_INLINE void log_token(const gdn_gpu_gated_delta_net &p, const Item &w, int t, const float4 (&k)[X::NB],
+GDN_INLINE void log_token(const gdn_gated_delta_net_call &p, const Item &w, int t, const float4 (&k)[X::NB],
                           const float4 (&decay)[X::CHANNEL ? X::NB : 1], const float (&delta)[X::C])
 {
     if (w.row < 0) return;
-    char *entry = log_at(p, w, w.position + t);
-    if (w.l == 0) store_values<X>(p, log_delta(p, w, entry), w.values, delta);
+    char *entry = log_at<X>(p, w, w.position + t);
+    if (w.l == 0) store_values<X>(p, log_delta<X>(p, w, entry), w.values, delta);
     if (w.j) return;
     if (!X::CHANNEL && w.l == 0) // with CHANNEL log_gates() writes the decays
         store_float(log_decay<X>(p, w, entry), decay[0].x);
-    if (p.head_map ? w.h >= p.n_heads_k : w.h % (p.n_heads_v / p.n_heads_k) != 0) return;
+    if (!gdn_logs_key(p, X(), w.h)) return;
 #pragma unroll
-    for (int m = 0; m < X::NB; m++) store_keys<X>(log_key(p, w, entry), 32 * m + 4 * w.l, w.n_keys, k[m]);
+    for (int m = 0; m < X::NB; m++) store_keys<X>(log_key<X>(p, w, entry), 32 * m + 4 * w.l, w.n_keys, k[m]);
 }
 
 #endif

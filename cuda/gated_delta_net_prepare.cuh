@@ -87,51 +87,51 @@ template <class X> struct Preparing {
     // A clamped token index: tokens beyond the end load the last one, and nothing reads the result.
     static __device__ __forceinline__ int64_t token(const Item &w, int t) { return t < w.T ? t : w.T - 1; }
 
-    __device__ __forceinline__ void begin(const gdn_gpu_gated_delta_net &p, const Item &w, int first_value)
+    __device__ __forceinline__ void begin(const gdn_gated_delta_net_call &p, const Item &w, int first_value)
     {
         value = first_value + me() % X::VALUES;
         factor = 0.0f; // of threads that have neither a gate nor a beta
         rate = read_rate(p, w);
         bias = read_bias<X>(p, w, key_of_gates());
     }
-    __device__ __forceinline__ void widen_gates(const gdn_gpu_gated_delta_net &p)
+    __device__ __forceinline__ void widen_gates(const gdn_gated_delta_net_call &p)
     {
         rate = gate_rate(p, rate);
         bias = gate_bias<X>(p, bias);
     }
 
-    __device__ __forceinline__ void load(const gdn_gpu_gated_delta_net &p, const Item &w, int t0)
+    __device__ __forceinline__ void load(const gdn_gated_delta_net_call &p, const Item &w, int t0)
     {
         const int l = me() % 8;
         const int64_t t = token(w, t0 + token_of_row());
 #pragma unroll
         for (int n = 0; n < N_ROWS; n++) {
-            const char *row =
-                of_k(n) ? token_at(p.k, w, w.kappa) + t * p.k.token : token_at(p.q, w, w.kappa) + t * p.q.token;
-            const int dtype = of_k(n) ? p.k_dtype : p.q_dtype;
+            const char *row = of_k(n) ? token_at(p.k, w, w.kappa) + t * p.k.stride_token
+                                      : token_at(p.q, w, w.kappa) + t * p.q.stride_token;
+            const int dtype = of_k(n) ? p.k.dtype : p.q.dtype;
 #pragma unroll
             for (int m = 0; m < X::NB; m++) rows[n][m] = read_row<X>(row, dtype, 32 * m + 4 * l, w.n_keys);
         }
 #pragma unroll
         for (int n = 0; X::CHANNEL && n < N_G; n++)
-            g[n] = read_row<X>(token_at(p.g, w, w.h) + token(w, t0 + token_of_gates(n)) * p.g.token, p.g_dtype,
+            g[n] = read_row<X>(token_at(p.g, w, w.h) + token(w, t0 + token_of_gates(n)) * p.g.stride_token, p.g.dtype,
                                key_of_gates(), w.n_keys);
 #pragma unroll
         for (int n = 0; n < N_V; n++) {
-            const char *row = token_at(p.v, w, w.h) + token(w, t0 + token_of_v(n)) * p.v.token;
+            const char *row = token_at(p.v, w, w.h) + token(w, t0 + token_of_v(n)) * p.v.stride_token;
             v[n] = value < p.head_dim_v
-                       ? read_raw((uint64_t)row + (uint64_t)(element_bytes(p.v_dtype) * value), p.v_dtype)
+                       ? read_raw((uint64_t)row + (uint64_t)(element_bytes(p.v.dtype) * value), p.v.dtype)
                        : 0.0f;
         }
         if (has_gate())
-            factor = read_raw((uint64_t)(token_at(p.g, w, w.h) + token(w, t0 + me()) * p.g.token), p.g_dtype);
+            factor = read_raw((uint64_t)(token_at(p.g, w, w.h) + token(w, t0 + me()) * p.g.stride_token), p.g.dtype);
         if (has_beta())
-            factor =
-                read_raw((uint64_t)(token_at(p.beta, w, w.h) + token(w, t0 + me() - 32) * p.beta.token), p.beta_dtype);
+            factor = read_raw((uint64_t)(token_at(p.beta, w, w.h) + token(w, t0 + me() - 32) * p.beta.stride_token),
+                              p.beta.dtype);
     }
 
     // 0: prepare, q and k
-    __device__ __forceinline__ void normalise(const gdn_gpu_gated_delta_net &p)
+    __device__ __forceinline__ void normalise(const gdn_gated_delta_net_call &p)
     {
         float4 squares[N_ROWS];
 #pragma unroll
@@ -151,10 +151,10 @@ template <class X> struct Preparing {
     }
 
     // 0: prepare, and 2: decay. Converts the loaded values and stores them to the stage.
-    __device__ __forceinline__ void finish(const gdn_gpu_gated_delta_net &p, Stage<X> &stage)
+    __device__ __forceinline__ void finish(const gdn_gated_delta_net_call &p, Stage<X> &stage)
     {
 #pragma unroll
-        for (int n = 0; n < N_ROWS; n++) widen_rows<X>(rows[n], of_k(n) ? p.k_dtype : p.q_dtype);
+        for (int n = 0; n < N_ROWS; n++) widen_rows<X>(rows[n], of_k(n) ? p.k.dtype : p.q.dtype);
         if (p.qk_norm) normalise(p);
 #pragma unroll
         for (int n = 0; n < N_ROWS; n++)
@@ -162,24 +162,24 @@ template <class X> struct Preparing {
 #pragma unroll
         for (int n = 0; X::CHANNEL && n < N_G; n++)
             store_block<X>(stage.decays[X::CHANNEL ? token_of_gates(n) : 0], key_of_gates() / 32,
-                           key_of_gates() % 32 / 4, decay_of(p, widen_row<X>(g[n], p.g_dtype), rate, bias));
+                           key_of_gates() % 32 / 4, decay_of(p, widen_row<X>(g[n], p.g.dtype), rate, bias));
 #pragma unroll
-        for (int n = 0; n < N_V; n++) stage.v[token_of_v(n)][me() % X::VALUES] = widen_raw(v[n], p.v_dtype);
-        if (has_gate()) stage.factors[me()].decay = decay_of(p, widen_raw(factor, p.g_dtype), rate, bias.x);
-        if (has_beta()) stage.factors[me() - 32].beta = delta_factor(p, widen_raw(factor, p.beta_dtype));
+        for (int n = 0; n < N_V; n++) stage.v[token_of_v(n)][me() % X::VALUES] = widen_raw(v[n], p.v.dtype);
+        if (has_gate()) stage.factors[me()].decay = decay_of(p, widen_raw(factor, p.g.dtype), rate, bias.x);
+        if (has_beta()) stage.factors[me() - 32].beta = delta_factor(p, widen_raw(factor, p.beta.dtype));
     }
 
     // 6: output, of the tokens whose sums are in the stage that begins with token t0
-    __device__ __forceinline__ void store_outputs(const gdn_gpu_gated_delta_net &p, const Item &w, int t0,
+    __device__ __forceinline__ void store_outputs(const gdn_gated_delta_net_call &p, const Item &w, int t0,
                                                   const Stage<X> &stage)
     {
 #pragma unroll
         for (int n = 0; n < N_V; n++) {
             const int t = t0 - 1 + token_of_v(n);
             if (value < p.head_dim_v && t >= 0 && t + 1 < w.T)
-                store_element(token_at(p.result, w, w.h) + t * (int64_t)p.result.token +
-                                  element_bytes(p.result_dtype) * (int64_t)value,
-                              __fmul_rn(p.scale, stage.out[token_of_v(n)][me() % X::VALUES]), p.result_dtype);
+                store_element(token_at(p.result, w, w.h) + t * (int64_t)p.result.stride_token +
+                                  element_bytes(p.result.dtype) * (int64_t)value,
+                              __fmul_rn(p.scale, stage.out[token_of_v(n)][me() % X::VALUES]), p.result.dtype);
         }
     }
 };
@@ -187,7 +187,7 @@ template <class X> struct Preparing {
 // The producer warps' loop. Stage n, counted from 0, is complete at barrier n + 1; the consumers have processed it at
 // barrier n + 2.
 template <class X>
-GDN_INLINE void prepare_stages(const gdn_gpu_gated_delta_net &p, const Item &w, int first_value, Stage<X> *stages)
+GDN_INLINE void prepare_stages(const gdn_gated_delta_net_call &p, const Item &w, int first_value, Stage<X> *stages)
 {
     constexpr int TOKENS = Stage<X>::TOKENS;
     Preparing<X> next;

@@ -10,9 +10,9 @@ template <class X> GDN_INLINE float load_number(const char *at)
 {
     return X::STATE16 ? gdn_from_bits(load_16bit(at)) : load_float(at);
 }
-template <class X> GDN_INLINE void store_number(const gdn_gpu_gated_delta_net &p, char *at, float x)
+template <class X> GDN_INLINE void store_number(const gdn_gated_delta_net_call &p, char *at, float x)
 {
-    store_element(at, x, X::STATE16 ? p.state_dtype : GDN_GPU_F32);
+    store_element(at, x, X::STATE16 ? p.state.dtype : GDN_F32);
 }
 template <class X> GDN_INLINE float4 load_quad(const char *at)
 {
@@ -20,9 +20,9 @@ template <class X> GDN_INLINE float4 load_quad(const char *at)
     const uint2 x = load_pair(at);
     return make_float4(gdn_from_bits(x.x), gdn_from_bits(x.y), 0.0f, 0.0f);
 }
-template <class X> GDN_INLINE void store_quad(const gdn_gpu_gated_delta_net &p, char *at, float4 x)
+template <class X> GDN_INLINE void store_quad(const gdn_gated_delta_net_call &p, char *at, float4 x)
 {
-    const int dtype = p.state_dtype;
+    const int dtype = p.state.dtype;
     if (X::STATE16)
         store_pair(at, make_uint2(to_16bit(x.x, dtype) | to_16bit(x.y, dtype) << 16,
                                   to_16bit(x.z, dtype) | to_16bit(x.w, dtype) << 16));
@@ -45,7 +45,7 @@ template <class X, bool STATE = false> GDN_INLINE void load_values(const char *a
     }
 }
 template <class X, bool STATE = false>
-GDN_INLINE void store_values(const gdn_gpu_gated_delta_net &p, char *at, int values, const float (&x)[X::C])
+GDN_INLINE void store_values(const gdn_gated_delta_net_call &p, char *at, int values, const float (&x)[X::C])
 {
     constexpr bool BITS16 = STATE && X::STATE16;
     if (!X::GENERAL && X::C == 4 && values == 4) {
@@ -55,8 +55,7 @@ GDN_INLINE void store_values(const gdn_gpu_gated_delta_net &p, char *at, int val
     } else {
 #pragma unroll
         for (int c = 0; c < X::C; c++)
-            if (c < values)
-                store_element(at + (BITS16 ? 2 : 4) * (uint64_t)c, x[c], BITS16 ? p.state_dtype : GDN_GPU_F32);
+            if (c < values) store_element(at + (BITS16 ? 2 : 4) * (uint64_t)c, x[c], BITS16 ? p.state.dtype : GDN_F32);
     }
 }
 
@@ -75,9 +74,9 @@ template <class X, bool F16> GDN_INLINE void widen_all(bool pairs, float4 (&S)[X
                                   widen_number<F16>(pairs ? y & 0xffffu : z), widen_number<F16>(pairs ? y >> 16 : w));
         }
 }
-template <class X> GDN_INLINE void widen_state(const gdn_gpu_gated_delta_net &p, bool pairs, float4 (&S)[X::NB][X::C])
+template <class X> GDN_INLINE void widen_state(const gdn_gated_delta_net_call &p, bool pairs, float4 (&S)[X::NB][X::C])
 {
-    if (X::STATE16 && p.state_dtype == GDN_GPU_F16) widen_all<X, true>(pairs, S);
+    if (X::STATE16 && p.state.dtype == GDN_F16) widen_all<X, true>(pairs, S);
     else if (X::STATE16) widen_all<X, false>(pairs, S);
 }
 
@@ -92,10 +91,10 @@ template <class X, bool F16> GDN_INLINE void round_all(float4 (&S)[X::NB][X::C])
             S[m][c] = make_float4(nearest<F16>(S[m][c].x), nearest<F16>(S[m][c].y), nearest<F16>(S[m][c].z),
                                   nearest<F16>(S[m][c].w));
 }
-template <class X> GDN_INLINE void round_state(const gdn_gpu_gated_delta_net &p, int length, float4 (&S)[X::NB][X::C])
+template <class X> GDN_INLINE void round_state(const gdn_gated_delta_net_call &p, int length, float4 (&S)[X::NB][X::C])
 {
-    if (!rounds_at<X>(p, length)) return;
-    if (p.state_dtype == GDN_GPU_F16) round_all<X, true>(S);
+    if (!gdn_rounds_at(p, X(), length)) return;
+    if (p.state.dtype == GDN_F16) round_all<X, true>(S);
     else round_all<X, false>(S);
 }
 

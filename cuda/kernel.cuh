@@ -6,10 +6,10 @@
 #ifndef GDN_CUDA_KERNEL_CUH
 #define GDN_CUDA_KERNEL_CUH
 
-#define GDN_GPU_MEMORY gdn_cuda_memory
+#define GDN_MEMORY gdn_cuda_memory
 typedef char *gdn_cuda_memory;
+#include "call/types.h"
 #include "cuda/shape.h"
-#include "gpu/params.h"
 
 #if defined(__CUDACC__)
 #define GDN_ELEMENTARY_FUNCTION static __device__ __forceinline__
@@ -63,11 +63,18 @@ GDN_INLINE int map_at(uint64_t map, int64_t index, int absent)
     return map ? read_int(map + 4 * (uint64_t)index) : absent;
 }
 
-// The parent of token t, or GDN_GPU_NONE, counted within the sequence; `first` is the sequence's first token.
-GDN_INLINE int parent_of(uint64_t parent, int first, int t) { return map_at(parent, (int64_t)first + t, t - 1); }
+#include "call/dialect_cuda.h"
+#include "call/maps.h"
 
 // Reports a bad map value to the host. The caller skips the sequence or row.
 GDN_INLINE void report(char *bad, int word) { store_word(bad + 4 * (uint64_t)word, 1); }
+
+// Reports an entry that is GDN_BAD. The caller skips it, as all negative ones.
+GDN_INLINE int reported(char *bad, int word, int entry)
+{
+    if (entry == GDN_BAD) report(bad, word);
+    return entry;
+}
 
 // False, and reported, if a parent is not an earlier token of the sequence. Whole warps call it; the lanes check 32
 // tokens at a time.
@@ -75,11 +82,10 @@ GDN_INLINE bool is_tree(uint64_t parent, int first, int T, char *bad)
 {
     bool good = true;
     for (int t = (int)threadIdx.x & 31; parent && t < T; t += 32) {
-        const int of = parent_of(parent, first, t);
-        good = good && of >= GDN_GPU_NONE && of < t;
+        good = good && gdn_parent_fits(read_int(parent + 4 * (uint64_t)((int64_t)first + t)), t);
     }
     if (__all_sync(GDN_FULL_WARP, good)) return true;
-    report(bad, GDN_GPU_BAD_PARENT);
+    report(bad, GDN_BAD_PARENT);
     return false;
 }
 
@@ -117,23 +123,23 @@ GDN_INLINE float from_f16(uint32_t h)
 }
 #endif
 
-GDN_INLINE float from_16bit(uint32_t h, int dtype) { return dtype == GDN_GPU_F16 ? from_f16(h) : from_bf16(h); }
+GDN_INLINE float from_16bit(uint32_t h, int dtype) { return dtype == GDN_F16 ? from_f16(h) : from_bf16(h); }
 
 // One element of type F32, F16 or BF16, uniform in a launch. read_bits() loads it and widen() converts it at its use,
 // so that no load waits for an earlier one.
 GDN_INLINE uint32_t read_bits(uint64_t at, int dtype)
 {
-    return dtype == GDN_GPU_F32 ? gdn_bits(read_float(at)) : __ldg((const unsigned short *)at);
+    return dtype == GDN_F32 ? gdn_bits(read_float(at)) : __ldg((const unsigned short *)at);
 }
 GDN_INLINE float widen(uint32_t bits, int dtype)
 {
-    return dtype == GDN_GPU_F32 ? gdn_from_bits(bits) : from_16bit(bits, dtype);
+    return dtype == GDN_F32 ? gdn_from_bits(bits) : from_16bit(bits, dtype);
 }
 GDN_INLINE float read_element(uint64_t at, int dtype) { return widen(read_bits(at, dtype), dtype); }
-GDN_INLINE uint32_t to_16bit(float x, int dtype) { return dtype == GDN_GPU_F16 ? to_f16(x) : to_bf16(x); }
+GDN_INLINE uint32_t to_16bit(float x, int dtype) { return dtype == GDN_F16 ? to_f16(x) : to_bf16(x); }
 GDN_INLINE void store_element(char *at, float x, int dtype)
 {
-    if (dtype == GDN_GPU_F32) store_float(at, x);
+    if (dtype == GDN_F32) store_float(at, x);
     else store_16bit(at, to_16bit(x, dtype));
 }
 

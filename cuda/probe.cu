@@ -1,6 +1,7 @@
 // Runs the device's arithmetic (fma, +, * and a few others) on hard operands. The host compares the results with its
 // own bits (gpu/probe.c).
 #include "cuda/kernel.cuh"
+#include "gpu/probe_call.h"
 
 GDN_KERNEL(gdn_cuda_probe_arithmetic, gdn_gpu_probe, GDN_CUDA_PROBE_THREADS)
 {

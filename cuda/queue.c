@@ -2,16 +2,10 @@
 #include "core/status.h"
 #include "cuda/device.h"
 
-static uint64_t address(const void *backend, const gdn_place *at)
-{
-    (void)backend;
-    return at->data ? (uint64_t)(uintptr_t)at->data + at->offset : 0;
-}
-
 gdn_gpu_device gdn_cuda_gpu(const gdn_cuda_device *dev)
 {
     return (gdn_gpu_device){
-        .most_blocks = GDN_CUDA_MAX_BLOCKS, .most_slots = UINT64_MAX, .address = address, .bad = dev->bad_address
+        .most_blocks = GDN_CUDA_MAX_BLOCKS, .most_slots = UINT64_MAX, .addresses = 1, .bad = dev->bad_address
     };
 }
 

@@ -5,11 +5,12 @@
 // Steps, numbered as in docs/reference/kernels/set_rows.md and in every other version:
 //   1 target   2 load   3 convert and store
 #include "cuda/kernel.cuh"
+#include "call/set_rows.h"
 
-GDN_INLINE int64_t index_at(const gdn_gpu_set_rows &p, int b, int c, int64_t i)
+GDN_INLINE int64_t index_at(const gdn_set_rows_call &p, int b, int c, int64_t i)
 {
     const uint64_t at = p.index + (uint64_t)(b * p.index_stride[0] + c * p.index_stride[1] + i * p.index_stride[2]);
-    return p.index_dtype == GDN_GPU_I64 ? (int64_t)__ldg((const long long *)at) : (int64_t)read_int(at);
+    return p.index_dtype == GDN_I64 ? (int64_t)__ldg((const long long *)at) : (int64_t)read_int(at);
 }
 
 GDN_INLINE uint32_t hash(int64_t row)
@@ -19,24 +20,24 @@ GDN_INLINE uint32_t hash(int64_t row)
 }
 
 // A slot of the hash table: row number + 1, or 0 = empty. All rows that ever hold one slot have the same target.
-GDN_INLINE char *slot(const gdn_gpu_set_rows &p, int b, int c, uint32_t at)
+GDN_INLINE char *slot(const gdn_set_rows_call &p, int b, int c, uint32_t at)
 {
-    const uint64_t batch = (uint64_t)b * (uint64_t)p.index_batch1 + (uint64_t)c;
+    const uint64_t batch = (uint64_t)b * (uint64_t)p.index_batch[1] + (uint64_t)c;
     return p.table + 4 * (batch * ((uint64_t)p.table_mask + 1) + (at & p.table_mask));
 }
 
-GDN_KERNEL(gdn_cuda_rows_clear, gdn_gpu_set_rows, GDN_CUDA_ROWS_THREADS)
+GDN_KERNEL(gdn_cuda_rows_clear, gdn_set_rows_call, GDN_CUDA_ROWS_THREADS)
 {
     const int64_t n = (int64_t)blockIdx.x * GDN_CUDA_ROWS_THREADS + threadIdx.x;
     if (n < p.table_words) store_word(p.table + 4 * (uint64_t)n, 0);
 }
 
-GDN_KERNEL(gdn_cuda_rows_enter, gdn_gpu_set_rows, GDN_CUDA_ROWS_THREADS)
+GDN_KERNEL(gdn_cuda_rows_enter, gdn_set_rows_call, GDN_CUDA_ROWS_THREADS)
 {
     const int64_t n = (int64_t)blockIdx.x * GDN_CUDA_ROWS_THREADS + threadIdx.x;
     const int64_t batch = n / p.n_rows, i = n % p.n_rows;
-    if (batch >= (int64_t)p.index_batch0 * p.index_batch1) return;
-    const int b = (int)(batch / p.index_batch1), c = (int)(batch % p.index_batch1);
+    if (batch >= (int64_t)p.index_batch[0] * p.index_batch[1]) return;
+    const int b = (int)(batch / p.index_batch[1]), c = (int)(batch % p.index_batch[1]);
     const int64_t row = index_at(p, b, c, i);
     if (row < 0 || row >= p.n_rows_dst) return; // rows_write reports it
     uint32_t at = hash(row);
@@ -52,7 +53,7 @@ GDN_KERNEL(gdn_cuda_rows_enter, gdn_gpu_set_rows, GDN_CUDA_ROWS_THREADS)
 }
 
 // 1 if row i is the last with its target. The result is uniform in a thread block.
-GDN_INLINE bool wins(const gdn_gpu_set_rows &p, int b, int c, int64_t i, int64_t row)
+GDN_INLINE bool wins(const gdn_set_rows_call &p, int b, int c, int64_t i, int64_t row)
 {
     if (p.table) {
         uint32_t at = hash(row);
@@ -63,7 +64,7 @@ GDN_INLINE bool wins(const gdn_gpu_set_rows &p, int b, int c, int64_t i, int64_t
         }
         return true;
     }
-    // Each warp checks all rows that follow, at most GDN_GPU_ROWS_FEW, so no block-wide exchange is needed.
+    // Each warp checks all rows that follow, at most GDN_ROWS_COMPARED, so no block-wide exchange is needed.
     int later = 0;
     for (int64_t n = i + 1 + ((int)threadIdx.x & 31); n < p.n_rows; n += 32) later |= index_at(p, b, c, n) == row;
     return !__any_sync(GDN_FULL_WARP, later);
@@ -104,20 +105,20 @@ GDN_INLINE void move(char *dst, uint64_t src, int64_t bytes, bool wide)
         store_16bit(dst + 2 * (uint64_t)n, __ldg((const unsigned short *)(src + 2 * (uint64_t)n)));
 }
 
-GDN_KERNEL(gdn_cuda_rows_write, gdn_gpu_set_rows, GDN_BLOCKS(GDN_CUDA_ROWS_THREADS, 7))
+GDN_KERNEL(gdn_cuda_rows_write, gdn_set_rows_call, GDN_BLOCKS(GDN_CUDA_ROWS_THREADS, 7))
 {
     const int64_t item = blockIdx.x, piece = item % p.blocks, row_number = item / p.blocks;
     const int64_t i = row_number % p.n_rows, batch = row_number / p.n_rows;
-    const int b = (int)(batch / p.n_batch1), c = (int)(batch % p.n_batch1), me = (int)threadIdx.x, lane = me & 31;
+    const int b = (int)(batch / p.n_batch[1]), c = (int)(batch % p.n_batch[1]), me = (int)threadIdx.x, lane = me & 31;
 
     // 1: target
-    const int ib = b % p.index_batch0, ic = c % p.index_batch1;
+    const int ib = b % p.index_batch[0], ic = c % p.index_batch[1];
     const int64_t row = index_at(p, ib, ic, i);
-    if (row < GDN_GPU_NONE || row >= p.n_rows_dst) report(p.bad, GDN_GPU_BAD_INDEX);
+    if (row < GDN_NONE || row >= p.n_rows_dst) report(p.bad, GDN_BAD_INDEX);
     if (row < 0 || row >= p.n_rows_dst || !wins(p, ib, ic, i, row)) return;
     const int64_t begin = piece * GDN_CUDA_ROWS_PIECE;
     const int64_t n = p.n_columns - begin < GDN_CUDA_ROWS_PIECE ? p.n_columns - begin : GDN_CUDA_ROWS_PIECE;
-    const uint64_t src_bytes = p.src_dtype == GDN_GPU_F32 ? 4 : 2, dst_bytes = p.dst_dtype == GDN_GPU_F32 ? 4 : 2;
+    const uint64_t src_bytes = p.src_dtype == GDN_F32 ? 4 : 2, dst_bytes = p.dst_dtype == GDN_F32 ? 4 : 2;
     const uint64_t src = p.src + (uint64_t)(b * p.src_stride[0] + c * p.src_stride[1] + i * p.src_stride[2]) +
                          src_bytes * (uint64_t)begin;
     char *const dst_row = p.dst + (uint64_t)(b * p.dst_stride[0] + c * p.dst_stride[1] + row * p.dst_stride[2]);
@@ -126,11 +127,11 @@ GDN_KERNEL(gdn_cuda_rows_write, gdn_gpu_set_rows, GDN_BLOCKS(GDN_CUDA_ROWS_THREA
     // 2: load, 3: convert and store
     if (p.src_dtype == p.dst_dtype) { // copy the bits
         move(dst, src, (int64_t)src_bytes * n, p.wide);
-    } else if (p.dst_dtype == GDN_GPU_Q8_0) {
+    } else if (p.dst_dtype == GDN_Q8_0) {
         for (int64_t j = me / 32; j < n / 32; j += GDN_CUDA_ROWS_THREADS / 32)
             store_q8_0(dst_row + 34 * (uint64_t)(begin / 32 + j),
                        read_element(src + src_bytes * (uint64_t)(32 * j + lane), p.src_dtype), lane);
-    } else if (p.wide && p.src_dtype == GDN_GPU_F32) { // four columns per lane
+    } else if (p.wide && p.src_dtype == GDN_F32) { // four columns per lane
         const int64_t whole = n / 4;
         for (int64_t j = me; j < whole; j += GDN_CUDA_ROWS_THREADS) {
             const float4 x = read_float4(src + 16 * (uint64_t)j);

@@ -286,7 +286,7 @@ static void explain_blocks(const gdn_gpu_driver *driver, gdn_kernel kernel, char
     }
 }
 
-void gdn_gpu_describe_plan(const gdn_context *ctx, gdn_kernel kernel, const void *problem, const gdn_plan *plan,
+void gdn_gpu_describe_plan(const gdn_context *ctx, const gdn_problem *problem, const gdn_plan *plan,
                            gdn_capability *capability)
 {
     const gdn_gpu_context *dev = ctx->state;
@@ -295,8 +295,8 @@ void gdn_gpu_describe_plan(const gdn_context *ctx, gdn_kernel kernel, const void
     capability->emulated = dev->about->emulated;
     gdn_gpu_name_plan(ctx, plan, capability->implementation);
     (void)snprintf(capability->reason, sizeof capability->reason, "%s", dev->variant.reason);
-    if (plan->refused == GDN_REFUSED_BLOCKS) explain_blocks(driver, kernel, capability->reason);
-    else if (plan->refused) driver->explain(dev, kernel, problem, plan, capability->reason);
+    if (plan->refused == GDN_REFUSED_BLOCKS) explain_blocks(driver, problem->kernel, capability->reason);
+    else if (plan->refused) driver->explain(dev, problem, plan, capability->reason);
 }
 
 /* ---- Buffers for programs ---------------------------------------------------------------------------- */
@@ -378,19 +378,18 @@ gdn_status gdn_gpu_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_t 
 
 /* ---- Calls ------------------------------------------------------------------------------------------ */
 
-void gdn_gpu_plan(const gdn_context *ctx, gdn_kernel kernel, const void *problem, gdn_plan *plan)
+void gdn_gpu_plan(const gdn_context *ctx, const gdn_problem *problem, gdn_plan *plan)
 {
-    driver_of(ctx->backend)->plan[kernel](ctx, problem, plan);
+    driver_of(ctx->backend)->plan[problem->kernel](ctx, problem, plan);
 }
 
-gdn_status gdn_gpu_run(gdn_context *ctx, gdn_kernel kernel, const void *problem, const gdn_plan *plan,
-                       gdn_stream stream)
+gdn_status gdn_gpu_run(gdn_context *ctx, const gdn_problem *problem, const gdn_plan *plan, gdn_stream stream)
 {
     const gdn_gpu_driver *driver = driver_of(ctx->backend);
     gdn_gpu_scope scope;
-    gdn_status status = driver->makes_all ? GDN_OK : gdn_gpu_self_test_plan(ctx, kernel, plan, stream != NULL);
+    gdn_status status = driver->makes_all ? GDN_OK : gdn_gpu_self_test_plan(ctx, problem->kernel, plan, stream != NULL);
     if (status || (status = enter(driver, ctx->state, &scope))) return status;
-    status = driver->run[kernel](ctx->state, problem, plan, stream);
+    status = driver->run[problem->kernel](ctx->state, problem, plan, stream);
     leave(driver, ctx->state, &scope);
     return status;
 }

@@ -82,16 +82,16 @@ typedef struct gdn_gpu_driver {
     /* The name of a plan's variant; NULL if variants and constants identify the pipeline. */
     const char *(*pipeline_name)(int32_t variant);
     /* The reason for refusing a plan, other than GDN_REFUSED_BLOCKS; NULL if there are no others. */
-    void (*explain)(const void *device, gdn_kernel kernel, const void *problem, const gdn_plan *plan,
-                    char reason[GDN_REASON_MAX]);
+    void (*explain)(const void *device, const gdn_problem *problem, const gdn_plan *plan, char reason[GDN_REASON_MAX]);
     /* Fills in the record, whose `data` is the span's. release returns 0 if the device may still use the buffer. */
     gdn_status (*allocate)(void *device, uint64_t bytes, gdn_gpu_buffer *buffer);
     int (*release)(void *device, gdn_gpu_buffer *buffer);
     gdn_status (*write)(void *device, const gdn_span *span, uint64_t offset, const void *source, uint64_t bytes);
     gdn_status (*read)(void *device, const gdn_span *span, uint64_t offset, void *target, uint64_t bytes);
-    /* Of each kernel. A problem is that kernel's gdn_<stem>_problem. */
-    void (*plan[GDN_KERNEL_COUNT])(const gdn_context *ctx, const void *problem, gdn_plan *plan);
-    gdn_status (*run[GDN_KERNEL_COUNT])(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream);
+    /* Of each kernel. */
+    void (*plan[GDN_KERNEL_COUNT])(const gdn_context *ctx, const gdn_problem *problem, gdn_plan *plan);
+    gdn_status (*run[GDN_KERNEL_COUNT])(void *device, const gdn_problem *problem, const gdn_plan *plan,
+                                        gdn_stream stream);
     gdn_status (*wait)(void *device, gdn_stream stream);
     gdn_status (*take_report)(void *device); /* BAD_MAP once per occurrence, DEVICE_LOST permanently. Does not wait. */
 } gdn_gpu_driver;
@@ -105,16 +105,15 @@ gdn_status gdn_gpu_describe_context(const gdn_context *ctx, gdn_device_info *dev
                                     gdn_implementation_info *implementation);
 gdn_status gdn_gpu_open(gdn_context *ctx, const gdn_context_desc *desc, uint32_t implementation);
 void gdn_gpu_close(gdn_context *ctx);
-void gdn_gpu_describe_plan(const gdn_context *ctx, gdn_kernel kernel, const void *problem, const gdn_plan *plan,
+void gdn_gpu_describe_plan(const gdn_context *ctx, const gdn_problem *problem, const gdn_plan *plan,
                            gdn_capability *capability);
 gdn_status gdn_gpu_buffer_create(gdn_context *ctx, uint64_t bytes, gdn_span *span);
 gdn_status gdn_gpu_buffer_destroy(gdn_context *ctx, const gdn_span *span);
 gdn_status gdn_gpu_buffer_write(gdn_context *ctx, const gdn_span *span, uint64_t offset, const void *source,
                                 uint64_t bytes);
 gdn_status gdn_gpu_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_t offset, void *target, uint64_t bytes);
-void gdn_gpu_plan(const gdn_context *ctx, gdn_kernel kernel, const void *problem, gdn_plan *plan);
-gdn_status gdn_gpu_run(gdn_context *ctx, gdn_kernel kernel, const void *problem, const gdn_plan *plan,
-                       gdn_stream stream);
+void gdn_gpu_plan(const gdn_context *ctx, const gdn_problem *problem, gdn_plan *plan);
+gdn_status gdn_gpu_run(gdn_context *ctx, const gdn_problem *problem, const gdn_plan *plan, gdn_stream stream);
 gdn_status gdn_gpu_synchronize(gdn_context *ctx, gdn_stream stream);
 gdn_status gdn_gpu_poll(gdn_context *ctx);
 

@@ -39,6 +39,6 @@ GDN_INLINE float nearest_f16(float x)
 GDN_INLINE float nearest_bf16(float x) { return from_bf16(to_bf16(x)); }
 #endif
 
-GDN_INLINE int element_bytes(int dtype) { return dtype == GDN_GPU_F32 ? 4 : 2; }
+GDN_INLINE int element_bytes(int dtype) { return dtype == GDN_F32 ? 4 : 2; }
 
 #endif

@@ -6,17 +6,16 @@
 #include <math.h>
 #include <string.h>
 
-typedef gdn_gated_delta_net_problem problem_t;
-
 /* Compares floats as bits, because the caller's floating-point mode may trap. */
-int gdn_gpu_has_forms(const problem_t *p)
+int gdn_gpu_has_forms(const gdn_gated_delta_net_call *p)
 {
     static const float one = 1;
-    return p->qk_norm || p->g_form != GDN_G_LOG || p->beta_form != GDN_BETA_PLAIN ||
+    return p->qk_norm || p->gate_input != GDN_G_LOG || p->beta_input != GDN_BETA_PLAIN ||
            memcmp(&p->beta_factor, &one, sizeof one) || gdn_has_read_key(p);
 }
 
-void gdn_gpu_plan_gated_delta_net(const gdn_gpu_device *dev, const problem_t *p, uint32_t values, gdn_plan *plan)
+void gdn_gpu_plan_gated_delta_net(const gdn_gpu_device *dev, const gdn_gated_delta_net_call *p, uint32_t values,
+                                  gdn_plan *plan)
 {
     plan->workspace_bytes = dev->params_bytes;
     plan->blocks = gdn_gpu_parts((uint64_t)p->head_dim_v, values);
@@ -24,79 +23,12 @@ void gdn_gpu_plan_gated_delta_net(const gdn_gpu_device *dev, const problem_t *p,
     if ((uint64_t)plan->n_items > dev->most_blocks) plan->refused = GDN_REFUSED_BLOCKS;
 }
 
-gdn_gpu_gated_delta_net gdn_gpu_params_gated_delta_net(const gdn_gpu_device *dev, const problem_t *p,
-                                                       const gdn_plan *plan)
+gdn_gated_delta_net_call gdn_gpu_call_gated_delta_net(const gdn_gpu_device *dev, const gdn_problem *problem,
+                                                      const gdn_plan *plan)
 {
-    gdn_gpu_gated_delta_net x = {
-        .q = gdn_gpu_tokens_of(dev, &p->q),
-        .k = gdn_gpu_tokens_of(dev, &p->k),
-        .v = gdn_gpu_tokens_of(dev, &p->v),
-        .g = gdn_gpu_tokens_of(dev, &p->g),
-        .beta = gdn_gpu_tokens_of(dev, &p->beta),
-        .result = gdn_gpu_tokens_of(dev, &p->out),
-        .ssm_a = gdn_gpu_tokens_of(dev, &p->ssm_a),
-        .dt_bias = gdn_gpu_tokens_of(dev, &p->dt_bias),
-        .read_key = gdn_gpu_tokens_of(dev, &p->read_key),
-        .state_in = gdn_gpu_pool_of(dev, &p->state_in),
-        .state_out = gdn_gpu_pool_of(dev, &p->state_out),
-        .seq_start = gdn_gpu_address(dev, &p->seq_start),
-        .state_src = gdn_gpu_address(dev, &p->state_src),
-        .state_dst = gdn_gpu_address(dev, &p->state_dst),
-        .position = gdn_gpu_address(dev, &p->position),
-        .state_checkpoint = gdn_gpu_address(dev, &p->checkpoints.map),
-        .log = { .base = gdn_gpu_address(dev, &p->log.at), .row = p->log.stride_row, .line = p->log.stride_slot },
-        .log_row = gdn_gpu_address(dev, &p->log.row),
-        .base_position = gdn_gpu_address(dev, &p->log.base_position),
-        .commit = gdn_gpu_address(dev, &p->log.commit),
-        .parent = gdn_gpu_address(dev, &p->parent),
-        .bad = dev->bad,
-        .n_seqs = p->n_seqs,
-        .n_tokens = p->n_tokens,
-        .n_heads_k = p->n_heads_k,
-        .n_heads_v = p->n_heads_v,
-        .head_dim_k = p->head_dim_k,
-        .head_dim_v = p->head_dim_v,
-        .head_map = p->head_map,
-        .n_snapshots = p->n_snapshots,
-        .slots_in = p->state_in.n_slots,
-        .entries_in = p->state_in.n_rows * p->state_in.n_slots,
-        .slots_out = p->state_out.n_slots,
-        .entries_out = p->state_out.n_rows * p->state_out.n_slots,
-        .q_dtype = p->q.dtype,
-        .k_dtype = p->k.dtype,
-        .v_dtype = p->v.dtype,
-        .g_dtype = p->g.dtype,
-        .beta_dtype = p->beta.dtype,
-        .result_dtype = p->out.dtype,
-        .ssm_a_dtype = p->ssm_a.dtype,
-        .dt_bias_dtype = p->dt_bias.dtype,
-        .read_key_dtype = p->read_key.dtype,
-        .qk_norm = p->qk_norm,
-        .norm_add = p->norm_add,
-        .norm_most = p->norm_most,
-        .g_form = p->g_form,
-        .beta_form = p->beta_form,
-        .beta_factor = p->beta_factor,
-        .lower_bound = p->lower_bound,
-        .key_major = p->state_layout == GDN_STATE_KV,
-        .blocks = (int32_t)plan->blocks,
-        .even_tokens = p->n_tokens / p->n_seqs,
-        .scale = p->scale,
-        .checkpoint_interval = p->checkpoints.interval,
-        .n_checkpoints = p->checkpoints.n,
-        .state_dtype = p->state_in.dtype,
-        .state_interval = p->state_interval,
-        .log_rows = p->log.n_rows,
-        .log_entries = p->log.n_slots,
-        .has = (p->seq_start.data ? GDN_GPU_HAS_SEQ_START : 0) | (p->state_src.data ? GDN_GPU_HAS_SRC : 0) |
-               (p->state_dst.data ? GDN_GPU_HAS_DST : 0) | (p->dt_bias.at.data ? GDN_GPU_HAS_BIAS : 0) |
-               (p->position.data ? GDN_GPU_HAS_POSITION : 0) |
-               (p->log.base_position.data ? GDN_GPU_HAS_BASE_POSITION : 0) |
-               (p->log.row.data ? GDN_GPU_HAS_LOG_ROW : 0) | (p->log.commit.data ? GDN_GPU_HAS_COMMIT : 0) |
-               (p->tree ? GDN_GPU_TREE : 0) | (p->parent.data ? GDN_GPU_HAS_PARENT : 0) |
-               (p->ssm_a.at.data ? GDN_GPU_HAS_SSM_A : 0) | (gdn_has_read_key(p) ? GDN_GPU_HAS_READ_KEY : 0),
-    };
-    x.has |= gdn_gpu_one_pool(&p->state_in.at, &p->state_out.at, &x.pool_offset);
+    gdn_gated_delta_net_call x = problem->gated_delta_net;
+    x.bad = dev->bad;
+    x.blocks = (int32_t)plan->blocks;
     return x;
 }
 

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "gdn/gdn.h"
-#include "gpu/params.h"
+#include "gpu/probe_call.h"
 
 enum {
     GDN_PROBE_OPERANDS = 8192,

@@ -2,7 +2,7 @@
 #ifndef GDN_GPU_PROBE_RESULTS_H
 #define GDN_GPU_PROBE_RESULTS_H
 
-#include "gpu/params.h"
+#include "gpu/probe_call.h"
 #include "numerics/elementary.h"
 
 /* In the order of metal/probe.metal and the others. */

@@ -110,31 +110,25 @@ static void name_pipeline(const gdn_context *ctx, gdn_kernel kernel, const gdn_p
 
 /* ---- A call ---- */
 
-typedef union problem_t {
-    gdn_gated_delta_net_problem gated_delta_net;
-    gdn_ssm_conv_problem ssm_conv;
-    gdn_set_rows_problem set_rows;
-} problem_t;
-
 /* Makes a call and its plan from the call's number, over memory of the context. */
-static gdn_status plan_call(const gdn_context *ctx, int number, void *data, gdn_gpu_test_call *call, problem_t *p,
+static gdn_status plan_call(const gdn_context *ctx, int number, void *data, gdn_gpu_test_call *call, gdn_problem *p,
                             gdn_plan *plan)
 {
     gdn_status status = GDN_OK;
     gdn_gpu_test_call_of(number, data, call);
     switch (call->kernel) {
     case GDN_KERNEL_gated_delta_net:
-        status = gdn_gated_delta_net_prepare(ctx, &call->args.gated_delta_net, plan, &p->gated_delta_net);
+        status = gdn_gated_delta_net_prepare(ctx, &call->args.gated_delta_net, plan, p);
         break;
-    case GDN_KERNEL_ssm_conv: status = gdn_ssm_conv_prepare(ctx, &call->args.ssm_conv, plan, &p->ssm_conv); break;
-    case GDN_KERNEL_set_rows: status = gdn_set_rows_prepare(ctx, &call->args.set_rows, plan, &p->set_rows); break;
+    case GDN_KERNEL_ssm_conv: status = gdn_ssm_conv_prepare(ctx, &call->args.ssm_conv, plan, p); break;
+    case GDN_KERNEL_set_rows: status = gdn_set_rows_prepare(ctx, &call->args.set_rows, plan, p); break;
     }
     return status;
 }
 
 typedef struct test_t {
     gdn_gpu_test_call call;
-    problem_t p;
+    gdn_problem p;
     gdn_plan plan;
     unsigned char *host; /* of GDN_SELF_TEST_BYTES, 64-byte aligned */
 } test_t;
@@ -149,7 +143,7 @@ static gdn_status expected_of(int number, unsigned char *host, uint64_t *digest)
     gdn_gpu_test_fill(&x->call, host); /* first: the reference reads maps when it plans */
     const uint64_t before = gdn_gpu_test_digest(&x->call, host);
     gdn_status status = plan_call(&reference, number, host, &x->call, &x->p, &x->plan);
-    if (!status) status = gdn_backend_reference.run(&reference, x->call.kernel, &x->p, &x->plan, NULL);
+    if (!status) status = gdn_backend_reference.run(&reference, &x->p, &x->plan, NULL);
     *digest = gdn_gpu_test_digest(&x->call, host);
     if (!status && *digest == before)
         status = gdn_fail(GDN_INTERNAL, "self-test %d: the reference writes nothing", number);
@@ -167,7 +161,7 @@ static gdn_status judge(gdn_context *ctx, const gdn_span *memory, int number, co
     if (status) return status;
     gdn_gpu_test_fill(call, host);
     if (!(status = ctx->backend->buffer_write(ctx, memory, 0, host, call->bytes)) &&
-        !(status = ctx->backend->run(ctx, call->kernel, &x->p, &x->plan, NULL)) &&
+        !(status = ctx->backend->run(ctx, &x->p, &x->plan, NULL)) &&
         !(status = ctx->backend->buffer_read(ctx, memory, call->written, host + call->written,
                                              call->bytes - call->written))) {
         const uint64_t got = gdn_gpu_test_digest(call, host);

@@ -3,27 +3,25 @@
 #include "gpu/self_test.h"
 #include "gpu/plan.h"
 
-typedef gdn_set_rows_problem problem_t;
-
-static uint64_t index_batches(const problem_t *p)
+static uint64_t index_batches(const gdn_set_rows_call *p)
 {
     return gdn_gpu_product((uint64_t)p->index_batch[0], (uint64_t)p->index_batch[1]);
 }
 
 /* Slots of one index batch's table: a power of two, at least twice the rows. 0 = no table. */
-static uint64_t slots(const problem_t *p)
+static uint64_t slots(const gdn_set_rows_call *p)
 {
-    uint64_t n = 2 * GDN_GPU_ROWS_FEW;
-    if (p->n_rows <= GDN_GPU_ROWS_FEW) return 0;
+    uint64_t n = 2 * GDN_ROWS_COMPARED;
+    if (p->n_rows <= GDN_ROWS_COMPARED) return 0;
     while (n < 2 * (uint64_t)p->n_rows) n *= 2;
     return n;
 }
 
-void gdn_gpu_plan_set_rows(const gdn_gpu_device *dev, const problem_t *p, uint32_t piece, gdn_plan *plan)
+void gdn_gpu_plan_set_rows(const gdn_gpu_device *dev, const gdn_set_rows_call *p, uint32_t piece, gdn_plan *plan)
 {
     const uint64_t rows =
         gdn_gpu_product(gdn_gpu_product((uint64_t)p->n_batch[0], (uint64_t)p->n_batch[1]), (uint64_t)p->n_rows);
-    plan->form = p->n_rows > GDN_GPU_ROWS_FEW ? GDN_FORM_TABLE : GDN_FORM_COMPARE;
+    plan->form = p->n_rows > GDN_ROWS_COMPARED ? GDN_FORM_TABLE : GDN_FORM_COMPARE;
     plan->blocks = gdn_gpu_parts((uint64_t)p->n_columns, piece);
     plan->n_items = (int64_t)gdn_gpu_product(rows, plan->blocks);
     plan->table_slots = p->n_rows > 1 << 30 ? 0 : slots(p);
@@ -33,49 +31,31 @@ void gdn_gpu_plan_set_rows(const gdn_gpu_device *dev, const problem_t *p, uint32
     else plan->workspace_bytes = dev->params_bytes + 4 * words;
 }
 
-gdn_gpu_set_rows gdn_gpu_params_set_rows(const gdn_gpu_device *dev, const problem_t *p, const gdn_plan *plan)
+gdn_set_rows_call gdn_gpu_call_set_rows(const gdn_gpu_device *dev, const gdn_problem *problem, const gdn_plan *plan)
 {
-    gdn_gpu_set_rows x = {
-        .src = gdn_gpu_address(dev, &p->src),
-        .dst = gdn_gpu_address(dev, &p->dst),
-        .index = gdn_gpu_address(dev, &p->index),
-        .bad = dev->bad,
-        .n_columns = p->n_columns,
-        .n_rows = p->n_rows,
-        .n_rows_dst = p->n_rows_dst,
-        .src_stride = { p->src_stride[0], p->src_stride[1], p->src_stride[2] },
-        .dst_stride = { p->dst_stride[0], p->dst_stride[1], p->dst_stride[2] },
-        .index_stride = { p->index_stride[0], p->index_stride[1], p->index_stride[2] },
-        .blocks = (int64_t)plan->blocks,
-        .table_words = (int64_t)(index_batches(p) * plan->table_slots),
-        .n_batch1 = (int32_t)p->n_batch[1],
-        .index_batch0 = (int32_t)p->index_batch[0],
-        .index_batch1 = (int32_t)p->index_batch[1],
-        .src_dtype = p->src_dtype,
-        .dst_dtype = p->dst_dtype,
-        .index_dtype = p->index_dtype,
-    };
+    gdn_set_rows_call x = problem->set_rows;
+    x.bad = dev->bad;
+    x.blocks = (int64_t)plan->blocks;
+    x.table_words = (int64_t)(index_batches(&x) * plan->table_slots);
     if (plan->table_slots) {
-        const uint64_t workspace = gdn_gpu_address(dev, &p->workspace);
-        x.table = workspace ? workspace + dev->params_bytes : 0;
+        x.table = problem->workspace ? problem->workspace + dev->params_bytes : 0;
         x.table_mask = (uint32_t)plan->table_slots - 1;
-        x.has = GDN_GPU_HAS_TABLE;
+        x.has = GDN_HAS_TABLE;
     }
     uint64_t bits = x.src | x.dst;
-    for (int i = 0; i < 3; i++) bits |= (uint64_t)p->src_stride[i] | (uint64_t)p->dst_stride[i];
+    for (int i = 0; i < 3; i++) bits |= (uint64_t)x.src_stride[i] | (uint64_t)x.dst_stride[i];
     x.wide = bits % 16 == 0;
     return x;
 }
 
-uint64_t gdn_gpu_clear_blocks(const gdn_gpu_set_rows *params, uint32_t threads)
+uint64_t gdn_gpu_clear_blocks(const gdn_set_rows_call *call, uint32_t threads)
 {
-    return gdn_gpu_parts((uint64_t)params->table_words, threads);
+    return gdn_gpu_parts((uint64_t)call->table_words, threads);
 }
 
-uint64_t gdn_gpu_enter_blocks(const gdn_gpu_set_rows *params, uint32_t threads)
+uint64_t gdn_gpu_enter_blocks(const gdn_set_rows_call *call, uint32_t threads)
 {
-    return gdn_gpu_parts((uint64_t)params->index_batch0 * (uint64_t)params->index_batch1 * (uint64_t)params->n_rows,
-                         threads);
+    return gdn_gpu_parts(index_batches(call) * (uint64_t)call->n_rows, threads);
 }
 
 /* ---- Self-test calls ---- */

@@ -3,86 +3,47 @@
 #include "gpu/self_test.h"
 #include "gpu/plan.h"
 
-typedef gdn_ssm_conv_problem problem_t;
-
 enum { CHUNK = 64, SHORT = 16 }; /* tokens of a piece; sequences of up to SHORT tokens on average are not split */
 
-/* The number of rows; 0 without a history. A kernel of width 1 has rows without slots. */
-static int32_t rows(const gdn_state_view *history) { return history->at.data ? history->n_rows : 0; }
-
-void gdn_gpu_plan_ssm_conv(const gdn_gpu_device *dev, const problem_t *p, uint32_t threads, gdn_plan *plan)
+void gdn_gpu_plan_ssm_conv(const gdn_gpu_device *dev, const gdn_ssm_conv_call *p, uint32_t threads, gdn_plan *plan)
 {
     const uint64_t pieces = gdn_gpu_parts((uint64_t)p->n_tokens, CHUNK),
                    blocks = gdn_gpu_parts((uint64_t)p->n_channels, threads);
     const uint64_t of_pieces = pieces * blocks, of_sequences = (uint64_t)p->n_seqs * blocks;
-    const int maps = p->seq_start.data || p->position.data || p->history_src.data || p->history_dst.data;
+    const int maps = (p->has & (GDN_HAS_SEQ_START | GDN_HAS_POSITION | GDN_HAS_SRC | GDN_HAS_DST)) != 0;
     const int any = !dev->most_rounds || (uint64_t)p->n_tokens <= dev->most_rounds; /* one sequence may have all */
-    const int cut = !p->tree && ((int64_t)p->n_tokens > SHORT * (int64_t)p->n_seqs || !any); /* a tree has no pieces */
+    const int cut = !(p->has & GDN_HAS_TREE) &&
+                    ((int64_t)p->n_tokens > SHORT * (int64_t)p->n_seqs || !any); /* a tree has no pieces */
     plan->cut = cut;
     plan->form = cut ? GDN_FORM_PIECES : GDN_FORM_SEQUENCES;
     plan->blocks = blocks;
     plan->n_items = (int64_t)(cut ? of_pieces : of_sequences);
     /* Pieces check only the sequences that they overlap. The second launch visits each sequence, and so finds the other
      * bad map values too. Without a history and without maps it has nothing to do. */
-    if (cut) plan->n_after = rows(&p->history_out) ? (int64_t)of_sequences : maps ? p->n_seqs : 0;
+    if (cut) plan->n_after = p->history_out.n_entries ? (int64_t)of_sequences : maps ? p->n_seqs : 0;
     plan->workspace_bytes = dev->params_bytes;
     if (of_sequences > dev->most_blocks || of_pieces > dev->most_blocks) plan->refused = GDN_REFUSED_BLOCKS;
 }
 
-gdn_gpu_ssm_conv gdn_gpu_params_ssm_conv(const gdn_gpu_device *dev, const problem_t *p, const gdn_plan *plan)
+gdn_ssm_conv_call gdn_gpu_call_ssm_conv(const gdn_gpu_device *dev, const gdn_problem *problem, const gdn_plan *plan)
 {
-    gdn_gpu_ssm_conv x = {
-        .x = gdn_gpu_tokens_of(dev, &p->x),
-        .result = gdn_gpu_tokens_of(dev, &p->out),
-        .history_in = gdn_gpu_pool_of(dev, &p->history_in),
-        .history_out = gdn_gpu_pool_of(dev, &p->history_out),
-        .weight = gdn_gpu_address(dev, &p->weight),
-        .bias = gdn_gpu_address(dev, &p->bias),
-        .weight_channel = p->weight_stride_channel,
-        .weight_tap = p->weight_stride_tap,
-        .seq_start = gdn_gpu_address(dev, &p->seq_start),
-        .position = gdn_gpu_address(dev, &p->position),
-        .history_src = gdn_gpu_address(dev, &p->history_src),
-        .history_dst = gdn_gpu_address(dev, &p->history_dst),
-        .history_checkpoint = gdn_gpu_address(dev, &p->checkpoints.map),
-        .parent = gdn_gpu_address(dev, &p->parent),
-        .checkpoint_interval = p->checkpoints.interval,
-        .n_checkpoints = p->checkpoints.n,
-        .bad = dev->bad,
-        .n_seqs = p->n_seqs,
-        .n_tokens = p->n_tokens,
-        .n_channels = p->n_channels,
-        .n_entries = p->n_slots,
-        .rows_in = rows(&p->history_in),
-        .rows_out = rows(&p->history_out),
-        .kernel_width = p->kernel_width,
-        .silu = p->silu,
-        .part = plan->cut ? GDN_GPU_CONV_PIECES : GDN_GPU_CONV_WHOLE,
-        .x_dtype = p->x.dtype,
-        .weight_dtype = p->weight_dtype,
-        .bias_dtype = p->bias_dtype,
-        .result_dtype = p->out.dtype,
-        .history_dtype = p->history_out.dtype,
-        .blocks = (int32_t)plan->blocks,
-        .chunk = CHUNK,
-        .even_tokens = p->n_tokens / p->n_seqs,
-        .has = (p->seq_start.data ? GDN_GPU_HAS_SEQ_START : 0) | (p->history_src.data ? GDN_GPU_HAS_SRC : 0) |
-               (p->history_dst.data ? GDN_GPU_HAS_DST : 0) | (p->position.data ? GDN_GPU_HAS_POSITION : 0) |
-               (p->bias.data ? GDN_GPU_HAS_BIAS : 0) | (p->tree ? GDN_GPU_TREE : 0) |
-               (p->parent.data ? GDN_GPU_HAS_PARENT : 0),
-    };
-    x.has |= gdn_gpu_one_pool(&p->history_in.at, &p->history_out.at, &x.pool_offset);
-    x.same_pool = dev->address ? x.history_in.base == x.history_out.base : (x.has & GDN_GPU_ONE_POOL) && !x.pool_offset;
-    const int64_t element = p->weight_dtype == GDN_F32 ? 4 : 2;
-    x.wide_weight = x.weight_tap == element && (x.weight | (uint64_t)x.weight_channel) % (4 * (uint64_t)element) == 0;
+    gdn_ssm_conv_call x = problem->ssm_conv;
+    const int64_t element = x.weight_dtype == GDN_F32 ? 4 : 2;
+    x.bad = dev->bad;
+    x.part = plan->cut ? GDN_CONV_PIECES : GDN_CONV_WHOLE;
+    x.blocks = (int32_t)plan->blocks;
+    x.chunk = CHUNK;
+    x.same_pool = dev->addresses ? x.history.data == x.history_out.data : (x.has & GDN_HAS_ONE_POOL) && !x.pool_offset;
+    x.wide_weight =
+        x.weight_stride_tap == element && (x.weight | (uint64_t)x.weight_stride_channel) % (4 * (uint64_t)element) == 0;
     return x;
 }
 
-gdn_gpu_ssm_conv gdn_gpu_history_ssm_conv(const gdn_gpu_ssm_conv *pieces)
+gdn_ssm_conv_call gdn_gpu_call_history(const gdn_ssm_conv_call *pieces)
 {
-    gdn_gpu_ssm_conv x = *pieces;
-    x.part = GDN_GPU_CONV_HISTORY;
-    if (!x.rows_out) x.blocks = 1; /* this launch only checks maps */
+    gdn_ssm_conv_call x = *pieces;
+    x.part = GDN_CONV_HISTORY;
+    if (!x.history_out.n_entries) x.blocks = 1; /* this launch only checks maps */
     return x;
 }
 

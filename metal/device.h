@@ -56,7 +56,7 @@ typedef struct gdn_metal_device {
     gdn_id ring[GDN_METAL_RING]; /* our command buffers that may not be done, retained */
     uint32_t ring_next;
     gdn_id bad_buffer; /* shared memory */
-    uint32_t *bad;     /* GDN_GPU_BAD_WORDS words that kernels set */
+    uint32_t *bad;     /* GDN_BAD_WORDS words that kernels set */
     _Atomic int lost;
     pthread_mutex_t ring_lock; /* gdn_poll() reads the ring on any thread */
 } gdn_metal_device;
@@ -127,15 +127,20 @@ typedef struct gdn_metal_dispatch {
 } gdn_metal_dispatch;
 /* Runs dispatches on `stream`, or on our own queue if that is NULL. Each reads what the ones before it wrote. */
 gdn_status gdn_metal_run(gdn_metal_device *dev, const gdn_metal_dispatch *dispatches, int n, gdn_stream stream);
-void gdn_metal_bind_all(gdn_metal_dispatch *dispatch, const gdn_place *const *operands, uint32_t n);
+/* Binds the operands, in the order of their regions, then the workspace if `workspace` is 1, then the words for bad
+ * maps.
+ * */
+void gdn_metal_bind(gdn_metal_dispatch *dispatch, const gdn_metal_device *dev, const gdn_problem *problem,
+                    int workspace);
 gdn_gpu_device gdn_metal_gpu(void); /* for gpu/plan.h: the same for every device */
 
 /* ---- dispatch_<kernel>.c ---- */
-void gdn_metal_plan_gated_delta_net(const gdn_context *ctx, const void *problem, gdn_plan *plan);
-gdn_status gdn_metal_run_gated_delta_net(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream);
-void gdn_metal_plan_ssm_conv(const gdn_context *ctx, const void *problem, gdn_plan *plan);
-gdn_status gdn_metal_run_ssm_conv(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream);
-void gdn_metal_plan_set_rows(const gdn_context *ctx, const void *problem, gdn_plan *plan);
-gdn_status gdn_metal_run_set_rows(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream);
+void gdn_metal_plan_gated_delta_net(const gdn_context *ctx, const gdn_problem *problem, gdn_plan *plan);
+gdn_status gdn_metal_run_gated_delta_net(void *device, const gdn_problem *problem, const gdn_plan *plan,
+                                         gdn_stream stream);
+void gdn_metal_plan_ssm_conv(const gdn_context *ctx, const gdn_problem *problem, gdn_plan *plan);
+gdn_status gdn_metal_run_ssm_conv(void *device, const gdn_problem *problem, const gdn_plan *plan, gdn_stream stream);
+void gdn_metal_plan_set_rows(const gdn_context *ctx, const gdn_problem *problem, gdn_plan *plan);
+gdn_status gdn_metal_run_set_rows(void *device, const gdn_problem *problem, const gdn_plan *plan, gdn_stream stream);
 
 #endif

@@ -1,15 +1,45 @@
 # cmake -DSOURCES=a:b:... -DROOT=folder -DTEXT=file -DBYTES=file -P embed.cmake
 #
-# Metal compiles one text, without include files. Writes SOURCES, in this order, into one TEXT without the #include
-# "..." between them, and its bytes into BYTES as a list for a C array.
+# Metal compiles one text, without include files. Writes SOURCES, in this order, into one TEXT. Each #include "..." is
+# replaced by the file's text, at its first place. BYTES receives the text's bytes as a list for a C array.
+cmake_minimum_required(VERSION 3.18)
+set(seen "")
+
+# Sets `text_of` to the text of a file, or to nothing if it has been expanded before.
+function(expand source)
+  set(all "")
+  if(NOT source IN_LIST seen)
+    list(APPEND seen "${source}")
+    file(READ "${ROOT}/${source}" text)
+    set(line 1)
+    string(APPEND all "#line 1 \"${source}\"\n")
+    while(text MATCHES "#include \"([^\"\n]+)\"[^\n]*\n")
+      set(include "${CMAKE_MATCH_0}")
+      set(name "${CMAKE_MATCH_1}")
+      string(FIND "${text}" "${include}" at)
+      string(SUBSTRING "${text}" 0 ${at} before)
+      string(LENGTH "${include}" length)
+      math(EXPR at "${at} + ${length}")
+      string(SUBSTRING "${text}" ${at} -1 text)
+      string(REGEX REPLACE "[^\n]" "" lines "${before}")
+      string(LENGTH "${lines}" lines)
+      math(EXPR line "${line} + ${lines} + 1")
+      expand("${name}")
+      string(APPEND all "${before}${text_of}#line ${line} \"${source}\"\n")
+    endwhile()
+    string(APPEND all "${text}\n")
+  endif()
+  set(seen "${seen}" PARENT_SCOPE)
+  set(text_of "${all}" PARENT_SCOPE)
+endfunction()
+
 string(REPLACE ":" ";" sources "${SOURCES}")
-set(all "")
+set(whole "")
 foreach(source IN LISTS sources)
-  file(READ "${ROOT}/${source}" text)
-  string(REGEX REPLACE "#include \"[^\"\n]*\"[^\n]*\n" "" text "${text}")
-  string(APPEND all "#line 1 \"${source}\"\n${text}\n")
+  expand("${source}")
+  string(APPEND whole "${text_of}")
 endforeach()
-file(WRITE "${TEXT}" "${all}")
+file(WRITE "${TEXT}" "${whole}")
 file(READ "${TEXT}" hex HEX)
 string(REGEX REPLACE "(................................)" "\\1\n" hex "${hex}")
 string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")

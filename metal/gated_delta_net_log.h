@@ -7,23 +7,22 @@
 
 // The log entry of a position, and the parts that a simdgroup uses: the key of its key head, the deltas of its value
 // channels, the decays of its head.
-GDN_INLINE device uchar *log_at(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, thread const Item &w,
-                                int position)
+GDN_INLINE device uchar *log_at(constant gdn_gated_delta_net_call &p, thread const DeltaBuffers &b,
+                                thread const Item &w, int position)
 {
-    return b.log + (w.row * p.log.row + position % p.log_entries * p.log.line);
+    return b.log + gdn_log_offset(p, b, w.seq.row, position);
 }
-GDN_INLINE int64_t log_key(constant gdn_gpu_gated_delta_net &p, thread const Item &w)
+GDN_INLINE int64_t log_key(constant gdn_gated_delta_net_call &p, thread const DeltaBuffers &b, thread const Item &w)
 {
-    return 4 * (int64_t(w.kappa) * p.head_dim_k);
+    return 4 * gdn_log_key(p, b, w.kappa);
 }
-GDN_INLINE int64_t log_delta(constant gdn_gpu_gated_delta_net &p, thread const Item &w)
+GDN_INLINE int64_t log_delta(constant gdn_gated_delta_net_call &p, thread const DeltaBuffers &b, thread const Item &w)
 {
-    return 4 * (int64_t(p.n_heads_k) * p.head_dim_k + int64_t(w.h) * p.head_dim_v + w.j);
+    return 4 * (gdn_log_delta(p, b, w.h) + w.j);
 }
-template <bool CHANNEL> GDN_INLINE int64_t log_decay(constant gdn_gpu_gated_delta_net &p, thread const Item &w)
+GDN_INLINE int64_t log_decay(constant gdn_gated_delta_net_call &p, thread const DeltaBuffers &b, thread const Item &w)
 {
-    return 4 * (int64_t(p.n_heads_k) * p.head_dim_k + int64_t(p.n_heads_v) * p.head_dim_v +
-                int64_t(w.h) * (CHANNEL ? p.head_dim_k : 1));
+    return 4 * gdn_log_decay(p, b, w.h);
 }
 
 // A lane's part of one entry.
@@ -33,25 +32,25 @@ template <int NB, int C, bool CHANNEL> struct Logged {
 };
 
 template <int NB, int C, bool CHANNEL, bool GENERAL>
-GDN_INLINE void load_logged(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, thread const Item &w,
+GDN_INLINE void load_logged(constant gdn_gated_delta_net_call &p, thread const DeltaBuffers &b, thread const Item &w,
                             int position, thread Logged<NB, C, CHANNEL> &x)
 {
     device const uchar *entry = log_at(p, b, w, position);
 #pragma unroll
     for (int m = 0; m < NB; m++)
-        x.k[m] = read_row<GENERAL>(entry + log_key(p, w), GDN_GPU_F32, 32 * m + 4 * w.l, p.head_dim_k);
-    if (!CHANNEL) x.decay[0] = float4(read_float(entry + log_decay<CHANNEL>(p, w)));
+        x.k[m] = read_row<GENERAL>(entry + log_key(p, b, w), GDN_F32, 32 * m + 4 * w.l, p.head_dim_k);
+    if (!CHANNEL) x.decay[0] = float4(read_float(entry + log_decay(p, b, w)));
 #pragma unroll
     for (int m = 0; CHANNEL && m < NB; m++)
         x.decay[CHANNEL ? m : 0] =
-            read_row<GENERAL>(entry + log_decay<CHANNEL>(p, w), GDN_GPU_F32, 32 * m + 4 * w.l, p.head_dim_k);
+            read_row<GENERAL>(entry + log_decay(p, b, w), GDN_F32, 32 * m + 4 * w.l, p.head_dim_k);
 #pragma unroll
-    for (int c = 0; c < C; c++) x.delta[c] = c < w.values ? read_float(entry + log_delta(p, w) + 4 * c) : 0.0f;
+    for (int c = 0; c < C; c++) x.delta[c] = c < w.values ? read_float(entry + log_delta(p, b, w) + 4 * c) : 0.0f;
 }
 
 // 1: replays the log, from one position to another. Loads of the next entry are issued before this one's arithmetic.
 template <int NB, int C, bool CHANNEL, bool GENERAL, bool STATE16>
-GDN_INLINE void replay_log_entries(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b,
+GDN_INLINE void replay_log_entries(constant gdn_gated_delta_net_call &p, thread const DeltaBuffers &b,
                                    thread const Item &w, int from, int to, thread float4 (&S)[NB][C])
 {
     if (from >= to) return;
@@ -64,7 +63,7 @@ GDN_INLINE void replay_log_entries(constant gdn_gpu_gated_delta_net &p, thread c
         for (int m = 0; m < NB; m++)
 #pragma unroll
             for (int c = 0; c < C; c++) S[m][c] = update(S[m][c], x.k[m], x.delta[c], x.decay[CHANNEL ? m : 0]);
-        round_state<NB, C, STATE16>(p, at + 1, S);
+        round_state<NB, C, STATE16>(p, b, at + 1, S);
     }
 }
 
@@ -84,23 +83,23 @@ template <bool GENERAL> GDN_INLINE void write_row(device uchar *row, int i, int 
 // 7: log token t. Each eight lanes write the deltas of their value channels. The lanes with value channel 0 write the
 // decay, and for the first value head of a key head also the key.
 template <int NB, int C, bool CHANNEL, bool GENERAL>
-GDN_INLINE void log_token(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, thread const Item &w,
+GDN_INLINE void log_token(constant gdn_gated_delta_net_call &p, thread const DeltaBuffers &b, thread const Item &w,
                           int t, thread const float4 (&k)[NB], thread const float4 (&decay)[CHANNEL ? NB : 1],
                           thread const float (&delta)[C])
 {
-    if (w.row < 0) return;
-    device uchar *entry = log_at(p, b, w, w.position + t);
+    if (w.seq.row < 0) return;
+    device uchar *entry = log_at(p, b, w, w.seq.position + t);
 #pragma unroll
     for (int c = 0; c < C; c++)
-        if (w.l == 0 && c < w.values) write_float(entry + log_delta(p, w) + 4 * c, delta[c]);
+        if (w.l == 0 && c < w.values) write_float(entry + log_delta(p, b, w) + 4 * c, delta[c]);
     if (w.j) return;
-    if (!CHANNEL && w.l == 0) write_float(entry + log_decay<CHANNEL>(p, w), decay[0].x);
+    if (!CHANNEL && w.l == 0) write_float(entry + log_decay(p, b, w), decay[0].x);
 #pragma unroll
     for (int m = 0; CHANNEL && m < NB; m++)
-        write_row<GENERAL>(entry + log_decay<CHANNEL>(p, w), 32 * m + 4 * w.l, p.head_dim_k, decay[CHANNEL ? m : 0]);
-    if (p.head_map ? w.h >= p.n_heads_k : w.h % (p.n_heads_v / p.n_heads_k) != 0) return;
+        write_row<GENERAL>(entry + log_decay(p, b, w), 32 * m + 4 * w.l, p.head_dim_k, decay[CHANNEL ? m : 0]);
+    if (!gdn_logs_key(p, b, w.h)) return;
 #pragma unroll
-    for (int m = 0; m < NB; m++) write_row<GENERAL>(entry + log_key(p, w), 32 * m + 4 * w.l, p.head_dim_k, k[m]);
+    for (int m = 0; m < NB; m++) write_row<GENERAL>(entry + log_key(p, b, w), 32 * m + 4 * w.l, p.head_dim_k, k[m]);
 }
 
 #endif

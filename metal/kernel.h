@@ -4,7 +4,7 @@
 
 #include "metal/language.h"
 #include "metal/shape.h"
-#include "gpu/params.h"
+#include "call/types.h"
 #include "numerics/prepare.h"
 #include "gpu/convert16.h"
 
@@ -23,40 +23,30 @@ GDN_INLINE int map_at(device const uchar *map, bool there, int64_t index, int ab
     return there ? read_int(map + 4 * index) : absent;
 }
 
-// parent_of(): the parent of token t, or GDN_GPU_NONE, counted within the sequence; `first` is the sequence's first
-// token. Then: the number of tokens of the call from the root to token t, and the token on that path with n after it.
-GDN_INLINE int parent_of(device const uchar *parent, bool there, int first, int t)
-{
-    return map_at(parent, there, int64_t(first) + t, t - 1);
-}
-GDN_INLINE int depth_of(device const uchar *parent, bool there, int first, int t)
-{
-    int depth = 0;
-    for (; t >= 0; t = parent_of(parent, there, first, t)) depth++;
-    return depth;
-}
-GDN_INLINE int ancestor_of(device const uchar *parent, bool there, int first, int t, int n)
-{
-    for (; n > 0; n--) t = parent_of(parent, there, first, t);
-    return t;
-}
-
 // Reports a bad map value to the host. The caller skips the sequence or row.
 GDN_INLINE void report(device atomic_uint *bad, int word)
 {
     atomic_store_explicit(bad + word, 1u, memory_order_relaxed);
 }
 
+#include "call/dialect_metal.h"
+#include "call/maps.h"
+
+// Reports an entry that is GDN_BAD. The caller skips it, as all negative ones.
+GDN_INLINE int reported(device atomic_uint *bad, int word, int entry)
+{
+    if (entry == GDN_BAD) report(bad, word);
+    return entry;
+}
+
 // False, and reported, if a parent is not an earlier token of the sequence.
 GDN_INLINE bool is_tree(device const uchar *parent, bool there, int first, int T, device atomic_uint *bad)
 {
-    for (int t = 0; there && t < T; t++) {
-        const int of = parent_of(parent, there, first, t);
-        if (of < GDN_GPU_NONE || of >= t) {
-            report(bad, GDN_GPU_BAD_PARENT);
+    for (int t = 0; there && t < T; t++)
+        if (!gdn_parent_fits(read_int(parent + 4 * (int64_t(first) + t)), t)) {
+            report(bad, GDN_BAD_PARENT);
             return false;
         }
-    }
     return true;
 }
 
@@ -69,18 +59,18 @@ GDN_INLINE float from_f16(uint32_t h)
     return gdn_from_bits(sign | (exponent == 31u ? special : exponent ? normal : small));
 }
 
-GDN_INLINE float from_16bit(uint32_t h, int dtype) { return dtype == GDN_GPU_F16 ? from_f16(h) : from_bf16(h); }
+GDN_INLINE float from_16bit(uint32_t h, int dtype) { return dtype == GDN_F16 ? from_f16(h) : from_bf16(h); }
 
 // One element of type F32, F16 or BF16.
 GDN_INLINE float read_element(device const uchar *at, int dtype)
 {
-    return dtype == GDN_GPU_F32 ? read_float(at) : from_16bit(read_16bit(at), dtype);
+    return dtype == GDN_F32 ? read_float(at) : from_16bit(read_16bit(at), dtype);
 }
 
 GDN_INLINE void write_element(device uchar *at, float x, int dtype)
 {
-    if (dtype == GDN_GPU_F32) write_float(at, x);
-    else write_16bit(at, dtype == GDN_GPU_F16 ? to_f16(x) : to_bf16(x));
+    if (dtype == GDN_F32) write_float(at, x);
+    else write_16bit(at, dtype == GDN_F16 ? to_f16(x) : to_bf16(x));
 }
 
 // ---- Four floats at a time, componentwise.

@@ -1,6 +1,7 @@
 // Runs the device's arithmetic (fma, +, * and a few others) on hard operands. The host compares the results with its
 // own bits (gpu/probe.c).
 #include "metal/kernel.h"
+#include "gpu/probe_call.h"
 
 GDN_KERNEL(gdn_metal_probe_arithmetic, constant gdn_gpu_probe &p [[buffer(0)]],
            device const uchar *operands [[buffer(1)]], device uchar *results [[buffer(2)]], GDN_THREAD)

@@ -8,11 +8,14 @@ gdn_gpu_device gdn_metal_gpu(void)
     return (gdn_gpu_device){ .most_blocks = GDN_METAL_MAX_GROUPS, .most_slots = UINT64_MAX };
 }
 
-void gdn_metal_bind_all(gdn_metal_dispatch *dispatch, const gdn_place *const *operands, uint32_t n)
+void gdn_metal_bind(gdn_metal_dispatch *dispatch, const gdn_metal_device *dev, const gdn_problem *problem,
+                    int workspace)
 {
-    dispatch->n_bindings = n;
+    const uint32_t n = (uint32_t)(problem->n_regions + workspace);
     for (uint32_t i = 0; i < n; i++)
-        dispatch->bindings[i] = (gdn_metal_binding){ operands[i]->data, operands[i]->data ? operands[i]->offset : 0 };
+        dispatch->bindings[i] = (gdn_metal_binding){ problem->regions[i].data, problem->regions[i].offset };
+    dispatch->bindings[n] = (gdn_metal_binding){ dev->bad_buffer, 0 };
+    dispatch->n_bindings = n + 1;
 }
 
 /* Finds out what a stream is by the messages that it responds to, and returns an encoder. */

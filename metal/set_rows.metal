@@ -6,11 +6,12 @@
 // Steps, numbered as in docs/reference/kernels/set_rows.md and in every other version:
 //   1 target   2 load   3 convert and store
 #include "metal/kernel.h"
+#include "call/set_rows.h"
 
-GDN_INLINE int64_t index_at(constant gdn_gpu_set_rows &p, device const uchar *index, int b, int c, int64_t i)
+GDN_INLINE int64_t index_at(constant gdn_set_rows_call &p, device const uchar *index, int b, int c, int64_t i)
 {
     device const uchar *at = index + b * p.index_stride[0] + c * p.index_stride[1] + i * p.index_stride[2];
-    return p.index_dtype == GDN_GPU_I64 ? *(device const int64_t *)at : int64_t(read_int(at));
+    return p.index_dtype == GDN_I64 ? *(device const int64_t *)at : int64_t(read_int(at));
 }
 
 GDN_INLINE uint32_t hash(int64_t row)
@@ -20,26 +21,26 @@ GDN_INLINE uint32_t hash(int64_t row)
 }
 
 // A slot of the hash table: row number + 1, or 0 = empty. All rows that ever hold one slot have the same target.
-GDN_INLINE int64_t slot(constant gdn_gpu_set_rows &p, int b, int c, uint32_t at)
+GDN_INLINE int64_t slot(constant gdn_set_rows_call &p, int b, int c, uint32_t at)
 {
-    const int64_t batch = int64_t(b) * p.index_batch1 + c;
+    const int64_t batch = int64_t(b) * p.index_batch[1] + c;
     return batch * (int64_t(p.table_mask) + 1) + (at & p.table_mask);
 }
 
-GDN_KERNEL(gdn_metal_rows_clear, constant gdn_gpu_set_rows &p [[buffer(0)]], device uint *table [[buffer(1)]],
+GDN_KERNEL(gdn_metal_rows_clear, constant gdn_set_rows_call &p [[buffer(0)]], device uint *table [[buffer(4)]],
            GDN_THREAD)
 {
     const int64_t n = int64_t(group.x) * GDN_METAL_ROWS_THREADS + me;
     if (n < p.table_words) table[n] = 0u;
 }
 
-GDN_KERNEL(gdn_metal_rows_enter, constant gdn_gpu_set_rows &p [[buffer(0)]], device atomic_uint *table [[buffer(1)]],
-           device const uchar *index [[buffer(2)]], GDN_THREAD)
+GDN_KERNEL(gdn_metal_rows_enter, constant gdn_set_rows_call &p [[buffer(0)]], device const uchar *index [[buffer(3)]],
+           device atomic_uint *table [[buffer(4)]], GDN_THREAD)
 {
     const int64_t n = int64_t(group.x) * GDN_METAL_ROWS_THREADS + me;
     const int64_t batch = n / p.n_rows, i = n % p.n_rows;
-    if (batch >= int64_t(p.index_batch0) * p.index_batch1) return;
-    const int b = int(batch / p.index_batch1), c = int(batch % p.index_batch1);
+    if (batch >= int64_t(p.index_batch[0]) * p.index_batch[1]) return;
+    const int b = int(batch / p.index_batch[1]), c = int(batch % p.index_batch[1]);
     const int64_t row = index_at(p, index, b, c, i);
     if (row < 0 || row >= p.n_rows_dst) return; // rows_write reports it
     uint32_t at = hash(row);
@@ -61,10 +62,10 @@ GDN_KERNEL(gdn_metal_rows_enter, constant gdn_gpu_set_rows &p [[buffer(0)]], dev
 }
 
 // True if row i is the last with its target. The result is uniform in a threadgroup.
-GDN_INLINE bool wins(constant gdn_gpu_set_rows &p, device const uint *table, device const uchar *index, int b, int c,
+GDN_INLINE bool wins(constant gdn_set_rows_call &p, device const uint *table, device const uchar *index, int b, int c,
                      int64_t i, int64_t row, uint me)
 {
-    if (p.has & GDN_GPU_HAS_TABLE) {
+    if (p.has & GDN_HAS_TABLE) {
         uint32_t at = hash(row);
         for (uint32_t tried = 0; tried <= p.table_mask; tried++, at++) {
             const uint held = table[slot(p, b, c, at)];
@@ -73,7 +74,7 @@ GDN_INLINE bool wins(constant gdn_gpu_set_rows &p, device const uint *table, dev
         }
         return true;
     }
-    // Each simdgroup checks all rows that follow, at most GDN_GPU_ROWS_FEW: no exchange between simdgroups.
+    // Each simdgroup checks all rows that follow, at most GDN_ROWS_COMPARED: no exchange between simdgroups.
     bool later = false;
     for (int64_t n = i + 1 + (me & 31u); n < p.n_rows; n += 32) later = later || index_at(p, index, b, c, n) == row;
     return !simd_any(later);
@@ -105,19 +106,19 @@ GDN_INLINE void store_q8_0(device uchar *block, float x, uint lane)
     if (lane == 1u) write_16bit(block, to_f16(d));
 }
 
-GDN_KERNEL(gdn_metal_rows_write, constant gdn_gpu_set_rows &p [[buffer(0)]], device const uint *table [[buffer(1)]],
-           device const uchar *index [[buffer(2)]], device const uchar *src [[buffer(3)]],
-           device uchar *dst [[buffer(4)]], device atomic_uint *bad [[buffer(5)]], GDN_THREAD)
+GDN_KERNEL(gdn_metal_rows_write, constant gdn_set_rows_call &p [[buffer(0)]], device const uchar *src [[buffer(1)]],
+           device uchar *dst [[buffer(2)]], device const uchar *index [[buffer(3)]],
+           device const uint *table [[buffer(4)]], device atomic_uint *bad [[buffer(5)]], GDN_THREAD)
 {
     const int64_t item = group.x, piece = item % p.blocks, row_number = item / p.blocks;
     const int64_t i = row_number % p.n_rows, batch = row_number / p.n_rows;
-    const int b = int(batch / p.n_batch1), c = int(batch % p.n_batch1);
+    const int b = int(batch / p.n_batch[1]), c = int(batch % p.n_batch[1]);
     const uint lane = me & 31u;
 
     // 1: target
-    const int ib = b % p.index_batch0, ic = c % p.index_batch1;
+    const int ib = b % p.index_batch[0], ic = c % p.index_batch[1];
     const int64_t row = index_at(p, index, ib, ic, i);
-    if (row < GDN_GPU_NONE || row >= p.n_rows_dst) report(bad, GDN_GPU_BAD_INDEX);
+    if (row < GDN_NONE || row >= p.n_rows_dst) report(bad, GDN_BAD_INDEX);
     if (row < 0 || row >= p.n_rows_dst || !wins(p, table, index, ib, ic, i, row, me)) return;
     const int64_t begin = piece * GDN_METAL_ROWS_PIECE;
     const int64_t n = p.n_columns - begin < GDN_METAL_ROWS_PIECE ? p.n_columns - begin : GDN_METAL_ROWS_PIECE;
@@ -128,11 +129,11 @@ GDN_KERNEL(gdn_metal_rows_write, constant gdn_gpu_set_rows &p [[buffer(0)]], dev
     device uchar *to = row_at + dst_bytes * begin;
 
     // 2: load, 3: convert and store
-    if (p.dst_dtype == GDN_GPU_Q8_0) {
+    if (p.dst_dtype == GDN_Q8_0) {
         for (int64_t j = me / 32u; j < n / 32; j += GDN_METAL_ROWS_THREADS / 32)
             store_q8_0(row_at + 34 * (begin / 32 + j), read_element(from + src_bytes * (32 * j + lane), p.src_dtype),
                        lane);
-    } else if (p.src_dtype == p.dst_dtype && p.src_dtype == GDN_GPU_F32) { // copy the bits
+    } else if (p.src_dtype == p.dst_dtype && p.src_dtype == GDN_F32) { // copy the bits
         for (int64_t j = me; j < n; j += GDN_METAL_ROWS_THREADS)
             *(device uint *)(to + 4 * j) = *(device const uint *)(from + 4 * j);
     } else if (p.src_dtype == p.dst_dtype) {

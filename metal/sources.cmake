@@ -10,12 +10,11 @@ elseif(NOT CMAKE_SIZEOF_VOID_P EQUAL 8)
 else()
   set(gdn_metal_folder "${PROJECT_BINARY_DIR}/metal")
   file(MAKE_DIRECTORY "${gdn_metal_folder}")
-  # In their order in the one source.
-  set(gdn_metal_sources metal/language.h gpu/params.h metal/shape.h numerics/arithmetic.h numerics/elementary.h
-    numerics/prepare.h gpu/convert16.h metal/kernel.h metal/gated_delta_net.h metal/gated_delta_net_log.h
-    metal/probe.metal metal/gated_delta_net.metal metal/ssm_conv.metal metal/set_rows.metal)
-  list(TRANSFORM gdn_metal_sources PREPEND "${PROJECT_SOURCE_DIR}/" OUTPUT_VARIABLE gdn_metal_source_files)
+  # What the one source is made of: these, and what they include.
+  set(gdn_metal_sources metal/probe.metal metal/gated_delta_net.metal metal/ssm_conv.metal metal/set_rows.metal)
   list(JOIN gdn_metal_sources ":" gdn_metal_source_list)
+  file(GLOB gdn_metal_source_files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/metal/*.metal" "${PROJECT_SOURCE_DIR}/metal/*.h"
+    "${PROJECT_SOURCE_DIR}/call/*.h" "${PROJECT_SOURCE_DIR}/numerics/*.h" "${PROJECT_SOURCE_DIR}/gpu/*.h")
   add_custom_command(
     OUTPUT "${gdn_metal_folder}/gdn_metal_source.inc" "${gdn_metal_folder}/gdn_metal_source.metal"
     COMMAND "${CMAKE_COMMAND}" "-DSOURCES=${gdn_metal_source_list}" "-DROOT=${PROJECT_SOURCE_DIR}"

@@ -67,12 +67,8 @@ static void run_item(const gdn_problem *problem, int64_t item, int flushes)
     case GDN_KERNEL_gated_delta_net:
         (flushes ? gdn_ref_gated_delta_net_flush : gdn_ref_gated_delta_net)(&problem->gated_delta_net, item);
         break;
-    case GDN_KERNEL_ssm_conv:
-        (flushes ? gdn_ref_ssm_conv_flush : gdn_ref_ssm_conv)(&problem->ssm_conv, item);
-        break;
-    case GDN_KERNEL_set_rows:
-        (flushes ? gdn_ref_set_rows_flush : gdn_ref_set_rows)(&problem->set_rows, item);
-        break;
+    case GDN_KERNEL_ssm_conv: (flushes ? gdn_ref_ssm_conv_flush : gdn_ref_ssm_conv)(&problem->ssm_conv, item); break;
+    case GDN_KERNEL_set_rows: (flushes ? gdn_ref_set_rows_flush : gdn_ref_set_rows)(&problem->set_rows, item); break;
     }
 }
 

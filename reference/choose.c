@@ -9,10 +9,7 @@
 #endif
 
 #define GDN_AT_LEVEL(stem, level)                                                                                      \
-    int64_t gdn_ref_##stem##_items##level(const gdn_##stem##_call *p)                                               \
-    {                                                                                                                  \
-        return GDN_CHOOSE(stem##_items, level)(p);                                                                     \
-    }                                                                                                                  \
+    int64_t gdn_ref_##stem##_items##level(const gdn_##stem##_call *p) { return GDN_CHOOSE(stem##_items, level)(p); }   \
     void gdn_ref_##stem##level(const gdn_##stem##_call *p, int64_t item) { GDN_CHOOSE(stem, level)(p, item); }
 GDN_AT_LEVEL(gated_delta_net, )
 GDN_AT_LEVEL(gated_delta_net, _flush)

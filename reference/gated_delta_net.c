@@ -183,7 +183,8 @@ static void columns(const gdn_gated_delta_net_call *p, const gdn_sequence *q, in
 
             /* 6: output */
             const float o = gdn_mul(p->scale, gdn_dot32(S, query, n));
-            gdn_store_elements(gdn_token_at(&p->result, s, first, t, h) + (p->result.dtype == GDN_F32 ? 4 : 2) * (int64_t)j,
+            gdn_store_elements(gdn_token_at(&p->result, s, first, t, h) +
+                                   (p->result.dtype == GDN_F32 ? 4 : 2) * (int64_t)j,
                                p->result.dtype, &o, 1);
 
             /* 7: round, snapshot, checkpoint, log */
@@ -195,10 +196,7 @@ static void columns(const gdn_gated_delta_net_call *p, const gdn_sequence *q, in
     }
 }
 
-int64_t GDN_REF(gated_delta_net_items)(const gdn_gated_delta_net_call *p)
-{
-    return (int64_t)p->n_seqs * p->n_heads_v;
-}
+int64_t GDN_REF(gated_delta_net_items)(const gdn_gated_delta_net_call *p) { return (int64_t)p->n_seqs * p->n_heads_v; }
 
 void GDN_REF(gated_delta_net)(const gdn_gated_delta_net_call *p, int64_t item)
 {

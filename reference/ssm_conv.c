@@ -61,9 +61,8 @@ static void channel(const gdn_ssm_conv_call *p, const gdn_conv_sequence *q, int3
             const int32_t from = line[kw - 1 - j];
             const float x = from >= 0 ? gdn_load_element(gdn_token_at(&p->x, q->s, q->first, from, 0), p->x.dtype, c)
                                       : past[-1 - from];
-            const float w =
-                gdn_load_element(gdn_memory(p->weight) + c * p->weight_stride_channel + j * p->weight_stride_tap,
-                                 p->weight_dtype, 0);
+            const float w = gdn_load_element(
+                gdn_memory(p->weight) + c * p->weight_stride_channel + j * p->weight_stride_tap, p->weight_dtype, 0);
             u = gdn_fma(w, x, u);
         }
         /* 3: activation, 4: output */

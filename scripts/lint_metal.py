@@ -22,10 +22,11 @@ import subprocess
 import sys
 
 ELEMENTARY = "numerics/elementary.h"
-PARAMS = "gpu/params.h"
+TYPES = "call/types.h"
 ARITHMETIC = "numerics/arithmetic.h"
-HEADERS = ("metal/language.h", PARAMS, "metal/shape.h", ARITHMETIC, ELEMENTARY, "numerics/prepare.h", "gpu/convert16.h",
-           "metal/kernel.h", "metal/gated_delta_net.h", "metal/gated_delta_net_log.h")
+HEADERS = ("metal/language.h", TYPES, "call/gated_delta_net.h", "call/ssm_conv.h", "call/set_rows.h", "call/dialect_metal.h", "call/maps.h",
+           "call/sequence.h", "call/history.h", "metal/shape.h", ARITHMETIC, ELEMENTARY, "numerics/prepare.h", "gpu/convert16.h",
+           "gpu/probe_call.h", "metal/kernel.h", "metal/gated_delta_net.h", "metal/gated_delta_net_log.h")
 SPACES = ("device", "constant", "threadgroup", "thread")
 # What Metal does not have: no double, no 80-bit anything, no exceptions, no run-time types, no virtual functions, no new.
 FOREIGN = """double long_double goto new delete try catch throw virtual dynamic_cast typeid std cstdint memcpy memset printf
@@ -57,7 +58,7 @@ def for_metal(name, text):
         return re.sub(r"#ifndef GDN_ELEMENTARY_BITS\n.*?#endif\n", lambda m: "\n" * m.group(0).count("\n"), text, flags=re.S)
     if name == ARITHMETIC:  # software, where there is no hardware to do it
         return re.sub(r"#else\n.*?(?=#endif\n)", lambda m: "\n" * m.group(0).count("\n"), text, flags=re.S)
-    if name == PARAMS:  # what is for the other languages
+    if name == TYPES:  # what is for the other languages
         text = re.sub(r"#ifdef GDN_GLSL\n.*?#else\n", lambda m: "\n" * m.group(0).count("\n"), text, flags=re.S)
         return text.replace("#include <stdint.h>", "")
     return text
@@ -99,7 +100,7 @@ def check_spaces(name, text):
         words = (m.group(1) or "").split()
         kind = m.group(3)
         is_type = kind in ("float", "float4", "int", "uint", "uchar", "ushort", "int64_t", "atomic_uint", "packed_float4") or \
-            re.match(r"(gdn_gpu_\w+|\w+Buffers|Item|Sequence|Types)$", kind)
+            re.match(r"(gdn_\w+_(call|view|sequence)|gdn_sequence|gdn_gpu_probe|\w+Buffers|Item|Sequence|Types)$", kind)
         if is_type and not any(w in SPACES for w in words) and not re.search(r"\b(device|constant|threadgroup|thread)\b[^;,(]*$", code[:m.end(3)].rsplit("\n", 1)[-1]):
             yield f"{name}:{line_of(text, m.start(3))}: '{kind} {m.group(4)}{m.group(5)}' does not say its address space"
     for m in re.finditer(r"\(\s*(const\s+)?(float|float4|int|uint|uchar|ushort|int64_t|packed_float4)\s*(const\s*)?\*\s*\)", code):
@@ -114,12 +115,12 @@ def check_kernels(name, text):
             arguments = arguments.replace(macro, value.strip())
         numbers = [int(n) for n in re.findall(r"\[\[buffer\((\d+)\)\]\]", arguments)]
         where = f"{name}: {arguments.split(',')[0]}"
-        if numbers != list(range(len(numbers))) or not numbers:
-            yield f"{where}: buffers are numbered {numbers}; they have to count from 0"
+        if not numbers or numbers[0] or numbers != sorted(set(numbers)):
+            yield f"{where}: buffers are numbered {numbers}; they have to ascend from 0"
         if len(re.findall(r",", arguments)) != len(numbers) + 1:
             yield f"{where}: has arguments that are neither buffers nor its thread"
-        if not re.match(r"[\w#]+,\s*constant gdn_gpu_\w+ &p \[\[buffer\(0\)\]\]", arguments):
-            yield f"{where}: the first argument is not 'constant gdn_gpu_... &p [[buffer(0)]]'"
+        if not re.match(r"[\w#]+,\s*constant gdn_\w+ &p \[\[buffer\(0\)\]\]", arguments):
+            yield f"{where}: the first argument is not 'constant gdn_... &p [[buffer(0)]]'"
         if not arguments.rstrip().endswith("GDN_THREAD"):
             yield f"{where}: the last argument is not GDN_THREAD"
     if re.search(r"\bkernel\s+void\b", text) and name != "metal/language.h":
@@ -155,7 +156,7 @@ def check_with_clang(root):
         return
     for path in sorted((root / "metal").glob("*.metal")):
         done = subprocess.run([clang, "-x", "c++", "-std=c++14", "-fsyntax-only", "-DGDN_METAL_ADDRESS_SPACES", "-Wall", "-Wextra", "-Werror",
-                               "-Wno-unknown-pragmas", "-Wno-unknown-attributes", "-Wno-unused-function", f"-I{root}", "-include",
+                               "-Wno-unknown-pragmas", "-Wno-unknown-attributes", "-Wno-unused-function", "-Wno-unused-parameter", f"-I{root}", "-include",
                                str(root / "tests/emulator/metal_shim.h"), str(path)], capture_output=True, text=True, check=False)
         if done.returncode:
             said = [line for line in done.stderr.splitlines() if "error" in line]
@@ -167,8 +168,8 @@ def lint(root):
     texts = {name: for_metal(name, strip((root / name).read_text())) for name in files(root)}
     defined = set()
     for text in texts.values():
-        defined |= set(re.findall(r"^(?:GDN_INLINE|GDN_ELEMENTARY_FUNCTION|template <[^\n]*> GDN_INLINE)\s+[\w *]+?\b(\w+)\(", text, flags=re.M))
-        defined |= set(re.findall(r"^#\s*define\s+(\w+)\(", text, flags=re.M))
+        defined |= set(re.findall(r"^(?:GDN_INLINE|FUNCTION|RULE|GDN_ELEMENTARY_FUNCTION|template <[^\n]*> GDN_INLINE)\s+[\w *]+?\b(\w+)\(", text, flags=re.M))
+        defined |= set(re.findall(r"^#\s*define\s+(\w+)(?:\(| +\()", text, flags=re.M))
     for name, text in texts.items():
         found += check_words(name, text, defined)
         found += check_spaces(name, text)

@@ -38,13 +38,13 @@ static int release(void *device, gdn_gpu_buffer *buffer)
 
 static uint64_t identity(const void *device) { return gdn_vulkan_identity(device); }
 
-static void explain(const void *device, gdn_kernel kernel, const void *problem, const gdn_plan *plan,
-                    char reason[GDN_REASON_MAX])
+static void explain(const void *device, const gdn_problem *problem, const gdn_plan *plan, char reason[GDN_REASON_MAX])
 {
     const gdn_vulkan_device *dev = device;
     const char *name = dev->traits.about.name;
-    const gdn_gated_delta_net_problem *delta = problem;
-    const gdn_ssm_conv_problem *conv = problem;
+    const gdn_kernel kernel = problem->kernel;
+    const gdn_gated_delta_net_call *delta = &problem->gated_delta_net;
+    const gdn_ssm_conv_call *conv = &problem->ssm_conv;
     if (plan->refused == GDN_REFUSED_TYPES)
         (void)snprintf(reason, GDN_REASON_MAX, "%s need storageBuffer16BitAccess, which %.100s does not have",
                        kernel == GDN_KERNEL_set_rows ? "F16, BF16 and Q8_0" : "F16 and BF16", name);
@@ -59,7 +59,7 @@ static void explain(const void *device, gdn_kernel kernel, const void *problem, 
             reason, GDN_REASON_MAX,
             "n_tokens is %d with history.n_slots = %d and checkpoints.n = %d, which takes %lld loop iterations; "
             "%.60s allows an invocation %lld",
-            (int)conv->n_tokens, (int)conv->n_slots, (int)conv->checkpoints.n,
+            (int)conv->n_tokens, (int)conv->history.n_slots, (int)conv->checkpoints_n,
             (long long)gdn_vulkan_conv_rounds(conv, plan), name, (long long)gdn_vulkan_rounds(dev));
 }
 
@@ -104,10 +104,13 @@ static gdn_status timeline(gdn_context *ctx, void **semaphore, uint64_t *value)
     return GDN_OK;
 }
 
+static uint64_t address(const gdn_context *ctx, const void *data) { return gdn_vulkan_address(ctx->state, data); }
+
 const gdn_backend gdn_backend_vulkan = {
     GDN_GPU_BACKEND(GDN_BACKEND_VULKAN, "vulkan", &driver),
     .host_memory = 0,
     .data_is_address = 0,
     .timeline = timeline,
     .describe_plan = gdn_gpu_describe_plan,
+    .address = address,
 };

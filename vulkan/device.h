@@ -79,7 +79,7 @@ typedef struct gdn_vulkan_device {
     _Atomic int lost;   /* gdn_poll() reads it on any thread */
 
     /* memory.c */
-    gdn_vulkan_buffer staging, bad; /* bad: GDN_GPU_BAD_WORDS words that shaders set */
+    gdn_vulkan_buffer staging, bad; /* bad: GDN_BAD_WORDS words that shaders set */
     gdn_vulkan_buffer params;       /* a parameter block for each command buffer of the ring */
 
     /* pipelines.c */
@@ -142,7 +142,7 @@ enum { GDN_VULKAN_MEMORY_DEVICE, GDN_VULKAN_MEMORY_HOST, GDN_VULKAN_MEMORY_UPLOA
 gdn_status gdn_vulkan_allocate(gdn_vulkan_device *dev, uint64_t bytes, int memory, gdn_vulkan_buffer *buffer);
 void gdn_vulkan_release(gdn_vulkan_device *dev, gdn_vulkan_buffer *buffer);
 /* The device address of an operand; 0 if it is absent. */
-uint64_t gdn_vulkan_address(const gdn_vulkan_device *dev, const gdn_place *at);
+uint64_t gdn_vulkan_address(const gdn_vulkan_device *dev, const void *buffer);
 
 /* ---- shaders.c ---- */
 /* The shader files: one per kernel, and the probe's. Each has several variants. */
@@ -195,7 +195,7 @@ typedef struct gdn_vulkan_dispatch {
 } gdn_vulkan_dispatch;
 /* Records a call on `stream`, or on our queue if that is NULL: the parameter block and an optional zeroed table in the
  * workspace, dispatches, and the end, which submits on our queue. */
-gdn_status gdn_vulkan_run(gdn_vulkan_device *dev, const gdn_place *workspace, const void *params, size_t params_bytes,
+gdn_status gdn_vulkan_run(gdn_vulkan_device *dev, const gdn_region *workspace, const void *params, size_t params_bytes,
                           uint64_t zeroed_bytes, const gdn_vulkan_dispatch *dispatches, int n, gdn_stream stream);
 gdn_gpu_device gdn_vulkan_gpu(const gdn_vulkan_device *dev); /* for gpu/plan.h */
 /* Refuses the plan if the device lacks 16-bit storage. */
@@ -212,18 +212,19 @@ static inline uint32_t gdn_vulkan_lanes(const gdn_vulkan_device *dev)
 int gdn_vulkan_ends_loops(const gdn_vulkan_device *dev);
 uint64_t gdn_vulkan_rounds(const gdn_vulkan_device *dev); /* most iterations of a simple loop; 0: any number */
 /* The most tokens of a sequence that a call of gated_delta_net can have; -1 if it cannot run even without a token. */
-int32_t gdn_vulkan_most_tokens(const gdn_vulkan_device *dev, const gdn_gated_delta_net_problem *p, int general);
+int32_t gdn_vulkan_most_tokens(const gdn_vulkan_device *dev, const gdn_gated_delta_net_call *p, int general);
 
 /* ---- dispatch_<kernel>.c ---- */
 enum { GDN_VULKAN_ROWS_PIECE = 1024 }; /* columns of a workgroup of set_rows */
 /* The iterations of an invocation of ssm_conv: the loops along tokens (one in all if sequences have pieces), and those
  * over what is kept. */
-int64_t gdn_vulkan_conv_rounds(const gdn_ssm_conv_problem *p, const gdn_plan *plan);
-void gdn_vulkan_plan_gated_delta_net(const gdn_context *ctx, const void *problem, gdn_plan *plan);
-gdn_status gdn_vulkan_run_gated_delta_net(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream);
-void gdn_vulkan_plan_ssm_conv(const gdn_context *ctx, const void *problem, gdn_plan *plan);
-gdn_status gdn_vulkan_run_ssm_conv(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream);
-void gdn_vulkan_plan_set_rows(const gdn_context *ctx, const void *problem, gdn_plan *plan);
-gdn_status gdn_vulkan_run_set_rows(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream);
+int64_t gdn_vulkan_conv_rounds(const gdn_ssm_conv_call *p, const gdn_plan *plan);
+void gdn_vulkan_plan_gated_delta_net(const gdn_context *ctx, const gdn_problem *problem, gdn_plan *plan);
+gdn_status gdn_vulkan_run_gated_delta_net(void *device, const gdn_problem *problem, const gdn_plan *plan,
+                                          gdn_stream stream);
+void gdn_vulkan_plan_ssm_conv(const gdn_context *ctx, const gdn_problem *problem, gdn_plan *plan);
+gdn_status gdn_vulkan_run_ssm_conv(void *device, const gdn_problem *problem, const gdn_plan *plan, gdn_stream stream);
+void gdn_vulkan_plan_set_rows(const gdn_context *ctx, const gdn_problem *problem, gdn_plan *plan);
+gdn_status gdn_vulkan_run_set_rows(void *device, const gdn_problem *problem, const gdn_plan *plan, gdn_stream stream);
 
 #endif

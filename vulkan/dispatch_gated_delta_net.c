@@ -1,8 +1,6 @@
 /* gated_delta_net: chooses the pipeline and dispatches it. The shader defines how the work is divided. */
 #include "vulkan/device.h"
 
-typedef gdn_gated_delta_net_problem problem_t;
-
 enum { MOST_VALUES = 4 };                                       /* value channels of eight lanes */
 enum { KEY_MAJOR = 2, STATE16 = 256, FEWER = 9, AHEAD = 2048 }; /* of the shader's constant SHAPE */
 
@@ -14,12 +12,12 @@ static uint32_t lanes(const gdn_vulkan_device *dev)
     return dev->gpu.variant.subgroup && dev->traits.subgroup_size > least ? dev->traits.subgroup_size : least;
 }
 
-static int is_raw(const problem_t *p) { return p->g_form >= GDN_G_RAW; }
+static int is_raw(const gdn_gated_delta_net_call *p) { return p->gate_input >= GDN_G_RAW; }
 
 /* 1 if an operand other than the state is 16-bit. */
-static int is_narrow(const problem_t *p)
+static int is_narrow(const gdn_gated_delta_net_call *p)
 {
-    const gdn_token_view *const view[] = { &p->q, &p->k, &p->v, &p->g, &p->beta, &p->out, &p->ssm_a, &p->dt_bias };
+    const gdn_token_view *const view[] = { &p->q, &p->k, &p->v, &p->g, &p->beta, &p->result, &p->ssm_a, &p->dt_bias };
     int narrow = 0;
     for (int i = 0; i < (is_raw(p) ? 8 : 6); i++) narrow |= view[i]->dtype != GDN_F32;
     return narrow || (gdn_has_read_key(p) && p->read_key.dtype != GDN_F32);
@@ -27,19 +25,15 @@ static int is_narrow(const problem_t *p)
 
 /* How rows of four elements can be loaded: the shader's constant WIDE. CPU drivers load each element of any type by
  * itself, so two in one 64-bit integer cost half. */
-static uint32_t width_of_loads(const gdn_vulkan_device *dev, const gdn_gpu_device *gpu, const problem_t *p)
+static uint32_t width_of_loads(const gdn_vulkan_device *dev, const gdn_gated_delta_net_call *p)
 {
-    const gdn_gpu_pool pools[] = { gdn_gpu_pool_of(gpu, &p->state_in), gdn_gpu_pool_of(gpu, &p->state_out) };
-    const gdn_gpu_tokens tokens[] = { gdn_gpu_tokens_of(gpu, &p->q), gdn_gpu_tokens_of(gpu, &p->k),
-                                      gdn_gpu_tokens_of(gpu, &p->g), gdn_gpu_tokens_of(gpu, &p->read_key) };
-    uint64_t bits = gdn_gpu_pool_bits(&pools[0]) | gdn_gpu_pool_bits(&pools[1]);
-    bits |= p->q.dtype == GDN_F32 ? gdn_gpu_token_bits(&tokens[0]) : 0;
-    bits |= p->k.dtype == GDN_F32 ? gdn_gpu_token_bits(&tokens[1]) : 0;
-    bits |= p->gate == GDN_GATE_CHANNEL && p->g.dtype == GDN_F32 ? gdn_gpu_token_bits(&tokens[2]) : 0;
-    bits |= gdn_has_read_key(p) && p->read_key.dtype == GDN_F32 ? gdn_gpu_token_bits(&tokens[3]) : 0;
+    uint64_t bits = gdn_gpu_pool_bits(&p->state) | gdn_gpu_pool_bits(&p->state_out);
+    bits |= p->q.dtype == GDN_F32 ? gdn_gpu_token_bits(&p->q) : 0;
+    bits |= p->k.dtype == GDN_F32 ? gdn_gpu_token_bits(&p->k) : 0;
+    bits |= p->gate == GDN_GATE_CHANNEL && p->g.dtype == GDN_F32 ? gdn_gpu_token_bits(&p->g) : 0;
+    bits |= gdn_has_read_key(p) && p->read_key.dtype == GDN_F32 ? gdn_gpu_token_bits(&p->read_key) : 0;
     if (p->log.n_slots) /* parts of a log entry: keys are whole blocks of 32, deltas rows of head_dim_v */
-        bits |= gdn_gpu_address(gpu, &p->log.at) | (uint64_t)p->log.stride_row | (uint64_t)p->log.stride_slot |
-                4 * (uint64_t)p->head_dim_v;
+        bits |= gdn_gpu_pool_bits(&p->log) | 4 * (uint64_t)p->head_dim_v;
     if (dev->traits.type == VK_PHYSICAL_DEVICE_TYPE_CPU) return bits % 8 ? 0 : 2;
     return bits % 16 ? 0 : 1;
 }
@@ -76,46 +70,50 @@ static uint32_t values_of(const gdn_vulkan_device *dev, uint32_t blocks, int cha
  *   - Trees: general, for every size.
  *   - 16-bit states: heads of 128 keys, and general, for either gate. Each serves both layouts, all parametrisations
  *     and types, with or without checkpoints and a log. The general ones also serve trees. */
-static void specialize(const gdn_vulkan_device *dev, const problem_t *p, uint32_t width, gdn_plan *plan)
+static void specialize(const gdn_vulkan_device *dev, const gdn_gated_delta_net_call *p, uint32_t width, gdn_plan *plan)
 {
-    const int state16 = p->state_interval > 0, log = state16 || p->log.n_slots > 0;
-    const int general = p->head_dim_k % 32 || !width || (log && p->head_dim_k != 128) || p->tree ||
+    const int state16 = p->rounding_interval > 0, log = state16 || p->log.n_slots > 0;
+    const int general = p->head_dim_k % 32 || !width || (log && p->head_dim_k != 128) || (p->has & GDN_HAS_TREE) ||
                         (state16 && p->head_dim_v % MOST_VALUES);
     const int narrow = general || state16 ? dev->traits.storage16 : is_narrow(p);
-    const int key_major = !state16 && p->state_layout == GDN_STATE_KV, tree = p->tree || (state16 && general);
+    const int key_major = !state16 && p->state_layout == GDN_STATE_KV,
+              tree = (p->has & GDN_HAS_TREE) || (state16 && general);
     plan->variant = general;
     plan->constants[0] = lanes(dev);
     plan->constants[1] = general ? 0 : (uint32_t)p->head_dim_k / 32;
     plan->constants[2] = (p->gate == GDN_GATE_CHANNEL ? 1u : 0u) | (key_major ? KEY_MAJOR : 0u) | (narrow ? 4u : 0u) |
-                         (log || gdn_gpu_has_forms(p) ? 8u : 0u) | (log || p->checkpoints.interval ? 16u : 0u) |
+                         (log || gdn_gpu_has_forms(p) ? 8u : 0u) | (log || p->checkpoints_interval ? 16u : 0u) |
                          (log ? 32u : 0u) | (tree ? 64u : 0u) | (state16 ? STATE16 : 0u);
     if (!general && !state16)
         plan->constants[2] |= values_of(dev, plan->constants[1], p->gate == GDN_GATE_CHANNEL, narrow);
     plan->constants[3] = general ? 0 : width;
 }
 
-void gdn_vulkan_plan_gated_delta_net(const gdn_context *ctx, const void *problem, gdn_plan *plan)
+void gdn_vulkan_plan_gated_delta_net(const gdn_context *ctx, const gdn_problem *problem, gdn_plan *plan)
 {
-    const problem_t *p = problem;
+    const gdn_gated_delta_net_call *p = &problem->gated_delta_net;
     const gdn_vulkan_device *dev = ctx->state;
     const gdn_gpu_device gpu = gdn_vulkan_gpu(dev);
-    specialize(dev, p, width_of_loads(dev, &gpu, p), plan);
+    specialize(dev, p, width_of_loads(dev, p), plan);
     plan->form = dev->gpu.variant.subgroup ? GDN_FORM_SUBGROUP : GDN_FORM_SHARED;
     gdn_gpu_plan_gated_delta_net(&gpu, p, lanes(dev) / 8 * (MOST_VALUES >> (plan->constants[2] >> FEWER & 3)), plan);
-    if (is_narrow(p) || p->state_interval) gdn_vulkan_need_storage16(dev, plan);
+    if (is_narrow(p) || p->rounding_interval) gdn_vulkan_need_storage16(dev, plan);
     if (gdn_vulkan_most_tokens(dev, p, plan->variant) < p->n_tokens / (p->n_seqs + !p->n_seqs))
         plan->refused = GDN_REFUSED_ROUNDS;
 }
 
-gdn_status gdn_vulkan_run_gated_delta_net(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream)
+gdn_status gdn_vulkan_run_gated_delta_net(void *device, const gdn_problem *problem, const gdn_plan *plan,
+                                          gdn_stream stream)
 {
     gdn_vulkan_device *dev = device;
-    const problem_t *p = problem;
+    const gdn_gated_delta_net_call *p = &problem->gated_delta_net;
     const gdn_gpu_device gpu = gdn_vulkan_gpu(dev);
-    const gdn_gpu_gated_delta_net params = gdn_gpu_params_gated_delta_net(&gpu, p, plan);
+    const gdn_gated_delta_net_call params = gdn_gpu_call_gated_delta_net(&gpu, problem, plan);
     gdn_vulkan_dispatch dispatch = { .n_items = (uint64_t)plan->n_items,
                                      .most_tokens = gdn_vulkan_most_tokens(dev, p, plan->variant) };
     const gdn_status status = gdn_vulkan_pipeline_get(dev, GDN_VULKAN_gated_delta_net, plan->variant, plan->constants,
                                                       stream, &dispatch.pipeline);
-    return status ? status : gdn_vulkan_run(dev, &p->workspace, &params, sizeof params, 0, &dispatch, 1, stream);
+    return status ? status
+                  : gdn_vulkan_run(dev, &problem->regions[problem->n_regions], &params, sizeof params, 0, &dispatch, 1,
+                                   stream);
 }

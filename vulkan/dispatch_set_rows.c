@@ -1,9 +1,9 @@
 /* set_rows: one dispatch or two. The shader defines how the work is divided. */
 #include "vulkan/device.h"
 
-void gdn_vulkan_plan_set_rows(const gdn_context *ctx, const void *problem, gdn_plan *plan)
+void gdn_vulkan_plan_set_rows(const gdn_context *ctx, const gdn_problem *problem, gdn_plan *plan)
 {
-    const gdn_set_rows_problem *p = problem;
+    const gdn_set_rows_call *p = &problem->set_rows;
     const gdn_vulkan_device *dev = ctx->state;
     const gdn_gpu_device gpu = gdn_vulkan_gpu(dev);
     gdn_gpu_plan_set_rows(&gpu, p, GDN_VULKAN_ROWS_PIECE, plan);
@@ -13,12 +13,11 @@ void gdn_vulkan_plan_set_rows(const gdn_context *ctx, const void *problem, gdn_p
     if (p->src_dtype != GDN_F32 || p->dst_dtype != GDN_F32) gdn_vulkan_need_storage16(dev, plan);
 }
 
-gdn_status gdn_vulkan_run_set_rows(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream)
+gdn_status gdn_vulkan_run_set_rows(void *device, const gdn_problem *problem, const gdn_plan *plan, gdn_stream stream)
 {
     gdn_vulkan_device *dev = device;
-    const gdn_set_rows_problem *p = problem;
     const gdn_gpu_device gpu = gdn_vulkan_gpu(dev);
-    const gdn_gpu_set_rows params = gdn_gpu_params_set_rows(&gpu, p, plan);
+    const gdn_set_rows_call params = gdn_gpu_call_set_rows(&gpu, problem, plan);
     const uint32_t *write = plan->constants, enter[GDN_VULKAN_CONSTANTS] = { write[0], 1, write[2], write[3] };
     const int table = plan->table_slots != 0;
     gdn_vulkan_dispatch dispatch[2] = {
@@ -30,6 +29,6 @@ gdn_status gdn_vulkan_run_set_rows(void *device, const void *problem, const gdn_
          (status = gdn_vulkan_pipeline_get(dev, GDN_VULKAN_set_rows, 0, enter, stream, &dispatch[0].pipeline))) ||
         (status = gdn_vulkan_pipeline_get(dev, GDN_VULKAN_set_rows, 0, write, stream, &dispatch[1].pipeline)))
         return status;
-    return gdn_vulkan_run(dev, &p->workspace, &params, sizeof params, 4 * (uint64_t)params.table_words,
-                          dispatch + !table, 1 + table, stream);
+    return gdn_vulkan_run(dev, &problem->regions[problem->n_regions], &params, sizeof params,
+                          4 * (uint64_t)params.table_words, dispatch + !table, 1 + table, stream);
 }

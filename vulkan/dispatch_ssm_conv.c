@@ -1,24 +1,24 @@
 /* ssm_conv: one dispatch or two. The shader defines how the work is divided. */
 #include "vulkan/device.h"
 
-enum { MIXED_IO = 4, TREE = 8 }; /* bits beside GDN_GPU_CONV_*: operands that are not F32, and parents */
+enum { MIXED_IO = 4, TREE = 8 }; /* bits beside GDN_CONV_*: operands that are not F32, and parents */
 
-int64_t gdn_vulkan_conv_rounds(const gdn_ssm_conv_problem *p, const gdn_plan *plan)
+int64_t gdn_vulkan_conv_rounds(const gdn_ssm_conv_call *p, const gdn_plan *plan)
 {
     const int64_t T = p->n_tokens; /* one sequence may have all */
-    const int64_t n = p->checkpoints.interval ? T / p->checkpoints.interval + 1 : 0;
-    return (n < p->checkpoints.n ? n : p->checkpoints.n) * (p->kernel_width + 1) + p->n_slots +
-           (plan->cut ? 0
-            : p->tree ? 2 * T
-                      : T);
+    const int64_t n = p->checkpoints_interval ? T / p->checkpoints_interval + 1 : 0;
+    return (n < p->checkpoints_n ? n : p->checkpoints_n) * (p->kernel_width + 1) + p->history.n_slots +
+           (plan->cut                 ? 0
+            : (p->has & GDN_HAS_TREE) ? 2 * T
+                                      : T);
 }
 
-void gdn_vulkan_plan_ssm_conv(const gdn_context *ctx, const void *problem, gdn_plan *plan)
+void gdn_vulkan_plan_ssm_conv(const gdn_context *ctx, const gdn_problem *problem, gdn_plan *plan)
 {
-    const gdn_ssm_conv_problem *p = problem;
+    const gdn_ssm_conv_call *p = &problem->ssm_conv;
     const gdn_vulkan_device *dev = ctx->state;
     const gdn_gpu_device gpu = gdn_vulkan_gpu(dev);
-    const int mixed = (p->x.dtype | p->weight_dtype | p->bias_dtype | p->out.dtype | p->history_in.dtype) != GDN_F32;
+    const int mixed = (p->x.dtype | p->weight_dtype | p->bias_dtype | p->result.dtype | p->history.dtype) != GDN_F32;
     gdn_gpu_plan_ssm_conv(&gpu, p, gdn_vulkan_lanes(dev), plan);
     if (mixed) gdn_vulkan_need_storage16(dev, plan);
     const int64_t most = (int64_t)gdn_vulkan_rounds(dev);
@@ -27,18 +27,18 @@ void gdn_vulkan_plan_ssm_conv(const gdn_context *ctx, const void *problem, gdn_p
     plan->constants[1] = (uint32_t)p->kernel_width;
     plan->constants[2] = (uint32_t)p->silu;
     plan->constants[3] =
-        (plan->cut ? GDN_GPU_CONV_PIECES : GDN_GPU_CONV_WHOLE) | (mixed ? MIXED_IO : 0) | (p->tree ? TREE : 0);
+        (plan->cut ? GDN_CONV_PIECES : GDN_CONV_WHOLE) | (mixed ? MIXED_IO : 0) | ((p->has & GDN_HAS_TREE) ? TREE : 0);
 }
 
-gdn_status gdn_vulkan_run_ssm_conv(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream)
+gdn_status gdn_vulkan_run_ssm_conv(void *device, const gdn_problem *problem, const gdn_plan *plan, gdn_stream stream)
 {
     gdn_vulkan_device *dev = device;
-    const gdn_ssm_conv_problem *p = problem;
+    const gdn_ssm_conv_call *p = &problem->ssm_conv;
     const gdn_gpu_device gpu = gdn_vulkan_gpu(dev);
-    const gdn_gpu_ssm_conv params = gdn_gpu_params_ssm_conv(&gpu, p, plan);
+    const gdn_ssm_conv_call params = gdn_gpu_call_ssm_conv(&gpu, problem, plan);
     const uint32_t *pieces = plan->constants;
     const uint32_t history[GDN_VULKAN_CONSTANTS] = { pieces[0], pieces[1], 0, /* no activation */
-                                                     GDN_GPU_CONV_HISTORY | (pieces[3] & MIXED_IO) };
+                                                     GDN_CONV_HISTORY | (pieces[3] & MIXED_IO) };
     const int n = plan->n_after ? 2 : 1;
     /* Both dispatches share one parameter block. So the second has plan->blocks workgroups per sequence even without a
      * history. */
@@ -51,5 +51,5 @@ gdn_status gdn_vulkan_run_ssm_conv(void *device, const void *problem, const gdn_
             gdn_vulkan_pipeline_get(dev, GDN_VULKAN_ssm_conv, 0, i ? history : pieces, stream, &dispatch[i].pipeline);
         if (status) return status;
     }
-    return gdn_vulkan_run(dev, &p->workspace, &params, sizeof params, 0, dispatch, n, stream);
+    return gdn_vulkan_run(dev, &problem->regions[problem->n_regions], &params, sizeof params, 0, dispatch, n, stream);
 }

@@ -18,6 +18,7 @@
 #include "memory.glsl"
 #include "arithmetic.glsl"
 #include "elementary.glsl"
+#include "call/gated_delta_net.h"
 
 layout(local_size_x_id = 0) in;
 #ifdef GDN_GENERAL // any head_dim_k: a loop over its blocks of 32 keys
@@ -38,7 +39,7 @@ const bool KEY_MAJOR = (SHAPE & 2) != 0; // the outer dimension of the state is 
 const bool NARROW = (SHAPE & 4) != 0;    // operands may be 16-bit
 const bool FORMS = (SHAPE & 8) != 0;     // q, k, g or beta may need conversion (norm, g_form, beta_form), or there is a
                                          // read key
-#define has_read_key() (FORMS && (p.has & GDN_GPU_HAS_READ_KEY) != 0)
+#define has_read_key() (FORMS && (p.has & GDN_HAS_READ_KEY) != 0)
 const bool CHECKPOINTS = (SHAPE & 16) != 0;
 const bool LOG = (SHAPE & 32) != 0;      // a replay log. Implies CHECKPOINTS, though the call may have none
 #ifdef GDN_GENERAL
@@ -57,9 +58,7 @@ const bool STATE16 = false;
 const int C = 4 >> (SHAPE >> 9 & 3);
 const bool AHEAD = (SHAPE & 2048) != 0;
 
-layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Params { gdn_gpu_gated_delta_net p; };
-
-#define HEADS_TILED 1
+layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Params { gdn_gated_delta_net_call p; };
 
 #include "exchange.glsl"
 
@@ -131,10 +130,10 @@ vec4 load_elements(uint64_t row, int dtype, int i)
 // The same. WIDE tells how F32 rows are aligned.
 vec4 load_row(uint64_t row, int any_dtype, int i)
 {
-    const int dtype = NARROW ? any_dtype : GDN_GPU_F32;
-    if (dtype == GDN_GPU_F32 && whole(i))
+    const int dtype = NARROW ? any_dtype : GDN_F32;
+    if (dtype == GDN_F32 && whole(i))
         return load_quad(row + 4 * i);
-    if (dtype != GDN_GPU_F32 || GENERAL)
+    if (dtype != GDN_F32 || GENERAL)
         return load_elements(row, dtype, i);
     return vec4(0);
 }
@@ -148,17 +147,19 @@ vec4 sum_step(vec4 x, vec4 y, vec4 sum, int i)
 
 // ---- A head of a sequence, and this lane's part of it ----
 
-gdn_gpu_gated_delta_net p;
+gdn_gated_delta_net_call p;
+
+#define has_tree()   (TREE && (!STATE16 || (p.has & GDN_HAS_TREE) != 0))
+#define WITH_LOG     (LOG && p.log.n_slots != 0)
+#define WITH_TREE    has_tree()
+#define WITH_CHANNEL CHANNEL
+#define WITH_STATE16 STATE16
+#include "call/sequence.h"
+
+gdn_sequence seq;
 
 struct Item {
-    int  s, h;       // sequence, value head
-    int  first, T;   // its tokens
-    int  position;   // of its first token
-    int  src;        // pool entry with the initial state, or GDN_GPU_NONE
-    int  base_position;     // LOG only: the base position, which that state has
-    int  row;        // LOG only: row of the log, or GDN_GPU_NONE
-    int  commit;     // LOG only: pool entry for the state at `kept`, or GDN_GPU_NONE; may be bad
-    int  kept;       // the position of the committed state: `position`, or its last rounding (STATE16)
+    int  h;          // value head
     uint l;          // lane of the eight
     int  i0;         // the lane's first key
     int  j, values;  // first value channel of the eight lanes, how many of the C exist
@@ -172,8 +173,8 @@ bool is_first_of_value()
     return at.l % uint(8 / C) == 0 && at.mine < at.values;
 }
 
-// The address of the log's row, and offsets in an entry.
-uint64_t log_base, key_in_log, delta_in_log, decay_in_log;
+// Offsets in a log entry.
+int64_t key_in_log, delta_in_log, decay_in_log;
 
 // Addresses of the current token's operands; with AHEAD, of the next token to load.
 uint64_t q_at, k_at, v_at, g_at, beta_at, out_at;
@@ -187,48 +188,25 @@ vec4     S[NB][4];      // S[m][c] has value channel j + c; those from C on are 
 float    rate, bias;    // of a raw gate
 vec4     key_bias[NB];  // bias with CHANNEL
 
-// STATE16: true if the state is rounded after the token that gives the sequence `count` tokens.
-bool rounds_at(int count)
-{
-    return STATE16 && count % p.state_interval == 0;
-}
-
 #include "gated_delta_net_log.glsl"
 
-// Loads and checks the maps. False if the sequence is skipped, or if a value is bad, which is reported.
+// False if the sequence is skipped, or if a map is bad, which is reported.
 bool find_sequence(int row)
 {
-    at.s = row / p.n_heads_v;
+    seq = gdn_sequence_of(row / p.n_heads_v);
     at.h = row % p.n_heads_v;
-    at.first = p.seq_start != 0 ? Int(p.seq_start + 4 * int64_t(at.s)).x : at.s * p.even_tokens;
-    const int after = p.seq_start != 0 ? Int(p.seq_start + 4 * int64_t(at.s) + 4).x : at.first + p.even_tokens;
-    at.src = map_at(p.state_src, at.s, at.s * p.slots_in);
-    if (at.first < 0 || after < at.first || after > p.n_tokens) {
-        report(p.bad, GDN_GPU_BAD_SEQ_START);
+    if (seq.bad < 0 && seq.T > push.most_tokens) // the driver could stop loops
+        seq.bad = GDN_BAD_SEQ_START;
+    if (seq.bad >= 0) {
+        report(p.bad, seq.bad);
         return false;
     }
-    if (at.src < GDN_GPU_SKIP || at.src >= p.entries_in) {
-        report(p.bad, GDN_GPU_BAD_STATE_SRC);
-        return false;
-    }
-    at.T = after - at.first;
-    if (at.T > push.most_tokens) { // the driver could stop loops
-        report(p.bad, GDN_GPU_BAD_SEQ_START);
-        return false;
-    }
-    at.position = CHECKPOINTS ? map_at(p.position, at.s, 0) : 0;
-    if (at.position < 0 || at.position > 2147483647 - at.T) {
-        report(p.bad, GDN_GPU_BAD_POSITION);
-        return false;
-    }
-    if (LOG && !find_log())
-        return false;
-    return at.src != GDN_GPU_SKIP && (at.T != 0 || LOG && at.commit != GDN_GPU_NONE);
+    return gdn_has_work(seq);
 }
 
-uint64_t token_at(gdn_gpu_tokens view, int head)
+uint64_t token_at(gdn_token_view view, int head)
 {
-    return view.base + head * view.head + (view.seq != 0 ? at.s * view.seq : int64_t(at.first) * view.token);
+    return view.data + head * view.stride_head + (view.stride_seq != 0 ? seq.s * view.stride_seq : int64_t(seq.first) * view.stride_token);
 }
 
 // Computes the addresses of this lane's operands.
@@ -239,28 +217,25 @@ void find_operands(int block)
     at.j = C * (block * int(gl_WorkGroupSize.x / 8) + int(lane_of_workgroup() / 8));
     at.values = clamp(p.head_dim_v - at.j, 0, C);
     at.mine = int(at.l) / (8 / C);
-    const int kappa = p.head_map == HEADS_TILED ? at.h % p.n_heads_k : at.h / (p.n_heads_v / p.n_heads_k);
+    const int kappa = gdn_key_head(at.h);
     q_at = token_at(p.q, kappa);
     k_at = token_at(p.k, kappa);
     if (has_read_key())
         read_at = token_at(p.read_key, kappa);
-    v_at = token_at(p.v, at.h) + (at.j + at.mine) * element_bytes(p.v_dtype);
+    v_at = token_at(p.v, at.h) + (at.j + at.mine) * element_bytes(p.v.dtype);
     g_at = token_at(p.g, at.h);
     beta_at = token_at(p.beta, at.h);
-    out_at = token_at(p.result, at.h) + (at.j + at.mine) * (NARROW ? element_bytes(p.result_dtype) : 4);
+    out_at = token_at(p.result, at.h) + (at.j + at.mine) * (NARROW ? element_bytes(p.result.dtype) : 4);
     if (LOG) {
-        const int64_t n = p.head_dim_k, deltas = p.n_heads_k * n,
-                      decays = deltas + int64_t(p.n_heads_v) * p.head_dim_v;
-        log_base = p.log.base + at.row * p.log.row;
-        key_in_log = 4 * kappa * n;
-        delta_in_log = 4 * (deltas + int64_t(at.h) * p.head_dim_v + at.j);
-        decay_in_log = 4 * (decays + at.h * (CHANNEL ? n : 1));
+        key_in_log = 4 * gdn_log_key(kappa);
+        delta_in_log = 4 * (gdn_log_delta(at.h) + at.j);
+        decay_in_log = 4 * gdn_log_decay(at.h);
     }
 }
 
-uint64_t state_at(gdn_gpu_pool pool, int entry, int n_slots)
+uint64_t state_at(gdn_pool_view pool, int entry, int n_slots)
 {
-    return pool.base + int64_t(entry / n_slots) * pool.row + int64_t(entry % n_slots) * pool.slot + at.h * pool.head;
+    return pool.data + int64_t(entry / n_slots) * pool.stride_row + int64_t(entry % n_slots) * pool.stride_slot + at.h * pool.stride_head;
 }
 
 #include "gated_delta_net_state16.glsl"
@@ -268,7 +243,7 @@ uint64_t state_at(gdn_gpu_pool pool, int entry, int n_slots)
 // ---- Steps ----
 
 // 1: load state, of an entry of a pool, or zeros
-void load_state(gdn_gpu_pool pool, int from, int n_slots)
+void load_state(gdn_pool_view pool, int from, int n_slots)
 {
     EACH_BLOCK(m)
         EACH_VALUE(c)
@@ -281,11 +256,11 @@ void load_state(gdn_gpu_pool pool, int from, int n_slots)
         if (!KEY_MAJOR) {
             EACH_VALUE(c)
                 if (c < at.values)
-                    S[m][c] = load_row(entry + (at.j + c) * pool.line, GDN_GPU_F32, i);
+                    S[m][c] = load_row(entry + (at.j + c) * pool.stride_line, GDN_F32, i);
         } else {
             bvec4 there = present(i);
             [[unroll]] for (int e = 0; e < 4; e++) {
-                const uint64_t key_row = entry + (i + e) * pool.line + 4 * at.j;
+                const uint64_t key_row = entry + (i + e) * pool.stride_line + 4 * at.j;
                 if (C == 4 && at.values == 4 && there[e]) {
                     const vec4 x = load_quad(key_row);
                     S[m][0][e] = x[0];
@@ -320,7 +295,7 @@ void replay_log_entries(int from, int to)
 {
     for (int position = from; position < to; position++) {
         const uint64_t entry = log_at(position);
-        rounds = rounds_at(position + 1);
+        rounds = gdn_rounds_at(position + 1);
         vec4 delta = vec4(0);
         EACH_VALUE(c)
             if (c < at.values)
@@ -328,9 +303,9 @@ void replay_log_entries(int from, int to)
         if (!CHANNEL)
             a = Float(entry + decay_in_log).x;
         EACH_BLOCK(m) {
-            k[m] = load_row(entry + key_in_log, GDN_GPU_F32, 32 * m + at.i0);
+            k[m] = load_row(entry + key_in_log, GDN_F32, 32 * m + at.i0);
             if (CHANNEL)
-                decay[m] = load_row(entry + decay_in_log, GDN_GPU_F32, 32 * m + at.i0);
+                decay[m] = load_row(entry + decay_in_log, GDN_F32, 32 * m + at.i0);
         }
         EACH_BLOCK(m)
             update_only(m, delta);
@@ -350,13 +325,13 @@ float read_kv()
     EACH_VALUE(c)
         sum[c] = vec4(0);
     EACH_BLOCK(m) {
-        const vec4 key = has_read_key() ? load_row(read_at, p.read_key_dtype, 32 * m + at.i0) : k[m];
+        const vec4 key = has_read_key() ? load_row(read_at, p.read_key.dtype, 32 * m + at.i0) : k[m];
         precise vec4 with = !CHANNEL ? key : decay[m] * key;
         EACH_VALUE(c)
             sum[c] = sum_step(S[m][c], with, sum[c], 32 * m + at.i0);
     }
     if (has_read_key())
-        read_at += p.read_key.token;
+        read_at += p.read_key.stride_token;
     precise float kv = fold(sum, at.l, 0, 1, 2);
     if (!CHANNEL)
         kv = a * kv;
@@ -380,29 +355,7 @@ float update(vec4 delta)
     return fold(sum, at.l, 1, 2, 1);
 }
 
-// 7: the entry for the snapshot after token t, which is r tokens before the newest, or GDN_GPU_NONE. It may be bad
-int snapshot_of(int t)
-{
-    const int r = at.T - 1 - t;
-    if (r >= p.n_snapshots)
-        return GDN_GPU_NONE;
-    const int dst = map_at(p.state_dst, int64_t(at.s) * p.n_snapshots + r, at.s * p.slots_out + r);
-    return STATE16 && dst >= 0 && !rounds_at(at.position + t + 1) ? p.entries_out : dst; // entries_out is a bad entry
-}
-
-// 7: the entry for the checkpoint after token t, or GDN_GPU_NONE. It may be bad
-int checkpoint_of(int t)
-{
-    if (LOG && p.checkpoint_interval == 0)
-        return GDN_GPU_NONE;
-    const int before = at.position / p.checkpoint_interval, length = at.position + t + 1,
-              i = length / p.checkpoint_interval - before - 1;
-    if (length % p.checkpoint_interval != 0 || i >= p.n_checkpoints)
-        return GDN_GPU_NONE;
-    return Int(p.state_checkpoint + 4 * (int64_t(at.s) * p.n_checkpoints + i)).x;
-}
-
-void store_entry(gdn_gpu_pool pool, uint64_t entry)
+void store_entry(gdn_pool_view pool, uint64_t entry)
 {
     EACH_BLOCK(m) {
         const int i = 32 * m + at.i0;
@@ -410,10 +363,10 @@ void store_entry(gdn_gpu_pool pool, uint64_t entry)
         if (!KEY_MAJOR) {
             EACH_VALUE(c)
                 if (c < at.values)
-                    store_row(entry + (at.j + c) * pool.line, S[m][c], i);
+                    store_row(entry + (at.j + c) * pool.stride_line, S[m][c], i);
         } else {
             [[unroll]] for (int e = 0; e < 4; e++) {
-                const uint64_t line = entry + (i + e) * pool.line + 4 * at.j;
+                const uint64_t line = entry + (i + e) * pool.stride_line + 4 * at.j;
                 if (C == 4 && at.values == 4 && there[e]) {
                     store_quad(line, vec4(S[m][0][e], S[m][1][e], S[m][2][e], S[m][3][e]));
                 } else if (C == 2 && WIDE != 0 && at.values == 2) {
@@ -431,11 +384,11 @@ void store_entry(gdn_gpu_pool pool, uint64_t entry)
 // Stores the state to an entry. `word` reports a bad entry.
 void store_state(int dst, int word)
 {
-    if (dst < GDN_GPU_NONE || dst >= p.entries_out)
+    if (dst == GDN_BAD)
         report(p.bad, word);
-    if (dst < 0 || dst >= p.entries_out)
+    if (dst < 0)
         return;
-    const uint64_t entry = state_at(p.state_out, dst, p.slots_out);
+    const uint64_t entry = state_at(p.state_out, dst, p.state_out.n_slots);
     if (STATE16)
         store_state16(p.state_out, entry);
     else
@@ -457,18 +410,18 @@ void compute_token(int t)
     precise float d = beta * (v - kv);
     const vec4 delta = gather_values(d, 0);
 
-    rounds = rounds_at(at.position + (has_tree() ? depth : t + 1));
+    rounds = gdn_rounds_at(seq.position + (has_tree() ? depth : t + 1));
     precise float o = p.scale * update(delta);
     // 6: output
     if (is_first_of_value()) {
         if (NARROW)
-            store_element(out_at, p.result_dtype, o);
+            store_element(out_at, p.result.dtype, o);
         else
             Float(out_at).x = o;
     }
-    if (LOG && at.row >= 0)
+    if (LOG && seq.row >= 0)
         log_token(t, d);
-    out_at += p.result.token;
+    out_at += p.result.stride_token;
 }
 
 void main()
@@ -484,7 +437,7 @@ void main()
     if (!find_sequence(int(item() / uint(p.blocks))))
         return;
 #ifdef GDN_GENERAL
-    if (has_tree() && !find_tree())
+    if (has_tree() && !is_tree(p.parent, seq.first, seq.T, p.bad))
         return;
 #endif
     depth = 0;
@@ -492,22 +445,22 @@ void main()
     if (FORMS)
         load_gate();
 #ifndef GDN_GENERAL
-    if (AHEAD && at.T != 0)
+    if (AHEAD && seq.T != 0)
         load_ahead();
 #endif
     if (STATE16)
-        load_state16(p.state_in, at.src, p.slots_in);
+        load_state16(p.state, seq.src, p.state.n_slots);
     else
-        load_state(p.state_in, at.src, p.slots_in);
+        load_state(p.state, seq.src, p.state.n_slots);
     if (LOG && !STATE16)
-        replay_log_entries(at.base_position, at.position);
+        replay_log_entries(seq.base_position, seq.position);
 
     // Iterations before the first token replay the log and commit. STATE16 has two: -2 replays up to `kept` and
     // commits, -1 replays the rest. Without STATE16, -1 commits.
     const int commits = STATE16 ? -2 : -1;
-    for (int t = LOG ? commits : 0; t < at.T; t++) {
+    for (int t = LOG ? commits : 0; t < seq.T; t++) {
         if (STATE16 && t < 0)
-            replay_log_entries(t == commits ? at.base_position : at.kept, t == commits ? at.kept : at.position);
+            replay_log_entries(t == commits ? seq.base_position : seq.kept, t == commits ? seq.kept : seq.position);
 #ifdef GDN_GENERAL
         if (has_tree() && t >= 0)
             follow(t);
@@ -517,12 +470,12 @@ void main()
         if (CHECKPOINTS) {
             const bool before = LOG && t < 0;
             [[dont_unroll]] for (int kept = !before ? 0 : t == commits ? 1 : 2; kept < 2; kept++)
-                store_state(before ? at.commit : kept == 0 ? snapshot_of(t) : checkpoint_of(t),
-                            before      ? GDN_GPU_BAD_STATE_COMMIT
-                            : kept == 0 ? GDN_GPU_BAD_STATE_DST
-                                        : GDN_GPU_BAD_STATE_CHECKPOINT);
-        } else if (at.T - 1 - t < p.n_snapshots) {
-            store_state(snapshot_of(t), GDN_GPU_BAD_STATE_DST);
+                store_state(before ? seq.commit : kept == 0 ? gdn_snapshot_of(seq, t) : gdn_checkpoint_of(seq.s, t),
+                            before      ? GDN_BAD_COMMIT
+                            : kept == 0 ? GDN_BAD_STATE_DST
+                                        : GDN_BAD_STATE_CHECKPOINT);
+        } else if (seq.T - 1 - t < p.n_snapshots) {
+            store_state(gdn_snapshot_of(seq, t), GDN_BAD_STATE_DST);
         }
     }
 }

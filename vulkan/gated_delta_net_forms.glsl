@@ -28,34 +28,34 @@ void normalise()
 // 0: load the constants of a head's raw gate
 void load_gate()
 {
-    const bool raw = (p.has & GDN_GPU_HAS_SSM_A) != 0 && p.g_form >= GDN_GPU_G_RAW,
-               biased = (p.has & GDN_GPU_HAS_BIAS) != 0;
-    const uint64_t bias_at = p.dt_bias.base + at.h * p.dt_bias.head;
-    rate = raw ? load_typed(p.ssm_a.base + at.h * p.ssm_a.head, p.ssm_a_dtype) : 0.0;
-    rate = p.g_form == GDN_GPU_G_RAW_A_LOG ? -gdn_exp(rate) : p.g_form == GDN_GPU_G_BOUNDED ? gdn_exp(rate) : rate;
+    const bool raw = (p.has & GDN_HAS_SSM_A) != 0 && p.gate_input >= GDN_G_RAW,
+               biased = (p.has & GDN_HAS_BIAS) != 0;
+    const uint64_t bias_at = p.dt_bias.data + at.h * p.dt_bias.stride_head;
+    rate = raw ? load_typed(p.ssm_a.data + at.h * p.ssm_a.stride_head, p.ssm_a.dtype) : 0.0;
+    rate = p.gate_input == GDN_G_RAW_A_LOG ? -gdn_exp(rate) : p.gate_input == GDN_G_BOUNDED ? gdn_exp(rate) : rate;
     if (!CHANNEL) {
-        bias = biased ? load_typed(bias_at, p.dt_bias_dtype) : 0.0;
+        bias = biased ? load_typed(bias_at, p.dt_bias.dtype) : 0.0;
     } else {
         EACH_BLOCK(m)
-        key_bias[m] = biased ? load_elements(bias_at, NARROW ? p.dt_bias_dtype : GDN_GPU_F32, 32 * m + at.i0) : vec4(0);
+        key_bias[m] = biased ? load_elements(bias_at, NARROW ? p.dt_bias.dtype : GDN_F32, 32 * m + at.i0) : vec4(0);
     }
 }
 
 // 0: beta as a factor of the delta
 float delta_factor(float x)
 {
-    precise float factor = p.beta_factor * (p.beta_form == GDN_GPU_BETA_LOGIT ? gdn_sigmoid(x) : x);
+    precise float factor = p.beta_factor * (p.beta_input == GDN_BETA_LOGIT ? gdn_sigmoid(x) : x);
     return factor;
 }
 
 // 2: decay, from elements of g
 float decay_of(float x, float bias)
 {
-    if (FORMS && p.g_form == GDN_GPU_G_LINEAR)
+    if (FORMS && p.gate_input == GDN_G_LINEAR)
         return x;
-    if (FORMS && p.g_form == GDN_GPU_G_BOUNDED)
+    if (FORMS && p.gate_input == GDN_G_BOUNDED)
         x = gdn_bounded_gate(x, rate, bias, p.lower_bound);
-    else if (FORMS && p.g_form != GDN_GPU_G_LOG)
+    else if (FORMS && p.gate_input != GDN_G_LOG)
         x = gdn_raw_gate(x, rate, bias);
     return gdn_exp(x);
 }

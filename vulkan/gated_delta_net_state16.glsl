@@ -4,8 +4,6 @@
 // Drivers take long to make a pipeline. So one pipeline serves all calls, and tests at run time what other variants
 // have as constants. GENERAL moves elements one by one. Otherwise value channels come in aligned fours of 8 bytes.
 
-#define has_tree() (TREE && (!STATE16 || (p.has & GDN_GPU_TREE) != 0))
-
 bool rounds; // the state is rounded after this token
 int  depth;  // of trees: the tokens on this token's branch, with itself
 
@@ -15,7 +13,7 @@ vec4 rounded(vec4 x)
 {
     if (!STATE16 || !rounds)
         return x;
-    const bool f16 = p.state_dtype == GDN_GPU_F16;
+    const bool f16 = p.state.dtype == GDN_F16;
     const uint last = f16 ? 13u : 16u, kept = f16 ? 0xffffe000u : 0xffff0000u, least = f16 ? 0x38800000u : 0u,
                beyond = f16 ? 0x477ff000u : 0x7f800000u, payload = f16 ? 0u : 0x7fff0000u;
     const uvec4 b = floatBitsToUint(x), magnitude = b & 0x7fffffffu;
@@ -31,13 +29,13 @@ vec4 rounded(vec4 x)
 // Convert four elements from and to their bits. Stored values have been rounded before.
 vec4 widened(uvec4 x)
 {
-    return p.state_dtype == GDN_GPU_F16 ? vec4(from_f16(x.x), from_f16(x.y), from_f16(x.z), from_f16(x.w))
+    return p.state.dtype == GDN_F16 ? vec4(from_f16(x.x), from_f16(x.y), from_f16(x.z), from_f16(x.w))
                                         : uintBitsToFloat(x << 16);
 }
 uvec4 narrowed(vec4 x)
 {
 #ifdef GDN_STORAGE_16
-    if (p.state_dtype == GDN_GPU_F16)
+    if (p.state.dtype == GDN_F16)
         return uvec4(to_f16(x.x), to_f16(x.y), to_f16(x.z), to_f16(x.w));
 #endif
     return floatBitsToUint(x) >> 16;
@@ -53,17 +51,17 @@ void store_eight_bytes(uint64_t at, uvec4 x)
 }
 
 // Byte strides of a key and of a value channel.
-int64_t key_stride(gdn_gpu_pool pool)
+int64_t key_stride(gdn_pool_view pool)
 {
-    return p.key_major != 0 ? pool.line : 2;
+    return p.state_layout == GDN_STATE_KV ? pool.stride_line : 2;
 }
-int64_t value_stride(gdn_gpu_pool pool)
+int64_t value_stride(gdn_pool_view pool)
 {
-    return p.key_major != 0 ? 2 : pool.line;
+    return p.state_layout == GDN_STATE_KV ? 2 : pool.stride_line;
 }
 
 // 1: load state, of an entry of a pool, or zeros
-void load_state16(gdn_gpu_pool pool, int from, int n_slots)
+void load_state16(gdn_pool_view pool, int from, int n_slots)
 {
     const int values = from < 0 ? 0 : at.values;
     const uint64_t entry = state_at(pool, from, n_slots) + at.j * value_stride(pool);
@@ -80,12 +78,12 @@ void load_state16(gdn_gpu_pool pool, int from, int n_slots)
                     bits[c][e] = uint(Bits16(keys + e * key_stride(pool) + c * value_stride(pool)).x);
 #endif
 #else
-        if (values != 0 && p.key_major == 0) {
+        if (values != 0 && p.state_layout != GDN_STATE_KV) {
             [[unroll]] for (int c = 0; c < 4; c++)
-                bits[c] = load_eight_bytes(keys + c * pool.line);
+                bits[c] = load_eight_bytes(keys + c * pool.stride_line);
         } else if (values != 0) {
             [[unroll]] for (int e = 0; e < 4; e++) {
-                const uvec4 x = load_eight_bytes(keys + e * pool.line);
+                const uvec4 x = load_eight_bytes(keys + e * pool.stride_line);
                 [[unroll]] for (int c = 0; c < 4; c++)
                     bits[c][e] = x[c];
             }
@@ -97,7 +95,7 @@ void load_state16(gdn_gpu_pool pool, int from, int n_slots)
 }
 
 // 7, and 1: commit
-void store_state16(gdn_gpu_pool pool, uint64_t entry)
+void store_state16(gdn_pool_view pool, uint64_t entry)
 {
     EACH_BLOCK(m) {
         const int i = 32 * m + at.i0;
@@ -114,12 +112,12 @@ void store_state16(gdn_gpu_pool pool, uint64_t entry)
                     Bits16(keys + e * key_stride(pool) + c * value_stride(pool)).x = uint16_t(bits[c][e]);
 #endif
 #else
-        if (at.values != 0 && p.key_major == 0) {
+        if (at.values != 0 && p.state_layout != GDN_STATE_KV) {
             [[unroll]] for (int c = 0; c < 4; c++)
-                store_eight_bytes(keys + c * pool.line, bits[c]);
+                store_eight_bytes(keys + c * pool.stride_line, bits[c]);
         } else if (at.values != 0) {
             [[unroll]] for (int e = 0; e < 4; e++)
-                store_eight_bytes(keys + e * pool.line, uvec4(bits[0][e], bits[1][e], bits[2][e], bits[3][e]));
+                store_eight_bytes(keys + e * pool.stride_line, uvec4(bits[0][e], bits[1][e], bits[2][e], bits[3][e]));
         }
 #endif
     }

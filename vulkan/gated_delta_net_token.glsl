@@ -4,27 +4,27 @@
 
 void next_token()
 {
-    q_at += p.q.token;
-    k_at += p.k.token;
-    v_at += p.v.token;
-    g_at += p.g.token;
-    beta_at += p.beta.token;
+    q_at += p.q.stride_token;
+    k_at += p.k.stride_token;
+    v_at += p.v.stride_token;
+    g_at += p.g.stride_token;
+    beta_at += p.beta.stride_token;
 }
 
 // 0: load a token's operands; decay and a receive g
 void load_token()
 {
     EACH_BLOCK(m) {
-        k[m] = load_row(k_at, p.k_dtype, 32 * m + at.i0);
-        q[m] = load_row(q_at, p.q_dtype, 32 * m + at.i0);
+        k[m] = load_row(k_at, p.k.dtype, 32 * m + at.i0);
+        q[m] = load_row(q_at, p.q.dtype, 32 * m + at.i0);
     }
-    v = at.mine < at.values ? load_typed(v_at, p.v_dtype) : 0.0;
-    beta = load_typed(beta_at, p.beta_dtype);
+    v = at.mine < at.values ? load_typed(v_at, p.v.dtype) : 0.0;
+    beta = load_typed(beta_at, p.beta.dtype);
     if (!CHANNEL) {
-        a = load_typed(g_at, p.g_dtype);
+        a = load_typed(g_at, p.g.dtype);
     } else {
         EACH_BLOCK(m)
-            decay[m] = load_row(g_at, p.g_dtype, 32 * m + at.i0);
+            decay[m] = load_row(g_at, p.g.dtype, 32 * m + at.i0);
     }
 }
 
@@ -39,28 +39,28 @@ uint  next_a, next_v, next_beta;
 
 bool comes_ahead(int dtype)
 {
-    return !NARROW || dtype != GDN_GPU_F32;
+    return !NARROW || dtype != GDN_F32;
 }
 
 uint load_bits(uint64_t at, int dtype)
 {
 #ifdef GDN_STORAGE_16
-    if (NARROW && dtype != GDN_GPU_F32)
+    if (NARROW && dtype != GDN_F32)
         return uint(Bits16(at).x);
 #endif
     return Word(at).x;
 }
 float number_of(uint bits, int dtype)
 {
-    return !NARROW || dtype == GDN_GPU_F32 ? uintBitsToFloat(bits)
-           : dtype == GDN_GPU_F16          ? from_f16(bits)
+    return !NARROW || dtype == GDN_F32 ? uintBitsToFloat(bits)
+           : dtype == GDN_F16          ? from_f16(bits)
                                            : from_bf16(bits);
 }
 
 // Elements i .. i + 3 of a row.
 uvec4 load_row_bits(uint64_t row, int dtype, int i)
 {
-    if (!NARROW || dtype == GDN_GPU_F32)
+    if (!NARROW || dtype == GDN_F32)
         return floatBitsToUint(load_quad(row + 4 * i));
     row += 2 * i;
     return uvec4(load_bits(row, dtype), load_bits(row + 2, dtype), load_bits(row + 4, dtype),
@@ -84,44 +84,44 @@ void load_ahead()
 {
     EACH_BLOCK(m) {
         const int i = 32 * m + at.i0;
-        if (comes_ahead(p.k_dtype)) {
-            const uvec4 x = load_row_bits(k_at, p.k_dtype, i);
+        if (comes_ahead(p.k.dtype)) {
+            const uvec4 x = load_row_bits(k_at, p.k.dtype, i);
             next_k[m] = first_words(x);
             more_k[m] = x.zw;
         }
-        if (comes_ahead(p.q_dtype)) {
-            const uvec4 x = load_row_bits(q_at, p.q_dtype, i);
+        if (comes_ahead(p.q.dtype)) {
+            const uvec4 x = load_row_bits(q_at, p.q.dtype, i);
             next_q[m] = first_words(x);
             more_q[m] = x.zw;
         }
         if (CHANNEL)
-            next_decay[m] = load_row_bits(g_at, p.g_dtype, i);
+            next_decay[m] = load_row_bits(g_at, p.g.dtype, i);
     }
-    next_v = at.mine < at.values ? load_bits(v_at, p.v_dtype) : 0u;
-    next_beta = load_bits(beta_at, p.beta_dtype);
+    next_v = at.mine < at.values ? load_bits(v_at, p.v.dtype) : 0u;
+    next_beta = load_bits(beta_at, p.beta.dtype);
     if (!CHANNEL)
-        next_a = load_bits(g_at, p.g_dtype);
+        next_a = load_bits(g_at, p.g.dtype);
 }
 
 void take_ahead()
 {
     EACH_BLOCK(m) {
         const int i = 32 * m + at.i0;
-        if (comes_ahead(p.k_dtype))
-            k[m] = numbers_of(from_words(next_k[m], more_k[m]), p.k_dtype);
+        if (comes_ahead(p.k.dtype))
+            k[m] = numbers_of(from_words(next_k[m], more_k[m]), p.k.dtype);
         else
             k[m] = load_quad(k_at + 4 * i);
-        if (comes_ahead(p.q_dtype))
-            q[m] = numbers_of(from_words(next_q[m], more_q[m]), p.q_dtype);
+        if (comes_ahead(p.q.dtype))
+            q[m] = numbers_of(from_words(next_q[m], more_q[m]), p.q.dtype);
         else
             q[m] = load_quad(q_at + 4 * i);
         if (CHANNEL)
-            decay[m] = numbers_of(next_decay[m], p.g_dtype);
+            decay[m] = numbers_of(next_decay[m], p.g.dtype);
     }
-    v = number_of(next_v, p.v_dtype);
-    beta = number_of(next_beta, p.beta_dtype);
+    v = number_of(next_v, p.v.dtype);
+    beta = number_of(next_beta, p.beta.dtype);
     if (!CHANNEL)
-        a = number_of(next_a, p.g_dtype);
+        a = number_of(next_a, p.g.dtype);
 }
 #endif
 
@@ -132,7 +132,7 @@ void take_token(int t)
     if (AHEAD) {
         take_ahead();
         next_token();
-        if (t + 1 < at.T)
+        if (t + 1 < seq.T)
             load_ahead();
         return;
     }

@@ -194,10 +194,9 @@ gdn_status gdn_vulkan_read(void *device, const gdn_span *span, uint64_t offset, 
     return status;
 }
 
-uint64_t gdn_vulkan_address(const gdn_vulkan_device *dev, const gdn_place *at)
+uint64_t gdn_vulkan_address(const gdn_vulkan_device *dev, const void *buffer)
 {
-    if (!at->data) return 0;
     const VkBufferDeviceAddressInfo info = { .sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO,
-                                             .buffer = (VkBuffer)at->data };
-    return dev->vk.GetBufferDeviceAddress(dev->device, &info) + at->offset;
+                                             .buffer = (VkBuffer)buffer };
+    return dev->vk.GetBufferDeviceAddress(dev->device, &info);
 }

@@ -38,22 +38,17 @@ void report(uint64_t bad, int word)
     Word(bad + 4 * word).x = 1;
 }
 
-// The parent of token t, or GDN_GPU_NONE, counted within the sequence; `first` is the sequence's first token.
-int parent_of(uint64_t parent, int first, int t)
-{
-    return map_at(parent, int64_t(first) + t, t - 1);
-}
+#include "call/dialect_glsl.h"
+#include "call/maps.h"
 
 // False, and reported, if a parent is not an earlier token of the sequence.
 bool is_tree(uint64_t parent, int first, int T, uint64_t bad)
 {
-    for (int t = 0; parent != 0 && t < T; t++) {
-        const int of = parent_of(parent, first, t);
-        if (of < GDN_GPU_NONE || of >= t) {
-            report(bad, GDN_GPU_BAD_PARENT);
+    for (int t = 0; parent != 0 && t < T; t++)
+        if (!gdn_parent_fits(map_at(parent, int64_t(first) + t, GDN_NONE), t)) {
+            report(bad, GDN_BAD_PARENT);
             return false;
         }
-    }
     return true;
 }
 
@@ -74,16 +69,16 @@ float from_bf16(uint b)
 
 int element_bytes(int dtype)
 {
-    return dtype == GDN_GPU_F32 ? 4 : 2;
+    return dtype == GDN_F32 ? 4 : 2;
 }
 
 // One element of type F32, F16 or BF16.
 float load_element(uint64_t at, int dtype)
 {
 #ifdef GDN_STORAGE_16
-    if (dtype != GDN_GPU_F32) {
+    if (dtype != GDN_F32) {
         uint h = uint(Bits16(at).x);
-        return dtype == GDN_GPU_F16 ? from_f16(h) : from_bf16(h);
+        return dtype == GDN_F16 ? from_f16(h) : from_bf16(h);
     }
 #endif
     return Float(at).x;
@@ -113,8 +108,8 @@ uint to_bf16(float x)
 void store_element(uint64_t at, int dtype, float x)
 {
 #ifdef GDN_STORAGE_16
-    if (dtype != GDN_GPU_F32) {
-        Bits16(at).x = uint16_t(dtype == GDN_GPU_F16 ? to_f16(x) : to_bf16(x));
+    if (dtype != GDN_F32) {
+        Bits16(at).x = uint16_t(dtype == GDN_F16 ? to_f16(x) : to_bf16(x));
         return;
     }
 #endif

@@ -22,7 +22,7 @@ static gdn_status run(void *user)
     const gdn_gpu_probe params = { .operands = x->memory.address,
                                    .results = x->memory.address + GDN_PROBE_IN_BYTES,
                                    .n = GDN_PROBE_OPERANDS };
-    const gdn_place workspace = { .data = (void *)x->memory.buffer, .offset = GDN_PROBE_BYTES };
+    const gdn_region workspace = { .data = (void *)x->memory.buffer, .offset = GDN_PROBE_BYTES };
     gdn_vulkan_dispatch dispatch = { .n_items = (GDN_PROBE_OPERANDS + constants[0] - 1) / constants[0] };
     gdn_status status =
         gdn_vulkan_pipeline_make(dev, GDN_VULKAN_probe, 0, &x->of, x->level, constants, &dispatch.pipeline);

@@ -3,6 +3,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "memory.glsl"
+#include "gpu/probe_call.h"
 #include "arithmetic.glsl"
 #include "elementary.glsl"
 

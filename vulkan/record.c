@@ -8,16 +8,15 @@
 #include <string.h>
 
 #include "core/status.h"
+#include "gpu/probe_call.h"
 #include "vulkan/device.h"
 
-_Static_assert(sizeof(gdn_gpu_gated_delta_net) <= GDN_VULKAN_PARAMS_BYTES, "the parameter block of gated_delta_net");
-_Static_assert(sizeof(gdn_gpu_ssm_conv) <= GDN_VULKAN_PARAMS_BYTES, "the parameter block of ssm_conv");
-_Static_assert(sizeof(gdn_gpu_set_rows) <= GDN_VULKAN_PARAMS_BYTES, "the parameter block of set_rows");
+_Static_assert(sizeof(gdn_gated_delta_net_call) <= GDN_VULKAN_PARAMS_BYTES, "the parameter block of gated_delta_net");
+_Static_assert(sizeof(gdn_ssm_conv_call) <= GDN_VULKAN_PARAMS_BYTES, "the parameter block of ssm_conv");
+_Static_assert(sizeof(gdn_set_rows_call) <= GDN_VULKAN_PARAMS_BYTES, "the parameter block of set_rows");
 _Static_assert(sizeof(gdn_gpu_probe) <= GDN_VULKAN_PARAMS_BYTES, "the parameter block of the probe");
 
 enum { GRID = 65535 }; /* workgroups in each direction, on any device */
-
-static uint64_t address(const void *backend, const gdn_place *at) { return gdn_vulkan_address(backend, at); }
 
 gdn_gpu_device gdn_vulkan_gpu(const gdn_vulkan_device *dev)
 {
@@ -25,8 +24,7 @@ gdn_gpu_device gdn_vulkan_gpu(const gdn_vulkan_device *dev)
                              .most_slots = UINT32_MAX - 1,
                              .most_rounds = gdn_vulkan_rounds(dev),
                              .params_bytes = GDN_VULKAN_PARAMS_BYTES,
-                             .address = address,
-                             .backend = dev,
+                             .addresses = 1,
                              .bad = dev->bad.address };
 }
 
@@ -52,7 +50,7 @@ static void barrier(const gdn_vulkan_device *dev, VkCommandBuffer commands, VkPi
 }
 
 /* Begins a call: its parameter block at *address and the table, behind barriers. */
-static gdn_status begin(gdn_vulkan_device *dev, const gdn_place *workspace, const void *params, size_t params_bytes,
+static gdn_status begin(gdn_vulkan_device *dev, const gdn_region *workspace, const void *params, size_t params_bytes,
                         uint64_t zeroed_bytes, gdn_stream stream, VkCommandBuffer *recorded, uint64_t *address_of)
 {
     const VkPipelineStageFlags both = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
@@ -64,7 +62,7 @@ static gdn_status begin(gdn_vulkan_device *dev, const gdn_place *workspace, cons
     if (dev->lost) return gdn_vulkan_wait(dev); /* reports it */
     if (!commands && (status = gdn_vulkan_begin(dev, &commands))) return status;
     *recorded = commands;
-    *address_of = stream ? gdn_vulkan_address(dev, workspace) : dev->params.address + block;
+    *address_of = stream ? gdn_vulkan_address(dev, workspace->data) + workspace->offset : dev->params.address + block;
     if (!stream) memcpy((char *)dev->params.mapped + block, params, params_bytes);
 
     /* After earlier calls: they may have written what this call reads, or still use the workspace. */
@@ -97,7 +95,7 @@ static void record_dispatch(const gdn_vulkan_device *dev, VkCommandBuffer comman
     dev->vk.CmdDispatch(commands, push.grid_width, height, 1);
 }
 
-gdn_status gdn_vulkan_run(gdn_vulkan_device *dev, const gdn_place *workspace, const void *params, size_t params_bytes,
+gdn_status gdn_vulkan_run(gdn_vulkan_device *dev, const gdn_region *workspace, const void *params, size_t params_bytes,
                           uint64_t zeroed_bytes, const gdn_vulkan_dispatch *dispatches, int n, gdn_stream stream)
 {
     VkCommandBuffer commands = NULL;

@@ -9,8 +9,6 @@
  * blocks of keys count in GENERAL only. */
 #include "vulkan/device.h"
 
-typedef gdn_gated_delta_net_problem problem_t;
-
 enum {
     ROUNDS = 65535,
     ONCE = 96, /* more than the iterations before the tokens, after them, and where loops are left */
@@ -26,7 +24,7 @@ typedef struct blocks {
     int64_t n, loop, left;
 } blocks;
 
-static blocks blocks_of(const problem_t *p, int general)
+static blocks blocks_of(const gdn_gated_delta_net_call *p, int general)
 {
     const int64_t n = ((int64_t)p->head_dim_k + 31) / 32;
     return general ? (blocks){ n, n + 1, 1 } : (blocks){ 0, 0, 0 };
@@ -34,10 +32,10 @@ static blocks blocks_of(const problem_t *p, int general)
 
 /* Pipelines for 16-bit states contain the loops for a log, and the general ones those for a tree, even if the call has
  * neither. A loop that no lane enters counts, too. */
-static int has_log(const problem_t *p) { return p->log.n_slots > 0 || p->state_interval; }
+static int has_log(const gdn_gated_delta_net_call *p) { return p->log.n_slots > 0 || p->rounding_interval; }
 
 /* Replaying a log that has room for `entries` more tokens than the call's. */
-static int64_t replay(const problem_t *p, const blocks *m, int64_t entries)
+static int64_t replay(const gdn_gated_delta_net_call *p, const blocks *m, int64_t entries)
 {
     return has_log(p) ? (entries > 0 ? entries : 0) * (1 + 2 * m->loop) + 1 + 2 * m->left : 0;
 }
@@ -45,39 +43,39 @@ static int64_t replay(const problem_t *p, const blocks *m, int64_t entries)
 /* A token and what is kept after it, in the shader's order: load_token, normalise, make_decays, read_kv, update,
  * log_token, store_state. Pipelines with a log include the loops of normalise and log_token. Those for 16-bit states
  * begin with replay_log_entries, and if they are general with follow; both are empty for this token. */
-static int64_t token(const problem_t *p, const blocks *m)
+static int64_t token(const gdn_gated_delta_net_call *p, const blocks *m)
 {
     const int log = has_log(p), channel = p->gate == GDN_GATE_CHANNEL;
-    const int64_t repeat = p->state_interval ? replay(p, m, 0) : 0,
-                  follow = p->state_interval && m->n && !p->tree ? 4 * m->left + repeat + 4 : 0;
-    const int64_t kept = log || p->checkpoints.interval ? 2 * (1 + m->loop) + 1 + m->left : m->loop;
+    const int64_t repeat = p->rounding_interval ? replay(p, m, 0) : 0,
+                  follow = p->rounding_interval && m->n && !(p->has & GDN_HAS_TREE) ? 4 * m->left + repeat + 4 : 0;
+    const int64_t kept = log || p->checkpoints_interval ? 2 * (1 + m->loop) + 1 + m->left : m->loop;
     const int64_t loops = 3 + 2 * channel + 2 * (log || gdn_gpu_has_forms(p)) + log;
     return 1 + loops * m->loop + kept + repeat + follow;
 }
 
 /* The worst case before token t of a tree: it replays a branch of all tokens before it, whose keys have a norm. */
-static int64_t branch(const problem_t *p, const blocks *m, int64_t t)
+static int64_t branch(const gdn_gated_delta_net_call *p, const blocks *m, int64_t t)
 {
-    if (!p->tree) return 0;
+    if (!(p->has & GDN_HAS_TREE)) return 0;
     const int64_t n = t / HELD + 1, walks = n * (t + 4) - HELD * n * (n - 1) / 2;
     return 2 * (m->loop + m->left) + replay(p, m, p->log.n_slots - t - 1) + walks + 2 * t * m->n + 4;
 }
 
 /* The iterations besides those of tokens. With 16-bit states one more precedes the tokens. */
-static int64_t once(const problem_t *p, const blocks *m)
+static int64_t once(const gdn_gated_delta_net_call *p, const blocks *m)
 {
-    return ONCE + 8 * m->loop + replay(p, m, p->log.n_slots) + (p->state_interval ? token(p, m) : 0);
+    return ONCE + 8 * m->loop + replay(p, m, p->log.n_slots) + (p->rounding_interval ? token(p, m) : 0);
 }
 
-int32_t gdn_vulkan_most_tokens(const gdn_vulkan_device *dev, const problem_t *p, int general)
+int32_t gdn_vulkan_most_tokens(const gdn_vulkan_device *dev, const gdn_gated_delta_net_call *p, int general)
 {
     if (!gdn_vulkan_ends_loops(dev)) return INT32_MAX;
     const blocks m = blocks_of(p, general);
-    const int64_t each = token(p, &m) + (p->tree ? 1 : 0); /* of a tree, the check of its parent too */
+    const int64_t each = token(p, &m) + ((p->has & GDN_HAS_TREE) ? 1 : 0); /* of a tree, the check of its parent too */
     int64_t left = ROUNDS - once(p, &m);
     int32_t n = 0;
     if (left < 0) return -1;
-    if (!p->tree) return (int32_t)(left / each);
+    if (!(p->has & GDN_HAS_TREE)) return (int32_t)(left / each);
     while ((left -= each + branch(p, &m, n)) >= 0) n++;
     return n;
 }

@@ -7,6 +7,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "memory.glsl"
+#include "call/set_rows.h"
 #include "arithmetic.glsl"
 #include "elementary.glsl"
 
@@ -14,15 +15,15 @@ layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const int PART = 0;  // 0 write rows, 1 enter rows into the table
 layout(constant_id = 2) const int PIECE = 1024; // columns of a workgroup, a multiple of 32
 
-layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Params { gdn_gpu_set_rows p; };
+layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Params { gdn_set_rows_call p; };
 
-gdn_gpu_set_rows p;
+gdn_set_rows_call p;
 shared uint later; // 1: a later row has this row's target
 
 int64_t index_at(int b, int c, int64_t i)
 {
     const uint64_t at = p.index + b * p.index_stride[0] + c * p.index_stride[1] + i * p.index_stride[2];
-    return p.index_dtype == GDN_GPU_I64 ? Long(at).x : int64_t(Int(at).x);
+    return p.index_dtype == GDN_I64 ? Long(at).x : int64_t(Int(at).x);
 }
 
 uint hash(int64_t row)
@@ -42,7 +43,7 @@ void enter(int b, int c, int64_t i)
     const int64_t row = index_at(b, c, i);
     if (row < 0 || row >= p.n_rows_dst)
         return; // the dispatch that writes rows reports it
-    const uint64_t table = p.table + 4 * (uint64_t(b) * p.index_batch1 + c) * (uint64_t(p.table_mask) + 1);
+    const uint64_t table = p.table + 4 * (uint64_t(b) * p.index_batch[1] + c) * (uint64_t(p.table_mask) + 1);
     uint at = hash(row);
     for (uint tried = 0; tried <= p.table_mask; tried++, at++) {
         const uint held = atomicCompSwap(Word(slot(table, at)).x, 0, uint(i) + 1);
@@ -53,13 +54,13 @@ void enter(int b, int c, int64_t i)
             return;
         }
     }
-    report(p.bad, GDN_GPU_BAD_INDEX); // the table always has room: the driver has stopped the loop
+    report(p.bad, GDN_BAD_INDEX); // the table always has room: the driver has stopped the loop
 }
 
 bool wins(int b, int c, int64_t i, int64_t row)
 {
     if (p.table != 0) {
-        const uint64_t table = p.table + 4 * (uint64_t(b) * p.index_batch1 + c) * (uint64_t(p.table_mask) + 1);
+        const uint64_t table = p.table + 4 * (uint64_t(b) * p.index_batch[1] + c) * (uint64_t(p.table_mask) + 1);
         uint at = hash(row);
         for (uint tried = 0; tried <= p.table_mask; tried++, at++) {
             const uint held = Word(slot(table, at)).x;
@@ -68,7 +69,7 @@ bool wins(int b, int c, int64_t i, int64_t row)
             if (index_at(b, c, int64_t(held) - 1) == row)
                 return held == uint(i) + 1;
         }
-        report(p.bad, GDN_GPU_BAD_INDEX); // as above
+        report(p.bad, GDN_BAD_INDEX); // as above
         return false;
     }
     if (gl_LocalInvocationIndex == 0)
@@ -122,19 +123,19 @@ void main()
     if (PART == 1) {
         const int64_t n = int64_t(item()) * gl_WorkGroupSize.x + gl_LocalInvocationIndex;
         const int64_t batch = n / p.n_rows;
-        if (batch < int64_t(p.index_batch0) * p.index_batch1)
-            enter(int(batch / p.index_batch1), int(batch % p.index_batch1), n % p.n_rows);
+        if (batch < int64_t(p.index_batch[0]) * p.index_batch[1])
+            enter(int(batch / p.index_batch[1]), int(batch % p.index_batch[1]), n % p.n_rows);
         return;
     }
     const int64_t piece = item() % p.blocks, row_number = item() / p.blocks;
     const int64_t i = row_number % p.n_rows, batch = row_number / p.n_rows;
-    const int b = int(batch / p.n_batch1), c = int(batch % p.n_batch1);
+    const int b = int(batch / p.n_batch[1]), c = int(batch % p.n_batch[1]);
 
     // 1: target
-    const int ib = b % p.index_batch0, ic = c % p.index_batch1;
+    const int ib = b % p.index_batch[0], ic = c % p.index_batch[1];
     const int64_t row = index_at(ib, ic, i);
-    if (row < GDN_GPU_NONE || row >= p.n_rows_dst)
-        report(p.bad, GDN_GPU_BAD_INDEX);
+    if (row < GDN_NONE || row >= p.n_rows_dst)
+        report(p.bad, GDN_BAD_INDEX);
     if (row < 0 || row >= p.n_rows_dst || !wins(ib, ic, i, row))
         return;
     const uint64_t src = p.src + b * p.src_stride[0] + c * p.src_stride[1] + i * p.src_stride[2];
@@ -143,15 +144,15 @@ void main()
     const int lanes = int(gl_WorkGroupSize.x), me = int(gl_LocalInvocationIndex);
 
     // 2: load, 3: convert and store
-    if (p.src_dtype == GDN_GPU_F32 && p.dst_dtype == GDN_GPU_F32) { // copy the bits
+    if (p.src_dtype == GDN_F32 && p.dst_dtype == GDN_F32) { // copy the bits
         for (int64_t j = begin + me; j < end; j += lanes)
             Word(dst + 4 * j).x = Word(src + 4 * j).x;
         return;
     }
 #ifdef GDN_STORAGE_16
-    if (p.dst_dtype == GDN_GPU_Q8_0) {
+    if (p.dst_dtype == GDN_Q8_0) {
         for (int64_t j = begin / 32 + me; j < end / 32; j += lanes)
-            store_q8_0(dst + 34 * j, src + (p.src_dtype == GDN_GPU_F32 ? 128 : 64) * j);
+            store_q8_0(dst + 34 * j, src + (p.src_dtype == GDN_F32 ? 128 : 64) * j);
     } else if (p.dst_dtype == p.src_dtype) {
         for (int64_t j = begin + me; j < end; j += lanes)
             Bits16(dst + 2 * j).x = Bits16(src + 2 * j).x;

@@ -12,14 +12,15 @@
 #include "memory.glsl"
 #include "arithmetic.glsl"
 #include "elementary.glsl"
+#include "call/ssm_conv.h"
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const int KW = 4;   // kernel_width
 layout(constant_id = 2) const int SILU = 0;
-layout(constant_id = 3) const int CUT = 0;  // GDN_GPU_CONV_*; + 4 if an operand is not F32; + 8 for trees
+layout(constant_id = 3) const int CUT = 0;  // GDN_CONV_*; + 4 if an operand is not F32; + 8 for trees
 
 const int PART = CUT & 3;
-const bool TREE = (CUT & 8) != 0; // with GDN_GPU_CONV_WHOLE
+const bool TREE = (CUT & 8) != 0; // with GDN_CONV_WHOLE
 #ifdef GDN_STORAGE_16
 const bool MIXED_IO = (CUT & 4) != 0;
 #else
@@ -27,19 +28,19 @@ const bool MIXED_IO = false;
 #endif
 
 
-layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Params { gdn_gpu_ssm_conv p; };
+layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Params { gdn_ssm_conv_call p; };
 
-gdn_gpu_ssm_conv p;
+gdn_ssm_conv_call p;
 
 // The types of a call; constants unless MIXED_IO.
 int type_of(int dtype)
 {
-    return MIXED_IO ? dtype : GDN_GPU_F32;
+    return MIXED_IO ? dtype : GDN_F32;
 }
 
 int64_t bytes_of(int dtype, int n)
 {
-    return (type_of(dtype) == GDN_GPU_F32 ? 4 : 2) * int64_t(n);
+    return (type_of(dtype) == GDN_F32 ? 4 : 2) * int64_t(n);
 }
 
 float load(uint64_t at, int dtype)
@@ -50,8 +51,8 @@ float load(uint64_t at, int dtype)
 void store(uint64_t at, float x, int dtype)
 {
 #ifdef GDN_STORAGE_16
-    if (type_of(dtype) != GDN_GPU_F32) {
-        Bits16(at).x = uint16_t(dtype == GDN_GPU_F16 ? to_f16(x) : to_bf16(x));
+    if (type_of(dtype) != GDN_F32) {
+        Bits16(at).x = uint16_t(dtype == GDN_F16 ? to_f16(x) : to_bf16(x));
         return;
     }
 #endif
@@ -64,7 +65,7 @@ void move_element(uint64_t to, int to_dtype, uint64_t from, int dtype)
     const int type = type_of(dtype);
     if (type_of(to_dtype) != type)
         store(to, load(from, dtype), to_dtype);
-    else if (type == GDN_GPU_F32)
+    else if (type == GDN_F32)
         Word(to).x = Word(from).x;
 #ifdef GDN_STORAGE_16
     else
@@ -72,65 +73,36 @@ void move_element(uint64_t to, int to_dtype, uint64_t from, int dtype)
 #endif
 }
 
-struct Sequence {
-    int  s, first, T, position, src, dst;
-    bool run;
-};
+#define WITH_TREE TREE
+#include "call/history.h"
+#define Sequence gdn_conv_sequence
 
-int start_of(int s)
+// Finds the sequence. False if it is skipped, or if a map is bad, which is reported.
+bool find_sequence(int s, out Sequence q)
 {
-    return p.seq_start != 0 ? Int(p.seq_start + 4 * int64_t(s)).x : s * p.even_tokens;
+    q = gdn_conv_sequence_of(s);
+    if (q.bad >= 0)
+        report(p.bad, q.bad);
+    return q.bad < 0 && gdn_conv_has_work(q);
 }
 
-// Loads and checks the maps of sequence s. A sequence with a bad value is skipped.
-Sequence sequence(int s)
+uint64_t token_at(gdn_token_view view, Sequence q, int t)
 {
-    Sequence q;
-    q.s = s;
-    q.first = start_of(s);
-    const int after = start_of(s + 1);
-    q.T = after - q.first;
-    q.position = map_at(p.position, s, 0);
-    const int absent = p.n_entries > 0 ? s : GDN_GPU_NONE;
-    q.src = map_at(p.history_src, s, absent);
-    q.dst = map_at(p.history_dst, s, absent);
-    q.run = true;
-    if (q.first < 0 || after < q.first || after > p.n_tokens) {
-        report(p.bad, GDN_GPU_BAD_SEQ_START);
-        q.run = false;
-    } else if (q.position < 0 || q.position > 2147483647 - q.T) {
-        report(p.bad, GDN_GPU_BAD_POSITION);
-        q.run = false;
-    }
-    if (q.src < GDN_GPU_SKIP || q.src >= p.rows_in) {
-        report(p.bad, GDN_GPU_BAD_HISTORY_SRC);
-        q.run = false;
-    }
-    if (q.dst < GDN_GPU_NONE || q.dst >= p.rows_out) {
-        report(p.bad, GDN_GPU_BAD_HISTORY_DST);
-        q.run = false;
-    }
-    q.run = q.run && q.src != GDN_GPU_SKIP && q.T > 0;
-    return q;
+    return view.data + (view.stride_seq != 0 ? q.s * view.stride_seq + t * view.stride_token : (int64_t(q.first) + t) * view.stride_token);
 }
 
-uint64_t token_at(gdn_gpu_tokens view, Sequence q, int t)
+uint64_t history_at(gdn_pool_view pool, int row, int position)
 {
-    return view.base + (view.seq != 0 ? q.s * view.seq + t * view.token : (int64_t(q.first) + t) * view.token);
-}
-
-uint64_t history_at(gdn_gpu_pool pool, int row, int position)
-{
-    return pool.base + row * pool.row + (position % p.n_entries) * pool.line;
+    return pool.data + row * pool.stride_row + (position % p.history.n_slots) * pool.stride_slot;
 }
 
 // Tokens t0 .. t1 - 1 of a sequence, for channel c.
 void convolve(Sequence q, int t0, int t1, int c)
 {
-    const int64_t at_x = bytes_of(p.x_dtype, c), at_c = bytes_of(p.history_dtype, c);
+    const int64_t at_x = bytes_of(p.x.dtype, c), at_c = bytes_of(p.history_out.dtype, c);
     float weight[KW], x[KW];
     [[unroll]] for (int j = 0; j < KW; j++)
-        weight[j] = load(p.weight + c * p.weight_channel + j * p.weight_tap, p.weight_dtype);
+        weight[j] = load(p.weight + c * p.weight_stride_channel + j * p.weight_stride_tap, p.weight_dtype);
     const float bias = p.bias != 0 ? load(p.bias + bytes_of(p.bias_dtype, c), p.bias_dtype) : 0.0;
 
     // 1: history, and tokens of this call before t0. x[j] is the input of tap j
@@ -138,93 +110,79 @@ void convolve(Sequence q, int t0, int t1, int c)
         const int from = t0 - KW + j;
         x[j] = 0.0;
         if (from >= 0)
-            x[j] = load(token_at(p.x, q, from) + at_x, p.x_dtype);
+            x[j] = load(token_at(p.x, q, from) + at_x, p.x.dtype);
         else if (q.src >= 0 && q.position + from >= 0)
-            x[j] = load(history_at(p.history_in, q.src, q.position + from) + at_c, p.history_dtype);
+            x[j] = load(history_at(p.history, q.src, q.position + from) + at_c, p.history_out.dtype);
     }
-    uint64_t in_at = token_at(p.x, q, t0) + at_x, out_at = token_at(p.result, q, t0) + bytes_of(p.result_dtype, c);
+    uint64_t in_at = token_at(p.x, q, t0) + at_x, out_at = token_at(p.result, q, t0) + bytes_of(p.result.dtype, c);
     for (int t = t0; t < t1; t++) {
         [[unroll]] for (int j = 0; j < KW - 1; j++)
             x[j] = x[j + 1];
-        x[KW - 1] = load(in_at, p.x_dtype);
+        x[KW - 1] = load(in_at, p.x.dtype);
         // 2: taps, oldest first
         float u = bias;
         [[unroll]] for (int j = 0; j < KW; j++)
             u = fma1(weight[j], x[j], u);
         // 3: activation, 4: output
-        store(out_at, SILU != 0 ? gdn_silu(u) : u, p.result_dtype);
-        in_at += p.x.token;
-        out_at += p.result.token;
+        store(out_at, SILU != 0 ? gdn_silu(u) : u, p.result.dtype);
+        in_at += p.x.stride_token;
+        out_at += p.result.stride_token;
     }
-}
-
-// A tree's tokens must not overwrite what the next call reads, so the history needs slots for all of them.
-bool has_tree(Sequence q)
-{
-    if (p.rows_in > 0 && p.n_entries - (KW - 1) < q.T) {
-        report(p.bad, GDN_GPU_BAD_PARENT);
-        return false;
-    }
-    return is_tree(p.parent, q.first, q.T, p.bad);
 }
 
 // All tokens of a sequence that is a tree, for channel c. Each token's taps are its ancestors' inputs, and before them
 // those of the history.
 void convolve_tree(Sequence q, int c)
 {
-    const int64_t at_x = bytes_of(p.x_dtype, c), at_c = bytes_of(p.history_dtype, c);
+    const int64_t at_x = bytes_of(p.x.dtype, c), at_c = bytes_of(p.history_out.dtype, c);
     float weight[KW], x[KW];
     [[unroll]] for (int j = 0; j < KW; j++)
-        weight[j] = load(p.weight + c * p.weight_channel + j * p.weight_tap, p.weight_dtype);
+        weight[j] = load(p.weight + c * p.weight_stride_channel + j * p.weight_stride_tap, p.weight_dtype);
     const float bias = p.bias != 0 ? load(p.bias + bytes_of(p.bias_dtype, c), p.bias_dtype) : 0.0;
     for (int t = 0; t < q.T; t++) {
         int of = t; // before the first token of a branch: -1, -2, ...
         [[unroll]] for (int j = KW - 1; j >= 0; j--) {
             x[j] = 0.0;
             if (of >= 0)
-                x[j] = load(token_at(p.x, q, of) + at_x, p.x_dtype);
+                x[j] = load(token_at(p.x, q, of) + at_x, p.x.dtype);
             else if (q.src >= 0 && q.position + of >= 0)
-                x[j] = load(history_at(p.history_in, q.src, q.position + of) + at_c, p.history_dtype);
-            of = of >= 0 ? parent_of(p.parent, q.first, of) : of - 1;
+                x[j] = load(history_at(p.history, q.src, q.position + of) + at_c, p.history_out.dtype);
+            of = of >= 0 ? gdn_conv_parent_of(q.first, of) : of - 1;
         }
         // 2: taps, oldest first
         float u = bias;
         [[unroll]] for (int j = 0; j < KW; j++)
             u = fma1(weight[j], x[j], u);
         // 3: activation, 4: output
-        store(token_at(p.result, q, t) + bytes_of(p.result_dtype, c), SILU != 0 ? gdn_silu(u) : u, p.result_dtype);
+        store(token_at(p.result, q, t) + bytes_of(p.result.dtype, c), SILU != 0 ? gdn_silu(u) : u, p.result.dtype);
     }
 }
 
 // Stores the input at position `pos` as a conv state entry of a row.
 void keep_entry(Sequence q, int row, int pos, int c)
 {
-    const int64_t at_x = bytes_of(p.x_dtype, c), at_c = bytes_of(p.history_dtype, c);
+    const int64_t at_x = bytes_of(p.x.dtype, c), at_c = bytes_of(p.history_out.dtype, c);
     const uint64_t to = history_at(p.history_out, row, pos) + at_c;
     if (pos >= q.position)
-        move_element(to, p.history_dtype, token_at(p.x, q, pos - q.position) + at_x, p.x_dtype);
+        move_element(to, p.history_out.dtype, token_at(p.x, q, pos - q.position) + at_x, p.x.dtype);
     else if (q.src >= 0)
-        move_element(to, p.history_dtype, history_at(p.history_in, q.src, pos) + at_c, p.history_dtype);
+        move_element(to, p.history_out.dtype, history_at(p.history, q.src, pos) + at_c, p.history_out.dtype);
     else
-        store(to, 0.0, p.history_dtype);
+        store(to, 0.0, p.history_out.dtype);
 }
 
 // 5: keep history: checkpoints first, since they read entries that the newest entries overwrite. A checkpoint holds the
 // entries that the next token reads.
 void keep_checkpoints(Sequence q, int c)
 {
-    if (p.checkpoint_interval == 0)
-        return;
-    const int before = q.position / p.checkpoint_interval;
-    const int n = min((q.position + q.T) / p.checkpoint_interval - before, p.n_checkpoints);
+    const int n = gdn_conv_checkpoints(q);
     for (int i = 0; i < n; i++) {
-        const int row = Int(p.history_checkpoint + 4 * (int64_t(q.s) * p.n_checkpoints + i)).x;
-        const int length = (before + i + 1) * p.checkpoint_interval;
-        if (row < GDN_GPU_NONE || row >= p.rows_out)
-            report(p.bad, GDN_GPU_BAD_HISTORY_CHECKPOINT);
-        else
-            for (int pos = max(length - KW + 1, 0); row >= 0 && pos < length; pos++)
-                keep_entry(q, row, pos, c);
+        const int row = gdn_conv_checkpoint_of(q.s, i);
+        const int length = (q.position / p.checkpoints_interval + i + 1) * p.checkpoints_interval;
+        if (row == GDN_BAD)
+            report(p.bad, GDN_BAD_HISTORY_CHECKPOINT);
+        for (int pos = max(length - KW + 1, 0); row >= 0 && pos < length; pos++)
+            keep_entry(q, row, pos, c);
     }
 }
 
@@ -236,7 +194,7 @@ void keep(Sequence q, int c)
         return;
     const bool in_place = q.src == q.dst && p.same_pool != 0;
     const int end = q.position + q.T;
-    for (int pos = max(end - p.n_entries, in_place ? q.position : 0); pos < end; pos++)
+    for (int pos = max(end - p.history.n_slots, in_place ? q.position : 0); pos < end; pos++)
         keep_entry(q, q.dst, pos, c);
 }
 
@@ -248,7 +206,7 @@ int sequence_of(int i)
     int low = 0, high = p.n_seqs - 1;
     while (low < high) {
         const int middle = low + (high - low + 1) / 2;
-        if (start_of(middle) <= i)
+        if (gdn_conv_first_of(middle) <= i)
             low = middle;
         else
             high = middle - 1;
@@ -260,8 +218,8 @@ int sequence_of(int i)
 int next_sequence(int s)
 {
     s++;
-    if (s < p.n_seqs && start_of(s + 1) == start_of(s))
-        s = max(s, sequence_of(start_of(s)));
+    if (s < p.n_seqs && gdn_conv_first_of(s + 1) == gdn_conv_first_of(s))
+        s = max(s, sequence_of(gdn_conv_first_of(s)));
     return s;
 }
 
@@ -275,23 +233,23 @@ void main()
     const int c = int(item() % uint(p.blocks)) * int(gl_WorkGroupSize.x) + int(gl_LocalInvocationIndex);
     if (c >= p.n_channels)
         return;
-    if (PART != GDN_GPU_CONV_PIECES) {
-        Sequence q = sequence(unit);
+    if (PART != GDN_CONV_PIECES) {
+        Sequence q;
+        if (!find_sequence(unit, q) || TREE && !is_tree(p.parent, q.first, q.T, p.bad))
+            return;
         if (TREE)
-            q.run = q.run && has_tree(q);
-        if (q.run && TREE)
             convolve_tree(q, c);
-        else if (q.run && PART == GDN_GPU_CONV_WHOLE)
+        else if (PART == GDN_CONV_WHOLE)
             convolve(q, 0, q.T, c);
-        if (q.run)
-            keep(q, c);
+        keep(q, c);
         return;
     }
     const int begin = unit * p.chunk, end = min(p.n_tokens - begin, p.chunk) + begin;
-    for (int s = sequence_of(begin); s < p.n_seqs && start_of(s) < end; s = next_sequence(s)) {
-        const Sequence q = sequence(s);
+    for (int s = sequence_of(begin); s < p.n_seqs && gdn_conv_first_of(s) < end; s = next_sequence(s)) {
+        Sequence q;
+        const bool run = find_sequence(s, q);
         const int t0 = max(begin - q.first, 0), t1 = min(end - q.first, q.T);
-        if (q.run && t0 < t1)
+        if (run && t0 < t1)
             convolve(q, t0, t1, c);
     }
 }

@@ -48,7 +48,7 @@ target_link_libraries(gdn_simt_checker PRIVATE gdn_build_options)
 
 # As for nvcc: no contraction. Nothing here needs a C++ library.
 set(gdn_simt_flags -std=c++17 -ffp-contract=off -fno-math-errno -fno-trapping-math -fno-exceptions -fno-rtti
-  -fno-threadsafe-statics -fvisibility=hidden -Wall -Wextra -Wno-unknown-pragmas -Wno-unused-function)
+  -fno-threadsafe-statics -fvisibility=hidden -Wall -Wextra -Wno-unknown-pragmas -Wno-unused-function -Wno-unused-parameter)
 if(GDN_WERROR)
   list(APPEND gdn_simt_flags -Werror)
 endif()

@@ -20,7 +20,7 @@ static void fill(float *x, size_t n)
     }
 }
 
-static gdn_place at(void *data) { return (gdn_place){ .data = data, .base = data }; }
+static uint64_t at(void *data) { return (uint64_t)(uintptr_t)data; }
 
 static void compare(const char *what, const float *a, const float *b, size_t n) /* any NaN equals any NaN */
 {
@@ -33,14 +33,14 @@ enum { SEQS = 2, TOKENS = 6, HEADS = 2, DIM = 48, STATE = SEQS * HEADS * DIM * D
 static gdn_token_view tokens(float *x, int32_t inner)
 {
     return (
-        gdn_token_view){ .at = at(x), .stride_token = 4 * HEADS * inner, .stride_head = 4 * inner, .dtype = GDN_F32 };
+        gdn_token_view){ .data = at(x), .stride_token = 4 * HEADS * inner, .stride_head = 4 * inner, .dtype = GDN_F32 };
 }
 
 /* A pool of SEQS rows with a slot each. */
-static gdn_state_view pool(float *x, int64_t row, int64_t head, int64_t line)
+static gdn_pool_view pool(float *x, int64_t row, int64_t head, int64_t line)
 {
-    return (gdn_state_view)FIELDS(.at = at(x), .stride_row = 4 * row, .stride_slot = 4 * row, .stride_head = 4 * head,
-                                  .stride_line = 4 * line, .n_rows = SEQS, .n_slots = 1);
+    return (gdn_pool_view)FIELDS(.data = at(x), .stride_row = 4 * row, .stride_slot = 4 * row, .stride_head = 4 * head,
+                                 .stride_line = 4 * line, .n_entries = SEQS, .n_slots = 1);
 }
 
 static void gated_delta_net(int32_t gate, int32_t layout)
@@ -49,13 +49,13 @@ static void gated_delta_net(int32_t gate, int32_t layout)
     fill(q, OUT), fill(k, OUT), fill(v, OUT), fill(g, OUT), fill(beta, TOKENS * HEADS), fill(state[0], STATE);
     memcpy(state[1], state[0], sizeof state[0]);
     for (int i = 0; i < 2; i++) {
-        gdn_gated_delta_net_problem p =
-            FIELDS(.n_seqs = SEQS, .n_tokens = TOKENS, .n_heads_k = HEADS, .n_heads_v = HEADS, .head_dim_k = DIM,
+        gdn_gated_delta_net_call p =
+            FIELDS(.n_seqs = SEQS, .n_tokens = TOKENS, .even_tokens = TOKENS / SEQS, .n_heads_k = HEADS, .n_heads_v = HEADS, .head_dim_k = DIM,
                    .head_dim_v = DIM, .gate = gate, .state_layout = layout, .n_snapshots = 1, .scale = 0.25f,
                    .q = tokens(q, DIM), .k = tokens(k, DIM), .v = tokens(v, DIM),
                    .g = tokens(g, gate == GDN_GATE_CHANNEL ? DIM : 1), .beta = tokens(beta, 1),
-                   .out = tokens(out[i], DIM));
-        p.state_in = p.state_out = pool(state[i], HEADS * DIM * DIM, DIM * DIM, DIM);
+                   .result = tokens(out[i], DIM));
+        p.state = p.state_out = pool(state[i], HEADS * DIM * DIM, DIM * DIM, DIM);
         for (int64_t item = 0; item < gdn_ref_gated_delta_net_items_any(&p); item++)
             (i ? gdn_ref_gated_delta_net_fma : gdn_ref_gated_delta_net_any)(&p, item);
     }
@@ -70,12 +70,14 @@ static void ssm_conv(int32_t silu)
     fill(x, N), fill(weight, CHANNELS * WIDTH), fill(bias, CHANNELS), fill(history[0], KEPT);
     memcpy(history[1], history[0], sizeof history[0]);
     for (int i = 0; i < 2; i++) {
-        gdn_ssm_conv_problem p = FIELDS(.n_seqs = SEQS, .n_tokens = TOKENS, .n_channels = CHANNELS,
-                                        .kernel_width = WIDTH, .n_slots = SLOTS, .silu = silu, .weight = at(weight),
+        gdn_ssm_conv_call p = FIELDS(.n_seqs = SEQS, .n_tokens = TOKENS, .even_tokens = TOKENS / SEQS, .n_channels = CHANNELS,
+                                        .kernel_width = WIDTH,  .silu = silu, .weight = at(weight),
                                         .weight_stride_channel = 4 * WIDTH, .weight_stride_tap = 4, .bias = at(bias));
-        p.x = (gdn_token_view){ .at = at(x), .stride_token = 4 * CHANNELS, .dtype = GDN_F32 };
-        p.out = (gdn_token_view){ .at = at(out[i]), .stride_token = 4 * CHANNELS, .dtype = GDN_F32 };
-        p.history_in = p.history_out = pool(history[i], SLOTS * CHANNELS, 0, CHANNELS);
+        p.x = (gdn_token_view){ .data = at(x), .stride_token = 4 * CHANNELS, .dtype = GDN_F32 };
+        p.result = (gdn_token_view){ .data = at(out[i]), .stride_token = 4 * CHANNELS, .dtype = GDN_F32 };
+        p.history = p.history_out = pool(history[i], SLOTS * CHANNELS, 0, 0);
+        p.history.n_slots = p.history_out.n_slots = SLOTS;
+        p.history.stride_slot = p.history_out.stride_slot = 4 * CHANNELS;
         for (int64_t item = 0; item < gdn_ref_ssm_conv_items_any(&p); item++)
             (i ? gdn_ref_ssm_conv_fma : gdn_ref_ssm_conv_any)(&p, item);
     }
@@ -95,7 +97,7 @@ static void set_rows(int32_t dtype)
     memset(dst, 0xa5, sizeof dst);
     const int64_t row = dtype == GDN_F32 ? 4 * COLUMNS : dtype == GDN_Q8_0 ? COLUMNS / 32 * 34 : 2 * COLUMNS;
     for (int i = 0; i < 2; i++) {
-        const gdn_set_rows_problem p =
+        const gdn_set_rows_call p =
             FIELDS(.n_columns = COLUMNS, .n_rows = ROWS, .n_rows_dst = ROWS, .n_batch = { 1, 1 },
                    .index_batch = { 1, 1 }, .src = at(src), .dst = at(dst[i]), .index = at(map),
                    .src_stride = { 0, 0, 4 * COLUMNS }, .dst_stride = { 0, 0, row }, .index_stride = { 0, 0, 4 },

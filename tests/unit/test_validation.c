@@ -16,6 +16,8 @@
 
 enum { BYTES = 4096, SHAPES = 40000 };
 
+static const gdn_context cpu = { .backend = &gdn_backend_cpu };
+
 /* A tensor of up to 4 axes in a memory of BYTES bytes, and the bytes that it covers. Strides are often multiples of
  * each other, as real ones are. */
 static int draw_region(char *memory, gdn_region *region, unsigned char covers[BYTES])
@@ -24,7 +26,7 @@ static int draw_region(char *memory, gdn_region *region, unsigned char covers[BY
                                    .inner = 1 + draw_below(6), .axes = { "a", "b", "c", "d" });
     gdn_tensor t = { .data = memory, .offset = 4 * (uint64_t)draw_below(200) };
     int64_t stride = 4 * (1 + draw_below(12)), stride_of[4];
-    gdn_place at;
+    uint64_t at;
     for (int a = spec.n_axes - 1; a >= 0; a--) {
         spec.extent[a] = 1 + draw_below(5);
         t.stride[a] = stride;
@@ -34,7 +36,7 @@ static int draw_region(char *memory, gdn_region *region, unsigned char covers[BY
         const int64_t other = t.stride[0];
         t.stride[0] = t.stride[1], t.stride[1] = other;
     }
-    if (gdn_operand_resolve(&gdn_backend_cpu, &spec, &t, &at, stride_of, region)) /* rows overlap */
+    if (gdn_operand_resolve(&cpu, &spec, &t, &at, stride_of, region)) /* rows overlap */
         return 0;
     if (region->end - (uint64_t)(uintptr_t)memory > BYTES) return 0;
     memset(covers, 0, BYTES);
@@ -75,10 +77,10 @@ static void regions(void)
     const gdn_tensor one = { .data = memory, .stride = { (1 << 26) + 4, 64 } };
     const gdn_tensor two = { .data = memory, .offset = 32, .stride = { (1 << 26) + 8, 64 } };
     gdn_region a, b;
-    gdn_place at;
+    uint64_t at;
     int64_t strides[4];
-    REQUIRE(!gdn_operand_resolve(&gdn_backend_cpu, &wide, &one, &at, strides, &a) &&
-            !gdn_operand_resolve(&gdn_backend_cpu, &wide, &two, &at, strides, &b) && gdn_regions_overlap(&a, &b));
+    REQUIRE(!gdn_operand_resolve(&cpu, &wide, &one, &at, strides, &a) &&
+            !gdn_operand_resolve(&cpu, &wide, &two, &at, strides, &b) && gdn_regions_overlap(&a, &b));
 }
 
 /* ---- Maps --------------------------------------------------------------------------------------------------- */
@@ -104,11 +106,9 @@ static void drop(maps *m) { free(m->start), free(m->src), free(m->dst); }
 
 static gdn_status check(maps *m)
 {
-    const gdn_place start = { .base = (char *)m->start }, src = { .base = (char *)m->src },
-                    dst = { .base = (char *)m->dst };
     m->visits = 0;
-    const gdn_pool_maps p = FIELDS(.src_name = "src", .dst_name = "dst", .src = &src, .dst = &dst, .n_seqs = m->n_seqs,
-                                   .n_tokens = m->start[m->n_seqs], .n_entries = m->n_entries, .seq_start = &start,
+    const gdn_pool_maps p = FIELDS(.src_name = "src", .dst_name = "dst", .src = m->src, .dst = m->dst, .n_seqs = m->n_seqs,
+                                   .n_entries = m->n_entries, .seq_start = m->start,
                                    .src_slots = 1, .dst_slots = m->n_entries, .src_size = m->size, .dst_size = m->size,
                                    .same_pool = m->same_pool, .n_visits = &m->visits);
     return gdn_check_pool_maps(&p);

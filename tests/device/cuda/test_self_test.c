@@ -12,9 +12,9 @@
 /* Where a kernel's parameters have the address of its results. 0: it has none that are a call's. */
 static size_t results_of(const char *name)
 {
-    if (!strncmp(name, "delta_", 6)) return offsetof(gdn_gpu_gated_delta_net, result);
-    if (!strncmp(name, "conv_", 5)) return offsetof(gdn_gpu_ssm_conv, result);
-    return strcmp(name, "rows_write") ? 0 : offsetof(gdn_gpu_set_rows, dst);
+    if (!strncmp(name, "delta_", 6)) return offsetof(gdn_gated_delta_net_call, result);
+    if (!strncmp(name, "conv_", 5)) return offsetof(gdn_ssm_conv_call, result);
+    return strcmp(name, "rows_write") ? 0 : offsetof(gdn_set_rows_call, dst);
 }
 
 /* Under sanitizers a part of the kernels: each is asked behind all before it. */

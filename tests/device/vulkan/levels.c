@@ -29,7 +29,7 @@ static gdn_status run_probe(void *user)
     const gdn_gpu_variant soft = { .soft_fma = 1 };
     const gdn_gpu_probe params = FIELDS(.operands = x->memory.address,
                                         .results = x->memory.address + GDN_PROBE_IN_BYTES, .n = GDN_PROBE_OPERANDS);
-    const gdn_place workspace = { .data = (void *)x->memory.buffer, .offset = GDN_PROBE_BYTES };
+    const gdn_region workspace = { .data = (void *)x->memory.buffer, .offset = GDN_PROBE_BYTES };
     gdn_vulkan_dispatch dispatch = { .n_items = (GDN_PROBE_OPERANDS + constants[0] - 1) / constants[0] };
     REQUIRE(gdn_vulkan_pipeline_make(dev, GDN_VULKAN_probe, 0, &soft, x->level, constants, &dispatch.pipeline) ==
                 GDN_OK &&

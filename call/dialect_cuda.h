@@ -1,0 +1,13 @@
+// The dialect of CUDA for sequence.h and history.h. The file that includes them says how a call is passed (FUNCTION,
+// CALL, PASS) and what its kernels know of it at compile time (WITH_LOG, WITH_TREE, WITH_STATE16).
+#ifndef GDN_CALL_DIALECT_CUDA_H
+#define GDN_CALL_DIALECT_CUDA_H
+
+#define RULE                     GDN_INLINE
+#define P(member)                p.member
+#define MAP(map, has, i, absent) map_at(p.map, i, absent)
+#define INT(x)                   ((int)(x))
+#define UINT(x)                  ((unsigned)(x))
+#define LONG(x)                  ((int64_t)(x))
+
+#endif
