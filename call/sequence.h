@@ -21,7 +21,7 @@ GDN_STRUCT(gdn_sequence)
     GDN_I32T src;      /* the entry with the state before them, or GDN_NONE, or GDN_SKIP */
     GDN_I32T position; /* of its first token */
     /* Of the log. Without one: GDN_NONE, the position, GDN_NONE. */
-    GDN_I32T row, base_position, commit;
+    GDN_I32T row, base_position, commit; /* commit may be GDN_BAD: then only it is skipped */
     GDN_I32T kept; /* the position of the committed state: `position`, or the last rounding at or before it */
     GDN_I32T bad;  /* GDN_BAD_*: this map's entry is out of range, and the sequence is skipped. -1: none is */
 };
@@ -75,7 +75,7 @@ FUNCTION gdn_sequence gdn_sequence_of(CALL GDN_I32T s)
         }
         if (!row_fits) q.bad = GDN_BAD_LOG_ROW;
         else if (!base_fits) q.bad = GDN_BAD_BASE_POSITION;
-        else if (!gdn_target_fits(q.commit, P(state_out.n_entries))) q.bad = GDN_BAD_COMMIT;
+        else if (!gdn_target_fits(q.commit, P(state_out.n_entries))) q.commit = GDN_BAD;
     }
     return q;
 }

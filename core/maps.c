@@ -106,26 +106,20 @@ static gdn_status check_parents(const int32_t *parent, int32_t s, int32_t first,
     return GDN_OK;
 }
 
-/* The error of a map of a pool, which the device's rules call bad. */
-static gdn_status bad_pool(const gdn_pool_maps *maps, int32_t s)
-{
-    const gdn_status status = gdn_check_pool_maps(maps);
-    return status ? status : gdn_fail(GDN_INTERNAL, "a map of sequence %d is bad, and no entry is", (int)s);
-}
-
 gdn_status gdn_check_sequences(const gdn_gated_delta_net_call *p, const gdn_pool_maps *states)
 {
     gdn_status status;
     for (int32_t s = 0; s < p->n_seqs; s++) {
         const gdn_sequence q = gdn_sequence_of(p, s);
         if (q.bad == GDN_BAD_POSITION) return bad_position(s, q.position, q.T);
-        if (q.bad == GDN_BAD_LOG_ROW) return bad_row(p, &q);
-        if (q.bad == GDN_BAD_BASE_POSITION) return bad_base_position(p, &q);
-        if (q.bad >= 0) return bad_pool(states, s);
     }
     if ((status = gdn_check_pool_maps(states))) return status;
     for (int32_t s = 0; s < p->n_seqs; s++) {
         const gdn_sequence q = gdn_sequence_of(p, s);
+        if (q.bad == GDN_BAD_LOG_ROW) return bad_row(p, &q);
+        if (q.bad == GDN_BAD_BASE_POSITION) return bad_base_position(p, &q);
+        if (q.bad >= 0 || q.commit == GDN_BAD)
+            return gdn_fail(GDN_INTERNAL, "a map of sequence %d is bad, and no entry is", (int)s);
         if ((status = check_snapshots(p, &q)) ||
             (q.src != GDN_SKIP && (status = check_parents(gdn_map(p->parent), s, q.first, q.T))))
             return status;
@@ -139,16 +133,16 @@ gdn_status gdn_check_conv_sequences(const gdn_ssm_conv_call *p, const gdn_pool_m
     for (int32_t s = 0; s < p->n_seqs; s++) {
         const gdn_conv_sequence q = gdn_conv_sequence_of(p, s);
         if (q.bad == GDN_BAD_POSITION) return bad_position(s, q.position, q.T);
+    }
+    if ((status = gdn_check_pool_maps(rows))) return status;
+    for (int32_t s = 0; s < p->n_seqs; s++) {
+        const gdn_conv_sequence q = gdn_conv_sequence_of(p, s);
         if (q.bad == GDN_BAD_PARENT)
             return gdn_fail(GDN_INVALID_ARGUMENT,
                             "history.n_slots is %d and tree is given; sequence %d has %d tokens, for which at least "
                             "%lld are needed",
                             (int)p->history.n_slots, (int)s, (int)q.T, (long long)p->kernel_width - 1 + q.T);
-        if (q.bad >= 0) return bad_pool(rows, s);
-    }
-    if ((status = gdn_check_pool_maps(rows))) return status;
-    for (int32_t s = 0; s < p->n_seqs; s++) {
-        const gdn_conv_sequence q = gdn_conv_sequence_of(p, s);
+        if (q.bad >= 0) return gdn_fail(GDN_INTERNAL, "a map of sequence %d is bad, and no entry is", (int)s);
         if (q.src != GDN_SKIP && (status = check_parents(gdn_map(p->parent), s, q.first, q.T))) return status;
     }
     return GDN_OK;

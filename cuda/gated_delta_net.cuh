@@ -84,6 +84,7 @@ template <class X, int LANES = 8> GDN_INLINE bool find_item(const gdn_gated_delt
         report(p.bad, at.bad);
         return false;
     }
+    (void)reported(p.bad, GDN_BAD_COMMIT, at.commit);
     const bool many = at.T > GDN_CUDA_FEW_TOKENS && at.row < 0 && at.commit < 0;
     if (share.of != Share::ALL && (share.of == Share::MANY) != many) return false;
     if (has_tree<X>(p) && at.src != GDN_SKIP && !is_tree(p.parent, at.first, at.T, p.bad)) return false;

@@ -57,6 +57,7 @@ GDN_INLINE bool find_item(constant gdn_gated_delta_net_call &p, thread const Del
         report(b.bad, at.seq.bad);
         return false;
     }
+    (void)reported(b.bad, GDN_BAD_COMMIT, at.seq.commit);
     if (at.seq.src != GDN_SKIP && !is_tree(b.parent, (p.has & GDN_HAS_PARENT) != 0, at.seq.first, at.seq.T, b.bad))
         return false;
     at.kappa = gdn_key_head(p, b, at.h);

@@ -27,15 +27,17 @@ GDN_INLINE int64_t slot(constant gdn_set_rows_call &p, int b, int c, uint32_t at
     return batch * (int64_t(p.table_mask) + 1) + (at & p.table_mask);
 }
 
-GDN_KERNEL(gdn_metal_rows_clear, constant gdn_set_rows_call &p [[buffer(0)]], device uint *table [[buffer(4)]],
-           GDN_THREAD)
+// The operands are in the order of the regions in core/set_rows.c, and after them the workspace.
+#define GDN_ROWS_OPERANDS                                                                                              \
+    constant gdn_set_rows_call &p [[buffer(0)]], device const uchar *src [[buffer(1)]],                                \
+        device uchar *dst [[buffer(2)]], device const uchar *index [[buffer(3)]]
+GDN_KERNEL(gdn_metal_rows_clear, GDN_ROWS_OPERANDS, device uint *table [[buffer(4)]], GDN_THREAD)
 {
     const int64_t n = int64_t(group.x) * GDN_METAL_ROWS_THREADS + me;
     if (n < p.table_words) table[n] = 0u;
 }
 
-GDN_KERNEL(gdn_metal_rows_enter, constant gdn_set_rows_call &p [[buffer(0)]], device const uchar *index [[buffer(3)]],
-           device atomic_uint *table [[buffer(4)]], GDN_THREAD)
+GDN_KERNEL(gdn_metal_rows_enter, GDN_ROWS_OPERANDS, device atomic_uint *table [[buffer(4)]], GDN_THREAD)
 {
     const int64_t n = int64_t(group.x) * GDN_METAL_ROWS_THREADS + me;
     const int64_t batch = n / p.n_rows, i = n % p.n_rows;
@@ -106,9 +108,8 @@ GDN_INLINE void store_q8_0(device uchar *block, float x, uint lane)
     if (lane == 1u) write_16bit(block, to_f16(d));
 }
 
-GDN_KERNEL(gdn_metal_rows_write, constant gdn_set_rows_call &p [[buffer(0)]], device const uchar *src [[buffer(1)]],
-           device uchar *dst [[buffer(2)]], device const uchar *index [[buffer(3)]],
-           device const uint *table [[buffer(4)]], device atomic_uint *bad [[buffer(5)]], GDN_THREAD)
+GDN_KERNEL(gdn_metal_rows_write, GDN_ROWS_OPERANDS, device const uint *table [[buffer(4)]],
+           device atomic_uint *bad [[buffer(5)]], GDN_THREAD)
 {
     const int64_t item = group.x, piece = item % p.blocks, row_number = item / p.blocks;
     const int64_t i = row_number % p.n_rows, batch = row_number / p.n_rows;

@@ -201,6 +201,8 @@ bool find_sequence(int row)
         report(p.bad, seq.bad);
         return false;
     }
+    if (seq.commit == GDN_BAD)
+        report(p.bad, GDN_BAD_COMMIT);
     return gdn_has_work(seq);
 }
 

@@ -50,9 +50,9 @@ static void gated_delta_net(int32_t gate, int32_t layout)
     memcpy(state[1], state[0], sizeof state[0]);
     for (int i = 0; i < 2; i++) {
         gdn_gated_delta_net_call p =
-            FIELDS(.n_seqs = SEQS, .n_tokens = TOKENS, .even_tokens = TOKENS / SEQS, .n_heads_k = HEADS, .n_heads_v = HEADS, .head_dim_k = DIM,
-                   .head_dim_v = DIM, .gate = gate, .state_layout = layout, .n_snapshots = 1, .scale = 0.25f,
-                   .q = tokens(q, DIM), .k = tokens(k, DIM), .v = tokens(v, DIM),
+            FIELDS(.n_seqs = SEQS, .n_tokens = TOKENS, .even_tokens = TOKENS / SEQS, .n_heads_k = HEADS,
+                   .n_heads_v = HEADS, .head_dim_k = DIM, .head_dim_v = DIM, .gate = gate, .state_layout = layout,
+                   .n_snapshots = 1, .scale = 0.25f, .q = tokens(q, DIM), .k = tokens(k, DIM), .v = tokens(v, DIM),
                    .g = tokens(g, gate == GDN_GATE_CHANNEL ? DIM : 1), .beta = tokens(beta, 1),
                    .result = tokens(out[i], DIM));
         p.state = p.state_out = pool(state[i], HEADS * DIM * DIM, DIM * DIM, DIM);
@@ -70,9 +70,9 @@ static void ssm_conv(int32_t silu)
     fill(x, N), fill(weight, CHANNELS * WIDTH), fill(bias, CHANNELS), fill(history[0], KEPT);
     memcpy(history[1], history[0], sizeof history[0]);
     for (int i = 0; i < 2; i++) {
-        gdn_ssm_conv_call p = FIELDS(.n_seqs = SEQS, .n_tokens = TOKENS, .even_tokens = TOKENS / SEQS, .n_channels = CHANNELS,
-                                        .kernel_width = WIDTH,  .silu = silu, .weight = at(weight),
-                                        .weight_stride_channel = 4 * WIDTH, .weight_stride_tap = 4, .bias = at(bias));
+        gdn_ssm_conv_call p = FIELDS(.n_seqs = SEQS, .n_tokens = TOKENS, .even_tokens = TOKENS / SEQS,
+                                     .n_channels = CHANNELS, .kernel_width = WIDTH, .silu = silu, .weight = at(weight),
+                                     .weight_stride_channel = 4 * WIDTH, .weight_stride_tap = 4, .bias = at(bias));
         p.x = (gdn_token_view){ .data = at(x), .stride_token = 4 * CHANNELS, .dtype = GDN_F32 };
         p.result = (gdn_token_view){ .data = at(out[i]), .stride_token = 4 * CHANNELS, .dtype = GDN_F32 };
         p.history = p.history_out = pool(history[i], SLOTS * CHANNELS, 0, 0);

@@ -107,10 +107,10 @@ static void drop(maps *m) { free(m->start), free(m->src), free(m->dst); }
 static gdn_status check(maps *m)
 {
     m->visits = 0;
-    const gdn_pool_maps p = FIELDS(.src_name = "src", .dst_name = "dst", .src = m->src, .dst = m->dst, .n_seqs = m->n_seqs,
-                                   .n_entries = m->n_entries, .seq_start = m->start,
-                                   .src_slots = 1, .dst_slots = m->n_entries, .src_size = m->size, .dst_size = m->size,
-                                   .same_pool = m->same_pool, .n_visits = &m->visits);
+    const gdn_pool_maps p =
+        FIELDS(.src_name = "src", .dst_name = "dst", .src = m->src, .dst = m->dst, .n_seqs = m->n_seqs,
+               .n_entries = m->n_entries, .seq_start = m->start, .src_slots = 1, .dst_slots = m->n_entries,
+               .src_size = m->size, .dst_size = m->size, .same_pool = m->same_pool, .n_visits = &m->visits);
     return gdn_check_pool_maps(&p);
 }
 
