@@ -133,16 +133,13 @@ static int can_catch_up(rt_engine *e, int32_t seq, int32_t n_max)
     return 1;
 }
 
-/* The draft head's argmax of a row of e->draft_logits (ties to the lower token) and, if second is not NULL, its second
- * candidate. Returns whether the argmax has at least probability p_min. */
-static int pick(rt_engine *e, int32_t row, float p_min, int32_t *token, int32_t *second)
+/* The draft head's argmax of a row of e->draft_logits (ties to the lower token). Returns whether it has at least
+ * probability p_min. */
+static int pick(rt_engine *e, int32_t row, float p_min, int32_t *token)
 {
-    const int32_t V = e->draft_head.n_rows, n = second && V > 1 ? 2 : 1;
+    const int32_t V = e->draft_head.n_rows;
     float *x = e->draft_logits + (int64_t)row * V;
-    int32_t best[2] = { -1, -1 };
-    rt_top_k(x, V, n, best);
-    *token = best[0];
-    if (second) *second = best[1];
+    rt_top_k(x, V, 1, token);
     if (p_min <= 0) return 1;
     rt_softmax(e->dense, x, V);
     return x[*token] >= p_min;
@@ -206,12 +203,6 @@ static gdn_status first_round(rt_engine *e, const rt_draft_request *request, con
 gdn_status rt_draft_mtp(rt_engine *e, const rt_draft_request *request, int32_t n, int32_t n_max, float p_min,
                         int32_t *draft, int32_t *n_draft)
 {
-    return rt_draft_mtp_two(e, request, n, n_max, p_min, draft, NULL, n_draft);
-}
-
-gdn_status rt_draft_mtp_two(rt_engine *e, const rt_draft_request *request, int32_t n, int32_t n_max, float p_min,
-                            int32_t *draft, int32_t *second, int32_t *n_draft)
-{
     const int32_t E = e->model->hp.n_embd;
     gdn_status status = check_requests(e, request, n, n_max);
     if (status) return status;
@@ -230,9 +221,8 @@ gdn_status rt_draft_mtp_two(rt_engine *e, const rt_draft_request *request, int32
         int32_t kept = 0;
         for (int32_t a = 0; a < n_active; a++) {
             const int32_t i = active[a];
-            int32_t token, other = -1;
-            if (!pick(e, a, p_min, &token, second ? &other : NULL)) continue;
-            if (second) second[(int64_t)i * n_max + n_draft[i]] = other;
+            int32_t token;
+            if (!pick(e, a, p_min, &token)) continue;
             draft[(int64_t)i * n_max + n_draft[i]++] = token;
             if (n_draft[i] == request[i].n_max) continue;
             active[kept] = i;

@@ -125,10 +125,9 @@ static uint64_t products_scratch(const rt_model *m, int32_t n_batch)
 static uint64_t map_ints(const rt_engine *e)
 {
     const int32_t n = checkpoints(e->n_batch, e->prefix_interval);
-    const int32_t maps = 5 + (n ? 2 : 0) + (e->n_log ? 3 : 0);         /* maps with one entry, or n, per sequence */
-    const uint64_t parents = e->n_log ? (uint64_t)e->n_batch + 16 : 0; /* parents of trees */
+    const int32_t maps = 5 + (n ? 2 : 0) + (e->n_log ? 3 : 0); /* maps with one entry, or n, per sequence */
     return (uint64_t)e->n_seqs * (uint64_t)(e->n_snapshots + 5 + 2 * n + (e->n_log ? 3 : 0)) +
-           ((uint64_t)maps + 1) * 16 + 16 + parents;
+           ((uint64_t)maps + 1) * 16 + 16;
 }
 
 static uint64_t larger_of(uint64_t a, uint64_t b) { return a > b ? a : b; }
@@ -153,7 +152,6 @@ static uint64_t workspace_bytes(const rt_engine *e, int32_t n_spans, int32_t n_r
     gdn_ssm_conv_args c = GDN_INIT(gdn_ssm_conv_args);
     gdn_replay_log log = GDN_INIT(gdn_replay_log);
     gdn_checkpoints keep = GDN_INIT(gdn_checkpoints);
-    gdn_token_tree tree = GDN_INIT(gdn_token_tree);
     uint64_t most = 0;
     keep.interval = e->prefix_interval;
     keep.n = checkpoints(n_rows, e->prefix_interval);
@@ -179,12 +177,7 @@ static uint64_t workspace_bytes(const rt_engine *e, int32_t n_spans, int32_t n_r
     most = larger_of(most, conv_workspace(e, &c));
     if (!e->n_log) return most;
     a.log = &log; /* a step may have a log or not */
-    most = larger_of(most, delta_workspace(e, &a));
-    a.tree = c.tree = &tree; /* tree steps have neither snapshots nor checkpoints */
-    a.n_snapshots = 0;
-    a.checkpoints = c.checkpoints = NULL;
-    most = larger_of(most, delta_workspace(e, &a));
-    return larger_of(most, conv_workspace(e, &c));
+    return larger_of(most, delta_workspace(e, &a));
 }
 
 gdn_status rt_reserve_workspace(rt_engine *e, int32_t n_spans, int32_t n_rows)
@@ -295,9 +288,8 @@ static int32_t attended(const rt_engine *e) { return e->n_cells < e->n_positions
     X(row_cells_n, B)                                                                                                  \
     X(row_cells, B)                                                                                                    \
     X(row_hidden, B)                                                                                                   \
-    X(row_parent, B)                                                                                                   \
     X(draft_rows_token, B)                                                                                             \
-    X(seq_tree, S) X(spans, S) X(draft_ahead, S) X(draft_active, S) X(draft_last, S)
+    X(spans, S) X(draft_ahead, S) X(draft_active, S) X(draft_last, S)
 
 static gdn_status create_arrays(rt_engine *e)
 {
@@ -450,16 +442,9 @@ gdn_status rt_engine_create(const rt_engine_desc *desc, rt_engine **engine)
 
 rt_engine_limits rt_engine_limits_of(const rt_engine *e)
 {
-    const rt_engine_limits limits = { e->model->hp.n_vocab,
-                                      e->n_seqs,
-                                      e->n_ctx,
-                                      e->n_batch,
-                                      e->n_rollback,
-                                      e->draft,
-                                      e->n_cells,
-                                      e->n_prefixes,
-                                      e->prefix_interval,
-                                      e->n_log ? e->n_rollback : 0 };
+    const rt_engine_limits limits = { e->model->hp.n_vocab, e->n_seqs,     e->n_ctx,
+                                      e->n_batch,           e->n_rollback, e->draft,
+                                      e->n_cells,           e->n_prefixes, e->prefix_interval };
     return limits;
 }
 

@@ -42,7 +42,6 @@ void rt_engine_destroy(rt_engine *engine);
 /* The parameters of creation, with zeros replaced by the defaults. */
 typedef struct rt_engine_limits {
     int32_t n_vocab, n_seqs, n_ctx, n_batch, n_rollback, draft, n_cells, n_prefixes, prefix_interval;
-    int32_t n_tree; /* most rows of a sequence in a tree batch: n_rollback with a log, otherwise 0 */
 } rt_engine_limits;
 rt_engine_limits rt_engine_limits_of(const rt_engine *engine);
 rt_memory *rt_engine_memory(rt_engine *engine);
@@ -61,11 +60,6 @@ typedef struct rt_batch {
     const uint8_t *logits; /* NULL = each sequence's last row only                                 */
     int no_follow;         /* 1: the draft head does not process these rows. It catches up at the next
                               rt_draft_mtp(), as far back as hidden rows are kept */
-    const int32_t *parent; /* token trees: the row of the same sequence in this batch, counted from 0, that
-                              is this row's parent; GDN_NONE for the first. A sequence with branches has at
-                              most n_tree rows (rt_engine_limits). It is extended by its rows up to the
-                              first whose parent is not the row before; rt_seq_branch() selects another
-                              branch. NULL: no trees */
 } rt_batch;
 gdn_status rt_decode(rt_engine *engine, const rt_batch *batch);
 
@@ -94,9 +88,6 @@ typedef struct rt_draft_request {
 enum { RT_HIDDEN_ROWS = 32 }; /* limited to n_batch, and at least n_rollback + 1 */
 gdn_status rt_draft_mtp(rt_engine *engine, const rt_draft_request *request, int32_t n, int32_t n_max, float p_min,
                         int32_t *draft, int32_t *n_draft);
-/* The same, and second[i * n_max ..] receives the draft head's second candidate for each draft; -1: none. */
-gdn_status rt_draft_mtp_two(rt_engine *engine, const rt_draft_request *request, int32_t n, int32_t n_max, float p_min,
-                            int32_t *draft, int32_t *second, int32_t *n_draft);
 
 /* Counters since creation, for tests and --stats. */
 typedef struct rt_counters {

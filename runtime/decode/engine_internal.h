@@ -19,7 +19,7 @@ typedef struct rt_rows {
 /* Index maps of a step's kernel calls, in e->maps. */
 typedef struct rt_step_maps {
     gdn_span seq_start, state_src, state_dst, position, conv_src, conv_dst, state_checkpoint, conv_checkpoint;
-    gdn_span log_row, base_position, commit, parent;
+    gdn_span log_row, base_position, commit;
 } rt_step_maps;
 
 struct rt_engine {
@@ -55,9 +55,6 @@ struct rt_engine {
     gdn_span workspace;
     int32_t workspace_spans, workspace_rows;   /* the last shape that it was found large enough for */
     int32_t *order, *row_token, *row_of_batch; /* the batch sorted by sequence */
-    int32_t *row_parent;                       /* [n_batch] parents in a micro-batch with trees  */
-    uint8_t *seq_tree;                         /* [n_seqs] 1: its rows in the batch are a tree   */
-    int32_t trees;                             /* 1: the micro-batch has trees                   */
     rt_token_run *spans;
 
     /* results of the last batch */

@@ -149,9 +149,8 @@ static gdn_status create_sequences(rt_memory *m)
         s->conv_row = s->log_row = GDN_NONE;
         s->snapshot = rt_calloc((uint64_t)m->K, sizeof *s->snapshot, "sequences");
         s->hidden_at = rt_calloc((uint64_t)m->n_hidden, sizeof *s->hidden_at, "sequences");
-        s->parent = m->n_log ? rt_calloc((uint64_t)m->n_rollback, sizeof *s->parent, "sequences") : NULL;
         s->ahead = -1;
-        if (!s->snapshot || !s->hidden_at || (m->n_log && !s->parent)) return GDN_OUT_OF_MEMORY;
+        if (!s->snapshot || !s->hidden_at) return GDN_OUT_OF_MEMORY;
         for (int32_t r = 0; r < m->K; r++) s->snapshot[r] = (rt_snapshot){ GDN_NONE, -1 };
         for (int32_t r = 0; r < m->n_hidden; r++) s->hidden_at[r] = (rt_hidden_tag){ -1, -1 };
     }
@@ -226,7 +225,6 @@ void rt_memory_destroy(rt_memory *m)
         rt_free(m->seq[i].token);
         rt_free(m->seq[i].snapshot);
         rt_free(m->seq[i].hidden_at);
-        rt_free(m->seq[i].parent);
     }
     rt_resource *const resources[] = { &m->slots, &m->rows, &m->cells, &m->log_rows, NULL };
     for (rt_resource *const *r = resources; *r; r++) {
@@ -238,7 +236,7 @@ void rt_memory_destroy(rt_memory *m)
         m->seq,          m->step_span,          m->taken,          m->seen,          m->step.seq_start,
         m->step.length,  m->step.state_src,     m->step.state_dst, m->step.conv_src, m->step.conv_dst,
         m->step.log_row, m->step.base_position, m->step.commit,    m->step.rope,     m->step.new_cell,
-        m->step.cells,   m->step.n_cells,       m->step_parent,    m->branch_cells
+        m->step.cells,   m->step.n_cells
     };
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) rt_free(arrays[i]);
     rt_free(m);
@@ -377,7 +375,6 @@ gdn_status rt_draft_reserve(rt_memory *m, int32_t seq, int32_t n, const int32_t 
     if (status) return status;
     rt_sequence *s = &m->seq[seq];
     if (n < 0 || n > m->n_cells) return rt_fail(GDN_INVALID_ARGUMENT, "reserving cells: n is %d", n);
-    s->n_tree = 0; /* the draft head will overwrite unlinked rows */
     const int32_t more = n - (s->n_listed - s->length);
     if (more > rt_memory_free_cells(m))
         return rt_fail(GDN_OUT_OF_MEMORY, "reserving cells: %d are wanted and %d are free", more,

@@ -105,11 +105,10 @@ typedef struct rt_step {
     int32_t n_log;       /* entries per log row; 0: no log, ignore the next 3 maps                   */
     int32_t *log_row, *base_position, *commit; /* [n_spans]                                    */
     int32_t *conv_src, *conv_dst;              /* [n_spans]                                                        */
-    int32_t *rope;         /* [n_rows] positions: that of the row before, or of its parent, and 1         */
+    int32_t *rope;         /* [n_rows] positions                                                          */
     int32_t *new_cell;     /* [n_rows] cell that each row writes                                       */
     const int32_t **cells; /* [n_rows] the row's cells by position ...                                 */
     int32_t *n_cells;      /* [n_rows] ... and the number it attends to, with itself                   */
-    const int32_t *parent; /* [n_rows] of a tree step (rt_step_begin_tree()), or NULL                  */
     /* filled by rt_step_tokens() (prefix_cache.h); n_checkpoints 0: no checkpoints in this step */
     int32_t checkpoint_interval, n_checkpoints;
     int32_t *state_checkpoint, *conv_checkpoint; /* [n_spans][n_checkpoints]                          */
@@ -142,27 +141,6 @@ void rt_step_cancel(rt_memory *m, rt_step *step, int started);
  * gated_delta_net call per recurrent layer. Saving a sequence whose state is behind costs the same and is not counted.
  */
 uint64_t rt_memory_folds(const rt_memory *m);
-
-/* ---- Token trees of drafts, for memories with a log (docs/design/runtime.md, "Trees") ---- */
-/* rt_step_begin() for token trees: parent[row] is the row of the same span, counted from 0, that the row follows;
- * GDN_NONE for a span's first row. Rows have the positions of their depths. A span has at most n_rollback rows, and at
- * most 256; all are logged, and the prefix cache takes no checkpoints.
- *
- * The commit extends a sequence by its chain: the rows up to the first whose parent is not the row before. The other
- * rows stay unlinked, in log entries, cells and hidden rows after the sequence's end. They are lost when the sequence
- * is shared, used or changed by anything but rt_seq_branch(). parent NULL: rt_step_begin(). Errors: the same, and
- * GDN_UNSUPPORTED without a log. */
-gdn_status rt_step_begin_tree(rt_memory *m, const rt_token_run *spans, int32_t n_spans, const int32_t *parent,
-                              rt_step **step);
-/* Selects a branch of the sequence's last step, which must be a tree step: the sequence becomes its tokens before that
- * step and the branch that ends with row `row` of its span. All other rows of the tree are dropped and their cells
- * freed. A device failure loses the state, as in rt_step_cancel(). GDN_INVALID_ARGUMENT: no such row, or no unlinked
- * rows are left. */
-gdn_status rt_seq_branch(rt_memory *m, int32_t seq, int32_t row);
-/* Stores the hidden row of an unlinked row `row`. Call after the commit; for the other rows call rt_hidden_put(). */
-void rt_branch_put(rt_memory *m, int32_t seq, int32_t row, int32_t token, const float *hidden);
-/* Length of the chain: how many of n rows, from the first on, each follow the row before. */
-int32_t rt_tree_chain(const int32_t *parent, int32_t n);
 
 /* Pools, for the kernels' arguments. recurrent_layer and attention_layer: index_in_kind of the layer. */
 typedef struct rt_pool {

@@ -1,6 +1,6 @@
 /* What the files of the memory share. memory.c creates it, memory_seq.c changes sequences, memory_step.c runs steps,
- * memory_save.c and memory_load.c save and load sequences, replay_log.c has the replay log, tree.c token trees.
- * memory.h describes the behaviour.
+ * memory_save.c and memory_load.c save and load sequences, replay_log.c has the replay log. memory.h describes
+ * the behaviour.
  *
  * Whatever sequences share (state slots, conv rows, log rows, KV cells) is a resource: a number below n with a
  * reference count. Tests check this invariant: a count is the number of references to the resource, and a resource is
@@ -48,9 +48,6 @@ typedef struct rt_sequence {
     int32_t draft;            /* rt_draft_length()                                                              */
     int32_t draft_from;       /* rt_draft_from(), <= draft                                                     */
     int32_t ahead;            /* rt_draft_ahead()                                                               */
-    int32_t n_tree;           /* rows of its last step if some are unlinked (tree); else 0                      */
-    int32_t tree_at;          /* length before that step                                                        */
-    int32_t *parent;          /* [n_rollback] parents of those rows; NULL without a log                         */
     rt_hidden_tag *hidden_at; /* [n_hidden]                                                                   */
 } rt_sequence;
 
@@ -73,7 +70,6 @@ struct rt_memory {
     uint64_t log_bytes;                   /* of a log entry                                                   */
     gdn_span *state, *conv, *log, *k, *v; /* by layer */
     gdn_span fold_maps, fold_workspace;   /* for calls without tokens (replay_log.c)                      */
-    gdn_span branch_map;                  /* index map of the entries that rt_seq_branch() moves (tree.c) */
     uint64_t n_folds;
     gdn_span hidden; /* [n_seqs][n_hidden][n_embd], in host memory                       */
     rt_resource slots, rows, cells, log_rows;
@@ -81,15 +77,12 @@ struct rt_memory {
     rt_prefixes *prefixes; /* NULL: no prefix cache                            */
 
     rt_step step;
-    uint64_t n_steps;                  /* steps begun since creation */
-    int32_t step_active, step_keyed;   /* step_keyed: rt_step_tokens() was called for it */
-    int32_t step_capacity;             /* rows that the arrays of the step can hold */
-    int32_t *step_parent, *step_depth; /* [step_capacity] of a tree step                      */
-    int32_t *branch_cells;             /* cell lists of unlinked rows: see tree.c                       */
-    int64_t aside_capacity;
-    rt_token_run *step_span; /* [n_seqs] */
-    rt_taken *taken;         /* [n_seqs] */
-    uint8_t *seen;           /* [n_seqs] scratch for checks */
+    uint64_t n_steps;                /* steps begun since creation */
+    int32_t step_active, step_keyed; /* step_keyed: rt_step_tokens() was called for it */
+    int32_t step_capacity;           /* rows that the arrays of the step can hold */
+    rt_token_run *step_span;         /* [n_seqs] */
+    rt_taken *taken;                 /* [n_seqs] */
+    uint8_t *seen;                   /* [n_seqs] scratch for checks */
 };
 
 /* Sizes of the pools of a description. */
@@ -147,18 +140,6 @@ static inline float *rt_hidden_at(const rt_memory *m, int32_t seq, int32_t posit
     const uint64_t row = (uint64_t)seq * (uint64_t)m->n_hidden + (uint64_t)(position % m->n_hidden);
     return (float *)(void *)((unsigned char *)m->hidden.data + row * m->hidden_bytes);
 }
-
-/* ---- Trees (tree.c) ---- */
-/* Checks parents, allocates the cell lists of the unlinked rows, and fills parents and depths of m->step.
- * GDN_INVALID_ARGUMENT or GDN_UNSUPPORTED: parent is invalid for these spans. */
-gdn_status rt_tree_begin(rt_memory *m, const rt_token_run *spans, int32_t n_spans, const int32_t *parent);
-/* Bytes that moving entries needs: for m->branch_map, and for the workspace. The workspace is m->fold_workspace, which
- * folding does not use at that time. */
-uint64_t rt_tree_map_bytes(void);
-gdn_status rt_tree_workspace(const rt_memory *m, uint64_t *bytes);
-/* Fills the step's rows of span i, after its cells are reserved. *lists: used part of aside_cells, 0 for the first
- * span. */
-void rt_tree_rows(rt_memory *m, int32_t i, int64_t *lists);
 
 /* ---- Cells (memory.c) ---- */
 /* Takes a free cell; there must be one. The cell has no contents. */

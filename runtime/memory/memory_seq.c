@@ -53,7 +53,6 @@ void rt_seq_truncate_cells(rt_memory *m, rt_sequence *s, int32_t n)
 {
     while (s->n_listed > n) rt_drop(&m->cells, s->cell[--s->n_listed]);
     if (s->n_listed <= s->length) s->ahead = -1; /* the cell with the draft head's advance KV is gone */
-    if (s->n_listed < s->tree_at + s->n_tree) s->n_tree = 0;
 }
 
 void rt_seq_drop_snapshot(rt_memory *m, rt_snapshot *at)
@@ -145,7 +144,6 @@ gdn_status rt_seq_cp(rt_memory *m, int32_t from, int32_t to)
     if (status || from == to) return status;
     rt_sequence *a = &m->seq[from], *b = &m->seq[to];
     if ((status = rt_seq_grow(m, to, a->length))) return status;
-    if (a->n_tree) rt_seq_truncate_cells(m, a, a->length); /* rt_seq_branch() would move entries that both share */
     rt_seq_empty(m, b);
     for (int32_t p = 0; p < a->length; p++) {
         b->cell[p] = a->cell[p];

@@ -223,7 +223,6 @@ void rt_step_tokens(rt_memory *m, rt_step *step, const int32_t *token)
         memcpy(s->token + s->length, token + span->first_row, 4 * (size_t)span->n_rows);
         m->taken[i].keyed = s->keyed == s->length;
     }
-    if (step->parent) return; /* the kernels write no checkpoints in tree steps */
     step->n_checkpoints = most_passed(m, m->step_span, step->n_spans);
     const int64_t n = (int64_t)step->n_spans * step->n_checkpoints;
     step->checkpoint_interval = p->interval;

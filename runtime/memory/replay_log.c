@@ -19,11 +19,11 @@ uint64_t rt_log_entry_bytes(const rt_hparams *hp, int *bad)
     return *bad ? 0 : 4 * (heads * S + (uint64_t)hp->n_value_heads);
 }
 
-rt_log_plan rt_log_plan_of(const rt_memory *m, const rt_sequence *s, int32_t n_rows, int trees)
+rt_log_plan rt_log_plan_of(const rt_memory *m, const rt_sequence *s, int32_t n_rows)
 {
     const int32_t behind = s->length - rt_state_at(s);
     if (n_rows > m->n_rollback + 1) return (rt_log_plan){ .fold = behind > 0, .logs = 0, .writes = s->length + n_rows };
-    if (n_rows == 1 && !trees) /* no rollback: plain decoding once there are no entries to replay */
+    if (n_rows == 1) /* no rollback: plain decoding once there are no entries to replay */
         return (rt_log_plan){ .fold = 0, .logs = behind > 0, .writes = s->length + 1 };
     return (rt_log_plan){ .fold = 0, .logs = 1, .writes = behind >= m->commit_after ? s->length : GDN_NONE };
 }
@@ -67,13 +67,8 @@ gdn_status rt_log_create(rt_memory *m)
     const gdn_replay_log log = log_of(m);
     gdn_gated_delta_net_args a = call(m);
     a.log = &log;
-    uint64_t moving = 0;
-    gdn_status status = rt_tree_workspace(m, &moving);
-    if (!status) status = gdn_gated_delta_net_query(m->device, &a, &can);
-    if (moving > can.workspace_bytes) can.workspace_bytes = moving;
+    gdn_status status = gdn_gated_delta_net_query(m->device, &a, &can);
     if (!status) status = gdn_buffer_create(m->device, N_MAPS * MAP_BYTES, &m->fold_maps);
-    if (!status) status = gdn_buffer_create(m->device, rt_tree_map_bytes(), &m->branch_map);
-    if (!status) status = gdn_buffer_write(m->device, &m->branch_map, 0, &(int32_t){ 0 }, 4);
     if (!status && can.workspace_bytes) status = gdn_buffer_create(m->device, can.workspace_bytes, &m->fold_workspace);
     return status ? rt_fail_gdn(status, what) : GDN_OK;
 }
@@ -82,7 +77,6 @@ void rt_log_destroy(rt_memory *m)
 {
     gdn_buffer_destroy(m->device, &m->fold_maps);
     gdn_buffer_destroy(m->device, &m->fold_workspace);
-    gdn_buffer_destroy(m->device, &m->branch_map);
 }
 
 gdn_status rt_log_maps(rt_memory *m, const rt_sequence *s, int32_t to)
@@ -169,11 +163,11 @@ static gdn_status own_row(rt_memory *m, rt_sequence *s)
     return GDN_OK;
 }
 
-gdn_status rt_log_ready(rt_memory *m, int32_t seq, int32_t n_rows, int trees)
+gdn_status rt_log_ready(rt_memory *m, int32_t seq, int32_t n_rows)
 {
     rt_sequence *s = &m->seq[seq];
     if (!m->n_log) return GDN_OK;
-    const rt_log_plan plan = rt_log_plan_of(m, s, n_rows, trees);
+    const rt_log_plan plan = rt_log_plan_of(m, s, n_rows);
     gdn_status status = plan.fold ? fold(m, s) : GDN_OK;
     if (!status && plan.logs) status = own_row(m, s);
     return status;

@@ -16,9 +16,6 @@ typedef enum rt_spec { RT_SPEC_OFF, RT_SPEC_MTP, RT_SPEC_NGRAM } rt_spec;
 /* Checks that an engine can speculate with drafts of up to draft_max tokens. */
 gdn_status rt_spec_check(const rt_engine_limits *limits, rt_spec spec, int32_t draft_max);
 
-/* Checks that an engine can verify token trees: it needs a log, and n_rollback >= draft_max + draft_tree + 1. */
-gdn_status rt_tree_check(const rt_engine_limits *limits, rt_spec spec, int32_t draft_max, int32_t draft_tree);
-
 typedef struct rt_scheduler_desc {
     rt_engine *engine;
     const rt_tokenizer *tokenizer; /* for end tokens; may be NULL                                         */
@@ -28,11 +25,7 @@ typedef struct rt_scheduler_desc {
     rt_spec spec;
     int32_t draft_max; /* <= n_rollback of the engine                                         */
     float p_min;
-    int always;         /* 1: draft always, without the controllers (tests)                    */
-    int32_t draft_tree; /* RT_SPEC_MTP: for the first so many drafts of a sequence, also verify the
-                           draft head's second candidate, as a token tree; 0: none. Only in steps
-                           without prompts. See rt_tree_check() */
-    int tree_pays;      /* 1: only while it is measured to pay (speculation.h)                 */
+    int always; /* 1: draft always, without the controller (tests)                     */
 } rt_scheduler_desc;
 
 enum { RT_FINISH_NONE, RT_FINISH_STOP, RT_FINISH_LENGTH, RT_FINISH_CONTEXT, RT_FINISH_CANCELLED, RT_FINISH_FAILED };
@@ -91,10 +84,7 @@ typedef struct rt_totals {
     int64_t prompt_tokens, generated_tokens;      /* tokens decoded as prompt, and tokens drawn                    */
     int64_t decoded_tokens;                       /* those of generated_tokens drawn in generation_seconds: all but the
                                                      first of each request, which its prompt's step draws */
-    int64_t drafted, accepted, rounds, rollbacks; /* verified drafts, with second candidates; and so on       */
-    int64_t tree_drafted, tree_accepted;          /* those of them that were second candidates                     */
-    int64_t second_places, second_right;          /* rejected drafts with a second candidate, verified or not
-                                                     (draft_tree); those whose second candidate was right */
+    int64_t drafted, accepted, rounds, rollbacks; /* verified drafts, and so on                                */
     int64_t preemptions;                          /* preemptions of requests                                        */
     int64_t reread_tokens;                        /* those of prompt_tokens decoded again after a preemption        */
     int64_t prefix_tokens;                        /* tokens from the prefix cache, not in prompt_tokens */

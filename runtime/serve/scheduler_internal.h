@@ -25,8 +25,7 @@ typedef struct rt_slot {
     rt_job *job;               /* NULL: free                                                                      */
     int generating;            /* 1: only its last drawn token is undecoded; drafts may follow                    */
     int waits;                 /* 1: gets no rows, while another sequence decodes its prefix                      */
-    int32_t *draft, *second;   /* [draft_max + 1] drafts, and the draft head's second candidates for them         */
-    int32_t n_draft, n_second; /* n_second: those that are verified                                             */
+    int32_t *draft, n_draft;   /* [draft_max + 1] drafts                                                          */
     int32_t first_row, n_rows; /* its rows in the batch                                                         */
 } rt_slot;
 
@@ -45,10 +44,9 @@ struct rt_scheduler {
     /* one step */
     int32_t *batch_token, *batch_seq; /* its rows, as rt_batch has them                                       */
     uint8_t *batch_logits;
-    int32_t *batch_parent;
     rt_draft_request *ask; /* a draft round: its requests and results                                         */
-    int32_t *ask_draft, *ask_second, *ask_n;
-    int32_t *slot_drafts; /* the memory of the slots' draft and second                                        */
+    int32_t *ask_draft, *ask_n;
+    int32_t *slot_drafts; /* the memory of the slots' drafts                                                  */
     int32_t spare;        /* free cells that the step leaves for drafts                                       */
 };
 

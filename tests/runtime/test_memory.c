@@ -354,7 +354,7 @@ static void sizes(void)
         NEED(!rt_memory_size(&desc, &b) && !rt_memory_create(&desc, &m));
         REQUIRE((uint64_t)(device_bytes - bytes - HEADER * (device_calls - calls)) ==
                 b.state + b.conv + b.snapshots + b.log + b.kv + b.hidden +
-                    (log ? m->fold_maps.bytes + m->fold_workspace.bytes + m->branch_map.bytes : 0));
+                    (log ? m->fold_maps.bytes + m->fold_workspace.bytes : 0));
         REQUIRE(b.log == 2 * seqs * entries * 4 * (STATE + HEADS * STATE + HEADS));
         REQUIRE(!log || b.snapshots == 2 * seqs * R * CHANNELS * 4);
         REQUIRE((b.snapshots == 0) == (R == 0) && b.hidden == (i & 1 ? seqs * (R + 1) * EMBD * 4 : 0));
@@ -407,7 +407,7 @@ static void no_memory(void)
             REQUIRE(live == before);
         }
     m = memory_open(context, 3, CELLS, 2);
-    for (int64_t i = 0; i < 6; i++) { /* the five lists of a step, and the sequence's cells */
+    for (int64_t i = 0; i < 5; i++) { /* the four lists of a step, and the sequence's cells */
         calloc_fails_in = i;
         REFUSED(m, rt_step_begin(m, &(rt_token_run){ 1, 0, 17 }, 1, &step), FULL);
     }

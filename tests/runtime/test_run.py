@@ -21,7 +21,7 @@ FEW = 12 if BRIEF else 24
 def generate(*arguments, prompts=PROMPTS, most=MOST):
     """The report of --json."""
     given = [part for prompt in prompts for part in ("-p", prompt)]
-    none = dict.fromkeys(("drafted", "accepted", "rollbacks", "tree_drafted", "tree_accepted", "second_right"), 0)
+    none = dict.fromkeys(("drafted", "accepted", "rollbacks"), 0)
     return tool.report("-m", MODEL, *given, "-n", most, *arguments, otherwise={"requests": [], **none})
 
 
@@ -53,11 +53,9 @@ def same_on_every_backend():
         results = {}
         for name in names:
             spec = "ngram" if model == "tiny-qwen3next" else "mtp"
-            trees = ["--draft-tree", "2"] if model == "tiny-qwen35moe" else []
             report = tool.report("-m", FOLDER / f"fixtures/{model}.gguf", "-p", "abcabcabcabc", "-p", "a", "-p", "xyz", "-n", "16", "--temp", "0.8",
-                       "--spec", spec, "--always-draft", "--backend", name, "--batch", "8", "--ignore-end", *trees, otherwise=None)
+                       "--spec", spec, "--always-draft", "--backend", name, "--batch", "8", "--ignore-end", otherwise=None)
             results[name] = tokens(report) if report else None
-            require(not trees or (report and report["tree_drafted"] > 0), f"{model} on {name}: trees")
             few_transfers(report, model, name)
         require(len(results) >= 2 and all(result == results["cpu"] for result in results.values()), f"{model}: the same on {', '.join(names)}")
     print("the same tokens on", ", ".join(names))
@@ -88,8 +86,8 @@ def same_streams():
                 ["--spec", "mtp", "--rollback", "snapshots", "--always-draft", "--draft-max", "4"],
                 ["--spec", "ngram", "--rollback", "log", "--always-draft", "--draft-max", "64"], ["--spec", "off", "--parallel", "5", "--threads", "1"],
                 ["--spec", "auto", "--parallel", "3", "--batch", "7", "--step", "9"], ["--spec", "off", "--isa", "avx2", "--impl", "avx2"],
-                ["--spec", "mtp", "--isa", "scalar", "--impl", "scalar"], ["--spec", "mtp", "--draft-tree", "2", "--always-draft"],
-                ["--draft-tree", "auto", "--parallel", "2", "--draft-max", "4", "--p-min", "0.1"]]
+                ["--spec", "mtp", "--isa", "scalar", "--impl", "scalar"],
+                ["--parallel", "2", "--draft-max", "4", "--p-min", "0.1"]]
         ways += [["--backend", name, "--spec", "mtp"] for name in backends() if name not in ("cpu",)]
         for way in ways[number::len(samplers)] if BRIEF else ways:
             if "avx2" in way and not has_avx2():
@@ -98,10 +96,6 @@ def same_streams():
             require(tokens(report) == tokens(plain), f"{' '.join(way + sampler)}: the tokens of plain decoding")
             if "mtp" in way and "--always-draft" in way:
                 require(report["accepted"] > 0 and report["rollbacks"] > 0, "drafts are accepted, and some are not")
-            trees = "--draft-tree" in way and "--always-draft" in way
-            require(trees or "auto" in way or not report["tree_drafted"], "no second choices are verified unasked")
-            if trees:
-                require(report["tree_drafted"] > 0 and report["second_right"] == report["tree_accepted"], "second choices")
     few = generate("--spec", "off", "--parallel", "1", prompts=PROMPTS[1:2])
     require(tokens(few)[0] == tokens(generate("--spec", "off", "--temp", "0"))[1], "one request alone reads as among others")
 
@@ -267,10 +261,6 @@ def errors(folder):
     glued = [gdn("-m" + MODEL, "-pAnd", *given).stdout for given in (("-n5",), ("-n", "5"), ("-n=5",), ("-n6",))]
     require(glued[0] and glued[0] == glued[1] == glued[2] != glued[3], f"values of letters: {glued}")
     refused("option '--escape' takes no value", 2, "-m", MODEL, "-ep", "x")
-    refused("--draft-tree is '3'; off, auto and 1 to 2", 2, "-m", MODEL, "--draft-tree", "3")
-    refused("--draft-tree 1 needs --rollback log", 2, "-m", MODEL, "-p", "x", "--draft-tree", "1", "--rollback", "snapshots")
-    refused("--draft-tree 1 needs drafts of the model's MTP block", 2, "-m", MODEL, "-p", "x", "--draft-tree", "1", "--spec", "ngram")
-    refused("--draft-tree is for texts, not for --bench", 2, "-m", MODEL, "--bench", "--draft-tree", "1")
     refused("top_p is 2", 2, "-m", MODEL, "--top-p", "2")
     refused("--backend is 'abacus'", 2, "-m", MODEL, "-p", "x", "--backend", "abacus")
     refused("--kv is 'q4'", 2, "-m", MODEL, "-p", "x", "--kv", "q4")
@@ -296,13 +286,12 @@ def no_effect():
                   ("--seed", "3", *text), ("--top-k", "4", "--temp", "0", *talk), ("--seed", "3", "-p", "x", *bench), ("--repeat-last", "9", *text)):
         name = given[0] if given[0] != "-e" else "--escape"
         refused(f"gdn run: {name} ", 2, "-m", MODEL, *given)
-    for name in (("--draft-max", "3"), ("--p-min", "0.1"), ("--draft-vocab", "100"), ("--always-draft",), ("--rollback", "log"), ("--draft-tree", "auto")):
+    for name in (("--draft-max", "3"), ("--p-min", "0.1"), ("--draft-vocab", "100"), ("--always-draft",), ("--rollback", "log")):
         refused(f"{name[0]} ", 2, "-m", MODEL, *text, "--spec", "off", *name)
-        if name[0] != "--draft-tree":
-            refused(f"{name[0]} ", 2, "-m", str(FOLDER / "fixtures" / "tiny-qwen3next.gguf"), *text, *name)
-    for name in (("--p-min", "0.1"), ("--draft-vocab", "100"), ("--draft-tree", "auto")):
+        refused(f"{name[0]} ", 2, "-m", str(FOLDER / "fixtures" / "tiny-qwen3next.gguf"), *text, *name)
+    for name in (("--p-min", "0.1"), ("--draft-vocab", "100")):
         refused(f"{name[0]} ", 2, "-m", MODEL, *text, "--spec", "ngram", *name)
-    for given in (("--top-k", "0"), ("--top-p", "1"), ("--min-p", "0"), ("--spec", "auto", "--draft-tree", "auto"), ("--repeat-last", "9", "--presence-penalty", "0.5"),
+    for given in (("--top-k", "0"), ("--top-p", "1"), ("--min-p", "0"), ("--spec", "auto"), ("--repeat-last", "9", "--presence-penalty", "0.5"),
                   ("--spec", "ngram", "--draft-max", "3", "--rollback", "log"), ("--no-escape",), ("--frequency-penalty", "0.5")):
         done = gdn("-m", MODEL, *text, "-n", "2", *given)
         require(done.returncode == 0 and not said(done), f"{given} is taken", done)

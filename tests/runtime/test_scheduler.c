@@ -135,13 +135,13 @@ totals run(const rt_model *model, const request *r, int32_t n, const way *w, fix
     static int n_opened; /* engines roll back by a log and by snapshots, in turn */
     n_opened++;
     const fixture_engine with =
-        FIELDS(.n_seqs = w->parallel, .rollback = n_opened % 2 || w->tree ? RT_ROLLBACK_LOG : RT_ROLLBACK_SNAPSHOTS,
-               .n_ctx = CONTEXT, .n_cells = w->cells, .n_batch = w->n_batch,
-               .n_rollback = w->draft_max + (w->tree ? w->tree + 1 : 0), .draft = w->spec == RT_SPEC_MTP,
-               .kv_type = w->kv_type, .n_prefixes = w->n_prefixes, .prefix_interval = w->interval, .isa = w->isa,
-               .n_threads = w->n_threads, .backend = w->backend, .commit_after = n_opened % 3 ? 0 : 1);
+        FIELDS(.n_seqs = w->parallel, .rollback = n_opened % 2 ? RT_ROLLBACK_LOG : RT_ROLLBACK_SNAPSHOTS,
+               .n_ctx = CONTEXT, .n_cells = w->cells, .n_batch = w->n_batch, .n_rollback = w->draft_max,
+               .draft = w->spec == RT_SPEC_MTP, .kv_type = w->kv_type, .n_prefixes = w->n_prefixes,
+               .prefix_interval = w->interval, .isa = w->isa, .n_threads = w->n_threads, .backend = w->backend,
+               .commit_after = n_opened % 3 ? 0 : 1);
     const rt_scheduler_desc like = FIELDS(.n_step_rows = w->step_rows, .spec = w->spec, .draft_max = w->draft_max,
-                                          .p_min = w->p_min, .always = w->answers == ALWAYS, .draft_tree = w->tree);
+                                          .p_min = w->p_min, .always = w->answers == ALWAYS);
     rt_engine *engine;
     rt_scheduler *s = fixture_schedule(model, &with, &like, &engine);
     rt_memory *m = rt_engine_memory(engine);
@@ -195,7 +195,7 @@ totals run(const rt_model *model, const request *r, int32_t n, const way *w, fix
     all.t = rt_scheduler_totals(s);
     all.counters = rt_engine_counters(engine);
     REQUIRE(all.t.prefix_tokens == found && (found == 0 || w->n_prefixes));
-    if (!all.failed && !w->tree) /* every row of the trunk is a token of a prompt, a drawn one or a draft of one */
+    if (!all.failed) /* every row of the trunk is a token of a prompt, a drawn one or a draft of one */
         REQUIRE(all.counters.rows == (uint64_t)(all.t.prompt_tokens + all.t.rounds + all.t.drafted));
     rt_scheduler_destroy(s);
     rt_engine_destroy(engine);
@@ -214,7 +214,7 @@ static void small_pools(const rt_model *model, const char *name, size_t first_ki
     };
     request r[N];
     static fixture_stream truth[N], out[N];
-    int64_t preemptions = 0, reread = 0, second = 0, accepted[3] = { 0 };
+    int64_t preemptions = 0, reread = 0, accepted[3] = { 0 };
     const int tiny = model->hp.n_vocab < 1000;
     make_requests(model, 3, r);
     for (size_t k = first_kind; k < end_kind; k++) {
@@ -228,14 +228,11 @@ static void small_pools(const rt_model *model, const char *name, size_t first_ki
             way w = ways[i];
             w.kv_type = kv[k];
             if (w.spec == RT_SPEC_MTP && !model->hp.n_mtp) w.spec = RT_SPEC_NGRAM;
-            w.tree = w.spec == RT_SPEC_MTP && (i + k) % 2 ? 1 + (int32_t)i % 2 : 0;
             w.isa = tiny && !k && i == 5 ? "scalar" : NULL;
             w.n_threads = tiny && i == 3 ? 2 : 1;
             w.backend = tiny && i % 4 == 2 ? GDN_BACKEND_REFERENCE : GDN_BACKEND_CPU;
             w.p_min = i % 5 == 3 ? 0.05f : 0;
             const totals all = run(model, r, N, &w, out);
-            REQUIRE(!w.tree || all.t.tree_drafted > 0);
-            second += all.t.tree_accepted;
             preemptions += all.t.preemptions;
             reread += all.t.reread_tokens;
             accepted[w.spec] += all.t.accepted;
@@ -252,10 +249,10 @@ static void small_pools(const rt_model *model, const char *name, size_t first_ki
             REQUIRE(sum == all.t.preemptions && (all.t.reread_tokens > 0) == (sum > 0));
         }
     }
-    printf("%-24s %lld preemptions, %lld tokens read again, %lld drafts of the MTP block and %lld of n-grams accepted, "
-           "%lld second choices\n",
-           name, (long long)preemptions, (long long)reread, (long long)accepted[RT_SPEC_MTP],
-           (long long)accepted[RT_SPEC_NGRAM], (long long)second);
+    printf(
+        "%-24s %lld preemptions, %lld tokens read again, %lld drafts of the MTP block and %lld of n-grams accepted\n",
+        name, (long long)preemptions, (long long)reread, (long long)accepted[RT_SPEC_MTP],
+        (long long)accepted[RT_SPEC_NGRAM]);
     REQUIRE(preemptions > 15 && reread > preemptions);
 }
 
@@ -265,8 +262,8 @@ static void declined(const rt_model *model)
 {
     static const way ways[] = {
         { 1, 0, 2, 64, 0, 0, RT_SPEC_MTP, 0, 0, 0, NEVER },  { 5, 150, 3, 64, 0, 0, RT_SPEC_MTP, 0, 0, 0, NEVER },
-        { 1, 0, 2, 64, 0, 0, RT_SPEC_MTP, 0, 0, 0, TURNS },  { 5, 0, 3, 16, 0, 0, RT_SPEC_MTP, 0, 0, 0, TURNS, 2 },
-        { 7, 200, 3, 9, 0, 0, RT_SPEC_MTP, 0, 0, 0, TURNS }, { 4, 0, 3, 64, 0, 0, RT_SPEC_MTP, 0, 0, 0, ALWAYS, 3 }
+        { 1, 0, 2, 64, 0, 0, RT_SPEC_MTP, 0, 0, 0, TURNS },  { 5, 0, 3, 16, 0, 0, RT_SPEC_MTP, 0, 0, 0, TURNS },
+        { 7, 200, 3, 9, 0, 0, RT_SPEC_MTP, 0, 0, 0, TURNS }, { 4, 0, 3, 64, 0, 0, RT_SPEC_MTP, 0, 0, 0, ALWAYS }
     };
     request r[N];
     static fixture_stream truth[N], out[N];
@@ -278,9 +275,7 @@ static void declined(const rt_model *model)
         for (int32_t j = 0; j < N; j++) REQUIRE(fixture_same(&truth[j], &out[j]));
         if (ways[i].answers == NEVER)
             REQUIRE(all.counters.draft_rows == 0 && all.counters.draft_passes == 0 && all.t.drafted == 0);
-        else
-            REQUIRE(all.t.accepted > 20 && (!ways[i].tree || all.t.tree_accepted > 5) &&
-                    all.counters.draft_passes < all.counters.draft_rows);
+        else REQUIRE(all.t.accepted > 20 && all.counters.draft_passes < all.counters.draft_rows);
     }
 }
 
@@ -304,7 +299,6 @@ static void failures(const rt_model *model, const char *name)
             if (w.spec == RT_SPEC_MTP && !model->hp.n_mtp) continue;
             if (every > 30) w.stop_every = 5;
             else w.fail_every = every * model->n_recurrent / 2 + 1;
-            w.tree = w.spec == RT_SPEC_MTP && every > 5;
             *(w.stop_every ? &stopped : &failed) += run(model, r, N, &w, out).failed;
             for (int32_t j = 0; j < N; j++) {
                 REQUIRE(fixture_same(&truth[j], &out[j]), "%s: way %d, launch %lld of each fails: request %d", name,

@@ -128,9 +128,7 @@ static int generate(run_session *s, const run_prompt *prompts, int32_t n_prompts
                                      s->spec,
                                      s->spec == RT_SPEC_OFF ? 0 : (int32_t)run_opt.draft_max,
                                      (float)run_opt.p_min,
-                                     run_opt.always_draft,
-                                     s->tree,
-                                     s->tree_pays };
+                                     run_opt.always_draft };
     rt_scheduler *scheduler = NULL;
     generation g = { .session = s, .prompts = prompts, .n = n_prompts > s->n_seqs ? n_prompts : s->n_seqs };
     g.requests = calloc((size_t)g.n, sizeof *g.requests);
@@ -171,14 +169,6 @@ static int32_t sequences(int32_t n_prompts)
 static int choose_spec(run_session *s)
 {
     if (!run_spec_named(run_opt.spec, &s->spec)) s->spec = s->model->hp.n_mtp ? RT_SPEC_MTP : RT_SPEC_OFF;
-    s->tree = run_tree_of(run_opt.draft_tree);
-    s->tree_pays = run_opt.draft_tree && !strcmp(run_opt.draft_tree, "auto");
-    const int can = s->spec == RT_SPEC_MTP && s->rollback == RT_ROLLBACK_LOG;
-    const int automatic = s->tree_pays && !strcmp(run_opt.spec, "auto") && s->rollback == RT_ROLLBACK_LOG;
-    if (s->tree && !automatic && !can)
-        return cli_error(&run_command, "--draft-tree %s needs %s", run_opt.draft_tree,
-                         s->spec == RT_SPEC_MTP ? "--rollback log" : "drafts of the model's MTP block (--spec mtp)");
-    s->tree = can ? s->tree : 0;
     if (run_opt.draft_vocab > s->model->hp.n_vocab)
         return cli_error(&run_command, "--draft-vocab is %lld; 0 to %d are allowed, the size of the vocabulary",
                          (long long)run_opt.draft_vocab, (int)s->model->hp.n_vocab);

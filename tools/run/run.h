@@ -13,8 +13,8 @@
 #include "runtime/serve/scheduler.h"
 
 typedef struct run_options {
-    const char *model, *system, *chat_template, *reasoning, *save, *load, *spec, *rollback, *draft_tree, *backend,
-        *implementation, *level, *isa, *kv;
+    const char *model, *system, *chat_template, *reasoning, *save, *load, *spec, *rollback, *backend, *implementation,
+        *level, *isa, *kv;
     cli_texts prompt, file, stop;
     cli_list widths;
     int64_t n_predict, parallel, draft_max, draft_vocab, device, threads, context, batch, step_rows, cells, top_k,
@@ -60,8 +60,6 @@ typedef struct run_session {
     rt_engine *engine;
     rt_spec spec;         /* the resolved --spec                          */
     rt_rollback rollback; /* --rollback, or the default                   */
-    int32_t tree;         /* --draft-tree: second candidates; 0: off      */
-    int tree_pays;        /* 1: only while they pay (auto)               */
     int32_t n_seqs;
     int32_t context; /* most tokens of a sequence                    */
     run_bytes system, stop[CLI_TEXTS_MAX];
@@ -106,8 +104,7 @@ rt_sampling run_sampling(uint64_t seed);
 /* The command line (run_options.c). Functions that check print errors and return 2. */
 void run_set_defaults(void);
 int run_check_options(void);
-int run_talks(void);                   /* true for a conversation, false for one message per -p and -f */
-int32_t run_tree_of(const char *text); /* value of --draft-tree; -1: invalid; auto is 1                      */
+int run_talks(void);                                 /* true for a conversation, false for one message per -p and -f */
 int run_spec_named(const char *name, rt_spec *spec); /* 0: not a name of a kind; auto is not one           */
 int run_check_drafts(rt_spec spec); /* checks draft options for the resolved kind                         */
 /* Chooses the sampling parameters: in a chat from the model file or the defaults, which stderr reports. */

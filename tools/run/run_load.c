@@ -212,7 +212,7 @@ int run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_rollback ro
     d.n_ctx = (int32_t)context;
     d.n_cells = (int32_t)(run_opt.cells || !s->talks ? run_opt.cells : context); /* its sequences share cells */
     d.n_batch = (int32_t)run_opt.batch;
-    d.n_rollback = spec == RT_SPEC_OFF ? 0 : (int32_t)run_opt.draft_max + (s->tree ? s->tree + 1 : 0);
+    d.n_rollback = spec == RT_SPEC_OFF ? 0 : (int32_t)run_opt.draft_max;
     d.rollback = rollback;
     d.draft = spec == RT_SPEC_MTP;
     d.draft_vocab = (int32_t)run_opt.draft_vocab;

@@ -81,13 +81,6 @@ void run_print_stats(const run_session *s, const rt_scheduler *scheduler, int32_
                       t.drafted ? 100.0 * (double)t.accepted / (double)t.drafted : 0.0,
                       t.rounds ? 1.0 + (double)t.accepted / (double)t.rounds : 0.0, (long long)t.rollbacks,
                       run_rollback_name(s->rollback));
-    if (s->tree)
-        (void)fprintf(stderr,
-                      "second      %lld verified, %lld accepted; the token in %lld (%.1f%%) of %lld places where the "
-                      "first choice was not\n",
-                      (long long)t.tree_drafted, (long long)t.tree_accepted, (long long)t.second_right,
-                      t.second_places ? 100.0 * (double)t.second_right / (double)t.second_places : 0.0,
-                      (long long)t.second_places);
     (void)fprintf(stderr,
                   "steps       %llu, %llu rows, %llu recurrent launches, %llu rows of the draft head in %llu passes\n",
                   (unsigned long long)c.steps, (unsigned long long)c.rows, (unsigned long long)c.recurrent_launches,
@@ -156,8 +149,8 @@ int run_print_json(const run_session *s, const rt_scheduler *scheduler, const ru
     json_int(&w, "generated_tokens", t.generated_tokens);
     json_double(&w, "generated_tokens_per_second", rate(t.decoded_tokens, t.generation_seconds));
 #define TOTAL(name) json_int(&w, #name, t.name)
-    TOTAL(drafted), TOTAL(accepted), TOTAL(rounds), TOTAL(rollbacks), TOTAL(tree_drafted), TOTAL(tree_accepted);
-    TOTAL(second_places), TOTAL(second_right), TOTAL(preemptions), TOTAL(reread_tokens), TOTAL(prefix_tokens);
+    TOTAL(drafted), TOTAL(accepted), TOTAL(rounds), TOTAL(rollbacks), TOTAL(preemptions);
+    TOTAL(reread_tokens), TOTAL(prefix_tokens);
 #undef TOTAL
     json_object(&w, "prefixes");
     json_int(&w, "interval", prefixes.interval);
