@@ -129,46 +129,15 @@ def text_and_files(folder):
     require(many["generated_tokens"] == sum(len(t) for t in tokens(many)) == 3 * FEW, "generated_tokens counts all of them")
     chat = gdn("-m", MODEL, "--chat", "--system", "Be brief.", "-p", "Who was Moses?", "-n", "8", "--json")
     require(chat.returncode == 0 and json.loads(chat.stdout)["requests"][0]["prompt_tokens"] > 10, "--chat", chat)
-    bench = gdn("-m", MODEL, "--bench", "--widths", "1,3", "-n", "16", "--bench-prompt", "16", "--depth", "40", "--json", "-p", PROMPTS[3])
+    bench = gdn("-m", MODEL, "--bench", "--widths", "1,3", "-n", "16", "--bench-prompt", "16", "--json", "-p", PROMPTS[3])
     require(bench.returncode == 0, "--bench", bench)
     if bench.returncode == 0:
         report = json.loads(bench.stdout)
         rows = report["results"]
-        check_rooflines(report)
-        require([step["rows"] for step in report["depth"]["steps"]] == [1, 4, 8] and report["depth"]["tokens"] == 40, "steps of --depth")
-        require(all(step["seconds"] > 0 and abs(step["share"] * step["seconds"] / step["roofline_seconds"] - 1) < 1e-3 for step in report["depth"]["steps"]),
-                "shares of --depth")
         ways = [("off", None)] + [(spec, way) for spec in ("mtp", "ngram") for way in ("snapshots", "log")]
         require([(row["parallel"], row["spec"], row.get("rollback")) for row in rows] == [(w, *way) for w in (1, 3) for way in ways],
                 "rows of --bench")
         require(all(row["generated_tokens_per_second"] > 0 and row["prompt_tokens_per_second"] > 0 for row in rows), "speeds of --bench")
-
-
-def check_rooflines(report):
-    """Plain rows have shares of rooflines, rows with drafts have none."""
-    for row in report["results"]:
-        for what in ("prompt", "generated"):
-            roofline, share = row.get(f"{what}_roofline_tokens_per_second"), row.get(f"{what}_share")
-            require((roofline is not None) == (share is not None) == (row["spec"] == "off"), f"which rows have shares: {row}")
-            require(roofline is None or (roofline > 0 and abs(share * roofline / row[f"{what}_tokens_per_second"] - 1) < 1e-3), f"a share of --bench: {row}")
-
-
-def bench_rooflines():
-    """A token's roofline is that of a model's weights, which are most of the file; a mixture's that of the experts it has."""
-    for name, least, most in ((MODEL, 0.7, 1.6), (FOLDER / "fixtures" / "tiny-qwen35moe.gguf", 0, 1)):
-        done = gdn("-m", name, "--bench", "--widths", "1", "-n", "4", "--bench-prompt", "4", "--spec", "off", "--json")
-        require(done.returncode == 0, f"--bench of {name}", done)
-        if done.returncode:
-            continue
-        report = json.loads(done.stdout)
-        check_rooflines(report)
-        roofline, size = report["results"][0]["generated_roofline_tokens_per_second"], pathlib.Path(name).stat().st_size
-        rates = report["roofline_bytes_per_second"], report["roofline_products_per_second"]
-        if least: # an instruction multiplies four times as many bytes as floats, and a prompt's roofline is that of bytes
-            wide = json.loads(gdn("-m", name, "--bench", "--widths", "1", "-n", "4", "--bench-prompt", "512", "--spec", "off", "--json").stdout)
-            bytes_roofline = wide["results"][0]["prompt_roofline_tokens_per_second"]
-            require(bytes_roofline * size > 2 * wide["roofline_products_per_second"], f"the roofline of a prompt: {bytes_roofline}, {wide['roofline_products_per_second']}, {size}")
-        require(min(rates) / size / most <= roofline and (not least or roofline <= rates[0] / size / least), f"the roofline of {name}: {roofline}, {rates}, {size}")
 
 
 def memory():
@@ -267,7 +236,6 @@ def errors(folder):
     for value in ("0", "-2"):
         refused(f"--predict is {value}; 1 to 67108864 are allowed, and -1", 2, "-m", MODEL, "-p", "x", "-n", value)
     refused("--predict is -1; 1 to 67108864 are allowed", 2, "-m", MODEL, "-p", "x", "-n", "-1", "--bench")
-    refused("--depth is -1", 2, "-m", MODEL, "--bench", "--depth", "-1")
     refused("--stop is empty", 2, "-m", MODEL, "-p", "x", "--stop", "")
     refused("not '\\q'", 2, "-m", MODEL, "-p", "\\q", "-e")
     refused("not '\\x4'", 2, "-m", MODEL, "-p", "x", "-e", "--stop", "\\x4")
@@ -279,7 +247,7 @@ def errors(folder):
 def no_effect():
     """An option that would change nothing is refused; one that says the default is not."""
     text, talk, bench = ("-p", "x"), ("--chat",), ("--bench",)
-    for given in (("--widths", "1", *text), ("--bench-prompt", "4", *text), ("--depth", "9", *text), ("--prefix-interval", "4", *text), ("--keep-newline", *text),
+    for given in (("--widths", "1", *text), ("--bench-prompt", "4", *text), ("--prefix-interval", "4", *text), ("--keep-newline", *text),
                   ("--keep-newline", *talk), ("--keep-newline", *bench), ("--escape", "-f", MODEL), ("-e", *bench), ("--chat", *bench), ("--save", "x", *bench),
                   ("--load", "x", *bench), ("--stop", "x", *bench), ("--special", *bench), ("--ignore-end", *bench), ("--parallel", "2", *bench),
                   ("--step", "8", *bench), ("--step", "8", *talk), ("--stats", *bench), ("--top-k", "4", *text), ("--top-p", "0.5", *text), ("--min-p", "0.1", *text),
@@ -307,4 +275,4 @@ def no_effect():
     require(not said(done), "as long as it was made for", done)
 
 
-tool.run_tests(text_and_files, same_streams, same_on_every_backend, bench_rooflines, memory, small_pool, prefixes, errors, no_effect)
+tool.run_tests(text_and_files, same_streams, same_on_every_backend, memory, small_pool, prefixes, errors, no_effect)

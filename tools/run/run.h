@@ -1,6 +1,6 @@
 /* What the files of `gdn run` share. run_options.c reads the command line, run.c generates, run_load.c opens model and
  * engine, run_prompt.c reads prompts, run_chat.c runs conversations, run_text.c writes generated text, run_report.c has
- * the statistics. run_bench.c is `gdn run --bench`, run_depth.c its --depth, run_roofline.c its rooflines. */
+ * the statistics. run_bench.c is `gdn run --bench`. */
 #ifndef GDN_TOOL_RUN_H
 #define GDN_TOOL_RUN_H
 
@@ -19,7 +19,7 @@ typedef struct run_options {
     cli_list widths;
     int64_t n_predict, parallel, draft_max, draft_vocab, device, threads, context, batch, step_rows, cells, top_k,
         repeat_last;
-    int64_t memory_mib, bench_prompt, prefix_mib, prefix_interval, depth;
+    int64_t memory_mib, bench_prompt, prefix_mib, prefix_interval;
     double temperature, top_p, min_p, repeat_penalty, presence_penalty, frequency_penalty, p_min;
     const char *seed_text;
     uint64_t seed;
@@ -115,30 +115,5 @@ void run_tell_cut(const char *number);
 
 /* Runs a conversation with these texts, or without any with the lines of standard input. */
 int run_talk(run_session *s, const run_prompt *prompts, int32_t n);
-
-/* Limits of the machine with all threads: bytes per second of reading the weights, and float products per second. Four
- * products of bytes, as with quantised weights, count as one of floats. */
-typedef struct run_roofline {
-    double bytes_per_second, products_per_second;
-} run_roofline;
-/* Measures the machine's limits and keeps the maximum with *f, which is zeros at first. Reports progress to `wait`.
- * Returns 0 or an exit status. */
-int run_roofline_measure(const run_session *s, progress_bar *wait, run_roofline *f);
-/* Roofline in seconds of a step of n_rows tokens for each of n_seqs sequences that attend to n_cells; and of prompts.
- */
-double run_roofline_step(const run_session *s, const run_roofline *f, int32_t n_seqs, int32_t n_rows, double n_cells);
-double run_roofline_prompts(const run_session *s, const run_roofline *f, int32_t n_seqs, int32_t length);
-
-/* --depth: measures steps after that many tokens, on a separate engine. tokens: RUN_DEPTH_ROWS more than that. */
-enum { RUN_DEPTHS = 3, RUN_DEPTH_ROWS = 8 };
-typedef struct run_depth {
-    double prompt, prompt_roofline;                /* seconds of prefill                              */
-    int32_t n_rows[RUN_DEPTHS];                    /* rows of a step                                  */
-    double step[RUN_DEPTHS], roofline[RUN_DEPTHS]; /* seconds                                         */
-} run_depth;
-int run_depth_measure(run_session *s, run_roofline *f, const int32_t *tokens, progress_bar *bar, run_depth *d);
-int run_bench_wait(void *bar); /* stop function of an engine that updates a progress_bar                   */
-void run_depth_print(const run_depth *d);
-void run_depth_json(json_writer *w, const run_depth *d);
 
 #endif

@@ -126,10 +126,6 @@ static const cli_option option_table[] = {
     { "bench", CLI_FLAG, &run_opt.bench, NULL, "measure speed by number of sequences, with and without drafts", 0 },
     { "widths", CLI_LIST, &run_opt.widths, "LIST", "with --bench: numbers of sequences (default 1,2,5,8)", 0 },
     { "bench-prompt", CLI_INT, &run_opt.bench_prompt, "N", "with --bench: tokens of each prompt (default 128)", 0 },
-    { "depth", CLI_INT, &run_opt.depth, "N",
-      "with --bench: also measure steps after N tokens of one sequence,\n"
-      "for example 16384; prefill of these takes time",
-      0 },
     { 0 },
 };
 
@@ -266,7 +262,7 @@ int run_check_options(void)
         !in_range("device", run_opt.device, 0, 1024) || !in_range("memory", run_opt.memory_mib, 0, INT64_C(1) << 40) ||
         !in_range("prefix-cache", run_opt.prefix_mib, 0, INT64_C(1) << 40) ||
         !in_range("prefix-interval", run_opt.prefix_interval, 1, big) ||
-        !in_range("bench-prompt", run_opt.bench_prompt, 1, big) || !in_range("depth", run_opt.depth, 0, big / 2))
+        !in_range("bench-prompt", run_opt.bench_prompt, 1, big))
         return 2;
     if (!parse_seed())
         return cli_error(&run_command, "--seed is '%s'; -1 (random) and 0 to 2^64 - 1 are allowed", run_opt.seed_text);
@@ -338,7 +334,6 @@ static int check_effects(void)
     } list[] = {
         { "widths", !bench, "needs --bench" },
         { "bench-prompt", !bench, "needs --bench" },
-        { "depth", !bench, "needs --bench" },
         { "prefix-interval", !run_opt.prefix_mib, "needs --prefix-cache" },
         { "keep-newline", !from_file, "is for prompts of -f and of standard input" },
         { "escape", !texts, "is for the texts of -p, --system and --stop" },
