@@ -4,9 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/dense/dense_internal.h"
 #include "runtime/decode/engine_internal.h"
-#include "runtime/memory/replay_log.h"
 
 static int32_t largest(int32_t a, int32_t b) { return a > b ? a : b; }
 
@@ -331,9 +329,8 @@ static void take(rt_engine *e, const rt_engine_desc *d)
     e->n_positions = d->n_ctx + d->n_rollback; /* drafts may be beyond the last token */
     e->n_batch = d->n_batch;
     e->n_rollback = d->n_rollback;
-    e->n_log = 0;
-    if (d->rollback == RT_ROLLBACK_LOG && d->n_rollback)
-        e->n_log = rt_log_slots(d->n_rollback, d->commit_after ? d->commit_after : RT_COMMIT_AFTER);
+    const rt_memory_desc m = memory_desc(d, NULL, NULL);
+    e->n_log = rt_log_slots(&m);
     e->n_snapshots = e->n_log ? 1 : d->n_rollback + 1;
     e->n_hidden = hidden_rows(d);
     e->kv_type = d->kv_type;
@@ -364,7 +361,7 @@ static uint64_t tables_bytes(const rt_engine *e, int32_t n_threads)
     const uint64_t B = (uint64_t)e->n_batch, rows = (uint64_t)e->n_seqs * ((uint64_t)e->n_rollback + 1);
     return 4 * (uint64_t)e->n_positions * (uint64_t)hp->n_rot + /* rotary angles              */
            4 * rt_attention_floats((int32_t)threads, hp->n_head, hp->n_head_kv, attended(e)) + /* attention's scores */
-           threads * RT_THREAD_BYTES +           /* decoded rows of weights    */
+           rt_dense_bytes((int32_t)threads) +    /* decoded rows of weights    */
            4 * (uint64_t)e->model->n_recurrent * /* convolutions, A, dt_bias   */
                ((uint64_t)hp->n_channels * (uint64_t)hp->conv_kernel + 2 * (uint64_t)hp->n_value_heads) +
            threads * (112 << 10) +                      /* the kernels' workspace     */

@@ -18,6 +18,8 @@ typedef struct rt_dense rt_dense; /* kernel table of one instruction set, and th
  * "scalar", ...). */
 gdn_status rt_dense_create(const char *isa, rt_threads *threads, rt_dense **dense);
 void rt_dense_destroy(rt_dense *dense);
+/* Bytes of scratch that a dense object of so many threads has. */
+uint64_t rt_dense_bytes(int32_t n_threads);
 const char *rt_dense_isa(const rt_dense *dense);
 
 /* Bytes of scratch that rt_matmul needs for n_rows rows of n_columns inputs, for any weight type. The scratch must be

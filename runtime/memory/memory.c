@@ -56,11 +56,10 @@ static gdn_status shape_of(const rt_memory_desc *desc, rt_memory_shape *shape)
 
     int bad = 0;
     const uint64_t S = (uint64_t)hp->state_size;
-    const int has_log = desc->rollback == RT_ROLLBACK_LOG && desc->n_rollback > 0;
-    shape->K = has_log ? 1 : desc->n_rollback + 1;
+    shape->n_log = rt_log_slots(desc);
+    shape->K = shape->n_log ? 1 : desc->n_rollback + 1;
     shape->commit_after = desc->commit_after ? desc->commit_after : RT_COMMIT_AFTER;
-    shape->n_log = has_log ? rt_log_slots(desc->n_rollback, shape->commit_after) : 0;
-    shape->log_bytes = has_log ? rt_log_entry_bytes(hp, &bad) : 0;
+    shape->log_bytes = shape->n_log ? rt_log_entry_bytes(hp, &bad) : 0;
     shape->n_prefixes = desc->n_prefixes;
     shape->prefix_interval = desc->prefix_interval;
     if (desc->n_prefixes && desc->n_prefixes > desc->n_cells / desc->prefix_interval)

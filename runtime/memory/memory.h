@@ -60,6 +60,8 @@ typedef struct rt_memory_bytes {
  * and counts are not included: about 16 bytes per cell and 4 per token, and with a prefix cache 13 more per cell, 4 per
  * token and 16 per interval of cells. */
 gdn_status rt_memory_size(const rt_memory_desc *desc, rt_memory_bytes *bytes);
+/* Entries of a row of the replay log, enough for n_rollback + 1 more tokens in every step; 0: no log. */
+int32_t rt_log_slots(const rt_memory_desc *desc);
 gdn_status rt_memory_create(const rt_memory_desc *desc, rt_memory **memory);
 void rt_memory_destroy(rt_memory *memory);
 
@@ -87,6 +89,8 @@ gdn_status rt_memory_save(rt_memory *m, int32_t seq, void *bytes, uint64_t n);
  * replaced sequences empty. n_seqs, n_cells, n_rollback, n_hidden and draft may differ from those at saving. A save
  * with draft 0 has no data of the draft head, which then restarts with the next tokens: see rt_draft_from(). */
 gdn_status rt_memory_load(rt_memory *m, int32_t seq, const void *bytes, uint64_t n);
+/* Checksum of a save's bytes, for other files too; changing any single byte changes it. */
+uint64_t rt_save_checksum(const void *bytes, uint64_t n);
 
 /* ---- A step of the forward pass: begin reserves everything; then commit or cancel. ---- */
 typedef struct rt_token_run {

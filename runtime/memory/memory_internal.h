@@ -170,7 +170,5 @@ typedef struct rt_save_seq {
 static inline uint64_t rt_save_hidden_bytes(const rt_memory *m) { return 4 * (uint64_t)m->model->hp.n_embd; }
 /* Bytes of one sequence in a save. Cannot overflow: shape_of() in memory.c bounds each factor. */
 uint64_t rt_save_seq_bytes(const rt_memory *m, const rt_save_seq *s);
-/* Checksum of all bytes but itself; changing any single byte changes it. */
-uint64_t rt_save_checksum(const void *bytes, uint64_t n);
 
 #endif

@@ -5,11 +5,13 @@
 
 /* ---- The policy ---- */
 
-int32_t rt_log_slots(int32_t n_rollback, int32_t commit_after)
+int32_t rt_log_slots(const rt_memory_desc *desc)
 {
+    const int32_t commit_after = desc->commit_after ? desc->commit_after : RT_COMMIT_AFTER;
+    if (desc->rollback != RT_ROLLBACK_LOG || !desc->n_rollback) return 0;
     /* A step that does not commit leaves up to commit_after - 1 entries and its own; the next one adds as many again.
      */
-    return 2 * (n_rollback + 1) + commit_after - 1;
+    return 2 * (desc->n_rollback + 1) + commit_after - 1;
 }
 
 uint64_t rt_log_entry_bytes(const rt_hparams *hp, int *bad)

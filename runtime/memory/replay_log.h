@@ -18,8 +18,6 @@
 /* A step that begins with this many entries to replay, or more, commits. Measured: docs/benchmarks/runtime-cpu.md. */
 enum { RT_COMMIT_AFTER = 2 };
 
-/* Entries of a log row, enough for n_rollback + 1 more tokens in every step. */
-int32_t rt_log_slots(int32_t n_rollback, int32_t commit_after);
 /* Bytes of a log entry: keys, deltas and decays of all heads. Too large: returns 0 and sets *bad. */
 uint64_t rt_log_entry_bytes(const rt_hparams *hp, int *bad);
 

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "runtime/serve/conversation_internal.h"
-#include "runtime/memory/memory_internal.h"
 
 typedef struct header {
     char magic[8];
