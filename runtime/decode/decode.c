@@ -22,7 +22,7 @@ static gdn_status trunk(rt_engine *e, const rt_step *step)
     const rt_hparams *hp = &m->hp;
     const int32_t n = step->n_rows, E = hp->n_embd;
     const rt_rows rows = { n, step->rope, step->new_cell, step->cells, step->n_cells };
-    rt_embed(&m->tok_embd, e->row_token, n, E, e->x);
+    rt_engine_embed(&m->tok_embd, e->row_token, n, E, e->x);
     tap(e, -1, e->x, n);
     gdn_status status = rt_layers_begin(e, step);
     if (status) return status;
@@ -62,25 +62,25 @@ static gdn_status micro_batch(rt_engine *e, int32_t n_spans, int follow)
 {
     rt_step *step;
     gdn_status status =
-        rt_reserve_workspace(e, n_spans, e->spans[n_spans - 1].first_row + e->spans[n_spans - 1].n_rows);
-    if (!status) status = rt_step_begin(e->memory, e->spans, n_spans, &step);
+        rt_engine_reserve_workspace(e, n_spans, e->spans[n_spans - 1].first_row + e->spans[n_spans - 1].n_rows);
+    if (!status) status = rt_memory_step_begin(e->memory, e->spans, n_spans, &step);
     if (status) return status;
     const int32_t n = step->n_rows;
-    rt_step_tokens(e->memory, step, e->row_token);
+    rt_memory_step_tokens(e->memory, step, e->row_token);
     /* the draft head's KV at a sequence's end is valid if this token comes next */
     for (int32_t i = 0; i < n_spans; i++) {
-        const int32_t ahead = rt_draft_ahead(e->memory, e->spans[i].seq);
+        const int32_t ahead = rt_memory_draft_ahead(e->memory, e->spans[i].seq);
         e->draft_ahead[i] = ahead >= 0 && ahead == e->row_token[e->spans[i].first_row] ? step->length[i] + 1 : 0;
     }
     status = trunk(e, step);
     if (status) {
-        rt_step_cancel(e->memory, step, 1);
+        rt_memory_step_cancel(e->memory, step, 1);
         return status;
     }
-    rt_step_hidden(e->memory, step, e->hidden);
-    rt_step_commit(e->memory, step);
+    rt_memory_step_hidden(e->memory, step, e->hidden);
+    rt_memory_step_commit(e->memory, step);
     for (int32_t i = 0; i < n_spans; i++)
-        if (e->draft_ahead[i]) rt_draft_set_length(e->memory, e->spans[i].seq, e->draft_ahead[i]);
+        if (e->draft_ahead[i]) rt_memory_draft_set_length(e->memory, e->spans[i].seq, e->draft_ahead[i]);
     e->counters.steps++;
     e->counters.rows += (uint64_t)n;
     head(e, n);
@@ -157,15 +157,15 @@ static gdn_status check_room(const rt_engine *e, const rt_batch *batch)
     int64_t cells = 0;
     for (int32_t at = 0, n = 1; at < batch->n_rows; at++, n++) {
         if (!is_last(e, batch, at)) continue;
-        const int32_t seq = batch->seq[e->order[at]], length = rt_seq_length(e->memory, seq);
-        if (rt_seq_min_length(e->memory, seq) > length)
+        const int32_t seq = batch->seq[e->order[at]], length = rt_memory_seq_length(e->memory, seq);
+        if (rt_memory_seq_min_length(e->memory, seq) > length)
             return rt_fail(GDN_INVALID_ARGUMENT,
                            "the state of sequence %d was lost in a step that failed; remove its tokens", (int)seq);
         if (n > e->n_positions - length)
             return rt_fail(GDN_INVALID_ARGUMENT,
                            "sequence %d would have %lld tokens; %d are allowed (n_ctx, and drafts)", (int)seq,
                            (long long)length + n, (int)e->n_positions);
-        const int32_t reserved = rt_draft_reserved(e->memory, seq);
+        const int32_t reserved = rt_memory_draft_reserved(e->memory, seq);
         cells += n > reserved ? n - reserved : 0;
         n = 0;
     }
@@ -205,7 +205,7 @@ static int32_t next_spans(rt_engine *e, const rt_batch *batch, int32_t at)
     return n_spans;
 }
 
-gdn_status rt_decode(rt_engine *e, const rt_batch *batch)
+gdn_status rt_engine_decode(rt_engine *e, const rt_batch *batch)
 {
     gdn_status status = check(e, batch);
     if (!status) status = grow(e, batch->n_rows > e->n_seqs ? batch->n_rows : e->n_seqs + 1, 0);
@@ -222,7 +222,7 @@ gdn_status rt_decode(rt_engine *e, const rt_batch *batch)
     if (!status) status = check_room(e, batch);
     for (int32_t at = 0; !status && at < batch->n_rows;) {
         int32_t n_spans = next_spans(e, batch, at);
-        n_spans = rt_step_fit(e->memory, e->spans, n_spans);
+        n_spans = rt_memory_step_fit(e->memory, e->spans, n_spans);
         const int32_t n = e->spans[n_spans - 1].first_row + e->spans[n_spans - 1].n_rows;
         status = micro_batch(e, n_spans, !batch->no_follow);
         at += n;
@@ -233,7 +233,7 @@ gdn_status rt_decode(rt_engine *e, const rt_batch *batch)
     return GDN_OK;
 }
 
-const float *rt_logits(const rt_engine *e, int32_t row)
+const float *rt_engine_logits(const rt_engine *e, int32_t row)
 {
     if (row < 0 || row >= e->n_rows || e->logits_row[row] < 0) return NULL;
     return e->logits + (int64_t)e->logits_row[row] * e->model->hp.n_vocab;

@@ -178,7 +178,7 @@ static uint64_t workspace_bytes(const rt_engine *e, int32_t n_spans, int32_t n_r
     return larger_of(most, delta_workspace(e, &a));
 }
 
-gdn_status rt_reserve_workspace(rt_engine *e, int32_t n_spans, int32_t n_rows)
+gdn_status rt_engine_reserve_workspace(rt_engine *e, int32_t n_spans, int32_t n_rows)
 {
     if (n_spans == e->workspace_spans && n_rows == e->workspace_rows) return GDN_OK;
     const uint64_t need = workspace_bytes(e, n_spans, n_rows);
@@ -269,8 +269,8 @@ static gdn_status create_stages(rt_engine *e)
         status =
             rt_stage_create(e->device, e->shared, list[i].bytes, "activations", &e->counters.transfers, list[i].stage);
     /* enough for most micro-batches; it grows for others */
-    if (!status) status = rt_reserve_workspace(e, 1, e->n_batch);
-    if (!status) status = rt_reserve_workspace(e, e->n_seqs, e->n_batch);
+    if (!status) status = rt_engine_reserve_workspace(e, 1, e->n_batch);
+    if (!status) status = rt_engine_reserve_workspace(e, e->n_seqs, e->n_batch);
     return status;
 }
 
@@ -330,7 +330,7 @@ static void take(rt_engine *e, const rt_engine_desc *d)
     e->n_batch = d->n_batch;
     e->n_rollback = d->n_rollback;
     const rt_memory_desc m = memory_desc(d, NULL, NULL);
-    e->n_log = rt_log_slots(&m);
+    e->n_log = rt_memory_log_slots(&m);
     e->n_snapshots = e->n_log ? 1 : d->n_rollback + 1;
     e->n_hidden = hidden_rows(d);
     e->kv_type = d->kv_type;
@@ -467,7 +467,7 @@ void rt_engine_stop_when(rt_engine *e, rt_stop_fn stop, void *user)
     e->stop_user = user;
 }
 
-void rt_embed(const rt_weight *embeddings, const int32_t *token, int32_t n, int32_t n_embd, float *y)
+void rt_engine_embed(const rt_weight *embeddings, const int32_t *token, int32_t n, int32_t n_embd, float *y)
 {
     for (int32_t i = 0; i < n; i++) rt_weight_row(embeddings, token[i], y + (int64_t)i * n_embd);
 }

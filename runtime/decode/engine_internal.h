@@ -80,10 +80,10 @@ void rt_layer_feed_forward(rt_engine *e, const rt_layer *layer, int32_t n);
 rt_experts_args rt_layer_experts(const rt_model *model, const rt_layer *layer, int32_t n);
 
 /* Grows the kernels' workspace for a micro-batch of n_rows in n_spans sequences; changes nothing else. */
-gdn_status rt_reserve_workspace(rt_engine *e, int32_t n_spans, int32_t n_rows);
+gdn_status rt_engine_reserve_workspace(rt_engine *e, int32_t n_spans, int32_t n_rows);
 
 /* Writes the embedding rows of n tokens to y, as F32. */
-void rt_embed(const rt_weight *embeddings, const int32_t *token, int32_t n, int32_t n_embd, float *y);
+void rt_engine_embed(const rt_weight *embeddings, const int32_t *token, int32_t n, int32_t n_embd, float *y);
 
 /* Stores e->hidden in the memory after a committed step. If the memory cannot keep all rows that the draft head needs,
  * the head processes them first, for all sequences together; not if `follow` is 0. token: tokens of the step's rows. */

@@ -56,10 +56,10 @@ static gdn_status shape_of(const rt_memory_desc *desc, rt_memory_shape *shape)
 
     int bad = 0;
     const uint64_t S = (uint64_t)hp->state_size;
-    shape->n_log = rt_log_slots(desc);
+    shape->n_log = rt_memory_log_slots(desc);
     shape->K = shape->n_log ? 1 : desc->n_rollback + 1;
     shape->commit_after = desc->commit_after ? desc->commit_after : RT_COMMIT_AFTER;
-    shape->log_bytes = shape->n_log ? rt_log_entry_bytes(hp, &bad) : 0;
+    shape->log_bytes = shape->n_log ? rt_memory_log_entry_bytes(hp, &bad) : 0;
     shape->n_prefixes = desc->n_prefixes;
     shape->prefix_interval = desc->prefix_interval;
     if (desc->n_prefixes && desc->n_prefixes > desc->n_cells / desc->prefix_interval)
@@ -197,14 +197,14 @@ static gdn_status create_all(rt_memory *m, int32_t prefix_interval)
                               rows * (uint64_t)m->n_conv_slots * m->conv_slot_bytes, "convolution history");
     if (!status)
         status = create_pools(m->device, &m->log, m->n_recurrent, n * (uint64_t)m->n_log * m->log_bytes, "logs");
-    if (!status && m->n_log) status = rt_log_create(m);
+    if (!status && m->n_log) status = rt_memory_log_create(m);
     if (!status) status = create_pools(m->host, &m->k, m->n_attention, (uint64_t)m->n_cells * m->kv_bytes, "keys");
     if (!status) status = create_pools(m->host, &m->v, m->n_attention, (uint64_t)m->n_cells * m->kv_bytes, "values");
     if (!status && m->hidden_bytes) {
         status = gdn_buffer_create(m->host, n * (uint64_t)m->n_hidden * m->hidden_bytes, &m->hidden);
         if (status) rt_fail_gdn(status, "hidden rows");
     }
-    if (!status && m->n_prefixes) status = rt_prefix_create(m, prefix_interval, m->n_prefixes);
+    if (!status && m->n_prefixes) status = rt_memory_prefix_create(m, prefix_interval, m->n_prefixes);
     return status;
 }
 
@@ -214,11 +214,11 @@ void rt_memory_destroy(rt_memory *m)
     destroy_pools(m->device, m->state, m->n_recurrent);
     destroy_pools(m->device, m->conv, m->n_recurrent);
     destroy_pools(m->device, m->log, m->n_recurrent);
-    rt_log_destroy(m);
+    rt_memory_log_destroy(m);
     destroy_pools(m->host, m->k, m->n_attention);
     destroy_pools(m->host, m->v, m->n_attention);
     gdn_buffer_destroy(m->host, &m->hidden);
-    rt_prefix_destroy(m);
+    rt_memory_prefix_destroy(m);
     for (int32_t i = 0; m->seq && i < m->n_seqs; i++) {
         rt_free(m->seq[i].cell);
         rt_free(m->seq[i].token);
@@ -299,9 +299,9 @@ unsigned char *rt_memory_v(const rt_memory *m, int32_t layer) { return m->v[laye
 uint64_t rt_memory_folds(const rt_memory *m) { return m->n_folds; }
 int32_t rt_memory_free_cells(const rt_memory *m) { return m->cells.n_free + m->cells.n_idle; }
 
-int32_t rt_take_cell(rt_memory *m)
+int32_t rt_memory_take_cell(rt_memory *m)
 {
-    const int32_t cell = rt_take(&m->cells);
+    const int32_t cell = rt_memory_take(&m->cells);
     if (m->prefixes) m->prefixes->drafted[cell] = 0;
     return cell;
 }
@@ -310,16 +310,16 @@ int32_t rt_take_cell(rt_memory *m)
 
 static int is_seq(const rt_memory *m, int32_t seq) { return seq >= 0 && seq < m->n_seqs; }
 
-int32_t rt_draft_length(const rt_memory *m, int32_t seq) { return is_seq(m, seq) ? m->seq[seq].draft : 0; }
-int32_t rt_draft_from(const rt_memory *m, int32_t seq) { return is_seq(m, seq) ? m->seq[seq].draft_from : 0; }
+int32_t rt_memory_draft_length(const rt_memory *m, int32_t seq) { return is_seq(m, seq) ? m->seq[seq].draft : 0; }
+int32_t rt_memory_draft_from(const rt_memory *m, int32_t seq) { return is_seq(m, seq) ? m->seq[seq].draft_from : 0; }
 
-void rt_draft_restart(rt_memory *m, int32_t seq, int32_t position)
+void rt_memory_draft_restart(rt_memory *m, int32_t seq, int32_t position)
 {
     if (is_seq(m, seq) && m->has_draft && position >= 0 && position <= m->seq[seq].length)
         m->seq[seq].draft_from = m->seq[seq].draft = position;
 }
 
-void rt_draft_set_length(rt_memory *m, int32_t seq, int32_t n)
+void rt_memory_draft_set_length(rt_memory *m, int32_t seq, int32_t n)
 {
     if (!is_seq(m, seq)) return;
     rt_sequence *s = &m->seq[seq];
@@ -329,9 +329,9 @@ void rt_draft_set_length(rt_memory *m, int32_t seq, int32_t n)
     s->draft_from = s->draft_from < s->draft ? s->draft_from : s->draft;
 }
 
-int32_t rt_draft_ahead(const rt_memory *m, int32_t seq) { return is_seq(m, seq) ? m->seq[seq].ahead : -1; }
+int32_t rt_memory_draft_ahead(const rt_memory *m, int32_t seq) { return is_seq(m, seq) ? m->seq[seq].ahead : -1; }
 
-void rt_draft_set_ahead(rt_memory *m, int32_t seq, int32_t token)
+void rt_memory_draft_set_ahead(rt_memory *m, int32_t seq, int32_t token)
 {
     if (is_seq(m, seq) && m->has_draft && m->seq[seq].n_listed > m->seq[seq].length &&
         m->seq[seq].draft == m->seq[seq].length)
@@ -345,7 +345,7 @@ static int is_kept(const rt_memory *m, int32_t seq, int32_t position)
            m->seq[seq].length - position <= m->n_hidden;
 }
 
-const float *rt_hidden_row(const rt_memory *m, int32_t seq, int32_t position, int32_t *token)
+const float *rt_memory_hidden_row(const rt_memory *m, int32_t seq, int32_t position, int32_t *token)
 {
     /* Rows older than the newest n_hidden may still be there: the draft head reads them after a commit, before new ones
      * are stored. */
@@ -353,24 +353,24 @@ const float *rt_hidden_row(const rt_memory *m, int32_t seq, int32_t position, in
     const rt_hidden_tag *at = &m->seq[seq].hidden_at[position % m->n_hidden];
     if (at->position != position) return NULL;
     if (token) *token = at->token;
-    return rt_hidden_at(m, seq, position);
+    return rt_memory_hidden_at(m, seq, position);
 }
 
-void rt_hidden_put(rt_memory *m, int32_t seq, int32_t position, int32_t token, const float *row)
+void rt_memory_hidden_put(rt_memory *m, int32_t seq, int32_t position, int32_t token, const float *row)
 {
     if (!is_kept(m, seq, position)) return;
-    memcpy(rt_hidden_at(m, seq, position), row, m->hidden_bytes);
+    memcpy(rt_memory_hidden_at(m, seq, position), row, m->hidden_bytes);
     m->seq[seq].hidden_at[position % m->n_hidden] = (rt_hidden_tag){ position, token };
 }
 
-int32_t rt_draft_reserved(const rt_memory *m, int32_t seq)
+int32_t rt_memory_draft_reserved(const rt_memory *m, int32_t seq)
 {
     return is_seq(m, seq) ? m->seq[seq].n_listed - m->seq[seq].length : 0;
 }
 
-gdn_status rt_draft_reserve(rt_memory *m, int32_t seq, int32_t n, const int32_t **cells)
+gdn_status rt_memory_draft_reserve(rt_memory *m, int32_t seq, int32_t n, const int32_t **cells)
 {
-    gdn_status status = rt_check_seq(m, seq, "reserving cells");
+    gdn_status status = rt_memory_check_seq(m, seq, "reserving cells");
     if (status) return status;
     rt_sequence *s = &m->seq[seq];
     if (n < 0 || n > m->n_cells) return rt_fail(GDN_INVALID_ARGUMENT, "reserving cells: n is %d", n);
@@ -379,10 +379,10 @@ gdn_status rt_draft_reserve(rt_memory *m, int32_t seq, int32_t n, const int32_t 
         return rt_fail(GDN_OUT_OF_MEMORY, "reserving cells: %d are wanted and %d are free", more,
                        rt_memory_free_cells(m));
     /* A list has distinct cells, so it never exceeds n_cells and the sum fits. */
-    if (more > 0 && (status = rt_seq_grow(m, seq, s->length + n))) return status;
-    if (more > 0 && m->prefixes) rt_prefix_yield(m, more);
-    for (int32_t i = 0; i < more; i++) s->cell[s->n_listed++] = rt_take_cell(m);
-    if (n == 0) rt_seq_truncate_cells(m, s, s->length);
+    if (more > 0 && (status = rt_memory_seq_grow(m, seq, s->length + n))) return status;
+    if (more > 0 && m->prefixes) rt_memory_prefix_yield(m, more);
+    for (int32_t i = 0; i < more; i++) s->cell[s->n_listed++] = rt_memory_take_cell(m);
+    if (n == 0) rt_memory_seq_truncate_cells(m, s, s->length);
     if (cells) *cells = s->cell ? s->cell + s->length : NULL;
     return GDN_OK;
 }

@@ -35,19 +35,19 @@ typedef struct rt_hidden_tag {
 
 typedef struct rt_sequence {
     int32_t length;
-    int32_t n_listed;         /* cells in the list: `length`, then those reserved for drafting                  */
-    int32_t capacity;         /* of the list, which grows with the sequence                                     */
-    int32_t *cell;            /* KV cell of each position                                                       */
-    int32_t *token;           /* with a prefix cache: tokens [0, keyed), same capacity as `cell`                */
-    int32_t keyed;            /* tokens that are known                                                          */
-    uint64_t last_step;       /* number of the sequence's last step                                             */
-    rt_snapshot *snapshot;    /* [K] by length % K; with a log one: see replay_log.h                              */
-    int32_t log_row;          /* GDN_NONE: nothing to replay                                                    */
-    int32_t conv_row;         /* GDN_NONE: no tokens                                                            */
-    int32_t conv_from;        /* conv state entries of positions [conv_from, length) are in the row             */
-    int32_t draft;            /* rt_draft_length()                                                              */
-    int32_t draft_from;       /* rt_draft_from(), <= draft                                                     */
-    int32_t ahead;            /* rt_draft_ahead()                                                               */
+    int32_t n_listed;      /* cells in the list: `length`, then those reserved for drafting                  */
+    int32_t capacity;      /* of the list, which grows with the sequence                                     */
+    int32_t *cell;         /* KV cell of each position                                                       */
+    int32_t *token;        /* with a prefix cache: tokens [0, keyed), same capacity as `cell`                */
+    int32_t keyed;         /* tokens that are known                                                          */
+    uint64_t last_step;    /* number of the sequence's last step                                             */
+    rt_snapshot *snapshot; /* [K] by length % K; with a log one: see replay_log.h                              */
+    int32_t log_row;       /* GDN_NONE: nothing to replay                                                    */
+    int32_t conv_row;      /* GDN_NONE: no tokens                                                            */
+    int32_t conv_from;     /* conv state entries of positions [conv_from, length) are in the row             */
+    int32_t draft;         /* rt_memory_draft_length()                                                              */
+    int32_t draft_from;    /* rt_memory_draft_from(), <= draft                                                     */
+    int32_t ahead;         /* rt_memory_draft_ahead()                                                               */
     rt_hidden_tag *hidden_at; /* [n_hidden]                                                                   */
 } rt_sequence;
 
@@ -78,7 +78,7 @@ struct rt_memory {
 
     rt_step step;
     uint64_t n_steps;                /* steps begun since creation */
-    int32_t step_active, step_keyed; /* step_keyed: rt_step_tokens() was called for it */
+    int32_t step_active, step_keyed; /* step_keyed: rt_memory_step_tokens() was called for it */
     int32_t step_capacity;           /* rows that the arrays of the step can hold */
     rt_token_run *step_span;         /* [n_seqs] */
     rt_taken *taken;                 /* [n_seqs] */
@@ -92,29 +92,29 @@ typedef struct rt_memory_shape {
 } rt_memory_shape;
 
 /* ---- Resources ---- */
-static inline int32_t rt_take(rt_resource *r)
+static inline int32_t rt_memory_take(rt_resource *r)
 {
     const int32_t i = r->free[--r->n_free];
     r->count[i] = 1;
     return i;
 }
-static inline void rt_hold(rt_resource *r, int32_t i)
+static inline void rt_memory_hold(rt_resource *r, int32_t i)
 {
     if (r->kept) r->n_idle -= r->count[i] == r->kept[i];
     r->count[i]++;
 }
-static inline void rt_drop(rt_resource *r, int32_t i)
+static inline void rt_memory_drop(rt_resource *r, int32_t i)
 {
     if (--r->count[i] == 0) r->free[r->n_free++] = i;
     else if (r->kept) r->n_idle += r->count[i] == r->kept[i];
 }
-/* Add and remove a reference of the prefix cache; rt_keep() needs one of a sequence. */
-static inline void rt_keep(rt_resource *r, int32_t i)
+/* Add and remove a reference of the prefix cache; rt_memory_keep() needs one of a sequence. */
+static inline void rt_memory_keep(rt_resource *r, int32_t i)
 {
     r->count[i]++;
     r->kept[i]++;
 }
-static inline void rt_unkeep(rt_resource *r, int32_t i)
+static inline void rt_memory_unkeep(rt_resource *r, int32_t i)
 {
     r->kept[i]--;
     if (--r->count[i] == 0) {
@@ -125,17 +125,17 @@ static inline void rt_unkeep(rt_resource *r, int32_t i)
 
 /* ---- Sequences (memory_seq.c) ---- */
 /* GDN_INVALID_ARGUMENT: `seq` is out of range, or a step is active, during which sequences cannot change. */
-gdn_status rt_check_seq(const rt_memory *m, int32_t seq, const char *what);
+gdn_status rt_memory_check_seq(const rt_memory *m, int32_t seq, const char *what);
 /* Room for `n` cells in the list; GDN_OUT_OF_MEMORY with nothing changed. */
-gdn_status rt_seq_grow(rt_memory *m, int32_t seq, int32_t n);
+gdn_status rt_memory_seq_grow(rt_memory *m, int32_t seq, int32_t n);
 /* Release the cells of the list beyond n, a snapshot, or everything of a sequence. They cannot fail. */
-void rt_seq_truncate_cells(rt_memory *m, rt_sequence *s, int32_t n);
-void rt_seq_drop_snapshot(rt_memory *m, rt_snapshot *at);
-void rt_seq_empty(rt_memory *m, rt_sequence *s);
+void rt_memory_seq_truncate_cells(rt_memory *m, rt_sequence *s, int32_t n);
+void rt_memory_seq_drop_snapshot(rt_memory *m, rt_snapshot *at);
+void rt_memory_seq_empty(rt_memory *m, rt_sequence *s);
 /* True if the memory still has the state and conv state entries to decode the token at position p (0 < p <= length). */
-int rt_seq_readable(const rt_memory *m, const rt_sequence *s, int32_t p);
+int rt_memory_seq_readable(const rt_memory *m, const rt_sequence *s, int32_t p);
 
-static inline float *rt_hidden_at(const rt_memory *m, int32_t seq, int32_t position)
+static inline float *rt_memory_hidden_at(const rt_memory *m, int32_t seq, int32_t position)
 {
     const uint64_t row = (uint64_t)seq * (uint64_t)m->n_hidden + (uint64_t)(position % m->n_hidden);
     return (float *)(void *)((unsigned char *)m->hidden.data + row * m->hidden_bytes);
@@ -143,7 +143,7 @@ static inline float *rt_hidden_at(const rt_memory *m, int32_t seq, int32_t posit
 
 /* ---- Cells (memory.c) ---- */
 /* Takes a free cell; there must be one. The cell has no contents. */
-int32_t rt_take_cell(rt_memory *m);
+int32_t rt_memory_take_cell(rt_memory *m);
 
 /* ---- Saves (memory_save.c) ---- */
 enum { RT_SAVE_VERSION = 3, RT_SAVE_ONE = 1, RT_SAVE_ALL = 2 };
@@ -167,8 +167,8 @@ typedef struct rt_save_seq {
 } rt_save_seq;
 
 /* Bytes of a hidden row in a save, even if this memory keeps none. */
-static inline uint64_t rt_save_hidden_bytes(const rt_memory *m) { return 4 * (uint64_t)m->model->hp.n_embd; }
+static inline uint64_t rt_memory_save_hidden_bytes(const rt_memory *m) { return 4 * (uint64_t)m->model->hp.n_embd; }
 /* Bytes of one sequence in a save. Cannot overflow: shape_of() in memory.c bounds each factor. */
-uint64_t rt_save_seq_bytes(const rt_memory *m, const rt_save_seq *s);
+uint64_t rt_memory_save_seq_bytes(const rt_memory *m, const rt_save_seq *s);
 
 #endif

@@ -105,8 +105,8 @@ void rt_conversation_destroy(rt_conversation *c)
 /* Empties both sequences, which cannot fail. */
 static void forget(rt_conversation *c)
 {
-    (void)rt_seq_rm(memory(c), RT_LIVE, 0, -1);
-    (void)rt_seq_rm(memory(c), RT_ANCHOR, 0, -1);
+    (void)rt_memory_seq_rm(memory(c), RT_LIVE, 0, -1);
+    (void)rt_memory_seq_rm(memory(c), RT_ANCHOR, 0, -1);
     c->n_tokens = c->n_anchor = 0;
 }
 
@@ -150,35 +150,36 @@ static int32_t find_anchor(const rt_conversation *c, const rt_chat_prompt *promp
  */
 static gdn_status go_back(rt_conversation *c, const rt_chat_prompt *prompt, int32_t *kept)
 {
-    const int32_t held = rt_seq_length(memory(c), RT_LIVE), most = (int32_t)prompt->n - 1;
+    const int32_t held = rt_memory_seq_length(memory(c), RT_LIVE), most = (int32_t)prompt->n - 1;
     int32_t same = common(c->tokens, held, prompt->tokens, prompt->n);
     gdn_status status = GDN_OK;
     same = same < most ? same : most;
     *kept = 0;
     if (c->n_anchor > same) { /* of another conversation, or the template changed older text */
-        status = rt_seq_rm(memory(c), RT_ANCHOR, 0, -1);
+        status = rt_memory_seq_rm(memory(c), RT_ANCHOR, 0, -1);
         c->n_anchor = 0;
     }
-    const int32_t least = rt_seq_min_length(memory(c), RT_LIVE);
+    const int32_t least = rt_memory_seq_min_length(memory(c), RT_LIVE);
     if (!status && same > 0 && same >= least && least <= held) {
         *kept = same;
-        return same < held ? rt_seq_rm(memory(c), RT_LIVE, same, -1) : GDN_OK;
+        return same < held ? rt_memory_seq_rm(memory(c), RT_LIVE, same, -1) : GDN_OK;
     }
     if (!status && c->n_anchor) {
         *kept = c->n_anchor;
-        return rt_seq_cp(memory(c), RT_ANCHOR, RT_LIVE);
+        return rt_memory_seq_cp(memory(c), RT_ANCHOR, RT_LIVE);
     }
-    return status ? status : rt_seq_rm(memory(c), RT_LIVE, 0, -1);
+    return status ? status : rt_memory_seq_rm(memory(c), RT_LIVE, 0, -1);
 }
 
 /* Repairs RT_LIVE after the stop function ended a step, which may have lost the state or decoded unverified drafts. It
  * then holds a prefix of the tokens. */
 static gdn_status mend(rt_conversation *c)
 {
-    const int32_t length = rt_seq_length(memory(c), RT_LIVE), last = c->n_tokens - 1;
-    if (rt_seq_min_length(memory(c), RT_LIVE) <= length && (length <= last || !rt_seq_rm(memory(c), RT_LIVE, last, -1)))
+    const int32_t length = rt_memory_seq_length(memory(c), RT_LIVE), last = c->n_tokens - 1;
+    if (rt_memory_seq_min_length(memory(c), RT_LIVE) <= length &&
+        (length <= last || !rt_memory_seq_rm(memory(c), RT_LIVE, last, -1)))
         return GDN_OK;
-    return c->n_anchor ? rt_seq_cp(memory(c), RT_ANCHOR, RT_LIVE) : rt_seq_rm(memory(c), RT_LIVE, 0, -1);
+    return c->n_anchor ? rt_memory_seq_cp(memory(c), RT_ANCHOR, RT_LIVE) : rt_memory_seq_rm(memory(c), RT_LIVE, 0, -1);
 }
 
 /* ---- The answer ---- */
@@ -201,7 +202,7 @@ static int on_token(void *user, int32_t request, int32_t token)
 
 static gdn_status save_anchor(rt_conversation *c, int32_t length)
 {
-    const gdn_status status = rt_seq_cp(memory(c), RT_LIVE, RT_ANCHOR);
+    const gdn_status status = rt_memory_seq_cp(memory(c), RT_LIVE, RT_ANCHOR);
     if (!status) c->n_anchor = length;
     return status;
 }
@@ -211,7 +212,7 @@ static void on_prompt(void *user, int32_t request, int32_t done, int32_t total)
     answer *a = user;
     a->c->stopped = a->turn->on_reading && a->turn->on_reading(a->turn->user, done, total, a->thinks);
     if (!a->c->stopped && done == a->anchor) a->status = save_anchor(a->c, done);
-    if (a->c->stopped || a->status) (void)rt_cancel(a->c->scheduler, request);
+    if (a->c->stopped || a->status) (void)rt_scheduler_cancel(a->c->scheduler, request);
 }
 
 /* Decodes the rest of the prompt and generates the answer, as a request. c->tokens gets its tokens. */
@@ -229,16 +230,16 @@ static gdn_status generate(rt_conversation *c, answer *a, const rt_chat_prompt *
                                  .user = a };
     int32_t id, n;
     int busy = 1;
-    gdn_status status = rt_submit(c->scheduler, &request, &id);
+    gdn_status status = rt_scheduler_submit(c->scheduler, &request, &id);
     if (status) return status;
-    while (!status && busy && !(status = rt_result_get(c->scheduler, id, result)) && !result->finish)
-        status = rt_step_run(c->scheduler, &busy);
+    while (!status && busy && !(status = rt_scheduler_result(c->scheduler, id, result)) && !result->finish)
+        status = rt_scheduler_step(c->scheduler, &busy);
     if (!result->finish) { /* the step failed, or was stopped */
-        (void)rt_cancel(c->scheduler, id);
-        (void)rt_step_run(c->scheduler, &busy);
-        (void)rt_result_get(c->scheduler, id, result);
+        (void)rt_scheduler_cancel(c->scheduler, id);
+        (void)rt_scheduler_step(c->scheduler, &busy);
+        (void)rt_scheduler_result(c->scheduler, id, result);
     }
-    const int32_t *tokens = rt_result_tokens(c->scheduler, id, &n);
+    const int32_t *tokens = rt_scheduler_tokens(c->scheduler, id, &n);
     c->n_tokens = (int32_t)prompt->n + n;
     memcpy(c->tokens, prompt->tokens, (size_t)prompt->n * sizeof *c->tokens);
     if (n) memcpy(c->tokens + prompt->n, tokens, (size_t)n * sizeof *c->tokens);
@@ -248,7 +249,7 @@ static gdn_status generate(rt_conversation *c, answer *a, const rt_chat_prompt *
     }
     if (!status) status = a->status;
     if (!status && result->finish == RT_FINISH_FAILED) status = rt_fail(result->status, "%s", result->error);
-    const gdn_status released = rt_release(c->scheduler, id);
+    const gdn_status released = rt_scheduler_release(c->scheduler, id);
     return status ? status : released;
 }
 
@@ -311,7 +312,7 @@ gdn_status rt_conversation_turn(rt_conversation *c, const rt_turn *turn, rt_turn
     }
     result->finish = of.finish;
     result->n_prompt = n_prompt;
-    result->n_read = (c->stopped ? rt_seq_length(memory(c), RT_LIVE) : n_prompt) - result->n_kept;
+    result->n_read = (c->stopped ? rt_memory_seq_length(memory(c), RT_LIVE) : n_prompt) - result->n_kept;
     result->n_tokens = c->n_tokens - n_prompt;
     result->prompt = c->tokens;
     result->tokens = c->tokens + n_prompt;

@@ -25,7 +25,7 @@ static const char magic[] = "GDNTALK1";
 /* True if the next turn's prompt begins with all tokens of RT_LIVE. */
 static int goes_on(const rt_conversation *c)
 {
-    const int32_t held = rt_seq_length(rt_engine_memory(c->desc.engine), RT_LIVE);
+    const int32_t held = rt_memory_seq_length(rt_engine_memory(c->desc.engine), RT_LIVE);
     rt_chat_prompt then;
     int good = 0;
     rt_message *talk = held ? rt_calloc((uint64_t)c->n_messages + 1, sizeof *talk, "messages") : NULL;
@@ -54,7 +54,7 @@ gdn_status rt_conversation_save(const rt_conversation *c, void **bytes, uint64_t
     *bytes = NULL;
     *n = 0;
     memcpy(h.magic, magic, sizeof h.magic);
-    h.n_tokens = rt_seq_length(m, seq);
+    h.n_tokens = rt_memory_seq_length(m, seq);
     h.n_anchor = h.n_tokens == c->n_anchor ? h.n_tokens : 0;
     h.memory_bytes = rt_memory_save_size(m, seq);
     h.bytes = sizeof h + 4 * (uint64_t)h.n_tokens + h.memory_bytes + 8;
@@ -77,7 +77,7 @@ gdn_status rt_conversation_save(const rt_conversation *c, void **bytes, uint64_t
         rt_free(made);
         return status;
     }
-    const uint64_t sum = rt_save_checksum(made, h.bytes - 8);
+    const uint64_t sum = rt_memory_checksum(made, h.bytes - 8);
     (void)put(at + h.memory_bytes, &sum, 8);
     *bytes = made;
     *n = h.bytes;
@@ -133,7 +133,7 @@ static gdn_status check(const rt_conversation *c, const void *bytes, uint64_t n,
         return rt_fail(GDN_INVALID_ARGUMENT, "this is no saved conversation");
     memcpy(h, bytes, sizeof *h);
     memcpy(&sum, (const unsigned char *)bytes + n - 8, 8);
-    if (h->bytes != n || rt_save_checksum(bytes, n - 8) != sum)
+    if (h->bytes != n || rt_memory_checksum(bytes, n - 8) != sum)
         return rt_fail(GDN_INVALID_ARGUMENT, "the saved conversation is damaged: it has %llu bytes, of %llu",
                        (unsigned long long)n, (unsigned long long)h->bytes);
     if (h->fingerprint != rt_chat_fingerprint(c->desc.chat))
@@ -179,9 +179,9 @@ gdn_status rt_conversation_load(rt_conversation *c, const void *bytes, uint64_t 
     if (h.n_tokens) memcpy(c->tokens, tokens, 4 * (size_t)h.n_tokens);
     c->n_tokens = h.n_tokens;
     c->n_anchor = h.n_anchor;
-    if (rt_seq_length(m, RT_LIVE) != h.n_tokens) { /* tokens and memory do not match: decode everything again */
-        (void)rt_seq_rm(m, RT_LIVE, 0, -1);
+    if (rt_memory_seq_length(m, RT_LIVE) != h.n_tokens) { /* tokens and memory do not match: decode everything again */
+        (void)rt_memory_seq_rm(m, RT_LIVE, 0, -1);
         c->n_tokens = c->n_anchor = 0;
     }
-    return c->n_anchor ? rt_seq_cp(m, RT_LIVE, RT_ANCHOR) : rt_seq_rm(m, RT_ANCHOR, 0, -1);
+    return c->n_anchor ? rt_memory_seq_cp(m, RT_LIVE, RT_ANCHOR) : rt_memory_seq_rm(m, RT_ANCHOR, 0, -1);
 }

@@ -3,7 +3,7 @@
 
 #include "runtime/serve/scheduler_internal.h"
 
-gdn_status rt_spec_check(const rt_engine_limits *limits, rt_spec spec, int32_t draft_max)
+gdn_status rt_scheduler_check_spec(const rt_engine_limits *limits, rt_spec spec, int32_t draft_max)
 {
     if (spec != RT_SPEC_OFF && (draft_max < 1 || draft_max > limits->n_rollback))
         return rt_fail(GDN_INVALID_ARGUMENT, "draft_max is %d; 1 to %d (the engine's n_rollback) are allowed",
@@ -22,7 +22,7 @@ gdn_status rt_scheduler_create(const rt_scheduler_desc *desc, rt_scheduler **sch
     if (desc->n_parallel < 1 || desc->n_parallel > limits.n_seqs)
         return rt_fail(GDN_INVALID_ARGUMENT, "n_parallel is %d; 1 to %d (the engine's n_seqs) are allowed",
                        (int)desc->n_parallel, (int)limits.n_seqs);
-    gdn_status status = rt_spec_check(&limits, desc->spec, desc->draft_max);
+    gdn_status status = rt_scheduler_check_spec(&limits, desc->spec, desc->draft_max);
     if (status) return status;
     if (desc->n_step_rows < 0)
         return rt_fail(GDN_INVALID_ARGUMENT, "n_step_rows is %d; 0 and more are allowed", (int)desc->n_step_rows);
@@ -115,7 +115,7 @@ static gdn_status grow(rt_scheduler *s)
     return GDN_OK;
 }
 
-gdn_status rt_submit(rt_scheduler *s, const rt_request *request, int32_t *id)
+gdn_status rt_scheduler_submit(rt_scheduler *s, const rt_request *request, int32_t *id)
 {
     gdn_status status = check_request(s, request);
     if (!status && s->end == INT32_MAX)
@@ -159,7 +159,7 @@ static rt_job *find(const rt_scheduler *s, int32_t id)
     return NULL;
 }
 
-gdn_status rt_cancel(rt_scheduler *s, int32_t id)
+gdn_status rt_scheduler_cancel(rt_scheduler *s, int32_t id)
 {
     rt_job *job = find(s, id);
     if (!job) return GDN_NOT_FOUND;
@@ -168,12 +168,12 @@ gdn_status rt_cancel(rt_scheduler *s, int32_t id)
     return GDN_OK;
 }
 
-gdn_status rt_release(rt_scheduler *s, int32_t id)
+gdn_status rt_scheduler_release(rt_scheduler *s, int32_t id)
 {
     rt_job *job = find(s, id);
     if (!job) return GDN_NOT_FOUND;
     if (job->finish == RT_FINISH_NONE)
-        return rt_fail(GDN_INVALID_ARGUMENT, "request %d has not ended; rt_cancel() ends it", (int)id);
+        return rt_fail(GDN_INVALID_ARGUMENT, "request %d has not ended; rt_scheduler_cancel() ends it", (int)id);
     free_job(job);
     s->job[id - s->first] = NULL;
     int32_t n = 0;
@@ -184,7 +184,7 @@ gdn_status rt_release(rt_scheduler *s, int32_t id)
     return GDN_OK;
 }
 
-gdn_status rt_result_get(const rt_scheduler *s, int32_t id, rt_result *result)
+gdn_status rt_scheduler_result(const rt_scheduler *s, int32_t id, rt_result *result)
 {
     rt_job *job = find(s, id);
     if (!job) return GDN_NOT_FOUND;
@@ -196,7 +196,7 @@ gdn_status rt_result_get(const rt_scheduler *s, int32_t id, rt_result *result)
 
 rt_totals rt_scheduler_totals(const rt_scheduler *s) { return s->totals; }
 
-const int32_t *rt_result_tokens(const rt_scheduler *s, int32_t id, int32_t *n)
+const int32_t *rt_scheduler_tokens(const rt_scheduler *s, int32_t id, int32_t *n)
 {
     const rt_job *job = find(s, id);
     *n = 0;

@@ -14,7 +14,7 @@
 
 typedef enum rt_spec { RT_SPEC_OFF, RT_SPEC_MTP, RT_SPEC_NGRAM } rt_spec;
 /* Checks that an engine can speculate with drafts of up to draft_max tokens. */
-gdn_status rt_spec_check(const rt_engine_limits *limits, rt_spec spec, int32_t draft_max);
+gdn_status rt_scheduler_check_spec(const rt_engine_limits *limits, rt_spec spec, int32_t draft_max);
 
 typedef struct rt_scheduler_desc {
     rt_engine *engine;
@@ -68,16 +68,16 @@ typedef struct rt_scheduler rt_scheduler;
 gdn_status rt_scheduler_create(const rt_scheduler_desc *desc, rt_scheduler **scheduler);
 void rt_scheduler_destroy(rt_scheduler *scheduler);
 /* Submits a request. GDN_INVALID_ARGUMENT, with a text: it can never run, for example since its prompt fills n_ctx. */
-gdn_status rt_submit(rt_scheduler *s, const rt_request *request, int32_t *id);
+gdn_status rt_scheduler_submit(rt_scheduler *s, const rt_request *request, int32_t *id);
 /* Cancels a request. A running one ends after the current token or part of its prompt, a waiting one at once. From
  * on_prompt: no token is drawn after this part. */
-gdn_status rt_cancel(rt_scheduler *s, int32_t id);
+gdn_status rt_scheduler_cancel(rt_scheduler *s, int32_t id);
 /* Runs one step; *busy = 0: nothing is left to do. */
-gdn_status rt_step_run(rt_scheduler *s, int *busy);
-gdn_status rt_result_get(const rt_scheduler *s, int32_t id, rt_result *result);
+gdn_status rt_scheduler_step(rt_scheduler *s, int *busy);
+gdn_status rt_scheduler_result(const rt_scheduler *s, int32_t id, rt_result *result);
 /* Frees an ended request with its tokens and result. A long-running server must release each request, or memory grows.
  * Ids are not reused. GDN_INVALID_ARGUMENT: the request has not ended. Do not call from on_token or on_prompt. */
-gdn_status rt_release(rt_scheduler *s, int32_t id);
+gdn_status rt_scheduler_release(rt_scheduler *s, int32_t id);
 /* Sums over all requests. The time of a step that both prefills and generates is split by rows. */
 typedef struct rt_totals {
     double prompt_seconds, generation_seconds;
@@ -91,6 +91,6 @@ typedef struct rt_totals {
 } rt_totals;
 rt_totals rt_scheduler_totals(const rt_scheduler *s);
 /* Tokens generated so far; *n: their number. */
-const int32_t *rt_result_tokens(const rt_scheduler *s, int32_t id, int32_t *n);
+const int32_t *rt_scheduler_tokens(const rt_scheduler *s, int32_t id, int32_t *n);
 
 #endif

@@ -51,18 +51,18 @@ struct rt_scheduler {
 };
 
 /* Starts the requests that fit (scheduler_admit.c). */
-gdn_status rt_admit(rt_scheduler *s);
+gdn_status rt_scheduler_admit(rt_scheduler *s);
 /* Preempts the requests that started last until the step's rows have cells. Call before a step, after `generating` is
  * set. */
-gdn_status rt_make_room(rt_scheduler *s);
+gdn_status rt_scheduler_make_room(rt_scheduler *s);
 /* The prefix cache (scheduler_prefix.c). Extends sequence seq, which holds a prefix of the job's tokens, to the longest
  * cached prefix if that is longer. */
-gdn_status rt_begin_from_prefix(rt_scheduler *s, rt_job *job, int32_t seq);
+gdn_status rt_scheduler_begin_from_prefix(rt_scheduler *s, rt_job *job, int32_t seq);
 /* Counts the job's tokens from the prefix cache. Call when rows after them were decoded. */
-void rt_count_prefix(rt_scheduler *s, rt_job *job);
+void rt_scheduler_count_prefix(rt_scheduler *s, rt_job *job);
 /* Sets `waits` of all slots. Call after `generating` is set, and again when a request stops running. */
-void rt_wait_for_prefixes(rt_scheduler *s);
+void rt_scheduler_wait_for_prefixes(rt_scheduler *s);
 /* Cells that sequence `seq` needs for n more tokens, besides its reserved ones (scheduler_admit.c). */
-int32_t rt_cells_for(const rt_memory *m, int32_t seq, int64_t n);
+int32_t rt_scheduler_cells_for(const rt_memory *m, int32_t seq, int64_t n);
 
 #endif

@@ -19,15 +19,16 @@ static gdn_status finish(rt_scheduler *s, rt_slot *slot, int32_t why)
     slot->job->finish = why;
     slot->job->runs = 0;
     slot->job = NULL;
-    return keep ? GDN_OK : rt_seq_rm(memory(s), number_of(s, slot), 0, -1);
+    return keep ? GDN_OK : rt_memory_seq_rm(memory(s), number_of(s, slot), 0, -1);
 }
 
 /* Repairs a sequence after a failed step: its memory then holds a prefix of the job's tokens without the last. */
 static gdn_status reconcile(rt_scheduler *s, const rt_slot *slot)
 {
-    const int32_t seq = number_of(s, slot), length = rt_seq_length(memory(s), seq), last = slot->job->n_tokens - 1;
-    if (rt_seq_min_length(memory(s), seq) > length) return rt_seq_rm(memory(s), seq, 0, -1);
-    if (length > last && rt_seq_rm(memory(s), seq, last, -1)) return rt_seq_rm(memory(s), seq, 0, -1);
+    const int32_t seq = number_of(s, slot), length = rt_memory_seq_length(memory(s), seq),
+                  last = slot->job->n_tokens - 1;
+    if (rt_memory_seq_min_length(memory(s), seq) > length) return rt_memory_seq_rm(memory(s), seq, 0, -1);
+    if (length > last && rt_memory_seq_rm(memory(s), seq, last, -1)) return rt_memory_seq_rm(memory(s), seq, 0, -1);
     return GDN_OK;
 }
 
@@ -40,10 +41,10 @@ static int32_t draft_room(rt_scheduler *s, int32_t seq)
     const rt_memory *m = memory(s);
     const rt_job *job = s->slot[seq].job;
     const int32_t left = job->n_prompt + job->n_max - job->n_tokens; /* tokens still to draw, at least 1 */
-    const int32_t first = rt_cells_for(m, seq, 1);
+    const int32_t first = rt_scheduler_cells_for(m, seq, 1);
     int32_t room = left - 1 < s->desc.draft_max ? left - 1 : s->desc.draft_max;
-    while (room > 0 && rt_cells_for(m, seq, room + 1) - first > s->spare) room--;
-    if (room > 0) s->spare -= rt_cells_for(m, seq, room + 1) - first;
+    while (room > 0 && rt_scheduler_cells_for(m, seq, room + 1) - first > s->spare) room--;
+    if (room > 0) s->spare -= rt_scheduler_cells_for(m, seq, room + 1) - first;
     return room;
 }
 
@@ -98,7 +99,7 @@ static int32_t build(rt_scheduler *s)
         rt_slot *slot = &s->slot[seq];
         const rt_job *job = slot->job;
         if (!job || slot->generating || slot->waits) continue;
-        const int32_t begin = rt_seq_length(memory(s), seq), pause = job->request.pause;
+        const int32_t begin = rt_memory_seq_length(memory(s), seq), pause = job->request.pause;
         const int32_t end = begin < pause && pause < job->n_tokens ? pause : job->n_tokens;
         slot->first_row = n;
         for (int32_t p = begin; p < end && n < s->n_step_rows; p++)
@@ -132,7 +133,7 @@ static int32_t take(rt_scheduler *s, rt_job *job, int32_t token)
  * request fails. */
 static int32_t sample(rt_scheduler *s, rt_job *job, int32_t row)
 {
-    const float *logits = rt_logits(s->desc.engine, row);
+    const float *logits = rt_engine_logits(s->desc.engine, row);
     const int32_t token = rt_sample(s->sampler, &job->request.sampling, logits, job->tokens, job->n_tokens);
     if (token < 0) {
         int32_t bad = 0;
@@ -152,7 +153,7 @@ static int32_t sample(rt_scheduler *s, rt_job *job, int32_t row)
 static gdn_status verify(rt_scheduler *s, rt_slot *slot, int32_t *n_drawn)
 {
     rt_job *job = slot->job;
-    rt_count_prefix(s, job);
+    rt_scheduler_count_prefix(s, job);
     const int32_t seq = number_of(s, slot), before = job->n_tokens - 1; /* length before the step */
     int32_t accepted = 0, why = RT_FINISH_NONE;
     for (;; accepted++) {
@@ -174,7 +175,7 @@ static gdn_status verify(rt_scheduler *s, rt_slot *slot, int32_t *n_drawn)
     gdn_status status = GDN_OK;
     if (accepted < slot->n_rows - 1 && (!why || job->request.keep)) {
         s->totals.rollbacks++;
-        status = rt_seq_rm(memory(s), seq, before + 1 + accepted, -1);
+        status = rt_memory_seq_rm(memory(s), seq, before + 1 + accepted, -1);
     }
     return !status && why ? finish(s, slot, why) : status;
 }
@@ -183,8 +184,8 @@ static gdn_status verify(rt_scheduler *s, rt_slot *slot, int32_t *n_drawn)
 static gdn_status prompt(rt_scheduler *s, rt_slot *slot, double seconds)
 {
     rt_job *job = slot->job;
-    rt_count_prefix(s, job);
-    const int32_t done = rt_seq_length(memory(s), number_of(s, slot));
+    rt_scheduler_count_prefix(s, job);
+    const int32_t done = rt_memory_seq_length(memory(s), number_of(s, slot));
     const int32_t begin = done - slot->n_rows, again = done < job->n_held ? done : job->n_held;
     job->result.prompt_seconds += seconds;
     s->totals.reread_tokens += again > begin ? again - begin : 0;
@@ -197,10 +198,10 @@ static gdn_status prompt(rt_scheduler *s, rt_slot *slot, double seconds)
     return why ? finish(s, slot, why) : GDN_OK;
 }
 
-gdn_status rt_step_run(rt_scheduler *s, int *busy)
+gdn_status rt_scheduler_step(rt_scheduler *s, int *busy)
 {
     *busy = 0;
-    gdn_status status = rt_admit(s);
+    gdn_status status = rt_scheduler_admit(s);
     int32_t n_running = 0, n_generating = 0;
     for (int32_t seq = 0; !status && seq < s->desc.n_parallel; seq++) {
         rt_slot *slot = &s->slot[seq];
@@ -209,12 +210,12 @@ gdn_status rt_step_run(rt_scheduler *s, int *busy)
         if (!job) continue;
         status = job->cancelled ? finish(s, slot, RT_FINISH_CANCELLED) : reconcile(s, slot);
         if (status || !slot->job) continue;
-        slot->generating = job->n_tokens > job->n_prompt && job->n_tokens - rt_seq_length(memory(s), seq) == 1;
-        if (!slot->generating) status = rt_begin_from_prefix(s, slot->job, seq);
+        slot->generating = job->n_tokens > job->n_prompt && job->n_tokens - rt_memory_seq_length(memory(s), seq) == 1;
+        if (!slot->generating) status = rt_scheduler_begin_from_prefix(s, slot->job, seq);
     }
     if (!status) {
-        rt_wait_for_prefixes(s);
-        status = rt_make_room(s);
+        rt_scheduler_wait_for_prefixes(s);
+        status = rt_scheduler_make_room(s);
     }
     for (int32_t seq = 0; !status && seq < s->desc.n_parallel; seq++) {
         n_running += s->slot[seq].job != NULL;
@@ -239,7 +240,7 @@ gdn_status rt_step_run(rt_scheduler *s, int *busy)
     if (status) return status;
     const int32_t n_rows = build(s);
     const rt_batch batch = { n_rows, s->batch_token, s->batch_seq, s->batch_logits, !follow };
-    status = rt_decode(s->desc.engine, &batch);
+    status = rt_engine_decode(s->desc.engine, &batch);
     if (status) return status; /* nothing was drawn, and the time is not recorded */
     const double decoded = rt_now();
     int32_t n_drawn = 0, n_read = 0;

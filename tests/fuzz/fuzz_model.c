@@ -112,19 +112,19 @@ static void generate(const fuzz_choices *c, rt_engine *e, const rt_tokenizer *t,
         const rt_request r = {
             .prompt = tokens, .n_prompt = (int32_t)n, .n_max = 6, .sampling = c->sampling, .ignore_end = i
         };
-        status = rt_submit(s, &r, &id);
+        status = rt_scheduler_submit(s, &r, &id);
         if (status && !*rt_last_error()) stop("a request is refused without a text");
     }
     int busy = 1, steps = 0;
-    while (busy && !rt_step_run(s, &busy))
+    while (busy && !rt_scheduler_step(s, &busy))
         if (++steps > MOST_STEPS) stop("the scheduler comes to no end");
     if (busy && !*rt_last_error()) stop("a step fails without a text");
     for (int32_t i = 0; i < 2; i++) {
         rt_result r;
         const int32_t *drawn = NULL;
         int32_t n_drawn = 0;
-        if (rt_result_get(s, i, &r)) continue;
-        drawn = rt_result_tokens(s, i, &n_drawn);
+        if (rt_scheduler_result(s, i, &r)) continue;
+        drawn = rt_scheduler_tokens(s, i, &n_drawn);
         if (!busy && (r.finish == RT_FINISH_NONE || (r.finish == RT_FINISH_FAILED) != (r.error != NULL)))
             stop("a request has no end");
         outcome = busy ? "a step fails\n" : r.error ? "no numbers\n" : n_drawn ? "text\n" : outcome;

@@ -63,7 +63,7 @@ static gdn_status draft(rt_engine *e, const order *o)
     static const uint8_t none[MAX_TOKENS];
     const rt_batch batch = { o->n - 1, o->token, seqs, none };
     const rt_draft_request request = { 0, o->token[o->n - 1], o->count };
-    gdn_status status = rt_decode(e, &batch);
+    gdn_status status = rt_engine_decode(e, &batch);
     if (!status) status = rt_draft_mtp(e, &request, 1, o->count, 0, drafted, &n);
     if (!status) {
         printf("ok");
@@ -79,11 +79,11 @@ static gdn_status logits(rt_engine *e, const order *o, int32_t n_vocab)
     static int32_t seqs[MAX_TOKENS];
     for (int32_t i = 0; i < o->n; i++) wanted[i] = i >= o->n - o->count;
     const rt_batch batch = { o->n, o->token, seqs, wanted };
-    const gdn_status status = rt_decode(e, &batch);
+    const gdn_status status = rt_engine_decode(e, &batch);
     if (status) return status;
     printf("ok");
     for (int32_t i = o->n - o->count; i < o->n; i++)
-        for (int32_t v = 0; v < n_vocab; v++) printf(" %.9g", (double)rt_logits(e, i)[v]);
+        for (int32_t v = 0; v < n_vocab; v++) printf(" %.9g", (double)rt_engine_logits(e, i)[v]);
     printf("\n");
     return GDN_OK;
 }

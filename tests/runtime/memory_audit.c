@@ -47,7 +47,8 @@ static void tree(const rt_memory *m, int32_t *slots, int32_t *rows, int32_t *cel
         if (leaf[i] == 2) continue;
         n_used++;
         const int32_t parent = p->node[i].parent;
-        REQUIRE(rt_prefix_child(p, parent, p->token + (int64_t)i * p->interval) == i); /* each path is there once */
+        REQUIRE(rt_memory_prefix_child(p, parent, p->token + (int64_t)i * p->interval) ==
+                i); /* each path is there once */
         if (parent != RT_NO_NODE) leaf[parent] = leaf[parent] == 2 ? 2 : 0;
         for (int32_t j = 0; j < p->interval; j++) {
             const int32_t cell = p->cell[(int64_t)i * p->interval + j];

@@ -33,9 +33,9 @@ static void generate(const rt_model *model, int32_t (*prompt)[5], int n, int32_t
     for (int i = 0; i < n; i++) {
         const rt_request r = { .prompt = prompt[i], .n_prompt = 5, .n_max = N_TOKENS, .sampling = *how };
         int32_t id;
-        NEED(!rt_submit(s, &r, &id) && id == i);
+        NEED(!rt_scheduler_submit(s, &r, &id) && id == i);
     }
-    for (int busy = 1; busy;) NEED(!rt_step_run(s, &busy));
+    for (int busy = 1; busy;) NEED(!rt_scheduler_step(s, &busy));
     for (int i = 0; i < n; i++) fixture_result(s, i, &out[i]);
     rt_scheduler_destroy(s);
     rt_engine_destroy(e);

@@ -78,9 +78,9 @@ static int32_t from_scratch(rt_engine *engine, const rt_sampling *sampling, cons
     rt_scheduler *s;
     int32_t id, n;
     int busy = 1;
-    NEED(!rt_scheduler_create(&desc, &s) && !rt_submit(s, &r, &id));
-    while (busy) NEED(!rt_step_run(s, &busy));
-    const int32_t *got = rt_result_tokens(s, id, &n);
+    NEED(!rt_scheduler_create(&desc, &s) && !rt_scheduler_submit(s, &r, &id));
+    while (busy) NEED(!rt_scheduler_step(s, &busy));
+    const int32_t *got = rt_scheduler_tokens(s, id, &n);
     memcpy(tokens, got, (size_t)n * sizeof *tokens);
     rt_scheduler_destroy(s);
     return n;

@@ -54,7 +54,7 @@ static uint64_t digest_of(const void *bytes, size_t n)
 
 static uint64_t logits_digest(const truth *t, const rt_engine *e, int32_t row)
 {
-    const float *logits = rt_logits(e, row);
+    const float *logits = rt_engine_logits(e, row);
     return logits ? digest_of(logits, 4 * (size_t)t->model->hp.n_vocab) : 0;
 }
 
@@ -69,7 +69,7 @@ static uint64_t truth_of(truth *t, const int32_t *tokens, int32_t n)
         uint8_t all[MAX_LENGTH];
         memset(all, 1, sizeof all);
         const rt_batch batch = { n, tokens, seq, all };
-        NEED(!rt_seq_rm(rt_engine_memory(t->engine), 0, 0, -1) && !rt_decode(t->engine, &batch));
+        NEED(!rt_memory_seq_rm(rt_engine_memory(t->engine), 0, 0, -1) && !rt_engine_decode(t->engine, &batch));
         t->n_replays++;
         for (int32_t i = 1; i <= n; i++) { /* all beginnings of the list are known now */
             const uint64_t k = digest_of(tokens, 4 * (size_t)i);
@@ -120,9 +120,9 @@ static int32_t below(world *w, int32_t n) { return (int32_t)(test_random(&w->ran
 static void must_be_lost(world *w, int32_t s)
 {
     const rt_batch more = FIELDS(.n_rows = 1, .token = (int32_t[]){ 0 }, .seq = (int32_t[]){ s });
-    REQUIRE(rt_seq_min_length(w->m, s) == rt_seq_length(w->m, s) + 1 && !rt_memory_save_size(w->m, s));
+    REQUIRE(rt_memory_seq_min_length(w->m, s) == rt_memory_seq_length(w->m, s) + 1 && !rt_memory_save_size(w->m, s));
     REQUIRE(rt_memory_save(w->m, s, w, sizeof *w) == GDN_INVALID_ARGUMENT);
-    REQUIRE(rt_decode(w->e, &more) == GDN_INVALID_ARGUMENT && !rt_seq_rm(w->m, s, 0, -1));
+    REQUIRE(rt_engine_decode(w->e, &more) == GDN_INVALID_ARGUMENT && !rt_memory_seq_rm(w->m, s, 0, -1));
     w->seq[s].n = 0;
     w->lost++;
 }
@@ -186,7 +186,7 @@ static void decode(world *w)
     const rt_batch batch = { n, token, seq, logits, below(w, 8) == 0 };
     const rt_counters before = rt_engine_counters(w->e);
     const int64_t launched = launches;
-    const gdn_status status = rt_decode(w->e, &batch);
+    const gdn_status status = rt_engine_decode(w->e, &batch);
     const int64_t n_launches = launches - launched; /* the truth launches too, below */
     fail_in = -1;
     if (bad && bad != 3) {
@@ -199,16 +199,16 @@ static void decode(world *w)
         REQUIRE(bad == 3 && status == GDN_DEVICE_LOST);
         w->failed++;
         for (int32_t s = 0; s < N_SEQS; s++) {
-            const int32_t length = rt_seq_length(w->m, s);
+            const int32_t length = rt_memory_seq_length(w->m, s);
             REQUIRE(length >= w->seq[s].n && length <= after[s].n);
             after[s].n = length;
             w->seq[s] = after[s];
-            if (rt_seq_min_length(w->m, s) > length) must_be_lost(w, s);
+            if (rt_memory_seq_min_length(w->m, s) > length) must_be_lost(w, s);
         }
         must_be_whole(w);
     } else {
         for (int32_t i = 0; i < n; i++) {
-            REQUIRE(!logits[i] == !rt_logits(w->e, i));
+            REQUIRE(!logits[i] == !rt_engine_logits(w->e, i));
             const list path = path_of(&w->seq[seq[i]], &g[seq[i]], of[i]);
             if (logits[i]) REQUIRE(logits_digest(w->t, w->e, i) == truth_of(w->t, path.token, path.n));
         }
@@ -231,13 +231,14 @@ static void roll_back(world *w)
 {
     const int32_t s = below(w, N_SEQS), n = w->seq[s].n;
     if (!n) return;
-    const int32_t to = below(w, 4) ? n - 1 - below(w, n < 5 ? n : 5) : below(w, n), low = rt_seq_min_length(w->m, s);
+    const int32_t to = below(w, 4) ? n - 1 - below(w, n < 5 ? n : 5) : below(w, n),
+                  low = rt_memory_seq_min_length(w->m, s);
     const int64_t launched = launches;
     const uint64_t rows = rt_engine_counters(w->e).rows;
     /* A step that fails forgets what it may have overwritten, and not what the cache shares: there can be gaps. */
     const int gaps = w->prefixes && !w->m->n_log;
-    const int there = gaps && to > low ? rt_seq_readable(w->m, &w->m->seq[s], to) : to >= low;
-    const gdn_status status = rt_seq_rm(w->m, s, to, -1);
+    const int there = gaps && to > low ? rt_memory_seq_readable(w->m, &w->m->seq[s], to) : to >= low;
+    const gdn_status status = rt_memory_seq_rm(w->m, s, to, -1);
     REQUIRE((status == GDN_OK) == (to == 0 || there) && (!status || status == GDN_UNSUPPORTED));
     REQUIRE(low >= 1 && low <= w->must[s] && low <= n && launches == launched &&
             rt_engine_counters(w->e).rows == rows); /* no recomputation */
@@ -246,7 +247,7 @@ static void roll_back(world *w)
         w->must[s] = to < w->must[s] ? to : w->must[s];
         w->rollbacks++;
     }
-    REQUIRE(rt_seq_length(w->m, s) == w->seq[s].n);
+    REQUIRE(rt_memory_seq_length(w->m, s) == w->seq[s].n);
 }
 
 static void copy_or_clear(world *w)
@@ -255,10 +256,10 @@ static void copy_or_clear(world *w)
     const int32_t what = below(w, 12);
     if (what < 2) { /* seldom: all of them */
         const int32_t s = what || below(w, 4) ? a : -1;
-        REQUIRE(!rt_seq_rm(w->m, s, 0, -1));
+        REQUIRE(!rt_memory_seq_rm(w->m, s, 0, -1));
         for (int32_t i = 0; i < N_SEQS; i++)
             if (s < 0 || i == s) w->seq[i].n = 0;
-    } else if (rt_seq_cp(w->m, a, b) == GDN_OK) {
+    } else if (rt_memory_seq_cp(w->m, a, b) == GDN_OK) {
         w->seq[b] = w->seq[a];
         w->must[b] = w->must[a];
     } else {
@@ -297,17 +298,17 @@ static void start(world *w)
     with.n = below(w, 3) ? with.n : below(w, with.n + 1);
     if (with.n && below(w, 4) == 0) with.token[below(w, with.n)] ^= 1;
     if (own->n && (own->n > with.n || memcmp(own->token, with.token, 4 * (size_t)own->n) != 0 || below(w, 2))) {
-        REQUIRE(!rt_seq_rm(w->m, s, 0, -1));
+        REQUIRE(!rt_memory_seq_rm(w->m, s, 0, -1));
         own->n = 0;
     }
-    const rt_prefix_stats c = rt_prefix_stats_of(w->m);
-    const int32_t found = rt_prefix_find(w->m, with.token, with.n);
+    const rt_prefix_stats c = rt_memory_prefix_stats_of(w->m);
+    const int32_t found = rt_memory_prefix_find(w->m, with.token, with.n);
     int32_t length = -1;
     REQUIRE(found <= with.n && (c.n_max ? found % c.interval == 0 : found == 0));
-    REQUIRE(!rt_prefix_start(w->m, s, with.token, with.n, &length));
-    REQUIRE(length == (found > own->n ? found : own->n) && rt_seq_length(w->m, s) == length);
+    REQUIRE(!rt_memory_prefix_start(w->m, s, with.token, with.n, &length));
+    REQUIRE(length == (found > own->n ? found : own->n) && rt_memory_seq_length(w->m, s) == length);
     if (found > own->n) { /* there is one snapshot, and the end is at hand for the draft head */
-        REQUIRE(rt_seq_min_length(w->m, s) == found);
+        REQUIRE(rt_memory_seq_min_length(w->m, s) == found);
         w->started += found - own->n;
     }
     with.n = length;
@@ -335,8 +336,8 @@ static void draft(world *w)
         if (!n_got[i]) continue; /* no cells, or hidden rows that a load or a failure has lost */
         REQUIRE(n_got[i] == ask[i].n_max);
         const int anew =
-            rt_draft_from(w->m, ask[i].seq) > 0; /* it did not read all: other drafts, if it comes to that */
-        NEED(!rt_seq_rm(m, 0, 0, -1) && !rt_decode(w->t->engine, &batch));
+            rt_memory_draft_from(w->m, ask[i].seq) > 0; /* it did not read all: other drafts, if it comes to that */
+        NEED(!rt_memory_seq_rm(m, 0, 0, -1) && !rt_engine_decode(w->t->engine, &batch));
         const rt_draft_request alone = { 0, ask[i].token, ask[i].n_max };
         NEED(!rt_draft_mtp(w->t->engine, &alone, 1, ROLLBACK, 0.0f, expected, &n_expected));
         REQUIRE(n_expected == n_got[i] && (anew || !memcmp(expected, got + i * ROLLBACK, 4 * (size_t)n_got[i])));
@@ -350,14 +351,14 @@ static void draft(world *w)
             memcpy(token + 1, got + i * ROLLBACK, 4 * (size_t)n_got[i]);
             for (int32_t j = 0; j <= n_got[i]; j++) of[j] = ask[i].seq;
             const rt_batch verify = { n_got[i] + 1, token, of, all };
-            if (rt_decode(w->e, &verify)) continue; /* other drafts hold the cells */
+            if (rt_engine_decode(w->e, &verify)) continue; /* other drafts hold the cells */
             memcpy(own->token + own->n, token, 4 * (size_t)(n_got[i] + 1));
             for (int32_t j = 0; j <= n_got[i]; j++)
                 REQUIRE(logits_digest(w->t, w->e, j) == truth_of(w->t, own->token, own->n + j + 1));
             const int32_t keep = 1 + below(w, n_got[i] + 1);
             own->n += keep;
             must_be_whole(w);
-            if (keep <= n_got[i]) REQUIRE(!rt_seq_rm(w->m, ask[i].seq, own->n, -1));
+            if (keep <= n_got[i]) REQUIRE(!rt_memory_seq_rm(w->m, ask[i].seq, own->n, -1));
         }
     }
 }
@@ -377,7 +378,7 @@ static void drive(const rt_model *model, const char *name, int64_t n_operations,
     for (int64_t i = 0; i < n_operations && test_failed < 5; i++) {
         if (i % each == 0) { /* another engine: other micro-batches, threads, rollbacks */
             const int64_t k = i / each;
-            w.evicted += w.e ? (int64_t)rt_prefix_stats_of(w.m).n_evicted : 0;
+            w.evicted += w.e ? (int64_t)rt_memory_prefix_stats_of(w.m).n_evicted : 0;
             rt_engine_destroy(w.e);
             w.e = fixture_open(model,
                                &(fixture_engine)FIELDS(.n_seqs = N_SEQS, .n_ctx = N_CELLS, .n_cells = N_CELLS,
@@ -411,7 +412,7 @@ static void drive(const rt_model *model, const char *name, int64_t n_operations,
             t->n_replays = 0;
         }
     }
-    w.evicted += (int64_t)rt_prefix_stats_of(w.m).n_evicted;
+    w.evicted += (int64_t)rt_memory_prefix_stats_of(w.m).n_evicted;
     printf("%-24s %lld operations, seed %llu: %lld rows compared, %lld rollbacks, %lld refused, %lld failed, %lld "
            "states lost, %lld moved up by themselves, %lld drafts, %lld of a head that began anew, %lld tokens started "
            "with, %lld checkpoints gave way\n",

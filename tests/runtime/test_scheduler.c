@@ -126,7 +126,7 @@ static int at_token(void *user, int32_t id, int32_t token)
 static int32_t tokens_of(const rt_scheduler *s, int32_t id)
 {
     int32_t n;
-    (void)rt_result_tokens(s, id, &n);
+    (void)rt_scheduler_tokens(s, id, &n);
     return n;
 }
 
@@ -156,7 +156,7 @@ totals run(const rt_model *model, const request *r, int32_t n, const way *w, fix
             FIELDS(.prompt = r[i].prompt, .n_prompt = r[i].n_prompt, .n_max = r[i].n_max, .sampling = r[i].sampling,
                    .stop = &r[i].stop, .n_stop = r[i].n_stop, .on_token = at_token, .user = left);
         left[i] = r[i].interrupt_at;
-        NEED(!rt_submit(s, &q, &id) && id == i);
+        NEED(!rt_scheduler_submit(s, &q, &id) && id == i);
     }
     launches = asked = 0;
     answers = w->answers;
@@ -164,7 +164,7 @@ totals run(const rt_model *model, const request *r, int32_t n, const way *w, fix
     stop_in = w->stop_every;
     for (int busy = 1; busy && all.steps < MAX_STEPS; all.steps++) {
         failed_in_step = 0;
-        const gdn_status status = rt_step_run(s, &busy);
+        const gdn_status status = rt_scheduler_step(s, &busy);
         if (status) { /* the next fails later and later: a step must pass some time */
             NEED(w->stop_every ? status == RT_STOPPED && busy && strstr(rt_last_error(), "stopped") : w->fail_every);
             all.failed++;
@@ -174,7 +174,7 @@ totals run(const rt_model *model, const request *r, int32_t n, const way *w, fix
         }
         int32_t running = 0;
         for (int32_t i = 0; i < n; i++) {
-            NEED(!rt_result_get(s, i, &result));
+            NEED(!rt_scheduler_result(s, i, &result));
             running += result.n_tokens > 0 && result.finish == RT_FINISH_NONE;
         }
         all.most_running = running > all.most_running ? running : all.most_running;
@@ -185,7 +185,7 @@ totals run(const rt_model *model, const request *r, int32_t n, const way *w, fix
     NEED(all.steps < MAX_STEPS); /* or somebody waits for ever */
     for (int32_t i = 0; i < n; i++) {
         fixture_result(s, i, &out[i]);
-        NEED(!rt_result_get(s, i, &result) && r[i].n_prompt + out[i].n <= CONTEXT);
+        NEED(!rt_scheduler_result(s, i, &result) && r[i].n_prompt + out[i].n <= CONTEXT);
         found += result.n_prefix;
         /* counted once each time that it was read, however often it was looked for */
         REQUIRE(all.failed || result.n_prefix < (result.n_preempted + 1) * (r[i].n_prompt + out[i].n));
@@ -322,32 +322,34 @@ static void ends(const rt_model *model)
     int busy = 1;
     NEED(!rt_scheduler_create(&desc, &s));
     rt_request q = { .prompt = text, .n_prompt = CONTEXT, .n_max = 1, .sampling = { 0, 0, 1, 0, 1, 64, 1 } };
-    FAILS(rt_submit(s, &q, id), GDN_INVALID_ARGUMENT, "the prompt has 96 tokens; the context holds 96");
+    FAILS(rt_scheduler_submit(s, &q, id), GDN_INVALID_ARGUMENT, "the prompt has 96 tokens; the context holds 96");
     q.n_prompt = 8;
     q.keep = 1;
-    FAILS(rt_submit(s, &q, id), GDN_INVALID_ARGUMENT, "keep is for a scheduler of one sequence; this one has 2");
+    FAILS(rt_scheduler_submit(s, &q, id), GDN_INVALID_ARGUMENT,
+          "keep is for a scheduler of one sequence; this one has 2");
     q.keep = 0;
     q.pause = 9;
-    FAILS(rt_submit(s, &q, id), GDN_INVALID_ARGUMENT, "pause is 9; 0 to 8 (n_prompt) are allowed");
+    FAILS(rt_scheduler_submit(s, &q, id), GDN_INVALID_ARGUMENT, "pause is 9; 0 to 8 (n_prompt) are allowed");
     q.pause = 0;
 
     for (int32_t i = 0; i < CONTEXT; i++) seq[i] = 2;
     const rt_batch others = { CONTEXT - 8, text, seq, NULL }; /* 16 cells are left */
-    NEED(!rt_decode(e, &others));
+    NEED(!rt_engine_decode(e, &others));
     q.n_max = 20;
-    for (int i = 0; i < 4; i++) NEED(!rt_submit(s, &q, &id[i]));
-    NEED(!rt_step_run(s, &busy) && busy);
+    for (int i = 0; i < 4; i++) NEED(!rt_scheduler_submit(s, &q, &id[i]));
+    NEED(!rt_scheduler_step(s, &busy) && busy);
     REQUIRE(tokens_of(s, id[0]) == 1 && tokens_of(s, id[1]) == 0); /* the second does not fit beside the first */
-    REQUIRE(!rt_cancel(s, id[2]) && !rt_result_get(s, id[2], &result) && result.finish == RT_FINISH_CANCELLED);
-    for (int i = 0; i < 30 && !rt_result_get(s, id[0], &result) && result.finish == RT_FINISH_NONE; i++)
-        NEED(!rt_step_run(s, &busy));
+    REQUIRE(!rt_scheduler_cancel(s, id[2]) && !rt_scheduler_result(s, id[2], &result) &&
+            result.finish == RT_FINISH_CANCELLED);
+    for (int i = 0; i < 30 && !rt_scheduler_result(s, id[0], &result) && result.finish == RT_FINISH_NONE; i++)
+        NEED(!rt_scheduler_step(s, &busy));
     REQUIRE(result.finish == RT_FINISH_FAILED && result.n_tokens == 9 && result.error &&
             strstr(result.error, "needs 1 more KV cells and 0 were free: other sequences of the engine hold them"));
-    NEED(!rt_seq_rm(m, 2, 0, -1)); /* they give them back */
-    while (busy) NEED(!rt_step_run(s, &busy));
-    REQUIRE(!rt_result_get(s, id[1], &result) && result.finish == RT_FINISH_LENGTH && result.n_tokens == 20);
-    REQUIRE(!rt_result_get(s, id[2], &result) && result.finish == RT_FINISH_CANCELLED && result.n_tokens == 0);
-    REQUIRE(!rt_result_get(s, id[3], &result) && result.finish == RT_FINISH_LENGTH && result.n_tokens == 20);
+    NEED(!rt_memory_seq_rm(m, 2, 0, -1)); /* they give them back */
+    while (busy) NEED(!rt_scheduler_step(s, &busy));
+    REQUIRE(!rt_scheduler_result(s, id[1], &result) && result.finish == RT_FINISH_LENGTH && result.n_tokens == 20);
+    REQUIRE(!rt_scheduler_result(s, id[2], &result) && result.finish == RT_FINISH_CANCELLED && result.n_tokens == 0);
+    REQUIRE(!rt_scheduler_result(s, id[3], &result) && result.finish == RT_FINISH_LENGTH && result.n_tokens == 20);
     rt_scheduler_destroy(s);
     rt_engine_destroy(e);
 
@@ -398,21 +400,21 @@ static void released(const rt_model *model)
             const request *q = &r[n_submitted % N];
             const rt_request ask =
                 FIELDS(.prompt = q->prompt, .n_prompt = q->n_prompt, .n_max = q->n_max, .sampling = q->sampling);
-            NEED(!rt_submit(s, &ask, &id) && id == n_submitted);
+            NEED(!rt_scheduler_submit(s, &ask, &id) && id == n_submitted);
         }
-        NEED(!rt_step_run(s, &busy) && busy);
+        NEED(!rt_scheduler_step(s, &busy) && busy);
         for (int32_t i = s->first; i < s->end; i++) {
             if (i < s->first || !s->job[i - s->first]) continue;
-            NEED(!rt_result_get(s, i, &result));
+            NEED(!rt_scheduler_result(s, i, &result));
             if (result.finish == RT_FINISH_NONE) {
-                FAILS(rt_release(s, i), GDN_INVALID_ARGUMENT, "has not ended");
+                FAILS(rt_scheduler_release(s, i), GDN_INVALID_ARGUMENT, "has not ended");
                 continue;
             }
             fixture_result(s, i, &got);
             REQUIRE(fixture_same(&truth[i % N], &got));
-            REQUIRE(!rt_release(s, i));
-            FAILS(rt_release(s, i), GDN_NOT_FOUND, "was released");
-            REQUIRE(rt_result_get(s, i, &result) == GDN_NOT_FOUND && rt_cancel(s, i) == GDN_NOT_FOUND);
+            REQUIRE(!rt_scheduler_release(s, i));
+            FAILS(rt_scheduler_release(s, i), GDN_NOT_FOUND, "was released");
+            REQUIRE(rt_scheduler_result(s, i, &result) == GDN_NOT_FOUND && rt_scheduler_cancel(s, i) == GDN_NOT_FOUND);
             n_released++;
         }
         REQUIRE(s->room == 64);
@@ -422,17 +424,17 @@ static void released(const rt_model *model)
     REQUIRE(s->first == MANY && s->end == MANY && rt_scheduler_totals(s).preemptions > 10);
     const int64_t idle = n_blocks;
     const rt_request one = { .prompt = r[0].prompt, .n_prompt = 1, .n_max = 1, .sampling = r[0].sampling };
-    NEED(!rt_submit(s, &one, &id));
-    REQUIRE(n_blocks > idle && !rt_cancel(s, id) && !rt_release(s, id) && n_blocks == idle);
+    NEED(!rt_scheduler_submit(s, &one, &id));
+    REQUIRE(n_blocks > idle && !rt_scheduler_cancel(s, id) && !rt_scheduler_release(s, id) && n_blocks == idle);
     /* one that nobody releases costs its own block and a pointer for each of the others */
-    NEED(!rt_submit(s, &one, &id));
-    REQUIRE(!rt_cancel(s, id));
+    NEED(!rt_scheduler_submit(s, &one, &id));
+    REQUIRE(!rt_scheduler_cancel(s, id));
     for (int32_t i = 0; i < 100; i++) {
         int32_t other;
-        NEED(!rt_submit(s, &one, &other));
-        REQUIRE(!rt_cancel(s, other) && !rt_release(s, other));
+        NEED(!rt_scheduler_submit(s, &one, &other));
+        REQUIRE(!rt_scheduler_cancel(s, other) && !rt_scheduler_release(s, other));
     }
-    REQUIRE(!rt_release(s, id) && s->first == s->end && n_blocks == idle);
+    REQUIRE(!rt_scheduler_release(s, id) && s->first == s->end && n_blocks == idle);
     printf("%d requests served, %lld gave way\n", (int)MANY, (long long)rt_scheduler_totals(s).preemptions);
     rt_scheduler_destroy(s);
     rt_engine_destroy(engine);

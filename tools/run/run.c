@@ -73,7 +73,7 @@ static int submit(rt_scheduler *scheduler, generation *g, int32_t i, int32_t n_p
     r.on_prompt = on_prompt;
     r.user = g;
     g->total += prompt->n_tokens + (g->counts_drawn ? q->n_max : 0);
-    if (!rt_submit(scheduler, &r, &id)) return 0;
+    if (!rt_scheduler_submit(scheduler, &r, &id)) return 0;
     (void)fprintf(stderr, "gdn run: prompt %d: %s\n", (int)q->prompt + 1, rt_last_error());
     return 1;
 }
@@ -82,7 +82,7 @@ static int submit(rt_scheduler *scheduler, generation *g, int32_t i, int32_t n_p
 static int work(rt_scheduler *scheduler, generation *g)
 {
     for (int busy = 1; busy;) {
-        const gdn_status status = rt_step_run(scheduler, &busy);
+        const gdn_status status = rt_scheduler_step(scheduler, &busy);
         if (status && !(status == RT_STOPPED && interrupt_noted())) { /* stopped by a signal: requests are cancelled
                                                                          below */
             progress_end(&g->bar);
@@ -90,8 +90,8 @@ static int work(rt_scheduler *scheduler, generation *g)
         }
         for (int32_t i = 0; i < g->n; i++) {
             rt_result r;
-            if (interrupt_noted() || g->trouble) (void)rt_cancel(scheduler, i);
-            if (!g->requests[i].ended && !rt_result_get(scheduler, i, &r) && r.finish != RT_FINISH_NONE) {
+            if (interrupt_noted() || g->trouble) (void)rt_scheduler_cancel(scheduler, i);
+            if (!g->requests[i].ended && !rt_scheduler_result(scheduler, i, &r) && r.finish != RT_FINISH_NONE) {
                 g->requests[i].ended = 1;
                 const int lost = run_output_end(g->output, i);
                 if (lost && !g->trouble) g->trouble = lost;

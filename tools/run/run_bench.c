@@ -91,7 +91,7 @@ static int begin_round(setting *at, const int32_t *tokens, int32_t length)
             run_opt.seed + (uint64_t)i, (float)run_opt.presence_penalty, (float)run_opt.frequency_penalty
         };
         r.ignore_end = 1;
-        if (rt_submit(at->scheduler, &r, &at->last)) return run_fail("the benchmark");
+        if (rt_scheduler_submit(at->scheduler, &r, &at->last)) return run_fail("the benchmark");
     }
     return 0;
 }
@@ -99,9 +99,9 @@ static int begin_round(setting *at, const int32_t *tokens, int32_t length)
 /* Cancels the remaining requests. */
 static int stop(setting *at)
 {
-    for (int32_t i = at->last - at->width + 1; i <= at->last; i++) (void)rt_cancel(at->scheduler, i);
+    for (int32_t i = at->last - at->width + 1; i <= at->last; i++) (void)rt_scheduler_cancel(at->scheduler, i);
     while (at->busy)
-        if (rt_step_run(at->scheduler, &at->busy)) return run_fail("the benchmark");
+        if (rt_scheduler_step(at->scheduler, &at->busy)) return run_fail("the benchmark");
     return 0;
 }
 
@@ -111,7 +111,7 @@ static int take_turn(setting *at)
     const int64_t enough = at->before.decoded_tokens + at->width * run_opt.n_predict;
     const double end = run_now() + TURN;
     while (at->busy && run_now() < end) {
-        if (rt_step_run(at->scheduler, &at->busy)) return run_fail("the benchmark");
+        if (rt_scheduler_step(at->scheduler, &at->busy)) return run_fail("the benchmark");
         at->after = rt_scheduler_totals(at->scheduler);
         if (at->after.decoded_tokens >= enough) return stop(at);
     }
@@ -122,7 +122,7 @@ static int end_round(setting *at, int round)
 {
     for (int32_t i = at->last - at->width + 1; i <= at->last; i++) {
         rt_result r;
-        if (rt_result_get(at->scheduler, i, &r) || !r.error) continue;
+        if (rt_scheduler_result(at->scheduler, i, &r) || !r.error) continue;
         (void)fprintf(stderr, "gdn run: the benchmark: %s\n", r.error);
         return 1;
     }
@@ -136,7 +136,7 @@ static int end_round(setting *at, int round)
     at->drafted = t.drafted;
     at->accepted = t.accepted;
     at->rounds = t.rounds;
-    for (int32_t i = at->last - at->width + 1; i <= at->last; i++) (void)rt_release(at->scheduler, i);
+    for (int32_t i = at->last - at->width + 1; i <= at->last; i++) (void)rt_scheduler_release(at->scheduler, i);
     return 0;
 }
 
@@ -178,16 +178,16 @@ static int measure_costs(run_session *s, rt_engine *engine, const int32_t *token
     memset(all, 1, sizeof all);
     if (!seq) return run_fail("out of memory");
     rt_batch batch = { length, tokens, seq, NULL };
-    gdn_status status = rt_seq_rm(memory, -1, 0, -1);
-    if (!status) status = rt_decode(engine, &batch);
+    gdn_status status = rt_memory_seq_rm(memory, -1, 0, -1);
+    if (!status) status = rt_engine_decode(engine, &batch);
     for (int32_t round = 0; !status && round < COST_ROUNDS; round++)
         for (int32_t n = 1; !status && n <= n_max; n++) {
             batch = (rt_batch){ n, tokens, seq, all };
             double begin = run_now();
-            status = rt_decode(engine, &batch);
+            status = rt_engine_decode(engine, &batch);
             const double step = run_now() - begin;
             if (!status && n > 1) /* roll back to the first token */
-                status = rt_seq_rm(memory, 0, rt_seq_length(memory, 0) - n + 1, -1);
+                status = rt_memory_seq_rm(memory, 0, rt_memory_seq_length(memory, 0) - n + 1, -1);
             double draft = 0;
             if (!status && s->spec == RT_SPEC_MTP && n < n_max) {
                 const rt_draft_request request = { 0, tokens[0], n };
@@ -199,7 +199,7 @@ static int measure_costs(run_session *s, rt_engine *engine, const int32_t *token
             if (round == 0 || draft < costs[n].draft) costs[n].draft = draft;
         }
     free(seq);
-    if (!status) status = rt_seq_rm(memory, -1, 0, -1);
+    if (!status) status = rt_memory_seq_rm(memory, -1, 0, -1);
     return status ? run_fail("the benchmark") : 0;
 }
 

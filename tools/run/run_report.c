@@ -4,7 +4,7 @@
 const char *run_finish_name(const rt_scheduler *scheduler, const run_request *requests, int32_t i)
 {
     rt_result r = { 0 };
-    (void)rt_result_get(scheduler, i, &r);
+    (void)rt_scheduler_result(scheduler, i, &r);
     switch (r.finish) {
     case RT_FINISH_STOP: return "stop";
     case RT_FINISH_LENGTH: return "length";
@@ -55,7 +55,7 @@ void run_print_stats(const run_session *s, const rt_scheduler *scheduler, int32_
 {
     const rt_totals t = rt_scheduler_totals(scheduler);
     const rt_counters c = rt_engine_counters(s->engine);
-    const rt_prefix_stats prefixes = rt_prefix_stats_of(rt_engine_memory(s->engine));
+    const rt_prefix_stats prefixes = rt_memory_prefix_stats_of(rt_engine_memory(s->engine));
     (void)fprintf(stderr, "\nrequests    %d, at most %d at once, in %.2f s; %s on %s, dense kernels %s\n", (int)n,
                   (int)s->n_seqs, seconds, rt_arch_name(s->model->hp.arch), run_opt.backend,
                   rt_dense_isa(rt_engine_dense(s->engine)));
@@ -95,8 +95,8 @@ static void print_requests(json_writer *w, const rt_scheduler *scheduler, const 
     for (int32_t i = 0; i < n; i++) {
         rt_result r = { 0 };
         int32_t n_tokens;
-        const int32_t *tokens = rt_result_tokens(scheduler, i, &n_tokens);
-        (void)rt_result_get(scheduler, i, &r);
+        const int32_t *tokens = rt_scheduler_tokens(scheduler, i, &n_tokens);
+        (void)rt_scheduler_result(scheduler, i, &r);
         json_object(w, NULL);
         json_int(w, "prompt", requests[i].prompt);
         json_uint(w, "seed", requests[i].seed);
@@ -134,7 +134,7 @@ int run_print_json(const run_session *s, const rt_scheduler *scheduler, const ru
 {
     const rt_totals t = rt_scheduler_totals(scheduler);
     const rt_counters c = rt_engine_counters(s->engine);
-    const rt_prefix_stats prefixes = rt_prefix_stats_of(rt_engine_memory(s->engine));
+    const rt_prefix_stats prefixes = rt_memory_prefix_stats_of(rt_engine_memory(s->engine));
     json_writer w;
     run_begin_json(&w, s, s->engine);
     json_string(&w, "spec", spec_name(s->spec));
