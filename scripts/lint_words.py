@@ -14,8 +14,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MOST = 30
-SOURCES = ("include", "check", "cuda", "gpu", "metal", "threads",  # folders
-           *(f"tests/{folder}" for folder in ("device", "emulator", "fuzz", "golden", "packaging", "unit")))
+SOURCES = ("include", "check", "cuda", "gpu", "metal", "runtime", "threads", "tools",  # folders
+           *(f"tests/{folder}" for folder in ("device", "emulator", "fuzz", "golden", "packaging", "runtime", "unit")))
 BANNED = (  # what, as a regular expression; what to write instead
     (r"columns? of the (?:log|history)", "log entry; conv state entry"),
     (r"value columns?", "value channel"),

@@ -50,8 +50,9 @@ typedef struct rt_gguf_tensor {
  * file; directories, pipes, sockets and devices are refused without waiting. _within: the reader's allocations count
  * against `budget`, which may be NULL. */
 /* A model split into several files (split.count; NAME-00001-of-00003.gguf) is opened by its first file. The reader maps
- * the other files of the same directory, checks each in the same way, and puts all tensors in one list. _memory_parts:
- * the same for files in memory, in their order; parts beyond split.count are ignored. */
+ * the other files of the same directory, checks each in the same way, and puts all tensors in one list. The function
+ * rt_gguf_open_memory_parts() does the same for files in memory, in their order, and ignores parts beyond split.count.
+ */
 typedef struct rt_gguf_part {
     const void *at;
     uint64_t n;

@@ -16,8 +16,8 @@
  *
  * Rollback selects a smaller length whose tag still exists; it computes and copies nothing.
  *
- * RT_ROLLBACK_LOG: one state per sequence (K = 1) at an earlier length, its tag (the base position), and a row of a
- * replay log (gated_delta_net.h) with an entry for each token since then. The rest is as above. Rollback selects a
+ * RT_ROLLBACK_LOG: one state per sequence (K = 1) at an earlier length, its tag (the base position). A row of a replay
+ * log (gated_delta_net.h) has an entry for each token since then. The rest is as above. Rollback selects a
  * smaller length, not below the tag. After a step of at most R + 1 tokens a sequence can return to any length after the
  * step's first token; after a longer step (prefill) only to its end. replay_log.h says when a commit advances the
  * state.
@@ -55,10 +55,10 @@ typedef struct rt_memory_bytes {
     uint64_t state, conv, snapshots, log, kv, hidden, prefixes;
 } rt_memory_bytes;
 
-/* Computes the bytes of a memory's pools without creating it. state and conv are for R = 0; snapshots is what R adds to
- * them; log is the replay log; prefixes is what the prefix cache adds to states, conv histories and hidden rows. Lists
- * and counts are not included: about 16 bytes per cell and 4 per token, and with a prefix cache 13 more per cell, 4 per
- * token and 16 per interval of cells. */
+/* Computes the bytes of a memory's pools without creating it. state and conv are for R = 0, and snapshots is what R
+ * adds to them. log is the replay log. prefixes is what the prefix cache adds to states, conv histories and hidden
+ * rows. Lists and counts are not included: about 16 bytes per cell and 4 per token, and with a prefix cache 13 more per
+ * cell, 4 per token and 16 per interval of cells. */
 gdn_status rt_memory_size(const rt_memory_desc *desc, rt_memory_bytes *bytes);
 /* Entries of a row of the replay log, enough for n_rollback + 1 more tokens in every step; 0: no log. */
 int32_t rt_memory_log_slots(const rt_memory_desc *desc);

@@ -159,9 +159,10 @@ typedef struct rt_save_header {
     int32_t kv_type, kernel, n_recurrent, n_attention, has_draft, n_seqs;
 } rt_save_header;
 
-/* Header of a sequence. If the sequence has tokens, then: state and newest conv state
- * entries by layer; keys and values by layer (the draft head's last, only as far as it has processed); tokens and
- * hidden rows of the newest positions, oldest first. */
+/* Header of a sequence. If the sequence has tokens, these follow:
+ * - the state and the newest conv state entries, by layer
+ * - keys and values by layer; the draft head's are last, and only as far as it has processed
+ * - tokens and hidden rows of the newest positions, oldest first */
 typedef struct rt_save_seq {
     int32_t seq, length, draft, n_hidden;
 } rt_save_seq;

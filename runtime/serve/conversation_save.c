@@ -1,8 +1,8 @@
 /* Saves and loads conversations: "GDNTALK1", a header, messages, tokens, a save of one sequence, a checksum.
  *
- * The saved sequence is the one from which the next turn continues: RT_LIVE if its tokens are a prefix of the next
- * rendering, otherwise RT_ANCHOR, the state before the last answer. A resumed conversation therefore decodes the same
- * tokens, and answers the same, as one that was not saved. */
+ * The saved sequence is the one from which the next turn continues. It is RT_LIVE if its tokens are a prefix of the
+ * next rendering, otherwise RT_ANCHOR, the state before the last answer. A resumed conversation therefore decodes the
+ * same tokens, and answers the same, as one that was not saved. */
 #include <string.h>
 
 #include "runtime/serve/conversation_internal.h"

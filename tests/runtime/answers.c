@@ -1,29 +1,27 @@
-/* What the runtime makes of a model file and of a chat template, for tests in Python that know what it should be. Reads
- * commands from standard input, a line each, and answers with a line each. HEX is of bytes, - of none:
+/* Runs the runtime on a model file or a chat template, for tests in Python that compare the results. Reads commands
+ * from standard input, one per line, and writes a line for each: `ok` with the results, or `refused STATUS` with a
+ * text. HEX is bytes in hexadecimal digits, `-` no bytes. KV is f32, f16 or bf16; BATCH is the rows of a micro-batch.
  *
- *   logits PATH KV BATCH ROWS TOKEN...
- *       the logits after the last ROWS tokens, one after another; KV is f32, f16 or bf16, BATCH the rows of a
- *       micro-batch
- *   trunk PATH KV BATCH ROWS TOKEN...
- *       the same, loaded for engines that do not draft
- *   drafts PATH KV BATCH N TOKEN...
- *       up to N tokens that the MTP block drafts after the last token, which is not decoded yet
- *   text PATH HEX
- *       the tokens of a text, `;`, the tokens that end one, `;`, bos, and whether it is put in front. PATH may be `-`:
- *       that of the text before
- *   notes PATH
- *       the keys that are named in notes
- *   template HEX
- *       the template that is rendered from then on
- *   render OPENS THINKING BOS EOS [ROLE TEXT REASONING]...
- *       the conversation: OPENS 0 or 1, THINKING -1 to 1, BOS, EOS and texts as HEX, and * where there is none. The
- *       answer has the text, and for each byte 0 or 1: is it of a message
- *   now SECONDS
- *       the time of strftime_now(); 0: the clock's
- *   answer THINKS TEXT
- *       the text and the reasoning of what an assistant wrote
- *
- * An answer is `ok` with those, or `refused STATUS` with a text. */
+ *     logits PATH KV BATCH ROWS TOKEN...
+ *         the logits after the last ROWS tokens, one after another
+ *     trunk PATH KV BATCH ROWS TOKEN...
+ *         the same, loaded for engines that do not draft
+ *     drafts PATH KV BATCH N TOKEN...
+ *         up to N tokens that the MTP block drafts after the last token, which is not decoded yet
+ *     text PATH HEX
+ *         the tokens of a text, `;`, the tokens that end one, `;`, bos, and whether it is put in front;
+ *         PATH `-` is the path of the previous text command
+ *     notes PATH
+ *         the keys that notes report
+ *     template HEX
+ *         the template that later commands render
+ *     render OPENS THINKING BOS EOS [ROLE TEXT REASONING]...
+ *         the conversation's text, and per byte 1 if it is of a message, otherwise 0; OPENS is 0 or 1, THINKING
+ *         -1 to 1; BOS, EOS and texts are HEX, or `*` for none
+ *     now SECONDS
+ *         the time of strftime_now(); 0: the clock's
+ *     answer THINKS TEXT
+ *         the text and the reasoning of what an assistant wrote */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -19,7 +19,7 @@ static void audit(const rt_resource *r, const int32_t *named)
     for (int32_t i = 0; i < r->n_free; i++) REQUIRE(r->count[r->free[i]] == 0);
 }
 
-/* Columns of the positions before `length` down to `from` are somebody's. */
+/* Marks the conv state entries of positions [from, length) as used. */
 static void use_conv(const rt_memory *m, uint8_t *used, int32_t row, int32_t from, int32_t length)
 {
     for (int32_t p = from; p < length; p++) used[row * m->n_conv_slots + p % m->n_conv_slots] = 1;

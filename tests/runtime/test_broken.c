@@ -1,6 +1,5 @@
-/* A model whose weights are damaged: a request that meets a NaN or an infinity ends with a text and without the token
- * that would have been drawn from it; the requests beside it and after it are those of a sound model. And what loading
- * takes is refused where it is more than is allowed. */
+/* Models with damaged weights. A request whose logits have a NaN or an infinity fails with a text and without a token
+ * drawn from them. Other requests get the tokens of a sound model. Loading refuses what exceeds the memory budget. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

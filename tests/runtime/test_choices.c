@@ -43,7 +43,7 @@ static void sampler(rt_dense *dense)
     logits[4] = logits[20] = 6; /* the likeliest two are equal */
     for (int32_t i = 0; i < V; i++) p[i] = exp((double)logits[i]);
 
-    /* greedy, and every filter at its end: the lower of equals; nobody else */
+    /* greedy, and every filter at its limit: always the lower of equals */
     const rt_sampling greedy[] = { { 0, 0, 1, 0, 1, 64, 9 }, { 1, 1, 1, 0, 1, 64, 9 }, { 1, 0, 1e-6f, 0, 1, 64, 9 } };
     for (size_t i = 0; i < 3; i++)
         for (int32_t n = 1; n < 50; n++) REQUIRE(rt_sample(s, &greedy[i], logits, tokens, n < 4 ? n : 4) == 4);
@@ -264,10 +264,10 @@ static void catching_up(void)
     REQUIRE(tries[0] == 5 && tries[1] == 3);
 }
 
-/* Steps of a clock that is made up: plain ones give `width` tokens in 1; those with drafts take `slow`, and `behind`
- * more for catching up after 31 plain ones and in proportion after fewer, and give as many tokens per sequence as
- * drafts are accepted, each with chance `accepted`. Seconds for n tokens, against those of the better way alone. Some
- * steps are interrupted, which the clock of the sum does not see. */
+/* Simulates n tokens with the controller, and returns the seconds relative to the better mode alone. A plain step gives
+ * `width` tokens in 1 second. A step with drafts takes `slow` seconds, and gives one more token per sequence for each
+ * accepted draft; a draft is accepted with chance `accepted`. Catching up costs `behind` seconds after 31 plain steps,
+ * in proportion after fewer. Some steps are interrupted; the sum does not count that time. */
 static double against_better(double slow, double behind, double accepted, int32_t width, int64_t n, int prompts,
                              uint64_t seed)
 {

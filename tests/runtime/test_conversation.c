@@ -1,5 +1,6 @@
-/* Conversations: every turn is the rendering of the whole from scratch, and its answer is what another engine says that
- * reads all of it anew, whatever was kept, drafted, stopped, saved or loaded; and no more is read than has to be.
+/* Conversations. The prompt of every turn is the rendering of the whole conversation. Its answer is that of another
+ * engine that reads the prompt from scratch, whatever was kept, drafted, stopped, saved or loaded. A turn decodes no
+ * tokens that the sequence already holds.
  *
  *   test_conversation FOLDER [1]      the folder that has fixtures/; the model is in ../../models
  *
@@ -285,8 +286,8 @@ static void resumed(const char *form, rt_spec spec, rt_engine *other)
     close_talk(c, &d);
 }
 
-/* The engine's stop function: while a prompt is read it takes the turn back, later it ends the answer; the turns after
- * it are what they are from scratch, and the conversation can be saved at once. */
+/* The engine's stop function undoes the turn during prefill, and ends the answer later. Later turns have the tokens
+ * that they have from scratch, and the conversation can be saved at once. */
 static int64_t calls_left;
 static int stops(void *user)
 {

@@ -195,7 +195,7 @@ static void check_top_k(int rounds)
     }
 }
 
-/* However many threads share the work, and whoever comes late: all of it is done, and nothing twice. */
+/* Every item is done exactly once, for any number of threads, also if threads start late. */
 static void check_shares(void)
 {
     static const int32_t numbers[] = { 1, 2, 3, 5, 16, 40 };

@@ -1,5 +1,5 @@
-/* The draft head between engines that draft and engines that do not: what each keeps, saves and loads, how far the head
- * catches up, and how many passes of it serve many sequences.
+/* The draft head, with engines that draft and engines that do not: what each keeps, saves and loads. How far the head
+ * catches up, and how many of its passes serve many sequences.
  *
  *   test_drafts FOLDER    the folder that has fixtures/ */
 #include <stdlib.h>
@@ -140,8 +140,8 @@ static void batched(const rt_model *model)
     rt_engine_destroy(e);
 }
 
-/* A sequence that an engine without drafts saved, and of a model without its MTP block: it goes on with the same bits,
- * and drafts again from the next token on. The other way round as well. */
+/* A save of an engine without drafts, and of a model without its MTP block, continues with the same bits in an engine
+ * with drafts. It drafts again from the next token on. The reverse works as well. */
 static void loads(const rt_model *model, const rt_model *trunk)
 {
     int32_t text[CONTEXT], draft[R];
@@ -208,7 +208,7 @@ static void limits(const rt_model *model, const rt_model *trunk)
         model,
         &(fixture_engine){ .n_ctx = CONTEXT, .n_cells = CONTEXT + 8, .n_batch = 64, .n_rollback = R, .draft = 1 });
     read_text(e, 0, text, CONTEXT - 1, 0);
-    REQUIRE(drafts(e, 0, 1, draft, &rows) == R); /* the last of them stands at the last position */
+    REQUIRE(drafts(e, 0, 1, draft, &rows) == R); /* the last of them is at the last position */
     read_text(e, 0, text, 1, 0);
     REQUIRE(drafts(e, 0, 1, draft, &rows) == 0 && rows == 0);
     rt_engine_destroy(e);
@@ -227,8 +227,8 @@ static void limits(const rt_model *model, const rt_model *trunk)
     REQUIRE(!memcmp(&without, &of_trunk, sizeof without));
 }
 
-/* Of a part of the vocabulary: the first draft is the likeliest one of that part, which is the whole's where it lies in
- * there; the head reads no other rows, and has no room for their logits. */
+/* Drafts from a part of the vocabulary. The first draft is the likeliest token of that part, so it is the likeliest of
+ * all where that is in the part. The head reads no other rows, and has no room for their logits. */
 static void shortlist(const rt_model *model)
 {
     enum { PARTS = 4, TEXTS = 24 };

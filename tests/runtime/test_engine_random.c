@@ -1,15 +1,15 @@
-/* Thousands of operations on one engine with several sequences: ragged batches in any order, rollbacks, copies,
- * removals, saves and loads, drafts, calls that are refused, and a device that fails in the middle.
- * The truth is each sequence's list of tokens: another engine, with one sequence and no snapshots, replays it from
- * nothing, and every row of logits must have the same bits. Drafts too: what the draft head says depends on the tokens
- * alone.
+/* Thousands of random operations on one engine with several sequences. Operations are ragged batches in any order,
+ * rollbacks, copies, removals, saves and loads, drafts, refused calls, and failures of the device within a step.
  *
- * Engines take turns in how they roll back, by snapshots or by a replay log; what one has saved another loads.
+ * Another engine, with one sequence and no snapshots, decodes each sequence's tokens from scratch. Every row of logits
+ * and every draft must have the same bits.
  *
- * With `prefixes` the engines have prefix caches of several sizes, sequences are of few different tokens, and begin
- * where others that were there before have got to.
+ * Engines alternate between rollback by snapshots and by a replay log, and load each other's saves.
  *
- * After every operation the memory's books are audited, and what is free is filled with NaN.
+ * With `prefixes` the engines have prefix caches of several sizes. Sequences then have few different tokens and begin
+ * with those of earlier sequences.
+ *
+ * After every operation the memory's reference counts are audited, and free resources are filled with NaN.
  *
  *   test_engine_random FOLDER [OPERATIONS [SEED [prefixes]]]
  *
@@ -288,7 +288,7 @@ static void save_or_load(world *w)
     if (!status) must_be_whole(w);
 }
 
-/* A sequence that begins as one of before, as far as the cache has it. */
+/* Starts a sequence with the tokens of an earlier one, as far as the cache has them. */
 static void start(world *w)
 {
     const int32_t s = below(w, N_SEQS);

@@ -1,6 +1,7 @@
-/* The forward pass against HF transformers: logits, the residual stream after every layer, the normed output, and the
- * draft head's logits and hidden rows, on golden files made by scripts/make_tiny_models.py. The bound is 1e-4 of each
- * array's range; files with quantised weights have a wider one, as activations are rounded to 8 bits there.
+/* The forward pass against HF transformers, on golden files made by scripts/make_tiny_models.py. Compared are logits,
+ * the residual stream after every layer, the normed output, and the draft head's logits and hidden rows. The bound is
+ * 1e-4 of each array's range; files with quantised weights have a wider one, as activations are rounded to 8 bits
+ * there.
  *
  * The trained model is compared with HF transformers and tokenizers, too: tokens of texts, logits, and which token is
  * likeliest. Choices are compared where HF's two best are not close.
@@ -11,7 +12,7 @@
 #include <string.h>
 
 #include "engine_fixture.h"
-#include "runtime/decode/engine_internal.h" /* the draft head's logits are nobody else's business */
+#include "runtime/decode/engine_internal.h" /* the draft head's logits have no public function */
 #include "tests/golden/golden.h"
 
 /* Largest less smallest. */

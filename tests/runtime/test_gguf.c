@@ -1,5 +1,6 @@
-/* The reader of GGUF files: values of well-formed files; named texts for malformed ones; nothing is read outside the
- * bytes however a file is cut or changed (which AddressSanitizer sees, as the bytes are in memory of their size). */
+/* The reader of GGUF files: values of well-formed files, error texts of malformed ones. It reads nothing outside the
+ * bytes, however a file is truncated or changed; AddressSanitizer sees it, since the bytes have a block of their size.
+ */
 #include "runtime/base/error.h"
 #include "tests/harness.h"
 #include "gguf_build.h"
@@ -43,7 +44,7 @@ static void put_header_and_keys(uint64_t n_tensors)
     build_key_array(&file, "nothing", RT_GGUF_STRING, 0);
 }
 
-/* A file with keys of all kinds and three tensors: F32 {3, 2}, Q8_0 {32, 2, 1, 2}, and a type nobody knows. */
+/* A file with keys of all kinds and three tensors: F32 {3, 2}, Q8_0 {32, 2, 1, 2}, and an unknown type. */
 static void put_all(void)
 {
     const uint64_t a[] = { 3, 2 }, q[] = { 32, 2, 1, 2 }, x[] = { 5 };

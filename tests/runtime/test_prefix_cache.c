@@ -180,8 +180,8 @@ static void least_recent(const rt_model *model)
     close_pair(&p);
 }
 
-/* Prompts with a common beginning and longer ends of their own than the cache has checkpoints: the second one leaves a
- * checkpoint where it branches off, and those after it start there. Other prompts in between do not push it out. */
+/* Prompts with a common beginning, and with longer ends than the cache has checkpoints. The second one leaves a
+ * checkpoint where it branches off, and later ones start there. Other prompts in between do not evict it. */
 static void common_beginning(const rt_model *model)
 {
     enum { COMMON = 18, WHOLE = 16 };
@@ -235,8 +235,8 @@ static void cells(const rt_model *model)
     close_pair(&p);
 }
 
-/* Sequences that part within an interval share cells of it, so that there could be more intervals than the cells have
- * room for side by side: the least recent leaf goes, but not the one that is gone on from. */
+/* Sequences that differ within an interval share cells of it, so there can be more intervals than the cells would hold
+ * separately. The least recently used leaf is evicted, but not the one that a sequence continues from. */
 static void forks(const rt_model *model)
 {
     int32_t text[LENGTH];

@@ -1,4 +1,4 @@
-/* Requests with and without a prefix cache: the same streams, fewer tokens read, nobody worse off. */
+/* Requests with and without a prefix cache: the same streams, fewer tokens read, and no request waits longer. */
 #include <string.h>
 
 #include "memory_audit.h"
@@ -31,8 +31,8 @@ static int64_t least(const request *r, int32_t interval, int64_t *all)
     return sum;
 }
 
-/* One that is waited for gives way, as somebody outside takes the cells: the other does not wait any more. Here it is
- * the only one left, and its next step has no cells either. */
+/* A request that another one waits for is preempted, because the test takes its cells. The other one then stops
+ * waiting. It is the only one left, and its next step has no cells either. */
 static void left_alone(const rt_model *model, const request *r)
 {
     const fixture_engine with = { .n_seqs = 3, .n_ctx = 96, .n_cells = 200, .n_prefixes = 50, .prefix_interval = 4 };

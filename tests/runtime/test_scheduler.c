@@ -61,7 +61,7 @@ void __wrap_rt_speculation_record(rt_speculation *p, int32_t width, int drafted,
     __real_rt_speculation_record(p, width, drafted, n_tokens, seconds);
 }
 
-/* The system's time, which somebody sets back by a minute whenever it is asked for, where `set_back` is 1. */
+/* The system's time; with set_back 1 every query sets it back by a minute. */
 static int set_back;
 static int64_t n_asked;
 int __real_clock_gettime(clockid_t clock, struct timespec *t);
@@ -182,7 +182,7 @@ totals run(const rt_model *model, const request *r, int32_t n, const way *w, fix
     }
     fail_at = -1;
     stop_in = failed_in_step = 0;
-    NEED(all.steps < MAX_STEPS); /* or somebody waits for ever */
+    NEED(all.steps < MAX_STEPS); /* otherwise a request waits forever */
     for (int32_t i = 0; i < n; i++) {
         fixture_result(s, i, &out[i]);
         NEED(!rt_scheduler_result(s, i, &result) && r[i].n_prompt + out[i].n <= CONTEXT);
@@ -279,8 +279,8 @@ static void declined(const rt_model *model)
     }
 }
 
-/* A device that fails now and then, wherever that is, and a caller who ends steps between the layers: what such a step
- * leaves is put right, and nothing is lost, drawn twice or read in another way. */
+/* The device fails at any launch, and the caller stops steps between layers. The scheduler repairs what such a step
+ * leaves: no token is lost, drawn twice or decoded differently. */
 static void failures(const rt_model *model, const char *name)
 {
     static const way ways[] = {
@@ -309,7 +309,7 @@ static void failures(const rt_model *model, const char *name)
     REQUIRE(failed > 50 && stopped > 20);
 }
 
-/* Prompts that can never be, cells that somebody else holds, and requests that are cancelled while they wait. */
+/* Prompts that can never be, cells that the test holds, and requests that are cancelled while they wait. */
 static void ends(const rt_model *model)
 {
     const fixture_engine with = { .n_seqs = 3, .n_ctx = CONTEXT, .n_cells = CONTEXT + 8, .n_batch = 64 };
@@ -426,7 +426,7 @@ static void released(const rt_model *model)
     const rt_request one = { .prompt = r[0].prompt, .n_prompt = 1, .n_max = 1, .sampling = r[0].sampling };
     NEED(!rt_scheduler_submit(s, &one, &id));
     REQUIRE(n_blocks > idle && !rt_scheduler_cancel(s, id) && !rt_scheduler_release(s, id) && n_blocks == idle);
-    /* one that nobody releases costs its own block and a pointer for each of the others */
+    /* a request that is not released costs its own block and a pointer for each of the others */
     NEED(!rt_scheduler_submit(s, &one, &id));
     REQUIRE(!rt_scheduler_cancel(s, id));
     for (int32_t i = 0; i < 100; i++) {

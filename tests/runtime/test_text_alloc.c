@@ -1,6 +1,6 @@
-/* Memory runs out while a file is opened, a tokenizer is created, a text and a conversation are tokenized: every
- * allocation in turn fails once; each time there is a status and a text, and nothing is left behind. And what a large
- * vocabulary takes is what was counted for it, and little beside its file.
+/* Allocations fail while a file is opened, a tokenizer is created, and a text and a conversation are tokenized. Each
+ * allocation fails once; the call then returns a status with a text and leaks nothing. The memory of a large vocabulary
+ * is what the budget counted, and little compared to its file.
  *
  * Linked with --wrap=rt_calloc and --wrap=rt_free, which give the runtime all its memory. */
 #include "gguf_build.h"

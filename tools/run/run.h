@@ -1,6 +1,6 @@
-/* What the files of `gdn run` share. run_options.c reads the command line, run.c generates, run_load.c opens model and
- * engine, run_prompt.c reads prompts, run_chat.c runs conversations, run_text.c writes generated text, run_report.c has
- * the statistics. run_bench.c is `gdn run --bench`. */
+/* What the files of `gdn run` share. run_options.c reads the command line, run_load.c opens model and engine, and
+ * run_prompt.c reads prompts. run.c generates, run_chat.c runs conversations, run_bench.c is --bench. run_text.c writes
+ * generated text, run_report.c the statistics. */
 #ifndef GDN_TOOL_RUN_H
 #define GDN_TOOL_RUN_H
 
