@@ -47,9 +47,10 @@ typedef struct rt_gguf_tensor {
 } rt_gguf_tensor;
 
 /* Open a file, or a file's bytes in memory, which must stay valid until rt_gguf_close(). A path must name a regular
- * file; directories, pipes, sockets and devices are refused without waiting. _within: the reader's allocations count
- * against `budget`, which may be NULL. */
-/* A model split into several files (split.count; NAME-00001-of-00003.gguf) is opened by its first file. The reader maps
+ * file; directories, pipes, sockets and devices are refused without waiting. The reader's allocations count
+ * against `budget`, which may be NULL.
+ *
+ * A model split into several files (split.count; NAME-00001-of-00003.gguf) is opened by its first file. The reader maps
  * the other files of the same directory, checks each in the same way, and puts all tensors in one list. The function
  * rt_gguf_open_memory_parts() does the same for files in memory, in their order, and ignores parts beyond split.count.
  */
@@ -58,10 +59,8 @@ typedef struct rt_gguf_part {
     uint64_t n;
 } rt_gguf_part;
 
-gdn_status rt_gguf_open(const char *path, rt_gguf **file);
-gdn_status rt_gguf_open_within(const char *path, rt_budget *budget, rt_gguf **file);
-gdn_status rt_gguf_open_memory(const void *bytes, uint64_t n, rt_gguf **file);
-gdn_status rt_gguf_open_memory_within(const void *bytes, uint64_t n, rt_budget *budget, rt_gguf **file);
+gdn_status rt_gguf_open(const char *path, rt_budget *budget, rt_gguf **file);
+gdn_status rt_gguf_open_memory(const void *bytes, uint64_t n, rt_budget *budget, rt_gguf **file);
 gdn_status rt_gguf_open_memory_parts(const rt_gguf_part *parts, int32_t n_parts, rt_budget *budget, rt_gguf **file);
 void rt_gguf_close(rt_gguf *file);
 

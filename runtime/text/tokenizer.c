@@ -268,12 +268,7 @@ static void add_ends(rt_tokenizer *t)
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) add_end(t, tok_find(t, ends[i], strlen(ends[i]), 1));
 }
 
-gdn_status rt_tokenizer_create(const rt_gguf *file, rt_tokenizer **tokenizer)
-{
-    return rt_tokenizer_create_within(file, NULL, tokenizer);
-}
-
-gdn_status rt_tokenizer_create_within(const rt_gguf *file, rt_budget *budget, rt_tokenizer **tokenizer)
+gdn_status rt_tokenizer_create(const rt_gguf *file, rt_budget *budget, rt_tokenizer **tokenizer)
 {
     rt_string model, pre = { "default", 7 };
     int64_t n = 0;

@@ -142,7 +142,7 @@ static void use_model(const fuzz_choices *c, const rt_model *model, rt_budget *b
     int64_t n_tokens = 0;
     if (rt_gguf_get_strings(model->file, "tokenizer.ggml.tokens", &n_tokens) || n_tokens != model->hp.n_vocab) return;
     outcome = "no tokenizer\n";
-    gdn_status status = rt_tokenizer_create_within(model->file, budget, &t);
+    gdn_status status = rt_tokenizer_create(model->file, budget, &t);
     check(status, t, "the tokenizer");
     rt_engine_desc d = { .model = model,
                          .n_threads = 1,
@@ -190,11 +190,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     live = most = 0;
     outcome = "no file\n";
     (void)rt_fail(GDN_OK, "%s", "");
-    gdn_status status = rt_gguf_open_memory_within(copy, n, &budget, &f);
+    gdn_status status = rt_gguf_open_memory(copy, n, &budget, &f);
     check(status, f, "the file");
     uint64_t counted = budget.used;
     if (f) {
-        status = rt_model_from_gguf_within(f, &budget, &model);
+        status = rt_model_from_gguf(f, &budget, &model);
         check(status, model, "the model");
         counted = budget.used;
         outcome = "no model\n";

@@ -91,7 +91,7 @@ static void run_model(const order *o)
     rt_model *model = NULL;
     rt_engine *engine = NULL;
     const int trunk = !strcmp(o->what, "trunk");
-    gdn_status status = trunk ? rt_model_load_trunk_within(o->path, NULL, &model) : rt_model_load(o->path, &model);
+    gdn_status status = trunk ? rt_model_load_trunk(o->path, NULL, &model) : rt_model_load(o->path, NULL, &model);
     if (!status) {
         rt_engine_desc d = { .model = model };
         d.n_threads = 1;
@@ -113,7 +113,7 @@ static void run_notes(const char *path)
 {
     rt_model *model = NULL;
     const char *why = NULL;
-    const gdn_status status = rt_model_load(path, &model);
+    const gdn_status status = rt_model_load(path, NULL, &model);
     if (status) {
         refused(status);
         return;
@@ -137,8 +137,8 @@ static void run_text(const char *path, rt_string text)
     if (strcmp(path, "-")) {
         rt_tokenizer_destroy(t);
         t = NULL;
-        status = rt_gguf_open(path, &file);
-        if (!status) status = rt_tokenizer_create(file, &t);
+        status = rt_gguf_open(path, NULL, &file);
+        if (!status) status = rt_tokenizer_create(file, NULL, &t);
         rt_gguf_close(file);
     }
     if (!status && !t) status = rt_fail(GDN_NOT_FOUND, "there is no text before");

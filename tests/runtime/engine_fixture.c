@@ -14,7 +14,7 @@ const char *fixture_path(const char *folder, const char *name)
 rt_model *fixture_model(const char *folder, const char *name)
 {
     rt_model *model;
-    NEED(!rt_model_load(fixture_path(folder, name), &model), "%s", name);
+    NEED(!rt_model_load(fixture_path(folder, name), NULL, &model), "%s", name);
     return model;
 }
 

@@ -16,8 +16,8 @@ static rt_model *open_model(void)
 {
     rt_gguf *file;
     rt_model *model;
-    NEED(!rt_gguf_open_memory(bytes, n_bytes, &file));
-    NEED(!rt_model_from_gguf(file, &model));
+    NEED(!rt_gguf_open_memory(bytes, n_bytes, NULL, &file));
+    NEED(!rt_model_from_gguf(file, NULL, &model));
     return model;
 }
 
@@ -109,9 +109,9 @@ static void test_budget(const char *folder)
     rt_budget all = { 0, 0 }, reader = { 0, 0 };
     rt_gguf *file;
     rt_model *model = NULL;
-    NEED(!rt_gguf_open_within(path, &reader, &file));
+    NEED(!rt_gguf_open(path, &reader, &file));
     rt_gguf_close(file);
-    NEED(!rt_model_load_within(path, &all, &model));
+    NEED(!rt_model_load(path, &all, &model));
     uint64_t vectors = 0;
     for (int64_t i = 0; i < rt_gguf_n_tensors(model->file); i++) {
         const rt_gguf_tensor *t = rt_gguf_tensor_at(model->file, i);
@@ -121,12 +121,12 @@ static void test_budget(const char *folder)
     rt_model_free(model);
     for (uint64_t less = 1; less < all.used; less += less / 8 + 1) {
         rt_budget b = { all.used - less, 0 };
-        REQUIRE(rt_model_load_within(path, &b, &model) == GDN_OUT_OF_MEMORY && !model &&
+        REQUIRE(rt_model_load(path, &b, &model) == GDN_OUT_OF_MEMORY && !model &&
                 strstr(rt_last_error(), "not enough memory: "));
         REQUIRE(b.used <= b.limit);
     }
     rt_budget b = { all.used, 0 };
-    REQUIRE(!rt_model_load_within(path, &b, &model) && b.used == all.used);
+    REQUIRE(!rt_model_load(path, &b, &model) && b.used == all.used);
     rt_model_free(model);
 }
 

@@ -52,7 +52,7 @@ static rt_conversation *open_talk(const char *form, rt_spec spec, int32_t contex
     rt_conversation *c;
     build_header(&file, 0, 1);
     build_key_string(&file, "tokenizer.chat_template", form);
-    NEED(!rt_gguf_open_memory(file.bytes, file.n, &f) && !rt_chat_create(f, tokenizer, &chat));
+    NEED(!rt_gguf_open_memory(file.bytes, file.n, NULL, &f) && !rt_chat_create(f, tokenizer, &chat));
     rt_gguf_close(f);
     *d = (rt_conversation_desc)FIELDS(.engine = fixture_open(model, &with), .tokenizer = tokenizer, .chat = chat,
                                       .thinking = thinking, .system = system, .n_system = system ? strlen(system) : 0,
@@ -336,7 +336,7 @@ int main(int argc, char **argv)
     once = argc == 3;
     if (once) answer = 8;
     model = fixture_model(argv[1], "../../models/kjv-small-q8_0.gguf");
-    NEED(!rt_tokenizer_create(model->file, &tokenizer));
+    NEED(!rt_tokenizer_create(model->file, NULL, &tokenizer));
     rt_engine *other = fixture_open(model, &(fixture_engine){ .n_ctx = CONTEXT });
     talk(plain, RT_SPEC_OFF, RT_THINK_AUTO, 0, other);
     if (!once) {

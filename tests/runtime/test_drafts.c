@@ -271,7 +271,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         rt_model *model = fixture_model(argv[1], names[i]), *trunk = NULL;
         rt_budget all = { 0, 0 }, less = { 0, 0 };
-        NEED(!rt_model_load_trunk_within(fixture_path(argv[1], names[i]), &less, &trunk));
+        NEED(!rt_model_load_trunk(fixture_path(argv[1], names[i]), &less, &trunk));
         lags(model);
         anew(model);
         side_by_side(model);
@@ -280,7 +280,7 @@ int main(int argc, char **argv)
         limits(model, trunk);
         shortlist(model);
         rt_model_free(model);
-        NEED(!rt_model_load_within(fixture_path(argv[1], names[i]), &all, &model));
+        NEED(!rt_model_load(fixture_path(argv[1], names[i]), &all, &model));
         REQUIRE(less.used <=
                 all.used - (model->weight_bytes - trunk->weight_bytes)); /* what is not used is not counted */
         rt_model_free(model);

@@ -216,7 +216,7 @@ static void trained_model(const char *folder)
     rt_tokenizer *tokenizer;
     gdng_load(&g, folder, "fixtures/kjv-small.golden");
     rt_model *model = fixture_model(folder, "../../models/kjv-small-q8_0.gguf");
-    NEED(!rt_tokenizer_create(model->file, &tokenizer));
+    NEED(!rt_tokenizer_create(model->file, NULL, &tokenizer));
     texts(tokenizer, &g);
     choices(model, &g);
     rt_tokenizer_destroy(tokenizer);

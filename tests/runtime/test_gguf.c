@@ -62,7 +62,7 @@ static gdn_status open_copy(const unsigned char *bytes, uint64_t n, rt_gguf **f,
     *copy = malloc(n ? (size_t)n : 1);
     if (!*copy) exit(2);
     memcpy(*copy, bytes, (size_t)n);
-    return rt_gguf_open_memory(*copy, n, f);
+    return rt_gguf_open_memory(*copy, n, NULL, f);
 }
 
 static void test_numbers(const rt_gguf *f)
@@ -174,7 +174,7 @@ static void test_many(void)
         (void)snprintf(name, sizeof name, "%d", i * 7919 % 3000);
         build_key_number(&file, name, RT_GGUF_U16, (uint64_t)i);
     }
-    REQUIRE(file.n < GGUF_BUILD_MAX - 32 && !rt_gguf_open_memory(file.bytes, file.n, &f), "many keys");
+    REQUIRE(file.n < GGUF_BUILD_MAX - 32 && !rt_gguf_open_memory(file.bytes, file.n, NULL, &f), "many keys");
     int wrong = 0;
     for (int i = 0; f && i < 3000; i++) {
         int64_t value = -1;
@@ -201,7 +201,7 @@ static void test_many_strings(void)
     }
     build_key_array(&file, "ints", RT_GGUF_U16, 600);
     for (uint64_t i = 0; i < 600; i++) build_number(&file, i * i & 0xFFFF, 2);
-    REQUIRE(!rt_gguf_open_memory(file.bytes, file.n, &f), "many strings");
+    REQUIRE(!rt_gguf_open_memory(file.bytes, file.n, NULL, &f), "many strings");
     int wrong = 0;
     rt_string next = f ? rt_gguf_string_at(f, "list", 0) : (rt_string){ "", 0 };
     for (int i = 0; f && i < N; i++) {
@@ -273,8 +273,8 @@ static void test_malformed_header(void)
     for (int i = 0; i < 100; i++) build_key_number(&file, "k", RT_GGUF_U8, 0);
     malformed("keys whose size overflows", "keys do not fit");
     rt_gguf *f;
-    REQUIRE(rt_gguf_open_memory(NULL, 7, &f) == GDN_INVALID_ARGUMENT && !f, "NULL");
-    REQUIRE(rt_gguf_open_memory(NULL, 0, &f) == GDN_INVALID_ARGUMENT && !f, "nothing");
+    REQUIRE(rt_gguf_open_memory(NULL, 7, NULL, &f) == GDN_INVALID_ARGUMENT && !f, "NULL");
+    REQUIRE(rt_gguf_open_memory(NULL, 0, NULL, &f) == GDN_INVALID_ARGUMENT && !f, "nothing");
 }
 
 /* A file of one key, of an array where `count` is not 0: its name, its kind or its elements', and what follows. */
@@ -398,11 +398,11 @@ static void test_too_many(void)
     if (!bytes) exit(2);
     build_header(&file, 0, (1 << 16) + 1);
     memcpy(bytes, file.bytes, 24);
-    REQUIRE(rt_gguf_open_memory(bytes, n, &f) == GDN_INVALID_ARGUMENT && !f &&
+    REQUIRE(rt_gguf_open_memory(bytes, n, NULL, &f) == GDN_INVALID_ARGUMENT && !f &&
             strstr(rt_last_error(), "there are 65537 keys; at most 65536 are allowed"));
     build_header(&file, (1 << 18) + 1, 0);
     memcpy(bytes, file.bytes, 24);
-    REQUIRE(rt_gguf_open_memory(bytes, n, &f) == GDN_INVALID_ARGUMENT && !f &&
+    REQUIRE(rt_gguf_open_memory(bytes, n, NULL, &f) == GDN_INVALID_ARGUMENT && !f &&
             strstr(rt_last_error(), "there are 262145 tensors; at most 262144 are allowed"));
     free(bytes);
 }
@@ -449,7 +449,7 @@ static void test_offsets(void)
             malformed("a tensor in another", "tensor \"last\", at byte 108: the offset is 32; 64 or more is expected");
             continue;
         }
-        REQUIRE(!rt_gguf_open_memory(file.bytes, file.n, &f), "offset %d", (int)third[i]);
+        REQUIRE(!rt_gguf_open_memory(file.bytes, file.n, NULL, &f), "offset %d", (int)third[i]);
         rt_gguf_close(f);
     }
 }
@@ -475,7 +475,7 @@ static void test_alignment(void)
         build_number(&file, 5, 1);
         build_pad(&file, alignment);
         build_number(&file, 6, 1);
-        REQUIRE(!rt_gguf_open_memory(file.bytes, file.n, &f), "alignment %d", (int)alignment);
+        REQUIRE(!rt_gguf_open_memory(file.bytes, file.n, NULL, &f), "alignment %d", (int)alignment);
         REQUIRE(f && rt_gguf_find(f, "a")->data[0] == 5 && rt_gguf_find(f, "b")->data[0] == 6, "alignment %d",
                 (int)alignment);
         rt_gguf_close(f);
@@ -522,13 +522,14 @@ static void test_paths(const char *folder)
     char path[1024];
     rt_gguf *f;
     int64_t count = 0;
-    REQUIRE(rt_gguf_open("/nowhere/model.gguf", &f) == GDN_NOT_FOUND && !f, "no file");
+    REQUIRE(rt_gguf_open("/nowhere/model.gguf", NULL, &f) == GDN_NOT_FOUND && !f, "no file");
     REQUIRE(strstr(rt_last_error(), "there is no file /nowhere/model.gguf"));
-    REQUIRE(rt_gguf_open("", &f) == GDN_INVALID_ARGUMENT && rt_gguf_open(NULL, &f) == GDN_INVALID_ARGUMENT, "no path");
+    REQUIRE(rt_gguf_open("", NULL, &f) == GDN_INVALID_ARGUMENT && rt_gguf_open(NULL, NULL, &f) == GDN_INVALID_ARGUMENT,
+            "no path");
     (void)snprintf(path, sizeof path, "%s/fixtures/tokens.bin", folder);
-    FAILS(rt_gguf_open(path, &f), GDN_INVALID_ARGUMENT, "tokens.bin: the header");
+    FAILS(rt_gguf_open(path, NULL, &f), GDN_INVALID_ARGUMENT, "tokens.bin: the header");
     (void)snprintf(path, sizeof path, "%s/fixtures/vocab_qwen2.gguf", folder);
-    REQUIRE(!rt_gguf_open(path, &f), "a file that another program wrote");
+    REQUIRE(!rt_gguf_open(path, NULL, &f), "a file that another program wrote");
     REQUIRE(f && !rt_gguf_get_strings(f, "tokenizer.ggml.tokens", &count) && count > 500, "its tokens");
     if (f) walk_gguf(f);
     rt_gguf_close(f);

@@ -112,7 +112,7 @@ int run_load_model(run_session *s)
     fault_watch(run_opt.model);
     s->budget.limit = run_opt.memory_mib ? (uint64_t)run_opt.memory_mib << 20 : available_memory();
     const int drafts_by_model = strcmp(run_opt.spec, "off") != 0 && strcmp(run_opt.spec, "ngram") != 0;
-    if ((drafts_by_model ? rt_model_load_within : rt_model_load_trunk_within)(run_opt.model, &s->budget, &s->model))
+    if ((drafts_by_model ? rt_model_load : rt_model_load_trunk)(run_opt.model, &s->budget, &s->model))
         return run_fail_file(run_opt.model);
     if (rt_gguf_get_strings(s->model->file, "tokenizer.ggml.tokens", &n_tokens)) return run_fail_file(run_opt.model);
     if (n_tokens != s->model->hp.n_vocab) { /* before allocating tables */
@@ -120,7 +120,7 @@ int run_load_model(run_session *s)
                       (long long)n_tokens, (int)s->model->hp.n_vocab);
         return 1;
     }
-    if (rt_tokenizer_create_within(s->model->file, &s->budget, &s->tokenizer)) return run_fail_file(run_opt.model);
+    if (rt_tokenizer_create(s->model->file, &s->budget, &s->tokenizer)) return run_fail_file(run_opt.model);
     tell_unused_keys(s->model->file);
     tell_defaults(s->model);
     return run_opt.chat ? load_template(s) : 0;

@@ -38,7 +38,7 @@ static gdn_status run(const char *path)
 {
     rt_model *model = NULL;
     rt_engine *engine = NULL;
-    gdn_status status = rt_model_load(path, &model);
+    gdn_status status = rt_model_load(path, NULL, &model);
     if (!status) {
         const rt_engine_desc desc = { .model = model, .n_threads = 2, .n_ctx = 64 };
         status = rt_engine_create(&desc, &engine);
