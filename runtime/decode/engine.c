@@ -424,7 +424,7 @@ gdn_status rt_engine_create(const rt_engine_desc *desc, rt_engine **engine)
     status = rt_threads_create(d.n_threads, &e->threads);
     if (!status) status = rt_dense_create(d.isa, e->threads, &e->dense);
     if (!status) status = open_contexts(e, &d);
-    if (!status) status = rt_rope_create_scaled(hp->n_rot, hp->rope_base, &hp->rope_scaling, e->n_positions, &e->rope);
+    if (!status) status = rt_rope_create(hp->n_rot, hp->rope_base, &hp->rope_scaling, e->n_positions, &e->rope);
     if (!status) status = create_arrays(e);
     if (!status) status = create_stages(e);
     if (!status) status = upload_weights(e);

@@ -80,9 +80,8 @@ void rt_sigmoid_gate(rt_dense *d, const float *x, int64_t x_stride, const float 
  *     x[i]' = fma(-x[j], sin, x[i] * cos);  x[j]' = fma(x[i], sin, x[j] * cos)
  *
  * cos and sin are computed in float64 and rounded. Positions below n_positions come from a table; others are computed
- * in the call. x: n rows of n_heads heads; row stride x_stride, head stride head_stride. */
+ * in the call. rope.h creates the object. x: n rows of n_heads heads; row stride x_stride, head stride head_stride. */
 typedef struct rt_rope rt_rope;
-gdn_status rt_rope_create(int32_t n_rot, float base, int32_t n_positions, rt_rope **rope);
 void rt_rope_destroy(rt_rope *rope);
 void rt_rope_apply(rt_dense *d, const rt_rope *rope, const int32_t *position, float *x, int64_t x_stride,
                    int64_t head_stride, int32_t n, int32_t n_heads);

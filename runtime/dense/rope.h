@@ -29,9 +29,9 @@ typedef struct rt_rope_scaling {
     int32_t n_original;                     /* YaRN only: context length of training, at least 1             */
 } rt_rope_scaling;
 
-/* rt_rope_create() (dense.h) with scaled frequencies. GDN_UNSUPPORTED: low > high, where implementations differ. */
-gdn_status rt_rope_create_scaled(int32_t n_rot, float base, const rt_rope_scaling *scaling, int32_t n_positions,
-                                 rt_rope **rope);
+/* Creates the object of rt_rope_apply() (dense.h). GDN_UNSUPPORTED: low > high, where implementations differ. */
+gdn_status rt_rope_create(int32_t n_rot, float base, const rt_rope_scaling *scaling, int32_t n_positions,
+                          rt_rope **rope);
 
 double rt_rope_yarn_magnitude(float factor); /* 0.1 ln(factor) + 1; 1 if factor <= 1 */
 

@@ -22,10 +22,10 @@ static uint64_t element_bytes(int32_t kv_type)
     return kv_type == GDN_F32 ? 4 : kv_type == GDN_F16 || kv_type == GDN_BF16 ? 2 : 0;
 }
 
-/* Computes the pool sizes of a description. GDN_INVALID_ARGUMENT with a text: it is invalid. */
-static gdn_status shape_of(const rt_memory_desc *desc, rt_memory_shape *shape)
+/* Sets the parameters of a memory and the sizes of its pools. GDN_INVALID_ARGUMENT with a text: the description is
+ * invalid. */
+static gdn_status shape_of(const rt_memory_desc *desc, rt_memory *m)
 {
-    *shape = (rt_memory_shape){ 0 };
     if (!desc || !desc->model) return rt_fail(GDN_INVALID_ARGUMENT, "memory: no model");
     const rt_model *model = desc->model;
     const rt_hparams *hp = &model->hp;
@@ -54,36 +54,42 @@ static gdn_status shape_of(const rt_memory_desc *desc, rt_memory_shape *shape)
         hp->n_mtp > 1)
         return rt_fail(GDN_INVALID_ARGUMENT, "memory: the model's sizes are not those of a hybrid model");
 
+    *m = (rt_memory){ .model = model,
+                      .device = desc->device,
+                      .host = desc->host,
+                      .n_seqs = desc->n_seqs,
+                      .n_cells = desc->n_cells,
+                      .n_rollback = desc->n_rollback,
+                      .kv_type = desc->kv_type,
+                      .kernel = hp->conv_kernel,
+                      .n_recurrent = model->n_recurrent };
     int bad = 0;
     const uint64_t S = (uint64_t)hp->state_size;
-    shape->n_log = rt_memory_log_slots(desc);
-    shape->K = shape->n_log ? 1 : desc->n_rollback + 1;
-    shape->commit_after = desc->commit_after ? desc->commit_after : RT_COMMIT_AFTER;
-    shape->log_bytes = shape->n_log ? rt_memory_log_entry_bytes(hp, &bad) : 0;
-    shape->n_prefixes = desc->n_prefixes;
-    shape->prefix_interval = desc->prefix_interval;
+    m->n_log = rt_memory_log_slots(desc);
+    m->K = m->n_log ? 1 : desc->n_rollback + 1;
+    m->commit_after = desc->commit_after ? desc->commit_after : RT_COMMIT_AFTER;
+    m->log_bytes = m->n_log ? rt_memory_log_entry_bytes(hp, &bad) : 0;
+    m->n_prefixes = desc->n_prefixes;
     if (desc->n_prefixes && desc->n_prefixes > desc->n_cells / desc->prefix_interval)
-        shape->n_prefixes = desc->n_cells / desc->prefix_interval; /* there are no cells for more */
-    shape->n_conv_slots = hp->conv_kernel - 1 + desc->n_rollback;
-    shape->has_draft = desc->draft && hp->n_mtp;
-    shape->n_attention = model->n_attention + shape->has_draft;
-    shape->n_hidden = desc->n_hidden > desc->n_rollback + 1 ? desc->n_hidden : desc->n_rollback + 1;
-    shape->state_bytes = times(times(times(S, S, &bad), (uint64_t)hp->n_value_heads, &bad), 4, &bad);
-    shape->conv_slot_bytes = times((uint64_t)hp->n_channels, 4, &bad);
-    shape->kv_bytes =
+        m->n_prefixes = desc->n_cells / desc->prefix_interval; /* there are no cells for more */
+    m->n_conv_slots = hp->conv_kernel - 1 + desc->n_rollback;
+    m->has_draft = desc->draft && hp->n_mtp;
+    m->n_attention = model->n_attention + m->has_draft;
+    m->n_hidden = desc->n_hidden > desc->n_rollback + 1 ? desc->n_hidden : desc->n_rollback + 1;
+    m->state_bytes = times(times(times(S, S, &bad), (uint64_t)hp->n_value_heads, &bad), 4, &bad);
+    m->conv_slot_bytes = times((uint64_t)hp->n_channels, 4, &bad);
+    m->kv_bytes =
         times(times((uint64_t)hp->n_head_kv, (uint64_t)hp->head_dim, &bad), element_bytes(desc->kv_type), &bad);
-    shape->hidden_bytes = shape->has_draft ? times((uint64_t)hp->n_embd, 4, &bad) : 0;
+    m->hidden_bytes = m->has_draft ? times((uint64_t)hp->n_embd, 4, &bad) : 0;
 
     /* Each pool fits a buffer, and all together fit a save: sums cannot overflow. */
-    const uint64_t n_slots = (uint64_t)desc->n_seqs * (uint64_t)shape->K + (uint64_t)shape->n_prefixes;
-    const uint64_t n_rows = (uint64_t)desc->n_seqs + (uint64_t)shape->n_prefixes;
-    times(times(n_slots, shape->state_bytes, &bad), (uint64_t)model->n_recurrent, &bad);
-    times(times(n_rows * (uint64_t)shape->n_conv_slots, shape->conv_slot_bytes, &bad), (uint64_t)model->n_recurrent,
-          &bad);
-    times(times((uint64_t)desc->n_seqs * (uint64_t)shape->n_log, shape->log_bytes, &bad), (uint64_t)model->n_recurrent,
-          &bad);
-    times(times((uint64_t)desc->n_cells, shape->kv_bytes, &bad), 2 * (uint64_t)shape->n_attention, &bad);
-    times((uint64_t)desc->n_seqs * (uint64_t)shape->n_hidden + (uint64_t)shape->n_prefixes, shape->hidden_bytes, &bad);
+    const uint64_t n_slots = (uint64_t)desc->n_seqs * (uint64_t)m->K + (uint64_t)m->n_prefixes;
+    const uint64_t n_rows = (uint64_t)desc->n_seqs + (uint64_t)m->n_prefixes;
+    times(times(n_slots, m->state_bytes, &bad), (uint64_t)model->n_recurrent, &bad);
+    times(times(n_rows * (uint64_t)m->n_conv_slots, m->conv_slot_bytes, &bad), (uint64_t)model->n_recurrent, &bad);
+    times(times((uint64_t)desc->n_seqs * (uint64_t)m->n_log, m->log_bytes, &bad), (uint64_t)model->n_recurrent, &bad);
+    times(times((uint64_t)desc->n_cells, m->kv_bytes, &bad), 2 * (uint64_t)m->n_attention, &bad);
+    times((uint64_t)desc->n_seqs * (uint64_t)m->n_hidden + (uint64_t)m->n_prefixes, m->hidden_bytes, &bad);
     if (bad || n_slots > INT32_MAX)
         return rt_fail(GDN_INVALID_ARGUMENT,
                        "memory: %d sequences with %d snapshots and %d cells are more than 2^46 bytes", desc->n_seqs,
@@ -93,7 +99,7 @@ static gdn_status shape_of(const rt_memory_desc *desc, rt_memory_shape *shape)
 
 gdn_status rt_memory_size(const rt_memory_desc *desc, rt_memory_bytes *bytes)
 {
-    rt_memory_shape shape;
+    rt_memory shape;
     const gdn_status status = shape_of(desc, &shape);
     if (status) return status;
     const uint64_t n = (uint64_t)desc->n_seqs, R = (uint64_t)desc->n_rollback,
@@ -243,7 +249,7 @@ void rt_memory_destroy(rt_memory *m)
 
 gdn_status rt_memory_create(const rt_memory_desc *desc, rt_memory **memory)
 {
-    rt_memory_shape shape;
+    rt_memory shape;
     *memory = NULL;
     gdn_status status = shape_of(desc, &shape);
     if (status) return status;
@@ -253,29 +259,8 @@ gdn_status rt_memory_create(const rt_memory_desc *desc, rt_memory **memory)
                        "memory: it needs a context for states, and one in the host's memory for KV");
     rt_memory *m = rt_calloc(1, sizeof *m, "the memory");
     if (!m) return GDN_OUT_OF_MEMORY;
-    *m = (rt_memory){ .model = desc->model,
-                      .device = desc->device,
-                      .host = desc->host,
-                      .n_seqs = desc->n_seqs,
-                      .n_cells = desc->n_cells,
-                      .n_prefixes = shape.n_prefixes,
-                      .n_rollback = desc->n_rollback,
-                      .n_log = shape.n_log,
-                      .commit_after = shape.commit_after,
-                      .log_bytes = shape.log_bytes,
-                      .kv_type = desc->kv_type,
-                      .K = shape.K,
-                      .kernel = desc->model->hp.conv_kernel,
-                      .n_conv_slots = shape.n_conv_slots,
-                      .n_recurrent = desc->model->n_recurrent,
-                      .n_attention = shape.n_attention,
-                      .has_draft = shape.has_draft,
-                      .n_hidden = shape.n_hidden,
-                      .state_bytes = shape.state_bytes,
-                      .conv_slot_bytes = shape.conv_slot_bytes,
-                      .kv_bytes = shape.kv_bytes,
-                      .hidden_bytes = shape.hidden_bytes };
-    status = create_all(m, shape.prefix_interval);
+    *m = shape;
+    status = create_all(m, desc->prefix_interval);
     if (status) rt_memory_destroy(m);
     else *memory = m;
     return status;

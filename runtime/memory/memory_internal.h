@@ -85,12 +85,6 @@ struct rt_memory {
     uint8_t *seen;                   /* [n_seqs] scratch for checks */
 };
 
-/* Sizes of the pools of a description. */
-typedef struct rt_memory_shape {
-    uint64_t state_bytes, conv_slot_bytes, log_bytes, kv_bytes, hidden_bytes;
-    int32_t K, n_conv_slots, n_log, commit_after, n_attention, n_hidden, has_draft, n_prefixes, prefix_interval;
-} rt_memory_shape;
-
 /* ---- Resources ---- */
 static inline int32_t rt_memory_take(rt_resource *r)
 {

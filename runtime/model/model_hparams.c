@@ -104,7 +104,7 @@ static void read_rope_scaling(reader *r)
                     "can be run",
                     r->arch, (double)magnitude, rt_rope_yarn_magnitude(s->factor), (double)s->factor);
     rt_rope *rope = NULL;
-    if (!r->status) r->status = rt_rope_create_scaled(hp->n_rot, hp->rope_base, s, 0, &rope); /* sets the error text */
+    if (!r->status) r->status = rt_rope_create(hp->n_rot, hp->rope_base, s, 0, &rope); /* sets the error text */
     rt_rope_destroy(rope);
 }
 

@@ -3,7 +3,8 @@
 
 #include "runtime/serve/scheduler_internal.h"
 
-gdn_status rt_scheduler_check_spec(const rt_engine_limits *limits, rt_spec spec, int32_t draft_max)
+/* Checks that the engine can speculate with drafts of up to draft_max tokens. */
+static gdn_status check_spec(const rt_engine_limits *limits, rt_spec spec, int32_t draft_max)
 {
     if (spec != RT_SPEC_OFF && (draft_max < 1 || draft_max > limits->n_rollback))
         return rt_fail(GDN_INVALID_ARGUMENT, "draft_max is %d; 1 to %d (the engine's n_rollback) are allowed",
@@ -22,7 +23,7 @@ gdn_status rt_scheduler_create(const rt_scheduler_desc *desc, rt_scheduler **sch
     if (desc->n_parallel < 1 || desc->n_parallel > limits.n_seqs)
         return rt_fail(GDN_INVALID_ARGUMENT, "n_parallel is %d; 1 to %d (the engine's n_seqs) are allowed",
                        (int)desc->n_parallel, (int)limits.n_seqs);
-    gdn_status status = rt_scheduler_check_spec(&limits, desc->spec, desc->draft_max);
+    gdn_status status = check_spec(&limits, desc->spec, desc->draft_max);
     if (status) return status;
     if (desc->n_step_rows < 0)
         return rt_fail(GDN_INVALID_ARGUMENT, "n_step_rows is %d; 0 and more are allowed", (int)desc->n_step_rows);
@@ -40,17 +41,14 @@ gdn_status rt_scheduler_create(const rt_scheduler_desc *desc, rt_scheduler **sch
     s->n_step_rows = s->n_step_rows > generating ? s->n_step_rows : generating;
     const uint64_t P = (uint64_t)desc->n_parallel, R = (uint64_t)s->n_step_rows, D = (uint64_t)s->desc.draft_max + 1;
     s->slot = rt_calloc(P, sizeof *s->slot, "a scheduler");
-    s->slot_drafts = rt_calloc(P * D, 4, "a scheduler");
     s->batch_token = rt_calloc(R, 4, "a scheduler");
     s->batch_seq = rt_calloc(R, 4, "a scheduler");
     s->batch_logits = rt_calloc(R, 1, "a scheduler");
     s->ask = rt_calloc(P, sizeof *s->ask, "a scheduler");
     s->ask_draft = rt_calloc(P * D, 4, "a scheduler");
     s->ask_n = rt_calloc(P, 4, "a scheduler");
-    if (!s->slot || !s->slot_drafts || !s->batch_token || !s->batch_seq || !s->batch_logits || !s->ask ||
-        !s->ask_draft || !s->ask_n)
+    if (!s->slot || !s->batch_token || !s->batch_seq || !s->batch_logits || !s->ask || !s->ask_draft || !s->ask_n)
         status = GDN_OUT_OF_MEMORY;
-    for (uint64_t i = 0; !status && i < P; i++) s->slot[i].draft = s->slot_drafts + i * D;
     if (!status) status = rt_sampler_create(s->n_vocab, rt_engine_dense(desc->engine), &s->sampler);
     if (status) rt_scheduler_destroy(s);
     else *scheduler = s;
@@ -69,7 +67,7 @@ void rt_scheduler_destroy(rt_scheduler *s)
 {
     if (!s) return;
     for (int32_t i = 0; i < s->end - s->first; i++) free_job(s->job[i]);
-    void *arrays[] = { (void *)s->job,  s->slot, s->slot_drafts, s->batch_token, s->batch_seq,
+    void *arrays[] = { (void *)s->job,  s->slot, s->batch_token, s->batch_seq,
                        s->batch_logits, s->ask,  s->ask_draft,   s->ask_n };
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) rt_free(arrays[i]);
     rt_sampler_destroy(s->sampler);

@@ -13,8 +13,6 @@
 #include "runtime/text/tokenizer.h"
 
 typedef enum rt_spec { RT_SPEC_OFF, RT_SPEC_MTP, RT_SPEC_NGRAM } rt_spec;
-/* Checks that an engine can speculate with drafts of up to draft_max tokens. */
-gdn_status rt_scheduler_check_spec(const rt_engine_limits *limits, rt_spec spec, int32_t draft_max);
 
 typedef struct rt_scheduler_desc {
     rt_engine *engine;

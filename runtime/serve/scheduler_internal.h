@@ -22,10 +22,11 @@ typedef struct rt_job {
 
 /* A sequence: the request that runs in it, and its part of a step. */
 typedef struct rt_slot {
-    rt_job *job;               /* NULL: free                                                                      */
-    int generating;            /* 1: only its last drawn token is undecoded; drafts may follow                    */
-    int waits;                 /* 1: gets no rows, while another sequence decodes its prefix                      */
-    int32_t *draft, n_draft;   /* [draft_max + 1] drafts                                                          */
+    rt_job *job;          /* NULL: free                                                                      */
+    int generating;       /* 1: only its last drawn token is undecoded; drafts may follow                    */
+    int waits;            /* 1: gets no rows, while another sequence decodes its prefix                      */
+    const int32_t *draft; /* [n_draft] in ask_draft                                                          */
+    int32_t n_draft;
     int32_t first_row, n_rows; /* its rows in the batch                                                         */
 } rt_slot;
 
@@ -46,8 +47,7 @@ struct rt_scheduler {
     uint8_t *batch_logits;
     rt_draft_request *ask; /* a draft round: its requests and results                                         */
     int32_t *ask_draft, *ask_n;
-    int32_t *slot_drafts; /* the memory of the slots' drafts                                                  */
-    int32_t spare;        /* free cells that the step leaves for drafts                                       */
+    int32_t spare; /* free cells that the step leaves for drafts                                       */
 };
 
 /* Starts the requests that fit (scheduler_admit.c). */

@@ -58,16 +58,18 @@ static gdn_status draft(rt_scheduler *s)
         if (!slot->generating) continue;
         const rt_job *job = slot->job;
         const int32_t room = draft_room(s, seq);
-        if (s->desc.spec == RT_SPEC_NGRAM)
-            slot->n_draft = rt_draft_ngram(job->tokens, job->n_tokens, room, slot->draft);
-        else if (room > 0) s->ask[n_ask++] = (rt_draft_request){ seq, job->tokens[job->n_tokens - 1], room };
+        if (s->desc.spec == RT_SPEC_NGRAM) {
+            int32_t *const drafts = s->ask_draft + (int64_t)seq * D;
+            slot->draft = drafts;
+            slot->n_draft = rt_draft_ngram(job->tokens, job->n_tokens, room, drafts);
+        } else if (room > 0) s->ask[n_ask++] = (rt_draft_request){ seq, job->tokens[job->n_tokens - 1], room };
     }
     if (!n_ask) return GDN_OK;
     const gdn_status status = rt_draft_mtp(s->desc.engine, s->ask, n_ask, D, s->desc.p_min, s->ask_draft, s->ask_n);
     for (int32_t i = 0; !status && i < n_ask; i++) {
         rt_slot *slot = &s->slot[s->ask[i].seq];
         slot->n_draft = s->ask_n[i];
-        memcpy(slot->draft, s->ask_draft + (int64_t)i * D, 4 * (size_t)slot->n_draft);
+        slot->draft = s->ask_draft + (int64_t)i * D;
     }
     return status;
 }

@@ -111,11 +111,12 @@ static int work(rt_scheduler *scheduler, generation *g)
 static void tell_cuts(const rt_scheduler *scheduler, const generation *g)
 {
     for (int32_t i = 0; i < g->n; i++) {
-        const char *const why = run_finish_name(scheduler, g->requests, i);
+        rt_result r = { 0 };
         char number[24] = "";
         if (g->n > 1) (void)snprintf(number, sizeof number, "text %d ", (int)i + 1);
-        if (!strcmp(why, "context")) run_tell_full(g->session, number, "");
-        else if (!strcmp(why, "length") && run_opt.chat) run_tell_cut(number);
+        (void)rt_scheduler_result(scheduler, i, &r);
+        if (r.finish == RT_FINISH_CONTEXT) run_tell_full(g->session, number, "");
+        else if (r.finish == RT_FINISH_LENGTH && run_opt.chat) run_tell_cut(number);
     }
 }
 

@@ -74,6 +74,8 @@ void run_close(run_session *s);
 int run_fail(const char *what);      /* "gdn run: WHAT: rt_last_error()", returns 1 */
 int run_fail_file(const char *path); /* the same, with the path once, whether or not the text has it */
 
+/* Reads a whole file, NUL-terminated, of at most `most` bytes. */
+int run_read_all(FILE *f, const char *name, uint64_t most, run_bytes *to);
 int run_read_prompts(run_session *s, run_prompt **prompts, int32_t *n);
 void run_free_prompts(run_prompt *prompts, int32_t n);
 int run_read_texts(run_session *s); /* the system message and the stop strings     */
@@ -90,10 +92,12 @@ int run_output_end(run_output *o, int32_t request);
 run_bytes run_output_text(const run_output *o, int32_t request);
 
 double run_now(void);
-const char *run_finish_name(const rt_scheduler *scheduler, const run_request *requests, int32_t i);
+/* Name of an RT_FINISH_*; at_string: a request was cancelled at a stop string. */
+const char *run_finish_name(int32_t finish, int at_string);
 void run_print_stats(const run_session *s, const rt_scheduler *scheduler, int32_t n, double seconds);
 /* Begins a JSON object on stdout with what both reports state about a run. */
 void run_begin_json(json_writer *w, const run_session *s, rt_engine *engine);
+const char *run_spec_name(rt_spec spec);
 const char *run_rollback_name(rt_rollback rollback);
 int run_print_json(const run_session *s, const rt_scheduler *scheduler, const run_prompt *prompts,
                    const run_request *requests, int32_t n, const run_output *output, double seconds);

@@ -38,8 +38,6 @@ typedef struct setting {
     double to_first;       /* the same for the first round, in which the speculation controller learns             */
 } setting;
 
-static const char *name(rt_spec spec) { return spec == RT_SPEC_MTP ? "mtp" : spec == RT_SPEC_NGRAM ? "ngram" : "off"; }
-
 /* Makes prompts of one length: pieces of the given text, or random tokens. */
 static int make_prompts(run_session *s, int32_t width, int32_t length, int32_t **tokens)
 {
@@ -85,11 +83,7 @@ static int begin_round(setting *at, const int32_t *tokens, int32_t length)
         r.prompt = tokens + (int64_t)i * length;
         r.n_prompt = length;
         r.n_max = 2 * (int32_t)run_opt.n_predict + 1; /* the prompt's step draws the first */
-        r.sampling = (rt_sampling){
-            (float)run_opt.temperature, (int32_t)run_opt.top_k,          (float)run_opt.top_p,
-            (float)run_opt.min_p,       (float)run_opt.repeat_penalty,   (int32_t)run_opt.repeat_last,
-            run_opt.seed + (uint64_t)i, (float)run_opt.presence_penalty, (float)run_opt.frequency_penalty
-        };
+        r.sampling = run_sampling(run_opt.seed + (uint64_t)i);
         r.ignore_end = 1;
         if (rt_scheduler_submit(at->scheduler, &r, &at->last)) return run_fail("the benchmark");
     }
@@ -217,7 +211,7 @@ static void print_header(const run_session *s, rt_engine *engine, int32_t length
 
 static void print_row(const setting *at)
 {
-    printf("%8d %6s %9s %13.1f %13.1f %9.2f %9.2f", (int)at->width, name(at->spec),
+    printf("%8d %6s %9s %13.1f %13.1f %9.2f %9.2f", (int)at->width, run_spec_name(at->spec),
            at->spec == RT_SPEC_OFF ? "" : run_rollback_name(at->rollback), at->prompt, at->generation, at->to_one,
            at->to_off);
     if (at->drafted)
@@ -250,7 +244,7 @@ static int print_json(const run_session *s, const setting *rows, int n, const se
     for (int i = 0; i < n; i++) {
         json_object(&w, NULL);
         json_int(&w, "parallel", rows[i].width);
-        json_string(&w, "spec", name(rows[i].spec));
+        json_string(&w, "spec", run_spec_name(rows[i].spec));
         if (rows[i].spec != RT_SPEC_OFF) json_string(&w, "rollback", run_rollback_name(rows[i].rollback));
         json_double(&w, "prompt_tokens_per_second", rows[i].prompt);
         json_double(&w, "generated_tokens_per_second", rows[i].generation);

@@ -148,16 +148,6 @@ static int check_memory(const run_session *s)
     return 1;
 }
 
-/* The backend with this name, or GDN_BACKEND_COUNT. */
-static uint32_t backend_named(const char *name)
-{
-    for (uint32_t b = 0; b < GDN_BACKEND_COUNT; b++) {
-        gdn_backend_info info = { .size = sizeof info };
-        if (!gdn_backend_describe(b, &info) && !strcmp(info.name, name)) return b;
-    }
-    return GDN_BACKEND_COUNT;
-}
-
 /* Sets n_prefixes to what fits in --prefix-cache; nonzero: not even one fits. */
 static int choose_prefixes(rt_engine_desc *d)
 {
@@ -191,8 +181,7 @@ int run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_rollback ro
     if (run_opt.cells && run_opt.cells < context)
         return cli_error(&run_command, "--cells is %lld; %lld are needed for one sequence (--ctx)",
                          (long long)run_opt.cells, (long long)context);
-    d.backend = backend_named(run_opt.backend);
-    if (d.backend == GDN_BACKEND_COUNT)
+    if (!target_backend(run_opt.backend, &d.backend))
         return cli_error(&run_command, "--backend is '%s'; 'gdn info' lists them", run_opt.backend);
     gdn_backend_info info = { .size = sizeof info };
     if (!gdn_backend_describe(d.backend, &info) && info.available && run_opt.device >= info.n_devices)

@@ -1,18 +1,14 @@
 /* Output of `gdn run --stats` and `--json`. See run.h. */
 #include "tools/run/run.h"
 
-const char *run_finish_name(const rt_scheduler *scheduler, const run_request *requests, int32_t i)
+const char *run_finish_name(int32_t finish, int at_string)
 {
-    rt_result r = { 0 };
-    (void)rt_scheduler_result(scheduler, i, &r);
-    switch (r.finish) {
-    case RT_FINISH_STOP: return "stop";
-    case RT_FINISH_LENGTH: return "length";
-    case RT_FINISH_CONTEXT: return "context";
-    case RT_FINISH_FAILED: return "failed";
-    case RT_FINISH_CANCELLED: return requests[i].string ? "string" : "cancelled";
-    default: return "none";
-    }
+    return finish == RT_FINISH_STOP      ? "stop"
+           : finish == RT_FINISH_LENGTH  ? "length"
+           : finish == RT_FINISH_CONTEXT ? "context"
+           : finish == RT_FINISH_FAILED  ? "failed"
+           : at_string                   ? "string"
+                                         : "cancelled";
 }
 
 void run_tell_full(const run_session *s, const char *number, const char *hint)
@@ -32,7 +28,7 @@ void run_tell_cut(const char *number)
 static double rate(int64_t n, double seconds) { return seconds > 0 ? (double)n / seconds : 0; }
 static double mib(uint64_t bytes) { return (double)bytes / (1 << 20); }
 
-static const char *spec_name(rt_spec spec)
+const char *run_spec_name(rt_spec spec)
 {
     return spec == RT_SPEC_MTP ? "mtp" : spec == RT_SPEC_NGRAM ? "ngram" : "off";
 }
@@ -77,7 +73,7 @@ void run_print_stats(const run_session *s, const rt_scheduler *scheduler, int32_
         (void)fprintf(stderr,
                       "drafts      %s: %lld drafted, %lld accepted (%.1f%%), %.2f tokens per round, %lld rollbacks by "
                       "%s\n",
-                      spec_name(s->spec), (long long)t.drafted, (long long)t.accepted,
+                      run_spec_name(s->spec), (long long)t.drafted, (long long)t.accepted,
                       t.drafted ? 100.0 * (double)t.accepted / (double)t.drafted : 0.0,
                       t.rounds ? 1.0 + (double)t.accepted / (double)t.rounds : 0.0, (long long)t.rollbacks,
                       run_rollback_name(s->rollback));
@@ -106,7 +102,7 @@ static void print_requests(json_writer *w, const rt_scheduler *scheduler, const 
         json_close(w);
         const run_bytes text = run_output_text(output, i);
         json_bytes(w, "text", text.bytes, text.n);
-        json_string(w, "finish", run_finish_name(scheduler, requests, i));
+        json_string(w, "finish", run_finish_name(r.finish, requests[i].string));
         json_int(w, "drafted", r.n_drafted);
         json_int(w, "accepted", r.n_accepted);
         json_int(w, "rounds", r.n_rounds);
@@ -137,7 +133,7 @@ int run_print_json(const run_session *s, const rt_scheduler *scheduler, const ru
     const rt_prefix_stats prefixes = rt_memory_prefix_stats_of(rt_engine_memory(s->engine));
     json_writer w;
     run_begin_json(&w, s, s->engine);
-    json_string(&w, "spec", spec_name(s->spec));
+    json_string(&w, "spec", run_spec_name(s->spec));
     json_string(&w, "rollback", run_rollback_name(s->rollback));
     json_int(&w, "parallel", s->n_seqs);
     json_int(&w, "context", s->context);
