@@ -295,7 +295,8 @@ static gdn_status create_arrays(rt_engine *e)
     const uint64_t B = (uint64_t)e->n_batch, S = (uint64_t)e->n_seqs;
     float *buffers = rt_calloc(place_buffers(e, NULL), 4, "activations");
     e->scratch = rt_calloc(products_scratch(e->model, e->n_batch), 1, "matrix products");
-    e->attn_scratch = rt_calloc(rt_attention_scratch(e->dense, hp->n_head, hp->n_head_kv, attended(e)), 4, "attention");
+    e->attn_scratch = rt_calloc(
+        rt_attention_scratch(rt_threads_count(e->threads), hp->n_head, hp->n_head_kv, attended(e)), 4, "attention");
     e->expert = rt_calloc(B * (uint64_t)hp->n_expert_used, 4, "experts");
     int good = buffers && e->scratch && e->attn_scratch && e->expert;
 #define MAKE(name, n) good = (e->name = rt_calloc(n, sizeof *e->name, "rows and sequences")) && good;
@@ -360,7 +361,7 @@ static uint64_t tables_bytes(const rt_engine *e, int32_t n_threads)
     const uint64_t threads = (uint64_t)(online > 1 ? online : 1);
     const uint64_t B = (uint64_t)e->n_batch, rows = (uint64_t)e->n_seqs * ((uint64_t)e->n_rollback + 1);
     return 4 * (uint64_t)e->n_positions * (uint64_t)hp->n_rot + /* rotary angles              */
-           4 * rt_attention_floats((int32_t)threads, hp->n_head, hp->n_head_kv, attended(e)) + /* attention's scores */
+           4 * rt_attention_scratch((int32_t)threads, hp->n_head, hp->n_head_kv, attended(e)) + /* attention's scores */
            rt_dense_bytes((int32_t)threads) +    /* decoded rows of weights    */
            4 * (uint64_t)e->model->n_recurrent * /* convolutions, A, dt_bias   */
                ((uint64_t)hp->n_channels * (uint64_t)hp->conv_kernel + 2 * (uint64_t)hp->n_value_heads) +

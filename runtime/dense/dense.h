@@ -109,8 +109,7 @@ typedef struct rt_attention_args {
     float *out;                 /* [n][n_heads * head_dim]                                           */
     float *scratch;             /* rt_attention_scratch floats, aligned to 64                        */
 } rt_attention_args;
-uint64_t rt_attention_scratch(const rt_dense *d, int32_t n_heads, int32_t n_heads_kv, int32_t max_cells);
-uint64_t rt_attention_floats(int32_t n_threads, int32_t n_heads, int32_t n_heads_kv, int32_t max_cells); /* the same */
+uint64_t rt_attention_scratch(int32_t n_threads, int32_t n_heads, int32_t n_heads_kv, int32_t max_cells);
 void rt_attention(rt_dense *d, const rt_attention_args *args);
 
 /* MoE routing. p: router logits of n rows. Softmax in place, then the n_used largest per row (rt_top_k), with weights

@@ -87,11 +87,10 @@ gdn_status rt_gguf_get_string(const rt_gguf *file, const char *key, rt_string *v
 gdn_status rt_gguf_get_strings(const rt_gguf *file, const char *key, int64_t *count);
 rt_string rt_gguf_string_at(const rt_gguf *file, const char *key, int64_t index);
 rt_string rt_gguf_string_next(rt_string string); /* `string` must not be the last element */
-/* Reads an array of integers or bools of any width: at most `capacity` elements, with _from starting at element
- * `first`. *count is the length of the array. */
-gdn_status rt_gguf_get_ints(const rt_gguf *file, const char *key, int64_t *values, int64_t capacity, int64_t *count);
-gdn_status rt_gguf_get_ints_from(const rt_gguf *file, const char *key, int64_t first, int64_t *values, int64_t capacity,
-                                 int64_t *count);
+/* Reads an array of integers or bools of any width: at most `capacity` elements, from element `first` on. *count is the
+ * length of the array. */
+gdn_status rt_gguf_get_ints(const rt_gguf *file, const char *key, int64_t first, int64_t *values, int64_t capacity,
+                            int64_t *count);
 
 /* Enumerate all keys in file order; text is NULL past the end. kind may be NULL. rt_gguf_element returns the kind of an
  * array's elements and stores their number in *count (may be NULL); -1: the key is not an array. */

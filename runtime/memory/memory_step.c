@@ -288,7 +288,7 @@ void rt_memory_step_commit(rt_memory *m, rt_step *step)
 {
     if (!m->step_active || step != &m->step) return;
     for (int32_t i = 0; i < step->n_spans; i++) commit_span(m, i);
-    rt_memory_prefix_commit(m);
+    rt_memory_prefix_end(m, 1);
     m->step_active = 0;
 }
 
@@ -296,6 +296,6 @@ void rt_memory_step_cancel(rt_memory *m, rt_step *step, int started)
 {
     if (!m->step_active || step != &m->step) return;
     for (int32_t i = 0; i < step->n_spans; i++) cancel_span(m, i, started);
-    rt_memory_prefix_cancel(m);
+    rt_memory_prefix_end(m, 0);
     m->step_active = 0;
 }

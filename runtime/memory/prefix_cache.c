@@ -244,23 +244,14 @@ void rt_memory_step_hidden(rt_memory *m, const rt_step *step, const float *rows)
             memcpy(hidden_of(m, i), rows + p->checkpoint[i].step_row * n_embd, (size_t)m->hidden_bytes);
 }
 
-void rt_memory_prefix_commit(rt_memory *m)
+void rt_memory_prefix_end(rt_memory *m, int written)
 {
     rt_prefixes *p = m->prefixes;
-    for (int32_t i = 0; p && p->n_planned && i < p->n_checkpoints; i++)
-        if (p->checkpoint[i].node != RT_NO_NODE && !p->checkpoint[i].ready) {
-            p->checkpoint[i].ready = 1;
-            p->n_written++;
-            p->n_planned--;
-        }
-}
-
-void rt_memory_prefix_cancel(rt_memory *m)
-{
-    rt_prefixes *p = m->prefixes;
-    for (int32_t i = 0; p && p->n_planned && i < p->n_checkpoints; i++)
-        if (p->checkpoint[i].node != RT_NO_NODE && !p->checkpoint[i].ready) {
-            rt_memory_prefix_forget(m, i);
-            p->n_planned--;
-        }
+    for (int32_t i = 0; p && p->n_planned && i < p->n_checkpoints; i++) {
+        if (p->checkpoint[i].node == RT_NO_NODE || p->checkpoint[i].ready) continue;
+        if (!written) rt_memory_prefix_forget(m, i);
+        p->checkpoint[i].ready = written;
+        p->n_written += (uint64_t)written;
+        p->n_planned--;
+    }
 }

@@ -65,8 +65,8 @@ gdn_status rt_memory_prefix_create(rt_memory *m, int32_t interval, int32_t n_che
 void rt_memory_prefix_destroy(rt_memory *m);
 /* Grows the maps for a step of these spans; GDN_OUT_OF_MEMORY changes nothing. */
 gdn_status rt_memory_prefix_reserve(rt_memory *m, const rt_token_run *spans, int32_t n_spans);
-void rt_memory_prefix_commit(rt_memory *m);
-void rt_memory_prefix_cancel(rt_memory *m);
+/* Ends a step: its checkpoints are ready if the kernels have written them, otherwise they are dropped. */
+void rt_memory_prefix_end(rt_memory *m, int written);
 /* Call before sequence s is rolled back to p tokens. Drops the checkpoints after p that its last step wrote, since they
  * hold rejected drafts. */
 void rt_memory_prefix_roll_back(rt_memory *m, const rt_sequence *s, int32_t p);

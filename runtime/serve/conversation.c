@@ -12,20 +12,10 @@ gdn_status rt_conversation_add(rt_conversation *c, const rt_message *message)
     if (c->n_messages == c->room) {
         const int32_t room = c->room ? 2 * c->room : 16;
         rt_message *all = rt_calloc((uint64_t)room, sizeof *all, "messages");
-        char **bytes = rt_calloc((uint64_t)room, sizeof *bytes, "messages");
-        if (!all || !bytes) {
-            rt_free(all);
-            rt_free((void *)bytes);
-            return GDN_OUT_OF_MEMORY;
-        }
-        if (c->n_messages) {
-            memcpy(all, c->message, (size_t)c->n_messages * sizeof *all);
-            memcpy((void *)bytes, (void *)c->bytes, (size_t)c->n_messages * sizeof *bytes);
-        }
+        if (!all) return GDN_OUT_OF_MEMORY;
+        if (c->n_messages) memcpy(all, c->message, (size_t)c->n_messages * sizeof *all);
         rt_free(c->message);
-        rt_free((void *)c->bytes);
         c->message = all;
-        c->bytes = bytes;
         c->room = room;
     }
     char *bytes = rt_calloc(message->bytes + message->n_reasoning + 2, 1, "a message");
@@ -33,17 +23,31 @@ gdn_status rt_conversation_add(rt_conversation *c, const rt_message *message)
     if (message->bytes) memcpy(bytes, message->text, (size_t)message->bytes);
     char *reasoning = bytes + message->bytes + 1;
     if (message->n_reasoning) memcpy(reasoning, message->reasoning, (size_t)message->n_reasoning);
-    rt_message *own = &c->message[c->n_messages];
+    rt_message *own = &c->message[c->n_messages++];
     *own = *message;
     own->text = bytes;
     own->reasoning = message->reasoning ? reasoning : NULL;
-    c->bytes[c->n_messages++] = bytes;
     return GDN_OK;
 }
 
+void rt_conversation_free_message(const rt_message *message) { rt_free((void *)(uintptr_t)message->text); }
+
 void rt_conversation_cut(rt_conversation *c, int32_t n_messages)
 {
-    while (c->n_messages > n_messages) rt_free(c->bytes[--c->n_messages]);
+    while (c->n_messages > n_messages) rt_conversation_free_message(&c->message[--c->n_messages]);
+}
+
+gdn_status rt_conversation_render(const rt_conversation *c, const rt_message *more, int32_t n_more, int opens,
+                                  rt_chat_prompt *prompt)
+{
+    rt_message *all = rt_calloc((uint64_t)(c->n_messages + n_more), sizeof *all, "messages");
+    if (!all) return GDN_OUT_OF_MEMORY;
+    if (c->n_messages) memcpy(all, c->message, (size_t)c->n_messages * sizeof *all);
+    memcpy(all + c->n_messages, more, (size_t)n_more * sizeof *all);
+    const gdn_status status =
+        rt_chat_render(c->desc.chat, all, c->n_messages + n_more, c->desc.thinking, opens, prompt);
+    rt_free(all);
+    return status;
 }
 
 const rt_message *rt_conversation_messages(const rt_conversation *c, int32_t *n)
@@ -96,7 +100,6 @@ void rt_conversation_destroy(rt_conversation *c)
     if (!c) return;
     rt_conversation_cut(c, 0);
     rt_free(c->message);
-    rt_free((void *)c->bytes);
     rt_free(c->tokens);
     rt_scheduler_destroy(c->scheduler);
     rt_free(c);
@@ -130,19 +133,13 @@ static int32_t common(const int32_t *a, int64_t n_a, const int32_t *b, int64_t n
 static int32_t find_anchor(const rt_conversation *c, const rt_chat_prompt *prompt)
 {
     rt_chat_prompt then;
-    int32_t anchor = 0;
-    rt_message *talk = rt_calloc((uint64_t)c->n_messages + 2, sizeof *talk, "messages");
-    if (!talk) return 0;
-    memcpy(talk, c->message, (size_t)c->n_messages * sizeof *talk);
-    talk[c->n_messages] =
-        (rt_message){ .role = "assistant", .text = "x", .bytes = 1, .reasoning = "x", .n_reasoning = 1 };
-    talk[c->n_messages + 1] = (rt_message){ .role = "user", .text = "x", .bytes = 1 };
-    if (!prompt->thinks) talk[c->n_messages].reasoning = NULL;
-    if (!rt_chat_render(c->desc.chat, talk, c->n_messages + 2, c->desc.thinking, 0, &then)) {
-        anchor = common(prompt->tokens, prompt->n, then.tokens, then.n);
-        rt_free(then.tokens);
-    }
-    rt_free(talk);
+    const rt_message more[] = {
+        { .role = "assistant", .text = "x", .bytes = 1, .reasoning = prompt->thinks ? "x" : NULL, .n_reasoning = 1 },
+        { .role = "user", .text = "x", .bytes = 1 }
+    };
+    if (rt_conversation_render(c, more, 2, 0, &then)) return 0;
+    const int32_t anchor = common(prompt->tokens, prompt->n, then.tokens, then.n);
+    rt_free(then.tokens);
     return anchor;
 }
 

@@ -26,17 +26,11 @@ static const char magic[] = "GDNTALK1";
 static int goes_on(const rt_conversation *c)
 {
     const int32_t held = rt_memory_seq_length(rt_engine_memory(c->desc.engine), RT_LIVE);
+    const rt_message next = { .role = "user", .text = "x", .bytes = 1 };
     rt_chat_prompt then;
-    int good = 0;
-    rt_message *talk = held ? rt_calloc((uint64_t)c->n_messages + 1, sizeof *talk, "messages") : NULL;
-    if (!talk) return 0;
-    if (c->n_messages) memcpy(talk, c->message, (size_t)c->n_messages * sizeof *talk);
-    talk[c->n_messages] = (rt_message){ .role = "user", .text = "x", .bytes = 1 };
-    if (!rt_chat_render(c->desc.chat, talk, c->n_messages + 1, c->desc.thinking, 1, &then)) {
-        good = then.n > held && !memcmp(then.tokens, c->tokens, (size_t)held * sizeof *c->tokens);
-        rt_free(then.tokens);
-    }
-    rt_free(talk);
+    if (!held || rt_conversation_render(c, &next, 1, 1, &then)) return 0;
+    const int good = then.n > held && !memcmp(then.tokens, c->tokens, (size_t)held * sizeof *c->tokens);
+    rt_free(then.tokens);
     return good;
 }
 
@@ -118,10 +112,9 @@ static int read_message(reader *r, rt_conversation *c, gdn_status *status)
 /* Removes the first n messages. */
 static void drop(rt_conversation *c, int32_t n)
 {
-    for (int32_t i = 0; i < n; i++) rt_free(c->bytes[i]);
+    for (int32_t i = 0; i < n; i++) rt_conversation_free_message(&c->message[i]);
     c->n_messages -= n;
     memmove(c->message, c->message + n, (size_t)c->n_messages * sizeof *c->message);
-    memmove((void *)c->bytes, (void *)(c->bytes + n), (size_t)c->n_messages * sizeof *c->bytes);
 }
 
 static gdn_status check(const rt_conversation *c, const void *bytes, uint64_t n, header *h)

@@ -112,7 +112,7 @@ static void check_call(rt_dense *d, rt_attention_args *a, const float *want, int
     const int64_t size = (int64_t)a->n * a->n_heads * a->head_dim;
     int32_t most = 0;
     for (int32_t r = 0; r < a->n; r++) most = a->n_cells[r] > most ? a->n_cells[r] : most;
-    const int64_t scratch = (int64_t)rt_attention_scratch(d, a->n_heads, a->n_heads_kv, most);
+    const int64_t scratch = (int64_t)rt_attention_scratch(n_threads, a->n_heads, a->n_heads_kv, most);
     a->out = floats(size);
     a->scratch = floats(scratch);
     rt_attention(d, a);

@@ -116,12 +116,12 @@ static void test_strings_and_arrays(const rt_gguf *f)
     REQUIRE(is(rt_gguf_string_at(f, "strings", -1), "") && is(rt_gguf_string_at(f, "ints", 0), ""), "outside");
     REQUIRE(!rt_gguf_get_strings(f, "nothing", &count) && count == 0, "an empty array");
     REQUIRE(rt_gguf_get_strings(f, "ints", &count) == GDN_INVALID_ARGUMENT, "not strings");
-    REQUIRE(!rt_gguf_get_ints(f, "ints", values, 2, &count) && count == 3, "ints");
+    REQUIRE(!rt_gguf_get_ints(f, "ints", 0, values, 2, &count) && count == 3, "ints");
     REQUIRE(values[0] == -2 && values[1] == 7 && values[2] == 99, "no more than the capacity");
-    REQUIRE(!rt_gguf_get_ints(f, "ints", NULL, 0, &count) && count == 3, "capacity 0");
-    REQUIRE(!rt_gguf_get_ints(f, "bools", values, 3, &count) && count == 2 && values[0] == 1 && values[1] == 0);
-    REQUIRE(rt_gguf_get_ints(f, "strings", values, 3, &count) == GDN_INVALID_ARGUMENT, "strings are no ints");
-    REQUIRE(rt_gguf_get_ints(f, "u8", values, 3, &count) == GDN_INVALID_ARGUMENT, "a number is no array");
+    REQUIRE(!rt_gguf_get_ints(f, "ints", 0, NULL, 0, &count) && count == 3, "capacity 0");
+    REQUIRE(!rt_gguf_get_ints(f, "bools", 0, values, 3, &count) && count == 2 && values[0] == 1 && values[1] == 0);
+    REQUIRE(rt_gguf_get_ints(f, "strings", 0, values, 3, &count) == GDN_INVALID_ARGUMENT, "strings are no ints");
+    REQUIRE(rt_gguf_get_ints(f, "u8", 0, values, 3, &count) == GDN_INVALID_ARGUMENT, "a number is no array");
     REQUIRE(rt_gguf_element(f, "ints", &count) == RT_GGUF_I16 && count == 3 && rt_gguf_element(f, "u8", NULL) == -1);
     REQUIRE(rt_gguf_n_keys(f) == 16, "%lld keys", (long long)rt_gguf_n_keys(f));
     REQUIRE(is(rt_gguf_key_at(f, 1, &kind), "u8") && kind == RT_GGUF_U8, "key 1");
@@ -214,13 +214,13 @@ static void test_many_strings(void)
     }
     REQUIRE(!wrong, "%d strings are not those of the file", wrong);
     int64_t values[8] = { 0 }, count = 0;
-    REQUIRE(f && !rt_gguf_get_ints_from(f, "ints", 250, values, 8, &count) && count == 600 && values[0] == 62500 &&
+    REQUIRE(f && !rt_gguf_get_ints(f, "ints", 250, values, 8, &count) && count == 600 && values[0] == 62500 &&
             values[7] == (257 * 257 & 0xFFFF));
     values[2] = -7;
-    REQUIRE(f && !rt_gguf_get_ints_from(f, "ints", 598, values, 8, &count) && values[1] == (599 * 599 & 0xFFFF) &&
+    REQUIRE(f && !rt_gguf_get_ints(f, "ints", 598, values, 8, &count) && values[1] == (599 * 599 & 0xFFFF) &&
             values[2] == -7);
-    REQUIRE(f && !rt_gguf_get_ints_from(f, "ints", 600, values, 8, &count) && count == 600 && values[2] == -7);
-    REQUIRE(f && rt_gguf_get_ints_from(f, "ints", -1, values, 8, &count) == GDN_INVALID_ARGUMENT, "before it");
+    REQUIRE(f && !rt_gguf_get_ints(f, "ints", 600, values, 8, &count) && count == 600 && values[2] == -7);
+    REQUIRE(f && rt_gguf_get_ints(f, "ints", -1, values, 8, &count) == GDN_INVALID_ARGUMENT, "before it");
     rt_gguf_close(f);
 }
 
