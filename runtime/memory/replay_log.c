@@ -1,8 +1,6 @@
 /* Rollback with a replay log: when to fold and commit, and calls that replay without tokens. See replay_log.h. */
 #include "runtime/memory/replay_log.h"
 
-#include <string.h>
-
 /* ---- The policy ---- */
 
 int32_t rt_memory_log_slots(const rt_memory_desc *desc)

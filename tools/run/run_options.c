@@ -1,5 +1,4 @@
 /* The command line of `gdn run`: options, checks, and sampling parameters. See run.h. */
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
