@@ -1,7 +1,7 @@
 /* gdn bench: the parts of the benchmarks.
  *
  *   bench.c      the command: options, which rows to measure
- *   <kernel>.c   the cases of a kernel: operands, launch, rooflines (one file per kernel of core/kernels.def)
+ *   <kernel>.c   the cases of a kernel: operands, launch, rooflines (one file per kernel)
  *   harness.c    rotating buffers, alternating repetitions, statistics
  *   roofline*.c  rooflines of the machine, measured (roofline.h); roofline_cuda.c: of a CUDA device
  *   peer_ggml.c  ggml's operators on the same data, when built with GDN_BENCH_GGML (peer.h)
@@ -109,9 +109,9 @@ struct bench_row {
     double lane_ops; /* > 0: float operations, for the roofline of arithmetic */
     bench_peer peer;
     union {
-#define GDN_KERNEL(stem, number, title) gdn_##stem##_args stem;
-#include "core/kernels.def"
-#undef GDN_KERNEL
+        gdn_gated_delta_net_args gated_delta_net;
+        gdn_ssm_conv_args ssm_conv;
+        gdn_set_rows_args set_rows;
     } args;
     gdn_delta_inputs inputs; /* parts for the arguments */
     gdn_replay_log log;
@@ -147,9 +147,9 @@ typedef struct bench_kernel {
     gdn_status (*setup)(bench_row *row, int index);
 } bench_kernel;
 
-#define GDN_KERNEL(stem, number, title) extern const bench_kernel bench_##stem;
-#include "core/kernels.def"
-#undef GDN_KERNEL
+extern const bench_kernel bench_gated_delta_net;
+extern const bench_kernel bench_ssm_conv;
+extern const bench_kernel bench_set_rows;
 
 /* ---- Measuring --------------------------------------------------------------------------------- */
 

@@ -89,8 +89,9 @@ static gdn_status run_and_read(bench_row *row, gdn_status (*launch)(bench_row *,
     return gdn_buffer_read(row->ctx, &row->operand[operand].copy[0], 0, to, (uint64_t)row->operand[operand].bytes);
 }
 
-/* Compares the first copy's results, bit for bit: of a verification with snapshots of the same tokens, then of a round
- * that starts at the fourth token with a verification from the snapshot after three. */
+/* Compares the first copy's results, bit for bit. The first call is compared with a verification of the same tokens
+ * with snapshots. The second starts at the fourth token; it is compared with a verification from the snapshot after
+ * three. */
 static gdn_status compare(bench_row *row, int seqs)
 {
     const gdn_span *outs = &row->operand[OUT].copy[0], *snapshots = &row->operand[SNAPSHOTS].copy[0];

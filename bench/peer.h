@@ -3,9 +3,9 @@
  * ggml is compiled in if GDN_BENCH_GGML is defined (CMake: GDN_GGML_DIR). It gets the same data in as many copies, and
  * the same number of threads; its outputs rotate like ours. Two times are measured:
  *   operator   the operator alone
- *   with copy  the operator and what a model's graph must add to match our call: the copy of new states into the
- *              cache; for the convolution the transposing concatenation with the history before it, and the copy of
- *              the new history after it */
+ *   with copy  the operator and what a model's graph must add to match our call. For gated_delta_net this is the copy
+ *              of new states into the cache. For the convolution it is the transposing concatenation with the history
+ *              before it, and the copy of the new history after it. */
 #ifndef GDN_BENCH_PEER_H
 #define GDN_BENCH_PEER_H
 

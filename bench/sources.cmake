@@ -1,12 +1,14 @@
-gdn_kernel_sources(gdn_tool bench/)
 target_sources(gdn_tool PRIVATE
   bench/bench.c
   bench/roofline.c
   bench/roofline_cuda.c
+  bench/gated_delta_net.c
   bench/gated_delta_net_layer.c
   bench/gated_delta_net_log.c
   bench/harness.c
-  bench/report.c)
+  bench/report.c
+  bench/set_rows.c
+  bench/ssm_conv.c)
 target_link_libraries(gdn_tool PRIVATE gdn_threads # threads of the rooflines; the library exports none
   ${CMAKE_DL_LIBS})
 gdn_isa_sources(gdn_tool bench/roofline)

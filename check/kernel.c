@@ -31,9 +31,9 @@ KERNEL(set_rows, gdn_set_rows_args, workspace, gdn_set_rows_query, gdn_set_rows)
 #undef KERNEL
 
 const check_kernel *const check_kernels[CHECK_KERNEL_COUNT] = {
-#define GDN_KERNEL(stem, number, title) [number] = &check_kernel_##stem,
-#include "core/kernels.def"
-#undef GDN_KERNEL
+    [CHECK_KERNEL_gated_delta_net] = &check_kernel_gated_delta_net,
+    [CHECK_KERNEL_ssm_conv] = &check_kernel_ssm_conv,
+    [CHECK_KERNEL_set_rows] = &check_kernel_set_rows,
 };
 
 check_place check_resolve(const gdn_tensor *t, int n_axes, const int64_t *extent, int64_t inner, int by_sequence)

@@ -1,6 +1,6 @@
 /* The descriptor of a kernel, for code that serves all kernels. It has the name, the operands, the functions behind one
- * signature, how a call is built from a specification, and what a call may write. There is one for each line of
- * core/kernels.def. gdn check and the tests of the interface, of the devices and of arguments use them. */
+ * signature, how a call is built from a specification, and what a call may write. There is one for each
+ * kernel. gdn check and the tests of the interface, of the devices and of arguments use them. */
 #ifndef GDN_CHECK_KERNEL_H
 #define GDN_CHECK_KERNEL_H
 
@@ -82,16 +82,11 @@ typedef struct check_kernel {
     const char *(*writes)(const void *args, const check_writes *writes);
 } check_kernel;
 
-enum {
-#define GDN_KERNEL(stem, number, title) CHECK_KERNEL_##stem = number,
-#include "core/kernels.def"
-#undef GDN_KERNEL
-    CHECK_KERNEL_COUNT
-};
+enum { CHECK_KERNEL_gated_delta_net, CHECK_KERNEL_ssm_conv, CHECK_KERNEL_set_rows, CHECK_KERNEL_COUNT };
 extern const check_kernel *const check_kernels[CHECK_KERNEL_COUNT];
-#define GDN_KERNEL(stem, number, title) extern const check_kernel check_kernel_##stem;
-#include "core/kernels.def"
-#undef GDN_KERNEL
+extern const check_kernel check_kernel_gated_delta_net;
+extern const check_kernel check_kernel_ssm_conv;
+extern const check_kernel check_kernel_set_rows;
 
 static inline gdn_span *check_workspace(const check_kernel *kernel, const void *args)
 {
@@ -101,12 +96,15 @@ static inline gdn_span *check_workspace(const check_kernel *kernel, const void *
 /* ---- For build_<stem>.c --------------------------------------------------------------------------------------- */
 
 /* What it has, for the descriptor. */
-#define GDN_KERNEL(stem, number, title)                                                                                \
-    extern const check_operand check_operands_##stem[];                                                                \
-    void check_build_##stem(struct check_case *c, const union check_spec *spec, check_rng *rng);                       \
-    const char *check_writes_##stem(const void *args, const check_writes *writes);
-#include "core/kernels.def"
-#undef GDN_KERNEL
+extern const check_operand check_operands_gated_delta_net[];
+void check_build_gated_delta_net(struct check_case *c, const union check_spec *spec, check_rng *rng);
+const char *check_writes_gated_delta_net(const void *args, const check_writes *writes);
+extern const check_operand check_operands_ssm_conv[];
+void check_build_ssm_conv(struct check_case *c, const union check_spec *spec, check_rng *rng);
+const char *check_writes_ssm_conv(const void *args, const check_writes *writes);
+extern const check_operand check_operands_set_rows[];
+void check_build_set_rows(struct check_case *c, const union check_spec *spec, check_rng *rng);
+const char *check_writes_set_rows(const void *args, const check_writes *writes);
 
 /* Where a tensor is, with zero strides filled in: the extent of what is inside the axis. `by_sequence`: axis 0 is that
  * of sequences, and 0 says there that tokens of all of them follow each other. */

@@ -6,10 +6,11 @@
 
 /* Reads and checks the caller's structs, and makes a problem. plan receives the backend's plan. NULL for a query: data
  * may then be absent, and maps are not read. */
-#define GDN_KERNEL(stem, number, title)                                                                                \
-    gdn_status gdn_##stem##_prepare(const gdn_context *ctx, const gdn_##stem##_args *args, gdn_plan *plan,             \
-                                    gdn_##stem##_problem *p);
-#include "core/kernels.def"
-#undef GDN_KERNEL
+gdn_status gdn_gated_delta_net_prepare(const gdn_context *ctx, const gdn_gated_delta_net_args *args, gdn_plan *plan,
+                                       gdn_gated_delta_net_problem *p);
+gdn_status gdn_ssm_conv_prepare(const gdn_context *ctx, const gdn_ssm_conv_args *args, gdn_plan *plan,
+                                gdn_ssm_conv_problem *p);
+gdn_status gdn_set_rows_prepare(const gdn_context *ctx, const gdn_set_rows_args *args, gdn_plan *plan,
+                                gdn_set_rows_problem *p);
 
 #endif

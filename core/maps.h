@@ -4,8 +4,8 @@
 
 #include "core/problem.h"
 
-/* The maps of a pool: which slot each sequence reads, which n_entries slots it writes, where its checkpoints go, and
- * the slot of its commit, which it writes with or without tokens. */
+/* The maps of a pool. For each sequence: the slot that it reads, the n_entries slots that it writes, the slots of its
+ * checkpoints, and the slot of its commit. A commit is written with or without tokens. */
 typedef struct gdn_pool_maps {
     const char *src_name, *dst_name;
     const gdn_place *src, *dst; /* absent: entry s * src_slots, and s * dst_slots + r; or

@@ -13,16 +13,11 @@
 
 /* The kernels. A switch over them has no default, so that the compiler reports a missing case. */
 typedef enum gdn_kernel {
-#define GDN_KERNEL(stem, number, title) GDN_KERNEL_##stem = number,
-#include "core/kernels.def"
-#undef GDN_KERNEL
+    GDN_KERNEL_gated_delta_net,
+    GDN_KERNEL_ssm_conv,
+    GDN_KERNEL_set_rows,
 } gdn_kernel;
-enum {
-#define GDN_KERNEL(stem, number, title) +1
-    GDN_KERNEL_COUNT = 0
-#include "core/kernels.def"
-#undef GDN_KERNEL
-};
+enum { GDN_KERNEL_COUNT = 3 };
 
 /* The location of an operand: `data` and `offset` as the caller gave them (GPU backends bind these), and for host
  * backends `base`, their sum. An absent operand has NULL in both. */

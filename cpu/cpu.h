@@ -1,4 +1,4 @@
-/* The CPU backend: one table of kernels per instruction set, made from kernel.c.in, and a driver (cpu/backend.c) that
+/* The CPU backend: one table of kernels per instruction set (<stem>_<isa>.c), and a driver (cpu/backend.c) that
  * distributes items to threads.
  *
  * A kernel divides a problem into independent items: a sequence and head, a block of value channels, a range of
@@ -17,11 +17,21 @@ typedef struct gdn_cpu_kernel {
     void (*run)(const void *problem, const gdn_plan *plan, int64_t first, int64_t last, void *scratch);
 } gdn_cpu_kernel;
 
-#define GDN_KERNEL(stem, number, title)                                                                                \
-    extern const gdn_cpu_kernel gdn_cpu_##stem##_scalar, gdn_cpu_##stem##_flush, gdn_cpu_##stem##_avx2,                \
-        gdn_cpu_##stem##_avx512, gdn_cpu_##stem##_neon;
-#include "core/kernels.def"
-#undef GDN_KERNEL
+extern const gdn_cpu_kernel gdn_cpu_gated_delta_net_avx512;
+extern const gdn_cpu_kernel gdn_cpu_gated_delta_net_avx2;
+extern const gdn_cpu_kernel gdn_cpu_gated_delta_net_neon;
+extern const gdn_cpu_kernel gdn_cpu_gated_delta_net_scalar;
+extern const gdn_cpu_kernel gdn_cpu_gated_delta_net_flush;
+extern const gdn_cpu_kernel gdn_cpu_ssm_conv_avx512;
+extern const gdn_cpu_kernel gdn_cpu_ssm_conv_avx2;
+extern const gdn_cpu_kernel gdn_cpu_ssm_conv_neon;
+extern const gdn_cpu_kernel gdn_cpu_ssm_conv_scalar;
+extern const gdn_cpu_kernel gdn_cpu_ssm_conv_flush;
+extern const gdn_cpu_kernel gdn_cpu_set_rows_avx512;
+extern const gdn_cpu_kernel gdn_cpu_set_rows_avx2;
+extern const gdn_cpu_kernel gdn_cpu_set_rows_neon;
+extern const gdn_cpu_kernel gdn_cpu_set_rows_scalar;
+extern const gdn_cpu_kernel gdn_cpu_set_rows_flush;
 
 /* The kernels of an instruction set (cpu/tables.c). Only those of the target architecture are linked. */
 typedef struct gdn_cpu_table {

@@ -1,5 +1,5 @@
-/* gated_delta_net on the CPU: plans, and the choice of a loop order. The sources made from cpu/kernel.c.in include it
- * after simd/<isa>.h.
+/* gated_delta_net on the CPU: plans, and the choice of a loop order. The sources of the instruction sets
+ * (cpu/gated_delta_net_<isa>.c) include it after simd/<isa>.h.
  *
  * The arithmetic is that of reference/gated_delta_net.c, in one of several loop orders. All read a state once, update
  * it in cache or registers token by token, and write only the snapshots that the call keeps.
@@ -40,9 +40,9 @@ static int32_t group_of(const gdn_gated_delta_net_problem *p, int32_t n_threads)
     return group;
 }
 
-/* How many adjacent items a thread takes at once. If memory is the limit, runs are as long as every thread can still
- * get one: hardware prefetchers read past the end of a run, which wastes the bandwidth of other threads. Otherwise runs
- * let an item prefetch the next item of its run. */
+/* How many adjacent items a thread takes at once. If memory is the limit, runs are as long as possible while
+ * every thread gets one: hardware prefetchers read past the end of a run, which wastes bandwidth. Otherwise runs let an
+ * item prefetch the next item of its run. */
 static int64_t run_of_items(const gdn_gated_delta_net_problem *p, int32_t group, int64_t n_items, int32_t n_threads,
                             bool memory)
 {

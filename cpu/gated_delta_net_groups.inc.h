@@ -11,8 +11,8 @@
  *
  * Log entries are replayed while a part of the rows is in registers, on its way into the L1 cache.
  *
- * Each token prefetches a part of the rows to come, spread over its work: first into the L2 cache, which can wait for
- * more lines at once, and later into L1. */
+ * Each token prefetches a part of the next rows, spread over its work. The first prefetch is into the L2 cache, which
+ * can wait for more lines at once; a later one is into L1. */
 #ifndef GDN_CPU_GATED_DELTA_NET_GROUPS_INC_H
 #define GDN_CPU_GATED_DELTA_NET_GROUPS_INC_H
 

@@ -11,7 +11,7 @@
     }                                                                                                                  \
     const gdn_cpu_kernel gdn_cpu_##stem##table = { plan_##stem, run_##stem##level };
 
-#define GDN_KERNEL(stem, number, title)                                                                                \
+#define GDN_SCALAR(stem)                                                                                               \
     static void plan_##stem(const void *problem, int32_t n_threads, gdn_plan *plan)                                    \
     {                                                                                                                  \
         (void)n_threads;                                                                                               \
@@ -20,5 +20,6 @@
     }                                                                                                                  \
     GDN_AT_LEVEL(stem, _scalar, )                                                                                      \
     GDN_AT_LEVEL(stem, _flush, _flush)
-#include "core/kernels.def"
-#undef GDN_KERNEL
+GDN_SCALAR(gated_delta_net)
+GDN_SCALAR(ssm_conv)
+GDN_SCALAR(set_rows)

@@ -1,5 +1,5 @@
-/* set_rows on a vector unit: reference/set_rows.c has the steps. The sources made from cpu/kernel.c.in include this
- * file after simd/<isa>.h.
+/* set_rows on a vector unit: reference/set_rows.c has the steps. The sources of the instruction sets
+ * (cpu/set_rows_<isa>.c) include this file after simd/<isa>.h.
  *
  * The later of two rows with one target must win on any number of threads. An item is one share of one batch's rows.
  * Every item scans the whole index first, because the kind of share depends on it:

@@ -1,12 +1,13 @@
-/* ssm_conv on a vector unit: reference/ssm_conv.c has the steps. The sources made from cpu/kernel.c.in include this
- * file after simd/<isa>.h.
+/* ssm_conv on a vector unit: reference/ssm_conv.c has the steps. The sources of the instruction sets
+ * (cpu/ssm_conv_<isa>.c) include this file after simd/<isa>.h.
  *
  * Items. An item is one sequence and one block of channels, so no two items write the same byte, and the history needs
  * no lock. Inside an item everything is a row of `width` elements: a token of x, a conv state entry, or a row of zeros.
  * tap_row() finds the row of a position. So the first tokens of a call are computed like all others.
  *
- * Types. The element types of the usual calls are constants of the loops (conv_dispatch()): F32 everywhere; or F16 or
- * BF16 in x, out and history, with weights of F32 or that type. The general version tests types at every vector.
+ * Types. The element types of the usual calls are constants of the loops (conv_dispatch()). These calls have F32
+ * everywhere; or F16 or BF16 in x, out and history, with weights of F32 or that type. The general version tests types
+ * at every vector.
  *
  * Visits. A block is processed TOKENS tokens at a time. A visit of a vector of channels loads kernel_width - 1 + TOKENS
  * rows and the weights once and computes TOKENS outputs. Their independent chains hide the latency of silu. A visit

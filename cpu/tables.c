@@ -1,5 +1,4 @@
-/* The kernels of each instruction set, made from the registry, best set first. A new instruction set needs a line here
- * and its flags in simd/sources.cmake. */
+/* The kernels of each instruction set, best set first. */
 #include "cpu/cpu.h"
 #include "simd/features.h"
 
@@ -10,9 +9,9 @@ static const gdn_cpu_table in_software = {
     "scalar",
     always,
     {
-#define GDN_KERNEL(stem, number, title) [number] = &gdn_cpu_##stem##_flush,
-#include "core/kernels.def"
-#undef GDN_KERNEL
+        [GDN_KERNEL_gated_delta_net] = &gdn_cpu_gated_delta_net_flush,
+        [GDN_KERNEL_ssm_conv] = &gdn_cpu_ssm_conv_flush,
+        [GDN_KERNEL_set_rows] = &gdn_cpu_set_rows_flush,
     },
 };
 
@@ -22,9 +21,9 @@ static const gdn_cpu_table tables[] = {
         "avx512",
         gdn_simd_has_avx512,
         {
-#define GDN_KERNEL(stem, number, title) [number] = &gdn_cpu_##stem##_avx512,
-#include "core/kernels.def"
-#undef GDN_KERNEL
+            [GDN_KERNEL_gated_delta_net] = &gdn_cpu_gated_delta_net_avx512,
+            [GDN_KERNEL_ssm_conv] = &gdn_cpu_ssm_conv_avx512,
+            [GDN_KERNEL_set_rows] = &gdn_cpu_set_rows_avx512,
         },
         .flush = &tables[0],
     },
@@ -32,9 +31,9 @@ static const gdn_cpu_table tables[] = {
         "avx2",
         gdn_simd_has_avx2,
         {
-#define GDN_KERNEL(stem, number, title) [number] = &gdn_cpu_##stem##_avx2,
-#include "core/kernels.def"
-#undef GDN_KERNEL
+            [GDN_KERNEL_gated_delta_net] = &gdn_cpu_gated_delta_net_avx2,
+            [GDN_KERNEL_ssm_conv] = &gdn_cpu_ssm_conv_avx2,
+            [GDN_KERNEL_set_rows] = &gdn_cpu_set_rows_avx2,
         },
         .flush = &tables[1],
     },
@@ -43,9 +42,9 @@ static const gdn_cpu_table tables[] = {
         "neon",
         always,
         {
-#define GDN_KERNEL(stem, number, title) [number] = &gdn_cpu_##stem##_neon,
-#include "core/kernels.def"
-#undef GDN_KERNEL
+            [GDN_KERNEL_gated_delta_net] = &gdn_cpu_gated_delta_net_neon,
+            [GDN_KERNEL_ssm_conv] = &gdn_cpu_ssm_conv_neon,
+            [GDN_KERNEL_set_rows] = &gdn_cpu_set_rows_neon,
         },
         .flush = NULL, /* NEON's flushing mode follows another rule */
     },
@@ -54,9 +53,9 @@ static const gdn_cpu_table tables[] = {
         "scalar",
         always,
         {
-#define GDN_KERNEL(stem, number, title) [number] = &gdn_cpu_##stem##_scalar,
-#include "core/kernels.def"
-#undef GDN_KERNEL
+            [GDN_KERNEL_gated_delta_net] = &gdn_cpu_gated_delta_net_scalar,
+            [GDN_KERNEL_ssm_conv] = &gdn_cpu_ssm_conv_scalar,
+            [GDN_KERNEL_set_rows] = &gdn_cpu_set_rows_scalar,
         },
         .flush = &in_software,
     },

@@ -71,9 +71,8 @@ static const gdn_gpu_driver driver = {
     .release = gdn_cuda_release,
     .write = gdn_cuda_write,
     .read = gdn_cuda_read,
-#define GDN_KERNEL(stem, number, title) .plan[number] = gdn_cuda_plan_##stem, .run[number] = gdn_cuda_run_##stem,
-#include "core/kernels.def"
-#undef GDN_KERNEL
+    .plan = { gdn_cuda_plan_gated_delta_net, gdn_cuda_plan_ssm_conv, gdn_cuda_plan_set_rows },
+    .run = { gdn_cuda_run_gated_delta_net, gdn_cuda_run_ssm_conv, gdn_cuda_run_set_rows },
     .wait = wait_for,
     .take_report = gdn_cuda_take_report,
 };

@@ -18,15 +18,27 @@
 
 _Static_assert(sizeof(void *) == 8, "a CUdeviceptr travels in gdn_span.data, which takes 64-bit pointers");
 
-/* GDN_CUDA_KERNELS(X), a list of X(name): gdn_cuda_<name> in the image. The build makes it from the `Kernels:` lines of
- * the .cu files. */
-#include "gdn_cuda_kernels.inc"
-
+/* The device kernels. GDN_CUDA_<name> is gdn_cuda_<name>() of the .cu files; cuda/kernels.c has the names. */
 typedef enum gdn_cuda_kernel {
-#define X(name) GDN_CUDA_##name,
-    GDN_CUDA_KERNELS(X)
-#undef X
-        GDN_CUDA_KERNEL_COUNT
+    GDN_CUDA_delta_rows_4,
+    GDN_CUDA_delta_rows_4_channel,
+    GDN_CUDA_delta_rows_4_tree,
+    GDN_CUDA_delta_rows_4_channel_tree,
+    GDN_CUDA_delta_rows_4_state16,
+    GDN_CUDA_delta_rows_general,
+    GDN_CUDA_delta_rows_general_channel,
+    GDN_CUDA_delta_rows_general_state16,
+    GDN_CUDA_delta_rows_general_channel_state16,
+    GDN_CUDA_delta_tiles_4,
+    GDN_CUDA_delta_tiles_4_channel,
+    GDN_CUDA_conv_4,
+    GDN_CUDA_conv_general,
+    GDN_CUDA_conv_tree,
+    GDN_CUDA_rows_clear,
+    GDN_CUDA_rows_enter,
+    GDN_CUDA_rows_write,
+    GDN_CUDA_probe_arithmetic,
+    GDN_CUDA_KERNEL_COUNT
 } gdn_cuda_kernel;
 
 /* The CUDA release whose nvcc compiled the image, as 1000 * major + 10 * minor. The build defines it. */
@@ -106,10 +118,11 @@ gdn_status gdn_cuda_read(void *device, const gdn_span *span, uint64_t offset, vo
 gdn_gpu_device gdn_cuda_gpu(const gdn_cuda_device *dev);
 
 /* ---- dispatch_<kernel>.c ---- */
-#define GDN_KERNEL(stem, number, title)                                                                                \
-    void gdn_cuda_plan_##stem(const gdn_context *ctx, const void *problem, gdn_plan *plan);                            \
-    gdn_status gdn_cuda_run_##stem(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream);
-#include "core/kernels.def"
-#undef GDN_KERNEL
+void gdn_cuda_plan_gated_delta_net(const gdn_context *ctx, const void *problem, gdn_plan *plan);
+gdn_status gdn_cuda_run_gated_delta_net(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream);
+void gdn_cuda_plan_ssm_conv(const gdn_context *ctx, const void *problem, gdn_plan *plan);
+gdn_status gdn_cuda_run_ssm_conv(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream);
+void gdn_cuda_plan_set_rows(const gdn_context *ctx, const void *problem, gdn_plan *plan);
+gdn_status gdn_cuda_run_set_rows(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream);
 
 #endif

@@ -54,19 +54,22 @@ typedef struct choice_t {
     uint32_t values; /* of a thread block: Shape::VALUES of the kernel */
 } choice_t;
 
-#define ONE(name, C) ((choice_t){ GDN_CUDA_delta_##name, 4 * GDN_CUDA_DELTA_WARPS * (C) })
+#define ONE(kernel, C) ((choice_t){ kernel, 4 * GDN_CUDA_DELTA_WARPS * (C) })
 
 static choice_t choose(const gdn_gpu_device *gpu, const problem_t *p)
 {
     const int channel = p->gate == GDN_GATE_CHANNEL, four = is_4(gpu, p);
-    if (in_tiles(gpu, p, p->seq_start.data != NULL)) return channel ? ONE(tiles_4_channel, 2) : ONE(tiles_4, 2);
+    if (in_tiles(gpu, p, p->seq_start.data != NULL))
+        return channel ? ONE(GDN_CUDA_delta_tiles_4_channel, 2) : ONE(GDN_CUDA_delta_tiles_4, 2);
     if (p->state_interval) {
-        if (four && !p->tree && !channel) return ONE(rows_4_state16, 4);
-        return channel ? ONE(rows_general_channel_state16, 1) : ONE(rows_general_state16, 1);
+        if (four && !p->tree && !channel) return ONE(GDN_CUDA_delta_rows_4_state16, 4);
+        return channel ? ONE(GDN_CUDA_delta_rows_general_channel_state16, 1)
+                       : ONE(GDN_CUDA_delta_rows_general_state16, 1);
     }
-    if (p->tree && four) return channel ? ONE(rows_4_channel_tree, 2) : ONE(rows_4_tree, 2);
-    if (!four) return channel ? ONE(rows_general_channel, 1) : ONE(rows_general, 2);
-    return channel ? ONE(rows_4_channel, 4) : ONE(rows_4, 4);
+    if (p->tree && four)
+        return channel ? ONE(GDN_CUDA_delta_rows_4_channel_tree, 2) : ONE(GDN_CUDA_delta_rows_4_tree, 2);
+    if (!four) return channel ? ONE(GDN_CUDA_delta_rows_general_channel, 1) : ONE(GDN_CUDA_delta_rows_general, 2);
+    return channel ? ONE(GDN_CUDA_delta_rows_4_channel, 4) : ONE(GDN_CUDA_delta_rows_4, 4);
 }
 
 static int is_tiles(gdn_cuda_kernel kernel)

@@ -11,10 +11,6 @@
 //   0 prepare   1 load state, replay the log, commit; in a tree, follow a branch   2 decay   3 read kv   4 delta
 //   5 update   6 output
 //   7 round, snapshot, checkpoint, log
-//
-// Kernels: delta_rows_4 delta_rows_4_channel delta_rows_4_tree delta_rows_4_channel_tree delta_rows_4_state16
-// Kernels: delta_rows_general delta_rows_general_channel delta_rows_general_state16
-// Kernels: delta_rows_general_channel_state16 delta_tiles_4 delta_tiles_4_channel
 #include "cuda/gated_delta_net.cuh"
 #include "cuda/gated_delta_net_ahead.cuh"
 #include "cuda/gated_delta_net_log.cuh"
@@ -397,10 +393,8 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
 //   size   4: heads of 128 keys (NB = 4 blocks) with rows aligned to 16 bytes. general: any head.
 //   what   channel: a gate per key channel. tree: the tokens are a tree. state16: 16-bit states.
 // All take a log. The general ones take trees.
-#define GDN_DELTA_KERNEL(name, warps, blocks)                                                                          \
-    GDN_KERNEL(gdn_cuda_delta_##name, gdn_gpu_gated_delta_net, GDN_BLOCKS(32 * (warps), blocks))
 #define GDN_DELTA_ROWS(name, blocks, ...)                                                                              \
-    GDN_DELTA_KERNEL(rows_##name, GDN_CUDA_DELTA_WARPS, blocks)                                                        \
+    GDN_KERNEL(name, gdn_gpu_gated_delta_net, GDN_BLOCKS(32 * GDN_CUDA_DELTA_WARPS, blocks))                           \
     {                                                                                                                  \
         typedef Shape<__VA_ARGS__> X;                                                                                  \
         gated_delta_net_rows<X>(p, { Share::ALL, (int)blockIdx.z * X::VALUES });                                       \
@@ -408,7 +402,7 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
 // Prefill, and decode in the same batch. Thread blocks of long sequences come first in the grid, because they take
 // longest. With a log, prompts without a log row and commit are MANY; sequences that replay or write entries are FEW.
 #define GDN_DELTA_TILES(name, CHANNEL)                                                                                 \
-    GDN_DELTA_KERNEL(tiles_##name, GDN_CUDA_PREPARED_WARPS, 2)                                                         \
+    GDN_KERNEL(name, gdn_gpu_gated_delta_net, GDN_BLOCKS(32 * GDN_CUDA_PREPARED_WARPS, 2))                             \
     {                                                                                                                  \
         typedef Shape<4, 2, CHANNEL, false> X;                                                                         \
         __shared__ Stage<X> stages[2];                                                                                 \
@@ -418,14 +412,14 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gpu_gated_delt
     }
 
 //             name, blocks per multiprocessor, NB, C, CHANNEL, GENERAL, TREE, STATE16
-GDN_DELTA_ROWS(4, 3, 4, 4, false, false)
-GDN_DELTA_ROWS(4_channel, 2, 4, 4, true, false)
-GDN_DELTA_ROWS(4_tree, 2, 4, 2, false, false, true)
-GDN_DELTA_ROWS(4_channel_tree, 2, 4, 2, true, false, true)
-GDN_DELTA_ROWS(4_state16, 3, 4, 4, false, false, false, true)
-GDN_DELTA_ROWS(general, 1, 8, 2, false, true, true)
-GDN_DELTA_ROWS(general_channel, 1, 8, 1, true, true, true)
-GDN_DELTA_ROWS(general_state16, 1, 8, 1, false, true, true, true)
-GDN_DELTA_ROWS(general_channel_state16, 1, 8, 1, true, true, true, true)
-GDN_DELTA_TILES(4, false)
-GDN_DELTA_TILES(4_channel, true)
+GDN_DELTA_ROWS(gdn_cuda_delta_rows_4, 3, 4, 4, false, false)
+GDN_DELTA_ROWS(gdn_cuda_delta_rows_4_channel, 2, 4, 4, true, false)
+GDN_DELTA_ROWS(gdn_cuda_delta_rows_4_tree, 2, 4, 2, false, false, true)
+GDN_DELTA_ROWS(gdn_cuda_delta_rows_4_channel_tree, 2, 4, 2, true, false, true)
+GDN_DELTA_ROWS(gdn_cuda_delta_rows_4_state16, 3, 4, 4, false, false, false, true)
+GDN_DELTA_ROWS(gdn_cuda_delta_rows_general, 1, 8, 2, false, true, true)
+GDN_DELTA_ROWS(gdn_cuda_delta_rows_general_channel, 1, 8, 1, true, true, true)
+GDN_DELTA_ROWS(gdn_cuda_delta_rows_general_state16, 1, 8, 1, false, true, true, true)
+GDN_DELTA_ROWS(gdn_cuda_delta_rows_general_channel_state16, 1, 8, 1, true, true, true, true)
+GDN_DELTA_TILES(gdn_cuda_delta_tiles_4, false)
+GDN_DELTA_TILES(gdn_cuda_delta_tiles_4_channel, true)

@@ -1,7 +1,5 @@
 // Runs the device's arithmetic (fma, +, * and a few others) on hard operands. The host compares the results with its
 // own bits (gpu/probe.c).
-//
-// Kernels: probe_arithmetic
 #include "cuda/kernel.cuh"
 
 GDN_KERNEL(gdn_cuda_probe_arithmetic, gdn_gpu_probe, GDN_CUDA_PROBE_THREADS)

@@ -4,8 +4,6 @@
 //
 // Steps, numbered as in docs/reference/kernels/set_rows.md and in every other version:
 //   1 target   2 load   3 convert and store
-//
-// Kernels: rows_clear rows_enter rows_write
 #include "cuda/kernel.cuh"
 
 GDN_INLINE int64_t index_at(const gdn_gpu_set_rows &p, int b, int c, int64_t i)

@@ -6,8 +6,8 @@
 # tests/device/cuda/sources.cmake. Only the tests' driver (tests/emulator) accepts it; to NVIDIA's it is an invalid image.
 find_program(GDN_NVCC nvcc PATHS /usr/local/cuda/bin "$ENV{CUDA_HOME}/bin" "$ENV{CUDA_PATH}/bin")
 mark_as_advanced(GDN_NVCC)
-list(TRANSFORM GDN_KERNELS REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/cuda/\\1.cu" OUTPUT_VARIABLE gdn_cuda_kernel_sources)
-list(APPEND gdn_cuda_kernel_sources "${PROJECT_SOURCE_DIR}/cuda/probe.cu")
+set(gdn_cuda_kernel_sources "${PROJECT_SOURCE_DIR}/cuda/gated_delta_net.cu" "${PROJECT_SOURCE_DIR}/cuda/ssm_conv.cu"
+  "${PROJECT_SOURCE_DIR}/cuda/set_rows.cu" "${PROJECT_SOURCE_DIR}/cuda/probe.cu")
 file(GLOB gdn_cuda_kernel_headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/cuda/*.cuh")
 list(APPEND gdn_cuda_kernel_headers "${PROJECT_SOURCE_DIR}/cuda/shape.h" "${PROJECT_SOURCE_DIR}/gpu/params.h" "${PROJECT_SOURCE_DIR}/numerics/elementary.h"
   "${PROJECT_SOURCE_DIR}/numerics/arithmetic.h" "${PROJECT_SOURCE_DIR}/gpu/convert16.h" "${PROJECT_SOURCE_DIR}/numerics/prepare.h")
@@ -62,16 +62,12 @@ if(NOT GDN_CUDA_MISSING AND NOT GDN_CUDA_EMULATED)
   file(CONFIGURE OUTPUT "${gdn_cuda_all}" CONTENT "${gdn_cuda_includes}")
   set(gdn_cuda_flags -std=c++17 -O3 -fmad=false -ftz=false -Werror all-warnings "-I${PROJECT_SOURCE_DIR}")
   set(gdn_cuda_image "${gdn_cuda_folder}/gdn_cuda.fatbin")
-  set(gdn_cuda_command "${GDN_NVCC}" ${gdn_cuda_flags} -fatbin -t 0 ${gdn_cuda_code} "${gdn_cuda_all}" -o "${gdn_cuda_image}")
-  set(gdn_cuda_kept "")
-  if(GDN_CUDA_KEEP) # what the assembler says goes into a file, and is seen where the command fails
-    set(gdn_cuda_kept "${gdn_cuda_folder}/gdn_cuda.ptxas")
-    list(APPEND gdn_cuda_command -Xptxas -v --keep --keep-dir "${gdn_cuda_folder}")
-    set(gdn_cuda_command sh -c "\"$@\" >\"$0\" 2>&1 || (cat \"$0\" && false)" "${gdn_cuda_kept}" ${gdn_cuda_command})
-  endif()
+  # The assembler's report of registers and spills (scripts/cuda_resources.py) goes into a file, which is printed on failure.
+  set(gdn_cuda_said "${gdn_cuda_folder}/gdn_cuda.ptxas")
   add_custom_command(
-    OUTPUT "${gdn_cuda_image}" ${gdn_cuda_kept}
-    COMMAND ${gdn_cuda_command}
+    OUTPUT "${gdn_cuda_image}" "${gdn_cuda_said}"
+    COMMAND sh -c "\"$@\" >\"$0\" 2>&1 || (cat \"$0\" && false)" "${gdn_cuda_said}"
+            "${GDN_NVCC}" ${gdn_cuda_flags} -fatbin -t 0 -Xptxas -v ${gdn_cuda_code} "${gdn_cuda_all}" -o "${gdn_cuda_image}"
     DEPENDS ${gdn_cuda_kernel_sources} ${gdn_cuda_kernel_headers} "${gdn_cuda_all}"
     COMMENT "CUDA kernels for all architectures" VERBATIM)
   target_sources(gdn_objects PRIVATE "${gdn_cuda_image}")
@@ -80,12 +76,12 @@ if(NOT GDN_CUDA_MISSING AND NOT GDN_CUDA_EMULATED)
 endif()
 
 if(NOT GDN_CUDA_MISSING)
-  gdn_list_kernels(cuda ${gdn_cuda_kernel_sources})
-  target_include_directories(gdn_build_options INTERFACE "${gdn_cuda_folder}")
-  gdn_kernel_sources(gdn_objects cuda/dispatch_)
   target_sources(gdn_objects PRIVATE
     cuda/backend.c
     cuda/device.c
+    cuda/dispatch_gated_delta_net.c
+    cuda/dispatch_set_rows.c
+    cuda/dispatch_ssm_conv.c
     cuda/kernels.c
     cuda/loader.c
     cuda/memory.c

@@ -8,8 +8,6 @@
 //
 // Steps, numbered as in docs/reference/kernels/ssm_conv.md and in every other version:
 //   1 history   2 taps   3 activation   4 output   5 keep history
-//
-// Kernels: conv_4 conv_general conv_tree
 #include "cuda/kernel.cuh"
 
 struct Sequence {

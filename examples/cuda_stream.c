@@ -1,5 +1,5 @@
-/* cuda_stream.c - decoding on the program's CUDA stream: captures a step in a CUDA graph once and replays it for every
- * token, with new inputs each time and no waits in between.
+/* cuda_stream.c - decoding on the program's CUDA stream. It captures a step in a CUDA graph once and replays it for
+ * every token, with new inputs each time and no waits in between.
  *
  * The program opens the driver interface at run time, so that it builds without CUDA. A program with cuda.h or the CUDA
  * runtime passes its CUstream or cudaStream_t in the same way. Results are compared with the CPU's, bit for bit. Exit

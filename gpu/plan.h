@@ -19,13 +19,16 @@ typedef struct gdn_gpu_device {
 /* Plans and parameter blocks. gpu/<kernel>.c fills plan->blocks, n_items and more. `width` belongs to a thread block:
  * value channels of gated_delta_net (the caller has set plan->form), threads of ssm_conv, elements of a row of
  * set_rows. gdn_gpu_params_<stem>() needs a plan that was made for the problem. */
-#define GDN_KERNEL(stem, number, title)                                                                                \
-    void gdn_gpu_plan_##stem(const gdn_gpu_device *dev, const gdn_##stem##_problem *p, uint32_t width,                 \
-                             gdn_plan *plan);                                                                          \
-    gdn_gpu_##stem gdn_gpu_params_##stem(const gdn_gpu_device *dev, const gdn_##stem##_problem *p,                     \
+void gdn_gpu_plan_gated_delta_net(const gdn_gpu_device *dev, const gdn_gated_delta_net_problem *p, uint32_t width,
+                                  gdn_plan *plan);
+gdn_gpu_gated_delta_net gdn_gpu_params_gated_delta_net(const gdn_gpu_device *dev, const gdn_gated_delta_net_problem *p,
+                                                       const gdn_plan *plan);
+void gdn_gpu_plan_ssm_conv(const gdn_gpu_device *dev, const gdn_ssm_conv_problem *p, uint32_t width, gdn_plan *plan);
+gdn_gpu_ssm_conv gdn_gpu_params_ssm_conv(const gdn_gpu_device *dev, const gdn_ssm_conv_problem *p,
                                          const gdn_plan *plan);
-#include "core/kernels.def"
-#undef GDN_KERNEL
+void gdn_gpu_plan_set_rows(const gdn_gpu_device *dev, const gdn_set_rows_problem *p, uint32_t width, gdn_plan *plan);
+gdn_gpu_set_rows gdn_gpu_params_set_rows(const gdn_gpu_device *dev, const gdn_set_rows_problem *p,
+                                         const gdn_plan *plan);
 
 /* 1 if q, k, g or beta need more than the recurrence (norm, gate_input, beta_input), or if there is a read key. */
 int gdn_gpu_has_forms(const gdn_gated_delta_net_problem *p);

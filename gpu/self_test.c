@@ -84,9 +84,9 @@ static gdn_gpu_pipeline pipeline_of(const gdn_context *ctx, gdn_kernel kernel, c
 static const char *kernel_name(gdn_kernel kernel)
 {
     static const char *const names[GDN_KERNEL_COUNT] = {
-#define GDN_KERNEL(stem, number, title) [GDN_KERNEL_##stem] = #stem,
-#include "core/kernels.def"
-#undef GDN_KERNEL
+        [GDN_KERNEL_gated_delta_net] = "gated_delta_net",
+        [GDN_KERNEL_ssm_conv] = "ssm_conv",
+        [GDN_KERNEL_set_rows] = "set_rows",
     };
     return names[kernel];
 }
@@ -111,9 +111,9 @@ static void name_pipeline(const gdn_context *ctx, gdn_kernel kernel, const gdn_p
 /* ---- A call ---- */
 
 typedef union problem_t {
-#define GDN_KERNEL(stem, number, title) gdn_##stem##_problem stem;
-#include "core/kernels.def"
-#undef GDN_KERNEL
+    gdn_gated_delta_net_problem gated_delta_net;
+    gdn_ssm_conv_problem ssm_conv;
+    gdn_set_rows_problem set_rows;
 } problem_t;
 
 /* Makes a call and its plan from the call's number, over memory of the context. */
@@ -123,12 +123,11 @@ static gdn_status plan_call(const gdn_context *ctx, int number, void *data, gdn_
     gdn_status status = GDN_OK;
     gdn_gpu_test_call_of(number, data, call);
     switch (call->kernel) {
-#define GDN_KERNEL(stem, number, title)                                                                                \
-    case GDN_KERNEL_##stem:                                                                                            \
-        status = gdn_##stem##_prepare(ctx, &call->args.stem, plan, &p->stem);                                          \
+    case GDN_KERNEL_gated_delta_net:
+        status = gdn_gated_delta_net_prepare(ctx, &call->args.gated_delta_net, plan, &p->gated_delta_net);
         break;
-#include "core/kernels.def"
-#undef GDN_KERNEL
+    case GDN_KERNEL_ssm_conv: status = gdn_ssm_conv_prepare(ctx, &call->args.ssm_conv, plan, &p->ssm_conv); break;
+    case GDN_KERNEL_set_rows: status = gdn_set_rows_prepare(ctx, &call->args.set_rows, plan, &p->set_rows); break;
     }
     return status;
 }
@@ -188,11 +187,8 @@ static gdn_status judge(gdn_context *ctx, const gdn_span *memory, int number, co
 
 static int count_calls(gdn_gpu_test_call *call)
 {
-    int n = 0;
-#define GDN_KERNEL(stem, number, title) n += gdn_gpu_self_test_##stem(-1, call);
-#include "core/kernels.def"
-#undef GDN_KERNEL
-    return n;
+    return gdn_gpu_self_test_gated_delta_net(-1, call) + gdn_gpu_self_test_ssm_conv(-1, call) +
+           gdn_gpu_self_test_set_rows(-1, call);
 }
 
 /* Finds the pipeline of each call, once for a context: later memory of the context has the same alignment. */

@@ -24,9 +24,9 @@ typedef struct gdn_gpu_part { /* an operand, or a map, in the call's memory */
 typedef struct gdn_gpu_test_call {
     gdn_kernel kernel;
     union {
-#define GDN_KERNEL(stem, number, title) gdn_##stem##_args stem;
-#include "core/kernels.def"
-#undef GDN_KERNEL
+        gdn_gated_delta_net_args gated_delta_net;
+        gdn_ssm_conv_args ssm_conv;
+        gdn_set_rows_args set_rows;
     } args;
     gdn_delta_inputs inputs; /* parts that the arguments point to: a call is not copied */
     gdn_replay_log log;
@@ -43,9 +43,9 @@ typedef struct gdn_gpu_test_call {
 /* Makes call `number`, 0 to GDN_SELF_TESTS - 1, over memory of GDN_SELF_TEST_BYTES that spans name as `data`. */
 void gdn_gpu_test_call_of(int number, void *data, gdn_gpu_test_call *call);
 /* The calls of one kernel (gpu/<kernel>.c): makes call `which`, from 0 on, and returns their number. -1 makes none. */
-#define GDN_KERNEL(stem, number, title) int gdn_gpu_self_test_##stem(int which, gdn_gpu_test_call *call);
-#include "core/kernels.def"
-#undef GDN_KERNEL
+int gdn_gpu_self_test_gated_delta_net(int which, gdn_gpu_test_call *call);
+int gdn_gpu_self_test_ssm_conv(int which, gdn_gpu_test_call *call);
+int gdn_gpu_self_test_set_rows(int which, gdn_gpu_test_call *call);
 /* Writes the contents before the call to `bytes` of memory. */
 void gdn_gpu_test_fill(const gdn_gpu_test_call *call, unsigned char *memory);
 /* A 64-bit hash of the memory from `written` to `bytes`, after the call. */

@@ -55,17 +55,18 @@ const int32_t gdn_gpu_test_parents[GDN_SELF_TEST_TREE_TOKENS] = { GDN_NONE, 0, 0
 /* The calls of all kernels are numbered in the order of the kernels. */
 void gdn_gpu_test_call_of(int number, void *data, gdn_gpu_test_call *c)
 {
+    static int (*const calls_of[GDN_KERNEL_COUNT])(int which, gdn_gpu_test_call *call) = {
+        [GDN_KERNEL_gated_delta_net] = gdn_gpu_self_test_gated_delta_net,
+        [GDN_KERNEL_ssm_conv] = gdn_gpu_self_test_ssm_conv,
+        [GDN_KERNEL_set_rows] = gdn_gpu_self_test_set_rows,
+    };
     memset(c, 0, sizeof *c);
     c->data = data;
-#define GDN_KERNEL(stem, order, title)                                                                                 \
-    c->kernel = GDN_KERNEL_##stem;                                                                                     \
-    if (number < gdn_gpu_self_test_##stem(-1, c)) {                                                                    \
-        (void)gdn_gpu_self_test_##stem(number, c);                                                                     \
-        return;                                                                                                        \
-    }                                                                                                                  \
-    number -= gdn_gpu_self_test_##stem(-1, c);
-#include "core/kernels.def"
-#undef GDN_KERNEL
+    int kernel = 0;
+    for (; kernel < GDN_KERNEL_COUNT - 1 && number >= calls_of[kernel](-1, c); kernel++)
+        number -= calls_of[kernel](-1, c);
+    c->kernel = (gdn_kernel)kernel;
+    (void)calls_of[kernel](number, c);
 }
 
 /* ---- Contents ---- */

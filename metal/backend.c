@@ -109,9 +109,8 @@ static const gdn_gpu_driver driver = {
     .release = release,
     .write = gdn_metal_write,
     .read = gdn_metal_read,
-#define GDN_KERNEL(stem, number, title) .plan[number] = gdn_metal_plan_##stem, .run[number] = gdn_metal_run_##stem,
-#include "core/kernels.def"
-#undef GDN_KERNEL
+    .plan = { gdn_metal_plan_gated_delta_net, gdn_metal_plan_ssm_conv, gdn_metal_plan_set_rows },
+    .run = { gdn_metal_run_gated_delta_net, gdn_metal_run_ssm_conv, gdn_metal_run_set_rows },
     .wait = wait_for,
     .take_report = gdn_metal_take_report,
 };

@@ -23,14 +23,26 @@
 _Static_assert(sizeof(void *) == 8 && sizeof(unsigned long) == 8,
                "NSUInteger, and int64_t in the kernels' params, have 64 bits");
 
-/* GDN_METAL_KERNELS(X), a list of X(name): gdn_metal_<name>. The build makes it from the `Kernels:` lines. */
-#include "gdn_metal_kernels.inc"
-
+/* The device kernels. GDN_METAL_<name> is gdn_metal_<name>() of the .metal files; metal/library.c has the names. */
 typedef enum gdn_metal_kernel {
-#define X(name) GDN_METAL_##name,
-    GDN_METAL_KERNELS(X)
-#undef X
-        GDN_METAL_KERNEL_COUNT
+    GDN_METAL_delta_4,
+    GDN_METAL_delta_4_channel,
+    GDN_METAL_delta_general,
+    GDN_METAL_delta_general_channel,
+    GDN_METAL_delta_general_tree,
+    GDN_METAL_delta_general_channel_tree,
+    GDN_METAL_delta_4_state16,
+    GDN_METAL_delta_4_channel_state16,
+    GDN_METAL_delta_general_state16,
+    GDN_METAL_delta_general_channel_state16,
+    GDN_METAL_conv_4,
+    GDN_METAL_conv_general,
+    GDN_METAL_conv_tree,
+    GDN_METAL_rows_clear,
+    GDN_METAL_rows_enter,
+    GDN_METAL_rows_write,
+    GDN_METAL_probe_arithmetic,
+    GDN_METAL_KERNEL_COUNT
 } gdn_metal_kernel;
 
 enum { GDN_METAL_RING = 16 };
@@ -119,10 +131,11 @@ void gdn_metal_bind_all(gdn_metal_dispatch *dispatch, const gdn_place *const *op
 gdn_gpu_device gdn_metal_gpu(void); /* for gpu/plan.h: the same for every device */
 
 /* ---- dispatch_<kernel>.c ---- */
-#define GDN_KERNEL(stem, number, title)                                                                                \
-    void gdn_metal_plan_##stem(const gdn_context *ctx, const void *problem, gdn_plan *plan);                           \
-    gdn_status gdn_metal_run_##stem(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream);
-#include "core/kernels.def"
-#undef GDN_KERNEL
+void gdn_metal_plan_gated_delta_net(const gdn_context *ctx, const void *problem, gdn_plan *plan);
+gdn_status gdn_metal_run_gated_delta_net(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream);
+void gdn_metal_plan_ssm_conv(const gdn_context *ctx, const void *problem, gdn_plan *plan);
+gdn_status gdn_metal_run_ssm_conv(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream);
+void gdn_metal_plan_set_rows(const gdn_context *ctx, const void *problem, gdn_plan *plan);
+gdn_status gdn_metal_run_set_rows(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream);
 
 #endif

@@ -6,17 +6,7 @@ typedef gdn_gated_delta_net_problem problem_t;
 /* 1 for a kernel of size 4: heads of 128 keys, without a tree and a read key. The general kernels run the others. */
 static int is_4(const problem_t *p) { return p->head_dim_k == 128 && !p->tree && !gdn_has_read_key(p); }
 
-/* 1 for `tiles`: many tokens per sequence on average. `rows` is for few. Sequences of a batch may differ, and only the
- * device can read the maps. Both take any length and give the same bits. */
-enum { FEW_TOKENS = 8 };
-
-static int in_tiles(const problem_t *p)
-{
-    return is_4(p) && !p->log.n_slots && !p->state_interval && (int64_t)p->n_tokens > FEW_TOKENS * (int64_t)p->n_seqs;
-}
-
 /* [gate per channel] */
-static const gdn_metal_kernel tiles[2] = { GDN_METAL_delta_tiles_4, GDN_METAL_delta_tiles_4_channel };
 static const gdn_metal_kernel trees[2] = { GDN_METAL_delta_general_tree, GDN_METAL_delta_general_channel_tree };
 /* [16-bit states][size 4][gate per channel] */
 static const gdn_metal_kernel rows[2][2][2] = {
@@ -30,14 +20,10 @@ void gdn_metal_plan_gated_delta_net(const gdn_context *ctx, const void *problem,
     (void)ctx;
     const problem_t *p = problem;
     const gdn_gpu_device gpu = gdn_metal_gpu();
-    const int channel = p->gate == GDN_GATE_CHANNEL, many = in_tiles(p), four = is_4(p),
-              state16 = p->state_interval > 0;
-    plan->form = many ? GDN_FORM_TILES : GDN_FORM_ROWS;
-    plan->variant = (int32_t)(many                  ? tiles[channel]
-                              : p->tree && !state16 ? trees[channel]
-                                                    : rows[state16][four][channel]);
-    gdn_gpu_plan_gated_delta_net(
-        &gpu, p, many ? GDN_METAL_TILES_THREADS / 8 * 2 : GDN_METAL_DELTA_THREADS / 8 * (four ? 4 : 2), plan);
+    const int channel = p->gate == GDN_GATE_CHANNEL, four = is_4(p), state16 = p->state_interval > 0;
+    plan->form = GDN_FORM_ROWS;
+    plan->variant = (int32_t)(p->tree && !state16 ? trees[channel] : rows[state16][four][channel]);
+    gdn_gpu_plan_gated_delta_net(&gpu, p, GDN_METAL_DELTA_THREADS / 8 * (four ? 4 : 2), plan);
 }
 
 gdn_status gdn_metal_run_gated_delta_net(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream)
@@ -59,8 +45,7 @@ gdn_status gdn_metal_run_gated_delta_net(void *device, const void *problem, cons
                                     .params = &params,
                                     .params_bytes = sizeof params,
                                     .groups = (uint64_t)plan->n_items,
-                                    .threads = plan->form == GDN_FORM_TILES ? GDN_METAL_TILES_THREADS
-                                                                            : GDN_METAL_DELTA_THREADS };
+                                    .threads = GDN_METAL_DELTA_THREADS };
     gdn_metal_bind_all(&dispatch, operands, sizeof operands / sizeof operands[0]);
     return gdn_metal_run(dev, &dispatch, 1, stream);
 }

@@ -87,13 +87,11 @@ GDN_INLINE bool find_log(constant gdn_gpu_gated_delta_net &p, thread const Delta
 GDN_INLINE int entry_of(int s, int slots, int slot) { return int(uint(s) * uint(slots) + uint(slot)); }
 
 // Fills the item. False if there is nothing to do: padding, no tokens and no commit, no value channels, or a bad map,
-// which is reported. The result is uniform for THREADS threads, except for simdgroups without value channels. If these
-// must reach barriers (`tiles` kernels), they get true with at.values 0.
-template <int C, int THREADS, bool STATE16>
+// which is reported. The result is uniform in a simdgroup.
+template <int C, bool STATE16>
 GDN_INLINE bool find_item(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, uint group, uint me,
                           bool tree, thread Item &at)
 {
-    const bool in_tiles = THREADS != GDN_METAL_DELTA_THREADS; // without a log
     const int block = int(group % uint(p.blocks)), row = int(group / uint(p.blocks));
     const bool ragged = (p.has & GDN_GPU_HAS_SEQ_START) != 0;
     at.s = row / p.n_heads_v;
@@ -116,7 +114,7 @@ GDN_INLINE bool find_item(constant gdn_gpu_gated_delta_net &p, thread const Delt
         return false;
     }
     at.position = position;
-    if (!in_tiles && !find_log<STATE16>(p, b, at)) return false;
+    if (!find_log<STATE16>(p, b, at)) return false;
     if (tree && at.src != GDN_GPU_SKIP) {
         if (at.T > 0 && at.row < 0) {
             report(b.bad, GDN_GPU_BAD_LOG_ROW);
@@ -126,11 +124,10 @@ GDN_INLINE bool find_item(constant gdn_gpu_gated_delta_net &p, thread const Delt
     }
     at.kappa = p.head_map ? at.h % p.n_heads_k : at.h / (p.n_heads_v / p.n_heads_k);
     at.l = int(me & 7u);
-    at.j = block * (THREADS / 8 * C) + int(me / 8u) * C;
+    at.j = block * (GDN_METAL_DELTA_THREADS / 8 * C) + int(me / 8u) * C;
     const int left = p.head_dim_v - at.j;
     at.values = left < 0 ? 0 : left < C ? left : C;
-    const bool work = at.T > 0 || (!in_tiles && at.commit >= 0);
-    return at.src != GDN_GPU_SKIP && work && (in_tiles || at.j / (4 * C) * (4 * C) < p.head_dim_v);
+    return at.src != GDN_GPU_SKIP && (at.T > 0 || at.commit >= 0) && at.j / (4 * C) * (4 * C) < p.head_dim_v;
 }
 
 // The offset of the sequence's first token.
@@ -173,19 +170,6 @@ GDN_INLINE int checkpoint_of(constant gdn_gpu_gated_delta_net &p, thread const D
     if (dst >= GDN_GPU_NONE && dst < p.entries_out) return dst;
     report(b.bad, GDN_GPU_BAD_STATE_CHECKPOINT);
     return GDN_GPU_NONE;
-}
-
-// The first token from t on whose state may be a snapshot or a checkpoint; T or more if there is none. With it a
-// prefill makes one comparison per token instead of calling snapshot_of() and checkpoint_of().
-GDN_INLINE int next_kept(constant gdn_gpu_gated_delta_net &p, thread const DeltaBuffers &b, thread const Item &at,
-                         int t)
-{
-    const int first = at.T - p.n_snapshots > t ? at.T - p.n_snapshots : t;
-    if (!p.checkpoint_interval) return first;
-    const int position = map_at(b.position, (p.has & GDN_GPU_HAS_POSITION) != 0, at.s, 0);
-    const int interval = p.checkpoint_interval;
-    const int more = interval - 1 - (position + t) % interval; // tokens before the one that completes a checkpoint
-    return more < first - t ? t + more : first;
 }
 
 // Elements i .. i + 3 of a row of q, k or g; those beyond the head are 0.

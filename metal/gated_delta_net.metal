@@ -12,12 +12,7 @@
 //   7 round, snapshot, checkpoint, log
 //
 // Only the general kernels support a read key, and load it at its use: the others lack the registers.
-//
-// Kernels: delta_4 delta_4_channel delta_general delta_general_channel delta_general_tree delta_general_channel_tree
-// Kernels: delta_4_state16 delta_4_channel_state16 delta_general_state16 delta_general_channel_state16
-// Kernels: delta_tiles_4 delta_tiles_4_channel
 #include "metal/gated_delta_net_log.h"
-#include "metal/gated_delta_net_tiles.h"
 
 // One step of four partial sums. Sums of keys that do not exist are left unchanged: fma(0, 0, -0) would be +0.
 template <bool GENERAL> GDN_INLINE float4 sum_step(float4 x, float4 y, float4 sum, int i, int n_keys)
@@ -224,7 +219,7 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
 {
     const bool tree = TREE && (!STATE16 || (p.has & GDN_GPU_TREE));
     Item w;
-    if (!find_item<C, GDN_METAL_DELTA_THREADS, STATE16>(p, b, group, me, tree, w)) return; // the whole simdgroup
+    if (!find_item<C, STATE16>(p, b, group, me, tree, w)) return; // the whole simdgroup
     const int n_keys = p.head_dim_k, mine = value_of_lane<C>(w.l);
     const ushort eight = ushort(me & 24u); // the first of the eight lanes
     device const uchar *q_at = b.q + token_at(p.q, w, w.kappa);
@@ -342,10 +337,10 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
     }
 }
 
-// ---- Kernels: gdn_metal_delta_<size>[_channel][_what], and gdn_metal_delta_tiles_4[_channel] for many tokens.
+// ---- Kernels: gdn_metal_delta_<size>[_channel][_what].
 //   size   4: heads of 128 keys (NB = 4 blocks). general: any head.
 //   what   channel: a gate per key channel. tree: the tokens may be a tree. state16: 16-bit states.
-// All but tiles take a log; an operand that a call does not have is bound to any buffer.
+// All take a log; an operand that a call does not have is bound to any buffer.
 #define GDN_DELTA_OPERANDS                                                                                             \
     constant gdn_gpu_gated_delta_net &p [[buffer(0)]], device const uchar *q [[buffer(1)]],                            \
         device const uchar *k [[buffer(2)]], device const uchar *v [[buffer(3)]], device const uchar *g [[buffer(4)]], \
@@ -368,29 +363,20 @@ GDN_INLINE void gated_delta_net(constant gdn_gpu_gated_delta_net &p, thread cons
                              commit,    parent,    bad,                                                                \
                              read_key };
 #define GDN_DELTA(name, ...)                                                                                           \
-    GDN_KERNEL(gdn_metal_delta_##name, GDN_DELTA_OPERANDS)                                                             \
+    GDN_KERNEL(name, GDN_DELTA_OPERANDS)                                                                               \
     {                                                                                                                  \
         GDN_DELTA_BUFFERS                                                                                              \
         gated_delta_net<__VA_ARGS__>(p, b, group.x, me);                                                               \
     }
-#define GDN_DELTA_TILES(name, CHANNEL)                                                                                 \
-    GDN_KERNEL(gdn_metal_delta_tiles_##name, GDN_DELTA_OPERANDS)                                                       \
-    {                                                                                                                  \
-        GDN_THREADGROUP(Tile<CHANNEL>, tiles, 2);                                                                      \
-        GDN_DELTA_BUFFERS                                                                                              \
-        gated_delta_net_tiles<CHANNEL>(p, b, group.x, me, tiles);                                                      \
-    }
 
 //        name, NB, C, CHANNEL, GENERAL, TREE, STATE16
-GDN_DELTA(4, 4, 4, false, false, false, false)
-GDN_DELTA(4_channel, 4, 4, true, false, false, false)
-GDN_DELTA(general, 8, 2, false, true, false, false)
-GDN_DELTA(general_channel, 8, 2, true, true, false, false)
-GDN_DELTA(general_tree, 8, 2, false, true, true, false)
-GDN_DELTA(general_channel_tree, 8, 2, true, true, true, false)
-GDN_DELTA(4_state16, 4, 4, false, false, false, true)
-GDN_DELTA(4_channel_state16, 4, 4, true, false, false, true)
-GDN_DELTA(general_state16, 8, 2, false, true, true, true)
-GDN_DELTA(general_channel_state16, 8, 2, true, true, true, true)
-GDN_DELTA_TILES(4, false)
-GDN_DELTA_TILES(4_channel, true)
+GDN_DELTA(gdn_metal_delta_4, 4, 4, false, false, false, false)
+GDN_DELTA(gdn_metal_delta_4_channel, 4, 4, true, false, false, false)
+GDN_DELTA(gdn_metal_delta_general, 8, 2, false, true, false, false)
+GDN_DELTA(gdn_metal_delta_general_channel, 8, 2, true, true, false, false)
+GDN_DELTA(gdn_metal_delta_general_tree, 8, 2, false, true, true, false)
+GDN_DELTA(gdn_metal_delta_general_channel_tree, 8, 2, true, true, true, false)
+GDN_DELTA(gdn_metal_delta_4_state16, 4, 4, false, false, false, true)
+GDN_DELTA(gdn_metal_delta_4_channel_state16, 4, 4, true, false, false, true)
+GDN_DELTA(gdn_metal_delta_general_state16, 8, 2, false, true, true, true)
+GDN_DELTA(gdn_metal_delta_general_channel_state16, 8, 2, true, true, true, true)

@@ -4,8 +4,7 @@
 //
 // Only what is written as fma is fused: contraction is off, and the host requests safe math, because compilers
 // otherwise reorder and approximate. There is no simd_sum, whose order is undefined, and no min or max, which treat NaN
-// differently. A kernel's last two arguments identify the thread: GDN_THREAD. Threadgroup memory is declared in a
-// kernel, once at most: GDN_THREADGROUP(type, name, elements).
+// differently. A kernel's last two arguments identify the thread: GDN_THREAD.
 #ifndef GDN_METAL_LANGUAGE_H
 #define GDN_METAL_LANGUAGE_H
 
@@ -14,8 +13,7 @@
 using namespace metal;
 #pragma METAL fp math_mode(safe)
 #pragma METAL fp contract(off)
-#define GDN_KERNEL(name, ...)          kernel void name(__VA_ARGS__)
-#define GDN_THREADGROUP(type, name, n) threadgroup type name[n]
+#define GDN_KERNEL(name, ...) kernel void name(__VA_ARGS__)
 #elif !defined(GDN_KERNEL)
 #error "kernels are compiled by Metal's compiler, or with GDN_KERNEL and the language included before"
 #endif

@@ -1,7 +1,5 @@
 // Runs the device's arithmetic (fma, +, * and a few others) on hard operands. The host compares the results with its
 // own bits (gpu/probe.c).
-//
-// Kernels: probe_arithmetic
 #include "metal/kernel.h"
 
 GDN_KERNEL(gdn_metal_probe_arithmetic, constant gdn_gpu_probe &p [[buffer(0)]],

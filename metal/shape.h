@@ -4,8 +4,6 @@
 
 /* Threads of a threadgroup of gated_delta_net: two simdgroups, each with its own value channels of one head. */
 #define GDN_METAL_DELTA_THREADS 64
-/* The same for the `tiles` kernels, whose four simdgroups share tiles of tokens. */
-#define GDN_METAL_TILES_THREADS 128
 #define GDN_METAL_CONV_THREADS  64
 #define GDN_METAL_ROWS_THREADS  64
 #define GDN_METAL_ROWS_PIECE    1024 /* columns of a threadgroup, a multiple of 32 */

@@ -11,10 +11,9 @@ else()
   set(gdn_metal_folder "${PROJECT_BINARY_DIR}/metal")
   file(MAKE_DIRECTORY "${gdn_metal_folder}")
   # In their order in the one source.
-  list(TRANSFORM GDN_KERNELS REPLACE "(.+)" "metal/\\1.metal" OUTPUT_VARIABLE gdn_metal_kernel_sources)
   set(gdn_metal_sources metal/language.h gpu/params.h metal/shape.h numerics/arithmetic.h numerics/elementary.h
     numerics/prepare.h gpu/convert16.h metal/kernel.h metal/gated_delta_net.h metal/gated_delta_net_log.h
-    metal/gated_delta_net_tiles.h metal/probe.metal ${gdn_metal_kernel_sources})
+    metal/probe.metal metal/gated_delta_net.metal metal/ssm_conv.metal metal/set_rows.metal)
   list(TRANSFORM gdn_metal_sources PREPEND "${PROJECT_SOURCE_DIR}/" OUTPUT_VARIABLE gdn_metal_source_files)
   list(JOIN gdn_metal_sources ":" gdn_metal_source_list)
   add_custom_command(
@@ -24,13 +23,12 @@ else()
             -P "${PROJECT_SOURCE_DIR}/metal/embed.cmake"
     DEPENDS ${gdn_metal_source_files} "${PROJECT_SOURCE_DIR}/metal/embed.cmake"
     COMMENT "Metal kernels as one source" VERBATIM)
-  set(gdn_metal_kernel_files ${gdn_metal_source_files})
-  list(FILTER gdn_metal_kernel_files INCLUDE REGEX "\\.metal$")
-  gdn_list_kernels(metal ${gdn_metal_kernel_files})
-  gdn_kernel_sources(gdn_objects metal/dispatch_)
   target_sources(gdn_objects PRIVATE
     metal/backend.c
     metal/device.c
+    metal/dispatch_gated_delta_net.c
+    metal/dispatch_set_rows.c
+    metal/dispatch_ssm_conv.c
     metal/library.c
     metal/loader.c
     metal/memory.c
@@ -41,7 +39,7 @@ else()
     target_sources(gdn_objects PRIVATE metal/frameworks.c)
   endif()
   set_source_files_properties(metal/library.c PROPERTIES OBJECT_DEPENDS "${gdn_metal_folder}/gdn_metal_source.inc")
-  target_include_directories(gdn_build_options INTERFACE "${gdn_metal_folder}")
+  target_include_directories(gdn_objects PRIVATE "${gdn_metal_folder}")
   target_compile_definitions(gdn_build_options INTERFACE GDN_HAVE_METAL=1)
   find_package(Threads REQUIRED)
   list(APPEND GDN_PRIVATE_LIBRARIES Threads::Threads ${CMAKE_DL_LIBS})

@@ -1,8 +1,8 @@
 /* The binary32 operations of scalar code that defines bits, at both levels of the contract
  * (docs/reference/numerics.md). By default a file that includes this computes at GDN_EXACT: the operations are C's own
- * operators and fmaf. With GDN_FLUSH defined it computes at GDN_EXACT_FTZ: a subnormal operand counts as the zero of
- * its sign, and a tiny result is the zero of its sign, whatever the processor's mode. Conversions between types are not
- * arithmetic, and keep subnormals at both levels. */
+ * operators and fmaf. With GDN_FLUSH defined it computes at GDN_EXACT_FTZ. A subnormal operand then counts as the zero
+ * of its sign, and a tiny result is the zero of its sign, in any mode of the processor. Conversions between types are
+ * not arithmetic, and keep subnormals at both levels. */
 #ifndef GDN_NUMERICS_ARITHMETIC_H
 #define GDN_NUMERICS_ARITHMETIC_H
 

@@ -47,12 +47,9 @@ static void plan_reference(const gdn_context *ctx, gdn_kernel kernel, const void
 {
     (void)ctx;
     switch (kernel) {
-#define GDN_KERNEL(stem, number, title)                                                                                \
-    case GDN_KERNEL_##stem:                                                                                            \
-        plan->n_items = gdn_ref_##stem##_items(problem);                                                               \
-        break;
-#include "core/kernels.def"
-#undef GDN_KERNEL
+    case GDN_KERNEL_gated_delta_net: plan->n_items = gdn_ref_gated_delta_net_items(problem); break;
+    case GDN_KERNEL_ssm_conv: plan->n_items = gdn_ref_ssm_conv_items(problem); break;
+    case GDN_KERNEL_set_rows: plan->n_items = gdn_ref_set_rows_items(problem); break;
     }
 }
 
@@ -67,12 +64,11 @@ static void describe_plan(const gdn_context *ctx, gdn_kernel kernel, const void 
 static void run_item(gdn_kernel kernel, const void *problem, int64_t item, int flushes)
 {
     switch (kernel) {
-#define GDN_KERNEL(stem, number, title)                                                                                \
-    case GDN_KERNEL_##stem:                                                                                            \
-        (flushes ? gdn_ref_##stem##_flush : gdn_ref_##stem)(problem, item);                                            \
+    case GDN_KERNEL_gated_delta_net:
+        (flushes ? gdn_ref_gated_delta_net_flush : gdn_ref_gated_delta_net)(problem, item);
         break;
-#include "core/kernels.def"
-#undef GDN_KERNEL
+    case GDN_KERNEL_ssm_conv: (flushes ? gdn_ref_ssm_conv_flush : gdn_ref_ssm_conv)(problem, item); break;
+    case GDN_KERNEL_set_rows: (flushes ? gdn_ref_set_rows_flush : gdn_ref_set_rows)(problem, item); break;
     }
 }
 

@@ -14,6 +14,9 @@
         return GDN_CHOOSE(stem##_items, level)(p);                                                                     \
     }                                                                                                                  \
     void gdn_ref_##stem##level(const gdn_##stem##_problem *p, int64_t item) { GDN_CHOOSE(stem, level)(p, item); }
-#define GDN_KERNEL(stem, number, title) GDN_AT_LEVEL(stem, ) GDN_AT_LEVEL(stem, _flush)
-#include "core/kernels.def"
-#undef GDN_KERNEL
+GDN_AT_LEVEL(gated_delta_net, )
+GDN_AT_LEVEL(gated_delta_net, _flush)
+GDN_AT_LEVEL(ssm_conv, )
+GDN_AT_LEVEL(ssm_conv, _flush)
+GDN_AT_LEVEL(set_rows, )
+GDN_AT_LEVEL(set_rows, _flush)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What a new user does, on a machine that has nothing: a minimal Debian 12 with git and certificates only, a clone of this commit,
-# then the README's commands, in its order: scripts/demo.sh, scripts/test.sh, and scripts/demo.sh again. As root, on Debian:
+# What a new user does, on a machine that has nothing: a minimal Debian 12 with git and certificates only, and a clone of this commit.
+# It runs the README's commands, in its order: scripts/demo.sh, scripts/test.sh, and scripts/demo.sh again. As root, on Debian:
 #
 #   bare.sh [--busy N] [ARGUMENT...]    run it before a release
 #

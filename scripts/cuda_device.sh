@@ -3,12 +3,12 @@
 #
 #   cuda_device.sh [--quick] [--build FOLDER] [--out FOLDER]
 #
-#   1  build with nvcc for the device that is there          (FOLDER, default build-cuda)
-#   2  gdn check --backend cuda: the whole suite, bit for bit against the reference
-#   3  compute-sanitizer: memcheck, racecheck, initcheck, synccheck over a part of the check
-#   4  gdn bench --backend cuda, beside the device's own copies
-#   5  scripts/cuda_report.py: registers, spills, occupancy, loads in flight, held to scripts/cuda_limits.txt
-#   6  ncu: registers, instructions, cycles and sectors of a decode and of prefills
+#   1. build with nvcc for the device that is there          (FOLDER, default build-cuda)
+#   2. gdn check --backend cuda: the whole suite, bit for bit against the reference
+#   3. compute-sanitizer: memcheck, racecheck, initcheck, synccheck over a part of the check
+#   4. gdn bench --backend cuda, beside the device's own copies
+#   5. scripts/cuda_resources.py: registers and spills, compared with its limits
+#   6. ncu: registers, instructions, cycles and sectors of a decode and of prefills
 #
 # --quick: a part of 2 and 4. Results: docs/benchmarks/cuda-<device>.md and .json, with device, driver and date. Every
 # step runs even where one before it failed; the exit status is 0 where all passed. 3 and 6 say NOT RUN where their tool is
@@ -62,7 +62,7 @@ else
 fi
 # shellcheck disable=SC2086
 step bench env GDN_PROGRESS=off "$gdn" bench --backend cuda $quick --rotate-mib "$rotate" --json "$out/$name.json"
-step report python3 scripts/cuda_report.py --arch "$arch" --out "$logs/report"
+step resources python3 scripts/cuda_resources.py "$build/cuda/gdn_cuda.ptxas"
 # Of each row the first launch. Self-test vectors would be launches of the same kernels before it.
 count() {
     for row in decode/seqs:8 prefill512/seqs:1 prefill512/seqs:8; do

@@ -39,8 +39,8 @@ out=build/demo
 mkdir -p "$out"
 run() { build/bin/gdn run -m "$model" "$@"; }
 
-# The likeliest token each time goes round in circles with a model this small, so tokens are drawn; with a seed, so that the text
-# is the same everywhere. -e --stop '\n15' ends it before the verse of that number.
+# A model this small loops if it always takes the likeliest token, so tokens are drawn. The seed makes the text the same
+# everywhere. -e --stop '\n15' ends it before the verse of that number.
 king="And the king said unto his servants,"
 drawn() { run --temp 0.6 --top-p 0.9 --min-p 0.02 --repeat-penalty 1.1 -e "$@"; }
 

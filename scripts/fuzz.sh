@@ -1,7 +1,7 @@
 #!/bin/sh
-# fuzz.sh [SECONDS]: build the fuzz targets with clang's libFuzzer, run all their seeds, then search until SECONDS (10) are over
-# for each, or not at all where SECONDS is 0; a search that is to find something takes hours. What fails is written to
-# build-fuzz/findings/ and makes the script fail.
+# fuzz.sh [SECONDS]: build the fuzz targets with clang's libFuzzer, run all their seeds, then search each for SECONDS (10).
+# With 0 there is no search; a search that finds something takes hours. What fails is written to build-fuzz/findings/ and
+# makes the script fail.
 # An input that takes 300 s is a hang: they take milliseconds, also where other programs keep the machine busy.
 # A finding becomes a seed: append its bytes to tests/fuzz/TARGET.seeds, in hexadecimal on a line.
 set -eu

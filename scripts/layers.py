@@ -43,7 +43,6 @@ BACKENDS = ("cpu", "cuda", "vulkan", "metal")
 SHARED = ("include", "numerics", "simd", "threads")
 ONLY = {"runtime": (*SHARED, "runtime"), "check": (*SHARED, "tools/cli"), "bench": (*SHARED, "tools/cli"),
         "tools": (*SHARED, "runtime", "bench", "check", "tools")}
-REGISTRY = "core/kernels.def"  # a list, which everybody reads
 SOURCE = re.compile(r"\.(c|h|def|cu|cuh|comp|glsl|metal|m|cpp)$")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"', re.M)
 
@@ -54,7 +53,7 @@ def folder_of(path):
 
 
 def read_includes():
-    """{file: the files that it includes}, without the registry."""
+    """{file: the files that it includes}."""
     names = {name for name in tracked(ROOT) if SOURCE.search(name) and folder_of(name)}
     found = {}
     for name in names:
@@ -64,7 +63,7 @@ def read_includes():
             parts = []
             for part in here.split("/"):
                 parts = parts[:-1] if part == ".." else [*parts, part]
-            found[name] |= set([p for p in ("/".join(parts), wanted, "include/" + wanted) if p in names][:1]) - {REGISTRY}
+            found[name] |= set([p for p in ("/".join(parts), wanted, "include/" + wanted) if p in names][:1])
     return found
 
 

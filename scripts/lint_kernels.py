@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""Hold the tree against core/kernels.def and against the rules that a reader relies on.
+"""Check that each kernel has its files, and the rules that a reader relies on.
 
-    lint_kernels.py                check; exit status 1 where something is wrong
-    lint_kernels.py --write-index  write docs/reference/kernels/README.md from the registry
-    lint_kernels.py --root DIR     another tree
+    lint_kernels.py             check; exit status 1 where something is wrong
+    lint_kernels.py --root DIR  another tree
 
 Rules
-  kernel    every kernel has its public functions, validation, reference, CPU versions, plan for GPUs, check, bench and page
-  index     docs/reference/kernels/README.md is what the registry says
+  kernel    every kernel of core/problem.h is in the build's list and has its public functions, validation, reference, CPU versions, plan for GPUs, check, bench and page
+  index     docs/reference/kernels/README.md links to the page, reference, check and bench of every kernel
   listed    every C source stands in a CMake source list, so that none is forgotten
   length    no source has more than 600 lines
   ascii     C sources are ASCII
@@ -24,7 +23,8 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-REGISTRY = "core/kernels.def"
+NUMBERS = "core/problem.h"  # enum gdn_kernel
+BUILD = "core/sources.cmake"  # set(GDN_KERNELS ...)
 INDEX = "docs/reference/kernels/README.md"
 ISAS = ("avx2", "avx512", "neon")
 BACKENDS = {"cuda": "cuda/{}.cu", "vulkan": "vulkan/{}.comp", "metal": "metal/{}.metal"}
@@ -42,9 +42,9 @@ NEGATED = re.compile(r"(?:^|[=(,?:{;&|*/+<>]|return)\s*-\s*fmaf?\s*\(")
 
 
 def kernels(root):
-    """[(stem, number, title)] of the registry."""
-    text = re.sub(r"/\*.*?\*/", "", (root / REGISTRY).read_text(), flags=re.S)
-    return re.findall(r'^GDN_KERNEL\((\w+),\s*(\d+),\s*"([^"]*)"\)', text, flags=re.M)
+    """The kernels' names in the order of their numbers."""
+    enum = re.search(r"typedef enum gdn_kernel \{(.*?)\}", (root / NUMBERS).read_text(), flags=re.S)
+    return re.findall(r"^\s*GDN_KERNEL_(\w+),", enum.group(1), flags=re.M) if enum else []
 
 
 def tracked(root):
@@ -66,10 +66,12 @@ def tracked(root):
 def check_kernels(root):
     found = kernels(root)
     if not found:
-        yield f"{REGISTRY}: no kernels"
-    if [int(number) for _, number, _ in found] != list(range(len(found))):
-        yield f"{REGISTRY}: the numbers are not 0, 1, 2, ..."
-    for stem, _, _ in found:
+        yield f"{NUMBERS}: no kernels"
+    if f"set(GDN_KERNELS {' '.join(found)})" not in (root / BUILD).read_text():
+        yield f"{BUILD}: GDN_KERNELS is not {' '.join(found)}, as in {NUMBERS}"
+    if f"GDN_KERNEL_COUNT = {len(found)} " not in (root / NUMBERS).read_text():
+        yield f"{NUMBERS}: GDN_KERNEL_COUNT is not {len(found)}"
+    for stem in found:
         path = root / f"include/gdn/{stem}.h"
         header = path.read_text() if path.is_file() else ""
         for text in (f"gdn_{stem}(", f"gdn_{stem}_query(", f"}} gdn_{stem}_args;"):
@@ -86,35 +88,24 @@ def check_kernels(root):
             yield f"{stem}: cpu/{stem}.inc.h, or {stem}_<part>.inc.h, is missing"
 
 
-def index_text(root):
-    lines = ["# Kernels", "", "Made from core/kernels.def by `scripts/lint_kernels.py --write-index`.", "",
-             "| kernel | what it is | reference | check | bench |", "|---|---|---|---|---|"]
-    for stem, _, title in kernels(root):
-        lines.append(f"| [{stem}]({stem}.md) | {title} | [{stem}.c](../../../reference/{stem}.c) "
-                     f"| [{stem}.c](../../../check/{stem}.c) | [{stem}.c](../../../bench/{stem}.c) |")
-    return "\n".join(lines) + "\n"
-
-
 def check_index(root):
-    path = root / INDEX
-    if not path.is_file() or path.read_text() != index_text(root):
-        yield f"{INDEX} is not what {REGISTRY} says: run scripts/lint_kernels.py --write-index"
+    text = (root / INDEX).read_text() if (root / INDEX).is_file() else ""
+    for stem in kernels(root):
+        for link in (f"{stem}.md", *(f"../../../{folder}/{stem}.c" for folder in ("reference", "check", "bench"))):
+            if f"({link})" not in text:
+                yield f"{INDEX} has no link to {link}"
 
 
 def check_listed(root, names):
-    """Lists name a source as it is, all kernels' by gdn_kernel_sources() or with ${stem}, all instruction sets' by
-    gdn_isa_sources()."""
+    """Lists name a source as it is, or the sources of all instruction sets by gdn_isa_sources()."""
     lists = "\n".join((root / n).read_text() for n in names if n.endswith(("CMakeLists.txt", ".cmake")))
     words = set(re.findall(r"[\w.]+", lists))
-    stems = [stem for stem, _, _ in kernels(root)]
+    shared = {f"{stem}.c" for stem in kernels(root)}  # several folders have a file of this name
     for name in names:
         folder, base = name.rpartition("/")[::2]
-        if not base.endswith(".c") or not re.match(r"(core|reference|cpu|gpu|simd|threads|backends|tools|check|bench|tests|runtime)(/|$)", folder):
+        if not base.endswith(".c") or not re.match(r"(core|reference|cpu|gpu|cuda|vulkan|metal|simd|threads|backends|tools|check|bench|tests|runtime)(/|$)", folder):
             continue
-        if base in words:
-            continue
-        prefix = re.sub(rf"({'|'.join(stems)})\.c$", "", name)
-        if prefix != name and (re.search(rf"gdn_kernel_sources\(\w+ {prefix}\)", lists) or prefix + "${stem}.c" in lists):
+        if base in words if base not in shared else re.search(rf"[\s/]{name}\b", lists):
             continue
         without_isa = re.sub(rf"_({'|'.join(ISAS)})\.c$", "", name)
         ways = "|".join(re.escape(without_isa[at:]) for at in range(len(without_isa)) if without_isa[at - 1] == "/" or not at)
@@ -158,12 +149,8 @@ def lint(root):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--root", type=pathlib.Path, default=ROOT)
-    parser.add_argument("--write-index", action="store_true")
     args = parser.parse_args()
     root = args.root.resolve()
-    if args.write_index:
-        (root / INDEX).write_text(index_text(root))
-        return 0
     problems = lint(root)
     print("\n".join([*problems, f"lint: {len(kernels(root))} kernels, {len(tracked(root))} files, {len(problems)} problems"]))
     return bool(problems)

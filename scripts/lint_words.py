@@ -14,8 +14,10 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MOST = 30
-SOURCES = ("include", "check", "cuda", "gpu", "metal", "runtime", "threads", "tools",  # folders
+SOURCES = ("include", "backends", "bench", "check", "core", "cpu", "cuda", "examples", "gpu", "integrations", "metal", "numerics",  # folders
+           "reference", "runtime", "scripts", "simd", "threads", "tools", "vulkan",
            *(f"tests/{folder}" for folder in ("device", "emulator", "fuzz", "golden", "packaging", "runtime", "unit")))
+SUFFIXES = (".c", ".h", ".cpp", ".cu", ".cuh", ".metal", ".comp", ".glsl", ".py", ".sh")
 BANNED = (  # what, as a regular expression; what to write instead
     (r"columns? of the (?:log|history)", "log entry; conv state entry"),
     (r"value columns?", "value channel"),
@@ -34,8 +36,12 @@ ALLOWED = {  # (file, text of the hit): reason
 }
 
 
-def comments(text):
-    """(line before it, text) of each comment of a C source."""
+def comments(text, script):
+    """(line before it, text) of each comment of a C source, or of a script."""
+    for match in re.finditer(r"(?:^[ \t]*#(?!!).*\n?)+", text, flags=re.M) if script else ():
+        yield text.count("\n", 0, match.start()), re.sub(r"^[ \t]*# ?", "", match.group(), flags=re.M)
+    if script:
+        return
     for match in re.finditer(r"/\*.*?\*/|//[^\n]*", text, flags=re.S):
         yield text.count("\n", 0, match.start()), re.sub(r"^ ?\*", "", match.group().strip("/").strip("*"), flags=re.M)
 
@@ -78,11 +84,11 @@ def main():
     given = given.parse_args()
     paths = given.files or [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
     for folder in SOURCES if given.comments else ():
-        paths += sorted(p for p in (ROOT / folder).rglob("*") if p.suffix in (".c", ".h", ".cu", ".cuh", ".metal"))
+        paths += sorted(p for p in (ROOT / folder).rglob("*") if p.suffix in SUFFIXES)
     found = []
     for path in map(pathlib.Path.resolve, paths):
         text = path.read_text(encoding="utf-8")
-        for above, part in comments(text) if path.suffix != ".md" else [(0, text)]:
+        for above, part in comments(text, path.suffix in (".py", ".sh")) if path.suffix != ".md" else [(0, text)]:
             found += look(path.relative_to(ROOT).as_posix(), above, part)
     print("\n".join([*found, f"words: {len(paths)} files, {len(found)} problems"]))
     return 1 if found else 0

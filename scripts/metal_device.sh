@@ -3,11 +3,11 @@
 #
 #   metal_device.sh [--quick] [--build FOLDER] [--out FOLDER]
 #
-#   1  build                                                 (FOLDER, default build-metal)
-#   2  the kernels' one source through Xcode's Metal compiler, where that is installed, with all warnings
-#   3  gdn check --backend metal: the whole suite, bit for bit against the reference
-#   4  the same, a part of it, under Metal's API and shader validation
-#   5  gdn bench --backend metal
+#   1. build                                                 (FOLDER, default build-metal)
+#   2. the kernels' one source through Xcode's Metal compiler, where that is installed, with all warnings
+#   3. gdn check --backend metal: the whole suite, bit for bit against the reference
+#   4. the same, a part of it, under Metal's API and shader validation
+#   5. gdn bench --backend metal
 #
 # --quick: a part of 3 and 5. Results: docs/benchmarks/metal-<device>.md and .json, with device, system and date. Every
 # step runs even where one before it failed; the exit status is 0 where all passed. Refuses an emulated device.

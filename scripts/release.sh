@@ -9,8 +9,8 @@
 #
 # First it runs scripts/test.sh --full and scripts/bare.sh. $GDN_PACKAGE_CONTACT is the maintainer of the packages, NAME <ADDRESS>.
 # Artefacts: the source archive, four Debian packages, the Python source distribution and the wheel, with a manylinux tag by
-# auditwheel. Each is tried: the archive is built and checked, the packages are installed in a minimal Debian (debootstrap) and
-# compile a program, the wheel and the source distribution are each installed in a new virtual environment. What is committed
+# auditwheel. Each is tried: the archive is built and checked. The packages are installed in a minimal Debian (debootstrap) and
+# compile a program. The wheel and the source distribution are each installed in a new virtual environment. What is committed
 # counts. The last line is the list of artefacts; the exit status is 0 only where every one works.
 set -eu
 cd "$(dirname "$0")/.."

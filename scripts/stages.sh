@@ -1,6 +1,6 @@
 #!/bin/sh
 # One stage of scripts/test.sh, by itself: sh scripts/stages.sh NAME. What each is: test.sh --list.
-# GDN_TEST_FULL is not empty: with its longer parts. What a stage writes to $GDN_STAGE_NOTE stands beside its result.
+# GDN_TEST_FULL is not empty: with its longer parts. What a stage writes to $GDN_STAGE_NOTE is printed beside its result.
 set -eu
 cd "$(dirname "$0")/.."
 case ${1:---help} in --help | -h) sed -n '2,/^set /s/^# \{0,1\}//p' scripts/stages.sh | sed '$d'; exit 0 ;; esac
@@ -9,9 +9,9 @@ GDN_TEST_FULL=${GDN_TEST_FULL:-}
 mkdir -p build-test
 GDN_STAGE_NOTE=${GDN_STAGE_NOTE:-$PWD/build-test/note}
 export GDN_STAGE_NOTE CMAKE_GENERATOR="${CMAKE_GENERATOR:-Ninja}" CTEST_OUTPUT_ON_FAILURE=1 DEBIAN_FRONTEND=noninteractive
-# What the packages have in them is compiled for build-test/ with the same flags (GDN_HARDENED). ccache, where scripts/deps.sh could
-# install it and nobody has set a launcher, does that once; its folder is empty in a clone, so that a first run has compiled
-# everything itself. Paths are relative, so that build folders share.
+# What the packages have in them is compiled for build-test/ with the same flags (GDN_HARDENED). ccache does that once, if
+# scripts/deps.sh could install it and no launcher is set. Its folder is empty in a clone, so a first run compiles everything.
+# Paths are relative, so that build folders share.
 if [ -z "${CMAKE_C_COMPILER_LAUNCHER+set}${CMAKE_CXX_COMPILER_LAUNCHER+set}" ] && command -v ccache >/dev/null 2>&1; then
     export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache
     export CCACHE_DIR="${CCACHE_DIR:-$PWD/build-test/ccache}" CCACHE_BASEDIR="${CCACHE_BASEDIR:-$PWD}"
@@ -196,13 +196,12 @@ python_torch() {
 
 stage_package() {
     [ -n "$GDN_TEST_FULL" ] || { build package; packages_of "CUDA is left out"; return; }
-    # Where there is nvcc, its code for one architecture is looked at, and is what the packages have; a release has them all. The
-    # gate on it is here and not in stage cuda, which needs no nvcc, so that the kernels are compiled once: of the CUDA image
-    # that is most of this stage's time, and another architecture would take as long again.
-    build package -DGDN_CUDA=AUTO -DGDN_CUDA_ARCHITECTURES=90 -DGDN_CUDA_KEEP=ON
+    # Where there is nvcc, the packages have its code for one architecture; a release has them all. Each architecture takes
+    # minutes. Registers and spills are compared here and not in stage cuda, which needs no nvcc.
+    build package -DGDN_CUDA=AUTO -DGDN_CUDA_ARCHITECTURES=90
     kernels="no nvcc here, so nothing was compiled for a device"
     if command -v nvcc >/dev/null 2>&1 || [ -x /usr/local/cuda/bin/nvcc ]; then
-        capture python3 scripts/cuda_report.py --built build-package/cuda --out build-package/cuda-report
+        capture python3 scripts/cuda_resources.py build-package/cuda/gdn_cuda.ptxas
         kernels=$(cat "$GDN_STAGE_NOTE")
     fi
     packages_of "$kernels"

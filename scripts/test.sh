@@ -23,7 +23,7 @@ state=$PWD/build-test/logs
 stages() {
     cat <<'STAGES'
 deps        -    install what is missing
-lint        -    the tree against the registry of kernels; layers, format, words
+lint        -    the parts of each kernel; layers, format, words
 build       -    the Release build in build-test/, with all tests
 fuzz        -    the seed corpus of every fuzz target under both sanitizers; --full: and a search of 10 s each
 unit        -    the tool, the public interface, errors; those of vulkan, cuda and metal are in their stages
@@ -38,7 +38,7 @@ elementary  full the elementary functions over all 2^32 floats
 tsan        -    the team of threads, the check with many threads, and API tests with threads, under ThreadSanitizer
 openmp      -    a build with threads of OpenMP: gdn check, API tests with threads
 cuda        -    the CUDA kernels on an emulator: gdn check, contexts, graphs, faults
-package     -    the Debian packages and the archive; --full and nvcc: the machine code of CUDA kernels, held to its limits
+package     -    the Debian packages and the archive; --full and nvcc: registers and spills of CUDA kernels
 metal       -    the Metal kernels on the emulator, behind a fake Metal: gdn check, its objects, faults
 runtime     -    the runtime: models against goldens, streams in many ways, random operations, text, saves
 consumers   -    the installed library in other projects: CMake, pkg-config, C++; --full: configuring where something is missing

@@ -3,16 +3,17 @@
 #
 #   vulkan_device.sh [--quick] [--software] [--build FOLDER] [--out FOLDER]
 #
-#   1  build                                                 (FOLDER, default build-vulkan)
-#   2  gdn check --backend vulkan: the whole suite, bit for bit against the reference, on every exact implementation
-#   3  the same at the level exact_ftz, where the device has it
-#   4  a part of it under the validation layer with synchronization validation, where that is installed
-#   5  gdn bench --backend vulkan
+#   1. build                                                 (FOLDER, default build-vulkan)
+#   2. gdn check --backend vulkan: the whole suite, bit for bit against the reference, on every exact implementation
+#   3. the same at the level exact_ftz, where the device has it
+#   4. a part of it under the validation layer with synchronization validation, where that is installed
+#   5. gdn bench --backend vulkan
 #
 # Of several devices it takes the first one of `gdn info`, which is a GPU where there is one. --quick: a part of 2, 3 and 5.
-# --software: also on a driver that computes on the CPU, which it refuses otherwise, to try the script. Results:
-# docs/benchmarks/vulkan-<device>.md and .json, with device, driver and date. Every step runs even where one before it failed; the
-# exit status is 0 where all passed.
+#
+# --software, to try the script: also on a driver that computes on the CPU, which it refuses otherwise.
+# Results are in docs/benchmarks/vulkan-<device>.md and .json, with device, driver and date. Every step runs even where one before
+# it failed; the exit status is 0 where all passed.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/lib.sh

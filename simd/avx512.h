@@ -23,8 +23,9 @@
  * - v_sums: lane i is v_sum(x[i]), of GDN_VL vectors at once
  * - v_hmax: the largest lane; NaN lanes count as -inf; meant for values without -0
  * - v_transpose: r[i] lane j <-> r[j] lane i
- * - v_load4(p, r): VL groups of 4 floats: r[j] gets float j of group i in lane i; v_load4_f16, v_load4_bf16: of 4
- *   elements of 16 bits; v_load4_bf16_half(p, h, r): half h of 2 GDN_VL groups, the half of v_load_bf16_half()
+ * - v_load4(p, r): VL groups of 4 floats: r[j] gets float j of group i in lane i
+ * - v_load4_f16, v_load4_bf16: the same of 4 elements of 16 bits
+ * - v_load4_bf16_half(p, h, r): half h of 2 GDN_VL groups, the half of v_load_bf16_half()
  * - v_store_i8(p, y): 32 floats rounded to integers, ties to even, as bytes; 0 for a NaN
  * - v_div: IEEE's, for quotients that are defined as correctly rounded. GPUs compute those by the sequences of
  *   numerics/elementary.h. There is no square root.

@@ -27,7 +27,7 @@ include(check/sources.cmake)
 include(bench/sources.cmake)
 # A path relative to the tool, so that where it is built leaves no trace in it.
 set_target_properties(gdn_tool PROPERTIES OUTPUT_NAME gdn BUILD_RPATH_USE_ORIGIN ON)
-gdn_sees(gdn_tool bench check core/kernels.def ${GDN_SHARED_FOLDERS} runtime tools)
+gdn_sees(gdn_tool bench check ${GDN_SHARED_FOLDERS} runtime tools)
 target_link_libraries(gdn_tool PRIVATE gdn_compile_options gdn::gdn)
 if(UNIX AND NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr")
   file(RELATIVE_PATH gdn_rpath "/${CMAKE_INSTALL_BINDIR}" "/${CMAKE_INSTALL_LIBDIR}")

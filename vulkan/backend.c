@@ -49,11 +49,11 @@ static void explain(const void *device, gdn_kernel kernel, const void *problem, 
         (void)snprintf(reason, GDN_REASON_MAX, "%s need storageBuffer16BitAccess, which %.100s does not have",
                        kernel == GDN_KERNEL_set_rows ? "F16, BF16 and Q8_0" : "F16 and BF16", name);
     else if (kernel == GDN_KERNEL_gated_delta_net)
-        (void)snprintf(
-            reason, GDN_REASON_MAX,
-            "n_tokens is %d with log.entries.n_slots = %d; replaying so many takes more loop iterations than "
-            "%.60s allows an invocation",
-            (int)delta->n_tokens, (int)delta->log.n_slots, name);
+        (void)snprintf(reason, GDN_REASON_MAX,
+                       "n_tokens is %d with n_seqs = %d and log.entries.n_slots = %d; so long a sequence takes more "
+                       "loop iterations "
+                       "than %.60s allows an invocation",
+                       (int)delta->n_tokens, (int)delta->n_seqs, (int)delta->log.n_slots, name);
     else if (kernel == GDN_KERNEL_ssm_conv)
         (void)snprintf(
             reason, GDN_REASON_MAX,
@@ -90,9 +90,8 @@ static const gdn_gpu_driver driver = {
     .release = release,
     .write = gdn_vulkan_write,
     .read = gdn_vulkan_read,
-#define GDN_KERNEL(stem, number, title) .plan[number] = gdn_vulkan_plan_##stem, .run[number] = gdn_vulkan_run_##stem,
-#include "core/kernels.def"
-#undef GDN_KERNEL
+    .plan = { gdn_vulkan_plan_gated_delta_net, gdn_vulkan_plan_ssm_conv, gdn_vulkan_plan_set_rows },
+    .run = { gdn_vulkan_run_gated_delta_net, gdn_vulkan_run_ssm_conv, gdn_vulkan_run_set_rows },
     .wait = wait_for,
     .take_report = gdn_vulkan_take_report,
 };

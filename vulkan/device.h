@@ -147,9 +147,9 @@ uint64_t gdn_vulkan_address(const gdn_vulkan_device *dev, const gdn_place *at);
 /* ---- shaders.c ---- */
 /* The shader files: one per kernel, and the probe's. Each has several variants. */
 typedef enum gdn_vulkan_kernel {
-#define GDN_KERNEL(stem, number, title) GDN_VULKAN_##stem = number,
-#include "core/kernels.def"
-#undef GDN_KERNEL
+    GDN_VULKAN_gated_delta_net = GDN_KERNEL_gated_delta_net,
+    GDN_VULKAN_ssm_conv = GDN_KERNEL_ssm_conv,
+    GDN_VULKAN_set_rows = GDN_KERNEL_set_rows,
     GDN_VULKAN_probe,
     GDN_VULKAN_KERNEL_COUNT
 } gdn_vulkan_kernel;
@@ -190,21 +190,11 @@ gdn_status gdn_vulkan_probe(void *device, gdn_gpu_variants *variants);
 typedef struct gdn_vulkan_dispatch {
     VkPipeline pipeline;
     uint64_t n_items;
-    int after_previous;                  /* 1: reads what the previous dispatch wrote */
-    int32_t begin, end, first_end, most; /* as in gdn_vulkan_push */
+    int after_previous;  /* 1: reads what the previous dispatch wrote */
+    int32_t most_tokens; /* as in gdn_vulkan_push */
 } gdn_vulkan_dispatch;
-/* Records a call on `stream`, or on our queue if that is NULL: the parameter block and an optional zeroed table in the
- * workspace, dispatches, and the end, which submits on our queue. gdn_vulkan_run() does all of that. */
-typedef struct gdn_vulkan_record {
-    VkCommandBuffer commands;
-    uint64_t params, scratch; /* addresses, as in gdn_vulkan_push */
-} gdn_vulkan_record;
-gdn_status gdn_vulkan_record_params(gdn_vulkan_device *dev, const gdn_place *workspace, const void *params,
-                                    size_t params_bytes, uint64_t zeroed_bytes, gdn_stream stream,
-                                    gdn_vulkan_record *record);
-void gdn_vulkan_record_dispatch(const gdn_vulkan_device *dev, const gdn_vulkan_record *record,
-                                const gdn_vulkan_dispatch *dispatch);
-gdn_status gdn_vulkan_record_end(gdn_vulkan_device *dev, const gdn_vulkan_record *record, gdn_stream stream);
+/* Records a call on `stream`, or on our queue if that is NULL. A call has the parameter block and an optional zeroed
+ * table in the workspace, dispatches, and the end, which submits on our queue. */
 gdn_status gdn_vulkan_run(gdn_vulkan_device *dev, const gdn_place *workspace, const void *params, size_t params_bytes,
                           uint64_t zeroed_bytes, const gdn_vulkan_dispatch *dispatches, int n, gdn_stream stream);
 gdn_gpu_device gdn_vulkan_gpu(const gdn_vulkan_device *dev); /* for gpu/plan.h */
@@ -221,20 +211,19 @@ static inline uint32_t gdn_vulkan_lanes(const gdn_vulkan_device *dev)
 /* 1 if the driver stops long loops without an error. */
 int gdn_vulkan_ends_loops(const gdn_vulkan_device *dev);
 uint64_t gdn_vulkan_rounds(const gdn_vulkan_device *dev); /* most iterations of a simple loop; 0: any number */
-/* For such a device and a call of gated_delta_net, with at most `begin` tokens of each sequence processed: the token of
- * a sequence up to which one dispatch stays below the bound. `begin` if it cannot run one token; -1 if it cannot run
- * even without a token. */
-int32_t gdn_vulkan_tokens_end(const gdn_gated_delta_net_problem *p, int general, int32_t begin);
+/* The most tokens of a sequence that a call of gated_delta_net can have; -1 if it cannot run even without a token. */
+int32_t gdn_vulkan_most_tokens(const gdn_vulkan_device *dev, const gdn_gated_delta_net_problem *p, int general);
 
 /* ---- dispatch_<kernel>.c ---- */
 enum { GDN_VULKAN_ROWS_PIECE = 1024 }; /* columns of a workgroup of set_rows */
 /* The iterations of an invocation of ssm_conv: the loops along tokens (one in all if sequences have pieces), and those
  * over what is kept. */
 int64_t gdn_vulkan_conv_rounds(const gdn_ssm_conv_problem *p, const gdn_plan *plan);
-#define GDN_KERNEL(stem, number, title)                                                                                \
-    void gdn_vulkan_plan_##stem(const gdn_context *ctx, const void *problem, gdn_plan *plan);                          \
-    gdn_status gdn_vulkan_run_##stem(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream);
-#include "core/kernels.def"
-#undef GDN_KERNEL
+void gdn_vulkan_plan_gated_delta_net(const gdn_context *ctx, const void *problem, gdn_plan *plan);
+gdn_status gdn_vulkan_run_gated_delta_net(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream);
+void gdn_vulkan_plan_ssm_conv(const gdn_context *ctx, const void *problem, gdn_plan *plan);
+gdn_status gdn_vulkan_run_ssm_conv(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream);
+void gdn_vulkan_plan_set_rows(const gdn_context *ctx, const void *problem, gdn_plan *plan);
+gdn_status gdn_vulkan_run_set_rows(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream);
 
 #endif

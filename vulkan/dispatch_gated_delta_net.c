@@ -3,8 +3,8 @@
 
 typedef gdn_gated_delta_net_problem problem_t;
 
-enum { MOST_VALUES = 4 };                                                    /* value channels of eight lanes */
-enum { KEY_MAJOR = 2, PARTS = 128, STATE16 = 256, FEWER = 9, AHEAD = 2048 }; /* of the shader's constant SHAPE */
+enum { MOST_VALUES = 4 };                                       /* value channels of eight lanes */
+enum { KEY_MAJOR = 2, STATE16 = 256, FEWER = 9, AHEAD = 2048 }; /* of the shader's constant SHAPE */
 
 /* Lanes of a workgroup: whole subgroups, at least 32 lanes on a GPU. A CPU driver runs workgroups one after another on
  * each thread, so the smallest are best there. */
@@ -44,8 +44,8 @@ static uint32_t width_of_loads(const gdn_vulkan_device *dev, const gdn_gpu_devic
     return bits % 16 ? 0 : 1;
 }
 
-/* Registers that a lane needs: the state, q, k and the decays of keys; again those rows for a prefetched token, where
- * 16-bit q and k need half; partial sums; and 24 for addresses and a token's scalars. */
+/* Registers that a lane needs: the state, q, k and the decays of keys, partial sums, and 24 for addresses and a token's
+ * scalars. A prefetched token needs the rows of q, k and decays again; 16-bit q and k need half of that. */
 static uint32_t needed(uint32_t blocks, int channel, int narrow, uint32_t values, int ahead)
 {
     const uint32_t rows = channel ? 3 : 2, rows_ahead = rows - (narrow ? 1 : 0);
@@ -94,36 +94,6 @@ static void specialize(const gdn_vulkan_device *dev, const problem_t *p, uint32_
     plan->constants[3] = general ? 0 : width;
 }
 
-/* If the driver stops loops (rounds.c), a call is split into several dispatches. Between them the states are in the
- * workspace, after the parameter block: the shader's between() finds an entry for each sequence that continues.
- *   - Pipelines for trees and 16-bit states always support this, so that they need no further variants.
- *   - The states in the workspace are F32 for every state type, so that bits do not depend on where a call is split: a
- *     state that has not been rounded has more than 16 bits.
- *   - A query does not know how long sequences are, nor whether there is a map: any may have all of the call's
- *     tokens. */
-static void cut(const gdn_vulkan_device *dev, const problem_t *p, gdn_plan *plan)
-{
-    if (!gdn_vulkan_ends_loops(dev)) return;
-    const int32_t first = gdn_vulkan_tokens_end(p, plan->variant, 0);
-    if (first < (p->n_tokens > 0)) {
-        plan->refused = GDN_REFUSED_ROUNDS;
-        return;
-    }
-    const int key_major = (plan->constants[2] & KEY_MAJOR) != 0;
-    const uint64_t line = ((uint64_t)(key_major ? p->head_dim_v : p->head_dim_k) + 3) / 4 * 16,
-                   lines = (uint64_t)(key_major ? p->head_dim_k : p->head_dim_v) * (uint64_t)p->n_heads_v;
-    plan->workspace_bytes += (uint64_t)(p->n_tokens / (first + 1)) * lines * line;
-    if (p->n_tokens > first || p->tree || p->state_interval) plan->constants[2] |= PARTS;
-}
-
-/* The most tokens that a sequence can have. It is bounded only for trees, where one dispatch must replay a branch. */
-static int32_t most_of(const problem_t *p, const gdn_plan *plan)
-{
-    int32_t begin = 0, end = (plan->constants[2] & PARTS) ? 0 : p->n_tokens;
-    while (end < p->n_tokens && (end = gdn_vulkan_tokens_end(p, plan->variant, begin)) > begin) begin = end;
-    return end;
-}
-
 void gdn_vulkan_plan_gated_delta_net(const gdn_context *ctx, const void *problem, gdn_plan *plan)
 {
     const problem_t *p = problem;
@@ -133,7 +103,8 @@ void gdn_vulkan_plan_gated_delta_net(const gdn_context *ctx, const void *problem
     plan->form = dev->gpu.variant.subgroup ? GDN_FORM_SUBGROUP : GDN_FORM_SHARED;
     gdn_gpu_plan_gated_delta_net(&gpu, p, lanes(dev) / 8 * (MOST_VALUES >> (plan->constants[2] >> FEWER & 3)), plan);
     if (is_narrow(p) || p->state_interval) gdn_vulkan_need_storage16(dev, plan);
-    cut(dev, p, plan);
+    if (gdn_vulkan_most_tokens(dev, p, plan->variant) < p->n_tokens / (p->n_seqs + !p->n_seqs))
+        plan->refused = GDN_REFUSED_ROUNDS;
 }
 
 gdn_status gdn_vulkan_run_gated_delta_net(void *device, const void *problem, const gdn_plan *plan, gdn_stream stream)
@@ -142,22 +113,9 @@ gdn_status gdn_vulkan_run_gated_delta_net(void *device, const void *problem, con
     const problem_t *p = problem;
     const gdn_gpu_device gpu = gdn_vulkan_gpu(dev);
     const gdn_gpu_gated_delta_net params = gdn_gpu_params_gated_delta_net(&gpu, p, plan);
-    const int parts = (plan->constants[2] & PARTS) != 0;
-    const int32_t longest = p->seq_start.data ? p->n_tokens : p->n_tokens / p->n_seqs;
-    gdn_vulkan_dispatch dispatch = { .n_items = (uint64_t)plan->n_items };
-    gdn_vulkan_record record;
-    gdn_status status = gdn_vulkan_pipeline_get(dev, GDN_VULKAN_gated_delta_net, plan->variant, plan->constants, stream,
-                                                &dispatch.pipeline);
-    if (status || (status = gdn_vulkan_record_params(dev, &p->workspace, &params, sizeof params, 0, stream, &record)))
-        return status;
-    dispatch.most = most_of(p, plan);
-    const int32_t last = longest < dispatch.most ? longest : dispatch.most;
-    do {
-        dispatch.begin = dispatch.end;
-        dispatch.end = parts ? gdn_vulkan_tokens_end(p, plan->variant, dispatch.begin) : p->n_tokens;
-        dispatch.after_previous = dispatch.begin > 0;
-        if (!dispatch.begin) dispatch.first_end = dispatch.end;
-        gdn_vulkan_record_dispatch(dev, &record, &dispatch);
-    } while (dispatch.end < last);
-    return gdn_vulkan_record_end(dev, &record, stream);
+    gdn_vulkan_dispatch dispatch = { .n_items = (uint64_t)plan->n_items,
+                                     .most_tokens = gdn_vulkan_most_tokens(dev, p, plan->variant) };
+    const gdn_status status = gdn_vulkan_pipeline_get(dev, GDN_VULKAN_gated_delta_net, plan->variant, plan->constants,
+                                                      stream, &dispatch.pipeline);
+    return status ? status : gdn_vulkan_run(dev, &p->workspace, &params, sizeof params, 0, &dispatch, 1, stream);
 }

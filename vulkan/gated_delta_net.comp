@@ -9,8 +9,6 @@
 // Steps, numbered as in docs/reference/kernels/gated_delta_net.md and in every other version:
 //   0 prepare   1 load state, replay the log, commit, follow a branch   2 decay   3 read kv   4 delta   5 update
 //   6 output   7 round, snapshot, checkpoint, log
-//
-// Variants: general fma exchange storage
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #ifdef GDN_SUBGROUP
@@ -48,7 +46,6 @@ const bool TREE = (SHAPE & 64) != 0;     // `parent` names the token that each f
 #else
 const bool TREE = false;
 #endif
-const bool PARTS = (SHAPE & 128) != 0;   // one of several dispatches, which has tokens push.begin .. push.end - 1
 #ifdef GDN_STORAGE_16
 const bool STATE16 = (SHAPE & 256) != 0;    // 16-bit states, of any layout. With LOG and TREE the call may have neither
 #else
@@ -215,6 +212,10 @@ bool find_sequence(int row)
         return false;
     }
     at.T = after - at.first;
+    if (at.T > push.most_tokens) { // the driver could stop loops
+        report(p.bad, GDN_GPU_BAD_SEQ_START);
+        return false;
+    }
     at.position = CHECKPOINTS ? map_at(p.position, at.s, 0) : 0;
     if (at.position < 0 || at.position > 2147483647 - at.T) {
         report(p.bad, GDN_GPU_BAD_POSITION);
@@ -227,8 +228,7 @@ bool find_sequence(int row)
 
 uint64_t token_at(gdn_gpu_tokens view, int head)
 {
-    return view.base + head * view.head + (view.seq != 0 ? at.s * view.seq : int64_t(at.first) * view.token) +
-           (PARTS ? push.begin * view.token : 0);
+    return view.base + head * view.head + (view.seq != 0 ? at.s * view.seq : int64_t(at.first) * view.token);
 }
 
 // Computes the addresses of this lane's operands.
@@ -264,29 +264,6 @@ uint64_t state_at(gdn_gpu_pool pool, int entry, int n_slots)
 }
 
 #include "gated_delta_net_state16.glsl"
-
-// PARTS: a sequence is split into several dispatches. Between two of them the workspace holds its state. Such a
-// sequence has more tokens than the first dispatch, so that each has an entry of its own there. These states are F32
-// for every state type, because a state between two roundings has more than 16 bits. With STATE16 their layout is
-// always VK.
-bool goes_on()
-{
-    return PARTS && push.begin > 0;
-}
-int tokens_end()
-{
-    return PARTS ? min(push.end, at.T) : at.T;
-}
-gdn_gpu_pool between()
-{
-    const int64_t line = 4 * int64_t((KEY_MAJOR ? p.head_dim_v : p.head_dim_k) + 3 & ~3),
-                  head = line * (KEY_MAJOR ? p.head_dim_k : p.head_dim_v);
-    return gdn_gpu_pool(push.scratch, p.n_heads_v * head, 0, head, line);
-}
-int entry_between()
-{
-    return at.first / (push.first_end + 1);
-}
 
 // ---- Steps ----
 
@@ -510,12 +487,7 @@ void main()
     if (has_tree() && !find_tree())
         return;
 #endif
-    if (goes_on() && push.begin >= at.T)
-        return;
-#ifdef GDN_GENERAL
-    if (has_tree())
-        find_depth();
-#endif
+    depth = 0;
     find_operands(int(item() % uint(p.blocks)));
     if (FORMS)
         load_gate();
@@ -523,20 +495,17 @@ void main()
     if (AHEAD && at.T != 0)
         load_ahead();
 #endif
-    gdn_gpu_pool from = p.state_in;
-    if (goes_on())
-        from = between();
-    if (STATE16 && !goes_on())
-        load_state16(from, at.src, p.slots_in);
+    if (STATE16)
+        load_state16(p.state_in, at.src, p.slots_in);
     else
-        load_state(from, goes_on() ? entry_between() : at.src, goes_on() ? 1 : p.slots_in);
-    if (LOG && !STATE16 && !goes_on())
+        load_state(p.state_in, at.src, p.slots_in);
+    if (LOG && !STATE16)
         replay_log_entries(at.base_position, at.position);
 
     // Iterations before the first token replay the log and commit. STATE16 has two: -2 replays up to `kept` and
     // commits, -1 replays the rest. Without STATE16, -1 commits.
-    const int commits = STATE16 ? -2 : -1, begin = goes_on() ? push.begin : LOG ? commits : 0;
-    for (int t = begin; t < tokens_end(); t++) {
+    const int commits = STATE16 ? -2 : -1;
+    for (int t = LOG ? commits : 0; t < at.T; t++) {
         if (STATE16 && t < 0)
             replay_log_entries(t == commits ? at.base_position : at.kept, t == commits ? at.kept : at.position);
 #ifdef GDN_GENERAL
@@ -556,6 +525,4 @@ void main()
             store_state(snapshot_of(t), GDN_GPU_BAD_STATE_DST);
         }
     }
-    if (PARTS && push.end < at.T)
-        store_entry(between(), state_at(between(), entry_between(), 1));
 }

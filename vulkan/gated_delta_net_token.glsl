@@ -132,7 +132,7 @@ void take_token(int t)
     if (AHEAD) {
         take_ahead();
         next_token();
-        if (t + 1 < tokens_end())
+        if (t + 1 < at.T)
             load_ahead();
         return;
     }

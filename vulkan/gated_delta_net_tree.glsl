@@ -4,7 +4,7 @@
 // Loops iterate along a branch, or along its tokens and their blocks of keys, and are not nested. llvmpipe stops every
 // loop of an invocation after 65,535 iterations in all of them together.
 
-const int HELD = 256; // ancestors that one traversal of a branch records
+const int HELD = 64; // ancestors that one traversal of a branch records
 int   path[HELD];
 float factors[HELD];
 
@@ -15,19 +15,7 @@ bool find_tree()
         report(p.bad, GDN_GPU_BAD_LOG_ROW);
         return false;
     }
-    if (PARTS && at.T > push.most) { // so deep that the driver could stop loops
-        report(p.bad, GDN_GPU_BAD_PARENT);
-        return false;
-    }
     return is_tree(p.parent, at.first, at.T, p.bad);
-}
-
-// Computes the depth of the token before this dispatch's first. A state in memory between dispatches has no depth.
-void find_depth()
-{
-    depth = 0;
-    for (int i = push.begin - 1; STATE16 && i >= 0; i = parent_of(p.parent, at.first, i))
-        depth++;
 }
 
 // The delta of token i, in the lane that has logged it: no lane reads what another one wrote.

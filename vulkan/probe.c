@@ -40,8 +40,8 @@ typedef struct found_t {
     char reason[GDN_REASON_MAX];
 } found_t;
 
-/* Probes one implementation of fma. For GDN_EXACT_FTZ there is a second run where the shaders differ: if the device can
- * be set to flush or to round to even; or with the software fma, which flushes its operands and result itself.
+/* Probes one implementation of fma. GDN_EXACT_FTZ needs a second run if its shaders differ. They differ if the device
+ * can be set to flush or to round to even, and with the software fma, which flushes its operands and result itself.
  * Otherwise the first run decides both levels. A device that keeps subnormals and cannot be set to flush is not run
  * again. */
 static gdn_status ask(probe_t *x, int soft_fma, found_t *found)

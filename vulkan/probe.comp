@@ -1,7 +1,5 @@
 // Runs the device's arithmetic (fma, +, * and a few others) on hard operands. The host compares the results with its
 // own bits (vulkan/probe.c). Built twice, as all shaders: with the device's fma, and with the software fma.
-//
-// Variants: fma
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "memory.glsl"

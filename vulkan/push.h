@@ -9,13 +9,11 @@
 
 GDN_GPU_STRUCT(gdn_vulkan_push)
 {
-    uint64_t params;        /* address of the parameter block */
-    uint64_t scratch;       /* address in the workspace after the block's space */
-    GDN_GPU_U32 n_items;    /* workgroups that have work; the grid is two-dimensional and may have more */
-    GDN_GPU_U32 grid_width; /* workgroups in x */
-    /* If a call is several dispatches (vulkan/rounds.c): the tokens of each sequence that this dispatch processes, the
-     * number that the first dispatch processes, and the most tokens of a tree. */
-    GDN_GPU_I32 begin, end, first_end, most;
+    uint64_t params;         /* address of the parameter block */
+    GDN_GPU_U32 n_items;     /* workgroups that have work; the grid is two-dimensional and may have more */
+    GDN_GPU_U32 grid_width;  /* workgroups in x */
+    GDN_GPU_I32 most_tokens; /* gated_delta_net: of a sequence (vulkan/rounds.c) */
+    GDN_GPU_I32 unused;
 };
 
 #endif

@@ -10,10 +10,9 @@
 #include "core/status.h"
 #include "vulkan/device.h"
 
-#define GDN_KERNEL(stem, number, title)                                                                                \
-    _Static_assert(sizeof(gdn_gpu_##stem) <= GDN_VULKAN_PARAMS_BYTES, "the parameter block of " #stem);
-#include "core/kernels.def"
-#undef GDN_KERNEL
+_Static_assert(sizeof(gdn_gpu_gated_delta_net) <= GDN_VULKAN_PARAMS_BYTES, "the parameter block of gated_delta_net");
+_Static_assert(sizeof(gdn_gpu_ssm_conv) <= GDN_VULKAN_PARAMS_BYTES, "the parameter block of ssm_conv");
+_Static_assert(sizeof(gdn_gpu_set_rows) <= GDN_VULKAN_PARAMS_BYTES, "the parameter block of set_rows");
 _Static_assert(sizeof(gdn_gpu_probe) <= GDN_VULKAN_PARAMS_BYTES, "the parameter block of the probe");
 
 enum { GRID = 65535 }; /* workgroups in each direction, on any device */
@@ -52,9 +51,9 @@ static void barrier(const gdn_vulkan_device *dev, VkCommandBuffer commands, VkPi
     dev->vk.CmdPipelineBarrier(commands, from, to, 0, 1, &memory, 0, NULL, 0, NULL);
 }
 
-gdn_status gdn_vulkan_record_params(gdn_vulkan_device *dev, const gdn_place *workspace, const void *params,
-                                    size_t params_bytes, uint64_t zeroed_bytes, gdn_stream stream,
-                                    gdn_vulkan_record *record)
+/* Begins a call: its parameter block at *address and the table, behind barriers. */
+static gdn_status begin(gdn_vulkan_device *dev, const gdn_place *workspace, const void *params, size_t params_bytes,
+                        uint64_t zeroed_bytes, gdn_stream stream, VkCommandBuffer *recorded, uint64_t *address_of)
 {
     const VkPipelineStageFlags both = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
     const VkAccessFlags shader = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
@@ -64,11 +63,9 @@ gdn_status gdn_vulkan_record_params(gdn_vulkan_device *dev, const gdn_place *wor
     gdn_status status;
     if (dev->lost) return gdn_vulkan_wait(dev); /* reports it */
     if (!commands && (status = gdn_vulkan_begin(dev, &commands))) return status;
-    *record = (gdn_vulkan_record){ .commands = commands,
-                                   .params = dev->params.address + block,
-                                   .scratch = gdn_vulkan_address(dev, workspace) + GDN_VULKAN_PARAMS_BYTES };
-    if (stream) record->params = record->scratch - GDN_VULKAN_PARAMS_BYTES;
-    else memcpy((char *)dev->params.mapped + block, params, params_bytes);
+    *recorded = commands;
+    *address_of = stream ? gdn_vulkan_address(dev, workspace) : dev->params.address + block;
+    if (!stream) memcpy((char *)dev->params.mapped + block, params, params_bytes);
 
     /* After earlier calls: they may have written what this call reads, or still use the workspace. */
     barrier(dev, commands, both, VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
@@ -84,39 +81,31 @@ gdn_status gdn_vulkan_record_params(gdn_vulkan_device *dev, const gdn_place *wor
     return GDN_OK;
 }
 
-void gdn_vulkan_record_dispatch(const gdn_vulkan_device *dev, const gdn_vulkan_record *record,
-                                const gdn_vulkan_dispatch *dispatch)
+static void record_dispatch(const gdn_vulkan_device *dev, VkCommandBuffer commands, uint64_t params,
+                            const gdn_vulkan_dispatch *dispatch)
 {
     uint32_t height;
-    const gdn_vulkan_push push = { .params = record->params,
-                                   .scratch = record->scratch,
+    const gdn_vulkan_push push = { .params = params,
                                    .n_items = (uint32_t)dispatch->n_items,
                                    .grid_width = grid(dispatch->n_items, &height),
-                                   .begin = dispatch->begin,
-                                   .end = dispatch->end,
-                                   .first_end = dispatch->first_end,
-                                   .most = dispatch->most };
+                                   .most_tokens = dispatch->most_tokens };
     if (dispatch->after_previous)
-        barrier(dev, record->commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
+        barrier(dev, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
                 VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
-    dev->vk.CmdBindPipeline(record->commands, VK_PIPELINE_BIND_POINT_COMPUTE, dispatch->pipeline);
-    dev->vk.CmdPushConstants(record->commands, dev->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof push, &push);
-    dev->vk.CmdDispatch(record->commands, push.grid_width, height, 1);
-}
-
-gdn_status gdn_vulkan_record_end(gdn_vulkan_device *dev, const gdn_vulkan_record *record, gdn_stream stream)
-{
-    barrier(dev, record->commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
-            VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
-    return stream ? GDN_OK : gdn_vulkan_submit(dev, record->commands);
+    dev->vk.CmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, dispatch->pipeline);
+    dev->vk.CmdPushConstants(commands, dev->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof push, &push);
+    dev->vk.CmdDispatch(commands, push.grid_width, height, 1);
 }
 
 gdn_status gdn_vulkan_run(gdn_vulkan_device *dev, const gdn_place *workspace, const void *params, size_t params_bytes,
                           uint64_t zeroed_bytes, const gdn_vulkan_dispatch *dispatches, int n, gdn_stream stream)
 {
-    gdn_vulkan_record record;
-    const gdn_status status =
-        gdn_vulkan_record_params(dev, workspace, params, params_bytes, zeroed_bytes, stream, &record);
-    for (int i = 0; !status && i < n; i++) gdn_vulkan_record_dispatch(dev, &record, &dispatches[i]);
-    return status ? status : gdn_vulkan_record_end(dev, &record, stream);
+    VkCommandBuffer commands = NULL;
+    uint64_t block = 0;
+    const gdn_status status = begin(dev, workspace, params, params_bytes, zeroed_bytes, stream, &commands, &block);
+    if (status) return status;
+    for (int i = 0; i < n; i++) record_dispatch(dev, commands, block, &dispatches[i]);
+    barrier(dev, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT, VK_PIPELINE_STAGE_HOST_BIT,
+            VK_ACCESS_HOST_READ_BIT);
+    return stream ? GDN_OK : gdn_vulkan_submit(dev, commands);
 }

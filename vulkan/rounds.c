@@ -1,8 +1,8 @@
 /* Estimates the loop iterations of an invocation. See device.h.
  *
  * llvmpipe (Mesa's CPU driver, for example 22.3) stops every loop of an invocation after 65,535 iterations in all loops
- * together. It reports no error, and results are wrong from there. Vulkan has no such bound. So on CPUs a call of
- * gated_delta_net is split into dispatches that stay below the bound. A call that cannot be split is refused.
+ * together. It reports no error, and results are wrong from there. Vulkan has no such bound. So on CPUs longer
+ * sequences are refused.
  *
  * An iteration counts when the end of a loop's body is reached. The iteration that leaves a loop counts too: it runs
  * with all lanes off, and passes each loop in the body once in the same way. Unrolled loops do not count: loops over
@@ -13,8 +13,8 @@ typedef gdn_gated_delta_net_problem problem_t;
 
 enum {
     ROUNDS = 65535,
-    ONCE = 96,  /* more than the iterations of a dispatch before its tokens, after them, and where it leaves loops */
-    HELD = 256, /* ancestors that one traversal of a branch records (gated_delta_net_tree.glsl) */
+    ONCE = 96, /* more than the iterations before the tokens, after them, and where loops are left */
+    HELD = 64, /* ancestors that one traversal of a branch records (gated_delta_net_tree.glsl) */
 };
 
 int gdn_vulkan_ends_loops(const gdn_vulkan_device *dev) { return dev->traits.type == VK_PHYSICAL_DEVICE_TYPE_CPU; }
@@ -63,21 +63,21 @@ static int64_t branch(const problem_t *p, const blocks *m, int64_t t)
     return 2 * (m->loop + m->left) + replay(p, m, p->log.n_slots - t - 1) + walks + 2 * t * m->n + 4;
 }
 
-/* The iterations of a dispatch besides its tokens. With 16-bit states one more precedes the tokens. For a tree,
- * find_depth() counts the tokens up to `begin`. */
-static int64_t once(const problem_t *p, const blocks *m, int32_t begin)
+/* The iterations besides those of tokens. With 16-bit states one more precedes the tokens. */
+static int64_t once(const problem_t *p, const blocks *m)
 {
-    const int64_t state16 = !p->state_interval ? 0 : token(p, m) + (p->tree ? begin : 0);
-    return ONCE + 8 * m->loop + replay(p, m, p->log.n_slots) + (p->tree ? p->n_tokens : 0) + state16;
+    return ONCE + 8 * m->loop + replay(p, m, p->log.n_slots) + (p->state_interval ? token(p, m) : 0);
 }
 
-int32_t gdn_vulkan_tokens_end(const problem_t *p, int general, int32_t begin)
+int32_t gdn_vulkan_most_tokens(const gdn_vulkan_device *dev, const problem_t *p, int general)
 {
+    if (!gdn_vulkan_ends_loops(dev)) return INT32_MAX;
     const blocks m = blocks_of(p, general);
-    int64_t left = ROUNDS - once(p, &m, begin);
-    const int64_t each = token(p, &m);
+    const int64_t each = token(p, &m) + (p->tree ? 1 : 0); /* of a tree, the check of its parent too */
+    int64_t left = ROUNDS - once(p, &m);
+    int32_t n = 0;
     if (left < 0) return -1;
-    if (!p->tree) return left / each < p->n_tokens - begin ? begin + (int32_t)(left / each) : p->n_tokens;
-    while (begin < p->n_tokens && (left -= each + branch(p, &m, begin)) >= 0) begin++;
-    return begin;
+    if (!p->tree) return (int32_t)(left / each);
+    while ((left -= each + branch(p, &m, n)) >= 0) n++;
+    return n;
 }

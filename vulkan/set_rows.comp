@@ -4,8 +4,6 @@
 //
 // Steps, numbered as in docs/reference/kernels/set_rows.md and in every other version:
 //   1 target   2 load   3 convert and store
-//
-// Variants: fma storage
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "memory.glsl"

@@ -32,12 +32,10 @@ gdn_vulkan_code gdn_vulkan_shader(gdn_vulkan_kernel kernel, int general, int sof
 
 const char *gdn_vulkan_kernel_name(gdn_vulkan_kernel kernel)
 {
-    static const char *const names[GDN_VULKAN_KERNEL_COUNT] = {
-#define GDN_KERNEL(stem, number, title) [GDN_VULKAN_##stem] = #stem,
-#include "core/kernels.def"
-#undef GDN_KERNEL
-        [GDN_VULKAN_probe] = "probe"
-    };
+    static const char *const names[GDN_VULKAN_KERNEL_COUNT] = { [GDN_VULKAN_gated_delta_net] = "gated_delta_net",
+                                                                [GDN_VULKAN_ssm_conv] = "ssm_conv",
+                                                                [GDN_VULKAN_set_rows] = "set_rows",
+                                                                [GDN_VULKAN_probe] = "probe" };
     return names[kernel];
 }
 

@@ -24,46 +24,22 @@ function(gdn_shader out source)
   set(GDN_SHADERS ${GDN_SHADERS} "${gdn_shader_folder}/${out}" PARENT_SCOPE)
 endfunction()
 
-# The choices of a shader's variants. Each shader lists its choices at the top; each choice has two variants:
-#   // Variants: general fma exchange storage
-# or `none`. The lists below have, for each choice: the names of the first and the second in names of files, the
-# definition for the second, and the pattern in a preprocessor's line that shows that a shader needs both.
-set(gdn_way_general  "" "general_" GDN_GENERAL GDN_GENERAL)
-set(gdn_way_fma      "fma_" "soft_" GDN_SOFT_FMA "arithmetic\\.glsl")
-set(gdn_way_exchange "shared_" "subgroup_" GDN_SUBGROUP GDN_SUBGROUP)
-set(gdn_way_storage  "32_" "16_" GDN_STORAGE_16 GDN_STORAGE_16)
+# The choices of a shader's variants; each choice has two. The lists below have, for each choice: the names of the first and
+# the second in names of files, and the definition for the second.
+set(gdn_way_general  "" "general_" GDN_GENERAL)
+set(gdn_way_fma      "fma_" "soft_" GDN_SOFT_FMA)
+set(gdn_way_exchange "shared_" "subgroup_" GDN_SUBGROUP)
+set(gdn_way_storage  "32_" "16_" GDN_STORAGE_16)
 
-# gdn_shader_ways(OUTPUT STEM): the choices that vulkan/<stem>.comp lists. Configuration fails if they do not match the
-# shader. Otherwise a missing variant would go unnoticed: one variant would be used for both.
-function(gdn_shader_ways output stem)
-  set(shader "${PROJECT_SOURCE_DIR}/vulkan/${stem}.comp")
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${shader}")
-  file(STRINGS "${shader}" said REGEX "^ *// *[Vv]ariants? *:")
-  if(NOT said MATCHES "^// Variants:( none|( (general|fma|exchange|storage))+)$")
-    message(FATAL_ERROR "${shader} has to say in one line which variants it has, `// Variants: none` or some of "
-      "`// Variants: general fma exchange storage`; it says `${said}`.")
-  endif()
-  string(REGEX REPLACE "^// Variants: " "" ways "${said}")
-  separate_arguments(ways)
-  foreach(way general fma exchange storage)
-    list(GET gdn_way_${way} 3 need)
-    file(STRINGS "${shader}" uses REGEX "^ *#.*${need}")
-    if(uses AND NOT way IN_LIST ways)
-      message(FATAL_ERROR "${shader} has `${uses}`, so `${way}` has to be among its variants; it says `${said}`.")
-    endif()
-  endforeach()
-  set(${output} ${ways} PARENT_SCOPE)
-endfunction()
-
-# gdn_shaders(STEM): all variants of vulkan/<stem>.comp, and their lines in the list that vulkan/shaders.c includes. A
-# line has the variant's values of the choices, or GDN_VULKAN_EITHER.
+# gdn_shaders(STEM CHOICE...): all variants of vulkan/<stem>.comp for these choices, and their lines in the list that
+# vulkan/shaders.c includes. A line has the variant's values of the choices, or GDN_VULKAN_EITHER. A choice is listed if the
+# shader tests its definition: else one variant would serve both.
 function(gdn_shaders stem)
-  gdn_shader_ways(gdn_ways ${stem})
   set(gdn_variants "${stem}_|") # name | defines | columns of the list
   foreach(way general fma exchange storage)
     set(gdn_next "")
     foreach(variant IN LISTS gdn_variants)
-      if(way IN_LIST gdn_ways)
+      if(way IN_LIST ARGN)
         list(GET gdn_way_${way} 0 first)
         list(GET gdn_way_${way} 1 second)
         list(GET gdn_way_${way} 2 define)
@@ -97,15 +73,14 @@ elseif(NOT GDN_GLSLC)
   set(GDN_VULKAN_MISSING "the shader compiler glslc was not found (Debian: glslc)")
 else()
   file(MAKE_DIRECTORY "${gdn_shader_folder}")
-  list(TRANSFORM GDN_KERNELS APPEND ".comp" OUTPUT_VARIABLE gdn_shader_sources)
-  list(APPEND gdn_shader_sources arithmetic.glsl elementary.glsl exchange.glsl gated_delta_net_forms.glsl gated_delta_net_state16.glsl
+  set(gdn_shader_sources gated_delta_net.comp ssm_conv.comp set_rows.comp arithmetic.glsl elementary.glsl exchange.glsl gated_delta_net_forms.glsl gated_delta_net_state16.glsl
     gated_delta_net_log.glsl gated_delta_net_token.glsl gated_delta_net_tree.glsl memory.glsl push.h probe.comp)
   list(TRANSFORM gdn_shader_sources PREPEND "${PROJECT_SOURCE_DIR}/vulkan/")
   list(APPEND gdn_shader_sources "${PROJECT_SOURCE_DIR}/gpu/params.h")
-  foreach(stem IN LISTS GDN_KERNELS)
-    gdn_shaders(${stem})
-  endforeach()
-  gdn_shaders(probe)
+  gdn_shaders(gated_delta_net general fma exchange storage)
+  gdn_shaders(ssm_conv fma storage)
+  gdn_shaders(set_rows fma storage)
+  gdn_shaders(probe fma)
   file(CONFIGURE OUTPUT "${gdn_shader_folder}/shaders.inc" @ONLY CONTENT "@gdn_shader_lines@#define GDN_VULKAN_SHADERS(SHADER) \\
 @gdn_shader_rows@
 ")
@@ -114,10 +89,12 @@ else()
   set(gdn_shader_binaries ${GDN_SHADERS})
   list(TRANSFORM gdn_shader_binaries APPEND ".spv")
 
-  gdn_kernel_sources(gdn_objects vulkan/dispatch_)
   target_sources(gdn_objects PRIVATE
     vulkan/backend.c
     vulkan/device.c
+    vulkan/dispatch_gated_delta_net.c
+    vulkan/dispatch_set_rows.c
+    vulkan/dispatch_ssm_conv.c
     vulkan/loader.c
     vulkan/memory.c
     vulkan/pipelines.c

@@ -7,8 +7,6 @@
 //
 // Steps, numbered as in docs/reference/kernels/ssm_conv.md and in every other version:
 //   1 history   2 taps   3 activation   4 output   5 keep history
-//
-// Variants: fma storage
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "memory.glsl"

@@ -1,5 +1,5 @@
-/* Plans SSM_CONV with the nodes around it in llama.cpp: before it GET_ROWS of the cache and CONCAT with the new
- * columns, after it CPY of the newest columns into the cache, and SILU. Any of them may be missing.
+/* Plans SSM_CONV with the nodes around it in llama.cpp. Before it are GET_ROWS of the cache and CONCAT with the new
+ * columns. After it are CPY of the newest columns into the cache, and SILU. Any of them may be missing.
  *
  * ggml's operator:  sx [width - 1 + T, channels, B], time contiguous   weights [width, channels]
  *                   result: [channels, T, B] */

@@ -102,8 +102,6 @@ template <class T> static inline T simd_shuffle_xor(T x, ushort mask, SIMT_SITE)
 {
     return simt_exchange(x, simt_self->lane ^ mask, SIMT_HERE);
 }
-enum class mem_flags { mem_threadgroup };
-static inline void threadgroup_barrier(mem_flags, SIMT_SITE) { simt_barrier(SIMT_HERE); }
 static inline bool simd_any(bool x, SIMT_SITE) { return simt_lanes(SIMT_OP_BALLOT, 0xffffffffu, x, 0, SIMT_HERE) != 0; }
 #undef SIMT_SITE
 #undef SIMT_HERE
@@ -133,13 +131,6 @@ static inline bool atomic_compare_exchange_weak_explicit(atomic_uint *at, uint *
     }
     return __atomic_compare_exchange_n(&at->value, expected, desired, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
-
-/* ---- Memory of a threadgroup: as much as every device has, for the one declaration that a kernel may have ---- */
-enum { SIMT_THREADGROUP_BYTES = 32 << 10 };
-__attribute__((section("simt_shared"), aligned(16), unused)) static char simt_threadgroup[SIMT_THREADGROUP_BYTES];
-#define GDN_THREADGROUP(type, name, n)                                                                                 \
-    static_assert(sizeof(type) * (n) <= SIMT_THREADGROUP_BYTES, "more than a threadgroup's memory");                   \
-    type *const name = (type *)simt_threadgroup
 
 /* ---- Kernels ---- */
 template <class T> struct simt_argument; /* of type T at place n */

@@ -20,8 +20,6 @@ template <class To, class From> To as_type(From from);
 template <class T> T simd_shuffle(T x, ushort lane);
 template <class T> T simd_shuffle_xor(T x, ushort mask);
 bool simd_any(bool x);
-enum class mem_flags { mem_threadgroup };
-void threadgroup_barrier(mem_flags flags);
 
 enum memory_order { memory_order_relaxed };
 struct atomic_uint {
@@ -32,6 +30,5 @@ uint atomic_fetch_max_explicit(device atomic_uint *at, uint value, memory_order 
 bool atomic_compare_exchange_weak_explicit(device atomic_uint *at, thread uint *expected, uint desired,
                                            memory_order good, memory_order bad);
 
-#define GDN_KERNEL(name, ...)          void name(__VA_ARGS__)
-#define GDN_THREADGROUP(type, name, n) threadgroup type *const name = 0
+#define GDN_KERNEL(name, ...) void name(__VA_ARGS__)
 #endif

@@ -199,11 +199,12 @@ static void place_args(slab *const at[MAX_PARTS])
 static gdn_status enter(gdn_context *ctx, const slab *args, void *answer)
 {
     const void *a = args->base + args->begin;
-#define GDN_KERNEL(stem, number, title)                                                                                \
-    if (call.kernel == &check_kernel_##stem)                                                                           \
-        return answer ? gdn_##stem##_query(ctx, a, answer) : gdn_##stem(ctx, a, NULL);
-#include "core/kernels.def"
-#undef GDN_KERNEL
+    if (call.kernel == &check_kernel_gated_delta_net)
+        return answer ? gdn_gated_delta_net_query(ctx, a, answer) : gdn_gated_delta_net(ctx, a, NULL);
+    if (call.kernel == &check_kernel_ssm_conv)
+        return answer ? gdn_ssm_conv_query(ctx, a, answer) : gdn_ssm_conv(ctx, a, NULL);
+    if (call.kernel == &check_kernel_set_rows)
+        return answer ? gdn_set_rows_query(ctx, a, answer) : gdn_set_rows(ctx, a, NULL);
     return GDN_INVALID_ARGUMENT;
 }
 

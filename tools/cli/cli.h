@@ -1,15 +1,15 @@
 /* Command-line parser of the gdn tool. A table of options per command defines both parsing and --help.
  *
- *     static const char *filter;
- *     static int json;
- *     static const cli_option options[] = {
- *         { "filter", CLI_STRING, &filter, "SUBSTR", "only cases whose name contains SUBSTR" },
- *         { "json", CLI_FLAG, &json, NULL, "print JSON" },
- *         { NULL }
- *     };
- *     static const cli_command command = { "gdn check", "compare every backend with the reference", options, NULL };
- *     int cli = cli_parse(&command, argc, argv);
- *     if (cli != CLI_RUN) return cli_exit_code(cli);
+ *    static const char *filter;
+ *    static int json;
+ *    static const cli_option options[] = {
+ *        { "filter", CLI_STRING, &filter, "SUBSTR", "only cases whose name contains SUBSTR" },
+ *        { "json", CLI_FLAG, &json, NULL, "print JSON" },
+ *        { NULL }
+ *    };
+ *    static const cli_command command = { "gdn check", "compare every backend with the reference", options, NULL };
+ *    int cli = cli_parse(&command, argc, argv);
+ *    if (cli != CLI_RUN) return cli_exit_code(cli);
  *
  * Options are written "--name value" or "--name=value", or "-x value" if they have a letter. "--" ends the options.
  * "--help", "-h" and "--help-all" always exist. There are no operands. */

@@ -1,9 +1,12 @@
 #!/bin/sh
-# flush.sh GDN FLUSH: the level exact_ftz on a device that flushes subnormal numbers, which lavapipe is with FLUSH (flush.c)
-# preloaded: the device has that level and no other, the kernels have the bits of the reference there, and the check notices
-# that they have not those of the usual level. Other devices: levels.c. A part of the suite, what has to do with subnormals
-# first, since a driver takes long for a pipeline; `gdn check --backend vulkan --level exact_ftz` with the same preloaded is
-# the whole. 77 = skipped, where there is no such device.
+# flush.sh GDN FLUSH: the level exact_ftz on a device that flushes subnormal numbers. lavapipe is one if FLUSH (flush.c) is
+# preloaded. It checks three things:
+# - The device has that level and no other.
+# - The kernels have the bits of the reference at that level.
+# - The check notices that they do not have the bits of the usual level.
+# Other devices: levels.c. It runs a part of the suite, subnormals first, since a driver takes long for a pipeline. For the whole
+# suite run `gdn check --backend vulkan --level exact_ftz` with the same preloaded. The exit status is 77 (skipped) without such
+# a device.
 set -u
 gdn=$1 flush=$2
 log=$(mktemp)

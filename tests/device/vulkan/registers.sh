@@ -1,9 +1,10 @@
 #!/bin/sh
-# registers.sh GDN: gated_delta_net as it is cut for lanes with many registers, fewer, and few (GDN_VULKAN_REGISTERS, see
-# docs/reference/backends/vulkan.md), on whatever device there is: each has the bits of the reference, and the four ways are four pipelines.
-# Few cases, since a driver takes long for a pipeline: a gate per channel and one per head, whose ways begin at other numbers,
-# operands of 16 bits, which take fewer registers where they are loaded ahead, and some of 16 bits beside others of 32.
-# 77 = skipped, where there is no device.
+# registers.sh GDN: gated_delta_net for lanes with many registers, fewer, and few (GDN_VULKAN_REGISTERS, see
+# docs/reference/backends/vulkan.md), on any device. Each has the bits of the reference, and the four ways are four pipelines.
+#
+# The cases are few, since a driver takes long for a pipeline. They have a gate per channel and one per head, which change the
+# pipeline at different numbers of registers. Some have operands of 16 bits, which take fewer registers if they are prefetched;
+# some have operands of 16 bits beside others of 32. The exit status is 77 (skipped) without a device.
 set -u
 gdn=$1
 . "$(dirname "$0")/implementations.sh"
