@@ -5,8 +5,9 @@
     layers.py --symbols BUILD  checks the symbols of the object files in a build folder
     layers.py --write          writes the drawing into docs/design/architecture.md
 
-No include and no symbol goes to a layer above. No folders and no files form a circle. Backends do not use each other. What is
-above the library sees its public interface, and the folders that ONLY names.
+No include and no symbol goes to a layer above. No folders and no files form a circle. Backends do not use each other. Headers
+_internal.h of the runtime are for their own folder. What is above the library sees its public interface, and the folders that
+ONLY names.
 """
 import argparse
 import collections
@@ -120,6 +121,8 @@ def check(graph, verb):
                 yield f"{name} {verb} {other} of another backend"
             elif only and not (there + "/").startswith(tuple(folder + "/" for folder in only)):
                 yield f"{name} {verb} {other}; it may use {', '.join(only)}"
+            elif there.startswith("runtime/") and other.endswith("_internal.h") and here != "tests":
+                yield f"{name} {verb} {other}, which is for the files of {there}"
     for circle in sorted(map(sorted, circles(folders_of(graph)))):
         yield f"a circle of folders: {', '.join(circle)}"
     for circle in sorted(map(sorted, circles(graph) if verb == "includes" else ())):

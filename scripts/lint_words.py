@@ -15,8 +15,8 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MOST = 30
 SOURCES = ("include", "backends", "bench", "check", "core", "cpu", "cuda", "examples", "gpu", "integrations", "metal", "numerics",  # folders
-           "reference", "scripts", "simd", "threads", "tools", "vulkan",
-           *(f"tests/{folder}" for folder in ("device", "emulator", "fuzz", "golden", "packaging", "unit")))
+           "reference", "runtime", "scripts", "simd", "threads", "tools", "vulkan",
+           *(f"tests/{folder}" for folder in ("device", "emulator", "fuzz", "golden", "packaging", "runtime", "unit")))
 SUFFIXES = (".c", ".h", ".cpp", ".cu", ".cuh", ".metal", ".comp", ".glsl", ".py", ".sh")
 BANNED = (  # what, as a regular expression; what to write instead
     (r"columns? of the (?:log|history)", "log entry; conv state entry"),

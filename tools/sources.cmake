@@ -15,8 +15,6 @@ if(GDN_BUILD_RUNTIME)
     tools/run/run.c
     tools/run/run_bench.c
     tools/run/run_chat.c
-    tools/run/run_depth.c
-    tools/run/run_roofline.c
     tools/run/run_load.c
     tools/run/run_options.c
     tools/run/run_prompt.c

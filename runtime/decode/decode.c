@@ -22,7 +22,7 @@ static gdn_status trunk(rt_engine *e, const rt_step *step)
     const rt_hparams *hp = &m->hp;
     const int32_t n = step->n_rows, E = hp->n_embd;
     const rt_rows rows = { n, step->rope, step->new_cell, step->cells, step->n_cells };
-    rt_embed(&m->tok_embd, e->row_token, n, E, e->x);
+    rt_engine_embed(&m->tok_embd, e->row_token, n, E, e->x);
     tap(e, -1, e->x, n);
     gdn_status status = rt_layers_begin(e, step);
     if (status) return status;
@@ -58,49 +58,33 @@ static void head(rt_engine *e, int32_t n)
                   hp->n_vocab, e->scratch);
 }
 
-/* Stores hidden rows for the draft head: in a tree first the sequence's chain, then the unlinked rows. */
-static gdn_status follow_rows(rt_engine *e, int32_t n_spans, int32_t n, int follow)
-{
-    for (int32_t i = 0; e->trees && i < n_spans; i++)
-        e->spans[i].n_rows = rt_tree_chain(e->row_parent + e->spans[i].first_row, e->spans[i].n_rows);
-    const gdn_status status = rt_draft_follow(e, e->spans, n_spans, e->row_token, follow);
-    for (int32_t i = 0, row; e->trees && !status && i < n_spans; i++) {
-        const rt_token_run *s = &e->spans[i];
-        const int32_t end = i + 1 < n_spans ? e->spans[i + 1].first_row : n;
-        for (row = s->first_row + s->n_rows; row < end; row++)
-            rt_branch_put(e->memory, s->seq, row - s->first_row, e->row_token[row],
-                          e->hidden + (int64_t)row * e->model->hp.n_embd);
-    }
-    return status;
-}
-
 static gdn_status micro_batch(rt_engine *e, int32_t n_spans, int follow)
 {
     rt_step *step;
     gdn_status status =
-        rt_reserve_workspace(e, n_spans, e->spans[n_spans - 1].first_row + e->spans[n_spans - 1].n_rows);
-    if (!status) status = rt_step_begin_tree(e->memory, e->spans, n_spans, e->trees ? e->row_parent : NULL, &step);
+        rt_engine_reserve_workspace(e, n_spans, e->spans[n_spans - 1].first_row + e->spans[n_spans - 1].n_rows);
+    if (!status) status = rt_memory_step_begin(e->memory, e->spans, n_spans, &step);
     if (status) return status;
     const int32_t n = step->n_rows;
-    rt_step_tokens(e->memory, step, e->row_token);
+    rt_memory_step_tokens(e->memory, step, e->row_token);
     /* the draft head's KV at a sequence's end is valid if this token comes next */
     for (int32_t i = 0; i < n_spans; i++) {
-        const int32_t ahead = rt_draft_ahead(e->memory, e->spans[i].seq);
+        const int32_t ahead = rt_memory_draft_ahead(e->memory, e->spans[i].seq);
         e->draft_ahead[i] = ahead >= 0 && ahead == e->row_token[e->spans[i].first_row] ? step->length[i] + 1 : 0;
     }
     status = trunk(e, step);
     if (status) {
-        rt_step_cancel(e->memory, step, 1);
+        rt_memory_step_cancel(e->memory, step, 1);
         return status;
     }
-    rt_step_hidden(e->memory, step, e->hidden);
-    rt_step_commit(e->memory, step);
+    rt_memory_step_hidden(e->memory, step, e->hidden);
+    rt_memory_step_commit(e->memory, step);
     for (int32_t i = 0; i < n_spans; i++)
-        if (e->draft_ahead[i]) rt_draft_set_length(e->memory, e->spans[i].seq, e->draft_ahead[i]);
+        if (e->draft_ahead[i]) rt_memory_draft_set_length(e->memory, e->spans[i].seq, e->draft_ahead[i]);
     e->counters.steps++;
     e->counters.rows += (uint64_t)n;
     head(e, n);
-    return e->draft ? follow_rows(e, n_spans, n, follow) : GDN_OK;
+    return e->draft ? rt_draft_follow(e, e->spans, n_spans, e->row_token, follow) : GDN_OK;
 }
 
 /* ---- A batch ---- */
@@ -166,30 +150,6 @@ static int is_last(const rt_engine *e, const rt_batch *batch, int32_t at)
     return at + 1 == batch->n_rows || batch->seq[e->order[at + 1]] != batch->seq[e->order[at]];
 }
 
-/* Sets e->seq_tree for sequences with a tree, and checks parents and limits. */
-static gdn_status check_trees(rt_engine *e, const rt_batch *batch)
-{
-    memset(e->seq_tree, 0, (size_t)e->n_seqs);
-    for (int32_t at = 0, t = 0; batch->parent && at < batch->n_rows; at++) {
-        const int32_t row = e->order[at], parent = batch->parent[row];
-        uint8_t *tree = &e->seq_tree[batch->seq[row]];
-        if (t ? parent < 0 || parent >= t : parent != GDN_NONE)
-            return rt_fail(GDN_INVALID_ARGUMENT, "parent[%d] is %d; it is row %d of its sequence, which follows %s",
-                           (int)row, (int)parent, (int)t, t ? "one of the rows before" : "none (GDN_NONE)");
-        *tree |= parent != t - 1;
-        t = is_last(e, batch, at) ? 0 : t + 1;
-        if (t || !*tree) continue;
-        if (!e->n_log) return rt_fail(GDN_UNSUPPORTED, "parent: trees need an engine that rolls back with a log");
-        for (t = at; t > 0 && batch->seq[e->order[t - 1]] == batch->seq[row]; t--)
-            ;
-        if (at - t + 1 > e->n_rollback)
-            return rt_fail(GDN_INVALID_ARGUMENT, "sequence %d has a tree of %d rows; %d are allowed (n_rollback)",
-                           (int)batch->seq[row], (int)(at - t + 1), (int)e->n_rollback);
-        t = 0;
-    }
-    return GDN_OK;
-}
-
 /* Checks everything that could make a micro-batch fail, before the first one runs. So a batch is decoded completely or
  * not at all. */
 static gdn_status check_room(const rt_engine *e, const rt_batch *batch)
@@ -197,15 +157,15 @@ static gdn_status check_room(const rt_engine *e, const rt_batch *batch)
     int64_t cells = 0;
     for (int32_t at = 0, n = 1; at < batch->n_rows; at++, n++) {
         if (!is_last(e, batch, at)) continue;
-        const int32_t seq = batch->seq[e->order[at]], length = rt_seq_length(e->memory, seq);
-        if (rt_seq_min_length(e->memory, seq) > length)
+        const int32_t seq = batch->seq[e->order[at]], length = rt_memory_seq_length(e->memory, seq);
+        if (rt_memory_seq_min_length(e->memory, seq) > length)
             return rt_fail(GDN_INVALID_ARGUMENT,
                            "the state of sequence %d was lost in a step that failed; remove its tokens", (int)seq);
         if (n > e->n_positions - length)
             return rt_fail(GDN_INVALID_ARGUMENT,
                            "sequence %d would have %lld tokens; %d are allowed (n_ctx, and drafts)", (int)seq,
                            (long long)length + n, (int)e->n_positions);
-        const int32_t reserved = rt_draft_reserved(e->memory, seq);
+        const int32_t reserved = rt_memory_draft_reserved(e->memory, seq);
         cells += n > reserved ? n - reserved : 0;
         n = 0;
     }
@@ -223,27 +183,21 @@ static int32_t rows_of_sequence(const rt_engine *e, const rt_batch *batch, int32
     return n;
 }
 
-/* Builds the next micro-batch from row `at` of the sorted batch: e->spans, row_token, row_of_batch, row_parent. With a
- * log only a sequence's last step can be rolled back, so up to n_rollback + 1 rows of a sequence, which may be drafts,
- * are not split. A micro-batch with a tree contains only sequences within a tree's limit: see rt_step_begin_tree(). */
+/* Builds the next micro-batch from row `at` of the sorted batch: e->spans, row_token, row_of_batch. With a log only a
+ * sequence's last step can be rolled back, so up to n_rollback + 1 rows of a sequence, which may be drafts, are not
+ * split. */
 static int32_t next_spans(rt_engine *e, const rt_batch *batch, int32_t at)
 {
-    int32_t n_spans = 0, all_few = 1;
-    e->trees = 0;
+    int32_t n_spans = 0;
     for (int32_t n = 0; n < e->n_batch && at < batch->n_rows; n++, at++) {
         const int32_t row = e->order[at], seq = batch->seq[row];
         if (!n_spans || e->spans[n_spans - 1].seq != seq) {
-            const int32_t rows = e->n_log ? rows_of_sequence(e, batch, at, e->n_rollback + 2) : 0;
-            const int few = rows <= e->n_rollback, tree = e->seq_tree[seq];
             if (n_spans && e->n_log) {
+                const int32_t rows = rows_of_sequence(e, batch, at, e->n_rollback + 2);
                 if (rows <= e->n_rollback + 1 && n + rows > e->n_batch) break;
             }
-            if (n_spans && ((tree && !all_few) || (e->trees && !few))) break;
-            all_few &= few;
-            e->trees |= tree;
             e->spans[n_spans++] = (rt_token_run){ seq, n, 0 };
         }
-        e->row_parent[n] = e->seq_tree[seq] ? batch->parent[row] : e->spans[n_spans - 1].n_rows - 1;
         e->spans[n_spans - 1].n_rows++;
         e->row_token[n] = batch->token[row];
         e->row_of_batch[n] = row;
@@ -251,7 +205,7 @@ static int32_t next_spans(rt_engine *e, const rt_batch *batch, int32_t at)
     return n_spans;
 }
 
-gdn_status rt_decode(rt_engine *e, const rt_batch *batch)
+gdn_status rt_engine_decode(rt_engine *e, const rt_batch *batch)
 {
     gdn_status status = check(e, batch);
     if (!status) status = grow(e, batch->n_rows > e->n_seqs ? batch->n_rows : e->n_seqs + 1, 0);
@@ -264,12 +218,11 @@ gdn_status rt_decode(rt_engine *e, const rt_batch *batch)
         e->logits_row[row] = want ? n_logits++ : -1;
     }
     e->n_rows = 0;
-    status = check_trees(e, batch);
-    if (!status) status = grow(e, 0, n_logits);
+    status = grow(e, 0, n_logits);
     if (!status) status = check_room(e, batch);
     for (int32_t at = 0; !status && at < batch->n_rows;) {
         int32_t n_spans = next_spans(e, batch, at);
-        n_spans = rt_step_fit(e->memory, e->spans, n_spans);
+        n_spans = rt_memory_step_fit(e->memory, e->spans, n_spans);
         const int32_t n = e->spans[n_spans - 1].first_row + e->spans[n_spans - 1].n_rows;
         status = micro_batch(e, n_spans, !batch->no_follow);
         at += n;
@@ -280,7 +233,7 @@ gdn_status rt_decode(rt_engine *e, const rt_batch *batch)
     return GDN_OK;
 }
 
-const float *rt_logits(const rt_engine *e, int32_t row)
+const float *rt_engine_logits(const rt_engine *e, int32_t row)
 {
     if (row < 0 || row >= e->n_rows || e->logits_row[row] < 0) return NULL;
     return e->logits + (int64_t)e->logits_row[row] * e->model->hp.n_vocab;

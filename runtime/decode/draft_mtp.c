@@ -18,7 +18,7 @@ static gdn_status block_rows(rt_engine *e, const int32_t *token, int32_t n)
         if (e->row_hidden[i]) memmove(e->proj + (int64_t)i * E, e->row_hidden[i], 4 * (size_t)E);
         else memset(e->proj + (int64_t)i * E, 0, 4 * (size_t)E);
     }
-    rt_embed(&m->mtp_embd, token, n, E, e->x);
+    rt_engine_embed(&m->mtp_embd, token, n, E, e->x);
     rt_rms_norm(e->dense, e->x, E, b->enorm, hp->rms_eps, n, E, e->xn, 2 * (int64_t)E);
     rt_rms_norm(e->dense, e->proj, E, b->hnorm, hp->rms_eps, n, E, e->xn + E, 2 * (int64_t)E);
     rt_matmul(e->dense, &b->eh_proj, 0, e->xn, 2 * (int64_t)E, n, e->x, E, e->scratch);
@@ -36,13 +36,14 @@ static gdn_status block_rows(rt_engine *e, const int32_t *token, int32_t n)
 static int32_t kept_token(const rt_engine *e, int32_t seq, int32_t position)
 {
     int32_t token;
-    if (!rt_hidden_row(e->memory, seq, position, &token) || token < 0 || token >= e->model->hp.n_vocab) return -1;
+    if (!rt_memory_hidden_row(e->memory, seq, position, &token) || token < 0 || token >= e->model->hp.n_vocab)
+        return -1;
     return token;
 }
 
 static void place_row(rt_engine *e, int32_t row, int32_t seq, int32_t position, const float *hidden)
 {
-    const int32_t *cells = rt_seq_cells(e->memory, seq), from = rt_draft_from(e->memory, seq);
+    const int32_t *cells = rt_memory_seq_cells(e->memory, seq), from = rt_memory_draft_from(e->memory, seq);
     e->row_rope[row] = position;
     e->row_cell[row] = cells[position];
     e->row_cells[row] = cells + from; /* the block has keys from here on */
@@ -56,10 +57,10 @@ static void place_row(rt_engine *e, int32_t row, int32_t seq, int32_t position, 
  * with `known`, so that they fit in a micro-batch. */
 static int32_t readable_from(const rt_engine *e, int32_t seq, int32_t known)
 {
-    const int32_t read = rt_draft_length(e->memory, seq);
+    const int32_t read = rt_memory_draft_length(e->memory, seq);
     int32_t p = known + 1;
     while (p > read && known + 1 - p < e->n_hidden && (p - 1 == known || kept_token(e, seq, p - 1) >= 0) &&
-           (p == 1 || rt_hidden_row(e->memory, seq, p - 2, NULL)))
+           (p == 1 || rt_memory_hidden_row(e->memory, seq, p - 2, NULL)))
         p--;
     return p;
 }
@@ -70,7 +71,7 @@ static gdn_status flush(rt_engine *e, const rt_token_run *spans, int32_t from, i
 {
     const gdn_status status = n ? block_rows(e, e->draft_rows_token, n) : GDN_OK;
     for (int32_t i = from; !status && i < to; i++)
-        if (read[i] >= 0) rt_draft_set_length(e->memory, spans[i].seq, read[i]);
+        if (read[i] >= 0) rt_memory_draft_set_length(e->memory, spans[i].seq, read[i]);
     return status;
 }
 
@@ -82,12 +83,12 @@ static gdn_status read_rows(rt_engine *e, const rt_token_run *spans, int32_t n_s
     gdn_status status = GDN_OK;
     for (int32_t i = 0; !status && i < n_spans; i++) {
         const rt_token_run *s = &spans[i];
-        const int32_t length = rt_seq_length(e->memory, s->seq), before = length - s->n_rows;
-        int32_t p = rt_draft_length(e->memory, s->seq);
+        const int32_t length = rt_memory_seq_length(e->memory, s->seq), before = length - s->n_rows;
+        int32_t p = rt_memory_draft_length(e->memory, s->seq);
         read[i] = -1;
         if (length - p >= e->n_hidden) {
             const int32_t from = readable_from(e, s->seq, before);
-            if (from > p) rt_draft_restart(e->memory, s->seq, from);
+            if (from > p) rt_memory_draft_restart(e->memory, s->seq, from);
             p = from;
         }
         if (length - p < e->n_hidden) /* the next draft round catches up, with accepted tokens only */
@@ -95,7 +96,7 @@ static gdn_status read_rows(rt_engine *e, const rt_token_run *spans, int32_t n_s
         for (; !status && p < length; p++) {
             const float *hidden = NULL;
             if (p > before) hidden = e->hidden + (int64_t)(s->first_row + p - 1 - before) * E;
-            else if (p > 0) hidden = rt_hidden_row(e->memory, s->seq, p - 1, NULL);
+            else if (p > 0) hidden = rt_memory_hidden_row(e->memory, s->seq, p - 1, NULL);
             e->draft_rows_token[n] = p >= before ? token[s->first_row + p - before] : kept_token(e, s->seq, p);
             place_row(e, n++, s->seq, p, hidden);
             read[i] = p + 1;
@@ -114,11 +115,11 @@ gdn_status rt_draft_follow(rt_engine *e, const rt_token_run *spans, int32_t n_sp
     const int32_t E = e->model->hp.n_embd;
     const gdn_status status = follow ? read_rows(e, spans, n_spans, token) : GDN_OK;
     for (int32_t i = 0; !status && i < n_spans; i++) {
-        const int32_t length = rt_seq_length(e->memory, spans[i].seq);
+        const int32_t length = rt_memory_seq_length(e->memory, spans[i].seq);
         const int32_t keep = spans[i].n_rows < e->n_hidden ? spans[i].n_rows : e->n_hidden;
         for (int32_t j = spans[i].n_rows - keep; j < spans[i].n_rows; j++)
-            rt_hidden_put(e->memory, spans[i].seq, length - spans[i].n_rows + j, token[spans[i].first_row + j],
-                          e->hidden + (int64_t)(spans[i].first_row + j) * E);
+            rt_memory_hidden_put(e->memory, spans[i].seq, length - spans[i].n_rows + j, token[spans[i].first_row + j],
+                                 e->hidden + (int64_t)(spans[i].first_row + j) * E);
     }
     return status;
 }
@@ -127,22 +128,19 @@ gdn_status rt_draft_follow(rt_engine *e, const rt_token_run *spans, int32_t n_sp
  * gone, the block restarts with those that are kept. */
 static int can_catch_up(rt_engine *e, int32_t seq, int32_t n_max)
 {
-    const int32_t length = rt_seq_length(e->memory, seq), from = readable_from(e, seq, length);
+    const int32_t length = rt_memory_seq_length(e->memory, seq), from = readable_from(e, seq, length);
     if (from > length || n_max >= e->n_positions - length) return 0;
-    if (from > rt_draft_length(e->memory, seq)) rt_draft_restart(e->memory, seq, from);
+    if (from > rt_memory_draft_length(e->memory, seq)) rt_memory_draft_restart(e->memory, seq, from);
     return 1;
 }
 
-/* The draft head's argmax of a row of e->draft_logits (ties to the lower token) and, if second is not NULL, its second
- * candidate. Returns whether the argmax has at least probability p_min. */
-static int pick(rt_engine *e, int32_t row, float p_min, int32_t *token, int32_t *second)
+/* The draft head's argmax of a row of e->draft_logits (ties to the lower token). Returns whether it has at least
+ * probability p_min. */
+static int pick(rt_engine *e, int32_t row, float p_min, int32_t *token)
 {
-    const int32_t V = e->draft_head.n_rows, n = second && V > 1 ? 2 : 1;
+    const int32_t V = e->draft_head.n_rows;
     float *x = e->draft_logits + (int64_t)row * V;
-    int32_t best[2] = { -1, -1 };
-    rt_top_k(x, V, n, best);
-    *token = best[0];
-    if (second) *second = best[1];
+    rt_top_k(x, V, 1, token);
     if (p_min <= 0) return 1;
     rt_softmax(e->dense, x, V);
     return x[*token] >= p_min;
@@ -182,11 +180,11 @@ static gdn_status first_round(rt_engine *e, const rt_draft_request *request, con
     int32_t n = 0, *tokens = e->draft_rows_token;
     for (; *from < n_active; ++*from) {
         const rt_draft_request *r = &request[active[*from]];
-        const int32_t length = rt_seq_length(e->memory, r->seq);
-        int32_t p = rt_draft_length(e->memory, r->seq);
+        const int32_t length = rt_memory_seq_length(e->memory, r->seq);
+        int32_t p = rt_memory_draft_length(e->memory, r->seq);
         if (n && n + length - p + 1 > e->n_batch) break;
         for (; p <= length; p++, n++) {
-            const float *hidden = p > 0 ? rt_hidden_row(e->memory, r->seq, p - 1, NULL) : NULL;
+            const float *hidden = p > 0 ? rt_memory_hidden_row(e->memory, r->seq, p - 1, NULL) : NULL;
             tokens[n] = p < length ? kept_token(e, r->seq, p) : r->token;
             place_row(e, n, r->seq, p, hidden);
         }
@@ -196,8 +194,8 @@ static gdn_status first_round(rt_engine *e, const rt_draft_request *request, con
     if (status) return status;
     for (int32_t i = begin; i < *from; i++) {
         const rt_draft_request *r = &request[active[i]];
-        rt_draft_set_length(e->memory, r->seq, rt_seq_length(e->memory, r->seq));
-        rt_draft_set_ahead(e->memory, r->seq, r->token);
+        rt_memory_draft_set_length(e->memory, r->seq, rt_memory_seq_length(e->memory, r->seq));
+        rt_memory_draft_set_ahead(e->memory, r->seq, r->token);
         memcpy(e->draft_feed + (int64_t)i * E, e->draft_hidden + (int64_t)e->draft_last[i] * E, 4 * (size_t)E);
     }
     return GDN_OK;
@@ -205,12 +203,6 @@ static gdn_status first_round(rt_engine *e, const rt_draft_request *request, con
 
 gdn_status rt_draft_mtp(rt_engine *e, const rt_draft_request *request, int32_t n, int32_t n_max, float p_min,
                         int32_t *draft, int32_t *n_draft)
-{
-    return rt_draft_mtp_two(e, request, n, n_max, p_min, draft, NULL, n_draft);
-}
-
-gdn_status rt_draft_mtp_two(rt_engine *e, const rt_draft_request *request, int32_t n, int32_t n_max, float p_min,
-                            int32_t *draft, int32_t *second, int32_t *n_draft)
 {
     const int32_t E = e->model->hp.n_embd;
     gdn_status status = check_requests(e, request, n, n_max);
@@ -220,7 +212,7 @@ gdn_status rt_draft_mtp_two(rt_engine *e, const rt_draft_request *request, int32
         n_draft[i] = 0;
         /* no cells, or no hidden rows: no drafts, which is not an error */
         if (request[i].n_max && can_catch_up(e, request[i].seq, request[i].n_max) &&
-            !rt_draft_reserve(e->memory, request[i].seq, request[i].n_max, NULL))
+            !rt_memory_draft_reserve(e->memory, request[i].seq, request[i].n_max, NULL))
             active[n_active++] = i;
     }
     for (int32_t from = 0; !status && from < n_active;) status = first_round(e, request, active, n_active, &from);
@@ -230,15 +222,14 @@ gdn_status rt_draft_mtp_two(rt_engine *e, const rt_draft_request *request, int32
         int32_t kept = 0;
         for (int32_t a = 0; a < n_active; a++) {
             const int32_t i = active[a];
-            int32_t token, other = -1;
-            if (!pick(e, a, p_min, &token, second ? &other : NULL)) continue;
-            if (second) second[(int64_t)i * n_max + n_draft[i]] = other;
+            int32_t token;
+            if (!pick(e, a, p_min, &token)) continue;
             draft[(int64_t)i * n_max + n_draft[i]++] = token;
             if (n_draft[i] == request[i].n_max) continue;
             active[kept] = i;
             e->draft_rows_token[kept] = token;
             memmove(e->draft_feed + (int64_t)kept * E, e->draft_feed + (int64_t)a * E, 4 * (size_t)E);
-            place_row(e, kept, request[i].seq, rt_seq_length(e->memory, request[i].seq) + round + 1,
+            place_row(e, kept, request[i].seq, rt_memory_seq_length(e->memory, request[i].seq) + round + 1,
                       e->draft_feed + (int64_t)kept * E);
             kept++;
         }

@@ -4,9 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/dense/dense_internal.h"
 #include "runtime/decode/engine_internal.h"
-#include "runtime/memory/replay_log.h"
 
 static int32_t largest(int32_t a, int32_t b) { return a > b ? a : b; }
 
@@ -125,10 +123,9 @@ static uint64_t products_scratch(const rt_model *m, int32_t n_batch)
 static uint64_t map_ints(const rt_engine *e)
 {
     const int32_t n = checkpoints(e->n_batch, e->prefix_interval);
-    const int32_t maps = 5 + (n ? 2 : 0) + (e->n_log ? 3 : 0);         /* maps with one entry, or n, per sequence */
-    const uint64_t parents = e->n_log ? (uint64_t)e->n_batch + 16 : 0; /* parents of trees */
+    const int32_t maps = 5 + (n ? 2 : 0) + (e->n_log ? 3 : 0); /* maps with one entry, or n, per sequence */
     return (uint64_t)e->n_seqs * (uint64_t)(e->n_snapshots + 5 + 2 * n + (e->n_log ? 3 : 0)) +
-           ((uint64_t)maps + 1) * 16 + 16 + parents;
+           ((uint64_t)maps + 1) * 16 + 16;
 }
 
 static uint64_t larger_of(uint64_t a, uint64_t b) { return a > b ? a : b; }
@@ -153,7 +150,6 @@ static uint64_t workspace_bytes(const rt_engine *e, int32_t n_spans, int32_t n_r
     gdn_ssm_conv_args c = GDN_INIT(gdn_ssm_conv_args);
     gdn_replay_log log = GDN_INIT(gdn_replay_log);
     gdn_checkpoints keep = GDN_INIT(gdn_checkpoints);
-    gdn_token_tree tree = GDN_INIT(gdn_token_tree);
     uint64_t most = 0;
     keep.interval = e->prefix_interval;
     keep.n = checkpoints(n_rows, e->prefix_interval);
@@ -179,15 +175,10 @@ static uint64_t workspace_bytes(const rt_engine *e, int32_t n_spans, int32_t n_r
     most = larger_of(most, conv_workspace(e, &c));
     if (!e->n_log) return most;
     a.log = &log; /* a step may have a log or not */
-    most = larger_of(most, delta_workspace(e, &a));
-    a.tree = c.tree = &tree; /* tree steps have neither snapshots nor checkpoints */
-    a.n_snapshots = 0;
-    a.checkpoints = c.checkpoints = NULL;
-    most = larger_of(most, delta_workspace(e, &a));
-    return larger_of(most, conv_workspace(e, &c));
+    return larger_of(most, delta_workspace(e, &a));
 }
 
-gdn_status rt_reserve_workspace(rt_engine *e, int32_t n_spans, int32_t n_rows)
+gdn_status rt_engine_reserve_workspace(rt_engine *e, int32_t n_spans, int32_t n_rows)
 {
     if (n_spans == e->workspace_spans && n_rows == e->workspace_rows) return GDN_OK;
     const uint64_t need = workspace_bytes(e, n_spans, n_rows);
@@ -278,8 +269,8 @@ static gdn_status create_stages(rt_engine *e)
         status =
             rt_stage_create(e->device, e->shared, list[i].bytes, "activations", &e->counters.transfers, list[i].stage);
     /* enough for most micro-batches; it grows for others */
-    if (!status) status = rt_reserve_workspace(e, 1, e->n_batch);
-    if (!status) status = rt_reserve_workspace(e, e->n_seqs, e->n_batch);
+    if (!status) status = rt_engine_reserve_workspace(e, 1, e->n_batch);
+    if (!status) status = rt_engine_reserve_workspace(e, e->n_seqs, e->n_batch);
     return status;
 }
 
@@ -295,9 +286,8 @@ static int32_t attended(const rt_engine *e) { return e->n_cells < e->n_positions
     X(row_cells_n, B)                                                                                                  \
     X(row_cells, B)                                                                                                    \
     X(row_hidden, B)                                                                                                   \
-    X(row_parent, B)                                                                                                   \
     X(draft_rows_token, B)                                                                                             \
-    X(seq_tree, S) X(spans, S) X(draft_ahead, S) X(draft_active, S) X(draft_last, S)
+    X(spans, S) X(draft_ahead, S) X(draft_active, S) X(draft_last, S)
 
 static gdn_status create_arrays(rt_engine *e)
 {
@@ -305,7 +295,8 @@ static gdn_status create_arrays(rt_engine *e)
     const uint64_t B = (uint64_t)e->n_batch, S = (uint64_t)e->n_seqs;
     float *buffers = rt_calloc(place_buffers(e, NULL), 4, "activations");
     e->scratch = rt_calloc(products_scratch(e->model, e->n_batch), 1, "matrix products");
-    e->attn_scratch = rt_calloc(rt_attention_scratch(e->dense, hp->n_head, hp->n_head_kv, attended(e)), 4, "attention");
+    e->attn_scratch = rt_calloc(
+        rt_attention_scratch(rt_threads_count(e->threads), hp->n_head, hp->n_head_kv, attended(e)), 4, "attention");
     e->expert = rt_calloc(B * (uint64_t)hp->n_expert_used, 4, "experts");
     int good = buffers && e->scratch && e->attn_scratch && e->expert;
 #define MAKE(name, n) good = (e->name = rt_calloc(n, sizeof *e->name, "rows and sequences")) && good;
@@ -339,9 +330,8 @@ static void take(rt_engine *e, const rt_engine_desc *d)
     e->n_positions = d->n_ctx + d->n_rollback; /* drafts may be beyond the last token */
     e->n_batch = d->n_batch;
     e->n_rollback = d->n_rollback;
-    e->n_log = 0;
-    if (d->rollback == RT_ROLLBACK_LOG && d->n_rollback)
-        e->n_log = rt_log_slots(d->n_rollback, d->commit_after ? d->commit_after : RT_COMMIT_AFTER);
+    const rt_memory_desc m = memory_desc(d, NULL, NULL);
+    e->n_log = rt_memory_log_slots(&m);
     e->n_snapshots = e->n_log ? 1 : d->n_rollback + 1;
     e->n_hidden = hidden_rows(d);
     e->kv_type = d->kv_type;
@@ -371,8 +361,8 @@ static uint64_t tables_bytes(const rt_engine *e, int32_t n_threads)
     const uint64_t threads = (uint64_t)(online > 1 ? online : 1);
     const uint64_t B = (uint64_t)e->n_batch, rows = (uint64_t)e->n_seqs * ((uint64_t)e->n_rollback + 1);
     return 4 * (uint64_t)e->n_positions * (uint64_t)hp->n_rot + /* rotary angles              */
-           4 * rt_attention_floats((int32_t)threads, hp->n_head, hp->n_head_kv, attended(e)) + /* attention's scores */
-           threads * RT_THREAD_BYTES +           /* decoded rows of weights    */
+           4 * rt_attention_scratch((int32_t)threads, hp->n_head, hp->n_head_kv, attended(e)) + /* attention's scores */
+           rt_dense_bytes((int32_t)threads) +    /* decoded rows of weights    */
            4 * (uint64_t)e->model->n_recurrent * /* convolutions, A, dt_bias   */
                ((uint64_t)hp->n_channels * (uint64_t)hp->conv_kernel + 2 * (uint64_t)hp->n_value_heads) +
            threads * (112 << 10) +                      /* the kernels' workspace     */
@@ -435,7 +425,7 @@ gdn_status rt_engine_create(const rt_engine_desc *desc, rt_engine **engine)
     status = rt_threads_create(d.n_threads, &e->threads);
     if (!status) status = rt_dense_create(d.isa, e->threads, &e->dense);
     if (!status) status = open_contexts(e, &d);
-    if (!status) status = rt_rope_create_scaled(hp->n_rot, hp->rope_base, &hp->rope_scaling, e->n_positions, &e->rope);
+    if (!status) status = rt_rope_create(hp->n_rot, hp->rope_base, &hp->rope_scaling, e->n_positions, &e->rope);
     if (!status) status = create_arrays(e);
     if (!status) status = create_stages(e);
     if (!status) status = upload_weights(e);
@@ -450,16 +440,9 @@ gdn_status rt_engine_create(const rt_engine_desc *desc, rt_engine **engine)
 
 rt_engine_limits rt_engine_limits_of(const rt_engine *e)
 {
-    const rt_engine_limits limits = { e->model->hp.n_vocab,
-                                      e->n_seqs,
-                                      e->n_ctx,
-                                      e->n_batch,
-                                      e->n_rollback,
-                                      e->draft,
-                                      e->n_cells,
-                                      e->n_prefixes,
-                                      e->prefix_interval,
-                                      e->n_log ? e->n_rollback : 0 };
+    const rt_engine_limits limits = { e->model->hp.n_vocab, e->n_seqs,     e->n_ctx,
+                                      e->n_batch,           e->n_rollback, e->draft,
+                                      e->n_cells,           e->n_prefixes, e->prefix_interval };
     return limits;
 }
 
@@ -485,7 +468,7 @@ void rt_engine_stop_when(rt_engine *e, rt_stop_fn stop, void *user)
     e->stop_user = user;
 }
 
-void rt_embed(const rt_weight *embeddings, const int32_t *token, int32_t n, int32_t n_embd, float *y)
+void rt_engine_embed(const rt_weight *embeddings, const int32_t *token, int32_t n, int32_t n_embd, float *y)
 {
     for (int32_t i = 0; i < n; i++) rt_weight_row(embeddings, token[i], y + (int64_t)i * n_embd);
 }

@@ -42,7 +42,6 @@ void rt_engine_destroy(rt_engine *engine);
 /* The parameters of creation, with zeros replaced by the defaults. */
 typedef struct rt_engine_limits {
     int32_t n_vocab, n_seqs, n_ctx, n_batch, n_rollback, draft, n_cells, n_prefixes, prefix_interval;
-    int32_t n_tree; /* most rows of a sequence in a tree batch: n_rollback with a log, otherwise 0 */
 } rt_engine_limits;
 rt_engine_limits rt_engine_limits_of(const rt_engine *engine);
 rt_memory *rt_engine_memory(rt_engine *engine);
@@ -52,22 +51,17 @@ rt_dense *rt_engine_dense(rt_engine *engine);
  * given. The engine splits the batch into micro-batches; the bits do not depend on the split. logits[i] != 0 requests
  * the logits of row i.
  *
- * With a prefix cache the engine writes checkpoints during decoding; rt_prefix_start() on the engine's memory starts
- * sequences from them. A bad token or sequence, or lack of memory, changes nothing. After a device failure
- * rt_step_cancel() (memory.h) says what remains. */
+ * With a prefix cache the engine writes checkpoints during decoding; rt_memory_prefix_start() on the engine's memory
+ * starts sequences from them. A bad token or sequence, or lack of memory, changes nothing. After a device failure
+ * rt_memory_step_cancel() (memory.h) says what remains. */
 typedef struct rt_batch {
     int32_t n_rows;
     const int32_t *token, *seq;
     const uint8_t *logits; /* NULL = each sequence's last row only                                 */
     int no_follow;         /* 1: the draft head does not process these rows. It catches up at the next
                               rt_draft_mtp(), as far back as hidden rows are kept */
-    const int32_t *parent; /* token trees: the row of the same sequence in this batch, counted from 0, that
-                              is this row's parent; GDN_NONE for the first. A sequence with branches has at
-                              most n_tree rows (rt_engine_limits). It is extended by its rows up to the
-                              first whose parent is not the row before; rt_seq_branch() selects another
-                              branch. NULL: no trees */
 } rt_batch;
-gdn_status rt_decode(rt_engine *engine, const rt_batch *batch);
+gdn_status rt_engine_decode(rt_engine *engine, const rt_batch *batch);
 
 /* Sets a callback that can abort decoding, or NULL. The engine calls it between the parts of every layer, on the
  * decoding thread. If it returns nonzero, the call fails with RT_STOPPED. The effect is that of a device failure: a
@@ -77,11 +71,11 @@ enum { RT_STOPPED = 1000 }; /* an additional status, of the runtime only */
 void rt_engine_stop_when(rt_engine *engine, rt_stop_fn stop, void *user);
 
 /* Logits of row `row` of the last batch, [n_vocab]; NULL if they were not requested. */
-const float *rt_logits(const rt_engine *engine, int32_t row);
+const float *rt_engine_logits(const rt_engine *engine, int32_t row);
 
 /* Drafts tokens with the MTP block, for several sequences at once. For each request:
  * - The draft head first processes tokens of the sequence that it has not seen, as far back as their hidden rows are
- *   kept (at least RT_HIDDEN_ROWS positions). For older ones see rt_draft_from().
+ *   kept (at least RT_HIDDEN_ROWS positions). For older ones see rt_memory_draft_from().
  * - It then processes `token`, which is drawn but not decoded (at position length), and its own argmax, up to n_max
  *   times.
  * - It stops a sequence when the probability of the draft falls below p_min.
@@ -94,9 +88,6 @@ typedef struct rt_draft_request {
 enum { RT_HIDDEN_ROWS = 32 }; /* limited to n_batch, and at least n_rollback + 1 */
 gdn_status rt_draft_mtp(rt_engine *engine, const rt_draft_request *request, int32_t n, int32_t n_max, float p_min,
                         int32_t *draft, int32_t *n_draft);
-/* The same, and second[i * n_max ..] receives the draft head's second candidate for each draft; -1: none. */
-gdn_status rt_draft_mtp_two(rt_engine *engine, const rt_draft_request *request, int32_t n, int32_t n_max, float p_min,
-                            int32_t *draft, int32_t *second, int32_t *n_draft);
 
 /* Counters since creation, for tests and --stats. */
 typedef struct rt_counters {

@@ -19,7 +19,7 @@ typedef struct rt_rows {
 /* Index maps of a step's kernel calls, in e->maps. */
 typedef struct rt_step_maps {
     gdn_span seq_start, state_src, state_dst, position, conv_src, conv_dst, state_checkpoint, conv_checkpoint;
-    gdn_span log_row, base_position, commit, parent;
+    gdn_span log_row, base_position, commit;
 } rt_step_maps;
 
 struct rt_engine {
@@ -55,9 +55,6 @@ struct rt_engine {
     gdn_span workspace;
     int32_t workspace_spans, workspace_rows;   /* the last shape that it was found large enough for */
     int32_t *order, *row_token, *row_of_batch; /* the batch sorted by sequence */
-    int32_t *row_parent;                       /* [n_batch] parents in a micro-batch with trees  */
-    uint8_t *seq_tree;                         /* [n_seqs] 1: its rows in the batch are a tree   */
-    int32_t trees;                             /* 1: the micro-batch has trees                   */
     rt_token_run *spans;
 
     /* results of the last batch */
@@ -83,10 +80,10 @@ void rt_layer_feed_forward(rt_engine *e, const rt_layer *layer, int32_t n);
 rt_experts_args rt_layer_experts(const rt_model *model, const rt_layer *layer, int32_t n);
 
 /* Grows the kernels' workspace for a micro-batch of n_rows in n_spans sequences; changes nothing else. */
-gdn_status rt_reserve_workspace(rt_engine *e, int32_t n_spans, int32_t n_rows);
+gdn_status rt_engine_reserve_workspace(rt_engine *e, int32_t n_spans, int32_t n_rows);
 
 /* Writes the embedding rows of n tokens to y, as F32. */
-void rt_embed(const rt_weight *embeddings, const int32_t *token, int32_t n, int32_t n_embd, float *y);
+void rt_engine_embed(const rt_weight *embeddings, const int32_t *token, int32_t n, int32_t n_embd, float *y);
 
 /* Stores e->hidden in the memory after a committed step. If the memory cannot keep all rows that the draft head needs,
  * the head processes them first, for all sequences together; not if `follow` is 0. token: tokens of the step's rows. */

@@ -51,7 +51,6 @@ gdn_status rt_layers_begin(rt_engine *e, const rt_step *step)
         m->base_position = put(e, &at, step->base_position, step->n_spans);
         m->commit = put(e, &at, step->commit, step->n_spans);
     }
-    if (step->parent) m->parent = put(e, &at, step->parent, step->n_rows);
     if (step->n_checkpoints) {
         m->state_checkpoint = put(e, &at, step->state_checkpoint, (int64_t)step->n_spans * step->n_checkpoints);
         m->conv_checkpoint = put(e, &at, step->conv_checkpoint, (int64_t)step->n_spans * step->n_checkpoints);
@@ -65,7 +64,6 @@ static gdn_status convolve(rt_engine *e, const rt_layer *layer, const rt_step *s
     const rt_step_maps *m = &e->step_maps;
     gdn_ssm_conv_args a = GDN_INIT(gdn_ssm_conv_args);
     gdn_checkpoints keep = GDN_INIT(gdn_checkpoints);
-    gdn_token_tree tree = GDN_INIT(gdn_token_tree);
     a.activation = GDN_ACTIVATION_SILU;
     a.n_seqs = step->n_spans;
     a.n_tokens = step->n_rows;
@@ -85,10 +83,6 @@ static gdn_status convolve(rt_engine *e, const rt_layer *layer, const rt_step *s
             a.checkpoints = &keep;
         }
     }
-    if (step->parent) {
-        tree.parent = m->parent;
-        a.tree = &tree;
-    }
     a.seq_start = m->seq_start;
     a.position = m->position;
     a.workspace = e->workspace;
@@ -107,7 +101,6 @@ static gdn_status delta(rt_engine *e, const rt_layer *layer, const rt_step *step
     gdn_delta_inputs in = GDN_INIT(gdn_delta_inputs);
     gdn_replay_log log = GDN_INIT(gdn_replay_log);
     gdn_checkpoints keep = GDN_INIT(gdn_checkpoints);
-    gdn_token_tree tree = GDN_INIT(gdn_token_tree);
     a.n_seqs = step->n_spans;
     a.n_tokens = step->n_rows;
     a.n_heads_k = hp->n_key_heads;
@@ -146,10 +139,6 @@ static gdn_status delta(rt_engine *e, const rt_layer *layer, const rt_step *step
         keep.n = step->n_checkpoints;
         keep.dst = m->state_checkpoint;
         a.checkpoints = &keep;
-    }
-    if (step->parent) {
-        tree.parent = m->parent;
-        a.tree = &tree;
     }
     a.workspace = e->workspace;
     e->counters.recurrent_launches++;

@@ -1,7 +1,6 @@
 /* Draws a token from logits. See sampler.h. Order: penalties, top_k, top_p, min_p, temperature. */
 #include "runtime/decode/sampler.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "numerics/float_env.h"

@@ -38,17 +38,12 @@ static uint64_t own_floats(int32_t n_threads, int32_t n_queries, int64_t n_cells
     return (uint64_t)n_threads * (uint64_t)rt_cells_padded(n_queries) * (cells + 1);
 }
 
-uint64_t rt_attention_floats(int32_t n_threads, int32_t n_heads, int32_t n_heads_kv, int32_t max_cells)
+uint64_t rt_attention_scratch(int32_t n_threads, int32_t n_heads, int32_t n_heads_kv, int32_t max_cells)
 {
     const int32_t group = n_heads / n_heads_kv, n_rows = tile_rows(n_heads, group);
     const uint64_t own = own_floats(n_threads, n_rows * group, max_cells);
     const uint64_t shared = (uint64_t)rt_cells_padded(n_rows * n_heads) * (uint64_t)(rt_cells_padded(max_cells) + 1);
     return own > shared ? own : shared;
-}
-
-uint64_t rt_attention_scratch(const rt_dense *d, int32_t n_heads, int32_t n_heads_kv, int32_t max_cells)
-{
-    return rt_attention_floats(rt_dense_threads(d), n_heads, n_heads_kv, max_cells);
 }
 
 /* The tile that begins at `row`: rows with the same cell list. */

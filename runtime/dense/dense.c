@@ -70,6 +70,8 @@ gdn_status rt_dense_create(const char *isa, rt_threads *threads, rt_dense **dens
 
 void rt_dense_destroy(rt_dense *d) { rt_free(d); }
 
+uint64_t rt_dense_bytes(int32_t n_threads) { return (uint64_t)n_threads * RT_THREAD_BYTES; }
+
 const char *rt_dense_isa(const rt_dense *d) { return d->kernels->isa; }
 const rt_kernels *rt_dense_kernels(const rt_dense *d) { return d->kernels; }
 int32_t rt_dense_threads(const rt_dense *d) { return d->n_threads; }

@@ -1,6 +1,6 @@
 /* The dense kernels around the recurrent ones: matrix products, norms, rotary embedding, attention, activations, MoE.
  *
- * They follow the numerical contract of docs/reference/numerics.md and docs/design/runtime.md: a row's bits depend on
+ * They follow the numerical contract of docs/reference/numerics.md and docs/design/runtime.md. A row's bits depend on
  * that row alone, not on the rest of the batch, the number of threads or the instruction set. Each function has a
  * scalar version, which is the specification, and vector versions with the same bits.
  *
@@ -18,6 +18,8 @@ typedef struct rt_dense rt_dense; /* kernel table of one instruction set, and th
  * "scalar", ...). */
 gdn_status rt_dense_create(const char *isa, rt_threads *threads, rt_dense **dense);
 void rt_dense_destroy(rt_dense *dense);
+/* Bytes of scratch that a dense object of so many threads has. */
+uint64_t rt_dense_bytes(int32_t n_threads);
 const char *rt_dense_isa(const rt_dense *dense);
 
 /* Bytes of scratch that rt_matmul needs for n_rows rows of n_columns inputs, for any weight type. The scratch must be
@@ -74,23 +76,27 @@ void rt_sigmoid_gate(rt_dense *d, const float *x, int64_t x_stride, const float 
 
 /* Rotary embedding, in place. Rotates the first n_rot elements of every head in pairs (i, j = i + n_rot / 2) by the
  * angle position[r] * base^(-2 i / n_rot):
- *   x[i]' = fma(-x[j], sin, x[i] * cos);  x[j]' = fma(x[i], sin, x[j] * cos)
+ *
+ *     x[i]' = fma(-x[j], sin, x[i] * cos);  x[j]' = fma(x[i], sin, x[j] * cos)
+ *
  * cos and sin are computed in float64 and rounded. Positions below n_positions come from a table; others are computed
- * in the call. x: n rows of n_heads heads; row stride x_stride, head stride head_stride. */
+ * in the call. rope.h creates the object. x: n rows of n_heads heads; row stride x_stride, head stride head_stride. */
 typedef struct rt_rope rt_rope;
-gdn_status rt_rope_create(int32_t n_rot, float base, int32_t n_positions, rt_rope **rope);
 void rt_rope_destroy(rt_rope *rope);
 void rt_rope_apply(rt_dense *d, const rt_rope *rope, const int32_t *position, float *x, int64_t x_stride,
                    int64_t head_stride, int32_t n, int32_t n_heads);
 
 /* Causal attention of query rows over the cells (KV cache slots) of a cache. Head h uses kv head
  * h / (n_heads / n_heads_kv):
- *   s_p = scale * dot32(q_h, k_p);  m = max s_p;  w_p = exp(s_p - m);  z = sum of w_p with 32 partials (p mod 32) and
- *   dot32's tree;  out_d = (sum_p w_p v_p[d], by fma in the order of p from +0) * (1 / z). The max ignores NaN.
+ *
+ *     s_p = scale * dot32(q_h, k_p);  m = max s_p, which ignores NaN;  w_p = exp(s_p - m)
+ *     z = sum of w_p with 32 partials (p mod 32) and dot32's tree
+ *     out_d = (sum_p w_p v_p[d], by fma in the order of p from +0) * (1 / z)
+ *
  * p runs over the n_cells[r] logical positions of row r. cell[r][p] is the slot of its k and v, each a row of
  * n_heads_kv * head_dim elements of `type` (RT_F32, RT_F16, RT_BF16). Consecutive rows with the same list (those of one
- * sequence) and heads that share a kv head are computed together, up to 32 at a time, so that a cell is read once for
- * all of them. Parallel over rows and kv heads, or over cells and elements. */
+ * sequence) and heads that share a kv head are computed together, up to 32 at a time. A cell is then read once for all
+ * of them. Parallel over rows and kv heads, or over cells and elements. */
 typedef struct rt_attention_args {
     const float *q; /* [n][q_stride]: n_heads heads, head_stride apart                   */
     int64_t q_stride, q_head_stride;
@@ -103,8 +109,7 @@ typedef struct rt_attention_args {
     float *out;                 /* [n][n_heads * head_dim]                                           */
     float *scratch;             /* rt_attention_scratch floats, aligned to 64                        */
 } rt_attention_args;
-uint64_t rt_attention_scratch(const rt_dense *d, int32_t n_heads, int32_t n_heads_kv, int32_t max_cells);
-uint64_t rt_attention_floats(int32_t n_threads, int32_t n_heads, int32_t n_heads_kv, int32_t max_cells); /* the same */
+uint64_t rt_attention_scratch(int32_t n_threads, int32_t n_heads, int32_t n_heads_kv, int32_t max_cells);
 void rt_attention(rt_dense *d, const rt_attention_args *args);
 
 /* MoE routing. p: router logits of n rows. Softmax in place, then the n_used largest per row (rt_top_k), with weights

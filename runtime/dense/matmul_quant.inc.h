@@ -15,8 +15,10 @@
  *
  * The order of a group: lanes of a result are blocks, so that integers of a vector are summed across lanes only once
  * per 16 bytes. Blocks 2j make unit 0 and blocks 2j + 1 unit 1, since a byte of the K types holds nibbles of two
- * blocks. Byte i of block 2j + u is at index
+ * blocks. Byte i of block 2j + u is at this index:
+ *
  *     256 u  +  64 (i / 4 % 4)  +  32 (j % 2)  +  16 (i / 16)  +  4 (j / 2)  +  i % 4
+ *
  * The 4 dot products of a unit thus leave the sum over 16 bytes of a block in a lane. unite() adds the two halves, and
  * puts block 2j + u in lane 8 u + 4 (j % 2) + j / 2. */
 #include <string.h>

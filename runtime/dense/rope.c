@@ -82,14 +82,8 @@ static gdn_status scale(rt_rope *r, float base, const rt_rope_scaling *s)
     return GDN_OK;
 }
 
-gdn_status rt_rope_create(int32_t n_rot, float base, int32_t n_positions, rt_rope **rope)
-{
-    const rt_rope_scaling none = { RT_ROPE_PLAIN };
-    return rt_rope_create_scaled(n_rot, base, &none, n_positions, rope);
-}
-
-gdn_status rt_rope_create_scaled(int32_t n_rot, float base, const rt_rope_scaling *scaling, int32_t n_positions,
-                                 rt_rope **rope)
+gdn_status rt_rope_create(int32_t n_rot, float base, const rt_rope_scaling *scaling, int32_t n_positions,
+                          rt_rope **rope)
 {
     *rope = NULL;
     if (n_rot < 2 || n_rot > RT_ROPE_MAX || n_rot % 2)

@@ -1,6 +1,4 @@
 /* The k largest elements of a row. See dense.h. */
-#include <string.h>
-
 #include "runtime/dense/dense.h"
 
 /* True if element a sorts before element b: larger first, NaN last, ties by index; -0 equals +0. */

@@ -47,20 +47,20 @@ typedef struct rt_gguf_tensor {
 } rt_gguf_tensor;
 
 /* Open a file, or a file's bytes in memory, which must stay valid until rt_gguf_close(). A path must name a regular
- * file; directories, pipes, sockets and devices are refused without waiting. _within: the reader's allocations count
- * against `budget`, which may be NULL. */
-/* A model split into several files (split.count; NAME-00001-of-00003.gguf) is opened by its first file. The reader maps
- * the other files of the same directory, checks each in the same way, and puts all tensors in one list. _memory_parts:
- * the same for files in memory, in their order; parts beyond split.count are ignored. */
+ * file; directories, pipes, sockets and devices are refused without waiting. The reader's allocations count
+ * against `budget`, which may be NULL.
+ *
+ * A model split into several files (split.count; NAME-00001-of-00003.gguf) is opened by its first file. The reader maps
+ * the other files of the same directory, checks each in the same way, and puts all tensors in one list. The function
+ * rt_gguf_open_memory_parts() does the same for files in memory, in their order, and ignores parts beyond split.count.
+ */
 typedef struct rt_gguf_part {
     const void *at;
     uint64_t n;
 } rt_gguf_part;
 
-gdn_status rt_gguf_open(const char *path, rt_gguf **file);
-gdn_status rt_gguf_open_within(const char *path, rt_budget *budget, rt_gguf **file);
-gdn_status rt_gguf_open_memory(const void *bytes, uint64_t n, rt_gguf **file);
-gdn_status rt_gguf_open_memory_within(const void *bytes, uint64_t n, rt_budget *budget, rt_gguf **file);
+gdn_status rt_gguf_open(const char *path, rt_budget *budget, rt_gguf **file);
+gdn_status rt_gguf_open_memory(const void *bytes, uint64_t n, rt_budget *budget, rt_gguf **file);
 gdn_status rt_gguf_open_memory_parts(const rt_gguf_part *parts, int32_t n_parts, rt_budget *budget, rt_gguf **file);
 void rt_gguf_close(rt_gguf *file);
 
@@ -87,11 +87,10 @@ gdn_status rt_gguf_get_string(const rt_gguf *file, const char *key, rt_string *v
 gdn_status rt_gguf_get_strings(const rt_gguf *file, const char *key, int64_t *count);
 rt_string rt_gguf_string_at(const rt_gguf *file, const char *key, int64_t index);
 rt_string rt_gguf_string_next(rt_string string); /* `string` must not be the last element */
-/* Reads an array of integers or bools of any width: at most `capacity` elements, with _from starting at element
- * `first`. *count is the length of the array. */
-gdn_status rt_gguf_get_ints(const rt_gguf *file, const char *key, int64_t *values, int64_t capacity, int64_t *count);
-gdn_status rt_gguf_get_ints_from(const rt_gguf *file, const char *key, int64_t first, int64_t *values, int64_t capacity,
-                                 int64_t *count);
+/* Reads an array of integers or bools of any width: at most `capacity` elements, from element `first` on. *count is the
+ * length of the array. */
+gdn_status rt_gguf_get_ints(const rt_gguf *file, const char *key, int64_t first, int64_t *values, int64_t capacity,
+                            int64_t *count);
 
 /* Enumerate all keys in file order; text is NULL past the end. kind may be NULL. rt_gguf_element returns the kind of an
  * array's elements and stores their number in *count (may be NULL); -1: the key is not an array. */

@@ -159,13 +159,8 @@ rt_string rt_gguf_string_next(rt_string string)
     return load_string((const unsigned char *)string.text + string.bytes);
 }
 
-gdn_status rt_gguf_get_ints(const rt_gguf *file, const char *name, int64_t *values, int64_t capacity, int64_t *count)
-{
-    return rt_gguf_get_ints_from(file, name, 0, values, capacity, count);
-}
-
-gdn_status rt_gguf_get_ints_from(const rt_gguf *file, const char *name, int64_t first, int64_t *values,
-                                 int64_t capacity, int64_t *count)
+gdn_status rt_gguf_get_ints(const rt_gguf *file, const char *name, int64_t first, int64_t *values, int64_t capacity,
+                            int64_t *count)
 {
     const gguf_key *key;
     const gdn_status status = find_kind(file, name, has_ints, "an array of integers or bools", &key);

@@ -1,7 +1,13 @@
 /* Checks all bytes of a GGUF file once, so that the getters need no checks. See gguf.h.
  *
- * Format: magic, version, number of tensors, number of keys; keys with values; names, shapes, types and offsets of
- * tensors; zeros up to a multiple of general.alignment; the data, from which offsets count. Each number is checked
+ * The format is:
+ * - magic, version, number of tensors, number of keys
+ * - keys with values
+ * - names, shapes, types and offsets of tensors
+ * - zeros up to a multiple of general.alignment
+ * - the data, from which offsets count
+ *
+ * Each number is checked
  * against the remaining bytes before it is used. */
 #include "runtime/files/gguf_internal.h"
 
@@ -233,8 +239,8 @@ static gdn_status index_strings(parser *p)
     return GDN_OK;
 }
 
-/* Parses a tensor's description. data and bytes are set when the begin of the data is known; until then `bytes` holds
- * the offset. */
+/* Parses a tensor's description. `bytes` gets its offset in the data, and data stays NULL: the begin of the data is not
+ * known yet. */
 static gdn_status parse_tensor(parser *p, int64_t number, rt_gguf_tensor *t)
 {
     uint64_t n_dims = 0, elements = 1, type = 0;

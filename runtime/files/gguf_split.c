@@ -225,20 +225,13 @@ static gdn_status joined(gdn_status status, const source *from, rt_budget *budge
     return status;
 }
 
-gdn_status rt_gguf_open(const char *path, rt_gguf **file) { return rt_gguf_open_within(path, NULL, file); }
-
-gdn_status rt_gguf_open_within(const char *path, rt_budget *budget, rt_gguf **file)
+gdn_status rt_gguf_open(const char *path, rt_budget *budget, rt_gguf **file)
 {
     const source files = { NULL, 0 };
     return joined(gguf_open_file(path, budget, file), &files, budget, file);
 }
 
-gdn_status rt_gguf_open_memory(const void *bytes, uint64_t n, rt_gguf **file)
-{
-    return rt_gguf_open_memory_within(bytes, n, NULL, file);
-}
-
-gdn_status rt_gguf_open_memory_within(const void *bytes, uint64_t n, rt_budget *budget, rt_gguf **file)
+gdn_status rt_gguf_open_memory(const void *bytes, uint64_t n, rt_budget *budget, rt_gguf **file)
 {
     const rt_gguf_part one = { bytes, n };
     return rt_gguf_open_memory_parts(&one, 1, budget, file);

@@ -22,10 +22,10 @@ static uint64_t element_bytes(int32_t kv_type)
     return kv_type == GDN_F32 ? 4 : kv_type == GDN_F16 || kv_type == GDN_BF16 ? 2 : 0;
 }
 
-/* Computes the pool sizes of a description. GDN_INVALID_ARGUMENT with a text: it is invalid. */
-static gdn_status shape_of(const rt_memory_desc *desc, rt_memory_shape *shape)
+/* Sets the parameters of a memory and the sizes of its pools. GDN_INVALID_ARGUMENT with a text: the description is
+ * invalid. */
+static gdn_status shape_of(const rt_memory_desc *desc, rt_memory *m)
 {
-    *shape = (rt_memory_shape){ 0 };
     if (!desc || !desc->model) return rt_fail(GDN_INVALID_ARGUMENT, "memory: no model");
     const rt_model *model = desc->model;
     const rt_hparams *hp = &model->hp;
@@ -54,37 +54,42 @@ static gdn_status shape_of(const rt_memory_desc *desc, rt_memory_shape *shape)
         hp->n_mtp > 1)
         return rt_fail(GDN_INVALID_ARGUMENT, "memory: the model's sizes are not those of a hybrid model");
 
+    *m = (rt_memory){ .model = model,
+                      .device = desc->device,
+                      .host = desc->host,
+                      .n_seqs = desc->n_seqs,
+                      .n_cells = desc->n_cells,
+                      .n_rollback = desc->n_rollback,
+                      .kv_type = desc->kv_type,
+                      .kernel = hp->conv_kernel,
+                      .n_recurrent = model->n_recurrent };
     int bad = 0;
     const uint64_t S = (uint64_t)hp->state_size;
-    const int has_log = desc->rollback == RT_ROLLBACK_LOG && desc->n_rollback > 0;
-    shape->K = has_log ? 1 : desc->n_rollback + 1;
-    shape->commit_after = desc->commit_after ? desc->commit_after : RT_COMMIT_AFTER;
-    shape->n_log = has_log ? rt_log_slots(desc->n_rollback, shape->commit_after) : 0;
-    shape->log_bytes = has_log ? rt_log_entry_bytes(hp, &bad) : 0;
-    shape->n_prefixes = desc->n_prefixes;
-    shape->prefix_interval = desc->prefix_interval;
+    m->n_log = rt_memory_log_slots(desc);
+    m->K = m->n_log ? 1 : desc->n_rollback + 1;
+    m->commit_after = desc->commit_after ? desc->commit_after : RT_COMMIT_AFTER;
+    m->log_bytes = m->n_log ? rt_memory_log_entry_bytes(hp, &bad) : 0;
+    m->n_prefixes = desc->n_prefixes;
     if (desc->n_prefixes && desc->n_prefixes > desc->n_cells / desc->prefix_interval)
-        shape->n_prefixes = desc->n_cells / desc->prefix_interval; /* there are no cells for more */
-    shape->n_conv_slots = hp->conv_kernel - 1 + desc->n_rollback;
-    shape->has_draft = desc->draft && hp->n_mtp;
-    shape->n_attention = model->n_attention + shape->has_draft;
-    shape->n_hidden = desc->n_hidden > desc->n_rollback + 1 ? desc->n_hidden : desc->n_rollback + 1;
-    shape->state_bytes = times(times(times(S, S, &bad), (uint64_t)hp->n_value_heads, &bad), 4, &bad);
-    shape->conv_slot_bytes = times((uint64_t)hp->n_channels, 4, &bad);
-    shape->kv_bytes =
+        m->n_prefixes = desc->n_cells / desc->prefix_interval; /* there are no cells for more */
+    m->n_conv_slots = hp->conv_kernel - 1 + desc->n_rollback;
+    m->has_draft = desc->draft && hp->n_mtp;
+    m->n_attention = model->n_attention + m->has_draft;
+    m->n_hidden = desc->n_hidden > desc->n_rollback + 1 ? desc->n_hidden : desc->n_rollback + 1;
+    m->state_bytes = times(times(times(S, S, &bad), (uint64_t)hp->n_value_heads, &bad), 4, &bad);
+    m->conv_slot_bytes = times((uint64_t)hp->n_channels, 4, &bad);
+    m->kv_bytes =
         times(times((uint64_t)hp->n_head_kv, (uint64_t)hp->head_dim, &bad), element_bytes(desc->kv_type), &bad);
-    shape->hidden_bytes = shape->has_draft ? times((uint64_t)hp->n_embd, 4, &bad) : 0;
+    m->hidden_bytes = m->has_draft ? times((uint64_t)hp->n_embd, 4, &bad) : 0;
 
     /* Each pool fits a buffer, and all together fit a save: sums cannot overflow. */
-    const uint64_t n_slots = (uint64_t)desc->n_seqs * (uint64_t)shape->K + (uint64_t)shape->n_prefixes;
-    const uint64_t n_rows = (uint64_t)desc->n_seqs + (uint64_t)shape->n_prefixes;
-    times(times(n_slots, shape->state_bytes, &bad), (uint64_t)model->n_recurrent, &bad);
-    times(times(n_rows * (uint64_t)shape->n_conv_slots, shape->conv_slot_bytes, &bad), (uint64_t)model->n_recurrent,
-          &bad);
-    times(times((uint64_t)desc->n_seqs * (uint64_t)shape->n_log, shape->log_bytes, &bad), (uint64_t)model->n_recurrent,
-          &bad);
-    times(times((uint64_t)desc->n_cells, shape->kv_bytes, &bad), 2 * (uint64_t)shape->n_attention, &bad);
-    times((uint64_t)desc->n_seqs * (uint64_t)shape->n_hidden + (uint64_t)shape->n_prefixes, shape->hidden_bytes, &bad);
+    const uint64_t n_slots = (uint64_t)desc->n_seqs * (uint64_t)m->K + (uint64_t)m->n_prefixes;
+    const uint64_t n_rows = (uint64_t)desc->n_seqs + (uint64_t)m->n_prefixes;
+    times(times(n_slots, m->state_bytes, &bad), (uint64_t)model->n_recurrent, &bad);
+    times(times(n_rows * (uint64_t)m->n_conv_slots, m->conv_slot_bytes, &bad), (uint64_t)model->n_recurrent, &bad);
+    times(times((uint64_t)desc->n_seqs * (uint64_t)m->n_log, m->log_bytes, &bad), (uint64_t)model->n_recurrent, &bad);
+    times(times((uint64_t)desc->n_cells, m->kv_bytes, &bad), 2 * (uint64_t)m->n_attention, &bad);
+    times((uint64_t)desc->n_seqs * (uint64_t)m->n_hidden + (uint64_t)m->n_prefixes, m->hidden_bytes, &bad);
     if (bad || n_slots > INT32_MAX)
         return rt_fail(GDN_INVALID_ARGUMENT,
                        "memory: %d sequences with %d snapshots and %d cells are more than 2^46 bytes", desc->n_seqs,
@@ -94,7 +99,7 @@ static gdn_status shape_of(const rt_memory_desc *desc, rt_memory_shape *shape)
 
 gdn_status rt_memory_size(const rt_memory_desc *desc, rt_memory_bytes *bytes)
 {
-    rt_memory_shape shape;
+    rt_memory shape;
     const gdn_status status = shape_of(desc, &shape);
     if (status) return status;
     const uint64_t n = (uint64_t)desc->n_seqs, R = (uint64_t)desc->n_rollback,
@@ -149,9 +154,8 @@ static gdn_status create_sequences(rt_memory *m)
         s->conv_row = s->log_row = GDN_NONE;
         s->snapshot = rt_calloc((uint64_t)m->K, sizeof *s->snapshot, "sequences");
         s->hidden_at = rt_calloc((uint64_t)m->n_hidden, sizeof *s->hidden_at, "sequences");
-        s->parent = m->n_log ? rt_calloc((uint64_t)m->n_rollback, sizeof *s->parent, "sequences") : NULL;
         s->ahead = -1;
-        if (!s->snapshot || !s->hidden_at || (m->n_log && !s->parent)) return GDN_OUT_OF_MEMORY;
+        if (!s->snapshot || !s->hidden_at) return GDN_OUT_OF_MEMORY;
         for (int32_t r = 0; r < m->K; r++) s->snapshot[r] = (rt_snapshot){ GDN_NONE, -1 };
         for (int32_t r = 0; r < m->n_hidden; r++) s->hidden_at[r] = (rt_hidden_tag){ -1, -1 };
     }
@@ -199,14 +203,14 @@ static gdn_status create_all(rt_memory *m, int32_t prefix_interval)
                               rows * (uint64_t)m->n_conv_slots * m->conv_slot_bytes, "convolution history");
     if (!status)
         status = create_pools(m->device, &m->log, m->n_recurrent, n * (uint64_t)m->n_log * m->log_bytes, "logs");
-    if (!status && m->n_log) status = rt_log_create(m);
+    if (!status && m->n_log) status = rt_memory_log_create(m);
     if (!status) status = create_pools(m->host, &m->k, m->n_attention, (uint64_t)m->n_cells * m->kv_bytes, "keys");
     if (!status) status = create_pools(m->host, &m->v, m->n_attention, (uint64_t)m->n_cells * m->kv_bytes, "values");
     if (!status && m->hidden_bytes) {
         status = gdn_buffer_create(m->host, n * (uint64_t)m->n_hidden * m->hidden_bytes, &m->hidden);
         if (status) rt_fail_gdn(status, "hidden rows");
     }
-    if (!status && m->n_prefixes) status = rt_prefix_create(m, prefix_interval, m->n_prefixes);
+    if (!status && m->n_prefixes) status = rt_memory_prefix_create(m, prefix_interval, m->n_prefixes);
     return status;
 }
 
@@ -216,17 +220,16 @@ void rt_memory_destroy(rt_memory *m)
     destroy_pools(m->device, m->state, m->n_recurrent);
     destroy_pools(m->device, m->conv, m->n_recurrent);
     destroy_pools(m->device, m->log, m->n_recurrent);
-    rt_log_destroy(m);
+    rt_memory_log_destroy(m);
     destroy_pools(m->host, m->k, m->n_attention);
     destroy_pools(m->host, m->v, m->n_attention);
     gdn_buffer_destroy(m->host, &m->hidden);
-    rt_prefix_destroy(m);
+    rt_memory_prefix_destroy(m);
     for (int32_t i = 0; m->seq && i < m->n_seqs; i++) {
         rt_free(m->seq[i].cell);
         rt_free(m->seq[i].token);
         rt_free(m->seq[i].snapshot);
         rt_free(m->seq[i].hidden_at);
-        rt_free(m->seq[i].parent);
     }
     rt_resource *const resources[] = { &m->slots, &m->rows, &m->cells, &m->log_rows, NULL };
     for (rt_resource *const *r = resources; *r; r++) {
@@ -238,7 +241,7 @@ void rt_memory_destroy(rt_memory *m)
         m->seq,          m->step_span,          m->taken,          m->seen,          m->step.seq_start,
         m->step.length,  m->step.state_src,     m->step.state_dst, m->step.conv_src, m->step.conv_dst,
         m->step.log_row, m->step.base_position, m->step.commit,    m->step.rope,     m->step.new_cell,
-        m->step.cells,   m->step.n_cells,       m->step_parent,    m->branch_cells
+        m->step.cells,   m->step.n_cells
     };
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) rt_free(arrays[i]);
     rt_free(m);
@@ -246,7 +249,7 @@ void rt_memory_destroy(rt_memory *m)
 
 gdn_status rt_memory_create(const rt_memory_desc *desc, rt_memory **memory)
 {
-    rt_memory_shape shape;
+    rt_memory shape;
     *memory = NULL;
     gdn_status status = shape_of(desc, &shape);
     if (status) return status;
@@ -256,29 +259,8 @@ gdn_status rt_memory_create(const rt_memory_desc *desc, rt_memory **memory)
                        "memory: it needs a context for states, and one in the host's memory for KV");
     rt_memory *m = rt_calloc(1, sizeof *m, "the memory");
     if (!m) return GDN_OUT_OF_MEMORY;
-    *m = (rt_memory){ .model = desc->model,
-                      .device = desc->device,
-                      .host = desc->host,
-                      .n_seqs = desc->n_seqs,
-                      .n_cells = desc->n_cells,
-                      .n_prefixes = shape.n_prefixes,
-                      .n_rollback = desc->n_rollback,
-                      .n_log = shape.n_log,
-                      .commit_after = shape.commit_after,
-                      .log_bytes = shape.log_bytes,
-                      .kv_type = desc->kv_type,
-                      .K = shape.K,
-                      .kernel = desc->model->hp.conv_kernel,
-                      .n_conv_slots = shape.n_conv_slots,
-                      .n_recurrent = desc->model->n_recurrent,
-                      .n_attention = shape.n_attention,
-                      .has_draft = shape.has_draft,
-                      .n_hidden = shape.n_hidden,
-                      .state_bytes = shape.state_bytes,
-                      .conv_slot_bytes = shape.conv_slot_bytes,
-                      .kv_bytes = shape.kv_bytes,
-                      .hidden_bytes = shape.hidden_bytes };
-    status = create_all(m, shape.prefix_interval);
+    *m = shape;
+    status = create_all(m, desc->prefix_interval);
     if (status) rt_memory_destroy(m);
     else *memory = m;
     return status;
@@ -302,9 +284,9 @@ unsigned char *rt_memory_v(const rt_memory *m, int32_t layer) { return m->v[laye
 uint64_t rt_memory_folds(const rt_memory *m) { return m->n_folds; }
 int32_t rt_memory_free_cells(const rt_memory *m) { return m->cells.n_free + m->cells.n_idle; }
 
-int32_t rt_take_cell(rt_memory *m)
+int32_t rt_memory_take_cell(rt_memory *m)
 {
-    const int32_t cell = rt_take(&m->cells);
+    const int32_t cell = rt_memory_take(&m->cells);
     if (m->prefixes) m->prefixes->drafted[cell] = 0;
     return cell;
 }
@@ -313,16 +295,16 @@ int32_t rt_take_cell(rt_memory *m)
 
 static int is_seq(const rt_memory *m, int32_t seq) { return seq >= 0 && seq < m->n_seqs; }
 
-int32_t rt_draft_length(const rt_memory *m, int32_t seq) { return is_seq(m, seq) ? m->seq[seq].draft : 0; }
-int32_t rt_draft_from(const rt_memory *m, int32_t seq) { return is_seq(m, seq) ? m->seq[seq].draft_from : 0; }
+int32_t rt_memory_draft_length(const rt_memory *m, int32_t seq) { return is_seq(m, seq) ? m->seq[seq].draft : 0; }
+int32_t rt_memory_draft_from(const rt_memory *m, int32_t seq) { return is_seq(m, seq) ? m->seq[seq].draft_from : 0; }
 
-void rt_draft_restart(rt_memory *m, int32_t seq, int32_t position)
+void rt_memory_draft_restart(rt_memory *m, int32_t seq, int32_t position)
 {
     if (is_seq(m, seq) && m->has_draft && position >= 0 && position <= m->seq[seq].length)
         m->seq[seq].draft_from = m->seq[seq].draft = position;
 }
 
-void rt_draft_set_length(rt_memory *m, int32_t seq, int32_t n)
+void rt_memory_draft_set_length(rt_memory *m, int32_t seq, int32_t n)
 {
     if (!is_seq(m, seq)) return;
     rt_sequence *s = &m->seq[seq];
@@ -332,9 +314,9 @@ void rt_draft_set_length(rt_memory *m, int32_t seq, int32_t n)
     s->draft_from = s->draft_from < s->draft ? s->draft_from : s->draft;
 }
 
-int32_t rt_draft_ahead(const rt_memory *m, int32_t seq) { return is_seq(m, seq) ? m->seq[seq].ahead : -1; }
+int32_t rt_memory_draft_ahead(const rt_memory *m, int32_t seq) { return is_seq(m, seq) ? m->seq[seq].ahead : -1; }
 
-void rt_draft_set_ahead(rt_memory *m, int32_t seq, int32_t token)
+void rt_memory_draft_set_ahead(rt_memory *m, int32_t seq, int32_t token)
 {
     if (is_seq(m, seq) && m->has_draft && m->seq[seq].n_listed > m->seq[seq].length &&
         m->seq[seq].draft == m->seq[seq].length)
@@ -348,7 +330,7 @@ static int is_kept(const rt_memory *m, int32_t seq, int32_t position)
            m->seq[seq].length - position <= m->n_hidden;
 }
 
-const float *rt_hidden_row(const rt_memory *m, int32_t seq, int32_t position, int32_t *token)
+const float *rt_memory_hidden_row(const rt_memory *m, int32_t seq, int32_t position, int32_t *token)
 {
     /* Rows older than the newest n_hidden may still be there: the draft head reads them after a commit, before new ones
      * are stored. */
@@ -356,37 +338,36 @@ const float *rt_hidden_row(const rt_memory *m, int32_t seq, int32_t position, in
     const rt_hidden_tag *at = &m->seq[seq].hidden_at[position % m->n_hidden];
     if (at->position != position) return NULL;
     if (token) *token = at->token;
-    return rt_hidden_at(m, seq, position);
+    return rt_memory_hidden_at(m, seq, position);
 }
 
-void rt_hidden_put(rt_memory *m, int32_t seq, int32_t position, int32_t token, const float *row)
+void rt_memory_hidden_put(rt_memory *m, int32_t seq, int32_t position, int32_t token, const float *row)
 {
     if (!is_kept(m, seq, position)) return;
-    memcpy(rt_hidden_at(m, seq, position), row, m->hidden_bytes);
+    memcpy(rt_memory_hidden_at(m, seq, position), row, m->hidden_bytes);
     m->seq[seq].hidden_at[position % m->n_hidden] = (rt_hidden_tag){ position, token };
 }
 
-int32_t rt_draft_reserved(const rt_memory *m, int32_t seq)
+int32_t rt_memory_draft_reserved(const rt_memory *m, int32_t seq)
 {
     return is_seq(m, seq) ? m->seq[seq].n_listed - m->seq[seq].length : 0;
 }
 
-gdn_status rt_draft_reserve(rt_memory *m, int32_t seq, int32_t n, const int32_t **cells)
+gdn_status rt_memory_draft_reserve(rt_memory *m, int32_t seq, int32_t n, const int32_t **cells)
 {
-    gdn_status status = rt_check_seq(m, seq, "reserving cells");
+    gdn_status status = rt_memory_check_seq(m, seq, "reserving cells");
     if (status) return status;
     rt_sequence *s = &m->seq[seq];
     if (n < 0 || n > m->n_cells) return rt_fail(GDN_INVALID_ARGUMENT, "reserving cells: n is %d", n);
-    s->n_tree = 0; /* the draft head will overwrite unlinked rows */
     const int32_t more = n - (s->n_listed - s->length);
     if (more > rt_memory_free_cells(m))
         return rt_fail(GDN_OUT_OF_MEMORY, "reserving cells: %d are wanted and %d are free", more,
                        rt_memory_free_cells(m));
     /* A list has distinct cells, so it never exceeds n_cells and the sum fits. */
-    if (more > 0 && (status = rt_seq_grow(m, seq, s->length + n))) return status;
-    if (more > 0 && m->prefixes) rt_prefix_yield(m, more);
-    for (int32_t i = 0; i < more; i++) s->cell[s->n_listed++] = rt_take_cell(m);
-    if (n == 0) rt_seq_truncate_cells(m, s, s->length);
+    if (more > 0 && (status = rt_memory_seq_grow(m, seq, s->length + n))) return status;
+    if (more > 0 && m->prefixes) rt_memory_prefix_yield(m, more);
+    for (int32_t i = 0; i < more; i++) s->cell[s->n_listed++] = rt_memory_take_cell(m);
+    if (n == 0) rt_memory_seq_truncate_cells(m, s, s->length);
     if (cells) *cells = s->cell ? s->cell + s->length : NULL;
     return GDN_OK;
 }

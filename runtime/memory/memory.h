@@ -16,8 +16,8 @@
  *
  * Rollback selects a smaller length whose tag still exists; it computes and copies nothing.
  *
- * RT_ROLLBACK_LOG: one state per sequence (K = 1) at an earlier length, its tag (the base position), and a row of a
- * replay log (gated_delta_net.h) with an entry for each token since then. The rest is as above. Rollback selects a
+ * RT_ROLLBACK_LOG: one state per sequence (K = 1) at an earlier length, its tag (the base position). A row of a replay
+ * log (gated_delta_net.h) has an entry for each token since then. The rest is as above. Rollback selects a
  * smaller length, not below the tag. After a step of at most R + 1 tokens a sequence can return to any length after the
  * step's first token; after a longer step (prefill) only to its end. replay_log.h says when a commit advances the
  * state.
@@ -55,29 +55,31 @@ typedef struct rt_memory_bytes {
     uint64_t state, conv, snapshots, log, kv, hidden, prefixes;
 } rt_memory_bytes;
 
-/* Computes the bytes of a memory's pools without creating it. state and conv are for R = 0; snapshots is what R adds to
- * them; log is the replay log; prefixes is what the prefix cache adds to states, conv histories and hidden rows. Lists
- * and counts are not included: about 16 bytes per cell and 4 per token, and with a prefix cache 13 more per cell, 4 per
- * token and 16 per interval of cells. */
+/* Computes the bytes of a memory's pools without creating it. state and conv are for R = 0, and snapshots is what R
+ * adds to them. log is the replay log. prefixes is what the prefix cache adds to states, conv histories and hidden
+ * rows. Lists and counts are not included: about 16 bytes per cell and 4 per token, and with a prefix cache 13 more per
+ * cell, 4 per token and 16 per interval of cells. */
 gdn_status rt_memory_size(const rt_memory_desc *desc, rt_memory_bytes *bytes);
+/* Entries of a row of the replay log, enough for n_rollback + 1 more tokens in every step; 0: no log. */
+int32_t rt_memory_log_slots(const rt_memory_desc *desc);
 gdn_status rt_memory_create(const rt_memory_desc *desc, rt_memory **memory);
 void rt_memory_destroy(rt_memory *memory);
 
 /* ---- Sequences ---- */
-int32_t rt_seq_length(const rt_memory *m, int32_t seq);     /* tokens in it; 0: empty                     */
-int32_t rt_seq_min_length(const rt_memory *m, int32_t seq); /* smallest length to roll back to, except 0;
+int32_t rt_memory_seq_length(const rt_memory *m, int32_t seq);     /* tokens in it; 0: empty                     */
+int32_t rt_memory_seq_min_length(const rt_memory *m, int32_t seq); /* smallest length to roll back to, except 0;
                                                                length + 1: none */
 /* Available KV cells: unreferenced ones, and those that only the prefix cache references. */
 int32_t rt_memory_free_cells(const rt_memory *m);
 /* Removes tokens [p0, p1); p1 < 0 = to the end; seq < 0 = of every sequence (all or none). A recurrent state allows
  * removal at the end only: p1 must be the end. p0 = 0 always succeeds and empties the sequence; for another p0 its
- * state must still be available (rt_seq_min_length()). */
-gdn_status rt_seq_rm(rt_memory *m, int32_t seq, int32_t p0, int32_t p1);
+ * state must still be available (rt_memory_seq_min_length()). */
+gdn_status rt_memory_seq_rm(rt_memory *m, int32_t seq, int32_t p0, int32_t p1);
 /* Makes `to` a copy of `from`, replacing its contents. They share all memory but the hidden rows, which are copied. to
  * == from: no-op. */
-gdn_status rt_seq_cp(rt_memory *m, int32_t from, int32_t to);
+gdn_status rt_memory_seq_cp(rt_memory *m, int32_t from, int32_t to);
 /* Cells by position, including those reserved for drafting. Valid until the sequence changes or a step begins. */
-const int32_t *rt_seq_cells(const rt_memory *m, int32_t seq);
+const int32_t *rt_memory_seq_cells(const rt_memory *m, int32_t seq);
 
 /* ---- Saving: only the state at the current length, for any K. seq < 0 = all. ---- */
 uint64_t rt_memory_save_size(const rt_memory *m, int32_t seq);
@@ -85,8 +87,10 @@ gdn_status rt_memory_save(rt_memory *m, int32_t seq, void *bytes, uint64_t n);
 /* Replaces sequence `seq` (or, for a save of all, everything) by a save. The save is checked against the model and its
  * own checksum; a malformed or foreign one changes nothing. A device failure while states are written leaves the
  * replaced sequences empty. n_seqs, n_cells, n_rollback, n_hidden and draft may differ from those at saving. A save
- * with draft 0 has no data of the draft head, which then restarts with the next tokens: see rt_draft_from(). */
+ * with draft 0 has no data of the draft head, which then restarts with the next tokens: see rt_memory_draft_from(). */
 gdn_status rt_memory_load(rt_memory *m, int32_t seq, const void *bytes, uint64_t n);
+/* Checksum of a save's bytes, for other files too; changing any single byte changes it. */
+uint64_t rt_memory_checksum(const void *bytes, uint64_t n);
 
 /* ---- A step of the forward pass: begin reserves everything; then commit or cancel. ---- */
 typedef struct rt_token_run {
@@ -96,7 +100,7 @@ typedef struct rt_token_run {
 typedef struct rt_step {
     int32_t n_spans, n_rows;
     const rt_token_run *span;
-    /* filled by rt_step_begin; host arrays, valid until commit or cancel */
+    /* filled by rt_memory_step_begin; host arrays, valid until commit or cancel */
     int32_t *seq_start;  /* [n_spans + 1]                                                            */
     int32_t *length;     /* [n_spans] before the step                                                */
     int32_t *state_src;  /* [n_spans]                                                                */
@@ -105,64 +109,42 @@ typedef struct rt_step {
     int32_t n_log;       /* entries per log row; 0: no log, ignore the next 3 maps                   */
     int32_t *log_row, *base_position, *commit; /* [n_spans]                                    */
     int32_t *conv_src, *conv_dst;              /* [n_spans]                                                        */
-    int32_t *rope;         /* [n_rows] positions: that of the row before, or of its parent, and 1         */
+    int32_t *rope;         /* [n_rows] positions                                                          */
     int32_t *new_cell;     /* [n_rows] cell that each row writes                                       */
     const int32_t **cells; /* [n_rows] the row's cells by position ...                                 */
     int32_t *n_cells;      /* [n_rows] ... and the number it attends to, with itself                   */
-    const int32_t *parent; /* [n_rows] of a tree step (rt_step_begin_tree()), or NULL                  */
-    /* filled by rt_step_tokens() (prefix_cache.h); n_checkpoints 0: no checkpoints in this step */
+    /* filled by rt_memory_step_tokens() (prefix_cache.h); n_checkpoints 0: no checkpoints in this step */
     int32_t checkpoint_interval, n_checkpoints;
     int32_t *state_checkpoint, *conv_checkpoint; /* [n_spans][n_checkpoints]                          */
 } rt_step;
 
 /* Returns how many of the spans, from the first on, one step can hold, at least 1. It considers slots and rows, not
- * cells. It is fewer than all in one case only: sequences that share a state after rt_seq_cp() continue in the same
- * step. Each needs its own slot while the shared one is read, and that can be one more than the pool has. Run the rest
- * in the next step, where the last sharer writes in place. */
-int32_t rt_step_fit(const rt_memory *m, const rt_token_run *spans, int32_t n_spans);
+ * cells. It is fewer than all in one case only: sequences that share a state after rt_memory_seq_cp() continue in the
+ * same step. Each needs its own slot while the shared one is read, and that can be one more than the pool has. Run the
+ * rest in the next step, where the last sharer writes in place. */
+int32_t rt_memory_step_fit(const rt_memory *m, const rt_token_run *spans, int32_t n_spans);
 
 /* Begins a step: reserves cells, slots and rows for the spans. Each sequence has at most one span, of at least one row;
  * spans are in row order without gaps. One step at a time; sequences cannot be changed during it. Errors change
  * nothing:
- * - GDN_OUT_OF_MEMORY: too few cells, or rt_step_fit() returns fewer spans.
+ * - GDN_OUT_OF_MEMORY: too few cells, or rt_memory_step_fit() returns fewer spans.
  * - GDN_INVALID_ARGUMENT: bad spans, or a sequence that lost its state in a cancelled step.
  *
  * With a log the call may first advance states or copy log rows. If the device fails there, no step has begun, and a
- * sequence may have lost its state as in rt_step_cancel(). Advancing a state can also remove lengths that rollback
- * could reach beyond those promised above. */
-gdn_status rt_step_begin(rt_memory *m, const rt_token_run *spans, int32_t n_spans, rt_step **step);
+ * sequence may have lost its state as in rt_memory_step_cancel(). Advancing a state can also remove lengths that
+ * rollback could reach beyond those promised above. */
+gdn_status rt_memory_step_begin(rt_memory *m, const rt_token_run *spans, int32_t n_spans, rt_step **step);
 /* Ends a step whose kernels have run: lengths grow, tags are set, replaced slots are released. */
-void rt_step_commit(rt_memory *m, rt_step *step);
+void rt_memory_step_commit(rt_memory *m, rt_step *step);
 /* Ends a step whose kernels did not all run; lengths do not change. Snapshots whose slots may have been written become
  * invalid, all others remain. started = 0: no kernel was launched, nothing becomes invalid. A sequence with K rows or
- * more in the step may have lost the state of its length. rt_seq_min_length() is then above rt_seq_length(), and steps
- * refuse the sequence until it is emptied, copied over or loaded. */
-void rt_step_cancel(rt_memory *m, rt_step *step, int started);
+ * more in the step may have lost the state of its length. rt_memory_seq_min_length() is then above
+ * rt_memory_seq_length(), and steps refuse the sequence until it is emptied, copied over or loaded. */
+void rt_memory_step_cancel(rt_memory *m, rt_step *step, int started);
 /* With a log: number of states advanced by a separate call before a step that does not log, since creation. Each is one
  * gated_delta_net call per recurrent layer. Saving a sequence whose state is behind costs the same and is not counted.
  */
 uint64_t rt_memory_folds(const rt_memory *m);
-
-/* ---- Token trees of drafts, for memories with a log (docs/design/runtime.md, "Trees") ---- */
-/* rt_step_begin() for token trees: parent[row] is the row of the same span, counted from 0, that the row follows;
- * GDN_NONE for a span's first row. Rows have the positions of their depths. A span has at most n_rollback rows, and at
- * most 256; all are logged, and the prefix cache takes no checkpoints.
- *
- * The commit extends a sequence by its chain: the rows up to the first whose parent is not the row before. The other
- * rows stay unlinked, in log entries, cells and hidden rows after the sequence's end. They are lost when the sequence
- * is shared, used or changed by anything but rt_seq_branch(). parent NULL: rt_step_begin(). Errors: the same, and
- * GDN_UNSUPPORTED without a log. */
-gdn_status rt_step_begin_tree(rt_memory *m, const rt_token_run *spans, int32_t n_spans, const int32_t *parent,
-                              rt_step **step);
-/* Selects a branch of the sequence's last step, which must be a tree step: the sequence becomes its tokens before that
- * step and the branch that ends with row `row` of its span. All other rows of the tree are dropped and their cells
- * freed. A device failure loses the state, as in rt_step_cancel(). GDN_INVALID_ARGUMENT: no such row, or no unlinked
- * rows are left. */
-gdn_status rt_seq_branch(rt_memory *m, int32_t seq, int32_t row);
-/* Stores the hidden row of an unlinked row `row`. Call after the commit; for the other rows call rt_hidden_put(). */
-void rt_branch_put(rt_memory *m, int32_t seq, int32_t row, int32_t token, const float *hidden);
-/* Length of the chain: how many of n rows, from the first on, each follow the row before. */
-int32_t rt_tree_chain(const int32_t *parent, int32_t n);
 
 /* Pools, for the kernels' arguments. recurrent_layer and attention_layer: index_in_kind of the layer. */
 typedef struct rt_pool {
@@ -174,26 +156,27 @@ unsigned char *rt_memory_k(const rt_memory *m, int32_t attention_layer); /* [n_c
 unsigned char *rt_memory_v(const rt_memory *m, int32_t attention_layer);
 
 /* ---- Draft head (models with an MTP block). Its KV uses the same cells; it may lag behind the sequence. ---- */
-/* The draft head has KV for the positions rt_draft_from() .. rt_draft_length() - 1. rt_draft_from() is 0 if the head
- * has processed the whole sequence. It is larger if hidden rows that the head needed were gone, and it restarted at a
- * later position; it does not attend to earlier ones. Its drafts may differ then, results do not. */
-int32_t rt_draft_length(const rt_memory *m, int32_t seq);
-int32_t rt_draft_from(const rt_memory *m, int32_t seq);
-void rt_draft_restart(rt_memory *m, int32_t seq, int32_t position); /* sets both to position, 0 .. length */
-void rt_draft_set_length(rt_memory *m, int32_t seq, int32_t n);
+/* The draft head has KV for the positions rt_memory_draft_from() .. rt_memory_draft_length() - 1.
+ * rt_memory_draft_from() is 0 if the head has processed the whole sequence. It is larger if hidden rows that the head
+ * needed were gone, and it restarted at a later position; it does not attend to earlier ones. Its drafts may differ
+ * then, results do not. */
+int32_t rt_memory_draft_length(const rt_memory *m, int32_t seq);
+int32_t rt_memory_draft_from(const rt_memory *m, int32_t seq);
+void rt_memory_draft_restart(rt_memory *m, int32_t seq, int32_t position); /* sets both to position, 0 .. length */
+void rt_memory_draft_set_length(rt_memory *m, int32_t seq, int32_t n);
 /* The token that the draft head has processed for position `length`, which is drawn but not decoded; -1: none, or its
  * cell is gone. If that token is decoded next, the head's KV for it, in a reserved cell, is exact. */
-int32_t rt_draft_ahead(const rt_memory *m, int32_t seq);
-void rt_draft_set_ahead(rt_memory *m, int32_t seq, int32_t token);
+int32_t rt_memory_draft_ahead(const rt_memory *m, int32_t seq);
+void rt_memory_draft_set_ahead(rt_memory *m, int32_t seq, int32_t token);
 /* The trunk's output row at a position, and the token there; NULL: not kept. */
-const float *rt_hidden_row(const rt_memory *m, int32_t seq, int32_t position, int32_t *token);
+const float *rt_memory_hidden_row(const rt_memory *m, int32_t seq, int32_t position, int32_t *token);
 /* Stores a hidden row. Call after the commit. Positions older than the ring are ignored. */
-void rt_hidden_put(rt_memory *m, int32_t seq, int32_t position, int32_t token, const float *row);
+void rt_memory_hidden_put(rt_memory *m, int32_t seq, int32_t position, int32_t token, const float *row);
 /* Reserves cells for positions length .. length + n - 1, so that drafting can write KV. A larger n adds to the reserved
  * ones. The sequence's next step uses them first, and its commit frees the rest; a cancelled step keeps them. They are
- * also freed by n = 0, rt_seq_rm() of any tail (even an empty one), and replacing the sequence. rt_seq_cp() does not
- * copy them. */
-int32_t rt_draft_reserved(const rt_memory *m, int32_t seq);
-gdn_status rt_draft_reserve(rt_memory *m, int32_t seq, int32_t n, const int32_t **cells);
+ * also freed by n = 0, rt_memory_seq_rm() of any tail (even an empty one), and replacing the sequence.
+ * rt_memory_seq_cp() does not copy them. */
+int32_t rt_memory_draft_reserved(const rt_memory *m, int32_t seq);
+gdn_status rt_memory_draft_reserve(rt_memory *m, int32_t seq, int32_t n, const int32_t **cells);
 
 #endif

@@ -1,6 +1,6 @@
 /* What the files of the memory share. memory.c creates it, memory_seq.c changes sequences, memory_step.c runs steps,
- * memory_save.c and memory_load.c save and load sequences, replay_log.c has the replay log, tree.c token trees.
- * memory.h describes the behaviour.
+ * memory_save.c and memory_load.c save and load sequences, replay_log.c has the replay log. memory.h describes
+ * the behaviour.
  *
  * Whatever sequences share (state slots, conv rows, log rows, KV cells) is a resource: a number below n with a
  * reference count. Tests check this invariant: a count is the number of references to the resource, and a resource is
@@ -35,22 +35,19 @@ typedef struct rt_hidden_tag {
 
 typedef struct rt_sequence {
     int32_t length;
-    int32_t n_listed;         /* cells in the list: `length`, then those reserved for drafting                  */
-    int32_t capacity;         /* of the list, which grows with the sequence                                     */
-    int32_t *cell;            /* KV cell of each position                                                       */
-    int32_t *token;           /* with a prefix cache: tokens [0, keyed), same capacity as `cell`                */
-    int32_t keyed;            /* tokens that are known                                                          */
-    uint64_t last_step;       /* number of the sequence's last step                                             */
-    rt_snapshot *snapshot;    /* [K] by length % K; with a log one: see replay_log.h                              */
-    int32_t log_row;          /* GDN_NONE: nothing to replay                                                    */
-    int32_t conv_row;         /* GDN_NONE: no tokens                                                            */
-    int32_t conv_from;        /* conv state entries of positions [conv_from, length) are in the row             */
-    int32_t draft;            /* rt_draft_length()                                                              */
-    int32_t draft_from;       /* rt_draft_from(), <= draft                                                     */
-    int32_t ahead;            /* rt_draft_ahead()                                                               */
-    int32_t n_tree;           /* rows of its last step if some are unlinked (tree); else 0                      */
-    int32_t tree_at;          /* length before that step                                                        */
-    int32_t *parent;          /* [n_rollback] parents of those rows; NULL without a log                         */
+    int32_t n_listed;      /* cells in the list: `length`, then those reserved for drafting                  */
+    int32_t capacity;      /* of the list, which grows with the sequence                                     */
+    int32_t *cell;         /* KV cell of each position                                                       */
+    int32_t *token;        /* with a prefix cache: tokens [0, keyed), same capacity as `cell`                */
+    int32_t keyed;         /* tokens that are known                                                          */
+    uint64_t last_step;    /* number of the sequence's last step                                             */
+    rt_snapshot *snapshot; /* [K] by length % K; with a log one: see replay_log.h                              */
+    int32_t log_row;       /* GDN_NONE: nothing to replay                                                    */
+    int32_t conv_row;      /* GDN_NONE: no tokens                                                            */
+    int32_t conv_from;     /* conv state entries of positions [conv_from, length) are in the row             */
+    int32_t draft;         /* rt_memory_draft_length()                                                              */
+    int32_t draft_from;    /* rt_memory_draft_from(), <= draft                                                     */
+    int32_t ahead;         /* rt_memory_draft_ahead()                                                               */
     rt_hidden_tag *hidden_at; /* [n_hidden]                                                                   */
 } rt_sequence;
 
@@ -73,7 +70,6 @@ struct rt_memory {
     uint64_t log_bytes;                   /* of a log entry                                                   */
     gdn_span *state, *conv, *log, *k, *v; /* by layer */
     gdn_span fold_maps, fold_workspace;   /* for calls without tokens (replay_log.c)                      */
-    gdn_span branch_map;                  /* index map of the entries that rt_seq_branch() moves (tree.c) */
     uint64_t n_folds;
     gdn_span hidden; /* [n_seqs][n_hidden][n_embd], in host memory                       */
     rt_resource slots, rows, cells, log_rows;
@@ -81,47 +77,38 @@ struct rt_memory {
     rt_prefixes *prefixes; /* NULL: no prefix cache                            */
 
     rt_step step;
-    uint64_t n_steps;                  /* steps begun since creation */
-    int32_t step_active, step_keyed;   /* step_keyed: rt_step_tokens() was called for it */
-    int32_t step_capacity;             /* rows that the arrays of the step can hold */
-    int32_t *step_parent, *step_depth; /* [step_capacity] of a tree step                      */
-    int32_t *branch_cells;             /* cell lists of unlinked rows: see tree.c                       */
-    int64_t aside_capacity;
-    rt_token_run *step_span; /* [n_seqs] */
-    rt_taken *taken;         /* [n_seqs] */
-    uint8_t *seen;           /* [n_seqs] scratch for checks */
+    uint64_t n_steps;                /* steps begun since creation */
+    int32_t step_active, step_keyed; /* step_keyed: rt_memory_step_tokens() was called for it */
+    int32_t step_capacity;           /* rows that the arrays of the step can hold */
+    rt_token_run *step_span;         /* [n_seqs] */
+    rt_taken *taken;                 /* [n_seqs] */
+    uint8_t *seen;                   /* [n_seqs] scratch for checks */
 };
 
-/* Sizes of the pools of a description. */
-typedef struct rt_memory_shape {
-    uint64_t state_bytes, conv_slot_bytes, log_bytes, kv_bytes, hidden_bytes;
-    int32_t K, n_conv_slots, n_log, commit_after, n_attention, n_hidden, has_draft, n_prefixes, prefix_interval;
-} rt_memory_shape;
-
 /* ---- Resources ---- */
-static inline int32_t rt_take(rt_resource *r)
+static inline int32_t rt_memory_take(rt_resource *r)
 {
     const int32_t i = r->free[--r->n_free];
     r->count[i] = 1;
     return i;
 }
-static inline void rt_hold(rt_resource *r, int32_t i)
+static inline void rt_memory_hold(rt_resource *r, int32_t i)
 {
     if (r->kept) r->n_idle -= r->count[i] == r->kept[i];
     r->count[i]++;
 }
-static inline void rt_drop(rt_resource *r, int32_t i)
+static inline void rt_memory_drop(rt_resource *r, int32_t i)
 {
     if (--r->count[i] == 0) r->free[r->n_free++] = i;
     else if (r->kept) r->n_idle += r->count[i] == r->kept[i];
 }
-/* Add and remove a reference of the prefix cache; rt_keep() needs one of a sequence. */
-static inline void rt_keep(rt_resource *r, int32_t i)
+/* Add and remove a reference of the prefix cache; rt_memory_keep() needs one of a sequence. */
+static inline void rt_memory_keep(rt_resource *r, int32_t i)
 {
     r->count[i]++;
     r->kept[i]++;
 }
-static inline void rt_unkeep(rt_resource *r, int32_t i)
+static inline void rt_memory_unkeep(rt_resource *r, int32_t i)
 {
     r->kept[i]--;
     if (--r->count[i] == 0) {
@@ -132,37 +119,25 @@ static inline void rt_unkeep(rt_resource *r, int32_t i)
 
 /* ---- Sequences (memory_seq.c) ---- */
 /* GDN_INVALID_ARGUMENT: `seq` is out of range, or a step is active, during which sequences cannot change. */
-gdn_status rt_check_seq(const rt_memory *m, int32_t seq, const char *what);
+gdn_status rt_memory_check_seq(const rt_memory *m, int32_t seq, const char *what);
 /* Room for `n` cells in the list; GDN_OUT_OF_MEMORY with nothing changed. */
-gdn_status rt_seq_grow(rt_memory *m, int32_t seq, int32_t n);
+gdn_status rt_memory_seq_grow(rt_memory *m, int32_t seq, int32_t n);
 /* Release the cells of the list beyond n, a snapshot, or everything of a sequence. They cannot fail. */
-void rt_seq_truncate_cells(rt_memory *m, rt_sequence *s, int32_t n);
-void rt_seq_drop_snapshot(rt_memory *m, rt_snapshot *at);
-void rt_seq_empty(rt_memory *m, rt_sequence *s);
+void rt_memory_seq_truncate_cells(rt_memory *m, rt_sequence *s, int32_t n);
+void rt_memory_seq_drop_snapshot(rt_memory *m, rt_snapshot *at);
+void rt_memory_seq_empty(rt_memory *m, rt_sequence *s);
 /* True if the memory still has the state and conv state entries to decode the token at position p (0 < p <= length). */
-int rt_seq_readable(const rt_memory *m, const rt_sequence *s, int32_t p);
+int rt_memory_seq_readable(const rt_memory *m, const rt_sequence *s, int32_t p);
 
-static inline float *rt_hidden_at(const rt_memory *m, int32_t seq, int32_t position)
+static inline float *rt_memory_hidden_at(const rt_memory *m, int32_t seq, int32_t position)
 {
     const uint64_t row = (uint64_t)seq * (uint64_t)m->n_hidden + (uint64_t)(position % m->n_hidden);
     return (float *)(void *)((unsigned char *)m->hidden.data + row * m->hidden_bytes);
 }
 
-/* ---- Trees (tree.c) ---- */
-/* Checks parents, allocates the cell lists of the unlinked rows, and fills parents and depths of m->step.
- * GDN_INVALID_ARGUMENT or GDN_UNSUPPORTED: parent is invalid for these spans. */
-gdn_status rt_tree_begin(rt_memory *m, const rt_token_run *spans, int32_t n_spans, const int32_t *parent);
-/* Bytes that moving entries needs: for m->branch_map, and for the workspace. The workspace is m->fold_workspace, which
- * folding does not use at that time. */
-uint64_t rt_tree_map_bytes(void);
-gdn_status rt_tree_workspace(const rt_memory *m, uint64_t *bytes);
-/* Fills the step's rows of span i, after its cells are reserved. *lists: used part of aside_cells, 0 for the first
- * span. */
-void rt_tree_rows(rt_memory *m, int32_t i, int64_t *lists);
-
 /* ---- Cells (memory.c) ---- */
 /* Takes a free cell; there must be one. The cell has no contents. */
-int32_t rt_take_cell(rt_memory *m);
+int32_t rt_memory_take_cell(rt_memory *m);
 
 /* ---- Saves (memory_save.c) ---- */
 enum { RT_SAVE_VERSION = 3, RT_SAVE_ONE = 1, RT_SAVE_ALL = 2 };
@@ -178,18 +153,17 @@ typedef struct rt_save_header {
     int32_t kv_type, kernel, n_recurrent, n_attention, has_draft, n_seqs;
 } rt_save_header;
 
-/* Header of a sequence. If the sequence has tokens, then: state and newest conv state
- * entries by layer; keys and values by layer (the draft head's last, only as far as it has processed); tokens and
- * hidden rows of the newest positions, oldest first. */
+/* Header of a sequence. If the sequence has tokens, these follow:
+ * - the state and the newest conv state entries, by layer
+ * - keys and values by layer; the draft head's are last, and only as far as it has processed
+ * - tokens and hidden rows of the newest positions, oldest first */
 typedef struct rt_save_seq {
     int32_t seq, length, draft, n_hidden;
 } rt_save_seq;
 
 /* Bytes of a hidden row in a save, even if this memory keeps none. */
-static inline uint64_t rt_save_hidden_bytes(const rt_memory *m) { return 4 * (uint64_t)m->model->hp.n_embd; }
+static inline uint64_t rt_memory_save_hidden_bytes(const rt_memory *m) { return 4 * (uint64_t)m->model->hp.n_embd; }
 /* Bytes of one sequence in a save. Cannot overflow: shape_of() in memory.c bounds each factor. */
-uint64_t rt_save_seq_bytes(const rt_memory *m, const rt_save_seq *s);
-/* Checksum of all bytes but itself; changing any single byte changes it. */
-uint64_t rt_save_checksum(const void *bytes, uint64_t n);
+uint64_t rt_memory_save_seq_bytes(const rt_memory *m, const rt_save_seq *s);
 
 #endif

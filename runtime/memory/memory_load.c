@@ -40,10 +40,10 @@ static gdn_status check_header(const rt_memory *m, int32_t seq, const unsigned c
                        (unsigned long long)h->bytes, (unsigned long long)n);
     uint64_t sum;
     memcpy(&sum, bytes + n - 8, 8);
-    if (sum != rt_save_checksum(bytes, n - 8)) return bad("the checksum is wrong: the saved state is damaged");
+    if (sum != rt_memory_checksum(bytes, n - 8)) return bad("the checksum is wrong: the saved state is damaged");
     /* with or without the draft head, whatever this memory has */
     if (h->has_draft != 0 && h->has_draft != 1) return bad("the state was saved with another model");
-    const uint64_t hidden = h->has_draft ? rt_save_hidden_bytes(m) : 0;
+    const uint64_t hidden = h->has_draft ? rt_memory_save_hidden_bytes(m) : 0;
     if (memcmp(&h->fingerprint, &m->model->fingerprint, sizeof h->fingerprint) || h->state_bytes != m->state_bytes ||
         h->conv_slot_bytes != m->conv_slot_bytes || h->hidden_bytes != hidden || h->kernel != m->kernel ||
         h->n_recurrent != m->n_recurrent || h->n_attention != m->n_attention - m->has_draft + h->has_draft)
@@ -97,7 +97,7 @@ static gdn_status check_records(const rt_memory *m, int32_t seq, const unsigned 
             return rt_fail(GDN_INVALID_ARGUMENT, "loading: sequence %d was saved; ids are 0 to %d, each once",
                            record.seq, m->n_seqs - 1);
         last = record.seq;
-        const uint64_t size = rt_save_seq_bytes(m, &record);
+        const uint64_t size = rt_memory_save_seq_bytes(m, &record);
         if (end - at < size) return bad("it ends within a sequence");
         at += size;
         cells += record.length;
@@ -134,11 +134,11 @@ static gdn_status get_seq(rt_memory *m, int32_t seq, const rt_save_seq *record, 
     gdn_status status = GDN_OK;
 
     if (!n) return GDN_OK;
-    if (m->prefixes) rt_prefix_yield(m, n);
+    if (m->prefixes) rt_memory_prefix_yield(m, n);
     from += sizeof *record;
-    while (s->n_listed < n) s->cell[s->n_listed++] = rt_take_cell(m);
-    s->snapshot[n % m->K] = (rt_snapshot){ rt_take(&m->slots), n };
-    s->conv_row = rt_take(&m->rows);
+    while (s->n_listed < n) s->cell[s->n_listed++] = rt_memory_take_cell(m);
+    s->snapshot[n % m->K] = (rt_snapshot){ rt_memory_take(&m->slots), n };
+    s->conv_row = rt_memory_take(&m->rows);
     s->conv_from = n < m->kernel - 1 ? 0 : n - (m->kernel - 1);
     s->length = n;
     s->draft = m->has_draft ? record->draft : 0;
@@ -160,7 +160,7 @@ static gdn_status get_seq(rt_memory *m, int32_t seq, const rt_save_seq *record, 
         rt_hidden_tag *tag = &s->hidden_at[p % m->n_hidden]; /* if fewer are kept here, the newest remain */
         tag->position = p;
         memcpy(&tag->token, from, 4);
-        memcpy(rt_hidden_at(m, seq, p), from + 4, (size_t)m->hidden_bytes);
+        memcpy(rt_memory_hidden_at(m, seq, p), from + 4, (size_t)m->hidden_bytes);
     }
     return status;
 }
@@ -168,7 +168,7 @@ static gdn_status get_seq(rt_memory *m, int32_t seq, const rt_save_seq *record, 
 gdn_status rt_memory_load(rt_memory *m, int32_t seq, const void *bytes, uint64_t n)
 {
     rt_save_header header;
-    gdn_status status = rt_check_seq(m, seq < 0 ? 0 : seq, "loading");
+    gdn_status status = rt_memory_check_seq(m, seq < 0 ? 0 : seq, "loading");
     if (!status) status = check_header(m, seq, bytes, n, &header);
     if (!status) status = check_records(m, seq, bytes, &header);
     if (status) return status;
@@ -178,22 +178,22 @@ gdn_status rt_memory_load(rt_memory *m, int32_t seq, const void *bytes, uint64_t
     for (int32_t i = 0; !status && i < header.n_seqs; i++) {
         rt_save_seq record;
         memcpy(&record, at, sizeof record);
-        status = rt_seq_grow(m, seq < 0 ? record.seq : seq, record.length);
-        at += rt_save_seq_bytes(m, &record);
+        status = rt_memory_seq_grow(m, seq < 0 ? record.seq : seq, record.length);
+        at += rt_memory_save_seq_bytes(m, &record);
     }
     if (status) return status;
 
     for (int32_t i = 0; i < m->n_seqs; i++)
-        if (seq < 0 || i == seq) rt_seq_empty(m, &m->seq[i]);
+        if (seq < 0 || i == seq) rt_memory_seq_empty(m, &m->seq[i]);
     at = (const unsigned char *)bytes + sizeof header;
     for (int32_t i = 0; i < header.n_seqs && !status; i++) {
         rt_save_seq record;
         memcpy(&record, at, sizeof record);
         status = get_seq(m, seq < 0 ? record.seq : seq, &record, at);
-        at += rt_save_seq_bytes(m, &record);
+        at += rt_memory_save_seq_bytes(m, &record);
     }
     if (status) /* the device failed: empty all sequences that were being loaded */
         for (int32_t i = 0; i < m->n_seqs; i++)
-            if (seq < 0 || i == seq) rt_seq_empty(m, &m->seq[i]);
+            if (seq < 0 || i == seq) rt_memory_seq_empty(m, &m->seq[i]);
     return status;
 }

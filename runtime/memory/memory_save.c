@@ -7,7 +7,7 @@
 
 /* Four lanes of 8 bytes. Each step is a bijection of the lane and of the word, so a single changed word always changes
  * the result. The lanes make the multiplications independent. */
-uint64_t rt_save_checksum(const void *bytes, uint64_t n)
+uint64_t rt_memory_checksum(const void *bytes, uint64_t n)
 {
     const unsigned char *at = bytes;
     const uint64_t prime = UINT64_C(0x9E3779B185EBCA87);
@@ -33,14 +33,14 @@ static uint64_t conv_slots_saved(const rt_memory *m, const rt_save_seq *s)
     return (uint64_t)(s->length < m->kernel - 1 ? s->length : m->kernel - 1);
 }
 
-uint64_t rt_save_seq_bytes(const rt_memory *m, const rt_save_seq *s)
+uint64_t rt_memory_save_seq_bytes(const rt_memory *m, const rt_save_seq *s)
 {
     const uint64_t n = (uint64_t)s->length, trunk = (uint64_t)(m->n_attention - m->has_draft);
     uint64_t bytes = sizeof *s;
     if (!n) return bytes;
     bytes += (uint64_t)m->n_recurrent * (m->state_bytes + conv_slots_saved(m, s) * m->conv_slot_bytes);
     bytes += 2 * m->kv_bytes * (trunk * n + (uint64_t)s->draft);
-    bytes += (uint64_t)s->n_hidden * (rt_save_hidden_bytes(m) + 4);
+    bytes += (uint64_t)s->n_hidden * (rt_memory_save_hidden_bytes(m) + 4);
     return bytes;
 }
 
@@ -54,7 +54,8 @@ static rt_save_seq record_of(const rt_memory *m, int32_t seq)
      * whole sequence is not saved: it restarts from the saved hidden rows. */
     if (s->draft_from) record.draft = 0;
     const int32_t oldest = record.draft == s->length ? s->length - 1 : record.draft - 1;
-    for (int32_t p = s->length - 1; p >= 0 && p >= oldest && rt_hidden_row(m, seq, p, NULL); p--) record.n_hidden++;
+    for (int32_t p = s->length - 1; p >= 0 && p >= oldest && rt_memory_hidden_row(m, seq, p, NULL); p--)
+        record.n_hidden++;
     return record;
 }
 
@@ -63,7 +64,7 @@ static int is_saved(const rt_memory *m, int32_t seq, int32_t i) { return seq == 
 
 static int is_savable(const rt_memory *m, int32_t seq)
 {
-    return !m->seq[seq].length || rt_seq_readable(m, &m->seq[seq], m->seq[seq].length);
+    return !m->seq[seq].length || rt_memory_seq_readable(m, &m->seq[seq], m->seq[seq].length);
 }
 
 uint64_t rt_memory_save_size(const rt_memory *m, int32_t seq)
@@ -74,7 +75,7 @@ uint64_t rt_memory_save_size(const rt_memory *m, int32_t seq)
         if (!is_saved(m, seq, i)) continue;
         if (!is_savable(m, i)) return 0;
         const rt_save_seq record = record_of(m, i);
-        bytes += rt_save_seq_bytes(m, &record);
+        bytes += rt_memory_save_seq_bytes(m, &record);
     }
     return bytes;
 }
@@ -102,7 +103,7 @@ static gdn_status put_state(rt_memory *m, const rt_sequence *s, int32_t layer, c
     const rt_snapshot *at = &s->snapshot[s->length % m->K];
     if (at->tag == s->length)
         return put_pool(m, &m->state[layer], (uint64_t)at->slot * m->state_bytes, m->state_bytes, to);
-    const gdn_status status = rt_log_replay(m, layer, folded);
+    const gdn_status status = rt_memory_log_replay(m, layer, folded);
     return status ? status : put_pool(m, folded, 0, m->state_bytes, to);
 }
 
@@ -110,7 +111,7 @@ static gdn_status put_seq(rt_memory *m, const rt_save_seq *record, const gdn_spa
 {
     const int32_t n = record->length, seq = record->seq;
     const rt_sequence *s = &m->seq[seq];
-    gdn_status status = n && folded->data ? rt_log_maps(m, s, 0) : GDN_OK;
+    gdn_status status = n && folded->data ? rt_memory_log_maps(m, s, 0) : GDN_OK;
 
     *to = put(*to, record, sizeof *record);
     for (int32_t layer = 0; n && layer < m->n_recurrent && !status; layer++) {
@@ -129,14 +130,14 @@ static gdn_status put_seq(rt_memory *m, const rt_save_seq *record, const gdn_spa
     }
     for (int32_t p = n - record->n_hidden; p < n && !status; p++) {
         *to = put(*to, &s->hidden_at[p % m->n_hidden].token, 4);
-        *to = put(*to, rt_hidden_at(m, seq, p), m->hidden_bytes);
+        *to = put(*to, rt_memory_hidden_at(m, seq, p), m->hidden_bytes);
     }
     return status;
 }
 
 gdn_status rt_memory_save(rt_memory *m, int32_t seq, void *bytes, uint64_t n)
 {
-    const gdn_status checked = rt_check_seq(m, seq < 0 ? 0 : seq, "saving");
+    const gdn_status checked = rt_memory_check_seq(m, seq < 0 ? 0 : seq, "saving");
     if (checked) return checked;
     for (int32_t i = 0; i < m->n_seqs; i++)
         if (is_saved(m, seq, i) && !is_savable(m, i))
@@ -173,7 +174,7 @@ gdn_status rt_memory_save(rt_memory *m, int32_t seq, void *bytes, uint64_t n)
     }
     gdn_buffer_destroy(m->device, &folded);
     if (status) return status;
-    const uint64_t sum = rt_save_checksum(bytes, header.bytes - 8);
+    const uint64_t sum = rt_memory_checksum(bytes, header.bytes - 8);
     put(to, &sum, 8);
     return GDN_OK;
 }

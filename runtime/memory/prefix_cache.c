@@ -6,7 +6,7 @@
 
 /* ---- Creation --------------------------------------------------------------------------------------------- */
 
-void rt_prefix_destroy(rt_memory *m)
+void rt_memory_prefix_destroy(rt_memory *m)
 {
     rt_prefixes *p = m->prefixes;
     if (!p) return;
@@ -17,7 +17,7 @@ void rt_prefix_destroy(rt_memory *m)
     m->prefixes = NULL;
 }
 
-gdn_status rt_prefix_create(rt_memory *m, int32_t interval, int32_t n_checkpoints)
+gdn_status rt_memory_prefix_create(rt_memory *m, int32_t interval, int32_t n_checkpoints)
 {
     const char *const what = "the prefix cache";
     rt_prefixes *p = m->prefixes = rt_calloc(1, sizeof *p, what);
@@ -58,7 +58,7 @@ static int32_t find(const rt_prefixes *p, const int32_t *token, int32_t n, int32
     int32_t node = RT_NO_NODE, found = RT_NO_CHECKPOINT;
     *depth = 0;
     for (int32_t d = 1; d <= n / p->interval; d++) {
-        node = rt_prefix_child(p, node, token + (int64_t)(d - 1) * p->interval);
+        node = rt_memory_prefix_child(p, node, token + (int64_t)(d - 1) * p->interval);
         if (node == RT_NO_NODE) break;
         const int32_t at = p->node[node].checkpoint;
         if (at >= 0 && p->checkpoint[at].ready) {
@@ -69,7 +69,7 @@ static int32_t find(const rt_prefixes *p, const int32_t *token, int32_t n, int32
     return found;
 }
 
-int32_t rt_prefix_find(const rt_memory *m, const int32_t *token, int32_t n)
+int32_t rt_memory_prefix_find(const rt_memory *m, const int32_t *token, int32_t n)
 {
     int32_t depth = 0;
     if (m->prefixes) (void)find(m->prefixes, token, n, &depth);
@@ -85,10 +85,10 @@ static void fill(rt_memory *m, int32_t seq, int32_t checkpoint, const int32_t *t
     int32_t node = at->node;
     for (int32_t end = length; end > 0; end -= p->interval, node = p->node[node].parent)
         memcpy(s->cell + end - p->interval, p->cell + (int64_t)node * p->interval, 4 * (size_t)p->interval);
-    for (int32_t i = 0; i < length; i++) rt_hold(&m->cells, s->cell[i]);
+    for (int32_t i = 0; i < length; i++) rt_memory_hold(&m->cells, s->cell[i]);
     memcpy(s->token, token, 4 * (size_t)length);
-    rt_hold(&m->slots, at->slot);
-    rt_hold(&m->rows, at->row);
+    rt_memory_hold(&m->slots, at->slot);
+    rt_memory_hold(&m->rows, at->row);
     s->snapshot[length % m->K] = (rt_snapshot){ at->slot, length };
     s->conv_row = at->row;
     s->conv_from = length < m->kernel - 1 ? 0 : length - (m->kernel - 1);
@@ -97,46 +97,46 @@ static void fill(rt_memory *m, int32_t seq, int32_t checkpoint, const int32_t *t
     /* The draft head has KV up to here, from the end of the last gap on. */
     s->draft = s->draft_from = length;
     while (s->draft_from > 0 && p->drafted[s->cell[s->draft_from - 1]]) s->draft_from--;
-    rt_hidden_put(m, seq, length - 1, token[length - 1], hidden_of(m, checkpoint));
+    rt_memory_hidden_put(m, seq, length - 1, token[length - 1], hidden_of(m, checkpoint));
 }
 
-gdn_status rt_prefix_start(rt_memory *m, int32_t seq, const int32_t *token, int32_t n, int32_t *length)
+gdn_status rt_memory_prefix_start(rt_memory *m, int32_t seq, const int32_t *token, int32_t n, int32_t *length)
 {
-    gdn_status status = rt_check_seq(m, seq, "starting from a prefix");
+    gdn_status status = rt_memory_check_seq(m, seq, "starting from a prefix");
     rt_prefixes *p = m->prefixes;
     int32_t depth;
     if (!status && p) {
         const int32_t at = find(p, token, n, &depth), end = depth * p->interval;
-        if (end > m->seq[seq].length) status = rt_seq_grow(m, seq, end);
+        if (end > m->seq[seq].length) status = rt_memory_seq_grow(m, seq, end);
         if (!status && end > m->seq[seq].length) {
             p->checkpoint[at].used = ++p->clock;
-            rt_prefix_share(p, at);
-            rt_seq_empty(m, &m->seq[seq]);
+            rt_memory_prefix_share(p, at);
+            rt_memory_seq_empty(m, &m->seq[seq]);
             fill(m, seq, at, token, end);
         }
     }
-    if (length) *length = rt_seq_length(m, seq);
+    if (length) *length = rt_memory_seq_length(m, seq);
     return status;
 }
 
-void rt_prefix_roll_back(rt_memory *m, const rt_sequence *s, int32_t to)
+void rt_memory_prefix_roll_back(rt_memory *m, const rt_sequence *s, int32_t to)
 {
     const rt_prefixes *p = m->prefixes;
     if (!p || s->keyed < s->length) return;
     const int32_t depth = s->length / p->interval;
     int32_t node = RT_NO_NODE, d = 1;
-    if (to / p->interval < depth) node = rt_prefix_child(p, RT_NO_NODE, s->token);
+    if (to / p->interval < depth) node = rt_memory_prefix_child(p, RT_NO_NODE, s->token);
     while (node != RT_NO_NODE) {
         const int32_t at = p->node[node].checkpoint, end = d * p->interval;
-        const int32_t next = d < depth ? rt_prefix_child(p, node, s->token + end) : RT_NO_NODE;
+        const int32_t next = d < depth ? rt_memory_prefix_child(p, node, s->token + end) : RT_NO_NODE;
         if (end > to && at >= 0 && p->checkpoint[at].step == s->last_step)
-            rt_prefix_forget(m, at); /* also removes the node, unless it has a child */
+            rt_memory_prefix_forget(m, at); /* also removes the node, unless it has a child */
         node = next;
         d++;
     }
 }
 
-rt_prefix_stats rt_prefix_stats_of(const rt_memory *m)
+rt_prefix_stats rt_memory_prefix_stats_of(const rt_memory *m)
 {
     const rt_prefixes *p = m->prefixes;
     rt_prefix_stats stats = { 0 };
@@ -167,7 +167,7 @@ static int32_t most_passed(const rt_memory *m, const rt_token_run *spans, int32_
     return most;
 }
 
-gdn_status rt_prefix_reserve(rt_memory *m, const rt_token_run *spans, int32_t n_spans)
+gdn_status rt_memory_prefix_reserve(rt_memory *m, const rt_token_run *spans, int32_t n_spans)
 {
     rt_prefixes *p = m->prefixes;
     const int64_t need = p ? 2 * (int64_t)n_spans * most_passed(m, spans, n_spans) : 0;
@@ -192,8 +192,8 @@ static void plan(rt_memory *m, int32_t i)
     int32_t node = RT_NO_NODE;
     for (int32_t d = 1; d <= last && first <= last; d++) {
         const int64_t at = (int64_t)(d - 1) * p->interval;
-        const int32_t child = rt_prefix_child(p, node, s->token + at);
-        node = child != RT_NO_NODE ? child : rt_prefix_add(m, node, s->token + at, s->cell + at);
+        const int32_t child = rt_memory_prefix_child(p, node, s->token + at);
+        node = child != RT_NO_NODE ? child : rt_memory_prefix_add(m, node, s->token + at, s->cell + at);
         if (node == RT_NO_NODE) return;
         if (d < from) continue;
         const int32_t has = p->node[node].checkpoint;
@@ -201,7 +201,7 @@ static void plan(rt_memory *m, int32_t i)
             p->checkpoint[has].used = ++p->clock;
             continue;
         }
-        const int32_t taken = rt_prefix_take(m, node);
+        const int32_t taken = rt_memory_prefix_take(m, node);
         if (taken == RT_NO_CHECKPOINT) return;
         p->checkpoint[taken].step = m->n_steps;
         p->checkpoint[taken].step_row = span->first_row + d * p->interval - s->length - 1;
@@ -212,7 +212,7 @@ static void plan(rt_memory *m, int32_t i)
     }
 }
 
-void rt_step_tokens(rt_memory *m, rt_step *step, const int32_t *token)
+void rt_memory_step_tokens(rt_memory *m, rt_step *step, const int32_t *token)
 {
     rt_prefixes *p = m->prefixes;
     if (!p || !m->step_active || step != &m->step || m->step_keyed) return;
@@ -223,7 +223,6 @@ void rt_step_tokens(rt_memory *m, rt_step *step, const int32_t *token)
         memcpy(s->token + s->length, token + span->first_row, 4 * (size_t)span->n_rows);
         m->taken[i].keyed = s->keyed == s->length;
     }
-    if (step->parent) return; /* the kernels write no checkpoints in tree steps */
     step->n_checkpoints = most_passed(m, m->step_span, step->n_spans);
     const int64_t n = (int64_t)step->n_spans * step->n_checkpoints;
     step->checkpoint_interval = p->interval;
@@ -235,7 +234,7 @@ void rt_step_tokens(rt_memory *m, rt_step *step, const int32_t *token)
     if (!p->n_planned) step->n_checkpoints = 0;
 }
 
-void rt_step_hidden(rt_memory *m, const rt_step *step, const float *rows)
+void rt_memory_step_hidden(rt_memory *m, const rt_step *step, const float *rows)
 {
     const rt_prefixes *p = m->prefixes;
     if (!p || !p->n_planned || !m->has_draft || !m->step_active || step != &m->step) return;
@@ -245,23 +244,14 @@ void rt_step_hidden(rt_memory *m, const rt_step *step, const float *rows)
             memcpy(hidden_of(m, i), rows + p->checkpoint[i].step_row * n_embd, (size_t)m->hidden_bytes);
 }
 
-void rt_prefix_commit(rt_memory *m)
+void rt_memory_prefix_end(rt_memory *m, int written)
 {
     rt_prefixes *p = m->prefixes;
-    for (int32_t i = 0; p && p->n_planned && i < p->n_checkpoints; i++)
-        if (p->checkpoint[i].node != RT_NO_NODE && !p->checkpoint[i].ready) {
-            p->checkpoint[i].ready = 1;
-            p->n_written++;
-            p->n_planned--;
-        }
-}
-
-void rt_prefix_cancel(rt_memory *m)
-{
-    rt_prefixes *p = m->prefixes;
-    for (int32_t i = 0; p && p->n_planned && i < p->n_checkpoints; i++)
-        if (p->checkpoint[i].node != RT_NO_NODE && !p->checkpoint[i].ready) {
-            rt_prefix_forget(m, i);
-            p->n_planned--;
-        }
+    for (int32_t i = 0; p && p->n_planned && i < p->n_checkpoints; i++) {
+        if (p->checkpoint[i].node == RT_NO_NODE || p->checkpoint[i].ready) continue;
+        if (!written) rt_memory_prefix_forget(m, i);
+        p->checkpoint[i].ready = written;
+        p->n_written += (uint64_t)written;
+        p->n_planned--;
+    }
 }

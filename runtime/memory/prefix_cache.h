@@ -19,27 +19,27 @@
 enum { RT_PREFIX_INTERVAL = 256 }; /* default of rt_engine_desc.prefix_interval */
 
 /* Length of the longest cached prefix of token[0, n): a multiple of the interval, 0 to n. 0 without a cache. */
-int32_t rt_prefix_find(const rt_memory *m, const int32_t *token, int32_t n);
+int32_t rt_memory_prefix_find(const rt_memory *m, const int32_t *token, int32_t n);
 /* Makes sequence seq, which is empty or holds a prefix of token[0, n), hold the longest cached prefix, if that is
  * longer. It replaces the sequence's contents, takes no cells, and copies only a hidden row. *length (may be NULL): the
  * resulting length. The last token of a prompt must be decoded for its logits, so pass n - 1 for a prompt of n tokens.
  * The call marks the prefix as used. Errors change nothing. GDN_INVALID_ARGUMENT: no such sequence, or a step is
  * active. GDN_OUT_OF_MEMORY: no memory for the list of cells. */
-gdn_status rt_prefix_start(rt_memory *m, int32_t seq, const int32_t *token, int32_t n, int32_t *length);
+gdn_status rt_memory_prefix_start(rt_memory *m, int32_t seq, const int32_t *token, int32_t n, int32_t *length);
 
-/* Passes the step's tokens, [n_rows]. Call after rt_step_begin() and before the kernels. It chooses the checkpoints
- * that the kernels write (rt_step.n_checkpoints and its maps); rt_step_commit() publishes them, rt_step_cancel() drops
- * them. Without this call a step keeps no checkpoints. No-op without a cache. */
-void rt_step_tokens(rt_memory *m, rt_step *step, const int32_t *token);
+/* Passes the step's tokens, [n_rows]. Call after rt_memory_step_begin() and before the kernels. It chooses the
+ * checkpoints that the kernels write (rt_step.n_checkpoints and its maps); rt_memory_step_commit() publishes them,
+ * rt_memory_step_cancel() drops them. Without this call a step keeps no checkpoints. No-op without a cache. */
+void rt_memory_step_tokens(rt_memory *m, rt_step *step, const int32_t *token);
 /* Passes the trunk's output rows of the step, [n_rows][n_embd]; each checkpoint keeps one for the draft head. Call
- * before rt_step_commit(). Not needed without a draft head. */
-void rt_step_hidden(rt_memory *m, const rt_step *step, const float *rows);
+ * before rt_memory_step_commit(). Not needed without a draft head. */
+void rt_memory_step_hidden(rt_memory *m, const rt_step *step, const float *rows);
 
 typedef struct rt_prefix_stats {
     int32_t interval, n_max;       /* tokens; most checkpoints (both 0 without a cache) */
     int32_t n_held, n_cells;       /* checkpoints; cells the cache references, including those sequences share */
     uint64_t n_written, n_evicted; /* checkpoints since creation */
 } rt_prefix_stats;
-rt_prefix_stats rt_prefix_stats_of(const rt_memory *m);
+rt_prefix_stats rt_memory_prefix_stats_of(const rt_memory *m);
 
 #endif

@@ -12,7 +12,7 @@ static int32_t *children(rt_prefixes *p, int32_t parent)
     return parent == RT_NO_NODE ? &p->root : &p->node[parent].child;
 }
 
-int32_t rt_prefix_child(const rt_prefixes *p, int32_t parent, const int32_t *token)
+int32_t rt_memory_prefix_child(const rt_prefixes *p, int32_t parent, const int32_t *token)
 {
     int32_t node = parent == RT_NO_NODE ? p->root : p->node[parent].child;
     while (node != RT_NO_NODE && memcmp(tokens_of(p, node), token, 4 * (size_t)p->interval) != 0)
@@ -26,7 +26,7 @@ static void remove_node(rt_memory *m, int32_t node)
     int32_t *link = children(p, p->node[node].parent);
     while (*link != node) link = &p->node[*link].next;
     *link = p->node[node].next;
-    for (int32_t i = 0; i < p->interval; i++) rt_unkeep(&m->cells, cells_of(p, node)[i]);
+    for (int32_t i = 0; i < p->interval; i++) rt_memory_unkeep(&m->cells, cells_of(p, node)[i]);
     p->node[node].next = p->free;
     p->free = node;
     p->n_used--;
@@ -44,13 +44,13 @@ static void prune(rt_memory *m, int32_t node)
     }
 }
 
-void rt_prefix_forget(rt_memory *m, int32_t checkpoint)
+void rt_memory_prefix_forget(rt_memory *m, int32_t checkpoint)
 {
     rt_prefixes *p = m->prefixes;
     rt_checkpoint *at = &p->checkpoint[checkpoint];
     const int32_t node = at->node;
-    rt_drop(&m->slots, at->slot);
-    rt_drop(&m->rows, at->row);
+    rt_memory_drop(&m->slots, at->slot);
+    rt_memory_drop(&m->rows, at->row);
     at->node = RT_NO_NODE;
     p->node[node].checkpoint = RT_NO_CHECKPOINT;
     prune(m, node);
@@ -98,7 +98,7 @@ static int32_t oldest_above(const rt_prefixes *p, int32_t node)
     return found;
 }
 
-void rt_prefix_share(rt_prefixes *p, int32_t checkpoint)
+void rt_memory_prefix_share(rt_prefixes *p, int32_t checkpoint)
 {
     int32_t n = 0, first = RT_NO_CHECKPOINT;
     p->checkpoint[checkpoint].shared = 1;
@@ -121,7 +121,7 @@ static int branches(const rt_prefixes *p, int32_t node)
 static void evict(rt_memory *m, int32_t checkpoint)
 {
     m->prefixes->n_evicted++;
-    rt_prefix_forget(m, checkpoint);
+    rt_memory_prefix_forget(m, checkpoint);
 }
 
 static int32_t find_free(const rt_prefixes *p)
@@ -131,7 +131,7 @@ static int32_t find_free(const rt_prefixes *p)
     return RT_NO_CHECKPOINT;
 }
 
-int32_t rt_prefix_add(rt_memory *m, int32_t parent, const int32_t *token, const int32_t *cell)
+int32_t rt_memory_prefix_add(rt_memory *m, int32_t parent, const int32_t *token, const int32_t *cell)
 {
     rt_prefixes *p = m->prefixes;
     if (p->free == RT_NO_NODE) {
@@ -150,14 +150,14 @@ int32_t rt_prefix_add(rt_memory *m, int32_t parent, const int32_t *token, const 
     p->node[node] = (rt_prefix_node){ parent, RT_NO_NODE, *children(p, parent), RT_NO_CHECKPOINT };
     *children(p, parent) = node;
     if (parent != RT_NO_NODE && p->node[parent].checkpoint >= 0 && branches(p, parent))
-        rt_prefix_share(p, p->node[parent].checkpoint);
+        rt_memory_prefix_share(p, p->node[parent].checkpoint);
     memcpy(p->token + (int64_t)node * p->interval, token, 4 * (size_t)p->interval);
     memcpy(cells_of(p, node), cell, 4 * (size_t)p->interval);
-    for (int32_t i = 0; i < p->interval; i++) rt_keep(&m->cells, cell[i]);
+    for (int32_t i = 0; i < p->interval; i++) rt_memory_keep(&m->cells, cell[i]);
     return node;
 }
 
-int32_t rt_prefix_take(rt_memory *m, int32_t node)
+int32_t rt_memory_prefix_take(rt_memory *m, int32_t node)
 {
     rt_prefixes *p = m->prefixes;
     int32_t at = find_free(p);
@@ -174,13 +174,14 @@ int32_t rt_prefix_take(rt_memory *m, int32_t node)
         prune(m, node);
         return RT_NO_CHECKPOINT;
     }
-    p->checkpoint[at] = (rt_checkpoint){ node, rt_take(&m->slots), rt_take(&m->rows), .used = ++p->clock };
+    p->checkpoint[at] =
+        (rt_checkpoint){ node, rt_memory_take(&m->slots), rt_memory_take(&m->rows), .used = ++p->clock };
     p->node[node].checkpoint = at;
-    if (branches(p, node)) rt_prefix_share(p, at);
+    if (branches(p, node)) rt_memory_prefix_share(p, at);
     return at;
 }
 
-void rt_prefix_yield(rt_memory *m, int64_t n)
+void rt_memory_prefix_yield(rt_memory *m, int64_t n)
 {
     while (m->cells.n_free < n) {
         int32_t at = oldest(m, IDLE_LEAF);

@@ -44,31 +44,31 @@ struct rt_prefixes {
 };
 
 /* Finds the child of `parent` (RT_NO_NODE: of the root) with this interval of tokens; RT_NO_NODE: none. */
-int32_t rt_prefix_child(const rt_prefixes *p, int32_t parent, const int32_t *token);
+int32_t rt_memory_prefix_child(const rt_prefixes *p, int32_t parent, const int32_t *token);
 /* Adds a child to `parent` and references its cells. Evicts a leaf if no node is free. If that fails, prunes `parent`
  * and returns RT_NO_NODE. */
-int32_t rt_prefix_add(rt_memory *m, int32_t parent, const int32_t *token, const int32_t *cell);
+int32_t rt_memory_prefix_add(rt_memory *m, int32_t parent, const int32_t *token, const int32_t *cell);
 /* Marks a checkpoint as shared. At most half of all are: the least recently used one of them loses its mark. */
-void rt_prefix_share(rt_prefixes *p, int32_t checkpoint);
+void rt_memory_prefix_share(rt_prefixes *p, int32_t checkpoint);
 /* Takes a checkpoint with a slot and a conv row for the node: a free one, or evicts one that is not shared. It
  * prefers the least recently used one of the same path, so that a long prompt replaces its own checkpoints. Returns its
  * index.
- * RT_NO_CHECKPOINT: none is available; the node is then pruned as in rt_prefix_forget(). */
-int32_t rt_prefix_take(rt_memory *m, int32_t node);
+ * RT_NO_CHECKPOINT: none is available; the node is then pruned as in rt_memory_prefix_forget(). */
+int32_t rt_memory_prefix_take(rt_memory *m, int32_t node);
 /* Frees a checkpoint. Removes its node if that is a leaf, then likewise its parents, and releases their cells. */
-void rt_prefix_forget(rt_memory *m, int32_t checkpoint);
+void rt_memory_prefix_forget(rt_memory *m, int32_t checkpoint);
 /* Evicts leaves, least recently used first, until n cells are free or the cache has none to evict. */
-void rt_prefix_yield(rt_memory *m, int64_t n);
+void rt_memory_prefix_yield(rt_memory *m, int64_t n);
 
 /* Functions of prefix_cache.c for memory.c, memory_seq.c and memory_step.c. */
-gdn_status rt_prefix_create(rt_memory *m, int32_t interval, int32_t n_checkpoints);
-void rt_prefix_destroy(rt_memory *m);
+gdn_status rt_memory_prefix_create(rt_memory *m, int32_t interval, int32_t n_checkpoints);
+void rt_memory_prefix_destroy(rt_memory *m);
 /* Grows the maps for a step of these spans; GDN_OUT_OF_MEMORY changes nothing. */
-gdn_status rt_prefix_reserve(rt_memory *m, const rt_token_run *spans, int32_t n_spans);
-void rt_prefix_commit(rt_memory *m);
-void rt_prefix_cancel(rt_memory *m);
+gdn_status rt_memory_prefix_reserve(rt_memory *m, const rt_token_run *spans, int32_t n_spans);
+/* Ends a step: its checkpoints are ready if the kernels have written them, otherwise they are dropped. */
+void rt_memory_prefix_end(rt_memory *m, int written);
 /* Call before sequence s is rolled back to p tokens. Drops the checkpoints after p that its last step wrote, since they
  * hold rejected drafts. */
-void rt_prefix_roll_back(rt_memory *m, const rt_sequence *s, int32_t p);
+void rt_memory_prefix_roll_back(rt_memory *m, const rt_sequence *s, int32_t p);
 
 #endif

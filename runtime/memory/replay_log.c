@@ -1,29 +1,29 @@
 /* Rollback with a replay log: when to fold and commit, and calls that replay without tokens. See replay_log.h. */
 #include "runtime/memory/replay_log.h"
 
-#include <string.h>
-
 /* ---- The policy ---- */
 
-int32_t rt_log_slots(int32_t n_rollback, int32_t commit_after)
+int32_t rt_memory_log_slots(const rt_memory_desc *desc)
 {
+    const int32_t commit_after = desc->commit_after ? desc->commit_after : RT_COMMIT_AFTER;
+    if (desc->rollback != RT_ROLLBACK_LOG || !desc->n_rollback) return 0;
     /* A step that does not commit leaves up to commit_after - 1 entries and its own; the next one adds as many again.
      */
-    return 2 * (n_rollback + 1) + commit_after - 1;
+    return 2 * (desc->n_rollback + 1) + commit_after - 1;
 }
 
-uint64_t rt_log_entry_bytes(const rt_hparams *hp, int *bad)
+uint64_t rt_memory_log_entry_bytes(const rt_hparams *hp, int *bad)
 {
     const uint64_t S = (uint64_t)hp->state_size, heads = (uint64_t)hp->n_key_heads + (uint64_t)hp->n_value_heads;
     *bad |= S > 1 << 20 || hp->n_key_heads < 1 || hp->n_key_heads > 1 << 20 || hp->n_value_heads > 1 << 20;
     return *bad ? 0 : 4 * (heads * S + (uint64_t)hp->n_value_heads);
 }
 
-rt_log_plan rt_log_plan_of(const rt_memory *m, const rt_sequence *s, int32_t n_rows, int trees)
+rt_log_plan rt_memory_log_plan_of(const rt_memory *m, const rt_sequence *s, int32_t n_rows)
 {
-    const int32_t behind = s->length - rt_state_at(s);
+    const int32_t behind = s->length - rt_memory_state_at(s);
     if (n_rows > m->n_rollback + 1) return (rt_log_plan){ .fold = behind > 0, .logs = 0, .writes = s->length + n_rows };
-    if (n_rows == 1 && !trees) /* no rollback: plain decoding once there are no entries to replay */
+    if (n_rows == 1) /* no rollback: plain decoding once there are no entries to replay */
         return (rt_log_plan){ .fold = 0, .logs = behind > 0, .writes = s->length + 1 };
     return (rt_log_plan){ .fold = 0, .logs = 1, .writes = behind >= m->commit_after ? s->length : GDN_NONE };
 }
@@ -61,34 +61,28 @@ static gdn_span map(const rt_memory *m, uint64_t i)
     return (gdn_span){ m->fold_maps.data, m->fold_maps.offset + i * MAP_BYTES, 4 };
 }
 
-gdn_status rt_log_create(rt_memory *m)
+gdn_status rt_memory_log_create(rt_memory *m)
 {
     gdn_capability can = { sizeof can };
     const gdn_replay_log log = log_of(m);
     gdn_gated_delta_net_args a = call(m);
     a.log = &log;
-    uint64_t moving = 0;
-    gdn_status status = rt_tree_workspace(m, &moving);
-    if (!status) status = gdn_gated_delta_net_query(m->device, &a, &can);
-    if (moving > can.workspace_bytes) can.workspace_bytes = moving;
+    gdn_status status = gdn_gated_delta_net_query(m->device, &a, &can);
     if (!status) status = gdn_buffer_create(m->device, N_MAPS * MAP_BYTES, &m->fold_maps);
-    if (!status) status = gdn_buffer_create(m->device, rt_tree_map_bytes(), &m->branch_map);
-    if (!status) status = gdn_buffer_write(m->device, &m->branch_map, 0, &(int32_t){ 0 }, 4);
     if (!status && can.workspace_bytes) status = gdn_buffer_create(m->device, can.workspace_bytes, &m->fold_workspace);
     return status ? rt_fail_gdn(status, what) : GDN_OK;
 }
 
-void rt_log_destroy(rt_memory *m)
+void rt_memory_log_destroy(rt_memory *m)
 {
     gdn_buffer_destroy(m->device, &m->fold_maps);
     gdn_buffer_destroy(m->device, &m->fold_workspace);
-    gdn_buffer_destroy(m->device, &m->branch_map);
 }
 
-gdn_status rt_log_maps(rt_memory *m, const rt_sequence *s, int32_t to)
+gdn_status rt_memory_log_maps(rt_memory *m, const rt_sequence *s, int32_t to)
 {
     int32_t maps[N_MAPS][MAP_BYTES / 4] = {
-        { s->snapshot[0].slot }, { s->length }, { s->log_row }, { rt_state_at(s) }, { to }
+        { s->snapshot[0].slot }, { s->length }, { s->log_row }, { rt_memory_state_at(s) }, { to }
     };
     const gdn_status status = gdn_buffer_write(m->device, &m->fold_maps, 0, maps, sizeof maps);
     return status ? rt_fail_gdn(status, what) : GDN_OK;
@@ -101,7 +95,7 @@ static void put_whole(gdn_pool *pool, const gdn_span *span)
     pool->bytes = span->bytes;
 }
 
-gdn_status rt_log_replay(rt_memory *m, int32_t layer, const gdn_span *out)
+gdn_status rt_memory_log_replay(rt_memory *m, int32_t layer, const gdn_span *out)
 {
     gdn_gated_delta_net_args a = call(m);
     gdn_replay_log log = log_of(m);
@@ -129,17 +123,17 @@ static gdn_status fold(rt_memory *m, rt_sequence *s)
 {
     rt_snapshot *at = &s->snapshot[0];
     const int own = at->slot != GDN_NONE && m->slots.count[at->slot] == 1;
-    const int32_t to = own ? at->slot : rt_take(&m->slots);
-    gdn_status status = rt_log_maps(m, s, to);
+    const int32_t to = own ? at->slot : rt_memory_take(&m->slots);
+    gdn_status status = rt_memory_log_maps(m, s, to);
     int started = 0;
     for (int32_t layer = 0; layer < m->n_recurrent && !status; layer++, started = 1)
-        status = rt_log_replay(m, layer, NULL);
+        status = rt_memory_log_replay(m, layer, NULL);
     if (status) {
-        if (!own) rt_drop(&m->slots, to);
-        else if (started) rt_seq_drop_snapshot(m, at); /* the layers' states have different lengths */
+        if (!own) rt_memory_drop(&m->slots, to);
+        else if (started) rt_memory_seq_drop_snapshot(m, at); /* the layers' states have different lengths */
         return status;
     }
-    if (!own) rt_seq_drop_snapshot(m, at);
+    if (!own) rt_memory_seq_drop_snapshot(m, at);
     *at = (rt_snapshot){ to, s->length };
     m->n_folds++;
     return GDN_OK;
@@ -150,7 +144,7 @@ static gdn_status fold(rt_memory *m, rt_sequence *s)
 static gdn_status own_row(rt_memory *m, rt_sequence *s)
 {
     if (s->log_row != GDN_NONE && m->log_rows.count[s->log_row] == 1) return GDN_OK;
-    const int32_t to = rt_take(&m->log_rows), n = s->length - rt_state_at(s);
+    const int32_t to = rt_memory_take(&m->log_rows), n = s->length - rt_memory_state_at(s);
     const uint64_t row_bytes = (uint64_t)m->n_log * m->log_bytes;
     unsigned char *entries = n ? rt_calloc(row_bytes, 1, "a row of the log") : NULL;
     gdn_status status = n && !entries ? GDN_OUT_OF_MEMORY : GDN_OK;
@@ -161,19 +155,19 @@ static gdn_status own_row(rt_memory *m, rt_sequence *s)
     }
     rt_free(entries);
     if (status) {
-        rt_drop(&m->log_rows, to);
+        rt_memory_drop(&m->log_rows, to);
         return status;
     }
-    if (s->log_row != GDN_NONE) rt_drop(&m->log_rows, s->log_row);
+    if (s->log_row != GDN_NONE) rt_memory_drop(&m->log_rows, s->log_row);
     s->log_row = to;
     return GDN_OK;
 }
 
-gdn_status rt_log_ready(rt_memory *m, int32_t seq, int32_t n_rows, int trees)
+gdn_status rt_memory_log_ready(rt_memory *m, int32_t seq, int32_t n_rows)
 {
     rt_sequence *s = &m->seq[seq];
     if (!m->n_log) return GDN_OK;
-    const rt_log_plan plan = rt_log_plan_of(m, s, n_rows, trees);
+    const rt_log_plan plan = rt_memory_log_plan_of(m, s, n_rows);
     gdn_status status = plan.fold ? fold(m, s) : GDN_OK;
     if (!status && plan.logs) status = own_row(m, s);
     return status;

@@ -18,36 +18,36 @@
 /* A step that begins with this many entries to replay, or more, commits. Measured: docs/benchmarks/runtime-cpu.md. */
 enum { RT_COMMIT_AFTER = 2 };
 
-/* Entries of a log row, enough for n_rollback + 1 more tokens in every step. */
-int32_t rt_log_slots(int32_t n_rollback, int32_t commit_after);
 /* Bytes of a log entry: keys, deltas and decays of all heads. Too large: returns 0 and sets *bad. */
-uint64_t rt_log_entry_bytes(const rt_hparams *hp, int *bad);
+uint64_t rt_memory_log_entry_bytes(const rt_hparams *hp, int *bad);
 
 /* Base position: the length of a sequence's state; 0 for an empty sequence. */
-static inline int32_t rt_state_at(const rt_sequence *s) { return s->snapshot[0].tag > 0 ? s->snapshot[0].tag : 0; }
+static inline int32_t rt_memory_state_at(const rt_sequence *s)
+{
+    return s->snapshot[0].tag > 0 ? s->snapshot[0].tag : 0;
+}
 
-/* What a step of n_rows tokens does with a sequence's state and log row. trees: tree steps write no state at their end,
- * for any number of rows. */
+/* What a step of n_rows tokens does with a sequence's state and log row. */
 typedef struct rt_log_plan {
     int32_t fold;   /* 1: fold the entries into the state before the step, which does not log */
     int32_t logs;   /* 1: the step has a log row, with entries to replay or tokens that may be rolled back       */
     int32_t writes; /* length of the state that the step writes, at its begin or end; GDN_NONE: none */
 } rt_log_plan;
-rt_log_plan rt_log_plan_of(const rt_memory *m, const rt_sequence *s, int32_t n_rows, int trees);
+rt_log_plan rt_memory_log_plan_of(const rt_memory *m, const rt_sequence *s, int32_t n_rows);
 
 /* Prepares a sequence for a step of n_rows tokens: folds if the plan says so, and gives it a log row that no other
- * sequence references. rt_step_fit() ensures a free slot for folding. A device failure during the call loses the state,
- * as in rt_step_cancel(). */
-gdn_status rt_log_ready(rt_memory *m, int32_t seq, int32_t n_rows, int trees);
+ * sequence references. rt_memory_step_fit() ensures a free slot for folding. A device failure during the call loses the
+ * state, as in rt_memory_step_cancel(). */
+gdn_status rt_memory_log_ready(rt_memory *m, int32_t seq, int32_t n_rows);
 
-/* Create and free the buffers of rt_log_replay(). */
-gdn_status rt_log_create(rt_memory *m);
-void rt_log_destroy(rt_memory *m);
+/* Create and free the buffers of rt_memory_log_replay(). */
+gdn_status rt_memory_log_create(rt_memory *m);
+void rt_memory_log_destroy(rt_memory *m);
 
-/* Compute the state of a sequence's current length without changing the sequence's own state. rt_log_maps() writes the
- * index maps for all layers. rt_log_replay() then replays one layer and writes its state: to `out`, which is one state,
- * or to slot `to` of the layer's pool if out is NULL. */
-gdn_status rt_log_maps(rt_memory *m, const rt_sequence *s, int32_t to);
-gdn_status rt_log_replay(rt_memory *m, int32_t layer, const gdn_span *out);
+/* Compute the state of a sequence's current length without changing the sequence's own state. rt_memory_log_maps()
+ * writes the index maps for all layers. rt_memory_log_replay() then replays one layer and writes its state: to `out`,
+ * which is one state, or to slot `to` of the layer's pool if out is NULL. */
+gdn_status rt_memory_log_maps(rt_memory *m, const rt_sequence *s, int32_t to);
+gdn_status rt_memory_log_replay(rt_memory *m, int32_t layer, const gdn_span *out);
 
 #endif

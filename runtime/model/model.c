@@ -350,8 +350,6 @@ static void check_last_block(reader *r)
     hp->n_mtp = 0;
 }
 
-gdn_status rt_model_from_gguf(rt_gguf *file, rt_model **model) { return rt_model_from_gguf_within(file, NULL, model); }
-
 static gdn_status load(rt_gguf *file, rt_budget *budget, int trunk, rt_model **model)
 {
     *model = NULL;
@@ -408,26 +406,24 @@ static gdn_status load(rt_gguf *file, rt_budget *budget, int trunk, rt_model **m
     return r.status;
 }
 
-gdn_status rt_model_from_gguf_within(rt_gguf *file, rt_budget *budget, rt_model **model)
+gdn_status rt_model_from_gguf(rt_gguf *file, rt_budget *budget, rt_model **model)
 {
     return load(file, budget, 0, model);
 }
 
-gdn_status rt_model_load(const char *path, rt_model **model) { return rt_model_load_within(path, NULL, model); }
-
-gdn_status rt_model_load_within(const char *path, rt_budget *budget, rt_model **model)
+gdn_status rt_model_load(const char *path, rt_budget *budget, rt_model **model)
 {
     rt_gguf *file;
     *model = NULL;
-    const gdn_status status = rt_gguf_open_within(path, budget, &file);
-    return status ? status : rt_model_from_gguf_within(file, budget, model);
+    const gdn_status status = rt_gguf_open(path, budget, &file);
+    return status ? status : rt_model_from_gguf(file, budget, model);
 }
 
-gdn_status rt_model_load_trunk_within(const char *path, rt_budget *budget, rt_model **model)
+gdn_status rt_model_load_trunk(const char *path, rt_budget *budget, rt_model **model)
 {
     rt_gguf *file;
     *model = NULL;
-    const gdn_status status = rt_gguf_open_within(path, budget, &file);
+    const gdn_status status = rt_gguf_open(path, budget, &file);
     return status ? status : load(file, budget, 1, model);
 }
 

@@ -80,15 +80,13 @@ typedef struct rt_model {
     unsigned char *split; /* storage of matrices that the loader reorders                            */
 } rt_model;
 
-gdn_status rt_model_load(const char *path, rt_model **model);
-gdn_status rt_model_from_gguf(rt_gguf *file, rt_model **model); /* takes ownership of file, also on failure  */
-/* The same with a budget (may be NULL): the mapped weights and what the loader allocates count against it, before they
- * are touched. */
-gdn_status rt_model_load_within(const char *path, rt_budget *budget, rt_model **model);
-gdn_status rt_model_from_gguf_within(rt_gguf *file, rt_budget *budget, rt_model **model);
+/* Load a model. The mapped weights and what the loader allocates count against the budget (may be NULL), before they
+ * are touched. rt_model_from_gguf() takes ownership of the file, also on failure. */
+gdn_status rt_model_load(const char *path, rt_budget *budget, rt_model **model);
+gdn_status rt_model_from_gguf(rt_gguf *file, rt_budget *budget, rt_model **model);
 /* Loads the trunk only, for engines that do not draft. The MTP block's tensors are checked, but neither counted nor
  * converted; hp.n_mtp is 0. Saves are interchangeable with those of the full model. The file may declare an MTP block
  * that it does not contain; the other functions refuse such a file. */
-gdn_status rt_model_load_trunk_within(const char *path, rt_budget *budget, rt_model **model);
+gdn_status rt_model_load_trunk(const char *path, rt_budget *budget, rt_model **model);
 void rt_model_free(rt_model *model);
 #endif

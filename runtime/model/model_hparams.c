@@ -104,7 +104,7 @@ static void read_rope_scaling(reader *r)
                     "can be run",
                     r->arch, (double)magnitude, rt_rope_yarn_magnitude(s->factor), (double)s->factor);
     rt_rope *rope = NULL;
-    if (!r->status) r->status = rt_rope_create_scaled(hp->n_rot, hp->rope_base, s, 0, &rope); /* sets the error text */
+    if (!r->status) r->status = rt_rope_create(hp->n_rot, hp->rope_base, s, 0, &rope); /* sets the error text */
     rt_rope_destroy(rope);
 }
 
@@ -116,7 +116,7 @@ static void read_sections(reader *r)
     int64_t sections[4] = { 0 }, count = 0;
     if (!has(r, "rope.dimension_sections") || r->status) return;
     key_of(r, "rope.dimension_sections", key, sizeof key);
-    r->status = rt_gguf_get_ints(r->model->file, key, sections, 4, &count);
+    r->status = rt_gguf_get_ints(r->model->file, key, 0, sections, 4, &count);
     if (!r->status && (count > 4 || sections[3]))
         r->status = rt_fail(GDN_UNSUPPORTED, "%s has %lld sections, the fourth of %lld; three can be run", key,
                             (long long)count, (long long)sections[3]);
@@ -131,7 +131,7 @@ static int64_t of_layers(reader *r, const char *name, int64_t low, int64_t high,
     int64_t listed[MAX_LAYERS], count = 0, first = -1;
     if (r->status || rt_gguf_element(r->model->file, key_of(r, name, key, sizeof key), NULL) < 0)
         return whole(r, name, low, high);
-    r->status = rt_gguf_get_ints(r->model->file, key, listed, MAX_LAYERS, &count);
+    r->status = rt_gguf_get_ints(r->model->file, key, 0, listed, MAX_LAYERS, &count);
     if (!r->status && (count < hp->n_layer || count > hp->n_layer + hp->n_mtp))
         r->status = rt_fail(GDN_INVALID_ARGUMENT, "%s has %lld elements; %d, one for each layer, are expected", key,
                             (long long)count, (int)hp->n_layer);
@@ -158,7 +158,7 @@ static void check_heads(reader *r, const char *name)
     char key[128];
     int64_t listed[MAX_LAYERS], count = 0;
     if (r->status || rt_gguf_element(r->model->file, key_of(r, name, key, sizeof key), NULL) < 0) return;
-    r->status = rt_gguf_get_ints(r->model->file, key, listed, MAX_LAYERS, &count);
+    r->status = rt_gguf_get_ints(r->model->file, key, 0, listed, MAX_LAYERS, &count);
     for (int64_t l = 0; !r->status && l < count; l++)
         if (!listed[l] && !r->model->layer[l].recurrent)
             r->status = rt_fail(GDN_INVALID_ARGUMENT,
@@ -240,7 +240,7 @@ void model_read_layer_kinds(reader *r)
     key_of(r, "attention.recurrent_layers", key, sizeof key);
     const int listed_too = rt_gguf_has(m->file, key);
     const int64_t interval = whole_or(r, "full_attention_interval", 1, 4096, 4);
-    if (!r->status && listed_too) r->status = rt_gguf_get_ints(m->file, key, listed, MAX_LAYERS, &count);
+    if (!r->status && listed_too) r->status = rt_gguf_get_ints(m->file, key, 0, listed, MAX_LAYERS, &count);
     if (!r->status && listed_too && count < m->hp.n_layer)
         r->status = rt_fail(GDN_INVALID_ARGUMENT, "%s has %lld entries; %d layers are expected", key, (long long)count,
                             (int)m->hp.n_layer);

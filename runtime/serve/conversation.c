@@ -12,20 +12,10 @@ gdn_status rt_conversation_add(rt_conversation *c, const rt_message *message)
     if (c->n_messages == c->room) {
         const int32_t room = c->room ? 2 * c->room : 16;
         rt_message *all = rt_calloc((uint64_t)room, sizeof *all, "messages");
-        char **bytes = rt_calloc((uint64_t)room, sizeof *bytes, "messages");
-        if (!all || !bytes) {
-            rt_free(all);
-            rt_free((void *)bytes);
-            return GDN_OUT_OF_MEMORY;
-        }
-        if (c->n_messages) {
-            memcpy(all, c->message, (size_t)c->n_messages * sizeof *all);
-            memcpy((void *)bytes, (void *)c->bytes, (size_t)c->n_messages * sizeof *bytes);
-        }
+        if (!all) return GDN_OUT_OF_MEMORY;
+        if (c->n_messages) memcpy(all, c->message, (size_t)c->n_messages * sizeof *all);
         rt_free(c->message);
-        rt_free((void *)c->bytes);
         c->message = all;
-        c->bytes = bytes;
         c->room = room;
     }
     char *bytes = rt_calloc(message->bytes + message->n_reasoning + 2, 1, "a message");
@@ -33,17 +23,31 @@ gdn_status rt_conversation_add(rt_conversation *c, const rt_message *message)
     if (message->bytes) memcpy(bytes, message->text, (size_t)message->bytes);
     char *reasoning = bytes + message->bytes + 1;
     if (message->n_reasoning) memcpy(reasoning, message->reasoning, (size_t)message->n_reasoning);
-    rt_message *own = &c->message[c->n_messages];
+    rt_message *own = &c->message[c->n_messages++];
     *own = *message;
     own->text = bytes;
     own->reasoning = message->reasoning ? reasoning : NULL;
-    c->bytes[c->n_messages++] = bytes;
     return GDN_OK;
 }
 
+void rt_conversation_free_message(const rt_message *message) { rt_free((void *)(uintptr_t)message->text); }
+
 void rt_conversation_cut(rt_conversation *c, int32_t n_messages)
 {
-    while (c->n_messages > n_messages) rt_free(c->bytes[--c->n_messages]);
+    while (c->n_messages > n_messages) rt_conversation_free_message(&c->message[--c->n_messages]);
+}
+
+gdn_status rt_conversation_render(const rt_conversation *c, const rt_message *more, int32_t n_more, int opens,
+                                  rt_chat_prompt *prompt)
+{
+    rt_message *all = rt_calloc((uint64_t)(c->n_messages + n_more), sizeof *all, "messages");
+    if (!all) return GDN_OUT_OF_MEMORY;
+    if (c->n_messages) memcpy(all, c->message, (size_t)c->n_messages * sizeof *all);
+    memcpy(all + c->n_messages, more, (size_t)n_more * sizeof *all);
+    const gdn_status status =
+        rt_chat_render(c->desc.chat, all, c->n_messages + n_more, c->desc.thinking, opens, prompt);
+    rt_free(all);
+    return status;
 }
 
 const rt_message *rt_conversation_messages(const rt_conversation *c, int32_t *n)
@@ -96,7 +100,6 @@ void rt_conversation_destroy(rt_conversation *c)
     if (!c) return;
     rt_conversation_cut(c, 0);
     rt_free(c->message);
-    rt_free((void *)c->bytes);
     rt_free(c->tokens);
     rt_scheduler_destroy(c->scheduler);
     rt_free(c);
@@ -105,8 +108,8 @@ void rt_conversation_destroy(rt_conversation *c)
 /* Empties both sequences, which cannot fail. */
 static void forget(rt_conversation *c)
 {
-    (void)rt_seq_rm(memory(c), RT_LIVE, 0, -1);
-    (void)rt_seq_rm(memory(c), RT_ANCHOR, 0, -1);
+    (void)rt_memory_seq_rm(memory(c), RT_LIVE, 0, -1);
+    (void)rt_memory_seq_rm(memory(c), RT_ANCHOR, 0, -1);
     c->n_tokens = c->n_anchor = 0;
 }
 
@@ -130,19 +133,13 @@ static int32_t common(const int32_t *a, int64_t n_a, const int32_t *b, int64_t n
 static int32_t find_anchor(const rt_conversation *c, const rt_chat_prompt *prompt)
 {
     rt_chat_prompt then;
-    int32_t anchor = 0;
-    rt_message *talk = rt_calloc((uint64_t)c->n_messages + 2, sizeof *talk, "messages");
-    if (!talk) return 0;
-    memcpy(talk, c->message, (size_t)c->n_messages * sizeof *talk);
-    talk[c->n_messages] =
-        (rt_message){ .role = "assistant", .text = "x", .bytes = 1, .reasoning = "x", .n_reasoning = 1 };
-    talk[c->n_messages + 1] = (rt_message){ .role = "user", .text = "x", .bytes = 1 };
-    if (!prompt->thinks) talk[c->n_messages].reasoning = NULL;
-    if (!rt_chat_render(c->desc.chat, talk, c->n_messages + 2, c->desc.thinking, 0, &then)) {
-        anchor = common(prompt->tokens, prompt->n, then.tokens, then.n);
-        rt_free(then.tokens);
-    }
-    rt_free(talk);
+    const rt_message more[] = {
+        { .role = "assistant", .text = "x", .bytes = 1, .reasoning = prompt->thinks ? "x" : NULL, .n_reasoning = 1 },
+        { .role = "user", .text = "x", .bytes = 1 }
+    };
+    if (rt_conversation_render(c, more, 2, 0, &then)) return 0;
+    const int32_t anchor = common(prompt->tokens, prompt->n, then.tokens, then.n);
+    rt_free(then.tokens);
     return anchor;
 }
 
@@ -150,35 +147,36 @@ static int32_t find_anchor(const rt_conversation *c, const rt_chat_prompt *promp
  */
 static gdn_status go_back(rt_conversation *c, const rt_chat_prompt *prompt, int32_t *kept)
 {
-    const int32_t held = rt_seq_length(memory(c), RT_LIVE), most = (int32_t)prompt->n - 1;
+    const int32_t held = rt_memory_seq_length(memory(c), RT_LIVE), most = (int32_t)prompt->n - 1;
     int32_t same = common(c->tokens, held, prompt->tokens, prompt->n);
     gdn_status status = GDN_OK;
     same = same < most ? same : most;
     *kept = 0;
     if (c->n_anchor > same) { /* of another conversation, or the template changed older text */
-        status = rt_seq_rm(memory(c), RT_ANCHOR, 0, -1);
+        status = rt_memory_seq_rm(memory(c), RT_ANCHOR, 0, -1);
         c->n_anchor = 0;
     }
-    const int32_t least = rt_seq_min_length(memory(c), RT_LIVE);
+    const int32_t least = rt_memory_seq_min_length(memory(c), RT_LIVE);
     if (!status && same > 0 && same >= least && least <= held) {
         *kept = same;
-        return same < held ? rt_seq_rm(memory(c), RT_LIVE, same, -1) : GDN_OK;
+        return same < held ? rt_memory_seq_rm(memory(c), RT_LIVE, same, -1) : GDN_OK;
     }
     if (!status && c->n_anchor) {
         *kept = c->n_anchor;
-        return rt_seq_cp(memory(c), RT_ANCHOR, RT_LIVE);
+        return rt_memory_seq_cp(memory(c), RT_ANCHOR, RT_LIVE);
     }
-    return status ? status : rt_seq_rm(memory(c), RT_LIVE, 0, -1);
+    return status ? status : rt_memory_seq_rm(memory(c), RT_LIVE, 0, -1);
 }
 
 /* Repairs RT_LIVE after the stop function ended a step, which may have lost the state or decoded unverified drafts. It
  * then holds a prefix of the tokens. */
 static gdn_status mend(rt_conversation *c)
 {
-    const int32_t length = rt_seq_length(memory(c), RT_LIVE), last = c->n_tokens - 1;
-    if (rt_seq_min_length(memory(c), RT_LIVE) <= length && (length <= last || !rt_seq_rm(memory(c), RT_LIVE, last, -1)))
+    const int32_t length = rt_memory_seq_length(memory(c), RT_LIVE), last = c->n_tokens - 1;
+    if (rt_memory_seq_min_length(memory(c), RT_LIVE) <= length &&
+        (length <= last || !rt_memory_seq_rm(memory(c), RT_LIVE, last, -1)))
         return GDN_OK;
-    return c->n_anchor ? rt_seq_cp(memory(c), RT_ANCHOR, RT_LIVE) : rt_seq_rm(memory(c), RT_LIVE, 0, -1);
+    return c->n_anchor ? rt_memory_seq_cp(memory(c), RT_ANCHOR, RT_LIVE) : rt_memory_seq_rm(memory(c), RT_LIVE, 0, -1);
 }
 
 /* ---- The answer ---- */
@@ -201,7 +199,7 @@ static int on_token(void *user, int32_t request, int32_t token)
 
 static gdn_status save_anchor(rt_conversation *c, int32_t length)
 {
-    const gdn_status status = rt_seq_cp(memory(c), RT_LIVE, RT_ANCHOR);
+    const gdn_status status = rt_memory_seq_cp(memory(c), RT_LIVE, RT_ANCHOR);
     if (!status) c->n_anchor = length;
     return status;
 }
@@ -211,7 +209,7 @@ static void on_prompt(void *user, int32_t request, int32_t done, int32_t total)
     answer *a = user;
     a->c->stopped = a->turn->on_reading && a->turn->on_reading(a->turn->user, done, total, a->thinks);
     if (!a->c->stopped && done == a->anchor) a->status = save_anchor(a->c, done);
-    if (a->c->stopped || a->status) (void)rt_cancel(a->c->scheduler, request);
+    if (a->c->stopped || a->status) (void)rt_scheduler_cancel(a->c->scheduler, request);
 }
 
 /* Decodes the rest of the prompt and generates the answer, as a request. c->tokens gets its tokens. */
@@ -229,16 +227,16 @@ static gdn_status generate(rt_conversation *c, answer *a, const rt_chat_prompt *
                                  .user = a };
     int32_t id, n;
     int busy = 1;
-    gdn_status status = rt_submit(c->scheduler, &request, &id);
+    gdn_status status = rt_scheduler_submit(c->scheduler, &request, &id);
     if (status) return status;
-    while (!status && busy && !(status = rt_result_get(c->scheduler, id, result)) && !result->finish)
-        status = rt_step_run(c->scheduler, &busy);
+    while (!status && busy && !(status = rt_scheduler_result(c->scheduler, id, result)) && !result->finish)
+        status = rt_scheduler_step(c->scheduler, &busy);
     if (!result->finish) { /* the step failed, or was stopped */
-        (void)rt_cancel(c->scheduler, id);
-        (void)rt_step_run(c->scheduler, &busy);
-        (void)rt_result_get(c->scheduler, id, result);
+        (void)rt_scheduler_cancel(c->scheduler, id);
+        (void)rt_scheduler_step(c->scheduler, &busy);
+        (void)rt_scheduler_result(c->scheduler, id, result);
     }
-    const int32_t *tokens = rt_result_tokens(c->scheduler, id, &n);
+    const int32_t *tokens = rt_scheduler_tokens(c->scheduler, id, &n);
     c->n_tokens = (int32_t)prompt->n + n;
     memcpy(c->tokens, prompt->tokens, (size_t)prompt->n * sizeof *c->tokens);
     if (n) memcpy(c->tokens + prompt->n, tokens, (size_t)n * sizeof *c->tokens);
@@ -248,7 +246,7 @@ static gdn_status generate(rt_conversation *c, answer *a, const rt_chat_prompt *
     }
     if (!status) status = a->status;
     if (!status && result->finish == RT_FINISH_FAILED) status = rt_fail(result->status, "%s", result->error);
-    const gdn_status released = rt_release(c->scheduler, id);
+    const gdn_status released = rt_scheduler_release(c->scheduler, id);
     return status ? status : released;
 }
 
@@ -311,7 +309,7 @@ gdn_status rt_conversation_turn(rt_conversation *c, const rt_turn *turn, rt_turn
     }
     result->finish = of.finish;
     result->n_prompt = n_prompt;
-    result->n_read = (c->stopped ? rt_seq_length(memory(c), RT_LIVE) : n_prompt) - result->n_kept;
+    result->n_read = (c->stopped ? rt_memory_seq_length(memory(c), RT_LIVE) : n_prompt) - result->n_kept;
     result->n_tokens = c->n_tokens - n_prompt;
     result->prompt = c->tokens;
     result->tokens = c->tokens + n_prompt;

@@ -1,12 +1,11 @@
 /* Saves and loads conversations: "GDNTALK1", a header, messages, tokens, a save of one sequence, a checksum.
  *
- * The saved sequence is the one from which the next turn continues: RT_LIVE if its tokens are a prefix of the next
- * rendering, otherwise RT_ANCHOR, the state before the last answer. A resumed conversation therefore decodes the same
- * tokens, and answers the same, as one that was not saved. */
+ * The saved sequence is the one from which the next turn continues. It is RT_LIVE if its tokens are a prefix of the
+ * next rendering, otherwise RT_ANCHOR, the state before the last answer. A resumed conversation therefore decodes the
+ * same tokens, and answers the same, as one that was not saved. */
 #include <string.h>
 
 #include "runtime/serve/conversation_internal.h"
-#include "runtime/memory/memory_internal.h"
 
 typedef struct header {
     char magic[8];
@@ -26,18 +25,12 @@ static const char magic[] = "GDNTALK1";
 /* True if the next turn's prompt begins with all tokens of RT_LIVE. */
 static int goes_on(const rt_conversation *c)
 {
-    const int32_t held = rt_seq_length(rt_engine_memory(c->desc.engine), RT_LIVE);
+    const int32_t held = rt_memory_seq_length(rt_engine_memory(c->desc.engine), RT_LIVE);
+    const rt_message next = { .role = "user", .text = "x", .bytes = 1 };
     rt_chat_prompt then;
-    int good = 0;
-    rt_message *talk = held ? rt_calloc((uint64_t)c->n_messages + 1, sizeof *talk, "messages") : NULL;
-    if (!talk) return 0;
-    if (c->n_messages) memcpy(talk, c->message, (size_t)c->n_messages * sizeof *talk);
-    talk[c->n_messages] = (rt_message){ .role = "user", .text = "x", .bytes = 1 };
-    if (!rt_chat_render(c->desc.chat, talk, c->n_messages + 1, c->desc.thinking, 1, &then)) {
-        good = then.n > held && !memcmp(then.tokens, c->tokens, (size_t)held * sizeof *c->tokens);
-        rt_free(then.tokens);
-    }
-    rt_free(talk);
+    if (!held || rt_conversation_render(c, &next, 1, 1, &then)) return 0;
+    const int good = then.n > held && !memcmp(then.tokens, c->tokens, (size_t)held * sizeof *c->tokens);
+    rt_free(then.tokens);
     return good;
 }
 
@@ -55,7 +48,7 @@ gdn_status rt_conversation_save(const rt_conversation *c, void **bytes, uint64_t
     *bytes = NULL;
     *n = 0;
     memcpy(h.magic, magic, sizeof h.magic);
-    h.n_tokens = rt_seq_length(m, seq);
+    h.n_tokens = rt_memory_seq_length(m, seq);
     h.n_anchor = h.n_tokens == c->n_anchor ? h.n_tokens : 0;
     h.memory_bytes = rt_memory_save_size(m, seq);
     h.bytes = sizeof h + 4 * (uint64_t)h.n_tokens + h.memory_bytes + 8;
@@ -78,7 +71,7 @@ gdn_status rt_conversation_save(const rt_conversation *c, void **bytes, uint64_t
         rt_free(made);
         return status;
     }
-    const uint64_t sum = rt_save_checksum(made, h.bytes - 8);
+    const uint64_t sum = rt_memory_checksum(made, h.bytes - 8);
     (void)put(at + h.memory_bytes, &sum, 8);
     *bytes = made;
     *n = h.bytes;
@@ -119,10 +112,9 @@ static int read_message(reader *r, rt_conversation *c, gdn_status *status)
 /* Removes the first n messages. */
 static void drop(rt_conversation *c, int32_t n)
 {
-    for (int32_t i = 0; i < n; i++) rt_free(c->bytes[i]);
+    for (int32_t i = 0; i < n; i++) rt_conversation_free_message(&c->message[i]);
     c->n_messages -= n;
     memmove(c->message, c->message + n, (size_t)c->n_messages * sizeof *c->message);
-    memmove((void *)c->bytes, (void *)(c->bytes + n), (size_t)c->n_messages * sizeof *c->bytes);
 }
 
 static gdn_status check(const rt_conversation *c, const void *bytes, uint64_t n, header *h)
@@ -134,7 +126,7 @@ static gdn_status check(const rt_conversation *c, const void *bytes, uint64_t n,
         return rt_fail(GDN_INVALID_ARGUMENT, "this is no saved conversation");
     memcpy(h, bytes, sizeof *h);
     memcpy(&sum, (const unsigned char *)bytes + n - 8, 8);
-    if (h->bytes != n || rt_save_checksum(bytes, n - 8) != sum)
+    if (h->bytes != n || rt_memory_checksum(bytes, n - 8) != sum)
         return rt_fail(GDN_INVALID_ARGUMENT, "the saved conversation is damaged: it has %llu bytes, of %llu",
                        (unsigned long long)n, (unsigned long long)h->bytes);
     if (h->fingerprint != rt_chat_fingerprint(c->desc.chat))
@@ -180,9 +172,9 @@ gdn_status rt_conversation_load(rt_conversation *c, const void *bytes, uint64_t 
     if (h.n_tokens) memcpy(c->tokens, tokens, 4 * (size_t)h.n_tokens);
     c->n_tokens = h.n_tokens;
     c->n_anchor = h.n_anchor;
-    if (rt_seq_length(m, RT_LIVE) != h.n_tokens) { /* tokens and memory do not match: decode everything again */
-        (void)rt_seq_rm(m, RT_LIVE, 0, -1);
+    if (rt_memory_seq_length(m, RT_LIVE) != h.n_tokens) { /* tokens and memory do not match: decode everything again */
+        (void)rt_memory_seq_rm(m, RT_LIVE, 0, -1);
         c->n_tokens = c->n_anchor = 0;
     }
-    return c->n_anchor ? rt_seq_cp(m, RT_LIVE, RT_ANCHOR) : rt_seq_rm(m, RT_ANCHOR, 0, -1);
+    return c->n_anchor ? rt_memory_seq_cp(m, RT_LIVE, RT_ANCHOR) : rt_memory_seq_rm(m, RT_ANCHOR, 0, -1);
 }

@@ -3,7 +3,8 @@
 
 #include "runtime/serve/scheduler_internal.h"
 
-gdn_status rt_spec_check(const rt_engine_limits *limits, rt_spec spec, int32_t draft_max)
+/* Checks that the engine can speculate with drafts of up to draft_max tokens. */
+static gdn_status check_spec(const rt_engine_limits *limits, rt_spec spec, int32_t draft_max)
 {
     if (spec != RT_SPEC_OFF && (draft_max < 1 || draft_max > limits->n_rollback))
         return rt_fail(GDN_INVALID_ARGUMENT, "draft_max is %d; 1 to %d (the engine's n_rollback) are allowed",
@@ -11,24 +12,6 @@ gdn_status rt_spec_check(const rt_engine_limits *limits, rt_spec spec, int32_t d
     if (spec == RT_SPEC_MTP && !limits->draft)
         return rt_fail(GDN_UNSUPPORTED,
                        "the model has no MTP block, or the engine was created without draft; ngram needs none");
-    return GDN_OK;
-}
-
-gdn_status rt_tree_check(const rt_engine_limits *limits, rt_spec spec, int32_t draft_max, int32_t draft_tree)
-{
-    if (!draft_tree) return GDN_OK;
-    if (spec != RT_SPEC_MTP)
-        return rt_fail(GDN_UNSUPPORTED, "draft_tree is %d; second choices are the draft head's (mtp)", (int)draft_tree);
-    if (draft_tree < 0 || draft_tree > draft_max)
-        return rt_fail(GDN_INVALID_ARGUMENT, "draft_tree is %d; 0 to %d (draft_max) are allowed", (int)draft_tree,
-                       (int)draft_max);
-    if (!limits->n_tree)
-        return rt_fail(GDN_UNSUPPORTED, "draft_tree is %d, and the engine rolls back with snapshots; a log is needed",
-                       (int)draft_tree);
-    if (draft_max + draft_tree + 1 > limits->n_tree)
-        return rt_fail(GDN_INVALID_ARGUMENT,
-                       "draft_tree is %d with draft_max %d; together %d are allowed (n_rollback %d)", (int)draft_tree,
-                       (int)draft_max, (int)limits->n_tree - 1, (int)limits->n_rollback);
     return GDN_OK;
 }
 
@@ -40,8 +23,7 @@ gdn_status rt_scheduler_create(const rt_scheduler_desc *desc, rt_scheduler **sch
     if (desc->n_parallel < 1 || desc->n_parallel > limits.n_seqs)
         return rt_fail(GDN_INVALID_ARGUMENT, "n_parallel is %d; 1 to %d (the engine's n_seqs) are allowed",
                        (int)desc->n_parallel, (int)limits.n_seqs);
-    gdn_status status = rt_spec_check(&limits, desc->spec, desc->draft_max);
-    if (!status) status = rt_tree_check(&limits, desc->spec, desc->draft_max, desc->draft_tree);
+    gdn_status status = check_spec(&limits, desc->spec, desc->draft_max);
     if (status) return status;
     if (desc->n_step_rows < 0)
         return rt_fail(GDN_INVALID_ARGUMENT, "n_step_rows is %d; 0 and more are allowed", (int)desc->n_step_rows);
@@ -54,27 +36,19 @@ gdn_status rt_scheduler_create(const rt_scheduler_desc *desc, rt_scheduler **sch
     if (desc->spec == RT_SPEC_OFF) s->desc.draft_max = 0;
     s->speculation.most = s->desc.draft_max + 1;
     /* a step always has room for every running sequence and its drafts */
-    const int32_t generating = desc->n_parallel * (s->desc.draft_max + s->desc.draft_tree + 1);
+    const int32_t generating = desc->n_parallel * (s->desc.draft_max + 1);
     s->n_step_rows = desc->n_step_rows ? desc->n_step_rows : limits.n_batch;
     s->n_step_rows = s->n_step_rows > generating ? s->n_step_rows : generating;
     const uint64_t P = (uint64_t)desc->n_parallel, R = (uint64_t)s->n_step_rows, D = (uint64_t)s->desc.draft_max + 1;
     s->slot = rt_calloc(P, sizeof *s->slot, "a scheduler");
-    s->slot_drafts = rt_calloc(2 * P * D, 4, "a scheduler");
     s->batch_token = rt_calloc(R, 4, "a scheduler");
     s->batch_seq = rt_calloc(R, 4, "a scheduler");
     s->batch_logits = rt_calloc(R, 1, "a scheduler");
-    s->batch_parent = rt_calloc(R, 4, "a scheduler");
     s->ask = rt_calloc(P, sizeof *s->ask, "a scheduler");
     s->ask_draft = rt_calloc(P * D, 4, "a scheduler");
-    s->ask_second = rt_calloc(P * D, 4, "a scheduler");
     s->ask_n = rt_calloc(P, 4, "a scheduler");
-    if (!s->slot || !s->slot_drafts || !s->batch_token || !s->batch_seq || !s->batch_logits || !s->batch_parent ||
-        !s->ask || !s->ask_draft || !s->ask_second || !s->ask_n)
+    if (!s->slot || !s->batch_token || !s->batch_seq || !s->batch_logits || !s->ask || !s->ask_draft || !s->ask_n)
         status = GDN_OUT_OF_MEMORY;
-    for (uint64_t i = 0; !status && i < P; i++) {
-        s->slot[i].draft = s->slot_drafts + 2 * i * D;
-        s->slot[i].second = s->slot[i].draft + D;
-    }
     if (!status) status = rt_sampler_create(s->n_vocab, rt_engine_dense(desc->engine), &s->sampler);
     if (status) rt_scheduler_destroy(s);
     else *scheduler = s;
@@ -93,8 +67,8 @@ void rt_scheduler_destroy(rt_scheduler *s)
 {
     if (!s) return;
     for (int32_t i = 0; i < s->end - s->first; i++) free_job(s->job[i]);
-    void *arrays[] = { (void *)s->job,  s->slot, s->slot_drafts, s->batch_token, s->batch_seq, s->batch_logits,
-                       s->batch_parent, s->ask,  s->ask_draft,   s->ask_second,  s->ask_n };
+    void *arrays[] = { (void *)s->job,  s->slot, s->batch_token, s->batch_seq,
+                       s->batch_logits, s->ask,  s->ask_draft,   s->ask_n };
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) rt_free(arrays[i]);
     rt_sampler_destroy(s->sampler);
     rt_free(s);
@@ -139,7 +113,7 @@ static gdn_status grow(rt_scheduler *s)
     return GDN_OK;
 }
 
-gdn_status rt_submit(rt_scheduler *s, const rt_request *request, int32_t *id)
+gdn_status rt_scheduler_submit(rt_scheduler *s, const rt_request *request, int32_t *id)
 {
     gdn_status status = check_request(s, request);
     if (!status && s->end == INT32_MAX)
@@ -183,7 +157,7 @@ static rt_job *find(const rt_scheduler *s, int32_t id)
     return NULL;
 }
 
-gdn_status rt_cancel(rt_scheduler *s, int32_t id)
+gdn_status rt_scheduler_cancel(rt_scheduler *s, int32_t id)
 {
     rt_job *job = find(s, id);
     if (!job) return GDN_NOT_FOUND;
@@ -192,12 +166,12 @@ gdn_status rt_cancel(rt_scheduler *s, int32_t id)
     return GDN_OK;
 }
 
-gdn_status rt_release(rt_scheduler *s, int32_t id)
+gdn_status rt_scheduler_release(rt_scheduler *s, int32_t id)
 {
     rt_job *job = find(s, id);
     if (!job) return GDN_NOT_FOUND;
     if (job->finish == RT_FINISH_NONE)
-        return rt_fail(GDN_INVALID_ARGUMENT, "request %d has not ended; rt_cancel() ends it", (int)id);
+        return rt_fail(GDN_INVALID_ARGUMENT, "request %d has not ended; rt_scheduler_cancel() ends it", (int)id);
     free_job(job);
     s->job[id - s->first] = NULL;
     int32_t n = 0;
@@ -208,7 +182,7 @@ gdn_status rt_release(rt_scheduler *s, int32_t id)
     return GDN_OK;
 }
 
-gdn_status rt_result_get(const rt_scheduler *s, int32_t id, rt_result *result)
+gdn_status rt_scheduler_result(const rt_scheduler *s, int32_t id, rt_result *result)
 {
     rt_job *job = find(s, id);
     if (!job) return GDN_NOT_FOUND;
@@ -220,7 +194,7 @@ gdn_status rt_result_get(const rt_scheduler *s, int32_t id, rt_result *result)
 
 rt_totals rt_scheduler_totals(const rt_scheduler *s) { return s->totals; }
 
-const int32_t *rt_result_tokens(const rt_scheduler *s, int32_t id, int32_t *n)
+const int32_t *rt_scheduler_tokens(const rt_scheduler *s, int32_t id, int32_t *n)
 {
     const rt_job *job = find(s, id);
     *n = 0;

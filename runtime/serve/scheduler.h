@@ -13,11 +13,6 @@
 #include "runtime/text/tokenizer.h"
 
 typedef enum rt_spec { RT_SPEC_OFF, RT_SPEC_MTP, RT_SPEC_NGRAM } rt_spec;
-/* Checks that an engine can speculate with drafts of up to draft_max tokens. */
-gdn_status rt_spec_check(const rt_engine_limits *limits, rt_spec spec, int32_t draft_max);
-
-/* Checks that an engine can verify token trees: it needs a log, and n_rollback >= draft_max + draft_tree + 1. */
-gdn_status rt_tree_check(const rt_engine_limits *limits, rt_spec spec, int32_t draft_max, int32_t draft_tree);
 
 typedef struct rt_scheduler_desc {
     rt_engine *engine;
@@ -28,11 +23,7 @@ typedef struct rt_scheduler_desc {
     rt_spec spec;
     int32_t draft_max; /* <= n_rollback of the engine                                         */
     float p_min;
-    int always;         /* 1: draft always, without the controllers (tests)                    */
-    int32_t draft_tree; /* RT_SPEC_MTP: for the first so many drafts of a sequence, also verify the
-                           draft head's second candidate, as a token tree; 0: none. Only in steps
-                           without prompts. See rt_tree_check() */
-    int tree_pays;      /* 1: only while it is measured to pay (speculation.h)                 */
+    int always; /* 1: draft always, without the controller (tests)                     */
 } rt_scheduler_desc;
 
 enum { RT_FINISH_NONE, RT_FINISH_STOP, RT_FINISH_LENGTH, RT_FINISH_CONTEXT, RT_FINISH_CANCELLED, RT_FINISH_FAILED };
@@ -75,32 +66,29 @@ typedef struct rt_scheduler rt_scheduler;
 gdn_status rt_scheduler_create(const rt_scheduler_desc *desc, rt_scheduler **scheduler);
 void rt_scheduler_destroy(rt_scheduler *scheduler);
 /* Submits a request. GDN_INVALID_ARGUMENT, with a text: it can never run, for example since its prompt fills n_ctx. */
-gdn_status rt_submit(rt_scheduler *s, const rt_request *request, int32_t *id);
+gdn_status rt_scheduler_submit(rt_scheduler *s, const rt_request *request, int32_t *id);
 /* Cancels a request. A running one ends after the current token or part of its prompt, a waiting one at once. From
  * on_prompt: no token is drawn after this part. */
-gdn_status rt_cancel(rt_scheduler *s, int32_t id);
+gdn_status rt_scheduler_cancel(rt_scheduler *s, int32_t id);
 /* Runs one step; *busy = 0: nothing is left to do. */
-gdn_status rt_step_run(rt_scheduler *s, int *busy);
-gdn_status rt_result_get(const rt_scheduler *s, int32_t id, rt_result *result);
+gdn_status rt_scheduler_step(rt_scheduler *s, int *busy);
+gdn_status rt_scheduler_result(const rt_scheduler *s, int32_t id, rt_result *result);
 /* Frees an ended request with its tokens and result. A long-running server must release each request, or memory grows.
  * Ids are not reused. GDN_INVALID_ARGUMENT: the request has not ended. Do not call from on_token or on_prompt. */
-gdn_status rt_release(rt_scheduler *s, int32_t id);
+gdn_status rt_scheduler_release(rt_scheduler *s, int32_t id);
 /* Sums over all requests. The time of a step that both prefills and generates is split by rows. */
 typedef struct rt_totals {
     double prompt_seconds, generation_seconds;
     int64_t prompt_tokens, generated_tokens;      /* tokens decoded as prompt, and tokens drawn                    */
     int64_t decoded_tokens;                       /* those of generated_tokens drawn in generation_seconds: all but the
                                                      first of each request, which its prompt's step draws */
-    int64_t drafted, accepted, rounds, rollbacks; /* verified drafts, with second candidates; and so on       */
-    int64_t tree_drafted, tree_accepted;          /* those of them that were second candidates                     */
-    int64_t second_places, second_right;          /* rejected drafts with a second candidate, verified or not
-                                                     (draft_tree); those whose second candidate was right */
+    int64_t drafted, accepted, rounds, rollbacks; /* verified drafts, and so on                                */
     int64_t preemptions;                          /* preemptions of requests                                        */
     int64_t reread_tokens;                        /* those of prompt_tokens decoded again after a preemption        */
     int64_t prefix_tokens;                        /* tokens from the prefix cache, not in prompt_tokens */
 } rt_totals;
 rt_totals rt_scheduler_totals(const rt_scheduler *s);
 /* Tokens generated so far; *n: their number. */
-const int32_t *rt_result_tokens(const rt_scheduler *s, int32_t id, int32_t *n);
+const int32_t *rt_scheduler_tokens(const rt_scheduler *s, int32_t id, int32_t *n);
 
 #endif

@@ -11,9 +11,9 @@
 
 enum { LITTLE = 16 }; /* tokens that each running request can draw without a preemption */
 
-int32_t rt_cells_for(const rt_memory *m, int32_t seq, int64_t n)
+int32_t rt_scheduler_cells_for(const rt_memory *m, int32_t seq, int64_t n)
 {
-    const int64_t more = n - rt_draft_reserved(m, seq);
+    const int64_t more = n - rt_memory_draft_reserved(m, seq);
     return more > 0 ? (int32_t)more : 0;
 }
 
@@ -24,14 +24,14 @@ static int64_t tokens_soon(const rt_job *job)
     return (int64_t)job->n_tokens + (left - 1 < LITTLE ? left - 1 : LITTLE);
 }
 
-gdn_status rt_admit(rt_scheduler *s)
+gdn_status rt_scheduler_admit(rt_scheduler *s)
 {
     rt_memory *m = rt_engine_memory(s->desc.engine);
     int64_t wanted = 0;
     int32_t n_running = 0;
     for (int32_t seq = 0; seq < s->desc.n_parallel; seq++)
         if (s->slot[seq].job) {
-            wanted += rt_cells_for(m, seq, tokens_soon(s->slot[seq].job) - rt_seq_length(m, seq));
+            wanted += rt_scheduler_cells_for(m, seq, tokens_soon(s->slot[seq].job) - rt_memory_seq_length(m, seq));
             n_running++;
         }
     for (int32_t seq = 0; seq < s->desc.n_parallel && s->next < s->end; seq++) {
@@ -43,13 +43,13 @@ gdn_status rt_admit(rt_scheduler *s)
                 job = NULL; /* it was cancelled, or ended before a preempted one */
         }
         if (!job) break;
-        const int kept = job->request.keep && rt_seq_length(m, seq) < job->n_tokens;
-        gdn_status status = kept ? GDN_OK : rt_seq_rm(m, seq, 0, -1);
-        if (!status) status = rt_begin_from_prefix(s, job, seq);
+        const int kept = job->request.keep && rt_memory_seq_length(m, seq) < job->n_tokens;
+        gdn_status status = kept ? GDN_OK : rt_memory_seq_rm(m, seq, 0, -1);
+        if (!status) status = rt_scheduler_begin_from_prefix(s, job, seq);
         if (status) return status;
-        wanted += tokens_soon(job) - rt_seq_length(m, seq);
+        wanted += tokens_soon(job) - rt_memory_seq_length(m, seq);
         if (n_running && wanted > rt_memory_free_cells(m))
-            return rt_seq_rm(m, seq, 0, -1); /* strict order, so that every request starts eventually */
+            return rt_memory_seq_rm(m, seq, 0, -1); /* strict order, so that every request starts eventually */
         s->slot[seq].job = job;
         job->runs = 1;
         n_running++;
@@ -66,14 +66,15 @@ static int64_t step_cells(const rt_scheduler *s)
     int32_t n_rows = 0;
     for (int32_t seq = 0; seq < s->desc.n_parallel; seq++)
         if (s->slot[seq].job && s->slot[seq].generating) {
-            cells += rt_cells_for(m, seq, 1);
+            cells += rt_scheduler_cells_for(m, seq, 1);
             n_rows++;
         }
     for (int32_t seq = 0; seq < s->desc.n_parallel; seq++)
         if (s->slot[seq].job && !s->slot[seq].generating && !s->slot[seq].waits) {
-            const int32_t unread = s->slot[seq].job->n_tokens - rt_seq_length(m, seq), room = s->n_step_rows - n_rows;
+            const int32_t unread = s->slot[seq].job->n_tokens - rt_memory_seq_length(m, seq),
+                          room = s->n_step_rows - n_rows;
             const int32_t n = unread < room ? unread : room;
-            cells += rt_cells_for(m, seq, n);
+            cells += rt_scheduler_cells_for(m, seq, n);
             n_rows += n;
         }
     return cells;
@@ -88,7 +89,7 @@ static int32_t last_started(const rt_scheduler *s)
     return last;
 }
 
-gdn_status rt_make_room(rt_scheduler *s)
+gdn_status rt_scheduler_make_room(rt_scheduler *s)
 {
     rt_memory *m = rt_engine_memory(s->desc.engine);
     gdn_status status = GDN_OK;
@@ -98,8 +99,8 @@ gdn_status rt_make_room(rt_scheduler *s)
         rt_job *job = s->slot[last].job;
         int others = 0;
         for (int32_t seq = 0; seq < s->desc.n_parallel; seq++) others += seq != last && s->slot[seq].job;
-        const int32_t length = rt_seq_length(m, last);
-        status = rt_seq_rm(m, last, 0, -1);
+        const int32_t length = rt_memory_seq_length(m, last);
+        status = rt_memory_seq_rm(m, last, 0, -1);
         s->slot[last].job = NULL;
         s->slot[last].generating = 0;
         job->runs = 0;
@@ -108,7 +109,7 @@ gdn_status rt_make_room(rt_scheduler *s)
             job->result.n_preempted++;
             s->totals.preemptions++;
             s->next = job->id; /* all running requests are before it, so it is the next to start */
-            rt_wait_for_prefixes(s);
+            rt_scheduler_wait_for_prefixes(s);
             continue;
         }
         /* A request that runs alone can get all cells that no other sequence of the engine holds. */

@@ -22,11 +22,11 @@ typedef struct rt_job {
 
 /* A sequence: the request that runs in it, and its part of a step. */
 typedef struct rt_slot {
-    rt_job *job;               /* NULL: free                                                                      */
-    int generating;            /* 1: only its last drawn token is undecoded; drafts may follow                    */
-    int waits;                 /* 1: gets no rows, while another sequence decodes its prefix                      */
-    int32_t *draft, *second;   /* [draft_max + 1] drafts, and the draft head's second candidates for them         */
-    int32_t n_draft, n_second; /* n_second: those that are verified                                             */
+    rt_job *job;          /* NULL: free                                                                      */
+    int generating;       /* 1: only its last drawn token is undecoded; drafts may follow                    */
+    int waits;            /* 1: gets no rows, while another sequence decodes its prefix                      */
+    const int32_t *draft; /* [n_draft] in ask_draft                                                          */
+    int32_t n_draft;
     int32_t first_row, n_rows; /* its rows in the batch                                                         */
 } rt_slot;
 
@@ -45,26 +45,24 @@ struct rt_scheduler {
     /* one step */
     int32_t *batch_token, *batch_seq; /* its rows, as rt_batch has them                                       */
     uint8_t *batch_logits;
-    int32_t *batch_parent;
     rt_draft_request *ask; /* a draft round: its requests and results                                         */
-    int32_t *ask_draft, *ask_second, *ask_n;
-    int32_t *slot_drafts; /* the memory of the slots' draft and second                                        */
-    int32_t spare;        /* free cells that the step leaves for drafts                                       */
+    int32_t *ask_draft, *ask_n;
+    int32_t spare; /* free cells that the step leaves for drafts                                       */
 };
 
 /* Starts the requests that fit (scheduler_admit.c). */
-gdn_status rt_admit(rt_scheduler *s);
+gdn_status rt_scheduler_admit(rt_scheduler *s);
 /* Preempts the requests that started last until the step's rows have cells. Call before a step, after `generating` is
  * set. */
-gdn_status rt_make_room(rt_scheduler *s);
+gdn_status rt_scheduler_make_room(rt_scheduler *s);
 /* The prefix cache (scheduler_prefix.c). Extends sequence seq, which holds a prefix of the job's tokens, to the longest
  * cached prefix if that is longer. */
-gdn_status rt_begin_from_prefix(rt_scheduler *s, rt_job *job, int32_t seq);
+gdn_status rt_scheduler_begin_from_prefix(rt_scheduler *s, rt_job *job, int32_t seq);
 /* Counts the job's tokens from the prefix cache. Call when rows after them were decoded. */
-void rt_count_prefix(rt_scheduler *s, rt_job *job);
+void rt_scheduler_count_prefix(rt_scheduler *s, rt_job *job);
 /* Sets `waits` of all slots. Call after `generating` is set, and again when a request stops running. */
-void rt_wait_for_prefixes(rt_scheduler *s);
+void rt_scheduler_wait_for_prefixes(rt_scheduler *s);
 /* Cells that sequence `seq` needs for n more tokens, besides its reserved ones (scheduler_admit.c). */
-int32_t rt_cells_for(const rt_memory *m, int32_t seq, int64_t n);
+int32_t rt_scheduler_cells_for(const rt_memory *m, int32_t seq, int64_t n);
 
 #endif

@@ -5,18 +5,18 @@
 
 #include "runtime/serve/scheduler_internal.h"
 
-gdn_status rt_begin_from_prefix(rt_scheduler *s, rt_job *job, int32_t seq)
+gdn_status rt_scheduler_begin_from_prefix(rt_scheduler *s, rt_job *job, int32_t seq)
 {
     rt_memory *m = rt_engine_memory(s->desc.engine);
-    const int32_t before = rt_seq_length(m, seq);
+    const int32_t before = rt_memory_seq_length(m, seq);
     int32_t after;
-    const gdn_status status = rt_prefix_start(m, seq, job->tokens, job->n_tokens - 1, &after);
+    const gdn_status status = rt_memory_prefix_start(m, seq, job->tokens, job->n_tokens - 1, &after);
     if (!before) job->n_found = 0; /* tokens found earlier are lost and were not used */
     if (!status) job->n_found += after - before;
     return status;
 }
 
-void rt_count_prefix(rt_scheduler *s, rt_job *job)
+void rt_scheduler_count_prefix(rt_scheduler *s, rt_job *job)
 {
     s->totals.prefix_tokens += job->n_found;
     job->result.n_prefix += job->n_found;
@@ -28,14 +28,14 @@ static int will_checkpoint(const rt_scheduler *s, int32_t other, int32_t seq, in
 {
     const rt_memory *m = rt_engine_memory(s->desc.engine);
     const rt_job *a = s->slot[other].job, *b = s->slot[seq].job;
-    const int32_t length = rt_seq_length(m, seq), ahead = rt_seq_length(m, other);
+    const int32_t length = rt_memory_seq_length(m, seq), ahead = rt_memory_seq_length(m, other);
     const int32_t begin = (ahead > length ? ahead : length) / interval * interval; /* begin of the next interval */
     const int32_t most = a->n_tokens < b->n_tokens - 1 ? a->n_tokens : b->n_tokens - 1;
     return interval <= most - begin && !memcmp(a->tokens + begin, b->tokens + begin, 4 * (size_t)interval) &&
            !memcmp(a->tokens, b->tokens, 4 * (size_t)begin);
 }
 
-void rt_wait_for_prefixes(rt_scheduler *s)
+void rt_scheduler_wait_for_prefixes(rt_scheduler *s)
 {
     const int32_t interval = rt_engine_limits_of(s->desc.engine).prefix_interval;
     for (int32_t seq = 0; seq < s->desc.n_parallel; seq++) s->slot[seq].waits = 0;

@@ -1,17 +1,11 @@
-/* Speculation controller: decides per step whether to draft, and whether to verify the draft head's second candidates
- * in a token tree. It compares the measured tokens per second of steps with drafts and steps without, for each number
- * of sequences that generate at once (the width). It never changes results.
+/* Speculation controller: decides per step whether to draft. It compares the measured tokens per second of steps with
+ * drafts and steps without, for each number of sequences that generate at once (the width). It never changes results.
  *
  * Since texts change, the controller now and then tries the mode that is not in use, for a few steps. The cost of a
  * trial is its extra time over the same tokens in the mode in use, mostly the draft head's catching up. The exploration
  * budget limits it: the next trial begins when the cost is at most 1/80 of the time since the last one. Each trial
  * without a change of mode halves that share, down to 1/640. If drafts would not pay even with all accepted, the share
- * is 1/640, or 1/320 after the first judgement.
- *
- * A second candidate costs the time of one more row. It gives one more token if the first candidate is rejected and the
- * second one is drawn. How often that happens is known without verifying: a rejected first candidate shows the right
- * token. Only the time of the additional rows needs trials of a few steps. The interval between these doubles while
- * they change nothing. */
+ * is 1/640, or 1/320 after the first judgement. */
 #ifndef GDN_RUNTIME_SPECULATION_H
 #define GDN_RUNTIME_SPECULATION_H
 
@@ -37,20 +31,9 @@ typedef struct rt_speculation_width {
     double owed;     /* cost of the trial in seconds                       */
 } rt_speculation_width;
 
-/* State of one width for second candidates. */
-typedef struct rt_speculation_second {
-    double seconds[2];     /* per step with drafts, smoothed: [0] without, [1] with second candidates       */
-    double tokens, gained; /* per step with drafts, smoothed: drawn without second candidates; added by them */
-    int32_t n[2], n_all;   /* steps in these means                                                          */
-    int32_t takes;         /* 1: second candidates are verified                                             */
-    int32_t trying;        /* 1: a trial of the other mode is running                                       */
-    int32_t steps, wait;   /* steps since the last trial; steps until the next                              */
-} rt_speculation_second;
-
 typedef struct rt_speculation {
     int32_t most; /* tokens per sequence of a step whose drafts are all accepted; 0: unknown */
     rt_speculation_width at[RT_SPECULATION_WIDTHS];
-    rt_speculation_second second[RT_SPECULATION_WIDTHS];
 } rt_speculation;
 
 /* True if the next step of `width` sequences should draft. Runs trials of both modes at first and again later. */
@@ -59,12 +42,5 @@ int rt_speculation_choose(rt_speculation *p, int32_t width);
  */
 int rt_speculation_pays(const rt_speculation *p, int32_t width);
 void rt_speculation_record(rt_speculation *p, int32_t width, int drafted, int32_t n_tokens, double seconds);
-
-/* True if the next step, which has drafts for `width` sequences, should verify second candidates. */
-int rt_speculation_choose_second(rt_speculation *p, int32_t width);
-/* Records a step. with: it verified second candidates. n_tokens: tokens drawn; n_second: those of them that second
- * candidates gave, or would have given. */
-void rt_speculation_record_second(rt_speculation *p, int32_t width, int with, int32_t n_tokens, int32_t n_second,
-                                  double seconds);
 
 #endif

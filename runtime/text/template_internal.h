@@ -1,6 +1,6 @@
 /* What the files of chat templates share. template_lex.c makes tokens, template_parse.c and template_blocks.c a syntax
- * tree, template_eval.c evaluates expressions, template_run.c runs statements, template_values.c has strings, lists and
- * their memory, template_filters.c filters, tests and methods, template_text.c the texts that these make. */
+ * tree. template_eval.c evaluates expressions, template_run.c runs statements. template_values.c has strings, lists and
+ * their memory, template_filters.c filters, tests and methods, and template_text.c the texts that these make. */
 #ifndef GDN_RUNTIME_TEMPLATE_INTERNAL_H
 #define GDN_RUNTIME_TEMPLATE_INTERNAL_H
 

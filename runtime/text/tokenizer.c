@@ -85,12 +85,12 @@ static gdn_status load_kinds(rt_tokenizer *t, const rt_gguf *file)
     t->kind = rt_calloc((uint64_t)t->n_tokens, 1, "kinds of tokens");
     if (!t->kind) return GDN_OUT_OF_MEMORY;
     if (!rt_gguf_has(file, KEY("token_type"))) return GDN_OK;
-    gdn_status status = rt_gguf_get_ints(file, KEY("token_type"), NULL, 0, &count);
+    gdn_status status = rt_gguf_get_ints(file, KEY("token_type"), 0, NULL, 0, &count);
     if (!status && count != t->n_tokens)
         status = rt_fail(GDN_INVALID_ARGUMENT, KEY("token_type") " has %lld elements; " KEY("tokens") " has %d",
                          (long long)count, (int)t->n_tokens);
     for (int32_t i = 0; !status && i < t->n_tokens; i++) {
-        if (i % PIECE == 0) status = rt_gguf_get_ints_from(file, KEY("token_type"), i, types, PIECE, &count);
+        if (i % PIECE == 0) status = rt_gguf_get_ints(file, KEY("token_type"), i, types, PIECE, &count);
         if (status) break;
         const int64_t type = types[i % PIECE];
         if (type < 0 || type > TYPE_LAST)
@@ -122,7 +122,7 @@ static gdn_status load_end_ids(rt_tokenizer *t, const rt_gguf *file)
 {
     int64_t ids[TOK_MAX_END_IDS], count = 0;
     if (!rt_gguf_has(file, KEY("eos_token_ids"))) return GDN_OK;
-    gdn_status status = rt_gguf_get_ints(file, KEY("eos_token_ids"), ids, TOK_MAX_END_IDS, &count);
+    gdn_status status = rt_gguf_get_ints(file, KEY("eos_token_ids"), 0, ids, TOK_MAX_END_IDS, &count);
     if (!status && count > TOK_MAX_END_IDS)
         status = rt_fail(GDN_UNSUPPORTED, KEY("eos_token_ids") " has %lld elements; at most %d are allowed",
                          (long long)count, TOK_MAX_END_IDS);
@@ -268,12 +268,7 @@ static void add_ends(rt_tokenizer *t)
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) add_end(t, tok_find(t, ends[i], strlen(ends[i]), 1));
 }
 
-gdn_status rt_tokenizer_create(const rt_gguf *file, rt_tokenizer **tokenizer)
-{
-    return rt_tokenizer_create_within(file, NULL, tokenizer);
-}
-
-gdn_status rt_tokenizer_create_within(const rt_gguf *file, rt_budget *budget, rt_tokenizer **tokenizer)
+gdn_status rt_tokenizer_create(const rt_gguf *file, rt_budget *budget, rt_tokenizer **tokenizer)
 {
     rt_string model, pre = { "default", 7 };
     int64_t n = 0;

@@ -12,11 +12,9 @@
 typedef struct rt_tokenizer rt_tokenizer;
 
 /* Creates a tokenizer. The file may be closed afterwards. GDN_UNSUPPORTED: another kind of vocabulary, or an unknown
- * tokenizer.ggml.pre. */
-gdn_status rt_tokenizer_create(const rt_gguf *file, rt_tokenizer **tokenizer);
-/* The same with a budget (may be NULL) for its tables: 13 bytes per token, 20 per merge, 4 more per special token, and
- * the bytes of all tokens. A file has at least 8 bytes per token and 11 per merge. */
-gdn_status rt_tokenizer_create_within(const rt_gguf *file, rt_budget *budget, rt_tokenizer **tokenizer);
+ * tokenizer.ggml.pre. The budget (may be NULL) is for the tables: 13 bytes per token, 20 per merge, 4 more per special
+ * token, and the bytes of all tokens. A file has at least 8 bytes per token and 11 per merge. */
+gdn_status rt_tokenizer_create(const rt_gguf *file, rt_budget *budget, rt_tokenizer **tokenizer);
 void rt_tokenizer_destroy(rt_tokenizer *tokenizer);
 
 int32_t rt_tokenizer_n_tokens(const rt_tokenizer *t);

@@ -1,4 +1,4 @@
-"""A test program that answers a line for each line: test_rt_logits, test_rt_chat_text."""
+"""A test program that answers a line for each line: test_rt_engine_logits, test_rt_chat_text."""
 import subprocess
 
 

@@ -55,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     unsigned char *copy = malloc(n ? n : 1); /* of its size, for AddressSanitizer */
     if (!copy) return 0;
     memcpy(copy, is_file ? data : whole.bytes, n);
-    const gdn_status status = rt_gguf_open_memory(copy, n, &file);
+    const gdn_status status = rt_gguf_open_memory(copy, n, NULL, &file);
     if (status && (file || !*rt_last_error())) {
         (void)fprintf(stderr, "fuzz_gguf: status %d without a text, or with a file\n", (int)status);
         abort();

@@ -23,10 +23,11 @@ static rt_memory *open_memory(void) { return memory_open(context, N_SEQS, 12, 1)
 /* Two sequences that share cells, one of them rolled back. */
 static void use(rt_memory *m)
 {
-    REQUIRE(!memory_advance(m, 0, 4) && !rt_seq_cp(m, 0, 1) && !rt_seq_rm(m, 1, 3, -1) && !memory_advance(m, 1, 1));
-    REQUIRE(!rt_draft_reserve(m, 1, 2, NULL));
-    rt_draft_set_length(m, 0, 4);
-    rt_draft_set_length(m, 1, 2);
+    REQUIRE(!memory_advance(m, 0, 4) && !rt_memory_seq_cp(m, 0, 1) && !rt_memory_seq_rm(m, 1, 3, -1) &&
+            !memory_advance(m, 1, 1));
+    REQUIRE(!rt_memory_draft_reserve(m, 1, 2, NULL));
+    rt_memory_draft_set_length(m, 0, 4);
+    rt_memory_draft_set_length(m, 1, 2);
 }
 
 static uint64_t save_into(rt_memory *m, int32_t seq, unsigned char *to)
@@ -41,8 +42,8 @@ static uint64_t look(rt_memory *m)
 {
     static unsigned char bytes[ROOM];
     const uint64_t n = save_into(m, -1, bytes);
-    return rt_save_checksum(bytes, n) + (uint64_t)rt_memory_free_cells(m) * 31 +
-           (uint64_t)rt_seq_min_length(m, 0) * 37 + (uint64_t)rt_seq_min_length(m, 1) * 41;
+    return rt_memory_checksum(bytes, n) + (uint64_t)rt_memory_free_cells(m) * 31 +
+           (uint64_t)rt_memory_seq_min_length(m, 0) * 37 + (uint64_t)rt_memory_seq_min_length(m, 1) * 41;
 }
 
 /* What was taken is as long as its sequences, and has the checksum of its bytes. */
@@ -56,11 +57,11 @@ static void check_taken(const rt_memory *m, const unsigned char *bytes, uint64_t
         REQUIRE(at + sizeof record + 8 <= n);
         memcpy(&record, bytes + at, sizeof record);
         REQUIRE(record.draft <= record.length && record.n_hidden <= record.length);
-        at += rt_save_seq_bytes(m, &record);
+        at += rt_memory_save_seq_bytes(m, &record);
     }
     REQUIRE(at + 8 == n);
     memcpy(&sum, bytes + at, 8);
-    REQUIRE(sum == rt_save_checksum(bytes, at));
+    REQUIRE(sum == rt_memory_checksum(bytes, at));
 }
 
 static void start(void)
@@ -110,7 +111,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 !memcmp(bytes, again, saved));
         memory_audit(m);
         for (int32_t s = 0; s < N_SEQS; s++) {
-            REQUIRE(rt_seq_length(m, s) == 0 || rt_seq_min_length(m, s) == rt_seq_length(m, s));
+            REQUIRE(rt_memory_seq_length(m, s) == 0 || rt_memory_seq_min_length(m, s) == rt_memory_seq_length(m, s));
             if (rt_memory_free_cells(m)) REQUIRE(!memory_advance(m, s, 1));
         }
         memory_audit(m);

@@ -112,19 +112,19 @@ static void generate(const fuzz_choices *c, rt_engine *e, const rt_tokenizer *t,
         const rt_request r = {
             .prompt = tokens, .n_prompt = (int32_t)n, .n_max = 6, .sampling = c->sampling, .ignore_end = i
         };
-        status = rt_submit(s, &r, &id);
+        status = rt_scheduler_submit(s, &r, &id);
         if (status && !*rt_last_error()) stop("a request is refused without a text");
     }
     int busy = 1, steps = 0;
-    while (busy && !rt_step_run(s, &busy))
+    while (busy && !rt_scheduler_step(s, &busy))
         if (++steps > MOST_STEPS) stop("the scheduler comes to no end");
     if (busy && !*rt_last_error()) stop("a step fails without a text");
     for (int32_t i = 0; i < 2; i++) {
         rt_result r;
         const int32_t *drawn = NULL;
         int32_t n_drawn = 0;
-        if (rt_result_get(s, i, &r)) continue;
-        drawn = rt_result_tokens(s, i, &n_drawn);
+        if (rt_scheduler_result(s, i, &r)) continue;
+        drawn = rt_scheduler_tokens(s, i, &n_drawn);
         if (!busy && (r.finish == RT_FINISH_NONE || (r.finish == RT_FINISH_FAILED) != (r.error != NULL)))
             stop("a request has no end");
         outcome = busy ? "a step fails\n" : r.error ? "no numbers\n" : n_drawn ? "text\n" : outcome;
@@ -142,7 +142,7 @@ static void use_model(const fuzz_choices *c, const rt_model *model, rt_budget *b
     int64_t n_tokens = 0;
     if (rt_gguf_get_strings(model->file, "tokenizer.ggml.tokens", &n_tokens) || n_tokens != model->hp.n_vocab) return;
     outcome = "no tokenizer\n";
-    gdn_status status = rt_tokenizer_create_within(model->file, budget, &t);
+    gdn_status status = rt_tokenizer_create(model->file, budget, &t);
     check(status, t, "the tokenizer");
     rt_engine_desc d = { .model = model,
                          .n_threads = 1,
@@ -190,11 +190,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     live = most = 0;
     outcome = "no file\n";
     (void)rt_fail(GDN_OK, "%s", "");
-    gdn_status status = rt_gguf_open_memory_within(copy, n, &budget, &f);
+    gdn_status status = rt_gguf_open_memory(copy, n, &budget, &f);
     check(status, f, "the file");
     uint64_t counted = budget.used;
     if (f) {
-        status = rt_model_from_gguf_within(f, &budget, &model);
+        status = rt_model_from_gguf(f, &budget, &model);
         check(status, model, "the model");
         counted = budget.used;
         outcome = "no model\n";

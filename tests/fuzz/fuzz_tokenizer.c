@@ -30,7 +30,7 @@ static void create(void)
     for (int f = 0; f < N_FORMS; f++) {
         rt_gguf *file;
         build_vocabulary(&built, forms[f]);
-        if (rt_gguf_open_memory(built.bytes, built.n, &file) || rt_tokenizer_create(file, &tokenizers[f]))
+        if (rt_gguf_open_memory(built.bytes, built.n, NULL, &file) || rt_tokenizer_create(file, NULL, &tokenizers[f]))
             stop("no tokenizer");
         rt_gguf_close(file);
     }
@@ -48,8 +48,8 @@ static rt_tokenizer *create_changed(const uint8_t *changes)
     unsigned char *copy = malloc((size_t)built.n);
     if (!copy) return NULL;
     memcpy(copy, built.bytes, (size_t)built.n);
-    if (!rt_gguf_open_memory(copy, built.n, &file)) {
-        const gdn_status status = rt_tokenizer_create(file, &t);
+    if (!rt_gguf_open_memory(copy, built.n, NULL, &file)) {
+        const gdn_status status = rt_tokenizer_create(file, NULL, &t);
         if (!status != !!t || (status && !*rt_last_error())) stop("neither a tokenizer nor an error");
         rt_gguf_close(file);
     }

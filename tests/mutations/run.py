@@ -72,7 +72,6 @@ PROGRAMS = { # a program with arguments; one that is not here has none
     "gdn_flush": [*CHECK, "--level", "exact_ftz", "--quick"],
     "test_rt_engine_random": ["test_rt_engine_random", "tests/runtime", "1600"],
     "test_rt_engine_prefixes": ["test_rt_engine_random", "tests/runtime", "1500", "1", "prefixes"],
-    "test_rt_engine_trees": ["test_rt_engine_random", "tests/runtime", "1200", "1", "trees"],
     **{name: [name, "tests/runtime"] for name in ("test_rt_tokenizer", "test_rt_scheduler", "test_rt_drafts", "test_rt_prefix_cache",
                                                   "test_rt_conversation", "test_rt_gguf")},
 }

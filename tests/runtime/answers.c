@@ -1,29 +1,27 @@
-/* What the runtime makes of a model file and of a chat template, for tests in Python that know what it should be. Reads
- * commands from standard input, a line each, and answers with a line each. HEX is of bytes, - of none:
+/* Runs the runtime on a model file or a chat template, for tests in Python that compare the results. Reads commands
+ * from standard input, one per line, and writes a line for each: `ok` with the results, or `refused STATUS` with a
+ * text. HEX is bytes in hexadecimal digits, `-` no bytes. KV is f32, f16 or bf16; BATCH is the rows of a micro-batch.
  *
- *   logits PATH KV BATCH ROWS TOKEN...
- *       the logits after the last ROWS tokens, one after another; KV is f32, f16 or bf16, BATCH the rows of a
- *       micro-batch
- *   trunk PATH KV BATCH ROWS TOKEN...
- *       the same, loaded for engines that do not draft
- *   drafts PATH KV BATCH N TOKEN...
- *       up to N tokens that the MTP block drafts after the last token, which is not decoded yet
- *   text PATH HEX
- *       the tokens of a text, `;`, the tokens that end one, `;`, bos, and whether it is put in front. PATH may be `-`:
- *       that of the text before
- *   notes PATH
- *       the keys that are named in notes
- *   template HEX
- *       the template that is rendered from then on
- *   render OPENS THINKING BOS EOS [ROLE TEXT REASONING]...
- *       the conversation: OPENS 0 or 1, THINKING -1 to 1, BOS, EOS and texts as HEX, and * where there is none. The
- *       answer has the text, and for each byte 0 or 1: is it of a message
- *   now SECONDS
- *       the time of strftime_now(); 0: the clock's
- *   answer THINKS TEXT
- *       the text and the reasoning of what an assistant wrote
- *
- * An answer is `ok` with those, or `refused STATUS` with a text. */
+ *     logits PATH KV BATCH ROWS TOKEN...
+ *         the logits after the last ROWS tokens, one after another
+ *     trunk PATH KV BATCH ROWS TOKEN...
+ *         the same, loaded for engines that do not draft
+ *     drafts PATH KV BATCH N TOKEN...
+ *         up to N tokens that the MTP block drafts after the last token, which is not decoded yet
+ *     text PATH HEX
+ *         the tokens of a text, `;`, the tokens that end one, `;`, bos, and whether it is put in front;
+ *         PATH `-` is the path of the previous text command
+ *     notes PATH
+ *         the keys that notes report
+ *     template HEX
+ *         the template that later commands render
+ *     render OPENS THINKING BOS EOS [ROLE TEXT REASONING]...
+ *         the conversation's text, and per byte 1 if it is of a message, otherwise 0; OPENS is 0 or 1, THINKING
+ *         -1 to 1; BOS, EOS and texts are HEX, or `*` for none
+ *     now SECONDS
+ *         the time of strftime_now(); 0: the clock's
+ *     answer THINKS TEXT
+ *         the text and the reasoning of what an assistant wrote */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,7 +61,7 @@ static gdn_status draft(rt_engine *e, const order *o)
     static const uint8_t none[MAX_TOKENS];
     const rt_batch batch = { o->n - 1, o->token, seqs, none };
     const rt_draft_request request = { 0, o->token[o->n - 1], o->count };
-    gdn_status status = rt_decode(e, &batch);
+    gdn_status status = rt_engine_decode(e, &batch);
     if (!status) status = rt_draft_mtp(e, &request, 1, o->count, 0, drafted, &n);
     if (!status) {
         printf("ok");
@@ -79,11 +77,11 @@ static gdn_status logits(rt_engine *e, const order *o, int32_t n_vocab)
     static int32_t seqs[MAX_TOKENS];
     for (int32_t i = 0; i < o->n; i++) wanted[i] = i >= o->n - o->count;
     const rt_batch batch = { o->n, o->token, seqs, wanted };
-    const gdn_status status = rt_decode(e, &batch);
+    const gdn_status status = rt_engine_decode(e, &batch);
     if (status) return status;
     printf("ok");
     for (int32_t i = o->n - o->count; i < o->n; i++)
-        for (int32_t v = 0; v < n_vocab; v++) printf(" %.9g", (double)rt_logits(e, i)[v]);
+        for (int32_t v = 0; v < n_vocab; v++) printf(" %.9g", (double)rt_engine_logits(e, i)[v]);
     printf("\n");
     return GDN_OK;
 }
@@ -93,7 +91,7 @@ static void run_model(const order *o)
     rt_model *model = NULL;
     rt_engine *engine = NULL;
     const int trunk = !strcmp(o->what, "trunk");
-    gdn_status status = trunk ? rt_model_load_trunk_within(o->path, NULL, &model) : rt_model_load(o->path, &model);
+    gdn_status status = trunk ? rt_model_load_trunk(o->path, NULL, &model) : rt_model_load(o->path, NULL, &model);
     if (!status) {
         rt_engine_desc d = { .model = model };
         d.n_threads = 1;
@@ -115,7 +113,7 @@ static void run_notes(const char *path)
 {
     rt_model *model = NULL;
     const char *why = NULL;
-    const gdn_status status = rt_model_load(path, &model);
+    const gdn_status status = rt_model_load(path, NULL, &model);
     if (status) {
         refused(status);
         return;
@@ -139,8 +137,8 @@ static void run_text(const char *path, rt_string text)
     if (strcmp(path, "-")) {
         rt_tokenizer_destroy(t);
         t = NULL;
-        status = rt_gguf_open(path, &file);
-        if (!status) status = rt_tokenizer_create(file, &t);
+        status = rt_gguf_open(path, NULL, &file);
+        if (!status) status = rt_tokenizer_create(file, NULL, &t);
         rt_gguf_close(file);
     }
     if (!status && !t) status = rt_fail(GDN_NOT_FOUND, "there is no text before");

@@ -14,7 +14,7 @@ const char *fixture_path(const char *folder, const char *name)
 rt_model *fixture_model(const char *folder, const char *name)
 {
     rt_model *model;
-    NEED(!rt_model_load(fixture_path(folder, name), &model), "%s", name);
+    NEED(!rt_model_load(fixture_path(folder, name), NULL, &model), "%s", name);
     return model;
 }
 
@@ -55,8 +55,8 @@ rt_scheduler *fixture_schedule(const rt_model *model, const fixture_engine *with
 void fixture_result(const rt_scheduler *s, int32_t id, fixture_stream *out)
 {
     rt_result result;
-    const int32_t *tokens = rt_result_tokens(s, id, &out->n);
-    NEED(!rt_result_get(s, id, &result) && tokens && out->n <= FIXTURE_TOKENS);
+    const int32_t *tokens = rt_scheduler_tokens(s, id, &out->n);
+    NEED(!rt_scheduler_result(s, id, &result) && tokens && out->n <= FIXTURE_TOKENS);
     memcpy(out->token, tokens, 4 * (size_t)out->n);
     out->finish = result.finish;
     out->preempted = result.n_preempted;

@@ -34,7 +34,7 @@ static inline unsigned walk_key(const rt_gguf *f, rt_string name)
             text = rt_gguf_string_at(f, key, i);
             sum += walk_bytes(text.text, text.bytes);
         }
-    if (!rt_gguf_get_ints(f, key, values, 8, &count))
+    if (!rt_gguf_get_ints(f, key, 0, values, 8, &count))
         for (int64_t i = 0; i < count && i < 8; i++) sum += (unsigned)values[i];
     sum += (unsigned)rt_gguf_has(f, key) + (unsigned)rt_gguf_element(f, key, &count);
     free(key);

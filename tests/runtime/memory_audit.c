@@ -19,7 +19,7 @@ static void audit(const rt_resource *r, const int32_t *named)
     for (int32_t i = 0; i < r->n_free; i++) REQUIRE(r->count[r->free[i]] == 0);
 }
 
-/* Columns of the positions before `length` down to `from` are somebody's. */
+/* Marks the conv state entries of positions [from, length) as used. */
 static void use_conv(const rt_memory *m, uint8_t *used, int32_t row, int32_t from, int32_t length)
 {
     for (int32_t p = from; p < length; p++) used[row * m->n_conv_slots + p % m->n_conv_slots] = 1;
@@ -47,7 +47,8 @@ static void tree(const rt_memory *m, int32_t *slots, int32_t *rows, int32_t *cel
         if (leaf[i] == 2) continue;
         n_used++;
         const int32_t parent = p->node[i].parent;
-        REQUIRE(rt_prefix_child(p, parent, p->token + (int64_t)i * p->interval) == i); /* each path is there once */
+        REQUIRE(rt_memory_prefix_child(p, parent, p->token + (int64_t)i * p->interval) ==
+                i); /* each path is there once */
         if (parent != RT_NO_NODE) leaf[parent] = leaf[parent] == 2 ? 2 : 0;
         for (int32_t j = 0; j < p->interval; j++) {
             const int32_t cell = p->cell[(int64_t)i * p->interval + j];

@@ -1,12 +1,12 @@
-/* The memory's books, for tests that run whole engines: every reference that is counted has somebody who names the
- * thing, sequences and the prefix cache together, and what nobody names is free. */
+/* Audit of the memory's reference counts, for tests that run whole engines. A count is the number of sequences and
+ * checkpoints that refer to the resource; a resource without references is free. */
 #ifndef GDN_TEST_MEMORY_AUDIT_H
 #define GDN_TEST_MEMORY_AUDIT_H
 
 #include "runtime/memory/memory.h"
 
-/* Checks them, as REQUIRE() does; no step may be under way. Then, where the device is the CPU,
- * fills with NaN all that is free, and columns of histories that nobody may read: who reads them shows. */
+/* Checks the counts with REQUIRE(); no step may be under way. On a CPU device it then fills free resources and unused
+ * conv state entries with NaN, so that reading them changes results. */
 void memory_audit(rt_memory *m);
 
 #endif

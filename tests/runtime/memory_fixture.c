@@ -26,16 +26,16 @@ rt_memory *memory_open(gdn_context *context, int32_t n_seqs, int32_t n_cells, in
 gdn_status memory_advance(rt_memory *m, int32_t seq, int32_t n)
 {
     rt_step *step;
-    const gdn_status status = rt_step_begin(m, &(rt_token_run){ seq, 0, n }, 1, &step);
+    const gdn_status status = rt_memory_step_begin(m, &(rt_token_run){ seq, 0, n }, 1, &step);
     if (status) return status;
-    rt_step_commit(m, step);
-    for (int32_t p = rt_seq_length(m, seq) - n; p < rt_seq_length(m, seq); p++)
-        rt_hidden_put(m, seq, p, p, &(float){ (float)p });
+    rt_memory_step_commit(m, step);
+    for (int32_t p = rt_memory_seq_length(m, seq) - n; p < rt_memory_seq_length(m, seq); p++)
+        rt_memory_hidden_put(m, seq, p, p, &(float){ (float)p });
     return GDN_OK;
 }
 
 void memory_sign(unsigned char *save, uint64_t n)
 {
-    const uint64_t sum = rt_save_checksum(save, n - 8);
+    const uint64_t sum = rt_memory_checksum(save, n - 8);
     memcpy(save + n - 8, &sum, 8);
 }

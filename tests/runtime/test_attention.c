@@ -1,6 +1,7 @@
-/* Attention: every instruction set and number of threads against loops that share nothing with it but the exponential
- * and the elements, by bits; rows of one sequence and of several, in order and as a ring, that see more or fewer cells,
- * one or none; long ones, which threads share; special values, canaries, and accuracy against float64. */
+/* Attention. Compares the bits of every instruction set and number of threads with plain loops, which share only the
+ * exponential and the reading of elements. Rows are of one sequence or of several, with lists of cells in order or as a
+ * ring, and see any number of cells. Long rows, which threads share, special values and canaries are covered, and
+ * accuracy against float64. */
 #include "dense_test.h"
 
 #include "numerics/convert.h"
@@ -111,7 +112,7 @@ static void check_call(rt_dense *d, rt_attention_args *a, const float *want, int
     const int64_t size = (int64_t)a->n * a->n_heads * a->head_dim;
     int32_t most = 0;
     for (int32_t r = 0; r < a->n; r++) most = a->n_cells[r] > most ? a->n_cells[r] : most;
-    const int64_t scratch = (int64_t)rt_attention_scratch(d, a->n_heads, a->n_heads_kv, most);
+    const int64_t scratch = (int64_t)rt_attention_scratch(n_threads, a->n_heads, a->n_heads_kv, most);
     a->out = floats(size);
     a->scratch = floats(scratch);
     rt_attention(d, a);

@@ -1,6 +1,5 @@
-/* A model whose weights are damaged: a request that meets a NaN or an infinity ends with a text and without the token
- * that would have been drawn from it; the requests beside it and after it are those of a sound model. And what loading
- * takes is refused where it is more than is allowed. */
+/* Models with damaged weights. A request whose logits have a NaN or an infinity fails with a text and without a token
+ * drawn from them. Other requests get the tokens of a sound model. Loading refuses what exceeds the memory budget. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +16,8 @@ static rt_model *open_model(void)
 {
     rt_gguf *file;
     rt_model *model;
-    NEED(!rt_gguf_open_memory(bytes, n_bytes, &file));
-    NEED(!rt_model_from_gguf(file, &model));
+    NEED(!rt_gguf_open_memory(bytes, n_bytes, NULL, &file));
+    NEED(!rt_model_from_gguf(file, NULL, &model));
     return model;
 }
 
@@ -33,9 +32,9 @@ static void generate(const rt_model *model, int32_t (*prompt)[5], int n, int32_t
     for (int i = 0; i < n; i++) {
         const rt_request r = { .prompt = prompt[i], .n_prompt = 5, .n_max = N_TOKENS, .sampling = *how };
         int32_t id;
-        NEED(!rt_submit(s, &r, &id) && id == i);
+        NEED(!rt_scheduler_submit(s, &r, &id) && id == i);
     }
-    for (int busy = 1; busy;) NEED(!rt_step_run(s, &busy));
+    for (int busy = 1; busy;) NEED(!rt_scheduler_step(s, &busy));
     for (int i = 0; i < n; i++) fixture_result(s, i, &out[i]);
     rt_scheduler_destroy(s);
     rt_engine_destroy(e);
@@ -110,9 +109,9 @@ static void test_budget(const char *folder)
     rt_budget all = { 0, 0 }, reader = { 0, 0 };
     rt_gguf *file;
     rt_model *model = NULL;
-    NEED(!rt_gguf_open_within(path, &reader, &file));
+    NEED(!rt_gguf_open(path, &reader, &file));
     rt_gguf_close(file);
-    NEED(!rt_model_load_within(path, &all, &model));
+    NEED(!rt_model_load(path, &all, &model));
     uint64_t vectors = 0;
     for (int64_t i = 0; i < rt_gguf_n_tensors(model->file); i++) {
         const rt_gguf_tensor *t = rt_gguf_tensor_at(model->file, i);
@@ -122,12 +121,12 @@ static void test_budget(const char *folder)
     rt_model_free(model);
     for (uint64_t less = 1; less < all.used; less += less / 8 + 1) {
         rt_budget b = { all.used - less, 0 };
-        REQUIRE(rt_model_load_within(path, &b, &model) == GDN_OUT_OF_MEMORY && !model &&
+        REQUIRE(rt_model_load(path, &b, &model) == GDN_OUT_OF_MEMORY && !model &&
                 strstr(rt_last_error(), "not enough memory: "));
         REQUIRE(b.used <= b.limit);
     }
     rt_budget b = { all.used, 0 };
-    REQUIRE(!rt_model_load_within(path, &b, &model) && b.used == all.used);
+    REQUIRE(!rt_model_load(path, &b, &model) && b.used == all.used);
     rt_model_free(model);
 }
 

@@ -43,7 +43,7 @@ static void sampler(rt_dense *dense)
     logits[4] = logits[20] = 6; /* the likeliest two are equal */
     for (int32_t i = 0; i < V; i++) p[i] = exp((double)logits[i]);
 
-    /* greedy, and every filter at its end: the lower of equals; nobody else */
+    /* greedy, and every filter at its limit: always the lower of equals */
     const rt_sampling greedy[] = { { 0, 0, 1, 0, 1, 64, 9 }, { 1, 1, 1, 0, 1, 64, 9 }, { 1, 0, 1e-6f, 0, 1, 64, 9 } };
     for (size_t i = 0; i < 3; i++)
         for (int32_t n = 1; n < 50; n++) REQUIRE(rt_sample(s, &greedy[i], logits, tokens, n < 4 ? n : 4) == 4);
@@ -264,10 +264,10 @@ static void catching_up(void)
     REQUIRE(tries[0] == 5 && tries[1] == 3);
 }
 
-/* Steps of a clock that is made up: plain ones give `width` tokens in 1; those with drafts take `slow`, and `behind`
- * more for catching up after 31 plain ones and in proportion after fewer, and give as many tokens per sequence as
- * drafts are accepted, each with chance `accepted`. Seconds for n tokens, against those of the better way alone. Some
- * steps are interrupted, which the clock of the sum does not see. */
+/* Simulates n tokens with the controller, and returns the seconds relative to the better mode alone. A plain step gives
+ * `width` tokens in 1 second. A step with drafts takes `slow` seconds, and gives one more token per sequence for each
+ * accepted draft; a draft is accepted with chance `accepted`. Catching up costs `behind` seconds after 31 plain steps,
+ * in proportion after fewer. Some steps are interrupted; the sum does not count that time. */
 static double against_better(double slow, double behind, double accepted, int32_t width, int64_t n, int prompts,
                              uint64_t seed)
 {
@@ -318,39 +318,6 @@ static void never_much_slower(void)
     REQUIRE(worst > 1 && worst < 1.02);
 }
 
-/* Steps with drafts take 1 and give 2 tokens; with second choices `dearer` more, and a token more with chance `right`.
- * How many of n steps, from the first on, verify second choices? Some steps are interrupted. */
-static int32_t steps_with_second(double dearer, double right, int32_t n, uint64_t seed)
-{
-    rt_speculation p = { 0 };
-    int32_t with = 0;
-    for (int32_t i = 0; i < n; i++) {
-        const int second = rt_speculation_choose_second(&p, 3);
-        const int hit = (double)(test_random(&seed) % 1000) < 1000 * right;
-        const double noise =
-            (0.95 + 0.1 * (double)(test_random(&seed) % 1000) / 1000) + (test_random(&seed) % 50 ? 0 : 9);
-        rt_speculation_record_second(&p, 3, second, 2 + (second && hit), hit, noise * (1 + second * dearer));
-        with += second;
-    }
-    return with;
-}
-
-/* A row that costs little pays where it is right now and then, one that costs much does not, though it is tried. */
-static void second_choices(void)
-{
-    const int32_t n = 4000, good = steps_with_second(0.02, 0.2, n, 1), bad = steps_with_second(0.3, 0.2, n, 1),
-                  never = steps_with_second(0.02, 0, n, 1);
-    printf("second choices: %d of %d steps where they pay, %d and %d where they do not\n", (int)good, (int)n, (int)bad,
-           (int)never);
-    REQUIRE(good > n * 9 / 10 && bad < n / 50 && bad >= 8 && never < n / 20);
-    REQUIRE(steps_with_second(0.02, 0.2, 64, 1) == 0); /* first it is seen how often they are right */
-    rt_speculation p = { 0 };
-    REQUIRE(!rt_speculation_choose_second(&p, 0) &&
-            !rt_speculation_choose_second(&p, 5000)); /* any number of sequences */
-    rt_speculation_record_second(&p, 5000, 0, 1, 0, 0);
-    rt_speculation_record_second(&p, 5000, 1, 1, 1, 1);
-}
-
 int main(void)
 {
     rt_threads *threads;
@@ -363,7 +330,6 @@ int main(void)
     speculation();
     catching_up();
     never_much_slower();
-    second_choices();
     rt_dense_destroy(dense);
     rt_threads_destroy(threads);
     return test_summary();

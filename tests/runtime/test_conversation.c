@@ -1,5 +1,6 @@
-/* Conversations: every turn is the rendering of the whole from scratch, and its answer is what another engine says that
- * reads all of it anew, whatever was kept, drafted, stopped, saved or loaded; and no more is read than has to be.
+/* Conversations. The prompt of every turn is the rendering of the whole conversation. Its answer is that of another
+ * engine that reads the prompt from scratch, whatever was kept, drafted, stopped, saved or loaded. A turn decodes no
+ * tokens that the sequence already holds.
  *
  *   test_conversation FOLDER [1]      the folder that has fixtures/; the model is in ../../models
  *
@@ -51,7 +52,7 @@ static rt_conversation *open_talk(const char *form, rt_spec spec, int32_t contex
     rt_conversation *c;
     build_header(&file, 0, 1);
     build_key_string(&file, "tokenizer.chat_template", form);
-    NEED(!rt_gguf_open_memory(file.bytes, file.n, &f) && !rt_chat_create(f, tokenizer, &chat));
+    NEED(!rt_gguf_open_memory(file.bytes, file.n, NULL, &f) && !rt_chat_create(f, tokenizer, &chat));
     rt_gguf_close(f);
     *d = (rt_conversation_desc)FIELDS(.engine = fixture_open(model, &with), .tokenizer = tokenizer, .chat = chat,
                                       .thinking = thinking, .system = system, .n_system = system ? strlen(system) : 0,
@@ -78,9 +79,9 @@ static int32_t from_scratch(rt_engine *engine, const rt_sampling *sampling, cons
     rt_scheduler *s;
     int32_t id, n;
     int busy = 1;
-    NEED(!rt_scheduler_create(&desc, &s) && !rt_submit(s, &r, &id));
-    while (busy) NEED(!rt_step_run(s, &busy));
-    const int32_t *got = rt_result_tokens(s, id, &n);
+    NEED(!rt_scheduler_create(&desc, &s) && !rt_scheduler_submit(s, &r, &id));
+    while (busy) NEED(!rt_scheduler_step(s, &busy));
+    const int32_t *got = rt_scheduler_tokens(s, id, &n);
     memcpy(tokens, got, (size_t)n * sizeof *tokens);
     rt_scheduler_destroy(s);
     return n;
@@ -285,8 +286,8 @@ static void resumed(const char *form, rt_spec spec, rt_engine *other)
     close_talk(c, &d);
 }
 
-/* The engine's stop function: while a prompt is read it takes the turn back, later it ends the answer; the turns after
- * it are what they are from scratch, and the conversation can be saved at once. */
+/* The engine's stop function undoes the turn during prefill, and ends the answer later. Later turns have the tokens
+ * that they have from scratch, and the conversation can be saved at once. */
 static int64_t calls_left;
 static int stops(void *user)
 {
@@ -335,7 +336,7 @@ int main(int argc, char **argv)
     once = argc == 3;
     if (once) answer = 8;
     model = fixture_model(argv[1], "../../models/kjv-small-q8_0.gguf");
-    NEED(!rt_tokenizer_create(model->file, &tokenizer));
+    NEED(!rt_tokenizer_create(model->file, NULL, &tokenizer));
     rt_engine *other = fixture_open(model, &(fixture_engine){ .n_ctx = CONTEXT });
     talk(plain, RT_SPEC_OFF, RT_THINK_AUTO, 0, other);
     if (!once) {

@@ -4,6 +4,7 @@
 #include <fenv.h>
 
 #include "dense_test.h"
+#include "runtime/dense/rope.h"
 
 typedef enum dense_kernel { RMS_NORM, RMS_GATE, ADD, SWIGLU, SIGMOID_GATE, ROPE, SOFTMAX, KERNELS } dense_kernel;
 
@@ -18,6 +19,7 @@ typedef struct rows_case {
     rt_rope *rope;
 } rows_case;
 
+static const rt_rope_scaling plain = { RT_ROPE_PLAIN };
 static const char *const names[] = { "rms_norm", "rms_norm_silu_gate", "add", "swiglu", "sigmoid_gate", "rope",
                                      "softmax" };
 
@@ -68,7 +70,7 @@ static rows_case random_case(dense_kernel kernel, int special)
         c.mode = n_heads;
         c.head_stride = 2 * half + random_int(0, 9);
         c.x_stride = n_heads * c.head_stride + random_int(0, 9);
-        if (rt_rope_create(2 * half, 10000.0f, 50, &c.rope)) exit(1);
+        if (rt_rope_create(2 * half, 10000.0f, &plain, 50, &c.rope)) exit(1);
     }
     const int64_t widest = c.n * (c.x_stride + c.gate_stride + c.y_stride);
     c.x = floats(widest), c.w = floats(widest), c.gate = floats(widest);
@@ -154,7 +156,7 @@ static void check_accuracy(rt_dense *d)
 
     rt_rope *rope;
     const int32_t position = 77;
-    if (rt_rope_create(64, 1e7f, 60, &rope)) exit(1);
+    if (rt_rope_create(64, 1e7f, &plain, 60, &rope)) exit(1);
     memcpy(y, x, sizeof y);
     rt_rope_apply(d, rope, &position, y, M, 100, 1, 3);
     for (int h = 0; h < 3; h++)
@@ -168,9 +170,9 @@ static void check_accuracy(rt_dense *d)
                        0, 1e-6);
         }
     rt_rope_destroy(rope);
-    REQUIRE(rt_rope_create(63, 1e4f, 1, &rope) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "63"), "%s",
+    REQUIRE(rt_rope_create(63, 1e4f, &plain, 1, &rope) == GDN_INVALID_ARGUMENT && strstr(rt_last_error(), "63"), "%s",
             rt_last_error());
-    REQUIRE(rt_rope_create(64, NAN, 1, &rope) == GDN_INVALID_ARGUMENT);
+    REQUIRE(rt_rope_create(64, NAN, &plain, 1, &rope) == GDN_INVALID_ARGUMENT);
 }
 
 /* ---- top_k against a simple selection ---- */
@@ -195,7 +197,7 @@ static void check_top_k(int rounds)
     }
 }
 
-/* However many threads share the work, and whoever comes late: all of it is done, and nothing twice. */
+/* Every item is done exactly once, for any number of threads, also if threads start late. */
 static void check_shares(void)
 {
     static const int32_t numbers[] = { 1, 2, 3, 5, 16, 40 };

@@ -1,5 +1,5 @@
-/* The draft head between engines that draft and engines that do not: what each keeps, saves and loads, how far the head
- * catches up, and how many passes of it serve many sequences.
+/* The draft head, with engines that draft and engines that do not: what each keeps, saves and loads. How far the head
+ * catches up, and how many of its passes serve many sequences.
  *
  *   test_drafts FOLDER    the folder that has fixtures/ */
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static void read_text(rt_engine *e, int32_t seq, const int32_t *token, int32_t n
     int32_t of[CONTEXT];
     for (int32_t i = 0; i < n; i++) of[i] = seq;
     const rt_batch batch = { n, token, of, NULL, no_follow };
-    NEED(!rt_decode(e, &batch));
+    NEED(!rt_engine_decode(e, &batch));
 }
 
 /* Drafts of one sequence, and the rows of the draft head that they took. */
@@ -55,11 +55,11 @@ static void lags(const rt_model *model)
         REQUIRE(rt_engine_counters(e).draft_rows == before); /* nothing while it is declined */
         REQUIRE(drafts(e, 0, 1, draft, &rows) == R && drafts(e, 1, 1, other, &rows) == R);
         REQUIRE(rows <= RT_HIDDEN_ROWS + R - 1);
-        REQUIRE(rt_draft_length(rt_engine_memory(e), 1) == LONG);
-        const int32_t from = rt_draft_from(rt_engine_memory(e), 1);
+        REQUIRE(rt_memory_draft_length(rt_engine_memory(e), 1) == LONG);
+        const int32_t from = rt_memory_draft_from(rt_engine_memory(e), 1);
         REQUIRE(lag < 2 ? !from : from == 0 || from == LONG + 1 - RT_HIDDEN_ROWS);
         REQUIRE(from || !memcmp(draft, other, sizeof draft));
-        REQUIRE((from > 0) == (rt_draft_length(rt_engine_memory(e), 1) - from < LONG));
+        REQUIRE((from > 0) == (rt_memory_draft_length(rt_engine_memory(e), 1) - from < LONG));
         rt_engine_destroy(e);
     }
 }
@@ -91,7 +91,7 @@ static void anew(const rt_model *model)
         NEED(!rt_memory_load(m, 0, saved, n));
         free(saved);
         read_text(b, 0, text, 1, 0);
-        REQUIRE(drafts(b, 0, 1, draft[poison], &rows) == R && rt_draft_from(m, 0) == LONG + 1);
+        REQUIRE(drafts(b, 0, 1, draft[poison], &rows) == R && rt_memory_draft_from(m, 0) == LONG + 1);
         rt_engine_destroy(a);
         rt_engine_destroy(b);
     }
@@ -100,7 +100,7 @@ static void anew(const rt_model *model)
         rt_engine *e = fixture_open(model, &(fixture_engine){ .n_batch = R + 2, .n_rollback = R, .draft = 1 });
         read_text(e, 0, text, length, 1);
         REQUIRE(drafts(e, 0, 1, draft[0], &rows) == R && rows <= R + 2 + R - 1);
-        REQUIRE((rt_draft_from(rt_engine_memory(e), 0) > 0) == (length + 1 > R + 2));
+        REQUIRE((rt_memory_draft_from(rt_engine_memory(e), 0) > 0) == (length + 1 > R + 2));
         rt_engine_destroy(e);
     }
 }
@@ -111,7 +111,7 @@ static void side_by_side(const rt_model *model)
     rt_engine *e = open_engine(model, 4, 1);
     const int32_t of[] = { 0, 1, 2, 3 }, token[] = { 1, 2, 3, 4 };
     const rt_batch batch = { 4, token, of, NULL, 0 };
-    for (int i = 0; i < RT_HIDDEN_ROWS; i++) NEED(!rt_decode(e, &batch));
+    for (int i = 0; i < RT_HIDDEN_ROWS; i++) NEED(!rt_engine_decode(e, &batch));
     const rt_counters c = rt_engine_counters(e);
     REQUIRE(c.draft_rows == 4 * RT_HIDDEN_ROWS && c.draft_passes == 4 * RT_HIDDEN_ROWS / 64);
     rt_engine_destroy(e);
@@ -128,7 +128,7 @@ static void batched(const rt_model *model)
         token[i] = text[i / 4];
     }
     const rt_batch batch = { 4 * LONG, token, of, NULL, 0 };
-    NEED(!rt_decode(e, &batch));
+    NEED(!rt_engine_decode(e, &batch));
     rt_counters c = rt_engine_counters(e);
     REQUIRE(c.steps == 5 && c.draft_passes > 0 && c.draft_passes <= c.steps && c.draft_rows <= 4 * LONG);
     const rt_draft_request ask[] = { { 0, 1, R }, { 1, 1, R }, { 2, 1, R }, { 3, 1, R } };
@@ -140,8 +140,8 @@ static void batched(const rt_model *model)
     rt_engine_destroy(e);
 }
 
-/* A sequence that an engine without drafts saved, and of a model without its MTP block: it goes on with the same bits,
- * and drafts again from the next token on. The other way round as well. */
+/* A save of an engine without drafts, and of a model without its MTP block, continues with the same bits in an engine
+ * with drafts. It drafts again from the next token on. The reverse works as well. */
 static void loads(const rt_model *model, const rt_model *trunk)
 {
     int32_t text[CONTEXT], draft[R];
@@ -164,19 +164,20 @@ static void loads(const rt_model *model, const rt_model *trunk)
             unsigned char *bytes = save(a, &n);
             NEED(!rt_memory_load(m, 0, bytes, n));
             free(bytes);
-            REQUIRE(rt_seq_length(m, 0) == length);
+            REQUIRE(rt_memory_seq_length(m, 0) == length);
             if (ways[w].to_drafts && !ways[w].from_drafts) { /* the row before the end is not there: nothing is fed */
                 REQUIRE(drafts(b, 0, text[length], draft, &rows) == 0 && rows == 0);
-                REQUIRE(rt_draft_length(m, 0) == 0);
+                REQUIRE(rt_memory_draft_length(m, 0) == 0);
             }
             for (int32_t i = length; i < length + 3; i++) {
                 read_text(a, 0, text + i, 1, 0);
                 read_text(b, 0, text + i, 1, 0);
-                REQUIRE(rt_logits(a, 0) && !memcmp(rt_logits(a, 0), rt_logits(b, 0), 4 * (size_t)model->hp.n_vocab));
+                REQUIRE(rt_engine_logits(a, 0) &&
+                        !memcmp(rt_engine_logits(a, 0), rt_engine_logits(b, 0), 4 * (size_t)model->hp.n_vocab));
                 if (ways[w].to_drafts)
                     REQUIRE(drafts(b, 0, text[i + 1], draft, &rows) == R && rows <= (uint64_t)length + 3 + R);
                 if (ways[w].to_drafts && !ways[w].from_drafts) /* it begins with the first token after loading */
-                    REQUIRE(rt_draft_from(m, 0) == length + 1 && rt_draft_length(m, 0) == i + 1);
+                    REQUIRE(rt_memory_draft_from(m, 0) == length + 1 && rt_memory_draft_length(m, 0) == i + 1);
             }
             if (!ways[w].to_drafts) {
                 const rt_draft_request ask = { 0, 1, R };
@@ -185,12 +186,13 @@ static void loads(const rt_model *model, const rt_model *trunk)
             }
             bytes = save(b, &n); /* and what began anew can be saved, and begins anew again */
             NEED(!rt_memory_load(rt_engine_memory(a), 0, bytes, n) &&
-                 rt_seq_length(rt_engine_memory(a), 0) == length + 3 && !rt_memory_load(m, 0, bytes, n));
+                 rt_memory_seq_length(rt_engine_memory(a), 0) == length + 3 && !rt_memory_load(m, 0, bytes, n));
             if (ways[w].to_drafts && !ways[w].from_drafts)
-                REQUIRE(rt_draft_length(m, 0) == 0 && drafts(b, 0, 1, draft, &rows) == R &&
-                        rt_draft_from(m, 0) > length);
+                REQUIRE(rt_memory_draft_length(m, 0) == 0 && drafts(b, 0, 1, draft, &rows) == R &&
+                        rt_memory_draft_from(m, 0) > length);
             free(bytes);
-            REQUIRE(!rt_seq_rm(m, 0, 0, -1) && rt_draft_from(m, 0) == 0 && rt_draft_length(m, 0) == 0);
+            REQUIRE(!rt_memory_seq_rm(m, 0, 0, -1) && rt_memory_draft_from(m, 0) == 0 &&
+                    rt_memory_draft_length(m, 0) == 0);
             rt_engine_destroy(a);
             rt_engine_destroy(b);
         }
@@ -206,7 +208,7 @@ static void limits(const rt_model *model, const rt_model *trunk)
         model,
         &(fixture_engine){ .n_ctx = CONTEXT, .n_cells = CONTEXT + 8, .n_batch = 64, .n_rollback = R, .draft = 1 });
     read_text(e, 0, text, CONTEXT - 1, 0);
-    REQUIRE(drafts(e, 0, 1, draft, &rows) == R); /* the last of them stands at the last position */
+    REQUIRE(drafts(e, 0, 1, draft, &rows) == R); /* the last of them is at the last position */
     read_text(e, 0, text, 1, 0);
     REQUIRE(drafts(e, 0, 1, draft, &rows) == 0 && rows == 0);
     rt_engine_destroy(e);
@@ -225,8 +227,8 @@ static void limits(const rt_model *model, const rt_model *trunk)
     REQUIRE(!memcmp(&without, &of_trunk, sizeof without));
 }
 
-/* Of a part of the vocabulary: the first draft is the likeliest one of that part, which is the whole's where it lies in
- * there; the head reads no other rows, and has no room for their logits. */
+/* Drafts from a part of the vocabulary. The first draft is the likeliest token of that part, so it is the likeliest of
+ * all where that is in the part. The head reads no other rows, and has no room for their logits. */
 static void shortlist(const rt_model *model)
 {
     enum { PARTS = 4, TEXTS = 24 };
@@ -269,7 +271,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         rt_model *model = fixture_model(argv[1], names[i]), *trunk = NULL;
         rt_budget all = { 0, 0 }, less = { 0, 0 };
-        NEED(!rt_model_load_trunk_within(fixture_path(argv[1], names[i]), &less, &trunk));
+        NEED(!rt_model_load_trunk(fixture_path(argv[1], names[i]), &less, &trunk));
         lags(model);
         anew(model);
         side_by_side(model);
@@ -278,7 +280,7 @@ int main(int argc, char **argv)
         limits(model, trunk);
         shortlist(model);
         rt_model_free(model);
-        NEED(!rt_model_load_within(fixture_path(argv[1], names[i]), &all, &model));
+        NEED(!rt_model_load(fixture_path(argv[1], names[i]), &all, &model));
         REQUIRE(less.used <=
                 all.used - (model->weight_bytes - trunk->weight_bytes)); /* what is not used is not counted */
         rt_model_free(model);

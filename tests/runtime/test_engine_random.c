@@ -1,22 +1,19 @@
-/* Thousands of operations on one engine with several sequences: ragged batches in any order, rollbacks, copies,
- * removals, saves and loads, drafts, calls that are refused, and a device that fails in the middle.
- * The truth is each sequence's list of tokens: another engine, with one sequence and no snapshots, replays it from
- * nothing, and every row of logits must have the same bits. Drafts too: what the draft head says depends on the tokens
- * alone.
+/* Thousands of random operations on one engine with several sequences. Operations are ragged batches in any order,
+ * rollbacks, copies, removals, saves and loads, drafts, refused calls, and failures of the device within a step.
  *
- * Engines take turns in how they roll back, by snapshots or by a replay log; what one has saved another loads.
+ * Another engine, with one sequence and no snapshots, decodes each sequence's tokens from scratch. Every row of logits
+ * and every draft must have the same bits.
  *
- * With `prefixes` the engines have prefix caches of several sizes, sequences are of few different tokens, and begin
- * where others that were there before have got to.
+ * Engines alternate between rollback by snapshots and by a replay log, and load each other's saves.
  *
- * With `trees` they do too, and rows are of random trees, of chains and of prompts in the same batches; the branch that
- * is taken is any, or none, and the device fails while one is taken.
+ * With `prefixes` the engines have prefix caches of several sizes. Sequences then have few different tokens and begin
+ * with those of earlier sequences.
  *
- * After every operation the memory's books are audited, and what is free is filled with NaN.
+ * After every operation the memory's reference counts are audited, and free resources are filled with NaN.
  *
- *   test_engine_random FOLDER [OPERATIONS [SEED [prefixes|trees]]]
+ *   test_engine_random FOLDER [OPERATIONS [SEED [prefixes]]]
  *
- * Linked with --wrap=gdn_gated_delta_net,--wrap=gdn_set_rows, so that launches are counted and fail on request. */
+ * Linked with --wrap=gdn_gated_delta_net, so that launches are counted and fail on request. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +22,7 @@
 #include "runtime/memory/memory_internal.h"
 
 enum { N_SEQS = 5, ROLLBACK = 3, MAX_LENGTH = 40, N_CELLS = 150, N_CACHE = 1 << 16, N_SAVES = 3, N_SEEN = 12 };
-enum { TREE = 8, MOST = 16 }; /* rows of a tree, which are returned from; rows of a sequence in a batch */
+enum { MOST = 12 }; /* rows of a sequence in a batch */
 
 /* ---- The device, which can fail ---- */
 
@@ -37,16 +34,6 @@ gdn_status __wrap_gdn_gated_delta_net(gdn_context *ctx, const gdn_gated_delta_ne
     launches++;
     if (fail_in >= 0 && fail_in-- == 0) return GDN_DEVICE_LOST;
     return __real_gdn_gated_delta_net(ctx, args, queue);
-}
-
-static int64_t moves, move_fails_in = -1; /* of set_rows, while a branch is taken */
-gdn_status __real_gdn_set_rows(gdn_context *ctx, const gdn_set_rows_args *args, gdn_stream stream);
-gdn_status __wrap_gdn_set_rows(gdn_context *ctx, const gdn_set_rows_args *args, gdn_stream stream);
-gdn_status __wrap_gdn_set_rows(gdn_context *ctx, const gdn_set_rows_args *args, gdn_stream stream)
-{
-    moves++;
-    if (move_fails_in >= 0 && move_fails_in-- == 0) return GDN_DEVICE_LOST;
-    return __real_gdn_set_rows(ctx, args, stream);
 }
 
 /* ---- The truth: digests of logits by list of tokens ---- */
@@ -67,7 +54,7 @@ static uint64_t digest_of(const void *bytes, size_t n)
 
 static uint64_t logits_digest(const truth *t, const rt_engine *e, int32_t row)
 {
-    const float *logits = rt_logits(e, row);
+    const float *logits = rt_engine_logits(e, row);
     return logits ? digest_of(logits, 4 * (size_t)t->model->hp.n_vocab) : 0;
 }
 
@@ -82,7 +69,7 @@ static uint64_t truth_of(truth *t, const int32_t *tokens, int32_t n)
         uint8_t all[MAX_LENGTH];
         memset(all, 1, sizeof all);
         const rt_batch batch = { n, tokens, seq, all };
-        NEED(!rt_seq_rm(rt_engine_memory(t->engine), 0, 0, -1) && !rt_decode(t->engine, &batch));
+        NEED(!rt_memory_seq_rm(rt_engine_memory(t->engine), 0, 0, -1) && !rt_engine_decode(t->engine, &batch));
         t->n_replays++;
         for (int32_t i = 1; i <= n; i++) { /* all beginnings of the list are known now */
             const uint64_t k = digest_of(tokens, 4 * (size_t)i);
@@ -115,10 +102,8 @@ typedef struct world {
     int32_t must[N_SEQS]; /* the smallest length that has to be returnable, after the last step alone */
     save saved[N_SAVES];
     list seen[N_SEEN]; /* that sequences held some time ago */
-    int prefixes, trees;
-    int32_t n_rollback;
-    int64_t branches, chains, gone, mixed; /* branches taken, not taken, and not there any more; trees with prompts */
-    int64_t started, evicted;              /* tokens that a sequence started with; checkpoints that gave way */
+    int prefixes;
+    int64_t started, evicted; /* tokens that a sequence started with; checkpoints that gave way */
     uint64_t random;
     int64_t rows, rollbacks, refused, failed, drafts, anew, lost, folds, logs;
 } world;
@@ -131,100 +116,43 @@ static void must_be_whole(world *w)
 
 static int32_t below(world *w, int32_t n) { return (int32_t)(test_random(&w->random) % (uint64_t)n); }
 
-static int same(const world *w, int32_t s) { return rt_seq_length(w->m, s) == w->seq[s].n; }
-
 /* A state that is gone is neither gone on with nor saved. */
 static void must_be_lost(world *w, int32_t s)
 {
     const rt_batch more = FIELDS(.n_rows = 1, .token = (int32_t[]){ 0 }, .seq = (int32_t[]){ s });
-    REQUIRE(rt_seq_min_length(w->m, s) == rt_seq_length(w->m, s) + 1 && !rt_memory_save_size(w->m, s));
+    REQUIRE(rt_memory_seq_min_length(w->m, s) == rt_memory_seq_length(w->m, s) + 1 && !rt_memory_save_size(w->m, s));
     REQUIRE(rt_memory_save(w->m, s, w, sizeof *w) == GDN_INVALID_ARGUMENT);
-    REQUIRE(rt_decode(w->e, &more) == GDN_INVALID_ARGUMENT && !rt_seq_rm(w->m, s, 0, -1));
+    REQUIRE(rt_engine_decode(w->e, &more) == GDN_INVALID_ARGUMENT && !rt_memory_seq_rm(w->m, s, 0, -1));
     w->seq[s].n = 0;
     w->lost++;
 }
 
 /* What one sequence gets in a batch. */
 typedef struct growth {
-    int32_t n, token[MOST], parent[MOST];
+    int32_t n, token[MOST];
 } growth;
 
 static void grow(world *w, int32_t s, growth *g)
 {
-    const int32_t room = MAX_LENGTH - w->seq[s].n, what = w->trees ? below(w, 8) : 8;
+    const int32_t room = MAX_LENGTH - w->seq[s].n;
     g->n = 0;
-    if (!w->trees && below(w, 2)) g->n = 1 + below(w, below(w, 3) ? 4 : 12);
-    if (w->trees && below(w, 4)) g->n = what == 5 ? 1 : 1 + below(w, what < 5 ? TREE : MOST);
+    if (below(w, 2)) g->n = 1 + below(w, below(w, 3) ? 4 : MOST);
     if (g->n > room) g->n = room;
-    for (int32_t t = 0; t < g->n; t++) g->parent[t] = what < 5 && t && below(w, 2) ? below(w, t) : t - 1;
 }
 
 /* The list that ends with a row. */
 static list path_of(const list *at, const growth *g, int32_t row)
 {
     list path = *at;
-    for (int32_t t = row; t >= 0; t = g->parent[t]) path.n++;
-    for (int32_t t = row, i = path.n; t >= 0; t = g->parent[t]) path.token[--i] = g->token[t];
+    for (int32_t t = 0; t <= row; t++) path.token[path.n++] = g->token[t];
     return path;
-}
-
-/* After a step: which branch the sequence goes on with, which was `before` and has its chain. */
-static void choose(world *w, int32_t s, const list *before, const growth *all)
-{
-    const growth *g = &all[s];
-    const int32_t chain = rt_tree_chain(g->parent, g->n), row = below(w, g->n), what = below(w, 12);
-    const int32_t other = (s + 1) % N_SEQS;
-    REQUIRE(same(w, s));
-    if (chain == g->n) { /* there is no unlinked branch */
-        REQUIRE(rt_seq_branch(w->m, s, g->n - 1) == GDN_INVALID_ARGUMENT && same(w, s));
-        return;
-    }
-    if (what == 0) { /* shared, reserved, or shorter: what lay aside is gone */
-        const int32_t how = below(w, 3);
-        if (how == 0 && !all[other].n) {
-            REQUIRE(!rt_seq_cp(w->m, s, other));
-            w->seq[other] = w->seq[s];
-            w->must[other] = w->must[s];
-        } else if (how == 1) {
-            REQUIRE(!rt_draft_reserve(w->m, s, g->n - chain, NULL));
-        } else {
-            REQUIRE(!rt_seq_rm(w->m, s, w->seq[s].n, -1) && rt_draft_reserved(w->m, s) == 0);
-        }
-        REQUIRE(rt_seq_branch(w->m, s, row) == GDN_INVALID_ARGUMENT && same(w, s));
-        w->gone++;
-        return;
-    }
-    if (what == 1) { /* the device fails on the way: the state is known to be lost, if anything had to be moved */
-        move_fails_in = below(w, 2 * w->t->model->n_recurrent);
-        const gdn_status status = rt_seq_branch(w->m, s, row);
-        move_fails_in = -1;
-        if (status) {
-            REQUIRE(status == GDN_DEVICE_LOST);
-            must_be_lost(w, s);
-            return;
-        }
-    } else if (what == 2) { /* as with drafts that are a chain */
-        const int32_t keep = 1 + below(w, chain);
-        REQUIRE(!rt_seq_rm(w->m, s, before->n + keep, -1));
-        w->seq[s].n = before->n + keep;
-        w->chains++;
-        REQUIRE(same(w, s) && rt_draft_reserved(w->m, s) == 0);
-        return;
-    } else {
-        REQUIRE(rt_seq_branch(w->m, s, g->n) == GDN_INVALID_ARGUMENT && rt_seq_branch(w->m, s, -1) != GDN_OK);
-        REQUIRE(!rt_seq_branch(w->m, s, row));
-    }
-    w->seq[s] = path_of(before, g, row);
-    w->branches++;
-    REQUIRE(same(w, s) && rt_draft_reserved(w->m, s) == 0 && rt_seq_branch(w->m, s, 0) == GDN_INVALID_ARGUMENT);
 }
 
 /* A batch of a few sequences, tokens of all of them in any order. */
 static void decode(world *w)
 {
     static growth g[N_SEQS];
-    int32_t token[64], seq[64], parent[64], of[64], n = 0, done[N_SEQS] = { 0 };
-    int trees = 0, prompts = 0;
+    int32_t token[64], seq[64], of[64], n = 0, done[N_SEQS] = { 0 };
     uint8_t logits[64];
     list after[N_SEQS];
     for (int32_t s = 0; s < N_SEQS; s++) grow(w, s, &g[s]);
@@ -235,35 +163,30 @@ static void decode(world *w)
             left = 1;
             if (below(w, 3) == 0) continue;
             of[n] = done[s]++;
-            parent[n] = of[n] ? g[s].parent[of[n]] : GDN_NONE;
             seq[n] = s;
             logits[n] = (uint8_t)(below(w, 4) != 0);
-            token[n] = w->prefixes && below(w, 8) ? below(w, 2 + w->trees) : below(w, w->t->model->hp.n_vocab);
+            token[n] = w->prefixes && below(w, 8) ? below(w, 2) : below(w, w->t->model->hp.n_vocab);
             g[s].token[of[n]] = token[n];
             n++;
         }
     }
     for (int32_t s = 0; s < N_SEQS; s++) {
         g[s].n = done[s];
-        const int32_t chain = rt_tree_chain(g[s].parent, g[s].n);
-        after[s] = path_of(&w->seq[s], &g[s], chain - 1);
-        trees += chain < g[s].n;
-        prompts += g[s].n > w->n_rollback;
+        after[s] = path_of(&w->seq[s], &g[s], g[s].n - 1);
     }
     if (!n) return;
     int bad = 0;
     if (below(w, 4) == 0) { /* a call that must be refused with nothing changed */
-        bad = 1 + below(w, 3 + w->trees);
+        bad = 1 + below(w, 3);
         const int32_t i = below(w, n);
-        if (bad == 4) parent[i] = !of[i] ? 0 : below(w, 2) ? of[i] : GDN_NONE;
         if (bad == 1) token[i] = below(w, 2) ? -1 : w->t->model->hp.n_vocab;
         if (bad == 2) seq[i] = below(w, 2) ? -1 : N_SEQS;
         if (bad == 3) fail_in = below(w, 2 * w->t->model->n_recurrent);
     }
-    const rt_batch batch = { n, token, seq, logits, below(w, 8) == 0, w->trees ? parent : NULL };
+    const rt_batch batch = { n, token, seq, logits, below(w, 8) == 0 };
     const rt_counters before = rt_engine_counters(w->e);
     const int64_t launched = launches;
-    const gdn_status status = rt_decode(w->e, &batch);
+    const gdn_status status = rt_engine_decode(w->e, &batch);
     const int64_t n_launches = launches - launched; /* the truth launches too, below */
     fail_in = -1;
     if (bad && bad != 3) {
@@ -276,16 +199,16 @@ static void decode(world *w)
         REQUIRE(bad == 3 && status == GDN_DEVICE_LOST);
         w->failed++;
         for (int32_t s = 0; s < N_SEQS; s++) {
-            const int32_t length = rt_seq_length(w->m, s);
+            const int32_t length = rt_memory_seq_length(w->m, s);
             REQUIRE(length >= w->seq[s].n && length <= after[s].n);
             after[s].n = length;
             w->seq[s] = after[s];
-            if (rt_seq_min_length(w->m, s) > length) must_be_lost(w, s);
+            if (rt_memory_seq_min_length(w->m, s) > length) must_be_lost(w, s);
         }
         must_be_whole(w);
     } else {
         for (int32_t i = 0; i < n; i++) {
-            REQUIRE(!logits[i] == !rt_logits(w->e, i));
+            REQUIRE(!logits[i] == !rt_engine_logits(w->e, i));
             const list path = path_of(&w->seq[seq[i]], &g[seq[i]], of[i]);
             if (logits[i]) REQUIRE(logits_digest(w->t, w->e, i) == truth_of(w->t, path.token, path.n));
         }
@@ -296,13 +219,10 @@ static void decode(world *w)
         REQUIRE(n_launches == (steps + folds) * w->t->model->n_recurrent);
         w->folds += folds;
         REQUIRE(rt_engine_counters(w->e).rows - before.rows == (uint64_t)n);
-        w->mixed += trees && prompts;
         for (int32_t s = 0; s < N_SEQS; s++) {
-            const list was = w->seq[s];
             if (!g[s].n) continue;
-            w->must[s] = g[s].n > w->n_rollback + 1 ? after[s].n : was.n + 1;
+            w->must[s] = g[s].n > ROLLBACK + 1 ? after[s].n : w->seq[s].n + 1;
             w->seq[s] = after[s];
-            if (w->trees) choose(w, s, &was, g);
         }
     }
 }
@@ -311,13 +231,14 @@ static void roll_back(world *w)
 {
     const int32_t s = below(w, N_SEQS), n = w->seq[s].n;
     if (!n) return;
-    const int32_t to = below(w, 4) ? n - 1 - below(w, n < 5 ? n : 5) : below(w, n), low = rt_seq_min_length(w->m, s);
+    const int32_t to = below(w, 4) ? n - 1 - below(w, n < 5 ? n : 5) : below(w, n),
+                  low = rt_memory_seq_min_length(w->m, s);
     const int64_t launched = launches;
     const uint64_t rows = rt_engine_counters(w->e).rows;
     /* A step that fails forgets what it may have overwritten, and not what the cache shares: there can be gaps. */
     const int gaps = w->prefixes && !w->m->n_log;
-    const int there = gaps && to > low ? rt_seq_readable(w->m, &w->m->seq[s], to) : to >= low;
-    const gdn_status status = rt_seq_rm(w->m, s, to, -1);
+    const int there = gaps && to > low ? rt_memory_seq_readable(w->m, &w->m->seq[s], to) : to >= low;
+    const gdn_status status = rt_memory_seq_rm(w->m, s, to, -1);
     REQUIRE((status == GDN_OK) == (to == 0 || there) && (!status || status == GDN_UNSUPPORTED));
     REQUIRE(low >= 1 && low <= w->must[s] && low <= n && launches == launched &&
             rt_engine_counters(w->e).rows == rows); /* no recomputation */
@@ -326,7 +247,7 @@ static void roll_back(world *w)
         w->must[s] = to < w->must[s] ? to : w->must[s];
         w->rollbacks++;
     }
-    REQUIRE(rt_seq_length(w->m, s) == w->seq[s].n);
+    REQUIRE(rt_memory_seq_length(w->m, s) == w->seq[s].n);
 }
 
 static void copy_or_clear(world *w)
@@ -335,10 +256,10 @@ static void copy_or_clear(world *w)
     const int32_t what = below(w, 12);
     if (what < 2) { /* seldom: all of them */
         const int32_t s = what || below(w, 4) ? a : -1;
-        REQUIRE(!rt_seq_rm(w->m, s, 0, -1));
+        REQUIRE(!rt_memory_seq_rm(w->m, s, 0, -1));
         for (int32_t i = 0; i < N_SEQS; i++)
             if (s < 0 || i == s) w->seq[i].n = 0;
-    } else if (rt_seq_cp(w->m, a, b) == GDN_OK) {
+    } else if (rt_memory_seq_cp(w->m, a, b) == GDN_OK) {
         w->seq[b] = w->seq[a];
         w->must[b] = w->must[a];
     } else {
@@ -367,7 +288,7 @@ static void save_or_load(world *w)
     if (!status) must_be_whole(w);
 }
 
-/* A sequence that begins as one of before, as far as the cache has it. */
+/* Starts a sequence with the tokens of an earlier one, as far as the cache has them. */
 static void start(world *w)
 {
     const int32_t s = below(w, N_SEQS);
@@ -377,17 +298,17 @@ static void start(world *w)
     with.n = below(w, 3) ? with.n : below(w, with.n + 1);
     if (with.n && below(w, 4) == 0) with.token[below(w, with.n)] ^= 1;
     if (own->n && (own->n > with.n || memcmp(own->token, with.token, 4 * (size_t)own->n) != 0 || below(w, 2))) {
-        REQUIRE(!rt_seq_rm(w->m, s, 0, -1));
+        REQUIRE(!rt_memory_seq_rm(w->m, s, 0, -1));
         own->n = 0;
     }
-    const rt_prefix_stats c = rt_prefix_stats_of(w->m);
-    const int32_t found = rt_prefix_find(w->m, with.token, with.n);
+    const rt_prefix_stats c = rt_memory_prefix_stats_of(w->m);
+    const int32_t found = rt_memory_prefix_find(w->m, with.token, with.n);
     int32_t length = -1;
     REQUIRE(found <= with.n && (c.n_max ? found % c.interval == 0 : found == 0));
-    REQUIRE(!rt_prefix_start(w->m, s, with.token, with.n, &length));
-    REQUIRE(length == (found > own->n ? found : own->n) && rt_seq_length(w->m, s) == length);
+    REQUIRE(!rt_memory_prefix_start(w->m, s, with.token, with.n, &length));
+    REQUIRE(length == (found > own->n ? found : own->n) && rt_memory_seq_length(w->m, s) == length);
     if (found > own->n) { /* there is one snapshot, and the end is at hand for the draft head */
-        REQUIRE(rt_seq_min_length(w->m, s) == found);
+        REQUIRE(rt_memory_seq_min_length(w->m, s) == found);
         w->started += found - own->n;
     }
     with.n = length;
@@ -399,13 +320,13 @@ static void start(world *w)
 static void draft(world *w)
 {
     rt_draft_request ask[N_SEQS];
-    int32_t n = 0, got[N_SEQS * ROLLBACK], second[N_SEQS * ROLLBACK], n_got[N_SEQS];
+    int32_t n = 0, got[N_SEQS * ROLLBACK], n_got[N_SEQS];
     for (int32_t s = N_SEQS - 1; s >= 0; s--)
         if (w->seq[s].n && w->seq[s].n < MAX_LENGTH - ROLLBACK && below(w, 2))
             ask[n++] = (rt_draft_request){ s, below(w, w->t->model->hp.n_vocab), 1 + below(w, ROLLBACK) };
     if (!n) return;
     const int64_t launched = launches;
-    NEED(!rt_draft_mtp_two(w->e, ask, n, ROLLBACK, 0.0f, got, second, n_got));
+    NEED(!rt_draft_mtp(w->e, ask, n, ROLLBACK, 0.0f, got, n_got));
     REQUIRE(launches == launched);
     for (int32_t i = 0; i < n; i++) {
         const list *l = &w->seq[ask[i].seq];
@@ -414,10 +335,9 @@ static void draft(world *w)
         const rt_batch batch = { l->n, l->token, seq, NULL };
         if (!n_got[i]) continue; /* no cells, or hidden rows that a load or a failure has lost */
         REQUIRE(n_got[i] == ask[i].n_max);
-        for (int32_t j = i * ROLLBACK; j < i * ROLLBACK + n_got[i]; j++) REQUIRE(second[j] >= 0 && second[j] != got[j]);
         const int anew =
-            rt_draft_from(w->m, ask[i].seq) > 0; /* it did not read all: other drafts, if it comes to that */
-        NEED(!rt_seq_rm(m, 0, 0, -1) && !rt_decode(w->t->engine, &batch));
+            rt_memory_draft_from(w->m, ask[i].seq) > 0; /* it did not read all: other drafts, if it comes to that */
+        NEED(!rt_memory_seq_rm(m, 0, 0, -1) && !rt_engine_decode(w->t->engine, &batch));
         const rt_draft_request alone = { 0, ask[i].token, ask[i].n_max };
         NEED(!rt_draft_mtp(w->t->engine, &alone, 1, ROLLBACK, 0.0f, expected, &n_expected));
         REQUIRE(n_expected == n_got[i] && (anew || !memcmp(expected, got + i * ROLLBACK, 4 * (size_t)n_got[i])));
@@ -431,72 +351,25 @@ static void draft(world *w)
             memcpy(token + 1, got + i * ROLLBACK, 4 * (size_t)n_got[i]);
             for (int32_t j = 0; j <= n_got[i]; j++) of[j] = ask[i].seq;
             const rt_batch verify = { n_got[i] + 1, token, of, all };
-            if (rt_decode(w->e, &verify)) continue; /* other drafts hold the cells */
+            if (rt_engine_decode(w->e, &verify)) continue; /* other drafts hold the cells */
             memcpy(own->token + own->n, token, 4 * (size_t)(n_got[i] + 1));
             for (int32_t j = 0; j <= n_got[i]; j++)
                 REQUIRE(logits_digest(w->t, w->e, j) == truth_of(w->t, own->token, own->n + j + 1));
             const int32_t keep = 1 + below(w, n_got[i] + 1);
             own->n += keep;
             must_be_whole(w);
-            if (keep <= n_got[i]) REQUIRE(!rt_seq_rm(w->m, ask[i].seq, own->n, -1));
+            if (keep <= n_got[i]) REQUIRE(!rt_memory_seq_rm(w->m, ask[i].seq, own->n, -1));
         }
     }
 }
 
-/* What cannot be is refused by name. */
-static void refusals(const rt_model *model)
+static void drive(const rt_model *model, const char *name, int64_t n_operations, uint64_t seed, int prefixes)
 {
-    const int32_t token[4] = { 1, 2, 3, 4 }, seq[4] = { 0 }, parent[4] = { GDN_NONE, 0, 0, 1 };
-    const rt_batch batch = { .n_rows = 4, .token = token, .seq = seq, .parent = parent };
-    rt_engine *e = fixture_open(model, &(fixture_engine){ .n_batch = 16, .n_rollback = 4 });
-    FAILS(rt_decode(e, &batch), GDN_UNSUPPORTED, "log");
-    REQUIRE(!rt_engine_limits_of(e).n_tree && rt_seq_length(rt_engine_memory(e), 0) == 0);
-    rt_engine_destroy(e);
-    e = fixture_open(model, &(fixture_engine){ .n_batch = 16, .n_rollback = 3, .rollback = RT_ROLLBACK_LOG });
-    FAILS(rt_decode(e, &batch), GDN_INVALID_ARGUMENT, "4 rows");
-    REQUIRE(rt_engine_limits_of(e).n_tree == 3 && rt_seq_length(rt_engine_memory(e), 0) == 0);
-    const rt_engine_limits limits = { .draft = 1, .n_rollback = 4, .n_tree = 4 },
-                           snapshots = { .draft = 1, .n_rollback = 4 };
-    REQUIRE(!rt_tree_check(&limits, RT_SPEC_MTP, 2, 1) && !rt_tree_check(&snapshots, RT_SPEC_MTP, 4, 0));
-    REQUIRE(rt_tree_check(&limits, RT_SPEC_MTP, 2, 2) == GDN_INVALID_ARGUMENT);
-    REQUIRE(rt_tree_check(&limits, RT_SPEC_MTP, 1, 2) == GDN_INVALID_ARGUMENT);
-    REQUIRE(rt_tree_check(&limits, RT_SPEC_NGRAM, 2, 1) == GDN_UNSUPPORTED);
-    REQUIRE(rt_tree_check(&snapshots, RT_SPEC_MTP, 2, 1) == GDN_UNSUPPORTED);
-    rt_engine_destroy(e);
-}
-
-/* A branch of four tokens behind a chain of six takes one call for each layer and pool, however its rows lie; one that
- * lies where it is to go takes as many as keep a call from writing what it reads. */
-static void calls(const rt_model *model)
-{
-    enum { ROWS = 10 };
-    static const struct {
-        int32_t parent[ROWS], row, n_calls;
-    } cases[] = { { { GDN_NONE, 0, 1, 2, 3, 4, 1, 6, 7, 8 }, 9, 1 },   /* 6 7 8 9 to 2 3 4 5 */
-                  { { GDN_NONE, 0, 1, 2, 3, 4, 0, 1, 7, 7 }, 9, 1 },   /* 7 9 to 2 3: a row between is skipped */
-                  { { GDN_NONE, 0, 1, 2, 3, 4, 0, 1, 7, 7 }, 6, 1 },   /* 6 to 1 */
-                  { { GDN_NONE, 0, 0, 2, 3, 4, 5, 6, 7, 8 }, 9, 8 } }; /* 2 .. 9 to 1 .. 8 */
-    const int32_t token[ROWS] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 }, seq[ROWS] = { 0 };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        rt_engine *e =
-            fixture_open(model, &(fixture_engine){ .n_batch = 16, .n_rollback = ROWS, .rollback = RT_ROLLBACK_LOG });
-        const rt_batch batch = { .n_rows = ROWS, .token = token, .seq = seq, .parent = cases[i].parent };
-        NEED(!rt_decode(e, &batch));
-        moves = 0;
-        REQUIRE(!rt_seq_branch(rt_engine_memory(e), 0, cases[i].row));
-        REQUIRE(moves == 2 * (int64_t)cases[i].n_calls * model->n_recurrent,
-                "case %d: %lld calls of set_rows for %d layers", (int)i, (long long)moves, (int)model->n_recurrent);
-        rt_engine_destroy(e);
-    }
-}
-
-static void drive(const rt_model *model, const char *name, int64_t n_operations, uint64_t seed, int prefixes, int trees)
-{
-    static const int32_t caches[3][4] = { { 0 }, { 6, 20, 1, 3 }, { 8, 0, 8, 0 } };
-    static const int32_t batches[2][4] = { { 64, 5, 17, 1 }, { 64, 11, 17, 23 } };
-    const int64_t each = trees ? 60 : 400;
+    static const int32_t caches[2][4] = { { 0 }, { 6, 20, 1, 3 } };
+    static const int32_t batches[4] = { 64, 5, 17, 1 };
+    const int64_t each = 400;
     truth *t = calloc(1, sizeof *t);
-    world w = { .t = t, .random = seed, .prefixes = prefixes, .trees = trees, .n_rollback = trees ? TREE : ROLLBACK };
+    world w = { .t = t, .random = seed, .prefixes = prefixes };
     NEED(t);
     t->model = model;
     t->engine =
@@ -505,19 +378,18 @@ static void drive(const rt_model *model, const char *name, int64_t n_operations,
     for (int64_t i = 0; i < n_operations && test_failed < 5; i++) {
         if (i % each == 0) { /* another engine: other micro-batches, threads, rollbacks */
             const int64_t k = i / each;
-            w.evicted += w.e ? (int64_t)rt_prefix_stats_of(w.m).n_evicted : 0;
+            w.evicted += w.e ? (int64_t)rt_memory_prefix_stats_of(w.m).n_evicted : 0;
             rt_engine_destroy(w.e);
-            w.e = fixture_open(
-                model, &(fixture_engine)FIELDS(.n_seqs = N_SEQS, .n_ctx = N_CELLS, .n_cells = N_CELLS,
-                                               .n_batch = batches[trees][k % 4], .n_threads = 1 + (int32_t)(k % 2),
-                                               .n_rollback = w.n_rollback, .draft = model->hp.n_mtp,
-                                               .backend = trees && k % 4 == 3 ? GDN_BACKEND_REFERENCE : GDN_BACKEND_CPU,
-                                               .n_prefixes = caches[prefixes + trees][k % 4],
-                                               .prefix_interval = (int32_t[]){ 3, 1, 2, 7 }[k % 4],
-                                               .rollback = !trees && (k ^ k >> 2 ^ (int64_t)model->hp.arch) & 1
-                                                               ? RT_ROLLBACK_SNAPSHOTS
-                                                               : RT_ROLLBACK_LOG,
-                                               .commit_after = (int32_t[]){ 1, 3, 0, 2 }[k / 2 % 4]));
+            w.e = fixture_open(model,
+                               &(fixture_engine)FIELDS(.n_seqs = N_SEQS, .n_ctx = N_CELLS, .n_cells = N_CELLS,
+                                                       .n_batch = batches[k % 4], .n_threads = 1 + (int32_t)(k % 2),
+                                                       .n_rollback = ROLLBACK, .draft = model->hp.n_mtp,
+                                                       .n_prefixes = caches[prefixes][k % 4],
+                                                       .prefix_interval = (int32_t[]){ 3, 1, 2, 7 }[k % 4],
+                                                       .rollback = (k ^ k >> 2 ^ (int64_t)model->hp.arch) & 1
+                                                                       ? RT_ROLLBACK_SNAPSHOTS
+                                                                       : RT_ROLLBACK_LOG,
+                                                       .commit_after = (int32_t[]){ 1, 3, 0, 2 }[k / 2 % 4]));
             w.m = rt_engine_memory(w.e);
             memset(w.seq, 0, sizeof w.seq);
             must_be_whole(&w);
@@ -540,19 +412,17 @@ static void drive(const rt_model *model, const char *name, int64_t n_operations,
             t->n_replays = 0;
         }
     }
-    w.evicted += (int64_t)rt_prefix_stats_of(w.m).n_evicted;
+    w.evicted += (int64_t)rt_memory_prefix_stats_of(w.m).n_evicted;
     printf("%-24s %lld operations, seed %llu: %lld rows compared, %lld rollbacks, %lld refused, %lld failed, %lld "
            "states lost, %lld moved up by themselves, %lld drafts, %lld of a head that began anew, %lld tokens started "
-           "with, %lld checkpoints gave way, %lld branches taken, %lld not, %lld gone, %lld mixed with prompts\n",
+           "with, %lld checkpoints gave way\n",
            name, (long long)n_operations, (unsigned long long)seed, (long long)w.rows, (long long)w.rollbacks,
            (long long)w.refused, (long long)w.failed, (long long)w.lost, (long long)w.folds, (long long)w.drafts,
-           (long long)w.anew, (long long)w.started, (long long)w.evicted, (long long)w.branches, (long long)w.chains,
-           (long long)w.gone, (long long)w.mixed);
+           (long long)w.anew, (long long)w.started, (long long)w.evicted);
     /* or it tested less than it says */
     REQUIRE(w.rows && w.rollbacks && w.refused && w.failed && w.lost && w.folds && w.logs &&
             ((w.drafts && w.anew) || !model->hp.n_mtp));
-    REQUIRE((w.started && (w.evicted || trees)) || !prefixes);
-    REQUIRE((w.branches && w.chains && w.gone && w.mixed) || !trees);
+    REQUIRE((w.started && w.evicted) || !prefixes);
     for (int i = 0; i < N_SAVES; i++) free(w.saved[i].bytes);
     rt_engine_destroy(w.e);
     rt_engine_destroy(t->engine);
@@ -562,13 +432,10 @@ static void drive(const rt_model *model, const char *name, int64_t n_operations,
 int main(int argc, char **argv)
 {
     NEED(argc >= 2);
-    const int trees = argc > 4 && !strcmp(argv[4], "trees");
     for (int i = 0; i < FIXTURE_TINY; i++) {
         rt_model *model = fixture_tiny_model(argv[1], i);
-        if (trees && !i) refusals(model);
-        if (trees && !i) calls(model);
         drive(model, fixture_tiny[i], argc > 2 ? strtoll(argv[2], NULL, 0) : 3000,
-              argc > 3 ? strtoull(argv[3], NULL, 0) : 1, trees || (argc > 4 && !strcmp(argv[4], "prefixes")), trees);
+              argc > 3 ? strtoull(argv[3], NULL, 0) : 1, argc > 4 && !strcmp(argv[4], "prefixes"));
         rt_model_free(model);
     }
     return test_summary();

@@ -1,7 +1,7 @@
-/* Mixtures of experts: which experts a row has, and what they make of it. Every instruction set and number of threads,
- * also in a caller's floating-point mode, against one row, one expert and one product at a time, by bits: experts that
- * no row has, all rows with one expert, more rows than a panel needs, types that differ between matrices, a shared
- * expert that is narrower or wider than the others, or none. */
+/* Mixtures of experts: the choice of experts, and their outputs. Compares the bits of every instruction set and number
+ * of threads, also in a caller's floating-point mode, with one product at a time. Cases have experts without rows, all
+ * rows on one expert, more rows than a panel needs, and different types of matrices. The shared expert is narrower or
+ * wider than the others, or there is none. */
 #include <fenv.h>
 
 #include "dense_test.h"

@@ -1,6 +1,7 @@
-/* The forward pass against HF transformers: logits, the residual stream after every layer, the normed output, and the
- * draft head's logits and hidden rows, on golden files made by scripts/make_tiny_models.py. The bound is 1e-4 of each
- * array's range; files with quantised weights have a wider one, as activations are rounded to 8 bits there.
+/* The forward pass against HF transformers, on golden files made by scripts/make_tiny_models.py. Compared are logits,
+ * the residual stream after every layer, the normed output, and the draft head's logits and hidden rows. The bound is
+ * 1e-4 of each array's range; files with quantised weights have a wider one, as activations are rounded to 8 bits
+ * there.
  *
  * The trained model is compared with HF transformers and tokenizers, too: tokens of texts, logits, and which token is
  * likeliest. Choices are compared where HF's two best are not close.
@@ -11,7 +12,7 @@
 #include <string.h>
 
 #include "engine_fixture.h"
-#include "runtime/decode/engine_internal.h" /* the draft head's logits are nobody else's business */
+#include "runtime/decode/engine_internal.h" /* the draft head's logits have no public function */
 #include "tests/golden/golden.h"
 
 /* Largest less smallest. */
@@ -93,9 +94,10 @@ static void trunk(const rt_model *model, const gdng_file *g, comparison *c, int3
         const int32_t rows = n - p < chunk ? n - p : chunk;
         const rt_batch batch = { rows, (const int32_t *)tokens->data + p, seq, all };
         t.first = p;
-        NEED(!rt_decode(e, &batch));
+        NEED(!rt_engine_decode(e, &batch));
         for (int32_t i = 0; i < rows; i++)
-            compare(c, rt_logits(e, i), (const float *)logits->data + (int64_t)(p + i) * V, V, range, "logits", p + i);
+            compare(c, rt_engine_logits(e, i), (const float *)logits->data + (int64_t)(p + i) * V, V, range, "logits",
+                    p + i);
     }
     REQUIRE(t.seen == n * (model->hp.n_layer + 1)); /* every layer was looked at */
     rt_engine_destroy(e);
@@ -125,11 +127,11 @@ static void draft_head(const rt_model *model, const gdng_file *g, comparison *c)
         REQUIRE(n_got == 1);
         compare(c, e->draft_logits, (const float *)first->data + (int64_t)p * V, V, range, "mtp_logits", p);
         compare(c, e->draft_feed, (const float *)first_hidden->data + (int64_t)p * E, E, hidden_range, "mtp_hidden", p);
-        NEED(!rt_decode(e, &batch));
+        NEED(!rt_engine_decode(e, &batch));
     }
     /* the same with windows as long as the snapshots reach, of which only the first token is kept: the head must not
      * need output rows that are gone */
-    NEED(!rt_seq_rm(m, 0, 0, -1));
+    NEED(!rt_memory_seq_rm(m, 0, 0, -1));
     for (int32_t p = 0; p < n; p++) {
         const rt_draft_request ask = { 0, token[p], depth };
         int32_t window[9] = { token[p] };
@@ -137,7 +139,7 @@ static void draft_head(const rt_model *model, const gdng_file *g, comparison *c)
         REQUIRE(n_got == depth && got[0] == golden_largest((const float *)first->data + (int64_t)p * V, V));
         memcpy(window + 1, got, 4 * (size_t)depth);
         const rt_batch batch = { depth + 1, window, seq, NULL };
-        NEED(!rt_decode(e, &batch) && !rt_seq_rm(m, 0, p + 1, -1));
+        NEED(!rt_engine_decode(e, &batch) && !rt_memory_seq_rm(m, 0, p + 1, -1));
     }
     /* a few positions, deeper; the head reads the whole text at once */
     for (int32_t i = 0; i < from->dims[0]; i++)
@@ -145,7 +147,7 @@ static void draft_head(const rt_model *model, const gdng_file *g, comparison *c)
             const int32_t p = ((const int32_t *)from->data)[i];
             const rt_draft_request ask = { 0, token[p], d };
             const rt_batch batch = { p, token, seq, NULL };
-            NEED(!rt_seq_rm(m, 0, 0, -1) && (!p || !rt_decode(e, &batch)) &&
+            NEED(!rt_memory_seq_rm(m, 0, 0, -1) && (!p || !rt_engine_decode(e, &batch)) &&
                  !rt_draft_mtp(e, &ask, 1, d, 0.0f, got, &n_got));
             REQUIRE(n_got == d && !memcmp(got, (const int32_t *)drafts->data + (int64_t)i * depth, 4 * (size_t)d));
             compare(c, e->draft_logits, (const float *)logits->data + ((int64_t)i * depth + d - 1) * V, V, range,
@@ -191,17 +193,17 @@ static void choices(const rt_model *model, const gdng_file *g)
     uint8_t all[96];
     memset(all, 1, sizeof all);
     const rt_batch batch = { 96, tokens->data, seq, all };
-    NEED(!rt_decode(e, &batch));
+    NEED(!rt_engine_decode(e, &batch));
     for (int32_t i = 0; i < 96; i++) {
         if (((const float *)margin->data)[i] < 0.5f) continue;
-        REQUIRE(golden_largest(rt_logits(e, i), V) == ((const int32_t *)best->data)[i]);
+        REQUIRE(golden_largest(rt_engine_logits(e, i), V) == ((const int32_t *)best->data)[i]);
         n_clear++;
     }
     comparison c = { .tolerance = 0.01 };
     for (int32_t i = 0; i < rows->dims[0]; i++) {
         const float *expected = (const float *)logits->data + (int64_t)i * V;
         const int32_t row = ((const int32_t *)rows->data)[i];
-        compare(&c, rt_logits(e, row), expected, V, golden_range(expected, V), "logits", row);
+        compare(&c, rt_engine_logits(e, row), expected, V, golden_range(expected, V), "logits", row);
     }
     REQUIRE(n_clear >= 40);
     printf("%d clear choices, logits within %.2e of their range\n", (int)n_clear, c.worst);
@@ -214,7 +216,7 @@ static void trained_model(const char *folder)
     rt_tokenizer *tokenizer;
     gdng_load(&g, folder, "fixtures/kjv-small.golden");
     rt_model *model = fixture_model(folder, "../../models/kjv-small-q8_0.gguf");
-    NEED(!rt_tokenizer_create(model->file, &tokenizer));
+    NEED(!rt_tokenizer_create(model->file, NULL, &tokenizer));
     texts(tokenizer, &g);
     choices(model, &g);
     rt_tokenizer_destroy(tokenizer);

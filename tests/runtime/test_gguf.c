@@ -1,5 +1,6 @@
-/* The reader of GGUF files: values of well-formed files; named texts for malformed ones; nothing is read outside the
- * bytes however a file is cut or changed (which AddressSanitizer sees, as the bytes are in memory of their size). */
+/* The reader of GGUF files: values of well-formed files, error texts of malformed ones. It reads nothing outside the
+ * bytes, however a file is truncated or changed; AddressSanitizer sees it, since the bytes have a block of their size.
+ */
 #include "runtime/base/error.h"
 #include "tests/harness.h"
 #include "gguf_build.h"
@@ -43,7 +44,7 @@ static void put_header_and_keys(uint64_t n_tensors)
     build_key_array(&file, "nothing", RT_GGUF_STRING, 0);
 }
 
-/* A file with keys of all kinds and three tensors: F32 {3, 2}, Q8_0 {32, 2, 1, 2}, and a type nobody knows. */
+/* A file with keys of all kinds and three tensors: F32 {3, 2}, Q8_0 {32, 2, 1, 2}, and an unknown type. */
 static void put_all(void)
 {
     const uint64_t a[] = { 3, 2 }, q[] = { 32, 2, 1, 2 }, x[] = { 5 };
@@ -61,7 +62,7 @@ static gdn_status open_copy(const unsigned char *bytes, uint64_t n, rt_gguf **f,
     *copy = malloc(n ? (size_t)n : 1);
     if (!*copy) exit(2);
     memcpy(*copy, bytes, (size_t)n);
-    return rt_gguf_open_memory(*copy, n, f);
+    return rt_gguf_open_memory(*copy, n, NULL, f);
 }
 
 static void test_numbers(const rt_gguf *f)
@@ -115,12 +116,12 @@ static void test_strings_and_arrays(const rt_gguf *f)
     REQUIRE(is(rt_gguf_string_at(f, "strings", -1), "") && is(rt_gguf_string_at(f, "ints", 0), ""), "outside");
     REQUIRE(!rt_gguf_get_strings(f, "nothing", &count) && count == 0, "an empty array");
     REQUIRE(rt_gguf_get_strings(f, "ints", &count) == GDN_INVALID_ARGUMENT, "not strings");
-    REQUIRE(!rt_gguf_get_ints(f, "ints", values, 2, &count) && count == 3, "ints");
+    REQUIRE(!rt_gguf_get_ints(f, "ints", 0, values, 2, &count) && count == 3, "ints");
     REQUIRE(values[0] == -2 && values[1] == 7 && values[2] == 99, "no more than the capacity");
-    REQUIRE(!rt_gguf_get_ints(f, "ints", NULL, 0, &count) && count == 3, "capacity 0");
-    REQUIRE(!rt_gguf_get_ints(f, "bools", values, 3, &count) && count == 2 && values[0] == 1 && values[1] == 0);
-    REQUIRE(rt_gguf_get_ints(f, "strings", values, 3, &count) == GDN_INVALID_ARGUMENT, "strings are no ints");
-    REQUIRE(rt_gguf_get_ints(f, "u8", values, 3, &count) == GDN_INVALID_ARGUMENT, "a number is no array");
+    REQUIRE(!rt_gguf_get_ints(f, "ints", 0, NULL, 0, &count) && count == 3, "capacity 0");
+    REQUIRE(!rt_gguf_get_ints(f, "bools", 0, values, 3, &count) && count == 2 && values[0] == 1 && values[1] == 0);
+    REQUIRE(rt_gguf_get_ints(f, "strings", 0, values, 3, &count) == GDN_INVALID_ARGUMENT, "strings are no ints");
+    REQUIRE(rt_gguf_get_ints(f, "u8", 0, values, 3, &count) == GDN_INVALID_ARGUMENT, "a number is no array");
     REQUIRE(rt_gguf_element(f, "ints", &count) == RT_GGUF_I16 && count == 3 && rt_gguf_element(f, "u8", NULL) == -1);
     REQUIRE(rt_gguf_n_keys(f) == 16, "%lld keys", (long long)rt_gguf_n_keys(f));
     REQUIRE(is(rt_gguf_key_at(f, 1, &kind), "u8") && kind == RT_GGUF_U8, "key 1");
@@ -173,7 +174,7 @@ static void test_many(void)
         (void)snprintf(name, sizeof name, "%d", i * 7919 % 3000);
         build_key_number(&file, name, RT_GGUF_U16, (uint64_t)i);
     }
-    REQUIRE(file.n < GGUF_BUILD_MAX - 32 && !rt_gguf_open_memory(file.bytes, file.n, &f), "many keys");
+    REQUIRE(file.n < GGUF_BUILD_MAX - 32 && !rt_gguf_open_memory(file.bytes, file.n, NULL, &f), "many keys");
     int wrong = 0;
     for (int i = 0; f && i < 3000; i++) {
         int64_t value = -1;
@@ -200,7 +201,7 @@ static void test_many_strings(void)
     }
     build_key_array(&file, "ints", RT_GGUF_U16, 600);
     for (uint64_t i = 0; i < 600; i++) build_number(&file, i * i & 0xFFFF, 2);
-    REQUIRE(!rt_gguf_open_memory(file.bytes, file.n, &f), "many strings");
+    REQUIRE(!rt_gguf_open_memory(file.bytes, file.n, NULL, &f), "many strings");
     int wrong = 0;
     rt_string next = f ? rt_gguf_string_at(f, "list", 0) : (rt_string){ "", 0 };
     for (int i = 0; f && i < N; i++) {
@@ -213,13 +214,13 @@ static void test_many_strings(void)
     }
     REQUIRE(!wrong, "%d strings are not those of the file", wrong);
     int64_t values[8] = { 0 }, count = 0;
-    REQUIRE(f && !rt_gguf_get_ints_from(f, "ints", 250, values, 8, &count) && count == 600 && values[0] == 62500 &&
+    REQUIRE(f && !rt_gguf_get_ints(f, "ints", 250, values, 8, &count) && count == 600 && values[0] == 62500 &&
             values[7] == (257 * 257 & 0xFFFF));
     values[2] = -7;
-    REQUIRE(f && !rt_gguf_get_ints_from(f, "ints", 598, values, 8, &count) && values[1] == (599 * 599 & 0xFFFF) &&
+    REQUIRE(f && !rt_gguf_get_ints(f, "ints", 598, values, 8, &count) && values[1] == (599 * 599 & 0xFFFF) &&
             values[2] == -7);
-    REQUIRE(f && !rt_gguf_get_ints_from(f, "ints", 600, values, 8, &count) && count == 600 && values[2] == -7);
-    REQUIRE(f && rt_gguf_get_ints_from(f, "ints", -1, values, 8, &count) == GDN_INVALID_ARGUMENT, "before it");
+    REQUIRE(f && !rt_gguf_get_ints(f, "ints", 600, values, 8, &count) && count == 600 && values[2] == -7);
+    REQUIRE(f && rt_gguf_get_ints(f, "ints", -1, values, 8, &count) == GDN_INVALID_ARGUMENT, "before it");
     rt_gguf_close(f);
 }
 
@@ -272,8 +273,8 @@ static void test_malformed_header(void)
     for (int i = 0; i < 100; i++) build_key_number(&file, "k", RT_GGUF_U8, 0);
     malformed("keys whose size overflows", "keys do not fit");
     rt_gguf *f;
-    REQUIRE(rt_gguf_open_memory(NULL, 7, &f) == GDN_INVALID_ARGUMENT && !f, "NULL");
-    REQUIRE(rt_gguf_open_memory(NULL, 0, &f) == GDN_INVALID_ARGUMENT && !f, "nothing");
+    REQUIRE(rt_gguf_open_memory(NULL, 7, NULL, &f) == GDN_INVALID_ARGUMENT && !f, "NULL");
+    REQUIRE(rt_gguf_open_memory(NULL, 0, NULL, &f) == GDN_INVALID_ARGUMENT && !f, "nothing");
 }
 
 /* A file of one key, of an array where `count` is not 0: its name, its kind or its elements', and what follows. */
@@ -397,11 +398,11 @@ static void test_too_many(void)
     if (!bytes) exit(2);
     build_header(&file, 0, (1 << 16) + 1);
     memcpy(bytes, file.bytes, 24);
-    REQUIRE(rt_gguf_open_memory(bytes, n, &f) == GDN_INVALID_ARGUMENT && !f &&
+    REQUIRE(rt_gguf_open_memory(bytes, n, NULL, &f) == GDN_INVALID_ARGUMENT && !f &&
             strstr(rt_last_error(), "there are 65537 keys; at most 65536 are allowed"));
     build_header(&file, (1 << 18) + 1, 0);
     memcpy(bytes, file.bytes, 24);
-    REQUIRE(rt_gguf_open_memory(bytes, n, &f) == GDN_INVALID_ARGUMENT && !f &&
+    REQUIRE(rt_gguf_open_memory(bytes, n, NULL, &f) == GDN_INVALID_ARGUMENT && !f &&
             strstr(rt_last_error(), "there are 262145 tensors; at most 262144 are allowed"));
     free(bytes);
 }
@@ -448,7 +449,7 @@ static void test_offsets(void)
             malformed("a tensor in another", "tensor \"last\", at byte 108: the offset is 32; 64 or more is expected");
             continue;
         }
-        REQUIRE(!rt_gguf_open_memory(file.bytes, file.n, &f), "offset %d", (int)third[i]);
+        REQUIRE(!rt_gguf_open_memory(file.bytes, file.n, NULL, &f), "offset %d", (int)third[i]);
         rt_gguf_close(f);
     }
 }
@@ -474,7 +475,7 @@ static void test_alignment(void)
         build_number(&file, 5, 1);
         build_pad(&file, alignment);
         build_number(&file, 6, 1);
-        REQUIRE(!rt_gguf_open_memory(file.bytes, file.n, &f), "alignment %d", (int)alignment);
+        REQUIRE(!rt_gguf_open_memory(file.bytes, file.n, NULL, &f), "alignment %d", (int)alignment);
         REQUIRE(f && rt_gguf_find(f, "a")->data[0] == 5 && rt_gguf_find(f, "b")->data[0] == 6, "alignment %d",
                 (int)alignment);
         rt_gguf_close(f);
@@ -521,13 +522,14 @@ static void test_paths(const char *folder)
     char path[1024];
     rt_gguf *f;
     int64_t count = 0;
-    REQUIRE(rt_gguf_open("/nowhere/model.gguf", &f) == GDN_NOT_FOUND && !f, "no file");
+    REQUIRE(rt_gguf_open("/nowhere/model.gguf", NULL, &f) == GDN_NOT_FOUND && !f, "no file");
     REQUIRE(strstr(rt_last_error(), "there is no file /nowhere/model.gguf"));
-    REQUIRE(rt_gguf_open("", &f) == GDN_INVALID_ARGUMENT && rt_gguf_open(NULL, &f) == GDN_INVALID_ARGUMENT, "no path");
+    REQUIRE(rt_gguf_open("", NULL, &f) == GDN_INVALID_ARGUMENT && rt_gguf_open(NULL, NULL, &f) == GDN_INVALID_ARGUMENT,
+            "no path");
     (void)snprintf(path, sizeof path, "%s/fixtures/tokens.bin", folder);
-    FAILS(rt_gguf_open(path, &f), GDN_INVALID_ARGUMENT, "tokens.bin: the header");
+    FAILS(rt_gguf_open(path, NULL, &f), GDN_INVALID_ARGUMENT, "tokens.bin: the header");
     (void)snprintf(path, sizeof path, "%s/fixtures/vocab_qwen2.gguf", folder);
-    REQUIRE(!rt_gguf_open(path, &f), "a file that another program wrote");
+    REQUIRE(!rt_gguf_open(path, NULL, &f), "a file that another program wrote");
     REQUIRE(f && !rt_gguf_get_strings(f, "tokenizer.ggml.tokens", &count) && count > 500, "its tokens");
     if (f) walk_gguf(f);
     rt_gguf_close(f);

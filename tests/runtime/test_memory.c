@@ -46,7 +46,7 @@ static gdn_context *context;
 static uint64_t digest(const rt_memory *m)
 {
     uint64_t sum = (uint64_t)m->hidden.bytes;
-#define MIX(bytes, n) (sum = sum * 31 + rt_save_checksum(bytes, (uint64_t)(n)))
+#define MIX(bytes, n) (sum = sum * 31 + rt_memory_checksum(bytes, (uint64_t)(n)))
     for (int32_t s = 0; s < m->n_seqs; s++) {
         const rt_sequence *at = &m->seq[s];
         const int32_t numbers[] = { at->length, at->n_listed, at->conv_row, at->conv_from, at->draft, at->ahead };
@@ -84,34 +84,34 @@ static void refusals(void)
     rt_step *step, *second;
     char some[300];
     NEED(!memory_advance(m, 0, 9));
-    REQUIRE(rt_seq_min_length(m, 0) == 6);
-    REFUSED(m, rt_seq_rm(m, 0, 2, -1), UNABLE); /* attention is not trimmed where the state cannot be */
-    REFUSED(m, rt_seq_rm(m, 0, 2, 4), UNABLE);
-    REFUSED(m, rt_seq_rm(m, 0, 7, 8), UNABLE);
-    REFUSED(m, rt_seq_rm(m, 9, 0, -1), NO);
-    REFUSED(m, rt_seq_rm(m, 0, -1, -1), NO);
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) REFUSED(m, rt_step_begin(m, &bad[i], 1, &step), NO);
-    REFUSED(m, rt_step_begin(m, twice, 2, &step), NO);
-    REFUSED(m, rt_step_begin(m, twice, 0, &step), NO);
-    REFUSED(m, rt_step_begin(m, NULL, 1, &step), NO);
-    REFUSED(m, rt_step_begin(m, &(rt_token_run){ 0, 0, 64 }, 1, &step), FULL);
+    REQUIRE(rt_memory_seq_min_length(m, 0) == 6);
+    REFUSED(m, rt_memory_seq_rm(m, 0, 2, -1), UNABLE); /* attention is not trimmed where the state cannot be */
+    REFUSED(m, rt_memory_seq_rm(m, 0, 2, 4), UNABLE);
+    REFUSED(m, rt_memory_seq_rm(m, 0, 7, 8), UNABLE);
+    REFUSED(m, rt_memory_seq_rm(m, 9, 0, -1), NO);
+    REFUSED(m, rt_memory_seq_rm(m, 0, -1, -1), NO);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) REFUSED(m, rt_memory_step_begin(m, &bad[i], 1, &step), NO);
+    REFUSED(m, rt_memory_step_begin(m, twice, 2, &step), NO);
+    REFUSED(m, rt_memory_step_begin(m, twice, 0, &step), NO);
+    REFUSED(m, rt_memory_step_begin(m, NULL, 1, &step), NO);
+    REFUSED(m, rt_memory_step_begin(m, &(rt_token_run){ 0, 0, 64 }, 1, &step), FULL);
     REQUIRE(!step);
     for (int active = 0; active < 2; active++) { /* while a step is under way nothing can be changed, whatever it is */
         const int32_t seq = active ? 0 : 9;
         const uint64_t before = digest(m);
-        if (active) NEED(!rt_step_begin(m, twice, 1, &step));
-        REFUSED(m, rt_seq_cp(m, 0, active ? 1 : 9), NO);
-        REFUSED(m, rt_seq_cp(m, active ? 0 : -1, 0), NO);
-        REFUSED(m, rt_draft_reserve(m, seq, 1, NULL), NO);
+        if (active) NEED(!rt_memory_step_begin(m, twice, 1, &step));
+        REFUSED(m, rt_memory_seq_cp(m, 0, active ? 1 : 9), NO);
+        REFUSED(m, rt_memory_seq_cp(m, active ? 0 : -1, 0), NO);
+        REFUSED(m, rt_memory_draft_reserve(m, seq, 1, NULL), NO);
         REFUSED(m, rt_memory_load(m, seq, some, sizeof some), NO);
         if (!active) continue;
-        REFUSED(m, rt_step_begin(m, twice, 1, &second), NO);
+        REFUSED(m, rt_memory_step_begin(m, twice, 1, &second), NO);
         REFUSED(m, rt_memory_save(m, 0, some, sizeof some), NO);
-        REFUSED(m, rt_seq_rm(m, 0, 0, -1), NO);
+        REFUSED(m, rt_memory_seq_rm(m, 0, 0, -1), NO);
         REQUIRE(!second && !rt_memory_save_size(m, 0));
-        rt_step_cancel(m, step, 0);
+        rt_memory_step_cancel(m, step, 0);
         REQUIRE(digest(m) == before);
-        rt_step_commit(m, step); /* it is over: nothing happens */
+        rt_memory_step_commit(m, step); /* it is over: nothing happens */
         REQUIRE(digest(m) == before);
     }
     rt_memory_destroy(m);
@@ -124,19 +124,19 @@ static void copies(void)
     const rt_token_run both[] = { { 0, 0, 1 }, { 1, 1, 1 } };
     rt_step *step;
     NEED(!memory_advance(m, 0, 5));
-    REFUSED(m, rt_seq_rm(m, 0, 4, -1), UNABLE);
-    REQUIRE(!rt_seq_rm(m, 0, 5, -1) && !rt_seq_cp(m, 0, 1) && m->slots.n == 2 && m->slots.n_free == 1);
-    REQUIRE(rt_step_fit(m, both, 2) == 1);
-    REFUSED(m, rt_step_begin(m, both, 2, &step), FULL);
+    REFUSED(m, rt_memory_seq_rm(m, 0, 4, -1), UNABLE);
+    REQUIRE(!rt_memory_seq_rm(m, 0, 5, -1) && !rt_memory_seq_cp(m, 0, 1) && m->slots.n == 2 && m->slots.n_free == 1);
+    REQUIRE(rt_memory_step_fit(m, both, 2) == 1);
+    REFUSED(m, rt_memory_step_begin(m, both, 2, &step), FULL);
     NEED(!memory_advance(m, 0, 1));
-    REQUIRE(rt_step_fit(m, both, 2) == 2 && !m->slots.n_free && rt_memory_free_cells(m) == 64 - 6);
+    REQUIRE(rt_memory_step_fit(m, both, 2) == 2 && !m->slots.n_free && rt_memory_free_cells(m) == 64 - 6);
     memory_audit(m);
     rt_memory_destroy(m);
     m = memory_open(context, 3, 64, 2);
     for (int32_t s = 0; s < 3; s++) NEED(!memory_advance(m, s, 7 + s));
-    REFUSED(m, rt_seq_rm(m, -1, 6, -1), UNABLE); /* of all or of none */
-    REQUIRE(!rt_seq_rm(m, -1, 7, -1) && rt_seq_length(m, 0) == 7 && rt_seq_length(m, 2) == 7);
-    REQUIRE(!rt_seq_rm(m, -1, 0, -1));
+    REFUSED(m, rt_memory_seq_rm(m, -1, 6, -1), UNABLE); /* of all or of none */
+    REQUIRE(!rt_memory_seq_rm(m, -1, 7, -1) && rt_memory_seq_length(m, 0) == 7 && rt_memory_seq_length(m, 2) == 7);
+    REQUIRE(!rt_memory_seq_rm(m, -1, 0, -1));
     REQUIRE(rt_memory_free_cells(m) == 64 && m->slots.n_free == m->slots.n && m->rows.n_free == m->rows.n);
     rt_memory_destroy(m);
 }
@@ -148,31 +148,35 @@ static void drafts(void)
     const int32_t *cells = NULL;
     rt_step *step;
     NEED(!memory_advance(m, 0, 5));
-    rt_draft_set_length(m, 0, 9);
-    REQUIRE(rt_draft_length(m, 0) == 5 && !rt_draft_reserve(m, 0, 3, &cells) && cells == rt_seq_cells(m, 0) + 5);
+    rt_memory_draft_set_length(m, 0, 9);
+    REQUIRE(rt_memory_draft_length(m, 0) == 5 && !rt_memory_draft_reserve(m, 0, 3, &cells) &&
+            cells == rt_memory_seq_cells(m, 0) + 5);
     const int32_t first = cells[0], last = cells[2];
-    REQUIRE(!rt_draft_reserve(m, 0, 1, NULL) && rt_draft_reserved(m, 0) == 3 && rt_memory_free_cells(m) == 16);
-    NEED(!rt_step_begin(m, &(rt_token_run){ 0, 0, 2 }, 1, &step));
+    REQUIRE(!rt_memory_draft_reserve(m, 0, 1, NULL) && rt_memory_draft_reserved(m, 0) == 3 &&
+            rt_memory_free_cells(m) == 16);
+    NEED(!rt_memory_step_begin(m, &(rt_token_run){ 0, 0, 2 }, 1, &step));
     REQUIRE(step->new_cell[0] == first);
-    rt_step_cancel(m, step, 0); /* which keeps them */
-    REQUIRE(rt_draft_reserved(m, 0) == 3 && rt_seq_cells(m, 0)[7] == last && !memory_advance(m, 0, 2));
-    REQUIRE(rt_seq_cells(m, 0)[5] == first && !rt_draft_reserved(m, 0) && rt_memory_free_cells(m) == 17);
-    REFUSED(m, rt_draft_reserve(m, 0, 24, NULL), FULL);
-    REFUSED(m, rt_draft_reserve(m, 0, -1, NULL), NO);
+    rt_memory_step_cancel(m, step, 0); /* which keeps them */
+    REQUIRE(rt_memory_draft_reserved(m, 0) == 3 && rt_memory_seq_cells(m, 0)[7] == last && !memory_advance(m, 0, 2));
+    REQUIRE(rt_memory_seq_cells(m, 0)[5] == first && !rt_memory_draft_reserved(m, 0) && rt_memory_free_cells(m) == 17);
+    REFUSED(m, rt_memory_draft_reserve(m, 0, 24, NULL), FULL);
+    REFUSED(m, rt_memory_draft_reserve(m, 0, -1, NULL), NO);
     for (int how = 0; how < 2; how++) {
-        REQUIRE(!rt_draft_reserve(m, 0, 4, NULL) && rt_memory_free_cells(m) == 13);
-        if (how == 0) REQUIRE(!rt_draft_reserve(m, 0, 0, NULL));
-        if (how == 1) REQUIRE(!rt_seq_rm(m, 0, 7, -1));
-        REQUIRE(!rt_draft_reserved(m, 0) && rt_memory_free_cells(m) == 17);
+        REQUIRE(!rt_memory_draft_reserve(m, 0, 4, NULL) && rt_memory_free_cells(m) == 13);
+        if (how == 0) REQUIRE(!rt_memory_draft_reserve(m, 0, 0, NULL));
+        if (how == 1) REQUIRE(!rt_memory_seq_rm(m, 0, 7, -1));
+        REQUIRE(!rt_memory_draft_reserved(m, 0) && rt_memory_free_cells(m) == 17);
     }
-    REQUIRE(!rt_draft_reserve(m, 0, 17, NULL) && !memory_advance(m, 0, 17) && !rt_seq_rm(m, 0, 22, -1));
-    NEED(!rt_seq_rm(m, 0, 0, -1) && !memory_advance(m, 0, 7) && !rt_draft_reserve(m, 0, 4, NULL) &&
-         !rt_seq_cp(m, 0, 1));
-    REQUIRE(!rt_draft_reserved(m, 1) && rt_draft_reserved(m, 0) == 4);
+    REQUIRE(!rt_memory_draft_reserve(m, 0, 17, NULL) && !memory_advance(m, 0, 17) && !rt_memory_seq_rm(m, 0, 22, -1));
+    NEED(!rt_memory_seq_rm(m, 0, 0, -1) && !memory_advance(m, 0, 7) && !rt_memory_draft_reserve(m, 0, 4, NULL) &&
+         !rt_memory_seq_cp(m, 0, 1));
+    REQUIRE(!rt_memory_draft_reserved(m, 1) && rt_memory_draft_reserved(m, 0) == 4);
     int32_t token = -1;
-    REQUIRE(!rt_hidden_row(m, 1, 3, NULL) && *rt_hidden_row(m, 1, 4, &token) == 4.0f && token == 4);
-    REFUSED(m, (rt_hidden_put(m, 0, 3, 0, &(float){ 99 }), rt_hidden_put(m, 0, 7, 0, &(float){ 99 }), 0), 0);
-    REQUIRE(!rt_seq_rm(m, 1, 6, -1) && !rt_hidden_row(m, 1, 6, NULL) && rt_hidden_row(m, 1, 5, NULL));
+    REQUIRE(!rt_memory_hidden_row(m, 1, 3, NULL) && *rt_memory_hidden_row(m, 1, 4, &token) == 4.0f && token == 4);
+    REFUSED(m, (rt_memory_hidden_put(m, 0, 3, 0, &(float){ 99 }), rt_memory_hidden_put(m, 0, 7, 0, &(float){ 99 }), 0),
+            0);
+    REQUIRE(!rt_memory_seq_rm(m, 1, 6, -1) && !rt_memory_hidden_row(m, 1, 6, NULL) &&
+            rt_memory_hidden_row(m, 1, 5, NULL));
     memory_audit(m);
     rt_memory_destroy(m);
 }
@@ -200,12 +204,13 @@ static void other_sizes(void)
         for (uint64_t i = 0; i < pool.conv.bytes; i++) ((unsigned char *)pool.conv.data)[i] = (unsigned char)(i * 3);
         for (uint64_t i = 0; i < 96; i++)
             rt_memory_k(a, 0)[i] = (unsigned char)(i * 5), rt_memory_v(a, 1)[i] = (unsigned char)(i * 7);
-        rt_draft_set_length(a, 1, 11);
-        NEED(!rt_seq_rm(a, 1, 9, -1));
+        rt_memory_draft_set_length(a, 1, 11);
+        NEED(!rt_memory_seq_rm(a, 1, 9, -1));
         unsigned char *bytes = save(a, 1, &n);
         for (int32_t s = 0; s < 3; s++) NEED(!memory_advance(b, s, 12));
-        REQUIRE(!rt_memory_load(b, 2, bytes, n) && rt_seq_min_length(b, 2) == 9 && rt_draft_length(b, 2) == 9);
-        REQUIRE(rt_hidden_row(b, 2, 8, NULL));
+        REQUIRE(!rt_memory_load(b, 2, bytes, n) && rt_memory_seq_min_length(b, 2) == 9 &&
+                rt_memory_draft_length(b, 2) == 9);
+        REQUIRE(rt_memory_hidden_row(b, 2, 8, NULL));
         memory_audit(b);
         unsigned char *again = save(b, 2, &m);
         again[sizeof(rt_save_header)] = bytes[sizeof(rt_save_header)]; /* the sequence's number */
@@ -215,9 +220,9 @@ static void other_sizes(void)
         bytes = save(b, -1, &n);
         REFUSED(a, rt_memory_load(a, -1, bytes, n), NO); /* three sequences into two */
         free(bytes);
-        NEED(!rt_seq_rm(b, 2, 0, -1));
+        NEED(!rt_memory_seq_rm(b, 2, 0, -1));
         bytes = save(b, -1, &n);
-        REQUIRE(!rt_memory_load(a, -1, bytes, n) && rt_seq_length(a, 1) == 12 && !memory_advance(a, 0, 1));
+        REQUIRE(!rt_memory_load(a, -1, bytes, n) && rt_memory_seq_length(a, 1) == 12 && !memory_advance(a, 0, 1));
         memory_audit(a);
         free(bytes);
         free(again);
@@ -233,7 +238,7 @@ static void malformed(void)
     rt_memory *m = memory_open(context, 3, 40, 2);
     uint64_t n;
     NEED(!memory_advance(m, 0, 5) && !memory_advance(m, 1, 6));
-    rt_draft_set_length(m, 0, 5);
+    rt_memory_draft_set_length(m, 0, 5);
     unsigned char *bytes = save(m, -1, &n), *copy = malloc(n);
     NEED(copy);
     for (uint64_t at = 0; at < n; at++) {
@@ -249,7 +254,7 @@ static void malformed(void)
     }
     REFUSED(m, rt_memory_load(m, -1, NULL, 0), NO);
     REFUSED(m, rt_memory_load(m, 0, bytes, n), NO);
-    const uint64_t second = HEAD + rt_save_seq_bytes(m, &(rt_save_seq){ 0, 5, 5, 1 });
+    const uint64_t second = HEAD + rt_memory_save_seq_bytes(m, &(rt_save_seq){ 0, 5, 5, 1 });
 #define AT(member) offsetof(rt_save_header, member)
 #define OF(member) HEAD + offsetof(rt_save_seq, member), second + offsetof(rt_save_seq, member)
     const uint64_t members[] =
@@ -285,7 +290,7 @@ static void malformed(void)
         bytes = save(m, 0, &n);
         rt_save_seq *record = (rt_save_seq *)(void *)(bytes + HEAD);
         *(which ? &record->n_hidden : &record->draft) = 6;
-        n = HEAD + rt_save_seq_bytes(m, record) + 8;
+        n = HEAD + rt_memory_save_seq_bytes(m, record) + 8;
         memcpy(bytes + AT(bytes), &n, 8);
         memory_sign(bytes, n);
         FAILS(rt_memory_load(m, 0, bytes, n), NO, "contradicts");
@@ -312,8 +317,8 @@ static void no_draft_head(void)
     rt_memory *m;
     uint64_t n;
     NEED(!rt_memory_create(&desc, &m) && !memory_advance(m, 0, 3));
-    rt_draft_set_length(m, 0, 3);
-    REQUIRE(!rt_hidden_row(m, 0, 2, NULL) && !rt_draft_length(m, 0) && !rt_seq_cp(m, 0, 1));
+    rt_memory_draft_set_length(m, 0, 3);
+    REQUIRE(!rt_memory_hidden_row(m, 0, 2, NULL) && !rt_memory_draft_length(m, 0) && !rt_memory_seq_cp(m, 0, 1));
     n = rt_memory_save_size(m, 0);
     unsigned char *bytes = malloc(n);
     NEED(bytes && !rt_memory_save(m, 0, bytes, n) && !rt_memory_load(m, 1, bytes, n));
@@ -354,7 +359,7 @@ static void sizes(void)
         NEED(!rt_memory_size(&desc, &b) && !rt_memory_create(&desc, &m));
         REQUIRE((uint64_t)(device_bytes - bytes - HEADER * (device_calls - calls)) ==
                 b.state + b.conv + b.snapshots + b.log + b.kv + b.hidden +
-                    (log ? m->fold_maps.bytes + m->fold_workspace.bytes + m->branch_map.bytes : 0));
+                    (log ? m->fold_maps.bytes + m->fold_workspace.bytes : 0));
         REQUIRE(b.log == 2 * seqs * entries * 4 * (STATE + HEADS * STATE + HEADS));
         REQUIRE(!log || b.snapshots == 2 * seqs * R * CHANNELS * 4);
         REQUIRE((b.snapshots == 0) == (R == 0) && b.hidden == (i & 1 ? seqs * (R + 1) * EMBD * 4 : 0));
@@ -407,22 +412,22 @@ static void no_memory(void)
             REQUIRE(live == before);
         }
     m = memory_open(context, 3, CELLS, 2);
-    for (int64_t i = 0; i < 6; i++) { /* the five lists of a step, and the sequence's cells */
+    for (int64_t i = 0; i < 5; i++) { /* the four lists of a step, and the sequence's cells */
         calloc_fails_in = i;
-        REFUSED(m, rt_step_begin(m, &(rt_token_run){ 1, 0, 17 }, 1, &step), FULL);
+        REFUSED(m, rt_memory_step_begin(m, &(rt_token_run){ 1, 0, 17 }, 1, &step), FULL);
     }
     calloc_fails_in = -1;
     NEED(!memory_advance(m, 0, 60) && !memory_advance(m, 0, 10) && !memory_advance(m, 2, 3));
     unsigned char *bytes = save(m, 0, &n);
     calloc_fails_in = 0;
-    REFUSED(m, rt_seq_cp(m, 0, 2), FULL);
-    NEED(!rt_seq_rm(m, 0, 0, -1));
+    REFUSED(m, rt_memory_seq_cp(m, 0, 2), FULL);
+    NEED(!rt_memory_seq_rm(m, 0, 0, -1));
     calloc_fails_in = 0;
     REFUSED(m, rt_memory_load(m, 2, bytes, n), FULL);
     calloc_fails_in = 0;
-    REFUSED(m, rt_draft_reserve(m, 2, 70, NULL), FULL);
+    REFUSED(m, rt_memory_draft_reserve(m, 2, 70, NULL), FULL);
     calloc_fails_in = -1;
-    REQUIRE(!rt_memory_load(m, 2, bytes, n) && rt_seq_length(m, 2) == 70);
+    REQUIRE(!rt_memory_load(m, 2, bytes, n) && rt_memory_seq_length(m, 2) == 70);
     memory_audit(m);
     free(bytes);
     rt_memory_destroy(m);

@@ -133,8 +133,8 @@ def refused(what, name, answer):
 YARN = {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 16}
 LAYERS = {"block_count": 3, "full_attention_interval": None}
 MOE = ("qwen35moe", {})
-# Of each key that is used: (architecture, other keys of the model with and without it, its value, what it is without
-# it, or None where the sizes of tensors differ then).
+# For each used key: architecture, other keys of the model, the value, and what a reader that ignores the key takes instead.
+# None: such a reader expects other sizes of tensors, and is not compared.
 USED = {
     "block_count": [("qwen35", {}, 3, None), ("qwen3next", {}, 4, None)],
     "embedding_length": [("qwen35", {}, 48, None)],

@@ -54,19 +54,20 @@ static gdn_status feed(rt_engine *e, int32_t seq, const int32_t *text, int32_t f
     for (int32_t i = 0; i < LENGTH; i++) of[i] = seq;
     memset(all, 1, sizeof all);
     const rt_batch batch = { to - from, text + from, of, all, 0 };
-    return rt_decode(e, &batch);
+    return rt_engine_decode(e, &batch);
 }
 
 /* The rest of a text: the last rows' logits are those of the engine that read all of it. Ends with an audit. */
 static void go_on(pair *p, int32_t seq, const int32_t *text, int32_t n)
 {
-    const int32_t from = rt_seq_length(p->m, seq);
+    const int32_t from = rt_memory_seq_length(p->m, seq);
     const size_t bytes = 4 * (size_t)p->model->hp.n_vocab;
-    NEED(from < n && !rt_seq_rm(rt_engine_memory(p->plain), 0, 0, -1) && !feed(p->plain, 0, text, 0, n));
+    NEED(from < n && !rt_memory_seq_rm(rt_engine_memory(p->plain), 0, 0, -1) && !feed(p->plain, 0, text, 0, n));
     const uint64_t rows = rt_engine_counters(p->e).rows;
     NEED(!feed(p->e, seq, text, from, n));
     REQUIRE(rt_engine_counters(p->e).rows - rows == (uint64_t)(n - from)); /* the rest is computed, and nothing else */
-    for (int32_t i = from; i < n; i++) REQUIRE(!memcmp(rt_logits(p->e, i - from), rt_logits(p->plain, i), bytes));
+    for (int32_t i = from; i < n; i++)
+        REQUIRE(!memcmp(rt_engine_logits(p->e, i - from), rt_engine_logits(p->plain, i), bytes));
     memory_audit(p->m);
 }
 
@@ -74,8 +75,8 @@ static void go_on(pair *p, int32_t seq, const int32_t *text, int32_t n)
 static int32_t start(pair *p, int32_t seq, const int32_t *text, int32_t n)
 {
     int32_t length = -1;
-    NEED(!rt_seq_rm(p->m, seq, 0, -1) && !rt_prefix_start(p->m, seq, text, n - 1, &length));
-    REQUIRE(length == rt_seq_length(p->m, seq));
+    NEED(!rt_memory_seq_rm(p->m, seq, 0, -1) && !rt_memory_prefix_start(p->m, seq, text, n - 1, &length));
+    REQUIRE(length == rt_memory_seq_length(p->m, seq));
     return length;
 }
 
@@ -97,10 +98,10 @@ static void lengths(const rt_model *model)
                 NEED(!feed(p.e, 0, text, 0, n));
                 REQUIRE(rt_engine_counters(p.e).recurrent_launches - launched ==
                         (uint64_t)((n + batches[b] - 1) / batches[b] * model->n_recurrent)); /* no launch more */
-                REQUIRE(rt_prefix_stats_of(p.m).n_written == (uint64_t)(n / N));
+                REQUIRE(rt_memory_prefix_stats_of(p.m).n_written == (uint64_t)(n / N));
                 REQUIRE(start(&p, 1, text, n) == (n - 1) / N * N);
                 go_on(&p, 1, text, n);
-                REQUIRE(rt_prefix_find(p.m, text, n) == n / N * N);
+                REQUIRE(rt_memory_prefix_find(p.m, text, n) == n / N * N);
                 close_pair(&p);
             }
 }
@@ -118,13 +119,13 @@ static void in_flight(const rt_model *model)
             of[i] = i % 3;
         }
         const rt_batch batch = { 60, token, of, NULL, 0 };
-        NEED(!rt_decode(p.e, &batch));
-        REQUIRE(rt_prefix_stats_of(p.m).n_written == 5 && rt_prefix_stats_of(p.m).n_held == 5);
+        NEED(!rt_engine_decode(p.e, &batch));
+        REQUIRE(rt_memory_prefix_stats_of(p.m).n_written == 5 && rt_memory_prefix_stats_of(p.m).n_held == 5);
         memory_audit(p.m);
         NEED(!feed(p.e, 0, text, 20, 38));
         int32_t length;
-        REQUIRE(!rt_prefix_start(p.m, 1, text, LENGTH - 1, &length) && length == 36);
-        REQUIRE(!rt_prefix_start(p.m, 1, text, LENGTH - 1, &length) && length == 36); /* there is no more */
+        REQUIRE(!rt_memory_prefix_start(p.m, 1, text, LENGTH - 1, &length) && length == 36);
+        REQUIRE(!rt_memory_prefix_start(p.m, 1, text, LENGTH - 1, &length) && length == 36); /* there is no more */
         for (int32_t seq = 0; seq < 3; seq++) go_on(&p, seq, text, LENGTH);
         close_pair(&p);
     }
@@ -141,15 +142,16 @@ static void least_recent(const rt_model *model)
     REQUIRE(start(&p, 0, text[0], 20) == 16); /* now the second was used least recently */
     REQUIRE(start(&p, 1, text[2], 17) == 0);
     go_on(&p, 1, text[2], 17);
-    REQUIRE(rt_prefix_find(p.m, text[0], 16) == 16 && rt_prefix_find(p.m, text[2], 16) == 16);
-    REQUIRE(rt_prefix_find(p.m, text[1], 16) == 0 && rt_prefix_stats_of(p.m).n_evicted == 1);
+    REQUIRE(rt_memory_prefix_find(p.m, text[0], 16) == 16 && rt_memory_prefix_find(p.m, text[2], 16) == 16);
+    REQUIRE(rt_memory_prefix_find(p.m, text[1], 16) == 0 && rt_memory_prefix_stats_of(p.m).n_evicted == 1);
     /* those that go while a sequence has started from them: it keeps what it has */
-    NEED(!feed(p.e, 2, text[3], 0, 17) && !rt_seq_rm(p.m, 2, 0, -1));
-    REQUIRE(rt_prefix_find(p.m, text[0], 16) == 16 && rt_prefix_find(p.m, text[2], 16) == 0); /* one was hit */
-    REQUIRE(start(&p, 2, text[3], 17) == 16); /* of two, one may be shared */
-    NEED(!rt_seq_rm(p.m, 2, 0, -1) && !feed(p.e, 2, text[1], 0, 17));
-    REQUIRE(rt_prefix_find(p.m, text[0], 16) == 0 && rt_prefix_find(p.m, text[3], 16) == 16 &&
-            rt_seq_length(p.m, 0) == 16);
+    NEED(!feed(p.e, 2, text[3], 0, 17) && !rt_memory_seq_rm(p.m, 2, 0, -1));
+    REQUIRE(rt_memory_prefix_find(p.m, text[0], 16) == 16 &&
+            rt_memory_prefix_find(p.m, text[2], 16) == 0); /* one was hit */
+    REQUIRE(start(&p, 2, text[3], 17) == 16);              /* of two, one may be shared */
+    NEED(!rt_memory_seq_rm(p.m, 2, 0, -1) && !feed(p.e, 2, text[1], 0, 17));
+    REQUIRE(rt_memory_prefix_find(p.m, text[0], 16) == 0 && rt_memory_prefix_find(p.m, text[3], 16) == 16 &&
+            rt_memory_seq_length(p.m, 0) == 16);
     memory_audit(p.m);
     go_on(&p, 0, text[0], 30);
     go_on(&p, 1, text[2], 30);
@@ -157,27 +159,29 @@ static void least_recent(const rt_model *model)
 
     p = open_pair(model, 2, 16, 64, 0);
     for (int i = 0; i < 2; i++) NEED(!feed(p.e, i, text[i], 0, 17));
-    NEED(!feed(p.e, 2, text[0], 0, 17) && !rt_seq_rm(p.m, 0, 0, -1)); /* read again, without looking: that is a use */
-    REQUIRE(rt_prefix_stats_of(p.m).n_written == 2 && !feed(p.e, 0, text[2], 0, 17));
-    REQUIRE(rt_prefix_find(p.m, text[0], 16) == 16 && rt_prefix_find(p.m, text[1], 16) == 0);
+    NEED(!feed(p.e, 2, text[0], 0, 17) &&
+         !rt_memory_seq_rm(p.m, 0, 0, -1)); /* read again, without looking: that is a use */
+    REQUIRE(rt_memory_prefix_stats_of(p.m).n_written == 2 && !feed(p.e, 0, text[2], 0, 17));
+    REQUIRE(rt_memory_prefix_find(p.m, text[0], 16) == 16 && rt_memory_prefix_find(p.m, text[1], 16) == 0);
     close_pair(&p);
 
     p = open_pair(model, 2, 16, 64, 0); /* a step that comes to two places takes one, where the other was hit */
     NEED(!feed(p.e, 0, text[0], 0, 17));
     REQUIRE(start(&p, 1, text[0], 17) == 16 && !feed(p.e, 2, text[1], 0, 36));
-    REQUIRE(rt_prefix_find(p.m, text[0], 16) == 16 && rt_prefix_find(p.m, text[1], 36) == 16);
+    REQUIRE(rt_memory_prefix_find(p.m, text[0], 16) == 16 && rt_memory_prefix_find(p.m, text[1], 36) == 16);
     close_pair(&p);
 
     p = open_pair(model, 1, 4, 64, 0); /* a cache of one: the longest of a prompt */
     NEED(!feed(p.e, 0, text[0], 0, 30));
-    REQUIRE(start(&p, 1, text[0], 30) == 28 && rt_prefix_stats_of(p.m).n_written == 1);
+    REQUIRE(start(&p, 1, text[0], 30) == 28 && rt_memory_prefix_stats_of(p.m).n_written == 1);
     go_on(&p, 1, text[0], LENGTH);
-    REQUIRE(rt_prefix_find(p.m, text[0], LENGTH) == LENGTH && rt_prefix_find(p.m, text[0], LENGTH - 1) == 0);
+    REQUIRE(rt_memory_prefix_find(p.m, text[0], LENGTH) == LENGTH &&
+            rt_memory_prefix_find(p.m, text[0], LENGTH - 1) == 0);
     close_pair(&p);
 }
 
-/* Prompts with a common beginning and longer ends of their own than the cache has checkpoints: the second one leaves a
- * checkpoint where it branches off, and those after it start there. Other prompts in between do not push it out. */
+/* Prompts with a common beginning, and with longer ends than the cache has checkpoints. The second one leaves a
+ * checkpoint where it branches off, and later ones start there. Other prompts in between do not evict it. */
 static void common_beginning(const rt_model *model)
 {
     enum { COMMON = 18, WHOLE = 16 };
@@ -187,12 +191,12 @@ static void common_beginning(const rt_model *model)
         make_text(model, 80 + (uint64_t)i, text[i]);
         memcpy(text[i], text[0], COMMON * sizeof **text);
         REQUIRE(start(&p, 0, text[i], LENGTH) == (i < 2 ? 0 : WHOLE), "prompt %d", i);
-        for (int32_t at = rt_seq_length(p.m, 0); at < LENGTH - 1; at = rt_seq_length(p.m, 0))
+        for (int32_t at = rt_memory_seq_length(p.m, 0); at < LENGTH - 1; at = rt_memory_seq_length(p.m, 0))
             NEED(!feed(p.e, 0, text[i], at, at + 8 < LENGTH - 1 ? at + 8 : LENGTH - 1));
         go_on(&p, 0, text[i], LENGTH);
         make_text(model, 90 + (uint64_t)i, other);
-        if (i > 0) NEED(!feed(p.e, 1, other, 0, LENGTH) && !rt_seq_rm(p.m, 1, 0, -1));
-        REQUIRE(i < 1 || rt_prefix_find(p.m, text[0], WHOLE) == WHOLE);
+        if (i > 0) NEED(!feed(p.e, 1, other, 0, LENGTH) && !rt_memory_seq_rm(p.m, 1, 0, -1));
+        REQUIRE(i < 1 || rt_memory_prefix_find(p.m, text[0], WHOLE) == WHOLE);
     }
     close_pair(&p);
 }
@@ -203,36 +207,36 @@ static void cells(const rt_model *model)
     int32_t text[3][LENGTH];
     for (int i = 0; i < 3; i++) make_text(model, 20 + (uint64_t)i, text[i]);
     pair p = open_pair(model, LENGTH, 4, 64, 48);
-    for (int i = 0; i < 2; i++) NEED(!feed(p.e, 0, text[i], 0, 20) && !rt_seq_rm(p.m, 0, 0, -1));
-    REQUIRE(rt_memory_free_cells(p.m) == 48 && rt_prefix_stats_of(p.m).n_cells == 40);
+    for (int i = 0; i < 2; i++) NEED(!feed(p.e, 0, text[i], 0, 20) && !rt_memory_seq_rm(p.m, 0, 0, -1));
+    REQUIRE(rt_memory_free_cells(p.m) == 48 && rt_memory_prefix_stats_of(p.m).n_cells == 40);
     REQUIRE(start(&p, 0, text[0], 21) == 20 && rt_memory_free_cells(p.m) == 28);
-    NEED(!rt_seq_rm(p.m, 0, 0, -1) && !feed(p.e, 1, text[2], 0, 10)); /* 8 were free: one interval goes */
-    REQUIRE(rt_prefix_find(p.m, text[0], 20) == 20 && rt_prefix_find(p.m, text[1], 20) == 16);
+    NEED(!rt_memory_seq_rm(p.m, 0, 0, -1) && !feed(p.e, 1, text[2], 0, 10)); /* 8 were free: one interval goes */
+    REQUIRE(rt_memory_prefix_find(p.m, text[0], 20) == 20 && rt_memory_prefix_find(p.m, text[1], 20) == 16);
     memory_audit(p.m);
     const int32_t *reserved;
-    REQUIRE(!rt_draft_reserve(p.m, 1, 7, &reserved) && rt_prefix_find(p.m, text[1], 20) < 16);
-    REQUIRE(rt_prefix_find(p.m, text[0], 20) == 20 && !rt_draft_reserve(p.m, 1, 0, NULL));
+    REQUIRE(!rt_memory_draft_reserve(p.m, 1, 7, &reserved) && rt_memory_prefix_find(p.m, text[1], 20) < 16);
+    REQUIRE(rt_memory_prefix_find(p.m, text[0], 20) == 20 && !rt_memory_draft_reserve(p.m, 1, 0, NULL));
     go_on(&p, 1, text[2], LENGTH); /* and now all but what fits beside it */
-    REQUIRE(rt_prefix_find(p.m, text[1], 20) == 0 && rt_memory_free_cells(p.m) == 8);
+    REQUIRE(rt_memory_prefix_find(p.m, text[1], 20) == 0 && rt_memory_free_cells(p.m) == 8);
     REQUIRE(start(&p, 0, text[2], LENGTH) == LENGTH - 4); /* which takes no cells */
     REQUIRE(rt_memory_free_cells(p.m) == 8 && feed(p.e, 2, text[0], 0, 9) == GDN_OUT_OF_MEMORY);
     go_on(&p, 0, text[2], LENGTH);
     /* a load gets cells of the cache, too: of what it replaces, and of others */
     const uint64_t n = rt_memory_save_size(p.m, 0);
     void *bytes = malloc(n);
-    NEED(bytes && !rt_memory_save(p.m, 0, bytes, n) && !rt_seq_rm(p.m, 1, 0, -1));
+    NEED(bytes && !rt_memory_save(p.m, 0, bytes, n) && !rt_memory_seq_rm(p.m, 1, 0, -1));
     REQUIRE(!rt_memory_load(p.m, 0, bytes, n) && rt_memory_free_cells(p.m) == 8);
     memory_audit(p.m);
-    NEED(!rt_seq_rm(p.m, -1, 0, -1) && !feed(p.e, 0, text[1], 0, 20) && !rt_seq_rm(p.m, 0, 0, -1));
-    REQUIRE(rt_memory_free_cells(p.m) == 48 && rt_prefix_stats_of(p.m).n_cells > 8);
+    NEED(!rt_memory_seq_rm(p.m, -1, 0, -1) && !feed(p.e, 0, text[1], 0, 20) && !rt_memory_seq_rm(p.m, 0, 0, -1));
+    REQUIRE(rt_memory_free_cells(p.m) == 48 && rt_memory_prefix_stats_of(p.m).n_cells > 8);
     REQUIRE(!rt_memory_load(p.m, 2, bytes, n) && rt_memory_free_cells(p.m) == 8);
     memory_audit(p.m);
     free(bytes);
     close_pair(&p);
 }
 
-/* Sequences that part within an interval share cells of it, so that there could be more intervals than the cells have
- * room for side by side: the least recent leaf goes, but not the one that is gone on from. */
+/* Sequences that differ within an interval share cells of it, so there can be more intervals than the cells would hold
+ * separately. The least recently used leaf is evicted, but not the one that a sequence continues from. */
 static void forks(const rt_model *model)
 {
     int32_t text[LENGTH];
@@ -241,16 +245,16 @@ static void forks(const rt_model *model)
     NEED(!feed(p.e, 0, text, 0, 3));
     for (int32_t i = 0; i < 12; i++) { /* 48 / 4 */
         text[3] = i;
-        NEED(!rt_seq_cp(p.m, 0, 1) && !feed(p.e, 1, text, 3, 4));
-        if (i == 0) NEED(!rt_seq_cp(p.m, 1, 2));
+        NEED(!rt_memory_seq_cp(p.m, 0, 1) && !feed(p.e, 1, text, 3, 4));
+        if (i == 0) NEED(!rt_memory_seq_cp(p.m, 1, 2));
     }
-    REQUIRE(rt_prefix_stats_of(p.m).n_held == 12 && rt_prefix_stats_of(p.m).n_cells == 15);
+    REQUIRE(rt_memory_prefix_stats_of(p.m).n_held == 12 && rt_memory_prefix_stats_of(p.m).n_cells == 15);
     text[3] = 0;
     go_on(&p, 2, text, 9);
-    REQUIRE(rt_prefix_find(p.m, text, 8) == 8 && rt_prefix_find(p.m, text, 4) == 4);
+    REQUIRE(rt_memory_prefix_find(p.m, text, 8) == 8 && rt_memory_prefix_find(p.m, text, 4) == 4);
     for (int32_t i = 1; i < 12; i++) {
         text[3] = i;
-        REQUIRE(rt_prefix_find(p.m, text, 8) == (i == 1 ? 0 : 4)); /* the second was used least recently */
+        REQUIRE(rt_memory_prefix_find(p.m, text, 8) == (i == 1 ? 0 : 4)); /* the second was used least recently */
     }
     REQUIRE(start(&p, 0, text, LENGTH) == 4);
     go_on(&p, 0, text, LENGTH);
@@ -268,13 +272,13 @@ static void taken_back(const rt_model *model)
         p = open_pair(model, LENGTH, 2, 64, 0);
     }
     NEED(!feed(p.e, 0, text, 0, 20) && !feed(p.e, 0, text, 20, 23));
-    REQUIRE(rt_prefix_find(p.m, text, LENGTH) == 22 && !rt_seq_rm(p.m, 0, 21, -1));
-    REQUIRE(rt_prefix_find(p.m, text, LENGTH) == 20);
-    NEED(!feed(p.e, 0, text, 21, 23) && !rt_seq_rm(p.m, 0, 22, -1));
-    REQUIRE(rt_prefix_find(p.m, text, LENGTH) == 22); /* it ends there: kept */
-    NEED(!rt_seq_rm(p.m, 0, 21, -1) && !feed(p.e, 0, text, 21, 22) && !feed(p.e, 0, text, 22, 23));
-    NEED(!rt_seq_rm(p.m, 0, 21, -1));
-    REQUIRE(rt_prefix_find(p.m, text, LENGTH) == 22); /* of an earlier step */
+    REQUIRE(rt_memory_prefix_find(p.m, text, LENGTH) == 22 && !rt_memory_seq_rm(p.m, 0, 21, -1));
+    REQUIRE(rt_memory_prefix_find(p.m, text, LENGTH) == 20);
+    NEED(!feed(p.e, 0, text, 21, 23) && !rt_memory_seq_rm(p.m, 0, 22, -1));
+    REQUIRE(rt_memory_prefix_find(p.m, text, LENGTH) == 22); /* it ends there: kept */
+    NEED(!rt_memory_seq_rm(p.m, 0, 21, -1) && !feed(p.e, 0, text, 21, 22) && !feed(p.e, 0, text, 22, 23));
+    NEED(!rt_memory_seq_rm(p.m, 0, 21, -1));
+    REQUIRE(rt_memory_prefix_find(p.m, text, LENGTH) == 22); /* of an earlier step */
     memory_audit(p.m);
     text[21] = (text[21] + 1) % model->hp.n_vocab;
     go_on(&p, 0, text, 30);
@@ -293,9 +297,9 @@ static void drafts(const rt_model *model)
     for (int no_follow = 0; no_follow < 2; no_follow++) {
         pair p = open_pair(model, LENGTH, 4, 36, 0);
         const rt_batch batch = { 36, text, of, NULL, no_follow };
-        NEED(!rt_decode(p.e, &batch) && !rt_seq_rm(p.m, 0, 0, -1));
+        NEED(!rt_engine_decode(p.e, &batch) && !rt_memory_seq_rm(p.m, 0, 0, -1));
         REQUIRE(start(&p, 1, text, 35) == 32);
-        REQUIRE(rt_draft_length(p.m, 1) == 32 && rt_draft_from(p.m, 1) == (no_follow ? 32 : 0));
+        REQUIRE(rt_memory_draft_length(p.m, 1) == 32 && rt_memory_draft_from(p.m, 1) == (no_follow ? 32 : 0));
         go_on(&p, 1, text, 35);
         const rt_draft_request ask = { 0, text[35], R }, here = { 1, text[35], R };
         NEED(!rt_draft_mtp(p.plain, &ask, 1, R, 0, expected, &n) && n == R);
@@ -339,20 +343,20 @@ static void refusals(const rt_model *model)
     int32_t text[LENGTH];
     make_text(model, 70, text);
     pair p = open_pair(model, 4, 4, 64, 0);
-    FAILS(rt_prefix_start(p.m, 3, text, 9, NULL), GDN_INVALID_ARGUMENT, "no sequence 3");
-    REQUIRE(!rt_prefix_start(rt_engine_memory(p.plain), 0, text, 9, NULL)); /* without a cache: nothing */
+    FAILS(rt_memory_prefix_start(p.m, 3, text, 9, NULL), GDN_INVALID_ARGUMENT, "no sequence 3");
+    REQUIRE(!rt_memory_prefix_start(rt_engine_memory(p.plain), 0, text, 9, NULL)); /* without a cache: nothing */
     const rt_token_run span = { 0, 0, 9 };
     rt_step *step;
-    NEED(!rt_step_begin(p.m, &span, 1, &step) && step->n_checkpoints == 0);
-    rt_step_tokens(p.m, step, text);
+    NEED(!rt_memory_step_begin(p.m, &span, 1, &step) && step->n_checkpoints == 0);
+    rt_memory_step_tokens(p.m, step, text);
     REQUIRE(step->n_checkpoints == 2 && step->checkpoint_interval == 4 && step->state_checkpoint[1] >= 0);
-    FAILS(rt_prefix_start(p.m, 1, text, 9, NULL), GDN_INVALID_ARGUMENT, "under way");
-    REQUIRE(rt_prefix_find(p.m, text, 9) == 0);
-    rt_step_cancel(p.m, step, 0);
-    NEED(!rt_step_begin(p.m, &(rt_token_run){ 0, 0, 3 }, 1, &step));
-    rt_step_tokens(p.m, step, text);
+    FAILS(rt_memory_prefix_start(p.m, 1, text, 9, NULL), GDN_INVALID_ARGUMENT, "under way");
+    REQUIRE(rt_memory_prefix_find(p.m, text, 9) == 0);
+    rt_memory_step_cancel(p.m, step, 0);
+    NEED(!rt_memory_step_begin(p.m, &(rt_token_run){ 0, 0, 3 }, 1, &step));
+    rt_memory_step_tokens(p.m, step, text);
     REQUIRE(step->n_checkpoints == 0); /* it comes to none: the kernels are called as without a cache */
-    rt_step_cancel(p.m, step, 0);
+    rt_memory_step_cancel(p.m, step, 0);
     close_pair(&p);
 }
 

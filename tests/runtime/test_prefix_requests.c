@@ -1,4 +1,4 @@
-/* Requests with and without a prefix cache: the same streams, fewer tokens read, nobody worse off. */
+/* Requests with and without a prefix cache: the same streams, fewer tokens read, and no request waits longer. */
 #include <string.h>
 
 #include "memory_audit.h"
@@ -31,8 +31,8 @@ static int64_t least(const request *r, int32_t interval, int64_t *all)
     return sum;
 }
 
-/* One that is waited for gives way, as somebody outside takes the cells: the other does not wait any more. Here it is
- * the only one left, and its next step has no cells either. */
+/* A request that another one waits for is preempted, because the test takes its cells. The other one then stops
+ * waiting. It is the only one left, and its next step has no cells either. */
 static void left_alone(const rt_model *model, const request *r)
 {
     const fixture_engine with = { .n_seqs = 3, .n_ctx = 96, .n_cells = 200, .n_prefixes = 50, .prefix_interval = 4 };
@@ -44,28 +44,29 @@ static void left_alone(const rt_model *model, const request *r)
     int busy;
     NEED(!rt_scheduler_create(&desc, &s));
     rt_request q = { .prompt = r[0].prompt, .n_prompt = 1, .n_max = 1, .sampling = r[0].sampling };
-    NEED(!rt_submit(s, &q, &id[0]));
+    NEED(!rt_scheduler_submit(s, &q, &id[0]));
     q.n_prompt = HEAD;
     q.n_max = 20;
-    for (int i = 1; i < 3; i++) NEED(!rt_submit(s, &q, &id[i]));
-    for (int i = 0; i < 2; i++) NEED(!rt_step_run(s, &busy)); /* the first ends, and the third takes its sequence */
-    REQUIRE(rt_seq_length(m, 0) == 4 && rt_seq_length(m, 1) == 3); /* the second waits for it */
-    NEED(!rt_step_run(s, &busy));
-    REQUIRE(rt_seq_length(m, 0) == 8 && rt_seq_length(m, 1) == 4); /* and has been given what is there */
+    for (int i = 1; i < 3; i++) NEED(!rt_scheduler_submit(s, &q, &id[i]));
+    for (int i = 0; i < 2; i++)
+        NEED(!rt_scheduler_step(s, &busy)); /* the first ends, and the third takes its sequence */
+    REQUIRE(rt_memory_seq_length(m, 0) == 4 && rt_memory_seq_length(m, 1) == 3); /* the second waits for it */
+    NEED(!rt_scheduler_step(s, &busy));
+    REQUIRE(rt_memory_seq_length(m, 0) == 8 && rt_memory_seq_length(m, 1) == 4); /* and has been given what is there */
     for (int32_t i = 0; i < 96; i++) seq[i] = 2;
     const rt_batch others = { 80, r[3].prompt + 1, seq, NULL, 0 }; /* another text */
-    NEED(!rt_decode(desc.engine, &others));
+    NEED(!rt_engine_decode(desc.engine, &others));
     const rt_token_run span = { 2, 0, rt_memory_free_cells(m) };
     rt_step *step; /* it takes them all, and computes nothing */
-    NEED(!rt_step_begin(m, &span, 1, &step));
-    rt_step_commit(m, step);
-    REQUIRE(rt_memory_free_cells(m) == 0 && !rt_step_run(s, &busy));
-    REQUIRE(!rt_result_get(s, id[2], &result) && result.n_preempted == 1 && result.finish == RT_FINISH_NONE);
-    REQUIRE(!rt_result_get(s, id[1], &result) && result.finish == RT_FINISH_FAILED);
+    NEED(!rt_memory_step_begin(m, &span, 1, &step));
+    rt_memory_step_commit(m, step);
+    REQUIRE(rt_memory_free_cells(m) == 0 && !rt_scheduler_step(s, &busy));
+    REQUIRE(!rt_scheduler_result(s, id[2], &result) && result.n_preempted == 1 && result.finish == RT_FINISH_NONE);
+    REQUIRE(!rt_scheduler_result(s, id[1], &result) && result.finish == RT_FINISH_FAILED);
     memory_audit(m);
-    NEED(!rt_seq_rm(m, 2, 0, -1));
-    for (busy = 1; busy;) NEED(!rt_step_run(s, &busy));
-    REQUIRE(!rt_result_get(s, id[2], &result) && result.finish == RT_FINISH_LENGTH && result.n_tokens == 20);
+    NEED(!rt_memory_seq_rm(m, 2, 0, -1));
+    for (busy = 1; busy;) NEED(!rt_scheduler_step(s, &busy));
+    REQUIRE(!rt_scheduler_result(s, id[2], &result) && result.finish == RT_FINISH_LENGTH && result.n_tokens == 20);
     rt_scheduler_destroy(s);
     rt_engine_destroy(desc.engine);
 }

@@ -21,7 +21,7 @@ FEW = 12 if BRIEF else 24
 def generate(*arguments, prompts=PROMPTS, most=MOST):
     """The report of --json."""
     given = [part for prompt in prompts for part in ("-p", prompt)]
-    none = dict.fromkeys(("drafted", "accepted", "rollbacks", "tree_drafted", "tree_accepted", "second_right"), 0)
+    none = dict.fromkeys(("drafted", "accepted", "rollbacks"), 0)
     return tool.report("-m", MODEL, *given, "-n", most, *arguments, otherwise={"requests": [], **none})
 
 
@@ -53,11 +53,9 @@ def same_on_every_backend():
         results = {}
         for name in names:
             spec = "ngram" if model == "tiny-qwen3next" else "mtp"
-            trees = ["--draft-tree", "2"] if model == "tiny-qwen35moe" else []
             report = tool.report("-m", FOLDER / f"fixtures/{model}.gguf", "-p", "abcabcabcabc", "-p", "a", "-p", "xyz", "-n", "16", "--temp", "0.8",
-                       "--spec", spec, "--always-draft", "--backend", name, "--batch", "8", "--ignore-end", *trees, otherwise=None)
+                       "--spec", spec, "--always-draft", "--backend", name, "--batch", "8", "--ignore-end", otherwise=None)
             results[name] = tokens(report) if report else None
-            require(not trees or (report and report["tree_drafted"] > 0), f"{model} on {name}: trees")
             few_transfers(report, model, name)
         require(len(results) >= 2 and all(result == results["cpu"] for result in results.values()), f"{model}: the same on {', '.join(names)}")
     print("the same tokens on", ", ".join(names))
@@ -88,8 +86,8 @@ def same_streams():
                 ["--spec", "mtp", "--rollback", "snapshots", "--always-draft", "--draft-max", "4"],
                 ["--spec", "ngram", "--rollback", "log", "--always-draft", "--draft-max", "64"], ["--spec", "off", "--parallel", "5", "--threads", "1"],
                 ["--spec", "auto", "--parallel", "3", "--batch", "7", "--step", "9"], ["--spec", "off", "--isa", "avx2", "--impl", "avx2"],
-                ["--spec", "mtp", "--isa", "scalar", "--impl", "scalar"], ["--spec", "mtp", "--draft-tree", "2", "--always-draft"],
-                ["--draft-tree", "auto", "--parallel", "2", "--draft-max", "4", "--p-min", "0.1"]]
+                ["--spec", "mtp", "--isa", "scalar", "--impl", "scalar"],
+                ["--parallel", "2", "--draft-max", "4", "--p-min", "0.1"]]
         ways += [["--backend", name, "--spec", "mtp"] for name in backends() if name not in ("cpu",)]
         for way in ways[number::len(samplers)] if BRIEF else ways:
             if "avx2" in way and not has_avx2():
@@ -98,10 +96,6 @@ def same_streams():
             require(tokens(report) == tokens(plain), f"{' '.join(way + sampler)}: the tokens of plain decoding")
             if "mtp" in way and "--always-draft" in way:
                 require(report["accepted"] > 0 and report["rollbacks"] > 0, "drafts are accepted, and some are not")
-            trees = "--draft-tree" in way and "--always-draft" in way
-            require(trees or "auto" in way or not report["tree_drafted"], "no second choices are verified unasked")
-            if trees:
-                require(report["tree_drafted"] > 0 and report["second_right"] == report["tree_accepted"], "second choices")
     few = generate("--spec", "off", "--parallel", "1", prompts=PROMPTS[1:2])
     require(tokens(few)[0] == tokens(generate("--spec", "off", "--temp", "0"))[1], "one request alone reads as among others")
 
@@ -135,46 +129,15 @@ def text_and_files(folder):
     require(many["generated_tokens"] == sum(len(t) for t in tokens(many)) == 3 * FEW, "generated_tokens counts all of them")
     chat = gdn("-m", MODEL, "--chat", "--system", "Be brief.", "-p", "Who was Moses?", "-n", "8", "--json")
     require(chat.returncode == 0 and json.loads(chat.stdout)["requests"][0]["prompt_tokens"] > 10, "--chat", chat)
-    bench = gdn("-m", MODEL, "--bench", "--widths", "1,3", "-n", "16", "--bench-prompt", "16", "--depth", "40", "--json", "-p", PROMPTS[3])
+    bench = gdn("-m", MODEL, "--bench", "--widths", "1,3", "-n", "16", "--bench-prompt", "16", "--json", "-p", PROMPTS[3])
     require(bench.returncode == 0, "--bench", bench)
     if bench.returncode == 0:
         report = json.loads(bench.stdout)
         rows = report["results"]
-        check_rooflines(report)
-        require([step["rows"] for step in report["depth"]["steps"]] == [1, 4, 8] and report["depth"]["tokens"] == 40, "steps of --depth")
-        require(all(step["seconds"] > 0 and abs(step["share"] * step["seconds"] / step["roofline_seconds"] - 1) < 1e-3 for step in report["depth"]["steps"]),
-                "shares of --depth")
         ways = [("off", None)] + [(spec, way) for spec in ("mtp", "ngram") for way in ("snapshots", "log")]
         require([(row["parallel"], row["spec"], row.get("rollback")) for row in rows] == [(w, *way) for w in (1, 3) for way in ways],
                 "rows of --bench")
         require(all(row["generated_tokens_per_second"] > 0 and row["prompt_tokens_per_second"] > 0 for row in rows), "speeds of --bench")
-
-
-def check_rooflines(report):
-    """Plain rows have shares of rooflines, rows with drafts have none."""
-    for row in report["results"]:
-        for what in ("prompt", "generated"):
-            roofline, share = row.get(f"{what}_roofline_tokens_per_second"), row.get(f"{what}_share")
-            require((roofline is not None) == (share is not None) == (row["spec"] == "off"), f"which rows have shares: {row}")
-            require(roofline is None or (roofline > 0 and abs(share * roofline / row[f"{what}_tokens_per_second"] - 1) < 1e-3), f"a share of --bench: {row}")
-
-
-def bench_rooflines():
-    """A token's roofline is that of a model's weights, which are most of the file; a mixture's that of the experts it has."""
-    for name, least, most in ((MODEL, 0.7, 1.6), (FOLDER / "fixtures" / "tiny-qwen35moe.gguf", 0, 1)):
-        done = gdn("-m", name, "--bench", "--widths", "1", "-n", "4", "--bench-prompt", "4", "--spec", "off", "--json")
-        require(done.returncode == 0, f"--bench of {name}", done)
-        if done.returncode:
-            continue
-        report = json.loads(done.stdout)
-        check_rooflines(report)
-        roofline, size = report["results"][0]["generated_roofline_tokens_per_second"], pathlib.Path(name).stat().st_size
-        rates = report["roofline_bytes_per_second"], report["roofline_products_per_second"]
-        if least: # an instruction multiplies four times as many bytes as floats, and a prompt's roofline is that of bytes
-            wide = json.loads(gdn("-m", name, "--bench", "--widths", "1", "-n", "4", "--bench-prompt", "512", "--spec", "off", "--json").stdout)
-            bytes_roofline = wide["results"][0]["prompt_roofline_tokens_per_second"]
-            require(bytes_roofline * size > 2 * wide["roofline_products_per_second"], f"the roofline of a prompt: {bytes_roofline}, {wide['roofline_products_per_second']}, {size}")
-        require(min(rates) / size / most <= roofline and (not least or roofline <= rates[0] / size / least), f"the roofline of {name}: {roofline}, {rates}, {size}")
 
 
 def memory():
@@ -267,17 +230,12 @@ def errors(folder):
     glued = [gdn("-m" + MODEL, "-pAnd", *given).stdout for given in (("-n5",), ("-n", "5"), ("-n=5",), ("-n6",))]
     require(glued[0] and glued[0] == glued[1] == glued[2] != glued[3], f"values of letters: {glued}")
     refused("option '--escape' takes no value", 2, "-m", MODEL, "-ep", "x")
-    refused("--draft-tree is '3'; off, auto and 1 to 2", 2, "-m", MODEL, "--draft-tree", "3")
-    refused("--draft-tree 1 needs --rollback log", 2, "-m", MODEL, "-p", "x", "--draft-tree", "1", "--rollback", "snapshots")
-    refused("--draft-tree 1 needs drafts of the model's MTP block", 2, "-m", MODEL, "-p", "x", "--draft-tree", "1", "--spec", "ngram")
-    refused("--draft-tree is for texts, not for --bench", 2, "-m", MODEL, "--bench", "--draft-tree", "1")
     refused("top_p is 2", 2, "-m", MODEL, "--top-p", "2")
     refused("--backend is 'abacus'", 2, "-m", MODEL, "-p", "x", "--backend", "abacus")
     refused("--kv is 'q4'", 2, "-m", MODEL, "-p", "x", "--kv", "q4")
     for value in ("0", "-2"):
         refused(f"--predict is {value}; 1 to 67108864 are allowed, and -1", 2, "-m", MODEL, "-p", "x", "-n", value)
     refused("--predict is -1; 1 to 67108864 are allowed", 2, "-m", MODEL, "-p", "x", "-n", "-1", "--bench")
-    refused("--depth is -1", 2, "-m", MODEL, "--bench", "--depth", "-1")
     refused("--stop is empty", 2, "-m", MODEL, "-p", "x", "--stop", "")
     refused("not '\\q'", 2, "-m", MODEL, "-p", "\\q", "-e")
     refused("not '\\x4'", 2, "-m", MODEL, "-p", "x", "-e", "--stop", "\\x4")
@@ -289,20 +247,19 @@ def errors(folder):
 def no_effect():
     """An option that would change nothing is refused; one that says the default is not."""
     text, talk, bench = ("-p", "x"), ("--chat",), ("--bench",)
-    for given in (("--widths", "1", *text), ("--bench-prompt", "4", *text), ("--depth", "9", *text), ("--prefix-interval", "4", *text), ("--keep-newline", *text),
+    for given in (("--widths", "1", *text), ("--bench-prompt", "4", *text), ("--prefix-interval", "4", *text), ("--keep-newline", *text),
                   ("--keep-newline", *talk), ("--keep-newline", *bench), ("--escape", "-f", MODEL), ("-e", *bench), ("--chat", *bench), ("--save", "x", *bench),
                   ("--load", "x", *bench), ("--stop", "x", *bench), ("--special", *bench), ("--ignore-end", *bench), ("--parallel", "2", *bench),
                   ("--step", "8", *bench), ("--step", "8", *talk), ("--stats", *bench), ("--top-k", "4", *text), ("--top-p", "0.5", *text), ("--min-p", "0.1", *text),
                   ("--seed", "3", *text), ("--top-k", "4", "--temp", "0", *talk), ("--seed", "3", "-p", "x", *bench), ("--repeat-last", "9", *text)):
         name = given[0] if given[0] != "-e" else "--escape"
         refused(f"gdn run: {name} ", 2, "-m", MODEL, *given)
-    for name in (("--draft-max", "3"), ("--p-min", "0.1"), ("--draft-vocab", "100"), ("--always-draft",), ("--rollback", "log"), ("--draft-tree", "auto")):
+    for name in (("--draft-max", "3"), ("--p-min", "0.1"), ("--draft-vocab", "100"), ("--always-draft",), ("--rollback", "log")):
         refused(f"{name[0]} ", 2, "-m", MODEL, *text, "--spec", "off", *name)
-        if name[0] != "--draft-tree":
-            refused(f"{name[0]} ", 2, "-m", str(FOLDER / "fixtures" / "tiny-qwen3next.gguf"), *text, *name)
-    for name in (("--p-min", "0.1"), ("--draft-vocab", "100"), ("--draft-tree", "auto")):
+        refused(f"{name[0]} ", 2, "-m", str(FOLDER / "fixtures" / "tiny-qwen3next.gguf"), *text, *name)
+    for name in (("--p-min", "0.1"), ("--draft-vocab", "100")):
         refused(f"{name[0]} ", 2, "-m", MODEL, *text, "--spec", "ngram", *name)
-    for given in (("--top-k", "0"), ("--top-p", "1"), ("--min-p", "0"), ("--spec", "auto", "--draft-tree", "auto"), ("--repeat-last", "9", "--presence-penalty", "0.5"),
+    for given in (("--top-k", "0"), ("--top-p", "1"), ("--min-p", "0"), ("--spec", "auto"), ("--repeat-last", "9", "--presence-penalty", "0.5"),
                   ("--spec", "ngram", "--draft-max", "3", "--rollback", "log"), ("--no-escape",), ("--frequency-penalty", "0.5")):
         done = gdn("-m", MODEL, *text, "-n", "2", *given)
         require(done.returncode == 0 and not said(done), f"{given} is taken", done)
@@ -318,4 +275,4 @@ def no_effect():
     require(not said(done), "as long as it was made for", done)
 
 
-tool.run_tests(text_and_files, same_streams, same_on_every_backend, bench_rooflines, memory, small_pool, prefixes, errors, no_effect)
+tool.run_tests(text_and_files, same_streams, same_on_every_backend, memory, small_pool, prefixes, errors, no_effect)

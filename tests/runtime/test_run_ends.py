@@ -18,7 +18,7 @@ import tool
 from tool import BRIEF, MODEL, PROGRESS, TOOL, caught, gdn, require, said, started
 
 PROMPT = "In the beginning"
-# more text than a pipe holds: whoever does not read it holds the program up, so that signals never come too late
+# more text than a pipe holds: the program blocks until the test reads it, so that signals never come too late
 ENDLESS = ("-m", MODEL, "-p", PROMPT, "-n", "40000", "--ctx", "40960", "--ignore-end", "--threads", "1")
 
 

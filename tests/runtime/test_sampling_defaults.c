@@ -18,7 +18,7 @@ static void put_float(const char *name, float value)
 static gdn_status read_it(rt_sampling *s, int *n_found)
 {
     rt_gguf *f;
-    NEED(!rt_gguf_open_memory(file.bytes, file.n, &f));
+    NEED(!rt_gguf_open_memory(file.bytes, file.n, NULL, &f));
     const gdn_status status = rt_sampling_of_model(f, s, n_found);
     rt_gguf_close(f);
     return status;

@@ -61,7 +61,7 @@ void __wrap_rt_speculation_record(rt_speculation *p, int32_t width, int drafted,
     __real_rt_speculation_record(p, width, drafted, n_tokens, seconds);
 }
 
-/* The system's time, which somebody sets back by a minute whenever it is asked for, where `set_back` is 1. */
+/* The system's time; with set_back 1 every query sets it back by a minute. */
 static int set_back;
 static int64_t n_asked;
 int __real_clock_gettime(clockid_t clock, struct timespec *t);
@@ -126,7 +126,7 @@ static int at_token(void *user, int32_t id, int32_t token)
 static int32_t tokens_of(const rt_scheduler *s, int32_t id)
 {
     int32_t n;
-    (void)rt_result_tokens(s, id, &n);
+    (void)rt_scheduler_tokens(s, id, &n);
     return n;
 }
 
@@ -135,13 +135,13 @@ totals run(const rt_model *model, const request *r, int32_t n, const way *w, fix
     static int n_opened; /* engines roll back by a log and by snapshots, in turn */
     n_opened++;
     const fixture_engine with =
-        FIELDS(.n_seqs = w->parallel, .rollback = n_opened % 2 || w->tree ? RT_ROLLBACK_LOG : RT_ROLLBACK_SNAPSHOTS,
-               .n_ctx = CONTEXT, .n_cells = w->cells, .n_batch = w->n_batch,
-               .n_rollback = w->draft_max + (w->tree ? w->tree + 1 : 0), .draft = w->spec == RT_SPEC_MTP,
-               .kv_type = w->kv_type, .n_prefixes = w->n_prefixes, .prefix_interval = w->interval, .isa = w->isa,
-               .n_threads = w->n_threads, .backend = w->backend, .commit_after = n_opened % 3 ? 0 : 1);
+        FIELDS(.n_seqs = w->parallel, .rollback = n_opened % 2 ? RT_ROLLBACK_LOG : RT_ROLLBACK_SNAPSHOTS,
+               .n_ctx = CONTEXT, .n_cells = w->cells, .n_batch = w->n_batch, .n_rollback = w->draft_max,
+               .draft = w->spec == RT_SPEC_MTP, .kv_type = w->kv_type, .n_prefixes = w->n_prefixes,
+               .prefix_interval = w->interval, .isa = w->isa, .n_threads = w->n_threads, .backend = w->backend,
+               .commit_after = n_opened % 3 ? 0 : 1);
     const rt_scheduler_desc like = FIELDS(.n_step_rows = w->step_rows, .spec = w->spec, .draft_max = w->draft_max,
-                                          .p_min = w->p_min, .always = w->answers == ALWAYS, .draft_tree = w->tree);
+                                          .p_min = w->p_min, .always = w->answers == ALWAYS);
     rt_engine *engine;
     rt_scheduler *s = fixture_schedule(model, &with, &like, &engine);
     rt_memory *m = rt_engine_memory(engine);
@@ -156,7 +156,7 @@ totals run(const rt_model *model, const request *r, int32_t n, const way *w, fix
             FIELDS(.prompt = r[i].prompt, .n_prompt = r[i].n_prompt, .n_max = r[i].n_max, .sampling = r[i].sampling,
                    .stop = &r[i].stop, .n_stop = r[i].n_stop, .on_token = at_token, .user = left);
         left[i] = r[i].interrupt_at;
-        NEED(!rt_submit(s, &q, &id) && id == i);
+        NEED(!rt_scheduler_submit(s, &q, &id) && id == i);
     }
     launches = asked = 0;
     answers = w->answers;
@@ -164,7 +164,7 @@ totals run(const rt_model *model, const request *r, int32_t n, const way *w, fix
     stop_in = w->stop_every;
     for (int busy = 1; busy && all.steps < MAX_STEPS; all.steps++) {
         failed_in_step = 0;
-        const gdn_status status = rt_step_run(s, &busy);
+        const gdn_status status = rt_scheduler_step(s, &busy);
         if (status) { /* the next fails later and later: a step must pass some time */
             NEED(w->stop_every ? status == RT_STOPPED && busy && strstr(rt_last_error(), "stopped") : w->fail_every);
             all.failed++;
@@ -174,7 +174,7 @@ totals run(const rt_model *model, const request *r, int32_t n, const way *w, fix
         }
         int32_t running = 0;
         for (int32_t i = 0; i < n; i++) {
-            NEED(!rt_result_get(s, i, &result));
+            NEED(!rt_scheduler_result(s, i, &result));
             running += result.n_tokens > 0 && result.finish == RT_FINISH_NONE;
         }
         all.most_running = running > all.most_running ? running : all.most_running;
@@ -182,10 +182,10 @@ totals run(const rt_model *model, const request *r, int32_t n, const way *w, fix
     }
     fail_at = -1;
     stop_in = failed_in_step = 0;
-    NEED(all.steps < MAX_STEPS); /* or somebody waits for ever */
+    NEED(all.steps < MAX_STEPS); /* otherwise a request waits forever */
     for (int32_t i = 0; i < n; i++) {
         fixture_result(s, i, &out[i]);
-        NEED(!rt_result_get(s, i, &result) && r[i].n_prompt + out[i].n <= CONTEXT);
+        NEED(!rt_scheduler_result(s, i, &result) && r[i].n_prompt + out[i].n <= CONTEXT);
         found += result.n_prefix;
         /* counted once each time that it was read, however often it was looked for */
         REQUIRE(all.failed || result.n_prefix < (result.n_preempted + 1) * (r[i].n_prompt + out[i].n));
@@ -195,7 +195,7 @@ totals run(const rt_model *model, const request *r, int32_t n, const way *w, fix
     all.t = rt_scheduler_totals(s);
     all.counters = rt_engine_counters(engine);
     REQUIRE(all.t.prefix_tokens == found && (found == 0 || w->n_prefixes));
-    if (!all.failed && !w->tree) /* every row of the trunk is a token of a prompt, a drawn one or a draft of one */
+    if (!all.failed) /* every row of the trunk is a token of a prompt, a drawn one or a draft of one */
         REQUIRE(all.counters.rows == (uint64_t)(all.t.prompt_tokens + all.t.rounds + all.t.drafted));
     rt_scheduler_destroy(s);
     rt_engine_destroy(engine);
@@ -214,7 +214,7 @@ static void small_pools(const rt_model *model, const char *name, size_t first_ki
     };
     request r[N];
     static fixture_stream truth[N], out[N];
-    int64_t preemptions = 0, reread = 0, second = 0, accepted[3] = { 0 };
+    int64_t preemptions = 0, reread = 0, accepted[3] = { 0 };
     const int tiny = model->hp.n_vocab < 1000;
     make_requests(model, 3, r);
     for (size_t k = first_kind; k < end_kind; k++) {
@@ -228,14 +228,11 @@ static void small_pools(const rt_model *model, const char *name, size_t first_ki
             way w = ways[i];
             w.kv_type = kv[k];
             if (w.spec == RT_SPEC_MTP && !model->hp.n_mtp) w.spec = RT_SPEC_NGRAM;
-            w.tree = w.spec == RT_SPEC_MTP && (i + k) % 2 ? 1 + (int32_t)i % 2 : 0;
             w.isa = tiny && !k && i == 5 ? "scalar" : NULL;
             w.n_threads = tiny && i == 3 ? 2 : 1;
             w.backend = tiny && i % 4 == 2 ? GDN_BACKEND_REFERENCE : GDN_BACKEND_CPU;
             w.p_min = i % 5 == 3 ? 0.05f : 0;
             const totals all = run(model, r, N, &w, out);
-            REQUIRE(!w.tree || all.t.tree_drafted > 0);
-            second += all.t.tree_accepted;
             preemptions += all.t.preemptions;
             reread += all.t.reread_tokens;
             accepted[w.spec] += all.t.accepted;
@@ -252,10 +249,10 @@ static void small_pools(const rt_model *model, const char *name, size_t first_ki
             REQUIRE(sum == all.t.preemptions && (all.t.reread_tokens > 0) == (sum > 0));
         }
     }
-    printf("%-24s %lld preemptions, %lld tokens read again, %lld drafts of the MTP block and %lld of n-grams accepted, "
-           "%lld second choices\n",
-           name, (long long)preemptions, (long long)reread, (long long)accepted[RT_SPEC_MTP],
-           (long long)accepted[RT_SPEC_NGRAM], (long long)second);
+    printf(
+        "%-24s %lld preemptions, %lld tokens read again, %lld drafts of the MTP block and %lld of n-grams accepted\n",
+        name, (long long)preemptions, (long long)reread, (long long)accepted[RT_SPEC_MTP],
+        (long long)accepted[RT_SPEC_NGRAM]);
     REQUIRE(preemptions > 15 && reread > preemptions);
 }
 
@@ -265,8 +262,8 @@ static void declined(const rt_model *model)
 {
     static const way ways[] = {
         { 1, 0, 2, 64, 0, 0, RT_SPEC_MTP, 0, 0, 0, NEVER },  { 5, 150, 3, 64, 0, 0, RT_SPEC_MTP, 0, 0, 0, NEVER },
-        { 1, 0, 2, 64, 0, 0, RT_SPEC_MTP, 0, 0, 0, TURNS },  { 5, 0, 3, 16, 0, 0, RT_SPEC_MTP, 0, 0, 0, TURNS, 2 },
-        { 7, 200, 3, 9, 0, 0, RT_SPEC_MTP, 0, 0, 0, TURNS }, { 4, 0, 3, 64, 0, 0, RT_SPEC_MTP, 0, 0, 0, ALWAYS, 3 }
+        { 1, 0, 2, 64, 0, 0, RT_SPEC_MTP, 0, 0, 0, TURNS },  { 5, 0, 3, 16, 0, 0, RT_SPEC_MTP, 0, 0, 0, TURNS },
+        { 7, 200, 3, 9, 0, 0, RT_SPEC_MTP, 0, 0, 0, TURNS }, { 4, 0, 3, 64, 0, 0, RT_SPEC_MTP, 0, 0, 0, ALWAYS }
     };
     request r[N];
     static fixture_stream truth[N], out[N];
@@ -278,14 +275,12 @@ static void declined(const rt_model *model)
         for (int32_t j = 0; j < N; j++) REQUIRE(fixture_same(&truth[j], &out[j]));
         if (ways[i].answers == NEVER)
             REQUIRE(all.counters.draft_rows == 0 && all.counters.draft_passes == 0 && all.t.drafted == 0);
-        else
-            REQUIRE(all.t.accepted > 20 && (!ways[i].tree || all.t.tree_accepted > 5) &&
-                    all.counters.draft_passes < all.counters.draft_rows);
+        else REQUIRE(all.t.accepted > 20 && all.counters.draft_passes < all.counters.draft_rows);
     }
 }
 
-/* A device that fails now and then, wherever that is, and a caller who ends steps between the layers: what such a step
- * leaves is put right, and nothing is lost, drawn twice or read in another way. */
+/* The device fails at any launch, and the caller stops steps between layers. The scheduler repairs what such a step
+ * leaves: no token is lost, drawn twice or decoded differently. */
 static void failures(const rt_model *model, const char *name)
 {
     static const way ways[] = {
@@ -304,7 +299,6 @@ static void failures(const rt_model *model, const char *name)
             if (w.spec == RT_SPEC_MTP && !model->hp.n_mtp) continue;
             if (every > 30) w.stop_every = 5;
             else w.fail_every = every * model->n_recurrent / 2 + 1;
-            w.tree = w.spec == RT_SPEC_MTP && every > 5;
             *(w.stop_every ? &stopped : &failed) += run(model, r, N, &w, out).failed;
             for (int32_t j = 0; j < N; j++) {
                 REQUIRE(fixture_same(&truth[j], &out[j]), "%s: way %d, launch %lld of each fails: request %d", name,
@@ -315,7 +309,7 @@ static void failures(const rt_model *model, const char *name)
     REQUIRE(failed > 50 && stopped > 20);
 }
 
-/* Prompts that can never be, cells that somebody else holds, and requests that are cancelled while they wait. */
+/* Prompts that can never be, cells that the test holds, and requests that are cancelled while they wait. */
 static void ends(const rt_model *model)
 {
     const fixture_engine with = { .n_seqs = 3, .n_ctx = CONTEXT, .n_cells = CONTEXT + 8, .n_batch = 64 };
@@ -328,32 +322,34 @@ static void ends(const rt_model *model)
     int busy = 1;
     NEED(!rt_scheduler_create(&desc, &s));
     rt_request q = { .prompt = text, .n_prompt = CONTEXT, .n_max = 1, .sampling = { 0, 0, 1, 0, 1, 64, 1 } };
-    FAILS(rt_submit(s, &q, id), GDN_INVALID_ARGUMENT, "the prompt has 96 tokens; the context holds 96");
+    FAILS(rt_scheduler_submit(s, &q, id), GDN_INVALID_ARGUMENT, "the prompt has 96 tokens; the context holds 96");
     q.n_prompt = 8;
     q.keep = 1;
-    FAILS(rt_submit(s, &q, id), GDN_INVALID_ARGUMENT, "keep is for a scheduler of one sequence; this one has 2");
+    FAILS(rt_scheduler_submit(s, &q, id), GDN_INVALID_ARGUMENT,
+          "keep is for a scheduler of one sequence; this one has 2");
     q.keep = 0;
     q.pause = 9;
-    FAILS(rt_submit(s, &q, id), GDN_INVALID_ARGUMENT, "pause is 9; 0 to 8 (n_prompt) are allowed");
+    FAILS(rt_scheduler_submit(s, &q, id), GDN_INVALID_ARGUMENT, "pause is 9; 0 to 8 (n_prompt) are allowed");
     q.pause = 0;
 
     for (int32_t i = 0; i < CONTEXT; i++) seq[i] = 2;
     const rt_batch others = { CONTEXT - 8, text, seq, NULL }; /* 16 cells are left */
-    NEED(!rt_decode(e, &others));
+    NEED(!rt_engine_decode(e, &others));
     q.n_max = 20;
-    for (int i = 0; i < 4; i++) NEED(!rt_submit(s, &q, &id[i]));
-    NEED(!rt_step_run(s, &busy) && busy);
+    for (int i = 0; i < 4; i++) NEED(!rt_scheduler_submit(s, &q, &id[i]));
+    NEED(!rt_scheduler_step(s, &busy) && busy);
     REQUIRE(tokens_of(s, id[0]) == 1 && tokens_of(s, id[1]) == 0); /* the second does not fit beside the first */
-    REQUIRE(!rt_cancel(s, id[2]) && !rt_result_get(s, id[2], &result) && result.finish == RT_FINISH_CANCELLED);
-    for (int i = 0; i < 30 && !rt_result_get(s, id[0], &result) && result.finish == RT_FINISH_NONE; i++)
-        NEED(!rt_step_run(s, &busy));
+    REQUIRE(!rt_scheduler_cancel(s, id[2]) && !rt_scheduler_result(s, id[2], &result) &&
+            result.finish == RT_FINISH_CANCELLED);
+    for (int i = 0; i < 30 && !rt_scheduler_result(s, id[0], &result) && result.finish == RT_FINISH_NONE; i++)
+        NEED(!rt_scheduler_step(s, &busy));
     REQUIRE(result.finish == RT_FINISH_FAILED && result.n_tokens == 9 && result.error &&
             strstr(result.error, "needs 1 more KV cells and 0 were free: other sequences of the engine hold them"));
-    NEED(!rt_seq_rm(m, 2, 0, -1)); /* they give them back */
-    while (busy) NEED(!rt_step_run(s, &busy));
-    REQUIRE(!rt_result_get(s, id[1], &result) && result.finish == RT_FINISH_LENGTH && result.n_tokens == 20);
-    REQUIRE(!rt_result_get(s, id[2], &result) && result.finish == RT_FINISH_CANCELLED && result.n_tokens == 0);
-    REQUIRE(!rt_result_get(s, id[3], &result) && result.finish == RT_FINISH_LENGTH && result.n_tokens == 20);
+    NEED(!rt_memory_seq_rm(m, 2, 0, -1)); /* they give them back */
+    while (busy) NEED(!rt_scheduler_step(s, &busy));
+    REQUIRE(!rt_scheduler_result(s, id[1], &result) && result.finish == RT_FINISH_LENGTH && result.n_tokens == 20);
+    REQUIRE(!rt_scheduler_result(s, id[2], &result) && result.finish == RT_FINISH_CANCELLED && result.n_tokens == 0);
+    REQUIRE(!rt_scheduler_result(s, id[3], &result) && result.finish == RT_FINISH_LENGTH && result.n_tokens == 20);
     rt_scheduler_destroy(s);
     rt_engine_destroy(e);
 
@@ -404,21 +400,21 @@ static void released(const rt_model *model)
             const request *q = &r[n_submitted % N];
             const rt_request ask =
                 FIELDS(.prompt = q->prompt, .n_prompt = q->n_prompt, .n_max = q->n_max, .sampling = q->sampling);
-            NEED(!rt_submit(s, &ask, &id) && id == n_submitted);
+            NEED(!rt_scheduler_submit(s, &ask, &id) && id == n_submitted);
         }
-        NEED(!rt_step_run(s, &busy) && busy);
+        NEED(!rt_scheduler_step(s, &busy) && busy);
         for (int32_t i = s->first; i < s->end; i++) {
             if (i < s->first || !s->job[i - s->first]) continue;
-            NEED(!rt_result_get(s, i, &result));
+            NEED(!rt_scheduler_result(s, i, &result));
             if (result.finish == RT_FINISH_NONE) {
-                FAILS(rt_release(s, i), GDN_INVALID_ARGUMENT, "has not ended");
+                FAILS(rt_scheduler_release(s, i), GDN_INVALID_ARGUMENT, "has not ended");
                 continue;
             }
             fixture_result(s, i, &got);
             REQUIRE(fixture_same(&truth[i % N], &got));
-            REQUIRE(!rt_release(s, i));
-            FAILS(rt_release(s, i), GDN_NOT_FOUND, "was released");
-            REQUIRE(rt_result_get(s, i, &result) == GDN_NOT_FOUND && rt_cancel(s, i) == GDN_NOT_FOUND);
+            REQUIRE(!rt_scheduler_release(s, i));
+            FAILS(rt_scheduler_release(s, i), GDN_NOT_FOUND, "was released");
+            REQUIRE(rt_scheduler_result(s, i, &result) == GDN_NOT_FOUND && rt_scheduler_cancel(s, i) == GDN_NOT_FOUND);
             n_released++;
         }
         REQUIRE(s->room == 64);
@@ -428,17 +424,17 @@ static void released(const rt_model *model)
     REQUIRE(s->first == MANY && s->end == MANY && rt_scheduler_totals(s).preemptions > 10);
     const int64_t idle = n_blocks;
     const rt_request one = { .prompt = r[0].prompt, .n_prompt = 1, .n_max = 1, .sampling = r[0].sampling };
-    NEED(!rt_submit(s, &one, &id));
-    REQUIRE(n_blocks > idle && !rt_cancel(s, id) && !rt_release(s, id) && n_blocks == idle);
-    /* one that nobody releases costs its own block and a pointer for each of the others */
-    NEED(!rt_submit(s, &one, &id));
-    REQUIRE(!rt_cancel(s, id));
+    NEED(!rt_scheduler_submit(s, &one, &id));
+    REQUIRE(n_blocks > idle && !rt_scheduler_cancel(s, id) && !rt_scheduler_release(s, id) && n_blocks == idle);
+    /* a request that is not released costs its own block and a pointer for each of the others */
+    NEED(!rt_scheduler_submit(s, &one, &id));
+    REQUIRE(!rt_scheduler_cancel(s, id));
     for (int32_t i = 0; i < 100; i++) {
         int32_t other;
-        NEED(!rt_submit(s, &one, &other));
-        REQUIRE(!rt_cancel(s, other) && !rt_release(s, other));
+        NEED(!rt_scheduler_submit(s, &one, &other));
+        REQUIRE(!rt_scheduler_cancel(s, other) && !rt_scheduler_release(s, other));
     }
-    REQUIRE(!rt_release(s, id) && s->first == s->end && n_blocks == idle);
+    REQUIRE(!rt_scheduler_release(s, id) && s->first == s->end && n_blocks == idle);
     printf("%d requests served, %lld gave way\n", (int)MANY, (long long)rt_scheduler_totals(s).preemptions);
     rt_scheduler_destroy(s);
     rt_engine_destroy(engine);

@@ -22,7 +22,6 @@ typedef struct way {
     int64_t fail_every; /* launches; 0: never */
     int32_t n_prefixes, interval;
     int answers;
-    int32_t tree;       /* second choices that are verified; the engine rolls back with a log then */
     int64_t stop_every; /* calls of the engine's stop function; 0: never */
     const char *isa;
     int32_t n_threads;

@@ -1,7 +1,6 @@
-/* Models in several files: parts that fit are one model, all others are refused with a text that says what is wrong,
- * and nothing is read outside them however they are changed (AddressSanitizer sees it: they are in memory of their
- * size).
- */
+/* Models in several files. Parts that fit make one model; all others are refused with a text that says what is wrong.
+ * Nothing is read outside the parts, however they are changed; AddressSanitizer sees it, since each has a block of its
+ * size. */
 #include "runtime/base/error.h"
 #include "tests/harness.h"
 #include "gguf_build.h"

@@ -1,6 +1,6 @@
-/* Memory runs out while a file is opened, a tokenizer is created, a text and a conversation are tokenized: every
- * allocation in turn fails once; each time there is a status and a text, and nothing is left behind. And what a large
- * vocabulary takes is what was counted for it, and little beside its file.
+/* Allocations fail while a file is opened, a tokenizer is created, and a text and a conversation are tokenized. Each
+ * allocation fails once; the call then returns a status with a text and leaks nothing. The memory of a large vocabulary
+ * is what the budget counted, and little compared to its file.
  *
  * Linked with --wrap=rt_calloc and --wrap=rt_free, which give the runtime all its memory. */
 #include "gguf_build.h"
@@ -41,10 +41,10 @@ static gdn_status use(const char *path)
     rt_chat_prompt prompt = { 0 };
     rt_gguf *f = NULL;
     rt_tokenizer *t = NULL;
-    gdn_status status = rt_gguf_open(path, &f);
+    gdn_status status = rt_gguf_open(path, NULL, &f);
     REQUIRE(!status == !!f, "status %d, and the file is %p", (int)status, (void *)f);
     if (!status) {
-        status = rt_tokenizer_create(f, &t);
+        status = rt_tokenizer_create(f, NULL, &t);
         REQUIRE(!status == !!t, "status %d, and the tokenizer is %p", (int)status, (void *)t);
     }
     if (!status) status = rt_tokenize(t, hello.text, strlen(hello.text), 0, tokens, 64, &count);
@@ -109,8 +109,8 @@ static void test_counted(void)
         rt_gguf *f = NULL;
         rt_tokenizer *t = NULL;
         n_bytes = 0;
-        REQUIRE(!rt_gguf_open_memory_within(bytes, size, &budget, &f), "open");
-        REQUIRE(f && !rt_tokenizer_create_within(f, &budget, &t), "create");
+        REQUIRE(!rt_gguf_open_memory(bytes, size, &budget, &f), "open");
+        REQUIRE(f && !rt_tokenizer_create(f, &budget, &t), "create");
         REQUIRE(n_bytes <= budget.used + (64 << 10) && budget.used <= n_bytes,
                 "%llu bytes were counted, and %llu asked for", (unsigned long long)budget.used,
                 (unsigned long long)n_bytes);
@@ -120,9 +120,8 @@ static void test_counted(void)
         for (int less = 0; less < 2; less++) {
             rt_budget b = { budget.used - (uint64_t)less, 0 };
             rt_gguf *again = NULL;
-            const gdn_status status = rt_gguf_open_memory_within(bytes, size, &b, &again)
-                                          ? GDN_INVALID_ARGUMENT
-                                          : rt_tokenizer_create_within(again, &b, &t);
+            const gdn_status status = rt_gguf_open_memory(bytes, size, &b, &again) ? GDN_INVALID_ARGUMENT
+                                                                                   : rt_tokenizer_create(again, &b, &t);
             REQUIRE(status == (less ? GDN_OUT_OF_MEMORY : GDN_OK) && (t == NULL) == less,
                     "with %d bytes less: status %d", less, (int)status);
             REQUIRE(!less || strstr(rt_last_error(), "not enough memory: "));

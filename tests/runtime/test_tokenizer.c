@@ -18,8 +18,8 @@ static rt_tokenizer *create(const void *bytes, uint64_t n)
 {
     rt_gguf *f;
     rt_tokenizer *t = NULL;
-    REQUIRE(!rt_gguf_open_memory(bytes, n, &f), "open the vocabulary");
-    if (f) REQUIRE(!rt_tokenizer_create(f, &t), "create the tokenizer");
+    REQUIRE(!rt_gguf_open_memory(bytes, n, NULL, &f), "open the vocabulary");
+    if (f) REQUIRE(!rt_tokenizer_create(f, NULL, &t), "create the tokenizer");
     rt_gguf_close(f); /* the tokenizer keeps nothing of it */
     if (!t) exit(1);
     return t;
@@ -269,9 +269,9 @@ static void refused(const char *what, gdn_status wanted, const char *text)
 {
     rt_gguf *f;
     rt_tokenizer *t = NULL;
-    REQUIRE(!rt_gguf_open_memory(file.bytes, file.n, &f), "%s", what);
+    REQUIRE(!rt_gguf_open_memory(file.bytes, file.n, NULL, &f), "%s", what);
     if (!f) return;
-    const gdn_status status = rt_tokenizer_create(f, &t);
+    const gdn_status status = rt_tokenizer_create(f, NULL, &t);
     REQUIRE(status == wanted && !t, "%s gives status %d", what, (int)status);
     REQUIRE(strstr(rt_last_error(), text), "%s: \"%s\" is expected", what, text);
     rt_tokenizer_destroy(t);
@@ -501,7 +501,7 @@ static void test_chat_templates(const char *folder)
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         build_header(&file, 0, 1);
         build_key_string(&file, "tokenizer.chat_template", forms[i].form);
-        REQUIRE(!rt_gguf_open_memory(file.bytes, file.n, &f) && rt_chat_create(f, t, &chat) == forms[i].status &&
+        REQUIRE(!rt_gguf_open_memory(file.bytes, file.n, NULL, &f) && rt_chat_create(f, t, &chat) == forms[i].status &&
                     (!forms[i].status || strstr(rt_last_error(), forms[i].says)),
                 "%s: %s", forms[i].form, rt_last_error());
         REQUIRE(!forms[i].status == (chat != NULL), "%s: a template or an error", forms[i].form);
@@ -511,12 +511,13 @@ static void test_chat_templates(const char *folder)
     char path[1024];
     (void)snprintf(path, sizeof path, "%s/fixtures/vocab_qwen2.gguf", folder);
     rt_tokenizer *own = NULL;
-    REQUIRE(!rt_gguf_open(path, &f) && !rt_tokenizer_create(f, &own) && !rt_chat_create(f, own, &chat));
+    REQUIRE(!rt_gguf_open(path, NULL, &f) && !rt_tokenizer_create(f, NULL, &own) && !rt_chat_create(f, own, &chat));
     rt_gguf_close(f);
     rt_chat_destroy(chat);
     rt_tokenizer_destroy(own);
     (void)snprintf(path, sizeof path, "%s/fixtures/vocab_default.gguf", folder);
-    REQUIRE(!rt_gguf_open(path, &f) && rt_chat_create(f, t, &chat) == GDN_NOT_FOUND && !chat, "this one has none");
+    REQUIRE(!rt_gguf_open(path, NULL, &f) && rt_chat_create(f, t, &chat) == GDN_NOT_FOUND && !chat,
+            "this one has none");
     rt_gguf_close(f);
     rt_tokenizer_destroy(t);
 }

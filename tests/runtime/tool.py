@@ -12,9 +12,9 @@ import tempfile
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TOOL, FOLDER = sys.argv[1], pathlib.Path((sys.argv + [""])[2])
-# --brief, for builds under sanitizers, which take ten times as long: the same calls of the tool with the same options, and so the
-# same code, but texts of fewer tokens, and where many ways are tried in many settings each way in one of them. Sanitizers look at
-# what code does with memory, at the twelfth token as at the fortieth; that all streams are the same is for other builds to show.
+# --brief is for builds under sanitizers, which take ten times as long. The tests call the tool with the same options, but texts
+# have fewer tokens, and each combination of options runs in one setting only. So the same code runs; other builds show that all
+# streams are the same.
 BRIEF = "--brief" in sys.argv[3:]
 MODEL = str(FOLDER / "../../models/kjv-small-q8_0.gguf")
 PROGRESS = {**os.environ, "GDN_PROGRESS": "0"} # a line of it at every step

@@ -4,8 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Finds the backend with this name; 0: none. */
-static int backend_of(const char *name, uint32_t *backend)
+int target_backend(const char *name, uint32_t *backend)
 {
     for (uint32_t b = 0; b < GDN_BACKEND_COUNT; b++) {
         gdn_backend_info info = { .size = sizeof info };
@@ -48,7 +47,7 @@ gdn_context *target_open(const char *backend, int64_t device, gdn_context_desc *
                          uint64_t message_bytes)
 {
     gdn_context *ctx = NULL;
-    if (!backend_of(backend ? backend : "cpu", &desc->backend)) {
+    if (!target_backend(backend ? backend : "cpu", &desc->backend)) {
         snprintf(message, message_bytes, "there is no backend '%s'; 'gdn info' lists them", backend);
         return NULL;
     }

@@ -4,6 +4,9 @@
 
 #include "gdn/gdn.h"
 
+/* Finds the backend with this name; returns 0 if there is none. */
+int target_backend(const char *name, uint32_t *backend);
+
 /* The level with this name, NULL = exact. Returns 0 and a text in `message` if there is none. */
 extern const char *const target_level_names[GDN_LEVEL_COUNT];
 int target_level(const char *name, uint32_t *level, char *message, uint64_t message_bytes);

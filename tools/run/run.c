@@ -73,7 +73,7 @@ static int submit(rt_scheduler *scheduler, generation *g, int32_t i, int32_t n_p
     r.on_prompt = on_prompt;
     r.user = g;
     g->total += prompt->n_tokens + (g->counts_drawn ? q->n_max : 0);
-    if (!rt_submit(scheduler, &r, &id)) return 0;
+    if (!rt_scheduler_submit(scheduler, &r, &id)) return 0;
     (void)fprintf(stderr, "gdn run: prompt %d: %s\n", (int)q->prompt + 1, rt_last_error());
     return 1;
 }
@@ -82,7 +82,7 @@ static int submit(rt_scheduler *scheduler, generation *g, int32_t i, int32_t n_p
 static int work(rt_scheduler *scheduler, generation *g)
 {
     for (int busy = 1; busy;) {
-        const gdn_status status = rt_step_run(scheduler, &busy);
+        const gdn_status status = rt_scheduler_step(scheduler, &busy);
         if (status && !(status == RT_STOPPED && interrupt_noted())) { /* stopped by a signal: requests are cancelled
                                                                          below */
             progress_end(&g->bar);
@@ -90,8 +90,8 @@ static int work(rt_scheduler *scheduler, generation *g)
         }
         for (int32_t i = 0; i < g->n; i++) {
             rt_result r;
-            if (interrupt_noted() || g->trouble) (void)rt_cancel(scheduler, i);
-            if (!g->requests[i].ended && !rt_result_get(scheduler, i, &r) && r.finish != RT_FINISH_NONE) {
+            if (interrupt_noted() || g->trouble) (void)rt_scheduler_cancel(scheduler, i);
+            if (!g->requests[i].ended && !rt_scheduler_result(scheduler, i, &r) && r.finish != RT_FINISH_NONE) {
                 g->requests[i].ended = 1;
                 const int lost = run_output_end(g->output, i);
                 if (lost && !g->trouble) g->trouble = lost;
@@ -111,11 +111,12 @@ static int work(rt_scheduler *scheduler, generation *g)
 static void tell_cuts(const rt_scheduler *scheduler, const generation *g)
 {
     for (int32_t i = 0; i < g->n; i++) {
-        const char *const why = run_finish_name(scheduler, g->requests, i);
+        rt_result r = { 0 };
         char number[24] = "";
         if (g->n > 1) (void)snprintf(number, sizeof number, "text %d ", (int)i + 1);
-        if (!strcmp(why, "context")) run_tell_full(g->session, number, "");
-        else if (!strcmp(why, "length") && run_opt.chat) run_tell_cut(number);
+        (void)rt_scheduler_result(scheduler, i, &r);
+        if (r.finish == RT_FINISH_CONTEXT) run_tell_full(g->session, number, "");
+        else if (r.finish == RT_FINISH_LENGTH && run_opt.chat) run_tell_cut(number);
     }
 }
 
@@ -128,9 +129,7 @@ static int generate(run_session *s, const run_prompt *prompts, int32_t n_prompts
                                      s->spec,
                                      s->spec == RT_SPEC_OFF ? 0 : (int32_t)run_opt.draft_max,
                                      (float)run_opt.p_min,
-                                     run_opt.always_draft,
-                                     s->tree,
-                                     s->tree_pays };
+                                     run_opt.always_draft };
     rt_scheduler *scheduler = NULL;
     generation g = { .session = s, .prompts = prompts, .n = n_prompts > s->n_seqs ? n_prompts : s->n_seqs };
     g.requests = calloc((size_t)g.n, sizeof *g.requests);
@@ -171,14 +170,6 @@ static int32_t sequences(int32_t n_prompts)
 static int choose_spec(run_session *s)
 {
     if (!run_spec_named(run_opt.spec, &s->spec)) s->spec = s->model->hp.n_mtp ? RT_SPEC_MTP : RT_SPEC_OFF;
-    s->tree = run_tree_of(run_opt.draft_tree);
-    s->tree_pays = run_opt.draft_tree && !strcmp(run_opt.draft_tree, "auto");
-    const int can = s->spec == RT_SPEC_MTP && s->rollback == RT_ROLLBACK_LOG;
-    const int automatic = s->tree_pays && !strcmp(run_opt.spec, "auto") && s->rollback == RT_ROLLBACK_LOG;
-    if (s->tree && !automatic && !can)
-        return cli_error(&run_command, "--draft-tree %s needs %s", run_opt.draft_tree,
-                         s->spec == RT_SPEC_MTP ? "--rollback log" : "drafts of the model's MTP block (--spec mtp)");
-    s->tree = can ? s->tree : 0;
     if (run_opt.draft_vocab > s->model->hp.n_vocab)
         return cli_error(&run_command, "--draft-vocab is %lld; 0 to %d are allowed, the size of the vocabulary",
                          (long long)run_opt.draft_vocab, (int)s->model->hp.n_vocab);

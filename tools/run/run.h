@@ -1,6 +1,6 @@
-/* What the files of `gdn run` share. run_options.c reads the command line, run.c generates, run_load.c opens model and
- * engine, run_prompt.c reads prompts. run_chat.c runs conversations, run_text.c writes generated text, run_report.c has
- * the statistics. run_bench.c is `gdn run --bench`, run_depth.c its --depth, run_roofline.c its rooflines. */
+/* What the files of `gdn run` share. run_options.c reads the command line, run_load.c opens model and engine, and
+ * run_prompt.c reads prompts. run.c generates, run_chat.c runs conversations, run_bench.c is --bench. run_text.c writes
+ * generated text, run_report.c the statistics. */
 #ifndef GDN_TOOL_RUN_H
 #define GDN_TOOL_RUN_H
 
@@ -13,13 +13,13 @@
 #include "runtime/serve/scheduler.h"
 
 typedef struct run_options {
-    const char *model, *system, *chat_template, *reasoning, *save, *load, *spec, *rollback, *draft_tree, *backend,
-        *implementation, *level, *isa, *kv;
+    const char *model, *system, *chat_template, *reasoning, *save, *load, *spec, *rollback, *backend, *implementation,
+        *level, *isa, *kv;
     cli_texts prompt, file, stop;
     cli_list widths;
     int64_t n_predict, parallel, draft_max, draft_vocab, device, threads, context, batch, step_rows, cells, top_k,
         repeat_last;
-    int64_t memory_mib, bench_prompt, prefix_mib, prefix_interval, depth;
+    int64_t memory_mib, bench_prompt, prefix_mib, prefix_interval;
     double temperature, top_p, min_p, repeat_penalty, presence_penalty, frequency_penalty, p_min;
     const char *seed_text;
     uint64_t seed;
@@ -60,8 +60,6 @@ typedef struct run_session {
     rt_engine *engine;
     rt_spec spec;         /* the resolved --spec                          */
     rt_rollback rollback; /* --rollback, or the default                   */
-    int32_t tree;         /* --draft-tree: second candidates; 0: off      */
-    int tree_pays;        /* 1: only while they pay (auto)               */
     int32_t n_seqs;
     int32_t context; /* most tokens of a sequence                    */
     run_bytes system, stop[CLI_TEXTS_MAX];
@@ -76,6 +74,8 @@ void run_close(run_session *s);
 int run_fail(const char *what);      /* "gdn run: WHAT: rt_last_error()", returns 1 */
 int run_fail_file(const char *path); /* the same, with the path once, whether or not the text has it */
 
+/* Reads a whole file, NUL-terminated, of at most `most` bytes. */
+int run_read_all(FILE *f, const char *name, uint64_t most, run_bytes *to);
 int run_read_prompts(run_session *s, run_prompt **prompts, int32_t *n);
 void run_free_prompts(run_prompt *prompts, int32_t n);
 int run_read_texts(run_session *s); /* the system message and the stop strings     */
@@ -92,10 +92,12 @@ int run_output_end(run_output *o, int32_t request);
 run_bytes run_output_text(const run_output *o, int32_t request);
 
 double run_now(void);
-const char *run_finish_name(const rt_scheduler *scheduler, const run_request *requests, int32_t i);
+/* Name of an RT_FINISH_*; at_string: a request was cancelled at a stop string. */
+const char *run_finish_name(int32_t finish, int at_string);
 void run_print_stats(const run_session *s, const rt_scheduler *scheduler, int32_t n, double seconds);
 /* Begins a JSON object on stdout with what both reports state about a run. */
 void run_begin_json(json_writer *w, const run_session *s, rt_engine *engine);
+const char *run_spec_name(rt_spec spec);
 const char *run_rollback_name(rt_rollback rollback);
 int run_print_json(const run_session *s, const rt_scheduler *scheduler, const run_prompt *prompts,
                    const run_request *requests, int32_t n, const run_output *output, double seconds);
@@ -106,8 +108,7 @@ rt_sampling run_sampling(uint64_t seed);
 /* The command line (run_options.c). Functions that check print errors and return 2. */
 void run_set_defaults(void);
 int run_check_options(void);
-int run_talks(void);                   /* true for a conversation, false for one message per -p and -f */
-int32_t run_tree_of(const char *text); /* value of --draft-tree; -1: invalid; auto is 1                      */
+int run_talks(void);                                 /* true for a conversation, false for one message per -p and -f */
 int run_spec_named(const char *name, rt_spec *spec); /* 0: not a name of a kind; auto is not one           */
 int run_check_drafts(rt_spec spec); /* checks draft options for the resolved kind                         */
 /* Chooses the sampling parameters: in a chat from the model file or the defaults, which stderr reports. */
@@ -118,30 +119,5 @@ void run_tell_cut(const char *number);
 
 /* Runs a conversation with these texts, or without any with the lines of standard input. */
 int run_talk(run_session *s, const run_prompt *prompts, int32_t n);
-
-/* Limits of the machine with all threads: bytes per second of reading the weights, and float products per second. Four
- * products of bytes, as with quantised weights, count as one of floats. */
-typedef struct run_roofline {
-    double bytes_per_second, products_per_second;
-} run_roofline;
-/* Measures the machine's limits and keeps the maximum with *f, which is zeros at first. Reports progress to `wait`.
- * Returns 0 or an exit status. */
-int run_roofline_measure(const run_session *s, progress_bar *wait, run_roofline *f);
-/* Roofline in seconds of a step of n_rows tokens for each of n_seqs sequences that attend to n_cells; and of prompts.
- */
-double run_roofline_step(const run_session *s, const run_roofline *f, int32_t n_seqs, int32_t n_rows, double n_cells);
-double run_roofline_prompts(const run_session *s, const run_roofline *f, int32_t n_seqs, int32_t length);
-
-/* --depth: measures steps after that many tokens, on a separate engine. tokens: RUN_DEPTH_ROWS more than that. */
-enum { RUN_DEPTHS = 3, RUN_DEPTH_ROWS = 8 };
-typedef struct run_depth {
-    double prompt, prompt_roofline;                /* seconds of prefill                              */
-    int32_t n_rows[RUN_DEPTHS];                    /* rows of a step                                  */
-    double step[RUN_DEPTHS], roofline[RUN_DEPTHS]; /* seconds                                         */
-} run_depth;
-int run_depth_measure(run_session *s, run_roofline *f, const int32_t *tokens, progress_bar *bar, run_depth *d);
-int run_bench_wait(void *bar); /* stop function of an engine that updates a progress_bar                   */
-void run_depth_print(const run_depth *d);
-void run_depth_json(json_writer *w, const run_depth *d);
 
 #endif

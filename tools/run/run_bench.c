@@ -36,10 +36,7 @@ typedef struct setting {
     int64_t drafted, accepted, rounds;
     double to_one, to_off; /* generation speed / plain decoding's of one sequence, of this width: median             */
     double to_first;       /* the same for the first round, in which the speculation controller learns             */
-    double prompt_roofline, roofline; /* in tokens per second; 0 with drafts, where it is unknown */
 } setting;
-
-static const char *name(rt_spec spec) { return spec == RT_SPEC_MTP ? "mtp" : spec == RT_SPEC_NGRAM ? "ngram" : "off"; }
 
 /* Makes prompts of one length: pieces of the given text, or random tokens. */
 static int make_prompts(run_session *s, int32_t width, int32_t length, int32_t **tokens)
@@ -86,13 +83,9 @@ static int begin_round(setting *at, const int32_t *tokens, int32_t length)
         r.prompt = tokens + (int64_t)i * length;
         r.n_prompt = length;
         r.n_max = 2 * (int32_t)run_opt.n_predict + 1; /* the prompt's step draws the first */
-        r.sampling = (rt_sampling){
-            (float)run_opt.temperature, (int32_t)run_opt.top_k,          (float)run_opt.top_p,
-            (float)run_opt.min_p,       (float)run_opt.repeat_penalty,   (int32_t)run_opt.repeat_last,
-            run_opt.seed + (uint64_t)i, (float)run_opt.presence_penalty, (float)run_opt.frequency_penalty
-        };
+        r.sampling = run_sampling(run_opt.seed + (uint64_t)i);
         r.ignore_end = 1;
-        if (rt_submit(at->scheduler, &r, &at->last)) return run_fail("the benchmark");
+        if (rt_scheduler_submit(at->scheduler, &r, &at->last)) return run_fail("the benchmark");
     }
     return 0;
 }
@@ -100,9 +93,9 @@ static int begin_round(setting *at, const int32_t *tokens, int32_t length)
 /* Cancels the remaining requests. */
 static int stop(setting *at)
 {
-    for (int32_t i = at->last - at->width + 1; i <= at->last; i++) (void)rt_cancel(at->scheduler, i);
+    for (int32_t i = at->last - at->width + 1; i <= at->last; i++) (void)rt_scheduler_cancel(at->scheduler, i);
     while (at->busy)
-        if (rt_step_run(at->scheduler, &at->busy)) return run_fail("the benchmark");
+        if (rt_scheduler_step(at->scheduler, &at->busy)) return run_fail("the benchmark");
     return 0;
 }
 
@@ -112,7 +105,7 @@ static int take_turn(setting *at)
     const int64_t enough = at->before.decoded_tokens + at->width * run_opt.n_predict;
     const double end = run_now() + TURN;
     while (at->busy && run_now() < end) {
-        if (rt_step_run(at->scheduler, &at->busy)) return run_fail("the benchmark");
+        if (rt_scheduler_step(at->scheduler, &at->busy)) return run_fail("the benchmark");
         at->after = rt_scheduler_totals(at->scheduler);
         if (at->after.decoded_tokens >= enough) return stop(at);
     }
@@ -123,7 +116,7 @@ static int end_round(setting *at, int round)
 {
     for (int32_t i = at->last - at->width + 1; i <= at->last; i++) {
         rt_result r;
-        if (rt_result_get(at->scheduler, i, &r) || !r.error) continue;
+        if (rt_scheduler_result(at->scheduler, i, &r) || !r.error) continue;
         (void)fprintf(stderr, "gdn run: the benchmark: %s\n", r.error);
         return 1;
     }
@@ -137,7 +130,7 @@ static int end_round(setting *at, int round)
     at->drafted = t.drafted;
     at->accepted = t.accepted;
     at->rounds = t.rounds;
-    for (int32_t i = at->last - at->width + 1; i <= at->last; i++) (void)rt_release(at->scheduler, i);
+    for (int32_t i = at->last - at->width + 1; i <= at->last; i++) (void)rt_scheduler_release(at->scheduler, i);
     return 0;
 }
 
@@ -179,16 +172,16 @@ static int measure_costs(run_session *s, rt_engine *engine, const int32_t *token
     memset(all, 1, sizeof all);
     if (!seq) return run_fail("out of memory");
     rt_batch batch = { length, tokens, seq, NULL };
-    gdn_status status = rt_seq_rm(memory, -1, 0, -1);
-    if (!status) status = rt_decode(engine, &batch);
+    gdn_status status = rt_memory_seq_rm(memory, -1, 0, -1);
+    if (!status) status = rt_engine_decode(engine, &batch);
     for (int32_t round = 0; !status && round < COST_ROUNDS; round++)
         for (int32_t n = 1; !status && n <= n_max; n++) {
             batch = (rt_batch){ n, tokens, seq, all };
             double begin = run_now();
-            status = rt_decode(engine, &batch);
+            status = rt_engine_decode(engine, &batch);
             const double step = run_now() - begin;
             if (!status && n > 1) /* roll back to the first token */
-                status = rt_seq_rm(memory, 0, rt_seq_length(memory, 0) - n + 1, -1);
+                status = rt_memory_seq_rm(memory, 0, rt_memory_seq_length(memory, 0) - n + 1, -1);
             double draft = 0;
             if (!status && s->spec == RT_SPEC_MTP && n < n_max) {
                 const rt_draft_request request = { 0, tokens[0], n };
@@ -200,7 +193,7 @@ static int measure_costs(run_session *s, rt_engine *engine, const int32_t *token
             if (round == 0 || draft < costs[n].draft) costs[n].draft = draft;
         }
     free(seq);
-    if (!status) status = rt_seq_rm(memory, -1, 0, -1);
+    if (!status) status = rt_memory_seq_rm(memory, -1, 0, -1);
     return status ? run_fail("the benchmark") : 0;
 }
 
@@ -212,32 +205,23 @@ static void print_header(const run_session *s, rt_engine *engine, int32_t length
     printf("%s, %s, backend %s, dense kernels %s; prompts of %d tokens, %lld generated; best of %d rounds\n\n",
            run_opt.model, rt_arch_name(s->model->hp.arch), run_opt.backend, rt_dense_isa(rt_engine_dense(engine)),
            (int)length, (long long)run_opt.n_predict, ROUNDS);
-    printf("%8s %6s %9s %13s %9s %13s %9s %9s %9s %9s %12s\n", "parallel", "drafts", "rollback", "prompt tok/s",
-           "of limit", "gener. tok/s", "of limit", "x of one", "x of off", "accepted", "tokens/round");
+    printf("%8s %6s %9s %13s %13s %9s %9s %9s %12s\n", "parallel", "drafts", "rollback", "prompt tok/s", "gener. tok/s",
+           "x of one", "x of off", "accepted", "tokens/round");
 }
 
 static void print_row(const setting *at)
 {
-    printf("%8d %6s %9s %13.1f", (int)at->width, name(at->spec),
-           at->spec == RT_SPEC_OFF ? "" : run_rollback_name(at->rollback), at->prompt);
-    if (at->roofline > 0)
-        printf(" %8.1f%% %13.1f %8.1f%%", 100 * at->prompt / at->prompt_roofline, at->generation,
-               100 * at->generation / at->roofline);
-    else printf(" %9s %13.1f %9s", "", at->generation, "");
-    printf(" %9.2f %9.2f", at->to_one, at->to_off);
+    printf("%8d %6s %9s %13.1f %13.1f %9.2f %9.2f", (int)at->width, run_spec_name(at->spec),
+           at->spec == RT_SPEC_OFF ? "" : run_rollback_name(at->rollback), at->prompt, at->generation, at->to_one,
+           at->to_off);
     if (at->drafted)
         printf(" %8.1f%% %12.2f", 100.0 * (double)at->accepted / (double)at->drafted,
                1.0 + (double)at->accepted / (double)at->rounds);
     printf("\n");
 }
 
-static void print_end(const run_session *s, double alone_to_one, double alone, const cost *costs, int32_t n_costs,
-                      const run_roofline *rooflines, const run_depth *depth)
+static void print_end(const run_session *s, double alone_to_one, double alone, const cost *costs, int32_t n_costs)
 {
-    printf(
-        "\nThe roofline: %.1f GB/s of the weights read, %.1f G products of floats a second, or four times as many of "
-        "bytes.",
-        1e-9 * rooflines->bytes_per_second, 1e-9 * rooflines->products_per_second);
     printf("\nOne sequence on an engine made for one: %.1f tok/s; on this one %.3f of that.", alone, 1 / alone_to_one);
     printf("\nA step of one sequence, in milliseconds:");
     for (int32_t i = 1; i <= n_costs; i++) printf("  %d row%s %.3f", (int)i, i > 1 ? "s" : "", 1e3 * costs[i].step);
@@ -246,19 +230,11 @@ static void print_end(const run_session *s, double alone_to_one, double alone, c
         for (int32_t i = 1; i < n_costs; i++)
             printf("  %d token%s %.3f", (int)i, i > 1 ? "s" : "", 1e3 * costs[i].draft);
     }
-    if (run_opt.depth) run_depth_print(depth);
     printf("\n");
 }
 
-static void json_share(json_writer *w, const char *roofline_name, double roofline, const char *share_name, double speed)
-{
-    if (roofline <= 0) return;
-    json_double(w, roofline_name, roofline);
-    json_double(w, share_name, speed / roofline);
-}
-
 static int print_json(const run_session *s, const setting *rows, int n, const setting *alone, const cost *costs,
-                      int32_t n_costs, int32_t length, const run_roofline *rooflines, const run_depth *depth)
+                      int32_t n_costs, int32_t length)
 {
     json_writer w;
     run_begin_json(&w, s, rows->engine);
@@ -268,12 +244,10 @@ static int print_json(const run_session *s, const setting *rows, int n, const se
     for (int i = 0; i < n; i++) {
         json_object(&w, NULL);
         json_int(&w, "parallel", rows[i].width);
-        json_string(&w, "spec", name(rows[i].spec));
+        json_string(&w, "spec", run_spec_name(rows[i].spec));
         if (rows[i].spec != RT_SPEC_OFF) json_string(&w, "rollback", run_rollback_name(rows[i].rollback));
         json_double(&w, "prompt_tokens_per_second", rows[i].prompt);
         json_double(&w, "generated_tokens_per_second", rows[i].generation);
-        json_share(&w, "prompt_roofline_tokens_per_second", rows[i].prompt_roofline, "prompt_share", rows[i].prompt);
-        json_share(&w, "generated_roofline_tokens_per_second", rows[i].roofline, "generated_share", rows[i].generation);
         json_double(&w, "ratio_to_one", rows[i].to_one);
         json_double(&w, "ratio_to_off", rows[i].to_off);
         json_double(&w, "ratio_to_off_first_round", rows[i].to_first);
@@ -290,9 +264,6 @@ static int print_json(const run_session *s, const setting *rows, int n, const se
     json_array(&w, "draft_seconds");
     for (int32_t i = 1; i < n_costs && s->spec == RT_SPEC_MTP; i++) json_double(&w, NULL, costs[i].draft);
     json_close(&w);
-    json_double(&w, "roofline_bytes_per_second", rooflines->bytes_per_second);
-    json_double(&w, "roofline_products_per_second", rooflines->products_per_second);
-    if (run_opt.depth) run_depth_json(&w, depth);
     json_close(&w);
     return json_finish(&w) ? 0 : 1;
 }
@@ -310,25 +281,16 @@ static double middle_ratio(const setting *of, const setting *to)
     return r[ROUNDS / 2];
 }
 
-int run_bench_wait(void *bar)
+/* Stop function of the engines: it updates the progress bar. */
+static int wait_in_step(void *bar)
 {
     progress_wait(bar);
     return 0;
 }
 
-/* Sets the rooflines of plain decoding, the first row. On average a sequence attends to half of what it generates. */
-static void set_rooflines(const run_session *s, const run_roofline *rooflines, setting *row, int32_t length)
-{
-    const double cells = length + (double)run_opt.n_predict / 2;
-    row->prompt_roofline = row->width * (double)length / run_roofline_prompts(s, rooflines, row->width, length);
-    row->roofline = row->width / run_roofline_step(s, rooflines, row->width, 1, cells);
-}
-
 /* Measures the n rows of one width, plain decoding first, and prints them. `alone` (may be NULL) is plain decoding of
- * one sequence, on the first row's engine. Rooflines are measured before and after each round, under the same
- * conditions. */
-static int measure_width(const run_session *s, setting *rows, int n, setting *alone, const int32_t *tokens,
-                         int32_t length, progress_bar *bar, run_roofline *rooflines)
+ * one sequence, on the first row's engine. */
+static int measure_width(setting *rows, int n, setting *alone, const int32_t *tokens, int32_t length, progress_bar *bar)
 {
     setting one = { .width = 1, .engine = rows->engine };
     const int more = rows->width > 1;
@@ -336,7 +298,6 @@ static int measure_width(const run_session *s, setting *rows, int n, setting *al
     for (int round = 0; !code && round < ROUNDS; round++) {
         progress_step(bar, "rounds of a width");
         code = measure(rows, n, round, tokens, length);
-        if (!code) code = run_roofline_measure(s, bar, rooflines);
         if (!code && more) code = measure(&one, 1, round, tokens, length);
         if (!code && alone) code = measure(alone, 1, round, tokens, length);
     }
@@ -347,7 +308,6 @@ static int measure_width(const run_session *s, setting *rows, int n, setting *al
     const setting *plain = more ? &one : rows;
     if (alone) alone->to_one = alone->generation / plain->generation;
     progress_clear(bar);
-    set_rooflines(s, rooflines, rows, length);
     for (int i = 0; i < n; i++) {
         rows[i].to_one = rows[i].generation / plain->generation;
         rows[i].to_off = middle_ratio(&rows[i], rows);
@@ -385,7 +345,7 @@ int run_bench(run_session *s)
     int code = 0;
     progress_bar bar;
     progress_begin(&bar, (int64_t)widths.n * ROUNDS);
-    progress_to(&bar, 0, "what the machine can do");
+    progress_to(&bar, 0, "engines");
     for (int kind = 0; !code && kind < KINDS; kind++)
         if (wanted(s, kind)) {
             code = run_open_engine(s, widest, kinds[kind].spec, kinds[kind].rollback, &engines[kind]);
@@ -394,10 +354,7 @@ int run_bench(run_session *s)
         }
     if (!code) code = run_open_engine(s, 1, RT_SPEC_OFF, s->rollback, &engines[KINDS]);
     for (int i = 0; !code && i <= KINDS; i++)
-        if (engines[i]) rt_engine_stop_when(engines[i], run_bench_wait, &bar);
-    run_roofline rooflines = { 0, 0 };
-    run_depth depth = { 0 };
-    if (!code) code = run_roofline_measure(s, &bar, &rooflines);
+        if (engines[i]) rt_engine_stop_when(engines[i], wait_in_step, &bar);
     int32_t *tokens = NULL;
     cost costs[80] = { { 0, 0 } };
     setting rows[MAX_ROWS] = { { 0 } }, alone = { .width = 1, .engine = engines[KINDS] };
@@ -414,22 +371,12 @@ int run_bench(run_session *s)
                                        .spec = kinds[kind].spec,
                                        .rollback = kinds[kind].rollback,
                                        .engine = engines[kind] };
-        code = measure_width(s, &rows[n - n_kinds], n_kinds, i ? NULL : &alone, tokens, length, &bar, &rooflines);
+        code = measure_width(&rows[n - n_kinds], n_kinds, i ? NULL : &alone, tokens, length, &bar);
     }
     if (!code) code = measure_costs(s, costly, tokens, length, costs, n_costs);
-    free(tokens);
-    tokens = NULL;
-    if (!code && run_opt.depth) code = make_prompts(s, 1, (int32_t)run_opt.depth + RUN_DEPTH_ROWS, &tokens);
-    for (int i = 1; !code && run_opt.depth && i <= KINDS; i++) { /* free memory for a long sequence */
-        rt_engine_destroy(engines[i]);
-        engines[i] = NULL;
-    }
-    if (!code && run_opt.depth) code = run_depth_measure(s, &rooflines, tokens, &bar, &depth);
     progress_end(&bar);
-    for (int i = 0; i < n; i += n_kinds) /* rooflines from all measurements */
-        set_rooflines(s, &rooflines, &rows[i], length);
-    if (!code && run_opt.json) code = print_json(s, rows, n, &alone, costs, n_costs, length, &rooflines, &depth);
-    else if (!code) print_end(s, alone.to_one, alone.generation, costs, n_costs, &rooflines, &depth);
+    if (!code && run_opt.json) code = print_json(s, rows, n, &alone, costs, n_costs, length);
+    else if (!code) print_end(s, alone.to_one, alone.generation, costs, n_costs);
     free(tokens);
     for (int i = 0; i <= KINDS; i++) rt_engine_destroy(engines[i]);
     return code;

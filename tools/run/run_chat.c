@@ -94,14 +94,6 @@ static int on_reading(void *user, int32_t done, int32_t total, int thinks)
     return interrupt_noted();
 }
 
-static const char *finish_name(int32_t finish)
-{
-    return finish == RT_FINISH_STOP      ? "stop"
-           : finish == RT_FINISH_LENGTH  ? "length"
-           : finish == RT_FINISH_CONTEXT ? "context"
-                                         : "cancelled";
-}
-
 static void print_turn(talk *t, const run_bytes *said, const rt_turn_result *r)
 {
     int32_t n;
@@ -113,7 +105,7 @@ static void print_turn(talk *t, const run_bytes *said, const rt_turn_result *r)
     json_bytes(w, "text", last.text, last.bytes);
     if (last.reasoning) json_bytes(w, "reasoning", last.reasoning, last.n_reasoning);
     else json_null(w, "reasoning");
-    json_string(w, "finish", finish_name(r->finish));
+    json_string(w, "finish", run_finish_name(r->finish, 0));
     json_int(w, "prompt_tokens", r->n_prompt);
     json_int(w, "kept_tokens", r->n_kept);
     json_int(w, "read_tokens", r->n_read);
@@ -210,16 +202,9 @@ static int save_conversation(const talk *t)
 static int load_conversation(talk *t)
 {
     run_bytes all = { NULL, 0 };
-    uint64_t room = 0;
     FILE *f = fopen(run_opt.load, "rb");
     if (!f) return file_trouble(run_opt.load);
-    int code = 0;
-    for (size_t n = 1; !code && n;) {
-        code = !grow(&all, &room);
-        n = code ? 0 : fread(all.bytes + all.n, 1, (size_t)(room - all.n - 1), f);
-        all.n += n;
-    }
-    if (ferror(f)) code = file_trouble(run_opt.load);
+    int code = run_read_all(f, run_opt.load, UINT64_MAX, &all);
     (void)fclose(f);
     if (!code && rt_conversation_load(t->conversation, all.bytes, all.n)) code = run_fail(run_opt.load);
     free(all.bytes);

@@ -112,7 +112,7 @@ int run_load_model(run_session *s)
     fault_watch(run_opt.model);
     s->budget.limit = run_opt.memory_mib ? (uint64_t)run_opt.memory_mib << 20 : available_memory();
     const int drafts_by_model = strcmp(run_opt.spec, "off") != 0 && strcmp(run_opt.spec, "ngram") != 0;
-    if ((drafts_by_model ? rt_model_load_within : rt_model_load_trunk_within)(run_opt.model, &s->budget, &s->model))
+    if ((drafts_by_model ? rt_model_load : rt_model_load_trunk)(run_opt.model, &s->budget, &s->model))
         return run_fail_file(run_opt.model);
     if (rt_gguf_get_strings(s->model->file, "tokenizer.ggml.tokens", &n_tokens)) return run_fail_file(run_opt.model);
     if (n_tokens != s->model->hp.n_vocab) { /* before allocating tables */
@@ -120,7 +120,7 @@ int run_load_model(run_session *s)
                       (long long)n_tokens, (int)s->model->hp.n_vocab);
         return 1;
     }
-    if (rt_tokenizer_create_within(s->model->file, &s->budget, &s->tokenizer)) return run_fail_file(run_opt.model);
+    if (rt_tokenizer_create(s->model->file, &s->budget, &s->tokenizer)) return run_fail_file(run_opt.model);
     tell_unused_keys(s->model->file);
     tell_defaults(s->model);
     return run_opt.chat ? load_template(s) : 0;
@@ -146,16 +146,6 @@ static int check_memory(const run_session *s)
                   (unsigned long long)(m->snapshots >> 20), (unsigned long long)(m->log >> 20),
                   (unsigned long long)(m->prefixes >> 20), (unsigned long long)(s->scratch >> 20));
     return 1;
-}
-
-/* The backend with this name, or GDN_BACKEND_COUNT. */
-static uint32_t backend_named(const char *name)
-{
-    for (uint32_t b = 0; b < GDN_BACKEND_COUNT; b++) {
-        gdn_backend_info info = { .size = sizeof info };
-        if (!gdn_backend_describe(b, &info) && !strcmp(info.name, name)) return b;
-    }
-    return GDN_BACKEND_COUNT;
 }
 
 /* Sets n_prefixes to what fits in --prefix-cache; nonzero: not even one fits. */
@@ -191,8 +181,7 @@ int run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_rollback ro
     if (run_opt.cells && run_opt.cells < context)
         return cli_error(&run_command, "--cells is %lld; %lld are needed for one sequence (--ctx)",
                          (long long)run_opt.cells, (long long)context);
-    d.backend = backend_named(run_opt.backend);
-    if (d.backend == GDN_BACKEND_COUNT)
+    if (!target_backend(run_opt.backend, &d.backend))
         return cli_error(&run_command, "--backend is '%s'; 'gdn info' lists them", run_opt.backend);
     gdn_backend_info info = { .size = sizeof info };
     if (!gdn_backend_describe(d.backend, &info) && info.available && run_opt.device >= info.n_devices)
@@ -212,7 +201,7 @@ int run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_rollback ro
     d.n_ctx = (int32_t)context;
     d.n_cells = (int32_t)(run_opt.cells || !s->talks ? run_opt.cells : context); /* its sequences share cells */
     d.n_batch = (int32_t)run_opt.batch;
-    d.n_rollback = spec == RT_SPEC_OFF ? 0 : (int32_t)run_opt.draft_max + (s->tree ? s->tree + 1 : 0);
+    d.n_rollback = spec == RT_SPEC_OFF ? 0 : (int32_t)run_opt.draft_max;
     d.rollback = rollback;
     d.draft = spec == RT_SPEC_MTP;
     d.draft_vocab = (int32_t)run_opt.draft_vocab;

@@ -1,5 +1,4 @@
 /* The command line of `gdn run`: options, checks, and sampling parameters. See run.h. */
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -59,11 +58,6 @@ static const cli_option option_table[] = {
       "mtp: draft only the first N tokens of the vocabulary, often the\n"
       "most frequent ones. It reads fewer rows of the output matrix.\n"
       "0: all (default). It does not change the text",
-      0 },
-    { "draft-tree", CLI_STRING, &run_opt.draft_tree, "N",
-      "mtp: also verify the second candidate of the first N drafts, as\n"
-      "a tree; auto: of the first draft, while that is faster; off\n"
-      "(default). Needs --rollback log. It does not change the text",
       0 },
     { "rollback", CLI_STRING, &run_opt.rollback, "WAY",
       "how rejected drafts are undone: log (default) recomputes the\n"
@@ -131,10 +125,6 @@ static const cli_option option_table[] = {
     { "bench", CLI_FLAG, &run_opt.bench, NULL, "measure speed by number of sequences, with and without drafts", 0 },
     { "widths", CLI_LIST, &run_opt.widths, "LIST", "with --bench: numbers of sequences (default 1,2,5,8)", 0 },
     { "bench-prompt", CLI_INT, &run_opt.bench_prompt, "N", "with --bench: tokens of each prompt (default 128)", 0 },
-    { "depth", CLI_INT, &run_opt.depth, "N",
-      "with --bench: also measure steps after N tokens of one sequence,\n"
-      "for example 16384; prefill of these takes time",
-      0 },
     { 0 },
 };
 
@@ -246,16 +236,6 @@ static int parse_seed(void)
     return 1;
 }
 
-/* Value of --draft-tree; -1: invalid; auto is 1. */
-int32_t run_tree_of(const char *text)
-{
-    char *end;
-    if (!text || !strcmp(text, "off")) return 0;
-    if (!strcmp(text, "auto")) return 1;
-    const long n = strtol(text, &end, 10);
-    return end != text && !*end && n >= 1 && n <= run_opt.draft_max ? (int32_t)n : -1;
-}
-
 /* Checks the options. 0: valid; otherwise an error was printed. */
 int run_check_options(void)
 {
@@ -266,9 +246,6 @@ int run_check_options(void)
         return cli_error(&run_command, "--spec is '%s'; mtp, ngram, off and auto are allowed", run_opt.spec);
     if (run_opt.rollback && strcmp(run_opt.rollback, "log") != 0 && strcmp(run_opt.rollback, "snapshots") != 0)
         return cli_error(&run_command, "--rollback is '%s'; log and snapshots are allowed", run_opt.rollback);
-    if (run_opt.draft_tree && strcmp(run_opt.draft_tree, "off") != 0 && (run_opt.bench || run_talks()))
-        return cli_error(&run_command, "--draft-tree is for texts, not for %s",
-                         run_opt.bench ? "--bench" : "conversations");
     if (run_opt.n_predict == RUN_NOT_GIVEN && (run_opt.bench || !run_opt.chat)) run_opt.n_predict = 128;
     if (run_opt.bench && !in_range("predict", run_opt.n_predict, 1, big)) return 2;
     if (run_opt.n_predict != RUN_NOT_GIVEN && run_opt.n_predict != -1 &&
@@ -284,11 +261,8 @@ int run_check_options(void)
         !in_range("device", run_opt.device, 0, 1024) || !in_range("memory", run_opt.memory_mib, 0, INT64_C(1) << 40) ||
         !in_range("prefix-cache", run_opt.prefix_mib, 0, INT64_C(1) << 40) ||
         !in_range("prefix-interval", run_opt.prefix_interval, 1, big) ||
-        !in_range("bench-prompt", run_opt.bench_prompt, 1, big) || !in_range("depth", run_opt.depth, 0, big / 2))
+        !in_range("bench-prompt", run_opt.bench_prompt, 1, big))
         return 2;
-    if (run_tree_of(run_opt.draft_tree) < 0)
-        return cli_error(&run_command, "--draft-tree is '%s'; off, auto and 1 to %lld (--draft-max) are allowed",
-                         run_opt.draft_tree, (long long)run_opt.draft_max);
     if (!parse_seed())
         return cli_error(&run_command, "--seed is '%s'; -1 (random) and 0 to 2^64 - 1 are allowed", run_opt.seed_text);
     const rt_sampling s = run_sampling(run_opt.seed);
@@ -359,7 +333,6 @@ static int check_effects(void)
     } list[] = {
         { "widths", !bench, "needs --bench" },
         { "bench-prompt", !bench, "needs --bench" },
-        { "depth", !bench, "needs --bench" },
         { "prefix-interval", !run_opt.prefix_mib, "needs --prefix-cache" },
         { "keep-newline", !from_file, "is for prompts of -f and of standard input" },
         { "escape", !texts, "is for the texts of -p, --system and --stop" },

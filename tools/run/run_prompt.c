@@ -14,11 +14,9 @@ static int no_memory(void)
     return 1;
 }
 
-/* Reads a whole file, NUL-terminated. It does not query the size, which pipes and devices lack. */
-static int read_all(FILE *f, const char *name, run_bytes *to)
+int run_read_all(FILE *f, const char *name, uint64_t most, run_bytes *to)
 {
-    const size_t most = (size_t)PROMPT_MAX_MIB << 20;
-    size_t room = 1 << 16;
+    size_t room = 1 << 16; /* pipes and devices have no size to query */
     to->bytes = malloc(room + 1);
     while (to->bytes) {
         to->n += fread(to->bytes + to->n, 1, room - to->n, f);
@@ -28,7 +26,7 @@ static int read_all(FILE *f, const char *name, run_bytes *to)
         }
         if (to->n > most) {
             (void)fprintf(stderr, "gdn run: %s: the prompt is longer than %d MiB, which is the limit\n", name,
-                          PROMPT_MAX_MIB);
+                          (int)(most >> 20));
             return 1;
         }
         if (to->n < room) {
@@ -54,7 +52,7 @@ static int read_file(const char *path, run_prompt *p)
     }
     if (from_stdin && input_is_terminal())
         (void)fprintf(stderr, "gdn run: type the prompt; Ctrl-D on an empty line ends it\n");
-    const int code = read_all(f, p->name, &p->text);
+    const int code = run_read_all(f, p->name, (uint64_t)PROMPT_MAX_MIB << 20, &p->text);
     if (!from_stdin) (void)fclose(f);
     run_bytes *t = &p->text;
     if (!code && !run_opt.keep_newline && t->n &&

@@ -1,18 +1,14 @@
 /* Output of `gdn run --stats` and `--json`. See run.h. */
 #include "tools/run/run.h"
 
-const char *run_finish_name(const rt_scheduler *scheduler, const run_request *requests, int32_t i)
+const char *run_finish_name(int32_t finish, int at_string)
 {
-    rt_result r = { 0 };
-    (void)rt_result_get(scheduler, i, &r);
-    switch (r.finish) {
-    case RT_FINISH_STOP: return "stop";
-    case RT_FINISH_LENGTH: return "length";
-    case RT_FINISH_CONTEXT: return "context";
-    case RT_FINISH_FAILED: return "failed";
-    case RT_FINISH_CANCELLED: return requests[i].string ? "string" : "cancelled";
-    default: return "none";
-    }
+    return finish == RT_FINISH_STOP      ? "stop"
+           : finish == RT_FINISH_LENGTH  ? "length"
+           : finish == RT_FINISH_CONTEXT ? "context"
+           : finish == RT_FINISH_FAILED  ? "failed"
+           : at_string                   ? "string"
+                                         : "cancelled";
 }
 
 void run_tell_full(const run_session *s, const char *number, const char *hint)
@@ -32,7 +28,7 @@ void run_tell_cut(const char *number)
 static double rate(int64_t n, double seconds) { return seconds > 0 ? (double)n / seconds : 0; }
 static double mib(uint64_t bytes) { return (double)bytes / (1 << 20); }
 
-static const char *spec_name(rt_spec spec)
+const char *run_spec_name(rt_spec spec)
 {
     return spec == RT_SPEC_MTP ? "mtp" : spec == RT_SPEC_NGRAM ? "ngram" : "off";
 }
@@ -55,7 +51,7 @@ void run_print_stats(const run_session *s, const rt_scheduler *scheduler, int32_
 {
     const rt_totals t = rt_scheduler_totals(scheduler);
     const rt_counters c = rt_engine_counters(s->engine);
-    const rt_prefix_stats prefixes = rt_prefix_stats_of(rt_engine_memory(s->engine));
+    const rt_prefix_stats prefixes = rt_memory_prefix_stats_of(rt_engine_memory(s->engine));
     (void)fprintf(stderr, "\nrequests    %d, at most %d at once, in %.2f s; %s on %s, dense kernels %s\n", (int)n,
                   (int)s->n_seqs, seconds, rt_arch_name(s->model->hp.arch), run_opt.backend,
                   rt_dense_isa(rt_engine_dense(s->engine)));
@@ -77,17 +73,10 @@ void run_print_stats(const run_session *s, const rt_scheduler *scheduler, int32_
         (void)fprintf(stderr,
                       "drafts      %s: %lld drafted, %lld accepted (%.1f%%), %.2f tokens per round, %lld rollbacks by "
                       "%s\n",
-                      spec_name(s->spec), (long long)t.drafted, (long long)t.accepted,
+                      run_spec_name(s->spec), (long long)t.drafted, (long long)t.accepted,
                       t.drafted ? 100.0 * (double)t.accepted / (double)t.drafted : 0.0,
                       t.rounds ? 1.0 + (double)t.accepted / (double)t.rounds : 0.0, (long long)t.rollbacks,
                       run_rollback_name(s->rollback));
-    if (s->tree)
-        (void)fprintf(stderr,
-                      "second      %lld verified, %lld accepted; the token in %lld (%.1f%%) of %lld places where the "
-                      "first choice was not\n",
-                      (long long)t.tree_drafted, (long long)t.tree_accepted, (long long)t.second_right,
-                      t.second_places ? 100.0 * (double)t.second_right / (double)t.second_places : 0.0,
-                      (long long)t.second_places);
     (void)fprintf(stderr,
                   "steps       %llu, %llu rows, %llu recurrent launches, %llu rows of the draft head in %llu passes\n",
                   (unsigned long long)c.steps, (unsigned long long)c.rows, (unsigned long long)c.recurrent_launches,
@@ -102,8 +91,8 @@ static void print_requests(json_writer *w, const rt_scheduler *scheduler, const 
     for (int32_t i = 0; i < n; i++) {
         rt_result r = { 0 };
         int32_t n_tokens;
-        const int32_t *tokens = rt_result_tokens(scheduler, i, &n_tokens);
-        (void)rt_result_get(scheduler, i, &r);
+        const int32_t *tokens = rt_scheduler_tokens(scheduler, i, &n_tokens);
+        (void)rt_scheduler_result(scheduler, i, &r);
         json_object(w, NULL);
         json_int(w, "prompt", requests[i].prompt);
         json_uint(w, "seed", requests[i].seed);
@@ -113,7 +102,7 @@ static void print_requests(json_writer *w, const rt_scheduler *scheduler, const 
         json_close(w);
         const run_bytes text = run_output_text(output, i);
         json_bytes(w, "text", text.bytes, text.n);
-        json_string(w, "finish", run_finish_name(scheduler, requests, i));
+        json_string(w, "finish", run_finish_name(r.finish, requests[i].string));
         json_int(w, "drafted", r.n_drafted);
         json_int(w, "accepted", r.n_accepted);
         json_int(w, "rounds", r.n_rounds);
@@ -141,10 +130,10 @@ int run_print_json(const run_session *s, const rt_scheduler *scheduler, const ru
 {
     const rt_totals t = rt_scheduler_totals(scheduler);
     const rt_counters c = rt_engine_counters(s->engine);
-    const rt_prefix_stats prefixes = rt_prefix_stats_of(rt_engine_memory(s->engine));
+    const rt_prefix_stats prefixes = rt_memory_prefix_stats_of(rt_engine_memory(s->engine));
     json_writer w;
     run_begin_json(&w, s, s->engine);
-    json_string(&w, "spec", spec_name(s->spec));
+    json_string(&w, "spec", run_spec_name(s->spec));
     json_string(&w, "rollback", run_rollback_name(s->rollback));
     json_int(&w, "parallel", s->n_seqs);
     json_int(&w, "context", s->context);
@@ -156,8 +145,8 @@ int run_print_json(const run_session *s, const rt_scheduler *scheduler, const ru
     json_int(&w, "generated_tokens", t.generated_tokens);
     json_double(&w, "generated_tokens_per_second", rate(t.decoded_tokens, t.generation_seconds));
 #define TOTAL(name) json_int(&w, #name, t.name)
-    TOTAL(drafted), TOTAL(accepted), TOTAL(rounds), TOTAL(rollbacks), TOTAL(tree_drafted), TOTAL(tree_accepted);
-    TOTAL(second_places), TOTAL(second_right), TOTAL(preemptions), TOTAL(reread_tokens), TOTAL(prefix_tokens);
+    TOTAL(drafted), TOTAL(accepted), TOTAL(rounds), TOTAL(rollbacks), TOTAL(preemptions);
+    TOTAL(reread_tokens), TOTAL(prefix_tokens);
 #undef TOTAL
     json_object(&w, "prefixes");
     json_int(&w, "interval", prefixes.interval);

@@ -23,9 +23,9 @@ static gdn_status decode(const char *path, rt_model *model, rt_engine *engine)
     printf("%s:", path);
     for (int32_t i = 0, n = N_PROMPT; i < N_TOKENS; i++, n = 1) {
         const rt_batch batch = { n, token, seq, NULL };
-        const gdn_status status = rt_decode(engine, &batch);
+        const gdn_status status = rt_engine_decode(engine, &batch);
         if (status) return status;
-        const float *logits = rt_logits(engine, n - 1);
+        const float *logits = rt_engine_logits(engine, n - 1);
         h = hash(h, logits, sizeof *logits * (size_t)n_vocab);
         rt_top_k(logits, n_vocab, 1, token);
         printf(" %d", (int)token[0]);
@@ -38,7 +38,7 @@ static gdn_status run(const char *path)
 {
     rt_model *model = NULL;
     rt_engine *engine = NULL;
-    gdn_status status = rt_model_load(path, &model);
+    gdn_status status = rt_model_load(path, NULL, &model);
     if (!status) {
         const rt_engine_desc desc = { .model = model, .n_threads = 2, .n_ctx = 64 };
         status = rt_engine_create(&desc, &engine);
