@@ -10,7 +10,7 @@ void *check_alloc(uint64_t bytes)
     void *memory = calloc(1, bytes ? (size_t)bytes : 1);
     if (!memory) {
         fprintf(stderr, "gdn check: out of memory\n");
-        abort(); /* the case is named, and JSON ended, where crashes are caught: crash.c */
+        exit(2);
     }
     return memory;
 }

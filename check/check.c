@@ -9,24 +9,22 @@
 
 #include "tools/cli/cli.h"
 #include "tools/cli/commands.h"
-#include "crash.h"
 #include "digests.h"
 #include "tools/cli/progress.h"
 #include "report.h"
-#include "selftest.h"
 #include "suite.h"
 #include "tools/cli/target.h"
 #include "trial.h"
 
-enum { N_KERNELS = CHECK_KERNEL_COUNT, DEFAULT_CASES = 2000, QUICK_SHARE = 8 };
+enum { N_KERNELS = CHECK_KERNEL_COUNT, DEFAULT_CASES = 2000, QUICK_SHARE = 8, COMMAND_MAX = 600 };
 
 static struct {
     cli_names backend, implementation, kernel;
-    const char *only, *crash, *level_name, *record, *expect;
+    const char *only, *level_name, *record, *expect;
     int64_t device, cases, max_reports;
     uint64_t seed;
     cli_list threads;
-    int quick, stop, list, json, self_test;
+    int quick, stop, list, json, verbose;
 } options;
 
 static const cli_option option_table[] = {
@@ -52,17 +50,17 @@ static const cli_option option_table[] = {
       "an eighth of the random cases and trials, a quarter of the fixed list" },
     { "stop", CLI_FLAG, &options.stop, NULL, "leave after the first case with a mismatch or an error" },
     { "list", CLI_FLAG, &options.list, NULL, "print the names of the fixed cases and of the families, and leave" },
-    { "self-test", CLI_FLAG, &options.self_test, NULL,
-      "corrupt results on purpose and demand that every one is noticed" },
+    { "verbose", CLI_FLAG, &options.verbose, NULL,
+      "print the command that runs a case alone before it runs, so\n"
+      "that a crash or a call that hangs has a name" },
     { "json", CLI_FLAG, &options.json, NULL, "print one JSON object instead of text" },
-    { "crash", CLI_STRING, &options.crash, "KIND", NULL },   /* in place of the first case: see crash.h */
     { "record", CLI_STRING, &options.record, "FILE", NULL }, /* what the reference makes: see digests.h */
     { "expect", CLI_STRING, &options.expect, "FILE", NULL }, /* what a run with --record has written    */
     { NULL, CLI_FLAG, NULL, NULL, NULL }
 };
 static const cli_command command = { "gdn check", "compare every implementation with the reference, bit for bit",
                                      option_table,
-                                     "Exit status: 0 all passed, 1 a mismatch, an error, a crash or nothing ran, 2 "
+                                     "Exit status: 0 all passed, 1 a mismatch, an error or nothing ran, 2 "
                                      "wrong command line or a backend is missing." };
 
 static uint32_t level;
@@ -104,12 +102,13 @@ static void print_repeat(char *text, size_t bytes, const check_kernel *kernel, c
         n += snprintf(text + n, bytes - (size_t)n, "%s%d", i ? "," : " --threads ", options.threads.value[i]);
 }
 
-static void note_running(const check_kernel *kernel, const char *name, const check_target_info *info)
+/* On standard error, which is not buffered: the last line is the case that crashed. */
+static void say_running(const check_kernel *kernel, const char *name, const check_target_info *info)
 {
-    char repeat[CHECK_REPEAT_MAX];
+    char repeat[COMMAND_MAX];
+    if (!options.verbose) return;
     print_repeat(repeat, sizeof repeat, kernel, name, info);
-    check_crash_note(kernel->name, name, info, repeat);
-    check_crash_now(options.crash);
+    (void)fprintf(stderr, "running: %s\n", repeat);
 }
 
 static void describe_failure(const check_kernel *kernel, check_outcome outcome, const char *name,
@@ -121,7 +120,7 @@ static void describe_failure(const check_kernel *kernel, check_outcome outcome, 
     fprintf(out, "%s %s %s on %s, device %u (%s), %s\n%s", outcome == CHECK_ERROR ? "ERROR" : "MISMATCH", kernel->name,
             name, info->backend.name, (unsigned)info->device.device, info->device.name, info->implementation.name,
             text->at);
-    char repeat[CHECK_REPEAT_MAX];
+    char repeat[COMMAND_MAX];
     print_repeat(repeat, sizeof repeat, kernel, name, info);
     fprintf(out, "  to repeat: %s\n\n", repeat);
     fflush(out);
@@ -157,14 +156,13 @@ static void run_case(int k, const char *name, int fixed)
     check_case_begin(&c, check_kernels[k], &setting);
     if (fixed < 0) check_random(check_suites[k], &c, &rng);
     else check_fixed(check_suites[k], &c, fixed, &rng);
-    if (options.crash && !strcmp(options.crash, "timeout")) c.kernel = check_crash_timeout(check_kernels[k]);
-    note_running(check_kernels[k], name, check_target_describe(reference));
+    say_running(check_kernels[k], name, check_target_describe(reference));
     const int known = check_known(reference, &c, &digest, &unexpected, &text);
     for (int t = 0; t < report.n_targets && !is_over(); t++) {
         check_outcome outcome = unexpected;
         progress_step(&bar, name);
         if (known) {
-            note_running(check_kernels[k], name, &report.target[t]);
+            say_running(check_kernels[k], name, &report.target[t]);
             text = (check_text){ "", 0 };
             outcome = check_judge_known(targets[t], reference, &c, digest, &result, &text);
         }
@@ -180,7 +178,7 @@ static void run_trial(int k, const char *name, const check_family *family, int n
         check_trial trial = { .target = targets[t], .reference = reference, .threads = &threads, .number = number };
         progress_step(&bar, name);
         check_setting_random(&trial.setting, &threads, &rng);
-        note_running(check_kernels[k], name, &report.target[t]);
+        say_running(check_kernels[k], name, &report.target[t]);
         family->run(&trial, &rng);
         count(k, t, trial.outcome, name, &trial.text);
         check_trial_end(&trial);
@@ -377,9 +375,7 @@ int gdn_check_main(int argc, char **argv)
     if (!status && ((options.record && !check_digests_record(options.record, level, message, sizeof message)) ||
                     (options.expect && !check_digests_expect(options.expect, level, message, sizeof message))))
         status = cli_error(&command, "%s", message);
-    check_crash_catch(options.json, options.seed);
-    if (!status && options.self_test) status = check_self_test(reference, targets[0], options.seed, options.json);
-    else if (!status) {
+    if (!status) {
         report.seed = options.seed;
         report.level = target_level_names[level];
         report.n_kernels = 0;
@@ -391,7 +387,6 @@ int gdn_check_main(int argc, char **argv)
         progress_begin(&bar, n_visited * report.n_targets);
         walk(visit_run);
         progress_end(&bar);
-        check_crash_end();
         for (int k = 0; k < N_KERNELS; k++) /* only kernels that were asked for are reported */
             if (cli_has_name(&options.kernel, check_kernels[k]->name)) {
                 memmove(report.tally[report.n_kernels], report.tally[k], sizeof report.tally[0]);

@@ -88,14 +88,6 @@ check_outcome check_run(check_target *t, const check_case *c, check_result *resu
     return result->outcome;
 }
 
-check_outcome check_judge(check_target *t, const check_case *c, const check_result *expected, check_result *result,
-                          check_text *text)
-{
-    const check_outcome outcome = check_run(t, c, result, text);
-    if (outcome != CHECK_RAN) return outcome;
-    return check_compare(c, expected->image, result->image, text) ? CHECK_FAILED : CHECK_RAN;
-}
-
 static void conclude(check_trial *trial, check_outcome outcome, const char *format, va_list args)
 {
     char text[600];

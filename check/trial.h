@@ -26,10 +26,8 @@ void check_case_begin(check_case *c, const check_kernel *kernel, const check_set
 int check_expect(check_target *reference, const check_case *c, const uint64_t *digest, check_result *expected,
                  check_text *text);
 check_outcome check_unexpected(const check_result *expected);
-/* Run c on t; and compare. text says what is wrong, or why it was skipped. */
+/* Run c on t. text says what is wrong, or why it was skipped. */
 check_outcome check_run(check_target *t, const check_case *c, check_result *result, check_text *text);
-check_outcome check_judge(check_target *t, const check_case *c, const check_result *expected, check_result *result,
-                          check_text *text);
 
 /* A call of a trial: its specification, its memory, its result. */
 typedef struct check_call {
