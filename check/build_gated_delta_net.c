@@ -45,20 +45,13 @@ const check_operand check_operands_gated_delta_net[] = {
 #undef IN_PART
 };
 
-void delta_defaults(delta_spec *spec, int n_heads_k, int n_heads_v, int dim_k, int dim_v)
+delta_spec delta_of(delta_spec spec, int n, int length)
 {
-    memset(spec, 0, sizeof *spec);
-    spec->n_heads_k = n_heads_k;
-    spec->n_heads_v = n_heads_v;
-    spec->dim_k = dim_k;
-    spec->dim_v = dim_v;
-    spec->n_slots = spec->n_slots_out = spec->n_snapshots = 1;
-    spec->n_rows = spec->n_rows_out = 1;
-    spec->values[DELTA_Q] = spec->values[DELTA_K] = spec->values[DELTA_READ] = CHECK_SMALL;
-    spec->values[DELTA_BETA] = CHECK_UNIT;
-    spec->values[DELTA_G] = CHECK_GATE_MODEL;
-    spec->seed = 1;
-    delta_batch(spec, 1, 1);
+    const int n_rows = spec.n_rows, n_rows_out = spec.n_rows_out;
+    delta_batch(&spec, n, length);
+    if (n_rows) spec.n_rows = n_rows;
+    if (n_rows_out) spec.n_rows_out = n_rows_out;
+    return spec;
 }
 
 void delta_batch(delta_spec *spec, int n, int length)

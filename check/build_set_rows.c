@@ -1,4 +1,4 @@
-/* Drawing specifications of set_rows at random, and building calls from them. See specs.h. */
+/* Building calls of set_rows from specifications. See specs.h. */
 #include <string.h>
 
 #include "case.h"
@@ -12,19 +12,6 @@ const check_operand check_operands_set_rows[] = {
     { "index", FIELD(index), 3, 0, 0 },
     { NULL, 0, 0, 0, 0 },
 };
-
-void rows_defaults(rows_spec *spec, int n_columns, int n_rows, int n_rows_dst)
-{
-    *spec = (rows_spec){ .n_columns = n_columns,
-                         .n_rows = n_rows,
-                         .n_rows_dst = n_rows_dst,
-                         .n_batch = { 1, 1 },
-                         .index_batch = { 1, 1 },
-                         .index_type = GDN_I64,
-                         .index_style = ROWS_RANDOM,
-                         .only_batch = { -1, -1 },
-                         .seed = 1 };
-}
 
 static int64_t index_of(const rows_spec *spec, int b, int c, int i)
 {
@@ -116,33 +103,4 @@ const char *check_writes_set_rows(const void *args, const check_writes *writes)
                                 check_row_bytes(a->dst.dtype, a->n_columns));
             }
     return NULL;
-}
-
-/* ---- random cases ---------------------------------------------------------------------------------------- */
-
-static const int all_values[] = { CHECK_NORMAL, CHECK_TIES,  CHECK_TIES,    CHECK_WIDE,    CHECK_WIDE, CHECK_SUBNORMAL,
-                                  CHECK_HUGE,   CHECK_ZEROS, CHECK_SPECIAL, CHECK_ONE_NAN, CHECK_SMALL };
-
-void rows_random(rows_spec *spec, check_rng *rng)
-{
-    static const int32_t src_types[] = { GDN_F32, GDN_F16, GDN_BF16 };
-    static const int32_t dst_types[] = { GDN_F32, GDN_F16, GDN_BF16, GDN_Q8_0 };
-    rows_defaults(spec, 1, 1, 1);
-    spec->seed = check_next(rng);
-    spec->src_type = CHECK_PICK(rng, src_types);
-    spec->dst_type = CHECK_PICK(rng, dst_types);
-    spec->index_type = check_one_in(rng, 2) ? GDN_I32 : GDN_I64;
-    spec->index_style = check_one_in(rng, 8) ? ROWS_ONE : check_one_in(rng, 12) ? ROWS_NONE : check_between(rng, 0, 1);
-    spec->values = CHECK_PICK(rng, all_values);
-    spec->strided = !check_one_in(rng, 4);
-    spec->n_columns = spec->dst_type == GDN_Q8_0 ? 32 * check_between(rng, 1, 6)
-                      : check_one_in(rng, 2)     ? check_between(rng, 1, 40)
-                                                 : check_between(rng, 1, 300);
-    spec->n_rows = check_between(rng, 0, 20);
-    spec->n_rows_dst = check_between(rng, 1, 30);
-    for (int k = 0; k < 2; k++)
-        if (check_one_in(rng, 2)) {
-            spec->index_batch[k] = check_between(rng, 1, 3);
-            spec->n_batch[k] = spec->index_batch[k] * check_between(rng, 1, 3);
-        }
 }

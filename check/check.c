@@ -12,7 +12,7 @@
 #include "digests.h"
 #include "tools/cli/progress.h"
 #include "report.h"
-#include "suite.h"
+#include "cases.h"
 #include "tools/cli/target.h"
 #include "trial.h"
 
@@ -142,20 +142,24 @@ static check_rng case_rng(const check_kernel *kernel, const char *name)
     return (check_rng){ check_mix_text(check_mix_text(options.seed, kernel->name), name) };
 }
 
-/* fixed: number in the list, or -1 for a random case. */
-static void run_case(int k, const char *name, int fixed)
+/* fixed: NULL for a random case. */
+static void run_case(int k, const char *name, const check_list *fixed)
 {
     static check_result result;
     check_rng rng = case_rng(check_kernels[k], name);
     check_setting setting;
+    check_spec spec;
     check_case c;
     check_text text = { "", 0 };
     check_outcome unexpected;
     uint64_t digest;
     check_setting_random(&setting, &threads, &rng);
     check_case_begin(&c, check_kernels[k], &setting);
-    if (fixed < 0) check_random(check_suites[k], &c, &rng);
-    else check_fixed(check_suites[k], &c, fixed, &rng);
+    if (fixed && fixed->executor >= 0) c.executor = fixed->executor;
+    if (fixed && fixed->environment >= 0) c.environment = fixed->environment;
+    if (fixed) spec = fixed->spec;
+    else check_kernels[k]->random(&spec, &rng);
+    check_kernels[k]->build(&c, &spec, &rng);
     say_running(check_kernels[k], name, check_target_describe(reference));
     const int known = check_known(reference, &c, &digest, &unexpected, &text);
     for (int t = 0; t < report.n_targets && !is_over(); t++) {
@@ -185,24 +189,31 @@ static void run_trial(int k, const char *name, const check_family *family, int n
     }
 }
 
-/* What a run does: called for each case in order; also used to count them. */
-typedef void (*visit_fn)(int k, const char *name, int fixed, const check_family *family, int number);
-
+/* The cases are walked twice: to count them, and to run them. */
 static int64_t n_visited;
-static void visit_count(int k, const char *name, int fixed, const check_family *family, int number)
-{
-    (void)k, (void)name, (void)fixed, (void)family, (void)number;
-    n_visited++;
-}
+static int counting;
 
-static void visit_run(int k, const char *name, int fixed, const check_family *family, int number)
+/* A fixed case, a random one (fixed is NULL), or a trial of a family. */
+static void visit(int k, const char *name, const check_list *fixed, const check_family *family, int number)
 {
-    if (is_over()) return;
-    if (family) run_trial(k, name, family, number);
+    if (counting) n_visited++;
+    else if (is_over()) return;
+    else if (family) run_trial(k, name, family, number);
     else run_case(k, name, fixed);
 }
 
-static void walk_kernel(int k, visit_fn visit)
+/* Where the walk is in a fixed list. */
+typedef struct position {
+    int kernel, number;
+} position;
+
+static void visit_fixed(void *user, const check_list *fixed)
+{
+    position *at = user;
+    if (is_due(at->number++) && is_wanted(fixed->name)) visit(at->kernel, fixed->name, fixed, NULL, 0);
+}
+
+static void walk_kernel(int k)
 {
     char name[96];
     const int64_t n_random = (options.cases >= 0 ? options.cases
@@ -212,39 +223,40 @@ static void walk_kernel(int k, visit_fn visit)
     if (alone || (options.only && !strncmp(options.only, "random/", 7) &&
                   !strchr(options.only, '*'))) { /* beyond --cases, too */
         snprintf(name, sizeof name, "%s%s", alone ? "random/" : "", options.only);
-        visit(k, name, -1, NULL, 0);
+        visit(k, name, NULL, NULL, 0);
         return;
     }
-    const int n_fixed = check_n_fixed(check_suites[k]);
-    for (int i = 0; i < n_fixed; i++)
-        if (is_due(i) && is_wanted(check_fixed_name(check_suites[k], i, name, sizeof name))) visit(k, name, i, NULL, 0);
+    check_list_cases(check_kernels[k], visit_fixed, &(position){ .kernel = k });
     for (int64_t i = 0; i < n_random; i++) {
         snprintf(name, sizeof name, "random/%lld", (long long)i);
-        if (is_wanted(name)) visit(k, name, -1, NULL, 0);
+        if (is_wanted(name)) visit(k, name, NULL, NULL, 0);
     }
-    for (const check_family *f = check_suites[k]->families; f->name; f++) {
+    for (const check_family *f = check_kernels[k]->families; f->name; f++) {
         const int n = options.only || !options.quick ? f->n : (f->n + QUICK_SHARE - 1) / QUICK_SHARE;
         for (int i = 0; i < n; i++) {
             snprintf(name, sizeof name, "%s/%d", f->name, i);
-            if (is_wanted(name)) visit(k, name, 0, f, i);
+            if (is_wanted(name)) visit(k, name, NULL, f, i);
         }
     }
 }
 
-static void walk(visit_fn visit)
+static void walk(void)
 {
     for (int k = 0; k < N_KERNELS; k++)
-        if (cli_has_name(&options.kernel, check_kernels[k]->name)) walk_kernel(k, visit);
+        if (cli_has_name(&options.kernel, check_kernels[k]->name)) walk_kernel(k);
+}
+
+static void print_fixed(void *user, const check_list *fixed)
+{
+    printf("%s %s\n", ((const check_kernel *)user)->name, fixed->name);
 }
 
 static void print_list(void)
 {
-    char name[96];
     for (int k = 0; k < N_KERNELS; k++) {
         if (!cli_has_name(&options.kernel, check_kernels[k]->name)) continue;
-        for (int i = 0; i < check_n_fixed(check_suites[k]); i++)
-            printf("%s %s\n", check_kernels[k]->name, check_fixed_name(check_suites[k], i, name, sizeof name));
-        for (const check_family *f = check_suites[k]->families; f->name; f++)
+        check_list_cases(check_kernels[k], print_fixed, (void *)(uintptr_t)check_kernels[k]);
+        for (const check_family *f = check_kernels[k]->families; f->name; f++)
             printf("%s %s/0..%d\n", check_kernels[k]->name, f->name, f->n - 1);
     }
 }
@@ -383,9 +395,11 @@ int gdn_check_main(int argc, char **argv)
             printf("seed %llu%s%s\n", (unsigned long long)options.seed, level == GDN_EXACT ? "" : ", level ",
                    level == GDN_EXACT ? "" : target_level_names[level]);
         fflush(stdout);
-        walk(visit_count);
+        counting = 1;
+        walk();
+        counting = 0;
         progress_begin(&bar, n_visited * report.n_targets);
-        walk(visit_run);
+        walk();
         progress_end(&bar);
         for (int k = 0; k < N_KERNELS; k++) /* only kernels that were asked for are reported */
             if (cli_has_name(&options.kernel, check_kernels[k]->name)) {

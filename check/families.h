@@ -2,9 +2,7 @@
 #ifndef GDN_CHECK_FAMILIES_H
 #define GDN_CHECK_FAMILIES_H
 
-#include "suite.h"
-
-extern const check_family check_families_gated_delta_net[]; /* invariances_gated_delta_net.c */
+#include "specs.h"
 
 /* Families in files of their own. */
 void check_speculation(struct check_trial *trial,

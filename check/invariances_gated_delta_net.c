@@ -16,7 +16,8 @@ static void random_shape(delta_spec *spec, check_rng *rng)
     static const int dims[] = { 16, 16, 17, 31, 32, 33, 48, 64, 100, 128 };
     const int dim_k = CHECK_PICK(rng, dims), heads = check_between(rng, 1, 3);
     const int dim_v = check_one_in(rng, 2) ? dim_k : CHECK_PICK(rng, dims);
-    delta_defaults(spec, heads, heads * check_between(rng, 1, 2), dim_k, dim_v);
+    *spec =
+        DELTA(1, 1, .n_heads_k = heads, .n_heads_v = heads * check_between(rng, 1, 2), .dim_k = dim_k, .dim_v = dim_v);
     delta_random_ways(spec, rng);
     delta_random_state(spec);
 }

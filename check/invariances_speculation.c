@@ -99,14 +99,14 @@ void check_speculation(check_trial *trial, check_rng *rng)
 
     delta_spec *delta = &draft.net.delta;
     conv_spec *conv = &draft.conv.conv;
-    delta_defaults(delta, heads_k, heads_v, dim_k, dim_v);
+    *delta = DELTA(1, 1, .n_heads_k = heads_k, .n_heads_v = heads_v, .dim_k = dim_k, .dim_v = dim_v);
     delta->n_slots = delta->n_slots_out = delta->n_snapshots = k;
     delta->gate = check_between(rng, 0, 1);
     delta->layout = check_between(rng, 0, 1);
     delta->map_start = delta->map_src = delta->map_dst = 1;
     delta->seed = check_next(rng);
     delta->values[DELTA_G] = CHECK_GATE_SLOW;
-    conv_defaults(conv, 2 * heads_k * dim_k + heads_v * dim_v, width);
+    *conv = CONV(1, 1, .n_channels = 2 * heads_k * dim_k + heads_v * dim_v, .width = width);
     conv->silu = 1;
     conv->n_slots = width - 1 + k - 1;
     conv->map_start = conv->map_position = 1;

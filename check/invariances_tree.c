@@ -66,7 +66,8 @@ static void draw_state_tree(delta_spec *spec, int n, const int *parent, check_rn
 {
     static const int dims[] = { 16, 17, 32, 33, 64, 128 };
     const int heads = check_between(rng, 1, 2), dim_v = CHECK_PICK(rng, dims), dim_k = CHECK_PICK(rng, dims);
-    delta_defaults(spec, heads, heads * check_between(rng, 1, 3), dim_k, dim_v);
+    *spec =
+        DELTA(1, 1, .n_heads_k = heads, .n_heads_v = heads * check_between(rng, 1, 3), .dim_k = dim_k, .dim_v = dim_v);
     delta_random_ways(spec, rng);
     delta_random_state(spec);
     delta_batch(spec, 1, n);
@@ -189,7 +190,7 @@ void check_history_trees(check_trial *trial, check_rng *rng)
     conv_spec *const spec = &tree->conv;
     int parent[MOST], order[MOST], place[MOST], parents[MOST], path[MOST];
     const int n = draw_tree(parent, rng), width = check_between(rng, 1, 16);
-    conv_defaults(spec, check_between(rng, 1, 150), width);
+    *spec = CONV(1, 1, .n_channels = check_between(rng, 1, 150), .width = width);
     conv_random_ways(spec, rng);
     conv_batch(spec, 1, n);
     spec->n_slots = spec->width - 1 + n + check_between(rng, 0, 4);

@@ -13,6 +13,8 @@
 #include "rng.h"
 
 struct check_case;
+struct check_list;
+struct check_trial;
 union check_spec;
 
 /* A call of any kernel. */
@@ -68,6 +70,14 @@ typedef struct check_writes {
     int (*readable)(void *user, const void *at, uint64_t bytes);
 } check_writes;
 
+/* Comparisons that need more than one call. Each trial draws its own sizes from rng, runs on trial->target, and reports
+ * through check_trial_*(); see trial.h. */
+typedef struct check_family {
+    const char *name; /* "splits": its trials are called splits/0, splits/1, ... */
+    int n;            /* trials in a default run; a quick one has an eighth */
+    void (*run)(struct check_trial *trial, check_rng *rng);
+} check_family;
+
 typedef struct check_kernel {
     const char *name;
     uint64_t args_size;
@@ -80,6 +90,9 @@ typedef struct check_kernel {
      * kernel does write unless it is there already. From the words of include/gdn/, and not from core/. Returns
      * NULL, or the name of a map with an entry that is out of range or not readable; then what was said is not all. */
     const char *(*writes)(const void *args, const check_writes *writes);
+    void (*random)(union check_spec *spec, check_rng *rng); /* random_<stem>.c      */
+    void (*cases)(struct check_list *list);                 /* cases_<stem>.c       */
+    const check_family *families;                           /* invariances_<stem>.c; ends with a name of NULL */
 } check_kernel;
 
 enum {
@@ -104,7 +117,10 @@ static inline gdn_span *check_workspace(const check_kernel *kernel, const void *
 #define GDN_KERNEL(stem, number, title)                                                                                \
     extern const check_operand check_operands_##stem[];                                                                \
     void check_build_##stem(struct check_case *c, const union check_spec *spec, check_rng *rng);                       \
-    const char *check_writes_##stem(const void *args, const check_writes *writes);
+    const char *check_writes_##stem(const void *args, const check_writes *writes);                                     \
+    void check_random_##stem(union check_spec *spec, check_rng *rng);                                                  \
+    void check_cases_##stem(struct check_list *list);                                                                  \
+    extern const check_family check_families_##stem[];
 #include "core/kernels.def"
 #undef GDN_KERNEL
 

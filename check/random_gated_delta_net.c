@@ -394,3 +394,8 @@ void delta_random(delta_spec *spec, check_rng *rng, int64_t budget)
     random_tree(spec, *rng);
     random_state16(spec, *rng);
 }
+
+void check_random_gated_delta_net(check_spec *spec, check_rng *rng)
+{
+    delta_random(&spec->gated_delta_net, rng, check_one_in(rng, 20) ? 1500000 : 200000);
+}

@@ -6,6 +6,8 @@
 #include "case.h"
 #include "values.h"
 
+#pragma GCC diagnostic ignored "-Woverride-init" /* DELTA(), CONV() and ROWS() replace defaults */
+
 /* ---- gated_delta_net ----
  * The data of a token depend on the key of its sequence and on its index there, not on its address. So the same
  * sequence can be built into any batch, layout, or part of a call. */
@@ -61,8 +63,18 @@ typedef struct delta_spec {
     delta_seq seq[DELTA_MAX_SEQS];
 } delta_spec;
 
-/* One sequence of one token, packed, in place, everything else defaults. */
-void delta_defaults(delta_spec *spec, int n_heads_k, int n_heads_v, int dim_k, int dim_v);
+/* DELTA(2, 3, .n_heads_v = 4, .gate = GDN_GATE_CHANNEL) is a call of 2 sequences of 3 tokens: packed, in place, without
+ * maps, each sequence with a row of the pool. What is not given is as follows, or 0. */
+#define DELTA(n, length, ...) delta_of((delta_spec){ DELTA_DEFAULTS, __VA_ARGS__ }, n, length)
+#define DELTA_DEFAULTS                                                                                                 \
+    .n_heads_k = 1, .n_heads_v = 1, .dim_k = 1, .dim_v = 1, .n_slots = 1, .n_slots_out = 1, .n_snapshots = 1,          \
+    .values = { [DELTA_Q] = CHECK_SMALL,                                                                               \
+                [DELTA_K] = CHECK_SMALL,                                                                               \
+                [DELTA_READ] = CHECK_SMALL,                                                                            \
+                [DELTA_BETA] = CHECK_UNIT,                                                                             \
+                [DELTA_G] = CHECK_GATE_MODEL },                                                                        \
+    .seed = 1
+delta_spec delta_of(delta_spec spec, int n, int length);
 /* n sequences of `length` tokens each, with keys, and default maps. */
 void delta_batch(delta_spec *spec, int n, int length);
 /* A ring: sequence s in row `row` with K slots, at position p before its tokens. */
@@ -123,7 +135,10 @@ typedef struct conv_spec {
     conv_seq seq[CONV_MAX_SEQS];
 } conv_spec;
 
-void conv_defaults(conv_spec *spec, int n_channels, int width);
+/* As DELTA(). Without n_slots the history has as many slots as the width needs. */
+#define CONV(n, length, ...)                                                                                           \
+    conv_of((conv_spec){ .n_channels = 1, .width = 1, .bias = 1, .seed = 1, __VA_ARGS__ }, n, length)
+conv_spec conv_of(conv_spec spec, int n, int length);
 void conv_batch(conv_spec *spec, int n, int length);
 void conv_random(conv_spec *spec, check_rng *rng);
 void conv_random_ways(conv_spec *spec, check_rng *rng); /* as delta_random_ways() */
@@ -150,7 +165,17 @@ typedef struct rows_spec {
     uint64_t seed;
 } rows_spec;
 
-void rows_defaults(rows_spec *spec, int n_columns, int n_rows, int n_rows_dst);
+#define ROWS(...)                                                                                                      \
+    ((rows_spec){ .n_columns = 1,                                                                                      \
+                  .n_rows = 1,                                                                                         \
+                  .n_rows_dst = 1,                                                                                     \
+                  .n_batch = { 1, 1 },                                                                                 \
+                  .index_batch = { 1, 1 },                                                                             \
+                  .index_type = GDN_I64,                                                                               \
+                  .index_style = ROWS_RANDOM,                                                                          \
+                  .only_batch = { -1, -1 },                                                                            \
+                  .seed = 1,                                                                                           \
+                  __VA_ARGS__ })
 void rows_random(rows_spec *spec, check_rng *rng);
 unsigned char *rows_at(const check_case *c, unsigned char *const *image, int b0, int b1, int row);
 

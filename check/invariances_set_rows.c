@@ -1,60 +1,9 @@
-/* set_rows: the fixed list, and what must not change the bits. */
+/* set_rows: what must not change the bits. See invariances_gated_delta_net.c. */
 #include <stdio.h>
 #include <string.h>
 
 #include "families.h"
 #include "trial.h"
-
-static void random_case(check_spec *spec, check_rng *rng) { rows_random(&spec->set_rows, rng); }
-
-static void begin(check_spec *spec) { rows_defaults(&spec->set_rows, 1, 1, 1); }
-
-/* ---- the fixed list ---------------------------------------------------------------------------------------- */
-
-#define ONE(member) CHECK_MEMBER(#member, rows_spec, member, 0)
-
-static const check_member members[] = { { ONE(n_columns) }, { ONE(n_rows) },      { ONE(n_rows_dst) },
-                                        { ONE(n_batch) },   { ONE(index_batch) }, { ONE(src_type) },
-                                        { ONE(dst_type) },  { ONE(index_type) },  { ONE(index_style) },
-                                        { ONE(values) },    { ONE(strided) },     { NULL, 0, 0, 0, 0 } };
-
-#define FROM  "{src_type:f32|f16|bf16}"
-#define FLOAT "{dst_type:f32|f16|bf16}"
-#define TO    "{dst_type:f32|f16|bf16|q8_0}"
-
-/* ggml's: columns, rows and a batch of b by something, or the other way. */
-#define GGML(to, sizes, b, set)                                                                                        \
-    "ggml/set_rows/{src_type}_to_" to "_{index_type:i32|i64}_" sizes "{strided}{b%7==0?|_b7} "                         \
-    "{src_type:f32|f16} {strided:|_view} {b:" b "} index_style=0 " set
-
-static const char *const lines[] = {
-    "values/" FROM "_to_" TO "_{values:normal|ties|wide|subnormal|huge|zeros|special|nan}"
-    " n_columns=dst_type==q8_0?96:101 n_rows=n_rows_dst=9 index_style=0",
-    "columns/{c}_to_" TO " {c:1|2|3|5|7|8|9|15|16|17|31|32|33|63|64|65|96|127|128|129|256|1000|1024} "
-    "n_columns=dst_type==q8_0?(c+31)/32*32:c n_rows=5 n_rows_dst=7 values=ties",
-    "index/{k:permuted|random|one|none}_{index_type:i32|i64}_to_" TO
-    " index_style=#k n_columns=64 n_rows=40 n_rows_dst=11",
-    "batch/{b,c,d,e:2x1_index_1x1|1x2_index_1x1|4x6_index_2x3|3x2_index_3x2|2x4_index_2x1}_to_{dst_type}{strided:|"
-    "_strided}"
-    " " TO " n_columns=32 n_rows=5 n_rows_dst=6 n_batch=b,c index_batch=d,e",
-    "no_rows/to_" TO " n_columns=32 n_rows=0 n_rows_dst=3",
-    /* So much that backends may write past their caches, in odd numbers of cache lines; with and without duplicates. */
-    "many/" FROM "_to_" FLOAT "_{k:permuted|random}"
-    " index_style=#k n_columns=dst_type==f32?528:544 n_rows=300 n_rows_dst=310",
-    "threads/{kind:library|pool|reverse}_{threads:1|2|3|4|5|6|7|8}" /* many duplicates for threads to fight over */
-    " n_columns=512 n_rows=200 n_rows_dst=50 dst_type=threads%4",
-    "mode/{environment:0|1|2|3|4|5|6}_to_" TO " n_columns=96 n_rows=8 n_rows_dst=9 values=environment%2?subnormal:ties",
-    GGML(TO, "256x1_{b}x3_of_5", "1|7", "n_columns=256 n_rows=1 n_rows_dst=5 n_batch=index_batch=3,b"),
-    GGML(TO, "256x7_2x{b}_of_11", "3|21", "n_columns=256 n_rows=7 n_rows_dst=11 n_batch=b,2 index_batch=b/3,1"),
-    GGML(TO, "96x2_{b}x3_of_3", "2|14", "n_columns=96 n_rows=2 n_rows_dst=3 n_batch=3,b index_batch=1,b/2"),
-    GGML(FLOAT, "3x2_{b}x3_of_3", "2|14", "n_columns=3 n_rows=2 n_rows_dst=3 n_batch=3,b index_batch=1,b/2"),
-    GGML(FLOAT, "31x2_{b}x3_of_3", "2|14", "n_columns=31 n_rows=2 n_rows_dst=3 n_batch=3,b index_batch=1,b/2"),
-    GGML(FLOAT, "33x1_2x{b}_of_5", "3|21", "n_columns=33 n_rows=1 n_rows_dst=5 n_batch=b,2 index_batch=b/3,1"),
-    GGML(FLOAT, "1x2_1x3_of_8", "1|7", "n_columns=1 n_rows=2 n_rows_dst=8 n_batch=index_batch=3,1"),
-    NULL,
-};
-
-/* ---- what must not change the bits: see invariances_gated_delta_net.c ------------------------------------- */
 
 static int run(check_trial *trial, check_call *call, check_rng *rng, const char *what)
 {
@@ -156,9 +105,7 @@ static void variants(check_trial *trial, check_rng *rng)
             if (!same_rows(trial, a, i, j, b, i, j, what[way])) return;
 }
 
-static const check_family families[] = {
+const check_family check_families_set_rows[] = {
     { "splits", 60, splits },     { "batches", 40, batches }, { "variants", 60, variants },
     { "far", 2, check_far_rows }, { NULL, 0, NULL },
 };
-
-const check_suite check_suite_set_rows = { &check_kernel_set_rows, random_case, begin, members, lines, families };
