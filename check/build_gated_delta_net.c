@@ -335,17 +335,12 @@ static void add_maps(check_case *c, const delta_spec *spec, check_rng *rng)
 /* The parts that the call uses, without their operands. The inputs may be left out where they have their defaults. */
 static void add_parts(delta_call *call, const delta_spec *spec, int shorten)
 {
-    const int plain = !spec->qk_norm && spec->g_form == GDN_G_LOG && spec->beta_form == GDN_BETA_PLAIN &&
-                      (spec->beta_factor == 0 || spec->beta_factor == 1) && !spec->read_key;
-    if (!plain || !shorten) {
-        call->inputs = (gdn_delta_inputs)GDN_INIT(gdn_delta_inputs);
-        call->inputs.qk_norm = spec->qk_norm;
-        call->inputs.qk_norm_eps = spec->eps;
-        call->inputs.gate_input = spec->g_form;
-        call->inputs.beta_input = spec->beta_form;
-        call->inputs.lower_bound = spec->lower_bound;
-        call->inputs.beta_factor = spec->beta_factor == 0 ? 1 : spec->beta_factor;
-    }
+    gdn_delta_inputs *inputs = &call->inputs;
+    const int plain = !inputs->qk_norm && inputs->gate_input == GDN_G_LOG && inputs->beta_input == GDN_BETA_PLAIN &&
+                      (inputs->beta_factor == 0 || inputs->beta_factor == 1) && !spec->read_key;
+    inputs->size = sizeof *inputs;
+    if (inputs->beta_factor == 0) inputs->beta_factor = 1;
+    if (plain && shorten) *inputs = (gdn_delta_inputs){ 0 };
     if (spec->interval)
         call->checkpoints =
             (gdn_checkpoints){ .size = sizeof call->checkpoints, .interval = spec->interval, .n = spec->n_checkpoints };
@@ -363,19 +358,20 @@ void check_build_gated_delta_net(check_case *c, const check_spec *any, check_rng
 {
     const delta_spec *spec = &any->gated_delta_net;
     delta_call *call = &c->args.gated_delta_net;
-    *call = (delta_call){ .args = GDN_INIT(gdn_gated_delta_net_args) };
+    *call = spec->call;
     gdn_gated_delta_net_args *a = &call->args;
+    a->size = sizeof *a;
+    a->state_out.n_slots = 1; /* as GDN_INIT() leaves it, where it is absent */
     a->n_seqs = spec->n_seqs;
     a->n_tokens = total_tokens(spec);
     a->n_heads_k = spec->n_heads_k;
     a->n_heads_v = spec->n_heads_v;
     a->head_dim_k = spec->dim_k;
     a->head_dim_v = spec->dim_v;
-    a->head_map = spec->head_map;
     a->gate = spec->gate;
     a->state_layout = spec->layout;
     a->n_snapshots = spec->n_snapshots;
-    a->scale = spec->scale == 0 ? (float)(1.0 / sqrt((double)spec->dim_k)) : spec->scale;
+    if (a->scale == 0) a->scale = (float)(1.0 / sqrt((double)spec->dim_k));
     a->state.n_rows = spec->n_rows;
     a->state.n_slots = spec->n_slots;
     if (spec->where != DELTA_IN_PLACE) {
@@ -384,7 +380,7 @@ void check_build_gated_delta_net(check_case *c, const check_spec *any, check_rng
     }
     add_parts(call, spec, spec->strided && check_one_in(rng, 2));
     add_inputs(c, spec, rng);
-    if (spec->g_form >= GDN_G_RAW) {
+    if (spec->call.inputs.gate_input >= GDN_G_RAW) {
         if (!spec->no_a) add_heads(c, spec, "inputs.ssm_a", PART(inputs.ssm_a), DELTA_A, spec->dtype_a, 1, rng);
         if (spec->has_bias)
             add_heads(c, spec, "inputs.dt_bias", PART(inputs.dt_bias), DELTA_BIAS, spec->dtype_bias,

@@ -177,12 +177,12 @@ void check_build_ssm_conv(check_case *c, const check_spec *any, check_rng *rng)
     conv_call *call = &c->args.ssm_conv;
     gdn_ssm_conv_args *a = &call->args;
     const int history = spec->where != CONV_NOWHERE;
-    *call = (conv_call){ .args = GDN_INIT(gdn_ssm_conv_args) };
+    *call = spec->call;
+    a->size = sizeof *a;
     a->n_seqs = spec->n_seqs;
     a->n_tokens = first_token(spec, spec->n_seqs) + spec->tail;
     a->n_channels = spec->n_channels;
     a->kernel_width = spec->width;
-    a->activation = spec->silu ? GDN_ACTIVATION_SILU : GDN_ACTIVATION_NONE;
     if (history) {
         a->history.n_rows = spec->n_rows;
         a->history.n_slots = spec->n_slots;

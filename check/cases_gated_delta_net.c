@@ -35,8 +35,8 @@ static void sizes(check_list *list)
     for (int i = 0; i < COUNT(heads); i++)
         for (int map = 0; map < 2; map++)
             for (int gate = 0; gate < 2; gate++) {
-                const delta_spec d = DELTA(2, 2, .n_heads_k = heads[i][0], .n_heads_v = heads[i][1], .head_map = map,
-                                           .gate = gate, .dim_k = 32, .dim_v = 32);
+                const delta_spec d = DELTA(2, 2, .n_heads_k = heads[i][0], .n_heads_v = heads[i][1],
+                                           .call.args.head_map = map, .gate = gate, .dim_k = 32, .dim_v = 32);
                 ADD("heads/%d_of_%d_%s_%s", d.n_heads_k, d.n_heads_v, maps[map], gates[gate]);
             }
     for (int t = 0; t < COUNT(lengths); t++)
@@ -188,7 +188,7 @@ static void edges_of_operands(check_list *list)
          EDGE(3, 5, SLOTS(3), .strided = 1, .dtype = { GDN_F16, GDN_F16, GDN_F16 }, .dim_k = 33, .dim_v = 47));
     edge(list, "same_keys", EDGE(2, 3, .same_keys = 1));
     edge(list, "long_memory", EDGE(1, 300, SLOW));
-    edge(list, "tiny_scale", EDGE(1, 3, .scale = -1e-41f));
+    edge(list, "tiny_scale", EDGE(1, 3, .call.args.scale = -1e-41f));
 }
 
 /* Values of one operand. */
@@ -269,8 +269,10 @@ static void modes(check_list *list)
             }
     for (int mode = 0; mode < 7; mode++)
         for (int norm = 0; norm < 2; norm++) {
-            const delta_spec d = DELTA(1, 6, .n_heads_v = 2, .dim_k = 20, .dim_v = 31, .scale = norm ? 0 : -1e-41f,
-                                       .qk_norm = norm ? GDN_NORM_CLAMP : GDN_NORM_NONE, .eps = norm ? 3e-7f : 0);
+            const delta_spec d =
+                DELTA(1, 6, .n_heads_v = 2, .dim_k = 20, .dim_v = 31, .call.args.scale = norm ? 0 : -1e-41f,
+                      .call.inputs.qk_norm = norm ? GDN_NORM_CLAMP : GDN_NORM_NONE,
+                      .call.inputs.qk_norm_eps = norm ? 3e-7f : 0);
             list->environment = mode;
             ADD("mode/%d_%s", mode, norm ? "norm" : "scale");
         }
@@ -304,9 +306,9 @@ static void ggml(check_list *list)
             const int dim = calls[i].dim, heads = calls[i].heads, k = calls[i].snapshots ? calls[i].snapshots : 1;
             const delta_spec d =
                 DELTA(calls[i].seqs, calls[i].tokens, .dim_k = dim, .dim_v = dim, .n_heads_k = heads,
-                      .n_heads_v = heads * (1 + calls[i].repeated), .head_map = GDN_HEADS_TILED, .gate = calls[i].kda,
-                      .strided = calls[i].permuted, .where = DELTA_APART, .n_slots_out = k, .n_snapshots = k,
-                      .values[DELTA_G] = slow ? CHECK_GATE_SLOW : CHECK_GATE_GGML);
+                      .n_heads_v = heads * (1 + calls[i].repeated), .call.args.head_map = GDN_HEADS_TILED,
+                      .gate = calls[i].kda, .strided = calls[i].permuted, .where = DELTA_APART, .n_slots_out = k,
+                      .n_snapshots = k, .values[DELTA_G] = slow ? CHECK_GATE_SLOW : CHECK_GATE_GGML);
             ADD("ggml/gdn/S%d_H%d_T%d_B%d%s%s%s%s%s", dim, heads, calls[i].tokens, calls[i].seqs,
                 calls[i].repeated ? "_rep2" : "", calls[i].permuted ? "_perm" : "", calls[i].kda ? "_kda" : "",
                 snapshot_names[k], slow ? "_slow" : "");
@@ -332,11 +334,12 @@ static void forms(check_list *list)
                             const int bounded = g == GDN_G_BOUNDED, keys = norm ? CHECK_NORMAL : CHECK_SMALL;
                             const delta_spec d =
                                 DELTA(2, lengths[t], .n_heads_k = 2, .n_heads_v = 4, .dim_k = t % 2 ? 33 : 128,
-                                      .dim_v = dims_v[t], .gate = gate, .layout = layout, .qk_norm = norm,
-                                      .eps = norm ? 1e-6f : 0, .g_form = g, .lower_bound = bounded ? -5 : 0,
-                                      .no_a = bounded && norm, .has_bias = g >= GDN_G_RAW, .beta_form = beta,
-                                      .beta_factor = 2 * (float)beta, .values[DELTA_Q] = keys, .values[DELTA_K] = keys,
-                                      .values[DELTA_G] = g_values[g],
+                                      .dim_v = dims_v[t], .gate = gate, .layout = layout, .call.inputs.qk_norm = norm,
+                                      .call.inputs.qk_norm_eps = norm ? 1e-6f : 0, .call.inputs.gate_input = g,
+                                      .call.inputs.lower_bound = bounded ? -5 : 0, .no_a = bounded && norm,
+                                      .has_bias = g >= GDN_G_RAW, .call.inputs.beta_input = beta,
+                                      .call.inputs.beta_factor = 2 * (float)beta, .values[DELTA_Q] = keys,
+                                      .values[DELTA_K] = keys, .values[DELTA_G] = g_values[g],
                                       .values[DELTA_A] = g == GDN_G_RAW ? CHECK_GATE_MODEL : CHECK_NORMAL,
                                       .values[DELTA_BETA] = beta ? CHECK_NORMAL : CHECK_UNIT);
                             ADD("forms/T%d_%s_%s_%s_%s_%s", lengths[t], norms[norm], g_forms[g], beta_forms[beta],
@@ -355,9 +358,9 @@ static void norms(check_list *list)
         for (int v = 0; v < COUNT(classes); v++)
             for (int e = 0; e < 3; e++)
                 for (int t = 0; t < 2; t++) {
-                    const delta_spec d =
-                        DELTA(2, lengths[t], .n_heads_v = 2, .dim_k = 128, .dim_v = 32, .qk_norm = norm, .eps = eps[e],
-                              .values[DELTA_Q] = classes[v], .values[DELTA_K] = classes[v]);
+                    const delta_spec d = DELTA(2, lengths[t], .n_heads_v = 2, .dim_k = 128, .dim_v = 32,
+                                               .call.inputs.qk_norm = norm, .call.inputs.qk_norm_eps = eps[e],
+                                               .values[DELTA_Q] = classes[v], .values[DELTA_K] = classes[v]);
                     ADD("norms/%s_%s_eps%d_T%d", norm == GDN_NORM_ADD ? "add" : "clamp", names[v], e, lengths[t]);
                 }
 }
@@ -373,7 +376,7 @@ static void types_of_gates(check_list *list)
                     for (int layout = 0; layout < 2; layout++) {
                         const delta_spec d =
                             DELTA(2, lengths[t], .n_heads_v = 2, .dim_k = t ? 48 : 128, .dim_v = 72, .gate = gate,
-                                  .layout = layout, .g_form = GDN_G_RAW, .has_bias = 1, .dtype_g = type,
+                                  .layout = layout, .call.inputs.gate_input = GDN_G_RAW, .has_bias = 1, .dtype_g = type,
                                   .dtype_beta = type, .dtype_a = type, .dtype_bias = type, .dtype_out = out,
                                   .values[DELTA_A] = CHECK_GATE_MODEL, .values[DELTA_G] = CHECK_NORMAL);
                         ADD("types/gates_%s_out_%s_T%d_%s_%s", types[type], types[out], lengths[t], gates[gate],
@@ -391,10 +394,10 @@ static void forms_alone(check_list *list)
         for (int gate = 0; gate < 2; gate++)
             for (int t = 0; t < 2; t++) {
                 delta_spec d = DELTA(2, lengths[t], .n_heads_v = 2, .dim_k = 128, .dim_v = 32, .gate = gate);
-                if (what == NORM) d.qk_norm = GDN_NORM_ADD;
-                if (what == LINEAR) d.g_form = GDN_G_LINEAR, d.values[DELTA_G] = CHECK_UNIT;
-                if (what == LOGIT) d.beta_form = GDN_BETA_LOGIT;
-                if (what == FACTOR) d.beta_factor = 2;
+                if (what == NORM) d.call.inputs.qk_norm = GDN_NORM_ADD;
+                if (what == LINEAR) d.call.inputs.gate_input = GDN_G_LINEAR, d.values[DELTA_G] = CHECK_UNIT;
+                if (what == LOGIT) d.call.inputs.beta_input = GDN_BETA_LOGIT;
+                if (what == FACTOR) d.call.inputs.beta_factor = 2;
                 if (what == G_F16) d.dtype_g = GDN_F16;
                 if (what == BETA_F16) d.dtype_beta = GDN_F16;
                 if (what == OUT_F16) d.dtype_out = GDN_F16;
@@ -426,8 +429,9 @@ static void read_keys(check_list *list)
                                   .dtype_state = narrow * (1 + mix % 2), .state_interval = narrow * (1 + logged),
                                   .n_snapshots = !tree, .log_rows = 2 * logged, .log_slots = logged * (length + 4),
                                   .map_position = logged, .map_base_position = logged, .map_commit = logged,
-                                  .map_dst = logged && !tree, .tree = tree, .map_parent = tree, .qk_norm = mix % 2,
-                                  .eps = mix % 2 ? 1e-6f : 0, .values[DELTA_Q] = keys, .values[DELTA_K] = keys);
+                                  .map_dst = logged && !tree, .tree = tree, .map_parent = tree,
+                                  .call.inputs.qk_norm = mix % 2, .call.inputs.qk_norm_eps = mix % 2 ? 1e-6f : 0,
+                                  .values[DELTA_Q] = keys, .values[DELTA_K] = keys);
                         for (int s = 0; s < 2 && logged; s++) {
                             delta_seq *const seq = &d.seq[s];
                             seq->log_row = s;

@@ -51,8 +51,8 @@ static void logs(check_list *list)
                     delta_spec d =
                         DELTA(2, length, .n_heads_v = 2, .dim_k = dims[k][0], .dim_v = dims[k][1], .layout = layout,
                               .n_slots = 2, .n_slots_out = 2, .n_snapshots = kept, .map_dst = kept, ROWS_OF_POOL(4),
-                              .where = (a + layout) % 3, .gate = (a + b) % 2, .head_map = k % 2, SLOW, LOG(3, slots),
-                              .map_src = 1, .map_log_row = 1);
+                              .where = (a + layout) % 3, .gate = (a + b) % 2, .call.args.head_map = k % 2, SLOW,
+                              LOG(3, slots), .map_src = 1, .map_log_row = 1);
                     for (int s = 0; s < 2; s++) {
                         delta_seq *const seq = &d.seq[s];
                         const int commits[] = { seq->src, 4 + 2 * s, GDN_NONE };
@@ -87,8 +87,9 @@ static void logs_of_servers(check_list *list)
                 delta_spec d = DELTA(6, 0, .n_heads_v = 2, .dim_k = dims[k][0], .dim_v = dims[k][1], .gate = gate,
                                      .layout = (k + m) % 2, ROWS_OF_POOL(7), .map_start = 1, .map_log_row = 1,
                                      LOG(5, 14), .n_snapshots = !gate, .map_dst = !gate, .dtype = { type, type, type },
-                                     .dtype_g = type, .dtype_beta = type, .dtype_out = type, .qk_norm = m,
-                                     .eps = m ? 1e-6f : 0, .g_form = m ? GDN_G_RAW : GDN_G_LOG, .beta_form = m,
+                                     .dtype_g = type, .dtype_beta = type, .dtype_out = type, .call.inputs.qk_norm = m,
+                                     .call.inputs.qk_norm_eps = m ? 1e-6f : 0,
+                                     .call.inputs.gate_input = m ? GDN_G_RAW : GDN_G_LOG, .call.inputs.beta_input = m,
                                      .has_bias = m, .values[DELTA_G] = m ? CHECK_NORMAL : CHECK_GATE_SLOW,
                                      .values[DELTA_A] = m ? CHECK_GATE_MODEL : CHECK_NORMAL);
                 for (int s = 0; s < 6; s++) {
@@ -103,7 +104,7 @@ static void logs_of_servers(check_list *list)
             }
     for (int gate = 0; gate < 2; gate++)
         for (int map = 0; map < 2; map++) { /* the usual head counts, verifying */
-            delta_spec d = DELTA(1, 4, MODEL, .gate = gate, .head_map = map, .n_snapshots = 0, LOG(1, 8));
+            delta_spec d = DELTA(1, 4, MODEL, .gate = gate, .call.args.head_map = map, .n_snapshots = 0, LOG(1, 8));
             d.seq[0].position = 14;
             d.seq[0].n_replayed = 3;
             ADD("log/model_%s_%s", gates[gate], map ? "tiled" : "grouped");
@@ -139,7 +140,7 @@ static void trees(check_list *list)
                 for (int shape = 0; shape < CHECK_N_TREES; shape++) {
                     const int type = (a + shape) % 3;
                     delta_spec d = DELTA(2, lengths[a], .n_heads_v = 2, .dim_k = dims[k][0], .dim_v = dims[k][1],
-                                         .gate = (a + k + shape) % 2, .layout = layout, .head_map = k % 2,
+                                         .gate = (a + k + shape) % 2, .layout = layout, .call.args.head_map = k % 2,
                                          .dtype = { type, type, type }, TREE(lengths[a]));
                     grow(&d, shape, a + k + layout + shape);
                     ADD("tree/%s_T%d_k%d_v%d_%s_%s", check_tree_names[shape], lengths[a], d.dim_k, d.dim_v,
@@ -190,12 +191,13 @@ static void values_of_states16(check_list *list)
         for (int v = 0; v < COUNT(classes); v++)
             for (int t = 0; t < COUNT(lengths); t++)
                 for (int layout = 0; layout < 2; layout++) {
-                    delta_spec d = DELTA(2, lengths[t], .n_heads_v = 2, .dim_k = t ? 48 : 128, .dim_v = 32,
-                                         .layout = layout, SLOTS(2), .dtype_state = state, .state_interval = 1,
-                                         .map_src = 1, .beta_form = GDN_BETA_LOGIT, .beta_factor = 2,
-                                         .values[DELTA_BETA] = CHECK_GATE_ZERO, .values[DELTA_G] = CHECK_GATE_ZERO,
-                                         .values[DELTA_K] = CHECK_POWERS, .values[DELTA_V] = classes[v],
-                                         .values[DELTA_STATE] = classes[v] == CHECK_TIES ? CHECK_NORMAL : classes[v]);
+                    delta_spec d =
+                        DELTA(2, lengths[t], .n_heads_v = 2, .dim_k = t ? 48 : 128, .dim_v = 32, .layout = layout,
+                              SLOTS(2), .dtype_state = state, .state_interval = 1, .map_src = 1,
+                              .call.inputs.beta_input = GDN_BETA_LOGIT, .call.inputs.beta_factor = 2,
+                              .values[DELTA_BETA] = CHECK_GATE_ZERO, .values[DELTA_G] = CHECK_GATE_ZERO,
+                              .values[DELTA_K] = CHECK_POWERS, .values[DELTA_V] = classes[v],
+                              .values[DELTA_STATE] = classes[v] == CHECK_TIES ? CHECK_NORMAL : classes[v]);
                     d.seq[0].src = GDN_NONE;
                     ADD("state16/%s_%s_T%d_%s", types[state], names[v], lengths[t], layouts[layout]);
                 }

@@ -17,8 +17,8 @@ static void values(check_list *list)
         for (int dst = 0; dst < N_TYPES; dst++)
             for (int v = 0; v < COUNT(classes); v++) {
                 const rows_spec r =
-                    ROWS(.src_type = src, .dst_type = dst, .n_columns = dst == GDN_Q8_0 ? 96 : 101, .n_rows = 9,
-                         .n_rows_dst = 9, .index_style = ROWS_PERMUTED, .values = classes[v]);
+                    ROWS(.src_type = src, .dst_type = dst, .args.n_columns = dst == GDN_Q8_0 ? 96 : 101,
+                         .args.n_rows = 9, .args.n_rows_dst = 9, .index_style = ROWS_PERMUTED, .values = classes[v]);
                 ADD("values/%s_to_%s_%s", types[src], types[dst], names[v]);
             }
 }
@@ -30,8 +30,8 @@ static void columns(check_list *list)
     };
     for (int dst = 0; dst < N_TYPES; dst++)
         for (int c = 0; c < COUNT(n); c++) {
-            const rows_spec r = ROWS(.dst_type = dst, .n_columns = dst == GDN_Q8_0 ? (n[c] + 31) / 32 * 32 : n[c],
-                                     .n_rows = 5, .n_rows_dst = 7, .values = CHECK_TIES);
+            const rows_spec r = ROWS(.dst_type = dst, .args.n_columns = dst == GDN_Q8_0 ? (n[c] + 31) / 32 * 32 : n[c],
+                                     .args.n_rows = 5, .args.n_rows_dst = 7, .values = CHECK_TIES);
             ADD("columns/%d_to_%s", n[c], types[dst]);
         }
 }
@@ -41,8 +41,8 @@ static void indices(check_list *list)
     for (int style = 0; style < COUNT(styles); style++)
         for (int index = GDN_I32; index <= GDN_I64; index++)
             for (int dst = 0; dst < N_TYPES; dst++) {
-                const rows_spec r = ROWS(.dst_type = dst, .index_type = index, .index_style = style, .n_columns = 64,
-                                         .n_rows = 40, .n_rows_dst = 11);
+                const rows_spec r = ROWS(.dst_type = dst, .index_type = index, .index_style = style,
+                                         .args.n_columns = 64, .args.n_rows = 40, .args.n_rows_dst = 11);
                 ADD("index/%s_%s_to_%s", styles[style], types[index], types[dst]);
             }
 }
@@ -54,12 +54,13 @@ static void batches(check_list *list)
         for (int strided = 0; strided < 2; strided++)
             for (int dst = 0; dst < N_TYPES; dst++) {
                 const int *const n = sizes[i];
-                const rows_spec r = ROWS(.dst_type = dst, .n_columns = 32, .n_rows = 5, .n_rows_dst = 6,
-                                         .n_batch = { n[0], n[1] }, .index_batch = { n[2], n[3] }, .strided = strided);
+                const rows_spec r =
+                    ROWS(.dst_type = dst, .args.n_columns = 32, .args.n_rows = 5, .args.n_rows_dst = 6,
+                         .args.n_batch = { n[0], n[1] }, .args.index_batch = { n[2], n[3] }, .strided = strided);
                 ADD("batch/%dx%d_index_%dx%d_to_%s%s", n[0], n[1], n[2], n[3], types[dst], strided ? "_strided" : "");
             }
     for (int dst = 0; dst < N_TYPES; dst++) {
-        const rows_spec r = ROWS(.dst_type = dst, .n_columns = 32, .n_rows = 0, .n_rows_dst = 3);
+        const rows_spec r = ROWS(.dst_type = dst, .args.n_columns = 32, .args.n_rows = 0, .args.n_rows_dst = 3);
         ADD("no_rows/to_%s", types[dst]);
     }
 }
@@ -70,8 +71,9 @@ static void many(check_list *list)
     for (int src = 0; src < N_FLOATS; src++)
         for (int dst = 0; dst < N_FLOATS; dst++)
             for (int style = ROWS_PERMUTED; style <= ROWS_RANDOM; style++) {
-                const rows_spec r = ROWS(.src_type = src, .dst_type = dst, .index_style = style,
-                                         .n_columns = dst == GDN_F32 ? 528 : 544, .n_rows = 300, .n_rows_dst = 310);
+                const rows_spec r =
+                    ROWS(.src_type = src, .dst_type = dst, .index_style = style,
+                         .args.n_columns = dst == GDN_F32 ? 528 : 544, .args.n_rows = 300, .args.n_rows_dst = 310);
                 ADD("many/%s_to_%s_%s", types[src], types[dst], styles[style]);
             }
 }
@@ -80,13 +82,14 @@ static void threads_and_modes(check_list *list)
 {
     for (int kind = 0; kind < COUNT(check_executor_names); kind++)
         for (int n = 1; n <= 8; n++) { /* threads write the same rows: many duplicates */
-            const rows_spec r = ROWS(.dst_type = n % 4, .n_columns = 512, .n_rows = 200, .n_rows_dst = 50);
+            const rows_spec r =
+                ROWS(.dst_type = n % 4, .args.n_columns = 512, .args.n_rows = 200, .args.n_rows_dst = 50);
             list->executor = CHECK_EXECUTOR(kind, n);
             ADD("threads/%s_%d", check_executor_names[kind], n);
         }
     for (int mode = 0; mode < 7; mode++)
         for (int dst = 0; dst < N_TYPES; dst++) {
-            const rows_spec r = ROWS(.dst_type = dst, .n_columns = 96, .n_rows = 8, .n_rows_dst = 9,
+            const rows_spec r = ROWS(.dst_type = dst, .args.n_columns = 96, .args.n_rows = 8, .args.n_rows_dst = 9,
                                      .values = mode % 2 ? CHECK_SUBNORMAL : CHECK_TIES);
             list->environment = mode;
             ADD("mode/%d_to_%s", mode, types[dst]);
@@ -112,16 +115,16 @@ static void ggml(check_list *list)
                     for (int view = 0; view < 2; view++)
                         for (int b7 = 0; b7 < 2; b7++) {
                             rows_spec r = ROWS(.src_type = src, .dst_type = dst, .index_type = index, .strided = view,
-                                               .n_columns = calls[i].n_columns, .n_rows = calls[i].n_rows,
-                                               .n_rows_dst = calls[i].n_rows_dst, .index_style = ROWS_PERMUTED);
+                                               .args.n_columns = calls[i].n_columns, .args.n_rows = calls[i].n_rows,
+                                               .args.n_rows_dst = calls[i].n_rows_dst, .index_style = ROWS_PERMUTED);
                             for (int axis = 0; axis < 2; axis++) {
                                 const int times = b7 && axis == calls[i].axis ? 7 : 1;
-                                r.n_batch[axis] = times * calls[i].batch[axis];
-                                r.index_batch[axis] = times * calls[i].index_batch[axis];
+                                r.args.n_batch[axis] = times * calls[i].batch[axis];
+                                r.args.index_batch[axis] = times * calls[i].index_batch[axis];
                             }
                             ADD("ggml/set_rows/%s_to_%s_%s_%dx%d_%dx%d_of_%d%s%s", types[src], types[dst], types[index],
-                                r.n_columns, r.n_rows, r.n_batch[1], r.n_batch[0], r.n_rows_dst, view ? "_view" : "",
-                                b7 ? "_b7" : "");
+                                calls[i].n_columns, calls[i].n_rows, (int)r.args.n_batch[1], (int)r.args.n_batch[0],
+                                calls[i].n_rows_dst, view ? "_view" : "", b7 ? "_b7" : "");
                         }
 }
 

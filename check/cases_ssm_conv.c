@@ -17,14 +17,15 @@ static void sizes(check_list *list)
         for (int silu = 0; silu < 2; silu++)
             for (int bias = 0; bias < 2; bias++)
                 for (int tap = 0; tap < 2; tap++) {
-                    conv_spec c = CONV(3, 5, .n_channels = 37, .width = width, .silu = silu, .bias = bias,
-                                       .tap_major = tap, .map_position = 1);
+                    conv_spec c = CONV(3, 5, .n_channels = 37, .width = width, .call.args.activation = silu,
+                                       .bias = bias, .tap_major = tap, .map_position = 1);
                     for (int s = 0; s < 3; s++) c.seq[s].position = s * width;
                     ADD("widths/%d%s%s%s", width, silus[silu], biases[bias], tap ? "_tapmajor" : "");
                 }
     for (int n = 0; n < COUNT(channels); n++)
         for (int t = 0; t < COUNT(lengths); t++) {
-            conv_spec c = CONV(2, lengths[t], .n_channels = channels[n], .width = 4, .map_position = 1, .silu = t % 2);
+            conv_spec c = CONV(2, lengths[t], .n_channels = channels[n], .width = 4, .map_position = 1,
+                               .call.args.activation = t % 2);
             c.seq[0].position = 2;
             c.seq[1].position = 33;
             ADD("channels/%d_T%d", channels[n], lengths[t]);
@@ -45,7 +46,7 @@ static void edge(check_list *list, const char *name, int spare, conv_spec c)
     static const int widths[] = { 1, 4, 9 };
     for (int silu = 0; silu < 2; silu++)
         for (int w = 0; w < COUNT(widths); w++) {
-            c.silu = silu;
+            c.call.args.activation = silu;
             c.width = widths[w];
             c.n_slots = widths[w] - 1 + spare;
             ADD("%s/width%d%s", name, widths[w], silus[silu]);
@@ -124,7 +125,8 @@ static void threads_and_modes(check_list *list)
     }
     for (int mode = 0; mode < 7; mode++)
         for (int silu = 0; silu < 2; silu++) {
-            const conv_spec c = CONV(2, 5, .n_channels = 50, .width = 4, .values = CHECK_SUBNORMAL, .silu = silu);
+            const conv_spec c =
+                CONV(2, 5, .n_channels = 50, .width = 4, .values = CHECK_SUBNORMAL, .call.args.activation = silu);
             list->environment = mode;
             ADD("mode/%d%s", mode, silus[silu]);
         }
@@ -144,7 +146,7 @@ static void ggml(check_list *list)
                     for (int silu = 0; silu < 2; silu++) {
                         const int length = batches[b][0], n_seqs = batches[b][1];
                         conv_spec c = CONV(n_seqs, length, .n_channels = channels[n], .width = width, .bias = bias,
-                                           .silu = silu, .map_position = 1);
+                                           .call.args.activation = silu, .map_position = 1);
                         for (int s = 0; s < n_seqs; s++) c.seq[s].position = width - 1;
                         ADD("ggml/ssm_conv/nc%d_d%d_T%d_B%d%s%s", width, channels[n], length, n_seqs, biases[bias],
                             silus[silu]);
@@ -164,11 +166,11 @@ static void all_types(check_list *list)
                 for (int history = 0; history < N_TYPES; history++)
                     for (int i = 0; i < COUNT(shapes); i++) {
                         const int length = shapes[i][0], width = shapes[i][1], bias = (x + weight) % 3;
-                        conv_spec c =
-                            CONV(2, length, .n_channels = 70, .width = width, .n_slots = width + 1, .n_rows = 3,
-                                 .n_rows_out = 3, .map_position = 1, .map_dst = 1, .dtype_x = x, .dtype_weight = weight,
-                                 .dtype_bias = bias, .dtype_out = out, .dtype_history = history, .silu = out != history,
-                                 .tap_major = i == 1, .values = values[(x + weight + out + history) % 4]);
+                        conv_spec c = CONV(2, length, .n_channels = 70, .width = width, .n_slots = width + 1,
+                                           .n_rows = 3, .n_rows_out = 3, .map_position = 1, .map_dst = 1, .dtype_x = x,
+                                           .dtype_weight = weight, .dtype_bias = bias, .dtype_out = out,
+                                           .dtype_history = history, .call.args.activation = out != history,
+                                           .tap_major = i == 1, .values = values[(x + weight + out + history) % 4]);
                         c.seq[0].position = 2;
                         c.seq[1].position = 33;
                         c.seq[1].dst = 2;
@@ -188,7 +190,7 @@ static void checkpoints(check_list *list)
                 const int type = (a + w) % 3;
                 conv_spec c =
                     CONV(2, lengths[a], .n_channels = 37, .width = widths[w], .n_slots = widths[w] - 1 + (a + b) % 3,
-                         .n_rows = 6, .n_rows_out = 6, .where = (a + b + w) % 3, .silu = a % 2,
+                         .n_rows = 6, .n_rows_out = 6, .where = (a + b + w) % 3, .call.args.activation = a % 2,
                          .interval = intervals[b], .n_checkpoints = 2, .map_position = 1, .map_src = 1, .dtype_x = type,
                          .dtype_out = type, .dtype_history = b % 2 ? GDN_F32 : type);
                 if ((a + b) % 4 == 0) c.seq[1].src = GDN_NONE;
@@ -209,11 +211,11 @@ static void trees(check_list *list)
             for (int shape = 0; shape < CHECK_N_TREES; shape++)
                 for (int type = 0; type < N_TYPES; type++) {
                     const int where = (a + w + shape + type) % 4, length = lengths[a];
-                    conv_spec c =
-                        CONV(2, length, .n_channels = 37, .width = widths[w],
-                             .n_slots = widths[w] - 1 + length + (a + shape) % 3, .n_rows = 4, .n_rows_out = 4,
-                             .where = where, .silu = a % 2, .tree = 1, .map_parent = 1, .map_position = 1, .map_src = 1,
-                             .dtype_x = type, .dtype_out = type, .dtype_history = shape % 2 ? GDN_F32 : type);
+                    conv_spec c = CONV(2, length, .n_channels = 37, .width = widths[w],
+                                       .n_slots = widths[w] - 1 + length + (a + shape) % 3, .n_rows = 4,
+                                       .n_rows_out = 4, .where = where, .call.args.activation = a % 2, .tree = 1,
+                                       .map_parent = 1, .map_position = 1, .map_src = 1, .dtype_x = type,
+                                       .dtype_out = type, .dtype_history = shape % 2 ? GDN_F32 : type);
                     for (int s = 0; s < 2; s++) {
                         c.seq[s].position = (shape + a) * s + w;
                         c.seq[s].parent = check_tree_parents(shape);

@@ -293,9 +293,9 @@ static void heads(check_trial *trial, check_rng *rng)
     random_call(&a->delta, rng);
     const int r = check_between(rng, 2, 4), n = a->delta.n_heads_k = check_between(rng, 2, 3);
     a->delta.n_heads_v = r * n;
-    a->delta.head_map = GDN_HEADS_GROUPED;
+    a->delta.call.args.head_map = GDN_HEADS_GROUPED;
     b->delta = a->delta;
-    b->delta.head_map = GDN_HEADS_TILED;
+    b->delta.call.args.head_map = GDN_HEADS_TILED;
     b->delta.permuted = 1;
     if (!run(trial, a, rng, "grouped") || !run(trial, b, rng, "tiled")) return;
     for (int s = 0; s < a->delta.n_seqs; s++)

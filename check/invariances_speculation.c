@@ -107,7 +107,7 @@ void check_speculation(check_trial *trial, check_rng *rng)
     delta->seed = check_next(rng);
     delta->values[DELTA_G] = CHECK_GATE_SLOW;
     *conv = CONV(1, 1, .n_channels = 2 * heads_k * dim_k + heads_v * dim_v, .width = width);
-    conv->silu = 1;
+    conv->call.args.activation = 1;
     conv->n_slots = width - 1 + k - 1;
     conv->map_start = conv->map_position = 1;
     conv->seed = delta->seed;

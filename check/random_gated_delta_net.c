@@ -33,39 +33,40 @@ void delta_random_forms(delta_spec *spec, check_rng *rng)
     spec->dtype_g = CHECK_PICK(rng, types);
     spec->dtype_beta = sorted ? spec->dtype_g : CHECK_PICK(rng, types);
     if (check_one_in(rng, 2)) {
-        spec->qk_norm = check_between(rng, GDN_NORM_ADD, GDN_NORM_CLAMP);
-        spec->eps = CHECK_PICK(rng, eps);
+        spec->call.inputs.qk_norm = check_between(rng, GDN_NORM_ADD, GDN_NORM_CLAMP);
+        spec->call.inputs.qk_norm_eps = CHECK_PICK(rng, eps);
         if (check_one_in(rng, 2)) spec->values[DELTA_Q] = spec->values[DELTA_K] = CHECK_NORMAL;
     }
     static const float bounds[] = { -5, -5, -1, -80, -1e-40f };
-    spec->g_form = check_between(rng, GDN_G_LOG, GDN_G_BOUNDED);
-    if (spec->g_form == GDN_G_BOUNDED) {
-        spec->lower_bound = CHECK_PICK(rng, bounds);
+    spec->call.inputs.gate_input = check_between(rng, GDN_G_LOG, GDN_G_BOUNDED);
+    if (spec->call.inputs.gate_input == GDN_G_BOUNDED) {
+        spec->call.inputs.lower_bound = CHECK_PICK(rng, bounds);
         spec->no_a = check_one_in(rng, 3);
     }
-    if (spec->g_form == GDN_G_LINEAR && !check_one_in(rng, 4)) spec->values[DELTA_G] = CHECK_UNIT;
-    if (spec->g_form >= GDN_G_RAW) {
+    if (spec->call.inputs.gate_input == GDN_G_LINEAR && !check_one_in(rng, 4)) spec->values[DELTA_G] = CHECK_UNIT;
+    if (spec->call.inputs.gate_input >= GDN_G_RAW) {
         spec->values[DELTA_G] = CHECK_PICK(rng, raw);
-        spec->values[DELTA_A] = spec->g_form == GDN_G_RAW ? CHECK_PICK(rng, rates) : CHECK_NORMAL;
+        spec->values[DELTA_A] = spec->call.inputs.gate_input == GDN_G_RAW ? CHECK_PICK(rng, rates) : CHECK_NORMAL;
         spec->values[DELTA_BIAS] = check_one_in(rng, 4) ? CHECK_GATE_GGML : CHECK_NORMAL;
         spec->dtype_a = CHECK_PICK(rng, types);
         spec->dtype_bias = CHECK_PICK(rng, types);
         spec->has_bias = !check_one_in(rng, 4);
     }
-    spec->beta_form = check_between(rng, GDN_BETA_PLAIN, GDN_BETA_LOGIT);
-    spec->beta_factor = CHECK_PICK(rng, factors);
-    if (spec->beta_form == GDN_BETA_LOGIT && check_one_in(rng, 2)) spec->values[DELTA_BETA] = CHECK_PICK(rng, raw);
+    spec->call.inputs.beta_input = check_between(rng, GDN_BETA_PLAIN, GDN_BETA_LOGIT);
+    spec->call.inputs.beta_factor = CHECK_PICK(rng, factors);
+    if (spec->call.inputs.beta_input == GDN_BETA_LOGIT && check_one_in(rng, 2))
+        spec->values[DELTA_BETA] = CHECK_PICK(rng, raw);
     /* Drawn from the seed, so that the other random choices are those of a call without a read key. A norm does not
      * apply to the read key. */
     spec->read_key = !(spec->seed >> 44 & 3);
     spec->dtype_read = types[spec->seed >> 46 & 3];
-    spec->values[DELTA_READ] = spec->qk_norm ? CHECK_SMALL : spec->values[DELTA_K];
+    spec->values[DELTA_READ] = spec->call.inputs.qk_norm ? CHECK_SMALL : spec->values[DELTA_K];
 }
 
 void delta_random_ways(delta_spec *spec, check_rng *rng)
 {
     static const int types[] = { GDN_F32, GDN_F32, GDN_F16, GDN_BF16 };
-    spec->head_map = check_between(rng, 0, 1);
+    spec->call.args.head_map = check_between(rng, 0, 1);
     spec->gate = check_between(rng, 0, 1);
     spec->layout = check_between(rng, 0, 1);
     spec->strided = check_between(rng, 0, 1);
@@ -345,12 +346,12 @@ void delta_random(delta_spec *spec, check_rng *rng, int64_t budget)
     spec->dim_v = check_one_in(rng, 2) ? spec->dim_k : random_dim(rng);
     spec->n_heads_k = CHECK_PICK(rng, heads);
     spec->n_heads_v = spec->n_heads_k * CHECK_PICK(rng, ((const int[]){ 1, 1, 2, 2, 3, 4 }));
-    spec->head_map = check_between(rng, 0, 1);
+    spec->call.args.head_map = check_between(rng, 0, 1);
     spec->gate = check_between(rng, 0, 1);
     spec->layout = check_between(rng, 0, 1);
     spec->where = check_between(rng, DELTA_IN_PLACE, DELTA_APART);
     spec->strided = !check_one_in(rng, 4);
-    spec->scale = check_one_in(rng, 2) ? 0 : check_one_in(rng, 8) ? -1e-40f : check_unit(rng) + 0.01f;
+    spec->call.args.scale = check_one_in(rng, 2) ? 0 : check_one_in(rng, 8) ? -1e-40f : check_unit(rng) + 0.01f;
     const int one_type = check_one_in(rng, 2);
     spec->dtype[0] = CHECK_PICK(rng, types);
     spec->dtype[1] = one_type ? spec->dtype[0] : CHECK_PICK(rng, types);

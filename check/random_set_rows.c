@@ -8,23 +8,22 @@ void rows_random(rows_spec *spec, check_rng *rng)
 {
     static const int32_t src_types[] = { GDN_F32, GDN_F16, GDN_BF16 };
     static const int32_t dst_types[] = { GDN_F32, GDN_F16, GDN_BF16, GDN_Q8_0 };
-    *spec = ROWS(.n_columns = 1);
-    spec->seed = check_next(rng);
+    *spec = ROWS(.seed = check_next(rng));
     spec->src_type = CHECK_PICK(rng, src_types);
     spec->dst_type = CHECK_PICK(rng, dst_types);
     spec->index_type = check_one_in(rng, 2) ? GDN_I32 : GDN_I64;
     spec->index_style = check_one_in(rng, 8) ? ROWS_ONE : check_one_in(rng, 12) ? ROWS_NONE : check_between(rng, 0, 1);
     spec->values = CHECK_PICK(rng, all_values);
     spec->strided = !check_one_in(rng, 4);
-    spec->n_columns = spec->dst_type == GDN_Q8_0 ? 32 * check_between(rng, 1, 6)
-                      : check_one_in(rng, 2)     ? check_between(rng, 1, 40)
-                                                 : check_between(rng, 1, 300);
-    spec->n_rows = check_between(rng, 0, 20);
-    spec->n_rows_dst = check_between(rng, 1, 30);
+    spec->args.n_columns = spec->dst_type == GDN_Q8_0 ? 32 * check_between(rng, 1, 6)
+                           : check_one_in(rng, 2)     ? check_between(rng, 1, 40)
+                                                      : check_between(rng, 1, 300);
+    spec->args.n_rows = check_between(rng, 0, 20);
+    spec->args.n_rows_dst = check_between(rng, 1, 30);
     for (int k = 0; k < 2; k++)
         if (check_one_in(rng, 2)) {
-            spec->index_batch[k] = check_between(rng, 1, 3);
-            spec->n_batch[k] = spec->index_batch[k] * check_between(rng, 1, 3);
+            spec->args.index_batch[k] = check_between(rng, 1, 3);
+            spec->args.n_batch[k] = spec->args.index_batch[k] * check_between(rng, 1, 3);
         }
 }
 

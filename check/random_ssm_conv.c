@@ -131,7 +131,7 @@ void conv_random(conv_spec *spec, check_rng *rng)
     spec->width = check_one_in(rng, 2) ? CHECK_PICK(rng, widths) : check_between(rng, 1, 16);
     spec->n_slots = spec->width - 1 + (check_one_in(rng, 2) ? 0 : check_between(rng, 1, 9));
     spec->where = check_one_in(rng, 8) ? CONV_NOWHERE : check_between(rng, CONV_IN_PLACE, CONV_APART);
-    spec->silu = check_between(rng, 0, 1);
+    spec->call.args.activation = check_between(rng, 0, 1);
     spec->bias = check_between(rng, 0, 1);
     spec->tap_major = check_between(rng, 0, 1);
     spec->strided = !check_one_in(rng, 4);
@@ -159,7 +159,7 @@ void conv_random(conv_spec *spec, check_rng *rng)
 void conv_random_ways(conv_spec *spec, check_rng *rng)
 {
     static const int values[] = { CHECK_NORMAL, CHECK_NORMAL, CHECK_WIDE, CHECK_SUBNORMAL, CHECK_SPECIAL };
-    spec->silu = check_between(rng, 0, 1);
+    spec->call.args.activation = check_between(rng, 0, 1);
     spec->bias = check_between(rng, 0, 1);
     spec->tap_major = check_between(rng, 0, 1);
     spec->strided = check_between(rng, 0, 1);

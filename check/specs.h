@@ -35,21 +35,19 @@ typedef struct delta_seq {
 } delta_seq;
 
 typedef struct delta_spec {
+    delta_call call; /* head_map, scale (0: the usual one), inputs: what goes into the call as it is */
     int n_seqs, n_heads_k, n_heads_v, dim_k, dim_v;
-    int head_map, gate, layout;
+    int gate, layout;
     int n_rows, n_slots, n_rows_out, n_slots_out, n_snapshots, where;
-    float scale;
     int dtype[3]; /* of q, k, v                                      */
     int dtype_g, dtype_beta, dtype_a, dtype_bias, dtype_out;
-    int qk_norm, g_form, beta_form;      /* GDN_NORM_*, GDN_G_*, GDN_BETA_*                 */
-    int has_bias;                        /* 1: dt_bias is given                             */
-    int read_key, dtype_read;            /* 1: a read key is given                          */
-    float eps, beta_factor, lower_bound; /* lower_bound: GDN_G_BOUNDED */
-    int no_a;                            /* 1: a bounded gate without ssm_a             */
-    int narrow[3];                       /* round values to this type first; GDN_F32 = not  */
-    int values[DELTA_OPERANDS];          /* check_values                                    */
-    int lead, tail;                      /* tokens before the first and after the last sequence */
-    int map_start, map_src, map_dst;     /* 1: the map is given; 0: absent, and seq[] holds the defaults */
+    int has_bias;                    /* 1: dt_bias is given                             */
+    int read_key, dtype_read;        /* 1: a read key is given                          */
+    int no_a;                        /* 1: a bounded gate without ssm_a             */
+    int narrow[3];                   /* round values to this type first; GDN_F32 = not  */
+    int values[DELTA_OPERANDS];      /* check_values                                    */
+    int lead, tail;                  /* tokens before the first and after the last sequence */
+    int map_start, map_src, map_dst; /* 1: the map is given; 0: absent, and seq[] holds the defaults */
     int map_position;
     int interval, n_checkpoints; /* 0: no checkpoints                               */
     int log_rows, log_slots;     /* 0: no log                                       */
@@ -123,8 +121,9 @@ typedef struct conv_seq {
 } conv_seq;
 
 typedef struct conv_spec {
+    conv_call call; /* activation: what goes into the call as it is */
     int n_seqs, n_channels, width, n_rows, n_slots, n_rows_out, where;
-    int silu, bias, tap_major;
+    int bias, tap_major;
     int values, weight_values;
     int32_t dtype_x, dtype_weight, dtype_bias, dtype_out, dtype_history;
     int lead, tail, map_start, map_position, map_src, map_dst;
@@ -156,7 +155,7 @@ unsigned char *conv_slot(const check_case *c, const conv_spec *spec, const char 
 enum { ROWS_PERMUTED, ROWS_RANDOM, ROWS_ONE, ROWS_NONE };
 
 typedef struct rows_spec {
-    int n_columns, n_rows, n_rows_dst, n_batch[2], index_batch[2];
+    gdn_set_rows_args args; /* the sizes */
     int32_t src_type, dst_type, index_type;
     int index_style, first_row; /* row i of the call has the data and index of first_row + i */
     int only_batch[2];          /* -1, or: batch 0 of the call has the data and index of this one */
@@ -165,12 +164,14 @@ typedef struct rows_spec {
     uint64_t seed;
 } rows_spec;
 
+/* As DELTA(): one row of one column. */
 #define ROWS(...)                                                                                                      \
-    ((rows_spec){ .n_columns = 1,                                                                                      \
-                  .n_rows = 1,                                                                                         \
-                  .n_rows_dst = 1,                                                                                     \
-                  .n_batch = { 1, 1 },                                                                                 \
-                  .index_batch = { 1, 1 },                                                                             \
+    ((rows_spec){ .args = { .size = sizeof(gdn_set_rows_args),                                                         \
+                            .n_columns = 1,                                                                            \
+                            .n_rows = 1,                                                                               \
+                            .n_rows_dst = 1,                                                                           \
+                            .n_batch = { 1, 1 },                                                                       \
+                            .index_batch = { 1, 1 } },                                                                 \
                   .index_type = GDN_I64,                                                                               \
                   .index_style = ROWS_RANDOM,                                                                          \
                   .only_batch = { -1, -1 },                                                                            \

@@ -236,8 +236,8 @@ static delta_spec trees(void)
 static conv_spec rings(int length)
 {
     static const int position[] = { 7, 0, 12 }, src[] = { 2, GDN_NONE, 0 }, dst[] = { 2, 3, 1 };
-    conv_spec c = CONVOLUTION(length, .silu = 1, .map_position = 1, .map_dst = 1, .n_slots = 5, .n_rows = 7,
-                              .n_rows_out = 7, .interval = 3, .n_checkpoints = 1);
+    conv_spec c = CONVOLUTION(length, .call.args.activation = 1, .map_position = 1, .map_dst = 1, .n_slots = 5,
+                              .n_rows = 7, .n_rows_out = 7, .interval = 3, .n_checkpoints = 1);
     for (int s = 0; s < 3; s++) {
         c.seq[s].position = position[s];
         c.seq[s].src = src[s];
@@ -306,9 +306,9 @@ static const check_kernel *call_of(int name, check_spec *call)
     case CONV_ABSENT: *c = conv_absent(); break;
     case CONV_NO_TOKENS: *c = CONVOLUTION(0, .map_position = 1); break;
     default:
-        call->set_rows =
-            ROWS(.n_columns = 40, .n_rows_dst = 150, .dst_type = GDN_F16, .n_rows = name < ROWS_100 ? 12 : 100,
-                 .index_type = name == ROWS_12 || name == ROWS_100 ? GDN_I32 : GDN_I64);
+        call->set_rows = ROWS(.args.n_columns = 40, .args.n_rows_dst = 150, .dst_type = GDN_F16,
+                              .args.n_rows = name < ROWS_100 ? 12 : 100,
+                              .index_type = name == ROWS_12 || name == ROWS_100 ? GDN_I32 : GDN_I64);
         return &check_kernel_set_rows;
     }
     return name < CONV_3 ? &check_kernel_gated_delta_net : &check_kernel_ssm_conv;
@@ -421,7 +421,7 @@ static void any_conv(int number, check_spec *any)
     conv_spec c =
         CONV(n_seqs, 0, .n_channels = 20, .width = 3 + a % 2, .map_position = positions, .map_start = x.map_start,
              .map_src = x.map_src, .map_dst = x.map_dst, .where = where, .lead = x.map_start * (a % 3),
-             .tail = x.map_start, .silu = 1, .n_slots = 5, .n_rows = 12, .n_rows_out = 12);
+             .tail = x.map_start, .call.args.activation = 1, .n_slots = 5, .n_rows = 12, .n_rows_out = 12);
     for (int s = 0; s < n_seqs; s++) {
         c.seq[s].length = length_of(&x, s);
         c.seq[s].position = positions * (s + a);
@@ -436,8 +436,9 @@ static void any_rows(int number, check_spec *any)
 {
     static const int n_rows[] = { 12, 40, 64, 65, 90 };
     const int type = number / 2 % 4, batch = 1 + type % 2;
-    any->set_rows = ROWS(.n_rows = n_rows[number / 8], .dst_type = type, .index_type = GDN_I32 + number % 2,
-                         .n_columns = 64, .n_rows_dst = 60, .n_batch = { 2, batch }, .index_batch = { 1, batch });
+    any->set_rows = ROWS(.args.n_rows = n_rows[number / 8], .dst_type = type, .index_type = GDN_I32 + number % 2,
+                         .args.n_columns = 64, .args.n_rows_dst = 60, .args.n_batch = { 2, batch },
+                         .args.index_batch = { 1, batch });
 }
 
 static void any_delta(int number, check_spec *any)

@@ -41,7 +41,7 @@ static check_outcome judge(gdn_status (*run)(gdn_context *, const void *, gdn_st
     check_kernel wrong = *true_kernel;
     wrong.run = run;
     check_case_init(&c, &wrong);
-    spec.set_rows = ROWS(.n_columns = 8, .n_rows = 3, .n_rows_dst = 4);
+    spec.set_rows = ROWS(.args.n_columns = 8, .args.n_rows = 3, .args.n_rows_dst = 4);
     true_kernel->build(&c, &spec, &rng);
     if (check_known(reference, &c, &digest, &outcome, text))
         outcome = check_judge_known(cpu, reference, &c, digest, &result, text);

@@ -122,8 +122,8 @@ void test_graph_of_everything(void)
     static recording r;
     begin(&r, 2, (const check_kernel *const[]){ &check_kernel_ssm_conv, &check_kernel_set_rows },
           (const check_spec[]){ { .ssm_conv = CONV(1, 100, .n_channels = 20, .width = 4, .n_rows = 2, .n_rows_out = 2,
-                                                   .silu = 1, .map_position = 1) },
-                                { .set_rows = ROWS(.n_columns = 8, .n_rows = 90, .n_rows_dst = 40) } },
+                                                   .call.args.activation = 1, .map_position = 1) },
+                                { .set_rows = ROWS(.args.n_columns = 8, .args.n_rows = 90, .args.n_rows_dst = 40) } },
           0);
     for (int seed = 1; seed < 4; seed++) {
         for (int host = 0; host < 2; host++) {

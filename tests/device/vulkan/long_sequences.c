@@ -148,8 +148,8 @@ static void rows(check_case *c, const long_call *call)
 {
     (void)call;
     placed_case(c, &check_kernel_set_rows,
-                &(check_spec){
-                    .set_rows = ROWS(.n_columns = 2, .n_rows = 600000, .n_rows_dst = 300000, .index_type = GDN_I32) });
+                &(check_spec){ .set_rows = ROWS(.args.n_columns = 2, .args.n_rows = 600000, .args.n_rows_dst = 300000,
+                                                .index_type = GDN_I32) });
 }
 
 /* ---- Calling ---- */
