@@ -11,9 +11,9 @@ static const char *const *const gates = check_gate_names, *const *const layouts 
 
 /* ---- Checkpoints, logs and trees ---- */
 
-/* Two sequences at different positions, each with a few checkpoints behind all rows of the batch. Short and long calls:
- * every order of loops and every way to split the tokens has checkpoints at the first token, at the last, between them,
- * and where a snapshot is. There are more of them than entries, and fewer. */
+/* Two sequences at different positions, each with a few checkpoints behind all rows of the batch. Calls are short and
+ * long, for every order of loops and every way to split the tokens. Checkpoints are at the first token, at the last,
+ * between them, and where a snapshot is. There are more of them than entries, and fewer. */
 static void checkpoints(check_list *list)
 {
     static const int lengths[] = { 1, 3, 6, 16, 17, 33, 70 }, intervals[] = { 1, 2, 3, 16, 32, 64 },

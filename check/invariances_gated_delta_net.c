@@ -2,7 +2,6 @@
  * the target, and compares the results; each way is compared with the reference, too. */
 #include <string.h>
 
-#include "families.h"
 #include "trial.h"
 
 static int run(check_trial *trial, check_call *call, check_rng *rng, const char *what)

@@ -1,7 +1,6 @@
 /* Speculative decoding with a log instead of snapshots. Any split into calls gives the outputs and states of one call
  * without drafts. Some tokens are read without a row of the log, drafts are rejected, and some calls commit. The same
  * holds for 16-bit states, which are rounded after every `interval` tokens. */
-#include "families.h"
 #include "trial.h"
 
 enum { ROWS = 3 };

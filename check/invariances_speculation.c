@@ -3,7 +3,6 @@
  * and the history must be those of decoding without drafts. */
 #include <string.h>
 
-#include "families.h"
 #include "trial.h"
 
 enum { MAX_POSITION = 40, MAX_CHANNELS = 400 };

@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "families.h"
 #include "trial.h"
 
 static int run(check_trial *trial, check_call *call, check_rng *rng, const char *what)

@@ -1,6 +1,5 @@
 /* Trees of tokens: each branch gives the outputs and log entries of a call with that branch alone, without a tree.
  * Siblings may come in any order. */
-#include "families.h"
 #include "trial.h"
 
 enum { MOST = 72 };

@@ -1,9 +1,14 @@
-/* Drawing specifications of gated_delta_net at random. See specs.h. */
+/* Random calls of gated_delta_net. See specs.h.
+ *
+ * delta_random(), the last function, draws a call in this order: sizes, types and values; the batch; what fits the
+ * budget; maps; forms of the inputs. Checkpoints, the log, trees and 16-bit states come last. Each of these four draws
+ * from a copy of the generator, so that a change of one leaves the other choices of a seed as they are. */
 #include <string.h>
 
 #include "entries.h"
 #include "specs.h"
 
+/* Values of each operand. */
 void delta_random_values(delta_spec *spec, check_rng *rng)
 {
     static const int keys[] = { CHECK_SMALL,     CHECK_SMALL, CHECK_SMALL, CHECK_NORMAL,  CHECK_ZEROS,
@@ -21,6 +26,7 @@ void delta_random_values(delta_spec *spec, check_rng *rng)
     spec->values[DELTA_STATE] = tame ? CHECK_NORMAL : CHECK_PICK(rng, others);
 }
 
+/* Types of g and beta; the norm of q and k; the forms of g and beta with their parameters; the read key. */
 void delta_random_forms(delta_spec *spec, check_rng *rng)
 {
     static const int types[] = { GDN_F32, GDN_F32, GDN_F16, GDN_BF16 };
@@ -63,6 +69,7 @@ void delta_random_forms(delta_spec *spec, check_rng *rng)
     spec->values[DELTA_READ] = spec->call.inputs.qk_norm ? CHECK_SMALL : spec->values[DELTA_K];
 }
 
+/* What a family does not choose itself: head map, gate, layout, strides, types of q, k and v, values, forms. */
 void delta_random_ways(delta_spec *spec, check_rng *rng)
 {
     static const int types[] = { GDN_F32, GDN_F32, GDN_F16, GDN_BF16 };
@@ -82,8 +89,7 @@ void delta_random_state(delta_spec *spec)
     spec->dtype_state = types[spec->seed >> 32 & 3];
 }
 
-/* ---- random cases -------------------------------------------------------------------------------------- */
-
+/* A head size: in half of all draws one that models have. */
 static int random_dim(check_rng *rng)
 {
     static const int usual[] = { 16, 32, 64, 128 };
@@ -92,6 +98,7 @@ static int random_dim(check_rng *rng)
     return kind < 17 ? check_between(rng, 16, 80) : kind < 19 ? check_between(rng, 16, 256) : 256;
 }
 
+/* The number of tokens of a sequence. style: decode; ragged with empty ones; drafts; prefill with others. */
 static int random_length(check_rng *rng, int style)
 {
     switch (style) {
@@ -102,6 +109,7 @@ static int random_length(check_rng *rng, int style)
     }
 }
 
+/* State elements times tokens and entries: what a call costs. */
 static int64_t work(const delta_spec *spec)
 {
     int64_t tokens = 2;
@@ -111,6 +119,7 @@ static int64_t work(const delta_spec *spec)
                     (spec->where == DELTA_APART ? (int64_t)spec->n_rows_out * spec->n_slots_out : 0));
 }
 
+/* Where each sequence reads its state: padding, zeros, or an entry that no other sequence writes. */
 static void random_sources(delta_spec *spec, const check_entries *entries, check_rng *rng)
 {
     for (int s = 0; s < spec->n_seqs; s++) {
@@ -126,6 +135,7 @@ static void random_sources(delta_spec *spec, const check_entries *entries, check
     }
 }
 
+/* Where each snapshot goes: nowhere, in place, or to an entry that no other sequence reads or writes. */
 static void random_targets(delta_spec *spec, check_rng *rng)
 {
     check_entries entries;
@@ -152,6 +162,7 @@ static void random_targets(delta_spec *spec, check_rng *rng)
     }
 }
 
+/* Which maps are given, and their entries. A quarter of the calls that allow it have a ring in each row. */
 static void random_maps(delta_spec *spec, check_rng *rng)
 {
     check_entries entries;
@@ -176,6 +187,7 @@ static void random_maps(delta_spec *spec, check_rng *rng)
     }
 }
 
+/* The position of a sequence's first token: near 0, up to 300, or the largest. */
 static int32_t draw_position(const delta_spec *spec, const delta_seq *seq, check_rng *rng)
 {
     if (!spec->map_position) return 0;
@@ -184,7 +196,7 @@ static int32_t draw_position(const delta_spec *spec, const delta_seq *seq, check
     return check_between(rng, 0, near ? 9 : 300);
 }
 
-/* Checkpoints beside what a third of the calls do already: drawn from a copy, so that the rest is as without. */
+/* Checkpoints in a third of the calls: interval, number of entries, positions, an entry for each. */
 static void random_checkpoints(delta_spec *spec, check_rng own)
 {
     check_rng *const rng = &own;
@@ -227,7 +239,8 @@ static void draw_commit(const delta_spec *spec, check_entries *e, int s, delta_s
     else seq->commit = check_entries_take(e, s, rng);
 }
 
-/* A log likewise, behind the checkpoints. */
+/* A log in a third of the calls: rows and slots, which maps are given; for each sequence its row, the tokens to replay,
+ * and its commit. Half of these calls have no snapshots. */
 static void random_log(delta_spec *spec, check_rng own)
 {
     check_rng *const rng = &own;
@@ -271,7 +284,8 @@ static void random_log(delta_spec *spec, check_rng own)
     spec->log_slots = most + (check_one_in(rng, 2) ? 0 : check_between(rng, 1, 5));
 }
 
-/* A tree likewise, behind the log. */
+/* A tree in most of the calls that have a log and neither snapshots nor checkpoints. Its parents follow from the keys.
+ */
 static void random_tree(delta_spec *spec, check_rng own)
 {
     check_rng *const rng = &own;
@@ -300,6 +314,7 @@ static int draw_standing(const delta_spec *spec, delta_seq *seq, int interval, c
     return 1;
 }
 
+/* A rounding interval that divides the checkpoints' interval. */
 static int draw_rounding(const delta_spec *spec, check_rng *rng)
 {
     static const int intervals[] = { 2, 2, 3, 4, 4, 5, 8, 16 };
@@ -307,7 +322,8 @@ static int draw_rounding(const delta_spec *spec, check_rng *rng)
     return spec->interval % interval ? 1 : interval;
 }
 
-/* States of 16 bits likewise, behind the tree: maps and intervals become those of calls that may have them. */
+/* States of 16 bits in a third of the calls: their type and rounding interval. Positions, replays and snapshots become
+ * those that such a call may have. */
 static void random_state16(delta_spec *spec, check_rng own)
 {
     check_rng *const rng = &own;
@@ -336,12 +352,14 @@ static void random_state16(delta_spec *spec, check_rng own)
     }
 }
 
+/* A whole call with at most about `budget` state elements times tokens. */
 void delta_random(delta_spec *spec, check_rng *rng, int64_t budget)
 {
     static const int types[] = { GDN_F32, GDN_F32, GDN_F16, GDN_BF16 };
     static const int heads[] = { 1, 1, 2, 2, 3, 4, 5, 8 };
     memset(spec, 0, sizeof *spec);
-    spec->seed = check_next(rng);
+    spec->seed = check_next(rng); /* of the operands' values */
+    /* Sizes, head map, gate, layout; where the state is written; strides; the scale. */
     spec->dim_k = random_dim(rng);
     spec->dim_v = check_one_in(rng, 2) ? spec->dim_k : random_dim(rng);
     spec->n_heads_k = CHECK_PICK(rng, heads);
@@ -352,6 +370,7 @@ void delta_random(delta_spec *spec, check_rng *rng, int64_t budget)
     spec->where = check_between(rng, DELTA_IN_PLACE, DELTA_APART);
     spec->strided = !check_one_in(rng, 4);
     spec->call.args.scale = check_one_in(rng, 2) ? 0 : check_one_in(rng, 8) ? -1e-40f : check_unit(rng) + 0.01f;
+    /* Types: one for q, k and v, or any. q and k are rarely one tensor. */
     const int one_type = check_one_in(rng, 2);
     spec->dtype[0] = CHECK_PICK(rng, types);
     spec->dtype[1] = one_type ? spec->dtype[0] : CHECK_PICK(rng, types);
@@ -359,6 +378,7 @@ void delta_random(delta_spec *spec, check_rng *rng, int64_t budget)
     spec->same_keys = spec->dtype[0] == spec->dtype[1] && check_one_in(rng, 16);
     delta_random_values(spec, rng);
 
+    /* The batch: sequences, rows and slots of both pools, snapshots, lengths. */
     spec->n_seqs = check_one_in(rng, 3) ? 1 : check_between(rng, 1, 7);
     spec->n_slots = check_one_in(rng, 2) ? 1 : check_between(rng, 1, 6);
     spec->n_rows = check_between(rng, 1, 3) * (check_one_in(rng, 4) ? 1 : spec->n_seqs);

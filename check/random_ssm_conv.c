@@ -1,9 +1,13 @@
-/* Drawing specifications of ssm_conv at random. See specs.h. */
+/* Random calls of ssm_conv. See specs.h.
+ *
+ * conv_random() draws sizes and values; the batch; maps; types. Checkpoints and trees come last, from copies of the
+ * generator, so that the other choices of a seed stay as they are. */
 #include <string.h>
 
 #include "entries.h"
 #include "specs.h"
 
+/* The position of a sequence's first token: 0, around the end of the ring, up to 300, far, or the largest. */
 static int32_t random_position(check_rng *rng, int n_slots, int length)
 {
     switch (check_between(rng, 0, 7)) {
@@ -16,6 +20,8 @@ static int32_t random_position(check_rng *rng, int n_slots, int length)
     }
 }
 
+/* Which maps are given; for each sequence the row that it reads (or padding, or zeros) and the row that it writes,
+ * which no other sequence reads or writes. */
 static void random_maps(conv_spec *spec, check_rng *rng)
 {
     check_entries e;
@@ -60,7 +66,7 @@ static void random_maps(conv_spec *spec, check_rng *rng)
     }
 }
 
-/* With `exact`, a history that tokens pass through unchanged. */
+/* The type of each operand. With `exact`, a history that tokens pass through unchanged. */
 static void random_types(conv_spec *spec, int exact, check_rng *rng)
 {
     static const int types[] = { GDN_F32, GDN_F16, GDN_BF16 };
@@ -78,7 +84,7 @@ static void random_types(conv_spec *spec, int exact, check_rng *rng)
     if (spec->dtype_history != spec->dtype_x && check_one_in(rng, 3)) spec->values = CHECK_TIES;
 }
 
-/* Where there is a history, as random_checkpoints() of gated_delta_net. */
+/* Checkpoints in a third of the calls with a history: interval, number of entries, a row for each. */
 static void random_checkpoints(conv_spec *spec, check_rng own)
 {
     check_rng *const rng = &own;
@@ -104,7 +110,7 @@ static void random_checkpoints(conv_spec *spec, check_rng own)
     }
 }
 
-/* A tree in some of the calls that have none of these: drawn from a copy, too. */
+/* A tree in a third of the calls without checkpoints. The history gets as many slots as the tree needs. */
 static void random_tree(conv_spec *spec, check_rng own)
 {
     check_rng *const rng = &own;
@@ -119,6 +125,7 @@ static void random_tree(conv_spec *spec, check_rng own)
     if (spec->n_slots < least) spec->n_slots = least;
 }
 
+/* A whole call. */
 void conv_random(conv_spec *spec, check_rng *rng)
 {
     static const int values[] = { CHECK_NORMAL,    CHECK_NORMAL, CHECK_NORMAL, CHECK_SMALL,   CHECK_ZEROS,
@@ -127,6 +134,8 @@ void conv_random(conv_spec *spec, check_rng *rng)
     static const int widths[] = { 3, 4, 4, 4, 5, 9, 15 };
     memset(spec, 0, sizeof *spec);
     spec->seed = check_next(rng);
+    /* Channels, width, spare slots; where the history is written; activation, bias, order of weights, strides, values.
+     */
     spec->n_channels = check_one_in(rng, 2) ? CHECK_PICK(rng, channels) : check_between(rng, 1, 300);
     spec->width = check_one_in(rng, 2) ? CHECK_PICK(rng, widths) : check_between(rng, 1, 16);
     spec->n_slots = spec->width - 1 + (check_one_in(rng, 2) ? 0 : check_between(rng, 1, 9));
@@ -137,6 +146,7 @@ void conv_random(conv_spec *spec, check_rng *rng)
     spec->strided = !check_one_in(rng, 4);
     spec->values = CHECK_PICK(rng, values);
     spec->weight_values = check_one_in(rng, 2) ? CHECK_NORMAL : CHECK_PICK(rng, values);
+    /* The batch: sequences, rows of both pools, lengths, positions. */
     spec->n_seqs = check_one_in(rng, 3) ? 1 : check_between(rng, 1, 8);
     spec->n_rows = check_one_in(rng, 2) ? spec->n_seqs : check_between(rng, 1, 12);
     spec->n_rows_out = spec->where == CONV_APART && check_one_in(rng, 2) ? check_between(rng, 1, 12) : spec->n_rows;
@@ -156,6 +166,7 @@ void conv_random(conv_spec *spec, check_rng *rng)
     random_tree(spec, *rng);
 }
 
+/* What a family does not choose itself: activation, bias, order of weights, strides, values, types. */
 void conv_random_ways(conv_spec *spec, check_rng *rng)
 {
     static const int values[] = { CHECK_NORMAL, CHECK_NORMAL, CHECK_WIDE, CHECK_SUBNORMAL, CHECK_SPECIAL };
