@@ -267,14 +267,14 @@ static void fill_state(check_case *c, const delta_spec *spec, const check_view *
     }
 }
 
-static unsigned char *column_at(const check_case *c, unsigned char *const *image, int row, int position)
+static unsigned char *entry_at(const check_case *c, unsigned char *const *image, int row, int position)
 {
     const check_view *v = check_find(c, "log.entries");
     return check_at(c, v, image[v->memory], row, position % v->extent[1], 0, 0);
 }
 
-/* What a token at this position left in a column: numbers like those of a model's call. */
-static void fill_column(const delta_spec *spec, unsigned char *to, uint64_t key, int position)
+/* A log entry as the token at this position leaves it: numbers like those of a model's call. */
+static void fill_entry(const delta_spec *spec, unsigned char *to, uint64_t key, int position)
 {
     const struct {
         int operand, heads, dim, values;
@@ -304,7 +304,7 @@ static void add_log(check_case *c, const delta_spec *spec, check_rng *rng)
     for (int s = 0; s < spec->n_seqs; s++) {
         const delta_seq *seq = &spec->seq[s];
         for (int at = seq->position - seq->n_replayed; has_work(spec, s) && at < seq->position; at++)
-            fill_column(spec, column_at(c, image, seq->log_row, at), seq->key, at);
+            fill_entry(spec, entry_at(c, image, seq->log_row, at), seq->key, at);
     }
 }
 
@@ -439,7 +439,7 @@ void delta_copy_entry(const check_case *from, unsigned char *const *image, int f
 {
     unsigned char *target[CHECK_MAX_MEMORIES];
     check_initial(to, target);
-    memcpy(column_at(to, target, to_row, to_position), column_at(from, image, from_row, position),
+    memcpy(entry_at(to, target, to_row, to_position), entry_at(from, image, from_row, position),
            4 * (size_t)check_find(to, "log.entries")->extent[2]);
 }
 
@@ -516,9 +516,9 @@ const char *check_writes_gated_delta_net(const void *any, const check_writes *wr
             }
         }
         if (pass == 0 && !wrong) {
-            check_pool_lines(writes, &source, read, check_row_bytes(state.dtype, inner));
-            check_pool_lines(writes, &target, written, check_row_bytes(states.dtype, inner));
-            check_pool_lines(writes, &log, log_extent, 4 * (uint64_t)entry);
+            check_pool_rows(writes, &source, read, check_row_bytes(state.dtype, inner));
+            check_pool_rows(writes, &target, written, check_row_bytes(states.dtype, inner));
+            check_pool_rows(writes, &log, log_extent, 4 * (uint64_t)entry);
         }
     }
     return wrong;

@@ -118,7 +118,7 @@ static void add_history(check_case *c, const conv_spec *spec, const char *name, 
 }
 
 /* A conv state entry, as a call with this token in x leaves it. */
-static void fill_column(const conv_spec *spec, unsigned char *column, uint64_t seed)
+static void fill_entry(const conv_spec *spec, unsigned char *column, uint64_t seed)
 {
     check_fill(column, spec->dtype_history, spec->n_channels, (check_values)spec->values, seed);
     if (spec->dtype_history != GDN_F32 || spec->dtype_x == GDN_F32) return;
@@ -147,8 +147,8 @@ static void fill(check_case *c, const conv_spec *spec)
         for (int64_t p = (int64_t)seq->position - spec->n_slots;
              seq->src >= 0 && spec->where != CONV_NOWHERE && p < seq->position; p++)
             if (p >= 0)
-                fill_column(spec, conv_slot(c, spec, "history", image, seq->src, p),
-                            check_mix(spec->seed, seq->key + (uint64_t)p));
+                fill_entry(spec, conv_slot(c, spec, "history", image, seq->src, p),
+                           check_mix(spec->seed, seq->key + (uint64_t)p));
     }
 }
 
@@ -239,7 +239,7 @@ const char *check_writes_ssm_conv(const void *any, const check_writes *writes)
             if (call->tree.size) check_parents(writes, &call->tree.parent, q, &wrong);
             if (pass == 0)
                 check_tokens_written(writes, &a->out, &out, q, s, 1, check_unit_bytes(a->out.dtype) * channels);
-            /* The newest entries; where the row is the one that was read, the older of them are there already. */
+            /* The newest entries. If the row is the one that was read, it has the older of them. */
             const int64_t end = position + q.length, oldest = end > W ? end - W : 0,
                           kept = !apart && src == dst ? position : 0;
             for (int64_t p = oldest > kept ? oldest : kept; pass && p < end && q.length && dst >= 0; p++)
@@ -259,8 +259,8 @@ const char *check_writes_ssm_conv(const void *any, const check_writes *writes)
             }
         }
         if (pass == 0 && !wrong) {
-            check_pool_lines(writes, &source, read, bytes);
-            check_pool_lines(writes, &target, written, bytes);
+            check_pool_rows(writes, &source, read, bytes);
+            check_pool_rows(writes, &target, written, bytes);
         }
     }
     return wrong;

@@ -17,7 +17,7 @@ static void random_shape(delta_spec *spec, check_rng *rng)
     const int dim_v = check_one_in(rng, 2) ? dim_k : CHECK_PICK(rng, dims);
     *spec =
         DELTA(1, 1, .n_heads_k = heads, .n_heads_v = heads * check_between(rng, 1, 2), .dim_k = dim_k, .dim_v = dim_v);
-    delta_random_ways(spec, rng);
+    delta_random_rest(spec, rng);
     delta_random_state(spec);
 }
 

@@ -11,7 +11,7 @@ static void draw(delta_spec *spec, int narrow, check_rng *rng)
     const int heads = check_between(rng, 1, 3), dim_v = CHECK_PICK(rng, dims), dim_k = CHECK_PICK(rng, dims);
     *spec = DELTA(1, 1, .n_heads_k = heads, .n_heads_v = heads * check_between(rng, 1, narrow ? 2 : 3), .dim_k = dim_k,
                   .dim_v = dim_v);
-    delta_random_ways(spec, rng);
+    delta_random_rest(spec, rng);
     if (narrow) {
         spec->dtype_state = check_between(rng, GDN_F16, GDN_BF16);
         spec->state_interval = CHECK_PICK(rng, intervals);

@@ -26,9 +26,9 @@ static void carry_history(const layer *before, check_case *c, const conv_spec *s
     unsigned char *image[CHECK_MAX_MEMORIES];
     check_initial(c, image);
     for (int row = 0; row < spec->n_rows; row++)
-        for (int column = 0; column < spec->n_slots; column++)
-            memcpy(conv_slot(c, spec, "history", image, row, column),
-                   conv_slot(&before->conv.c, &before->conv.conv, "history", before->conv.result.image, row, column),
+        for (int slot = 0; slot < spec->n_slots; slot++)
+            memcpy(conv_slot(c, spec, "history", image, row, slot),
+                   conv_slot(&before->conv.c, &before->conv.conv, "history", before->conv.result.image, row, slot),
                    4 * (size_t)spec->n_channels);
 }
 

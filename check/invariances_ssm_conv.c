@@ -13,9 +13,9 @@ static int run(check_trial *trial, check_call *call, check_rng *rng, const char 
 static int same_history(check_trial *trial, const check_call *a, int s, const check_call *b, int s2, const char *what)
 {
     const conv_seq *x = &a->conv.seq[s], *y = &b->conv.seq[s2];
-    const int columns = a->conv.n_slots < b->conv.n_slots ? a->conv.n_slots : b->conv.n_slots;
+    const int entries = a->conv.n_slots < b->conv.n_slots ? a->conv.n_slots : b->conv.n_slots;
     const int64_t last = (int64_t)x->position + x->length;
-    for (int64_t p = last - 1; p >= 0 && p >= last - columns; p--)
+    for (int64_t p = last - 1; p >= 0 && p >= last - entries; p--)
         if (!conv_same_slot(trial, a, x->dst, p, b, y->dst, p, what)) return 0;
     return 1;
 }
@@ -25,7 +25,7 @@ static void random_shape(conv_spec *spec, check_rng *rng)
     const int width = check_between(rng, 1, 16);
     *spec = CONV(1, 1, .n_channels = check_between(rng, 1, 150), .width = width);
     spec->n_slots = spec->width - 1 + check_between(rng, spec->width == 1, 6);
-    conv_random_ways(spec, rng);
+    conv_random_rest(spec, rng);
     spec->map_position = spec->map_start = 1;
 }
 
@@ -164,9 +164,9 @@ static void checkpoints(check_trial *trial, check_rng *rng)
         check_call_build(trial, &check_kernel_ssm_conv, next, rng);
         unsigned char *image[CHECK_MAX_MEMORIES];
         check_initial(&next->c, image);
-        for (int column = 0; column < spec->n_slots; column++)
-            memcpy(conv_slot(&next->c, &next->conv, "history", image, seq->src, column),
-                   conv_slot(&all->c, spec, pool, all->result.image, row, column),
+        for (int slot = 0; slot < spec->n_slots; slot++)
+            memcpy(conv_slot(&next->c, &next->conv, "history", image, seq->src, slot),
+                   conv_slot(&all->c, spec, pool, all->result.image, row, slot),
                    check_unit_bytes(spec->dtype_history) * (uint64_t)spec->n_channels);
         if (!check_trial_run(trial, &next->c, &next->result, "from a checkpoint") ||
             !conv_same_tokens(trial, all, 0, t + 1, next, 0, 0, n - t - 1, "from a checkpoint"))

@@ -148,7 +148,7 @@ void check_tokens_written(const check_writes *writes, const gdn_tensor *out, con
                         bytes);
 }
 
-void check_pool_lines(const check_writes *writes, const check_place *pool, const int64_t extent[4], uint64_t bytes)
+void check_pool_rows(const check_writes *writes, const check_place *pool, const int64_t extent[4], uint64_t bytes)
 {
     int64_t i[4];
     for (i[0] = 0; writes->pool && pool->at && i[0] < extent[0]; i[0]++)

@@ -63,8 +63,8 @@ typedef struct check_writes {
     void *user;
     /* These bytes, which are elements of the tensor `of`. */
     void (*may)(void *user, const gdn_tensor *of, unsigned char *at, uint64_t bytes);
-    /* Or NULL. These bytes are a line of a pool, whether the call names its row or not: whatever was given to may()
-     * before, the results that lie by token, must not be in it. */
+    /* Or NULL. Gets each row of the matrices of a pool, also of entries that the call does not name. Results that lie
+     * by token were given to may() before, and must not overlap it. */
     void (*pool)(void *user, unsigned char *at, uint64_t bytes);
     /* Or NULL. Is this entry of a map within the memory that the call was given? */
     int (*readable)(void *user, const void *at, uint64_t bytes);
@@ -86,9 +86,9 @@ typedef struct check_kernel {
     gdn_status (*query)(const gdn_context *ctx, const void *args, gdn_capability *capability);
     gdn_status (*run)(gdn_context *ctx, const void *args, gdn_stream stream);
     void (*build)(struct check_case *c, const union check_spec *spec, check_rng *rng);
-    /* Everything that a call with valid arguments, in memory that the host can read, may write, and all of which a
-     * kernel does write unless it is there already. From the words of include/gdn/, and not from core/. Returns
-     * NULL, or the name of a map with an entry that is out of range or not readable; then what was said is not all. */
+    /* Everything that a valid call, in memory that the host can read, may write. A kernel writes all of it, unless it
+     * is there already. Follows the text of include/gdn/, not core/. Returns NULL, or the name of a map with an entry
+     * that is out of range or not readable; then the list is incomplete. */
     const char *(*writes)(const void *args, const check_writes *writes);
     void (*random)(union check_spec *spec, check_rng *rng); /* random_<stem>.c      */
     void (*cases)(struct check_list *list);                 /* cases_<stem>.c       */
@@ -159,7 +159,7 @@ void check_add_parents(struct check_case *c, size_t field, const check_tree *tre
                        check_rng *rng);
 void check_tokens_written(const check_writes *writes, const gdn_tensor *out, const check_place *place, check_sequence q,
                           int64_t s, int64_t heads, uint64_t bytes);
-/* All lines of a pool to writes->pool(), if there is one. */
-void check_pool_lines(const check_writes *writes, const check_place *pool, const int64_t extent[4], uint64_t bytes);
+/* All rows of a pool to writes->pool(), if there is one. */
+void check_pool_rows(const check_writes *writes, const check_place *pool, const int64_t extent[4], uint64_t bytes);
 
 #endif

@@ -70,7 +70,7 @@ void delta_random_forms(delta_spec *spec, check_rng *rng)
 }
 
 /* What a family does not choose itself: head map, gate, layout, strides, types of q, k and v, values, forms. */
-void delta_random_ways(delta_spec *spec, check_rng *rng)
+void delta_random_rest(delta_spec *spec, check_rng *rng)
 {
     static const int types[] = { GDN_F32, GDN_F32, GDN_F16, GDN_BF16 };
     spec->call.args.head_map = check_between(rng, 0, 1);

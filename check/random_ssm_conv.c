@@ -1,7 +1,7 @@
 /* Random calls of ssm_conv. See specs.h.
  *
- * conv_random() draws sizes and values; the batch; maps; types. Checkpoints and trees come last, from copies of the
- * generator, so that the other choices of a seed stay as they are. */
+ * check_random_ssm_conv() draws sizes and values; the batch; maps; types. Checkpoints and trees come last, from copies
+ * of the generator, so that the other choices of a seed stay as they are. */
 #include <string.h>
 
 #include "entries.h"
@@ -126,8 +126,9 @@ static void random_tree(conv_spec *spec, check_rng own)
 }
 
 /* A whole call. */
-void conv_random(conv_spec *spec, check_rng *rng)
+void check_random_ssm_conv(check_spec *any, check_rng *rng)
 {
+    conv_spec *const spec = &any->ssm_conv;
     static const int values[] = { CHECK_NORMAL,    CHECK_NORMAL, CHECK_NORMAL, CHECK_SMALL,   CHECK_ZEROS,
                                   CHECK_SUBNORMAL, CHECK_WIDE,   CHECK_HUGE,   CHECK_SPECIAL, CHECK_ONE_NAN };
     static const int channels[] = { 1, 7, 8, 15, 16, 17, 31, 32, 33, 64, 100, 128, 257 };
@@ -167,7 +168,7 @@ void conv_random(conv_spec *spec, check_rng *rng)
 }
 
 /* What a family does not choose itself: activation, bias, order of weights, strides, values, types. */
-void conv_random_ways(conv_spec *spec, check_rng *rng)
+void conv_random_rest(conv_spec *spec, check_rng *rng)
 {
     static const int values[] = { CHECK_NORMAL, CHECK_NORMAL, CHECK_WIDE, CHECK_SUBNORMAL, CHECK_SPECIAL };
     spec->call.args.activation = check_between(rng, 0, 1);
@@ -178,5 +179,3 @@ void conv_random_ways(conv_spec *spec, check_rng *rng)
     spec->seed = check_next(rng);
     random_types(spec, 1, rng);
 }
-
-void check_random_ssm_conv(check_spec *spec, check_rng *rng) { conv_random(&spec->ssm_conv, rng); }

@@ -82,7 +82,7 @@ void delta_ring(delta_spec *spec, int s, int row, int position);
 void delta_random(delta_spec *spec, check_rng *rng, int64_t budget);
 void delta_random_forms(delta_spec *spec, check_rng *rng); /* all but dtype_out */
 void delta_random_values(delta_spec *spec, check_rng *rng);
-void delta_random_ways(delta_spec *spec, check_rng *rng); /* all of a family's trial but sizes, batch and maps */
+void delta_random_rest(delta_spec *spec, check_rng *rng); /* what a family does not choose itself */
 void delta_random_state(delta_spec *spec); /* the states' type, from the seed: the other random choices do not change */
 
 /* Parts of results, given an image of all memories: out, where it is F32, of token t of sequence s; a state element. */
@@ -139,8 +139,7 @@ typedef struct conv_spec {
     conv_of((conv_spec){ .n_channels = 1, .width = 1, .bias = 1, .seed = 1, __VA_ARGS__ }, n, length)
 conv_spec conv_of(conv_spec spec, int n, int length);
 void conv_batch(conv_spec *spec, int n, int length);
-void conv_random(conv_spec *spec, check_rng *rng);
-void conv_random_ways(conv_spec *spec, check_rng *rng); /* as delta_random_ways() */
+void conv_random_rest(conv_spec *spec, check_rng *rng); /* as delta_random_rest() */
 
 /* Parts of images. pool is "history" or "history_out". */
 unsigned char *conv_token(const check_case *c, const conv_spec *spec, const char *name, unsigned char *const *image,

@@ -20,15 +20,6 @@ void check_setting_random(check_setting *setting, const check_threads *threads, 
 /* An empty case with these settings. */
 void check_case_begin(check_case *c, const check_kernel *kernel, const check_setting *setting);
 
-/* Run c on the reference, and make sure that it only wrote what it may, and makes the same in the floating-point mode
- * of c. Where the digest is known of what it makes in the default mode, it runs only in that of c. 1 if it is fit to
- * compare with; otherwise check_unexpected(expected) is the outcome. */
-int check_expect(check_target *reference, const check_case *c, const uint64_t *digest, check_result *expected,
-                 check_text *text);
-check_outcome check_unexpected(const check_result *expected);
-/* Run c on t. text says what is wrong, or why it was skipped. */
-check_outcome check_run(check_target *t, const check_case *c, check_result *result, check_text *text);
-
 /* A call of a trial: its specification, its memory, its result. */
 typedef struct check_call {
     union {

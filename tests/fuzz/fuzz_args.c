@@ -140,8 +140,7 @@ static void draw(check_case *made, check_rng *rng)
     uint64_t bytes = 0;
     check_case_init(made, call.kernel);
     if (call.number == CHECK_KERNEL_gated_delta_net) delta_random(&spec.gated_delta_net, rng, 20000);
-    else if (call.number == CHECK_KERNEL_ssm_conv) conv_random(&spec.ssm_conv, rng);
-    else rows_random(&spec.set_rows, rng);
+    else call.kernel->random(&spec, rng);
     call.kernel->build(made, &spec, rng);
     for (int m = 0; m < made->n_memories; m++) bytes += made->memory[m].body;
     if (bytes < SLAB_BYTES / 4) return;
