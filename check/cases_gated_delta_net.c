@@ -2,6 +2,9 @@
  * states of 16 bits are in cases_gated_delta_net_log.c. */
 #include "cases.h"
 
+#include <stdarg.h>
+#include <stdio.h>
+
 #define ADD(...) check_add(list, &(check_spec){ .gated_delta_net = d }, __VA_ARGS__)
 
 enum { N_TYPES = 3 }; /* F32, F16 and BF16 */
@@ -9,6 +12,18 @@ enum { N_TYPES = 3 }; /* F32, F16 and BF16 */
 static const char *const *const types = check_type_names;
 static const char *const *const gates = check_gate_names, *const *const layouts = check_layout_names;
 static const char *const places[] = { "in_place", "same", "apart" };
+
+/* Four cases: both gates, both layouts of the state. `format` is what comes before their names. */
+__attribute__((format(printf, 3, 4))) static void add_four(check_list *list, delta_spec d, const char *format, ...)
+{
+    char name[64];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(name, sizeof name, format, args);
+    va_end(args);
+    for (d.gate = 0; d.gate < 2; d.gate++)
+        for (d.layout = 0; d.layout < 2; d.layout++) ADD("%s%s_%s", name, gates[d.gate], layouts[d.layout]);
+}
 
 /* ---- Sizes and types ---- */
 
@@ -25,13 +40,10 @@ static void sizes(check_list *list)
     static const char *const maps[] = { "grouped", "tiled" };
     static const int lengths[] = { 1,  2,  3,  4,  5,  7,   8,   9,   15,  16,  17, 31,
                                    32, 33, 63, 64, 65, 100, 127, 128, 129, 200, 256 };
-    for (int i = 0; i < COUNT(dims); i++)
-        for (int gate = 0; gate < 2; gate++)
-            for (int layout = 0; layout < 2; layout++) {
-                const delta_spec d = DELTA(2, 3, .n_heads_v = 2, .dim_k = dims[i][0], .dim_v = dims[i][1], .gate = gate,
-                                           .layout = layout);
-                ADD("sizes/k%d_v%d_%s_%s", d.dim_k, d.dim_v, gates[gate], layouts[layout]);
-            }
+    for (int i = 0; i < COUNT(dims); i++) {
+        const delta_spec d = DELTA(2, 3, .n_heads_v = 2, .dim_k = dims[i][0], .dim_v = dims[i][1]);
+        add_four(list, d, "sizes/k%d_v%d_", d.dim_k, d.dim_v);
+    }
     for (int i = 0; i < COUNT(heads); i++)
         for (int map = 0; map < 2; map++)
             for (int gate = 0; gate < 2; gate++) {
@@ -39,13 +51,10 @@ static void sizes(check_list *list)
                                            .call.args.head_map = map, .gate = gate, .dim_k = 32, .dim_v = 32);
                 ADD("heads/%d_of_%d_%s_%s", d.n_heads_k, d.n_heads_v, maps[map], gates[gate]);
             }
-    for (int t = 0; t < COUNT(lengths); t++)
-        for (int gate = 0; gate < 2; gate++)
-            for (int layout = 0; layout < 2; layout++) {
-                const delta_spec d = DELTA(1, lengths[t], .n_heads_v = 2, .dim_k = 128, .dim_v = 64, .gate = gate,
-                                           .layout = layout, SLOW);
-                ADD("tokens/%d_%s_%s", lengths[t], gates[gate], layouts[layout]);
-            }
+    for (int t = 0; t < COUNT(lengths); t++) {
+        const delta_spec d = DELTA(1, lengths[t], .n_heads_v = 2, .dim_k = 128, .dim_v = 64, SLOW);
+        add_four(list, d, "tokens/%d_", lengths[t]);
+    }
 }
 
 /* Long calls at sizes that leave remainders: implementations split tokens into chunks and values into blocks. */
@@ -54,13 +63,10 @@ static void chunks(check_list *list)
     static const int dims[][2] = { { 16, 16 }, { 33, 17 }, { 64, 40 }, { 32, 100 }, { 100, 72 } };
     static const int lengths[] = { 75, 150, 300 };
     for (int i = 0; i < COUNT(dims); i++)
-        for (int t = 0; t < COUNT(lengths); t++)
-            for (int gate = 0; gate < 2; gate++)
-                for (int layout = 0; layout < 2; layout++) {
-                    const delta_spec d = DELTA(1, lengths[t], .dim_k = dims[i][0], .dim_v = dims[i][1], .gate = gate,
-                                               .layout = layout, SLOTS(2), SLOW);
-                    ADD("chunks/k%d_v%d_T%d_%s_%s", d.dim_k, d.dim_v, lengths[t], gates[gate], layouts[layout]);
-                }
+        for (int t = 0; t < COUNT(lengths); t++) {
+            const delta_spec d = DELTA(1, lengths[t], .dim_k = dims[i][0], .dim_v = dims[i][1], SLOTS(2), SLOW);
+            add_four(list, d, "chunks/k%d_v%d_T%d_", d.dim_k, d.dim_v, lengths[t]);
+        }
 }
 
 static void types_of_keys(check_list *list)
@@ -114,15 +120,6 @@ static void snapshots(check_list *list)
 
 /* ---- Calls that each need something of their own ---- */
 
-static void edge(check_list *list, const char *name, delta_spec d)
-{
-    for (int gate = 0; gate < 2; gate++)
-        for (int layout = 0; layout < 2; layout++) {
-            d.gate = gate;
-            d.layout = layout;
-            ADD("%s/%s_%s", name, gates[gate], layouts[layout]);
-        }
-}
 #define EDGE(n, length, ...) DELTA(n, length, .n_heads_v = 2, .dim_k = 32, .dim_v = 40, __VA_ARGS__)
 
 static void edges_of_batches(check_list *list)
@@ -131,64 +128,64 @@ static void edges_of_batches(check_list *list)
     static const int padded[][2] = { { 0, 0 }, { GDN_SKIP, GDN_NONE }, { GDN_NONE, GDN_NONE }, { GDN_NONE, GDN_NONE } };
     static const int kept[] = { 0, 1, 3, 4 };
     delta_spec d;
-    edge(list, "no_sequences", EDGE(0, 1, .map_src = 0));
-    edge(list, "no_tokens", EDGE(3, 0, .map_src = 0));
-    edge(list, "no_tokens_maps", EDGE(3, 0, .map_start = 1, .map_src = 1, .map_dst = 1, .lead = 2));
+    add_four(list, EDGE(0, 1, .map_src = 0), "no_sequences/");
+    add_four(list, EDGE(3, 0, .map_src = 0), "no_tokens/");
+    add_four(list, EDGE(3, 0, .map_start = 1, .map_src = 1, .map_dst = 1, .lead = 2), "no_tokens_maps/");
 
     d = EDGE(8, 0, .map_start = 1);
     for (int s = 0; s < 8; s++) d.seq[s].length = ragged[s];
-    edge(list, "ragged", d);
+    add_four(list, d, "ragged/");
     d.lead = 3, d.tail = 4, d.strided = 1;
-    edge(list, "ragged_windows", d);
+    add_four(list, d, "ragged_windows/");
 
     d = EDGE(4, 3, .map_src = 1, .map_dst = 1);
     for (int s = 0; s < 4; s++) d.seq[s].src = GDN_SKIP;
-    edge(list, "all_skipped", d);
+    add_four(list, d, "all_skipped/");
 
     d = EDGE(6, 3, .map_src = 1, .map_dst = 1);
     for (int s = 0; s < 6; s += 2) d.seq[s].src = GDN_SKIP;
-    edge(list, "some_skipped", d);
+    add_four(list, d, "some_skipped/");
 
     /* Padding in both maps, while row 0 belongs to a live sequence: a peer clamped -1 to 0 and overwrote it. */
     d = EDGE(4, 2, .map_src = 1, .map_dst = 1);
     for (int s = 0; s < 4; s++) d.seq[s].src = padded[s][0], d.seq[s].dst[0] = padded[s][1];
-    edge(list, "padding_beside_row_0", d);
+    add_four(list, d, "padding_beside_row_0/");
 
     d = EDGE(4, 2, .map_src = 1);
     for (int s = 0; s < 4; s++) d.seq[s].src = GDN_NONE;
-    edge(list, "from_zero", d);
+    add_four(list, d, "from_zero/");
 
     d = EDGE(4, 2, .map_dst = 1);
     for (int s = 0; s < 4; s++) d.seq[s].dst[0] = GDN_NONE;
-    edge(list, "nothing_kept", d);
+    add_four(list, d, "nothing_kept/");
 
     d = EDGE(4, 2, ROWS_OF_POOL(5), .map_src = 1, .map_dst = 1);
     for (int s = 0; s < 4; s++) d.seq[s].src = 2, d.seq[s].dst[0] = kept[s];
-    edge(list, "shared_source", d);
+    add_four(list, d, "shared_source/");
 
     d = EDGE(6, 1, .map_src = 1, .map_dst = 1);
     for (int s = 0; s < 6; s++) d.seq[s].src = d.seq[s].dst[0] = (s * 5 + 3) % 6;
-    edge(list, "permuted_rows", d);
+    add_four(list, d, "permuted_rows/");
 
     d = EDGE(3, 4, .n_slots = 3, .n_slots_out = 3, .map_src = 1, .map_dst = 1);
     for (int s = 0; s < 3; s++) d.seq[s].src = s * 3 + 1, d.seq[s].dst[0] = s * 3 + 2;
-    edge(list, "other_slot", d);
+    add_four(list, d, "other_slot/");
 
     d = EDGE(2, 6, SLOTS(4), .map_dst = 1);
     for (int s = 0; s < 2; s++)
         for (int r = 0; r < 4; r++)
             if (r != 2) d.seq[s].dst[r] = GDN_NONE;
-    edge(list, "only_older_snapshot", d);
+    add_four(list, d, "only_older_snapshot/");
 }
 
 static void edges_of_operands(check_list *list)
 {
-    edge(list, "strided", EDGE(3, 5, SLOTS(3), .strided = 1));
-    edge(list, "strided_half",
-         EDGE(3, 5, SLOTS(3), .strided = 1, .dtype = { GDN_F16, GDN_F16, GDN_F16 }, .dim_k = 33, .dim_v = 47));
-    edge(list, "same_keys", EDGE(2, 3, .same_keys = 1));
-    edge(list, "long_memory", EDGE(1, 300, SLOW));
-    edge(list, "tiny_scale", EDGE(1, 3, .call.args.scale = -1e-41f));
+    add_four(list, EDGE(3, 5, SLOTS(3), .strided = 1), "strided/");
+    add_four(list, EDGE(3, 5, SLOTS(3), .strided = 1, .dtype = { GDN_F16, GDN_F16, GDN_F16 }, .dim_k = 33, .dim_v = 47),
+             "strided_half/");
+    add_four(list, EDGE(2, 3, .same_keys = 1), "same_keys/");
+    add_four(list, EDGE(1, 300, SLOW), "long_memory/");
+    add_four(list, EDGE(1, 3, .call.args.scale = -1e-41f), "tiny_scale/");
 }
 
 /* Values of one operand. */
@@ -219,14 +216,11 @@ static void values(check_list *list)
         { "special_state", DELTA_STATE, CHECK_SPECIAL },
         { "beta_wide", DELTA_BETA, CHECK_WIDE },
     };
-    for (int i = 0; i < COUNT(calls); i++)
-        for (int gate = 0; gate < 2; gate++)
-            for (int layout = 0; layout < 2; layout++) {
-                delta_spec d = DELTA(2, 5, .n_heads_k = 2, .n_heads_v = 2, .dim_k = 48, .dim_v = 32, .gate = gate,
-                                     .layout = layout);
-                d.values[calls[i].operand] = calls[i].values;
-                ADD("values/%s_%s_%s", calls[i].name, gates[gate], layouts[layout]);
-            }
+    for (int i = 0; i < COUNT(calls); i++) {
+        delta_spec d = DELTA(2, 5, .n_heads_k = 2, .n_heads_v = 2, .dim_k = 48, .dim_v = 32);
+        d.values[calls[i].operand] = calls[i].values;
+        add_four(list, d, "values/%s_", calls[i].name);
+    }
 }
 
 static void threads(check_list *list)
@@ -328,23 +322,19 @@ static void forms(check_list *list)
     for (int t = 0; t < COUNT(lengths); t++)
         for (int norm = 0; norm < 3; norm++)
             for (int g = 0; g < 5; g++)
-                for (int beta = 0; beta < 2; beta++)
-                    for (int gate = 0; gate < 2; gate++)
-                        for (int layout = 0; layout < 2; layout++) {
-                            const int bounded = g == GDN_G_BOUNDED, keys = norm ? CHECK_NORMAL : CHECK_SMALL;
-                            const delta_spec d =
-                                DELTA(2, lengths[t], .n_heads_k = 2, .n_heads_v = 4, .dim_k = t % 2 ? 33 : 128,
-                                      .dim_v = dims_v[t], .gate = gate, .layout = layout, .call.inputs.qk_norm = norm,
-                                      .call.inputs.qk_norm_eps = norm ? 1e-6f : 0, .call.inputs.gate_input = g,
-                                      .call.inputs.lower_bound = bounded ? -5 : 0, .no_a = bounded && norm,
-                                      .has_bias = g >= GDN_G_RAW, .call.inputs.beta_input = beta,
-                                      .call.inputs.beta_factor = 2 * (float)beta, .values[DELTA_Q] = keys,
-                                      .values[DELTA_K] = keys, .values[DELTA_G] = g_values[g],
-                                      .values[DELTA_A] = g == GDN_G_RAW ? CHECK_GATE_MODEL : CHECK_NORMAL,
-                                      .values[DELTA_BETA] = beta ? CHECK_NORMAL : CHECK_UNIT);
-                            ADD("forms/T%d_%s_%s_%s_%s_%s", lengths[t], norms[norm], g_forms[g], beta_forms[beta],
-                                gates[gate], layouts[layout]);
-                        }
+                for (int beta = 0; beta < 2; beta++) {
+                    const int bounded = g == GDN_G_BOUNDED, keys = norm ? CHECK_NORMAL : CHECK_SMALL;
+                    const delta_spec d = DELTA(2, lengths[t], .n_heads_k = 2, .n_heads_v = 4, .dim_k = t % 2 ? 33 : 128,
+                                               .dim_v = dims_v[t], .call.inputs.qk_norm = norm,
+                                               .call.inputs.qk_norm_eps = norm ? 1e-6f : 0, .call.inputs.gate_input = g,
+                                               .call.inputs.lower_bound = bounded ? -5 : 0, .no_a = bounded && norm,
+                                               .has_bias = g >= GDN_G_RAW, .call.inputs.beta_input = beta,
+                                               .call.inputs.beta_factor = 2 * (float)beta, .values[DELTA_Q] = keys,
+                                               .values[DELTA_K] = keys, .values[DELTA_G] = g_values[g],
+                                               .values[DELTA_A] = g == GDN_G_RAW ? CHECK_GATE_MODEL : CHECK_NORMAL,
+                                               .values[DELTA_BETA] = beta ? CHECK_NORMAL : CHECK_UNIT);
+                    add_four(list, d, "forms/T%d_%s_%s_%s_", lengths[t], norms[norm], g_forms[g], beta_forms[beta]);
+                }
 }
 
 /* A norm of what has none, or too much of it. */
@@ -371,17 +361,13 @@ static void types_of_gates(check_list *list)
     static const int lengths[] = { 1, 3, 40 };
     for (int type = 0; type < N_TYPES; type++)
         for (int out = 0; out < N_TYPES; out++)
-            for (int t = 0; t < COUNT(lengths); t++)
-                for (int gate = 0; gate < 2; gate++)
-                    for (int layout = 0; layout < 2; layout++) {
-                        const delta_spec d =
-                            DELTA(2, lengths[t], .n_heads_v = 2, .dim_k = t ? 48 : 128, .dim_v = 72, .gate = gate,
-                                  .layout = layout, .call.inputs.gate_input = GDN_G_RAW, .has_bias = 1, .dtype_g = type,
-                                  .dtype_beta = type, .dtype_a = type, .dtype_bias = type, .dtype_out = out,
-                                  .values[DELTA_A] = CHECK_GATE_MODEL, .values[DELTA_G] = CHECK_NORMAL);
-                        ADD("types/gates_%s_out_%s_T%d_%s_%s", types[type], types[out], lengths[t], gates[gate],
-                            layouts[layout]);
-                    }
+            for (int t = 0; t < COUNT(lengths); t++) {
+                const delta_spec d = DELTA(2, lengths[t], .n_heads_v = 2, .dim_k = t ? 48 : 128, .dim_v = 72,
+                                           .call.inputs.gate_input = GDN_G_RAW, .has_bias = 1, .dtype_g = type,
+                                           .dtype_beta = type, .dtype_a = type, .dtype_bias = type, .dtype_out = out,
+                                           .values[DELTA_A] = CHECK_GATE_MODEL, .values[DELTA_G] = CHECK_NORMAL);
+                add_four(list, d, "types/gates_%s_out_%s_T%d_", types[type], types[out], lengths[t]);
+            }
 }
 
 /* One thing that is not as by default, and nothing else: a backend may choose a kernel by it. */
