@@ -45,20 +45,13 @@ const check_operand check_operands_gated_delta_net[] = {
 #undef IN_PART
 };
 
-void delta_defaults(delta_spec *spec, int n_heads_k, int n_heads_v, int dim_k, int dim_v)
+delta_spec delta_of(delta_spec spec, int n, int length)
 {
-    memset(spec, 0, sizeof *spec);
-    spec->n_heads_k = n_heads_k;
-    spec->n_heads_v = n_heads_v;
-    spec->dim_k = dim_k;
-    spec->dim_v = dim_v;
-    spec->n_slots = spec->n_slots_out = spec->n_snapshots = 1;
-    spec->n_rows = spec->n_rows_out = 1;
-    spec->values[DELTA_Q] = spec->values[DELTA_K] = spec->values[DELTA_READ] = CHECK_SMALL;
-    spec->values[DELTA_BETA] = CHECK_UNIT;
-    spec->values[DELTA_G] = CHECK_GATE_MODEL;
-    spec->seed = 1;
-    delta_batch(spec, 1, 1);
+    const int n_rows = spec.n_rows, n_rows_out = spec.n_rows_out;
+    delta_batch(&spec, n, length);
+    if (n_rows) spec.n_rows = n_rows;
+    if (n_rows_out) spec.n_rows_out = n_rows_out;
+    return spec;
 }
 
 void delta_batch(delta_spec *spec, int n, int length)
@@ -274,14 +267,14 @@ static void fill_state(check_case *c, const delta_spec *spec, const check_view *
     }
 }
 
-static unsigned char *column_at(const check_case *c, unsigned char *const *image, int row, int position)
+static unsigned char *entry_at(const check_case *c, unsigned char *const *image, int row, int position)
 {
     const check_view *v = check_find(c, "log.entries");
     return check_at(c, v, image[v->memory], row, position % v->extent[1], 0, 0);
 }
 
-/* What a token at this position left in a column: numbers like those of a model's call. */
-static void fill_column(const delta_spec *spec, unsigned char *to, uint64_t key, int position)
+/* A log entry as the token at this position leaves it: numbers like those of a model's call. */
+static void fill_entry(const delta_spec *spec, unsigned char *to, uint64_t key, int position)
 {
     const struct {
         int operand, heads, dim, values;
@@ -311,7 +304,7 @@ static void add_log(check_case *c, const delta_spec *spec, check_rng *rng)
     for (int s = 0; s < spec->n_seqs; s++) {
         const delta_seq *seq = &spec->seq[s];
         for (int at = seq->position - seq->n_replayed; has_work(spec, s) && at < seq->position; at++)
-            fill_column(spec, column_at(c, image, seq->log_row, at), seq->key, at);
+            fill_entry(spec, entry_at(c, image, seq->log_row, at), seq->key, at);
     }
 }
 
@@ -342,17 +335,12 @@ static void add_maps(check_case *c, const delta_spec *spec, check_rng *rng)
 /* The parts that the call uses, without their operands. The inputs may be left out where they have their defaults. */
 static void add_parts(delta_call *call, const delta_spec *spec, int shorten)
 {
-    const int plain = !spec->qk_norm && spec->g_form == GDN_G_LOG && spec->beta_form == GDN_BETA_PLAIN &&
-                      (spec->beta_factor == 0 || spec->beta_factor == 1) && !spec->read_key;
-    if (!plain || !shorten) {
-        call->inputs = (gdn_delta_inputs)GDN_INIT(gdn_delta_inputs);
-        call->inputs.qk_norm = spec->qk_norm;
-        call->inputs.qk_norm_eps = spec->eps;
-        call->inputs.gate_input = spec->g_form;
-        call->inputs.beta_input = spec->beta_form;
-        call->inputs.lower_bound = spec->lower_bound;
-        call->inputs.beta_factor = spec->beta_factor == 0 ? 1 : spec->beta_factor;
-    }
+    gdn_delta_inputs *inputs = &call->inputs;
+    const int plain = !inputs->qk_norm && inputs->gate_input == GDN_G_LOG && inputs->beta_input == GDN_BETA_PLAIN &&
+                      (inputs->beta_factor == 0 || inputs->beta_factor == 1) && !spec->read_key;
+    inputs->size = sizeof *inputs;
+    if (inputs->beta_factor == 0) inputs->beta_factor = 1;
+    if (plain && shorten) *inputs = (gdn_delta_inputs){ 0 };
     if (spec->interval)
         call->checkpoints =
             (gdn_checkpoints){ .size = sizeof call->checkpoints, .interval = spec->interval, .n = spec->n_checkpoints };
@@ -370,19 +358,20 @@ void check_build_gated_delta_net(check_case *c, const check_spec *any, check_rng
 {
     const delta_spec *spec = &any->gated_delta_net;
     delta_call *call = &c->args.gated_delta_net;
-    *call = (delta_call){ .args = GDN_INIT(gdn_gated_delta_net_args) };
+    *call = spec->call;
     gdn_gated_delta_net_args *a = &call->args;
+    a->size = sizeof *a;
+    a->state_out.n_slots = 1; /* as GDN_INIT() leaves it, where it is absent */
     a->n_seqs = spec->n_seqs;
     a->n_tokens = total_tokens(spec);
     a->n_heads_k = spec->n_heads_k;
     a->n_heads_v = spec->n_heads_v;
     a->head_dim_k = spec->dim_k;
     a->head_dim_v = spec->dim_v;
-    a->head_map = spec->head_map;
     a->gate = spec->gate;
     a->state_layout = spec->layout;
     a->n_snapshots = spec->n_snapshots;
-    a->scale = spec->scale == 0 ? (float)(1.0 / sqrt((double)spec->dim_k)) : spec->scale;
+    if (a->scale == 0) a->scale = (float)(1.0 / sqrt((double)spec->dim_k));
     a->state.n_rows = spec->n_rows;
     a->state.n_slots = spec->n_slots;
     if (spec->where != DELTA_IN_PLACE) {
@@ -391,7 +380,7 @@ void check_build_gated_delta_net(check_case *c, const check_spec *any, check_rng
     }
     add_parts(call, spec, spec->strided && check_one_in(rng, 2));
     add_inputs(c, spec, rng);
-    if (spec->g_form >= GDN_G_RAW) {
+    if (spec->call.inputs.gate_input >= GDN_G_RAW) {
         if (!spec->no_a) add_heads(c, spec, "inputs.ssm_a", PART(inputs.ssm_a), DELTA_A, spec->dtype_a, 1, rng);
         if (spec->has_bias)
             add_heads(c, spec, "inputs.dt_bias", PART(inputs.dt_bias), DELTA_BIAS, spec->dtype_bias,
@@ -450,7 +439,7 @@ void delta_copy_entry(const check_case *from, unsigned char *const *image, int f
 {
     unsigned char *target[CHECK_MAX_MEMORIES];
     check_initial(to, target);
-    memcpy(column_at(to, target, to_row, to_position), column_at(from, image, from_row, position),
+    memcpy(entry_at(to, target, to_row, to_position), entry_at(from, image, from_row, position),
            4 * (size_t)check_find(to, "log.entries")->extent[2]);
 }
 
@@ -527,9 +516,9 @@ const char *check_writes_gated_delta_net(const void *any, const check_writes *wr
             }
         }
         if (pass == 0 && !wrong) {
-            check_pool_lines(writes, &source, read, check_row_bytes(state.dtype, inner));
-            check_pool_lines(writes, &target, written, check_row_bytes(states.dtype, inner));
-            check_pool_lines(writes, &log, log_extent, 4 * (uint64_t)entry);
+            check_pool_rows(writes, &source, read, check_row_bytes(state.dtype, inner));
+            check_pool_rows(writes, &target, written, check_row_bytes(states.dtype, inner));
+            check_pool_rows(writes, &log, log_extent, 4 * (uint64_t)entry);
         }
     }
     return wrong;

@@ -1,4 +1,4 @@
-/* Drawing specifications of set_rows at random, and building calls from them. See specs.h. */
+/* Building calls of set_rows from specifications. See specs.h. */
 #include <string.h>
 
 #include "case.h"
@@ -13,26 +13,13 @@ const check_operand check_operands_set_rows[] = {
     { NULL, 0, 0, 0, 0 },
 };
 
-void rows_defaults(rows_spec *spec, int n_columns, int n_rows, int n_rows_dst)
-{
-    *spec = (rows_spec){ .n_columns = n_columns,
-                         .n_rows = n_rows,
-                         .n_rows_dst = n_rows_dst,
-                         .n_batch = { 1, 1 },
-                         .index_batch = { 1, 1 },
-                         .index_type = GDN_I64,
-                         .index_style = ROWS_RANDOM,
-                         .only_batch = { -1, -1 },
-                         .seed = 1 };
-}
-
 static int64_t index_of(const rows_spec *spec, int b, int c, int i)
 {
     b = spec->only_batch[0] >= 0 ? spec->only_batch[0] % spec->of_index_batch[0] : b;
     c = spec->only_batch[1] >= 0 ? spec->only_batch[1] % spec->of_index_batch[1] : c;
     i += spec->first_row;
     const uint64_t random = check_mix(spec->seed, 5000u + (uint64_t)(b * 64 + c));
-    const uint64_t own = check_mix(random, (uint64_t)i), n = (uint64_t)spec->n_rows_dst;
+    const uint64_t own = check_mix(random, (uint64_t)i), n = (uint64_t)spec->args.n_rows_dst;
     switch (spec->index_style) {
     case ROWS_PERMUTED: return (int64_t)((random + (uint64_t)i) % n);
     case ROWS_ONE: return (int64_t)(random % n);
@@ -48,7 +35,8 @@ unsigned char *rows_at(const check_case *c, unsigned char *const *image, int b0,
 }
 
 static const check_view *add_operand(check_case *c, const rows_spec *spec, const char *name, size_t field,
-                                     int32_t dtype, const int *batch, int rows, int inner, int written, check_rng *rng)
+                                     int32_t dtype, const int64_t *batch, int64_t rows, int64_t inner, int written,
+                                     check_rng *rng)
 {
     const int64_t extent[4] = { batch[0], batch[1], rows, inner };
     int order[3] = { 0, 1, 2 };
@@ -63,30 +51,24 @@ void check_build_set_rows(check_case *c, const check_spec *any, check_rng *rng)
 {
     const rows_spec *spec = &any->set_rows;
     gdn_set_rows_args *a = &c->args.set_rows;
-    *a = (gdn_set_rows_args){
-        .size = sizeof *a, .n_columns = spec->n_columns, .n_rows = spec->n_rows, .n_rows_dst = spec->n_rows_dst
-    };
-    for (int k = 0; k < 2; k++) {
-        a->n_batch[k] = spec->n_batch[k];
-        a->index_batch[k] = spec->index_batch[k];
-    }
-    const check_view *src =
-        add_operand(c, spec, "src", FIELD(src), spec->src_type, spec->n_batch, spec->n_rows, spec->n_columns, 0, rng);
-    const int inner = spec->dst_type == GDN_Q8_0 ? spec->n_columns / 32 : spec->n_columns;
-    add_operand(c, spec, "dst", FIELD(dst), spec->dst_type, spec->n_batch, spec->n_rows_dst, inner, 1, rng);
-    add_operand(c, spec, "index", FIELD(index), spec->index_type, spec->index_batch, spec->n_rows, 1, 0, rng);
-    for (int b = 0; b < spec->n_batch[0]; b++)
-        for (int e = 0; e < spec->n_batch[1]; e++)
-            for (int i = 0; i < spec->n_rows; i++) {
+    *a = spec->args;
+    const check_view *src = add_operand(c, spec, "src", FIELD(src), spec->src_type, spec->args.n_batch,
+                                        spec->args.n_rows, spec->args.n_columns, 0, rng);
+    const int64_t inner = spec->dst_type == GDN_Q8_0 ? spec->args.n_columns / 32 : spec->args.n_columns;
+    add_operand(c, spec, "dst", FIELD(dst), spec->dst_type, spec->args.n_batch, spec->args.n_rows_dst, inner, 1, rng);
+    add_operand(c, spec, "index", FIELD(index), spec->index_type, spec->args.index_batch, spec->args.n_rows, 1, 0, rng);
+    for (int b = 0; b < spec->args.n_batch[0]; b++)
+        for (int e = 0; e < spec->args.n_batch[1]; e++)
+            for (int i = 0; i < spec->args.n_rows; i++) {
                 const uint64_t from = (uint64_t)((spec->only_batch[0] >= 0 ? spec->only_batch[0] : b) * 64 +
                                                  (spec->only_batch[1] >= 0 ? spec->only_batch[1] : e));
-                check_fill(check_at(c, src, c->memory[src->memory].image, b, e, i, 0), spec->src_type, spec->n_columns,
-                           (check_values)spec->values,
+                check_fill(check_at(c, src, c->memory[src->memory].image, b, e, i, 0), spec->src_type,
+                           spec->args.n_columns, (check_values)spec->values,
                            check_mix(check_mix(spec->seed, from), (uint64_t)(spec->first_row + i)));
             }
-    for (int b = 0; b < spec->index_batch[0]; b++)
-        for (int e = 0; e < spec->index_batch[1]; e++)
-            for (int i = 0; i < spec->n_rows; i++) check_put_index(c, b, e, i, index_of(spec, b, e, i));
+    for (int b = 0; b < spec->args.index_batch[0]; b++)
+        for (int e = 0; e < spec->args.index_batch[1]; e++)
+            for (int i = 0; i < spec->args.n_rows; i++) check_put_index(c, b, e, i, index_of(spec, b, e, i));
     check_note_writes(c);
 }
 
@@ -116,33 +98,4 @@ const char *check_writes_set_rows(const void *args, const check_writes *writes)
                                 check_row_bytes(a->dst.dtype, a->n_columns));
             }
     return NULL;
-}
-
-/* ---- random cases ---------------------------------------------------------------------------------------- */
-
-static const int all_values[] = { CHECK_NORMAL, CHECK_TIES,  CHECK_TIES,    CHECK_WIDE,    CHECK_WIDE, CHECK_SUBNORMAL,
-                                  CHECK_HUGE,   CHECK_ZEROS, CHECK_SPECIAL, CHECK_ONE_NAN, CHECK_SMALL };
-
-void rows_random(rows_spec *spec, check_rng *rng)
-{
-    static const int32_t src_types[] = { GDN_F32, GDN_F16, GDN_BF16 };
-    static const int32_t dst_types[] = { GDN_F32, GDN_F16, GDN_BF16, GDN_Q8_0 };
-    rows_defaults(spec, 1, 1, 1);
-    spec->seed = check_next(rng);
-    spec->src_type = CHECK_PICK(rng, src_types);
-    spec->dst_type = CHECK_PICK(rng, dst_types);
-    spec->index_type = check_one_in(rng, 2) ? GDN_I32 : GDN_I64;
-    spec->index_style = check_one_in(rng, 8) ? ROWS_ONE : check_one_in(rng, 12) ? ROWS_NONE : check_between(rng, 0, 1);
-    spec->values = CHECK_PICK(rng, all_values);
-    spec->strided = !check_one_in(rng, 4);
-    spec->n_columns = spec->dst_type == GDN_Q8_0 ? 32 * check_between(rng, 1, 6)
-                      : check_one_in(rng, 2)     ? check_between(rng, 1, 40)
-                                                 : check_between(rng, 1, 300);
-    spec->n_rows = check_between(rng, 0, 20);
-    spec->n_rows_dst = check_between(rng, 1, 30);
-    for (int k = 0; k < 2; k++)
-        if (check_one_in(rng, 2)) {
-            spec->index_batch[k] = check_between(rng, 1, 3);
-            spec->n_batch[k] = spec->index_batch[k] * check_between(rng, 1, 3);
-        }
 }

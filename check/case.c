@@ -10,7 +10,7 @@ void *check_alloc(uint64_t bytes)
     void *memory = calloc(1, bytes ? (size_t)bytes : 1);
     if (!memory) {
         fprintf(stderr, "gdn check: out of memory\n");
-        abort(); /* the case is named, and JSON ended, where crashes are caught: crash.c */
+        exit(2);
     }
     return memory;
 }
@@ -67,7 +67,7 @@ void check_case_init(check_case *c, const check_kernel *kernel)
 void check_case_free(check_case *c)
 {
     for (int m = 0; m < c->n_memories; m++) {
-        if (!c->memory[m].cut) free(c->memory[m].image);
+        free(c->memory[m].image);
         free(c->memory[m].range);
     }
     memset(c, 0, sizeof *c);
@@ -86,8 +86,9 @@ int check_add_memory(check_case *c, uint64_t body, uint64_t alignment, int writt
     return c->n_memories++;
 }
 
-uint64_t check_lay_out(check_view *v, int32_t dtype, int rank, const int64_t *extent, const int *order, int gaps,
-                       check_rng *rng)
+/* Sets extent, stride and given; returns the bytes that the view spans. */
+static uint64_t lay_out(check_view *v, int32_t dtype, int rank, const int64_t *extent, const int *order, int gaps,
+                        check_rng *rng)
 {
     const int64_t unit = (int64_t)check_unit_bytes(dtype), step = (int64_t)check_alignment(dtype);
     int64_t inside, packed;
@@ -120,7 +121,7 @@ check_view *check_add_view(check_case *c, const check_view *v)
 check_view *check_add_operand(check_case *c, check_view *v, int32_t dtype, int rank, const int64_t *extent,
                               const int *order, int gaps, int written, check_rng *rng)
 {
-    const uint64_t bytes = check_lay_out(v, dtype, rank, extent, order, gaps, rng);
+    const uint64_t bytes = lay_out(v, dtype, rank, extent, order, gaps, rng);
     v->memory = check_add_memory(c, bytes, check_alignment(dtype), written, rng);
     v->stated = rng && check_one_in(rng, 2) ? bytes : 0;
     return check_add_view(c, v);

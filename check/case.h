@@ -23,7 +23,6 @@ typedef struct check_memory {
     unsigned char *image; /* `bytes` bytes: `before` of canary, the body, canary */
     uint64_t bytes, before, body;
     int written;          /* holds results; 0 = must come back as it was           */
-    int cut;              /* 1: image belongs to another case                      */
     uint64_t (*range)[2]; /* what the call may write: begin and end in the body    */
     int n_ranges, room;
 } check_memory;
@@ -55,7 +54,7 @@ typedef struct check_case {
     int environment; /* floating-point mode of the caller, see environment.h    */
 } check_case;
 
-/* Nothing is done about running out of memory but to say so and leave with 2. */
+/* Zeroed memory. Without memory the program says so and ends with status 2. */
 void *check_alloc(uint64_t bytes);
 /* Fill with poison of 16 bits; `odd` begins with its second byte. */
 void check_poison(unsigned char *at, uint64_t bytes, int odd);
@@ -66,14 +65,9 @@ void check_case_free(check_case *c);
 /* A new memory of poison. rng chooses how far from a 64-byte boundary, in steps of `alignment`; NULL = 0. */
 int check_add_memory(check_case *c, uint64_t body, uint64_t alignment, int written, check_rng *rng);
 
-/* A view whose axes lie in `order` (outermost first, indices into extent), with random gaps of up to so many
- * elements.
- * Sets extent, stride and given (packed strides become 0 at random); returns the bytes it spans. */
-uint64_t check_lay_out(check_view *v, int32_t dtype, int rank, const int64_t *extent, const int *order, int gaps,
-                       check_rng *rng);
 check_view *check_add_view(check_case *c, const check_view *v);
-/* All of that: a view, laid out in a memory of its own, which says how many bytes it has at random. rng NULL: packed.
- */
+/* A view in a memory of its own. Its axes lie in `order` (outermost first, indices into extent), with random gaps of up
+ * to `gaps` elements. rng NULL: packed. Otherwise packed strides may be given as 0, and the bytes may be stated. */
 check_view *check_add_operand(check_case *c, check_view *v, int32_t dtype, int rank, const int64_t *extent,
                               const int *order, int gaps, int written, check_rng *rng);
 /* The view once more, as another operand: the same tensor. */

@@ -4,22 +4,26 @@ add_library(gdn_cases STATIC
   check/build_set_rows.c
   check/build_ssm_conv.c
   check/case.c
+  check/cases_gated_delta_net.c
+  check/cases_gated_delta_net_log.c
+  check/cases_set_rows.c
+  check/cases_ssm_conv.c
   check/compare.c
   check/digests.c
   check/entries.c
   check/executor.c
   check/far_rows.c
-  check/gated_delta_net.c
   check/invariances_gated_delta_net.c
   check/invariances_log.c
+  check/invariances_set_rows.c
   check/invariances_speculation.c
+  check/invariances_ssm_conv.c
   check/invariances_tree.c
   check/kernel.c
   check/random_gated_delta_net.c
+  check/random_set_rows.c
+  check/random_ssm_conv.c
   check/same.c
-  check/set_rows.c
-  check/ssm_conv.c
-  check/suite.c
   check/target.c
   check/trial.c
   check/values.c)

@@ -9,24 +9,22 @@
 
 #include "tools/cli/cli.h"
 #include "tools/cli/commands.h"
-#include "crash.h"
 #include "digests.h"
 #include "tools/cli/progress.h"
 #include "report.h"
-#include "selftest.h"
-#include "suite.h"
+#include "cases.h"
 #include "tools/cli/target.h"
 #include "trial.h"
 
-enum { N_KERNELS = CHECK_KERNEL_COUNT, DEFAULT_CASES = 2000, QUICK_SHARE = 8 };
+enum { N_KERNELS = CHECK_KERNEL_COUNT, DEFAULT_CASES = 2000, QUICK_SHARE = 8, COMMAND_MAX = 600 };
 
 static struct {
     cli_names backend, implementation, kernel;
-    const char *only, *crash, *level_name, *record, *expect;
+    const char *only, *level_name, *record, *expect;
     int64_t device, cases, max_reports;
     uint64_t seed;
     cli_list threads;
-    int quick, stop, list, json, self_test;
+    int quick, stop, list, json, verbose;
 } options;
 
 static const cli_option option_table[] = {
@@ -52,17 +50,17 @@ static const cli_option option_table[] = {
       "an eighth of the random cases and trials, a quarter of the fixed list" },
     { "stop", CLI_FLAG, &options.stop, NULL, "leave after the first case with a mismatch or an error" },
     { "list", CLI_FLAG, &options.list, NULL, "print the names of the fixed cases and of the families, and leave" },
-    { "self-test", CLI_FLAG, &options.self_test, NULL,
-      "corrupt results on purpose and demand that every one is noticed" },
+    { "verbose", CLI_FLAG, &options.verbose, NULL,
+      "print the command that runs a case alone before it runs, so\n"
+      "that a crash or a call that hangs has a name" },
     { "json", CLI_FLAG, &options.json, NULL, "print one JSON object instead of text" },
-    { "crash", CLI_STRING, &options.crash, "KIND", NULL },   /* in place of the first case: see crash.h */
     { "record", CLI_STRING, &options.record, "FILE", NULL }, /* what the reference makes: see digests.h */
     { "expect", CLI_STRING, &options.expect, "FILE", NULL }, /* what a run with --record has written    */
     { NULL, CLI_FLAG, NULL, NULL, NULL }
 };
 static const cli_command command = { "gdn check", "compare every implementation with the reference, bit for bit",
                                      option_table,
-                                     "Exit status: 0 all passed, 1 a mismatch, an error, a crash or nothing ran, 2 "
+                                     "Exit status: 0 all passed, 1 a mismatch, an error or nothing ran, 2 "
                                      "wrong command line or a backend is missing." };
 
 static uint32_t level;
@@ -104,12 +102,13 @@ static void print_repeat(char *text, size_t bytes, const check_kernel *kernel, c
         n += snprintf(text + n, bytes - (size_t)n, "%s%d", i ? "," : " --threads ", options.threads.value[i]);
 }
 
-static void note_running(const check_kernel *kernel, const char *name, const check_target_info *info)
+/* On standard error, which is not buffered: the last line is the case that crashed. */
+static void say_running(const check_kernel *kernel, const char *name, const check_target_info *info)
 {
-    char repeat[CHECK_REPEAT_MAX];
+    char repeat[COMMAND_MAX];
+    if (!options.verbose) return;
     print_repeat(repeat, sizeof repeat, kernel, name, info);
-    check_crash_note(kernel->name, name, info, repeat);
-    check_crash_now(options.crash);
+    (void)fprintf(stderr, "running: %s\n", repeat);
 }
 
 static void describe_failure(const check_kernel *kernel, check_outcome outcome, const char *name,
@@ -121,7 +120,7 @@ static void describe_failure(const check_kernel *kernel, check_outcome outcome, 
     fprintf(out, "%s %s %s on %s, device %u (%s), %s\n%s", outcome == CHECK_ERROR ? "ERROR" : "MISMATCH", kernel->name,
             name, info->backend.name, (unsigned)info->device.device, info->device.name, info->implementation.name,
             text->at);
-    char repeat[CHECK_REPEAT_MAX];
+    char repeat[COMMAND_MAX];
     print_repeat(repeat, sizeof repeat, kernel, name, info);
     fprintf(out, "  to repeat: %s\n\n", repeat);
     fflush(out);
@@ -143,28 +142,31 @@ static check_rng case_rng(const check_kernel *kernel, const char *name)
     return (check_rng){ check_mix_text(check_mix_text(options.seed, kernel->name), name) };
 }
 
-/* fixed: number in the list, or -1 for a random case. */
-static void run_case(int k, const char *name, int fixed)
+/* fixed: NULL for a random case. */
+static void run_case(int k, const char *name, const check_list *fixed)
 {
     static check_result result;
     check_rng rng = case_rng(check_kernels[k], name);
     check_setting setting;
+    check_spec spec;
     check_case c;
     check_text text = { "", 0 };
     check_outcome unexpected;
     uint64_t digest;
     check_setting_random(&setting, &threads, &rng);
     check_case_begin(&c, check_kernels[k], &setting);
-    if (fixed < 0) check_random(check_suites[k], &c, &rng);
-    else check_fixed(check_suites[k], &c, fixed, &rng);
-    if (options.crash && !strcmp(options.crash, "timeout")) c.kernel = check_crash_timeout(check_kernels[k]);
-    note_running(check_kernels[k], name, check_target_describe(reference));
+    if (fixed && fixed->executor >= 0) c.executor = fixed->executor;
+    if (fixed && fixed->environment >= 0) c.environment = fixed->environment;
+    if (fixed) spec = fixed->spec;
+    else check_kernels[k]->random(&spec, &rng);
+    check_kernels[k]->build(&c, &spec, &rng);
+    say_running(check_kernels[k], name, check_target_describe(reference));
     const int known = check_known(reference, &c, &digest, &unexpected, &text);
     for (int t = 0; t < report.n_targets && !is_over(); t++) {
         check_outcome outcome = unexpected;
         progress_step(&bar, name);
         if (known) {
-            note_running(check_kernels[k], name, &report.target[t]);
+            say_running(check_kernels[k], name, &report.target[t]);
             text = (check_text){ "", 0 };
             outcome = check_judge_known(targets[t], reference, &c, digest, &result, &text);
         }
@@ -180,31 +182,38 @@ static void run_trial(int k, const char *name, const check_family *family, int n
         check_trial trial = { .target = targets[t], .reference = reference, .threads = &threads, .number = number };
         progress_step(&bar, name);
         check_setting_random(&trial.setting, &threads, &rng);
-        note_running(check_kernels[k], name, &report.target[t]);
+        say_running(check_kernels[k], name, &report.target[t]);
         family->run(&trial, &rng);
         count(k, t, trial.outcome, name, &trial.text);
         check_trial_end(&trial);
     }
 }
 
-/* What a run does: called for each case in order; also used to count them. */
-typedef void (*visit_fn)(int k, const char *name, int fixed, const check_family *family, int number);
-
+/* The cases are walked twice: to count them, and to run them. */
 static int64_t n_visited;
-static void visit_count(int k, const char *name, int fixed, const check_family *family, int number)
-{
-    (void)k, (void)name, (void)fixed, (void)family, (void)number;
-    n_visited++;
-}
+static int counting;
 
-static void visit_run(int k, const char *name, int fixed, const check_family *family, int number)
+/* A fixed case, a random one (fixed is NULL), or a trial of a family. */
+static void visit(int k, const char *name, const check_list *fixed, const check_family *family, int number)
 {
-    if (is_over()) return;
-    if (family) run_trial(k, name, family, number);
+    if (counting) n_visited++;
+    else if (is_over()) return;
+    else if (family) run_trial(k, name, family, number);
     else run_case(k, name, fixed);
 }
 
-static void walk_kernel(int k, visit_fn visit)
+/* Where the walk is in a fixed list. */
+typedef struct position {
+    int kernel, number;
+} position;
+
+static void visit_fixed(void *user, const check_list *fixed)
+{
+    position *at = user;
+    if (is_due(at->number++) && is_wanted(fixed->name)) visit(at->kernel, fixed->name, fixed, NULL, 0);
+}
+
+static void walk_kernel(int k)
 {
     char name[96];
     const int64_t n_random = (options.cases >= 0 ? options.cases
@@ -214,39 +223,40 @@ static void walk_kernel(int k, visit_fn visit)
     if (alone || (options.only && !strncmp(options.only, "random/", 7) &&
                   !strchr(options.only, '*'))) { /* beyond --cases, too */
         snprintf(name, sizeof name, "%s%s", alone ? "random/" : "", options.only);
-        visit(k, name, -1, NULL, 0);
+        visit(k, name, NULL, NULL, 0);
         return;
     }
-    const int n_fixed = check_n_fixed(check_suites[k]);
-    for (int i = 0; i < n_fixed; i++)
-        if (is_due(i) && is_wanted(check_fixed_name(check_suites[k], i, name, sizeof name))) visit(k, name, i, NULL, 0);
+    check_list_cases(check_kernels[k], visit_fixed, &(position){ .kernel = k });
     for (int64_t i = 0; i < n_random; i++) {
         snprintf(name, sizeof name, "random/%lld", (long long)i);
-        if (is_wanted(name)) visit(k, name, -1, NULL, 0);
+        if (is_wanted(name)) visit(k, name, NULL, NULL, 0);
     }
-    for (const check_family *f = check_suites[k]->families; f->name; f++) {
+    for (const check_family *f = check_kernels[k]->families; f->name; f++) {
         const int n = options.only || !options.quick ? f->n : (f->n + QUICK_SHARE - 1) / QUICK_SHARE;
         for (int i = 0; i < n; i++) {
             snprintf(name, sizeof name, "%s/%d", f->name, i);
-            if (is_wanted(name)) visit(k, name, 0, f, i);
+            if (is_wanted(name)) visit(k, name, NULL, f, i);
         }
     }
 }
 
-static void walk(visit_fn visit)
+static void walk(void)
 {
     for (int k = 0; k < N_KERNELS; k++)
-        if (cli_has_name(&options.kernel, check_kernels[k]->name)) walk_kernel(k, visit);
+        if (cli_has_name(&options.kernel, check_kernels[k]->name)) walk_kernel(k);
+}
+
+static void print_fixed(void *user, const check_list *fixed)
+{
+    printf("%s %s\n", ((const check_kernel *)user)->name, fixed->name);
 }
 
 static void print_list(void)
 {
-    char name[96];
     for (int k = 0; k < N_KERNELS; k++) {
         if (!cli_has_name(&options.kernel, check_kernels[k]->name)) continue;
-        for (int i = 0; i < check_n_fixed(check_suites[k]); i++)
-            printf("%s %s\n", check_kernels[k]->name, check_fixed_name(check_suites[k], i, name, sizeof name));
-        for (const check_family *f = check_suites[k]->families; f->name; f++)
+        check_list_cases(check_kernels[k], print_fixed, (void *)(uintptr_t)check_kernels[k]);
+        for (const check_family *f = check_kernels[k]->families; f->name; f++)
             printf("%s %s/0..%d\n", check_kernels[k]->name, f->name, f->n - 1);
     }
 }
@@ -377,9 +387,7 @@ int gdn_check_main(int argc, char **argv)
     if (!status && ((options.record && !check_digests_record(options.record, level, message, sizeof message)) ||
                     (options.expect && !check_digests_expect(options.expect, level, message, sizeof message))))
         status = cli_error(&command, "%s", message);
-    check_crash_catch(options.json, options.seed);
-    if (!status && options.self_test) status = check_self_test(reference, targets[0], options.seed, options.json);
-    else if (!status) {
+    if (!status) {
         report.seed = options.seed;
         report.level = target_level_names[level];
         report.n_kernels = 0;
@@ -387,11 +395,12 @@ int gdn_check_main(int argc, char **argv)
             printf("seed %llu%s%s\n", (unsigned long long)options.seed, level == GDN_EXACT ? "" : ", level ",
                    level == GDN_EXACT ? "" : target_level_names[level]);
         fflush(stdout);
-        walk(visit_count);
+        counting = 1;
+        walk();
+        counting = 0;
         progress_begin(&bar, n_visited * report.n_targets);
-        walk(visit_run);
+        walk();
         progress_end(&bar);
-        check_crash_end();
         for (int k = 0; k < N_KERNELS; k++) /* only kernels that were asked for are reported */
             if (cli_has_name(&options.kernel, check_kernels[k]->name)) {
                 memmove(report.tally[report.n_kernels], report.tally[k], sizeof report.tally[0]);

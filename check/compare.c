@@ -96,12 +96,6 @@ static const check_view *find_element(const check_case *c, int memory, uint64_t 
     return NULL;
 }
 
-int check_is_gap(const check_case *c, int memory, uint64_t at)
-{
-    int64_t element, index[CHECK_MAX_AXES];
-    return !find_element(c, memory, at, &element, index);
-}
-
 static void say_names(const check_case *c, int memory, check_text *text)
 {
     int said = 0;

@@ -27,9 +27,6 @@ int64_t check_confined(const check_case *c, unsigned char *const *actual, check_
 uint64_t check_digest(const check_case *c, unsigned char *const *image);
 uint64_t check_hash(uint64_t hash, const void *from, uint64_t bytes);
 
-/* 1 if the byte at `at` of a memory's image belongs to no element: a gap or a canary. */
-int check_is_gap(const check_case *c, int memory, uint64_t at);
-
 /* 1 if two elements are the same by that rule. */
 int check_same(const void *a, const void *b, int32_t dtype);
 

@@ -6,7 +6,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "families.h"
 #include "trial.h"
 #include "values.h"
 

@@ -2,7 +2,6 @@
  * the target, and compares the results; each way is compared with the reference, too. */
 #include <string.h>
 
-#include "families.h"
 #include "trial.h"
 
 static int run(check_trial *trial, check_call *call, check_rng *rng, const char *what)
@@ -16,8 +15,9 @@ static void random_shape(delta_spec *spec, check_rng *rng)
     static const int dims[] = { 16, 16, 17, 31, 32, 33, 48, 64, 100, 128 };
     const int dim_k = CHECK_PICK(rng, dims), heads = check_between(rng, 1, 3);
     const int dim_v = check_one_in(rng, 2) ? dim_k : CHECK_PICK(rng, dims);
-    delta_defaults(spec, heads, heads * check_between(rng, 1, 2), dim_k, dim_v);
-    delta_random_ways(spec, rng);
+    *spec =
+        DELTA(1, 1, .n_heads_k = heads, .n_heads_v = heads * check_between(rng, 1, 2), .dim_k = dim_k, .dim_v = dim_v);
+    delta_random_rest(spec, rng);
     delta_random_state(spec);
 }
 
@@ -292,9 +292,9 @@ static void heads(check_trial *trial, check_rng *rng)
     random_call(&a->delta, rng);
     const int r = check_between(rng, 2, 4), n = a->delta.n_heads_k = check_between(rng, 2, 3);
     a->delta.n_heads_v = r * n;
-    a->delta.head_map = GDN_HEADS_GROUPED;
+    a->delta.call.args.head_map = GDN_HEADS_GROUPED;
     b->delta = a->delta;
-    b->delta.head_map = GDN_HEADS_TILED;
+    b->delta.call.args.head_map = GDN_HEADS_TILED;
     b->delta.permuted = 1;
     if (!run(trial, a, rng, "grouped") || !run(trial, b, rng, "tiled")) return;
     for (int s = 0; s < a->delta.n_seqs; s++)

@@ -1,7 +1,6 @@
 /* Speculative decoding with a log instead of snapshots. Any split into calls gives the outputs and states of one call
  * without drafts. Some tokens are read without a row of the log, drafts are rejected, and some calls commit. The same
  * holds for 16-bit states, which are rounded after every `interval` tokens. */
-#include "families.h"
 #include "trial.h"
 
 enum { ROWS = 3 };
@@ -10,8 +9,9 @@ static void draw(delta_spec *spec, int narrow, check_rng *rng)
 {
     static const int dims[] = { 16, 17, 32, 33, 64, 128 }, intervals[] = { 0, 1, 2, 3, 4, 5, 8 };
     const int heads = check_between(rng, 1, 3), dim_v = CHECK_PICK(rng, dims), dim_k = CHECK_PICK(rng, dims);
-    delta_defaults(spec, heads, heads * check_between(rng, 1, narrow ? 2 : 3), dim_k, dim_v);
-    delta_random_ways(spec, rng);
+    *spec = DELTA(1, 1, .n_heads_k = heads, .n_heads_v = heads * check_between(rng, 1, narrow ? 2 : 3), .dim_k = dim_k,
+                  .dim_v = dim_v);
+    delta_random_rest(spec, rng);
     if (narrow) {
         spec->dtype_state = check_between(rng, GDN_F16, GDN_BF16);
         spec->state_interval = CHECK_PICK(rng, intervals);

@@ -3,7 +3,6 @@
  * and the history must be those of decoding without drafts. */
 #include <string.h>
 
-#include "families.h"
 #include "trial.h"
 
 enum { MAX_POSITION = 40, MAX_CHANNELS = 400 };
@@ -27,9 +26,9 @@ static void carry_history(const layer *before, check_case *c, const conv_spec *s
     unsigned char *image[CHECK_MAX_MEMORIES];
     check_initial(c, image);
     for (int row = 0; row < spec->n_rows; row++)
-        for (int column = 0; column < spec->n_slots; column++)
-            memcpy(conv_slot(c, spec, "history", image, row, column),
-                   conv_slot(&before->conv.c, &before->conv.conv, "history", before->conv.result.image, row, column),
+        for (int slot = 0; slot < spec->n_slots; slot++)
+            memcpy(conv_slot(c, spec, "history", image, row, slot),
+                   conv_slot(&before->conv.c, &before->conv.conv, "history", before->conv.result.image, row, slot),
                    4 * (size_t)spec->n_channels);
 }
 
@@ -99,15 +98,15 @@ void check_speculation(check_trial *trial, check_rng *rng)
 
     delta_spec *delta = &draft.net.delta;
     conv_spec *conv = &draft.conv.conv;
-    delta_defaults(delta, heads_k, heads_v, dim_k, dim_v);
+    *delta = DELTA(1, 1, .n_heads_k = heads_k, .n_heads_v = heads_v, .dim_k = dim_k, .dim_v = dim_v);
     delta->n_slots = delta->n_slots_out = delta->n_snapshots = k;
     delta->gate = check_between(rng, 0, 1);
     delta->layout = check_between(rng, 0, 1);
     delta->map_start = delta->map_src = delta->map_dst = 1;
     delta->seed = check_next(rng);
     delta->values[DELTA_G] = CHECK_GATE_SLOW;
-    conv_defaults(conv, 2 * heads_k * dim_k + heads_v * dim_v, width);
-    conv->silu = 1;
+    *conv = CONV(1, 1, .n_channels = 2 * heads_k * dim_k + heads_v * dim_v, .width = width);
+    conv->call.args.activation = 1;
     conv->n_slots = width - 1 + k - 1;
     conv->map_start = conv->map_position = 1;
     conv->seed = delta->seed;

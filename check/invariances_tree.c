@@ -1,6 +1,5 @@
 /* Trees of tokens: each branch gives the outputs and log entries of a call with that branch alone, without a tree.
  * Siblings may come in any order. */
-#include "families.h"
 #include "trial.h"
 
 enum { MOST = 72 };
@@ -66,8 +65,9 @@ static void draw_state_tree(delta_spec *spec, int n, const int *parent, check_rn
 {
     static const int dims[] = { 16, 17, 32, 33, 64, 128 };
     const int heads = check_between(rng, 1, 2), dim_v = CHECK_PICK(rng, dims), dim_k = CHECK_PICK(rng, dims);
-    delta_defaults(spec, heads, heads * check_between(rng, 1, 3), dim_k, dim_v);
-    delta_random_ways(spec, rng);
+    *spec =
+        DELTA(1, 1, .n_heads_k = heads, .n_heads_v = heads * check_between(rng, 1, 3), .dim_k = dim_k, .dim_v = dim_v);
+    delta_random_rest(spec, rng);
     delta_random_state(spec);
     delta_batch(spec, 1, n);
     spec->n_rows = spec->n_rows_out = ROWS;
@@ -177,7 +177,7 @@ void check_state_trees(check_trial *trial, check_rng *rng)
 /* ---- ssm_conv ------------------------------------------------------------------------------------------ */
 
 /* The column of a position, in a tree's history, against that of another one in a branch's. */
-static int same_column(check_trial *trial, const check_call *tree, int64_t at, const check_call *branch, int64_t from)
+static int same_entry(check_trial *trial, const check_call *tree, int64_t at, const check_call *branch, int64_t from)
 {
     return conv_same_slot(trial, tree, tree->conv.seq[0].dst, at, branch, branch->conv.seq[0].dst, from,
                           "a branch alone");
@@ -189,8 +189,8 @@ void check_history_trees(check_trial *trial, check_rng *rng)
     conv_spec *const spec = &tree->conv;
     int parent[MOST], order[MOST], place[MOST], parents[MOST], path[MOST];
     const int n = draw_tree(parent, rng), width = check_between(rng, 1, 16);
-    conv_defaults(spec, check_between(rng, 1, 150), width);
-    conv_random_ways(spec, rng);
+    *spec = CONV(1, 1, .n_channels = check_between(rng, 1, 150), .width = width);
+    conv_random_rest(spec, rng);
     conv_batch(spec, 1, n);
     spec->n_slots = spec->width - 1 + n + check_between(rng, 0, 4);
     spec->map_position = spec->map_src = spec->map_dst = spec->tree = spec->map_parent = 1;
@@ -212,10 +212,10 @@ void check_history_trees(check_trial *trial, check_rng *rng)
         if (!check_call_run(trial, &check_kernel_ssm_conv, branch, rng, "a branch alone")) return;
         for (int m = 0; m < depth; m++)
             if (!conv_same_tokens(trial, tree, 0, path[m], branch, 0, m, 1, "a branch alone") ||
-                !same_column(trial, tree, (int64_t)seq->position + path[m], branch, (int64_t)seq->position + m))
+                !same_entry(trial, tree, (int64_t)seq->position + path[m], branch, (int64_t)seq->position + m))
                 return;
         for (int64_t m = 1; m < spec->width && m <= seq->position; m++)
-            if (!same_column(trial, tree, seq->position - m, branch, seq->position - m)) return;
+            if (!same_entry(trial, tree, seq->position - m, branch, seq->position - m)) return;
     }
     reorder(parent, n, order, place, parents, rng);
     other->conv = tree->conv;

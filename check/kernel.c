@@ -1,10 +1,12 @@
 /* Kernels. See kernel.h. */
 #include "kernel.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "case.h"
+#include "cases.h"
 
 #define KERNEL(stem, call_t, workspace_at, query_call, run_call)                                                       \
     static gdn_status query_##stem(const gdn_context *ctx, const void *call, gdn_capability *capability)               \
@@ -24,6 +26,9 @@
         run_##stem,                                                                                                    \
         check_build_##stem,                                                                                            \
         check_writes_##stem,                                                                                           \
+        check_random_##stem,                                                                                           \
+        check_cases_##stem,                                                                                            \
+        check_families_##stem,                                                                                         \
     };
 KERNEL(gated_delta_net, delta_call, args.workspace, delta_query, delta_run)
 KERNEL(ssm_conv, conv_call, args.workspace, conv_query, conv_run)
@@ -35,6 +40,33 @@ const check_kernel *const check_kernels[CHECK_KERNEL_COUNT] = {
     [CHECK_KERNEL_ssm_conv] = &check_kernel_ssm_conv,
     [CHECK_KERNEL_set_rows] = &check_kernel_set_rows,
 };
+
+void check_list_cases(const check_kernel *kernel, void (*take)(void *user, const check_list *list), void *user)
+{
+    check_list list = { .take = take, .user = user, .executor = -1, .environment = -1 };
+    kernel->cases(&list);
+}
+
+void check_add(check_list *list, const check_spec *spec, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(list->name, sizeof list->name, format, args);
+    va_end(args);
+    list->spec = *spec;
+    list->take(list->user, list);
+    list->executor = list->environment = -1;
+}
+
+const int *check_tree_parents(int shape)
+{
+    static int comb[CHECK_MAX_TREE], star[CHECK_MAX_TREE];
+    for (int i = 0; i < CHECK_MAX_TREE; i++) {
+        comb[i] = i < 2 ? GDN_NONE : i - 2;
+        star[i] = GDN_NONE;
+    }
+    return shape == CHECK_TREE_COMB ? comb : shape == CHECK_TREE_STAR ? star : NULL;
+}
 
 check_place check_resolve(const gdn_tensor *t, int n_axes, const int64_t *extent, int64_t inner, int by_sequence)
 {
@@ -116,7 +148,7 @@ void check_tokens_written(const check_writes *writes, const gdn_tensor *out, con
                         bytes);
 }
 
-void check_pool_lines(const check_writes *writes, const check_place *pool, const int64_t extent[4], uint64_t bytes)
+void check_pool_rows(const check_writes *writes, const check_place *pool, const int64_t extent[4], uint64_t bytes)
 {
     int64_t i[4];
     for (i[0] = 0; writes->pool && pool->at && i[0] < extent[0]; i[0]++)

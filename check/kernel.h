@@ -13,6 +13,8 @@
 #include "rng.h"
 
 struct check_case;
+struct check_list;
+struct check_trial;
 union check_spec;
 
 /* A call of any kernel. */
@@ -61,12 +63,20 @@ typedef struct check_writes {
     void *user;
     /* These bytes, which are elements of the tensor `of`. */
     void (*may)(void *user, const gdn_tensor *of, unsigned char *at, uint64_t bytes);
-    /* Or NULL. These bytes are a line of a pool, whether the call names its row or not: whatever was given to may()
-     * before, the results that lie by token, must not be in it. */
+    /* Or NULL. Gets each row of the matrices of a pool, also of entries that the call does not name. Results that lie
+     * by token were given to may() before, and must not overlap it. */
     void (*pool)(void *user, unsigned char *at, uint64_t bytes);
     /* Or NULL. Is this entry of a map within the memory that the call was given? */
     int (*readable)(void *user, const void *at, uint64_t bytes);
 } check_writes;
+
+/* Comparisons that need more than one call. Each trial draws its own sizes from rng, runs on trial->target, and reports
+ * through check_trial_*(); see trial.h. */
+typedef struct check_family {
+    const char *name; /* "splits": its trials are called splits/0, splits/1, ... */
+    int n;            /* trials in a default run; a quick one has an eighth */
+    void (*run)(struct check_trial *trial, check_rng *rng);
+} check_family;
 
 typedef struct check_kernel {
     const char *name;
@@ -76,10 +86,13 @@ typedef struct check_kernel {
     gdn_status (*query)(const gdn_context *ctx, const void *args, gdn_capability *capability);
     gdn_status (*run)(gdn_context *ctx, const void *args, gdn_stream stream);
     void (*build)(struct check_case *c, const union check_spec *spec, check_rng *rng);
-    /* Everything that a call with valid arguments, in memory that the host can read, may write, and all of which a
-     * kernel does write unless it is there already. From the words of include/gdn/, and not from core/. Returns
-     * NULL, or the name of a map with an entry that is out of range or not readable; then what was said is not all. */
+    /* Everything that a valid call, in memory that the host can read, may write. A kernel writes all of it, unless it
+     * is there already. Follows the text of include/gdn/, not core/. Returns NULL, or the name of a map with an entry
+     * that is out of range or not readable; then the list is incomplete. */
     const char *(*writes)(const void *args, const check_writes *writes);
+    void (*random)(union check_spec *spec, check_rng *rng); /* random_<stem>.c      */
+    void (*cases)(struct check_list *list);                 /* cases_<stem>.c       */
+    const check_family *families;                           /* invariances_<stem>.c; ends with a name of NULL */
 } check_kernel;
 
 enum { CHECK_KERNEL_gated_delta_net, CHECK_KERNEL_ssm_conv, CHECK_KERNEL_set_rows, CHECK_KERNEL_COUNT };
@@ -99,12 +112,21 @@ static inline gdn_span *check_workspace(const check_kernel *kernel, const void *
 extern const check_operand check_operands_gated_delta_net[];
 void check_build_gated_delta_net(struct check_case *c, const union check_spec *spec, check_rng *rng);
 const char *check_writes_gated_delta_net(const void *args, const check_writes *writes);
+void check_random_gated_delta_net(union check_spec *spec, check_rng *rng);
+void check_cases_gated_delta_net(struct check_list *list);
+extern const check_family check_families_gated_delta_net[];
 extern const check_operand check_operands_ssm_conv[];
 void check_build_ssm_conv(struct check_case *c, const union check_spec *spec, check_rng *rng);
 const char *check_writes_ssm_conv(const void *args, const check_writes *writes);
+void check_random_ssm_conv(union check_spec *spec, check_rng *rng);
+void check_cases_ssm_conv(struct check_list *list);
+extern const check_family check_families_ssm_conv[];
 extern const check_operand check_operands_set_rows[];
 void check_build_set_rows(struct check_case *c, const union check_spec *spec, check_rng *rng);
 const char *check_writes_set_rows(const void *args, const check_writes *writes);
+void check_random_set_rows(union check_spec *spec, check_rng *rng);
+void check_cases_set_rows(struct check_list *list);
+extern const check_family check_families_set_rows[];
 
 /* Where a tensor is, with zero strides filled in: the extent of what is inside the axis. `by_sequence`: axis 0 is that
  * of sequences, and 0 says there that tokens of all of them follow each other. */
@@ -141,7 +163,7 @@ void check_add_parents(struct check_case *c, size_t field, const check_tree *tre
                        check_rng *rng);
 void check_tokens_written(const check_writes *writes, const gdn_tensor *out, const check_place *place, check_sequence q,
                           int64_t s, int64_t heads, uint64_t bytes);
-/* All lines of a pool to writes->pool(), if there is one. */
-void check_pool_lines(const check_writes *writes, const check_place *pool, const int64_t extent[4], uint64_t bytes);
+/* All rows of a pool to writes->pool(), if there is one. */
+void check_pool_rows(const check_writes *writes, const check_place *pool, const int64_t extent[4], uint64_t bytes);
 
 #endif

@@ -1,9 +1,14 @@
-/* Drawing specifications of gated_delta_net at random. See specs.h. */
+/* Random calls of gated_delta_net. See specs.h.
+ *
+ * delta_random(), the last function, draws a call in this order: sizes, types and values; the batch; what fits the
+ * budget; maps; forms of the inputs. Checkpoints, the log, trees and 16-bit states come last. Each of these four draws
+ * from a copy of the generator, so that a change of one leaves the other choices of a seed as they are. */
 #include <string.h>
 
 #include "entries.h"
 #include "specs.h"
 
+/* Values of each operand. */
 void delta_random_values(delta_spec *spec, check_rng *rng)
 {
     static const int keys[] = { CHECK_SMALL,     CHECK_SMALL, CHECK_SMALL, CHECK_NORMAL,  CHECK_ZEROS,
@@ -21,6 +26,7 @@ void delta_random_values(delta_spec *spec, check_rng *rng)
     spec->values[DELTA_STATE] = tame ? CHECK_NORMAL : CHECK_PICK(rng, others);
 }
 
+/* Types of g and beta; the norm of q and k; the forms of g and beta with their parameters; the read key. */
 void delta_random_forms(delta_spec *spec, check_rng *rng)
 {
     static const int types[] = { GDN_F32, GDN_F32, GDN_F16, GDN_BF16 };
@@ -33,39 +39,41 @@ void delta_random_forms(delta_spec *spec, check_rng *rng)
     spec->dtype_g = CHECK_PICK(rng, types);
     spec->dtype_beta = sorted ? spec->dtype_g : CHECK_PICK(rng, types);
     if (check_one_in(rng, 2)) {
-        spec->qk_norm = check_between(rng, GDN_NORM_ADD, GDN_NORM_CLAMP);
-        spec->eps = CHECK_PICK(rng, eps);
+        spec->call.inputs.qk_norm = check_between(rng, GDN_NORM_ADD, GDN_NORM_CLAMP);
+        spec->call.inputs.qk_norm_eps = CHECK_PICK(rng, eps);
         if (check_one_in(rng, 2)) spec->values[DELTA_Q] = spec->values[DELTA_K] = CHECK_NORMAL;
     }
     static const float bounds[] = { -5, -5, -1, -80, -1e-40f };
-    spec->g_form = check_between(rng, GDN_G_LOG, GDN_G_BOUNDED);
-    if (spec->g_form == GDN_G_BOUNDED) {
-        spec->lower_bound = CHECK_PICK(rng, bounds);
+    spec->call.inputs.gate_input = check_between(rng, GDN_G_LOG, GDN_G_BOUNDED);
+    if (spec->call.inputs.gate_input == GDN_G_BOUNDED) {
+        spec->call.inputs.lower_bound = CHECK_PICK(rng, bounds);
         spec->no_a = check_one_in(rng, 3);
     }
-    if (spec->g_form == GDN_G_LINEAR && !check_one_in(rng, 4)) spec->values[DELTA_G] = CHECK_UNIT;
-    if (spec->g_form >= GDN_G_RAW) {
+    if (spec->call.inputs.gate_input == GDN_G_LINEAR && !check_one_in(rng, 4)) spec->values[DELTA_G] = CHECK_UNIT;
+    if (spec->call.inputs.gate_input >= GDN_G_RAW) {
         spec->values[DELTA_G] = CHECK_PICK(rng, raw);
-        spec->values[DELTA_A] = spec->g_form == GDN_G_RAW ? CHECK_PICK(rng, rates) : CHECK_NORMAL;
+        spec->values[DELTA_A] = spec->call.inputs.gate_input == GDN_G_RAW ? CHECK_PICK(rng, rates) : CHECK_NORMAL;
         spec->values[DELTA_BIAS] = check_one_in(rng, 4) ? CHECK_GATE_GGML : CHECK_NORMAL;
         spec->dtype_a = CHECK_PICK(rng, types);
         spec->dtype_bias = CHECK_PICK(rng, types);
         spec->has_bias = !check_one_in(rng, 4);
     }
-    spec->beta_form = check_between(rng, GDN_BETA_PLAIN, GDN_BETA_LOGIT);
-    spec->beta_factor = CHECK_PICK(rng, factors);
-    if (spec->beta_form == GDN_BETA_LOGIT && check_one_in(rng, 2)) spec->values[DELTA_BETA] = CHECK_PICK(rng, raw);
+    spec->call.inputs.beta_input = check_between(rng, GDN_BETA_PLAIN, GDN_BETA_LOGIT);
+    spec->call.inputs.beta_factor = CHECK_PICK(rng, factors);
+    if (spec->call.inputs.beta_input == GDN_BETA_LOGIT && check_one_in(rng, 2))
+        spec->values[DELTA_BETA] = CHECK_PICK(rng, raw);
     /* Drawn from the seed, so that the other random choices are those of a call without a read key. A norm does not
      * apply to the read key. */
     spec->read_key = !(spec->seed >> 44 & 3);
     spec->dtype_read = types[spec->seed >> 46 & 3];
-    spec->values[DELTA_READ] = spec->qk_norm ? CHECK_SMALL : spec->values[DELTA_K];
+    spec->values[DELTA_READ] = spec->call.inputs.qk_norm ? CHECK_SMALL : spec->values[DELTA_K];
 }
 
-void delta_random_ways(delta_spec *spec, check_rng *rng)
+/* What a family does not choose itself: head map, gate, layout, strides, types of q, k and v, values, forms. */
+void delta_random_rest(delta_spec *spec, check_rng *rng)
 {
     static const int types[] = { GDN_F32, GDN_F32, GDN_F16, GDN_BF16 };
-    spec->head_map = check_between(rng, 0, 1);
+    spec->call.args.head_map = check_between(rng, 0, 1);
     spec->gate = check_between(rng, 0, 1);
     spec->layout = check_between(rng, 0, 1);
     spec->strided = check_between(rng, 0, 1);
@@ -81,8 +89,7 @@ void delta_random_state(delta_spec *spec)
     spec->dtype_state = types[spec->seed >> 32 & 3];
 }
 
-/* ---- random cases -------------------------------------------------------------------------------------- */
-
+/* A head size: in half of all draws one that models have. */
 static int random_dim(check_rng *rng)
 {
     static const int usual[] = { 16, 32, 64, 128 };
@@ -91,6 +98,7 @@ static int random_dim(check_rng *rng)
     return kind < 17 ? check_between(rng, 16, 80) : kind < 19 ? check_between(rng, 16, 256) : 256;
 }
 
+/* The number of tokens of a sequence. style: decode; ragged with empty ones; drafts; prefill with others. */
 static int random_length(check_rng *rng, int style)
 {
     switch (style) {
@@ -101,6 +109,7 @@ static int random_length(check_rng *rng, int style)
     }
 }
 
+/* State elements times tokens and entries: what a call costs. */
 static int64_t work(const delta_spec *spec)
 {
     int64_t tokens = 2;
@@ -110,6 +119,7 @@ static int64_t work(const delta_spec *spec)
                     (spec->where == DELTA_APART ? (int64_t)spec->n_rows_out * spec->n_slots_out : 0));
 }
 
+/* Where each sequence reads its state: padding, zeros, or an entry that no other sequence writes. */
 static void random_sources(delta_spec *spec, const check_entries *entries, check_rng *rng)
 {
     for (int s = 0; s < spec->n_seqs; s++) {
@@ -125,6 +135,7 @@ static void random_sources(delta_spec *spec, const check_entries *entries, check
     }
 }
 
+/* Where each snapshot goes: nowhere, in place, or to an entry that no other sequence reads or writes. */
 static void random_targets(delta_spec *spec, check_rng *rng)
 {
     check_entries entries;
@@ -151,6 +162,7 @@ static void random_targets(delta_spec *spec, check_rng *rng)
     }
 }
 
+/* Which maps are given, and their entries. A quarter of the calls that allow it have a ring in each row. */
 static void random_maps(delta_spec *spec, check_rng *rng)
 {
     check_entries entries;
@@ -175,6 +187,7 @@ static void random_maps(delta_spec *spec, check_rng *rng)
     }
 }
 
+/* The position of a sequence's first token: near 0, up to 300, or the largest. */
 static int32_t draw_position(const delta_spec *spec, const delta_seq *seq, check_rng *rng)
 {
     if (!spec->map_position) return 0;
@@ -183,7 +196,7 @@ static int32_t draw_position(const delta_spec *spec, const delta_seq *seq, check
     return check_between(rng, 0, near ? 9 : 300);
 }
 
-/* Checkpoints beside what a third of the calls do already: drawn from a copy, so that the rest is as without. */
+/* Checkpoints in a third of the calls: interval, number of entries, positions, an entry for each. */
 static void random_checkpoints(delta_spec *spec, check_rng own)
 {
     check_rng *const rng = &own;
@@ -226,7 +239,8 @@ static void draw_commit(const delta_spec *spec, check_entries *e, int s, delta_s
     else seq->commit = check_entries_take(e, s, rng);
 }
 
-/* A log likewise, behind the checkpoints. */
+/* A log in a third of the calls: rows and slots, which maps are given; for each sequence its row, the tokens to replay,
+ * and its commit. Half of these calls have no snapshots. */
 static void random_log(delta_spec *spec, check_rng own)
 {
     check_rng *const rng = &own;
@@ -270,7 +284,8 @@ static void random_log(delta_spec *spec, check_rng own)
     spec->log_slots = most + (check_one_in(rng, 2) ? 0 : check_between(rng, 1, 5));
 }
 
-/* A tree likewise, behind the log. */
+/* A tree in most of the calls that have a log and neither snapshots nor checkpoints. Its parents follow from the keys.
+ */
 static void random_tree(delta_spec *spec, check_rng own)
 {
     check_rng *const rng = &own;
@@ -299,6 +314,7 @@ static int draw_standing(const delta_spec *spec, delta_seq *seq, int interval, c
     return 1;
 }
 
+/* A rounding interval that divides the checkpoints' interval. */
 static int draw_rounding(const delta_spec *spec, check_rng *rng)
 {
     static const int intervals[] = { 2, 2, 3, 4, 4, 5, 8, 16 };
@@ -306,7 +322,8 @@ static int draw_rounding(const delta_spec *spec, check_rng *rng)
     return spec->interval % interval ? 1 : interval;
 }
 
-/* States of 16 bits likewise, behind the tree: maps and intervals become those of calls that may have them. */
+/* States of 16 bits in a third of the calls: their type and rounding interval. Positions, replays and snapshots become
+ * those that such a call may have. */
 static void random_state16(delta_spec *spec, check_rng own)
 {
     check_rng *const rng = &own;
@@ -335,22 +352,25 @@ static void random_state16(delta_spec *spec, check_rng own)
     }
 }
 
+/* A whole call with at most about `budget` state elements times tokens. */
 void delta_random(delta_spec *spec, check_rng *rng, int64_t budget)
 {
     static const int types[] = { GDN_F32, GDN_F32, GDN_F16, GDN_BF16 };
     static const int heads[] = { 1, 1, 2, 2, 3, 4, 5, 8 };
     memset(spec, 0, sizeof *spec);
-    spec->seed = check_next(rng);
+    spec->seed = check_next(rng); /* of the operands' values */
+    /* Sizes, head map, gate, layout; where the state is written; strides; the scale. */
     spec->dim_k = random_dim(rng);
     spec->dim_v = check_one_in(rng, 2) ? spec->dim_k : random_dim(rng);
     spec->n_heads_k = CHECK_PICK(rng, heads);
     spec->n_heads_v = spec->n_heads_k * CHECK_PICK(rng, ((const int[]){ 1, 1, 2, 2, 3, 4 }));
-    spec->head_map = check_between(rng, 0, 1);
+    spec->call.args.head_map = check_between(rng, 0, 1);
     spec->gate = check_between(rng, 0, 1);
     spec->layout = check_between(rng, 0, 1);
     spec->where = check_between(rng, DELTA_IN_PLACE, DELTA_APART);
     spec->strided = !check_one_in(rng, 4);
-    spec->scale = check_one_in(rng, 2) ? 0 : check_one_in(rng, 8) ? -1e-40f : check_unit(rng) + 0.01f;
+    spec->call.args.scale = check_one_in(rng, 2) ? 0 : check_one_in(rng, 8) ? -1e-40f : check_unit(rng) + 0.01f;
+    /* Types: one for q, k and v, or any. q and k are rarely one tensor. */
     const int one_type = check_one_in(rng, 2);
     spec->dtype[0] = CHECK_PICK(rng, types);
     spec->dtype[1] = one_type ? spec->dtype[0] : CHECK_PICK(rng, types);
@@ -358,6 +378,7 @@ void delta_random(delta_spec *spec, check_rng *rng, int64_t budget)
     spec->same_keys = spec->dtype[0] == spec->dtype[1] && check_one_in(rng, 16);
     delta_random_values(spec, rng);
 
+    /* The batch: sequences, rows and slots of both pools, snapshots, lengths. */
     spec->n_seqs = check_one_in(rng, 3) ? 1 : check_between(rng, 1, 7);
     spec->n_slots = check_one_in(rng, 2) ? 1 : check_between(rng, 1, 6);
     spec->n_rows = check_between(rng, 1, 3) * (check_one_in(rng, 4) ? 1 : spec->n_seqs);
@@ -393,4 +414,9 @@ void delta_random(delta_spec *spec, check_rng *rng, int64_t budget)
     random_log(spec, *rng);
     random_tree(spec, *rng);
     random_state16(spec, *rng);
+}
+
+void check_random_gated_delta_net(check_spec *spec, check_rng *rng)
+{
+    delta_random(&spec->gated_delta_net, rng, check_one_in(rng, 20) ? 1500000 : 200000);
 }

@@ -6,6 +6,8 @@
 #include "case.h"
 #include "values.h"
 
+#pragma GCC diagnostic ignored "-Woverride-init" /* DELTA(), CONV() and ROWS() replace defaults */
+
 /* ---- gated_delta_net ----
  * The data of a token depend on the key of its sequence and on its index there, not on its address. So the same
  * sequence can be built into any batch, layout, or part of a call. */
@@ -33,21 +35,19 @@ typedef struct delta_seq {
 } delta_seq;
 
 typedef struct delta_spec {
+    delta_call call; /* head_map, scale (0: the usual one), inputs: what goes into the call as it is */
     int n_seqs, n_heads_k, n_heads_v, dim_k, dim_v;
-    int head_map, gate, layout;
+    int gate, layout;
     int n_rows, n_slots, n_rows_out, n_slots_out, n_snapshots, where;
-    float scale;
     int dtype[3]; /* of q, k, v                                      */
     int dtype_g, dtype_beta, dtype_a, dtype_bias, dtype_out;
-    int qk_norm, g_form, beta_form;      /* GDN_NORM_*, GDN_G_*, GDN_BETA_*                 */
-    int has_bias;                        /* 1: dt_bias is given                             */
-    int read_key, dtype_read;            /* 1: a read key is given                          */
-    float eps, beta_factor, lower_bound; /* lower_bound: GDN_G_BOUNDED */
-    int no_a;                            /* 1: a bounded gate without ssm_a             */
-    int narrow[3];                       /* round values to this type first; GDN_F32 = not  */
-    int values[DELTA_OPERANDS];          /* check_values                                    */
-    int lead, tail;                      /* tokens before the first and after the last sequence */
-    int map_start, map_src, map_dst;     /* 1: the map is given; 0: absent, and seq[] holds the defaults */
+    int has_bias;                    /* 1: dt_bias is given                             */
+    int read_key, dtype_read;        /* 1: a read key is given                          */
+    int no_a;                        /* 1: a bounded gate without ssm_a             */
+    int narrow[3];                   /* round values to this type first; GDN_F32 = not  */
+    int values[DELTA_OPERANDS];      /* check_values                                    */
+    int lead, tail;                  /* tokens before the first and after the last sequence */
+    int map_start, map_src, map_dst; /* 1: the map is given; 0: absent, and seq[] holds the defaults */
     int map_position;
     int interval, n_checkpoints; /* 0: no checkpoints                               */
     int log_rows, log_slots;     /* 0: no log                                       */
@@ -61,8 +61,18 @@ typedef struct delta_spec {
     delta_seq seq[DELTA_MAX_SEQS];
 } delta_spec;
 
-/* One sequence of one token, packed, in place, everything else defaults. */
-void delta_defaults(delta_spec *spec, int n_heads_k, int n_heads_v, int dim_k, int dim_v);
+/* DELTA(2, 3, .n_heads_v = 4, .gate = GDN_GATE_CHANNEL) is a call of 2 sequences of 3 tokens: packed, in place, without
+ * maps, each sequence with a row of the pool. What is not given is as follows, or 0. */
+#define DELTA(n, length, ...) delta_of((delta_spec){ DELTA_DEFAULTS, __VA_ARGS__ }, n, length)
+#define DELTA_DEFAULTS                                                                                                 \
+    .n_heads_k = 1, .n_heads_v = 1, .dim_k = 1, .dim_v = 1, .n_slots = 1, .n_slots_out = 1, .n_snapshots = 1,          \
+    .values = { [DELTA_Q] = CHECK_SMALL,                                                                               \
+                [DELTA_K] = CHECK_SMALL,                                                                               \
+                [DELTA_READ] = CHECK_SMALL,                                                                            \
+                [DELTA_BETA] = CHECK_UNIT,                                                                             \
+                [DELTA_G] = CHECK_GATE_MODEL },                                                                        \
+    .seed = 1
+delta_spec delta_of(delta_spec spec, int n, int length);
 /* n sequences of `length` tokens each, with keys, and default maps. */
 void delta_batch(delta_spec *spec, int n, int length);
 /* A ring: sequence s in row `row` with K slots, at position p before its tokens. */
@@ -72,7 +82,7 @@ void delta_ring(delta_spec *spec, int s, int row, int position);
 void delta_random(delta_spec *spec, check_rng *rng, int64_t budget);
 void delta_random_forms(delta_spec *spec, check_rng *rng); /* all but dtype_out */
 void delta_random_values(delta_spec *spec, check_rng *rng);
-void delta_random_ways(delta_spec *spec, check_rng *rng); /* all of a family's trial but sizes, batch and maps */
+void delta_random_rest(delta_spec *spec, check_rng *rng); /* what a family does not choose itself */
 void delta_random_state(delta_spec *spec); /* the states' type, from the seed: the other random choices do not change */
 
 /* Parts of results, given an image of all memories: out, where it is F32, of token t of sequence s; a state element. */
@@ -111,8 +121,9 @@ typedef struct conv_seq {
 } conv_seq;
 
 typedef struct conv_spec {
+    conv_call call; /* activation: what goes into the call as it is */
     int n_seqs, n_channels, width, n_rows, n_slots, n_rows_out, where;
-    int silu, bias, tap_major;
+    int bias, tap_major;
     int values, weight_values;
     int32_t dtype_x, dtype_weight, dtype_bias, dtype_out, dtype_history;
     int lead, tail, map_start, map_position, map_src, map_dst;
@@ -123,10 +134,12 @@ typedef struct conv_spec {
     conv_seq seq[CONV_MAX_SEQS];
 } conv_spec;
 
-void conv_defaults(conv_spec *spec, int n_channels, int width);
+/* As DELTA(). Without n_slots the history has as many slots as the width needs. */
+#define CONV(n, length, ...)                                                                                           \
+    conv_of((conv_spec){ .n_channels = 1, .width = 1, .bias = 1, .seed = 1, __VA_ARGS__ }, n, length)
+conv_spec conv_of(conv_spec spec, int n, int length);
 void conv_batch(conv_spec *spec, int n, int length);
-void conv_random(conv_spec *spec, check_rng *rng);
-void conv_random_ways(conv_spec *spec, check_rng *rng); /* as delta_random_ways() */
+void conv_random_rest(conv_spec *spec, check_rng *rng); /* as delta_random_rest() */
 
 /* Parts of images. pool is "history" or "history_out". */
 unsigned char *conv_token(const check_case *c, const conv_spec *spec, const char *name, unsigned char *const *image,
@@ -141,7 +154,7 @@ unsigned char *conv_slot(const check_case *c, const conv_spec *spec, const char 
 enum { ROWS_PERMUTED, ROWS_RANDOM, ROWS_ONE, ROWS_NONE };
 
 typedef struct rows_spec {
-    int n_columns, n_rows, n_rows_dst, n_batch[2], index_batch[2];
+    gdn_set_rows_args args; /* the sizes */
     int32_t src_type, dst_type, index_type;
     int index_style, first_row; /* row i of the call has the data and index of first_row + i */
     int only_batch[2];          /* -1, or: batch 0 of the call has the data and index of this one */
@@ -150,7 +163,19 @@ typedef struct rows_spec {
     uint64_t seed;
 } rows_spec;
 
-void rows_defaults(rows_spec *spec, int n_columns, int n_rows, int n_rows_dst);
+/* As DELTA(): one row of one column. */
+#define ROWS(...)                                                                                                      \
+    ((rows_spec){ .args = { .size = sizeof(gdn_set_rows_args),                                                         \
+                            .n_columns = 1,                                                                            \
+                            .n_rows = 1,                                                                               \
+                            .n_rows_dst = 1,                                                                           \
+                            .n_batch = { 1, 1 },                                                                       \
+                            .index_batch = { 1, 1 } },                                                                 \
+                  .index_type = GDN_I64,                                                                               \
+                  .index_style = ROWS_RANDOM,                                                                          \
+                  .only_batch = { -1, -1 },                                                                            \
+                  .seed = 1,                                                                                           \
+                  __VA_ARGS__ })
 void rows_random(rows_spec *spec, check_rng *rng);
 unsigned char *rows_at(const check_case *c, unsigned char *const *image, int b0, int b1, int row);
 

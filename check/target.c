@@ -288,9 +288,6 @@ void check_target_run(check_target *t, const check_case *c, check_result *r)
                  status ? gdn_last_error() : "");
         return;
     }
-    r->exact = with.exact;
-    r->emulated = with.emulated;
-    memcpy(r->implementation, with.implementation, sizeof r->implementation);
     if (!with.supported) {
         conclude(r, CHECK_SKIPPED, "%s", with.reason[0] ? with.reason : "not supported, and no reason given");
         return;

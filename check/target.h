@@ -32,9 +32,6 @@ typedef struct check_result {
     check_outcome outcome;
     gdn_status status; /* of an error             */
     char text[400];    /* why it did not run well */
-    int exact;         /* what the query said   */
-    int emulated;
-    char implementation[GDN_NAME_MAX];
     unsigned char *image[CHECK_MAX_MEMORIES];
     uint64_t room[CHECK_MAX_MEMORIES];
 } check_result;

@@ -35,67 +35,6 @@ void check_case_begin(check_case *c, const check_kernel *kernel, const check_set
     c->environment = setting->environment;
 }
 
-int check_expect(check_target *reference, const check_case *c, const uint64_t *digest, check_result *expected,
-                 check_text *text)
-{
-    check_case plain = *c; /* always in the default mode: a mode that leaks into both must show */
-    check_text found = { "", 0 };
-    plain.environment = CHECK_ENV_DEFAULT;
-    if (!digest) {
-        check_target_run(reference, &plain, expected);
-        if (expected->outcome != CHECK_RAN) {
-            check_say(text, "  the reference: %s\n", expected->text);
-            return 0;
-        }
-    }
-    if (c->environment != CHECK_ENV_DEFAULT) {
-        check_result again;
-        memset(&again, 0, sizeof again);
-        check_target_run(reference, c, &again);
-        const int same =
-            again.outcome == CHECK_RAN && (digest ? check_digest(c, again.image) == *digest
-                                                  : !check_compare(c, expected->image, again.image, &found));
-        expected->outcome = again.outcome == CHECK_ERROR ? CHECK_ERROR : CHECK_RAN;
-        if (!same)
-            check_say(text, "  the reference in the mode %s%s: %s\n%s", check_environment_name(c->environment),
-                      again.outcome == CHECK_ERROR ? "" : " differs from itself", again.text, found.at);
-        check_result_free(&again);
-        if (!same) return 0;
-    }
-    if (!digest && check_confined(c, expected->image, &found)) {
-        check_say(text,
-                  "  the reference wrote what it should not, or did not write what it should; 'expected' is before the "
-                  "call\n%s",
-                  found.at);
-        return 0;
-    }
-    return 1;
-}
-
-check_outcome check_unexpected(const check_result *expected)
-{
-    return expected->outcome == CHECK_ERROR ? CHECK_ERROR : CHECK_FAILED;
-}
-
-check_outcome check_run(check_target *t, const check_case *c, check_result *result, check_text *text)
-{
-    check_target_run(t, c, result);
-    if (result->outcome == CHECK_SKIPPED && check_target_describe(t)->backend.backend == GDN_BACKEND_CPU) {
-        check_say(text, "  the CPU supports everything, but here: %s\n", result->text);
-        return CHECK_FAILED;
-    }
-    if (result->outcome != CHECK_RAN) check_say(text, result->outcome == CHECK_SKIPPED ? "%s" : "  %s\n", result->text);
-    return result->outcome;
-}
-
-check_outcome check_judge(check_target *t, const check_case *c, const check_result *expected, check_result *result,
-                          check_text *text)
-{
-    const check_outcome outcome = check_run(t, c, result, text);
-    if (outcome != CHECK_RAN) return outcome;
-    return check_compare(c, expected->image, result->image, text) ? CHECK_FAILED : CHECK_RAN;
-}
-
 static void conclude(check_trial *trial, check_outcome outcome, const char *format, va_list args)
 {
     char text[600];

@@ -20,17 +20,6 @@ void check_setting_random(check_setting *setting, const check_threads *threads, 
 /* An empty case with these settings. */
 void check_case_begin(check_case *c, const check_kernel *kernel, const check_setting *setting);
 
-/* Run c on the reference, and make sure that it only wrote what it may, and makes the same in the floating-point mode
- * of c. Where the digest is known of what it makes in the default mode, it runs only in that of c. 1 if it is fit to
- * compare with; otherwise check_unexpected(expected) is the outcome. */
-int check_expect(check_target *reference, const check_case *c, const uint64_t *digest, check_result *expected,
-                 check_text *text);
-check_outcome check_unexpected(const check_result *expected);
-/* Run c on t; and compare. text says what is wrong, or why it was skipped. */
-check_outcome check_run(check_target *t, const check_case *c, check_result *result, check_text *text);
-check_outcome check_judge(check_target *t, const check_case *c, const check_result *expected, check_result *result,
-                          check_text *text);
-
 /* A call of a trial: its specification, its memory, its result. */
 typedef struct check_call {
     union {
@@ -88,5 +77,15 @@ int delta_same_state(check_trial *trial, const check_call *a, int entry, const c
                      const char *what);
 int conv_same_slot(check_trial *trial, const check_call *a, int row, int64_t position, const check_call *b, int row2,
                    int64_t position2, const char *what);
+
+/* Families in files of their own: speculative decoding, the log, trees, and rows beyond 2^31 elements (far_rows.c). */
+void check_speculation(check_trial *trial, check_rng *rng);
+void check_log(check_trial *trial, check_rng *rng);
+void check_state16(check_trial *trial, check_rng *rng);
+void check_state_trees(check_trial *trial, check_rng *rng);
+void check_history_trees(check_trial *trial, check_rng *rng);
+void check_far_states(check_trial *trial, check_rng *rng);
+void check_far_histories(check_trial *trial, check_rng *rng);
+void check_far_rows(check_trial *trial, check_rng *rng);
 
 #endif

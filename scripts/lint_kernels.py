@@ -77,7 +77,8 @@ def check_kernels(root):
         for text in (f"gdn_{stem}(", f"gdn_{stem}_query(", f"}} gdn_{stem}_args;"):
             if text not in header:
                 yield f"{stem}: include/gdn/{stem}.h has no {text.rstrip('(;').lstrip('} ')}"
-        need = [f"core/{stem}.c", f"reference/{stem}.c", f"check/{stem}.c", f"bench/{stem}.c",
+        need = [f"core/{stem}.c", f"reference/{stem}.c", f"check/build_{stem}.c", f"check/random_{stem}.c", f"check/cases_{stem}.c",
+                f"check/invariances_{stem}.c", f"bench/{stem}.c",
                 f"docs/reference/kernels/{stem}.md"]
         need += [path.format(stem) for backend, path in BACKENDS.items() if (root / backend / "sources.cmake").exists()]
         need += [f"gpu/{stem}.c"] if any((root / backend / "sources.cmake").exists() for backend in BACKENDS) else []
@@ -91,7 +92,7 @@ def check_kernels(root):
 def check_index(root):
     text = (root / INDEX).read_text() if (root / INDEX).is_file() else ""
     for stem in kernels(root):
-        for link in (f"{stem}.md", *(f"../../../{folder}/{stem}.c" for folder in ("reference", "check", "bench"))):
+        for link in (f"{stem}.md", f"../../../reference/{stem}.c", f"../../../check/cases_{stem}.c", f"../../../bench/{stem}.c"):
             if f"({link})" not in text:
                 yield f"{INDEX} has no link to {link}"
 

@@ -84,8 +84,6 @@ stage_golden() { run_ctest test golden; }
 stage_consumers() { run_ctest test 'install|configure'; }
 stage_abi() { run_ctest test abi; }
 
-stage_selftest() { capture build-test/bin/gdn check --self-test; }
-
 stage_check() {
     capture build-test/bin/gdn check --backend cpu
     ran=$(awk '$1 ~ /^[a-z0-9_]+$/ && / passed, .* skipped$/ && !seen[$1]++ { printf " %s", $1 }' "$GDN_STAGE_NOTE.out")

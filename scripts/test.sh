@@ -3,7 +3,7 @@
 #
 #   test.sh                     what a change can break: every stage that is not marked `full`
 #   test.sh --full              what a release needs: all stages, and all tests of each
-#   test.sh --quick             for work in progress, a few minutes: lint, build, unit, golden, selftest, and the stage quick
+#   test.sh --quick             for work in progress, a few minutes: lint, build, unit, golden, and the stage quick
 #   test.sh --stage NAME ...    these stages only (and `build` before those that need it)
 #   test.sh --lanes N           stages that run side by side: 2 where there are 2 cores or more, else 1
 #   test.sh --list              what the stages are
@@ -28,7 +28,6 @@ build       -    the Release build in build-test/, with all tests
 fuzz        -    the seed corpus of every fuzz target under both sanitizers; --full: and a search of 10 s each
 unit        -    the tool, the public interface, errors; those of vulkan, cuda and metal are in their stages
 golden      -    accuracy against results of other implementations
-selftest    full gdn check finds mistakes that are planted
 check       -    gdn check: every instruction set of this machine, bit for bit against the reference
 vulkan      -    the Vulkan backend on lavapipe: faults, shaders, a quick check; --full: the whole check, validation layer, a control
 asan        -    unit tests and the random check under AddressSanitizer and UndefinedBehaviorSanitizer; --full: golden and runtime too
@@ -85,7 +84,7 @@ while [ $# -gt 0 ]; do
     --list) stages; exit 0 ;;
     --run-stage) run_stage "$2"; exit ;; # for this script only
     --full) full=1 ;;
-    --quick) wanted="$wanted deps lint build unit golden selftest quick" ;;
+    --quick) wanted="$wanted deps lint build unit golden quick" ;;
     --stage | --lanes) [ $# -gt 1 ] || usage "$1 needs a value; see --help" ;;
     *) usage "unknown argument '$1'; see --help" ;;
     esac

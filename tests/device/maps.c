@@ -104,73 +104,215 @@ static void judge(sides *s, check_case *amiss, check_case *meant, const char *ma
 
 /* ---- The table ------------------------------------------------------------------------------------------- */
 
-/* Calls of gated_delta_net: 3 sequences in a pool of 4 rows with 2 slots. */
-#define DELTA                                                                                                          \
-    " n_heads_k=n_heads_v=2 dim_k=dim_v=32 n_slots=n_slots_out=n_snapshots=2 n_seqs=3 n_rows=n_rows_out=4 length=3 "   \
-    "map_start=map_src=map_dst=1 src=6,0,2 dst=i?pick(s,7,none,2):pick(s,6,1,3) "
-#define CHECKPOINTS                                                                                                    \
-    "n_rows=n_rows_out=7 interval=n_checkpoints=2 map_position=1 position=0,5,2147483607 checkpoint=8+2*s+i "
-/* A row of the log, none, and no tokens but a state to commit; entries just fit. */
-#define LOGS                                                                                                           \
-    "n_snapshots=map_dst=0 log_rows=3 log_slots=t+3 length=t,t,0 "                                                     \
-    "map_position=map_log_row=map_base_position=map_commit=1 position=11,5,2147483647 n_replayed=3,0,2 "               \
-    "log_row=2,none,0 commit=6,4,3 "
-#define ROUNDED                                                                                                        \
-    "n_snapshots=1 dtype_state=bf16 state_interval=3 log_rows=3 log_slots=8 map_position=map_base_position=1 "         \
-    "position=9,6,12 n_replayed=3 log_row=s dst=5,7,4 "
-#define PARENTS "parent=i?i==1?pick(s,0,none,0):pick(s,0,0,1):none "
-#define TREES   "n_snapshots=map_dst=0 log_rows=log_slots=3 tree=map_parent=map_log_row=1 log_row=2-s " PARENTS
-#define CONV    " n_channels=20 width=4 n_seqs=3 map_start=map_src=1 "
-#define RINGS                                                                                                          \
-    "length=t silu=map_position=map_dst=1 n_slots=5 n_rows=n_rows_out=7 interval=3 n_checkpoints=1 "                   \
-    "position=7,0,12 src=2,none,0 dst=2,3,1 checkpoint=4+s "
-#define ROWS " n_columns=40 n_rows_dst=150 dst_type=f16 index_style=1 "
-
-// clang-format off
-#define LINES(X) /* name, kernel, the call */                                                                          \
-    X(SLOTS, gated_delta_net, DELTA)                                                                                   \
-    /* Unused entries: of more snapshots than tokens, of padding, of a sequence without tokens. */                     \
-    X(UNUSED, gated_delta_net, DELTA "n_seqs=4 length=1,2,0,1 src=6,skip,0,2 "                                         \
-                                     "dst=i?pick(s,99,2147483647,8,skip):pick(s,7,-5,-2147483648,3)")                  \
-    X(UNWRITTEN, gated_delta_net, DELTA "n_seqs=4 length=1,2,0,1 src=6,skip,0,2 n_snapshots=map_dst=0")                \
-    X(CHECKPOINTS_3, gated_delta_net, DELTA CHECKPOINTS)                                                               \
-    X(CHECKPOINTS_40, gated_delta_net, DELTA CHECKPOINTS "length=40")                                                  \
-    X(CHECKPOINTS_UNUSED, gated_delta_net, DELTA CHECKPOINTS "length=1,3,3 src=6,skip,2 "                              \
-                                           "checkpoint=s?s==1&&!i?-2147483648:8+2*s+i:99")                             \
-    X(LOGS_3, gated_delta_net, DELTA "t=3 " LOGS)                                                                      \
-    X(LOGS_40, gated_delta_net, DELTA "t=40 " LOGS)                                                                    \
-    X(LOGS_PADDED, gated_delta_net, DELTA "t=3 " LOGS "src=6,skip,2 n_replayed=3,5,2 commit=6,-2147483648,3")          \
-    X(ROUNDED_3, gated_delta_net, DELTA ROUNDED)                                                                       \
-    X(ROUNDED_2, gated_delta_net, DELTA ROUNDED "length=2 dst=none")                                                   \
-    X(TREES_3, gated_delta_net, DELTA TREES)                                                                           \
-    X(TREES_PADDED, gated_delta_net, DELTA TREES "src=6,skip,2")                                                       \
-    X(NO_TOKENS, gated_delta_net, DELTA "length=0")                                                                    \
-    X(CONV_3, ssm_conv, CONV "t=3 " RINGS)                                                                             \
-    X(CONV_40, ssm_conv, CONV "t=40 " RINGS)                                                                           \
-    X(CONV_TREES, ssm_conv, CONV "length=3 n_slots=6 tree=map_parent=1 " PARENTS)                                    \
-    X(CONV_SHORT, ssm_conv, CONV "length=2,3,2 n_slots=5 tree=map_parent=1 " PARENTS)                                \
-    /* No piece has the last sequence. */                                                                              \
-    X(CONV_ABSENT, ssm_conv, CONV "length=40,40,0 map_dst=map_position=1 src=dst=none where=nowhere")                  \
-    X(CONV_NO_TOKENS, ssm_conv, CONV "length=0 map_position=1")                                                        \
-    X(ROWS_12, set_rows, ROWS "n_rows=12 index_type=i32")                                                              \
-    X(ROWS_12_WIDE, set_rows, ROWS "n_rows=12 index_type=i64")                                                         \
-    X(ROWS_100, set_rows, ROWS "n_rows=100 index_type=i32")                                                            \
-    X(ROWS_100_WIDE, set_rows, ROWS "n_rows=100 index_type=i64")
-// clang-format on
-
 enum {
-#define X(name, kernel, text) name,
-    LINES(X)
-#undef X
+    SLOTS,
+    UNUSED,
+    UNWRITTEN,
+    CHECKPOINTS_3,
+    CHECKPOINTS_40,
+    CHECKPOINTS_UNUSED,
+    LOGS_3,
+    LOGS_40,
+    LOGS_PADDED,
+    ROUNDED_3,
+    ROUNDED_2,
+    TREES_3,
+    TREES_PADDED,
+    NO_TOKENS,
+    CONV_3,
+    CONV_40,
+    CONV_TREES,
+    CONV_SHORT,
+    CONV_ABSENT,
+    CONV_NO_TOKENS,
+    ROWS_12,
+    ROWS_12_WIDE,
+    ROWS_100,
+    ROWS_100_WIDE,
 };
-static const struct call {
-    const check_suite *suite;
-    const char *text;
-} calls[] = {
-#define X(name, kernel, text) { &check_suite_##kernel, #name text },
-    LINES(X)
-#undef X
-};
+
+static const int parents[][3] = { { GDN_NONE, 0, 0 }, { GDN_NONE, GDN_NONE, 0 }, { GDN_NONE, 0, 1 } };
+
+/* Calls of gated_delta_net: 3 sequences in a pool of 4 rows with 2 slots. */
+static delta_spec slots(int length)
+{
+    static const int src[] = { 6, 0, 2 }, dst[][2] = { { 6, 7 }, { 1, GDN_NONE }, { 3, 2 } };
+    delta_spec d =
+        DELTA(3, length, .n_heads_k = 2, .n_heads_v = 2, .dim_k = 32, .dim_v = 32, .n_slots = 2, .n_slots_out = 2,
+              .n_snapshots = 2, .n_rows = 4, .n_rows_out = 4, .map_start = 1, .map_src = 1, .map_dst = 1);
+    for (int s = 0; s < 3; s++) {
+        d.seq[s].src = src[s];
+        memcpy(d.seq[s].dst, dst[s], sizeof dst[s]);
+    }
+    return d;
+}
+
+/* Unused entries: of more snapshots than tokens, of padding, of a sequence without tokens. */
+static delta_spec unused(int n_snapshots)
+{
+    static const int length[] = { 1, 2, 0, 1 }, src[] = { 6, GDN_SKIP, 0, 2 },
+                     dst[][2] = { { 7, 99 }, { -5, INT32_MAX }, { INT32_MIN, 8 }, { 3, GDN_SKIP } };
+    delta_spec d = slots(0);
+    d.n_seqs = 4;
+    d.n_snapshots = n_snapshots;
+    d.map_dst = n_snapshots > 0;
+    for (int s = 0; s < 4; s++) {
+        d.seq[s].key = 1000003u * (uint64_t)(s + 1);
+        d.seq[s].length = length[s];
+        d.seq[s].src = src[s];
+        memcpy(d.seq[s].dst, dst[s], sizeof dst[s]);
+    }
+    return d;
+}
+
+static delta_spec checkpoints(int length)
+{
+    static const int position[] = { 0, 5, INT32_MAX - 40 };
+    delta_spec d = slots(length);
+    d.n_rows = d.n_rows_out = 7;
+    d.interval = d.n_checkpoints = 2;
+    d.map_position = 1;
+    for (int s = 0; s < 3; s++) {
+        d.seq[s].position = position[s];
+        for (int i = 0; i < 2; i++) d.seq[s].checkpoint[i] = 8 + 2 * s + i;
+    }
+    return d;
+}
+
+/* A row of the log, none, and no tokens but a state to commit; entries just fit. */
+static delta_spec logs(int length)
+{
+    static const int position[] = { 11, 5, INT32_MAX }, n_replayed[] = { 3, 0, 2 }, row[] = { 2, GDN_NONE, 0 },
+                     commit[] = { 6, 4, 3 };
+    delta_spec d = slots(length);
+    d.seq[2].length = 0;
+    d.n_snapshots = d.map_dst = 0;
+    d.log_rows = 3;
+    d.log_slots = length + 3;
+    d.map_position = d.map_log_row = d.map_base_position = d.map_commit = 1;
+    for (int s = 0; s < 3; s++) {
+        d.seq[s].position = position[s];
+        d.seq[s].n_replayed = n_replayed[s];
+        d.seq[s].log_row = row[s];
+        d.seq[s].commit = commit[s];
+    }
+    return d;
+}
+
+static delta_spec rounded(int length)
+{
+    static const int position[] = { 9, 6, 12 }, dst[] = { 5, 7, 4 };
+    delta_spec d = slots(length);
+    d.n_snapshots = 1;
+    d.dtype_state = GDN_BF16;
+    d.state_interval = d.log_rows = 3;
+    d.log_slots = 8;
+    d.map_position = d.map_base_position = 1;
+    for (int s = 0; s < 3; s++) {
+        d.seq[s].position = position[s];
+        d.seq[s].n_replayed = 3;
+        d.seq[s].log_row = s;
+        d.seq[s].dst[0] = length % 3 ? GDN_NONE : dst[s];
+    }
+    return d;
+}
+
+static delta_spec trees(void)
+{
+    delta_spec d = slots(3);
+    d.n_snapshots = d.map_dst = 0;
+    d.log_rows = d.log_slots = 3;
+    d.tree = d.map_parent = d.map_log_row = 1;
+    for (int s = 0; s < 3; s++) {
+        d.seq[s].log_row = 2 - s;
+        d.seq[s].parent = parents[s];
+    }
+    return d;
+}
+
+#define CONVOLUTION(length, ...)                                                                                       \
+    CONV(3, length, .n_channels = 20, .width = 4, .map_start = 1, .map_src = 1, __VA_ARGS__)
+
+static conv_spec rings(int length)
+{
+    static const int position[] = { 7, 0, 12 }, src[] = { 2, GDN_NONE, 0 }, dst[] = { 2, 3, 1 };
+    conv_spec c = CONVOLUTION(length, .call.args.activation = 1, .map_position = 1, .map_dst = 1, .n_slots = 5,
+                              .n_rows = 7, .n_rows_out = 7, .interval = 3, .n_checkpoints = 1);
+    for (int s = 0; s < 3; s++) {
+        c.seq[s].position = position[s];
+        c.seq[s].src = src[s];
+        c.seq[s].dst = dst[s];
+        c.seq[s].checkpoint[0] = 4 + s;
+    }
+    return c;
+}
+
+static conv_spec conv_trees(int n_slots)
+{
+    conv_spec c = CONVOLUTION(3, .n_slots = n_slots, .tree = 1, .map_parent = 1);
+    for (int s = 0; s < 3; s++) c.seq[s].parent = parents[s];
+    return c;
+}
+
+/* No piece has the last sequence. */
+static conv_spec conv_absent(void)
+{
+    conv_spec c = CONVOLUTION(40, .map_dst = 1, .map_position = 1, .where = CONV_NOWHERE);
+    c.seq[2].length = 0;
+    for (int s = 0; s < 3; s++) c.seq[s].src = c.seq[s].dst = GDN_NONE;
+    return c;
+}
+
+static const check_kernel *call_of(int name, check_spec *call)
+{
+    delta_spec *const d = &call->gated_delta_net;
+    conv_spec *const c = &call->ssm_conv;
+    switch (name) {
+    case SLOTS: *d = slots(3); break;
+    case UNUSED: *d = unused(2); break;
+    case UNWRITTEN: *d = unused(0); break;
+    case CHECKPOINTS_3: *d = checkpoints(3); break;
+    case CHECKPOINTS_40: *d = checkpoints(40); break;
+    case CHECKPOINTS_UNUSED:
+        *d = checkpoints(3);
+        d->seq[0].length = 1;
+        d->seq[1].src = GDN_SKIP;
+        d->seq[0].checkpoint[0] = d->seq[0].checkpoint[1] = 99;
+        d->seq[1].checkpoint[0] = INT32_MIN;
+        break;
+    case LOGS_3: *d = logs(3); break;
+    case LOGS_40: *d = logs(40); break;
+    case LOGS_PADDED:
+        *d = logs(3);
+        d->seq[1].src = GDN_SKIP;
+        d->seq[1].n_replayed = 5;
+        d->seq[1].commit = INT32_MIN;
+        break;
+    case ROUNDED_3: *d = rounded(3); break;
+    case ROUNDED_2: *d = rounded(2); break;
+    case TREES_3: *d = trees(); break;
+    case TREES_PADDED:
+        *d = trees();
+        d->seq[1].src = GDN_SKIP;
+        break;
+    case NO_TOKENS: *d = slots(0); break;
+    case CONV_3: *c = rings(3); break;
+    case CONV_40: *c = rings(40); break;
+    case CONV_TREES: *c = conv_trees(6); break;
+    case CONV_SHORT:
+        *c = conv_trees(5);
+        c->seq[0].length = c->seq[2].length = 2;
+        break;
+    case CONV_ABSENT: *c = conv_absent(); break;
+    case CONV_NO_TOKENS: *c = CONVOLUTION(0, .map_position = 1); break;
+    default:
+        call->set_rows = ROWS(.args.n_columns = 40, .args.n_rows_dst = 150, .dst_type = GDN_F16,
+                              .args.n_rows = name < ROWS_100 ? 12 : 100,
+                              .index_type = name == ROWS_12 || name == ROWS_100 ? GDN_I32 : GDN_I64);
+        return &check_kernel_set_rows;
+    }
+    return name < CONV_3 ? &check_kernel_gated_delta_net : &check_kernel_ssm_conv;
+}
 
 /* Bad values, each in a call of its own: the place in the map, and the value. */
 enum { MOST = INT32_MAX, LEAST = INT32_MIN, FAR = 8 };
@@ -258,40 +400,87 @@ static const struct {
 /* ---- Any values ------------------------------------------------------------------------------------------ */
 
 /* Few tokens or many, each map there or not, with a history or without, so that every way to split a call is met. */
-#define SHAPES                                                                                                         \
-    "{map_start:0|1} {map_src:0|1} {map_dst:0|1} {m:0|1} "                                                             \
-    "length=map_start?m?pick(s+a,40,0,70,23):pick(s+a,1,4,0,3):m?17+a:1+a%4 lead=map_start*(a%3) tail=map_start "      \
-    "t=map_src&&map_dst?a:0 "
+typedef struct shape {
+    int map_start, map_src, map_dst, many, a;
+} shape;
+
+static shape shape_of(int bits) { return (shape){ bits >> 3 & 1, bits >> 2 & 1, bits >> 1 & 1, bits & 1, 0 }; }
+
+static int length_of(const shape *x, int s)
+{
+    static const int few[] = { 1, 4, 0, 3 }, many[] = { 40, 0, 70, 23 };
+    if (x->map_start) return (x->many ? many : few)[(s + x->a) % 4];
+    return x->many ? 17 + x->a : 1 + x->a % 4;
+}
+
+static void any_conv(int number, check_spec *any)
+{
+    shape x = shape_of(number >> 1);
+    const int where = number & 1 ? CONV_NOWHERE : CONV_IN_PLACE, positions = number >> 5 & 1;
+    const int n_seqs = 2 + (x.map_src + x.many) % 3, a = x.a = n_seqs + x.map_dst, t = x.map_src && x.map_dst ? a : 0;
+    conv_spec c =
+        CONV(n_seqs, 0, .n_channels = 20, .width = 3 + a % 2, .map_position = positions, .map_start = x.map_start,
+             .map_src = x.map_src, .map_dst = x.map_dst, .where = where, .lead = x.map_start * (a % 3),
+             .tail = x.map_start, .call.args.activation = 1, .n_slots = 5, .n_rows = 12, .n_rows_out = 12);
+    for (int s = 0; s < n_seqs; s++) {
+        c.seq[s].length = length_of(&x, s);
+        c.seq[s].position = positions * (s + a);
+        c.seq[s].src = c.seq[s].dst = where == CONV_NOWHERE ? GDN_NONE : s + t;
+        if (x.map_src && (s + a) % 3 == 0) c.seq[s].src = a % 2 ? GDN_SKIP : GDN_NONE;
+        if (x.map_dst && (s + a) % 4 == 0) c.seq[s].dst = GDN_NONE;
+    }
+    any->ssm_conv = c;
+}
+
+static void any_rows(int number, check_spec *any)
+{
+    static const int n_rows[] = { 12, 40, 64, 65, 90 };
+    const int type = number / 2 % 4, batch = 1 + type % 2;
+    any->set_rows = ROWS(.args.n_rows = n_rows[number / 8], .dst_type = type, .index_type = GDN_I32 + number % 2,
+                         .args.n_columns = 64, .args.n_rows_dst = 60, .args.n_batch = { 2, batch },
+                         .args.index_batch = { 1, batch });
+}
+
+static void any_delta(int number, check_spec *any)
+{
+    static const int n[] = { 1, 3, 4 };
+    shape x = shape_of(number);
+    const int n_seqs = n[number >> 4], a = x.a = n_seqs + x.map_src, t = x.map_src && x.map_dst ? a : 0;
+    const int dim = a % 3 ? 32 : 64;
+    delta_spec d =
+        DELTA(n_seqs, 0, .n_heads_k = 2, .n_heads_v = 2, .dim_k = dim, .dim_v = dim, .n_slots = 2, .n_slots_out = 2,
+              .n_snapshots = 2, .n_rows = 12, .n_rows_out = 12, .map_start = x.map_start, .map_src = x.map_src,
+              .map_dst = x.map_dst, .lead = x.map_start * (a % 3), .tail = x.map_start);
+    for (int s = 0; s < n_seqs; s++) {
+        const int sources[] = { GDN_NONE, GDN_SKIP, 2 * (s + t), 2 * (s + t) + 1 };
+        d.seq[s].length = length_of(&x, s);
+        d.seq[s].src = x.map_src ? sources[(s + a) % 4] : 2 * (s + t);
+        for (int i = 0; i < 2; i++) d.seq[s].dst[i] = x.map_dst && (s + i + a) % 5 == 0 ? GDN_NONE : 2 * (s + t) + i;
+    }
+    any->gated_delta_net = d;
+}
+
 static const struct {
-    const check_suite *suite;
-    int n; /* bad values for each call of the text */
-    const char *text;
+    const check_kernel *kernel;
+    void (*make)(int number, check_spec *any);
+    int n, n_bad; /* calls; bad values for each */
 } shapes[] = {
-    { &check_suite_ssm_conv, 5,
-      "any n_channels=20 n_seqs=2+(map_src+m)%3 a=n_seqs+map_dst width=3+a%2 {map_position:0|1} " SHAPES
-      "{where:in_place|nowhere} silu=1 n_slots=5 n_rows=n_rows_out=12 position=map_position*(s+a) "
-      "src=map_src&&(s+a)%3==0?a%2?skip:none:where==nowhere?none:s+t "
-      "dst=where==nowhere||map_dst&&(s+a)%4==0?none:s+t" },
-    { &check_suite_set_rows, 2,
-      "any {n_rows:12|40|64|65|90} {dst_type:f32|f16|bf16|q8_0} {index_type:i32|i64} n_columns=64 n_rows_dst=60 "
-      "n_batch=2,1+dst_type%2 index_batch=1,1+dst_type%2 index_style=1" },
-    { &check_suite_gated_delta_net, 2,
-      "any n_heads_k=n_heads_v=2 {n_seqs:1|3|4} a=n_seqs+map_src dim_k=dim_v=a%3?32:64 n_slots=n_slots_out=2 "
-      "n_snapshots=2 n_rows=n_rows_out=12 " SHAPES "src=map_src?pick(s+a,none,skip,2*(s+t),2*(s+t)+1):2*(s+t) "
-      "dst=map_dst&&(s+i+a)%5==0?none:2*(s+t)+i" }, /* most of the time */
+    { &check_kernel_ssm_conv, any_conv, 64, 5 },
+    { &check_kernel_set_rows, any_rows, 40, 2 },
+    { &check_kernel_gated_delta_net, any_delta, 48, 2 }, /* most of the time */
 };
 
 /* A value in one of the maps that are there. */
-static void try_any(sides *s, const check_suite *suite, const char *text, int number, check_rng *rng)
+static void try_any(sides *s, const check_kernel *kernel, check_spec *any, check_rng *rng)
 {
     static const int64_t far[] = { 1 << 20, INT32_MAX, -3, INT32_MIN, (WIDE) + 3, INT64_MIN };
-    char with_source[1024]; /* a place for GDN_SKIP */
     check_case amiss, meant;
     const check_view *map[CHECK_MAX_VIEWS];
     int n = 0;
-    (void)snprintf(with_source, sizeof with_source, "%s map_src=1", text);
-    placed_case(&amiss, suite, text, number);
-    placed_case(&meant, suite, suite == &check_suite_set_rows ? text : with_source, number);
+    placed_case(&amiss, kernel, any);
+    if (kernel == &check_kernel_ssm_conv) any->ssm_conv.map_src = 1; /* a place for GDN_SKIP */
+    if (kernel == &check_kernel_gated_delta_net) any->gated_delta_net.map_src = 1;
+    placed_case(&meant, kernel, any);
     for (int i = 0; i < amiss.n_views; i++)
         if (amiss.view[i].is_span || !strcmp(amiss.view[i].name, "index")) map[n++] = &amiss.view[i];
     if (!n) {
@@ -311,13 +500,12 @@ static void try_any(sides *s, const check_suite *suite, const char *text, int nu
 static void try_all(sides *s)
 {
     check_rng rng = { .state = 20 };
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        const char *const lines[] = { shapes[i].text, NULL };
-        check_suite suite = *shapes[i].suite;
-        suite.lines = lines;
-        for (int k = 0; k < shapes[i].n * check_n_fixed(&suite); k++)
-            try_any(s, shapes[i].suite, shapes[i].text, k / shapes[i].n, &rng);
-    }
+    check_spec any;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int k = 0; k < shapes[i].n * shapes[i].n_bad; k++) {
+            shapes[i].make(k / shapes[i].n_bad, &any);
+            try_any(s, shapes[i].kernel, &any, &rng);
+        }
 }
 
 /* ---- All ------------------------------------------------------------------------------------------------- */
@@ -331,10 +519,11 @@ void device_bad_maps(gdn_context *ctx)
     NEED(s.device && s.reference);
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         for (int b = 0; b < FAR && (b == 0 || table[i].bad[b].at || table[i].bad[b].value); b++) {
-            const struct call *const call = &calls[table[i].line];
             check_case amiss, meant;
-            placed_case(&amiss, call->suite, call->text, 0);
-            placed_case(&meant, call->suite, call->text, 0);
+            check_spec call;
+            const check_kernel *const kernel = call_of(table[i].line, &call);
+            placed_case(&amiss, kernel, &call);
+            placed_case(&meant, kernel, &call);
             judge(&s, &amiss, &meant, table[i].map, table[i].bad[b].at, table[i].bad[b].value, table[i].how);
         }
     try_all(&s);

@@ -1,14 +1,11 @@
 /* See placed.h. */
 #include "tests/device/placed.h"
 
-void placed_case(check_case *c, const check_suite *suite, const char *text, int number)
+void placed_case(check_case *c, const check_kernel *kernel, const check_spec *spec)
 {
-    const char *const lines[] = { text, NULL };
-    check_suite one = *suite;
     check_rng rng = { .state = 1 };
-    one.lines = lines;
-    check_case_init(c, suite->kernel);
-    check_fixed(&one, c, number, &rng);
+    check_case_init(c, kernel);
+    kernel->build(c, spec, &rng);
 }
 
 static void put(const placed *p, int m)
@@ -16,21 +13,21 @@ static void put(const placed *p, int m)
     REQUIRE(gdn_buffer_write(p->ctx, &p->where[m], 0, p->c.memory[m].image, p->c.memory[m].bytes) == GDN_OK);
 }
 
-void placed_open(placed *p, gdn_context *ctx, const check_suite *suite, const char *text)
+void placed_open(placed *p, gdn_context *ctx, const check_kernel *kernel, const check_spec *spec)
 {
     gdn_capability can = { .size = sizeof can };
     memset(p, 0, sizeof *p);
     p->ctx = ctx;
-    placed_case(&p->c, suite, text, 0);
+    placed_case(&p->c, kernel, spec);
     p->args = p->c.args;
     for (int m = 0; m < p->c.n_memories; m++) {
         NEED(gdn_buffer_create(ctx, p->c.memory[m].bytes, &p->where[m]) == GDN_OK);
         put(p, m);
     }
     check_bind(&p->c, p->where, 0, &p->args);
-    NEED(suite->kernel->query(ctx, &p->args, &can) == GDN_OK && can.supported);
+    NEED(kernel->query(ctx, &p->args, &can) == GDN_OK && can.supported);
     if (can.workspace_bytes) NEED(gdn_buffer_create(ctx, can.workspace_bytes, &p->workspace) == GDN_OK);
-    memcpy((char *)&p->args + suite->kernel->workspace, &p->workspace, sizeof p->workspace);
+    memcpy((char *)&p->args + kernel->workspace, &p->workspace, sizeof p->workspace);
 }
 
 void placed_close(placed *p)

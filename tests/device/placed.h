@@ -1,8 +1,10 @@
-/* A call that check builds of a text (check/suite.h), in the memory of a context, for tests that run it themselves. */
+/* A call that check builds of a specification (check/specs.h), in the memory of a context, for tests that run it
+ * themselves. */
 #ifndef GDN_TEST_DEVICE_PLACED_H
 #define GDN_TEST_DEVICE_PLACED_H
 
-#include "check/suite.h"
+#include "check/case.h"
+#include "check/specs.h"
 #include "tests/harness.h"
 
 typedef struct placed {
@@ -12,9 +14,9 @@ typedef struct placed {
     check_args args; /* bound to `where` */
 } placed;
 
-/* The same memory whenever the text is the same. */
-void placed_case(check_case *c, const check_suite *suite, const char *text, int number); /* of the text's calls */
-void placed_open(placed *p, gdn_context *ctx, const check_suite *suite, const char *text);
+/* The same memory whenever the specification is the same. */
+void placed_case(check_case *c, const check_kernel *kernel, const check_spec *spec);
+void placed_open(placed *p, gdn_context *ctx, const check_kernel *kernel, const check_spec *spec);
 void placed_close(placed *p);
 /* An operand's memory from the case to the context, as it is, or with other numbers, or other values of a map. */
 void placed_put(const placed *p, const char *operand);

@@ -121,15 +121,15 @@ static void require_unwritten(const char *who, const char *what)
     {                                                                                                                  \
         offsetof(call, member), sizeof(type), GDN_FIRST_SIZE(type), pointer                                            \
     }
-#define DELTA(member, type) PART(delta_call, member, type, offsetof(gdn_gated_delta_net_args, member))
-#define CONV(member, type)  PART(conv_call, member, type, offsetof(gdn_ssm_conv_args, member))
+#define DELTA_PART(member, type) PART(delta_call, member, type, offsetof(gdn_gated_delta_net_args, member))
+#define CONV_PART(member, type)  PART(conv_call, member, type, offsetof(gdn_ssm_conv_args, member))
 static const fuzz_part parts[CHECK_KERNEL_COUNT][MAX_PARTS] = {
     [CHECK_KERNEL_gated_delta_net] = { PART(delta_call, args, gdn_gated_delta_net_args, 0),
-                                       DELTA(inputs, gdn_delta_inputs), DELTA(log, gdn_replay_log),
-                                       DELTA(checkpoints, gdn_checkpoints), DELTA(tree, gdn_token_tree),
-                                       DELTA(rounding, gdn_state_rounding) },
-    [CHECK_KERNEL_ssm_conv] = { PART(conv_call, args, gdn_ssm_conv_args, 0), CONV(checkpoints, gdn_checkpoints),
-                                CONV(tree, gdn_token_tree) },
+                                       DELTA_PART(inputs, gdn_delta_inputs), DELTA_PART(log, gdn_replay_log),
+                                       DELTA_PART(checkpoints, gdn_checkpoints), DELTA_PART(tree, gdn_token_tree),
+                                       DELTA_PART(rounding, gdn_state_rounding) },
+    [CHECK_KERNEL_ssm_conv] = { PART(conv_call, args, gdn_ssm_conv_args, 0), CONV_PART(checkpoints, gdn_checkpoints),
+                                CONV_PART(tree, gdn_token_tree) },
     [CHECK_KERNEL_set_rows] = { { 0, sizeof(gdn_set_rows_args), GDN_FIRST_SIZE(gdn_set_rows_args), 0 } },
 };
 
@@ -140,8 +140,7 @@ static void draw(check_case *made, check_rng *rng)
     uint64_t bytes = 0;
     check_case_init(made, call.kernel);
     if (call.number == CHECK_KERNEL_gated_delta_net) delta_random(&spec.gated_delta_net, rng, 20000);
-    else if (call.number == CHECK_KERNEL_ssm_conv) conv_random(&spec.ssm_conv, rng);
-    else rows_random(&spec.set_rows, rng);
+    else call.kernel->random(&spec, rng);
     call.kernel->build(made, &spec, rng);
     for (int m = 0; m < made->n_memories; m++) bytes += made->memory[m].body;
     if (bytes < SLAB_BYTES / 4) return;

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""The command line of the tool gdn, what becomes of output that cannot be written, and that `gdn check --json` is one JSON
-object however it ends.
+"""The command line of the tool gdn, and what becomes of output that cannot be written.
 
     test_tool.py GDN          GDN is the tool, with an emulator in front of it where it needs one
 """
@@ -83,47 +82,14 @@ def single():
     same("--quick twice", ran("--quick")[0], ["gated_delta_net", "ssm_conv", "set_rows"])
 
 
-def crashes():
-    for kind, name, status in (("memory", "SIGSEGV", 1), ("thread", "SIGSEGV", 1), ("stack", "SIGSEGV", 1), ("abort", "SIGABRT", 1),
-                               ("interrupt", "SIGINT", -signal.SIGINT), ("stop", "SIGTERM", -signal.SIGTERM)):
-        done = gdn("check", *FEW, "--kernel", "ssm_conv", "--seed", "7", "--crash", kind)
-        try:
-            report = json.loads(done.stdout)
-            crash = report["crash"]
-            good = report["crashed"] is True and report["seed"] == 7 and crash["signal"] == name and \
-                crash["kernel"] == "ssm_conv" and crash["case"] == "random/0" and "--case random/0" in crash["repeat"]
-        except (ValueError, KeyError):
-            good = False
-        require(good and done.returncode == status and crash["repeat"] in done.stderr, f"a JSON object after {kind}", done)
-        done = gdn("check", "--quick", "--crash", kind)
-        require(done.returncode == status and name in done.stderr, f"a text after {kind}", done)
-    require("--crash" not in gdn("check", "--help").stdout, "--crash is not for users", gdn("check", "--help"))
-    odd = gdn("check", "--json", "--case", 'random/"\\', "--crash", "abort")
-    try:
-        good = json.loads(odd.stdout)["crash"]["case"] == 'random/"\\'
-    except (ValueError, KeyError):
-        good = False
-    require(good, "names are escaped", odd)
-
-
-def errors():
-    """A call that times out is an error, named as what it is, and no mismatch."""
-    few = ("--quick", "--cases", "3", "--case", "random/*", "--kernel", "ssm_conv", "--backend", "cpu", "--crash", "timeout")
-    done = gdn("check", *few, "--json")
-    try:
-        report = json.loads(done.stdout)
-        good = report["errors"] >= 3 and report["mismatches"] == 0 and report["cases"] == report["errors"] and \
-            report["backends"][0]["kernels"][0]["errors"] == 3
-    except (ValueError, KeyError, IndexError):
-        good = False
-    require(good and done.returncode == 1 and "the call failed: GDN_TIMEOUT" in done.stderr, "timeouts are errors in JSON", done)
-    done = gdn("check", *few)
-    require(done.returncode == 1 and "ERROR ssm_conv random/0" in done.stdout and "the call failed: GDN_TIMEOUT" in done.stdout and
-            "calls that returned an error" in done.stdout and "MISMATCH" not in done.stdout and "differ" not in done.stdout,
-            "timeouts are errors in text", done)
-    done = gdn("check", *few, "--max-reports", "0", "--stop", "--json")
-    report = json.loads(done.stdout)
-    require(done.returncode == 1 and (report["cases"], report["errors"]) == (1, 1), "--stop leaves after the first", done)
+def verbose():
+    """Each case has a line before it runs, with the command that runs it alone: the last one names a crash."""
+    done = gdn("check", *FEW, "--kernel", "ssm_conv", "--seed", "7", "--verbose")
+    lines = re.findall(r"^running: gdn (.*)$", done.stderr, flags=re.MULTILINE)
+    require(done.returncode == 0 and len(lines) >= 6 and lines[0] == "check --kernel ssm_conv --seed 7 --case random/0", "--verbose", done)
+    if len(lines) > 1:
+        alone = gdn(*lines[1].split(), "--json")
+        require(alone.returncode == 0 and json.loads(alone.stdout)["cases"] == 1, "the command of a case", alone)
 
 
 def recorded():
@@ -144,6 +110,11 @@ def recorded():
         file.write_text(text[:-2] + f"{int(text[-2], 16) ^ 1:x}\n")
         done = gdn(*few, "--expect", str(file))
         require(done.returncode == 1 and "MISMATCH" in done.stdout and "the digest is not that" in done.stdout, "one bit is another", done)
+        file.write_text("\n".join(line[:-1] + f"{int(line[-1], 16) ^ 1:x}" if " " in line and "gdn" not in line else line
+                                  for line in text.splitlines()) + "\n")
+        done = gdn(*few, "--expect", str(file), "--max-reports", "0", "--stop", "--json")
+        report = json.loads(done.stdout)
+        require(done.returncode == 1 and (report["cases"], report["mismatches"]) == (1, 1), "--stop leaves after the first", done)
         file.write_text(text[:-2] + "?\n")
         refused("is no file that", "--expect", str(file))
 
@@ -209,8 +180,7 @@ def habits():
 
 
 def progress():
-    """Lines without control characters where standard error is no terminal; a bar that is wiped off where it is one, before what
-    says how to repeat the case."""
+    """Lines without control characters where standard error is no terminal."""
     few = ("check", *FEW[:-1], "--kernel", "set_rows")
     done = subprocess.run([*TOOL, *few], capture_output=True, text=True, timeout=300, env={**os.environ, "GDN_PROGRESS": "0"})
     lines = done.stderr.splitlines()
@@ -218,32 +188,13 @@ def progress():
             "lines of progress", done)
     done = subprocess.run([*TOOL, *few], capture_output=True, text=True, timeout=300, env={**os.environ, "GDN_PROGRESS": "off"})
     require(done.returncode == 0 and not done.stderr, "no progress", done)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        master, terminal = os.openpty()
-        process = subprocess.Popen([*TOOL, "check", "--backend", "cpu"], stdout=subprocess.DEVNULL, stderr=terminal,
-                                   env={**os.environ, "TERM": "xterm"}, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
-        os.close(terminal)
-        seen = b""
-        while b"]" not in seen:
-            seen += os.read(master, 4096)
-        process.send_signal(number)
-        status = process.wait(timeout=300)
-        try:
-            while (more := os.read(master, 4096)):
-                seen += more
-        except OSError:  # the terminal is closed
-            pass
-        os.close(master)
-        require(status == -number and re.search(rb"\r\x1b\[KSTOPPED: SIG.*\s+to repeat: gdn check .* --case .*\s+$", seen),
-                f"signal {number} wipes the bar off: {status}, {seen[-60:]}", gdn("info"))
 
 
 if not TOOL:
     sys.exit(__doc__)
 lists()
 single()
-crashes()
-errors()
+verbose()
 recorded()
 lost()
 habits()

@@ -82,7 +82,7 @@ typedef struct recording {
 } recording;
 
 /* `chained`: of calls of gated_delta_net, v of each is what the one before gives. */
-static void begin(recording *r, int n, const check_suite *const suite[], const char *const text[], int chained)
+static void begin(recording *r, int n, const check_kernel *const kernel[], const check_spec *spec, int chained)
 {
     const gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_REFERENCE };
     *r = (recording){ .n = n };
@@ -92,7 +92,7 @@ static void begin(recording *r, int n, const check_suite *const suite[], const c
     for (int i = 0; i < n; i++)
         for (int host = 0; host < 2; host++) {
             placed *const p = host ? r->here : r->there;
-            placed_open(&p[i], host ? r->reference : r->ctx, suite[i], text[i]);
+            placed_open(&p[i], host ? r->reference : r->ctx, kernel[i], &spec[i]);
             if (chained && i) p[i].args.gated_delta_net.args.v.data = p[i - 1].args.gated_delta_net.args.out.data;
         }
     REQUIRE(cuStreamBeginCapture_v2(r->stream, 0) == SIMT_SUCCESS);
@@ -120,11 +120,11 @@ static void end(recording *r)
 void test_graph_of_everything(void)
 {
     static recording r;
-    begin(
-        &r, 2, (const check_suite *const[]){ &check_suite_ssm_conv, &check_suite_set_rows },
-        (const char *const[]){ "conv n_channels=20 width=4 n_seqs=1 length=100 n_rows=n_rows_out=2 silu=map_position=1",
-                               "rows n_columns=8 n_rows=90 n_rows_dst=40 index_style=1" },
-        0);
+    begin(&r, 2, (const check_kernel *const[]){ &check_kernel_ssm_conv, &check_kernel_set_rows },
+          (const check_spec[]){ { .ssm_conv = CONV(1, 100, .n_channels = 20, .width = 4, .n_rows = 2, .n_rows_out = 2,
+                                                   .call.args.activation = 1, .map_position = 1) },
+                                { .set_rows = ROWS(.args.n_columns = 8, .args.n_rows = 90, .args.n_rows_dst = 40) } },
+          0);
     for (int seed = 1; seed < 4; seed++) {
         for (int host = 0; host < 2; host++) {
             placed *const p = host ? r.here : r.there;
@@ -145,13 +145,19 @@ void test_graph_of_everything(void)
 void test_graph_of_layers(void)
 {
     enum { STEPS = 6, LAYERS = 3 };
-#define LAYER                                                                                                          \
-    "layer n_heads_k=1 n_heads_v=2 dim_k=dim_v=64 n_snapshots=0 n_seqs=2 length=4 log_rows=2 log_slots=8 "             \
-    "map_position=map_base_position=map_commit=1 position=5+s commit=s values_g=gate_slow"
     static recording r;
-    const check_suite *const s = &check_suite_gated_delta_net;
+    const check_kernel *const kernel = &check_kernel_gated_delta_net;
+    check_spec layer = { .gated_delta_net =
+                             DELTA(2, 4, .n_heads_v = 2, .dim_k = 64, .dim_v = 64, .n_snapshots = 0, .log_rows = 2,
+                                   .log_slots = 8, .map_position = 1, .map_base_position = 1, .map_commit = 1,
+                                   .values[DELTA_G] = CHECK_GATE_SLOW) };
+    for (int s = 0; s < 2; s++) {
+        layer.gated_delta_net.seq[s].position = 5 + s;
+        layer.gated_delta_net.seq[s].commit = s;
+    }
     int32_t position[] = { 5, 6 }, base_position[] = { 5, 6 };
-    begin(&r, LAYERS, (const check_suite *const[]){ s, s, s }, (const char *const[]){ LAYER, LAYER, LAYER }, 1);
+    begin(&r, LAYERS, (const check_kernel *const[]){ kernel, kernel, kernel },
+          (const check_spec[]){ layer, layer, layer }, 1);
     for (int turn = 0; turn < STEPS; turn++) {
         for (int host = 0; host < 2; host++)
             for (int i = 0; i < LAYERS; i++) {

@@ -10,50 +10,62 @@
 
 enum { N_SEQS = 2, HEADS_K = 2, HEADS_V = 4 };
 
-#define SIZES                                                                                                          \
-    " n_heads_k=2 n_heads_v=4 n_seqs=2 n_rows=n_rows_out=3 map_start=map_src=1 values_g=gate_slow "                    \
-    "n_slots=n_slots_out="
-#define DIM(n)       " dim_k=dim_v=" #n
-#define SNAPSHOTS(n) SIZES #n " n_snapshots=" #n " map_dst=1 length=4 src=" #n "*s dst=" #n "*s+(i+1)%" #n
-#define LOG                                                                                                            \
-    SIZES "1 n_snapshots=0 src=s log_rows=2 log_slots=12 map_position=map_base_position=map_commit=1 position=7+s "    \
-          "commit=none length=4 "
-#define REPLAY    LOG "n_replayed=3 "
-#define AS_COMMIT "commit=s "
-/* A draft for each of two drafts' places besides: behind the root, behind the first draft. */
-#define TWIGS "length=5 tree=map_parent=1 parent=i?i%2?0:1:none "
-
 static const struct call {
-    const char *name, *text;
+    const char *name;
     int dim, tokens, replayed; /* of each sequence */
     int writes;                /* states that are written of each sequence */
     int logs;                  /* 1: each token is written to the log */
     int extra;    /* of a tree: how often a state is read again, by tokens that do not follow the one before */
     int followed; /* ... and tokens whose deltas these read */
 } calls[] = {
-    { "verify 4, 4 snapshots, no log", "c" DIM(128) SNAPSHOTS(4), 128, 4, 0, 4, 0, 0, 0 },
-    { "verify 4", "c" DIM(128) LOG, 128, 4, 0, 0, 1, 0, 0 },
-    { "replay 3, verify 4", "c" DIM(128) REPLAY, 128, 4, 3, 0, 1, 0, 0 },
-    { "replay 3, verify 4, commit", "c" DIM(128) REPLAY AS_COMMIT, 128, 4, 3, 1, 1, 0, 0 },
-    { "replay 3, commit, no tokens", "c" DIM(128) REPLAY AS_COMMIT "length=0", 128, 0, 3, 1, 1, 0, 0 },
-    { "heads of 64: replay 3, verify 4", "c" DIM(64) REPLAY, 64, 4, 3, 0, 1, 0, 0 },
-    { "heads of 64: the same, commit", "c" DIM(64) REPLAY AS_COMMIT, 64, 4, 3, 1, 1, 0, 0 },
-    { "heads of 40: replay 3, verify 4", "c" DIM(40) REPLAY, 40, 4, 3, 0, 1, 0, 0 },
-    { "heads of 40: the same, commit", "c" DIM(40) REPLAY AS_COMMIT, 40, 4, 3, 1, 1, 0, 0 },
-    { "tree of 3 and 2 twigs, commit", "c" DIM(128) LOG AS_COMMIT TWIGS, 128, 5, 0, 1, 1, 2, 2 },
+    { "verify 4, 4 snapshots, no log", 128, 4, 0, 4, 0, 0, 0 },
+    { "verify 4", 128, 4, 0, 0, 1, 0, 0 },
+    { "replay 3, verify 4", 128, 4, 3, 0, 1, 0, 0 },
+    { "replay 3, verify 4, commit", 128, 4, 3, 1, 1, 0, 0 },
+    { "replay 3, commit, no tokens", 128, 0, 3, 1, 1, 0, 0 },
+    { "heads of 64: replay 3, verify 4", 64, 4, 3, 0, 1, 0, 0 },
+    { "heads of 64: the same, commit", 64, 4, 3, 1, 1, 0, 0 },
+    { "heads of 40: replay 3, verify 4", 40, 4, 3, 0, 1, 0, 0 },
+    { "heads of 40: the same, commit", 40, 4, 3, 1, 1, 0, 0 },
+    { "tree of 3 and 2 twigs, commit", 128, 5, 0, 1, 1, 2, 2 },
 };
+
+/* The state is written by a commit where there is a log, and by snapshots where there is none. */
+static delta_spec spec_of(const struct call *c)
+{
+    static const int twigs[] = { GDN_NONE, 0, 1, 0, 1 }; /* two drafts, and a draft for each of their places besides */
+    const int slots = c->logs ? 1 : c->writes;
+    delta_spec d =
+        DELTA(N_SEQS, c->tokens, .n_heads_k = HEADS_K, .n_heads_v = HEADS_V, .dim_k = c->dim, .dim_v = c->dim,
+              .n_slots = slots, .n_slots_out = slots, .n_snapshots = c->logs ? 0 : slots, .n_rows = N_SEQS + 1,
+              .n_rows_out = N_SEQS + 1, .map_start = 1, .map_src = 1, .values[DELTA_G] = CHECK_GATE_SLOW);
+    for (int s = 0; s < N_SEQS; s++) {
+        delta_seq *const seq = &d.seq[s];
+        for (int r = 0; r < d.n_snapshots; r++) seq->dst[r] = slots * s + (r + 1) % slots;
+        if (!c->logs) continue;
+        seq->position = 7 + s;
+        seq->n_replayed = c->replayed;
+        seq->commit = c->writes ? s : GDN_NONE;
+        if (c->extra) seq->parent = twigs;
+    }
+    if (!c->logs) d.map_dst = 1;
+    else d.log_rows = N_SEQS, d.log_slots = 12, d.map_position = d.map_base_position = d.map_commit = 1;
+    if (c->extra) d.tree = d.map_parent = 1;
+    return d;
+}
 
 typedef struct both {
     gdn_context *ctx[2]; /* CUDA's, the reference */
     placed call[2];
 } both;
 
-static void open_both(both *b, const char *text)
+static void open_both(both *b, const delta_spec *spec)
 {
     const gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_REFERENCE };
     b->ctx[0] = suite_open(GDN_BACKEND_CUDA, NULL, 0);
     NEED(gdn_context_create(&desc, &b->ctx[1]) == GDN_OK);
-    for (int i = 0; i < 2; i++) placed_open(&b->call[i], b->ctx[i], &check_suite_gated_delta_net, text);
+    for (int i = 0; i < 2; i++)
+        placed_open(&b->call[i], b->ctx[i], &check_kernel_gated_delta_net, &(check_spec){ .gated_delta_net = *spec });
 }
 
 static void run_both(both *b)
@@ -77,7 +89,8 @@ static void count(const struct call *c)
 {
     static both b;
     simt_traffic state, log = { 0 };
-    open_both(&b, c->text);
+    const delta_spec spec = spec_of(c);
+    open_both(&b, &spec);
     const gdn_span states_at = placed_at(&b.call[0], "state");
     REQUIRE(simt_watch(0, (simt_ptr)(uintptr_t)states_at.data, states_at.bytes) == 0);
     if (c->logs) {
@@ -110,8 +123,10 @@ static void count_mixed(void)
     enum { MIXED_SEQS = 3, MIXED_DIM = 128 };
     static both b;
     simt_traffic traffic[MIXED_SEQS];
-    open_both(&b,
-              "mixed n_heads_k=2 n_heads_v=4 dim_k=dim_v=128 n_seqs=3 length=1,1,12 map_start=1 values_g=gate_slow");
+    delta_spec spec = DELTA(MIXED_SEQS, 1, .n_heads_k = HEADS_K, .n_heads_v = HEADS_V, .dim_k = MIXED_DIM,
+                            .dim_v = MIXED_DIM, .map_start = 1, .values[DELTA_G] = CHECK_GATE_SLOW);
+    spec.seq[2].length = 12;
+    open_both(&b, &spec);
     const size_t state = 4 * (size_t)HEADS_V * MIXED_DIM * MIXED_DIM;
     const simt_ptr at = (simt_ptr)(uintptr_t)placed_at(&b.call[0], "state").data;
     for (unsigned s = 0; s < MIXED_SEQS; s++) REQUIRE(simt_watch(s, at + s * state, state) == 0);

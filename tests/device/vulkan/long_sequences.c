@@ -147,7 +147,9 @@ static void conv(check_case *c, const long_call *call)
 static void rows(check_case *c, const long_call *call)
 {
     (void)call;
-    placed_case(c, &check_suite_set_rows, "many n_columns=2 n_rows=600000 n_rows_dst=300000 index_type=i32", 0);
+    placed_case(c, &check_kernel_set_rows,
+                &(check_spec){ .set_rows = ROWS(.args.n_columns = 2, .args.n_rows = 600000, .args.n_rows_dst = 300000,
+                                                .index_type = GDN_I32) });
 }
 
 /* ---- Calling ---- */

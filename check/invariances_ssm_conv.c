@@ -1,115 +1,8 @@
-/* ssm_conv: the fixed list, and what must not change the bits. */
-#include "specs.h"
-
+/* ssm_conv: what must not change the bits. See invariances_gated_delta_net.c. */
 #include <stdio.h>
 #include <string.h>
 
-#include "families.h"
 #include "trial.h"
-
-static void random_case(check_spec *spec, check_rng *rng) { conv_random(&spec->ssm_conv, rng); }
-
-static void begin(check_spec *spec)
-{
-    conv_spec *const c = &spec->ssm_conv;
-    const int n_seqs = c->n_seqs, width = c->width;
-    conv_defaults(c, 1, width ? width : 1);
-    if (width) conv_batch(c, n_seqs, 1);
-}
-
-/* ---- the fixed list ---------------------------------------------------------------------------------------- */
-
-#define ONE(member)  CHECK_MEMBER(#member, conv_spec, member, 0)
-#define EACH(member) CHECK_MEMBER(#member, conv_spec, seq[0].member, sizeof(conv_seq))
-
-static const check_member members[] = {
-    { ONE(n_seqs) },       { ONE(n_channels) },    { ONE(width) },       { ONE(n_rows) },       { ONE(n_slots) },
-    { ONE(n_rows_out) },   { ONE(where) },         { ONE(silu) },        { ONE(bias) },         { ONE(tap_major) },
-    { ONE(values) },       { ONE(weight_values) }, { ONE(dtype_x) },     { ONE(dtype_weight) }, { ONE(dtype_bias) },
-    { ONE(dtype_out) },    { ONE(dtype_history) }, { ONE(lead) },        { ONE(tail) },         { ONE(map_start) },
-    { ONE(map_position) }, { ONE(map_src) },       { ONE(map_dst) },     { ONE(interval) },     { ONE(n_checkpoints) },
-    { ONE(tree) },         { ONE(map_parent) },    { ONE(strided) },     { EACH(length) },      { EACH(position) },
-    { EACH(src) },         { EACH(dst) },          { EACH(checkpoint) }, { EACH(key) },         { EACH(parent) },
-    { NULL, 0, 0, 0, 0 }
-};
-
-#define SILU  "{silu:|_silu}"
-#define TYPES "f32|f16|bf16"
-
-/* Calls that each need something of their own. */
-#define EDGE(name, set) name "/width{width}" SILU " {width:1|4|9} n_channels=37 " set
-#define RAGGED          "n_seqs=7 length=0,5,0,1,12,2,0 map_start=map_position=1 lead=2 tail=1 position=2*s "
-
-/* A width, and one more. */
-#define GGML(width, more)                                                                                              \
-    "ggml/ssm_conv/nc{width:" width "}_d{n_channels:1024|1536|2048}_T{length,n_seqs:1_B1|" more                        \
-    "_B1|1_B4|64_B1|64_B4}{bias:|_bias}" SILU " map_position=1 position=width-1"
-
-static const char *const lines[] = {
-    "widths/{width:1|2|3|4|5|6|7|8|9|10|11|12|13|14|15|16}" SILU "{bias:|_bias}{tap_major:|_tapmajor}"
-    " n_channels=37 n_seqs=3 length=5 map_position=1 position=s*width",
-    "channels/{n_channels:1|2|3|4|5|7|8|9|15|16|17|31|32|33|63|64|65|127|128|200|1024}_T{length:1|2|3|4|5|8|17|64} "
-    "width=4 n_seqs=2 map_position=1 position=2,33 silu=#length%2",
-    "ring/slots{n_slots:3|4|5|6|7|8}_at{p:0|1|2|3|4|5|6|7|8|9|10|11}_{where:in_place|same|apart} n_channels=24 "
-    "width=4 n_seqs=2 length=n_slots-2 map_position=1 position=p+100*s",
-
-    EDGE("no_sequences", "n_seqs=0"),
-    EDGE("no_tokens", "n_seqs=3 length=0"),
-    EDGE("no_history", "n_seqs=3 length=5 where=nowhere"),
-    EDGE("some_skipped", "n_seqs=5 length=3 map_src=1 src=s%2?src:skip"),
-    /* The entries before are zeros and are written as such. */
-    EDGE("from_zero", "n_seqs=3 length=2 map_src=map_position=1 src=none position=3*s"),
-    EDGE("nothing_kept", "n_seqs=3 length=2 map_dst=map_position=1 dst=none position=20+s"),
-    /* At 0, partly filled, full. */
-    EDGE("other_row", "n_slots=width+3 n_seqs=3 length=2 n_rows=n_rows_out=6 map_dst=map_position=1 dst=5-s "
-                      "position=4*s"),
-    /* Rolled back by 0, 1, 2. */
-    EDGE("shared_row", "n_slots=width+1 n_seqs=3 length=4 n_rows=n_rows_out=4 map_src=map_dst=map_position=1 src=3 "
-                       "key=5 position=11-s"),
-    EDGE("ragged", RAGGED),
-    EDGE("strided", RAGGED "strided=1"),
-    EDGE("far_position", "n_seqs=2 length=7 map_position=1 position=2147483640,16777217"),
-    EDGE("subnormal", "n_seqs=2 length=3 values=subnormal"),
-    EDGE("huge", "n_seqs=2 length=3 values=huge"),
-    EDGE("wide", "n_seqs=2 length=9 values=wide"),
-    EDGE("special", "n_seqs=2 length=9 values=special"),
-    EDGE("zeros", "n_seqs=2 length=3 values=weight_values=zeros"),
-
-    "threads/{kind:library|pool|reverse}_{threads:1|2|3|4|5|6|7|8} n_channels=700 width=4 n_seqs=3 length=5",
-    /* Every other sequence is empty and names as its source the row that the next one writes: allowed, since it
-     * reads nothing. Who reads all the same races with that writer, which ThreadSanitizer sees. */
-    "threads/empty_source_{threads:2|3|4|5|6|7|8} kind=pool n_channels=700 width=4 n_seqs=12 "
-    "map_start=map_position=map_src=map_dst=1 length=s%2*5 position=s%2?0:7 src=s%2?none:s+1 dst=s%2?dst:none",
-    "mode/{environment:0|1|2|3|4|5|6}" SILU " n_channels=50 width=4 n_seqs=2 length=5 values=subnormal",
-
-    /* The cases of ggml's own operator tests, as in gated_delta_net.c. Its convolution gets the history in front of the
-     * tokens. */
-    GGML("3", "4"),
-    GGML("4", "5"),
-    GGML("9", "10"),
-
-    /* Every type of each operand: a token, several, and more than a piece of what is cut; a width with versions of its
-     * own and one without. The older entries come along. */
-    "types/{dtype_x:" TYPES "}_{dtype_weight:" TYPES "}_{dtype_bias?" TYPES "}_{dtype_out:" TYPES
-    "}_{dtype_history:" TYPES "}_T{length,width:1_width4|6_width4|70_width4|5_width3}"
-    " n_channels=70 n_seqs=2 n_slots=width+1 map_position=map_dst=1 position=2,33 n_rows=n_rows_out=3 dst=0,2 "
-    "silu=dtype_out!=dtype_history tap_major=#length==1 dtype_bias=(dtype_x+dtype_weight)%3 "
-    "values=pick(dtype_x+dtype_weight+dtype_out+dtype_history,normal,ties,special,subnormal)",
-
-    /* As in gated_delta_net.c. */
-    "checkpoints/T{length:1|3|6|16|17|33|70}_N{interval:1|2|3|16|32|64}_width{width:1|2|4|16} a=#length b=#interval "
-    "n_channels=37 n_slots=width-1+(a+b)%3 n_seqs=2 n_rows=n_rows_out=6 where=(a+b+#width)%3 silu=a%2 "
-    "n_checkpoints=2 map_position=map_src=1 dtype_x=dtype_out=(a+#width)%3 dtype_history=b%2?f32:dtype_x "
-    "src=s&&(a+b)%4==0?none:src position=b*s+a checkpoint=i==1&&a==2?none:4-2*s+i",
-    "tree/{h}_T{length:2|5|9|33}_width{width:1|2|4|16}_{d} {h:random|comb|star} {d:0|1|2} a=#length n_channels=37 "
-    "n_seqs=2 n_slots=width-1+length+(a+h)%3 n_rows=n_rows_out=4 where=(a+#width+h+d)%4 silu=a%2 "
-    "tree=map_parent=map_position=map_src=1 dtype_x=dtype_out=d dtype_history=h%2?f32:d position=(h+a)*s+#width "
-    "src=where==nowhere||s&&(a+d)%4==3?none:src dst=where==nowhere?none:dst "
-    "parent=has(comb)?i<2?none:i-2:has(star)?none:drawn",
-    NULL,
-};
-
-/* ---- what must not change the bits: see invariances_gated_delta_net.c ------------------------------------- */
 
 static int run(check_trial *trial, check_call *call, check_rng *rng, const char *what)
 {
@@ -120,9 +13,9 @@ static int run(check_trial *trial, check_call *call, check_rng *rng, const char 
 static int same_history(check_trial *trial, const check_call *a, int s, const check_call *b, int s2, const char *what)
 {
     const conv_seq *x = &a->conv.seq[s], *y = &b->conv.seq[s2];
-    const int columns = a->conv.n_slots < b->conv.n_slots ? a->conv.n_slots : b->conv.n_slots;
+    const int entries = a->conv.n_slots < b->conv.n_slots ? a->conv.n_slots : b->conv.n_slots;
     const int64_t last = (int64_t)x->position + x->length;
-    for (int64_t p = last - 1; p >= 0 && p >= last - columns; p--)
+    for (int64_t p = last - 1; p >= 0 && p >= last - entries; p--)
         if (!conv_same_slot(trial, a, x->dst, p, b, y->dst, p, what)) return 0;
     return 1;
 }
@@ -130,9 +23,9 @@ static int same_history(check_trial *trial, const check_call *a, int s, const ch
 static void random_shape(conv_spec *spec, check_rng *rng)
 {
     const int width = check_between(rng, 1, 16);
-    conv_defaults(spec, check_between(rng, 1, 150), width);
+    *spec = CONV(1, 1, .n_channels = check_between(rng, 1, 150), .width = width);
     spec->n_slots = spec->width - 1 + check_between(rng, spec->width == 1, 6);
-    conv_random_ways(spec, rng);
+    conv_random_rest(spec, rng);
     spec->map_position = spec->map_start = 1;
 }
 
@@ -271,9 +164,9 @@ static void checkpoints(check_trial *trial, check_rng *rng)
         check_call_build(trial, &check_kernel_ssm_conv, next, rng);
         unsigned char *image[CHECK_MAX_MEMORIES];
         check_initial(&next->c, image);
-        for (int column = 0; column < spec->n_slots; column++)
-            memcpy(conv_slot(&next->c, &next->conv, "history", image, seq->src, column),
-                   conv_slot(&all->c, spec, pool, all->result.image, row, column),
+        for (int slot = 0; slot < spec->n_slots; slot++)
+            memcpy(conv_slot(&next->c, &next->conv, "history", image, seq->src, slot),
+                   conv_slot(&all->c, spec, pool, all->result.image, row, slot),
                    check_unit_bytes(spec->dtype_history) * (uint64_t)spec->n_channels);
         if (!check_trial_run(trial, &next->c, &next->result, "from a checkpoint") ||
             !conv_same_tokens(trial, all, 0, t + 1, next, 0, 0, n - t - 1, "from a checkpoint"))
@@ -315,11 +208,9 @@ static void variants(check_trial *trial, check_rng *rng)
     }
 }
 
-static const check_family families[] = {
+const check_family check_families_ssm_conv[] = {
     { "splits", 60, splits },           { "batches", 40, batches },
     { "rollbacks", 40, rollbacks },     { "variants", 60, variants },
     { "checkpoints", 40, checkpoints }, { "trees", 40, check_history_trees },
     { "far", 2, check_far_histories },  { NULL, 0, NULL },
 };
-
-const check_suite check_suite_ssm_conv = { &check_kernel_ssm_conv, random_case, begin, members, lines, families };
