@@ -193,8 +193,8 @@ typedef struct gdn_vulkan_dispatch {
     int after_previous;  /* 1: reads what the previous dispatch wrote */
     int32_t most_tokens; /* as in gdn_vulkan_push */
 } gdn_vulkan_dispatch;
-/* Records a call on `stream`, or on our queue if that is NULL. A call has the parameter block, an optional zeroed table in the
- * workspace, dispatches, and the end, which submits on our queue. */
+/* Records a call on `stream`, or on our queue if that is NULL. A call has the parameter block, an optional zeroed table
+ * in the workspace, dispatches, and the end, which submits on our queue. */
 gdn_status gdn_vulkan_run(gdn_vulkan_device *dev, const gdn_region *workspace, const void *params, size_t params_bytes,
                           uint64_t zeroed_bytes, const gdn_vulkan_dispatch *dispatches, int n, gdn_stream stream);
 gdn_gpu_device gdn_vulkan_gpu(const gdn_vulkan_device *dev); /* for gpu/plan.h */

@@ -88,7 +88,8 @@ bool find_sequence(int s, out Sequence q)
 
 uint64_t token_at(gdn_token_view view, Sequence q, int t)
 {
-    return view.data + (view.stride_seq != 0 ? q.s * view.stride_seq + t * view.stride_token : (int64_t(q.first) + t) * view.stride_token);
+    return view.data + (view.stride_seq != 0 ? q.s * view.stride_seq + t * view.stride_token
+                                             : (int64_t(q.first) + t) * view.stride_token);
 }
 
 uint64_t history_at(gdn_pool_view pool, int row, int position)
