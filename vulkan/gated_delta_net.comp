@@ -208,7 +208,8 @@ bool find_sequence(int row)
 
 uint64_t token_at(gdn_token_view view, int head)
 {
-    return view.data + head * view.stride_head + (view.stride_seq != 0 ? seq.s * view.stride_seq : int64_t(seq.first) * view.stride_token);
+    return view.data + head * view.stride_head +
+           (view.stride_seq != 0 ? seq.s * view.stride_seq : int64_t(seq.first) * view.stride_token);
 }
 
 // Computes the addresses of this lane's operands.
@@ -237,7 +238,8 @@ void find_operands(int block)
 
 uint64_t state_at(gdn_pool_view pool, int entry, int n_slots)
 {
-    return pool.data + int64_t(entry / n_slots) * pool.stride_row + int64_t(entry % n_slots) * pool.stride_slot + at.h * pool.stride_head;
+    return pool.data + int64_t(entry / n_slots) * pool.stride_row + int64_t(entry % n_slots) * pool.stride_slot +
+           at.h * pool.stride_head;
 }
 
 #include "gated_delta_net_state16.glsl"
