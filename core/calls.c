@@ -11,12 +11,6 @@ gdn_status gdn_check_context(const gdn_context *ctx)
     return ctx ? GDN_OK : gdn_fail(GDN_INVALID_ARGUMENT, "ctx is NULL");
 }
 
-gdn_status gdn_run(gdn_context *ctx, const gdn_problem *problem, const gdn_plan *plan, gdn_stream stream)
-{
-    if (!problem->empty) return ctx->backend->run(ctx, problem, plan, stream);
-    return ctx->backend->host_memory ? ctx->backend->synchronize(ctx, stream) : GDN_OK;
-}
-
 const char *gdn_form_name(gdn_form form)
 {
     static const char *const names[] = {

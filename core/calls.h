@@ -10,7 +10,12 @@ gdn_status gdn_check_context(const gdn_context *ctx);
 gdn_status gdn_plan_resolve(const gdn_context *ctx, gdn_problem *problem, const gdn_span *workspace, gdn_plan *plan);
 
 /* Runs a problem that has been checked. Without work, host backends still refuse a stream. */
-gdn_status gdn_run(gdn_context *ctx, const gdn_problem *problem, const gdn_plan *plan, gdn_stream stream);
+static inline __attribute__((always_inline)) gdn_status gdn_run(gdn_context *ctx, const gdn_problem *problem,
+                                                               const gdn_plan *plan, gdn_stream stream)
+{
+    if (!problem->empty) return ctx->backend->run(ctx, problem, plan, stream);
+    return ctx->backend->host_memory ? ctx->backend->synchronize(ctx, stream) : GDN_OK;
+}
 
 /* Checks a query's context and capability. A query calls it first. */
 gdn_status gdn_query_check(const gdn_context *ctx, const gdn_capability *capability);

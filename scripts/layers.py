@@ -23,6 +23,7 @@ DRAWING = ROOT / "docs/design/architecture.md"
 BEGIN, END = "<!-- made by scripts/layers.py --write -->\n", "<!-- end -->\n"
 LAYERS = (  # from the ground up: the folders of a layer, and what they are
     {"include": "the public interface"},
+    {"call": "a call's block, and what its maps say"},
     {"numerics": "the arithmetic of the contract", "simd": "vectors, and what the CPU has", "threads": "the team of threads",
      "core": "validation, plans, dispatch"},
     {"reference": "the specification, scalar", "gpu": "what the backends of devices share", "cpu": "the CPU", "cuda": "CUDA",
