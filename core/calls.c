@@ -11,21 +11,23 @@ gdn_status gdn_check_context(const gdn_context *ctx)
     return ctx ? GDN_OK : gdn_fail(GDN_INVALID_ARGUMENT, "ctx is NULL");
 }
 
-const char *gdn_form_name(gdn_form form)
+const char *gdn_variant_name(gdn_variant form)
 {
     static const char *const names[] = {
-        [GDN_FORM_REFERENCE] = "reference", [GDN_FORM_ROWS] = "rows",           [GDN_FORM_LINES] = "lines",
-        [GDN_FORM_COLUMNS] = "columns",     [GDN_FORM_TREE] = "tree",           [GDN_FORM_TILES] = "tiles",
-        [GDN_FORM_SUBGROUP] = "subgroup",   [GDN_FORM_SHARED] = "shared",       [GDN_FORM_CHANNELS] = "channels",
-        [GDN_FORM_PIECES] = "pieces",       [GDN_FORM_SEQUENCES] = "sequences", [GDN_FORM_TABLE] = "table",
-        [GDN_FORM_COMPARE] = "compare",
+        [GDN_VARIANT_REFERENCE] = "reference", [GDN_VARIANT_ROWS] = "rows",
+        [GDN_VARIANT_LINES] = "lines",         [GDN_VARIANT_COLUMNS] = "columns",
+        [GDN_VARIANT_TREE] = "tree",           [GDN_VARIANT_TILES] = "tiles",
+        [GDN_VARIANT_SUBGROUP] = "subgroup",   [GDN_VARIANT_SHARED] = "shared",
+        [GDN_VARIANT_CHANNELS] = "channels",   [GDN_VARIANT_PIECES] = "pieces",
+        [GDN_VARIANT_SEQUENCES] = "sequences", [GDN_VARIANT_TABLE] = "table",
+        [GDN_VARIANT_COMPARE] = "compare",
     };
     return names[form];
 }
 
 static void make_plan(const gdn_context *ctx, const gdn_problem *problem, gdn_plan *plan)
 {
-    *plan = (gdn_plan){ .grain = 1 };
+    *plan = (gdn_plan){ .cpu.grain = 1 };
     ctx->backend->plan(ctx, problem, plan);
 }
 

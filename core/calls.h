@@ -11,7 +11,7 @@ gdn_status gdn_plan_resolve(const gdn_context *ctx, gdn_problem *problem, const 
 
 /* Runs a problem that has been checked. Without work, host backends still refuse a stream. */
 static inline __attribute__((always_inline)) gdn_status gdn_run(gdn_context *ctx, const gdn_problem *problem,
-                                                               const gdn_plan *plan, gdn_stream stream)
+                                                                const gdn_plan *plan, gdn_stream stream)
 {
     if (!problem->empty) return ctx->backend->run(ctx, problem, plan, stream);
     return ctx->backend->host_memory ? ctx->backend->synchronize(ctx, stream) : GDN_OK;
@@ -25,6 +25,6 @@ gdn_status gdn_query_answer(const gdn_context *ctx, const gdn_problem *problem, 
                             gdn_capability *capability);
 
 /* The variant's name, such as "columns". */
-const char *gdn_form_name(gdn_form form);
+const char *gdn_variant_name(gdn_variant form);
 
 #endif

@@ -8,22 +8,22 @@
 
 enum { GDN_PLAN_CONSTANTS = 4 };
 
-/* The variant, which is the second part of a capability's implementation (gdn_form_name()). */
-typedef enum gdn_form {
-    GDN_FORM_REFERENCE,
-    GDN_FORM_ROWS,
-    GDN_FORM_LINES,
-    GDN_FORM_COLUMNS,
-    GDN_FORM_TREE,
-    GDN_FORM_TILES,
-    GDN_FORM_SUBGROUP,
-    GDN_FORM_SHARED,
-    GDN_FORM_CHANNELS,
-    GDN_FORM_PIECES,
-    GDN_FORM_SEQUENCES,
-    GDN_FORM_TABLE,
-    GDN_FORM_COMPARE,
-} gdn_form;
+/* The variant, which is the second part of a capability's implementation (gdn_variant_name()). */
+typedef enum gdn_variant {
+    GDN_VARIANT_REFERENCE,
+    GDN_VARIANT_ROWS,
+    GDN_VARIANT_LINES,
+    GDN_VARIANT_COLUMNS,
+    GDN_VARIANT_TREE,
+    GDN_VARIANT_TILES,
+    GDN_VARIANT_SUBGROUP,
+    GDN_VARIANT_SHARED,
+    GDN_VARIANT_CHANNELS,
+    GDN_VARIANT_PIECES,
+    GDN_VARIANT_SEQUENCES,
+    GDN_VARIANT_TABLE,
+    GDN_VARIANT_COMPARE,
+} gdn_variant;
 
 /* Why a device refuses the call. The error text takes its numbers from the problem. */
 typedef enum gdn_refusal {
@@ -36,19 +36,21 @@ typedef enum gdn_refusal {
 
 typedef struct gdn_plan {
     uint64_t workspace_bytes;
-    gdn_form form;
+    gdn_variant variant;
     gdn_refusal refused;
-    int64_t n_items;        /* independent work items: items of a CPU, thread blocks of a GPU's grid      */
-    int64_t grain;          /* CPU: items that a thread should take at a time, >= 1                       */
-    uint64_t scratch_bytes; /* CPU: workspace of one thread; the CPU backend aligns it to 64              */
-    int32_t cut;            /* the kernel's own: value or conv channels of an item, shares of a batch     */
-
-    /* GPU: */
-    int32_t variant;      /* the backend's own: which device kernel                                      */
-    uint64_t blocks;      /* thread blocks for the value channels of a head, for the channels, or for a row */
-    int64_t n_after;      /* ssm_conv: thread blocks of the second launch, 0 = none                      */
-    uint64_t table_slots; /* set_rows: of one index batch's table, 0 = none                              */
-    uint32_t constants[GDN_PLAN_CONSTANTS]; /* Vulkan: of its pipeline; a second launch may have others  */
+    int64_t n_items; /* independent work items: items of a CPU, thread blocks of a GPU's grid      */
+    int32_t cut;     /* the kernel's own: value or conv channels of an item, shares of a batch     */
+    struct {
+        int64_t grain;          /* items that a thread should take at a time, >= 1                      */
+        uint64_t scratch_bytes; /* workspace of one thread; the CPU backend aligns it to 64             */
+    } cpu;
+    struct {
+        int32_t device_kernel; /* which one: the backend's own number                                  */
+        uint32_t constants[GDN_PLAN_CONSTANTS]; /* of its pipeline; a second launch may have others     */
+        uint64_t blocks;      /* thread blocks for the value channels of a head, for the channels, or for a row */
+        int64_t n_after;      /* ssm_conv: thread blocks of the second launch, 0 = none               */
+        uint64_t table_slots; /* set_rows: of one index batch's table, 0 = none                       */
+    } gpu;
 } gdn_plan;
 
 #endif

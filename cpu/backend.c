@@ -132,7 +132,7 @@ static void close_cpu(gdn_context *ctx)
 /* ---- Running -------------------------------------------------------------------------------------- */
 
 /* Scratch of one thread in the workspace, rounded so that threads do not share cache lines. */
-static uint64_t scratch_stride(const gdn_plan *plan) { return (plan->scratch_bytes + 63) / 64 * 64; }
+static uint64_t scratch_stride(const gdn_plan *plan) { return (plan->cpu.scratch_bytes + 63) / 64 * 64; }
 
 /* The call's block. All members of the union have one address. */
 static const void *block_of(const gdn_problem *problem) { return &problem->gated_delta_net; }
@@ -151,7 +151,7 @@ static void describe_plan(const gdn_context *ctx, const gdn_problem *problem, co
     (void)problem;
     capability->exact = 1;
     (void)snprintf(capability->implementation, sizeof capability->implementation, "%s/%s", state->table->name,
-                   gdn_form_name(plan->form));
+                   gdn_variant_name(plan->variant));
 }
 
 typedef struct job {
@@ -178,7 +178,7 @@ static void work(void *arg, int32_t worker)
     job *j = arg;
     char *const scratches = gdn_memory(j->problem->workspace);
     char *scratch = scratches ? scratches + (uint64_t)worker * scratch_stride(j->plan) : NULL;
-    const int64_t n_items = j->plan->n_items, grain = j->plan->grain;
+    const int64_t n_items = j->plan->n_items, grain = j->plan->cpu.grain;
     const gdn_float_env caller = enter(j);
     for (;;) {
         const int64_t first = atomic_fetch_add_explicit(&j->next, grain, memory_order_relaxed);
@@ -196,7 +196,7 @@ static gdn_status run_cpu(gdn_context *ctx, const gdn_problem *problem, const gd
     job j = {
         .kernel = state->table->kernels[problem->kernel], .problem = problem, .plan = plan, .flushes = state->flushes
     };
-    const int64_t portions = (plan->n_items + plan->grain - 1) / plan->grain;
+    const int64_t portions = (plan->n_items + plan->cpu.grain - 1) / plan->cpu.grain;
     const int32_t n = portions < state->n_threads ? (int32_t)portions : state->n_threads;
     gdn_status status = gdn_host_synchronize(ctx, stream); /* refuses a stream */
     if (status) return status;

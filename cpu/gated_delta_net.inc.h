@@ -65,15 +65,15 @@ static void gated_delta_net_plan(const void *call, int32_t n_threads, gdn_plan *
     const int64_t state = for_columns > for_lines ? for_columns : for_lines;
 
     plan->n_items = (int64_t)p->n_seqs * p->n_heads_v * ((p->head_dim_v + group - 1) / group);
-    plan->grain = run_of_items(p, group, plan->n_items, n_threads, rows || lines);
-    plan->scratch_bytes = 4 * (uint64_t)((tokens + keys * of_key) * pitch + (2 * tokens + 1) * group + state);
+    plan->cpu.grain = run_of_items(p, group, plan->n_items, n_threads, rows || lines);
+    plan->cpu.scratch_bytes = 4 * (uint64_t)((tokens + keys * of_key) * pitch + (2 * tokens + 1) * group + state);
     const uint64_t for_tree = (p->has & GDN_HAS_TREE) ? 4 * (uint64_t)tree_scratch(p, group) : 0;
-    if (plan->scratch_bytes < for_tree) plan->scratch_bytes = for_tree;
+    if (plan->cpu.scratch_bytes < for_tree) plan->cpu.scratch_bytes = for_tree;
     plan->cut = group;
-    plan->form = (p->has & GDN_HAS_TREE) ? GDN_FORM_TREE
-                 : rows                  ? GDN_FORM_ROWS
-                 : lines                 ? GDN_FORM_LINES
-                                         : GDN_FORM_COLUMNS;
+    plan->variant = (p->has & GDN_HAS_TREE) ? GDN_VARIANT_TREE
+                    : rows                  ? GDN_VARIANT_ROWS
+                    : lines                 ? GDN_VARIANT_LINES
+                                            : GDN_VARIANT_COLUMNS;
 }
 
 /* Fills the view of an item. False if there is nothing to do. */

@@ -15,7 +15,7 @@
     {                                                                                                                  \
         (void)n_threads;                                                                                               \
         plan->n_items = gdn_ref_##stem##_items(call);                                                                  \
-        plan->form = GDN_FORM_REFERENCE;                                                                               \
+        plan->variant = GDN_VARIANT_REFERENCE;                                                                         \
     }                                                                                                                  \
     GDN_AT_LEVEL(stem, _scalar, )                                                                                      \
     GDN_AT_LEVEL(stem, _flush, _flush)

@@ -252,9 +252,9 @@ static void set_rows_plan(const void *call, int32_t n_threads, gdn_plan *plan)
     if (n_shares < 1 || n_batches >= 4 * (int64_t)n_threads) n_shares = 1;
     plan->n_items = product(n_batches, n_shares);
     const int64_t per_run = bytes > 0 ? SHARE_BYTES * n_shares / bytes : n_batches; /* batches may be small */
-    plan->grain = per_run > 1 ? per_run : 1;
+    plan->cpu.grain = per_run > 1 ? per_run : 1;
     plan->cut = (int32_t)n_shares;
-    plan->form = GDN_FORM_ROWS;
+    plan->variant = GDN_VARIANT_ROWS;
 }
 
 /* 1 if stores bypass the caches: whole cache lines that are not in a cache need not be fetched before a store. */

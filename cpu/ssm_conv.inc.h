@@ -470,12 +470,12 @@ static void ssm_conv_plan(const void *call, int32_t n_threads, gdn_plan *plan)
     plan->n_items = n_blocks * p->n_seqs;
     /* Each run gathers weights and starts with cold caches. Short calls therefore have one run per thread. */
     const int64_t n_runs = n_outputs < SMALL * (int64_t)n_threads ? n_threads : 4 * (int64_t)n_threads;
-    plan->grain = plan->n_items > n_runs ? (plan->n_items + n_runs - 1) / n_runs : 1;
+    plan->cpu.grain = plan->n_items > n_runs ? (plan->n_items + n_runs - 1) / n_runs : 1;
     plan->cut = (int32_t)width;
-    plan->form = GDN_FORM_CHANNELS;
+    plan->variant = GDN_VARIANT_CHANNELS;
     /* Weights are gathered unless they are tap-major, or packed while no sequence can be LONG. */
     if (!is_tap_major(p) && !(is_packed(p) && p->n_tokens < LONG))
-        plan->scratch_bytes = 4 * (uint64_t)(p->kernel_width * gathered_stride(width) + PAGE / 4);
+        plan->cpu.scratch_bytes = 4 * (uint64_t)(p->kernel_width * gathered_stride(width) + PAGE / 4);
 }
 
 static int aligned64(const gdn_token_view *view)

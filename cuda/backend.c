@@ -7,7 +7,7 @@
 
 /* ---- The functions for gpu/context.c ------------------------------------------------------------------ */
 
-static gdn_gpu_variants known[GDN_CUDA_MAX_DEVICES];
+static gdn_gpu_implementations known[GDN_CUDA_MAX_DEVICES];
 
 static uint32_t count(const char **reason)
 {

@@ -104,7 +104,7 @@ enum { GDN_CUDA_MAX_BLOCKS = INT32_MAX, GDN_CUDA_MAX_BLOCKS_YZ = 65535 };
 /* Both within enter and leave; at close none of the kernels may still be running. */
 gdn_status gdn_cuda_kernels_open(gdn_cuda_device *dev);
 void gdn_cuda_kernels_close(gdn_cuda_device *dev);
-const char *gdn_cuda_kernel_name(int32_t variant); /* of a plan, a gdn_cuda_kernel: "delta_rows_4" */
+const char *gdn_cuda_kernel_name(int32_t device_kernel); /* of a plan, a gdn_cuda_kernel: "delta_rows_4" */
 
 /* ---- memory.c ---- */
 gdn_status gdn_cuda_memory_open(gdn_cuda_device *dev);

@@ -74,14 +74,14 @@ void gdn_cuda_plan_gated_delta_net(const gdn_context *ctx, const gdn_problem *pr
         *p; /* the form does not depend on addresses: a query without data gets the same */
     nowhere.q.data = nowhere.k.data = nowhere.g.data = nowhere.dt_bias.data = 0;
     nowhere.state.data = nowhere.state_out.data = nowhere.log.data = 0;
-    plan->form = in_tiles(&nowhere, 1) ? GDN_FORM_TILES : GDN_FORM_ROWS;
+    plan->variant = in_tiles(&nowhere, 1) ? GDN_VARIANT_TILES : GDN_VARIANT_ROWS;
     gpu.most_blocks = UINT64_MAX; /* a grid of three dimensions */
-    plan->variant = (int32_t)choice.kernel;
+    plan->gpu.device_kernel = (int32_t)choice.kernel;
     gdn_gpu_plan_gated_delta_net(&gpu, p, choice.values, plan);
     if (is_tiles(choice.kernel)) { /* blocks for sequences of many tokens, then for those of few */
-        plan->blocks = gdn_gpu_parts((uint64_t)p->head_dim_v, choice.values) +
-                       gdn_gpu_parts((uint64_t)p->head_dim_v, GDN_CUDA_PREPARED_VALUES);
-        plan->n_items = (int64_t)gdn_gpu_product((uint64_t)p->n_seqs * (uint64_t)p->n_heads_v, plan->blocks);
+        plan->gpu.blocks = gdn_gpu_parts((uint64_t)p->head_dim_v, choice.values) +
+                           gdn_gpu_parts((uint64_t)p->head_dim_v, GDN_CUDA_PREPARED_VALUES);
+        plan->n_items = (int64_t)gdn_gpu_product((uint64_t)p->n_seqs * (uint64_t)p->n_heads_v, plan->gpu.blocks);
     }
     if (p->n_heads_v > GDN_CUDA_MAX_BLOCKS_YZ) plan->refused = GDN_REFUSED_HEADS;
 }
@@ -93,8 +93,8 @@ gdn_status gdn_cuda_run_gated_delta_net(void *device, const gdn_problem *problem
     const gdn_gated_delta_net_call *p = &problem->gated_delta_net;
     const gdn_gpu_device gpu = gdn_cuda_gpu(dev);
     const gdn_gated_delta_net_call params = gdn_gpu_call_gated_delta_net(&gpu, problem, plan);
-    const uint32_t grid[3] = { (uint32_t)p->n_seqs, (uint32_t)p->n_heads_v, (uint32_t)plan->blocks };
-    const gdn_cuda_kernel kernel = (gdn_cuda_kernel)plan->variant;
+    const uint32_t grid[3] = { (uint32_t)p->n_seqs, (uint32_t)p->n_heads_v, (uint32_t)plan->gpu.blocks };
+    const gdn_cuda_kernel kernel = (gdn_cuda_kernel)plan->gpu.device_kernel;
     const uint32_t warps = is_tiles(kernel) ? GDN_CUDA_PREPARED_WARPS : GDN_CUDA_DELTA_WARPS;
     CUstream on;
     const gdn_status status = gdn_cuda_stream(dev, stream, &on);

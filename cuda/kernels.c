@@ -44,7 +44,7 @@ static const char *const names[GDN_CUDA_KERNEL_COUNT] = {
     [GDN_CUDA_probe_arithmetic] = "gdn_cuda_probe_arithmetic",
 };
 
-const char *gdn_cuda_kernel_name(int32_t variant) { return names[variant] + sizeof "gdn_cuda_" - 1; }
+const char *gdn_cuda_kernel_name(int32_t device_kernel) { return names[device_kernel] + sizeof "gdn_cuda_" - 1; }
 
 /* The failure, with the versions that decide whether a driver can use the image. */
 static gdn_status fail_to_load(gdn_cuda_device *dev, CUresult result)

@@ -16,13 +16,13 @@ static const gdn_gpu_driver *driver_of(const gdn_backend *backend) { return back
 
 /* ---- Implementations ---------------------------------------------------------------------------------- */
 
-static int has_level(const gdn_gpu_variant *v, uint32_t level) { return (int)(v->levels >> level & 1); }
+static int has_level(const gdn_gpu_implementation *v, uint32_t level) { return (int)(v->levels >> level & 1); }
 
-void gdn_gpu_add_variant(gdn_gpu_variants *v, const char *name, int soft_fma, int subgroup, uint32_t levels,
-                         const char *reason)
+void gdn_gpu_add_implementation(gdn_gpu_implementations *v, const char *name, int soft_fma, int subgroup,
+                                uint32_t levels, const char *reason)
 {
-    gdn_gpu_variant *to = &v->list[v->n++];
-    *to = (gdn_gpu_variant){ .soft_fma = soft_fma, .subgroup = subgroup, .levels = levels };
+    gdn_gpu_implementation *to = &v->list[v->n++];
+    *to = (gdn_gpu_implementation){ .soft_fma = soft_fma, .subgroup = subgroup, .levels = levels };
     to->exact = has_level(to, GDN_EXACT);
     (void)snprintf(to->name, sizeof to->name, "%s", name);
     (void)snprintf(to->reason, sizeof to->reason, "%s", reason);
@@ -63,7 +63,7 @@ static gdn_status run_probe(void *user)
 }
 
 /* Probes the only implementation of a device. */
-static gdn_status probe_only(const gdn_gpu_driver *driver, void *device, gdn_gpu_variants *variants)
+static gdn_status probe_only(const gdn_gpu_driver *driver, void *device, gdn_gpu_implementations *variants)
 {
     char reason[GDN_REASON_MAX] = "";
     int flushes = 0;
@@ -77,16 +77,16 @@ static gdn_status probe_only(const gdn_gpu_driver *driver, void *device, gdn_gpu
         if (status != GDN_TIMEOUT) (void)driver->release(device, &buffer); /* else it is still running */
     }
     if (!status)
-        gdn_gpu_add_variant(variants, driver->only, 0, 0,
-                            !reason[0] ? 1u << GDN_EXACT
-                            : flushes  ? 1u << GDN_EXACT_FTZ
-                                       : 0,
-                            reason);
+        gdn_gpu_add_implementation(variants, driver->only, 0, 0,
+                                   !reason[0] ? 1u << GDN_EXACT
+                                   : flushes  ? 1u << GDN_EXACT_FTZ
+                                              : 0,
+                                   reason);
     free(x.host);
     return status;
 }
 
-static gdn_status probe(const gdn_gpu_driver *driver, void *device, gdn_gpu_variants *variants)
+static gdn_status probe(const gdn_gpu_driver *driver, void *device, gdn_gpu_implementations *variants)
 {
     gdn_gpu_scope scope;
     gdn_status status = enter(driver, device, &scope);
@@ -96,7 +96,7 @@ static gdn_status probe(const gdn_gpu_driver *driver, void *device, gdn_gpu_vari
     return status;
 }
 
-static gdn_status probe_of(const gdn_gpu_driver *driver, uint32_t index, gdn_gpu_variants *variants)
+static gdn_status probe_of(const gdn_gpu_driver *driver, uint32_t index, gdn_gpu_implementations *variants)
 {
     void *device = calloc(1, driver->device_bytes);
     if (!device)
@@ -111,7 +111,7 @@ static gdn_status probe_of(const gdn_gpu_driver *driver, uint32_t index, gdn_gpu
 /* The implementations of a device in the list. A process remembers the result of a probe. The lock is not held during a
  * probe, so threads that open other devices do not wait. Two threads that open one device at the same time both probe
  * it. */
-static gdn_status variants_of(const gdn_gpu_driver *driver, uint32_t index, gdn_gpu_variants *variants)
+static gdn_status variants_of(const gdn_gpu_driver *driver, uint32_t index, gdn_gpu_implementations *variants)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     (void)pthread_mutex_lock(&lock);
@@ -128,7 +128,7 @@ static gdn_status variants_of(const gdn_gpu_driver *driver, uint32_t index, gdn_
     return GDN_OK;
 }
 
-static void describe_device(const gdn_gpu_about *about, const gdn_gpu_variants *variants, gdn_device_info *info)
+static void describe_device(const gdn_gpu_about *about, const gdn_gpu_implementations *variants, gdn_device_info *info)
 {
     (void)snprintf(info->name, sizeof info->name, "%s", about->name);
     info->memory_bytes = about->memory_bytes;
@@ -136,7 +136,7 @@ static void describe_device(const gdn_gpu_about *about, const gdn_gpu_variants *
     info->n_implementations = variants->n;
 }
 
-static void describe_variant(const gdn_gpu_variant *v, gdn_implementation_info *info)
+static void describe_device_implementation(const gdn_gpu_implementation *v, gdn_implementation_info *info)
 {
     info->exact = v->exact;
     info->levels = v->levels;
@@ -159,7 +159,7 @@ uint32_t gdn_gpu_device_count(const gdn_backend *backend, char reason[GDN_REASON
 gdn_status gdn_gpu_describe_device(const gdn_backend *backend, uint32_t device, gdn_device_info *info)
 {
     const gdn_gpu_driver *driver = driver_of(backend);
-    gdn_gpu_variants variants = { .n = 1 };
+    gdn_gpu_implementations variants = { .n = 1 };
     gdn_status status = driver->only ? GDN_OK : variants_of(driver, device, &variants);
     if (status) return status;
     describe_device(driver->about(device), &variants, info);
@@ -169,9 +169,9 @@ gdn_status gdn_gpu_describe_device(const gdn_backend *backend, uint32_t device, 
 gdn_status gdn_gpu_describe_implementation(const gdn_backend *backend, uint32_t device, uint32_t index,
                                            gdn_implementation_info *info)
 {
-    gdn_gpu_variants variants;
+    gdn_gpu_implementations variants;
     gdn_status status = variants_of(driver_of(backend), device, &variants);
-    if (!status) describe_variant(&variants.list[index], info);
+    if (!status) describe_device_implementation(&variants.list[index], info);
     return status;
 }
 
@@ -179,28 +179,29 @@ gdn_status gdn_gpu_describe_context(const gdn_context *ctx, gdn_device_info *dev
                                     gdn_implementation_info *implementation)
 {
     const gdn_gpu_context *dev = ctx->state;
-    if (device) describe_device(dev->about, &dev->variants, device);
-    if (implementation) describe_variant(&dev->variant, implementation);
+    if (device) describe_device(dev->about, &dev->implementations, device);
+    if (implementation) describe_device_implementation(&dev->implementation, implementation);
     return GDN_OK;
 }
 
 /* ---- Contexts --------------------------------------------------------------------------------------- */
 
 /* The index of the implementation `name`. NULL: the best that has the level, as in core's search; 0 if none has it. */
-static gdn_status find_variant(const gdn_context *ctx, const char *name, uint32_t *index)
+static gdn_status find_device_implementation(const gdn_context *ctx, const char *name, uint32_t *index)
 {
     const gdn_gpu_context *dev = ctx->state;
     char have[256] = "";
     if (!name) {
         *index = 0;
-        for (uint32_t i = dev->variants.n; i--;)
-            if (has_level(&dev->variants.list[i], dev->level)) *index = i;
+        for (uint32_t i = dev->implementations.n; i--;)
+            if (has_level(&dev->implementations.list[i], dev->level)) *index = i;
         return GDN_OK;
     }
-    for (*index = 0; *index < dev->variants.n; ++*index) {
+    for (*index = 0; *index < dev->implementations.n; ++*index) {
         const size_t used = strlen(have);
-        if (!strcmp(dev->variants.list[*index].name, name)) return GDN_OK;
-        (void)snprintf(have + used, sizeof have - used, "%s%s", *index ? ", " : "", dev->variants.list[*index].name);
+        if (!strcmp(dev->implementations.list[*index].name, name)) return GDN_OK;
+        (void)snprintf(have + used, sizeof have - used, "%s%s", *index ? ", " : "",
+                       dev->implementations.list[*index].name);
     }
     if (driver_of(ctx->backend)->only)
         return gdn_fail(GDN_NOT_FOUND, "desc->implementation is \"%.64s\"; the %s backend has %s", name,
@@ -222,17 +223,17 @@ static gdn_status open_device(gdn_context *ctx, const gdn_context_desc *desc, ui
     if ((status = driver->open(dev, ctx, desc->device, desc->native))) return status;
     /* A device that the caller brings is not in the list; it is probed here. */
     if (desc->native) {
-        if ((status = probe(driver, dev, &dev->variants)) ||
-            (status = find_variant(ctx, desc->implementation, &implementation)))
+        if ((status = probe(driver, dev, &dev->implementations)) ||
+            (status = find_device_implementation(ctx, desc->implementation, &implementation)))
             return status;
-    } else if ((status = variants_of(driver, desc->device, &dev->variants))) {
+    } else if ((status = variants_of(driver, desc->device, &dev->implementations))) {
         return status;
     }
-    dev->variant = dev->variants.list[implementation];
+    dev->implementation = dev->implementations.list[implementation];
     if (desc->level == GDN_EXACT_FTZ) {
-        if (!has_level(&dev->variant, GDN_EXACT_FTZ)) return gdn_no_level(dev->about->name);
-        dev->variant.exact = 1;
-        dev->variant.reason[0] = 0;
+        if (!has_level(&dev->implementation, GDN_EXACT_FTZ)) return gdn_no_level(dev->about->name);
+        dev->implementation.exact = 1;
+        dev->implementation.reason[0] = 0;
     }
     if ((status = gdn_gpu_self_test_open(&dev->self_test))) return status;
     return driver->makes_all ? gdn_gpu_self_test_all(ctx) : GDN_OK;
@@ -265,7 +266,7 @@ void gdn_gpu_close(gdn_context *ctx)
 void gdn_gpu_name_plan(const gdn_context *ctx, const gdn_plan *plan, char name[GDN_NAME_MAX])
 {
     const gdn_gpu_context *dev = ctx->state;
-    (void)snprintf(name, GDN_NAME_MAX, "%.40s/%s", dev->variant.name, gdn_form_name(plan->form));
+    (void)snprintf(name, GDN_NAME_MAX, "%.40s/%s", dev->implementation.name, gdn_variant_name(plan->variant));
 }
 
 static void explain_blocks(const gdn_gpu_driver *driver, gdn_kernel kernel, char reason[GDN_REASON_MAX])
@@ -291,10 +292,10 @@ void gdn_gpu_describe_plan(const gdn_context *ctx, const gdn_problem *problem, c
 {
     const gdn_gpu_context *dev = ctx->state;
     const gdn_gpu_driver *driver = driver_of(ctx->backend);
-    capability->exact = dev->variant.exact;
+    capability->exact = dev->implementation.exact;
     capability->emulated = dev->about->emulated;
     gdn_gpu_name_plan(ctx, plan, capability->implementation);
-    (void)snprintf(capability->reason, sizeof capability->reason, "%s", dev->variant.reason);
+    (void)snprintf(capability->reason, sizeof capability->reason, "%s", dev->implementation.reason);
     if (plan->refused == GDN_REFUSED_BLOCKS) explain_blocks(driver, problem->kernel, capability->reason);
     else if (plan->refused) driver->explain(dev, problem, plan, capability->reason);
 }

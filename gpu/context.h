@@ -8,19 +8,19 @@
 #include "numerics/float_env.h"
 
 /* An implementation: a method of doing arithmetic on a device, and whether it gives the reference's bits. */
-typedef struct gdn_gpu_variant {
+typedef struct gdn_gpu_implementation {
     char name[GDN_NAME_MAX];
     char reason[GDN_REASON_MAX]; /* why it is not exact, or "" */
     int exact;                   /* at GDN_EXACT; in a context, at its level */
     uint32_t levels;             /* as in gdn_implementation_info */
     int soft_fma, subgroup;      /* Vulkan: which shader variant */
-} gdn_gpu_variant;
+} gdn_gpu_implementation;
 
-enum { GDN_GPU_MAX_VARIANTS = 4 };
-typedef struct gdn_gpu_variants { /* best first */
+enum { GDN_GPU_MAX_IMPLEMENTATIONS = 4 };
+typedef struct gdn_gpu_implementations { /* best first */
     uint32_t n;
-    gdn_gpu_variant list[GDN_GPU_MAX_VARIANTS];
-} gdn_gpu_variants;
+    gdn_gpu_implementation list[GDN_GPU_MAX_IMPLEMENTATIONS];
+} gdn_gpu_implementations;
 
 /* The record of a program's buffer. A backend's own record begins with it. */
 typedef struct gdn_gpu_buffer {
@@ -37,9 +37,9 @@ typedef struct gdn_gpu_about {
 
 /* The first member of every backend's device, which is a context's state. */
 typedef struct gdn_gpu_context {
-    gdn_gpu_variants variants; /* of the device                    */
-    gdn_gpu_variant variant;   /* the one that this context runs   */
-    uint32_t level;            /* of this context                  */
+    gdn_gpu_implementations implementations; /* of the device                    */
+    gdn_gpu_implementation implementation;   /* the one that this context runs   */
+    uint32_t level;                          /* of this context                  */
     gdn_gpu_buffer *buffers;
     /* Filled in by open: */
     const gdn_gpu_about *about;
@@ -57,8 +57,8 @@ typedef struct gdn_gpu_scope {
 
 /* The functions and constants of one backend. Each has its own device type, zeroed before it is opened. */
 typedef struct gdn_gpu_driver {
-    const char *only;        /* name of the implementation, if all devices have the same single one; else NULL */
-    gdn_gpu_variants *known; /* of each device of the list, once they have been probed; room for all of them   */
+    const char *only;               /* name of the implementation, if all devices have the same single one; else NULL */
+    gdn_gpu_implementations *known; /* of each device of the list, once they have been probed; room for all of them   */
     size_t device_bytes, buffer_bytes;
     const char *limit;   /* which limit a refused call exceeds: "2^31 thread blocks or more"  */
     uint32_t rows_piece; /* columns of a thread block of set_rows                             */
@@ -75,12 +75,12 @@ typedef struct gdn_gpu_driver {
     gdn_status (*enter)(void *device, gdn_gpu_scope *scope);
     void (*leave)(void *device, const gdn_gpu_scope *scope);
     /* Finds the implementations. NULL: there is one, `only`, which probe_kernel runs on memory made by allocate. */
-    gdn_status (*probe)(void *device, gdn_gpu_variants *variants);
+    gdn_status (*probe)(void *device, gdn_gpu_implementations *variants);
     gdn_status (*probe_kernel)(void *device, void *memory);
     /* Distinguishes devices and drivers of one name that compile the kernels differently. */
     uint64_t (*identity)(const void *device);
-    /* The name of a plan's variant; NULL if variants and constants identify the pipeline. */
-    const char *(*pipeline_name)(int32_t variant);
+    /* The name of a plan's device kernel; NULL if its number and constants identify the pipeline. */
+    const char *(*pipeline_name)(int32_t device_kernel);
     /* The reason for refusing a plan, other than GDN_REFUSED_BLOCKS; NULL if there are no others. */
     void (*explain)(const void *device, const gdn_problem *problem, const gdn_plan *plan, char reason[GDN_REASON_MAX]);
     /* Fills in the record, whose `data` is the span's. release returns 0 if the device may still use the buffer. */
@@ -128,15 +128,15 @@ gdn_status gdn_gpu_poll(gdn_context *ctx);
 
 /* For a driver's probe: adds an implementation and the levels at which it is exact. reason: why it is not exact at
  * GDN_EXACT. */
-void gdn_gpu_add_variant(gdn_gpu_variants *v, const char *name, int soft_fma, int subgroup, uint32_t levels,
-                         const char *reason);
+void gdn_gpu_add_implementation(gdn_gpu_implementations *v, const char *name, int soft_fma, int subgroup,
+                                uint32_t levels, const char *reason);
 /* For a driver: waits until is_done() is 1 or sets a failure. It polls at growing intervals, up to the context's
  * timeout. A wait that times out changes nothing. */
 gdn_status gdn_gpu_wait_for(const gdn_gpu_context *dev, int (*is_done)(void *user, gdn_status *status), void *user);
 gdn_status gdn_gpu_timed_out(const gdn_gpu_context *dev);
 /* For a driver's allocate: returns the failure just reported, with the requested size prepended to its text. */
 gdn_status gdn_gpu_no_buffer(gdn_status status, uint64_t bytes);
-/* The implementation's name for a capability: the context's, and the plan's form. */
+/* The implementation's name for a capability: the context's, and the plan's variant. */
 void gdn_gpu_name_plan(const gdn_context *ctx, const gdn_plan *plan, char name[GDN_NAME_MAX]);
 
 #endif

@@ -18,8 +18,8 @@ void gdn_gpu_plan_gated_delta_net(const gdn_gpu_device *dev, const gdn_gated_del
                                   gdn_plan *plan)
 {
     plan->workspace_bytes = dev->params_bytes;
-    plan->blocks = gdn_gpu_parts((uint64_t)p->head_dim_v, values);
-    plan->n_items = (int64_t)gdn_gpu_product((uint64_t)p->n_seqs * (uint64_t)p->n_heads_v, plan->blocks);
+    plan->gpu.blocks = gdn_gpu_parts((uint64_t)p->head_dim_v, values);
+    plan->n_items = (int64_t)gdn_gpu_product((uint64_t)p->n_seqs * (uint64_t)p->n_heads_v, plan->gpu.blocks);
     if ((uint64_t)plan->n_items > dev->most_blocks) plan->refused = GDN_REFUSED_BLOCKS;
 }
 
@@ -28,7 +28,7 @@ gdn_gated_delta_net_call gdn_gpu_call_gated_delta_net(const gdn_gpu_device *dev,
 {
     gdn_gated_delta_net_call x = problem->gated_delta_net;
     x.bad = dev->bad;
-    x.blocks = (int32_t)plan->blocks;
+    x.blocks = (int32_t)plan->gpu.blocks;
     return x;
 }
 

@@ -14,8 +14,8 @@ typedef struct gdn_gpu_device {
     uint64_t bad;          /* address of the words for bad maps                                    */
 } gdn_gpu_device;
 
-/* Plans. gpu/<kernel>.c fills plan->blocks, n_items and more. `width` belongs to a thread block: value channels of
- * gated_delta_net (the caller has set plan->form), threads of ssm_conv, elements of a row of set_rows. */
+/* Plans. gpu/<kernel>.c fills plan->gpu.blocks, n_items and more. `width` belongs to a thread block: value channels of
+ * gated_delta_net (the caller has set plan->variant), threads of ssm_conv, elements of a row of set_rows. */
 void gdn_gpu_plan_gated_delta_net(const gdn_gpu_device *dev, const gdn_gated_delta_net_call *p, uint32_t width,
                                   gdn_plan *plan);
 void gdn_gpu_plan_ssm_conv(const gdn_gpu_device *dev, const gdn_ssm_conv_call *p, uint32_t width, gdn_plan *plan);
@@ -30,7 +30,7 @@ gdn_set_rows_call gdn_gpu_call_set_rows(const gdn_gpu_device *dev, const gdn_pro
 /* 1 if q, k, g or beta need more than the recurrence (norm, gate_input, beta_input), or if there is a read key. */
 int gdn_gpu_has_forms(const gdn_gated_delta_net_call *p);
 
-/* The block of the second launch, after the pieces, which has plan->n_after thread blocks. */
+/* The block of the second launch, after the pieces, which has plan->gpu.n_after thread blocks. */
 gdn_ssm_conv_call gdn_gpu_call_history(const gdn_ssm_conv_call *pieces);
 /* Thread blocks of the set_rows launches that clear the table and that enter rows into it. */
 uint64_t gdn_gpu_clear_blocks(const gdn_set_rows_call *call, uint32_t threads);

@@ -67,7 +67,7 @@ static uint64_t implementation_of(const gdn_context *ctx)
     const uint64_t device = driver->identity(dev);
     uint64_t h = mix(UINT64_C(0xcbf29ce484222325), ctx->backend->name, strlen(ctx->backend->name));
     h = mix(h, dev->about->name, strlen(dev->about->name));
-    h = mix(h, dev->variant.name, strlen(dev->variant.name));
+    h = mix(h, dev->implementation.name, strlen(dev->implementation.name));
     h = mix(h, &dev->level, sizeof dev->level);
     return mix(h, &device, sizeof device);
 }
@@ -76,9 +76,9 @@ static uint64_t implementation_of(const gdn_context *ctx)
  * some backends, and another path through the same pipeline on others. */
 static gdn_gpu_pipeline pipeline_of(const gdn_context *ctx, gdn_kernel kernel, const gdn_plan *plan)
 {
-    const int32_t of[4] = { (int32_t)kernel, plan->variant, plan->cut != 0, plan->table_slots != 0 };
+    const int32_t of[4] = { (int32_t)kernel, plan->gpu.device_kernel, plan->cut != 0, plan->gpu.table_slots != 0 };
     const uint64_t h = mix(implementation_of(ctx), of, sizeof of);
-    return (gdn_gpu_pipeline){ kernel, mix(h, plan->constants, sizeof plan->constants) };
+    return (gdn_gpu_pipeline){ kernel, mix(h, plan->gpu.constants, sizeof plan->gpu.constants) };
 }
 
 static const char *kernel_name(gdn_kernel kernel)
@@ -94,18 +94,18 @@ static const char *kernel_name(gdn_kernel kernel)
 static void name_pipeline(const gdn_context *ctx, gdn_kernel kernel, const gdn_plan *plan, char *text, size_t bytes)
 {
     const gdn_gpu_driver *driver = ctx->backend->own;
-    const uint32_t *constants = plan->constants;
+    const uint32_t *constants = plan->gpu.constants;
     char implementation[GDN_NAME_MAX];
     gdn_gpu_name_plan(ctx, plan, implementation);
     if (!driver->pipeline_name)
         (void)snprintf(text, bytes, "%s (%s, shader %d, constants %u %u %u %u)", kernel_name(kernel), implementation,
-                       (int)plan->variant, (unsigned)constants[0], (unsigned)constants[1], (unsigned)constants[2],
-                       (unsigned)constants[3]);
-    else if (plan->variant < 0) /* a kernel without variants */
+                       (int)plan->gpu.device_kernel, (unsigned)constants[0], (unsigned)constants[1],
+                       (unsigned)constants[2], (unsigned)constants[3]);
+    else if (plan->gpu.device_kernel < 0) /* a kernel without variants */
         (void)snprintf(text, bytes, "%s (%s)", kernel_name(kernel), implementation);
     else
         (void)snprintf(text, bytes, "%s (%s, kernel %s)", kernel_name(kernel), implementation,
-                       driver->pipeline_name(plan->variant));
+                       driver->pipeline_name(plan->gpu.device_kernel));
 }
 
 /* ---- A call ---- */
@@ -285,7 +285,7 @@ gdn_status gdn_gpu_self_test_open(gdn_gpu_self_test *self_test)
 gdn_status gdn_gpu_self_test_all(gdn_context *ctx)
 {
     const gdn_gpu_context *dev = ctx->state;
-    if (dev->self_test.off || !dev->variant.exact) return GDN_OK;
+    if (dev->self_test.off || !dev->implementation.exact) return GDN_OK;
     const uint64_t all = implementation_of(ctx);
     if (is_proven(all)) return GDN_OK;
     const gdn_status status = with_memory(ctx, NULL);
@@ -297,7 +297,7 @@ gdn_status gdn_gpu_self_test_plan(gdn_context *ctx, gdn_kernel kernel, const gdn
 {
     gdn_gpu_context *dev = ctx->state;
     gdn_gpu_self_test *self_test = &dev->self_test;
-    if (self_test->off || self_test->busy || !dev->variant.exact) return GDN_OK;
+    if (self_test->off || self_test->busy || !dev->implementation.exact) return GDN_OK;
     const gdn_gpu_pipeline pipeline = pipeline_of(ctx, kernel, plan);
     if (is_right(self_test, pipeline.id)) return GDN_OK;
     if (is_proven(pipeline.id)) {

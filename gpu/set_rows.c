@@ -21,11 +21,11 @@ void gdn_gpu_plan_set_rows(const gdn_gpu_device *dev, const gdn_set_rows_call *p
 {
     const uint64_t rows =
         gdn_gpu_product(gdn_gpu_product((uint64_t)p->n_batch[0], (uint64_t)p->n_batch[1]), (uint64_t)p->n_rows);
-    plan->form = p->n_rows > GDN_ROWS_COMPARED ? GDN_FORM_TABLE : GDN_FORM_COMPARE;
-    plan->blocks = gdn_gpu_parts((uint64_t)p->n_columns, piece);
-    plan->n_items = (int64_t)gdn_gpu_product(rows, plan->blocks);
-    plan->table_slots = p->n_rows > 1 << 30 ? 0 : slots(p);
-    const uint64_t words = gdn_gpu_product(index_batches(p), plan->table_slots);
+    plan->variant = p->n_rows > GDN_ROWS_COMPARED ? GDN_VARIANT_TABLE : GDN_VARIANT_COMPARE;
+    plan->gpu.blocks = gdn_gpu_parts((uint64_t)p->n_columns, piece);
+    plan->n_items = (int64_t)gdn_gpu_product(rows, plan->gpu.blocks);
+    plan->gpu.table_slots = p->n_rows > 1 << 30 ? 0 : slots(p);
+    const uint64_t words = gdn_gpu_product(index_batches(p), plan->gpu.table_slots);
     if (p->n_rows > 1 << 30 || (uint64_t)plan->n_items > dev->most_blocks || words > dev->most_slots)
         plan->refused = GDN_REFUSED_BLOCKS;
     else plan->workspace_bytes = dev->params_bytes + 4 * words;
@@ -35,11 +35,11 @@ gdn_set_rows_call gdn_gpu_call_set_rows(const gdn_gpu_device *dev, const gdn_pro
 {
     gdn_set_rows_call x = problem->set_rows;
     x.bad = dev->bad;
-    x.blocks = (int64_t)plan->blocks;
-    x.table_words = (int64_t)(index_batches(&x) * plan->table_slots);
-    if (plan->table_slots) {
+    x.blocks = (int64_t)plan->gpu.blocks;
+    x.table_words = (int64_t)(index_batches(&x) * plan->gpu.table_slots);
+    if (plan->gpu.table_slots) {
         x.table = problem->workspace ? problem->workspace + dev->params_bytes : 0;
-        x.table_mask = (uint32_t)plan->table_slots - 1;
+        x.table_mask = (uint32_t)plan->gpu.table_slots - 1;
         x.has = GDN_HAS_TABLE;
     }
     uint64_t bits = x.src | x.dst;

@@ -15,12 +15,12 @@ void gdn_gpu_plan_ssm_conv(const gdn_gpu_device *dev, const gdn_ssm_conv_call *p
     const int cut = !(p->has & GDN_HAS_TREE) &&
                     ((int64_t)p->n_tokens > SHORT * (int64_t)p->n_seqs || !any); /* a tree has no pieces */
     plan->cut = cut;
-    plan->form = cut ? GDN_FORM_PIECES : GDN_FORM_SEQUENCES;
-    plan->blocks = blocks;
+    plan->variant = cut ? GDN_VARIANT_PIECES : GDN_VARIANT_SEQUENCES;
+    plan->gpu.blocks = blocks;
     plan->n_items = (int64_t)(cut ? of_pieces : of_sequences);
     /* Pieces check only the sequences that they overlap. The second launch visits each sequence, and so finds the other
      * bad map values too. Without a history and without maps it has nothing to do. */
-    if (cut) plan->n_after = p->history_out.n_entries ? (int64_t)of_sequences : maps ? p->n_seqs : 0;
+    if (cut) plan->gpu.n_after = p->history_out.n_entries ? (int64_t)of_sequences : maps ? p->n_seqs : 0;
     plan->workspace_bytes = dev->params_bytes;
     if (of_sequences > dev->most_blocks || of_pieces > dev->most_blocks) plan->refused = GDN_REFUSED_BLOCKS;
 }
@@ -31,7 +31,7 @@ gdn_ssm_conv_call gdn_gpu_call_ssm_conv(const gdn_gpu_device *dev, const gdn_pro
     const int64_t element = x.weight_dtype == GDN_F32 ? 4 : 2;
     x.bad = dev->bad;
     x.part = plan->cut ? GDN_CONV_PIECES : GDN_CONV_WHOLE;
-    x.blocks = (int32_t)plan->blocks;
+    x.blocks = (int32_t)plan->gpu.blocks;
     x.chunk = CHUNK;
     x.same_pool = dev->addresses ? x.history.data == x.history_out.data : (x.has & GDN_HAS_ONE_POOL) && !x.pool_offset;
     x.wide_weight =

@@ -6,7 +6,7 @@
 
 /* ---- The functions for gpu/context.c ------------------------------------------------------------------ */
 
-static gdn_gpu_variants known[1];
+static gdn_gpu_implementations known[1];
 
 static uint32_t count(const char **reason)
 {

@@ -94,7 +94,7 @@ void gdn_metal_library_close(gdn_metal_device *dev);
 /* Makes the pipeline on first use. `threads` of a threadgroup are the same at every use of a kernel. */
 gdn_status gdn_metal_pipeline_get(gdn_metal_device *dev, gdn_metal_kernel kernel, uint32_t threads, gdn_id *pipeline);
 
-const char *gdn_metal_kernel_name(int32_t variant); /* of a plan, a gdn_metal_kernel: "delta_4" */
+const char *gdn_metal_kernel_name(int32_t device_kernel); /* of a plan, a gdn_metal_kernel: "delta_4" */
 
 /* ---- queue.c ---- */
 gdn_status gdn_metal_begin(gdn_metal_device *dev, gdn_id *commands); /* waits for a free slot in the ring */

@@ -22,8 +22,9 @@ void gdn_metal_plan_gated_delta_net(const gdn_context *ctx, const gdn_problem *p
     const gdn_gated_delta_net_call *p = &problem->gated_delta_net;
     const gdn_gpu_device gpu = gdn_metal_gpu();
     const int channel = p->gate == GDN_GATE_CHANNEL, four = is_4(p), state16 = p->rounding_interval > 0;
-    plan->form = GDN_FORM_ROWS;
-    plan->variant = (int32_t)((p->has & GDN_HAS_TREE) && !state16 ? trees[channel] : rows[state16][four][channel]);
+    plan->variant = GDN_VARIANT_ROWS;
+    plan->gpu.device_kernel =
+        (int32_t)((p->has & GDN_HAS_TREE) && !state16 ? trees[channel] : rows[state16][four][channel]);
     gdn_gpu_plan_gated_delta_net(&gpu, p, GDN_METAL_DELTA_THREADS / 8 * (four ? 4 : 2), plan);
 }
 
@@ -33,7 +34,7 @@ gdn_status gdn_metal_run_gated_delta_net(void *device, const gdn_problem *proble
     gdn_metal_device *dev = device;
     const gdn_gpu_device gpu = gdn_metal_gpu();
     const gdn_gated_delta_net_call params = gdn_gpu_call_gated_delta_net(&gpu, problem, plan);
-    gdn_metal_dispatch dispatch = { .kernel = (gdn_metal_kernel)plan->variant,
+    gdn_metal_dispatch dispatch = { .kernel = (gdn_metal_kernel)plan->gpu.device_kernel,
                                     .params = &params,
                                     .params_bytes = sizeof params,
                                     .groups = (uint64_t)plan->n_items,

@@ -7,7 +7,7 @@ void gdn_metal_plan_set_rows(const gdn_context *ctx, const gdn_problem *problem,
     const gdn_set_rows_call *p = &problem->set_rows;
     const gdn_gpu_device gpu = gdn_metal_gpu();
     gdn_gpu_plan_set_rows(&gpu, p, GDN_METAL_ROWS_PIECE, plan);
-    plan->variant = -1; /* there is only one set of kernels */
+    plan->gpu.device_kernel = -1; /* there is only one set of kernels */
 }
 
 gdn_status gdn_metal_run_set_rows(void *device, const gdn_problem *problem, const gdn_plan *plan, gdn_stream stream)
@@ -28,6 +28,6 @@ gdn_status gdn_metal_run_set_rows(void *device, const gdn_problem *problem, cons
         dispatch[i].threads = threads;
         gdn_metal_bind(&dispatch[i], dev, problem, 1);
     }
-    return plan->table_slots ? gdn_metal_run(dev, dispatch, N, stream)
-                             : gdn_metal_run(dev, dispatch + WRITE, 1, stream);
+    return plan->gpu.table_slots ? gdn_metal_run(dev, dispatch, N, stream)
+                                 : gdn_metal_run(dev, dispatch + WRITE, 1, stream);
 }

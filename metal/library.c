@@ -90,7 +90,7 @@ static const char *const names[GDN_METAL_KERNEL_COUNT] = {
     [GDN_METAL_probe_arithmetic] = "gdn_metal_probe_arithmetic",
 };
 
-const char *gdn_metal_kernel_name(int32_t variant) { return names[variant] + sizeof "gdn_metal_" - 1; }
+const char *gdn_metal_kernel_name(int32_t device_kernel) { return names[device_kernel] + sizeof "gdn_metal_" - 1; }
 
 gdn_status gdn_metal_pipeline_get(gdn_metal_device *dev, gdn_metal_kernel kernel, uint32_t threads, gdn_id *pipeline)
 {

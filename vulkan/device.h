@@ -177,14 +177,14 @@ gdn_status gdn_vulkan_pipeline_get(gdn_vulkan_device *dev, gdn_vulkan_kernel ker
                                    VkPipeline *pipeline);
 /* The same for a given implementation and level, for the probe. The pipeline is not kept. */
 gdn_status gdn_vulkan_pipeline_make(gdn_vulkan_device *dev, gdn_vulkan_kernel kernel, int general,
-                                    const gdn_gpu_variant *of, uint32_t level,
+                                    const gdn_gpu_implementation *of, uint32_t level,
                                     const uint32_t constants[GDN_VULKAN_CONSTANTS], VkPipeline *pipeline);
 
 /* A hash of the device, its driver, and what affects shader code; see gdn_gpu_driver. */
 uint64_t gdn_vulkan_identity(const gdn_vulkan_device *dev);
 
 /* ---- probe.c ---- */
-gdn_status gdn_vulkan_probe(void *device, gdn_gpu_variants *variants);
+gdn_status gdn_vulkan_probe(void *device, gdn_gpu_implementations *variants);
 
 /* ---- record.c ---- */
 typedef struct gdn_vulkan_dispatch {

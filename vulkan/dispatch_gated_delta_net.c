@@ -9,7 +9,7 @@ enum { KEY_MAJOR = 2, STATE16 = 256, FEWER = 9, AHEAD = 2048 }; /* of the shader
 static uint32_t lanes(const gdn_vulkan_device *dev)
 {
     const uint32_t least = dev->traits.type == VK_PHYSICAL_DEVICE_TYPE_CPU ? 8 : 32;
-    return dev->gpu.variant.subgroup && dev->traits.subgroup_size > least ? dev->traits.subgroup_size : least;
+    return dev->gpu.implementation.subgroup && dev->traits.subgroup_size > least ? dev->traits.subgroup_size : least;
 }
 
 static int is_raw(const gdn_gated_delta_net_call *p) { return p->gate_input >= GDN_G_RAW; }
@@ -78,15 +78,16 @@ static void specialize(const gdn_vulkan_device *dev, const gdn_gated_delta_net_c
     const int narrow = general || state16 ? dev->traits.storage16 : is_narrow(p);
     const int key_major = !state16 && p->state_layout == GDN_STATE_KV,
               tree = (p->has & GDN_HAS_TREE) || (state16 && general);
-    plan->variant = general;
-    plan->constants[0] = lanes(dev);
-    plan->constants[1] = general ? 0 : (uint32_t)p->head_dim_k / 32;
-    plan->constants[2] = (p->gate == GDN_GATE_CHANNEL ? 1u : 0u) | (key_major ? KEY_MAJOR : 0u) | (narrow ? 4u : 0u) |
-                         (log || gdn_gpu_has_forms(p) ? 8u : 0u) | (log || p->checkpoints_interval ? 16u : 0u) |
-                         (log ? 32u : 0u) | (tree ? 64u : 0u) | (state16 ? STATE16 : 0u);
+    plan->gpu.device_kernel = general;
+    plan->gpu.constants[0] = lanes(dev);
+    plan->gpu.constants[1] = general ? 0 : (uint32_t)p->head_dim_k / 32;
+    plan->gpu.constants[2] = (p->gate == GDN_GATE_CHANNEL ? 1u : 0u) | (key_major ? KEY_MAJOR : 0u) |
+                             (narrow ? 4u : 0u) | (log || gdn_gpu_has_forms(p) ? 8u : 0u) |
+                             (log || p->checkpoints_interval ? 16u : 0u) | (log ? 32u : 0u) | (tree ? 64u : 0u) |
+                             (state16 ? STATE16 : 0u);
     if (!general && !state16)
-        plan->constants[2] |= values_of(dev, plan->constants[1], p->gate == GDN_GATE_CHANNEL, narrow);
-    plan->constants[3] = general ? 0 : width;
+        plan->gpu.constants[2] |= values_of(dev, plan->gpu.constants[1], p->gate == GDN_GATE_CHANNEL, narrow);
+    plan->gpu.constants[3] = general ? 0 : width;
 }
 
 void gdn_vulkan_plan_gated_delta_net(const gdn_context *ctx, const gdn_problem *problem, gdn_plan *plan)
@@ -95,10 +96,11 @@ void gdn_vulkan_plan_gated_delta_net(const gdn_context *ctx, const gdn_problem *
     const gdn_vulkan_device *dev = ctx->state;
     const gdn_gpu_device gpu = gdn_vulkan_gpu(dev);
     specialize(dev, p, width_of_loads(dev, p), plan);
-    plan->form = dev->gpu.variant.subgroup ? GDN_FORM_SUBGROUP : GDN_FORM_SHARED;
-    gdn_gpu_plan_gated_delta_net(&gpu, p, lanes(dev) / 8 * (MOST_VALUES >> (plan->constants[2] >> FEWER & 3)), plan);
+    plan->variant = dev->gpu.implementation.subgroup ? GDN_VARIANT_SUBGROUP : GDN_VARIANT_SHARED;
+    gdn_gpu_plan_gated_delta_net(&gpu, p, lanes(dev) / 8 * (MOST_VALUES >> (plan->gpu.constants[2] >> FEWER & 3)),
+                                 plan);
     if (is_narrow(p) || p->rounding_interval) gdn_vulkan_need_storage16(dev, plan);
-    if (gdn_vulkan_most_tokens(dev, p, plan->variant) < p->n_tokens / (p->n_seqs + !p->n_seqs))
+    if (gdn_vulkan_most_tokens(dev, p, plan->gpu.device_kernel) < p->n_tokens / (p->n_seqs + !p->n_seqs))
         plan->refused = GDN_REFUSED_ROUNDS;
 }
 
@@ -110,9 +112,9 @@ gdn_status gdn_vulkan_run_gated_delta_net(void *device, const gdn_problem *probl
     const gdn_gpu_device gpu = gdn_vulkan_gpu(dev);
     const gdn_gated_delta_net_call params = gdn_gpu_call_gated_delta_net(&gpu, problem, plan);
     gdn_vulkan_dispatch dispatch = { .n_items = (uint64_t)plan->n_items,
-                                     .most_tokens = gdn_vulkan_most_tokens(dev, p, plan->variant) };
-    const gdn_status status = gdn_vulkan_pipeline_get(dev, GDN_VULKAN_gated_delta_net, plan->variant, plan->constants,
-                                                      stream, &dispatch.pipeline);
+                                     .most_tokens = gdn_vulkan_most_tokens(dev, p, plan->gpu.device_kernel) };
+    const gdn_status status = gdn_vulkan_pipeline_get(dev, GDN_VULKAN_gated_delta_net, plan->gpu.device_kernel,
+                                                      plan->gpu.constants, stream, &dispatch.pipeline);
     return status ? status
                   : gdn_vulkan_run(dev, &problem->regions[problem->n_regions], &params, sizeof params, 0, &dispatch, 1,
                                    stream);

@@ -7,9 +7,9 @@ void gdn_vulkan_plan_set_rows(const gdn_context *ctx, const gdn_problem *problem
     const gdn_vulkan_device *dev = ctx->state;
     const gdn_gpu_device gpu = gdn_vulkan_gpu(dev);
     gdn_gpu_plan_set_rows(&gpu, p, GDN_VULKAN_ROWS_PIECE, plan);
-    plan->constants[0] = gdn_vulkan_lanes(dev);
-    plan->constants[1] = 0; /* 1: enters rows into the table */
-    plan->constants[2] = GDN_VULKAN_ROWS_PIECE;
+    plan->gpu.constants[0] = gdn_vulkan_lanes(dev);
+    plan->gpu.constants[1] = 0; /* 1: enters rows into the table */
+    plan->gpu.constants[2] = GDN_VULKAN_ROWS_PIECE;
     if (p->src_dtype != GDN_F32 || p->dst_dtype != GDN_F32) gdn_vulkan_need_storage16(dev, plan);
 }
 
@@ -18,8 +18,8 @@ gdn_status gdn_vulkan_run_set_rows(void *device, const gdn_problem *problem, con
     gdn_vulkan_device *dev = device;
     const gdn_gpu_device gpu = gdn_vulkan_gpu(dev);
     const gdn_set_rows_call params = gdn_gpu_call_set_rows(&gpu, problem, plan);
-    const uint32_t *write = plan->constants, enter[GDN_VULKAN_CONSTANTS] = { write[0], 1, write[2], write[3] };
-    const int table = plan->table_slots != 0;
+    const uint32_t *write = plan->gpu.constants, enter[GDN_VULKAN_CONSTANTS] = { write[0], 1, write[2], write[3] };
+    const int table = plan->gpu.table_slots != 0;
     gdn_vulkan_dispatch dispatch[2] = {
         { .n_items = gdn_gpu_enter_blocks(&params, enter[0]) },
         { .n_items = (uint64_t)plan->n_items, .after_previous = table },

@@ -23,10 +23,10 @@ void gdn_vulkan_plan_ssm_conv(const gdn_context *ctx, const gdn_problem *problem
     if (mixed) gdn_vulkan_need_storage16(dev, plan);
     const int64_t most = (int64_t)gdn_vulkan_rounds(dev);
     if (most && gdn_vulkan_conv_rounds(p, plan) > most) plan->refused = GDN_REFUSED_ROUNDS;
-    plan->constants[0] = gdn_vulkan_lanes(dev);
-    plan->constants[1] = (uint32_t)p->kernel_width;
-    plan->constants[2] = (uint32_t)p->silu;
-    plan->constants[3] =
+    plan->gpu.constants[0] = gdn_vulkan_lanes(dev);
+    plan->gpu.constants[1] = (uint32_t)p->kernel_width;
+    plan->gpu.constants[2] = (uint32_t)p->silu;
+    plan->gpu.constants[3] =
         (plan->cut ? GDN_CONV_PIECES : GDN_CONV_WHOLE) | (mixed ? MIXED_IO : 0) | ((p->has & GDN_HAS_TREE) ? TREE : 0);
 }
 
@@ -36,15 +36,15 @@ gdn_status gdn_vulkan_run_ssm_conv(void *device, const gdn_problem *problem, con
     const gdn_ssm_conv_call *p = &problem->ssm_conv;
     const gdn_gpu_device gpu = gdn_vulkan_gpu(dev);
     const gdn_ssm_conv_call params = gdn_gpu_call_ssm_conv(&gpu, problem, plan);
-    const uint32_t *pieces = plan->constants;
+    const uint32_t *pieces = plan->gpu.constants;
     const uint32_t history[GDN_VULKAN_CONSTANTS] = { pieces[0], pieces[1], 0, /* no activation */
                                                      GDN_CONV_HISTORY | (pieces[3] & MIXED_IO) };
-    const int n = plan->n_after ? 2 : 1;
-    /* Both dispatches share one parameter block. So the second has plan->blocks workgroups per sequence even without a
-     * history. */
+    const int n = plan->gpu.n_after ? 2 : 1;
+    /* Both dispatches share one parameter block. So the second has plan->gpu.blocks workgroups per sequence even
+     * without a history. */
     gdn_vulkan_dispatch dispatch[2] = {
         { .n_items = (uint64_t)plan->n_items },
-        { .n_items = plan->blocks * (uint64_t)p->n_seqs, .after_previous = 1 },
+        { .n_items = plan->gpu.blocks * (uint64_t)p->n_seqs, .after_previous = 1 },
     };
     for (int i = 0; i < n; i++) {
         gdn_status status =

@@ -174,7 +174,7 @@ static double seconds(void)
 }
 
 gdn_status gdn_vulkan_pipeline_make(gdn_vulkan_device *dev, gdn_vulkan_kernel kernel, int general,
-                                    const gdn_gpu_variant *of, uint32_t level,
+                                    const gdn_gpu_implementation *of, uint32_t level,
                                     const uint32_t constants[GDN_VULKAN_CONSTANTS], VkPipeline *pipeline)
 {
     enum { N = GDN_VULKAN_CONSTANTS + 1 };
@@ -257,8 +257,8 @@ gdn_status gdn_vulkan_pipeline_get(gdn_vulkan_device *dev, gdn_vulkan_kernel ker
     };
     memcpy(p->constants, constants, sizeof p->constants);
     const double before = seconds();
-    gdn_status status =
-        gdn_vulkan_pipeline_make(dev, kernel, general, &dev->gpu.variant, dev->gpu.level, constants, &p->pipeline);
+    gdn_status status = gdn_vulkan_pipeline_make(dev, kernel, general, &dev->gpu.implementation, dev->gpu.level,
+                                                 constants, &p->pipeline);
     if (status) {
         gdn_vulkan_host_free(dev, p);
         return status;

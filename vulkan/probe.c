@@ -9,7 +9,7 @@
 typedef struct probe_t {
     gdn_vulkan_device *dev;
     gdn_vulkan_buffer memory;
-    gdn_gpu_variant of;
+    gdn_gpu_implementation of;
     uint32_t level;
 } probe_t;
 
@@ -63,14 +63,14 @@ static gdn_status ask(probe_t *x, int soft_fma, found_t *found)
     return status;
 }
 
-gdn_status gdn_vulkan_probe(void *device, gdn_gpu_variants *v)
+gdn_status gdn_vulkan_probe(void *device, gdn_gpu_implementations *v)
 {
     gdn_vulkan_device *dev = device;
     found_t hard = { 0 }, soft = { 0 };
     probe_t x = { .dev = dev };
     gdn_status status =
         gdn_vulkan_allocate(dev, GDN_PROBE_BYTES + GDN_VULKAN_PARAMS_BYTES, GDN_VULKAN_MEMORY_HOST, &x.memory);
-    *v = (gdn_gpu_variants){ 0 };
+    *v = (gdn_gpu_implementations){ 0 };
     if (status) return status;
     status = ask(&x, 0, &hard);
     if (!status && dev->traits.float64) status = ask(&x, 1, &soft);
@@ -84,13 +84,13 @@ gdn_status gdn_vulkan_probe(void *device, gdn_gpu_variants *v)
      * GDN_EXACT may come after one that is not. At GDN_EXACT_FTZ a context gets the first one that has that level. */
     const int soft_keeps = soft.levels >> GDN_EXACT & 1, hard_keeps = hard.levels >> GDN_EXACT & 1;
     if (!soft.levels || (hard.levels && hard_keeps >= soft_keeps)) {
-        if (sub) gdn_gpu_add_variant(v, hard.levels ? "fma" : "plain-fma", 0, 1, hard.levels, hard.reason);
-        gdn_gpu_add_variant(v, hard.levels ? "fma-shared" : "plain-fma-shared", 0, 0, hard.levels, hard.reason);
-        if (soft.levels) gdn_gpu_add_variant(v, "soft-fma", 1, sub, soft.levels, soft.reason);
+        if (sub) gdn_gpu_add_implementation(v, hard.levels ? "fma" : "plain-fma", 0, 1, hard.levels, hard.reason);
+        gdn_gpu_add_implementation(v, hard.levels ? "fma-shared" : "plain-fma-shared", 0, 0, hard.levels, hard.reason);
+        if (soft.levels) gdn_gpu_add_implementation(v, "soft-fma", 1, sub, soft.levels, soft.reason);
     } else {
-        if (sub) gdn_gpu_add_variant(v, "soft-fma", 1, 1, soft.levels, soft.reason);
-        gdn_gpu_add_variant(v, sub ? "soft-fma-shared" : "soft-fma", 1, 0, soft.levels, soft.reason);
-        gdn_gpu_add_variant(v, hard.levels ? "fma" : "plain-fma", 0, sub, hard.levels, hard.reason);
+        if (sub) gdn_gpu_add_implementation(v, "soft-fma", 1, 1, soft.levels, soft.reason);
+        gdn_gpu_add_implementation(v, sub ? "soft-fma-shared" : "soft-fma", 1, 0, soft.levels, soft.reason);
+        gdn_gpu_add_implementation(v, hard.levels ? "fma" : "plain-fma", 0, sub, hard.levels, hard.reason);
     }
     return GDN_OK;
 }

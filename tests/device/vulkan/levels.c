@@ -26,7 +26,7 @@ static gdn_status run_probe(void *user)
     fma_probe *x = user;
     gdn_vulkan_device *dev = x->dev;
     const uint32_t constants[GDN_VULKAN_CONSTANTS] = { 32, 0, 0, 0 };
-    const gdn_gpu_variant soft = { .soft_fma = 1 };
+    const gdn_gpu_implementation soft = { .soft_fma = 1 };
     const gdn_gpu_probe params = FIELDS(.operands = x->memory.address,
                                         .results = x->memory.address + GDN_PROBE_IN_BYTES, .n = GDN_PROBE_OPERANDS);
     const gdn_region workspace = { .data = (void *)x->memory.buffer, .offset = GDN_PROBE_BYTES };

@@ -10,7 +10,7 @@ static void test_subgroup_size(void)
     step_on on;
     gdn_context *ctx = sound_context();
     const gdn_vulkan_traits traits = ((const gdn_vulkan_device *)ctx->state)->traits;
-    const int shuffles = ((const gdn_vulkan_device *)ctx->state)->gpu.variant.subgroup;
+    const int shuffles = ((const gdn_vulkan_device *)ctx->state)->gpu.implementation.subgroup;
     fault.sized = fault.pipelines = 0;
     REQUIRE(step_put(&on, ctx, &start) == GDN_OK && step_run(&on, NULL) == GDN_OK && step_same(&on, &wanted));
     REQUIRE(fault.pipelines == 1 && fault.sized == (shuffles && traits.required_size));

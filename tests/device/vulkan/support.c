@@ -307,7 +307,7 @@ gdn_context *faulty_step(step_on *on) { return step_open(on, sound_context()); }
 
 void compile_wrongly(const gdn_vulkan_device *dev)
 {
-    const gdn_gpu_variant *v = &dev->gpu.variant;
+    const gdn_gpu_implementation *v = &dev->gpu.implementation;
     fault.wrong_shader =
         gdn_vulkan_shader(GDN_VULKAN_gated_delta_net, 0, v->soft_fma, v->subgroup, dev->traits.storage16);
 }
