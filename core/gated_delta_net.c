@@ -513,7 +513,7 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
     return check_maps(p, one_pool);
 }
 
-gdn_status gdn_gated_delta_net_prepare(const gdn_context *ctx, const args_t *args, gdn_plan *plan, gdn_problem *p)
+gdn_status gdn_gated_delta_net_resolve(const gdn_context *ctx, const args_t *args, gdn_plan *plan, gdn_problem *p)
 {
     call_t c;
     gdn_status status = read_call(args, &c);
@@ -540,7 +540,7 @@ gdn_status gdn_gated_delta_net_query(const gdn_context *ctx, const args_t *args,
     gdn_problem p;
     gdn_status status = gdn_query_check(ctx, capability);
     if (status) return status;
-    status = gdn_gated_delta_net_prepare(ctx, args, NULL, &p);
+    status = gdn_gated_delta_net_resolve(ctx, args, NULL, &p);
     return gdn_query_answer(ctx, &p, status, capability);
 }
 
@@ -549,6 +549,6 @@ gdn_status gdn_gated_delta_net(gdn_context *ctx, const args_t *args, gdn_stream 
     gdn_problem p;
     gdn_plan plan;
     gdn_status status = gdn_check_context(ctx);
-    if (!status) status = gdn_gated_delta_net_prepare(ctx, args, &plan, &p);
+    if (!status) status = gdn_gated_delta_net_resolve(ctx, args, &plan, &p);
     return status ? status : gdn_run(ctx, &p, &plan, stream);
 }

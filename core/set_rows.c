@@ -72,7 +72,7 @@ static gdn_status resolve_operand(const gdn_context *ctx, const char *name, cons
     return status;
 }
 
-gdn_status gdn_set_rows_prepare(const gdn_context *ctx, const args_t *args, gdn_plan *plan, gdn_problem *problem)
+gdn_status gdn_set_rows_resolve(const gdn_context *ctx, const args_t *args, gdn_plan *plan, gdn_problem *problem)
 {
     args_t copy; /* the call uses the values that it has checked */
     const args_t *a = &copy;
@@ -126,7 +126,7 @@ gdn_status gdn_set_rows_query(const gdn_context *ctx, const args_t *args, gdn_ca
     gdn_problem p;
     gdn_status status = gdn_query_check(ctx, capability);
     if (status) return status;
-    status = gdn_set_rows_prepare(ctx, args, NULL, &p);
+    status = gdn_set_rows_resolve(ctx, args, NULL, &p);
     return gdn_query_answer(ctx, &p, status, capability);
 }
 
@@ -135,6 +135,6 @@ gdn_status gdn_set_rows(gdn_context *ctx, const args_t *args, gdn_stream stream)
     gdn_problem p;
     gdn_plan plan;
     gdn_status status = gdn_check_context(ctx);
-    if (!status) status = gdn_set_rows_prepare(ctx, args, &plan, &p);
+    if (!status) status = gdn_set_rows_resolve(ctx, args, &plan, &p);
     return status ? status : gdn_run(ctx, &p, &plan, stream);
 }

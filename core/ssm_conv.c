@@ -260,7 +260,7 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
     return gdn_check_conv_sequences(p, &maps);
 }
 
-gdn_status gdn_ssm_conv_prepare(const gdn_context *ctx, const args_t *args, gdn_plan *plan, gdn_problem *p)
+gdn_status gdn_ssm_conv_resolve(const gdn_context *ctx, const args_t *args, gdn_plan *plan, gdn_problem *p)
 {
     call_t c;
     gdn_status status = read_call(args, &c);
@@ -275,7 +275,7 @@ gdn_status gdn_ssm_conv_query(const gdn_context *ctx, const args_t *args, gdn_ca
     gdn_problem p;
     gdn_status status = gdn_query_check(ctx, capability);
     if (status) return status;
-    status = gdn_ssm_conv_prepare(ctx, args, NULL, &p);
+    status = gdn_ssm_conv_resolve(ctx, args, NULL, &p);
     return gdn_query_answer(ctx, &p, status, capability);
 }
 
@@ -284,6 +284,6 @@ gdn_status gdn_ssm_conv(gdn_context *ctx, const args_t *args, gdn_stream stream)
     gdn_problem p;
     gdn_plan plan;
     gdn_status status = gdn_check_context(ctx);
-    if (!status) status = gdn_ssm_conv_prepare(ctx, args, &plan, &p);
+    if (!status) status = gdn_ssm_conv_resolve(ctx, args, &plan, &p);
     return status ? status : gdn_run(ctx, &p, &plan, stream);
 }

@@ -293,7 +293,7 @@ static inline char *kept_row(const conv_item *it, int32_t row, int64_t position)
 }
 
 /* Copies the input at a position to `to`, which is in a row of history_out. */
-static void copy_column(const conv_item *it, int64_t position, char *to)
+static void copy_entry(const conv_item *it, int64_t position, char *to)
 {
     const gdn_ssm_conv_call *p = it->p;
     const char *from = tap_row(it, position);
@@ -313,7 +313,7 @@ static void conv_checkpoints(const conv_item *it, int32_t t, int32_t n)
         const int32_t row = i < 0 ? GDN_NONE : gdn_conv_checkpoint_of(p, it->s, i);
         const int64_t length = (int64_t)it->position + t + 1;
         int64_t position = length > p->kernel_width - 1 ? length - (p->kernel_width - 1) : 0;
-        for (; row >= 0 && position < length; position++) copy_column(it, position, kept_row(it, row, position));
+        for (; row >= 0 && position < length; position++) copy_entry(it, position, kept_row(it, row, position));
     }
 }
 
@@ -325,7 +325,7 @@ static void conv_keep(const conv_item *it, int in_place)
     int64_t position = end > n_slots ? end - n_slots : 0;
     if (it->dst < 0 || it->keep) return;
     if (in_place && position < it->position) position = it->position;
-    for (; position < end; position++) copy_column(it, position, kept_row(it, it->dst, position));
+    for (; position < end; position++) copy_entry(it, position, kept_row(it, it->dst, position));
 }
 
 /* Step 1 in a tree: the rows of a visit. The first n are before token t: its ancestors, and before them the history,

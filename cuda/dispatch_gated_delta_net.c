@@ -80,7 +80,7 @@ void gdn_cuda_plan_gated_delta_net(const gdn_context *ctx, const gdn_problem *pr
     gdn_gpu_plan_gated_delta_net(&gpu, p, choice.values, plan);
     if (is_tiles(choice.kernel)) { /* blocks for sequences of many tokens, then for those of few */
         plan->gpu.blocks = gdn_gpu_parts((uint64_t)p->head_dim_v, choice.values) +
-                           gdn_gpu_parts((uint64_t)p->head_dim_v, GDN_CUDA_PREPARED_VALUES);
+                           gdn_gpu_parts((uint64_t)p->head_dim_v, GDN_CUDA_TILES_ROWS_VALUES);
         plan->n_items = (int64_t)gdn_gpu_product((uint64_t)p->n_seqs * (uint64_t)p->n_heads_v, plan->gpu.blocks);
     }
     if (p->n_heads_v > GDN_CUDA_MAX_BLOCKS_YZ) plan->refused = GDN_REFUSED_HEADS;
@@ -95,7 +95,7 @@ gdn_status gdn_cuda_run_gated_delta_net(void *device, const gdn_problem *problem
     const gdn_gated_delta_net_call params = gdn_gpu_call_gated_delta_net(&gpu, problem, plan);
     const uint32_t grid[3] = { (uint32_t)p->n_seqs, (uint32_t)p->n_heads_v, (uint32_t)plan->gpu.blocks };
     const gdn_cuda_kernel kernel = (gdn_cuda_kernel)plan->gpu.device_kernel;
-    const uint32_t warps = is_tiles(kernel) ? GDN_CUDA_PREPARED_WARPS : GDN_CUDA_DELTA_WARPS;
+    const uint32_t warps = is_tiles(kernel) ? GDN_CUDA_TILES_WARPS : GDN_CUDA_DELTA_WARPS;
     CUstream on;
     const gdn_status status = gdn_cuda_stream(dev, stream, &on);
     return status ? status : gdn_cuda_launch(dev, kernel, on, grid, 32 * warps, &params);

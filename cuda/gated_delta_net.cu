@@ -12,7 +12,7 @@
 //   5 update   6 output
 //   7 round, snapshot, checkpoint, log
 #include "cuda/gated_delta_net.cuh"
-#include "cuda/gated_delta_net_ahead.cuh"
+#include "cuda/gated_delta_net_tiles.cuh"
 #include "cuda/gated_delta_net_log.cuh"
 
 // 1: load state, of an entry of a pool, or zeros. S[m][c] has value channel j + c
@@ -402,15 +402,15 @@ template <class X> GDN_INLINE void gated_delta_net_rows(const gdn_gated_delta_ne
         gated_delta_net_rows<X>(p, { Share::ALL, (int)blockIdx.z * X::VALUES });                                       \
     }
 // Prefill, and decode in the same batch. Thread blocks of long sequences come first in the grid, because they take
-// longest. With a log, prompts without a log row and commit are MANY; sequences that replay or write entries are FEW.
+// longest. With a log, prompts without a log row and commit are TILES; sequences that replay or write entries are ROWS.
 #define GDN_DELTA_TILES(name, CHANNEL)                                                                                 \
-    GDN_KERNEL(name, gdn_gated_delta_net_call, GDN_BLOCKS(32 * GDN_CUDA_PREPARED_WARPS, 2))                            \
+    GDN_KERNEL(name, gdn_gated_delta_net_call, GDN_BLOCKS(32 * GDN_CUDA_TILES_WARPS, 2))                               \
     {                                                                                                                  \
         typedef Shape<4, 2, CHANNEL, false> X;                                                                         \
         __shared__ Stage<X> stages[2];                                                                                 \
         const int parts = (p.head_dim_v + X::VALUES - 1) / X::VALUES, part = (int)blockIdx.z;                          \
-        if (part < parts) gated_delta_net_ahead<X>(p, stages, { Share::MANY, part * X::VALUES });                      \
-        else gated_delta_net_rows<X>(p, { Share::FEW, (part - parts) * GDN_CUDA_PREPARED_VALUES });                    \
+        if (part < parts) gated_delta_net_tiles<X>(p, stages, { Share::TILES, part * X::VALUES });                     \
+        else gated_delta_net_rows<X>(p, { Share::ROWS, (part - parts) * GDN_CUDA_TILES_ROWS_VALUES });                 \
     }
 
 //             name, blocks per multiprocessor, NB, C, CHANNEL, GENERAL, TREE, STATE16

@@ -1,4 +1,4 @@
-// gated_delta_net: code that decode (gated_delta_net.cu) and prefill (gated_delta_net_ahead.cuh) share. It maps warps
+// gated_delta_net: code that decode (gated_delta_net.cu) and prefill (gated_delta_net_tiles.cuh) share. It maps warps
 // to heads, computes the addresses of operands, and loads and stores rows and states.
 #ifndef GDN_CUDA_GATED_DELTA_NET_CUH
 #define GDN_CUDA_GATED_DELTA_NET_CUH
@@ -51,10 +51,10 @@ struct Item : gdn_sequence {
     int n_keys;
 };
 
-// Which sequences a thread block processes, and its first value channel of the head. MANY: sequences of more than
-// GDN_CUDA_FEW_TOKENS tokens that neither have a log row nor commit. FEW: the others.
+// Which sequences a thread block processes, and its first value channel of the head. TILES: sequences of more than
+// GDN_CUDA_FEW_TOKENS tokens that neither have a log row nor commit. ROWS: the others.
 struct Share {
-    enum { ALL, MANY, FEW } of;
+    enum { ALL, TILES, ROWS } of;
     int value;
 };
 
@@ -86,7 +86,7 @@ template <class X, int LANES = 8> GDN_INLINE bool find_item(const gdn_gated_delt
     }
     (void)reported(p.bad, GDN_BAD_COMMIT, at.commit);
     const bool many = at.T > GDN_CUDA_FEW_TOKENS && at.row < 0 && at.commit < 0;
-    if (share.of != Share::ALL && (share.of == Share::MANY) != many) return false;
+    if (share.of != Share::ALL && (share.of == Share::TILES) != many) return false;
     if (has_tree<X>(p) && at.src != GDN_SKIP && !is_tree(p.parent, at.first, at.T, p.bad)) return false;
     at.kappa = gdn_key_head(p, X(), at.h);
     constexpr int values = X::C * LANES / 8;

@@ -41,7 +41,20 @@ gdn_gated_delta_net_call gdn_gpu_call_gated_delta_net(const gdn_gpu_device *dev,
  *   WIDE        more value channels, which some devices give to more thread blocks, with other kernels.
  *   MIXED       one sequence of many tokens and one of few. MIXED_LOG also has a log row for the latter. It comes
  *               before LONG_LOG, because some devices run both alike. */
-enum { FEW, MANY, CHECKPOINTS, LOG, MIXED_LOG, LONG_LOG, TREE, STATE16_TREE, STATE16_FEW, STATE16_MANY, WIDE, MIXED };
+enum {
+    ROWS,
+    TILES,
+    CHECKPOINTS,
+    LOG,
+    MIXED_LOG,
+    LONG_LOG,
+    TREE,
+    STATE16_TREE,
+    STATE16_ROWS,
+    STATE16_TILES,
+    WIDE,
+    MIXED
+};
 static const int32_t head_sizes[] = { 32, 64, 96, 128, 160, 192, 224, 256, 48, 200 };
 enum { N_HEAD_SIZES = sizeof head_sizes / sizeof head_sizes[0], HEADS = 2, VALUES = 16, SLOTS = 3 };
 enum { N_SELF_TESTS = (MIXED + 1) * N_HEAD_SIZES * 16, WIDE_VALUES = 32 };
@@ -64,15 +77,15 @@ int gdn_gpu_self_test_gated_delta_net(int number, gdn_gpu_test_call *c)
                          one_row[] = { GDN_NONE, 0 }, one_commit[] = { GDN_NONE, 2 };
     const int forms = number & 1, typed = number >> 1 & 1, key_major = number >> 2 & 1, channel = number >> 3 & 1;
     const int form = number / 16 / N_HEAD_SIZES, size = head_sizes[number / 16 % N_HEAD_SIZES];
-    const int state16 = form >= STATE16_TREE && form <= STATE16_MANY, tree = form == TREE || form == STATE16_TREE;
+    const int state16 = form >= STATE16_TREE && form <= STATE16_TILES, tree = form == TREE || form == STATE16_TREE;
     const int dim_v = form == WIDE ? WIDE_VALUES : VALUES;
-    const int many = form == MANY || form == LONG_LOG || form == WIDE;
+    const int many = form == TILES || form == LONG_LOG || form == WIDE;
     const int mixed = form == MIXED || form == MIXED_LOG;
-    const int tokens = tree ? GDN_SELF_TEST_TREE_TOKENS : form == STATE16_MANY ? 9 : mixed ? 11 : many ? 10 : 3;
+    const int tokens = tree ? GDN_SELF_TEST_TREE_TOKENS : form == STATE16_TILES ? 9 : mixed ? 11 : many ? 10 : 3;
     const int rows = mixed ? 2 : 1;
     const int gates = HEADS * (channel ? size : 1);
     const int log = form == LOG || form == MIXED_LOG || form == LONG_LOG || tree || state16;
-    const int entries = !log ? 0 : form == LONG_LOG || form == STATE16_MANY ? 16 : 8;
+    const int entries = !log ? 0 : form == LONG_LOG || form == STATE16_TILES ? 16 : 8;
     /* Alternates types that a device may distinguish only at run time. */
     const int32_t narrow = key_major ? GDN_F16 : GDN_BF16, other = key_major ? GDN_BF16 : GDN_F16;
     c->kind = number & 7;

@@ -118,10 +118,10 @@ static gdn_status plan_call(const gdn_context *ctx, int number, void *data, gdn_
     gdn_gpu_test_call_of(number, data, call);
     switch (call->kernel) {
     case GDN_KERNEL_gated_delta_net:
-        status = gdn_gated_delta_net_prepare(ctx, &call->args.gated_delta_net, plan, p);
+        status = gdn_gated_delta_net_resolve(ctx, &call->args.gated_delta_net, plan, p);
         break;
-    case GDN_KERNEL_ssm_conv: status = gdn_ssm_conv_prepare(ctx, &call->args.ssm_conv, plan, p); break;
-    case GDN_KERNEL_set_rows: status = gdn_set_rows_prepare(ctx, &call->args.set_rows, plan, p); break;
+    case GDN_KERNEL_ssm_conv: status = gdn_ssm_conv_resolve(ctx, &call->args.ssm_conv, plan, p); break;
+    case GDN_KERNEL_set_rows: status = gdn_set_rows_resolve(ctx, &call->args.set_rows, plan, p); break;
     }
     return status;
 }

@@ -14,11 +14,11 @@
 // Overlap. While exchanges are in flight, the code decays the state, computes the output sums of the previous token and
 // loads the next token's key. Compilers would move much of that after the exchanges; behind() prevents it with a false
 // dependency. Tokens are processed in pairs, so that two sets of registers hold the keys alternately.
-// gated_delta_net_prepare.cuh converts tokens to shared memory, a stage at a time.
-#ifndef GDN_CUDA_GATED_DELTA_NET_AHEAD_CUH
-#define GDN_CUDA_GATED_DELTA_NET_AHEAD_CUH
+// gated_delta_net_producers.cuh converts tokens to shared memory, a stage at a time.
+#ifndef GDN_CUDA_GATED_DELTA_NET_TILES_CUH
+#define GDN_CUDA_GATED_DELTA_NET_TILES_CUH
 
-#include "cuda/gated_delta_net_prepare.cuh"
+#include "cuda/gated_delta_net_producers.cuh"
 
 // A group of LANES lanes shares N value channels. At the end of the tree OF_ONE lanes have the sum of one channel,
 // whose number among the N is number(l).
@@ -185,13 +185,13 @@ GDN_INLINE void keep_state(const gdn_gated_delta_net_call &p, const Item &w, int
 // A sequence of many tokens; from here on what the consumer warps do. `stages`: two stages in shared memory. The call
 // may have a log, but this sequence has no log row and no commit.
 template <class X>
-GDN_INLINE void gated_delta_net_ahead(const gdn_gated_delta_net_call &p, Stage<X> *stages, Share share)
+GDN_INLINE void gated_delta_net_tiles(const gdn_gated_delta_net_call &p, Stage<X> *stages, Share share)
 {
     static_assert(!X::TREE && !X::STATE16 && !X::GENERAL, "what the others are for");
     Item w;
     if (!find_item<X, Group<X>::LANES>(p, w, share)) return; // the whole block
     if ((int)threadIdx.x >= 32 * GDN_CUDA_DELTA_WARPS) {
-        prepare_stages<X>(p, w, share.value, stages);
+        produce_stages<X>(p, w, share.value, stages);
         return;
     }
     w.T = __shfl_sync(GDN_FULL_WARP, w.T, 0); // unchanged; shows the compiler that the loop is uniform in a warp

@@ -4,8 +4,8 @@
 // gate the next stage, and round and store the outputs of the previous one. So conversions
 // stay out of the dependency chain from token to token, and the consumers do not wait for exchanges, exp and softplus
 // of the producers. A producer prefetches a stage into registers while the consumers process the stage before it.
-#ifndef GDN_CUDA_GATED_DELTA_NET_PREPARE_CUH
-#define GDN_CUDA_GATED_DELTA_NET_PREPARE_CUH
+#ifndef GDN_CUDA_GATED_DELTA_NET_PRODUCERS_CUH
+#define GDN_CUDA_GATED_DELTA_NET_PRODUCERS_CUH
 
 #include "cuda/gated_delta_net.cuh"
 
@@ -38,7 +38,7 @@ template <class X> struct Stage {
 
 // The barrier of a thread block. Producers and consumers reach it at different instructions, but __syncthreads() must
 // be the same instruction for all threads. So they use barrier 1; __syncthreads() uses barrier 0.
-GDN_INLINE void meet() { __barrier_sync_count(1, 32 * GDN_CUDA_PREPARED_WARPS); }
+GDN_INLINE void meet() { __barrier_sync_count(1, 32 * GDN_CUDA_TILES_WARPS); }
 
 // Store a row to shared memory, where elements 32 m + 4 l + e (block m, e = 0 .. 3) go to place_of(row, l, e)[m].
 template <class X> GDN_INLINE float *place_of(Quad *row, int l, int e)
@@ -63,7 +63,7 @@ template <class X> GDN_INLINE void store_row(Quad *row, int l, const float4 (&x)
 
 // A producer thread's part of the next stage, unconverted. Eight lanes have a row of k, one of q, or both. One warp has
 // the gates per head, another one the betas.
-template <class X> struct Preparing {
+template <class X> struct Producer {
     static constexpr int THREADS = 32 * GDN_CUDA_DELTA_WARPS, TOKENS = Stage<X>::TOKENS, QUADS = Stage<X>::QUADS;
     static constexpr int N_ROWS = 2 * TOKENS * 8 / THREADS, N_V = TOKENS * X::VALUES / THREADS;
     static constexpr int N_G = X::CHANNEL ? TOKENS * QUADS / THREADS : 1; // four gates of a row at a time
@@ -187,10 +187,10 @@ template <class X> struct Preparing {
 // The producer warps' loop. Stage n, counted from 0, is complete at barrier n + 1; the consumers have processed it at
 // barrier n + 2.
 template <class X>
-GDN_INLINE void prepare_stages(const gdn_gated_delta_net_call &p, const Item &w, int first_value, Stage<X> *stages)
+GDN_INLINE void produce_stages(const gdn_gated_delta_net_call &p, const Item &w, int first_value, Stage<X> *stages)
 {
     constexpr int TOKENS = Stage<X>::TOKENS;
-    Preparing<X> next;
+    Producer<X> next;
     next.begin(p, w, first_value);
     next.load(p, w, 0);
     next.widen_gates(p);
