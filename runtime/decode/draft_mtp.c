@@ -1,5 +1,5 @@
 /* The MTP block as a draft head. At position p it takes the token there and the trunk's output row of position p - 1,
- * and predicts the next token. Its KV uses the trunk's cells (KV cache slots), as one more attention layer. */
+ * and predicts the next token. Its KV uses the trunk's cells, as one more attention layer. */
 #include <string.h>
 
 #include "runtime/decode/engine_internal.h"

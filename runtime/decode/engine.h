@@ -21,7 +21,7 @@ typedef struct rt_engine_desc {
     int32_t n_rollback;
     int32_t kv_type;         /* GDN_F32, GDN_F16 or GDN_BF16                                         */
     int32_t draft;           /* 1: allocate for rt_draft_mtp                                         */
-    int32_t n_cells;         /* KV cells (KV cache slots) of all sequences together, at least n_ctx;
+    int32_t n_cells;         /* KV cells of all sequences together, at least n_ctx;
                                 0 = n_seqs * n_ctx */
     int32_t n_prefixes;      /* checkpoints of the prefix cache (prefix_cache.h), 0 = none; limited to
                                 n_cells / prefix_interval */

@@ -6,7 +6,7 @@
 #include "runtime/base/error.h"
 #include "runtime/decode/stage.h"
 
-/* Positions and KV cache slots (cells) of a micro-batch's rows, for attention. Filled from a step, or by the draft
+/* Positions and KV cells of a micro-batch's rows, for attention. Filled from a step, or by the draft
  * head. */
 typedef struct rt_rows {
     int32_t n;

@@ -86,7 +86,7 @@ void rt_rope_destroy(rt_rope *rope);
 void rt_rope_apply(rt_dense *d, const rt_rope *rope, const int32_t *position, float *x, int64_t x_stride,
                    int64_t head_stride, int32_t n, int32_t n_heads);
 
-/* Causal attention of query rows over the cells (KV cache slots) of a cache. Head h uses kv head
+/* Causal attention of query rows over the cells of a cache. Head h uses kv head
  * h / (n_heads / n_heads_kv):
  *
  *     s_p = scale * dot32(q_h, k_p);  m = max s_p, which ignores NaN;  w_p = exp(s_p - m)

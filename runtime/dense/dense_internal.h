@@ -32,7 +32,7 @@ typedef struct rt_product_args {
     int64_t y_stride;
 } rt_product_args;
 
-/* A tile of attention: queries that share a sequence's cells (KV cache slots) and a kv head. Query j is head j % group
+/* A tile of attention: queries that share a sequence's cells and a kv head. Query j is head j % group
  * of those that share the kv head, in row j / group of the tile's rows. */
 typedef struct rt_attention_tile {
     const rt_attention_args *args;

@@ -1,5 +1,5 @@
 /* The memory of a model for many sequences, as one transactional object. It has recurrent states, conv histories, KV
- * cells (KV cache slots) of attention and draft head, and hidden rows for the draft head (docs/design/runtime.md,
+ * cells of attention and draft head, and hidden rows for the draft head (docs/design/runtime.md,
  * "Memory").
  *
  * A sequence is a list of n tokens. Position p is the 0-based index of a token in it; length n means that it contains
@@ -38,7 +38,7 @@ typedef struct rt_memory_desc {
     gdn_context *device;     /* holds states and conv histories                                        */
     gdn_context *host;       /* a CPU context: holds KV cells, where attention runs                     */
     int32_t n_seqs;          /* sequence ids are 0 .. n_seqs - 1                                        */
-    int32_t n_cells;         /* KV cells (KV cache slots) of all sequences together                     */
+    int32_t n_cells;         /* KV cells of all sequences together                     */
     int32_t n_rollback;      /* R; 0 = no rollback, and no memory for it                                */
     int32_t kv_type;         /* GDN_F32, GDN_F16 or GDN_BF16                                            */
     int32_t draft;           /* 1: KV cells and hidden rows for the MTP block, if any                   */

@@ -1,4 +1,4 @@
-/* The prefix cache: keeps states, conv histories and KV cells (KV cache slots) of prompt prefixes after their sequences
+/* The prefix cache: keeps states, conv histories and KV cells of prompt prefixes after their sequences
  * end. A sequence that begins with the same tokens starts from there (docs/design/runtime.md, "Prefixes").
  *
  * A checkpoint holds the state, the conv history, the KV cells and the hidden row after the first c tokens of a

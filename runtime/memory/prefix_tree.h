@@ -1,4 +1,4 @@
-/* The tree of the prefix cache. A node is one interval of tokens with their cells (KV cache slots); its path from the
+/* The tree of the prefix cache. A node is one interval of tokens with their cells; its path from the
  * root is a prefix. A node may have a checkpoint at its end; every leaf has one. Prefixes with a common beginning share
  * nodes. prefix_tree.c keeps the tree; prefix_cache.c applies it to sequences and steps. Both are parts of the memory
  * (memory_internal.h).

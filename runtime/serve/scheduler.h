@@ -1,6 +1,6 @@
 /* Continuous batching of many requests, with lossless speculation.
  *
- * Requests start in the order of submission, as soon as there are KV cells (KV cache slots) for their tokens and a few
+ * Requests start in the order of submission, as soon as there are KV cells for their tokens and a few
  * more. When cells run out, the scheduler preempts the request that started last: it releases the cells, and decodes
  * the request's tokens again later. Its output does not change. A sequence has at most n_ctx tokens.
  *

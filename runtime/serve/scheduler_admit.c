@@ -1,4 +1,4 @@
-/* Admission and preemption. A request starts when there are cells (KV cache slots) for its tokens and a few more. When
+/* Admission and preemption. A request starts when there are cells for its tokens and a few more. When
  * cells run out, the request that started last is preempted: it releases its cells and waits. It loses no token, since
  * its tokens are decoded again later and draws depend on them alone.
  *
