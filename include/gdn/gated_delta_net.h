@@ -19,8 +19,6 @@
  * | halve the memory of the states                 | state.dtype; rounding                   | 8.7     |
  * | fork a sequence                                | state_src names the other's slot        | 8.2     |
  *
- * The structs of the optional parts come first in this file. Begin reading at 8.1.
- *
  * Stable: 8.1 to 8.5 and checkpoints. Experimental, and may change with a minor version: 8.6 and 8.7.
  */
 
@@ -65,112 +63,6 @@ enum {
     GDN_BETA_PLAIN = 0, /* beta_factor * x                                                           */
     GDN_BETA_LOGIT = 1  /* a projection: beta_factor * sigmoid(x)                                    */
 };
-
-/* ---- 8.3  Inputs as projections give them ---------------------------------------------------------
- *
- * The call can normalise q and k, and compute the decay and beta from projections. Without this part it uses q and k as
- * they are, g holds the logarithm of the decay, and beta the factor of the delta. With it, a layer between its two
- * projections is two calls: ssm_conv and gated_delta_net.
- *
- *     gdn_delta_inputs in = GDN_INIT(gdn_delta_inputs);
- *     in.qk_norm = GDN_NORM_ADD;  in.qk_norm_eps = 1e-6f;
- *     in.gate_input = GDN_G_RAW_A_LOG;  in.ssm_a.data = A_log;  in.dt_bias.data = dt_bias;
- *     in.beta_input = GDN_BETA_LOGIT;
- *     args.inputs = &in;
- *
- * Models normalise q and k: with a k much longer than 1 the states grow without bound.
- *
- * read_key r replaces k where the state is read: kv[j] = a * sum_i S[i][j] r[i], for GATE_CHANNEL sum_i S[i][j] (a[i]
- * r[i]). The write still uses k, and the log holds k. qk_norm does not normalise r. Comba and GDN-2 have a read key.
- * GDN-2's delta is w * v - S^T (b * k): pass w * v as v, b * k as read_key with k normalised, and a beta of 1. A query
- * uses read_key if its data is not NULL. On CUDA and Metal such calls run the variants for any head_dim_k, which are
- * slower.
- * Limits: qk_norm_eps finite and >= 0, and 0 without a norm; beta_factor finite and not 0. ssm_a and dt_bias only with
- * GDN_G_RAW, GDN_G_RAW_A_LOG and GDN_G_BOUNDED. lower_bound finite and below 0 with GDN_G_BOUNDED, else 0. */
-typedef struct gdn_delta_inputs {
-    uint32_t size;
-    gdn_norm qk_norm;
-    float qk_norm_eps;
-    gdn_gate_input gate_input;
-    gdn_beta_input beta_input;
-    float beta_factor;   /* 1 by GDN_INIT; 2 for models with negative eigenvalues                  */
-    float lower_bound;   /* of GDN_G_BOUNDED, usually -5                                           */
-    gdn_tensor ssm_a;    /* [n_heads_v]; F32 F16 BF16; stride: head.  Optional with GDN_G_BOUNDED  */
-    gdn_tensor dt_bias;  /* [n_heads_v], GATE_CHANNEL: [n_heads_v][head_dim_k]; as ssm_a; optional */
-    gdn_tensor read_key; /* [n_tokens][n_heads_k][head_dim_k], as k; optional. Absent: k           */
-} gdn_delta_inputs;
-
-/* ---- 8.5  The replay log --------------------------------------------------------------------------
- *
- * With a log and n_snapshots 0, a call that verifies drafts writes no states. To roll back, pass a smaller position.
- * Each token leaves an entry in the log: its k and its decay as the recurrence used them, and its delta d. An entry
- * takes about a hundredth of a state. A later call starts at position p from a state with base position p0 <= p. It
- * first replays the entries p0 .. p - 1, S[i][j] = k[i] * d[j] + a * S[i][j], with the roundings of the tokens
- * themselves. So the bits are those of plain decoding.
- *
- * The entry of position p is in slot p % n_slots of the sequence's row. An entry is F32: k [n_heads_k][head_dim_k],
- * d [n_heads_v][head_dim_v], then a [n_heads_v], for GATE_CHANNEL [n_heads_v][head_dim_k]. Its size in floats:
- *     GATE_SCALAR    n_heads_k * head_dim_k + n_heads_v * (head_dim_v + 1)
- *     GATE_CHANNEL   n_heads_k * head_dim_k + n_heads_v * (head_dim_v + head_dim_k)
- *
- * A prompt may be longer than n_slots: run it without a log, or with GDN_NONE for its row. In the first call with a log
- * base_position is the position: there is nothing to replay, and a commit in place changes nothing.
- *
- * Example: verify at most N drafts a call, which are N + 1 tokens. Each call first folds the accepted tokens into the
- * state.
- *
- *     gdn_replay_log log = GDN_INIT(gdn_replay_log);
- *     log.entries.data = entries;  log.entries.n_rows = n_seqs;  log.entries.n_slots = 2 * (N + 1);
- *     log.base_position.data = base;        // [n_seqs]: the position of the previous call; at first as position
- *     log.commit.data = state_slots;        // [n_seqs]: slots of `state`, as in state_src; a new sequence's own slot
- *     args.position.data = position;        // [n_seqs]: how many tokens have been accepted
- *     args.log = &log;  args.n_snapshots = 0;
- *     // after the call, with m tokens of sequence s accepted:  base[s] = position[s];  position[s] += m;
- *
- * Rules:
- *   - position + number of tokens - base_position is at most n_slots, so that no token overwrites a replayed entry.
- *   - A sequence without a row has no entries to replay: its base_position is its position.
- *   - A row belongs to one sequence of a call. The call writes only the entries of the sequence's tokens.
- *   - The call also replays and commits for a sequence without tokens. So it can fold entries into any slot.
- *     A commit may write the slot that the same sequence reads.
- *   - Set n_snapshots to 0 to verify. GDN_INIT has 1: the call then also writes the state after the last token, drafts
- *     included. That is the way to leave the log: decode a token with n_snapshots 1 and without log.commit, and go on
- *     without a log. With a commit in place the call is refused, since both would write the sequence's slot.
- * Limits: n_slots 1 to 2^20; n_rows 1 to 2^31 - 1. */
-typedef struct gdn_replay_log {
-    uint32_t size;
-    gdn_pool entries;       /* [n_rows][n_slots][entry]; F32; stride: row, slot. Read and written           */
-    gdn_span row;           /* int32 [n_seqs]: the sequence's row, or GDN_NONE. Absent: row s               */
-    gdn_span base_position; /* int32 [n_seqs]: how many tokens the state of state_src has seen, 0 to the
-                               sequence's position. Absent: the position                                    */
-    gdn_span commit;        /* int32 [n_seqs]: where the state at the sequence's position goes, as in
-                               state_dst. Absent: the call writes no state from the log                     */
-} gdn_replay_log;
-
-/* ---- 8.7  States of 16 bits (experimental) ----------------------------------------------------------
- *
- * F16 and BF16 states take half the memory, and half the time where memory is the limit.
- * docs/reference/numerics-states.md has what they cost in accuracy. A call rounds the state to nearest even after every
- * `interval`-th token of a sequence, counted from its beginning (in a tree: along the token's branch). It computes out
- * before the rounding, and the next token reads the rounded state. So the bits do not depend on how tokens are divided
- * into calls. An element that is too large becomes infinity.
- *
- * Without this part the call rounds the state after every token. A larger interval N has N times fewer roundings.
- * Between two of them the state is the last rounded state and the log's entries since. So N > 1 needs a log, and:
- *   - base_position and checkpoints.interval are multiples of N;
- *   - state_dst has GDN_NONE for states after other tokens than multiples of N;
- *   - log.commit keeps the state at the last multiple of N up to the sequence's position. The next call's base_position
- *     is that multiple. So the log needs N - 1 slots more.
- *
- *     gdn_state_rounding rounding = GDN_INIT(gdn_state_rounding);
- *     rounding.interval = 16;  args.state.dtype = GDN_BF16;  log.entries.n_slots = 2 * 8 + 15; // 8 tokens a call
- *     args.rounding = &rounding; // log.base_position: the position of the previous call, rounded down to 16
- *
- * Limits: interval 1 to 2^31 - 1, with F16 and BF16 states only. */
-typedef struct gdn_state_rounding {
-    uint32_t size;
-    int32_t interval;
-} gdn_state_rounding;
 
 /* ---- 8.1  The call ----------------------------------------------------------------------------------
  *
@@ -224,16 +116,97 @@ typedef struct gdn_state_rounding {
  *   - No slot may be written twice in a call, nor be written by one sequence and read by another. A sequence may write
  *     the slot that it reads: that is the update in place.
  *   - The call does not touch slots that no entry names. A sequence without tokens is a no-op, except for its
- *     log.commit. With n_tokens 0 the token operands may be absent.
+ *     log.commit. With n_tokens 0 the token operands may be absent. */
+
+/* ---- 8.3  Inputs as projections give them ---------------------------------------------------------
  *
- * ---- 8.4  Snapshots
+ * The call can normalise q and k, and compute the decay and beta from projections. Without this part it uses q and k as
+ * they are, g holds the logarithm of the decay, and beta the factor of the delta. With it, a layer between its two
+ * projections is two calls: ssm_conv and gated_delta_net.
+ *
+ *     gdn_delta_inputs in = GDN_INIT(gdn_delta_inputs);
+ *     in.qk_norm = GDN_NORM_ADD;  in.qk_norm_eps = 1e-6f;
+ *     in.gate_input = GDN_G_RAW_A_LOG;  in.ssm_a.data = A_log;  in.dt_bias.data = dt_bias;
+ *     in.beta_input = GDN_BETA_LOGIT;
+ *     args.inputs = &in;
+ *
+ * Models normalise q and k: with a k much longer than 1 the states grow without bound.
+ *
+ * read_key r replaces k where the state is read: kv[j] = a * sum_i S[i][j] r[i], for GATE_CHANNEL sum_i S[i][j] (a[i]
+ * r[i]). The write still uses k, and the log holds k. qk_norm does not normalise r. Comba and GDN-2 have a read key.
+ * GDN-2's delta is w * v - S^T (b * k): pass w * v as v, b * k as read_key with k normalised, and a beta of 1. A query
+ * uses read_key if its data is not NULL. On CUDA and Metal such calls run the variants for any head_dim_k, which are
+ * slower.
+ * Limits: qk_norm_eps finite and >= 0, and 0 without a norm; beta_factor finite and not 0. ssm_a and dt_bias only with
+ * GDN_G_RAW, GDN_G_RAW_A_LOG and GDN_G_BOUNDED. lower_bound finite and below 0 with GDN_G_BOUNDED, else 0. */
+typedef struct gdn_delta_inputs {
+    uint32_t size;
+    gdn_norm qk_norm;
+    float qk_norm_eps;
+    gdn_gate_input gate_input;
+    gdn_beta_input beta_input;
+    float beta_factor;   /* 1 by GDN_INIT; 2 for models with negative eigenvalues                  */
+    float lower_bound;   /* of GDN_G_BOUNDED, usually -5                                           */
+    gdn_tensor ssm_a;    /* [n_heads_v]; F32 F16 BF16; stride: head.  Optional with GDN_G_BOUNDED  */
+    gdn_tensor dt_bias;  /* [n_heads_v], GATE_CHANNEL: [n_heads_v][head_dim_k]; as ssm_a; optional */
+    gdn_tensor read_key; /* [n_tokens][n_heads_k][head_dim_k], as k; optional. Absent: k           */
+} gdn_delta_inputs;
+
+/* ---- 8.4  Snapshots
  *
  * n_snapshots is how many of its newest states a sequence keeps: 1 by GDN_INIT, 0 for none, K to roll back up to K - 1
  * tokens. A ring of snapshots needs no copies: the state after p tokens is in slot p % n_slots. For T tokens, state_src
  * = row * K + p % K and state_dst[r] = row * K + (p + T - r) % K. To roll back, pass a smaller p. To verify N drafts,
- * pass N + 1 tokens (the last accepted one and the drafts) with K = N + 1 slots.
+ * pass N + 1 tokens (the last accepted one and the drafts) with K = N + 1 slots. */
+
+/* ---- 8.5  The replay log --------------------------------------------------------------------------
  *
- * ---- 8.6  A tree of drafts (experimental): gdn_token_tree in base.h
+ * With a log and n_snapshots 0, a call that verifies drafts writes no states. To roll back, pass a smaller position.
+ * Each token leaves an entry in the log: its k and its decay as the recurrence used them, and its delta d. An entry
+ * takes about a hundredth of a state. A later call starts at position p from a state with base position p0 <= p. It
+ * first replays the entries p0 .. p - 1, S[i][j] = k[i] * d[j] + a * S[i][j], with the roundings of the tokens
+ * themselves. So the bits are those of plain decoding.
+ *
+ * The entry of position p is in slot p % n_slots of the sequence's row. An entry is F32: k [n_heads_k][head_dim_k],
+ * d [n_heads_v][head_dim_v], then a [n_heads_v], for GATE_CHANNEL [n_heads_v][head_dim_k]. Its size in floats:
+ *     GATE_SCALAR    n_heads_k * head_dim_k + n_heads_v * (head_dim_v + 1)
+ *     GATE_CHANNEL   n_heads_k * head_dim_k + n_heads_v * (head_dim_v + head_dim_k)
+ *
+ * A prompt may be longer than n_slots: run it without a log, or with GDN_NONE for its row. In the first call with a log
+ * base_position is the position: there is nothing to replay, and a commit in place changes nothing.
+ *
+ * Example: verify at most N drafts a call, which are N + 1 tokens. Each call first folds the accepted tokens into the
+ * state.
+ *
+ *     gdn_replay_log log = GDN_INIT(gdn_replay_log);
+ *     log.entries.data = entries;  log.entries.n_rows = n_seqs;  log.entries.n_slots = 2 * (N + 1);
+ *     log.base_position.data = base;        // [n_seqs]: the position of the previous call; at first as position
+ *     log.commit.data = state_slots;        // [n_seqs]: slots of `state`, as in state_src; a new sequence's own slot
+ *     args.position.data = position;        // [n_seqs]: how many tokens have been accepted
+ *     args.log = &log;  args.n_snapshots = 0;
+ *     // after the call, with m tokens of sequence s accepted:  base[s] = position[s];  position[s] += m;
+ *
+ * Rules:
+ *   - position + number of tokens - base_position is at most n_slots, so that no token overwrites a replayed entry.
+ *   - A sequence without a row has no entries to replay: its base_position is its position.
+ *   - A row belongs to one sequence of a call. The call writes only the entries of the sequence's tokens.
+ *   - The call also replays and commits for a sequence without tokens. So it can fold entries into any slot.
+ *     A commit may write the slot that the same sequence reads.
+ *   - Set n_snapshots to 0 to verify. GDN_INIT has 1: the call then also writes the state after the last token, drafts
+ *     included. That is the way to leave the log: decode a token with n_snapshots 1 and without log.commit, and go on
+ *     without a log. With a commit in place the call is refused, since both would write the sequence's slot.
+ * Limits: n_slots 1 to 2^20; n_rows 1 to 2^31 - 1. */
+typedef struct gdn_replay_log {
+    uint32_t size;
+    gdn_pool entries;       /* [n_rows][n_slots][entry]; F32; stride: row, slot. Read and written           */
+    gdn_span row;           /* int32 [n_seqs]: the sequence's row, or GDN_NONE. Absent: row s               */
+    gdn_span base_position; /* int32 [n_seqs]: how many tokens the state of state_src has seen, 0 to the
+                               sequence's position. Absent: the position                                    */
+    gdn_span commit;        /* int32 [n_seqs]: where the state at the sequence's position goes, as in
+                               state_dst. Absent: the call writes no state from the log                     */
+} gdn_replay_log;
+
+/* ---- 8.6  A tree of drafts (experimental): gdn_token_tree in base.h
  *
  * A tree needs a log, and each sequence with tokens needs a row of it. A token's entry is in the slot of position + i,
  * with i its index in the sequence; its depth in the tree does not matter. There are no snapshots (n_snapshots 0) and
@@ -250,9 +223,34 @@ typedef struct gdn_state_rounding {
  *     rows.n_columns = entry;   rows.n_rows = rows.n_rows_dst = n_seqs * n_slots;   rows.index.data = index;
  *     rows.index.dtype = GDN_I32;
  *     rows.src.data = entries + half * n_seqs * n_slots * entry;
- *     rows.dst.data = entries + (1 - half) * n_seqs * n_slots * entry;
+ *     rows.dst.data = entries + (1 - half) * n_seqs * n_slots * entry; */
+
+/* ---- 8.7  States of 16 bits (experimental) ----------------------------------------------------------
  *
- * ---- Reference
+ * F16 and BF16 states take half the memory, and half the time where memory is the limit.
+ * docs/reference/numerics-states.md has what they cost in accuracy. A call rounds the state to nearest even after every
+ * `interval`-th token of a sequence, counted from its beginning (in a tree: along the token's branch). It computes out
+ * before the rounding, and the next token reads the rounded state. So the bits do not depend on how tokens are divided
+ * into calls. An element that is too large becomes infinity.
+ *
+ * Without this part the call rounds the state after every token. A larger interval N has N times fewer roundings.
+ * Between two of them the state is the last rounded state and the log's entries since. So N > 1 needs a log, and:
+ *   - base_position and checkpoints.interval are multiples of N;
+ *   - state_dst has GDN_NONE for states after other tokens than multiples of N;
+ *   - log.commit keeps the state at the last multiple of N up to the sequence's position. The next call's base_position
+ *     is that multiple. So the log needs N - 1 slots more.
+ *
+ *     gdn_state_rounding rounding = GDN_INIT(gdn_state_rounding);
+ *     rounding.interval = 16;  args.state.dtype = GDN_BF16;  log.entries.n_slots = 2 * 8 + 15; // 8 tokens a call
+ *     args.rounding = &rounding; // log.base_position: the position of the previous call, rounded down to 16
+ *
+ * Limits: interval 1 to 2^31 - 1, with F16 and BF16 states only. */
+typedef struct gdn_state_rounding {
+    uint32_t size;
+    int32_t interval;
+} gdn_state_rounding;
+
+/* ---- Reference
  *
  * Limits:
  *   head_dim_k, head_dim_v   16 to 256
