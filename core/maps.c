@@ -109,12 +109,13 @@ static gdn_status check_parents(const int32_t *parent, int32_t s, int32_t first,
 gdn_status gdn_check_sequences(const gdn_gated_delta_net_call *p, const gdn_pool_maps *states)
 {
     gdn_status status;
-    for (int32_t s = 0; s < p->n_seqs; s++) {
+    for (int32_t s = 0; p->position && s < p->n_seqs; s++) {
         const gdn_sequence q = gdn_sequence_of(p, s);
         if (q.bad == GDN_BAD_POSITION) return bad_position(s, q.position, q.T);
     }
     if ((status = gdn_check_pool_maps(states))) return status;
-    for (int32_t s = 0; s < p->n_seqs; s++) {
+    const int more = p->log.n_slots || p->parent; /* without these there are no other rules */
+    for (int32_t s = 0; more && s < p->n_seqs; s++) {
         const gdn_sequence q = gdn_sequence_of(p, s);
         if (q.bad == GDN_BAD_LOG_ROW) return bad_row(p, &q);
         if (q.bad == GDN_BAD_BASE_POSITION) return bad_base_position(p, &q);
@@ -130,12 +131,13 @@ gdn_status gdn_check_sequences(const gdn_gated_delta_net_call *p, const gdn_pool
 gdn_status gdn_check_conv_sequences(const gdn_ssm_conv_call *p, const gdn_pool_maps *rows)
 {
     gdn_status status;
-    for (int32_t s = 0; s < p->n_seqs; s++) {
+    for (int32_t s = 0; p->position && s < p->n_seqs; s++) {
         const gdn_conv_sequence q = gdn_conv_sequence_of(p, s);
         if (q.bad == GDN_BAD_POSITION) return bad_position(s, q.position, q.T);
     }
     if ((status = gdn_check_pool_maps(rows))) return status;
-    for (int32_t s = 0; s < p->n_seqs; s++) {
+    const int more = (p->has & GDN_HAS_TREE) != 0;
+    for (int32_t s = 0; more && s < p->n_seqs; s++) {
         const gdn_conv_sequence q = gdn_conv_sequence_of(p, s);
         if (q.bad == GDN_BAD_PARENT)
             return gdn_fail(GDN_INVALID_ARGUMENT,

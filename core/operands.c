@@ -293,9 +293,10 @@ int gdn_one_pool(int given, const gdn_pool_view *in, gdn_pool_view *out, gdn_reg
         *region_out = *region_in;
     }
     const int one_buffer = region_in->data == region_out->data;
-    const int one = one_buffer && region_in->offset == region_out->offset && in->stride_row == out->stride_row &&
-                    in->stride_slot == out->stride_slot && in->stride_head == out->stride_head &&
-                    in->stride_line == out->stride_line && in->n_slots == out->n_slots;
+    const int one = one_buffer && (!region_in->data || region_in->offset == region_out->offset) &&
+                    in->stride_row == out->stride_row && in->stride_slot == out->stride_slot &&
+                    in->stride_head == out->stride_head && in->stride_line == out->stride_line &&
+                    in->n_slots == out->n_slots;
     region_in->one_pool = region_out->one_pool = one;
     if (one_buffer && region_in->data) {
         *has |= GDN_HAS_ONE_POOL;

@@ -9,7 +9,7 @@ static inline void gdn_regions_clear(gdn_region *r, int n)
 {
     for (int i = 0; i < n; i++) {
         r[i].data = NULL;
-        r[i].offset = r[i].begin = r[i].end = 0;
+        r[i].begin = r[i].end = 0;
         r[i].written = r[i].one_pool = 0;
     }
 }

@@ -25,11 +25,11 @@ enum { GDN_KERNEL_COUNT = 3 };
  * gap, so a packed operand is one piece. Offsets count within one buffer object (`object`, 0 where data are addresses).
  */
 typedef struct gdn_region {
+    uint64_t begin, end; /* begin == end: empty or absent */
+    void *data;          /* NULL: absent */
+    uint64_t offset;     /* of data, where that is given */
     const char *name;
-    void *data; /* NULL: absent */
-    uint64_t offset;
     uintptr_t object;
-    uint64_t begin, end;               /* begin == end: empty or absent */
     uint64_t outer_stride, inner_span; /* the outermost axis as it was given, and what one step of it covers */
     uint64_t piece;
     int32_t n_axes;

@@ -13,7 +13,8 @@ void gdn_metal_bind(gdn_metal_dispatch *dispatch, const gdn_metal_device *dev, c
 {
     const uint32_t n = (uint32_t)(problem->n_regions + workspace);
     for (uint32_t i = 0; i < n; i++)
-        dispatch->bindings[i] = (gdn_metal_binding){ problem->regions[i].data, problem->regions[i].offset };
+        dispatch->bindings[i] =
+            (gdn_metal_binding){ problem->regions[i].data, problem->regions[i].data ? problem->regions[i].offset : 0 };
     dispatch->bindings[n] = (gdn_metal_binding){ dev->bad_buffer, 0 };
     dispatch->n_bindings = n + 1;
 }
