@@ -130,12 +130,12 @@ static gdn_status check_rows_apart(const gdn_operand_spec *spec, const gdn_tenso
         for (int a = spec->n_axes - 1; a > set; a--)
             packed = bounded(0, (uint64_t)(extent[a] > 0 ? extent[a] : 1),
                              packed > (uint64_t)stride[a] ? packed : (uint64_t)stride[a]);
-        const int follow = set == 0 && spec->ragged; /* without a stride of its own */
+        char absent[48] = "sequences follow each other"; /* what stride 0 means */
+        if (set || !spec->ragged) (void)snprintf(absent, sizeof absent, "packed, %llu", (unsigned long long)packed);
         return gdn_fail(GDN_INVALID_ARGUMENT,
-                        "%s.stride[%d] is %lld, of the %s axis, so that rows of %s overlap; 0 (%s%.0llu) and at least "
-                        "%llu bytes are allowed",
-                        spec->name, set, (long long)stride[set], spec->axes[set], spec->name,
-                        follow ? "sequences follow each other" : "packed, ", follow ? 0ull : (unsigned long long)packed,
+                        "%s.stride[%d] is %lld, of the %s axis, so that rows of %s overlap; 0 (%s) and at least %llu "
+                        "bytes are allowed",
+                        spec->name, set, (long long)stride[set], spec->axes[set], spec->name, absent,
                         (unsigned long long)need);
     }
     return GDN_OK;
@@ -219,7 +219,7 @@ gdn_status gdn_operand_resolve(const gdn_context *ctx, const gdn_operand_spec *s
     if ((status = check_dtype(spec, t->dtype))) return status;
     if (t->reserved)
         return gdn_fail(GDN_INVALID_ARGUMENT, "%s.reserved is %d; it must be 0", spec->name, (int)t->reserved);
-    if (dtype_bytes(t->dtype, 32) == 34 && spec->inner % 32)
+    if (t->dtype == GDN_Q8_0 && spec->inner % 32)
         return gdn_fail(GDN_INVALID_ARGUMENT, "%s has rows of %lld elements; Q8_0 needs a multiple of 32", spec->name,
                         (long long)spec->inner);
     if ((status = resolve_strides(spec, t, extent, stride))) return status;

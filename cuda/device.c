@@ -59,10 +59,10 @@ void gdn_cuda_leave(void *device, const gdn_gpu_scope *scope)
 
 static gdn_status open_primary(gdn_cuda_device *dev, const gdn_cuda_catalogue *c, uint32_t index)
 {
+    if (!c->n) return gdn_fail(GDN_UNAVAILABLE, "%s", c->reason);
     if (index >= c->n)
-        return gdn_fail(c->n ? GDN_NOT_FOUND : GDN_UNAVAILABLE,
-                        c->n ? "device is %u; the cuda backend has devices 0..%u" : "%.0d%.0d%s",
-                        c->n ? (unsigned)index : 0u, c->n ? (unsigned)c->n - 1 : 0u, c->reason);
+        return gdn_fail(GDN_NOT_FOUND, "device is %u; the cuda backend has devices 0..%u", (unsigned)index,
+                        (unsigned)c->n - 1);
     dev->traits = c->traits[index];
     CUresult result = dev->cu->DevicePrimaryCtxRetain(&dev->context, dev->traits.device);
     if (result != CUDA_SUCCESS) {

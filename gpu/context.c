@@ -235,7 +235,7 @@ static gdn_status open_device(gdn_context *ctx, const gdn_context_desc *desc, ui
         dev->implementation.exact = 1;
         dev->implementation.reason[0] = 0;
     }
-    if ((status = gdn_gpu_self_test_open(&dev->self_test))) return status;
+    if ((status = gdn_gpu_self_test_open(ctx))) return status;
     return driver->makes_all ? gdn_gpu_self_test_all(ctx) : GDN_OK;
 }
 

@@ -60,7 +60,7 @@ static uint64_t mix(uint64_t h, const void *data, size_t n)
 }
 
 /* A hash of the implementation, the device and the driver. */
-static uint64_t implementation_of(const gdn_context *ctx)
+static uint64_t hash_implementation(const gdn_context *ctx)
 {
     const gdn_gpu_context *dev = ctx->state;
     const gdn_gpu_driver *driver = ctx->backend->own;
@@ -77,7 +77,8 @@ static uint64_t implementation_of(const gdn_context *ctx)
 static gdn_gpu_pipeline pipeline_of(const gdn_context *ctx, gdn_kernel kernel, const gdn_plan *plan)
 {
     const int32_t of[4] = { (int32_t)kernel, plan->gpu.device_kernel, plan->cut != 0, plan->gpu.table_slots != 0 };
-    const uint64_t h = mix(implementation_of(ctx), of, sizeof of);
+    const gdn_gpu_context *dev = ctx->state;
+    const uint64_t h = mix(dev->self_test.implementation, of, sizeof of);
     return (gdn_gpu_pipeline){ kernel, mix(h, plan->gpu.constants, sizeof plan->gpu.constants) };
 }
 
@@ -274,11 +275,13 @@ static gdn_status with_memory(gdn_context *ctx, const gdn_gpu_pipeline *pipeline
     return status;
 }
 
-gdn_status gdn_gpu_self_test_open(gdn_gpu_self_test *self_test)
+gdn_status gdn_gpu_self_test_open(const gdn_context *ctx)
 {
+    gdn_gpu_self_test *self_test = &((gdn_gpu_context *)ctx->state)->self_test;
     int on;
     const gdn_status status = gdn_environment_self_test(&on);
     self_test->off = !on;
+    self_test->implementation = hash_implementation(ctx);
     return status;
 }
 
@@ -286,7 +289,7 @@ gdn_status gdn_gpu_self_test_all(gdn_context *ctx)
 {
     const gdn_gpu_context *dev = ctx->state;
     if (dev->self_test.off || !dev->implementation.exact) return GDN_OK;
-    const uint64_t all = implementation_of(ctx);
+    const uint64_t all = dev->self_test.implementation;
     if (is_proven(all)) return GDN_OK;
     const gdn_status status = with_memory(ctx, NULL);
     if (!status) prove(all);

@@ -80,8 +80,9 @@ typedef struct gdn_gpu_pipeline {
 
 /* The self-test's part of a context. */
 typedef struct gdn_gpu_self_test {
-    int off;  /* 1: no self-test, by the environment or because the implementation is not exact */
-    int busy; /* 1: a self-test is running */
+    uint64_t implementation; /* a hash of the context's, and of its device and driver */
+    int off;                 /* 1: no self-test, by the environment or because the implementation is not exact */
+    int busy;                /* 1: a self-test is running */
     int planned;
     uint64_t
         known[GDN_SELF_TESTS]; /* the pipeline of each call, after planning; 0: the device does not support the call */
@@ -92,7 +93,7 @@ typedef struct gdn_gpu_self_test {
 } gdn_gpu_self_test;
 
 /* Reads GDN_KNOWN_ANSWERS. */
-gdn_status gdn_gpu_self_test_open(gdn_gpu_self_test *self_test);
+gdn_status gdn_gpu_self_test_open(const gdn_context *ctx);
 /* Tests all pipelines of the context that this process has not tested on the same device before. Of a pipeline it runs
  * the first call of each kind. UNSUPPORTED, with a text that names the pipeline, if a result is wrong. */
 gdn_status gdn_gpu_self_test_all(gdn_context *ctx);
