@@ -20,10 +20,10 @@ typedef enum gdn_kernel {
 } gdn_kernel;
 enum { GDN_KERNEL_COUNT = 3 };
 
-/* An operand as the caller gave it, and the bytes that it covers, for overlap checks: pieces of `piece` contiguous
- * bytes at the points of n_axes axes, the widest stride first. Axes are merged where one continues another or leaves no
- * gap, so a packed operand is one piece. Offsets count within one buffer object (`object`, 0 where data are addresses).
- */
+/* An operand as the caller gave it, and the bytes that it covers, for overlap checks. These are pieces of `piece`
+ * contiguous bytes at the points of n_axes axes, the widest stride first. Axes are merged where one continues another
+ * or leaves no gap, so a packed operand is one piece. Offsets count within one buffer object (`object`, 0 where data
+ * are addresses). */
 typedef struct gdn_region {
     uint64_t begin, end; /* begin == end: empty or absent */
     void *data;          /* NULL: absent */
