@@ -56,10 +56,10 @@ static inline int32_t gdn_length_at(const gdn_gated_delta_net_call *p, const gdn
 /* 1 if each of a sequence's tokens follows the token before it. */
 static inline int gdn_is_chain(uint64_t parent, int32_t first, int32_t T)
 {
-    const int32_t *of = (const int32_t *)(const void *)gdn_memory(parent) + first;
-    int32_t t = 0;
-    while (parent && t < T && of[t] == t - 1) t++;
-    return !parent || t == T;
+    const int32_t *of = (const int32_t *)(const void *)gdn_memory(parent);
+    int32_t t = parent ? 0 : T;
+    while (t < T && of[first + t] == t - 1) t++;
+    return t == T;
 }
 
 /* ---- Addresses ---- */
