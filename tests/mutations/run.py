@@ -70,6 +70,7 @@ PROGRAMS = { # a program with arguments; one that is not here has none
     "gdn_mode": [*CHECK, "--kernel", "gated_delta_net", "--case", "mode/*"],
     "gdn_far": [*CHECK, "--kernel", "gated_delta_net", "--case", "far/*"],
     "gdn_flush": [*CHECK, "--level", "exact_ftz", "--quick"],
+    "test_accuracy": ["test_accuracy", "tests/golden"],
     "test_rt_engine_random": ["test_rt_engine_random", "tests/runtime", "1600"],
     "test_rt_engine_prefixes": ["test_rt_engine_random", "tests/runtime", "1500", "1", "prefixes"],
     **{name: [name, "tests/runtime"] for name in ("test_rt_tokenizer", "test_rt_scheduler", "test_rt_drafts", "test_rt_prefix_cache",
