@@ -5,10 +5,12 @@
  *   RULE                         declares a function of numbers alone
  *   P(member)                    a member of the call's block
  *   MAP(map, has, i, absent)     entry i of a map, or `absent` without the map
- *   WITH_LOG, WITH_TREE          whether the call has a log, a tree,
- *   WITH_CHANNEL, WITH_STATE16        a gate per key channel, 16-bit states. A kernel that is for one of them only
- * knows that when it is compiled INT(x), UINT(x), LONG(x)     conversions. Defaults of maps are unsigned, because with
- * a map they may overflow */
+ *   WITH_LOG, WITH_TREE          whether the call has a log, a tree
+ *   WITH_CHANNEL, WITH_STATE16   whether it has a gate per key channel, 16-bit states
+ *   INT(x), UINT(x), LONG(x)     conversions
+ *
+ * A kernel for one kind of call knows the WITH_ macros when it is compiled. Defaults of maps are unsigned, because with
+ * a map they may overflow. */
 #ifndef GDN_CALL_SEQUENCE_H
 #define GDN_CALL_SEQUENCE_H
 

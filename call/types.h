@@ -27,7 +27,7 @@
 #define GDN_MEMORY uint64_t
 #endif
 
-/* The constants of the public headers. Kernels do not include these; tests/unit/test_api_structs.c compares. */
+/* The constants of the public headers. Kernels do not include these; tests/unit/test_api_constants.c compares. */
 #if !defined(GDN_BASE_H) || defined(GDN_CALL_CONSTANTS)
 #define GDN_NONE         -1
 #define GDN_SKIP         -2

@@ -1,4 +1,4 @@
-/* Code that the plans and parameter blocks of all kernels share. See plan.h. */
+/* Code that the plans of all kernels share. See plan.h. */
 #include "gpu/plan.h"
 
 uint64_t gdn_gpu_token_bits(const gdn_token_view *t)

@@ -1,5 +1,5 @@
-/* What the GPU backends share: from a problem to the number and shape of thread blocks, decided once, and to the
- * parameter block. A backend chooses the device kernel, launches it, and reports what its device cannot run. */
+/* What the GPU backends share: from a problem to the number and shape of thread blocks, decided once, and to the block
+ * that kernels receive. A backend chooses the device kernel, launches it, and reports what its device cannot run. */
 #ifndef GDN_GPU_PLAN_H
 #define GDN_GPU_PLAN_H
 

@@ -1,4 +1,4 @@
-# Code that the GPU backends share: parameter blocks, plans, bad maps, the probe, the self-test. Built with any of them.
+# Code that the GPU backends share: plans, bad maps, the probe, the self-test. Built with any of them.
 target_sources(gdn_objects PRIVATE
   gpu/self_test_calls.c
   gpu/self_test.c
