@@ -42,7 +42,7 @@ GDN_INLINE int here(int x)
 }
 
 // ---- Memory. Operands that the call does not write are read through __ldg, by address. What the call also writes is
-// accessed through pointers that came with the parameters (gpu/params.h).
+// accessed through pointers that came with the parameters (call/types.h).
 GDN_INLINE float read_float(uint64_t at) { return __ldg((const float *)at); }
 GDN_INLINE float4 read_float4(uint64_t at) { return __ldg((const float4 *)at); }
 GDN_INLINE int read_int(uint64_t at) { return __ldg((const int *)at); }

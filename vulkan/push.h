@@ -1,4 +1,4 @@
-/* Push constants of all shaders: the address of a dispatch's parameter block (gpu/params.h), and its grid. The block
+/* Push constants of all shaders: the address of a dispatch's block (call/types.h), and its grid. The block
  * itself is in memory, because only 128 bytes of push constants are guaranteed: vulkan/record.c. */
 #ifndef GDN_VULKAN_PUSH_H
 #define GDN_VULKAN_PUSH_H
