@@ -109,24 +109,17 @@ static inline gdn_span *check_workspace(const check_kernel *kernel, const void *
 /* ---- For build_<stem>.c --------------------------------------------------------------------------------------- */
 
 /* What it has, for the descriptor. */
-extern const check_operand check_operands_gated_delta_net[];
-void check_build_gated_delta_net(struct check_case *c, const union check_spec *spec, check_rng *rng);
-const char *check_writes_gated_delta_net(const void *args, const check_writes *writes);
-void check_random_gated_delta_net(union check_spec *spec, check_rng *rng);
-void check_cases_gated_delta_net(struct check_list *list);
-extern const check_family check_families_gated_delta_net[];
-extern const check_operand check_operands_ssm_conv[];
-void check_build_ssm_conv(struct check_case *c, const union check_spec *spec, check_rng *rng);
-const char *check_writes_ssm_conv(const void *args, const check_writes *writes);
-void check_random_ssm_conv(union check_spec *spec, check_rng *rng);
-void check_cases_ssm_conv(struct check_list *list);
-extern const check_family check_families_ssm_conv[];
-extern const check_operand check_operands_set_rows[];
-void check_build_set_rows(struct check_case *c, const union check_spec *spec, check_rng *rng);
-const char *check_writes_set_rows(const void *args, const check_writes *writes);
-void check_random_set_rows(union check_spec *spec, check_rng *rng);
-void check_cases_set_rows(struct check_list *list);
-extern const check_family check_families_set_rows[];
+#define CHECK_KERNEL_PARTS(stem)                                                                                       \
+    extern const check_operand check_operands_##stem[];                                                                \
+    void check_build_##stem(struct check_case *c, const union check_spec *spec, check_rng *rng);                       \
+    const char *check_writes_##stem(const void *args, const check_writes *writes);                                     \
+    void check_random_##stem(union check_spec *spec, check_rng *rng);                                                  \
+    void check_cases_##stem(struct check_list *list);                                                                  \
+    extern const check_family check_families_##stem[];
+CHECK_KERNEL_PARTS(gated_delta_net)
+CHECK_KERNEL_PARTS(ssm_conv)
+CHECK_KERNEL_PARTS(set_rows)
+#undef CHECK_KERNEL_PARTS
 
 /* Where a tensor is, with zero strides filled in: the extent of what is inside the axis. `by_sequence`: axis 0 is that
  * of sequences, and 0 says there that tokens of all of them follow each other. */

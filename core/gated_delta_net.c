@@ -427,8 +427,6 @@ static gdn_status check_maps(const block_t *p, int one_pool)
     return gdn_check_pool_maps(&rows);
 }
 
-static int32_t presence_of(const gdn_region *r, int region, int32_t has) { return r[region].data ? has : 0; }
-
 static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan *plan, gdn_problem *problem)
 {
     const args_t *a = &c->a;
@@ -493,12 +491,12 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
         (status = resolve_operands(ctx, c, launch, longest, p, r)) ||
         (status = resolve_states(ctx, c, launch && (a->n_tokens || committed), p, r, &one_pool)))
         return status;
-    p->has |= presence_of(r, SEQ_START, GDN_HAS_SEQ_START) | presence_of(r, STATE_SRC, GDN_HAS_SRC) |
-              presence_of(r, STATE_DST, GDN_HAS_DST) | presence_of(r, POSITION, GDN_HAS_POSITION) |
-              presence_of(r, CHECKPOINTS, GDN_HAS_CHECKPOINTS) | presence_of(r, LOG_ROW, GDN_HAS_LOG_ROW) |
-              presence_of(r, BASE_POSITION, GDN_HAS_BASE_POSITION) | presence_of(r, COMMIT, GDN_HAS_COMMIT) |
-              presence_of(r, PARENT, GDN_HAS_PARENT) | presence_of(r, SSM_A, GDN_HAS_SSM_A) |
-              presence_of(r, DT_BIAS, GDN_HAS_BIAS) | presence_of(r, READ_KEY, GDN_HAS_READ_KEY) |
+    p->has |= gdn_presence_of(r, SEQ_START, GDN_HAS_SEQ_START) | gdn_presence_of(r, STATE_SRC, GDN_HAS_SRC) |
+              gdn_presence_of(r, STATE_DST, GDN_HAS_DST) | gdn_presence_of(r, POSITION, GDN_HAS_POSITION) |
+              gdn_presence_of(r, CHECKPOINTS, GDN_HAS_CHECKPOINTS) | gdn_presence_of(r, LOG_ROW, GDN_HAS_LOG_ROW) |
+              gdn_presence_of(r, BASE_POSITION, GDN_HAS_BASE_POSITION) | gdn_presence_of(r, COMMIT, GDN_HAS_COMMIT) |
+              gdn_presence_of(r, PARENT, GDN_HAS_PARENT) | gdn_presence_of(r, SSM_A, GDN_HAS_SSM_A) |
+              gdn_presence_of(r, DT_BIAS, GDN_HAS_BIAS) | gdn_presence_of(r, READ_KEY, GDN_HAS_READ_KEY) |
               (a->tree ? GDN_HAS_TREE : 0);
     if (!launch) return GDN_OK;
 

@@ -14,6 +14,9 @@ static inline void gdn_regions_clear(gdn_region *r, int n)
     }
 }
 
+/* `has`, a GDN_HAS_* bit, if the region is there. */
+static inline int32_t gdn_presence_of(const gdn_region *r, int region, int32_t has) { return r[region].data ? has : 0; }
+
 /* The required shape of an operand. Axes outermost first, without the contiguous one. */
 typedef struct gdn_operand_spec {
     const char *name; /* as the caller knows it: "q", "state"                                  */

@@ -149,8 +149,6 @@ static gdn_status resolve_history(const gdn_context *ctx, const char *name, cons
     return status;
 }
 
-static int32_t presence_of(const gdn_region *r, int region, int32_t has) { return r[region].data ? has : 0; }
-
 static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan *plan, gdn_problem *problem)
 {
     const args_t *a = &c->a;
@@ -222,10 +220,10 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
         p->history.n_slots = p->history_out.n_slots = 0;
         p->history.dtype = p->history_out.dtype = a->x.dtype; /* ignore the dtype of an absent operand */
     }
-    p->has |= presence_of(r, SEQ_START, GDN_HAS_SEQ_START) | presence_of(r, POSITION, GDN_HAS_POSITION) |
-              presence_of(r, HISTORY_SRC, GDN_HAS_SRC) | presence_of(r, HISTORY_DST, GDN_HAS_DST) |
-              presence_of(r, CHECKPOINTS, GDN_HAS_CHECKPOINTS) | presence_of(r, PARENT, GDN_HAS_PARENT) |
-              presence_of(r, BIAS, GDN_HAS_BIAS) | (a->tree ? GDN_HAS_TREE : 0);
+    p->has |= gdn_presence_of(r, SEQ_START, GDN_HAS_SEQ_START) | gdn_presence_of(r, POSITION, GDN_HAS_POSITION) |
+              gdn_presence_of(r, HISTORY_SRC, GDN_HAS_SRC) | gdn_presence_of(r, HISTORY_DST, GDN_HAS_DST) |
+              gdn_presence_of(r, CHECKPOINTS, GDN_HAS_CHECKPOINTS) | gdn_presence_of(r, PARENT, GDN_HAS_PARENT) |
+              gdn_presence_of(r, BIAS, GDN_HAS_BIAS) | (a->tree ? GDN_HAS_TREE : 0);
     if (!launch) return GDN_OK;
 
     if (c->history && ((!a->history_src.data &&

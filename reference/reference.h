@@ -21,43 +21,18 @@
  * sequence and block of channels of ssm_conv, or a batch of set_rows. The rows of a batch stay together, because the
  * later of two with one target wins. Functions without a suffix choose the compiled version; those with _flush are for
  * GDN_EXACT_FTZ. */
-int64_t gdn_ref_gated_delta_net_items(const gdn_gated_delta_net_call *p);
-int64_t gdn_ref_gated_delta_net_items_any(const gdn_gated_delta_net_call *p);
-int64_t gdn_ref_gated_delta_net_items_fma(const gdn_gated_delta_net_call *p);
-int64_t gdn_ref_gated_delta_net_items_flush(const gdn_gated_delta_net_call *p);
-int64_t gdn_ref_gated_delta_net_items_flush_any(const gdn_gated_delta_net_call *p);
-int64_t gdn_ref_gated_delta_net_items_flush_fma(const gdn_gated_delta_net_call *p);
-void gdn_ref_gated_delta_net(const gdn_gated_delta_net_call *p, int64_t item);
-void gdn_ref_gated_delta_net_any(const gdn_gated_delta_net_call *p, int64_t item);
-void gdn_ref_gated_delta_net_fma(const gdn_gated_delta_net_call *p, int64_t item);
-void gdn_ref_gated_delta_net_flush(const gdn_gated_delta_net_call *p, int64_t item);
-void gdn_ref_gated_delta_net_flush_any(const gdn_gated_delta_net_call *p, int64_t item);
-void gdn_ref_gated_delta_net_flush_fma(const gdn_gated_delta_net_call *p, int64_t item);
-
-int64_t gdn_ref_ssm_conv_items(const gdn_ssm_conv_call *p);
-int64_t gdn_ref_ssm_conv_items_any(const gdn_ssm_conv_call *p);
-int64_t gdn_ref_ssm_conv_items_fma(const gdn_ssm_conv_call *p);
-int64_t gdn_ref_ssm_conv_items_flush(const gdn_ssm_conv_call *p);
-int64_t gdn_ref_ssm_conv_items_flush_any(const gdn_ssm_conv_call *p);
-int64_t gdn_ref_ssm_conv_items_flush_fma(const gdn_ssm_conv_call *p);
-void gdn_ref_ssm_conv(const gdn_ssm_conv_call *p, int64_t item);
-void gdn_ref_ssm_conv_any(const gdn_ssm_conv_call *p, int64_t item);
-void gdn_ref_ssm_conv_fma(const gdn_ssm_conv_call *p, int64_t item);
-void gdn_ref_ssm_conv_flush(const gdn_ssm_conv_call *p, int64_t item);
-void gdn_ref_ssm_conv_flush_any(const gdn_ssm_conv_call *p, int64_t item);
-void gdn_ref_ssm_conv_flush_fma(const gdn_ssm_conv_call *p, int64_t item);
-
-int64_t gdn_ref_set_rows_items(const gdn_set_rows_call *p);
-int64_t gdn_ref_set_rows_items_any(const gdn_set_rows_call *p);
-int64_t gdn_ref_set_rows_items_fma(const gdn_set_rows_call *p);
-int64_t gdn_ref_set_rows_items_flush(const gdn_set_rows_call *p);
-int64_t gdn_ref_set_rows_items_flush_any(const gdn_set_rows_call *p);
-int64_t gdn_ref_set_rows_items_flush_fma(const gdn_set_rows_call *p);
-void gdn_ref_set_rows(const gdn_set_rows_call *p, int64_t item);
-void gdn_ref_set_rows_any(const gdn_set_rows_call *p, int64_t item);
-void gdn_ref_set_rows_fma(const gdn_set_rows_call *p, int64_t item);
-void gdn_ref_set_rows_flush(const gdn_set_rows_call *p, int64_t item);
-void gdn_ref_set_rows_flush_any(const gdn_set_rows_call *p, int64_t item);
-void gdn_ref_set_rows_flush_fma(const gdn_set_rows_call *p, int64_t item);
+#define GDN_REF_DECLARE(stem, version)                                                                                 \
+    int64_t gdn_ref_##stem##_items##version(const gdn_##stem##_call *p);                                               \
+    void gdn_ref_##stem##version(const gdn_##stem##_call *p, int64_t item);
+#define GDN_REF_VERSIONS(stem)                                                                                         \
+    GDN_REF_DECLARE(stem, )                                                                                            \
+    GDN_REF_DECLARE(stem, _any)                                                                                        \
+    GDN_REF_DECLARE(stem, _fma)                                                                                        \
+    GDN_REF_DECLARE(stem, _flush) GDN_REF_DECLARE(stem, _flush_any) GDN_REF_DECLARE(stem, _flush_fma)
+GDN_REF_VERSIONS(gated_delta_net)
+GDN_REF_VERSIONS(ssm_conv)
+GDN_REF_VERSIONS(set_rows)
+#undef GDN_REF_VERSIONS
+#undef GDN_REF_DECLARE
 
 #endif
