@@ -40,7 +40,7 @@ static void checkpoints(check_list *list)
  * are tokens for every order of loops, or none. Nothing is replayed, or as much as fits. */
 static void logs(check_list *list)
 {
-    static const int lengths[] = { 0, 1, 2, 4, 5, 16, 17, 40 }, replayed[] = { 0, 1, 3, 8 };
+    static const int lengths[] = { 0, 1, 2, 4, 5, 16, 17, 40 }, replayed[] = { 0, 1, 3, 8, 17 };
     static const int dims[][2] = { { 128, 64 }, { 33, 40 }, { 128, 128 } };
     for (int a = 0; a < COUNT(lengths); a++)
         for (int b = 0; b < COUNT(replayed); b++)

@@ -20,17 +20,16 @@ _Static_assert(sizeof(void *) == 8, "a CUdeviceptr travels in gdn_span.data, whi
 
 /* The device kernels. GDN_CUDA_<name> is gdn_cuda_<name>() of the .cu files; cuda/kernels.c has the names. */
 typedef enum gdn_cuda_kernel {
+    GDN_CUDA_delta_decode_4,
+    GDN_CUDA_delta_decode_4_channel,
     GDN_CUDA_delta_rows_4,
     GDN_CUDA_delta_rows_4_channel,
-    GDN_CUDA_delta_rows_4_tree,
-    GDN_CUDA_delta_rows_4_channel_tree,
-    GDN_CUDA_delta_rows_4_state16,
     GDN_CUDA_delta_rows_general,
     GDN_CUDA_delta_rows_general_channel,
-    GDN_CUDA_delta_rows_general_state16,
-    GDN_CUDA_delta_rows_general_channel_state16,
     GDN_CUDA_delta_tiles_4,
     GDN_CUDA_delta_tiles_4_channel,
+    GDN_CUDA_delta_tiles_4_wide,
+    GDN_CUDA_delta_tiles_4_wide_channel,
     GDN_CUDA_conv_4,
     GDN_CUDA_conv_general,
     GDN_CUDA_conv_tree,
@@ -49,7 +48,8 @@ typedef enum gdn_cuda_kernel {
 typedef struct gdn_cuda_traits {
     CUdevice device;
     gdn_gpu_about about;
-    int major, minor;
+    int major, minor;    /* compute capability */
+    int multiprocessors; /* kernels are chosen for so many; GDN_CUDA_MULTIPROCESSORS may say another number */
 } gdn_cuda_traits;
 
 typedef struct gdn_cuda_device {
@@ -61,7 +61,8 @@ typedef struct gdn_cuda_device {
     CUstream stream; /* our own; it and the legacy default stream wait for each other */
     CUmodule module; /* the image, and its kernels */
     CUfunction kernels[GDN_CUDA_KERNEL_COUNT];
-    uint32_t *bad; /* GDN_BAD_WORDS words of host memory that kernels set */
+    int dependent_launch; /* 1: a kernel's blocks may start while the kernel before it runs, and wait there */
+    uint32_t *bad;        /* GDN_BAD_WORDS words of host memory that kernels set */
     CUdeviceptr bad_address;
     _Atomic int32_t lost; /* the CUresult with which the CUDA context was lost, else 0; gdn_poll() reads it
                              on any thread */

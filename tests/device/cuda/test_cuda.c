@@ -46,12 +46,12 @@ static void test_programs_context(void)
 
     /* Bad streams: of another context, and none at all. */
     static int nothing[64];
-    const unsigned long long launches = simt_calls("cuLaunchKernel");
+    const unsigned long long launches = simt_calls("cuLaunchKernelEx");
     FAILS(step_run(&on, foreign), GDN_INVALID_ARGUMENT, "stream is");
     REQUIRE(gdn_synchronize(ctx, foreign) == GDN_INVALID_ARGUMENT);
     FAILS(step_run(&on, nothing), GDN_INVALID_ARGUMENT, "no CUDA stream");
     REQUIRE(gdn_synchronize(ctx, nothing) == GDN_INVALID_ARGUMENT);
-    REQUIRE(launches == simt_calls("cuLaunchKernel") && gdn_poll(ctx) == GDN_OK);
+    REQUIRE(launches == simt_calls("cuLaunchKernelEx") && gdn_poll(ctx) == GDN_OK);
     REQUIRE(cuCtxGetCurrent(&current) == SIMT_SUCCESS && current == other);
 
     step_close(&on);
@@ -109,7 +109,7 @@ static void test_every_call_fails(void)
         { "cuMemAlloc_v2", 0, 0 },
         { "cuMemcpyHtoDAsync_v2", 0, 0 },
         { "cuMemcpyDtoHAsync_v2", 0, 0 },
-        { "cuLaunchKernel", 0, 0 },
+        { "cuLaunchKernelEx", 0, 0 },
         { "cuStreamQuery", 0, 1 },
         { "cuThreadExchangeStreamCaptureMode", 1, 0 },
         { NULL, 0, 0 },
