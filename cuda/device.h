@@ -18,26 +18,18 @@
 
 _Static_assert(sizeof(void *) == 8, "a CUdeviceptr travels in gdn_span.data, which takes 64-bit pointers");
 
-/* The device kernels. GDN_CUDA_<name> is gdn_cuda_<name>() of the .cu files; cuda/kernels.c has the names. */
+/* The device kernels: GDN_CUDA_<name> is gdn_cuda_<name>() of the .cu files. */
+#define GDN_CUDA_KERNELS(X)                                                                                            \
+    X(delta_decode_4)                                                                                                  \
+    X(delta_decode_4_channel) X(delta_rows_4) X(delta_rows_4_channel) X(delta_rows_general)                            \
+        X(delta_rows_general_channel) X(delta_tiles_4) X(delta_tiles_4_channel) X(delta_tiles_4_wide)                  \
+            X(delta_tiles_4_wide_channel) X(conv_4) X(conv_general) X(conv_tree) X(rows_clear) X(rows_enter)           \
+                X(rows_write) X(probe_arithmetic)
 typedef enum gdn_cuda_kernel {
-    GDN_CUDA_delta_decode_4,
-    GDN_CUDA_delta_decode_4_channel,
-    GDN_CUDA_delta_rows_4,
-    GDN_CUDA_delta_rows_4_channel,
-    GDN_CUDA_delta_rows_general,
-    GDN_CUDA_delta_rows_general_channel,
-    GDN_CUDA_delta_tiles_4,
-    GDN_CUDA_delta_tiles_4_channel,
-    GDN_CUDA_delta_tiles_4_wide,
-    GDN_CUDA_delta_tiles_4_wide_channel,
-    GDN_CUDA_conv_4,
-    GDN_CUDA_conv_general,
-    GDN_CUDA_conv_tree,
-    GDN_CUDA_rows_clear,
-    GDN_CUDA_rows_enter,
-    GDN_CUDA_rows_write,
-    GDN_CUDA_probe_arithmetic,
-    GDN_CUDA_KERNEL_COUNT
+#define X(name) GDN_CUDA_##name,
+    GDN_CUDA_KERNELS(X)
+#undef X
+        GDN_CUDA_KERNEL_COUNT
 } gdn_cuda_kernel;
 
 /* The CUDA release whose nvcc compiled the image, as 1000 * major + 10 * minor. The build defines it. */

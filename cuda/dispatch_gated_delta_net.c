@@ -59,7 +59,6 @@ static uint32_t decode_values(const gdn_gated_delta_net_call *p, uint64_t multip
 typedef struct choice_t {
     gdn_cuda_kernel kernel;
     uint32_t values; /* of a thread block: Shape::VALUES of the kernel */
-    int tiles;
 } choice_t;
 
 /* The self-test's calls are small. A device of two multiprocessors has kernels for many thread blocks run them too. */
@@ -72,21 +71,21 @@ static choice_t choose(const gdn_cuda_device *dev, const gdn_gated_delta_net_cal
     const int channel = p->gate == GDN_GATE_CHANNEL, tree = (p->has & GDN_HAS_TREE) != 0;
     if (in_decode(p))
         return (choice_t){ channel ? GDN_CUDA_delta_decode_4_channel : GDN_CUDA_delta_decode_4,
-                           decode_values(p, multiprocessors), 0 };
+                           decode_values(p, multiprocessors) };
     if (in_tiles(p, (p->has & GDN_HAS_SEQ_START) != 0)) {
         const uint64_t heads = (uint64_t)p->n_seqs * (uint64_t)p->n_heads_v;
         for (uint32_t C = 1; C <= 2; C++)
             if (heads * gdn_gpu_parts((uint64_t)p->head_dim_v, GDN_CUDA_DELTA_VALUES(C)) <= multiprocessors)
                 return (choice_t){ channel ? GDN_CUDA_delta_tiles_4_wide_channel : GDN_CUDA_delta_tiles_4_wide,
-                                   GDN_CUDA_DELTA_VALUES(C), 1 };
-        return (choice_t){ channel ? GDN_CUDA_delta_tiles_4_channel : GDN_CUDA_delta_tiles_4, GDN_CUDA_DELTA_VALUES(2),
-                           1 };
+                                   GDN_CUDA_DELTA_VALUES(C) };
+        return (choice_t){ channel ? GDN_CUDA_delta_tiles_4_channel : GDN_CUDA_delta_tiles_4,
+                           GDN_CUDA_DELTA_VALUES(2) };
     }
     if (is_4(p) && !(channel && p->rounding_interval) && !(tree && p->rounding_interval))
         return (choice_t){ channel ? GDN_CUDA_delta_rows_4_channel : GDN_CUDA_delta_rows_4,
-                           GDN_CUDA_DELTA_VALUES(tree ? 2 : 4), 0 };
+                           GDN_CUDA_DELTA_VALUES(tree ? 2 : 4) };
     return (choice_t){ channel ? GDN_CUDA_delta_rows_general_channel : GDN_CUDA_delta_rows_general,
-                       GDN_CUDA_DELTA_VALUES(channel || p->rounding_interval ? 1 : 2), 0 };
+                       GDN_CUDA_DELTA_VALUES(channel || p->rounding_interval ? 1 : 2) };
 }
 
 void gdn_cuda_plan_gated_delta_net(const gdn_context *ctx, const gdn_problem *problem, gdn_plan *plan)
@@ -116,14 +115,14 @@ gdn_status gdn_cuda_run_gated_delta_net(void *device, const gdn_problem *problem
     const gdn_gated_delta_net_call *p = &problem->gated_delta_net;
     const gdn_gpu_device gpu = gdn_cuda_gpu(dev);
     const gdn_gated_delta_net_call params = gdn_gpu_call_gated_delta_net(&gpu, problem, plan);
-    const choice_t choice = choose(dev, p);
+    const gdn_cuda_kernel kernel = (gdn_cuda_kernel)plan->gpu.device_kernel;
+    const int tiles = kernel >= GDN_CUDA_delta_tiles_4 && kernel <= GDN_CUDA_delta_tiles_4_wide_channel;
+    const uint32_t warps = tiles ? GDN_CUDA_TILES_WARPS : GDN_CUDA_DELTA_WARPS;
     uint32_t grid[3] = { (uint32_t)p->n_seqs, (uint32_t)p->n_heads_v, (uint32_t)plan->gpu.blocks };
     /* Thread blocks for sequences of few tokens, unless all have the same number and none uses a log row. */
-    if (choice.tiles && (p->has & GDN_HAS_SEQ_START || p->log.n_slots))
+    if (tiles && (p->has & GDN_HAS_SEQ_START || p->log.n_slots))
         grid[2] += (uint32_t)gdn_gpu_parts((uint64_t)p->head_dim_v, GDN_CUDA_TILES_ROWS_VALUES);
     CUstream on;
     const gdn_status status = gdn_cuda_stream(dev, stream, &on);
-    return status ? status
-                  : gdn_cuda_launch(dev, choice.kernel, on, grid,
-                                    32 * (choice.tiles ? GDN_CUDA_TILES_WARPS : GDN_CUDA_DELTA_WARPS), &params);
+    return status ? status : gdn_cuda_launch(dev, kernel, on, grid, 32 * warps, &params);
 }

@@ -16,6 +16,12 @@
 
 #include "cuda/gated_delta_net_log.cuh"
 
+// Of a head's state. by_key: GDN_STATE_KV
+template <class X> GDN_INLINE char *element_at(const gdn_pool_view &pool, const char *head, bool by_key, int i, int j)
+{
+    return (char *)head + (uint64_t)((by_key ? i : j) * pool.stride_line + X::BYTES * (by_key ? j : i));
+}
+
 // 1: load state, of an entry of a pool, or zeros. S[m][c] has value channel j + c
 template <class X>
 GDN_INLINE void load_state(const gdn_gated_delta_net_call &p, const Item &w, const gdn_pool_view &pool, int entry,
@@ -37,31 +43,24 @@ GDN_INLINE void load_state(const gdn_gated_delta_net_call &p, const Item &w, con
         widen_state<X>(p, true, S);
         return;
     }
+    const bool by_key = p.state_layout == GDN_STATE_KV;
 #pragma unroll
     for (int m = 0; m < X::NB; m++) {
         const int i = 32 * m + 4 * w.l;
+        float x[4][X::C] = {};
 #pragma unroll
-        for (int c = 0; c < X::C; c++) S[m][c] = zero4();
-        if (entry < 0 || (X::GENERAL && i >= w.n_keys)) continue;
-        if (X::GENERAL && p.state_layout != GDN_STATE_KV) {
+        for (int e = 0; e < 4; e++) {
+            if (entry < 0 || (X::GENERAL && i + e >= w.n_keys)) continue;
+            if (!X::GENERAL) {
+                load_values<X, true>(at + (uint64_t)((i + e) * pool.stride_line + X::BYTES * w.j), w.values, x[e]);
+            } else {
 #pragma unroll
-            for (int c = 0; c < X::C; c++) {
-                const char *line = at + (uint64_t)((w.j + c) * pool.stride_line + X::BYTES * i);
-                if (c >= w.values) continue;
-                S[m][c].x = load_number<X>(line);
-                if (i + 1 < w.n_keys) S[m][c].y = load_number<X>(line + X::BYTES);
-                if (i + 2 < w.n_keys) S[m][c].z = load_number<X>(line + 2 * X::BYTES);
-                if (i + 3 < w.n_keys) S[m][c].w = load_number<X>(line + 3 * X::BYTES);
+                for (int c = 0; c < X::C; c++)
+                    if (c < w.values) x[e][c] = load_number<X>(element_at<X>(pool, at, by_key, i + e, w.j + c));
             }
-        } else {
-            float x[4][X::C] = {};
-#pragma unroll
-            for (int e = 0; e < 4; e++)
-                if (!X::GENERAL || i + e < w.n_keys)
-                    load_values<X, true>(at + (uint64_t)((i + e) * pool.stride_line + X::BYTES * w.j), w.values, x[e]);
-#pragma unroll
-            for (int c = 0; c < X::C; c++) S[m][c] = make_float4(x[0][c], x[1][c], x[2][c], x[3][c]);
         }
+#pragma unroll
+        for (int c = 0; c < X::C; c++) S[m][c] = make_float4(x[0][c], x[1][c], x[2][c], x[3][c]);
     }
     widen_state<X>(p, false, S);
 }
@@ -91,30 +90,26 @@ template <class X, int DTYPE>
 GDN_INLINE void store_elements_as(const gdn_gated_delta_net_call &p, const Item &w, char *head,
                                   const float4 (&S)[X::NB][X::C])
 {
+    const bool by_key = p.state_layout == GDN_STATE_KV;
 #pragma unroll
     for (int m = 0; m < X::NB; m++) {
         const int i = 32 * m + 4 * w.l;
-        if (X::GENERAL && i >= w.n_keys) continue;
-        if (X::GENERAL && p.state_layout != GDN_STATE_KV) {
+        float x[4][X::C];
 #pragma unroll
-            for (int c = 0; c < X::C; c++) {
-                char *line = head + (uint64_t)((w.j + c) * p.state_out.stride_line + X::BYTES * i);
-                if (c >= w.values) continue;
-                store_element(line, S[m][c].x, DTYPE);
-                if (i + 1 < w.n_keys) store_element(line + X::BYTES, S[m][c].y, DTYPE);
-                if (i + 2 < w.n_keys) store_element(line + 2 * X::BYTES, S[m][c].z, DTYPE);
-                if (i + 3 < w.n_keys) store_element(line + 3 * X::BYTES, S[m][c].w, DTYPE);
+        for (int c = 0; c < X::C; c++)
+            x[0][c] = S[m][c].x, x[1][c] = S[m][c].y, x[2][c] = S[m][c].z, x[3][c] = S[m][c].w;
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            if (X::GENERAL && i + e >= w.n_keys) continue;
+            if (!X::GENERAL) {
+                store_values<X, DTYPE>(head + (uint64_t)((i + e) * p.state_out.stride_line + X::BYTES * w.j), w.values,
+                                       x[e]);
+            } else {
+#pragma unroll
+                for (int c = 0; c < X::C; c++)
+                    if (c < w.values)
+                        store_element(element_at<X>(p.state_out, head, by_key, i + e, w.j + c), x[e][c], DTYPE);
             }
-        } else {
-            float x[4][X::C];
-#pragma unroll
-            for (int c = 0; c < X::C; c++)
-                x[0][c] = S[m][c].x, x[1][c] = S[m][c].y, x[2][c] = S[m][c].z, x[3][c] = S[m][c].w;
-#pragma unroll
-            for (int e = 0; e < 4; e++)
-                if (!X::GENERAL || i + e < w.n_keys)
-                    store_values<X, DTYPE>(head + (uint64_t)((i + e) * p.state_out.stride_line + X::BYTES * w.j),
-                                           w.values, x[e]);
         }
     }
 }

@@ -24,23 +24,9 @@ static const unsigned char gdn_cuda_image_bytes[] __attribute__((aligned(64))) =
 #endif
 
 static const char *const names[GDN_CUDA_KERNEL_COUNT] = {
-    [GDN_CUDA_delta_decode_4] = "gdn_cuda_delta_decode_4",
-    [GDN_CUDA_delta_decode_4_channel] = "gdn_cuda_delta_decode_4_channel",
-    [GDN_CUDA_delta_rows_4] = "gdn_cuda_delta_rows_4",
-    [GDN_CUDA_delta_rows_4_channel] = "gdn_cuda_delta_rows_4_channel",
-    [GDN_CUDA_delta_rows_general] = "gdn_cuda_delta_rows_general",
-    [GDN_CUDA_delta_rows_general_channel] = "gdn_cuda_delta_rows_general_channel",
-    [GDN_CUDA_delta_tiles_4] = "gdn_cuda_delta_tiles_4",
-    [GDN_CUDA_delta_tiles_4_channel] = "gdn_cuda_delta_tiles_4_channel",
-    [GDN_CUDA_delta_tiles_4_wide] = "gdn_cuda_delta_tiles_4_wide",
-    [GDN_CUDA_delta_tiles_4_wide_channel] = "gdn_cuda_delta_tiles_4_wide_channel",
-    [GDN_CUDA_conv_4] = "gdn_cuda_conv_4",
-    [GDN_CUDA_conv_general] = "gdn_cuda_conv_general",
-    [GDN_CUDA_conv_tree] = "gdn_cuda_conv_tree",
-    [GDN_CUDA_rows_clear] = "gdn_cuda_rows_clear",
-    [GDN_CUDA_rows_enter] = "gdn_cuda_rows_enter",
-    [GDN_CUDA_rows_write] = "gdn_cuda_rows_write",
-    [GDN_CUDA_probe_arithmetic] = "gdn_cuda_probe_arithmetic",
+#define X(name) "gdn_cuda_" #name,
+    GDN_CUDA_KERNELS(X)
+#undef X
 };
 
 const char *gdn_cuda_kernel_name(int32_t device_kernel) { return names[device_kernel] + sizeof "gdn_cuda_" - 1; }
