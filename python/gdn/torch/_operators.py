@@ -65,15 +65,16 @@ class _Where(NamedTuple):
         """Run a call: tensors that the library can read, and other arguments, which are part of the prepared call's
         key. `labels` has the names of operands in errors, where they differ. On a device scratch memory comes from
         PyTorch, whose allocator tracks streams. This also raises errors that an earlier call's kernel found."""
-        names, addresses, form = [], [], [build]
+        names, addresses, form = [], [], [build, *options.items()]
         for name, x in operands.items():
-            if isinstance(x, Tensor):
+            if type(x) is tuple:
+                form += name, x
+            elif x is not None:
                 names.append(name)
                 addresses.append(x.data_ptr())
-                form += name, x.shape, x.stride(), x.dtype, x.device
-            elif x is not None:
-                form += name, x
-        form += options.items()
+                form += name, x.shape, x.stride(), x.dtype
+                if self.tensor is not None or not x.is_cpu:
+                    form.append(x.device)
 
         def make() -> _Call:
             given = {name: view(x, labels.get(name, name)) if isinstance(x, Tensor) else x for name, x in operands.items()}
@@ -116,8 +117,7 @@ def view(tensor: Tensor, name: str) -> View:
 
 def elements(tensor: Tensor) -> Tensor:
     """The tensor, copied if it repeats elements or PyTorch negates them lazily."""
-    if tensor.is_neg():
-        tensor = tensor.resolve_neg()
+    tensor = tensor.resolve_neg() if tensor.is_neg() else tensor
     if tensor.is_contiguous() or all(extent < 2 or stride > 0 for extent, stride in zip(tensor.shape, tensor.stride())):
         return tensor
     return tensor.contiguous()
@@ -146,7 +146,7 @@ def _rule(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, initial_stat
         raise ValueError(f"initial_state has shape {list(initial_state.shape)}; it must be {list(shape)}")
     where = _where(q)
     states: Dict[str, Any] = {}
-    initial = None if initial_state is None else rows(initial_state.to(torch.float32))
+    initial = None if initial_state is None else rows(initial_state if initial_state.dtype is torch.float32 else initial_state.float())
     if not packed and q.shape[1] > 0:
         final = q.new_empty(shape, dtype=torch.float32)
         states = {"state": final} if initial is None else {"state": initial, "state_out": final}
@@ -166,12 +166,11 @@ def _compute(where: _Where, q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Te
     if cu_seqlens is not None and q.shape[0] != 1:
         raise ValueError(f"q has {q.shape[0]} batches; with cu_seqlens, sequences lie one after another in one")
     operands = {"q": rows(q), "k": rows(k), "v": rows(v), "g": rows(g) if g.dim() == 4 else elements(g), "beta": elements(beta)}
-    if cu_seqlens is None:
-        out = operands["out"] = q.new_empty(v.shape)
-    else:
-        out = q.new_zeros(v.shape)  # cu_seqlens may not cover all tokens
+    # cu_seqlens may not cover all tokens, and sequences may be padding.
+    out = operands["out"] = q.new_empty(v.shape) if cu_seqlens is None and "state_dst" not in states else q.new_zeros(v.shape)
+    if cu_seqlens is not None:
         operands = {name: x[0] for name, x in operands.items()}
-        operands["out"], operands["seq_start"] = out[0], cu_seqlens.to(torch.int32).contiguous()
+        operands["seq_start"] = cu_seqlens.to(torch.int32).contiguous()
     options: Dict[str, Any] = {"scale": scale, "head_map": head_map, "state_layout": "vk" if state_v_first else "kv",
                                "beta_input": "logit" if beta_logit else "plain", "beta_factor": beta_factor}
     if qk_norm:
@@ -204,6 +203,60 @@ def _(q, k, v, g, beta, initial_state=None, cu_seqlens=None, a_log=None, dt_bias
     dims = (q.shape[-1], v.shape[-1])
     state = (_n_sequences(q, cu_seqlens), v.shape[2], *(dims[::-1] if state_v_first else dims))
     return q.new_empty(v.shape), q.new_empty(state, dtype=torch.float32)
+
+
+def _slots(q: Tensor, cu_seqlens: Optional[Tensor], indices: Tensor, accepted: Optional[Tensor]) -> Dict[str, Tensor]:
+    """The maps of states for rows of a pool: [N], or [N, columns] with a row for each token."""
+    n = _n_sequences(q, cu_seqlens)
+    if indices.dim() not in (1, 2) or indices.shape[0] != n:
+        raise ValueError(f"ssm_state_indices has shape {list(indices.shape)}; it must be [{n}], or [{n}, T] with a row for each token")
+    if accepted is not None and (indices.dim() != 2 or accepted.shape != (n,)):
+        raise ValueError(f"num_accepted_tokens has shape {list(accepted.shape)}; it must be [{n}], with ssm_state_indices [{n}, T]")
+    rows = indices.to(torch.int32)
+    first = rows
+    if indices.dim() == 2:
+        columns = indices.shape[1]
+        if not columns or cu_seqlens is None and columns < q.shape[1]:
+            raise ValueError(f"ssm_state_indices has {columns} columns; a sequence has {q.shape[1]} tokens")
+        first = rows[:, 0] if accepted is None else rows.gather(1, accepted.long().unsqueeze(1) - 1).squeeze(1)
+        if cu_seqlens is None:
+            rows = rows[:, :q.shape[1]].flip(1) if q.shape[1] else rows[:, :1]
+        else:
+            token = (cu_seqlens.diff() - 1).unsqueeze(1) - torch.arange(columns, device=rows.device)
+            rows = rows.gather(1, token.clamp(0, columns - 1).long()).masked_fill(token.clamp(0, columns - 1) != token, gdn.NONE)
+    return {"state_src": first.masked_fill(first < 0, gdn.SKIP), "state_dst": rows.clamp(min=gdn.NONE).contiguous()}
+
+
+def _rule_in_place(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, state: Tensor, cu_seqlens: Optional[Tensor] = None,
+                   state_indices: Optional[Tensor] = None, accepted: Optional[Tensor] = None, a_log: Optional[Tensor] = None,
+                   dt_bias: Optional[Tensor] = None, scale: Optional[float] = None, qk_norm: bool = False, beta_logit: bool = False,
+                   beta_factor: float = 1.0, state_v_first: bool = False, head_map: str = "grouped", lower_bound: float = 0.0) -> Tensor:
+    """As _rule, with `state` read and written in place; with state_indices its rows are a pool. Returns out."""
+    states: Dict[str, Any] = {"state": state}
+    if state_indices is not None:
+        states.update(_slots(q, cu_seqlens, state_indices, accepted))
+    elif accepted is not None:
+        raise ValueError("num_accepted_tokens is given; it needs ssm_state_indices")
+    elif state.shape[0] != _n_sequences(q, cu_seqlens):
+        raise ValueError(f"initial_state has {state.shape[0]} rows; it must be {_n_sequences(q, cu_seqlens)}, without ssm_state_indices")
+    return _compute(_where(q), q, k, v, g, beta, states, cu_seqlens, a_log, dt_bias, scale, qk_norm, beta_logit, beta_factor,
+                    state_v_first, head_map, lower_bound)
+
+
+@torch.library.custom_op("gdn::gated_delta_net_in_place", mutates_args=("state",), device_types=("cpu", "cuda"))
+def _rule_in_place_operator(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, state: Tensor, cu_seqlens: Optional[Tensor] = None,
+                            state_indices: Optional[Tensor] = None, accepted: Optional[Tensor] = None, a_log: Optional[Tensor] = None,
+                            dt_bias: Optional[Tensor] = None, scale: Optional[float] = None, qk_norm: bool = False,
+                            beta_logit: bool = False, beta_factor: float = 1.0, state_v_first: bool = False,
+                            head_map: str = "grouped", lower_bound: float = 0.0) -> Tensor:
+    return _rule_in_place(q, k, v, g, beta, state, cu_seqlens, state_indices, accepted, a_log, dt_bias, scale, qk_norm, beta_logit,
+                          beta_factor, state_v_first, head_map, lower_bound)
+
+
+@_rule_in_place_operator.register_fake
+def _(q, k, v, g, beta, state, cu_seqlens=None, state_indices=None, accepted=None, a_log=None, dt_bias=None, scale=None, qk_norm=False,
+      beta_logit=False, beta_factor=1.0, state_v_first=False, head_map="grouped", lower_bound=0.0):
+    return q.new_empty(v.shape)
 
 
 def gated_delta_net(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, initial_state: Optional[Tensor] = None,
@@ -264,7 +317,7 @@ def _forward_only(ctx, *gradients):
                               "torch.inference_mode(), or train with another implementation (gdn.transformers.undo()).")
 
 
-for _operator in (_rule_operator, _conv_operator):
+for _operator in (_rule_operator, _conv_operator):  # one that writes its arguments refuses gradients by itself
     _operator.register_autograd(_forward_only)
 
 
@@ -280,13 +333,14 @@ def unobserved(*tensors: Optional[Tensor]) -> bool:
     if torch.compiler.is_compiling() or transformed() or torch._C._len_torch_function_stack() or torch.jit.is_tracing():
         return False
     gradients = torch.is_grad_enabled()
-    device = tensors[0].device
-    if device.type not in ("cpu", "cuda"):
-        return False
-    for x in tensors:
-        if x is not None and (type(x) not in _PLAIN or x.device != device or gradients and x.requires_grad):
-            return False
-    return True
+    given = [x for x in tensors if x is not None]
+    for x in given:
+        if type(x) not in _PLAIN or gradients and x.requires_grad or not x.is_cpu:
+            break
+    else:
+        return True
+    device = given[0].device
+    return device.type == "cuda" and all(type(x) in _PLAIN and x.device == device and not (gradients and x.requires_grad) for x in given)
 
 
 def one_device(**tensors: Optional[Tensor]) -> None:
