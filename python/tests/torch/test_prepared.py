@@ -137,6 +137,34 @@ class Sequences(unittest.TestCase):
                     self.assertTrue(equal(got, other), f"GDN_DRAW={seed}, call {at} of {function.__name__}: the operator gives {other}")
         self.assertTrue(told["good"] > told["bad"] > 0, told)
 
+    def test_one_change(self):
+        """Each option and operand alone, behind a call without it."""
+        rng = torch.Generator().manual_seed(1)
+        q, k, v = (torch.randn(2, 2, 2, 16, generator=rng) for _ in range(3))
+        state = torch.randn(2, 2, 16, 16, generator=rng)
+        plain = {"q": q, "k": k, "v": v, "g": -torch.rand(2, 2, 2, generator=rng), "beta": torch.rand(2, 2, 2, generator=rng), "output_final_state": True}
+        bounded = {"use_gate_in_kernel": True, "lower_bound": -1.0, "g": torch.randn(2, 2, 2, 16, generator=rng)}
+        in_place = {"initial_state": state, "inplace_final_state": True}
+        changes = [{}, {"scale": 0.5}, {"scale": 1}, {"use_qk_l2norm_in_kernel": True}, {"use_beta_sigmoid_in_kernel": True},
+                   {"use_beta_sigmoid_in_kernel": True, "allow_neg_eigval": True}, {"state_v_first": True}, {"initial_state": state},
+                   {"initial_state": state.half()}, in_place, {**in_place, "initial_state": state.half()}, {**in_place, "state_v_first": True},
+                   {**in_place, "ssm_state_indices": torch.tensor([1, 0])}, {**in_place, "ssm_state_indices": torch.tensor([[1, -1], [0, -1]])},
+                   {"use_gate_in_kernel": True, "A_log": torch.ones(2)}, {"q": q.half()}, {"q": laid_out(random.Random(7), q)}, {"v": v[..., :1].expand(v.shape)},
+                   bounded, {**bounded, "lower_bound": -2.0}, {**bounded, "A_log": torch.ones(32)[:2]}, {**bounded, "dt_bias": torch.ones(32)}]
+        calls = _operators.context().thread.calls
+        for first in changes:
+            for then in changes:
+                calls.clear()
+                got = [outcome(KDA if "lower_bound" in named else RULE, {**plain, **named}) for named in (first, then)]
+                calls.clear()
+                want = outcome(KDA if "lower_bound" in then else RULE, {**plain, **then})
+                self.assertIsInstance(want, list, then)
+                self.assertTrue(equal(got[1], want), (first, then))
+        gates = [{name: torch.ones(2)} for name in ("a_log", "dt_bias")]  # the same layout
+        given = [G.gated_delta_net(*(plain[name] for name in ("q", "k", "v", "g", "beta")), lower_bound=-1.0, **gate)[0] for gate in gates]
+        calls.clear()
+        self.assertTrue(same(given[1], G.gated_delta_net(*(plain[name] for name in ("q", "k", "v", "g", "beta")), lower_bound=-1.0, **gates[1])[0]))
+
 
 class InPlace(unittest.TestCase):
     def operands(self, seed, batch, tokens, heads=2, dim=32):
