@@ -57,12 +57,9 @@ def put(context: Context, key: Hashable, prepared: Prepared) -> None:
         calls.popitem(last=False)
 
 
-def again(context: Context, key: Hashable, make: Callable[[], _Call], names: Sequence[str], addresses: Sequence[int],
-          stream: Optional[int] = None, workspace: Optional[Callable[[int], Any]] = None) -> None:
-    """Run the call that `make` builds, with other addresses of the operands `names`. `make` is called only where no
-    prepared call has this key."""
-    prepared = take(context, key)
-    if prepared is None:
-        prepared = Prepared(make(), names)
+def again(context: Context, key: Hashable, make: Callable[[], Prepared], addresses: Sequence[int], stream: Optional[int] = None,
+          workspace: Optional[Callable[[int], Any]] = None) -> None:
+    """Run a prepared call with these addresses; `make` prepares it where there is none with this key."""
+    prepared = take(context, key) or make()
     prepared(context, addresses, stream, workspace)
     put(context, key, prepared)

@@ -14,7 +14,7 @@ from .. import _abi as abi
 from .. import _cuda
 from .._kernels import _build_gated_delta_net, _build_ssm_conv, _Call
 from .._operands import RAW, View, strided
-from .._prepared import again
+from .._prepared import Prepared, again
 
 _CODES = {torch.float32: abi.GDN_F32, torch.float16: abi.GDN_F16, torch.bfloat16: abi.GDN_BF16, torch.int32: abi.GDN_I32,
           torch.int64: abi.GDN_I64, torch.uint8: RAW}
@@ -76,17 +76,17 @@ class _Where(NamedTuple):
                 if self.tensor is not None or not x.is_cpu:
                     form.append(x.device)
 
-        def make() -> _Call:
+        def make() -> Prepared:
             given = {name: view(x, labels.get(name, name)) if isinstance(x, Tensor) else x for name, x in operands.items()}
-            return build(**given, **options, context=self.context)
+            return Prepared(build(**given, **options, context=self.context), names)
 
         if self.tensor is None:
-            again(self.context, tuple(form), make, names, addresses)
+            again(self.context, tuple(form), make, addresses)
             return
         given = self.tensor
         with self.lock:
             self.context.poll()
-            again(self.context, tuple(form), make, names, addresses, self.stream,
+            again(self.context, tuple(form), make, addresses, self.stream,
                   lambda n_bytes: view(given.new_empty(n_bytes, dtype=torch.uint8), "workspace"))
 
 
@@ -232,6 +232,8 @@ def _rule_in_place(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, sta
                    dt_bias: Optional[Tensor] = None, scale: Optional[float] = None, qk_norm: bool = False, beta_logit: bool = False,
                    beta_factor: float = 1.0, state_v_first: bool = False, head_map: str = "grouped", lower_bound: float = 0.0) -> Tensor:
     """As _rule, with `state` read and written in place; with state_indices its rows are a pool. Returns out."""
+    if state.is_neg():
+        raise ValueError("initial_state is a view that PyTorch negates lazily, which cannot be written in place")
     states: Dict[str, Any] = {"state": state}
     if state_indices is not None:
         states.update(_slots(q, cu_seqlens, state_indices, accepted))
