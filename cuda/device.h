@@ -19,13 +19,15 @@
 _Static_assert(sizeof(void *) == 8, "a CUdeviceptr travels in gdn_span.data, which takes 64-bit pointers");
 
 /* The device kernels: GDN_CUDA_<name> is gdn_cuda_<name>() of the .cu files. */
-#define GDN_CUDA_KERNELS(X)                                                                                            \
-    X(delta_decode_4)                                                                                                  \
-    X(delta_decode_4_channel)                                                                                          \
-    X(delta_rows_4)                                                                                                    \
-    X(delta_rows_4_channel) X(delta_rows_general) X(delta_rows_general_channel) X(delta_tiles_4)                       \
-        X(delta_tiles_4_channel) X(delta_tiles_4_wide) X(delta_tiles_4_wide_channel) X(conv_4) X(conv_general)         \
-            X(conv_tree) X(rows_clear) X(rows_enter) X(rows_write) X(probe_arithmetic)
+// clang-format off
+#define GDN_CUDA_KERNELS(X)                                                                       \
+    X(delta_decode_4) X(delta_decode_4_channel)                                                   \
+    X(delta_rows_4) X(delta_rows_4_channel) X(delta_rows_general) X(delta_rows_general_channel)   \
+    X(delta_tiles_4) X(delta_tiles_4_channel) X(delta_tiles_4_wide) X(delta_tiles_4_wide_channel) \
+    X(conv_4) X(conv_general) X(conv_tree)                                                        \
+    X(rows_clear) X(rows_enter) X(rows_write)                                                     \
+    X(probe_arithmetic)
+// clang-format on
 typedef enum gdn_cuda_kernel {
 #define X(name) GDN_CUDA_##name,
     GDN_CUDA_KERNELS(X)
