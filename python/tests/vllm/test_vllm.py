@@ -58,7 +58,53 @@ def answer(batch):
 together = answer(prompts)
 again = answer(prompts)
 alone = [answer([prompt])[0] for prompt in prompts]
+steps["compared"] = globals().get("compared", 0)
 print(json.dumps([together, again, alone, steps]))
+"""
+
+# Every call of a layer again, a sequence and a token at a time, from the states before it: outputs and states have the same bits.
+ALONE = """
+import gdn, gdn.vllm
+compared, MOST = 0, 3000
+def rule(layer, step, x, a, b, out, batch=gdn.vllm._rule):
+    global compared
+    state = layer.kv_cache[1]
+    before = {slot: state[slot:slot + 1].clone() for slot in step.source if slot != gdn.NONE}
+    batch(layer, step, x, a, b, out)
+    if compared > MOST:
+        return
+    keys, values = layer.num_k_heads // layer.tp_size * 128, layer.num_v_heads // layer.tp_size
+    q, k, v = (y.unflatten(-1, (-1, 128)) for y in x.split((keys, keys, values * 128), -1))
+    for s, slots in enumerate(step.slots):
+        if slots[0] == gdn.vllm._PADDING:
+            continue
+        mine = torch.zeros_like(state[:1]) if step.source[s] == gdn.NONE else before[step.source[s]].clone()
+        for i, t in enumerate(range(step.starts[s], step.starts[s + 1])):
+            one = torch.empty_like(out[t:t + 1])
+            gdn.gated_delta_net(q[t:t + 1], k[t:t + 1], v[t:t + 1], a[t:t + 1], b[t:t + 1], mine, out=one, qk_norm="add", qk_norm_eps=1e-6,
+                                gate_input="raw_a_log", beta_input="logit", ssm_a=layer.A_log, dt_bias=layer.dt_bias)
+            assert torch.equal(one, out[t:t + 1]), ("out", s, t)
+            assert s >= step.drafted or torch.equal(mine[0], state[slots[i]]), ("state after a draft", s, t)
+            compared += 1
+        assert s < step.drafted or torch.equal(mine[0], state[slots[0]]), ("state", s)
+def convolve(layer, step, x, batch=gdn.vllm._convolve):
+    pool = layer.kv_cache[0]
+    windows = [pool[slots[0], at:].clone() for slots, at in zip(step.slots, step.offset)]
+    out = batch(layer, step, x)
+    if compared > MOST:
+        return out
+    weight = layer.conv1d._cpu_unpacked_conv_weight if hasattr(layer.conv1d, "_cpu_unpacked_conv_weight") else layer.conv1d.weight
+    weight = weight.reshape(weight.shape[0], -1).contiguous()
+    reach = weight.shape[1] - 1
+    for s, slots in enumerate(step.slots):
+        old = torch.zeros_like(pool[0, :reach]) if step.source[s] == gdn.NONE else windows[s][:reach]
+        window = torch.cat((old, x[step.starts[s]:step.starts[s + 1]]))
+        for i, t in enumerate(range(step.starts[s], step.starts[s + 1])):
+            one = torch.empty_like(window[i:i + reach + 1])
+            gdn.ssm_conv(window[i:i + reach + 1].contiguous(), weight, out=one, silu=True)
+            assert torch.equal(one[-1], out[t]), ("convolution", s, t)
+    return out
+gdn.vllm._rule, gdn.vllm._convolve = rule, convolve
 """
 
 
@@ -85,9 +131,9 @@ class Engine(unittest.TestCase):
         cls.folder = os.path.join(scratch.name, "model")
         cls.wanted = process(MODEL + REFERENCE, FOLDER=cls.folder)
 
-    def answers(self, dtype="float32", environment=None, **options):
+    def answers(self, dtype="float32", environment=None, before="", **options):
         prompts = "torch.manual_seed(5)\nprompts = [torch.randint(0, 8, (n,)).tolist() for n in PROMPTS]\n"
-        return process(prompts + ENGINE, environment, FOLDER=self.folder, DTYPE=dtype, OPTIONS={"enforce_eager": True, **options})
+        return process(prompts + before + ENGINE, environment, FOLDER=self.folder, DTYPE=dtype, OPTIONS={"enforce_eager": True, **options})
 
     def agreement(self, given):
         """How many tokens of each answer are transformers' up to the first other one."""
@@ -103,6 +149,12 @@ class Engine(unittest.TestCase):
 
     def test_plain(self):
         self.assertGreater(self.require()["layers"], 0)
+
+    def test_each_sequence_alone(self):
+        drafts = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4, "prompt_lookup_min": 1}
+        for options in ({"max_num_batched_tokens": 64, "max_num_seqs": 4}, {"enable_prefix_caching": False, "max_num_seqs": 5, "speculative_config": drafts}):
+            with self.subTest(options):
+                self.assertGreater(self.require(before=ALONE, **options)["compared"], 3000)
 
     def test_channels_first(self):
         self.assertGreater(self.require(environment={"VLLM_SSM_CONV_STATE_LAYOUT": "DS"})["layers"], 0)
