@@ -19,7 +19,8 @@ if(GDN_BUILD_RUNTIME)
     tools/run/run_options.c
     tools/run/run_prompt.c
     tools/run/run_report.c
-    tools/run/run_text.c)
+    tools/run/run_text.c
+    tools/run/text.c)
   target_compile_definitions(gdn_tool PRIVATE GDN_HAVE_RUNTIME=1)
   target_link_libraries(gdn_tool PRIVATE gdn_runtime)
 endif()
