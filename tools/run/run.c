@@ -192,8 +192,7 @@ int gdn_run_main(int argc, char **argv)
     run_prompt *prompts = NULL;
     int32_t n_prompts = 0;
     session.talks = run_talks();
-    session.rollback =
-        run_opt.rollback && !strcmp(run_opt.rollback, "snapshots") ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG;
+    session.rollback = run_rollback();
     code = run_read_texts(&session);
     if (!code) code = run_load_model(&session);
     if (!code && run_opt.chat) code = run_load_template(&session);

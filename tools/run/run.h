@@ -113,6 +113,7 @@ int run_check_options(void);
 int run_check_engine_options(void);                  /* those of model, engine and drafts             */
 int run_talks(void);                                 /* true for a conversation, false for one message per -p and -f */
 int run_spec_named(const char *name, rt_spec *spec); /* 0: not a name of a kind; auto is not one           */
+rt_rollback run_rollback(void);                      /* --rollback, or the default                       */
 int run_check_drafts(rt_spec spec); /* checks draft options for the resolved kind                         */
 /* Chooses the sampling parameters: in a chat from the model file or the defaults, which stderr reports. */
 int run_choose_sampling(const run_session *s);

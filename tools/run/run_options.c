@@ -172,6 +172,11 @@ int run_spec_named(const char *name, rt_spec *spec)
     return 0;
 }
 
+rt_rollback run_rollback(void)
+{
+    return run_opt.rollback && !strcmp(run_opt.rollback, "snapshots") ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG;
+}
+
 static int in_range(const char *name, int64_t value, int64_t low, int64_t high)
 {
     if (value >= low && value <= high) return 1;
