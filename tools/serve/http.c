@@ -283,7 +283,7 @@ static int serve(serve_server *v)
     struct MHD_Daemon *const daemon = MHD_start_daemon(
         flags, 0, NULL, NULL, on_request, v, MHD_OPTION_SOCK_ADDR, address->ai_addr, MHD_OPTION_CONNECTION_LIMIT,
         (unsigned)(run_opt.parallel + serve_opt.queue + 64), MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)serve_opt.timeout,
-        MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_LISTENING_ADDRESS_REUSE, 1U, MHD_OPTION_END);
+        MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_END);
     freeaddrinfo(address);
     if (!daemon) {
         (void)fprintf(stderr, "gdn serve: cannot listen at %s port %s: %s\n", serve_opt.host, port, strerror(errno));
