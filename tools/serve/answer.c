@@ -1,5 +1,6 @@
 /* Answers: texts to JSON, whole or as a stream of events. See serve.h. */
 #define _POSIX_C_SOURCE 200809L
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,14 +70,22 @@ static json_t *usage_of(const serve_call *call)
                      prompt + drawn, "prompt_tokens_details", "cached_tokens", cached);
 }
 
+/* A choice with a value, which it takes: a text, a message or its beginning. */
+static json_t *choice_of(const serve_call *call, int32_t index, json_t *value, const char *finish)
+{
+    return json_pack("{s:i, s:o, s:n, s:s?}", "index", (int)index,
+                     !call->chat    ? "text"
+                     : call->stream ? "delta"
+                                    : "message",
+                     value, "logprobs", "finish_reason", finish);
+}
+
 /* An answer or event with these choices, which it takes. */
 static json_t *answer_of(const serve_call *call, json_t *choices)
 {
-    const char *const object = !call->chat    ? "text_completion"
-                               : call->stream ? "chat.completion.chunk"
-                                              : "chat.completion";
-    return json_pack("{s:s, s:s, s:I, s:s, s:o}", "id", call->id, "object", object, "created",
-                     (json_int_t)call->created, "model", call->server->model, "choices", choices);
+    const char *const object = call->stream ? "chat.completion.chunk" : "chat.completion";
+    return json_pack("{s:s, s:s, s:I, s:s, s:o}", "id", call->id, "object", call->chat ? object : "text_completion",
+                     "created", (json_int_t)call->created, "model", call->server->model, "choices", choices);
 }
 
 static int failed(const serve_choice *c, serve_error *e)
@@ -93,19 +102,13 @@ json_t *serve_wait(serve_call *call, serve_error *e)
     for (int32_t i = 0; i < call->n_choices; i++) {
         serve_choice *const c = &call->choice[i];
         while (!c->ended) (void)pthread_cond_wait(&call->news, &call->server->lock);
-        json_t *pieces[2], *one;
+        json_t *pieces[2];
         if (failed(c, e)) break;
         take_news(c, pieces);
-        if (!pieces[1]) pieces[1] = json_string("");
-        if (!call->chat)
-            one = json_pack("{s:i, s:o, s:n, s:s}", "index", (int)i, "text", pieces[1], "logprobs", "finish_reason",
-                            reason_of(c));
-        else {
-            one = json_pack("{s:i, s:{s:s, s:o}, s:n, s:s}", "index", (int)i, "message", "role", "assistant", "content",
-                            pieces[1], "logprobs", "finish_reason", reason_of(c));
-            if (pieces[0]) (void)json_object_set_new(json_object_get(one, "message"), "reasoning_content", pieces[0]);
-        }
-        (void)json_array_append_new(choices, one);
+        json_t *value = pieces[1] ? pieces[1] : json_string("");
+        if (call->chat) value = json_pack("{s:s, s:o}", "role", "assistant", "content", value);
+        if (pieces[0]) (void)json_object_set_new(value, "reasoning_content", pieces[0]);
+        (void)json_array_append_new(choices, choice_of(call, i, value, reason_of(c)));
     }
     json_t *const usage = usage_of(call);
     (void)pthread_mutex_unlock(&call->server->lock);
@@ -135,9 +138,7 @@ static void add_event(serve_call *call, json_t *event)
 
 static void add_chunk(serve_call *call, int32_t index, json_t *delta, const char *finish)
 {
-    json_t *const one = json_pack("{s:i, s:o, s:n, s:s?}", "index", (int)index, call->chat ? "delta" : "text", delta,
-                                  "logprobs", "finish_reason", finish);
-    json_t *const event = answer_of(call, json_pack("[o]", one));
+    json_t *const event = answer_of(call, json_pack("[o]", choice_of(call, index, delta, finish)));
     if (call->usage) (void)json_object_set_new(event, "usage", json_null());
     add_event(call, event);
 }
@@ -199,33 +200,29 @@ char *serve_metrics(serve_server *v)
     (void)pthread_mutex_lock(&v->lock);
     const rt_totals t = v->totals;
     const int64_t running = v->n_live < run_opt.parallel ? v->n_live : run_opt.parallel;
+    const uint64_t *const ended = v->n_ended;
     const struct {
-        const char *name, *type, *help;
+        const char *name;
         int64_t value;
-    } list[] = {
-        { "requests_total", "counter", "requests for texts", (int64_t)v->n_calls },
-        { "refused_total", "counter", "requests refused because the queue was full", (int64_t)v->n_refused },
-        { "texts_running", "gauge", "texts that are generated", running },
-        { "texts_waiting", "gauge", "texts that wait", v->n_live - running },
-        { "texts_stopped_total", "counter", "texts ended by an end token or stop string",
-          (int64_t)v->n_ended[RT_FINISH_STOP] },
-        { "texts_cut_total", "counter", "texts ended by a limit of tokens",
-          (int64_t)(v->n_ended[RT_FINISH_LENGTH] + v->n_ended[RT_FINISH_CONTEXT]) },
-        { "texts_cancelled_total", "counter", "texts whose client went away",
-          (int64_t)v->n_ended[RT_FINISH_CANCELLED] },
-        { "texts_failed_total", "counter", "texts that failed", (int64_t)v->n_ended[RT_FINISH_FAILED] },
-        { "prompt_tokens_total", "counter", "tokens decoded as prompt", t.prompt_tokens },
-        { "prefix_tokens_total", "counter", "prompt tokens from the prefix cache", t.prefix_tokens },
-        { "generated_tokens_total", "counter", "tokens generated", t.generated_tokens },
-        { "drafted_tokens_total", "counter", "draft tokens verified", t.drafted },
-        { "accepted_tokens_total", "counter", "draft tokens accepted", t.accepted },
-        { "preemptions_total", "counter", "texts that gave their KV cells back", t.preemptions },
-        { "reread_tokens_total", "counter", "tokens decoded again after a preemption", t.reread_tokens },
-    };
+    } list[] = { { "requests_total", (int64_t)v->n_calls },
+                 { "refused_total", (int64_t)v->n_refused },
+                 { "texts_running", running },
+                 { "texts_waiting", v->n_live - running },
+                 { "texts_stopped_total", (int64_t)ended[RT_FINISH_STOP] },
+                 { "texts_cut_total", (int64_t)(ended[RT_FINISH_LENGTH] + ended[RT_FINISH_CONTEXT]) },
+                 { "texts_cancelled_total", (int64_t)ended[RT_FINISH_CANCELLED] },
+                 { "texts_failed_total", (int64_t)ended[RT_FINISH_FAILED] },
+                 { "prompt_tokens_total", t.prompt_tokens },
+                 { "prefix_tokens_total", t.prefix_tokens },
+                 { "generated_tokens_total", t.generated_tokens },
+                 { "drafted_tokens_total", t.drafted },
+                 { "accepted_tokens_total", t.accepted },
+                 { "preemptions_total", t.preemptions },
+                 { "reread_tokens_total", t.reread_tokens } };
     (void)pthread_mutex_unlock(&v->lock);
     for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
-        (void)fprintf(f, "# HELP gdn_%s %s\n# TYPE gdn_%s %s\ngdn_%s %lld\n", list[i].name, list[i].help, list[i].name,
-                      list[i].type, list[i].name, (long long)list[i].value);
+        (void)fprintf(f, "# TYPE gdn_%s %s\ngdn_%s %lld\n", list[i].name,
+                      strstr(list[i].name, "_total") ? "counter" : "gauge", list[i].name, (long long)list[i].value);
     (void)fclose(f);
     return text;
 }

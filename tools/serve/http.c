@@ -1,6 +1,7 @@
 /* The HTTP server: who may use it, and its endpoints. No path of a request names a file. See serve.h. */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
+#include <jansson.h>
 #include <microhttpd.h>
 #include <netdb.h>
 #include <signal.h>
@@ -18,7 +19,7 @@ typedef struct http_request {
     serve_server *server;
     struct MHD_Connection *to;
     const char *origin; /* of the page, if it is allowed; or NULL */
-    const struct endpoint *endpoint;
+    int endpoint;
     char *body;
     size_t n, room;
     double begin;
@@ -96,49 +97,30 @@ static enum MHD_Result generate(http_request *q, int chat)
     return send_json(q, answer, &e);
 }
 
-static enum MHD_Result completions(http_request *q) { return generate(q, 0); }
-static enum MHD_Result chat_completions(http_request *q) { return generate(q, 1); }
-
-static enum MHD_Result tokenize(http_request *q)
-{
-    serve_error e = { 0 };
-    return send_json(q, serve_read_tokenize(q->server, q->body, q->n, &e), &e);
-}
-
-static enum MHD_Result models(http_request *q)
-{
-    return send_json(q,
-                     json_pack("{s:s, s:[{s:s, s:s, s:I, s:s}]}", "object", "list", "data", "id", q->server->model,
-                               "object", "model", "created", (json_int_t)q->server->started, "owned_by", "local"),
-                     NULL);
-}
-
-static enum MHD_Result health(http_request *q)
-{
-    serve_error e = { 0 };
-    (void)pthread_mutex_lock(&q->server->lock);
-    const int ends = q->server->draining || q->server->failure[0];
-    (void)pthread_mutex_unlock(&q->server->lock);
-    if (ends) (void)serve_fail(&e, 503, "shutting_down", NULL, "the server is shutting down");
-    return send_json(q, ends ? NULL : json_pack("{s:s}", "status", "ok"), &e);
-}
-
-static enum MHD_Result metrics(http_request *q)
-{
-    return send_text(q, 200, "text/plain; version=0.0.4", serve_metrics(q->server));
-}
-
-static const struct endpoint {
+enum { MODELS, COMPLETIONS, CHATS, TOKENIZE, HEALTH, METRICS, N_ENDPOINTS, PREFLIGHT = N_ENDPOINTS };
+static const struct {
     const char *method, *path;
-    enum MHD_Result (*answer)(http_request *q);
-    int open; /* needs no key */
-} endpoints[] = { { "GET", "/v1/models", models, 0 },
-                  { "POST", "/v1/completions", completions, 0 },
-                  { "POST", "/v1/chat/completions", chat_completions, 0 },
-                  { "POST", "/tokenize", tokenize, 0 },
-                  { "GET", "/health", health, 1 },
-                  { "GET", "/metrics", metrics, 0 } };
-enum { N_ENDPOINTS = sizeof endpoints / sizeof endpoints[0] };
+} endpoints[N_ENDPOINTS] = { { "GET", "/v1/models" }, { "POST", "/v1/completions" }, { "POST", "/v1/chat/completions" },
+                             { "POST", "/tokenize" }, { "GET", "/health" },          { "GET", "/metrics" } };
+
+static enum MHD_Result answer(http_request *q)
+{
+    serve_server *const v = q->server;
+    serve_error e = { 0 };
+    switch (q->endpoint) {
+    case MODELS:
+        return send_json(q,
+                         json_pack("{s:s, s:[{s:s, s:s, s:I, s:s}]}", "object", "list", "data", "id", v->model,
+                                   "object", "model", "created", (json_int_t)v->started, "owned_by", "local"),
+                         &e);
+    case COMPLETIONS:
+    case CHATS: return generate(q, q->endpoint == CHATS);
+    case TOKENIZE: return send_json(q, serve_read_tokenize(v, q->body, q->n, &e), &e);
+    case HEALTH: return send_json(q, serve_is_up(v, &e) ? json_pack("{s:s}", "status", "ok") : NULL, &e);
+    case METRICS: return send_text(q, 200, "text/plain; version=0.0.4", serve_metrics(v));
+    default: return send_text(q, 204, "text/plain", calloc(1, 1));
+    }
+}
 
 /* ---- Who may use it ---- */
 
@@ -179,14 +161,13 @@ static int check_request(http_request *q, const char *path, const char *method, 
     if (*origin) q->origin = origin;
     int i = 0;
     while (i < N_ENDPOINTS && strcmp(path, endpoints[i].path) != 0) i++;
-    if (i < N_ENDPOINTS && *origin && !strcmp(method, "OPTIONS")) return 1;
-    if (q->server->keys && !(i < N_ENDPOINTS && endpoints[i].open) &&
-        (strncmp(key, "Bearer ", 7) != 0 || !is_key(q->server->keys, key + 7)))
+    q->endpoint = *origin && !strcmp(method, "OPTIONS") ? PREFLIGHT : i;
+    if (i < N_ENDPOINTS && q->endpoint == PREFLIGHT) return 1;
+    if (q->server->keys && i != HEALTH && (strncmp(key, "Bearer ", 7) != 0 || !is_key(q->server->keys, key + 7)))
         return serve_fail(e, 401, "invalid_api_key", NULL, "an API key is needed: Authorization: Bearer KEY");
     if (i == N_ENDPOINTS) return serve_fail(e, 404, "not_found", NULL, "there is no %.200s", path);
     if (strcmp(method, endpoints[i].method) != 0)
         return serve_fail(e, 405, "method_not_allowed", NULL, "%s is for %s", path, endpoints[i].method);
-    q->endpoint = &endpoints[i];
     return !too_large(strtoull(header(q, "Content-Length"), NULL, 10), e);
 }
 
@@ -226,8 +207,7 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *to, const c
         return MHD_YES;
     }
     if (too_large(q->n, &e)) return send_json(q, NULL, &e);
-    if (q->endpoint) return q->endpoint->answer(q);
-    return send_response(q, 204, "text/plain", MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT));
+    return answer(q);
 }
 
 static void on_completed(void *user, struct MHD_Connection *to, void **state, enum MHD_RequestTerminationCode code)

@@ -11,6 +11,14 @@
 
 /* ---- Calls ---- */
 
+int serve_is_up(serve_server *v, serve_error *e)
+{
+    (void)pthread_mutex_lock(&v->lock);
+    const int ends = v->draining || v->failure[0];
+    (void)pthread_mutex_unlock(&v->lock);
+    return !ends || serve_fail(e, 503, "shutting_down", NULL, "the server is shutting down");
+}
+
 int serve_add(serve_server *v, serve_call *call, serve_error *e)
 {
     call->n_choices = call->n * call->n_prompts;
@@ -40,7 +48,7 @@ int serve_add(serve_server *v, serve_call *call, serve_error *e)
     (void)pthread_mutex_unlock(&v->lock);
     if (good) return 1;
     call->n_choices = 0;
-    if (draining) return serve_fail(e, 503, "shutting_down", NULL, "the server is shutting down");
+    if (draining) return serve_is_up(v, e);
     return serve_fail(e, 429, "queue_full", NULL,
                       "the server has %lld texts of %lld (--parallel and --queue together); this request needs %d",
                       (long long)live, (long long)most, (int)(call->n * call->n_prompts));

@@ -1,5 +1,6 @@
 /* Reads requests: JSON to prompts and parameters. Members that have no effect here are refused by their names. See
  * serve.h. */
+#include <jansson.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* gdn serve - an HTTP server with OpenAI's interface. This file has the command line. See serve.h. */
-#include "tools/serve/options.h"
+#include "tools/serve/serve.h"
 
 #include <string.h>
 

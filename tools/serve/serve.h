@@ -6,18 +6,29 @@
 #ifndef GDN_TOOL_SERVE_H
 #define GDN_TOOL_SERVE_H
 
-#include <jansson.h>
 #include <pthread.h>
 
-#include "tools/serve/options.h"
+#include "tools/run/run.h"
 
-enum { SERVE_STOPS = 16, SERVE_TEXTS = 128, SERVE_ERROR = 640 };
+enum { SERVE_STOPS = 16, SERVE_TEXTS = 128 };
+typedef struct json_t json_t; /* of jansson, which may be missing */
+
+typedef struct serve_options {
+    const char *host, *key_file, *alias;
+    cli_names origins;
+    int64_t port, queue, max_tokens, body_kib, timeout;
+} serve_options;
+extern serve_options serve_opt;
+
+/* Runs the server with an opened model; returns the exit code. defaults: the sampling parameters of completions and of
+ * chats. */
+int serve_run(run_session *s, const rt_sampling defaults[2]);
 
 /* An answer that is an error, in OpenAI's form. status 0: none. */
 typedef struct serve_error {
     int status;
     const char *code; /* static; NULL: null */
-    char param[96], message[SERVE_ERROR];
+    char param[96], message[640];
 } serve_error;
 int serve_fail(serve_error *e, int status, const char *code, const char *param, const char *format, ...)
     __attribute__((format(printf, 5, 6))); /* returns 0 */
@@ -75,6 +86,8 @@ typedef struct serve_server {
 
 /* ---- queue.c ---- */
 
+/* 0: the server ends, with an error. */
+int serve_is_up(serve_server *v, serve_error *e);
 /* Adds a call. 0: refused, with an error; the caller still has to release it. */
 int serve_add(serve_server *v, serve_call *call, serve_error *e);
 /* The connection's thread is done with the call, whether or not it was added. */
