@@ -147,7 +147,7 @@ def same_as_run():
              ({"repeat_penalty": 1.2, "repeat_last_n": 32, "presence_penalty": 0.5, "frequency_penalty": 0.25},
               ("--repeat-penalty", "1.2", "--repeat-last", "32", "--presence-penalty", "0.5", "--frequency-penalty", "0.25")),
              ({"stop": ["LORD", "\n"]}, ("--stop", "LORD", "--stop", "\n")),
-             ({"stop": "house"}, ("--stop", "house")),
+             ({"stop": "house of the LORD, and in"}, ("--stop", "house of the LORD, and in")),
              ({"temperature": 3, "ignore_eos": True}, ("--temp", "3", "--ignore-end")))  # bytes that are not UTF-8
     with server() as s:
         for body, options in cases:
