@@ -405,7 +405,7 @@ def drains():
 
 
 def command_line():
-    for arguments, says, status in (((), "which model", 2), (("-m", MODEL, "--port", "70000"), "--port is 70000", 2), (("-m", MODEL, "--parallel", "0"), "--parallel is 0", 2),
+    for arguments, says, status in (((), "which model", 2), (("-m", MODEL, "--port", "70000"), "--port is 70000", 2), (("-m", MODEL, "--parallel", "0"), "--parallel is 0", 2), (("-m", MODEL, "--queue", "-1"), "--queue is -1", 2),
                                     (("-m", MODEL, "--prefix-interval", "9"), "needs --prefix-cache", 2), (("-m", "nothing"), "gdn serve: there is no file nothing", 1),
                                     (("-m", MODEL, "--host", "256.1.1.1"), "--host 256.1.1.1", 1), (("-m", MODEL, "--api-key-file", "nothing"), "nothing", 1)):
         done = subprocess.run([TOOL, "serve", *arguments], capture_output=True, timeout=WAIT, check=False)

@@ -8,7 +8,7 @@
 #include "tools/cli/interrupt.h"
 #include "tools/cli/output.h"
 
-serve_options serve_opt = { .host = "127.0.0.1", .port = 8080, .queue = 64, .body_kib = 4096, .timeout = 30 };
+serve_options serve_opt = { .host = "127.0.0.1", .port = 8080, .queue = 64, .body_kib = 1024, .timeout = 30 };
 
 /* Those of its own; those of the engine are gdn run's. */
 static const cli_option own[] = {
@@ -17,7 +17,7 @@ static const cli_option own[] = {
     { "parallel", CLI_INT, &run_opt.parallel, "N", "texts that are generated at once (default 4)" },
     { "queue", CLI_INT, &serve_opt.queue, "N", "texts that wait at most; more are refused with 429 (default 64)" },
     { "max-tokens", CLI_INT, &serve_opt.max_tokens, "N", "most tokens of a text (default 0: what --ctx holds)" },
-    { "body-limit", CLI_INT, &serve_opt.body_kib, "KIB", "most KiB of a request's body (default 4096)" },
+    { "body-limit", CLI_INT, &serve_opt.body_kib, "KIB", "most KiB of a request's body (default 1024)" },
     { "timeout", CLI_INT, &serve_opt.timeout, "S",
       "seconds after which a client that neither sends nor receives is\ndisconnected (default 30)" },
     { "api-key-file", CLI_STRING, &serve_opt.key_file, "FILE",
