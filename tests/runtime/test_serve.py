@@ -229,7 +229,7 @@ def together():
 def refusals():
     with server("--body-limit", "64", "--max-tokens", "100", "--queue", "4") as s:
         chat, hello = "/v1/chat/completions", {"messages": [{"role": "user", "content": "x"}]}
-        for name, value in (("tools", []), ("tool_choice", "auto"), ("response_format", {"type": "json_object"}), ("logprobs", True), ("logit_bias", {}), ("nonsense", 0)):
+        for name, value in (("tools", []), ("tool_choice", "auto"), ("response_format", {"type": "json_object"}), ("logprobs", True), ("logit_bias", {}), ("nonsense", 0), ("n max_tokens", 1)):
             refused(s, 400, name, {**hello, name: value}, chat)
             refused(s, 400, name, {"prompt": "x", name: value})
         require(s.ask("/v1/completions", {"prompt": "x", "tools": None, "max_tokens": 1})[0] == 200, "null is absent")
@@ -327,6 +327,13 @@ def gone():
             connection.close()
             require(s.until("texts_cancelled_total", lambda n: n == before[0] + 3), f"cancelled, stream {stream}")
             require(s.metric("texts_running") == 0 and s.metric("generated_tokens_total") - before[1] < 3 * LONG["max_tokens"], "before its end")
+    with server("--parallel", "1", "--step", "4", "--spec", "off") as s:  # also while its prompt is read
+        connection = http.client.HTTPConnection("127.0.0.1", s.port, timeout=WAIT)
+        connection.request("POST", "/v1/completions", json.dumps({"prompt": list(range(40, 2040)) * 2}))
+        require(s.until("prompt_tokens_total", lambda n: n > 0), "the prompt is read")
+        connection.sock.shutdown(socket.SHUT_RDWR)
+        connection.close()
+        require(s.until("texts_cancelled_total", lambda n: n == 1) and s.metric("prompt_tokens_total") < 4000, "cancelled in its prompt")
         size = []
         for _ in range(3):  # memory does not grow
             for i in range(10 if BRIEF else 100):

@@ -39,7 +39,7 @@ static int refused(serve_error *e, gdn_status status, const char *name)
     return serve_fail(e, status == GDN_OUT_OF_MEMORY ? 500 : 400, NULL, name, "%s: %s", name, rt_last_error());
 }
 
-/* Refuses members that are not among `names`, which spaces surround. */
+/* Refuses members that are not among `names`, each between spaces. */
 static int only(json_t *object, const char *names, const char *where, serve_error *e)
 {
     const char *name;
@@ -48,7 +48,7 @@ static int only(json_t *object, const char *names, const char *where, serve_erro
     {
         char path[96], spaced[64];
         (void)snprintf(spaced, sizeof spaced, " %.60s ", name);
-        if (json_is_null(value) || strstr(names, spaced)) continue;
+        if (json_is_null(value) || (!strchr(name, ' ') && strstr(names, spaced))) continue;
         (void)snprintf(path, sizeof path, "%s%.60s", where, name);
         return serve_fail(e, 400, "unsupported_parameter", path, "%s is not supported by this server", path);
     }
