@@ -9,17 +9,12 @@
 
 json_t *serve_error_object(const serve_error *e)
 {
-    static const struct {
-        int status;
-        const char *type;
-    } types[] = { { 401, "authentication_error" },
-                  { 403, "permission_error" },
-                  { 429, "rate_limit_error" },
-                  { 500, "server_error" },
-                  { 503, "server_error" } };
-    const char *type = "invalid_request_error";
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
-        if (types[i].status == e->status) type = types[i].type;
+    const int s = e->status;
+    const char *const type = s == 401   ? "authentication_error"
+                             : s == 403 ? "permission_error"
+                             : s == 429 ? "rate_limit_error"
+                             : s >= 500 ? "server_error"
+                                        : "invalid_request_error";
     return json_pack("{s:{s:s, s:s, s:s?, s:s?}}", "error", "message", e->message, "type", type, "param",
                      e->param[0] ? e->param : NULL, "code", e->code);
 }
@@ -73,11 +68,9 @@ static json_t *usage_of(const serve_call *call)
 /* A choice with a value, which it takes: a text, a message or its beginning. */
 static json_t *choice_of(const serve_call *call, int32_t index, json_t *value, const char *finish)
 {
-    return json_pack("{s:i, s:o, s:n, s:s?}", "index", (int)index,
-                     !call->chat    ? "text"
-                     : call->stream ? "delta"
-                                    : "message",
-                     value, "logprobs", "finish_reason", finish);
+    const char *const name = call->stream ? "delta" : "message";
+    return json_pack("{s:i, s:o, s:n, s:s?}", "index", (int)index, call->chat ? name : "text", value, "logprobs",
+                     "finish_reason", finish);
 }
 
 /* An answer or event with these choices, which it takes. */

@@ -279,19 +279,19 @@ static int serve(serve_server *v)
 
 int serve_run(run_session *s, const rt_sampling defaults[2])
 {
-    serve_server v = { .session = s, .defaults = { defaults[0], defaults[1] }, .started = (int64_t)time(NULL) };
+    serve_server v = { .session = s,
+                       .defaults = { defaults[0], defaults[1] },
+                       .started = (int64_t)time(NULL),
+                       .lock = PTHREAD_MUTEX_INITIALIZER,
+                       .work = PTHREAD_COND_INITIALIZER };
     const char *const slash = strrchr(run_opt.model, '/'), *const name = slash ? slash + 1 : run_opt.model,
                       *const end = strstr(name, ".gguf");
     (void)snprintf(v.model, sizeof v.model, "%.*s", end && !serve_opt.alias ? (int)(end - name) : 255,
                    serve_opt.alias ? serve_opt.alias : name);
     if (serve_opt.key_file && !(v.keys = read_keys(serve_opt.key_file))) return 1;
     (void)signal(SIGPIPE, SIG_IGN);
-    (void)pthread_mutex_init(&v.lock, NULL);
-    (void)pthread_cond_init(&v.work, NULL);
     interrupt_catch();
     const int code = serve(&v);
-    (void)pthread_cond_destroy(&v.work);
-    (void)pthread_mutex_destroy(&v.lock);
     free(v.keys);
     return code;
 }

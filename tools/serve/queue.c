@@ -182,10 +182,8 @@ static void idle(serve_server *v)
     struct timespec until;
     (void)clock_gettime(CLOCK_REALTIME, &until);
     until.tv_nsec += 100000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_nsec -= 1000000000;
-        until.tv_sec++;
-    }
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
     (void)pthread_cond_timedwait(&v->work, &v->lock, &until);
 }
 
