@@ -15,6 +15,7 @@ GDN_STRUCT(gdn_gated_delta_net_call)
     uint64_t seq_start, state_src, state_dst, position, checkpoints_dst, log_row, base_position, commit, parent;
     GDN_MEMORY bad; /* GDN_BAD_WORDS words; a device's */
     GDN_I32T n_seqs, n_tokens, n_heads_k, n_heads_v, head_dim_k, head_dim_v;
+    GDN_I32T heads_per_key; /* n_heads_v / n_heads_k */
     GDN_I32T head_map, gate, state_layout, n_snapshots;
     GDN_I32T even_tokens; /* tokens of each sequence where seq_start is absent */
     GDN_I32T qk_norm;     /* 1: q and k are multiplied by gdn_norm_factor(dot32, norm_add, norm_most) */

@@ -145,19 +145,23 @@ FUNCTION GDN_I32T gdn_ancestor_of(CALL GDN_I32T first, GDN_I32T t, GDN_I32T n)
 
 FUNCTION GDN_I32T gdn_key_head(CALL GDN_I32T h)
 {
-    return P(head_map) == GDN_HEADS_TILED ? h % P(n_heads_k) : h / (P(n_heads_v) / P(n_heads_k));
+    return P(head_map) == GDN_HEADS_TILED ? INT(UINT(h) % UINT(P(n_heads_k))) : INT(UINT(h) / UINT(P(heads_per_key)));
 }
 
 /* True if value head h is the first that uses its key head: it writes the key to the log. */
 FUNCTION bool gdn_logs_key(CALL GDN_I32T h)
 {
-    return P(head_map) == GDN_HEADS_TILED ? h < P(n_heads_k) : h % (P(n_heads_v) / P(n_heads_k)) == 0;
+    return P(head_map) == GDN_HEADS_TILED ? h < P(n_heads_k) : h % P(heads_per_key) == 0;
 }
 
-/* The entry of a position, in bytes. */
+/* The entry in a slot, and of a position, in bytes. */
+FUNCTION int64_t gdn_log_slot(CALL GDN_I32T row, GDN_I32T slot)
+{
+    return row * P(log.stride_row) + slot * P(log.stride_slot);
+}
 FUNCTION int64_t gdn_log_offset(CALL GDN_I32T row, GDN_I32T position)
 {
-    return row * P(log.stride_row) + position % P(log.n_slots) * P(log.stride_slot);
+    return gdn_log_slot(PASS row, position % P(log.n_slots));
 }
 
 FUNCTION int64_t gdn_log_key(CALL GDN_I32T key_head) { return LONG(key_head) * P(head_dim_k); }

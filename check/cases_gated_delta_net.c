@@ -84,7 +84,7 @@ static void types_of_keys(check_list *list)
  * and where they are written. Snapshots go in place, into another slot and nowhere. q, k and v have every type. */
 static void decode(check_list *list)
 {
-    static const int dims[][2] = { { 64, 64 }, { 128, 128 }, { 128, 40 }, { 256, 64 } };
+    static const int dims[][2] = { { 64, 64 }, { 128, 128 }, { 128, 40 }, { 128, 48 }, { 256, 64 } };
     static const int dst[] = { 0, 3, GDN_NONE };
     for (int i = 0; i < COUNT(dims); i++)
         for (int gate = 0; gate < 2; gate++)
@@ -99,6 +99,14 @@ static void decode(check_list *list)
                         ADD("decode/k%d_v%d_%s_%s_%s_%s", d.dim_k, d.dim_v, gates[gate], places[where], types[type],
                             strided ? "gaps" : "packed");
                     }
+    /* One token per sequence on average. */
+    for (int i = 0; i < COUNT(dims); i++)
+        for (int gate = 0; gate < 2; gate++) {
+            delta_spec d = DELTA(4, 1, .n_heads_k = 2, .n_heads_v = 4, .dim_k = dims[i][0], .dim_v = dims[i][1],
+                                 .gate = gate, .map_start = 1);
+            d.seq[0].length = 2, d.seq[1].length = 0;
+            ADD("decode/uneven_k%d_v%d_%s", d.dim_k, d.dim_v, gates[gate]);
+        }
 }
 
 static void snapshots(check_list *list)

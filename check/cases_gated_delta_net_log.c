@@ -37,10 +37,11 @@ static void checkpoints(check_list *list)
 }
 
 /* Two sequences, both about to wrap around the ring. A state commits in place, to another slot, or not at all. There
- * are tokens for every order of loops, or none. Nothing is replayed, or as much as fits. */
+ * are tokens for every order of loops, or none. Nothing is replayed, or as much as fits. Entries of four heads have a
+ * multiple of 16 bytes, which some kernels need. */
 static void logs(check_list *list)
 {
-    static const int lengths[] = { 0, 1, 2, 4, 5, 16, 17, 40 }, replayed[] = { 0, 1, 3, 8 };
+    static const int lengths[] = { 0, 1, 2, 4, 5, 16, 17, 40 }, replayed[] = { 0, 1, 3, 8, 17 };
     static const int dims[][2] = { { 128, 64 }, { 33, 40 }, { 128, 128 } };
     for (int a = 0; a < COUNT(lengths); a++)
         for (int b = 0; b < COUNT(replayed); b++)
@@ -49,10 +50,10 @@ static void logs(check_list *list)
                     const int length = lengths[a], most = length + replayed[b], mix = a + b + k + layout;
                     const int kept = mix % 3 == 2, slots = most + mix % 2 + !most;
                     delta_spec d =
-                        DELTA(2, length, .n_heads_v = 2, .dim_k = dims[k][0], .dim_v = dims[k][1], .layout = layout,
-                              .n_slots = 2, .n_slots_out = 2, .n_snapshots = kept, .map_dst = kept, ROWS_OF_POOL(4),
-                              .where = (a + layout) % 3, .gate = (a + b) % 2, .call.args.head_map = k % 2, SLOW,
-                              LOG(3, slots), .map_src = 1, .map_log_row = 1);
+                        DELTA(2, length, .n_heads_v = k == 2 ? 4 : 2, .dim_k = dims[k][0], .dim_v = dims[k][1],
+                              .layout = layout, .n_slots = 2, .n_slots_out = 2, .n_snapshots = kept, .map_dst = kept,
+                              ROWS_OF_POOL(4), .where = (a + layout) % 3, .gate = (a + b) % 2,
+                              .call.args.head_map = k % 2, SLOW, LOG(3, slots), .map_src = 1, .map_log_row = 1);
                     for (int s = 0; s < 2; s++) {
                         delta_seq *const seq = &d.seq[s];
                         const int commits[] = { seq->src, 4 + 2 * s, GDN_NONE };
@@ -214,16 +215,16 @@ static void rounded_logs(check_list *list)
             for (int b = 0; b < COUNT(intervals); b++)
                 for (int layout = 0; layout < 2; layout++) {
                     const int t = lengths[a], n = intervals[b], odd = (a + b + state) % 2;
-                    delta_spec d = DELTA(3, t, .n_heads_v = 2, .dim_k = odd ? 33 : 128, .dim_v = odd ? 40 : 64,
-                                         .layout = layout, ROWS_OF_POOL(8), .map_start = 1, .map_src = 1, .map_dst = 1,
-                                         .map_log_row = 1, .where = (a + layout) % 3, .gate = (a + b) % 2, SLOW,
-                                         .dtype_state = state, .state_interval = n, .interval = n * (1 + (a + b) % 2),
-                                         .n_checkpoints = 1, LOG(3, t + 2 * n + 3));
+                    delta_spec d = DELTA(3, t, .n_heads_v = odd ? 2 : 4, .dim_k = odd ? 33 : 128,
+                                         .dim_v = odd ? 40 : 64, .layout = layout, ROWS_OF_POOL(8), .map_start = 1,
+                                         .map_src = 1, .map_dst = 1, .map_log_row = 1, .where = (a + layout) % 3,
+                                         .gate = (a + b) % 2, SLOW, .dtype_state = state, .state_interval = n,
+                                         .interval = n * (1 + (a + b) % 2), .n_checkpoints = 1, LOG(3, t + 2 * n + 3));
                     d.seq[2].length = 0;
                     for (int s = 0; s < 3; s++) {
                         delta_seq *const seq = &d.seq[s];
-                        seq->position = (7 + s) * n + (s == 1 ? 0 : (a + s) % n);
-                        seq->n_replayed = s == 1 ? 0 : seq->position % n + (a + s) % 2 * n;
+                        seq->position = (7 + s) * n + (s == 1 ? 0 : (a + b + s) % n);
+                        seq->n_replayed = s == 1 ? 0 : seq->position % n + (a + b + s) % 2 * n;
                         seq->log_row = log_rows[s];
                         seq->commit = s == 2 || (a + layout) % 2 ? seq->src : GDN_NONE;
                         seq->checkpoint[0] = 3 + s;

@@ -453,6 +453,7 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
         .n_heads_v = a->n_heads_v,
         .head_dim_k = a->head_dim_k,
         .head_dim_v = a->head_dim_v,
+        .heads_per_key = a->n_heads_v / a->n_heads_k,
         .head_map = a->head_map,
         .gate = a->gate,
         .state_layout = a->state_layout,

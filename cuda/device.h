@@ -18,27 +18,21 @@
 
 _Static_assert(sizeof(void *) == 8, "a CUdeviceptr travels in gdn_span.data, which takes 64-bit pointers");
 
-/* The device kernels. GDN_CUDA_<name> is gdn_cuda_<name>() of the .cu files; cuda/kernels.c has the names. */
+/* The device kernels: GDN_CUDA_<name> is gdn_cuda_<name>() of the .cu files. */
+// clang-format off
+#define GDN_CUDA_KERNELS(X)                                                                       \
+    X(delta_decode_4) X(delta_decode_4_channel)                                                   \
+    X(delta_rows_4) X(delta_rows_4_channel) X(delta_rows_general) X(delta_rows_general_channel)   \
+    X(delta_tiles_4) X(delta_tiles_4_channel) X(delta_tiles_4_wide) X(delta_tiles_4_wide_channel) \
+    X(conv_4) X(conv_general) X(conv_tree)                                                        \
+    X(rows_clear) X(rows_enter) X(rows_write)                                                     \
+    X(probe_arithmetic)
+// clang-format on
 typedef enum gdn_cuda_kernel {
-    GDN_CUDA_delta_rows_4,
-    GDN_CUDA_delta_rows_4_channel,
-    GDN_CUDA_delta_rows_4_tree,
-    GDN_CUDA_delta_rows_4_channel_tree,
-    GDN_CUDA_delta_rows_4_state16,
-    GDN_CUDA_delta_rows_general,
-    GDN_CUDA_delta_rows_general_channel,
-    GDN_CUDA_delta_rows_general_state16,
-    GDN_CUDA_delta_rows_general_channel_state16,
-    GDN_CUDA_delta_tiles_4,
-    GDN_CUDA_delta_tiles_4_channel,
-    GDN_CUDA_conv_4,
-    GDN_CUDA_conv_general,
-    GDN_CUDA_conv_tree,
-    GDN_CUDA_rows_clear,
-    GDN_CUDA_rows_enter,
-    GDN_CUDA_rows_write,
-    GDN_CUDA_probe_arithmetic,
-    GDN_CUDA_KERNEL_COUNT
+#define X(name) GDN_CUDA_##name,
+    GDN_CUDA_KERNELS(X)
+#undef X
+        GDN_CUDA_KERNEL_COUNT
 } gdn_cuda_kernel;
 
 /* The CUDA release whose nvcc compiled the image, as 1000 * major + 10 * minor. The build defines it. */
@@ -49,7 +43,8 @@ typedef enum gdn_cuda_kernel {
 typedef struct gdn_cuda_traits {
     CUdevice device;
     gdn_gpu_about about;
-    int major, minor;
+    int major, minor;    /* compute capability */
+    int multiprocessors; /* kernels are chosen for so many; GDN_CUDA_MULTIPROCESSORS may say another number */
 } gdn_cuda_traits;
 
 typedef struct gdn_cuda_device {
@@ -61,7 +56,8 @@ typedef struct gdn_cuda_device {
     CUstream stream; /* our own; it and the legacy default stream wait for each other */
     CUmodule module; /* the image, and its kernels */
     CUfunction kernels[GDN_CUDA_KERNEL_COUNT];
-    uint32_t *bad; /* GDN_BAD_WORDS words of host memory that kernels set */
+    int dependent_launch; /* 1: a kernel's blocks may start while the kernel before it runs, and wait there */
+    uint32_t *bad;        /* GDN_BAD_WORDS words of host memory that kernels set */
     CUdeviceptr bad_address;
     _Atomic int32_t lost; /* the CUresult with which the CUDA context was lost, else 0; gdn_poll() reads it
                              on any thread */

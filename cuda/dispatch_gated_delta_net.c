@@ -35,33 +35,57 @@ static int in_tiles(const gdn_gated_delta_net_call *p, int ragged)
     return ragged && n - p->n_seqs >= GDN_CUDA_FEW_TOKENS;
 }
 
+/* 1 for a `decode` kernel: one token per sequence on average, and nothing else. Sequences with another number of tokens
+ * get the same bits, but take longer. */
+static int in_decode(const gdn_gated_delta_net_call *p)
+{
+    return p->n_tokens > 0 && p->n_tokens <= p->n_seqs && !(p->has & GDN_HAS_TREE) && p->state_layout != GDN_STATE_KV &&
+           p->head_dim_v % GDN_CUDA_DELTA_VALUES(1) == 0 && is_4(p);
+}
+
+/* Value channels of a thread block that decodes. Few blocks leave multiprocessors without work; many repeat what is the
+ * same for all value channels of a head. */
+static uint32_t decode_values(const gdn_gated_delta_net_call *p, uint64_t multiprocessors)
+{
+    const uint64_t heads = (uint64_t)p->n_seqs * (uint64_t)p->n_heads_v,
+                   blocks = heads * (uint64_t)p->head_dim_v / GDN_CUDA_DELTA_VALUES(4);
+    uint32_t C = blocks <= multiprocessors ? 1 : blocks <= 2 * multiprocessors ? 2 : 4;
+    if (C == 4 && p->gate == GDN_GATE_CHANNEL && !p->rounding_interval) C = 2; /* the kernel has no more */
+    while ((uint32_t)p->head_dim_v % GDN_CUDA_DELTA_VALUES(C)) C /= 2;
+    return GDN_CUDA_DELTA_VALUES(C);
+}
+
 /* The device kernel of a call. */
 typedef struct choice_t {
     gdn_cuda_kernel kernel;
     uint32_t values; /* of a thread block: Shape::VALUES of the kernel */
 } choice_t;
 
-#define ONE(kernel, C) ((choice_t){ kernel, 4 * GDN_CUDA_DELTA_WARPS * (C) })
+/* The self-test's calls are small. A device of two multiprocessors has kernels for many thread blocks run them too. */
+enum { SELF_TEST_MULTIPROCESSORS = 2 };
 
-static choice_t choose(const gdn_gated_delta_net_call *p)
+static choice_t choose(const gdn_cuda_device *dev, const gdn_gated_delta_net_call *p)
 {
-    const int channel = p->gate == GDN_GATE_CHANNEL, four = is_4(p);
-    if (in_tiles(p, (p->has & GDN_HAS_SEQ_START) != 0))
-        return channel ? ONE(GDN_CUDA_delta_tiles_4_channel, 2) : ONE(GDN_CUDA_delta_tiles_4, 2);
-    if (p->rounding_interval) {
-        if (four && !(p->has & GDN_HAS_TREE) && !channel) return ONE(GDN_CUDA_delta_rows_4_state16, 4);
-        return channel ? ONE(GDN_CUDA_delta_rows_general_channel_state16, 1)
-                       : ONE(GDN_CUDA_delta_rows_general_state16, 1);
+    const uint64_t multiprocessors =
+        dev->gpu.self_test.busy ? SELF_TEST_MULTIPROCESSORS : (uint64_t)dev->traits.multiprocessors;
+    const int channel = p->gate == GDN_GATE_CHANNEL, tree = (p->has & GDN_HAS_TREE) != 0;
+    if (in_decode(p))
+        return (choice_t){ channel ? GDN_CUDA_delta_decode_4_channel : GDN_CUDA_delta_decode_4,
+                           decode_values(p, multiprocessors) };
+    if (in_tiles(p, (p->has & GDN_HAS_SEQ_START) != 0)) {
+        const uint64_t heads = (uint64_t)p->n_seqs * (uint64_t)p->n_heads_v;
+        for (uint32_t C = 1; C <= 2; C++)
+            if (heads * gdn_gpu_parts((uint64_t)p->head_dim_v, GDN_CUDA_DELTA_VALUES(C)) <= multiprocessors)
+                return (choice_t){ channel ? GDN_CUDA_delta_tiles_4_wide_channel : GDN_CUDA_delta_tiles_4_wide,
+                                   GDN_CUDA_DELTA_VALUES(C) };
+        return (choice_t){ channel ? GDN_CUDA_delta_tiles_4_channel : GDN_CUDA_delta_tiles_4,
+                           GDN_CUDA_DELTA_VALUES(2) };
     }
-    if ((p->has & GDN_HAS_TREE) && four)
-        return channel ? ONE(GDN_CUDA_delta_rows_4_channel_tree, 2) : ONE(GDN_CUDA_delta_rows_4_tree, 2);
-    if (!four) return channel ? ONE(GDN_CUDA_delta_rows_general_channel, 1) : ONE(GDN_CUDA_delta_rows_general, 2);
-    return channel ? ONE(GDN_CUDA_delta_rows_4_channel, 4) : ONE(GDN_CUDA_delta_rows_4, 4);
-}
-
-static int is_tiles(gdn_cuda_kernel kernel)
-{
-    return kernel == GDN_CUDA_delta_tiles_4 || kernel == GDN_CUDA_delta_tiles_4_channel;
+    if (is_4(p) && !(channel && p->rounding_interval) && !(tree && p->rounding_interval))
+        return (choice_t){ channel ? GDN_CUDA_delta_rows_4_channel : GDN_CUDA_delta_rows_4,
+                           GDN_CUDA_DELTA_VALUES(tree ? 2 : 4) };
+    return (choice_t){ channel ? GDN_CUDA_delta_rows_general_channel : GDN_CUDA_delta_rows_general,
+                       GDN_CUDA_DELTA_VALUES(channel || p->rounding_interval ? 1 : 2) };
 }
 
 void gdn_cuda_plan_gated_delta_net(const gdn_context *ctx, const gdn_problem *problem, gdn_plan *plan)
@@ -69,7 +93,7 @@ void gdn_cuda_plan_gated_delta_net(const gdn_context *ctx, const gdn_problem *pr
     const gdn_gated_delta_net_call *p = &problem->gated_delta_net;
     const gdn_cuda_device *dev = ctx->state;
     gdn_gpu_device gpu = gdn_cuda_gpu(dev);
-    const choice_t choice = choose(p);
+    const choice_t choice = choose(dev, p);
     gdn_gated_delta_net_call nowhere =
         *p; /* the form does not depend on addresses: a query without data gets the same */
     nowhere.q.data = nowhere.k.data = nowhere.g.data = nowhere.dt_bias.data = 0;
@@ -77,12 +101,10 @@ void gdn_cuda_plan_gated_delta_net(const gdn_context *ctx, const gdn_problem *pr
     plan->variant = in_tiles(&nowhere, 1) ? GDN_VARIANT_TILES : GDN_VARIANT_ROWS;
     gpu.most_blocks = UINT64_MAX; /* a grid of three dimensions */
     plan->gpu.device_kernel = (int32_t)choice.kernel;
+    /* Which shape in the kernel: the self-test runs all. */
+    plan->gpu.constants[0] = choice.values | (uint32_t)(p->rounding_interval != 0) << 16 |
+                             (uint32_t)((p->has & GDN_HAS_TREE) != 0) << 17 | (uint32_t)(p->log.n_slots != 0) << 18;
     gdn_gpu_plan_gated_delta_net(&gpu, p, choice.values, plan);
-    if (is_tiles(choice.kernel)) { /* blocks for sequences of many tokens, then for those of few */
-        plan->gpu.blocks = gdn_gpu_parts((uint64_t)p->head_dim_v, choice.values) +
-                           gdn_gpu_parts((uint64_t)p->head_dim_v, GDN_CUDA_TILES_ROWS_VALUES);
-        plan->n_items = (int64_t)gdn_gpu_product((uint64_t)p->n_seqs * (uint64_t)p->n_heads_v, plan->gpu.blocks);
-    }
     if (p->n_heads_v > GDN_CUDA_MAX_BLOCKS_YZ) plan->refused = GDN_REFUSED_HEADS;
 }
 
@@ -93,9 +115,13 @@ gdn_status gdn_cuda_run_gated_delta_net(void *device, const gdn_problem *problem
     const gdn_gated_delta_net_call *p = &problem->gated_delta_net;
     const gdn_gpu_device gpu = gdn_cuda_gpu(dev);
     const gdn_gated_delta_net_call params = gdn_gpu_call_gated_delta_net(&gpu, problem, plan);
-    const uint32_t grid[3] = { (uint32_t)p->n_seqs, (uint32_t)p->n_heads_v, (uint32_t)plan->gpu.blocks };
     const gdn_cuda_kernel kernel = (gdn_cuda_kernel)plan->gpu.device_kernel;
-    const uint32_t warps = is_tiles(kernel) ? GDN_CUDA_TILES_WARPS : GDN_CUDA_DELTA_WARPS;
+    const int tiles = kernel >= GDN_CUDA_delta_tiles_4 && kernel <= GDN_CUDA_delta_tiles_4_wide_channel;
+    const uint32_t warps = tiles ? GDN_CUDA_TILES_WARPS : GDN_CUDA_DELTA_WARPS;
+    uint32_t grid[3] = { (uint32_t)p->n_seqs, (uint32_t)p->n_heads_v, (uint32_t)plan->gpu.blocks };
+    /* Thread blocks for sequences of few tokens, unless all have the same number and none uses a log row. */
+    if (tiles && (p->has & GDN_HAS_SEQ_START || p->log.n_slots))
+        grid[2] += (uint32_t)gdn_gpu_parts((uint64_t)p->head_dim_v, GDN_CUDA_TILES_ROWS_VALUES);
     CUstream on;
     const gdn_status status = gdn_cuda_stream(dev, stream, &on);
     return status ? status : gdn_cuda_launch(dev, kernel, on, grid, 32 * warps, &params);

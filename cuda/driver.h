@@ -65,10 +65,33 @@ enum {
 #undef X
 };
 
-enum { CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76 };
+enum {
+    CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
+    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
+    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76
+};
 enum { CU_STREAM_DEFAULT = 0, CU_STREAM_NON_BLOCKING = 1 };
 enum { CU_MEMHOSTALLOC_PORTABLE = 1, CU_MEMHOSTALLOC_DEVICEMAP = 2 };
 enum { CU_STREAM_CAPTURE_MODE_RELAXED = 2, CU_STREAM_CAPTURE_STATUS_NONE = 0 };
+
+/* A launch with attributes, from CUDA 11.8 on. */
+typedef struct CUlaunchAttribute {
+    int id;
+    int unused;
+    union {
+        int on;
+        unsigned char bytes[64];
+    } value;
+} CUlaunchAttribute;
+
+typedef struct CUlaunchConfig {
+    unsigned grid[3], block[3], shared_bytes;
+    CUstream stream;
+    CUlaunchAttribute *attributes;
+    unsigned n_attributes;
+} CUlaunchConfig;
+
+enum { CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6, CU_FUNC_ATTRIBUTE_PTX_VERSION = 5 };
 
 /* X(name here, symbol, parameters): the newest version of each symbol that the driver of CUDA 11.4 has. */
 #define GDN_CUDA_DRIVER_FUNCTIONS(X)                                                                                   \
@@ -109,7 +132,10 @@ typedef struct gdn_cuda_driver {
 #define X(name, symbol, parameters) CUresult(*name) parameters;
     GDN_CUDA_DRIVER_FUNCTIONS(X)
 #undef X
-    CUresult (*StreamGetCtx_v2)(CUstream stream, CUcontext *context, CUgreenCtx *green); /* NULL before CUDA 12.5 */
+    /* NULL if the driver is older: before CUDA 12.5; 11.8; present in all */
+    CUresult (*StreamGetCtx_v2)(CUstream stream, CUcontext *context, CUgreenCtx *green);
+    CUresult (*LaunchKernelEx)(const CUlaunchConfig *config, CUfunction function, void **params, void **extra);
+    CUresult (*FuncGetAttribute)(int *value, int attribute, CUfunction function);
     int version;  /* of CUDA, as cuDriverGetVersion() has it: 1000 * major + 10 * minor */
     int emulated; /* it exports GDN_EMULATED_DRIVER */
 } gdn_cuda_driver;

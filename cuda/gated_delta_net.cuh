@@ -10,22 +10,24 @@
 #define FUNCTION     template <class X> GDN_INLINE
 #define CALL         const gdn_gated_delta_net_call &p, X,
 #define PASS         p, X(),
-#define WITH_LOG     (p.log.n_slots != 0)
+#define WITH_LOG     has_log<X>(p)
 #define WITH_TREE    has_tree<X>(p)
 #define WITH_CHANNEL X::CHANNEL
 #define WITH_STATE16 X::STATE16
 
 // Compile-time properties of a kernel. NB is exact unless GENERAL: then it is the most blocks of 32 keys, and
 // head_dim_k, the alignment of rows and their type are arbitrary.
-template <int NB_, int C_, bool CHANNEL_, bool GENERAL_, bool TREE_ = false, bool STATE16_ = false> struct Shape {
+template <int NB_, int C_, bool CHANNEL_, bool GENERAL_, bool TREE_ = false, bool STATE16_ = false, bool LOG_ = true>
+struct Shape {
     static constexpr int NB = NB_;            // blocks of 32 keys
     static constexpr int C = C_;              // value channels of eight lanes: 1, 2 or 4
     static constexpr bool CHANNEL = CHANNEL_; // a gate per key channel
     static constexpr bool GENERAL = GENERAL_;
-    static constexpr bool TREE = TREE_;                         // the call's tokens may be a tree
-    static constexpr bool STATE16 = STATE16_;                   // 16-bit states
-    static constexpr int BYTES = STATE16 ? 2 : 4;               // of an element of a state
-    static constexpr int VALUES = GDN_CUDA_DELTA_WARPS * 4 * C; // value channels of a thread block
+    static constexpr bool TREE = TREE_;                     // the call's tokens may be a tree
+    static constexpr bool STATE16 = STATE16_;               // 16-bit states
+    static constexpr bool LOG = LOG_;                       // the call may have a log
+    static constexpr int BYTES = STATE16 ? 2 : 4;           // of an element of a state
+    static constexpr int VALUES = GDN_CUDA_DELTA_VALUES(C); // value channels of a thread block
 };
 
 // The general kernels run calls with a tree and without.
@@ -33,6 +35,7 @@ template <class X> GDN_INLINE bool has_tree(const gdn_gated_delta_net_call &p)
 {
     return X::TREE && (!X::GENERAL || (p.has & GDN_HAS_TREE));
 }
+template <class X> GDN_INLINE bool has_log(const gdn_gated_delta_net_call &p) { return X::LOG && p.log.n_slots != 0; }
 
 #include "call/sequence.h"
 #undef FUNCTION
@@ -101,14 +104,15 @@ template <class X, int LANES = 8> GDN_INLINE bool find_item(const gdn_gated_delt
 // The address of the sequence's first token.
 GDN_INLINE char *token_at(const gdn_token_view &view, const Item &at, int head)
 {
-    return view.data + (uint64_t)(head * view.stride_head +
-                                  (view.stride_seq ? at.s * view.stride_seq : at.first * view.stride_token));
+    const int64_t stride = view.stride_seq ? view.stride_seq : view.stride_token;
+    return view.data + (uint64_t)(head * view.stride_head + (view.stride_seq ? at.s : at.first) * stride);
 }
 
 GDN_INLINE char *state_at(const gdn_pool_view &pool, int entry, int n_slots, int head)
 {
-    return pool.data +
-           (uint64_t)(entry / n_slots * pool.stride_row + entry % n_slots * pool.stride_slot + head * pool.stride_head);
+    int row = entry, slot = 0;
+    if (n_slots != 1) row = entry / n_slots, slot = entry % n_slots; // the division would delay the common case
+    return pool.data + (uint64_t)(row * pool.stride_row + slot * pool.stride_slot + head * pool.stride_head);
 }
 
 // The entries for the state after token t, or a negative number.
@@ -131,9 +135,10 @@ template <class X> GDN_INLINE float4 read_row(const char *at, int dtype, int i, 
 {
     const uint64_t row = (uint64_t)at;
     if (!X::GENERAL) { // two loads into different registers: into the same ones, one would wait for the other
-        const uint2 x = __ldg((const uint2 *)(row + (uint64_t)(i * element_bytes(dtype))));
+        const uint2 *const from = (const uint2 *)(row + (uint64_t)(i * element_bytes(dtype)));
+        const uint2 x = __ldg(from);
         uint2 rest = make_uint2(0, 0);
-        if (dtype == GDN_F32) rest = __ldg((const uint2 *)(row + 4 * (uint64_t)i + 8));
+        if (dtype == GDN_F32) rest = __ldg(from + 1);
         return make_float4(gdn_from_bits(x.x), gdn_from_bits(x.y), gdn_from_bits(rest.x), gdn_from_bits(rest.y));
     }
     const uint64_t bytes = (uint64_t)element_bytes(dtype);

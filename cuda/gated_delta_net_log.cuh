@@ -46,6 +46,20 @@ template <class X> GDN_INLINE char *log_decay(const gdn_gated_delta_net_call &p,
     return entry + 4 * (uint64_t)gdn_log_decay(p, X(), w.h);
 }
 
+// The entries of a sequence from a position on. Slots are counted, because dividing takes as long as loading.
+struct Entries {
+    int slot;
+};
+template <class X> GDN_INLINE Entries entries_from(const gdn_gated_delta_net_call &p, int position)
+{
+    return { position % p.log.n_slots };
+}
+template <class X> GDN_INLINE char *entry_of(const gdn_gated_delta_net_call &p, const Item &w, Entries from, int i)
+{
+    const int slot = from.slot + i; // i < n_slots
+    return p.log.data + (uint64_t)gdn_log_slot(p, X(), w.row, slot < p.log.n_slots ? slot : slot - p.log.n_slots);
+}
+
 // A lane's part of one entry.
 template <class X> struct Logged {
     float4 k[X::NB], decay[X::CHANNEL ? X::NB : 1];
@@ -53,9 +67,8 @@ template <class X> struct Logged {
 };
 
 template <class X>
-GDN_INLINE void load_logged(const gdn_gated_delta_net_call &p, const Item &w, int position, Logged<X> &x)
+GDN_INLINE void load_logged(const gdn_gated_delta_net_call &p, const Item &w, char *entry, Logged<X> &x)
 {
-    char *entry = log_at<X>(p, w, position);
 #pragma unroll
     for (int m = 0; m < X::NB; m++) x.k[m] = load_keys<X>(log_key<X>(p, w, entry), 32 * m + 4 * w.l, w.n_keys);
     if (!X::CHANNEL) x.decay[0] = all4(load_float(log_decay<X>(p, w, entry)));
@@ -75,12 +88,13 @@ GDN_INLINE void replay_log_entries(const gdn_gated_delta_net_call &p, const Item
     constexpr bool AHEAD = !X::GENERAL || (!X::CHANNEL && !X::STATE16);
     if (from >= to) return;
     Logged<X> next;
-    if (AHEAD) load_logged<X>(p, w, from, next);
+    const Entries first = entries_from<X>(p, from);
+    if (AHEAD) load_logged<X>(p, w, entry_of<X>(p, w, first, 0), next);
 #pragma unroll 1
     for (int at = from; at < to; at++) {
-        if (!AHEAD) load_logged<X>(p, w, at, next);
+        if (!AHEAD) load_logged<X>(p, w, entry_of<X>(p, w, first, at - from), next);
         const Logged<X> x = next;
-        if (AHEAD && at + 1 < to) load_logged<X>(p, w, at + 1, next);
+        if (AHEAD && at + 1 < to) load_logged<X>(p, w, entry_of<X>(p, w, first, at + 1 - from), next);
 #pragma unroll
         for (int m = 0; m < X::NB; m++)
 #pragma unroll
@@ -93,14 +107,14 @@ GDN_INLINE void replay_log_entries(const gdn_gated_delta_net_call &p, const Item
 // decay, and for the first value head of a key head also the key.
 template <class X>
 GDN_INLINE void log_token(const gdn_gated_delta_net_call &p, const Item &w, int t, const float4 (&k)[X::NB],
-                          const float4 (&decay)[X::CHANNEL ? X::NB : 1], const float (&delta)[X::C])
+                          float decay, const float (&delta)[X::C])
 {
     if (w.row < 0) return;
     char *entry = log_at<X>(p, w, w.position + t);
-    if (w.l == 0) store_values<X>(p, log_delta<X>(p, w, entry), w.values, delta);
+    if (w.l == 0) store_values<X, GDN_F32>(log_delta<X>(p, w, entry), w.values, delta);
     if (w.j) return;
     if (!X::CHANNEL && w.l == 0) // with CHANNEL log_gates() writes the decays
-        store_float(log_decay<X>(p, w, entry), decay[0].x);
+        store_float(log_decay<X>(p, w, entry), decay);
     if (!gdn_logs_key(p, X(), w.h)) return;
 #pragma unroll
     for (int m = 0; m < X::NB; m++) store_keys<X>(log_key<X>(p, w, entry), 32 * m + 4 * w.l, w.n_keys, k[m]);

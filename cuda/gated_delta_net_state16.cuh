@@ -10,23 +10,17 @@ template <class X> GDN_INLINE float load_number(const char *at)
 {
     return X::STATE16 ? gdn_from_bits(load_16bit(at)) : load_float(at);
 }
-template <class X> GDN_INLINE void store_number(const gdn_gated_delta_net_call &p, char *at, float x)
-{
-    store_element(at, x, X::STATE16 ? p.state.dtype : GDN_F32);
-}
 template <class X> GDN_INLINE float4 load_quad(const char *at)
 {
     if (!X::STATE16) return load_float4(at);
     const uint2 x = load_pair(at);
     return make_float4(gdn_from_bits(x.x), gdn_from_bits(x.y), 0.0f, 0.0f);
 }
-template <class X> GDN_INLINE void store_quad(const gdn_gated_delta_net_call &p, char *at, float4 x)
+template <int DTYPE> GDN_INLINE void store_quad(char *at, float4 x)
 {
-    const int dtype = p.state.dtype;
-    if (X::STATE16)
-        store_pair(at, make_uint2(to_16bit(x.x, dtype) | to_16bit(x.y, dtype) << 16,
-                                  to_16bit(x.z, dtype) | to_16bit(x.w, dtype) << 16));
-    else store_float4(at, x);
+    if (DTYPE == GDN_F32) store_float4(at, x);
+    else if (DTYPE == GDN_F16) store_pair(at, make_uint2(to_f16_pair(x.x, x.y), to_f16_pair(x.z, x.w)));
+    else store_pair(at, make_uint2(to_bf16_pair(x.x, x.y), to_bf16_pair(x.z, x.w)));
 }
 
 // Load and store the C adjacent value channels of a lane group: deltas, or with STATE those of a state for one key.
@@ -44,18 +38,14 @@ template <class X, bool STATE = false> GDN_INLINE void load_values(const char *a
                                : load_float(at + 4 * (uint64_t)c);
     }
 }
-template <class X, bool STATE = false>
-GDN_INLINE void store_values(const gdn_gated_delta_net_call &p, char *at, int values, const float (&x)[X::C])
+template <class X, int DTYPE> GDN_INLINE void store_values(char *at, int values, const float (&x)[X::C])
 {
-    constexpr bool BITS16 = STATE && X::STATE16;
     if (!X::GENERAL && X::C == 4 && values == 4) {
-        const float4 four = make_float4(x[0], x[X::C / 4], x[X::C / 2], x[X::C - 1]);
-        if (BITS16) store_quad<X>(p, at, four);
-        else store_float4(at, four);
+        store_quad<DTYPE>(at, make_float4(x[0], x[X::C / 4], x[X::C / 2], x[X::C - 1]));
     } else {
 #pragma unroll
         for (int c = 0; c < X::C; c++)
-            if (c < values) store_element(at + (BITS16 ? 2 : 4) * (uint64_t)c, x[c], BITS16 ? p.state.dtype : GDN_F32);
+            if (c < values) store_element(at + element_bytes(DTYPE) * c, x[c], DTYPE);
     }
 }
 

@@ -12,8 +12,7 @@
 // and gets the other deltas with one exchange each.
 //
 // Overlap. While exchanges are in flight, the code decays the state, computes the output sums of the previous token and
-// loads the next token's key. Compilers would move much of that after the exchanges; behind() prevents it with a false
-// dependency. Tokens are processed in pairs, so that two sets of registers hold the keys alternately.
+// loads the next token's key. Tokens are processed in pairs, so that two sets of registers hold the keys alternately.
 // gated_delta_net_producers.cuh converts tokens to shared memory, a stage at a time.
 #ifndef GDN_CUDA_GATED_DELTA_NET_TILES_CUH
 #define GDN_CUDA_GATED_DELTA_NET_TILES_CUH
@@ -81,20 +80,6 @@ template <int N> GDN_INLINE void add_values(float (&x)[N], const float (&y)[N])
 // The mask of an exchange with lane l ^ h of the sixteen.
 GDN_INLINE int mask_of(int h) { return 2 * h; }
 
-// Returns the mask, with a false dependency on all x: the exchange cannot issue before they are computed. `zero` is 0,
-// but compilers cannot know that. So the computation of x comes before the exchange, not after all exchanges, where no
-// other work is left to hide its latency. Disabled on sm_100: it needs more registers than three thread blocks per
-// multiprocessor leave, and gains little.
-GDN_INLINE int behind(int mask, uint32_t) { return mask; }
-template <class... More> GDN_INLINE int behind(int mask, uint32_t zero, float x, More... more)
-{
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ / 100 == 10
-    return mask;
-#else
-    return behind(mask | (int)(gdn_bits(x) & zero), zero, more...);
-#endif
-}
-
 // Step h = 8, 4, 2 or 1 of the tree. It halves the channels of which a lane has sums, until one is left.
 template <int N> GDN_INLINE void fold_values(float (&sum)[N], int h, int mask)
 {
@@ -107,8 +92,7 @@ template <int N> GDN_INLINE void fold_values(float (&sum)[N], int h, int mask)
 // Registers that pass from token to token.
 template <class X> struct Running {
     State<X> S;
-    Lane<X> q;     // of the previous token, whose output sums are computed with the current one
-    uint32_t zero; // for behind()
+    Lane<X> q; // of the previous token, whose output sums are computed with the current one
 };
 
 // A lane's part of dot(with, S) for its channels, including step h = 16.
@@ -131,7 +115,6 @@ GDN_INLINE void take_token(const Item &w, Stage<X> &stage, int u, bool writes, c
                            Running<X> &at)
 {
     constexpr int N = Group<X>::N;
-    const uint32_t zero = at.zero;
     const Factors factors = stage.factors[u];
     const int value = Lanes<16>::group((int)threadIdx.x) * N + Group<X>::number(w.l);
     const float v = stage.v[u][value];
@@ -147,21 +130,18 @@ GDN_INLINE void take_token(const Item &w, Stage<X> &stage, int u, bool writes, c
     sums_of<X>(with, at.S, kv); // 3
     fold_values(kv, 8, mask_of(8));
     sums_of<X>(at.q, at.S, o); // 6, of the previous token
-    const float first = o[0];
-    fold_values(kv, 4, behind(mask_of(4), zero, q.key(X::NB), o[1], o[N - 1]));
+    fold_values(kv, 4, mask_of(4));
     fold_values(o, 8, mask_of(8));
 #pragma unroll
     for (int i = 0; i < 2 * X::NB; i++) mul_values(at.S[i], X::CHANNEL ? decay.key(i) : factors.decay);
-    fold_values(kv, 2, behind(mask_of(2), zero, next.key(0), at.S[2 * X::NB - 1][N - 1]));
-    fold_values(o, 4, behind(mask_of(4), zero, at.S[X::NB - 1][N - 1]));
-    fold_values(kv, 1, behind(mask_of(1), zero, next.key(X::NB)));
+    fold_values(kv, 2, mask_of(2));
+    fold_values(o, 4, mask_of(4));
+    fold_values(kv, 1, mask_of(1));
     fold_values(o, 2, mask_of(2));
     const float read = X::CHANNEL ? kv[0] : __fmul_rn(factors.decay, kv[0]); // 4
     float d[N] = { __fmul_rn(factors.beta, __fsub_rn(v, read)) };
 #pragma unroll
-    for (int c = 1; c < N; c++)
-        d[c] = exchange(d[0],
-                        c < N - 1 ? mask_of(Group<X>::OF_ONE * c) : behind(mask_of(Group<X>::OF_ONE * c), zero, first));
+    for (int c = 1; c < N; c++) d[c] = exchange(d[0], mask_of(Group<X>::OF_ONE * c));
     fold_values(o, 1, mask_of(1));
     if (writes) stage.out[u][value] = o[0];
     at.q = q;
@@ -198,7 +178,6 @@ GDN_INLINE void gated_delta_net_tiles(const gdn_gated_delta_net_call &p, Stage<X
     const int mine = Group<X>::number(w.l);   // the value channel whose output this lane has
     const bool writes = w.l % Group<X>::OF_ONE == 0;
     Running<X> at;
-    at.zero = (uint32_t)(p.n_tokens >> 31);
     at.q = {};
 
 #pragma unroll

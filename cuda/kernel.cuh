@@ -13,11 +13,27 @@ typedef char *gdn_cuda_memory;
 
 #if defined(__CUDACC__)
 #define GDN_ELEMENTARY_FUNCTION static __device__ __forceinline__
+// Dependent launch (queue.c): the next kernel's thread blocks may start while this kernel's run. Each waits here until
+// the kernels before it have finished and their results can be read. After other launches both instructions do nothing.
+static __device__ __forceinline__ void gdn_cuda_begin()
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory");
+#endif
+}
 #define GDN_KERNEL(name, params, threads)                                                                              \
-    extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ params p)
+    static __device__ __forceinline__ void name##_of(const params &p);                                                 \
+    extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ params p)                       \
+    {                                                                                                                  \
+        gdn_cuda_begin();                                                                                              \
+        name##_of(p);                                                                                                  \
+    }                                                                                                                  \
+    static __device__ __forceinline__ void name##_of(const params &p)
 #define GDN_BLOCKS(threads, blocks) threads, blocks // the least blocks per multiprocessor: bounds the registers
+#define GDN_SLOW_PATH               static __device__ __noinline__
 #elif defined(GDN_KERNEL)
 #define GDN_BLOCKS(threads, blocks) threads
+#define GDN_SLOW_PATH               static __device__
 #else
 #error "kernels are compiled by nvcc, or with GDN_KERNEL and the intrinsics included before"
 #endif
@@ -56,6 +72,25 @@ GDN_INLINE unsigned load_16bit(const char *at) { return *(const unsigned short *
 GDN_INLINE void store_16bit(char *at, uint32_t x) { *(unsigned short *)at = (unsigned short)x; }
 GDN_INLINE uint2 load_pair(const char *at) { return *(const uint2 *)at; }
 GDN_INLINE void store_pair(char *at, uint2 x) { *(uint2 *)at = x; }
+
+// Copies 16 bytes to shared memory, later where the device can, so that many copies are under way and none needs
+// registers. copies_done() waits for those of this thread.
+GDN_INLINE void copy_later(float *shared, const char *from)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((uint32_t)__cvta_generic_to_shared(shared)),
+                 "l"(from)
+                 : "memory");
+#else
+    *(float4 *)shared = load_float4(from);
+#endif
+}
+GDN_INLINE void copies_done()
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
 
 // A map's entry, or its default if there is no map.
 GDN_INLINE int map_at(uint64_t map, int64_t index, int absent)
@@ -111,6 +146,18 @@ GDN_INLINE uint32_t to_bf16(float x)
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(x));
     return h;
 }
+GDN_INLINE uint32_t to_f16_pair(float low, float high)
+{
+    uint32_t h;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(h) : "f"(high), "f"(low));
+    return h;
+}
+GDN_INLINE uint32_t to_bf16_pair(float low, float high)
+{
+    uint32_t h;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(h) : "f"(high), "f"(low));
+    return h;
+}
 GDN_INLINE float nearest_f16(float x) { return from_f16(to_f16(x)); }
 GDN_INLINE float nearest_bf16(float x) { return from_bf16(to_bf16(x)); }
 #else
@@ -121,6 +168,8 @@ GDN_INLINE float from_f16(uint32_t h)
     const uint32_t bits = gdn_bits(__fmul_rn(gdn_from_bits(magnitude), 0x1p112f));
     return gdn_from_bits(sign | ((h & 0x7c00u) == 0x7c00u ? magnitude | 0x7f800000u : bits));
 }
+GDN_INLINE uint32_t to_f16_pair(float low, float high) { return to_f16(low) | to_f16(high) << 16; }
+GDN_INLINE uint32_t to_bf16_pair(float low, float high) { return to_bf16(low) | to_bf16(high) << 16; }
 #endif
 
 GDN_INLINE float from_16bit(uint32_t h, int dtype) { return dtype == GDN_F16 ? from_f16(h) : from_bf16(h); }

@@ -24,24 +24,9 @@ static const unsigned char gdn_cuda_image_bytes[] __attribute__((aligned(64))) =
 #endif
 
 static const char *const names[GDN_CUDA_KERNEL_COUNT] = {
-    [GDN_CUDA_delta_rows_4] = "gdn_cuda_delta_rows_4",
-    [GDN_CUDA_delta_rows_4_channel] = "gdn_cuda_delta_rows_4_channel",
-    [GDN_CUDA_delta_rows_4_tree] = "gdn_cuda_delta_rows_4_tree",
-    [GDN_CUDA_delta_rows_4_channel_tree] = "gdn_cuda_delta_rows_4_channel_tree",
-    [GDN_CUDA_delta_rows_4_state16] = "gdn_cuda_delta_rows_4_state16",
-    [GDN_CUDA_delta_rows_general] = "gdn_cuda_delta_rows_general",
-    [GDN_CUDA_delta_rows_general_channel] = "gdn_cuda_delta_rows_general_channel",
-    [GDN_CUDA_delta_rows_general_state16] = "gdn_cuda_delta_rows_general_state16",
-    [GDN_CUDA_delta_rows_general_channel_state16] = "gdn_cuda_delta_rows_general_channel_state16",
-    [GDN_CUDA_delta_tiles_4] = "gdn_cuda_delta_tiles_4",
-    [GDN_CUDA_delta_tiles_4_channel] = "gdn_cuda_delta_tiles_4_channel",
-    [GDN_CUDA_conv_4] = "gdn_cuda_conv_4",
-    [GDN_CUDA_conv_general] = "gdn_cuda_conv_general",
-    [GDN_CUDA_conv_tree] = "gdn_cuda_conv_tree",
-    [GDN_CUDA_rows_clear] = "gdn_cuda_rows_clear",
-    [GDN_CUDA_rows_enter] = "gdn_cuda_rows_enter",
-    [GDN_CUDA_rows_write] = "gdn_cuda_rows_write",
-    [GDN_CUDA_probe_arithmetic] = "gdn_cuda_probe_arithmetic",
+#define X(name) "gdn_cuda_" #name,
+    GDN_CUDA_KERNELS(X)
+#undef X
 };
 
 const char *gdn_cuda_kernel_name(int32_t device_kernel) { return names[device_kernel] + sizeof "gdn_cuda_" - 1; }
@@ -63,6 +48,16 @@ static gdn_status fail_to_load(gdn_cuda_device *dev, CUresult result)
         GDN_CUDA_TOOLKIT % 1000 / 10);
 }
 
+/* 1 for devices with dependent launch, drivers that can also capture it, and code that waits (cuda/kernel.cuh). If an
+ * image has no code for the device, the driver makes some from older PTX, which may have no wait. */
+static int can_wait(const gdn_cuda_device *dev)
+{
+    int ptx = 0;
+    if (dev->traits.major < 9 || dev->cu->version < 12030 || !dev->cu->LaunchKernelEx || !dev->cu->FuncGetAttribute)
+        return 0;
+    return dev->cu->FuncGetAttribute(&ptx, CU_FUNC_ATTRIBUTE_PTX_VERSION, dev->kernels[0]) == CUDA_SUCCESS && ptx >= 90;
+}
+
 gdn_status gdn_cuda_kernels_open(gdn_cuda_device *dev)
 {
     CUresult result = dev->cu->ModuleLoadData(&dev->module, gdn_cuda_image_bytes);
@@ -76,6 +71,7 @@ gdn_status gdn_cuda_kernels_open(gdn_cuda_device *dev)
             (void)snprintf(call, sizeof call, "cuModuleGetFunction(%s)", names[i]);
             return gdn_cuda_fail(dev, dev->cu, result, call);
         }
+    dev->dependent_launch = dev->dependent_launch && can_wait(dev);
     return GDN_OK;
 }
 

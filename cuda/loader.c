@@ -39,6 +39,8 @@ static int open_driver(gdn_cuda_catalogue *c)
     GDN_CUDA_DRIVER_FUNCTIONS(X)
 #undef X
     (void)find(library, "cuStreamGetCtx_v2", &c->cu.StreamGetCtx_v2);
+    (void)find(library, "cuLaunchKernelEx", &c->cu.LaunchKernelEx);
+    (void)find(library, "cuFuncGetAttribute", &c->cu.FuncGetAttribute);
     c->cu.emulated = dlsym(library, GDN_EMULATED_DRIVER) != NULL;
     return 1;
 }
@@ -53,6 +55,8 @@ gdn_status gdn_cuda_read_traits(const gdn_cuda_driver *cu, CUdevice device, gdn_
     if ((result = cu->DeviceGetAttribute(&t->major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device)) !=
             CUDA_SUCCESS ||
         (result = cu->DeviceGetAttribute(&t->minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device)) !=
+            CUDA_SUCCESS ||
+        (result = cu->DeviceGetAttribute(&t->multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device)) !=
             CUDA_SUCCESS)
         return gdn_cuda_fail(NULL, cu, result, "cuDeviceGetAttribute");
     if ((result = cu->DeviceTotalMem(&bytes, device)) != CUDA_SUCCESS)

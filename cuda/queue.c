@@ -71,9 +71,22 @@ gdn_status gdn_cuda_launch(gdn_cuda_device *dev, gdn_cuda_kernel kernel, CUstrea
                            uint32_t threads, const void *params)
 {
     void *list[] = { (void *)(uintptr_t)params }; /* the driver only reads it */
-    const CUresult result = dev->cu->LaunchKernel(dev->kernels[kernel], blocks[0], blocks[1], blocks[2], threads, 1, 1,
-                                                  0, stream, list, NULL);
-    return result == CUDA_SUCCESS ? GDN_OK : gdn_cuda_fail(dev, dev->cu, result, "cuLaunchKernel");
+    const char *call = "cuLaunchKernel";
+    CUresult result;
+    if (dev->dependent_launch) {
+        CUlaunchAttribute dependent = { .id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, .value.on = 1 };
+        const CUlaunchConfig config = { .grid = { blocks[0], blocks[1], blocks[2] },
+                                        .block = { threads, 1, 1 },
+                                        .stream = stream,
+                                        .attributes = &dependent,
+                                        .n_attributes = 1 };
+        call = "cuLaunchKernelEx";
+        result = dev->cu->LaunchKernelEx(&config, dev->kernels[kernel], list, NULL);
+    } else {
+        result = dev->cu->LaunchKernel(dev->kernels[kernel], blocks[0], blocks[1], blocks[2], threads, 1, 1, 0, stream,
+                                       list, NULL);
+    }
+    return result == CUDA_SUCCESS ? GDN_OK : gdn_cuda_fail(dev, dev->cu, result, call);
 }
 
 gdn_status gdn_cuda_take_report(void *device)

@@ -39,6 +39,7 @@ gdn_gated_delta_net_call gdn_gpu_call_gated_delta_net(const gdn_gpu_device *dev,
  *               committed one. The tree comes first: the first call of a pipeline is the one that runs, and some
  *               pipelines have both trees and chains.
  *   WIDE        more value channels, which some devices give to more thread blocks, with other kernels.
+ *   DECODE_*    one token; of heads of 128 keys with more value channels, which devices divide in other ways.
  *   MIXED       one sequence of many tokens and one of few. MIXED_LOG also has a log row for the latter. It comes
  *               before LONG_LOG, because some devices run both alike. */
 enum {
@@ -53,6 +54,10 @@ enum {
     STATE16_ROWS,
     STATE16_TILES,
     WIDE,
+    DECODE_FEW,
+    DECODE_MORE,
+    DECODE_MANY,
+    DECODE_STATE16,
     MIXED
 };
 static const int32_t head_sizes[] = { 32, 64, 96, 128, 160, 192, 224, 256, 48, 200 };
@@ -77,14 +82,24 @@ int gdn_gpu_self_test_gated_delta_net(int number, gdn_gpu_test_call *c)
                          one_row[] = { GDN_NONE, 0 }, one_commit[] = { GDN_NONE, 2 };
     const int forms = number & 1, typed = number >> 1 & 1, key_major = number >> 2 & 1, channel = number >> 3 & 1;
     const int form = number / 16 / N_HEAD_SIZES, size = head_sizes[number / 16 % N_HEAD_SIZES];
-    const int state16 = form >= STATE16_TREE && form <= STATE16_TILES, tree = form == TREE || form == STATE16_TREE;
-    const int dim_v = form == WIDE ? WIDE_VALUES : VALUES;
+    const int decode = form >= DECODE_FEW && form <= DECODE_STATE16;
+    const int state16 = (form >= STATE16_TREE && form <= STATE16_TILES) || form == DECODE_STATE16,
+              tree = form == TREE || form == STATE16_TREE;
+    const int dim_v = form == WIDE                         ? WIDE_VALUES
+                      : form == DECODE_MORE && size == 128 ? 128
+                      : form == DECODE_MANY && size == 128 ? 192
+                                                           : VALUES;
     const int many = form == TILES || form == LONG_LOG || form == WIDE;
     const int mixed = form == MIXED || form == MIXED_LOG;
-    const int tokens = tree ? GDN_SELF_TEST_TREE_TOKENS : form == STATE16_TILES ? 9 : mixed ? 11 : many ? 10 : 3;
-    const int rows = mixed ? 2 : 1;
+    const int tokens = tree                    ? GDN_SELF_TEST_TREE_TOKENS
+                       : form == STATE16_TILES ? 9
+                       : mixed                 ? 11
+                       : many                  ? 10
+                       : decode                ? 1
+                                               : 3;
+    const int rows = mixed ? 2 : 1, slots = dim_v > WIDE_VALUES ? 1 : SLOTS;
     const int gates = HEADS * (channel ? size : 1);
-    const int log = form == LOG || form == MIXED_LOG || form == LONG_LOG || tree || state16;
+    const int log = form == LOG || form == DECODE_FEW || form == MIXED_LOG || form == LONG_LOG || tree || state16;
     const int entries = !log ? 0 : form == LONG_LOG || form == STATE16_TILES ? 16 : 8;
     /* Alternates types that a device may distinguish only at run time. */
     const int32_t narrow = key_major ? GDN_F16 : GDN_BF16, other = key_major ? GDN_BF16 : GDN_F16;
@@ -97,9 +112,9 @@ int gdn_gpu_self_test_gated_delta_net(int number, gdn_gpu_test_call *c)
                                      .n_heads_v = HEADS,
                                      .head_dim_k = size,
                                      .head_dim_v = dim_v,
-                                     .n_snapshots = rows > 1 ? 1
-                                                    : !log   ? 2
-                                                             : state16 && !tree,
+                                     .n_snapshots = rows > 1 || decode ? 1
+                                                    : !log             ? 2
+                                                                       : state16 && !tree,
                                      .scale = scale_of(size) };
     a->gate = channel ? GDN_GATE_CHANNEL : GDN_GATE_SCALAR;
     a->state_layout = key_major ? GDN_STATE_KV : GDN_STATE_VK;
@@ -145,11 +160,11 @@ int gdn_gpu_self_test_gated_delta_net(int number, gdn_gpu_test_call *c)
     }
     gdn_gpu_test_results(c);
     a->out = gdn_gpu_test_tensor(c, typed ? narrow : GDN_F32, tokens * HEADS * dim_v, GDN_SELF_TEST_OF_ONE);
-    a->state = gdn_gpu_test_pool(c, state16 ? narrow : GDN_F32, 1, SLOTS, HEADS * dim_v * size, GDN_SELF_TEST_OF_ONE);
+    a->state = gdn_gpu_test_pool(c, state16 ? narrow : GDN_F32, 1, slots, HEADS * dim_v * size, GDN_SELF_TEST_OF_ONE);
     a->state.n_rows = rows > 1 ? form == MIXED_LOG ? SLOTS : rows : 1;
-    a->state.n_slots = rows > 1 ? 1 : SLOTS;
+    a->state.n_slots = rows > 1 ? 1 : slots;
     if (log) { /* entries aligned as kernels for whole blocks of keys need them */
-        const int entry = (size + HEADS * VALUES + gates + 15) / 16 * 16;
+        const int entry = (size + HEADS * dim_v + gates + 15) / 16 * 16;
         c->log.entries = gdn_gpu_test_pool(c, GDN_F32, 1, entries, entry, GDN_SELF_TEST_OF_SIXTEENTHS);
         c->log.entries.stride[0] = 4 * (int64_t)entries * entry;
         c->log.entries.stride[1] = 4 * (int64_t)entry;

@@ -9,7 +9,7 @@
 
 /* ---- The calls, the same on every device ---- */
 enum {
-    GDN_SELF_TESTS = 2120, /* of all kernels */
+    GDN_SELF_TESTS = 2760, /* of all kernels */
     GDN_SELF_TEST_PARTS = 20,
     GDN_SELF_TEST_BYTES = 1 << 18 /* memory for any call's operands and workspace */
 };

@@ -1,7 +1,7 @@
 # What scripts share, those for devices above all. Read by them with `.`, not run.
 
-# Options of the form --name VALUE set the variable of that name, --quick sets quick, --software software; --help prints the head of
-# the script.
+# Options of the form --name VALUE set the variable of that name; one that takes no value has a ! behind its name, and --name sets the
+# variable to itself. --help prints the head of the script.
 # options SCRIPT "NAMES" arguments...
 options() {
     script=$1 known=" $2"
@@ -9,8 +9,7 @@ options() {
     while [ $# -gt 0 ]; do
         case "$1 $known " in
         "--help "* | "-h "*) sed -n '2,/^set /s/^# \{0,1\}//p' "scripts/$script.sh"; exit 0 ;;
-        "--quick "*" quick "*) quick=--quick ;;
-        "--software "*" software "*) software=--software ;;
+        --*" ${1#--}! "*) eval "${1#--}=\$1" ;;
         --*" ${1#--} "*) eval "${1#--}=\$2"; shift ;;
         *) echo "$script: unknown argument '$1'; see --help" >&2; exit 2 ;;
         esac
@@ -32,12 +31,13 @@ file_name() {
     echo "$1" | tr 'A-Z ' 'a-z-' | tr -cd 'a-z0-9-'
 }
 
-# The tool of the build says what there is, and that is no emulated device. device_begin SCRIPT BACKEND
+# The tool of the build says what there is, and that is no emulated device unless `emulated` is set. device_begin SCRIPT BACKEND
 device_begin() {
     backend=$2 logs=$build/device gdn=$build/bin/gdn failed=0 verdicts=
     mkdir -p "$logs" "$out"
+    : >"$logs/bench.log"
     "$gdn" info | tee "$logs/info"
-    if grep -A 2 "^$backend" "$logs/info" | grep -qi emulat; then echo "$1: the device is emulated" >&2; exit 2; fi
+    if [ -z "${emulated:-}" ] && grep -A 2 "^$backend" "$logs/info" | grep -qi emulat; then echo "$1: the device is emulated" >&2; exit 2; fi
 }
 
 # Runs a command and takes down how it went: in failed, and as a line of verdicts. 77: it could not run here, and its last

@@ -15,7 +15,7 @@ set -eu
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
 build=build-metal out=docs/benchmarks quick=
-options metal_device "quick build out" "$@"
+options metal_device "quick! build out" "$@"
 [ "$(uname -s)" = Darwin ] || { echo "metal_device: this is $(uname -s); a Mac is needed" >&2; exit 2; }
 device=$(sysctl -n machdep.cpu.brand_string)
 system="macOS $(sw_vers -productVersion) ($(sw_vers -buildVersion))"

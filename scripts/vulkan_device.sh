@@ -18,7 +18,7 @@ set -eu
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
 build=build-vulkan out=docs/benchmarks quick='' software=''
-options vulkan_device "quick software build out" "$@"
+options vulkan_device "quick! software! build out" "$@"
 cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DGDN_VULKAN=ON -DGDN_CUDA=OFF -DGDN_BUILD_TESTS=OFF -DGDN_BUILD_RUNTIME=OFF
 cmake --build "$build" --parallel "$(getconf _NPROCESSORS_ONLN)"
 device_begin vulkan_device vulkan

@@ -1,45 +1,75 @@
 #!/usr/bin/env python3
-"""How long do the kernels take on a CUDA device?
+"""How long do the kernels take on a CUDA device, and would others be faster?
 
-    cuda_speed.py [--fla] [--only TEXT] [--json FILE]
+    cuda_speed.py [--fla] [--only TEXT] [--json FILE] [--dry-run]
 
-Each row is the median time of a call in a CUDA graph of calls on different operands, 400 MB or more of them together: launches, without
-the host's part. `share` is the time in which a copy on the device moves the bytes that the call cannot avoid to move, by the call's
-time. --fla: flash-linear-attention's kernels for the same operands beside it, where it has one; `ratio` is its time by ours. Before
-that, small calls are compared with the CPU's bits and with a loop in float64. Operands are bfloat16 with float32 gates and
+Each row is the median time of a call in a CUDA graph of calls on different operands, 300 MB or more of them together: launches, without
+the host's part. Beside it:
+
+    copy      a copy within the device of the bytes that the call cannot avoid to move, in such a graph
+    few, many the kernel that a device of one multiprocessor would get, and one of a million (GDN_CUDA_MULTIPROCESSORS)
+    apart     without dependent launches (GDN_CUDA_DEPENDENT_LAUNCH=off)
+    fla       flash-linear-attention's kernel for the same operands (--fla), where it has one
+
+Before that, small calls are compared with the CPU's bits and with a loop in float64. Operands are bfloat16 with float32 gates and
 states, the shapes Qwen3.5's: 16 key heads, 32 value heads, 128 x 128 states. Needs torch with CUDA and a libgdn with CUDA
-(pip install . -C cmake.define.GDN_CUDA=ON).
+(pip install . -C cmake.define.GDN_CUDA=ON). --dry-run: every call once, smaller, on the CPU: whether they are valid, and no times.
 """
 import argparse
+import importlib
 import json
 import math
+import os
 import statistics
 
 import torch
 
 import gdn
-from gdn import _cuda
 
 STATE = 128 * 128 * 4  # bytes of a head
+SETTINGS = {"": {}, "few": {"GDN_CUDA_MULTIPROCESSORS": "1"}, "many": {"GDN_CUDA_MULTIPROCESSORS": "1000000"},
+            "apart": {"GDN_CUDA_DEPENDENT_LAUNCH": "off"}}
+contexts = {}
+device = "cuda"
 
 
-def operands(sequences, tokens, heads=(16, 32), channel=False, dtype=torch.bfloat16, packed=False):
-    def normal(*shape):
-        return torch.randn(shape, device="cuda")
+def context(setting):
+    if setting not in contexts:
+        os.environ.update(SETTINGS[setting])
+        contexts[setting] = gdn.Context(device, 0)
+        for name in SETTINGS[setting]:
+            del os.environ[name]
+    return contexts[setting]
 
+
+def normal(*shape):
+    return torch.randn(shape, device=device)
+
+
+def ints(values):
+    return torch.tensor([*values], dtype=torch.int32, device=device)
+
+
+def operands(sequences, tokens, heads=(16, 32), channel=False, dtype=torch.bfloat16, packed=False, states=torch.float32):
     lead = (tokens,) if packed else (sequences, tokens)
     return {"q": normal(*lead, heads[0], 128).to(dtype), "k": normal(*lead, heads[0], 128).to(dtype), "v": normal(*lead, heads[1], 128).to(dtype),
-            "g": -0.1 * normal(*lead, heads[1], *[128] * channel).abs(), "beta": torch.rand((*lead, heads[1]), device="cuda"),
-            "state": 0.3 * normal(sequences, heads[1], 128, 128), "out": torch.empty((*lead, heads[1], 128), device="cuda", dtype=dtype)}
+            "g": -0.1 * normal(*lead, heads[1], *[128] * channel).abs(), "beta": torch.rand((*lead, heads[1]), device=device),
+            "state": (0.3 * normal(sequences, heads[1], 128, 128)).to(states),
+            "out": torch.empty((*lead, heads[1], 128), device=device, dtype=dtype)}
 
 
-def run(x, **named):
-    gdn.gated_delta_net(**{"qk_norm": "add", "qk_norm_eps": 1e-6, "context": _cuda.device(0).context,
-                           "stream": torch.cuda.current_stream().cuda_stream, **x, **named})
+def run(x, setting=""):
+    named = {"context": context(setting), "stream": torch.cuda.current_stream().cuda_stream if device == "cuda" else None}
+    if "conv" in x:
+        gdn.ssm_conv(**x["conv"], **named)
+    gdn.gated_delta_net(**{"qk_norm": "add", "qk_norm_eps": 1e-6, **named, **{name: x[name] for name in x if name != "conv"}})
 
 
 def measured(calls, least=8):
     """Median of 9, in microseconds."""
+    if device == "cpu":
+        calls[0]()
+        return math.nan
     stream, graph, times = torch.cuda.Stream(), torch.cuda.CUDAGraph(), []
     n = max(least, len(calls))
     with torch.cuda.stream(stream):
@@ -58,6 +88,12 @@ def measured(calls, least=8):
     return statistics.median(times[1:])
 
 
+def copying(moved):
+    source = [torch.zeros(moved // 2, dtype=torch.uint8, device=device) for _ in range(max(2, min(40, 3 * 10**8 // moved)))]
+    target = [torch.empty_like(x) for x in source]
+    return measured([lambda x=x, y=y: y.copy_(x) for x, y in zip(source, target)])
+
+
 def loop(x, channel):
     """The recurrence in float64: out, final state."""
     q, k, v, g, beta = (x[name].double() for name in ("q", "k", "v", "g", "beta"))
@@ -74,101 +110,135 @@ def loop(x, channel):
 
 def check():
     """Bits of the CPU backend; relative errors against float64."""
-    for sequences, tokens, channel, dtype in ((2, 40, False, torch.bfloat16), (2, 40, True, torch.float32), (1, 4, False, torch.float32),
-                                              (3, 300, False, torch.float32)):
+    for sequences, tokens, channel, dtype in ((3, 1, False, torch.bfloat16), (3, 1, True, torch.bfloat16), (2, 40, False, torch.bfloat16),
+                                              (2, 40, True, torch.float32), (1, 4, False, torch.float32), (3, 300, False, torch.float32)):
         x = operands(sequences, tokens, (4, 8), channel, dtype)
-        host, want = {name: tensor.cpu() for name, tensor in x.items()}, loop(x, channel)
-        run(x)
-        torch.cuda.synchronize()
+        host, want = {name: tensor.cpu().clone() for name, tensor in x.items()}, loop(x, channel)
         gdn.gated_delta_net(**host, qk_norm="add", qk_norm_eps=1e-6)
-        same = all(torch.equal(x[name].cpu().view(torch.uint8), host[name].view(torch.uint8)) for name in ("out", "state"))
-        errors = [((x[name].double() - exact).norm() / exact.norm()).item() for name, exact in zip(("out", "state"), want)]
-        print(f"{sequences} x {tokens} tokens{', a gate per channel' if channel else ''}, {str(dtype)[6:]}: "
-              f"{'the bits of the CPU' if same else 'OTHER BITS THAN THE CPU'}; errors of out and state {errors[0]:.1e} {errors[1]:.1e}")
+        for setting in SETTINGS:
+            y = {name: tensor.clone() for name, tensor in x.items()}
+            run(y, setting)
+            same = all(torch.equal(y[name].cpu().view(torch.uint8), host[name].view(torch.uint8)) for name in ("out", "state"))
+            errors = [((y[name].double() - exact).norm() / exact.norm()).item() for name, exact in zip(("out", "state"), want)]
+            print(f"{sequences} x {tokens} tokens{', a gate per channel' if channel else ''}, {str(dtype)[6:]}{', ' + setting if setting else ''}: "
+                  f"{'the bits of the CPU' if same else 'OTHER BITS THAN THE CPU'}; errors of out and state {errors[0]:.1e} {errors[1]:.1e}")
 
 
-def maps(x, sequences, **lists):
-    return {**x, **{name: torch.tensor(values, dtype=torch.int32, device="cuda") for name, values in lists.items()}}
+def with_log(x, sequences, channel=False):
+    return {**x, "log": 0.01 * normal(sequences, 32, 16 * 128 + 32 * 128 + 32 * (128 if channel else 1))}
 
 
-def cases():
-    """name, sequences, operands of one call, bytes that it cannot avoid to move or 0, fla's function"""
-    for channel, kind, peer in ((False, "", "gated_delta_rule.fused_recurrent_gated_delta_rule"), (True, "_kda", "kda.fused_recurrent_kda")):
-        for n in (1, 8, 64, 256):
-            yield f"decode{kind} {n}", n, lambda n=n, c=channel: operands(n, 1, channel=c), 2 * n * 32 * STATE, peer
-    for n in (1, 8, 64):
-        def half(n=n):
-            x = operands(n, 1)
-            return {**x, "state": x["state"].bfloat16()}
+def lazy(sequences, commits, channel=False):
+    """Decoding that writes a state after so many tokens. Until then it replays the log."""
+    x = with_log(operands(sequences, 1, channel=channel), sequences, channel)
+    calls = [{**x, "position": ints([40 + i] * sequences), "base_position": ints([40] * sequences)} for i in range(1, commits + 1)]
+    calls[-1]["commit"] = ints(range(sequences))
+    return calls
 
-        yield f"decode_state_bf16 {n}", n, half, n * 32 * STATE, ""
-        yield (f"decode_unaligned {n}", n, lambda n=n: {**(x := operands(n, 1)), "state": torch.empty(x["state"].numel() + 1, device="cuda")
-                                                        [1:].view(x["state"].shape).zero_()}, 2 * n * 32 * STATE, "")
-        for tokens in (2, 4, 6, 8, 12, 16):
-            yield f"tokens{tokens} {n}", n, lambda n=n, t=tokens: operands(n, t), 2 * n * 32 * STATE, ""
-        yield f"verify4 {n}", n, lambda n=n: {**operands(n, 4), "state": torch.zeros(n, 4, 32, 128, 128, device="cuda")}, 5 * n * 32 * STATE, ""
 
-        def logged(n=n, **named):
-            x = {**operands(n, 4), "log": torch.zeros(n, 8, 16 * 128 + 32 * 129, device="cuda")}
-            return maps(x, n, position=[7] * n, base_position=[4] * n, **named)
+def verification(sequences, **named):
+    return {**with_log(operands(sequences, 4), sequences), "position": ints([7] * sequences), "base_position": ints([4] * sequences), **named}
 
-        yield f"verify4_log {n}", n, logged, n * 32 * STATE, ""
-        yield f"round4_log {n}", n, lambda n=n, f=logged: f(n, commit=range(n)), 2 * n * 32 * STATE, ""
-        yield f"tree4 {n}", n, lambda n=n, f=logged: f(n, parent=[-1, 0, 0, 1] * n), 0, ""
-    for n, prompt in ((33, 512), (65, 2048), (255, 2048)):
-        yield (f"mixed {n - 1} + {prompt}", n, lambda n=n, t=prompt: maps(operands(n, n - 1 + t, packed=True), n, seq_start=[*range(n), n - 1 + t],
-                                                                    state_src=range(n), state_dst=range(n)), 0, "")
-    for channel, kind, peer in ((False, "", "gated_delta_rule.chunk_gated_delta_rule"), (True, "_kda", "kda.chunk_kda")):
-        for n, tokens, heads in ((1, 512, (16, 32)), (8, 512, (16, 32)), (1, 2048, (16, 32)), (1, 8192, (16, 32)), (1, 32768, (16, 32)),
-                                 (1, 8192, (4, 8)), (1, 8192, (16, 48))):
-            if not channel or heads == (16, 32) and tokens != 2048:
-                yield (f"prefill{kind} {n} x {tokens}, {heads[1]} heads", n,
-                       lambda n=n, t=tokens, h=(heads[1],) * 2 if channel else heads, c=channel: operands(n, t, h, c), 0, peer)
+
+def mapped(sequences):
+    x = operands(sequences, sequences, packed=True)
+    return {**x, "seq_start": ints(range(sequences + 1)), "state_src": ints(range(sequences)), "state_dst": ints(range(sequences))}
+
+
+def mixed(decodes, prompt):
+    n = decodes + 1
+    return {**operands(n, decodes + prompt, packed=True), "seq_start": ints([*range(n), decodes + prompt]), "state_src": ints(range(n)),
+            "state_dst": ints(range(n))}
+
+
+def layer(sequences, channels=8192):
+    conv = {"x": normal(sequences, 1, channels).bfloat16(), "weight": normal(channels, 4).bfloat16(), "silu": True, "position": ints([3] * sequences),
+            "history": normal(sequences, 3, channels).bfloat16(), "out": torch.empty((sequences, 1, channels), device=device, dtype=torch.bfloat16)}
+    return {**operands(sequences, 1), "conv": conv}
+
+
+def cases(small):
+    """name, the call's operands or those of calls that follow each other, bytes that a call cannot avoid to move or 0, other settings,
+    fla's function"""
+    rule, kda = "gated_delta_rule", "kda"
+    batches = (1, 8) if small else (1, 2, 4, 8, 64, 256)
+    for n in batches:
+        for channel, kind, peer in ((False, "", f"{rule}.fused_recurrent_gated_delta_rule"), (True, " kda", f"{kda}.fused_recurrent_kda")):
+            yield f"decode{kind} {n}", lambda n=n, c=channel: operands(n, 1, channel=c), 2 * n * 32 * STATE, ("few", "many", "apart"), peer
+        yield f"decode bf16 states {n}", lambda n=n: operands(n, 1, states=torch.bfloat16), n * 32 * STATE, ("few", "many", "apart"), ""
+        yield f"decode maps {n}", lambda n=n: mapped(n), 2 * n * 32 * STATE, ("apart",), ""
+        yield f"decode after conv {n}", lambda n=n: layer(n), 2 * n * 32 * STATE, ("apart",), ""
+        for commits in (4, 8, 16):
+            yield f"decode lazy {commits} {n}", lambda n=n, m=commits: lazy(n, m), 0, ("few", "many"), ""
+        yield f"decode kda lazy 8 {n}", lambda n=n: lazy(n, 8, True), 0, ("few", "many"), ""
+    for n in batches[:1] if small else (1, 8, 64):
+        for tokens in (4, 8, 16):
+            yield f"tokens{tokens} {n}", lambda n=n, t=tokens: operands(n, t), 2 * n * 32 * STATE, (), ""
+        yield f"verify4 {n}", lambda n=n: {**operands(n, 4), "state": torch.zeros(n, 4, 32, 128, 128, device=device)}, 5 * n * 32 * STATE, (), ""
+        yield f"verify4 log {n}", lambda n=n: verification(n), n * 32 * STATE, (), ""
+        yield f"verify4 log, commit {n}", lambda n=n: verification(n, commit=ints(range(n))), 2 * n * 32 * STATE, (), ""
+        yield f"tree4 log {n}", lambda n=n: verification(n, parent=ints([-1, 0, 0, 1] * n)), 0, (), ""
+    for decodes, prompt in ((2, 12),) if small else ((32, 512), (64, 2048), (254, 2048)):
+        yield f"mixed {decodes} + {prompt}", lambda d=decodes, t=prompt: mixed(d, t), 0, ("few", "many"), ""
+    shapes = [(1, 512, 32), (8, 512, 32), (1, 2048, 32), (1, 8192, 4), (1, 8192, 8), (1, 8192, 16), (1, 8192, 32), (1, 8192, 48), (1, 32768, 32)]
+    for n, tokens, heads in ((1, 16, 4),) if small else shapes:
+        yield (f"prefill {n} x {tokens}, {heads} heads", lambda n=n, t=tokens, h=heads: operands(n, t, (min(h // 2, 16), h)), 0, ("few", "many"),
+               f"{rule}.chunk_gated_delta_rule")
+        if heads in (4, 8, 32) and tokens != 2048:
+            yield (f"prefill kda {n} x {tokens}, {heads} heads", lambda n=n, t=tokens, h=heads: operands(n, t, (h, h), True), 0, ("few", "many"),
+                   f"{kda}.chunk_kda")
 
 
 def other(path, x):
     """A call of flash-linear-attention; its states lie the other way around."""
     module, _, name = path.rpartition(".")
-    function = getattr(__import__(f"fla.ops.{module}", fromlist=[name]), name)
+    function = getattr(importlib.import_module(f"fla.ops.{module}"), name)
     state = x["state"].transpose(-1, -2).contiguous()
     given = {name: x[name] for name in ("q", "k", "v", "g", "beta")}
     return lambda: function(**given, initial_state=state, output_final_state=True, use_qk_l2norm_in_kernel=True)
 
 
 def main():
+    global device
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--fla", action="store_true", help="also flash-linear-attention, where it has the call")
     parser.add_argument("--only", default="", metavar="TEXT", help="rows whose name contains this")
     parser.add_argument("--json", metavar="FILE", help="write the rows there")
+    parser.add_argument("--dry-run", action="store_true", help="each call once, smaller, on the CPU")
     options = parser.parse_args()
+    if options.dry_run:
+        device = "cpu"
     torch.manual_seed(1)
     check()
-    source = torch.zeros(1 << 29, dtype=torch.uint8, device="cuda")
-    target = torch.empty_like(source)
-    rate = 2 * source.numel() / measured([lambda: target.copy_(source)])  # bytes per microsecond
-    del source, target
-    print(f"{torch.cuda.get_device_name()}, a copy moves {rate / 1e6:.2f} TB/s, torch {torch.__version__}")
-    print(f"{'':28s}{'us':>10s}{'share':>8s}{'fla us':>10s}{'ratio':>8s}")
+    about = "the CPU: no times" if options.dry_run else torch.cuda.get_device_name()
+    print(f"{about}, torch {torch.__version__}; microseconds")
+    columns = ("us", "copy", "few", "many", "apart", "fla")
+    print(f"{'':34s}{''.join(f'{name:>10s}' for name in columns)}{'us/copy':>10s}{'fla/us':>10s}")
     rows = []
-    for name, sequences, make, moved, peer in cases():
-        if options.only not in name or (options.fla and not peer):
+    for name, make, moved, others, peer in cases(options.dry_run):
+        if options.only not in name:
             continue
-        first = make()
-        size = sum(tensor.numel() * tensor.element_size() for tensor in first.values())
-        given = [first, *(make() for _ in range(max(2, min(64, 4 * 10**8 // size))))]
-        row = {"name": name, "us": measured([lambda x=x: run(x) for x in given])}
+        made = make()
+        group = made if isinstance(made, list) else [made]
+        size = sum(tensor.numel() * tensor.element_size() for tensor in group[0].values() if torch.is_tensor(tensor))
+        for _ in range(0 if options.dry_run else max(2, min(40, 3 * 10**8 // size))):
+            made = make()
+            group += made if isinstance(made, list) else [made]
+        row = {"name": name}
+        for setting in ("", *others):
+            row[setting or "us"] = measured([lambda x=x: run(x, setting) for x in group])
         if moved:
-            row["share"] = moved / rate / row["us"]
-        if options.fla:
-            row["fla_us"] = measured([other(peer, x) for x in given])
-            row["ratio"] = row["fla_us"] / row["us"]
+            row["copy"] = copying(moved)
+        if options.fla and peer:
+            row["fla"] = measured([other(peer, x) for x in group])
         rows.append(row)
-        print(f"{name:28s}{row['us']:10.2f}{row.get('share', math.nan):8.2f}{row.get('fla_us', math.nan):10.1f}{row.get('ratio', math.nan):8.2f}"
+        ratios = row["us"] / row.get("copy", math.nan), row.get("fla", math.nan) / row["us"]
+        print(f"{name:34s}{''.join(f'{row.get(column, math.nan):10.2f}' for column in columns)}{ratios[0]:10.2f}{ratios[1]:10.2f}"
               .replace("nan", "  -"), flush=True)
-    _cuda.device(0).context.synchronize(torch.cuda.current_stream().cuda_stream or 1)
+        del group, made
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
-            json.dump({"device": torch.cuda.get_device_name(), "copy_bytes_per_us": rate, "rows": rows}, file, indent=1)
+            json.dump({"device": about, "rows": rows}, file, indent=1)
 
 
 if __name__ == "__main__":

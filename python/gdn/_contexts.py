@@ -5,7 +5,8 @@ import ctypes as C
 import math
 import os
 import threading
-from typing import Callable, NamedTuple, Optional, Tuple, Union
+from collections import OrderedDict
+from typing import Any, Callable, Hashable, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 
@@ -107,6 +108,14 @@ class _Opened:
             destroy(handle)
 
 
+class _Thread(threading.local):
+    """What each thread keeps of a context."""
+
+    def __init__(self):
+        self.scratch: Optional[_Buffer] = None
+        self.calls: OrderedDict[Hashable, Any] = OrderedDict()  # prepared calls, the least recently used one first
+
+
 class Context:
     """An opened device of a backend, on which kernels run.
 
@@ -129,7 +138,7 @@ class Context:
     def __init__(self, backend: str = "cpu", device: int = 0, *, n_threads: int = 0, implementation: Optional[str] = None,
                  level: str = "exact", log: Optional[Callable[[str, str], None]] = None, timeout: Optional[float] = None):
         self._opened: Optional[_Opened] = None
-        self._workspaces = threading.local()
+        self.thread = _Thread()
         if backend not in BACKENDS:
             raise NotFound(f"backend is {backend!r}; there are {', '.join(BACKENDS)}")
         if level not in LEVELS:
@@ -175,7 +184,7 @@ class Context:
         """Make no more calls. The context is destroyed when calls in other threads have returned, and no array of it is
         left."""
         self._opened = None
-        self._workspaces = threading.local()
+        self.thread = _Thread()
 
     def __enter__(self) -> "Context":
         return self
@@ -208,12 +217,12 @@ class Context:
         made.write(source)
         return made
 
-    def _workspace(self, n_bytes: int) -> "_Buffer":
+    def scratch(self, n_bytes: int) -> "_Buffer":
         """This thread's scratch memory, which grows and is reused: calls run one after another, or are ordered by the
         queue. A call keeps the reference until it returns."""
-        kept = getattr(self._workspaces, "kept", None)
+        kept = self.thread.scratch
         if kept is None or kept.span.bytes < n_bytes:
-            self._workspaces.kept = kept = _Buffer(self, n_bytes)
+            self.thread.scratch = kept = _Buffer(self, n_bytes)
         return kept
 
 

@@ -3,14 +3,15 @@ from __future__ import annotations
 
 import ctypes as C
 import math
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, Optional, Tuple
 
 import numpy as np
 
 from . import _abi as abi
 from ._contexts import Capability, Context, DeviceArray, default_context
 from ._library import check, lib, new, text
-from ._operands import FLOATS, NAMES, RAW, View, expect, fill, map_, result, view
+from ._operands import FLOATS, NAMES, RAW, View, address, expect, fill, integers, map_, result, view
+from ._prepared import Prepared, put, take
 
 NONE = abi.GDN_NONE  #: in maps: start from zero, or write nothing
 SKIP = abi.GDN_SKIP  #: in state_src, history_src: the sequence is padding
@@ -28,7 +29,8 @@ _SET_HERE = _PARTS | {"size", "workspace", "n_seqs", "n_tokens", "n_heads_k", "n
 
 
 class _Call:
-    """A kernel's arguments, references that keep their memory alive, and the call's result."""
+    """A kernel's arguments, the views that keep their memory alive, where each operand's address is, and the call's
+    result."""
 
     def __init__(self, kernel: str, context: Optional[Context], uint16: Optional[str]):
         self.kernel = kernel
@@ -36,13 +38,20 @@ class _Call:
         self.uint16 = uint16
         self.args = new(getattr(abi, f"gdn_{kernel}_args"))
         self.parts: Dict[str, Any] = {}
-        self.kept: list = []
+        self.kept: Dict[str, View] = {}
+        self.spans: Dict[str, Any] = {}
         self.result: Any = None
+        self.new_result: Optional[Tuple[Any, ...]] = None  # shape, dtype, zeros: of a result that the call makes
 
     def view(self, name: str, operand, written: bool = False) -> View:
         of = view(name, operand, self.context, written, self.uint16)
-        self.kept.append(of)
+        self.kept[name] = of
         return of
+
+    def fill(self, name: str, tensor, axes, dtype: Optional[int] = None) -> None:
+        """Set a tensor or a pool from the view with this name."""
+        fill(tensor, self.kept[name], axes, dtype)
+        self.spans[name] = tensor
 
     def part(self, name: str):
         """Create the part with this name and let the arguments point to it."""
@@ -50,15 +59,12 @@ class _Call:
         setattr(self.args, name, C.pointer(made))
         return made
 
-    def operand(self, name: str):
-        """The operand to fill: a member of the arguments, or of a part, such as inputs.ssm_a."""
-        part, _, member = name.rpartition(".")
-        return getattr(self.parts[part] if part else self.args, member)
-
     def map(self, name: str, operand, shape, why: str, span=None) -> Optional[View]:
-        """Set a map: a span of `part`, or of the arguments."""
-        of = map_(getattr(self.args, name) if span is None else span, name, operand, self.context, shape, why)
-        self.kept.append(of)
+        """Set a map: a span of a part, or of the arguments."""
+        span = getattr(self.args, name) if span is None else span
+        of = map_(span, name, operand, self.context, shape, why)
+        if of is not None:
+            self.kept[name], self.spans[name] = of, span
         return of
 
     def members(self, given: dict) -> None:
@@ -74,20 +80,6 @@ class _Call:
         check(getattr(lib, f"gdn_{self.kernel}_query")(self.context.opened, self.args, can))
         return Capability(bool(can.supported), bool(can.exact), bool(can.emulated), can.workspace_bytes, text(can.implementation),
                           text(can.reason))
-
-    def run(self, stream: Optional[int], workspace: Optional[Callable[[int], View]] = None):
-        """Run the call. `workspace` is a function that returns scratch memory of a given size, instead of the
-        context's."""
-        can = new(abi.gdn_capability)
-        check(getattr(lib, f"gdn_{self.kernel}_query")(self.context.opened, self.args, can))
-        if can.workspace_bytes and workspace is not None:
-            of = self.view("workspace", workspace(can.workspace_bytes), True)
-            self.args.workspace.data, self.args.workspace.offset, self.args.workspace.bytes = of.data, of.offset, of.n_bytes
-        elif can.workspace_bytes:
-            scratch = self.context._workspace(can.workspace_bytes)
-            self.args.workspace = scratch.span
-        check(getattr(lib, f"gdn_{self.kernel}")(self.context.opened, self.args, stream))
-        return self.result
 
 
 def _choice(name: str, value, allowed) -> int:
@@ -128,7 +120,7 @@ def _pool(call: _Call, name: str, of: View, axes) -> None:
     pool.n_rows, pool.n_slots = of.shape[0], 1 if axes[1] is None else of.shape[1]
     if not pool.n_rows or not pool.n_slots:
         raise ValueError(f"{name} has shape {list(of.shape)}; it needs at least one row and slot")
-    fill(pool, of, axes)
+    call.fill(name, pool, axes)
 
 
 def _checkpoints(call: _Call, slots, interval: Optional[int], n_seqs: int) -> None:
@@ -157,7 +149,7 @@ def _log(call: _Call, log, row, base_position, commit, n_seqs: int, entry: int) 
     if not of.shape[0] or not of.shape[1]:
         raise ValueError(f"log has shape {list(of.shape)}; it needs at least one row and slot")
     part.entries.n_rows, part.entries.n_slots = of.shape[:2]
-    fill(part.entries, of, [0, 1])
+    call.fill("log", part.entries, [0, 1])
     for (name, given), span in zip(maps.items(), (part.row, part.base_position, part.commit)):
         call.map(name, given, [n_seqs], "[n_seqs]", span)
 
@@ -199,26 +191,19 @@ def _build_gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=
     inputs.beta_input, inputs.beta_factor = _choice("beta_input", beta_input, _BETA_INPUTS), beta_factor
     inputs.lower_bound = lower_bound
 
-    shape = v.shape
-    if out is None:
-        out = result(call.context, shape, out_dtype if out_dtype is not None else _like(call, v),
-                     seq_start is not None or state_src is not None)
-    elif out_dtype is not None:
-        raise ValueError("out_dtype is for a new array; out is given")
-    call.result = out
-    to = expect(call.view("out", out, True), list(shape), "as v")
+    _result(call, out, out_dtype, v, seq_start is not None or state_src is not None, "as v")
     first = [0, 1, 2] if batched else [None, 0, 1]
-    for tensor, of in ((args.q, q), (args.k, k), (args.v, v), (args.g, g), (args.beta, beta), (args.out, to)):
-        fill(tensor, of, first)
+    for name in ("q", "k", "v", "g", "beta", "out"):
+        call.fill(name, getattr(args, name), first)
     for name, operand in (("ssm_a", ssm_a), ("dt_bias", dt_bias)):
         if operand is not None:
-            of = call.view(name, operand)
             per_channel = channel and name == "dt_bias"
-            fill(getattr(inputs, name), expect(of, [heads, dim_k] if per_channel else [heads], "[n_heads_v], dt_bias [head_dim_k] too "
-                                             "for a gate per channel"), [0])
-
+            expect(call.view(name, operand), [heads, dim_k] if per_channel else [heads],
+                   "[n_heads_v], dt_bias [head_dim_k] too for a gate per channel")
+            call.fill(name, getattr(inputs, name), [0])
     if read_key is not None:
-        fill(inputs.read_key, expect(call.view("read_key", read_key), list(q.shape), "as k"), first)
+        expect(call.view("read_key", read_key), list(q.shape), "as k")
+        call.fill("read_key", inputs.read_key, first)
 
     lines = [dim_v, dim_k] if state_layout == "vk" else [dim_k, dim_v]
     if state is None:
@@ -255,6 +240,17 @@ def _build_gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=
         call.part("rounding").interval = rounding_interval
     call.members(members)
     return call
+
+
+def _result(call: _Call, out, out_dtype, like: View, zeros: bool, why: str) -> None:
+    """Set the call's result: `out`, or a new array of an operand's shape."""
+    if out is None:
+        call.new_result = like.shape, out_dtype if out_dtype is not None else _like(call, like), zeros
+        out = result(call.context, *call.new_result)
+    elif out_dtype is not None:
+        raise ValueError("out_dtype is for a new array; out is given")
+    call.result = out
+    expect(call.view("out", out, True), list(like.shape), why)
 
 
 def _like(call: _Call, of: View):
@@ -343,14 +339,7 @@ def gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=None, o
     Limits: head_dim 16 to 256; n_heads_v a multiple of n_heads_k. Aliasing: inputs may overlap each other; out and written
     states overlap nothing else. Errors: gdn.Error and its subclasses with the library's text, ValueError, TypeError;
     then nothing was written. Thread-safety: see gdn.Context; the GIL is released while it runs."""
-    return _build_gated_delta_net(q, k, v, g, beta, state, state_out=state_out, out=out, out_dtype=out_dtype, seq_start=seq_start,
-                                  state_src=state_src, state_dst=state_dst, position=position,
-                                  checkpoint_interval=checkpoint_interval, checkpoints=checkpoints, log=log, log_row=log_row,
-                                  base_position=base_position, commit=commit, parent=parent, rounding_interval=rounding_interval,
-                                  scale=scale, head_map=head_map, state_layout=state_layout, qk_norm=qk_norm,
-                                  qk_norm_eps=qk_norm_eps, gate_input=gate_input, beta_input=beta_input, beta_factor=beta_factor,
-                                  lower_bound=lower_bound, ssm_a=ssm_a, dt_bias=dt_bias, read_key=read_key, uint16=uint16,
-                                  context=context, **members).run(stream)
+    return _run(_GATED_DELTA_NET, locals())
 
 
 def _build_ssm_conv(x, weight, bias=None, history=None, *, history_out=None, out=None, out_dtype=None, silu=False, seq_start=None,
@@ -367,18 +356,13 @@ def _build_ssm_conv(x, weight, bias=None, history=None, *, history_out=None, out
     n_seqs = _tokens(call, x, batched)
     args.n_channels, args.kernel_width = channels, weight.shape[1]
     args.activation = abi.GDN_ACTIVATION_SILU if silu else abi.GDN_ACTIVATION_NONE
-    if out is None:
-        out = result(call.context, x.shape, out_dtype if out_dtype is not None else _like(call, x),
-                     seq_start is not None or history_src is not None)
-    elif out_dtype is not None:
-        raise ValueError("out_dtype is for a new array; out is given")
-    call.result = out
-    to = expect(call.view("out", out, True), list(x.shape), "as x")
-    for tensor, of in ((args.x, x), (args.out, to)):
-        fill(tensor, of, [0, 1] if batched else [None, 0])
-    fill(args.weight, weight, [0, 1])
+    _result(call, out, out_dtype, x, seq_start is not None or history_src is not None, "as x")
+    for name in ("x", "out"):
+        call.fill(name, getattr(args, name), [0, 1] if batched else [None, 0])
+    call.fill("weight", args.weight, [0, 1])
     if bias is not None:
-        fill(args.bias, expect(call.view("bias", bias), [channels], "[n_channels]"), [])
+        expect(call.view("bias", bias), [channels], "[n_channels]")
+        call.fill("bias", args.bias, [])
     for name, pool in (("history", history), ("history_out", history_out)):
         if pool is not None:
             of = expect(call.view(name, pool, True), [None, None, channels], "[n_rows][n_slots][n_channels]")
@@ -418,10 +402,7 @@ def ssm_conv(x, weight, bias=None, history=None, *, history_out=None, out=None, 
 
     Returns out. Limits: kernel_width 1 to 16. Bits, aliasing, errors, threads: as gated_delta_net; a history of x's type or of
     float32 is exact, any other is not."""
-    return _build_ssm_conv(x, weight, bias, history, history_out=history_out, out=out, out_dtype=out_dtype, silu=silu,
-                           seq_start=seq_start, position=position, history_src=history_src, history_dst=history_dst,
-                           checkpoint_interval=checkpoint_interval, checkpoints=checkpoints, parent=parent,
-                           uint16=uint16, context=context, **members).run(stream)
+    return _run(_SSM_CONV, locals())
 
 
 def _build_set_rows(dst, index, src, *, uint16=None, context=None, **members) -> _Call:
@@ -446,9 +427,9 @@ def _build_set_rows(dst, index, src, *, uint16=None, context=None, **members) ->
     for number in range(axes - 2):
         args.n_batch[2 - (axes - 2) + number], args.index_batch[2 - (axes - 2) + number] = batch[number], index.shape[number]
     strides = [None] * (4 - axes) + list(range(axes - 1))
-    fill(args.src, src, strides)
-    fill(args.dst, to, strides, abi.GDN_Q8_0 if quantized else None)
-    fill(args.index, index, strides)
+    call.fill("src", args.src, strides)
+    call.fill("dst", args.dst, strides, abi.GDN_Q8_0 if quantized else None)
+    call.fill("index", args.index, strides)
     call.members(members)
     return call
 
@@ -466,15 +447,99 @@ def set_rows(dst, index, src, *, uint16: Optional[str] = None, context: Optional
 
     Returns dst. Rounds to nearest, ties to even. Limits: n_columns a multiple of 32 for Q8_0; index's batches divide src's.
     Aliasing: dst overlaps neither src nor index. Errors, threads: as gated_delta_net."""
-    return _build_set_rows(dst, index, src, uint16=uint16, context=context, **members).run(stream)
+    return _run(_SET_ROWS, locals())
 
 
-_BUILDERS: Dict[Callable, Callable[..., _Call]] = {gated_delta_net: _build_gated_delta_net, ssm_conv: _build_ssm_conv, set_rows: _build_set_rows}
+class _Kernel:
+    """How a public function's arguments make the key of a prepared call."""
+
+    def __init__(self, build: Callable[..., _Call], arrays: str, written: str, maps: str, options: str):
+        self.build, self.arrays, self.written = build, arrays.split(), frozenset(written.split())
+        self.maps, self.options = maps.split(), options.split()
+        self.result = self.arrays[-1]
+
+
+_GATED_DELTA_NET = _Kernel(
+    _build_gated_delta_net, "q k v g beta state state_out log ssm_a dt_bias read_key out", "state state_out log out",
+    "seq_start state_src state_dst position checkpoints log_row base_position commit parent",
+    "out_dtype checkpoint_interval rounding_interval scale head_map state_layout qk_norm qk_norm_eps gate_input beta_input "
+    "beta_factor lower_bound uint16")
+_SSM_CONV = _Kernel(_build_ssm_conv, "x weight bias history history_out out", "history history_out out",
+                    "seq_start position history_src history_dst checkpoints parent", "out_dtype silu checkpoint_interval uint16")
+_SET_ROWS = _Kernel(_build_set_rows, "index src dst", "dst", "", "uint16")
+_VALUES = frozenset((type(None), bool, int, float, str))
+
+
+def _key(kernel: _Kernel, given: Dict[str, Any], members: Dict[str, Any], names: list, addresses: list) -> Optional[tuple]:
+    """All that a call's preparation depends on; adds its operands and their addresses to the lists. None: operands of
+    other kinds than arrays of NumPy, or options that may change; such calls are not kept. Converts maps in `given`."""
+    form: list = [kernel]
+    for name in kernel.arrays:
+        array = given[name]
+        if array is None:
+            form.append(None)
+            continue
+        if type(array) is not np.ndarray or name in kernel.written and not array.flags.writeable:
+            return None
+        form += array.shape, array.strides, array.dtype
+        names.append(name)
+        addresses.append(address(array))
+    for name in kernel.maps:
+        values = given[name]
+        if values is None:
+            form.append(None)
+            continue
+        if isinstance(values, DeviceArray):
+            return None
+        given[name] = values = integers(name, values)
+        form.append(values.shape)
+        names.append(name)
+        addresses.append(address(values))
+    options = [given[name] for name in kernel.options]
+    if members:
+        options += *members, *members.values()
+    if not _VALUES.issuperset(map(type, options)) and not all(
+            type(value) in _VALUES or isinstance(value, (np.number, np.bool_, np.dtype, type)) for value in options):
+        return None
+    form += options
+    form += map(type, options)  # 2 and 2.0 are equal, but not as the value of an integer
+    return tuple(form)
+
+
+def _run(kernel: _Kernel, given: Dict[str, Any]):
+    """Run a call of a public function with these arguments, which keep its memory alive."""
+    stream, members = given.pop("stream"), given.pop("members")
+    context: Context = given["context"]
+    if context is None:
+        context = given["context"] = default_context()
+    names: list = []
+    addresses: list = []
+    key = _key(kernel, given, members, names, addresses) if context.device.shared_memory else None
+    if key is None:
+        call = kernel.build(**given, **members)
+        Prepared(call)(context, stream=stream)
+        return call.result
+    prepared, out = take(context, key), given[kernel.result]
+    if out is None:
+        names.append(kernel.result)
+    if prepared is None:
+        call = kernel.build(**given, **members)
+        prepared, out = Prepared(call, names), call.result
+    elif out is None:
+        out = result(context, *prepared.new_result)
+    if len(addresses) < len(names):
+        addresses.append(address(out))
+    prepared(context, addresses, stream)
+    put(context, key, prepared)
+    return out
+
+
+_KERNELS: Dict[Callable, _Kernel] = {gated_delta_net: _GATED_DELTA_NET, ssm_conv: _SSM_CONV, set_rows: _SET_ROWS}
 
 
 def capability(kernel: Callable, *args, **named) -> Capability:
     """Query a call of gdn.gated_delta_net, gdn.ssm_conv or gdn.set_rows: whether it would run and be exact, its
     implementation, and its scratch memory. Nothing runs, and maps are not read."""
-    if kernel not in _BUILDERS:
+    if kernel not in _KERNELS:
         raise ValueError(f"kernel is {kernel!r}; gdn.gated_delta_net, gdn.ssm_conv and gdn.set_rows are allowed")
-    return _BUILDERS[kernel](*args, **named).capability()
+    return _KERNELS[kernel].build(*args, **named).capability()

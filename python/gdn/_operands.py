@@ -3,6 +3,7 @@ protocol."""
 from __future__ import annotations
 
 import ctypes as C
+import sys
 from typing import Any, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
@@ -16,6 +17,7 @@ NAMES = {abi.GDN_F32: "float32", abi.GDN_F16: "float16", abi.GDN_BF16: "bfloat16
 FLOATS = (abi.GDN_F32, abi.GDN_F16, abi.GDN_BF16)
 _CODES = {name: code for code, name in NAMES.items()}
 _SIZES = {abi.GDN_F32: 4, abi.GDN_F16: 2, abi.GDN_BF16: 2, abi.GDN_I32: 4, abi.GDN_I64: 8, RAW: 1}
+_INT = frozenset((int,))
 _DLPACK_HOST = (1, 3)  # kDLCPU, kDLCUDAHost: page-locked memory
 _DLPACK_CUDA = (2, 13)  # kDLCUDA, kDLCUDAManaged
 _DLPACK_CODES = {(2, 32): abi.GDN_F32, (2, 16): abi.GDN_F16, (4, 16): abi.GDN_BF16, (0, 32): abi.GDN_I32, (0, 64): abi.GDN_I64,
@@ -68,11 +70,21 @@ def _packed(shape: Sequence[int], size: int) -> Tuple[int, ...]:
     return tuple(reversed(strides))
 
 
+_HEADER = object.__basicsize__  # in CPython the address of an array's memory follows its object's header: NumPy's binary interface
+_probe = np.empty(1)
+_KNOWN_LAYOUT = sys.implementation.name == "cpython" and C.c_size_t.from_address(id(_probe) + _HEADER).value == _probe.ctypes.data
+
+
+def address(array: np.ndarray, at=C.c_size_t.from_address) -> int:
+    """The address of an array's memory; array.ctypes.data takes eight times as long."""
+    return at(id(array) + _HEADER).value if _KNOWN_LAYOUT else array.ctypes.data
+
+
 def _of_numpy(name: str, array: np.ndarray, written: bool, uint16: Optional[str]) -> View:
     if written and not array.flags.writeable:
         raise ValueError(f"{name} is written, and this array is read-only")
     code = _dtype(name, array.dtype, uint16)
-    return strided(name, array.ctypes.data, array.shape, array.strides, code, array)
+    return strided(name, address(array), array.shape, array.strides, code, array)
 
 
 def _of_dlpack(name: str, producer) -> View:
@@ -164,18 +176,27 @@ def fill(tensor: Union[abi.gdn_tensor, abi.gdn_pool], of: View, axes: Sequence[O
                          f"{_SIZES[of.dtype]} bytes; copy it (numpy.ascontiguousarray)")
 
 
+def integers(name: str, operand) -> np.ndarray:
+    """The values of a map as a packed array of int32. Lists and arrays of other integers are converted, as maps are
+    small."""
+    if type(operand) is np.ndarray and operand.dtype == np.int32 and operand.flags.c_contiguous:
+        return operand
+    if type(operand) is list and _INT.issuperset(map(type, operand)) and operand and -1 << 31 <= min(operand) and max(operand) < 1 << 31:
+        return np.array(operand, np.int32)
+    array = np.asarray(operand)
+    if array.size and array.dtype.kind not in "iu":
+        raise TypeError(f"{name} has dtype {array.dtype}; integers are needed")
+    if array.size and (int(array.min()) < -1 << 31 or int(array.max()) >= 1 << 31):
+        raise ValueError(f"{name} has values from {array.min()} to {array.max()}; int32 is what maps hold")
+    return np.ascontiguousarray(array, np.int32).reshape(array.shape)
+
+
 def map_(span: abi.gdn_span, name: str, operand, context: Context, shape: Sequence[Optional[int]], why: str) -> Optional[View]:
-    """Set an int32 map. Lists and arrays of other integers are converted, as maps are small. On devices it must be a
-    DeviceArray of int32, since the kernel reads it when it runs."""
+    """Set an int32 map. On devices it must be a DeviceArray of int32, since the kernel reads it when it runs."""
     if operand is None:
         return None
-    if context.device.shared_memory and not isinstance(operand, DeviceArray):
-        array = np.asarray(operand)
-        if array.size and array.dtype.kind not in "iu":
-            raise TypeError(f"{name} has dtype {array.dtype}; integers are needed")
-        if array.size and (int(array.min()) < -1 << 31 or int(array.max()) >= 1 << 31):
-            raise ValueError(f"{name} has values from {array.min()} to {array.max()}; int32 is what maps hold")
-        operand = np.ascontiguousarray(array, np.int32).reshape(array.shape)
+    if context.device.shared_memory and not isinstance(operand, (DeviceArray, View)):
+        operand = integers(name, operand)
     of = expect(view(name, operand, context), shape, why, (abi.GDN_I32,))
     span.data, span.offset, span.bytes = of.data or None, of.offset, of.n_bytes
     return of

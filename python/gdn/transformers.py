@@ -27,6 +27,7 @@ import torch
 
 from .torch import _layer, causal_conv1d_fn, causal_conv1d_update, chunk_gated_delta_rule, fused_recurrent_gated_delta_rule
 from .torch import ssm_conv
+from .torch._operators import transformed
 
 # Keyword arguments that transformers' models pass to these functions and that do not affect the result.
 _WITHOUT_MEANING = {"num_items_in_batch", "output_hidden_states", "output_attentions", "output_router_logits", "cu_seq_lens_q",
@@ -137,12 +138,6 @@ def _readable(tensors: Iterable[torch.Tensor]) -> bool:
     return True
 
 
-def _transformed() -> bool:
-    """True inside functorch, forward-mode differentiation, and modes that see each operation of PyTorch."""
-    return bool(torch._C._functorch.peek_interpreter_stack() is not None or torch.autograd.forward_ad._current_level >= 0 or
-                torch._C._len_torch_dispatch_stack())
-
-
 def _in_place_of(original: Callable, of: _Function) -> Callable:
     known = _WITHOUT_MEANING | set(inspect.signature(of.ours).parameters)
 
@@ -156,7 +151,7 @@ def _in_place_of(original: Callable, of: _Function) -> Callable:
             raise TypeError(f"{original.__name__}: {name} is {kwargs[name]!r}; there is no argument {name!r}")
         if strangers or torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
             return original(*args, **kwargs)
-        if not torch.compiler.is_compiling() and (_thread.originals or torch.jit.is_tracing() or _transformed()):
+        if not torch.compiler.is_compiling() and (_thread.originals or torch.jit.is_tracing() or transformed()):
             return original(*args, **kwargs)
         result = of.ours(*args, **kwargs)
         return original(*args, **kwargs) if result is NotImplemented else result
@@ -183,7 +178,7 @@ def _plain(layer, hidden, kwargs: Dict[str, Any], past, state) -> bool:
     same values."""
     if type(hidden) is not torch.Tensor or hidden.dim() != 3 or not hidden.numel() or not _readable((hidden,)):
         return False
-    if torch.jit.is_tracing() or torch.is_autocast_enabled("cpu") or _transformed():
+    if torch.jit.is_tracing() or torch.is_autocast_enabled("cpu") or transformed():
         return False
     if kwargs.get("cu_seq_lens_q") is not None or kwargs.get("seq_idx") is not None or set(kwargs) - _WITHOUT_MEANING:
         return False

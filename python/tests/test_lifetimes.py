@@ -12,8 +12,8 @@ import unittest
 import numpy as np
 
 import gdn
-from gdn._again import Again
 from gdn._kernels import _build_ssm_conv
+from gdn._prepared import Prepared
 
 X, WEIGHT = np.ones((1, 64, 1024), np.float32), np.ones((1024, 4), np.float32)  # needs scratch memory
 WANT = np.minimum(np.arange(1, 65), 4)[None, :, None] * np.ones((1, 64, 1024), np.float32)
@@ -26,15 +26,15 @@ class Node:
         self.held, self.others = held, []
 
 
-class Prepared:
-    """A prepared call with the arrays that it reads and writes."""
+class Kept:
+    """A prepared call with its context and the arrays that it reads and writes."""
 
     def __init__(self, context):
-        self.x, self.out = X.copy(), np.empty_like(X)
-        self.call = Again(_build_ssm_conv(self.x, WEIGHT, out=self.out, context=context), "x", "out")
+        self.context, self.x, self.out = context, X.copy(), np.empty_like(X)
+        self.call = Prepared(_build_ssm_conv(self.x, WEIGHT, out=self.out, context=context), ["x", "out"])
 
     def run(self):
-        self.call(self.x.ctypes.data, self.out.ctypes.data)
+        self.call(self.context, [self.x.ctypes.data, self.out.ctypes.data])
         return self.out
 
 
@@ -43,7 +43,7 @@ def use(held):
     try:
         if isinstance(held, gdn.Context):
             return (gdn.ssm_conv(X, WEIGHT, context=held) == WANT).all()
-        return (held.run() == WANT).all() if isinstance(held, Prepared) else (held.numpy() == WANT).all()
+        return (held.run() == WANT).all() if isinstance(held, Kept) else (held.numpy() == WANT).all()
     except ValueError as error:
         return "closed" in str(error)
 
@@ -59,7 +59,7 @@ def graph(rng, steps):
         elif what in (1, 2):
             try:
                 context = rng.choice(contexts)
-                nodes.append(Node(context.array(WANT) if what == 1 else Prepared(context)))
+                nodes.append(Node(context.array(WANT) if what == 1 else Kept(context)))
             except ValueError as error:
                 wrong += "closed" not in str(error)
         elif what == 3:
@@ -85,7 +85,7 @@ class Lifetimes(unittest.TestCase):
         """The whole of a context is found by the collector, which finalises its parts in any order."""
         for _ in range(5):
             context = gdn.Context(n_threads=1)
-            nodes = [Node(context), Node(context.array(WANT)), Node(Prepared(context))]
+            nodes = [Node(context), Node(context.array(WANT)), Node(Kept(context))]
             for node in nodes:
                 self.assertTrue(use(node.held))
                 node.others = nodes
@@ -114,7 +114,7 @@ class Lifetimes(unittest.TestCase):
     def test_in_forked_children(self):
         for seed in range(4):
             context = gdn.Context(n_threads=2)
-            nodes = [Node(context), Node(context.array(WANT)), Node(Prepared(context))]
+            nodes = [Node(context), Node(context.array(WANT)), Node(Kept(context))]
             nodes[0].others = nodes
             del context
             child = os.fork()
@@ -135,7 +135,7 @@ class Lifetimes(unittest.TestCase):
     def test_at_exit(self):
         """Globals, cycles and threads that are left when the interpreter ends."""
         program = ("import gdn, numpy as np, threading, test_lifetimes as t\n"
-                   "context = gdn.Context(n_threads=2); array = context.array(t.WANT); call = t.Prepared(context)\n"
+                   "context = gdn.Context(n_threads=2); array = context.array(t.WANT); call = t.Kept(context)\n"
                    "loop = t.Node(gdn.Context(n_threads=1)); loop.others.append(loop)\n"
                    "assert all(map(t.use, (context, array, call, loop.held, gdn.default_context())))\n"
                    "def work():\n"

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct simt_settings simt_settings = { .devices = 1, .driver = 13000, .compute = 90, .memory = 8ll << 30 };
+struct simt_settings simt_settings = { .devices = 1, .driver = 13000, .compute = 90, .ptx = 90, .memory = 8ll << 30 };
 unsigned long long simt_launches;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -109,9 +109,9 @@ static int control(const char *name, size_t length, long long value)
     } settings[] = {
         { "async", &simt_settings.async },   { "devices", &simt_settings.devices },
         { "driver", &simt_settings.driver }, { "compute", &simt_settings.compute },
-        { "memory", &simt_settings.memory }, { "hang", &simt_settings.hang },
-        { "quiet", &simt_settings.quiet },   { "unwritten", &simt_unwritten },
-        { "cut", &simt_settings.cut },
+        { "ptx", &simt_settings.ptx },       { "memory", &simt_settings.memory },
+        { "hang", &simt_settings.hang },     { "quiet", &simt_settings.quiet },
+        { "unwritten", &simt_unwritten },    { "cut", &simt_settings.cut },
     };
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         if (strlen(settings[i].name) == length && memcmp(settings[i].name, name, length) == 0) {

@@ -23,6 +23,16 @@ typedef struct simt_stream simt_stream;
 typedef struct simt_green simt_green; /* CUgreenCtx */
 typedef struct simt_graph simt_graph, simt_graph_exec;
 
+typedef struct simt_launch_config {
+    unsigned grid[3], block[3], shared;
+    simt_stream *stream;
+    const struct simt_launch_attribute {
+        int id, unused;
+        unsigned char value[64];
+    } * attributes;
+    unsigned n_attributes;
+} simt_launch_config; /* CUlaunchConfig */
+
 /* The results that are given: name, value. */
 // clang-format off
 #define SIMT_RESULTS(X) \

@@ -69,6 +69,9 @@ simt_result cuLaunchKernel(simt_function *function, unsigned grid_x, unsigned gr
                            unsigned block_y, unsigned block_z, unsigned shared, simt_stream *stream, void **params,
                            void **extra);
 
+simt_result cuLaunchKernelEx(const simt_launch_config *config, simt_function *function, void **params, void **extra);
+simt_result cuFuncGetAttribute(int *value, int attribute, simt_function *function);
+
 /* ---- Capture and graphs ---- */
 simt_result cuStreamBeginCapture_v2(simt_stream *stream, int mode);
 simt_result cuStreamEndCapture(simt_stream *stream, simt_graph **out);

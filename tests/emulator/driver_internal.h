@@ -115,7 +115,7 @@ unsigned long long simt_this_thread(void);
 
 /* ---- Settings (control.c) ---- */
 extern struct simt_settings {
-    long long async, devices, driver, compute, memory, hang, quiet, cut;
+    long long async, devices, driver, compute, ptx, memory, hang, quiet, cut;
 } simt_settings;
 extern unsigned long long simt_launches;
 void simt_settings_from_environment(void);

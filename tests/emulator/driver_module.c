@@ -53,28 +53,55 @@ simt_result cuModuleGetFunction(simt_function **out, simt_module *module, const 
     GIVE(out, function);
 }
 
-simt_result cuLaunchKernel(simt_function *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                           unsigned block_y, unsigned block_z, unsigned shared, simt_stream *named, void **params,
-                           void **extra)
+static simt_result launch(simt_context *context, simt_function *function, const simt_launch_config *at, void **params,
+                          void **extra)
 {
-    ENTER_CONTEXT();
-    if (!simt_is(function, SIMT_FUNCTION)) LEAVE(SIMT_INVALID_HANDLE);
-    if (function->handle.context != context) LEAVE(SIMT_INVALID_CONTEXT);
-    simt_stream *stream = simt_find_stream(context, named);
-    if (!stream) LEAVE(SIMT_INVALID_HANDLE);
+    if (!simt_is(function, SIMT_FUNCTION)) return SIMT_INVALID_HANDLE;
+    if (function->handle.context != context) return SIMT_INVALID_CONTEXT;
+    simt_stream *stream = simt_find_stream(context, at->stream);
+    if (!stream) return SIMT_INVALID_HANDLE;
     const simt_kernel *kernel = function->kernel;
-    const uint64_t threads = (uint64_t)block_x * block_y * block_z;
-    if (!grid_x || !grid_y || !grid_z || grid_x > 0x7fffffffu || grid_y > 65535 || grid_z > 65535 || !threads ||
-        block_x > 1024 || block_y > 1024 || block_z > 64 || threads > kernel->max_threads)
-        LEAVE(SIMT_INVALID_VALUE);
+    const uint64_t threads = (uint64_t)at->block[0] * at->block[1] * at->block[2];
+    if (!at->grid[0] || !at->grid[1] || !at->grid[2] || at->grid[0] > 0x7fffffffu || at->grid[1] > 65535 ||
+        at->grid[2] > 65535 || !threads || at->block[0] > 1024 || at->block[1] > 1024 || at->block[2] > 64 ||
+        threads > kernel->max_threads)
+        return SIMT_INVALID_VALUE;
     /* No kernel has dynamic shared memory, and all have their struct in kernelParams. */
-    if (shared || !params || extra) LEAVE(SIMT_INVALID_VALUE);
+    if (at->shared || !params || extra) return SIMT_INVALID_VALUE;
     simt_work *work = simt_new_work(SIMT_KERNEL, kernel->param_bytes);
     if (work) {
         work->kernel = kernel;
-        work->grid = (simt_dim3){ grid_x, grid_y, grid_z };
-        work->block = (simt_dim3){ block_x, block_y, block_z };
+        work->grid = (simt_dim3){ at->grid[0], at->grid[1], at->grid[2] };
+        work->block = (simt_dim3){ at->block[0], at->block[1], at->block[2] };
         memcpy(work->params, params[0], kernel->param_bytes);
     }
-    LEAVE(simt_submit(stream, work));
+    return simt_submit(stream, work);
+}
+
+simt_result cuLaunchKernel(simt_function *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                           unsigned block_y, unsigned block_z, unsigned shared, simt_stream *stream, void **params,
+                           void **extra)
+{
+    ENTER_CONTEXT();
+    const simt_launch_config at = {
+        { grid_x, grid_y, grid_z }, { block_x, block_y, block_z }, shared, stream, NULL, 0
+    };
+    LEAVE(launch(context, function, &at, params, extra));
+}
+
+/* A dependent launch only. Kernels run one after another all the same. */
+simt_result cuLaunchKernelEx(const simt_launch_config *config, simt_function *function, void **params, void **extra)
+{
+    ENTER_CONTEXT();
+    if (!config || config->n_attributes != 1 || config->attributes[0].id != 6 || simt_settings.compute < 90)
+        LEAVE(SIMT_INVALID_VALUE);
+    LEAVE(launch(context, function, config, params, extra));
+}
+
+simt_result cuFuncGetAttribute(int *value, int attribute, simt_function *function)
+{
+    ENTER_CONTEXT();
+    if (!value || attribute != 5) LEAVE(SIMT_INVALID_VALUE); /* the architecture of its PTX */
+    if (!simt_is(function, SIMT_FUNCTION)) LEAVE(SIMT_INVALID_HANDLE);
+    GIVE(value, (int)simt_settings.ptx);
 }

@@ -6,7 +6,7 @@ from typing import Any, Dict, Optional, Tuple
 import torch
 from torch import Tensor
 
-from ._operators import gated_delta_net, one_device
+from ._operators import _rule as _new_state, _rule_in_place, _rule_in_place_operator, _rule_operator, one_device, unobserved
 
 # Arguments about GPU execution or gradients, which do not affect the result.
 _WITHOUT_MEANING = {"chunk_size", "cu_seqlens_cpu", "chunk_indices", "disable_recompute", "safe_gate", "use_graph", "max_num_seqs"}
@@ -17,7 +17,8 @@ _UNSUPPORTED = {"cp_context", "gv", "return_intermediate_states"}
 def _rule(kernel: str, q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Optional[Tensor], scale: Optional[float],
           initial_state: Optional[Tensor], output_final_state: bool, l2norm: bool, beta_sigmoid: bool, neg_eigval: bool,
           state_v_first: bool, cu_seqlens: Optional[Tensor], gate: bool, a_log: Optional[Tensor], dt_bias: Optional[Tensor],
-          others: Dict[str, Any], channel: bool = False, lower_bound: Optional[float] = None) -> Tuple[Tensor, Optional[Tensor]]:
+          others: Dict[str, Any], channel: bool = False, lower_bound: Optional[float] = None, in_place: bool = False,
+          indices: Optional[Tensor] = None, accepted: Optional[Tensor] = None) -> Tuple[Tensor, Optional[Tensor]]:
     if "transpose_state_layout" in others:  # the older name
         if state_v_first:
             raise ValueError(f"{kernel}: state_v_first and transpose_state_layout are given; they are names of one argument")
@@ -47,10 +48,22 @@ def _rule(kernel: str, q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Optiona
     if scale == 0:
         raise ValueError(f"{kernel}: scale is 0; None is 1 / sqrt(K)")
     beta = v.new_ones(v.shape[:3], dtype=torch.float32) if beta is None else beta
-    one_device(q=q, k=k, v=v, g=g, beta=beta, initial_state=initial_state, cu_seqlens=cu_seqlens, A_log=a_log, dt_bias=dt_bias)
-    out, final = gated_delta_net(q, k, v, g, beta, initial_state, cu_seqlens, a_log if gate else None, dt_bias if gate else None,
-                                 None if scale is None else float(scale), l2norm, beta_sigmoid, 2.0 if neg_eigval else 1.0,
-                                 state_v_first, lower_bound=float(lower_bound or 0))
+    if in_place and initial_state is None:
+        raise ValueError(f"{kernel}: inplace_final_state is True, which needs initial_state")
+    if not in_place and (indices is not None or accepted is not None):
+        raise ValueError(f"{kernel}: ssm_state_indices or num_accepted_tokens is given, which needs inplace_final_state")
+    if not gate:
+        a_log = dt_bias = None
+    direct = unobserved(q, k, v, g, beta, initial_state, cu_seqlens, a_log, dt_bias, indices, accepted)
+    if not direct:
+        one_device(q=q, k=k, v=v, g=g, beta=beta, initial_state=initial_state, cu_seqlens=cu_seqlens, A_log=a_log, dt_bias=dt_bias,
+                   ssm_state_indices=indices, num_accepted_tokens=accepted)
+    options = (a_log, dt_bias, None if scale is None else float(scale), bool(l2norm), bool(beta_sigmoid), 2.0 if neg_eigval else 1.0,
+               bool(state_v_first), "grouped", float(lower_bound or 0))
+    if in_place:
+        run = _rule_in_place if direct else _rule_in_place_operator
+        return run(q, k, v, g, beta, initial_state, cu_seqlens, indices, accepted, *options), initial_state
+    out, final = (_new_state if direct else _rule_operator)(q, k, v, g, beta, initial_state, cu_seqlens, *options)
     return out, final if output_final_state else None
 
 
@@ -76,9 +89,16 @@ def fused_recurrent_gated_delta_rule(q: Tensor, k: Tensor, v: Tensor, g: Optiona
                                      A_log: Optional[Tensor] = None, dt_bias: Optional[Tensor] = None,
                                      use_beta_sigmoid_in_kernel: bool = False, allow_neg_eigval: bool = False,
                                      state_v_first: bool = False, cu_seqlens: Optional[Tensor] = None,
+                                     inplace_final_state: bool = False, ssm_state_indices: Optional[Tensor] = None,
+                                     num_accepted_tokens: Optional[Tensor] = None,
                                      **kwargs: Any) -> Tuple[Tensor, Optional[Tensor]]:
     """fla.ops.gated_delta_rule.fused_recurrent_gated_delta_rule: bit-identical to chunk_gated_delta_rule. gk [B, T, HV,
-    K] is a gate per key channel, instead of g or added to it; gv is refused."""
+    K] is a gate per key channel, instead of g or added to it; gv is refused.
+    As in vLLM: inplace_final_state writes initial_state and returns it; it may be float32, float16 or bfloat16, and its
+    layout is read as it is. ssm_state_indices [N] are then rows of initial_state, which has any number of them, for each
+    sequence; with [N, T] the state after token t goes to row [n, t], and sequence n begins at row [n, 0], or at
+    [n, num_accepted_tokens[n] - 1]. A negative number marks padding: as the first row of a sequence that has no output
+    (zeros) and writes no state, elsewhere a state that is not kept. Rows that are written are distinct."""
     if gk is not None:
         if use_gate_in_kernel:
             raise NotImplementedError("fused_recurrent_gated_delta_rule: gk is given with use_gate_in_kernel; libgdn has nothing like it")
@@ -89,7 +109,8 @@ def fused_recurrent_gated_delta_rule(q: Tensor, k: Tensor, v: Tensor, g: Optiona
         g = v.new_zeros(v.shape[:3], dtype=torch.float32)
     return _rule("fused_recurrent_gated_delta_rule", q, k, v, g, beta, scale, initial_state, output_final_state,
                  use_qk_l2norm_in_kernel, use_beta_sigmoid_in_kernel, allow_neg_eigval, state_v_first, cu_seqlens,
-                 use_gate_in_kernel, A_log, dt_bias, {"gv": gv, **kwargs}, gk is not None)
+                 use_gate_in_kernel, A_log, dt_bias, {"gv": gv, **kwargs}, gk is not None, None, inplace_final_state, ssm_state_indices,
+                 num_accepted_tokens)
 
 
 def chunk_kda(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, scale: Optional[float] = None,
@@ -116,11 +137,13 @@ def fused_recurrent_kda(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor
                         output_final_state: bool = False, use_qk_l2norm_in_kernel: bool = False, use_gate_in_kernel: bool = False,
                         use_beta_sigmoid_in_kernel: bool = False, allow_neg_eigval: bool = False,
                         lower_bound: Optional[float] = None, state_v_first: bool = False, cu_seqlens: Optional[Tensor] = None,
-                        **kwargs: Any) -> Tuple[Tensor, Optional[Tensor]]:
-    """fla.ops.kda.fused_recurrent_kda: bit-identical to chunk_kda."""
+                        inplace_final_state: bool = False, ssm_state_indices: Optional[Tensor] = None,
+                        num_accepted_tokens: Optional[Tensor] = None, **kwargs: Any) -> Tuple[Tensor, Optional[Tensor]]:
+    """fla.ops.kda.fused_recurrent_kda: bit-identical to chunk_kda. inplace_final_state, ssm_state_indices and
+    num_accepted_tokens as in fused_recurrent_gated_delta_rule."""
     return _rule("fused_recurrent_kda", q, k, v, g, beta, scale, initial_state, output_final_state, use_qk_l2norm_in_kernel,
                  use_beta_sigmoid_in_kernel, allow_neg_eigval, state_v_first, cu_seqlens, use_gate_in_kernel, A_log, dt_bias,
-                 kwargs, True, lower_bound)
+                 kwargs, True, lower_bound, inplace_final_state, ssm_state_indices, num_accepted_tokens)
 
 
 chunk_gdn, fused_recurrent_gdn = chunk_gated_delta_rule, fused_recurrent_gated_delta_rule  # fla's shorter names

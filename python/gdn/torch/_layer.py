@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 import gdn
-from .._again import Again, again
 from .._kernels import _build_gated_delta_net, _build_ssm_conv
+from .._prepared import Prepared, again
 from ._operators import context, view
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
@@ -37,17 +37,19 @@ def conv(x: Tensor, weight: Tensor, bias: Optional[Tensor], past: Optional[Tenso
     x, weight, bias, past = _readable(x, weight, bias, past)
     out = x.new_empty(x.shape)
 
-    def make() -> Again:
-        history = {}
-        if past is not None:
-            n, columns = past.shape[:2]
-            history = {"history": view(past, "past"), "position": [columns] * n, "history_dst": [gdn.NONE] * n}
-        return Again(_build_ssm_conv(view(x, "x"), view(weight, "weight"), None if bias is None else view(bias, "bias"),
-                                     out=view(out, "out"), silu=True, context=on, **history), "x", "weight", "out", "bias", "history")
+    def make() -> Prepared:
+        operands = {"x": x, "weight": weight, "out": out, "bias": bias, "history": past}
+        given = {name: view(operand, name) for name, operand in operands.items() if operand is not None}
+        n, columns = (0, 0) if past is None else past.shape[:2]
+        maps = {} if past is None else {"position": [columns] * n, "history_dst": [gdn.NONE] * n}
+        return Prepared(_build_ssm_conv(**given, **maps, silu=True, context=on), tuple(given))
 
-    call = again(("conv", on, _form(x), _form(weight), _form(bias), _form(past)), make)
-    call(x.data_ptr(), weight.data_ptr(), out.data_ptr(), bias.data_ptr() if bias is not None else None,
-         past.data_ptr() if past is not None else None)
+    addresses = [x.data_ptr(), weight.data_ptr(), out.data_ptr()]
+    if bias is not None:
+        addresses.append(bias.data_ptr())
+    if past is not None:
+        addresses.append(past.data_ptr())
+    again(on, ("conv", _form(x), _form(weight), _form(bias), _form(past)), make, addresses)
     return out
 
 
@@ -79,17 +81,16 @@ def rule(qkv: Tensor, b: Tensor, a: Tensor, a_log: Tensor, dt_bias: Tensor, stat
     out = qkv.new_empty((n, tokens, heads, dim_v))
     width = heads_k * dim_k
 
-    def make() -> Again:
+    def make() -> Prepared:
         q, k, v = qkv.split((width, width, heads * dim_v), -1)
-        return Again(_build_gated_delta_net(view(q.unflatten(-1, (heads_k, dim_k)), "q"), view(k.unflatten(-1, (heads_k, dim_k)), "k"),
-                                            view(v.unflatten(-1, (heads, dim_v)), "v"), view(a, "a"), view(b, "b"),
-                                            view(state, "state"), out=view(out, "out"), state_layout="kv", qk_norm="add",
-                                            qk_norm_eps=1e-6, gate_input="raw_a_log", beta_input="logit", ssm_a=view(a_log, "a_log"),
-                                            dt_bias=view(dt_bias, "dt_bias"), state_src=[gdn.NONE] * n if begins else None,
-                                            context=on), "q", "k", "v", "g", "beta", "inputs.ssm_a", "inputs.dt_bias", "state",
-                     "out")
+        call = _build_gated_delta_net(view(q.unflatten(-1, (heads_k, dim_k)), "q"), view(k.unflatten(-1, (heads_k, dim_k)), "k"),
+                                      view(v.unflatten(-1, (heads, dim_v)), "v"), view(a, "a"), view(b, "b"), view(state, "state"),
+                                      out=view(out, "out"), state_layout="kv", qk_norm="add", qk_norm_eps=1e-6,
+                                      gate_input="raw_a_log", beta_input="logit", ssm_a=view(a_log, "a_log"),
+                                      dt_bias=view(dt_bias, "dt_bias"), state_src=[gdn.NONE] * n if begins else None, context=on)
+        return Prepared(call, ("q", "k", "v", "g", "beta", "ssm_a", "dt_bias", "state", "out"))
 
-    call = again(("rule", on, *map(_form, (qkv, b, a, a_log, dt_bias, state)), begins, heads_k), make)
     at, step = qkv.data_ptr(), width * qkv.element_size()
-    call(at, at + step, at + 2 * step, a.data_ptr(), b.data_ptr(), a_log.data_ptr(), dt_bias.data_ptr(), state.data_ptr(), out.data_ptr())
+    again(on, ("rule", *map(_form, (qkv, b, a, a_log, dt_bias, state)), begins, heads_k), make,
+          (at, at + step, at + 2 * step, a.data_ptr(), b.data_ptr(), a_log.data_ptr(), dt_bias.data_ptr(), state.data_ptr(), out.data_ptr()))
     return out

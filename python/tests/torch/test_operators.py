@@ -182,9 +182,9 @@ class Rule(unittest.TestCase):
 
     def test_operators_are_well_behaved(self):
         ops = operands(8, 2, 4, 1, 2, 16, 16)
-        torch.library.opcheck(G.gated_delta_net, tuple(ops))
-        torch.library.opcheck(G.gated_delta_net, (*operands(8, 1, 4, 1, 2, 16, 32), None, torch.tensor([0, 1, 4])))
-        torch.library.opcheck(G.ssm_conv, (torch.randn(2, 5, 8), torch.randn(8, 4), torch.randn(8), torch.randn(2, 3, 8), None, True))
+        torch.library.opcheck(torch.ops.gdn.gated_delta_net.default, tuple(ops))
+        torch.library.opcheck(torch.ops.gdn.gated_delta_net.default, (*operands(8, 1, 4, 1, 2, 16, 32), None, torch.tensor([0, 1, 4])))
+        torch.library.opcheck(torch.ops.gdn.ssm_conv.default, (torch.randn(2, 5, 8), torch.randn(8, 4), torch.randn(8), torch.randn(2, 3, 8), None, True))
 
     def test_compile(self):
         weight = torch.randn(96, 4)

@@ -1,5 +1,7 @@
 /* The CUDA backend where `gdn check` does not reach: a program's context and streams, threads, and everything that can
  * go wrong. Runs on the emulator's driver, whose simt_* functions make things go wrong. */
+#define _POSIX_C_SOURCE 200809L /* setenv */
+#include <stdlib.h>
 #include <string.h>
 
 #include "cuda/device.h"
@@ -46,12 +48,12 @@ static void test_programs_context(void)
 
     /* Bad streams: of another context, and none at all. */
     static int nothing[64];
-    const unsigned long long launches = simt_calls("cuLaunchKernel");
+    const unsigned long long launches = simt_calls("cuLaunchKernelEx");
     FAILS(step_run(&on, foreign), GDN_INVALID_ARGUMENT, "stream is");
     REQUIRE(gdn_synchronize(ctx, foreign) == GDN_INVALID_ARGUMENT);
     FAILS(step_run(&on, nothing), GDN_INVALID_ARGUMENT, "no CUDA stream");
     REQUIRE(gdn_synchronize(ctx, nothing) == GDN_INVALID_ARGUMENT);
-    REQUIRE(launches == simt_calls("cuLaunchKernel") && gdn_poll(ctx) == GDN_OK);
+    REQUIRE(launches == simt_calls("cuLaunchKernelEx") && gdn_poll(ctx) == GDN_OK);
     REQUIRE(cuCtxGetCurrent(&current) == SIMT_SUCCESS && current == other);
 
     step_close(&on);
@@ -109,7 +111,7 @@ static void test_every_call_fails(void)
         { "cuMemAlloc_v2", 0, 0 },
         { "cuMemcpyHtoDAsync_v2", 0, 0 },
         { "cuMemcpyDtoHAsync_v2", 0, 0 },
-        { "cuLaunchKernel", 0, 0 },
+        { "cuLaunchKernelEx", 0, 0 },
         { "cuStreamQuery", 0, 1 },
         { "cuThreadExchangeStreamCaptureMode", 1, 0 },
         { NULL, 0, 0 },
@@ -204,6 +206,45 @@ static void test_name_of_form(void)
     gdn_context_destroy(ctx);
 }
 
+/* Launches are dependent ones only where device and code can wait, and the environment does not forbid it. */
+static void test_dependent_launches(void)
+{
+    static const struct {
+        const char *setting; /* of the fake driver */
+        int value, usual;
+        const char *environment;
+        int dependent;
+    } cases[] = {
+        { "ptx", 90, 90, "on", 1 },  { "ptx", 90, 90, NULL, 1 },     { "ptx", 80, 90, NULL, 0 },
+        { "ptx", 90, 90, "off", 0 }, { "compute", 80, 90, NULL, 0 },
+    };
+    const gdn_context_desc desc = { .size = sizeof desc, .backend = GDN_BACKEND_CUDA };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        step_on on;
+        if (cases[i].environment) REQUIRE(setenv("GDN_CUDA_DEPENDENT_LAUNCH", cases[i].environment, 1) == 0);
+        REQUIRE(simt_control(cases[i].setting, cases[i].value) == 0);
+        simt_context *own = NULL; /* its device is described anew */
+        REQUIRE(cuCtxCreate_v2(&own, 0, 0) == SIMT_SUCCESS);
+        gdn_context *ctx = step_open(&on, open_cuda(own, 0));
+        const unsigned long long dependent = simt_calls("cuLaunchKernelEx"), plain = simt_calls("cuLaunchKernel");
+        REQUIRE(step_run(&on, NULL) == GDN_OK && gdn_synchronize(ctx, NULL) == GDN_OK);
+        REQUIRE((simt_calls("cuLaunchKernelEx") > dependent) == cases[i].dependent);
+        REQUIRE((simt_calls("cuLaunchKernel") > plain) == !cases[i].dependent);
+        step_close(&on);
+        REQUIRE(cuCtxDestroy_v2(own) == SIMT_SUCCESS && simt_control(cases[i].setting, cases[i].usual) == 0);
+        REQUIRE(unsetenv("GDN_CUDA_DEPENDENT_LAUNCH") == 0);
+    }
+    REQUIRE(setenv("GDN_CUDA_DEPENDENT_LAUNCH", "maybe", 1) == 0);
+    suite_refuses(&desc, GDN_INVALID_ARGUMENT, "\"maybe\"; on and off are allowed");
+    REQUIRE(unsetenv("GDN_CUDA_DEPENDENT_LAUNCH") == 0);
+    static const char *const numbers[] = { "0", "1x", "1048577", "-1" };
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        REQUIRE(setenv("GDN_CUDA_MULTIPROCESSORS", numbers[i], 1) == 0);
+        suite_refuses(&desc, GDN_INVALID_ARGUMENT, "1 to 1048576 are allowed");
+    }
+    REQUIRE(unsetenv("GDN_CUDA_MULTIPROCESSORS") == 0);
+}
+
 static void test_two_threads(void) { suite_two_threads(GDN_BACKEND_CUDA, 1); }
 static void test_bad_maps(void) { suite_bad_maps(GDN_BACKEND_CUDA); }
 
@@ -228,6 +269,7 @@ int main(int argc, char **argv)
         { "destroyed context", test_destroyed, 0 },
         { "bounded waits", test_bounded_waits, 0 },
         { "name of the form", test_name_of_form, 0 },
+        { "dependent launches", test_dependent_launches, 0 },
         { "two threads", test_two_threads, 0 },
         { "bad maps", test_bad_maps, 0 },
     };

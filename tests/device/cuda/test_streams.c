@@ -179,7 +179,7 @@ void test_faults_of_others(void)
 
     /* What only this call failed with is not for good. */
     ctx = step_open(&on, open_cuda(NULL, 0));
-    REQUIRE(simt_fail_call("cuLaunchKernel", 1, SIMT_LAUNCH_OUT_OF_RESOURCES, 1) == 0);
+    REQUIRE(simt_fail_call("cuLaunchKernelEx", 1, SIMT_LAUNCH_OUT_OF_RESOURCES, 1) == 0);
     REQUIRE(step_run(&on, NULL) == GDN_INTERNAL && step_run(&on, NULL) == GDN_OK && step_same(&on, &wanted));
     step_close(&on);
 }

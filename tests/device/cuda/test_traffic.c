@@ -23,6 +23,10 @@ static const struct call {
     { "replay 3, verify 4", 128, 4, 3, 0, 1, 0, 0 },
     { "replay 3, verify 4, commit", 128, 4, 3, 1, 1, 0, 0 },
     { "replay 3, commit, no tokens", 128, 0, 3, 1, 1, 0, 0 },
+    { "decode", 128, 1, 0, 1, 0, 0, 0 },
+    { "replay 3, decode", 128, 1, 3, 0, 1, 0, 0 },
+    { "replay 3, decode, commit", 128, 1, 3, 1, 1, 0, 0 },
+    { "replay 17, decode", 128, 1, 17, 0, 1, 0, 0 },
     { "heads of 64: replay 3, verify 4", 64, 4, 3, 0, 1, 0, 0 },
     { "heads of 64: the same, commit", 64, 4, 3, 1, 1, 0, 0 },
     { "heads of 40: replay 3, verify 4", 40, 4, 3, 0, 1, 0, 0 },
@@ -43,13 +47,13 @@ static delta_spec spec_of(const struct call *c)
         delta_seq *const seq = &d.seq[s];
         for (int r = 0; r < d.n_snapshots; r++) seq->dst[r] = slots * s + (r + 1) % slots;
         if (!c->logs) continue;
-        seq->position = 7 + s;
+        seq->position = 18 + s;
         seq->n_replayed = c->replayed;
         seq->commit = c->writes ? s : GDN_NONE;
         if (c->extra) seq->parent = twigs;
     }
     if (!c->logs) d.map_dst = 1;
-    else d.log_rows = N_SEQS, d.log_slots = 12, d.map_position = d.map_base_position = d.map_commit = 1;
+    else d.log_rows = N_SEQS, d.log_slots = 20, d.map_position = d.map_base_position = d.map_commit = 1;
     if (c->extra) d.tree = d.map_parent = 1;
     return d;
 }

@@ -2,10 +2,11 @@
 // each access to memory (CHECKED, tests/emulator/README.md), which takes long, so that of the others there is a name
 // only: they are templates, of which nothing is ever made. Those that run are none, for their __shared__ variables'
 // sake.
+#define RUNS_gdn_cuda_delta_decode_4     , RUN
 #define RUNS_gdn_cuda_delta_rows_4       , RUN
 #define RUNS_gdn_cuda_delta_rows_general , RUN
-#define RUNS_gdn_cuda_delta_rows_4_tree  , RUN
 #define RUNS_gdn_cuda_delta_tiles_4      , RUN
+#define RUNS_gdn_cuda_delta_tiles_4_wide , RUN
 #define RUNS_gdn_cuda_probe_arithmetic   , RUN
 
 #define SECOND_OF(first, second, ...) second

@@ -1,0 +1,144 @@
+"""gdn.vllm in vLLM's engine, beside transformers. Each test runs in a process of its own, which a new engine needs.
+
+    python -m unittest test_vllm        with a vLLM for the CPU, transformers and gdn installed or in PYTHONPATH
+
+A small random model, whose heads have 128 keys. Its weights are scaled until the best token leads clearly. It has few tokens, so that
+some drafts are accepted."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+
+PROMPTS, NEW = [5, 17, 33, 64, 100, 128, 150, 200], 24
+scratch = tempfile.TemporaryDirectory()
+
+MODEL = """
+import torch, transformers
+torch.manual_seed(3)
+config = transformers.Qwen3NextConfig(vocab_size=8, hidden_size=128, intermediate_size=128, num_hidden_layers=4, num_attention_heads=2,
+    num_key_value_heads=2, head_dim=64, linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=128, linear_value_head_dim=128,
+    num_experts=4, num_experts_per_tok=2, moe_intermediate_size=64, shared_expert_intermediate_size=64, max_position_embeddings=1024,
+    tie_word_embeddings=False, layer_types=["linear_attention", "linear_attention", "linear_attention", "full_attention"])
+model = transformers.Qwen3NextForCausalLM(config).eval()
+with torch.no_grad():
+    for name, weight in model.named_parameters():
+        if weight.ndim > 1:
+            weight *= 3
+model.save_pretrained(FOLDER)
+torch.manual_seed(5)
+prompts = [torch.randint(0, 8, (n,)).tolist() for n in PROMPTS]
+"""
+
+REFERENCE = """
+answers = []
+for prompt in prompts:
+    answers.append(model.generate(torch.tensor([prompt]), max_new_tokens=NEW, do_sample=False, use_cache=True)[0, len(prompt):].tolist())
+print(json.dumps(answers))
+"""
+
+ENGINE = """
+import gdn.vllm
+from vllm import LLM, SamplingParams, TokensPrompt
+steps = {"layers": 0, "with drafts": 0, "of both kinds": 0}
+read = gdn.vllm._Sequences.__init__
+def count(self, meta):
+    read(self, meta)
+    steps["layers"] += 1
+    steps["with drafts"] += self.drafted > 0
+    steps["of both kinds"] += len(self.slots) > self.drafted > 0
+gdn.vllm._Sequences.__init__ = count
+options = dict(model=FOLDER, skip_tokenizer_init=True, dtype=DTYPE, max_model_len=512, seed=1, **OPTIONS)
+engine = LLM(**options)
+def answer(batch):
+    given = engine.generate([TokensPrompt(prompt_token_ids=p) for p in batch], SamplingParams(temperature=0, max_tokens=NEW, ignore_eos=True, detokenize=False))
+    return [list(x.outputs[0].token_ids) for x in given]
+together = answer(prompts)
+again = answer(prompts)
+alone = [answer([prompt])[0] for prompt in prompts]
+print(json.dumps([together, again, alone, steps]))
+"""
+
+
+def process(text, environment=None, **values):
+    """The last line that a program printed, as JSON. vLLM finds the plugin as it does in an installed package."""
+    package = os.path.join(scratch.name, "packages")
+    os.makedirs(os.path.join(package, "gdn_plugin-0.dist-info"), exist_ok=True)
+    for name, content in (("METADATA", "Metadata-Version: 2.1\nName: gdn_plugin\nVersion: 0\n"),
+                          ("entry_points.txt", "[vllm.general_plugins]\ngdn = gdn.vllm:register\n")):
+        with open(os.path.join(package, "gdn_plugin-0.dist-info", name), "w", encoding="utf-8") as file:
+            file.write(content)
+    head = "import json, torch\n" + "".join(f"{name} = {value!r}\n" for name, value in {"PROMPTS": PROMPTS, "NEW": NEW, **values}.items())
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([package, os.environ.get("PYTHONPATH", "")]), "VLLM_PLUGINS": "gdn", "VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_CPU_KVCACHE_SPACE": "1",
+                   "VLLM_CPU_OMP_THREADS_BIND": "nobind", "VLLM_LOGGING_LEVEL": "ERROR", "HF_HUB_OFFLINE": "1", **(environment or {})}
+    done = subprocess.run([sys.executable, "-c", head + textwrap.dedent(text)], env=environment, capture_output=True, text=True, timeout=900)
+    if done.returncode:
+        raise AssertionError(done.stdout[-2000:] + done.stderr[-6000:])
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+class Engine(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = os.path.join(scratch.name, "model")
+        cls.wanted = process(MODEL + REFERENCE, FOLDER=cls.folder)
+
+    def answers(self, dtype="float32", environment=None, **options):
+        prompts = "torch.manual_seed(5)\nprompts = [torch.randint(0, 8, (n,)).tolist() for n in PROMPTS]\n"
+        return process(prompts + ENGINE, environment, FOLDER=self.folder, DTYPE=dtype, OPTIONS={"enforce_eager": True, **options})
+
+    def agreement(self, given):
+        """How many tokens of each answer are transformers' up to the first other one."""
+        same = sum(next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), NEW) for a, b in zip(given, self.wanted))
+        return same / (NEW * len(self.wanted))
+
+    def require(self, **options):
+        *answers, steps = self.answers(**options)
+        for what, given in zip(("together", "again", "alone"), answers):
+            with self.subTest(what):
+                self.assertEqual(given, self.wanted)
+        return steps
+
+    def test_plain(self):
+        self.assertGreater(self.require()["layers"], 0)
+
+    def test_channels_first(self):
+        self.assertGreater(self.require(environment={"VLLM_SSM_CONV_STATE_LAYOUT": "DS"})["layers"], 0)
+
+    def test_compiled(self):
+        self.assertGreater(self.require(enforce_eager=False)["layers"], 0)
+
+    def test_two_processes(self):
+        self.require(tensor_parallel_size=2)
+
+    def test_chunked_prefill_and_prefix_cache(self):
+        self.require(enable_chunked_prefill=True, max_num_batched_tokens=64, enable_prefix_caching=True, max_num_seqs=4)
+
+    def test_drafts(self):
+        steps = self.require(enable_prefix_caching=False, max_num_seqs=5, speculative_config={"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4, "prompt_lookup_min": 1})
+        self.assertGreater(steps["with drafts"], 30)
+        self.assertGreater(steps["of both kinds"], 0)
+
+    def test_states_of_16_bits(self):
+        together, again, alone, _ = self.answers(mamba_ssm_cache_dtype="bfloat16")
+        self.assertEqual(together, again)
+        self.assertGreater(self.agreement(together), 0.3)
+        self.assertGreater(self.agreement(alone), 0.3)
+
+
+class Refusals(unittest.TestCase):
+    def test_off(self):
+        self.assertEqual(process("import os; os.environ['VLLM_PLUGINS'] = ''\nimport gdn.vllm; gdn.vllm.register()\n"
+                                 "import importlib; print(json.dumps(importlib.import_module(gdn.vllm._MODULE).cpu_gdn_attention_core.__module__))"),
+                         "vllm.model_executor.layers.mamba.ops.cpu.gdn_attention")
+
+    def test_another_version(self):
+        said = process("import vllm; vllm.__version__ = '9.9.1'\nimport gdn.vllm\ntry: gdn.vllm.register()\nexcept RuntimeError as e: print(json.dumps(str(e)))")
+        self.assertIn("9.9.1", said)
+        self.assertIn("0.32", said)
+
+
+if __name__ == "__main__":
+    unittest.main()
