@@ -93,87 +93,87 @@ static void write_context(json_writer *w, const bench_context *context)
     double load[3];
     strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
     snprintf(version, sizeof version, "%u.%u.%u", gdn_version() >> 16, gdn_version() >> 8 & 0xff, gdn_version() & 0xff);
-    json_object(w, "context");
-    json_string(w, "date", date);
-    json_string(w, "executable", "gdn bench");
-    json_int(w, "num_cpus", context->cores);
-    json_array(w, "caches");
+    json_put_object(w, "context");
+    json_put_string(w, "date", date);
+    json_put_string(w, "executable", "gdn bench");
+    json_put_int(w, "num_cpus", context->cores);
+    json_put_array(w, "caches");
     if (context->l3_bytes) {
-        json_object(w, NULL);
-        json_string(w, "type", "Unified");
-        json_int(w, "level", 3);
-        json_int(w, "size", context->l3_bytes);
+        json_put_object(w, NULL);
+        json_put_string(w, "type", "Unified");
+        json_put_int(w, "level", 3);
+        json_put_int(w, "size", context->l3_bytes);
         json_close(w);
     }
     json_close(w);
-    json_array(w, "load_avg");
-    for (int i = 0, n = getloadavg(load, 3); i < n; i++) json_double(w, NULL, load[i]);
+    json_put_array(w, "load_avg");
+    for (int i = 0, n = getloadavg(load, 3); i < n; i++) json_put_double(w, NULL, load[i]);
     json_close(w);
 #if defined(NDEBUG)
-    json_string(w, "library_build_type", "release");
+    json_put_string(w, "library_build_type", "release");
 #else
-    json_string(w, "library_build_type", "debug");
+    json_put_string(w, "library_build_type", "debug");
 #endif
-    json_string(w, "library_version", version);
-    json_string(w, "compiler", __VERSION__);
-    json_string(w, "backend", context->backend);
-    json_string(w, "device", context->device);
-    json_bool(w, "emulated", context->emulated);
-    json_string(w, "roofline", context->roofline);
-    json_string(w, "peer", context->peer[0] ? context->peer : NULL);
-    json_int(w, "rotate_bytes", context->rotate_bytes);
-    json_bool(w, "huge_pages", context->huge_pages);
-    json_bool(w, "openmp", context->openmp);
+    json_put_string(w, "library_version", version);
+    json_put_string(w, "compiler", __VERSION__);
+    json_put_string(w, "backend", context->backend);
+    json_put_string(w, "device", context->device);
+    json_put_bool(w, "emulated", context->emulated);
+    json_put_string(w, "roofline", context->roofline);
+    json_put_string(w, "peer", context->peer[0] ? context->peer : NULL);
+    json_put_int(w, "rotate_bytes", context->rotate_bytes);
+    json_put_bool(w, "huge_pages", context->huge_pages);
+    json_put_bool(w, "openmp", context->openmp);
     json_close(w);
 }
 
 static void write_result(json_writer *w, const bench_result *r)
 {
-    json_object(w, NULL);
-    json_string(w, "name", r->name);
-    json_string(w, "run_name", r->name);
-    json_string(w, "run_type", "iteration");
-    json_int(w, "repetitions", 1);
-    json_int(w, "repetition_index", 0);
-    json_int(w, "threads", r->work.threads);
+    json_put_object(w, NULL);
+    json_put_string(w, "name", r->name);
+    json_put_string(w, "run_name", r->name);
+    json_put_string(w, "run_type", "iteration");
+    json_put_int(w, "repetitions", 1);
+    json_put_int(w, "repetition_index", 0);
+    json_put_int(w, "threads", r->work.threads);
     if (r->skipped) {
-        json_bool(w, "error_occurred", 1);
-        json_string(w, "error_message", r->skipped);
+        json_put_bool(w, "error_occurred", 1);
+        json_put_string(w, "error_message", r->skipped);
     }
-    json_int(w, "iterations", r->reps);
-    json_int(w, "interrupted", r->interrupted);
-    json_double(w, "real_time", r->time * 1e6);
-    json_double(w, "cpu_time", r->cpu_time * 1e6);
-    json_string(w, "time_unit", "us");
-    json_double(w, "min_time", r->time_min * 1e6);
-    json_double(w, "bytes_per_second", r->work.bytes / r->time);
-    json_double(w, "ops_per_second", r->work.ops > 0 ? r->work.ops / r->time : NAN);
-    json_double(w, "roofline_time", r->roofline_time * 1e6);
-    json_string(w, "roofline_by", r->roofline_by);
-    json_string(w, "roofline_variant", r->roofline_variant);
-    json_double(w, "roofline_bytes", r->roofline_bytes ? (double)r->roofline_bytes : NAN);
-    json_double(w, "roofline_share", trusted_share(r->roofline_share_raw, r->roofline_reliable));
-    json_double(w, "roofline_share_raw", r->roofline_share_raw);
-    json_double(w, "roofline_min_time", r->roofline_time_min * 1e6);
-    json_double(w, "roofline_share_best", trusted_share(r->roofline_time_min / r->time_min, 1));
-    json_double(w, "ggml_time", r->peer_time * 1e6);
-    json_double(w, "ggml_copy_time", r->peer_copy_time * 1e6);
-    json_double(w, "ggml_ratio", r->peer_reliable ? r->peer_ratio : NAN);
-    json_double(w, "ggml_copy_ratio", r->peer_reliable ? r->peer_copy_ratio : NAN);
-    json_double(w, "ggml_ratio_raw", r->peer_ratio);
-    json_double(w, "ggml_copy_ratio_raw", r->peer_copy_ratio);
-    json_double(w, "ggml_nmse", r->peer_nmse);
+    json_put_int(w, "iterations", r->reps);
+    json_put_int(w, "interrupted", r->interrupted);
+    json_put_double(w, "real_time", r->time * 1e6);
+    json_put_double(w, "cpu_time", r->cpu_time * 1e6);
+    json_put_string(w, "time_unit", "us");
+    json_put_double(w, "min_time", r->time_min * 1e6);
+    json_put_double(w, "bytes_per_second", r->work.bytes / r->time);
+    json_put_double(w, "ops_per_second", r->work.ops > 0 ? r->work.ops / r->time : NAN);
+    json_put_double(w, "roofline_time", r->roofline_time * 1e6);
+    json_put_string(w, "roofline_by", r->roofline_by);
+    json_put_string(w, "roofline_variant", r->roofline_variant);
+    json_put_double(w, "roofline_bytes", r->roofline_bytes ? (double)r->roofline_bytes : NAN);
+    json_put_double(w, "roofline_share", trusted_share(r->roofline_share_raw, r->roofline_reliable));
+    json_put_double(w, "roofline_share_raw", r->roofline_share_raw);
+    json_put_double(w, "roofline_min_time", r->roofline_time_min * 1e6);
+    json_put_double(w, "roofline_share_best", trusted_share(r->roofline_time_min / r->time_min, 1));
+    json_put_double(w, "ggml_time", r->peer_time * 1e6);
+    json_put_double(w, "ggml_copy_time", r->peer_copy_time * 1e6);
+    json_put_double(w, "ggml_ratio", r->peer_reliable ? r->peer_ratio : NAN);
+    json_put_double(w, "ggml_copy_ratio", r->peer_reliable ? r->peer_copy_ratio : NAN);
+    json_put_double(w, "ggml_ratio_raw", r->peer_ratio);
+    json_put_double(w, "ggml_copy_ratio_raw", r->peer_copy_ratio);
+    json_put_double(w, "ggml_nmse", r->peer_nmse);
     if (r->other_name) {
-        json_double(w, r->other_name, r->other_reliable ? r->other_ratio : NAN);
-        json_double(w, "other_time", r->other_time * 1e6);
-        json_double(w, "other_ratio_raw", r->other_ratio);
+        json_put_double(w, r->other_name, r->other_reliable ? r->other_ratio : NAN);
+        json_put_double(w, "other_time", r->other_time * 1e6);
+        json_put_double(w, "other_ratio_raw", r->other_ratio);
     }
-    if (r->work.seqs) json_int(w, "sequences", r->work.seqs);
-    json_int(w, "tokens", r->work.tokens);
-    json_int(w, "copies", r->work.n_copies);
-    json_string(w, "backend", r->backend);
-    json_string(w, "implementation", r->implementation);
-    json_bool(w, "exact", r->exact);
+    if (r->work.seqs) json_put_int(w, "sequences", r->work.seqs);
+    json_put_int(w, "tokens", r->work.tokens);
+    json_put_int(w, "copies", r->work.n_copies);
+    json_put_string(w, "backend", r->backend);
+    json_put_string(w, "implementation", r->implementation);
+    json_put_bool(w, "exact", r->exact);
     json_close(w);
 }
 
@@ -195,9 +195,9 @@ int bench_write_json(const char *path, const bench_context *context, const bench
         return 0;
     }
     json_open(&w, out);
-    json_object(&w, NULL);
+    json_put_object(&w, NULL);
     write_context(&w, context);
-    json_array(&w, "benchmarks");
+    json_put_array(&w, "benchmarks");
     for (int i = 0; i < n; i++) write_result(&w, &results[i]);
     json_close(&w);
     json_close(&w);

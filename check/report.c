@@ -61,22 +61,22 @@ void check_report_text(const check_report *report)
 
 static void write_counts(json_writer *w, const check_tally *tally)
 {
-    json_int(w, "cases", tally->passed + tally->failed + tally->errors);
-    json_int(w, "mismatches", tally->failed);
-    json_int(w, "errors", tally->errors);
-    json_int(w, "skipped", tally->skipped);
+    json_put_int(w, "cases", tally->passed + tally->failed + tally->errors);
+    json_put_int(w, "mismatches", tally->failed);
+    json_put_int(w, "errors", tally->errors);
+    json_put_int(w, "skipped", tally->skipped);
 }
 
 static void write_kernel(json_writer *w, const char *name, const check_tally *tally)
 {
-    json_object(w, NULL);
-    json_string(w, "kernel", name);
+    json_put_object(w, NULL);
+    json_put_string(w, "kernel", name);
     write_counts(w, tally);
-    json_array(w, "skip_reasons");
+    json_put_array(w, "skip_reasons");
     for (int r = 0; r < CHECK_MAX_REASONS && tally->reason[r].n; r++) {
-        json_object(w, NULL);
-        json_string(w, "reason", tally->reason[r].text);
-        json_int(w, "cases", tally->reason[r].n);
+        json_put_object(w, NULL);
+        json_put_string(w, "reason", tally->reason[r].text);
+        json_put_int(w, "cases", tally->reason[r].n);
         json_close(w);
     }
     json_close(w);
@@ -89,15 +89,15 @@ static void write_target(json_writer *w, const check_report *report, int t)
     check_tally all;
     memset(&all, 0, sizeof all);
     for (int k = 0; k < report->n_kernels; k++) add(&all, &report->tally[k][t]);
-    json_object(w, NULL);
-    json_string(w, "backend", info->backend.name);
-    json_string(w, "device", info->device.name);
-    json_uint(w, "device_index", info->device.device);
-    json_string(w, "implementation", info->implementation.name);
-    json_bool(w, "exact", info->implementation.exact);
-    json_bool(w, "emulated", info->device.emulated);
+    json_put_object(w, NULL);
+    json_put_string(w, "backend", info->backend.name);
+    json_put_string(w, "device", info->device.name);
+    json_put_uint(w, "device_index", info->device.device);
+    json_put_string(w, "implementation", info->implementation.name);
+    json_put_bool(w, "exact", info->implementation.exact);
+    json_put_bool(w, "emulated", info->device.emulated);
     write_counts(w, &all);
-    json_array(w, "kernels");
+    json_put_array(w, "kernels");
     for (int k = 0; k < report->n_kernels; k++) write_kernel(w, report->kernel[k], &report->tally[k][t]);
     json_close(w);
     json_close(w);
@@ -108,27 +108,27 @@ int check_report_json(const check_report *report)
     const check_tally sum = check_report_sum(report);
     json_writer w;
     json_open(&w, stdout);
-    json_object(&w, NULL);
+    json_put_object(&w, NULL);
     write_counts(&w, &sum);
-    json_uint(&w, "seed", report->seed);
-    json_string(&w, "level", report->level);
-    json_array(&w, "backends");
+    json_put_uint(&w, "seed", report->seed);
+    json_put_string(&w, "level", report->level);
+    json_put_array(&w, "backends");
     for (int t = 0; t < report->n_targets; t++) write_target(&w, report, t);
     json_close(&w);
-    json_array(&w, "unavailable");
+    json_put_array(&w, "unavailable");
     for (int i = 0; i < report->n_unavailable; i++) {
-        json_object(&w, NULL);
-        json_string(&w, "backend", report->unavailable[i].name);
-        json_string(&w, "reason", report->unavailable[i].reason);
+        json_put_object(&w, NULL);
+        json_put_string(&w, "backend", report->unavailable[i].name);
+        json_put_string(&w, "reason", report->unavailable[i].reason);
         json_close(&w);
     }
     json_close(&w);
-    json_array(&w, "left_out");
+    json_put_array(&w, "left_out");
     for (int i = 0; i < report->n_inexact; i++) {
-        json_object(&w, NULL);
-        json_string(&w, "device", report->inexact[i].device.name);
-        json_string(&w, "implementation", report->inexact[i].implementation.name);
-        json_string(&w, "reason", report->inexact[i].implementation.reason);
+        json_put_object(&w, NULL);
+        json_put_string(&w, "device", report->inexact[i].device.name);
+        json_put_string(&w, "implementation", report->inexact[i].implementation.name);
+        json_put_string(&w, "reason", report->inexact[i].implementation.reason);
         json_close(&w);
     }
     json_close(&w);

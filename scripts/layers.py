@@ -36,6 +36,7 @@ LAYERS = (  # from the ground up: the folders of a layer, and what they are
     {"tools/cli": "command lines, output, progress"},
     {"check": "gdn check", "bench": "gdn bench"},
     {"tools/run": "gdn run"},
+    {"tools/serve": "gdn serve"},
     {"tools": "the tool gdn"},
     {"tests": "the tests", "examples": "programs to start from", "integrations": "libgdn inside other engines"},
 )

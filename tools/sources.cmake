@@ -1,4 +1,4 @@
-# The tool gdn with its commands info (tools), check (check), bench (bench) and, with the runtime, run (tools/run). All use
+# The tool gdn with its commands info (tools), check (check), bench (bench) and, with the runtime, run (tools/run) and serve (tools/serve). All use
 # tools/cli. It can include the public interface only, so it checks and measures the library that programs load.
 add_executable(gdn_tool
   tools/cli/cli.c
@@ -19,9 +19,12 @@ if(GDN_BUILD_RUNTIME)
     tools/run/run_options.c
     tools/run/run_prompt.c
     tools/run/run_report.c
-    tools/run/run_text.c)
+    tools/run/run_text.c
+    tools/run/text.c
+    tools/serve/serve.c)
   target_compile_definitions(gdn_tool PRIVATE GDN_HAVE_RUNTIME=1)
   target_link_libraries(gdn_tool PRIVATE gdn_runtime)
+  include(tools/serve/sources.cmake)
 endif()
 include(check/sources.cmake)
 include(bench/sources.cmake)

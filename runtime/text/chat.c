@@ -221,3 +221,55 @@ void rt_chat_answer(const char *bytes, uint64_t n, int thinks, rt_message *messa
     message->text = text < n ? bytes + text : "";
     message->bytes = n - text;
 }
+
+/* The end of the reasoning in bytes[from, n): before newlines and </think>, or what may become these. *after: the
+ * position after </think>; 0: there is none. */
+static uint64_t reasoning_end(const char *bytes, uint64_t from, uint64_t n, int last, uint64_t *after)
+{
+    static const char close[] = "</think>";
+    const uint64_t length = sizeof close - 1;
+    uint64_t end = from, here = 0;
+    for (; end < n; end++) {
+        here = n - end < length ? n - end : length;
+        if (!memcmp(bytes + end, close, (size_t)here) && (here == length || !last)) break;
+    }
+    *after = end < n && here == length ? end + length : 0;
+    while (end > from && bytes[end - 1] == '\n') end--;
+    return end;
+}
+
+enum { SPLIT_BEGIN, SPLIT_REASONING, SPLIT_BETWEEN, SPLIT_TEXT };
+
+void rt_chat_split_next(rt_chat_split *s, int thinks, const char *bytes, uint64_t n, int last, rt_string *reasoning,
+                        rt_string *text)
+{
+    static const char open[] = "<think>";
+    *reasoning = *text = (rt_string){ bytes, 0 };
+    if (s->phase == SPLIT_BEGIN && thinks) s->phase = SPLIT_REASONING;
+    if (s->phase == SPLIT_BEGIN) {
+        uint64_t at = 0;
+        while (at < n && (bytes[at] == ' ' || bytes[at] == '\n')) at++;
+        const uint64_t here = n - at < sizeof open - 1 ? n - at : sizeof open - 1;
+        const int begins = !memcmp(bytes + at, open, (size_t)here), whole = here == sizeof open - 1;
+        if (begins && !whole && !last) return;
+        s->phase = begins && whole ? SPLIT_REASONING : SPLIT_TEXT;
+        s->at = begins && whole ? at + here : 0;
+    }
+    if (s->phase == SPLIT_REASONING) {
+        uint64_t after;
+        while (!s->reasons && s->at < n && bytes[s->at] == '\n') s->at++;
+        const uint64_t end = reasoning_end(bytes, s->at, n, last, &after);
+        *reasoning = (rt_string){ bytes + s->at, end - s->at };
+        s->reasons |= end > s->at;
+        s->at = after ? after : last ? n : end;
+        if (after) s->phase = SPLIT_BETWEEN;
+    }
+    if (s->phase == SPLIT_BETWEEN) {
+        while (s->at < n && bytes[s->at] == '\n') s->at++;
+        if (s->at < n) s->phase = SPLIT_TEXT;
+    }
+    if (s->phase == SPLIT_TEXT) {
+        *text = (rt_string){ bytes + s->at, n - s->at };
+        s->at = n;
+    }
+}

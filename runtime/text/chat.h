@@ -46,6 +46,17 @@ gdn_status rt_chat_render(const rt_chat *chat, const rt_message *messages, int32
  * output begins inside a <think> block. The message points into `bytes`. */
 void rt_chat_answer(const char *bytes, uint64_t n, int thinks, rt_message *message);
 
+/* The same piece by piece, while the output grows. A split begins as zeros. Each call gets the output so far, n bytes,
+ * and sets what is new and certain: reasoning first, then text. last: the output has ended. All pieces together are
+ * what rt_chat_answer() gives. */
+typedef struct rt_chat_split {
+    int phase;   /* before reasoning, inside it, between, text */
+    int reasons; /* 1: some reasoning was given                */
+    uint64_t at; /* bytes of the output that are done          */
+} rt_chat_split;
+void rt_chat_split_next(rt_chat_split *s, int thinks, const char *bytes, uint64_t n, int last, rt_string *reasoning,
+                        rt_string *text);
+
 /* Hash of the template's text. Saved conversations store it, to refuse loading with another template. */
 uint64_t rt_chat_fingerprint(const rt_chat *chat);
 

@@ -194,6 +194,32 @@ static void render(const rt_template *t)
     rt_template_free_text(&text);
 }
 
+/* An answer that grows by 1, 2 or more bytes is split as the whole one. */
+static void check_split(rt_string all, int thinks, const rt_message *whole)
+{
+    const rt_string wanted[2] = { { whole->reasoning, whole->n_reasoning }, { whole->text, whole->bytes } };
+    for (uint64_t step = 1; step <= all.bytes + 1; step++) {
+        rt_chat_split s = { 0 };
+        uint64_t n[2] = { 0, 0 };
+        int good = 1;
+        for (uint64_t to = 0, last = 0; !last; to += step) {
+            rt_string got[2];
+            last = to >= all.bytes;
+            char *const bytes = malloc((size_t)(last ? all.bytes : to) + 1); /* so that reading on is noticed */
+            memcpy(bytes, all.text, (size_t)(last ? all.bytes : to));
+            rt_chat_split_next(&s, thinks, bytes, last ? all.bytes : to, (int)last, &got[0], &got[1]);
+            for (int i = 0; i < 2; i++) {
+                good = good && n[i] + got[i].bytes <= wanted[i].bytes &&
+                       (!got[i].bytes || !memcmp(wanted[i].text + n[i], got[i].text, (size_t)got[i].bytes));
+                n[i] += got[i].bytes;
+            }
+            free(bytes);
+        }
+        if (!good || n[0] != wanted[0].bytes || n[1] != wanted[1].bytes)
+            printf("in steps of %d otherwise: ", (int)step);
+    }
+}
+
 /* Templates, their renderings, and answers; 0: `what` is none of them. */
 static int run_chat(const char *what)
 {
@@ -214,6 +240,7 @@ static int run_chat(const char *what)
         const int thinks = atoi(word());
         const rt_string text = hex(word());
         rt_chat_answer(text.text, text.bytes, thinks, &m);
+        check_split(text, thinks, &m);
         printf("ok");
         print((rt_string){ m.text, m.bytes });
         print((rt_string){ m.reasoning, m.n_reasoning });

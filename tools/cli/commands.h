@@ -7,5 +7,6 @@ int gdn_info_main(int argc, char **argv);  /* tools/info.c   */
 int gdn_check_main(int argc, char **argv); /* check        */
 int gdn_bench_main(int argc, char **argv); /* bench/bench.c      */
 int gdn_run_main(int argc, char **argv);   /* tools/run/run.c    */
+int gdn_serve_main(int argc, char **argv); /* tools/serve/serve.c */
 
 #endif

@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Length of the UTF-8 sequence at s; 0: invalid (overlong, surrogate, beyond U+10FFFF, incomplete). */
-static int utf8_length(const unsigned char *s)
+int json_utf8_length(const unsigned char *s)
 {
     static const uint32_t least[5] = { 0, 0, 0x80, 0x800, 0x10000 };
     if (s[0] < 0x80) return 1;
@@ -26,7 +25,7 @@ static void put_bytes(FILE *out, const char *text, uint64_t bytes)
     const unsigned char *s = (const unsigned char *)text, *end = s + bytes;
     fputc('"', out);
     while (s < end) {
-        int n = utf8_length(s);
+        int n = json_utf8_length(s);
         if (n == 0) {
             fputs("\\ufffd", out);
             s++;
@@ -81,9 +80,9 @@ void json_open(json_writer *w, FILE *out)
     w->out = out;
 }
 
-void json_object(json_writer *w, const char *key) { begin(w, key, '{', '}'); }
+void json_put_object(json_writer *w, const char *key) { begin(w, key, '{', '}'); }
 
-void json_array(json_writer *w, const char *key) { begin(w, key, '[', ']'); }
+void json_put_array(json_writer *w, const char *key) { begin(w, key, '[', ']'); }
 
 void json_close(json_writer *w)
 {
@@ -96,20 +95,20 @@ void json_close(json_writer *w)
     fputc(w->closing[w->depth], w->out);
 }
 
-void json_string(json_writer *w, const char *key, const char *value)
+void json_put_string(json_writer *w, const char *key, const char *value)
 {
     put_prefix(w, key);
     if (value) put_string(w->out, value);
     else fputs("null", w->out);
 }
 
-void json_bytes(json_writer *w, const char *key, const char *value, uint64_t bytes)
+void json_put_bytes(json_writer *w, const char *key, const char *value, uint64_t bytes)
 {
     put_prefix(w, key);
     put_bytes(w->out, value, bytes);
 }
 
-void json_double(json_writer *w, const char *key, double value)
+void json_put_double(json_writer *w, const char *key, double value)
 {
     char text[40];
     put_prefix(w, key);
@@ -124,25 +123,25 @@ void json_double(json_writer *w, const char *key, double value)
     fputs(text, w->out);
 }
 
-void json_int(json_writer *w, const char *key, int64_t value)
+void json_put_int(json_writer *w, const char *key, int64_t value)
 {
     put_prefix(w, key);
     fprintf(w->out, "%" PRId64, value);
 }
 
-void json_uint(json_writer *w, const char *key, uint64_t value)
+void json_put_uint(json_writer *w, const char *key, uint64_t value)
 {
     put_prefix(w, key);
     fprintf(w->out, "%" PRIu64, value);
 }
 
-void json_bool(json_writer *w, const char *key, int value)
+void json_put_bool(json_writer *w, const char *key, int value)
 {
     put_prefix(w, key);
     fputs(value ? "true" : "false", w->out);
 }
 
-void json_null(json_writer *w, const char *key)
+void json_put_null(json_writer *w, const char *key)
 {
     put_prefix(w, key);
     fputs("null", w->out);

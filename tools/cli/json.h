@@ -1,11 +1,12 @@
-/* A streaming JSON writer, which handles commas, indentation, escapes and numbers.
+/* A streaming JSON writer, which handles commas, indentation, escapes and numbers. Its names leave those of the library
+ * jansson free.
  *
  *   json_writer w;
  *   json_open(&w, stdout);
- *   json_object(&w, NULL);
- *   json_string(&w, "name", "decode");
- *   json_array(&w, "times");
- *   json_double(&w, NULL, 0.5);
+ *   json_put_object(&w, NULL);
+ *   json_put_string(&w, "name", "decode");
+ *   json_put_array(&w, "times");
+ *   json_put_double(&w, NULL, 0.5);
  *   json_close(&w);                   // the array
  *   json_close(&w);                   // the object
  *   if (!json_finish(&w)) ...         // writing failed
@@ -30,17 +31,21 @@ typedef struct json_writer {
 } json_writer;
 
 void json_open(json_writer *w, FILE *out);
-void json_object(json_writer *w, const char *key);
-void json_array(json_writer *w, const char *key);
-void json_close(json_writer *w);                                      /* closes the innermost object or array */
-void json_string(json_writer *w, const char *key, const char *value); /* NULL becomes null */
-void json_bytes(json_writer *w, const char *key, const char *value,
-                uint64_t bytes); /* terminated, and NULs before that */
-void json_double(json_writer *w, const char *key, double value);
-void json_int(json_writer *w, const char *key, int64_t value);
-void json_uint(json_writer *w, const char *key, uint64_t value);
-void json_bool(json_writer *w, const char *key, int value);
-void json_null(json_writer *w, const char *key);
+void json_put_object(json_writer *w, const char *key);
+void json_put_array(json_writer *w, const char *key);
+void json_close(json_writer *w);                                          /* closes the innermost object or array */
+void json_put_string(json_writer *w, const char *key, const char *value); /* NULL becomes null */
+void json_put_bytes(json_writer *w, const char *key, const char *value,
+                    uint64_t bytes); /* terminated, and NULs before that */
+void json_put_double(json_writer *w, const char *key, double value);
+void json_put_int(json_writer *w, const char *key, int64_t value);
+void json_put_uint(json_writer *w, const char *key, uint64_t value);
+void json_put_bool(json_writer *w, const char *key, int value);
+void json_put_null(json_writer *w, const char *key);
+
+/* Length of the UTF-8 sequence at s, which a zero ends; 0: invalid (overlong, surrogate, beyond U+10FFFF, incomplete).
+ */
+int json_utf8_length(const unsigned char *s);
 
 /* Ends the text with a newline and flushes it. 1: the text is well-formed and was written. */
 int json_finish(json_writer *w);

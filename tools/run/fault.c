@@ -22,10 +22,10 @@ static void on_bus_error(int number, siginfo_t *info, void *context)
     (void)raise(number);
 }
 
-void fault_watch(const char *path)
+void fault_watch(const char *program, const char *path)
 {
     struct sigaction action = { 0 };
-    (void)snprintf(text, sizeof text, "\ngdn run: %.400s shrank or cannot be read any more, while it was in use\n",
+    (void)snprintf(text, sizeof text, "\n%s: %.400s shrank or cannot be read any more, while it was in use\n", program,
                    path);
     text_bytes = strlen(text);
     action.sa_sigaction = on_bus_error;

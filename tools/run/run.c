@@ -167,18 +167,6 @@ static int32_t sequences(int32_t n_prompts)
     return n_prompts < 8 ? n_prompts : 8;
 }
 
-static int choose_spec(run_session *s)
-{
-    if (!run_spec_named(run_opt.spec, &s->spec)) s->spec = s->model->hp.n_mtp ? RT_SPEC_MTP : RT_SPEC_OFF;
-    if (run_opt.draft_vocab > s->model->hp.n_vocab)
-        return cli_error(&run_command, "--draft-vocab is %lld; 0 to %d are allowed, the size of the vocabulary",
-                         (long long)run_opt.draft_vocab, (int)s->model->hp.n_vocab);
-    if (s->spec != RT_SPEC_MTP) return run_check_drafts(s->spec);
-    if (s->model->hp.n_mtp) return 0;
-    (void)fprintf(stderr, "gdn run: %s has no MTP block to draft with; --spec ngram needs none\n", run_opt.model);
-    return 1;
-}
-
 /* Stop function: the first Ctrl-C ends the current step. */
 static int stop_wanted(void *user)
 {
@@ -204,11 +192,11 @@ int gdn_run_main(int argc, char **argv)
     run_prompt *prompts = NULL;
     int32_t n_prompts = 0;
     session.talks = run_talks();
-    session.rollback =
-        run_opt.rollback && !strcmp(run_opt.rollback, "snapshots") ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG;
+    session.rollback = run_rollback();
     code = run_read_texts(&session);
     if (!code) code = run_load_model(&session);
-    if (!code) code = choose_spec(&session);
+    if (!code && run_opt.chat) code = run_load_template(&session);
+    if (!code) code = run_choose_spec(&session);
     if (!code) code = run_choose_sampling(&session);
     if (!code) tell_long_context(&session);
     if (!code && run_opt.bench) {

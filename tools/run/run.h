@@ -8,6 +8,7 @@
 #include "gdn/gdn.h"
 #include "tools/cli/json.h"
 #include "tools/cli/progress.h"
+#include "tools/run/text.h"
 #include "runtime/text/chat.h"
 #include "runtime/base/error.h"
 #include "runtime/serve/scheduler.h"
@@ -28,11 +29,8 @@ typedef struct run_options {
 #define RUN_NOT_GIVEN INT64_MIN /* n_predict before its default is chosen */
 extern run_options run_opt;
 extern const cli_command run_command;
-
-typedef struct run_bytes {
-    char *bytes; /* NUL-terminated; may contain NULs */
-    uint64_t n;
-} run_bytes;
+/* The command that was parsed, for messages: run_command or that of gdn serve. Its options are those of run_opt. */
+extern const cli_command *run_caller;
 
 typedef struct run_prompt {
     run_bytes text;
@@ -68,7 +66,9 @@ typedef struct run_session {
 } run_session;
 
 /* These functions print errors and return the tool's exit code; 0 = success. */
-int run_load_model(run_session *s); /* model and tokenizer                         */
+int run_load_model(run_session *s);    /* model and tokenizer                         */
+int run_load_template(run_session *s); /* --chat-template, or the model's             */
+int run_choose_spec(run_session *s);   /* resolves --spec                             */
 int run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_rollback rollback, rt_engine **engine);
 void run_close(run_session *s);
 int run_fail(const char *what);      /* "gdn run: WHAT: rt_last_error()", returns 1 */
@@ -76,6 +76,9 @@ int run_fail_file(const char *path); /* the same, with the path once, whether or
 
 /* Reads a whole file, NUL-terminated, of at most `most` bytes. */
 int run_read_all(FILE *f, const char *name, uint64_t most, run_bytes *to);
+/* Tokens of a text without chat format. bos begins them if the vocabulary wants that, and an empty text. flags: of
+ * rt_tokenize(). Free *tokens with rt_free(), also after an error. */
+gdn_status run_tokenize(const rt_tokenizer *t, run_bytes text, uint32_t flags, int32_t **tokens, int64_t *count);
 int run_read_prompts(run_session *s, run_prompt **prompts, int32_t *n);
 void run_free_prompts(run_prompt *prompts, int32_t n);
 int run_read_texts(run_session *s); /* the system message and the stop strings     */
@@ -83,7 +86,6 @@ int run_read_texts(run_session *s); /* the system message and the stop strings  
 /* Generated text, held back until characters are complete, no stop string can begin in it, and it is the request's turn
  * to be printed. */
 typedef struct run_output run_output;
-enum { RUN_MORE, RUN_STRING, RUN_LOST, RUN_NO_MEMORY }; /* continue; the text ends at a stop string; writing failed */
 run_output *run_output_create(const run_session *s, const run_prompt *prompts, const run_request *requests, int32_t n,
                               int live);
 void run_output_destroy(run_output *o);
@@ -108,8 +110,10 @@ rt_sampling run_sampling(uint64_t seed);
 /* The command line (run_options.c). Functions that check print errors and return 2. */
 void run_set_defaults(void);
 int run_check_options(void);
+int run_check_engine_options(void);                  /* those of model, engine and drafts             */
 int run_talks(void);                                 /* true for a conversation, false for one message per -p and -f */
 int run_spec_named(const char *name, rt_spec *spec); /* 0: not a name of a kind; auto is not one           */
+rt_rollback run_rollback(void);                      /* --rollback, or the default                       */
 int run_check_drafts(rt_spec spec); /* checks draft options for the resolved kind                         */
 /* Chooses the sampling parameters: in a chat from the model file or the defaults, which stderr reports. */
 int run_choose_sampling(const run_session *s);

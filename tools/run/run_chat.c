@@ -100,19 +100,19 @@ static void print_turn(talk *t, const run_bytes *said, const rt_turn_result *r)
     json_writer *const w = &t->json;
     const rt_message *const all = rt_conversation_messages(t->conversation, &n);
     const rt_message last = r->n_tokens ? all[n - 1] : (rt_message){ .text = "" };
-    json_object(w, NULL);
-    json_bytes(w, "user", said->bytes, said->n);
-    json_bytes(w, "text", last.text, last.bytes);
-    if (last.reasoning) json_bytes(w, "reasoning", last.reasoning, last.n_reasoning);
-    else json_null(w, "reasoning");
-    json_string(w, "finish", run_finish_name(r->finish, 0));
-    json_int(w, "prompt_tokens", r->n_prompt);
-    json_int(w, "kept_tokens", r->n_kept);
-    json_int(w, "read_tokens", r->n_read);
-    json_int(w, "drafted", r->n_drafted);
-    json_int(w, "accepted", r->n_accepted);
-    json_array(w, "tokens");
-    for (int32_t i = 0; i < r->n_tokens; i++) json_int(w, NULL, r->tokens[i]);
+    json_put_object(w, NULL);
+    json_put_bytes(w, "user", said->bytes, said->n);
+    json_put_bytes(w, "text", last.text, last.bytes);
+    if (last.reasoning) json_put_bytes(w, "reasoning", last.reasoning, last.n_reasoning);
+    else json_put_null(w, "reasoning");
+    json_put_string(w, "finish", run_finish_name(r->finish, 0));
+    json_put_int(w, "prompt_tokens", r->n_prompt);
+    json_put_int(w, "kept_tokens", r->n_kept);
+    json_put_int(w, "read_tokens", r->n_read);
+    json_put_int(w, "drafted", r->n_drafted);
+    json_put_int(w, "accepted", r->n_accepted);
+    json_put_array(w, "tokens");
+    for (int32_t i = 0; i < r->n_tokens; i++) json_put_int(w, NULL, r->tokens[i]);
     json_close(w);
     json_close(w);
 }
@@ -302,15 +302,15 @@ int run_talk(run_session *s, const run_prompt *prompts, int32_t n)
     if (!code) {
         if (run_opt.json) {
             run_begin_json(&t.json, s, s->engine);
-            json_int(&t.json, "context", s->context);
-            json_array(&t.json, "turns");
+            json_put_int(&t.json, "context", s->context);
+            json_put_array(&t.json, "turns");
         }
         for (int32_t i = 0; !code && i < n && !interrupted(&t); i++) code = turn(&t, &prompts[i].text);
         if (!n) code = from_input(&t);
         if (run_opt.save && save_conversation(&t)) code = 1;
         if (run_opt.json) {
             json_close(&t.json);
-            json_uint(&t.json, "rows", rt_engine_counters(s->engine).rows);
+            json_put_uint(&t.json, "rows", rt_engine_counters(s->engine).rows);
             json_close(&t.json);
             if (!json_finish(&t.json)) code = 1;
         }

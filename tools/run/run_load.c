@@ -12,7 +12,7 @@ double run_now(void) { return rt_now(); }
 
 int run_fail(const char *what)
 {
-    (void)fprintf(stderr, "gdn run: %s: %s\n", what, rt_last_error());
+    (void)fprintf(stderr, "%s: %s: %s\n", run_caller->name, what, rt_last_error());
     return 1;
 }
 
@@ -21,9 +21,9 @@ int run_fail_file(const char *path)
     const char *const error = rt_last_error(), *const slash = strrchr(path, '/'),
                       *const name = slash ? slash + 1 : path;
     const size_t n = strlen(name);
-    if (strstr(error, path)) (void)fprintf(stderr, "gdn run: %s\n", error);
+    if (strstr(error, path)) (void)fprintf(stderr, "%s: %s\n", run_caller->name, error);
     else if (!strncmp(error, name, n) && !strncmp(error + n, ": ", 2))
-        (void)fprintf(stderr, "gdn run: %s%s\n", path, error + n);
+        (void)fprintf(stderr, "%s: %s%s\n", run_caller->name, path, error + n);
     else (void)run_fail(path);
     return 1;
 }
@@ -47,7 +47,7 @@ static int read_template(run_session *s)
     FILE *const f = fopen(path, "rb");
     char *const text = f ? malloc(RT_TEMPLATE_MAX + 1) : NULL;
     if (!f) {
-        (void)fprintf(stderr, "gdn run: --chat-template: cannot open %s: %s\n", path, strerror(errno));
+        (void)fprintf(stderr, "%s: --chat-template: cannot open %s: %s\n", run_caller->name, path, strerror(errno));
         return 1;
     }
     const size_t bytes = text ? fread(text, 1, RT_TEMPLATE_MAX + 1, f) : 0; /* one byte more, to detect too long
@@ -55,14 +55,14 @@ static int read_template(run_session *s)
     const int failed = ferror(f);
     (void)fclose(f);
     int code = 0;
-    if (!text) (void)fprintf(stderr, "gdn run: out of memory\n");
-    else if (failed) (void)fprintf(stderr, "gdn run: --chat-template: cannot read %s\n", path);
+    if (!text) (void)fprintf(stderr, "%s: out of memory\n", run_caller->name);
+    else if (failed) (void)fprintf(stderr, "%s: --chat-template: cannot read %s\n", run_caller->name, path);
     else if (rt_chat_create_of(text, bytes, s->tokenizer, &s->chat)) code = run_fail(path);
     free(text);
     return code || !s->chat;
 }
 
-static int load_template(run_session *s)
+int run_load_template(run_session *s)
 {
     const char *const way = run_opt.reasoning;
     if (run_opt.chat_template && read_template(s)) return 1;
@@ -70,14 +70,14 @@ static int load_template(run_session *s)
     s->thinking = !strcmp(way, "on") ? RT_THINK_ON : !strcmp(way, "off") ? RT_THINK_OFF : RT_THINK_AUTO;
     if (status == GDN_NOT_FOUND) {
         (void)fprintf(stderr,
-                      "gdn run: %s has no chat template; --chat-template gives one, and without --chat it continues "
+                      "%s: %s has no chat template; --chat-template gives one, and without --chat it continues "
                       "texts\n",
-                      run_opt.model);
+                      run_caller->name, run_opt.model);
         return 1;
     }
     if (status) {
         (void)run_fail_file(run_opt.model);
-        (void)fprintf(stderr, "gdn run: --chat-template gives another template\n");
+        (void)fprintf(stderr, "%s: --chat-template gives another template\n", run_caller->name);
         return 1;
     }
     return rt_chat_check_thinking(s->chat, s->thinking) ? run_fail("--reasoning") : 0;
@@ -93,7 +93,7 @@ static void tell_unused_keys(const rt_gguf *file)
         const int n = name.bytes < sizeof shown ? (int)name.bytes : (int)sizeof shown - 1;
         for (int c = 0; c < n; c++) shown[c] = name.text[c] >= ' ' && name.text[c] <= '~' ? name.text[c] : '?';
         shown[n] = 0;
-        (void)fprintf(stderr, "gdn run: note: the key %s of the model is not used: %s\n", shown, why);
+        (void)fprintf(stderr, "%s: note: the key %s of the model is not used: %s\n", run_caller->name, shown, why);
     }
 }
 
@@ -103,27 +103,40 @@ static void tell_defaults(const rt_model *model)
     char key[RT_KEY_NAME];
     const char *instead;
     for (int at = 0; rt_next_default(model->file, model->hp.arch, &at, key, &instead);)
-        (void)fprintf(stderr, "gdn run: note: the model has no key %s: it is taken as %s\n", key, instead);
+        (void)fprintf(stderr, "%s: note: the model has no key %s: it is taken as %s\n", run_caller->name, key, instead);
 }
 
 int run_load_model(run_session *s)
 {
     int64_t n_tokens = 0;
-    fault_watch(run_opt.model);
+    fault_watch(run_caller->name, run_opt.model);
     s->budget.limit = run_opt.memory_mib ? (uint64_t)run_opt.memory_mib << 20 : available_memory();
     const int drafts_by_model = strcmp(run_opt.spec, "off") != 0 && strcmp(run_opt.spec, "ngram") != 0;
     if ((drafts_by_model ? rt_model_load : rt_model_load_trunk)(run_opt.model, &s->budget, &s->model))
         return run_fail_file(run_opt.model);
     if (rt_gguf_get_strings(s->model->file, "tokenizer.ggml.tokens", &n_tokens)) return run_fail_file(run_opt.model);
     if (n_tokens != s->model->hp.n_vocab) { /* before allocating tables */
-        (void)fprintf(stderr, "gdn run: %s: the tokenizer has %lld tokens and the embeddings have %d\n", run_opt.model,
-                      (long long)n_tokens, (int)s->model->hp.n_vocab);
+        (void)fprintf(stderr, "%s: %s: the tokenizer has %lld tokens and the embeddings have %d\n", run_caller->name,
+                      run_opt.model, (long long)n_tokens, (int)s->model->hp.n_vocab);
         return 1;
     }
     if (rt_tokenizer_create(s->model->file, &s->budget, &s->tokenizer)) return run_fail_file(run_opt.model);
     tell_unused_keys(s->model->file);
     tell_defaults(s->model);
-    return run_opt.chat ? load_template(s) : 0;
+    return 0;
+}
+
+int run_choose_spec(run_session *s)
+{
+    if (!run_spec_named(run_opt.spec, &s->spec)) s->spec = s->model->hp.n_mtp ? RT_SPEC_MTP : RT_SPEC_OFF;
+    if (run_opt.draft_vocab > s->model->hp.n_vocab)
+        return cli_error(run_caller, "--draft-vocab is %lld; 0 to %d are allowed, the size of the vocabulary",
+                         (long long)run_opt.draft_vocab, (int)s->model->hp.n_vocab);
+    if (s->spec != RT_SPEC_MTP) return run_check_drafts(s->spec);
+    if (s->model->hp.n_mtp) return 0;
+    (void)fprintf(stderr, "%s: %s has no MTP block to draft with; --spec ngram needs none\n", run_caller->name,
+                  run_opt.model);
+    return 1;
 }
 
 /* Checks the memory need before allocating any of it, since an engine that swaps is useless. */
@@ -136,11 +149,11 @@ static int check_memory(const run_session *s)
                                                                                                             now */
     if (!limit || need <= limit) return 0;
     (void)fprintf(stderr,
-                  "gdn run: not enough memory: %llu MiB are needed and %llu MiB are %s\n"
+                  "%s: not enough memory: %llu MiB are needed and %llu MiB are %s\n"
                   "         weights %llu, KV cells %llu, states %llu, snapshots %llu, log %llu, prefixes %llu, scratch "
                   "%llu MiB; a smaller\n"
                   "         --ctx, --parallel, --cells, --draft-max, --prefix-cache or --batch needs less\n",
-                  (unsigned long long)(need >> 20), (unsigned long long)(limit >> 20),
+                  run_caller->name, (unsigned long long)(need >> 20), (unsigned long long)(limit >> 20),
                   run_opt.memory_mib ? "allowed" : "available", (unsigned long long)(s->model->weight_bytes >> 20),
                   (unsigned long long)(m->kv >> 20), (unsigned long long)((m->state + m->conv) >> 20),
                   (unsigned long long)(m->snapshots >> 20), (unsigned long long)(m->log >> 20),
@@ -159,7 +172,7 @@ static int choose_prefixes(rt_engine_desc *d)
     if (rt_engine_size(d, &m, &scratch)) return run_fail("the engine");
     const uint64_t bytes = (uint64_t)run_opt.prefix_mib << 20, n = m.prefixes ? bytes / m.prefixes : 1;
     if (!n)
-        return cli_error(&run_command, "--prefix-cache is %lld; one prefix of this model takes %llu MiB",
+        return cli_error(run_caller, "--prefix-cache is %lld; one prefix of this model takes %llu MiB",
                          (long long)run_opt.prefix_mib, (unsigned long long)((m.prefixes + (1 << 20) - 1) >> 20));
     d->n_prefixes = n < 1 << 20 ? (int32_t)n : 1 << 20;
     return 0;
@@ -176,25 +189,25 @@ int run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_rollback ro
     int64_t context = run_opt.context;
     if (!context) context = s->model->hp.n_ctx_train < 4096 ? s->model->hp.n_ctx_train : 4096;
     if (!run_opt.cells && context * n_seqs > 1 << 26)
-        return cli_error(&run_command, "--ctx %lld for %d sequences is too much; %d in all are allowed",
+        return cli_error(run_caller, "--ctx %lld for %d sequences is too much; %d in all are allowed",
                          (long long)context, (int)n_seqs, 1 << 26);
     if (run_opt.cells && run_opt.cells < context)
-        return cli_error(&run_command, "--cells is %lld; %lld are needed for one sequence (--ctx)",
+        return cli_error(run_caller, "--cells is %lld; %lld are needed for one sequence (--ctx)",
                          (long long)run_opt.cells, (long long)context);
     if (!target_backend(run_opt.backend, &d.backend))
-        return cli_error(&run_command, "--backend is '%s'; 'gdn info' lists them", run_opt.backend);
+        return cli_error(run_caller, "--backend is '%s'; 'gdn info' lists them", run_opt.backend);
     gdn_backend_info info = { .size = sizeof info };
     if (!gdn_backend_describe(d.backend, &info) && info.available && run_opt.device >= info.n_devices)
-        return cli_error(&run_command, "--device is %lld; 0 to %u are allowed, the devices of backend %s",
+        return cli_error(run_caller, "--device is %lld; 0 to %u are allowed, the devices of backend %s",
                          (long long)run_opt.device, (unsigned)info.n_devices - 1, info.name);
     d.kv_type = -1;
     for (size_t i = 0; i < sizeof kv / sizeof kv[0]; i++)
         if (!strcmp(kv[i].name, run_opt.kv)) d.kv_type = kv[i].type;
-    if (d.kv_type < 0) return cli_error(&run_command, "--kv is '%s'; f16, bf16 and f32 are allowed", run_opt.kv);
+    if (d.kv_type < 0) return cli_error(run_caller, "--kv is '%s'; f16, bf16 and f32 are allowed", run_opt.kv);
     d.device = (uint32_t)run_opt.device;
     d.implementation = run_opt.implementation;
     char message[128];
-    if (!target_level(run_opt.level, &d.level, message, sizeof message)) return cli_error(&run_command, "%s", message);
+    if (!target_level(run_opt.level, &d.level, message, sizeof message)) return cli_error(run_caller, "%s", message);
     d.isa = run_opt.isa;
     d.n_threads = (int32_t)run_opt.threads;
     d.n_seqs = n_seqs;
@@ -214,7 +227,7 @@ int run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_rollback ro
     if (!rt_engine_create(&d, engine)) return 0;
     char text[RT_ERROR_MAX];
     target_error(rt_last_error(), text, sizeof text);
-    (void)fprintf(stderr, "gdn run: the engine: %s\n", text);
+    (void)fprintf(stderr, "%s: the engine: %s\n", run_caller->name, text);
     return 1;
 }
 

@@ -153,6 +153,8 @@ const cli_command run_command = {
     "model,prompt,file,predict,chat,system,temp,seed,ctx,threads,backend,json",
 };
 
+const cli_command *run_caller = &run_command;
+
 /* ---- The command line ---- */
 
 static const struct {
@@ -170,10 +172,15 @@ int run_spec_named(const char *name, rt_spec *spec)
     return 0;
 }
 
+rt_rollback run_rollback(void)
+{
+    return run_opt.rollback && !strcmp(run_opt.rollback, "snapshots") ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG;
+}
+
 static int in_range(const char *name, int64_t value, int64_t low, int64_t high)
 {
     if (value >= low && value <= high) return 1;
-    cli_error(&run_command, "--%s is %lld; %lld to %lld are allowed", name, (long long)value, (long long)low,
+    cli_error(run_caller, "--%s is %lld; %lld to %lld are allowed", name, (long long)value, (long long)low,
               (long long)high);
     return 0;
 }
@@ -236,16 +243,32 @@ static int parse_seed(void)
     return 1;
 }
 
+int run_check_engine_options(void)
+{
+    const int64_t big = 1 << 26;
+    if (!run_opt.model) return cli_error(run_caller, "which model? -m FILE");
+    rt_spec spec;
+    if (strcmp(run_opt.spec, "auto") && !run_spec_named(run_opt.spec, &spec))
+        return cli_error(run_caller, "--spec is '%s'; mtp, ngram, off and auto are allowed", run_opt.spec);
+    if (run_opt.rollback && strcmp(run_opt.rollback, "log") != 0 && strcmp(run_opt.rollback, "snapshots") != 0)
+        return cli_error(run_caller, "--rollback is '%s'; log and snapshots are allowed", run_opt.rollback);
+    return in_range("parallel", run_opt.parallel, 0, 1024) && in_range("draft-max", run_opt.draft_max, 1, 64) &&
+                   in_range("draft-vocab", run_opt.draft_vocab, 0, big) &&
+                   in_range("threads", run_opt.threads, 0, 1024) && in_range("ctx", run_opt.context, 0, big) &&
+                   in_range("cells", run_opt.cells, 0, big) && in_range("batch", run_opt.batch, 1, 65536) &&
+                   in_range("step", run_opt.step_rows, 0, 65536) && in_range("device", run_opt.device, 0, 1024) &&
+                   in_range("memory", run_opt.memory_mib, 0, INT64_C(1) << 40) &&
+                   in_range("prefix-cache", run_opt.prefix_mib, 0, INT64_C(1) << 40) &&
+                   in_range("prefix-interval", run_opt.prefix_interval, 1, big)
+               ? 0
+               : 2;
+}
+
 /* Checks the options. 0: valid; otherwise an error was printed. */
 int run_check_options(void)
 {
     const int64_t big = 1 << 26;
-    if (!run_opt.model) return cli_error(&run_command, "which model? -m FILE");
-    rt_spec spec;
-    if (strcmp(run_opt.spec, "auto") && !run_spec_named(run_opt.spec, &spec))
-        return cli_error(&run_command, "--spec is '%s'; mtp, ngram, off and auto are allowed", run_opt.spec);
-    if (run_opt.rollback && strcmp(run_opt.rollback, "log") != 0 && strcmp(run_opt.rollback, "snapshots") != 0)
-        return cli_error(&run_command, "--rollback is '%s'; log and snapshots are allowed", run_opt.rollback);
+    if (run_check_engine_options()) return 2;
     if (run_opt.n_predict == RUN_NOT_GIVEN && (run_opt.bench || !run_opt.chat)) run_opt.n_predict = 128;
     if (run_opt.bench && !in_range("predict", run_opt.n_predict, 1, big)) return 2;
     if (run_opt.n_predict != RUN_NOT_GIVEN && run_opt.n_predict != -1 &&
@@ -253,14 +276,7 @@ int run_check_options(void)
         return cli_error(&run_command,
                          "--predict is %lld; 1 to %lld are allowed, and -1: until the text ends or the context is full",
                          (long long)run_opt.n_predict, (long long)big);
-    if (!in_range("parallel", run_opt.parallel, 0, 1024) || !in_range("draft-max", run_opt.draft_max, 1, 64) ||
-        !in_range("draft-vocab", run_opt.draft_vocab, 0, big) || !in_range("threads", run_opt.threads, 0, 1024) ||
-        !in_range("ctx", run_opt.context, 0, big) || !in_range("cells", run_opt.cells, 0, big) ||
-        !in_range("batch", run_opt.batch, 1, 65536) || !in_range("step", run_opt.step_rows, 0, 65536) ||
-        !in_range("top-k", run_opt.top_k, 0, big) || !in_range("repeat-last", run_opt.repeat_last, 0, big) ||
-        !in_range("device", run_opt.device, 0, 1024) || !in_range("memory", run_opt.memory_mib, 0, INT64_C(1) << 40) ||
-        !in_range("prefix-cache", run_opt.prefix_mib, 0, INT64_C(1) << 40) ||
-        !in_range("prefix-interval", run_opt.prefix_interval, 1, big) ||
+    if (!in_range("top-k", run_opt.top_k, 0, big) || !in_range("repeat-last", run_opt.repeat_last, 0, big) ||
         !in_range("bench-prompt", run_opt.bench_prompt, 1, big))
         return 2;
     if (!parse_seed())
@@ -302,7 +318,7 @@ static int check_talk(void)
 /* Refuses an option that is given and has no effect: prints why and returns 2. */
 static int no_effect(const char *name, int useless, const char *why)
 {
-    return useless && cli_given(&run_command, name) ? cli_error(&run_command, "--%s %s", name, why) : 0;
+    return useless && cli_given(run_caller, name) ? cli_error(run_caller, "--%s %s", name, why) : 0;
 }
 
 int run_check_drafts(rt_spec spec)

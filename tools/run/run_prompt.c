@@ -110,6 +110,17 @@ int run_read_texts(run_session *s)
     return code;
 }
 
+gdn_status run_tokenize(const rt_tokenizer *t, run_bytes text, uint32_t flags, int32_t **tokens, int64_t *count)
+{
+    const int bos = rt_tokenizer_bos(t) >= 0 && (rt_tokenizer_add_bos(t) || !text.n);
+    *tokens = rt_calloc(text.n + 1, sizeof **tokens, "a prompt"); /* a token has at least one byte */
+    if (!*tokens) return GDN_OUT_OF_MEMORY;
+    if (bos) (*tokens)[0] = rt_tokenizer_bos(t);
+    const gdn_status status = rt_tokenize(t, text.bytes, text.n, flags, *tokens + bos, (int64_t)text.n, count);
+    *count += bos;
+    return status;
+}
+
 /* Tokens of a conversation with one message. */
 static gdn_status tokens_of_message(const run_session *s, const run_prompt *p, int32_t **tokens, int64_t *count)
 {
@@ -123,18 +134,9 @@ static gdn_status tokens_of_message(const run_session *s, const run_prompt *p, i
     return status;
 }
 
-/* Tokens of a prompt without chat format. A token has at least one byte. */
 static gdn_status tokens_of(const run_session *s, const run_prompt *p, int32_t **tokens, int64_t *count)
 {
-    /* an empty prompt needs bos to start from */
-    const int bos = rt_tokenizer_bos(s->tokenizer) >= 0 && (rt_tokenizer_add_bos(s->tokenizer) || !p->text.n);
-    *tokens = rt_calloc(p->text.n + 1, sizeof **tokens, "a prompt");
-    if (!*tokens) return GDN_OUT_OF_MEMORY;
-    if (bos) (*tokens)[0] = rt_tokenizer_bos(s->tokenizer);
-    const gdn_status status = rt_tokenize(s->tokenizer, p->text.bytes, p->text.n, run_opt.raw ? RT_PARSE_SPECIAL : 0,
-                                          *tokens + bos, (int64_t)p->text.n, count);
-    *count += bos;
-    return status;
+    return run_tokenize(s->tokenizer, p->text, run_opt.raw ? RT_PARSE_SPECIAL : 0, tokens, count);
 }
 
 /* i: the prompt's index, for error texts; n: their number. */

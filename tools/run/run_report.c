@@ -87,29 +87,29 @@ void run_print_stats(const run_session *s, const rt_scheduler *scheduler, int32_
 static void print_requests(json_writer *w, const rt_scheduler *scheduler, const run_prompt *prompts,
                            const run_request *requests, int32_t n, const run_output *output)
 {
-    json_array(w, "requests");
+    json_put_array(w, "requests");
     for (int32_t i = 0; i < n; i++) {
         rt_result r = { 0 };
         int32_t n_tokens;
         const int32_t *tokens = rt_scheduler_tokens(scheduler, i, &n_tokens);
         (void)rt_scheduler_result(scheduler, i, &r);
-        json_object(w, NULL);
-        json_int(w, "prompt", requests[i].prompt);
-        json_uint(w, "seed", requests[i].seed);
-        json_int(w, "prompt_tokens", prompts[requests[i].prompt].n_tokens);
-        json_array(w, "tokens");
-        for (int32_t j = 0; tokens && j < n_tokens; j++) json_int(w, NULL, tokens[j]);
+        json_put_object(w, NULL);
+        json_put_int(w, "prompt", requests[i].prompt);
+        json_put_uint(w, "seed", requests[i].seed);
+        json_put_int(w, "prompt_tokens", prompts[requests[i].prompt].n_tokens);
+        json_put_array(w, "tokens");
+        for (int32_t j = 0; tokens && j < n_tokens; j++) json_put_int(w, NULL, tokens[j]);
         json_close(w);
         const run_bytes text = run_output_text(output, i);
-        json_bytes(w, "text", text.bytes, text.n);
-        json_string(w, "finish", run_finish_name(r.finish, requests[i].string));
-        json_int(w, "drafted", r.n_drafted);
-        json_int(w, "accepted", r.n_accepted);
-        json_int(w, "rounds", r.n_rounds);
-        json_int(w, "preempted", r.n_preempted);
-        json_int(w, "prefix_tokens", r.n_prefix);
-        json_double(w, "prompt_seconds", r.prompt_seconds);
-        json_double(w, "generation_seconds", r.generation_seconds);
+        json_put_bytes(w, "text", text.bytes, text.n);
+        json_put_string(w, "finish", run_finish_name(r.finish, requests[i].string));
+        json_put_int(w, "drafted", r.n_drafted);
+        json_put_int(w, "accepted", r.n_accepted);
+        json_put_int(w, "rounds", r.n_rounds);
+        json_put_int(w, "preempted", r.n_preempted);
+        json_put_int(w, "prefix_tokens", r.n_prefix);
+        json_put_double(w, "prompt_seconds", r.prompt_seconds);
+        json_put_double(w, "generation_seconds", r.generation_seconds);
         json_close(w);
     }
     json_close(w);
@@ -118,11 +118,11 @@ static void print_requests(json_writer *w, const rt_scheduler *scheduler, const 
 void run_begin_json(json_writer *w, const run_session *s, rt_engine *engine)
 {
     json_open(w, stdout);
-    json_object(w, NULL);
-    json_string(w, "model", run_opt.model);
-    json_string(w, "architecture", rt_arch_name(s->model->hp.arch));
-    json_string(w, "backend", run_opt.backend);
-    json_string(w, "isa", rt_dense_isa(rt_engine_dense(engine)));
+    json_put_object(w, NULL);
+    json_put_string(w, "model", run_opt.model);
+    json_put_string(w, "architecture", rt_arch_name(s->model->hp.arch));
+    json_put_string(w, "backend", run_opt.backend);
+    json_put_string(w, "isa", rt_dense_isa(rt_engine_dense(engine)));
 }
 
 int run_print_json(const run_session *s, const rt_scheduler *scheduler, const run_prompt *prompts,
@@ -133,45 +133,45 @@ int run_print_json(const run_session *s, const rt_scheduler *scheduler, const ru
     const rt_prefix_stats prefixes = rt_memory_prefix_stats_of(rt_engine_memory(s->engine));
     json_writer w;
     run_begin_json(&w, s, s->engine);
-    json_string(&w, "spec", run_spec_name(s->spec));
-    json_string(&w, "rollback", run_rollback_name(s->rollback));
-    json_int(&w, "parallel", s->n_seqs);
-    json_int(&w, "context", s->context);
-    json_int(&w, "cells", rt_engine_limits_of(s->engine).n_cells);
+    json_put_string(&w, "spec", run_spec_name(s->spec));
+    json_put_string(&w, "rollback", run_rollback_name(s->rollback));
+    json_put_int(&w, "parallel", s->n_seqs);
+    json_put_int(&w, "context", s->context);
+    json_put_int(&w, "cells", rt_engine_limits_of(s->engine).n_cells);
     print_requests(&w, scheduler, prompts, requests, n, output);
-    json_double(&w, "seconds", seconds);
-    json_int(&w, "prompt_tokens", t.prompt_tokens);
-    json_double(&w, "prompt_tokens_per_second", rate(t.prompt_tokens, t.prompt_seconds));
-    json_int(&w, "generated_tokens", t.generated_tokens);
-    json_double(&w, "generated_tokens_per_second", rate(t.decoded_tokens, t.generation_seconds));
-#define TOTAL(name) json_int(&w, #name, t.name)
+    json_put_double(&w, "seconds", seconds);
+    json_put_int(&w, "prompt_tokens", t.prompt_tokens);
+    json_put_double(&w, "prompt_tokens_per_second", rate(t.prompt_tokens, t.prompt_seconds));
+    json_put_int(&w, "generated_tokens", t.generated_tokens);
+    json_put_double(&w, "generated_tokens_per_second", rate(t.decoded_tokens, t.generation_seconds));
+#define TOTAL(name) json_put_int(&w, #name, t.name)
     TOTAL(drafted), TOTAL(accepted), TOTAL(rounds), TOTAL(rollbacks), TOTAL(preemptions);
     TOTAL(reread_tokens), TOTAL(prefix_tokens);
 #undef TOTAL
-    json_object(&w, "prefixes");
-    json_int(&w, "interval", prefixes.interval);
-    json_int(&w, "most", prefixes.n_max);
-    json_int(&w, "kept", prefixes.n_held);
-    json_int(&w, "cells", prefixes.n_cells);
-    json_uint(&w, "written", prefixes.n_written);
-    json_uint(&w, "gave_way", prefixes.n_evicted);
+    json_put_object(&w, "prefixes");
+    json_put_int(&w, "interval", prefixes.interval);
+    json_put_int(&w, "most", prefixes.n_max);
+    json_put_int(&w, "kept", prefixes.n_held);
+    json_put_int(&w, "cells", prefixes.n_cells);
+    json_put_uint(&w, "written", prefixes.n_written);
+    json_put_uint(&w, "gave_way", prefixes.n_evicted);
     json_close(&w);
-    json_object(&w, "counters");
-#define COUNTER(name) json_uint(&w, #name, c.name)
+    json_put_object(&w, "counters");
+#define COUNTER(name) json_put_uint(&w, #name, c.name)
     COUNTER(steps), COUNTER(rows), COUNTER(recurrent_launches), COUNTER(folds), COUNTER(transfers);
     COUNTER(draft_rows), COUNTER(draft_passes);
 #undef COUNTER
     json_close(&w);
-    json_object(&w, "memory_bytes");
-    json_uint(&w, "weights", s->model->weight_bytes);
-    json_uint(&w, "kv", s->memory.kv);
-    json_uint(&w, "state", s->memory.state);
-    json_uint(&w, "convolution", s->memory.conv);
-    json_uint(&w, "snapshots", s->memory.snapshots);
-    json_uint(&w, "log", s->memory.log);
-    json_uint(&w, "hidden", s->memory.hidden);
-    json_uint(&w, "prefixes", s->memory.prefixes);
-    json_uint(&w, "scratch", s->scratch);
+    json_put_object(&w, "memory_bytes");
+    json_put_uint(&w, "weights", s->model->weight_bytes);
+    json_put_uint(&w, "kv", s->memory.kv);
+    json_put_uint(&w, "state", s->memory.state);
+    json_put_uint(&w, "convolution", s->memory.conv);
+    json_put_uint(&w, "snapshots", s->memory.snapshots);
+    json_put_uint(&w, "log", s->memory.log);
+    json_put_uint(&w, "hidden", s->memory.hidden);
+    json_put_uint(&w, "prefixes", s->memory.prefixes);
+    json_put_uint(&w, "scratch", s->scratch);
     json_close(&w);
     json_close(&w);
     return json_finish(&w);

@@ -1,0 +1,425 @@
+#!/usr/bin/env python3
+"""gdn serve: endpoints, texts, refusals, limits, clients that go away, and signals.
+
+    test_serve.py GDN FOLDER [--brief]   as test_run.py
+"""
+import contextlib
+import http.client
+import json
+import random
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+from tool import BRIEF, MODEL, TOOL, report, require, run_tests
+
+PROMPT = "In the beginning"
+LONG = {"prompt": PROMPT, "max_tokens": 4000, "ignore_eos": True, "temperature": 1}
+WAIT = 120  # seconds for what takes less than one, on a busy machine
+SETTINGS = ("--ctx", "4096", "--prefix-cache", "16", "--prefix-interval", "16")
+
+
+class Server:
+    def __init__(self, *options):
+        command = [TOOL, "serve", "-m", MODEL, "--port", "0", "--threads", "1", *SETTINGS, *map(str, options)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        line = self.process.stdout.readline()
+        self.port = int(line.rsplit(":", 1)[1]) if line else 0
+        require(line.startswith("gdn serve: listening on http://127.0.0.1:"), f"the first line: {line}")
+
+    def open(self, path, body=None, method=None, headers=None):
+        """The connection and the response, whose body is not read."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT)
+        body = json.dumps(body) if isinstance(body, (dict, list)) else body
+        connection.request(method or ("GET" if body is None else "POST"), path, body, headers or {})
+        return connection, connection.getresponse()
+
+    def ask(self, path, body=None, method=None, headers=None):
+        """Status, body (an object if it is JSON) and headers."""
+        connection, response = self.open(path, body, method, headers)
+        text = response.read()
+        connection.close()
+        is_json = response.getheader("Content-Type") == "application/json"
+        return response.status, json.loads(text) if is_json else text.decode(), response
+
+    def events(self, path, body):
+        """The objects of a stream and whether it ended with [DONE]."""
+        status, text, response = self.ask(path, {**body, "stream": True})
+        require(status == 200 and response.getheader("Content-Type") == "text/event-stream", f"a stream: {status} {text}")
+        lines = [line for line in text.split("\n") if line]
+        require(all(line.startswith("data: ") for line in lines) and text.count("\n") == 2 * len(lines), "the form of events")
+        return [json.loads(line[6:]) for line in lines if line != "data: [DONE]"], lines[-1:] == ["data: [DONE]"]
+
+    def text(self, body, n=0):
+        return self.ask("/v1/completions", body)[1]["choices"][n]["text"]
+
+    def metric(self, name):
+        lines = self.ask("/metrics")[1].splitlines()
+        return int(next(line for line in lines if line.startswith(f"gdn_{name} ")).split()[1])
+
+    def until(self, name, wanted):
+        """True if the metric gets there."""
+        end = time.monotonic() + WAIT
+        while time.monotonic() < end:
+            if wanted(self.metric(name)):
+                return True
+            time.sleep(0.01)
+        return False
+
+    def end(self, number=signal.SIGTERM):
+        self.process.send_signal(number)
+        _, said = self.process.communicate(timeout=WAIT)
+        return self.process.returncode, said
+
+
+@contextlib.contextmanager
+def server(*options):
+    s = Server(*options)
+    try:
+        yield s
+    finally:
+        if s.process.poll() is None:
+            code, said = s.end()
+            require(code == -signal.SIGTERM and "anitizer" not in said and "runtime error" not in said, f"the end: {code} {said}")
+        else:
+            require(s.process.returncode == -signal.SIGTERM, f"the server ended: {s.process.returncode} {s.process.stderr.read()}")
+
+
+def ran(*arguments):
+    return report("-m", MODEL, "--threads", "1", "--ctx", "4096", *arguments, otherwise={"requests": [{"text": "", "tokens": []}]})["requests"]
+
+
+def joined(events, index=0, of="text"):
+    """The text of a stream's events."""
+    choices = [c for e in events for c in e.get("choices", []) if c["index"] == index]
+    return "".join((c[of] if of == "text" else c["delta"].get(of, "")) for c in choices), choices[-1]["finish_reason"]
+
+
+def refused(s, status, param, body, path="/v1/completions", **more):
+    got, answer, response = s.ask(path, body, **more)
+    error = answer.get("error", {}) if isinstance(answer, dict) else {}
+    require(got == status and set(error) == {"message", "type", "param", "code"} and error["param"] == param,
+            f"{status} for {param}: {got} {str(answer)[:300]}")
+    require(not param or param.split(".")[-1].split("[")[0] in error["message"], f"the name of {param}: {error}")
+    return error, response
+
+
+# ---- Texts ----
+
+def endpoints():
+    with server("--alias", "small") as s:
+        status, models, _ = s.ask("/v1/models")
+        require(status == 200 and [m["id"] for m in models["data"]] == ["small"] and models["object"] == "list", f"models: {models}")
+        require(s.ask("/health")[:2] == (200, {"status": "ok"}), "health")
+        tokens = s.ask("/tokenize", {"content": PROMPT})[1]["tokens"]
+        require(len(tokens) == ran("-p", PROMPT, "-n", "1")[0]["prompt_tokens"], f"tokens: {tokens}")
+        require(s.ask("/tokenize", {"content": ""})[1] == {"tokens": []}, "no tokens")
+        mark = "<|im_end|>"
+        require(len(s.ask("/tokenize", {"content": mark, "parse_special": True})[1]["tokens"]) == 1 < len(s.ask("/tokenize", {"content": mark})[1]["tokens"]),
+                "special tokens are parsed on request")
+        _, answer, _ = s.ask("/v1/completions", {"model": "small", "prompt": PROMPT, "max_tokens": 9, "user": "me"})
+        require(answer["object"] == "text_completion" and answer["model"] == "small" and answer["id"].startswith("cmpl-"), f"a completion: {answer}")
+        require(answer["usage"]["prompt_tokens"] == len(tokens) and answer["usage"]["completion_tokens"] == 9 and answer["usage"]["total_tokens"] == len(tokens) + 9,
+                f"usage: {answer['usage']}")
+        require(s.text({"prompt": tokens, "max_tokens": 9}) == answer["choices"][0]["text"] == s.text({"prompt": [PROMPT], "max_tokens": 9}), "prompts as tokens and lists")
+        both = s.ask("/v1/completions", {"prompt": [PROMPT, "Blessed are"], "n": 2, "max_tokens": 9, "temperature": 1})[1]["choices"]
+        require([c["index"] for c in both] == [0, 1, 2, 3], "texts of two prompts")
+        require([c["text"] for c in both] == [r["text"] for p in (PROMPT, "Blessed are") for seed in (1, 2)
+                                              for r in ran("-p", p, "-n", "9", "--temp", "1", "--seed", seed)], "n texts have the next seeds")
+        require(s.ask("/metrics")[2].getheader("Content-Type").startswith("text/plain"), "the type of the metrics")
+        for name, kind in (("requests_total", "counter"), ("texts_running", "gauge"), ("prefix_tokens_total", "counter"), ("accepted_tokens_total", "counter")):
+            require(f"# TYPE gdn_{name} {kind}\ngdn_{name} " in s.ask("/metrics")[1], f"the metric {name}")
+        require(s.metric("requests_total") == 4 and s.metric("texts_cut_total") == 7, "requests are counted")
+        long = PROMPT + " God created the heaven and the earth." * 8
+        usages = [s.ask("/v1/completions", {"prompt": long, "max_tokens": 4})[1]["usage"] for _ in range(2)]
+        kept = [u["prompt_tokens_details"]["cached_tokens"] for u in usages]
+        require(kept[0] < 16 <= kept[1] < usages[1]["prompt_tokens"] == usages[0]["prompt_tokens"], f"kept tokens: {usages}")
+
+
+def same_as_run():
+    """A text is that of gdn run with the same parameters, streamed or not."""
+    cases = (({}, ()),
+             ({"temperature": 0.9, "seed": 7, "top_k": 50, "top_p": 0.9, "min_p": 0.02}, ("--temp", "0.9", "--seed", "7", "--top-k", "50", "--top-p", "0.9", "--min-p", "0.02")),
+             ({"temperature": 1.5, "seed": 3}, ("--temp", "1.5", "--seed", "3")),
+             ({"repeat_penalty": 1.2, "repeat_last_n": 32, "presence_penalty": 0.5, "frequency_penalty": 0.25},
+              ("--repeat-penalty", "1.2", "--repeat-last", "32", "--presence-penalty", "0.5", "--frequency-penalty", "0.25")),
+             ({"stop": ["LORD", "\n"]}, ("--stop", "LORD", "--stop", "\n")),
+             ({"stop": "house of the LORD, and in"}, ("--stop", "house of the LORD, and in")),
+             ({"temperature": 3, "ignore_eos": True}, ("--temp", "3", "--ignore-end")))  # bytes that are not UTF-8
+    with server() as s:
+        for body, options in cases:
+            of_run = ran("-p", PROMPT, "-n", "60", *options)[0]
+            reason = "length" if of_run["finish"] == "length" else "stop"
+            for tokens in ({"max_tokens": 60}, {"max_tokens": 60, "n": 2}):
+                status, answer, _ = s.ask("/v1/completions", {"prompt": PROMPT, **tokens, **body})
+                require(status == 200 and (answer["choices"][0]["text"], answer["choices"][0]["finish_reason"]) == (of_run["text"], reason), f"{body}: {answer}, not {of_run}")
+                events, done = s.events("/v1/completions", {"prompt": PROMPT, **tokens, **body, "stream_options": {"include_usage": True}})
+                require(done and joined(events) == (of_run["text"], reason), f"streamed: {body}")
+                require(events[-1]["choices"] == [] and {**events[-1]["usage"], "prompt_tokens_details": 0} == {**answer["usage"], "prompt_tokens_details": 0}, f"usage at the end: {events[-1]}")
+                require(all(e["usage"] is None for e in events[:-1]), "no usage before the end")
+                if "n" in tokens:
+                    require(joined(events, 1)[0] == answer["choices"][1]["text"], f"the second text: {body}")
+        require("usage" not in s.events("/v1/completions", {"prompt": PROMPT, "max_tokens": 3})[0][-1], "usage on request only")
+        messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Who was Moses?"}]
+        parts = [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": [{"type": "text", "text": "Who was"}, {"type": "text", "text": " Moses?"}]}]
+        for body, options in (({}, ()), ({"temperature": 0}, ("--temp", "0")), ({"seed": 5, "stop": ","}, ("--seed", "5", "--stop", ","))):
+            of_run = ran("--chat", "--system", "Be brief.", "-p", "Who was Moses?", "-n", "40", *options)[0]
+            for of, limit in ((messages, "max_tokens"), (parts, "max_completion_tokens")):
+                _, answer, _ = s.ask("/v1/chat/completions", {"messages": of, limit: 40, **body})
+                choice = answer["choices"][0]
+                require(choice["message"]["role"] == "assistant" and choice["message"]["content"].lstrip("\n") == of_run["text"].lstrip("\n") and answer["object"] == "chat.completion",
+                        f"chat {body}: {answer}, not {of_run['text']!r}")
+                events, done = s.events("/v1/chat/completions", {"messages": of, limit: 40, **body})
+                require(done and joined(events, 0, "content") == (choice["message"]["content"], choice["finish_reason"]), f"a streamed chat {body}")
+                require(events[0]["choices"][0]["delta"] == {"role": "assistant", "content": ""} and events[0]["object"] == "chat.completion.chunk", "the first event")
+
+
+def thinking(folder):
+    """Reasoning is apart from the content."""
+    template = folder / "template"
+    template.write_text("{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.reasoning_content %}({{ m.reasoning_content }}){% endif %}{{ m.content }}<|im_end|>\n{% endfor %}"
+                        "<|im_start|>assistant\n{% if enable_thinking is not defined or enable_thinking %}<think>\n{% endif %}")
+    ask = {"messages": [{"role": "user", "content": "Who was Moses?"}], "max_tokens": 20, "temperature": 0}
+    with server("--chat-template", template) as s:
+        message = s.ask("/v1/chat/completions", ask)[1]["choices"][0]["message"]
+        require(message["content"] == "" and len(message["reasoning_content"]) > 10, f"an answer that begins with thinking: {message}")
+        events, _ = s.events("/v1/chat/completions", ask)
+        require(joined(events, 0, "reasoning_content")[0] == message["reasoning_content"] and not joined(events, 0, "content")[0], "streamed thinking")
+        off = {**ask, "chat_template_kwargs": {"enable_thinking": False}}
+        message = s.ask("/v1/chat/completions", off)[1]["choices"][0]["message"]
+        require("reasoning_content" not in message and len(message["content"]) > 10, f"without thinking: {message}")
+        turns = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b", "reasoning_content": "c d e"}, {"role": "user", "content": "f"}]
+        used = [s.ask("/v1/chat/completions", {**ask, "messages": [{**turns[0]}, {k: v for k, v in turns[1].items() if k in keys}, turns[2]]})[1]["usage"]["prompt_tokens"]
+                for keys in (("role", "content"), ("role", "content", "reasoning_content"))]
+        require(used[0] < used[1], f"earlier thinking goes to the template: {used}")
+        refused(s, 400, "chat_template_kwargs.preserve_thinking", {**ask, "chat_template_kwargs": {"preserve_thinking": True}}, "/v1/chat/completions")
+    with server() as s:
+        refused(s, 400, "chat_template_kwargs", off, "/v1/chat/completions")
+
+
+def together():
+    """16 requests at once, each with the text that it has alone."""
+    words = ("Moses", "Aaron", "David", "Solomon", "Job", "Peter", "Paul", "John", "Mark", "Luke", "Ruth", "Esther", "Daniel", "Joel", "Amos", "Noah")
+    bodies = [{"prompt": "And the LORD spake unto Moses, saying, Speak unto " * (i % 4) + f"And {word} said unto", "max_tokens": 20 + 5 * i, "temperature": 0.3 * (i % 4), "seed": i}
+              for i, word in enumerate(words)]
+    for options in (("--parallel", "1"), ("--parallel", "5", "--always-draft"), ("--parallel", "16", "--spec", "off", "--step", "24")):
+        with server(*options) as s:
+            alone = [s.text(body) for body in bodies]
+            if options[1] == "1":
+                expected = alone
+                require(len(set(alone)) == len(alone), "distinct texts")
+                continue
+            texts = [None] * len(bodies)
+
+            def get(i):
+                texts[i] = joined(s.events("/v1/completions", bodies[i])[0])[0] if i % 2 else s.text(bodies[i])
+            threads = [threading.Thread(target=get, args=(i,)) for i in range(len(bodies))]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            require(texts == expected == alone, f"texts together {options}: {[i for i in range(16) if texts[i] != expected[i]]}")
+
+
+# ---- Refusals ----
+
+def refusals():
+    with server("--body-limit", "64", "--max-tokens", "100", "--queue", "4") as s:
+        chat, hello = "/v1/chat/completions", {"messages": [{"role": "user", "content": "x"}]}
+        for name, value in (("tools", []), ("tool_choice", "auto"), ("response_format", {"type": "json_object"}), ("logprobs", True), ("logit_bias", {}), ("nonsense", 0), ("n max_tokens", 1)):
+            refused(s, 400, name, {**hello, name: value}, chat)
+            refused(s, 400, name, {"prompt": "x", name: value})
+        require(s.ask("/v1/completions", {"prompt": "x", "tools": None, "max_tokens": 1})[0] == 200, "null is absent")
+        for name, values in {"temperature": ("1", True), "top_k": (-1, 0.5), "seed": (-1, 2 ** 63), "n": (0, 9, "2"), "max_tokens": (0, 101, 1.5), "stream": (1, "true"), "stop": ("", [""], 3, ["a"] * 17),
+                             "prompt": ([], [-1], [1 << 30], 5, ["a", 5], [["a"]], {}), "stream_options": ({"include_usage": True}, 1)}.items():
+            for value in values:
+                refused(s, 400, name if value != 2 ** 63 else None, {"prompt": "x", name: value})
+        refused(s, 400, "stream_options.more", {"prompt": "x", "stream": True, "stream_options": {"more": 1}})
+        for name, value in (("temperature", -1), ("top_p", 0), ("min_p", 2), ("repeat_penalty", 0), ("presence_penalty", 1000)):
+            error, _ = refused(s, 400, None, {"prompt": "x", name: value})
+            require(name in error["message"], f"the name of {name}: {error}")
+        refused(s, 400, "max_tokens", {"prompt": "x", "max_tokens": 1, "max_completion_tokens": 1})
+        refused(s, 404, "model", {"prompt": "x", "model": "other"})
+        refused(s, 400, "prompt", {})
+        refused(s, 400, "prompt", {**hello, "prompt": "x"}, chat)
+        refused(s, 400, "messages", {"prompt": "x", **hello})
+        for messages in ([], "x", [1], [{"role": "user"}], [{"content": "x"}], [{"role": "tool", "content": "x"}], [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]):
+            refused(s, 400, "messages", {"messages": messages}, chat)
+        refused(s, 400, "messages[0].name", {"messages": [{"role": "user", "content": "x", "name": "me"}]}, chat)
+        for body in ("", "{", "[]", "1", '{"prompt":"x","prompt":"y"}', '{"prompt":"\\ud800"}', b'{"prompt":"\xff"}', "[" * 5000, '{"prompt":"x"} x'):
+            refused(s, 400, None, body)
+        refused(s, 400, "prompt", {"prompt": [40] * 4096})
+        refused(s, 404, None, None, "/v2")
+        refused(s, 404, None, None, "/../../etc/passwd")
+        _, response = refused(s, 405, None, None, "/v1/completions")
+        require(response.getheader("Allow"), "which methods are allowed")
+        refused(s, 413, None, {"prompt": "x" * 70000})
+        connection = http.client.HTTPConnection("127.0.0.1", s.port, timeout=WAIT)
+        connection.request("POST", "/v1/completions", iter([b"x" * 1000] * 70), encode_chunked=True, headers={"Transfer-Encoding": "chunked"})
+        require(connection.getresponse().status == 413, "a body of chunks that is too large")
+        connection.close()
+        draw = random.Random(1)
+        for _ in range(30 if BRIEF else 300):  # damaged requests
+            body = bytearray(json.dumps({**draw.choice(({"prompt": "x"}, hello)), "max_tokens": 2, "stream": draw.random() < 0.5, "stop": ["a", "b"]}).encode())
+            for _ in range(draw.randrange(1, 4)):
+                at = draw.randrange(len(body))
+                body[at:at + draw.randrange(3)] = bytes(draw.choice(b'{}[]",:0x\\\x00\xff') for _ in range(draw.randrange(3)))
+            require(s.ask(draw.choice(("/v1/completions", chat)), bytes(body))[0] in (200, 400, 404), f"a damaged body: {bytes(body)}")
+        require(s.ask("/health")[0] == 200 and s.metric("texts_failed_total") == 0, "the server goes on")
+
+
+def full():
+    with server("--parallel", "1", "--queue", "1") as s:
+        first, second = s.open("/v1/completions", {**LONG, "stream": True}), s.open("/v1/completions", {**LONG, "stream": True})
+        require(s.until("texts_waiting", lambda n: n == 1), "one waits")
+        error, response = refused(s, 429, None, LONG)
+        require(error["type"] == "rate_limit_error" and int(response.getheader("Retry-After")) > 0 and s.metric("refused_total") == 1, f"a full queue: {error}")
+        for connection, response in (first, second):
+            response.close()
+            connection.close()
+        require(s.until("texts_waiting", lambda n: n == 0) and s.ask("/v1/completions", {"prompt": "x", "max_tokens": 1})[0] == 200, "there is room again")
+
+
+def keys(folder):
+    (folder / "keys").write_text("first-key\n\nsecond-key\r\n")
+    with server("--api-key-file", folder / "keys", "--origin", "https://example.org,http://localhost:1") as s:
+        for headers in ({}, {"Authorization": "first-key"}, *({"Authorization": f"Bearer {key}"} for key in ("", "first-kez", "first-keyy", "first-ke", "first-key\tsecond-key"))):
+            for path, body in (("/v1/models", None), ("/v1/completions", {"prompt": "x"}), ("/metrics", None), ("/nothing", None)):
+                error, _ = refused(s, 401, None, body, path, headers=headers)
+                require(error["code"] == "invalid_api_key", f"a key is needed: {error}")
+        require(s.ask("/health")[0] == 200, "health needs no key")
+        for key in ("first-key", "second-key"):
+            require(s.ask("/v1/models", headers={"Authorization": f"Bearer {key}"})[0] == 200, f"the key {key}")
+        key = {"Authorization": "Bearer first-key"}
+        for origin in ("https://example.com", "https://example.org.evil", "null", "*"):
+            for path, method in (("/health", "GET"), ("/v1/completions", "OPTIONS")):
+                error, response = refused(s, 403, None, None, path, method=method, headers={**key, "Origin": origin})
+                require(response.getheader("Access-Control-Allow-Origin") is None, "no permission")
+        for origin in ("https://example.org", "http://localhost:1"):
+            status, _, response = s.ask("/health", headers={"Origin": origin})
+            require(status == 200 and response.getheader("Access-Control-Allow-Origin") == origin, f"the origin {origin}")
+            status, _, response = s.ask("/v1/completions", method="OPTIONS", headers={"Origin": origin, "Access-Control-Request-Method": "POST"})
+            require(status == 204 and "Authorization" in response.getheader("Access-Control-Allow-Headers"), f"a preflight: {status}")
+    with server() as s:
+        refused(s, 403, None, None, "/health", headers={"Origin": "https://example.org"})
+    for text in ("", "\n\n"):
+        (folder / "keys").write_text(text)
+        done = subprocess.run([TOOL, "serve", "-m", MODEL, "--port", "0", "--api-key-file", folder / "keys"], capture_output=True, timeout=WAIT, check=False)
+        require(done.returncode == 1 and b"it needs a key" in done.stderr, "a file without keys", done)
+
+
+# ---- Clients and signals ----
+
+def gone():
+    """What clients no longer wait for ends."""
+    with server("--parallel", "2") as s:
+        for stream in (True, False):
+            before = s.metric("texts_cancelled_total"), s.metric("generated_tokens_total")
+            connection = http.client.HTTPConnection("127.0.0.1", s.port, timeout=WAIT)
+            connection.request("POST", "/v1/completions", json.dumps({**LONG, "n": 3, "stream": stream}))
+            require(s.until("generated_tokens_total", lambda n: n > before[1]) and s.metric("texts_waiting") == 1, "it runs")
+            if stream:
+                connection.getresponse().read(100)
+            connection.sock.shutdown(socket.SHUT_RDWR)
+            connection.close()
+            require(s.until("texts_cancelled_total", lambda n: n == before[0] + 3), f"cancelled, stream {stream}")
+            require(s.metric("texts_running") == 0 and s.metric("generated_tokens_total") - before[1] < 3 * LONG["max_tokens"], "before its end")
+    with server("--parallel", "1", "--step", "4", "--spec", "off") as s:  # also while its prompt is read
+        connection = http.client.HTTPConnection("127.0.0.1", s.port, timeout=WAIT)
+        connection.request("POST", "/v1/completions", json.dumps({"prompt": list(range(40, 2040)) * 2}))
+        require(s.until("prompt_tokens_total", lambda n: n > 0), "the prompt is read")
+        connection.sock.shutdown(socket.SHUT_RDWR)
+        connection.close()
+        require(s.until("texts_cancelled_total", lambda n: n == 1) and s.metric("prompt_tokens_total") < 4000, "cancelled in its prompt")
+        size = []
+        for _ in range(3):  # memory does not grow
+            for i in range(10 if BRIEF else 100):
+                connection, response = s.open("/v1/completions", {**LONG, "stop": " ", "stream": True})
+                response.read(10 if i % 3 else None)
+                response.close()
+                connection.close()
+            status = open(f"/proc/{s.process.pid}/status", encoding="ascii").read()
+            size.append(int(status.split("VmRSS:")[1].split()[0]))
+        require(BRIEF or size[2] < size[1] + 1024, f"memory grows: {size} KiB")
+
+
+def slow():
+    """Clients that neither send nor receive are disconnected; those that wait are not."""
+    with server("--timeout", "1", "--parallel", "2", "--queue", "100") as s:
+        silent = socket.create_connection(("127.0.0.1", s.port), timeout=WAIT)
+        silent.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+        deaf = socket.socket()
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        deaf.settimeout(WAIT)
+        deaf.connect(("127.0.0.1", s.port))
+        body = json.dumps({**LONG, "max_tokens": 2000, "n": 20, "stream": True}).encode()
+        deaf.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        begin = time.monotonic()
+        patient, streamed = s.ask("/v1/completions", {**LONG, "max_tokens": 300}), s.events("/v1/completions", {**LONG, "max_tokens": 300})
+        require(time.monotonic() - begin > 1 and patient[0] == 200 and patient[1]["usage"]["completion_tokens"] == 300, "a client that waits")
+        require(streamed[1] and joined(streamed[0])[0] == patient[1]["choices"][0]["text"], "a stream that waits")
+        require(silent.recv(100) == b"", "a client that does not send")
+        require(s.until("texts_running", lambda n: n == 0), "a client that does not receive")
+        time.sleep(1.5)
+        got = b""
+        with contextlib.suppress(ConnectionResetError):
+            while more := deaf.recv(1 << 20):
+                got += more
+        require(b"[DONE]" not in got and got.startswith(b"HTTP/1.1 200"), f"a client that does not receive: {len(got)} bytes")
+
+
+def drains():
+    """The first signal finishes what runs, the second ends the server."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        s = Server("--parallel", "1")
+        expected = s.text({**LONG, "max_tokens": 500})
+        connection, response = s.open("/v1/completions", {**LONG, "max_tokens": 500, "stream": True})
+        kept = http.client.HTTPConnection("127.0.0.1", s.port, timeout=WAIT)
+        kept.request("GET", "/health")
+        kept.getresponse().read()
+        waiting = threading.Thread(target=lambda: answers.append(s.text({**LONG, "max_tokens": 500})))
+        answers = []
+        waiting.start()
+        require(s.until("texts_waiting", lambda n: n == 1), "one waits")
+        s.process.send_signal(number)
+        while "finishing" not in s.process.stderr.readline():
+            pass
+        with contextlib.suppress(OSError):
+            kept.request("POST", "/v1/completions", json.dumps({"prompt": "x"}))
+            require(kept.getresponse().status == 503, "no new requests")
+        lines = [line for line in response.read().decode().split("\n") if line]
+        text = joined([json.loads(line[6:]) for line in lines[:-1]])[0]
+        waiting.join()
+        require(lines[-1] == "data: [DONE]" and text == expected and answers == [expected], "what runs and waits is finished")
+        connection.close()
+        kept.close()
+        require(s.process.wait(WAIT) == -number, f"the end by signal {number}")
+        try:
+            socket.create_connection(("127.0.0.1", s.port)).close()
+            require(False, "nobody listens")
+        except OSError:
+            pass
+    s = Server("--parallel", "1")
+    connection, response = s.open("/v1/completions", {**LONG, "n": 30, "stream": True})
+    s.process.send_signal(signal.SIGTERM)
+    s.process.stderr.readline()
+    s.process.send_signal(signal.SIGTERM)
+    require(s.process.wait(WAIT) == -signal.SIGTERM and b"[DONE]" not in response.fp.read(), "a second signal ends at once")
+    connection.close()
+
+
+def command_line():
+    for arguments, says, status in (((), "which model", 2), (("-m", MODEL, "--port", "70000"), "--port is 70000", 2), (("-m", MODEL, "--parallel", "0"), "--parallel is 0", 2), (("-m", MODEL, "--queue", "-1"), "--queue is -1", 2),
+                                    (("-m", MODEL, "--prefix-interval", "9"), "needs --prefix-cache", 2), (("-m", "nothing"), "gdn serve: there is no file nothing", 1),
+                                    (("-m", MODEL, "--host", "256.1.1.1"), "--host 256.1.1.1", 1), (("-m", MODEL, "--api-key-file", "nothing"), "nothing", 1)):
+        done = subprocess.run([TOOL, "serve", *arguments], capture_output=True, timeout=WAIT, check=False)
+        require(done.returncode == status and says in done.stderr.decode() and b"gdn run" not in done.stderr, f"gdn serve {arguments}", done)
+    with server() as s:
+        done = subprocess.run([TOOL, "serve", "-m", MODEL, "--port", str(s.port)], capture_output=True, timeout=WAIT, check=False)
+        require(done.returncode == 1 and b"cannot listen at 127.0.0.1" in done.stderr, "a port that is taken", done)
+
+
+run_tests(command_line, endpoints, same_as_run, thinking, together, refusals, full, keys, gone, slow, drains)

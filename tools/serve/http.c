@@ -1,0 +1,297 @@
+/* The HTTP server: who may use it, and its endpoints. No path of a request names a file. See serve.h. */
+#define _POSIX_C_SOURCE 200809L
+#include <errno.h>
+#include <jansson.h>
+#include <microhttpd.h>
+#include <netdb.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "runtime/base/clock.h"
+#include "tools/cli/interrupt.h"
+#include "tools/cli/output.h"
+#include "tools/serve/serve.h"
+
+typedef struct http_request {
+    serve_server *server;
+    struct MHD_Connection *to;
+    const char *origin; /* of the page, if it is allowed; or NULL */
+    int endpoint;
+    char *body;
+    size_t n, room;
+    double begin;
+    serve_call *call;
+} http_request;
+
+/* Sends a response, which it frees. */
+static enum MHD_Result send_response(const http_request *q, int status, const char *type, struct MHD_Response *r)
+{
+    if (!r) return MHD_NO;
+    (void)MHD_add_response_header(r, "Content-Type", type);
+    (void)MHD_add_response_header(r, "Cache-Control", "no-store");
+    if (q->origin) {
+        (void)MHD_add_response_header(r, "Access-Control-Allow-Origin", q->origin);
+        (void)MHD_add_response_header(r, "Vary", "Origin");
+    }
+    if (status == 204) {
+        (void)MHD_add_response_header(r, "Access-Control-Allow-Methods", "GET, POST");
+        (void)MHD_add_response_header(r, "Access-Control-Allow-Headers", "Authorization, Content-Type");
+    }
+    if (status == 405) (void)MHD_add_response_header(r, "Allow", "GET, POST");
+    if (status == 429) (void)MHD_add_response_header(r, "Retry-After", "1");
+    if (status == 401) (void)MHD_add_response_header(r, "WWW-Authenticate", "Bearer");
+    const enum MHD_Result sent = MHD_queue_response(q->to, (unsigned)status, r);
+    MHD_destroy_response(r);
+    return sent;
+}
+
+static enum MHD_Result send_text(const http_request *q, int status, const char *type, char *text)
+{
+    if (!text) return MHD_NO;
+    return send_response(q, status, type, MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_FREE));
+}
+
+/* Sends an object, which it frees, or without one the error. */
+static enum MHD_Result send_json(const http_request *q, json_t *object, const serve_error *e)
+{
+    json_t *const answer = object ? object : serve_error_object(e);
+    char *const text = json_dumps(answer, JSON_COMPACT);
+    json_decref(answer);
+    return send_text(q, object ? 200 : e->status, "application/json", text);
+}
+
+/* libmicrohttpd takes the time that a callback waits for the client's. It counts from 0 after `counts` was 0. */
+static void set_timeout(const http_request *q, int counts)
+{
+    (void)MHD_set_connection_option(q->to, MHD_CONNECTION_OPTION_TIMEOUT, counts ? (unsigned)serve_opt.timeout : 0U);
+}
+
+/* ---- Endpoints ---- */
+
+static ssize_t read_stream(void *user, uint64_t at, char *to, size_t room)
+{
+    const http_request *const q = user;
+    (void)at;
+    set_timeout(q, 0);
+    const size_t n = serve_next(q->call, to, room);
+    set_timeout(q, 1);
+    return n ? (ssize_t)n : MHD_CONTENT_READER_END_OF_STREAM;
+}
+
+static enum MHD_Result generate(http_request *q, int chat)
+{
+    serve_error e = { 0 };
+    q->call = serve_read(q->server, q->body, q->n, chat, &e);
+    if (!q->call) return send_json(q, NULL, &e);
+    q->call->fd = MHD_get_connection_info(q->to, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+    if (!serve_add(q->server, q->call, &e)) return send_json(q, NULL, &e);
+    if (q->call->stream)
+        return send_response(q, 200, "text/event-stream",
+                             MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 16384, read_stream, q, NULL));
+    set_timeout(q, 0);
+    json_t *const answer = serve_wait(q->call, &e);
+    set_timeout(q, 1);
+    return send_json(q, answer, &e);
+}
+
+enum { MODELS, COMPLETIONS, CHATS, TOKENIZE, HEALTH, METRICS, N_ENDPOINTS, PREFLIGHT = N_ENDPOINTS };
+static const struct {
+    const char *method, *path;
+} endpoints[N_ENDPOINTS] = { { "GET", "/v1/models" }, { "POST", "/v1/completions" }, { "POST", "/v1/chat/completions" },
+                             { "POST", "/tokenize" }, { "GET", "/health" },          { "GET", "/metrics" } };
+
+static enum MHD_Result answer(http_request *q)
+{
+    serve_server *const v = q->server;
+    serve_error e = { 0 };
+    switch (q->endpoint) {
+    case MODELS:
+        return send_json(q,
+                         json_pack("{s:s, s:[{s:s, s:s, s:I, s:s}]}", "object", "list", "data", "id", v->model,
+                                   "object", "model", "created", (json_int_t)v->started, "owned_by", "local"),
+                         &e);
+    case COMPLETIONS:
+    case CHATS: return generate(q, q->endpoint == CHATS);
+    case TOKENIZE: return send_json(q, serve_read_tokenize(v, q->body, q->n, &e), &e);
+    case HEALTH: return send_json(q, serve_is_up(v, &e) ? json_pack("{s:s}", "status", "ok") : NULL, &e);
+    case METRICS: return send_text(q, 200, "text/plain; version=0.0.4", serve_metrics(v));
+    default: return send_text(q, 204, "text/plain", calloc(1, 1));
+    }
+}
+
+/* ---- Who may use it ---- */
+
+/* True if the key is a line of `keys`. The time depends on lengths only. */
+static int is_key(const char *keys, const char *key)
+{
+    const size_t n = strlen(key);
+    int found = 0;
+    for (size_t length; *keys; keys += length + (keys[length] != 0)) {
+        length = strcspn(keys, "\r\n");
+        unsigned differs = length != n || !n;
+        for (size_t i = 0; length && i < n; i++) differs |= (unsigned char)(key[i] ^ keys[i % length]);
+        found |= !differs;
+    }
+    return found;
+}
+
+static int too_large(uint64_t n, serve_error *e)
+{
+    if (n <= (uint64_t)serve_opt.body_kib << 10) return 0;
+    (void)serve_fail(e, 413, "body_too_large", NULL, "the body has more than %lld KiB", (long long)serve_opt.body_kib);
+    return 1;
+}
+
+static const char *header(const http_request *q, const char *name)
+{
+    const char *const value = MHD_lookup_connection_value(q->to, MHD_HEADER_KIND, name);
+    return value ? value : "";
+}
+
+/* Checks what is known before the body arrives. */
+static int check_request(http_request *q, const char *path, const char *method, serve_error *e)
+{
+    const char *const origin = header(q, "Origin"), *const key = header(q, "Authorization"),
+                      *const origins = serve_opt.origins.text;
+    if (*origin && !(*origins && (cli_has_name(&serve_opt.origins, origin) || !strcmp(origins, "*"))))
+        return serve_fail(e, 403, "origin_not_allowed", NULL, "other origins may not use this server (--origin)");
+    if (*origin) q->origin = origin;
+    int i = 0;
+    while (i < N_ENDPOINTS && strcmp(path, endpoints[i].path) != 0) i++;
+    q->endpoint = *origin && !strcmp(method, "OPTIONS") ? PREFLIGHT : i;
+    if (i < N_ENDPOINTS && q->endpoint == PREFLIGHT) return 1;
+    if (q->server->keys && i != HEALTH && (strncmp(key, "Bearer ", 7) != 0 || !is_key(q->server->keys, key + 7)))
+        return serve_fail(e, 401, "invalid_api_key", NULL, "an API key is needed: Authorization: Bearer KEY");
+    if (i == N_ENDPOINTS) return serve_fail(e, 404, "not_found", NULL, "there is no %.200s", path);
+    if (strcmp(method, endpoints[i].method) != 0)
+        return serve_fail(e, 405, "method_not_allowed", NULL, "%s is for %s", path, endpoints[i].method);
+    return !too_large(strtoull(header(q, "Content-Length"), NULL, 10), e);
+}
+
+/* ---- libmicrohttpd's callbacks ---- */
+
+static int append(http_request *q, const char *bytes, size_t n)
+{
+    const size_t room = q->n + n > q->room ? 2 * (q->n + n) : q->room;
+    char *const larger = room > q->room ? realloc(q->body, room) : q->body;
+    if (!larger) return 0;
+    memcpy(larger + q->n, bytes, n);
+    q->body = larger;
+    q->room = room;
+    q->n += n;
+    return 1;
+}
+
+/* Called with the headers, with each part of the body, and at its end. */
+static enum MHD_Result on_request(void *user, struct MHD_Connection *to, const char *path, const char *method,
+                                  const char *version, const char *bytes, size_t *n_bytes, void **state)
+{
+    http_request *q = *state;
+    serve_error e = { 0 };
+    (void)version;
+    if (!q) {
+        *state = q = calloc(1, sizeof *q);
+        if (!q) return MHD_NO;
+        q->server = user;
+        q->to = to;
+        q->begin = rt_now();
+        return check_request(q, path, method, &e) ? MHD_YES : send_json(q, NULL, &e);
+    }
+    if (*n_bytes) { /* of a body that is too large the rest is not kept */
+        const int late = rt_now() - q->begin > 10 * (double)serve_opt.timeout;
+        if (late || (!too_large(q->n, &e) && !append(q, bytes, *n_bytes))) return MHD_NO;
+        *n_bytes = 0;
+        return MHD_YES;
+    }
+    if (too_large(q->n, &e)) return send_json(q, NULL, &e);
+    return answer(q);
+}
+
+static void on_completed(void *user, struct MHD_Connection *to, void **state, enum MHD_RequestTerminationCode code)
+{
+    http_request *const q = *state;
+    (void)user;
+    (void)to;
+    (void)code;
+    *state = NULL;
+    if (!q) return;
+    if (q->call) serve_release(q->call);
+    free(q->body);
+    free(q);
+}
+
+/* ---- Start and end ---- */
+
+/* Reads the file of keys, a key per line. NULL: failed. */
+static char *read_keys(const char *path)
+{
+    enum { MOST = 65536 };
+    FILE *const f = fopen(path, "r");
+    char *const keys = calloc(1, MOST + 1);
+    const size_t n = f && keys ? fread(keys, 1, MOST, f) : 0;
+    if (f) (void)fclose(f);
+    if (n && n < MOST && strspn(keys, "\r\n") < n) return keys;
+    (void)fprintf(stderr, "gdn serve: %s: %s\n", path, f ? "it needs a key, and at most 64 KiB" : strerror(errno));
+    free(keys);
+    return NULL;
+}
+
+/* Stops listening; requests on open connections are still answered. */
+static void close_port(void *user)
+{
+    const MHD_socket fd = MHD_quiesce_daemon(user);
+    if (fd != MHD_INVALID_SOCKET) (void)close(fd);
+}
+
+static int serve(serve_server *v)
+{
+    const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE };
+    struct addrinfo *address = NULL;
+    char port[16];
+    (void)snprintf(port, sizeof port, "%lld", (long long)serve_opt.port);
+    const int unknown = getaddrinfo(serve_opt.host, port, &hints, &address);
+    if (unknown) {
+        (void)fprintf(stderr, "gdn serve: --host %s: %s\n", serve_opt.host, gai_strerror(unknown));
+        return 1;
+    }
+    const int is_6 = address->ai_family == AF_INET6;
+    const unsigned flags = MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL |
+                           MHD_USE_ITC | (is_6 ? MHD_USE_IPv6 : 0);
+    struct MHD_Daemon *const daemon = MHD_start_daemon(
+        flags, 0, NULL, NULL, on_request, v, MHD_OPTION_SOCK_ADDR, address->ai_addr, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)(run_opt.parallel + serve_opt.queue + 64), MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)serve_opt.timeout,
+        MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_END);
+    freeaddrinfo(address);
+    if (!daemon) {
+        (void)fprintf(stderr, "gdn serve: cannot listen at %s port %s: %s\n", serve_opt.host, port, strerror(errno));
+        return 1;
+    }
+    (void)printf("gdn serve: listening on http://%s%s%s:%d\n", is_6 ? "[" : "", serve_opt.host, is_6 ? "]" : "",
+                 (int)MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_BIND_PORT)->port);
+    (void)output_flush();
+    const int code = serve_loop(v, close_port, daemon);
+    MHD_stop_daemon(daemon);
+    return code;
+}
+
+int serve_run(run_session *s, const rt_sampling defaults[2])
+{
+    serve_server v = { .session = s,
+                       .defaults = { defaults[0], defaults[1] },
+                       .started = (int64_t)time(NULL),
+                       .lock = PTHREAD_MUTEX_INITIALIZER,
+                       .work = PTHREAD_COND_INITIALIZER };
+    const char *const slash = strrchr(run_opt.model, '/'), *const name = slash ? slash + 1 : run_opt.model,
+                      *const end = strstr(name, ".gguf");
+    (void)snprintf(v.model, sizeof v.model, "%.*s", end && !serve_opt.alias ? (int)(end - name) : 255,
+                   serve_opt.alias ? serve_opt.alias : name);
+    if (serve_opt.key_file && !(v.keys = read_keys(serve_opt.key_file))) return 1;
+    (void)signal(SIGPIPE, SIG_IGN);
+    interrupt_catch();
+    const int code = serve(&v);
+    free(v.keys);
+    return code;
+}

@@ -1,0 +1,231 @@
+/* The calls of clients, and the engine's loop. See serve.h. */
+#define _POSIX_C_SOURCE 200809L
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include "tools/cli/interrupt.h"
+#include "tools/serve/serve.h"
+
+/* ---- Calls ---- */
+
+int serve_is_up(serve_server *v, serve_error *e)
+{
+    (void)pthread_mutex_lock(&v->lock);
+    const int ends = v->draining || v->failure[0];
+    (void)pthread_mutex_unlock(&v->lock);
+    return !ends || serve_fail(e, 503, "shutting_down", NULL, "the server is shutting down");
+}
+
+int serve_add(serve_server *v, serve_call *call, serve_error *e)
+{
+    call->n_choices = call->n * call->n_prompts;
+    call->server = v;
+    for (int32_t i = 0; i < call->n_choices; i++) {
+        call->choice[i].call = call;
+        call->choice[i].prompt = i / call->n;
+    }
+    const int64_t most = run_opt.parallel + serve_opt.queue;
+    (void)pthread_mutex_lock(&v->lock);
+    const int64_t live = v->n_live;
+    const int draining = v->draining || v->failure[0];
+    const int good = !draining && live + call->n_choices <= most;
+    if (good) {
+        serve_call **end = &v->calls; /* the oldest first: texts start in this order */
+        while (*end) end = &(*end)->next;
+        *end = call;
+        v->n_live += call->n_choices;
+        v->n_calls++;
+        (void)snprintf(call->id, sizeof call->id, "%s-%llx-%llu", call->chat ? "chatcmpl" : "cmpl",
+                       (unsigned long long)v->started, (unsigned long long)v->n_calls);
+        call->created = (int64_t)time(NULL);
+        (void)pthread_cond_signal(&v->work);
+    } else if (!draining) {
+        v->n_refused++;
+    }
+    (void)pthread_mutex_unlock(&v->lock);
+    if (good) return 1;
+    call->n_choices = 0;
+    if (draining) return serve_is_up(v, e);
+    return serve_fail(e, 429, "queue_full", NULL,
+                      "the server has %lld texts of %lld (--parallel and --queue together); this request needs %d",
+                      (long long)live, (long long)most, (int)(call->n * call->n_prompts));
+}
+
+static void free_call(serve_call *call)
+{
+    for (int i = 0; i < call->n_prompts; i++) rt_free(call->prompt[i]);
+    for (int i = 0; i < call->n_stop; i++) free(call->stop[i].bytes);
+    for (int i = 0; i < call->n_choices; i++) free(call->choice[i].text.bytes);
+    free(call->out);
+    (void)pthread_cond_destroy(&call->news);
+    free(call);
+}
+
+void serve_release(serve_call *call)
+{
+    serve_server *const v = call->server;
+    if (!v || !call->n_choices) { /* it was not added */
+        free_call(call);
+        return;
+    }
+    (void)pthread_mutex_lock(&v->lock);
+    call->gone = call->released = 1;
+    (void)pthread_cond_signal(&v->work);
+    (void)pthread_mutex_unlock(&v->lock);
+}
+
+/* ---- The engine's thread; the lock is held, except by serve_loop() and on_token() ---- */
+
+static int on_token(void *user, int32_t request, int32_t token)
+{
+    serve_choice *const c = user;
+    serve_call *const call = c->call;
+    (void)request;
+    (void)pthread_mutex_lock(&call->server->lock);
+    const int end = run_text_add(&c->text, call->server->session->tokenizer, token, 0, call->stop, call->n_stop);
+    if (end == RUN_STRING) c->string = 1;
+    else if (end) (void)snprintf(c->error, sizeof c->error, "out of memory");
+    const int stops = end || call->gone;
+    if (call->stream) (void)pthread_cond_signal(&call->news);
+    (void)pthread_mutex_unlock(&call->server->lock);
+    return stops;
+}
+
+static void end_choice(serve_server *v, serve_choice *c)
+{
+    c->ended = 1;
+    v->n_live--;
+    v->n_ended[c->result.finish]++;
+    (void)pthread_cond_signal(&c->call->news);
+}
+
+static void submit(serve_server *v, rt_scheduler *scheduler, serve_choice *c)
+{
+    const serve_call *const call = c->call;
+    rt_request r = { .prompt = call->prompt[c->prompt],
+                     .n_prompt = call->n_prompt[c->prompt],
+                     .n_max = call->n_max,
+                     .sampling = call->sampling,
+                     .ignore_end = call->ignore_end,
+                     .on_token = on_token,
+                     .user = c };
+    r.sampling.seed += (uint64_t)((c - call->choice) % call->n);
+    if (!rt_scheduler_submit(scheduler, &r, &c->id)) {
+        c->submitted = 1;
+        return;
+    }
+    (void)snprintf(c->error, sizeof c->error, "%.250s", rt_last_error());
+    c->result.finish = RT_FINISH_FAILED;
+    end_choice(v, c);
+}
+
+/* True if the connection's other end is closed. */
+static int is_closed(int fd)
+{
+    char byte;
+    const ssize_t n = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return !n || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+}
+
+/* Submits, cancels and frees what has changed. */
+static void update(serve_server *v, rt_scheduler *scheduler)
+{
+    for (serve_call **at = &v->calls; *at;) {
+        serve_call *const call = *at;
+        int32_t n_ended = 0;
+        if (!call->gone) call->gone = is_closed(call->fd);
+        for (int32_t i = 0; i < call->n_choices; i++) {
+            serve_choice *const c = &call->choice[i];
+            if (!c->ended && call->gone && c->submitted) (void)rt_scheduler_cancel(scheduler, c->id);
+            if (!c->ended && call->gone && !c->submitted) {
+                c->result.finish = RT_FINISH_CANCELLED;
+                end_choice(v, c);
+            }
+            if (!c->ended && !c->submitted) submit(v, scheduler, c);
+            n_ended += c->ended;
+        }
+        if (call->released && n_ended == call->n_choices) {
+            *at = call->next;
+            free_call(call);
+        } else {
+            at = &call->next;
+        }
+    }
+}
+
+/* Takes the results of requests that have ended. */
+static void collect(serve_server *v, rt_scheduler *scheduler)
+{
+    v->totals = rt_scheduler_totals(scheduler);
+    for (serve_call *call = v->calls; call; call = call->next)
+        for (int32_t i = 0; i < call->n_choices; i++) {
+            serve_choice *const c = &call->choice[i];
+            if (!c->submitted || c->ended) continue;
+            (void)rt_scheduler_result(scheduler, c->id, &c->result);
+            if (c->result.finish == RT_FINISH_NONE && !v->failure[0]) continue;
+            const char *const why = v->failure[0] ? v->failure : c->result.error;
+            if (why) (void)snprintf(c->error, sizeof c->error, "%.250s", why);
+            if (c->error[0]) c->result.finish = RT_FINISH_FAILED;
+            else if (c->string) c->result.finish = RT_FINISH_STOP;
+            c->result.error = NULL; /* the scheduler's */
+            (void)rt_scheduler_release(scheduler, c->id);
+            end_choice(v, c);
+        }
+}
+
+/* Waits for work, or a tenth of a second for a signal. */
+static void idle(serve_server *v)
+{
+    struct timespec until;
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += 100000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    (void)pthread_cond_timedwait(&v->work, &v->lock, &until);
+}
+
+int serve_loop(serve_server *v, void (*close_port)(void *), void *user)
+{
+    const run_session *const s = v->session;
+    const rt_scheduler_desc desc = { s->engine,
+                                     s->tokenizer,
+                                     s->n_seqs,
+                                     (int32_t)run_opt.step_rows,
+                                     s->spec,
+                                     s->spec == RT_SPEC_OFF ? 0 : (int32_t)run_opt.draft_max,
+                                     (float)run_opt.p_min,
+                                     run_opt.always_draft };
+    rt_scheduler *scheduler;
+    if (rt_scheduler_create(&desc, &scheduler)) return run_fail("the scheduler");
+    (void)pthread_mutex_lock(&v->lock);
+    for (;;) {
+        if (interrupt_noted() && !v->draining) {
+            v->draining = 1;
+            (void)pthread_mutex_unlock(&v->lock);
+            (void)fprintf(stderr, "gdn serve: finishing the requests; a second signal ends at once\n");
+            close_port(user);
+            (void)pthread_mutex_lock(&v->lock);
+        }
+        update(v, scheduler);
+        if (!v->calls && (v->draining || v->failure[0])) break;
+        if (!v->n_live) {
+            idle(v);
+            continue;
+        }
+        (void)pthread_mutex_unlock(&v->lock);
+        int busy;
+        const gdn_status status = rt_scheduler_step(scheduler, &busy);
+        (void)pthread_mutex_lock(&v->lock);
+        if (status) { /* after a failure of the device nothing that runs can continue */
+            (void)snprintf(v->failure, sizeof v->failure, "%s", rt_last_error());
+            (void)fprintf(stderr, "gdn serve: decoding: %s\n", v->failure);
+        }
+        collect(v, scheduler);
+    }
+    (void)pthread_mutex_unlock(&v->lock);
+    rt_scheduler_destroy(scheduler);
+    return v->failure[0] != 0;
+}

@@ -1,0 +1,319 @@
+/* Reads requests: JSON to prompts and parameters. Members that have no effect here are refused by their names. See
+ * serve.h. */
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/serve/serve.h"
+
+int serve_fail(serve_error *e, int status, const char *code, const char *param, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    e->status = status;
+    e->code = code;
+    (void)snprintf(e->param, sizeof e->param, "%s", param ? param : "");
+    (void)vsnprintf(e->message, sizeof e->message, format, arguments);
+    va_end(arguments);
+    return 0;
+}
+
+/* ---- Members. These functions return 0 if they refuse ---- */
+
+/* A member; NULL: it is absent or null. */
+static json_t *member(const json_t *object, const char *name)
+{
+    json_t *const value = json_object_get(object, name);
+    return json_is_null(value) ? NULL : value;
+}
+
+static int wrong(serve_error *e, const char *name, const char *allowed)
+{
+    return serve_fail(e, 400, "invalid_value", name, "%s: %s", name, allowed);
+}
+
+/* For what a function of the runtime refused. */
+static int refused(serve_error *e, gdn_status status, const char *name)
+{
+    return serve_fail(e, status == GDN_OUT_OF_MEMORY ? 500 : 400, NULL, name, "%s: %s", name, rt_last_error());
+}
+
+/* Refuses members that are not among `names`, each between spaces. */
+static int only(json_t *object, const char *names, const char *where, serve_error *e)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach(object, name, value)
+    {
+        char path[96], spaced[64];
+        (void)snprintf(spaced, sizeof spaced, " %.60s ", name);
+        if (json_is_null(value) || (!strchr(name, ' ') && strstr(names, spaced))) continue;
+        (void)snprintf(path, sizeof path, "%s%.60s", where, name);
+        return serve_fail(e, 400, "unsupported_parameter", path, "%s is not supported by this server", path);
+    }
+    return 1;
+}
+
+static int get_flag(const json_t *object, const char *name, int *to, serve_error *e)
+{
+    const json_t *const value = member(object, name);
+    if (value) *to = json_is_true(value);
+    return !value || json_is_boolean(value) || wrong(e, name, "true and false are allowed");
+}
+
+static int get_integer(const json_t *object, const char *name, int64_t low, int64_t high, int64_t *to, serve_error *e)
+{
+    const json_t *const value = member(object, name);
+    const int64_t n = json_integer_value(value);
+    if (value) *to = n;
+    return !value || (json_is_integer(value) && n >= low && n <= high) ||
+           serve_fail(e, 400, "invalid_value", name, "%s: integers from %lld to %lld are allowed", name, (long long)low,
+                      (long long)high);
+}
+
+static int get_number(const json_t *object, const char *name, float *to, serve_error *e)
+{
+    const json_t *const value = member(object, name);
+    if (value) *to = (float)json_number_value(value);
+    return !value || json_is_number(value) || wrong(e, name, "a number is allowed");
+}
+
+/* ---- Prompts ---- */
+
+/* Adds a prompt's tokens, which the call then owns. */
+static int add_prompt(serve_server *v, serve_call *call, int32_t *tokens, int64_t n, const char *name, serve_error *e)
+{
+    call->prompt[call->n_prompts] = tokens;
+    call->n_prompt[call->n_prompts++] = (int32_t)n;
+    if (n < 1) return wrong(e, name, "it is empty; at least one token is needed");
+    return n < v->session->context ||
+           serve_fail(e, 400, "context_length_exceeded", name,
+                      "%s: it has %lld tokens; the context holds %d, and one must be left to generate", name,
+                      (long long)n, (int)v->session->context);
+}
+
+/* A prompt of a completion: a text or its tokens. */
+static int read_prompt(serve_server *v, serve_call *call, const json_t *prompt, serve_error *e)
+{
+    const rt_tokenizer *const t = v->session->tokenizer;
+    const run_bytes text = { (char *)json_string_value(prompt), json_string_length(prompt) };
+    const size_t length = json_array_size(prompt);
+    int32_t *tokens = NULL;
+    int64_t n = 0;
+    if (call->n_prompts == SERVE_TEXTS) return wrong(e, "prompt", "at most 128 prompts are allowed");
+    const gdn_status status = text.bytes ? run_tokenize(t, text, 0, &tokens, &n) : GDN_OK;
+    if (!text.bytes) tokens = rt_calloc(length, sizeof *tokens, "a prompt");
+    if (status || !tokens) {
+        rt_free(tokens);
+        return refused(e, status ? status : GDN_OUT_OF_MEMORY, "prompt");
+    }
+    int good = text.bytes || json_is_array(prompt);
+    for (size_t i = 0; i < length; i++) {
+        const json_int_t id = json_integer_value(json_array_get(prompt, i));
+        good &= json_is_integer(json_array_get(prompt, i)) && id >= 0 && id < rt_tokenizer_n_tokens(t);
+        tokens[n++] = (int32_t)id;
+    }
+    return add_prompt(v, call, tokens, n, "prompt", e) &&
+           (good || wrong(e, "prompt", "a text, the numbers of its tokens, or an array of these are allowed"));
+}
+
+static int read_prompts(serve_server *v, serve_call *call, json_t *o, serve_error *e)
+{
+    const json_t *const prompt = member(o, "prompt"), *const first = json_array_get(prompt, 0);
+    const size_t n = json_array_size(prompt);
+    if (!prompt) return wrong(e, "prompt", "it is missing");
+    if (!json_is_string(first) && !json_is_array(first)) return read_prompt(v, call, prompt, e);
+    for (size_t i = 0; i < n; i++)
+        if (!read_prompt(v, call, json_array_get(prompt, i), e)) return 0;
+    return 1;
+}
+
+/* The text of a message. Parts {"type": "text", "text": TEXT} are replaced by one text. */
+static json_t *content_of(json_t *message, const char *where, serve_error *e)
+{
+    json_t *const content = member(message, "content");
+    if (!json_is_array(content)) return content;
+    char *all = malloc(1), *larger;
+    size_t n = 0;
+    for (size_t i = 0; i < json_array_size(content); i++, all = larger ? larger : all) {
+        const char *type = "", *text = "";
+        size_t bytes = 0;
+        larger = NULL;
+        if (json_unpack(json_array_get(content, i), "{s:s, s:s%!}", "type", &type, "text", &text, &bytes) ||
+            strcmp(type, "text") != 0 || !(larger = realloc(all, n + bytes + 1))) {
+            free(all);
+            (void)serve_fail(e, 400, "unsupported_parameter", "messages", "%scontent: parts of type text are supported",
+                             where);
+            return NULL;
+        }
+        memcpy(larger + n, text, bytes);
+        n += bytes;
+    }
+    (void)json_object_set_new(message, "content", json_stringn(all ? all : "", n));
+    free(all);
+    return member(message, "content");
+}
+
+static int read_message(json_t *m, size_t i, rt_message *to, serve_error *e)
+{
+    char where[40];
+    (void)snprintf(where, sizeof where, "messages[%zu].", i);
+    const json_t *const text = content_of(m, where, e), *const reasoning = member(m, "reasoning_content");
+    const char *const role = json_string_value(member(m, "role"));
+    if (e->status || !only(m, " role content reasoning_content ", where, e)) return 0;
+    if (!role || !json_is_string(text) || (reasoning && !json_is_string(reasoning)))
+        return serve_fail(e, 400, "invalid_value", "messages", "%srole and content: texts are needed", where);
+    *to = (rt_message){ strcmp(role, "developer") ? role : "system", json_string_value(text), json_string_length(text),
+                        json_string_value(reasoning), json_string_length(reasoning) };
+    return 1;
+}
+
+static int read_chat(serve_server *v, serve_call *call, json_t *o, serve_error *e)
+{
+    const json_t *const messages = member(o, "messages");
+    json_t *const more = member(o, "chat_template_kwargs");
+    const size_t n = json_array_size(messages);
+    const rt_chat *const chat = v->session->chat;
+    int thinking = v->session->thinking;
+    rt_chat_prompt prompt;
+    if (!chat) return serve_fail(e, 400, NULL, NULL, "the model has no chat template (--chat-template)");
+    if (!n) return wrong(e, "messages", "an array with at least one message is needed");
+    if (more && !json_is_object(more)) return wrong(e, "chat_template_kwargs", "an object is allowed");
+    if (!get_flag(more, "enable_thinking", &thinking, e) ||
+        !only(more, " enable_thinking ", "chat_template_kwargs.", e))
+        return 0;
+    if (more && rt_chat_check_thinking(chat, thinking)) return refused(e, GDN_UNSUPPORTED, "chat_template_kwargs");
+    rt_message *const to = rt_calloc(n, sizeof *to, "messages");
+    int good = to || refused(e, GDN_OUT_OF_MEMORY, "messages");
+    for (size_t i = 0; good && i < n; i++) good = read_message(json_array_get(messages, i), i, &to[i], e);
+    const gdn_status status = good ? rt_chat_render(chat, to, (int32_t)n, thinking, 1, &prompt) : GDN_OK;
+    if (status) good = refused(e, status, "messages");
+    rt_free(to);
+    if (!good) return 0;
+    call->thinks = prompt.thinks;
+    return add_prompt(v, call, prompt.tokens, prompt.n, "messages", e);
+}
+
+/* ---- Parameters ---- */
+
+static int read_stop(serve_call *call, json_t *o, serve_error *e)
+{
+    const json_t *const stop = member(o, "stop");
+    const size_t n = json_is_array(stop) ? json_array_size(stop) : stop != NULL;
+    int good = n <= SERVE_STOPS;
+    for (size_t i = 0; good && i < n; i++) {
+        const json_t *const text = json_is_array(stop) ? json_array_get(stop, i) : stop;
+        run_bytes *const to = &call->stop[i];
+        to->n = json_string_length(text);
+        to->bytes = to->n ? malloc((size_t)to->n + 1) : NULL;
+        if (to->bytes) memcpy(to->bytes, json_string_value(text), (size_t)to->n + 1);
+        good = to->bytes != NULL;
+        call->n_stop += good;
+    }
+    return good || wrong(e, "stop", "a text or an array of at most 16 texts is allowed, none of them empty");
+}
+
+static int read_sampling(serve_server *v, serve_call *call, json_t *o, serve_error *e)
+{
+    rt_sampling *const s = &call->sampling;
+    *s = v->defaults[call->chat];
+    int64_t top_k = s->top_k, last = s->repeat_last, seed = (int64_t)s->seed;
+    if (!get_number(o, "temperature", &s->temperature, e) || !get_number(o, "top_p", &s->top_p, e) ||
+        !get_number(o, "min_p", &s->min_p, e) || !get_number(o, "presence_penalty", &s->presence_penalty, e) ||
+        !get_number(o, "frequency_penalty", &s->frequency_penalty, e) ||
+        !get_number(o, "repeat_penalty", &s->repeat_penalty, e) ||
+        !get_integer(o, "repeat_last_n", 0, 1 << 26, &last, e) || !get_integer(o, "top_k", 0, 1 << 26, &top_k, e) ||
+        !get_integer(o, "seed", 0, INT64_MAX, &seed, e))
+        return 0;
+    s->top_k = (int32_t)top_k;
+    s->repeat_last = (int32_t)last;
+    s->seed = (uint64_t)seed;
+    return !rt_sampling_check(s) || serve_fail(e, 400, "invalid_value", NULL, "%s", rt_last_error());
+}
+
+static int read_parameters(serve_server *v, serve_call *call, json_t *o, serve_error *e)
+{
+    const char *const model = json_string_value(member(o, "model"));
+    json_t *const options = member(o, "stream_options");
+    const int64_t texts = run_opt.parallel + serve_opt.queue, most_texts = texts < SERVE_TEXTS ? texts : SERVE_TEXTS;
+    const int64_t most = serve_opt.max_tokens ? serve_opt.max_tokens : 1 << 26;
+    int64_t n = 1, n_max = call->chat ? v->session->context : 128;
+    if (n_max > most) n_max = most;
+    if (!only(o,
+              " model user prompt messages chat_template_kwargs n max_tokens max_completion_tokens temperature top_p "
+              "min_p top_k presence_penalty frequency_penalty repeat_penalty repeat_last_n seed stop stream "
+              "stream_options ignore_eos ",
+              "", e))
+        return 0;
+    if (member(o, "model") && (!model || strcmp(model, v->model) != 0))
+        return serve_fail(e, 404, "model_not_found", "model", "model: this server has %s only", v->model);
+    if (member(o, call->chat ? "prompt" : "messages"))
+        return wrong(e, call->chat ? "prompt" : "messages", "it is for the other endpoint");
+    if (!call->chat && member(o, "chat_template_kwargs")) return wrong(e, "chat_template_kwargs", "it is for chats");
+    if (member(o, "max_tokens") && member(o, "max_completion_tokens"))
+        return wrong(e, "max_tokens", "max_completion_tokens is the same, and is given too");
+    if (!get_integer(o, "max_tokens", 1, most, &n_max, e) || !get_integer(o, "n", 1, most_texts, &n, e) ||
+        !get_integer(o, "max_completion_tokens", 1, most, &n_max, e) || !read_sampling(v, call, o, e) ||
+        !read_stop(call, o, e) || !get_flag(o, "ignore_eos", &call->ignore_end, e) ||
+        !get_flag(o, "stream", &call->stream, e) || !get_flag(options, "include_usage", &call->usage, e))
+        return 0;
+    if (options && (!call->stream || !json_is_object(options)))
+        return wrong(e, "stream_options", "an object is allowed, with stream: true");
+    call->n = (int32_t)n;
+    call->n_max = (int32_t)n_max;
+    if (n * call->n_prompts > most_texts)
+        return wrong(e, "n", "these are more texts than --parallel and --queue allow");
+    return only(options, " include_usage ", "stream_options.", e);
+}
+
+/* The object that the body is; NULL: it is not one. */
+static json_t *object_of(const char *body, size_t n, serve_error *e)
+{
+    json_error_t why = { .text = "" };
+    json_t *const o = json_loadb(body ? body : "", n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
+    if (json_is_object(o)) return o;
+    (void)serve_fail(e, 400, "invalid_json", NULL, "the body is not a JSON object: line %d: %s", why.line, why.text);
+    json_decref(o);
+    return NULL;
+}
+
+serve_call *serve_read(serve_server *v, const char *body, size_t n, int chat, serve_error *e)
+{
+    json_t *const o = object_of(body, n, e);
+    serve_call *call = o ? calloc(1, sizeof *call) : NULL;
+    if (call) {
+        (void)pthread_cond_init(&call->news, NULL);
+        call->chat = chat;
+    } else if (o) (void)serve_fail(e, 500, NULL, NULL, "out of memory");
+    if (call && (!(chat ? read_chat : read_prompts)(v, call, o, e) || !read_parameters(v, call, o, e))) {
+        serve_release(call);
+        call = NULL;
+    }
+    json_decref(o);
+    return call;
+}
+
+json_t *serve_read_tokenize(serve_server *v, const char *body, size_t n, serve_error *e)
+{
+    json_t *const o = object_of(body, n, e);
+    const run_bytes text = { (char *)json_string_value(member(o, "content")),
+                             json_string_length(member(o, "content")) };
+    const rt_tokenizer *const t = v->session->tokenizer;
+    int bos = 0, special = 0;
+    int64_t count = 0;
+    int32_t *tokens = NULL;
+    int good = o && only(o, " content add_special parse_special ", "", e) && get_flag(o, "add_special", &bos, e) &&
+               get_flag(o, "parse_special", &special, e) && (text.bytes || wrong(e, "content", "a text is needed"));
+    const gdn_status status = good ? run_tokenize(t, text, special ? RT_PARSE_SPECIAL : 0, &tokens, &count) : GDN_OK;
+    if (status) good = refused(e, status, "content");
+    json_t *const list = json_array();
+    const int begins = rt_tokenizer_bos(t) >= 0 && (rt_tokenizer_add_bos(t) || !text.n); /* as run_tokenize() does */
+    for (int64_t i = begins && !bos; i < count; i++) (void)json_array_append_new(list, json_integer(tokens[i]));
+    rt_free(tokens);
+    json_decref(o);
+    json_t *const answer = json_pack("{s:o}", "tokens", list);
+    if (good) return answer;
+    json_decref(answer);
+    return NULL;
+}

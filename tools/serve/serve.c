@@ -1,0 +1,119 @@
+/* gdn serve - an HTTP server with OpenAI's interface. This file has the command line. See serve.h. */
+#include "tools/serve/serve.h"
+
+#include <string.h>
+
+#include "runtime/decode/sampling_defaults.h"
+#include "tools/cli/commands.h"
+#include "tools/cli/interrupt.h"
+#include "tools/cli/output.h"
+
+serve_options serve_opt = { .host = "127.0.0.1", .port = 8080, .queue = 64, .body_kib = 1024, .timeout = 30 };
+
+/* Those of its own; those of the engine are gdn run's. */
+static const cli_option own[] = {
+    { "host", CLI_STRING, &serve_opt.host, "ADDRESS", "address to listen at (default 127.0.0.1: this machine only)" },
+    { "port", CLI_INT, &serve_opt.port, "N", "port (default 8080); 0: any free one, which is printed" },
+    { "parallel", CLI_INT, &run_opt.parallel, "N", "texts that are generated at once (default 4)" },
+    { "queue", CLI_INT, &serve_opt.queue, "N", "texts that wait at most; more are refused with 429 (default 64)" },
+    { "max-tokens", CLI_INT, &serve_opt.max_tokens, "N", "most tokens of a text (default 0: what --ctx holds)" },
+    { "body-limit", CLI_INT, &serve_opt.body_kib, "KIB", "most KiB of a request's body (default 1024)" },
+    { "timeout", CLI_INT, &serve_opt.timeout, "S",
+      "seconds after which a client that neither sends nor receives is\ndisconnected (default 30)" },
+    { "api-key-file", CLI_STRING, &serve_opt.key_file, "FILE",
+      "file with a key per line; requests need one of them, except\n/health" },
+    { "origin", CLI_NAMES, &serve_opt.origins, "LIST",
+      "origins whose pages may use the server from a browser, as in\n"
+      "https://example.org; * alone is every origin (default: none)" },
+    { "alias", CLI_STRING, &serve_opt.alias, "NAME", "name of the model for clients (default: its file's name)" },
+};
+static const char *const of_run[] = { "model",       "chat-template", "reasoning",       "spec",         "draft-max",
+                                      "draft-vocab", "rollback",      "p-min",           "always-draft", "ctx",
+                                      "cells",       "prefix-cache",  "prefix-interval", "batch",        "step",
+                                      "kv",          "threads",       "backend",         "device",       "impl",
+                                      "level",       "isa",           "memory" };
+enum { N_OWN = sizeof own / sizeof own[0], N_OF_RUN = sizeof of_run / sizeof of_run[0] };
+static cli_option option_table[N_OWN + N_OF_RUN + 1]; /* made when the command begins */
+
+static void make_options(void)
+{
+    for (int i = 0; i < N_OWN; i++) option_table[i] = own[i];
+    for (int i = 0; i < N_OF_RUN; i++) {
+        const cli_option *o = run_command.options;
+        while (strcmp(o->name, of_run[i]) != 0) o++;
+        option_table[N_OWN + i] = *o;
+    }
+}
+
+static const cli_command serve_command = {
+    "gdn serve",
+    "serve a model over HTTP, with OpenAI's interface",
+    option_table,
+    "Standard output gets one line, 'gdn serve: listening on http://127.0.0.1:8080', once requests are accepted.\n"
+    "Endpoints: /v1/models, /v1/completions, /v1/chat/completions, /tokenize, /health, /metrics.\n"
+    "\n"
+    "A text depends only on the model, the request, --ctx and --kv, and not on other requests. What a request\n"
+    "does not set is as in gdn run: the seed is 1, completions take the most likely token, and chats the model\n"
+    "file's sampling parameters.\n"
+    "\n"
+    "Exit status: 0 success; 1 failure; 2 wrong command line; 130 after Ctrl-C and 143 after SIGTERM. The first\n"
+    "signal refuses new requests and ends the server after the last answer, the second one ends it at once.",
+    "model,host,port,parallel,queue,api-key-file,origin,ctx,prefix-cache,threads,backend",
+};
+
+static int check_options(void)
+{
+    if (run_check_engine_options()) return 2;
+    const struct {
+        const char *name;
+        int64_t value, low, high;
+    } list[] = { { "port", serve_opt.port, 0, 65535 },
+                 { "parallel", run_opt.parallel, 1, 1024 },
+                 { "queue", serve_opt.queue, 0, 65536 },
+                 { "max-tokens", serve_opt.max_tokens, 0, 1 << 26 },
+                 { "body-limit", serve_opt.body_kib, 1, 1 << 20 },
+                 { "timeout", serve_opt.timeout, 1, 86400 } };
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
+        if (list[i].value < list[i].low || list[i].value > list[i].high)
+            return cli_error(&serve_command, "--%s is %lld; %lld to %lld are allowed", list[i].name,
+                             (long long)list[i].value, (long long)list[i].low, (long long)list[i].high);
+    if (!run_opt.prefix_mib && cli_given(&serve_command, "prefix-interval"))
+        return cli_error(&serve_command, "--prefix-interval needs --prefix-cache");
+    return 0;
+}
+
+int gdn_serve_main(int argc, char **argv)
+{
+    run_set_defaults();
+    run_opt.parallel = 4;
+    make_options();
+    run_caller = &serve_command;
+    const int cli = cli_parse(&serve_command, argc, argv);
+    if (cli != CLI_RUN) return cli_exit_code(cli);
+    int code = check_options();
+    if (code) return code;
+    run_session s = { 0 };
+    rt_sampling defaults[2] = { run_sampling(1), rt_sampling_usual(1) };
+    int n_found = 0;
+    s.rollback = run_rollback();
+    code = run_load_model(&s);
+    if (!code && (run_opt.chat_template || rt_gguf_has(s.model->file, "tokenizer.chat_template")))
+        code = run_load_template(&s);
+    if (!code) code = run_choose_spec(&s);
+    if (!code && rt_sampling_of_model(s.model->file, &defaults[1], &n_found)) code = run_fail_file(run_opt.model);
+    if (!code) code = run_open_engine(&s, (int32_t)run_opt.parallel, s.spec, s.rollback, &s.engine);
+    if (!code) code = serve_run(&s, defaults);
+    run_close(&s);
+    return interrupt_noted() ? interrupt_end(output_end("gdn", code)) : code;
+}
+
+#if !GDN_HAVE_SERVE
+int serve_run(run_session *s, const rt_sampling defaults[2])
+{
+    (void)s;
+    (void)defaults;
+    (void)fprintf(stderr, "gdn serve: this gdn was built without libmicrohttpd and jansson, which the server needs; "
+                          "install libmicrohttpd-dev, libjansson-dev and pkg-config, and configure again\n");
+    return 1;
+}
+#endif

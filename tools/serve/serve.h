@@ -1,0 +1,114 @@
+/* What the files of `gdn serve` share. serve.c reads the command line and opens the model. queue.c has the calls of
+ * clients and the engine's loop. request.c reads JSON requests, answer.c writes answers, http.c is the HTTP server.
+ *
+ * One thread, the engine's, steps the scheduler. Each HTTP connection has a thread, which adds a call to the queue and
+ * waits for its texts. */
+#ifndef GDN_TOOL_SERVE_H
+#define GDN_TOOL_SERVE_H
+
+#include <pthread.h>
+
+#include "tools/run/run.h"
+
+enum { SERVE_STOPS = 16, SERVE_TEXTS = 128 };
+typedef struct json_t json_t; /* of jansson, which may be missing */
+
+typedef struct serve_options {
+    const char *host, *key_file, *alias;
+    cli_names origins;
+    int64_t port, queue, max_tokens, body_kib, timeout;
+} serve_options;
+extern serve_options serve_opt;
+
+/* Runs the server with an opened model; returns the exit code. defaults: the sampling parameters of completions and of
+ * chats. */
+int serve_run(run_session *s, const rt_sampling defaults[2]);
+
+/* An answer that is an error, in OpenAI's form. status 0: none. */
+typedef struct serve_error {
+    int status;
+    const char *code; /* static; NULL: null */
+    char param[96], message[640];
+} serve_error;
+int serve_fail(serve_error *e, int status, const char *code, const char *param, const char *format, ...)
+    __attribute__((format(printf, 5, 6))); /* returns 0 */
+
+/* One text of an answer: a request of the scheduler. */
+typedef struct serve_choice {
+    struct serve_call *call;
+    int32_t prompt, id;           /* index of its prompt; the scheduler's number                               */
+    int submitted, ended, string; /* string: ended at a stop string                                            */
+    rt_result result;             /* once ended                                                                 */
+    char error[256];
+    run_text text;
+    rt_chat_split split; /* these are the reader's */
+    int told;
+} serve_choice;
+
+/* A client's request for texts. The connection's thread makes and releases it; the engine's thread frees it. The
+ * members after `lock` of the server protect: everything from `next` on. */
+typedef struct serve_call {
+    int chat, stream, usage, ignore_end, thinks; /* usage: stream_options.include_usage                       */
+    int32_t n_prompts, n, n_max;                 /* n: texts of each prompt                                   */
+    int32_t *prompt[SERVE_TEXTS], n_prompt[SERVE_TEXTS];
+    rt_sampling sampling; /* of the first text; later ones have the next seeds */
+    run_bytes stop[SERVE_STOPS];
+    int n_stop;
+    char id[48];
+    int64_t created;
+    int fd; /* of the connection */
+    struct serve_server *server;
+    char *out; /* bytes of a stream, sent up to `sent` */
+    size_t n_out, sent;
+    int over; /* the stream has its last event */
+    pthread_cond_t news;
+    struct serve_call *next;
+    int gone, released; /* the client went away; the connection's thread needs the call no longer */
+    int32_t n_choices;
+    serve_choice choice[SERVE_TEXTS];
+} serve_call;
+
+typedef struct serve_server {
+    run_session *session;
+    rt_sampling defaults[2]; /* of completions and chats */
+    char model[256];         /* the name for clients */
+    char *keys;              /* each terminated; the last one empty. NULL: no key is needed */
+    int64_t started;
+    pthread_mutex_t lock; /* protects the rest */
+    pthread_cond_t work;
+    serve_call *calls;
+    int32_t n_live; /* texts that have not ended */
+    int draining;
+    uint64_t n_calls, n_refused, n_ended[RT_FINISH_FAILED + 1];
+    rt_totals totals;
+    char failure[RT_ERROR_MAX]; /* the engine cannot continue */
+} serve_server;
+
+/* ---- queue.c ---- */
+
+/* 0: the server ends, with an error. */
+int serve_is_up(serve_server *v, serve_error *e);
+/* Adds a call. 0: refused, with an error; the caller still has to release it. */
+int serve_add(serve_server *v, serve_call *call, serve_error *e);
+/* The connection's thread is done with the call, whether or not it was added. */
+void serve_release(serve_call *call);
+/* Steps the scheduler until the server drains and no call is left. Returns the exit code. */
+int serve_loop(serve_server *v, void (*close_port)(void *), void *user);
+
+/* ---- request.c ---- */
+
+/* Reads the body of a completion or a chat into a call; NULL: refused, with an error. */
+serve_call *serve_read(serve_server *v, const char *body, size_t n, int chat, serve_error *e);
+json_t *serve_read_tokenize(serve_server *v, const char *body, size_t n, serve_error *e);
+
+/* ---- answer.c ---- */
+
+json_t *serve_error_object(const serve_error *e);
+/* Waits until all texts have ended. NULL: failed, with an error. */
+json_t *serve_wait(serve_call *call, serve_error *e);
+/* Waits for the next bytes of a stream and copies at most `room`; 0: the stream is over. */
+size_t serve_next(serve_call *call, char *to, size_t room);
+/* Metrics in Prometheus' form, to be freed. */
+char *serve_metrics(serve_server *v);
+
+#endif

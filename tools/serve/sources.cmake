@@ -1,0 +1,23 @@
+# The server of gdn serve, on libmicrohttpd and jansson. Without them the command says what is missing.
+set(GDN_HAVE_SERVE OFF)
+if(NOT "${GDN_SERVE}" MATCHES "^(OFF|FALSE|NO|0|)$" AND NOT CMAKE_CROSSCOMPILING) # pkg-config finds the libraries of this machine
+  find_package(Threads)
+  find_package(PkgConfig QUIET)
+  if(PkgConfig_FOUND AND Threads_FOUND)
+    pkg_check_modules(gdn_serve QUIET IMPORTED_TARGET libmicrohttpd>=0.9.71 jansson>=2.10)
+  endif()
+  if(gdn_serve_FOUND)
+    set(GDN_HAVE_SERVE ON)
+    target_sources(gdn_tool PRIVATE
+      tools/serve/answer.c
+      tools/serve/http.c
+      tools/serve/queue.c
+      tools/serve/request.c)
+    target_compile_definitions(gdn_tool PRIVATE GDN_HAVE_SERVE=1)
+    target_link_libraries(gdn_tool PRIVATE PkgConfig::gdn_serve Threads::Threads)
+  elseif(GDN_SERVE STREQUAL "AUTO")
+    message(STATUS "Without gdn serve: it needs libmicrohttpd 0.9.71, jansson 2.10 and pkg-config")
+  else()
+    message(FATAL_ERROR "GDN_SERVE is ${GDN_SERVE}, but libmicrohttpd 0.9.71, jansson 2.10 or pkg-config was not found.")
+  endif()
+endif()
