@@ -51,9 +51,9 @@ static void gated_delta_net(int32_t gate, int32_t layout)
     for (int i = 0; i < 2; i++) {
         gdn_gated_delta_net_call p =
             FIELDS(.n_seqs = SEQS, .n_tokens = TOKENS, .even_tokens = TOKENS / SEQS, .n_heads_k = HEADS,
-                   .n_heads_v = HEADS, .head_dim_k = DIM, .head_dim_v = DIM, .gate = gate, .state_layout = layout,
-                   .n_snapshots = 1, .scale = 0.25f, .q = tokens(q, DIM), .k = tokens(k, DIM), .v = tokens(v, DIM),
-                   .g = tokens(g, gate == GDN_GATE_CHANNEL ? DIM : 1), .beta = tokens(beta, 1),
+                   .heads_per_key = 1, .n_heads_v = HEADS, .head_dim_k = DIM, .head_dim_v = DIM, .gate = gate,
+                   .state_layout = layout, .n_snapshots = 1, .scale = 0.25f, .q = tokens(q, DIM), .k = tokens(k, DIM),
+                   .v = tokens(v, DIM), .g = tokens(g, gate == GDN_GATE_CHANNEL ? DIM : 1), .beta = tokens(beta, 1),
                    .result = tokens(out[i], DIM));
         p.state = p.state_out = pool(state[i], HEADS * DIM * DIM, DIM * DIM, DIM);
         for (int64_t item = 0; item < gdn_ref_gated_delta_net_items_any(&p); item++)
