@@ -82,7 +82,7 @@ def rule(layer, step, x, a, b, out, batch=gdn.vllm._rule):
         for i, t in enumerate(range(step.starts[s], step.starts[s + 1])):
             one = torch.empty_like(out[t:t + 1])
             gdn.gated_delta_net(q[t:t + 1], k[t:t + 1], v[t:t + 1], a[t:t + 1], b[t:t + 1], mine, out=one, qk_norm="add", qk_norm_eps=1e-6,
-                                gate_input="raw_a_log", beta_input="logit", ssm_a=layer.A_log, dt_bias=layer.dt_bias)
+                                gate_input="raw_a_log", beta_input="logit", ssm_a=layer.A_log.detach(), dt_bias=layer.dt_bias.detach())
             assert torch.equal(one, out[t:t + 1]), ("out", s, t)
             assert s >= step.drafted or torch.equal(mine[0], state[slots[i]]), ("state after a draft", s, t)
             compared += 1
@@ -94,7 +94,7 @@ def convolve(layer, step, x, batch=gdn.vllm._convolve):
     if compared > MOST:
         return out
     weight = layer.conv1d._cpu_unpacked_conv_weight if hasattr(layer.conv1d, "_cpu_unpacked_conv_weight") else layer.conv1d.weight
-    weight = weight.reshape(weight.shape[0], -1).contiguous()
+    weight = weight.detach().reshape(weight.shape[0], -1).contiguous()
     reach = weight.shape[1] - 1
     for s, slots in enumerate(step.slots):
         old = torch.zeros_like(pool[0, :reach]) if step.source[s] == gdn.NONE else windows[s][:reach]
