@@ -1,4 +1,5 @@
-"""Gated delta net layers of vLLM on the CPU with libgdn's kernels, so that a sequence's bits do not depend on its batch.
+"""Gated delta net and Kimi delta attention layers of vLLM with libgdn's kernels, so that a sequence's bits do not depend on
+its batch.
 
 vLLM finds register() as the plugin "gdn" and calls it in every process. It does nothing unless VLLM_PLUGINS names gdn.
 Each layer then makes two calls for a whole step, whatever the step holds: prompts, pieces of prompts, single tokens and
@@ -6,19 +7,21 @@ drafts. States stay in vLLM's pools, in their type, float32, float16 or bfloat16
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
+import sys
 from dataclasses import fields
-from typing import Any, List, Tuple, get_type_hints
+from typing import Any, Callable, Dict, Optional, Tuple, get_type_hints
 
 import torch
 from torch import Tensor
 
 import gdn
 from ._kernels import _build_gated_delta_net, _build_ssm_conv
-from .torch._operators import _where, rows
+from .torch._operators import _where, elements, rows
 
 TESTED = ("0.32",)  # releases of vLLM whose layers the tests have run
-_MODULE = "vllm.model_executor.layers.mamba.ops.cpu.gdn_attention"
+_CPU_OPERATOR = "vllm.model_executor.layers.mamba.ops.cpu.gdn_attention"
 _METADATA = {"num_prefills", "num_decodes", "num_spec_decodes", "num_actual_tokens", "has_initial_state", "spec_query_start_loc",
              "non_spec_query_start_loc", "spec_state_indices_tensor", "non_spec_state_indices_tensor", "spec_sequence_masks", "spec_token_indx",
              "non_spec_token_indx", "num_accepted_tokens", "checkpoint"}
@@ -30,135 +33,252 @@ def register() -> None:
     if "gdn" not in os.environ.get("VLLM_PLUGINS", "").split(","):
         return
     import vllm
+    from vllm.model_executor.layers.mamba.abstract import MambaBase
+    from vllm.v1.attention.backends.gdn_attn import GDNAttentionBackend
 
     if not vllm.__version__.startswith(tuple(f"{release}." for release in TESTED)):
-        raise RuntimeError(f"gdn {gdn.version()} knows vLLM {', '.join(TESTED)}, and this is vLLM {vllm.__version__}; nothing was replaced. "
-                           "Leave gdn out of VLLM_PLUGINS to start without it")
-    module = importlib.import_module(_MODULE)
+        raise _unknown(f"knows vLLM {', '.join(TESTED)}; nothing was replaced")
+    module = importlib.import_module(_CPU_OPERATOR)
     missing = _METADATA - {field.name for field in fields(module.GDNAttentionMetadata)}
     if missing or not hasattr(module, "cpu_gdn_attention_core") or module._CPU_GDN_ATTENTION_OPS_REGISTERED:
-        raise RuntimeError(f"gdn {gdn.version()} cannot replace the layers of this vLLM {vllm.__version__}: "
-                           f"{'the metadata has no ' + ', '.join(sorted(missing)) if missing else 'the operator is not there, or registered already'}")
+        raise _unknown("cannot replace its layers: " + (f"the metadata has no {', '.join(sorted(missing))}" if missing else
+                                                        "the operator is not there, or registered already"))
     # vLLM makes the operator's schema from the annotations.
-    _core.__annotations__ = {**get_type_hints(module.cpu_gdn_attention_core), "return": None}
-    module.cpu_gdn_attention_core = _core
+    _qwen_operator.__annotations__ = {**get_type_hints(module.cpu_gdn_attention_core), "return": None}
+    module.cpu_gdn_attention_core = _qwen_operator
+    GDNAttentionBackend.supports_batch_invariance = classmethod(lambda cls: True)
+    importlib.import_module("vllm.model_executor.layers.mamba.gdn.olmo_gdn_linear_attn")
+    for known in _subclasses(MambaBase):
+        _adopt(known)
+    # A model's layers are defined when vLLM imports the model.
+    MambaBase.__init_subclass__ = classmethod(lambda cls, **given: _adopt(cls))
 
 
-def _map(values: List[Any]) -> Tensor:
-    return torch.tensor(values, dtype=torch.int32)
+def _unknown(what: str) -> RuntimeError:
+    import vllm
+
+    return RuntimeError(f"gdn {gdn.version()} {what}. This is vLLM {vllm.__version__}. Leave gdn out of VLLM_PLUGINS to start without it")
 
 
-class _Sequences:
-    """A step's sequences, on the host: drafts first, then single tokens, then prompts."""
+def _subclasses(base: type) -> set:
+    return {deeper for one in base.__subclasses__() for deeper in {one} | _subclasses(one)}
+
+
+def _adopt(layer: type) -> None:
+    """Replace the method of a layer that computes the convolution and the rule. Other classes stay as they are, but those
+    with this metadata refuse to be made, since vLLM's kernels would run beside libgdn's."""
+    if layer.__name__ in _LAYERS:
+        name, ours = _LAYERS[layer.__name__]
+        theirs = vars(layer).get(name)
+        wanted, given = (None if f is None else list(inspect.signature(f).parameters)[1:] for f in (ours, theirs))
+        if wanted != given:
+            raise _unknown(f"cannot replace {layer.__name__}.{name}, whose arguments are {given}, not {wanted}")
+        setattr(layer, name, ours)
+        _more(layer)
+    elif any(base.__name__ == "GatedDeltaNetAttention" for base in layer.__mro__[1:]):
+        def refuse(self: Any, *args: Any, **given: Any) -> None:
+            raise _unknown(f"has no kernels for layers of the class {layer.__name__}")
+        layer.__init__ = refuse  # type: ignore[misc]
+
+
+def _more(layer: type) -> None:
+    """What else some classes need: Qwen's to leave out its fused kernels, Ling's a gate that is not computed before the
+    method, OLMo's to do without Triton and to load."""
+    module: Any = sys.modules[layer.__module__]
+    if layer.__name__ == "QwenGatedDeltaNetAttention":
+        layer._fused_gdn_decode_unsupported_reason = lambda self, config: "gdn computes these layers"  # type: ignore[attr-defined]
+    elif layer.__name__ == "BailingMoeV3KimiDeltaAttention":
+        module.fused_kda_gate = lambda g, a_log, head_dim, **others: g.unflatten(-1, (-1, head_dim))
+    elif layer.__name__ == "OlmoHybridGatedDeltaNetAttention":
+        module.set_triton_allocator = lambda device: None
+        loader = module._make_fused_conv1d_weight_loader  # in vLLM 0.32 it does not ask a weight for its place
+        module._make_fused_conv1d_weight_loader = lambda *dims: lambda weight, loaded, shard=None: loader(*dims)(
+            weight, loaded, loaded.shard_id if shard is None else shard)
+
+
+class _Step:
+    """A step's sequences, drafts first, then single tokens, then prompts, as maps on the device. `n` sequences, of which the
+    first `drafted` have drafts, and `tokens` tokens."""
 
     def __init__(self, meta: Any):
-        self.starts: List[int] = [0]
-        self.slots: List[List[int]] = []  # of the state after each token, or of the last one alone
-        self.source: List[int] = []  # the slot to start from; gdn.NONE: from zero
-        self.offset: List[int] = []  # of the window's oldest input in the convolution's slot
-        if meta.spec_sequence_masks is not None:
-            n = meta.num_spec_decodes
-            accepted = meta.num_accepted_tokens[:n].tolist()
-            self.starts += meta.spec_query_start_loc[1:n + 1].tolist()
-            self.slots += meta.spec_state_indices_tensor[:n].tolist()
-            self.source += [slots[take - 1] for slots, take in zip(self.slots, accepted)]
-            self.offset += [take - 1 for take in accepted]
-        self.drafted = len(self.slots)
-        n = meta.num_decodes + meta.num_prefills
-        if n:
-            behind = self.starts[-1]
-            slots = meta.non_spec_state_indices_tensor[:n].tolist()
-            old = [True] * n
-            if meta.num_prefills:
-                given = meta.has_initial_state.tolist()
-                old[meta.num_decodes:] = given[-meta.num_prefills:]
-            self.starts += [behind + start for start in meta.non_spec_query_start_loc[1:n + 1].tolist()]
-            self.slots += [[slot] for slot in slots]
-            self.source += [slot if kept else gdn.NONE for slot, kept in zip(slots, old)]
-            self.offset += [0] * n
+        spec = meta.spec_sequence_masks is not None
+        self.drafted = meta.num_spec_decodes if spec else 0
+        others = meta.num_decodes + meta.num_prefills
+        self.n, self.tokens = self.drafted + others, meta.num_actual_tokens
+        self.order: Optional[Tensor] = None  # tokens by sequences, where drafts and others are mixed
+        starts, slots, first, self.offset = [], [], [], None
+        if self.drafted:
+            accepted = meta.num_accepted_tokens[:self.drafted].long().clamp(min=1)
+            columns = meta.spec_state_indices_tensor[:self.drafted].int()
+            starts.append(meta.spec_query_start_loc[:self.drafted + 1].int())
+            slots.append(columns[:, 0])
+            first.append(columns.gather(1, (accepted - 1).unsqueeze(1)).squeeze(1))
+            self.offset = torch.cat((accepted - 1, accepted.new_zeros(others)))  # of the window's oldest input
+        if others:
+            given = meta.non_spec_query_start_loc[:others + 1].int()
+            starts.append(given if not starts else given[1:] + starts[0][-1])
+            slots.append(meta.non_spec_state_indices_tensor[:others].int())
+            old = slots[-1]
+            first.append(old.masked_fill(~meta.has_initial_state[:others], gdn.NONE) if meta.num_prefills else old)
+            if self.drafted:
+                self.order = torch.cat((meta.spec_token_indx, meta.non_spec_token_indx)).long()
+        self.starts, self.slots, source = (torch.cat(x) if len(x) > 1 else x[0] for x in (starts, slots, first))
+        lengths = self.starts.diff()
+        padding = self.slots == _PADDING
+        self.begins = padding | (source == gdn.NONE)
+        self.source = source.masked_fill(padding | (lengths == 0), gdn.SKIP)  # state_src
+        kept = self.slots.unsqueeze(1)  # state_dst: of each sequence the states after its last tokens, newest first
+        if self.drafted:
+            kept = torch.cat((kept, kept.new_full((self.n, columns.shape[1] - 1), gdn.NONE)), 1)
+            back = (lengths[:self.drafted] - 1).unsqueeze(1).long() - torch.arange(columns.shape[1], device=columns.device)
+            kept[:self.drafted] = columns.gather(1, back.clamp(min=0)).masked_fill(back < 0, gdn.NONE)
+        self.kept = kept.masked_fill(self.source.unsqueeze(1) == gdn.SKIP, gdn.NONE)
+        self.lengths = lengths
+        self._windows: Dict[int, Tuple[Tensor, Tensor, Tensor]] = {}
 
-    def length(self, s: int) -> int:
-        return self.starts[s + 1] - self.starts[s]
+    def windows(self, reach: int) -> Tuple[Tensor, Tensor, Tensor]:
+        """For a convolution that reads `reach` inputs before a token: the rows of the pool [n][reach] that they are in; the
+        rows of the pool's new windows [n][reach, and one more for each draft]; what goes there, as rows of the old
+        inputs [n * reach], followed by the step's tokens."""
+        if reach not in self._windows:
+            row = torch.arange(reach, device=self.slots.device).expand(self.n, reach)
+            read = row if self.offset is None else row + self.offset.unsqueeze(1)
+            lengths = self.lengths.long().unsqueeze(1)
+            written, at = row, row + lengths  # a window, and its inputs counted from the oldest one that was read
+            if self.drafted:
+                most = reach + self.kept.shape[1] - 1
+                written = torch.arange(most, device=row.device).expand(self.n, most)
+                # With drafts the window begins behind the oldest input; other sequences have the last inputs alone.
+                at = torch.where(torch.arange(self.n, device=row.device).unsqueeze(1) < self.drafted, 1 + written, written + lengths)
+            first = self.starts[:-1].long().unsqueeze(1)
+            end = reach + lengths - 1
+            at = torch.minimum(at, end)  # rows beyond the newest input are not read before they are written again
+            before = torch.arange(self.n, device=row.device).unsqueeze(1) * reach
+            self._windows[reach] = read, written, torch.where(at < reach, before + at, self.n * reach + first + at - reach)
+        return self._windows[reach]
 
-    def maps(self) -> Tuple[Tensor, Tensor]:
-        """state_src, and state_dst: of each sequence the state r tokens before its newest."""
-        most = max(len(slots) for slots in self.slots)
-        src, dst = [], []
-        for s, slots in enumerate(self.slots):
-            padding = slots[0] == _PADDING or not self.length(s)
-            src.append(gdn.SKIP if padding else self.source[s])
-            kept = slots[:self.length(s)][::-1] if s < self.drafted else slots
-            dst.append([gdn.NONE] * most if padding else kept + [gdn.NONE] * (most - len(kept)))
-        return _map(src), _map(dst)
+
+def _step(meta: Any) -> _Step:
+    """The maps of a step, made by its first layer. In a CUDA graph's capture they are made in the graph."""
+    graph = meta.non_spec_query_start_loc if meta.spec_query_start_loc is None else meta.spec_query_start_loc
+    capturing = graph.is_cuda and torch.cuda.is_current_stream_capturing()
+    kept = meta.__dict__.get("gdn_step")
+    if kept is None or kept[0] != capturing:
+        kept = meta.gdn_step = capturing, _Step(meta)
+    return kept[1]
 
 
-def _core(mixed_qkv: Tensor, b: Tensor, a: Tensor, core_attn_out: Tensor, layer_name: Any) -> None:
-    """In place of vLLM's cpu_gdn_attention_core: the convolution and the rule of one layer for a step's tokens."""
+def _attend(layer: Any, qkv: Tensor, g: Tensor, beta: Tensor, out: Tensor, heads_k: int, weight: Tensor, bias: Optional[Tensor],
+            **gates: Any) -> None:
+    """The convolution and the rule of one layer for a step: qkv [tokens][channels], q and k of heads_k heads, then v; g
+    [tokens][heads], or [tokens][heads][keys]; beta [tokens][heads]; out [tokens][heads][values]; weight [channels][width];
+    `gates`: how the rule reads g and beta."""
     from vllm.forward_context import get_forward_context
-    from vllm.utils.torch_utils import _resolve_layer_name
 
-    context = get_forward_context()
-    layer = context.no_compile_layers[_resolve_layer_name(layer_name)]
-    if context.attn_metadata is None:  # the run that measures memory
-        core_attn_out.zero_()
+    given = get_forward_context().attn_metadata
+    meta = given.get(layer.prefix) if isinstance(given, dict) else None
+    if meta is None:  # the run that measures memory
+        out.zero_()
         return
-    meta = context.attn_metadata[layer.prefix]
-    if meta.num_actual_tokens == 0:
+    if not meta.num_actual_tokens:
         return
     if meta.checkpoint is not None:
         raise NotImplementedError("gdn's plugin for vLLM knows no prefill checkpoints (mamba_cache_mode); start without it")
-    step = _Sequences(meta)
-    order = None
-    if meta.spec_sequence_masks is not None and meta.num_decodes + meta.num_prefills:
-        order = torch.cat((meta.spec_token_indx, meta.non_spec_token_indx))
-        mixed_qkv, a, b = (x.index_select(0, order) for x in (mixed_qkv, a, b))
-    tokens = step.starts[-1]
-    convolved = _convolve(layer, step, rows(mixed_qkv[:tokens]))
-    out = core_attn_out if order is None else torch.empty_like(core_attn_out[:tokens])
-    _rule(layer, step, convolved, rows(a[:tokens]), rows(b[:tokens]), out[:tokens])
-    if order is not None:
-        core_attn_out.index_copy_(0, order, out)
+    step = _step(meta)
+    tokens = [x[:step.tokens] if step.order is None else x.index_select(0, step.order) for x in (qkv, g, beta)]
+    mixed = out[:step.tokens] if step.order is None else torch.empty_like(out[:step.tokens])
+    convolved = _convolve(layer, step, rows(tokens[0]), weight, bias)
+    _rule(layer, step, convolved, *tokens[1:], mixed, heads_k, gates)
+    if step.order is not None:
+        out.index_copy_(0, step.order, mixed)
 
 
-def _convolve(layer: Any, step: _Sequences, x: Tensor) -> Tensor:
+def _convolve(layer: Any, step: _Step, x: Tensor, weight: Tensor, bias: Optional[Tensor]) -> Tensor:
     """The convolution. A slot of its pool has a window of inputs, oldest first: the last width - 1, and with drafts one
     more for each draft."""
     from vllm.model_executor.layers.mamba.mamba_utils import is_conv_state_dim_first
 
-    weight = getattr(layer.conv1d, "_cpu_unpacked_conv_weight", None)  # vLLM packs the other one for its own kernels
-    weight = layer.conv1d.weight if weight is None else weight
-    weight = weight.reshape(weight.shape[0], -1)
     pool = layer.kv_cache[0].transpose(-1, -2) if is_conv_state_dim_first() else layer.kv_cache[0]  # [slots][inputs][channels]
     reach = weight.shape[1] - 1
-    n = len(step.slots)
-    past = x.new_zeros((n, reach, x.shape[1]), dtype=pool.dtype)
-    for s in range(n):
-        if step.source[s] != gdn.NONE:
-            past[s] = pool[step.slots[s][0], step.offset[s]:step.offset[s] + reach]
+    read, written, inputs = step.windows(reach)
+    slots = step.slots.long().unsqueeze(1)
+    past = pool[slots, read].to(x.dtype).masked_fill(step.begins[:, None, None], 0)
     out = torch.empty_like(x)
-    operands = {"x": x, "weight": rows(weight), "bias": layer.conv1d.bias, "history": past, "out": out,
-                "position": (reach,) * n, "history_dst": (gdn.NONE,) * n, "seq_start": _map(step.starts)}
-    _where(x).run(_build_ssm_conv, operands, {"silu": layer.activation == "silu"}, {})
-    for s in range(n):
-        begin, length = step.starts[s], step.length(s)
-        if not length or step.slots[s][0] == _PADDING:
-            continue
-        window = torch.cat((past[s], x[begin:begin + length].to(pool.dtype)))
-        window = window[1:] if s < step.drafted else window[-reach:]
-        pool[step.slots[s][0], :window.shape[0]] = window
+    where = _where(x)
+    operands = {"x": x, "weight": rows(weight), "bias": bias, "history": past, "out": out, "position": where.map(step.n, reach),
+                "history_dst": where.map(step.n, gdn.NONE), "seq_start": step.starts}
+    where.run(_build_ssm_conv, operands, {"silu": True}, {})
+    pool[slots, written] = torch.cat((past.flatten(0, 1), x))[inputs].to(pool.dtype)
     return out
 
 
-def _rule(layer: Any, step: _Sequences, x: Tensor, a: Tensor, b: Tensor, out: Tensor) -> None:
+def _rule(layer: Any, step: _Step, x: Tensor, g: Tensor, beta: Tensor, out: Tensor, heads_k: int, gates: Dict[str, Any]) -> None:
     """The delta rule, with its gates and norms, on states [slot][head][value][key]."""
-    heads_k, heads_v = layer.num_k_heads // layer.tp_size, layer.num_v_heads // layer.tp_size
-    q, k, v = x.split((heads_k * layer.head_k_dim, heads_k * layer.head_k_dim, heads_v * layer.head_v_dim), -1)
     state = layer.kv_cache[1]
-    src, dst = step.maps()
-    operands = {"q": q.unflatten(-1, (heads_k, layer.head_k_dim)), "k": k.unflatten(-1, (heads_k, layer.head_k_dim)),
-                "v": v.unflatten(-1, (heads_v, layer.head_v_dim)), "g": a, "beta": b, "state": state, "out": out,
-                "ssm_a": layer.A_log, "dt_bias": layer.dt_bias, "seq_start": _map(step.starts), "state_src": src, "state_dst": dst}
-    options = {"qk_norm": "add", "qk_norm_eps": 1e-6, "gate_input": "raw_a_log", "beta_input": "logit"}
+    heads, dim_v, dim_k = state.shape[1:]
+    q, k, v = x.split((heads_k * dim_k, heads_k * dim_k, heads * dim_v), -1)
+    options = {"qk_norm": "add", "qk_norm_eps": 1e-6, "beta_input": "logit", **gates}
+    operands = {"q": q.unflatten(-1, (heads_k, dim_k)), "k": k.unflatten(-1, (heads_k, dim_k)), "v": v.unflatten(-1, (heads, dim_v)),
+                "g": elements(g), "beta": elements(beta), "state": state, "out": out, "ssm_a": layer.A_log.flatten(),
+                "dt_bias": layer.dt_bias.unflatten(0, g.shape[1:]), "seq_start": step.starts, "state_src": step.source,
+                "state_dst": step.kept}
     if state.dtype != torch.float32:
         options["rounding_interval"] = 1
     _where(x).run(_build_gated_delta_net, operands, options, {})
+
+
+def _taps(convolution: Any) -> Tensor:
+    """A convolution's weight [channels][width]. On a CPU vLLM packs the other one for its own kernels."""
+    weight = getattr(convolution, "_cpu_unpacked_conv_weight", convolution.weight)
+    return weight.reshape(weight.shape[0], -1)
+
+
+def _qwen_operator(mixed_qkv: Tensor, b: Tensor, a: Tensor, core_attn_out: Tensor, layer_name: Any) -> None:
+    """In place of vLLM's cpu_gdn_attention_core."""
+    from vllm.forward_context import get_forward_context
+    from vllm.utils.torch_utils import _resolve_layer_name
+
+    _qwen(get_forward_context().no_compile_layers[_resolve_layer_name(layer_name)], mixed_qkv, b, a, core_attn_out)
+
+
+def _qwen(self: Any, mixed_qkv: Tensor, b: Tensor, a: Tensor, core_attn_out: Tensor) -> None:
+    _attend(self, mixed_qkv, a, b, core_attn_out, self.num_k_heads // self.tp_size, _taps(self.conv1d), self.conv1d.bias,
+            gate_input="raw_a_log")
+
+
+def _olmo(self: Any, mixed_qkv: Tensor, b: Tensor, a: Tensor, core_attn_out: Tensor) -> None:
+    _attend(self, mixed_qkv, a, b, core_attn_out, self.num_k_heads // self.tp_size, _taps(self.conv1d), self.conv1d.bias,
+            gate_input="raw_a_log", beta_factor=2.0 if self.allow_neg_eigval else 1.0)
+
+
+def _kda(self: Any, qkv: Tensor, g1: Tensor, beta: Tensor, core_attn_out: Tensor, lower_bound: Optional[float], **options: Any) -> None:
+    convolutions = [self.conv1d] if hasattr(self, "conv1d") else [self.q_conv1d, self.k_conv1d, self.v_conv1d]
+    bias = [one.bias for one in convolutions if one.bias is not None]
+    gate = {"gate_input": "raw_a_log"} if lower_bound is None else {"gate_input": "bounded", "lower_bound": lower_bound}
+    _attend(self, qkv, g1[0], beta[0], core_attn_out[0], self.local_num_heads, torch.cat([_taps(one) for one in convolutions]),
+            torch.cat(bias) if bias else None, **gate, **options)
+
+
+def _kimi(self: Any, mixed_qkv: Tensor, g1: Tensor, g2: Tensor, beta: Tensor, core_attn_out: Tensor) -> None:
+    _kda(self, mixed_qkv, g1, beta, core_attn_out, self.gate_lower_bound)
+    core_attn_out.copy_(self.o_norm(core_attn_out, g2))
+
+
+def _glm(self: Any, qkv_proj_states: Tensor, g1: Tensor, beta: Tensor, core_attn_out: Tensor) -> None:
+    _kda(self, qkv_proj_states, g1, beta, core_attn_out, self.kda_lower_bound if self.kda_safe_gate else None)
+
+
+def _ling(self: Any, q_proj_states: Tensor, k_proj_states: Tensor, v_proj_states: Tensor, g1: Tensor, beta: Tensor,
+          core_attn_out: Tensor) -> None:
+    """Its beta is the factor itself."""
+    _kda(self, torch.cat((q_proj_states, k_proj_states, v_proj_states), -1), g1, beta, core_attn_out,
+         self.lower_bound if self.safe_gate else None, beta_input="plain")
+
+
+_LAYERS: Dict[str, Tuple[str, Callable[..., None]]] = {
+    "QwenGatedDeltaNetAttention": ("_forward_core", _qwen),
+    "OlmoHybridGatedDeltaNetAttention": ("_forward_core", _olmo),
+    "KimiGatedDeltaNetAttention": ("_forward", _kimi),
+    "Glm5NextLinearAttention": ("_forward", _glm),
+    "BailingMoeV3KimiDeltaAttention": ("_forward", _ling),
+}

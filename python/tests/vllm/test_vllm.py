@@ -35,7 +35,7 @@ prompts = [torch.randint(0, 8, (n,)).tolist() for n in PROMPTS]
 REFERENCE = """
 answers = []
 for prompt in prompts:
-    answers.append(model.generate(torch.tensor([prompt]), max_new_tokens=NEW, do_sample=False, use_cache=True)[0, len(prompt):].tolist())
+    answers.append(model.generate(torch.tensor([prompt]), attention_mask=torch.ones(1, len(prompt), dtype=torch.long), max_new_tokens=NEW, do_sample=False, use_cache=True)[0, len(prompt):].tolist())
 print(json.dumps(answers))
 """
 
@@ -43,13 +43,13 @@ ENGINE = """
 import gdn.vllm
 from vllm import LLM, SamplingParams, TokensPrompt
 steps = {"layers": 0, "with drafts": 0, "of both kinds": 0}
-read = gdn.vllm._Sequences.__init__
-def count(self, meta):
-    read(self, meta)
+convolve = gdn.vllm._convolve
+def count(layer, step, *others):
     steps["layers"] += 1
-    steps["with drafts"] += self.drafted > 0
-    steps["of both kinds"] += len(self.slots) > self.drafted > 0
-gdn.vllm._Sequences.__init__ = count
+    steps["with drafts"] += step.drafted > 0
+    steps["of both kinds"] += step.n > step.drafted > 0
+    return convolve(layer, step, *others)
+gdn.vllm._convolve = count
 options = dict(model=FOLDER, skip_tokenizer_init=True, dtype=DTYPE, max_model_len=512, seed=1, **OPTIONS)
 engine = LLM(**options)
 def answer(batch):
@@ -66,40 +66,42 @@ print(json.dumps([together, again, alone, steps]))
 ALONE = """
 import gdn, gdn.vllm
 compared, MOST = 0, 3000
-def rule(layer, step, x, a, b, out, batch=gdn.vllm._rule):
+def rule(layer, step, x, g, beta, out, heads_k, gates, batch=gdn.vllm._rule):
     global compared
     state = layer.kv_cache[1]
-    before = {slot: state[slot:slot + 1].clone() for slot in step.source if slot != gdn.NONE}
-    batch(layer, step, x, a, b, out)
+    source, kept, starts = step.source.tolist(), step.kept.tolist(), step.starts.tolist()
+    before = {slot: state[slot:slot + 1].clone() for slot in source if slot >= 0}
+    batch(layer, step, x, g, beta, out, heads_k, gates)
     if compared > MOST:
         return
-    keys, values = layer.num_k_heads // layer.tp_size * 128, layer.num_v_heads // layer.tp_size
-    q, k, v = (y.unflatten(-1, (-1, 128)) for y in x.split((keys, keys, values * 128), -1))
-    for s, slots in enumerate(step.slots):
-        if slots[0] == gdn.vllm._PADDING:
+    heads, dim_v, dim_k = state.shape[1:]
+    q, k, v = (y.unflatten(-1, (h, -1)) for y, h in zip(x.split((heads_k * dim_k, heads_k * dim_k, heads * dim_v), -1), (heads_k, heads_k, heads)))
+    for s in range(step.n):
+        if source[s] == gdn.SKIP:
             continue
-        mine = torch.zeros_like(state[:1]) if step.source[s] == gdn.NONE else before[step.source[s]].clone()
-        for i, t in enumerate(range(step.starts[s], step.starts[s + 1])):
+        mine = torch.zeros_like(state[:1]) if source[s] == gdn.NONE else before[source[s]].clone()
+        for t in range(starts[s], starts[s + 1]):
             one = torch.empty_like(out[t:t + 1])
-            gdn.gated_delta_net(q[t:t + 1], k[t:t + 1], v[t:t + 1], a[t:t + 1], b[t:t + 1], mine, out=one, qk_norm="add", qk_norm_eps=1e-6,
-                                gate_input="raw_a_log", beta_input="logit", ssm_a=layer.A_log.detach(), dt_bias=layer.dt_bias.detach())
+            gdn.gated_delta_net(q[t:t + 1], k[t:t + 1], v[t:t + 1], g[t:t + 1], beta[t:t + 1], mine, out=one, ssm_a=layer.A_log.detach().flatten(),
+                                dt_bias=layer.dt_bias.detach().unflatten(0, g.shape[1:]), **{"qk_norm": "add", "qk_norm_eps": 1e-6, "beta_input": "logit", **gates})
             assert torch.equal(one, out[t:t + 1]), ("out", s, t)
-            assert s >= step.drafted or torch.equal(mine[0], state[slots[i]]), ("state after a draft", s, t)
             compared += 1
-        assert s < step.drafted or torch.equal(mine[0], state[slots[0]]), ("state", s)
-def convolve(layer, step, x, batch=gdn.vllm._convolve):
-    pool = layer.kv_cache[0]
-    windows = [pool[slots[0], at:].clone() for slots, at in zip(step.slots, step.offset)]
-    out = batch(layer, step, x)
+            newer = starts[s + 1] - 1 - t
+            assert newer >= len(kept[s]) or torch.equal(mine[0], state[kept[s][newer]]), ("state", s, t)
+def convolve(layer, step, x, weight, bias, batch=gdn.vllm._convolve):
+    pool, reach = layer.kv_cache[0], weight.shape[1] - 1
+    source = step.source.tolist()
+    windows = [pool[slot, at:at + reach].clone() for slot, at in zip(step.slots.tolist(), [0] * step.n if step.offset is None else step.offset.tolist())]
+    out = batch(layer, step, x, weight, bias)
     if compared > MOST:
         return out
-    weight = layer.conv1d._cpu_unpacked_conv_weight if hasattr(layer.conv1d, "_cpu_unpacked_conv_weight") else layer.conv1d.weight
-    weight = weight.detach().reshape(weight.shape[0], -1).contiguous()
-    reach = weight.shape[1] - 1
-    for s, slots in enumerate(step.slots):
-        old = torch.zeros_like(pool[0, :reach]) if step.source[s] == gdn.NONE else windows[s][:reach]
-        window = torch.cat((old, x[step.starts[s]:step.starts[s + 1]]))
-        for i, t in enumerate(range(step.starts[s], step.starts[s + 1])):
+    weight, starts = weight.detach().contiguous(), step.starts.tolist()
+    for s in range(step.n):
+        if source[s] == gdn.SKIP:
+            continue
+        old = torch.zeros_like(pool[0, :reach]) if source[s] == gdn.NONE else windows[s]
+        window = torch.cat((old, x[starts[s]:starts[s + 1]]))
+        for i, t in enumerate(range(starts[s], starts[s + 1])):
             one = torch.empty_like(window[i:i + reach + 1])
             gdn.ssm_conv(window[i:i + reach + 1].contiguous(), weight, out=one, silu=True)
             assert torch.equal(one[-1], out[t]), ("convolution", s, t)
@@ -183,7 +185,7 @@ class Engine(unittest.TestCase):
 class Refusals(unittest.TestCase):
     def test_off(self):
         self.assertEqual(process("import os; os.environ['VLLM_PLUGINS'] = ''\nimport gdn.vllm; gdn.vllm.register()\n"
-                                 "import importlib; print(json.dumps(importlib.import_module(gdn.vllm._MODULE).cpu_gdn_attention_core.__module__))"),
+                                 "import importlib; print(json.dumps(importlib.import_module(gdn.vllm._CPU_OPERATOR).cpu_gdn_attention_core.__module__))"),
                          "vllm.model_executor.layers.mamba.ops.cpu.gdn_attention")
 
     def test_another_version(self):

@@ -1,0 +1,286 @@
+"""gdn.vllm in single layers of vLLM, beside transformers: Kimi-Linear, GLM-5.3-Flash and Ling-3.0, whose models vLLM's CPU
+package cannot run, and the others.
+
+    python -m unittest test_layers      with a vLLM for the CPU, transformers and gdn installed or in PYTHONPATH
+
+Random steps mix prompts, pieces of prompts, single tokens and drafts of several sequences, in random slots. What a sequence gets
+for its tokens is what transformers' layer gives for the whole sequence."""
+import os
+import random
+import tempfile
+import unittest
+
+os.environ.update(VLLM_PLUGINS="gdn", VLLM_LOGGING_LEVEL="ERROR", HF_HUB_OFFLINE="1", VLLM_CPU_OMP_THREADS_BIND="nobind")
+
+import torch
+import transformers
+from transformers.models.glm5_next.modeling_glm5_next import Glm5NextTextLinearAttention
+from transformers.models.kimi_linear.modeling_kimi_linear import KimiLinearDeltaAttention
+from transformers.models.olmo_hybrid.modeling_olmo_hybrid import OlmoHybridGatedDeltaNet
+from transformers.models.qwen3_next.modeling_qwen3_next import Qwen3NextGatedDeltaNet
+
+import gdn.vllm
+
+gdn.vllm.register()
+
+from vllm.config import set_current_vllm_config
+from vllm.distributed import init_distributed_environment, initialize_model_parallel
+from vllm.engine.arg_utils import EngineArgs
+from vllm.forward_context import set_forward_context
+from vllm.model_executor.model_loader.utils import process_weights_after_loading
+from vllm.v1.attention.backends.gdn_attn import GDNAttentionMetadata
+
+HIDDEN, HEADS, DIM, DRAFTS, SLOTS = 128, 2, 128, 3, 40
+SEED = int(os.environ.get("GDN_SEED", "1"))
+scratch = tempfile.TemporaryDirectory()
+
+
+def setUpModule():
+    global vllm_config
+    shape = transformers.Qwen3NextConfig(
+        vocab_size=8, hidden_size=HIDDEN, intermediate_size=128, num_hidden_layers=4, num_attention_heads=2, num_key_value_heads=2, head_dim=64,
+        linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=128, linear_value_head_dim=128, num_experts=4, num_experts_per_tok=2,
+        moe_intermediate_size=64, shared_expert_intermediate_size=64, max_position_embeddings=1024)
+    transformers.Qwen3NextForCausalLM(shape).save_pretrained(scratch.name)
+    vllm_config = EngineArgs(model=scratch.name, skip_tokenizer_init=True, dtype="float32", max_model_len=512, enforce_eager=True).create_engine_config()
+    init_distributed_environment(1, 0, f"file://{scratch.name}/store", 0, "gloo")
+    with set_current_vllm_config(vllm_config):
+        initialize_model_parallel(1)
+
+
+def randomize(layer):
+    """Weights of a size that gives gates and outputs of every size. The layer itself."""
+    with torch.no_grad():
+        for name, weight in layer.named_parameters():
+            weight.copy_(torch.randn(weight.shape) * (0.5 if "conv" in name else 1.0 if weight.ndim < 2 or "A_log" in name else 0.15))
+    return layer.eval()
+
+
+def load(layer, theirs):
+    """Give vLLM's layer the weights: (its parameter, the weight, the shard or None)."""
+    loaded = set()
+    for name, weight, *shard in theirs:
+        parameter = layer.get_parameter(name)
+        loader = getattr(parameter, "weight_loader", None)
+        if loader is None:
+            parameter.data.copy_(weight.reshape(parameter.shape))
+        else:
+            loader(parameter, weight.detach().clone(), *shard)
+        loaded.add(name)
+    left = {name for name, _ in layer.named_parameters()} - loaded
+    assert not left, left
+
+
+class Layer:
+    """A layer of vLLM with pools of its own, and the one of transformers with the same weights."""
+
+    def __init__(self, prefix, make, theirs, weights, call):
+        with set_current_vllm_config(vllm_config):
+            self.layer = make(f"model.layers.{prefix}.attention")
+        self.theirs, self.call = theirs, call
+        load(self.layer, weights(theirs))
+        process_weights_after_loading(self.layer, vllm_config.model_config, torch.device("cpu"))
+        self.layer.num_spec = self.layer.num_speculative_tokens = DRAFTS
+        self.layer.kv_cache = tuple(torch.randn(SLOTS, *shape) for shape in self.layer.get_state_shape())
+
+    def wanted(self, x):
+        with torch.no_grad():
+            return self.theirs(x.unsqueeze(0))[0]
+
+    def step(self, x, meta):
+        with torch.no_grad(), set_current_vllm_config(vllm_config), set_forward_context({self.layer.prefix: meta}, vllm_config):
+            return self.call(self.layer, x)
+
+
+def qwen(prefix):
+    from vllm.model_executor.layers.mamba.gdn.qwen_gdn_linear_attn import QwenGatedDeltaNetAttention
+    config = vllm_config.model_config.hf_config
+    theirs = randomize(Qwen3NextGatedDeltaNet(config, 0))
+
+    def weights(t):
+        yield "in_proj_qkvz.weight", t.in_proj_qkvz.weight
+        yield "in_proj_ba.weight", t.in_proj_ba.weight
+        yield from (("conv1d.weight", t.conv1d.weight), ("A_log", t.A_log), ("dt_bias", t.dt_bias), ("norm.weight", t.norm.weight), ("out_proj.weight", t.out_proj.weight))
+    return Layer(prefix, lambda name: QwenGatedDeltaNetAttention(config, vllm_config, name, gqa_interleaved_layout=True), theirs, weights, lambda layer, x: layer(x))
+
+
+def olmo(prefix):
+    from vllm.model_executor.layers.mamba.gdn.olmo_gdn_linear_attn import OlmoHybridGatedDeltaNetAttention
+    config = transformers.OlmoHybridConfig(hidden_size=HIDDEN, num_hidden_layers=4, linear_num_key_heads=HEADS, linear_num_value_heads=HEADS,
+                                           linear_key_head_dim=96, linear_value_head_dim=192)
+    theirs = randomize(OlmoHybridGatedDeltaNet(config, 0))
+
+    def weights(t):
+        for shard, name in enumerate("qkvg"):
+            yield "in_proj_qkvg.weight", getattr(t, f"{name}_proj").weight, shard
+        for shard, part in enumerate(t.conv1d.weight.split((192, 192, 384))):
+            yield "conv1d.weight", part, shard
+        yield from ((f"{name}.weight", getattr(t, name).weight) for name in ("a_proj", "b_proj", "o_norm", "o_proj"))
+        yield from (("A_log", t.A_log), ("dt_bias", t.dt_bias))
+
+    def call(layer, x):
+        out = torch.empty_like(x)
+        layer(x, out)
+        return out
+    return Layer(prefix, lambda name: OlmoHybridGatedDeltaNetAttention(config, vllm_config, name), theirs, weights, call)
+
+
+def kimi(prefix):
+    from vllm.model_executor.layers.mamba.gdn.kimi_gdn_linear_attn import KimiGatedDeltaNetAttention
+    from vllm.transformers_utils.configs.kimi_linear import KimiLinearConfig
+    linear = {"kda_layers": [1], "full_attn_layers": [2], "head_dim": DIM, "num_heads": HEADS, "short_conv_kernel_size": 4}
+    config = KimiLinearConfig(hidden_size=HIDDEN, linear_attn_config=linear, rms_norm_eps=1e-5)
+    theirs = randomize(KimiLinearDeltaAttention(transformers.KimiLinearConfig(
+        hidden_size=HIDDEN, linear_num_heads=HEADS, linear_head_dim=DIM, rms_norm_eps=1e-5, num_hidden_layers=2, layer_types=["linear_attention", "full_attention"]), 0))
+
+    def weights(t):
+        for shard, of in enumerate((t.q_proj, t.k_proj, t.v_proj, t.b_proj, t.forget_gate.f_a_proj)):
+            yield "in_proj_qkvgfab.weight", of.weight, shard
+        for shard, part in enumerate(t.conv1d.weight.chunk(3)):
+            yield "conv1d.weight", part, shard
+        yield from ((f"{name}.weight", getattr(t, name).weight) for name in ("g_a_proj", "g_b_proj", "o_norm", "o_proj"))
+        yield from (("f_b_proj.weight", t.forget_gate.f_b_proj.weight), ("A_log", t.forget_gate.A_log), ("dt_bias", t.forget_gate.dt_bias))
+    return Layer(prefix, lambda name: KimiGatedDeltaNetAttention(config, vllm_config, name), theirs, weights, lambda layer, x: layer(x, None))
+
+
+def glm(prefix):
+    from vllm.models.glm5next.common.kda import Glm5NextLinearAttention
+    config = transformers.Glm5NextTextConfig(hidden_size=HIDDEN, linear_num_heads=HEADS, linear_head_dim=DIM, linear_lower_bound=-5.0)
+    theirs = randomize(Glm5NextTextLinearAttention(config, 0))
+
+    def weights(t):
+        for shard, of in enumerate((t.q_proj, t.k_proj, t.v_proj, t.b_proj, t.forget_gate.f_a_proj, t.g_a_proj)):
+            yield "in_proj_qkvbfg_a.weight", of.weight, shard
+        for name, part in zip("qkv", t.conv1d.weight.chunk(3)):
+            yield f"{name}_conv1d.weight", part
+        yield from ((f"{name}.weight", getattr(t, name).weight) for name in ("g_b_proj", "o_norm", "o_proj"))
+        yield from (("f_b_proj.weight", t.forget_gate.f_b_proj.weight), ("A_log", t.forget_gate.A_log), ("dt_bias", t.forget_gate.dt_bias))
+    return Layer(prefix, lambda name: Glm5NextLinearAttention(config, vllm_config, name), theirs, weights, lambda layer, x: layer(x, None))
+
+
+def ling(prefix):
+    """Transformers' layer of GLM is Ling's where the first of two projections is the identity."""
+    from vllm.model_executor.models.bailing_moe_v3 import BailingMoeV3KimiDeltaAttention
+    config = transformers.PreTrainedConfig()
+    config.update({"hidden_size": HIDDEN, "head_dim": DIM, "num_attention_heads": HEADS, "short_conv_kernel_size": 4, "no_kda_lora": True,
+                   "kda_lower_bound": -4.0, "rms_norm_eps": 1e-6})
+    theirs = randomize(Glm5NextTextLinearAttention(transformers.Glm5NextTextConfig(
+        hidden_size=HIDDEN, linear_num_heads=HEADS, linear_head_dim=DIM, linear_lower_bound=-4.0, rms_norm_eps=1e-6), 0))
+    with torch.no_grad():
+        theirs.g_a_proj.weight.copy_(torch.eye(HIDDEN))
+        theirs.forget_gate.f_a_proj.weight.copy_(torch.eye(HIDDEN))
+
+    def weights(t):
+        for shard, of in enumerate((t.q_proj, t.k_proj, t.v_proj, t.b_proj)):
+            yield "qkvb_proj.weight", of.weight, shard
+        for name, part in zip("qkv", t.conv1d.weight.chunk(3)):
+            yield f"{name}_conv1d.weight", part
+        yield from (("g_proj.weight", t.g_b_proj.weight), ("o_norm.weight", t.o_norm.weight), ("o_proj.weight", t.o_proj.weight))
+        yield from (("f_proj.weight", t.forget_gate.f_b_proj.weight), ("A_log", t.forget_gate.A_log), ("dt_bias", t.forget_gate.dt_bias))
+
+    def call(layer, x):
+        out = torch.empty_like(x)
+        layer(x, None, out)
+        return out
+    return Layer(prefix, lambda name: BailingMoeV3KimiDeltaAttention(
+        config, prefix=name, model_config=vllm_config.model_config, cache_config=vllm_config.cache_config), theirs, weights, call)
+
+
+class Padding:
+    """What a CUDA graph has in place of a sequence."""
+
+    x, at, accepted, slots = torch.zeros(0, HIDDEN), 1, 0, [0] * (1 + DRAFTS)
+
+
+class Sequence:
+    def __init__(self, layer, n, free):
+        self.x = torch.randn(n, HIDDEN)
+        self.wanted = layer.wanted(self.x)
+        self.at = 0  # tokens that the layer's states have
+        self.slots = [free.pop() for _ in range(1 + DRAFTS)]
+        self.accepted = 0  # tokens of the last step with drafts, which the next one of that kind starts behind
+
+    def left(self):
+        return len(self.x) - self.at
+
+
+def metadata(drafted, others, token_order):
+    """A step's metadata as vLLM builds it: lists of (sequence, tokens)."""
+    def starts(parts):
+        return torch.tensor([0, *torch.tensor([n for _, n in parts]).cumsum(0).tolist()] if parts else [0], dtype=torch.int32)
+    decodes = sum(n == 1 and s.at > 0 for s, n in others) if not drafted else 0
+    tokens = sum(n for _, n in drafted + others)
+    is_drafted = torch.tensor(token_order, dtype=torch.bool)
+    return GDNAttentionMetadata(
+        num_prefills=len(others) - decodes, num_prefill_tokens=sum(n for _, n in others) - decodes, num_decodes=decodes, num_decode_tokens=decodes,
+        num_spec_decodes=len(drafted), num_spec_decode_tokens=sum(n for _, n in drafted), num_actual_tokens=tokens,
+        has_initial_state=torch.tensor([s.at > 0 for s, _ in others]) if len(others) > decodes else None,
+        spec_query_start_loc=starts(drafted) if drafted else None, non_spec_query_start_loc=starts(others) if others else None,
+        spec_state_indices_tensor=torch.tensor([s.slots for s, _ in drafted], dtype=torch.int32) if drafted else None,
+        non_spec_state_indices_tensor=torch.tensor([s.slots[0] for s, _ in others], dtype=torch.int32) if others else None,
+        spec_sequence_masks=torch.tensor([True] * len(drafted) + [False] * len(others)) if drafted else None,
+        spec_token_indx=is_drafted.nonzero().flatten() if drafted else None, non_spec_token_indx=(~is_drafted).nonzero().flatten() if drafted else None,
+        num_accepted_tokens=torch.tensor([max(s.accepted, 1) for s, _ in drafted], dtype=torch.int32) if drafted else None)
+
+
+class Layers(unittest.TestCase):
+    def run_steps(self, make, rounds=40):
+        draw = random.Random(SEED)
+        torch.manual_seed(SEED)
+        layer = make(f"0.{make.__name__}")
+        mixed = 0
+        for _ in range(rounds):
+            free = list(range(1, SLOTS))
+            draw.shuffle(free)
+            waiting = [Sequence(layer, draw.choice((1, 2, 5, 17, 40)), free) for _ in range(draw.randint(1, 6))]
+            with_drafts = draw.random() < 0.7
+            while waiting:
+                chosen = draw.sample(waiting, draw.randint(1, len(waiting)))
+                # As in vLLM, a sequence that has verified drafts stays one that does, also without a draft.
+                drafted = [(s, draw.randint(1, 1 + DRAFTS)) for s in chosen if with_drafts and s.at and (s.accepted or draw.random() < 0.5)]
+                verifies = {id(s) for s, _ in drafted}
+                others = [(s, min(s.left(), draw.choice((1, 1, 3, 64)))) for s in chosen if id(s) not in verifies]
+                others.sort(key=lambda part: part[1] > 1 or part[0].at == 0)  # single tokens come first
+                mixed += bool(drafted and others)
+                if all(s.at and n == 1 for s, n in others):
+                    (others if others or not drafted else drafted).extend([(Padding(), 1)] * draw.randint(0, 2))
+                    verifies = {id(s) for s, _ in drafted}
+                parts = drafted + others
+                if drafted and others:
+                    draw.shuffle(parts)
+                good = {id(s): draw.randint(1, min(n, s.left())) if s.x.numel() else 0 for s, n in drafted}
+                # Behind the accepted tokens of a draft there are others.
+                x = [torch.cat((s.x[s.at:s.at + good.get(id(s), n)], torch.randn(n, HIDDEN)))[:n] for s, n in parts]
+                order = [id(s) in verifies for s, n in parts for _ in range(n)]
+                drafted, others = ([part for part in parts if (id(part[0]) in verifies) == of] for of in (True, False))
+                out = layer.step(torch.cat((*x, torch.randn(draw.randint(0, 3), HIDDEN))), metadata(drafted, others, order))
+                at = 0
+                for s, n in parts:
+                    if s.x.numel():
+                        take = good.get(id(s), n)
+                        wanted = s.wanted[s.at:s.at + take]
+                        error = float((out[at:at + take] - wanted).abs().max() / s.wanted.abs().max())
+                        self.assertLess(error, 2e-4, (s.at, n))
+                        s.at, s.accepted = s.at + take, good.get(id(s), 0)
+                    at += n
+                waiting = [s for s in waiting if s.left()]
+        self.assertGreater(mixed, 0)
+
+    def test_qwen(self):
+        self.run_steps(qwen)
+
+    def test_olmo(self):
+        self.run_steps(olmo)
+
+    def test_kimi(self):
+        self.run_steps(kimi)
+
+    def test_glm(self):
+        self.run_steps(glm)
+
+    def test_ling(self):
+        self.run_steps(ling)
+
+
+if __name__ == "__main__":
+    unittest.main()
