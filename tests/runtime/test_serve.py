@@ -10,6 +10,7 @@ import pathlib
 import random
 import signal
 import socket
+import struct
 import subprocess
 import threading
 import time
@@ -208,14 +209,18 @@ FORM = ("{% if tools %}<|im_start|>system\n{{ tools|tojson }}<|im_end|>\n{% endi
         "{% for k, v in c.function.arguments|items %} {{ k }}={{ v }}{% endfor %}</call>{% endfor %}{{ m.tool_call_id }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n{{ note }}")
 
 
-def speaking(folder, texts):
-    """The model, with other texts for some of its tokens."""
+def speaking(folder, texts, end=None):
+    """The model, with other texts for some of its tokens, and another end token."""
     file = File(pathlib.Path(MODEL))
     tokens = file.strings("tokenizer.ggml.tokens")
     for token, text in texts.items():
         tokens[token] = text.replace(" ", "\u0120").replace("\n", "\u010a")
     known = set(tokens)
     merges = [m for m in file.strings("tokenizer.ggml.merges") if known.issuperset((*m.split(" "), m.replace(" ", "")))]
+    if end:
+        kinds = list(struct.unpack(f"<{len(tokens)}i", file.keys["tokenizer.ggml.token_type"][16:]))
+        kinds[end] = 3
+        file = file.having({"tokenizer.ggml.token_type": value(kinds), "tokenizer.ggml.eos_token_id": value(end)})
     return file.having({"tokenizer.ggml.tokens": value(tokens), "tokenizer.ggml.merges": value(merges)}).write(folder / "speaking.gguf")
 
 
@@ -252,6 +257,8 @@ def calls(folder):
             if more.get("logprobs"):
                 entries = [t for e in events for c in e["choices"] if c["logprobs"] for t in c["logprobs"]["content"]]
                 require(entries == choice["logprobs"]["content"], "all log-probabilities are streamed")
+        cut = s.ask("/v1/chat/completions", {**ask, "tools": TOOLS, "max_tokens": tokens.index(first) + 1})[1]["choices"][0]["message"]
+        require((cut["content"] or "") == text.split(json_call)[0].rstrip() and len(cut["tool_calls"]) == 1, f"whitespace after the last call: {cut}")
         none = s.ask("/v1/chat/completions", {**ask, "stop": "END", "tools": TOOLS, "tool_choice": "none"})[1]["choices"][0]
         require(none["finish_reason"] != "tool_calls" and "tool_calls" not in none["message"], f"no calls: {none}")
         other = s.ask("/v1/chat/completions", {**ask, "stop": "END", "tools": TOOLS[:1]})[1]["choices"][0]["message"]
@@ -288,7 +295,7 @@ def template_input(folder):
     require(texts[0] < texts[1], f"gdn run --chat has variables: {texts}")
 
 
-def logprobs():
+def logprobs(folder):
     """Log-probabilities are the model's, in OpenAI's forms, and the same bits streamed or not, with drafts or not, alone or not."""
     bodies = [{"prompt": PROMPT, "max_tokens": 24, "logprobs": n, **more} for n, more in ((0, {}), (3, {}), (20, {"temperature": 1.2, "seed": 4}), (2, {"temperature": 0.7, "repeat_penalty": 1.3, "n": 3}), (1, {"temperature": 3, "ignore_eos": True}))]
     expected = None
@@ -324,6 +331,12 @@ def logprobs():
                 require("".join(of["tokens"]) == choice["text"] and of["text_offset"] == [len("".join(of["tokens"][:i])) for i in range(n)], f"the text: {of}")
     first = [choices[0]["logprobs"]["top_logprobs"][0] for choices in expected]
     require(all(first[2][t] == p for t, p in first[1].items()), "temperature and penalties do not change them")
+    of_run = ran("-p", PROMPT, "-n", "24")[0]["tokens"]
+    end = next(t for i, t in enumerate(of_run) if i > 4 and t > 300 and t not in of_run[:i])
+    with server(model=speaking(folder, {end: "<|stop|>"}, end)) as s:
+        _, answer, _ = s.ask("/v1/completions", {"prompt": PROMPT, "max_tokens": 24, "logprobs": 1})
+        choice = answer["choices"][0]
+        require(choice["finish_reason"] == "stop" and "".join(choice["logprobs"]["tokens"]) == choice["text"] and len(choice["logprobs"]["tokens"]) == answer["usage"]["completion_tokens"] - 1, f"the end token has no entry: {answer}")
     ask = {"messages": [{"role": "user", "content": "Who was Moses?"}], "max_tokens": 20, "temperature": 0}
     with server() as s:
         plain = s.ask("/v1/chat/completions", ask)[1]["choices"][0]
@@ -379,6 +392,7 @@ def refusals():
         for name, given in (("tools", []), ("tool_choice", "none"), ("response_format", {"type": "text"}), ("top_logprobs", 1), ("chat_template_kwargs", {})):
             refused(s, 400, name, {"prompt": "x", name: given})
         refused(s, 400, "tools", {**hello, "tools": TOOLS}, chat)  # the model's template does not write them
+        refused(s, 400, "messages", {"messages": [{"role": "function", "content": "x"}], "tools": TOOLS}, chat)
         refused(s, 400, "tools[0].function.strict", {**hello, "tools": [{"type": "function", "function": {"name": "f", "strict": True}}]}, chat)
         require(s.ask(chat, {**hello, "tools": TOOLS, "tool_choice": "none", "max_tokens": 1, "response_format": {"type": "text"}})[0] == 200, "tools that are not to be called")
         refused(s, 400, "messages", {**hello, "chat_template_kwargs": {"messages": []}}, chat)

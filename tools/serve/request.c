@@ -278,7 +278,7 @@ static int read_chat(serve_server *v, serve_call *call, json_t *o, serve_error *
     const rt_string of[2] = { { tools, tools ? strlen(tools) : 0 }, { variables, variables ? strlen(variables) : 0 } };
     const gdn_status status =
         good ? rt_chat_render_tools(chat, to, (int32_t)n, thinking, 1, of[0], of[1], &prompt) : GDN_OK;
-    if (status) good = refused(e, status, tools ? "tools" : "messages");
+    if (status) good = refused(e, status, tools && status == GDN_UNSUPPORTED ? "tools" : "messages");
     for (size_t i = 0; to && i < n; i++) free((void *)to[i].more.text);
     rt_free(to);
     free(variables);
