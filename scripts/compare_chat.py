@@ -143,7 +143,7 @@ x {#- remark -#} y {#--#} z {# a -#}  b
 
 # What is refused, and what the reason has to say.
 REFUSED = {
-    "{{ messages | tojson }}": "filter tojson", "{{ strftime_now('%f') }}": "strftime_now with '%f'", "{{ strftime_now() }}": "these arguments", "{{ unk_token }}": "unk_token",
+    "{{ messages | tojson(2) }}": "filter tojson", "{{ strftime_now('%f') }}": "strftime_now with '%f'", "{{ strftime_now() }}": "these arguments", "{{ unk_token }}": "unk_token",
     "{% include 'x' %}": "this tag is not known", "{{ 1.5 }}": "whole one", "{{ 'a'.title() }}": "method title", "{{ 1 / 2 }}": "'/'",
     "{{ nothing.x }}": "undefined", "{{ 'a' + 1 }}": "'+' of a string and a number", "{{ raise_exception('Why not') }}": "Why not",
     "{% for c in 'abc' %}{% endfor %}": "a loop through a string", "{{ ns.x }}": "undefined", "{% if 1 %}": "the end of a block",

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "numerics/elementary.h"
 #include "numerics/float_env.h"
 #include "runtime/base/error.h"
 
@@ -162,4 +163,20 @@ int32_t rt_sample(rt_sampler *s, const rt_sampling *c, const float *logits, cons
     const int32_t token = draw(s, c, logits, tokens, n);
     gdn_float_env_leave(caller);
     return token;
+}
+
+void rt_logprobs(rt_sampler *s, const float *logits, int32_t token, int32_t n_top, rt_logprob *to)
+{
+    const gdn_float_env caller = gdn_float_env_enter();
+    int32_t top[RT_TOP_LOGPROBS];
+    rt_top_k(logits, s->n_vocab, n_top ? n_top : 1, top);
+    memcpy(s->p, logits, 4 * (size_t)s->n_vocab);
+    rt_softmax(s->dense, s->p, s->n_vocab);
+    const float highest = logits[top[0]], p = s->p[top[0]];
+    const float log_sum = p < 1 ? gdn_log1pf((1 - p) / p) : 0; /* of exp(logit - highest) */
+    for (int32_t i = 0; i <= n_top; i++) {
+        const int32_t of = i ? top[i - 1] : token;
+        to[i] = (rt_logprob){ of, (logits[of] - highest) - log_sum };
+    }
+    gdn_float_env_leave(caller);
 }

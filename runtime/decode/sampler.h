@@ -28,4 +28,14 @@ void rt_sampler_destroy(rt_sampler *sampler);
  * damaged model computes. */
 int32_t rt_sample(rt_sampler *sampler, const rt_sampling *s, const float *logits, const int32_t *tokens, int32_t n);
 
+/* Log-probabilities of the model's distribution, before penalties, filters and temperature: to[0] is that of `token`,
+ * to[1, n_top] are the most likely tokens in descending order. The logits are finite, as after rt_sample(). They are a
+ * function of the logits alone. Their error is about 1e-6. */
+enum { RT_TOP_LOGPROBS = 20 }; /* most of n_top */
+typedef struct rt_logprob {
+    int32_t token;
+    float logprob;
+} rt_logprob;
+void rt_logprobs(rt_sampler *sampler, const float *logits, int32_t token, int32_t n_top, rt_logprob *to);
+
 #endif

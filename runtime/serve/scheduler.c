@@ -92,6 +92,9 @@ static gdn_status check_request(const rt_scheduler *s, const rt_request *r)
     if (r->n_stop < 0 || (r->n_stop && !r->stop))
         return rt_fail(GDN_INVALID_ARGUMENT, "n_stop is %d, and stop is %s", (int)r->n_stop,
                        r->stop ? "given" : "NULL");
+    const int32_t most = s->n_vocab < RT_TOP_LOGPROBS ? s->n_vocab : RT_TOP_LOGPROBS;
+    if (r->n_top < 0 || r->n_top > most)
+        return rt_fail(GDN_INVALID_ARGUMENT, "n_top is %d; 0 to %d are allowed", (int)r->n_top, (int)most);
     for (int32_t i = 0; i < r->n_prompt; i++)
         if (r->prompt[i] < 0 || r->prompt[i] >= s->n_vocab)
             return rt_fail(GDN_INVALID_ARGUMENT, "prompt[%d] is %d; 0 to %d are allowed", (int)i, (int)r->prompt[i],

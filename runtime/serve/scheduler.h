@@ -33,6 +33,10 @@ enum { RT_FINISH_NONE, RT_FINISH_STOP, RT_FINISH_LENGTH, RT_FINISH_CONTEXT, RT_F
 typedef int (*rt_token_fn)(void *user, int32_t request, int32_t token);
 typedef void (*rt_prompt_fn)(void *user, int32_t request, int32_t done, int32_t total);
 
+/* Called before rt_token_fn with the token's log-probability at logprob[0] and the n_top most likely tokens behind it,
+ * as rt_logprobs() gives them. */
+typedef void (*rt_logprobs_fn)(void *user, int32_t request, const rt_logprob *logprob, int32_t n_top);
+
 typedef struct rt_request {
     const int32_t *prompt; /* copied                                                             */
     int32_t n_prompt;
@@ -49,6 +53,8 @@ typedef struct rt_request {
     rt_token_fn on_token;
     rt_prompt_fn on_prompt; /* may be NULL                                                        */
     void *user;
+    rt_logprobs_fn on_logprobs; /* NULL: no log-probabilities                                     */
+    int32_t n_top;              /* of on_logprobs: 0 to RT_TOP_LOGPROBS, and at most the vocabulary */
 } rt_request;
 
 typedef struct rt_result {

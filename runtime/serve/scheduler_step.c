@@ -146,6 +146,10 @@ static int32_t sample(rt_scheduler *s, rt_job *job, int32_t row)
                        (int)job->n_tokens, (int)job->n_prompt, (int)bad, (double)logits[bad]);
         job->result.error = job->error;
         job->result.status = GDN_INTERNAL;
+    } else if (job->request.on_logprobs) {
+        rt_logprob logprob[1 + RT_TOP_LOGPROBS];
+        rt_logprobs(s->sampler, logits, token, job->request.n_top, logprob);
+        job->request.on_logprobs(job->request.user, job->id, logprob, job->request.n_top);
     }
     return token;
 }

@@ -8,13 +8,20 @@ struct rt_chat {
     rt_template *form;
     const rt_tokenizer *tokenizer;
     uint64_t fingerprint;
+    rt_string variables;
 };
+
+/* What the template gets besides the messages. */
+typedef struct chat_options {
+    int thinking, opens;
+    rt_string tools, variables;
+} chat_options;
 
 /* ---- Rendering ---- */
 
 static gdn_status check(const rt_message *messages, int32_t n_messages)
 {
-    static const char *const roles[] = { "system", "user", "assistant" };
+    static const char *const roles[] = { "system", "user", "assistant", "tool" };
     if (n_messages < 0 || (n_messages && !messages))
         return rt_fail(GDN_INVALID_ARGUMENT, "n_messages is %d%s; 0 or more, with messages, are allowed",
                        (int)n_messages, messages ? "" : " and messages is NULL");
@@ -29,14 +36,14 @@ static gdn_status check(const rt_message *messages, int32_t n_messages)
         while (r < sizeof roles / sizeof *roles && strcmp(m->role, roles[r]) != 0) r++;
         if (r == sizeof roles / sizeof *roles)
             return rt_fail(GDN_INVALID_ARGUMENT,
-                           "message %d has the role \"%.32s\"; system, user and assistant are allowed", (int)i,
+                           "message %d has the role \"%.32s\"; system, user, assistant and tool are allowed", (int)i,
                            m->role);
     }
     return GDN_OK;
 }
 
 /* Renders the conversation to text. */
-static gdn_status text_of(const rt_chat *chat, const rt_message *messages, int32_t n_messages, int thinking, int opens,
+static gdn_status text_of(const rt_chat *chat, const rt_message *messages, int32_t n_messages, const chat_options *o,
                           rt_template_text *text)
 {
     *text = (rt_template_text){ 0 };
@@ -49,9 +56,15 @@ static gdn_status text_of(const rt_chat *chat, const rt_message *messages, int32
         of[i].role = m->role;
         of[i].text = (rt_string){ m->text, m->bytes ? m->bytes : strlen(m->text) };
         of[i].reasoning = (rt_string){ m->reasoning, m->reasoning ? m->n_reasoning : 0 };
+        of[i].more = m->more;
     }
     const int32_t bos = rt_tokenizer_bos(chat->tokenizer), eos = rt_tokenizer_eos(chat->tokenizer);
-    rt_template_input input = { of, n_messages, opens, thinking, { NULL, 0 }, { NULL, 0 } };
+    rt_template_input input = { .messages = of,
+                                .n_messages = n_messages,
+                                .generation_prompt = o->opens,
+                                .thinking = o->thinking,
+                                .tools = o->tools,
+                                .variables = o->variables };
     if (bos >= 0) input.bos = rt_token_bytes(chat->tokenizer, bos);
     if (eos >= 0) input.eos = rt_token_bytes(chat->tokenizer, eos);
     status = rt_template_render(chat->form, &input, text);
@@ -97,9 +110,32 @@ static int opens_block(const rt_template_text *t)
 gdn_status rt_chat_render(const rt_chat *chat, const rt_message *messages, int32_t n_messages, int thinking, int opens,
                           rt_chat_prompt *prompt)
 {
+    const rt_string none = { NULL, 0 };
+    return rt_chat_render_tools(chat, messages, n_messages, thinking, opens, none, chat->variables, prompt);
+}
+
+/* GDN_UNSUPPORTED if the template writes the same text without the tools. */
+static gdn_status check_tools(const rt_chat *chat, const rt_message *messages, int32_t n_messages, chat_options o,
+                              const rt_template_text *with)
+{
+    rt_template_text without;
+    o.tools = (rt_string){ NULL, 0 };
+    gdn_status status = text_of(chat, messages, n_messages, &o, &without);
+    if (status == GDN_UNSUPPORTED) status = GDN_OK; /* it refuses them in its own way */
+    else if (!status && with->bytes == without.bytes && !memcmp(with->text, without.text, (size_t)with->bytes))
+        status = rt_fail(GDN_UNSUPPORTED, "the chat template does not write tools");
+    rt_template_free_text(&without);
+    return status;
+}
+
+gdn_status rt_chat_render_tools(const rt_chat *chat, const rt_message *messages, int32_t n_messages, int thinking,
+                                int opens, rt_string tools, rt_string variables, rt_chat_prompt *prompt)
+{
+    const chat_options o = { thinking, opens, tools, variables };
     rt_template_text text;
     *prompt = (rt_chat_prompt){ 0 };
-    gdn_status status = text_of(chat, messages, n_messages, thinking, opens, &text);
+    gdn_status status = text_of(chat, messages, n_messages, &o, &text);
+    if (!status && tools.text) status = check_tools(chat, messages, n_messages, o, &text);
     if (!status) status = check_marks(chat, &text);
     if (!status) { /* a token has at least one byte */
         prompt->tokens = rt_calloc(text.bytes, sizeof *prompt->tokens, "a conversation");
@@ -124,7 +160,8 @@ static gdn_status try(const rt_chat *chat)
     static const rt_message message = { .role = "user", .text = "x" };
     rt_template_text text;
     uint64_t n = 0;
-    gdn_status status = text_of(chat, &message, 1, RT_THINK_AUTO, 1, &text);
+    const chat_options o = { .thinking = RT_THINK_AUTO, .opens = 1 };
+    gdn_status status = text_of(chat, &message, 1, &o, &text);
     for (uint64_t i = 0; !status && i < text.bytes; i++) n += text.mark[i];
     if (!status && n != 1)
         status =
@@ -164,7 +201,23 @@ void rt_chat_destroy(rt_chat *chat)
 {
     if (!chat) return;
     rt_template_free(chat->form);
+    rt_free((void *)chat->variables.text);
     rt_free(chat);
+}
+
+gdn_status rt_chat_set_variables(rt_chat *chat, const char *json)
+{
+    static const rt_message message = { .role = "user", .text = "x" };
+    rt_chat_prompt prompt;
+    const uint64_t bytes = strlen(json);
+    char *const copy = rt_calloc(bytes + 1, 1, "variables of a chat template");
+    if (!copy) return GDN_OUT_OF_MEMORY;
+    memcpy(copy, json, (size_t)bytes);
+    rt_free((void *)chat->variables.text);
+    chat->variables = (rt_string){ copy, bytes };
+    const gdn_status status = rt_chat_render(chat, &message, 1, RT_THINK_AUTO, 1, &prompt);
+    rt_free(prompt.tokens);
+    return status;
 }
 
 uint64_t rt_chat_fingerprint(const rt_chat *chat) { return chat->fingerprint; }

@@ -6,11 +6,12 @@
 #include "runtime/text/tokenizer.h"
 
 typedef struct rt_message {
-    const char *role; /* "system", "user", "assistant" */
+    const char *role; /* "system", "user", "assistant", "tool" */
     const char *text;
     uint64_t bytes;        /* length of text, which may contain NUL bytes; 0: text is a NUL-terminated string */
     const char *reasoning; /* the assistant's thinking before text; NULL: none */
     uint64_t n_reasoning;
+    rt_string more; /* further members for the template, a JSON object: tool_calls, tool_call_id, name; NULL: none */
 } rt_message;
 
 /* A chat template with its tokenizer. Immutable: any number of threads may use it. The tokenizer must outlive it. */
@@ -28,6 +29,10 @@ void rt_chat_destroy(rt_chat *chat);
 /* GDN_UNSUPPORTED: `thinking` is on or off, and the template has no such switch or refuses that value. */
 gdn_status rt_chat_check_thinking(const rt_chat *chat, int thinking);
 
+/* Sets the template's variables of later renderings, as --chat-template-kwargs: a JSON object, which is copied. Errors
+ * are those of rt_chat_render(). Not thread-safe. */
+gdn_status rt_chat_set_variables(rt_chat *chat, const char *json);
+
 typedef struct rt_chat_prompt {
     int32_t *tokens;
     int64_t n;
@@ -41,6 +46,11 @@ typedef struct rt_chat_prompt {
  * with rt_free(). */
 gdn_status rt_chat_render(const rt_chat *chat, const rt_message *messages, int32_t n_messages, int thinking, int opens,
                           rt_chat_prompt *prompt);
+
+/* The same with tools, a JSON array (text NULL: none), and with these variables, a JSON object, instead of those of
+ * rt_chat_set_variables(). GDN_UNSUPPORTED also: the template writes the same without the tools. */
+gdn_status rt_chat_render_tools(const rt_chat *chat, const rt_message *messages, int32_t n_messages, int thinking,
+                                int opens, rt_string tools, rt_string variables, rt_chat_prompt *prompt);
 
 /* Splits the assistant's output into message->reasoning (inside <think>) and message->text (after it). thinks: the
  * output begins inside a <think> block. The message points into `bytes`. */

@@ -15,6 +15,7 @@ typedef struct rt_template_message {
     const char *role;
     rt_string text;
     rt_string reasoning;
+    rt_string more; /* further members, a JSON object: tool_calls, tool_call_id, name; text NULL: none */
 } rt_template_message;
 
 typedef struct rt_template_input {
@@ -25,6 +26,9 @@ typedef struct rt_template_input {
     rt_string bos;         /* bos_token; NULL: undefined                         */
     rt_string eos;         /* eos_token; NULL: templates that use it fail        */
     int64_t now;           /* of strftime_now(): seconds since 1970; 0: the clock's */
+    rt_string tools;       /* a JSON array; text NULL: none                      */
+    rt_string variables;   /* a JSON object of further variables; text NULL: none. It cannot replace
+                              those above, except that its enable_thinking counts where thinking is -1 */
 } rt_template_input;
 
 /* The rendered text. mark[i]: byte i comes from a message (1) or the template (0). Free with rt_template_free_text().

@@ -307,6 +307,15 @@ static tpl_value list_filter(tpl_run *r, const tpl_value *of, tpl_text name, con
     return tpl_refuse(r, "the filter %.*s is not known here", TPL_SHOWN(name.text, name.n));
 }
 
+/* The filter tojson: ensure_ascii=false, which is the default of transformers, may be given. */
+static int takes_json(tpl_run *r, const tpl_arguments *a)
+{
+    const tpl_value *const ascii = tpl_get(r, &a->named, tpl_string("ensure_ascii").of.text);
+    if (!a->n && (!a->named.n || (a->named.n == 1 && ascii && !tpl_true(ascii)))) return 1;
+    (void)tpl_refuse(r, "the filter tojson with these arguments is not known here");
+    return 0;
+}
+
 tpl_value tpl_filter(tpl_run *r, const tpl_value *of, tpl_text name, const tpl_arguments *a)
 {
     const tpl_value *const v = a->value;
@@ -322,6 +331,12 @@ tpl_value tpl_filter(tpl_run *r, const tpl_value *of, tpl_text name, const tpl_a
         const tpl_value zero = tpl_integer(0);
         return tpl_to_whole(r, of, a->n ? &v[0] : &zero);
     }
+    if (tpl_is(name, "tojson") && takes_json(r, a)) return tpl_to_json(r, of);
+    if (tpl_is(name, "safe") && of->kind == TPL_CHARACTERS && takes(r, a, name, 0, 0)) return *of;
+    if (tpl_is(name, "string") && of->kind >= TPL_NONE && of->kind <= TPL_DECIMAL && takes(r, a, name, 0, 0))
+        return tpl_characters(tpl_to_text(r, of));
+    if (tpl_is(name, "string") && (of->kind == TPL_SEQUENCE || of->kind == TPL_MAPPING) && takes(r, a, name, 0, 0))
+        return tpl_to_python(r, of);
     if (tpl_is(name, "format") && of->kind == TPL_CHARACTERS && !a->named.n) return tpl_format(r, of->of.text, v, a->n);
     static const char *const choices[] = { "selectattr", "rejectattr", "map" };
     if ((of->kind == TPL_NONE || of->kind == TPL_UNDEFINED) && AMONG(name, choices)) return tpl_list_of(r, 0);
@@ -354,7 +369,7 @@ int tpl_test(tpl_run *r, const tpl_value *of, tpl_text name, const tpl_arguments
     if (tpl_is(name, "string")) return k == TPL_CHARACTERS;
     if (tpl_is(name, "boolean")) return k == TPL_BOOL;
     if (tpl_is(name, "integer")) return k == TPL_INTEGER;
-    if (tpl_is(name, "number")) return k == TPL_INTEGER || k == TPL_BOOL;
+    if (tpl_is(name, "number")) return k == TPL_INTEGER || k == TPL_DECIMAL || k == TPL_BOOL;
     if (tpl_is(name, "true")) return k == TPL_BOOL && of->of.number;
     if (tpl_is(name, "false")) return k == TPL_BOOL && !of->of.number;
     if (k <= TPL_MAPPING) {

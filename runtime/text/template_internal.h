@@ -1,6 +1,7 @@
 /* What the files of chat templates share. template_lex.c makes tokens, template_parse.c and template_blocks.c a syntax
  * tree. template_eval.c evaluates expressions, template_run.c runs statements. template_values.c has strings, lists and
- * their memory, template_filters.c filters, tests and methods, and template_text.c the texts that these make. */
+ * their memory, template_filters.c filters, tests and methods, template_text.c the texts that these make, and
+ * template_json.c JSON. */
 #ifndef GDN_RUNTIME_TEMPLATE_INTERNAL_H
 #define GDN_RUNTIME_TEMPLATE_INTERNAL_H
 
@@ -112,6 +113,7 @@ typedef enum tpl_kind {
     TPL_NONE,
     TPL_BOOL,
     TPL_INTEGER,
+    TPL_DECIMAL, /* a number of JSON with a fraction or an exponent: its text */
     TPL_CHARACTERS,
     TPL_SEQUENCE, /* a list or tuple */
     TPL_MAPPING,
@@ -126,6 +128,7 @@ typedef struct tpl_value tpl_value;
 typedef struct tpl_list {
     tpl_value *item;
     uint64_t n;
+    int of_json; /* 1: a list of JSON, which is no tuple of Python */
 } tpl_list;
 
 typedef struct tpl_entry tpl_entry;
@@ -198,6 +201,8 @@ typedef struct tpl_arguments {
 gdn_status tpl_fail(uint32_t line, char *text);
 /* Makes the run fail with the current line, unless it has failed before. Returns an undefined value. */
 tpl_value tpl_refuse(tpl_run *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Zeroed memory of the run; NULL after a failure. */
+void *tpl_memory(tpl_run *r, uint64_t bytes);
 /* Counts n units of work, of some nanoseconds each. Returns 0 after a failure: the template has used up its work. */
 int tpl_work(tpl_run *r, uint64_t n);
 /* For error texts: at most 60 bytes of a template's text, as the arguments of "%.*s". */
@@ -244,6 +249,13 @@ tpl_scope *tpl_new_scope(tpl_run *r, tpl_scope *parent);
 tpl_value tpl_attribute(tpl_run *r, const tpl_value *of, tpl_text name, int by_item);
 tpl_value tpl_method(tpl_run *r, const tpl_value *of, tpl_text name, const tpl_arguments *arguments);
 tpl_value tpl_filter(tpl_run *r, const tpl_value *of, tpl_text name, const tpl_arguments *arguments);
+
+/* template_json.c: a value of JSON text, whose strings are marked as a message's; and the filter tojson, as
+ * transformers has it. */
+tpl_value tpl_from_json(tpl_run *r, rt_string json);
+tpl_value tpl_to_json(tpl_run *r, const tpl_value *v);
+/* What Python prints of a list or mapping of JSON. */
+tpl_value tpl_to_python(tpl_run *r, const tpl_value *v);
 
 /* template_text.c */
 tpl_value tpl_change_case(tpl_run *r, tpl_text text, int up);

@@ -210,6 +210,19 @@ static void put_token(tpl_run *r, tpl_map *map, const char *name, rt_string toke
     if (token.text) put(r, map, name, tpl_characters(text));
 }
 
+/* Adds the members of a JSON object. */
+static void put_all(tpl_run *r, tpl_map *map, rt_string json)
+{
+    const tpl_value v = tpl_from_json(r, json);
+    if (v.kind != TPL_MAPPING) (void)tpl_refuse(r, "a JSON object is needed, and %s is given", tpl_kind_name(&v));
+    for (const tpl_entry *e = r->status ? NULL : v.of.map->first; e && !r->status; e = e->next) {
+        const tpl_text name = e->key.of.text;
+        if (tpl_get_of(r, map, &e->key))
+            (void)tpl_refuse(r, "the variable %.*s is set in another way", TPL_SHOWN(name.text, name.n));
+        tpl_put_of(r, map, &e->key, *e->value);
+    }
+}
+
 static tpl_value messages(tpl_run *r, const rt_template_input *input)
 {
     tpl_value all = tpl_list_of(r, (uint64_t)input->n_messages);
@@ -227,6 +240,7 @@ static tpl_value messages(tpl_run *r, const rt_template_input *input)
             put(r, message.of.map, "reasoning_content", of_message(r, m->reasoning));
             put(r, message.of.map, "thinking", of_message(r, m->reasoning));
         }
+        if (m->more.text) put_all(r, message.of.map, m->more);
         all.of.list.item[i] = message;
     }
     return all;
@@ -238,20 +252,21 @@ gdn_status rt_template_render(const rt_template *t, const rt_template_input *inp
     tpl_buffer written = { 0 };
     tpl_scope given = { 0 }, own = { .parent = &given };
     tpl_run r = { .input = input, .line = 1, .out = &written };
-    uint64_t bytes = 0;
+    uint64_t bytes = input->tools.bytes + input->variables.bytes;
     for (int32_t i = 0; i < input->n_messages; i++)
-        bytes += input->messages[i].text.bytes + input->messages[i].reasoning.bytes;
+        bytes += input->messages[i].text.bytes + input->messages[i].reasoning.bytes + input->messages[i].more.bytes;
     r.arena.limit = (UINT64_C(64) << 20) + 64 * bytes + 16384 * (uint64_t)input->n_messages;
     r.steps = 1000000 + 1000 * (int64_t)input->n_messages;
     r.work = (INT64_C(1) << 28) + 256 * (int64_t)bytes + 65536 * (int64_t)input->n_messages;
     *out = (rt_template_text){ 0 };
     put(&r, &given.names, "messages", messages(&r, input));
-    put(&r, &given.names, "tools", none); /* as transformers passes them if there are none */
+    put(&r, &given.names, "tools", input->tools.text ? tpl_from_json(&r, input->tools) : none); /* as transformers */
     put(&r, &given.names, "documents", none);
     put(&r, &given.names, "add_generation_prompt", tpl_bool(input->generation_prompt));
-    if (input->thinking >= 0) put(&r, &given.names, "enable_thinking", tpl_bool(input->thinking));
     put_token(&r, &given.names, "bos_token", input->bos);
     put_token(&r, &given.names, "eos_token", input->eos);
+    if (input->variables.text) put_all(&r, &given.names, input->variables);
+    if (input->thinking >= 0) put(&r, &given.names, "enable_thinking", tpl_bool(input->thinking));
     tpl_statements(&r, &own, t->program);
     if (!r.status) {
         out->text = rt_calloc(written.n + 1, 2, "a conversation");

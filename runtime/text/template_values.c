@@ -71,7 +71,7 @@ int tpl_work(tpl_run *r, uint64_t n)
     return !r->status;
 }
 
-static void *new_of(tpl_run *r, uint64_t bytes)
+void *tpl_memory(tpl_run *r, uint64_t bytes)
 {
     void *memory = r->status ? NULL : tpl_new(&r->arena, bytes);
     if (!memory && !r->status) r->status = r->arena.status;
@@ -114,10 +114,9 @@ int tpl_is(tpl_text text, const char *string)
 
 const char *tpl_kind_name(const tpl_value *v)
 {
-    static const char *const names[] = {
-        "something undefined", "none",        "a truth value", "a number", "a string", "a list",
-        "a mapping",           "a namespace", "a function",    "a macro",  "a loop"
-    };
+    static const char *const names[] = { "something undefined", "none",       "a truth value", "a number",
+                                         "a decimal number",    "a string",   "a list",        "a mapping",
+                                         "a namespace",         "a function", "a macro",       "a loop" };
     return names[v->kind];
 }
 
@@ -128,6 +127,7 @@ int tpl_true(const tpl_value *v)
     case TPL_NONE: return 0;
     case TPL_BOOL:
     case TPL_INTEGER: return v->of.number != 0;
+    case TPL_DECIMAL: return strpbrk(v->of.text.text, "123456789") != NULL;
     case TPL_CHARACTERS: return v->of.text.n != 0;
     case TPL_SEQUENCE: return v->of.list.n != 0;
     case TPL_MAPPING: return v->of.map->n != 0;
@@ -141,6 +141,11 @@ int tpl_equal(tpl_run *r, const tpl_value *a, const tpl_value *b)
         (a->kind == TPL_BOOL || a->kind == TPL_INTEGER) && (b->kind == TPL_BOOL || b->kind == TPL_INTEGER);
     if (!tpl_work(r, 1)) return 0;
     if (numbers) return a->of.number == b->of.number;
+    if (a->kind != b->kind && (a->kind == TPL_DECIMAL || b->kind == TPL_DECIMAL) && a->kind >= TPL_BOOL &&
+        b->kind >= TPL_BOOL && a->kind <= TPL_DECIMAL && b->kind <= TPL_DECIMAL) {
+        (void)tpl_refuse(r, "%s cannot be compared here", tpl_kind_name(a->kind == TPL_DECIMAL ? a : b));
+        return 0;
+    }
     if (a->kind != b->kind) return 0;
     switch (a->kind) {
     case TPL_UNDEFINED:
@@ -178,7 +183,7 @@ int tpl_in(tpl_run *r, const tpl_value *item, const tpl_value *where)
 tpl_value tpl_list_of(tpl_run *r, uint64_t n)
 {
     tpl_value v = { .kind = TPL_SEQUENCE };
-    v.of.list.item = new_of(r, n * sizeof *v.of.list.item);
+    v.of.list.item = tpl_memory(r, n * sizeof *v.of.list.item);
     v.of.list.n = v.of.list.item ? n : 0;
     return v;
 }
@@ -211,8 +216,8 @@ void tpl_put_of(tpl_run *r, tpl_map *map, const tpl_value *key, tpl_value value)
 {
     tpl_value *at = tpl_get_of(r, map, key);
     if (!at) {
-        tpl_entry *e = new_of(r, sizeof *e);
-        at = new_of(r, sizeof *at);
+        tpl_entry *e = tpl_memory(r, sizeof *e);
+        at = tpl_memory(r, sizeof *at);
         if (!e || !at) return;
         *e = (tpl_entry){ *key, NULL, at };
         if (map->last) map->last->next = e;
@@ -225,7 +230,7 @@ void tpl_put_of(tpl_run *r, tpl_map *map, const tpl_value *key, tpl_value value)
 
 tpl_scope *tpl_new_scope(tpl_run *r, tpl_scope *parent)
 {
-    tpl_scope *scope = new_of(r, sizeof *scope);
+    tpl_scope *scope = tpl_memory(r, sizeof *scope);
     if (scope) scope->parent = parent;
     return scope;
 }
@@ -259,7 +264,7 @@ tpl_text tpl_join(tpl_run *r, tpl_text a, tpl_text b)
 {
     tpl_text joined = { "", NULL, 0 };
     if (!a.n || !b.n) return a.n ? a : b;
-    char *text = new_of(r, 2 * (a.n + b.n));
+    char *text = tpl_memory(r, 2 * (a.n + b.n));
     if (!text) return joined;
     unsigned char *mark = (unsigned char *)text + a.n + b.n;
     copy(text, mark, a);
@@ -273,7 +278,7 @@ void tpl_write(tpl_run *r, tpl_text text)
     tpl_buffer *const b = r->out;
     if (text.n > b->room - b->n) {
         const uint64_t room = 2 * (b->n + text.n) + 512;
-        char *larger = new_of(r, 2 * room);
+        char *larger = tpl_memory(r, 2 * room);
         if (!larger) return;
         const tpl_text old = { b->text, b->mark, b->n };
         b->text = larger;
@@ -293,10 +298,11 @@ tpl_text tpl_to_text(tpl_run *r, const tpl_value *v)
     case TPL_UNDEFINED: return tpl_string("").of.text;
     case TPL_NONE: return tpl_string("None").of.text;
     case TPL_BOOL: return tpl_string(v->of.number ? "True" : "False").of.text;
+    case TPL_DECIMAL:
     case TPL_CHARACTERS: return v->of.text;
     case TPL_INTEGER: {
         const int n = snprintf(digits, sizeof digits, "%lld", (long long)v->of.number);
-        char *text = new_of(r, (uint64_t)n);
+        char *text = tpl_memory(r, (uint64_t)n);
         if (text) memcpy(text, digits, (size_t)n);
         return (tpl_text){ text ? text : "", NULL, text ? (uint64_t)n : 0 };
     }

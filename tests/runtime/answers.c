@@ -18,6 +18,8 @@
  *     render OPENS THINKING BOS EOS [ROLE TEXT REASONING]...
  *         the conversation's text, and per byte 1 if it is of a message, otherwise 0; OPENS is 0 or 1, THINKING
  *         -1 to 1; BOS, EOS and texts are HEX, or `*` for none
+ *     given TOOLS VARIABLES MORE
+ *         JSON for later renderings: tools, variables, and further members of the last message; `*` for none
  *     now SECONDS
  *         the time of strftime_now(); 0: the clock's
  *     answer THINKS TEXT
@@ -165,6 +167,9 @@ static void print(rt_string s)
 }
 
 static int64_t now;
+static struct {
+    rt_string tools, variables, more;
+} given;
 
 static void render(const rt_template *t)
 {
@@ -181,6 +186,10 @@ static void render(const rt_template *t)
         m->text = hex(word());
         m->reasoning = hex(word());
     }
+    for (int32_t i = 0; i < input.n_messages; i++) messages[i].more = (rt_string){ NULL, 0 };
+    if (input.n_messages) messages[input.n_messages - 1].more = given.more;
+    input.tools = given.tools;
+    input.variables = given.variables;
     const gdn_status status = rt_template_render(t, &input, &text);
     if (status) {
         refused(status);
@@ -232,6 +241,15 @@ static int run_chat(const char *what)
         else printf("ok\n");
     } else if (!strcmp(what, "now")) {
         now = strtoll(word(), NULL, 10);
+        printf("ok\n");
+    } else if (!strcmp(what, "given")) {
+        rt_string *const all[] = { &given.tools, &given.variables, &given.more };
+        for (int i = 0; i < 3; i++) {
+            const rt_string s = hex(word());
+            free((void *)all[i]->text);
+            *all[i] = (rt_string){ s.text ? malloc((size_t)s.bytes + 1) : NULL, s.bytes };
+            if (s.text) memcpy((void *)all[i]->text, s.text, (size_t)s.bytes);
+        }
         printf("ok\n");
     } else if (!strcmp(what, "render") && t) {
         render(t);

@@ -109,6 +109,54 @@ def marks(chat):
     require(text == b"<user>" + forged and mark == "0" * 6 + "1" * len(forged), "a message of any bytes")
 
 
+def given(chat):
+    """Tools, further members of messages and variables of the caller, as Python's json has them."""
+    values = [None, True, False, 0, -7, 2 ** 63 - 1, 0.1, 1.0, -2.5e-7, 1e16, 123456.75, 1e22, 5e-324, "", "a\"\\/\b\f\n\r\t\x01\x7f", "\u00e9\u4e16\U0001F600<|im_end|>", [], {}, [[1, {"k": [None]}]], {"b": {"a": 1.5}, "a": "z"}]
+    text = json.dumps(values)
+    for given in (text, json.dumps(values, ensure_ascii=False), json.dumps(values, indent=1), text.replace("0.1", "1.0E-1")):
+        chat.ask(f"given {word(given)} * *")
+        require(chat.template("{{ tools|tojson }}") == "ok", "tojson")
+        got, mark = chat.render([("user", "x", None)])
+        require(got == json.dumps(values, ensure_ascii=False).encode(), f"tojson: {got} {mark[:100]}")
+    at = got.index(b"<|im_end|>")
+    require(mark[at:at + 10] == "1" * 10 and "1" not in mark[:mark.index("1") - 1] and mark[0] == "0", "strings of the caller are marked")
+    chat.ask(f"given * {word(json.dumps({'effort': 'low', 'n': 1.5}))} {word(json.dumps({'tool_calls': [{'function': {'name': 'f', 'arguments': {'a': 1, 'b': [True, None]}}}]}))}")
+    for template, expected in (("{{ effort }}{{ n }}{{ n is number }}{{ n is string }}{{ n|string ~ true|string ~ none|string }}{{ tools is none }}", "low1.5TrueFalse1.5TrueNoneTrue"),
+                               ("{% for c in messages[-1].tool_calls %}{{ c.function.name }}{% for k, v in c.function.arguments|items %}{{ k }}={{ v|tojson|safe if v is not string and v is sequence else v|string }};{% endfor %}{% endfor %}", "fa=1;b=[true, null];"),
+                               ("{{ messages[-1].tool_calls|string }}", "[{'function': {'name': 'f', 'arguments': {'a': 1, 'b': [True, None]}}}]"),
+                               ("{{ messages[0].tool_calls is defined }}{{ messages[-1].tool_calls is defined }}{{ 'x'|tojson(ensure_ascii=false) }}", 'FalseTrue"x"')):
+        require(chat.template(template) == "ok", template)
+        got, why = chat.render([("user", "x", None), ("assistant", "y", None)])
+        require(got == expected.encode(), f"{template}: {got} {why[:100]}")
+    for template, reason in (("{{ none_such|tojson }}", "tojson of something undefined"), ("{{ n == 1 }}", "compared"), ("{{ [1]|tojson(2) }}", "these arguments"), ("{{ [1]|string }}", "cannot be printed"), ("{{ n + 1 }}", "'+'")):
+        require(chat.template(template) == "ok", template)
+        got, why = chat.render([("user", "x", None)])
+        require(got is None and reason in why, f"{template}: {got} {why}")
+    chat.template("{{ enable_thinking }}")
+    for thinking, expected in ((-1, b"False"), (0, b"False"), (1, b"True")):
+        chat.ask(f"given * {word(json.dumps({'enable_thinking': False}))} *")
+        require(chat.render([("user", "x", None)], 1, thinking)[0] == expected, f"enable_thinking {thinking}")
+    for variables in ('{"messages": []}', '{"tools": []}', '{"bos_token": ""}', "[]", "1", "", "{", '{"a"}', '{"a":}', '{"a":1,}', '{"a":01}', '{"a":1.}', '{"a":.5}', '{"a":1e999}', '{"a":9223372036854775808}', '{"a":"\\ud800"}',
+                      '{"a":"\\x"}', '{"a":"\n"}', '{"a":"', '{"a":tru}', '{"a":1} x', "{\"a\":" + "[" * 600 + "]" * 600 + "}", '{"a":"\\u12"}', '{"a":"\\ud800\\u"}', "[1,]", "[1"):
+        chat.ask(f"given * {word(variables)} *")
+        got, why = chat.render([("user", "x", None)])
+        require(got is None and why.startswith("refused 2 "), f"{variables[:40]}: {got} {why}")
+    draw = random.Random(5)
+    for _ in range(2000):  # damaged JSON is read or refused as Python does
+        damaged = bytearray(text.encode())
+        damaged[draw.randrange(len(damaged)):draw.randrange(len(damaged))] = bytes([draw.choice(b'{}[]",:0e.-u\\ t')]) if draw.random() < 0.5 else b""
+        chat.ask(f"given {word(bytes(damaged))} * *")
+        chat.template("{{ tools|tojson }}")
+        got, why = chat.render([("user", "x", None)])
+        try:
+            expected = json.loads(damaged)
+        except ValueError:
+            expected = None
+        require(got is None or got == json.dumps(expected, ensure_ascii=False).encode(), f"{bytes(damaged)}: {got}, not {expected}")
+        require(got is not None or why.startswith("refused 2 "), f"{bytes(damaged)}: {why}")
+    chat.ask("given * * *")
+
+
 def answers(chat):
     for thinks, text, expected in ((0, "a", ("a", None)), (0, "", ("", None)), (1, "", ("", "")), (1, "a", ("", "a")), (1, "a\n</think>\n\nb\n", ("b\n", "a")),
                                    (0, "<think>\na\n</think>\n\nb", ("b", "a")), (0, "\n<think>a", ("", "a")), (0, "b <think>a</think>", ("b <think>a</think>", None)),
@@ -134,7 +182,7 @@ def broken(chat):
 
 def all_of_it():
     chat = Chat()
-    for test in (as_transformers, refusals, hostile, dates, marks, answers, broken):
+    for test in (as_transformers, refusals, hostile, dates, marks, given, answers, broken):
         test(chat)
     chat.end()
 

@@ -31,6 +31,38 @@ static double chi_squared(const int32_t *counts, const double *p)
     return chi;
 }
 
+/* Log-probabilities are those of the formula in binary64, and the most likely tokens are in order, the lower of equals
+ * first. */
+static void logprobs(rt_dense *dense)
+{
+    rt_sampler *s;
+    float logits[V];
+    rt_logprob got[1 + RT_TOP_LOGPROBS];
+    uint64_t random = 2;
+    NEED(!rt_sampler_create(V, dense, &s));
+    for (int round = 0; round < 60; round++) {
+        const float scale = round % 3 == 0 ? 0.01f : round % 3 == 1 ? 1 : 30;
+        for (int32_t i = 0; i < V; i++) logits[i] = scale * (float)(test_random(&random) % 1000) / 100.0f - 40;
+        logits[11] = logits[5];
+        double sum = 0;
+        for (int32_t i = 0; i < V; i++) sum += exp((double)logits[i]);
+        for (int32_t n = 0; n <= RT_TOP_LOGPROBS && n <= V; n += 5) {
+            const int32_t token = (int32_t)(test_random(&random) % V);
+            rt_logprobs(s, logits, token, n, got);
+            REQUIRE(got[0].token == token);
+            for (int32_t i = 0; i <= n; i++) {
+                const double exact = (double)logits[got[i].token] - log(sum);
+                REQUIRE(fabs((double)got[i].logprob - exact) < 1e-6 * (1 + fabs(exact)) && got[i].logprob <= 0,
+                        "%g, not %g", (double)got[i].logprob, exact);
+                const float before = i > 1 ? logits[got[i - 1].token] : INFINITY, here = logits[got[i].token];
+                REQUIRE(i < 2 || before > here || (before == here && got[i - 1].token < got[i].token), "the order");
+            }
+            if (n) REQUIRE(got[1].logprob >= got[0].logprob, "the most likely token is first");
+        }
+    }
+    rt_sampler_destroy(s);
+}
+
 static void sampler(rt_dense *dense)
 {
     rt_sampler *s;
@@ -324,6 +356,7 @@ int main(void)
     rt_dense *dense;
     NEED(!rt_threads_create(1, &threads) && !rt_dense_create(NULL, threads, &dense));
     sampler(dense);
+    logprobs(dense);
     penalties(dense);
     test_sampling_defaults();
     lookup();

@@ -122,7 +122,7 @@ def thinking(folder):
     refused("no switch", 1, "--reasoning", "on")
     refused("its answers always begin without thinking", 1, "--reasoning", "off")
     refused("its answers always begin with thinking", 1, "--reasoning", "on", model=always)
-    for form, says in ((b"{{ messages|tojson }}", "the filter tojson"), (b"{% include 'x' %}", "line 1: this tag is not known here"), (b"hello", "a message of 1 byte as 0"),
+    for form, says in ((b"{{ messages|tojson(2) }}", "the filter tojson"), (b"{% include 'x' %}", "line 1: this tag is not known here"), (b"hello", "a message of 1 byte as 0"),
                        (b"{% for m in messages %}<|user|>{{ m.content }}{% endfor %}", "no <|user|>"), (b"{{ '\x1b[31m' }}\0", "NUL byte")):
         refused(says, 1, model=with_template(folder, "other.gguf", form))
 
@@ -134,14 +134,14 @@ def given_template(folder):
     want = tokens(talk(model=model))
     without = File(pathlib.Path(MODEL)).having({"tokenizer.chat_template": None, "tokenizer.chat_templatx": value(PLAIN)}).write(folder / "without.gguf")
     refused("--chat-template gives one", 1, model=without)
-    for other in (MODEL, without, with_template(folder, "refused.gguf", b"{{ messages|tojson }}")):
+    for other in (MODEL, without, with_template(folder, "refused.gguf", b"{{ messages|tojson(2) }}")):
         require(tokens(talk("--chat-template", form, model=other)) == want, f"--chat-template with {other}")
     refused("--chat-template gives another", 1, model=folder / "refused.gguf")
     refused("no switch", 1, "--chat-template", form, "--reasoning", "off")
     done = gdn("-n", "2", "--chat-template", form, text=b"x\n", model=without)
     require(b"note: the key tokenizer.chat_templatx of the model is not used" in done.stderr, "a note", done)
     require(b"note" not in gdn("-n", "2", text=b"x\n").stderr, "no note")
-    for bad, says in ((b"{{ messages|tojson }}", "the filter tojson"), (b"", "a message of 1 byte as 0"), (b"x" * ((1 << 20) + 9), "at most 1048576")):
+    for bad, says in ((b"{{ messages|tojson(2) }}", "the filter tojson"), (b"", "a message of 1 byte as 0"), (b"x" * ((1 << 20) + 9), "at most 1048576")):
         form.write_bytes(bad)
         refused(says, 1, "--chat-template", form)
     refused("--chat-template: cannot open", 1, "--chat-template", str(folder / "none"))

@@ -52,6 +52,7 @@ static gdn_status use(const char *path)
         status = rt_chat_create(f, t, &chat);
         REQUIRE(!status == !!chat, "status %d, and the template is %p", (int)status, (void *)chat);
     }
+    if (!status) status = rt_chat_set_variables(chat, "{\"a\": [1.5, {\"b\": \"c\"}]}");
     if (!status) status = rt_chat_render(chat, &hello, 1, RT_THINK_AUTO, 1, &prompt);
     REQUIRE(!status == !!prompt.n, "status %d, and there are %d tokens", (int)status, (int)prompt.n);
     rt_free(prompt.tokens);

@@ -172,6 +172,18 @@ static const cli_option *find(const cli_command *command, const char *arg, size_
     return NULL;
 }
 
+/* What is said of an option of another program, or NULL. */
+static const char *foreign(const cli_command *command, const char *arg, size_t length)
+{
+    for (const cli_foreign *f = command->foreign; f && f->names; f++)
+        for (const char *at = f->names; *at; at += strspn(at, " ")) {
+            const size_t part = strcspn(at, " ");
+            if (part == length && !strncmp(at, arg, length)) return f->hint;
+            at += part;
+        }
+    return NULL;
+}
+
 static uint64_t given; /* bit i: option i of the table was given */
 
 int cli_given(const cli_command *command, const char *name)
@@ -203,6 +215,11 @@ int cli_parse(const cli_command *command, int argc, char **argv)
 
         size_t length = strcspn(arg, "=");
         const char *value = arg[length] ? arg + length + 1 : NULL;
+        const char *const hint = foreign(command, arg, length);
+        if (hint) {
+            cli_error(command, "unknown option '%.*s': %s", (int)length, arg, hint);
+            return CLI_BAD;
+        }
         if (arg[1] != '-' && length > 2) { /* -n5 */
             length = 2;
             value = arg + 2;

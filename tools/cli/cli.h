@@ -59,12 +59,19 @@ typedef struct cli_option {
     char letter;          /* 'm' for "-m"; 0: no letter                           */
 } cli_option;             /* at most 64 per command */
 
+/* An option that other programs have: what the error says of it. Tables end with { NULL }. */
+typedef struct cli_foreign {
+    const char *names; /* as they are typed: "-ngl --n-gpu-layers" */
+    const char *hint;
+} cli_foreign;
+
 typedef struct cli_command {
     const char *name;    /* "gdn bench": begins every message               */
     const char *summary; /* one line for --help                             */
     const cli_option *options;
-    const char *notes;  /* text after the options in --help-all, or NULL   */
-    const char *common; /* "a,b": the options in --help; NULL: all, and --help is --help-all */
+    const char *notes;          /* text after the options in --help-all, or NULL   */
+    const char *common;         /* "a,b": the options in --help; NULL: all, and --help is --help-all */
+    const cli_foreign *foreign; /* options of other programs, or NULL              */
 } cli_command;
 
 /* Results of cli_parse(): run, or exit with cli_exit_code(). */

@@ -14,8 +14,8 @@
 #include "runtime/serve/scheduler.h"
 
 typedef struct run_options {
-    const char *model, *system, *chat_template, *reasoning, *save, *load, *spec, *rollback, *backend, *implementation,
-        *level, *isa, *kv;
+    const char *model, *system, *chat_template, *chat_template_kwargs, *reasoning, *save, *load, *spec, *rollback,
+        *backend, *implementation, *level, *isa, *kv;
     cli_texts prompt, file, stop;
     cli_list widths;
     int64_t n_predict, parallel, draft_max, draft_vocab, device, threads, context, batch, step_rows, cells, top_k,
@@ -29,6 +29,7 @@ typedef struct run_options {
 #define RUN_NOT_GIVEN INT64_MIN /* n_predict before its default is chosen */
 extern run_options run_opt;
 extern const cli_command run_command;
+extern const cli_foreign run_foreign[]; /* also of gdn serve */
 /* The command that was parsed, for messages: run_command or that of gdn serve. Its options are those of run_opt. */
 extern const cli_command *run_caller;
 

@@ -80,6 +80,8 @@ int run_load_template(run_session *s)
         (void)fprintf(stderr, "%s: --chat-template gives another template\n", run_caller->name);
         return 1;
     }
+    if (run_opt.chat_template_kwargs && rt_chat_set_variables(s->chat, run_opt.chat_template_kwargs))
+        return run_fail("--chat-template-kwargs");
     return rt_chat_check_thinking(s->chat, s->thinking) ? run_fail("--reasoning") : 0;
 }
 

@@ -38,6 +38,10 @@ static const cli_option option_table[] = {
       0 },
     { "chat-template", CLI_STRING, &run_opt.chat_template, "FILE",
       "with --chat: use this chat template instead of the model's", 0 },
+    { "chat-template-kwargs", CLI_STRING, &run_opt.chat_template_kwargs, "JSON",
+      "with --chat: an object of variables for the chat template, as in\n"
+      "'{\"reasoning_effort\": \"low\"}'. --reasoning sets its enable_thinking",
+      0 },
     { "system", CLI_STRING, &run_opt.system, "TEXT", "with --chat: the system message", 0 },
     { "reasoning", CLI_STRING, &run_opt.reasoning, "WAY",
       "with --chat: on or off, if the template has such a switch;\n"
@@ -128,6 +132,49 @@ static const cli_option option_table[] = {
     { 0 },
 };
 
+/* Options of llama.cpp. */
+const cli_foreign run_foreign[] = {
+    { "-ngl --gpu-layers --n-gpu-layers",
+      "--backend chooses where the recurrent layers run; attention stays on the host" },
+    { "-fa --flash-attn", "it is not needed; there is one kind of attention" },
+    { "--jinja --no-jinja", "it is not needed; the chat template is always run" },
+    { "-ctk --cache-type-k -ctv --cache-type-v", "--kv has the type of keys and values: f16, bf16 or f32" },
+    { "-np", "the name is --parallel" },
+    { "-ub --ubatch-size", "the name is --batch" },
+    { "--batch-size", "--step has the token budget of a step, --batch the most rows of a micro-batch" },
+    { "-tb --threads-batch", "--threads is for prompts and generation" },
+    { "--mmproj -mm --mmproj-url", "models with images are not supported; the text model runs without it" },
+    { "-hf --hf-repo -hff --hf-file -mu --model-url", "nothing is downloaded; -m names a file" },
+    { "-md --model-draft", "--spec mtp or ngram drafts without a second model" },
+    { "--draft --draft-n", "the name is --draft-max" },
+    { "--draft-min -cd -ngld", "there is no second model for drafts; --draft-max limits them" },
+    { "--draft-p-min", "the name is --p-min" },
+    { "--ctx-size", "the name is --ctx, or -c" },
+    { "--n-predict", "gdn run has --predict, or -n; requests to gdn serve have max_tokens" },
+    { "-cnv --conversation", "gdn run has --chat; gdn serve has an endpoint for chats" },
+    { "-no-cnv --no-conversation", "it is not needed; a conversation begins with --chat" },
+    { "-sys --system-prompt", "gdn run has --system; requests to gdn serve have messages of role system" },
+    { "--repeat-last-n", "gdn run has --repeat-last; requests to gdn serve have repeat_last_n" },
+    { "--ignore-eos", "gdn run has --ignore-end; requests to gdn serve have ignore_eos" },
+    { "--temperature", "gdn run has --temp; requests to gdn serve have temperature" },
+    { "-r --reverse-prompt", "gdn run has --stop; requests to gdn serve have stop" },
+    { "--chat-template-file", "the name is --chat-template" },
+    { "--reasoning-budget", "the name is --reasoning, with on or off" },
+    { "--reasoning-format", "it is not needed; thinking is apart from the answer" },
+    { "-dev", "the name is --device" },
+    { "-sm --split-mode -ts --tensor-split -mg --main-gpu", "one device is used; --device has its number" },
+    { "-cmoe --cpu-moe -ncmoe --n-cpu-moe -ot --override-tensor", "it is not needed; experts stay on the host" },
+    { "--mlock --no-mmap --numa", "there is no such choice; the model file is mapped" },
+    { "-cb --cont-batching", "it is not needed; requests are always batched" },
+    { "-kvu --kv-unified", "it is not needed; all sequences share the KV cells of --cells" },
+    { "--cache-reuse -cram --cache-ram", "--prefix-cache keeps the states of prompts" },
+    { "-a", "gdn serve has --alias" },
+    { "--api-key", "gdn serve has --api-key-file: a file with a key per line, which other users cannot see" },
+    { "-to", "gdn serve has --timeout" },
+    { "--metrics --slots --props --no-webui", "it is not needed" },
+    { NULL, NULL },
+};
+
 const cli_command run_command = {
     "gdn run",
     "generate text with a hybrid model from a GGUF file",
@@ -151,6 +198,7 @@ const cli_command run_command = {
     "Exit status: 0 success; 1 failure, also if the output cannot be written; 2 wrong command line; 130 after\n"
     "Ctrl-C and 143 after SIGTERM. The first signal ends the texts, the second one the program.",
     "model,prompt,file,predict,chat,system,temp,seed,ctx,threads,backend,json",
+    run_foreign,
 };
 
 const cli_command *run_caller = &run_command;
@@ -287,6 +335,7 @@ int run_check_options(void)
         return cli_error(&run_command, "--bench measures how fast prompts are read; --prefix-cache is for texts");
     const char *const needs = run_opt.system                      ? "system"
                               : run_opt.chat_template             ? "chat-template"
+                              : run_opt.chat_template_kwargs      ? "chat-template-kwargs"
                               : strcmp(run_opt.reasoning, "auto") ? "reasoning"
                               : run_opt.save                      ? "save"
                               : run_opt.load                      ? "load"

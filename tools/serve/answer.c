@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tools/cli/json.h"
+#include "tools/serve/calls.h"
 #include "tools/serve/serve.h"
 
 json_t *serve_error_object(const serve_error *e)
@@ -36,19 +37,127 @@ static json_t *json_of(const char *bytes, size_t n)
     return made;
 }
 
-/* Takes what is new of a text: its reasoning and the rest; NULL: nothing. Completions have no reasoning. */
-static void take_news(serve_choice *c, json_t *pieces[2])
+/* What is new of a text; NULL: nothing. Completions have content alone. */
+typedef struct serve_news {
+    json_t *reasoning, *content, *calls;
+} serve_news;
+
+/* A call of a tool, in OpenAI's form. It takes the piece's texts. */
+static json_t *call_of(serve_choice *c, serve_piece piece)
 {
+    char id[80];
+    const int index = c->n_calls++;
+    (void)snprintf(id, sizeof id, "call_%s_%d_%d", c->call->id + strlen("chatcmpl-"), (int)(c - c->call->choice),
+                   index);
+    json_t *const call = json_pack("{s:s, s:s, s:{s:s, s:s}}", "id", id, "type", "function", "function", "name",
+                                   piece.name, "arguments", piece.arguments);
+    if (c->call->stream) (void)json_object_set_new(call, "index", json_integer(index));
+    free(piece.name);
+    free(piece.arguments);
+    return call;
+}
+
+/* Takes the content and the calls of tools among n bytes after the thinking. */
+static void take_pieces(serve_choice *c, const char *text, size_t n, serve_news *news)
+{
+    char *const content = malloc(n + 1);
+    size_t n_content = 0;
+    while (content && c->done < n) {
+        const serve_piece piece = serve_next_piece(c->call->tools, text + c->done, n - c->done, c->after, c->ended);
+        if (!piece.used) break;
+        memcpy(content + n_content, text + c->done, piece.content);
+        n_content += piece.content;
+        c->done += piece.used;
+        c->after = piece.name != NULL;
+        if (!piece.name) continue;
+        if (!news->calls) news->calls = json_array();
+        (void)json_array_append_new(news->calls, call_of(c, piece));
+    }
+    if (n_content) news->content = json_of(content, n_content);
+    free(content);
+}
+
+static serve_news take_news(serve_choice *c)
+{
+    serve_news news = { NULL, NULL, NULL };
     const char *const text = c->text.bytes ? c->text.bytes : "";
     const size_t n = c->ended ? c->text.n : run_text_ready(&c->text);
     rt_string reasoning = { NULL, 0 }, rest = { text + c->split.at, n - c->split.at };
     if (c->call->chat) rt_chat_split_next(&c->split, c->call->thinks, text, n, c->ended, &reasoning, &rest);
     else c->split.at = n;
-    pieces[0] = reasoning.bytes ? json_of(reasoning.text, reasoning.bytes) : NULL;
-    pieces[1] = rest.bytes ? json_of(rest.text, rest.bytes) : NULL;
+    if (reasoning.bytes) news.reasoning = json_of(reasoning.text, reasoning.bytes);
+    if (rest.bytes && !c->begin) c->begin = 1 + (size_t)(rest.text - text);
+    if (c->call->tools && c->begin) take_pieces(c, text + c->begin - 1, c->split.at - (c->begin - 1), &news);
+    else if (rest.bytes) news.content = json_of(rest.text, rest.bytes);
+    return news;
 }
 
-static const char *reason_of(const serve_choice *c) { return c->result.finish == RT_FINISH_STOP ? "stop" : "length"; }
+static const char *reason_of(const serve_choice *c)
+{
+    if (c->result.finish != RT_FINISH_STOP) return "length";
+    return c->n_calls ? "tool_calls" : "stop";
+}
+
+/* ---- Log-probabilities ---- */
+
+static json_t *token_of(const serve_call *call, int32_t token)
+{
+    const rt_string s = rt_token_bytes(call->server->session->tokenizer, token);
+    return json_of(s.bytes ? s.text : "", s.bytes);
+}
+
+/* A token of a chat's answer. */
+static json_t *logprob_of(const serve_call *call, rt_logprob p)
+{
+    const rt_string s = rt_token_bytes(call->server->session->tokenizer, p.token);
+    json_t *const bytes = json_array();
+    for (uint64_t i = 0; i < s.bytes; i++) (void)json_array_append_new(bytes, json_integer((unsigned char)s.text[i]));
+    return json_pack("{s:o, s:f, s:o}", "token", token_of(call, p.token), "logprob", (double)p.logprob, "bytes", bytes);
+}
+
+static json_t *chat_logprobs(const serve_call *call, serve_choice *c)
+{
+    json_t *const list = json_array();
+    for (; c->n_told < c->n_logprobs; c->n_told++) {
+        const rt_logprob *const p = c->logprob + c->n_told * (1 + (size_t)call->n_top);
+        json_t *const one = logprob_of(call, *p), *const top = json_array();
+        for (int32_t i = 1; i <= call->n_top; i++) (void)json_array_append_new(top, logprob_of(call, p[i]));
+        (void)json_object_set_new(one, "top_logprobs", top);
+        (void)json_array_append_new(list, one);
+    }
+    return json_pack("{s:o}", "content", list);
+}
+
+static json_t *text_logprobs(const serve_call *call, serve_choice *c)
+{
+    json_t *const tokens = json_array(), *const values = json_array(), *const tops = json_array(),
+                  *const offsets = json_array();
+    for (; c->n_told < c->n_logprobs; c->n_told++) {
+        const rt_logprob *const p = c->logprob + c->n_told * (1 + (size_t)call->n_top);
+        const rt_string s = rt_token_bytes(call->server->session->tokenizer, p->token);
+        json_t *const top = json_object();
+        for (int32_t i = call->n_top; i >= 0; i--) { /* the token itself, whether or not it is among the first */
+            json_t *const name = token_of(call, p[i].token);
+            (void)json_object_set_new(top, json_string_value(name), json_real((double)p[i].logprob));
+            json_decref(name);
+        }
+        (void)json_array_append_new(tokens, token_of(call, p->token));
+        (void)json_array_append_new(values, json_real((double)p->logprob));
+        (void)json_array_append_new(tops, top);
+        (void)json_array_append_new(offsets, json_integer((json_int_t)c->n_characters));
+        for (uint64_t i = 0; i < s.bytes; i++) c->n_characters += ((unsigned char)s.text[i] & 0xc0) != 0x80;
+    }
+    return json_pack("{s:o, s:o, s:o, s:o}", "tokens", tokens, "token_logprobs", values, "top_logprobs", tops,
+                     "text_offset", offsets);
+}
+
+/* Takes the log-probabilities that are new; null: there are none, or the request wants none. */
+static json_t *take_logprobs(serve_call *call, int32_t index)
+{
+    serve_choice *const c = &call->choice[index];
+    if (!call->logprobs || (call->stream && c->n_told == c->n_logprobs)) return json_null();
+    return call->chat ? chat_logprobs(call, c) : text_logprobs(call, c);
+}
 
 static json_t *usage_of(const serve_call *call)
 {
@@ -66,11 +175,11 @@ static json_t *usage_of(const serve_call *call)
 }
 
 /* A choice with a value, which it takes: a text, a message or its beginning. */
-static json_t *choice_of(const serve_call *call, int32_t index, json_t *value, const char *finish)
+static json_t *choice_of(serve_call *call, int32_t index, json_t *value, const char *finish)
 {
     const char *const name = call->stream ? "delta" : "message";
-    return json_pack("{s:i, s:o, s:n, s:s?}", "index", (int)index, call->chat ? name : "text", value, "logprobs",
-                     "finish_reason", finish);
+    return json_pack("{s:i, s:o, s:o, s:s?}", "index", (int)index, call->chat ? name : "text", value, "logprobs",
+                     take_logprobs(call, index), "finish_reason", finish);
 }
 
 /* An answer or event with these choices, which it takes. */
@@ -95,12 +204,12 @@ json_t *serve_wait(serve_call *call, serve_error *e)
     for (int32_t i = 0; i < call->n_choices; i++) {
         serve_choice *const c = &call->choice[i];
         while (!c->ended) (void)pthread_cond_wait(&call->news, &call->server->lock);
-        json_t *pieces[2];
         if (failed(c, e)) break;
-        take_news(c, pieces);
-        json_t *value = pieces[1] ? pieces[1] : json_string("");
+        const serve_news news = take_news(c);
+        json_t *value = news.content ? news.content : news.calls ? json_null() : json_string("");
         if (call->chat) value = json_pack("{s:s, s:o}", "role", "assistant", "content", value);
-        if (pieces[0]) (void)json_object_set_new(value, "reasoning_content", pieces[0]);
+        if (news.reasoning) (void)json_object_set_new(value, "reasoning_content", news.reasoning);
+        if (news.calls) (void)json_object_set_new(value, "tool_calls", news.calls);
         (void)json_array_append_new(choices, choice_of(call, i, value, reason_of(c)));
     }
     json_t *const usage = usage_of(call);
@@ -136,11 +245,24 @@ static void add_chunk(serve_call *call, int32_t index, json_t *delta, const char
     add_event(call, event);
 }
 
+/* Two events for each call of a tool: its name, then its arguments. Takes the calls. */
+static void add_calls(serve_call *call, int32_t i, json_t *calls)
+{
+    for (size_t k = 0; k < json_array_size(calls); k++) {
+        json_t *const one = json_array_get(calls, k), *const function = json_object_get(one, "function");
+        json_t *const rest = json_pack("{s:O, s:{s:O}}", "index", json_object_get(one, "index"), "function",
+                                       "arguments", json_object_get(function, "arguments"));
+        (void)json_object_set_new(function, "arguments", json_string(""));
+        add_chunk(call, i, json_pack("{s:[O]}", "tool_calls", one), NULL);
+        add_chunk(call, i, json_pack("{s:[o]}", "tool_calls", rest), NULL);
+    }
+    json_decref(calls);
+}
+
 static void add_news(serve_call *call, int32_t i)
 {
     serve_choice *const c = &call->choice[i];
     serve_error e = { 0 };
-    json_t *pieces[2];
     if (c->told == 2) return;
     if (failed(c, &e)) {
         add_event(call, serve_error_object(&e));
@@ -149,9 +271,11 @@ static void add_news(serve_call *call, int32_t i)
     }
     if (call->chat && !c->told) add_chunk(call, i, json_pack("{s:s, s:s}", "role", "assistant", "content", ""), NULL);
     c->told = c->ended ? 2 : 1;
-    take_news(c, pieces);
-    if (pieces[0]) add_chunk(call, i, json_pack("{s:o}", "reasoning_content", pieces[0]), NULL);
-    if (pieces[1]) add_chunk(call, i, call->chat ? json_pack("{s:o}", "content", pieces[1]) : pieces[1], NULL);
+    const serve_news news = take_news(c);
+    json_t *const content = news.content;
+    if (news.reasoning) add_chunk(call, i, json_pack("{s:o}", "reasoning_content", news.reasoning), NULL);
+    if (content) add_chunk(call, i, call->chat ? json_pack("{s:o}", "content", content) : content, NULL);
+    add_calls(call, i, news.calls);
     if (c->ended) add_chunk(call, i, call->chat ? json_object() : json_string(""), reason_of(c));
 }
 

@@ -1,6 +1,7 @@
 /* The calls of clients, and the engine's loop. See serve.h. */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -58,7 +59,11 @@ static void free_call(serve_call *call)
 {
     for (int i = 0; i < call->n_prompts; i++) rt_free(call->prompt[i]);
     for (int i = 0; i < call->n_stop; i++) free(call->stop[i].bytes);
-    for (int i = 0; i < call->n_choices; i++) free(call->choice[i].text.bytes);
+    for (int i = 0; i < call->n_choices; i++) {
+        free(call->choice[i].text.bytes);
+        free(call->choice[i].logprob);
+    }
+    json_decref(call->tools);
     free(call->out);
     (void)pthread_cond_destroy(&call->news);
     free(call);
@@ -94,6 +99,28 @@ static int on_token(void *user, int32_t request, int32_t token)
     return stops;
 }
 
+/* Keeps the log-probabilities of a token that is in the text. */
+static void on_logprobs(void *user, int32_t request, const rt_logprob *logprob, int32_t n_top)
+{
+    serve_choice *const c = user;
+    serve_server *const v = c->call->server;
+    const size_t each = 1 + (size_t)n_top;
+    (void)request;
+    if (rt_token_is_special(v->session->tokenizer, logprob->token)) return;
+    (void)pthread_mutex_lock(&v->lock);
+    if (c->n_logprobs == c->room) {
+        const size_t room = 2 * c->room + 64;
+        rt_logprob *const larger = realloc(c->logprob, room * each * sizeof *larger);
+        if (larger) {
+            c->logprob = larger;
+            c->room = room;
+        }
+    }
+    if (c->n_logprobs < c->room) memcpy(c->logprob + each * c->n_logprobs++, logprob, each * sizeof *logprob);
+    else (void)snprintf(c->error, sizeof c->error, "out of memory");
+    (void)pthread_mutex_unlock(&v->lock);
+}
+
 static void end_choice(serve_server *v, serve_choice *c)
 {
     c->ended = 1;
@@ -111,7 +138,9 @@ static void submit(serve_server *v, rt_scheduler *scheduler, serve_choice *c)
                      .sampling = call->sampling,
                      .ignore_end = call->ignore_end,
                      .on_token = on_token,
-                     .user = c };
+                     .user = c,
+                     .on_logprobs = call->logprobs ? on_logprobs : NULL,
+                     .n_top = call->n_top };
     r.sampling.seed += (uint64_t)((c - call->choice) % call->n);
     if (!rt_scheduler_submit(scheduler, &r, &c->id)) {
         c->submitted = 1;

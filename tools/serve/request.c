@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/serve/calls.h"
 #include "tools/serve/serve.h"
 
 int serve_fail(serve_error *e, int status, const char *code, const char *param, const char *format, ...)
@@ -155,41 +156,133 @@ static json_t *content_of(json_t *message, const char *where, serve_error *e)
     return member(message, "content");
 }
 
+/* Tools, and whether they may be called. */
+static int read_tools(serve_call *call, const json_t *o, serve_error *e)
+{
+    json_t *const tools = member(o, "tools");
+    const json_t *const choice = member(o, "tool_choice");
+    const char *const way = json_string_value(choice);
+    if (choice && (!way || (strcmp(way, "auto") != 0 && strcmp(way, "none") != 0)))
+        return wrong(e, "tool_choice", "auto and none are allowed");
+    if (tools && !json_is_array(tools)) return wrong(e, "tools", "an array is allowed");
+    for (size_t i = 0; i < json_array_size(tools); i++) {
+        json_t *const tool = json_array_get(tools, i), *const f = member(tool, "function");
+        const char *const type = json_string_value(member(tool, "type"));
+        char where[64];
+        (void)snprintf(where, sizeof where, "tools[%zu].function.strict", i);
+        if (!type || strcmp(type, "function") != 0 || !json_string_length(member(f, "name")))
+            return wrong(e, "tools", "objects {\"type\": \"function\", \"function\": {\"name\": ...}} are allowed");
+        if (member(f, "strict") && !json_is_false(member(f, "strict")))
+            return serve_fail(e, 400, "unsupported_parameter", where, "%s is not supported by this server", where);
+    }
+    if (json_array_size(tools) && (!way || strcmp(way, "none") != 0)) call->tools = json_incref(tools);
+    return 1;
+}
+
+/* Makes the arguments of a message's calls objects where they are texts of objects, as templates expect. */
+static int read_calls(const json_t *calls, const char *where, serve_error *e)
+{
+    int good = !calls || json_is_array(calls);
+    for (size_t i = 0; good && i < json_array_size(calls); i++) {
+        json_t *const f = member(json_array_get(calls, i), "function"), *const arguments = member(f, "arguments");
+        json_t *const object = json_is_string(arguments)
+                                   ? json_loadb(json_string_value(arguments), json_string_length(arguments),
+                                                JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL)
+                                   : NULL;
+        good = json_is_string(member(f, "name")) && (json_is_string(arguments) || json_is_object(arguments));
+        if (good && json_is_object(object)) (void)json_object_set(f, "arguments", object);
+        json_decref(object);
+    }
+    return good ||
+           serve_fail(e, 400, "invalid_value", "messages",
+                      "%stool_calls: objects {\"function\": {\"name\": ..., \"arguments\": ...}} are allowed", where);
+}
+
+/* The members of a message that only some templates know, as JSON text to be freed with free(). */
+static int read_more(json_t *m, rt_message *to, serve_error *e)
+{
+    json_t *const more = json_object();
+    for (const char *const *name = (const char *const[]){ "tool_calls", "tool_call_id", "name", NULL }; *name; name++)
+        if (member(m, *name)) (void)json_object_set(more, *name, member(m, *name));
+    to->more.text = json_object_size(more) ? json_dumps(more, JSON_COMPACT) : NULL;
+    to->more.bytes = to->more.text ? strlen(to->more.text) : 0;
+    const int good = to->more.text || !json_object_size(more);
+    json_decref(more);
+    return good || serve_fail(e, 500, NULL, NULL, "out of memory");
+}
+
 static int read_message(json_t *m, size_t i, rt_message *to, serve_error *e)
 {
     char where[40];
     (void)snprintf(where, sizeof where, "messages[%zu].", i);
-    const json_t *const text = content_of(m, where, e), *const reasoning = member(m, "reasoning_content");
     const char *const role = json_string_value(member(m, "role"));
-    if (e->status || !only(m, " role content reasoning_content ", where, e)) return 0;
+    const int tool = role && !strcmp(role, "tool"), assistant = role && !strcmp(role, "assistant");
+    const json_t *const calls = member(m, "tool_calls");
+    if (assistant && json_array_size(calls) && !member(m, "content"))
+        (void)json_object_set_new(m, "content", json_string(""));
+    const json_t *const text = content_of(m, where, e), *const reasoning = member(m, "reasoning_content");
+    if (e->status ||
+        !only(m,
+              tool        ? " role content tool_call_id name "
+              : assistant ? " role content reasoning_content tool_calls "
+                          : " role content reasoning_content ",
+              where, e) ||
+        !read_calls(calls, where, e))
+        return 0;
     if (!role || !json_is_string(text) || (reasoning && !json_is_string(reasoning)))
         return serve_fail(e, 400, "invalid_value", "messages", "%srole and content: texts are needed", where);
-    *to = (rt_message){ strcmp(role, "developer") ? role : "system", json_string_value(text), json_string_length(text),
-                        json_string_value(reasoning), json_string_length(reasoning) };
-    return 1;
+    *to = (rt_message){ strcmp(role, "developer") ? role : "system",
+                        json_string_value(text),
+                        json_string_length(text),
+                        json_string_value(reasoning),
+                        json_string_length(reasoning),
+                        { NULL, 0 } };
+    if (json_is_array(calls) && !json_array_size(calls)) (void)json_object_del(m, "tool_calls");
+    return read_more(m, to, e);
+}
+
+/* The variables of the chat template, as JSON text to be freed, and enable_thinking among them; NULL: refused. */
+static char *read_variables(const run_session *s, json_t *o, int *thinking, serve_error *e)
+{
+    json_t *const given = member(o, "chat_template_kwargs");
+    json_t *const all = json_loads(run_opt.chat_template_kwargs ? run_opt.chat_template_kwargs : "{}", 0, NULL);
+    char *text = NULL;
+    if (given && !json_is_object(given)) (void)wrong(e, "chat_template_kwargs", "an object is allowed");
+    else if (!all) (void)serve_fail(e, 500, NULL, NULL, "--chat-template-kwargs is no JSON object in UTF-8");
+    else if (get_flag(given, "enable_thinking", thinking, e)) {
+        if (member(given, "enable_thinking") && rt_chat_check_thinking(s->chat, *thinking))
+            (void)refused(e, GDN_UNSUPPORTED, "chat_template_kwargs");
+        if (given) (void)json_object_update(all, given);
+        text = e->status ? NULL : json_dumps(all, JSON_COMPACT);
+        if (!text && !e->status) (void)serve_fail(e, 500, NULL, NULL, "out of memory");
+    }
+    json_decref(all);
+    return text;
 }
 
 static int read_chat(serve_server *v, serve_call *call, json_t *o, serve_error *e)
 {
     const json_t *const messages = member(o, "messages");
-    json_t *const more = member(o, "chat_template_kwargs");
     const size_t n = json_array_size(messages);
     const rt_chat *const chat = v->session->chat;
     int thinking = v->session->thinking;
     rt_chat_prompt prompt;
     if (!chat) return serve_fail(e, 400, NULL, NULL, "the model has no chat template (--chat-template)");
     if (!n) return wrong(e, "messages", "an array with at least one message is needed");
-    if (more && !json_is_object(more)) return wrong(e, "chat_template_kwargs", "an object is allowed");
-    if (!get_flag(more, "enable_thinking", &thinking, e) ||
-        !only(more, " enable_thinking ", "chat_template_kwargs.", e))
-        return 0;
-    if (more && rt_chat_check_thinking(chat, thinking)) return refused(e, GDN_UNSUPPORTED, "chat_template_kwargs");
+    if (!read_tools(call, o, e)) return 0;
+    char *const variables = read_variables(v->session, o, &thinking, e);
+    char *const tools = call->tools ? json_dumps(call->tools, JSON_COMPACT) : NULL;
     rt_message *const to = rt_calloc(n, sizeof *to, "messages");
-    int good = to || refused(e, GDN_OUT_OF_MEMORY, "messages");
+    int good = variables && ((to && (tools || !call->tools)) || refused(e, GDN_OUT_OF_MEMORY, "messages"));
     for (size_t i = 0; good && i < n; i++) good = read_message(json_array_get(messages, i), i, &to[i], e);
-    const gdn_status status = good ? rt_chat_render(chat, to, (int32_t)n, thinking, 1, &prompt) : GDN_OK;
-    if (status) good = refused(e, status, "messages");
+    const rt_string of[2] = { { tools, tools ? strlen(tools) : 0 }, { variables, variables ? strlen(variables) : 0 } };
+    const gdn_status status =
+        good ? rt_chat_render_tools(chat, to, (int32_t)n, thinking, 1, of[0], of[1], &prompt) : GDN_OK;
+    if (status) good = refused(e, status, tools && status == GDN_UNSUPPORTED ? "tools" : "messages");
+    for (size_t i = 0; to && i < n; i++) free((void *)to[i].more.text);
     rt_free(to);
+    free(variables);
+    free(tools);
     if (!good) return 0;
     call->thinks = prompt.thinks;
     return add_prompt(v, call, prompt.tokens, prompt.n, "messages", e);
@@ -232,6 +325,18 @@ static int read_sampling(serve_server *v, serve_call *call, json_t *o, serve_err
     return !rt_sampling_check(s) || serve_fail(e, 400, "invalid_value", NULL, "%s", rt_last_error());
 }
 
+/* logprobs: true or false with top_logprobs in a chat, a number in a completion. */
+static int read_logprobs(serve_call *call, const json_t *o, serve_error *e)
+{
+    const char *const name = call->chat ? "top_logprobs" : "logprobs";
+    int64_t n = 0;
+    call->logprobs = member(o, "logprobs") != NULL;
+    if (call->chat && !get_flag(o, "logprobs", &call->logprobs, e)) return 0;
+    if (!get_integer(o, name, 0, RT_TOP_LOGPROBS, &n, e)) return 0;
+    call->n_top = (int32_t)n;
+    return call->logprobs || !member(o, "top_logprobs") || wrong(e, "top_logprobs", "it needs logprobs: true");
+}
+
 static int read_parameters(serve_server *v, serve_call *call, json_t *o, serve_error *e)
 {
     const char *const model = json_string_value(member(o, "model"));
@@ -240,22 +345,25 @@ static int read_parameters(serve_server *v, serve_call *call, json_t *o, serve_e
     const int64_t most = serve_opt.max_tokens ? serve_opt.max_tokens : 1 << 26;
     int64_t n = 1, n_max = call->chat ? v->session->context : 128;
     if (n_max > most) n_max = most;
-    if (!only(o,
-              " model user prompt messages chat_template_kwargs n max_tokens max_completion_tokens temperature top_p "
-              "min_p top_k presence_penalty frequency_penalty repeat_penalty repeat_last_n seed stop stream "
-              "stream_options ignore_eos ",
-              "", e))
+#define BOTH                                                                                                           \
+    " model user prompt messages n max_tokens max_completion_tokens temperature top_p min_p top_k presence_penalty "   \
+    "frequency_penalty repeat_penalty repeat_last_n seed stop stream stream_options ignore_eos logprobs "
+    if (!only(o, call->chat ? BOTH "chat_template_kwargs top_logprobs tools tool_choice response_format " : BOTH, "",
+              e))
         return 0;
+    const json_t *const format = member(o, "response_format");
+    const char *type = "";
+    if (format && (json_unpack((json_t *)format, "{s:s!}", "type", &type) || strcmp(type, "text") != 0))
+        return wrong(e, "response_format", "{\"type\": \"text\"} is allowed");
     if (member(o, "model") && (!model || strcmp(model, v->model) != 0))
         return serve_fail(e, 404, "model_not_found", "model", "model: this server has %s only", v->model);
     if (member(o, call->chat ? "prompt" : "messages"))
         return wrong(e, call->chat ? "prompt" : "messages", "it is for the other endpoint");
-    if (!call->chat && member(o, "chat_template_kwargs")) return wrong(e, "chat_template_kwargs", "it is for chats");
     if (member(o, "max_tokens") && member(o, "max_completion_tokens"))
         return wrong(e, "max_tokens", "max_completion_tokens is the same, and is given too");
     if (!get_integer(o, "max_tokens", 1, most, &n_max, e) || !get_integer(o, "n", 1, most_texts, &n, e) ||
         !get_integer(o, "max_completion_tokens", 1, most, &n_max, e) || !read_sampling(v, call, o, e) ||
-        !read_stop(call, o, e) || !get_flag(o, "ignore_eos", &call->ignore_end, e) ||
+        !read_stop(call, o, e) || !read_logprobs(call, o, e) || !get_flag(o, "ignore_eos", &call->ignore_end, e) ||
         !get_flag(o, "stream", &call->stream, e) || !get_flag(options, "include_usage", &call->usage, e))
         return 0;
     if (options && (!call->stream || !json_is_object(options)))

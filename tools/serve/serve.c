@@ -27,11 +27,30 @@ static const cli_option own[] = {
       "https://example.org; * alone is every origin (default: none)" },
     { "alias", CLI_STRING, &serve_opt.alias, "NAME", "name of the model for clients (default: its file's name)" },
 };
-static const char *const of_run[] = { "model",       "chat-template", "reasoning",       "spec",         "draft-max",
-                                      "draft-vocab", "rollback",      "p-min",           "always-draft", "ctx",
-                                      "cells",       "prefix-cache",  "prefix-interval", "batch",        "step",
-                                      "kv",          "threads",       "backend",         "device",       "impl",
-                                      "level",       "isa",           "memory" };
+static const char *const of_run[] = { "model",
+                                      "chat-template",
+                                      "chat-template-kwargs",
+                                      "reasoning",
+                                      "spec",
+                                      "draft-max",
+                                      "draft-vocab",
+                                      "rollback",
+                                      "p-min",
+                                      "always-draft",
+                                      "ctx",
+                                      "cells",
+                                      "prefix-cache",
+                                      "prefix-interval",
+                                      "batch",
+                                      "step",
+                                      "kv",
+                                      "threads",
+                                      "backend",
+                                      "device",
+                                      "impl",
+                                      "level",
+                                      "isa",
+                                      "memory" };
 enum { N_OWN = sizeof own / sizeof own[0], N_OF_RUN = sizeof of_run / sizeof of_run[0] };
 static cli_option option_table[N_OWN + N_OF_RUN + 1]; /* made when the command begins */
 
@@ -59,6 +78,7 @@ static const cli_command serve_command = {
     "Exit status: 0 success; 1 failure; 2 wrong command line; 130 after Ctrl-C and 143 after SIGTERM. The first\n"
     "signal refuses new requests and ends the server after the last answer, the second one ends it at once.",
     "model,host,port,parallel,queue,api-key-file,origin,ctx,prefix-cache,threads,backend",
+    run_foreign,
 };
 
 static int check_options(void)
@@ -97,7 +117,8 @@ int gdn_serve_main(int argc, char **argv)
     int n_found = 0;
     s.rollback = run_rollback();
     code = run_load_model(&s);
-    if (!code && (run_opt.chat_template || rt_gguf_has(s.model->file, "tokenizer.chat_template")))
+    if (!code && (run_opt.chat_template || run_opt.chat_template_kwargs ||
+                  rt_gguf_has(s.model->file, "tokenizer.chat_template")))
         code = run_load_template(&s);
     if (!code) code = run_choose_spec(&s);
     if (!code && rt_sampling_of_model(s.model->file, &defaults[1], &n_found)) code = run_fail_file(run_opt.model);

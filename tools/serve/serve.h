@@ -1,5 +1,6 @@
 /* What the files of `gdn serve` share. serve.c reads the command line and opens the model. queue.c has the calls of
- * clients and the engine's loop. request.c reads JSON requests, answer.c writes answers, http.c is the HTTP server.
+ * clients and the engine's loop. request.c reads JSON requests, answer.c writes answers, calls.c
+ * reads calls of tools, http.c is the HTTP server.
  *
  * One thread, the engine's, steps the scheduler. Each HTTP connection has a thread, which adds a call to the queue and
  * waits for its texts. */
@@ -41,8 +42,12 @@ typedef struct serve_choice {
     rt_result result;             /* once ended                                                                 */
     char error[256];
     run_text text;
-    rt_chat_split split; /* these are the reader's */
-    int told;
+    rt_logprob *logprob; /* [n_logprobs][1 + call->n_top]                                              */
+    size_t n_logprobs, room;
+    rt_chat_split split;         /* these are the reader's */
+    int told, n_calls, after;    /* calls of tools; after: the last piece of text was one                      */
+    size_t begin, done;          /* with tools: 1 + where the text after the thinking begins; its bytes that are done */
+    size_t n_told, n_characters; /* entries of logprob that are sent, and their characters                  */
 } serve_choice;
 
 /* A client's request for texts. The connection's thread makes and releases it; the engine's thread frees it. The
@@ -51,6 +56,9 @@ typedef struct serve_call {
     int chat, stream, usage, ignore_end, thinks; /* usage: stream_options.include_usage                       */
     int32_t n_prompts, n, n_max;                 /* n: texts of each prompt                                   */
     int32_t *prompt[SERVE_TEXTS], n_prompt[SERVE_TEXTS];
+    json_t *tools; /* that may be called; NULL: none                                             */
+    int logprobs;  /* 1: with log-probabilities of n_top tokens                                  */
+    int32_t n_top;
     rt_sampling sampling; /* of the first text; later ones have the next seeds */
     run_bytes stop[SERVE_STOPS];
     int n_stop;

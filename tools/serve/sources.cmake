@@ -10,6 +10,7 @@ if(NOT "${GDN_SERVE}" MATCHES "^(OFF|FALSE|NO|0|)$" AND NOT CMAKE_CROSSCOMPILING
     set(GDN_HAVE_SERVE ON)
     target_sources(gdn_tool PRIVATE
       tools/serve/answer.c
+      tools/serve/calls.c
       tools/serve/http.c
       tools/serve/queue.c
       tools/serve/request.c)

@@ -1,0 +1,103 @@
+/* Calls of tools in a model's output: their two forms, what is content, and that pieces of every length give the same.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/harness.h"
+#include "tools/serve/calls.h"
+
+static const char tools_json[] =
+    "[{'type':'function','function':{'name':'weather','parameters':{'type':'object','properties':{'city':{'type':"
+    "'string'},'days':{'type':'integer'},'note':{'type':['string','null']},'where':{'type':'object'},'on':{'type':"
+    "'boolean'}}}}},{'type':'function','function':{'name':'now'}}]";
+
+/* Content as itself and calls as [NAME ARGUMENTS], with ' for \". step: bytes that come at once. */
+static void read_all(const json_t *tools, const char *text, size_t step, char *out, size_t room)
+{
+    const size_t n = strlen(text);
+    size_t done = 0, used = 0;
+    int after = 0;
+    out[0] = 0;
+    for (size_t come = 0; come < n || done < n;) {
+        come = come + step < n ? come + step : n;
+        const int last = come == n;
+        while (done < come) {
+            const serve_piece p = serve_next_piece(tools, text + done, come - done, after, last);
+            if (!p.used) break;
+            used += (size_t)snprintf(out + used, room - used, "%.*s", (int)p.content, text + done);
+            if (p.name) used += (size_t)snprintf(out + used, room - used, "[%s %s]", p.name, p.arguments);
+            done += p.used;
+            after = p.name != NULL;
+            free(p.name);
+            free(p.arguments);
+        }
+        if (last) break;
+    }
+    for (char *c = out; *c; c++)
+        if (*c == '"') *c = '\'';
+}
+
+int main(void)
+{
+    static const struct {
+        const char *text, *expected;
+    } cases[] = {
+        { "", "" },
+        { "No call. \n", "No call. \n" },
+        { "a < b <tool_cal", "a < b <tool_cal" },
+        { "<tool_call>\n{'name': 'now', 'arguments': {}}\n</tool_call>", "[now {}]" },
+        { "Let me see.\n\n<tool_call>{'name': 'weather', 'arguments': {'city': 'Par\\'is }', 'days': 3, 'x': 0.1}}"
+          "</tool_call>\n",
+          "Let me see.[weather {'city': 'Par\\'is }', 'days': 3, 'x': 0.1}]" },
+        { "<tool_call>\n{'arguments': {'city': '</tool_call>'}, 'name': 'weather'}\n</tool_call>\n<tool_call>\n"
+          "{'name': 'now', 'arguments': {}}\n</tool_call> Done. ",
+          "[weather {'city': '</tool_call>'}][now {}] Done. " },
+        { "\n<tool_call>\n<function=weather>\n<parameter=city>\nS\303\243o\nPaulo\n</parameter>\n<parameter=days>\n2\n"
+          "</parameter>\n<parameter=where>\n{'a': [1, 2.5]}\n</parameter>\n<parameter=on>\ntrue\n</parameter>\n"
+          "</function>\n</tool_call>",
+          "[weather {'city': 'S\303\243o\\nPaulo', 'days': 2, 'where': {'a': [1, 2.5]}, 'on': true}]" },
+        { "<tool_call><function=weather><parameter=city>12</parameter><parameter=days>soon</parameter><parameter=note>"
+          "null</parameter></function></tool_call>",
+          "[weather {'city': '12', 'days': 'soon', 'note': 'null'}]" },
+        { "<tool_call>\n<function=now>\n</function>\n</tool_call>", "[now {}]" },
+        /* what is no call is content */
+        { "<tool_call>\n{'name': 'other', 'arguments': {}}\n</tool_call> ",
+          "<tool_call>\n{'name': 'other', 'arguments': {}}\n</tool_call> " },
+        { "<tool_call>{'name': 'now', 'arguments': '{}'}</tool_call>",
+          "<tool_call>{'name': 'now', 'arguments': '{}'}</tool_call>" },
+        { "<tool_call>{'name': 'now', 'arguments': {}}", "<tool_call>{'name': 'now', 'arguments': {}}" },
+        { "<tool_call>{'name': 'now', 'arguments': {}} and", "<tool_call>{'name': 'now', 'arguments': {}} and" },
+        { "<tool_call>{'name': 'now', 'arguments': {}, 'more': 1}</tool_call>",
+          "<tool_call>{'name': 'now', 'arguments': {}, 'more': 1}</tool_call>" },
+        { "<tool_call>{name: now}</tool_call>", "<tool_call>{name: now}</tool_call>" },
+        { "<tool_call><function=other></function></tool_call>", "<tool_call><function=other></function></tool_call>" },
+        { "<tool_call><function=weather><parameter=city>a", "<tool_call><function=weather><parameter=city>a" },
+        { "<tool_call><function=weather><parameter=city>a</parameter><parameter=city>b</parameter></function>"
+          "</tool_call>",
+          "<tool_call><function=weather><parameter=city>a</parameter><parameter=city>b</parameter></function>"
+          "</tool_call>" },
+        /* a mark in prose, then a call */
+        { "I write <tool_call> first. <tool_call>{'name': 'now', 'arguments': {}}</tool_call>",
+          "I write <tool_call> first.[now {}]" },
+        { "<tool_call><tool_call>{'name': 'now', 'arguments': {}}</tool_call></tool_call>",
+          "<tool_call>[now {}]</tool_call>" },
+    };
+    char text[1024], out[2048];
+    (void)snprintf(text, sizeof text, "%s", tools_json);
+    for (char *c = text; *c; c++)
+        if (*c == '\'') *c = '"';
+    json_t *const tools = json_loads(text, 0, NULL);
+    REQUIRE(json_array_size(tools) == 2, "the tools");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        (void)snprintf(text, sizeof text, "%s", cases[i].text);
+        for (char *c = text; *c; c++)
+            if (*c == '\'') *c = '"';
+        for (size_t step = 1; step <= strlen(text) + 1; step++) {
+            read_all(tools, text, step, out, sizeof out);
+            REQUIRE(!strcmp(out, cases[i].expected), "case %d in pieces of %d: %s", (int)i, (int)step, out);
+        }
+    }
+    json_decref(tools);
+    return test_summary();
+}
