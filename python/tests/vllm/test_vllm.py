@@ -2,8 +2,8 @@
 
     python -m unittest test_vllm        with a vLLM for the CPU, transformers and gdn installed or in PYTHONPATH
 
-A small random model, whose heads have 128 keys. Its weights are scaled until the best token leads clearly. It has few tokens, so that
-some drafts are accepted."""
+Small random models. Their weights are scaled until the best token leads clearly. They have few tokens, so that some drafts are
+accepted."""
 import json
 import os
 import subprocess
@@ -15,19 +15,47 @@ import unittest
 PROMPTS, NEW = [5, 17, 33, 64, 100, 128, 150, 200], 24
 scratch = tempfile.TemporaryDirectory()
 
+# For each model a statement that makes it, and what vLLM needs in its file where transformers writes it otherwise.
+QWEN3_NEXT = ("transformers.Qwen3NextForCausalLM(transformers.Qwen3NextConfig(vocab_size=8, hidden_size=128, intermediate_size=128, "
+              "num_hidden_layers=4, num_attention_heads=2, num_key_value_heads=2, head_dim=64, linear_num_key_heads=2, linear_num_value_heads=4, "
+              "linear_key_head_dim=128, linear_value_head_dim=128, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=64, "
+              "shared_expert_intermediate_size=64, max_position_embeddings=1024, tie_word_embeddings=False, num_nextn_predict_layers=1, "
+              "layer_types=['linear_attention'] * 3 + ['full_attention']))")
+QWEN3_5 = ("transformers.Qwen3_5ForCausalLM(transformers.Qwen3_5TextConfig(vocab_size=8, hidden_size=128, intermediate_size=128, "
+           "num_hidden_layers=4, num_attention_heads=2, num_key_value_heads=2, head_dim=64, linear_num_key_heads=2, linear_num_value_heads=4, "
+           "linear_key_head_dim=128, linear_value_head_dim=128, max_position_embeddings=1024, tie_word_embeddings=False, "
+           "layer_types=['linear_attention'] * 3 + ['full_attention']))")
+OLMO_HYBRID = ("transformers.OlmoHybridForCausalLM(transformers.OlmoHybridConfig(vocab_size=8, hidden_size=128, intermediate_size=128, "
+               "num_hidden_layers=4, num_attention_heads=2, num_key_value_heads=2, linear_num_key_heads=2, linear_num_value_heads=2, "
+               "linear_key_head_dim=96, linear_value_head_dim=192, max_position_embeddings=1024, pad_token_id=0, eos_token_id=None, "
+               "layer_types=['linear_attention'] * 3 + ['full_attention']))")
+
 MODEL = """
-import torch, transformers
+import os, safetensors.torch, transformers
 torch.manual_seed(3)
-config = transformers.Qwen3NextConfig(vocab_size=8, hidden_size=128, intermediate_size=128, num_hidden_layers=4, num_attention_heads=2,
-    num_key_value_heads=2, head_dim=64, linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=128, linear_value_head_dim=128,
-    num_experts=4, num_experts_per_tok=2, moe_intermediate_size=64, shared_expert_intermediate_size=64, max_position_embeddings=1024,
-    tie_word_embeddings=False, layer_types=["linear_attention", "linear_attention", "linear_attention", "full_attention"])
-model = transformers.Qwen3NextForCausalLM(config).eval()
+model = eval(MAKE).eval()
 with torch.no_grad():
     for name, weight in model.named_parameters():
         if weight.ndim > 1:
             weight *= 3
 model.save_pretrained(FOLDER)
+file = os.path.join(FOLDER, "model.safetensors")
+weights = safetensors.torch.load_file(file)
+if "Qwen3Next" in MAKE:  # a layer that drafts: the last one again
+    for name in [name for name in weights if name.startswith("model.layers.3.")]:
+        weights[name.replace("model.layers.3.", "mtp.layers.0.")] = weights[name].clone()
+    weights["mtp.fc.weight"] = torch.cat((torch.eye(128), torch.eye(128)), 1)
+    for name in ("norm", "pre_fc_norm_hidden", "pre_fc_norm_embedding"):
+        weights[f"mtp.{name}.weight"] = torch.zeros(128)
+if "Olmo" in MAKE:  # other names of norms; transformers 5.19 divides the convolution in three equal parts
+    for name in list(weights):
+        if ".v_conv1d." in name:
+            names = [name.replace(".v_", f".{one}_") for one in "qkv"]
+            for one, part in zip(names, torch.cat([weights[one] for one in names]).split((192, 192, 384))):
+                weights[one] = part.clone()
+        other = name.replace(".attention_layer_norm", ".input_layernorm").replace(".feedforward_layer_norm", ".post_attention_layernorm")
+        weights[other] = weights.pop(name)
+safetensors.torch.save_file(weights, file, {"format": "pt"})
 torch.manual_seed(5)
 prompts = [torch.randint(0, 8, (n,)).tolist() for n in PROMPTS]
 """
@@ -87,7 +115,7 @@ def rule(layer, step, x, g, beta, out, heads_k, gates, batch=gdn.vllm._rule):
             assert torch.equal(one, out[t:t + 1]), ("out", s, t)
             compared += 1
             newer = starts[s + 1] - 1 - t
-            assert newer >= len(kept[s]) or torch.equal(mine[0], state[kept[s][newer]]), ("state", s, t)
+            assert newer >= len(kept[s]) or kept[s][newer] == gdn.NONE or torch.equal(mine[0], state[kept[s][newer]]), ("state", s, t)
 def convolve(layer, step, x, weight, bias, batch=gdn.vllm._convolve):
     pool, reach = layer.kv_cache[0], weight.shape[1] - 1
     source = step.source.tolist()
@@ -127,11 +155,16 @@ def process(text, environment=None, **values):
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
+NGRAM = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4, "prompt_lookup_min": 1}
+
+
 class Engine(unittest.TestCase):
+    make = QWEN3_NEXT
+
     @classmethod
     def setUpClass(cls):
-        cls.folder = os.path.join(scratch.name, "model")
-        cls.wanted = process(MODEL + REFERENCE, FOLDER=cls.folder)
+        cls.folder = os.path.join(scratch.name, cls.__name__)
+        cls.wanted = process(MODEL + REFERENCE, FOLDER=cls.folder, MAKE=cls.make)
 
     def answers(self, dtype="float32", environment=None, before="", **options):
         prompts = "torch.manual_seed(5)\nprompts = [torch.randint(0, 8, (n,)).tolist() for n in PROMPTS]\n"
@@ -152,11 +185,34 @@ class Engine(unittest.TestCase):
     def test_plain(self):
         self.assertGreater(self.require()["layers"], 0)
 
+    def test_chunked_prefill_and_prefix_cache(self):
+        self.require(enable_chunked_prefill=True, max_num_batched_tokens=64, enable_prefix_caching=True, max_num_seqs=4)
+
+    def test_drafts(self):
+        self.drafts(NGRAM)
+
+    def drafts(self, speculative_config):
+        steps = self.require(enable_prefix_caching=False, max_num_seqs=5, speculative_config=speculative_config)
+        self.assertGreater(steps["with drafts"], 30)
+        self.assertGreater(steps["of both kinds"], 0)
+
+
+class Qwen35(Engine):
+    make = QWEN3_5
+
+
+class OlmoHybrid(Engine):
+    make = OLMO_HYBRID
+
+
+class Qwen3Next(Engine):
     def test_each_sequence_alone(self):
-        drafts = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4, "prompt_lookup_min": 1}
-        for options in ({"max_num_batched_tokens": 64, "max_num_seqs": 4}, {"enable_prefix_caching": False, "max_num_seqs": 5, "speculative_config": drafts}):
+        for options in ({"max_num_batched_tokens": 64, "max_num_seqs": 4}, {"enable_prefix_caching": False, "max_num_seqs": 5, "speculative_config": NGRAM}):
             with self.subTest(options):
                 self.assertGreater(self.require(before=ALONE, **options)["compared"], 3000)
+
+    def test_mtp(self):
+        self.drafts({"method": "mtp", "num_speculative_tokens": 2})
 
     def test_channels_first(self):
         self.assertGreater(self.require(environment={"VLLM_SSM_CONV_STATE_LAYOUT": "DS"})["layers"], 0)
@@ -167,19 +223,14 @@ class Engine(unittest.TestCase):
     def test_two_processes(self):
         self.require(tensor_parallel_size=2)
 
-    def test_chunked_prefill_and_prefix_cache(self):
-        self.require(enable_chunked_prefill=True, max_num_batched_tokens=64, enable_prefix_caching=True, max_num_seqs=4)
-
-    def test_drafts(self):
-        steps = self.require(enable_prefix_caching=False, max_num_seqs=5, speculative_config={"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4, "prompt_lookup_min": 1})
-        self.assertGreater(steps["with drafts"], 30)
-        self.assertGreater(steps["of both kinds"], 0)
-
     def test_states_of_16_bits(self):
         together, again, alone, _ = self.answers(mamba_ssm_cache_dtype="bfloat16")
         self.assertEqual(together, again)
         self.assertGreater(self.agreement(together), 0.3)
         self.assertGreater(self.agreement(alone), 0.3)
+
+
+del Engine  # it is a base
 
 
 class Refusals(unittest.TestCase):
