@@ -195,6 +195,7 @@ static void plan(rt_memory *m, int32_t i)
         const int32_t child = rt_memory_prefix_child(p, node, s->token + at);
         node = child != RT_NO_NODE ? child : rt_memory_prefix_add(m, node, s->token + at, s->cell + at);
         if (node == RT_NO_NODE) return;
+        if (d < first && child != RT_NO_NODE) rt_memory_prefix_adopt(m, node, s->cell + at); /* read in earlier steps */
         if (d < from) continue;
         const int32_t has = p->node[node].checkpoint;
         if (has >= 0) {

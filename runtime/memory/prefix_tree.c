@@ -64,6 +64,18 @@ static int32_t idle_cells(const rt_memory *m, int32_t node)
     return n;
 }
 
+void rt_memory_prefix_adopt(rt_memory *m, int32_t node, const int32_t *cell)
+{
+    int32_t *const own = cells_of(m->prefixes, node);
+    const int32_t interval = m->prefixes->interval;
+    if (!memcmp(own, cell, 4 * (size_t)interval) || idle_cells(m, node) < interval) return;
+    for (int32_t i = 0; i < interval; i++) {
+        rt_memory_keep(&m->cells, cell[i]);
+        rt_memory_unkeep(&m->cells, own[i]);
+        own[i] = cell[i];
+    }
+}
+
 /* Which checkpoints may be evicted: any; those whose leaf would be removed too; of these, only
  * those that free cells. */
 typedef enum which { ANY, LEAF, IDLE_LEAF } which;

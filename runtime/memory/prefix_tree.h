@@ -48,6 +48,9 @@ int32_t rt_memory_prefix_child(const rt_prefixes *p, int32_t parent, const int32
 /* Adds a child to `parent` and references its cells. Evicts a leaf if no node is free. If that fails, prunes `parent`
  * and returns RT_NO_NODE. */
 int32_t rt_memory_prefix_add(rt_memory *m, int32_t parent, const int32_t *token, const int32_t *cell);
+/* Makes the node reference `cell`, a sequence's cells of the same tokens, where no sequence uses its own. Those are
+ * then free: a prompt that is read again does not take twice as many cells. */
+void rt_memory_prefix_adopt(rt_memory *m, int32_t node, const int32_t *cell);
 /* Marks a checkpoint as shared. At most half of all are: the least recently used one of them loses its mark. */
 void rt_memory_prefix_share(rt_prefixes *p, int32_t checkpoint);
 /* Takes a checkpoint with a slot and a conv row for the node: a free one, or evicts one that is not shared. It
