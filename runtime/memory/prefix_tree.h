@@ -63,6 +63,38 @@ void rt_memory_prefix_forget(rt_memory *m, int32_t checkpoint);
 /* Evicts leaves, least recently used first, until n cells are free or the cache has none to evict. */
 void rt_memory_prefix_yield(rt_memory *m, int64_t n);
 
+/* Cells and hidden row of a checkpoint. */
+static inline int32_t *rt_memory_prefix_cells(const rt_prefixes *p, int32_t node)
+{
+    return p->cell + (int64_t)node * p->interval;
+}
+static inline float *rt_memory_prefix_hidden(const rt_memory *m, int32_t checkpoint)
+{
+    return (float *)(void *)((unsigned char *)m->prefixes->hidden.data + (uint64_t)checkpoint * m->hidden_bytes);
+}
+
+/* ---- The format of saves. The structs have no padding. ---- */
+
+/* A save begins with this. A record for each checkpoint follows, the most valuable first. */
+typedef struct rt_save_prefixes {
+    rt_save_header common; /* n_seqs is 0 */
+    uint64_t bits;
+    int32_t interval, n_records;
+    uint64_t checksum; /* of the members before it */
+} rt_save_prefixes;
+
+/* A record begins with this. Then come the tokens of positions [first, length), the parts (rt_save_parts), with a draft
+ * head the hidden row of the last token, and the checksum of all that. Keys and values of [0, first) are those of an
+ * earlier record, so common beginnings are saved once. */
+typedef struct rt_save_prefix {
+    int32_t base;                 /* number of that earlier record; -1: first is 0 */
+    int32_t first, length, draft; /* draft: length, or first if the draft head has not read all of them */
+    int32_t shared, reserved;     /* rt_checkpoint.shared; 0 */
+} rt_save_prefix;
+
+/* Bytes of a record with its checksum. Cannot overflow: lengths are at most RT_POSITION_LIMIT. */
+uint64_t rt_memory_prefix_record_bytes(const rt_memory *m, const rt_save_prefix *r);
+
 /* Functions of prefix_cache.c for memory.c, memory_seq.c and memory_step.c. */
 gdn_status rt_memory_prefix_create(rt_memory *m, int32_t interval, int32_t n_checkpoints);
 void rt_memory_prefix_destroy(rt_memory *m);

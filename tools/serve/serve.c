@@ -27,11 +27,12 @@ static const cli_option own[] = {
       "https://example.org; * alone is every origin (default: none)" },
     { "alias", CLI_STRING, &serve_opt.alias, "NAME", "name of the model for clients (default: its file's name)" },
 };
-static const char *const of_run[] = { "model",       "chat-template", "reasoning",       "spec",         "draft-max",
-                                      "draft-vocab", "rollback",      "p-min",           "always-draft", "ctx",
-                                      "cells",       "prefix-cache",  "prefix-interval", "batch",        "step",
-                                      "kv",          "threads",       "backend",         "device",       "impl",
-                                      "level",       "isa",           "memory" };
+static const char *const of_run[] = {
+    "model",           "chat-template", "reasoning",    "spec",  "draft-max", "draft-vocab",
+    "rollback",        "p-min",         "always-draft", "ctx",   "cells",     "prefix-cache",
+    "prefix-interval", "prefix-file",   "batch",        "step",  "kv",        "threads",
+    "backend",         "device",        "impl",         "level", "isa",       "memory"
+};
 enum { N_OWN = sizeof own / sizeof own[0], N_OF_RUN = sizeof of_run / sizeof of_run[0] };
 static cli_option option_table[N_OWN + N_OF_RUN + 1]; /* made when the command begins */
 
@@ -58,7 +59,7 @@ static const cli_command serve_command = {
     "\n"
     "Exit status: 0 success; 1 failure; 2 wrong command line; 130 after Ctrl-C and 143 after SIGTERM. The first\n"
     "signal refuses new requests and ends the server after the last answer, the second one ends it at once.",
-    "model,host,port,parallel,queue,api-key-file,origin,ctx,prefix-cache,threads,backend",
+    "model,host,port,parallel,queue,api-key-file,origin,ctx,prefix-cache,prefix-file,threads,backend",
 };
 
 static int check_options(void)
@@ -79,6 +80,8 @@ static int check_options(void)
                              (long long)list[i].value, (long long)list[i].low, (long long)list[i].high);
     if (!run_opt.prefix_mib && cli_given(&serve_command, "prefix-interval"))
         return cli_error(&serve_command, "--prefix-interval needs --prefix-cache");
+    if (!run_opt.prefix_mib && run_opt.prefix_file)
+        return cli_error(&serve_command, "--prefix-file needs --prefix-cache");
     return 0;
 }
 
