@@ -85,9 +85,9 @@ def kills(folder):
     run(file)
     n_written = n_during = 0
     for i in range(KILLS):
-        before = file.read_bytes()
+        before, node = file.read_bytes(), file.stat().st_ino
         process = started(*CACHE, "--prefix-file", file, "-p", f"{LONG} and {i} " + " ".join(RANDOM.choice(WORDS) for _ in range(60)), "-n", 1)
-        while process.poll() is None and not size(part):
+        while process.poll() is None and not size(part) and file.stat().st_ino == node:
             time.sleep(0.0001)
         time.sleep(RANDOM.random() * 0.01)
         process.send_signal(signal.SIGKILL)
@@ -96,6 +96,7 @@ def kills(folder):
         n_written += after != before
         n_during += size(part) > 0
         require(run(folder / "kept")[1] > 0, f"kill {i}: the file loads")
+    require(n_written + n_during, "kills after the beginning of a write")
     print(f"{KILLS} kills: {n_written} after the file was replaced, {n_during} while it was written", flush=True)
 
 

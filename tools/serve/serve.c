@@ -85,6 +85,14 @@ static int check_options(void)
     return 0;
 }
 
+static void tell_prefixes(const run_session *s)
+{
+    const rt_prefix_stats p = rt_memory_prefix_stats_of(rt_engine_memory(s->engine));
+    const uint64_t mib = (s->memory.prefixes + (1 << 20) - 1) >> 20;
+    (void)fprintf(stderr, "gdn serve: note: %d prefixes are kept at most, one every %d tokens, in %llu MiB\n",
+                  (int)p.n_max, (int)p.interval, (unsigned long long)mib);
+}
+
 int gdn_serve_main(int argc, char **argv)
 {
     run_set_defaults();
@@ -105,6 +113,7 @@ int gdn_serve_main(int argc, char **argv)
     if (!code) code = run_choose_spec(&s);
     if (!code && rt_sampling_of_model(s.model->file, &defaults[1], &n_found)) code = run_fail_file(run_opt.model);
     if (!code) code = run_open_engine(&s, (int32_t)run_opt.parallel, s.spec, s.rollback, &s.engine);
+    if (!code && run_opt.prefix_mib) tell_prefixes(&s);
     if (!code) code = serve_run(&s, defaults);
     run_close(&s);
     return interrupt_noted() ? interrupt_end(output_end("gdn", code)) : code;
