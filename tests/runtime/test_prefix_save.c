@@ -250,6 +250,60 @@ static void signed_records(const rt_model *model, save *s)
     rt_engine_destroy(a);
 }
 
+/* Puts the record's numbers at `at`, where a record of the same size is, and signs it. */
+static void put_record(const rt_memory *m, unsigned char *at, const rt_save_prefix *r)
+{
+    const uint64_t size = rt_memory_prefix_record_bytes(m, r);
+    memcpy(at, r, sizeof *r);
+    const uint64_t sum = rt_memory_checksum(at, size - 8);
+    memcpy(at + size - 8, &sum, 8);
+}
+
+/* Numbers that fit the bytes and contradict each other; a prefix that is there twice. */
+static void contradictions(const rt_model *model, save *s)
+{
+    rt_engine *e = open_engine(model, 12, 250, 0, RT_ROLLBACK_LOG);
+    fill(e);
+    (void)saved_of(e, UINT64_MAX, s);
+    const rt_memory *m = rt_engine_memory(e);
+    uint64_t at = sizeof(rt_save_prefixes);
+    int n_based = 0;
+    for (int i = 0; i < 12; i++) {
+        rt_save_prefix r;
+        memcpy(&r, s->bytes + at, sizeof r);
+        for (int far = 0; far < 2; far++) { /* by a part of an interval; to after the end of the base */
+            const int32_t by = far ? 4 * LENGTH : 1;
+            const rt_save_prefix moved = { r.base, r.first + by, r.length + by, r.draft + by, r.shared, 0 };
+            rt_engine *other = open_engine(model, 12, 250, 0, RT_ROLLBACK_LOG);
+            put_record(m, s->bytes + at, &moved);
+            REQUIRE(is_refused(other, s->bytes, s->n), "record %d moved by %d", i, (int)by);
+            put_record(m, s->bytes + at, &r);
+            rt_engine_destroy(other);
+        }
+        n_based += r.base >= 0;
+        at += rt_memory_prefix_record_bytes(m, &r);
+    }
+    REQUIRE(n_based > 3);
+
+    rt_save_prefixes h;
+    rt_save_prefix first;
+    memcpy(&h, s->bytes, sizeof h);
+    memcpy(&first, s->bytes + sizeof h, sizeof first);
+    const uint64_t size = rt_memory_prefix_record_bytes(m, &first);
+    NEED(s->n + size <= s->room);
+    memcpy(s->bytes + s->n, s->bytes + sizeof h, size);
+    s->n += size;
+    h.common.bytes = s->n;
+    h.n_records++;
+    memcpy(s->bytes, &h, sizeof h);
+    sign_header(s->bytes);
+    rt_engine *other = open_engine(model, 14, 250, 0, RT_ROLLBACK_LOG);
+    rt_prefix_saved loaded;
+    REQUIRE(!load(other, s->bytes, s->n, &loaded) && loaded.n == 12 && loaded.n_left_out == 1);
+    rt_engine_destroy(other);
+    rt_engine_destroy(e);
+}
+
 /* ---- What there is no room for ---- */
 
 static void little_room(const rt_model *model, save *s)
@@ -293,6 +347,7 @@ int main(int argc, char **argv)
         round_trip(models[i], &s, &again);
         refusals(models[i], models[(i + 1) % FIXTURE_TINY], &s);
         signed_records(models[i], &s);
+        contradictions(models[i], &s);
         little_room(models[i], &s);
     }
     for (int i = 0; i < FIXTURE_TINY; i++) rt_model_free(models[i]);
