@@ -8,10 +8,12 @@ add_executable(gdn_tool
   tools/main.c
   tools/cli/output.c
   tools/cli/progress.c
+  tools/cli/replace.c
   tools/cli/target.c)
 if(GDN_BUILD_RUNTIME)
   target_sources(gdn_tool PRIVATE
     tools/run/fault.c
+    tools/run/prefix_file.c
     tools/run/run.c
     tools/run/run_bench.c
     tools/run/run_chat.c

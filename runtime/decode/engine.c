@@ -340,6 +340,7 @@ static void take(rt_engine *e, const rt_engine_desc *d)
     if (d->draft_vocab && d->draft_vocab < e->draft_head.n_rows) e->draft_head.n_rows = d->draft_vocab;
     e->n_prefixes = d->n_prefixes;
     e->prefix_interval = d->prefix_interval;
+    e->level = d->level;
     const float scale = d->model->hp.attention_scale;
     e->attention_scale = scale != 0 ? scale : 1.0f / sqrtf((float)d->model->hp.head_dim);
 }
@@ -444,6 +445,15 @@ rt_engine_limits rt_engine_limits_of(const rt_engine *e)
                                       e->n_batch,           e->n_rollback, e->draft,
                                       e->n_cells,           e->n_prefixes, e->prefix_interval };
     return limits;
+}
+
+uint64_t rt_engine_bits(const rt_engine *e)
+{
+    gdn_implementation_info kernels = { sizeof kernels };
+    uint64_t name[(GDN_NAME_MAX + 7) / 8] = { 0 };
+    if (gdn_context_describe(e->device, NULL, &kernels) || !kernels.exact)
+        memcpy(name, kernels.name, strnlen(kernels.name, GDN_NAME_MAX));
+    return rt_memory_checksum(name, sizeof name) + e->level;
 }
 
 rt_memory *rt_engine_memory(rt_engine *e) { return e->memory; }

@@ -44,6 +44,10 @@ typedef struct rt_engine_limits {
     int32_t n_vocab, n_seqs, n_ctx, n_batch, n_rollback, draft, n_cells, n_prefixes, prefix_interval;
 } rt_engine_limits;
 rt_engine_limits rt_engine_limits_of(const rt_engine *engine);
+/* A number for what changes the bits of states besides the model and KV type: the level, and kernels that are not
+ * exact.
+ */
+uint64_t rt_engine_bits(const rt_engine *engine);
 rt_memory *rt_engine_memory(rt_engine *engine);
 rt_dense *rt_engine_dense(rt_engine *engine);
 

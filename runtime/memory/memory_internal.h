@@ -140,7 +140,7 @@ static inline float *rt_memory_hidden_at(const rt_memory *m, int32_t seq, int32_
 int32_t rt_memory_take_cell(rt_memory *m);
 
 /* ---- Saves (memory_save.c) ---- */
-enum { RT_SAVE_VERSION = 3, RT_SAVE_ONE = 1, RT_SAVE_ALL = 2 };
+enum { RT_SAVE_VERSION = 3, RT_SAVE_ONE = 1, RT_SAVE_ALL = 2, RT_SAVE_PREFIXES = 3 /* prefix_save.h */ };
 #define RT_SAVE_MAGIC UINT64_C(0x6574617473646e67) /* "gdnstate"; differs on machines of another byte order */
 
 /* The struct is the file format: it has no padding. Numbers have the machine's byte order. */
@@ -161,9 +161,26 @@ typedef struct rt_save_seq {
     int32_t seq, length, draft, n_hidden;
 } rt_save_seq;
 
+/* Where the memory has what a save stores of a sequence or prefix of `length` tokens. slot: the state; GDN_NONE: the
+ * log is replayed. Keys and values are saved of positions [first, length), the draft head's of [first, draft). */
+typedef struct rt_save_parts {
+    int32_t slot, row, first, length, draft;
+    const int32_t *cell; /* by position */
+} rt_save_parts;
+
 /* Bytes of a hidden row in a save, even if this memory keeps none. */
 static inline uint64_t rt_memory_save_hidden_bytes(const rt_memory *m) { return 4 * (uint64_t)m->model->hp.n_embd; }
 /* Bytes of one sequence in a save. Cannot overflow: shape_of() in memory.c bounds each factor. */
 uint64_t rt_memory_save_seq_bytes(const rt_memory *m, const rt_save_seq *s);
+uint64_t rt_memory_parts_bytes(const rt_memory *m, const rt_save_parts *at);
+/* The header of a save, without `bytes` and n_seqs. */
+rt_save_header rt_memory_save_header(const rt_memory *m, int32_t kind);
+/* Write the parts to *to, which moves on; read them into the memory from *from. `folded` receives a replayed state. */
+gdn_status rt_memory_put_parts(rt_memory *m, const rt_save_parts *at, const gdn_span *folded, unsigned char **to);
+gdn_status rt_memory_get_parts(rt_memory *m, const rt_save_parts *at, const unsigned char **from);
+/* GDN_INVALID_ARGUMENT: the n bytes of a save are not as long as its header says, or are of another format, model or
+ * type of KV cells. */
+gdn_status rt_memory_check_format(const void *bytes, uint64_t n, rt_save_header *h);
+gdn_status rt_memory_check_model(const rt_memory *m, const rt_save_header *h);
 
 #endif

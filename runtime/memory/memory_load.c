@@ -24,8 +24,7 @@ static gdn_status other_model(const rt_fingerprint *saved, const rt_fingerprint 
                                          : " differs");
 }
 
-static gdn_status check_header(const rt_memory *m, int32_t seq, const unsigned char *bytes, uint64_t n,
-                               rt_save_header *h)
+gdn_status rt_memory_check_format(const void *bytes, uint64_t n, rt_save_header *h)
 {
     if (!bytes || n < sizeof *h + 8) return bad("too short to be a saved state");
     memcpy(h, bytes, sizeof *h);
@@ -38,9 +37,11 @@ static gdn_status check_header(const rt_memory *m, int32_t seq, const unsigned c
     if (h->bytes != n)
         return rt_fail(GDN_INVALID_ARGUMENT, "loading: the saved state has %llu bytes, and %llu are given",
                        (unsigned long long)h->bytes, (unsigned long long)n);
-    uint64_t sum;
-    memcpy(&sum, bytes + n - 8, 8);
-    if (sum != rt_memory_checksum(bytes, n - 8)) return bad("the checksum is wrong: the saved state is damaged");
+    return GDN_OK;
+}
+
+gdn_status rt_memory_check_model(const rt_memory *m, const rt_save_header *h)
+{
     /* with or without the draft head, whatever this memory has */
     if (h->has_draft != 0 && h->has_draft != 1) return bad("the state was saved with another model");
     const uint64_t hidden = h->has_draft ? rt_memory_save_hidden_bytes(m) : 0;
@@ -50,6 +51,19 @@ static gdn_status check_header(const rt_memory *m, int32_t seq, const unsigned c
         return other_model(&h->fingerprint, &m->model->fingerprint);
     if (h->kv_type != m->kv_type || h->kv_bytes != m->kv_bytes)
         return bad("the state was saved with another type of KV cells");
+    return GDN_OK;
+}
+
+static gdn_status check_header(const rt_memory *m, int32_t seq, const unsigned char *bytes, uint64_t n,
+                               rt_save_header *h)
+{
+    uint64_t sum;
+    gdn_status status = rt_memory_check_format(bytes, n, h);
+    if (status) return status;
+    memcpy(&sum, bytes + n - 8, 8);
+    if (sum != rt_memory_checksum(bytes, n - 8)) return bad("the checksum is wrong: the saved state is damaged");
+    status = rt_memory_check_model(m, h);
+    if (status) return status;
     if (h->kind != (seq < 0 ? RT_SAVE_ALL : RT_SAVE_ONE))
         return bad(seq < 0 ? "one sequence was saved, and all are wanted"
                            : "all sequences were saved, and one is wanted");
@@ -118,12 +132,31 @@ static gdn_status get_pool(rt_memory *m, gdn_span *pool, uint64_t offset, uint64
     return status ? rt_fail_gdn(status, "loading a sequence") : GDN_OK;
 }
 
-static const unsigned char *get_kv(unsigned char *pool, const rt_memory *m, const rt_sequence *s, int32_t rows,
-                                   const unsigned char *from)
+static const unsigned char *get_kv(unsigned char *pool, const rt_memory *m, const int32_t *cell, int32_t first,
+                                   int32_t end, const unsigned char *from)
 {
-    for (int32_t p = 0; p < rows; p++, from += m->kv_bytes)
-        memcpy(pool + (uint64_t)s->cell[p] * m->kv_bytes, from, (size_t)m->kv_bytes);
+    for (int32_t p = first; p < end; p++, from += m->kv_bytes)
+        memcpy(pool + (uint64_t)cell[p] * m->kv_bytes, from, (size_t)m->kv_bytes);
     return from;
+}
+
+gdn_status rt_memory_get_parts(rt_memory *m, const rt_save_parts *at, const unsigned char **from)
+{
+    const int32_t n = at->length;
+    gdn_status status = GDN_OK;
+    for (int32_t layer = 0; layer < m->n_recurrent && !status; layer++) {
+        status = get_pool(m, &m->state[layer], (uint64_t)at->slot * m->state_bytes, m->state_bytes, from);
+        for (int32_t p = n < m->kernel - 1 ? 0 : n - (m->kernel - 1); p < n && !status; p++) {
+            const uint64_t entry = (uint64_t)at->row * (uint64_t)m->n_conv_slots + (uint64_t)(p % m->n_conv_slots);
+            status = get_pool(m, &m->conv[layer], entry * m->conv_slot_bytes, m->conv_slot_bytes, from);
+        }
+    }
+    for (int32_t layer = 0; layer < m->n_attention && !status; layer++) {
+        const int32_t end = layer < m->n_attention - m->has_draft ? n : at->draft;
+        *from = get_kv(rt_memory_k(m, layer), m, at->cell, at->first, end, *from);
+        *from = get_kv(rt_memory_v(m, layer), m, at->cell, at->first, end, *from);
+    }
+    return status;
 }
 
 /* Fills the empty sequence `seq`. There is room for it; fails only if the device fails. */
@@ -142,19 +175,8 @@ static gdn_status get_seq(rt_memory *m, int32_t seq, const rt_save_seq *record, 
     s->conv_from = n < m->kernel - 1 ? 0 : n - (m->kernel - 1);
     s->length = n;
     s->draft = m->has_draft ? record->draft : 0;
-    for (int32_t layer = 0; layer < m->n_recurrent && !status; layer++) {
-        status =
-            get_pool(m, &m->state[layer], (uint64_t)s->snapshot[n % m->K].slot * m->state_bytes, m->state_bytes, &from);
-        for (int32_t p = s->conv_from; p < n && !status; p++) {
-            const uint64_t entry = (uint64_t)s->conv_row * (uint64_t)m->n_conv_slots + (uint64_t)(p % m->n_conv_slots);
-            status = get_pool(m, &m->conv[layer], entry * m->conv_slot_bytes, m->conv_slot_bytes, &from);
-        }
-    }
-    for (int32_t layer = 0; layer < m->n_attention && !status; layer++) {
-        const int32_t rows = layer < m->n_attention - m->has_draft ? n : record->draft;
-        from = get_kv(rt_memory_k(m, layer), m, s, rows, from);
-        from = get_kv(rt_memory_v(m, layer), m, s, rows, from);
-    }
+    const rt_save_parts at = { s->snapshot[n % m->K].slot, s->conv_row, 0, n, record->draft, s->cell };
+    status = rt_memory_get_parts(m, &at, &from);
     if (!m->has_draft) return status; /* the draft head's part, if saved, is the last */
     for (int32_t p = n - record->n_hidden; p < n && !status; p++, from += 4 + m->hidden_bytes) {
         rt_hidden_tag *tag = &s->hidden_at[p % m->n_hidden]; /* if fewer are kept here, the newest remain */

@@ -28,20 +28,27 @@ uint64_t rt_memory_checksum(const void *bytes, uint64_t n)
     return sum;
 }
 
-static uint64_t conv_slots_saved(const rt_memory *m, const rt_save_seq *s)
+/* The oldest position whose conv state entry is saved. */
+static int32_t conv_from(const rt_memory *m, int32_t length)
 {
-    return (uint64_t)(s->length < m->kernel - 1 ? s->length : m->kernel - 1);
+    return length < m->kernel - 1 ? 0 : length - (m->kernel - 1);
+}
+
+uint64_t rt_memory_parts_bytes(const rt_memory *m, const rt_save_parts *at)
+{
+    const uint64_t trunk = (uint64_t)(m->n_attention - m->has_draft), n = (uint64_t)(at->length - at->first);
+    const uint64_t entries = (uint64_t)(at->length - conv_from(m, at->length));
+    const uint64_t drafted = at->draft > at->first ? (uint64_t)(at->draft - at->first) : 0;
+    if (!at->length) return 0;
+    return (uint64_t)m->n_recurrent * (m->state_bytes + entries * m->conv_slot_bytes) +
+           2 * m->kv_bytes * (trunk * n + drafted);
 }
 
 uint64_t rt_memory_save_seq_bytes(const rt_memory *m, const rt_save_seq *s)
 {
-    const uint64_t n = (uint64_t)s->length, trunk = (uint64_t)(m->n_attention - m->has_draft);
-    uint64_t bytes = sizeof *s;
-    if (!n) return bytes;
-    bytes += (uint64_t)m->n_recurrent * (m->state_bytes + conv_slots_saved(m, s) * m->conv_slot_bytes);
-    bytes += 2 * m->kv_bytes * (trunk * n + (uint64_t)s->draft);
-    bytes += (uint64_t)s->n_hidden * (rt_memory_save_hidden_bytes(m) + 4);
-    return bytes;
+    const rt_save_parts parts = { .length = s->length, .draft = s->draft };
+    const uint64_t hidden = s->length ? (uint64_t)s->n_hidden * (rt_memory_save_hidden_bytes(m) + 4) : 0;
+    return sizeof *s + rt_memory_parts_bytes(m, &parts) + hidden;
 }
 
 /* ---- What is saved ---------------------------------------------------------------------------------------- */
@@ -96,38 +103,44 @@ static gdn_status put_pool(const rt_memory *m, const gdn_span *pool, uint64_t of
     return status ? rt_fail_gdn(status, "saving a sequence") : GDN_OK;
 }
 
-/* Writes a layer's state at the current length; `folded` receives it if log entries must be replayed. */
-static gdn_status put_state(rt_memory *m, const rt_sequence *s, int32_t layer, const gdn_span *folded,
-                            unsigned char **to)
+/* Writes a layer's state; `folded` receives it if log entries must be replayed. */
+static gdn_status put_state(rt_memory *m, int32_t slot, int32_t layer, const gdn_span *folded, unsigned char **to)
 {
-    const rt_snapshot *at = &s->snapshot[s->length % m->K];
-    if (at->tag == s->length)
-        return put_pool(m, &m->state[layer], (uint64_t)at->slot * m->state_bytes, m->state_bytes, to);
+    if (slot != GDN_NONE) return put_pool(m, &m->state[layer], (uint64_t)slot * m->state_bytes, m->state_bytes, to);
     const gdn_status status = rt_memory_log_replay(m, layer, folded);
     return status ? status : put_pool(m, folded, 0, m->state_bytes, to);
+}
+
+gdn_status rt_memory_put_parts(rt_memory *m, const rt_save_parts *at, const gdn_span *folded, unsigned char **to)
+{
+    const int32_t n = at->length;
+    gdn_status status = GDN_OK;
+    for (int32_t layer = 0; n && layer < m->n_recurrent && !status; layer++) {
+        status = put_state(m, at->slot, layer, folded, to);
+        for (int32_t p = conv_from(m, n); p < n && !status; p++) {
+            const uint64_t entry = (uint64_t)at->row * (uint64_t)m->n_conv_slots + (uint64_t)(p % m->n_conv_slots);
+            status = put_pool(m, &m->conv[layer], entry * m->conv_slot_bytes, m->conv_slot_bytes, to);
+        }
+    }
+    for (int32_t layer = 0; layer < m->n_attention && !status; layer++) {
+        const int32_t end = layer < m->n_attention - m->has_draft ? n : at->draft;
+        for (int32_t p = at->first; p < end; p++)
+            *to = put(*to, rt_memory_k(m, layer) + (uint64_t)at->cell[p] * m->kv_bytes, m->kv_bytes);
+        for (int32_t p = at->first; p < end; p++)
+            *to = put(*to, rt_memory_v(m, layer) + (uint64_t)at->cell[p] * m->kv_bytes, m->kv_bytes);
+    }
+    return status;
 }
 
 static gdn_status put_seq(rt_memory *m, const rt_save_seq *record, const gdn_span *folded, unsigned char **to)
 {
     const int32_t n = record->length, seq = record->seq;
     const rt_sequence *s = &m->seq[seq];
+    const rt_snapshot *state = &s->snapshot[n % m->K];
+    const rt_save_parts at = { state->tag == n ? state->slot : GDN_NONE, s->conv_row, 0, n, record->draft, s->cell };
     gdn_status status = n && folded->data ? rt_memory_log_maps(m, s, 0) : GDN_OK;
-
     *to = put(*to, record, sizeof *record);
-    for (int32_t layer = 0; n && layer < m->n_recurrent && !status; layer++) {
-        status = put_state(m, s, layer, folded, to);
-        for (int32_t p = n - (int32_t)conv_slots_saved(m, record); p < n && !status; p++) {
-            const uint64_t entry = (uint64_t)s->conv_row * (uint64_t)m->n_conv_slots + (uint64_t)(p % m->n_conv_slots);
-            status = put_pool(m, &m->conv[layer], entry * m->conv_slot_bytes, m->conv_slot_bytes, to);
-        }
-    }
-    for (int32_t layer = 0; layer < m->n_attention && !status; layer++) {
-        const int32_t rows = layer < m->n_attention - m->has_draft ? n : record->draft;
-        for (int32_t p = 0; p < rows; p++)
-            *to = put(*to, rt_memory_k(m, layer) + (uint64_t)s->cell[p] * m->kv_bytes, m->kv_bytes);
-        for (int32_t p = 0; p < rows; p++)
-            *to = put(*to, rt_memory_v(m, layer) + (uint64_t)s->cell[p] * m->kv_bytes, m->kv_bytes);
-    }
+    if (!status) status = rt_memory_put_parts(m, &at, folded, to);
     for (int32_t p = n - record->n_hidden; p < n && !status; p++) {
         *to = put(*to, &s->hidden_at[p % m->n_hidden].token, 4);
         *to = put(*to, rt_memory_hidden_at(m, seq, p), m->hidden_bytes);
@@ -135,19 +148,13 @@ static gdn_status put_seq(rt_memory *m, const rt_save_seq *record, const gdn_spa
     return status;
 }
 
-gdn_status rt_memory_save(rt_memory *m, int32_t seq, void *bytes, uint64_t n)
+rt_save_header rt_memory_save_header(const rt_memory *m, int32_t kind)
 {
-    const gdn_status checked = rt_memory_check_seq(m, seq < 0 ? 0 : seq, "saving");
-    if (checked) return checked;
-    for (int32_t i = 0; i < m->n_seqs; i++)
-        if (is_saved(m, seq, i) && !is_savable(m, i))
-            return rt_fail(GDN_INVALID_ARGUMENT, "saving: the state of sequence %d was lost in a step that failed", i);
-    rt_save_header header = {
+    return (rt_save_header){
         .magic = RT_SAVE_MAGIC,
         .version = RT_SAVE_VERSION,
-        .kind = seq < 0 ? RT_SAVE_ALL : RT_SAVE_ONE,
+        .kind = kind,
         .fingerprint = m->model->fingerprint,
-        .bytes = rt_memory_save_size(m, seq),
         .state_bytes = m->state_bytes,
         .conv_slot_bytes = m->conv_slot_bytes,
         .kv_bytes = m->kv_bytes,
@@ -158,6 +165,17 @@ gdn_status rt_memory_save(rt_memory *m, int32_t seq, void *bytes, uint64_t n)
         .n_attention = m->n_attention,
         .has_draft = m->has_draft,
     };
+}
+
+gdn_status rt_memory_save(rt_memory *m, int32_t seq, void *bytes, uint64_t n)
+{
+    const gdn_status checked = rt_memory_check_seq(m, seq < 0 ? 0 : seq, "saving");
+    if (checked) return checked;
+    for (int32_t i = 0; i < m->n_seqs; i++)
+        if (is_saved(m, seq, i) && !is_savable(m, i))
+            return rt_fail(GDN_INVALID_ARGUMENT, "saving: the state of sequence %d was lost in a step that failed", i);
+    rt_save_header header = rt_memory_save_header(m, seq < 0 ? RT_SAVE_ALL : RT_SAVE_ONE);
+    header.bytes = rt_memory_save_size(m, seq);
     if (!bytes || n < header.bytes)
         return rt_fail(GDN_INVALID_ARGUMENT, "saving: %llu bytes are given and %llu are needed",
                        (unsigned long long)(bytes ? n : 0), (unsigned long long)header.bytes);

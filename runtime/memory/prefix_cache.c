@@ -45,11 +45,6 @@ gdn_status rt_memory_prefix_create(rt_memory *m, int32_t interval, int32_t n_che
     return GDN_OK;
 }
 
-static float *hidden_of(const rt_memory *m, int32_t checkpoint)
-{
-    return (float *)(void *)((unsigned char *)m->prefixes->hidden.data + (uint64_t)checkpoint * m->hidden_bytes);
-}
-
 /* ---- Sequences ---------------------------------------------------------------------------------------------- */
 
 /* Finds the checkpoint of the longest cached prefix of token[0, n), or RT_NO_CHECKPOINT; *depth: its intervals. */
@@ -84,7 +79,7 @@ static void fill(rt_memory *m, int32_t seq, int32_t checkpoint, const int32_t *t
     rt_sequence *s = &m->seq[seq];
     int32_t node = at->node;
     for (int32_t end = length; end > 0; end -= p->interval, node = p->node[node].parent)
-        memcpy(s->cell + end - p->interval, p->cell + (int64_t)node * p->interval, 4 * (size_t)p->interval);
+        memcpy(s->cell + end - p->interval, rt_memory_prefix_cells(p, node), 4 * (size_t)p->interval);
     for (int32_t i = 0; i < length; i++) rt_memory_hold(&m->cells, s->cell[i]);
     memcpy(s->token, token, 4 * (size_t)length);
     rt_memory_hold(&m->slots, at->slot);
@@ -97,7 +92,7 @@ static void fill(rt_memory *m, int32_t seq, int32_t checkpoint, const int32_t *t
     /* The draft head has KV up to here, from the end of the last gap on. */
     s->draft = s->draft_from = length;
     while (s->draft_from > 0 && p->drafted[s->cell[s->draft_from - 1]]) s->draft_from--;
-    rt_memory_hidden_put(m, seq, length - 1, token[length - 1], hidden_of(m, checkpoint));
+    rt_memory_hidden_put(m, seq, length - 1, token[length - 1], rt_memory_prefix_hidden(m, checkpoint));
 }
 
 gdn_status rt_memory_prefix_start(rt_memory *m, int32_t seq, const int32_t *token, int32_t n, int32_t *length)
@@ -195,6 +190,7 @@ static void plan(rt_memory *m, int32_t i)
         const int32_t child = rt_memory_prefix_child(p, node, s->token + at);
         node = child != RT_NO_NODE ? child : rt_memory_prefix_add(m, node, s->token + at, s->cell + at);
         if (node == RT_NO_NODE) return;
+        if (d < first && child != RT_NO_NODE) rt_memory_prefix_adopt(m, node, s->cell + at); /* read in earlier steps */
         if (d < from) continue;
         const int32_t has = p->node[node].checkpoint;
         if (has >= 0) {
@@ -241,7 +237,7 @@ void rt_memory_step_hidden(rt_memory *m, const rt_step *step, const float *rows)
     const int64_t n_embd = m->model->hp.n_embd;
     for (int32_t i = 0; i < p->n_checkpoints; i++)
         if (p->checkpoint[i].node != RT_NO_NODE && !p->checkpoint[i].ready)
-            memcpy(hidden_of(m, i), rows + p->checkpoint[i].step_row * n_embd, (size_t)m->hidden_bytes);
+            memcpy(rt_memory_prefix_hidden(m, i), rows + p->checkpoint[i].step_row * n_embd, (size_t)m->hidden_bytes);
 }
 
 void rt_memory_prefix_end(rt_memory *m, int written)

@@ -42,4 +42,24 @@ typedef struct rt_prefix_stats {
 } rt_prefix_stats;
 rt_prefix_stats rt_memory_prefix_stats_of(const rt_memory *m);
 
+/* ---- Saving: the cache outlives the process (prefix_save.c, prefix_load.c) ---- */
+
+/* Writes the next n bytes of a save; a failure has a text. */
+typedef gdn_status (*rt_write_fn)(void *user, const void *bytes, uint64_t n);
+
+typedef struct rt_prefix_saved {
+    int32_t n, n_left_out; /* checkpoints saved or loaded, and those without room */
+    uint64_t bytes;        /* of the save */
+} rt_prefix_saved;
+
+/* Saves checkpoints with their tokens, keys and values in at most `most` bytes: first those that are shared, then those
+ * used last. `bits` stands for what changes the bits of states besides model and KV type: rt_engine_bits().
+ * GDN_INVALID_ARGUMENT: there is no cache, a step is active, or `most` is less than the header. */
+gdn_status rt_memory_prefix_save(rt_memory *m, uint64_t bits, uint64_t most, rt_write_fn write, void *user,
+                                 rt_prefix_saved *saved);
+/* Adds the checkpoints of a save to an empty cache, as many as fit. Everything is checked first. A save that is
+ * damaged, or of another format, model, interval or type of KV cells, changes nothing and gives GDN_INVALID_ARGUMENT. A
+ * device failure leaves the checkpoints that were loaded before it. */
+gdn_status rt_memory_prefix_load(rt_memory *m, uint64_t bits, const void *bytes, uint64_t n, rt_prefix_saved *loaded);
+
 #endif

@@ -4,7 +4,6 @@
 #include <string.h>
 
 static const int32_t *tokens_of(const rt_prefixes *p, int32_t node) { return p->token + (int64_t)node * p->interval; }
-static int32_t *cells_of(const rt_prefixes *p, int32_t node) { return p->cell + (int64_t)node * p->interval; }
 
 /* Head of the parent's list of children. */
 static int32_t *children(rt_prefixes *p, int32_t parent)
@@ -26,7 +25,7 @@ static void remove_node(rt_memory *m, int32_t node)
     int32_t *link = children(p, p->node[node].parent);
     while (*link != node) link = &p->node[*link].next;
     *link = p->node[node].next;
-    for (int32_t i = 0; i < p->interval; i++) rt_memory_unkeep(&m->cells, cells_of(p, node)[i]);
+    for (int32_t i = 0; i < p->interval; i++) rt_memory_unkeep(&m->cells, rt_memory_prefix_cells(p, node)[i]);
     p->node[node].next = p->free;
     p->free = node;
     p->n_used--;
@@ -60,8 +59,21 @@ void rt_memory_prefix_forget(rt_memory *m, int32_t checkpoint)
 static int32_t idle_cells(const rt_memory *m, int32_t node)
 {
     int32_t n = 0;
-    for (int32_t i = 0; i < m->prefixes->interval; i++) n += m->cells.count[cells_of(m->prefixes, node)[i]] == 1;
+    for (int32_t i = 0; i < m->prefixes->interval; i++)
+        n += m->cells.count[rt_memory_prefix_cells(m->prefixes, node)[i]] == 1;
     return n;
+}
+
+void rt_memory_prefix_adopt(rt_memory *m, int32_t node, const int32_t *cell)
+{
+    int32_t *const own = rt_memory_prefix_cells(m->prefixes, node);
+    const int32_t interval = m->prefixes->interval;
+    if (!memcmp(own, cell, 4 * (size_t)interval) || idle_cells(m, node) < interval) return;
+    for (int32_t i = 0; i < interval; i++) {
+        rt_memory_keep(&m->cells, cell[i]);
+        rt_memory_unkeep(&m->cells, own[i]);
+        own[i] = cell[i];
+    }
 }
 
 /* Which checkpoints may be evicted: any; those whose leaf would be removed too; of these, only
@@ -152,7 +164,7 @@ int32_t rt_memory_prefix_add(rt_memory *m, int32_t parent, const int32_t *token,
     if (parent != RT_NO_NODE && p->node[parent].checkpoint >= 0 && branches(p, parent))
         rt_memory_prefix_share(p, p->node[parent].checkpoint);
     memcpy(p->token + (int64_t)node * p->interval, token, 4 * (size_t)p->interval);
-    memcpy(cells_of(p, node), cell, 4 * (size_t)p->interval);
+    memcpy(rt_memory_prefix_cells(p, node), cell, 4 * (size_t)p->interval);
     for (int32_t i = 0; i < p->interval; i++) rt_memory_keep(&m->cells, cell[i]);
     return node;
 }

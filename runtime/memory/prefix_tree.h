@@ -48,6 +48,9 @@ int32_t rt_memory_prefix_child(const rt_prefixes *p, int32_t parent, const int32
 /* Adds a child to `parent` and references its cells. Evicts a leaf if no node is free. If that fails, prunes `parent`
  * and returns RT_NO_NODE. */
 int32_t rt_memory_prefix_add(rt_memory *m, int32_t parent, const int32_t *token, const int32_t *cell);
+/* Makes the node reference `cell`, a sequence's cells of the same tokens, where no sequence uses its own. Those are
+ * then free: a prompt that is read again does not take twice as many cells. */
+void rt_memory_prefix_adopt(rt_memory *m, int32_t node, const int32_t *cell);
 /* Marks a checkpoint as shared. At most half of all are: the least recently used one of them loses its mark. */
 void rt_memory_prefix_share(rt_prefixes *p, int32_t checkpoint);
 /* Takes a checkpoint with a slot and a conv row for the node: a free one, or evicts one that is not shared. It
@@ -59,6 +62,38 @@ int32_t rt_memory_prefix_take(rt_memory *m, int32_t node);
 void rt_memory_prefix_forget(rt_memory *m, int32_t checkpoint);
 /* Evicts leaves, least recently used first, until n cells are free or the cache has none to evict. */
 void rt_memory_prefix_yield(rt_memory *m, int64_t n);
+
+/* Cells and hidden row of a checkpoint. */
+static inline int32_t *rt_memory_prefix_cells(const rt_prefixes *p, int32_t node)
+{
+    return p->cell + (int64_t)node * p->interval;
+}
+static inline float *rt_memory_prefix_hidden(const rt_memory *m, int32_t checkpoint)
+{
+    return (float *)(void *)((unsigned char *)m->prefixes->hidden.data + (uint64_t)checkpoint * m->hidden_bytes);
+}
+
+/* ---- The format of saves. The structs have no padding. ---- */
+
+/* A save begins with this. A record for each checkpoint follows, the most valuable first. */
+typedef struct rt_save_prefixes {
+    rt_save_header common; /* n_seqs is 0 */
+    uint64_t bits;
+    int32_t interval, n_records;
+    uint64_t checksum; /* of the members before it */
+} rt_save_prefixes;
+
+/* A record begins with this. Then come the tokens of positions [first, length), the parts (rt_save_parts), with a draft
+ * head the hidden row of the last token, and the checksum of all that. Keys and values of [0, first) are those of an
+ * earlier record, so common beginnings are saved once. */
+typedef struct rt_save_prefix {
+    int32_t base;                 /* number of that earlier record; -1: first is 0 */
+    int32_t first, length, draft; /* draft: length, or first if the draft head has not read all of them */
+    int32_t shared, reserved;     /* rt_checkpoint.shared; 0 */
+} rt_save_prefix;
+
+/* Bytes of a record with its checksum. Cannot overflow: lengths are at most RT_POSITION_LIMIT. */
+uint64_t rt_memory_prefix_record_bytes(const rt_memory *m, const rt_save_prefix *r);
 
 /* Functions of prefix_cache.c for memory.c, memory_seq.c and memory_step.c. */
 gdn_status rt_memory_prefix_create(rt_memory *m, int32_t interval, int32_t n_checkpoints);

@@ -181,12 +181,13 @@ static void least_recent(const rt_model *model)
 }
 
 /* Prompts with a common beginning, and with longer ends than the cache has checkpoints. The second one leaves a
- * checkpoint where it branches off, and later ones start there. Other prompts in between do not evict it. */
-static void common_beginning(const rt_model *model)
+ * checkpoint where it branches off, and later ones start there. Other prompts in between do not evict it. With n_cells
+ * there are cells for less than two prompts, and none in between. */
+static void common_beginning(const rt_model *model, int32_t n_cells)
 {
     enum { COMMON = 18, WHOLE = 16 };
     int32_t text[6][LENGTH], other[LENGTH];
-    pair p = open_pair(model, 4, 4, 8, 0);
+    pair p = open_pair(model, 4, 4, 8, n_cells);
     for (int i = 0; i < 6; i++) {
         make_text(model, 80 + (uint64_t)i, text[i]);
         memcpy(text[i], text[0], COMMON * sizeof **text);
@@ -195,7 +196,7 @@ static void common_beginning(const rt_model *model)
             NEED(!feed(p.e, 0, text[i], at, at + 8 < LENGTH - 1 ? at + 8 : LENGTH - 1));
         go_on(&p, 0, text[i], LENGTH);
         make_text(model, 90 + (uint64_t)i, other);
-        if (i > 0) NEED(!feed(p.e, 1, other, 0, LENGTH) && !rt_memory_seq_rm(p.m, 1, 0, -1));
+        if (i > 0 && !n_cells) NEED(!feed(p.e, 1, other, 0, LENGTH) && !rt_memory_seq_rm(p.m, 1, 0, -1));
         REQUIRE(i < 1 || rt_memory_prefix_find(p.m, text[0], WHOLE) == WHOLE);
     }
     close_pair(&p);
@@ -371,7 +372,8 @@ int main(int argc, char **argv)
         if (i == 0) lengths(model);
         in_flight(model);
         least_recent(model);
-        common_beginning(model);
+        common_beginning(model, 0);
+        common_beginning(model, LENGTH + 12);
         cells(model);
         forks(model);
         taken_back(model);

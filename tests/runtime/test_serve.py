@@ -592,4 +592,25 @@ def command_line():
         require(done.returncode == 1 and b"cannot listen at 127.0.0.1" in done.stderr, "a port that is taken", done)
 
 
-run_tests(command_line, endpoints, same_as_run, thinking, calls, template_input, logprobs, together, refusals, full, keys, gone, slow, drains)
+def restart(folder):
+    file = folder / "kept"
+    body = {"prompt": PROMPT + " God created the heaven and the earth." * 8, "max_tokens": 8}
+    with server("--prefix-file", file) as s:
+        first = s.ask("/v1/completions", body)[1]
+    written = file.read_bytes()
+    require(first["usage"]["prompt_tokens_details"]["cached_tokens"] == 0 and len(written) > 1000, "the file is written at the end")
+    s = Server("--prefix-file", file)
+    second = s.ask("/v1/completions", body)[1]
+    require(second["choices"] == first["choices"], "the same text after a restart")
+    require(second["usage"]["prompt_tokens_details"]["cached_tokens"] >= 16, f"kept tokens: {second['usage']}")
+    s.process.kill()
+    s.process.communicate()
+    require(file.read_bytes() == written, "a server that is killed leaves the file")
+    file.write_bytes(written[:-1])
+    done = subprocess.run([TOOL, "serve", "-m", MODEL, "--port", "0", *SETTINGS, "--prefix-file", str(file)], capture_output=True, timeout=WAIT)
+    require(done.returncode == 1 and b"the file stays as it is" in done.stderr and file.read_bytes() == written[:-1], f"a cut file: {done}")
+    done = subprocess.run([TOOL, "serve", "-m", MODEL, "--prefix-file", str(file)], capture_output=True, timeout=WAIT)
+    require(done.returncode == 2 and b"--prefix-file needs --prefix-cache" in done.stderr, f"no cache: {done}")
+
+
+run_tests(restart, command_line, endpoints, same_as_run, thinking, calls, template_input, logprobs, together, refusals, full, keys, gone, slow, drains)

@@ -212,6 +212,7 @@ int gdn_run_main(int argc, char **argv)
             run_opt.n_predict = session.context / 4 > 0 ? session.context / 4 : 1;
         if (!code)
             code = session.talks ? run_talk(&session, prompts, n_prompts) : generate(&session, prompts, n_prompts);
+        if (!code) code = run_save_prefixes(&session);
     }
     run_free_prompts(prompts, n_prompts);
     run_close(&session);

@@ -1,6 +1,6 @@
 /* What the files of `gdn run` share. run_options.c reads the command line, run_load.c opens model and engine, and
- * run_prompt.c reads prompts. run.c generates, run_chat.c runs conversations, run_bench.c is --bench. run_text.c writes
- * generated text, run_report.c the statistics. */
+ * run_prompt.c reads prompts. prefix_file.c keeps prefixes. run.c generates, run_chat.c runs conversations, run_bench.c
+ * is --bench. run_text.c writes generated text, run_report.c the statistics. */
 #ifndef GDN_TOOL_RUN_H
 #define GDN_TOOL_RUN_H
 
@@ -15,7 +15,7 @@
 
 typedef struct run_options {
     const char *model, *system, *chat_template, *chat_template_kwargs, *reasoning, *save, *load, *spec, *rollback,
-        *backend, *implementation, *level, *isa, *kv;
+        *backend, *implementation, *level, *isa, *kv, *prefix_file;
     cli_texts prompt, file, stop;
     cli_list widths;
     int64_t n_predict, parallel, draft_max, draft_vocab, device, threads, context, batch, step_rows, cells, top_k,
@@ -64,6 +64,7 @@ typedef struct run_session {
     run_bytes system, stop[CLI_TEXTS_MAX];
     rt_memory_bytes memory;
     uint64_t scratch;
+    uint64_t prefixes_saved; /* checkpoints that were written when --prefix-file was */
 } run_session;
 
 /* These functions print errors and return the tool's exit code; 0 = success. */
@@ -71,6 +72,9 @@ int run_load_model(run_session *s);    /* model and tokenizer                   
 int run_load_template(run_session *s); /* --chat-template, or the model's             */
 int run_choose_spec(run_session *s);   /* resolves --spec                             */
 int run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_rollback rollback, rt_engine **engine);
+/* --prefix-file (prefix_file.c): loads it, if it exists; replaces it, if the cache has new prefixes. */
+int run_load_prefixes(run_session *s);
+int run_save_prefixes(run_session *s);
 void run_close(run_session *s);
 int run_fail(const char *what);      /* "gdn run: WHAT: rt_last_error()", returns 1 */
 int run_fail_file(const char *path); /* the same, with the path once, whether or not the text has it */

@@ -5,6 +5,7 @@
 
 #include "tools/cli/interrupt.h"
 #include "tools/cli/output.h"
+#include "tools/cli/replace.h"
 #include "tools/run/run.h"
 #include "runtime/serve/conversation.h"
 
@@ -170,23 +171,13 @@ static int file_trouble(const char *path)
     return 1;
 }
 
-/* Replaces a file atomically: writes a temporary file, then renames it. bytes NULL: only checks that it can be written.
- */
+/* Replaces a file. bytes NULL: only checks that it can be written. */
 static int save(const char *path, const void *bytes, uint64_t n)
 {
-    char *beside = malloc(strlen(path) + 6);
-    if (!beside) return file_trouble(path);
-    (void)strcpy(beside, path);
-    (void)strcat(beside, ".part");
-    FILE *f = fopen(beside, "wb");
-    int good = f != NULL;
-    if (f && n) good = fwrite(bytes, 1, (size_t)n, f) == n;
-    if (f && fclose(f)) good = 0;
-    if (good && bytes) good = !rename(beside, path);
-    const int code = good ? 0 : file_trouble(beside);
-    if (f && !(good && bytes)) (void)remove(beside);
-    free(beside);
-    return code;
+    replacement r;
+    if (!replace_begin(&r, path)) return file_trouble(path);
+    const int good = bytes && fwrite(bytes, 1, (size_t)n, r.file) == n;
+    return replace_end(&r, good) || !bytes ? 0 : file_trouble(path);
 }
 
 static int save_conversation(const talk *t)

@@ -226,7 +226,7 @@ int run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_rollback ro
     s->context = (int32_t)context;
     if (rt_engine_size(&d, &s->memory, &s->scratch)) return run_fail("the engine");
     if (check_memory(s)) return 1;
-    if (!rt_engine_create(&d, engine)) return 0;
+    if (!rt_engine_create(&d, engine)) return run_load_prefixes(s);
     char text[RT_ERROR_MAX];
     target_error(rt_last_error(), text, sizeof text);
     (void)fprintf(stderr, "%s: the engine: %s\n", run_caller->name, text);

@@ -106,6 +106,10 @@ static const cli_option option_table[] = {
       0 },
     { "prefix-interval", CLI_INT, &run_opt.prefix_interval, "N", "... with a checkpoint every N tokens (default 256)",
       0 },
+    { "prefix-file", CLI_STRING, &run_opt.prefix_file, "FILE",
+      "... and keep them in FILE, of at most the MIB of --prefix-cache:\n"
+      "read at the start and replaced at the end",
+      0 },
     { "batch", CLI_INT, &run_opt.batch, "N", "most rows of a micro-batch (default 512)", 'b' },
     { "step", CLI_INT, &run_opt.step_rows, "N", "token budget of a step of all requests (default: --batch)", 0 },
     { "kv", CLI_STRING, &run_opt.kv, "TYPE", "type of KV cells: f16 (default), bf16 or f32", 0 },
@@ -399,6 +403,7 @@ static int check_effects(void)
         { "widths", !bench, "needs --bench" },
         { "bench-prompt", !bench, "needs --bench" },
         { "prefix-interval", !run_opt.prefix_mib, "needs --prefix-cache" },
+        { "prefix-file", !run_opt.prefix_mib, "needs --prefix-cache" },
         { "keep-newline", !from_file, "is for prompts of -f and of standard input" },
         { "escape", !texts, "is for the texts of -p, --system and --stop" },
         { "chat", bench && !asked, "needs -p or -f with --bench" },

@@ -216,6 +216,18 @@ static void idle(serve_server *v)
     (void)pthread_cond_timedwait(&v->work, &v->lock, &until);
 }
 
+/* Replaces --prefix-file now and then. Texts wait for that, so it is done when there are none, or after a long time. */
+static void keep_prefixes(serve_server *v)
+{
+    enum { IDLE_SECONDS = 30, BUSY_SECONDS = 600 };
+    const double now = run_now();
+    if (now - v->prefixes_at < (v->n_live ? BUSY_SECONDS : IDLE_SECONDS)) return;
+    (void)pthread_mutex_unlock(&v->lock);
+    (void)run_save_prefixes(v->session); /* it says what is wrong; the server goes on */
+    (void)pthread_mutex_lock(&v->lock);
+    v->prefixes_at = run_now();
+}
+
 int serve_loop(serve_server *v, void (*close_port)(void *), void *user)
 {
     const run_session *const s = v->session;
@@ -230,6 +242,7 @@ int serve_loop(serve_server *v, void (*close_port)(void *), void *user)
     rt_scheduler *scheduler;
     if (rt_scheduler_create(&desc, &scheduler)) return run_fail("the scheduler");
     (void)pthread_mutex_lock(&v->lock);
+    v->prefixes_at = run_now();
     for (;;) {
         if (interrupt_noted() && !v->draining) {
             v->draining = 1;
@@ -240,6 +253,7 @@ int serve_loop(serve_server *v, void (*close_port)(void *), void *user)
         }
         update(v, scheduler);
         if (!v->calls && (v->draining || v->failure[0])) break;
+        keep_prefixes(v);
         if (!v->n_live) {
             idle(v);
             continue;
@@ -256,5 +270,5 @@ int serve_loop(serve_server *v, void (*close_port)(void *), void *user)
     }
     (void)pthread_mutex_unlock(&v->lock);
     rt_scheduler_destroy(scheduler);
-    return v->failure[0] != 0;
+    return v->failure[0] ? 1 : run_save_prefixes(v->session);
 }

@@ -41,6 +41,7 @@ static const char *const of_run[] = { "model",
                                       "cells",
                                       "prefix-cache",
                                       "prefix-interval",
+                                      "prefix-file",
                                       "batch",
                                       "step",
                                       "kv",
@@ -77,7 +78,7 @@ static const cli_command serve_command = {
     "\n"
     "Exit status: 0 success; 1 failure; 2 wrong command line; 130 after Ctrl-C and 143 after SIGTERM. The first\n"
     "signal refuses new requests and ends the server after the last answer, the second one ends it at once.",
-    "model,host,port,parallel,queue,api-key-file,origin,ctx,prefix-cache,threads,backend",
+    "model,host,port,parallel,queue,api-key-file,origin,ctx,prefix-cache,prefix-file,threads,backend",
     run_foreign,
 };
 
@@ -99,7 +100,17 @@ static int check_options(void)
                              (long long)list[i].value, (long long)list[i].low, (long long)list[i].high);
     if (!run_opt.prefix_mib && cli_given(&serve_command, "prefix-interval"))
         return cli_error(&serve_command, "--prefix-interval needs --prefix-cache");
+    if (!run_opt.prefix_mib && run_opt.prefix_file)
+        return cli_error(&serve_command, "--prefix-file needs --prefix-cache");
     return 0;
+}
+
+static void tell_prefixes(const run_session *s)
+{
+    const rt_prefix_stats p = rt_memory_prefix_stats_of(rt_engine_memory(s->engine));
+    const uint64_t mib = (s->memory.prefixes + (1 << 20) - 1) >> 20;
+    (void)fprintf(stderr, "gdn serve: note: %d prefixes are kept at most, one every %d tokens, in %llu MiB\n",
+                  (int)p.n_max, (int)p.interval, (unsigned long long)mib);
 }
 
 int gdn_serve_main(int argc, char **argv)
@@ -123,6 +134,7 @@ int gdn_serve_main(int argc, char **argv)
     if (!code) code = run_choose_spec(&s);
     if (!code && rt_sampling_of_model(s.model->file, &defaults[1], &n_found)) code = run_fail_file(run_opt.model);
     if (!code) code = run_open_engine(&s, (int32_t)run_opt.parallel, s.spec, s.rollback, &s.engine);
+    if (!code && run_opt.prefix_mib) tell_prefixes(&s);
     if (!code) code = serve_run(&s, defaults);
     run_close(&s);
     return interrupt_noted() ? interrupt_end(output_end("gdn", code)) : code;

@@ -89,6 +89,7 @@ typedef struct serve_server {
     int draining;
     uint64_t n_calls, n_refused, n_ended[RT_FINISH_FAILED + 1];
     rt_totals totals;
+    double prefixes_at;         /* time when --prefix-file was last considered */
     char failure[RT_ERROR_MAX]; /* the engine cannot continue */
 } serve_server;
 

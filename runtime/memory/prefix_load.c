@@ -1,0 +1,156 @@
+/* Loads a save of the prefix cache in two passes: the first checks everything, the second adds what fits. See
+ * prefix_save.c. */
+#include <string.h>
+
+#include "runtime/memory/prefix_tree.h"
+
+/* A record of a save: its numbers, the bytes after them, and where it is in the tree. */
+typedef struct record {
+    rt_save_prefix r;
+    const unsigned char *rest;
+    int32_t node; /* at its end; RT_NO_NODE: not loaded */
+} record;
+
+/* ---- Checks ---- */
+
+static gdn_status bad(const char *what) { return rt_fail(GDN_INVALID_ARGUMENT, "loading prefixes: %s", what); }
+
+static gdn_status check_header(const rt_memory *m, uint64_t bits, const void *bytes, uint64_t n, rt_save_prefixes *h)
+{
+    if (!bytes || n < sizeof *h) return bad("too short to be saved prefixes");
+    const gdn_status status = rt_memory_check_format(bytes, n, &h->common);
+    if (status) return status;
+    memcpy(h, bytes, sizeof *h);
+    if (h->checksum != rt_memory_checksum(h, sizeof *h - 8)) return bad("the checksum of the header is wrong");
+    if (h->common.kind != RT_SAVE_PREFIXES || h->common.n_seqs) return bad("sequences were saved, and not prefixes");
+    const gdn_status model = rt_memory_check_model(m, &h->common);
+    if (model) return model;
+    if (h->common.has_draft != m->has_draft)
+        return bad(m->has_draft ? "they were saved without a draft head, and there is one here"
+                                : "they were saved with a draft head, and there is none here");
+    if (h->bits != bits) return bad("they were computed at another level, or by kernels that are not exact");
+    if (h->interval != m->prefixes->interval)
+        return rt_fail(GDN_INVALID_ARGUMENT, "loading prefixes: the interval is %d, and %d here", h->interval,
+                       m->prefixes->interval);
+    return GDN_OK;
+}
+
+/* True if the numbers of record i are possible. */
+static int is_possible(const record *list, int32_t i, int32_t interval)
+{
+    const rt_save_prefix *r = &list[i].r;
+    if (r->base < -1 || r->base >= i || r->reserved || (r->shared & ~1)) return 0;
+    if (r->first < 0 || r->length < 1 || r->length > RT_POSITION_LIMIT || r->first > r->length) return 0;
+    if (r->first % interval || r->length % interval || (r->draft != r->first && r->draft != r->length)) return 0;
+    return r->base < 0 ? !r->first : r->first && r->first <= list[r->base].r.length;
+}
+
+static gdn_status check_records(const rt_memory *m, const unsigned char *bytes, uint64_t n, const rt_save_prefixes *h,
+                                record *list)
+{
+    uint64_t at = sizeof *h, sum;
+    for (int32_t i = 0; i < h->n_records; i++) {
+        rt_save_prefix *const r = &list[i].r;
+        if (n - at < sizeof *r) return bad("it ends within a prefix");
+        memcpy(r, bytes + at, sizeof *r);
+        if (!is_possible(list, i, h->interval) || (!m->has_draft && r->draft != r->first))
+            return rt_fail(GDN_INVALID_ARGUMENT, "loading prefixes: number %d contradicts itself", i);
+        const uint64_t least = 4 + 2 * m->kv_bytes * (uint64_t)(m->n_attention - m->has_draft); /* of a token */
+        if ((uint64_t)(r->length - r->first) > (n - at) / least) return bad("it ends within a prefix");
+        const uint64_t size = rt_memory_prefix_record_bytes(m, r);
+        if (n - at < size) return bad("it ends within a prefix");
+        memcpy(&sum, bytes + at + size - 8, 8);
+        if (sum != rt_memory_checksum(bytes + at, size - 8))
+            return rt_fail(GDN_INVALID_ARGUMENT, "loading prefixes: the checksum of number %d is wrong", i);
+        list[i].rest = bytes + at + sizeof *r;
+        list[i].node = RT_NO_NODE;
+        at += size;
+    }
+    return at == n ? GDN_OK : bad("there is more than its prefixes");
+}
+
+/* ---- Adding ---- */
+
+/* True if there is room for the record below `parent`, where no prefix goes on with its tokens. */
+static int has_room(const rt_memory *m, const record *of, int32_t parent, const int32_t *token)
+{
+    const rt_prefixes *p = m->prefixes;
+    const int32_t n = of->r.length - of->r.first;
+    int32_t n_held = 0;
+    for (int32_t i = 0; i < p->n_checkpoints; i++) n_held += p->checkpoint[i].node != RT_NO_NODE;
+    if (n_held == p->n_checkpoints || !m->slots.n_free || !m->rows.n_free) return 0;
+    if (!n) return p->node[parent].checkpoint == RT_NO_CHECKPOINT;
+    return n / p->interval <= p->n_nodes - p->n_used && n <= m->cells.n_free &&
+           rt_memory_prefix_child(p, parent, token) == RT_NO_NODE;
+}
+
+/* Adds the record's nodes below `parent`, in cells of their own; returns the last. */
+static int32_t add_nodes(rt_memory *m, const rt_save_prefix *r, int32_t parent, const int32_t *token, int32_t *cell)
+{
+    rt_prefixes *p = m->prefixes;
+    for (int32_t at = r->first; at < r->length; at += p->interval) {
+        for (int32_t i = at; i < at + p->interval; i++) cell[i] = rt_memory_take_cell(m);
+        parent = rt_memory_prefix_add(m, parent, token + (at - r->first), cell + at);
+        for (int32_t i = at; i < at + p->interval; i++) {
+            p->drafted[cell[i]] = r->draft > r->first;
+            rt_memory_drop(&m->cells, cell[i]); /* only the cache has it */
+        }
+    }
+    return parent;
+}
+
+/* Adds a record, if there is room. used: its time of last use. */
+static gdn_status add(rt_memory *m, record *list, record *of, uint64_t used)
+{
+    rt_prefixes *p = m->prefixes;
+    const rt_save_prefix *r = &of->r;
+    const uint64_t n = (uint64_t)(r->length - r->first);
+    int32_t parent = r->base < 0 ? RT_NO_NODE : list[r->base].node;
+    if (r->base >= 0 && parent == RT_NO_NODE) return GDN_OK;
+    for (int32_t end = r->base < 0 ? 0 : list[r->base].r.length; end > r->first; end -= p->interval)
+        parent = p->node[parent].parent;
+    int32_t *const token = rt_calloc(n, 4, "prefixes"), *const cell = rt_calloc((uint64_t)r->length, 4, "prefixes");
+    gdn_status status = token && cell ? GDN_OK : GDN_OUT_OF_MEMORY;
+    if (!status) memcpy(token, of->rest, 4 * (size_t)n);
+    if (!status && has_room(m, of, parent, token)) {
+        const unsigned char *from = of->rest + 4 * (size_t)n;
+        of->node = add_nodes(m, r, parent, token, cell);
+        const int32_t taken = rt_memory_prefix_take(m, of->node);
+        rt_checkpoint *const at = &p->checkpoint[taken];
+        const rt_save_parts parts = { at->slot, at->row, r->first, r->length, r->draft, cell };
+        status = rt_memory_get_parts(m, &parts, &from);
+        at->used = used;
+        at->ready = 1;
+        if (m->has_draft) memcpy(rt_memory_prefix_hidden(m, taken), from, (size_t)m->hidden_bytes);
+        if (status) rt_memory_prefix_forget(m, taken);
+        else if (r->shared) rt_memory_prefix_share(p, taken);
+    }
+    rt_free(token);
+    rt_free(cell);
+    return status;
+}
+
+gdn_status rt_memory_prefix_load(rt_memory *m, uint64_t bits, const void *bytes, uint64_t n, rt_prefix_saved *loaded)
+{
+    rt_save_prefixes h;
+    rt_prefixes *p = m->prefixes;
+    gdn_status status = rt_memory_check_seq(m, 0, "loading prefixes");
+    if (!status && !p) status = bad("there is no prefix cache");
+    if (!status && p->n_used) status = bad("the prefix cache is not empty");
+    if (!status) status = check_header(m, bits, bytes, n, &h);
+    if (!status && (h.n_records < 0 || (uint64_t)h.n_records > n / sizeof(rt_save_prefix)))
+        status = bad("its number of prefixes is wrong");
+    if (status) return status;
+    record *const list = rt_calloc((uint64_t)h.n_records, sizeof *list, "loading prefixes");
+    status = list ? check_records(m, bytes, n, &h, list) : GDN_OUT_OF_MEMORY;
+    rt_prefix_saved done = { 0, 0, n };
+    for (int32_t i = 0; i < h.n_records && !status; i++) {
+        status = add(m, list, &list[i], (uint64_t)(h.n_records - i));
+        done.n += list[i].node != RT_NO_NODE;
+    }
+    done.n_left_out = h.n_records - done.n;
+    if (p->clock < (uint64_t)h.n_records) p->clock = (uint64_t)h.n_records;
+    rt_free(list);
+    if (!status) *loaded = done;
+    return status;
+}

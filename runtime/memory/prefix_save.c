@@ -1,0 +1,170 @@
+/* Saves the checkpoints of the prefix cache. prefix_tree.h has the format, prefix_load.c loads it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/memory/prefix_tree.h"
+
+uint64_t rt_memory_prefix_record_bytes(const rt_memory *m, const rt_save_prefix *r)
+{
+    const rt_save_parts parts = { .first = r->first, .length = r->length, .draft = r->draft };
+    return sizeof *r + 4 * (uint64_t)(r->length - r->first) + rt_memory_parts_bytes(m, &parts) + m->hidden_bytes + 8;
+}
+
+/* ---- What is saved ---- */
+
+typedef struct choice {
+    rt_save_prefix record;
+    int32_t checkpoint;
+    int32_t shared;
+    uint64_t used;
+} choice;
+
+/* What an earlier record has must be known: owner[node] is the record with the node's tokens, or -1. */
+typedef struct choices {
+    choice *list; /* [n_checkpoints]; the first n are saved */
+    int32_t *owner;
+    int32_t n, n_left_out, longest;
+    uint64_t bytes, largest; /* of the save; of a record */
+} choices;
+
+/* The most valuable first. */
+static int compare(const void *a, const void *b)
+{
+    const choice *const x = a, *const y = b;
+    if (x->shared != y->shared) return x->shared > y->shared ? -1 : 1;
+    return x->used > y->used ? -1 : x->used < y->used;
+}
+
+static int is_drafted(const rt_memory *m, int32_t node)
+{
+    const rt_prefixes *p = m->prefixes;
+    for (int32_t i = 0; i < p->interval; i++)
+        if (!p->drafted[rt_memory_prefix_cells(p, node)[i]]) return 0;
+    return 1;
+}
+
+/* The record of a checkpoint, after those that were chosen. */
+static rt_save_prefix record_of(const rt_memory *m, const choices *c, int32_t checkpoint)
+{
+    const rt_prefixes *p = m->prefixes;
+    rt_save_prefix r = { .base = -1, .shared = p->checkpoint[checkpoint].shared };
+    int drafted = m->has_draft;
+    int32_t node = p->checkpoint[checkpoint].node, n_own = 0;
+    for (; node != RT_NO_NODE && c->owner[node] < 0; node = p->node[node].parent, n_own++)
+        drafted = drafted && is_drafted(m, node);
+    if (node != RT_NO_NODE) r.base = c->owner[node];
+    for (; node != RT_NO_NODE; node = p->node[node].parent) r.first += p->interval;
+    r.length = r.first + n_own * p->interval;
+    r.draft = drafted ? r.length : r.first;
+    return r;
+}
+
+/* Chooses checkpoints that fit in `most` bytes, and moves them to the front of the list. */
+static void choose(const rt_memory *m, uint64_t most, choices *c)
+{
+    const rt_prefixes *p = m->prefixes;
+    int32_t n = 0;
+    for (int32_t i = 0; i < p->n_checkpoints; i++)
+        if (p->checkpoint[i].node != RT_NO_NODE && p->checkpoint[i].ready)
+            c->list[n++] =
+                (choice){ .checkpoint = i, .shared = p->checkpoint[i].shared, .used = p->checkpoint[i].used };
+    qsort(c->list, (size_t)n, sizeof *c->list, compare);
+    for (int32_t i = 0; i < p->n_nodes; i++) c->owner[i] = -1;
+    c->bytes = sizeof(rt_save_prefixes);
+    for (int32_t i = 0; i < n; i++) {
+        choice *const to = &c->list[c->n];
+        const choice from = c->list[i];
+        const rt_save_prefix r = record_of(m, c, from.checkpoint);
+        const uint64_t bytes = rt_memory_prefix_record_bytes(m, &r);
+        if (bytes > most - c->bytes) {
+            c->n_left_out++;
+            continue;
+        }
+        *to = from;
+        to->record = r;
+        for (int32_t node = p->checkpoint[from.checkpoint].node; node != RT_NO_NODE && c->owner[node] < 0;
+             node = p->node[node].parent)
+            c->owner[node] = c->n;
+        c->n++;
+        c->bytes += bytes;
+        c->largest = bytes > c->largest ? bytes : c->largest;
+        c->longest = r.length > c->longest ? r.length : c->longest;
+    }
+}
+
+/* ---- Writing ---- */
+
+static unsigned char *put(unsigned char *to, const void *from, uint64_t bytes)
+{
+    if (bytes) memcpy(to, from, (size_t)bytes);
+    return to + bytes;
+}
+
+/* Makes the record's bytes. cell: room for its length. */
+static gdn_status put_record(rt_memory *m, const choice *c, int32_t *cell, unsigned char *bytes)
+{
+    const rt_prefixes *p = m->prefixes;
+    const rt_save_prefix *r = &c->record;
+    const rt_checkpoint *at = &p->checkpoint[c->checkpoint];
+    const gdn_span nothing = { 0 };
+    unsigned char *to = put(bytes, r, sizeof *r), *const tokens = to;
+    int32_t node = at->node;
+    for (int32_t end = r->length; end > r->first; end -= p->interval, node = p->node[node].parent) {
+        memcpy(cell + end - p->interval, rt_memory_prefix_cells(p, node), 4 * (size_t)p->interval);
+        memcpy(tokens + 4 * (size_t)(end - p->interval - r->first), p->token + (int64_t)node * p->interval,
+               4 * (size_t)p->interval);
+    }
+    to += 4 * (size_t)(r->length - r->first);
+    const rt_save_parts parts = { at->slot, at->row, r->first, r->length, r->draft, cell };
+    const gdn_status status = rt_memory_put_parts(m, &parts, &nothing, &to);
+    if (status) return status;
+    if (m->has_draft) to = put(to, rt_memory_prefix_hidden(m, c->checkpoint), m->hidden_bytes);
+    const uint64_t sum = rt_memory_checksum(bytes, (uint64_t)(to - bytes));
+    (void)put(to, &sum, 8);
+    return GDN_OK;
+}
+
+static gdn_status write_all(rt_memory *m, uint64_t bits, const choices *c, rt_write_fn write, void *user)
+{
+    rt_save_prefixes h = { rt_memory_save_header(m, RT_SAVE_PREFIXES), bits, m->prefixes->interval, c->n, 0 };
+    h.common.bytes = c->bytes;
+    h.checksum = rt_memory_checksum(&h, sizeof h - 8);
+    int32_t *const cell = rt_calloc((uint64_t)c->longest, 4, "saving prefixes");
+    unsigned char *const bytes = rt_calloc(c->largest, 1, "saving prefixes");
+    gdn_status status = cell && bytes ? write(user, &h, sizeof h) : GDN_OUT_OF_MEMORY;
+    for (int32_t i = 0; i < c->n && !status; i++) {
+        status = put_record(m, &c->list[i], cell, bytes);
+        if (!status) status = write(user, bytes, rt_memory_prefix_record_bytes(m, &c->list[i].record));
+    }
+    rt_free(cell);
+    rt_free(bytes);
+    return status;
+}
+
+gdn_status rt_memory_prefix_save(rt_memory *m, uint64_t bits, uint64_t most, rt_write_fn write, void *user,
+                                 rt_prefix_saved *saved)
+{
+    const gdn_status checked = rt_memory_check_seq(m, 0, "saving prefixes");
+    const rt_prefixes *p = m->prefixes;
+    if (checked) return checked;
+    if (!p) return rt_fail(GDN_INVALID_ARGUMENT, "saving prefixes: there is no prefix cache");
+    if (most < sizeof(rt_save_prefixes))
+        return rt_fail(GDN_INVALID_ARGUMENT, "saving prefixes: %llu bytes are allowed and the header has %llu",
+                       (unsigned long long)most, (unsigned long long)sizeof(rt_save_prefixes));
+    choices c = { rt_calloc((uint64_t)p->n_checkpoints, sizeof *c.list, "saving prefixes"),
+                  rt_calloc((uint64_t)p->n_nodes, sizeof *c.owner, "saving prefixes"),
+                  0,
+                  0,
+                  0,
+                  0,
+                  0 };
+    gdn_status status = c.list && c.owner ? GDN_OK : GDN_OUT_OF_MEMORY;
+    if (!status) {
+        choose(m, most, &c);
+        status = write_all(m, bits, &c, write, user);
+    }
+    rt_free(c.list);
+    rt_free(c.owner);
+    if (!status) *saved = (rt_prefix_saved){ c.n, c.n_left_out, c.bytes };
+    return status;
+}

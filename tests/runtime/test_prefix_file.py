@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""--prefix-file: a restart gives the same text sooner, damaged and foreign files are refused and stay, and a kill at any
+moment leaves a file that loads, or none.
+
+    test_prefix_file.py GDN FOLDER [--brief] [--kills N]    as test_run.py; N: 30, or 6 with --brief
+"""
+import pathlib
+import random
+import signal
+import sys
+import time
+
+from tool import BRIEF, FOLDER, MODEL, gdn, report, require, run_tests, started
+
+RANDOM = random.Random(1)
+KILLS = int(sys.argv[sys.argv.index("--kills") + 1]) if "--kills" in sys.argv else 6 if BRIEF else 30
+WORDS = "the Lord God heaven earth light day night water land tree man".split()
+LONG = " ".join(RANDOM.choice(WORDS) for _ in range(100 if BRIEF else 400))
+CACHE = ("-m", MODEL, "--threads", 1, "--prefix-cache", 8, "--prefix-interval", 32)
+
+
+def run(file, text=LONG, *more):
+    done = report(*CACHE, "--prefix-file", file, "-p", text, "-n", 8, *more, otherwise={"requests": [{"text": ""}], "prefix_tokens": -1})
+    return done["requests"][0]["text"], done["prefix_tokens"]
+
+
+def restart(folder):
+    file = folder / "kept"
+    plain = report("-m", MODEL, "-p", LONG, "-n", 8, otherwise={"requests": [{"text": ""}]})["requests"][0]["text"]
+    require(run(file) == (plain, 0) and file.stat().st_size > 1000, "the first run has nothing to read and writes the file")
+    before = file.read_bytes()
+    text, kept = run(file)
+    require(text == plain and kept >= len(WORDS), f"the second run: {kept} tokens and the same text")
+    require(file.read_bytes() == before, "nothing new was kept, so the file is as it was")
+    require(run(file, LONG + " and it came to pass" * 12)[1] >= kept and file.read_bytes() != before, "new prefixes are added")
+    require(run(file)[1] >= kept, "what was kept before is kept")
+    require([path.name for path in folder.iterdir()] == ["kept"], "no parts are left behind")
+    drafted = ("--always-draft", "--spec", "mtp")
+    other = folder / "drafted"
+    require(run(other, LONG, *drafted) == (plain, 0) and run(other, LONG, *drafted)[1] >= kept, "with drafts")
+    require(other.stat().st_size <= 8 << 20, "the bound of --prefix-cache")
+
+
+def refused(file, says, *arguments):
+    before = file.read_bytes() if file.is_file() else None
+    done = gdn(*arguments, "--prefix-file", file, "-p", LONG, "-n", 1)
+    require(done.returncode == 1 and says in done.stderr.decode() and not done.stdout and b"anitizer" not in done.stderr, f"refused: {says}", done)
+    require(before is None or file.read_bytes() == before, f"{says}: the file stays as it is")
+
+
+def refusals(folder):
+    file, bad = folder / "kept", folder / "bad"
+    run(file)
+    whole = file.read_bytes()
+    for _ in range(10 if BRIEF else 100):
+        at, bit = RANDOM.randrange(len(whole)), 1 << RANDOM.randrange(8)
+        bad.write_bytes(whole[:at] + bytes([whole[at] ^ bit]) + whole[at + 1:])
+        refused(bad, "the file stays as it is", *CACHE)
+    for n in (0, 1, 100, len(whole) // 2, len(whole) - 1):
+        bad.write_bytes(whole[:n])
+        refused(bad, "bytes, and" if n >= 200 else "too short", *CACHE)
+    bad.write_bytes(whole + b"x")
+    refused(bad, f"has {len(whole)} bytes, and {len(whole) + 1} are given", *CACHE)
+    refused(file, "another type of KV cells", *CACHE, "--kv", "f32")
+    refused(file, "the interval is 32, and 16 here", *CACHE[:-1], 16)
+    refused(file, "at another level", *CACHE, "--level", "exact_ftz")
+    refused(file, "saved with a draft head, and there is none here", *CACHE, "--spec", "off")
+    refused(file, "another model", "-m", FOLDER / "fixtures/tiny-qwen35.gguf", *CACHE[2:])
+    refused(folder / "none/kept", "cannot write beside", *CACHE)
+    refused(folder, "is no regular file", *CACHE)
+    done = gdn("-m", MODEL, "-p", "x", "--prefix-file", file)
+    require(done.returncode == 2 and b"--prefix-file" in done.stderr and b"needs --prefix-cache" in done.stderr, "without a cache", done)
+
+
+def size(path):
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def kills(folder):
+    """Each run keeps something new. It is killed some moments after it begins to write."""
+    file, part = folder / "kept", folder / "kept.part"
+    run(file)
+    n_written = n_during = 0
+    for i in range(KILLS):
+        before, node = file.read_bytes(), file.stat().st_ino
+        process = started(*CACHE, "--prefix-file", file, "-p", f"{LONG} and {i} " + " ".join(RANDOM.choice(WORDS) for _ in range(60)), "-n", 1)
+        while process.poll() is None and not size(part) and file.stat().st_ino == node:
+            time.sleep(0.0001)
+        time.sleep(RANDOM.random() * 0.01)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        after = file.read_bytes()
+        n_written += after != before
+        n_during += size(part) > 0
+        require(run(folder / "kept")[1] > 0, f"kill {i}: the file loads")
+    require(n_written + n_during, "kills after the beginning of a write")
+    print(f"{KILLS} kills: {n_written} after the file was replaced, {n_during} while it was written", flush=True)
+
+
+run_tests(restart, refusals, kills)
