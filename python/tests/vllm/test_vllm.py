@@ -4,12 +4,16 @@
 
 Small random models. Their weights are scaled until the best token leads clearly. They have few tokens, so that some drafts are
 accepted."""
+import concurrent.futures
 import json
 import os
+import random
+import socket
 import subprocess
 import sys
 import tempfile
 import textwrap
+import time
 import unittest
 
 PROMPTS, NEW = [5, 17, 33, 64, 100, 128, 150, 200], 24
@@ -19,15 +23,15 @@ scratch = tempfile.TemporaryDirectory()
 QWEN3_NEXT = ("transformers.Qwen3NextForCausalLM(transformers.Qwen3NextConfig(vocab_size=8, hidden_size=128, intermediate_size=128, "
               "num_hidden_layers=4, num_attention_heads=2, num_key_value_heads=2, head_dim=64, linear_num_key_heads=2, linear_num_value_heads=4, "
               "linear_key_head_dim=128, linear_value_head_dim=128, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=64, "
-              "shared_expert_intermediate_size=64, max_position_embeddings=1024, tie_word_embeddings=False, num_nextn_predict_layers=1, "
+              "shared_expert_intermediate_size=64, max_position_embeddings=4096, tie_word_embeddings=False, num_nextn_predict_layers=1, "
               "layer_types=['linear_attention'] * 3 + ['full_attention']))")
 QWEN3_5 = ("transformers.Qwen3_5ForCausalLM(transformers.Qwen3_5TextConfig(vocab_size=8, hidden_size=128, intermediate_size=128, "
            "num_hidden_layers=4, num_attention_heads=2, num_key_value_heads=2, head_dim=64, linear_num_key_heads=2, linear_num_value_heads=4, "
-           "linear_key_head_dim=128, linear_value_head_dim=128, max_position_embeddings=1024, tie_word_embeddings=False, "
+           "linear_key_head_dim=128, linear_value_head_dim=128, max_position_embeddings=4096, tie_word_embeddings=False, "
            "layer_types=['linear_attention'] * 3 + ['full_attention']))")
 OLMO_HYBRID = ("transformers.OlmoHybridForCausalLM(transformers.OlmoHybridConfig(vocab_size=8, hidden_size=128, intermediate_size=128, "
                "num_hidden_layers=4, num_attention_heads=2, num_key_value_heads=2, linear_num_key_heads=2, linear_num_value_heads=2, "
-               "linear_key_head_dim=96, linear_value_head_dim=192, max_position_embeddings=1024, pad_token_id=0, eos_token_id=None, "
+               "linear_key_head_dim=96, linear_value_head_dim=192, max_position_embeddings=4096, pad_token_id=0, eos_token_id=None, "
                "layer_types=['linear_attention'] * 3 + ['full_attention']))")
 
 MODEL = """
@@ -64,7 +68,7 @@ REFERENCE = """
 answers = []
 for prompt in prompts:
     answers.append(model.generate(torch.tensor([prompt]), attention_mask=torch.ones(1, len(prompt), dtype=torch.long), max_new_tokens=NEW, do_sample=False, use_cache=True)[0, len(prompt):].tolist())
-print(json.dumps(answers))
+print(json.dumps([prompts, answers]))
 """
 
 ENGINE = """
@@ -88,6 +92,15 @@ again = answer(prompts)
 alone = [answer([prompt])[0] for prompt in prompts]
 steps["compared"] = globals().get("compared", 0)
 print(json.dumps([together, again, alone, steps]))
+"""
+
+MANY = """
+from vllm import LLM, SamplingParams, TokensPrompt
+engine = LLM(model=FOLDER, skip_tokenizer_init=True, dtype="float32", max_model_len=1024, enforce_eager=True, max_num_batched_tokens=448, max_num_seqs=16,
+             disable_log_stats=False, **OPTIONS)
+given = engine.generate([TokensPrompt(prompt_token_ids=p) for p in prompts], SamplingParams(temperature=0, max_tokens=NEW, ignore_eos=True, detokenize=False))
+counts = {metric.name: metric.value for metric in engine.get_metrics() if hasattr(metric, "value")}
+print(json.dumps([[list(x.outputs[0].token_ids) for x in given], counts]))
 """
 
 # Every call of a layer again, a sequence and a token at a time, from the states before it: outputs and states have the same bits.
@@ -138,24 +151,30 @@ gdn.vllm._rule, gdn.vllm._convolve = rule, convolve
 """
 
 
-def process(text, environment=None, **values):
-    """The last line that a program printed, as JSON. vLLM finds the plugin as it does in an installed package."""
+def environment_of(others):
+    """Of a process in which vLLM finds the plugin as it does in an installed package."""
     package = os.path.join(scratch.name, "packages")
     os.makedirs(os.path.join(package, "gdn_plugin-0.dist-info"), exist_ok=True)
     for name, content in (("METADATA", "Metadata-Version: 2.1\nName: gdn_plugin\nVersion: 0\n"),
                           ("entry_points.txt", "[vllm.general_plugins]\ngdn = gdn.vllm:register\n")):
         with open(os.path.join(package, "gdn_plugin-0.dist-info", name), "w", encoding="utf-8") as file:
             file.write(content)
+    path = os.pathsep.join([package, os.environ.get("PYTHONPATH", "")])
+    return {**os.environ, "PYTHONPATH": path, "VLLM_PLUGINS": "gdn", "VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_CPU_KVCACHE_SPACE": "1",
+            "VLLM_CPU_OMP_THREADS_BIND": "nobind", "VLLM_LOGGING_LEVEL": "ERROR", "HF_HUB_OFFLINE": "1", **others}
+
+
+def process(text, environment=None, **values):
+    """The last line that a program printed, as JSON."""
     head = "import json, torch\n" + "".join(f"{name} = {value!r}\n" for name, value in {"PROMPTS": PROMPTS, "NEW": NEW, **values}.items())
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([package, os.environ.get("PYTHONPATH", "")]), "VLLM_PLUGINS": "gdn", "VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_CPU_KVCACHE_SPACE": "1",
-                   "VLLM_CPU_OMP_THREADS_BIND": "nobind", "VLLM_LOGGING_LEVEL": "ERROR", "HF_HUB_OFFLINE": "1", **(environment or {})}
-    done = subprocess.run([sys.executable, "-c", head + textwrap.dedent(text)], env=environment, capture_output=True, text=True, timeout=900)
+    done = subprocess.run([sys.executable, "-c", head + textwrap.dedent(text)], env=environment_of(environment or {}), capture_output=True, text=True, timeout=900)
     if done.returncode:
         raise AssertionError(done.stdout[-2000:] + done.stderr[-6000:])
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
 NGRAM = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4, "prompt_lookup_min": 1}
+MTP = {"method": "mtp", "num_speculative_tokens": 2}
 
 
 class Engine(unittest.TestCase):
@@ -164,7 +183,7 @@ class Engine(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = os.path.join(scratch.name, cls.__name__)
-        cls.wanted = process(MODEL + REFERENCE, FOLDER=cls.folder, MAKE=cls.make)
+        cls.prompts, cls.wanted = process(MODEL + REFERENCE, FOLDER=cls.folder, MAKE=cls.make)
 
     def answers(self, dtype="float32", environment=None, before="", **options):
         prompts = "torch.manual_seed(5)\nprompts = [torch.randint(0, 8, (n,)).tolist() for n in PROMPTS]\n"
@@ -212,7 +231,55 @@ class Qwen3Next(Engine):
                 self.assertGreater(self.require(before=ALONE, **options)["compared"], 3000)
 
     def test_mtp(self):
-        self.drafts({"method": "mtp", "num_speculative_tokens": 2})
+        self.drafts(MTP)
+
+    def test_many(self):
+        """64 requests of up to 800 tokens, a third with the same 400 first, a third that need another block soon, and fewer
+        blocks than they need."""
+        prompts = """
+import random
+draw = random.Random(7)
+shared = draw.choices(range(8), k=400)
+prompts = [draw.choices(range(8), k=draw.randint(370, 383)) if i % 3 else shared + draw.choices(range(8), k=draw.randint(1, 400)) for i in range(64)]
+"""
+        _, wanted = process("import transformers\nmodel = transformers.AutoModelForCausalLM.from_pretrained(FOLDER).eval()\n" + prompts + REFERENCE, FOLDER=self.folder)
+        for blocks, options in (36, {"enable_prefix_caching": True}), (24, {"enable_prefix_caching": False, "speculative_config": MTP}):
+            with self.subTest(options):
+                given, counts = process(prompts + MANY, FOLDER=self.folder, OPTIONS={"num_gpu_blocks_override": blocks, **options})
+                self.assertEqual(given, wanted)
+                self.assertGreater(counts["vllm:num_preemptions"], 0)
+                self.assertEqual(counts["vllm:prefix_cache_hits"] > 0, options["enable_prefix_caching"])
+
+    def test_server(self):
+        """vLLM's server, and OpenAI's client with 32 requests at once."""
+        import openai
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        server = subprocess.Popen([sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", self.folder, "--skip-tokenizer-init", "--dtype", "float32",
+                                   "--max-model-len", "512", "--enforce-eager", "--port", str(port), "--served-model-name", "model"], env=environment_of({}),
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        client = openai.OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key="none", max_retries=0)
+
+        def ask(prompt):
+            return client.completions.create(model="model", prompt=prompt, max_tokens=NEW, temperature=0,
+                                             extra_body={"return_token_ids": True, "ignore_eos": True}).choices[0].token_ids
+        try:
+            for _ in range(240):
+                try:
+                    client.models.list()
+                    break
+                except openai.APIConnectionError:
+                    self.assertIsNone(server.poll())
+                    time.sleep(0.5)
+            order = [i % len(self.prompts) for i in range(32)]
+            random.Random(1).shuffle(order)
+            with concurrent.futures.ThreadPoolExecutor(32) as threads:
+                given = list(threads.map(lambda i: ask(self.prompts[i]), order))
+            self.assertEqual(given, [self.wanted[i] for i in order])
+        finally:
+            server.terminate()
+            server.wait()
 
     def test_channels_first(self):
         self.assertGreater(self.require(environment={"VLLM_SSM_CONV_STATE_LAYOUT": "DS"})["layers"], 0)
