@@ -20,11 +20,12 @@ import gdn
 from ._kernels import _build_gated_delta_net, _build_ssm_conv
 from .torch._operators import _where, elements, rows
 
-TESTED = ("0.32",)  # releases of vLLM whose layers the tests have run
+TESTED = ("0.32", "0.31")  # releases of vLLM whose layers the tests have run
+_WITHOUT_DRAFTS = "0.31."  # after a step without drafts it starts from the state of a token that was not accepted
 _CPU_OPERATOR = "vllm.model_executor.layers.mamba.ops.cpu.gdn_attention"
 _METADATA = {"num_prefills", "num_decodes", "num_spec_decodes", "num_actual_tokens", "has_initial_state", "spec_query_start_loc",
              "non_spec_query_start_loc", "spec_state_indices_tensor", "non_spec_state_indices_tensor", "spec_sequence_masks", "spec_token_indx",
-             "non_spec_token_indx", "num_accepted_tokens", "checkpoint"}
+             "non_spec_token_indx", "num_accepted_tokens"}
 _PADDING = 0  # the slot that vLLM gives to padding
 
 
@@ -33,6 +34,7 @@ def register() -> None:
     if "gdn" not in os.environ.get("VLLM_PLUGINS", "").split(","):
         return
     import vllm
+    from vllm import _custom_ops
     from vllm.model_executor.layers.mamba.abstract import MambaBase
     from vllm.v1.attention.backends.gdn_attn import GDNAttentionBackend
 
@@ -47,6 +49,9 @@ def register() -> None:
     _qwen_operator.__annotations__ = {**get_type_hints(module.cpu_gdn_attention_core), "return": None}
     module.cpu_gdn_attention_core = _qwen_operator
     GDNAttentionBackend.supports_batch_invariance = classmethod(lambda cls: True)
+    pack = getattr(_custom_ops, "causal_conv1d_weight_pack", None)  # vLLM 0.31 calls it for every type; it takes bfloat16
+    if pack:
+        _custom_ops.causal_conv1d_weight_pack = lambda weight: pack(weight) if weight.dtype is torch.bfloat16 else weight
     importlib.import_module("vllm.model_executor.layers.mamba.gdn.olmo_gdn_linear_attn")
     for known in _subclasses(MambaBase):
         _adopt(known)
@@ -173,8 +178,11 @@ def _attend(layer: Any, qkv: Tensor, g: Tensor, beta: Tensor, out: Tensor, heads
     """The convolution and the rule of one layer for a step: qkv [tokens][channels], q and k of heads_k heads, then v; g
     [tokens][heads], or [tokens][heads][keys]; beta [tokens][heads]; out [tokens][heads][values]; weight [channels][width];
     `gates`: how the rule reads g and beta."""
+    import vllm
     from vllm.forward_context import get_forward_context
 
+    if vllm.__version__.startswith(_WITHOUT_DRAFTS) and (getattr(layer, "num_spec", 0) or getattr(layer, "num_speculative_tokens", 0)):
+        raise _unknown("refuses drafts with a release that loses the place of accepted tokens")
     given = get_forward_context().attn_metadata
     meta = given.get(layer.prefix) if isinstance(given, dict) else None
     if meta is None:  # the run that measures memory
@@ -182,7 +190,7 @@ def _attend(layer: Any, qkv: Tensor, g: Tensor, beta: Tensor, out: Tensor, heads
         return
     if not meta.num_actual_tokens:
         return
-    if meta.checkpoint is not None:
+    if getattr(meta, "checkpoint", None) is not None:  # 0.31 has no such member
         raise NotImplementedError("gdn's plugin for vLLM knows no prefill checkpoints (mamba_cache_mode); start without it")
     step = _step(meta)
     tokens = [x[:step.tokens] if step.order is None else x.index_select(0, step.order) for x in (qkv, g, beta)]

