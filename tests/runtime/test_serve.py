@@ -205,7 +205,7 @@ def thinking(folder):
 # ---- Tools, variables and log-probabilities ----
 
 TOOLS = [{"type": "function", "function": {"name": "now"}}, {"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}}}}]
-FORM = ("{% if tools %}<|im_start|>system\n{{ tools|tojson }}<|im_end|>\n{% endif %}{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}{% for c in m.tool_calls or [] %}<call>{{ c.function.name }}"
+FORM = ("{% if messages[0].content == 'no' %}{{ raise_exception('no') }}{% endif %}{% if tools %}<|im_start|>system\n{{ tools|tojson }}<|im_end|>\n{% endif %}{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}{% for c in m.tool_calls or [] %}<call>{{ c.function.name }}"
         "{% for k, v in c.function.arguments|items %} {{ k }}={{ v }}{% endfor %}</call>{% endfor %}{{ m.tool_call_id }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n{{ note }}")
 
 
@@ -282,6 +282,9 @@ def template_input(folder):
         require(used(s) == expected(s, head + tail + "small and great"), "variables of the command line")
         require(used(s, chat_template_kwargs={"note": "a", "other": 1.5}) == expected(s, head + tail + "a"), "those of the request replace them")
         require(used(s, tools=TOOLS, chat_template_kwargs={"note": ""}) == expected(s, "<|im_start|>system\n" + json.dumps(TOOLS) + "<|im_end|>\n" + head + tail), "tools")
+        refused(s, 400, "messages", {"messages": [{**user, "content": "no"}], "tools": TOOLS}, chat)
+        error, _ = refused(s, 400, "chat_template_kwargs", {"messages": [user], "tools": TOOLS, "chat_template_kwargs": {"bos_token": 1, "tools": 1}}, chat)
+        require("the variable tools" in error["message"], f"the variable: {error}")
         turn = "<|im_start|>assistant\n<call>weather city=Nazareth days=2</call><|im_end|>\n<|im_start|>tool\nSunnycall_1<|im_end|>\n"
         for arguments in ('{"city": "Nazareth", "days": 2}', {"city": "Nazareth", "days": 2}):
             for content in ({"content": None}, {"content": ""}, {}):
@@ -395,7 +398,7 @@ def refusals():
         refused(s, 400, "messages", {"messages": [{"role": "function", "content": "x"}], "tools": TOOLS}, chat)
         refused(s, 400, "tools[0].function.strict", {**hello, "tools": [{"type": "function", "function": {"name": "f", "strict": True}}]}, chat)
         require(s.ask(chat, {**hello, "tools": TOOLS, "tool_choice": "none", "max_tokens": 1, "response_format": {"type": "text"}})[0] == 200, "tools that are not to be called")
-        refused(s, 400, "messages", {**hello, "chat_template_kwargs": {"messages": []}}, chat)
+        refused(s, 400, "chat_template_kwargs", {**hello, "chat_template_kwargs": {"messages": []}}, chat)
         for calls in (1, [1], [{"function": {"name": "f"}}], [{"function": {"name": 1, "arguments": "{}"}}], [{"function": {"name": "f", "arguments": 1}}]):
             refused(s, 400, "messages", {"messages": [{"role": "assistant", "content": "x", "tool_calls": calls}]}, chat)
         require(s.ask("/v1/completions", {"prompt": "x", "tools": None, "max_tokens": 1})[0] == 200, "null is absent")
@@ -528,7 +531,7 @@ def slow():
         require(time.monotonic() - begin > 1 and patient[0] == 200 and patient[1]["usage"]["completion_tokens"] == 300, "a client that waits")
         require(streamed[1] and joined(streamed[0])[0] == patient[1]["choices"][0]["text"], "a stream that waits")
         require(silent.recv(100) == b"", "a client that does not send")
-        require(s.until("texts_running", lambda n: n == 0), "a client that does not receive")
+        require(s.until("texts_waiting", lambda n: n == 0) and s.until("texts_running", lambda n: n == 0), "a client that does not receive")
         time.sleep(1.5)
         got = b""
         with contextlib.suppress(ConnectionResetError):
