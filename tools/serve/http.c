@@ -1,5 +1,6 @@
 /* The HTTP server: who may use it, and its endpoints. No path of a request names a file. See serve.h. */
 #define _POSIX_C_SOURCE 200809L
+#include <arpa/inet.h>
 #include <errno.h>
 #include <jansson.h>
 #include <microhttpd.h>
@@ -7,6 +8,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -14,6 +16,7 @@
 #include "tools/cli/interrupt.h"
 #include "tools/cli/output.h"
 #include "tools/serve/serve.h"
+#include "page.inc.h" /* of page.html */
 
 typedef struct http_request {
     serve_server *server;
@@ -25,6 +28,14 @@ typedef struct http_request {
     double begin;
     serve_call *call;
 } http_request;
+
+enum { PAGE, MODELS, COMPLETIONS, CHATS, TOKENIZE, HEALTH, METRICS, N_ENDPOINTS, PREFLIGHT = N_ENDPOINTS };
+static const struct {
+    const char *method, *path;
+} endpoints[N_ENDPOINTS] = {
+    { "GET", "/" },          { "GET", "/v1/models" }, { "POST", "/v1/completions" }, { "POST", "/v1/chat/completions" },
+    { "POST", "/tokenize" }, { "GET", "/health" },    { "GET", "/metrics" }
+};
 
 /* Sends a response, which it frees. */
 static enum MHD_Result send_response(const http_request *q, int status, const char *type, struct MHD_Response *r)
@@ -40,6 +51,7 @@ static enum MHD_Result send_response(const http_request *q, int status, const ch
         (void)MHD_add_response_header(r, "Access-Control-Allow-Methods", "GET, POST");
         (void)MHD_add_response_header(r, "Access-Control-Allow-Headers", "Authorization, Content-Type");
     }
+    if (q->endpoint == PAGE) (void)MHD_add_response_header(r, "Content-Security-Policy", serve_page_policy);
     if (status == 405) (void)MHD_add_response_header(r, "Allow", "GET, POST");
     if (status == 429) (void)MHD_add_response_header(r, "Retry-After", "1");
     if (status == 401) (void)MHD_add_response_header(r, "WWW-Authenticate", "Bearer");
@@ -97,17 +109,15 @@ static enum MHD_Result generate(http_request *q, int chat)
     return send_json(q, answer, &e);
 }
 
-enum { MODELS, COMPLETIONS, CHATS, TOKENIZE, HEALTH, METRICS, N_ENDPOINTS, PREFLIGHT = N_ENDPOINTS };
-static const struct {
-    const char *method, *path;
-} endpoints[N_ENDPOINTS] = { { "GET", "/v1/models" }, { "POST", "/v1/completions" }, { "POST", "/v1/chat/completions" },
-                             { "POST", "/tokenize" }, { "GET", "/health" },          { "GET", "/metrics" } };
-
 static enum MHD_Result answer(http_request *q)
 {
     serve_server *const v = q->server;
     serve_error e = { 0 };
     switch (q->endpoint) {
+    case PAGE:
+        return send_response(
+            q, 200, "text/html; charset=utf-8",
+            MHD_create_response_from_buffer(sizeof serve_page, (void *)serve_page, MHD_RESPMEM_PERSISTENT));
     case MODELS:
         return send_json(q,
                          json_pack("{s:s, s:[{s:s, s:s, s:I, s:s}]}", "object", "list", "data", "id", v->model,
@@ -151,19 +161,36 @@ static const char *header(const http_request *q, const char *name)
     return value ? value : "";
 }
 
+/* True for hosts that cannot be another's name with this server's address: "localhost", addresses, and the names of
+ * --host-name. */
+static int is_own(const char *host)
+{
+    unsigned char address[16];
+    char name[256];
+    const int is_6 = *host == '[';
+    (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(host + is_6, is_6 ? "]" : ":"), host + is_6);
+    return inet_pton(is_6 ? AF_INET6 : AF_INET, name, address) == 1 || !strcasecmp(name, "localhost") ||
+           (*serve_opt.names.text && cli_has_name(&serve_opt.names, name));
+}
+
 /* Checks what is known before the body arrives. */
 static int check_request(http_request *q, const char *path, const char *method, serve_error *e)
 {
     const char *const origin = header(q, "Origin"), *const key = header(q, "Authorization"),
-                      *const origins = serve_opt.origins.text;
-    if (*origin && !(*origins && (cli_has_name(&serve_opt.origins, origin) || !strcmp(origins, "*"))))
+                      *const host = header(q, "Host"), *const origins = serve_opt.origins.text,
+                      *const of = strstr(origin, "://");
+    if (*host && q->server->local && !is_own(host))
+        return serve_fail(e, 403, "host_not_allowed", NULL, "this server is not reached as %.200s (--host-name)", host);
+    const int own = of && !strcmp(of + 3, host) && is_own(host); /* of the page at / */
+    if (*origin && !own && !(*origins && (cli_has_name(&serve_opt.origins, origin) || !strcmp(origins, "*"))))
         return serve_fail(e, 403, "origin_not_allowed", NULL, "other origins may not use this server (--origin)");
     if (*origin) q->origin = origin;
     int i = 0;
     while (i < N_ENDPOINTS && strcmp(path, endpoints[i].path) != 0) i++;
     q->endpoint = *origin && !strcmp(method, "OPTIONS") ? PREFLIGHT : i;
     if (i < N_ENDPOINTS && q->endpoint == PREFLIGHT) return 1;
-    if (q->server->keys && i != HEALTH && (strncmp(key, "Bearer ", 7) != 0 || !is_key(q->server->keys, key + 7)))
+    if (q->server->keys && i != HEALTH && i != PAGE &&
+        (strncmp(key, "Bearer ", 7) != 0 || !is_key(q->server->keys, key + 7)))
         return serve_fail(e, 401, "invalid_api_key", NULL, "an API key is needed: Authorization: Bearer KEY");
     if (i == N_ENDPOINTS) return serve_fail(e, 404, "not_found", NULL, "there is no %.200s", path);
     if (strcmp(method, endpoints[i].method) != 0)
@@ -258,6 +285,8 @@ static int serve(serve_server *v)
         return 1;
     }
     const int is_6 = address->ai_family == AF_INET6;
+    v->local = is_6 ? IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address->ai_addr)->sin6_addr)
+                    : ntohl(((const struct sockaddr_in *)address->ai_addr)->sin_addr.s_addr) >> 24 == 127;
     const unsigned flags = MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL |
                            MHD_USE_ITC | (is_6 ? MHD_USE_IPv6 : 0);
     struct MHD_Daemon *const daemon = MHD_start_daemon(

@@ -25,6 +25,10 @@ static const cli_option own[] = {
     { "origin", CLI_NAMES, &serve_opt.origins, "LIST",
       "origins whose pages may use the server from a browser, as in\n"
       "https://example.org; * alone is every origin (default: none)" },
+    { "host-name", CLI_NAMES, &serve_opt.names, "LIST",
+      "names of this machine that clients may use; at an address of\n"
+      "this machine only, others are refused (default: localhost and\n"
+      "addresses)" },
     { "alias", CLI_STRING, &serve_opt.alias, "NAME", "name of the model for clients (default: its file's name)" },
 };
 static const cli_names of_run = {
@@ -47,7 +51,7 @@ static const cli_command serve_command = {
     "serve a model over HTTP, with OpenAI's interface",
     option_table,
     "Standard output gets one line, 'gdn serve: listening on http://127.0.0.1:8080', once requests are accepted.\n"
-    "Endpoints: /v1/models, /v1/completions, /v1/chat/completions, /tokenize, /health, /metrics.\n"
+    "Endpoints: / (a page to chat), /v1/models, /v1/completions, /v1/chat/completions, /tokenize, /health, /metrics.\n"
     "\n"
     "A text depends only on the model, the request, --ctx and --kv, and not on other requests. What a request\n"
     "does not set is as in gdn run: the seed is 1, completions take the most likely token, and chats the model\n"

@@ -16,7 +16,7 @@ typedef struct json_t json_t; /* of jansson, which may be missing */
 
 typedef struct serve_options {
     const char *host, *key_file, *alias;
-    cli_names origins;
+    cli_names origins, names;
     int64_t port, queue, max_tokens, body_kib, timeout;
 } serve_options;
 extern serve_options serve_opt;
@@ -84,6 +84,7 @@ typedef struct serve_server {
     char model[256];         /* the name for clients */
     char *keys;              /* each terminated; the last one empty. NULL: no key is needed */
     int64_t started;
+    int local;            /* listens on a loopback address */
     pthread_mutex_t lock; /* protects the rest */
     pthread_cond_t work;
     serve_call *calls;
