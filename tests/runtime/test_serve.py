@@ -391,6 +391,18 @@ def full():
         require(s.until("texts_waiting", lambda n: n == 0) and s.ask("/v1/completions", {"prompt": "x", "max_tokens": 1})[0] == 200, "there is room again")
 
 
+def running():
+    """A text that waits for KV cells does not run."""
+    with server("--parallel", "2", "--cells", "4096") as s:
+        opened = [s.open("/v1/completions", {"prompt": [40 + i] * 3000, "max_tokens": 1000, "ignore_eos": True, "stream": True}) for i in range(2)]
+        opened[0][1].read(10)
+        require((s.metric("texts_running"), s.metric("texts_waiting")) == (1, 1), "one runs, one waits")
+        for connection, response in opened:
+            response.close()
+            connection.close()
+        require(s.until("texts_cancelled_total", lambda n: n == 2) and s.metric("texts_running") == s.metric("texts_waiting") == 0, "none runs")
+
+
 def keys(folder):
     (folder / "keys").write_text("first-key\n\nsecond-key\r\n")
     with server("--api-key-file", folder / "keys", "--origin", "https://example.org,http://localhost:1") as s:
@@ -466,9 +478,27 @@ def gone():
         require(BRIEF or size[2] < size[1] + 1024, f"memory grows: {size} KiB")
 
 
+def trickle(s, begin, ended):
+    """Sends a byte every 0.3 seconds, which is within the time-out, and notes when the server ends that."""
+    with socket.create_connection(("127.0.0.1", s.port), timeout=0.3) as c:
+        start = time.monotonic()
+        c.sendall(begin)
+        with contextlib.suppress(ConnectionError):
+            while time.monotonic() - start < WAIT:
+                c.sendall(b"x")
+                with contextlib.suppress(TimeoutError):
+                    if not c.recv(1000):
+                        break
+        ended.append(time.monotonic() - start)
+
+
 def slow():
-    """Clients that neither send nor receive are disconnected; those that wait are not."""
+    """Clients that neither send nor receive are disconnected; those that wait are not. So are those that send too slowly."""
     with server("--timeout", "1", "--parallel", "2", "--queue", "100") as s:
+        ended = []
+        slowly = [threading.Thread(target=trickle, args=(s, begin, ended)) for begin in (b"GET /health HTTP/1.1\r\nHost: localhost\r\nA: ", b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{", b"GET /")]
+        for thread in slowly:
+            thread.start()
         silent = socket.create_connection(("127.0.0.1", s.port), timeout=WAIT)
         silent.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
         deaf = socket.socket()
@@ -488,6 +518,9 @@ def slow():
         with contextlib.suppress(ConnectionResetError):
             while more := deaf.recv(1 << 20):
                 got += more
+        for thread in slowly:
+            thread.join()
+        require(len(ended) == 3 and min(ended) > 9 and max(ended) < WAIT, f"clients that send slowly: after {ended} s")
         require(b"[DONE]" not in got and got.startswith(b"HTTP/1.1 200"), f"a client that does not receive: {len(got)} bytes")
 
 
@@ -546,4 +579,4 @@ def command_line():
         require(done.returncode == 1 and b"cannot listen at 127.0.0.1" in done.stderr, "a port that is taken", done)
 
 
-run_tests(command_line, endpoints, same_as_run, thinking, calls, template_input, logprobs, together, refusals, full, keys, gone, slow, drains)
+run_tests(command_line, endpoints, same_as_run, thinking, calls, template_input, logprobs, together, refusals, full, running, keys, gone, slow, drains)

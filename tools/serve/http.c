@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -18,14 +19,17 @@
 #include "tools/serve/serve.h"
 #include "page.inc.h" /* of page.html */
 
+/* A connection and its request. */
 typedef struct http_request {
     serve_server *server;
     struct MHD_Connection *to;
+    struct http_request *next; /* of the server's connections */
+    int fd;
+    double begin;       /* when it could begin to come; 0: it is complete. The server's lock protects it */
     const char *origin; /* of the page, if it is allowed; or NULL */
     int endpoint;
     char *body;
     size_t n, room;
-    double begin;
     serve_call *call;
 } http_request;
 
@@ -98,7 +102,7 @@ static enum MHD_Result generate(http_request *q, int chat)
     serve_error e = { 0 };
     q->call = serve_read(q->server, q->body, q->n, chat, &e);
     if (!q->call) return send_json(q, NULL, &e);
-    q->call->fd = MHD_get_connection_info(q->to, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+    q->call->fd = q->fd;
     if (!serve_add(q->server, q->call, &e)) return send_json(q, NULL, &e);
     if (q->call->stream)
         return send_response(q, 200, "text/event-stream",
@@ -212,29 +216,57 @@ static int append(http_request *q, const char *bytes, size_t n)
     return 1;
 }
 
+static void set_begin(http_request *q, double begin)
+{
+    (void)pthread_mutex_lock(&q->server->lock);
+    q->begin = begin;
+    (void)pthread_mutex_unlock(&q->server->lock);
+}
+
+static void on_connection(void *user, struct MHD_Connection *to, void **state, enum MHD_ConnectionNotificationCode code)
+{
+    serve_server *const v = user;
+    (void)pthread_mutex_lock(&v->lock);
+    http_request **at = &v->connections, *const q = *state ? *state : calloc(1, sizeof *q);
+    if (code == MHD_CONNECTION_NOTIFY_STARTED && q) {
+        const int fd = MHD_get_connection_info(to, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+        *q = (http_request){ .server = v, .to = to, .next = v->connections, .fd = fd, .begin = rt_now() };
+        *state = v->connections = q;
+    } else if (q) {
+        while (*at && *at != q) at = &(*at)->next;
+        if (*at) *at = q->next;
+        free(q);
+    }
+    (void)pthread_mutex_unlock(&v->lock);
+}
+
+void serve_close_late(serve_server *v)
+{
+    const double latest = rt_now() - 10 * (double)serve_opt.timeout;
+    for (http_request *q = v->connections; q; q = q->next)
+        if (q->begin && q->begin < latest) (void)shutdown(q->fd, SHUT_RDWR);
+}
+
 /* Called with the headers, with each part of the body, and at its end. */
 static enum MHD_Result on_request(void *user, struct MHD_Connection *to, const char *path, const char *method,
                                   const char *version, const char *bytes, size_t *n_bytes, void **state)
 {
-    http_request *q = *state;
+    http_request *const q = MHD_get_connection_info(to, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
     serve_error e = { 0 };
+    (void)user;
     (void)version;
-    if (!q) {
-        *state = q = calloc(1, sizeof *q);
-        if (!q) return MHD_NO;
-        q->server = user;
-        q->to = to;
-        q->begin = rt_now();
+    if (!q) return MHD_NO;
+    if (!*state) {
+        *state = q;
         return check_request(q, path, method, &e) ? MHD_YES : send_json(q, NULL, &e);
     }
     if (*n_bytes) { /* of a body that is too large the rest is not kept */
-        const int late = rt_now() - q->begin > 10 * (double)serve_opt.timeout;
-        if (late || (!too_large(q->n, &e) && !append(q, bytes, *n_bytes))) return MHD_NO;
+        if (!too_large(q->n, &e) && !append(q, bytes, *n_bytes)) return MHD_NO;
         *n_bytes = 0;
         return MHD_YES;
     }
-    if (too_large(q->n, &e)) return send_json(q, NULL, &e);
-    return answer(q);
+    set_begin(q, 0);
+    return too_large(q->n, &e) ? send_json(q, NULL, &e) : answer(q);
 }
 
 static void on_completed(void *user, struct MHD_Connection *to, void **state, enum MHD_RequestTerminationCode code)
@@ -243,11 +275,13 @@ static void on_completed(void *user, struct MHD_Connection *to, void **state, en
     (void)user;
     (void)to;
     (void)code;
-    *state = NULL;
     if (!q) return;
     if (q->call) serve_release(q->call);
     free(q->body);
-    free(q);
+    q->origin = q->body = NULL;
+    q->call = NULL;
+    q->n = q->room = 0;
+    set_begin(q, rt_now());
 }
 
 /* ---- Start and end ---- */
@@ -289,10 +323,11 @@ static int serve(serve_server *v)
                     : ntohl(((const struct sockaddr_in *)address->ai_addr)->sin_addr.s_addr) >> 24 == 127;
     const unsigned flags = MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL |
                            MHD_USE_ITC | (is_6 ? MHD_USE_IPv6 : 0);
-    struct MHD_Daemon *const daemon = MHD_start_daemon(
-        flags, 0, NULL, NULL, on_request, v, MHD_OPTION_SOCK_ADDR, address->ai_addr, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)(run_opt.parallel + serve_opt.queue + 64), MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)serve_opt.timeout,
-        MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_END);
+    struct MHD_Daemon *const daemon =
+        MHD_start_daemon(flags, 0, NULL, NULL, on_request, v, MHD_OPTION_SOCK_ADDR, address->ai_addr,
+                         MHD_OPTION_CONNECTION_LIMIT, (unsigned)(run_opt.parallel + serve_opt.queue + 64),
+                         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)serve_opt.timeout, MHD_OPTION_NOTIFY_COMPLETED,
+                         on_completed, NULL, MHD_OPTION_NOTIFY_CONNECTION, on_connection, v, MHD_OPTION_END);
     freeaddrinfo(address);
     if (!daemon) {
         (void)fprintf(stderr, "gdn serve: cannot listen at %s port %s: %s\n", serve_opt.host, port, strerror(errno));

@@ -231,6 +231,7 @@ int serve_loop(serve_server *v, void (*close_port)(void *), void *user)
             (void)pthread_mutex_lock(&v->lock);
         }
         update(v, scheduler);
+        serve_close_late(v);
         if (!v->calls && (v->draining || v->failure[0])) break;
         if (!v->n_live) {
             idle(v);

@@ -88,12 +88,18 @@ typedef struct serve_server {
     pthread_mutex_t lock; /* protects the rest */
     pthread_cond_t work;
     serve_call *calls;
+    struct http_request *connections;
     int32_t n_live, n_running; /* texts that have not ended, and those of them that have a sequence */
     int draining;
     uint64_t n_calls, n_refused, n_ended[RT_FINISH_FAILED + 1];
     rt_totals totals;
     char failure[RT_ERROR_MAX]; /* the engine cannot continue */
 } serve_server;
+
+/* ---- http.c ---- */
+
+/* Disconnects clients that take more than ten times --timeout to send a request. The lock is held. */
+void serve_close_late(serve_server *v);
 
 /* ---- queue.c ---- */
 
