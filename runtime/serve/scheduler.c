@@ -197,6 +197,13 @@ gdn_status rt_scheduler_result(const rt_scheduler *s, int32_t id, rt_result *res
 
 rt_totals rt_scheduler_totals(const rt_scheduler *s) { return s->totals; }
 
+int32_t rt_scheduler_running(const rt_scheduler *s)
+{
+    int32_t n = 0;
+    for (int32_t seq = 0; seq < s->desc.n_parallel; seq++) n += s->slot[seq].job != NULL;
+    return n;
+}
+
 const int32_t *rt_scheduler_tokens(const rt_scheduler *s, int32_t id, int32_t *n)
 {
     const rt_job *job = find(s, id);

@@ -94,6 +94,8 @@ typedef struct rt_totals {
     int64_t prefix_tokens;                        /* tokens from the prefix cache, not in prompt_tokens */
 } rt_totals;
 rt_totals rt_scheduler_totals(const rt_scheduler *s);
+/* Requests that have a sequence; the others that have not ended wait for one. */
+int32_t rt_scheduler_running(const rt_scheduler *s);
 /* Tokens generated so far; *n: their number. */
 const int32_t *rt_scheduler_tokens(const rt_scheduler *s, int32_t id, int32_t *n);
 

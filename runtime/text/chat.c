@@ -114,7 +114,7 @@ gdn_status rt_chat_render(const rt_chat *chat, const rt_message *messages, int32
     return rt_chat_render_tools(chat, messages, n_messages, thinking, opens, none, chat->variables, prompt);
 }
 
-/* GDN_UNSUPPORTED if the template writes the same text without the tools. */
+/* GDN_NOT_FOUND if the template writes the same text without the tools. */
 static gdn_status check_tools(const rt_chat *chat, const rt_message *messages, int32_t n_messages, chat_options o,
                               const rt_template_text *with)
 {
@@ -123,7 +123,7 @@ static gdn_status check_tools(const rt_chat *chat, const rt_message *messages, i
     gdn_status status = text_of(chat, messages, n_messages, &o, &without);
     if (status == GDN_UNSUPPORTED) status = GDN_OK; /* it refuses them in its own way */
     else if (!status && with->bytes == without.bytes && !memcmp(with->text, without.text, (size_t)with->bytes))
-        status = rt_fail(GDN_UNSUPPORTED, "the chat template does not write tools");
+        status = rt_fail(GDN_NOT_FOUND, "the chat template does not write tools");
     rt_template_free_text(&without);
     return status;
 }

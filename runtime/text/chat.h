@@ -48,7 +48,8 @@ gdn_status rt_chat_render(const rt_chat *chat, const rt_message *messages, int32
                           rt_chat_prompt *prompt);
 
 /* The same with tools, a JSON array (text NULL: none), and with these variables, a JSON object, instead of those of
- * rt_chat_set_variables(). GDN_UNSUPPORTED also: the template writes the same without the tools. */
+ * rt_chat_set_variables(). GDN_NOT_FOUND: the template writes the same without the tools. GDN_INVALID_ARGUMENT also:
+ * the variables are no object, or one of them is set in another way. */
 gdn_status rt_chat_render_tools(const rt_chat *chat, const rt_message *messages, int32_t n_messages, int thinking,
                                 int opens, rt_string tools, rt_string variables, rt_chat_prompt *prompt);
 

@@ -47,7 +47,8 @@ gdn_status rt_template_parse(const char *text, uint64_t bytes, rt_template **t);
 void rt_template_free(rt_template *t);
 
 /* Renders a conversation. GDN_UNSUPPORTED: the template uses something unimplemented, refuses the conversation, or
- * exceeds the limits of time and memory, which depend only on the number and bytes of the messages. */
+ * exceeds the limits of time and memory, which depend only on the number and bytes of the messages.
+ * GDN_INVALID_ARGUMENT: the variables are no JSON object, or one of them is set in another way. */
 gdn_status rt_template_render(const rt_template *t, const rt_template_input *input, rt_template_text *out);
 void rt_template_free_text(rt_template_text *text);
 

@@ -265,7 +265,9 @@ gdn_status rt_template_render(const rt_template *t, const rt_template_input *inp
     put(&r, &given.names, "add_generation_prompt", tpl_bool(input->generation_prompt));
     put_token(&r, &given.names, "bos_token", input->bos);
     put_token(&r, &given.names, "eos_token", input->eos);
+    const gdn_status before = r.status;
     if (input->variables.text) put_all(&r, &given.names, input->variables);
+    if (!before && r.status == GDN_UNSUPPORTED) r.status = GDN_INVALID_ARGUMENT;
     if (input->thinking >= 0) put(&r, &given.names, "enable_thinking", tpl_bool(input->thinking));
     tpl_statements(&r, &own, t->program);
     if (!r.status) {

@@ -12,30 +12,63 @@ static const char tools_json[] =
     "'string'},'days':{'type':'integer'},'note':{'type':['string','null']},'where':{'type':'object'},'on':{'type':"
     "'boolean'}}}}},{'type':'function','function':{'name':'now'}}]";
 
+static const char *member(serve_piece p, const char *name)
+{
+    return json_string_value(json_object_get(p.function, name));
+}
+
 /* Content as itself and calls as [NAME ARGUMENTS], with ' for \". step: bytes that come at once. */
 static void read_all(const json_t *tools, const char *text, size_t step, char *out, size_t room)
 {
     const size_t n = strlen(text);
-    size_t done = 0, used = 0;
+    size_t done = 0, used = 0, seen = 0;
     int after = 0;
     out[0] = 0;
     for (size_t come = 0; come < n || done < n;) {
         come = come + step < n ? come + step : n;
         const int last = come == n;
         while (done < come) {
-            const serve_piece p = serve_next_piece(tools, text + done, come - done, after, last);
+            const serve_piece p = serve_next_piece(tools, text + done, come - done, after, last, &seen);
             if (!p.used) break;
             used += (size_t)snprintf(out + used, room - used, "%.*s", (int)p.content, text + done);
-            if (p.name) used += (size_t)snprintf(out + used, room - used, "[%s %s]", p.name, p.arguments);
+            if (p.function)
+                used += (size_t)snprintf(out + used, room - used, "[%s %s]", member(p, "name"), member(p, "arguments"));
             done += p.used;
-            after = p.name != NULL;
-            free(p.name);
-            free(p.arguments);
+            after = p.function != NULL;
+            json_decref(p.function);
         }
         if (last) break;
     }
     for (char *c = out; *c; c++)
         if (*c == '"') *c = '\'';
+}
+
+/* A long call that comes byte by byte is not read from its beginning at each. */
+static void test_long_call(const json_t *tools)
+{
+    enum { N = 100000 };
+    static const char begin[] = "<tool_call><function=weather><parameter=city>",
+                      end[] = "</parameter></function></tool_call>";
+    char *const text = calloc(1, N + sizeof begin + sizeof end);
+    size_t seen = 0, n_read = 0, n;
+    if (!text) return;
+    n = strlen(strcpy(text, begin));
+    memset(text + n, '>', N);
+    n = strlen(strcat(text, end));
+    serve_piece p = { 0 };
+    for (size_t come = 1; come <= n; come++) {
+        p = serve_next_piece(tools, text, come, 0, 0, &seen);
+        n_read += seen == come;
+        REQUIRE(!p.used == (come < n), "nothing before its end: %d of %d", (int)come, (int)n);
+    }
+    REQUIRE(n_read > 0 && n_read < 200, "%d bytes are read %d times", (int)n, (int)n_read);
+    REQUIRE(p.function && strlen(member(p, "arguments")) > N, "its end");
+    json_decref(p.function);
+    (void)serve_next_piece(tools, text, n - 3, 0, 0, &seen);
+    p = serve_next_piece(tools, text, n, 0, 0, &seen);
+    REQUIRE(p.function != NULL, "a mark that comes in two parts");
+    json_decref(p.function);
+    free(text);
 }
 
 int main(void)
@@ -61,6 +94,9 @@ int main(void)
           "null</parameter></function></tool_call>",
           "[weather {'city': '12', 'days': 'soon', 'note': 'null'}]" },
         { "<tool_call>\n<function=now>\n</function>\n</tool_call>", "[now {}]" },
+        { "<tool_call><function=weather><parameter=on>True</parameter><parameter=days>None</parameter><parameter=where>"
+          "False</parameter><parameter=city>None</parameter><parameter=note>True</parameter></function></tool_call>",
+          "[weather {'on': true, 'days': null, 'where': false, 'city': 'None', 'note': 'True'}]" },
         /* what is no call is content */
         { "<tool_call>\n{'name': 'other', 'arguments': {}}\n</tool_call> ",
           "<tool_call>\n{'name': 'other', 'arguments': {}}\n</tool_call> " },
@@ -98,6 +134,7 @@ int main(void)
             REQUIRE(!strcmp(out, cases[i].expected), "case %d in pieces of %d: %s", (int)i, (int)step, out);
         }
     }
+    test_long_call(tools);
     json_decref(tools);
     return test_summary();
 }

@@ -3,7 +3,9 @@
 
     test_serve.py GDN FOLDER [--brief]   as test_run.py
 """
+import base64
 import contextlib
+import hashlib
 import http.client
 import json
 import pathlib
@@ -16,79 +18,11 @@ import threading
 import time
 
 from gguf_file import File, value
+from server import SETTINGS, WAIT, Server, server
 from tool import BRIEF, MODEL, TOOL, report, require, run_tests
 
 PROMPT = "In the beginning"
 LONG = {"prompt": PROMPT, "max_tokens": 4000, "ignore_eos": True, "temperature": 1}
-WAIT = 120  # seconds for what takes less than one, on a busy machine
-SETTINGS = ("--ctx", "4096", "--prefix-cache", "16", "--prefix-interval", "16")
-
-
-class Server:
-    def __init__(self, *options, model=MODEL):
-        command = [TOOL, "serve", "-m", model, "--port", "0", "--threads", "1", *SETTINGS, *map(str, options)]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
-        line = self.process.stdout.readline()
-        self.port = int(line.rsplit(":", 1)[1]) if line else 0
-        require(line.startswith("gdn serve: listening on http://127.0.0.1:"), f"the first line: {line}")
-
-    def open(self, path, body=None, method=None, headers=None):
-        """The connection and the response, whose body is not read."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT)
-        body = json.dumps(body) if isinstance(body, (dict, list)) else body
-        connection.request(method or ("GET" if body is None else "POST"), path, body, headers or {})
-        return connection, connection.getresponse()
-
-    def ask(self, path, body=None, method=None, headers=None):
-        """Status, body (an object if it is JSON) and headers."""
-        connection, response = self.open(path, body, method, headers)
-        text = response.read()
-        connection.close()
-        is_json = response.getheader("Content-Type") == "application/json"
-        return response.status, json.loads(text) if is_json else text.decode(), response
-
-    def events(self, path, body):
-        """The objects of a stream and whether it ended with [DONE]."""
-        status, text, response = self.ask(path, {**body, "stream": True})
-        require(status == 200 and response.getheader("Content-Type") == "text/event-stream", f"a stream: {status} {text}")
-        lines = [line for line in text.split("\n") if line]
-        require(all(line.startswith("data: ") for line in lines) and text.count("\n") == 2 * len(lines), "the form of events")
-        return [json.loads(line[6:]) for line in lines if line != "data: [DONE]"], lines[-1:] == ["data: [DONE]"]
-
-    def text(self, body, n=0):
-        return self.ask("/v1/completions", body)[1]["choices"][n]["text"]
-
-    def metric(self, name):
-        lines = self.ask("/metrics")[1].splitlines()
-        return int(next(line for line in lines if line.startswith(f"gdn_{name} ")).split()[1])
-
-    def until(self, name, wanted):
-        """True if the metric gets there."""
-        end = time.monotonic() + WAIT
-        while time.monotonic() < end:
-            if wanted(self.metric(name)):
-                return True
-            time.sleep(0.01)
-        return False
-
-    def end(self, number=signal.SIGTERM):
-        self.process.send_signal(number)
-        _, said = self.process.communicate(timeout=WAIT)
-        return self.process.returncode, said
-
-
-@contextlib.contextmanager
-def server(*options, **more):
-    s = Server(*options, **more)
-    try:
-        yield s
-    finally:
-        if s.process.poll() is None:
-            code, said = s.end()
-            require(code == -signal.SIGTERM and "anitizer" not in said and "runtime error" not in said, f"the end: {code} {said}")
-        else:
-            require(s.process.returncode == -signal.SIGTERM, f"the server ended: {s.process.returncode} {s.process.stderr.read()}")
 
 
 def ran(*arguments):
@@ -132,6 +66,11 @@ def endpoints():
         require([c["index"] for c in both] == [0, 1, 2, 3], "texts of two prompts")
         require([c["text"] for c in both] == [r["text"] for p in (PROMPT, "Blessed are") for seed in (1, 2)
                                               for r in ran("-p", p, "-n", "9", "--temp", "1", "--seed", seed)], "n texts have the next seeds")
+        status, page, response = s.ask("/")
+        parts = [base64.b64encode(hashlib.sha256(page.split(f"<{tag}>")[1].split(f"</{tag}>")[0].encode()).digest()).decode() for tag in ("script", "style")]
+        policy = f"default-src 'none'; connect-src 'self'; script-src 'sha256-{parts[0]}'; style-src 'sha256-{parts[1]}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        require(status == 200 and response.getheader("Content-Type") == "text/html; charset=utf-8" and "innerHTML" not in page and page.endswith("</html>\n"), f"a page: {status}")
+        require(response.getheader("Content-Security-Policy") == policy, f"its policy: {response.getheader('Content-Security-Policy')}, not {policy}")
         require(s.ask("/metrics")[2].getheader("Content-Type").startswith("text/plain"), "the type of the metrics")
         for name, kind in (("requests_total", "counter"), ("texts_running", "gauge"), ("prefix_tokens_total", "counter"), ("accepted_tokens_total", "counter")):
             require(f"# TYPE gdn_{name} {kind}\ngdn_{name} " in s.ask("/metrics")[1], f"the metric {name}")
@@ -205,7 +144,7 @@ def thinking(folder):
 # ---- Tools, variables and log-probabilities ----
 
 TOOLS = [{"type": "function", "function": {"name": "now"}}, {"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}}}}]
-FORM = ("{% if tools %}<|im_start|>system\n{{ tools|tojson }}<|im_end|>\n{% endif %}{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}{% for c in m.tool_calls or [] %}<call>{{ c.function.name }}"
+FORM = ("{% if messages[0].content == 'no' %}{{ raise_exception('no') }}{% endif %}{% if tools %}<|im_start|>system\n{{ tools|tojson }}<|im_end|>\n{% endif %}{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}{% for c in m.tool_calls or [] %}<call>{{ c.function.name }}"
         "{% for k, v in c.function.arguments|items %} {{ k }}={{ v }}{% endfor %}</call>{% endfor %}{{ m.tool_call_id }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n{{ note }}")
 
 
@@ -282,6 +221,9 @@ def template_input(folder):
         require(used(s) == expected(s, head + tail + "small and great"), "variables of the command line")
         require(used(s, chat_template_kwargs={"note": "a", "other": 1.5}) == expected(s, head + tail + "a"), "those of the request replace them")
         require(used(s, tools=TOOLS, chat_template_kwargs={"note": ""}) == expected(s, "<|im_start|>system\n" + json.dumps(TOOLS) + "<|im_end|>\n" + head + tail), "tools")
+        refused(s, 400, "messages", {"messages": [{**user, "content": "no"}], "tools": TOOLS}, chat)
+        error, _ = refused(s, 400, "chat_template_kwargs", {"messages": [user], "tools": TOOLS, "chat_template_kwargs": {"bos_token": 1, "tools": 1}}, chat)
+        require("the variable tools" in error["message"], f"the variable: {error}")
         turn = "<|im_start|>assistant\n<call>weather city=Nazareth days=2</call><|im_end|>\n<|im_start|>tool\nSunnycall_1<|im_end|>\n"
         for arguments in ('{"city": "Nazareth", "days": 2}', {"city": "Nazareth", "days": 2}):
             for content in ({"content": None}, {"content": ""}, {}):
@@ -395,7 +337,7 @@ def refusals():
         refused(s, 400, "messages", {"messages": [{"role": "function", "content": "x"}], "tools": TOOLS}, chat)
         refused(s, 400, "tools[0].function.strict", {**hello, "tools": [{"type": "function", "function": {"name": "f", "strict": True}}]}, chat)
         require(s.ask(chat, {**hello, "tools": TOOLS, "tool_choice": "none", "max_tokens": 1, "response_format": {"type": "text"}})[0] == 200, "tools that are not to be called")
-        refused(s, 400, "messages", {**hello, "chat_template_kwargs": {"messages": []}}, chat)
+        refused(s, 400, "chat_template_kwargs", {**hello, "chat_template_kwargs": {"messages": []}}, chat)
         for calls in (1, [1], [{"function": {"name": "f"}}], [{"function": {"name": 1, "arguments": "{}"}}], [{"function": {"name": "f", "arguments": 1}}]):
             refused(s, 400, "messages", {"messages": [{"role": "assistant", "content": "x", "tool_calls": calls}]}, chat)
         require(s.ask("/v1/completions", {"prompt": "x", "tools": None, "max_tokens": 1})[0] == 200, "null is absent")
@@ -449,6 +391,18 @@ def full():
         require(s.until("texts_waiting", lambda n: n == 0) and s.ask("/v1/completions", {"prompt": "x", "max_tokens": 1})[0] == 200, "there is room again")
 
 
+def running():
+    """A text that waits for KV cells does not run."""
+    with server("--parallel", "2", "--cells", "4096") as s:
+        opened = [s.open("/v1/completions", {"prompt": [40 + i] * 3000, "max_tokens": 1000, "ignore_eos": True, "stream": True}) for i in range(2)]
+        opened[0][1].read(10)
+        require((s.metric("texts_running"), s.metric("texts_waiting")) == (1, 1), "one runs, one waits")
+        for connection, response in opened:
+            response.close()
+            connection.close()
+        require(s.until("texts_cancelled_total", lambda n: n == 2) and s.metric("texts_running") == s.metric("texts_waiting") == 0, "none runs")
+
+
 def keys(folder):
     (folder / "keys").write_text("first-key\n\nsecond-key\r\n")
     with server("--api-key-file", folder / "keys", "--origin", "https://example.org,http://localhost:1") as s:
@@ -456,7 +410,7 @@ def keys(folder):
             for path, body in (("/v1/models", None), ("/v1/completions", {"prompt": "x"}), ("/metrics", None), ("/nothing", None)):
                 error, _ = refused(s, 401, None, body, path, headers=headers)
                 require(error["code"] == "invalid_api_key", f"a key is needed: {error}")
-        require(s.ask("/health")[0] == 200, "health needs no key")
+        require(s.ask("/health")[0] == 200 == s.ask("/")[0], "health and the page need no key")
         for key in ("first-key", "second-key"):
             require(s.ask("/v1/models", headers={"Authorization": f"Bearer {key}"})[0] == 200, f"the key {key}")
         key = {"Authorization": "Bearer first-key"}
@@ -469,8 +423,20 @@ def keys(folder):
             require(status == 200 and response.getheader("Access-Control-Allow-Origin") == origin, f"the origin {origin}")
             status, _, response = s.ask("/v1/completions", method="OPTIONS", headers={"Origin": origin, "Access-Control-Request-Method": "POST"})
             require(status == 204 and "Authorization" in response.getheader("Access-Control-Allow-Headers"), f"a preflight: {status}")
-    with server() as s:
-        refused(s, 403, None, None, "/health", headers={"Origin": "https://example.org"})
+    for options in ((), ("--host-name", "big.example.org,other")):
+        with server(*options) as s:
+            for path in ("/", "/health", "/metrics", "/v1/completions"):  # a page whose name has this machine's address
+                for host in ("example.org", f"example.org:{s.port}", "127.0.0.1.example.org", "[::1.example.org]", "localhost.", "999.0.0.1", "big", "example.org,other"):
+                    error, _ = refused(s, 403, None, None, path, headers={"Host": host, "Origin": f"http://{host}"})
+                    require(error["code"] == "host_not_allowed", f"the host {host}: {error}")
+            for host in (f"127.0.0.1:{s.port}", "LocalHost", "[::1]:1", *("other:1", "big.example.org")[:2 * len(options)]):
+                require(s.ask("/health", headers={"Host": host})[0] == s.ask("/health", headers={"Host": host, "Origin": f"http://{host}"})[0] == 200, f"the host {host}")
+                for origin in ("https://example.org", "null", f"http://{host}1"):
+                    error, _ = refused(s, 403, None, None, "/health", headers={"Host": host, "Origin": origin})
+                    require(error["code"] == "origin_not_allowed", f"the origin {origin}: {error}")
+    with server("--host", "0.0.0.0") as s:
+        require(s.ask("/health", headers={"Host": "example.org"})[0] == 200, "names of other machines' servers are not known")
+        refused(s, 403, None, None, "/health", headers={"Host": "example.org", "Origin": "http://example.org"})
     for text in ("", "\n\n"):
         (folder / "keys").write_text(text)
         done = subprocess.run([TOOL, "serve", "-m", MODEL, "--port", "0", "--api-key-file", folder / "keys"], capture_output=True, timeout=WAIT, check=False)
@@ -512,28 +478,49 @@ def gone():
         require(BRIEF or size[2] < size[1] + 1024, f"memory grows: {size} KiB")
 
 
+def trickle(s, begin, ended):
+    """Sends a byte every 0.3 seconds, which is within the time-out, and notes when the server ends that."""
+    with socket.create_connection(("127.0.0.1", s.port), timeout=0.3) as c:
+        start = time.monotonic()
+        c.sendall(begin)
+        with contextlib.suppress(ConnectionError):
+            while time.monotonic() - start < WAIT:
+                c.sendall(b"x")
+                with contextlib.suppress(TimeoutError):
+                    if not c.recv(1000):
+                        break
+        ended.append(time.monotonic() - start)
+
+
 def slow():
-    """Clients that neither send nor receive are disconnected; those that wait are not."""
+    """Clients that neither send nor receive are disconnected; those that wait are not. So are those that send too slowly."""
     with server("--timeout", "1", "--parallel", "2", "--queue", "100") as s:
+        ended = []
+        slowly = [threading.Thread(target=trickle, args=(s, begin, ended)) for begin in (b"GET /health HTTP/1.1\r\nHost: localhost\r\nA: ", b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{", b"GET /")]
+        for thread in slowly:
+            thread.start()
         silent = socket.create_connection(("127.0.0.1", s.port), timeout=WAIT)
-        silent.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+        silent.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
         deaf = socket.socket()
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         deaf.settimeout(WAIT)
         deaf.connect(("127.0.0.1", s.port))
         body = json.dumps({**LONG, "max_tokens": 2000, "n": 20, "stream": True}).encode()
-        deaf.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        deaf.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
         begin = time.monotonic()
         patient, streamed = s.ask("/v1/completions", {**LONG, "max_tokens": 300}), s.events("/v1/completions", {**LONG, "max_tokens": 300})
         require(time.monotonic() - begin > 1 and patient[0] == 200 and patient[1]["usage"]["completion_tokens"] == 300, "a client that waits")
         require(streamed[1] and joined(streamed[0])[0] == patient[1]["choices"][0]["text"], "a stream that waits")
         require(silent.recv(100) == b"", "a client that does not send")
-        require(s.until("texts_running", lambda n: n == 0), "a client that does not receive")
+        require(s.until("texts_waiting", lambda n: n == 0) and s.until("texts_running", lambda n: n == 0), "a client that does not receive")
         time.sleep(1.5)
         got = b""
         with contextlib.suppress(ConnectionResetError):
             while more := deaf.recv(1 << 20):
                 got += more
+        for thread in slowly:
+            thread.join()
+        require(len(ended) == 3 and min(ended) > 9 and max(ended) < WAIT, f"clients that send slowly: after {ended} s")
         require(b"[DONE]" not in got and got.startswith(b"HTTP/1.1 200"), f"a client that does not receive: {len(got)} bytes")
 
 
@@ -613,4 +600,4 @@ def restart(folder):
     require(done.returncode == 2 and b"--prefix-file needs --prefix-cache" in done.stderr, f"no cache: {done}")
 
 
-run_tests(restart, command_line, endpoints, same_as_run, thinking, calls, template_input, logprobs, together, refusals, full, keys, gone, slow, drains)
+run_tests(restart, command_line, endpoints, same_as_run, thinking, calls, template_input, logprobs, together, refusals, full, running, keys, gone, slow, drains)

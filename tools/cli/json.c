@@ -20,6 +20,20 @@ int json_utf8_length(const unsigned char *s)
     return code < least[n] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000) ? 0 : n;
 }
 
+size_t json_valid_utf8(const char *bytes, size_t n, char *to)
+{
+    size_t written = 0;
+    for (size_t i = 0; i < n;) {
+        unsigned char next[5] = { 0 }; /* what follows the n bytes is not read */
+        memcpy(next, bytes + i, n - i < 4 ? n - i : 4);
+        const int length = json_utf8_length(next), bytes_of = length ? length : 3;
+        memcpy(to + written, length ? (const char *)next : "\xef\xbf\xbd", (size_t)bytes_of);
+        written += (size_t)bytes_of;
+        i += length ? (size_t)length : 1;
+    }
+    return written;
+}
+
 static void put_bytes(FILE *out, const char *text, uint64_t bytes)
 {
     const unsigned char *s = (const unsigned char *)text, *end = s + bytes;

@@ -46,6 +46,8 @@ void json_put_null(json_writer *w, const char *key);
 /* Length of the UTF-8 sequence at s, which a zero ends; 0: invalid (overlong, surrogate, beyond U+10FFFF, incomplete).
  */
 int json_utf8_length(const unsigned char *s);
+/* Copies n bytes, with U+FFFD for each that is not UTF-8. Returns the length, at most 3 n. */
+size_t json_valid_utf8(const char *bytes, size_t n, char *to);
 
 /* Ends the text with a newline and flushes it. 1: the text is well-formed and was written. */
 int json_finish(json_writer *w);

@@ -122,14 +122,6 @@ static void tell_cuts(const rt_scheduler *scheduler, const generation *g)
 
 static int generate(run_session *s, const run_prompt *prompts, int32_t n_prompts)
 {
-    const rt_scheduler_desc desc = { s->engine,
-                                     s->tokenizer,
-                                     s->n_seqs,
-                                     (int32_t)run_opt.step_rows,
-                                     s->spec,
-                                     s->spec == RT_SPEC_OFF ? 0 : (int32_t)run_opt.draft_max,
-                                     (float)run_opt.p_min,
-                                     run_opt.always_draft };
     rt_scheduler *scheduler = NULL;
     generation g = { .session = s, .prompts = prompts, .n = n_prompts > s->n_seqs ? n_prompts : s->n_seqs };
     g.requests = calloc((size_t)g.n, sizeof *g.requests);
@@ -137,7 +129,7 @@ static int generate(run_session *s, const run_prompt *prompts, int32_t n_prompts
     g.counts_drawn = run_opt.json || (!output_is_terminal() && !output_is_errors());
     int code = 0;
     if (!g.output) g.trouble = RUN_NO_MEMORY;
-    else if (rt_scheduler_create(&desc, &scheduler)) code = run_fail("the scheduler");
+    else code = run_open_scheduler(s, &scheduler);
     for (int32_t i = 0; scheduler && !code && i < g.n; i++) code = submit(scheduler, &g, i, n_prompts);
     if (scheduler && !code) {
         progress_begin(&g.bar, g.total);

@@ -75,6 +75,7 @@ int run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_rollback ro
 /* --prefix-file (prefix_file.c): loads it, if it exists; replaces it, if the cache has new prefixes. */
 int run_load_prefixes(run_session *s);
 int run_save_prefixes(run_session *s);
+int run_open_scheduler(const run_session *s, rt_scheduler **scheduler); /* of the session's engine */
 void run_close(run_session *s);
 int run_fail(const char *what);      /* "gdn run: WHAT: rt_last_error()", returns 1 */
 int run_fail_file(const char *path); /* the same, with the path once, whether or not the text has it */
@@ -115,7 +116,8 @@ rt_sampling run_sampling(uint64_t seed);
 /* The command line (run_options.c). Functions that check print errors and return 2. */
 void run_set_defaults(void);
 int run_check_options(void);
-int run_check_engine_options(void);                  /* those of model, engine and drafts             */
+int run_check_engine_options(void); /* those of model, engine and drafts             */
+int run_in_range(const char *name, int64_t value, int64_t low, int64_t high); /* 0: an error was printed */
 int run_talks(void);                                 /* true for a conversation, false for one message per -p and -f */
 int run_spec_named(const char *name, rt_spec *spec); /* 0: not a name of a kind; auto is not one           */
 rt_rollback run_rollback(void);                      /* --rollback, or the default                       */

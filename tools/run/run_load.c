@@ -233,6 +233,19 @@ int run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_rollback ro
     return 1;
 }
 
+int run_open_scheduler(const run_session *s, rt_scheduler **scheduler)
+{
+    const rt_scheduler_desc desc = { s->engine,
+                                     s->tokenizer,
+                                     s->n_seqs,
+                                     (int32_t)run_opt.step_rows,
+                                     s->spec,
+                                     s->spec == RT_SPEC_OFF ? 0 : (int32_t)run_opt.draft_max,
+                                     (float)run_opt.p_min,
+                                     run_opt.always_draft };
+    return rt_scheduler_create(&desc, scheduler) ? run_fail("the scheduler") : 0;
+}
+
 void run_close(run_session *s)
 {
     rt_engine_destroy(s->engine);

@@ -229,7 +229,7 @@ rt_rollback run_rollback(void)
     return run_opt.rollback && !strcmp(run_opt.rollback, "snapshots") ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG;
 }
 
-static int in_range(const char *name, int64_t value, int64_t low, int64_t high)
+int run_in_range(const char *name, int64_t value, int64_t low, int64_t high)
 {
     if (value >= low && value <= high) return 1;
     cli_error(run_caller, "--%s is %lld; %lld to %lld are allowed", name, (long long)value, (long long)low,
@@ -304,14 +304,15 @@ int run_check_engine_options(void)
         return cli_error(run_caller, "--spec is '%s'; mtp, ngram, off and auto are allowed", run_opt.spec);
     if (run_opt.rollback && strcmp(run_opt.rollback, "log") != 0 && strcmp(run_opt.rollback, "snapshots") != 0)
         return cli_error(run_caller, "--rollback is '%s'; log and snapshots are allowed", run_opt.rollback);
-    return in_range("parallel", run_opt.parallel, 0, 1024) && in_range("draft-max", run_opt.draft_max, 1, 64) &&
-                   in_range("draft-vocab", run_opt.draft_vocab, 0, big) &&
-                   in_range("threads", run_opt.threads, 0, 1024) && in_range("ctx", run_opt.context, 0, big) &&
-                   in_range("cells", run_opt.cells, 0, big) && in_range("batch", run_opt.batch, 1, 65536) &&
-                   in_range("step", run_opt.step_rows, 0, 65536) && in_range("device", run_opt.device, 0, 1024) &&
-                   in_range("memory", run_opt.memory_mib, 0, INT64_C(1) << 40) &&
-                   in_range("prefix-cache", run_opt.prefix_mib, 0, INT64_C(1) << 40) &&
-                   in_range("prefix-interval", run_opt.prefix_interval, 1, big)
+    return run_in_range("parallel", run_opt.parallel, 0, 1024) && run_in_range("draft-max", run_opt.draft_max, 1, 64) &&
+                   run_in_range("draft-vocab", run_opt.draft_vocab, 0, big) &&
+                   run_in_range("threads", run_opt.threads, 0, 1024) && run_in_range("ctx", run_opt.context, 0, big) &&
+                   run_in_range("cells", run_opt.cells, 0, big) && run_in_range("batch", run_opt.batch, 1, 65536) &&
+                   run_in_range("step", run_opt.step_rows, 0, 65536) &&
+                   run_in_range("device", run_opt.device, 0, 1024) &&
+                   run_in_range("memory", run_opt.memory_mib, 0, INT64_C(1) << 40) &&
+                   run_in_range("prefix-cache", run_opt.prefix_mib, 0, INT64_C(1) << 40) &&
+                   run_in_range("prefix-interval", run_opt.prefix_interval, 1, big)
                ? 0
                : 2;
 }
@@ -322,14 +323,14 @@ int run_check_options(void)
     const int64_t big = 1 << 26;
     if (run_check_engine_options()) return 2;
     if (run_opt.n_predict == RUN_NOT_GIVEN && (run_opt.bench || !run_opt.chat)) run_opt.n_predict = 128;
-    if (run_opt.bench && !in_range("predict", run_opt.n_predict, 1, big)) return 2;
+    if (run_opt.bench && !run_in_range("predict", run_opt.n_predict, 1, big)) return 2;
     if (run_opt.n_predict != RUN_NOT_GIVEN && run_opt.n_predict != -1 &&
         (run_opt.n_predict < 1 || run_opt.n_predict > big))
         return cli_error(&run_command,
                          "--predict is %lld; 1 to %lld are allowed, and -1: until the text ends or the context is full",
                          (long long)run_opt.n_predict, (long long)big);
-    if (!in_range("top-k", run_opt.top_k, 0, big) || !in_range("repeat-last", run_opt.repeat_last, 0, big) ||
-        !in_range("bench-prompt", run_opt.bench_prompt, 1, big))
+    if (!run_in_range("top-k", run_opt.top_k, 0, big) || !run_in_range("repeat-last", run_opt.repeat_last, 0, big) ||
+        !run_in_range("bench-prompt", run_opt.bench_prompt, 1, big))
         return 2;
     if (!parse_seed())
         return cli_error(&run_command, "--seed is '%s'; -1 (random) and 0 to 2^64 - 1 are allowed", run_opt.seed_text);

@@ -25,15 +25,9 @@ json_t *serve_error_object(const serve_error *e)
 /* Text as JSON; what is not UTF-8 becomes U+FFFD, byte for byte, so that pieces give the same as the whole. */
 static json_t *json_of(const char *bytes, size_t n)
 {
-    char *const to = malloc(3 * n + 1), *end = to;
-    for (size_t i = 0; to && i < n;) {
-        const int length = json_utf8_length((const unsigned char *)bytes + i);
-        memcpy(end, length ? bytes + i : "\xef\xbf\xbd", length ? (size_t)length : 3);
-        end += length ? length : 3;
-        i += length ? (size_t)length : 1;
-    }
-    json_t *const made = to ? json_stringn(to, (size_t)(end - to)) : NULL;
-    free(to);
+    char *const text = malloc(3 * n + 1);
+    json_t *const made = text ? json_stringn(text, json_valid_utf8(bytes, n, text)) : NULL;
+    free(text);
     return made;
 }
 
@@ -42,18 +36,15 @@ typedef struct serve_news {
     json_t *reasoning, *content, *calls;
 } serve_news;
 
-/* A call of a tool, in OpenAI's form. It takes the piece's texts. */
-static json_t *call_of(serve_choice *c, serve_piece piece)
+/* A call of a tool, in OpenAI's form. It takes the function. */
+static json_t *call_of(serve_choice *c, json_t *function)
 {
     char id[80];
     const int index = c->n_calls++;
     (void)snprintf(id, sizeof id, "call_%s_%d_%d", c->call->id + strlen("chatcmpl-"), (int)(c - c->call->choice),
                    index);
-    json_t *const call = json_pack("{s:s, s:s, s:{s:s, s:s}}", "id", id, "type", "function", "function", "name",
-                                   piece.name, "arguments", piece.arguments);
+    json_t *const call = json_pack("{s:s, s:s, s:o}", "id", id, "type", "function", "function", function);
     if (c->call->stream) (void)json_object_set_new(call, "index", json_integer(index));
-    free(piece.name);
-    free(piece.arguments);
     return call;
 }
 
@@ -63,15 +54,16 @@ static void take_pieces(serve_choice *c, const char *text, size_t n, serve_news 
     char *const content = malloc(n + 1);
     size_t n_content = 0;
     while (content && c->done < n) {
-        const serve_piece piece = serve_next_piece(c->call->tools, text + c->done, n - c->done, c->after, c->ended);
+        const serve_piece piece =
+            serve_next_piece(c->call->tools, text + c->done, n - c->done, c->after, c->ended, &c->seen);
         if (!piece.used) break;
         memcpy(content + n_content, text + c->done, piece.content);
         n_content += piece.content;
         c->done += piece.used;
-        c->after = piece.name != NULL;
-        if (!piece.name) continue;
+        c->after = piece.function != NULL;
+        if (!piece.function) continue;
         if (!news->calls) news->calls = json_array();
-        (void)json_array_append_new(news->calls, call_of(c, piece));
+        (void)json_array_append_new(news->calls, call_of(c, piece.function));
     }
     if (n_content) news->content = json_of(content, n_content);
     free(content);
@@ -100,55 +92,38 @@ static const char *reason_of(const serve_choice *c)
 
 /* ---- Log-probabilities ---- */
 
-static json_t *token_of(const serve_call *call, int32_t token)
+static rt_string bytes_of(const serve_call *call, int32_t token)
 {
     const rt_string s = rt_token_bytes(call->server->session->tokenizer, token);
-    return json_of(s.bytes ? s.text : "", s.bytes);
+    return s.bytes ? s : (rt_string){ "", 0 };
 }
 
-/* A token of a chat's answer. */
-static json_t *logprob_of(const serve_call *call, rt_logprob p)
+/* A token of a chat's answer, with the n most likely ones, which follow it. */
+static json_t *logprob_of(const serve_call *call, const rt_logprob *p, int32_t n)
 {
-    const rt_string s = rt_token_bytes(call->server->session->tokenizer, p.token);
-    json_t *const bytes = json_array();
+    const rt_string s = bytes_of(call, p->token);
+    json_t *const bytes = json_array(), *const top = n < 0 ? NULL : json_array();
     for (uint64_t i = 0; i < s.bytes; i++) (void)json_array_append_new(bytes, json_integer((unsigned char)s.text[i]));
-    return json_pack("{s:o, s:f, s:o}", "token", token_of(call, p.token), "logprob", (double)p.logprob, "bytes", bytes);
+    for (int32_t i = 1; i <= n; i++) (void)json_array_append_new(top, logprob_of(call, p + i, -1));
+    return json_pack("{s:o, s:f, s:o, s:o*}", "token", json_of(s.text, s.bytes), "logprob", (double)p->logprob, "bytes",
+                     bytes, "top_logprobs", top);
 }
 
-static json_t *chat_logprobs(const serve_call *call, serve_choice *c)
+static void add_text_logprob(serve_choice *c, const rt_logprob *p, json_t *to)
 {
-    json_t *const list = json_array();
-    for (; c->n_told < c->n_logprobs; c->n_told++) {
-        const rt_logprob *const p = c->logprob + c->n_told * (1 + (size_t)call->n_top);
-        json_t *const one = logprob_of(call, *p), *const top = json_array();
-        for (int32_t i = 1; i <= call->n_top; i++) (void)json_array_append_new(top, logprob_of(call, p[i]));
-        (void)json_object_set_new(one, "top_logprobs", top);
-        (void)json_array_append_new(list, one);
+    const rt_string s = bytes_of(c->call, p->token);
+    json_t *const top = json_object();
+    for (int32_t i = c->call->n_top; i >= 0; i--) { /* the token itself, whether or not it is among the first */
+        const rt_string one = bytes_of(c->call, p[i].token);
+        json_t *const name = json_of(one.text, one.bytes);
+        (void)json_object_set_new(top, json_string_value(name), json_real((double)p[i].logprob));
+        json_decref(name);
     }
-    return json_pack("{s:o}", "content", list);
-}
-
-static json_t *text_logprobs(const serve_call *call, serve_choice *c)
-{
-    json_t *const tokens = json_array(), *const values = json_array(), *const tops = json_array(),
-                  *const offsets = json_array();
-    for (; c->n_told < c->n_logprobs; c->n_told++) {
-        const rt_logprob *const p = c->logprob + c->n_told * (1 + (size_t)call->n_top);
-        const rt_string s = rt_token_bytes(call->server->session->tokenizer, p->token);
-        json_t *const top = json_object();
-        for (int32_t i = call->n_top; i >= 0; i--) { /* the token itself, whether or not it is among the first */
-            json_t *const name = token_of(call, p[i].token);
-            (void)json_object_set_new(top, json_string_value(name), json_real((double)p[i].logprob));
-            json_decref(name);
-        }
-        (void)json_array_append_new(tokens, token_of(call, p->token));
-        (void)json_array_append_new(values, json_real((double)p->logprob));
-        (void)json_array_append_new(tops, top);
-        (void)json_array_append_new(offsets, json_integer((json_int_t)c->n_characters));
-        for (uint64_t i = 0; i < s.bytes; i++) c->n_characters += ((unsigned char)s.text[i] & 0xc0) != 0x80;
-    }
-    return json_pack("{s:o, s:o, s:o, s:o}", "tokens", tokens, "token_logprobs", values, "top_logprobs", tops,
-                     "text_offset", offsets);
+    (void)json_array_append_new(json_object_get(to, "tokens"), json_of(s.text, s.bytes));
+    (void)json_array_append_new(json_object_get(to, "token_logprobs"), json_real((double)p->logprob));
+    (void)json_array_append_new(json_object_get(to, "top_logprobs"), top);
+    (void)json_array_append_new(json_object_get(to, "text_offset"), json_integer((json_int_t)c->n_characters));
+    for (uint64_t i = 0; i < s.bytes; i++) c->n_characters += ((unsigned char)s.text[i] & 0xc0) != 0x80;
 }
 
 /* Takes the log-probabilities that are new; null: there are none, or the request wants none. */
@@ -156,7 +131,15 @@ static json_t *take_logprobs(serve_call *call, int32_t index)
 {
     serve_choice *const c = &call->choice[index];
     if (!call->logprobs || (call->stream && c->n_told == c->n_logprobs)) return json_null();
-    return call->chat ? chat_logprobs(call, c) : text_logprobs(call, c);
+    json_t *const to =
+        call->chat ? json_pack("{s:[]}", "content")
+                   : json_pack("{s:[], s:[], s:[], s:[]}", "tokens", "token_logprobs", "top_logprobs", "text_offset");
+    for (; c->n_told < c->n_logprobs; c->n_told++) {
+        const rt_logprob *const p = c->logprob + c->n_told * (1 + (size_t)call->n_top);
+        if (!call->chat) add_text_logprob(c, p, to);
+        else (void)json_array_append_new(json_object_get(to, "content"), logprob_of(call, p, call->n_top));
+    }
+    return to;
 }
 
 static json_t *usage_of(const serve_call *call)
@@ -164,7 +147,7 @@ static json_t *usage_of(const serve_call *call)
     json_int_t prompt = 0, cached = 0, drawn = 0;
     for (int32_t i = 0; i < call->n_choices; i++) {
         const serve_choice *const c = &call->choice[i];
-        const int32_t n = call->n_prompt[c->prompt];
+        const int32_t n = call->n_prompt[i / call->n];
         drawn += c->result.n_tokens;
         if (i % call->n) continue;
         prompt += n;
@@ -212,10 +195,9 @@ json_t *serve_wait(serve_call *call, serve_error *e)
         if (news.calls) (void)json_object_set_new(value, "tool_calls", news.calls);
         (void)json_array_append_new(choices, choice_of(call, i, value, reason_of(c)));
     }
-    json_t *const usage = usage_of(call);
-    (void)pthread_mutex_unlock(&call->server->lock);
     json_t *const answer = answer_of(call, choices);
-    (void)json_object_set_new(answer, "usage", usage);
+    (void)json_object_set_new(answer, "usage", usage_of(call));
+    (void)pthread_mutex_unlock(&call->server->lock);
     if (!e->status) return answer;
     json_decref(answer);
     return NULL;
@@ -223,18 +205,12 @@ json_t *serve_wait(serve_call *call, serve_error *e)
 
 /* ---- Streams ---- */
 
-/* Appends an event, which it takes; NULL: the stream's end. Without memory the stream ends early. */
+/* Writes an event, which it takes; NULL: the stream's end. Without memory the stream ends early. */
 static void add_event(serve_call *call, json_t *event)
 {
-    char *const text = event ? json_dumps(event, JSON_COMPACT) : strdup("[DONE]");
-    const size_t n = text ? strlen(text) + 8 : 0;
-    char *const larger = text ? realloc(call->out, call->n_out + n + 1) : NULL;
-    if (larger) {
-        call->out = larger;
-        call->n_out += (size_t)snprintf(larger + call->n_out, n + 1, "data: %s\n\n", text);
-    }
-    if (!larger || !event) call->over = 1;
-    free(text);
+    (void)fputs("data: ", call->events);
+    if (!event || json_dumpf(event, call->events, JSON_COMPACT)) call->over = 1;
+    (void)fputs(event ? "\n\n" : "[DONE]\n\n", call->events);
     json_decref(event);
 }
 
@@ -279,24 +255,32 @@ static void add_news(serve_call *call, int32_t i)
     if (c->ended) add_chunk(call, i, call->chat ? json_object() : json_string(""), reason_of(c));
 }
 
+/* Writes the events of what is new. */
+static void add_all_news(serve_call *call)
+{
+    int32_t n_told = 0;
+    for (int32_t i = 0; !call->over && i < call->n_choices; i++) {
+        add_news(call, i);
+        n_told += call->choice[i].told == 2;
+    }
+    if (n_told < call->n_choices || call->over) return;
+    if (call->usage) {
+        json_t *const event = answer_of(call, json_array());
+        (void)json_object_set_new(event, "usage", usage_of(call));
+        add_event(call, event);
+    }
+    add_event(call, NULL);
+}
+
 size_t serve_next(serve_call *call, char *to, size_t room)
 {
     (void)pthread_mutex_lock(&call->server->lock);
     while (call->sent == call->n_out && !call->over && !call->gone) {
-        int32_t n_told = 0;
+        free(call->out);
         call->sent = call->n_out = 0;
-        for (int32_t i = 0; !call->over && i < call->n_choices; i++) {
-            add_news(call, i);
-            n_told += call->choice[i].told == 2;
-        }
-        if (n_told == call->n_choices && !call->over) {
-            if (call->usage) {
-                json_t *const event = answer_of(call, json_array());
-                (void)json_object_set_new(event, "usage", usage_of(call));
-                add_event(call, event);
-            }
-            add_event(call, NULL);
-        }
+        call->events = open_memstream(&call->out, &call->n_out);
+        if (call->events) add_all_news(call);
+        if (!call->events || fclose(call->events)) call->over = 1;
         if (!call->n_out && !call->over) (void)pthread_cond_wait(&call->news, &call->server->lock);
     }
     const size_t left = call->n_out - call->sent, n = left < room ? left : room;
@@ -308,6 +292,12 @@ size_t serve_next(serve_call *call, char *to, size_t room)
 
 /* ---- Metrics ---- */
 
+static void put_metric(FILE *f, const char *name, int64_t value)
+{
+    (void)fprintf(f, "# TYPE gdn_%s %s\ngdn_%s %lld\n", name, strstr(name, "_total") ? "counter" : "gauge", name,
+                  (long long)value);
+}
+
 char *serve_metrics(serve_server *v)
 {
     char *text = NULL;
@@ -315,31 +305,22 @@ char *serve_metrics(serve_server *v)
     FILE *const f = open_memstream(&text, &n);
     if (!f) return NULL;
     (void)pthread_mutex_lock(&v->lock);
-    const rt_totals t = v->totals;
-    const int64_t running = v->n_live < run_opt.parallel ? v->n_live : run_opt.parallel;
-    const uint64_t *const ended = v->n_ended;
-    const struct {
-        const char *name;
-        int64_t value;
-    } list[] = { { "requests_total", (int64_t)v->n_calls },
-                 { "refused_total", (int64_t)v->n_refused },
-                 { "texts_running", running },
-                 { "texts_waiting", v->n_live - running },
-                 { "texts_stopped_total", (int64_t)ended[RT_FINISH_STOP] },
-                 { "texts_cut_total", (int64_t)(ended[RT_FINISH_LENGTH] + ended[RT_FINISH_CONTEXT]) },
-                 { "texts_cancelled_total", (int64_t)ended[RT_FINISH_CANCELLED] },
-                 { "texts_failed_total", (int64_t)ended[RT_FINISH_FAILED] },
-                 { "prompt_tokens_total", t.prompt_tokens },
-                 { "prefix_tokens_total", t.prefix_tokens },
-                 { "generated_tokens_total", t.generated_tokens },
-                 { "drafted_tokens_total", t.drafted },
-                 { "accepted_tokens_total", t.accepted },
-                 { "preemptions_total", t.preemptions },
-                 { "reread_tokens_total", t.reread_tokens } };
+    put_metric(f, "requests_total", (int64_t)v->n_calls);
+    put_metric(f, "refused_total", (int64_t)v->n_refused);
+    put_metric(f, "texts_running", v->n_running);
+    put_metric(f, "texts_waiting", v->n_live - v->n_running);
+    put_metric(f, "texts_stopped_total", (int64_t)v->n_ended[RT_FINISH_STOP]);
+    put_metric(f, "texts_cut_total", (int64_t)(v->n_ended[RT_FINISH_LENGTH] + v->n_ended[RT_FINISH_CONTEXT]));
+    put_metric(f, "texts_cancelled_total", (int64_t)v->n_ended[RT_FINISH_CANCELLED]);
+    put_metric(f, "texts_failed_total", (int64_t)v->n_ended[RT_FINISH_FAILED]);
+    put_metric(f, "prompt_tokens_total", v->totals.prompt_tokens);
+    put_metric(f, "prefix_tokens_total", v->totals.prefix_tokens);
+    put_metric(f, "generated_tokens_total", v->totals.generated_tokens);
+    put_metric(f, "drafted_tokens_total", v->totals.drafted);
+    put_metric(f, "accepted_tokens_total", v->totals.accepted);
+    put_metric(f, "preemptions_total", v->totals.preemptions);
+    put_metric(f, "reread_tokens_total", v->totals.reread_tokens);
     (void)pthread_mutex_unlock(&v->lock);
-    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
-        (void)fprintf(f, "# TYPE gdn_%s %s\ngdn_%s %lld\n", list[i].name,
-                      strstr(list[i].name, "_total") ? "counter" : "gauge", list[i].name, (long long)list[i].value);
     (void)fclose(f);
     return text;
 }

@@ -76,18 +76,20 @@ static void skip_object(cursor *c)
 
 /* ---- The two forms ---- */
 
-/* JSON text of an object, to be freed, whose numbers have the fewest digits that read back as the same. */
-static char *text_of(const json_t *object)
+/* A call, whose arguments' numbers have the fewest digits that read back as the same. */
+static json_t *function_of(const char *name, const json_t *arguments)
 {
     char *text = NULL;
     for (size_t digits = 15, same = 0; !same && digits <= 17; digits++) {
         free(text);
-        text = json_dumps(object, JSON_REAL_PRECISION(digits));
+        text = json_dumps(arguments, JSON_REAL_PRECISION(digits));
         json_t *const again = text ? json_loads(text, JSON_ALLOW_NUL, NULL) : NULL;
-        same = json_equal(object, again) || !text;
+        same = json_equal(arguments, again) || !text;
         json_decref(again);
     }
-    return text;
+    json_t *const made = text ? json_pack("{s:s, s:s}", "name", name, "arguments", text) : NULL;
+    free(text);
+    return made;
 }
 
 static void read_json(cursor *c, const json_t *tools, serve_piece *piece)
@@ -101,10 +103,9 @@ static void read_json(cursor *c, const json_t *tools, serve_piece *piece)
     const char *const name = json_string_value(named);
     arguments = json_object_get(call, "arguments");
     if (json_object_size(call) == 2 && json_is_object(arguments) && name && strlen(name) == json_string_length(named) &&
-        serve_has_tool(tools, name, &schema)) {
-        piece->name = strdup(name);
-        piece->arguments = text_of(arguments);
-    } else c->state = BAD;
+        serve_has_tool(tools, name, &schema))
+        piece->function = function_of(name, arguments);
+    else c->state = BAD;
     json_decref(call);
 }
 
@@ -121,8 +122,10 @@ static int is_string(const json_t *schema)
 
 static json_t *typed(const json_t *schema, const char *value)
 {
-    json_t *made = NULL;
-    if (!is_string(schema)) made = json_loads(value, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
+    if (is_string(schema)) return json_string(value);
+    if (!strcmp(value, "None")) return json_null(); /* models write Python's words too */
+    if (!strcmp(value, "True") || !strcmp(value, "False")) return json_boolean(value[0] == 'T');
+    json_t *const made = json_loads(value, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
     return made ? made : json_string(value);
 }
 
@@ -153,8 +156,8 @@ static void read_function(cursor *c, const json_t *tools, serve_piece *piece)
         else break;
     }
     (void)expect(c, "</function>");
-    piece->name = name;
-    piece->arguments = c->state ? NULL : text_of(arguments);
+    if (!c->state) piece->function = function_of(name, arguments);
+    free(name);
     json_decref(arguments);
 }
 
@@ -166,10 +169,9 @@ static void read_call(cursor *c, const json_t *tools, serve_piece *piece)
     else read_function(c, tools, piece);
     if (!c->state) skip_space(c);
     (void)expect(c, close_mark);
-    if (!c->state && piece->name && piece->arguments) return;
-    free(piece->name);
-    free(piece->arguments);
-    piece->name = piece->arguments = NULL;
+    if (!c->state && piece->function) return;
+    json_decref(piece->function);
+    piece->function = NULL;
     if (!c->state) c->state = BAD;
 }
 
@@ -182,10 +184,13 @@ static size_t stripped(const char *text, size_t n)
     return n;
 }
 
-serve_piece serve_next_piece(const json_t *tools, const char *text, size_t n, int after, int last)
+serve_piece serve_next_piece(const json_t *tools, const char *text, size_t n, int after, int last, size_t *seen)
 {
-    const size_t length = sizeof open_mark - 1;
+    const size_t length = sizeof open_mark - 1, overlap = sizeof close_mark - 2;
+    const size_t from = *seen > overlap ? *seen - overlap : 0;
     serve_piece piece = { 0 };
+    if (!last && n < *seen + *seen / 8 && !memmem(text + from, n - from, close_mark, sizeof close_mark - 1))
+        return piece;
     cursor c = { text, n, 0, SHORT };
     while (c.at < n) { /* to a mark, or to what may become one */
         const size_t left = n - c.at, here = left < length ? left : length;
@@ -198,7 +203,7 @@ serve_piece serve_next_piece(const json_t *tools, const char *text, size_t n, in
         c.state = GOOD;
         read_call(&c, tools, &piece);
     }
-    if (piece.name) {
+    if (piece.function) {
         piece.content = stripped(text, mark);
         piece.used = c.at;
     } else if (c.state == BAD || (last && mark < n)) {
@@ -209,5 +214,6 @@ serve_piece serve_next_piece(const json_t *tools, const char *text, size_t n, in
     } else {
         piece.content = piece.used = stripped(text, mark);
     }
+    *seen = piece.used ? 0 : n;
     return piece;
 }

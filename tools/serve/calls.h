@@ -6,10 +6,9 @@
 
 /* The next piece of a text: content, and the call that follows it. */
 typedef struct serve_piece {
-    size_t content;  /* the first bytes that are content                                          */
-    size_t used;     /* bytes of content, whitespace and the call; 0: nothing is certain yet      */
-    char *name;      /* of the call, to be freed; NULL: there is none                             */
-    char *arguments; /* a JSON object, to be freed                                                */
+    size_t content;   /* the first bytes that are content */
+    size_t used;      /* bytes of content, whitespace and the call; 0: nothing is certain yet */
+    json_t *function; /* of the call: name and arguments, which are JSON of an object in a text; NULL: there is none */
 } serve_piece;
 
 /* Reads the next piece of n bytes in the forms
@@ -17,8 +16,9 @@ typedef struct serve_piece {
  *   <tool_call><function=NAME><parameter=KEY>VALUE</parameter>...</function></tool_call>
  * with whitespace between the parts. A value is a string where the tool's schema says so, else JSON if it is that. What
  * has neither form, or names none of the tools, is content. Whitespace before a call is dropped. All pieces together do
- * not depend on where the text is cut. after: the piece before ended with a call; last: the text has ended. */
-serve_piece serve_next_piece(const json_t *tools, const char *text, size_t n, int after, int last);
+ * not depend on where the text is cut. after: the piece before ended with a call; last: the text has ended. *seen, 0 at
+ * first, is this function's: it keeps a call that comes in many parts from being read from its beginning at each. */
+serve_piece serve_next_piece(const json_t *tools, const char *text, size_t n, int after, int last, size_t *seen);
 
 /* True if the array has a tool of this name; *schema: its properties, or NULL. */
 int serve_has_tool(const json_t *tools, const char *name, const json_t **schema);

@@ -1,5 +1,6 @@
 /* The HTTP server: who may use it, and its endpoints. No path of a request names a file. See serve.h. */
 #define _POSIX_C_SOURCE 200809L
+#include <arpa/inet.h>
 #include <errno.h>
 #include <jansson.h>
 #include <microhttpd.h>
@@ -7,6 +8,8 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -14,17 +17,29 @@
 #include "tools/cli/interrupt.h"
 #include "tools/cli/output.h"
 #include "tools/serve/serve.h"
+#include "page.inc.h" /* of page.html */
 
+/* A connection and its request. */
 typedef struct http_request {
     serve_server *server;
     struct MHD_Connection *to;
+    struct http_request *next; /* of the server's connections */
+    int fd;
+    double begin;       /* when it could begin to come; 0: it is complete. The server's lock protects it */
     const char *origin; /* of the page, if it is allowed; or NULL */
     int endpoint;
     char *body;
     size_t n, room;
-    double begin;
     serve_call *call;
 } http_request;
+
+enum { PAGE, MODELS, COMPLETIONS, CHATS, TOKENIZE, HEALTH, METRICS, N_ENDPOINTS, PREFLIGHT = N_ENDPOINTS };
+static const struct {
+    const char *method, *path;
+} endpoints[N_ENDPOINTS] = {
+    { "GET", "/" },          { "GET", "/v1/models" }, { "POST", "/v1/completions" }, { "POST", "/v1/chat/completions" },
+    { "POST", "/tokenize" }, { "GET", "/health" },    { "GET", "/metrics" }
+};
 
 /* Sends a response, which it frees. */
 static enum MHD_Result send_response(const http_request *q, int status, const char *type, struct MHD_Response *r)
@@ -40,6 +55,7 @@ static enum MHD_Result send_response(const http_request *q, int status, const ch
         (void)MHD_add_response_header(r, "Access-Control-Allow-Methods", "GET, POST");
         (void)MHD_add_response_header(r, "Access-Control-Allow-Headers", "Authorization, Content-Type");
     }
+    if (q->endpoint == PAGE) (void)MHD_add_response_header(r, "Content-Security-Policy", serve_page_policy);
     if (status == 405) (void)MHD_add_response_header(r, "Allow", "GET, POST");
     if (status == 429) (void)MHD_add_response_header(r, "Retry-After", "1");
     if (status == 401) (void)MHD_add_response_header(r, "WWW-Authenticate", "Bearer");
@@ -86,7 +102,7 @@ static enum MHD_Result generate(http_request *q, int chat)
     serve_error e = { 0 };
     q->call = serve_read(q->server, q->body, q->n, chat, &e);
     if (!q->call) return send_json(q, NULL, &e);
-    q->call->fd = MHD_get_connection_info(q->to, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+    q->call->fd = q->fd;
     if (!serve_add(q->server, q->call, &e)) return send_json(q, NULL, &e);
     if (q->call->stream)
         return send_response(q, 200, "text/event-stream",
@@ -97,17 +113,15 @@ static enum MHD_Result generate(http_request *q, int chat)
     return send_json(q, answer, &e);
 }
 
-enum { MODELS, COMPLETIONS, CHATS, TOKENIZE, HEALTH, METRICS, N_ENDPOINTS, PREFLIGHT = N_ENDPOINTS };
-static const struct {
-    const char *method, *path;
-} endpoints[N_ENDPOINTS] = { { "GET", "/v1/models" }, { "POST", "/v1/completions" }, { "POST", "/v1/chat/completions" },
-                             { "POST", "/tokenize" }, { "GET", "/health" },          { "GET", "/metrics" } };
-
 static enum MHD_Result answer(http_request *q)
 {
     serve_server *const v = q->server;
     serve_error e = { 0 };
     switch (q->endpoint) {
+    case PAGE:
+        return send_response(
+            q, 200, "text/html; charset=utf-8",
+            MHD_create_response_from_buffer(sizeof serve_page, (void *)serve_page, MHD_RESPMEM_PERSISTENT));
     case MODELS:
         return send_json(q,
                          json_pack("{s:s, s:[{s:s, s:s, s:I, s:s}]}", "object", "list", "data", "id", v->model,
@@ -151,19 +165,36 @@ static const char *header(const http_request *q, const char *name)
     return value ? value : "";
 }
 
+/* True for hosts that cannot be another's name with this server's address: "localhost", addresses, and the names of
+ * --host-name. */
+static int is_own(const char *host)
+{
+    unsigned char address[16];
+    char name[256];
+    const int is_6 = *host == '[';
+    (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(host + is_6, is_6 ? "]" : ":"), host + is_6);
+    return inet_pton(is_6 ? AF_INET6 : AF_INET, name, address) == 1 || !strcasecmp(name, "localhost") ||
+           (*serve_opt.names.text && cli_has_name(&serve_opt.names, name));
+}
+
 /* Checks what is known before the body arrives. */
 static int check_request(http_request *q, const char *path, const char *method, serve_error *e)
 {
     const char *const origin = header(q, "Origin"), *const key = header(q, "Authorization"),
-                      *const origins = serve_opt.origins.text;
-    if (*origin && !(*origins && (cli_has_name(&serve_opt.origins, origin) || !strcmp(origins, "*"))))
+                      *const host = header(q, "Host"), *const origins = serve_opt.origins.text,
+                      *const of = strstr(origin, "://");
+    if (*host && q->server->local && !is_own(host))
+        return serve_fail(e, 403, "host_not_allowed", NULL, "this server is not reached as %.200s (--host-name)", host);
+    const int own = of && !strcmp(of + 3, host) && is_own(host); /* of the page at / */
+    if (*origin && !own && !(*origins && (cli_has_name(&serve_opt.origins, origin) || !strcmp(origins, "*"))))
         return serve_fail(e, 403, "origin_not_allowed", NULL, "other origins may not use this server (--origin)");
     if (*origin) q->origin = origin;
     int i = 0;
     while (i < N_ENDPOINTS && strcmp(path, endpoints[i].path) != 0) i++;
     q->endpoint = *origin && !strcmp(method, "OPTIONS") ? PREFLIGHT : i;
     if (i < N_ENDPOINTS && q->endpoint == PREFLIGHT) return 1;
-    if (q->server->keys && i != HEALTH && (strncmp(key, "Bearer ", 7) != 0 || !is_key(q->server->keys, key + 7)))
+    if (q->server->keys && i != HEALTH && i != PAGE &&
+        (strncmp(key, "Bearer ", 7) != 0 || !is_key(q->server->keys, key + 7)))
         return serve_fail(e, 401, "invalid_api_key", NULL, "an API key is needed: Authorization: Bearer KEY");
     if (i == N_ENDPOINTS) return serve_fail(e, 404, "not_found", NULL, "there is no %.200s", path);
     if (strcmp(method, endpoints[i].method) != 0)
@@ -185,29 +216,57 @@ static int append(http_request *q, const char *bytes, size_t n)
     return 1;
 }
 
+static void set_begin(http_request *q, double begin)
+{
+    (void)pthread_mutex_lock(&q->server->lock);
+    q->begin = begin;
+    (void)pthread_mutex_unlock(&q->server->lock);
+}
+
+static void on_connection(void *user, struct MHD_Connection *to, void **state, enum MHD_ConnectionNotificationCode code)
+{
+    serve_server *const v = user;
+    (void)pthread_mutex_lock(&v->lock);
+    http_request **at = &v->connections, *const q = *state ? *state : calloc(1, sizeof *q);
+    if (code == MHD_CONNECTION_NOTIFY_STARTED && q) {
+        const int fd = MHD_get_connection_info(to, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+        *q = (http_request){ .server = v, .to = to, .next = v->connections, .fd = fd, .begin = rt_now() };
+        *state = v->connections = q;
+    } else if (q) {
+        while (*at && *at != q) at = &(*at)->next;
+        if (*at) *at = q->next;
+        free(q);
+    }
+    (void)pthread_mutex_unlock(&v->lock);
+}
+
+void serve_close_late(serve_server *v)
+{
+    const double latest = rt_now() - 10 * (double)serve_opt.timeout;
+    for (http_request *q = v->connections; q; q = q->next)
+        if (q->begin && q->begin < latest) (void)shutdown(q->fd, SHUT_RDWR);
+}
+
 /* Called with the headers, with each part of the body, and at its end. */
 static enum MHD_Result on_request(void *user, struct MHD_Connection *to, const char *path, const char *method,
                                   const char *version, const char *bytes, size_t *n_bytes, void **state)
 {
-    http_request *q = *state;
+    http_request *const q = MHD_get_connection_info(to, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
     serve_error e = { 0 };
+    (void)user;
     (void)version;
-    if (!q) {
-        *state = q = calloc(1, sizeof *q);
-        if (!q) return MHD_NO;
-        q->server = user;
-        q->to = to;
-        q->begin = rt_now();
+    if (!q) return MHD_NO;
+    if (!*state) {
+        *state = q;
         return check_request(q, path, method, &e) ? MHD_YES : send_json(q, NULL, &e);
     }
     if (*n_bytes) { /* of a body that is too large the rest is not kept */
-        const int late = rt_now() - q->begin > 10 * (double)serve_opt.timeout;
-        if (late || (!too_large(q->n, &e) && !append(q, bytes, *n_bytes))) return MHD_NO;
+        if (!too_large(q->n, &e) && !append(q, bytes, *n_bytes)) return MHD_NO;
         *n_bytes = 0;
         return MHD_YES;
     }
-    if (too_large(q->n, &e)) return send_json(q, NULL, &e);
-    return answer(q);
+    set_begin(q, 0);
+    return too_large(q->n, &e) ? send_json(q, NULL, &e) : answer(q);
 }
 
 static void on_completed(void *user, struct MHD_Connection *to, void **state, enum MHD_RequestTerminationCode code)
@@ -216,11 +275,13 @@ static void on_completed(void *user, struct MHD_Connection *to, void **state, en
     (void)user;
     (void)to;
     (void)code;
-    *state = NULL;
     if (!q) return;
     if (q->call) serve_release(q->call);
     free(q->body);
-    free(q);
+    q->origin = q->body = NULL;
+    q->call = NULL;
+    q->n = q->room = 0;
+    set_begin(q, rt_now());
 }
 
 /* ---- Start and end ---- */
@@ -258,12 +319,15 @@ static int serve(serve_server *v)
         return 1;
     }
     const int is_6 = address->ai_family == AF_INET6;
+    v->local = is_6 ? IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address->ai_addr)->sin6_addr)
+                    : ntohl(((const struct sockaddr_in *)address->ai_addr)->sin_addr.s_addr) >> 24 == 127;
     const unsigned flags = MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL |
                            MHD_USE_ITC | (is_6 ? MHD_USE_IPv6 : 0);
-    struct MHD_Daemon *const daemon = MHD_start_daemon(
-        flags, 0, NULL, NULL, on_request, v, MHD_OPTION_SOCK_ADDR, address->ai_addr, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)(run_opt.parallel + serve_opt.queue + 64), MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)serve_opt.timeout,
-        MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_END);
+    struct MHD_Daemon *const daemon =
+        MHD_start_daemon(flags, 0, NULL, NULL, on_request, v, MHD_OPTION_SOCK_ADDR, address->ai_addr,
+                         MHD_OPTION_CONNECTION_LIMIT, (unsigned)(run_opt.parallel + serve_opt.queue + 64),
+                         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)serve_opt.timeout, MHD_OPTION_NOTIFY_COMPLETED,
+                         on_completed, NULL, MHD_OPTION_NOTIFY_CONNECTION, on_connection, v, MHD_OPTION_END);
     freeaddrinfo(address);
     if (!daemon) {
         (void)fprintf(stderr, "gdn serve: cannot listen at %s port %s: %s\n", serve_opt.host, port, strerror(errno));

@@ -12,58 +12,57 @@
 
 /* ---- Calls ---- */
 
+/* Joins the queue. Returns 0, with an error, if n more texts are too many or the server ends. */
+static int join(serve_server *v, int32_t n, serve_error *e)
+{
+    const int64_t most = run_opt.parallel + serve_opt.queue;
+    if (v->draining || v->failure[0]) return serve_fail(e, 503, "shutting_down", NULL, "the server is shutting down");
+    v->n_refused += v->n_live + n > most;
+    if (v->n_live + n > most)
+        return serve_fail(e, 429, "queue_full", NULL,
+                          "the server has %d texts of %lld (--parallel and --queue together); this request needs %d",
+                          (int)v->n_live, (long long)most, (int)n);
+    v->n_live += n;
+    return 1;
+}
+
 int serve_is_up(serve_server *v, serve_error *e)
 {
     (void)pthread_mutex_lock(&v->lock);
-    const int ends = v->draining || v->failure[0];
+    const int up = join(v, 0, e);
     (void)pthread_mutex_unlock(&v->lock);
-    return !ends || serve_fail(e, 503, "shutting_down", NULL, "the server is shutting down");
+    return up;
 }
 
 int serve_add(serve_server *v, serve_call *call, serve_error *e)
 {
-    call->n_choices = call->n * call->n_prompts;
-    call->server = v;
-    for (int32_t i = 0; i < call->n_choices; i++) {
-        call->choice[i].call = call;
-        call->choice[i].prompt = i / call->n;
-    }
-    const int64_t most = run_opt.parallel + serve_opt.queue;
+    const int32_t n = call->n * call->n_prompts;
     (void)pthread_mutex_lock(&v->lock);
-    const int64_t live = v->n_live;
-    const int draining = v->draining || v->failure[0];
-    const int good = !draining && live + call->n_choices <= most;
+    const int good = join(v, n, e);
     if (good) {
         serve_call **end = &v->calls; /* the oldest first: texts start in this order */
         while (*end) end = &(*end)->next;
         *end = call;
-        v->n_live += call->n_choices;
-        v->n_calls++;
+        call->server = v;
+        call->n_choices = n;
+        for (int32_t i = 0; i < n; i++) call->choice[i].call = call;
         (void)snprintf(call->id, sizeof call->id, "%s-%llx-%llu", call->chat ? "chatcmpl" : "cmpl",
-                       (unsigned long long)v->started, (unsigned long long)v->n_calls);
+                       (unsigned long long)v->started, (unsigned long long)++v->n_calls);
         call->created = (int64_t)time(NULL);
         (void)pthread_cond_signal(&v->work);
-    } else if (!draining) {
-        v->n_refused++;
     }
     (void)pthread_mutex_unlock(&v->lock);
-    if (good) return 1;
-    call->n_choices = 0;
-    if (draining) return serve_is_up(v, e);
-    return serve_fail(e, 429, "queue_full", NULL,
-                      "the server has %lld texts of %lld (--parallel and --queue together); this request needs %d",
-                      (long long)live, (long long)most, (int)(call->n * call->n_prompts));
+    return good;
 }
 
 static void free_call(serve_call *call)
 {
     for (int i = 0; i < call->n_prompts; i++) rt_free(call->prompt[i]);
-    for (int i = 0; i < call->n_stop; i++) free(call->stop[i].bytes);
     for (int i = 0; i < call->n_choices; i++) {
         free(call->choice[i].text.bytes);
         free(call->choice[i].logprob);
     }
-    json_decref(call->tools);
+    json_decref(call->body);
     free(call->out);
     (void)pthread_cond_destroy(&call->news);
     free(call);
@@ -72,7 +71,7 @@ static void free_call(serve_call *call)
 void serve_release(serve_call *call)
 {
     serve_server *const v = call->server;
-    if (!v || !call->n_choices) { /* it was not added */
+    if (!v) { /* it was not added */
         free_call(call);
         return;
     }
@@ -132,8 +131,9 @@ static void end_choice(serve_server *v, serve_choice *c)
 static void submit(serve_server *v, rt_scheduler *scheduler, serve_choice *c)
 {
     const serve_call *const call = c->call;
-    rt_request r = { .prompt = call->prompt[c->prompt],
-                     .n_prompt = call->n_prompt[c->prompt],
+    const int32_t i = (int32_t)(c - call->choice);
+    rt_request r = { .prompt = call->prompt[i / call->n],
+                     .n_prompt = call->n_prompt[i / call->n],
                      .n_max = call->n_max,
                      .sampling = call->sampling,
                      .ignore_end = call->ignore_end,
@@ -141,7 +141,7 @@ static void submit(serve_server *v, rt_scheduler *scheduler, serve_choice *c)
                      .user = c,
                      .on_logprobs = call->logprobs ? on_logprobs : NULL,
                      .n_top = call->n_top };
-    r.sampling.seed += (uint64_t)((c - call->choice) % call->n);
+    r.sampling.seed += (uint64_t)(i % call->n);
     if (!rt_scheduler_submit(scheduler, &r, &c->id)) {
         c->submitted = 1;
         return;
@@ -189,6 +189,7 @@ static void update(serve_server *v, rt_scheduler *scheduler)
 static void collect(serve_server *v, rt_scheduler *scheduler)
 {
     v->totals = rt_scheduler_totals(scheduler);
+    v->n_running = v->failure[0] ? 0 : rt_scheduler_running(scheduler);
     for (serve_call *call = v->calls; call; call = call->next)
         for (int32_t i = 0; i < call->n_choices; i++) {
             serve_choice *const c = &call->choice[i];
@@ -230,17 +231,8 @@ static void keep_prefixes(serve_server *v)
 
 int serve_loop(serve_server *v, void (*close_port)(void *), void *user)
 {
-    const run_session *const s = v->session;
-    const rt_scheduler_desc desc = { s->engine,
-                                     s->tokenizer,
-                                     s->n_seqs,
-                                     (int32_t)run_opt.step_rows,
-                                     s->spec,
-                                     s->spec == RT_SPEC_OFF ? 0 : (int32_t)run_opt.draft_max,
-                                     (float)run_opt.p_min,
-                                     run_opt.always_draft };
-    rt_scheduler *scheduler;
-    if (rt_scheduler_create(&desc, &scheduler)) return run_fail("the scheduler");
+    rt_scheduler *scheduler = NULL;
+    if (run_open_scheduler(v->session, &scheduler)) return 1;
     (void)pthread_mutex_lock(&v->lock);
     v->prefixes_at = run_now();
     for (;;) {
@@ -252,6 +244,7 @@ int serve_loop(serve_server *v, void (*close_port)(void *), void *user)
             (void)pthread_mutex_lock(&v->lock);
         }
         update(v, scheduler);
+        serve_close_late(v);
         if (!v->calls && (v->draining || v->failure[0])) break;
         keep_prefixes(v);
         if (!v->n_live) {

@@ -1,5 +1,6 @@
 /* Reads requests: JSON to prompts and parameters. Members that have no effect here are refused by their names. See
  * serve.h. */
+#define _POSIX_C_SOURCE 200809L
 #include <jansson.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -82,6 +83,13 @@ static int get_number(const json_t *object, const char *name, float *to, serve_e
 
 /* ---- Prompts ---- */
 
+/* JSON text, whose bytes are to be freed with free(); none of NULL. Its length is 0 if there is no memory. */
+static rt_string text_of(const json_t *value)
+{
+    char *const text = value ? json_dumps(value, JSON_COMPACT) : NULL;
+    return (rt_string){ text, text ? strlen(text) : 0 };
+}
+
 /* Adds a prompt's tokens, which the call then owns. */
 static int add_prompt(serve_server *v, serve_call *call, int32_t *tokens, int64_t n, const char *name, serve_error *e)
 {
@@ -135,25 +143,23 @@ static json_t *content_of(json_t *message, const char *where, serve_error *e)
 {
     json_t *const content = member(message, "content");
     if (!json_is_array(content)) return content;
-    char *all = malloc(1), *larger;
+    char *all = NULL;
     size_t n = 0;
-    for (size_t i = 0; i < json_array_size(content); i++, all = larger ? larger : all) {
+    FILE *const to = open_memstream(&all, &n);
+    for (size_t i = 0; to && !e->status && i < json_array_size(content); i++) {
         const char *type = "", *text = "";
         size_t bytes = 0;
-        larger = NULL;
-        if (json_unpack(json_array_get(content, i), "{s:s, s:s%!}", "type", &type, "text", &text, &bytes) ||
-            strcmp(type, "text") != 0 || !(larger = realloc(all, n + bytes + 1))) {
-            free(all);
+        if (!json_unpack(json_array_get(content, i), "{s:s, s:s%!}", "type", &type, "text", &text, &bytes) &&
+            !strcmp(type, "text"))
+            (void)fwrite(text, 1, bytes, to);
+        else
             (void)serve_fail(e, 400, "unsupported_parameter", "messages", "%scontent: parts of type text are supported",
                              where);
-            return NULL;
-        }
-        memcpy(larger + n, text, bytes);
-        n += bytes;
     }
-    (void)json_object_set_new(message, "content", json_stringn(all ? all : "", n));
+    if ((!to || fclose(to)) && !e->status) (void)serve_fail(e, 500, NULL, NULL, "out of memory");
+    if (!e->status) (void)json_object_set_new(message, "content", json_stringn(all, n));
     free(all);
-    return member(message, "content");
+    return e->status ? NULL : member(message, "content");
 }
 
 /* Tools, and whether they may be called. */
@@ -175,7 +181,7 @@ static int read_tools(serve_call *call, const json_t *o, serve_error *e)
         if (member(f, "strict") && !json_is_false(member(f, "strict")))
             return serve_fail(e, 400, "unsupported_parameter", where, "%s is not supported by this server", where);
     }
-    if (json_array_size(tools) && (!way || strcmp(way, "none") != 0)) call->tools = json_incref(tools);
+    if (json_array_size(tools) && (!way || strcmp(way, "none") != 0)) call->tools = tools;
     return 1;
 }
 
@@ -198,17 +204,15 @@ static int read_calls(const json_t *calls, const char *where, serve_error *e)
                       "%stool_calls: objects {\"function\": {\"name\": ..., \"arguments\": ...}} are allowed", where);
 }
 
-/* The members of a message that only some templates know, as JSON text to be freed with free(). */
-static int read_more(json_t *m, rt_message *to, serve_error *e)
+/* The members of a message that only some templates know, as text_of() gives them. */
+static rt_string read_more(const json_t *m)
 {
     json_t *const more = json_object();
     for (const char *const *name = (const char *const[]){ "tool_calls", "tool_call_id", "name", NULL }; *name; name++)
         if (member(m, *name)) (void)json_object_set(more, *name, member(m, *name));
-    to->more.text = json_object_size(more) ? json_dumps(more, JSON_COMPACT) : NULL;
-    to->more.bytes = to->more.text ? strlen(to->more.text) : 0;
-    const int good = to->more.text || !json_object_size(more);
+    const rt_string text = text_of(more);
     json_decref(more);
-    return good || serve_fail(e, 500, NULL, NULL, "out of memory");
+    return text;
 }
 
 static int read_message(json_t *m, size_t i, rt_message *to, serve_error *e)
@@ -231,30 +235,33 @@ static int read_message(json_t *m, size_t i, rt_message *to, serve_error *e)
         return 0;
     if (!role || !json_is_string(text) || (reasoning && !json_is_string(reasoning)))
         return serve_fail(e, 400, "invalid_value", "messages", "%srole and content: texts are needed", where);
+    if (!tool && !assistant && strcmp(role, "system") && strcmp(role, "developer") && strcmp(role, "user"))
+        return serve_fail(e, 400, "invalid_value", "messages",
+                          "%srole: system, developer, user, assistant and tool are allowed", where);
+    if (json_is_array(calls) && !json_array_size(calls)) (void)json_object_del(m, "tool_calls");
     *to = (rt_message){ strcmp(role, "developer") ? role : "system",
                         json_string_value(text),
                         json_string_length(text),
                         json_string_value(reasoning),
                         json_string_length(reasoning),
-                        { NULL, 0 } };
-    if (json_is_array(calls) && !json_array_size(calls)) (void)json_object_del(m, "tool_calls");
-    return read_more(m, to, e);
+                        read_more(m) };
+    return to->more.bytes || serve_fail(e, 500, NULL, NULL, "out of memory");
 }
 
-/* The variables of the chat template, as JSON text to be freed, and enable_thinking among them; NULL: refused. */
-static char *read_variables(const run_session *s, json_t *o, int *thinking, serve_error *e)
+/* The variables of the chat template, as text_of() gives them, and enable_thinking among them; none: refused. */
+static rt_string read_variables(const run_session *s, json_t *o, int *thinking, serve_error *e)
 {
     json_t *const given = member(o, "chat_template_kwargs");
     json_t *const all = json_loads(run_opt.chat_template_kwargs ? run_opt.chat_template_kwargs : "{}", 0, NULL);
-    char *text = NULL;
+    rt_string text = { NULL, 0 };
     if (given && !json_is_object(given)) (void)wrong(e, "chat_template_kwargs", "an object is allowed");
     else if (!all) (void)serve_fail(e, 500, NULL, NULL, "--chat-template-kwargs is no JSON object in UTF-8");
     else if (get_flag(given, "enable_thinking", thinking, e)) {
         if (member(given, "enable_thinking") && rt_chat_check_thinking(s->chat, *thinking))
             (void)refused(e, GDN_UNSUPPORTED, "chat_template_kwargs");
         if (given) (void)json_object_update(all, given);
-        text = e->status ? NULL : json_dumps(all, JSON_COMPACT);
-        if (!text && !e->status) (void)serve_fail(e, 500, NULL, NULL, "out of memory");
+        if (!e->status) text = text_of(all);
+        if (!text.bytes && !e->status) (void)serve_fail(e, 500, NULL, NULL, "out of memory");
     }
     json_decref(all);
     return text;
@@ -270,19 +277,21 @@ static int read_chat(serve_server *v, serve_call *call, json_t *o, serve_error *
     if (!chat) return serve_fail(e, 400, NULL, NULL, "the model has no chat template (--chat-template)");
     if (!n) return wrong(e, "messages", "an array with at least one message is needed");
     if (!read_tools(call, o, e)) return 0;
-    char *const variables = read_variables(v->session, o, &thinking, e);
-    char *const tools = call->tools ? json_dumps(call->tools, JSON_COMPACT) : NULL;
+    const rt_string variables = read_variables(v->session, o, &thinking, e), tools = text_of(call->tools);
     rt_message *const to = rt_calloc(n, sizeof *to, "messages");
-    int good = variables && ((to && (tools || !call->tools)) || refused(e, GDN_OUT_OF_MEMORY, "messages"));
+    int good = variables.bytes && ((to && (tools.bytes || !call->tools)) || refused(e, GDN_OUT_OF_MEMORY, "messages"));
     for (size_t i = 0; good && i < n; i++) good = read_message(json_array_get(messages, i), i, &to[i], e);
-    const rt_string of[2] = { { tools, tools ? strlen(tools) : 0 }, { variables, variables ? strlen(variables) : 0 } };
     const gdn_status status =
-        good ? rt_chat_render_tools(chat, to, (int32_t)n, thinking, 1, of[0], of[1], &prompt) : GDN_OK;
-    if (status) good = refused(e, status, tools && status == GDN_UNSUPPORTED ? "tools" : "messages");
+        good ? rt_chat_render_tools(chat, to, (int32_t)n, thinking, 1, tools, variables, &prompt) : GDN_OK;
+    if (status)
+        good = refused(e, status,
+                       status == GDN_NOT_FOUND          ? "tools"
+                       : status == GDN_INVALID_ARGUMENT ? "chat_template_kwargs"
+                                                        : "messages");
     for (size_t i = 0; to && i < n; i++) free((void *)to[i].more.text);
     rt_free(to);
-    free(variables);
-    free(tools);
+    free((void *)variables.text);
+    free((void *)tools.text);
     if (!good) return 0;
     call->thinks = prompt.thinks;
     return add_prompt(v, call, prompt.tokens, prompt.n, "messages", e);
@@ -297,12 +306,9 @@ static int read_stop(serve_call *call, json_t *o, serve_error *e)
     int good = n <= SERVE_STOPS;
     for (size_t i = 0; good && i < n; i++) {
         const json_t *const text = json_is_array(stop) ? json_array_get(stop, i) : stop;
-        run_bytes *const to = &call->stop[i];
-        to->n = json_string_length(text);
-        to->bytes = to->n ? malloc((size_t)to->n + 1) : NULL;
-        if (to->bytes) memcpy(to->bytes, json_string_value(text), (size_t)to->n + 1);
-        good = to->bytes != NULL;
-        call->n_stop += good;
+        good = json_string_length(text) > 0;
+        call->stop[i] = (run_bytes){ (char *)json_string_value(text), json_string_length(text) };
+        call->n_stop = (int)i + 1;
     }
     return good || wrong(e, "stop", "a text or an array of at most 16 texts is allowed, none of them empty");
 }
@@ -390,16 +396,17 @@ serve_call *serve_read(serve_server *v, const char *body, size_t n, int chat, se
 {
     json_t *const o = object_of(body, n, e);
     serve_call *call = o ? calloc(1, sizeof *call) : NULL;
-    if (call) {
-        (void)pthread_cond_init(&call->news, NULL);
-        call->chat = chat;
-    } else if (o) (void)serve_fail(e, 500, NULL, NULL, "out of memory");
-    if (call && (!(chat ? read_chat : read_prompts)(v, call, o, e) || !read_parameters(v, call, o, e))) {
-        serve_release(call);
-        call = NULL;
+    if (!call) {
+        json_decref(o);
+        if (o) (void)serve_fail(e, 500, NULL, NULL, "out of memory");
+        return NULL;
     }
-    json_decref(o);
-    return call;
+    (void)pthread_cond_init(&call->news, NULL);
+    call->body = o;
+    call->chat = chat;
+    if ((chat ? read_chat : read_prompts)(v, call, o, e) && read_parameters(v, call, o, e)) return call;
+    serve_release(call);
+    return NULL;
 }
 
 json_t *serve_read_tokenize(serve_server *v, const char *body, size_t n, serve_error *e)

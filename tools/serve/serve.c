@@ -25,44 +25,25 @@ static const cli_option own[] = {
     { "origin", CLI_NAMES, &serve_opt.origins, "LIST",
       "origins whose pages may use the server from a browser, as in\n"
       "https://example.org; * alone is every origin (default: none)" },
+    { "host-name", CLI_NAMES, &serve_opt.names, "LIST",
+      "names of this machine that clients may use; at an address of\n"
+      "this machine only, others are refused (default: localhost and\n"
+      "addresses)" },
     { "alias", CLI_STRING, &serve_opt.alias, "NAME", "name of the model for clients (default: its file's name)" },
 };
-static const char *const of_run[] = { "model",
-                                      "chat-template",
-                                      "chat-template-kwargs",
-                                      "reasoning",
-                                      "spec",
-                                      "draft-max",
-                                      "draft-vocab",
-                                      "rollback",
-                                      "p-min",
-                                      "always-draft",
-                                      "ctx",
-                                      "cells",
-                                      "prefix-cache",
-                                      "prefix-interval",
-                                      "prefix-file",
-                                      "batch",
-                                      "step",
-                                      "kv",
-                                      "threads",
-                                      "backend",
-                                      "device",
-                                      "impl",
-                                      "level",
-                                      "isa",
-                                      "memory" };
-enum { N_OWN = sizeof own / sizeof own[0], N_OF_RUN = sizeof of_run / sizeof of_run[0] };
-static cli_option option_table[N_OWN + N_OF_RUN + 1]; /* made when the command begins */
+static const cli_names of_run = {
+    "model,chat-template,chat-template-kwargs,reasoning,spec,draft-max,draft-vocab,rollback,"
+    "p-min,always-draft,ctx,cells,prefix-cache,prefix-interval,prefix-file,batch,step,kv,threads,"
+    "backend,device,impl,level,isa,memory"
+};
+static cli_option option_table[65]; /* made when the command begins; ends with a NULL */
 
 static void make_options(void)
 {
-    for (int i = 0; i < N_OWN; i++) option_table[i] = own[i];
-    for (int i = 0; i < N_OF_RUN; i++) {
-        const cli_option *o = run_command.options;
-        while (strcmp(o->name, of_run[i]) != 0) o++;
-        option_table[N_OWN + i] = *o;
-    }
+    cli_option *to = option_table;
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) *to++ = own[i];
+    for (const cli_option *o = run_command.options; o->name; o++)
+        if (cli_has_name(&of_run, o->name)) *to++ = *o;
 }
 
 static const cli_command serve_command = {
@@ -70,7 +51,7 @@ static const cli_command serve_command = {
     "serve a model over HTTP, with OpenAI's interface",
     option_table,
     "Standard output gets one line, 'gdn serve: listening on http://127.0.0.1:8080', once requests are accepted.\n"
-    "Endpoints: /v1/models, /v1/completions, /v1/chat/completions, /tokenize, /health, /metrics.\n"
+    "Endpoints: / (a page to chat), /v1/models, /v1/completions, /v1/chat/completions, /tokenize, /health, /metrics.\n"
     "\n"
     "A text depends only on the model, the request, --ctx and --kv, and not on other requests. What a request\n"
     "does not set is as in gdn run: the seed is 1, completions take the most likely token, and chats the model\n"
@@ -84,20 +65,12 @@ static const cli_command serve_command = {
 
 static int check_options(void)
 {
-    if (run_check_engine_options()) return 2;
-    const struct {
-        const char *name;
-        int64_t value, low, high;
-    } list[] = { { "port", serve_opt.port, 0, 65535 },
-                 { "parallel", run_opt.parallel, 1, 1024 },
-                 { "queue", serve_opt.queue, 0, 65536 },
-                 { "max-tokens", serve_opt.max_tokens, 0, 1 << 26 },
-                 { "body-limit", serve_opt.body_kib, 1, 1 << 20 },
-                 { "timeout", serve_opt.timeout, 1, 86400 } };
-    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
-        if (list[i].value < list[i].low || list[i].value > list[i].high)
-            return cli_error(&serve_command, "--%s is %lld; %lld to %lld are allowed", list[i].name,
-                             (long long)list[i].value, (long long)list[i].low, (long long)list[i].high);
+    if (run_check_engine_options() || !run_in_range("port", serve_opt.port, 0, 65535) ||
+        !run_in_range("parallel", run_opt.parallel, 1, 1024) || !run_in_range("queue", serve_opt.queue, 0, 65536) ||
+        !run_in_range("max-tokens", serve_opt.max_tokens, 0, 1 << 26) ||
+        !run_in_range("body-limit", serve_opt.body_kib, 1, 1 << 20) ||
+        !run_in_range("timeout", serve_opt.timeout, 1, 86400))
+        return 2;
     if (!run_opt.prefix_mib && cli_given(&serve_command, "prefix-interval"))
         return cli_error(&serve_command, "--prefix-interval needs --prefix-cache");
     if (!run_opt.prefix_mib && run_opt.prefix_file)

@@ -16,7 +16,7 @@ typedef struct json_t json_t; /* of jansson, which may be missing */
 
 typedef struct serve_options {
     const char *host, *key_file, *alias;
-    cli_names origins;
+    cli_names origins, names;
     int64_t port, queue, max_tokens, body_kib, timeout;
 } serve_options;
 extern serve_options serve_opt;
@@ -37,7 +37,7 @@ int serve_fail(serve_error *e, int status, const char *code, const char *param, 
 /* One text of an answer: a request of the scheduler. */
 typedef struct serve_choice {
     struct serve_call *call;
-    int32_t prompt, id;           /* index of its prompt; the scheduler's number                               */
+    int32_t id;                   /* the scheduler's number */
     int submitted, ended, string; /* string: ended at a stop string                                            */
     rt_result result;             /* once ended                                                                 */
     char error[256];
@@ -46,7 +46,8 @@ typedef struct serve_choice {
     size_t n_logprobs, room;
     rt_chat_split split;         /* these are the reader's */
     int told, n_calls, after;    /* calls of tools; after: the last piece of text was one                      */
-    size_t begin, done;          /* with tools: 1 + where the text after the thinking begins; its bytes that are done */
+    size_t begin, done, seen;    /* with tools: 1 + where the text after the thinking begins; its bytes that are done;
+                                    what serve_next_piece() has seen of the rest */
     size_t n_told, n_characters; /* entries of logprob that are sent, and their characters                  */
 } serve_choice;
 
@@ -56,17 +57,18 @@ typedef struct serve_call {
     int chat, stream, usage, ignore_end, thinks; /* usage: stream_options.include_usage                       */
     int32_t n_prompts, n, n_max;                 /* n: texts of each prompt                                   */
     int32_t *prompt[SERVE_TEXTS], n_prompt[SERVE_TEXTS];
-    json_t *tools; /* that may be called; NULL: none                                             */
-    int logprobs;  /* 1: with log-probabilities of n_top tokens                                  */
+    json_t *body, *tools; /* the request; those of its tools that may be called, or NULL */
+    int logprobs;         /* 1: with log-probabilities of n_top tokens */
     int32_t n_top;
-    rt_sampling sampling; /* of the first text; later ones have the next seeds */
-    run_bytes stop[SERVE_STOPS];
+    rt_sampling sampling;        /* of the first text; later ones have the next seeds */
+    run_bytes stop[SERVE_STOPS]; /* the body's */
     int n_stop;
     char id[48];
     int64_t created;
     int fd; /* of the connection */
     struct serve_server *server;
-    char *out; /* bytes of a stream, sent up to `sent` */
+    FILE *events; /* while they are written */
+    char *out;    /* bytes of a stream, sent up to `sent` */
     size_t n_out, sent;
     int over; /* the stream has its last event */
     pthread_cond_t news;
@@ -82,16 +84,23 @@ typedef struct serve_server {
     char model[256];         /* the name for clients */
     char *keys;              /* each terminated; the last one empty. NULL: no key is needed */
     int64_t started;
+    int local;            /* listens on a loopback address */
     pthread_mutex_t lock; /* protects the rest */
     pthread_cond_t work;
     serve_call *calls;
-    int32_t n_live; /* texts that have not ended */
+    struct http_request *connections;
+    int32_t n_live, n_running; /* texts that have not ended, and those of them that have a sequence */
     int draining;
     uint64_t n_calls, n_refused, n_ended[RT_FINISH_FAILED + 1];
     rt_totals totals;
     double prefixes_at;         /* time when --prefix-file was last considered */
     char failure[RT_ERROR_MAX]; /* the engine cannot continue */
 } serve_server;
+
+/* ---- http.c ---- */
+
+/* Disconnects clients that take more than ten times --timeout to send a request. The lock is held. */
+void serve_close_late(serve_server *v);
 
 /* ---- queue.c ---- */
 

@@ -14,6 +14,12 @@ if(NOT "${GDN_SERVE}" MATCHES "^(OFF|FALSE|NO|0|)$" AND NOT CMAKE_CROSSCOMPILING
       tools/serve/http.c
       tools/serve/queue.c
       tools/serve/request.c)
+    set(page "${CMAKE_CURRENT_BINARY_DIR}/tools/serve/page.inc.h")
+    add_custom_command(OUTPUT "${page}"
+      COMMAND "${CMAKE_COMMAND}" "-DFROM=${CMAKE_CURRENT_SOURCE_DIR}/tools/serve/page.html" "-DTO=${page}" -P "${CMAKE_CURRENT_SOURCE_DIR}/tools/serve/page.cmake"
+      DEPENDS tools/serve/page.html tools/serve/page.cmake VERBATIM)
+    target_sources(gdn_tool PRIVATE "${page}")
+    set_property(SOURCE tools/serve/http.c APPEND PROPERTY COMPILE_OPTIONS "-I${CMAKE_CURRENT_BINARY_DIR}/tools/serve")
     target_compile_definitions(gdn_tool PRIVATE GDN_HAVE_SERVE=1)
     target_link_libraries(gdn_tool PRIVATE PkgConfig::gdn_serve Threads::Threads)
   elseif(GDN_SERVE STREQUAL "AUTO")

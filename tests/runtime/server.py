@@ -1,0 +1,80 @@
+"""gdn serve as a process, and its client."""
+import contextlib
+import http.client
+import json
+import re
+import signal
+import subprocess
+import time
+
+from tool import MODEL, TOOL, require
+
+WAIT = 120  # seconds for what takes less than one, on a busy machine
+SETTINGS = ("--ctx", "4096", "--prefix-cache", "16", "--prefix-interval", "16")
+
+
+class Server:
+    def __init__(self, *options, model=MODEL):
+        command = [TOOL, "serve", "-m", model, "--port", "0", "--threads", "1", *SETTINGS, *map(str, options)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        line = self.process.stdout.readline()
+        self.port = int(line.rsplit(":", 1)[1]) if line else 0
+        require(re.match("gdn serve: listening on http://[0-9.]+:[0-9]+$", line), f"the first line: {line}")
+
+    def open(self, path, body=None, method=None, headers=None):
+        """The connection and the response, whose body is not read."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT)
+        body = json.dumps(body) if isinstance(body, (dict, list)) else body
+        connection.request(method or ("GET" if body is None else "POST"), path, body, headers or {})
+        return connection, connection.getresponse()
+
+    def ask(self, path, body=None, method=None, headers=None):
+        """Status, body (an object if it is JSON) and headers."""
+        connection, response = self.open(path, body, method, headers)
+        text = response.read()
+        connection.close()
+        is_json = response.getheader("Content-Type") == "application/json"
+        return response.status, json.loads(text) if is_json else text.decode(), response
+
+    def events(self, path, body):
+        """The objects of a stream and whether it ended with [DONE]."""
+        status, text, response = self.ask(path, {**body, "stream": True})
+        require(status == 200 and response.getheader("Content-Type") == "text/event-stream", f"a stream: {status} {text}")
+        lines = [line for line in text.split("\n") if line]
+        require(all(line.startswith("data: ") for line in lines) and text.count("\n") == 2 * len(lines), "the form of events")
+        return [json.loads(line[6:]) for line in lines if line != "data: [DONE]"], lines[-1:] == ["data: [DONE]"]
+
+    def text(self, body, n=0):
+        return self.ask("/v1/completions", body)[1]["choices"][n]["text"]
+
+    def metric(self, name):
+        lines = self.ask("/metrics")[1].splitlines()
+        return int(next(line for line in lines if line.startswith(f"gdn_{name} ")).split()[1])
+
+    def until(self, name, wanted):
+        """True if the metric gets there."""
+        end = time.monotonic() + WAIT
+        while time.monotonic() < end:
+            if wanted(self.metric(name)):
+                return True
+            time.sleep(0.01)
+        return False
+
+    def end(self, number=signal.SIGTERM):
+        self.process.send_signal(number)
+        _, said = self.process.communicate(timeout=WAIT)
+        return self.process.returncode, said
+
+
+@contextlib.contextmanager
+def server(*options, **more):
+    s = Server(*options, **more)
+    try:
+        yield s
+    finally:
+        if s.process.poll() is None:
+            code, said = s.end()
+            require(code == -signal.SIGTERM and "anitizer" not in said and "runtime error" not in said, f"the end: {code} {said}")
+        else:
+            require(s.process.returncode == -signal.SIGTERM, f"the server ended: {s.process.returncode} {s.process.stderr.read()}")

@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""The page of gdn serve in Chromium, where it is installed: what is written is answered as text, with its speed.
+
+    test_page.py GDN FOLDER [--brief] [--picture FILE]   as test_run.py; FILE gets a picture of the page
+"""
+import base64
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+from server import WAIT, server
+from tool import require, run_tests
+
+SKIPPED = 77
+
+
+class Browser:
+    """Chromium, by the messages of its remote debugging: file descriptors 3 and 4, each message ended by a zero."""
+
+    def __init__(self, folder):
+        from_browser, to_browser = os.pipe(), os.pipe()
+        here, there = os.dup(to_browser[0]), os.dup(from_browser[1])  # so that neither is 3 or 4
+
+        def connect():
+            above = os.dup2(here, 60), os.dup2(there, 61)
+            os.dup2(above[0], 3)
+            os.dup2(above[1], 4)
+        command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--remote-debugging-pipe", f"--user-data-dir={folder}", "about:blank"]
+        self.process = subprocess.Popen(command, preexec_fn=connect, pass_fds=(3, 4), stderr=subprocess.DEVNULL)
+        self.to, self.of, self.number, self.rest = to_browser[1], from_browser[0], 0, b""
+        for descriptor in (here, there, to_browser[0], from_browser[1]):
+            os.close(descriptor)
+        self.session = None
+
+    def do(self, method, **parameters):
+        self.number += 1
+        message = {"id": self.number, "method": method, "params": parameters, **({"sessionId": self.session} if self.session else {})}
+        os.write(self.to, json.dumps(message).encode() + b"\0")
+        while True:
+            while b"\0" not in self.rest:
+                more = os.read(self.of, 1 << 20)
+                if not more:
+                    raise EOFError("chromium ended")
+                self.rest += more
+            text, self.rest = self.rest.split(b"\0", 1)
+            answer = json.loads(text)
+            if answer.get("id") == self.number:
+                if "error" in answer:
+                    raise ValueError(f"{method}: {answer['error']}")
+                return answer["result"]
+
+    def open(self, address):
+        self.session = None
+        target = self.do("Target.createTarget", url=address)["targetId"]
+        self.session = self.do("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self.do("Emulation.setDeviceMetricsOverride", width=800, height=560, deviceScaleFactor=1, mobile=False)
+        self.until("document.readyState === 'complete'")
+
+    def value(self, expression):
+        return self.do("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value")
+
+    def until(self, expression):
+        end = time.monotonic() + WAIT
+        while not self.value(expression):
+            if time.monotonic() > end:
+                raise TimeoutError(expression)
+            time.sleep(0.05)
+
+    def fill(self, name, text):
+        self.value(f"document.getElementById('{name}').value = {json.dumps(text)}; document.getElementById('{name}').dispatchEvent(new Event('change'))")
+
+    def end(self):
+        self.session = None
+        self.do("Browser.close")
+        self.process.wait(WAIT)
+
+
+def page(folder):
+    (folder / "keys").write_text("secret\n")
+    last = "[...document.querySelectorAll('.assistant')].pop()"
+    browser = Browser(folder / "browser")
+    try:
+        with server("--api-key-file", folder / "keys", "--alias", "<b>small</b>") as s:
+            browser.open(f"http://127.0.0.1:{s.port}/")
+            browser.until("document.getElementById('model').textContent.includes('key is needed')")
+            browser.fill("key", "secret")
+            browser.until("document.getElementById('model').textContent === '<b>small</b>'")  # text, not HTML
+            browser.fill("temperature", "0")
+            browser.fill("most", "24")
+            browser.value("document.getElementById('settings').open = false")
+            messages = []
+            for text in ("Who was Moses? <img src=x onerror=\"document.title = 'bad'\">", "And who was Aaron?"):
+                messages.append({"role": "user", "content": text})
+                browser.fill("text", text)
+                browser.value("document.getElementById('send').click()")
+                browser.until(f"document.getElementById('speed').textContent.includes('tokens') && {last} && {len(messages)} === document.querySelectorAll('.user, .assistant').length - 1 && document.getElementById('stop').disabled")
+                expected = s.ask("/v1/chat/completions", {"messages": messages, "temperature": 0, "max_tokens": 24}, headers={"Authorization": "Bearer secret"})[1]
+                said = expected["choices"][0]["message"]["content"]
+                require(said and browser.value(f"{last}.textContent") == said, f"the answer: {browser.value(f'{last}.textContent')!r}, not {said!r}")
+                speed = browser.value("document.getElementById('speed').textContent")
+                require("first token after" in speed and f"{expected['usage']['completion_tokens']} tokens" in speed and "tokens kept" in speed, f"the speed: {speed}")
+                messages.append({"role": "assistant", "content": said})
+            require("tokens/s" in speed and not browser.value("document.images.length") and browser.value("document.title") == "gdn serve", f"texts are no HTML: {speed}")
+            if "--picture" in sys.argv:
+                picture = browser.do("Page.captureScreenshot", format="png")["data"]
+                pathlib.Path(sys.argv[sys.argv.index("--picture") + 1]).write_bytes(base64.b64decode(picture))
+            browser.fill("most", "4000")
+            browser.fill("temperature", "3")
+            browser.fill("text", "Go on.")
+            browser.value("document.getElementById('send').click()")
+            browser.until(f"document.querySelectorAll('.assistant').length === 3 && {last}.textContent.length > 20")
+            browser.value("document.getElementById('stop').click()")
+            browser.until("document.getElementById('stop').disabled")
+            browser.fill("key", "wrong")
+            browser.fill("text", "x")
+            browser.value("document.getElementById('send').click()")
+            browser.until("document.querySelector('.error') && document.querySelector('.error').textContent.startsWith('401: an API key')")
+    finally:
+        browser.end()
+
+
+if not shutil.which("chromium"):
+    print("chromium is not installed")
+    sys.exit(SKIPPED)
+os.environ["HOME"] = tempfile.gettempdir()
+run_tests(page)
