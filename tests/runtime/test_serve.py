@@ -10,6 +10,7 @@ import http.client
 import json
 import pathlib
 import random
+import re
 import signal
 import socket
 import struct
@@ -256,6 +257,11 @@ def logprobs(folder):
             require(found == expected, f"the same bits with {options}")
             if options[1] == "8":
                 continue
+            named = s.ask("/v1/completions", {**bodies[1], "return_tokens_as_token_ids": True})[1]["choices"][0]["logprobs"]
+            require(all(re.fullmatch(r"token_id:\d+", name) for name in [*named["tokens"], *named["top_logprobs"][0]]), "tokens by their numbers", named)
+            require(named["token_logprobs"] == found[1][0]["logprobs"]["token_logprobs"], "the same values with numbers")
+            again = s.ask("/v1/completions", {"prompt": [int(name[9:]) for name in named["tokens"]], "max_tokens": 1})[1]
+            require(again["usage"]["prompt_tokens"] == len(named["tokens"]), "the numbers are a prompt", again)
             for body, choices in zip(bodies, found):
                 events, _ = s.events("/v1/completions", body)
                 for choice in choices:

@@ -98,6 +98,12 @@ static rt_string bytes_of(const serve_call *call, int32_t token)
     return s.bytes ? s : (rt_string){ "", 0 };
 }
 
+static json_t *name_of(const serve_call *call, int32_t token)
+{
+    const rt_string s = bytes_of(call, token);
+    return call->ids ? json_sprintf("token_id:%d", (int)token) : json_of(s.text, s.bytes);
+}
+
 /* A token of a chat's answer, with the n most likely ones, which follow it. */
 static json_t *logprob_of(const serve_call *call, const rt_logprob *p, int32_t n)
 {
@@ -105,7 +111,7 @@ static json_t *logprob_of(const serve_call *call, const rt_logprob *p, int32_t n
     json_t *const bytes = json_array(), *const top = n < 0 ? NULL : json_array();
     for (uint64_t i = 0; i < s.bytes; i++) (void)json_array_append_new(bytes, json_integer((unsigned char)s.text[i]));
     for (int32_t i = 1; i <= n; i++) (void)json_array_append_new(top, logprob_of(call, p + i, -1));
-    return json_pack("{s:o, s:f, s:o, s:o*}", "token", json_of(s.text, s.bytes), "logprob", (double)p->logprob, "bytes",
+    return json_pack("{s:o, s:f, s:o, s:o*}", "token", name_of(call, p->token), "logprob", (double)p->logprob, "bytes",
                      bytes, "top_logprobs", top);
 }
 
@@ -114,12 +120,11 @@ static void add_text_logprob(serve_choice *c, const rt_logprob *p, json_t *to)
     const rt_string s = bytes_of(c->call, p->token);
     json_t *const top = json_object();
     for (int32_t i = c->call->n_top; i >= 0; i--) { /* the token itself, whether or not it is among the first */
-        const rt_string one = bytes_of(c->call, p[i].token);
-        json_t *const name = json_of(one.text, one.bytes);
+        json_t *const name = name_of(c->call, p[i].token);
         (void)json_object_set_new(top, json_string_value(name), json_real((double)p[i].logprob));
         json_decref(name);
     }
-    (void)json_array_append_new(json_object_get(to, "tokens"), json_of(s.text, s.bytes));
+    (void)json_array_append_new(json_object_get(to, "tokens"), name_of(c->call, p->token));
     (void)json_array_append_new(json_object_get(to, "token_logprobs"), json_real((double)p->logprob));
     (void)json_array_append_new(json_object_get(to, "top_logprobs"), top);
     (void)json_array_append_new(json_object_get(to, "text_offset"), json_integer((json_int_t)c->n_characters));

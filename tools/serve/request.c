@@ -338,6 +338,7 @@ static int read_logprobs(serve_call *call, const json_t *o, serve_error *e)
     int64_t n = 0;
     call->logprobs = member(o, "logprobs") != NULL;
     if (call->chat && !get_flag(o, "logprobs", &call->logprobs, e)) return 0;
+    if (!get_flag(o, "return_tokens_as_token_ids", &call->ids, e)) return 0;
     if (!get_integer(o, name, 0, RT_TOP_LOGPROBS, &n, e)) return 0;
     call->n_top = (int32_t)n;
     return call->logprobs || !member(o, "top_logprobs") || wrong(e, "top_logprobs", "it needs logprobs: true");
@@ -353,7 +354,8 @@ static int read_parameters(serve_server *v, serve_call *call, json_t *o, serve_e
     if (n_max > most) n_max = most;
 #define BOTH                                                                                                           \
     " model user prompt messages n max_tokens max_completion_tokens temperature top_p min_p top_k presence_penalty "   \
-    "frequency_penalty repeat_penalty repeat_last_n seed stop stream stream_options ignore_eos logprobs "
+    "frequency_penalty repeat_penalty repeat_last_n seed stop stream stream_options ignore_eos logprobs "              \
+    "return_tokens_as_token_ids "
     if (!only(o, call->chat ? BOTH "chat_template_kwargs top_logprobs tools tool_choice response_format " : BOTH, "",
               e))
         return 0;
