@@ -211,7 +211,9 @@ int gdn_run_main(int argc, char **argv)
         if (!code && run_opt.n_predict == RUN_NOT_GIVEN) /* reserve room for another turn after the answer */
             run_opt.n_predict = session.context / 4 > 0 ? session.context / 4 : 1;
         if (!code)
-            code = session.talks ? run_talk(&session, prompts, n_prompts) : generate(&session, prompts, n_prompts);
+            code = run_opt.perplexity ? run_perplexity(&session, prompts)
+                   : session.talks    ? run_talk(&session, prompts, n_prompts)
+                                      : generate(&session, prompts, n_prompts);
         if (!code) code = run_save_prefixes(&session);
     }
     run_free_prompts(prompts, n_prompts);

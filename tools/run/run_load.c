@@ -225,6 +225,7 @@ int run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_rollback ro
     s->n_seqs = n_seqs;
     s->context = (int32_t)context;
     if (rt_engine_size(&d, &s->memory, &s->scratch)) return run_fail("the engine");
+    if (run_opt.perplexity) s->scratch += run_perplexity_bytes(s);
     if (check_memory(s)) return 1;
     if (!rt_engine_create(&d, engine)) return run_load_prefixes(s);
     char text[RT_ERROR_MAX];
