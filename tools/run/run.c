@@ -69,6 +69,7 @@ static int submit(rt_scheduler *scheduler, generation *g, int32_t i, int32_t n_p
     r.n_max = run_opt.n_predict < 0 ? INT32_MAX : (int32_t)run_opt.n_predict;
     r.sampling = run_sampling(q->seed);
     r.ignore_end = run_opt.ignore_end;
+    memcpy(r.boundary, prompt->boundary, sizeof r.boundary);
     r.on_token = on_token;
     r.on_prompt = on_prompt;
     r.user = g;

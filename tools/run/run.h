@@ -38,6 +38,7 @@ typedef struct run_prompt {
     const char *name; /* its file; NULL: the text names itself */
     int32_t *token;
     int32_t n_tokens;
+    int32_t boundary[RT_CHAT_BOUNDARIES]; /* rt_request.boundary */
 } run_prompt;
 
 /* A request: a prompt with a seed. Its number is that of the scheduler and the output. */

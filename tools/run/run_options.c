@@ -106,7 +106,9 @@ static const cli_option option_table[] = {
       "states and convolution histories, one per cached prefix; KV cells\n"
       "are those of --cells (default 0: no cache)",
       0 },
-    { "prefix-interval", CLI_INT, &run_opt.prefix_interval, "N", "... with a checkpoint every N tokens (default 256)",
+    { "prefix-interval", CLI_INT, &run_opt.prefix_interval, "N",
+      "... with a checkpoint every N tokens (default 256), and in chats\n"
+      "after the system message, the last user's message and the answer",
       0 },
     { "prefix-file", CLI_STRING, &run_opt.prefix_file, "FILE",
       "... and keep them in FILE, of at most the MIB of --prefix-cache:\n"

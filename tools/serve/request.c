@@ -279,6 +279,11 @@ static int read_chat(serve_server *v, serve_call *call, json_t *o, serve_error *
     const gdn_status status =
         good ? rt_chat_render_tools(chat, to, (int32_t)n, thinking, 1, of[0], of[1], &prompt) : GDN_OK;
     if (status) good = refused(e, status, tools && status == GDN_UNSUPPORTED ? "tools" : "messages");
+    if (good && run_opt.prefix_mib &&
+        rt_chat_boundaries(chat, to, (int32_t)n, thinking, of[0], of[1], &prompt, call->boundary)) {
+        rt_free(prompt.tokens);
+        good = refused(e, GDN_OUT_OF_MEMORY, "messages");
+    }
     for (size_t i = 0; to && i < n; i++) free((void *)to[i].more.text);
     rt_free(to);
     free(variables);

@@ -56,6 +56,7 @@ typedef struct serve_call {
     int chat, stream, usage, ignore_end, thinks; /* usage: stream_options.include_usage                       */
     int32_t n_prompts, n, n_max;                 /* n: texts of each prompt                                   */
     int32_t *prompt[SERVE_TEXTS], n_prompt[SERVE_TEXTS];
+    int32_t boundary[RT_CHAT_BOUNDARIES]; /* of a chat's prompt: rt_request.boundary                        */
     json_t *tools; /* that may be called; NULL: none                                             */
     int logprobs;  /* 1: with log-probabilities of n_top tokens                                  */
     int32_t n_top;
