@@ -15,7 +15,7 @@
 
 typedef struct run_options {
     const char *model, *system, *chat_template, *chat_template_kwargs, *reasoning, *save, *load, *spec, *rollback,
-        *backend, *implementation, *level, *isa, *kv, *prefix_file, *perplexity;
+        *backend, *implementation, *level, *isa, *kv, *prefix_file, *perplexity, *draft_model;
     cli_texts prompt, file, stop;
     cli_list widths;
     int64_t n_predict, parallel, draft_max, draft_vocab, device, threads, context, batch, step_rows, cells, top_k,

@@ -59,6 +59,10 @@ static const cli_option option_table[] = {
       "speculative decoding: mtp, ngram, off, or auto (default): mtp if\n"
       "the model supports it. It does not change the text",
       0 },
+    { "draft-model", CLI_STRING, &run_opt.draft_model, "FILE",
+      "mtp: a GGUF file with the model's MTP block only, as llama.cpp's\n"
+      "converter writes it with --mtp",
+      0 },
     { "draft-max", CLI_INT, &run_opt.draft_max, "N", "most draft tokens per step (default 2; at most 64)", 0 },
     { "draft-vocab", CLI_INT, &run_opt.draft_vocab, "N",
       "mtp: draft only the first N tokens of the vocabulary, often the\n"
@@ -158,7 +162,7 @@ const cli_foreign run_foreign[] = {
     { "-tb --threads-batch", "--threads is for prompts and generation" },
     { "--mmproj -mm --mmproj-url", "models with images are not supported; the text model runs without it" },
     { "-hf --hf-repo -hff --hf-file -mu --model-url", "nothing is downloaded; -m names a file" },
-    { "-md --model-draft", "--spec mtp or ngram drafts without a second model" },
+    { "-md --model-draft", "--draft-model names a file with the model's MTP block; other models do not draft" },
     { "--draft --draft-n", "the name is --draft-max" },
     { "--draft-min -cd -ngld", "there is no second model for drafts; --draft-max limits them" },
     { "--draft-p-min", "the name is --p-min" },
@@ -342,6 +346,7 @@ static int check_perplexity(void)
                                            "load",
                                            "parallel",
                                            "spec",
+                                           "draft-model",
                                            "draft-max",
                                            "draft-vocab",
                                            "rollback",
@@ -437,7 +442,7 @@ static int no_effect(const char *name, int useless, const char *why)
 int run_check_drafts(rt_spec spec)
 {
     static const char *const of_all[] = { "draft-max", "always-draft", "rollback" }, *const of_mtp[] = {
-        "p-min", "draft-vocab"
+        "draft-model", "p-min", "draft-vocab"
     };
     const int off = spec == RT_SPEC_OFF && !(run_opt.bench && strcmp(run_opt.spec, "off") != 0);
     const char *const why = strcmp(run_opt.spec, "auto") ? "has no effect with --spec off"
