@@ -16,6 +16,7 @@ if(GDN_BUILD_RUNTIME)
     tools/run/prefix_file.c
     tools/run/run.c
     tools/run/run_bench.c
+    tools/run/run_perplexity.c
     tools/run/run_chat.c
     tools/run/run_load.c
     tools/run/run_options.c

@@ -349,7 +349,8 @@ static void take(rt_engine *e, const rt_engine_desc *d)
 static uint64_t prefix_tables_bytes(const rt_engine *e)
 {
     const uint64_t cells = (uint64_t)e->n_cells, map = (uint64_t)checkpoints(e->n_batch, e->prefix_interval);
-    return (8 + 2 * 4 + 5) * cells + 16 * (cells / (uint64_t)e->prefix_interval) + 48 * (uint64_t)e->n_prefixes +
+    const uint64_t interval = (uint64_t)e->prefix_interval, n_prefixes = (uint64_t)e->n_prefixes;
+    return (8 + 2 * 4 + 5) * cells + 20 * (cells / interval) + (68 + 8 * interval) * n_prefixes +
            2 * 2 * 4 * (uint64_t)e->n_seqs * map;
 }
 

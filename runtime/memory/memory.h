@@ -57,8 +57,8 @@ typedef struct rt_memory_bytes {
 
 /* Computes the bytes of a memory's pools without creating it. state and conv are for R = 0, and snapshots is what R
  * adds to them. log is the replay log. prefixes is what the prefix cache adds to states, conv histories and hidden
- * rows. Lists and counts are not included: about 16 bytes per cell and 4 per token, and with a prefix cache 13 more per
- * cell, 4 per token and 16 per interval of cells. */
+ * rows. Lists and counts are not included: about 16 bytes per cell and 4 per token. With a prefix cache they are 13
+ * more per cell, 4 per token, 20 per interval of cells, and 8 per token of an interval for each checkpoint. */
 gdn_status rt_memory_size(const rt_memory_desc *desc, rt_memory_bytes *bytes);
 /* Entries of a row of the replay log, enough for n_rollback + 1 more tokens in every step; 0: no log. */
 int32_t rt_memory_log_slots(const rt_memory_desc *desc);

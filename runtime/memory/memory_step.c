@@ -281,6 +281,9 @@ static void cancel_span(rt_memory *m, int32_t i, int started)
     }
     if (m->taken[i].conv_row != GDN_NONE) rt_memory_drop(&m->rows, m->taken[i].conv_row);
     else if (started) conv_wrote(m, s, end);
+    /* A shared state of an earlier length is no use: callers see by the smallest length that the end was lost. */
+    if (s->length && !rt_memory_seq_readable(m, s, s->length))
+        for (int32_t r = 0; r < m->K; r++) rt_memory_seq_drop_snapshot(m, &s->snapshot[r]);
     rt_memory_seq_truncate_cells(m, s, m->taken[i].n_listed);
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "runtime/memory/prefix_tree.h"
+#include "runtime/memory/replay_log.h"
 
 /* ---- Creation --------------------------------------------------------------------------------------------- */
 
@@ -22,9 +23,10 @@ gdn_status rt_memory_prefix_create(rt_memory *m, int32_t interval, int32_t n_che
     const char *const what = "the prefix cache";
     rt_prefixes *p = m->prefixes = rt_calloc(1, sizeof *p, what);
     if (!p) return GDN_OUT_OF_MEMORY;
-    const uint64_t n = (uint64_t)(m->n_cells / interval), cells = n * (uint64_t)interval;
+    const uint64_t n = (uint64_t)(m->n_cells / interval) + (uint64_t)n_checkpoints + 1, cells = n * (uint64_t)interval;
     p->interval = interval;
     p->n_nodes = (int32_t)n;
+    p->n_whole_max = m->n_cells / interval;
     p->n_checkpoints = n_checkpoints;
     p->node = rt_calloc(n, sizeof *p->node, what);
     p->token = rt_calloc(cells, 4, what);
@@ -38,7 +40,7 @@ gdn_status rt_memory_prefix_create(rt_memory *m, int32_t interval, int32_t n_che
         if (status) return rt_fail_gdn(status, what);
     }
     p->root = p->pinned = RT_NO_NODE;
-    p->free = n ? 0 : RT_NO_NODE;
+    p->free = 0;
     for (int32_t i = 0; i < p->n_nodes; i++)
         p->node[i] = (rt_prefix_node){ .next = i + 1 < p->n_nodes ? i + 1 : RT_NO_NODE };
     for (int32_t i = 0; i < n_checkpoints; i++) p->checkpoint[i].node = RT_NO_NODE;
@@ -47,28 +49,34 @@ gdn_status rt_memory_prefix_create(rt_memory *m, int32_t interval, int32_t n_che
 
 /* ---- Sequences ---------------------------------------------------------------------------------------------- */
 
-/* Finds the checkpoint of the longest cached prefix of token[0, n), or RT_NO_CHECKPOINT; *depth: its intervals. */
-static int32_t find(const rt_prefixes *p, const int32_t *token, int32_t n, int32_t *depth)
+/* Finds the checkpoint of the longest cached prefix of token[0, n), or RT_NO_CHECKPOINT; *length: its tokens. */
+static int32_t find(const rt_prefixes *p, const int32_t *token, int32_t n, int32_t *length)
 {
     int32_t node = RT_NO_NODE, found = RT_NO_CHECKPOINT;
-    *depth = 0;
-    for (int32_t d = 1; d <= n / p->interval; d++) {
-        node = rt_memory_prefix_child(p, node, token + (int64_t)(d - 1) * p->interval);
-        if (node == RT_NO_NODE) break;
-        const int32_t at = p->node[node].checkpoint;
-        if (at >= 0 && p->checkpoint[at].ready) {
-            found = at;
-            *depth = d;
+    *length = 0;
+    for (int32_t at = 0;;) {
+        const int32_t tail = rt_memory_prefix_tail(p, node, token + at, n - at);
+        if (tail != RT_NO_NODE) {
+            found = p->node[tail].checkpoint;
+            *length = at + p->node[tail].n;
+        }
+        if (n - at < p->interval) return found;
+        node = rt_memory_prefix_child(p, node, token + at, p->interval);
+        if (node == RT_NO_NODE) return found;
+        at += p->interval;
+        const int32_t here = p->node[node].checkpoint;
+        if (here >= 0 && p->checkpoint[here].ready) {
+            found = here;
+            *length = at;
         }
     }
-    return found;
 }
 
 int32_t rt_memory_prefix_find(const rt_memory *m, const int32_t *token, int32_t n)
 {
-    int32_t depth = 0;
-    if (m->prefixes) (void)find(m->prefixes, token, n, &depth);
-    return m->prefixes ? depth * m->prefixes->interval : 0;
+    int32_t length = 0;
+    if (m->prefixes) (void)find(m->prefixes, token, n, &length);
+    return length;
 }
 
 /* Gives the empty sequence seq the contents of the checkpoint, which has `length` tokens. */
@@ -78,8 +86,10 @@ static void fill(rt_memory *m, int32_t seq, int32_t checkpoint, const int32_t *t
     const rt_checkpoint *at = &p->checkpoint[checkpoint];
     rt_sequence *s = &m->seq[seq];
     int32_t node = at->node;
-    for (int32_t end = length; end > 0; end -= p->interval, node = p->node[node].parent)
-        memcpy(s->cell + end - p->interval, rt_memory_prefix_cells(p, node), 4 * (size_t)p->interval);
+    for (int32_t end = length; end > 0; node = p->node[node].parent) {
+        end -= p->node[node].n;
+        memcpy(s->cell + end, rt_memory_prefix_cells(p, node), 4 * (size_t)p->node[node].n);
+    }
     for (int32_t i = 0; i < length; i++) rt_memory_hold(&m->cells, s->cell[i]);
     memcpy(s->token, token, 4 * (size_t)length);
     rt_memory_hold(&m->slots, at->slot);
@@ -99,9 +109,9 @@ gdn_status rt_memory_prefix_start(rt_memory *m, int32_t seq, const int32_t *toke
 {
     gdn_status status = rt_memory_check_seq(m, seq, "starting from a prefix");
     rt_prefixes *p = m->prefixes;
-    int32_t depth;
+    int32_t end;
     if (!status && p) {
-        const int32_t at = find(p, token, n, &depth), end = depth * p->interval;
+        const int32_t at = find(p, token, n, &end);
         if (end > m->seq[seq].length) status = rt_memory_seq_grow(m, seq, end);
         if (!status && end > m->seq[seq].length) {
             p->checkpoint[at].used = ++p->clock;
@@ -114,16 +124,56 @@ gdn_status rt_memory_prefix_start(rt_memory *m, int32_t seq, const int32_t *toke
     return status;
 }
 
+/* The node of all tokens of a sequence, which is added if there is none; RT_NO_NODE: there is no room for it. */
+static int32_t node_of(rt_memory *m, const rt_sequence *s)
+{
+    const int32_t interval = m->prefixes->interval;
+    int32_t node = RT_NO_NODE;
+    for (int32_t at = 0; at < s->length;) {
+        const int32_t n = s->length - at < interval ? s->length - at : interval;
+        const int32_t child = rt_memory_prefix_child(m->prefixes, node, s->token + at, n);
+        node = child != RT_NO_NODE ? child : rt_memory_prefix_add(m, node, s->token + at, s->cell + at, n);
+        if (node == RT_NO_NODE) return node;
+        at += n;
+    }
+    return node;
+}
+
+gdn_status rt_memory_prefix_keep(rt_memory *m, int32_t seq)
+{
+    gdn_status status = rt_memory_check_seq(m, seq, "keeping a prefix");
+    rt_prefixes *const p = m->prefixes;
+    if (status || !p || !m->seq[seq].length || m->seq[seq].keyed < m->seq[seq].length) return status;
+    rt_sequence *const s = &m->seq[seq];
+    const float *const hidden = rt_memory_hidden_row(m, seq, s->length - 1, NULL);
+    if (!rt_memory_seq_readable(m, s, s->length) || (m->has_draft && !hidden)) return GDN_OK;
+    if (m->n_log && (status = rt_memory_log_fold(m, seq))) return status;
+    const int32_t node = node_of(m, s);
+    if (node == RT_NO_NODE) return GDN_OK;
+    int32_t at = p->node[node].checkpoint;
+    if (at != RT_NO_CHECKPOINT) {
+        p->checkpoint[at].used = ++p->clock;
+        return GDN_OK;
+    }
+    at = rt_memory_prefix_hold(m, node, s->snapshot[s->length % m->K].slot, s->conv_row);
+    if (at == RT_NO_CHECKPOINT) return GDN_OK;
+    p->checkpoint[at].ready = 1;
+    p->checkpoint[at].step = s->last_step;
+    p->n_written++;
+    if (m->has_draft) memcpy(rt_memory_prefix_hidden(m, at), hidden, (size_t)m->hidden_bytes);
+    return GDN_OK;
+}
+
 void rt_memory_prefix_roll_back(rt_memory *m, const rt_sequence *s, int32_t to)
 {
     const rt_prefixes *p = m->prefixes;
     if (!p || s->keyed < s->length) return;
     const int32_t depth = s->length / p->interval;
     int32_t node = RT_NO_NODE, d = 1;
-    if (to / p->interval < depth) node = rt_memory_prefix_child(p, RT_NO_NODE, s->token);
+    if (to / p->interval < depth) node = rt_memory_prefix_child(p, RT_NO_NODE, s->token, p->interval);
     while (node != RT_NO_NODE) {
         const int32_t at = p->node[node].checkpoint, end = d * p->interval;
-        const int32_t next = d < depth ? rt_memory_prefix_child(p, node, s->token + end) : RT_NO_NODE;
+        const int32_t next = d < depth ? rt_memory_prefix_child(p, node, s->token + end, p->interval) : RT_NO_NODE;
         if (end > to && at >= 0 && p->checkpoint[at].step == s->last_step)
             rt_memory_prefix_forget(m, at); /* also removes the node, unless it has a child */
         node = next;
@@ -187,8 +237,8 @@ static void plan(rt_memory *m, int32_t i)
     int32_t node = RT_NO_NODE;
     for (int32_t d = 1; d <= last && first <= last; d++) {
         const int64_t at = (int64_t)(d - 1) * p->interval;
-        const int32_t child = rt_memory_prefix_child(p, node, s->token + at);
-        node = child != RT_NO_NODE ? child : rt_memory_prefix_add(m, node, s->token + at, s->cell + at);
+        const int32_t child = rt_memory_prefix_child(p, node, s->token + at, p->interval);
+        node = child != RT_NO_NODE ? child : rt_memory_prefix_add(m, node, s->token + at, s->cell + at, p->interval);
         if (node == RT_NO_NODE) return;
         if (d < first && child != RT_NO_NODE) rt_memory_prefix_adopt(m, node, s->cell + at); /* read in earlier steps */
         if (d < from) continue;

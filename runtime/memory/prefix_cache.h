@@ -2,8 +2,9 @@
  * end. A sequence that begins with the same tokens starts from there (docs/design/runtime.md, "Prefixes").
  *
  * A checkpoint holds the state, the conv history, the KV cells and the hidden row after the first c tokens of a
- * sequence; c is a multiple of the interval. The kernels write states and histories during decoding, to slots and rows
- * of the pools that no sequence uses; nothing is copied. Sequences share cells with the checkpoint by reference counts.
+ * sequence. c is a multiple of the interval, or where rt_memory_prefix_keep() was called. The kernels write states and
+ * histories during decoding, to slots and rows of the pools that no sequence uses; nothing is copied. Sequences share
+ * cells with the checkpoint by reference counts.
  *
  * Lookup compares all tokens of a prefix. Nothing is kept after a load, since loaded tokens are unknown.
  *
@@ -18,7 +19,7 @@
 
 enum { RT_PREFIX_INTERVAL = 256 }; /* default of rt_engine_desc.prefix_interval */
 
-/* Length of the longest cached prefix of token[0, n): a multiple of the interval, 0 to n. 0 without a cache. */
+/* Length of the longest cached prefix of token[0, n), 0 to n. 0 without a cache. */
 int32_t rt_memory_prefix_find(const rt_memory *m, const int32_t *token, int32_t n);
 /* Makes sequence seq, which is empty or holds a prefix of token[0, n), hold the longest cached prefix, if that is
  * longer. It replaces the sequence's contents, takes no cells, and copies only a hidden row. *length (may be NULL): the
@@ -26,6 +27,12 @@ int32_t rt_memory_prefix_find(const rt_memory *m, const int32_t *token, int32_t 
  * The call marks the prefix as used. Errors change nothing. GDN_INVALID_ARGUMENT: no such sequence, or a step is
  * active. GDN_OUT_OF_MEMORY: no memory for the list of cells. */
 gdn_status rt_memory_prefix_start(rt_memory *m, int32_t seq, const int32_t *token, int32_t n, int32_t *length);
+
+/* Keeps a checkpoint of all tokens of the sequence, between its steps. It references the sequence's state, conv history
+ * and cells; nothing is copied, but a replay log is folded. Keeps none where there is no room, where the tokens are
+ * unknown (after a load), or without a cache. GDN_INVALID_ARGUMENT: no such sequence, or a step is active. A device
+ * failure loses the state, as in rt_memory_step_cancel(). */
+gdn_status rt_memory_prefix_keep(rt_memory *m, int32_t seq);
 
 /* Passes the step's tokens, [n_rows]. Call after rt_memory_step_begin() and before the kernels. It chooses the
  * checkpoints that the kernels write (rt_step.n_checkpoints and its maps); rt_memory_step_commit() publishes them,

@@ -41,7 +41,7 @@ static int is_possible(const record *list, int32_t i, int32_t interval)
     const rt_save_prefix *r = &list[i].r;
     if (r->base < -1 || r->base >= i || r->reserved || (r->shared & ~1)) return 0;
     if (r->first < 0 || r->length < 1 || r->length > RT_POSITION_LIMIT || r->first > r->length) return 0;
-    if (r->first % interval || r->length % interval || (r->draft != r->first && r->draft != r->length)) return 0;
+    if (r->first % interval || (r->draft != r->first && r->draft != r->length)) return 0;
     return r->base < 0 ? !r->first : r->first && r->first <= list[r->base].r.length;
 }
 
@@ -80,18 +80,19 @@ static int has_room(const rt_memory *m, const record *of, int32_t parent, const 
     for (int32_t i = 0; i < p->n_checkpoints; i++) n_held += p->checkpoint[i].node != RT_NO_NODE;
     if (n_held == p->n_checkpoints || !m->slots.n_free || !m->rows.n_free) return 0;
     if (!n) return p->node[parent].checkpoint == RT_NO_CHECKPOINT;
-    return n / p->interval <= p->n_nodes - p->n_used && n <= m->cells.n_free &&
-           rt_memory_prefix_child(p, parent, token) == RT_NO_NODE;
+    return n / p->interval <= p->n_whole_max - p->n_whole && n <= m->cells.n_free &&
+           rt_memory_prefix_child(p, parent, token, n < p->interval ? n : p->interval) == RT_NO_NODE;
 }
 
 /* Adds the record's nodes below `parent`, in cells of their own; returns the last. */
 static int32_t add_nodes(rt_memory *m, const rt_save_prefix *r, int32_t parent, const int32_t *token, int32_t *cell)
 {
     rt_prefixes *p = m->prefixes;
-    for (int32_t at = r->first; at < r->length; at += p->interval) {
-        for (int32_t i = at; i < at + p->interval; i++) cell[i] = rt_memory_take_cell(m);
-        parent = rt_memory_prefix_add(m, parent, token + (at - r->first), cell + at);
-        for (int32_t i = at; i < at + p->interval; i++) {
+    for (int32_t at = r->first, n; at < r->length; at += n) {
+        n = r->length - at < p->interval ? r->length - at : p->interval;
+        for (int32_t i = at; i < at + n; i++) cell[i] = rt_memory_take_cell(m);
+        parent = rt_memory_prefix_add(m, parent, token + (at - r->first), cell + at, n);
+        for (int32_t i = at; i < at + n; i++) {
             p->drafted[cell[i]] = r->draft > r->first;
             rt_memory_drop(&m->cells, cell[i]); /* only the cache has it */
         }
@@ -107,8 +108,8 @@ static gdn_status add(rt_memory *m, record *list, record *of, uint64_t used)
     const uint64_t n = (uint64_t)(r->length - r->first);
     int32_t parent = r->base < 0 ? RT_NO_NODE : list[r->base].node;
     if (r->base >= 0 && parent == RT_NO_NODE) return GDN_OK;
-    for (int32_t end = r->base < 0 ? 0 : list[r->base].r.length; end > r->first; end -= p->interval)
-        parent = p->node[parent].parent;
+    for (int32_t end = r->base < 0 ? 0 : list[r->base].r.length; end > r->first; parent = p->node[parent].parent)
+        end -= p->node[parent].n;
     int32_t *const token = rt_calloc(n, 4, "prefixes"), *const cell = rt_calloc((uint64_t)r->length, 4, "prefixes");
     gdn_status status = token && cell ? GDN_OK : GDN_OUT_OF_MEMORY;
     if (!status) memcpy(token, of->rest, 4 * (size_t)n);

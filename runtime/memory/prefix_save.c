@@ -38,7 +38,7 @@ static int compare(const void *a, const void *b)
 static int is_drafted(const rt_memory *m, int32_t node)
 {
     const rt_prefixes *p = m->prefixes;
-    for (int32_t i = 0; i < p->interval; i++)
+    for (int32_t i = 0; i < p->node[node].n; i++)
         if (!p->drafted[rt_memory_prefix_cells(p, node)[i]]) return 0;
     return 1;
 }
@@ -50,11 +50,13 @@ static rt_save_prefix record_of(const rt_memory *m, const choices *c, int32_t ch
     rt_save_prefix r = { .base = -1, .shared = p->checkpoint[checkpoint].shared };
     int drafted = m->has_draft;
     int32_t node = p->checkpoint[checkpoint].node, n_own = 0;
-    for (; node != RT_NO_NODE && c->owner[node] < 0; node = p->node[node].parent, n_own++)
+    for (; node != RT_NO_NODE && c->owner[node] < 0; node = p->node[node].parent) {
         drafted = drafted && is_drafted(m, node);
+        n_own += p->node[node].n;
+    }
     if (node != RT_NO_NODE) r.base = c->owner[node];
-    for (; node != RT_NO_NODE; node = p->node[node].parent) r.first += p->interval;
-    r.length = r.first + n_own * p->interval;
+    for (; node != RT_NO_NODE; node = p->node[node].parent) r.first += p->node[node].n;
+    r.length = r.first + n_own;
     r.draft = drafted ? r.length : r.first;
     return r;
 }
@@ -109,10 +111,11 @@ static gdn_status put_record(rt_memory *m, const choice *c, int32_t *cell, unsig
     const gdn_span nothing = { 0 };
     unsigned char *to = put(bytes, r, sizeof *r), *const tokens = to;
     int32_t node = at->node;
-    for (int32_t end = r->length; end > r->first; end -= p->interval, node = p->node[node].parent) {
-        memcpy(cell + end - p->interval, rt_memory_prefix_cells(p, node), 4 * (size_t)p->interval);
-        memcpy(tokens + 4 * (size_t)(end - p->interval - r->first), p->token + (int64_t)node * p->interval,
-               4 * (size_t)p->interval);
+    for (int32_t end = r->length; end > r->first; node = p->node[node].parent) {
+        const size_t n = 4 * (size_t)p->node[node].n;
+        end -= p->node[node].n;
+        memcpy(cell + end, rt_memory_prefix_cells(p, node), n);
+        memcpy(tokens + 4 * (size_t)(end - r->first), p->token + (int64_t)node * p->interval, n);
     }
     to += 4 * (size_t)(r->length - r->first);
     const rt_save_parts parts = { at->slot, at->row, r->first, r->length, r->draft, cell };

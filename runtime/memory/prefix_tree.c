@@ -11,12 +11,30 @@ static int32_t *children(rt_prefixes *p, int32_t parent)
     return parent == RT_NO_NODE ? &p->root : &p->node[parent].child;
 }
 
-int32_t rt_memory_prefix_child(const rt_prefixes *p, int32_t parent, const int32_t *token)
+static int32_t first_child(const rt_prefixes *p, int32_t parent)
 {
-    int32_t node = parent == RT_NO_NODE ? p->root : p->node[parent].child;
-    while (node != RT_NO_NODE && memcmp(tokens_of(p, node), token, 4 * (size_t)p->interval) != 0)
+    return parent == RT_NO_NODE ? p->root : p->node[parent].child;
+}
+
+int32_t rt_memory_prefix_child(const rt_prefixes *p, int32_t parent, const int32_t *token, int32_t n)
+{
+    int32_t node = first_child(p, parent);
+    while (node != RT_NO_NODE && (p->node[node].n != n || memcmp(tokens_of(p, node), token, 4 * (size_t)n) != 0))
         node = p->node[node].next;
     return node;
+}
+
+int32_t rt_memory_prefix_tail(const rt_prefixes *p, int32_t parent, const int32_t *token, int32_t n)
+{
+    int32_t found = RT_NO_NODE;
+    for (int32_t i = first_child(p, parent); i != RT_NO_NODE; i = p->node[i].next) {
+        const rt_prefix_node *at = &p->node[i];
+        if (at->n < p->interval && at->n <= n && (found == RT_NO_NODE || at->n > p->node[found].n) &&
+            at->checkpoint >= 0 && p->checkpoint[at->checkpoint].ready &&
+            !memcmp(tokens_of(p, i), token, 4 * (size_t)at->n))
+            found = i;
+    }
+    return found;
 }
 
 static void remove_node(rt_memory *m, int32_t node)
@@ -25,9 +43,10 @@ static void remove_node(rt_memory *m, int32_t node)
     int32_t *link = children(p, p->node[node].parent);
     while (*link != node) link = &p->node[*link].next;
     *link = p->node[node].next;
-    for (int32_t i = 0; i < p->interval; i++) rt_memory_unkeep(&m->cells, rt_memory_prefix_cells(p, node)[i]);
+    for (int32_t i = 0; i < p->node[node].n; i++) rt_memory_unkeep(&m->cells, rt_memory_prefix_cells(p, node)[i]);
     p->node[node].next = p->free;
     p->free = node;
+    p->n_whole -= p->node[node].n == p->interval;
     p->n_used--;
 }
 
@@ -59,7 +78,7 @@ void rt_memory_prefix_forget(rt_memory *m, int32_t checkpoint)
 static int32_t idle_cells(const rt_memory *m, int32_t node)
 {
     int32_t n = 0;
-    for (int32_t i = 0; i < m->prefixes->interval; i++)
+    for (int32_t i = 0; i < m->prefixes->node[node].n; i++)
         n += m->cells.count[rt_memory_prefix_cells(m->prefixes, node)[i]] == 1;
     return n;
 }
@@ -123,11 +142,12 @@ void rt_memory_prefix_share(rt_prefixes *p, int32_t checkpoint)
     if (n > p->n_checkpoints / 2) p->checkpoint[first].shared = 0;
 }
 
-/* True if prefixes branch at the end of the node. */
+/* True if prefixes branch at the end of the node. Tails do not count: a longer prefix may go on with their tokens. */
 static int branches(const rt_prefixes *p, int32_t node)
 {
-    const int32_t child = p->node[node].child;
-    return child != RT_NO_NODE && p->node[child].next != RT_NO_NODE;
+    int32_t n = 0;
+    for (int32_t i = p->node[node].child; i != RT_NO_NODE; i = p->node[i].next) n += p->node[i].n == p->interval;
+    return n > 1;
 }
 
 static void evict(rt_memory *m, int32_t checkpoint)
@@ -143,33 +163,35 @@ static int32_t find_free(const rt_prefixes *p)
     return RT_NO_CHECKPOINT;
 }
 
-int32_t rt_memory_prefix_add(rt_memory *m, int32_t parent, const int32_t *token, const int32_t *cell)
+int32_t rt_memory_prefix_add(rt_memory *m, int32_t parent, const int32_t *token, const int32_t *cell, int32_t n)
 {
     rt_prefixes *p = m->prefixes;
-    if (p->free == RT_NO_NODE) {
+    const int whole = n == p->interval;
+    while (whole && p->n_whole == p->n_whole_max) {
         p->pinned = parent; /* it has no child yet that protects it from pruning */
         const int32_t at = oldest(m, LEAF);
         if (at != RT_NO_CHECKPOINT) evict(m, at);
         p->pinned = RT_NO_NODE;
+        if (at != RT_NO_CHECKPOINT) continue;
+        prune(m, parent);
+        return RT_NO_NODE;
     }
     const int32_t node = p->free;
-    if (node == RT_NO_NODE) {
-        prune(m, parent);
-        return node;
-    }
     p->free = p->node[node].next;
+    p->n_whole += whole;
     p->n_used++;
-    p->node[node] = (rt_prefix_node){ parent, RT_NO_NODE, *children(p, parent), RT_NO_CHECKPOINT };
+    p->node[node] = (rt_prefix_node){ parent, RT_NO_NODE, *children(p, parent), RT_NO_CHECKPOINT, n };
     *children(p, parent) = node;
     if (parent != RT_NO_NODE && p->node[parent].checkpoint >= 0 && branches(p, parent))
         rt_memory_prefix_share(p, p->node[parent].checkpoint);
-    memcpy(p->token + (int64_t)node * p->interval, token, 4 * (size_t)p->interval);
-    memcpy(rt_memory_prefix_cells(p, node), cell, 4 * (size_t)p->interval);
-    for (int32_t i = 0; i < p->interval; i++) rt_memory_keep(&m->cells, cell[i]);
+    memcpy(p->token + (int64_t)node * p->interval, token, 4 * (size_t)n);
+    memcpy(rt_memory_prefix_cells(p, node), cell, 4 * (size_t)n);
+    for (int32_t i = 0; i < n; i++) rt_memory_keep(&m->cells, cell[i]);
     return node;
 }
 
-int32_t rt_memory_prefix_take(rt_memory *m, int32_t node)
+/* A free checkpoint for the node, or one that gave way; RT_NO_CHECKPOINT: none. */
+static int32_t make_free(rt_memory *m, int32_t node)
 {
     rt_prefixes *p = m->prefixes;
     int32_t at = find_free(p);
@@ -181,16 +203,40 @@ int32_t rt_memory_prefix_take(rt_memory *m, int32_t node)
         if (at != RT_NO_CHECKPOINT) evict(m, at);
     }
     p->pinned = RT_NO_NODE;
+    return at;
+}
+
+/* Gives the node a checkpoint. */
+static int32_t set(rt_prefixes *p, int32_t node, int32_t at, int32_t slot, int32_t row)
+{
+    p->checkpoint[at] = (rt_checkpoint){ node, slot, row, .used = ++p->clock };
+    p->node[node].checkpoint = at;
+    if (branches(p, node)) rt_memory_prefix_share(p, at);
+    return at;
+}
+
+int32_t rt_memory_prefix_hold(rt_memory *m, int32_t node, int32_t slot, int32_t row)
+{
+    const int32_t at = make_free(m, node);
+    if (at == RT_NO_CHECKPOINT) {
+        prune(m, node);
+        return RT_NO_CHECKPOINT;
+    }
+    rt_memory_hold(&m->slots, slot);
+    rt_memory_hold(&m->rows, row);
+    return set(m->prefixes, node, at, slot, row);
+}
+
+int32_t rt_memory_prefix_take(rt_memory *m, int32_t node)
+{
+    const int32_t at = make_free(m, node);
     /* Slots can run out when sequences that shared one take one each in the same step. */
     if (at == RT_NO_CHECKPOINT || !m->slots.n_free || !m->rows.n_free) {
         prune(m, node);
         return RT_NO_CHECKPOINT;
     }
-    p->checkpoint[at] =
-        (rt_checkpoint){ node, rt_memory_take(&m->slots), rt_memory_take(&m->rows), .used = ++p->clock };
-    p->node[node].checkpoint = at;
-    if (branches(p, node)) rt_memory_prefix_share(p, at);
-    return at;
+    const int32_t slot = rt_memory_take(&m->slots);
+    return set(m->prefixes, node, at, slot, rt_memory_take(&m->rows));
 }
 
 void rt_memory_prefix_yield(rt_memory *m, int64_t n)

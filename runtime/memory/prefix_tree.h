@@ -1,11 +1,11 @@
 /* The tree of the prefix cache. A node is one interval of tokens with their cells; its path from the
  * root is a prefix. A node may have a checkpoint at its end; every leaf has one. Prefixes with a common beginning share
- * nodes. prefix_tree.c keeps the tree; prefix_cache.c applies it to sequences and steps. Both are parts of the memory
- * (memory_internal.h).
+ * nodes. A tail is a node of fewer tokens, for a checkpoint between interval ends; it has no children. prefix_tree.c
+ * keeps the tree; prefix_cache.c applies it to sequences and steps. Both are parts of the memory (memory_internal.h).
  *
- * All n_cells / interval nodes are allocated at creation, so nothing here fails for lack of memory. That many nodes use
- * every cell once. Sequences that diverge within an interval share cells, so more nodes could be in use; leaves are
- * evicted then. */
+ * All nodes are allocated at creation, so nothing here fails for lack of memory. n_cells / interval of them use every
+ * cell once; further ones are for the tail of each checkpoint and for a new tail. Sequences that diverge within an
+ * interval share cells, so more nodes could be in use; leaves are evicted then. */
 #ifndef GDN_RUNTIME_PREFIX_TREE_H
 #define GDN_RUNTIME_PREFIX_TREE_H
 
@@ -17,6 +17,7 @@ enum { RT_NO_NODE = -1, RT_NO_CHECKPOINT = -1 };
 typedef struct rt_prefix_node {
     int32_t parent, child, next; /* first child; next child of the same parent, or next free node */
     int32_t checkpoint;          /* checkpoint index, or RT_NO_CHECKPOINT */
+    int32_t n;                   /* tokens: the interval, or fewer in a tail */
 } rt_prefix_node;
 
 typedef struct rt_checkpoint {
@@ -32,22 +33,25 @@ struct rt_prefixes {
     rt_prefix_node *node;
     int32_t *token, *cell; /* [n_nodes][interval] */
     rt_checkpoint *checkpoint;
-    uint8_t *drafted;       /* [n_cells] 1: the cell has the draft head's KV of its token */
-    gdn_span hidden;        /* [n_checkpoints] hidden rows, in host memory */
-    int32_t root, free;     /* first node of depth 1; first free node */
-    int32_t n_used, pinned; /* nodes in use; a node that eviction must keep, or RT_NO_NODE */
-    uint64_t clock;         /* incremented at each use */
+    uint8_t *drafted;             /* [n_cells] 1: the cell has the draft head's KV of its token */
+    gdn_span hidden;              /* [n_checkpoints] hidden rows, in host memory */
+    int32_t root, free;           /* first node of depth 1; first free node */
+    int32_t n_used, pinned;       /* nodes in use; a node that eviction must keep, or RT_NO_NODE */
+    int32_t n_whole, n_whole_max; /* those of n_used that are no tails; most of these */
+    uint64_t clock;               /* incremented at each use */
     uint64_t n_written, n_evicted;
     int32_t *map;         /* [2][n_spans][rt_step.n_checkpoints]: states, histories */
     int64_t map_capacity; /* int32_t entries of map */
     int32_t n_planned;    /* checkpoints of the active step */
 };
 
-/* Finds the child of `parent` (RT_NO_NODE: of the root) with this interval of tokens; RT_NO_NODE: none. */
-int32_t rt_memory_prefix_child(const rt_prefixes *p, int32_t parent, const int32_t *token);
-/* Adds a child to `parent` and references its cells. Evicts a leaf if no node is free. If that fails, prunes `parent`
- * and returns RT_NO_NODE. */
-int32_t rt_memory_prefix_add(rt_memory *m, int32_t parent, const int32_t *token, const int32_t *cell);
+/* Finds the child of `parent` (RT_NO_NODE: of the root) that has exactly these n tokens; RT_NO_NODE: none. */
+int32_t rt_memory_prefix_child(const rt_prefixes *p, int32_t parent, const int32_t *token, int32_t n);
+/* The longest tail of `parent` whose tokens begin token[0, n) and whose checkpoint is ready; RT_NO_NODE: none. */
+int32_t rt_memory_prefix_tail(const rt_prefixes *p, int32_t parent, const int32_t *token, int32_t n);
+/* Adds a child of n tokens to `parent` and references its cells. Evicts leaves if there are n_whole_max intervals. If
+ * that fails, prunes `parent` and returns RT_NO_NODE. */
+int32_t rt_memory_prefix_add(rt_memory *m, int32_t parent, const int32_t *token, const int32_t *cell, int32_t n);
 /* Makes the node reference `cell`, a sequence's cells of the same tokens, where no sequence uses its own. Those are
  * then free: a prompt that is read again does not take twice as many cells. */
 void rt_memory_prefix_adopt(rt_memory *m, int32_t node, const int32_t *cell);
@@ -58,6 +62,9 @@ void rt_memory_prefix_share(rt_prefixes *p, int32_t checkpoint);
  * index.
  * RT_NO_CHECKPOINT: none is available; the node is then pruned as in rt_memory_prefix_forget(). */
 int32_t rt_memory_prefix_take(rt_memory *m, int32_t node);
+/* The same for a slot and a conv row that a sequence has: it references them, so that the sequence's next step writes
+ * to others. */
+int32_t rt_memory_prefix_hold(rt_memory *m, int32_t node, int32_t slot, int32_t row);
 /* Frees a checkpoint. Removes its node if that is a leaf, then likewise its parents, and releases their cells. */
 void rt_memory_prefix_forget(rt_memory *m, int32_t checkpoint);
 /* Evicts leaves, least recently used first, until n cells are free or the cache has none to evict. */

@@ -139,6 +139,16 @@ static gdn_status fold(rt_memory *m, rt_sequence *s)
     return GDN_OK;
 }
 
+gdn_status rt_memory_log_fold(rt_memory *m, int32_t seq)
+{
+    rt_sequence *const s = &m->seq[seq];
+    const rt_snapshot *const at = &s->snapshot[0];
+    if (at->slot != GDN_NONE && at->tag == s->length) return GDN_OK;
+    if (!m->slots.n_free && (at->slot == GDN_NONE || m->slots.count[at->slot] > 1))
+        return rt_fail(GDN_OUT_OF_MEMORY, "%s: there is no state to fold to", what);
+    return fold(m, s);
+}
+
 /* Gives the sequence its own log row, with the entries that its state needs. They are copied through host memory, once
  * after a sequence was copied. */
 static gdn_status own_row(rt_memory *m, rt_sequence *s)

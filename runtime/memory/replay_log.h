@@ -40,6 +40,9 @@ rt_log_plan rt_memory_log_plan_of(const rt_memory *m, const rt_sequence *s, int3
  * state, as in rt_memory_step_cancel(). */
 gdn_status rt_memory_log_ready(rt_memory *m, int32_t seq, int32_t n_rows);
 
+/* Brings the state of a sequence with tokens to its length. A device failure loses it. */
+gdn_status rt_memory_log_fold(rt_memory *m, int32_t seq);
+
 /* Create and free the buffers of rt_memory_log_replay(). */
 gdn_status rt_memory_log_create(rt_memory *m);
 void rt_memory_log_destroy(rt_memory *m);

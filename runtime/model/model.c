@@ -277,10 +277,10 @@ static void bind(reader *r)
     hp->n_vocab = m->tok_embd.n_rows;
     m->output = matrix(r, OPTIONAL, hp->n_embd, hp->n_vocab, 1, -1, "output.weight");
     m->output = m->output.data ? m->output : m->tok_embd;
-    m->output_norm = vector(r, 0, hp->n_embd, -1, "output_norm.weight");
+    m->output_norm = vector(r, r->only_mtp ? OPTIONAL : 0, hp->n_embd, -1, "output_norm.weight");
     m->mtp_embd = m->tok_embd;
     m->mtp_head = m->output;
-    for (int32_t l = 0; l < hp->n_layer + hp->n_mtp; l++) {
+    for (int32_t l = r->only_mtp ? hp->n_layer : 0; l < hp->n_layer + hp->n_mtp; l++) {
         rt_layer *layer = &m->layer[l];
         layer->attn_norm = vector(r, 0, hp->n_embd, l, "attn_norm.weight");
         layer->post_attention_norm = vector(r, 0, hp->n_embd, l, "post_attention_norm.weight");
@@ -328,10 +328,19 @@ static void check_last_block(reader *r)
                             key, rt_gguf_has(file, key) ? "0" : "missing", (int)l, r->arch, (int)l + 1);
         return;
     }
+    if (r->only_mtp) {
+        if (!hp->n_mtp || !has_block(file, last, "nextn."))
+            r->status = rt_fail(GDN_UNSUPPORTED, "the file has no MTP block (%s is %d)", key, (int)hp->n_mtp);
+        else if (has_block(file, 0, ""))
+            r->status =
+                rt_fail(GDN_UNSUPPORTED, "the file has the blocks of a whole model; one with the MTP block only "
+                                         "can be added to another file");
+        return;
+    }
     if (hp->n_mtp && has_block(file, last, "") && !has_block(file, 0, "")) {
         r->status = rt_fail(GDN_UNSUPPORTED,
                             "the file has the MTP block of a model only, block %d, as llama.cpp's converter writes it "
-                            "with --mtp; a file of the whole model can be run",
+                            "with --mtp; run the file of the model, and name this one with --draft-model",
                             (int)last);
         return;
     }
@@ -350,7 +359,7 @@ static void check_last_block(reader *r)
     hp->n_mtp = 0;
 }
 
-static gdn_status load(rt_gguf *file, rt_budget *budget, int trunk, rt_model **model)
+gdn_status model_load(rt_gguf *file, rt_budget *budget, int trunk, int only_mtp, rt_model **model)
 {
     *model = NULL;
     rt_model *m = rt_calloc(1, sizeof *m, "the model");
@@ -360,7 +369,7 @@ static gdn_status load(rt_gguf *file, rt_budget *budget, int trunk, rt_model **m
     }
     m->file = file;
     const uint64_t n_tensors = (uint64_t)rt_gguf_n_tensors(file);
-    reader r = { .model = m, .trunk = trunk };
+    reader r = { .model = m, .trunk = trunk, .only_mtp = only_mtp };
     r.status = find_arch(m, &r.arch);
     if (!r.status) r.status = rt_check_keys(file, m->hp.arch);
     if (!r.status) model_read_hparams(&r);
@@ -378,8 +387,9 @@ static gdn_status load(rt_gguf *file, rt_budget *budget, int trunk, rt_model **m
     }
     if (!r.status) model_read_layer_kinds(&r);
     if (!r.status) r.status = rt_check_tensors(file, m->hp.arch, NULL);
-    if (!r.status) bind(&r); /* first pass checks and counts, second fills */
-    if (!trunk) m->weight_bytes += r.mtp_bytes;
+    if (!r.status) bind(&r);                     /* first pass checks and counts, second fills */
+    if (only_mtp) m->weight_bytes = r.mtp_bytes; /* the rest is the model's */
+    else if (!trunk) m->weight_bytes += r.mtp_bytes;
     if (!r.status) r.status = rt_check_tensors(file, m->hp.arch, r.used);
     if (!r.status) r.status = rt_budget_take(budget, m->weight_bytes, "the weights");
     if (!r.status)
@@ -408,7 +418,7 @@ static gdn_status load(rt_gguf *file, rt_budget *budget, int trunk, rt_model **m
 
 gdn_status rt_model_from_gguf(rt_gguf *file, rt_budget *budget, rt_model **model)
 {
-    return load(file, budget, 0, model);
+    return model_load(file, budget, 0, 0, model);
 }
 
 gdn_status rt_model_load(const char *path, rt_budget *budget, rt_model **model)
@@ -424,12 +434,13 @@ gdn_status rt_model_load_trunk(const char *path, rt_budget *budget, rt_model **m
     rt_gguf *file;
     *model = NULL;
     const gdn_status status = rt_gguf_open(path, budget, &file);
-    return status ? status : load(file, budget, 1, model);
+    return status ? status : model_load(file, budget, 1, 0, model);
 }
 
 void rt_model_free(rt_model *model)
 {
     if (!model) return;
+    rt_model_free(model->mtp);
     rt_gguf_close(model->file);
     rt_free(model->layer);
     rt_free(model->vectors);

@@ -78,6 +78,7 @@ typedef struct rt_model {
     rt_fingerprint fingerprint;
     float *vectors;       /* storage of all vectors                                                  */
     unsigned char *split; /* storage of matrices that the loader reorders                            */
+    struct rt_model *mtp; /* the file of rt_model_add_mtp(), or NULL                                 */
 } rt_model;
 
 /* Load a model. The mapped weights and what the loader allocates count against the budget (may be NULL), before they
@@ -88,5 +89,9 @@ gdn_status rt_model_from_gguf(rt_gguf *file, rt_budget *budget, rt_model **model
  * converted; hp.n_mtp is 0. Saves are interchangeable with those of the full model. The file may declare an MTP block
  * that it does not contain; the other functions refuse such a file. */
 gdn_status rt_model_load_trunk(const char *path, rt_budget *budget, rt_model **model);
+/* Adds the MTP block of a file that has no other block, as llama.cpp's converter writes it with --mtp, to a model that
+ * was loaded by rt_model_load_trunk(). GDN_INVALID_ARGUMENT: the file is of another model: another architecture,
+ * hyperparameter or vocabulary. GDN_UNSUPPORTED: it has other blocks, or no MTP block. Errors change nothing. */
+gdn_status rt_model_add_mtp(rt_model *model, const char *path, rt_budget *budget);
 void rt_model_free(rt_model *model);
 #endif

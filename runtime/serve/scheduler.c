@@ -89,6 +89,10 @@ static gdn_status check_request(const rt_scheduler *s, const rt_request *r)
     if (r->pause < 0 || r->pause > r->n_prompt)
         return rt_fail(GDN_INVALID_ARGUMENT, "pause is %d; 0 to %d (n_prompt) are allowed", (int)r->pause,
                        (int)r->n_prompt);
+    for (int i = 0; i < RT_CHAT_BOUNDARIES; i++)
+        if (r->boundary[i] < 0 || r->boundary[i] > r->n_prompt)
+            return rt_fail(GDN_INVALID_ARGUMENT, "boundary[%d] is %d; 0 to %d (n_prompt) are allowed", i,
+                           (int)r->boundary[i], (int)r->n_prompt);
     if (r->n_stop < 0 || (r->n_stop && !r->stop))
         return rt_fail(GDN_INVALID_ARGUMENT, "n_stop is %d, and stop is %s", (int)r->n_stop,
                        r->stop ? "given" : "NULL");

@@ -10,7 +10,7 @@
 
 #include "runtime/decode/engine.h"
 #include "runtime/decode/sampler.h"
-#include "runtime/text/tokenizer.h"
+#include "runtime/text/chat.h"
 
 typedef enum rt_spec { RT_SPEC_OFF, RT_SPEC_MTP, RT_SPEC_NGRAM } rt_spec;
 
@@ -50,6 +50,9 @@ typedef struct rt_request {
                       with n_prompt tokens or more is emptied first */
     int32_t pause; /* no step decodes prompt tokens on both sides of this position, so that on_prompt is called there;
                       0: none */
+    int32_t boundary[RT_CHAT_BOUNDARIES]; /* positions in the prompt where other prompts may go on, in ascending order;
+                                             0: none. With one, the prefix cache keeps a checkpoint at each and at the
+                                             end of the text */
     rt_token_fn on_token;
     rt_prompt_fn on_prompt; /* may be NULL                                                        */
     void *user;

@@ -46,3 +46,28 @@ void rt_scheduler_wait_for_prefixes(rt_scheduler *s)
             s->slot[seq].waits =
                 s->slot[other].job && !s->slot[other].generating && will_checkpoint(s, other, seq, interval);
 }
+
+int32_t rt_scheduler_next_stop(const rt_job *job, int32_t begin)
+{
+    const rt_request *const r = &job->request;
+    int32_t end = begin < r->pause && r->pause < job->n_tokens ? r->pause : job->n_tokens;
+    for (int i = RT_CHAT_BOUNDARIES; i-- > 0;)
+        if (begin < r->boundary[i] && r->boundary[i] < end) end = r->boundary[i];
+    return end;
+}
+
+int rt_scheduler_has_boundaries(const rt_job *job)
+{
+    int has = 0;
+    for (int i = 0; i < RT_CHAT_BOUNDARIES; i++) has |= job->request.boundary[i] > 0;
+    return has;
+}
+
+gdn_status rt_scheduler_keep_boundary(rt_scheduler *s, const rt_job *job, int32_t seq)
+{
+    rt_memory *const m = rt_engine_memory(s->desc.engine);
+    for (int i = 0; i < RT_CHAT_BOUNDARIES; i++)
+        if (job->request.boundary[i] && job->request.boundary[i] == rt_memory_seq_length(m, seq))
+            return rt_memory_prefix_keep(m, seq);
+    return GDN_OK;
+}

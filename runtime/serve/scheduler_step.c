@@ -15,11 +15,15 @@ static int32_t number_of(const rt_scheduler *s, const rt_slot *slot) { return (i
 
 static gdn_status finish(rt_scheduler *s, rt_slot *slot, int32_t why)
 {
-    const int keep = slot->job->request.keep;
+    const int keep = slot->job->request.keep, checkpoint = rt_scheduler_has_boundaries(slot->job);
     slot->job->finish = why;
     slot->job->runs = 0;
     slot->job = NULL;
-    return keep ? GDN_OK : rt_memory_seq_rm(memory(s), number_of(s, slot), 0, -1);
+    const gdn_status status =
+        checkpoint && why != RT_FINISH_FAILED ? rt_memory_prefix_keep(memory(s), number_of(s, slot)) : GDN_OK;
+    if (keep) return status;
+    const gdn_status removed = rt_memory_seq_rm(memory(s), number_of(s, slot), 0, -1);
+    return status ? status : removed;
 }
 
 /* Repairs a sequence after a failed step: its memory then holds a prefix of the job's tokens without the last. */
@@ -101,8 +105,7 @@ static int32_t build(rt_scheduler *s)
         rt_slot *slot = &s->slot[seq];
         const rt_job *job = slot->job;
         if (!job || slot->generating || slot->waits) continue;
-        const int32_t begin = rt_memory_seq_length(memory(s), seq), pause = job->request.pause;
-        const int32_t end = begin < pause && pause < job->n_tokens ? pause : job->n_tokens;
+        const int32_t begin = rt_memory_seq_length(memory(s), seq), end = rt_scheduler_next_stop(job, begin);
         slot->first_row = n;
         for (int32_t p = begin; p < end && n < s->n_step_rows; p++)
             append(s, &n, job->tokens[p], seq, p + 1 == job->n_tokens);
@@ -179,7 +182,7 @@ static gdn_status verify(rt_scheduler *s, rt_slot *slot, int32_t *n_drawn)
     s->totals.accepted += accepted;
     s->totals.rounds++;
     gdn_status status = GDN_OK;
-    if (accepted < slot->n_rows - 1 && (!why || job->request.keep)) {
+    if (accepted < slot->n_rows - 1 && (!why || job->request.keep || rt_scheduler_has_boundaries(job))) {
         s->totals.rollbacks++;
         status = rt_memory_seq_rm(memory(s), seq, before + 1 + accepted, -1);
     }
@@ -197,6 +200,8 @@ static gdn_status prompt(rt_scheduler *s, rt_slot *slot, double seconds)
     s->totals.reread_tokens += again > begin ? again - begin : 0;
     if (job->request.on_prompt && job->n_tokens == job->n_prompt && done > job->n_held)
         job->request.on_prompt(job->request.user, job->id, done, job->n_prompt);
+    const gdn_status status = rt_scheduler_keep_boundary(s, job, number_of(s, slot));
+    if (status) return status;
     if (job->cancelled) return finish(s, slot, RT_FINISH_CANCELLED);
     if (done < job->n_tokens) return GDN_OK;
     const int32_t token = sample(s, job, slot->first_row + slot->n_rows - 1);

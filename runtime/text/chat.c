@@ -152,6 +152,49 @@ gdn_status rt_chat_render_tools(const rt_chat *chat, const rt_message *messages,
     return status;
 }
 
+/* ---- Boundaries ---- */
+
+/* Renders a beginning. *common: how many of its tokens begin the whole; *n: how many it has. Both 0: it is refused. */
+static gdn_status compare(const rt_chat *chat, const rt_message *messages, int32_t n_messages, const chat_options *o,
+                          const rt_chat_prompt *whole, int64_t *common, int64_t *n)
+{
+    rt_chat_prompt part;
+    const gdn_status status =
+        rt_chat_render_tools(chat, messages, n_messages, o->thinking, 0, o->tools, o->variables, &part);
+    const int64_t most = part.n < whole->n ? part.n : whole->n;
+    for (*common = 0; *common < most && part.tokens[*common] == whole->tokens[*common];) ++*common;
+    *n = part.n;
+    rt_free(part.tokens);
+    return status == GDN_OUT_OF_MEMORY ? status : GDN_OK;
+}
+
+gdn_status rt_chat_boundaries(const rt_chat *chat, const rt_message *messages, int32_t n_messages, int thinking,
+                              rt_string tools, rt_string variables, const rt_chat_prompt *whole,
+                              int32_t boundary[RT_CHAT_BOUNDARIES])
+{
+    const chat_options o = { .thinking = thinking, .tools = tools, .variables = variables };
+    int64_t common, n;
+    int32_t n_system = 0, n_user = n_messages;
+    gdn_status status = GDN_OK;
+    boundary[0] = boundary[1] = 0;
+    if (whole->n > INT32_MAX) return GDN_OK;
+    while (n_system < n_messages && !strcmp(messages[n_system].role, "system")) n_system++;
+    while (n_user > 0 && strcmp(messages[n_user - 1].role, "user")) n_user--;
+    if (n_system ||
+        tools.text) { /* many templates refuse system messages alone: a user's text of another byte follows */
+        rt_message *const part = rt_calloc((uint64_t)n_system + 1, sizeof *part, "messages");
+        if (!part) return GDN_OUT_OF_MEMORY;
+        if (n_system) memcpy(part, messages, (size_t)n_system * sizeof *part);
+        part[n_system] = (rt_message){ .role = "user", .text = "\1" };
+        status = compare(chat, part, n_system + 1, &o, whole, &common, &n);
+        if (common < n) boundary[0] = (int32_t)common;
+        rt_free(part);
+    }
+    if (!status && n_user) status = compare(chat, messages, n_user, &o, whole, &common, &n);
+    if (!status && n_user && common == n) boundary[1] = (int32_t)n;
+    return status;
+}
+
 /* ---- Templates ---- */
 
 /* Renders a test conversation. A template that omits the user's text is refused. */

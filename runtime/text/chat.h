@@ -53,6 +53,15 @@ gdn_status rt_chat_render(const rt_chat *chat, const rt_message *messages, int32
 gdn_status rt_chat_render_tools(const rt_chat *chat, const rt_message *messages, int32_t n_messages, int thinking,
                                 int opens, rt_string tools, rt_string variables, rt_chat_prompt *prompt);
 
+/* Finds positions in a rendered conversation where other conversations go on, for a prefix cache. boundary[0] is the
+ * end of what comes before the first user's text, where there is a system message or tools. boundary[1] is the end of
+ * the last user's message. 0: none, where the rendering of that part is refused or does not begin the whole. `whole` is
+ * a rendering by rt_chat_render_tools() with the same arguments. */
+enum { RT_CHAT_BOUNDARIES = 2 };
+gdn_status rt_chat_boundaries(const rt_chat *chat, const rt_message *messages, int32_t n_messages, int thinking,
+                              rt_string tools, rt_string variables, const rt_chat_prompt *whole,
+                              int32_t boundary[RT_CHAT_BOUNDARIES]);
+
 /* Splits the assistant's output into message->reasoning (inside <think>) and message->text (after it). thinks: the
  * output begins inside a <think> block. The message points into `bytes`. */
 void rt_chat_answer(const char *bytes, uint64_t n, int thinks, rt_message *message);

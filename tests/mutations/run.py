@@ -79,7 +79,8 @@ PROGRAMS = { # a program with arguments; one that is not here has none
 SCRIPTS = { # in Python, with the program that they test and further arguments
     "test_names": ["test_rt_answers"], "test_variants": ["test_rt_answers", "tests/runtime"],
     "test_chat_text": ["test_rt_answers", "tests/runtime"], "test_talk": ["gdn", "tests/runtime"],
-    "test_run_ends": ["gdn", "tests/runtime"],
+    "test_run_ends": ["gdn", "tests/runtime"], "test_perplexity": ["gdn", "tests/runtime"],
+    "test_draft_model": ["gdn", "tests/runtime"],
 }
 
 

@@ -29,7 +29,7 @@ static void use_conv(const rt_memory *m, uint8_t *used, int32_t row, int32_t fro
 static int32_t length_of(const rt_prefixes *p, int32_t node)
 {
     int32_t n = 0;
-    for (; node != RT_NO_NODE; node = p->node[node].parent) n += p->interval;
+    for (; node != RT_NO_NODE; node = p->node[node].parent) n += p->node[node].n;
     return n;
 }
 
@@ -47,10 +47,12 @@ static void tree(const rt_memory *m, int32_t *slots, int32_t *rows, int32_t *cel
         if (leaf[i] == 2) continue;
         n_used++;
         const int32_t parent = p->node[i].parent;
-        REQUIRE(rt_memory_prefix_child(p, parent, p->token + (int64_t)i * p->interval) ==
+        REQUIRE(rt_memory_prefix_child(p, parent, p->token + (int64_t)i * p->interval, p->node[i].n) ==
                 i); /* each path is there once */
+        REQUIRE(p->node[i].n == p->interval ||
+                (p->node[i].n > 0 && p->node[i].n < p->interval && p->node[i].child == RT_NO_NODE));
         if (parent != RT_NO_NODE) leaf[parent] = leaf[parent] == 2 ? 2 : 0;
-        for (int32_t j = 0; j < p->interval; j++) {
+        for (int32_t j = 0; j < p->node[i].n; j++) {
             const int32_t cell = p->cell[(int64_t)i * p->interval + j];
             cells[cell]++;
             kept[cell]++;

@@ -14,8 +14,8 @@ SETTINGS = ("--ctx", "4096", "--prefix-cache", "16", "--prefix-interval", "16")
 
 
 class Server:
-    def __init__(self, *options, model=MODEL):
-        command = [TOOL, "serve", "-m", model, "--port", "0", "--threads", "1", *SETTINGS, *map(str, options)]
+    def __init__(self, *options, model=MODEL, settings=SETTINGS):
+        command = [TOOL, "serve", "-m", model, "--port", "0", "--threads", "1", *settings, *map(str, options)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
         line = self.process.stdout.readline()

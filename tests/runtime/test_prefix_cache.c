@@ -8,6 +8,7 @@
 
 #include "engine_fixture.h"
 #include "memory_audit.h"
+#include "runtime/memory/memory_internal.h"
 
 enum { LENGTH = 40, R = 3 };
 
@@ -288,6 +289,111 @@ static void taken_back(const rt_model *model)
     close_pair(&p);
 }
 
+/* A step that fails loses the snapshot at the end, and not the shared one before it: the sequence is known to be lost.
+ */
+static void lost_end(const rt_model *model)
+{
+    int32_t text[LENGTH];
+    rt_step *step;
+    make_text(model, 45, text);
+    pair p = open_pair(model, LENGTH, 1, 64, 0);
+    if (p.m->n_log) {
+        close_pair(&p);
+        p = open_pair(model, LENGTH, 1, 64, 0);
+    }
+    NEED(!feed(p.e, 0, text, 0, 1));
+    REQUIRE(start(&p, 1, text, 2) == 1);
+    NEED(!feed(p.e, 1, text, 1, 2) && !rt_memory_step_begin(p.m, &(rt_token_run){ 1, 0, R + 1 }, 1, &step));
+    rt_memory_step_cancel(p.m, step, 1);
+    REQUIRE(rt_memory_seq_length(p.m, 1) == 2 && rt_memory_seq_min_length(p.m, 1) == 3);
+    memory_audit(p.m);
+    REQUIRE(start(&p, 1, text, 2) == 1);
+    go_on(&p, 1, text, LENGTH);
+    close_pair(&p);
+}
+
+/* ---- Checkpoints between interval ends ---- */
+
+/* A sequence of any length is kept, however it was read, and others begin with all of it. It goes on itself, too. */
+static void tails(const rt_model *model)
+{
+    static const int32_t intervals[] = { 1, 4, 16, 2 * LENGTH };
+    int32_t text[LENGTH], other[LENGTH];
+    make_text(model, 50, text);
+    for (size_t i = 0; i < sizeof intervals / sizeof *intervals; i++)
+        for (int32_t n = 1; n < LENGTH; n += n < 10 ? 1 : 5)
+            for (int32_t last = 1; last <= 3 && last <= n; last++) { /* tokens of the last step; a log has 2 and 3 */
+                pair p = open_pair(model, LENGTH, intervals[i], 64, 0);
+                if (n > last) NEED(!feed(p.e, 0, text, 0, n - last));
+                NEED(!feed(p.e, 0, text, n - last, n) && !rt_memory_prefix_keep(p.m, 0));
+                const rt_prefix_stats once = rt_memory_prefix_stats_of(p.m);
+                REQUIRE(rt_memory_prefix_find(p.m, text, n) == n && rt_memory_prefix_find(p.m, text, LENGTH) == n);
+                NEED(!rt_memory_prefix_keep(p.m, 0)); /* it has it */
+                REQUIRE(rt_memory_prefix_stats_of(p.m).n_written == once.n_written &&
+                        once.n_held == n / intervals[i] + (n % intervals[i] > 0));
+                memory_audit(p.m);
+                go_on(&p, 0, text, n + 1);
+                REQUIRE(start(&p, 1, text, n + 1) == n);
+                go_on(&p, 1, text, LENGTH);
+                memcpy(other, text, sizeof other);
+                other[n - 1] = (other[n - 1] + 1) % model->hp.n_vocab;
+                REQUIRE(rt_memory_prefix_find(p.m, other, LENGTH) == (n - 1) / intervals[i] * intervals[i]);
+                close_pair(&p);
+            }
+}
+
+/* Tails that end at different places after the same interval: the longest one is found that begins the text. */
+static void longest_tail(const rt_model *model)
+{
+    int32_t text[LENGTH];
+    make_text(model, 52, text);
+    pair p = open_pair(model, 6, 16, 64, 0);
+    for (int32_t n = 18; n < 30; n += 4) {
+        NEED(!feed(p.e, 0, text, n == 18 ? 0 : n - 4, n) && !rt_memory_prefix_keep(p.m, 0));
+    }
+    for (int32_t n = 17; n < 32; n++)
+        REQUIRE(rt_memory_prefix_find(p.m, text, n) == (n < 18 ? 16 : n < 22 ? 18 : n < 26 ? 22 : 26));
+    REQUIRE(start(&p, 1, text, 24) == 22);
+    go_on(&p, 1, text, LENGTH);
+    REQUIRE(rt_memory_prefix_find(p.m, text, LENGTH) == 32); /* the longer interval */
+    close_pair(&p);
+}
+
+/* Kept sequences give way like other checkpoints, also where a cache is full of them; nothing is kept of what is lost.
+ */
+static void many_tails(const rt_model *model)
+{
+    int32_t text[8][LENGTH];
+    for (int i = 0; i < 8; i++) make_text(model, 200 + (uint64_t)i, text[i]);
+    pair p = open_pair(model, 3, 16, 64, 0);
+    for (int i = 0; i < 8; i++) {
+        NEED(!feed(p.e, 0, text[i], 0, 5) && !rt_memory_prefix_keep(p.m, 0) && !rt_memory_seq_rm(p.m, 0, 0, -1));
+        memory_audit(p.m);
+        for (int j = 0; j <= i; j++) REQUIRE(rt_memory_prefix_find(p.m, text[j], 9) == (j > i - 3 ? 5 : 0));
+    }
+    REQUIRE(rt_memory_prefix_stats_of(p.m).n_cells == 15 && rt_memory_prefix_stats_of(p.m).n_evicted == 5);
+    REQUIRE(!rt_memory_prefix_keep(p.m, 1) && rt_memory_prefix_stats_of(p.m).n_written == 8); /* it has no tokens */
+    FAILS(rt_memory_prefix_keep(p.m, 3), GDN_INVALID_ARGUMENT, "no sequence 3");
+    REQUIRE(!rt_memory_prefix_keep(rt_engine_memory(p.plain), 0)); /* without a cache */
+    NEED(!feed(p.e, 0, text[0], 0, 7));
+    const uint64_t n = rt_memory_save_size(p.m, 0);
+    void *bytes = malloc(n);
+    NEED(bytes && !rt_memory_save(p.m, 0, bytes, n) && !rt_memory_load(p.m, 1, bytes, n));
+    REQUIRE(!rt_memory_prefix_keep(p.m, 1) && rt_memory_prefix_stats_of(p.m).n_written == 8); /* unknown tokens */
+    free(bytes);
+    close_pair(&p);
+
+    do p = open_pair(model, 2, 4, 64, 37); /* tails of all checkpoints beside all intervals, and one more */
+    while (p.m->n_log && (close_pair(&p), 1));
+    NEED(!feed(p.e, 0, text[0], 0, 37) && !rt_memory_prefix_keep(p.m, 0) && !rt_memory_seq_cp(p.m, 0, 1));
+    for (int32_t to = 35; to > 33; to--) {
+        NEED(!rt_memory_seq_rm(p.m, 1, to, -1) && !rt_memory_prefix_keep(p.m, 1));
+        memory_audit(p.m);
+        REQUIRE(rt_memory_prefix_find(p.m, text[0], to) == to);
+    }
+    close_pair(&p);
+}
+
 /* ---- The draft head ---- */
 
 /* It goes on from the hidden row that is kept: with all that it had read where it read along, anew where it did not. */
@@ -309,6 +415,14 @@ static void drafts(const rt_model *model)
         REQUIRE(no_follow || !memcmp(expected, got, sizeof got));
         REQUIRE(rt_engine_counters(p.e).draft_rows - rows == 3 + 1 + R - 1); /* what is new, the token, its guesses */
         go_on(&p, 1, text, LENGTH);
+        /* a kept sequence has its own last hidden row */
+        NEED(!feed(p.e, 2, text, 0, 34) && !rt_memory_prefix_keep(p.m, 2));
+        REQUIRE(start(&p, 2, text, 35) == 34);
+        NEED(!rt_memory_seq_rm(rt_engine_memory(p.plain), 0, 0, -1) && !feed(p.plain, 0, text, 0, 34));
+        const rt_draft_request plain = { 0, text[34], R }, kept = { 2, text[34], R };
+        NEED(!rt_draft_mtp(p.plain, &plain, 1, R, 0, expected, &n) && n == R);
+        NEED(!rt_draft_mtp(p.e, &kept, 1, R, 0, got, &n) && n == R);
+        REQUIRE(no_follow || !memcmp(expected, got, sizeof got));
         close_pair(&p);
     }
 }
@@ -377,6 +491,10 @@ int main(int argc, char **argv)
         cells(model);
         forks(model);
         taken_back(model);
+        lost_end(model);
+        if (i == 0) tails(model);
+        longest_tail(model);
+        many_tails(model);
         if (model->hp.n_mtp) drafts(model);
         if (i == 0) refusals(model);
         rt_model_free(model);

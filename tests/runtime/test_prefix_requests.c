@@ -71,6 +71,73 @@ static void left_alone(const rt_model *model, const request *r)
     rt_engine_destroy(desc.engine);
 }
 
+/* A prompt that continues another one and its text begins with all that was read. A third one, which differs from the
+ * first boundary on, begins there; one without boundaries keeps intervals alone. */
+static void second_turn(const rt_model *model, const request *r)
+{
+    static const rt_spec specs[] = { RT_SPEC_OFF, RT_SPEC_NGRAM, RT_SPEC_MTP, RT_SPEC_NGRAM, RT_SPEC_MTP };
+    enum { FIRST = 7, SECOND = 23 };
+    for (int i = 0; i < 5; i++) {
+        const rt_spec spec = specs[i] == RT_SPEC_MTP && !model->hp.n_mtp ? RT_SPEC_NGRAM : specs[i];
+        const fixture_engine with =
+            FIELDS(.n_seqs = 2, .n_ctx = 96, .n_batch = 9, .n_rollback = 3, .draft = spec == RT_SPEC_MTP,
+                   .n_prefixes = 8, .prefix_interval = 10, .rollback = i < 3 ? RT_ROLLBACK_LOG : RT_ROLLBACK_SNAPSHOTS);
+        const rt_scheduler_desc desc = { .engine = fixture_open(model, &with),
+                                         .n_parallel = 2,
+                                         .spec = spec,
+                                         .draft_max = spec == RT_SPEC_OFF ? 0 : 3,
+                                         .always = 1 };
+        int32_t id, n, prompt[96], busy = 1;
+        rt_scheduler *s;
+        rt_result result;
+        NEED(!rt_scheduler_create(&desc, &s));
+        rt_request q = { .prompt = r[0].prompt, .n_prompt = HEAD, .n_max = 25, .boundary = { FIRST, SECOND } };
+        q.sampling = r[0].sampling;
+        NEED(!rt_scheduler_submit(s, &q, &id));
+        while (busy) NEED(!rt_scheduler_step(s, &busy));
+        const int32_t *const text = rt_scheduler_tokens(s, id, &n);
+        NEED(n == 25);
+        memcpy(prompt, r[0].prompt, 4 * HEAD);
+        memcpy(prompt + HEAD, text, 4 * (size_t)n);
+        prompt[HEAD + n] = prompt[HEAD + n + 1] = 1;
+        q = (rt_request){ .prompt = prompt, .n_prompt = HEAD + n + 2, .n_max = 1, .sampling = r[0].sampling };
+        NEED(!rt_scheduler_submit(s, &q, &id));
+        for (busy = 1; busy;) NEED(!rt_scheduler_step(s, &busy));
+        REQUIRE(!rt_scheduler_result(s, id, &result) && result.n_prefix == HEAD + n - 1, "%d", (int)result.n_prefix);
+        for (int at = 0; at < 2; at++) {
+            prompt[at ? FIRST : SECOND] ^= 1;
+            NEED(!rt_scheduler_submit(s, &q, &id));
+            for (busy = 1; busy;) NEED(!rt_scheduler_step(s, &busy));
+            REQUIRE(!rt_scheduler_result(s, id, &result) && result.n_prefix == (at ? FIRST : SECOND), "%d",
+                    (int)result.n_prefix);
+            prompt[at ? FIRST : SECOND] ^= 1;
+        }
+        for (int k = 0; k < n; k++) { /* texts that end within drafts */
+            const int32_t stop = prompt[HEAD + k];
+            int32_t longer[96], m;
+            rt_request first = { .prompt = r[0].prompt, .n_prompt = HEAD, .n_max = 25, .boundary = { FIRST, SECOND } };
+            first.sampling = r[0].sampling;
+            first.stop = &stop;
+            first.n_stop = 1;
+            NEED(!rt_scheduler_submit(s, &first, &id));
+            for (busy = 1; busy;) NEED(!rt_scheduler_step(s, &busy));
+            NEED(rt_scheduler_tokens(s, id, &m) && m <= k + 1);
+            memcpy(longer, prompt, sizeof longer);
+            longer[HEAD + m] = longer[HEAD + m - 1] ^ 1;
+            rt_request next = { .prompt = longer, .n_prompt = HEAD + m + 1, .n_max = 1, .sampling = r[0].sampling };
+            NEED(!rt_scheduler_submit(s, &next, &id));
+            for (busy = 1; busy;) NEED(!rt_scheduler_step(s, &busy));
+            REQUIRE(!rt_scheduler_result(s, id, &result) && result.n_prefix >= HEAD + m - 1, "%d",
+                    (int)result.n_prefix);
+        }
+        memory_audit(rt_engine_memory(desc.engine));
+        q.boundary[1] = q.n_prompt + 1;
+        FAILS(rt_scheduler_submit(s, &q, &id), GDN_INVALID_ARGUMENT, "boundary[1] is 58; 0 to 57 (n_prompt)");
+        rt_scheduler_destroy(s);
+        rt_engine_destroy(desc.engine);
+    }
+}
+
 void prefix_requests(const rt_model *model, const char *name)
 {
     static const way ways[] = {
@@ -88,6 +155,7 @@ void prefix_requests(const rt_model *model, const char *name)
     int32_t failed = 0;
     make_requests(model, r);
     left_alone(model, r);
+    second_turn(model, r);
     for (int32_t i = 0; i < N; i++) {
         const way alone = { .parallel = 1, .n_batch = 64 };
         run(model, &r[i], 1, &alone, &truth[i]);
@@ -100,6 +168,15 @@ void prefix_requests(const rt_model *model, const char *name)
         const int64_t fewest = least(r, w.interval, &all);
         for (int32_t j = 0; j < N; j++)
             REQUIRE(fixture_same(&truth[j], &out[j]), "%s: way %d: request %d", name, (int)i, (int)j);
+        for (int32_t j = 0; j < N; j++) {
+            r[j].boundary[0] = 1 + (int32_t)i % 5;
+            r[j].boundary[1] = r[j].n_prompt - (int32_t)i % 4;
+        }
+        run(model, r, N, &w, out);
+        for (int32_t j = 0; j < N; j++) {
+            REQUIRE(fixture_same(&truth[j], &out[j]), "%s: way %d, boundaries: request %d", name, (int)i, (int)j);
+            memset(r[j].boundary, 0, sizeof r[j].boundary);
+        }
         failed += sum.failed;
         preemptions += t.preemptions;
         found += t.prefix_tokens;

@@ -142,6 +142,36 @@ static void round_trip(const rt_model *model, save *s, save *again)
     rt_engine_destroy(plain);
 }
 
+/* Checkpoints between interval ends, of texts with and without a common beginning. */
+static void tails(const rt_model *model, save *s, save *again)
+{
+    const size_t bytes = 4 * (size_t)model->hp.n_vocab;
+    rt_engine *plain = fixture_open(model, &(fixture_engine)FIELDS(.n_ctx = 3 * LENGTH, .n_rollback = R, .draft = 1));
+    rt_engine *a = open_engine(model, 40, 250, 1, RT_ROLLBACK_SNAPSHOTS);
+    rt_engine *b = open_engine(model, 40, 250, 1, RT_ROLLBACK_LOG);
+    rt_memory *m = rt_engine_memory(a);
+    rt_prefix_saved loaded;
+    for (int i = 0; i < N_TEXTS; i++) {
+        NEED(!rt_memory_seq_rm(m, 0, 0, -1) && !feed(a, text[i], 0, 2 + i) && !rt_memory_prefix_keep(m, 0));
+        NEED(!feed(a, text[i], 2 + i, 18 + i) && !rt_memory_prefix_keep(m, 0));
+    }
+    NEED(!rt_memory_seq_rm(m, 0, 0, -1));
+    const rt_prefix_saved saved = saved_of(a, UINT64_MAX, s);
+    REQUIRE(saved.n > 15 && !saved.n_left_out);
+    NEED(!load(b, s->bytes, s->n, &loaded));
+    REQUIRE(loaded.n == saved.n && !loaded.n_left_out);
+    (void)saved_of(b, UINT64_MAX, again);
+    REQUIRE(again->n == s->n && !memcmp(again->bytes, s->bytes, s->n));
+    for (int i = 0; i < N_TEXTS; i++) {
+        for (int32_t n = 1; n < LENGTH; n++)
+            REQUIRE(rt_memory_prefix_find(rt_engine_memory(b), text[i], n) == rt_memory_prefix_find(m, text[i], n));
+        REQUIRE(go_on(b, plain, text[i], bytes) == 18 + i);
+    }
+    rt_engine_destroy(a);
+    rt_engine_destroy(b);
+    rt_engine_destroy(plain);
+}
+
 /* ---- What is refused ---- */
 
 static void sign_header(unsigned char *bytes)
@@ -345,6 +375,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < FIXTURE_TINY; i++) {
         make_texts(models[i]);
         round_trip(models[i], &s, &again);
+        tails(models[i], &s, &again);
         refusals(models[i], models[(i + 1) % FIXTURE_TINY], &s);
         signed_records(models[i], &s);
         contradictions(models[i], &s);

@@ -154,7 +154,8 @@ totals run(const rt_model *model, const request *r, int32_t n, const way *w, fix
         int32_t id;
         const rt_request q =
             FIELDS(.prompt = r[i].prompt, .n_prompt = r[i].n_prompt, .n_max = r[i].n_max, .sampling = r[i].sampling,
-                   .stop = &r[i].stop, .n_stop = r[i].n_stop, .on_token = at_token, .user = left);
+                   .stop = &r[i].stop, .n_stop = r[i].n_stop, .boundary = { r[i].boundary[0], r[i].boundary[1] },
+                   .on_token = at_token, .user = left);
         left[i] = r[i].interrupt_at;
         NEED(!rt_scheduler_submit(s, &q, &id) && id == i);
     }

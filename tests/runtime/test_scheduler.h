@@ -10,6 +10,7 @@ typedef struct request {
     int32_t prompt[CONTEXT], n_prompt, n_max;
     rt_sampling sampling;
     int32_t stop, n_stop, interrupt_at; /* n_stop 1: the token that ends it; 0: never interrupted */
+    int32_t boundary[RT_CHAT_BOUNDARIES];
 } request;
 
 /* What the controller of speculation says: ALWAYS drafts without asking it; of TURNS every way for some steps. */

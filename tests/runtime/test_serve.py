@@ -82,6 +82,29 @@ def endpoints():
         require(kept[0] < 16 <= kept[1] < usages[1]["prompt_tokens"] == usages[0]["prompt_tokens"], f"kept tokens: {usages}")
 
 
+def turns():
+    """A chat's second turn reads its own text alone, and another chat with the same system message not that message."""
+    talk = [{"role": "system", "content": "Thou art a prophet, and speakest in verses."}, {"role": "user", "content": "Peace be unto you."}]
+    for options in ((), ("--spec", "off"), ("--rollback", "snapshots", "--draft-max", "4")):
+        with server(*options, settings=SETTINGS if options else SETTINGS[:-2]) as s: # intervals of 16, and longer than the chat
+            def ask(messages):
+                answer = s.ask("/v1/chat/completions", {"messages": messages, "max_tokens": 21, "temperature": 0})[1]
+                return answer["choices"][0]["message"], answer["usage"], answer["usage"]["prompt_tokens_details"]["cached_tokens"]
+            said, usage, kept = ask(talk)
+            require(kept == 0, f"the first turn: {usage}")
+            texts = [said["content"]]
+            read = usage["total_tokens"] - 1  # the last token of an answer is not decoded
+            said, usage, kept = ask([*talk, said, {"role": "user", "content": "And what more?"}])
+            require(kept == read, f"{options}: the second turn has {kept} of {read} tokens")
+            texts.append(said["content"])
+            kept = ask([talk[0], {"role": "user", "content": "Who art thou?"}])[2]
+            system = s.ask("/tokenize", {"content": "<|im_start|>system\n" + talk[0]["content"] + "<|im_end|>\n<|im_start|>user\n", "parse_special": True})[1]
+            require(kept == len(system["tokens"]), f"{options}: another chat has {kept} of {len(system['tokens'])} tokens")
+        with server("--spec", "off", settings=("--ctx", "4096")) as s:
+            plain = ask(talk)[0]["content"], ask([*talk, {"role": "assistant", "content": texts[0]}, {"role": "user", "content": "And what more?"}])[0]["content"]
+            require(list(plain) == texts, f"{options}: the texts without a cache: {plain}, {texts}")
+
+
 def same_as_run():
     """A text is that of gdn run with the same parameters, streamed or not."""
     cases = (({}, ()),
@@ -606,4 +629,4 @@ def restart(folder):
     require(done.returncode == 2 and b"--prefix-file needs --prefix-cache" in done.stderr, f"no cache: {done}")
 
 
-run_tests(restart, command_line, endpoints, same_as_run, thinking, calls, template_input, logprobs, together, refusals, full, running, keys, gone, slow, drains)
+run_tests(restart, command_line, endpoints, turns, same_as_run, thinking, calls, template_input, logprobs, together, refusals, full, running, keys, gone, slow, drains)

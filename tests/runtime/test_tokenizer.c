@@ -358,6 +358,35 @@ static int holds(const char *bytes, uint64_t n, const char *text)
     return 0;
 }
 
+/* The boundaries of a conversation are the ends of beginnings of its text, in tokens. */
+static void boundaries(const rt_tokenizer *t, const rt_chat *chat)
+{
+    static const char system[] = "<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\n",
+                      user[] = "<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\nthe bell<|im_end|>\n";
+    static const rt_message talk[] = { { "system", "Be kind." }, { "user", "the bell" }, { "assistant", "the" } };
+    const rt_string none = { NULL, 0 };
+    const int64_t of_system = tokenize(t, system, sizeof system - 1, RT_PARSE_SPECIAL),
+                  of_user = tokenize(t, user, sizeof user - 1, RT_PARSE_SPECIAL);
+    for (int i = 0; i < 4; i++) { /* with an answer, without one; without system message; an answer alone */
+        static const int first[] = { 0, 0, 1, 2 }, end[] = { 3, 2, 2, 3 };
+        int32_t boundary[RT_CHAT_BOUNDARIES] = { -1, -1 };
+        rt_chat_prompt whole;
+        NEED(!rt_chat_render(chat, talk + first[i], end[i] - first[i], RT_THINK_AUTO, 1, &whole));
+        NEED(
+            !rt_chat_boundaries(chat, talk + first[i], end[i] - first[i], RT_THINK_AUTO, none, none, &whole, boundary));
+        REQUIRE(boundary[0] == (first[i] ? 0 : of_system), "%d: %d", i, (int)boundary[0]);
+        REQUIRE(boundary[1] == (i < 2    ? of_user
+                                : i == 2 ? of_user - tokenize(t, user, 38, RT_PARSE_SPECIAL)
+                                         : 0),
+                "%d: %d", i, (int)boundary[1]);
+        whole.tokens[1]++; /* of another text: its beginning is none of it */
+        NEED(
+            !rt_chat_boundaries(chat, talk + first[i], end[i] - first[i], RT_THINK_AUTO, none, none, &whole, boundary));
+        REQUIRE(boundary[0] == (first[i] ? 0 : 1) && boundary[1] == 0);
+        rt_free(whole.tokens);
+    }
+}
+
 /* A prompt has the tokens of its text. A message cannot end its turn: the frame's tokens stand where the template has
  * written them, and nowhere else. */
 static void test_chat(const rt_tokenizer *t)
@@ -390,6 +419,7 @@ static void test_chat(const rt_tokenizer *t)
             "%lld tokens, %lld are expected", (long long)prompt.n, (long long)want);
     rt_free(prompt.tokens);
 
+    boundaries(t, chat);
     REQUIRE(!rt_chat_render(chat, &attack, 1, RT_THINK_AUTO, 1, &prompt), "attack");
     for (int64_t i = 0; i < prompt.n; i++) frame += rt_token_is_special(t, prompt.tokens[i]);
     REQUIRE(frame == 3, "%d special tokens; 3 are expected", frame);

@@ -69,6 +69,7 @@ static int submit(rt_scheduler *scheduler, generation *g, int32_t i, int32_t n_p
     r.n_max = run_opt.n_predict < 0 ? INT32_MAX : (int32_t)run_opt.n_predict;
     r.sampling = run_sampling(q->seed);
     r.ignore_end = run_opt.ignore_end;
+    memcpy(r.boundary, prompt->boundary, sizeof r.boundary);
     r.on_token = on_token;
     r.on_prompt = on_prompt;
     r.user = g;
@@ -203,7 +204,9 @@ int gdn_run_main(int argc, char **argv)
         if (!code && run_opt.n_predict == RUN_NOT_GIVEN) /* reserve room for another turn after the answer */
             run_opt.n_predict = session.context / 4 > 0 ? session.context / 4 : 1;
         if (!code)
-            code = session.talks ? run_talk(&session, prompts, n_prompts) : generate(&session, prompts, n_prompts);
+            code = run_opt.perplexity ? run_perplexity(&session, prompts)
+                   : session.talks    ? run_talk(&session, prompts, n_prompts)
+                                      : generate(&session, prompts, n_prompts);
         if (!code) code = run_save_prefixes(&session);
     }
     run_free_prompts(prompts, n_prompts);

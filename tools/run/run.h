@@ -1,6 +1,6 @@
 /* What the files of `gdn run` share. run_options.c reads the command line, run_load.c opens model and engine, and
  * run_prompt.c reads prompts. prefix_file.c keeps prefixes. run.c generates, run_chat.c runs conversations, run_bench.c
- * is --bench. run_text.c writes generated text, run_report.c the statistics. */
+ * is --bench, run_perplexity.c --perplexity. run_text.c writes generated text, run_report.c the statistics. */
 #ifndef GDN_TOOL_RUN_H
 #define GDN_TOOL_RUN_H
 
@@ -15,7 +15,7 @@
 
 typedef struct run_options {
     const char *model, *system, *chat_template, *chat_template_kwargs, *reasoning, *save, *load, *spec, *rollback,
-        *backend, *implementation, *level, *isa, *kv, *prefix_file;
+        *backend, *implementation, *level, *isa, *kv, *prefix_file, *perplexity, *draft_model;
     cli_texts prompt, file, stop;
     cli_list widths;
     int64_t n_predict, parallel, draft_max, draft_vocab, device, threads, context, batch, step_rows, cells, top_k,
@@ -38,6 +38,7 @@ typedef struct run_prompt {
     const char *name; /* its file; NULL: the text names itself */
     int32_t *token;
     int32_t n_tokens;
+    int32_t boundary[RT_CHAT_BOUNDARIES]; /* rt_request.boundary */
 } run_prompt;
 
 /* A request: a prompt with a seed. Its number is that of the scheduler and the output. */
@@ -110,6 +111,9 @@ const char *run_rollback_name(rt_rollback rollback);
 int run_print_json(const run_session *s, const rt_scheduler *scheduler, const run_prompt *prompts,
                    const run_request *requests, int32_t n, const run_output *output, double seconds);
 int run_bench(run_session *s);
+/* --perplexity: scores the text. Its logits take run_perplexity_bytes(). */
+int run_perplexity(run_session *s, const run_prompt *text);
+uint64_t run_perplexity_bytes(const run_session *s);
 void run_print_memory(const run_session *s);
 rt_sampling run_sampling(uint64_t seed);
 

@@ -114,8 +114,11 @@ int run_load_model(run_session *s)
     fault_watch(run_caller->name, run_opt.model);
     s->budget.limit = run_opt.memory_mib ? (uint64_t)run_opt.memory_mib << 20 : available_memory();
     const int drafts_by_model = strcmp(run_opt.spec, "off") != 0 && strcmp(run_opt.spec, "ngram") != 0;
-    if ((drafts_by_model ? rt_model_load : rt_model_load_trunk)(run_opt.model, &s->budget, &s->model))
+    const int whole = drafts_by_model && !run_opt.draft_model;
+    if ((whole ? rt_model_load : rt_model_load_trunk)(run_opt.model, &s->budget, &s->model))
         return run_fail_file(run_opt.model);
+    if (drafts_by_model && run_opt.draft_model && rt_model_add_mtp(s->model, run_opt.draft_model, &s->budget))
+        return run_fail_file(run_opt.draft_model);
     if (rt_gguf_get_strings(s->model->file, "tokenizer.ggml.tokens", &n_tokens)) return run_fail_file(run_opt.model);
     if (n_tokens != s->model->hp.n_vocab) { /* before allocating tables */
         (void)fprintf(stderr, "%s: %s: the tokenizer has %lld tokens and the embeddings have %d\n", run_caller->name,
@@ -225,6 +228,7 @@ int run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_rollback ro
     s->n_seqs = n_seqs;
     s->context = (int32_t)context;
     if (rt_engine_size(&d, &s->memory, &s->scratch)) return run_fail("the engine");
+    if (run_opt.perplexity) s->scratch += run_perplexity_bytes(s);
     if (check_memory(s)) return 1;
     if (!rt_engine_create(&d, engine)) return run_load_prefixes(s);
     char text[RT_ERROR_MAX];

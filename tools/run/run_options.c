@@ -7,6 +7,8 @@
 
 run_options run_opt;
 
+enum { PERPLEXITY_WINDOW = 512, PERPLEXITY_LEAST = 8 }; /* tokens of a window: the default, and the fewest allowed */
+
 static const cli_option option_table[] = {
     { "model", CLI_STRING, &run_opt.model, "FILE",
       "the model, a GGUF file (qwen35, qwen35moe, qwen3next); of a\n"
@@ -57,6 +59,10 @@ static const cli_option option_table[] = {
       "speculative decoding: mtp, ngram, off, or auto (default): mtp if\n"
       "the model supports it. It does not change the text",
       0 },
+    { "draft-model", CLI_STRING, &run_opt.draft_model, "FILE",
+      "mtp: a GGUF file with the model's MTP block only, as llama.cpp's\n"
+      "converter writes it with --mtp",
+      0 },
     { "draft-max", CLI_INT, &run_opt.draft_max, "N", "most draft tokens per step (default 2; at most 64)", 0 },
     { "draft-vocab", CLI_INT, &run_opt.draft_vocab, "N",
       "mtp: draft only the first N tokens of the vocabulary, often the\n"
@@ -104,7 +110,9 @@ static const cli_option option_table[] = {
       "states and convolution histories, one per cached prefix; KV cells\n"
       "are those of --cells (default 0: no cache)",
       0 },
-    { "prefix-interval", CLI_INT, &run_opt.prefix_interval, "N", "... with a checkpoint every N tokens (default 256)",
+    { "prefix-interval", CLI_INT, &run_opt.prefix_interval, "N",
+      "... with a checkpoint every N tokens (default 256), and in chats\n"
+      "after the system message, the last user's message and the answer",
       0 },
     { "prefix-file", CLI_STRING, &run_opt.prefix_file, "FILE",
       "... and keep them in FILE, of at most the MIB of --prefix-cache:\n"
@@ -131,6 +139,11 @@ static const cli_option option_table[] = {
     { "stats", CLI_FLAG, &run_opt.stats, NULL, "print speed, acceptance and memory to standard error", 0 },
     { "json", CLI_FLAG, &run_opt.json, NULL, "print texts, tokens and statistics as JSON", 0 },
     { "bench", CLI_FLAG, &run_opt.bench, NULL, "measure speed by number of sequences, with and without drafts", 0 },
+    { "perplexity", CLI_STRING, &run_opt.perplexity, "FILE",
+      "print the perplexity of the text in FILE (- is standard input),\n"
+      "by windows of --ctx tokens (default 512), as llama-perplexity\n"
+      "does: the second half of each is scored",
+      0 },
     { "widths", CLI_LIST, &run_opt.widths, "LIST", "with --bench: numbers of sequences (default 1,2,5,8)", 0 },
     { "bench-prompt", CLI_INT, &run_opt.bench_prompt, "N", "with --bench: tokens of each prompt (default 128)", 0 },
     { 0 },
@@ -149,7 +162,7 @@ const cli_foreign run_foreign[] = {
     { "-tb --threads-batch", "--threads is for prompts and generation" },
     { "--mmproj -mm --mmproj-url", "models with images are not supported; the text model runs without it" },
     { "-hf --hf-repo -hff --hf-file -mu --model-url", "nothing is downloaded; -m names a file" },
-    { "-md --model-draft", "--spec mtp or ngram drafts without a second model" },
+    { "-md --model-draft", "--draft-model names a file with the model's MTP block; other models do not draft" },
     { "--draft --draft-n", "the name is --draft-max" },
     { "--draft-min -cd -ngld", "there is no second model for drafts; --draft-max limits them" },
     { "--draft-p-min", "the name is --p-min" },
@@ -317,11 +330,63 @@ int run_check_engine_options(void)
                : 2;
 }
 
+/* --perplexity reads its file as that of -f, without drafts. Refuses the options for prompts and generated text. */
+static int check_perplexity(void)
+{
+    static const char *const useless[] = { "prompt",
+                                           "file",
+                                           "escape",
+                                           "predict",
+                                           "stop",
+                                           "chat",
+                                           "chat-template",
+                                           "chat-template-kwargs",
+                                           "system",
+                                           "reasoning",
+                                           "save",
+                                           "load",
+                                           "parallel",
+                                           "spec",
+                                           "draft-model",
+                                           "draft-max",
+                                           "draft-vocab",
+                                           "rollback",
+                                           "p-min",
+                                           "always-draft",
+                                           "temp",
+                                           "top-k",
+                                           "top-p",
+                                           "min-p",
+                                           "repeat-penalty",
+                                           "presence-penalty",
+                                           "frequency-penalty",
+                                           "repeat-last",
+                                           "seed",
+                                           "ignore-end",
+                                           "cells",
+                                           "prefix-cache",
+                                           "prefix-interval",
+                                           "prefix-file",
+                                           "step",
+                                           "stats",
+                                           "bench",
+                                           "widths",
+                                           "bench-prompt" };
+    if (!run_opt.perplexity) return 0;
+    for (size_t i = 0; i < sizeof useless / sizeof useless[0]; i++)
+        if (cli_given(&run_command, useless[i]))
+            return cli_error(&run_command, "--%s has no effect with --perplexity", useless[i]);
+    run_opt.file = (cli_texts){ .n = 1, .text = { run_opt.perplexity } };
+    run_opt.spec = "off";
+    if (!cli_given(&run_command, "ctx")) run_opt.context = PERPLEXITY_WINDOW;
+    return run_in_range("ctx", run_opt.context, PERPLEXITY_LEAST, 1 << 26) ? 0 : 2;
+}
+
 /* Checks the options. 0: valid; otherwise an error was printed. */
 int run_check_options(void)
 {
     const int64_t big = 1 << 26;
-    if (run_check_engine_options()) return 2;
+    if (run_check_engine_options() || check_perplexity()) return 2;
     if (run_opt.n_predict == RUN_NOT_GIVEN && (run_opt.bench || !run_opt.chat)) run_opt.n_predict = 128;
     if (run_opt.bench && !run_in_range("predict", run_opt.n_predict, 1, big)) return 2;
     if (run_opt.n_predict != RUN_NOT_GIVEN && run_opt.n_predict != -1 &&
@@ -378,7 +443,7 @@ static int no_effect(const char *name, int useless, const char *why)
 int run_check_drafts(rt_spec spec)
 {
     static const char *const of_all[] = { "draft-max", "always-draft", "rollback" }, *const of_mtp[] = {
-        "p-min", "draft-vocab"
+        "draft-model", "p-min", "draft-vocab"
     };
     const int off = spec == RT_SPEC_OFF && !(run_opt.bench && strcmp(run_opt.spec, "off") != 0);
     const char *const why = strcmp(run_opt.spec, "auto") ? "has no effect with --spec off"

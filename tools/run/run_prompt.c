@@ -122,19 +122,24 @@ gdn_status run_tokenize(const rt_tokenizer *t, run_bytes text, uint32_t flags, i
 }
 
 /* Tokens of a conversation with one message. */
-static gdn_status tokens_of_message(const run_session *s, const run_prompt *p, int32_t **tokens, int64_t *count)
+static gdn_status tokens_of_message(const run_session *s, run_prompt *p, int32_t **tokens, int64_t *count)
 {
     rt_chat_prompt rendered;
     const rt_message messages[2] = { { .role = "system", .text = s->system.bytes, .bytes = s->system.n },
                                      { .role = "user", .text = p->text.bytes, .bytes = p->text.n } };
     const int first = !s->system.bytes;
-    const gdn_status status = rt_chat_render(s->chat, messages + first, 2 - first, s->thinking, 1, &rendered);
+    const char *const kwargs = run_opt.chat_template_kwargs;
+    const rt_string none = { NULL, 0 }, variables = { kwargs, kwargs ? strlen(kwargs) : 0 };
+    gdn_status status = rt_chat_render(s->chat, messages + first, 2 - first, s->thinking, 1, &rendered);
+    if (!status && run_opt.prefix_mib)
+        status = rt_chat_boundaries(s->chat, messages + first, 2 - first, s->thinking, none, variables, &rendered,
+                                    p->boundary);
     *tokens = rendered.tokens;
     *count = rendered.n;
     return status;
 }
 
-static gdn_status tokens_of(const run_session *s, const run_prompt *p, int32_t **tokens, int64_t *count)
+static gdn_status tokens_of(const run_session *s, run_prompt *p, int32_t **tokens, int64_t *count)
 {
     return run_tokenize(s->tokenizer, p->text, run_opt.raw ? RT_PARSE_SPECIAL : 0, tokens, count);
 }

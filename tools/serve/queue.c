@@ -141,6 +141,7 @@ static void submit(serve_server *v, rt_scheduler *scheduler, serve_choice *c)
                      .user = c,
                      .on_logprobs = call->logprobs ? on_logprobs : NULL,
                      .n_top = call->n_top };
+    memcpy(r.boundary, call->boundary, sizeof r.boundary);
     r.sampling.seed += (uint64_t)(i % call->n);
     if (!rt_scheduler_submit(scheduler, &r, &c->id)) {
         c->submitted = 1;

@@ -288,6 +288,11 @@ static int read_chat(serve_server *v, serve_call *call, json_t *o, serve_error *
                        status == GDN_NOT_FOUND          ? "tools"
                        : status == GDN_INVALID_ARGUMENT ? "chat_template_kwargs"
                                                         : "messages");
+    if (good && run_opt.prefix_mib &&
+        rt_chat_boundaries(chat, to, (int32_t)n, thinking, tools, variables, &prompt, call->boundary)) {
+        rt_free(prompt.tokens);
+        good = refused(e, GDN_OUT_OF_MEMORY, "messages");
+    }
     for (size_t i = 0; to && i < n; i++) free((void *)to[i].more.text);
     rt_free(to);
     free((void *)variables.text);

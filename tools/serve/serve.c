@@ -32,7 +32,7 @@ static const cli_option own[] = {
     { "alias", CLI_STRING, &serve_opt.alias, "NAME", "name of the model for clients (default: its file's name)" },
 };
 static const cli_names of_run = {
-    "model,chat-template,chat-template-kwargs,reasoning,spec,draft-max,draft-vocab,rollback,"
+    "model,chat-template,chat-template-kwargs,reasoning,spec,draft-model,draft-max,draft-vocab,rollback,"
     "p-min,always-draft,ctx,cells,prefix-cache,prefix-interval,prefix-file,batch,step,kv,threads,"
     "backend,device,impl,level,isa,memory"
 };

@@ -57,8 +57,9 @@ typedef struct serve_call {
     int chat, stream, usage, ignore_end, thinks; /* usage: stream_options.include_usage                       */
     int32_t n_prompts, n, n_max;                 /* n: texts of each prompt                                   */
     int32_t *prompt[SERVE_TEXTS], n_prompt[SERVE_TEXTS];
-    json_t *body, *tools; /* the request; those of its tools that may be called, or NULL */
-    int logprobs, ids;    /* 1: with log-probabilities of n_top tokens; that name tokens by their numbers */
+    int32_t boundary[RT_CHAT_BOUNDARIES]; /* of a chat's prompt: rt_request.boundary                   */
+    json_t *body, *tools;                 /* the request; those of its tools that may be called, or NULL */
+    int logprobs, ids; /* 1: with log-probabilities of n_top tokens; that name tokens by their numbers */
     int32_t n_top;
     rt_sampling sampling;        /* of the first text; later ones have the next seeds */
     run_bytes stop[SERVE_STOPS]; /* the body's */
