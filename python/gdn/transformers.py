@@ -77,6 +77,10 @@ def _recurrent_kda(query, key, value, g, beta, initial_state, output_final_state
 def _conv(hidden_states, weight, bias=None, activation=None, seq_idx=None, cu_seq_lens_q=None, **kwargs):
     if not _serves_conv(hidden_states, weight, activation):
         return NotImplemented
+    # The library reads a token's channels side by side. Of the models only Zamba has a channel's tokens so, and PyTorch is
+    # faster then than a copy.
+    if hidden_states.stride(1) != 1 and hidden_states.shape[-1] >= 128:
+        return NotImplemented
     # Alone, seq_idx would separate the sequences of the convolution and not those of the rule. With a cache it does not
     # count the columns of the cache.
     if seq_idx is not None and (cu_seq_lens_q is None or seq_idx.shape[-1] != hidden_states.shape[-1]):

@@ -84,6 +84,16 @@ class Functions(unittest.TestCase):
                 self.assertTrue(torch.equal(ours[1], theirs[1]))
                 self.assertEqual(spies["causal_conv1d_fn"].call_count % 2, 0)
 
+    @torch.no_grad()
+    def test_long_rows_of_a_channel_stay(self):
+        one, name = model("zamba"), "causal_conv1d_fn"
+        self.addCleanup(gdn.transformers.undo)
+        gdn.transformers.use(["zamba"])
+        for tokens, used in (100, True), (200, False):
+            with unittest.mock.patch.object(gdn.transformers, name, wraps=getattr(gdn.transformers, name)) as spy:
+                one(torch.ones(1, tokens, dtype=torch.long))
+            self.assertEqual(spy.called, used, tokens)
+
 
 if __name__ == "__main__":
     unittest.main()
