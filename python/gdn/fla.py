@@ -1,0 +1,128 @@
+"""flash-linear-attention's modules on CPU tensors: register() adds libgdn to fla's backends (fla 0.6). Without it fla needs a
+GPU and Triton.
+
+    import fla.layers, gdn.fla
+    gdn.fla.register()
+    layer = fla.layers.GatedDeltaNet(hidden_size=1024).eval()
+    with torch.no_grad():
+        layer(torch.randn(1, 100, 1024))
+
+It takes calls on CPU tensors that need no gradients; all others stay fla's. The rule and the convolution are libgdn's, the
+gated norm PyTorch's."""
+from __future__ import annotations
+
+import functools
+import sys
+from typing import Any, Optional, Tuple
+
+import torch
+from torch import Tensor
+
+from .torch import chunk_gated_delta_rule, chunk_kda, fused_recurrent_gated_delta_rule, fused_recurrent_kda, ssm_conv
+
+_REPLACED = {"fused_recurrent_gated_delta_rule": fused_recurrent_gated_delta_rule, "fused_recurrent_kda": fused_recurrent_kda}
+
+
+def _serves(*args: Any, **kwargs: Any) -> Tuple[bool, Optional[str]]:
+    tensors = [x for x in (*args, *kwargs.values()) if isinstance(x, Tensor)]
+    if any(x.device.type != "cpu" for x in tensors):
+        return False, "a tensor is not on the CPU"
+    if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
+        return False, "a gradient is wanted"
+    return True, None
+
+
+def _causal_conv1d_fwd(x: Tensor, weight: Tensor, bias: Optional[Tensor], residual: Optional[Tensor], initial_state: Optional[Tensor] = None,
+                       output_final_state: bool = False, activation: Optional[str] = None, cu_seqlens: Optional[Tensor] = None,
+                       **others: Any) -> Tuple[Tensor, Optional[Tensor]]:
+    """x [B, T, D] or [B, T, H, D / H], weight [D, W]; initial_state [N, D, W]: the last W inputs, oldest first."""
+    shape, width = x.shape, weight.shape[1]
+    x = x.reshape(*x.shape[:2], -1)
+    past = None if initial_state is None else initial_state[..., 1:].transpose(1, 2).to(x.dtype).contiguous()
+    out = ssm_conv(x, weight, bias, past, cu_seqlens, activation is not None)
+    if residual is not None:
+        out = out + residual.reshape(out.shape)
+    final = _causal_conv1d_update_states(x, width, initial_state, cu_seqlens) if output_final_state else None
+    return out.reshape(shape), final
+
+
+def _causal_conv1d_update_states(x: Tensor, state_len: int, initial_state: Optional[Tensor] = None,
+                                 cu_seqlens: Optional[Tensor] = None) -> Tensor:
+    """The last `state_len` inputs of each sequence, [N, D, state_len]; zeros before the first."""
+    parts = list(x) if cu_seqlens is None else x.reshape(-1, x.shape[-1]).split(cu_seqlens.diff().tolist())
+    past = [x.new_zeros(x.shape[-1], state_len)] * len(parts) if initial_state is None else list(initial_state.to(x.dtype))
+    return torch.stack([torch.cat((old, new.T), 1)[:, -state_len:] for old, new in zip(past, parts)])
+
+
+def _causal_conv1d_update(x: Tensor, cache: Tensor, residual: Optional[Tensor] = None, weight: Optional[Tensor] = None,
+                          bias: Optional[Tensor] = None, activation: Optional[str] = None) -> Tuple[Tensor, Tensor]:
+    """One token of each sequence: x [N, D], [1, N, D] or [N, 1, D]; cache [N, D, W] is moved on."""
+    token = x.reshape(cache.shape[0], 1, -1)
+    past = cache[..., 1:].transpose(1, 2).to(x.dtype).contiguous()
+    out = ssm_conv(token, weight, bias, past, None, activation is not None)
+    cache.copy_(torch.cat((cache[..., 1:], token.transpose(1, 2).to(cache.dtype)), -1))
+    if residual is not None:
+        out = out + residual.reshape(out.shape)
+    return out.reshape(x.shape), cache
+
+
+def _layer_norm_gated_fwd(x: Tensor, g: Tensor, weight: Optional[Tensor], bias: Optional[Tensor], activation: str = "swish", eps: float = 1e-5,
+                          residual: Optional[Tensor] = None, out_dtype: Optional[torch.dtype] = None,
+                          residual_dtype: Optional[torch.dtype] = None, is_rms_norm: bool = False) -> Tuple[Tensor, Optional[Tensor], Tensor, Tensor]:
+    y = x.float() if residual is None else x.float() + residual.float()
+    kept = x if residual is None and residual_dtype in (None, x.dtype) else y.to(residual_dtype or (x if residual is None else residual).dtype)
+    mean = None if is_rms_norm else y.mean(-1)
+    y = y if mean is None else y - mean.unsqueeze(-1)
+    rstd = torch.rsqrt(y.square().mean(-1) + eps)
+    y = y * rstd.unsqueeze(-1)
+    y = y if weight is None else y * weight.float()
+    y = y if bias is None else y + bias.float()
+    gate = torch.sigmoid(g.float())
+    return (y * (gate if activation == "sigmoid" else gate * g.float())).to(out_dtype or x.dtype), mean, rstd, kept
+
+
+def register() -> None:
+    """Add libgdn to fla's backends, once for a process. ImportError: there is no fla 0.6 or one with other functions."""
+    import fla
+    from fla.backends import BaseBackend
+    from fla.backends import register as into
+    from fla.modules.causal_conv1d import ops
+    from fla.modules.norm import fused_norm_gate
+    from fla.ops.kda import chunk_kda as theirs
+
+    if not fla.__version__.startswith("0.6."):
+        raise ImportError(f"gdn.fla knows fla 0.6, and this is {fla.__version__}")
+
+    class Backend(BaseBackend):
+        backend_type = "gdn"
+        priority = 0
+
+        def verify(self, function_name: str, *args: Any, **kwargs: Any) -> Tuple[bool, Optional[str]]:
+            return _serves(*args, **kwargs)
+
+    class Rule(Backend):
+        chunk_gated_delta_rule = staticmethod(chunk_gated_delta_rule)
+
+    into("gated_delta_rule")(Rule)
+    for function, ours in ((theirs, chunk_kda), (ops.causal_conv1d_fwd, _causal_conv1d_fwd), (ops.causal_conv1d_update, _causal_conv1d_update),
+                           (ops.causal_conv1d_update_states, _causal_conv1d_update_states),
+                           (fused_norm_gate.layer_norm_gated_fwd, _layer_norm_gated_fwd)):
+        into(function, backend=Backend)(ours)
+    # fla does not dispatch these; modules have imported them by name.
+    for module in [module for name, module in sys.modules.items() if name.partition(".")[0] == "fla"]:
+        for name, ours in _REPLACED.items():
+            original = vars(module).get(name)
+            if callable(original) and not hasattr(original, "of_gdn"):
+                setattr(module, name, _in_place_of(original, ours))
+
+
+def _in_place_of(original: Any, ours: Any) -> Any:
+    @functools.wraps(original)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        return (ours if _serves(*args, **kwargs)[0] else original)(*args, **kwargs)
+
+    function.of_gdn = True  # type: ignore[attr-defined]
+    return function
+
+
+__all__ = ["register"]

@@ -1,0 +1,97 @@
+"""gdn.fla in the layers of flash-linear-attention, beside plain PyTorch in float64. Skipped where fla 0.6 is not installed."""
+import unittest
+
+import torch
+import torch.nn.functional as F
+
+try:
+    import fla
+    import fla.layers
+    from fla.models.utils import Cache
+except ImportError:
+    fla = None
+
+import gdn.fla
+
+
+def convolved(x, conv):
+    """[B, T, D] through a short convolution and silu."""
+    weight = conv.weight.double()
+    return F.silu(F.conv1d(F.pad(x.transpose(1, 2), (weight.shape[-1] - 1, 0)), weight, None if conv.bias is None else conv.bias.double(),
+                           groups=weight.shape[0])).transpose(1, 2)
+
+
+def wanted(layer, x):
+    """The forward of GatedDeltaNet and KimiDeltaAttention, token by token."""
+    x = x.double()
+    linear = lambda of, y=x: F.linear(y, of.weight.double(), None if of.bias is None else of.bias.double())  # noqa: E731
+    heads = lambda y, d: y.unflatten(-1, (-1, d))  # noqa: E731
+    q, k, v = (convolved(linear(getattr(layer, f"{name}_proj")), getattr(layer, f"{name}_conv1d")) for name in "qkv")
+    q, k, v = heads(q, layer.head_k_dim), heads(k, layer.head_k_dim), heads(v, layer.head_v_dim)
+    q, k = (y * (y.square().sum(-1, keepdim=True) + 1e-6).rsqrt() for y in (q, k))
+    beta = linear(layer.b_proj).sigmoid()
+    if isinstance(layer, fla.layers.GatedDeltaNet):
+        g = (-layer.A_log.double().exp() * F.softplus(linear(layer.a_proj) + layer.dt_bias.double())).unsqueeze(-1)
+        gate = heads(linear(layer.g_proj), layer.head_v_dim)
+        gate = F.silu(gate)
+    else:
+        raw = linear(layer.f_proj[1], linear(layer.f_proj[0])) + layer.dt_bias.double()
+        g = -layer.A_log.double().exp()[:, None] * F.softplus(heads(raw, layer.head_k_dim))
+        gate = heads(linear(layer.g_proj[1], linear(layer.g_proj[0])), layer.head_v_dim).sigmoid()
+    state, parts = torch.zeros(*q.shape[:1], *q.shape[2:], v.shape[-1], dtype=torch.float64), []
+    for t in range(x.shape[1]):
+        state = state * g[:, t].exp().unsqueeze(-1)
+        delta = beta[:, t].unsqueeze(-1) * (v[:, t] - torch.einsum("bhij,bhi->bhj", state, k[:, t]))
+        state = state + k[:, t].unsqueeze(-1) * delta.unsqueeze(-2)
+        parts.append(torch.einsum("bhij,bhi->bhj", state, q[:, t]) * layer.head_k_dim ** -0.5)
+    out = torch.stack(parts, 1)
+    out = out * (out.square().mean(-1, keepdim=True) + layer.o_norm.eps).rsqrt() * layer.o_norm.weight.double() * gate
+    return linear(layer.o_proj, out.flatten(2))
+
+
+@unittest.skipIf(fla is None or not fla.__version__.startswith("0.6."), "fla 0.6 is not installed")
+class Layers(unittest.TestCase):
+    def setUp(self):
+        gdn.fla.register()
+        torch.manual_seed(1)
+
+    def layers(self):
+        sizes = {"hidden_size": 128, "head_dim": 32, "num_heads": 4, "layer_idx": 0}
+        return [kind(**sizes).eval() for kind in (fla.layers.GatedDeltaNet, fla.layers.KimiDeltaAttention)]
+
+    @torch.no_grad()
+    def test_layers(self):
+        for layer in self.layers():
+            for tokens in (1, 3, 40, 100):
+                x = torch.randn(2, tokens, 128)
+                theirs = wanted(layer, x)
+                self.assertLess((layer(x)[0] - theirs).abs().max(), 2e-5 * theirs.std(), (type(layer).__name__, tokens))
+
+    @torch.no_grad()
+    def test_cache(self):
+        for layer in self.layers():
+            x = torch.randn(2, 100, 128)
+            theirs = wanted(layer, x)
+            for first in (2, 70, 99):
+                cache = Cache()
+                parts = [layer(x[:, :first], past_key_values=cache, use_cache=True)[0]]
+                parts += [layer(x[:, t:t + 1], past_key_values=cache, use_cache=True)[0] for t in range(first, 100)]
+                self.assertLess((torch.cat(parts, 1) - theirs).abs().max(), 2e-5 * theirs.std(), (type(layer).__name__, first))
+
+    @torch.no_grad()
+    def test_packed(self):
+        for layer in self.layers():
+            x, starts = torch.randn(1, 100, 128), [0, 30, 31, 100]
+            out = layer(x, cu_seqlens=torch.tensor(starts))[0]
+            for begin, end in zip(starts, starts[1:]):
+                theirs = wanted(layer, x[:, begin:end])
+                self.assertLess((out[:, begin:end] - theirs).abs().max(), 2e-5 * theirs.std(), type(layer).__name__)
+
+    def test_gradients_stay_with_fla(self):
+        layer = self.layers()[0]
+        with self.assertRaises((RuntimeError, ValueError)):  # Triton's, which takes no tensor of a CPU
+            layer(torch.randn(1, 100, 128))
+
+
+if __name__ == "__main__":
+    unittest.main()
