@@ -7,7 +7,8 @@
 
 static const char open_mark[] = "<tool_call>", close_mark[] = "</tool_call>";
 
-int serve_has_tool(const json_t *tools, const char *name, const json_t **schema)
+/* True if the array has a tool of this name; *schema: its properties, or NULL. */
+static int has_tool(const json_t *tools, const char *name, const json_t **schema)
 {
     for (size_t i = 0; i < json_array_size(tools); i++) {
         const json_t *const f = json_object_get(json_array_get(tools, i), "function");
@@ -67,7 +68,7 @@ static json_t *read_json(const char *text, size_t n, const json_t *tools, int *c
     const char *const name = json_string_value(named);
     const json_t *schema;
     if (json_object_size(call) == 2 && json_is_object(arguments) && name && strlen(name) == json_string_length(named) &&
-        serve_has_tool(tools, name, &schema))
+        has_tool(tools, name, &schema))
         function = function_of(name, arguments);
     json_decref(call);
     return function;
@@ -114,7 +115,7 @@ static json_t *read_function(const char *at, const char *end, const json_t *tool
     json_t *const arguments = json_object(), *function = NULL;
     const json_t *schema = NULL;
     char *const name = between(&at, end, "<function=", ">", cut);
-    int good = name && serve_has_tool(tools, name, &schema);
+    int good = name && has_tool(tools, name, &schema);
     while (good && (at = skip_space(at, end)) + 1 < end && at[1] == 'p')
         good = read_parameter(&at, end, schema, arguments, cut);
     if (good && (size_t)(end - at) == strlen("</function>") && !memcmp(at, "</function>", strlen("</function>")))
