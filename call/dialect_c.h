@@ -44,9 +44,6 @@ static inline char *gdn_memory(uint64_t address) { return (char *)(uintptr_t)add
 #undef UINT
 #undef LONG
 
-/* 1 if the state is read with a key of its own. */
-static inline int gdn_has_read_key(const gdn_gated_delta_net_call *p) { return (p->has & GDN_HAS_READ_KEY) != 0; }
-
 /* The sequence's length up to and including token t of the call, along its branch in a tree. */
 static inline int32_t gdn_length_at(const gdn_gated_delta_net_call *p, const gdn_sequence *q, int32_t t)
 {

@@ -9,7 +9,7 @@
 #include "specs.h"
 
 /* Values of each operand. */
-void delta_random_values(delta_spec *spec, check_rng *rng)
+static void random_values(delta_spec *spec, check_rng *rng)
 {
     static const int keys[] = { CHECK_SMALL,     CHECK_SMALL, CHECK_SMALL, CHECK_NORMAL,  CHECK_ZEROS,
                                 CHECK_SUBNORMAL, CHECK_WIDE,  CHECK_HUGE,  CHECK_SPECIAL, CHECK_ONE_NAN };
@@ -27,7 +27,7 @@ void delta_random_values(delta_spec *spec, check_rng *rng)
 }
 
 /* Types of g and beta; the norm of q and k; the forms of g and beta with their parameters; the read key. */
-void delta_random_forms(delta_spec *spec, check_rng *rng)
+static void random_forms(delta_spec *spec, check_rng *rng)
 {
     static const int types[] = { GDN_F32, GDN_F32, GDN_F16, GDN_BF16 };
     static const float eps[] = { 0, 1e-6f, 1e-12f, 1e-40f, 0.5f }, factors[] = { 0, 0, 1, 2, -0.75f };
@@ -79,8 +79,8 @@ void delta_random_rest(delta_spec *spec, check_rng *rng)
     spec->strided = check_between(rng, 0, 1);
     spec->dtype[0] = spec->dtype[1] = spec->dtype[2] = CHECK_PICK(rng, types);
     spec->seed = check_next(rng);
-    delta_random_values(spec, rng);
-    if (check_one_in(rng, 2)) delta_random_forms(spec, rng);
+    random_values(spec, rng);
+    if (check_one_in(rng, 2)) random_forms(spec, rng);
 }
 
 void delta_random_state(delta_spec *spec)
@@ -376,7 +376,7 @@ void delta_random(delta_spec *spec, check_rng *rng, int64_t budget)
     spec->dtype[1] = one_type ? spec->dtype[0] : CHECK_PICK(rng, types);
     spec->dtype[2] = one_type ? spec->dtype[0] : CHECK_PICK(rng, types);
     spec->same_keys = spec->dtype[0] == spec->dtype[1] && check_one_in(rng, 16);
-    delta_random_values(spec, rng);
+    random_values(spec, rng);
 
     /* The batch: sequences, rows and slots of both pools, snapshots, lengths. */
     spec->n_seqs = check_one_in(rng, 3) ? 1 : check_between(rng, 1, 7);
@@ -408,7 +408,7 @@ void delta_random(delta_spec *spec, check_rng *rng, int64_t budget)
     spec->map_start =
         check_draw_starts(&spec->seq[0].length, sizeof spec->seq[0], spec->n_seqs, &spec->lead, &spec->tail, rng);
     random_maps(spec, rng);
-    if (check_one_in(rng, 2)) delta_random_forms(spec, rng);
+    if (check_one_in(rng, 2)) random_forms(spec, rng);
     spec->dtype_out = CHECK_PICK(rng, types);
     random_checkpoints(spec, *rng);
     random_log(spec, *rng);

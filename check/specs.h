@@ -80,8 +80,6 @@ void delta_ring(delta_spec *spec, int s, int row, int position);
 
 /* A call with at most about `budget` state elements times tokens. */
 void delta_random(delta_spec *spec, check_rng *rng, int64_t budget);
-void delta_random_forms(delta_spec *spec, check_rng *rng); /* all but dtype_out */
-void delta_random_values(delta_spec *spec, check_rng *rng);
 void delta_random_rest(delta_spec *spec, check_rng *rng); /* what a family does not choose itself */
 void delta_random_state(delta_spec *spec); /* the states' type, from the seed: the other random choices do not change */
 

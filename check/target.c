@@ -258,8 +258,7 @@ void check_target_run(check_target *t, const check_case *c, check_result *r)
 
     check_bind(c, where, c->use_offset || !t->info.device.shared_memory, &args);
     /* Data and maps may be absent from a query. Without seq_start it takes all sequences to be equally long,
-     * so that stays where tensors have a sequence axis, whose strides then say something else. That there is a read key
-     * is known by its data alone. */
+     * so that stays where tensors have a sequence axis, whose strides then say something else. */
     check_args dataless = args;
     int by_seq = 0;
     for (int i = 0; i < c->n_views; i++)
@@ -269,7 +268,7 @@ void check_target_run(check_target *t, const check_case *c, check_result *r)
         if (c->view[i].is_span) {
             if (!by_seq || strcmp(c->view[i].name, "seq_start"))
                 memset((char *)&dataless + c->view[i].field, 0, sizeof(gdn_span));
-        } else if (strcmp(c->view[i].name, "inputs.read_key")) {
+        } else if (!check_is_known_by_data(c->view[i].name)) {
             gdn_tensor *tensor = (gdn_tensor *)(void *)((char *)&dataless + c->view[i].field);
             tensor->data = NULL;
             tensor->offset = 0;

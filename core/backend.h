@@ -97,7 +97,8 @@ void gdn_context_free(const gdn_context *ctx, void *memory);
 void gdn_context_log(const gdn_context *ctx, int32_t level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* buffer_*, synchronize and poll of backends whose memory is the host's (core/memory.c). */
+/* device_count, buffer_*, synchronize and poll of backends whose memory is the host's (core/memory.c). */
+uint32_t gdn_host_device_count(const gdn_backend *backend, char reason[GDN_REASON_MAX]);
 gdn_status gdn_host_synchronize(gdn_context *ctx, gdn_stream stream);
 gdn_status gdn_host_poll(gdn_context *ctx);
 gdn_status gdn_host_buffer_create(gdn_context *ctx, uint64_t bytes, gdn_span *span);
@@ -112,8 +113,9 @@ gdn_status gdn_host_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_t
 
 /* All of these, for the tables of such backends. */
 #define GDN_HOST_MEMORY                                                                                                \
-    .host_memory = 1, .data_is_address = 1, .synchronize = gdn_host_synchronize, .poll = gdn_host_poll,                \
-    .buffer_create = gdn_host_buffer_create, .buffer_destroy = gdn_host_buffer_destroy,                                \
-    .buffer_write = gdn_host_buffer_write, .buffer_read = gdn_host_buffer_read
+    .host_memory = 1, .data_is_address = 1, .device_count = gdn_host_device_count,                                     \
+    .synchronize = gdn_host_synchronize, .poll = gdn_host_poll, .buffer_create = gdn_host_buffer_create,               \
+    .buffer_destroy = gdn_host_buffer_destroy, .buffer_write = gdn_host_buffer_write,                                  \
+    .buffer_read = gdn_host_buffer_read
 
 #endif

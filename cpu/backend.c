@@ -17,13 +17,6 @@
 
 /* ---- Lists ---------------------------------------------------------------------------------------- */
 
-static uint32_t device_count(const gdn_backend *backend, char reason[GDN_REASON_MAX])
-{
-    (void)backend;
-    reason[0] = 0;
-    return 1;
-}
-
 /* The processor's own name, if the system reports it. */
 static void processor_name(char *name, size_t size)
 {
@@ -218,7 +211,6 @@ static gdn_status run_cpu(gdn_context *ctx, const gdn_problem *problem, const gd
 const gdn_backend gdn_backend_cpu = {
     .id = GDN_BACKEND_CPU,
     .name = "cpu",
-    .device_count = device_count,
     .describe_device = describe_device,
     .describe_implementation = describe_implementation,
     .open = open_cpu,

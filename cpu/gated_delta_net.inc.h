@@ -60,7 +60,7 @@ static void gated_delta_net_plan(const void *call, int32_t n_threads, gdn_plan *
     const int32_t n_tokens = p->n_seqs ? (int32_t)(((int64_t)p->n_tokens + p->n_seqs - 1) / p->n_seqs) : 0;
     const bool rows = rows_serves(p, n_tokens), lines = lines_serves(p, n_tokens);
     const int64_t tokens = min_i32(p->n_tokens, CHUNK_TOKENS), keys = tokens + 1;
-    const int64_t of_key = p->gate == GDN_GATE_CHANNEL ? 3 : gdn_has_read_key(p) ? 2 : 1; /* rows: k, a, ak */
+    const int64_t of_key = p->gate == GDN_GATE_CHANNEL ? 3 : (p->has & GDN_HAS_READ_KEY) ? 2 : 1; /* rows: k, a, ak */
     const int64_t for_columns = (int64_t)round_up(p->head_dim_k, 32) * group, for_lines = lines_scratch(pitch, group);
     const int64_t state = for_columns > for_lines ? for_columns : for_lines;
 
@@ -94,7 +94,7 @@ static bool view_item(const gdn_gated_delta_net_call *p, int32_t group, int64_t 
     x->n = p->head_dim_k;
     x->pitch = pitch_of(p);
     x->channel = p->gate == GDN_GATE_CHANNEL;
-    x->reads = gdn_has_read_key(p);
+    x->reads = p->has & GDN_HAS_READ_KEY;
     if (p->log.n_slots) {
         x->n_replay = q.position - q.base_position;
         x->n_commit = q.kept - q.base_position;

@@ -18,7 +18,7 @@ static int is_4(const gdn_gated_delta_net_call *p)
     uint64_t bits = token_bits(&p->q) | token_bits(&p->k) | pool_bits(&p->state) | pool_bits(&p->state_out);
     bits |= p->gate == GDN_GATE_CHANNEL ? token_bits(&p->g) | token_bits(&p->dt_bias) : 0;
     bits |= p->log.n_slots ? gdn_gpu_pool_bits(&p->log) | 4 * (uint64_t)p->head_dim_v : 0;
-    return bits % 16 == 0 && p->head_dim_k == 128 && !gdn_has_read_key(p);
+    return bits % 16 == 0 && p->head_dim_k == 128 && !(p->has & GDN_HAS_READ_KEY);
 }
 
 /* 1 for a `tiles` kernel, which is for sequences of many tokens and also runs those of few that a batch has beside

@@ -11,7 +11,7 @@ int gdn_gpu_has_forms(const gdn_gated_delta_net_call *p)
 {
     static const float one = 1;
     return p->qk_norm || p->gate_input != GDN_G_LOG || p->beta_input != GDN_BETA_PLAIN ||
-           memcmp(&p->beta_factor, &one, sizeof one) || gdn_has_read_key(p);
+           memcmp(&p->beta_factor, &one, sizeof one) || (p->has & GDN_HAS_READ_KEY);
 }
 
 void gdn_gpu_plan_gated_delta_net(const gdn_gpu_device *dev, const gdn_gated_delta_net_call *p, uint32_t values,

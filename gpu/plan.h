@@ -27,7 +27,7 @@ gdn_gated_delta_net_call gdn_gpu_call_gated_delta_net(const gdn_gpu_device *dev,
 gdn_ssm_conv_call gdn_gpu_call_ssm_conv(const gdn_gpu_device *dev, const gdn_problem *problem, const gdn_plan *plan);
 gdn_set_rows_call gdn_gpu_call_set_rows(const gdn_gpu_device *dev, const gdn_problem *problem, const gdn_plan *plan);
 
-/* 1 if q, k, g or beta need more than the recurrence (norm, gate_input, beta_input), or if there is a read key. */
+/* 1 if the call uses anything of its inputs (gdn_delta_inputs). */
 int gdn_gpu_has_forms(const gdn_gated_delta_net_call *p);
 
 /* The block of the second launch, after the pieces, which has plan->gpu.n_after thread blocks. */

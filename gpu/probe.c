@@ -13,7 +13,7 @@ typedef struct triple_t {
 } triple_t;
 _Static_assert(sizeof(triple_t) * GDN_PROBE_OPERANDS == GDN_PROBE_IN_BYTES, "the kernels know how operands lie");
 
-static uint32_t next(uint64_t *state) /* splitmix64 */
+uint32_t gdn_gpu_random(uint64_t *state)
 {
     uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -26,7 +26,7 @@ static triple_t operands(uint32_t i, uint64_t *random)
     static const uint32_t special[] = { 0,           0x80000000u, 1,           0x80000001u, 0x007fffffu, 0x00800000u,
                                         0x00800001u, 0x3f800000u, 0xbf800000u, 0x7f7fffffu, 0x7f800000u, 0xff800000u,
                                         0x7fc00000u, 0x33800000u, 0x42b17218u, 0xc2cff1b5u };
-    const uint32_t x = next(random), y = next(random), z = next(random);
+    const uint32_t x = gdn_gpu_random(random), y = gdn_gpu_random(random), z = gdn_gpu_random(random);
     const float c = gdn_from_bits(0x3f800000u | (x & 0x807fffffu)); /* +-[1, 2) */
     switch (i % 7) {
     case 0: /* any bits */ return (triple_t){ gdn_from_bits(x), gdn_from_bits(y), gdn_from_bits(z) };

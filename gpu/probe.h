@@ -27,4 +27,7 @@ gdn_status gdn_gpu_probe_arithmetic(void *memory, gdn_status (*run)(void *user),
 /* The right results at GDN_EXACT_FTZ. */
 void gdn_gpu_probe_flushed(float a, float b, float c, uint32_t want[GDN_GPU_PROBE_RESULTS]);
 
+/* The next of the random numbers of a state (splitmix64), also for the self-test. */
+uint32_t gdn_gpu_random(uint64_t *state);
+
 #endif

@@ -3,6 +3,7 @@
  * compiler's arithmetic affects it. Numbers are exact in 16 bits, except for set_rows, which rounds them. */
 #include <string.h>
 
+#include "gpu/probe.h"
 #include "gpu/self_test.h"
 
 enum { ALIGNMENT = 64, WORKSPACE_BYTES = 8192 };
@@ -71,14 +72,6 @@ void gdn_gpu_test_call_of(int number, void *data, gdn_gpu_test_call *c)
 
 /* ---- Contents ---- */
 
-static uint32_t next(uint64_t *state) /* splitmix64 */
-{
-    uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return (uint32_t)((z ^ (z >> 31)) >> 32);
-}
-
 /* n / 2^shift as an element of the type. */
 static uint32_t element(int32_t dtype, int n, int shift)
 {
@@ -94,7 +87,7 @@ static uint32_t element(int32_t dtype, int n, int shift)
 
 static uint32_t value(const gdn_gpu_part *part, uint64_t *random)
 {
-    const uint32_t x = next(random);
+    const uint32_t x = gdn_gpu_random(random);
     switch (part->values) {
     case GDN_SELF_TEST_GATES: return element(part->dtype, -(int)(x & 63), 6);
     case GDN_SELF_TEST_SHARES: return element(part->dtype, 1 + (int)(x & 63), 6);

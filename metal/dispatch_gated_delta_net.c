@@ -4,7 +4,7 @@
 /* 1 for a kernel of size 4: heads of 128 keys, without a tree and a read key. The general kernels run the others. */
 static int is_4(const gdn_gated_delta_net_call *p)
 {
-    return p->head_dim_k == 128 && !(p->has & GDN_HAS_TREE) && !gdn_has_read_key(p);
+    return p->head_dim_k == 128 && !(p->has & GDN_HAS_TREE) && !(p->has & GDN_HAS_READ_KEY);
 }
 
 /* [gate per channel] */

@@ -93,8 +93,6 @@ template <bool GENERAL> GDN_INLINE float4 read_row(device const uchar *row, int 
     return x;
 }
 
-// Properties of a call, for branches.
-GDN_INLINE bool has_read_key(constant gdn_gated_delta_net_call &p) { return (p.has & GDN_HAS_READ_KEY) != 0; }
 GDN_INLINE bool has_raw_gate(constant gdn_gated_delta_net_call &p) { return p.gate_input >= GDN_G_RAW; }
 
 // The factor of a head's raw gate.

@@ -290,7 +290,7 @@ GDN_INLINE void gated_delta_net(constant gdn_gated_delta_net_call &p, thread con
 #pragma unroll
         for (int m = 0; m < NB; m++) {
             float4 key = k[m];
-            if (GENERAL && has_read_key(p))
+            if (GENERAL && (p.has & GDN_HAS_READ_KEY))
                 key = read_row<GENERAL>(read_at, p.read_key.dtype, 32 * m + 4 * w.l, n_keys);
             const float4 with = CHANNEL ? decay[CHANNEL ? m : 0] * key : key;
 #pragma unroll

@@ -6,13 +6,6 @@
 #include "numerics/float_env.h"
 #include "reference/reference.h"
 
-static uint32_t device_count(const gdn_backend *backend, char reason[GDN_REASON_MAX])
-{
-    (void)backend;
-    reason[0] = 0;
-    return 1;
-}
-
 static gdn_status describe_device(const gdn_backend *backend, uint32_t device, gdn_device_info *info)
 {
     (void)backend, (void)device;
@@ -85,7 +78,6 @@ static gdn_status run_reference(gdn_context *ctx, const gdn_problem *problem, co
 const gdn_backend gdn_backend_reference = {
     .id = GDN_BACKEND_REFERENCE,
     .name = "reference",
-    .device_count = device_count,
     .describe_device = describe_device,
     .describe_implementation = describe_implementation,
     .open = open_reference,

@@ -136,7 +136,7 @@ static void store_column(const gdn_gated_delta_net_call *p, int32_t target, int3
 static void columns(const gdn_gated_delta_net_call *p, const gdn_sequence *q, int32_t h, int32_t j0, int32_t end)
 {
     const int32_t n = p->head_dim_k, s = q->s, first = q->first;
-    const gdn_token_view *const read_key = gdn_has_read_key(p) ? &p->read_key : &p->k;
+    const gdn_token_view *const read_key = (p->has & GDN_HAS_READ_KEY) ? &p->read_key : &p->k;
     float columns_of_state[COLUMNS][MAX_DIM], query[MAX_DIM], k[MAX_DIM], r[MAX_DIM], a[MAX_DIM], ar[MAX_DIM];
     float base[COLUMNS][MAX_DIM]; /* of a tree: the state at the position */
 

@@ -20,7 +20,7 @@ static int is_narrow(const gdn_gated_delta_net_call *p)
     const gdn_token_view *const view[] = { &p->q, &p->k, &p->v, &p->g, &p->beta, &p->result, &p->ssm_a, &p->dt_bias };
     int narrow = 0;
     for (int i = 0; i < (is_raw(p) ? 8 : 6); i++) narrow |= view[i]->dtype != GDN_F32;
-    return narrow || (gdn_has_read_key(p) && p->read_key.dtype != GDN_F32);
+    return narrow || ((p->has & GDN_HAS_READ_KEY) && p->read_key.dtype != GDN_F32);
 }
 
 /* How rows of four elements can be loaded: the shader's constant WIDE. CPU drivers load each element of any type by
@@ -31,7 +31,7 @@ static uint32_t width_of_loads(const gdn_vulkan_device *dev, const gdn_gated_del
     bits |= p->q.dtype == GDN_F32 ? gdn_gpu_token_bits(&p->q) : 0;
     bits |= p->k.dtype == GDN_F32 ? gdn_gpu_token_bits(&p->k) : 0;
     bits |= p->gate == GDN_GATE_CHANNEL && p->g.dtype == GDN_F32 ? gdn_gpu_token_bits(&p->g) : 0;
-    bits |= gdn_has_read_key(p) && p->read_key.dtype == GDN_F32 ? gdn_gpu_token_bits(&p->read_key) : 0;
+    bits |= (p->has & GDN_HAS_READ_KEY) && p->read_key.dtype == GDN_F32 ? gdn_gpu_token_bits(&p->read_key) : 0;
     if (p->log.n_slots) /* parts of a log entry: keys are whole blocks of 32, deltas rows of head_dim_v */
         bits |= gdn_gpu_pool_bits(&p->log) | 4 * (uint64_t)p->head_dim_v;
     if (dev->traits.type == VK_PHYSICAL_DEVICE_TYPE_CPU) return bits % 8 ? 0 : 2;

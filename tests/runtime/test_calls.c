@@ -71,6 +71,18 @@ static void test_long_call(const json_t *tools)
     free(text);
 }
 
+/* What can be no call is content at once, not only when the text ends. */
+static void test_content_at_once(const json_t *tools)
+{
+    static const char *const texts[] = { "<tool_call> first", "<tool_call>{\"name\": \"other\"}</tool_call>",
+                                         "<tool_call><function=other></function></tool_call>" };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        size_t seen = 0;
+        const serve_piece p = serve_next_piece(tools, texts[i], strlen(texts[i]), 0, 0, &seen);
+        REQUIRE(p.used && p.content == p.used && !p.function, "%s", texts[i]);
+    }
+}
+
 int main(void)
 {
     static const struct {
@@ -97,6 +109,8 @@ int main(void)
         { "<tool_call><function=weather><parameter=on>True</parameter><parameter=days>None</parameter><parameter=where>"
           "False</parameter><parameter=city>None</parameter><parameter=note>True</parameter></function></tool_call>",
           "[weather {'on': true, 'days': null, 'where': false, 'city': 'None', 'note': 'True'}]" },
+        { "<tool_call><function=weather><parameter=city></tool_call></parameter></function></tool_call>",
+          "[weather {'city': '</tool_call>'}]" },
         /* what is no call is content */
         { "<tool_call>\n{'name': 'other', 'arguments': {}}\n</tool_call> ",
           "<tool_call>\n{'name': 'other', 'arguments': {}}\n</tool_call> " },
@@ -135,6 +149,7 @@ int main(void)
         }
     }
     test_long_call(tools);
+    test_content_at_once(tools);
     json_decref(tools);
     return test_summary();
 }

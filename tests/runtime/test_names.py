@@ -132,7 +132,6 @@ def refused(what, name, answer):
 
 YARN = {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 16}
 LAYERS = {"block_count": 3, "full_attention_interval": None}
-MOE = ("qwen35moe", {})
 # For each used key: architecture, other keys of the model, the value, and what a reader that ignores the key takes instead.
 # None: such a reader expects other sizes of tensors, and is not compared.
 USED = {

@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-int json_utf8_length(const unsigned char *s)
+/* Length of the UTF-8 sequence at s, which a zero ends; 0: invalid (overlong, surrogate, beyond U+10FFFF, incomplete).
+ */
+static int utf8_length(const unsigned char *s)
 {
     static const uint32_t least[5] = { 0, 0, 0x80, 0x800, 0x10000 };
     if (s[0] < 0x80) return 1;
@@ -26,7 +28,7 @@ size_t json_valid_utf8(const char *bytes, size_t n, char *to)
     for (size_t i = 0; i < n;) {
         unsigned char next[5] = { 0 }; /* what follows the n bytes is not read */
         memcpy(next, bytes + i, n - i < 4 ? n - i : 4);
-        const int length = json_utf8_length(next), bytes_of = length ? length : 3;
+        const int length = utf8_length(next), bytes_of = length ? length : 3;
         memcpy(to + written, length ? (const char *)next : "\xef\xbf\xbd", (size_t)bytes_of);
         written += (size_t)bytes_of;
         i += length ? (size_t)length : 1;
@@ -39,7 +41,7 @@ static void put_bytes(FILE *out, const char *text, uint64_t bytes)
     const unsigned char *s = (const unsigned char *)text, *end = s + bytes;
     fputc('"', out);
     while (s < end) {
-        int n = json_utf8_length(s);
+        int n = utf8_length(s);
         if (n == 0) {
             fputs("\\ufffd", out);
             s++;

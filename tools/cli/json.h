@@ -43,9 +43,6 @@ void json_put_uint(json_writer *w, const char *key, uint64_t value);
 void json_put_bool(json_writer *w, const char *key, int value);
 void json_put_null(json_writer *w, const char *key);
 
-/* Length of the UTF-8 sequence at s, which a zero ends; 0: invalid (overlong, surrogate, beyond U+10FFFF, incomplete).
- */
-int json_utf8_length(const unsigned char *s);
 /* Copies n bytes, with U+FFFD for each that is not UTF-8. Returns the length, at most 3 n. */
 size_t json_valid_utf8(const char *bytes, size_t n, char *to);
 

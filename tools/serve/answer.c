@@ -43,9 +43,8 @@ static json_t *call_of(serve_choice *c, json_t *function)
     const int index = c->n_calls++;
     (void)snprintf(id, sizeof id, "call_%s_%d_%d", c->call->id + strlen("chatcmpl-"), (int)(c - c->call->choice),
                    index);
-    json_t *const call = json_pack("{s:s, s:s, s:o}", "id", id, "type", "function", "function", function);
-    if (c->call->stream) (void)json_object_set_new(call, "index", json_integer(index));
-    return call;
+    return json_pack("{s:s, s:s, s:o, s:o*}", "id", id, "type", "function", "function", function, "index",
+                     c->call->stream ? json_integer(index) : NULL);
 }
 
 /* Takes the content and the calls of tools among n bytes after the thinking. */
@@ -170,12 +169,13 @@ static json_t *choice_of(serve_call *call, int32_t index, json_t *value, const c
                      take_logprobs(call, index), "finish_reason", finish);
 }
 
-/* An answer or event with these choices, which it takes. */
-static json_t *answer_of(const serve_call *call, json_t *choices)
+/* An answer or event with these choices and this usage, which it takes. usage: NULL: it has none. */
+static json_t *answer_of(const serve_call *call, json_t *choices, json_t *usage)
 {
     const char *const object = call->stream ? "chat.completion.chunk" : "chat.completion";
-    return json_pack("{s:s, s:s, s:I, s:s, s:o}", "id", call->id, "object", call->chat ? object : "text_completion",
-                     "created", (json_int_t)call->created, "model", call->server->model, "choices", choices);
+    return json_pack("{s:s, s:s, s:I, s:s, s:o, s:o*}", "id", call->id, "object",
+                     call->chat ? object : "text_completion", "created", (json_int_t)call->created, "model",
+                     call->server->model, "choices", choices, "usage", usage);
 }
 
 static int failed(const serve_choice *c, serve_error *e)
@@ -195,13 +195,12 @@ json_t *serve_wait(serve_call *call, serve_error *e)
         if (failed(c, e)) break;
         const serve_news news = take_news(c);
         json_t *value = news.content ? news.content : news.calls ? json_null() : json_string("");
-        if (call->chat) value = json_pack("{s:s, s:o}", "role", "assistant", "content", value);
-        if (news.reasoning) (void)json_object_set_new(value, "reasoning_content", news.reasoning);
-        if (news.calls) (void)json_object_set_new(value, "tool_calls", news.calls);
+        if (call->chat)
+            value = json_pack("{s:s, s:o, s:o*, s:o*}", "role", "assistant", "content", value, "reasoning_content",
+                              news.reasoning, "tool_calls", news.calls);
         (void)json_array_append_new(choices, choice_of(call, i, value, reason_of(c)));
     }
-    json_t *const answer = answer_of(call, choices);
-    (void)json_object_set_new(answer, "usage", usage_of(call));
+    json_t *const answer = answer_of(call, choices, usage_of(call));
     (void)pthread_mutex_unlock(&call->server->lock);
     if (!e->status) return answer;
     json_decref(answer);
@@ -221,9 +220,8 @@ static void add_event(serve_call *call, json_t *event)
 
 static void add_chunk(serve_call *call, int32_t index, json_t *delta, const char *finish)
 {
-    json_t *const event = answer_of(call, json_pack("[o]", choice_of(call, index, delta, finish)));
-    if (call->usage) (void)json_object_set_new(event, "usage", json_null());
-    add_event(call, event);
+    json_t *const choices = json_pack("[o]", choice_of(call, index, delta, finish));
+    add_event(call, answer_of(call, choices, call->usage ? json_null() : NULL));
 }
 
 /* Two events for each call of a tool: its name, then its arguments. Takes the calls. */
@@ -269,11 +267,7 @@ static void add_all_news(serve_call *call)
         n_told += call->choice[i].told == 2;
     }
     if (n_told < call->n_choices || call->over) return;
-    if (call->usage) {
-        json_t *const event = answer_of(call, json_array());
-        (void)json_object_set_new(event, "usage", usage_of(call));
-        add_event(call, event);
-    }
+    if (call->usage) add_event(call, answer_of(call, json_array(), usage_of(call)));
     add_event(call, NULL);
 }
 

@@ -7,7 +7,8 @@
 
 static const char open_mark[] = "<tool_call>", close_mark[] = "</tool_call>";
 
-int serve_has_tool(const json_t *tools, const char *name, const json_t **schema)
+/* True if the array has a tool of this name; *schema: its properties, or NULL. */
+static int has_tool(const json_t *tools, const char *name, const json_t **schema)
 {
     for (size_t i = 0; i < json_array_size(tools); i++) {
         const json_t *const f = json_object_get(json_array_get(tools, i), "function");
@@ -18,63 +19,28 @@ int serve_has_tool(const json_t *tools, const char *name, const json_t **schema)
     return 0;
 }
 
-/* ---- Text that may be incomplete ---- */
-
-typedef enum cursor_state { GOOD, SHORT, BAD } cursor_state; /* SHORT: the text ends before it can be told */
-typedef struct cursor {
-    const char *text;
-    size_t n, at;
-    cursor_state state;
-} cursor;
+/* ---- The two forms ---- */
 
 static int is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 
-static void skip_space(cursor *c)
+static const char *skip_space(const char *at, const char *end)
 {
-    while (c->at < c->n && is_space(c->text[c->at])) c->at++;
+    while (at < end && is_space(*at)) at++;
+    return at;
 }
 
-/* Skips `what`, which must be here. Returns 1 if it is. */
-static int expect(cursor *c, const char *what)
+/* Copies the text between `before`, which must be at *at, and the next `after`. *at is then behind both. NULL: there is
+ * no such text, or it has a NUL. *cut: the text has no end. */
+static char *between(const char **at, const char *end, const char *before, const char *after, int *cut)
 {
-    const size_t length = strlen(what), left = c->n - c->at, here = left < length ? left : length;
-    if (c->state) return 0;
-    if (memcmp(c->text + c->at, what, here) != 0) c->state = BAD;
-    else if (here < length) c->state = SHORT;
-    else c->at += length;
-    return !c->state;
-}
-
-/* Copies the text before `what` and skips both. */
-static char *until(cursor *c, const char *what)
-{
-    const char *const end = c->state ? NULL : memmem(c->text + c->at, c->n - c->at, what, strlen(what));
-    if (!end) {
-        if (!c->state) c->state = SHORT;
-        return NULL;
-    }
-    char *const copy = strndup(c->text + c->at, (size_t)(end - c->text) - c->at);
-    if (!copy || strlen(copy) != (size_t)(end - c->text) - c->at) c->state = BAD; /* or it has a NUL */
-    c->at = (size_t)(end - c->text) + strlen(what);
+    const size_t length = strlen(before);
+    if ((size_t)(end - *at) < length || memcmp(*at, before, length) != 0) return NULL;
+    const char *const from = *at + length, *const to = memmem(from, (size_t)(end - from), after, strlen(after));
+    char *const copy = to && !memchr(from, 0, (size_t)(to - from)) ? strndup(from, (size_t)(to - from)) : NULL;
+    if (copy) *at = to + strlen(after);
+    *cut |= !to;
     return copy;
 }
-
-/* Skips the object that begins here, to the brace that ends it. */
-static void skip_object(cursor *c)
-{
-    int depth = 0, quoted = 0;
-    for (; c->at < c->n; c->at++) {
-        const char b = c->text[c->at];
-        if (quoted && b == '\\') c->at++;
-        else if (b == '"') quoted = !quoted;
-        else if (!quoted && (b == '{' || b == '[')) depth++;
-        else if (!quoted && (b == '}' || b == ']') && !--depth) break;
-    }
-    if (c->at < c->n) c->at++;
-    else c->state = SHORT;
-}
-
-/* ---- The two forms ---- */
 
 /* A call, whose arguments' numbers have the fewest digits that read back as the same. */
 static json_t *function_of(const char *name, const json_t *arguments)
@@ -92,21 +58,20 @@ static json_t *function_of(const char *name, const json_t *arguments)
     return made;
 }
 
-static void read_json(cursor *c, const json_t *tools, serve_piece *piece)
+/* The two forms of a call; NULL: it is none. *cut: it ends within a text of its own. */
+static json_t *read_json(const char *text, size_t n, const json_t *tools, int *cut)
 {
-    const size_t from = c->at;
-    const json_t *schema, *arguments;
-    skip_object(c);
-    if (c->state) return;
-    json_t *const call = json_loadb(c->text + from, c->at - from, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
-    const json_t *const named = json_object_get(call, "name");
+    json_error_t why;
+    json_t *const call = json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why), *function = NULL;
+    *cut = !call && why.position >= (int)n;
+    const json_t *const named = json_object_get(call, "name"), *const arguments = json_object_get(call, "arguments");
     const char *const name = json_string_value(named);
-    arguments = json_object_get(call, "arguments");
+    const json_t *schema;
     if (json_object_size(call) == 2 && json_is_object(arguments) && name && strlen(name) == json_string_length(named) &&
-        serve_has_tool(tools, name, &schema))
-        piece->function = function_of(name, arguments);
-    else c->state = BAD;
+        has_tool(tools, name, &schema))
+        function = function_of(name, arguments);
     json_decref(call);
+    return function;
 }
 
 /* True if the schema of a parameter allows a string. */
@@ -129,50 +94,35 @@ static json_t *typed(const json_t *schema, const char *value)
     return made ? made : json_string(value);
 }
 
-static void read_parameter(cursor *c, const json_t *schema, json_t *arguments)
+/* Reads a parameter. Returns 1 if it is one, of a new name. */
+static int read_parameter(const char **at, const char *end, const json_t *schema, json_t *arguments, int *cut)
 {
-    char *const key = expect(c, "<parameter=") ? until(c, ">") : NULL;
-    char *const value = key ? until(c, "</parameter>") : NULL;
-    if (value) { /* the form has a line break at both ends of the value */
+    char *const key = between(at, end, "<parameter=", ">", cut);
+    char *const value = key ? between(at, end, "", "</parameter>", cut) : NULL;
+    int good = value && !json_object_get(arguments, key);
+    if (good) { /* the form has a line break at both ends of the value */
         const size_t n = strlen(value), from = value[0] == '\n';
         if (n > from && value[n - 1] == '\n') value[n - 1] = 0;
-        if (json_object_get(arguments, key) ||
-            json_object_set_new(arguments, key, typed(json_object_get(schema, key), value + from)))
-            c->state = BAD;
+        good = !json_object_set_new(arguments, key, typed(json_object_get(schema, key), value + from));
     }
     free(key);
     free(value);
+    return good;
 }
 
-static void read_function(cursor *c, const json_t *tools, serve_piece *piece)
+static json_t *read_function(const char *at, const char *end, const json_t *tools, int *cut)
 {
-    json_t *const arguments = json_object();
+    json_t *const arguments = json_object(), *function = NULL;
     const json_t *schema = NULL;
-    char *const name = expect(c, "<function=") ? until(c, ">") : NULL;
-    if (name && !serve_has_tool(tools, name, &schema)) c->state = BAD;
-    while (!c->state) {
-        skip_space(c);
-        if (c->n - c->at >= 2 && c->text[c->at + 1] == 'p') read_parameter(c, schema, arguments);
-        else break;
-    }
-    (void)expect(c, "</function>");
-    if (!c->state) piece->function = function_of(name, arguments);
+    char *const name = between(&at, end, "<function=", ">", cut);
+    int good = name && has_tool(tools, name, &schema);
+    while (good && (at = skip_space(at, end)) + 1 < end && at[1] == 'p')
+        good = read_parameter(&at, end, schema, arguments, cut);
+    if (good && (size_t)(end - at) == strlen("</function>") && !memcmp(at, "</function>", strlen("</function>")))
+        function = function_of(name, arguments);
     free(name);
     json_decref(arguments);
-}
-
-/* Reads a call after its mark. Sets the state to BAD or SHORT if there is none. */
-static void read_call(cursor *c, const json_t *tools, serve_piece *piece)
-{
-    skip_space(c);
-    if (c->at < c->n && c->text[c->at] == '{') read_json(c, tools, piece);
-    else read_function(c, tools, piece);
-    if (!c->state) skip_space(c);
-    (void)expect(c, close_mark);
-    if (!c->state && piece->function) return;
-    json_decref(piece->function);
-    piece->function = NULL;
-    if (!c->state) c->state = BAD;
+    return function;
 }
 
 /* ---- Pieces ---- */
@@ -184,29 +134,40 @@ static size_t stripped(const char *text, size_t n)
     return n;
 }
 
+/* True if the text after a mark may be the beginning of a call. */
+static int may_be_call(const char *at, size_t n)
+{
+    const size_t length = strlen("<function=");
+    return !n || *at == '{' || !memcmp(at, "<function=", n < length ? n : length);
+}
+
 serve_piece serve_next_piece(const json_t *tools, const char *text, size_t n, int after, int last, size_t *seen)
 {
     const size_t length = sizeof open_mark - 1, overlap = sizeof close_mark - 2;
     const size_t from = *seen > overlap ? *seen - overlap : 0;
+    const char *const end = text + n;
     serve_piece piece = { 0 };
     if (!last && n < *seen + *seen / 8 && !memmem(text + from, n - from, close_mark, sizeof close_mark - 1))
         return piece;
-    cursor c = { text, n, 0, SHORT };
-    while (c.at < n) { /* to a mark, or to what may become one */
-        const size_t left = n - c.at, here = left < length ? left : length;
-        if (!memcmp(text + c.at, open_mark, here) && (here == length || !last)) break;
-        c.at++;
+    size_t mark = 0;
+    for (; mark < n; mark++) { /* to a mark, or to what may become one */
+        const size_t left = n - mark, here = left < length ? left : length;
+        if (!memcmp(text + mark, open_mark, here) && (here == length || !last)) break;
     }
-    const size_t mark = c.at;
-    if (n - mark >= length) {
-        c.at += length;
-        c.state = GOOD;
-        read_call(&c, tools, &piece);
+    const char *const begin = skip_space(text + (n - mark < length ? n : mark + length), end);
+    int open = may_be_call(begin, (size_t)(end - begin)); /* it is, or may become, a call */
+    for (const char *close = begin; open; close += sizeof close_mark - 1) {
+        close = memmem(close, (size_t)(end - close), close_mark, sizeof close_mark - 1);
+        if (!close) break;
+        const size_t n_call = stripped(begin, (size_t)(close - begin));
+        open = 0; /* unless the mark is within a text of the call */
+        piece.function =
+            *begin == '{' ? read_json(begin, n_call, tools, &open) : read_function(begin, begin + n_call, tools, &open);
+        piece.used = (size_t)(close - text) + sizeof close_mark - 1;
     }
     if (piece.function) {
         piece.content = stripped(text, mark);
-        piece.used = c.at;
-    } else if (c.state == BAD || (last && mark < n)) {
+    } else if (n - mark >= length && (last || !open)) {
         piece.content = piece.used = mark + length;
     } else if (last) {
         piece.used = n;

@@ -20,7 +20,4 @@ typedef struct serve_piece {
  * first, is this function's: it keeps a call that comes in many parts from being read from its beginning at each. */
 serve_piece serve_next_piece(const json_t *tools, const char *text, size_t n, int after, int last, size_t *seen);
 
-/* True if the array has a tool of this name; *schema: its properties, or NULL. */
-int serve_has_tool(const json_t *tools, const char *name, const json_t **schema);
-
 #endif

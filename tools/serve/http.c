@@ -29,7 +29,7 @@ typedef struct http_request {
     const char *origin; /* of the page, if it is allowed; or NULL */
     int endpoint;
     char *body;
-    size_t n, room;
+    size_t n;
     serve_call *call;
 } http_request;
 
@@ -206,12 +206,10 @@ static int check_request(http_request *q, const char *path, const char *method, 
 
 static int append(http_request *q, const char *bytes, size_t n)
 {
-    const size_t room = q->n + n > q->room ? 2 * (q->n + n) : q->room;
-    char *const larger = room > q->room ? realloc(q->body, room) : q->body;
+    char *const larger = realloc(q->body, q->n + n);
     if (!larger) return 0;
     memcpy(larger + q->n, bytes, n);
     q->body = larger;
-    q->room = room;
     q->n += n;
     return 1;
 }
@@ -280,7 +278,7 @@ static void on_completed(void *user, struct MHD_Connection *to, void **state, en
     free(q->body);
     q->origin = q->body = NULL;
     q->call = NULL;
-    q->n = q->room = 0;
+    q->n = 0;
     set_begin(q, rt_now());
 }
 

@@ -160,15 +160,32 @@ static int is_closed(int fd)
     return !n || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
 }
 
-/* Submits, cancels and frees what has changed. */
+/* Takes the result of a submitted text that has ended, or that the engine's failure ends. */
+static void collect(serve_server *v, rt_scheduler *scheduler, serve_choice *c)
+{
+    (void)rt_scheduler_result(scheduler, c->id, &c->result);
+    if (c->result.finish == RT_FINISH_NONE && !v->failure[0]) return;
+    const char *const why = v->failure[0] ? v->failure : c->result.error;
+    if (why) (void)snprintf(c->error, sizeof c->error, "%.250s", why);
+    if (c->error[0]) c->result.finish = RT_FINISH_FAILED;
+    else if (c->string) c->result.finish = RT_FINISH_STOP;
+    c->result.error = NULL; /* the scheduler's */
+    (void)rt_scheduler_release(scheduler, c->id);
+    end_choice(v, c);
+}
+
+/* Submits, collects, cancels and frees what has changed. */
 static void update(serve_server *v, rt_scheduler *scheduler)
 {
+    v->totals = rt_scheduler_totals(scheduler);
+    v->n_running = v->failure[0] ? 0 : rt_scheduler_running(scheduler);
     for (serve_call **at = &v->calls; *at;) {
         serve_call *const call = *at;
         int32_t n_ended = 0;
         if (!call->gone) call->gone = is_closed(call->fd);
         for (int32_t i = 0; i < call->n_choices; i++) {
             serve_choice *const c = &call->choice[i];
+            if (!c->ended && c->submitted) collect(v, scheduler, c);
             if (!c->ended && call->gone && c->submitted) (void)rt_scheduler_cancel(scheduler, c->id);
             if (!c->ended && call->gone && !c->submitted) {
                 c->result.finish = RT_FINISH_CANCELLED;
@@ -184,27 +201,6 @@ static void update(serve_server *v, rt_scheduler *scheduler)
             at = &call->next;
         }
     }
-}
-
-/* Takes the results of requests that have ended. */
-static void collect(serve_server *v, rt_scheduler *scheduler)
-{
-    v->totals = rt_scheduler_totals(scheduler);
-    v->n_running = v->failure[0] ? 0 : rt_scheduler_running(scheduler);
-    for (serve_call *call = v->calls; call; call = call->next)
-        for (int32_t i = 0; i < call->n_choices; i++) {
-            serve_choice *const c = &call->choice[i];
-            if (!c->submitted || c->ended) continue;
-            (void)rt_scheduler_result(scheduler, c->id, &c->result);
-            if (c->result.finish == RT_FINISH_NONE && !v->failure[0]) continue;
-            const char *const why = v->failure[0] ? v->failure : c->result.error;
-            if (why) (void)snprintf(c->error, sizeof c->error, "%.250s", why);
-            if (c->error[0]) c->result.finish = RT_FINISH_FAILED;
-            else if (c->string) c->result.finish = RT_FINISH_STOP;
-            c->result.error = NULL; /* the scheduler's */
-            (void)rt_scheduler_release(scheduler, c->id);
-            end_choice(v, c);
-        }
 }
 
 /* Waits for work, or a tenth of a second for a signal. */
@@ -260,7 +256,6 @@ int serve_loop(serve_server *v, void (*close_port)(void *), void *user)
             (void)snprintf(v->failure, sizeof v->failure, "%s", rt_last_error());
             (void)fprintf(stderr, "gdn serve: decoding: %s\n", v->failure);
         }
-        collect(v, scheduler);
     }
     (void)pthread_mutex_unlock(&v->lock);
     rt_scheduler_destroy(scheduler);

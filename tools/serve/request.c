@@ -207,9 +207,8 @@ static int read_calls(const json_t *calls, const char *where, serve_error *e)
 /* The members of a message that only some templates know, as text_of() gives them. */
 static rt_string read_more(const json_t *m)
 {
-    json_t *const more = json_object();
-    for (const char *const *name = (const char *const[]){ "tool_calls", "tool_call_id", "name", NULL }; *name; name++)
-        if (member(m, *name)) (void)json_object_set(more, *name, member(m, *name));
+    json_t *const more = json_pack("{s:O*, s:O*, s:O*}", "tool_calls", member(m, "tool_calls"), "tool_call_id",
+                                   member(m, "tool_call_id"), "name", member(m, "name"));
     const rt_string text = text_of(more);
     json_decref(more);
     return text;
