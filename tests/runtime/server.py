@@ -7,10 +7,12 @@ import signal
 import subprocess
 import time
 
-from tool import MODEL, TOOL, require
+from tool import MODEL, TOOL, report, require
 
 WAIT = 120  # seconds for what takes less than one, on a busy machine
 SETTINGS = ("--ctx", "4096", "--prefix-cache", "16", "--prefix-interval", "16")
+PROMPT = "In the beginning"
+TOOLS = [{"type": "function", "function": {"name": "now"}}, {"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}}}}]
 
 
 class Server:
@@ -78,3 +80,22 @@ def server(*options, **more):
             require(code == -signal.SIGTERM and "anitizer" not in said and "runtime error" not in said, f"the end: {code} {said}")
         else:
             require(s.process.returncode == -signal.SIGTERM, f"the server ended: {s.process.returncode} {s.process.stderr.read()}")
+
+
+def joined(events, index=0, of="text"):
+    """The text of a stream's events."""
+    choices = [c for e in events for c in e.get("choices", []) if c["index"] == index]
+    return "".join((c[of] if of == "text" else c["delta"].get(of, "")) for c in choices), choices[-1]["finish_reason"]
+
+
+def refused(s, status, param, body, path="/v1/completions", **more):
+    got, answer, response = s.ask(path, body, **more)
+    error = answer.get("error", {}) if isinstance(answer, dict) else {}
+    require(got == status and set(error) == {"message", "type", "param", "code"} and error["param"] == param,
+            f"{status} for {param}: {got} {str(answer)[:300]}")
+    require(not param or param.split(".")[-1].split("[")[0] in error["message"], f"the name of {param}: {error}")
+    return error, response
+
+
+def ran(*arguments):
+    return report("-m", MODEL, "--threads", "1", "--ctx", "4096", *arguments, otherwise={"requests": [{"text": "", "tokens": []}]})["requests"]

@@ -8,44 +8,19 @@ import contextlib
 import hashlib
 import http.client
 import json
-import pathlib
 import random
-import re
 import signal
 import socket
-import struct
 import subprocess
 import threading
 import time
 
-from gguf_file import File, value
-from server import SETTINGS, WAIT, Server, server
-from tool import BRIEF, MODEL, TOOL, report, require, run_tests
+from gguf_file import value
+from server import PROMPT, SETTINGS, TOOLS, WAIT, Server, joined, ran, refused, server
+from tool import BRIEF, MODEL, TOOL, require, run_tests
 
-PROMPT = "In the beginning"
 LONG = {"prompt": PROMPT, "max_tokens": 4000, "ignore_eos": True, "temperature": 1}
 
-
-def ran(*arguments):
-    return report("-m", MODEL, "--threads", "1", "--ctx", "4096", *arguments, otherwise={"requests": [{"text": "", "tokens": []}]})["requests"]
-
-
-def joined(events, index=0, of="text"):
-    """The text of a stream's events."""
-    choices = [c for e in events for c in e.get("choices", []) if c["index"] == index]
-    return "".join((c[of] if of == "text" else c["delta"].get(of, "")) for c in choices), choices[-1]["finish_reason"]
-
-
-def refused(s, status, param, body, path="/v1/completions", **more):
-    got, answer, response = s.ask(path, body, **more)
-    error = answer.get("error", {}) if isinstance(answer, dict) else {}
-    require(got == status and set(error) == {"message", "type", "param", "code"} and error["param"] == param,
-            f"{status} for {param}: {got} {str(answer)[:300]}")
-    require(not param or param.split(".")[-1].split("[")[0] in error["message"], f"the name of {param}: {error}")
-    return error, response
-
-
-# ---- Texts ----
 
 def endpoints():
     with server("--alias", "small") as s:
@@ -80,29 +55,6 @@ def endpoints():
         usages = [s.ask("/v1/completions", {"prompt": long, "max_tokens": 4})[1]["usage"] for _ in range(2)]
         kept = [u["prompt_tokens_details"]["cached_tokens"] for u in usages]
         require(kept[0] < 16 <= kept[1] < usages[1]["prompt_tokens"] == usages[0]["prompt_tokens"], f"kept tokens: {usages}")
-
-
-def turns():
-    """A chat's second turn reads its own text alone, and another chat with the same system message not that message."""
-    talk = [{"role": "system", "content": "Thou art a prophet, and speakest in verses."}, {"role": "user", "content": "Peace be unto you."}]
-    for options in ((), ("--spec", "off"), ("--rollback", "snapshots", "--draft-max", "4")):
-        with server(*options, settings=SETTINGS if options else SETTINGS[:-2]) as s: # intervals of 16, and longer than the chat
-            def ask(messages):
-                answer = s.ask("/v1/chat/completions", {"messages": messages, "max_tokens": 21, "temperature": 0})[1]
-                return answer["choices"][0]["message"], answer["usage"], answer["usage"]["prompt_tokens_details"]["cached_tokens"]
-            said, usage, kept = ask(talk)
-            require(kept == 0, f"the first turn: {usage}")
-            texts = [said["content"]]
-            read = usage["total_tokens"] - 1  # the last token of an answer is not decoded
-            said, usage, kept = ask([*talk, said, {"role": "user", "content": "And what more?"}])
-            require(kept == read, f"{options}: the second turn has {kept} of {read} tokens")
-            texts.append(said["content"])
-            kept = ask([talk[0], {"role": "user", "content": "Who art thou?"}])[2]
-            system = s.ask("/tokenize", {"content": "<|im_start|>system\n" + talk[0]["content"] + "<|im_end|>\n<|im_start|>user\n", "parse_special": True})[1]
-            require(kept == len(system["tokens"]), f"{options}: another chat has {kept} of {len(system['tokens'])} tokens")
-        with server("--spec", "off", settings=("--ctx", "4096")) as s:
-            plain = ask(talk)[0]["content"], ask([*talk, {"role": "assistant", "content": texts[0]}, {"role": "user", "content": "And what more?"}])[0]["content"]
-            require(list(plain) == texts, f"{options}: the texts without a cache: {plain}, {texts}")
 
 
 def same_as_run():
@@ -143,184 +95,6 @@ def same_as_run():
                 require(events[0]["choices"][0]["delta"] == {"role": "assistant", "content": ""} and events[0]["object"] == "chat.completion.chunk", "the first event")
 
 
-def thinking(folder):
-    """Reasoning is apart from the content."""
-    template = folder / "template"
-    template.write_text("{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.reasoning_content %}({{ m.reasoning_content }}){% endif %}{{ m.content }}<|im_end|>\n{% endfor %}"
-                        "<|im_start|>assistant\n{% if enable_thinking is not defined or enable_thinking %}<think>\n{% endif %}")
-    ask = {"messages": [{"role": "user", "content": "Who was Moses?"}], "max_tokens": 20, "temperature": 0}
-    with server("--chat-template", template) as s:
-        message = s.ask("/v1/chat/completions", ask)[1]["choices"][0]["message"]
-        require(message["content"] == "" and len(message["reasoning_content"]) > 10, f"an answer that begins with thinking: {message}")
-        events, _ = s.events("/v1/chat/completions", ask)
-        require(joined(events, 0, "reasoning_content")[0] == message["reasoning_content"] and not joined(events, 0, "content")[0], "streamed thinking")
-        off = {**ask, "chat_template_kwargs": {"enable_thinking": False}}
-        message = s.ask("/v1/chat/completions", off)[1]["choices"][0]["message"]
-        require("reasoning_content" not in message and len(message["content"]) > 10, f"without thinking: {message}")
-        turns = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b", "reasoning_content": "c d e"}, {"role": "user", "content": "f"}]
-        used = [s.ask("/v1/chat/completions", {**ask, "messages": [{**turns[0]}, {k: v for k, v in turns[1].items() if k in keys}, turns[2]]})[1]["usage"]["prompt_tokens"]
-                for keys in (("role", "content"), ("role", "content", "reasoning_content"))]
-        require(used[0] < used[1], f"earlier thinking goes to the template: {used}")
-    with server() as s:
-        refused(s, 400, "chat_template_kwargs", off, "/v1/chat/completions")
-
-
-# ---- Tools, variables and log-probabilities ----
-
-TOOLS = [{"type": "function", "function": {"name": "now"}}, {"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}}}}]
-FORM = ("{% if messages[0].content == 'no' %}{{ raise_exception('no') }}{% endif %}{% if tools %}<|im_start|>system\n{{ tools|tojson }}<|im_end|>\n{% endif %}{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}{% for c in m.tool_calls or [] %}<call>{{ c.function.name }}"
-        "{% for k, v in c.function.arguments|items %} {{ k }}={{ v }}{% endfor %}</call>{% endfor %}{{ m.tool_call_id }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n{{ note }}")
-
-
-def speaking(folder, texts, end=None):
-    """The model, with other texts for some of its tokens, and another end token."""
-    file = File(pathlib.Path(MODEL))
-    tokens = file.strings("tokenizer.ggml.tokens")
-    for token, text in texts.items():
-        tokens[token] = text.replace(" ", "\u0120").replace("\n", "\u010a")
-    known = set(tokens)
-    merges = [m for m in file.strings("tokenizer.ggml.merges") if known.issuperset((*m.split(" "), m.replace(" ", "")))]
-    if end:
-        kinds = list(struct.unpack(f"<{len(tokens)}i", file.keys["tokenizer.ggml.token_type"][16:]))
-        kinds[end] = 3
-        file = file.having({"tokenizer.ggml.token_type": value(kinds), "tokenizer.ggml.eos_token_id": value(end)})
-    return file.having({"tokenizer.ggml.tokens": value(tokens), "tokenizer.ggml.merges": value(merges)}).write(folder / "speaking.gguf")
-
-
-def calls(folder):
-    """What the model writes as calls comes back as calls, streamed or not."""
-    (folder / "form").write_text(FORM)
-    ask = {"messages": [{"role": "user", "content": "Who was Moses?"}], "temperature": 0, "max_tokens": 30}
-    prompt = "<|im_start|>system\n" + json.dumps(TOOLS) + "<|im_end|>\n<|im_start|>user\nWho was Moses?<|im_end|>\n<|im_start|>assistant\n"
-
-    def written(s, **more):  # as a completion of the same prompt
-        tokens = s.ask("/tokenize", {"content": prompt, "parse_special": True})[1]["tokens"]
-        return s.text({**ask, "messages": None, "prompt": tokens, **more})
-    tokens = ran("--special", "-p", prompt, "-n", "30")[0]["tokens"]
-    first, second, third = [t for i, t in enumerate(tokens) if t > 300 and tokens.count(t) == 1][:3]
-    json_call, xml_call = '\n<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>\n', "<tool_call>\n<function=weather>\n<parameter=city>\n12\n</parameter>\n<parameter=days>\n2\n</parameter>\n</function>\n</tool_call>"
-    model = speaking(folder, {first: json_call, second: xml_call, third: "END"})
-    with server("--chat-template", folder / "form", model=model) as s:
-        text = written(s, stop="END")
-        require(text.count(json_call) == text.count(xml_call) == 1 and text.index(json_call) < text.index(xml_call), f"what the model writes: {text!r}")
-        for more, reason in (({"stop": "END"}, "tool_calls"), ({"stop": "END", "tool_choice": "auto", "logprobs": True}, "tool_calls"), ({"max_tokens": tokens.index(third)}, "length")):
-            _, answer, _ = s.ask("/v1/chat/completions", {**ask, "tools": TOOLS, **more})
-            choice = answer["choices"][0]
-            require(choice["finish_reason"] == reason and [(c["type"], c["function"]["name"], json.loads(c["function"]["arguments"])) for c in choice["message"].get("tool_calls", [])]
-                    == [("function", "now", {}), ("function", "weather", {"city": "12", "days": 2})], f"calls {more}: {answer}, of {text!r}")
-            require(len({c["id"] for c in choice["message"]["tool_calls"]}) == 2, "their ids differ")
-            before, rest = text.split(json_call)
-            content = before.rstrip() + rest.replace(xml_call, "").rstrip()
-            require((choice["message"]["content"] or "").replace(" ", "").replace("\n", "") == content.replace(" ", "").replace("\n", "") and "tool_call" not in (choice["message"]["content"] or ""), f"the rest is content: {choice}")
-            events, done = s.events("/v1/chat/completions", {**ask, "tools": TOOLS, **more})
-            require(done and joined(events, 0, "content") == (choice["message"]["content"] or "", reason), f"streamed content {more}")
-            deltas = [c for e in events for choice in e["choices"] for c in choice["delta"].get("tool_calls", [])]
-            require([d["index"] for d in deltas] == [0, 0, 1, 1] and [d["function"].get("name") for d in deltas] == ["now", None, "weather", None] and all(("id" in d) == (i % 2 == 0) for i, d in enumerate(deltas)), f"the form of streamed calls: {deltas}")
-            require([deltas[i]["function"]["arguments"] + deltas[i + 1]["function"]["arguments"] for i in (0, 2)] == [c["function"]["arguments"] for c in choice["message"]["tool_calls"]], "streamed arguments")
-            if more.get("logprobs"):
-                entries = [t for e in events for c in e["choices"] if c["logprobs"] for t in c["logprobs"]["content"]]
-                require(entries == choice["logprobs"]["content"], "all log-probabilities are streamed")
-        cut = s.ask("/v1/chat/completions", {**ask, "tools": TOOLS, "max_tokens": tokens.index(first) + 1})[1]["choices"][0]["message"]
-        require((cut["content"] or "") == text.split(json_call)[0].rstrip() and len(cut["tool_calls"]) == 1, f"whitespace after the last call: {cut}")
-        none = s.ask("/v1/chat/completions", {**ask, "stop": "END", "tools": TOOLS, "tool_choice": "none"})[1]["choices"][0]
-        require(none["finish_reason"] != "tool_calls" and "tool_calls" not in none["message"], f"no calls: {none}")
-        other = s.ask("/v1/chat/completions", {**ask, "stop": "END", "tools": TOOLS[:1]})[1]["choices"][0]["message"]
-        require(xml_call in other["content"] and len(other["tool_calls"]) == 1, f"a call of an unknown tool is content: {other}")
-
-
-def template_input(folder):
-    """Tools, calls, their results and variables are in the prompt as the template writes them."""
-    (folder / "form").write_text(FORM)
-    chat, user = "/v1/chat/completions", {"role": "user", "content": "a"}
-
-    def used(s, **body):
-        status, answer, _ = s.ask(chat, {"messages": [user], "max_tokens": 1, **body})
-        require(status == 200, f"{body}: {answer}")
-        return answer["usage"]["prompt_tokens"]
-
-    def expected(s, text):
-        return len(s.ask("/tokenize", {"content": text, "parse_special": True})[1]["tokens"])
-    with server("--chat-template", folder / "form", "--chat-template-kwargs", '{"note": "small and great"}') as s:
-        head, tail = "<|im_start|>user\na<|im_end|>\n", "<|im_start|>assistant\n"
-        require(used(s) == expected(s, head + tail + "small and great"), "variables of the command line")
-        require(used(s, chat_template_kwargs={"note": "a", "other": 1.5}) == expected(s, head + tail + "a"), "those of the request replace them")
-        require(used(s, tools=TOOLS, chat_template_kwargs={"note": ""}) == expected(s, "<|im_start|>system\n" + json.dumps(TOOLS) + "<|im_end|>\n" + head + tail), "tools")
-        refused(s, 400, "messages", {"messages": [{**user, "content": "no"}], "tools": TOOLS}, chat)
-        error, _ = refused(s, 400, "chat_template_kwargs", {"messages": [user], "tools": TOOLS, "chat_template_kwargs": {"bos_token": 1, "tools": 1}}, chat)
-        require("the variable tools" in error["message"], f"the variable: {error}")
-        turn = "<|im_start|>assistant\n<call>weather city=Nazareth days=2</call><|im_end|>\n<|im_start|>tool\nSunnycall_1<|im_end|>\n"
-        for arguments in ('{"city": "Nazareth", "days": 2}', {"city": "Nazareth", "days": 2}):
-            for content in ({"content": None}, {"content": ""}, {}):
-                talk = [user, {"role": "assistant", **content, "tool_calls": [{"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": arguments}}]}, {"role": "tool", "tool_call_id": "call_1", "content": "Sunny"}]
-                require(used(s, messages=talk, chat_template_kwargs={"note": ""}) == expected(s, head + turn + tail), f"a call and its result: {arguments} {content}")
-    for options, says in ((("--chat-template-kwargs", "[]"), "a list"), (("--chat-template-kwargs", "{"), "not valid"), (("--chat-template-kwargs", '{"tools": 1}'), "tools is set in another way")):
-        for command in (("serve", "--port", "0"), ("run", "--chat", "-p", "x")):
-            done = subprocess.run([TOOL, command[0], "-m", MODEL, *command[1:], *options], capture_output=True, timeout=WAIT, check=False)
-            require(done.returncode == 1 and b"--chat-template-kwargs" in done.stderr and says in done.stderr.decode(), f"{command} {options}", done)
-    texts = [ran("--chat", "--chat-template", str(folder / "form"), "--temp", "0", "-p", "a", "-n", "9", "--chat-template-kwargs", json.dumps({"note": note}))[0]["prompt_tokens"] for note in ("", "small and great")]
-    require(texts[0] < texts[1], f"gdn run --chat has variables: {texts}")
-
-
-def logprobs(folder):
-    """Log-probabilities are the model's, in OpenAI's forms, and the same bits streamed or not, with drafts or not, alone or not."""
-    bodies = [{"prompt": PROMPT, "max_tokens": 24, "logprobs": n, **more} for n, more in ((0, {}), (3, {}), (20, {"temperature": 1.2, "seed": 4}), (2, {"temperature": 0.7, "repeat_penalty": 1.3, "n": 3}), (1, {"temperature": 3, "ignore_eos": True}))]
-    expected = None
-    for options in (("--parallel", "1", "--spec", "off"), ("--parallel", "1", "--always-draft"), ("--parallel", "8", "--always-draft", "--step", "24")):
-        with server(*options) as s:
-            found = [None] * len(bodies)
-
-            def get(i):
-                found[i] = s.ask("/v1/completions", bodies[i])[1]["choices"]
-            threads = [threading.Thread(target=get, args=(i,)) for i in range(len(bodies))]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-            expected = expected or found
-            require(found == expected, f"the same bits with {options}")
-            if options[1] == "8":
-                continue
-            named = s.ask("/v1/completions", {**bodies[1], "return_tokens_as_token_ids": True})[1]["choices"][0]["logprobs"]
-            require(all(re.fullmatch(r"token_id:\d+", name) for name in [*named["tokens"], *named["top_logprobs"][0]]), "tokens by their numbers", named)
-            require(named["token_logprobs"] == found[1][0]["logprobs"]["token_logprobs"], "the same values with numbers")
-            again = s.ask("/v1/completions", {"prompt": [int(name[9:]) for name in named["tokens"]], "max_tokens": 1})[1]
-            require(again["usage"]["prompt_tokens"] == len(named["tokens"]), "the numbers are a prompt", again)
-            for body, choices in zip(bodies, found):
-                events, _ = s.events("/v1/completions", body)
-                for choice in choices:
-                    parts = [c["logprobs"] for e in events for c in e["choices"] if c["index"] == choice["index"] and c["logprobs"]]
-                    require({k: [x for part in parts for x in part[k]] for k in parts[0]} == choice["logprobs"], f"streamed: {body}")
-    for body, choices in zip(bodies, expected):
-        for choice in choices:
-            of = choice["logprobs"]
-            n = len(of["tokens"])
-            require(n and n == len(of["token_logprobs"]) == len(of["top_logprobs"]) == len(of["text_offset"]), f"the form: {of}")
-            for token, logprob, top in zip(of["tokens"], of["token_logprobs"], of["top_logprobs"]):
-                require(logprob <= 0 and top[token] <= 0 and body["logprobs"] <= len(top) + 1 and len(top) <= body["logprobs"] + 1, f"{token} {logprob}: {top}")
-                require(body.get("temperature") or logprob == max(top.values()), f"the most likely token: {logprob} {top}")
-            if not body.get("ignore_eos"):  # else there are tokens that are not UTF-8
-                require("".join(of["tokens"]) == choice["text"] and of["text_offset"] == [len("".join(of["tokens"][:i])) for i in range(n)], f"the text: {of}")
-    first = [choices[0]["logprobs"]["top_logprobs"][0] for choices in expected]
-    require(all(first[2][t] == p for t, p in first[1].items()), "temperature and penalties do not change them")
-    of_run = ran("-p", PROMPT, "-n", "24")[0]["tokens"]
-    end = next(t for i, t in enumerate(of_run) if i > 4 and t > 300 and t not in of_run[:i])
-    with server(model=speaking(folder, {end: "<|stop|>"}, end)) as s:
-        _, answer, _ = s.ask("/v1/completions", {"prompt": PROMPT, "max_tokens": 24, "logprobs": 1})
-        choice = answer["choices"][0]
-        require(choice["finish_reason"] == "stop" and "".join(choice["logprobs"]["tokens"]) == choice["text"] and len(choice["logprobs"]["tokens"]) == answer["usage"]["completion_tokens"] - 1, f"the end token has no entry: {answer}")
-    ask = {"messages": [{"role": "user", "content": "Who was Moses?"}], "max_tokens": 20, "temperature": 0}
-    with server() as s:
-        plain = s.ask("/v1/chat/completions", ask)[1]["choices"][0]
-        choice = s.ask("/v1/chat/completions", {**ask, "logprobs": True, "top_logprobs": 2})[1]["choices"][0]
-        require(plain["logprobs"] is None and plain["message"] == choice["message"], "a chat")
-        content = choice["logprobs"]["content"]
-        require(b"".join(bytes(t["bytes"]) for t in content).decode().strip("\n") == choice["message"]["content"].strip("\n"), "bytes of a chat")
-        require(all(len(t["top_logprobs"]) == 2 and t["top_logprobs"][0] == {k: t[k] for k in ("token", "logprob", "bytes")} for t in content), "a chat's most likely tokens")
-        events, _ = s.events("/v1/chat/completions", {**ask, "logprobs": True, "top_logprobs": 2})
-        require([t for e in events for c in e["choices"] if c["logprobs"] for t in c["logprobs"]["content"]] == content, "a chat's stream")
-        require(s.ask("/v1/chat/completions", {**ask, "logprobs": True})[1]["choices"][0]["logprobs"]["content"][0]["top_logprobs"] == [], "without others")
-
-
 def together():
     """16 requests at once, each with the text that it has alone."""
     words = ("Moses", "Aaron", "David", "Solomon", "Job", "Peter", "Paul", "John", "Mark", "Luke", "Ruth", "Esther", "Daniel", "Joel", "Amos", "Noah")
@@ -346,6 +120,7 @@ def together():
 
 
 # ---- Refusals ----
+
 
 def refusals():
     with server("--body-limit", "64", "--max-tokens", "100", "--queue", "4") as s:
@@ -473,6 +248,7 @@ def keys(folder):
 
 
 # ---- Clients and signals ----
+
 
 def gone():
     """What clients no longer wait for ends."""
@@ -624,4 +400,4 @@ def restart(folder):
     require(done.returncode == 1 and b"the file stays as it is" in done.stderr and file.read_bytes() == written[:-1], f"a cut file: {done}")
 
 
-run_tests(restart, command_line, endpoints, turns, same_as_run, thinking, calls, template_input, logprobs, together, refusals, full, running, keys, gone, slow, drains)
+run_tests(restart, command_line, endpoints, same_as_run, together, refusals, full, running, keys, gone, slow, drains)
