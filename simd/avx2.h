@@ -195,6 +195,16 @@ static inline void v_load4_f16(const uint16_t *p, vf r[4])
     v_load4(g, r);
 }
 
+static inline vf v_set1_f16(const void *p)
+{
+    int16_t h;
+    __builtin_memcpy(&h, p, 2);
+    return _mm256_cvtph_ps(_mm_set1_epi16(h));
+}
+static inline vf v_load_i8(const int8_t *p)
+{
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)));
+}
 static inline void v_store_i8(int8_t *p, const vf *y)
 {
     vi q[4];

@@ -26,6 +26,7 @@
  * - v_load4(p, r): VL groups of 4 floats: r[j] gets float j of group i in lane i
  * - v_load4_f16, v_load4_bf16: the same of 4 elements of 16 bits
  * - v_load4_bf16_half(p, h, r): half h of 2 GDN_VL groups, the half of v_load_bf16_half()
+ * - v_set1_f16(p), v_load_i8(p): the F16 at p in all lanes; GDN_VL signed bytes
  * - v_store_i8(p, y): 32 floats rounded to integers, ties to even, as bytes; 0 for a NaN
  * - v_div: IEEE's, for quotients that are defined as correctly rounded. GPUs compute those by the sequences of
  *   numerics/elementary.h. There is no square root.
@@ -237,6 +238,16 @@ static inline void v_load4_f16(const uint16_t *p, vf r[4])
     gdn_v_turn4(v_load_f16(p), v_load_f16(p + GDN_VL), v_load_f16(p + 2 * GDN_VL), v_load_f16(p + 3 * GDN_VL), r);
 }
 
+static inline vf v_set1_f16(const void *p)
+{
+    int16_t h;
+    __builtin_memcpy(&h, p, 2);
+    return _mm512_cvtph_ps(_mm256_set1_epi16(h));
+}
+static inline vf v_load_i8(const int8_t *p)
+{
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)));
+}
 static inline void v_store_i8(int8_t *p, const vf *y)
 {
     for (int m = 0; m < 2; m++) {

@@ -4,6 +4,7 @@
 
 #include <arm_neon.h>
 #include <stdint.h>
+#include <string.h>
 
 #define GDN_VL 4
 
@@ -207,6 +208,18 @@ static inline void v_load4_bf16(const uint16_t *p, vf r[4])
 }
 static inline void v_load4_bf16_half(const uint16_t *p, int half, vf r[4]) { v_load4_bf16(p + 4 * half * GDN_VL, r); }
 
+static inline vf v_set1_f16(const void *p)
+{
+    uint16_t h;
+    memcpy(&h, p, 2);
+    return gdn_v_from_f16(vdup_n_u16(h));
+}
+static inline vf v_load_i8(const int8_t *p)
+{
+    int32_t four;
+    memcpy(&four, p, 4);
+    return v_from_int(vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_s32(vdup_n_s32(four))))));
+}
 /* The conversion itself turns a NaN into 0. */
 static inline void v_store_i8(int8_t *p, const vf *y)
 {

@@ -37,9 +37,6 @@ static gdn_status complete(rt_engine_desc *d)
                        (int)d->n_ctx, 1 << 26);
     if (d->n_batch < 1 || d->n_batch > 65536)
         return rt_fail(GDN_INVALID_ARGUMENT, "n_batch is %d; 1 to 65536 are allowed", (int)d->n_batch);
-    if (d->kv_type != GDN_F32 && d->kv_type != GDN_F16 && d->kv_type != GDN_BF16)
-        return rt_fail(GDN_INVALID_ARGUMENT, "kv_type is %d; GDN_F32, GDN_F16 and GDN_BF16 are allowed",
-                       (int)d->kv_type);
     if (d->n_prefixes < 0 || d->n_prefixes > 1 << 20)
         return rt_fail(GDN_INVALID_ARGUMENT, "n_prefixes is %d; 0 to %d are allowed", (int)d->n_prefixes, 1 << 20);
     if (d->rollback != RT_ROLLBACK_SNAPSHOTS && d->rollback != RT_ROLLBACK_LOG)

@@ -19,7 +19,7 @@ typedef struct rt_engine_desc {
     int32_t n_ctx;   /* most tokens of a sequence                                            */
     int32_t n_batch; /* most rows of one micro-batch; 0 = 512                                */
     int32_t n_rollback;
-    int32_t kv_type;         /* GDN_F32, GDN_F16 or GDN_BF16                                         */
+    int32_t kv_type;         /* GDN_F32, GDN_F16, GDN_BF16 or GDN_Q8_0; rt_memory_desc                */
     int32_t draft;           /* 1: allocate for rt_draft_mtp                                         */
     int32_t n_cells;         /* KV cells of all sequences together, at least n_ctx;
                                 0 = n_seqs * n_ctx */

@@ -223,6 +223,9 @@ static void add_bias(const rt_engine *e, const float *bias, float *rows, int32_t
 
 gdn_status rt_layer_attention(rt_engine *e, const rt_layer *layer, const rt_rows *rows)
 {
+    static const rt_type types[] = {
+        [GDN_F32] = RT_F32, [GDN_F16] = RT_F16, [GDN_BF16] = RT_BF16, [GDN_Q8_0] = RT_Q8_0
+    };
     const rt_hparams *hp = &e->model->hp;
     const int32_t n = rows->n, E = hp->n_embd, hd = hp->head_dim, nh = hp->n_head, nkv = hp->n_head_kv;
 
@@ -246,23 +249,10 @@ gdn_status rt_layer_attention(rt_engine *e, const rt_layer *layer, const rt_rows
     gdn_status status = store(e, e->k, rows, k_cache);
     if (!status) status = store(e, e->v, rows, v_cache);
     if (status) return status;
-    const rt_attention_args a = { e->qg,
-                                  2 * (int64_t)nh * hd,
-                                  2 * hd,
-                                  k_cache,
-                                  v_cache,
-                                  e->kv_type == GDN_F32   ? RT_F32
-                                  : e->kv_type == GDN_F16 ? RT_F16
-                                                          : RT_BF16,
-                                  n,
-                                  nh,
-                                  nkv,
-                                  hd,
-                                  e->attention_scale,
-                                  rows->cells,
-                                  rows->n_cells,
-                                  e->attn,
-                                  e->attn_scratch };
+    const rt_attention_args a = {
+        e->qg, 2 * (int64_t)nh * hd, 2 * hd,      k_cache,       v_cache, types[e->kv_type], n, nh, nkv,
+        hd,    e->attention_scale,   rows->cells, rows->n_cells, e->attn, e->attn_scratch
+    };
     rt_attention(e->dense, &a);
 
     /* gate, output projection */

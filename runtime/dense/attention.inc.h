@@ -25,7 +25,7 @@ typedef struct cells {
 GDN_INLINE cells cells_of(const rt_attention_tile *t, const unsigned char *cache)
 {
     const rt_attention_args *a = t->args;
-    const int64_t bytes = a->head_dim * (int64_t)(a->type == RT_F32 ? 4 : 2);
+    const int64_t bytes = rt_attention_head_bytes(a);
     return (cells){ cache + t->kv_head * bytes, a->n_heads_kv * bytes, bytes, a->cell[t->row] };
 }
 
@@ -35,6 +35,15 @@ GDN_INLINE void prefetch_cells(const cells *c, int32_t first, int32_t last)
 {
     for (int32_t p = first; p < last; p++)
         for (int64_t b = 0; b < c->head_bytes; b += 64) v_prefetch(cell_at(c, p) + b);
+}
+
+/* Elements [i, i + lanes) of a head in a cell. Blocks of Q8_0 are whole, so that lanes is GDN_VL. */
+GDN_INLINE vf load_elements(const unsigned char *head, int type, int32_t i, int lanes)
+{
+    if (type != RT_Q8_0) return v_load_typed(head, type, i, lanes);
+    const uint32_t at = (uint32_t)i;
+    const unsigned char *block = head + at / 32 * RT_Q8_0_BYTES;
+    return v_mul(v_set1_f16(block), v_load_i8((const int8_t *)block + 2 + at % 32));
 }
 
 /* ---- Scores ---- */
@@ -49,7 +58,7 @@ GDN_INLINE void dots_step(int type, int n_queries, int n_cells, const float *con
         if (!lanes) continue;
         vf in[PAIRS];
         UNROLLED
-        for (int c = 0; c < n_cells; c++) in[c] = v_load_typed(k[c], type, i + at, lanes);
+        for (int c = 0; c < n_cells; c++) in[c] = load_elements(k[c], type, i + at, lanes);
         UNROLLED
         for (int y = 0; y < n_queries; y++) {
             const vf with = v_load(q[y] + at);
@@ -151,6 +160,7 @@ static void scores(const rt_attention_tile *t, int32_t first, int32_t last)
 {
     if (t->args->type == RT_F32) scores_typed(t, RT_F32, first, last);
     else if (t->args->type == RT_F16) scores_typed(t, RT_F16, first, last);
+    else if (t->args->type == RT_Q8_0) scores_typed(t, RT_Q8_0, first, last);
     else scores_typed(t, RT_BF16, first, last);
 }
 
@@ -181,7 +191,7 @@ GDN_INLINE void weigh_tile(const rt_attention_tile *t, int type, int n_queries, 
         for (int c = 0; c < n_vectors; c++) {
             const int lanes = lanes_of(m, c);
             if (!lanes) continue;
-            const vf in = v_load_typed(v, type, column + c * GDN_VL, lanes);
+            const vf in = load_elements(v, type, column + c * GDN_VL, lanes);
             UNROLLED
             for (int y = 0; y < n_queries; y++) acc[y][c] = v_fma(f[y], in, acc[y][c]);
         }
@@ -227,7 +237,7 @@ GDN_INLINE void weigh_queries(const rt_attention_tile *t, int type, int n_querie
 GDN_INLINE void weigh_typed(const rt_attention_tile *t, int type, int32_t first, int32_t last)
 {
     const cells at = cells_of(t, t->args->v);
-    const int64_t bytes = at.head_bytes / t->args->head_dim * (last - first), fit = V_BYTES / bytes;
+    const int64_t bytes = at.head_bytes * (last - first) / t->args->head_dim, fit = V_BYTES / bytes;
     const int32_t step = fit < 8 ? 8 : fit > 64 ? 64 : (int32_t)fit;
     for (int32_t j = 0; j < t->n_queries; j++)
         memset(rt_attention_out(t, j) + first, 0, sizeof(float) * (size_t)(last - first));
@@ -254,5 +264,6 @@ static void weigh(const rt_attention_tile *t, int32_t first, int32_t last)
 {
     if (t->args->type == RT_F32) weigh_typed(t, RT_F32, first, last);
     else if (t->args->type == RT_F16) weigh_typed(t, RT_F16, first, last);
+    else if (t->args->type == RT_Q8_0) weigh_typed(t, RT_Q8_0, first, last);
     else weigh_typed(t, RT_BF16, first, last);
 }

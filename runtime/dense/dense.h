@@ -94,7 +94,8 @@ void rt_rope_apply(rt_dense *d, const rt_rope *rope, const int32_t *position, fl
  *     out_d = (sum_p w_p v_p[d], by fma in the order of p from +0) * (1 / z)
  *
  * p runs over the n_cells[r] logical positions of row r. cell[r][p] is the slot of its k and v, each a row of
- * n_heads_kv * head_dim elements of `type` (RT_F32, RT_F16, RT_BF16). Consecutive rows with the same list (those of one
+ * n_heads_kv * head_dim elements of `type` (RT_F32, RT_F16, RT_BF16, RT_Q8_0). An element of Q8_0 is its block's scale
+ * times its byte, which is exact; head_dim is a multiple of 32 then. Consecutive rows with the same list (those of one
  * sequence) and heads that share a kv head are computed together, up to 32 at a time. A cell is then read once for all
  * of them. Parallel over rows and kv heads, or over cells and elements. */
 typedef struct rt_attention_args {

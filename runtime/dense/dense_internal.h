@@ -43,6 +43,15 @@ typedef struct rt_attention_tile {
     int64_t stride;
 } rt_attention_tile;
 
+enum { RT_Q8_0_BYTES = 34 }; /* of a block: its scale in F16, then 32 signed bytes */
+
+/* Bytes of a kv head's keys or values in a cell. */
+static inline int64_t rt_attention_head_bytes(const rt_attention_args *a)
+{
+    if (a->type == RT_Q8_0) return a->head_dim / 32 * (int64_t)RT_Q8_0_BYTES;
+    return a->head_dim * (int64_t)(a->type == RT_F32 ? 4 : 2);
+}
+
 static inline const float *rt_attention_query(const rt_attention_tile *t, int32_t j)
 {
     const rt_attention_args *a = t->args;

@@ -16,11 +16,19 @@ static float tree(float *p, int32_t n)
     return p[0];
 }
 
+/* Element i of a row of F32, F16, BF16, or of Q8_0: scale times byte, which is exact. */
+static float element(const unsigned char *row, int32_t type, int64_t i)
+{
+    const unsigned char *block = row + i / 32 * RT_Q8_0_BYTES;
+    if (type != RT_Q8_0) return gdn_load_element(row, type, i);
+    return gdn_load_f16(block) * (float)(int8_t)block[2 + i % 32];
+}
+
 /* dot32 with the second operand in its stored type. */
 static float dot32_typed(const float *x, const unsigned char *row, int32_t type, int32_t n)
 {
     float p[32] = { 0 };
-    for (int32_t i = 0; i < n; i++) p[i % 32] = fmaf(gdn_load_element(row, type, i), x[i], p[i % 32]);
+    for (int32_t i = 0; i < n; i++) p[i % 32] = fmaf(element(row, type, i), x[i], p[i % 32]);
     return tree(p, 32);
 }
 
@@ -143,7 +151,7 @@ static void softmax(float *x, int32_t n)
 static const unsigned char *cell_of(const rt_attention_tile *t, const unsigned char *cache, int32_t p)
 {
     const rt_attention_args *a = t->args;
-    const int64_t head = a->head_dim * (int64_t)(a->type == RT_F32 ? 4 : 2);
+    const int64_t head = rt_attention_head_bytes(a);
     return cache + a->cell[t->row][p] * (a->n_heads_kv * head) + t->kv_head * head;
 }
 
@@ -163,7 +171,7 @@ static void weigh(const rt_attention_tile *t, int32_t first, int32_t last)
         for (int32_t d = first; d < last; d++) {
             float sum = 0;
             for (int32_t p = 0; p < rt_attention_cells(t, j); p++)
-                sum = fmaf(t->score[j * t->stride + p], gdn_load_element(cell_of(t, a->v, p), a->type, d), sum);
+                sum = fmaf(t->score[j * t->stride + p], element(cell_of(t, a->v, p), a->type, d), sum);
             rt_attention_out(t, j)[d] = sum * t->inverse[j];
         }
 }

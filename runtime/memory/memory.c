@@ -17,9 +17,11 @@ static uint64_t times(uint64_t a, uint64_t b, int *bad)
     return a * b;
 }
 
-static uint64_t element_bytes(int32_t kv_type)
+/* Bytes of the keys or values of one head in a KV cell. */
+static uint64_t head_bytes(int32_t kv_type, int32_t head_dim)
 {
-    return kv_type == GDN_F32 ? 4 : kv_type == GDN_F16 || kv_type == GDN_BF16 ? 2 : 0;
+    const uint64_t n = (uint64_t)head_dim;
+    return kv_type == GDN_F32 ? 4 * n : kv_type == GDN_Q8_0 ? n / 32 * 34 : 2 * n;
 }
 
 /* Sets the parameters of a memory and the sizes of its pools. GDN_INVALID_ARGUMENT with a text: the description is
@@ -37,8 +39,9 @@ static gdn_status shape_of(const rt_memory_desc *desc, rt_memory *m)
         return rt_fail(GDN_INVALID_ARGUMENT, "memory: n_rollback is %d; 0 to 1023 are allowed", desc->n_rollback);
     if (desc->n_hidden < 0 || desc->n_hidden > 1 << 16)
         return rt_fail(GDN_INVALID_ARGUMENT, "memory: n_hidden is %d; 0 to 2^16 are allowed", desc->n_hidden);
-    if (!element_bytes(desc->kv_type))
-        return rt_fail(GDN_INVALID_ARGUMENT, "memory: kv_type is %d; F32, F16 and BF16 are allowed", desc->kv_type);
+    if (desc->kv_type != GDN_F32 && desc->kv_type != GDN_F16 && desc->kv_type != GDN_BF16 && desc->kv_type != GDN_Q8_0)
+        return rt_fail(GDN_INVALID_ARGUMENT,
+                       "memory: kv_type is %d; GDN_F32, GDN_F16, GDN_BF16 and GDN_Q8_0 are allowed", desc->kv_type);
     if (desc->n_prefixes < 0 || desc->n_prefixes > 1 << 20)
         return rt_fail(GDN_INVALID_ARGUMENT, "memory: n_prefixes is %d; 0 to 2^20 are allowed", desc->n_prefixes);
     if (desc->n_prefixes && desc->prefix_interval < 1)
@@ -53,6 +56,9 @@ static gdn_status shape_of(const rt_memory_desc *desc, rt_memory *m)
         hp->head_dim < 1 || hp->n_embd < 1 || model->n_recurrent < 0 || model->n_attention < 0 || hp->n_mtp < 0 ||
         hp->n_mtp > 1)
         return rt_fail(GDN_INVALID_ARGUMENT, "memory: the model's sizes are not those of a hybrid model");
+    if (desc->kv_type == GDN_Q8_0 && hp->head_dim % 32)
+        return rt_fail(GDN_INVALID_ARGUMENT,
+                       "memory: kv_type is GDN_Q8_0 and head_dim is %d; a multiple of 32 is needed", hp->head_dim);
 
     *m = (rt_memory){ .model = model,
                       .device = desc->device,
@@ -78,8 +84,7 @@ static gdn_status shape_of(const rt_memory_desc *desc, rt_memory *m)
     m->n_hidden = desc->n_hidden > desc->n_rollback + 1 ? desc->n_hidden : desc->n_rollback + 1;
     m->state_bytes = times(times(times(S, S, &bad), (uint64_t)hp->n_value_heads, &bad), 4, &bad);
     m->conv_slot_bytes = times((uint64_t)hp->n_channels, 4, &bad);
-    m->kv_bytes =
-        times(times((uint64_t)hp->n_head_kv, (uint64_t)hp->head_dim, &bad), element_bytes(desc->kv_type), &bad);
+    m->kv_bytes = times((uint64_t)hp->n_head_kv, head_bytes(desc->kv_type, hp->head_dim), &bad);
     m->hidden_bytes = m->has_draft ? times((uint64_t)hp->n_embd, 4, &bad) : 0;
 
     /* Each pool fits a buffer, and all together fit a save: sums cannot overflow. */

@@ -40,7 +40,7 @@ typedef struct rt_memory_desc {
     int32_t n_seqs;          /* sequence ids are 0 .. n_seqs - 1                                        */
     int32_t n_cells;         /* KV cells of all sequences together                     */
     int32_t n_rollback;      /* R; 0 = no rollback, and no memory for it                                */
-    int32_t kv_type;         /* GDN_F32, GDN_F16 or GDN_BF16                                            */
+    int32_t kv_type;         /* GDN_F32, GDN_F16, GDN_BF16; GDN_Q8_0 with a head_dim of whole blocks of 32 */
     int32_t draft;           /* 1: KV cells and hidden rows for the MTP block, if any                   */
     int32_t n_hidden;        /* hidden rows per sequence, at least n_rollback + 1 */
     int32_t n_prefixes;      /* checkpoints of the prefix cache (prefix_cache.h); 0 = none; limited to

@@ -259,7 +259,7 @@ static void choose_use(draw *d, fuzz_choices *c)
     c->n_seqs = 1 + (int32_t)(a & 1);
     c->n_batch = (int32_t[]){ 4, 1, 16, 7 }[a >> 1 & 3];
     c->n_rollback = (int32_t)(a >> 3 & 3);
-    c->kv_type = (int32_t[]){ GDN_F16, GDN_F32, GDN_BF16, GDN_F16 }[a >> 5 & 3];
+    c->kv_type = (int32_t[]){ GDN_F16, GDN_F32, GDN_BF16, GDN_Q8_0 }[a >> 5 & 3];
     c->isa = isas[a >> 7];
     c->spec = (rt_spec[]){ RT_SPEC_MTP, RT_SPEC_NGRAM, RT_SPEC_OFF, RT_SPEC_MTP }[b & 3];
     c->p_min = b & 4 ? 0.1f : 0;

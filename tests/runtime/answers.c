@@ -1,6 +1,7 @@
 /* Runs the runtime on a model file or a chat template, for tests in Python that compare the results. Reads commands
  * from standard input, one per line, and writes a line for each: `ok` with the results, or `refused STATUS` with a
- * text. HEX is bytes in hexadecimal digits, `-` no bytes. KV is f32, f16 or bf16; BATCH is the rows of a micro-batch.
+ * text. HEX is bytes in hexadecimal digits, `-` no bytes. KV is f32, f16, bf16 or q8_0; BATCH is the rows of a
+ * micro-batch.
  *
  *     logits PATH KV BATCH ROWS TOKEN...
  *         the logits after the last ROWS tokens, one after another
@@ -288,7 +289,10 @@ int main(void)
         } else {
             const char *kv = word(), *batch = word(), *count = word();
             if (!kv || !batch || !count) return 2;
-            o.kv_type = !strcmp(kv, "f32") ? GDN_F32 : !strcmp(kv, "f16") ? GDN_F16 : GDN_BF16;
+            o.kv_type = !strcmp(kv, "f32")    ? GDN_F32
+                        : !strcmp(kv, "f16")  ? GDN_F16
+                        : !strcmp(kv, "bf16") ? GDN_BF16
+                                              : GDN_Q8_0;
             o.n_batch = (int32_t)strtol(batch, NULL, 10);
             o.count = (int32_t)strtol(count, NULL, 10);
             o.n = 0;

@@ -27,6 +27,19 @@ def bf16(x):
     return struct.unpack("<f", struct.pack("<I", (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000))[0]
 
 
+def q8_0(x):
+    """Each 32 elements as a step in binary16 times bytes, which are rounded by the step in binary32."""
+    out = []
+    for block in (x[i:i + 32] for i in range(0, len(x), 32)):
+        step = f32(max(map(abs, block)) / 127)
+        out += [f16(step) * round(c / step) if step else 0.0 for c in block]
+    return out
+
+
+# what a key or value of some heads becomes where it is kept, by --kv
+KEPT = {"f32": list, "f16": lambda x: [f16(c) for c in x], "bf16": lambda x: [bf16(c) for c in x], "q8_0": q8_0}
+
+
 # ---- files ----
 
 def little(floats):
@@ -174,10 +187,10 @@ def dot(a, b):
 
 
 class Pass:
-    """A text going through a model, token by token. kv: what a key or value is rounded to where it is kept."""
+    """A text going through a model, token by token. kv: the type in which keys and values are kept."""
 
-    def __init__(self, model, kv=float):
-        self.m, self.kv = model, kv
+    def __init__(self, model, kv="f32"):
+        self.m, self.kept = model, KEPT[kv]
         self.eps = model.get("attention.layer_norm_rms_epsilon")
         self.rows = {name: [list(floats[i:i + shape[0]]) for i in range(0, len(floats), shape[0])]
                      for name, (shape, floats) in model.tensors.items()}
@@ -244,9 +257,8 @@ class Pass:
 
         both, k, v = project("q"), project("k"), project("v")
         scale = get("attention.scale", 0) or 1 / math.sqrt(hd)
-        kept = [[self.kv(c) for h in range(nkv) for c in self.turn(self.rms(k[h * hd:(h + 1) * hd], at + "attn_k_norm.weight"), position)],
-                [self.kv(c) for c in v]]
-        cells.append(kept)
+        k = [c for h in range(nkv) for c in self.turn(self.rms(k[h * hd:(h + 1) * hd], at + "attn_k_norm.weight"), position)]
+        cells.append([self.kept(k), self.kept(v)])
         if not wanted:
             return None
         out = []
@@ -348,7 +360,7 @@ def rotary(model):
     return out, magnitude * (0.1 * math.log(factor) + 1 if factor > 1 else 1)
 
 
-def logits(model, tokens, rows=None, kv=float):
+def logits(model, tokens, rows=None, kv="f32"):
     """Logits after the last `rows` tokens, all of them if it is not said, one after another."""
     text, out = Pass(model, kv), []
     for i, token in enumerate(tokens):
@@ -359,7 +371,7 @@ def logits(model, tokens, rows=None, kv=float):
     return out
 
 
-def drafts(model, tokens, n, kv=float):
+def drafts(model, tokens, n, kv="f32"):
     """n tokens that the MTP block drafts after the last token, which the trunk has not seen."""
     text, before, cells = Pass(model, kv), [0.0] * model.get("embedding_length"), []
     for position, token in enumerate(tokens[:-1]):

@@ -19,7 +19,9 @@ static float tree(float p[32])
 static float element(const rt_attention_args *a, const unsigned char *cache, int32_t cell, int32_t kv_head, int32_t i)
 {
     const int64_t at = ((int64_t)cell * a->n_heads_kv + kv_head) * a->head_dim + i;
-    return gdn_load_element(cache, a->type, at);
+    if (a->type != RT_Q8_0) return gdn_load_element(cache, a->type, at);
+    const unsigned char *block = cache + at / 32 * 34; /* a scale in F16 and 32 bytes */
+    return gdn_load_f16(block) * (float)(int8_t)block[2 + at % 32];
 }
 
 static void by_loops(const rt_attention_args *a, int32_t row, int32_t head, float *out)
@@ -98,9 +100,24 @@ static void make_rows(const shape *s, int32_t **lists, const int32_t **cell, int
     }
 }
 
+/* Any bytes, -128 too; scales of either sign below 2^-6, subnormal ones too. */
+static void make_blocks(unsigned char *x, int64_t n, int special)
+{
+    for (int64_t b = 0; b < n; b++, x += 34) {
+        uint16_t scale = (uint16_t)(random_bits() & 0xa3ffu);
+        if (special && random_bits() % 16 == 0) scale = random_bits() % 2 ? 0x7c00 : 0x7fff;
+        memcpy(x, &scale, 2);
+        for (int i = 2; i < 34; i++) x[i] = (unsigned char)random_bits();
+    }
+}
+
 static void make_cache(const shape *s, float *x, int64_t n, int special)
 {
     random_floats(x, n, 1);
+    if (s->type == RT_Q8_0) {
+        make_blocks((unsigned char *)x, n / 32, special);
+        return;
+    }
     for (int64_t i = 0; i < n && s->type != RT_F32; i++) /* any two halves are below 1 as F16, finite as BF16 */
         ((uint16_t *)(void *)x)[i] =
             (uint16_t)(s->type == RT_F16 ? random_bits() & 0xbbffu : (random_bits() & 0x80ffu) | 0x3f00u);
@@ -158,16 +175,16 @@ static void check_shape(const shape *s)
 
 static void check_random_shapes(int rounds)
 {
-    static const int32_t types[] = { RT_F32, RT_F16, RT_BF16 };
+    static const int32_t types[] = { RT_F32, RT_F16, RT_BF16, RT_Q8_0 };
     for (int round = 0; round < rounds; round++) {
         const int many = random_bits() % 8 == 0, wide = random_bits() % 8 == 0;
         shape s =
-            FIELDS(.type = types[round % 3], .n = many ? random_int(6, MOST_ROWS) : random_int(1, 5),
+            FIELDS(.type = types[round % 4], .n = many ? random_int(6, MOST_ROWS) : random_int(1, 5),
                    .n_kv = random_int(1, 3),
                    .group = many   ? random_int(1, 3)
                             : wide ? random_int(17, 40)
                                    : random_int(1, 6),
-                   .dim = random_bits() % 2 ? 32 * random_int(1, 8) : random_int(1, 150),
+                   .dim = random_bits() % 2 || round % 4 == 3 ? 32 * random_int(1, 8) : random_int(1, 150),
                    .total = random_int(1, many || wide || random_bits() % 4 ? 80 : 500), .special = round % 7 == 6);
         s.n_sequences = random_int(1, s.n < 4 ? s.n : 4);
         check_shape(&s);
@@ -179,13 +196,14 @@ static void check_long(void)
 {
     static const shape shapes[] = { { RT_F16, 1, 2, 4, 32, 4500, 1, 0 },
                                     { RT_F32, 5, 1, 3, 37, 4133, 2, 0 },
-                                    { RT_BF16, 9, 1, 4, 16, 4321, 1, 0 } };
-    for (int i = 0; i < 3; i++) check_shape(&shapes[i]);
+                                    { RT_BF16, 9, 1, 4, 16, 4321, 1, 0 },
+                                    { RT_Q8_0, 2, 2, 2, 96, 4200, 1, 0 } };
+    for (int i = 0; i < 4; i++) check_shape(&shapes[i]);
 }
 
 int main(int argc, char **argv)
 {
-    check_random_shapes(argc > 2 ? atoi(argv[2]) : 120);
+    check_random_shapes(argc > 2 ? atoi(argv[2]) : 160);
     check_long();
     return test_summary();
 }

@@ -376,15 +376,16 @@ static void draft(world *w)
 static void drive(const rt_model *model, const char *name, int64_t n_operations, uint64_t seed, int prefixes)
 {
     static const int32_t caches[2][4] = { { 0 }, { 6, 20, 1, 3 } };
-    static const int32_t batches[4] = { 64, 5, 17, 1 };
+    static const int32_t batches[4] = { 64, 5, 17, 1 }, cells[4] = { GDN_F32, GDN_F16, GDN_BF16, GDN_Q8_0 };
+    const int32_t kv_type = cells[((uint64_t)model->hp.arch + seed + (uint64_t)prefixes) % 4];
     const int64_t each = 400;
     truth *t = calloc(1, sizeof *t);
     world w = { .t = t, .random = seed, .prefixes = prefixes };
     NEED(t);
     t->model = model;
-    t->engine =
-        fixture_open(model, &(fixture_engine)FIELDS(.n_seqs = 1, .n_ctx = MAX_LENGTH + ROLLBACK + 1, .n_batch = 32,
-                                                    .n_rollback = ROLLBACK, .draft = model->hp.n_mtp));
+    t->engine = fixture_open(model, &(fixture_engine)FIELDS(.n_seqs = 1, .n_ctx = MAX_LENGTH + ROLLBACK + 1,
+                                                            .n_batch = 32, .n_rollback = ROLLBACK,
+                                                            .draft = model->hp.n_mtp, .kv_type = kv_type));
     for (int64_t i = 0; i < n_operations && test_failed < 5; i++) {
         if (i % each == 0) { /* another engine: other micro-batches, threads, rollbacks */
             const int64_t k = i / each;
@@ -394,7 +395,7 @@ static void drive(const rt_model *model, const char *name, int64_t n_operations,
                                &(fixture_engine)FIELDS(.n_seqs = N_SEQS, .n_ctx = N_CELLS, .n_cells = N_CELLS,
                                                        .n_batch = batches[k % 4], .n_threads = 1 + (int32_t)(k % 2),
                                                        .n_rollback = ROLLBACK, .draft = model->hp.n_mtp,
-                                                       .n_prefixes = caches[prefixes][k % 4],
+                                                       .kv_type = kv_type, .n_prefixes = caches[prefixes][k % 4],
                                                        .prefix_interval = (int32_t[]){ 3, 1, 2, 7 }[k % 4],
                                                        .rollback = (k ^ k >> 2 ^ (int64_t)model->hp.arch) & 1
                                                                        ? RT_ROLLBACK_SNAPSHOTS
@@ -423,12 +424,13 @@ static void drive(const rt_model *model, const char *name, int64_t n_operations,
         }
     }
     w.evicted += (int64_t)rt_memory_prefix_stats_of(w.m).n_evicted;
-    printf("%-24s %lld operations, seed %llu: %lld rows compared, %lld rollbacks, %lld refused, %lld failed, %lld "
+    printf("%-24s %lld operations, cells of type %d, seed %llu: %lld rows compared, %lld rollbacks, %lld refused, %lld "
+           "failed, %lld "
            "states lost, %lld moved up by themselves, %lld drafts, %lld of a head that began anew, %lld tokens started "
            "with, %lld checkpoints gave way\n",
-           name, (long long)n_operations, (unsigned long long)seed, (long long)w.rows, (long long)w.rollbacks,
-           (long long)w.refused, (long long)w.failed, (long long)w.lost, (long long)w.folds, (long long)w.drafts,
-           (long long)w.anew, (long long)w.started, (long long)w.evicted);
+           name, (long long)n_operations, (int)kv_type, (unsigned long long)seed, (long long)w.rows,
+           (long long)w.rollbacks, (long long)w.refused, (long long)w.failed, (long long)w.lost, (long long)w.folds,
+           (long long)w.drafts, (long long)w.anew, (long long)w.started, (long long)w.evicted);
     /* or it tested less than it says */
     REQUIRE(w.rows && w.rollbacks && w.refused && w.failed && w.lost && w.folds && w.logs &&
             ((w.drafts && w.anew) || !model->hp.n_mtp));

@@ -340,17 +340,21 @@ static void no_draft_head(void)
 static void sizes(void)
 {
     enum { HEADER = 64 /* of a buffer of the library */, STATE = 16, HEADS = 2, CHANNELS = 64, EMBD = 8 };
+    static const struct {
+        int32_t type;
+        uint64_t head; /* bytes of 32 elements */
+    } kv[] = { { GDN_F32, 128 }, { GDN_F16, 64 }, { GDN_BF16, 64 }, { GDN_Q8_0, 34 } };
     rt_model model = memory_model;
     rt_memory_bytes b;
     rt_memory *m;
     for (int32_t i = 0; i < 24; i++) {
         model.n_recurrent = model.n_attention = 2;
         model.hp =
-            (rt_hparams)FIELDS(.n_embd = EMBD, .n_mtp = i & 1, .n_head_kv = 1, .head_dim = 8, .conv_kernel = i % 3 + 1,
+            (rt_hparams)FIELDS(.n_embd = EMBD, .n_mtp = i & 1, .n_head_kv = 1, .head_dim = 32, .conv_kernel = i % 3 + 1,
                                .state_size = STATE, .n_key_heads = 1, .n_value_heads = HEADS, .n_channels = CHANNELS);
         const rt_memory_desc desc =
             FIELDS(.model = &model, .device = context, .host = context, .n_seqs = 1 + i % 4, .n_cells = 5 + i,
-                   .n_rollback = i % 5, .kv_type = i % 2 ? GDN_F16 : GDN_F32, .draft = 1,
+                   .n_rollback = i % 5, .kv_type = kv[i / 2 % 4].type, .draft = 1,
                    .rollback = i % 3 ? RT_ROLLBACK_SNAPSHOTS : RT_ROLLBACK_LOG, .commit_after = i % 2);
         const int log = desc.rollback == RT_ROLLBACK_LOG && desc.n_rollback;
         const uint64_t seqs = (uint64_t)desc.n_seqs, R = (uint64_t)desc.n_rollback,
@@ -361,6 +365,7 @@ static void sizes(void)
                 b.state + b.conv + b.snapshots + b.log + b.kv + b.hidden +
                     (log ? m->fold_maps.bytes + m->fold_workspace.bytes : 0));
         REQUIRE(b.log == 2 * seqs * entries * 4 * (STATE + HEADS * STATE + HEADS));
+        REQUIRE(b.kv == 2 * (2 + (uint64_t)(i & 1)) * (uint64_t)desc.n_cells * kv[i / 2 % 4].head);
         REQUIRE(!log || b.snapshots == 2 * seqs * R * CHANNELS * 4);
         REQUIRE((b.snapshots == 0) == (R == 0) && b.hidden == (i & 1 ? seqs * (R + 1) * EMBD * 4 : 0));
         rt_memory_destroy(m);
@@ -376,17 +381,22 @@ static void sizes(void)
     model.n_attention = 64;
     REQUIRE(rt_memory_size(&d, &b) == NO);
     const rt_memory_desc good = { .model = &model, .n_seqs = 1, .n_cells = 1, .kv_type = GDN_F32 };
-    rt_memory_desc bad[] = { good, good, good, good, good, good, good, good };
+    rt_memory_desc bad[] = { good, good, good, good, good, good, good, good, good };
     bad[0].model = NULL;
     bad[1].n_seqs = 0;
     bad[2].n_seqs = INT32_MAX;
     bad[3].n_cells = 0;
     bad[4].n_rollback = -1;
     bad[5].n_rollback = INT32_MAX;
-    bad[6].kv_type = GDN_Q8_0;
+    bad[6].kv_type = GDN_I32;
     bad[7].n_cells = INT32_MAX;
-    for (int i = 0; i < 8; i++) REQUIRE(rt_memory_size(&bad[i], &b) == NO && rt_memory_create(&bad[i], &m) == NO && !m);
+    rt_model odd = model; /* its heads are no whole blocks */
+    odd.hp.head_dim = 48;
+    bad[8].model = &odd;
+    bad[8].kv_type = GDN_Q8_0;
+    for (int i = 0; i < 9; i++) REQUIRE(rt_memory_size(&bad[i], &b) == NO && rt_memory_create(&bad[i], &m) == NO && !m);
     REQUIRE(rt_memory_create(&good, &m) == NO && !m); /* no contexts */
+    REQUIRE(rt_memory_size(&bad[8], &b) && strstr(rt_last_error(), "kv_type is GDN_Q8_0 and head_dim is 48"));
     rt_memory_destroy(NULL);
 }
 

@@ -38,7 +38,7 @@ def expected(model, tokens, window, bos):
     for begin in range(0, len(tokens) - window + 1, window):
         read = tokens[begin:begin + window]
         inputs = [BOS] + read[1:] if bos else read
-        scores = oracle.logits(model, inputs, kv=oracle.f16)
+        scores = oracle.logits(model, inputs, kv="f16")
         rows = [scores[i:i + oracle.VOCABULARY] for i in range(0, len(scores), oracle.VOCABULARY)]
         each += [logprob(rows[i], read[i + 1]) for i in range(window // 2, window - 1)]
         after.append(math.exp(-sum(each) / len(each)))

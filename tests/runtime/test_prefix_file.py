@@ -39,6 +39,10 @@ def restart(folder):
     other = folder / "drafted"
     require(run(other, LONG, *drafted) == (plain, 0) and run(other, LONG, *drafted)[1] >= kept, "with drafts")
     require(other.stat().st_size <= 8 << 20, "the bound of --prefix-cache")
+    blocks, q8_0 = folder / "blocks", ("--kv", "q8_0")
+    text, found = run(blocks, LONG, *q8_0)
+    require(found == 0 and run(blocks, LONG, *q8_0) == (text, kept) and blocks.stat().st_size < file.stat().st_size, "with cells in Q8_0")
+    refused(blocks, "another type of KV cells", *CACHE)
 
 
 def refused(file, says, *arguments):

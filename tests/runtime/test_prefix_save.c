@@ -18,13 +18,15 @@ typedef struct save {
 } save;
 
 static int32_t text[N_TEXTS][LENGTH];
+static int32_t kv_type; /* of all engines */
 
 static rt_engine *open_engine(const rt_model *model, int32_t n_prefixes, int32_t n_cells, int draft,
                               rt_rollback rollback)
 {
     return fixture_open(model, &(fixture_engine)FIELDS(.n_seqs = 2, .n_ctx = n_cells, .n_cells = n_cells, .n_batch = 8,
                                                        .n_rollback = R, .rollback = rollback, .draft = draft,
-                                                       .n_prefixes = n_prefixes, .prefix_interval = INTERVAL));
+                                                       .n_prefixes = n_prefixes, .prefix_interval = INTERVAL,
+                                                       .kv_type = kv_type));
 }
 
 /* Texts 0 to 2 begin with the same 18 tokens, the others with nothing in common. */
@@ -110,7 +112,8 @@ static int32_t go_on(rt_engine *e, rt_engine *plain, const int32_t *tokens, size
 static void round_trip(const rt_model *model, save *s, save *again)
 {
     const size_t bytes = 4 * (size_t)model->hp.n_vocab;
-    rt_engine *plain = fixture_open(model, &(fixture_engine)FIELDS(.n_ctx = 3 * LENGTH, .n_rollback = R, .draft = 1));
+    rt_engine *plain = fixture_open(
+        model, &(fixture_engine)FIELDS(.n_ctx = 3 * LENGTH, .n_rollback = R, .draft = 1, .kv_type = kv_type));
     for (int draft = 0; draft < 2; draft++) {
         rt_engine *a = open_engine(model, 12, 250, draft, RT_ROLLBACK_LOG);
         rt_engine *b = open_engine(model, 12, 250, draft, RT_ROLLBACK_SNAPSHOTS);
@@ -146,7 +149,8 @@ static void round_trip(const rt_model *model, save *s, save *again)
 static void tails(const rt_model *model, save *s, save *again)
 {
     const size_t bytes = 4 * (size_t)model->hp.n_vocab;
-    rt_engine *plain = fixture_open(model, &(fixture_engine)FIELDS(.n_ctx = 3 * LENGTH, .n_rollback = R, .draft = 1));
+    rt_engine *plain = fixture_open(
+        model, &(fixture_engine)FIELDS(.n_ctx = 3 * LENGTH, .n_rollback = R, .draft = 1, .kv_type = kv_type));
     rt_engine *a = open_engine(model, 40, 250, 1, RT_ROLLBACK_SNAPSHOTS);
     rt_engine *b = open_engine(model, 40, 250, 1, RT_ROLLBACK_LOG);
     rt_memory *m = rt_engine_memory(a);
@@ -229,12 +233,13 @@ static void refusals(const rt_model *model, const rt_model *other, save *s)
     e = open_engine(other, 12, 250, 0, RT_ROLLBACK_LOG);
     FAILS(load(e, s->bytes, s->n, &loaded), GDN_INVALID_ARGUMENT, "another model");
     rt_engine_destroy(e);
-    fixture_engine with = FIELDS(.n_seqs = 2, .n_ctx = 250, .n_cells = 250, .n_prefixes = 12, .prefix_interval = 5);
+    fixture_engine with =
+        FIELDS(.n_seqs = 2, .n_ctx = 250, .n_cells = 250, .n_prefixes = 12, .prefix_interval = 5, .kv_type = kv_type);
     e = fixture_open(model, &with);
     FAILS(load(e, s->bytes, s->n, &loaded), GDN_INVALID_ARGUMENT, "the interval is 4, and 5 here");
     rt_engine_destroy(e);
     with.prefix_interval = INTERVAL;
-    with.kv_type = GDN_BF16;
+    with.kv_type = kv_type == GDN_BF16 ? GDN_Q8_0 : GDN_BF16;
     e = fixture_open(model, &with);
     FAILS(load(e, s->bytes, s->n, &loaded), GDN_INVALID_ARGUMENT, "another type of KV cells");
     rt_engine_destroy(e);
@@ -373,6 +378,7 @@ int main(int argc, char **argv)
     NEED((s.bytes = malloc(s.room)) && (again.bytes = malloc(again.room)));
     for (int i = 0; i < FIXTURE_TINY; i++) models[i] = fixture_tiny_model(argv[1], i);
     for (int i = 0; i < FIXTURE_TINY; i++) {
+        kv_type = (int32_t[]){ GDN_F32, GDN_Q8_0, GDN_BF16 }[i];
         make_texts(models[i]);
         round_trip(models[i], &s, &again);
         tails(models[i], &s, &again);

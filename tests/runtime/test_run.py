@@ -9,6 +9,7 @@ import pathlib
 import re
 import subprocess
 
+import oracle
 import tool
 from tool import BRIEF, FOLDER, MODEL, TOOL, gdn, refused, require, said
 
@@ -98,6 +99,18 @@ def same_streams():
                 require(report["accepted"] > 0 and report["rollbacks"] > 0, "drafts are accepted, and some are not")
     few = generate("--spec", "off", "--parallel", "1", prompts=PROMPTS[1:2])
     require(tokens(few)[0] == tokens(generate("--spec", "off", "--temp", "0"))[1], "one request alone reads as among others")
+
+
+def kv_types():
+    """With --kv q8_0 a text is the same however it is decoded, and KV cells take 34 bytes where those of F16 take 64."""
+    kv = ("--kv", "q8_0")
+    plain, f16 = (generate(*given, "--spec", "off", "--parallel", "1", "--threads", "1") for given in (kv, ()))
+    require(64 * plain["memory_bytes"]["kv"] == 34 * f16["memory_bytes"]["kv"] > 0, "memory of cells in Q8_0")
+    ways = [("--spec", "mtp", "--always-draft", "--isa", "scalar"), ("--spec", "ngram", "--parallel", "3", "--batch", "7", "--threads", "2"),
+            ("--spec", "off", "--parallel", "5", "--prefix-cache", "64", "--prefix-interval", "2")]
+    ways += [("--isa", "avx2", "--spec", "off")] if has_avx2() else []
+    for way in ways:
+        require(tokens(generate(*kv, *way)) == tokens(plain), f"{' '.join(kv + way)}: the tokens of plain decoding")
 
 
 def has_avx2():
@@ -232,7 +245,12 @@ def errors(folder):
     refused("option '--escape' takes no value", 2, "-m", MODEL, "-ep", "x")
     refused("top_p is 2", 2, "-m", MODEL, "--top-p", "2")
     refused("--backend is 'abacus'", 2, "-m", MODEL, "-p", "x", "--backend", "abacus")
-    refused("--kv is 'q4'", 2, "-m", MODEL, "-p", "x", "--kv", "q4")
+    refused("--kv is 'q4'; f16, bf16, f32 and q8_0 are allowed", 2, "-m", MODEL, "-p", "x", "--kv", "q4")
+    narrow = oracle.Model(**{"attention.key_length": 16, "attention.value_length": 16})
+    narrow.keys.update({"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.tokens": [*map(chr, range(98, 97 + oracle.VOCABULARY)), "bc"],
+                        "tokenizer.ggml.merges": ["b c"]})
+    oracle.write(folder / "narrow.gguf", narrow)
+    refused("--kv is 'q8_0' and the model's heads have 16 elements", 2, "-m", str(folder / "narrow.gguf"), "-p", "b", "--kv", "q8_0")
     for value in ("0", "-2"):
         refused(f"--predict is {value}; 1 to 67108864 are allowed, and -1", 2, "-m", MODEL, "-p", "x", "-n", value)
     refused("--predict is -1; 1 to 67108864 are allowed", 2, "-m", MODEL, "-p", "x", "-n", "-1", "--bench")
@@ -275,4 +293,4 @@ def no_effect():
     require(not said(done), "as long as it was made for", done)
 
 
-tool.run_tests(text_and_files, same_streams, same_on_every_backend, memory, small_pool, prefixes, errors, no_effect)
+tool.run_tests(text_and_files, same_streams, kv_types, same_on_every_backend, memory, small_pool, prefixes, errors, no_effect)

@@ -206,7 +206,7 @@ totals run(const rt_model *model, const request *r, int32_t n, const way *w, fix
 /* Pools from "one at a time" to "nearly enough", every kind of drafts and of cells, against each request alone. */
 static void small_pools(const rt_model *model, const char *name, size_t first_kind, size_t end_kind)
 {
-    static const int32_t kv[] = { GDN_F32, GDN_F16, GDN_BF16 };
+    static const int32_t kv[] = { GDN_F32, GDN_F16, GDN_BF16, GDN_Q8_0 };
     static const way ways[] = {
         { 5, 96, 0, 64, 0, 0, RT_SPEC_OFF, 0 },   { 7, 200, 0, 64, 0, 0, RT_SPEC_OFF, 0 },
         { 4, 110, 3, 64, 0, 0, RT_SPEC_MTP, 0 },  { 7, 200, 2, 9, 6, 0, RT_SPEC_MTP, 0 },
@@ -494,7 +494,7 @@ int main(int argc, char **argv)
         rt_model *model = fixture_model(argv[1], names[i]);
         const char *name = strrchr(names[i], '/') + 1;
         /* one with every type of cells, others in F16, as gdn run */
-        small_pools(model, name, i || n < all ? 1 : 0, i || n < all ? 2 : 3);
+        small_pools(model, name, i || n < all ? 1 : 0, i || n < all ? 2 : 4);
         cuts(model, i == 3 ? 5 : n < all ? 4 : 1); /* the fourth is trained, and large */
         if (i < 2) failures(model, name);
         if (i < 2) prefix_requests(model, name);

@@ -382,21 +382,24 @@ def command_line():
 
 
 def restart(folder):
-    file = folder / "kept"
-    body = {"prompt": PROMPT + " God created the heaven and the earth." * 8, "max_tokens": 8}
-    with server("--prefix-file", file) as s:
-        first = s.ask("/v1/completions", body)[1]
-    written = file.read_bytes()
-    require(first["usage"]["prompt_tokens_details"]["cached_tokens"] == 0 and len(written) > 1000, "the file is written at the end")
-    s = Server("--prefix-file", file)
-    second = s.ask("/v1/completions", body)[1]
-    require(second["choices"] == first["choices"], "the same text after a restart")
-    require(second["usage"]["prompt_tokens_details"]["cached_tokens"] >= 16, f"kept tokens: {second['usage']}")
-    s.process.kill()
-    s.process.communicate()
-    require(file.read_bytes() == written, "a server that is killed leaves the file")
+    body = {"prompt": PROMPT + " God created the heaven and the earth." * 8 + " And", "max_tokens": 8, "logprobs": 1}
+    for kv in ("f16", "q8_0"):
+        file = folder / kv
+        with server("--kv", kv, "--prefix-file", file) as s:
+            first = s.ask("/v1/completions", body)[1]
+        alone = subprocess.run([TOOL, "run", "-m", MODEL, "-p", body["prompt"], "-n", "8", "--kv", kv], capture_output=True, timeout=WAIT, check=True)
+        require(len(first["choices"][0]["text"]) > 8 and first["choices"][0]["text"] + "\n" == alone.stdout.decode(), f"--kv {kv}: the text of gdn run")
+        written = file.read_bytes()
+        require(first["usage"]["prompt_tokens_details"]["cached_tokens"] == 0 and len(written) > 1000, "the file is written at the end")
+        s = Server("--kv", kv, "--prefix-file", file)
+        second = s.ask("/v1/completions", body)[1]
+        require(second["choices"] == first["choices"], "the same text and log-probabilities after a restart")
+        require(second["usage"]["prompt_tokens_details"]["cached_tokens"] >= 16, f"kept tokens: {second['usage']}")
+        s.process.kill()
+        s.process.communicate()
+        require(file.read_bytes() == written, "a server that is killed leaves the file")
     file.write_bytes(written[:-1])
-    done = subprocess.run([TOOL, "serve", "-m", MODEL, "--port", "0", *SETTINGS, "--prefix-file", str(file)], capture_output=True, timeout=WAIT)
+    done = subprocess.run([TOOL, "serve", "-m", MODEL, "--port", "0", *SETTINGS, "--kv", kv, "--prefix-file", str(file)], capture_output=True, timeout=WAIT)
     require(done.returncode == 1 and b"the file stays as it is" in done.stderr and file.read_bytes() == written[:-1], f"a cut file: {done}")
 
 

@@ -169,6 +169,12 @@ def saving(folder):
     require(tokens(last) == tokens(whole)[2:] and last[0]["kept_tokens"] == whole[2]["kept_tokens"], "it goes on as if there had been no break")
     again = talk("--load", saved, "--save", saved, turns=TURNS[2:])
     require(tokens(again) == tokens(whole)[2:], "from standard input too")
+    blocks, q8_0 = str(folder / "blocks"), ("--kv", "q8_0")
+    whole = talk(*q8_0)
+    talk(*q8_0, "--save", blocks, turns=TURNS[:2])
+    last = talk(*q8_0, "--load", blocks, turns=TURNS[2:])
+    require(tokens(last) == tokens(whole)[2:] and last[0]["kept_tokens"] == whole[2]["kept_tokens"], "with cells in Q8_0")
+    refused("another type of KV cells", 1, "--load", blocks)
     require(not list(folder.glob("*.part")), "no parts are left behind")
     data = pathlib.Path(saved).read_bytes()
     for bad, says in ((b"", "no saved conversation"), (data[:-9], "damaged"), (data[:100] + b"\xff" + data[101:], "damaged"), (b"x" * 500, "no saved conversation")):

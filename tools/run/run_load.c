@@ -189,7 +189,7 @@ int run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_rollback ro
     static const struct {
         const char *name;
         int32_t type;
-    } kv[] = { { "f16", GDN_F16 }, { "bf16", GDN_BF16 }, { "f32", GDN_F32 } };
+    } kv[] = { { "f16", GDN_F16 }, { "bf16", GDN_BF16 }, { "f32", GDN_F32 }, { "q8_0", GDN_Q8_0 } };
     rt_engine_desc d = { .model = s->model };
     int64_t context = run_opt.context;
     if (!context) context = s->model->hp.n_ctx_train < 4096 ? s->model->hp.n_ctx_train : 4096;
@@ -208,7 +208,12 @@ int run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_rollback ro
     d.kv_type = -1;
     for (size_t i = 0; i < sizeof kv / sizeof kv[0]; i++)
         if (!strcmp(kv[i].name, run_opt.kv)) d.kv_type = kv[i].type;
-    if (d.kv_type < 0) return cli_error(run_caller, "--kv is '%s'; f16, bf16 and f32 are allowed", run_opt.kv);
+    if (d.kv_type < 0) return cli_error(run_caller, "--kv is '%s'; f16, bf16, f32 and q8_0 are allowed", run_opt.kv);
+    if (d.kv_type == GDN_Q8_0 && s->model->hp.head_dim % 32)
+        return cli_error(run_caller,
+                         "--kv is 'q8_0' and the model's heads have %d elements; f16, bf16 and f32 are allowed, and "
+                         "q8_0 where heads are a multiple of 32",
+                         (int)s->model->hp.head_dim);
     d.device = (uint32_t)run_opt.device;
     d.implementation = run_opt.implementation;
     char message[128];

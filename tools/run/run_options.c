@@ -120,7 +120,10 @@ static const cli_option option_table[] = {
       0 },
     { "batch", CLI_INT, &run_opt.batch, "N", "most rows of a micro-batch (default 512)", 'b' },
     { "step", CLI_INT, &run_opt.step_rows, "N", "token budget of a step of all requests (default: --batch)", 0 },
-    { "kv", CLI_STRING, &run_opt.kv, "TYPE", "type of KV cells: f16 (default), bf16 or f32", 0 },
+    { "kv", CLI_STRING, &run_opt.kv, "TYPE",
+      "type of KV cells: f16 (default), bf16, f32, or q8_0, which takes\n"
+      "half the memory of f16 and rounds more",
+      0 },
     { "threads", CLI_INT, &run_opt.threads, "N", "threads (default: one per processor)", 't' },
     { "backend", CLI_STRING, &run_opt.backend, "NAME",
       "backend of the recurrent kernels and states: cpu (default),\n"
@@ -155,7 +158,7 @@ const cli_foreign run_foreign[] = {
       "--backend chooses where the recurrent layers run; attention stays on the host" },
     { "-fa --flash-attn", "it is not needed; there is one kind of attention" },
     { "--jinja --no-jinja", "it is not needed; the chat template is always run" },
-    { "-ctk --cache-type-k -ctv --cache-type-v", "--kv has the type of keys and values: f16, bf16 or f32" },
+    { "-ctk --cache-type-k -ctv --cache-type-v", "--kv has the type of keys and values: f16, bf16, f32 or q8_0" },
     { "-np", "the name is --parallel" },
     { "-ub --ubatch-size", "the name is --batch" },
     { "--batch-size", "--step has the token budget of a step, --batch the most rows of a micro-batch" },
