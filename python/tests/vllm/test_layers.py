@@ -283,5 +283,18 @@ class Layers(unittest.TestCase):
         self.run_steps(ling)
 
 
+class Unknown(unittest.TestCase):
+    def test_another_kind(self):
+        from vllm.model_executor.layers.mamba.gdn.base import GatedDeltaNetAttention
+        other = type("OtherDeltaAttention", (GatedDeltaNetAttention,), {"get_state_shape": lambda self: ()})
+        with self.assertRaisesRegex(RuntimeError, "no kernels for layers of the class OtherDeltaAttention"):
+            other(None, vllm_config, "model.layers.0.other")
+
+    def test_another_signature(self):
+        from vllm.model_executor.layers.mamba.gdn.base import GatedDeltaNetAttention
+        with self.assertRaisesRegex(RuntimeError, r"KimiGatedDeltaNetAttention._forward, whose arguments are \['x'\], not"):
+            type("KimiGatedDeltaNetAttention", (GatedDeltaNetAttention,), {"_forward": lambda self, x: x})
+
+
 if __name__ == "__main__":
     unittest.main()
