@@ -105,6 +105,21 @@ counts = {metric.name: metric.value for metric in engine.get_metrics() if hasatt
 print(json.dumps([[list(x.outputs[0].token_ids) for x in given], counts]))
 """
 
+# Log-probabilities of the generated tokens, of transformers for these tokens, and how far these two are apart at most.
+LOGPROBS = """
+import transformers
+from vllm import LLM, SamplingParams, TokensPrompt
+model = transformers.AutoModelForCausalLM.from_pretrained(FOLDER, dtype=torch.float32).eval()
+engine = LLM(model=FOLDER, skip_tokenizer_init=True, dtype=DTYPE, max_model_len=512, enforce_eager=True)
+apart = []
+for given, prompt in zip(engine.generate([TokensPrompt(prompt_token_ids=p) for p in prompts], SamplingParams(temperature=0, max_tokens=NEW, ignore_eos=True, detokenize=False, logprobs=0)), prompts):
+    tokens = list(given.outputs[0].token_ids)
+    with torch.no_grad():
+        rows = model(torch.tensor([prompt + tokens])).logits[0, len(prompt) - 1:-1].log_softmax(-1)
+    apart += [abs(at[token].logprob - float(row[token])) for at, token, row in zip(given.outputs[0].logprobs, tokens, rows)]
+print(json.dumps([max(apart), sum(apart) / len(apart)]))
+"""
+
 # Every call of a layer again, a sequence and a token at a time, from the states before it: outputs and states have the same bits.
 ALONE = """
 import gdn, gdn.vllm
@@ -208,6 +223,13 @@ class Engine(unittest.TestCase):
 
     def test_chunked_prefill_and_prefix_cache(self):
         self.require(enable_chunked_prefill=True, max_num_batched_tokens=64, enable_prefix_caching=True, max_num_seqs=4)
+
+    def test_log_probabilities(self):
+        prompts = "torch.manual_seed(5)\nprompts = [torch.randint(0, 8, (n,)).tolist() for n in PROMPTS]\n"
+        self.assertLess(process(prompts + LOGPROBS, FOLDER=self.folder, DTYPE="float32")[0], 1e-4)
+        if self.make is not OLMO_HYBRID:  # vLLM cannot run it by itself
+            mean = [process(prompts + LOGPROBS, {"VLLM_PLUGINS": on}, FOLDER=self.folder, DTYPE="bfloat16")[1] for on in ("gdn", "")]
+            self.assertLess(mean[0], 1.2 * mean[1])
 
     def test_drafts(self):
         self.drafts(NGRAM)
