@@ -9,6 +9,7 @@ import os
 import random
 import tempfile
 import unittest
+import unittest.mock
 
 os.environ.update(VLLM_PLUGINS="gdn", VLLM_LOGGING_LEVEL="ERROR", HF_HUB_OFFLINE="1", VLLM_CPU_OMP_THREADS_BIND="nobind")
 
@@ -284,6 +285,15 @@ class Layers(unittest.TestCase):
 
 
 class Unknown(unittest.TestCase):
+    def test_batch_invariance(self):
+        """What vLLM asks a backend under VLLM_BATCH_INVARIANT=1."""
+        from vllm.v1.attention import selector
+        from vllm.v1.attention.backends.registry import MambaAttentionBackendEnum
+        with unittest.mock.patch.dict(os.environ, VLLM_BATCH_INVARIANT="1"):
+            selector._cached_get_mamba_attn_backend.__wrapped__(MambaAttentionBackendEnum.GDN_ATTN)
+            with self.assertRaisesRegex(RuntimeError, "not supported for"):
+                selector._cached_get_mamba_attn_backend.__wrapped__(MambaAttentionBackendEnum.MAMBA2)
+
     def test_another_kind(self):
         from vllm.model_executor.layers.mamba.gdn.base import GatedDeltaNetAttention
         other = type("OtherDeltaAttention", (GatedDeltaNetAttention,), {"get_state_shape": lambda self: ()})
