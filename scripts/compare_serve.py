@@ -5,11 +5,12 @@
 
 For instance `compare_serve.py 8131 build/bin/gdn serve -m FILE --port 8131 --parallel 32 --ctx 512`, and in turn
 `compare_serve.py 8132 llama-server -m FILE --port 8132 -np 32 -c 16384 --no-repack`. Each request has 60 words and wants 64 tokens,
-streamed. No request has the beginning of another.
+streamed. No request has the beginning of another, so no cache of prefixes helps.
 """
 import concurrent.futures
 import http.client
 import json
+import random
 import statistics
 import subprocess
 import sys
@@ -33,8 +34,9 @@ def ready(port):
 
 def ask(port, i):
     """Seconds to the first token and to the last."""
+    words = random.Random(i)
+    prompt = " ".join([str(i)] + [words.choice(WORDS) for _ in range(60)])
     begin, first = time.perf_counter(), None
-    prompt = " ".join(WORDS[(i * 7 + j * (1 + i % 5)) % len(WORDS)] for j in range(60)) + f" {i}"
     body = {"prompt": prompt, "max_tokens": 64, "temperature": 0, "stream": True, "ignore_eos": True}
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
     connection.request("POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"})
@@ -47,17 +49,18 @@ def ask(port, i):
 def main():
     if len(sys.argv) < 3 or sys.argv[1] in ("-h", "--help"):
         sys.exit(__doc__)
-    port = int(sys.argv[1])
+    port, asked = int(sys.argv[1]), 0
     server = subprocess.Popen(sys.argv[2:], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         ready(port)
-        ask(port, 999)
+        ask(port, 9999)
         print("| at once | requests/s | first token, ms | whole, ms |\n|---|---|---|---|")
         for at_once, n in ((1, 16), (4, 48), (8, 64), (32, 128)):
             begin = time.perf_counter()
             with concurrent.futures.ThreadPoolExecutor(at_once) as threads:
-                given = list(threads.map(lambda i: ask(port, i), range(n)))
+                given = list(threads.map(lambda i: ask(port, i), range(asked, asked + n)))
             took = time.perf_counter() - begin
+            asked += n
             first, whole = (1000 * statistics.median(x[i] for x in given) for i in (0, 1))
             print(f"| {at_once} | {n / took:.1f} | {first:.0f} | {whole:.0f} |", flush=True)
     finally:

@@ -130,7 +130,7 @@ def refusals():
             refused(s, 400, name, {"prompt": "x", name: given})
         for name, given in (("tools", {}), ("tools", [1]), ("tools", [{"type": "function"}]), ("tools", [{"type": "function", "function": {"name": ""}}]), ("tools", [{"type": "x", "function": {"name": "f"}}]), ("tool_choice", "required"),
                             ("tool_choice", {"type": "function", "function": {"name": "f"}}), ("response_format", {"type": "json_object"}), ("response_format", {"type": "text", "x": 1}), ("response_format", "text"),
-                            ("logprobs", 1), ("top_logprobs", 1), ("chat_template_kwargs", [])):
+                            ("logprobs", 1), ("top_logprobs", 1), ("chat_template_kwargs", []), ("parallel_tool_calls", False)):
             refused(s, 400, name, {**hello, name: given}, chat)
         for given in (-1, 21, True, 1.5):
             refused(s, 400, "top_logprobs", {**hello, "logprobs": True, "top_logprobs": given}, chat)
@@ -140,7 +140,7 @@ def refusals():
         refused(s, 400, "tools", {**hello, "tools": TOOLS}, chat)  # the model's template does not write them
         refused(s, 400, "messages", {"messages": [{"role": "function", "content": "x"}], "tools": TOOLS}, chat)
         refused(s, 400, "tools[0].function.strict", {**hello, "tools": [{"type": "function", "function": {"name": "f", "strict": True}}]}, chat)
-        require(s.ask(chat, {**hello, "tools": TOOLS, "tool_choice": "none", "max_tokens": 1, "response_format": {"type": "text"}})[0] == 200, "tools that are not to be called")
+        require(s.ask(chat, {**hello, "tools": TOOLS, "tool_choice": "none", "parallel_tool_calls": True, "max_tokens": 1, "response_format": {"type": "text"}})[0] == 200, "tools that are not to be called")
         refused(s, 400, "chat_template_kwargs", {**hello, "chat_template_kwargs": {"messages": []}}, chat)
         for calls in (1, [1], [{"function": {"name": "f"}}], [{"function": {"name": 1, "arguments": "{}"}}], [{"function": {"name": "f", "arguments": 1}}]):
             refused(s, 400, "messages", {"messages": [{"role": "assistant", "content": "x", "tool_calls": calls}]}, chat)
@@ -368,7 +368,7 @@ def drains():
 
 def command_line():
     for arguments, says, status in (((), "which model", 2), (("-m", MODEL, "--port", "70000"), "--port is 70000", 2), (("-m", MODEL, "--parallel", "0"), "--parallel is 0", 2), (("-m", MODEL, "--queue", "-1"), "--queue is -1", 2),
-                                    (("-m", MODEL, "--prefix-interval", "9"), "--prefix-interval needs --prefix-cache", 2), (("-m", MODEL, "--prefix-file", "x"), "--prefix-file needs --prefix-cache", 2), (("-m", "nothing"), "gdn serve: there is no file nothing", 1),
+                                    (("-m", MODEL, "--prefix-interval", "9", "--prefix-cache", "0"), "need a --prefix-cache above 0", 2), (("-m", MODEL, "--prefix-file", "x", "--prefix-cache", "0"), "need a --prefix-cache above 0", 2), (("-m", "nothing"), "gdn serve: there is no file nothing", 1),
                                     (("-m", MODEL, "--host", "256.1.1.1"), "--host 256.1.1.1", 1), (("-m", MODEL, "--api-key-file", "nothing"), "nothing", 1)):
         done = subprocess.run([TOOL, "serve", *arguments], capture_output=True, timeout=WAIT, check=False)
         require(done.returncode == status and says in done.stderr.decode() and b"gdn run" not in done.stderr, f"gdn serve {arguments}", done)
@@ -379,6 +379,15 @@ def command_line():
     with server() as s:
         done = subprocess.run([TOOL, "serve", "-m", MODEL, "--port", str(s.port)], capture_output=True, timeout=WAIT, check=False)
         require(done.returncode == 1 and b"cannot listen at 127.0.0.1" in done.stderr, "a port that is taken", done)
+
+
+def usual_cache():
+    """Without --prefix-cache there is one, and 0 is none."""
+    hello = {"messages": [{"role": "user", "content": PROMPT * 20}], "max_tokens": 1}
+    for options, found in (((), True), (("--prefix-cache", "0"), False)):
+        with server(*options, settings=()) as s:
+            kept = [s.ask("/v1/chat/completions", hello)[1]["usage"]["prompt_tokens_details"]["cached_tokens"] for _ in range(2)]
+        require(kept[0] == 0 and (kept[1] > 50) == found, f"{options}: tokens found {kept}")
 
 
 def restart(folder):
@@ -403,4 +412,4 @@ def restart(folder):
     require(done.returncode == 1 and b"the file stays as it is" in done.stderr and file.read_bytes() == written[:-1], f"a cut file: {done}")
 
 
-run_tests(restart, command_line, endpoints, same_as_run, together, refusals, full, running, keys, gone, slow, drains)
+run_tests(restart, usual_cache, command_line, endpoints, same_as_run, together, refusals, full, running, keys, gone, slow, drains)

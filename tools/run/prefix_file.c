@@ -2,6 +2,8 @@
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -62,24 +64,84 @@ static gdn_status write_bytes(void *user, const void *bytes, uint64_t n)
     return rt_fail(GDN_INTERNAL, "%s", strerror(errno));
 }
 
-int run_save_prefixes(run_session *s)
+/* A save whose bytes are written, and the thread that waits until they are on the disk and renames the file. */
+struct run_saving {
+    run_session *session;
+    replacement file;
+    uint64_t n_written;
+    pthread_t thread;
+    int code;
+    atomic_int done;
+};
+
+static void *finish(void *user)
 {
-    if (!run_opt.prefix_file) return 0;
+    struct run_saving *const g = user;
+    g->code = replace_end(&g->file, 1) ? 0 : trouble("write");
+    atomic_store(&g->done, 1);
+    return NULL;
+}
+
+/* Takes the result of finish(). */
+static int end_saving(struct run_saving *g)
+{
+    const int code = g->code;
+    if (!code) g->session->prefixes_saved = g->n_written;
+    rt_free(g);
+    return code;
+}
+
+void run_join_prefixes(run_session *s)
+{
+    struct run_saving *const g = s->saving;
+    if (!g) return;
+    s->saving = NULL;
+    (void)pthread_join(g->thread, NULL);
+    (void)end_saving(g); /* it said what failed */
+}
+
+/* Writes the prefixes into a file beside. NULL: failed, and *code is 1, or there are no new ones. */
+static struct run_saving *write_prefixes(run_session *s, int *code)
+{
     rt_memory *const m = rt_engine_memory(s->engine);
     const uint64_t n_written = rt_memory_prefix_stats_of(m).n_written;
-    if (n_written == s->prefixes_saved) return 0; /* the file has them */
-    replacement r;
-    rt_prefix_saved saved;
-    if (!replace_begin(&r, run_opt.prefix_file)) return trouble("write beside");
-    const gdn_status status = rt_memory_prefix_save(m, rt_engine_bits(s->engine), (uint64_t)run_opt.prefix_mib << 20,
-                                                    write_bytes, r.file, &saved);
-    const int good = replace_end(&r, !status);
-    if (status) return run_fail(run_opt.prefix_file);
-    if (!good) return trouble("write");
-    s->prefixes_saved = n_written;
+    if (n_written == s->prefixes_saved) return NULL;
+    struct run_saving *const g = rt_calloc(1, sizeof *g, "saving prefixes");
+    rt_prefix_saved saved = { 0 };
+    *code = 1;
+    if (!g) {
+        (void)run_fail(run_opt.prefix_file);
+    } else if (!replace_begin(&g->file, run_opt.prefix_file)) {
+        (void)trouble("write beside");
+    } else if (rt_memory_prefix_save(m, rt_engine_bits(s->engine), (uint64_t)run_opt.prefix_mib << 20, write_bytes,
+                                     g->file.file, &saved)) {
+        (void)run_fail(run_opt.prefix_file);
+        (void)replace_end(&g->file, 0);
+    } else {
+        g->session = s;
+        g->n_written = n_written;
+        *code = 0;
+    }
     if (saved.n_left_out)
         (void)fprintf(stderr, "%s: note: %s: %d prefixes written, %d are more than --prefix-cache %lld\n",
                       run_caller->name, run_opt.prefix_file, (int)saved.n, (int)saved.n_left_out,
                       (long long)run_opt.prefix_mib);
-    return 0;
+    if (!*code) return g;
+    rt_free(g);
+    return NULL;
+}
+
+int run_save_prefixes(run_session *s, int wait)
+{
+    int code = 0;
+    if (!run_opt.prefix_file || (!wait && s->saving && !atomic_load(&s->saving->done))) return 0;
+    run_join_prefixes(s); /* if that one failed, this is the next attempt */
+    struct run_saving *const g = write_prefixes(s, &code);
+    if (!g) return code;
+    if (!wait && !pthread_create(&g->thread, NULL, finish, g)) {
+        s->saving = g;
+        return 0;
+    }
+    (void)finish(g);
+    return end_saving(g);
 }

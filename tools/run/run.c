@@ -207,7 +207,7 @@ int gdn_run_main(int argc, char **argv)
             code = run_opt.perplexity ? run_perplexity(&session, prompts)
                    : session.talks    ? run_talk(&session, prompts, n_prompts)
                                       : generate(&session, prompts, n_prompts);
-        if (!code) code = run_save_prefixes(&session);
+        if (!code) code = run_save_prefixes(&session, 1);
     }
     run_free_prompts(prompts, n_prompts);
     run_close(&session);

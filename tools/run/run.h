@@ -65,7 +65,8 @@ typedef struct run_session {
     run_bytes system, stop[CLI_TEXTS_MAX];
     rt_memory_bytes memory;
     uint64_t scratch;
-    uint64_t prefixes_saved; /* checkpoints that were written when --prefix-file was */
+    uint64_t prefixes_saved;   /* checkpoints that were written when --prefix-file was */
+    struct run_saving *saving; /* a replacement of --prefix-file that is not finished, or NULL */
 } run_session;
 
 /* These functions print errors and return the tool's exit code; 0 = success. */
@@ -73,9 +74,12 @@ int run_load_model(run_session *s);    /* model and tokenizer                   
 int run_load_template(run_session *s); /* --chat-template, or the model's             */
 int run_choose_spec(run_session *s);   /* resolves --spec                             */
 int run_open_engine(run_session *s, int32_t n_seqs, rt_spec spec, rt_rollback rollback, rt_engine **engine);
-/* --prefix-file (prefix_file.c): loads it, if it exists; replaces it, if the cache has new prefixes. */
+/* --prefix-file (prefix_file.c): loads it, if it exists; replaces it, if the cache has new prefixes. wait 0: a thread
+ * waits for the disk, and does so until run_join_prefixes() at the latest; meanwhile a call without `wait` does
+ * nothing. */
 int run_load_prefixes(run_session *s);
-int run_save_prefixes(run_session *s);
+int run_save_prefixes(run_session *s, int wait);
+void run_join_prefixes(run_session *s);
 int run_open_scheduler(const run_session *s, rt_scheduler **scheduler); /* of the session's engine */
 void run_close(run_session *s);
 int run_fail(const char *what);      /* "gdn run: WHAT: rt_last_error()", returns 1 */

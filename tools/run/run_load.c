@@ -166,20 +166,25 @@ static int check_memory(const run_session *s)
     return 1;
 }
 
-/* Sets n_prefixes to what fits in --prefix-cache; nonzero: not even one fits. */
+/* Sets n_prefixes to what fits in --prefix-cache; nonzero: not even one fits. The default of gdn serve is at most
+ * USUAL, and none where none fits. */
 static int choose_prefixes(rt_engine_desc *d)
 {
+    enum { USUAL = 64 };
+    const int chosen = cli_given(run_caller, "prefix-cache");
     rt_memory_bytes m;
     uint64_t scratch;
     if (!run_opt.prefix_mib) return 0;
     d->prefix_interval = (int32_t)run_opt.prefix_interval;
     d->n_prefixes = 1;
     if (rt_engine_size(d, &m, &scratch)) return run_fail("the engine");
-    const uint64_t bytes = (uint64_t)run_opt.prefix_mib << 20, n = m.prefixes ? bytes / m.prefixes : 1;
-    if (!n)
+    uint64_t n = m.prefixes ? ((uint64_t)run_opt.prefix_mib << 20) / m.prefixes : 1;
+    if (!chosen && n > USUAL) n = USUAL;
+    if (!chosen && !n) run_opt.prefix_mib = d->prefix_interval = d->n_prefixes = 0;
+    else if (!n)
         return cli_error(run_caller, "--prefix-cache is %lld; one prefix of this model takes %llu MiB",
                          (long long)run_opt.prefix_mib, (unsigned long long)((m.prefixes + (1 << 20) - 1) >> 20));
-    d->n_prefixes = n < 1 << 20 ? (int32_t)n : 1 << 20;
+    else d->n_prefixes = n < 1 << 20 ? (int32_t)n : 1 << 20;
     return 0;
 }
 
@@ -257,6 +262,7 @@ int run_open_scheduler(const run_session *s, rt_scheduler **scheduler)
 
 void run_close(run_session *s)
 {
+    run_join_prefixes(s);
     rt_engine_destroy(s->engine);
     rt_chat_destroy(s->chat);
     rt_tokenizer_destroy(s->tokenizer);

@@ -214,14 +214,15 @@ static void idle(serve_server *v)
     (void)pthread_cond_timedwait(&v->work, &v->lock, &until);
 }
 
-/* Replaces --prefix-file now and then. Texts wait for that, so it is done when there are none, or after a long time. */
+/* Replaces --prefix-file now and then. Texts wait while it is copied, so that is done when there are none, or after a
+ * long time. */
 static void keep_prefixes(serve_server *v)
 {
     enum { IDLE_SECONDS = 30, BUSY_SECONDS = 600 };
     const double now = run_now();
     if (now - v->prefixes_at < (v->n_live ? BUSY_SECONDS : IDLE_SECONDS)) return;
     (void)pthread_mutex_unlock(&v->lock);
-    (void)run_save_prefixes(v->session); /* it says what is wrong; the server goes on */
+    (void)run_save_prefixes(v->session, 0); /* it says what is wrong; the server goes on */
     (void)pthread_mutex_lock(&v->lock);
     v->prefixes_at = run_now();
 }
@@ -259,5 +260,5 @@ int serve_loop(serve_server *v, void (*close_port)(void *), void *user)
     }
     (void)pthread_mutex_unlock(&v->lock);
     rt_scheduler_destroy(scheduler);
-    return v->failure[0] ? 1 : run_save_prefixes(v->session);
+    return v->failure[0] ? 1 : run_save_prefixes(v->session, 1);
 }

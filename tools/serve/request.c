@@ -170,6 +170,8 @@ static int read_tools(serve_call *call, const json_t *o, serve_error *e)
     const char *const way = json_string_value(choice);
     if (choice && (!way || (strcmp(way, "auto") != 0 && strcmp(way, "none") != 0)))
         return wrong(e, "tool_choice", "auto and none are allowed");
+    if (member(o, "parallel_tool_calls") && !json_is_true(member(o, "parallel_tool_calls")))
+        return wrong(e, "parallel_tool_calls", "true is allowed");
     if (tools && !json_is_array(tools)) return wrong(e, "tools", "an array is allowed");
     for (size_t i = 0; i < json_array_size(tools); i++) {
         json_t *const tool = json_array_get(tools, i), *const f = member(tool, "function");
@@ -360,8 +362,11 @@ static int read_parameters(serve_server *v, serve_call *call, json_t *o, serve_e
     " model user prompt messages n max_tokens max_completion_tokens temperature top_p min_p top_k presence_penalty "   \
     "frequency_penalty repeat_penalty repeat_last_n seed stop stream stream_options ignore_eos logprobs "              \
     "return_tokens_as_token_ids "
-    if (!only(o, call->chat ? BOTH "chat_template_kwargs top_logprobs tools tool_choice response_format " : BOTH, "",
-              e))
+    if (!only(o,
+              call->chat ? BOTH "chat_template_kwargs top_logprobs tools tool_choice "
+                                "parallel_tool_calls response_format "
+                         : BOTH,
+              "", e))
         return 0;
     const json_t *const format = member(o, "response_format");
     const char *type = "";

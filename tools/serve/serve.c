@@ -16,6 +16,9 @@ static const cli_option own[] = {
     { "port", CLI_INT, &serve_opt.port, "N", "port (default 8080); 0: any free one, which is printed" },
     { "parallel", CLI_INT, &run_opt.parallel, "N", "texts that are generated at once (default 4)" },
     { "queue", CLI_INT, &serve_opt.queue, "N", "texts that wait at most; more are refused with 429 (default 64)" },
+    { "prefix-cache", CLI_INT, &run_opt.prefix_mib, "MIB",
+      "memory for the states of prompts that begin alike; 0: none\n"
+      "(default: 64 of them, in at most 512 MiB)" },
     { "max-tokens", CLI_INT, &serve_opt.max_tokens, "N", "most tokens of a text (default 0: what --ctx holds)" },
     { "body-limit", CLI_INT, &serve_opt.body_kib, "KIB", "most KiB of a request's body (default 1024)" },
     { "timeout", CLI_INT, &serve_opt.timeout, "S",
@@ -33,7 +36,7 @@ static const cli_option own[] = {
 };
 static const cli_names of_run = {
     "model,chat-template,chat-template-kwargs,reasoning,spec,draft-model,draft-max,draft-vocab,rollback,"
-    "p-min,always-draft,ctx,cells,prefix-cache,prefix-interval,prefix-file,batch,step,kv,threads,"
+    "p-min,always-draft,ctx,cells,prefix-interval,prefix-file,batch,step,kv,threads,"
     "backend,device,impl,level,isa,memory"
 };
 static cli_option option_table[65]; /* made when the command begins; ends with a NULL */
@@ -71,10 +74,8 @@ static int check_options(void)
         !run_in_range("body-limit", serve_opt.body_kib, 1, 1 << 20) ||
         !run_in_range("timeout", serve_opt.timeout, 1, 86400))
         return 2;
-    if (!run_opt.prefix_mib && cli_given(&serve_command, "prefix-interval"))
-        return cli_error(&serve_command, "--prefix-interval needs --prefix-cache");
-    if (!run_opt.prefix_mib && run_opt.prefix_file)
-        return cli_error(&serve_command, "--prefix-file needs --prefix-cache");
+    if (!run_opt.prefix_mib && (run_opt.prefix_file || cli_given(&serve_command, "prefix-interval")))
+        return cli_error(&serve_command, "--prefix-interval and --prefix-file need a --prefix-cache above 0");
     return 0;
 }
 
@@ -90,6 +91,7 @@ int gdn_serve_main(int argc, char **argv)
 {
     run_set_defaults();
     run_opt.parallel = 4;
+    run_opt.prefix_mib = 512;
     make_options();
     run_caller = &serve_command;
     const int cli = cli_parse(&serve_command, argc, argv);
