@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/base/checksum.h"
 #include "runtime/decode/engine_internal.h"
 
 static int32_t largest(int32_t a, int32_t b) { return a > b ? a : b; }
@@ -451,7 +452,7 @@ uint64_t rt_engine_bits(const rt_engine *e)
     uint64_t name[(GDN_NAME_MAX + 7) / 8] = { 0 };
     if (gdn_context_describe(e->device, NULL, &kernels) || !kernels.exact)
         memcpy(name, kernels.name, strnlen(kernels.name, GDN_NAME_MAX));
-    return rt_memory_checksum(name, sizeof name) + e->level;
+    return rt_checksum(name, sizeof name) + e->level;
 }
 
 rt_memory *rt_engine_memory(rt_engine *e) { return e->memory; }

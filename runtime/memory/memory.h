@@ -89,8 +89,6 @@ gdn_status rt_memory_save(rt_memory *m, int32_t seq, void *bytes, uint64_t n);
  * replaced sequences empty. n_seqs, n_cells, n_rollback, n_hidden and draft may differ from those at saving. A save
  * with draft 0 has no data of the draft head, which then restarts with the next tokens: see rt_memory_draft_from(). */
 gdn_status rt_memory_load(rt_memory *m, int32_t seq, const void *bytes, uint64_t n);
-/* Checksum of a save's bytes, for other files too; changing any single byte changes it. */
-uint64_t rt_memory_checksum(const void *bytes, uint64_t n);
 
 /* ---- A step of the forward pass: begin reserves everything; then commit or cancel. ---- */
 typedef struct rt_token_run {

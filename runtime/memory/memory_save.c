@@ -1,32 +1,10 @@
 /* Saves what continuing from the current length needs, independent of how it was stored. memory_internal.h has the
  * format: a header, a record per sequence, a checksum. Snapshots of earlier lengths, numbers of cells and slots, and
  * sharing are not saved. */
-#include "runtime/memory/replay_log.h"
-
 #include <string.h>
 
-/* Four lanes of 8 bytes. Each step is a bijection of the lane and of the word, so a single changed word always changes
- * the result. The lanes make the multiplications independent. */
-uint64_t rt_memory_checksum(const void *bytes, uint64_t n)
-{
-    const unsigned char *at = bytes;
-    const uint64_t prime = UINT64_C(0x9E3779B185EBCA87);
-    uint64_t lane[4] = { n, ~n, prime, ~prime };
-    for (uint64_t i = 0; i < n; i += 32) {
-        uint64_t word[4] = { 0 };
-        memcpy(word, at + i, (size_t)(n - i < 32 ? n - i : 32));
-        for (int l = 0; l < 4; l++) {
-            lane[l] = (lane[l] ^ word[l]) * prime;
-            lane[l] ^= lane[l] >> 29;
-        }
-    }
-    uint64_t sum = 0;
-    for (int l = 0; l < 4; l++) {
-        sum = (sum ^ lane[l]) * prime;
-        sum ^= sum >> 32;
-    }
-    return sum;
-}
+#include "runtime/base/checksum.h"
+#include "runtime/memory/replay_log.h"
 
 /* The oldest position whose conv state entry is saved. */
 static int32_t conv_from(const rt_memory *m, int32_t length)
@@ -192,7 +170,7 @@ gdn_status rt_memory_save(rt_memory *m, int32_t seq, void *bytes, uint64_t n)
     }
     gdn_buffer_destroy(m->device, &folded);
     if (status) return status;
-    const uint64_t sum = rt_memory_checksum(bytes, header.bytes - 8);
+    const uint64_t sum = rt_checksum(bytes, header.bytes - 8);
     put(to, &sum, 8);
     return GDN_OK;
 }

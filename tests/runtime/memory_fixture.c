@@ -1,6 +1,8 @@
 /* See memory_fixture.h. */
 #include "memory_fixture.h"
 
+#include "runtime/base/checksum.h"
+
 const rt_model memory_model = { .n_recurrent = 1,
                                 .n_attention = 1,
                                 .fingerprint = { 1, 2, 3 },
@@ -36,6 +38,6 @@ gdn_status memory_advance(rt_memory *m, int32_t seq, int32_t n)
 
 void memory_sign(unsigned char *save, uint64_t n)
 {
-    const uint64_t sum = rt_memory_checksum(save, n - 8);
+    const uint64_t sum = rt_checksum(save, n - 8);
     memcpy(save + n - 8, &sum, 8);
 }

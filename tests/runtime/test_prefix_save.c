@@ -8,6 +8,7 @@
 
 #include "engine_fixture.h"
 #include "memory_audit.h"
+#include "runtime/base/checksum.h"
 #include "runtime/memory/prefix_tree.h"
 
 enum { LENGTH = 40, N_TEXTS = 5, INTERVAL = 4, BITS = 7, R = 3 };
@@ -180,7 +181,7 @@ static void tails(const rt_model *model, save *s, save *again)
 
 static void sign_header(unsigned char *bytes)
 {
-    const uint64_t sum = rt_memory_checksum(bytes, offsetof(rt_save_prefixes, checksum));
+    const uint64_t sum = rt_checksum(bytes, offsetof(rt_save_prefixes, checksum));
     memcpy(bytes + offsetof(rt_save_prefixes, checksum), &sum, 8);
 }
 
@@ -271,12 +272,12 @@ static void signed_records(const rt_model *model, save *s)
             rt_engine *e = open_engine(model, 12, 250, 0, RT_ROLLBACK_LOG);
             rt_prefix_saved loaded;
             s->bytes[at + byte] ^= 4;
-            uint64_t sum = rt_memory_checksum(s->bytes + at, size - 8);
+            uint64_t sum = rt_checksum(s->bytes + at, size - 8);
             memcpy(s->bytes + at + size - 8, &sum, 8);
             n_refused += load(e, s->bytes, s->n, &loaded) != GDN_OK;
             rt_engine_destroy(e);
             s->bytes[at + byte] ^= 4;
-            sum = rt_memory_checksum(s->bytes + at, size - 8);
+            sum = rt_checksum(s->bytes + at, size - 8);
             memcpy(s->bytes + at + size - 8, &sum, 8);
         }
         at += size;
@@ -290,7 +291,7 @@ static void put_record(const rt_memory *m, unsigned char *at, const rt_save_pref
 {
     const uint64_t size = rt_memory_prefix_record_bytes(m, r);
     memcpy(at, r, sizeof *r);
-    const uint64_t sum = rt_memory_checksum(at, size - 8);
+    const uint64_t sum = rt_checksum(at, size - 8);
     memcpy(at + size - 8, &sum, 8);
 }
 
