@@ -60,6 +60,8 @@ typedef struct rt_taken {
 
 struct rt_memory {
     const rt_model *model;
+    rt_fingerprint fingerprint; /* the model's, once fingerprinted is 1                                */
+    int32_t fingerprinted;
     gdn_context *device, *host;
     int32_t n_seqs, n_cells, n_prefixes, K, kernel, n_conv_slots, kv_type;
     int32_t n_rollback, n_log, commit_after; /* n_log: entries per log row; 0: snapshots instead      */
@@ -174,13 +176,15 @@ static inline uint64_t rt_memory_save_hidden_bytes(const rt_memory *m) { return 
 uint64_t rt_memory_save_seq_bytes(const rt_memory *m, const rt_save_seq *s);
 uint64_t rt_memory_parts_bytes(const rt_memory *m, const rt_save_parts *at);
 /* The header of a save, without `bytes` and n_seqs. */
-rt_save_header rt_memory_save_header(const rt_memory *m, int32_t kind);
+rt_save_header rt_memory_save_header(rt_memory *m, int32_t kind);
 /* Write the parts to *to, which moves on; read them into the memory from *from. `folded` receives a replayed state. */
 gdn_status rt_memory_put_parts(rt_memory *m, const rt_save_parts *at, const gdn_span *folded, unsigned char **to);
 gdn_status rt_memory_get_parts(rt_memory *m, const rt_save_parts *at, const unsigned char **from);
 /* GDN_INVALID_ARGUMENT: the n bytes of a save are not as long as its header says, or are of another format, model or
  * type of KV cells. */
 gdn_status rt_memory_check_format(const void *bytes, uint64_t n, rt_save_header *h);
-gdn_status rt_memory_check_model(const rt_memory *m, const rt_save_header *h);
+gdn_status rt_memory_check_model(rt_memory *m, const rt_save_header *h);
+/* The model's, which the first call makes. */
+const rt_fingerprint *rt_memory_fingerprint(rt_memory *m);
 
 #endif

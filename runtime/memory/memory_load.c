@@ -41,22 +41,22 @@ gdn_status rt_memory_check_format(const void *bytes, uint64_t n, rt_save_header 
     return GDN_OK;
 }
 
-gdn_status rt_memory_check_model(const rt_memory *m, const rt_save_header *h)
+gdn_status rt_memory_check_model(rt_memory *m, const rt_save_header *h)
 {
+    const rt_fingerprint *const here = rt_memory_fingerprint(m);
     /* with or without the draft head, whatever this memory has */
     if (h->has_draft != 0 && h->has_draft != 1) return bad("the state was saved with another model");
     const uint64_t hidden = h->has_draft ? rt_memory_save_hidden_bytes(m) : 0;
-    if (memcmp(&h->fingerprint, &m->model->fingerprint, sizeof h->fingerprint) || h->state_bytes != m->state_bytes ||
+    if (memcmp(&h->fingerprint, here, sizeof *here) || h->state_bytes != m->state_bytes ||
         h->conv_slot_bytes != m->conv_slot_bytes || h->hidden_bytes != hidden || h->kernel != m->kernel ||
         h->n_recurrent != m->n_recurrent || h->n_attention != m->n_attention - m->has_draft + h->has_draft)
-        return other_model(&h->fingerprint, &m->model->fingerprint);
+        return other_model(&h->fingerprint, here);
     if (h->kv_type != m->kv_type || h->kv_bytes != m->kv_bytes)
         return bad("the state was saved with another type of KV cells");
     return GDN_OK;
 }
 
-static gdn_status check_header(const rt_memory *m, int32_t seq, const unsigned char *bytes, uint64_t n,
-                               rt_save_header *h)
+static gdn_status check_header(rt_memory *m, int32_t seq, const unsigned char *bytes, uint64_t n, rt_save_header *h)
 {
     uint64_t sum;
     gdn_status status = rt_memory_check_format(bytes, n, h);

@@ -126,13 +126,20 @@ static gdn_status put_seq(rt_memory *m, const rt_save_seq *record, const gdn_spa
     return status;
 }
 
-rt_save_header rt_memory_save_header(const rt_memory *m, int32_t kind)
+const rt_fingerprint *rt_memory_fingerprint(rt_memory *m)
+{
+    if (!m->fingerprinted) m->fingerprint = rt_model_fingerprint(m->model);
+    m->fingerprinted = 1;
+    return &m->fingerprint;
+}
+
+rt_save_header rt_memory_save_header(rt_memory *m, int32_t kind)
 {
     return (rt_save_header){
         .magic = RT_SAVE_MAGIC,
         .version = RT_SAVE_VERSION,
         .kind = kind,
-        .fingerprint = m->model->fingerprint,
+        .fingerprint = *rt_memory_fingerprint(m),
         .state_bytes = m->state_bytes,
         .conv_slot_bytes = m->conv_slot_bytes,
         .kv_bytes = m->kv_bytes,

@@ -16,7 +16,7 @@ typedef struct record {
 
 static gdn_status bad(const char *what) { return rt_fail(GDN_INVALID_ARGUMENT, "loading prefixes: %s", what); }
 
-static gdn_status check_header(const rt_memory *m, uint64_t bits, const void *bytes, uint64_t n, rt_save_prefixes *h)
+static gdn_status check_header(rt_memory *m, uint64_t bits, const void *bytes, uint64_t n, rt_save_prefixes *h)
 {
     if (!bytes || n < sizeof *h) return bad("too short to be saved prefixes");
     const gdn_status status = rt_memory_check_format(bytes, n, &h->common);

@@ -36,7 +36,7 @@ static const rt_gguf_tensor *find(reader *r, int flags, int32_t l, const char *n
         r->status = rt_fail(GDN_INVALID_ARGUMENT, "tensor %s is missing", full);
     if (t && !rt_tensor_is_used(r->model->hp.arch, name))
         r->status = rt_fail(GDN_INTERNAL, "tensor %s is read, but model_names.def does not have it", full);
-    if (t) r->used[t - rt_gguf_tensor_at(r->model->file, 0)] = 1;
+    if (t) r->model->used[t - rt_gguf_tensor_at(r->model->file, 0)] = 1;
     return t;
 }
 
@@ -376,8 +376,8 @@ gdn_status model_load(rt_gguf *file, rt_budget *budget, int trunk, int only_mtp,
     if (!r.status) check_last_block(&r);
     if (!r.status) r.status = rt_budget_take(budget, n_tensors, "which tensors are used");
     if (!r.status) {
-        r.used = rt_calloc(n_tensors, 1, "which tensors are used");
-        r.status = r.used ? GDN_OK : GDN_OUT_OF_MEMORY;
+        m->used = rt_calloc(n_tensors, 1, "which tensors are used");
+        r.status = m->used ? GDN_OK : GDN_OUT_OF_MEMORY;
     }
     if (!r.status)
         r.status = rt_budget_take(budget, (uint64_t)(m->hp.n_layer + m->hp.n_mtp) * sizeof *m->layer, "layers");
@@ -390,7 +390,7 @@ gdn_status model_load(rt_gguf *file, rt_budget *budget, int trunk, int only_mtp,
     if (!r.status) bind(&r);                     /* first pass checks and counts, second fills */
     if (only_mtp) m->weight_bytes = r.mtp_bytes; /* the rest is the model's */
     else if (!trunk) m->weight_bytes += r.mtp_bytes;
-    if (!r.status) r.status = rt_check_tensors(file, m->hp.arch, r.used);
+    if (!r.status) r.status = rt_check_tensors(file, m->hp.arch, m->used);
     if (!r.status) r.status = rt_budget_take(budget, m->weight_bytes, "the weights");
     if (!r.status)
         r.status = rt_budget_take(budget, r.n_vectors * sizeof *m->vectors, "norms and other vectors, as F32,");
@@ -408,8 +408,7 @@ gdn_status model_load(rt_gguf *file, rt_budget *budget, int trunk, int only_mtp,
         r.n_vectors = 0;
         if (!r.status) bind(&r);
     }
-    if (!r.status) m->fingerprint = model_fingerprint(m, r.used);
-    rt_free(r.used);
+    if (!r.status) m->fingerprint = model_fingerprint(m);
     if (trunk) m->hp.n_mtp = 0;
     if (r.status) rt_model_free(m);
     else *model = m;
@@ -442,6 +441,7 @@ void rt_model_free(rt_model *model)
     if (!model) return;
     rt_model_free(model->mtp);
     rt_gguf_close(model->file);
+    rt_free(model->used);
     rt_free(model->layer);
     rt_free(model->vectors);
     rt_free(model->split);

@@ -58,12 +58,11 @@ typedef struct rt_layer {
     const float *enorm, *hnorm, *head_norm;
 } rt_layer;
 
-/* Hashes of what a saved state depends on; saves store them. Hyperparameters and tokenizer are hashed whole, weights by
- * samples: a tensor that differs only between its samples is not noticed. */
+/* Hashes of what a saved state depends on; saves store them. */
 typedef struct rt_fingerprint {
     uint64_t hparams;   /* what rt_hparams sets for results, and which layers are recurrent  */
     uint64_t tokenizer; /* all keys that the tokenizer reads                                 */
-    uint64_t weights;   /* names, types, shapes and samples of all tensors that are used     */
+    uint64_t weights;   /* names, types, shapes and bytes of all tensors that are used       */
 } rt_fingerprint;
 
 typedef struct rt_model {
@@ -75,10 +74,11 @@ typedef struct rt_model {
     const float *output_norm;
     rt_weight mtp_embd, mtp_head; /* the MTP block's own, or the trunk's                           */
     uint64_t weight_bytes;
-    rt_fingerprint fingerprint;
-    float *vectors;       /* storage of all vectors                                                  */
-    unsigned char *split; /* storage of matrices that the loader reorders                            */
-    struct rt_model *mtp; /* the file of rt_model_add_mtp(), or NULL                                 */
+    unsigned char *used;        /* [tensors of the file] 1: the model uses it                                */
+    rt_fingerprint fingerprint; /* without the bytes of tensors: see rt_model_fingerprint()                 */
+    float *vectors;             /* storage of all vectors                                                  */
+    unsigned char *split;       /* storage of matrices that the loader reorders                            */
+    struct rt_model *mtp;       /* the file of rt_model_add_mtp(), or NULL                                 */
 } rt_model;
 
 /* Load a model. The mapped weights and what the loader allocates count against the budget (may be NULL), before they
@@ -93,5 +93,7 @@ gdn_status rt_model_load_trunk(const char *path, rt_budget *budget, rt_model **m
  * was loaded by rt_model_load_trunk(). GDN_INVALID_ARGUMENT: the file is of another model: another architecture,
  * hyperparameter or vocabulary. GDN_UNSUPPORTED: it has other blocks, or no MTP block. Errors change nothing. */
 gdn_status rt_model_add_mtp(rt_model *model, const char *path, rt_budget *budget);
+/* The model's fingerprint. Reads the bytes of all tensors that are used. */
+rt_fingerprint rt_model_fingerprint(const rt_model *model);
 void rt_model_free(rt_model *model);
 #endif

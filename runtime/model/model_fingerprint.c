@@ -1,9 +1,8 @@
 /* Identifies a model, so that a saved state is refused by another one. See rt_fingerprint in model.h. */
 #include <string.h>
 
+#include "runtime/base/checksum.h"
 #include "runtime/model/model_internal.h"
-
-enum { SAMPLES = 16, SAMPLE_BYTES = 64 }; /* of a tensor: few pages are read, and the first and last bytes are */
 
 static const uint64_t BEGIN = UINT64_C(14695981039346656037);
 
@@ -13,19 +12,15 @@ static uint64_t add(uint64_t hash, const void *bytes, uint64_t n) /* FNV-1a */
     return hash;
 }
 
+/* Its name, type and shape. */
 static uint64_t of_tensor(const rt_gguf_tensor *t)
 {
-    uint64_t hash = add(add(BEGIN, t->name.text, t->name.bytes), &t->type, sizeof t->type);
-    hash = add(hash, t->ne, sizeof t->ne);
-    if (t->bytes <= SAMPLES * SAMPLE_BYTES) return add(hash, t->data, t->bytes);
-    const uint64_t last = t->bytes - SAMPLE_BYTES, step = last / (SAMPLES - 1);
-    for (uint64_t i = 0; i < SAMPLES; i++)
-        hash = add(hash, t->data + (i < SAMPLES - 1 ? i * step : last), SAMPLE_BYTES);
-    return hash;
+    const uint64_t hash = add(add(BEGIN, t->name.text, t->name.bytes), &t->type, sizeof t->type);
+    return add(hash, t->ne, sizeof t->ne);
 }
 
 /* Keys and tensors are added up, so that their order in the file does not matter. */
-rt_fingerprint model_fingerprint(const rt_model *m, const unsigned char *used)
+rt_fingerprint model_fingerprint(const rt_model *m)
 {
     static const char tokenizer[] = "tokenizer.ggml.";
     const uint64_t prefix = sizeof tokenizer - 1;
@@ -43,6 +38,18 @@ rt_fingerprint model_fingerprint(const rt_model *m, const unsigned char *used)
             made.tokenizer += add(add(BEGIN, name.text, name.bytes), value.text, value.bytes);
     }
     for (int64_t i = 0; i < rt_gguf_n_tensors(m->file); i++)
-        if (used[i]) made.weights += of_tensor(rt_gguf_tensor_at(m->file, i));
+        if (m->used[i]) made.weights += of_tensor(rt_gguf_tensor_at(m->file, i));
+    return made;
+}
+
+rt_fingerprint rt_model_fingerprint(const rt_model *model)
+{
+    rt_fingerprint made = model->fingerprint;
+    for (int64_t i = 0; model->file && i < rt_gguf_n_tensors(model->file); i++) {
+        const rt_gguf_tensor *const t = rt_gguf_tensor_at(model->file, i);
+        if (!model->used[i]) continue;
+        const uint64_t both[2] = { of_tensor(t), rt_checksum(t->data, t->bytes) };
+        made.weights += rt_checksum(both, sizeof both);
+    }
     return made;
 }

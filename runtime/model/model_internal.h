@@ -12,7 +12,6 @@ typedef struct reader {
     gdn_status status;
     uint64_t n_vectors;   /* floats of vectors counted (and, with storage, written) so far           */
     float *storage;       /* NULL while counting                                                    */
-    unsigned char *used;  /* [tensors of the file] 1: the loader has looked it up                   */
     int trunk;            /* 1: the MTP block is only checked                                       */
     int only_mtp;         /* 1: a file of rt_model_add_mtp(): no block but that one                 */
     uint64_t mtp_bytes;   /* bytes of the MTP block's tensors, first kept out of weight_bytes        */
@@ -27,7 +26,7 @@ void model_read_layer_kinds(reader *r);
 /* Loads a file, which it owns also after an error (model.c). The reader's members `trunk` and `only_mtp`. */
 gdn_status model_load(rt_gguf *file, rt_budget *budget, int trunk, int only_mtp, rt_model **model);
 
-/* used: [tensors of the file] as in reader. hp.n_mtp is the file's. */
-rt_fingerprint model_fingerprint(const rt_model *m, const unsigned char *used);
+/* Call when all tensors are bound, with the file's hp.n_mtp. */
+rt_fingerprint model_fingerprint(const rt_model *m);
 
 #endif

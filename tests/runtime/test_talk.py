@@ -194,8 +194,7 @@ def of_another_model(folder, saved):
     name = next(name for name in whole.tensors if name.endswith("ffn_up.weight"))
     ne, kind, weights = whole.tensors[name]
     blocks = bytearray(weights)
-    for at in range(0, len(blocks), 34): # the scales of Q8_0
-        blocks[at] ^= 1
+    blocks[len(blocks) * 3 // 7] ^= 1  # one bit
     merges = whole.strings("tokenizer.ggml.merges")
     other = [merges[1], merges[0], *merges[2:]]
     epsilon = {"attention.layer_norm_rms_epsilon": 2e-6}
