@@ -119,7 +119,7 @@ stage_python() {
     mkdir -p "$folder"
     python3 -m venv "$folder/venv"
     bin=$folder/venv/bin
-    if ! "$bin/pip" install --timeout 20 --retries 1 -q build ml_dtypes numpy scikit-build-core twine >"$folder/pip" 2>&1; then
+    if ! "$bin/pip" install --timeout 20 --retries 1 -q build ml_dtypes numpy openai scikit-build-core twine >"$folder/pip" 2>&1; then
         cat "$folder/pip"
         ! grep -E 'from versions: none|Connection|[Tt]imed out|Temporary failure' "$folder/pip" >"$folder/why" ||
             skip "PyPI cannot be reached: $(tail -n 1 "$folder/why")"
@@ -148,6 +148,8 @@ stage_python() {
         echo "test: tests that were skipped have shown nothing"
         return 1
     fi
+    # gdn serve, with the client that its users have.
+    PYTHONDONTWRITEBYTECODE=1 "$bin/python" tests/runtime/test_openai.py build-test/bin/gdn tests/runtime
     # Lifetimes again, with a library that sees memory used after it was freed.
     cmake -S python -B "$folder/asan" -DGDN_SANITIZE=address -DGDN_VULKAN=OFF -DCMAKE_C_FLAGS_RELEASE='-O1 -DNDEBUG'
     cmake --build "$folder/asan" --parallel "$jobs"

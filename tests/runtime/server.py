@@ -2,17 +2,22 @@
 import contextlib
 import http.client
 import json
+import pathlib
 import re
 import signal
+import struct
 import subprocess
 import time
 
+from gguf_file import File, value
 from tool import MODEL, TOOL, report, require
 
 WAIT = 120  # seconds for what takes less than one, on a busy machine
 SETTINGS = ("--ctx", "4096", "--prefix-cache", "16", "--prefix-interval", "16")
 PROMPT = "In the beginning"
 TOOLS = [{"type": "function", "function": {"name": "now"}}, {"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}}}}]
+FORM = ("{% if messages[0].content == 'no' %}{{ raise_exception('no') }}{% endif %}{% if tools %}<|im_start|>system\n{{ tools|tojson }}<|im_end|>\n{% endif %}{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}{% for c in m.tool_calls or [] %}<call>{{ c.function.name }}"
+        "{% for k, v in c.function.arguments|items %} {{ k }}={{ v }}{% endfor %}</call>{% endfor %}{{ m.tool_call_id }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n{{ note }}")
 
 
 class Server:
@@ -99,3 +104,18 @@ def refused(s, status, param, body, path="/v1/completions", **more):
 
 def ran(*arguments):
     return report("-m", MODEL, "--threads", "1", "--ctx", "4096", *arguments, otherwise={"requests": [{"text": "", "tokens": []}]})["requests"]
+
+
+def speaking(folder, texts, end=None):
+    """The model, with other texts for some of its tokens, and another end token."""
+    file = File(pathlib.Path(MODEL))
+    tokens = file.strings("tokenizer.ggml.tokens")
+    for token, text in texts.items():
+        tokens[token] = text.replace(" ", "\u0120").replace("\n", "\u010a")
+    known = set(tokens)
+    merges = [m for m in file.strings("tokenizer.ggml.merges") if known.issuperset((*m.split(" "), m.replace(" ", "")))]
+    if end:
+        kinds = list(struct.unpack(f"<{len(tokens)}i", file.keys["tokenizer.ggml.token_type"][16:]))
+        kinds[end] = 3
+        file = file.having({"tokenizer.ggml.token_type": value(kinds), "tokenizer.ggml.eos_token_id": value(end)})
+    return file.having({"tokenizer.ggml.tokens": value(tokens), "tokenizer.ggml.merges": value(merges)}).write(folder / "speaking.gguf")

@@ -4,14 +4,11 @@
     test_serve_answers.py GDN FOLDER [--brief]   as test_run.py
 """
 import json
-import pathlib
 import re
-import struct
 import subprocess
 import threading
 
-from gguf_file import File, value
-from server import PROMPT, SETTINGS, TOOLS, WAIT, joined, ran, refused, server
+from server import FORM, PROMPT, SETTINGS, TOOLS, WAIT, joined, ran, refused, server, speaking
 from tool import MODEL, TOOL, require, run_tests
 
 
@@ -61,25 +58,6 @@ def thinking(folder):
 
 
 # ---- Tools, variables and log-probabilities ----
-
-
-FORM = ("{% if messages[0].content == 'no' %}{{ raise_exception('no') }}{% endif %}{% if tools %}<|im_start|>system\n{{ tools|tojson }}<|im_end|>\n{% endif %}{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}{% for c in m.tool_calls or [] %}<call>{{ c.function.name }}"
-        "{% for k, v in c.function.arguments|items %} {{ k }}={{ v }}{% endfor %}</call>{% endfor %}{{ m.tool_call_id }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n{{ note }}")
-
-
-def speaking(folder, texts, end=None):
-    """The model, with other texts for some of its tokens, and another end token."""
-    file = File(pathlib.Path(MODEL))
-    tokens = file.strings("tokenizer.ggml.tokens")
-    for token, text in texts.items():
-        tokens[token] = text.replace(" ", "\u0120").replace("\n", "\u010a")
-    known = set(tokens)
-    merges = [m for m in file.strings("tokenizer.ggml.merges") if known.issuperset((*m.split(" "), m.replace(" ", "")))]
-    if end:
-        kinds = list(struct.unpack(f"<{len(tokens)}i", file.keys["tokenizer.ggml.token_type"][16:]))
-        kinds[end] = 3
-        file = file.having({"tokenizer.ggml.token_type": value(kinds), "tokenizer.ggml.eos_token_id": value(end)})
-    return file.having({"tokenizer.ggml.tokens": value(tokens), "tokenizer.ggml.merges": value(merges)}).write(folder / "speaking.gguf")
 
 
 def calls(folder):
