@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "character_cases.inc.h" /* runtime/tables.cmake makes it of character_cases.txt */
 #include "runtime/text/template_internal.h"
 
 typedef struct case_run {
@@ -15,32 +16,29 @@ typedef struct case_special {
     uint32_t code, to[3];
 } case_special;
 
-#include "runtime/text/character_cases.inc.h"
+/* Each ends with 0. */
+#define ENTRY(...)         { __VA_ARGS__ },
+#define SPECIAL(code, ...) { code, { __VA_ARGS__ } },
+static const case_run lower_runs[] = { LOWER_RUNS(ENTRY){ 0 } }, upper_runs[] = { UPPER_RUNS(ENTRY){ 0 } };
+static const case_special lower_specials[] = { LOWER_SPECIALS(SPECIAL){ 0 } },
+                          upper_specials[] = { UPPER_SPECIALS(SPECIAL){ 0 } };
 
-enum { CAPITAL_SIGMA = 0x3a3, N_UPPER = sizeof upper_runs / sizeof *upper_runs };
-enum {
-    N_LOWER = sizeof lower_runs / sizeof *lower_runs,
-    N_UPPER_SPECIALS = sizeof upper_specials / sizeof *upper_specials
-};
-enum { N_LOWER_SPECIALS = sizeof lower_specials / sizeof *lower_specials };
+enum { CAPITAL_SIGMA = 0x3a3 };
 
 /* The up to three characters that a character becomes; returns their number. */
 static int cased(uint32_t code, int up, uint32_t to[3])
 {
-    const case_run *const run = up ? upper_runs : lower_runs;
-    const case_special *const special = up ? upper_specials : lower_specials;
-    const int n = up ? N_UPPER : N_LOWER, n_special = up ? N_UPPER_SPECIALS : N_LOWER_SPECIALS;
     to[0] = code;
     if (code < 0x80) {
         if (up ? code >= 'a' && code <= 'z' : code >= 'A' && code <= 'Z') to[0] = code ^ 32;
         return 1;
     }
-    for (int i = 0; i < n; i++)
-        if (code >= run[i].first && code <= run[i].last && (code - run[i].first) % run[i].step == 0)
-            to[0] = (uint32_t)((int32_t)code + run[i].by);
-    for (int i = 0; i < n_special; i++) {
-        if (special[i].code != code) continue;
-        memcpy(to, special[i].to, sizeof special[i].to);
+    for (const case_run *run = up ? upper_runs : lower_runs; run->first; run++)
+        if (code >= run->first && code <= run->last && (code - run->first) % run->step == 0)
+            to[0] = (uint32_t)((int32_t)code + run->by);
+    for (const case_special *special = up ? upper_specials : lower_specials; special->code; special++) {
+        if (special->code != code) continue;
+        memcpy(to, special->to, sizeof special->to);
         return to[2] ? 3 : 2;
     }
     return 1;

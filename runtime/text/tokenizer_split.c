@@ -1,6 +1,6 @@
 /* Splits text into words by the regular expressions of tokenizer.json: those of Qwen2, Qwen3.5 and GPT-2. The first
  * alternative that matches wins. \s is Unicode's property White_Space; L, N and M are the categories of
- * character_classes.inc.h. See tokenizer.h.
+ * character_classes.txt. See tokenizer.h.
  *
  *   qwen2     (?i:'s|'t|'re|'ve|'m|'ll|'d) | [^\r\n\p{L}\p{N}]?\p{L}+ | \p{N} | ?[^\s\p{L}\p{N}]+[\r\n]*
  *             | \s*[\r\n]+ | \s+(?!\S) | \s+
@@ -10,10 +10,10 @@
 
 #include <string.h>
 
-#include "runtime/text/character_classes.inc.h"
+#include "character_classes.inc.h" /* runtime/tables.cmake makes it of character_classes.txt */
 #include "runtime/base/error.h"
 
-/* Character classes; the first four are those of character_runs. */
+/* Character classes; character_classes.txt has the first four. */
 typedef enum char_class {
     OTHER,
     LETTER,
@@ -22,6 +22,11 @@ typedef enum char_class {
     SPACE,
     LINE
 } char_class; /* LINE: \r or \n, which are also white space */
+
+/* Runs of one class: the first character, shifted by 2, and the class. */
+enum { CLASS_O = OTHER, CLASS_L = LETTER, CLASS_N = NUMBER, CLASS_M = MARK };
+#define RUN(first, class) (first) << 2 | CLASS_##class,
+static const uint32_t character_runs[] = { CHARACTER_RUNS(RUN) };
 
 typedef struct place { /* a character of the text; bytes 0: the end */
     uint32_t c;
