@@ -108,6 +108,8 @@ typedef struct tpl_text {
     uint64_t n;
 } tpl_text;
 
+static inline tpl_text tpl_text_of(const tpl_node *node) { return (tpl_text){ node->text, NULL, node->n }; }
+
 typedef enum tpl_kind {
     TPL_UNDEFINED,
     TPL_NONE,
@@ -218,6 +220,7 @@ tpl_value tpl_bool(int truth);
 tpl_value tpl_string(const char *text); /* text must outlive the run; counts as the template's */
 tpl_value tpl_characters(tpl_text text);
 int tpl_is(tpl_text text, const char *string);
+int tpl_among(tpl_text text, const char *names); /* names: separated by a space */
 int tpl_same_text(tpl_text a, tpl_text b);
 int tpl_true(const tpl_value *v);
 int tpl_equal(tpl_run *r, const tpl_value *a, const tpl_value *b);
@@ -237,6 +240,10 @@ uint64_t tpl_encode(uint32_t code, char *to); /* as UTF-8, 1 to 4 bytes; returns
  * be NULL where `of` is. */
 tpl_text tpl_strip(tpl_run *r, tpl_text t, const tpl_text *of, int sides);
 void tpl_write(tpl_run *r, tpl_text text);
+/* tpl_begin: from here on tpl_write() writes to *b, which it clears. Returns the buffer before, for tpl_end(), which
+ * returns what was written. */
+tpl_buffer *tpl_begin(tpl_run *r, tpl_buffer *b);
+tpl_value tpl_end(tpl_run *r, tpl_buffer *before);
 
 tpl_value *tpl_get(tpl_run *r, const tpl_map *map, tpl_text key); /* NULL: there is none */
 void tpl_put(tpl_run *r, tpl_map *map, tpl_text key, tpl_value value);

@@ -46,8 +46,7 @@ static int cased(uint32_t code, int up, uint32_t to[3])
 
 tpl_value tpl_change_case(tpl_run *r, tpl_text text, int up)
 {
-    tpl_buffer written = { 0 }, *const outside = r->out;
-    r->out = &written;
+    tpl_buffer written, *const outside = tpl_begin(r, &written);
     for (uint64_t at = 0; at < text.n && !r->status;) {
         uint32_t code, to[3] = { 0 };
         char bytes[12];
@@ -67,8 +66,7 @@ tpl_value tpl_change_case(tpl_run *r, tpl_text text, int up)
         memset(mark, old.mark ? old.mark[0] : 0, sizeof mark);
         tpl_write(r, (tpl_text){ bytes, mark, n });
     }
-    r->out = outside;
-    return tpl_characters((tpl_text){ written.text ? written.text : "", written.mark, written.n });
+    return tpl_end(r, outside);
 }
 
 tpl_value tpl_to_whole(tpl_run *r, const tpl_value *of, const tpl_value *otherwise)
@@ -98,9 +96,8 @@ tpl_value tpl_to_whole(tpl_run *r, const tpl_value *of, const tpl_value *otherwi
 
 tpl_value tpl_format(tpl_run *r, tpl_text text, const tpl_value *value, int n)
 {
-    tpl_buffer written = { 0 }, *const outside = r->out;
+    tpl_buffer written, *const outside = tpl_begin(r, &written);
     int taken = 0;
-    r->out = &written;
     for (uint64_t at = 0; at < text.n && !r->status;) {
         const char *const sign = memchr(text.text + at, '%', (size_t)(text.n - at));
         const uint64_t to = sign ? (uint64_t)(sign - text.text) : text.n;
@@ -114,17 +111,15 @@ tpl_value tpl_format(tpl_run *r, tpl_text text, const tpl_value *value, int n)
             (void)tpl_refuse(r, "%%d of %s", tpl_kind_name(&value[taken]));
         else tpl_write(r, tpl_to_text(r, &value[taken++]));
     }
-    r->out = outside;
-    if (taken < n) return tpl_refuse(r, "a format has %d places for %d values", taken, n);
-    return tpl_characters((tpl_text){ written.text ? written.text : "", written.mark, written.n });
+    if (taken < n) (void)tpl_refuse(r, "a format has %d places for %d values", taken, n);
+    return tpl_end(r, outside);
 }
 
 /* A string's method: "{}" is the next value, "{{" and "}}" are braces. Values that are left are ignored. */
 tpl_value tpl_format_braces(tpl_run *r, tpl_text text, const tpl_value *value, int n)
 {
-    tpl_buffer written = { 0 }, *const outside = r->out;
+    tpl_buffer written, *const outside = tpl_begin(r, &written);
     int taken = 0;
-    r->out = &written;
     for (uint64_t at = 0, to; at < text.n && !r->status; at = to + 2) {
         for (to = at; to < text.n && text.text[to] != '{' && text.text[to] != '}';) to++;
         tpl_write(r, tpl_part(text, at, to));
@@ -134,8 +129,7 @@ tpl_value tpl_format_braces(tpl_run *r, tpl_text text, const tpl_value *value, i
         else if (text.text[to] == '{' && next == '}' && taken < n) tpl_write(r, tpl_to_text(r, &value[taken++]));
         else (void)tpl_refuse(r, "this format is not known here, or has more places than the %d values", n);
     }
-    r->out = outside;
-    return tpl_characters((tpl_text){ written.text ? written.text : "", written.mark, written.n });
+    return tpl_end(r, outside);
 }
 
 tpl_value tpl_date(tpl_run *r, const tpl_arguments *a)

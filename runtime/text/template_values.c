@@ -112,6 +112,15 @@ int tpl_is(tpl_text text, const char *string)
     return tpl_same_text(text, other);
 }
 
+int tpl_among(tpl_text text, const char *names)
+{
+    for (size_t n; *names; names += n + (names[n] == ' ')) {
+        n = strcspn(names, " ");
+        if (tpl_same_text(text, (tpl_text){ names, NULL, n })) return 1;
+    }
+    return 0;
+}
+
 const char *tpl_kind_name(const tpl_value *v)
 {
     static const char *const names[] = { "something undefined", "none",       "a truth value", "a number",
@@ -289,6 +298,21 @@ void tpl_write(tpl_run *r, tpl_text text)
     if (!text.n) return; /* there may be no buffer yet */
     copy(b->text + b->n, b->mark + b->n, text);
     b->n += text.n;
+}
+
+tpl_buffer *tpl_begin(tpl_run *r, tpl_buffer *b)
+{
+    tpl_buffer *const before = r->out;
+    *b = (tpl_buffer){ 0 };
+    r->out = b;
+    return before;
+}
+
+tpl_value tpl_end(tpl_run *r, tpl_buffer *before)
+{
+    const tpl_buffer *const b = r->out;
+    r->out = before;
+    return tpl_characters((tpl_text){ b->text ? b->text : "", b->mark, b->n });
 }
 
 tpl_text tpl_to_text(tpl_run *r, const tpl_value *v)
