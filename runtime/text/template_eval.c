@@ -80,8 +80,8 @@ static tpl_value item(tpl_run *r, const tpl_value *of, const tpl_value *index)
         uint64_t at = 0;
         uint32_t code;
         if (i < 0 || i >= n) return undefined;
-        for (int64_t k = 0; k < i; k++) at += (uint64_t)tpl_character(t.text + at, t.n - at, &code);
-        return tpl_characters(tpl_part(t, at, at + (uint64_t)tpl_character(t.text + at, t.n - at, &code)));
+        for (int64_t k = 0; k < i; k++) at += (uint64_t)utf8_character(t.text + at, t.n - at, &code);
+        return tpl_characters(tpl_part(t, at, at + (uint64_t)utf8_character(t.text + at, t.n - at, &code)));
     }
     return tpl_refuse(r, "%s cannot be an index of %s here", tpl_kind_name(index), tpl_kind_name(of));
 }
@@ -113,7 +113,7 @@ static tpl_value slice(tpl_run *r, tpl_scope *scope, const tpl_node *node)
         uint32_t code;
         for (int64_t at = 0; at < k; at++) {
             if (at == i) begin = end;
-            end += (uint64_t)tpl_character(of.of.text.text + end, of.of.text.n - end, &code);
+            end += (uint64_t)utf8_character(of.of.text.text + end, of.of.text.n - end, &code);
         }
         return tpl_characters(tpl_part(of.of.text, i < k ? begin : end, end));
     }

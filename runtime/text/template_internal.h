@@ -7,6 +7,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/text/template.h"
+#include "runtime/text/utf8.h"
 
 /* ---- Arena: memory that is freed as a whole ---- */
 
@@ -232,8 +233,6 @@ tpl_text tpl_join(tpl_run *r, tpl_text a, tpl_text b);
 tpl_text tpl_part(tpl_text t, uint64_t from, uint64_t to);
 /* Position of `part` in t, at or after byte `from`; t.n + 1: not found. */
 uint64_t tpl_find(tpl_run *r, tpl_text t, tpl_text part, uint64_t from);
-/* Length in bytes of the first character of n > 0 bytes, and its code point. An invalid byte is one character. */
-int tpl_character(const char *text, uint64_t n, uint32_t *code);
 uint64_t tpl_count_characters(tpl_run *r, tpl_text t);
 uint64_t tpl_encode(uint32_t code, char *to); /* as UTF-8, 1 to 4 bytes; returns their number */
 /* Strips characters of `of` (NULL: Python's whitespace) from a string. sides: 1 the beginning, 2 the end, 3 both. r may

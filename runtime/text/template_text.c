@@ -52,7 +52,7 @@ tpl_value tpl_change_case(tpl_run *r, tpl_text text, int up)
         char bytes[12];
         unsigned char mark[12];
         uint64_t n = 0;
-        const int length = tpl_character(text.text + at, text.n - at, &code);
+        const int length = utf8_character(text.text + at, text.n - at, &code);
         const tpl_text old = tpl_part(text, at, at + (uint64_t)length);
         at += (uint64_t)length;
         (void)tpl_work(r, code < 0x80 ? 1 : 64);

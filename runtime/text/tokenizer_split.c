@@ -7,6 +7,7 @@
  *   qwen35    the same, with [\p{L}\p{M}]+ for \p{L}+ and [^\s\p{L}\p{M}\p{N}]+ for [^\s\p{L}\p{N}]+
  *   default   's|'t|'re|'ve|'m|'ll|'d | ?\p{L}+ | ?\p{N}+ | ?[^\s\p{L}\p{N}]+ | \s+(?!\S) | \s+ */
 #include "runtime/text/tokenizer_internal.h"
+#include "runtime/text/utf8.h"
 
 #include <string.h>
 
@@ -54,16 +55,10 @@ gdn_status tok_splitter_find(rt_string pre, const tok_splitter **splitter)
                                pre.bytes > SHOWN ? SHOWN : (int)pre.bytes, pre.text);
 }
 
-static int is_space(uint32_t c)
-{
-    return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) ||
-           c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
-}
-
 static char_class class_of(uint32_t c)
 {
     if (c == '\r' || c == '\n') return LINE;
-    if (is_space(c)) return SPACE;
+    if (utf8_is_space(c)) return SPACE;
     int low = 0, high = N_RUNS; /* invariant: the run of c begins in [low, high) */
     while (high - low > 1) {
         const int middle = low + (high - low) / 2;
@@ -76,12 +71,9 @@ static char_class class_of(uint32_t c)
 /* The character at `at`, in valid UTF-8 text. */
 static place look(const char *text, uint64_t bytes, uint64_t at)
 {
-    const unsigned char *s = (const unsigned char *)text + at;
     place p = { 0, OTHER, at, 0 };
     if (at >= bytes) return p;
-    p.bytes = s[0] < 0x80 ? 1 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : 4;
-    p.c = p.bytes == 1 ? s[0] : s[0] & (0xFFU >> (p.bytes + 1));
-    for (uint64_t i = 1; i < p.bytes; i++) p.c = p.c << 6 | (s[i] & 0x3FU);
+    p.bytes = (uint64_t)utf8_character(text + at, bytes - at, &p.c);
     p.kind = class_of(p.c);
     return p;
 }
