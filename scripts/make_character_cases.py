@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes runtime/text/character_cases.inc.h: the upper and lower case of characters beyond ASCII, as Python's str.upper() and
+"""Writes runtime/text/character_cases.txt: the upper and lower case of characters beyond ASCII, as Python's str.upper() and
 str.lower() have them, for chat templates. The capital sigma is left out: its lower case depends on its neighbours.
 
     make_character_cases.py
@@ -7,8 +7,8 @@ str.lower() have them, for chat templates. The capital sigma is left out: its lo
 import pathlib
 import unicodedata
 
-OUT = pathlib.Path(__file__).resolve().parent.parent / "runtime/text/character_cases.inc.h"
-COLUMNS = 120
+OUT = pathlib.Path(__file__).resolve().parent.parent / "runtime/text/character_cases.txt"
+COLUMNS = 119
 
 
 def runs(change):
@@ -30,24 +30,22 @@ def runs(change):
 def lines(items):
     out = [""]
     for item in items:
-        if len(out[-1]) + len(item) + 5 > COLUMNS:
+        if len(out[-1]) + len(item) + 1 > COLUMNS:
             out.append("")
         out[-1] += (" " if out[-1] else "") + item
-    return "\n    ".join(out)
+    return "\n".join(out) + "\n"
 
 
 def main():
-    text = f"""/* Upper and lower case of Unicode {unicodedata.unidata_version}: made by scripts/make_character_cases.py, not to be edited.
- *
- * A run: the first and last character, the step between characters, and what is added to each. A special one: a
- * character, and the up to three that it becomes. */
+    text = f"""# Upper and lower case of Unicode {unicodedata.unidata_version}, for runtime/tables.cmake: made by scripts/make_character_cases.py, not to be edited.
+#
+# RUNS: the first and last character, the step between characters, and what is added to each. SPECIALS: a character, and
+# the up to three that it becomes.
 """
-    for name, change in (("upper", str.upper), ("lower", str.lower)):
+    for name, change in (("UPPER", str.upper), ("LOWER", str.lower)):
         simple, several = runs(change)
-        text += f"static const case_run {name}_runs[{len(simple)}] = {{\n    "
-        text += lines(f"{{ 0x{a:X}, 0x{b:X}, {step}, {by} }}," for a, b, step, by in simple) + "\n};\n"
-        text += f"static const case_special {name}_specials[{len(several)}] = {{\n    "
-        text += lines(f"{{ 0x{c:X}, {{ {', '.join(f'0x{x:X}' for x in (to + [0, 0])[:3])} }} }}," for c, to in several.items()) + "\n};\n"
+        text += f"{name}_RUNS list\n" + lines(f"{a},{b},{step},{by}" for a, b, step, by in simple)
+        text += f"{name}_SPECIALS list\n" + lines(f"{c},{','.join(str(x) for x in (to + [0])[:3])}" for c, to in several.items())
     OUT.write_text(text)
     print(f"{OUT.name}: {len(text.splitlines())} lines")
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes runtime/text/character_classes.inc.h: which characters are letters, numbers and marks, in the version of Unicode that the
+"""Writes runtime/text/character_classes.txt: which characters are letters, numbers and marks, in the version of Unicode that the
 PyPI package tokenizers has, so that texts are cut into words as it cuts them whatever is installed here.
 
     make_character_classes.py           needs unicodedata2 of that version from PyPI, or a Python that has it (3.14)
@@ -14,9 +14,9 @@ except ImportError:
     import unicodedata
 
 VERSION = "16.0.0"
-OUT = pathlib.Path(__file__).resolve().parent.parent / "runtime/text/character_classes.inc.h"
+OUT = pathlib.Path(__file__).resolve().parent.parent / "runtime/text/character_classes.txt"
 CLASSES = "LNM"  # 1, 2 and 3; everything else is 0
-COLUMNS = 120
+COLUMNS = 119
 
 
 def class_of(c):
@@ -34,17 +34,16 @@ def boundaries():
 
 def write():
     runs, lines = boundaries(), [""]
-    for first, kind in runs:
-        item = f"0x{first << 2 | kind:X},"
-        if len(lines[-1]) + len(item) + 5 > COLUMNS:
+    ends = [first for first, _ in runs[1:]] + [0x110000]
+    for (first, kind), end in zip(runs, ends):
+        item = f"{end - first:x}{'O' if not kind else CLASSES[kind - 1]}"
+        if len(lines[-1]) + len(item) > COLUMNS:
             lines.append("")
-        lines[-1] += (" " if lines[-1] else "") + item
-    OUT.write_text(f"""/* Letters, numbers and marks of Unicode {VERSION}: made by scripts/make_character_classes.py, not to be edited.
- *
- * {len(runs)} runs of one class, in order: the first character, shifted by 2, and the class: 1 a letter (category L), 2 a number
- * (N), 3 a mark (M), 0 anything else. */
-static const uint32_t character_runs[{len(runs)}] = {{
-    """ + "\n    ".join(lines) + "\n};\n")
+        lines[-1] += item
+    OUT.write_text(f"""# Letters, numbers and marks of Unicode {VERSION}, for runtime/tables.cmake: made by scripts/make_character_classes.py, not to
+# be edited. {len(runs)} runs of one class: L a letter, N a number, M a mark (categories of Unicode), O anything else.
+CHARACTER_RUNS runs
+""" + "\n".join(lines) + "\n")
     print(f"{OUT.name}: {len(runs)} runs")
 
 

@@ -6,13 +6,14 @@ import math
 import os
 import threading
 from collections import OrderedDict
-from typing import Any, Callable, Hashable, NamedTuple, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Hashable, NamedTuple, Optional, Tuple, TypeVar, Union
 
 import numpy as np
 
 from . import _abi as abi
 from ._library import Error, NotFound, check, lib, new, text
 
+T = TypeVar("T")
 BACKENDS = ("cpu", "reference", "cuda", "vulkan", "metal")
 LEVELS = ("exact", "exact_ftz")  # indexed by the number in the C interface
 _LOG_LEVELS = {abi.GDN_LOG_ERROR: "error", abi.GDN_LOG_WARNING: "warning", abi.GDN_LOG_INFO: "info", abi.GDN_LOG_DEBUG: "debug"}
@@ -288,22 +289,8 @@ class DeviceArray:
         return f"<gdn.DeviceArray {self.shape} {self.dtype} on {self.context!r}>"
 
 
-_default: Tuple[int, Optional[Context]] = (0, None)  # process id of the creator, and the context
 _lock = threading.Lock()
-
-
-def default_context() -> Context:
-    """The default context of calls: the CPU with all its threads, created at first use. A forked child creates its own,
-    with threads."""
-    global _default
-    process, context = _default
-    if context is None or process != os.getpid():
-        with _lock:
-            process, context = _default
-            if context is None or process != os.getpid():
-                context = Context()
-                _default = os.getpid(), context
-    return context
+_default: Dict[Tuple[int, Any], Context] = {}
 
 
 def _unlock_in_child() -> None:
@@ -313,5 +300,25 @@ def _unlock_in_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_unlock_in_child)
+
+
+def once(kept: Dict[Tuple[int, Any], T], make: Callable[[Any], T], key: Any) -> T:
+    """make(key), created at first use in each process and kept with the process's number: a forked child creates its
+    own."""
+    own = os.getpid(), key
+    found = kept.get(own)
+    if found is None:
+        with _lock:
+            found = kept.get(own)
+            if found is None:
+                found = kept[own] = make(key)
+    return found
+
+
+def default_context() -> Context:
+    """The default context of calls: the CPU with all its threads, created at first use. A forked child creates its own,
+    with threads."""
+    return once(_default, lambda _: Context(), None)
+
 
 __all__ = ["Backend", "Capability", "Context", "Device", "DeviceArray", "Error", "Implementation", "backends", "default_context"]

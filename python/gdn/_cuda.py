@@ -1,12 +1,11 @@
 """Contexts for calls with the memory and streams of a CUDA runtime, such as PyTorch's. Does not import PyTorch."""
 from __future__ import annotations
 
-import os
 import threading
 from typing import Dict, NamedTuple, Tuple
 
 from . import _abi as abi
-from ._contexts import Context
+from ._contexts import Context, once
 from ._library import check, lib, new, text
 
 _LEGACY = 1  # CU_STREAM_LEGACY
@@ -20,16 +19,6 @@ class Device(NamedTuple):
 
 
 _devices: Dict[Tuple[int, int], Device] = {}  # by process and number
-_lock = threading.Lock()
-
-
-def _unlock_in_child() -> None:
-    global _lock
-    _lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_unlock_in_child)
 
 
 def stream(handle: int) -> int:
@@ -48,11 +37,4 @@ def why_not() -> str:
 def device(number: int) -> Device:
     """The context on a device's primary CUDA context, which the CUDA runtime uses too. Created at first use in a
     process. Errors: gdn.Unavailable, gdn.NotFound."""
-    key = os.getpid(), number
-    found = _devices.get(key)
-    if found is None:
-        with _lock:
-            found = _devices.get(key)
-            if found is None:
-                found = _devices[key] = Device(Context("cuda", number), threading.Lock())
-    return found
+    return once(_devices, lambda one: Device(Context("cuda", one), threading.Lock()), number)

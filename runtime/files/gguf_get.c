@@ -85,16 +85,10 @@ gdn_status rt_gguf_get_int(const rt_gguf *file, const char *name, int64_t low, i
 gdn_status rt_gguf_get_float(const rt_gguf *file, const char *name, float *value)
 {
     const gguf_key *key;
-    const gdn_status status = find_kind(file, name, has_float, "f32 or f64", &key);
+    double wide = 0;
+    gdn_status status = find_kind(file, name, has_float, "f32 or f64", &key);
+    if (!status) status = rt_gguf_get_number(file, name, &wide);
     if (status) return status;
-    if (key->kind == RT_GGUF_F32) {
-        const uint32_t bits = (uint32_t)gguf_load(key->value, 4);
-        memcpy(value, &bits, sizeof bits);
-        return GDN_OK;
-    }
-    const uint64_t bits = gguf_load(key->value, 8);
-    double wide;
-    memcpy(&wide, &bits, sizeof bits);
     if (wide - wide == 0.0 && (wide > (double)FLT_MAX || wide < -(double)FLT_MAX)) /* finite, but out of range for
                                                                                       float */
         return rt_fail(GDN_INVALID_ARGUMENT, "%s is %g; %g to %g are allowed", name, wide, -(double)FLT_MAX,

@@ -41,6 +41,9 @@ gdn_status gguf_open_file(const char *path, rt_budget *budget, rt_gguf **file);
 gdn_status gguf_open_bytes(const void *bytes, uint64_t n, rt_budget *budget, rt_gguf **file);
 void gguf_close_parts(rt_gguf *first);
 
+/* The sorted names of n entries, which are `stride` bytes apart and begin with their names; NULL: no memory. *twice:
+ * where the index has a name that it also has before; 0: nowhere. */
+const rt_string **gguf_index(const void *entries, uint64_t stride, int64_t n, int64_t *twice);
 /* Finds a name in an index; NULL: absent. */
 const rt_string *gguf_lookup(const rt_string *const *index, int64_t n, const char *name, uint64_t bytes);
 

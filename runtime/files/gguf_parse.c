@@ -200,23 +200,29 @@ static int by_name(const void *a, const void *b)
     return gguf_compare(**left_name, **right_name);
 }
 
-/* Builds the sorted index of names. Entries are `stride` bytes apart and begin with their names. */
-static gdn_status build_index(parser *p, const char *what, const void *entries, size_t stride, int64_t n,
+const rt_string **gguf_index(const void *entries, uint64_t stride, int64_t n, int64_t *twice)
+{
+    const rt_string **index = rt_calloc((uint64_t)n, sizeof *index, "the index of names");
+    *twice = 0;
+    for (int64_t i = 0; index && i < n; i++)
+        index[i] = (const rt_string *)(const void *)((const char *)entries + (uint64_t)i * stride);
+    if (index && n > 1) qsort(index, (size_t)n, sizeof *index, by_name);
+    for (int64_t i = 1; index && i < n && !*twice; i++)
+        if (!gguf_compare(*index[i - 1], *index[i])) *twice = i;
+    return index;
+}
+
+static gdn_status build_index(parser *p, const char *what, const void *entries, uint64_t stride, int64_t n,
                               const rt_string ***index)
 {
-    *index = rt_calloc((uint64_t)n, sizeof **index, "the index of names");
+    int64_t twice;
+    *index = gguf_index(entries, stride, n, &twice);
     if (!*index) return GDN_OUT_OF_MEMORY;
-    for (int64_t i = 0; i < n; i++)
-        (*index)[i] = (const rt_string *)(const void *)((const char *)entries + (size_t)i * stride);
-    if (n > 1) qsort(*index, (size_t)n, sizeof **index, by_name);
-    for (int64_t i = 1; i < n; i++) {
-        if (gguf_compare(*(*index)[i - 1], *(*index)[i])) continue;
-        const char *first = (*index)[i - 1]->text, *second = (*index)[i]->text;
-        describe(p, what, *(*index)[i]);
-        return fail(p, (uint64_t)((const unsigned char *)(first > second ? first : second) - p->file->bytes),
-                    "the name is there twice");
-    }
-    return GDN_OK;
+    if (!twice) return GDN_OK;
+    const char *first = (*index)[twice - 1]->text, *second = (*index)[twice]->text;
+    describe(p, what, *(*index)[twice]);
+    return fail(p, (uint64_t)((const unsigned char *)(first > second ? first : second) - p->file->bytes),
+                "the name is there twice");
 }
 
 /* Stores the position of every GGUF_MARK-th string of each array. A string has at least 8 bytes in the file, and costs

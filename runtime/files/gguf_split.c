@@ -2,7 +2,6 @@
  * each part has some of the tensors. Keys: split.no is the part's number from 0, split.count the number of parts,
  * split.tensors.count the total number of tensors. Each part is checked like a single file, then all are joined. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base/error.h"
@@ -119,12 +118,6 @@ static gdn_status check_part(const rt_gguf *part, int64_t no, const split *whole
 
 /* ---- Joining parts ---- */
 
-static int by_name(const void *a, const void *b)
-{
-    const rt_string *const *x = a, *const *y = b;
-    return gguf_compare(**x, **y);
-}
-
 static const rt_gguf *part_at(const rt_gguf *first, int32_t no) { return no ? first->part[no - 1] : first; }
 
 /* The part that contains tensor `at` of the joined list, which has n_first tensors of the first part, then part by
@@ -145,11 +138,7 @@ static gdn_status join_tensors(rt_gguf *first, uint64_t n, rt_budget *budget)
         rt_budget_take(budget, n * (sizeof *first->tensors + sizeof *first->tensor_index), "the tensors of all parts");
     if (status) return status;
     rt_gguf_tensor *tensors = rt_calloc(n, sizeof *tensors, "descriptions of tensors");
-    const rt_string **index = tensors ? rt_calloc(n, sizeof *index, "the index of names") : NULL;
-    if (!index) {
-        rt_free(tensors);
-        return GDN_OUT_OF_MEMORY;
-    }
+    if (!tensors) return GDN_OUT_OF_MEMORY;
     const int64_t n_first = first->n_tensors;
     uint64_t at = 0;
     for (int32_t p = 0; p <= first->n_parts; p++) {
@@ -157,14 +146,15 @@ static gdn_status join_tensors(rt_gguf *first, uint64_t n, rt_budget *budget)
         if (part->n_tensors) memcpy(tensors + at, part->tensors, (size_t)part->n_tensors * sizeof *tensors);
         at += (uint64_t)part->n_tensors;
     }
-    for (uint64_t i = 0; i < n; i++) index[i] = &tensors[i].name;
-    if (n > 1) qsort(index, (size_t)n, sizeof *index, by_name);
-    for (uint64_t i = 1; i < n && !status; i++) {
-        if (gguf_compare(*index[i - 1], *index[i])) continue;
-        const int64_t a = (const rt_gguf_tensor *)index[i - 1] - tensors,
-                      b = (const rt_gguf_tensor *)index[i] - tensors;
+    int64_t twice;
+    const rt_string **index = gguf_index(tensors, sizeof *tensors, (int64_t)n, &twice);
+    status = index ? GDN_OK : GDN_OUT_OF_MEMORY;
+    if (index && twice) {
+        const rt_string *const name = index[twice];
+        const int64_t a = (const rt_gguf_tensor *)index[twice - 1] - tensors,
+                      b = (const rt_gguf_tensor *)name - tensors;
         status = rt_fail(GDN_INVALID_ARGUMENT, "tensor %.*s is in two parts: %.100s and %.100s",
-                         index[i]->bytes > 64 ? 64 : (int)index[i]->bytes, index[i]->text,
+                         name->bytes > 64 ? 64 : (int)name->bytes, name->text,
                          part_of(first, n_first, a < b ? a : b)->label, part_of(first, n_first, a < b ? b : a)->label);
     }
     if (status) {

@@ -288,36 +288,6 @@ gdn_status rt_chat_check_thinking(const rt_chat *chat, int thinking)
 
 /* ---- Answers ---- */
 
-static uint64_t find(const char *bytes, uint64_t n, const char *what)
-{
-    const uint64_t length = strlen(what);
-    for (uint64_t i = 0; i + length <= n; i++)
-        if (!memcmp(bytes + i, what, (size_t)length)) return i;
-    return n;
-}
-
-void rt_chat_answer(const char *bytes, uint64_t n, int thinks, rt_message *message)
-{
-    static const char open[] = "<think>", close[] = "</think>";
-    uint64_t from = 0, end = 0;
-    *message = (rt_message){ .role = "assistant", .text = n ? bytes : "", .bytes = n };
-    if (!thinks) {
-        while (from < n && (bytes[from] == ' ' || bytes[from] == '\n')) from++;
-        thinks = n - from >= sizeof open - 1 && !memcmp(bytes + from, open, sizeof open - 1);
-        from = thinks ? from + sizeof open - 1 : 0;
-    }
-    if (!thinks) return;
-    end = from + find(bytes + from, n - from, close);
-    uint64_t text = end < n ? end + sizeof close - 1 : n;
-    while (from < end && bytes[from] == '\n') from++;
-    while (end > from && bytes[end - 1] == '\n') end--;
-    while (text < n && bytes[text] == '\n') text++;
-    message->reasoning = bytes + from;
-    message->n_reasoning = end - from;
-    message->text = text < n ? bytes + text : "";
-    message->bytes = n - text;
-}
-
 /* The end of the reasoning in bytes[from, n): before newlines and </think>, or what may become these. *after: the
  * position after </think>; 0: there is none. */
 static uint64_t reasoning_end(const char *bytes, uint64_t from, uint64_t n, int last, uint64_t *after)
@@ -353,6 +323,7 @@ void rt_chat_split_next(rt_chat_split *s, int thinks, const char *bytes, uint64_
     }
     if (s->phase == SPLIT_REASONING) {
         uint64_t after;
+        s->thought = 1;
         while (!s->reasons && s->at < n && bytes[s->at] == '\n') s->at++;
         const uint64_t end = reasoning_end(bytes, s->at, n, last, &after);
         *reasoning = (rt_string){ bytes + s->at, end - s->at };
@@ -368,4 +339,15 @@ void rt_chat_split_next(rt_chat_split *s, int thinks, const char *bytes, uint64_
         *text = (rt_string){ bytes + s->at, n - s->at };
         s->at = n;
     }
+}
+
+void rt_chat_answer(const char *bytes, uint64_t n, int thinks, rt_message *message)
+{
+    rt_chat_split s = { 0 };
+    rt_string reasoning, text;
+    rt_chat_split_next(&s, thinks, n ? bytes : "", n, 1, &reasoning, &text);
+    *message = (rt_message){ .role = "assistant", .text = text.bytes ? text.text : "", .bytes = text.bytes };
+    if (!s.thought) return;
+    message->reasoning = reasoning.text;
+    message->n_reasoning = reasoning.bytes;
 }

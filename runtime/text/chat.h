@@ -71,6 +71,7 @@ void rt_chat_answer(const char *bytes, uint64_t n, int thinks, rt_message *messa
  * what rt_chat_answer() gives. */
 typedef struct rt_chat_split {
     int phase;   /* before reasoning, inside it, between, text */
+    int thought; /* 1: there is reasoning, which may be empty  */
     int reasons; /* 1: some reasoning was given                */
     uint64_t at; /* bytes of the output that are done          */
 } rt_chat_split;

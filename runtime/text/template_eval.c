@@ -5,19 +5,12 @@
 
 enum { RAISE = 1, NAMESPACE, RANGE, DATE }; /* global functions */
 
-static tpl_text text_of(const tpl_node *node)
-{
-    const tpl_text t = { node->text, NULL, node->n };
-    return t;
-}
-
 static tpl_value lookup(tpl_run *r, const tpl_scope *scope, tpl_text name)
 {
     /* variables of transformers whose value is unknown here */
-    static const char *const unknown[] = { "eos_token", "unk_token",  "pad_token", "sep_token",
-                                           "cls_token", "mask_token", "caller",    "varargs",
-                                           "kwargs",    "self",       "dict",      "lipsum",
-                                           "cycler",    "joiner",     "super",     "additional_special_tokens" };
+    static const char unknown[] =
+        "eos_token unk_token pad_token sep_token cls_token mask_token additional_special_tokens "
+        "caller varargs kwargs self dict lipsum cycler joiner super";
     static const char *const functions[] = { "raise_exception", "namespace", "range", "strftime_now" };
     tpl_value v = { .kind = TPL_UNDEFINED };
     for (; scope; scope = scope->parent) {
@@ -30,8 +23,8 @@ static tpl_value lookup(tpl_run *r, const tpl_scope *scope, tpl_text name)
             v.of.number = (int64_t)i + RAISE;
             return v;
         }
-    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++)
-        if (tpl_is(name, unknown[i])) return tpl_refuse(r, "it asks for %s, which is not known here", unknown[i]);
+    if (tpl_among(name, unknown))
+        return tpl_refuse(r, "it asks for %.*s, which is not known here", TPL_SHOWN(name.text, name.n));
     return v;
 }
 
@@ -87,8 +80,8 @@ static tpl_value item(tpl_run *r, const tpl_value *of, const tpl_value *index)
         uint64_t at = 0;
         uint32_t code;
         if (i < 0 || i >= n) return undefined;
-        for (int64_t k = 0; k < i; k++) at += (uint64_t)tpl_character(t.text + at, t.n - at, &code);
-        return tpl_characters(tpl_part(t, at, at + (uint64_t)tpl_character(t.text + at, t.n - at, &code)));
+        for (int64_t k = 0; k < i; k++) at += (uint64_t)utf8_character(t.text + at, t.n - at, &code);
+        return tpl_characters(tpl_part(t, at, at + (uint64_t)utf8_character(t.text + at, t.n - at, &code)));
     }
     return tpl_refuse(r, "%s cannot be an index of %s here", tpl_kind_name(index), tpl_kind_name(of));
 }
@@ -120,7 +113,7 @@ static tpl_value slice(tpl_run *r, tpl_scope *scope, const tpl_node *node)
         uint32_t code;
         for (int64_t at = 0; at < k; at++) {
             if (at == i) begin = end;
-            end += (uint64_t)tpl_character(of.of.text.text + end, of.of.text.n - end, &code);
+            end += (uint64_t)utf8_character(of.of.text.text + end, of.of.text.n - end, &code);
         }
         return tpl_characters(tpl_part(of.of.text, i < k ? begin : end, end));
     }
@@ -157,7 +150,7 @@ static tpl_value arithmetic(tpl_run *r, tpl_text sign, int64_t a, int64_t b)
 
 static tpl_value binary(tpl_run *r, tpl_scope *scope, const tpl_node *node)
 {
-    const tpl_text sign = text_of(node);
+    const tpl_text sign = tpl_text_of(node);
     const tpl_value a = tpl_eval(r, scope, node->a), b = tpl_eval(r, scope, node->b);
     if (r->status) return a;
     if (tpl_is(sign, "~")) {
@@ -196,7 +189,7 @@ static tpl_value comparison(tpl_run *r, tpl_scope *scope, const tpl_node *node)
 {
     tpl_value left = tpl_eval(r, scope, node->a);
     for (const tpl_node *o = node->list; o && !r->status; o = o->next) {
-        const tpl_text sign = text_of(o);
+        const tpl_text sign = tpl_text_of(o);
         const tpl_value right = tpl_eval(r, scope, o->a);
         int good;
         if (r->status) break;
@@ -221,7 +214,7 @@ static void arguments_of(tpl_run *r, tpl_scope *scope, const tpl_node *nodes, tp
     a->named = (tpl_map){ 0 };
     for (const tpl_node *n = nodes; n && !r->status; n = n->next) {
         if (n->op == TPL_NAMED) {
-            tpl_put(r, &a->named, text_of(n), tpl_eval(r, scope, n->a));
+            tpl_put(r, &a->named, tpl_text_of(n), tpl_eval(r, scope, n->a));
         } else if (a->n == TPL_ARGUMENTS || a->named.n) {
             (void)tpl_refuse(r, "a call has more than %d arguments, or one without a name behind one with a name",
                              (int)TPL_ARGUMENTS);
@@ -264,17 +257,17 @@ static tpl_value builtin(tpl_run *r, int64_t which, const tpl_arguments *a)
 
 static tpl_value call_macro(tpl_run *r, const tpl_macro *m, const tpl_arguments *a)
 {
-    tpl_buffer written = { 0 }, *const outside = r->out;
+    tpl_buffer written;
     int i = 0;
     uint64_t named = 0;
     tpl_value undefined = { .kind = TPL_UNDEFINED };
     tpl_scope *scope = tpl_new_scope(r, m->scope);
     if (!scope) return undefined;
     for (const tpl_node *p = m->node->b; p && !r->status; p = p->next, i++) {
-        const tpl_value *given = tpl_get(r, &a->named, text_of(p));
+        const tpl_value *given = tpl_get(r, &a->named, tpl_text_of(p));
         if (given && i < a->n) return tpl_refuse(r, "an argument is given twice");
         named += given != NULL;
-        tpl_put(r, &scope->names, text_of(p),
+        tpl_put(r, &scope->names, tpl_text_of(p),
                 i < a->n ? a->value[i]
                 : given  ? *given
                 : p->a   ? tpl_eval(r, scope, p->a)
@@ -282,11 +275,9 @@ static tpl_value call_macro(tpl_run *r, const tpl_macro *m, const tpl_arguments 
     }
     if (i < a->n || named < a->named.n)
         return tpl_refuse(r, "the macro %.*s does not take these arguments", TPL_SHOWN(m->node->text, m->node->n));
-    r->out = &written;
+    tpl_buffer *const outside = tpl_begin(r, &written);
     tpl_statements(r, scope, m->node->list);
-    r->out = outside;
-    const tpl_text done = { written.text ? written.text : "", written.mark, written.n };
-    return tpl_characters(done);
+    return tpl_end(r, outside);
 }
 
 /* Calls a function or macro. */
@@ -306,7 +297,7 @@ static tpl_value call(tpl_run *r, tpl_scope *scope, const tpl_node *node)
     if (r->status) return of;
     if (!method && of.kind == TPL_UNDEFINED && node->a->op == TPL_LOOKUP)
         return tpl_refuse(r, "the function %.*s is not known here", TPL_SHOWN(node->a->text, node->a->n));
-    return method ? tpl_method(r, &of, text_of(node->a), &a) : call_of(r, &of, &a);
+    return method ? tpl_method(r, &of, tpl_text_of(node->a), &a) : call_of(r, &of, &a);
 }
 
 /* Applies a filter or test. */
@@ -317,22 +308,24 @@ static tpl_value applied(tpl_run *r, tpl_scope *scope, const tpl_node *node)
     arguments_of(r, scope, node->list, &a);
     if (r->status) return of;
     r->line = node->line;
-    return node->op == TPL_FILTER ? tpl_filter(r, &of, text_of(node), &a)
-                                  : tpl_bool(tpl_test(r, &of, text_of(node), &a));
+    return node->op == TPL_FILTER ? tpl_filter(r, &of, tpl_text_of(node), &a)
+                                  : tpl_bool(tpl_test(r, &of, tpl_text_of(node), &a));
 }
 
 static tpl_value eval(tpl_run *r, tpl_scope *scope, const tpl_node *node)
 {
     tpl_value v = { .kind = TPL_UNDEFINED }, b;
     switch (node->op) {
-    case TPL_CONST_STRING: return tpl_characters(text_of(node));
+    case TPL_CONST_STRING: return tpl_characters(tpl_text_of(node));
     case TPL_CONST_NUMBER: return tpl_integer(node->number);
     case TPL_CONST_BOOL: return tpl_bool((int)node->number);
     case TPL_CONST_NONE: v.kind = TPL_NONE; return v;
-    case TPL_LOOKUP: return lookup(r, scope, text_of(node));
+    case TPL_LOOKUP: return lookup(r, scope, tpl_text_of(node));
     case TPL_LIST: return list(r, scope, node->list);
     case TPL_DICT: return mapping(r, scope, node->list);
-    case TPL_ATTRIBUTE: v = tpl_eval(r, scope, node->a); return r->status ? v : tpl_attribute(r, &v, text_of(node), 0);
+    case TPL_ATTRIBUTE:
+        v = tpl_eval(r, scope, node->a);
+        return r->status ? v : tpl_attribute(r, &v, tpl_text_of(node), 0);
     case TPL_ITEM:
         v = tpl_eval(r, scope, node->a);
         b = tpl_eval(r, scope, node->b);

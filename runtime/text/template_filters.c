@@ -3,15 +3,6 @@
 
 #include "runtime/text/template_internal.h"
 
-static int among(tpl_text name, const char *const *names, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (tpl_is(name, names[i])) return 1;
-    return 0;
-}
-
-#define AMONG(name, names) among(name, names, sizeof(names) / sizeof *(names))
-
 /* ---- Attributes ---- */
 
 static tpl_value loop_attribute(tpl_run *r, const tpl_loop *loop, tpl_text name)
@@ -33,44 +24,14 @@ static tpl_value loop_attribute(tpl_run *r, const tpl_loop *loop, tpl_text name)
 tpl_value tpl_attribute(tpl_run *r, const tpl_value *of, tpl_text name, int by_item)
 {
     /* attribute names of Python's strings, lists and mappings; the methods are below */
-    static const char *const python[] = { "append",       "capitalize",
-                                          "casefold",     "center",
-                                          "clear",        "copy",
-                                          "count",        "encode",
-                                          "endswith",     "expandtabs",
-                                          "extend",       "find",
-                                          "format",       "format_map",
-                                          "fromkeys",     "get",
-                                          "index",        "insert",
-                                          "isalnum",      "isalpha",
-                                          "isascii",      "isdecimal",
-                                          "isdigit",      "isidentifier",
-                                          "islower",      "isnumeric",
-                                          "isprintable",  "isspace",
-                                          "istitle",      "isupper",
-                                          "items",        "join",
-                                          "keys",         "ljust",
-                                          "lower",        "lstrip",
-                                          "maketrans",    "partition",
-                                          "pop",          "popitem",
-                                          "removeprefix", "removesuffix",
-                                          "remove",       "replace",
-                                          "reverse",      "rfind",
-                                          "rindex",       "rjust",
-                                          "rpartition",   "rsplit",
-                                          "rstrip",       "setdefault",
-                                          "sort",         "split",
-                                          "splitlines",   "startswith",
-                                          "strip",        "swapcase",
-                                          "title",        "translate",
-                                          "update",       "upper",
-                                          "values",       "zfill",
-                                          "real",         "imag",
-                                          "numerator",    "denominator",
-                                          "conjugate",    "bit_length",
-                                          "bit_count",    "to_bytes",
-                                          "from_bytes",   "as_integer_ratio",
-                                          "is_integer" };
+    static const char python[] =
+        "append capitalize casefold center clear copy count encode endswith expandtabs extend find format "
+        "format_map fromkeys get index insert isalnum isalpha isascii isdecimal isdigit isidentifier islower "
+        "isnumeric isprintable isspace istitle isupper items join keys ljust lower lstrip maketrans partition "
+        "pop popitem removeprefix removesuffix remove replace reverse rfind rindex rjust rpartition rsplit "
+        "rstrip setdefault sort split splitlines startswith strip swapcase title translate update upper "
+        "values zfill real imag numerator denominator conjugate bit_length bit_count to_bytes from_bytes "
+        "as_integer_ratio is_integer";
     const tpl_value undefined = { .kind = TPL_UNDEFINED };
     const tpl_value *found = NULL;
     switch (of->kind) {
@@ -81,7 +42,7 @@ tpl_value tpl_attribute(tpl_run *r, const tpl_value *of, tpl_text name, int by_i
     default: break;
     }
     if (found && (by_item || of->kind == TPL_NAMESPACE)) return *found;
-    if (of->kind != TPL_NAMESPACE && ((name.n && name.text[0] == '_') || AMONG(name, python)))
+    if (of->kind != TPL_NAMESPACE && ((name.n && name.text[0] == '_') || tpl_among(name, python)))
         return tpl_refuse(r, "%.*s of %s is not known here", TPL_SHOWN(name.text, name.n), tpl_kind_name(of));
     if (of->kind == TPL_FUNCTION || of->kind == TPL_MACRO_VALUE)
         return tpl_refuse(r, "%.*s of %s is not known here", TPL_SHOWN(name.text, name.n), tpl_kind_name(of));
@@ -124,19 +85,17 @@ static tpl_value split(tpl_run *r, tpl_text text, tpl_text by, int64_t most)
 
 static tpl_value replace(tpl_run *r, tpl_text text, tpl_text what, tpl_text by)
 {
-    tpl_buffer written = { 0 }, *const outside = r->out;
+    tpl_buffer written;
     uint64_t from = 0;
     if (!what.n) return tpl_refuse(r, "an empty string is replaced");
-    r->out = &written;
+    tpl_buffer *const outside = tpl_begin(r, &written);
     for (uint64_t at = tpl_find(r, text, what, 0); !r->status && at <= text.n; at = tpl_find(r, text, what, from)) {
         tpl_write(r, tpl_part(text, from, at));
         tpl_write(r, by);
         from = at + what.n;
     }
     tpl_write(r, tpl_part(text, from, text.n));
-    r->out = outside;
-    const tpl_text done = { written.text ? written.text : "", written.mark, written.n };
-    return tpl_characters(done);
+    return tpl_end(r, outside);
 }
 
 static tpl_value string_method(tpl_run *r, tpl_text text, tpl_text name, const tpl_arguments *a)
@@ -273,16 +232,14 @@ static tpl_value sorted(tpl_run *r, const tpl_map *map)
 
 static tpl_value join(tpl_run *r, const tpl_value *of, const tpl_arguments *a)
 {
-    tpl_buffer written = { 0 }, *const outside = r->out;
+    tpl_buffer written;
     const tpl_text between = a->n ? tpl_to_text(r, &a->value[0]) : tpl_string("").of.text;
-    r->out = &written;
+    tpl_buffer *const outside = tpl_begin(r, &written);
     for (uint64_t i = 0; tpl_work(r, 4) && i < of->of.list.n; i++) {
         if (i) tpl_write(r, between);
         tpl_write(r, tpl_to_text(r, &of->of.list.item[i]));
     }
-    r->out = outside;
-    const tpl_text done = { written.text ? written.text : "", written.mark, written.n };
-    return tpl_characters(done);
+    return tpl_end(r, outside);
 }
 
 static tpl_value reversed(tpl_run *r, tpl_list list)
@@ -296,8 +253,7 @@ static tpl_value list_filter(tpl_run *r, const tpl_value *of, tpl_text name, con
 {
     const tpl_list list = of->of.list;
     const tpl_value nothing = { .kind = TPL_UNDEFINED };
-    if (tpl_is(name, "selectattr") || tpl_is(name, "rejectattr") || tpl_is(name, "map"))
-        return by_attribute(r, of, name, a);
+    if (tpl_among(name, "selectattr rejectattr map")) return by_attribute(r, of, name, a);
     if (tpl_is(name, "join")) return takes(r, a, name, 0, 1) ? join(r, of, a) : nothing;
     if (!takes(r, a, name, 0, 0)) return nothing;
     if (tpl_is(name, "first")) return list.n ? list.item[0] : nothing;
@@ -338,11 +294,10 @@ tpl_value tpl_filter(tpl_run *r, const tpl_value *of, tpl_text name, const tpl_a
     if (tpl_is(name, "string") && (of->kind == TPL_SEQUENCE || of->kind == TPL_MAPPING) && takes(r, a, name, 0, 0))
         return tpl_to_python(r, of);
     if (tpl_is(name, "format") && of->kind == TPL_CHARACTERS && !a->named.n) return tpl_format(r, of->of.text, v, a->n);
-    static const char *const choices[] = { "selectattr", "rejectattr", "map" };
-    if ((of->kind == TPL_NONE || of->kind == TPL_UNDEFINED) && AMONG(name, choices)) return tpl_list_of(r, 0);
+    if ((of->kind == TPL_NONE || of->kind == TPL_UNDEFINED) && tpl_among(name, "selectattr rejectattr map"))
+        return tpl_list_of(r, 0);
     if (of->kind == TPL_SEQUENCE && !tpl_is(name, "string")) return list_filter(r, of, name, a);
-    static const char *const texts[] = { "trim", "string", "upper", "lower", "capitalize", "replace" };
-    if (!r->status && AMONG(name, texts) &&
+    if (!r->status && tpl_among(name, "trim string upper lower capitalize replace") &&
         (of->kind == TPL_CHARACTERS || of->kind == TPL_UNDEFINED || of->kind == TPL_INTEGER)) {
         const tpl_text text = tpl_to_text(r, of);
         const tpl_value string = tpl_characters(text);
@@ -357,10 +312,9 @@ tpl_value tpl_filter(tpl_run *r, const tpl_value *of, tpl_text name, const tpl_a
 
 int tpl_test(tpl_run *r, const tpl_value *of, tpl_text name, const tpl_arguments *a)
 {
-    static const char *const equals[] = { "equalto", "eq", "==" }, *const differs[] = { "ne", "!=" };
     const tpl_kind k = of->kind;
-    if (AMONG(name, equals) || AMONG(name, differs))
-        return takes(r, a, name, 1, 1) && tpl_equal(r, of, &a->value[0]) == AMONG(name, equals);
+    const int equals = tpl_among(name, "equalto eq ==");
+    if (equals || tpl_among(name, "ne !=")) return takes(r, a, name, 1, 1) && tpl_equal(r, of, &a->value[0]) == equals;
     if (tpl_is(name, "in")) return takes(r, a, name, 1, 1) && tpl_in(r, of, &a->value[0]);
     if (!takes(r, a, name, 0, 0)) return 0;
     if (tpl_is(name, "defined")) return k != TPL_UNDEFINED;

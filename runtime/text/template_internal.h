@@ -7,6 +7,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/text/template.h"
+#include "runtime/text/utf8.h"
 
 /* ---- Arena: memory that is freed as a whole ---- */
 
@@ -107,6 +108,8 @@ typedef struct tpl_text {
     const unsigned char *mark;
     uint64_t n;
 } tpl_text;
+
+static inline tpl_text tpl_text_of(const tpl_node *node) { return (tpl_text){ node->text, NULL, node->n }; }
 
 typedef enum tpl_kind {
     TPL_UNDEFINED,
@@ -218,6 +221,7 @@ tpl_value tpl_bool(int truth);
 tpl_value tpl_string(const char *text); /* text must outlive the run; counts as the template's */
 tpl_value tpl_characters(tpl_text text);
 int tpl_is(tpl_text text, const char *string);
+int tpl_among(tpl_text text, const char *names); /* names: separated by a space */
 int tpl_same_text(tpl_text a, tpl_text b);
 int tpl_true(const tpl_value *v);
 int tpl_equal(tpl_run *r, const tpl_value *a, const tpl_value *b);
@@ -229,14 +233,16 @@ tpl_text tpl_join(tpl_run *r, tpl_text a, tpl_text b);
 tpl_text tpl_part(tpl_text t, uint64_t from, uint64_t to);
 /* Position of `part` in t, at or after byte `from`; t.n + 1: not found. */
 uint64_t tpl_find(tpl_run *r, tpl_text t, tpl_text part, uint64_t from);
-/* Length in bytes of the first character of n > 0 bytes, and its code point. An invalid byte is one character. */
-int tpl_character(const char *text, uint64_t n, uint32_t *code);
 uint64_t tpl_count_characters(tpl_run *r, tpl_text t);
 uint64_t tpl_encode(uint32_t code, char *to); /* as UTF-8, 1 to 4 bytes; returns their number */
 /* Strips characters of `of` (NULL: Python's whitespace) from a string. sides: 1 the beginning, 2 the end, 3 both. r may
  * be NULL where `of` is. */
 tpl_text tpl_strip(tpl_run *r, tpl_text t, const tpl_text *of, int sides);
 void tpl_write(tpl_run *r, tpl_text text);
+/* tpl_begin: from here on tpl_write() writes to *b, which it clears. Returns the buffer before, for tpl_end(), which
+ * returns what was written. */
+tpl_buffer *tpl_begin(tpl_run *r, tpl_buffer *b);
+tpl_value tpl_end(tpl_run *r, tpl_buffer *before);
 
 tpl_value *tpl_get(tpl_run *r, const tpl_map *map, tpl_text key); /* NULL: there is none */
 void tpl_put(tpl_run *r, tpl_map *map, tpl_text key, tpl_value value);

@@ -276,11 +276,9 @@ static void write_value(tpl_run *r, const tpl_value *v, int python)
 
 static tpl_value written_value(tpl_run *r, const tpl_value *v, int python)
 {
-    tpl_buffer written = { 0 }, *const outside = r->out;
-    r->out = &written;
+    tpl_buffer written, *const outside = tpl_begin(r, &written);
     write_value(r, v, python);
-    r->out = outside;
-    return tpl_characters((tpl_text){ written.text ? written.text : "", written.mark, written.n });
+    return tpl_end(r, outside);
 }
 
 tpl_value tpl_to_json(tpl_run *r, const tpl_value *v) { return written_value(r, v, 0); }

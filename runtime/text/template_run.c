@@ -9,12 +9,6 @@ struct rt_template {
     tpl_node *program;
 };
 
-static tpl_text text_of(const tpl_node *node)
-{
-    const tpl_text t = { node->text, NULL, node->n };
-    return t;
-}
-
 /* Assigns a value to a name, or unpacks a list into several. */
 static void assign(tpl_run *r, tpl_scope *scope, const tpl_node *names, const tpl_value *value)
 {
@@ -28,11 +22,11 @@ static void assign(tpl_run *r, tpl_scope *scope, const tpl_node *names, const tp
     for (const tpl_node *name = names; name && !r->status; name = name->next, i++) {
         const tpl_value one = n > 1 ? value->of.list.item[i] : *value;
         if (name->op == TPL_LOOKUP) {
-            tpl_put(r, &scope->names, text_of(name), one);
+            tpl_put(r, &scope->names, tpl_text_of(name), one);
             continue;
         }
         const tpl_value space = tpl_eval(r, scope, name->a);
-        if (space.kind == TPL_NAMESPACE) tpl_put(r, space.of.map, text_of(name), one);
+        if (space.kind == TPL_NAMESPACE) tpl_put(r, space.of.map, tpl_text_of(name), one);
         else (void)tpl_refuse(r, "an attribute of %s, which is no namespace, is set", tpl_kind_name(&space));
     }
 }
@@ -101,18 +95,15 @@ static void define(tpl_run *r, tpl_scope *scope, const tpl_node *node)
         return;
     }
     *v.of.macro = (tpl_macro){ node, scope };
-    tpl_put(r, &scope->names, text_of(node), v);
+    tpl_put(r, &scope->names, tpl_text_of(node), v);
 }
 
 tpl_value tpl_written(tpl_run *r, tpl_scope *scope, const tpl_node *node)
 {
-    tpl_buffer written = { 0 }, *const outside = r->out;
+    tpl_buffer written, *const outside = tpl_begin(r, &written);
     tpl_scope *inside = tpl_new_scope(r, scope);
-    r->out = &written;
     if (inside) tpl_statements(r, inside, node);
-    r->out = outside;
-    const tpl_text done = { written.text ? written.text : "", written.mark, written.n };
-    return tpl_characters(done);
+    return tpl_end(r, outside);
 }
 
 static void set(tpl_run *r, tpl_scope *scope, const tpl_node *node)
@@ -125,7 +116,7 @@ static void statement(tpl_run *r, tpl_scope *scope, const tpl_node *node)
 {
     tpl_value v;
     switch (node->op) {
-    case TPL_TEXT: tpl_write(r, text_of(node)); return;
+    case TPL_TEXT: tpl_write(r, tpl_text_of(node)); return;
     case TPL_PRINT:
         v = tpl_eval(r, scope, node->a);
         if (!r->status) tpl_write(r, tpl_to_text(r, &v));

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "character_cases.inc.h" /* runtime/tables.cmake makes it of character_cases.txt */
 #include "runtime/text/template_internal.h"
 
 typedef struct case_run {
@@ -15,32 +16,29 @@ typedef struct case_special {
     uint32_t code, to[3];
 } case_special;
 
-#include "runtime/text/character_cases.inc.h"
+/* Each ends with 0. */
+#define ENTRY(...)         { __VA_ARGS__ },
+#define SPECIAL(code, ...) { code, { __VA_ARGS__ } },
+static const case_run lower_runs[] = { LOWER_RUNS(ENTRY){ 0 } }, upper_runs[] = { UPPER_RUNS(ENTRY){ 0 } };
+static const case_special lower_specials[] = { LOWER_SPECIALS(SPECIAL){ 0 } },
+                          upper_specials[] = { UPPER_SPECIALS(SPECIAL){ 0 } };
 
-enum { CAPITAL_SIGMA = 0x3a3, N_UPPER = sizeof upper_runs / sizeof *upper_runs };
-enum {
-    N_LOWER = sizeof lower_runs / sizeof *lower_runs,
-    N_UPPER_SPECIALS = sizeof upper_specials / sizeof *upper_specials
-};
-enum { N_LOWER_SPECIALS = sizeof lower_specials / sizeof *lower_specials };
+enum { CAPITAL_SIGMA = 0x3a3 };
 
 /* The up to three characters that a character becomes; returns their number. */
 static int cased(uint32_t code, int up, uint32_t to[3])
 {
-    const case_run *const run = up ? upper_runs : lower_runs;
-    const case_special *const special = up ? upper_specials : lower_specials;
-    const int n = up ? N_UPPER : N_LOWER, n_special = up ? N_UPPER_SPECIALS : N_LOWER_SPECIALS;
     to[0] = code;
     if (code < 0x80) {
         if (up ? code >= 'a' && code <= 'z' : code >= 'A' && code <= 'Z') to[0] = code ^ 32;
         return 1;
     }
-    for (int i = 0; i < n; i++)
-        if (code >= run[i].first && code <= run[i].last && (code - run[i].first) % run[i].step == 0)
-            to[0] = (uint32_t)((int32_t)code + run[i].by);
-    for (int i = 0; i < n_special; i++) {
-        if (special[i].code != code) continue;
-        memcpy(to, special[i].to, sizeof special[i].to);
+    for (const case_run *run = up ? upper_runs : lower_runs; run->first; run++)
+        if (code >= run->first && code <= run->last && (code - run->first) % run->step == 0)
+            to[0] = (uint32_t)((int32_t)code + run->by);
+    for (const case_special *special = up ? upper_specials : lower_specials; special->code; special++) {
+        if (special->code != code) continue;
+        memcpy(to, special->to, sizeof special->to);
         return to[2] ? 3 : 2;
     }
     return 1;
@@ -48,14 +46,13 @@ static int cased(uint32_t code, int up, uint32_t to[3])
 
 tpl_value tpl_change_case(tpl_run *r, tpl_text text, int up)
 {
-    tpl_buffer written = { 0 }, *const outside = r->out;
-    r->out = &written;
+    tpl_buffer written, *const outside = tpl_begin(r, &written);
     for (uint64_t at = 0; at < text.n && !r->status;) {
         uint32_t code, to[3] = { 0 };
         char bytes[12];
         unsigned char mark[12];
         uint64_t n = 0;
-        const int length = tpl_character(text.text + at, text.n - at, &code);
+        const int length = utf8_character(text.text + at, text.n - at, &code);
         const tpl_text old = tpl_part(text, at, at + (uint64_t)length);
         at += (uint64_t)length;
         (void)tpl_work(r, code < 0x80 ? 1 : 64);
@@ -69,8 +66,7 @@ tpl_value tpl_change_case(tpl_run *r, tpl_text text, int up)
         memset(mark, old.mark ? old.mark[0] : 0, sizeof mark);
         tpl_write(r, (tpl_text){ bytes, mark, n });
     }
-    r->out = outside;
-    return tpl_characters((tpl_text){ written.text ? written.text : "", written.mark, written.n });
+    return tpl_end(r, outside);
 }
 
 tpl_value tpl_to_whole(tpl_run *r, const tpl_value *of, const tpl_value *otherwise)
@@ -100,9 +96,8 @@ tpl_value tpl_to_whole(tpl_run *r, const tpl_value *of, const tpl_value *otherwi
 
 tpl_value tpl_format(tpl_run *r, tpl_text text, const tpl_value *value, int n)
 {
-    tpl_buffer written = { 0 }, *const outside = r->out;
+    tpl_buffer written, *const outside = tpl_begin(r, &written);
     int taken = 0;
-    r->out = &written;
     for (uint64_t at = 0; at < text.n && !r->status;) {
         const char *const sign = memchr(text.text + at, '%', (size_t)(text.n - at));
         const uint64_t to = sign ? (uint64_t)(sign - text.text) : text.n;
@@ -116,17 +111,15 @@ tpl_value tpl_format(tpl_run *r, tpl_text text, const tpl_value *value, int n)
             (void)tpl_refuse(r, "%%d of %s", tpl_kind_name(&value[taken]));
         else tpl_write(r, tpl_to_text(r, &value[taken++]));
     }
-    r->out = outside;
-    if (taken < n) return tpl_refuse(r, "a format has %d places for %d values", taken, n);
-    return tpl_characters((tpl_text){ written.text ? written.text : "", written.mark, written.n });
+    if (taken < n) (void)tpl_refuse(r, "a format has %d places for %d values", taken, n);
+    return tpl_end(r, outside);
 }
 
 /* A string's method: "{}" is the next value, "{{" and "}}" are braces. Values that are left are ignored. */
 tpl_value tpl_format_braces(tpl_run *r, tpl_text text, const tpl_value *value, int n)
 {
-    tpl_buffer written = { 0 }, *const outside = r->out;
+    tpl_buffer written, *const outside = tpl_begin(r, &written);
     int taken = 0;
-    r->out = &written;
     for (uint64_t at = 0, to; at < text.n && !r->status; at = to + 2) {
         for (to = at; to < text.n && text.text[to] != '{' && text.text[to] != '}';) to++;
         tpl_write(r, tpl_part(text, at, to));
@@ -136,8 +129,7 @@ tpl_value tpl_format_braces(tpl_run *r, tpl_text text, const tpl_value *value, i
         else if (text.text[to] == '{' && next == '}' && taken < n) tpl_write(r, tpl_to_text(r, &value[taken++]));
         else (void)tpl_refuse(r, "this format is not known here, or has more places than the %d values", n);
     }
-    r->out = outside;
-    return tpl_characters((tpl_text){ written.text ? written.text : "", written.mark, written.n });
+    return tpl_end(r, outside);
 }
 
 tpl_value tpl_date(tpl_run *r, const tpl_arguments *a)

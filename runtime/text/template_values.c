@@ -112,6 +112,15 @@ int tpl_is(tpl_text text, const char *string)
     return tpl_same_text(text, other);
 }
 
+int tpl_among(tpl_text text, const char *names)
+{
+    for (size_t n; *names; names += n + (names[n] == ' ')) {
+        n = strcspn(names, " ");
+        if (tpl_same_text(text, (tpl_text){ names, NULL, n })) return 1;
+    }
+    return 0;
+}
+
 const char *tpl_kind_name(const tpl_value *v)
 {
     static const char *const names[] = { "something undefined", "none",       "a truth value", "a number",
@@ -291,6 +300,21 @@ void tpl_write(tpl_run *r, tpl_text text)
     b->n += text.n;
 }
 
+tpl_buffer *tpl_begin(tpl_run *r, tpl_buffer *b)
+{
+    tpl_buffer *const before = r->out;
+    *b = (tpl_buffer){ 0 };
+    r->out = b;
+    return before;
+}
+
+tpl_value tpl_end(tpl_run *r, tpl_buffer *before)
+{
+    const tpl_buffer *const b = r->out;
+    r->out = before;
+    return tpl_characters((tpl_text){ b->text ? b->text : "", b->mark, b->n });
+}
+
 tpl_text tpl_to_text(tpl_run *r, const tpl_value *v)
 {
     char digits[24];
@@ -310,38 +334,17 @@ tpl_text tpl_to_text(tpl_run *r, const tpl_value *v)
     }
 }
 
-int tpl_character(const char *text, uint64_t n, uint32_t *code)
-{
-    static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-    const unsigned char lead = (unsigned char)text[0];
-    const int bytes = lead < 0xc2 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 1;
-    *code = lead < 0x80 ? lead : 0xfffd;
-    if (bytes == 1 || n < (uint64_t)bytes) return 1;
-    uint32_t value = lead & (0xffu >> (bytes + 1));
-    for (int i = 1; i < bytes; i++) {
-        if (((unsigned char)text[i] & 0xc0) != 0x80) return 1;
-        value = value << 6 | ((unsigned char)text[i] & 63u);
-    }
-    if (value < least[bytes] || value > 0x10ffff || (value >= 0xd800 && value < 0xe000)) return 1;
-    *code = value;
-    return bytes;
-}
-
 uint64_t tpl_count_characters(tpl_run *r, tpl_text t)
 {
     uint64_t n = 0;
     uint32_t code;
     if (!tpl_work(r, t.n)) return 0;
-    for (uint64_t at = 0; at < t.n; at += (uint64_t)tpl_character(t.text + at, t.n - at, &code)) n++;
+    for (uint64_t at = 0; at < t.n; at += (uint64_t)utf8_character(t.text + at, t.n - at, &code)) n++;
     return n;
 }
 
 /* True for characters that Python's str.strip() removes. */
-static int is_space(uint32_t c)
-{
-    return (c >= 9 && c <= 13) || (c >= 0x1c && c <= 0x20) || c == 0x85 || c == 0xa0 || c == 0x1680 ||
-           (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
-}
+static int is_space(uint32_t c) { return (c >= 0x1c && c <= 0x1f) || utf8_is_space(c); }
 
 /* True if the character of n bytes at `at` is to be stripped. */
 static int goes(tpl_run *r, tpl_text t, uint64_t at, int n, uint32_t code, const tpl_text *of)
@@ -350,7 +353,7 @@ static int goes(tpl_run *r, tpl_text t, uint64_t at, int n, uint32_t code, const
     const tpl_text one = tpl_part(t, at, at + (uint64_t)n);
     uint32_t other;
     for (uint64_t i = 0; i < of->n && tpl_work(r, 4);) {
-        const int length = tpl_character(of->text + i, of->n - i, &other);
+        const int length = utf8_character(of->text + i, of->n - i, &other);
         if (tpl_same_text(one, tpl_part(*of, i, i + (uint64_t)length))) return 1;
         i += (uint64_t)length;
     }
@@ -361,7 +364,7 @@ tpl_text tpl_strip(tpl_run *r, tpl_text t, const tpl_text *of, int sides)
 {
     uint32_t code;
     while (sides & 1 && t.n) {
-        const int n = tpl_character(t.text, t.n, &code);
+        const int n = utf8_character(t.text, t.n, &code);
         if (!goes(r, t, 0, n, code, of)) break;
         t = tpl_part(t, (uint64_t)n, t.n);
     }
@@ -369,11 +372,11 @@ tpl_text tpl_strip(tpl_run *r, tpl_text t, const tpl_text *of, int sides)
         uint64_t from = t.n - 1;
         int n = 1;
         for (uint64_t back = 1; back <= 4 && back <= t.n; back++) /* the last character */
-            if (tpl_character(t.text + t.n - back, back, &code) == (int)back) {
+            if (utf8_character(t.text + t.n - back, back, &code) == (int)back) {
                 from = t.n - back;
                 n = (int)back;
             }
-        (void)tpl_character(t.text + from, (uint64_t)n, &code);
+        (void)utf8_character(t.text + from, (uint64_t)n, &code);
         if (!goes(r, t, from, n, code, of)) break;
         t = tpl_part(t, 0, from);
     }

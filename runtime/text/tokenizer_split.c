@@ -1,19 +1,20 @@
 /* Splits text into words by the regular expressions of tokenizer.json: those of Qwen2, Qwen3.5 and GPT-2. The first
  * alternative that matches wins. \s is Unicode's property White_Space; L, N and M are the categories of
- * character_classes.inc.h. See tokenizer.h.
+ * character_classes.txt. See tokenizer.h.
  *
  *   qwen2     (?i:'s|'t|'re|'ve|'m|'ll|'d) | [^\r\n\p{L}\p{N}]?\p{L}+ | \p{N} | ?[^\s\p{L}\p{N}]+[\r\n]*
  *             | \s*[\r\n]+ | \s+(?!\S) | \s+
  *   qwen35    the same, with [\p{L}\p{M}]+ for \p{L}+ and [^\s\p{L}\p{M}\p{N}]+ for [^\s\p{L}\p{N}]+
  *   default   's|'t|'re|'ve|'m|'ll|'d | ?\p{L}+ | ?\p{N}+ | ?[^\s\p{L}\p{N}]+ | \s+(?!\S) | \s+ */
 #include "runtime/text/tokenizer_internal.h"
+#include "runtime/text/utf8.h"
 
 #include <string.h>
 
-#include "runtime/text/character_classes.inc.h"
+#include "character_classes.inc.h" /* runtime/tables.cmake makes it of character_classes.txt */
 #include "runtime/base/error.h"
 
-/* Character classes; the first four are those of character_runs. */
+/* Character classes; character_classes.txt has the first four. */
 typedef enum char_class {
     OTHER,
     LETTER,
@@ -22,6 +23,11 @@ typedef enum char_class {
     SPACE,
     LINE
 } char_class; /* LINE: \r or \n, which are also white space */
+
+/* Runs of one class: the first character, shifted by 2, and the class. */
+enum { CLASS_O = OTHER, CLASS_L = LETTER, CLASS_N = NUMBER, CLASS_M = MARK };
+#define RUN(first, class) (first) << 2 | CLASS_##class,
+static const uint32_t character_runs[] = { CHARACTER_RUNS(RUN) };
 
 typedef struct place { /* a character of the text; bytes 0: the end */
     uint32_t c;
@@ -49,16 +55,10 @@ gdn_status tok_splitter_find(rt_string pre, const tok_splitter **splitter)
                                pre.bytes > SHOWN ? SHOWN : (int)pre.bytes, pre.text);
 }
 
-static int is_space(uint32_t c)
-{
-    return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) ||
-           c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
-}
-
 static char_class class_of(uint32_t c)
 {
     if (c == '\r' || c == '\n') return LINE;
-    if (is_space(c)) return SPACE;
+    if (utf8_is_space(c)) return SPACE;
     int low = 0, high = N_RUNS; /* invariant: the run of c begins in [low, high) */
     while (high - low > 1) {
         const int middle = low + (high - low) / 2;
@@ -71,12 +71,9 @@ static char_class class_of(uint32_t c)
 /* The character at `at`, in valid UTF-8 text. */
 static place look(const char *text, uint64_t bytes, uint64_t at)
 {
-    const unsigned char *s = (const unsigned char *)text + at;
     place p = { 0, OTHER, at, 0 };
     if (at >= bytes) return p;
-    p.bytes = s[0] < 0x80 ? 1 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : 4;
-    p.c = p.bytes == 1 ? s[0] : s[0] & (0xFFU >> (p.bytes + 1));
-    for (uint64_t i = 1; i < p.bytes; i++) p.c = p.c << 6 | (s[i] & 0x3FU);
+    p.bytes = (uint64_t)utf8_character(text + at, bytes - at, &p.c);
     p.kind = class_of(p.c);
     return p;
 }

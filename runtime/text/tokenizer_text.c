@@ -2,6 +2,7 @@
 #include "runtime/text/tokenizer_internal.h"
 
 #include "runtime/base/error.h"
+#include "runtime/text/utf8.h"
 
 enum { MAX_TEXT = 1 << 30 };
 
@@ -13,20 +14,6 @@ typedef struct pass {
     tok_work work;
     tok_sink sink;
 } pass;
-
-/* Length of the UTF-8 character at the beginning of n > 0 bytes; 0: invalid. */
-static int character_bytes(const unsigned char *s, uint64_t n)
-{
-    const int bytes = s[0] < 0x80 ? 1 : s[0] < 0xC2 ? 0 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : s[0] < 0xF5 ? 4 : 0;
-    if (!bytes || n < (uint64_t)bytes) return 0;
-    for (int i = 1; i < bytes; i++)
-        if ((s[i] & 0xC0) != 0x80) return 0;
-    /* overlong forms, surrogates, beyond U+10FFFF */
-    if ((s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xED && s[1] > 0x9F) || (s[0] == 0xF0 && s[1] < 0x90) ||
-        (s[0] == 0xF4 && s[1] > 0x8F))
-        return 0;
-    return bytes;
-}
 
 static gdn_status put_words(pass *p, const char *text, uint64_t bytes)
 {
@@ -44,13 +31,14 @@ static gdn_status put_plain(pass *p, const char *text, uint64_t bytes)
     gdn_status status = GDN_OK;
     uint64_t begin = 0, at = 0;
     while (!status && at < bytes) {
-        const int n = character_bytes((const unsigned char *)text + at, bytes - at);
-        if (!n) {
+        uint32_t code;
+        const int n = utf8_character(text + at, bytes - at, &code);
+        if (n == 1 && code >= 0x80) {
             status = put_words(p, text + begin, at - begin);
             if (!status) status = tok_merge_word(p->t, &p->work, text + at, 1, &p->sink);
             begin = at + 1;
         }
-        at += n ? (uint64_t)n : 1;
+        at += (uint64_t)n;
     }
     return status ? status : put_words(p, text + begin, bytes - begin);
 }

@@ -2,6 +2,7 @@
 #include <fenv.h>
 
 #include "dense_test.h"
+#include "runtime/files/quant_grids.h"
 
 /* Every row of the file, and how many there are of each type. */
 static void check_rows(FILE *file, const char *path, int n_rows[RT_MXFP4 + 1])
@@ -27,10 +28,33 @@ static void check_rows(FILE *file, const char *path, int n_rows[RT_MXFP4 + 1])
     }
 }
 
+/* FNV-1a of a grid's entries, of gguf's tables of the same type. Rows of weights do not use all entries. */
+static void check_grids(void)
+{
+    static const struct {
+        const uint64_t *of8;
+        const uint32_t *of4;
+        int n;
+        uint64_t hash;
+    } grids[] = { { rt_grid_iq1, NULL, 2048, UINT64_C(0x34932f82fd32d255) },
+                  { rt_grid_iq2_xxs, NULL, 256, UINT64_C(0xd8556d755db7ee40) },
+                  { rt_grid_iq2_xs, NULL, 512, UINT64_C(0x7328de7db0e6bc0a) },
+                  { rt_grid_iq2_s, NULL, 1024, UINT64_C(0x46217f96b769fad5) },
+                  { NULL, rt_grid_iq3_xxs, 256, UINT64_C(0xad67a04de7629a07) },
+                  { NULL, rt_grid_iq3_s, 512, UINT64_C(0x46782a8383af15b) } };
+    for (size_t i = 0; i < sizeof grids / sizeof *grids; i++) {
+        uint64_t hash = UINT64_C(14695981039346656037);
+        for (int k = 0; k < grids[i].n; k++)
+            hash = (hash ^ (grids[i].of8 ? grids[i].of8[k] : grids[i].of4[k])) * UINT64_C(1099511628211);
+        REQUIRE(hash == grids[i].hash, "grid %d has the hash %llx", (int)i, (unsigned long long)hash);
+    }
+}
+
 int main(int argc, char **argv)
 {
     char path[4096];
     int n_rows[RT_MXFP4 + 1] = { 0 }, n_types = 0;
+    check_grids();
     snprintf(path, sizeof path, "%s/fixtures/weights.bin", argc > 1 ? argv[1] : ".");
     FILE *file = fopen(path, "rb");
     REQUIRE(file, "%s", path);

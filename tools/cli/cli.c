@@ -42,23 +42,26 @@ static void print_option(FILE *out, char letter, const char *name, const char *a
     fputc('\n', out);
 }
 
-/* 1: the option is in --help, and not in --help-all alone. */
-static int is_common(const cli_command *command, const cli_option *o)
+/* 1: the n bytes at `word` are a word of the list; `between` separates its words. */
+static int has_word(const char *list, char between, const char *word, size_t n)
 {
-    for (const char *at = command->common; at && *at; at += strspn(at, ",")) {
-        const size_t length = strcspn(at, ",");
-        if (length == strlen(o->name) && !strncmp(at, o->name, length)) return 1;
-        at += length;
+    const char end[] = { between, 0 };
+    for (size_t part; *list; list += part + (list[part] != 0)) {
+        part = strcspn(list, end);
+        if (part == n && !strncmp(list, word, n)) return 1;
     }
-    return !command->common;
+    return 0;
 }
+
+int cli_listed(const char *names, const char *name) { return has_word(names, ',', name, strlen(name)); }
 
 static void print_help(const cli_command *command, FILE *out, int all)
 {
     all |= !command->common;
     fprintf(out, "%s - %s\n\nUsage: %s [OPTION]...\n\nOptions:\n", command->name, command->summary, command->name);
     for (const cli_option *o = command->options; o && o->name; o++)
-        if (o->help && (all || is_common(command, o))) print_option(out, o->letter, o->name, o->argument, o->help);
+        if (o->help && (all || cli_listed(command->common, o->name)))
+            print_option(out, o->letter, o->name, o->argument, o->help);
     print_option(out, 'h', "help", NULL, "print this text");
     if (command->common) print_option(out, 0, "help-all", NULL, "print all options");
     if (all && command->notes) fprintf(out, "\n%s\n", command->notes);
@@ -113,17 +116,7 @@ static int parse_names(const char *text, cli_names *names)
     return 1;
 }
 
-int cli_has_name(const cli_names *names, const char *name)
-{
-    const size_t length = strlen(name);
-    const char *at = names->text;
-    while (*at) {
-        const size_t part = strcspn(at, ",");
-        if (part == length && !strncmp(at, name, length)) return 1;
-        at += part + (at[part] == ',');
-    }
-    return !names->text[0];
-}
+int cli_has_name(const cli_names *names, const char *name) { return !names->text[0] || cli_listed(names->text, name); }
 
 const char *cli_unknown_name(const cli_names *names, const char *(*name)(int i), int n)
 {
@@ -176,11 +169,7 @@ static const cli_option *find(const cli_command *command, const char *arg, size_
 static const char *foreign(const cli_command *command, const char *arg, size_t length)
 {
     for (const cli_foreign *f = command->foreign; f && f->names; f++)
-        for (const char *at = f->names; *at; at += strspn(at, " ")) {
-            const size_t part = strcspn(at, " ");
-            if (part == length && !strncmp(at, arg, length)) return f->hint;
-            at += part;
-        }
+        if (has_word(f->names, ' ', arg, length)) return f->hint;
     return NULL;
 }
 

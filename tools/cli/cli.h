@@ -86,6 +86,9 @@ int cli_given(const cli_command *command, const char *name);
 /* Parses all of `text` as an integer; 0: it is not one. */
 int cli_parse_uint64(const char *text, uint64_t *value);
 
+/* 1 if `name` is one of the names, which commas separate. */
+int cli_listed(const char *names, const char *name);
+
 /* cli_has_name: 1 if `name` is among the names, or if no names were given. cli_unknown_name: the first of the names
  * that is not one of name(0) .. name(n - 1), or NULL. */
 int cli_has_name(const cli_names *names, const char *name);

@@ -6,34 +6,11 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
-#if !defined(_WIN32)
 #include <sys/select.h>
 #include <unistd.h>
-#endif
 
 static volatile sig_atomic_t noted;
 
-#if defined(_WIN32)
-static void note(int number)
-{
-    noted = number;
-    (void)signal(number, SIG_DFL);
-}
-
-void interrupt_catch(void)
-{
-    (void)signal(SIGINT, note);
-    (void)signal(SIGTERM, note);
-}
-
-int interrupt_getc(void)
-{
-    errno = 0;
-    const int c = noted ? EOF : getc(stdin);
-    if (noted) errno = EINTR;
-    return noted ? EOF : c;
-}
-#else
 static void note(int number) { noted = number; }
 
 static const int caught[] = { SIGINT, SIGTERM };
@@ -83,7 +60,6 @@ int interrupt_getc(void)
     }
     return at < n ? bytes[at++] : EOF;
 }
-#endif
 
 void interrupt_forget(void) { noted = 0; }
 int interrupt_is_key(void) { return noted == SIGINT; }

@@ -5,27 +5,19 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#if defined(_WIN32)
-#include <io.h>
-#define isatty _isatty
-#define fileno _fileno
-#else
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#endif
 
 static int lost, reason; /* lost: a write failed; reason: errno of the first failure, 0: unknown */
 
 void output_begin(void)
 {
-#if !defined(_WIN32)
     /* open() returns the lowest free number. A closed stdin or stdout gets /dev/null with the wrong access mode, so
      * that using it still fails. stderr gets the right mode, since errors could not be reported. */
     static const int flags[3] = { O_WRONLY, O_RDONLY, O_WRONLY };
     for (int fd = 0; fd < 3; fd++)
         if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", flags[fd]) < 0) break;
-#endif
 }
 
 int output_flush(void)
@@ -34,25 +26,21 @@ int output_flush(void)
     const int failed = fflush(stdout) != 0;
     if (failed && !reason) reason = errno;
     lost |= failed || ferror(stdout);
-#if !defined(_WIN32)
     /* The stream does not store errno; writing one more byte gives the same error. */
     errno = 0;
     if (lost && !reason && write(STDOUT_FILENO, "\n", 1) < 0) reason = errno;
-#endif
     return lost;
 }
 
 int output_end(const char *tool, int code)
 {
     (void)output_flush();
-#if !defined(_WIN32)
     /* Network file systems report a full disk at close. Close a copy, since the stream is needed until exit. */
     const int copy = lost ? -1 : dup(STDOUT_FILENO);
     if (copy >= 0 && close(copy) != 0) {
         lost = 1;
         reason = errno;
     }
-#endif
     if (!lost) return code;
     if (reason != EPIPE)
         (void)fprintf(stderr, "%s: cannot write the output%s%s\n", tool, reason ? ": " : "",
@@ -65,11 +53,7 @@ int input_is_terminal(void) { return isatty(fileno(stdin)) != 0; }
 
 int output_is_errors(void)
 {
-#if defined(_WIN32)
-    return 0;
-#else
     struct stat out, err;
     return !fstat(STDOUT_FILENO, &out) && !fstat(STDERR_FILENO, &err) && out.st_dev == err.st_dev &&
            out.st_ino == err.st_ino;
-#endif
 }

@@ -7,33 +7,20 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#if defined(_WIN32)
-#include <io.h>
-#define is_terminal(file) _isatty(_fileno(file))
-#else
 #include <unistd.h>
-#define is_terminal(file) isatty(fileno(file))
-#endif
 
 enum { BAR_CELLS = 24, REDRAW_MS = 50, LINE_MS = 10000, FIRST_LINE_MS = 5000, WAIT_MS = 1000 };
 
 static int64_t now_ms(void)
 {
     struct timespec t;
-#if defined(_WIN32)
-    timespec_get(&t, TIME_UTC);
-#else
     (void)clock_gettime(CLOCK_MONOTONIC, &t); /* not affected by changes of the system time */
-#endif
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
 /* ---- Removing the bar when a signal ends the program ---- */
 
-#if defined(_WIN32)
-static void wipe_on_signals(int wipe) { (void)wipe; }
-#else
-static volatile sig_atomic_t drawn;
+static volatile sig_atomic_t drawn; /* 1: a bar is on the terminal */
 
 static void wipe_and_end(int number)
 {
@@ -57,22 +44,13 @@ static void wipe_on_signals(int wipe)
             sigaction(signals[i], &with, NULL);
     }
 }
-#endif
-
-static void set_visible(progress_bar *bar, int visible)
-{
-    bar->visible = visible;
-#if !defined(_WIN32)
-    drawn = visible;
-#endif
-}
 
 void progress_begin(progress_bar *bar, int64_t total)
 {
     const char *terminal = getenv("TERM"), *pause = getenv("GDN_PROGRESS");
     memset(bar, 0, sizeof *bar);
     bar->total = total > 0 ? total : 1;
-    bar->kind = is_terminal(stderr) && !(terminal && !strcmp(terminal, "dumb")) ? PROGRESS_BAR : PROGRESS_LINES;
+    bar->kind = isatty(STDERR_FILENO) && !(terminal && !strcmp(terminal, "dumb")) ? PROGRESS_BAR : PROGRESS_LINES;
     bar->pause = bar->kind == PROGRESS_BAR ? REDRAW_MS : LINE_MS;
     if (pause && !strcmp(pause, "off")) bar->kind = PROGRESS_OFF;
     if (pause && bar->kind == PROGRESS_LINES) {
@@ -108,7 +86,7 @@ void progress_to(progress_bar *bar, int64_t n, const char *label)
                 (long long)(100 * done / bar->total), label ? label : "");
         return;
     }
-    set_visible(bar, 1);
+    drawn = 1;
     char cells[BAR_CELLS + 1];
     for (int i = 0; i < BAR_CELLS; i++) cells[i] = i < done * BAR_CELLS / bar->total ? '#' : '.';
     cells[BAR_CELLS] = 0;
@@ -118,10 +96,10 @@ void progress_to(progress_bar *bar, int64_t n, const char *label)
 
 void progress_clear(progress_bar *bar)
 {
-    if (!bar->visible) return;
+    if (!drawn) return;
     fputs("\r\033[K", stderr);
     fflush(stderr);
-    set_visible(bar, 0);
+    drawn = 0;
     bar->drawn_at = 0;
 }
 

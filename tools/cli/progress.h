@@ -24,7 +24,6 @@ typedef struct progress_bar {
     int64_t pause;    /* milliseconds between two                    */
     const char *label;
     progress_kind kind;
-    int visible; /* 1: a bar is on the terminal                 */
 } progress_bar;
 
 void progress_begin(progress_bar *bar, int64_t total);

@@ -333,52 +333,15 @@ int run_check_engine_options(void)
                : 2;
 }
 
-/* --perplexity reads its file as that of -f, without drafts. Refuses the options for prompts and generated text. */
+/* --perplexity reads its file as that of -f, without drafts. Refuses all options but these. */
 static int check_perplexity(void)
 {
-    static const char *const useless[] = { "prompt",
-                                           "file",
-                                           "escape",
-                                           "predict",
-                                           "stop",
-                                           "chat",
-                                           "chat-template",
-                                           "chat-template-kwargs",
-                                           "system",
-                                           "reasoning",
-                                           "save",
-                                           "load",
-                                           "parallel",
-                                           "spec",
-                                           "draft-model",
-                                           "draft-max",
-                                           "draft-vocab",
-                                           "rollback",
-                                           "p-min",
-                                           "always-draft",
-                                           "temp",
-                                           "top-k",
-                                           "top-p",
-                                           "min-p",
-                                           "repeat-penalty",
-                                           "presence-penalty",
-                                           "frequency-penalty",
-                                           "repeat-last",
-                                           "seed",
-                                           "ignore-end",
-                                           "cells",
-                                           "prefix-cache",
-                                           "prefix-interval",
-                                           "prefix-file",
-                                           "step",
-                                           "stats",
-                                           "bench",
-                                           "widths",
-                                           "bench-prompt" };
+    static const char useful[] = "model,keep-newline,no-escape,special,ctx,batch,kv,threads,backend,device,impl,level,"
+                                 "isa,memory,json,perplexity";
     if (!run_opt.perplexity) return 0;
-    for (size_t i = 0; i < sizeof useless / sizeof useless[0]; i++)
-        if (cli_given(&run_command, useless[i]))
-            return cli_error(&run_command, "--%s has no effect with --perplexity", useless[i]);
+    for (const cli_option *o = option_table; o->name; o++)
+        if (cli_given(&run_command, o->name) && !cli_listed(useful, o->name))
+            return cli_error(&run_command, "--%s has no effect with --perplexity", o->name);
     run_opt.file = (cli_texts){ .n = 1, .text = { run_opt.perplexity } };
     run_opt.spec = "off";
     if (!cli_given(&run_command, "ctx")) run_opt.context = PERPLEXITY_WINDOW;

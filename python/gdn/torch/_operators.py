@@ -2,8 +2,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import threading
 from typing import Any, Callable, ContextManager, Dict, NamedTuple, Optional, Tuple
 
 import torch
@@ -12,6 +10,7 @@ from torch import Tensor
 import gdn
 from .. import _abi as abi
 from .. import _cuda
+from .._contexts import once
 from .._kernels import _build_gated_delta_net, _build_ssm_conv, _Call
 from .._operands import RAW, View, strided
 from .._prepared import Prepared, again
@@ -20,7 +19,6 @@ _CODES = {torch.float32: abi.GDN_F32, torch.float16: abi.GDN_F16, torch.bfloat16
           torch.int64: abi.GDN_I64, torch.uint8: RAW}
 _OLDEST = (7, 5)  # lowest compute capability of devices that the library lists
 _contexts: Dict[Tuple[int, int], gdn.Context] = {}
-_lock = threading.Lock()
 _NO_LOCK = contextlib.nullcontext()
 _PLAIN = (Tensor, torch.nn.Parameter)
 
@@ -28,25 +26,7 @@ _PLAIN = (Tensor, torch.nn.Parameter)
 def context() -> gdn.Context:
     """The context of these operators: the CPU with torch.get_num_threads() threads. A new one is created when that
     number changes, and in a forked child. Results do not depend on it."""
-    key = os.getpid(), torch.get_num_threads()
-    found = _contexts.get(key)
-    if found is None:
-        with _lock:
-            found = _contexts.get(key)
-            if found is None:
-                for other in [other for other in _contexts if other[0] != key[0]]:
-                    del _contexts[other]  # of the parent process, before a fork
-                found = _contexts[key] = gdn.Context(n_threads=key[1])
-    return found
-
-
-def _unlock_in_child() -> None:
-    global _lock
-    _lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_unlock_in_child)
+    return once(_contexts, lambda n: gdn.Context(n_threads=n), torch.get_num_threads())
 
 
 class _Where(NamedTuple):
@@ -188,13 +168,7 @@ def _compute(where: _Where, q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Te
     return out
 
 
-@torch.library.custom_op("gdn::gated_delta_net", mutates_args=(), device_types=("cpu", "cuda"))
-def _rule_operator(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, initial_state: Optional[Tensor] = None,
-                   cu_seqlens: Optional[Tensor] = None, a_log: Optional[Tensor] = None, dt_bias: Optional[Tensor] = None,
-                   scale: Optional[float] = None, qk_norm: bool = False, beta_logit: bool = False, beta_factor: float = 1.0,
-                   state_v_first: bool = False, head_map: str = "grouped", lower_bound: float = 0.0) -> Tuple[Tensor, Tensor]:
-    return _rule(q, k, v, g, beta, initial_state, cu_seqlens, a_log, dt_bias, scale, qk_norm, beta_logit, beta_factor, state_v_first,
-                 head_map, lower_bound)
+_rule_operator = torch.library.custom_op("gdn::gated_delta_net", _rule, mutates_args=(), device_types=("cpu", "cuda"))
 
 
 @_rule_operator.register_fake
@@ -245,14 +219,8 @@ def _rule_in_place(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, sta
                     state_v_first, head_map, lower_bound)
 
 
-@torch.library.custom_op("gdn::gated_delta_net_in_place", mutates_args=("state",), device_types=("cpu", "cuda"))
-def _rule_in_place_operator(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, state: Tensor, cu_seqlens: Optional[Tensor] = None,
-                            state_indices: Optional[Tensor] = None, accepted: Optional[Tensor] = None, a_log: Optional[Tensor] = None,
-                            dt_bias: Optional[Tensor] = None, scale: Optional[float] = None, qk_norm: bool = False,
-                            beta_logit: bool = False, beta_factor: float = 1.0, state_v_first: bool = False,
-                            head_map: str = "grouped", lower_bound: float = 0.0) -> Tensor:
-    return _rule_in_place(q, k, v, g, beta, state, cu_seqlens, state_indices, accepted, a_log, dt_bias, scale, qk_norm, beta_logit,
-                          beta_factor, state_v_first, head_map, lower_bound)
+_rule_in_place_operator = torch.library.custom_op("gdn::gated_delta_net_in_place", _rule_in_place, mutates_args=("state",),
+                                                  device_types=("cpu", "cuda"))
 
 
 @_rule_in_place_operator.register_fake
@@ -294,10 +262,7 @@ def _conv(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None, initial_stat
     return out
 
 
-@torch.library.custom_op("gdn::ssm_conv", mutates_args=(), device_types=("cpu", "cuda"))
-def _conv_operator(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None, initial_states: Optional[Tensor] = None,
-                   cu_seqlens: Optional[Tensor] = None, silu: bool = False) -> Tensor:
-    return _conv(x, weight, bias, initial_states, cu_seqlens, silu)
+_conv_operator = torch.library.custom_op("gdn::ssm_conv", _conv, mutates_args=(), device_types=("cpu", "cuda"))
 
 
 @_conv_operator.register_fake
