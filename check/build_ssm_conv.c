@@ -140,10 +140,9 @@ static void fill(check_case *c, const conv_spec *spec)
         const conv_seq *seq = &spec->seq[s];
         if (seq->src == GDN_SKIP || !seq->length) continue;
         for (int t = 0; t < seq->length; t++)
-            check_fill(conv_token(c, spec, "x", image, s, t), spec->dtype_x, spec->n_channels,
-                       (check_values)spec->values,
-                       check_mix(spec->seed, (t < seq->length - seq->rejected ? seq->key : ~seq->key) +
-                                                 (uint64_t)seq->position + (uint64_t)(seq->order ? seq->order[t] : t)));
+            check_fill(
+                conv_token(c, spec, "x", image, s, t), spec->dtype_x, spec->n_channels, (check_values)spec->values,
+                check_mix(spec->seed, seq->key + (uint64_t)seq->position + (uint64_t)(seq->order ? seq->order[t] : t)));
         for (int64_t p = (int64_t)seq->position - spec->n_slots;
              seq->src >= 0 && spec->where != CONV_NOWHERE && p < seq->position; p++)
             if (p >= 0)

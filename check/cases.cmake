@@ -16,7 +16,6 @@ add_library(gdn_cases STATIC
   check/invariances_gated_delta_net.c
   check/invariances_log.c
   check/invariances_set_rows.c
-  check/invariances_speculation.c
   check/invariances_ssm_conv.c
   check/invariances_tree.c
   check/kernel.c

@@ -328,7 +328,6 @@ const check_family check_families_gated_delta_net[] = {
     { "types", 40, types },
     { "strides", 40, strides },
     { "checkpoints", 40, checkpoints },
-    { "speculation", 40, check_speculation },
     { "log", 40, check_log },
     { "trees", 40, check_state_trees },
     { "state16", 40, check_state16 },

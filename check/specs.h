@@ -112,7 +112,6 @@ typedef struct conv_seq {
     int32_t position;
     int src, dst;
     int checkpoint[CONV_MAX_CHECKPOINTS];
-    int rejected; /* the last so many tokens are others: drafts that will be refused */
     uint64_t key;
     const int *order;  /* whose data a token has: the numbers of tokens; NULL = its own */
     const int *parent; /* of a tree; NULL = by the key */

@@ -78,8 +78,7 @@ int delta_same_state(check_trial *trial, const check_call *a, int entry, const c
 int conv_same_slot(check_trial *trial, const check_call *a, int row, int64_t position, const check_call *b, int row2,
                    int64_t position2, const char *what);
 
-/* Families in files of their own: speculative decoding, the log, trees, and rows beyond 2^31 elements (far_rows.c). */
-void check_speculation(check_trial *trial, check_rng *rng);
+/* Families in files of their own: the log, trees, and rows beyond 2^31 elements (far_rows.c). */
 void check_log(check_trial *trial, check_rng *rng);
 void check_state16(check_trial *trial, check_rng *rng);
 void check_state_trees(check_trial *trial, check_rng *rng);

@@ -6,18 +6,18 @@
 A list of mistakes is a text. Each begins with what is wrong; what follows is indented:
 
     strides need no alignment
-        at      core check_strides                  the folder, and the function or macro; - is any, and outside of them
-        noticed test_api                            the program that has to fail, and its arguments
-        never   if (@(uint64_t)stride[a] % alignment@)
+        at  core check_strides -> test_api
+        put if (@(uint64_t)stride[a] % alignment@0@)
 
-The last line has the code of the place; what is between two @ is replaced, by nothing (`drop`), by 0 (`never`), or by
-what a line `by` has (`put`). Long lines go on in the next, indented further.
+`at` has the folder, the function or macro (- is any, and outside of them), and the program that has to fail, with its
+arguments. `put` has the code of the place: what is between the first two @ is replaced by what is between the last two.
+Long lines go on in the next, indented further.
 
 Code is compared token by token: white space, comments and the breaks of strings do not count. Neither do the names of
-variables, members and types: each stands for any name, the same wherever it is repeated, and `by` gets what the code
-has for them. What has to be right is the structure, the functions that are called, constants in capitals, numbers,
-keywords; of strings, a part of the text. `...` stands for any code in between. Where `by` has a member whose name is
-not in the code of the place, a line `see` has a function and code in it where it is.
+variables, members and types: each stands for any name, the same wherever it is repeated, and the new code gets what
+the place has for them. What has to be right is the structure, the functions that are called, constants in capitals,
+numbers, keywords; of strings, a part of the text. `...` stands for any code in between. Where the new code has a member whose
+name is not in the place, a line `see` has a function and code in it where it is.
 
 The place has to be there once in the functions of that name in the folder.
 """
@@ -191,7 +191,7 @@ class Mistake:
     noticed_by: str
     arguments: list
     code: str
-    by: str
+    by: str # what is put in the place
     see: tuple # function and code that has members of `by`, or ()
 
     def place(self, tree):
@@ -223,18 +223,18 @@ def read_list(name):
 
     def finish():
         if fields:
-            folder, function = fields["at"].split()
-            noticed_by, *arguments = fields["noticed"].split()
-            way = next(way for way in ("drop", "never", "put") if way in fields)
-            by = {"drop": "", "never": "0", "put": fields.get("by", "")}[way]
+            at, parts = re.fullmatch(r"(\S+) (\S+) -> (\S+)(.*)", fields.get("at", "")), fields.get("put", "").split("@")
+            if not at or len(parts) != 4:
+                sys.exit(f"places: '{fields['what']}': not 'at FOLDER FUNCTION -> PROGRAM' and 'put ..@..@..@..'")
+            folder, function, noticed_by, arguments = at.groups()
+            before, marked, by, after = parts
             see = tuple(fields.get("see", "").split(None, 1))
-            mistakes.append(Mistake(fields["what"], folder, function, noticed_by, arguments, fields[way], by, see))
+            mistakes.append(Mistake(fields["what"], folder, function, noticed_by, arguments.split(), f"{before}@{marked}@{after}", by, see))
             fields.clear()
 
     key = None
     for line in (HERE / f"{name}.txt").read_text().splitlines():
-        words = line.split(None, 1)
-        if not words or line.startswith("#"):
+        if not line or line.startswith("#"):
             continue
         if not line.startswith(" "):
             finish()
@@ -242,8 +242,7 @@ def read_list(name):
         elif line.startswith(" " * 12):
             fields[key] += " " + line.strip()
         else:
-            key = words[0]
-            fields[key] = words[1] if len(words) > 1 else ""
+            key, fields[key] = line.split(None, 1)
     finish()
     return mistakes
 

@@ -1,6 +1,5 @@
-/* The reader of GGUF files: values of well-formed files, error texts of malformed ones. It reads nothing outside the
- * bytes, however a file is truncated or changed; AddressSanitizer sees it, since the bytes have a block of their size.
- */
+/* The reader of GGUF files: values of well-formed files, error texts of malformed ones. The bytes have a block of their
+ * size, so that AddressSanitizer sees what is read outside. fuzz_gguf cuts and changes files anywhere. */
 #include "runtime/base/error.h"
 #include "tests/harness.h"
 #include "gguf_build.h"
@@ -482,41 +481,6 @@ static void test_alignment(void)
     }
 }
 
-/* Opens the file's first bytes and reads what opens. *silent counts what is refused without a text. 1: it opened. */
-static int try_bytes(uint64_t length, int *silent)
-{
-    rt_gguf *f;
-    void *copy;
-    const gdn_status status = open_copy(file.bytes, length, &f, &copy);
-    *silent += status && (!*rt_last_error() || f);
-    if (!status) walk_gguf(f);
-    rt_gguf_close(f);
-    free(copy);
-    return !status;
-}
-
-/* Every file that the well-formed one begins with, and every one with a byte changed, opens or is refused with a
- * text; what opens can be read. */
-static void test_cut_and_changed(void)
-{
-    static const unsigned char changes[] = { 0x00, 0x01, 0x7F, 0x80, 0xFF };
-    int opened = 0, silent = 0;
-    put_all();
-    const uint64_t n = file.n;
-    for (uint64_t length = 0; length < n; length++) opened += try_bytes(length, &silent);
-    REQUIRE(!silent, "%d cut files are refused without a text", silent);
-    REQUIRE(opened > 0 && opened < 64, "%d cut files can be opened: those whose end nothing uses", opened);
-    opened = 0;
-    for (uint64_t at = 0; at < n; at++)
-        for (size_t c = 0; c < sizeof changes; c++) {
-            const unsigned char before = file.bytes[at];
-            file.bytes[at] ^= changes[c];
-            opened += try_bytes(n, &silent);
-            file.bytes[at] = before;
-        }
-    REQUIRE(!silent && opened > 1000, "%d changed files are refused without a text, %d can be opened", silent, opened);
-}
-
 static void test_paths(const char *folder)
 {
     char path[1024];
@@ -546,7 +510,6 @@ int main(int argc, char **argv)
     test_too_many();
     test_offsets();
     test_alignment();
-    test_cut_and_changed();
     test_paths(argv[1]);
     return test_summary();
 }
