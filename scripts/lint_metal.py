@@ -57,7 +57,7 @@ def for_metal(name, text):
         text = re.sub(r"#define GDN_ELEMENTARY_LIST\(X\)(?:.*\\\n)*.*", lambda m: "\n" * m.group(0).count("\n"), text)
         return re.sub(r"#ifndef GDN_ELEMENTARY_BITS\n.*?#endif\n", lambda m: "\n" * m.group(0).count("\n"), text, flags=re.S)
     if name == ARITHMETIC:  # software, where there is no hardware to do it
-        return re.sub(r"#else\n.*?(?=#endif\n)", lambda m: "\n" * m.group(0).count("\n"), text, flags=re.S)
+        return re.sub(r"#ifdef GDN_FLUSH\n.*?(?=#elif)", lambda m: "\n" * m.group(0).count("\n"), text, flags=re.S)
     if name == TYPES:  # what is for the other languages
         text = re.sub(r"#ifdef GDN_GLSL\n.*?#else\n", lambda m: "\n" * m.group(0).count("\n"), text, flags=re.S)
         return text.replace("#include <stdint.h>", "")

@@ -17,7 +17,7 @@
 #endif
 #include "memory.glsl"
 #include "arithmetic.glsl"
-#include "elementary.glsl"
+#include "numerics/prepare.h"
 #include "call/gated_delta_net.h"
 
 layout(local_size_x_id = 0) in;

@@ -181,6 +181,7 @@ class Shaders:
 
     def __init__(self, args, mistakes):
         self.build, self.tree = args.build, places.read_tree(["vulkan"])
+        self.tree["numerics/elementary.h"] = (ROOT / "numerics/elementary.h").read_text()
         cache = (args.build / "CMakeCache.txt").read_text()
         self.glslc, self.cc, self.headers = (re.search(rf"^{name}:\w+=(.*)$", cache, flags=re.M)[1]
                                              for name in ("GDN_GLSLC", "CMAKE_C_COMPILER", "GDN_VULKAN_INCLUDE"))
