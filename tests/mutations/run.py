@@ -136,7 +136,7 @@ class Emulated:
     def __init__(self, args, mistakes, backend):
         self.backend, self.build = backend, args.build
         self.suffix, self.library = {"cuda": (".cu", "libcuda.so.1"), "metal": (".metal", "libgdn-metal-emulated.so")}[backend]
-        self.tree = places.read_tree([backend, "gpu"])
+        self.tree = places.read_tree([backend, "call", "gpu"])
         self.tree["numerics/elementary.h"] = (ROOT / "numerics/elementary.h").read_text()
         cache = (args.build / "CMakeCache.txt").read_text()
         self.cxx = re.search(r"^CMAKE_CXX_COMPILER:\w+=(.*)$", cache, flags=re.M)[1]
