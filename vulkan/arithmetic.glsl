@@ -63,10 +63,11 @@ vec4 fma4(vec4 a, vec4 b, vec4 c)
 }
 #endif
 
-// ---- What numerics/elementary.h takes from the language. Each operation is a function, whose `precise` result keeps
-// it apart from the others.
+// ---- What numerics/elementary.h and gpu/convert16.h take from the language. Each operation is a function, whose
+// `precise` result keeps it apart from the others.
 #define GDN_ELEMENTARY_BITS
 #define GDN_ELEMENTARY_FUNCTION
+#define GDN_INLINE
 #define uint32_t uint
 #define gdn_bits floatBitsToUint
 #define gdn_from_bits uintBitsToFloat

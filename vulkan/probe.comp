@@ -4,8 +4,6 @@
 #extension GL_GOOGLE_include_directive : require
 #include "memory.glsl"
 #include "gpu/probe_call.h"
-#include "arithmetic.glsl"
-#include "numerics/elementary.h"
 
 layout(local_size_x_id = 0) in;
 

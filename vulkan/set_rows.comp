@@ -8,8 +8,6 @@
 #extension GL_GOOGLE_include_directive : require
 #include "memory.glsl"
 #include "call/set_rows.h"
-#include "arithmetic.glsl"
-#include "numerics/elementary.h"
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const int PART = 0;  // 0 write rows, 1 enter rows into the table

@@ -10,8 +10,6 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "memory.glsl"
-#include "arithmetic.glsl"
-#include "numerics/elementary.h"
 #include "call/ssm_conv.h"
 
 layout(local_size_x_id = 0) in;

@@ -180,7 +180,7 @@ class Shaders:
     defines = {"soft": "-DGDN_SOFT_FMA", "subgroup": "-DGDN_SUBGROUP", "16": "-DGDN_STORAGE_16", "general": "-DGDN_GENERAL"}
 
     def __init__(self, args, mistakes):
-        self.build, self.tree = args.build, places.read_tree(["vulkan"])
+        self.build, self.tree = args.build, places.read_tree(["vulkan", "gpu"])
         self.tree["numerics/elementary.h"] = (ROOT / "numerics/elementary.h").read_text()
         cache = (args.build / "CMakeCache.txt").read_text()
         self.glslc, self.cc, self.headers = (re.search(rf"^{name}:\w+=(.*)$", cache, flags=re.M)[1]
