@@ -6,6 +6,7 @@
 #define RULE                     GDN_INLINE
 #define P(member)                p.member
 #define MAP(map, has, i, absent) map_at(p.map, i, absent)
+#define REPORT(word)             report(p.bad, word)
 #define INT(x)                   ((int)(x))
 #define UINT(x)                  ((unsigned)(x))
 #define LONG(x)                  ((int64_t)(x))

@@ -9,6 +9,7 @@
 #define PASS
 #define P(member)                p.member
 #define MAP(map, has, i, absent) map_at(p.map, int64_t(i), absent)
+#define REPORT(word)             report(p.bad, word)
 #define INT(x)                   int(x)
 #define UINT(x)                  uint(x)
 #define LONG(x)                  int64_t(x)

@@ -8,6 +8,7 @@
 #define WITH_TREE                    ((p.has & GDN_HAS_TREE) != 0)
 #define WITH_CHANNEL                 (p.gate == GDN_GATE_CHANNEL)
 #define WITH_STATE16                 (p.rounding_interval != 0)
+#define REPORT(word)                 report(b.bad, word)
 #define INT(x)                       (int(x))
 #define UINT(x)                      (uint(x))
 #define LONG(x)                      (int64_t(x))

@@ -6,10 +6,7 @@
 #include "core/status.h"
 #include "core/structs.h"
 
-gdn_status gdn_check_context(const gdn_context *ctx)
-{
-    return ctx ? GDN_OK : gdn_fail(GDN_INVALID_ARGUMENT, "ctx is NULL");
-}
+gdn_status gdn_no_context(void) { return gdn_fail(GDN_INVALID_ARGUMENT, "ctx is NULL"); }
 
 const char *gdn_variant_name(gdn_variant form)
 {
@@ -42,24 +39,21 @@ gdn_status gdn_plan_resolve(const gdn_context *ctx, gdn_problem *problem, const 
     return gdn_workspace_resolve(ctx, plan->workspace_bytes, workspace, problem);
 }
 
-gdn_status gdn_query_check(const gdn_context *ctx, const gdn_capability *capability)
-{
-    const gdn_status status = gdn_check_context(ctx);
-    return status ? status : gdn_struct_check("capability", capability, GDN_FIRST_SIZE(gdn_capability));
-}
-
-gdn_status gdn_query_answer(const gdn_context *ctx, const gdn_problem *problem, gdn_status status,
-                            gdn_capability *capability)
+gdn_status gdn_query(const gdn_context *ctx, gdn_resolver *resolve, const void *args, gdn_capability *capability)
 {
     gdn_capability c = { .size = sizeof c };
+    gdn_problem problem;
     gdn_plan plan;
-    if (status) {
+    gdn_status status =
+        ctx ? gdn_struct_check("capability", capability, GDN_FIRST_SIZE(gdn_capability)) : gdn_no_context();
+    if (status) return status;
+    if ((status = resolve(ctx, args, NULL, &problem))) {
         (void)snprintf(c.reason, sizeof c.reason, "%s", gdn_last_error());
     } else {
-        make_plan(ctx, problem, &plan);
+        make_plan(ctx, &problem, &plan);
         c.supported = !plan.refused;
         c.workspace_bytes = plan.workspace_bytes;
-        ctx->backend->describe_plan(ctx, problem, &plan, &c);
+        ctx->backend->describe_plan(ctx, &problem, &plan, &c);
     }
     gdn_struct_write(capability, &c, sizeof c);
     return status;

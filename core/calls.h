@@ -2,27 +2,29 @@
 #ifndef GDN_CORE_CALLS_H
 #define GDN_CORE_CALLS_H
 
+#include "core/kernels.h"
 #include "core/operands.h"
 
-gdn_status gdn_check_context(const gdn_context *ctx);
+gdn_status gdn_no_context(void);
 
 /* Makes the backend's plan for a problem and resolves the workspace that it needs: see gdn_workspace_resolve(). */
 gdn_status gdn_plan_resolve(const gdn_context *ctx, gdn_problem *problem, const gdn_span *workspace, gdn_plan *plan);
 
-/* Runs a problem that has been checked. Without work, host backends still refuse a stream. */
-static inline __attribute__((always_inline)) gdn_status gdn_run(gdn_context *ctx, const gdn_problem *problem,
-                                                                const gdn_plan *plan, gdn_stream stream)
+/* A kernel's public function: checks the call and runs it. Without work, host backends still refuse a stream. */
+static inline __attribute__((always_inline)) gdn_status gdn_call(gdn_context *ctx, gdn_resolver *resolve,
+                                                                 const void *args, gdn_stream stream)
 {
-    if (!problem->empty) return ctx->backend->run(ctx, problem, plan, stream);
+    gdn_problem p;
+    gdn_plan plan;
+    if (!ctx) return gdn_no_context();
+    const gdn_status status = resolve(ctx, args, &plan, &p);
+    if (status) return status;
+    if (!p.empty) return ctx->backend->run(ctx, &p, &plan, stream);
     return ctx->backend->host_memory ? ctx->backend->synchronize(ctx, stream) : GDN_OK;
 }
 
-/* Checks a query's context and capability. A query calls it first. */
-gdn_status gdn_query_check(const gdn_context *ctx, const gdn_capability *capability);
-/* Fills the capability from the plan for the problem, or with the error text if `status` is an error. Returns status.
- * */
-gdn_status gdn_query_answer(const gdn_context *ctx, const gdn_problem *problem, gdn_status status,
-                            gdn_capability *capability);
+/* A kernel's query: fills the capability from the plan for the call, or with the error text. */
+gdn_status gdn_query(const gdn_context *ctx, gdn_resolver *resolve, const void *args, gdn_capability *capability);
 
 /* The variant's name, such as "columns". */
 const char *gdn_variant_name(gdn_variant form);

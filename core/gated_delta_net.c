@@ -1,6 +1,5 @@
 /* gated_delta_net: validates the caller's arguments, makes a problem, and runs it on the backend. */
 #include "core/calls.h"
-#include "core/kernels.h"
 #include "core/maps.h"
 #include "core/operands.h"
 #include "core/status.h"
@@ -512,7 +511,7 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
     return check_maps(p, one_pool);
 }
 
-gdn_status gdn_gated_delta_net_resolve(const gdn_context *ctx, const args_t *args, gdn_plan *plan, gdn_problem *p)
+gdn_status gdn_gated_delta_net_resolve(const gdn_context *ctx, const void *args, gdn_plan *plan, gdn_problem *p)
 {
     call_t c;
     gdn_status status = read_call(args, &c);
@@ -536,18 +535,10 @@ gdn_status gdn_delta_inputs_init(gdn_delta_inputs *inputs, uint32_t size)
 
 gdn_status gdn_gated_delta_net_query(const gdn_context *ctx, const args_t *args, gdn_capability *capability)
 {
-    gdn_problem p;
-    gdn_status status = gdn_query_check(ctx, capability);
-    if (status) return status;
-    status = gdn_gated_delta_net_resolve(ctx, args, NULL, &p);
-    return gdn_query_answer(ctx, &p, status, capability);
+    return gdn_query(ctx, gdn_gated_delta_net_resolve, args, capability);
 }
 
 gdn_status gdn_gated_delta_net(gdn_context *ctx, const args_t *args, gdn_stream stream)
 {
-    gdn_problem p;
-    gdn_plan plan;
-    gdn_status status = gdn_check_context(ctx);
-    if (!status) status = gdn_gated_delta_net_resolve(ctx, args, &plan, &p);
-    return status ? status : gdn_run(ctx, &p, &plan, stream);
+    return gdn_call(ctx, gdn_gated_delta_net_resolve, args, stream);
 }

@@ -4,11 +4,9 @@
 
 #include "core/backend.h"
 
-/* Reads and checks the caller's structs, and makes a problem. plan receives the backend's plan. NULL for a query: data
- * may then be absent, and maps are not read. */
-gdn_status gdn_gated_delta_net_resolve(const gdn_context *ctx, const gdn_gated_delta_net_args *args, gdn_plan *plan,
-                                       gdn_problem *p);
-gdn_status gdn_ssm_conv_resolve(const gdn_context *ctx, const gdn_ssm_conv_args *args, gdn_plan *plan, gdn_problem *p);
-gdn_status gdn_set_rows_resolve(const gdn_context *ctx, const gdn_set_rows_args *args, gdn_plan *plan, gdn_problem *p);
+/* Reads and checks the kernel's gdn_<stem>_args, and makes a problem. plan receives the backend's plan. NULL for a
+ * query: data may then be absent, and maps are not read. */
+typedef gdn_status gdn_resolver(const gdn_context *ctx, const void *args, gdn_plan *plan, gdn_problem *p);
+gdn_resolver gdn_gated_delta_net_resolve, gdn_ssm_conv_resolve, gdn_set_rows_resolve;
 
 #endif

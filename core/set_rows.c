@@ -1,6 +1,5 @@
 /* set_rows: validates the caller's arguments, makes a problem, and runs it on the backend. */
 #include "core/calls.h"
-#include "core/kernels.h"
 #include "core/operands.h"
 #include "core/status.h"
 #include "core/structs.h"
@@ -72,7 +71,7 @@ static gdn_status resolve_operand(const gdn_context *ctx, const char *name, cons
     return status;
 }
 
-gdn_status gdn_set_rows_resolve(const gdn_context *ctx, const args_t *args, gdn_plan *plan, gdn_problem *problem)
+gdn_status gdn_set_rows_resolve(const gdn_context *ctx, const void *args, gdn_plan *plan, gdn_problem *problem)
 {
     args_t copy; /* the call uses the values that it has checked */
     const args_t *a = &copy;
@@ -123,18 +122,10 @@ gdn_status gdn_set_rows_args_init(gdn_set_rows_args *args, uint32_t size)
 
 gdn_status gdn_set_rows_query(const gdn_context *ctx, const args_t *args, gdn_capability *capability)
 {
-    gdn_problem p;
-    gdn_status status = gdn_query_check(ctx, capability);
-    if (status) return status;
-    status = gdn_set_rows_resolve(ctx, args, NULL, &p);
-    return gdn_query_answer(ctx, &p, status, capability);
+    return gdn_query(ctx, gdn_set_rows_resolve, args, capability);
 }
 
 gdn_status gdn_set_rows(gdn_context *ctx, const args_t *args, gdn_stream stream)
 {
-    gdn_problem p;
-    gdn_plan plan;
-    gdn_status status = gdn_check_context(ctx);
-    if (!status) status = gdn_set_rows_resolve(ctx, args, &plan, &p);
-    return status ? status : gdn_run(ctx, &p, &plan, stream);
+    return gdn_call(ctx, gdn_set_rows_resolve, args, stream);
 }

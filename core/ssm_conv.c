@@ -1,6 +1,5 @@
 /* ssm_conv: validates the caller's arguments, makes a problem, and runs it on the backend. */
 #include "core/calls.h"
-#include "core/kernels.h"
 #include "core/maps.h"
 #include "core/operands.h"
 #include "core/status.h"
@@ -258,7 +257,7 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
     return gdn_check_conv_sequences(p, &maps);
 }
 
-gdn_status gdn_ssm_conv_resolve(const gdn_context *ctx, const args_t *args, gdn_plan *plan, gdn_problem *p)
+gdn_status gdn_ssm_conv_resolve(const gdn_context *ctx, const void *args, gdn_plan *plan, gdn_problem *p)
 {
     call_t c;
     gdn_status status = read_call(args, &c);
@@ -270,18 +269,10 @@ gdn_status gdn_ssm_conv_resolve(const gdn_context *ctx, const args_t *args, gdn_
 
 gdn_status gdn_ssm_conv_query(const gdn_context *ctx, const args_t *args, gdn_capability *capability)
 {
-    gdn_problem p;
-    gdn_status status = gdn_query_check(ctx, capability);
-    if (status) return status;
-    status = gdn_ssm_conv_resolve(ctx, args, NULL, &p);
-    return gdn_query_answer(ctx, &p, status, capability);
+    return gdn_query(ctx, gdn_ssm_conv_resolve, args, capability);
 }
 
 gdn_status gdn_ssm_conv(gdn_context *ctx, const args_t *args, gdn_stream stream)
 {
-    gdn_problem p;
-    gdn_plan plan;
-    gdn_status status = gdn_check_context(ctx);
-    if (!status) status = gdn_ssm_conv_resolve(ctx, args, &plan, &p);
-    return status ? status : gdn_run(ctx, &p, &plan, stream);
+    return gdn_call(ctx, gdn_ssm_conv_resolve, args, stream);
 }

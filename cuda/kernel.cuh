@@ -43,6 +43,7 @@ static __device__ __forceinline__ void gdn_cuda_begin()
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 #define GDN_CONVERT16_BY_DEVICE
 #endif
+#define GDN_OWN_FROM_F16
 #include "gpu/convert16.h"
 
 #define GDN_FULL_WARP 0xffffffffu

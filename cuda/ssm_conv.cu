@@ -16,10 +16,6 @@
 #define PASS      p,
 #define WITH_TREE ((p.has & GDN_HAS_TREE) != 0)
 #include "call/history.h"
-#undef FUNCTION
-#undef CALL
-#undef PASS
-#undef WITH_TREE
 typedef gdn_conv_sequence Sequence;
 
 // The sequence. False if there is nothing to do, or a bad map, which is reported.
@@ -147,42 +143,11 @@ GDN_INLINE void keep_entry(const gdn_ssm_conv_call &p, const Sequence &q, int ro
     else store_16bit(to, bits);
 }
 
-// 5: keep history: checkpoints first, since they read entries that the newest entries overwrite. A checkpoint holds the
-// entries that the next token reads.
-GDN_INLINE void keep_checkpoints(const gdn_ssm_conv_call &p, const Sequence &q, int c)
-{
-    const int n = gdn_conv_checkpoints(p, q), reach = p.kernel_width - 1;
-    for (int i = 0; i < n; i++) {
-        const int row = reported(p.bad, GDN_BAD_HISTORY_CHECKPOINT, gdn_conv_checkpoint_of(p, q.s, i)),
-                  length = (q.position / p.checkpoints_interval + i + 1) * p.checkpoints_interval;
-        for (int at = length > reach ? length - reach : 0; row >= 0 && at < length; at++) keep_entry(p, q, row, at, c);
-    }
-}
-
-// 5: keep history: then the newest entries. The older of them are copied only if the row changes.
-GDN_INLINE void keep(const gdn_ssm_conv_call &p, const Sequence &q, int c)
-{
-    keep_checkpoints(p, q, c);
-    if (q.dst < 0) return;
-    const bool in_place = q.src == q.dst && p.same_pool;
-    const int end = q.position + q.T;
-    int at = end > p.history.n_slots ? end - p.history.n_slots : 0;
-    if (in_place && at < q.position) at = q.position;
-    for (; at < end; at++) keep_entry(p, q, q.dst, at, c);
-}
-
-// The last sequence that begins at or before token i; 0 if there is none.
-GDN_INLINE int sequence_of(const gdn_ssm_conv_call &p, int i)
-{
-    if (!p.seq_start) return i / p.even_tokens;
-    int low = 0, high = p.n_seqs - 1;
-    while (low < high) {
-        const int middle = low + (high - low + 1) / 2;
-        if (gdn_conv_first_of(p, middle) <= i) low = middle;
-        else high = middle - 1;
-    }
-    return low;
-}
+#include "call/history_keep.h"
+#undef FUNCTION
+#undef CALL
+#undef PASS
+#undef WITH_TREE
 
 template <int KW, bool GENERAL> GDN_INLINE void ssm_conv(const gdn_ssm_conv_call &p)
 {
@@ -194,11 +159,11 @@ template <int KW, bool GENERAL> GDN_INLINE void ssm_conv(const gdn_ssm_conv_call
         Sequence q;
         if (!find_sequence(p, unit, q)) return;
         if (p.part == GDN_CONV_WHOLE) convolve<KW, GENERAL>(p, q, 0, q.T, c);
-        keep(p, q, c);
+        gdn_conv_keep(p, q, c);
         return;
     }
     const int begin = unit * p.chunk, end = (p.n_tokens - begin < p.chunk ? p.n_tokens - begin : p.chunk) + begin;
-    for (int s = sequence_of(p, begin); s < p.n_seqs && gdn_conv_first_of(p, s) < end; s++) {
+    for (int s = gdn_conv_sequence_at(p, begin); s < p.n_seqs && gdn_conv_first_of(p, s) < end; s++) {
         Sequence q;
         if (!find_sequence(p, s, q)) continue;
         const int t0 = begin - q.first > 0 ? begin - q.first : 0, t1 = end - q.first < q.T ? end - q.first : q.T;
@@ -248,7 +213,7 @@ GDN_INLINE void ssm_conv_tree(const gdn_ssm_conv_call &p)
     if (!find_sequence(p, (int)(blockIdx.x / (unsigned)p.blocks), q)) return;
     if (!is_tree(p.parent, q.first, q.T, p.bad) || c >= p.n_channels) return;
     convolve_tree<16>(p, q, (int)c);
-    keep(p, q, (int)c);
+    gdn_conv_keep(p, q, (int)c);
 }
 
 // The width that models use, and any width up to 16.

@@ -115,16 +115,13 @@ static void name_pipeline(const gdn_context *ctx, gdn_kernel kernel, const gdn_p
 static gdn_status plan_call(const gdn_context *ctx, int number, void *data, gdn_gpu_test_call *call, gdn_problem *p,
                             gdn_plan *plan)
 {
-    gdn_status status = GDN_OK;
+    static gdn_resolver *const resolve[GDN_KERNEL_COUNT] = {
+        [GDN_KERNEL_gated_delta_net] = gdn_gated_delta_net_resolve,
+        [GDN_KERNEL_ssm_conv] = gdn_ssm_conv_resolve,
+        [GDN_KERNEL_set_rows] = gdn_set_rows_resolve,
+    };
     gdn_gpu_test_call_of(number, data, call);
-    switch (call->kernel) {
-    case GDN_KERNEL_gated_delta_net:
-        status = gdn_gated_delta_net_resolve(ctx, &call->args.gated_delta_net, plan, p);
-        break;
-    case GDN_KERNEL_ssm_conv: status = gdn_ssm_conv_resolve(ctx, &call->args.ssm_conv, plan, p); break;
-    case GDN_KERNEL_set_rows: status = gdn_set_rows_resolve(ctx, &call->args.set_rows, plan, p); break;
-    }
-    return status;
+    return resolve[call->kernel](ctx, &call->args, plan, p);
 }
 
 typedef struct test_t {

@@ -23,26 +23,21 @@
 _Static_assert(sizeof(void *) == 8 && sizeof(unsigned long) == 8,
                "NSUInteger, and int64_t in the kernels' params, have 64 bits");
 
-/* The device kernels. GDN_METAL_<name> is gdn_metal_<name>() of the .metal files; metal/library.c has the names. */
+/* The device kernels: GDN_METAL_<name> is gdn_metal_<name>() of the .metal files. */
+// clang-format off
+#define GDN_METAL_KERNELS(X)                                                                                \
+    X(delta_4) X(delta_4_channel) X(delta_general) X(delta_general_channel)                                 \
+    X(delta_general_tree) X(delta_general_channel_tree)                                                     \
+    X(delta_4_state16) X(delta_4_channel_state16) X(delta_general_state16) X(delta_general_channel_state16) \
+    X(conv_4) X(conv_general) X(conv_tree)                                                                  \
+    X(rows_clear) X(rows_enter) X(rows_write)                                                               \
+    X(probe_arithmetic)
+// clang-format on
 typedef enum gdn_metal_kernel {
-    GDN_METAL_delta_4,
-    GDN_METAL_delta_4_channel,
-    GDN_METAL_delta_general,
-    GDN_METAL_delta_general_channel,
-    GDN_METAL_delta_general_tree,
-    GDN_METAL_delta_general_channel_tree,
-    GDN_METAL_delta_4_state16,
-    GDN_METAL_delta_4_channel_state16,
-    GDN_METAL_delta_general_state16,
-    GDN_METAL_delta_general_channel_state16,
-    GDN_METAL_conv_4,
-    GDN_METAL_conv_general,
-    GDN_METAL_conv_tree,
-    GDN_METAL_rows_clear,
-    GDN_METAL_rows_enter,
-    GDN_METAL_rows_write,
-    GDN_METAL_probe_arithmetic,
-    GDN_METAL_KERNEL_COUNT
+#define X(name) GDN_METAL_##name,
+    GDN_METAL_KERNELS(X)
+#undef X
+        GDN_METAL_KERNEL_COUNT
 } gdn_metal_kernel;
 
 enum { GDN_METAL_RING = 16 };

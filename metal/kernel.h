@@ -50,15 +50,7 @@ GDN_INLINE bool is_tree(device const uchar *parent, bool there, int first, int T
     return true;
 }
 
-// ---- Conversions. Devices may flush subnormals of binary32, so binary16's do not pass through binary32 subnormals.
-GDN_INLINE float from_f16(uint32_t h)
-{
-    const uint32_t sign = (h & 0x8000u) << 16, exponent = h >> 10 & 31u, fraction = h & 1023u;
-    const uint32_t small = gdn_bits(float(fraction) * 0x1p-24f); // exact
-    const uint32_t normal = (exponent + 112u) << 23 | fraction << 13, special = 0x7f800000u | fraction << 13;
-    return gdn_from_bits(sign | (exponent == 31u ? special : exponent ? normal : small));
-}
-
+// ---- Conversions.
 GDN_INLINE float from_16bit(uint32_t h, int dtype) { return dtype == GDN_F16 ? from_f16(h) : from_bf16(h); }
 
 // One element of type F32, F16 or BF16.

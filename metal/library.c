@@ -71,23 +71,9 @@ static gdn_status make(gdn_metal_device *dev, gdn_metal_kernel kernel, const cha
 }
 
 static const char *const names[GDN_METAL_KERNEL_COUNT] = {
-    [GDN_METAL_delta_4] = "gdn_metal_delta_4",
-    [GDN_METAL_delta_4_channel] = "gdn_metal_delta_4_channel",
-    [GDN_METAL_delta_general] = "gdn_metal_delta_general",
-    [GDN_METAL_delta_general_channel] = "gdn_metal_delta_general_channel",
-    [GDN_METAL_delta_general_tree] = "gdn_metal_delta_general_tree",
-    [GDN_METAL_delta_general_channel_tree] = "gdn_metal_delta_general_channel_tree",
-    [GDN_METAL_delta_4_state16] = "gdn_metal_delta_4_state16",
-    [GDN_METAL_delta_4_channel_state16] = "gdn_metal_delta_4_channel_state16",
-    [GDN_METAL_delta_general_state16] = "gdn_metal_delta_general_state16",
-    [GDN_METAL_delta_general_channel_state16] = "gdn_metal_delta_general_channel_state16",
-    [GDN_METAL_conv_4] = "gdn_metal_conv_4",
-    [GDN_METAL_conv_general] = "gdn_metal_conv_general",
-    [GDN_METAL_conv_tree] = "gdn_metal_conv_tree",
-    [GDN_METAL_rows_clear] = "gdn_metal_rows_clear",
-    [GDN_METAL_rows_enter] = "gdn_metal_rows_enter",
-    [GDN_METAL_rows_write] = "gdn_metal_rows_write",
-    [GDN_METAL_probe_arithmetic] = "gdn_metal_probe_arithmetic",
+#define X(name) "gdn_metal_" #name,
+    GDN_METAL_KERNELS(X)
+#undef X
 };
 
 const char *gdn_metal_kernel_name(int32_t device_kernel) { return names[device_kernel] + sizeof "gdn_metal_" - 1; }

@@ -29,8 +29,6 @@ struct ConvBuffers {
 #define CALL constant gdn_ssm_conv_call &p, thread const ConvBuffers &b,
 #define PASS p, b,
 #include "call/history.h"
-#undef CALL
-#undef PASS
 typedef gdn_conv_sequence Sequence;
 
 // The sequence. False if there is nothing to do, or a bad map, which is reported.
@@ -116,44 +114,9 @@ GDN_INLINE void keep_entry(constant gdn_ssm_conv_call &p, thread const ConvBuffe
     else write_element(to, 0.0f, p.history_out.dtype);
 }
 
-// 5: keep history: checkpoints first, since they read entries that the newest entries overwrite. A checkpoint holds the
-// entries that the next token reads.
-GDN_INLINE void keep_checkpoints(constant gdn_ssm_conv_call &p, thread const ConvBuffers &b, thread const Sequence &q,
-                                 int c)
-{
-    const int n = gdn_conv_checkpoints(p, b, q), reach = p.kernel_width - 1;
-    for (int i = 0; i < n; i++) {
-        const int row = reported(b.bad, GDN_BAD_HISTORY_CHECKPOINT, gdn_conv_checkpoint_of(p, b, q.s, i)),
-                  length = (q.position / p.checkpoints_interval + i + 1) * p.checkpoints_interval;
-        for (int at = length > reach ? length - reach : 0; row >= 0 && at < length; at++)
-            keep_entry(p, b, q, row, at, c);
-    }
-}
-
-// 5: keep history: then the newest entries. The older of them are copied only if the row changes.
-GDN_INLINE void keep(constant gdn_ssm_conv_call &p, thread const ConvBuffers &b, thread const Sequence &q, int c)
-{
-    keep_checkpoints(p, b, q, c);
-    if (q.dst < 0) return;
-    const bool in_place = q.src == q.dst && p.same_pool;
-    const int end = q.position + q.T;
-    int at = end > p.history.n_slots ? end - p.history.n_slots : 0;
-    if (in_place && at < q.position) at = q.position;
-    for (; at < end; at++) keep_entry(p, b, q, q.dst, at, c);
-}
-
-// The last sequence that begins at or before token i; 0 if there is none.
-GDN_INLINE int sequence_of(constant gdn_ssm_conv_call &p, thread const ConvBuffers &b, int i)
-{
-    if (!(p.has & GDN_HAS_SEQ_START)) return i / p.even_tokens;
-    int low = 0, high = p.n_seqs - 1;
-    while (low < high) {
-        const int middle = low + (high - low + 1) / 2;
-        if (gdn_conv_first_of(p, b, middle) <= i) low = middle;
-        else high = middle - 1;
-    }
-    return low;
-}
+#include "call/history_keep.h"
+#undef CALL
+#undef PASS
 
 template <int KW, bool GENERAL>
 GDN_INLINE void ssm_conv(constant gdn_ssm_conv_call &p, thread const ConvBuffers &b, uint group, uint me)
@@ -166,11 +129,11 @@ GDN_INLINE void ssm_conv(constant gdn_ssm_conv_call &p, thread const ConvBuffers
         Sequence q;
         if (!find_sequence(p, b, unit, q)) return;
         if (p.part == GDN_CONV_WHOLE) convolve<KW, GENERAL>(p, b, q, 0, q.T, c);
-        keep(p, b, q, c);
+        gdn_conv_keep(p, b, q, c);
         return;
     }
     const int begin = unit * p.chunk, end = (p.n_tokens - begin < p.chunk ? p.n_tokens - begin : p.chunk) + begin;
-    for (int s = sequence_of(p, b, begin); s < p.n_seqs && gdn_conv_first_of(p, b, s) < end; s++) {
+    for (int s = gdn_conv_sequence_at(p, b, begin); s < p.n_seqs && gdn_conv_first_of(p, b, s) < end; s++) {
         Sequence q;
         if (!find_sequence(p, b, s, q)) continue; // its bounds may be invalid
         const int t0 = begin - q.first > 0 ? begin - q.first : 0, t1 = end - q.first < q.T ? end - q.first : q.T;
@@ -204,7 +167,7 @@ GDN_INLINE void ssm_conv_tree(constant gdn_ssm_conv_call &p, thread const ConvBu
         write_element(b.result + token_at(p.result, q, t) + element_bytes(p.result.dtype) * c, p.silu ? gdn_silu(u) : u,
                       p.result.dtype); // 3: activation, 4: output
     }
-    keep(p, b, q, int(c));
+    gdn_conv_keep(p, b, q, int(c));
 }
 
 // In the order of the regions in core/ssm_conv.c.

@@ -6,7 +6,9 @@
 #ifndef GDN_NUMERICS_ARITHMETIC_H
 #define GDN_NUMERICS_ARITHMETIC_H
 
-#ifndef GDN_FLUSH
+#ifdef GDN_FLUSH
+#include "numerics/flush.h"
+#elif !defined(gdn_fma) /* vulkan/arithmetic.glsl defines its own */
 
 #define gdn_add(a, b)    ((a) + (b))
 #define gdn_sub(a, b)    ((a) - (b))
@@ -14,10 +16,13 @@
 #define gdn_fma(a, b, c) fmaf(a, b, c)
 /* Flushes an operand of a comparison. Needed only where a subnormal could compare differently from zero; a comparison
  * with a normal, nonzero number does not need it. */
-#define gdn_flush(x) (x)
+#define gdn_flush(x)     (x)
 
-#else
-#include "numerics/flush.h"
+#endif
+
+/* The same where the product a * b is exact, which a software fma need not compute exactly again. */
+#ifndef gdn_fma_exact_product
+#define gdn_fma_exact_product(a, b, c) gdn_fma(a, b, c)
 #endif
 
 #endif

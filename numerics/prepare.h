@@ -1,5 +1,5 @@
 /* Functions that gated_delta_net applies to q, k, g and beta before the recurrence (docs/reference/numerics.md). The
- * reference, and CUDA and Metal kernels, include this file, as they do numerics/elementary.h. */
+ * reference and the GPU kernels include this file, as they do numerics/elementary.h. */
 #ifndef GDN_NUMERICS_PREPARE_H
 #define GDN_NUMERICS_PREPARE_H
 
@@ -10,7 +10,8 @@
 GDN_ELEMENTARY_FUNCTION float gdn_norm_factor(float sum, float add, float most)
 {
     const float r = gdn_rsqrt(gdn_add(sum, add));
-    return gdn_flush(most) < r ? most : r;
+    const float factor = gdn_flush(most) < r ? most : r;
+    return gdn_keep_nan(r, factor);
 }
 
 /* The logarithm of the decay for GDN_G_RAW; rate is -exp(A_log). */

@@ -25,7 +25,7 @@ ELEMENTARY = "numerics/elementary.h"
 TYPES = "call/types.h"
 ARITHMETIC = "numerics/arithmetic.h"
 HEADERS = ("metal/language.h", TYPES, "call/gated_delta_net.h", "call/ssm_conv.h", "call/set_rows.h", "call/dialect_metal.h", "call/maps.h",
-           "call/sequence.h", "call/history.h", "metal/shape.h", ARITHMETIC, ELEMENTARY, "numerics/prepare.h", "gpu/convert16.h",
+           "call/sequence.h", "call/history.h", "call/history_keep.h", "metal/shape.h", ARITHMETIC, ELEMENTARY, "numerics/prepare.h", "gpu/convert16.h",
            "gpu/probe_call.h", "metal/kernel.h", "metal/gated_delta_net.h", "metal/gated_delta_net_log.h")
 SPACES = ("device", "constant", "threadgroup", "thread")
 # What Metal does not have: no double, no 80-bit anything, no exceptions, no run-time types, no virtual functions, no new.
@@ -57,7 +57,7 @@ def for_metal(name, text):
         text = re.sub(r"#define GDN_ELEMENTARY_LIST\(X\)(?:.*\\\n)*.*", lambda m: "\n" * m.group(0).count("\n"), text)
         return re.sub(r"#ifndef GDN_ELEMENTARY_BITS\n.*?#endif\n", lambda m: "\n" * m.group(0).count("\n"), text, flags=re.S)
     if name == ARITHMETIC:  # software, where there is no hardware to do it
-        return re.sub(r"#else\n.*?(?=#endif\n)", lambda m: "\n" * m.group(0).count("\n"), text, flags=re.S)
+        return re.sub(r"#ifdef GDN_FLUSH\n.*?(?=#elif)", lambda m: "\n" * m.group(0).count("\n"), text, flags=re.S)
     if name == TYPES:  # what is for the other languages
         text = re.sub(r"#ifdef GDN_GLSL\n.*?#else\n", lambda m: "\n" * m.group(0).count("\n"), text, flags=re.S)
         return text.replace("#include <stdint.h>", "")

@@ -1,6 +1,6 @@
-// The arithmetic of docs/reference/numerics.md in GLSL. `precise` (NoContraction in SPIR-V) keeps a compiler from
-// fusing or reassociating. The probe (vulkan/probe.c) tests whether the device's fma() is fused, and whether subnormal
-// numbers are kept.
+// The arithmetic of docs/reference/numerics.md in GLSL, for numerics/elementary.h and the shaders. `precise`
+// (NoContraction in SPIR-V) keeps a compiler from fusing or reassociating. The probe (vulkan/probe.c) tests whether the
+// device's fma() is fused, and whether subnormal numbers are kept.
 //
 // GDN_SOFT_FMA: an exact fma from binary64. The product of two binary32 is exact in binary64. The sum is not, but
 // two-sum gives its error. If there is an error, the sum is rounded to odd. The last rounding, to binary32, then knows
@@ -39,7 +39,7 @@ float fma1(float a, float b, float c)
     bits += abs(error) > 0.0 && (bits & 1) == 0 ? (away | 1) : 0;
     return to_binary32(bits);
 }
-// fma for a * b that is exact in binary32, so that rounding it changes nothing.
+#define gdn_fma_exact_product fma_exact_product
 float fma_exact_product(float a, float b, float c)
 {
     precise float product = a * b;
@@ -56,10 +56,44 @@ float fma1(float a, float b, float c)
     precise float r = fma(a, b, c);
     return r;
 }
-#define fma_exact_product fma1
 vec4 fma4(vec4 a, vec4 b, vec4 c)
 {
     precise vec4 r = fma(a, b, c);
     return r;
 }
 #endif
+
+// ---- What numerics/elementary.h and gpu/convert16.h take from the language. Each operation is a function, whose
+// `precise` result keeps it apart from the others.
+#define GDN_ELEMENTARY_BITS
+#define GDN_ELEMENTARY_FUNCTION
+#define GDN_INLINE
+#define uint32_t uint
+#define gdn_bits floatBitsToUint
+#define gdn_from_bits uintBitsToFloat
+#define gdn_from_int(b) float(int(b))
+#define gdn_fma fma1
+#define gdn_flush(x) (x) // the device's comparisons flush as its arithmetic does
+
+float gdn_add(float a, float b)
+{
+    precise float r = a + b;
+    return r;
+}
+float gdn_sub(float a, float b)
+{
+    precise float r = a - b;
+    return r;
+}
+float gdn_mul(float a, float b)
+{
+    precise float r = a * b;
+    return r;
+}
+
+// Tests the bits, because a compiler may assume that no comparison meets a NaN.
+bool gdn_is_nan(float x)
+{
+    return (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u;
+}
+#define gdn_keep_nan(x, result) (gdn_is_nan(x) ? (x) : (result))

@@ -7,47 +7,43 @@
 #include "core/structs.h"
 #include "vulkan/device.h"
 
-static const char *result_name(VkResult result)
-{
-    switch (result) {
-    case VK_TIMEOUT: return "VK_TIMEOUT";
-    case VK_NOT_READY: return "VK_NOT_READY";
-    case VK_INCOMPLETE: return "VK_INCOMPLETE";
-    case VK_ERROR_OUT_OF_HOST_MEMORY: return "VK_ERROR_OUT_OF_HOST_MEMORY";
-    case VK_ERROR_OUT_OF_DEVICE_MEMORY: return "VK_ERROR_OUT_OF_DEVICE_MEMORY";
-    case VK_ERROR_INITIALIZATION_FAILED: return "VK_ERROR_INITIALIZATION_FAILED";
-    case VK_ERROR_DEVICE_LOST: return "VK_ERROR_DEVICE_LOST";
-    case VK_ERROR_MEMORY_MAP_FAILED: return "VK_ERROR_MEMORY_MAP_FAILED";
-    case VK_ERROR_LAYER_NOT_PRESENT: return "VK_ERROR_LAYER_NOT_PRESENT";
-    case VK_ERROR_EXTENSION_NOT_PRESENT: return "VK_ERROR_EXTENSION_NOT_PRESENT";
-    case VK_ERROR_FEATURE_NOT_PRESENT: return "VK_ERROR_FEATURE_NOT_PRESENT";
-    case VK_ERROR_INCOMPATIBLE_DRIVER: return "VK_ERROR_INCOMPATIBLE_DRIVER";
-    case VK_ERROR_TOO_MANY_OBJECTS: return "VK_ERROR_TOO_MANY_OBJECTS";
-    case VK_ERROR_OUT_OF_POOL_MEMORY: return "VK_ERROR_OUT_OF_POOL_MEMORY";
-    default: return "an error";
+static const struct {
+    VkResult result;
+    gdn_status status;
+    const char *name;
+} errors[] = {
+#define ERROR(name, status)                                                                                            \
+    {                                                                                                                  \
+        name, status, #name                                                                                            \
     }
-}
+    ERROR(VK_TIMEOUT, GDN_TIMEOUT),
+    ERROR(VK_NOT_READY, GDN_INTERNAL),
+    ERROR(VK_INCOMPLETE, GDN_INTERNAL),
+    ERROR(VK_ERROR_OUT_OF_HOST_MEMORY, GDN_OUT_OF_MEMORY),
+    ERROR(VK_ERROR_OUT_OF_DEVICE_MEMORY, GDN_OUT_OF_MEMORY),
+    ERROR(VK_ERROR_OUT_OF_POOL_MEMORY, GDN_OUT_OF_MEMORY),
+    ERROR(VK_ERROR_MEMORY_MAP_FAILED, GDN_OUT_OF_MEMORY),
+    ERROR(VK_ERROR_TOO_MANY_OBJECTS, GDN_OUT_OF_MEMORY),
+    ERROR(VK_ERROR_DEVICE_LOST, GDN_DEVICE_LOST),
+    ERROR(VK_ERROR_INITIALIZATION_FAILED, GDN_UNAVAILABLE),
+    ERROR(VK_ERROR_LAYER_NOT_PRESENT, GDN_UNAVAILABLE),
+    ERROR(VK_ERROR_INCOMPATIBLE_DRIVER, GDN_UNAVAILABLE),
+    ERROR(VK_ERROR_EXTENSION_NOT_PRESENT, GDN_UNSUPPORTED),
+    ERROR(VK_ERROR_FEATURE_NOT_PRESENT, GDN_UNSUPPORTED),
+#undef ERROR
+};
 
 gdn_status gdn_vulkan_fail(gdn_vulkan_device *dev, VkResult result, const char *call)
 {
     gdn_status status = GDN_INTERNAL;
-    switch (result) {
-    case VK_TIMEOUT: status = GDN_TIMEOUT; break;
-    case VK_ERROR_OUT_OF_HOST_MEMORY:
-    case VK_ERROR_OUT_OF_DEVICE_MEMORY:
-    case VK_ERROR_OUT_OF_POOL_MEMORY:
-    case VK_ERROR_MEMORY_MAP_FAILED:
-    case VK_ERROR_TOO_MANY_OBJECTS: status = GDN_OUT_OF_MEMORY; break;
-    case VK_ERROR_DEVICE_LOST: status = GDN_DEVICE_LOST; break;
-    case VK_ERROR_LAYER_NOT_PRESENT:
-    case VK_ERROR_INITIALIZATION_FAILED:
-    case VK_ERROR_INCOMPATIBLE_DRIVER: status = GDN_UNAVAILABLE; break;
-    case VK_ERROR_EXTENSION_NOT_PRESENT:
-    case VK_ERROR_FEATURE_NOT_PRESENT: status = GDN_UNSUPPORTED; break;
-    default: break;
-    }
+    const char *name = "an error";
+    for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++)
+        if (errors[i].result == result) {
+            status = errors[i].status;
+            name = errors[i].name;
+        }
     if (status == GDN_DEVICE_LOST && dev) dev->lost = 1;
-    return gdn_fail(status, "%s returned %s (%d)%s%s", call, result_name(result), (int)result, dev ? " on " : "",
+    return gdn_fail(status, "%s returned %s (%d)%s%s", call, name, (int)result, dev ? " on " : "",
                     dev ? dev->traits.about.name : "");
 }
 

@@ -16,8 +16,6 @@
 #extension GL_KHR_shader_subgroup_shuffle : require
 #endif
 #include "memory.glsl"
-#include "arithmetic.glsl"
-#include "elementary.glsl"
 #include "call/gated_delta_net.h"
 
 layout(local_size_x_id = 0) in;

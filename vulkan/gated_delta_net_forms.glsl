@@ -32,7 +32,7 @@ void load_gate()
                biased = (p.has & GDN_HAS_BIAS) != 0;
     const uint64_t bias_at = p.dt_bias.data + at.h * p.dt_bias.stride_head;
     rate = raw ? load_typed(p.ssm_a.data + at.h * p.ssm_a.stride_head, p.ssm_a.dtype) : 0.0;
-    rate = p.gate_input == GDN_G_RAW_A_LOG ? -gdn_exp(rate) : p.gate_input == GDN_G_BOUNDED ? gdn_exp(rate) : rate;
+    rate = p.gate_input == GDN_G_RAW_A_LOG ? -gdn_expf(rate) : p.gate_input == GDN_G_BOUNDED ? gdn_expf(rate) : rate;
     if (!CHANNEL) {
         bias = biased ? load_typed(bias_at, p.dt_bias.dtype) : 0.0;
     } else {
@@ -57,7 +57,7 @@ float decay_of(float x, float bias)
         x = gdn_bounded_gate(x, rate, bias, p.lower_bound);
     else if (FORMS && p.gate_input != GDN_G_LOG)
         x = gdn_raw_gate(x, rate, bias);
-    return gdn_exp(x);
+    return gdn_expf(x);
 }
 
 vec4 decays_of(vec4 g, vec4 b)

@@ -1,5 +1,5 @@
 // Memory by address (VK_KHR_buffer_device_address): no descriptors, and 64-bit offsets into buffers of any size.
-// Included first by every shader.
+// Included first by every shader, with the arithmetic.
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 #extension GL_EXT_control_flow_attributes : require
@@ -8,6 +8,9 @@
 #endif
 #define GDN_GLSL
 #include "vulkan/push.h"
+#include "vulkan/arithmetic.glsl"
+#include "numerics/prepare.h"
+#include "gpu/convert16.h"
 
 layout(push_constant) uniform Push { gdn_vulkan_push push; };
 
@@ -52,26 +55,6 @@ bool is_tree(uint64_t parent, int first, int T, uint64_t bad)
     return true;
 }
 
-float from_f16(uint h)
-{
-    uint sign = (h & 0x8000u) << 16, exponent = h >> 10 & 31u, fraction = h & 1023u;
-    precise float magnitude = float(fraction) * uintBitsToFloat(0x33800000u); // 2^-24; exact
-    uint bits = exponent == 31u ? 0x7f800000u | fraction << 13
-                : exponent != 0u ? (exponent + 112u) << 23 | fraction << 13
-                                 : floatBitsToUint(magnitude);
-    return uintBitsToFloat(sign | bits);
-}
-
-float from_bf16(uint b)
-{
-    return uintBitsToFloat(b << 16);
-}
-
-int element_bytes(int dtype)
-{
-    return dtype == GDN_F32 ? 4 : 2;
-}
-
 // One element of type F32, F16 or BF16.
 float load_element(uint64_t at, int dtype)
 {
@@ -83,27 +66,6 @@ float load_element(uint64_t at, int dtype)
 #endif
     return Float(at).x;
 }
-
-#ifdef GDN_STORAGE_16
-uint to_f16(float x)
-{
-    const uint b = floatBitsToUint(x), magnitude = b & 0x7fffffffu, sign = b >> 16 & 0x8000u;
-    precise float lifted = uintBitsToFloat(magnitude) + 0.5; // where F16 is subnormal, this addition rounds
-    const uint normal = magnitude - 0x38000000u + 0xfffu + (magnitude >> 13 & 1u) >> 13;
-    const uint small = floatBitsToUint(lifted) - 0x3f000000u;
-    return sign | (magnitude > 0x7f800000u    ? 0x7e00u
-                   : magnitude >= 0x477ff000u ? 0x7c00u
-                   : magnitude >= 0x38800000u ? normal
-                                              : small);
-}
-
-uint to_bf16(float x)
-{
-    const uint b = floatBitsToUint(x);
-    const bool nan = (b & 0x7fffffffu) > 0x7f800000u;
-    return nan ? b >> 16 | 0x40u : b + 0x7fffu + (b >> 16 & 1u) >> 16;
-}
-#endif
 
 void store_element(uint64_t at, int dtype, float x)
 {

@@ -4,8 +4,6 @@
 #extension GL_GOOGLE_include_directive : require
 #include "memory.glsl"
 #include "gpu/probe_call.h"
-#include "arithmetic.glsl"
-#include "elementary.glsl"
 
 layout(local_size_x_id = 0) in;
 
@@ -27,8 +25,8 @@ void main()
     Float(out_at + 4).x = sum;
     Float(out_at + 8).x = product;
     Float(out_at + 12).x = twice;
-    Float(out_at + 16).x = gdn_exp(c);
+    Float(out_at + 16).x = gdn_expf(c);
     Float(out_at + 20).x = gdn_silu(c);
     Float(out_at + 24).x = gdn_reciprocal(c);
-    Word(out_at + 28).x = uint((a < b ? 1 : 0) | (a == b ? 2 : 0) | (is_nan(a) ? 4 : 0));
+    Word(out_at + 28).x = uint((a < b ? 1 : 0) | (a == b ? 2 : 0) | (gdn_is_nan(a) ? 4 : 0));
 }

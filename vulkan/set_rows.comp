@@ -8,8 +8,6 @@
 #extension GL_GOOGLE_include_directive : require
 #include "memory.glsl"
 #include "call/set_rows.h"
-#include "arithmetic.glsl"
-#include "elementary.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const int PART = 0;  // 0 write rows, 1 enter rows into the table
@@ -90,15 +88,15 @@ void store_q8_0(uint64_t block, uint64_t src)
     float amax = 0.0;
     for (int m = 0; m < 32; m++) {
         const float magnitude = abs(load_element(src + bytes * m, p.src_dtype));
-        if (!is_nan(magnitude) && magnitude > amax)
+        if (!gdn_is_nan(magnitude) && magnitude > amax)
             amax = magnitude;
     }
-    const bool infinite = floatBitsToUint(amax) == INF_BITS;
+    const bool infinite = floatBitsToUint(amax) == GDN_INF_BITS;
     const float inverse = uintBitsToFloat(0x3c010204u); // 1/127 rounded
     precise float q0 = amax * inverse;
     precise float d = fma1(fma1(-127.0, q0, amax), inverse, q0);
     if (infinite)
-        d = uintBitsToFloat(INF_BITS);
+        d = uintBitsToFloat(GDN_INF_BITS);
     precise float id = infinite || d < uintBitsToFloat(0x0d800000u) ? 0.0 : gdn_reciprocal(d); // 2^-100
     Bits16(block).x = uint16_t(to_f16(d));
     for (int m = 0; m < 32; m += 2) {
@@ -107,7 +105,7 @@ void store_q8_0(uint64_t block, uint64_t src)
             precise float y = load_element(src + bytes * (m + e), p.src_dtype) * id;
             precise float shifted = y + 12582912.0;
             precise float even = shifted - 12582912.0;
-            two |= (is_nan(y) ? 0u : uint(int(even)) & 255u) << 8 * e;
+            two |= (gdn_is_nan(y) ? 0u : uint(int(even)) & 255u) << 8 * e;
         }
         Bits16(block + 2 + m).x = uint16_t(two);
     }

@@ -73,11 +73,12 @@ elseif(NOT GDN_GLSLC)
   set(GDN_VULKAN_MISSING "the shader compiler glslc was not found (Debian: glslc)")
 else()
   file(MAKE_DIRECTORY "${gdn_shader_folder}")
-  set(gdn_shader_sources gated_delta_net.comp ssm_conv.comp set_rows.comp arithmetic.glsl elementary.glsl exchange.glsl gated_delta_net_forms.glsl gated_delta_net_state16.glsl
+  set(gdn_shader_sources gated_delta_net.comp ssm_conv.comp set_rows.comp arithmetic.glsl exchange.glsl gated_delta_net_forms.glsl gated_delta_net_state16.glsl
     gated_delta_net_log.glsl gated_delta_net_token.glsl gated_delta_net_tree.glsl memory.glsl push.h probe.comp)
   list(TRANSFORM gdn_shader_sources PREPEND "${PROJECT_SOURCE_DIR}/vulkan/")
   file(GLOB gdn_call_headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/call/*.h")
-  list(APPEND gdn_shader_sources ${gdn_call_headers} "${PROJECT_SOURCE_DIR}/gpu/probe_call.h")
+  list(APPEND gdn_shader_sources ${gdn_call_headers} "${PROJECT_SOURCE_DIR}/gpu/probe_call.h" "${PROJECT_SOURCE_DIR}/gpu/convert16.h" "${PROJECT_SOURCE_DIR}/numerics/arithmetic.h" "${PROJECT_SOURCE_DIR}/numerics/elementary.h"
+    "${PROJECT_SOURCE_DIR}/numerics/prepare.h")
   gdn_shaders(gated_delta_net general fma exchange storage)
   gdn_shaders(ssm_conv fma storage)
   gdn_shaders(set_rows fma storage)

@@ -10,8 +10,6 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "memory.glsl"
-#include "arithmetic.glsl"
-#include "elementary.glsl"
 #include "call/ssm_conv.h"
 
 layout(local_size_x_id = 0) in;
@@ -172,55 +170,14 @@ void keep_entry(Sequence q, int row, int pos, int c)
         store(to, 0.0, p.history_out.dtype);
 }
 
-// 5: keep history: checkpoints first, since they read entries that the newest entries overwrite. A checkpoint holds the
-// entries that the next token reads.
-void keep_checkpoints(Sequence q, int c)
-{
-    const int n = gdn_conv_checkpoints(q);
-    for (int i = 0; i < n; i++) {
-        const int row = gdn_conv_checkpoint_of(q.s, i);
-        const int length = (q.position / p.checkpoints_interval + i + 1) * p.checkpoints_interval;
-        if (row == GDN_BAD)
-            report(p.bad, GDN_BAD_HISTORY_CHECKPOINT);
-        for (int pos = max(length - KW + 1, 0); row >= 0 && pos < length; pos++)
-            keep_entry(q, row, pos, c);
-    }
-}
-
-// 5: keep history: then the newest entries. The older of them are copied only if the row changes.
-void keep(Sequence q, int c)
-{
-    keep_checkpoints(q, c);
-    if (q.dst < 0)
-        return;
-    const bool in_place = q.src == q.dst && p.same_pool != 0;
-    const int end = q.position + q.T;
-    for (int pos = max(end - p.history.n_slots, in_place ? q.position : 0); pos < end; pos++)
-        keep_entry(q, q.dst, pos, c);
-}
-
-// The last sequence that begins at or before token i; 0 if there is none.
-int sequence_of(int i)
-{
-    if (p.seq_start == 0)
-        return i / p.even_tokens;
-    int low = 0, high = p.n_seqs - 1;
-    while (low < high) {
-        const int middle = low + (high - low + 1) / 2;
-        if (gdn_conv_first_of(middle) <= i)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    return low;
-}
+#include "call/history_keep.h"
 
 // The next sequence that may have tokens. It skips any number of sequences without tokens at once.
 int next_sequence(int s)
 {
     s++;
     if (s < p.n_seqs && gdn_conv_first_of(s + 1) == gdn_conv_first_of(s))
-        s = max(s, sequence_of(gdn_conv_first_of(s)));
+        s = max(s, gdn_conv_sequence_at(gdn_conv_first_of(s)));
     return s;
 }
 
@@ -242,11 +199,11 @@ void main()
             convolve_tree(q, c);
         else if (PART == GDN_CONV_WHOLE)
             convolve(q, 0, q.T, c);
-        keep(q, c);
+        gdn_conv_keep(q, c);
         return;
     }
     const int begin = unit * p.chunk, end = min(p.n_tokens - begin, p.chunk) + begin;
-    for (int s = sequence_of(begin); s < p.n_seqs && gdn_conv_first_of(s) < end; s = next_sequence(s)) {
+    for (int s = gdn_conv_sequence_at(begin); s < p.n_seqs && gdn_conv_first_of(s) < end; s = next_sequence(s)) {
         Sequence q;
         const bool run = find_sequence(s, q);
         const int t0 = max(begin - q.first, 0), t1 = min(end - q.first, q.T);

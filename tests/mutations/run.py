@@ -136,7 +136,7 @@ class Emulated:
     def __init__(self, args, mistakes, backend):
         self.backend, self.build = backend, args.build
         self.suffix, self.library = {"cuda": (".cu", "libcuda.so.1"), "metal": (".metal", "libgdn-metal-emulated.so")}[backend]
-        self.tree = places.read_tree([backend, "gpu"])
+        self.tree = places.read_tree([backend, "call", "gpu"])
         self.tree["numerics/elementary.h"] = (ROOT / "numerics/elementary.h").read_text()
         cache = (args.build / "CMakeCache.txt").read_text()
         self.cxx = re.search(r"^CMAKE_CXX_COMPILER:\w+=(.*)$", cache, flags=re.M)[1]
@@ -180,7 +180,8 @@ class Shaders:
     defines = {"soft": "-DGDN_SOFT_FMA", "subgroup": "-DGDN_SUBGROUP", "16": "-DGDN_STORAGE_16", "general": "-DGDN_GENERAL"}
 
     def __init__(self, args, mistakes):
-        self.build, self.tree = args.build, places.read_tree(["vulkan"])
+        self.build, self.tree = args.build, places.read_tree(["vulkan", "gpu"])
+        self.tree["numerics/elementary.h"] = (ROOT / "numerics/elementary.h").read_text()
         cache = (args.build / "CMakeCache.txt").read_text()
         self.glslc, self.cc, self.headers = (re.search(rf"^{name}:\w+=(.*)$", cache, flags=re.M)[1]
                                              for name in ("GDN_GLSLC", "CMAKE_C_COMPILER", "GDN_VULKAN_INCLUDE"))
