@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Requests a second and the time to the first token of an OpenAI server on this machine, with 1, 4, 8 and 32 at once.
 
-    compare_serve.py PORT COMMAND...     starts the server, asks it, and ends it
+    compare_serve.py [--brief] PORT COMMAND...     starts the server, asks it, and ends it; --brief: a quarter of the requests
 
 For instance `compare_serve.py 8131 build/bin/gdn serve -m FILE --port 8131 --parallel 32 --ctx 512`, and in turn
 `compare_serve.py 8132 llama-server -m FILE --port 8132 -np 32 -c 16384 --no-repack`. Each request has 60 words and wants 64 tokens,
@@ -47,6 +47,9 @@ def ask(port, i):
 
 
 def main():
+    brief = sys.argv[1:2] == ["--brief"]
+    if brief:
+        del sys.argv[1]
     if len(sys.argv) < 3 or sys.argv[1] in ("-h", "--help"):
         sys.exit(__doc__)
     port, asked = int(sys.argv[1]), 0
@@ -55,7 +58,7 @@ def main():
         ready(port)
         ask(port, 9999)
         print("| at once | requests/s | first token, ms | whole, ms |\n|---|---|---|---|")
-        for at_once, n in ((1, 16), (4, 48), (8, 64), (32, 128)):
+        for at_once, n in ((1, 4), (4, 12), (8, 16), (32, 32)) if brief else ((1, 16), (4, 48), (8, 64), (32, 128)):
             begin = time.perf_counter()
             with concurrent.futures.ThreadPoolExecutor(at_once) as threads:
                 given = list(threads.map(lambda i: ask(port, i), range(asked, asked + n)))
