@@ -209,7 +209,7 @@ def prefixes():
         require(0 < memory_bytes["prefixes"] <= 64 << 20, f"{way}: no more than 64 MiB")
     one = generate("--spec", "off", "--parallel", "1", "--prefix-cache", "64", "--prefix-interval", "4000", prompts=prompts, most=2)
     require(one["prefix_tokens"] == 0, "an interval longer than all prompts")
-    done = gdn("-m", MODEL, "-p", head, "-p", head, "-n", "2", "--parallel", "1", "--spec", "off", "--prefix-cache", "1", "--prefix-interval", "9",
+    done = gdn("-m", MODEL, "-p", head, "-p", head, "-n", "2", "--parallel", "1", "--spec", "off", "--prefix-cache", "2", "--prefix-interval", "9",
                "--stats")
     require(re.search(r"^prefixes    [1-9]\d* tokens were not read again; [1-9]\d* kept in [1-9]\d* cells, of [1-9]\d* at most, one every 9 "
                       r"tokens; [1-9]\d* written, \d+ gave way$", done.stderr.decode(), re.M), "--stats has a line of them", done)

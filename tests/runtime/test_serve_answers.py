@@ -35,6 +35,23 @@ def turns():
             require(list(plain) == texts, f"{options}: the texts without a cache: {plain}, {texts}")
 
 
+def continued():
+    """A completion that goes on after another's prompt, or after its text, reads only what is new."""
+    with server(settings=("--ctx", "4096")) as s:
+        def ask(prompt):
+            answer = s.ask("/v1/completions", {"prompt": prompt, "max_tokens": 9, "temperature": 0, "logprobs": 0, "return_tokens_as_token_ids": True, "ignore_eos": True})[1]
+            return [int(name[9:]) for name in answer["choices"][0]["logprobs"]["tokens"]], answer["choices"][0]["text"], answer["usage"]["prompt_tokens_details"]["cached_tokens"]
+        prompt = s.ask("/tokenize", {"content": PROMPT * 5})[1]["tokens"]
+        said, _, kept = ask(prompt)
+        require(kept == 0, f"the first prompt: {kept}")
+        _, text, kept = ask(prompt + said + said[:3])
+        require(kept == len(prompt) + len(said) - 1, f"after the text: {kept} of {len(prompt)} + {len(said)}")  # its last token is not decoded
+        _, other, kept = ask(prompt + said[3:6])
+        require(kept == len(prompt), f"after the prompt: {kept} of {len(prompt)}")
+    with server(settings=("--ctx", "4096", "--prefix-cache", "0")) as s:
+        require([ask(prompt + said + said[:3])[1:], ask(prompt + said[3:6])[1:]] == [(text, 0), (other, 0)], "the texts without a cache")
+
+
 def thinking(folder):
     """Reasoning is apart from the content."""
     template = folder / "template"
@@ -194,4 +211,4 @@ def logprobs(folder):
         require(s.ask("/v1/chat/completions", {**ask, "logprobs": True})[1]["choices"][0]["logprobs"]["content"][0]["top_logprobs"] == [], "without others")
 
 
-run_tests(turns, thinking, calls, template_input, logprobs)
+run_tests(turns, continued, thinking, calls, template_input, logprobs)

@@ -70,6 +70,7 @@ static int submit(rt_scheduler *scheduler, generation *g, int32_t i, int32_t n_p
     r.sampling = run_sampling(q->seed);
     r.ignore_end = run_opt.ignore_end;
     memcpy(r.boundary, prompt->boundary, sizeof r.boundary);
+    if (!run_opt.chat) r.boundary[0] = r.n_prompt; /* the next prompt may go on there, or after the text */
     r.on_token = on_token;
     r.on_prompt = on_prompt;
     r.user = g;

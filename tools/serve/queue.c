@@ -142,6 +142,7 @@ static void submit(serve_server *v, rt_scheduler *scheduler, serve_choice *c)
                      .on_logprobs = call->logprobs ? on_logprobs : NULL,
                      .n_top = call->n_top };
     memcpy(r.boundary, call->boundary, sizeof r.boundary);
+    if (!call->chat) r.boundary[0] = r.n_prompt; /* the next prompt may go on there, or after the text */
     r.sampling.seed += (uint64_t)(i % call->n);
     if (!rt_scheduler_submit(scheduler, &r, &c->id)) {
         c->submitted = 1;
