@@ -23,8 +23,7 @@ typedef struct rt_engine_desc {
     int32_t draft;           /* 1: allocate for rt_draft_mtp                                         */
     int32_t n_cells;         /* KV cells of all sequences together, at least n_ctx;
                                 0 = n_seqs * n_ctx */
-    int32_t n_prefixes;      /* checkpoints of the prefix cache (prefix_cache.h), 0 = none; limited to
-                                n_cells / prefix_interval */
+    int32_t n_prefixes;      /* checkpoints of the prefix cache (prefix_cache.h), 0 = none; at most n_cells */
     int32_t prefix_interval; /* tokens between checkpoints; 0 = RT_PREFIX_INTERVAL                  */
     rt_rollback rollback;    /* snapshots (0) or replay log; commit_after: see rt_memory_desc        */
     int32_t commit_after;

@@ -75,9 +75,8 @@ static gdn_status shape_of(const rt_memory_desc *desc, rt_memory *m)
     m->K = m->n_log ? 1 : desc->n_rollback + 1;
     m->commit_after = desc->commit_after ? desc->commit_after : RT_COMMIT_AFTER;
     m->log_bytes = m->n_log ? rt_memory_log_entry_bytes(hp, &bad) : 0;
-    m->n_prefixes = desc->n_prefixes;
-    if (desc->n_prefixes && desc->n_prefixes > desc->n_cells / desc->prefix_interval)
-        m->n_prefixes = desc->n_cells / desc->prefix_interval; /* there are no cells for more */
+    m->n_prefixes =
+        desc->n_prefixes < desc->n_cells ? desc->n_prefixes : desc->n_cells; /* each has a cell of its own */
     m->n_conv_slots = hp->conv_kernel - 1 + desc->n_rollback;
     m->has_draft = desc->draft && hp->n_mtp;
     m->n_attention = model->n_attention + m->has_draft;

@@ -43,8 +43,7 @@ typedef struct rt_memory_desc {
     int32_t kv_type;         /* GDN_F32, GDN_F16, GDN_BF16; GDN_Q8_0 with a head_dim of whole blocks of 32 */
     int32_t draft;           /* 1: KV cells and hidden rows for the MTP block, if any                   */
     int32_t n_hidden;        /* hidden rows per sequence, at least n_rollback + 1 */
-    int32_t n_prefixes;      /* checkpoints of the prefix cache (prefix_cache.h); 0 = none; limited to
-                                n_cells / prefix_interval */
+    int32_t n_prefixes;      /* checkpoints of the prefix cache (prefix_cache.h); 0 = none; at most n_cells */
     int32_t prefix_interval; /* tokens between checkpoints                                           */
     rt_rollback rollback;    /* method; ignored with n_rollback 0                                       */
     int32_t commit_after;    /* log: a step that replays this many entries or more commits, 1 to 2^16;

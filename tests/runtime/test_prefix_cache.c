@@ -440,12 +440,12 @@ static void refusals(const rt_model *model)
     d.prefix_interval = 16;
     NEED(!rt_engine_size(&d, &one, &more));
     REQUIRE(none.prefixes == 0 && one.prefixes > 0 && more > scratch && one.kv == none.kv && one.state == none.state);
-    d.n_prefixes = 1000; /* no more than cells have room for */
+    d.n_prefixes = 1000; /* no more than there are cells */
     NEED(!rt_engine_size(&d, &many, &more));
-    REQUIRE(many.prefixes == 8 * one.prefixes);
-    d.prefix_interval = 0;
+    REQUIRE(many.prefixes == 128 * one.prefixes);
+    d.prefix_interval = 0; /* RT_PREFIX_INTERVAL, which is more than 128 cells: ends of prompts and texts are kept */
     NEED(!rt_engine_size(&d, &many, &more));
-    REQUIRE(many.prefixes == 0 && more == scratch); /* RT_PREFIX_INTERVAL is more than 128 cells */
+    REQUIRE(many.prefixes == 128 * one.prefixes);
     d.prefix_interval = -1;
     FAILS(rt_engine_create(&d, &e), GDN_INVALID_ARGUMENT, "prefix_interval is -1");
     d.prefix_interval = 1;
