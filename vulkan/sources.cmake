@@ -78,7 +78,7 @@ else()
   list(TRANSFORM gdn_shader_sources PREPEND "${PROJECT_SOURCE_DIR}/vulkan/")
   file(GLOB gdn_call_headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/call/*.h")
   list(APPEND gdn_shader_sources ${gdn_call_headers} "${PROJECT_SOURCE_DIR}/gpu/probe_call.h" "${PROJECT_SOURCE_DIR}/gpu/convert16.h" "${PROJECT_SOURCE_DIR}/numerics/arithmetic.h" "${PROJECT_SOURCE_DIR}/numerics/elementary.h"
-    "${PROJECT_SOURCE_DIR}/numerics/prepare.h")
+    "${PROJECT_SOURCE_DIR}/numerics/prepare.h" "${PROJECT_SOURCE_DIR}/gpu/set_rows.h" "${PROJECT_SOURCE_DIR}/numerics/q8_0.h")
   gdn_shaders(gated_delta_net general fma exchange storage)
   gdn_shaders(ssm_conv fma storage)
   gdn_shaders(set_rows fma storage)
