@@ -168,54 +168,33 @@ static void columns_save(const head_view *x, char *target, const columns_block *
     else columns_save_typed(x, target, x->type, b);
 }
 
-/* Log entries or tokens that are replayed in one pass. */
-enum { PATH = 16 };
-typedef struct columns_path {
-    int32_t n, length; /* length: of the sequence before the first of them */
-    const float *k[PATH], *a[PATH], *d[PATH];
-} columns_path;
-
-/* Replays the path on the block in `from`, and stores the result as the block's state. Some keys of it are in registers
- * at a time. */
-static void columns_replay(const head_view *x, const columns_block *b, const float *from, const columns_path *path)
+/* 1: replays the log entries [from, to) on a block in scratch, with some keys of it in registers at a time. */
+static void columns_replay(const head_view *x, const columns_block *b, int32_t from, int32_t to)
 {
     enum { KEYS = GDN_VL == 8 ? 4 : 8 };
+    const log_walk log = log_walk_part(x, from, to);
     const int64_t pitch = (int64_t)b->width * GDN_VL;
     for (int32_t i0 = 0; i0 < x->n; i0 += KEYS)
         for (int32_t w = 0; w < b->width; w++) {
             const int32_t lanes = min_i32(GDN_VL, b->n_columns - w * GDN_VL);
+            const float *entry = log.first;
             int32_t i[KEYS]; /* clamped: the last key fills the rest */
             vf s[KEYS];
             for (int m = 0; m < KEYS; m++) {
                 i[m] = min_i32(i0 + m, x->n - 1);
-                s[m] = v_load(from + pass_place(x->n, i[m]) * pitch + w * GDN_VL);
+                s[m] = v_load(b->state + pass_place(x->n, i[m]) * pitch + w * GDN_VL);
             }
-            for (int32_t at = 0; at < path->n; at++) {
-                const float *const key = path->k[at], *const decay = path->a[at];
-                const vf d = v_load_some(path->d[at] + b->j + w * GDN_VL, lanes);
-                for (int m = 0; m < KEYS; m++)
-                    s[m] = v_fma(v_set1(key[i[m]]), d, v_mul(v_set1(decay[x->channel ? i[m] : 0]), s[m]));
-                if (!rounds_at(x, path->length + at + 1)) continue;
+            for (int32_t column = 0; column < log.count; column++, entry = log_next(&log, entry)) {
+                const vf d = v_load_some(entry + log.d + b->j + w * GDN_VL, lanes);
+                for (int m = 0; m < KEYS; m++) {
+                    const vf k = v_set1(entry[log.k + i[m]]), a = v_set1(entry[log.a + (x->channel ? i[m] : 0)]);
+                    s[m] = v_fma(k, d, v_mul(a, s[m]));
+                }
+                if (!rounds_at(x, log.length + column + 1)) continue;
                 for (int m = 0; m < KEYS; m++) s[m] = v_round_typed(s[m], x->type);
             }
             for (int m = 0; m < KEYS; m++) v_store(b->state + pass_place(x->n, i[m]) * pitch + w * GDN_VL, s[m]);
         }
-}
-
-/* 1: replays the log entries [first, last) on a block in scratch. */
-static void columns_replay_log(const head_view *x, const columns_block *b, int32_t first, int32_t last)
-{
-    const log_walk log = log_walk_part(x, first, last);
-    const float *entry = log.first;
-    columns_path path = { .length = log.length };
-    for (int32_t left = log.count; left > 0; left -= path.n, path.length += path.n) {
-        for (path.n = 0; path.n < min_i32(left, PATH); path.n++, entry = log_next(&log, entry)) {
-            path.k[path.n] = entry + log.k;
-            path.a[path.n] = entry + log.a;
-            path.d[path.n] = entry + log.d;
-        }
-        columns_replay(x, b, b->state, &path);
-    }
 }
 
 /* 1: load state, replay the log, commit. */
@@ -223,9 +202,9 @@ static void columns_begin(const head_view *x, const columns_block *b)
 {
     if (x->source) columns_load(x, x->source, b);
     else memset(b->state, 0, 4 * (size_t)round_up(x->n, 32) * (size_t)(b->width * GDN_VL));
-    if (x->n_commit) columns_replay_log(x, b, 0, x->n_commit);
+    if (x->n_commit) columns_replay(x, b, 0, x->n_commit);
     if (x->commit) columns_save(x, x->commit, b);
-    if (x->n_commit < x->n_replay) columns_replay_log(x, b, x->n_commit, x->n_replay);
+    if (x->n_commit < x->n_replay) columns_replay(x, b, x->n_commit, x->n_replay);
 }
 
 /* 7: stores the snapshot and the checkpoint after token t. */

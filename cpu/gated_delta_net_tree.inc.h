@@ -12,13 +12,16 @@
 
 #include "cpu/gated_delta_net_columns.inc.h"
 
-enum { TREE_KEPT = 256 }; /* a multiple of CHUNK_TOKENS */
+enum {
+    TREE_KEPT = 256, /* a multiple of CHUNK_TOKENS */
+    TREE_PATH = 16   /* ancestors that are replayed in one pass */
+};
 
 /* Keys and decays of tokens in scratch. */
 typedef struct tree_rows {
     float *k, *a; /* [row][pitch], [row][a_pitch]                                    */
     int32_t a_pitch;
-    int32_t n_kept; /* rows of the first tokens; after them a chunk's, then PATH  */
+    int32_t n_kept; /* rows of the first tokens; after them a chunk's, then TREE_PATH  */
 } tree_rows;
 
 static int32_t tree_kept(const gdn_gated_delta_net_call *p)
@@ -34,7 +37,7 @@ static int32_t tree_decays(const gdn_gated_delta_net_call *p, int32_t pitch)
 /* Floats of scratch: q and ak of a chunk, v, the rows, and the two states. */
 static int64_t tree_scratch(const gdn_gated_delta_net_call *p, int32_t group)
 {
-    const int32_t pitch = pitch_of(p), rows = tree_kept(p) + CHUNK_TOKENS + PATH;
+    const int32_t pitch = pitch_of(p), rows = tree_kept(p) + CHUNK_TOKENS + TREE_PATH;
     return 2 * CHUNK_TOKENS * (int64_t)pitch + CHUNK_TOKENS * (int64_t)group +
            rows * (int64_t)(pitch + tree_decays(p, pitch)) + 16 + 2 * (int64_t)round_up(p->head_dim_k, 32) * group;
 }
@@ -94,6 +97,38 @@ static void tree_fill(const head_view *x, const tree_rows *rows, chunk *c, int32
     if (!x->channel) memcpy(c->a, c->decay, 4 * (size_t)c->n_tokens);
 }
 
+/* Tokens to replay. */
+typedef struct tree_path {
+    int32_t n, length; /* length: of the sequence before the first of them */
+    const float *k[TREE_PATH], *a[TREE_PATH], *d[TREE_PATH];
+} tree_path;
+
+/* Replays the path on the block in `from`, and stores the result as the block's state. */
+static void tree_replay(const head_view *x, const columns_block *b, const float *from, const tree_path *path)
+{
+    enum { KEYS = GDN_VL == 8 ? 4 : 8 };
+    const int64_t pitch = (int64_t)b->width * GDN_VL;
+    for (int32_t i0 = 0; i0 < x->n; i0 += KEYS)
+        for (int32_t w = 0; w < b->width; w++) {
+            const int32_t lanes = min_i32(GDN_VL, b->n_columns - w * GDN_VL);
+            int32_t i[KEYS]; /* clamped: the last key fills the rest */
+            vf s[KEYS];
+            for (int m = 0; m < KEYS; m++) {
+                i[m] = min_i32(i0 + m, x->n - 1);
+                s[m] = v_load(from + pass_place(x->n, i[m]) * pitch + w * GDN_VL);
+            }
+            for (int32_t at = 0; at < path->n; at++) {
+                const float *const key = path->k[at], *const decay = path->a[at];
+                const vf d = v_load_some(path->d[at] + b->j + w * GDN_VL, lanes);
+                for (int m = 0; m < KEYS; m++)
+                    s[m] = v_fma(v_set1(key[i[m]]), d, v_mul(v_set1(decay[x->channel ? i[m] : 0]), s[m]));
+                if (!rounds_at(x, path->length + at + 1)) continue;
+                for (int m = 0; m < KEYS; m++) s[m] = v_round_typed(s[m], x->type);
+            }
+            for (int m = 0; m < KEYS; m++) v_store(b->state + pass_place(x->n, i[m]) * pitch + w * GDN_VL, s[m]);
+        }
+}
+
 /* 1: computes the state after token `parent`, which may be GDN_NONE. base: the state at the sequence's position. */
 static void tree_follow(const head_view *x, const tree_rows *rows, const chunk *c, const columns_block *b,
                         const float *base, int32_t parent)
@@ -102,7 +137,7 @@ static void tree_follow(const head_view *x, const tree_rows *rows, const chunk *
     int32_t left = gdn_depth_of(p, x->q.first, parent), length = x->q.position;
     if (!left) memcpy(b->state, base, 4 * (size_t)round_up(x->n, 32) * (size_t)(b->width * GDN_VL));
     while (left > 0) {
-        columns_path path = { .n = min_i32(left, PATH), .length = length };
+        tree_path path = { .n = min_i32(left, TREE_PATH), .length = length };
         left -= path.n;
         length += path.n;
         int32_t t = gdn_ancestor_of(p, x->q.first, parent, left);
@@ -114,7 +149,7 @@ static void tree_follow(const head_view *x, const tree_rows *rows, const chunk *
             path.a[at] = rows->a + (int64_t)row * rows->a_pitch;
             path.d[at] = log_deltas(x, t);
         }
-        columns_replay(x, b, base, &path);
+        tree_replay(x, b, base, &path);
         base = b->state;
     }
 }
@@ -169,7 +204,7 @@ static void tree(const head_view *x, int32_t group, float *scratch)
     const int32_t n_keys = round_up(x->n, 32);
     chunk c = { .group = group };
     tree_rows rows = { .a_pitch = tree_decays(x->p, x->pitch), .n_kept = tree_kept(x->p) };
-    const int64_t n_rows = rows.n_kept + CHUNK_TOKENS + PATH;
+    const int64_t n_rows = rows.n_kept + CHUNK_TOKENS + TREE_PATH;
     c.q = scratch;
     float *const ak = c.q + CHUNK_TOKENS * (int64_t)x->pitch;
     c.v = ak + CHUNK_TOKENS * (int64_t)x->pitch;
