@@ -89,6 +89,4 @@ if(NOT GDN_CUDA_MISSING)
     cuda/memory.c
     cuda/queue.c)
   target_compile_definitions(gdn_build_options INTERFACE GDN_HAVE_CUDA=1 GDN_CUDA_TOOLKIT=${gdn_cuda_toolkit})
-  find_package(Threads REQUIRED)
-  list(APPEND GDN_PRIVATE_LIBRARIES Threads::Threads ${CMAKE_DL_LIBS})
 endif()
