@@ -49,13 +49,25 @@ static gdn_status read_log(gdn_context_desc *desc)
                     "GDN_LOG in the environment is \"%.64s\"; error, warning, info and debug are allowed", value);
 }
 
-gdn_status gdn_environment_self_test(int *on)
+gdn_status gdn_environment_switch(const char *name, int *on)
 {
-    const char *value = gdn_environment("GDN_KNOWN_ANSWERS");
+    const char *value = gdn_environment(name);
     *on = !value || !strcmp(value, "on");
     if (*on || !strcmp(value, "off")) return GDN_OK;
-    return gdn_fail(GDN_INVALID_ARGUMENT, "GDN_KNOWN_ANSWERS in the environment is \"%.64s\"; on and off are allowed",
-                    value);
+    return gdn_fail(GDN_INVALID_ARGUMENT, "%s in the environment is \"%.64s\"; on and off are allowed", name, value);
+}
+
+gdn_status gdn_environment_number(const char *name, int low, int high, int *number)
+{
+    const char *value = gdn_environment(name);
+    char *end = NULL;
+    const long given = value ? strtol(value, &end, 10) : 0;
+    if (!value) return GDN_OK;
+    if (*end || value[0] < '0' || value[0] > '9' || given < low || given > high)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "%s in the environment is \"%.64s\"; %d to %d are allowed", name, value,
+                        low, high);
+    *number = (int)given;
+    return GDN_OK;
 }
 
 static gdn_status read_implementation(gdn_context_desc *desc, const char *const *names)
@@ -79,6 +91,6 @@ gdn_status gdn_environment_read(gdn_context_desc *desc, const char *const *names
 {
     gdn_status status;
     int self_test;
-    if ((status = read_log(desc)) || (status = gdn_environment_self_test(&self_test))) return status;
+    if ((status = read_log(desc)) || (status = gdn_environment_switch("GDN_KNOWN_ANSWERS", &self_test))) return status;
     return read_implementation(desc, names);
 }

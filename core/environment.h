@@ -12,7 +12,9 @@ const char *gdn_environment(const char *name);
  * backends. */
 gdn_status gdn_environment_read(gdn_context_desc *desc, const char *const *names);
 
-/* GDN_KNOWN_ANSWERS: on, the default, or off. */
-gdn_status gdn_environment_self_test(int *on);
+/* A variable that may be on, the default, or off; and one that may be a number. The latter leaves *number unchanged if
+ * it is not set. */
+gdn_status gdn_environment_switch(const char *name, int *on);
+gdn_status gdn_environment_number(const char *name, int low, int high, int *number);
 
 #endif

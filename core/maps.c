@@ -234,13 +234,13 @@ static void visit(const gdn_pool_maps *m, int64_t entries)
 
 /* The result of one pass over all entries. */
 typedef struct survey {
-    int64_t n_written, low, high; /* how many slots are written, and in which range                  */
-    int ascending;                /* 1: each entry exceeds the one before, so none is written twice  */
+    int64_t n_written, high; /* how many slots are written, and the last of them                */
+    int ascending;           /* 1: each entry exceeds the one before, so none is written twice  */
 } survey;
 
 static gdn_status check_ranges(const gdn_pool_maps *m, survey *all)
 {
-    *all = (survey){ .low = m->dst_size, .high = -1, .ascending = 1 };
+    *all = (survey){ .high = -1, .ascending = 1 };
     visit(m, m->n_seqs);
     for (int32_t s = 0; s < m->n_seqs; s++) {
         const int64_t source = source_of(m, s);
@@ -261,7 +261,6 @@ static gdn_status check_ranges(const gdn_pool_maps *m, survey *all)
                                 m->dst_size ? "are" : "is");
             if (target < 0 || (of_dst && r >= used.n_dst)) continue;
             all->ascending &= target > all->high;
-            all->low = target < all->low ? target : all->low;
             all->high = target > all->high ? target : all->high;
             all->n_written++;
         }
@@ -318,34 +317,23 @@ static int next_foreign(const gdn_pool_maps *m, entry *e)
 /* ---- No slot is written twice, none is written by one sequence and read by another -------------------------------
  *
  * The check uses a fixed amount of stack, for pools of any size and any number of entries. Each slot has a distinct key
- * of 32 bits. The upper bits are the key's class, the lower bits its number in a bitmap. The check processes one range
- * of classes at a time, in two passes over the entries:
- *   1. Set the bit of each written slot. A slot whose bit is set already is a candidate: either the slots are the same,
- *      or their numbers collide.
- *   2. Look the candidates up in a small hash table, which distinguishes the two cases.
- * In a range of one class numbers are distinct, so the first pass decides alone. If a range has more candidates than
- * the table holds, the check halves the range.
+ * of 32 bits. For one range of keys at a time, a pass over the entries collects the written slots in a hash table and
+ * looks up those that are read. The table is in the order of the keys. If it is crowded, the check halves the range.
  *
- * Cost: if the written slots lie within 2^18 of each other, keys are the slots themselves and one pass is enough.
- * Otherwise keys are scrambled slots. For each 2^14 entries there is then about one range with 500 candidates and two
- * passes. In the worst case there are 42 more passes for each 1024 entries, because a range is halved at most 14 times.
- * Most calls skip this check: their targets ascend, and each sequence reads the slot that it writes. */
+ * Cost: one pass for each TABLE / 2 entries, on average. In the worst case there are 36 more passes for each
+ * MOST_PROBES entries, because a range is halved at most 18 times: then each key has an entry of its own. Most calls
+ * skip this check: their targets ascend, and each sequence reads the slot that it writes. */
 enum {
-    NUMBER_BITS = 18,
-    CLASS_BITS = 14,       /* NUMBER_BITS and CLASS_BITS: 32 */
-    RANGE_ENTRIES = 16384, /* of a range of classes, on average */
-    TABLE = 2048,          /* a power of two, half of it in use at most */
+    TABLE = 16384, /* entries for keys, a power of two                            */
+    MOST_PROBES = 2048
 };
 
-typedef struct slot_marks {
-    uint64_t marked[1 << NUMBER_BITS >> 6];
-    int32_t slot[TABLE];   /* candidates, by hash; -1 = free */
-    int32_t writer[TABLE]; /* the sequence that writes the slot; -1 = none yet */
-    int32_t n;
-    uint32_t words; /* of marked that have numbers                               */
-    int64_t base;   /* keys are slot - base, or scrambled where base is negative */
-    uint32_t first, n_classes;
-} slot_marks;
+typedef struct slot_set {
+    int32_t slot[TABLE + MOST_PROBES]; /* -1 = free */
+    uint32_t size;                     /* of TABLE, those in use: a power of two */
+    uint64_t first;                    /* the range has 2^bits keys, from this one on */
+    int bits;
+} slot_set;
 
 /* A bijection: odd factors and shifts can be undone. */
 static uint32_t scrambled(uint32_t x)
@@ -355,31 +343,18 @@ static uint32_t scrambled(uint32_t x)
     return x ^ x >> 16;
 }
 
-/* 1 if the slot's class is in the range; *number is then its number in the bitmap. */
-static int in_range(const slot_marks *l, int64_t slot, uint32_t *number)
+static int in_range(const slot_set *l, int64_t slot)
 {
-    const uint32_t key = l->base < 0 ? scrambled((uint32_t)slot) : (uint32_t)(slot - l->base);
-    *number = key & ((1u << NUMBER_BITS) - 1);
-    return (key >> NUMBER_BITS) - l->first < l->n_classes && *number / 64 < l->words;
+    return (uint64_t)scrambled((uint32_t)slot) >> l->bits == l->first >> l->bits;
 }
 
-/* Index of the candidate in the table, or of the free entry for it. */
-static int32_t find_candidate(const slot_marks *l, int64_t slot)
+/* The entry of a slot of the range, or a free one for it. NULL: other slots hold all that it may have. */
+static int32_t *find_entry(slot_set *l, int64_t slot)
 {
-    uint32_t at = scrambled((uint32_t)slot) * 0x9e3779b1u >> 21;
-    while (l->slot[at] >= 0 && l->slot[at] != slot) at = (at + 1) % TABLE;
-    return (int32_t)at;
-}
-
-/* 0 when the table is full. */
-static int add_candidate(slot_marks *l, int64_t slot)
-{
-    const int32_t at = find_candidate(l, slot);
-    if (l->slot[at] >= 0) return 1;
-    if (l->n == TABLE / 2) return 0;
-    l->slot[at] = (int32_t)slot;
-    l->n++;
-    return 1;
+    int32_t *at = l->slot + ((scrambled((uint32_t)slot) - l->first) * l->size >> l->bits);
+    for (const int32_t *const end = at + MOST_PROBES; at < end; at++)
+        if (*at < 0 || *at == slot) return at;
+    return NULL;
 }
 
 static int is_default(const gdn_pool_maps *m, const entry *e) { return e->r < e->used.n_dst && !m->dst; }
@@ -410,44 +385,21 @@ static gdn_status read_and_written(const gdn_pool_maps *m, const entry *reader)
                     (long long)reader->slot);
 }
 
-/* First pass: mark the slots of the range and collect candidates. *full: the table is too small. */
-static gdn_status mark(const gdn_pool_maps *m, slot_marks *l, int *full)
+/* Checks the slots of the range. *crowded: the table does not hold them. */
+static gdn_status check_slots(const gdn_pool_maps *m, slot_set *l, int *crowded)
 {
-    uint32_t number;
-    *full = 0;
-    l->n = 0;
-    memset(l->marked, 0, l->words * sizeof l->marked[0]);
-    if (l->n_classes > 1) {
-        memset(l->slot, 0xff, sizeof l->slot);
-        memset(l->writer, 0xff, sizeof l->writer);
-    }
-    for (entry e = FIRST_ENTRY; !*full && next_written(m, &e);) {
-        if (!in_range(l, e.slot, &number)) continue;
-        const uint64_t bit = UINT64_C(1) << number % 64, word = l->marked[number / 64];
-        if (word & bit && l->n_classes == 1) return written_twice(m, &e);
-        *full = word & bit && !add_candidate(l, e.slot);
-        l->marked[number / 64] = word | bit;
-    }
-    for (entry e = FIRST_ENTRY; !*full && next_foreign(m, &e);) {
-        if (!in_range(l, e.slot, &number) || !(l->marked[number / 64] >> number % 64 & 1)) continue;
-        if (l->n_classes == 1) return read_and_written(m, &e);
-        *full = !add_candidate(l, e.slot);
-    }
-    return GDN_OK;
-}
-
-/* Second pass: decide which candidates are the same slot. */
-static gdn_status decide_candidates(const gdn_pool_maps *m, slot_marks *l)
-{
+    memset(l->slot, 0xff, (l->size + MOST_PROBES) * sizeof l->slot[0]);
+    *crowded = 0;
     for (entry e = FIRST_ENTRY; next_written(m, &e);) {
-        const int32_t at = find_candidate(l, e.slot);
-        if (l->slot[at] < 0) continue;
-        if (l->writer[at] >= 0) return written_twice(m, &e);
-        l->writer[at] = e.s;
+        if (!in_range(l, e.slot)) continue;
+        int32_t *const at = find_entry(l, e.slot);
+        if ((*crowded = !at)) return GDN_OK;
+        if (*at == e.slot) return written_twice(m, &e);
+        *at = (int32_t)e.slot;
     }
     for (entry e = FIRST_ENTRY; next_foreign(m, &e);) {
-        const int32_t at = find_candidate(l, e.slot);
-        if (l->slot[at] >= 0 && l->writer[at] >= 0) return read_and_written(m, &e);
+        const int32_t *const at = in_range(l, e.slot) ? find_entry(l, e.slot) : NULL;
+        if (at && *at == e.slot) return read_and_written(m, &e);
     }
     return GDN_OK;
 }
@@ -461,27 +413,17 @@ gdn_status gdn_check_pool_maps(const gdn_pool_maps *m)
         return GDN_OK; /* the default targets are distinct, and each sequence reads a slot of its own row */
     if (all.ascending && !next_foreign(m, &(entry)FIRST_ENTRY)) return GDN_OK;
 
-    slot_marks l;
-    const uint32_t windows = (uint32_t)((all.high - all.low) >> NUMBER_BITS) + 1;
-    uint32_t ranges = 1, widest;
-    while (ranges < 1u << CLASS_BITS && (int64_t)ranges * RANGE_ENTRIES < all.n_written) ranges *= 2;
-    /* Each bitmap window of the pool needs one pass; each range of scrambled slots needs two. */
-    l.base = windows <= 2 * ranges ? all.low : -1;
-    widest = l.base < 0 ? (1u << CLASS_BITS) / ranges : 1;
-    const uint32_t end = l.base < 0 ? 1u << CLASS_BITS : windows;
-    l.words = l.base < 0 || windows > 1 ? 1u << NUMBER_BITS >> 6 : (uint32_t)(all.high - all.low) / 64 + 1;
-    l.n_classes = widest;
-    for (l.first = 0; l.first < end;) {
-        int full;
-        if ((status = mark(m, &l, &full)) || (!full && l.n && (status = decide_candidates(m, &l)))) return status;
-        if (full) {
-            l.n_classes /= 2;
-            continue;
-        }
-        l.first += l.n_classes;
-        /* Halves of a range are aligned: continue with the widest range that begins here. */
-        for (l.n_classes = widest; l.first % l.n_classes; l.n_classes /= 2)
-            ;
+    slot_set l;
+    int widest = 32, crowded;
+    for (l.size = 64; l.size < TABLE && l.size < 2 * all.n_written;) l.size *= 2;
+    while (all.n_written >> (32 - widest) > TABLE / 2) widest--;
+    for (l.first = 0; l.first >> 32 == 0; l.first += UINT64_C(1) << l.bits) {
+        for (l.bits = widest; l.first % (UINT64_C(1) << l.bits); l.bits--)
+            ; /* ranges are aligned: this one is the widest that begins here */
+        do {
+            if ((status = check_slots(m, &l, &crowded))) return status;
+            l.bits -= crowded;
+        } while (crowded);
     }
     return GDN_OK;
 }

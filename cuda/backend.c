@@ -78,7 +78,5 @@ static const gdn_gpu_driver driver = {
 
 const gdn_backend gdn_backend_cuda = {
     GDN_GPU_BACKEND(GDN_BACKEND_CUDA, "cuda", &driver),
-    .host_memory = 0,
     .data_is_address = 1,
-    .describe_plan = gdn_gpu_describe_plan,
 };

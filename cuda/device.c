@@ -1,8 +1,4 @@
 /* Opening and closing: a device's primary context, or the caller's own; errors of the driver. See device.h. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/environment.h"
 #include "core/status.h"
 #include "core/structs.h"
@@ -91,23 +87,6 @@ static gdn_status open_callers(gdn_cuda_device *dev, CUcontext context)
     return gdn_cuda_read_traits(dev->cu, device, &dev->traits);
 }
 
-static gdn_status read_environment(gdn_cuda_device *dev)
-{
-    const char *launch = gdn_environment("GDN_CUDA_DEPENDENT_LAUNCH"), *n = gdn_environment("GDN_CUDA_MULTIPROCESSORS");
-    dev->dependent_launch = !launch || !strcmp(launch, "on");
-    if (launch && strcmp(launch, "on") != 0 && strcmp(launch, "off") != 0)
-        return gdn_fail(GDN_INVALID_ARGUMENT,
-                        "GDN_CUDA_DEPENDENT_LAUNCH in the environment is \"%.64s\"; on and off are allowed", launch);
-    if (!n) return GDN_OK;
-    char *end;
-    const long number = strtol(n, &end, 10);
-    if (*end || number < 1 || number > 1 << 20)
-        return gdn_fail(GDN_INVALID_ARGUMENT,
-                        "GDN_CUDA_MULTIPROCESSORS in the environment is \"%.64s\"; 1 to 1048576 are allowed", n);
-    dev->traits.multiprocessors = (int)number;
-    return GDN_OK;
-}
-
 /* Opens the context's own stream: a blocking one, so that it and the legacy default stream wait for each other. A
  * program that works on the default stream, as PyTorch does, then needs no synchronization with it. Streams of a green
  * context do not wait for others, and a driver may refuse a blocking one. */
@@ -136,7 +115,9 @@ gdn_status gdn_cuda_device_open(void *device, const gdn_context *ctx, uint32_t i
         return gdn_fail(GDN_INVALID_ARGUMENT, "native->flags is %#x; it must be 0", (unsigned)native.flags);
     if (!c->loaded) return gdn_fail(GDN_UNAVAILABLE, "%s", c->reason);
     if ((status = native.context ? open_callers(dev, native.context) : open_primary(dev, c, index)) ||
-        (status = read_environment(dev)) || (status = gdn_cuda_enter(dev, &scope)))
+        (status = gdn_environment_switch("GDN_CUDA_DEPENDENT_LAUNCH", &dev->dependent_launch)) ||
+        (status = gdn_environment_number("GDN_CUDA_MULTIPROCESSORS", 1, 1 << 20, &dev->traits.multiprocessors)) ||
+        (status = gdn_cuda_enter(dev, &scope)))
         return status;
     dev->gpu.about = &dev->traits.about;
     dev->gpu.timeout_ns = gdn_timeout_ns(ctx, dev->traits.about.emulated);

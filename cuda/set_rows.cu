@@ -6,6 +6,11 @@
 //   1 target   2 load   3 convert and store
 #include "cuda/kernel.cuh"
 #include "call/set_rows.h"
+#include "numerics/q8_0.h"
+
+#define FUNCTION GDN_INLINE
+#define CALL     const gdn_set_rows_call &p,
+#define PASS     p,
 
 GDN_INLINE int64_t index_at(const gdn_set_rows_call &p, int b, int c, int64_t i)
 {
@@ -13,18 +18,20 @@ GDN_INLINE int64_t index_at(const gdn_set_rows_call &p, int b, int c, int64_t i)
     return p.index_dtype == GDN_I64 ? (int64_t)__ldg((const long long *)at) : (int64_t)read_int(at);
 }
 
-GDN_INLINE uint32_t hash(int64_t row)
+GDN_INLINE unsigned *slot_at(const gdn_set_rows_call &p, int64_t slot)
 {
-    const uint32_t h = (uint32_t)row * 0x9e3779b1u ^ (uint32_t)(row >> 32) * 0x85ebca77u;
-    return h ^ h >> 15;
+    return (unsigned *)(p.table + 4 * (uint64_t)slot);
 }
-
-// A slot of the hash table: row number + 1, or 0 = empty. All rows that ever hold one slot have the same target.
-GDN_INLINE char *slot(const gdn_set_rows_call &p, int b, int c, uint32_t at)
+GDN_INLINE uint32_t claim(const gdn_set_rows_call &p, int64_t slot, uint32_t word)
 {
-    const uint64_t batch = (uint64_t)b * (uint64_t)p.index_batch[1] + (uint64_t)c;
-    return p.table + 4 * (batch * ((uint64_t)p.table_mask + 1) + (at & p.table_mask));
+    return atomicCAS(slot_at(p, slot), 0u, word);
 }
+GDN_INLINE void raise_to(const gdn_set_rows_call &p, int64_t slot, uint32_t word) { atomicMax(slot_at(p, slot), word); }
+GDN_INLINE uint32_t held_in(const gdn_set_rows_call &p, int64_t slot) { return *slot_at(p, slot); }
+#include "gpu/set_rows.h"
+#undef FUNCTION
+#undef CALL
+#undef PASS
 
 GDN_KERNEL(gdn_cuda_rows_clear, gdn_set_rows_call, GDN_CUDA_ROWS_THREADS)
 {
@@ -34,36 +41,13 @@ GDN_KERNEL(gdn_cuda_rows_clear, gdn_set_rows_call, GDN_CUDA_ROWS_THREADS)
 
 GDN_KERNEL(gdn_cuda_rows_enter, gdn_set_rows_call, GDN_CUDA_ROWS_THREADS)
 {
-    const int64_t n = (int64_t)blockIdx.x * GDN_CUDA_ROWS_THREADS + threadIdx.x;
-    const int64_t batch = n / p.n_rows, i = n % p.n_rows;
-    if (batch >= (int64_t)p.index_batch[0] * p.index_batch[1]) return;
-    const int b = (int)(batch / p.index_batch[1]), c = (int)(batch % p.index_batch[1]);
-    const int64_t row = index_at(p, b, c, i);
-    if (row < 0 || row >= p.n_rows_dst) return; // rows_write reports it
-    uint32_t at = hash(row);
-    for (uint32_t tried = 0; tried <= p.table_mask; tried++, at++) {
-        unsigned *to = (unsigned *)slot(p, b, c, at);
-        const unsigned held = atomicCAS(to, 0u, (unsigned)i + 1u);
-        if (held == 0) return;
-        if (index_at(p, b, c, (int64_t)held - 1) == row) {
-            atomicMax(to, (unsigned)i + 1u);
-            return;
-        }
-    }
+    rows_enter(p, (int64_t)blockIdx.x * GDN_CUDA_ROWS_THREADS + threadIdx.x);
 }
 
 // 1 if row i is the last with its target. The result is uniform in a thread block.
 GDN_INLINE bool wins(const gdn_set_rows_call &p, int b, int c, int64_t i, int64_t row)
 {
-    if (p.table) {
-        uint32_t at = hash(row);
-        for (uint32_t tried = 0; tried <= p.table_mask; tried++, at++) {
-            const unsigned held = load_word(slot(p, b, c, at));
-            if (held == 0) return true;
-            if (index_at(p, b, c, (int64_t)held - 1) == row) return held == (unsigned)i + 1u;
-        }
-        return true;
-    }
+    if (p.table) return rows_last(p, b, c, i, row);
     // Each warp checks all rows that follow, at most GDN_ROWS_COMPARED, so no block-wide exchange is needed.
     int later = 0;
     for (int64_t n = i + 1 + ((int)threadIdx.x & 31); n < p.n_rows; n += 32) later |= index_at(p, b, c, n) == row;
@@ -81,15 +65,8 @@ GDN_INLINE void store_q8_0(char *block, float x, int lane)
         const uint32_t other = __shfl_xor_sync(GDN_FULL_WARP, most, h);
         most = other > most ? other : most;
     }
-    const float amax = gdn_from_bits(most), inverse = 0x1.020408p-7f; // 1/127 rounded
-    const bool infinite = most == 0x7f800000u;
-    const float q0 = __fmul_rn(amax, inverse);
-    const float quotient = __fmaf_rn(__fmaf_rn(-127.0f, q0, amax), inverse, q0);
-    const float d = infinite ? gdn_from_bits(0x7f800000u) : quotient;
-    const float id = infinite || d < 0x1p-100f ? 0.0f : gdn_reciprocal(d);
-    const float y = __fmul_rn(x, id);
-    const float even = __fsub_rn(__fadd_rn(y, 12582912.0f), 12582912.0f); // to the nearest integer, ties to even
-    const uint32_t byte = y != y ? 0u : (uint32_t)(int)even & 255u;
+    const float d = gdn_q8_0_step(gdn_from_bits(most));
+    const uint32_t byte = (uint32_t)(int)gdn_q8_0_value(x, gdn_q8_0_inverse(d)) & 255u;
     const uint32_t next = __shfl_down_sync(GDN_FULL_WARP, byte, 1);
     if (lane % 2 == 0) store_16bit(block + 2 + (uint64_t)lane, byte | next << 8);
     if (lane == 1) store_16bit(block, to_f16(d));

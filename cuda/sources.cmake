@@ -11,7 +11,8 @@ set(gdn_cuda_kernel_sources "${PROJECT_SOURCE_DIR}/cuda/gated_delta_net.cu" "${P
 file(GLOB gdn_cuda_kernel_headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/cuda/*.cuh")
 file(GLOB gdn_call_headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/call/*.h")
 list(APPEND gdn_cuda_kernel_headers "${PROJECT_SOURCE_DIR}/cuda/shape.h" ${gdn_call_headers} "${PROJECT_SOURCE_DIR}/gpu/probe_call.h" "${PROJECT_SOURCE_DIR}/numerics/elementary.h"
-  "${PROJECT_SOURCE_DIR}/numerics/arithmetic.h" "${PROJECT_SOURCE_DIR}/gpu/convert16.h" "${PROJECT_SOURCE_DIR}/numerics/prepare.h")
+  "${PROJECT_SOURCE_DIR}/numerics/arithmetic.h" "${PROJECT_SOURCE_DIR}/gpu/convert16.h" "${PROJECT_SOURCE_DIR}/numerics/prepare.h"
+  "${PROJECT_SOURCE_DIR}/gpu/set_rows.h" "${PROJECT_SOURCE_DIR}/numerics/q8_0.h")
 
 if(NOT GDN_CUDA_EMULATED AND NOT GDN_NVCC)
   set(GDN_CUDA_MISSING "the CUDA compiler nvcc was not found")
@@ -88,6 +89,4 @@ if(NOT GDN_CUDA_MISSING)
     cuda/memory.c
     cuda/queue.c)
   target_compile_definitions(gdn_build_options INTERFACE GDN_HAVE_CUDA=1 GDN_CUDA_TOOLKIT=${gdn_cuda_toolkit})
-  find_package(Threads REQUIRED)
-  list(APPEND GDN_PRIVATE_LIBRARIES Threads::Threads ${CMAKE_DL_LIBS})
 endif()

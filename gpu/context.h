@@ -124,7 +124,8 @@ gdn_status gdn_gpu_poll(gdn_context *ctx);
     .describe_context = gdn_gpu_describe_context, .open = gdn_gpu_open, .close = gdn_gpu_close,                        \
     .buffer_create = gdn_gpu_buffer_create, .buffer_destroy = gdn_gpu_buffer_destroy,                                  \
     .buffer_write = gdn_gpu_buffer_write, .buffer_read = gdn_gpu_buffer_read, .plan = gdn_gpu_plan,                    \
-    .run = gdn_gpu_run, .synchronize = gdn_gpu_synchronize, .poll = gdn_gpu_poll
+    .describe_plan = gdn_gpu_describe_plan, .run = gdn_gpu_run, .synchronize = gdn_gpu_synchronize,                    \
+    .poll = gdn_gpu_poll
 
 /* For a driver's probe: adds an implementation and the levels at which it is exact. reason: why it is not exact at
  * GDN_EXACT. */

@@ -70,7 +70,7 @@ enum { GDN_SELF_TEST_TREE_TOKENS = 4 };
 extern const int32_t gdn_gpu_test_parents[GDN_SELF_TEST_TREE_TOKENS];
 
 /* ---- self_test.c ---- */
-enum { GDN_SELF_TESTS_PASSED = 512, GDN_SELF_TESTS_LATER = 128 };
+enum { GDN_SELF_TESTS_LATER = 128 };
 
 /* The pipeline of a call: the kernel, and a hash of everything that affects the compiled code. */
 typedef struct gdn_gpu_pipeline {
@@ -87,8 +87,7 @@ typedef struct gdn_gpu_self_test {
     uint64_t
         known[GDN_SELF_TESTS]; /* the pipeline of each call, after planning; 0: the device does not support the call */
     unsigned char kind[GDN_SELF_TESTS];
-    uint32_t n_right, n_later;
-    uint64_t right[GDN_SELF_TESTS_PASSED];        /* pipelines that have passed */
+    uint32_t n_later;
     gdn_gpu_pipeline later[GDN_SELF_TESTS_LATER]; /* pipelines of recording calls, not yet tested */
 } gdn_gpu_self_test;
 

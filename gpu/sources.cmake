@@ -10,3 +10,4 @@ target_sources(gdn_objects PRIVATE
   gpu/probe_flush.c
   gpu/set_rows.c
   gpu/ssm_conv.c)
+list(APPEND GDN_PRIVATE_LIBRARIES ${CMAKE_DL_LIBS}) # drivers are loaded at run time

@@ -117,7 +117,4 @@ static const gdn_gpu_driver driver = {
 
 const gdn_backend gdn_backend_metal = {
     GDN_GPU_BACKEND(GDN_BACKEND_METAL, "metal", &driver),
-    .host_memory = 0,
-    .data_is_address = 0,
-    .describe_plan = gdn_gpu_describe_plan,
 };

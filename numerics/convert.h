@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "gdn/gdn.h"
-#include "numerics/elementary.h"
+#include "numerics/q8_0.h"
 
 static inline float gdn_from_bf16(uint16_t b) { return gdn_from_bits((uint32_t)b << 16); }
 
@@ -69,29 +69,6 @@ static inline float gdn_load_element(const void *row, int32_t dtype, int64_t i)
     return dtype == GDN_F16 ? gdn_load_f16(at) : gdn_load_bf16(at);
 }
 
-/* Q8_0's step: d = amax / 127, correctly rounded without a division (0x1.020408p-7 is 1/127 rounded). Infinity and NaN
- * are returned unchanged. */
-static inline float gdn_q8_0_step(float amax)
-{
-    const float q0 = gdn_mul(amax, 0x1.020408p-7f);
-    const float d = gdn_fma(gdn_fma(-127.0f, q0, amax), 0x1.020408p-7f, q0);
-    return (gdn_bits(amax) & ~GDN_SIGN_BIT) >= GDN_INF_BITS ? amax : d;
-}
-
-/* 1 / d, or 0 for d below 2^-100: the step is then zero in binary16 anyway, and its reciprocal might overflow. */
-static inline float gdn_q8_0_inverse(float d)
-{
-    return d >= 0x1p-100f && d < gdn_from_bits(GDN_INF_BITS) ? gdn_reciprocal(d) : 0.0f;
-}
-
-/* x / d as a signed byte, x times the inverse to the nearest integer, ties to even; a NaN is 0. */
-static inline int8_t gdn_q8_0_value(float x, float inverse)
-{
-    const float y = gdn_mul(x, inverse);
-    const float even = gdn_sub(gdn_add(y, 12582912.0f), 12582912.0f);
-    return y != y ? 0 : (int8_t)even;
-}
-
 /* 32 values share a step, which is stored as binary16. */
 static inline void gdn_store_q8_0_block(char *block, const float *x)
 {
@@ -102,7 +79,7 @@ static inline void gdn_store_q8_0_block(char *block, const float *x)
     const float d = gdn_q8_0_step(amax), inverse = gdn_q8_0_inverse(d);
     const uint16_t step = gdn_to_f16(d);
     memcpy(block, &step, 2);
-    for (int m = 0; m < 32; m++) block[2 + m] = (char)gdn_q8_0_value(x[m], inverse);
+    for (int m = 0; m < 32; m++) block[2 + m] = (char)(int8_t)gdn_q8_0_value(x[m], inverse);
 }
 
 /* Stores n elements as F32, F16, BF16 or Q8_0; for Q8_0 n is a multiple of 32. */

@@ -26,7 +26,7 @@ TYPES = "call/types.h"
 ARITHMETIC = "numerics/arithmetic.h"
 HEADERS = ("metal/language.h", TYPES, "call/gated_delta_net.h", "call/ssm_conv.h", "call/set_rows.h", "call/dialect_metal.h", "call/maps.h",
            "call/sequence.h", "call/history.h", "call/history_keep.h", "metal/shape.h", ARITHMETIC, ELEMENTARY, "numerics/prepare.h", "gpu/convert16.h",
-           "gpu/probe_call.h", "metal/kernel.h", "metal/gated_delta_net.h", "metal/gated_delta_net_log.h")
+           "numerics/q8_0.h", "gpu/set_rows.h", "gpu/probe_call.h", "metal/kernel.h", "metal/gated_delta_net.h", "metal/gated_delta_net_log.h")
 SPACES = ("device", "constant", "threadgroup", "thread")
 # What Metal does not have: no double, no 80-bit anything, no exceptions, no run-time types, no virtual functions, no new.
 FOREIGN = """double long_double goto new delete try catch throw virtual dynamic_cast typeid std cstdint memcpy memset printf

@@ -9,10 +9,12 @@
 
 typedef __m256 vf;
 typedef __m256i vi;
-typedef __m256 vm; /* all bits of a lane set or clear */
+typedef __m128i vh; /* 16-bit elements */
+typedef __m256 vm;  /* all bits of a lane set or clear */
 
 #define GDN_MM(name)    _mm256_##name
 #define GDN_MM_SI(name) _mm256_##name##_si256
+#define GDN_MM_VH(name) _mm_##name##_si128
 #define GDN_MM_CMP      _mm256_cmp_ps
 #include "simd/x86.inc.h"
 
@@ -30,11 +32,8 @@ static inline int vm_any(vm a) { return _mm256_movemask_ps(a) != 0; }
 /* --- memory --- */
 static inline vf v_load_n(const float *p, int n) { return _mm256_maskload_ps(p, _mm256_castps_si256(vm_first_n(n))); }
 static inline void v_store_n(float *p, vf a, int n) { _mm256_maskstore_ps(p, _mm256_castps_si256(vm_first_n(n)), a); }
-static inline vi vi_load(const int32_t *p) { return _mm256_loadu_si256((const __m256i *)p); }
-static inline void vi_store(int32_t *p, vi a) { _mm256_storeu_si256((__m256i *)p, a); }
 
 /* --- float lanes --- */
-static inline vf v_abs(vf a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a); }
 static inline vf v_sel(vm m, vf iftrue, vf iffalse) { return _mm256_blendv_ps(iffalse, iftrue, m); }
 
 /* --- int32 lanes --- */
@@ -55,94 +54,37 @@ static inline vi v_to_int_rne(vf a)
 }
 
 /* --- 16-bit floats; AVX2 has no 16-bit masked access, so tails are copied through the stack --- */
-static inline __m128i gdn_load_u16_n(const uint16_t *p, int n)
+static inline vh gdn_load_u16_n(const uint16_t *p, int n)
 {
     uint16_t t[8] = { 0 };
     for (int i = 0; i < n; i++) t[i] = p[i];
-    return _mm_loadu_si128((const __m128i *)t);
+    return _mm_loadu_si128((const vh *)t);
 }
-static inline void gdn_store_u16_n(uint16_t *p, __m128i h, int n)
+static inline void gdn_store_u16_n(uint16_t *p, vh h, int n)
 {
     uint16_t t[8];
-    _mm_storeu_si128((__m128i *)t, h);
+    _mm_storeu_si128((vh *)t, h);
     for (int i = 0; i < n; i++) p[i] = t[i];
 }
-static inline vf v_load_f16(const uint16_t *p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)); }
-static inline vf v_load_f16_n(const uint16_t *p, int n) { return _mm256_cvtph_ps(gdn_load_u16_n(p, n)); }
-static inline vf gdn_v_from_bf16(__m128i h) { return v_from_bits(vi_shl(_mm256_cvtepu16_epi32(h), 16)); }
-static inline vf v_load_bf16(const uint16_t *p) { return gdn_v_from_bf16(_mm_loadu_si128((const __m128i *)p)); }
-static inline vf v_load_bf16_n(const uint16_t *p, int n) { return gdn_v_from_bf16(gdn_load_u16_n(p, n)); }
-static inline __m128i gdn_v_to_f16(vf a) { return _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
-/* The upper halves are the result, except for a NaN. */
-static inline vi gdn_v_bf16_sum(vf a)
-{
-    const vi b = v_bits(a);
-    return vi_add(vi_add(b, vi_set1(0x7fff)), vi_and(vi_shr(b, 16), vi_set1(1)));
-}
-static inline vi gdn_v_bf16_upper(vf a)
-{
-    return vi_sel(v_unord(a), vi_or(v_bits(a), vi_set1(0x400000)), gdn_v_bf16_sum(a));
-}
-static inline __m128i gdn_v_to_bf16(vf a)
+static inline vi gdn_v_pair(vh a, vh b) { return _mm256_set_m128i(b, a); }
+static inline vi gdn_v_odd_u16(vi even, vi odd) { return _mm256_blend_epi16(even, odd, 0xaa); }
+static inline vh gdn_v_to_bf16(vf a)
 {
     const vi h = vi_shr(gdn_v_bf16_upper(a), 16);
     return _mm_packus_epi32(_mm256_castsi256_si128(h), _mm256_extracti128_si256(h, 1));
 }
-static inline vf v_round_f16(vf a) { return _mm256_cvtph_ps(gdn_v_to_f16(a)); }
 static inline vf v_round_bf16(vf a)
 {
     return v_sel(v_unord(a), a, v_from_bits(vi_and(gdn_v_bf16_sum(a), vi_set1((int32_t)0xffff0000))));
-}
-static inline void v_store_f16(uint16_t *p, vf a) { _mm_storeu_si128((__m128i *)p, gdn_v_to_f16(a)); }
-static inline void v_store_f16_n(uint16_t *p, vf a, int n) { gdn_store_u16_n(p, gdn_v_to_f16(a), n); }
-static inline void v_stream_f16(uint16_t *p, vf a) { _mm_stream_si128((__m128i *)p, gdn_v_to_f16(a)); }
-static inline void v_stream_bf16(uint16_t *p, vf a) { _mm_stream_si128((__m128i *)p, gdn_v_to_bf16(a)); }
-static inline void v_stream_f16_pair(uint16_t *p, vf a, vf b)
-{
-    _mm256_stream_si256((__m256i *)p, _mm256_set_m128i(gdn_v_to_f16(b), gdn_v_to_f16(a)));
-}
-static inline void v_stream_bf16_pair(uint16_t *p, vf a, vf b)
-{
-    _mm256_stream_si256((__m256i *)p, _mm256_set_m128i(gdn_v_to_bf16(b), gdn_v_to_bf16(a)));
-}
-static inline void v_store_bf16(uint16_t *p, vf a) { _mm_storeu_si128((__m128i *)p, gdn_v_to_bf16(a)); }
-static inline void v_store_bf16_n(uint16_t *p, vf a, int n) { gdn_store_u16_n(p, gdn_v_to_bf16(a), n); }
-
-/* Halves: the even elements and the odd ones, which are the lower and the upper parts of 32 bits. */
-static inline vf v_load_bf16_half(const uint16_t *p, int half)
-{
-    const vi both = _mm256_loadu_si256((const __m256i *)p);
-    return v_from_bits(half ? vi_and(both, vi_set1((int32_t)0xffff0000)) : vi_shl(both, 16));
 }
 static inline vf v_deal(vf a, vf b, int half)
 {
     const vf mixed = half ? _mm256_shuffle_ps(a, b, 0xdd) : _mm256_shuffle_ps(a, b, 0x88);
     return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(mixed), 0xd8));
 }
-static inline vi gdn_v_halves_to_bf16(vf even, vf odd)
-{
-    vi low = gdn_v_bf16_sum(even), high = gdn_v_bf16_sum(odd);
-    if (__builtin_expect(vm_any(_mm256_cmp_ps(even, odd, _CMP_UNORD_Q)), 0)) {
-        low = gdn_v_bf16_upper(even);
-        high = gdn_v_bf16_upper(odd);
-    }
-    return _mm256_blend_epi16(vi_shr(low, 16), high, 0xaa);
-}
-static inline void v_store_bf16_halves(uint16_t *p, vf even, vf odd)
-{
-    _mm256_storeu_si256((__m256i *)p, gdn_v_halves_to_bf16(even, odd));
-}
-static inline void v_stream_bf16_halves(uint16_t *p, vf even, vf odd)
-{
-    _mm256_stream_si256((__m256i *)p, gdn_v_halves_to_bf16(even, odd));
-}
 
 /* --- across lanes --- */
-static inline float v_sum(vf a)
-{
-    __m128 s4 = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
-    return gdn_sum_of_4(s4);
-}
+static inline float v_sum(vf a) { return gdn_sum_of_8(a); }
 
 static inline vf v_sums(const vf x[GDN_VL])
 {
@@ -158,18 +100,13 @@ static inline vf v_sums(const vf x[GDN_VL])
     return _mm256_add_ps(_mm256_shuffle_ps(s2[0], s2[1], 0x88), _mm256_shuffle_ps(s2[0], s2[1], 0xdd));
 }
 
-static inline float v_hmax(vf a)
-{
-    a = v_sel(v_unord(a), v_set1(-__builtin_inff()), a);
-    __m128 m4 = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
-    return gdn_max_of_4(m4);
-}
+static inline float v_hmax(vf a) { return gdn_max_of_8(v_sel(v_unord(a), v_set1(-__builtin_inff()), a)); }
 
 /* Transposes 4x4 blocks first, then swaps the halves. */
 static inline void v_transpose(vf r[GDN_VL])
 {
     vf t[GDN_VL];
-    gdn_transpose_4x4(r, t);
+    for (int i = 0; i < GDN_VL; i += 4) gdn_transpose_4(r + i, t + i);
     for (int i = 0; i < 4; i++) {
         r[i + 0] = _mm256_permute2f128_ps(t[i + 0], t[i + 4], 0x20);
         r[i + 4] = _mm256_permute2f128_ps(t[i + 0], t[i + 4], 0x31);
@@ -181,12 +118,7 @@ static inline void v_load4(const float *p, vf r[4])
     vf g[4]; /* groups i and i + 4 */
     for (int i = 0; i < 4; i++)
         g[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p + 4 * i)), _mm_loadu_ps(p + 4 * i + 16), 1);
-    const vf ab01 = _mm256_unpacklo_ps(g[0], g[1]), ab23 = _mm256_unpackhi_ps(g[0], g[1]);
-    const vf cd01 = _mm256_unpacklo_ps(g[2], g[3]), cd23 = _mm256_unpackhi_ps(g[2], g[3]);
-    r[0] = _mm256_shuffle_ps(ab01, cd01, 0x44);
-    r[1] = _mm256_shuffle_ps(ab01, cd01, 0xee);
-    r[2] = _mm256_shuffle_ps(ab23, cd23, 0x44);
-    r[3] = _mm256_shuffle_ps(ab23, cd23, 0xee);
+    gdn_transpose_4(g, r);
 }
 static inline void v_load4_f16(const uint16_t *p, vf r[4])
 {

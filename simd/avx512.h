@@ -41,10 +41,12 @@
 
 typedef __m512 vf;
 typedef __m512i vi;
+typedef __m256i vh; /* 16-bit elements */
 typedef __mmask16 vm;
 
 #define GDN_MM(name)    _mm512_##name
 #define GDN_MM_SI(name) _mm512_##name##_si512
+#define GDN_MM_VH(name) _mm256_##name##_si256
 #define GDN_MM_CMP      _mm512_cmp_ps_mask
 #include "simd/x86.inc.h"
 
@@ -58,11 +60,8 @@ static inline int vm_any(vm a) { return a != 0; }
 /* --- memory --- */
 static inline vf v_load_n(const float *p, int n) { return _mm512_maskz_loadu_ps(vm_first_n(n), p); }
 static inline void v_store_n(float *p, vf a, int n) { _mm512_mask_storeu_ps(p, vm_first_n(n), a); }
-static inline vi vi_load(const int32_t *p) { return _mm512_loadu_si512(p); }
-static inline void vi_store(int32_t *p, vi a) { _mm512_storeu_si512(p, a); }
 
 /* --- float lanes --- */
-static inline vf v_abs(vf a) { return _mm512_andnot_ps(_mm512_set1_ps(-0.0f), a); }
 static inline vf v_sel(vm m, vf iftrue, vf iffalse) { return _mm512_mask_blend_ps(m, iffalse, iftrue); }
 
 /* --- int32 lanes --- */
@@ -79,96 +78,28 @@ static inline vi v_to_int_rne(vf a)
 }
 
 /* --- 16-bit floats --- */
-static inline vf v_load_f16(const uint16_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p)); }
-static inline vf v_load_f16_n(const uint16_t *p, int n)
-{
-    return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(vm_first_n(n), p));
-}
-static inline vf gdn_v_from_bf16(__m256i h) { return v_from_bits(vi_shl(_mm512_cvtepu16_epi32(h), 16)); }
-static inline vf v_load_bf16(const uint16_t *p) { return gdn_v_from_bf16(_mm256_loadu_si256((const __m256i *)p)); }
-static inline vf v_load_bf16_n(const uint16_t *p, int n)
-{
-    return gdn_v_from_bf16(_mm256_maskz_loadu_epi16(vm_first_n(n), p));
-}
-static inline __m256i gdn_v_to_f16(vf a) { return _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
-/* Not vcvtneps2bf16: that instruction flushes subnormals. The upper halves are the result, except for a NaN. */
-static inline vi gdn_v_bf16_sum(vf a)
-{
-    const vi b = v_bits(a);
-    return vi_add(vi_add(b, vi_set1(0x7fff)), vi_and(vi_shr(b, 16), vi_set1(1)));
-}
-static inline vi gdn_v_bf16_upper(vf a)
-{
-    return vi_sel(v_unord(a), vi_or(v_bits(a), vi_set1(0x400000)), gdn_v_bf16_sum(a));
-}
-static inline __m256i gdn_v_to_bf16(vf a) { return _mm512_cvtepi32_epi16(vi_shr(gdn_v_bf16_upper(a), 16)); }
-static inline vf v_round_f16(vf a) { return _mm512_cvtph_ps(gdn_v_to_f16(a)); }
+static inline vh gdn_load_u16_n(const uint16_t *p, int n) { return _mm256_maskz_loadu_epi16(vm_first_n(n), p); }
+static inline void gdn_store_u16_n(uint16_t *p, vh h, int n) { _mm256_mask_storeu_epi16(p, vm_first_n(n), h); }
+static inline vi gdn_v_pair(vh a, vh b) { return _mm512_inserti64x4(_mm512_castsi256_si512(a), b, 1); }
+static inline vi gdn_v_odd_u16(vi even, vi odd) { return _mm512_mask_blend_epi16(0xaaaaaaaau, even, odd); }
+/* Not vcvtneps2bf16: that instruction flushes subnormals. */
+static inline vh gdn_v_to_bf16(vf a) { return _mm512_cvtepi32_epi16(vi_shr(gdn_v_bf16_upper(a), 16)); }
 /* A NaN is returned unchanged; the store makes its upper half a NaN. */
 static inline vf v_round_bf16(vf a)
 {
     return v_from_bits(
         _mm512_mask_and_epi32(v_bits(a), vm_not(v_unord(a)), gdn_v_bf16_sum(a), vi_set1((int32_t)0xffff0000)));
 }
-static inline void v_store_f16(uint16_t *p, vf a) { _mm256_storeu_si256((__m256i *)p, gdn_v_to_f16(a)); }
-static inline void v_store_f16_n(uint16_t *p, vf a, int n)
-{
-    _mm256_mask_storeu_epi16(p, vm_first_n(n), gdn_v_to_f16(a));
-}
-static inline void v_stream_f16(uint16_t *p, vf a) { _mm256_stream_si256((__m256i *)p, gdn_v_to_f16(a)); }
-static inline void v_stream_bf16(uint16_t *p, vf a) { _mm256_stream_si256((__m256i *)p, gdn_v_to_bf16(a)); }
-static inline void gdn_v_stream_pair(uint16_t *p, __m256i a, __m256i b)
-{
-    _mm512_stream_si512((void *)p, _mm512_inserti64x4(_mm512_castsi256_si512(a), b, 1));
-}
-static inline void v_stream_f16_pair(uint16_t *p, vf a, vf b)
-{
-    gdn_v_stream_pair(p, gdn_v_to_f16(a), gdn_v_to_f16(b));
-}
-static inline void v_stream_bf16_pair(uint16_t *p, vf a, vf b)
-{
-    gdn_v_stream_pair(p, gdn_v_to_bf16(a), gdn_v_to_bf16(b));
-}
-static inline void v_store_bf16(uint16_t *p, vf a) { _mm256_storeu_si256((__m256i *)p, gdn_v_to_bf16(a)); }
-static inline void v_store_bf16_n(uint16_t *p, vf a, int n)
-{
-    _mm256_mask_storeu_epi16(p, vm_first_n(n), gdn_v_to_bf16(a));
-}
-
-/* Halves: a 16-bit element is the upper part of its 32 bits, or the lower. */
-static inline vf v_load_bf16_half(const uint16_t *p, int half)
-{
-    const vi both = _mm512_loadu_si512(p);
-    return v_from_bits(half ? vi_and(both, vi_set1((int32_t)0xffff0000)) : vi_shl(both, 16));
-}
 static inline vf v_deal(vf a, vf b, int half)
 {
     const vi even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
     return _mm512_permutex2var_ps(a, half ? vi_add(even, vi_set1(1)) : even, b);
 }
-static inline vi gdn_v_halves_to_bf16(vf even, vf odd)
-{
-    vi low = gdn_v_bf16_sum(even), high = gdn_v_bf16_sum(odd);
-    if (__builtin_expect(_mm512_cmp_ps_mask(even, odd, _CMP_UNORD_Q) != 0, 0)) {
-        low = gdn_v_bf16_upper(even);
-        high = gdn_v_bf16_upper(odd);
-    }
-    return _mm512_mask_blend_epi16(0xaaaaaaaau, vi_shr(low, 16), high);
-}
-static inline void v_store_bf16_halves(uint16_t *p, vf even, vf odd)
-{
-    _mm512_storeu_si512(p, gdn_v_halves_to_bf16(even, odd));
-}
-static inline void v_stream_bf16_halves(uint16_t *p, vf even, vf odd)
-{
-    _mm512_stream_si512((void *)p, gdn_v_halves_to_bf16(even, odd));
-}
 
 /* --- across lanes --- */
 static inline float v_sum(vf a)
 {
-    __m256 s8 = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
-    __m128 s4 = _mm_add_ps(_mm256_castps256_ps128(s8), _mm256_extractf128_ps(s8, 1));
-    return gdn_sum_of_4(s4);
+    return gdn_sum_of_8(_mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1)));
 }
 
 /* Each step adds the halves of two vectors in one addition. One of its two operands needs a shuffle; the other is a
@@ -195,16 +126,14 @@ static inline vf v_sums(const vf x[GDN_VL])
 static inline float v_hmax(vf a)
 {
     a = v_sel(v_unord(a), v_set1(-__builtin_inff()), a);
-    __m256 m8 = _mm256_max_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
-    __m128 m4 = _mm_max_ps(_mm256_castps256_ps128(m8), _mm256_extractf128_ps(m8, 1));
-    return gdn_max_of_4(m4);
+    return gdn_max_of_8(_mm256_max_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1)));
 }
 
 /* Transposes 4x4 blocks first, then swaps the quarters. */
 static inline void v_transpose(vf r[GDN_VL])
 {
     vf t[GDN_VL];
-    gdn_transpose_4x4(r, t);
+    for (int i = 0; i < GDN_VL; i += 4) gdn_transpose_4(r + i, t + i);
     for (int i = 0; i < 4; i++) {
         vf lo0 = _mm512_shuffle_f32x4(t[i + 0], t[i + 4], 0x88);
         vf lo1 = _mm512_shuffle_f32x4(t[i + 0], t[i + 4], 0xdd);

@@ -1,12 +1,14 @@
 /* The part of the vocabulary that AVX2 and AVX-512 share except for the width of registers. avx2.h and avx512.h include
- * it with vf, vi and vm. They define GDN_MM(name), which adds the prefix to a name; GDN_MM_SI(name), which also adds
- * the width; and GDN_MM_CMP, whose result is a vm. */
+ * it with vf, vi, vm and vh. They define GDN_MM(name), which adds the prefix to a name; GDN_MM_SI(name), which also
+ * adds the width; and GDN_MM_CMP, whose result is a vm. GDN_MM_VH(name) is GDN_MM_SI(name) of a vh. */
 
 /* --- memory --- */
 static inline vf v_load(const float *p) { return GDN_MM(loadu_ps)(p); }
 static inline void v_store(float *p, vf a) { GDN_MM(storeu_ps)(p, a); }
 static inline void v_stream(float *p, vf a) { GDN_MM(stream_ps)(p, a); }
 static inline void v_fence(void) { _mm_sfence(); }
+static inline vi vi_load(const int32_t *p) { return GDN_MM_SI(loadu)((const vi *)(const void *)p); }
+static inline void vi_store(int32_t *p, vi a) { GDN_MM_SI(storeu)((vi *)(void *)p, a); }
 static inline void v_prefetch(const void *p) { __builtin_prefetch(p, 0, 3); }
 static inline void v_prefetch_l2(const void *p) { __builtin_prefetch(p, 0, 2); }
 /* In assembly, because __builtin_prefetch(p, 1) prefetches for reading unless -mprfchw is given. */
@@ -29,6 +31,7 @@ static inline vm v_ge(vf a, vf b) { return GDN_MM_CMP(a, b, _CMP_GE_OQ); }
 static inline vm v_eq(vf a, vf b) { return GDN_MM_CMP(a, b, _CMP_EQ_OQ); }
 static inline vm v_unord(vf a) { return GDN_MM_CMP(a, a, _CMP_UNORD_Q); }
 static inline vf v_neg(vf a) { return -a; } /* the compiler can fold this into an fma */
+static inline vf v_abs(vf a) { return GDN_MM(andnot_ps)(v_set1(-0.0f), a); }
 static inline vf v_larger(vf a, vf b) { return GDN_MM(max_ps)(a, b); }
 static inline vf v_smaller(vf a, vf b) { return GDN_MM(min_ps)(a, b); }
 
@@ -49,36 +52,102 @@ static inline vf v_from_int(vi a) { return GDN_MM(cvtepi32_ps)(a); }
 static inline vi v_to_int(vf a) { return GDN_MM(cvttps_epi32)(a); }
 
 /* --- across lanes --- */
-/* The last two steps of v_sum and of v_hmax. */
-static inline float gdn_sum_of_4(__m128 s4)
+/* The last three steps of v_sum and of v_hmax. */
+static inline float gdn_sum_of_8(__m256 s8)
 {
+    __m128 s4 = _mm_add_ps(_mm256_castps256_ps128(s8), _mm256_extractf128_ps(s8, 1));
     __m128 s2 = _mm_add_ps(s4, _mm_movehl_ps(s4, s4));
     return _mm_cvtss_f32(_mm_add_ss(s2, _mm_movehdup_ps(s2)));
 }
-static inline float gdn_max_of_4(__m128 m4)
+static inline float gdn_max_of_8(__m256 m8)
 {
+    __m128 m4 = _mm_max_ps(_mm256_castps256_ps128(m8), _mm256_extractf128_ps(m8, 1));
     __m128 m2 = _mm_max_ps(m4, _mm_movehl_ps(m4, m4));
     return _mm_cvtss_f32(_mm_max_ss(m2, _mm_movehdup_ps(m2)));
 }
-/* Transposes each 4x4 block inside 128-bit parts of registers: the first step of v_transpose. */
-static inline void gdn_transpose_4x4(const vf r[GDN_VL], vf t[GDN_VL])
+/* Transposes the 4x4 blocks in the 128-bit parts of four registers: the first step of v_transpose. */
+static inline void gdn_transpose_4(const vf r[4], vf t[4])
 {
-    for (int i = 0; i < GDN_VL; i += 4) {
-        vf ab0 = GDN_MM(unpacklo_ps)(r[i + 0], r[i + 1]);
-        vf ab1 = GDN_MM(unpackhi_ps)(r[i + 0], r[i + 1]);
-        vf cd0 = GDN_MM(unpacklo_ps)(r[i + 2], r[i + 3]);
-        vf cd1 = GDN_MM(unpackhi_ps)(r[i + 2], r[i + 3]);
-        t[i + 0] = GDN_MM(shuffle_ps)(ab0, cd0, 0x44);
-        t[i + 1] = GDN_MM(shuffle_ps)(ab0, cd0, 0xee);
-        t[i + 2] = GDN_MM(shuffle_ps)(ab1, cd1, 0x44);
-        t[i + 3] = GDN_MM(shuffle_ps)(ab1, cd1, 0xee);
-    }
+    vf ab0 = GDN_MM(unpacklo_ps)(r[0], r[1]), ab1 = GDN_MM(unpackhi_ps)(r[0], r[1]);
+    vf cd0 = GDN_MM(unpacklo_ps)(r[2], r[3]), cd1 = GDN_MM(unpackhi_ps)(r[2], r[3]);
+    t[0] = GDN_MM(shuffle_ps)(ab0, cd0, 0x44);
+    t[1] = GDN_MM(shuffle_ps)(ab0, cd0, 0xee);
+    t[2] = GDN_MM(shuffle_ps)(ab1, cd1, 0x44);
+    t[3] = GDN_MM(shuffle_ps)(ab1, cd1, 0xee);
 }
 
-/* --- groups of 4 16-bit elements, with two functions that the including file defines --- */
+/* --- 16-bit floats, with functions that the including file defines --- */
 static inline vf v_from_bits(vi a);
+static inline vi vi_sel(vm m, vi iftrue, vi iffalse);
+static inline int vm_any(vm a);
 static inline vf v_deal(vf a, vf b, int half);
-/* A group is two pairs of 32 bits. */
+static inline vh gdn_v_to_bf16(vf a);
+static inline vh gdn_load_u16_n(const uint16_t *p, int n);
+static inline void gdn_store_u16_n(uint16_t *p, vh h, int n);
+static inline vi gdn_v_pair(vh a, vh b);         /* one after the other */
+static inline vi gdn_v_odd_u16(vi even, vi odd); /* odd 16-bit elements from `odd` */
+static inline vh gdn_load_u16(const uint16_t *p) { return GDN_MM_VH(loadu)((const vh *)(const void *)p); }
+static inline void gdn_store_u16(uint16_t *p, vh h) { GDN_MM_VH(storeu)((vh *)(void *)p, h); }
+static inline void gdn_stream_u16(uint16_t *p, vh h) { GDN_MM_VH(stream)((vh *)(void *)p, h); }
+static inline void gdn_stream_u16_pair(uint16_t *p, vi pair) { GDN_MM_SI(stream)((vi *)(void *)p, pair); }
+static inline vf gdn_v_from_f16(vh h) { return GDN_MM(cvtph_ps)(h); }
+static inline vf gdn_v_from_bf16(vh h) { return v_from_bits(vi_shl(GDN_MM(cvtepu16_epi32)(h), 16)); }
+static inline vh gdn_v_to_f16(vf a) { return GDN_MM(cvtps_ph)(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+/* The upper halves are the result, except for a NaN. */
+static inline vi gdn_v_bf16_sum(vf a)
+{
+    const vi b = v_bits(a);
+    return vi_add(vi_add(b, vi_set1(0x7fff)), vi_and(vi_shr(b, 16), vi_set1(1)));
+}
+static inline vi gdn_v_bf16_upper(vf a)
+{
+    return vi_sel(v_unord(a), vi_or(v_bits(a), vi_set1(0x400000)), gdn_v_bf16_sum(a));
+}
+static inline vf v_round_f16(vf a) { return gdn_v_from_f16(gdn_v_to_f16(a)); }
+static inline vf v_load_f16(const uint16_t *p) { return gdn_v_from_f16(gdn_load_u16(p)); }
+static inline vf v_load_f16_n(const uint16_t *p, int n) { return gdn_v_from_f16(gdn_load_u16_n(p, n)); }
+static inline vf v_load_bf16(const uint16_t *p) { return gdn_v_from_bf16(gdn_load_u16(p)); }
+static inline vf v_load_bf16_n(const uint16_t *p, int n) { return gdn_v_from_bf16(gdn_load_u16_n(p, n)); }
+static inline void v_store_f16(uint16_t *p, vf a) { gdn_store_u16(p, gdn_v_to_f16(a)); }
+static inline void v_store_f16_n(uint16_t *p, vf a, int n) { gdn_store_u16_n(p, gdn_v_to_f16(a), n); }
+static inline void v_store_bf16(uint16_t *p, vf a) { gdn_store_u16(p, gdn_v_to_bf16(a)); }
+static inline void v_store_bf16_n(uint16_t *p, vf a, int n) { gdn_store_u16_n(p, gdn_v_to_bf16(a), n); }
+static inline void v_stream_f16(uint16_t *p, vf a) { gdn_stream_u16(p, gdn_v_to_f16(a)); }
+static inline void v_stream_bf16(uint16_t *p, vf a) { gdn_stream_u16(p, gdn_v_to_bf16(a)); }
+static inline void v_stream_f16_pair(uint16_t *p, vf a, vf b)
+{
+    gdn_stream_u16_pair(p, gdn_v_pair(gdn_v_to_f16(a), gdn_v_to_f16(b)));
+}
+static inline void v_stream_bf16_pair(uint16_t *p, vf a, vf b)
+{
+    gdn_stream_u16_pair(p, gdn_v_pair(gdn_v_to_bf16(a), gdn_v_to_bf16(b)));
+}
+
+/* Halves: the even elements and the odd ones, which are the lower and the upper parts of 32 bits. */
+static inline vf v_load_bf16_half(const uint16_t *p, int half)
+{
+    const vi both = GDN_MM_SI(loadu)((const vi *)(const void *)p);
+    return v_from_bits(half ? vi_and(both, vi_set1((int32_t)0xffff0000)) : vi_shl(both, 16));
+}
+static inline vi gdn_v_halves_to_bf16(vf even, vf odd)
+{
+    vi low = gdn_v_bf16_sum(even), high = gdn_v_bf16_sum(odd);
+    if (__builtin_expect(vm_any(GDN_MM_CMP(even, odd, _CMP_UNORD_Q)), 0)) {
+        low = gdn_v_bf16_upper(even);
+        high = gdn_v_bf16_upper(odd);
+    }
+    return gdn_v_odd_u16(vi_shr(low, 16), high);
+}
+static inline void v_store_bf16_halves(uint16_t *p, vf even, vf odd)
+{
+    GDN_MM_SI(storeu)((vi *)(void *)p, gdn_v_halves_to_bf16(even, odd));
+}
+static inline void v_stream_bf16_halves(uint16_t *p, vf even, vf odd)
+{
+    gdn_stream_u16_pair(p, gdn_v_halves_to_bf16(even, odd));
+}
+
+/* Groups of 4. A group is two pairs of 32 bits. */
 static inline void v_load4_bf16(const uint16_t *p, vf r[4])
 {
     const vf a = v_load((const float *)(const void *)p), b = v_load((const float *)(const void *)(p + 2 * GDN_VL));

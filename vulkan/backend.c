@@ -108,9 +108,6 @@ static uint64_t address(const gdn_context *ctx, const void *data) { return gdn_v
 
 const gdn_backend gdn_backend_vulkan = {
     GDN_GPU_BACKEND(GDN_BACKEND_VULKAN, "vulkan", &driver),
-    .host_memory = 0,
-    .data_is_address = 0,
     .timeline = timeline,
-    .describe_plan = gdn_gpu_describe_plan,
     .address = address,
 };

@@ -134,20 +134,14 @@ static uint32_t choose_subgroup(const VkPhysicalDeviceSubgroupSizeControlPropert
 static gdn_status find_registers(gdn_vulkan_traits *t)
 {
     enum { NVIDIA = 0x10de, AMD = 0x1002, INTEL = 0x8086 };
-    const char *value = gdn_environment("GDN_VULKAN_REGISTERS");
-    char *end = NULL;
-    const unsigned long given = value ? strtoul(value, &end, 10) : 0;
-    t->registers = t->type == VK_PHYSICAL_DEVICE_TYPE_CPU       ? 0
-                   : t->vendor == NVIDIA || t->vendor == AMD    ? 168
-                   : t->vendor == INTEL && t->subgroup_size > 8 ? 1024 / t->subgroup_size
-                   : t->vendor == INTEL                         ? 128
-                                                                : 64;
-    if (!value) return GDN_OK;
-    if (*end || value[0] < '0' || value[0] > '9' || given > 1024)
-        return gdn_fail(GDN_INVALID_ARGUMENT,
-                        "GDN_VULKAN_REGISTERS in the environment is \"%.64s\"; 0 to 1024 are allowed", value);
-    t->registers = (uint32_t)given;
-    return GDN_OK;
+    int registers = t->type == VK_PHYSICAL_DEVICE_TYPE_CPU       ? 0
+                    : t->vendor == NVIDIA || t->vendor == AMD    ? 168
+                    : t->vendor == INTEL && t->subgroup_size > 8 ? (int)(1024 / t->subgroup_size)
+                    : t->vendor == INTEL                         ? 128
+                                                                 : 64;
+    const gdn_status status = gdn_environment_number("GDN_VULKAN_REGISTERS", 0, 1024, &registers);
+    t->registers = (uint32_t)registers;
+    return status;
 }
 
 gdn_status gdn_vulkan_read_traits(const gdn_vulkan_functions *vk, VkPhysicalDevice physical, gdn_vulkan_traits *t)

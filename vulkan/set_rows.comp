@@ -8,6 +8,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "memory.glsl"
 #include "call/set_rows.h"
+#include "numerics/q8_0.h"
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const int PART = 0;  // 0 write rows, 1 enter rows into the table
@@ -24,52 +25,24 @@ int64_t index_at(int b, int c, int64_t i)
     return p.index_dtype == GDN_I64 ? Long(at).x : int64_t(Int(at).x);
 }
 
-uint hash(int64_t row)
+uint claim(int64_t slot, uint word)
 {
-    uint h = uint(row) * 0x9e3779b1u ^ uint(row >> 32) * 0x85ebca77u;
-    return h ^ h >> 15;
+    return atomicCompSwap(Word(p.table + 4 * slot).x, 0, word);
 }
-
-// A slot of the hash table: row number + 1, or 0 = empty. All rows that ever hold one slot have the same target.
-uint64_t slot(uint64_t table, uint at)
+void raise_to(int64_t slot, uint word)
 {
-    return table + 4 * uint64_t(at & p.table_mask);
+    atomicMax(Word(p.table + 4 * slot).x, word);
 }
-
-void enter(int b, int c, int64_t i)
+uint held_in(int64_t slot)
 {
-    const int64_t row = index_at(b, c, i);
-    if (row < 0 || row >= p.n_rows_dst)
-        return; // the dispatch that writes rows reports it
-    const uint64_t table = p.table + 4 * (uint64_t(b) * p.index_batch[1] + c) * (uint64_t(p.table_mask) + 1);
-    uint at = hash(row);
-    for (uint tried = 0; tried <= p.table_mask; tried++, at++) {
-        const uint held = atomicCompSwap(Word(slot(table, at)).x, 0, uint(i) + 1);
-        if (held == 0)
-            return;
-        if (index_at(b, c, int64_t(held) - 1) == row) {
-            atomicMax(Word(slot(table, at)).x, uint(i) + 1);
-            return;
-        }
-    }
-    report(p.bad, GDN_BAD_INDEX); // the table always has room: the driver has stopped the loop
+    return Word(p.table + 4 * slot).x;
 }
+#include "gpu/set_rows.h"
 
 bool wins(int b, int c, int64_t i, int64_t row)
 {
-    if (p.table != 0) {
-        const uint64_t table = p.table + 4 * (uint64_t(b) * p.index_batch[1] + c) * (uint64_t(p.table_mask) + 1);
-        uint at = hash(row);
-        for (uint tried = 0; tried <= p.table_mask; tried++, at++) {
-            const uint held = Word(slot(table, at)).x;
-            if (held == 0)
-                return true;
-            if (index_at(b, c, int64_t(held) - 1) == row)
-                return held == uint(i) + 1;
-        }
-        report(p.bad, GDN_BAD_INDEX); // as above
-        return false;
-    }
+    if (p.table != 0)
+        return rows_last(b, c, i, row);
     if (gl_LocalInvocationIndex == 0)
         later = 0;
     barrier();
@@ -91,21 +64,13 @@ void store_q8_0(uint64_t block, uint64_t src)
         if (!gdn_is_nan(magnitude) && magnitude > amax)
             amax = magnitude;
     }
-    const bool infinite = floatBitsToUint(amax) == GDN_INF_BITS;
-    const float inverse = uintBitsToFloat(0x3c010204u); // 1/127 rounded
-    precise float q0 = amax * inverse;
-    precise float d = fma1(fma1(-127.0, q0, amax), inverse, q0);
-    if (infinite)
-        d = uintBitsToFloat(GDN_INF_BITS);
-    precise float id = infinite || d < uintBitsToFloat(0x0d800000u) ? 0.0 : gdn_reciprocal(d); // 2^-100
+    const float d = gdn_q8_0_step(amax), inverse = gdn_q8_0_inverse(d);
     Bits16(block).x = uint16_t(to_f16(d));
     for (int m = 0; m < 32; m += 2) {
         uint two = 0;
         [[unroll]] for (int e = 0; e < 2; e++) {
-            precise float y = load_element(src + bytes * (m + e), p.src_dtype) * id;
-            precise float shifted = y + 12582912.0;
-            precise float even = shifted - 12582912.0;
-            two |= (gdn_is_nan(y) ? 0u : uint(int(even)) & 255u) << 8 * e;
+            const float x = load_element(src + bytes * (m + e), p.src_dtype);
+            two |= (uint(int(gdn_q8_0_value(x, inverse))) & 255u) << 8 * e;
         }
         Bits16(block + 2 + m).x = uint16_t(two);
     }
@@ -119,10 +84,7 @@ void main()
     Params params = Params(push.params);
     p = params.p;
     if (PART == 1) {
-        const int64_t n = int64_t(item()) * gl_WorkGroupSize.x + gl_LocalInvocationIndex;
-        const int64_t batch = n / p.n_rows;
-        if (batch < int64_t(p.index_batch[0]) * p.index_batch[1])
-            enter(int(batch / p.index_batch[1]), int(batch % p.index_batch[1]), n % p.n_rows);
+        rows_enter(int64_t(item()) * gl_WorkGroupSize.x + gl_LocalInvocationIndex);
         return;
     }
     const int64_t piece = item() % p.blocks, row_number = item() / p.blocks;

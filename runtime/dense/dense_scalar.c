@@ -44,7 +44,7 @@ static void quantize_block(const float *x, rt_x_group *g, int32_t b)
     const float d = gdn_q8_0_step(gdn_from_bits(largest)), inverse = gdn_q8_0_inverse(d);
     g->half[2 * b] = g->half[2 * b + 1] = 0;
     for (int i = 0; i < 32; i++) {
-        const int8_t q = gdn_q8_0_value(x[i], inverse);
+        const int8_t q = (int8_t)gdn_q8_0_value(x[i], inverse);
         g->q[32 * b + i] = q;
         g->half[2 * b + i / 16] += q;
     }

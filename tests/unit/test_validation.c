@@ -176,8 +176,8 @@ static maps large(int32_t n, int64_t size, int order)
 {
     maps m = make(n, 1, size, 1);
     int32_t filled = 0;
-    for (uint32_t c = 0; order == SAME_PLACE && c < 1u << 14; c++) { /* keys that differ in their upper bits only */
-        const uint32_t slot = unscrambled(c << 18 | 5);
+    for (uint32_t c = 0; order == SAME_PLACE && c < 1u << 14; c++) { /* three clusters of keys */
+        const uint32_t slot = unscrambled(c / 5461 << 30 | c % 5461);
         if (slot < INT32_MAX && filled < n) m.dst[filled++] = (int32_t)slot;
     }
     for (int32_t s = filled; s < n; s++)
