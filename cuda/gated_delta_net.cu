@@ -111,4 +111,6 @@ GDN_DELTA_TILES_WIDE(gdn_cuda_delta_tiles_4_wide_channel, true)
 #undef CALL
 #undef PASS
 #undef SOURCE
+#undef LOAD_ABSENT
+#undef DELTA_VALUES
 #undef GOOD_TREE

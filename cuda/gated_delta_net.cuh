@@ -12,6 +12,7 @@
 #define PASS            p, X(),
 #define SOURCE          p.state.data
 #define DELTA_VALUES(C) GDN_CUDA_DELTA_VALUES(C)
+#define LOAD_ABSENT     true
 #define GOOD_TREE(seq)  is_tree(p.parent, seq.first, seq.T, p.bad)
 #include "gpu/delta_item.h"
 

@@ -12,6 +12,7 @@
 //   BAD                    the address of the words for bad maps
 //   GOOD_TREE(sequence)    false, and reported, if a parent is not an earlier token of the sequence
 //   DELTA_VALUES(C)        value channels of a thread block; C: of eight lanes
+//   LOAD_ABSENT            true: lanes may load a state that another lane of the warp stores later, and not use it
 //
 // read_*() read what the call does not write; load_*() read what it may write.
 #ifndef GDN_GPU_DELTA_ITEM_H

@@ -52,7 +52,7 @@ GDN_INLINE void load_state(CONSTANT gdn_gated_delta_net_call &p, THREAD const It
     if (entry >= 0) at += state_at(pool, entry, w.h);
     const int dtype = p.state.dtype;
     if (!X::GENERAL && entry >= 0 && p.state_layout != GDN_STATE_KV) {
-        // Loads are unconditional, with clamped indices, so that they issue back to back. A channel that does not exist
+        // With LOAD_ABSENT loads are unconditional, so that they issue back to back. A channel that does not exist
         // loads the first channel of these lanes, or else of the warp; its values are never stored. The index stays
         // within the warp, because another warp may be storing its channels.
         const int spare = w.j < p.head_dim_v ? w.j : w.j / (4 * X::C) * (4 * X::C);
@@ -61,7 +61,10 @@ GDN_INLINE void load_state(CONSTANT gdn_gated_delta_net_call &p, THREAD const It
             const int j = w.j + c < p.head_dim_v ? w.j + c : spare;
 #pragma unroll
             for (int m = 0; m < X::NB; m++)
-                S[m][c] = load_quad<X>(at + (uint64_t)(j * pool.stride_line + X::BYTES * (32 * m + 4 * w.l)), dtype);
+                S[m][c] =
+                    LOAD_ABSENT || c < w.values
+                        ? load_quad<X>(at + (uint64_t)(j * pool.stride_line + X::BYTES * (32 * m + 4 * w.l)), dtype)
+                        : zero4();
         }
         widen_state<X>(p, true, S);
         return;

@@ -35,6 +35,7 @@ struct DeltaBuffers {
 #define CALL                constant gdn_gated_delta_net_call &p, thread const DeltaBuffers &b, X,
 #define PASS                p, b, X(),
 #define SOURCE              source_of(p, b)
+#define LOAD_ABSENT         false
 #define DELTA_VALUES(C)     (GDN_METAL_DELTA_THREADS / 8 * (C))
 #define GOOD_TREE(sequence) is_tree(b.parent, (p.has & GDN_HAS_PARENT) != 0, sequence.first, sequence.T, b.bad)
 #include "gpu/delta_item.h"
@@ -121,5 +122,7 @@ FUNCTION device const uchar *read_key_at(CALL thread const Item &w, int t)
 #undef CALL
 #undef PASS
 #undef SOURCE
+#undef LOAD_ABSENT
+#undef DELTA_VALUES
 #undef GOOD_TREE
 #endif
