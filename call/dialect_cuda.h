@@ -1,5 +1,5 @@
-// The dialect of CUDA for sequence.h and history.h. The file that includes them says how a call is passed (FUNCTION,
-// CALL, PASS) and what its kernels know of it at compile time (WITH_LOG, WITH_TREE, WITH_STATE16).
+// The dialect of CUDA for sequence.h, history.h and gpu/delta_*.h. The file that includes them says how a call is
+// passed (FUNCTION, CALL, PASS) and what its kernels know of it at compile time (WITH_LOG, WITH_TREE, WITH_STATE16).
 #ifndef GDN_CALL_DIALECT_CUDA_H
 #define GDN_CALL_DIALECT_CUDA_H
 
@@ -10,5 +10,13 @@
 #define INT(x)                   ((int)(x))
 #define UINT(x)                  ((unsigned)(x))
 #define LONG(x)                  ((int64_t)(x))
+#define THREAD
+#define CONSTANT          const
+#define STATIC            static constexpr
+#define DATA(operand)     p.operand.data
+#define HAS(operand, has) (p.operand.data != nullptr)
+#define BAD               p.bad
+typedef char *Bytes;
+typedef const char *ConstBytes;
 
 #endif

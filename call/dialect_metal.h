@@ -1,14 +1,17 @@
-// The dialect of Metal for sequence.h and history.h: maps are buffers of `b`. The kernels ask the block what a call
-// has. The file that includes them says how a call is passed (CALL, PASS).
+// The dialect of Metal for sequence.h, history.h and gpu/delta_*.h: maps and operands are buffers of `b`. The file that
+// includes them says how a call is passed (FUNCTION, CALL, PASS) and what its kernels know of it (WITH_LOG, ...).
 #define RULE                         GDN_INLINE
-#define FUNCTION                     GDN_INLINE
 #define P(member)                    p.member
 #define MAP(map, present, i, absent) map_at(b.map, (p.has & (present)) != 0, i, absent)
-#define WITH_LOG                     (p.log.n_slots != 0)
-#define WITH_TREE                    ((p.has & GDN_HAS_TREE) != 0)
-#define WITH_CHANNEL                 (p.gate == GDN_GATE_CHANNEL)
-#define WITH_STATE16                 (p.rounding_interval != 0)
 #define REPORT(word)                 report(b.bad, word)
 #define INT(x)                       (int(x))
 #define UINT(x)                      (uint(x))
 #define LONG(x)                      (int64_t(x))
+#define THREAD                       thread
+#define CONSTANT                     constant
+#define STATIC                       static constant constexpr
+#define DATA(operand)                b.operand
+#define HAS(operand, present)        ((p.has & (present)) != 0)
+#define BAD                          b.bad
+typedef device uchar *Bytes;
+typedef device const uchar *ConstBytes;

@@ -48,7 +48,7 @@ typedef Shape<8, 1, true, true, true, true> GeneralChannelState16;
 
 template <class X> GDN_INLINE void rows_of(const gdn_gated_delta_net_call &p)
 {
-    gated_delta_net_rows<X>(p, { Share::ALL, first_value<X>() });
+    rows_of<X>(p, { Share::ALL, first_value<X>() });
 }
 // A function of its own: two shapes of 255 registers in one kernel would spill.
 template <class X> GDN_SLOW_PATH void rows_apart(const gdn_gated_delta_net_call &p) { rows_of<X>(p); }
@@ -84,7 +84,7 @@ template <class X> GDN_INLINE void tiles_of(const gdn_gated_delta_net_call &p, S
     static_assert(GDN_CUDA_TILES_ROWS_VALUES == 2 * Few::VALUES, "there are twice the warps of `rows`");
     const int part = (int)blockIdx.z;
     if (part < p.blocks) gated_delta_net_tiles<X>(p, stages, { Share::TILES, part * X::VALUES });
-    else gated_delta_net_rows<Few>(p, { Share::ROWS, (part - p.blocks) * GDN_CUDA_TILES_ROWS_VALUES });
+    else rows_of<Few>(p, { Share::ROWS, (part - p.blocks) * GDN_CUDA_TILES_ROWS_VALUES });
 }
 #define GDN_DELTA_TILES(name, CHANNEL)                                                                                 \
     GDN_KERNEL(name, gdn_gated_delta_net_call, GDN_BLOCKS(32 * GDN_CUDA_TILES_WARPS, 2))                               \
@@ -107,3 +107,10 @@ GDN_DELTA_TILES(gdn_cuda_delta_tiles_4_channel, true)
     }
 GDN_DELTA_TILES_WIDE(gdn_cuda_delta_tiles_4_wide, false)
 GDN_DELTA_TILES_WIDE(gdn_cuda_delta_tiles_4_wide_channel, true)
+#undef FUNCTION
+#undef CALL
+#undef PASS
+#undef SOURCE
+#undef LOAD_ABSENT
+#undef DELTA_VALUES
+#undef GOOD_TREE

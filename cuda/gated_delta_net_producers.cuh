@@ -85,14 +85,14 @@ template <class X> struct Producer {
     static __device__ __forceinline__ int token_of_v(int n) { return me() / X::VALUES + THREADS / X::VALUES * n; }
     static __device__ __forceinline__ int key_of_gates() { return 4 * (me() % QUADS); }
     // A clamped token index: tokens beyond the end load the last one, and nothing reads the result.
-    static __device__ __forceinline__ int64_t token(const Item &w, int t) { return t < w.T ? t : w.T - 1; }
+    static __device__ __forceinline__ int64_t token(const Item &w, int t) { return t < w.seq.T ? t : w.seq.T - 1; }
 
     __device__ __forceinline__ void begin(const gdn_gated_delta_net_call &p, const Item &w, int first_value)
     {
         value = first_value + me() % X::VALUES;
         factor = 0.0f; // of threads that have neither a gate nor a beta
-        rate = read_rate(p, w);
-        bias = read_bias<X>(p, w, key_of_gates());
+        rate = read_rate(PASS w);
+        bias = read_bias(PASS w, key_of_gates());
     }
     __device__ __forceinline__ void widen_gates(const gdn_gated_delta_net_call &p)
     {
@@ -106,27 +106,26 @@ template <class X> struct Producer {
         const int64_t t = token(w, t0 + token_of_row());
 #pragma unroll
         for (int n = 0; n < N_ROWS; n++) {
-            const char *row = of_k(n) ? token_at(p.k, w, w.kappa) + t * p.k.stride_token
-                                      : token_at(p.q, w, w.kappa) + t * p.q.stride_token;
+            const char *row = of_k(n) ? p.k.data + token_at(p.k, w, w.kappa) + t * p.k.stride_token
+                                      : p.q.data + token_at(p.q, w, w.kappa) + t * p.q.stride_token;
             const int dtype = of_k(n) ? p.k.dtype : p.q.dtype;
 #pragma unroll
             for (int m = 0; m < X::NB; m++) rows[n][m] = read_row<X>(row, dtype, 32 * m + 4 * l, w.n_keys);
         }
 #pragma unroll
         for (int n = 0; X::CHANNEL && n < N_G; n++)
-            g[n] = read_row<X>(token_at(p.g, w, w.h) + token(w, t0 + token_of_gates(n)) * p.g.stride_token, p.g.dtype,
-                               key_of_gates(), w.n_keys);
+            g[n] = read_row<X>(p.g.data + token_at(p.g, w, w.h) + token(w, t0 + token_of_gates(n)) * p.g.stride_token,
+                               p.g.dtype, key_of_gates(), w.n_keys);
 #pragma unroll
         for (int n = 0; n < N_V; n++) {
-            const char *row = token_at(p.v, w, w.h) + token(w, t0 + token_of_v(n)) * p.v.stride_token;
-            v[n] = value < p.head_dim_v
-                       ? read_raw((uint64_t)row + (uint64_t)(element_bytes(p.v.dtype) * value), p.v.dtype)
-                       : 0.0f;
+            const char *row = p.v.data + token_at(p.v, w, w.h) + token(w, t0 + token_of_v(n)) * p.v.stride_token;
+            v[n] =
+                value < p.head_dim_v ? read_raw(row + (uint64_t)(element_bytes(p.v.dtype) * value), p.v.dtype) : 0.0f;
         }
         if (has_gate())
-            factor = read_raw((uint64_t)(token_at(p.g, w, w.h) + token(w, t0 + me()) * p.g.stride_token), p.g.dtype);
+            factor = read_raw(p.g.data + token_at(p.g, w, w.h) + token(w, t0 + me()) * p.g.stride_token, p.g.dtype);
         if (has_beta())
-            factor = read_raw((uint64_t)(token_at(p.beta, w, w.h) + token(w, t0 + me() - 32) * p.beta.stride_token),
+            factor = read_raw(p.beta.data + token_at(p.beta, w, w.h) + token(w, t0 + me() - 32) * p.beta.stride_token,
                               p.beta.dtype);
     }
 
@@ -176,8 +175,8 @@ template <class X> struct Producer {
 #pragma unroll
         for (int n = 0; n < N_V; n++) {
             const int t = t0 - 1 + token_of_v(n);
-            if (value < p.head_dim_v && t >= 0 && t + 1 < w.T)
-                store_element(token_at(p.result, w, w.h) + t * (int64_t)p.result.stride_token +
+            if (value < p.head_dim_v && t >= 0 && t + 1 < w.seq.T)
+                store_element(p.result.data + token_at(p.result, w, w.h) + t * (int64_t)p.result.stride_token +
                                   element_bytes(p.result.dtype) * (int64_t)value,
                               __fmul_rn(p.scale, stage.out[token_of_v(n)][me() % X::VALUES]), p.result.dtype);
         }
@@ -200,7 +199,7 @@ GDN_INLINE void produce_stages(const gdn_gated_delta_net_call &p, const Item &w,
         next.finish(p, stages[turn]);
         if (t0 >= 2 * TOKENS) next.store_outputs(p, w, t0 - 2 * TOKENS, stages[turn]);
         t0 += TOKENS;
-        if (t0 >= w.T) break;
+        if (t0 >= w.seq.T) break;
         next.load(p, w, t0);
         meet();
     }

@@ -157,7 +157,7 @@ GDN_INLINE void keep_state(const gdn_gated_delta_net_call &p, const Item &w, int
     there.l = here(w.l);
 #pragma unroll 1
     for (int way = 0; way < (p.checkpoints_interval ? 2 : 1); way++) {
-        const int dst = way ? checkpoint_of<X>(p, w, t) : snapshot_of<X>(p, w, t);
+        const int dst = way ? checkpoint_of(PASS w, t) : snapshot_of(PASS w, t);
         if (dst >= 0) store(there, dst);
     }
 }
@@ -174,8 +174,9 @@ GDN_INLINE void gated_delta_net_tiles(const gdn_gated_delta_net_call &p, Stage<X
         produce_stages<X>(p, w, share.value, stages);
         return;
     }
-    w.T = __shfl_sync(GDN_FULL_WARP, w.T, 0); // unchanged; shows the compiler that the loop is uniform in a warp
-    const int mine = Group<X>::number(w.l);   // the value channel whose output this lane has
+    w.seq.T =
+        __shfl_sync(GDN_FULL_WARP, w.seq.T, 0); // unchanged; shows the compiler that the loop is uniform in a warp
+    const int mine = Group<X>::number(w.l);     // the value channel whose output this lane has
     const bool writes = w.l % Group<X>::OF_ONE == 0;
     Running<X> at;
     at.q = {};
@@ -184,16 +185,16 @@ GDN_INLINE void gated_delta_net_tiles(const gdn_gated_delta_net_call &p, Stage<X
     for (int i = 0; i < 2 * X::NB; i++)
 #pragma unroll
         for (int c = 0; c < Group<X>::N; c++) at.S[i][c] = 0.0f;
-    if (w.src >= 0) // 1
-        each_element<X>(p.state, p.state_layout == GDN_STATE_KV, state_at(p.state, w.src, p.state.n_slots, w.h), w,
+    if (w.seq.src >= 0) // 1
+        each_element<X>(p.state, p.state_layout == GDN_STATE_KV, p.state.data + state_at(p.state, w.seq.src, w.h), w,
                         [&](int i, int c, const char *from) { at.S[i][c] = load_float(from); });
     meet();
 
-    int kept = gdn_next_kept(p, X(), w, 0); // the next token whose state may be kept
-    for (int t0 = 0, turn = 0; t0 < w.T; t0 += Stage<X>::TOKENS, turn ^= 1) {
+    int kept = gdn_next_kept(PASS w.seq, 0); // the next token whose state may be kept
+    for (int t0 = 0, turn = 0; t0 < w.seq.T; t0 += Stage<X>::TOKENS, turn ^= 1) {
         Stage<X> &stage = stages[turn];
-        const bool more = t0 + Stage<X>::TOKENS < w.T;
-        const int n = more ? Stage<X>::TOKENS : w.T - t0;
+        const bool more = t0 + Stage<X>::TOKENS < w.seq.T;
+        const int n = more ? Stage<X>::TOKENS : w.seq.T - t0;
         Lane<X> k[2];
         k[0] = load_lane<X>(stage.k[0], w.l);
         const int pairs = (kept - t0 < n ? kept - t0 : n) & -2; // tokens before the next state that may be kept
@@ -210,11 +211,10 @@ GDN_INLINE void gated_delta_net_tiles(const gdn_gated_delta_net_call &p, Stage<X
             // 7: snapshot, r tokens before the newest, and checkpoint
             if (t0 + u < kept) continue;
             keep_state<X>(p, w, kept, [&](const Item &there, int dst) {
-                each_element<X>(p.state_out, p.state_layout == GDN_STATE_KV,
-                                state_at(p.state_out, dst, p.state_out.n_slots, w.h), there,
+                each_element<X>(p.state_out, p.state_layout == GDN_STATE_KV, state_out_at(PASS w, dst), there,
                                 [&](int i, int c, char *to) { store_float(to, at.S[i][c]); });
             });
-            kept = gdn_next_kept(p, X(), w, kept + 1);
+            kept = gdn_next_kept(PASS w.seq, kept + 1);
         }
         meet();
     }
@@ -223,7 +223,7 @@ GDN_INLINE void gated_delta_net_tiles(const gdn_gated_delta_net_call &p, Stage<X
 #pragma unroll
     for (int h = 8; h; h /= 2) fold_values(o, h, mask_of(h));
     if (!writes || mine >= w.values) return;
-    char *last = token_at(p.result, w, w.h) + (w.T - 1) * (int64_t)p.result.stride_token;
+    char *last = p.result.data + token_at(p.result, w, w.h) + (w.seq.T - 1) * (int64_t)p.result.stride_token;
     store_element(last + element_bytes(p.result.dtype) * (int64_t)(w.j + mine), __fmul_rn(p.scale, o[0]),
                   p.result.dtype);
 }

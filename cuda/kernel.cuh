@@ -1,8 +1,9 @@
 // What all CUDA kernels share: declarations, memory by address, conversions, maps. It is compiled by nvcc, or by a C++
 // compiler whose -include file defines GDN_KERNEL and the intrinsics.
 //
-// Arithmetic uses the _rn intrinsics, which no compiler fuses or reorders. numerics/elementary.h is plain C: its `fmaf`
-// is one fused instruction, and -fmad=false keeps its other operations separate.
+// Arithmetic on vectors uses the _rn intrinsics, which no compiler fuses or reorders. Scalars use
+// numerics/arithmetic.h, as numerics/elementary.h does: `fmaf` is one fused instruction, and -fmad=false keeps the
+// other operations separate.
 #ifndef GDN_CUDA_KERNEL_CUH
 #define GDN_CUDA_KERNEL_CUH
 
@@ -72,7 +73,7 @@ GDN_INLINE void store_word(char *at, unsigned x) { *(unsigned *)at = x; }
 GDN_INLINE unsigned load_16bit(const char *at) { return *(const unsigned short *)at; }
 GDN_INLINE void store_16bit(char *at, uint32_t x) { *(unsigned short *)at = (unsigned short)x; }
 GDN_INLINE uint2 load_pair(const char *at) { return *(const uint2 *)at; }
-GDN_INLINE void store_pair(char *at, uint2 x) { *(uint2 *)at = x; }
+GDN_INLINE void store_pair(char *at, uint32_t x, uint32_t y) { *(uint2 *)at = make_uint2(x, y); }
 
 // Copies 16 bytes to shared memory, later where the device can, so that many copies are under way and none needs
 // registers. copies_done() waits for those of this thread.
@@ -169,8 +170,6 @@ GDN_INLINE float from_f16(uint32_t h)
     const uint32_t bits = gdn_bits(__fmul_rn(gdn_from_bits(magnitude), 0x1p112f));
     return gdn_from_bits(sign | ((h & 0x7c00u) == 0x7c00u ? magnitude | 0x7f800000u : bits));
 }
-GDN_INLINE uint32_t to_f16_pair(float low, float high) { return to_f16(low) | to_f16(high) << 16; }
-GDN_INLINE uint32_t to_bf16_pair(float low, float high) { return to_bf16(low) | to_bf16(high) << 16; }
 #endif
 
 GDN_INLINE float from_16bit(uint32_t h, int dtype) { return dtype == GDN_F16 ? from_f16(h) : from_bf16(h); }

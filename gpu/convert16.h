@@ -48,6 +48,8 @@ GDN_INLINE float nearest_f16(float x)
 }
 
 GDN_INLINE float nearest_bf16(float x) { return from_bf16(to_bf16(x)); }
+GDN_INLINE uint32_t to_f16_pair(float low, float high) { return to_f16(low) | to_f16(high) << 16; }
+GDN_INLINE uint32_t to_bf16_pair(float low, float high) { return to_bf16(low) | to_bf16(high) << 16; }
 #endif
 
 GDN_INLINE int element_bytes(int dtype) { return dtype == GDN_F32 ? 4 : 2; }

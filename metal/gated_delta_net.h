@@ -1,4 +1,5 @@
-// gated_delta_net, its operands and maps: maps simdgroups to heads, and computes addresses.
+// gated_delta_net: its operands, and what differs from CUDA in the text that both share (gpu/delta_*.h). 16-bit
+// elements are converted when they are loaded: as floats the device might flush their bits.
 #ifndef GDN_METAL_GATED_DELTA_NET_H
 #define GDN_METAL_GATED_DELTA_NET_H
 
@@ -30,120 +31,98 @@ struct DeltaBuffers {
     device atomic_uint *bad;
 };
 
-#define CALL constant gdn_gated_delta_net_call &p, thread const DeltaBuffers &b,
-#define PASS p, b,
-#include "call/sequence.h"
-#undef CALL
-#undef PASS
+#define FUNCTION            template <class X> GDN_INLINE
+#define CALL                constant gdn_gated_delta_net_call &p, thread const DeltaBuffers &b, X,
+#define PASS                p, b, X(),
+#define SOURCE              source_of(p, b)
+#define LOAD_ABSENT         false
+#define DELTA_VALUES(C)     (GDN_METAL_DELTA_THREADS / 8 * (C))
+#define GOOD_TREE(sequence) is_tree(b.parent, (p.has & GDN_HAS_PARENT) != 0, sequence.first, sequence.T, b.bad)
+#include "gpu/delta_item.h"
 
-// This simdgroup's part of the work, as far as it does not change from token to token.
-struct Item {
-    gdn_sequence seq;
-    int h, kappa;  // value head, key head
-    int l;         // lane of the eight
-    int j, values; // first value channel of the eight lanes, how many of the C exist
-};
-
-// Fills the item. False if there is nothing to do: padding, no tokens and no commit, no value channels, or a bad map,
-// which is reported. The result is uniform in a simdgroup.
-template <int C>
-GDN_INLINE bool find_item(constant gdn_gated_delta_net_call &p, thread const DeltaBuffers &b, uint group, uint me,
-                          thread Item &at)
+// Fills the item. False, for the whole simdgroup, if there is nothing to do.
+FUNCTION bool find_item(CALL uint group, uint me, thread Item &at)
 {
     const int block = int(group % uint(p.blocks)), row = int(group / uint(p.blocks));
-    at.seq = gdn_sequence_of(p, b, row / p.n_heads_v);
-    at.h = row % p.n_heads_v;
-    if (at.seq.bad >= 0) {
-        report(b.bad, at.seq.bad);
-        return false;
-    }
-    (void)reported(b.bad, GDN_BAD_COMMIT, at.seq.commit);
-    if (at.seq.src != GDN_SKIP && !is_tree(b.parent, (p.has & GDN_HAS_PARENT) != 0, at.seq.first, at.seq.T, b.bad))
-        return false;
-    at.kappa = gdn_key_head(p, b, at.h);
     at.l = int(me & 7u);
-    at.j = block * (GDN_METAL_DELTA_THREADS / 8 * C) + int(me / 8u) * C;
-    const int left = p.head_dim_v - at.j;
-    at.values = left < 0 ? 0 : left < C ? left : C;
-    return gdn_has_work(at.seq) && at.j / (4 * C) * (4 * C) < p.head_dim_v;
+    take_values(p, at, block * X::VALUES + int(me / 8u) * X::C, X::C);
+    return find_sequence(PASS row / p.n_heads_v, row % p.n_heads_v, at) && gdn_has_work(at.seq);
 }
 
-// The offset of the sequence's first token.
-GDN_INLINE int64_t token_at(constant gdn_token_view &view, thread const Item &at, int head)
+// The pool of states that is read.
+GDN_INLINE device const uchar *source_of(constant gdn_gated_delta_net_call &p, thread const DeltaBuffers &b)
 {
-    return head * view.stride_head + (view.stride_seq ? at.seq.s * view.stride_seq : at.seq.first * view.stride_token);
+    if (p.has & GDN_HAS_ONE_POOL) return b.state_out + p.pool_offset;
+    return b.state;
 }
 
-GDN_INLINE int64_t state_at(constant gdn_pool_view &pool, int entry, int n_slots, int head)
-{
-    return entry / n_slots * pool.stride_row + entry % n_slots * pool.stride_slot + head * pool.stride_head;
-}
+GDN_INLINE float read_raw(device const uchar *at, int dtype) { return read_element(at, dtype); }
+GDN_INLINE float widen_raw(float x, int) { return x; }
 
-// Elements i .. i + 3 of a row of q, k or g; those beyond the head are 0.
-template <bool GENERAL> GDN_INLINE float4 read_row(device const uchar *row, int dtype, int i, int n_keys)
+// Elements i .. i + 3 of a row of q, k, g or dt_bias; those beyond the head are 0.
+template <class X> GDN_INLINE float4 read_row(device const uchar *row, int dtype, int i, int n_keys)
 {
-    if (!GENERAL && dtype == GDN_F32) return read_float4(row + 4 * i);
+    if (!X::GENERAL && dtype == GDN_F32) return load_float4(row + 4 * i);
     const int bytes = element_bytes(dtype);
     device const uchar *at = row + bytes * i;
-    float4 x = float4(0.0f);
-    if (!GENERAL || i < n_keys) x.x = read_element(at, dtype);
-    if (!GENERAL || i + 1 < n_keys) x.y = read_element(at + bytes, dtype);
-    if (!GENERAL || i + 2 < n_keys) x.z = read_element(at + 2 * bytes, dtype);
-    if (!GENERAL || i + 3 < n_keys) x.w = read_element(at + 3 * bytes, dtype);
+    float4 x = zero4();
+    if (!X::GENERAL || i < n_keys) x.x = read_element(at, dtype);
+    if (!X::GENERAL || i + 1 < n_keys) x.y = read_element(at + bytes, dtype);
+    if (!X::GENERAL || i + 2 < n_keys) x.z = read_element(at + 2 * bytes, dtype);
+    if (!X::GENERAL || i + 3 < n_keys) x.w = read_element(at + 3 * bytes, dtype);
     return x;
 }
+template <class X> GDN_INLINE float4 widen_row(float4 x, int) { return x; }
+template <class X, int N> GDN_INLINE void widen_rows(thread float4 (&)[N], int) {}
 
-GDN_INLINE bool has_raw_gate(constant gdn_gated_delta_net_call &p) { return p.gate_input >= GDN_G_RAW; }
-
-// The factor of a head's raw gate.
-GDN_INLINE float gate_rate(constant gdn_gated_delta_net_call &p, thread const DeltaBuffers &b, int h)
+// One element of a state, or four adjacent ones.
+template <class X> GDN_INLINE float load_number(device const uchar *at, int dtype)
 {
-    if (!(p.has & GDN_HAS_SSM_A)) return 1.0f; // a bounded gate without A_log
-    const float rate = read_element(b.ssm_a + h * p.ssm_a.stride_head, p.ssm_a.dtype);
-    return p.gate_input == GDN_G_RAW_A_LOG ? -gdn_expf(rate) : p.gate_input == GDN_G_BOUNDED ? gdn_expf(rate) : rate;
+    return read_element(at, X::STATE16 ? dtype : GDN_F32);
 }
-GDN_INLINE float raw_gate(constant gdn_gated_delta_net_call &p, float g, float rate, float bias)
+template <class X> GDN_INLINE float4 load_quad(device const uchar *at, int dtype)
 {
-    return p.gate_input == GDN_G_BOUNDED ? gdn_bounded_gate(g, rate, bias, p.lower_bound) : gdn_raw_gate(g, rate, bias);
+    if (!X::STATE16) return load_float4(at);
+    return make_float4(read_element(at, dtype), read_element(at + 2, dtype), read_element(at + 4, dtype),
+                       read_element(at + 6, dtype));
 }
-// Raw gates and exps, of a head (in x) or of four channels.
-template <bool CHANNEL>
-GDN_INLINE float4 raw_gates(constant gdn_gated_delta_net_call &p, float4 g, float rate, float4 bias)
+template <class X>
+GDN_INLINE void widen_state(constant gdn_gated_delta_net_call &, bool, thread float4 (&)[X::NB][X::C])
 {
-    g.x = raw_gate(p, g.x, rate, bias.x);
-    if (CHANNEL) {
-        g.y = raw_gate(p, g.y, rate, bias.y);
-        g.z = raw_gate(p, g.z, rate, bias.z);
-        g.w = raw_gate(p, g.w, rate, bias.w);
-    }
-    return g;
-}
-template <bool CHANNEL> GDN_INLINE float4 gate_exps(float4 g) { return CHANNEL ? exp4(g) : float4(gdn_expf(g.x)); }
-
-// 0, beta
-GDN_INLINE float delta_factor(constant gdn_gated_delta_net_call &p, float beta)
-{
-    return p.beta_factor * (p.beta_input == GDN_BETA_LOGIT ? gdn_sigmoid(beta) : beta);
 }
 
-// 5: update, the product rounded first. For four keys of a value channel.
-GDN_INLINE float4 update(float4 S, float4 k, float d, float4 decay) { return fma(k, float4(d), decay * S); }
+#include "gpu/delta_step.h"
+#include "gpu/delta_state.h"
+#include "gpu/delta_log.h"
 
-// 7: round, if the token that gives the sequence `length` tokens is one after which the state is rounded.
-template <int NB, int C, bool STATE16>
-GDN_INLINE void round_state(constant gdn_gated_delta_net_call &p, thread const DeltaBuffers &b, int length,
-                            thread float4 (&S)[NB][C])
+// ---- What gpu/delta_rows.h needs.
+template <class X> GDN_INLINE int lane_of_warp(thread const Item &w) { return w.j / X::C % 4 * 8 + w.l; }
+template <class T> GDN_INLINE T of_lane(T x, int lane) { return simd_shuffle(x, ushort(lane)); }
+GDN_INLINE float4 of_lane4(float4 x, int lane) { return of_lane(x, lane); }
+GDN_INLINE int lowest_bit(uint32_t x) { return int(ctz(x)); }
+GDN_INLINE int here(int x) { return x; }
+
+// The lane that has written deltas loads them, so that lanes need no barrier.
+GDN_INLINE void sync_warp() {}
+FUNCTION void load_deltas(CALL thread const Item &w, device uchar *entry, thread float (&delta)[X::C])
 {
-    if (!STATE16 || !gdn_rounds_at(p, b, length)) return;
+    for (int c = 0; c < X::C; c++) delta[c] = 0.0f;
+    if (w.l == 0) load_values<X>(log_delta(PASS w, entry), w.values, delta);
 #pragma unroll
-    for (int m = 0; m < NB; m++)
-#pragma unroll
-        for (int c = 0; c < C; c++) {
-            const float4 x = S[m][c];
-            if (p.state.dtype == GDN_F16)
-                S[m][c] = four(nearest_f16(x.x), nearest_f16(x.y), nearest_f16(x.z), nearest_f16(x.w));
-            else S[m][c] = four(nearest_bf16(x.x), nearest_bf16(x.y), nearest_bf16(x.z), nearest_bf16(x.w));
-        }
+    for (int c = 0; c < X::C; c++) delta[c] = of_lane(delta[c], lane_of_warp<X>(w) & 24);
 }
 
+FUNCTION device const uchar *read_key_at(CALL thread const Item &w, int t)
+{
+    return b.read_key + token_at(p.read_key, w, w.kappa) + t * p.read_key.stride_token;
+}
+#include "gpu/delta_rows.h"
+
+#undef FUNCTION
+#undef CALL
+#undef PASS
+#undef SOURCE
+#undef LOAD_ABSENT
+#undef DELTA_VALUES
+#undef GOOD_TREE
 #endif

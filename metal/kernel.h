@@ -9,13 +9,20 @@
 #include "gpu/convert16.h"
 
 // ---- Memory. Floats are aligned to 4 bytes; rows need no more alignment.
-GDN_INLINE float read_float(device const uchar *at) { return *(device const float *)at; }
-GDN_INLINE float4 read_float4(device const uchar *at) { return float4(*(device const packed_float4 *)at); }
-GDN_INLINE void write_float(device uchar *at, float x) { *(device float *)at = x; }
-GDN_INLINE void write_float4(device uchar *at, float4 x) { *(device packed_float4 *)at = packed_float4(x); }
+GDN_INLINE float load_float(device const uchar *at) { return *(device const float *)at; }
+GDN_INLINE float4 load_float4(device const uchar *at) { return float4(*(device const packed_float4 *)at); }
+GDN_INLINE void store_float(device uchar *at, float x) { *(device float *)at = x; }
+GDN_INLINE void store_float4(device uchar *at, float4 x) { *(device packed_float4 *)at = packed_float4(x); }
 GDN_INLINE int read_int(device const uchar *at) { return *(device const int *)at; }
-GDN_INLINE uint read_16bit(device const uchar *at) { return *(device const ushort *)at; }
-GDN_INLINE void write_16bit(device uchar *at, uint x) { *(device ushort *)at = ushort(x); }
+GDN_INLINE uint load_16bit(device const uchar *at) { return *(device const ushort *)at; }
+GDN_INLINE void store_16bit(device uchar *at, uint x) { *(device ushort *)at = ushort(x); }
+GDN_INLINE void store_pair(device uchar *at, uint x, uint y) // four of 16 bits
+{
+    store_16bit(at, x & 0xffffu);
+    store_16bit(at + 2, x >> 16);
+    store_16bit(at + 4, y & 0xffffu);
+    store_16bit(at + 6, y >> 16);
+}
 
 // A map's entry, or its default if there is no map.
 GDN_INLINE int map_at(device const uchar *map, bool there, int64_t index, int absent)
@@ -56,17 +63,17 @@ GDN_INLINE float from_16bit(uint32_t h, int dtype) { return dtype == GDN_F16 ? f
 // One element of type F32, F16 or BF16.
 GDN_INLINE float read_element(device const uchar *at, int dtype)
 {
-    return dtype == GDN_F32 ? read_float(at) : from_16bit(read_16bit(at), dtype);
+    return dtype == GDN_F32 ? load_float(at) : from_16bit(load_16bit(at), dtype);
 }
 
-GDN_INLINE void write_element(device uchar *at, float x, int dtype)
+GDN_INLINE void store_element(device uchar *at, float x, int dtype)
 {
-    if (dtype == GDN_F32) write_float(at, x);
-    else write_16bit(at, dtype == GDN_F16 ? to_f16(x) : to_bf16(x));
+    if (dtype == GDN_F32) store_float(at, x);
+    else store_16bit(at, dtype == GDN_F16 ? to_f16(x) : to_bf16(x));
 }
 
 // ---- Four floats at a time, componentwise.
-GDN_INLINE float4 four(float x, float y, float z, float w)
+GDN_INLINE float4 make_float4(float x, float y, float z, float w)
 {
     float4 r;
     r.x = x;
@@ -75,6 +82,12 @@ GDN_INLINE float4 four(float x, float y, float z, float w)
     r.w = w;
     return r;
 }
-GDN_INLINE float4 exp4(float4 x) { return four(gdn_expf(x.x), gdn_expf(x.y), gdn_expf(x.z), gdn_expf(x.w)); }
+GDN_INLINE float4 zero4() { return float4(0.0f); }
+GDN_INLINE float4 all4(float x) { return float4(x); }
+GDN_INLINE float4 add4(float4 x, float4 y) { return x + y; }
+GDN_INLINE float4 mul4(float4 x, float4 y) { return x * y; }
+GDN_INLINE float4 fma4(float4 x, float4 y, float4 z) { return fma(x, y, z); }
+GDN_INLINE float4 exchange4(float4 x, int mask) { return simd_shuffle_xor(x, ushort(mask)); }
+GDN_INLINE float exchange(float x, int mask) { return simd_shuffle_xor(x, ushort(mask)); }
 
 #endif

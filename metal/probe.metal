@@ -10,14 +10,14 @@ GDN_KERNEL(gdn_metal_probe_arithmetic, constant gdn_gpu_probe &p [[buffer(0)]],
     if (i >= p.n) return;
     device const uchar *in = operands + 12 * i;
     device uchar *out = results + 4 * GDN_GPU_PROBE_RESULTS * i;
-    const float a = read_float(in), b = read_float(in + 4), c = read_float(in + 8);
+    const float a = load_float(in), b = load_float(in + 4), c = load_float(in + 8);
     const float product = a * b;
-    write_float(out, fma(a, b, c));
-    write_float(out + 4, b + c);
-    write_float(out + 8, product);
-    write_float(out + 12, product + c); // must not become an fma
-    write_float(out + 16, gdn_expf(c));
-    write_float(out + 20, gdn_silu(c));
-    write_float(out + 24, gdn_reciprocal(c));
+    store_float(out, fma(a, b, c));
+    store_float(out + 4, b + c);
+    store_float(out + 8, product);
+    store_float(out + 12, product + c); // must not become an fma
+    store_float(out + 16, gdn_expf(c));
+    store_float(out + 20, gdn_silu(c));
+    store_float(out + 24, gdn_reciprocal(c));
     *(device uint *)(out + 28) = (a < b ? 1u : 0u) | (a == b ? 2u : 0u) | (a != a ? 4u : 0u);
 }

@@ -80,8 +80,8 @@ GDN_INLINE void store_q8_0(device uchar *block, float x, uint lane)
     const float d = gdn_q8_0_step(gdn_from_bits(most));
     const uint32_t byte = uint32_t(int(gdn_q8_0_value(x, gdn_q8_0_inverse(d)))) & 255u;
     const uint32_t next = simd_shuffle_xor(byte, 1); // of the odd lane
-    if (lane % 2u == 0u) write_16bit(block + 2 + lane, byte | next << 8);
-    if (lane == 1u) write_16bit(block, to_f16(d));
+    if (lane % 2u == 0u) store_16bit(block + 2 + lane, byte | next << 8);
+    if (lane == 1u) store_16bit(block, to_f16(d));
 }
 
 GDN_KERNEL(gdn_metal_rows_write, GDN_ROWS_OPERANDS)
@@ -114,10 +114,10 @@ GDN_KERNEL(gdn_metal_rows_write, GDN_ROWS_OPERANDS)
         for (int64_t j = me; j < n; j += GDN_METAL_ROWS_THREADS)
             *(device uint *)(to + 4 * j) = *(device const uint *)(from + 4 * j);
     } else if (p.src_dtype == p.dst_dtype) {
-        for (int64_t j = me; j < n; j += GDN_METAL_ROWS_THREADS) write_16bit(to + 2 * j, read_16bit(from + 2 * j));
+        for (int64_t j = me; j < n; j += GDN_METAL_ROWS_THREADS) store_16bit(to + 2 * j, load_16bit(from + 2 * j));
     } else {
         for (int64_t j = me; j < n; j += GDN_METAL_ROWS_THREADS)
-            write_element(to + dst_bytes * j, read_element(from + src_bytes * j, p.src_dtype), p.dst_dtype);
+            store_element(to + dst_bytes * j, read_element(from + src_bytes * j, p.src_dtype), p.dst_dtype);
     }
 }
 #undef CALL

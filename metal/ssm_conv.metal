@@ -26,8 +26,10 @@ struct ConvBuffers {
     device atomic_uint *bad;
 };
 
-#define CALL constant gdn_ssm_conv_call &p, thread const ConvBuffers &b,
-#define PASS p, b,
+#define FUNCTION  GDN_INLINE
+#define CALL      constant gdn_ssm_conv_call &p, thread const ConvBuffers &b,
+#define PASS      p, b,
+#define WITH_TREE ((p.has & GDN_HAS_TREE) != 0)
 #include "call/history.h"
 typedef gdn_conv_sequence Sequence;
 
@@ -55,9 +57,9 @@ GDN_INLINE device const uchar *old_input(constant gdn_ssm_conv_call &p, thread c
 // Copies an element to another row; equal types copy the bits.
 GDN_INLINE void move_element(device uchar *to, int to_dtype, device const uchar *from, int dtype)
 {
-    if (to_dtype != dtype) write_element(to, read_element(from, dtype), to_dtype);
-    else if (dtype == GDN_F32) write_float(to, read_float(from));
-    else write_16bit(to, read_16bit(from));
+    if (to_dtype != dtype) store_element(to, read_element(from, dtype), to_dtype);
+    else if (dtype == GDN_F32) store_float(to, load_float(from));
+    else store_16bit(to, load_16bit(from));
 }
 
 // Tokens t0 .. t1 - 1 of a sequence, for channel c. kernel_width is KW, or with GENERAL at most KW. Its taps are then
@@ -95,7 +97,7 @@ GDN_INLINE void convolve(constant gdn_ssm_conv_call &p, thread const ConvBuffers
 #pragma unroll
         for (int j = 0; j < KW; j++) // 2: taps, oldest first
             if (!GENERAL || j >= none) u = fma(weight[j], x[j], u);
-        write_element(out_at, p.silu ? gdn_silu(u) : u, p.result.dtype); // 3: activation, 4: output
+        store_element(out_at, p.silu ? gdn_silu(u) : u, p.result.dtype); // 3: activation, 4: output
         in_at += p.x.stride_token;
         out_at += p.result.stride_token;
     }
@@ -111,12 +113,14 @@ GDN_INLINE void keep_entry(constant gdn_ssm_conv_call &p, thread const ConvBuffe
     if (at >= q.position)
         move_element(to, p.history_out.dtype, b.x + token_at(p.x, q, at - q.position) + at_x, p.x.dtype);
     else if (q.src >= 0) move_element(to, p.history_out.dtype, old_input(p, b, q.src, at, at_c), p.history_out.dtype);
-    else write_element(to, 0.0f, p.history_out.dtype);
+    else store_element(to, 0.0f, p.history_out.dtype);
 }
 
 #include "call/history_keep.h"
+#undef FUNCTION
 #undef CALL
 #undef PASS
+#undef WITH_TREE
 
 template <int KW, bool GENERAL>
 GDN_INLINE void ssm_conv(constant gdn_ssm_conv_call &p, thread const ConvBuffers &b, uint group, uint me)
@@ -164,7 +168,7 @@ GDN_INLINE void ssm_conv_tree(constant gdn_ssm_conv_call &p, thread const ConvBu
         for (int j = 0; j < kw; j++) // 2: taps, oldest first
             u = fma(read_element(b.weight + c * p.weight_stride_channel + j * p.weight_stride_tap, p.weight_dtype),
                     x[j], u);
-        write_element(b.result + token_at(p.result, q, t) + element_bytes(p.result.dtype) * c, p.silu ? gdn_silu(u) : u,
+        store_element(b.result + token_at(p.result, q, t) + element_bytes(p.result.dtype) * c, p.silu ? gdn_silu(u) : u,
                       p.result.dtype); // 3: activation, 4: output
     }
     gdn_conv_keep(p, b, q, int(c));

@@ -26,8 +26,9 @@ TYPES = "call/types.h"
 ARITHMETIC = "numerics/arithmetic.h"
 HEADERS = ("metal/language.h", TYPES, "call/gated_delta_net.h", "call/ssm_conv.h", "call/set_rows.h", "call/dialect_metal.h", "call/maps.h",
            "call/sequence.h", "call/history.h", "call/history_keep.h", "metal/shape.h", ARITHMETIC, ELEMENTARY, "numerics/prepare.h", "gpu/convert16.h",
-           "numerics/q8_0.h", "gpu/set_rows.h", "gpu/probe_call.h", "metal/kernel.h", "metal/gated_delta_net.h", "metal/gated_delta_net_log.h")
-SPACES = ("device", "constant", "threadgroup", "thread")
+           "numerics/q8_0.h", "gpu/set_rows.h", "gpu/probe_call.h", "metal/kernel.h", "gpu/delta_item.h", "gpu/delta_step.h", "gpu/delta_state.h",
+           "gpu/delta_log.h", "gpu/delta_rows.h", "metal/gated_delta_net.h")
+SPACES = ("device", "constant", "threadgroup", "thread", "CONSTANT", "THREAD")
 # What Metal does not have: no double, no 80-bit anything, no exceptions, no run-time types, no virtual functions, no new.
 FOREIGN = """double long_double goto new delete try catch throw virtual dynamic_cast typeid std cstdint memcpy memset printf
     lambda auto __global__ __device__ __shared__ __restrict__ threadIdx blockIdx blockDim gridDim __syncthreads __ldg asm
@@ -38,7 +39,7 @@ RESERVED = """half bfloat kernel vertex fragment texture sampler texture2d uchar
 UNORDERED = """simd_sum simd_product simd_prefix_inclusive_sum simd_prefix_exclusive_sum simd_min simd_max quad_sum dot length
     distance normalize min max fmin fmax clamp saturate exp exp2 log log2 sqrt rsqrt sin cos tan tanh pow powr divide recip
     mad mix select smoothstep fast precise""".split()
-KNOWN = """fma as_type simd_shuffle simd_shuffle_xor simd_any atomic_store_explicit atomic_fetch_max_explicit
+KNOWN = """fma ctz as_type simd_shuffle simd_shuffle_xor simd_any atomic_store_explicit atomic_fetch_max_explicit
     atomic_compare_exchange_weak_explicit float4 packed_float4 int uint ushort float int64_t uint32_t int32_t uint64_t uchar
     buffer defined fmaf error name""".split()
 FLOW = "if for while switch return sizeof do else static_assert contract math_mode".split()
@@ -100,8 +101,8 @@ def check_spaces(name, text):
         words = (m.group(1) or "").split()
         kind = m.group(3)
         is_type = kind in ("float", "float4", "int", "uint", "uchar", "ushort", "int64_t", "atomic_uint", "packed_float4") or \
-            re.match(r"(gdn_\w+_(call|view|sequence)|gdn_sequence|gdn_gpu_probe|\w+Buffers|Item|Sequence|Types)$", kind)
-        if is_type and not any(w in SPACES for w in words) and not re.search(r"\b(device|constant|threadgroup|thread)\b[^;,(]*$", code[:m.end(3)].rsplit("\n", 1)[-1]):
+            re.match(r"(gdn_\w+_(call|view|sequence)|gdn_sequence|gdn_gpu_probe|\w+Buffers|Item|Cursor|Sequence|Types)$", kind)
+        if is_type and not any(w in SPACES for w in words) and not re.search(r"\b(device|constant|threadgroup|thread|CONSTANT|THREAD)\b[^;,(]*$", code[:m.end(3)].rsplit("\n", 1)[-1]):
             yield f"{name}:{line_of(text, m.start(3))}: '{kind} {m.group(4)}{m.group(5)}' does not say its address space"
     for m in re.finditer(r"\(\s*(const\s+)?(float|float4|int|uint|uchar|ushort|int64_t|packed_float4)\s*(const\s*)?\*\s*\)", code):
         yield f"{name}:{line_of(text, m.start())}: a cast to a pointer does not say its address space"
@@ -169,6 +170,7 @@ def lint(root):
     defined = set()
     for text in texts.values():
         defined |= set(re.findall(r"^(?:GDN_INLINE|FUNCTION|RULE|GDN_ELEMENTARY_FUNCTION|template <[^\n]*> GDN_INLINE)\s+[\w *]+?\b(\w+)\(", text, flags=re.M))
+        defined |= set(re.findall(r"\b(?:struct|class) (\w+)", text))
         defined |= set(re.findall(r"^#\s*define\s+(\w+)(?:\(| +\()", text, flags=re.M))
     for name, text in texts.items():
         found += check_words(name, text, defined)

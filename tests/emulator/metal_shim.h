@@ -53,6 +53,7 @@ static inline float4 simt_float4(float x, float y, float z, float w)
 static inline float4 operator+(float4 a, float4 b) { return simt_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w); }
 static inline float4 operator*(float4 a, float4 b) { return simt_float4(a.x * b.x, a.y * b.y, a.z * b.z, a.w * b.w); }
 static inline float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+static inline uint ctz(uint x) { return x ? (uint)__builtin_ctz(x) : 32; }
 static inline float4 fma(float4 a, float4 b, float4 c)
 {
     return simt_float4(fma(a.x, b.x, c.x), fma(a.y, b.y, c.y), fma(a.z, b.z, c.z), fma(a.w, b.w, c.w));
@@ -80,6 +81,10 @@ static inline uint64_t simt_exchange(uint64_t bits, unsigned source, simt_site s
 static inline uint simt_exchange(uint x, unsigned source, simt_site site)
 {
     return (uint)simt_exchange((uint64_t)x, source, site);
+}
+static inline int simt_exchange(int x, unsigned source, simt_site site)
+{
+    return (int)simt_exchange((uint)x, source, site);
 }
 static inline float simt_exchange(float x, unsigned source, simt_site site)
 {

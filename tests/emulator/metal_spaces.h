@@ -16,6 +16,7 @@ typedef float packed_float4 __attribute__((ext_vector_type(4)));
 
 float fma(float a, float b, float c);
 float4 fma(float4 a, float4 b, float4 c);
+uint ctz(uint x);
 template <class To, class From> To as_type(From from);
 template <class T> T simd_shuffle(T x, ushort lane);
 template <class T> T simd_shuffle_xor(T x, ushort mask);

@@ -1,0 +1,116 @@
+// gated_delta_net in the kernels of CUDA and Metal, which share gpu/delta_*.h. Which part of the work some lanes have,
+// and where its operands are.
+//
+// Before this the backend's gated_delta_net.cuh or .h defines its language:
+//   FUNCTION, CALL, PASS   FUNCTION int f(CALL int x) declares a function of a call and a shape X; f(PASS x) calls it
+//   THREAD, CONSTANT       address spaces of references: to variables, to the block
+//   STATIC                 declares a constant of a shape
+//   Bytes, ConstBytes      addresses in the device's memory
+//   DATA(operand)          an operand's address
+//   HAS(operand, bit)      whether it is present
+//   SOURCE                 the address of the pool of states that is read
+//   BAD                    the address of the words for bad maps
+//   GOOD_TREE(sequence)    false, and reported, if a parent is not an earlier token of the sequence
+//   DELTA_VALUES(C)        value channels of a thread block; C: of eight lanes
+//   LOAD_ABSENT            true: lanes may load a state that another lane of the warp stores later, and not use it
+//
+// read_*() read what the call does not write; load_*() read what it may write.
+#ifndef GDN_GPU_DELTA_ITEM_H
+#define GDN_GPU_DELTA_ITEM_H
+
+// Compile-time properties of a kernel. NB is exact unless GENERAL: then it is the most blocks of 32 keys, and
+// head_dim_k, the alignment of rows and their type are arbitrary.
+template <int NB_, int C_, bool CHANNEL_, bool GENERAL_, bool TREE_ = false, bool STATE16_ = false, bool LOG_ = true>
+struct Shape {
+    STATIC int NB = NB_;            // blocks of 32 keys
+    STATIC int C = C_;              // value channels of eight lanes: 1, 2 or 4
+    STATIC bool CHANNEL = CHANNEL_; // a gate per key channel
+    STATIC bool GENERAL = GENERAL_;
+    STATIC bool TREE = TREE_;             // the call's tokens may be a tree
+    STATIC bool STATE16 = STATE16_;       // 16-bit states
+    STATIC bool LOG = LOG_;               // the call may have a log
+    STATIC int BYTES = STATE16_ ? 2 : 4;  // of an element of a state
+    STATIC int VALUES = DELTA_VALUES(C_); // value channels of a thread block
+};
+
+// The general kernels run calls with a tree and without.
+template <class X> GDN_INLINE bool has_tree(CONSTANT gdn_gated_delta_net_call &p)
+{
+    return X::TREE && (!X::GENERAL || (p.has & GDN_HAS_TREE));
+}
+template <class X> GDN_INLINE bool has_log(CONSTANT gdn_gated_delta_net_call &p)
+{
+    return X::LOG && p.log.n_slots != 0;
+}
+
+#define WITH_LOG     has_log<X>(p)
+#define WITH_TREE    has_tree<X>(p)
+#define WITH_CHANNEL X::CHANNEL
+#define WITH_STATE16 X::STATE16
+#include "call/sequence.h"
+#undef WITH_LOG
+#undef WITH_TREE
+#undef WITH_CHANNEL
+#undef WITH_STATE16
+
+// A part of the work, as far as it does not change from token to token: a sequence, a head, value channels.
+struct Item {
+    gdn_sequence seq;
+    int h, kappa;  // value head, key head
+    int l;         // lane of the eight
+    int j, values; // first value channel of the eight lanes, how many of the C exist
+    int n_keys;
+};
+
+// Fills the item, except for l, j and values. False if a map is bad, which is reported. The result is uniform in a
+// warp.
+FUNCTION bool find_sequence(CALL int s, int h, THREAD Item &at)
+{
+    at.seq = gdn_sequence_of(PASS s);
+    at.h = h;
+    if (at.seq.bad >= 0) {
+        report(BAD, at.seq.bad);
+        return false;
+    }
+    (void)reported(BAD, GDN_BAD_COMMIT, at.seq.commit);
+    if (has_tree<X>(p) && at.seq.src != GDN_SKIP && !GOOD_TREE(at.seq)) return false;
+    at.kappa = gdn_key_head(PASS h);
+    at.n_keys = X::GENERAL ? p.head_dim_k : 32 * X::NB;
+    return true;
+}
+
+// The value channels from j on, at most n.
+GDN_INLINE void take_values(CONSTANT gdn_gated_delta_net_call &p, THREAD Item &at, int j, int n)
+{
+    at.j = j;
+    at.values = p.head_dim_v - j < n ? p.head_dim_v - j : n;
+    at.values = at.values < 0 ? 0 : at.values;
+}
+
+// The offset of the sequence's first token in an operand.
+GDN_INLINE uint64_t token_at(CONSTANT gdn_token_view &view, THREAD const Item &at, int head)
+{
+    const int64_t stride = view.stride_seq ? view.stride_seq : view.stride_token;
+    return (uint64_t)(head * view.stride_head + (view.stride_seq ? at.seq.s : at.seq.first) * stride);
+}
+
+// The offset of a head's state in a pool.
+GDN_INLINE uint64_t state_at(CONSTANT gdn_pool_view &pool, int entry, int head)
+{
+    int row = entry, slot = 0;
+    if (pool.n_slots != 1)
+        row = entry / pool.n_slots, slot = entry % pool.n_slots; // the division would delay the common case
+    return (uint64_t)(row * pool.stride_row + slot * pool.stride_slot + head * pool.stride_head);
+}
+
+// The entries for the state after token t, or a negative number.
+FUNCTION int snapshot_of(CALL THREAD const Item &at, int t)
+{
+    return reported(BAD, GDN_BAD_STATE_DST, gdn_snapshot_of(PASS at.seq, t));
+}
+FUNCTION int checkpoint_of(CALL THREAD const Item &at, int t)
+{
+    return reported(BAD, GDN_BAD_STATE_CHECKPOINT, gdn_checkpoint_of(PASS at.seq.s, t));
+}
+
+#endif
