@@ -15,8 +15,9 @@ struct RowsBuffers {
     device atomic_uint *bad;
 };
 
-#define CALL constant gdn_set_rows_call &p, thread const RowsBuffers &b,
-#define PASS p, b,
+#define FUNCTION GDN_INLINE
+#define CALL     constant gdn_set_rows_call &p, thread const RowsBuffers &b,
+#define PASS     p, b,
 GDN_INLINE int64_t index_at(CALL int b0, int b1, int64_t i)
 {
     device const uchar *at = b.index + b0 * p.index_stride[0] + b1 * p.index_stride[1] + i * p.index_stride[2];
@@ -37,6 +38,7 @@ GDN_INLINE void raise_to(CALL int64_t slot, uint word)
 }
 GDN_INLINE uint held_in(CALL int64_t slot) { return b.table[slot]; }
 #include "gpu/set_rows.h"
+#undef FUNCTION
 
 // The operands are in the order of the regions in core/set_rows.c, and after them the workspace.
 #define GDN_ROWS_OPERANDS                                                                                              \
