@@ -15,7 +15,6 @@
 #define STATIC            static constexpr
 #define DATA(operand)     p.operand.data
 #define HAS(operand, has) (p.operand.data != nullptr)
-#define BAD               p.bad
 typedef char *Bytes;
 typedef const char *ConstBytes;
 

@@ -12,6 +12,5 @@
 #define STATIC                       static constant constexpr
 #define DATA(operand)                b.operand
 #define HAS(operand, present)        ((p.has & (present)) != 0)
-#define BAD                          b.bad
 typedef device uchar *Bytes;
 typedef device const uchar *ConstBytes;

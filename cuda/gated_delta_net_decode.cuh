@@ -114,7 +114,7 @@ GDN_INLINE void gated_delta_net_decode(const gdn_gated_delta_net_call &p, int fi
         take_rows<Shape<4, 1, X::CHANNEL, false, false, X::STATE16>>(p, first_value, X::VALUES);
         return;
     }
-    const int dst = reported(p.bad, GDN_BAD_STATE_DST, entry);
+    const int dst = reported<X>(p, X(), GDN_BAD_STATE_DST, entry);
     // 1: the token, the entries and the state. A large state is last, because converting the token takes a while; of a
     // small one there are few sequences, and it comes from further away.
     constexpr bool STATE_FIRST = X::C == 1;

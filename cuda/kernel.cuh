@@ -106,13 +106,6 @@ GDN_INLINE int map_at(uint64_t map, int64_t index, int absent)
 // Reports a bad map value to the host. The caller skips the sequence or row.
 GDN_INLINE void report(char *bad, int word) { store_word(bad + 4 * (uint64_t)word, 1); }
 
-// Reports an entry that is GDN_BAD. The caller skips it, as all negative ones.
-GDN_INLINE int reported(char *bad, int word, int entry)
-{
-    if (entry == GDN_BAD) report(bad, word);
-    return entry;
-}
-
 // False, and reported, if a parent is not an earlier token of the sequence. Whole warps call it; the lanes check 32
 // tokens at a time.
 GDN_INLINE bool is_tree(uint64_t parent, int first, int T, char *bad)

@@ -9,7 +9,6 @@
 //   DATA(operand)          an operand's address
 //   HAS(operand, bit)      whether it is present
 //   SOURCE                 the address of the pool of states that is read
-//   BAD                    the address of the words for bad maps
 //   GOOD_TREE(sequence)    false, and reported, if a parent is not an earlier token of the sequence
 //   DELTA_VALUES(C)        value channels of a thread block; C: of eight lanes
 //   LOAD_ABSENT            true: lanes may load a state that another lane of the warp stores later, and not use it
@@ -62,6 +61,13 @@ struct Item {
     int n_keys;
 };
 
+// Reports an entry that is GDN_BAD. The caller skips it, as all negative ones.
+FUNCTION int reported(CALL int word, int entry)
+{
+    if (entry == GDN_BAD) REPORT(word);
+    return entry;
+}
+
 // Fills the item, except for l, j and values. False if a map is bad, which is reported. The result is uniform in a
 // warp.
 FUNCTION bool find_sequence(CALL int s, int h, THREAD Item &at)
@@ -69,10 +75,10 @@ FUNCTION bool find_sequence(CALL int s, int h, THREAD Item &at)
     at.seq = gdn_sequence_of(PASS s);
     at.h = h;
     if (at.seq.bad >= 0) {
-        report(BAD, at.seq.bad);
+        REPORT(at.seq.bad);
         return false;
     }
-    (void)reported(BAD, GDN_BAD_COMMIT, at.seq.commit);
+    (void)reported(PASS GDN_BAD_COMMIT, at.seq.commit);
     if (has_tree<X>(p) && at.seq.src != GDN_SKIP && !GOOD_TREE(at.seq)) return false;
     at.kappa = gdn_key_head(PASS h);
     at.n_keys = X::GENERAL ? p.head_dim_k : 32 * X::NB;
@@ -106,11 +112,11 @@ GDN_INLINE uint64_t state_at(CONSTANT gdn_pool_view &pool, int entry, int head)
 // The entries for the state after token t, or a negative number.
 FUNCTION int snapshot_of(CALL THREAD const Item &at, int t)
 {
-    return reported(BAD, GDN_BAD_STATE_DST, gdn_snapshot_of(PASS at.seq, t));
+    return reported(PASS GDN_BAD_STATE_DST, gdn_snapshot_of(PASS at.seq, t));
 }
 FUNCTION int checkpoint_of(CALL THREAD const Item &at, int t)
 {
-    return reported(BAD, GDN_BAD_STATE_CHECKPOINT, gdn_checkpoint_of(PASS at.seq.s, t));
+    return reported(PASS GDN_BAD_STATE_CHECKPOINT, gdn_checkpoint_of(PASS at.seq.s, t));
 }
 
 #endif

@@ -39,13 +39,6 @@ GDN_INLINE void report(device atomic_uint *bad, int word)
 #include "call/dialect_metal.h"
 #include "call/maps.h"
 
-// Reports an entry that is GDN_BAD. The caller skips it, as all negative ones.
-GDN_INLINE int reported(device atomic_uint *bad, int word, int entry)
-{
-    if (entry == GDN_BAD) report(bad, word);
-    return entry;
-}
-
 // False, and reported, if a parent is not an earlier token of the sequence.
 GDN_INLINE bool is_tree(device const uchar *parent, bool there, int first, int T, device atomic_uint *bad)
 {
