@@ -52,7 +52,8 @@ static gdn_status complete(rt_engine_desc *d)
     /* a draft round has a row per sequence, and more when it catches up */
     d->n_batch = largest(d->n_batch, largest(d->n_seqs, d->n_rollback + 1));
     d->prefix_interval = d->prefix_interval ? d->prefix_interval : RT_PREFIX_INTERVAL;
-    if (d->n_prefixes > d->n_cells) d->n_prefixes = d->n_cells; /* each has a cell of its own */
+    if (d->prefix_interval > d->n_ctx) d->prefix_interval = d->n_ctx; /* no sequence is longer */
+    if (d->n_prefixes > d->n_cells) d->n_prefixes = d->n_cells;       /* each has a cell of its own */
     if (!d->n_prefixes) d->prefix_interval = 0;
     else if ((int64_t)d->n_seqs * checkpoints(d->n_batch, d->prefix_interval) > MAX_CHECKPOINTS)
         return rt_fail(GDN_INVALID_ARGUMENT,

@@ -4,6 +4,7 @@ moment leaves a file that loads, or none.
 
     test_prefix_file.py GDN FOLDER [--brief] [--kills N]    as test_run.py; N: 30, or 6 with --brief
 """
+import os
 import pathlib
 import random
 import signal
@@ -34,6 +35,9 @@ def restart(folder):
     require(file.read_bytes() == before, "nothing new was kept, so the file is as it was")
     require(run(file, LONG + " and it came to pass" * 12)[1] >= kept and file.read_bytes() != before, "new prefixes are added")
     require(run(file)[1] >= kept, "what was kept before is kept")
+    file.chmod(0o640)
+    run(file, LONG + " and the waters" * 12)
+    require(file.stat().st_mode & 0o777 == 0o640, "its permissions stay")
     require([path.name for path in folder.iterdir()] == ["kept"], "no parts are left behind")
     drafted = ("--always-draft", "--spec", "mtp")
     other = folder / "drafted"
@@ -72,6 +76,16 @@ def refusals(folder):
     refused(file, "another model", "-m", FOLDER / "fixtures/tiny-qwen35.gguf", *CACHE[2:])
     refused(folder / "none/kept", "cannot write beside", *CACHE)
     refused(folder, "is no regular file", *CACHE)
+    for name in ("fifo", "other.part"):
+        os.mkfifo(folder / name)
+    refused(folder / "fifo", "is no regular file", *CACHE)
+    refused(folder / "other", "cannot write beside", *CACHE)
+    (folder / "precious").write_text("x")
+    (folder / "linked.part").symlink_to("precious")
+    refused(folder / "linked", "cannot write beside", *CACHE)
+    require((folder / "precious").read_text() == "x", "no file is written through a link")
+    done = gdn(*CACHE, "-p", "x", "--prefix-file", "")
+    require(done.returncode != 0 and b"--prefix-file is empty" in done.stderr, "an empty name", done)
     done = gdn("-m", MODEL, "-p", "x", "--prefix-file", file)
     require(done.returncode == 2 and b"--prefix-file" in done.stderr and b"needs --prefix-cache" in done.stderr, "without a cache", done)
 

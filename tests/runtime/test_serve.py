@@ -8,6 +8,7 @@ import contextlib
 import hashlib
 import http.client
 import json
+import os
 import random
 import signal
 import socket
@@ -183,6 +184,18 @@ def refusals():
         require(s.ask("/health")[0] == 200 and s.metric("texts_failed_total") == 0, "the server goes on")
 
 
+def no_utf8():
+    """Errors that repeat what is not UTF-8, or is cut within a character, are JSON all the same."""
+    with server("--alias", os.fsdecode(b"\xff") + "\u00e9" * 200) as s:
+        long = "x" + "\u00e9" * 90
+        for path, body, headers, status in (("/%ff", None, None, 404), ("/health", None, {"Host": b"\xe9.example"}, 403), ("/v1/completions", {"prompt": "a", long: 1}, None, 400),
+                                            ("/v1/chat/completions", {"messages": [{"role": "user", "content": "a", long: 1}]}, None, 400)):
+            got, answer, _ = s.ask(path, body, headers=headers)
+            require(got == status and answer["error"]["message"], f"{path}: {got} {answer}")
+        name = s.ask("/v1/models")[1]["data"][0]["id"]
+        require(name.startswith("\ufffd\u00e9") and s.ask("/v1/completions", {"model": name, "prompt": "a", "max_tokens": 1})[0] == 200, f"a name that is no text: {name}")
+
+
 def full():
     with server("--parallel", "1", "--queue", "1") as s:
         first, second = s.open("/v1/completions", {**LONG, "stream": True}), s.open("/v1/completions", {**LONG, "stream": True})
@@ -253,16 +266,17 @@ def keys(folder):
 def gone():
     """What clients no longer wait for ends."""
     with server("--parallel", "2") as s:
-        for stream in (True, False):
+        for stream, stray in ((True, b""), (False, b""), (False, b"\r\n")):
             before = s.metric("texts_cancelled_total"), s.metric("generated_tokens_total")
             connection = http.client.HTTPConnection("127.0.0.1", s.port, timeout=WAIT)
             connection.request("POST", "/v1/completions", json.dumps({**LONG, "n": 3, "stream": stream}))
             require(s.until("generated_tokens_total", lambda n: n > before[1]) and s.metric("texts_waiting") == 1, "it runs")
             if stream:
                 connection.getresponse().read(100)
+            connection.sock.sendall(stray)  # bytes that nobody reads do not hide the end
             connection.sock.shutdown(socket.SHUT_RDWR)
             connection.close()
-            require(s.until("texts_cancelled_total", lambda n: n == before[0] + 3), f"cancelled, stream {stream}")
+            require(s.until("texts_cancelled_total", lambda n: n == before[0] + 3), f"cancelled, stream {stream} {stray}")
             require(s.metric("texts_running") == 0 and s.metric("generated_tokens_total") - before[1] < 3 * LONG["max_tokens"], "before its end")
     with server("--parallel", "1", "--step", "4", "--spec", "off") as s:  # also while its prompt is read
         connection = http.client.HTTPConnection("127.0.0.1", s.port, timeout=WAIT)
@@ -338,6 +352,7 @@ def drains():
         kept = http.client.HTTPConnection("127.0.0.1", s.port, timeout=WAIT)
         kept.request("GET", "/health")
         kept.getresponse().read()
+        require(s.until("texts_running", lambda n: n == 1), "one runs")
         waiting = threading.Thread(target=lambda: answers.append(s.text({**LONG, "max_tokens": 500})))
         answers = []
         waiting.start()
@@ -407,9 +422,15 @@ def restart(folder):
         s.process.kill()
         s.process.communicate()
         require(file.read_bytes() == written, "a server that is killed leaves the file")
+    (folder / "gone").mkdir()
+    s = Server("--prefix-file", folder / "gone/kept")
+    s.text(body)
+    (folder / "gone").rmdir()
+    code, said = s.end()
+    require(code == 1 and "cannot write" in said, f"a last save that fails is the exit status: {code} {said}")
     file.write_bytes(written[:-1])
     done = subprocess.run([TOOL, "serve", "-m", MODEL, "--port", "0", *SETTINGS, "--kv", kv, "--prefix-file", str(file)], capture_output=True, timeout=WAIT)
     require(done.returncode == 1 and b"the file stays as it is" in done.stderr and file.read_bytes() == written[:-1], f"a cut file: {done}")
 
 
-run_tests(restart, usual_cache, command_line, endpoints, same_as_run, together, refusals, full, running, keys, gone, slow, drains)
+run_tests(restart, usual_cache, command_line, endpoints, same_as_run, together, refusals, no_utf8, full, running, keys, gone, slow, drains)

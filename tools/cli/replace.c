@@ -1,5 +1,5 @@
 /* Replacing a file. See replace.h. */
-#define _DEFAULT_SOURCE /* flock */
+#define _DEFAULT_SOURCE /* flock, O_NOFOLLOW */
 #include "tools/cli/replace.h"
 
 #include <errno.h>
@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 /* True if the path still names the open file, which another process may have renamed before the lock was taken. */
@@ -18,20 +19,41 @@ static int is_named(int fd, const char *path)
            open_one.st_dev == named.st_dev;
 }
 
-int replace_begin(replacement *r, const char *path)
+/* Opens the file beside, and locks it. -1: failed; errno is EWOULDBLOCK if another process has it. */
+static int open_beside(const char *beside)
 {
+    const int fd = open(beside, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+    struct stat about;
+    if (fd < 0) return -1;
+    errno = EINVAL;
+    int good = !fstat(fd, &about) && S_ISREG(about.st_mode) && !flock(fd, LOCK_EX | LOCK_NB);
+    if (good && !is_named(fd, beside)) {
+        errno = EWOULDBLOCK;
+        good = 0;
+    }
+    if (good && !ftruncate(fd, 0)) return fd;
+    const int why = errno;
+    (void)close(fd);
+    errno = why;
+    return -1;
+}
+
+int replace_begin(replacement *r, const char *path, int seconds)
+{
+    const struct timespec moment = { .tv_nsec = 50000000 };
     const size_t n = strlen(path);
+    struct stat old;
     *r = (replacement){ .path = path, .beside = malloc(n + 6) };
     if (!r->beside) return 0;
     memcpy(r->beside, path, n);
     memcpy(r->beside + n, ".part", 6);
-    const int fd = open(r->beside, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    int good = fd >= 0 && !flock(fd, LOCK_EX | LOCK_NB);
-    if (good && !is_named(fd, r->beside)) {
-        errno = EWOULDBLOCK;
-        good = 0;
+    int fd = open_beside(r->beside);
+    for (int i = 0; fd < 0 && errno == EWOULDBLOCK && i < 20 * seconds; i++) {
+        (void)nanosleep(&moment, NULL);
+        fd = open_beside(r->beside);
     }
-    r->file = good && !ftruncate(fd, 0) ? fdopen(fd, "wb") : NULL;
+    r->file = fd >= 0 ? fdopen(fd, "wb") : NULL;
+    if (r->file && !stat(path, &old)) (void)fchmod(fd, old.st_mode & 0777);
     if (r->file) return 1;
     const int why = errno;
     if (fd >= 0) (void)close(fd);

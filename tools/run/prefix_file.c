@@ -12,6 +12,8 @@
 #include "tools/cli/replace.h"
 #include "tools/run/run.h"
 
+enum { WAIT = 10 }; /* seconds for another process that writes the same file */
+
 static int trouble(const char *what)
 {
     (void)fprintf(stderr, "%s: --prefix-file: cannot %s %s: %s\n", run_caller->name, what, run_opt.prefix_file,
@@ -49,9 +51,10 @@ int run_load_prefixes(run_session *s)
 {
     replacement test;
     if (!run_opt.prefix_file) return 0;
-    if (!replace_begin(&test, run_opt.prefix_file)) return trouble("write beside");
+    if (!*run_opt.prefix_file) return cli_error(run_caller, "--prefix-file is empty; the name of a file is needed");
+    if (!replace_begin(&test, run_opt.prefix_file, WAIT)) return trouble("write beside");
     (void)replace_end(&test, 0);
-    const int fd = open(run_opt.prefix_file, O_RDONLY | O_CLOEXEC);
+    const int fd = open(run_opt.prefix_file, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0) return errno == ENOENT ? 0 : trouble("open");
     const int code = load(s, fd);
     (void)close(fd);
@@ -101,7 +104,7 @@ void run_join_prefixes(run_session *s)
 }
 
 /* Writes the prefixes into a file beside. NULL: failed, and *code is 1, or there are no new ones. */
-static struct run_saving *write_prefixes(run_session *s, int *code)
+static struct run_saving *write_prefixes(run_session *s, int wait, int *code)
 {
     rt_memory *const m = rt_engine_memory(s->engine);
     const uint64_t n_written = rt_memory_prefix_stats_of(m).n_written;
@@ -111,7 +114,7 @@ static struct run_saving *write_prefixes(run_session *s, int *code)
     *code = 1;
     if (!g) {
         (void)run_fail(run_opt.prefix_file);
-    } else if (!replace_begin(&g->file, run_opt.prefix_file)) {
+    } else if (!replace_begin(&g->file, run_opt.prefix_file, wait ? WAIT : 0)) {
         (void)trouble("write beside");
     } else if (rt_memory_prefix_save(m, rt_engine_bits(s->engine), (uint64_t)run_opt.prefix_mib << 20, write_bytes,
                                      g->file.file, &saved)) {
@@ -136,7 +139,7 @@ int run_save_prefixes(run_session *s, int wait)
     int code = 0;
     if (!run_opt.prefix_file || (!wait && s->saving && !atomic_load(&s->saving->done))) return 0;
     run_join_prefixes(s); /* if that one failed, this is the next attempt */
-    struct run_saving *const g = write_prefixes(s, &code);
+    struct run_saving *const g = write_prefixes(s, wait, &code);
     if (!g) return code;
     if (!wait && !pthread_create(&g->thread, NULL, finish, g)) {
         s->saving = g;

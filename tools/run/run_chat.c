@@ -175,7 +175,7 @@ static int file_trouble(const char *path)
 static int save(const char *path, const void *bytes, uint64_t n)
 {
     replacement r;
-    if (!replace_begin(&r, path)) return file_trouble(path);
+    if (!replace_begin(&r, path, 5)) return file_trouble(path);
     const int good = bytes && fwrite(bytes, 1, (size_t)n, r.file) == n;
     return replace_end(&r, good) || !bytes ? 0 : file_trouble(path);
 }

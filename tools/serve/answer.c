@@ -8,20 +8,6 @@
 #include "tools/serve/calls.h"
 #include "tools/serve/serve.h"
 
-json_t *serve_error_object(const serve_error *e)
-{
-    const int s = e->status;
-    const char *const type = s == 401   ? "authentication_error"
-                             : s == 403 ? "permission_error"
-                             : s == 429 ? "rate_limit_error"
-                             : s >= 500 ? "server_error"
-                                        : "invalid_request_error";
-    return json_pack("{s:{s:s, s:s, s:s?, s:s?}}", "error", "message", e->message, "type", type, "param",
-                     e->param[0] ? e->param : NULL, "code", e->code);
-}
-
-/* ---- Texts ---- */
-
 /* Text as JSON; what is not UTF-8 becomes U+FFFD, byte for byte, so that pieces give the same as the whole. */
 static json_t *json_of(const char *bytes, size_t n)
 {
@@ -30,6 +16,20 @@ static json_t *json_of(const char *bytes, size_t n)
     free(text);
     return made;
 }
+
+json_t *serve_error_object(const serve_error *e)
+{
+    const int s = e->status;
+    const char *const type = s == 401   ? "authentication_error"
+                             : s == 403 ? "permission_error"
+                             : s == 429 ? "rate_limit_error"
+                             : s >= 500 ? "server_error"
+                                        : "invalid_request_error";
+    return json_pack("{s:{s:o, s:s, s:o, s:s?}}", "error", "message", json_of(e->message, strlen(e->message)), "type",
+                     type, "param", e->param[0] ? json_of(e->param, strlen(e->param)) : json_null(), "code", e->code);
+}
+
+/* ---- Texts ---- */
 
 /* What is new of a text; NULL: nothing. Completions have content alone. */
 typedef struct serve_news {

@@ -15,6 +15,7 @@
 
 #include "runtime/base/clock.h"
 #include "tools/cli/interrupt.h"
+#include "tools/cli/json.h"
 #include "tools/cli/output.h"
 #include "tools/serve/serve.h"
 #include "page.inc.h" /* of page.html */
@@ -348,8 +349,10 @@ int serve_run(run_session *s, const rt_sampling defaults[2])
                        .work = PTHREAD_COND_INITIALIZER };
     const char *const slash = strrchr(run_opt.model, '/'), *const name = slash ? slash + 1 : run_opt.model,
                       *const end = strstr(name, ".gguf");
-    (void)snprintf(v.model, sizeof v.model, "%.*s", end && !serve_opt.alias ? (int)(end - name) : 255,
+    char given[256];
+    (void)snprintf(given, sizeof given, "%.*s", end && !serve_opt.alias ? (int)(end - name) : 255,
                    serve_opt.alias ? serve_opt.alias : name);
+    v.model[json_valid_utf8(given, strlen(given), v.model)] = 0;
     if (serve_opt.key_file && !(v.keys = read_keys(serve_opt.key_file))) return 1;
     (void)signal(SIGPIPE, SIG_IGN);
     interrupt_catch();

@@ -1,10 +1,9 @@
 /* The calls of clients, and the engine's loop. See serve.h. */
-#define _POSIX_C_SOURCE 200809L
-#include <errno.h>
+#define _GNU_SOURCE /* POLLRDHUP */
 #include <jansson.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <time.h>
 
 #include "tools/cli/interrupt.h"
@@ -153,12 +152,11 @@ static void submit(serve_server *v, rt_scheduler *scheduler, serve_choice *c)
     end_choice(v, c);
 }
 
-/* True if the connection's other end is closed. */
+/* True if the connection's other end is closed, whether or not bytes before its end are unread. */
 static int is_closed(int fd)
 {
-    char byte;
-    const ssize_t n = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    return !n || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+    struct pollfd at = { .fd = fd, .events = POLLRDHUP };
+    return poll(&at, 1, 0) > 0 && at.revents;
 }
 
 /* Takes the result of a submitted text that has ended, or that the engine's failure ends. */

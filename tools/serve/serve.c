@@ -112,7 +112,7 @@ int gdn_serve_main(int argc, char **argv)
     if (!code && run_opt.prefix_mib) tell_prefixes(&s);
     if (!code) code = serve_run(&s, defaults);
     run_close(&s);
-    return interrupt_noted() ? interrupt_end(output_end("gdn", code)) : code;
+    return interrupt_noted() && !code ? interrupt_end(output_end("gdn", code)) : code;
 }
 
 #if !GDN_HAVE_SERVE

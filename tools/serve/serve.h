@@ -82,7 +82,7 @@ typedef struct serve_call {
 typedef struct serve_server {
     run_session *session;
     rt_sampling defaults[2]; /* of completions and chats */
-    char model[256];         /* the name for clients */
+    char model[3 * 256];     /* the name for clients, in UTF-8 */
     char *keys;              /* each terminated; the last one empty. NULL: no key is needed */
     int64_t started;
     int local;            /* listens on a loopback address */
