@@ -24,7 +24,7 @@ FUNCTION void gdn_conv_keep_checkpoints(CALL gdn_conv_sequence q, GDN_I32T c)
     for (GDN_I32T i = 0; i < n; i++) {
         const GDN_I32T row = gdn_conv_checkpoint_of(PASS q.s, i),
                        length = (q.position / P(checkpoints_interval) + i + 1) * P(checkpoints_interval);
-        if (row == GDN_BAD) REPORT(GDN_BAD_HISTORY_CHECKPOINT);
+        if (row == GDN_BAD) REPORT(GDN_BAD_CHECKPOINT);
         for (GDN_I32T at = length > reach ? length - reach : 0; row >= 0 && at < length; at++)
             keep_entry(PASS q, row, at, c);
     }

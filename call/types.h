@@ -48,20 +48,19 @@
 #endif
 
 /* Which map holds a bad value. A kernel sets the word of that number, and the host reads it (gpu/bad_maps.c). */
-#define GDN_BAD_SEQ_START          0
-#define GDN_BAD_STATE_SRC          1
-#define GDN_BAD_STATE_DST          2
-#define GDN_BAD_POSITION           3
-#define GDN_BAD_HISTORY_SRC        4
-#define GDN_BAD_HISTORY_DST        5
-#define GDN_BAD_INDEX              6
-#define GDN_BAD_STATE_CHECKPOINT   7
-#define GDN_BAD_HISTORY_CHECKPOINT 8
-#define GDN_BAD_BASE_POSITION      9
-#define GDN_BAD_LOG_ROW            10
-#define GDN_BAD_COMMIT             11
-#define GDN_BAD_PARENT             12
-#define GDN_BAD_WORDS              13
+#define GDN_BAD_SEQ_START     0
+#define GDN_BAD_STATE_SRC     1
+#define GDN_BAD_STATE_DST     2
+#define GDN_BAD_POSITION      3
+#define GDN_BAD_HISTORY_SRC   4
+#define GDN_BAD_HISTORY_DST   5
+#define GDN_BAD_INDEX         6
+#define GDN_BAD_CHECKPOINT    7
+#define GDN_BAD_BASE_POSITION 8
+#define GDN_BAD_LOG_ROW       9
+#define GDN_BAD_COMMIT        10
+#define GDN_BAD_PARENT        11
+#define GDN_BAD_WORDS         12
 
 /* `has`: which optional operands are present. */
 #define GDN_HAS_SEQ_START 1

@@ -116,7 +116,7 @@ FUNCTION int snapshot_of(CALL THREAD const Item &at, int t)
 }
 FUNCTION int checkpoint_of(CALL THREAD const Item &at, int t)
 {
-    return reported(PASS GDN_BAD_STATE_CHECKPOINT, gdn_checkpoint_of(PASS at.seq.s, t));
+    return reported(PASS GDN_BAD_CHECKPOINT, gdn_checkpoint_of(PASS at.seq.s, t));
 }
 
 #endif

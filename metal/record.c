@@ -53,17 +53,6 @@ static void encode(const gdn_metal_device *dev, gdn_id encoder, gdn_id pipeline,
     gdn_tell_sizes(rt, encoder, rt->sel.dispatch, groups, threads);
 }
 
-/* Encoders may run dispatches in parallel, and buffers need not be tracked. So there is a barrier before each dispatch,
- * except the first of a new encoder. */
-static void encode_all(const gdn_metal_device *dev, gdn_id encoder, const gdn_id *pipelines,
-                       const gdn_metal_dispatch *dispatches, int n, int is_new)
-{
-    for (int i = 0; i < n; i++) {
-        if (i || !is_new) gdn_tell_n(dev->rt, encoder, dev->rt->sel.barrier, GDN_MTL_BARRIER_BUFFERS);
-        encode(dev, encoder, pipelines[i], &dispatches[i]);
-    }
-}
-
 enum { MAX_DISPATCHES = 3 };
 
 gdn_status gdn_metal_run(gdn_metal_device *dev, const gdn_metal_dispatch *dispatches, int n, gdn_stream stream)
@@ -85,7 +74,11 @@ gdn_status gdn_metal_run(gdn_metal_device *dev, const gdn_metal_dispatch *dispat
     } else if ((status = encoder_of(dev, stream, &encoder, &ends))) {
         return status;
     }
-    encode_all(dev, encoder, pipelines, dispatches, n, ends);
+    for (int i = 0; i < n; i++) {
+        /* Encoders may run dispatches in parallel, and buffers need not be tracked. */
+        if (i || !ends) gdn_tell_n(rt, encoder, rt->sel.barrier, GDN_MTL_BARRIER_BUFFERS);
+        encode(dev, encoder, pipelines[i], &dispatches[i]);
+    }
     if (ends) gdn_tell(rt, encoder, rt->sel.endEncoding);
     if (commands) gdn_metal_submit(dev, commands);
     return GDN_OK;

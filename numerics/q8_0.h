@@ -16,7 +16,7 @@ GDN_ELEMENTARY_FUNCTION float gdn_q8_0_step(float amax)
 /* 1 / d, or 0 for d below 2^-100: the step is then zero in binary16 anyway, and its reciprocal might overflow. */
 GDN_ELEMENTARY_FUNCTION float gdn_q8_0_inverse(float d)
 {
-    return gdn_bits(d) >= 0x0d800000u && gdn_bits(d) < GDN_INF_BITS ? gdn_reciprocal(d) : 0.0f;
+    return gdn_bits(d) - 0x0d800000u < GDN_INF_BITS - 0x0d800000u ? gdn_reciprocal(d) : 0.0f;
 }
 
 /* x / d as a whole number for a signed byte: x times the inverse to the nearest, ties to even; a NaN is 0. */

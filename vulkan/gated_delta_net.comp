@@ -475,7 +475,7 @@ void main()
                 store_state(before ? seq.commit : kept == 0 ? gdn_snapshot_of(seq, t) : gdn_checkpoint_of(seq.s, t),
                             before      ? GDN_BAD_COMMIT
                             : kept == 0 ? GDN_BAD_STATE_DST
-                                        : GDN_BAD_STATE_CHECKPOINT);
+                                        : GDN_BAD_CHECKPOINT);
         } else if (seq.T - 1 - t < p.n_snapshots) {
             store_state(gdn_snapshot_of(seq, t), GDN_BAD_STATE_DST);
         }
