@@ -73,8 +73,17 @@ void check_case_free(check_case *c)
     memset(c, 0, sizeof *c);
 }
 
+/* Stops where a case has more than there is room for. */
+static void need_room(int n, int most, const char *name)
+{
+    if (n < most) return;
+    fprintf(stderr, "gdn check: a case needs more than %s, which is %d\n", name, most);
+    exit(2);
+}
+
 int check_add_memory(check_case *c, uint64_t body, uint64_t alignment, int written, check_rng *rng)
 {
+    need_room(c->n_memories, CHECK_MAX_MEMORIES, "CHECK_MAX_MEMORIES");
     check_memory *m = &c->memory[c->n_memories];
     const uint64_t shift = rng ? alignment * (uint64_t)check_between(rng, 0, (int)(64 / alignment) - 1) : 0;
     m->before = c->placement == CHECK_GUARD_BEFORE ? 0 : 128 + shift;
@@ -114,6 +123,7 @@ static uint64_t lay_out(check_view *v, int32_t dtype, int rank, const int64_t *e
 
 check_view *check_add_view(check_case *c, const check_view *v)
 {
+    need_room(c->n_views, CHECK_MAX_VIEWS, "CHECK_MAX_VIEWS");
     c->view[c->n_views] = *v;
     return &c->view[c->n_views++];
 }

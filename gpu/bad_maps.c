@@ -1,4 +1,5 @@
-/* Bad maps, which only the device can detect: a kernel sets a word and skips the sequence or row. See plan.h. */
+/* Bad maps, which only the device can detect: a kernel sets a word and skips the sequence or row; of
+ * state_dst, checkpoints.dst and log.commit that store alone. See plan.h. */
 #include "core/status.h"
 #include "gpu/plan.h"
 

@@ -68,8 +68,8 @@ FUNCTION int reported(CALL int word, int entry)
     return entry;
 }
 
-// Fills the item, except for l, j and values. False if a map is bad, which is reported. The result is uniform in a
-// warp.
+// Fills the item, except for l, j and values. False if seq.bad or the tree is bad, which is reported. A bad commit is
+// reported too, and the sequence runs. The result is uniform in a warp.
 FUNCTION bool find_sequence(CALL int s, int h, THREAD Item &at)
 {
     at.seq = gdn_sequence_of(PASS s);

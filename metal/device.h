@@ -106,7 +106,7 @@ gdn_status gdn_metal_write(void *device, const gdn_span *span, uint64_t offset, 
 gdn_status gdn_metal_read(void *device, const gdn_span *span, uint64_t offset, void *target, uint64_t bytes);
 
 /* ---- record.c ---- */
-enum { GDN_METAL_MAX_BINDINGS = 22, GDN_METAL_MAX_GROUPS = INT32_MAX };
+enum { GDN_METAL_MAX_BINDINGS = GDN_MAX_REGIONS + 1, GDN_METAL_MAX_GROUPS = INT32_MAX };
 typedef struct gdn_metal_binding { /* of buffer i + 1; data NULL: the operand is absent */
     gdn_id data;
     uint64_t offset;

@@ -35,8 +35,8 @@ layout(constant_id = 3) const int WIDE = 0;    // access to four elements: 0 one
 const bool CHANNEL = (SHAPE & 1) != 0;   // a gate per key channel
 const bool KEY_MAJOR = (SHAPE & 2) != 0; // the outer dimension of the state is the key
 const bool NARROW = (SHAPE & 4) != 0;    // operands may be 16-bit
-const bool FORMS = (SHAPE & 8) != 0;     // q, k, g or beta may need conversion (norm, g_form, beta_form), or there is a
-                                         // read key
+const bool FORMS = (SHAPE & 8) != 0;     // q, k, g or beta may need conversion (norm, gate_input, beta_input), or a
+                                         // read key is given
 #define has_read_key() (FORMS && (p.has & GDN_HAS_READ_KEY) != 0)
 const bool CHECKPOINTS = (SHAPE & 16) != 0;
 const bool LOG = (SHAPE & 32) != 0;      // a replay log. Implies CHECKPOINTS, though the call may have none
