@@ -105,7 +105,9 @@ def page(folder):
                 speed = browser.value("document.getElementById('speed').textContent")
                 require("first token after" in speed and f"{expected['usage']['completion_tokens']} tokens" in speed and "tokens kept" in speed, f"the speed: {speed}")
                 messages.append({"role": "assistant", "content": said})
-            require("tokens/s" in speed and not browser.value("document.images.length") and browser.value("document.title") == "gdn serve", f"texts are no HTML: {speed}")
+            shown = browser.value("(tell({begin: 0, first: 1000, last: 3000}, {completion_tokens: 9, prompt_tokens: 5, prompt_tokens_details: {cached_tokens: 2}}, [1, 1], [5, 4], 'length'), document.getElementById('speed').textContent)")
+            require(shown == "first token after 1.00 s \u00b7 4.0 tokens/s \u00b7 9 tokens \u00b7 prompt: 2 tokens kept, 3 read \u00b7 drafts: 3 of 4 accepted \u00b7 cut at the most tokens", f"the rate: {shown}")
+            require(not browser.value("document.images.length") and browser.value("document.title") == "gdn serve", f"texts are no HTML: {speed}")
             if "--picture" in sys.argv:
                 picture = browser.do("Page.captureScreenshot", format="png")["data"]
                 pathlib.Path(sys.argv[sys.argv.index("--picture") + 1]).write_bytes(base64.b64decode(picture))
