@@ -66,10 +66,13 @@ static void gated_delta_net(int32_t gate, int32_t layout)
 static void ssm_conv(int32_t silu)
 {
     enum { CHANNELS = 100, WIDTH = 4, SLOTS = 3, N = TOKENS * CHANNELS, KEPT = SEQS * SLOTS * CHANNELS };
-    static float x[N], weight[CHANNELS * WIDTH], bias[CHANNELS], out[2][N], history[2][KEPT];
+    static float x[N], weight[CHANNELS * WIDTH], bias[CHANNELS], out[3][N], history[3][KEPT];
+    int32_t seq_start[SEQS + 1];
+    for (int s = 0; s <= SEQS; s++) seq_start[s] = s * (TOKENS / SEQS);
     fill(x, N), fill(weight, CHANNELS * WIDTH), fill(bias, CHANNELS), fill(history[0], KEPT);
     memcpy(history[1], history[0], sizeof history[0]);
-    for (int i = 0; i < 2; i++) {
+    memcpy(history[2], history[0], sizeof history[0]);
+    for (int i = 0; i < 3; i++) { /* the last time with the map that the others have by default */
         gdn_ssm_conv_call p = FIELDS(.n_seqs = SEQS, .n_tokens = TOKENS, .even_tokens = TOKENS / SEQS,
                                      .n_channels = CHANNELS, .kernel_width = WIDTH, .silu = silu, .weight = at(weight),
                                      .weight_stride_channel = 4 * WIDTH, .weight_stride_tap = 4, .bias = at(bias));
@@ -78,11 +81,14 @@ static void ssm_conv(int32_t silu)
         p.history = p.history_out = pool(history[i], SLOTS * CHANNELS, 0, 0);
         p.history.n_slots = p.history_out.n_slots = SLOTS;
         p.history.stride_slot = p.history_out.stride_slot = 4 * CHANNELS;
+        if (i == 2) p.seq_start = at(seq_start), p.has |= GDN_HAS_SEQ_START;
         for (int64_t item = 0; item < gdn_ref_ssm_conv_items_any(&p); item++)
             (i ? gdn_ref_ssm_conv_fma : gdn_ref_ssm_conv_any)(&p, item);
     }
-    compare("ssm_conv: out", out[0], out[1], N);
-    compare("ssm_conv: history", history[0], history[1], KEPT);
+    for (int i = 1; i < 3; i++) {
+        compare("ssm_conv: out", out[0], out[i], N);
+        compare("ssm_conv: history", history[0], history[i], KEPT);
+    }
 }
 
 static void set_rows(int32_t dtype)
