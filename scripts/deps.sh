@@ -1,11 +1,12 @@
 #!/bin/sh
-# deps.sh [GROUP...]: install the Debian packages of the groups named, or of all groups, where they are
+# deps.sh [GROUP...]: install the Debian packages of the groups named, or of all groups but bare and full, where they are
 # missing. Does nothing, and needs no rights, where they are all there.
 #
 #   build    compiler, cmake, ninja              check    C++, pkg-config, libraries of gdn serve, Python, ABI tools
 #   vulkan   shader compiler, headers, a driver for the CPU, the validation layer, spirv-val
 #   cross    64-bit Arm compiler and qemu        fuzz     clang with libFuzzer
 #   package  dpkg-dev, lintian          bare     debootstrap, for scripts/bare.sh; only where it is named
+#   full     gdb, for test.sh --full; only where it is named
 #   cache    ccache, with which the tests compile the same less often; nothing fails where it cannot be had
 #
 # deps.sh --list prints "group package" lines. Elsewhere than on Debian and its relatives, install the
@@ -47,6 +48,7 @@ package file
 package lintian
 cache ccache
 bare debootstrap
+full gdb
 PACKAGES
 }
 

@@ -36,10 +36,13 @@ run_ctest() { # preset label [not-label]; both are regular expressions
     without=${3:-'^$'}
     [ -n "$GDN_TEST_FULL" ] || without="$without|^full\$"
     capture ctest --test-dir "build-$1" --no-tests=error --parallel "$jobs" --timeout 7200 -L "$2" -LE "$without"
-    if grep -E '\*\*\*(Skipped|Not Run)' "$GDN_STAGE_NOTE.out"; then
-        echo "the tests above were skipped, and so have shown nothing"
-        return 1
-    fi
+    skipped=$(sed -nE 's/.*Test +#[0-9]+: ([^ ]+) \.*\*\*\*(Skipped|Not Run).*/\1/p' "$GDN_STAGE_NOTE.out")
+    for name in $skipped; do # ctest prints what a test said only if it failed
+        why=$(awk -v name="$name" '/^<end of output>/ { on = 0 } on == 2 && NF { print } on == 1 && /^---/ { on = 2 }
+            $2 == "Test:" { on = $3 == name }' "build-$1/Testing/Temporary/LastTest.log" | tail -n 1)
+        echo "***Skipped: $name, so it has shown nothing: ${why:-it could not be run}"
+    done
+    [ -z "$skipped" ] || return 1
     note "$(sed -n 's/.*tests passed, 0 tests failed out of \([0-9]*\)/\1 tests/p' "$GDN_STAGE_NOTE.out")"
 }
 
@@ -56,7 +59,8 @@ targets=
 
 stage_deps() {
     sh scripts/deps.sh
-    note "$(sh scripts/deps.sh --list | grep -vc '^bare ') packages are there"
+    [ -z "$GDN_TEST_FULL" ] || sh scripts/deps.sh full
+    note "$(sh scripts/deps.sh --list | grep -vcE '^(bare|full) ') packages are there"
 }
 
 stage_lint() {

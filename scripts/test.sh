@@ -13,7 +13,7 @@
 # Every stage prints one line when it ends, with its time and the processors' time in it; its whole output is in
 # build-test/logs/NAME.log. A stage that cannot run here and is documented as optional prints SKIPPED with the reason;
 # everything else that cannot run has failed. The last line is 'N passed, N failed', counting stages, and the exit status is 0
-# only where none failed.
+# only where none failed. Every 25 seconds a line says what runs.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 state=$PWD/build-test/logs
@@ -52,11 +52,11 @@ STAGES
 
 usage() { echo "test: $*" >&2; exit 2; }
 
-# From a log: the lines around the first failure, or its last 40 lines where no line looks like one. ctest prints what a test
-# said behind its result.
+# From a log: the lines around the first failure, the tests that were skipped, or its last 40 lines where no line looks like one.
+# ctest prints what a test said behind its result.
 first_failure() {
     line=$(grep -nE '\*\*\*(Failed|Exception|Timeout)|FAILED:|(^|[^a-z])error:|: FAIL|MISSED|differs|not so:|Traceback' "$1" | head -n 1 | cut -d : -f 1)
-    if [ -z "$line" ]; then tail -n 40 "$1"; return; fi
+    if [ -z "$line" ]; then grep '^\*\*\*Skipped: ' "$1" || tail -n 40 "$1"; return; fi
     sed -n "$((line > 5 ? line - 5 : 1)),$((line + 35))p" "$1"
 }
 
@@ -64,7 +64,9 @@ run_stage() { # name; its line is printed at once, so that lanes do not mix
     start=$(date +%s) status=0
     export GDN_STAGE_NOTE="$state/$1.note"
     rm -f "$GDN_STAGE_NOTE"
+    echo "$start" >"$state/$1.running"
     sh scripts/stages.sh "$1" >"$state/$1.log" 2>&1 </dev/null || status=$?
+    rm -f "$state/$1.running"
     # The processors' time is that of the children: the second line of what `times` says.
     times >"$state/$1.times"
     used=$(awk 'NR == 2 { for (i = 1; i <= 2; i++) { split($i, t, /[ms]/); sum += t[1] * 60 + t[2] } } END { printf "%d", sum + 0.5 }' "$state/$1.times")
@@ -75,6 +77,15 @@ run_stage() { # name; its line is printed at once, so that lanes do not mix
 $(first_failure "$state/$1.log" | sed 's/^/    /')"
     printf '%s\n' "$line"
     [ "$word" != FAILED ]
+}
+
+# What runs, for how long, and the last line of its log, cut to the width of a terminal.
+say_running() {
+    for file in "$state"/*.running; do
+        [ -f "$file" ] || continue
+        name=$(basename "$file" .running)
+        printf '        %s %d s: %s\n' "$name" $(($(date +%s) - $(cat "$file"))) "$(tr -d '\r' <"$state/$name.log" | grep -v '^ *$' | tail -n 1)" | cut -c 1-110
+    done
 }
 
 wanted='' full='' lanes=2
@@ -102,8 +113,11 @@ export GDN_TEST_FULL="$full"
 # ninja, so it runs before, also where only other stages are named and ninja is missing.
 command -v ninja >/dev/null 2>&1 || wanted="deps $wanted"
 mkdir -p "$state"
-rm -f "$state"/*.result
+rm -f "$state"/*.result "$state"/*.running
 begin=$(date +%s)
+(while sleep 25 >/dev/null 2>&1 && kill -0 $$ 2>/dev/null; do say_running; done) &
+running=$!
+trap 'kill $running' EXIT
 alone=' deps lint build fuzz package ggml ' # those that need no build
 for name in $wanted; do
     case $alone in *" $name "*) ;; *) wanted="build $wanted" && break ;; esac
