@@ -44,8 +44,8 @@ gdn_status gdn_backend_describe(uint32_t backend, gdn_backend_info *info)
     (void)snprintf(full.name, sizeof full.name, "%s", backend_names[backend]);
     if (b) {
         full.built = 1;
-        full.n_devices = b->device_count(b, full.reason);
-        full.available = full.n_devices > 0;
+        full.available = !b->count_devices(b, &full.n_devices);
+        if (!full.available) (void)snprintf(full.reason, sizeof full.reason, "%s", gdn_last_error());
     } else {
         (void)snprintf(full.reason, sizeof full.reason, "this build of libgdn has no %s backend", full.name);
     }
@@ -58,13 +58,15 @@ static gdn_status find_device(uint32_t backend, uint32_t device, const gdn_backe
 {
     gdn_backend_info info = { .size = sizeof info };
     gdn_status status = gdn_backend_describe(backend, &info);
+    const gdn_backend *const b = backend_of(backend);
+    uint32_t n = 0;
     if (status) return status;
-    if (!info.available)
-        return gdn_fail(GDN_UNAVAILABLE, "the %s backend is not available: %s", info.name, info.reason);
-    if (device >= info.n_devices)
+    if (!b || (status = b->count_devices(b, &n)))
+        return gdn_fail(b ? status : GDN_UNAVAILABLE, "the %s backend is not available: %s", info.name, info.reason);
+    if (device >= n)
         return gdn_fail(GDN_NOT_FOUND, "device is %u; the %s backend has devices 0..%u", (unsigned)device, info.name,
-                        (unsigned)info.n_devices - 1);
-    *found = backend_of(backend);
+                        (unsigned)n - 1);
+    *found = b;
     return GDN_OK;
 }
 

@@ -13,9 +13,9 @@ typedef struct gdn_backend {
     const char *name;
     const void *own; /* the backend's data, for functions that several backends share */
 
-    /* Lists, callable without a context. device_count returns the number of devices, and fills `reason` if there are
-     * none. The caller has checked that the indices are in range. */
-    uint32_t (*device_count)(const struct gdn_backend *backend, char reason[GDN_REASON_MAX]);
+    /* Lists, callable without a context. count_devices sets n to 1 or more, or fails; the next call tries again. The
+     * caller has checked that the indices are in range. */
+    gdn_status (*count_devices)(const struct gdn_backend *backend, uint32_t *n);
     gdn_status (*describe_device)(const struct gdn_backend *backend, uint32_t device, gdn_device_info *info);
     gdn_status (*describe_implementation)(const struct gdn_backend *backend, uint32_t device, uint32_t index,
                                           gdn_implementation_info *info);
@@ -76,6 +76,7 @@ struct gdn_context {
     gdn_context_desc desc; /* the caller's, defaults filled in */
     uint32_t implementation;
     void *state;                   /* the backend's own */
+    _Atomic uint32_t hints;        /* those that the log has had: core/hints.c */
     gdn_host_buffer *host_buffers; /* of gdn_buffer_create(), on backends with host memory */
     pthread_mutex_t host_buffers_lock;
     pid_t host_buffers_process;
@@ -97,8 +98,8 @@ void gdn_context_free(const gdn_context *ctx, void *memory);
 void gdn_context_log(const gdn_context *ctx, int32_t level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* device_count, buffer_*, synchronize and poll of backends whose memory is the host's (core/memory.c). */
-uint32_t gdn_host_device_count(const gdn_backend *backend, char reason[GDN_REASON_MAX]);
+/* count_devices, buffer_*, synchronize and poll of backends whose memory is the host's (core/memory.c). */
+gdn_status gdn_host_count_devices(const gdn_backend *backend, uint32_t *n);
 gdn_status gdn_host_synchronize(gdn_context *ctx, gdn_stream stream);
 gdn_status gdn_host_poll(gdn_context *ctx);
 gdn_status gdn_host_buffer_create(gdn_context *ctx, uint64_t bytes, gdn_span *span);
@@ -113,7 +114,7 @@ gdn_status gdn_host_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_t
 
 /* All of these, for the tables of such backends. */
 #define GDN_HOST_MEMORY                                                                                                \
-    .host_memory = 1, .data_is_address = 1, .device_count = gdn_host_device_count,                                     \
+    .host_memory = 1, .data_is_address = 1, .count_devices = gdn_host_count_devices,                                   \
     .synchronize = gdn_host_synchronize, .poll = gdn_host_poll, .buffer_create = gdn_host_buffer_create,               \
     .buffer_destroy = gdn_host_buffer_destroy, .buffer_write = gdn_host_buffer_write,                                  \
     .buffer_read = gdn_host_buffer_read

@@ -389,7 +389,7 @@ static gdn_status resolve_log(const gdn_context *ctx, const call_t *c, int launc
     return GDN_OK;
 }
 
-/* Checks the maps if the host can read them: ranges, and that no written slot conflicts with another access. */
+/* Checks the maps: ranges, and that no written slot conflicts with another access. */
 static gdn_status check_maps(const block_t *p, int one_pool)
 {
     gdn_status status;
@@ -507,8 +507,12 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
          (status = gdn_check_range("n_snapshots (without state_dst)", a->n_snapshots, 1, a->state_out.n_slots))))
         return status;
     r[OUT].written = r[STATE_OUT].written = 1;
-    if ((status = gdn_plan_resolve(ctx, problem, &a->workspace, plan)) || !b->host_memory) return status;
-    return check_maps(p, one_pool);
+    if ((status = gdn_plan_resolve(ctx, problem, &a->workspace, plan))) return status;
+    if (b->host_memory) return check_maps(p, one_pool);
+    if (p->has & GDN_HAS_MAPS || !p->n_seqs) return GDN_OK;
+    block_t alike = *p;
+    alike.n_seqs = 1;
+    return check_maps(&alike, one_pool);
 }
 
 gdn_status gdn_gated_delta_net_resolve(const gdn_context *ctx, const void *args, gdn_plan *plan, gdn_problem *p)

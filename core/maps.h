@@ -1,4 +1,5 @@
-/* Checks of map contents, on backends whose maps the host can read (the CPU and the reference). What the maps say, and
+/* Checks of map contents, on backends whose maps the host can read (the CPU and the reference), and on devices where
+ * there are no maps. What the maps say, and
  * which entry is bad, is call/sequence.h and call/history.h, for all backends. Here are the texts, and that no slot is
  * written twice. */
 #ifndef GDN_CORE_MAPS_H
@@ -26,6 +27,12 @@ typedef struct gdn_pool_maps {
 
 /* A map that the host can read, or NULL. */
 static inline const int32_t *gdn_map(uint64_t address) { return (const int32_t *)(const void *)gdn_memory(address); }
+
+/* Bits of `has` of all maps. Where none is set, every sequence is like the first, and the host of a device can check
+ * that one. */
+#define GDN_HAS_MAPS                                                                                                   \
+    (GDN_HAS_SEQ_START | GDN_HAS_SRC | GDN_HAS_DST | GDN_HAS_POSITION | GDN_HAS_BASE_POSITION | GDN_HAS_LOG_ROW |      \
+     GDN_HAS_COMMIT | GDN_HAS_PARENT | GDN_HAS_CHECKPOINTS)
 
 /* Checks that seq_start ascends within [0, n_tokens]; if it is absent, that n_seqs divides n_tokens. *longest receives
  * the length of the longest sequence. If the map is not readable (a device's), *longest is 0: lengths are unknown, and

@@ -58,11 +58,11 @@ gdn_status gdn_buffer_read(gdn_context *ctx, const gdn_span *span, uint64_t offs
 
 /* ---- Host memory: calls have finished when they return, so synchronize has nothing to wait for. ----- */
 
-uint32_t gdn_host_device_count(const gdn_backend *backend, char reason[GDN_REASON_MAX])
+gdn_status gdn_host_count_devices(const gdn_backend *backend, uint32_t *n)
 {
     (void)backend;
-    reason[0] = 0;
-    return 1;
+    *n = 1;
+    return GDN_OK;
 }
 
 gdn_status gdn_host_synchronize(gdn_context *ctx, gdn_stream stream)

@@ -6,6 +6,7 @@ target_sources(gdn_objects PRIVATE
   core/context.c
   core/environment.c
   core/gated_delta_net.c
+  core/hints.c
   core/maps.c
   core/memory.c
   core/operands.c

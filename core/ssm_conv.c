@@ -148,6 +148,34 @@ static gdn_status resolve_history(const gdn_context *ctx, const char *name, cons
     return status;
 }
 
+/* Checks the maps: ranges, and that no written slot conflicts with another access. */
+static gdn_status check_maps(const block_t *p, int one_pool)
+{
+    /* Without a history the maps may still hold GDN_NONE or GDN_SKIP: a pool of no rows allows only these. */
+    const gdn_pool_maps maps = {
+        .src_name = "history_src",
+        .dst_name = "history_dst",
+        .src = gdn_map(p->history_src),
+        .dst = gdn_map(p->history_dst),
+        .n_seqs = p->n_seqs,
+        .even_tokens = p->even_tokens,
+        .n_entries = p->history_out.n_entries || p->history_dst ? 1 : 0,
+        .seq_start = gdn_map(p->seq_start),
+        .src_slots = 1,
+        .dst_slots = 1,
+        .src_size = p->history.n_entries,
+        .dst_size = p->history_out.n_entries,
+        .interval = p->checkpoints_interval,
+        .n_checkpoints = p->checkpoints_n,
+        .checkpoints = gdn_map(p->checkpoints_dst),
+        .position = gdn_map(p->position),
+        .same_pool = one_pool,
+        .check_unused = 1,
+        .dst_is_row = 1,
+    };
+    return gdn_check_conv_sequences(p, &maps);
+}
+
 static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan *plan, gdn_problem *problem)
 {
     const args_t *a = &c->a;
@@ -231,30 +259,14 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
                                                                           a->history_out.n_rows)))))
         return status;
     r[OUT].written = r[HISTORY_OUT].written = 1;
-    if ((status = gdn_plan_resolve(ctx, problem, &a->workspace, plan)) || !b->host_memory) return status;
-    /* Without a history the maps may still hold GDN_NONE or GDN_SKIP: a pool of no rows allows only these. */
-    const gdn_pool_maps maps = {
-        .src_name = "history_src",
-        .dst_name = "history_dst",
-        .src = gdn_map(p->history_src),
-        .dst = gdn_map(p->history_dst),
-        .n_seqs = p->n_seqs,
-        .even_tokens = p->even_tokens,
-        .n_entries = c->history || p->history_dst ? 1 : 0,
-        .seq_start = starts,
-        .src_slots = 1,
-        .dst_slots = 1,
-        .src_size = p->history.n_entries,
-        .dst_size = p->history_out.n_entries,
-        .interval = p->checkpoints_interval,
-        .n_checkpoints = p->checkpoints_n,
-        .checkpoints = gdn_map(p->checkpoints_dst),
-        .position = gdn_map(p->position),
-        .same_pool = one_pool,
-        .check_unused = 1,
-        .dst_is_row = 1,
-    };
-    return gdn_check_conv_sequences(p, &maps);
+    if ((status = gdn_plan_resolve(ctx, problem, &a->workspace, plan))) return status;
+    if (!b->host_memory) {
+        if (p->has & GDN_HAS_MAPS || !p->n_seqs) return GDN_OK;
+        block_t alike = *p;
+        alike.n_seqs = 1;
+        return check_maps(&alike, one_pool);
+    }
+    return check_maps(p, one_pool);
 }
 
 gdn_status gdn_ssm_conv_resolve(const gdn_context *ctx, const void *args, gdn_plan *plan, gdn_problem *p)

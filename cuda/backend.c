@@ -9,13 +9,6 @@
 
 static gdn_gpu_implementations known[GDN_CUDA_MAX_DEVICES];
 
-static uint32_t count(const char **reason)
-{
-    const gdn_cuda_catalogue *c = gdn_cuda_catalogue_get();
-    *reason = c->reason;
-    return c->n;
-}
-
 static const gdn_gpu_about *about(uint32_t index) { return &gdn_cuda_catalogue_get()->traits[index].about; }
 
 static uint64_t identity(const void *device)
@@ -59,7 +52,7 @@ static const gdn_gpu_driver driver = {
     .known = known,
     .device_bytes = sizeof(gdn_cuda_device),
     .buffer_bytes = sizeof(gdn_gpu_buffer),
-    .count = count,
+    .count = gdn_cuda_count,
     .about = about,
     .open = gdn_cuda_device_open,
     .close = gdn_cuda_device_close,

@@ -57,7 +57,6 @@ void gdn_cuda_leave(void *device, const gdn_gpu_scope *scope)
 
 static gdn_status open_primary(gdn_cuda_device *dev, const gdn_cuda_catalogue *c, uint32_t index)
 {
-    if (!c->n) return gdn_fail(GDN_UNAVAILABLE, "%s", c->reason);
     if (index >= c->n)
         return gdn_fail(GDN_NOT_FOUND, "device is %u; the cuda backend has devices 0..%u", (unsigned)index,
                         (unsigned)c->n - 1);
@@ -107,13 +106,14 @@ gdn_status gdn_cuda_device_open(void *device, const gdn_context *ctx, uint32_t i
     gdn_cuda_desc native = { 0 };
     gdn_gpu_scope scope;
     gdn_status status;
+    uint32_t n;
     dev->cu = &c->cu;
     dev->gpu.ctx = ctx;
     if (callers && (status = gdn_struct_read("native", callers, GDN_FIRST_SIZE(gdn_cuda_desc), sizeof native, &native)))
         return status;
     if (native.flags)
         return gdn_fail(GDN_INVALID_ARGUMENT, "native->flags is %#x; it must be 0", (unsigned)native.flags);
-    if (!c->loaded) return gdn_fail(GDN_UNAVAILABLE, "%s", c->reason);
+    if ((status = gdn_cuda_count(&n)) && !(native.context && c->loaded)) return status;
     if ((status = native.context ? open_callers(dev, native.context) : open_primary(dev, c, index)) ||
         (status = gdn_environment_switch("GDN_CUDA_DEPENDENT_LAUNCH", &dev->dependent_launch)) ||
         (status = gdn_environment_number("GDN_CUDA_MULTIPROCESSORS", 1, 1 << 20, &dev->traits.multiprocessors)) ||

@@ -70,9 +70,10 @@ typedef struct gdn_cuda_catalogue {
     int loaded; /* the driver is present and initialized, with or without devices */
     uint32_t n;
     gdn_cuda_traits traits[GDN_CUDA_MAX_DEVICES];
-    char reason[GDN_REASON_MAX];
 } gdn_cuda_catalogue;
-/* The process's devices, enumerated once; reason: why there are none. */
+/* Makes the list of devices if there is none; for gdn_gpu_driver. */
+gdn_status gdn_cuda_count(uint32_t *n);
+/* The process's devices. They stay as they are once gdn_cuda_count() has succeeded. */
 const gdn_cuda_catalogue *gdn_cuda_catalogue_get(void);
 gdn_status gdn_cuda_read_traits(const gdn_cuda_driver *cu, CUdevice device, gdn_cuda_traits *traits);
 

@@ -1,7 +1,7 @@
 /* The driver library, its functions, and the process's list of devices. See device.h.
  *
- * Both are kept for the life of the process: a driver cannot be unloaded. The backend's other process-wide objects are
- * the results of probes (backend.c). */
+ * Both are kept for the life of the process: a driver cannot be unloaded. A failure is not kept. The backend's other
+ * process-wide objects are the results of probes (backend.c). */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -20,21 +20,17 @@ static int find(void *library, const char *symbol, void *function)
     return found != NULL;
 }
 
-static int open_driver(gdn_cuda_catalogue *c)
+static gdn_status open_driver(gdn_cuda_catalogue *c)
 {
     static const char *const names[] = { "libcuda.so.1", "libcuda.so" };
     void *library = NULL;
     for (size_t i = 0; !library && i < sizeof names / sizeof names[0]; i++)
         library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-    if (!library) {
-        (void)snprintf(c->reason, sizeof c->reason, "no CUDA driver (%s) on this machine", names[0]);
-        return 0;
-    }
+    if (!library) return gdn_fail(GDN_UNAVAILABLE, "no CUDA driver (%s) on this machine", names[0]);
 #define X(name, symbol, parameters)                                                                                    \
     if (!find(library, symbol, &c->cu.name)) {                                                                         \
-        (void)snprintf(c->reason, sizeof c->reason, "the CUDA driver has no " symbol "; CUDA 11.4 is needed");         \
         (void)dlclose(library);                                                                                        \
-        return 0;                                                                                                      \
+        return gdn_fail(GDN_UNAVAILABLE, "the CUDA driver has no " symbol "; CUDA 11.4 is needed");                    \
     }
     GDN_CUDA_DRIVER_FUNCTIONS(X)
 #undef X
@@ -42,7 +38,7 @@ static int open_driver(gdn_cuda_catalogue *c)
     (void)find(library, "cuLaunchKernelEx", &c->cu.LaunchKernelEx);
     (void)find(library, "cuFuncGetAttribute", &c->cu.FuncGetAttribute);
     c->cu.emulated = dlsym(library, GDN_EMULATED_DRIVER) != NULL;
-    return 1;
+    return GDN_OK;
 }
 
 gdn_status gdn_cuda_read_traits(const gdn_cuda_driver *cu, CUdevice device, gdn_cuda_traits *t)
@@ -72,61 +68,56 @@ gdn_status gdn_cuda_read_traits(const gdn_cuda_driver *cu, CUdevice device, gdn_
 
 /* NVIDIA guarantees that compiled kernels run with drivers of the toolkit's major release and newer ones. Older drivers
  * cannot run them. Only PTX needs the toolkit's minor release, which is checked when the image is loaded (kernels.c).
- * 0: the driver is too old, and c->reason says so. */
-static int is_new_enough(gdn_cuda_catalogue *c)
+ */
+static gdn_status check_version(const gdn_cuda_catalogue *c)
 {
     const int need = GDN_CUDA_TOOLKIT / 1000, have = c->cu.version / 1000;
-    if (have >= need) return 1;
-    (void)snprintf(c->reason, sizeof c->reason,
-                   "the CUDA driver is of CUDA %d.%d; this build's kernels, made with CUDA %d.%d, need one of CUDA "
-                   "%d.0 or newer",
-                   have, c->cu.version % 1000 / 10, need, GDN_CUDA_TOOLKIT % 1000 / 10, need);
-    return 0;
+    if (have >= need) return GDN_OK;
+    return gdn_fail(GDN_UNAVAILABLE,
+                    "the CUDA driver is of CUDA %d.%d; this build's kernels, made with CUDA %d.%d, need one of CUDA "
+                    "%d.0 or newer",
+                    have, c->cu.version % 1000 / 10, need, GDN_CUDA_TOOLKIT % 1000 / 10, need);
 }
 
-static void list_devices(gdn_cuda_catalogue *c)
+static gdn_status list_devices(gdn_cuda_catalogue *c)
 {
     int n = 0;
+    gdn_status status;
     CUresult result = c->cu.Init(0);
     const char *call = "cuInit";
     if (result == CUDA_SUCCESS) {
         call = "cuDriverGetVersion";
         result = c->cu.DriverGetVersion(&c->cu.version);
     }
-    if (result == CUDA_SUCCESS && !is_new_enough(c)) return;
+    if (result == CUDA_SUCCESS && (status = check_version(c))) return status;
     if (result == CUDA_SUCCESS) {
         call = "cuDeviceGetCount";
         result = c->cu.DeviceGetCount(&n);
     }
-    if (result != CUDA_SUCCESS) {
-        (void)gdn_cuda_fail(NULL, &c->cu, result, call);
-        (void)snprintf(c->reason, sizeof c->reason, "%.*s", GDN_REASON_MAX - 1, gdn_last_error());
-        return;
-    }
+    if (result != CUDA_SUCCESS) return gdn_cuda_fail(NULL, &c->cu, result, call);
     c->loaded = 1;
-    (void)snprintf(c->reason, sizeof c->reason, "the CUDA driver has no devices");
+    status = gdn_fail(GDN_UNAVAILABLE, "the CUDA driver has no devices");
     for (int i = 0; i < n && c->n < GDN_CUDA_MAX_DEVICES; i++) {
         CUdevice device;
         if ((result = c->cu.DeviceGet(&device, i)) != CUDA_SUCCESS)
-            (void)gdn_cuda_fail(NULL, &c->cu, result, "cuDeviceGet");
-        else if (!gdn_cuda_read_traits(&c->cu, device, &c->traits[c->n])) {
-            c->n++;
-            continue;
-        }
-        (void)snprintf(c->reason, sizeof c->reason, "%.*s", GDN_REASON_MAX - 1, gdn_last_error());
+            status = gdn_cuda_fail(NULL, &c->cu, result, "cuDeviceGet");
+        else if (!(status = gdn_cuda_read_traits(&c->cu, device, &c->traits[c->n]))) c->n++;
     }
+    return c->n ? GDN_OK : status;
 }
 
 static gdn_cuda_catalogue the_catalogue;
 
-static void make_catalogue(void)
+gdn_status gdn_cuda_count(uint32_t *n)
 {
-    if (open_driver(&the_catalogue)) list_devices(&the_catalogue);
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    gdn_cuda_catalogue *const c = &the_catalogue;
+    gdn_status status = GDN_OK;
+    (void)pthread_mutex_lock(&lock);
+    if (!c->n && !(status = c->cu.Init ? GDN_OK : open_driver(c))) status = list_devices(c);
+    *n = c->n;
+    (void)pthread_mutex_unlock(&lock);
+    return status;
 }
 
-const gdn_cuda_catalogue *gdn_cuda_catalogue_get(void)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    (void)pthread_once(&once, make_catalogue);
-    return &the_catalogue;
-}
+const gdn_cuda_catalogue *gdn_cuda_catalogue_get(void) { return &the_catalogue; }

@@ -1,8 +1,10 @@
 /* Lists, contexts and buffers of all devices. See context.h. */
-#define _POSIX_C_SOURCE 200809L /* clock_gettime */
+#define _GNU_SOURCE /* dladdr, clock_gettime */
 #include "gpu/context.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -146,14 +148,23 @@ static void describe_device_implementation(const gdn_gpu_implementation *v, gdn_
 
 /* ---- Lists ------------------------------------------------------------------------------------------ */
 
-uint32_t gdn_gpu_device_count(const gdn_backend *backend, char reason[GDN_REASON_MAX])
+/* A process's list of devices holds objects of a driver, which cannot be unloaded safely. So the module of this code,
+ * libgdn.so or what it is linked into, stays loaded after dlclose(), and the next dlopen() finds the list. */
+static void stay_loaded(void)
 {
-    const char *why = "";
+    static _Atomic int done;
+    Dl_info info;
+    if (atomic_exchange(&done, 1) || !dladdr((const void *)(uintptr_t)gdn_gpu_count_devices, &info)) return;
+    (void)dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
+gdn_status gdn_gpu_count_devices(const gdn_backend *backend, uint32_t *n)
+{
     const gdn_float_env caller = gdn_float_env_enter();
-    const uint32_t n = driver_of(backend)->count(&why);
+    const gdn_status status = driver_of(backend)->count(n);
     gdn_float_env_leave(caller);
-    (void)snprintf(reason, GDN_REASON_MAX, "%s", n ? "" : why);
-    return n;
+    if (!status) stay_loaded();
+    return status;
 }
 
 gdn_status gdn_gpu_describe_device(const gdn_backend *backend, uint32_t device, gdn_device_info *info)

@@ -65,7 +65,7 @@ typedef struct gdn_gpu_driver {
     int makes_all;       /* 1: open makes all pipelines and runs the self-test of all */
     int may_flush;       /* 1: the kernels support GDN_EXACT_FTZ where the probe finds that a device flushes */
 
-    uint32_t (*count)(const char **reason);
+    gdn_status (*count)(uint32_t *n); /* as in gdn_backend; thread-safe */
     /* Describes a device of the list. */
     const gdn_gpu_about *(*about)(uint32_t index);
     /* native may be NULL. ctx is NULL while a device is only described. Close also undoes a failed open. */
@@ -97,7 +97,7 @@ typedef struct gdn_gpu_driver {
 } gdn_gpu_driver;
 
 /* For the backend table in core, whose `own` is the gdn_gpu_driver. */
-uint32_t gdn_gpu_device_count(const gdn_backend *backend, char reason[GDN_REASON_MAX]);
+gdn_status gdn_gpu_count_devices(const gdn_backend *backend, uint32_t *n);
 gdn_status gdn_gpu_describe_device(const gdn_backend *backend, uint32_t device, gdn_device_info *info);
 gdn_status gdn_gpu_describe_implementation(const gdn_backend *backend, uint32_t device, uint32_t index,
                                            gdn_implementation_info *info);
@@ -119,7 +119,7 @@ gdn_status gdn_gpu_poll(gdn_context *ctx);
 
 /* All of them, for a table, with the backend's number, name and driver. */
 #define GDN_GPU_BACKEND(number, word, driver)                                                                          \
-    .id = number, .name = word, .own = driver, .device_count = gdn_gpu_device_count,                                   \
+    .id = number, .name = word, .own = driver, .count_devices = gdn_gpu_count_devices,                                 \
     .describe_device = gdn_gpu_describe_device, .describe_implementation = gdn_gpu_describe_implementation,            \
     .describe_context = gdn_gpu_describe_context, .open = gdn_gpu_open, .close = gdn_gpu_close,                        \
     .buffer_create = gdn_gpu_buffer_create, .buffer_destroy = gdn_gpu_buffer_destroy,                                  \

@@ -8,13 +8,6 @@
 
 static gdn_gpu_implementations known[1];
 
-static uint32_t count(const char **reason)
-{
-    const gdn_metal_catalogue *c = gdn_metal_catalogue_get();
-    *reason = c->reason;
-    return c->device ? 1 : 0;
-}
-
 static const gdn_gpu_about *about(uint32_t index)
 {
     (void)index;
@@ -24,6 +17,8 @@ static const gdn_gpu_about *about(uint32_t index)
 static gdn_status open_device(void *device, const gdn_context *ctx, uint32_t index, const void *native)
 {
     const gdn_metal_catalogue *c = gdn_metal_catalogue_get();
+    uint32_t n;
+    (void)gdn_metal_count(&n); /* loads the frameworks; gdn_metal_device_open() reports a failure */
     void *pool = c->loaded ? c->rt.pool_push() : NULL;
     const gdn_status status = gdn_metal_device_open(device, ctx, index, native);
     if (c->loaded) c->rt.pool_pop(pool);
@@ -98,7 +93,7 @@ static const gdn_gpu_driver driver = {
     .known = known,
     .device_bytes = sizeof(gdn_metal_device),
     .buffer_bytes = sizeof(gdn_gpu_buffer),
-    .count = count,
+    .count = gdn_metal_count,
     .about = about,
     .open = open_device,
     .close = close_device,

@@ -21,7 +21,6 @@ gdn_status gdn_metal_lost(const gdn_metal_device *dev)
 
 static gdn_status open_default(gdn_metal_device *dev, const gdn_metal_catalogue *c, uint32_t index)
 {
-    if (!c->device) return gdn_fail(GDN_UNAVAILABLE, "%s", c->reason);
     if (index)
         return gdn_fail(GDN_NOT_FOUND,
                         "device is %u; the metal backend has device 0, and takes others as native->device",
@@ -54,6 +53,7 @@ gdn_status gdn_metal_device_open(gdn_metal_device *dev, const gdn_context *ctx, 
     const gdn_metal_catalogue *c = gdn_metal_catalogue_get();
     gdn_metal_desc native = { 0 };
     gdn_status status;
+    uint32_t n;
     dev->rt = &c->rt;
     dev->gpu.ctx = ctx;
     (void)pthread_mutex_init(&dev->ring_lock, NULL);
@@ -62,7 +62,7 @@ gdn_status gdn_metal_device_open(gdn_metal_device *dev, const gdn_context *ctx, 
         return status;
     if (native.flags)
         return gdn_fail(GDN_INVALID_ARGUMENT, "native->flags is %#x; it must be 0", (unsigned)native.flags);
-    if (!c->loaded) return gdn_fail(GDN_UNAVAILABLE, "%s", c->reason);
+    if ((status = gdn_metal_count(&n)) && !((native.device || native.queue) && c->loaded)) return status;
     if ((status = native.device || native.queue ? open_callers(dev, &native) : open_default(dev, c, index)))
         return status;
     dev->gpu.about = &dev->about;

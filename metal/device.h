@@ -67,9 +67,10 @@ typedef struct gdn_metal_catalogue {
     int loaded;    /* the frameworks are present, with or without a device */
     gdn_id device; /* the default device, or NULL */
     gdn_gpu_about about;
-    char reason[GDN_REASON_MAX];
 } gdn_metal_catalogue;
-/* The process's default device, looked up once; reason: why there is none. */
+/* Looks for the default device if there is none; for gdn_gpu_driver. */
+gdn_status gdn_metal_count(uint32_t *n);
+/* The process's default device. It stays as it is once gdn_metal_count() has succeeded. */
 const gdn_metal_catalogue *gdn_metal_catalogue_get(void);
 /* GDN_UNSUPPORTED with a text if the device lacks what the kernels need. */
 gdn_status gdn_metal_describe(const gdn_objc *rt, gdn_id device, gdn_gpu_about *about);

@@ -1,6 +1,6 @@
 /* The functions of the frameworks, and the process's default device. See device.h.
  *
- * Both are kept for the life of the process, and so is the probe's result (backend.c). To use Metal's
+ * Both are kept for the life of the process, and so is the probe's result (backend.c); a failure is not. To use Metal's
  * other devices (a Mac may have several GPUs), pass them as native->device. */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -20,27 +20,23 @@ static int find(void *const libraries[GDN_METAL_MAX_FRAMEWORKS], const char *sym
     return found != NULL;
 }
 
-static int open_frameworks(gdn_metal_catalogue *c)
+static gdn_status open_frameworks(gdn_metal_catalogue *c)
 {
     void *libraries[GDN_METAL_MAX_FRAMEWORKS] = { NULL }, *ignored;
     for (int i = 0; i < GDN_METAL_MAX_FRAMEWORKS && gdn_metal_frameworks[i]; i++)
         libraries[i] = dlopen(gdn_metal_frameworks[i], RTLD_NOW | RTLD_LOCAL);
-    if (!libraries[0]) {
-        (void)snprintf(c->reason, sizeof c->reason, "no Metal (%s) on this machine", gdn_metal_frameworks[0]);
-        return 0;
-    }
+    if (!libraries[0]) return gdn_fail(GDN_UNAVAILABLE, "no Metal (%s) on this machine", gdn_metal_frameworks[0]);
 #define X(name, symbol, type, parameters)                                                                              \
-    if (!find(libraries, symbol, &c->rt.name)) {                                                                       \
-        (void)snprintf(c->reason, sizeof c->reason, "the system's Metal has no function " symbol);                     \
-        return 0;                                                                                                      \
-    }
+    if (!find(libraries, symbol, &c->rt.name))                                                                         \
+        return gdn_fail(GDN_UNAVAILABLE, "the system's Metal has no function " symbol);
     GDN_OBJC_FUNCTIONS(X)
 #undef X
 #define X(name, text) c->rt.sel.name = c->rt.selector(text);
     GDN_OBJC_SELECTORS(X)
 #undef X
     c->rt.emulated = find(libraries, GDN_EMULATED_DRIVER, &ignored);
-    return 1;
+    c->loaded = 1;
+    return GDN_OK;
 }
 
 gdn_status gdn_metal_describe(const gdn_objc *rt, gdn_id device, gdn_gpu_about *about)
@@ -62,26 +58,28 @@ gdn_status gdn_metal_describe(const gdn_objc *rt, gdn_id device, gdn_gpu_about *
 
 static gdn_metal_catalogue the_catalogue;
 
-static void make_catalogue(void)
+static gdn_status find_device(gdn_metal_catalogue *c)
 {
-    gdn_metal_catalogue *c = &the_catalogue;
-    if (!open_frameworks(c)) return;
-    c->loaded = 1;
     void *pool = c->rt.pool_push();
-    c->device = c->rt.default_device();
-    if (!c->device) {
-        (void)snprintf(c->reason, sizeof c->reason, "Metal has no device (MTLCreateSystemDefaultDevice returned nil)");
-    } else if (gdn_metal_describe(&c->rt, c->device, &c->about)) {
-        (void)snprintf(c->reason, sizeof c->reason, "%.*s", GDN_REASON_MAX - 1, gdn_last_error());
-        c->rt.release(c->device);
-        c->device = NULL;
-    }
+    gdn_status status = GDN_OK;
+    const gdn_id device = c->rt.default_device();
+    if (!device) status = gdn_fail(GDN_UNAVAILABLE, "Metal has no device (MTLCreateSystemDefaultDevice returned nil)");
+    else if ((status = gdn_metal_describe(&c->rt, device, &c->about))) c->rt.release(device);
+    else c->device = device;
     c->rt.pool_pop(pool);
+    return status;
 }
 
-const gdn_metal_catalogue *gdn_metal_catalogue_get(void)
+gdn_status gdn_metal_count(uint32_t *n)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    (void)pthread_once(&once, make_catalogue);
-    return &the_catalogue;
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    gdn_metal_catalogue *const c = &the_catalogue;
+    gdn_status status = GDN_OK;
+    (void)pthread_mutex_lock(&lock);
+    if (!c->device && !(status = c->loaded ? GDN_OK : open_frameworks(c))) status = find_device(c);
+    *n = c->device != NULL;
+    (void)pthread_mutex_unlock(&lock);
+    return status;
 }
+
+const gdn_metal_catalogue *gdn_metal_catalogue_get(void) { return &the_catalogue; }

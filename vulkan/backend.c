@@ -9,13 +9,6 @@
 
 static gdn_gpu_implementations known[GDN_VULKAN_MAX_DEVICES];
 
-static uint32_t count(const char **reason)
-{
-    const gdn_vulkan_catalogue *c = gdn_vulkan_catalogue_get();
-    *reason = c->reason;
-    return c->n;
-}
-
 static const gdn_gpu_about *about(uint32_t index) { return &gdn_vulkan_catalogue_get()->traits[index].about; }
 
 static gdn_status allocate(void *device, uint64_t bytes, gdn_gpu_buffer *buffer)
@@ -81,7 +74,7 @@ static const gdn_gpu_driver driver = {
     .known = known,
     .device_bytes = sizeof(gdn_vulkan_device),
     .buffer_bytes = sizeof(gdn_vulkan_buffer),
-    .count = count,
+    .count = gdn_vulkan_count,
     .about = about,
     .open = gdn_vulkan_device_open,
     .close = gdn_vulkan_device_close,

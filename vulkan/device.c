@@ -160,7 +160,8 @@ static gdn_status open_own(gdn_vulkan_device *dev, uint32_t index, const gdn_vul
         free(list);
     } else {
         const gdn_vulkan_catalogue *c = gdn_vulkan_catalogue_get();
-        if (!c->n) return gdn_fail(GDN_UNAVAILABLE, "%s", c->reason);
+        uint32_t n;
+        if ((status = gdn_vulkan_count(&n))) return status;
         dev->vk = c->vk;
         status = choose(c->traits, c->n, index, name, &dev->traits);
     }
@@ -231,7 +232,8 @@ gdn_status gdn_vulkan_device_open(void *device, const gdn_context *ctx, uint32_t
     dev->cache_load = native.cache_load;
     dev->cache_save = native.cache_save;
     dev->cache_user = native.cache_user;
-    if ((status = native.device ? open_callers(dev, &native) : open_own(dev, index, callers ? &native : NULL)))
+    if ((status = native.device ? open_callers(dev, &native) : open_own(dev, index, callers ? &native : NULL)) ||
+        (status = gdn_vulkan_find_registers(&dev->traits)))
         return status;
     dev->gpu.about = &dev->traits.about;
     dev->gpu.timeout_ns = gdn_timeout_ns(ctx, dev->traits.type == VK_PHYSICAL_DEVICE_TYPE_CPU);

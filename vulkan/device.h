@@ -93,15 +93,17 @@ typedef struct gdn_vulkan_device {
 } gdn_vulkan_device;
 
 /* ---- loader.c ---- */
-/* The process's own instance and its devices, best first, enumerated once; reason: why there are none. */
+/* The process's own instance and its devices, best first. They stay as they are once gdn_vulkan_count() has succeeded.
+ */
 enum { GDN_VULKAN_MAX_DEVICES = 64 };
 typedef struct gdn_vulkan_catalogue {
     gdn_vulkan_functions vk;
     VkInstance instance;
     uint32_t n;
     gdn_vulkan_traits *traits;
-    char reason[GDN_REASON_MAX];
 } gdn_vulkan_catalogue;
+/* Makes the list if there is none; for gdn_gpu_driver. */
+gdn_status gdn_vulkan_count(uint32_t *n);
 const gdn_vulkan_catalogue *gdn_vulkan_catalogue_get(void);
 
 /* Opens an instance of our own behind the given loader, and lists its usable devices (malloc), best first. */
@@ -112,6 +114,8 @@ gdn_status gdn_vulkan_load_instance_functions(gdn_vulkan_functions *vk, VkInstan
 gdn_status gdn_vulkan_load_device_functions(gdn_vulkan_functions *vk, VkDevice device);
 /* GDN_UNSUPPORTED with a text if the device lacks what the backend requires. */
 gdn_status gdn_vulkan_read_traits(const gdn_vulkan_functions *vk, VkPhysicalDevice physical, gdn_vulkan_traits *traits);
+/* Sets traits->registers, from GDN_VULKAN_REGISTERS if that is set. */
+gdn_status gdn_vulkan_find_registers(gdn_vulkan_traits *traits);
 
 /* ---- device.c ---- */
 /* For gdn_gpu_driver: device is a gdn_vulkan_device, native a gdn_vulkan_desc or NULL. */

@@ -1,8 +1,8 @@
 /* The loader library, instances, and the process's list of devices. See device.h.
  *
- * The list is kept for the life of the process: describing devices must be cheap, and opening and closing loaders and
- * drivers often is unreliable. The backend's other process-wide objects are the results of probes
- * (backend.c). */
+ * A list of devices is kept for the life of the process: describing devices must be cheap, and opening and closing
+ * loaders and drivers often is unreliable. A failure is not kept. The backend's other process-wide objects are the
+ * results of probes (backend.c). */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ static PFN_vkGetInstanceProcAddr entry_point(void *library)
     return get;
 }
 
-static PFN_vkGetInstanceProcAddr open_loader(char reason[GDN_REASON_MAX])
+static gdn_status open_loader(PFN_vkGetInstanceProcAddr *get)
 {
 #if defined(__APPLE__)
     static const char *const names[] = { "libvulkan.1.dylib", "libvulkan.dylib", "libMoltenVK.dylib" };
@@ -31,12 +31,11 @@ static PFN_vkGetInstanceProcAddr open_loader(char reason[GDN_REASON_MAX])
 #endif
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         void *library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-        PFN_vkGetInstanceProcAddr get = library ? entry_point(library) : NULL;
-        if (get) return get;
+        *get = library ? entry_point(library) : NULL;
+        if (*get) return GDN_OK;
         if (library) (void)dlclose(library);
     }
-    (void)snprintf(reason, GDN_REASON_MAX, "no Vulkan loader (%s) on this machine", names[0]);
-    return NULL;
+    return gdn_fail(GDN_UNAVAILABLE, "no Vulkan loader (%s) on this machine", names[0]);
 }
 
 #define LOAD(name, look_up, from, who)                                                                                 \
@@ -90,16 +89,21 @@ gdn_status gdn_vulkan_instance_open(PFN_vkGetInstanceProcAddr get, gdn_vulkan_fu
 
 /* ---- Physical devices ------------------------------------------------------------------------------ */
 
-static int has_extension(const gdn_vulkan_functions *vk, VkPhysicalDevice physical, const char *name)
+/* Sets *found to 1 if the device has the extension. */
+static gdn_status find_extension(const gdn_vulkan_functions *vk, VkPhysicalDevice physical, const char *name,
+                                 int *found)
 {
     uint32_t n = 0;
-    int found = 0;
-    if (vk->EnumerateDeviceExtensionProperties(physical, NULL, &n, NULL) != VK_SUCCESS || !n) return 0;
-    VkExtensionProperties *list = calloc(n, sizeof *list);
-    if (list && vk->EnumerateDeviceExtensionProperties(physical, NULL, &n, list) >= 0)
-        for (uint32_t i = 0; i < n; i++) found |= !strcmp(list[i].extensionName, name);
-    free(list);
-    return found;
+    VkExtensionProperties *list = NULL;
+    VkResult result = vk->EnumerateDeviceExtensionProperties(physical, NULL, &n, NULL);
+    if (result == VK_SUCCESS && n) {
+        if (!(list = calloc(n, sizeof *list)))
+            return gdn_fail(GDN_OUT_OF_MEMORY, "no memory for a list of %u extensions", (unsigned)n);
+        result = vk->EnumerateDeviceExtensionProperties(physical, NULL, &n, list);
+        for (uint32_t i = 0; result >= 0 && i < n; i++) *found |= !strcmp(list[i].extensionName, name);
+        free(list);
+    }
+    return result >= 0 ? GDN_OK : gdn_vulkan_fail(NULL, result, "vkEnumerateDeviceExtensionProperties");
 }
 
 static int find_queue_family(const gdn_vulkan_functions *vk, VkPhysicalDevice physical, uint32_t *family)
@@ -131,7 +135,7 @@ static uint32_t choose_subgroup(const VkPhysicalDeviceSubgroupSizeControlPropert
  *   Intel           4 KiB for the lanes of a subgroup together
  *   other GPUs      64
  *   CPU drivers     no limit: they keep a lane's values in memory, and the processor prefetches by itself */
-static gdn_status find_registers(gdn_vulkan_traits *t)
+gdn_status gdn_vulkan_find_registers(gdn_vulkan_traits *t)
 {
     enum { NVIDIA = 0x10de, AMD = 0x1002, INTEL = 0x8086 };
     int registers = t->type == VK_PHYSICAL_DEVICE_TYPE_CPU       ? 0
@@ -154,8 +158,11 @@ gdn_status gdn_vulkan_read_traits(const gdn_vulkan_functions *vk, VkPhysicalDevi
                         (unsigned)VK_API_VERSION_MAJOR(basic.apiVersion),
                         (unsigned)VK_API_VERSION_MINOR(basic.apiVersion));
 
-    const int sizes = basic.apiVersion >= VK_API_VERSION_1_3 ||
-                      has_extension(vk, physical, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
+    int sizes = basic.apiVersion >= VK_API_VERSION_1_3, fmas = 0;
+    gdn_status status;
+    if ((status = find_extension(vk, physical, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME, &sizes)) ||
+        (status = find_extension(vk, physical, VK_KHR_SHADER_FMA_EXTENSION_NAME, &fmas)))
+        return status;
     VkPhysicalDeviceSubgroupSizeControlProperties subgroups = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES
     };
@@ -171,7 +178,6 @@ gdn_status gdn_vulkan_read_traits(const gdn_vulkan_functions *vk, VkPhysicalDevi
     };
     VkPhysicalDeviceShaderFmaFeaturesKHR fma = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FMA_FEATURES_KHR,
                                                  .pNext = sizes ? &size_control : NULL };
-    const int fmas = has_extension(vk, physical, VK_KHR_SHADER_FMA_EXTENSION_NAME);
     VkPhysicalDeviceVulkan12Features f12 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
                                              .pNext = fmas ? (void *)&fma : fma.pNext };
     VkPhysicalDeviceVulkan11Features f11 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES,
@@ -215,7 +221,7 @@ gdn_status gdn_vulkan_read_traits(const gdn_vulkan_functions *vk, VkPhysicalDevi
     for (uint32_t i = 0; i < memory.memoryHeapCount; i++)
         if (memory.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT)
             t->about.memory_bytes += memory.memoryHeaps[i].size;
-    return find_registers(t);
+    return GDN_OK;
 }
 
 /* The order of the list: hardware GPUs before software. */
@@ -247,6 +253,10 @@ gdn_status gdn_vulkan_list_devices(const gdn_vulkan_functions *vk, VkInstance in
     for (uint32_t i = 0; i < n; i++) {
         gdn_vulkan_traits t;
         gdn_status one = gdn_vulkan_read_traits(vk, physical[i], &t);
+        if (one == GDN_OUT_OF_MEMORY) { /* a shorter list would stay */
+            free(traits);
+            return one;
+        }
         if (one) {
             status = one;
             continue;
@@ -267,20 +277,27 @@ gdn_status gdn_vulkan_list_devices(const gdn_vulkan_functions *vk, VkInstance in
 /* ---- The process's list ---------------------------------------------------------------------------- */
 
 static gdn_vulkan_catalogue catalogue;
-static pthread_once_t catalogue_once = PTHREAD_ONCE_INIT;
 
-static void fill_catalogue(void)
+static gdn_status fill_catalogue(void)
 {
+    static PFN_vkGetInstanceProcAddr get;
     gdn_vulkan_catalogue *c = &catalogue;
-    PFN_vkGetInstanceProcAddr get = open_loader(c->reason);
-    if (!get) return;
-    if (gdn_vulkan_instance_open(get, &c->vk, &c->instance) ||
-        gdn_vulkan_list_devices(&c->vk, c->instance, &c->traits, &c->n))
-        (void)snprintf(c->reason, sizeof c->reason, "%.*s", GDN_REASON_MAX - 1, gdn_last_error());
+    gdn_status status;
+    if ((!get && (status = open_loader(&get))) || (status = gdn_vulkan_instance_open(get, &c->vk, &c->instance)))
+        return status;
+    if ((status = gdn_vulkan_list_devices(&c->vk, c->instance, &c->traits, &c->n)))
+        c->vk.DestroyInstance(c->instance, NULL);
+    return status;
 }
 
-const gdn_vulkan_catalogue *gdn_vulkan_catalogue_get(void)
+gdn_status gdn_vulkan_count(uint32_t *n)
 {
-    (void)pthread_once(&catalogue_once, fill_catalogue);
-    return &catalogue;
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    (void)pthread_mutex_lock(&lock);
+    const gdn_status status = catalogue.n ? GDN_OK : fill_catalogue();
+    *n = catalogue.n;
+    (void)pthread_mutex_unlock(&lock);
+    return status;
 }
+
+const gdn_vulkan_catalogue *gdn_vulkan_catalogue_get(void) { return &catalogue; }

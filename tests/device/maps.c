@@ -513,6 +513,7 @@ static void try_all(sides *s)
 void device_bad_maps(gdn_context *ctx)
 {
     int needed = 0;
+    device_rules(ctx);
     REQUIRE(!workspaces_that_shrink(ctx, 3000, &needed));
     sides s = { .ctx = ctx, .device = check_target_adopt(ctx) };
     s.reference = check_target_open(GDN_BACKEND_REFERENCE, 0, 0, GDN_EXACT);

@@ -1,7 +1,7 @@
 # What the tests of the GPU backends share. Included by tests/CMakeLists.txt before those.
 
 # What every device is tested with.
-add_library(gdn_device_tests STATIC EXCLUDE_FROM_ALL device/suite.c device/maps.c device/placed.c device/step.c)
+add_library(gdn_device_tests STATIC EXCLUDE_FROM_ALL device/suite.c device/maps.c device/rules.c device/placed.c device/step.c)
 target_link_libraries(gdn_device_tests PRIVATE gdn_build_options PUBLIC gdn_cases)
 target_compile_definitions(gdn_device_tests PRIVATE TEST_LAST_ERROR=gdn_last_error)
 
@@ -56,6 +56,10 @@ function(gdn_emulated_tests backend folder missing)
       gdn_self_tests_all(${backend}.${name})
     endif()
   endforeach()
+  if(TARGET test_edges_dlclose)
+    add_test(NAME ${backend}.dlclose COMMAND test_edges_dlclose $<TARGET_FILE:gdn> ${backend})
+    set_tests_properties(${backend}.dlclose PROPERTIES LABELS ${backend} ENVIRONMENT "LD_LIBRARY_PATH=${folder}")
+  endif()
   if(GDN_BUILD_TOOLS AND TARGET gdn)
     add_test(NAME ${backend}.${missing} COMMAND sh "${CMAKE_CURRENT_SOURCE_DIR}/device/no_driver.sh" ${backend} $<TARGET_FILE:gdn_tool>
       $<TARGET_FILE:gdn> "${folder}")

@@ -45,6 +45,10 @@ void step_close(step_on *on);                          /* and the context */
 /* Calls with bad values in every map of every kernel; results and reports are checked. */
 void device_bad_maps(gdn_context *ctx);
 
+/* ---- rules.c ---- */
+/* Calls that break a rule without any map. */
+void device_rules(gdn_context *ctx);
+
 /* ---- suite.c ---- */
 extern step start, wanted, wanted_twice; /* before, after one step, after two */
 

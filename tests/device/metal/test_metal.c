@@ -346,7 +346,8 @@ int main(int argc, char **argv)
     };
     suite_init();
     rt = &gdn_metal_catalogue_get()->rt;
-    NEED(gdn_metal_catalogue_get()->device, "no device: %s", gdn_metal_catalogue_get()->reason);
+    uint32_t n = 0;
+    NEED(!gdn_metal_count(&n), "no device: %s", gdn_last_error());
     gdn_context_destroy(open_metal(NULL, NULL, 0)); /* what a process makes once */
     return suite_run(tests, sizeof tests / sizeof tests[0], look, argc == 2 ? argv[1] : NULL);
 }

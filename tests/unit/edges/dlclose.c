@@ -1,5 +1,7 @@
-/* dlopen, a call on several threads, dlclose, again and again: no thread may be left to run code that is gone. The
- * argument is the library. */
+/* dlopen, a call on several threads, dlclose, again and again: no thread may be left to run code that is gone.
+ *
+ *   dlclose LIBRARY            calls on the CPU; the library goes
+ *   dlclose LIBRARY BACKEND    contexts of a device: the library stays, and rounds add no threads and no memory maps */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
@@ -36,9 +38,45 @@ static int is_loaded(const char *path)
     return library != NULL;
 }
 
+static int maps(void)
+{
+    FILE *f = fopen("/proc/self/maps", "r");
+    int n = 0;
+    for (int c; f && (c = fgetc(f)) != EOF;) n += c == '\n';
+    if (f) (void)fclose(f);
+    return n;
+}
+
+static int of_device(const char *path, const char *backend)
+{
+    const uint32_t number = !strcmp(backend, "cuda")     ? GDN_BACKEND_CUDA
+                            : !strcmp(backend, "vulkan") ? GDN_BACKEND_VULKAN
+                                                         : GDN_BACKEND_METAL;
+    int n_threads = 0, n_maps = 0;
+    for (int i = 0; i < ROUNDS; i++) {
+        call_api api = { 0 };
+        void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        NEED(library);
+        *(void **)&api.create = dlsym(library, "gdn_context_create");
+        *(void **)&api.destroy = dlsym(library, "gdn_context_destroy");
+        const gdn_context_desc desc = { .size = sizeof desc, .backend = number };
+        gdn_context *ctx = NULL;
+        const gdn_status status = api.create(&desc, &ctx);
+        if (status == GDN_UNAVAILABLE) return SKIPPED;
+        NEED(!status);
+        api.destroy(ctx);
+        NEED(!dlclose(library) && is_loaded(path));
+        if (i == 4) n_threads = threads(), n_maps = maps(); /* a driver's own are there by then */
+    }
+    NEED(are_gone(n_threads) && maps() <= n_maps + 2);
+    (void)printf("%d rounds, %d threads, %d maps\n", ROUNDS, n_threads, n_maps);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     static call_memory expected, m;
+    if (argc == 3) return of_device(argv[1], argv[2]);
     NEED(argc == 2);
     const int before = threads();
     for (int i = 0; i < ROUNDS; i++) {
