@@ -31,7 +31,9 @@ static const cli_option options[] = {
     { "level", CLI_STRING, &level_name, "NAME",
       "exact (default), or exact_ftz, the level that flushes subnormal\nnumbers to zero, which 'gdn info' says who "
       "has" },
-    { "threads", CLI_LIST, &threads, "LIST", "numbers of threads of the CPU backend, default 1,2" },
+    { "threads", CLI_LIST, &threads, "LIST",
+      "numbers of threads of the CPU backend, default 1,2; at most\n"
+      "one for each processor of the process" },
     { "filter", CLI_STRING, &filter, "SUBSTR", "only rows whose name contains SUBSTR" },
     { "quick", CLI_FLAG, &quick, NULL, "fewer rows and repetitions" },
     { "list", CLI_FLAG, &list, NULL, "print the names of the rows and measure nothing" },
@@ -131,7 +133,7 @@ static void choose(bench_context *context, bench_limits *limits)
     if (backend && strcmp(backend, "cpu")) threads = (cli_list){ 1, { 1 } };
     if (threads.n == 0) {
         threads = (cli_list){ 1, { 1 } };
-        if (context->cores > 1) threads.value[threads.n++] = 2;
+        if (roofline_processors(2) > 1) threads.value[threads.n++] = 2;
     }
     limits->min_seconds = min_time > 0 ? min_time : quick ? 0.05 : 0.3;
     limits->min_reps = (int)(min_reps > 0 ? min_reps : quick ? 5 : 15);
@@ -264,6 +266,21 @@ static int count_rows(void)
     return n;
 }
 
+/* Checks that no two threads of a row share a processor. */
+static int check_threads(const bench_context *context)
+{
+    for (int i = 0; (!backend || !strcmp(backend, "cpu")) && i < threads.n; i++) {
+        const int n = roofline_processors(threads.value[i]);
+        if (threads.value[i] <= n) continue;
+        cli_error(&command,
+                  "--threads has %d, and this process may run on %d of the machine's %d processors; at most %d is "
+                  "allowed (taskset, containers and OMP_PROC_BIND restrict a process)",
+                  threads.value[i], n, context->cores, n);
+        return 0;
+    }
+    return 1;
+}
+
 /* Opens the target once, to check that it exists and to describe it. */
 static int describe_target(bench_context *context)
 {
@@ -302,7 +319,7 @@ int gdn_bench_main(int argc, char **argv)
     const int n_wanted = count_rows();
     if (n_wanted == 0) return cli_error(&command, "no row's name contains '%s'; see --list", filter ? filter : "");
     if (list) return 0;
-    if (!describe_target(&context)) return 2;
+    if (!check_threads(&context) || !describe_target(&context)) return 2;
 
     if (json_path && !bench_can_write(json_path)) return 1; /* before measuring */
     bench_result *results = bench_alloc(n_wanted * (int64_t)sizeof *results);

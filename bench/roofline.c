@@ -1,9 +1,11 @@
 /* The host's rooflines: splits work over threads, and selects the instruction set. */
+#define _GNU_SOURCE /* cpu_set_t */
 #include "bench/roofline.h"
 
 #include <math.h>
 #include <stdlib.h>
 
+#include "threads/processors.h"
 #include "threads/team.h"
 
 const char *const roofline_variant_name[ROOFLINE_VARIANTS] = { "plain", "prefetch", "far prefetch", "non-temporal" };
@@ -81,6 +83,16 @@ static void on_threads(int threads, gdn_task_fn task, void *arg)
 #pragma omp parallel for num_threads(threads) schedule(static, 1)
 #endif
     for (int t = 0; t < threads; t++) task(arg, t);
+}
+
+static void nothing(void *arg, int32_t t) { (void)arg, (void)t; }
+
+int roofline_processors(int threads)
+{
+    void *user;
+    (void)roofline_threads(threads, &user);
+    on_threads(threads, nothing, NULL); /* OpenMP starts and binds its threads then */
+    return gdn_processors_of_process().n;
 }
 
 typedef struct roofline_work {

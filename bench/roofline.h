@@ -32,6 +32,8 @@ extern const char *const roofline_variant_name[ROOFLINE_VARIANTS];
 /* The parallel-for of the rooflines with this many threads, valid until the next call, so that a context runs its
  * kernels on the same threads. NULL: the rooflines use OpenMP, or one thread. */
 gdn_parallel_for_fn roofline_threads(int threads, void **user);
+/* How many processors this many threads can run on. */
+int roofline_processors(int threads);
 
 /* Moves the pieces, each split over the threads. */
 void roofline_move(int threads, int variant, const roofline_piece *pieces, int n);

@@ -115,21 +115,27 @@ stage_elementary() {
     capture build-test/bin/test_elementary_flush --stride 4099
 }
 
-# What PyPI has is needed to build the package, so this stage is optional: without a network there is nothing to show.
-# The wheel is made of the sdist, and tested in a virtual environment, from where only the wheel is seen.
-stage_python() {
-    folder=$PWD/build-test/python
+# Packages of PyPI in a virtual environment of their own in a new $folder; skips the stage where PyPI cannot be reached.
+from_pypi() { # folder package...
+    folder=$1
+    shift
     rm -rf "$folder"
     mkdir -p "$folder"
     python3 -m venv "$folder/venv"
     bin=$folder/venv/bin
-    if ! "$bin/pip" install --timeout 20 --retries 1 -q build ml_dtypes numpy openai scikit-build-core twine >"$folder/pip" 2>&1; then
+    if ! "$bin/pip" install --timeout 20 --retries 1 -q "$@" >"$folder/pip" 2>&1; then
         cat "$folder/pip"
         ! grep -E 'from versions: none|Connection|[Tt]imed out|Temporary failure' "$folder/pip" >"$folder/why" ||
             skip "PyPI cannot be reached: $(tail -n 1 "$folder/why")"
         return 1
     fi
     cat "$folder/pip"
+}
+
+# What PyPI has is needed to build the package, so this stage is optional: without a network there is nothing to show.
+# The wheel is made of the sdist, and tested in a virtual environment, from where only the wheel is seen.
+stage_python() {
+    from_pypi "$PWD/build-test/python" build ml_dtypes numpy openai scikit-build-core twine
     # -O1, because the tests are about what Python does with the library; its kernels at -O3 are in the build of all other tests.
     # It lies in a temporary folder, another one each time, so ccache would find nothing.
     unset CMAKE_C_COMPILER_LAUNCHER CMAKE_CXX_COMPILER_LAUNCHER
@@ -317,6 +323,32 @@ stage_arm64() {
     capture build-test/bin/gdn check --backend cpu --impl scalar --record build-test/reference-for-arm64
     build arm64-qemu "-DGDN_TESTS_EXPECT=$PWD/build-test/reference-for-arm64"
     run_ctest arm64-qemu 'check|golden|unit|abi'
+}
+
+# The library and the tool with gdn serve compile for macOS, and link but for the libraries of gdn serve. ziglang is a C compiler
+# with macOS's headers. Nothing of it runs here.
+stage_macos() {
+    from_pypi "$PWD/build-macos" ziglang
+    zig=$("$bin/python" -c 'import os, ziglang; print(os.path.join(os.path.dirname(ziglang.__file__), "zig"))')
+    unset CMAKE_C_COMPILER_LAUNCHER CMAKE_CXX_COMPILER_LAUNCHER
+    export PKG_CONFIG_LIBDIR="$folder/libraries" ZIG_GLOBAL_CACHE_DIR="$folder/zig"
+    mkdir -p "$PKG_CONFIG_LIBDIR"
+    for library in libmicrohttpd jansson libedit; do
+        printf 'Name: %s\nDescription: headers\nVersion: 9\nCflags: -I%s\nLibs: -Wl,-undefined,dynamic_lookup\n' \
+            $library "$PKG_CONFIG_LIBDIR" >"$PKG_CONFIG_LIBDIR/$library.pc"
+    done
+    find /usr/include \( -name microhttpd.h -o -name 'jansson*.h' -o -name histedit.h \) -exec cp {} "$PKG_CONFIG_LIBDIR" \;
+    for machine in aarch64 x86_64; do
+        printf '#!/bin/sh\nexec "%s" cc -target %s-macos "$@"\n' "$zig" $machine >"$folder/$machine-cc"
+        chmod +x "$folder/$machine-cc"
+        cmake -S . -B "$folder/$machine" -DCMAKE_SYSTEM_NAME=Darwin -DCMAKE_SYSTEM_PROCESSOR=$machine -DCMAKE_C_COMPILER="$folder/$machine-cc" \
+            -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_C_FLAGS_DEBUG=-O0 -fno-sanitize=all" -DGDN_DEBUG_KERNELS=ON -DGDN_WERROR=ON \
+            -DGDN_BUILD_TESTS=OFF -DGDN_VULKAN=OFF -DGDN_METAL=ON -DGDN_SERVE=ON
+        cmake --build "$folder/$machine" --parallel "$jobs"
+        file -L "$folder/$machine/bin/gdn" "$folder/$machine/libgdn.dylib" | tee "$folder/what"
+        [ "$(grep -c 'Mach-O 64-bit' "$folder/what")" = 2 ]
+    done
+    note "compiles and links for aarch64 and x86_64; not run"
 }
 
 stage_fuzz() { if [ -n "$GDN_TEST_FULL" ]; then sh scripts/fuzz.sh; else sh scripts/fuzz.sh 0; fi; }

@@ -35,6 +35,7 @@ clang       full the library and the tool as clang optimises them: gdn check, an
 arm64       -    cross build of the tool for 64-bit Arm, 180 calls on NEON under qemu; --full: gdn check, unit tests
 elementary  full the elementary functions over all 2^32 floats
 tsan        -    the team of threads, the check with many threads, and API tests with threads, under ThreadSanitizer
+macos       -    library and tool cross-compiled for macOS by PyPI's ziglang, not run; SKIPPED without PyPI
 openmp      -    a build with threads of OpenMP: gdn check, API tests with threads
 cuda        -    the CUDA kernels on an emulator: gdn check, contexts, graphs, faults
 package     -    the Debian packages and the archive; --full and nvcc: registers and spills of CUDA kernels
@@ -118,7 +119,7 @@ begin=$(date +%s)
 (while sleep 25 >/dev/null 2>&1 && kill -0 $$ 2>/dev/null; do say_running; done) &
 running=$!
 trap 'kill $running' EXIT
-alone=' deps lint build fuzz package ggml ' # those that need no build
+alone=' deps lint build fuzz package ggml macos ' # those that need no build
 for name in $wanted; do
     case $alone in *" $name "*) ;; *) wanted="build $wanted" && break ;; esac
 done

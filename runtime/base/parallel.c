@@ -13,14 +13,19 @@ struct rt_threads {
     int32_t n;
 };
 
+int32_t rt_threads_wanted(int32_t n_threads)
+{
+    const int32_t n = n_threads ? n_threads : gdn_team_default_threads(getenv("GDN_NUM_THREADS"));
+    return n < MAX_THREADS ? n : MAX_THREADS;
+}
+
 gdn_status rt_threads_create(int32_t n_threads, rt_threads **threads)
 {
     *threads = NULL;
     if (n_threads < 0 || n_threads > MAX_THREADS)
         return rt_fail(GDN_INVALID_ARGUMENT, "the number of threads is %d; 0 (all processors) to %d are allowed",
                        (int)n_threads, (int)MAX_THREADS);
-    int32_t n = n_threads ? n_threads : gdn_team_default_threads(getenv("GDN_NUM_THREADS"));
-    n = n < MAX_THREADS ? n : MAX_THREADS;
+    const int32_t n = rt_threads_wanted(n_threads);
     void *memory;
     rt_threads *t = rt_calloc_with(sizeof *t, 1, gdn_team_bytes(n), "threads", &memory);
     if (!t) return GDN_OUT_OF_MEMORY;

@@ -8,6 +8,7 @@
 typedef struct rt_threads rt_threads;
 
 /* Creates a pool. n_threads 0 = GDN_NUM_THREADS of the environment, or one thread per processor of this process. */
+int32_t rt_threads_wanted(int32_t n_threads); /* that number of threads */
 gdn_status rt_threads_create(int32_t n_threads, rt_threads **threads);
 void rt_threads_destroy(rt_threads *threads);
 int32_t rt_threads_count(const rt_threads *threads);

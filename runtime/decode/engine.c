@@ -1,8 +1,7 @@
 /* Creation of an engine: contexts, buffers and weights of one model on one device. See engine.h. */
-#define _POSIX_C_SOURCE 200809L /* sysconf */
+#define _POSIX_C_SOURCE 200809L /* strnlen */
 #include <math.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "runtime/base/checksum.h"
 #include "runtime/decode/engine_internal.h"
@@ -353,13 +352,11 @@ static uint64_t prefix_tables_bytes(const rt_engine *e)
            2 * 2 * 4 * (uint64_t)e->n_seqs * map;
 }
 
-/* Bytes of tables that do not depend on the rows of a micro-batch alone. If the system limits this process to fewer
- * processors, it starts fewer threads and needs less. */
+/* Bytes of tables that do not depend on the rows of a micro-batch alone. */
 static uint64_t tables_bytes(const rt_engine *e, int32_t n_threads)
 {
     const rt_hparams *hp = &e->model->hp;
-    const int64_t online = n_threads ? n_threads : sysconf(_SC_NPROCESSORS_ONLN);
-    const uint64_t threads = (uint64_t)(online > 1 ? online : 1);
+    const uint64_t threads = (uint64_t)rt_threads_wanted(n_threads);
     const uint64_t B = (uint64_t)e->n_batch, rows = (uint64_t)e->n_seqs * ((uint64_t)e->n_rollback + 1);
     return 4 * (uint64_t)e->n_positions * (uint64_t)hp->n_rot + /* rotary angles              */
            4 * rt_attention_scratch((int32_t)threads, hp->n_head, hp->n_head_kv, attended(e)) + /* attention's scores */

@@ -18,8 +18,8 @@ FEW = (*EVERYWHERE[:-1], "--backend", "cpu", "--json")  # a software device comp
 failures = []
 
 
-def gdn(*arguments):
-    return subprocess.run([*TOOL, *arguments], capture_output=True, text=True)
+def gdn(*arguments, **how):
+    return subprocess.run([*TOOL, *arguments], capture_output=True, text=True, **how)
 
 
 def require(good, what, done):
@@ -171,6 +171,12 @@ def habits():
     require(done.returncode == 1 and "cannot write '/no/such/folder/x'" in done.stderr and not done.stdout, "a file that cannot be written, before measuring", done)
     done = gdn("bench", "--quick", "--impl", "first")
     require(done.returncode == 2 and '--impl is "first"' in done.stderr and "desc" not in done.stderr, "bench --impl first", done)
+    one = {"preexec_fn": lambda: os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})} if hasattr(os, "sched_setaffinity") else None
+    if one:  # threads that share a processor measure nothing
+        done = gdn("bench", "--threads", "1,2", **one)
+        require(done.returncode == 2 and "--threads has 2, and this process may run on 1 of" in done.stderr and not done.stdout, "bench on a shared processor", done)
+        done = gdn("bench", "--list", **one)
+        require(done.returncode == 0 and "/threads:1\n" in done.stdout and "/threads:2" not in done.stdout, "rows on one processor", done)
     for arguments in (("help", "first"), ("first",)):
         done = gdn(*arguments)
         require(done.returncode == 2 and "unknown command 'first'" in done.stderr and not done.stdout, "an unknown command", done)

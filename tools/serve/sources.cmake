@@ -1,6 +1,6 @@
 # The server of gdn serve, on libmicrohttpd and jansson. Without them the command says what is missing.
 set(GDN_HAVE_SERVE OFF)
-if(NOT "${GDN_SERVE}" MATCHES "^(OFF|FALSE|NO|0|)$" AND NOT CMAKE_CROSSCOMPILING) # pkg-config finds the libraries of this machine
+if(NOT "${GDN_SERVE}" MATCHES "^(OFF|FALSE|NO|0|)$" AND (NOT CMAKE_CROSSCOMPILING OR DEFINED ENV{PKG_CONFIG_LIBDIR})) # else pkg-config finds this machine's
   find_package(Threads)
   find_package(PkgConfig QUIET)
   if(PkgConfig_FOUND AND Threads_FOUND)
