@@ -41,13 +41,15 @@ gdn_status rt_scheduler_create(const rt_scheduler_desc *desc, rt_scheduler **sch
     s->n_step_rows = s->n_step_rows > generating ? s->n_step_rows : generating;
     const uint64_t P = (uint64_t)desc->n_parallel, R = (uint64_t)s->n_step_rows, D = (uint64_t)s->desc.draft_max + 1;
     s->slot = rt_calloc(P, sizeof *s->slot, "a scheduler");
+    s->order = rt_calloc(P, 4, "a scheduler");
     s->batch_token = rt_calloc(R, 4, "a scheduler");
     s->batch_seq = rt_calloc(R, 4, "a scheduler");
     s->batch_logits = rt_calloc(R, 1, "a scheduler");
     s->ask = rt_calloc(P, sizeof *s->ask, "a scheduler");
     s->ask_draft = rt_calloc(P * D, 4, "a scheduler");
     s->ask_n = rt_calloc(P, 4, "a scheduler");
-    if (!s->slot || !s->batch_token || !s->batch_seq || !s->batch_logits || !s->ask || !s->ask_draft || !s->ask_n)
+    if (!s->slot || !s->order || !s->batch_token || !s->batch_seq || !s->batch_logits || !s->ask || !s->ask_draft ||
+        !s->ask_n)
         status = GDN_OUT_OF_MEMORY;
     if (!status) status = rt_sampler_create(s->n_vocab, rt_engine_dense(desc->engine), &s->sampler);
     if (status) rt_scheduler_destroy(s);
@@ -67,8 +69,8 @@ void rt_scheduler_destroy(rt_scheduler *s)
 {
     if (!s) return;
     for (int32_t i = 0; i < s->end - s->first; i++) free_job(s->job[i]);
-    void *arrays[] = { (void *)s->job,  s->slot, s->batch_token, s->batch_seq,
-                       s->batch_logits, s->ask,  s->ask_draft,   s->ask_n };
+    void *arrays[] = { (void *)s->job,  s->slot, s->order,     s->batch_token, s->batch_seq,
+                       s->batch_logits, s->ask,  s->ask_draft, s->ask_n };
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) rt_free(arrays[i]);
     rt_sampler_destroy(s->sampler);
     rt_free(s);

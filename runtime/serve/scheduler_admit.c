@@ -59,34 +59,18 @@ gdn_status rt_scheduler_admit(rt_scheduler *s)
 }
 
 /* Cells that the next step needs without drafts: see build() in scheduler_step.c. */
-static int64_t step_cells(const rt_scheduler *s)
+static int64_t step_cells(rt_scheduler *s)
 {
     const rt_memory *m = rt_engine_memory(s->desc.engine);
     int64_t cells = 0;
-    int32_t n_rows = 0;
-    for (int32_t seq = 0; seq < s->desc.n_parallel; seq++)
-        if (s->slot[seq].job && s->slot[seq].generating) {
-            cells += rt_scheduler_cells_for(m, seq, 1);
-            n_rows++;
-        }
-    for (int32_t seq = 0; seq < s->desc.n_parallel; seq++)
-        if (s->slot[seq].job && !s->slot[seq].generating && !s->slot[seq].waits) {
-            const int32_t unread = s->slot[seq].job->n_tokens - rt_memory_seq_length(m, seq),
-                          room = s->n_step_rows - n_rows;
-            const int32_t n = unread < room ? unread : room;
-            cells += rt_scheduler_cells_for(m, seq, n);
-            n_rows += n;
-        }
+    int32_t rows = s->n_step_rows;
+    for (int32_t i = 0; i < s->n_order; i++) rows -= s->slot[s->order[i]].generating;
+    rt_scheduler_share(s, rows);
+    for (int32_t i = 0; i < s->n_order; i++) {
+        const rt_slot *const slot = &s->slot[s->order[i]];
+        cells += rt_scheduler_cells_for(m, s->order[i], slot->generating ? 1 : slot->share);
+    }
     return cells;
-}
-
-/* Sequence of the request that started last; -1: none. */
-static int32_t last_started(const rt_scheduler *s)
-{
-    int32_t last = -1;
-    for (int32_t seq = 0; seq < s->desc.n_parallel; seq++)
-        if (s->slot[seq].job && (last < 0 || s->slot[seq].job->id > s->slot[last].job->id)) last = seq;
-    return last;
 }
 
 gdn_status rt_scheduler_make_room(rt_scheduler *s)
@@ -95,16 +79,15 @@ gdn_status rt_scheduler_make_room(rt_scheduler *s)
     gdn_status status = GDN_OK;
     int64_t need = 0;
     while (!status && (need = step_cells(s)) > rt_memory_free_cells(m)) {
-        const int32_t last = last_started(s);
+        const int32_t last = s->order[s->n_order - 1]; /* the request that started last */
         rt_job *job = s->slot[last].job;
-        int others = 0;
-        for (int32_t seq = 0; seq < s->desc.n_parallel; seq++) others += seq != last && s->slot[seq].job;
         const int32_t length = rt_memory_seq_length(m, last);
         status = rt_memory_seq_rm(m, last, 0, -1);
         s->slot[last].job = NULL;
         s->slot[last].generating = 0;
         job->runs = 0;
-        if (others) {
+        rt_scheduler_sort(s);
+        if (s->n_order) {
             job->n_held = length > job->n_held ? length : job->n_held;
             job->result.n_preempted++;
             s->totals.preemptions++;

@@ -22,10 +22,11 @@ typedef struct rt_job {
 
 /* A sequence: the request that runs in it, and its part of a step. */
 typedef struct rt_slot {
-    rt_job *job;          /* NULL: free                                                                      */
-    int generating;       /* 1: only its last drawn token is undecoded; drafts may follow                    */
-    int waits;            /* 1: gets no rows, while another sequence decodes its prefix                      */
-    const int32_t *draft; /* [n_draft] in ask_draft                                                          */
+    rt_job *job;           /* NULL: free                                                                      */
+    int generating;        /* 1: only its last drawn token is undecoded; drafts may follow                    */
+    int waits;             /* 1: gets no rows, while another sequence decodes its prefix                      */
+    int32_t share, served; /* rows that the step has for its prompt; 1: it has got them                       */
+    const int32_t *draft;  /* [n_draft] in ask_draft                                                          */
     int32_t n_draft;
     int32_t first_row, n_rows; /* its rows in the batch                                                         */
 } rt_slot;
@@ -41,6 +42,7 @@ struct rt_scheduler {
     int32_t first, end, room; /* ids in [first, end) were given and not all released                   */
     int32_t next;             /* first id that may have to be started                                         */
     rt_slot *slot;            /* [n_parallel] by sequence                                                     */
+    int32_t *order, n_order;  /* [n_order]: the sequences with requests, the oldest request's first           */
 
     /* one step */
     int32_t *batch_token, *batch_seq; /* its rows, as rt_batch has them                                       */
@@ -55,6 +57,11 @@ gdn_status rt_scheduler_admit(rt_scheduler *s);
 /* Preempts the requests that started last until the step's rows have cells. Call before a step, after `generating` is
  * set. */
 gdn_status rt_scheduler_make_room(rt_scheduler *s);
+/* Sets `order`. Call when a request has got a sequence or lost it (scheduler_share.c). */
+void rt_scheduler_sort(rt_scheduler *s);
+/* Sets `share` of all slots for a step that has this many rows for prompts. With fewer rows no share is larger. Call
+ * after `generating` and `waits` are set. */
+void rt_scheduler_share(rt_scheduler *s, int32_t rows);
 /* The prefix cache (scheduler_prefix.c). Extends sequence seq, which holds a prefix of the job's tokens, to the longest
  * cached prefix if that is longer. */
 gdn_status rt_scheduler_begin_from_prefix(rt_scheduler *s, rt_job *job, int32_t seq);

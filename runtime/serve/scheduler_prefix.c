@@ -38,13 +38,12 @@ static int will_checkpoint(const rt_scheduler *s, int32_t other, int32_t seq, in
 void rt_scheduler_wait_for_prefixes(rt_scheduler *s)
 {
     const int32_t interval = rt_engine_limits_of(s->desc.engine).prefix_interval;
-    for (int32_t seq = 0; seq < s->desc.n_parallel; seq++) s->slot[seq].waits = 0;
-    for (int32_t seq = 1; interval && seq < s->desc.n_parallel; seq++)
-        /* lower sequences get rows first, so a sequence that others wait for always progresses */
-        for (int32_t other = 0; s->slot[seq].job && !s->slot[seq].generating && other < seq && !s->slot[seq].waits;
-             other++)
-            s->slot[seq].waits =
-                s->slot[other].job && !s->slot[other].generating && will_checkpoint(s, other, seq, interval);
+    for (int32_t i = 0; i < s->n_order; i++) {
+        rt_slot *const slot = &s->slot[s->order[i]];
+        slot->waits = 0; /* the oldest never waits, and always progresses */
+        for (int32_t k = 0; interval && !slot->generating && k < i && !slot->waits; k++)
+            slot->waits = !s->slot[s->order[k]].generating && will_checkpoint(s, s->order[k], s->order[i], interval);
+    }
 }
 
 int32_t rt_scheduler_next_stop(const rt_job *job, int32_t begin)

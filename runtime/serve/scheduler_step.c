@@ -57,7 +57,8 @@ static gdn_status draft(rt_scheduler *s)
 {
     const int32_t D = s->desc.draft_max;
     int32_t n_ask = 0;
-    for (int32_t seq = 0; seq < s->desc.n_parallel; seq++) {
+    for (int32_t at = 0; at < s->n_order; at++) {
+        const int32_t seq = s->order[at];
         rt_slot *slot = &s->slot[seq];
         if (!slot->generating) continue;
         const rt_job *job = slot->job;
@@ -92,24 +93,26 @@ static void append(rt_scheduler *s, int32_t *n, int32_t token, int32_t seq, int 
 static int32_t build(rt_scheduler *s)
 {
     int32_t n = 0;
-    for (int32_t seq = 0; seq < s->desc.n_parallel; seq++) {
+    for (int32_t i = 0; i < s->desc.n_parallel; i++) s->slot[i].n_rows = 0;
+    for (int32_t at = 0; at < s->n_order; at++) {
+        const int32_t seq = s->order[at];
         rt_slot *slot = &s->slot[seq];
-        slot->n_rows = 0;
         if (!slot->generating) continue;
         slot->first_row = n;
         append(s, &n, slot->job->tokens[slot->job->n_tokens - 1], seq, 1);
         for (int32_t i = 0; i < slot->n_draft; i++) append(s, &n, slot->draft[i], seq, 1);
         slot->n_rows = n - slot->first_row;
     }
-    for (int32_t seq = 0; seq < s->desc.n_parallel; seq++) {
+    rt_scheduler_share(s, s->n_step_rows - n);
+    for (int32_t at = 0; at < s->n_order; at++) {
+        const int32_t seq = s->order[at], begin = rt_memory_seq_length(memory(s), seq);
         rt_slot *slot = &s->slot[seq];
         const rt_job *job = slot->job;
-        if (!job || slot->generating || slot->waits) continue;
-        const int32_t begin = rt_memory_seq_length(memory(s), seq), end = rt_scheduler_next_stop(job, begin);
+        if (!slot->share) continue;
         slot->first_row = n;
-        for (int32_t p = begin; p < end && n < s->n_step_rows; p++)
+        for (int32_t p = begin; p < begin + slot->share; p++)
             append(s, &n, job->tokens[p], seq, p + 1 == job->n_tokens);
-        slot->n_rows = n - slot->first_row;
+        slot->n_rows = slot->share;
     }
     return n;
 }
@@ -225,6 +228,7 @@ gdn_status rt_scheduler_step(rt_scheduler *s, int *busy)
         if (!slot->generating) status = rt_scheduler_begin_from_prefix(s, slot->job, seq);
     }
     if (!status) {
+        rt_scheduler_sort(s);
         rt_scheduler_wait_for_prefixes(s);
         status = rt_scheduler_make_room(s);
     }

@@ -31,8 +31,8 @@ static int64_t least(const request *r, int32_t interval, int64_t *all)
     return sum;
 }
 
-/* A request that another one waits for is preempted, because the test takes its cells. The other one then stops
- * waiting. It is the only one left, and its next step has no cells either. */
+/* A request waits for the prefix that an older one decodes, and the test takes all free cells. The younger one gives
+ * its cells up. The older one is then alone, and its next step has no cells either. */
 static void left_alone(const rt_model *model, const request *r)
 {
     const fixture_engine with = { .n_seqs = 3, .n_ctx = 96, .n_cells = 200, .n_prefixes = 50, .prefix_interval = 4 };
@@ -50,9 +50,9 @@ static void left_alone(const rt_model *model, const request *r)
     for (int i = 1; i < 3; i++) NEED(!rt_scheduler_submit(s, &q, &id[i]));
     for (int i = 0; i < 2; i++)
         NEED(!rt_scheduler_step(s, &busy)); /* the first ends, and the third takes its sequence */
-    REQUIRE(rt_memory_seq_length(m, 0) == 4 && rt_memory_seq_length(m, 1) == 3); /* the second waits for it */
+    REQUIRE(rt_memory_seq_length(m, 0) == 0 && rt_memory_seq_length(m, 1) == 7); /* the younger one waits */
     NEED(!rt_scheduler_step(s, &busy));
-    REQUIRE(rt_memory_seq_length(m, 0) == 8 && rt_memory_seq_length(m, 1) == 4); /* and has been given what is there */
+    REQUIRE(rt_memory_seq_length(m, 0) == 4 && rt_memory_seq_length(m, 1) == 11); /* it has the first checkpoint */
     for (int32_t i = 0; i < 96; i++) seq[i] = 2;
     const rt_batch others = { 80, r[3].prompt + 1, seq, NULL, 0 }; /* another text */
     NEED(!rt_engine_decode(desc.engine, &others));

@@ -441,6 +441,64 @@ static void released(const rt_model *model)
     rt_engine_destroy(engine);
 }
 
+/* Prompts share a step's rows: the oldest gets half of them or more whatever comes after it, in whichever sequence it
+ * runs, and a prompt of one token is answered at the second step beside any number of long ones. */
+enum { ROWS = 16, LONG = 90 };
+static int32_t read_of[64]; /* by request: its prompt's tokens that are decoded */
+static void note_prompt(void *user, int32_t id, int32_t done, int32_t total)
+{
+    (void)user, (void)total;
+    read_of[id] = done;
+}
+
+static int32_t ask_for(rt_scheduler *s, const rt_model *model, int32_t n_prompt, int32_t n_max)
+{
+    static int32_t number;
+    const rt_sampling sampling = { .top_p = 1, .repeat_penalty = 1 };
+    int32_t prompt[LONG], id;
+    for (int32_t i = 0; i < n_prompt; i++) prompt[i] = (7 * ++number + i) % model->hp.n_vocab;
+    const rt_request ask = FIELDS(.prompt = prompt, .n_prompt = n_prompt, .n_max = n_max, .ignore_end = 1,
+                                  .sampling = sampling, .on_prompt = note_prompt);
+    NEED(!rt_scheduler_submit(s, &ask, &id) && id < 64);
+    return id;
+}
+
+static int has_ended(const rt_scheduler *s, int32_t id)
+{
+    rt_result result;
+    NEED(!rt_scheduler_result(s, id, &result));
+    return result.finish != RT_FINISH_NONE;
+}
+
+static void fair(const rt_model *model)
+{
+    const fixture_engine with = { .n_seqs = 3, .n_ctx = CONTEXT, .n_batch = ROWS };
+    const rt_scheduler_desc like = { .n_step_rows = ROWS };
+    rt_engine *engine;
+    rt_scheduler *s = fixture_schedule(model, &with, &like, &engine);
+    int busy;
+    memset(read_of, 0, sizeof read_of);
+    /* the oldest is in the last sequence, since the two before it end at once, and others take their places */
+    for (int i = 0; i < 2; i++) (void)ask_for(s, model, 1, 1);
+    const int32_t oldest = ask_for(s, model, LONG, 1);
+    for (int32_t step = 0; !has_ended(s, oldest); step++) {
+        const int32_t before = read_of[oldest], left = LONG - before;
+        for (int i = 0; i < 2; i++) (void)ask_for(s, model, i ? 40 : LONG / 2, 1);
+        NEED(!rt_scheduler_step(s, &busy) && step < LONG / (ROWS / 2) + 1);
+        REQUIRE(read_of[oldest] - before >= (left < ROWS / 2 ? left : ROWS / 2), "step %d: %d rows", (int)step,
+                (int)(read_of[oldest] - before));
+    }
+    do NEED(!rt_scheduler_step(s, &busy));
+    while (busy);
+    const int32_t long_one = ask_for(s, model, LONG, 1), other = ask_for(s, model, LONG, 1);
+    NEED(!rt_scheduler_step(s, &busy));
+    const int32_t little = ask_for(s, model, 1, 1);
+    for (int i = 0; i < 2; i++) NEED(!rt_scheduler_step(s, &busy));
+    REQUIRE(has_ended(s, little) && !has_ended(s, long_one) && !has_ended(s, other));
+    rt_scheduler_destroy(s);
+    rt_engine_destroy(engine);
+}
+
 /* Every stride-th place where a stream can end, inside accepted windows too; and going on from there. */
 static void cuts(const rt_model *model, int32_t stride)
 {
@@ -502,6 +560,7 @@ int main(int argc, char **argv)
             ends(model);
             clocks(model);
             released(model);
+            fair(model);
         }
         if (i == 3) declined(model);
         rt_model_free(model);
