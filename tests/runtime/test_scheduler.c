@@ -441,8 +441,8 @@ static void released(const rt_model *model)
     rt_engine_destroy(engine);
 }
 
-/* Prompts share a step's rows. The oldest gets half of them or more, in whichever sequence it runs. A prompt of one token
- * is answered at the second step beside any number of long ones. */
+/* Prompts share a step's rows. The oldest gets half of them or more, in whichever sequence it runs. A prompt of one
+ * token is answered at the second step beside any number of long ones. */
 enum { ROWS = 16, LONG = 90 };
 static int32_t read_of[64]; /* by request: its prompt's tokens that are decoded */
 static void note_prompt(void *user, int32_t id, int32_t done, int32_t total)
