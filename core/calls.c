@@ -8,7 +8,7 @@
 
 gdn_status gdn_no_context(void) { return gdn_fail(GDN_INVALID_ARGUMENT, "ctx is NULL"); }
 
-const char *gdn_variant_name(gdn_variant form)
+const char *gdn_variant_name(gdn_variant variant)
 {
     static const char *const names[] = {
         [GDN_VARIANT_REFERENCE] = "reference", [GDN_VARIANT_ROWS] = "rows",
@@ -19,7 +19,7 @@ const char *gdn_variant_name(gdn_variant form)
         [GDN_VARIANT_SEQUENCES] = "sequences", [GDN_VARIANT_TABLE] = "table",
         [GDN_VARIANT_COMPARE] = "compare",
     };
-    return names[form];
+    return names[variant];
 }
 
 static void make_plan(const gdn_context *ctx, const gdn_problem *problem, gdn_plan *plan)

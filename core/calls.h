@@ -31,6 +31,6 @@ static inline __attribute__((always_inline)) gdn_status gdn_call(gdn_context *ct
 gdn_status gdn_query(const gdn_context *ctx, gdn_resolver *resolve, const void *args, gdn_capability *capability);
 
 /* The variant's name, such as "columns". */
-const char *gdn_variant_name(gdn_variant form);
+const char *gdn_variant_name(gdn_variant variant);
 
 #endif

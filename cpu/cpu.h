@@ -10,8 +10,8 @@
 #include "core/problem.h"
 
 /* A kernel for one instruction set. call is the kernel's block (call/<kernel>.h). plan fills n_items, grain,
- * scratch_bytes, cut and form. run computes items [first, last); scratch is plan->cpu.scratch_bytes of 64-byte aligned
- * memory of this thread. The driver has set round-to-nearest, and the level's treatment of subnormals. */
+ * scratch_bytes, cut and variant. run computes items [first, last); scratch is plan->cpu.scratch_bytes of 64-byte
+ * aligned memory of this thread. The driver has set round-to-nearest, and the level's treatment of subnormals. */
 typedef struct gdn_cpu_kernel {
     void (*plan)(const void *call, int32_t n_threads, gdn_plan *plan);
     void (*run)(const void *call, const gdn_plan *plan, int64_t first, int64_t last, void *scratch);

@@ -1,4 +1,4 @@
-// gated_delta_net, prefill with producer warps, for mixed-precision I/O, qk_norm, or betas and decays from projections.
+// gated_delta_net, prefill with producer warps.
 //
 // Half of a thread block's warps are consumers: they compute. The other half are producers. They convert, normalise and
 // gate the next stage, and round and store the outputs of the previous one. So conversions

@@ -34,7 +34,7 @@ SOURCE = C_SOURCE + (".py", ".sh", ".cmake", "CMakeLists.txt", ".ci/run")
 BINARY = (".bin", ".gguf", ".abi", ".png", ".gz", ".xz", ".so", ".a", ".o")
 # Folders of a machine; written in pieces, so that this file does not find itself.
 MACHINE = re.compile(r"(?<![\w./$}*-])/(?:" + "|".join(("home", "root", "work", "Users", "mnt", "media")) + r")/\w")
-PRODUCT = ("include/", "core/", "numerics/", "simd/", "threads/", "reference/", "cpu/", "gpu/", "cuda/", "vulkan/", "metal/",
+PRODUCT = ("include/", "call/", "core/", "numerics/", "simd/", "threads/", "reference/", "cpu/", "gpu/", "cuda/", "vulkan/", "metal/",
            "backends/", "runtime/", "tools/", "check/", "bench/")
 TESTS = re.compile(r"^[^#]*(?<![\w.])tests/")
 EMULATOR = re.compile(r"(?:\b|_)simt|(?<!gdn_)emulat(?!ed\b)|emulated\.so", re.I)

@@ -23,7 +23,7 @@ typedef struct rt_scheduler_desc {
     rt_spec spec;
     int32_t draft_max; /* <= n_rollback of the engine                                         */
     float p_min;
-    int always; /* 1: draft always, without the controller (tests)                     */
+    int always; /* 1: draft always, without the controller (--always-draft)            */
 } rt_scheduler_desc;
 
 enum { RT_FINISH_NONE, RT_FINISH_STOP, RT_FINISH_LENGTH, RT_FINISH_CONTEXT, RT_FINISH_CANCELLED, RT_FINISH_FAILED };

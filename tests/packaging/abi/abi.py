@@ -3,7 +3,7 @@
 
     abi.py exports --library libgdn.so      the shared library exports what the headers declare, and needs libc and libm only
     abi.py base [--cc CC] [--run CMD]       the present headers keep what 0.1.0.txt has
-    abi.py write [--cc CC]                  write 0.1.0.txt; only before that release
+    abi.py write [--cc CC]                  write 0.1.0.txt where there is none
 
 The rule: a struct that begins with `size` grows at its end only, and other structs do not change; constants keep their
 values, functions their signatures. 0.1.0.txt has sizes and offsets of every 64-bit target.
@@ -173,6 +173,8 @@ def main():
             check_exports(args.library)
         elif args.what == "base":
             check_base(layout(args.cc, args.run))
+        elif BASE.exists():
+            parser.error(f"{BASE.name} exists: it has the interface of a release, which does not change")
         else:
             BASE.write_text(layout(args.cc, args.run))
     except Different as difference:
