@@ -1,4 +1,4 @@
-/* verify.h - shared by the three examples that verify drafts: values of tokens, and arguments common to their calls. */
+/* verify.h - shared by the four examples that verify drafts: values of tokens, and arguments common to their calls. */
 #ifndef VERIFY_H
 #define VERIFY_H
 
