@@ -178,7 +178,7 @@ class GatedDeltaNet(unittest.TestCase):
                           ("it needs at least one row and slot", {"log": log[:, :0]})):
             with self.assertRaisesRegex(ValueError, text):
                 gdn.gated_delta_net(*operands, state, **bad)
-        with self.assertRaisesRegex(gdn.InvalidArgument, "log.entries.n_slots is 8; sequence 0 has 12 tokens"):
+        with self.assertRaisesRegex(gdn.InvalidArgument, "log.n_slots is 8; sequence 0 has 12 tokens"):
             gdn.gated_delta_net(*operands, state, log=log)
 
     def test_trees(self):
@@ -190,7 +190,7 @@ class GatedDeltaNet(unittest.TestCase):
         for branch in ([0, 1, 3], [0, 2]):
             alone = gdn.gated_delta_net(*(x[:, branch] for x in operands), state.copy())
             self.assertTrue(same(out[0, branch], alone[0]), branch)
-        with self.assertRaisesRegex(gdn.InvalidArgument, r"tree.parent\[2\] is 2; it is token 2 of sequence 0"):
+        with self.assertRaisesRegex(gdn.InvalidArgument, r"parent\[2\] is 2; it is token 2 of sequence 0"):
             gdn.gated_delta_net(*operands, state.copy(), log=log, parent=[gdn.NONE, 0, 2, 1])
         with self.assertRaisesRegex(gdn.InvalidArgument, "a tree needs a log"):
             gdn.gated_delta_net(*operands, state.copy(), parent=[gdn.NONE, 0, 0, 1])
