@@ -6,7 +6,7 @@ import math
 import os
 import threading
 from collections import OrderedDict
-from typing import Any, Callable, Dict, Hashable, NamedTuple, Optional, Tuple, TypeVar, Union
+from typing import Any, Callable, Dict, Hashable, MutableMapping, NamedTuple, Optional, Tuple, TypeVar, Union
 
 import numpy as np
 
@@ -310,7 +310,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_unlock_in_child)
 
 
-def once(kept: Dict[Tuple[int, Any], T], make: Callable[[Any], T], key: Any) -> T:
+def once(kept: MutableMapping[Tuple[int, Any], T], make: Callable[[Any], T], key: Any) -> T:
     """make(key), created at first use in each process and kept with the process's number: a forked child creates its
     own."""
     own = os.getpid(), key
