@@ -206,12 +206,7 @@ def _build_gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=
     args.n_heads_k, args.n_heads_v, args.head_dim_k, args.head_dim_v = q.shape[-2], heads, dim_k, dim_v
     args.head_map, args.state_layout = _choice("head_map", head_map, _HEAD_MAPS), _choice("state_layout", state_layout, _LAYOUTS)
     args.gate = abi.GDN_GATE_CHANNEL if channel else abi.GDN_GATE_SCALAR
-    if scale is None:
-        args.scale = 1 / math.sqrt(dim_k) if dim_k else 1
-    elif isinstance(scale, (int, float, np.number)) and not scale:
-        raise ValueError("scale is 0; None is 1 / sqrt(head_dim_k)")
-    else:
-        _set(args, "scale", scale)
+    _set(args, "scale", 1 / math.sqrt(max(dim_k, 1)) if scale is None else scale)
     inputs = call.part("inputs")
     inputs.qk_norm = _choice("qk_norm", qk_norm, _NORMS)
     inputs.gate_input = _choice("gate_input", gate_input, _GATE_INPUTS)

@@ -12,7 +12,8 @@ _VALUES = {(name, value): known[len(prefix):].lower() for name, prefix in _CHOIC
 _RULES = tuple((re.compile(pattern), replacement) for pattern, replacement in (
     (r"desc->|\binputs\.", ""),
     (r"\bcheckpoints\.interval\b", "checkpoint_interval"),
-    (r"\bcheckpoints\.(dst|n)\b", "checkpoints"),
+    (r"\bcheckpoints\.dst\b", "checkpoints"),
+    (r"\bcheckpoints\.n\b", "the number of checkpoints"),
     (r"\blog\.row\b", "log_row"),
     (r"\blog\.(base_position|commit)\b", r"\1"),
     (r"\blog\.entries\b", "log"),

@@ -114,7 +114,7 @@ class Operands(unittest.TestCase):
             gdn.ssm_conv(np.ones((1, 2), np.float32), np.ones((2, 1), np.float32), context="cpu")
         self.refused(ValueError, "n_snapshots is 4294967297, which does not fit", {}, n_snapshots=(1 << 32) + 1)  # ctypes makes 1 of it
         self.refused(ValueError, "checkpoint_interval is 4294967298, which does not fit", {}, checkpoint_interval=(1 << 32) + 2, checkpoints=[-1, -1])
-        self.refused(ValueError, "scale is 0; None is 1 / sqrt", {}, scale=0)
+        self.refused(gdn.InvalidArgument, r"^scale is 0; set it, usually 1 / sqrt\(head_dim_k\)$", {}, scale=0)
         for index in (np.zeros(1), np.zeros(1, np.int16)):
             with self.assertRaisesRegex(TypeError, f"index has dtype {index.dtype}; allowed: int32, int64$"):
                 gdn.set_rows(np.zeros((3, 4), np.float32), index, np.ones((1, 4), np.float32))
