@@ -6,12 +6,12 @@ import math
 import os
 import threading
 from collections import OrderedDict
-from typing import Any, Callable, Dict, Hashable, NamedTuple, Optional, Tuple, TypeVar, Union
+from typing import Any, Callable, Dict, Hashable, MutableMapping, NamedTuple, Optional, Tuple, TypeVar, Union
 
 import numpy as np
 
 from . import _abi as abi
-from ._library import Error, NotFound, check, lib, new, text
+from ._library import Error, NotCopied, NotFound, check, lib, new, text
 
 T = TypeVar("T")
 BACKENDS = ("cpu", "reference", "cuda", "vulkan", "metal")
@@ -92,7 +92,7 @@ def backends() -> Tuple[Backend, ...]:
     return tuple(found)
 
 
-class _Opened:
+class _Opened(NotCopied):
     """A context of the C library, destroyed with its last reference. Calls pass this object, and buffers hold it, so it
     outlives both. In a reference cycle Python finalises objects in any order: then destroying frees the buffers too."""
 
@@ -117,7 +117,7 @@ class _Thread(threading.local):
         self.calls: OrderedDict[Hashable, Any] = OrderedDict()  # prepared calls, the least recently used one first
 
 
-class Context:
+class Context(NotCopied):
     """An opened device of a backend, on which kernels run.
 
     backend         "cpu", "reference", "cuda", "vulkan" or "metal"
@@ -132,9 +132,12 @@ class Context:
 
     Thread-safety: on the CPU and the reference any number of threads may use a context at the same time. Results depend
     neither on that nor on n_threads. On a device only one thread at a time may use a context. After a fork, a context
-    works in the child without its own threads.
+    works in the child without its own threads. copy.deepcopy of an object that holds a context keeps the same context.
+    copy.copy and pickle of one raise TypeError.
     Errors: InvalidArgument, NotFound, Unavailable, OutOfMemory; Unsupported: no such level.
     """
+
+    instead = "; make another one with gdn.Context()"
 
     def __init__(self, backend: str = "cpu", device: int = 0, *, n_threads: int = 0, implementation: Optional[str] = None,
                  level: str = "exact", log: Optional[Callable[[str, str], None]] = None, timeout: Optional[float] = None):
@@ -187,6 +190,9 @@ class Context:
         self._opened = None
         self.thread = _Thread()
 
+    def __deepcopy__(self, memo) -> "Context":
+        return self
+
     def __enter__(self) -> "Context":
         return self
 
@@ -233,7 +239,7 @@ def _count(name: str, value: int) -> int:
     return value
 
 
-class _Buffer:
+class _Buffer(NotCopied):
     """Memory of a context, freed with its last reference, in any thread."""
 
     def __init__(self, context: Context, n_bytes: int):
@@ -252,9 +258,11 @@ class _Buffer:
                 self._opened.freed.append(self.span)
 
 
-class DeviceArray:
+class DeviceArray(NotCopied):
     """A packed array in device memory: the operand type for contexts that cannot access NumPy's memory. It cannot be
     sliced; kernels take whole arrays."""
+
+    instead = "; context.array(x.numpy()) makes another one"
 
     def __init__(self, context: Context, shape, dtype="float32"):
         self.context = context
@@ -302,7 +310,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_unlock_in_child)
 
 
-def once(kept: Dict[Tuple[int, Any], T], make: Callable[[Any], T], key: Any) -> T:
+def once(kept: MutableMapping[Tuple[int, Any], T], make: Callable[[Any], T], key: Any) -> T:
     """make(key), created at first use in each process and kept with the process's number: a forked child creates its
     own."""
     own = os.getpid(), key

@@ -3,15 +3,16 @@ from __future__ import annotations
 
 import ctypes as C
 import math
-from typing import Any, Callable, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 
 import numpy as np
 
 from . import _abi as abi
 from ._contexts import Capability, Context, DeviceArray, default_context
-from ._library import check, lib, new, text
-from ._operands import FLOATS, NAMES, RAW, View, address, expect, fill, integers, map_, result, view
+from ._library import InvalidArgument, Unsupported, check, lib, new, text
+from ._operands import FLOATS, INTEGERS, NAMES, RAW, View, address, expect, fill, integers, map_, result, view
 from ._prepared import Prepared, put, take
+from ._words import in_python
 
 NONE = abi.GDN_NONE  #: in maps: start from zero, or write nothing
 SKIP = abi.GDN_SKIP  #: in state_src, history_src: the sequence is padding
@@ -34,7 +35,7 @@ class _Call:
 
     def __init__(self, kernel: str, context: Optional[Context], uint16: Optional[str]):
         self.kernel = kernel
-        self.context = default_context() if context is None else context
+        self.context = _context(context)
         self.uint16 = uint16
         self.args = new(getattr(abi, f"gdn_{kernel}_args"))
         self.parts: Dict[str, Any] = {}
@@ -43,8 +44,8 @@ class _Call:
         self.result: Any = None
         self.new_result: Optional[Tuple[Any, ...]] = None  # shape, dtype, zeros: of a result that the call makes
 
-    def view(self, name: str, operand, written: bool = False) -> View:
-        of = view(name, operand, self.context, written, self.uint16)
+    def view(self, name: str, operand, written: bool = False, allowed: Sequence[int] = FLOATS) -> View:
+        of = view(name, operand, self.context, written, self.uint16, allowed)
         self.kept[name] = of
         return of
 
@@ -73,13 +74,34 @@ class _Call:
         for name, value in given.items():
             if name not in known:
                 raise TypeError(f"gdn.{self.kernel}() has no argument {name!r}, nor has gdn_{self.kernel}_args such a member")
-            setattr(self.args, name, value)
+            _set(self.args, name, value)
 
     def capability(self) -> Capability:
         can = new(abi.gdn_capability)
         check(getattr(lib, f"gdn_{self.kernel}_query")(self.context.opened, self.args, can))
         return Capability(bool(can.supported), bool(can.exact), bool(can.emulated), can.workspace_bytes, text(can.implementation),
-                          text(can.reason))
+                          in_python(text(can.reason)))
+
+
+def _context(given: Optional[Context]) -> Context:
+    if given is None:
+        return default_context()
+    if not isinstance(given, Context):
+        raise TypeError(f'context is {given!r}; a gdn.Context is needed, such as gdn.Context("cpu"), or None')
+    return given
+
+
+def _set(struct: Any, member: str, value: Any, name: str = "") -> None:
+    """Set a number of a struct, which is the argument `name`. ctypes alone would cut integers to the member's bits."""
+    name = name or member
+    try:
+        setattr(struct, member, value)
+    except TypeError:
+        wanted = "a number" if type(getattr(struct, member)) is float else "an integer"
+        raise TypeError(f"{name} is {value!r}; {wanted} is needed") from None
+    kept = getattr(struct, member)
+    if type(kept) is int and kept != value:
+        raise ValueError(f"{name} is {value!r}, which does not fit the integer that holds it")
 
 
 def _choice(name: str, value, allowed) -> int:
@@ -128,7 +150,7 @@ def _checkpoints(call: _Call, slots, interval: Optional[int], n_seqs: int) -> No
     if slots is None and interval is None:
         return
     part = call.part("checkpoints")
-    part.interval = 0 if interval is None else interval
+    _set(part, "interval", 0 if interval is None else interval, "checkpoint_interval")
     if slots is not None:
         axes = len(slots.shape) if hasattr(slots, "shape") else np.ndim(slots)
         of = call.map("checkpoints", slots, [n_seqs] + [None] * (axes - 1), "[n_seqs], or [n_seqs][n]", part.dst)
@@ -184,12 +206,13 @@ def _build_gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=
     args.n_heads_k, args.n_heads_v, args.head_dim_k, args.head_dim_v = q.shape[-2], heads, dim_k, dim_v
     args.head_map, args.state_layout = _choice("head_map", head_map, _HEAD_MAPS), _choice("state_layout", state_layout, _LAYOUTS)
     args.gate = abi.GDN_GATE_CHANNEL if channel else abi.GDN_GATE_SCALAR
-    args.scale = 1 / math.sqrt(dim_k) if scale is None and dim_k else scale or 0
+    _set(args, "scale", 1 / math.sqrt(max(dim_k, 1)) if scale is None else scale)
     inputs = call.part("inputs")
-    inputs.qk_norm, inputs.qk_norm_eps = _choice("qk_norm", qk_norm, _NORMS), qk_norm_eps
+    inputs.qk_norm = _choice("qk_norm", qk_norm, _NORMS)
     inputs.gate_input = _choice("gate_input", gate_input, _GATE_INPUTS)
-    inputs.beta_input, inputs.beta_factor = _choice("beta_input", beta_input, _BETA_INPUTS), beta_factor
-    inputs.lower_bound = lower_bound
+    inputs.beta_input = _choice("beta_input", beta_input, _BETA_INPUTS)
+    for name, value in (("qk_norm_eps", qk_norm_eps), ("beta_factor", beta_factor), ("lower_bound", lower_bound)):
+        _set(inputs, name, value)
 
     _result(call, out, out_dtype, v, seq_start is not None or state_src is not None, "as v")
     first = [0, 1, 2] if batched else [None, 0, 1]
@@ -237,7 +260,7 @@ def _build_gated_delta_net(q, k, v, g, beta, state=None, *, state_out=None, out=
     _log(call, log, log_row, base_position, commit, n_seqs, args.n_heads_k * dim_k + heads * (dim_v + (dim_k if channel else 1)))
     _tree(call, parent)
     if rounding_interval is not None:
-        call.part("rounding").interval = rounding_interval
+        _set(call.part("rounding"), "interval", rounding_interval, "rounding_interval")
     call.members(members)
     return call
 
@@ -408,14 +431,14 @@ def ssm_conv(x, weight, bias=None, history=None, *, history_out=None, out=None, 
 def _build_set_rows(dst, index, src, *, uint16=None, context=None, **members) -> _Call:
     call = _Call("set_rows", context, uint16)
     args = call.args
-    to, index, src = call.view("dst", dst, True), call.view("index", index), call.view("src", src)
+    to, index, src = call.view("dst", dst, True, (*FLOATS, RAW)), call.view("index", index, allowed=INTEGERS), call.view("src", src)
     call.result = dst
     axes = len(src.shape)
     if not 2 <= axes <= 4:
         raise ValueError(f"src has shape {list(src.shape)}; it must have 2 to 4 axes")
     batch, (rows, columns) = list(src.shape[:-2]), src.shape[-2:]
     expect(src, [None] * axes, "")
-    expect(index, [None] * (axes - 2) + [rows], "as src without its columns; its batches divide src's", (abi.GDN_I32, abi.GDN_I64))
+    expect(index, [None] * (axes - 2) + [rows], "as src without its columns; its batches divide src's", INTEGERS)
     quantized = to.dtype == RAW
     if quantized and columns % 32:
         raise ValueError(f"src has {columns} columns; Q8_0 (dst of uint8) needs a multiple of 32")
@@ -509,9 +532,9 @@ def _key(kernel: _Kernel, given: Dict[str, Any], members: Dict[str, Any], names:
 def _run(kernel: _Kernel, given: Dict[str, Any]):
     """Run a call of a public function with these arguments, which keep its memory alive."""
     stream, members = given.pop("stream"), given.pop("members")
-    context: Context = given["context"]
-    if context is None:
-        context = given["context"] = default_context()
+    context = given["context"] = _context(given["context"])
+    if stream is not None and type(stream) is not int:
+        raise TypeError(f"stream is {stream!r}; an address as an int is needed, or None")
     names: list = []
     addresses: list = []
     key = _key(kernel, given, members, names, addresses) if context.device.shared_memory else None
@@ -539,7 +562,13 @@ _KERNELS: Dict[Callable, _Kernel] = {gated_delta_net: _GATED_DELTA_NET, ssm_conv
 
 def capability(kernel: Callable, *args, **named) -> Capability:
     """Query a call of gdn.gated_delta_net, gdn.ssm_conv or gdn.set_rows: whether it would run and be exact, its
-    implementation, and its scratch memory. Nothing runs, and maps are not read."""
+    implementation, and its scratch memory. Nothing runs, and maps are not read. A call that the library refuses is not
+    supported, and `reason` says why. Errors: TypeError, ValueError, of arguments that do not fit together."""
     if kernel not in _KERNELS:
         raise ValueError(f"kernel is {kernel!r}; gdn.gated_delta_net, gdn.ssm_conv and gdn.set_rows are allowed")
-    return _KERNELS[kernel].build(*args, **named).capability()
+    named.pop("stream", None)
+    call = _KERNELS[kernel].build(*args, **named)
+    try:
+        return call.capability()
+    except (InvalidArgument, Unsupported) as error:
+        return Capability(False, False, False, 0, "", str(error))

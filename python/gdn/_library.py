@@ -7,6 +7,7 @@ import sys
 from typing import Any, Dict, Optional, Tuple
 
 from . import _abi as abi
+from ._words import in_python
 
 _NAME = "libgdn.dylib" if sys.platform == "darwin" else "libgdn.so"
 
@@ -15,8 +16,8 @@ _ERRORS: Dict[int, type] = {}
 
 
 class Error(Exception):
-    """A failed call of the library. str() is the library's text, which names the argument, its value and the allowed
-    values. `status` is the number of GDN_INVALID_ARGUMENT and so on. Nothing was written."""
+    """A failed call of the library. str() is the library's text in Python's words. It names the argument, its value and the
+    allowed values. `status` is the number of GDN_INVALID_ARGUMENT and so on. Nothing was written."""
 
     status = abi.GDN_INTERNAL
 
@@ -67,7 +68,7 @@ def check(status: int) -> None:
     """Raise the exception of a status. The text is the calling thread's last one, so call this in the same thread."""
     if status != abi.GDN_OK:
         said = lib.gdn_last_error() or lib.gdn_status_name(status)
-        raise _ERRORS.get(status, Internal)(text(said))
+        raise _ERRORS.get(status, Internal)(in_python(text(said)))
 
 
 def _load() -> C.CDLL:
@@ -127,6 +128,16 @@ def new(kind):
     if kind.__name__ in abi.WITH_DEFAULTS:
         check(getattr(lib, f"{kind.__name__}_init")(made, made.size))
     return made
+
+
+class NotCopied:
+    """Base of objects that own memory or a handle of the library, which a copy would free a second time. copy and pickle
+    refuse before they make anything."""
+
+    instead = ""  # what to do instead
+
+    def __reduce_ex__(self, protocol):
+        raise TypeError(f"a {type(self).__name__} cannot be copied or pickled: it owns memory of the library{self.instead}")
 
 
 def text(raw: bytes) -> str:

@@ -15,6 +15,7 @@ RAW = -1  # bytes: Q8_0 where allowed
 NAMES = {abi.GDN_F32: "float32", abi.GDN_F16: "float16", abi.GDN_BF16: "bfloat16", abi.GDN_I32: "int32", abi.GDN_I64: "int64",
          RAW: "uint8"}
 FLOATS = (abi.GDN_F32, abi.GDN_F16, abi.GDN_BF16)
+INTEGERS = (abi.GDN_I32, abi.GDN_I64)
 _CODES = {name: code for code, name in NAMES.items()}
 _SIZES = {abi.GDN_F32: 4, abi.GDN_F16: 2, abi.GDN_BF16: 2, abi.GDN_I32: 4, abi.GDN_I64: 8, RAW: 1}
 _INT = frozenset((int,))
@@ -48,9 +49,14 @@ class View(NamedTuple):
     dtype: int
     owner: Any  # keeps the memory alive
     place: Optional[int] = None  # number of the CUDA device; None: host memory, or a DeviceArray
+    written: bool = False  # by the call
 
 
-def _dtype(name: str, dtype: np.dtype, uint16: Optional[str]) -> int:
+def _listed(codes: Sequence[int]) -> str:
+    return ", ".join(NAMES[code] for code in codes)
+
+
+def _dtype(name: str, dtype: np.dtype, uint16: Optional[str], allowed: Sequence[int]) -> int:
     if not dtype.isnative:
         raise TypeError(f"{name} has dtype {dtype}, of the other byte order")
     if dtype.name == "uint16":
@@ -58,7 +64,7 @@ def _dtype(name: str, dtype: np.dtype, uint16: Optional[str]) -> int:
             raise TypeError(f'{name} has dtype uint16; uint16="bfloat16" or uint16="float16" says what its bits are')
         return _CODES[uint16]
     if dtype.name not in _CODES:
-        raise TypeError(f"{name} has dtype {dtype}; float32, float16, bfloat16 and, where they are allowed, int32, int64, uint8 are known")
+        raise TypeError(f"{name} has dtype {dtype}; allowed: {_listed(allowed)}")
     return _CODES[dtype.name]
 
 
@@ -80,14 +86,14 @@ def address(array: np.ndarray, at=C.c_size_t.from_address) -> int:
     return at(id(array) + _HEADER).value if _KNOWN_LAYOUT else array.ctypes.data
 
 
-def _of_numpy(name: str, array: np.ndarray, written: bool, uint16: Optional[str]) -> View:
+def _of_numpy(name: str, array: np.ndarray, written: bool, uint16: Optional[str], allowed: Sequence[int]) -> View:
     if written and not array.flags.writeable:
         raise ValueError(f"{name} is written, and this array is read-only")
-    code = _dtype(name, array.dtype, uint16)
-    return strided(name, address(array), array.shape, array.strides, code, array)
+    code = _dtype(name, array.dtype, uint16, allowed)
+    return strided(name, address(array), array.shape, array.strides, code, array, written=written)
 
 
-def _of_dlpack(name: str, producer) -> View:
+def _of_dlpack(name: str, producer, written: bool, allowed: Sequence[int]) -> View:
     """Import by DLPack without synchronisation (stream=-1): the call's stream is the one with the producer's work."""
     kind, number = producer.__dlpack_device__() if hasattr(producer, "__dlpack_device__") else (1, 0)
     capsule = producer.__dlpack__(stream=-1) if kind in _DLPACK_CUDA else producer.__dlpack__()
@@ -97,23 +103,28 @@ def _of_dlpack(name: str, producer) -> View:
         raise TypeError(f"{name} lies on a device of DLPack's type {kind}; host memory and CUDA's are taken")
     code = _DLPACK_CODES.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
     if code is None:
-        raise TypeError(f"{name} has DLPack's type code {tensor.code} of {tensor.bits} bits; float32, float16, bfloat16 and, where "
-                        "they are allowed, int32, int64, uint8 are known")
+        raise TypeError(f"{name} has DLPack's type code {tensor.code} of {tensor.bits} bits; allowed: {_listed(allowed)}")
     shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))
     strides = tuple(tensor.strides[axis] * _SIZES[code] for axis in range(tensor.ndim)) if tensor.strides else _packed(shape, _SIZES[code])
-    return strided(name, (tensor.data or 0) + tensor.byte_offset, shape, strides, code, capsule, number if kind in _DLPACK_CUDA else None)
+    return strided(name, (tensor.data or 0) + tensor.byte_offset, shape, strides, code, capsule, number if kind in _DLPACK_CUDA else None,
+                   written)
 
 
-def strided(name, data, shape, strides, code, owner, place=None) -> View:
+def strided(name, data, shape, strides, code, owner, place=None, written=False) -> View:
     """A view of memory that `owner` keeps alive; strides in bytes."""
     if 0 in shape:
-        return View(name, data, 0, 0, tuple(shape), _packed(shape, _SIZES[code]), code, owner, place)
+        return View(name, data, 0, 0, tuple(shape), _packed(shape, _SIZES[code]), code, owner, place, written)
     reach = sum((extent - 1) * stride for extent, stride in zip(shape, strides)) + _SIZES[code]
     for axis, (extent, stride) in enumerate(zip(shape, strides)):
         if extent > 1 and stride <= 0:
             kind = "repeats one element (stride 0)" if not stride else f"runs backwards (stride {stride})"
-            raise ValueError(f"{name}: axis {axis} {kind}, which the library does not take; copy it (numpy.ascontiguousarray)")
-    return View(name, data, 0, reach, tuple(shape), tuple(strides), code, owner, place)
+            raise ValueError(f"{name}: axis {axis} {kind}, which the library does not take; {_instead(written)}")
+    return View(name, data, 0, reach, tuple(shape), tuple(strides), code, owner, place, written)
+
+
+def _instead(written: bool) -> str:
+    """What to do about an operand's layout. A copy of one that is written would keep the results."""
+    return "it is written in place, so allocate it with another layout" if written else "copy it (numpy.ascontiguousarray)"
 
 
 def _at(of: View, context: Context) -> View:
@@ -125,27 +136,28 @@ def _at(of: View, context: Context) -> View:
     return of
 
 
-def view(name: str, operand, context: Context, written: bool = False, uint16: Optional[str] = None) -> View:
+def view(name: str, operand, context: Context, written: bool = False, uint16: Optional[str] = None,
+         allowed: Sequence[int] = FLOATS) -> View:
     """An operand's memory. Errors: TypeError, ValueError."""
     if isinstance(operand, View):
         return _at(operand, context)
     if isinstance(operand, DeviceArray):
         if operand.context is not context:
             raise ValueError(f"{name} is of {operand.context!r}; the call is on {context!r}")
-        span, code = operand.span, _dtype(name, operand.dtype, uint16)
+        span, code = operand.span, _dtype(name, operand.dtype, uint16, allowed)
         return View(name, span.data, span.offset, operand.nbytes, operand.shape, _packed(operand.shape, _SIZES[code]), code, operand)
     foreign = not isinstance(operand, np.ndarray) and hasattr(operand, "__dlpack__")
     if not context.device.shared_memory and not (foreign and context.backend == "cuda"):
         raise TypeError(f"{name} is {_what(operand)}; on {context!r} operands are arrays of the device: Context.array(), Context.empty()")
     if isinstance(operand, np.ndarray):
-        return _of_numpy(name, operand, written, uint16)
+        return _of_numpy(name, operand, written, uint16, allowed)
     if foreign:
-        return _at(_of_dlpack(name, operand), context)
+        return _at(_of_dlpack(name, operand, written, allowed), context)
     try:
         array = np.asarray(memoryview(operand))
     except TypeError:
         raise TypeError(f"{name} is {_what(operand)}; an array of NumPy, or what has DLPack or the buffer protocol, is needed") from None
-    return _of_numpy(name, array, written, uint16)
+    return _of_numpy(name, array, written, uint16, allowed)
 
 
 def _what(operand) -> str:
@@ -158,7 +170,7 @@ def expect(of: View, shape: Sequence[Optional[int]], why: str, dtypes: Sequence[
         want = "[" + ", ".join("any" if extent is None else str(extent) for extent in shape) + "]"
         raise ValueError(f"{of.name} has shape {list(of.shape)}; it must be {want}: {why}")
     if of.dtype not in dtypes:
-        raise TypeError(f"{of.name} has dtype {NAMES[of.dtype]}; allowed: {', '.join(NAMES[code] for code in dtypes)}")
+        raise TypeError(f"{of.name} has dtype {NAMES[of.dtype]}; allowed: {_listed(dtypes)}")
     return of
 
 
@@ -173,7 +185,7 @@ def fill(tensor: Union[abi.gdn_tensor, abi.gdn_pool], of: View, axes: Sequence[O
     last = len(of.shape) - 1
     if last not in axes and of.shape[last] > 1 and of.strides[last] != _SIZES[of.dtype]:
         raise ValueError(f"{of.name}: the last axis has stride {of.strides[last]}; it must be contiguous, "
-                         f"{_SIZES[of.dtype]} bytes; copy it (numpy.ascontiguousarray)")
+                         f"{_SIZES[of.dtype]} bytes; {_instead(of.written)}")
 
 
 def integers(name: str, operand) -> np.ndarray:
@@ -197,7 +209,7 @@ def map_(span: abi.gdn_span, name: str, operand, context: Context, shape: Sequen
         return None
     if context.device.shared_memory and not isinstance(operand, (DeviceArray, View)):
         operand = integers(name, operand)
-    of = expect(view(name, operand, context), shape, why, (abi.GDN_I32,))
+    of = expect(view(name, operand, context, allowed=(abi.GDN_I32,)), shape, why, (abi.GDN_I32,))
     span.data, span.offset, span.bytes = of.data or None, of.offset, of.n_bytes
     return of
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Callable, Hashable, Optional, Sequence
 
 from . import _abi as abi
 from ._contexts import Context
-from ._library import check, lib, new
+from ._library import NotCopied, check, lib, new
 
 if TYPE_CHECKING:
     from ._kernels import _Call
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 MOST = 128  # prepared calls of a context and thread; beyond that the least recently used one is dropped
 
 
-class Prepared:
+class Prepared(NotCopied):
     """A call whose operands `names` get their addresses anew each time. It keeps the memory of the others, and not the
     context. Only one thread at a time may use it, since a call writes the struct."""
 

@@ -8,12 +8,13 @@ GPU and Triton.
         layer(torch.randn(1, 100, 1024))
 
 It takes calls on CPU tensors that need no gradients; all others stay fla's. The rule and the convolution are libgdn's, the
-gated norm PyTorch's."""
+gated norm PyTorch's. Layers that call anything else of fla need a GPU: GatedDeltaNet(use_gate=False), Comba, DeltaNet, MesaNet,
+GatedDeltaNet2, and fla's whole models. unregister() restores fla."""
 from __future__ import annotations
 
 import functools
 import sys
-from typing import Any, Optional, Tuple
+from typing import Any, Callable, List, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -21,6 +22,10 @@ from torch import Tensor
 from .torch import chunk_gated_delta_rule, chunk_kda, fused_recurrent_gated_delta_rule, fused_recurrent_kda, ssm_conv
 
 _REPLACED = {"fused_recurrent_gated_delta_rule": fused_recurrent_gated_delta_rule, "fused_recurrent_kda": fused_recurrent_kda}
+_replaced: List[Tuple[Any, str, Any, Any]] = []  # owner, name, original, replacement; with any, fla's backends are libgdn's
+_NEEDS_TRITON = ("this call of fla needs Triton and a GPU. On CPU tensors gdn.fla computes the rule, the short convolution and the gated norm of "
+                 "GatedDeltaNet and KimiDeltaAttention, without gradients. It has nothing for GatedDeltaNet(use_gate=False), Comba, DeltaNet, "
+                 "MesaNet, GatedDeltaNet2 and fla's whole models")
 
 
 def _serves(*args: Any, **kwargs: Any) -> Tuple[bool, Optional[str]]:
@@ -37,7 +42,7 @@ def _causal_conv1d_fwd(x: Tensor, weight: Tensor, bias: Optional[Tensor], residu
                        **others: Any) -> Tuple[Tensor, Optional[Tensor]]:
     """x [B, T, D] or [B, T, H, D / H], weight [D, W]; initial_state [N, D, W]: the last W inputs, oldest first."""
     shape, width = x.shape, weight.shape[1]
-    x = x.reshape(*x.shape[:2], -1)
+    x = x.flatten(2)
     past = None if initial_state is None else initial_state[..., 1:].transpose(1, 2).to(x.dtype).contiguous()
     out = ssm_conv(x, weight, bias, past, cu_seqlens, activation is not None)
     if residual is not None:
@@ -49,7 +54,7 @@ def _causal_conv1d_fwd(x: Tensor, weight: Tensor, bias: Optional[Tensor], residu
 def _causal_conv1d_update_states(x: Tensor, state_len: int, initial_state: Optional[Tensor] = None,
                                  cu_seqlens: Optional[Tensor] = None) -> Tensor:
     """The last `state_len` inputs of each sequence, [N, D, state_len]; zeros before the first."""
-    parts = list(x) if cu_seqlens is None else x.reshape(-1, x.shape[-1]).split(cu_seqlens.diff().tolist())
+    parts = list(x) if cu_seqlens is None else x.flatten(0, 1).split(cu_seqlens.diff().tolist())
     past = [x.new_zeros(x.shape[-1], state_len)] * len(parts) if initial_state is None else list(initial_state.to(x.dtype))
     return torch.stack([torch.cat((old, new.T), 1)[:, -state_len:] for old, new in zip(past, parts)])
 
@@ -82,7 +87,8 @@ def _layer_norm_gated_fwd(x: Tensor, g: Tensor, weight: Optional[Tensor], bias: 
 
 
 def register() -> None:
-    """Add libgdn to fla's backends, once for a process. ImportError: there is no fla 0.6 or one with other functions."""
+    """Add libgdn to fla's backends. Again after more of fla's modules are imported. ImportError: there is no fla 0.6 or one
+    with other functions."""
     import fla
     from fla.backends import BaseBackend
     from fla.backends import register as into
@@ -97,6 +103,10 @@ def register() -> None:
         backend_type = "gdn"
         priority = 0
 
+        @classmethod
+        def is_available(cls) -> bool:
+            return bool(_replaced)
+
         def verify(self, function_name: str, *args: Any, **kwargs: Any) -> Tuple[bool, Optional[str]]:
             return _serves(*args, **kwargs)
 
@@ -108,12 +118,27 @@ def register() -> None:
                            (ops.causal_conv1d_update_states, _causal_conv1d_update_states),
                            (fused_norm_gate.layer_norm_gated_fwd, _layer_norm_gated_fwd)):
         into(function, backend=Backend)(ours)
+    triton = sys.modules.get("triton.runtime.driver")
+    _replace(triton, "_create_driver", _explained)
     # fla does not dispatch these; modules have imported them by name.
     for module in [module for name, module in sys.modules.items() if name.partition(".")[0] == "fla"]:
         for name, ours in _REPLACED.items():
-            original = vars(module).get(name)
-            if callable(original) and not hasattr(original, "of_gdn"):
-                setattr(module, name, _in_place_of(original, ours))
+            _replace(module, name, lambda original: _in_place_of(original, ours))
+
+
+def unregister() -> None:
+    """Restore what register() replaced, except where other code has replaced it since. fla's backends leave libgdn out."""
+    for owner, name, original, now in _replaced:
+        if getattr(owner, name) is now:
+            setattr(owner, name, original)
+    _replaced.clear()
+
+
+def _replace(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+    original = vars(owner).get(name) if owner is not None else None
+    if callable(original) and not any(original is now for _, _, _, now in _replaced):
+        _replaced.append((owner, name, original, make(original)))
+        setattr(owner, name, _replaced[-1][3])
 
 
 def _in_place_of(original: Any, ours: Any) -> Any:
@@ -121,8 +146,19 @@ def _in_place_of(original: Any, ours: Any) -> Any:
     def function(*args: Any, **kwargs: Any) -> Any:
         return (ours if _serves(*args, **kwargs)[0] else original)(*args, **kwargs)
 
-    function.of_gdn = True  # type: ignore[attr-defined]
     return function
 
 
-__all__ = ["register"]
+def _explained(create: Any) -> Any:
+    """Triton's search for a GPU, with an error that says what is missing."""
+    @functools.wraps(create)
+    def function() -> Any:
+        try:
+            return create()
+        except RuntimeError as error:
+            raise NotImplementedError(_NEEDS_TRITON) from error
+
+    return function
+
+
+__all__ = ["register", "unregister"]

@@ -6,6 +6,7 @@ Each layer then makes two calls for a whole step, whatever the step holds: promp
 drafts. States stay in vLLM's pools, in their type, float32, float16 or bfloat16. docs/guide/vllm.md has what is replaced."""
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import os
@@ -18,14 +19,14 @@ from torch import Tensor
 
 import gdn
 from ._kernels import _build_gated_delta_net, _build_ssm_conv
-from .torch._operators import _where, elements, rows
+from .torch._operators import _where, elements, rows, written
 
 TESTED = ("0.32", "0.31")  # releases of vLLM whose layers the tests have run
 _WITHOUT_DRAFTS = "0.31."  # after a step without drafts it starts from the state of a token that was not accepted
 _CPU_OPERATOR = "vllm.model_executor.layers.mamba.ops.cpu.gdn_attention"
-_METADATA = {"num_prefills", "num_decodes", "num_spec_decodes", "num_actual_tokens", "has_initial_state", "spec_query_start_loc",
-             "non_spec_query_start_loc", "spec_state_indices_tensor", "non_spec_state_indices_tensor", "spec_sequence_masks", "spec_token_indx",
-             "non_spec_token_indx", "num_accepted_tokens"}
+_METADATA = {"num_prefills", "num_decodes", "num_spec_decodes", "num_actual_tokens", "spec_query_start_loc", "non_spec_query_start_loc",
+             "spec_state_indices_tensor", "non_spec_state_indices_tensor", "spec_sequence_masks", "spec_token_indx", "non_spec_token_indx",
+             "num_accepted_tokens"}
 _PADDING = 0  # the slot that vLLM gives to padding
 
 
@@ -36,7 +37,7 @@ def register() -> None:
     import vllm
     from vllm import _custom_ops
     from vllm.model_executor.layers.mamba.abstract import MambaBase
-    from vllm.v1.attention.backends.gdn_attn import GDNAttentionBackend
+    from vllm.v1.attention.backends.gdn_attn import GDNAttentionBackend, GDNAttentionMetadataBuilder
 
     if not vllm.__version__.startswith(tuple(f"{release}." for release in TESTED)):
         raise _unknown(f"knows vLLM {', '.join(TESTED)}; nothing was replaced")
@@ -49,6 +50,9 @@ def register() -> None:
     _qwen_operator.__annotations__ = {**get_type_hints(module.cpu_gdn_attention_core), "return": None}
     module.cpu_gdn_attention_core = _qwen_operator
     GDNAttentionBackend.supports_batch_invariance = classmethod(lambda cls: True)
+    GDNAttentionMetadataBuilder.build = _marked(GDNAttentionMetadataBuilder.build)
+    if hasattr(GDNAttentionMetadataBuilder, "update_block_table"):
+        GDNAttentionMetadataBuilder.update_block_table = _marked_again(GDNAttentionMetadataBuilder.update_block_table)
     pack = getattr(_custom_ops, "causal_conv1d_weight_pack", None)  # vLLM 0.31 calls it for every type; it takes bfloat16
     if pack:
         _custom_ops.causal_conv1d_weight_pack = lambda weight: pack(weight) if weight.dtype is torch.bfloat16 else weight
@@ -79,11 +83,60 @@ def _adopt(layer: type) -> None:
         if wanted != given:
             raise _unknown(f"cannot replace {layer.__name__}.{name}, whose arguments are {given}, not {wanted}")
         setattr(layer, name, ours)
+        layer.__init__ = _checked(layer.__init__)  # type: ignore[misc]
         _more(layer)
     elif any(base.__name__ == "GatedDeltaNetAttention" for base in layer.__mro__[1:]):
         def refuse(self: Any, *args: Any, **given: Any) -> None:
             raise _unknown(f"has no kernels for layers of the class {layer.__name__}")
         layer.__init__ = refuse  # type: ignore[misc]
+
+
+def _checked(init: Callable[..., None]) -> Callable[..., None]:
+    """A layer's __init__() that refuses what does not work, before vLLM loads weights."""
+    @functools.wraps(init)
+    def checked(self: Any, *args: Any, **given: Any) -> None:
+        import vllm
+        from vllm.config import get_current_vllm_config
+        from vllm.triton_utils import HAS_TRITON
+
+        config = get_current_vllm_config()
+        if config.speculative_config is not None and vllm.__version__.startswith(_WITHOUT_DRAFTS):
+            raise _unknown("refuses drafts (speculative_config) with a release that loses the place of accepted tokens")
+        if config.speculative_config is not None and config.cache_config.enable_prefix_caching and not HAS_TRITON:
+            raise _unknown("refuses drafts (speculative_config) with prefix caching, for which vLLM needs Triton. Start with "
+                           "--no-enable-prefix-caching (enable_prefix_caching=False), or without drafts")
+        init(self, *args, **given)
+
+    return checked
+
+
+def _marked(build: Callable[..., Any]) -> Callable[..., Any]:
+    """The build() of a step's metadata, which then says also which rows start from zero: (those with drafts, the others).
+    vLLM says it only of rows that it calls prompts. A prompt of one token that it pads with placeholders for drafts is
+    none, and its slot has the state of an earlier request."""
+    @functools.wraps(build)
+    def marked(self: Any, common_prefix_len: int, common_attn_metadata: Any, *args: Any, **given: Any) -> Any:
+        meta = build(self, common_prefix_len, common_attn_metadata, *args, **given)
+        fresh = common_attn_metadata.seq_lens <= common_attn_metadata.query_start_loc.diff()
+        drafted = getattr(meta, "spec_sequence_masks_cpu", None)
+        meta.gdn_fresh = (fresh[:0], fresh) if drafted is None else (fresh[drafted], fresh[~drafted])
+        if fresh.is_cuda and len(fresh) <= self.decode_cudagraph_max_bs:  # a graph reads the same memory in each step
+            kept = self.__dict__.setdefault("gdn_fresh", fresh.new_zeros(2, self.decode_cudagraph_max_bs))
+            meta.gdn_fresh = tuple(memory[:len(part)].copy_(part) for memory, part in zip(kept, meta.gdn_fresh))
+        return meta
+
+    return marked
+
+
+def _marked_again(update: Callable[..., Any]) -> Callable[..., Any]:
+    """The update_block_table() of a step's metadata, for rows that start as those that it is given."""
+    @functools.wraps(update)
+    def marked(self: Any, metadata: Any, *args: Any, **given: Any) -> Any:
+        meta = update(self, metadata, *args, **given)
+        meta.gdn_fresh = metadata.gdn_fresh
+        return meta
+
+    return marked
 
 
 def _more(layer: type) -> None:
@@ -103,7 +156,17 @@ def _more(layer: type) -> None:
 
 class _Step:
     """A step's sequences, drafts first, then single tokens, then prompts, as maps on the device. `n` sequences, of which the
-    first `drafted` have drafts, and `tokens` tokens."""
+    first `drafted` have drafts, and `tokens` tokens.
+
+    vLLM's metadata has members for one kind of row only:
+      drafts     spec_query_start_loc, spec_state_indices_tensor, num_accepted_tokens, spec_sequence_masks. Their number is
+                 num_spec_decodes, the masks are None without any. num_accepted_tokens is of the row's last step; a row that
+                 starts from zero has none. A prompt of one token can be such a row
+      others     non_spec_query_start_loc, non_spec_state_indices_tensor. Rows of padding are behind num_decodes + num_prefills
+      both       spec_token_indx and non_spec_token_indx, where a step has both. Otherwise the tokens are in order
+      prompts    has_initial_state, of all others where there is a prompt. `gdn_fresh` replaces it: _marked() sets it for
+                 every row. checkpoint is refused. prefill_*, chunk_* and nums_dict are for vLLM's kernels
+      padding    slot 0, or no tokens"""
 
     def __init__(self, meta: Any):
         spec = meta.spec_sequence_masks is not None
@@ -112,19 +175,21 @@ class _Step:
         self.n, self.tokens = self.drafted + others, meta.num_actual_tokens
         self.order: Optional[Tensor] = None  # tokens by sequences, where drafts and others are mixed
         starts, slots, first, self.offset = [], [], [], None
+        fresh = getattr(meta, "gdn_fresh", None)
+        if fresh is None:
+            raise _unknown("cannot tell which rows of a step start from zero, since this metadata is not of GDNAttentionMetadataBuilder.build()")
         if self.drafted:
             accepted = meta.num_accepted_tokens[:self.drafted].long().clamp(min=1)
             columns = meta.spec_state_indices_tensor[:self.drafted].int()
             starts.append(meta.spec_query_start_loc[:self.drafted + 1].int())
             slots.append(columns[:, 0])
-            first.append(columns.gather(1, (accepted - 1).unsqueeze(1)).squeeze(1))
+            first.append(columns.gather(1, (accepted - 1).unsqueeze(1)).squeeze(1).masked_fill(fresh[0][:self.drafted], gdn.NONE))
             self.offset = torch.cat((accepted - 1, accepted.new_zeros(others)))  # of the window's oldest input
         if others:
             given = meta.non_spec_query_start_loc[:others + 1].int()
             starts.append(given if not starts else given[1:] + starts[0][-1])
             slots.append(meta.non_spec_state_indices_tensor[:others].int())
-            old = slots[-1]
-            first.append(old.masked_fill(~meta.has_initial_state[:others], gdn.NONE) if meta.num_prefills else old)
+            first.append(slots[-1].masked_fill(fresh[1][:others], gdn.NONE))
             if self.drafted:
                 self.order = torch.cat((meta.spec_token_indx, meta.non_spec_token_indx)).long()
         self.starts, self.slots, source = (torch.cat(x) if len(x) > 1 else x[0] for x in (starts, slots, first))
@@ -178,11 +243,8 @@ def _attend(layer: Any, qkv: Tensor, g: Tensor, beta: Tensor, out: Tensor, heads
     """The convolution and the rule of one layer for a step: qkv [tokens][channels], q and k of heads_k heads, then v; g
     [tokens][heads], or [tokens][heads][keys]; beta [tokens][heads]; out [tokens][heads][values]; weight [channels][width];
     `gates`: how the rule reads g and beta."""
-    import vllm
     from vllm.forward_context import get_forward_context
 
-    if vllm.__version__.startswith(_WITHOUT_DRAFTS) and (getattr(layer, "num_spec", 0) or getattr(layer, "num_speculative_tokens", 0)):
-        raise _unknown("refuses drafts with a release that loses the place of accepted tokens")
     given = get_forward_context().attn_metadata
     meta = given.get(layer.prefix) if isinstance(given, dict) else None
     if meta is None:  # the run that measures memory
@@ -203,20 +265,20 @@ def _attend(layer: Any, qkv: Tensor, g: Tensor, beta: Tensor, out: Tensor, heads
 
 def _convolve(layer: Any, step: _Step, x: Tensor, weight: Tensor, bias: Optional[Tensor]) -> Tensor:
     """The convolution. A slot of its pool has a window of inputs, oldest first: the last width - 1, and with drafts one
-    more for each draft."""
+    more for each draft. All inputs are rounded to the pool's type, so that the bits do not depend on which are in the pool."""
     from vllm.model_executor.layers.mamba.mamba_utils import is_conv_state_dim_first
 
     pool = layer.kv_cache[0].transpose(-1, -2) if is_conv_state_dim_first() else layer.kv_cache[0]  # [slots][inputs][channels]
     reach = weight.shape[1] - 1
-    read, written, inputs = step.windows(reach)
+    read, at, inputs = step.windows(reach)
     slots = step.slots.long().unsqueeze(1)
-    past = pool[slots, read].to(x.dtype).masked_fill(step.begins[:, None, None], 0)
-    out = torch.empty_like(x)
+    past = pool[slots, read].masked_fill(step.begins[:, None, None], 0)
+    out, x = torch.empty_like(x), x.to(pool.dtype)
     where = _where(x)
     operands = {"x": x, "weight": rows(weight), "bias": bias, "history": past, "out": out, "position": where.map(step.n, reach),
                 "history_dst": where.map(step.n, gdn.NONE), "seq_start": step.starts}
     where.run(_build_ssm_conv, operands, {"silu": True}, {})
-    pool[slots, written] = torch.cat((past.flatten(0, 1), x))[inputs].to(pool.dtype)
+    pool[slots, at] = torch.cat((past.flatten(0, 1), x))[inputs]
     return out
 
 
@@ -232,6 +294,7 @@ def _rule(layer: Any, step: _Step, x: Tensor, g: Tensor, beta: Tensor, out: Tens
                 "state_dst": step.kept}
     if state.dtype != torch.float32:
         options["rounding_interval"] = 1
+    written(state, out)
     _where(x).run(_build_gated_delta_net, operands, options, {})
 
 

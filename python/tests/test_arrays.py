@@ -103,6 +103,45 @@ class Operands(unittest.TestCase):
         self.refused(gdn.InvalidArgument, "overlap", {}, out=self.operands[2])
         self.refused(TypeError, "no argument 'chunk_size'", {}, chunk_size=64)
 
+    def test_options_of_other_types(self):
+        for text, named in (("context is 'cpu'; a gdn.Context is needed", {"context": "cpu"}), ("scale is 'auto'; a number is needed", {"scale": "auto"}),
+                            ("qk_norm_eps is None; a number is needed", {"qk_norm_eps": None}), ("beta_factor is '2'; a number", {"beta_factor": "2"}),
+                            ("n_snapshots is 2.0; an integer is needed", {"n_snapshots": 2.0}), ("stream is 's'; an address", {"stream": "s"}),
+                            ("checkpoint_interval is 2.0; an integer", {"checkpoint_interval": 2.0, "checkpoints": [-1, -1]}),
+                            ("rounding_interval is 2.5; an integer", {"rounding_interval": 2.5})):
+            self.refused(TypeError, text, {}, **named)
+        with self.assertRaisesRegex(TypeError, "context is 'cpu'; a gdn.Context is needed"):
+            gdn.ssm_conv(np.ones((1, 2), np.float32), np.ones((2, 1), np.float32), context="cpu")
+        self.refused(ValueError, "n_snapshots is 4294967297, which does not fit", {}, n_snapshots=(1 << 32) + 1)  # ctypes makes 1 of it
+        self.refused(ValueError, "checkpoint_interval is 4294967298, which does not fit", {}, checkpoint_interval=(1 << 32) + 2, checkpoints=[-1, -1])
+        self.refused(gdn.InvalidArgument, r"^scale is 0; set it, usually 1 / sqrt\(head_dim_k\)$", {}, scale=0)
+        for index in (np.zeros(1), np.zeros(1, np.int16)):
+            with self.assertRaisesRegex(TypeError, f"index has dtype {index.dtype}; allowed: int32, int64$"):
+                gdn.set_rows(np.zeros((3, 4), np.float32), index, np.ones((1, 4), np.float32))
+
+    def test_layouts_of_what_is_written(self):
+        """A copy of a state would keep the results."""
+        for state in (self.state.swapaxes(2, 3), np.zeros((4, 2, 32, 32), np.float32)[::-2]):
+            self.refused(ValueError, "^state: .*; it is written in place, so allocate it with another layout$", {"state": state})
+        self.refused(ValueError, r"^v: .*; copy it \(numpy.ascontiguousarray\)$", {"v": np.asfortranarray(self.operands[2])})
+
+    def test_words(self):
+        """The library's texts have the names of Python's arguments."""
+        log = np.zeros((2, 8, 32 + 2 * 33), np.float32)
+        for text, named in (("^rounding_interval is -1;", {"rounding_interval": -1}), (r"^log_row\[1\] is 5; 0 to 1 and gdn.NONE are allowed", {"log": log, "log_row": [0, 5]}),
+                            (r"^base_position\[0\] is 3; 0 to 0", {"log": log, "base_position": [3, 0]}), (r"^commit\[0\] is 7; .*gdn.NONE", {"log": log, "commit": [7, 0]}),
+                            (r"^parent\[0\] is 1; it is the first token .* gdn.NONE", {"log": log, "parent": [1] * 10}), ("^checkpoint_interval is 0", {"checkpoints": [-1, -1]}),
+                            (r"^checkpoints\[0\].* is 9", {"checkpoints": [9, -1], "checkpoint_interval": 4}),
+                            ("^lower_bound is 1 and gate_input is 'bounded'; 'bounded' needs a negative one", {"gate_input": "bounded", "lower_bound": 1.0}),
+                            ("ssm_a is given and gate_input is 'log'; 'raw', 'raw_a_log' and 'bounded' use it", {"ssm_a": np.ones(2, np.float32)}),
+                            ("parent are given|parent is given", {"log": log, "parent": [-1] * 10, "checkpoints": [1, 1], "checkpoint_interval": 2}),
+                            (r"state_src\[0\] is 5; .*gdn.NONE and gdn.SKIP are allowed", {"state_src": [5, 0]})):
+            with self.subTest(text):
+                self.refused(gdn.InvalidArgument, text, {}, **named)
+        from gdn import _abi, _words
+        self.assertEqual(_words.in_python("qk_norm is 9; NULL, x.GDN_NUM_THREADS"), "qk_norm is '9'; None, x.GDN_NUM_THREADS")
+        self.assertEqual(_words.in_python(f"inputs.qk_norm is {_abi.GDN_NORM_CLAMP}"), "qk_norm is 'clamp'")
+
     def test_errors_have_the_librarys_text_and_status(self):
         with self.assertRaises(gdn.InvalidArgument) as caught:
             gdn.gated_delta_net(*(x[..., :8] if x.shape[-1] == 32 else x for x in self.operands))
@@ -120,6 +159,9 @@ class Operands(unittest.TestCase):
         self.assertIn(gdn.default_context().implementation.name, can.implementation)
         with self.assertRaises(ValueError):
             gdn.capability(print)
+        small = [x[..., :8] if x.shape[-1] == 32 else x for x in self.operands]
+        can = gdn.capability(gdn.gated_delta_net, *small, stream=None)
+        self.assertEqual((can.supported, can.exact, can.reason), (False, False, "head_dim_k is 8; 16 to 256 are allowed"))
 
 
 class Contexts(unittest.TestCase):

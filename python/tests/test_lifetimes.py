@@ -1,8 +1,10 @@
 """Contexts, arrays, scratch memory and prepared calls end in any order: in reference cycles, in other threads, in forked
 children, when the interpreter exits. Under AddressSanitizer (scripts/stages.sh) this shows memory that is used after it
 was freed."""
+import copy
 import gc
 import os
+import pickle
 import random
 import subprocess
 import sys
@@ -73,6 +75,37 @@ def graph(rng, steps):
         else:
             wrong += not use(rng.choice(nodes).held)
     return wrong
+
+
+class Copies(unittest.TestCase):
+    """What owns memory of the library is not copied: the copy would free it a second time."""
+
+    def test_refusals(self):
+        context = gdn.Context(n_threads=1)
+        array, kept = context.array(WANT), Kept(context)
+        self.assertTrue(use(kept))
+        owners = (context, context.opened, array, array._buffer, context.scratch(1), kept.call)
+        for owner in owners:
+            for make in (copy.copy, pickle.dumps) + (() if owner is context else (copy.deepcopy,)):
+                with self.assertRaisesRegex(TypeError, f"a {type(owner).__name__} cannot be copied or pickled: it owns memory of the library"):
+                    make(owner)
+                gc.collect()  # whatever was made of a copy is freed
+                self.assertTrue(use(context) and use(array) and use(kept), (owner, make))
+        for owner, instead in ((context, r"; make another one with gdn.Context\(\)"), (array, r"; context.array\(x.numpy\(\)\) makes another one")):
+            with self.assertRaisesRegex(TypeError, instead):
+                pickle.dumps(owner)
+        with self.assertRaises(TypeError):
+            copy.deepcopy(kept)  # which holds a prepared call
+
+    def test_holders(self):
+        """A deep copy of an object that holds a context shares it."""
+        holder = Node(gdn.Context(n_threads=1))
+        holder.others = [{"context": holder.held}, (holder.held,)]
+        other = copy.deepcopy(holder)
+        self.assertTrue(other.held is other.others[0]["context"] is other.others[1][0] is holder.held and other.others is not holder.others)
+        del holder
+        gc.collect()
+        self.assertTrue(use(other.held))
 
 
 class Lifetimes(unittest.TestCase):

@@ -6,7 +6,7 @@ from typing import Optional, Tuple, Union
 import torch
 from torch import Tensor
 
-from ._operators import one_device, ssm_conv
+from ._operators import axes, one_device, ssm_conv
 
 
 def _silu(activation: Optional[str]) -> bool:
@@ -56,6 +56,8 @@ def causal_conv1d_fn(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None, s
     channels are contiguous, as after transpose(1, 2). Forward only."""
     silu = _silu(activation)
     one_device(x=x, weight=weight, bias=bias, seq_idx=seq_idx, initial_states=initial_states)
+    axes("x", x, "[batch, dim, seqlen]")
+    axes("weight", weight, "[dim, width]")
     before = weight.shape[1] - 1
     if seq_idx is not None:
         if return_final_states:
@@ -83,6 +85,8 @@ def causal_conv1d_update(x: Tensor, conv_state: Tensor, weight: Tensor, bias: Op
     out as x. Forward only."""
     silu = _silu(activation)
     one_device(x=x, conv_state=conv_state, weight=weight, bias=bias, cache_seqlens=cache_seqlens, conv_state_indices=conv_state_indices)
+    axes("conv_state", conv_state, "[batch, dim, state_len]")
+    axes("weight", weight, "[dim, width]")
     before, length = weight.shape[1] - 1, conv_state.shape[-1]
     if length < before:
         raise ValueError(f"conv_state has {length} columns; a width of {before + 1} needs {before}")
@@ -91,7 +95,9 @@ def causal_conv1d_update(x: Tensor, conv_state: Tensor, weight: Tensor, bias: Op
     real = at = None
     if conv_state_indices is not None and conv_state_indices.shape != (batch,):
         raise ValueError(f"conv_state_indices has shape {list(conv_state_indices.shape)}; it must be {[batch]}")
-    if conv_state_indices is not None and batch:
+    if conv_state_indices is not None and not batch:
+        conv_state = conv_state[:0]
+    elif conv_state_indices is not None:
         # Padding repeats the first real entry, so that both write the same values.
         at = conv_state_indices.long()
         _refuse(at >= conv_state.shape[0], at, f"conv_state_indices has to be below {conv_state.shape[0]}, conv_state's rows")

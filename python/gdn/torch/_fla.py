@@ -6,7 +6,7 @@ from typing import Any, Dict, Optional, Tuple
 import torch
 from torch import Tensor
 
-from ._operators import _rule as _new_state, _rule_in_place, _rule_in_place_operator, _rule_operator, one_device, unobserved
+from ._operators import _rule as _new_state, _rule_in_place, _rule_in_place_operator, _rule_operator, ForwardOnly, one_device, run, unobserved
 
 # Arguments about GPU execution or gradients, which do not affect the result.
 _WITHOUT_MEANING = {"chunk_size", "cu_seqlens_cpu", "chunk_indices", "disable_recompute", "safe_gate", "use_graph", "max_num_seqs"}
@@ -33,6 +33,16 @@ def _rule(kernel: str, q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Optiona
             raise TypeError(f"{kernel}: there is no argument {name!r}")
         if name in _UNSUPPORTED and value is not None and value is not False:
             raise NotImplementedError(f"{kernel}: {name} is {value!r}; libgdn has nothing like it")
+    if not gate:
+        a_log = dt_bias = None
+
+    def checked() -> None:
+        one_device(q=q, k=k, v=v, g=g, beta=v if beta is None else beta, initial_state=initial_state, cu_seqlens=cu_seqlens, A_log=a_log,
+                   dt_bias=dt_bias, ssm_state_indices=indices, num_accepted_tokens=accepted)
+
+    direct = unobserved((q, k, v, g), beta, initial_state, cu_seqlens, a_log, dt_bias, indices, accepted)
+    if not direct:
+        checked()
     if g.dim() != (4 if channel else 3):
         raise ValueError(f"{kernel}: g has shape {list(g.shape)}; it must be {'[B, T, HV, K]' if channel else '[B, T, HV]'}")
     if neg_eigval and not beta_sigmoid:
@@ -45,6 +55,8 @@ def _rule(kernel: str, q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Optiona
         raise ValueError(f"{kernel}: lower_bound is {lower_bound!r}; -5 and above, below 0, is allowed")
     if gate and a_log is None and lower_bound is None:
         raise ValueError(f"{kernel}: use_gate_in_kernel is True, which needs A_log")
+    if scale is not None and not isinstance(scale, (int, float)):
+        raise TypeError(f"{kernel}: scale is {scale!r}; a number is needed, or None")
     if scale == 0:
         raise ValueError(f"{kernel}: scale is 0; None is 1 / sqrt(K)")
     beta = v.new_ones(v.shape[:3], dtype=torch.float32) if beta is None else beta
@@ -52,18 +64,13 @@ def _rule(kernel: str, q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Optiona
         raise ValueError(f"{kernel}: inplace_final_state is True, which needs initial_state")
     if not in_place and (indices is not None or accepted is not None):
         raise ValueError(f"{kernel}: ssm_state_indices or num_accepted_tokens is given, which needs inplace_final_state")
-    if not gate:
-        a_log = dt_bias = None
-    direct = unobserved(q, k, v, g, beta, initial_state, cu_seqlens, a_log, dt_bias, indices, accepted)
-    if not direct:
-        one_device(q=q, k=k, v=v, g=g, beta=beta, initial_state=initial_state, cu_seqlens=cu_seqlens, A_log=a_log, dt_bias=dt_bias,
-                   ssm_state_indices=indices, num_accepted_tokens=accepted)
     options = (a_log, dt_bias, None if scale is None else float(scale), bool(l2norm), bool(beta_sigmoid), 2.0 if neg_eigval else 1.0,
                bool(state_v_first), "grouped", float(lower_bound or 0))
     if in_place:
-        run = _rule_in_place if direct else _rule_in_place_operator
-        return run(q, k, v, g, beta, initial_state, cu_seqlens, indices, accepted, *options), initial_state
-    out, final = (_new_state if direct else _rule_operator)(q, k, v, g, beta, initial_state, cu_seqlens, *options)
+        out = run(direct, _rule_in_place, _rule_in_place_operator, checked, q, k, v, g, beta, initial_state, cu_seqlens, indices, accepted,
+                  *options)
+        return out if direct else ForwardOnly.apply(out), initial_state
+    out, final = run(direct, _new_state, _rule_operator, checked, q, k, v, g, beta, initial_state, cu_seqlens, *options)
     return out, final if output_final_state else None
 
 
@@ -99,6 +106,7 @@ def fused_recurrent_gated_delta_rule(q: Tensor, k: Tensor, v: Tensor, g: Optiona
     sequence; with [N, T] the state after token t goes to row [n, t], and sequence n begins at row [n, 0], or at
     [n, num_accepted_tokens[n] - 1]. A negative number marks padding: as the first row of a sequence that has no output
     (zeros) and writes no state, elsewhere a state that is not kept. Rows that are written are distinct."""
+    one_device(v=v, gk=gk)
     if gk is not None:
         if use_gate_in_kernel:
             raise NotImplementedError("fused_recurrent_gated_delta_rule: gk is given with use_gate_in_kernel; libgdn has nothing like it")
@@ -123,7 +131,7 @@ def chunk_kda(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, scale: O
     """fla.ops.kda.chunk_kda: as chunk_gated_delta_rule, with a gate per key channel, g [B, T, HV, K]; with use_gate_in_kernel
     A_log [HV] and dt_bias [HV * K] or None; with lower_bound the gate is lower_bound * sigmoid(exp(A_log) * (g +
     dt_bias)), and A_log may be None. cp_context and return_intermediate_states are refused."""
-    if initial_state is not None and initial_state.dtype != torch.float32:
+    if isinstance(initial_state, Tensor) and initial_state.dtype != torch.float32:
         raise TypeError(f"chunk_kda: initial_state has dtype {initial_state.dtype}; torch.float32 is allowed")
     return _rule("chunk_kda", q, k, v, g, beta, scale, initial_state, output_final_state, use_qk_l2norm_in_kernel,
                  use_beta_sigmoid_in_kernel, allow_neg_eigval, state_v_first, cu_seqlens, use_gate_in_kernel,

@@ -13,8 +13,8 @@ from torch import Tensor
 
 import gdn
 from .._kernels import _build_gated_delta_net, _build_ssm_conv
-from .._prepared import Prepared, again
-from ._operators import context, view
+from .._prepared import Prepared
+from ._operators import call, context, view, written
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -49,7 +49,7 @@ def conv(x: Tensor, weight: Tensor, bias: Optional[Tensor], past: Optional[Tenso
         addresses.append(bias.data_ptr())
     if past is not None:
         addresses.append(past.data_ptr())
-    again(on, ("conv", _form(x), _form(weight), _form(bias), _form(past)), make, addresses)
+    call("gdn::ssm_conv", on, ("conv", _form(x), _form(weight), _form(bias), _form(past)), make, addresses)
     return out
 
 
@@ -62,6 +62,7 @@ def push(columns: Tensor, x: Tensor) -> None:
     elif not (columns.is_contiguous() and x.is_contiguous() and columns.dtype == x.dtype):
         columns.copy_(torch.cat((columns[:, tokens:], x), 1))
     else:
+        written(columns)
         row, new = length * columns.shape[2] * columns.element_size(), tokens * columns.shape[2] * columns.element_size()
         to, source = columns.data_ptr(), x.data_ptr()
         for one in range(columns.shape[0]):
@@ -84,15 +85,16 @@ def rule(qkv: Tensor, b: Tensor, a: Tensor, a_log: Tensor, dt_bias: Tensor, stat
 
     def make() -> Prepared:
         q, k, v = qkv.split((width, width, heads * dim_v), -1)
-        call = _build_gated_delta_net(view(q.unflatten(-1, (heads_k, dim_k)), "q"), view(k.unflatten(-1, (heads_k, dim_k)), "k"),
-                                      view(v.unflatten(-1, (heads, dim_v)), "v"), view(a, "a"), view(b, "b"), view(state, "state"),
-                                      out=view(out, "out"), state_layout="kv", qk_norm="add", qk_norm_eps=1e-6,
-                                      gate_input="raw_a_log", beta_input="logit", beta_factor=beta_factor,
-                                      ssm_a=view(a_log, "a_log"), dt_bias=view(dt_bias, "dt_bias"),
-                                      state_src=[gdn.NONE] * n if begins else None, context=on)
-        return Prepared(call, ("q", "k", "v", "g", "beta", "ssm_a", "dt_bias", "state", "out"))
+        built = _build_gated_delta_net(view(q.unflatten(-1, (heads_k, dim_k)), "q"), view(k.unflatten(-1, (heads_k, dim_k)), "k"),
+                                       view(v.unflatten(-1, (heads, dim_v)), "v"), view(a, "a"), view(b, "b"), view(state, "state", True),
+                                       out=view(out, "out"), state_layout="kv", qk_norm="add", qk_norm_eps=1e-6,
+                                       gate_input="raw_a_log", beta_input="logit", beta_factor=beta_factor,
+                                       ssm_a=view(a_log, "a_log"), dt_bias=view(dt_bias, "dt_bias"),
+                                       state_src=[gdn.NONE] * n if begins else None, context=on)
+        return Prepared(built, ("q", "k", "v", "g", "beta", "ssm_a", "dt_bias", "state", "out"))
 
     at, step = qkv.data_ptr(), width * qkv.element_size()
-    again(on, ("rule", *map(_form, (qkv, b, a, a_log, dt_bias, state)), begins, heads_k, beta_factor), make,
-          (at, at + step, at + 2 * step, a.data_ptr(), b.data_ptr(), a_log.data_ptr(), dt_bias.data_ptr(), state.data_ptr(), out.data_ptr()))
+    written(state)
+    call("gdn::gated_delta_net", on, ("rule", *map(_form, (qkv, b, a, a_log, dt_bias, state)), begins, heads_k, beta_factor), make,
+         (at, at + step, at + 2 * step, a.data_ptr(), b.data_ptr(), a_log.data_ptr(), dt_bias.data_ptr(), state.data_ptr(), out.data_ptr()))
     return out

@@ -86,6 +86,47 @@ class Layers(unittest.TestCase):
                 theirs = wanted(layer, x[:, begin:end])
                 self.assertLess((out[:, begin:end] - theirs).abs().max(), 2e-5 * theirs.std(), type(layer).__name__)
 
+    @torch.no_grad()
+    def test_no_tokens(self):
+        """A piece without tokens leaves the cache as it is."""
+        for layer in self.layers():
+            x = torch.randn(2, 9, 128)
+            self.assertEqual(layer(x[:, :0])[0].shape, (2, 0, 128))
+            for pieces in ((5, 0, 4), (5, 3, 0, 1), (0, 9)):
+                cache = Cache()
+                parts = [layer(some, past_key_values=cache, use_cache=True)[0] for some in x.split(pieces, 1)]
+                self.assertLess((torch.cat(parts, 1) - wanted(layer, x)).abs().max(), 2e-5 * wanted(layer, x).std(), (type(layer).__name__, pieces))
+
+    @torch.no_grad()
+    def test_limits(self):
+        """What it does not cover says so, instead of Triton's "0 active drivers"."""
+        try:
+            import triton
+        except ImportError:
+            self.skipTest("fla without Triton has other errors")
+        if triton.runtime.driver._active is not None or torch.cuda.is_available():
+            self.skipTest("a GPU is here")
+        sizes = {"hidden_size": 128, "head_dim": 32, "num_heads": 4, "layer_idx": 0}
+        for make in (lambda: fla.layers.GatedDeltaNet(use_gate=False, **sizes), lambda: fla.layers.Comba(**sizes), lambda: fla.layers.MesaNet(**sizes),
+                     lambda: fla.layers.GatedDeltaNet2(**sizes), lambda: fla.layers.DeltaNet(hidden_size=128, num_heads=4, layer_idx=0)):
+            with self.assertRaisesRegex(NotImplementedError, "needs Triton and a GPU.*GatedDeltaNet.use_gate=False.*Comba"):
+                make().eval()(torch.randn(2, 20, 128))
+
+    @torch.no_grad()
+    def test_unregister(self):
+        from fla.layers import gated_deltanet
+        layer, x = self.layers()[0], torch.randn(1, 100, 128)
+        ours = gated_deltanet.fused_recurrent_gated_delta_rule
+        gdn.fla.register()  # again, with nothing new
+        self.assertIs(gated_deltanet.fused_recurrent_gated_delta_rule, ours)
+        gdn.fla.unregister()
+        gdn.fla.unregister()
+        self.assertIs(gated_deltanet.fused_recurrent_gated_delta_rule, ours.__wrapped__)
+        with self.assertRaises((RuntimeError, ValueError)):
+            layer(x)
+        gdn.fla.register()
+        self.assertLess((layer(x)[0] - wanted(layer, x)).abs().max(), 2e-5 * wanted(layer, x).std())
+
     def test_gradients_stay_with_fla(self):
         layer = self.layers()[0]
         with self.assertRaises((RuntimeError, ValueError)):  # Triton's, which takes no tensor of a CPU

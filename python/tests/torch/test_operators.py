@@ -3,6 +3,7 @@ import os
 import pathlib
 import re
 import sys
+import threading
 import unittest
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch.nn.functional as F
 
 import gdn
 import gdn.torch as G
+from gdn.torch import _layer, _operators
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from cases import conv_formula, gdn_formula, gdn_operands  # noqa: E402
@@ -171,6 +173,134 @@ class Rule(unittest.TestCase):
                 call()
         rule(q, k, v, g, beta, chunk_size=32, cu_seqlens_cpu=None)  # what has no meaning here is taken
 
+    def test_kinds_of_operands(self):
+        """What is no dense tensor, and integers that do not fit."""
+        q, k, v, g, beta = operands(6, 1, 4, 1, 1, 16, 16)
+        rule, step, far = G.chunk_gated_delta_rule, G.fused_recurrent_gated_delta_rule, 1 << 32
+        x, weight, pool = torch.randn(1, 8, 5), torch.randn(8, 4), lambda: torch.zeros(4, 1, 16, 16)
+
+        def in_place(**named):
+            return step(q, k, v, g, beta=beta, initial_state=pool(), inplace_final_state=True, **named)
+        rows = torch.tensor([[0, 1, 2, 3]])
+        for kind, text, call in (
+                (TypeError, "^q is of type ndarray; a torch.Tensor is needed", lambda: rule(*(y.numpy() for y in (q, k, v, g, beta)))),
+                (TypeError, "^k is of type ndarray", lambda: G.gated_delta_net(q, k.numpy(), v, g, beta)),
+                (TypeError, "^v is None; a torch.Tensor", lambda: rule(q, k, None, g, beta)),
+                (TypeError, "^x is of type ndarray", lambda: G.causal_conv1d_fn(x.numpy(), weight)),
+                (TypeError, "^weight is of type ndarray", lambda: G.ssm_conv(x, weight.numpy())),
+                (TypeError, "^cache_seqlens is of type list", lambda: G.causal_conv1d_update(x[..., :1], torch.zeros(1, 8, 3), weight, cache_seqlens=[1])),
+                (TypeError, "^cu_seqlens is of type list", lambda: rule(q, k, v, g, beta, cu_seqlens=[0, 4])),
+                (TypeError, "cu_seqlens has dtype torch.float32; integers", lambda: rule(q, k, v, g, beta, cu_seqlens=torch.tensor([0.0, 3.7]))),
+                (ValueError, r"cu_seqlens has shape \[0\]; it must be \[N \+ 1\]", lambda: rule(q, k, v, g, beta, cu_seqlens=torch.zeros(0).int())),
+                (ValueError, "cu_seqlens has values from 0 to 4294967300; int32", lambda: rule(q, k, v, g, beta, cu_seqlens=torch.tensor([0, far + 4]))),
+                (ValueError, "cu_seqlens has values from 0 to 4294967301; int32", lambda: G.ssm_conv(x.transpose(1, 2), weight, cu_seqlens=torch.tensor([0, far + 5]))),
+                (ValueError, "ssm_state_indices has values from 4294967297 to", lambda: in_place(ssm_state_indices=torch.tensor([far + 1]))),
+                (ValueError, "ssm_state_indices has values from -4294967296 to", lambda: in_place(ssm_state_indices=torch.tensor([-far]))),
+                (TypeError, "ssm_state_indices has dtype torch.float32", lambda: in_place(ssm_state_indices=torch.tensor([1.0]))),
+                (ValueError, r"num_accepted_tokens is \[0\]; 1 to 4, ", lambda: in_place(ssm_state_indices=rows, num_accepted_tokens=torch.tensor([0]))),
+                (ValueError, r"num_accepted_tokens is \[5\]; 1 to 4, ", lambda: in_place(ssm_state_indices=rows, num_accepted_tokens=torch.tensor([5]))),
+                (ValueError, "num_accepted_tokens is", lambda: in_place(ssm_state_indices=rows, num_accepted_tokens=torch.tensor([far + 1]))),
+                (gdn.InvalidArgument, r"^ssm_state_indices\[0\] is 9; 0 to 3", lambda: in_place(ssm_state_indices=torch.tensor([9]))),
+                (gdn.InvalidArgument, r"^cu_seqlens\[1\] is 9", lambda: rule(q, k, v, g, beta, cu_seqlens=torch.tensor([0, 9]))),
+                (ValueError, "initial_state: the last axis .* it is written in place, so allocate", lambda: step(
+                    q, k, v, g, beta=beta, initial_state=pool()[:1].transpose(2, 3), inplace_final_state=True)),
+                (TypeError, "^q is a nested tensor; a dense tensor", lambda: rule(torch.nested.nested_tensor([q[0]], layout=torch.jagged), k, v, g, beta)),
+                (TypeError, "^initial_state has layout torch.sparse_coo; a dense", lambda: rule(q, k, v, g, beta, initial_state=pool()[:1].to_sparse())),
+                (TypeError, "^weight has layout torch.sparse_coo", lambda: G.causal_conv1d_fn(x, weight.to_sparse())),
+                (TypeError, "scale is 'auto'; a number", lambda: rule(q, k, v, g, beta, scale="auto")),
+                (ValueError, r"^q has shape \[4, 1, 16\]; it must be \[B, T, H, K\]", lambda: rule(q[0], k, v, g, beta)),
+                (ValueError, r"^x has shape \[8, 5\]; it must be \[batch, dim, seqlen\]", lambda: G.causal_conv1d_fn(x[0], weight)),
+                (ValueError, r"^a_log has shape \[3\]; it must be \[1\]", lambda: rule(q, k, v, g, beta, use_gate_in_kernel=True, A_log=torch.zeros(3)))):
+            with self.subTest(text), self.assertRaisesRegex(kind, text):
+                call()
+
+    def test_empty_batches(self):
+        q, k, v, g, beta = (y[:0] for y in operands(6, 1, 4, 1, 2, 16, 32))
+        out, final = G.chunk_gated_delta_rule(q, k, v, g, beta, output_final_state=True)
+        self.assertEqual((out.shape, final.shape), ((0, 4, 2, 32), (0, 2, 16, 32)))
+        pool = torch.ones(4, 2, 16, 32)
+        for state, named in ((pool[:0], {}), (pool, {"ssm_state_indices": torch.zeros(0).int()}),
+                             (pool, {"ssm_state_indices": torch.zeros(0, 4).int(), "num_accepted_tokens": torch.zeros(0).int()})):
+            out, same_one = G.fused_recurrent_gated_delta_rule(q, k, v, g, beta=beta, initial_state=state, inplace_final_state=True, **named)
+            self.assertTrue(out.shape == (0, 4, 2, 32) and same_one is state and (pool == 1).all())
+        with self.assertRaisesRegex(ValueError, "k has shape"):
+            G.chunk_gated_delta_rule(q, k[:, :3], v, g, beta)
+        packed = operands(6, 1, 4, 1, 2, 16, 32)
+        out, final = G.chunk_gated_delta_rule(*packed, cu_seqlens=torch.tensor([0]), output_final_state=True)
+        self.assertTrue(out.shape == (1, 4, 2, 32) and not out.any() and final.shape == (0, 2, 16, 32))
+        x, weight = torch.ones(0, 8, 5), torch.randn(8, 4)
+        out, final = G.causal_conv1d_fn(x, weight, initial_states=torch.ones(0, 8, 3), return_final_states=True)
+        self.assertEqual((out.shape, final.shape), ((0, 8, 5), (0, 8, 3)))
+        self.assertFalse(G.ssm_conv(torch.ones(1, 5, 8), weight, cu_seqlens=torch.tensor([0])).any())
+        for states, index in ((torch.ones(0, 8, 3), None), (torch.ones(4, 8, 3), torch.zeros(0).int())):
+            self.assertEqual(G.causal_conv1d_update(x[..., :1], states, weight, conv_state_indices=index).shape, (0, 8, 1))
+            self.assertTrue((states == 1).all())
+
+    def test_versions(self):
+        """Writing a tensor that a backward pass saved is noticed, as for PyTorch's own operators."""
+        q, k, v, g, beta = operands(6, 1, 2, 1, 1, 16, 16)
+        qkv, projected = torch.cat((q, k, v), -1).flatten(2), torch.randn(1, 2, 1)
+
+        def rule(pool):
+            G.fused_recurrent_gated_delta_rule(q, k, v, g, beta=beta, initial_state=pool, inplace_final_state=True)
+
+        def layer(pool):
+            _layer.rule(qkv, projected, projected, torch.zeros(1), torch.zeros(1), pool, False, 1)
+
+        def push(pool):
+            _layer.push(pool[0], torch.zeros(1, 1, 16))
+        for run in (rule, layer, push):
+            with self.subTest(run.__name__):
+                weight, pool = torch.ones(1, 1, 16, 16, requires_grad=True), torch.ones(1, 1, 16, 16)
+                loss = (weight * pool).sum()
+                run(pool)
+                self.assertGreater(pool._version, 0)
+                with self.assertRaisesRegex(RuntimeError, "modified by an inplace operation"):
+                    loss.backward()
+                with torch.inference_mode():
+                    pool = torch.ones(1, 1, 16, 16)
+                    run(pool)
+                    self.assertFalse((pool == 1).all())
+                before = pool.clone()
+                with self.assertRaisesRegex(RuntimeError, "Inplace update to inference tensor outside InferenceMode"):
+                    run(pool)
+                self.assertTrue(same(pool, before))
+
+    def test_threads_end(self):
+        """A context that no thread uses any more is closed, with its threads."""
+        q, k, v, g, beta = operands(6, 4, 40, 2, 4, 32, 32)
+        before = torch.get_num_threads()
+        try:
+            want = G.chunk_gated_delta_rule(q, k, v, g, beta)[0]
+            for n in (*range(2, 10), 1):
+                torch.set_num_threads(n)
+                self.assertTrue(same(G.chunk_gated_delta_rule(q, k, v, g, beta)[0], want))
+                self.assertEqual(len(_operators._contexts), 1)
+            kept = _operators.context()
+            ready, go = threading.Event(), threading.Event()
+
+            def work():
+                G.chunk_gated_delta_rule(q, k, v, g, beta)
+                ready.set()
+                go.wait()
+            other = threading.Thread(target=work)
+            other.start()
+            ready.wait()
+            self.assertIs(_operators.context(), kept)
+            go.set()
+            other.join()
+        finally:
+            torch.set_num_threads(before)
+
+    def test_profiler(self):
+        ops = operands(6, 1, 2, 1, 1, 16, 16)
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+            G.chunk_gated_delta_rule(*ops)
+            G.causal_conv1d_fn(torch.randn(1, 8, 5), torch.randn(8, 4))
+            _layer.conv(torch.randn(1, 5, 8), torch.randn(8, 4), None, None)
+        counts = {event.key: event.count for event in profile.key_averages()}
+        self.assertEqual((counts.get("gdn::gated_delta_net"), counts.get("gdn::ssm_conv")), (1, 2))
+
     def test_forward_only(self):
         q, k, v, g, beta = operands(7, 1, 4, 1, 1, 16, 16)
         out, _ = G.chunk_gated_delta_rule(q.requires_grad_(), k, v, g, beta)
@@ -179,6 +309,9 @@ class Rule(unittest.TestCase):
         x = torch.randn(1, 8, 5, requires_grad=True)
         with self.assertRaisesRegex(NotImplementedError, "forward only"):
             G.causal_conv1d_fn(x, torch.randn(8, 4)).sum().backward()
+        out, _ = G.fused_recurrent_gated_delta_rule(q, k, v, g, beta=beta, initial_state=torch.zeros(1, 1, 16, 16), inplace_final_state=True)
+        with self.assertRaisesRegex(NotImplementedError, "forward only"):
+            out.sum().backward()
 
     def test_operators_are_well_behaved(self):
         ops = operands(8, 2, 4, 1, 2, 16, 16)

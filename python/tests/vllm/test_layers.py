@@ -3,11 +3,12 @@ package cannot run, and the others.
 
     python -m unittest test_layers      with a vLLM for the CPU, transformers and gdn installed or in PYTHONPATH
 
-Random steps mix prompts, pieces of prompts, single tokens and drafts of several sequences, in random slots. What a sequence gets
-for its tokens is what transformers' layer gives for the whole sequence."""
+Random steps mix prompts, pieces of prompts, single tokens and drafts of several sequences, in random slots, which hold NaN before.
+What a sequence gets for its tokens is what transformers' layer gives for the whole sequence."""
 import os
 import random
 import tempfile
+import types
 import unittest
 import unittest.mock
 
@@ -82,7 +83,7 @@ class Layer:
         load(self.layer, weights(theirs))
         process_weights_after_loading(self.layer, vllm_config.model_config, torch.device("cpu"))
         self.layer.num_spec = self.layer.num_speculative_tokens = DRAFTS
-        self.layer.kv_cache = tuple(torch.randn(SLOTS, *shape) for shape in self.layer.get_state_shape())
+        self.layer.kv_cache = tuple(torch.full((SLOTS, *shape), float("nan")) for shape in self.layer.get_state_shape())
 
     def wanted(self, x):
         with torch.no_grad():
@@ -199,20 +200,27 @@ class Sequence:
         self.wanted = layer.wanted(self.x)
         self.at = 0  # tokens that the layer's states have
         self.slots = [free.pop() for _ in range(1 + DRAFTS)]
+        for pool in layer.layer.kv_cache:
+            pool[self.slots] = float("nan")
         self.accepted = 0  # tokens of the last step with drafts, which the next one of that kind starts behind
 
     def left(self):
         return len(self.x) - self.at
 
 
-def metadata(drafted, others, token_order):
+def is_prompt(sequence, tokens, single):
+    """True if a row without drafts is in the step's prompts; `single`: one token is not, though nothing is before it."""
+    return tokens > 1 or (sequence.at == 0 and not single)
+
+
+def metadata(drafted, others, token_order, single=False):
     """A step's metadata as vLLM builds it: lists of (sequence, tokens)."""
     def starts(parts):
         return torch.tensor([0, *torch.tensor([n for _, n in parts]).cumsum(0).tolist()] if parts else [0], dtype=torch.int32)
-    decodes = sum(n == 1 and s.at > 0 for s, n in others) if not drafted else 0
+    decodes = sum(not is_prompt(s, n, single) for s, n in others) if not drafted else 0
     tokens = sum(n for _, n in drafted + others)
     is_drafted = torch.tensor(token_order, dtype=torch.bool)
-    return GDNAttentionMetadata(
+    made = GDNAttentionMetadata(
         num_prefills=len(others) - decodes, num_prefill_tokens=sum(n for _, n in others) - decodes, num_decodes=decodes, num_decode_tokens=decodes,
         num_spec_decodes=len(drafted), num_spec_decode_tokens=sum(n for _, n in drafted), num_actual_tokens=tokens,
         has_initial_state=torch.tensor([s.at > 0 for s, _ in others]) if len(others) > decodes else None,
@@ -222,15 +230,16 @@ def metadata(drafted, others, token_order):
         spec_sequence_masks=torch.tensor([True] * len(drafted) + [False] * len(others)) if drafted else None,
         spec_token_indx=is_drafted.nonzero().flatten() if drafted else None, non_spec_token_indx=(~is_drafted).nonzero().flatten() if drafted else None,
         num_accepted_tokens=torch.tensor([max(s.accepted, 1) for s, _ in drafted], dtype=torch.int32) if drafted else None)
+    made.gdn_fresh = tuple(torch.tensor([s.at == 0 for s, _ in rows], dtype=torch.bool) for rows in (drafted, others))
+    return made
 
 
 class Layers(unittest.TestCase):
     def run_steps(self, make, rounds=40):
-        gdn.vllm._WITHOUT_DRAFTS = "none"  # what 0.31 gets wrong is its metadata, which is made here
         draw = random.Random(SEED)
         torch.manual_seed(SEED)
         layer = make(f"0.{make.__name__}")
-        mixed = 0
+        mixed = first = 0
         for _ in range(rounds):
             free = list(range(1, SLOTS))
             draw.shuffle(free)
@@ -239,12 +248,16 @@ class Layers(unittest.TestCase):
             while waiting:
                 chosen = draw.sample(waiting, draw.randint(1, len(waiting)))
                 # As in vLLM, a sequence that has verified drafts stays one that does, also without a draft.
-                drafted = [(s, draw.randint(1, 1 + DRAFTS)) for s in chosen if with_drafts and s.at and (s.accepted or draw.random() < 0.5)]
+                # A prompt of one token can be a row with drafts.
+                drafted = [(s, draw.randint(1, 1 + DRAFTS)) for s in chosen if with_drafts and (s.accepted or draw.random() < (0.5 if s.at else 0.2))]
                 verifies = {id(s) for s, _ in drafted}
+                for s in (s for s, _ in drafted if not s.at):
+                    s.accepted, first = draw.randint(0, 1 + DRAFTS), first + 1  # of another request in this row
                 others = [(s, min(s.left(), draw.choice((1, 1, 3, 64)))) for s in chosen if id(s) not in verifies]
-                others.sort(key=lambda part: part[1] > 1 or part[0].at == 0)  # single tokens come first
+                single = draw.random() < 0.5
+                others.sort(key=lambda part: is_prompt(*part, single))  # single tokens come first
                 mixed += bool(drafted and others)
-                if all(s.at and n == 1 for s, n in others):
+                if not any(is_prompt(s, n, False) for s, n in others):
                     (others if others or not drafted else drafted).extend([(Padding(), 1)] * draw.randint(0, 2))
                     verifies = {id(s) for s, _ in drafted}
                 parts = drafted + others
@@ -255,7 +268,7 @@ class Layers(unittest.TestCase):
                 x = [torch.cat((s.x[s.at:s.at + good.get(id(s), n)], torch.randn(n, HIDDEN)))[:n] for s, n in parts]
                 order = [id(s) in verifies for s, n in parts for _ in range(n)]
                 drafted, others = ([part for part in parts if (id(part[0]) in verifies) == of] for of in (True, False))
-                out = layer.step(torch.cat((*x, torch.randn(draw.randint(0, 3), HIDDEN))), metadata(drafted, others, order))
+                out = layer.step(torch.cat((*x, torch.randn(draw.randint(0, 3), HIDDEN))), metadata(drafted, others, order, single))
                 at = 0
                 for s, n in parts:
                     if s.x.numel():
@@ -266,7 +279,7 @@ class Layers(unittest.TestCase):
                         s.at, s.accepted = s.at + take, good.get(id(s), 0)
                     at += n
                 waiting = [s for s in waiting if s.left()]
-        self.assertGreater(mixed, 0)
+        self.assertGreater(min(mixed, first), 0)
 
     def test_qwen(self):
         self.run_steps(qwen)
@@ -284,7 +297,56 @@ class Layers(unittest.TestCase):
         self.run_steps(ling)
 
 
+class Pools(unittest.TestCase):
+    def test_cuts(self):
+        """Bits do not depend on how a prompt is cut, whatever the types of model and pools are."""
+        torch.manual_seed(SEED)
+        heads, values, dim = 1, 2, 32
+        channels, types_of = 2 * heads * dim + values * dim, (torch.float32, torch.bfloat16, torch.float16)
+        weight, a_log, dt_bias = torch.randn(channels, 4), torch.randn(values), torch.randn(values)
+        for model in types_of:
+            for windows in types_of:
+                for states in types_of:
+                    x, g, beta = (torch.randn(20, n).to(model) for n in (channels, values, values))
+                    x[:, :8] *= 1e-7  # subnormal in float16
+                    results = []
+                    for cuts in ([20], [7, 13], [1] * 20, [1, 2, 3, 14]):
+                        pools = (torch.full((3, 3, channels), float("nan"), dtype=windows), torch.full((3, values, dim, dim), float("nan"), dtype=states))
+                        layer = types.SimpleNamespace(prefix="l", kv_cache=pools, A_log=a_log, dt_bias=dt_bias)
+                        sequence, outs = types.SimpleNamespace(at=0, slots=[1]), []
+                        for n in cuts:
+                            out, part = torch.zeros(n, values, dim, dtype=model), slice(sequence.at, sequence.at + n)
+                            context = types.SimpleNamespace(attn_metadata={"l": metadata([], [(sequence, n)], [False] * n)})
+                            with unittest.mock.patch("vllm.forward_context.get_forward_context", lambda: context):
+                                gdn.vllm._attend(layer, x[part], g[part], beta[part], out, heads, weight, None, gate_input="raw_a_log")
+                            outs.append(out)
+                            sequence.at += n
+                        results.append((torch.cat(outs), pools[0][1], pools[1][1]))
+                    for result in results:
+                        self.assertTrue(all(map(torch.equal, result, results[0])), (model, windows, states))
+
+
 class Unknown(unittest.TestCase):
+    def test_metadata_of_another_maker(self):
+        made = metadata([], [(Padding(), 1)], [False])
+        del made.gdn_fresh
+        with self.assertRaisesRegex(RuntimeError, "cannot tell which rows of a step start from zero"):
+            gdn.vllm._Step(made)
+
+    def test_refusals_at_the_start(self):
+        config = unittest.mock.Mock()
+        make = gdn.vllm._checked(lambda self: None)
+        with unittest.mock.patch("vllm.config.get_current_vllm_config", lambda: config), unittest.mock.patch("vllm.triton_utils.HAS_TRITON", False):
+            for drafts, cached, release, text in ((None, True, "none", ""), (1, False, "none", ""), (1, True, "none", "refuses drafts .* with prefix caching"),
+                                                  (1, False, gdn.vllm.TESTED[0], "refuses drafts .* loses the place"), (None, False, gdn.vllm.TESTED[0], "")):
+                config.speculative_config, config.cache_config.enable_prefix_caching = drafts, cached
+                with unittest.mock.patch.object(gdn.vllm, "_WITHOUT_DRAFTS", release):
+                    if not text:
+                        make(None)
+                        continue
+                    with self.assertRaisesRegex(RuntimeError, text):
+                        make(None)
+
     def test_batch_invariance(self):
         """What vLLM asks a backend under VLLM_BATCH_INVARIANT=1."""
         from vllm.v1.attention import selector

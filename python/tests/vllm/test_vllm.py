@@ -105,6 +105,55 @@ counts = {metric.name: metric.value for metric in engine.get_metrics() if hasatt
 print(json.dumps([[list(x.outputs[0].token_ids) for x in given], counts]))
 """
 
+# Requests that come and are aborted at random steps. Each slot of the pools holds NaN when vLLM gives it to a request.
+STREAMS = """
+import random
+from vllm import LLM, SamplingParams, TokensPrompt
+from vllm.model_executor.layers.mamba.abstract import MambaBase
+from vllm.v1.core.block_pool import BlockPool
+from vllm.v1.core.single_type_kv_cache_manager import MambaManager
+of_states, filled, give, allocate = False, 0, BlockPool.get_new_blocks, MambaManager.allocate_new_blocks
+def give_filled(pool, n):
+    global filled
+    blocks = give(pool, n)
+    if of_states and blocks:
+        filled += len(blocks)
+        for layer in layers:
+            for memory in layer.kv_cache:
+                memory[[block.block_id for block in blocks]] = float("nan")
+    return blocks
+def allocate_filled(manager, *given):
+    global of_states
+    of_states = True
+    try:
+        return allocate(manager, *given)
+    finally:
+        of_states = False
+BlockPool.get_new_blocks, MambaManager.allocate_new_blocks = give_filled, allocate_filled
+llm = LLM(model=FOLDER, skip_tokenizer_init=True, dtype="float32", max_model_len=1024, enforce_eager=True, disable_log_stats=False, **OPTIONS)
+engine = llm.llm_engine
+layers = [layer for layer in engine.vllm_config.compilation_config.static_forward_context.values() if isinstance(layer, MambaBase)]
+draw = random.Random(SEED)
+waiting = list(enumerate(prompts))
+draw.shuffle(waiting)
+running, answers, aborted = set(), {}, []
+while waiting or running:
+    for _ in range(min(len(waiting), draw.choice((0, 0, 1, 1, 3)) if running else 1)):
+        i, prompt = waiting.pop()
+        engine.add_request(str(i), TokensPrompt(prompt_token_ids=prompt), SamplingParams(temperature=0, max_tokens=NEW, ignore_eos=True, detokenize=False))
+        running.add(str(i))
+    if draw.random() < 0.04:
+        aborted.append(draw.choice(sorted(running)))
+        engine.abort_request(aborted[-1:])
+        running.remove(aborted[-1])
+    for given in engine.step():
+        answers[given.request_id] = list(given.outputs[0].token_ids)
+        if given.finished:
+            running.discard(given.request_id)
+counts = {metric.name: metric.value for metric in llm.get_metrics() if hasattr(metric, "value")}
+print(json.dumps([answers, aborted, filled, len(layers), counts]))
+"""
+
 # Log-probabilities of the generated tokens, of transformers for these tokens, and how far these two are apart at most.
 LOGPROBS = """
 import transformers
@@ -281,6 +330,39 @@ prompts = [draw.choices(range(8), k=draw.randint(370, 383)) if i % 3 else shared
                 self.assertEqual(given, wanted)
                 self.assertGreater(counts["vllm:num_preemptions"], 0)
                 self.assertEqual(counts["vllm:prefix_cache_hits"] > 0, options["enable_prefix_caching"])
+
+    def test_slots_of_other_requests(self):
+        """No request reads what its slots held before: prompts of one token and others, with drafts, cached prefixes, pieces of
+        prompts, preemptions and requests that are aborted."""
+        prompts = """
+import random
+draw = random.Random(8)
+shared = draw.choices(range(8), k=400)
+prompts = [[token] for token in range(8)] + [draw.choices(range(8), k=n) for n in [2, 3, 4, 5, 9, 17, 30, 70] + [draw.randint(375, 383) for _ in range(8)]]
+prompts += [shared[:384] + draw.choices(range(8), k=n) for n in (1, 2, 5, 40)]
+"""
+        _, wanted = process("import transformers\nmodel = transformers.AutoModelForCausalLM.from_pretrained(FOLDER).eval()\n" + prompts + REFERENCE, FOLDER=self.folder, NEW=12)
+        prompts, wanted = prompts + "prompts += prompts[:8] * 2\n", wanted + wanted[:8] * 2
+        preempted, cached, plain = 0, {"enable_prefix_caching": True}, {"enable_prefix_caching": False}
+        for options in ({**cached, "num_gpu_blocks_override": 30}, {**plain, "speculative_config": NGRAM}, {**plain, "speculative_config": MTP, "num_gpu_blocks_override": 36}):
+            if VERSION.startswith("0.31.") and "speculative_config" in options:
+                continue
+            with self.subTest(options):
+                answers, aborted, filled, layers, counts = process(prompts + STREAMS, FOLDER=self.folder, NEW=12, SEED=1, OPTIONS={
+                    "max_num_batched_tokens": 448, "max_num_seqs": 8, **options})
+                wrong = {i: (len(tokens), tokens, wanted[int(i)]) for i, tokens in answers.items() if tokens != wanted[int(i)][:len(tokens)]}
+                self.assertEqual(wrong, {})
+                self.assertEqual({i for i in answers if len(answers[i]) < 12} - set(aborted), set())
+                self.assertGreater(len(answers), len(wanted) - len(aborted) - 1)
+                self.assertGreater(min(len(aborted), filled, layers), 0)
+                self.assertEqual(counts["vllm:prefix_cache_hits"] > 0, options["enable_prefix_caching"])
+                preempted += counts["vllm:num_preemptions"]
+        self.assertGreater(preempted, 0)
+
+    def test_drafts_with_prefix_cache_are_refused(self):
+        for drafts in (NGRAM, MTP):
+            with self.assertRaisesRegex(AssertionError, "refuses drafts .* with prefix caching.*--no-enable-prefix-caching"):
+                self.answers(enable_prefix_caching=True, speculative_config=drafts)
 
     def test_server(self):
         """vLLM's server, and OpenAI's client with 32 requests at once."""
