@@ -345,8 +345,7 @@ int serve_run(run_session *s, const rt_sampling defaults[2])
     serve_server v = { .session = s,
                        .defaults = { defaults[0], defaults[1] },
                        .started = (int64_t)time(NULL),
-                       .lock = PTHREAD_MUTEX_INITIALIZER,
-                       .work = PTHREAD_COND_INITIALIZER };
+                       .lock = PTHREAD_MUTEX_INITIALIZER };
     const char *const slash = strrchr(run_opt.model, '/'), *const name = slash ? slash + 1 : run_opt.model,
                       *const end = strstr(name, ".gguf");
     char given[256];
@@ -354,6 +353,7 @@ int serve_run(run_session *s, const rt_sampling defaults[2])
                    serve_opt.alias ? serve_opt.alias : name);
     v.model[json_valid_utf8(given, strlen(given), v.model)] = 0;
     if (serve_opt.key_file && !(v.keys = read_keys(serve_opt.key_file))) return 1;
+    serve_clock_init(&v.work);
     (void)signal(SIGPIPE, SIG_IGN);
     interrupt_catch();
     const int code = serve(&v);

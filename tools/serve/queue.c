@@ -1,5 +1,6 @@
 /* The calls of clients, and the engine's loop. See serve.h. */
 #define _GNU_SOURCE /* POLLRDHUP */
+#include <errno.h>
 #include <jansson.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -8,6 +9,27 @@
 
 #include "tools/cli/interrupt.h"
 #include "tools/serve/serve.h"
+
+/* ---- Time ---- */
+
+void serve_clock_init(pthread_cond_t *c)
+{
+    pthread_condattr_t monotonic; /* the system's time may be set back */
+    (void)pthread_condattr_init(&monotonic);
+    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(c, &monotonic);
+    (void)pthread_condattr_destroy(&monotonic);
+}
+
+int serve_clock_wait(pthread_cond_t *c, pthread_mutex_t *lock, double seconds)
+{
+    struct timespec until;
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    const int64_t ns = until.tv_nsec + (int64_t)(seconds * 1e9);
+    until.tv_sec += (time_t)(ns / 1000000000);
+    until.tv_nsec = (long)(ns % 1000000000);
+    return pthread_cond_timedwait(c, lock, &until) == ETIMEDOUT;
+}
 
 /* ---- Calls ---- */
 
@@ -202,17 +224,6 @@ static void update(serve_server *v, rt_scheduler *scheduler)
     }
 }
 
-/* Waits for work, or a tenth of a second for a signal. */
-static void idle(serve_server *v)
-{
-    struct timespec until;
-    (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += 100000000;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    (void)pthread_cond_timedwait(&v->work, &v->lock, &until);
-}
-
 /* Replaces --prefix-file now and then. Texts wait while it is copied, so that is done when there are none, or after a
  * long time. */
 static void keep_prefixes(serve_server *v)
@@ -245,7 +256,7 @@ int serve_loop(serve_server *v, void (*close_port)(void *), void *user)
         if (!v->calls && (v->draining || v->failure[0])) break;
         keep_prefixes(v);
         if (!v->n_live) {
-            idle(v);
+            (void)serve_clock_wait(&v->work, &v->lock, 0.1); /* for work or a signal */
             continue;
         }
         (void)pthread_mutex_unlock(&v->lock);

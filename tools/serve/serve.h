@@ -105,6 +105,11 @@ void serve_close_late(serve_server *v);
 
 /* ---- queue.c ---- */
 
+/* A condition for serve_clock_wait(), which waits for at most `seconds` of the monotonic clock and returns nonzero if
+ * they have passed. */
+void serve_clock_init(pthread_cond_t *c);
+int serve_clock_wait(pthread_cond_t *c, pthread_mutex_t *lock, double seconds);
+
 /* 0: the server ends, with an error. */
 int serve_is_up(serve_server *v, serve_error *e);
 /* Adds a call. 0: refused, with an error; the caller still has to release it. */
