@@ -88,14 +88,15 @@ static void set_timeout(const http_request *q, int counts)
 
 /* ---- Endpoints ---- */
 
-static ssize_t read_stream(void *user, uint64_t at, char *to, size_t room)
+static ssize_t read_answer(void *user, uint64_t at, char *to, size_t room)
 {
     const http_request *const q = user;
     (void)at;
     set_timeout(q, 0);
     const size_t n = serve_next(q->call, to, room);
     set_timeout(q, 1);
-    return n ? (ssize_t)n : MHD_CONTENT_READER_END_OF_STREAM;
+    if (n) return (ssize_t)n;
+    return q->call->over > 0 ? MHD_CONTENT_READER_END_OF_STREAM : MHD_CONTENT_READER_END_WITH_ERROR;
 }
 
 static enum MHD_Result generate(http_request *q, int chat)
@@ -105,13 +106,13 @@ static enum MHD_Result generate(http_request *q, int chat)
     if (!q->call) return send_json(q, NULL, &e);
     q->call->fd = q->fd;
     if (!serve_add(q->server, q->call, &e)) return send_json(q, NULL, &e);
-    if (q->call->stream)
-        return send_response(q, 200, "text/event-stream",
-                             MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 16384, read_stream, q, NULL));
     set_timeout(q, 0);
-    json_t *const answer = serve_wait(q->call, &e);
+    char *const whole = q->call->stream ? NULL : serve_wait(q->call, &e);
     set_timeout(q, 1);
-    return send_json(q, answer, &e);
+    if (e.status) return send_json(q, NULL, &e);
+    if (whole) return send_text(q, 200, "application/json", whole);
+    return send_response(q, 200, q->call->stream ? "text/event-stream" : "application/json",
+                         MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 16384, read_answer, q, NULL));
 }
 
 static enum MHD_Result answer(http_request *q)

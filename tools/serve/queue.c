@@ -174,11 +174,15 @@ static void submit(serve_server *v, rt_scheduler *scheduler, serve_choice *c)
     end_choice(v, c);
 }
 
-/* True if the connection's other end is closed, whether or not bytes before its end are unread. */
-static int is_closed(int fd)
+/* Notes whether the client went away. One that closes its connection looks at first as one that closes its sending side
+ * only: what is sent to it then tells. */
+static void look_at_client(serve_call *call)
 {
-    struct pollfd at = { .fd = fd, .events = POLLRDHUP };
-    return poll(&at, 1, 0) > 0 && at.revents;
+    struct pollfd at = { .fd = call->fd, .events = call->half ? 0 : POLLRDHUP };
+    if (call->gone || poll(&at, 1, 0) <= 0) return;
+    if (at.revents == POLLRDHUP) call->half = call->probe = 1;
+    else call->gone = 1;
+    (void)pthread_cond_signal(&call->news);
 }
 
 /* Takes the result of a submitted text that has ended, or that the engine's failure ends. */
@@ -203,7 +207,7 @@ static void update(serve_server *v, rt_scheduler *scheduler)
     for (serve_call **at = &v->calls; *at;) {
         serve_call *const call = *at;
         int32_t n_ended = 0;
-        if (!call->gone) call->gone = is_closed(call->fd);
+        look_at_client(call);
         for (int32_t i = 0; i < call->n_choices; i++) {
             serve_choice *const c = &call->choice[i];
             if (!c->ended && c->submitted) collect(v, scheduler, c);

@@ -49,6 +49,7 @@ typedef struct serve_choice {
     size_t begin, done, seen;    /* with tools: 1 + where the text after the thinking begins; its bytes that are done;
                                     what serve_next_piece() has seen of the rest */
     size_t n_told, n_characters; /* entries of logprob that are sent, and their characters                  */
+    int column;                  /* of a whole answer: the array of log-probabilities that is written       */
 } serve_choice;
 
 /* A client's request for texts. The connection's thread makes and releases it; the engine's thread frees it. The
@@ -69,11 +70,13 @@ typedef struct serve_call {
     int fd; /* of the connection */
     struct serve_server *server;
     FILE *events; /* while they are written */
-    char *out;    /* bytes of a stream, sent up to `sent` */
+    char *out;    /* bytes of the answer, sent up to `sent` */
     size_t n_out, sent;
-    int over; /* the stream has its last event */
-    pthread_cond_t news;
+    int32_t n_whole;     /* texts that are written of a whole answer */
+    int over;            /* 1: all is written; -1: it ends early     */
+    pthread_cond_t news; /* of serve_clock_init() */
     struct serve_call *next;
+    int half, probe;    /* the client sends nothing more; whether it still receives is to be found out */
     int gone, released; /* the client went away; the connection's thread needs the call no longer */
     int32_t n_choices;
     serve_choice choice[SERVE_TEXTS];
@@ -128,9 +131,11 @@ json_t *serve_read_tokenize(serve_server *v, const char *body, size_t n, serve_e
 /* ---- answer.c ---- */
 
 json_t *serve_error_object(const serve_error *e);
-/* Waits until all texts have ended. NULL: failed, with an error. */
-json_t *serve_wait(serve_call *call, serve_error *e);
-/* Waits for the next bytes of a stream and copies at most `room`; 0: the stream is over. */
+/* Waits until all texts have ended and returns the answer, to be freed. NULL: failed, if there is an error; otherwise
+ * serve_next() gives the answer, since it is large or since the client sends nothing more. */
+char *serve_wait(serve_call *call, serve_error *e);
+/* Waits for the next bytes of an answer and copies at most `room`. After some seconds without any it gives some that
+ * mean nothing. 0: the answer is over; call->over tells whether it is complete. */
 size_t serve_next(serve_call *call, char *to, size_t room);
 /* Metrics in Prometheus' form, to be freed. */
 char *serve_metrics(serve_server *v);
