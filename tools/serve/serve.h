@@ -1,6 +1,7 @@
 /* What the files of `gdn serve` share. serve.c reads the command line and opens the model. queue.c has the calls of
  * clients and the engine's loop. request.c reads JSON requests, answer.c writes answers, calls.c
- * reads calls of tools, http.c is the HTTP server.
+ * reads calls of tools, http.c is the HTTP server. framing.c checks heads of requests, connections.c has the
+ * connections.
  *
  * One thread, the engine's, steps the scheduler. Each HTTP connection has a thread, which adds a call to the queue and
  * waits for its texts. */
@@ -11,13 +12,13 @@
 
 #include "tools/run/run.h"
 
-enum { SERVE_STOPS = 16, SERVE_TEXTS = 128 };
-typedef struct json_t json_t; /* of jansson, which may be missing */
+enum { SERVE_STOPS = 16, SERVE_TEXTS = 128, SERVE_RESERVE = 512 }; /* reserve: connections beyond --connections */
+typedef struct json_t json_t;                                      /* of jansson, which may be missing */
 
 typedef struct serve_options {
     const char *host, *key_file, *alias;
     cli_names origins, names;
-    int64_t port, queue, max_tokens, body_kib, timeout;
+    int64_t port, queue, connections, max_tokens, body_kib, timeout;
 } serve_options;
 extern serve_options serve_opt;
 
@@ -92,7 +93,7 @@ typedef struct serve_server {
     pthread_mutex_t lock; /* protects the rest */
     pthread_cond_t work;
     serve_call *calls;
-    struct http_request *connections;
+    struct serve_connection *connections;
     int32_t n_live, n_running; /* texts that have not ended, and those of them that have a sequence */
     int draining;
     uint64_t n_calls, n_refused, n_ended[RT_FINISH_FAILED + 1];
@@ -101,10 +102,37 @@ typedef struct serve_server {
     char failure[RT_ERROR_MAX]; /* the engine cannot continue */
 } serve_server;
 
-/* ---- http.c ---- */
+/* ---- connections.c ---- */
 
-/* Disconnects clients that take more than ten times --timeout to send a request. The lock is held. */
+/* A connection. The server's lock protects it. */
+typedef struct serve_connection {
+    struct serve_connection *next;
+    int fd;
+    double since;       /* when it began to wait for a request; 0: it has a complete one                 */
+    int begun, closing; /* the request's first line has come; the server closes the connection           */
+} serve_connection;
+
+/* Sets --connections to its default and to what open files allow. Nonzero: that is too little. */
+int serve_limit_connections(void);
+/* A new connection. Waits until there is room for it. */
+void serve_connected(serve_server *v, serve_connection *c);
+void serve_disconnected(serve_server *v, serve_connection *c);
+/* The connection waits for a request; its first line has come; all of it has. 0: there are too many, with an error. */
+void serve_request_waits(serve_server *v, serve_connection *c);
+void serve_request_begins(serve_server *v, serve_connection *c);
+int serve_request_is_complete(serve_server *v, serve_connection *c, serve_error *e);
+/* Closes connections that are too many or take more than ten times --timeout to send a request. The lock is held. */
 void serve_close_late(serve_server *v);
+
+/* ---- framing.c ---- */
+
+struct MHD_Connection; /* of libmicrohttpd */
+/* 0: the request's head is refused, with an error. target: as the client sent it. The other texts are libmicrohttpd's,
+ * at their addresses. */
+int serve_check_head(struct MHD_Connection *to, const char *method, const char *target, size_t n_target,
+                     const char *version, serve_error *e);
+/* True for names of headers or methods, and lists of them. */
+int serve_is_token_list(const char *text);
 
 /* ---- queue.c ---- */
 

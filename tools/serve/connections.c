@@ -1,0 +1,126 @@
+/* The connections: how many there are, and which of them are closed when room is needed. See serve.h.
+ *
+ * A new connection is always accepted, since --connections of them may be open for long and SERVE_RESERVE more for a
+ * second. Then those that wait for a request are closed; if all have one, further requests are refused. */
+#define _POSIX_C_SOURCE 200809L
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include "runtime/base/clock.h"
+#include "tools/serve/serve.h"
+
+enum { OTHER_FILES = 24 };     /* the model, the port, --prefix-file and some more */
+static const double grace = 1; /* seconds for which a connection may wait for a request though there are too many */
+
+int serve_limit_connections(void)
+{
+    const int64_t wanted = serve_opt.connections ? serve_opt.connections : run_opt.parallel + serve_opt.queue + 512;
+    const int64_t files = wanted + SERVE_RESERVE + OTHER_FILES;
+    struct rlimit r;
+    int64_t room = wanted;
+    if (!getrlimit(RLIMIT_NOFILE, &r) && r.rlim_cur < (rlim_t)files) {
+        r.rlim_cur = r.rlim_max < (rlim_t)files ? r.rlim_max : (rlim_t)files;
+        (void)setrlimit(RLIMIT_NOFILE, &r);
+        room = (int64_t)r.rlim_cur - SERVE_RESERVE - OTHER_FILES;
+    }
+    if (room < wanted && serve_opt.connections) {
+        (void)fprintf(stderr, "gdn serve: --connections is %lld; the limit of open files (ulimit -n) allows %lld\n",
+                      (long long)wanted, (long long)(room < 1 ? 0 : room));
+        return 1;
+    }
+    serve_opt.connections = room < 1 ? 1 : room < wanted ? room : wanted;
+    return 0;
+}
+
+/* ---- The lock is held ---- */
+
+static void disconnect(serve_connection *c)
+{
+    c->closing = 1;
+    (void)shutdown(c->fd, SHUT_RDWR); /* its thread then sees the end */
+}
+
+/* Closes connections that wait for a request while more than `most` are open: first those of which no request has
+ * begun, the longest waiting first. Returns how many are open. */
+static int64_t close_waiting(serve_server *v, int64_t most)
+{
+    const double latest = rt_now() - grace;
+    for (;;) {
+        serve_connection *first = NULL;
+        int64_t n = 0;
+        for (serve_connection *c = v->connections; c; c = c->next) {
+            if (c->closing) continue;
+            n++;
+            if (c->since && c->since < latest &&
+                (!first || c->begun < first->begun || (c->begun == first->begun && c->since < first->since)))
+                first = c;
+        }
+        if (n <= most || !first) return n;
+        disconnect(first);
+    }
+}
+
+void serve_close_late(serve_server *v)
+{
+    const double latest = rt_now() - 10 * (double)serve_opt.timeout;
+    (void)close_waiting(v, serve_opt.connections);
+    for (serve_connection *c = v->connections; c; c = c->next)
+        if (c->since && c->since < latest && !c->closing) disconnect(c);
+}
+
+/* ---- The lock is not held ---- */
+
+void serve_connected(serve_server *v, serve_connection *c)
+{
+    const struct timespec moment = { .tv_nsec = 5000000 };
+    (void)pthread_mutex_lock(&v->lock);
+    while (close_waiting(v, serve_opt.connections - 1) >= serve_opt.connections + SERVE_RESERVE) {
+        (void)pthread_mutex_unlock(&v->lock);
+        (void)nanosleep(&moment, NULL); /* further clients wait in the system's queue */
+        (void)pthread_mutex_lock(&v->lock);
+    }
+    c->since = rt_now();
+    c->next = v->connections;
+    v->connections = c;
+    (void)pthread_mutex_unlock(&v->lock);
+}
+
+void serve_disconnected(serve_server *v, serve_connection *c)
+{
+    (void)pthread_mutex_lock(&v->lock);
+    serve_connection **at = &v->connections;
+    while (*at && *at != c) at = &(*at)->next;
+    if (*at) *at = c->next;
+    (void)pthread_mutex_unlock(&v->lock);
+}
+
+void serve_request_waits(serve_server *v, serve_connection *c)
+{
+    (void)pthread_mutex_lock(&v->lock);
+    c->since = rt_now();
+    c->begun = 0;
+    (void)pthread_mutex_unlock(&v->lock);
+}
+
+void serve_request_begins(serve_server *v, serve_connection *c)
+{
+    (void)pthread_mutex_lock(&v->lock);
+    c->since = rt_now();
+    c->begun = 1;
+    (void)pthread_mutex_unlock(&v->lock);
+}
+
+int serve_request_is_complete(serve_server *v, serve_connection *c, serve_error *e)
+{
+    int64_t n = 0;
+    (void)pthread_mutex_lock(&v->lock);
+    c->since = 0;
+    for (const serve_connection *at = v->connections; at; at = at->next) n += !at->since;
+    (void)pthread_mutex_unlock(&v->lock);
+    return n <= serve_opt.connections ||
+           serve_fail(e, 503, "too_many_connections", NULL,
+                      "the server has requests on %lld connections, which are all (--connections)",
+                      (long long)serve_opt.connections);
+}
