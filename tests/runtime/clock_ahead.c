@@ -4,7 +4,7 @@
 #include <time.h>
 #include <unistd.h>
 
-int clock_gettime(clockid_t clock, struct timespec *t)
+__attribute__((visibility("default"))) int clock_gettime(clockid_t clock, struct timespec *t)
 {
     const long failed = syscall(SYS_clock_gettime, clock, t);
     if (!failed && clock == CLOCK_REALTIME) t->tv_sec += 3600;

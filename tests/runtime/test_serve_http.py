@@ -136,7 +136,7 @@ BODY = b'{"content": "a"}'
 
 def is_refused(got):
     """The server's answer and its end. libmicrohttpd 0.9.75 writes the head of some of its own errors twice."""
-    return re.match(rb"HTTP/1.1 (400|413) ", got) and b"\r\nConnection: close\r\n" in got and got.count(b"\r\n\r\n") < 3 and b"gdn_requests_total" not in got
+    return re.match(rb"HTTP/1.1 (400|413) ", got) and b"\r\nConnection: close\r\n" in got.split(b"\r\n\r\n")[0] + b"\r\n" and got.count(b"\r\n\r\n") < 3 and b"gdn_requests_total" not in got
 
 
 def framing():
@@ -147,7 +147,8 @@ def framing():
     length, coding = b"Content-Length: %d\r\n" % n, b"Transfer-Encoding: chunked\r\n"
     good = [line + host + length + b"\r\n" + BODY, line + host + coding + b"\r\n" + chunked, line + host + b"Transfer-Encoding:CHUNKED\r\n\r\n" + chunked, line + host + b"A:\r\nB: \t x \r\n" + length + b"\r\n" + BODY,
             b"POST http://localhost/tokenize?x=1&y HTTP/1.1\r\n" + host + length + b"\r\n" + BODY, b"\r\n" + line + host + length + b"\r\n" + BODY, b"POST /%74okenize? HTTP/1.1\r\n" + host + length + b"\r\n" + BODY]
-    bad = [line + host + b"Content-Length: 2\r\n" + b"Content-Length: %d\r\n\r\n" % n + BODY, line + host + length + length + b"\r\n" + BODY, line + host + b"Content-Length: 0\r\n" + length + b"\r\n" + BODY,
+    bad = [b"GET /health HTTP/1.1\r\n\r\n", b"GET /health HTTP/1.1\r\n" + host + b"A: x\0y\r\n\r\n", line + host + b"Content-Length: 0\r\nContent-Length: %d\r\n\r\n" % len(HIDDEN),
+           line + host + b"Content-Length: 2\r\n" + b"Content-Length: %d\r\n\r\n" % n + BODY, line + host + length + length + b"\r\n" + BODY, line + host + b"Content-Length: 0\r\n" + length + b"\r\n" + BODY,
            line + host + length + coding + b"\r\n" + chunked, line + host + coding + b"Content-Length: %d\r\n\r\n" % (5 + len(HIDDEN)) + b"0\r\n\r\n",
            *(line + host + b"Content-Length: " + value + b"\r\n\r\n" + BODY for value in (b"+16", b"-1", b"16,16", b"16 16", b"0x10", b"", b"16;", b"99999999999999999999999")),
            *(line + host + b"Transfer-Encoding: " + value + b"\r\n\r\n" + chunked for value in (b"xchunked", b"gzip, chunked", b"chunked, chunked", b"identity", b"chunked;", b"\x0bchunked", b"")),
@@ -283,24 +284,46 @@ def crowds():
             require(times and mean < 1, f"/health comes within a second: {mean}")
 
 
+def kept_open(s, what="idle"):
+    c = socket.create_connection(("127.0.0.1", s.port), timeout=WAIT)
+    c.sendall(PARTS[what])
+    require(what != "idle" or c.recv(1000).startswith(b"HTTP/1.1 200"), "a new client is answered")
+    return c
+
+
+def is_closed(c, wait=0):
+    """True if the server closes the connection, within the time."""
+    c.settimeout(wait or 0.001)
+    try:
+        return c.recv(1) == b""
+    except TimeoutError:
+        return False
+    except ConnectionError:
+        return True
+
+
 def pools():
-    """Connections that are kept make room for new ones, the longest idle first; those with a request stay."""
-    with server("--connections", "8") as s:
-        streams = [s.open(COMPLETIONS, {**LONG, "max_tokens": 2000, "seed": i, "stream": True}) for i in range(4)]
-        kept = []
-        for _ in range(30):
-            kept.append(socket.create_connection(("127.0.0.1", s.port), timeout=WAIT))
-            kept[-1].sendall(PARTS["idle"])
-            require(kept[-1].recv(1000).startswith(b"HTTP/1.1 200"), "a new client is answered")
-            time.sleep(0.02)
-        for c in kept[:26]:  # 4 streams and 4 of these remain
-            with contextlib.suppress(ConnectionError):
-                require(c.recv(1) == b"", "the longest idle are closed")
-        for c in kept[26:]:
-            c.sendall(PARTS["idle"])
-            require(c.recv(1000).startswith(b"HTTP/1.1 200"), "the others are open")
-        require(all(response.read().endswith(b"data: [DONE]\n\n") for _, response in streams), "requests are finished")
-        for c in (*kept, *(connection for connection, _ in streams)):
+    """Connections that are kept make room for new ones: the longest idle first, then incomplete requests; those with a request stay."""
+    with server("--connections", "8", "--timeout", "600", "--queue", "100") as s:
+        streams = [s.open(COMPLETIONS, {**LONG, "n": 2, "seed": i, "stream": True}) for i in range(4)]
+        kept = [kept_open(s) for _ in range(30)]
+        require(all(is_closed(c, WAIT) for c in kept[:26]) and not any(is_closed(c) for c in kept[26:]), "no more than 8 remain")
+        for c in kept:
+            c.close()
+        time.sleep(0.5)
+        waiting = [kept_open(s, what) for what in ("body", "head", "idle", "idle")]
+        time.sleep(1.5)
+        waiting[2].sendall(PARTS["idle"])  # then the last is the longest idle
+        waiting[2].settimeout(WAIT)
+        waiting[2].recv(1000)
+        time.sleep(1.5)
+        for i in (3, 2, 0, 1):
+            waiting.append(kept_open(s))
+            require(is_closed(waiting[i], WAIT), f"connection {i} is the next")
+            left = [j for j in (3, 2, 0, 1)[(3, 2, 0, 1).index(i) + 1:] if is_closed(waiting[j])]
+            require(not left, f"{left} go after {i}")
+        require(not any(is_closed(connection.sock) for connection, _ in streams), "requests go on")
+        for c in (*waiting, *(part for both in streams for part in reversed(both))):
             c.close()
 
 
@@ -314,7 +337,7 @@ def too_many():
             thread.start()
         for thread in several:
             thread.join()
-        require(len(got) == 20 and all(error["code"] == "too_many_connections" and int(response.getheader("Retry-After")) > 0 for error, response in got), f"503, never a reset: {got}")
+        require(len(got) == 20 and all(error["code"] == "too_many_connections" and int(response.getheader("Retry-After")) > 0 and response.getheader("Connection") == "close" for error, response in got), f"503, never a reset: {got}")
         require(all(s.ask("/health")[0] == 200 for _ in range(20)), "/health has room")
         for connection, response in clients:
             response.close()
