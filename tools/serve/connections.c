@@ -1,7 +1,7 @@
 /* The connections: how many there are, and which of them are closed when room is needed. See serve.h.
  *
- * A new connection is always accepted, since --connections of them may be open for long and SERVE_RESERVE more for a
- * second. Then those that wait for a request are closed; if all have one, further requests are refused. */
+ * A new connection is accepted at once: --connections of them may be open for long, and a reserve for a second. Then
+ * those that wait for a request are closed. If all have one, further requests are refused. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
 #include <sys/resource.h>
@@ -14,23 +14,25 @@
 enum { OTHER_FILES = 24 };     /* the model, the port, --prefix-file and some more */
 static const double grace = 1; /* seconds for which a connection may wait for a request though there are too many */
 
-int serve_limit_connections(void)
+int serve_limit_connections(serve_server *v)
 {
     const int64_t wanted = serve_opt.connections ? serve_opt.connections : run_opt.parallel + serve_opt.queue + 512;
-    const int64_t files = wanted + SERVE_RESERVE + OTHER_FILES;
-    struct rlimit r;
-    int64_t room = wanted;
-    if (!getrlimit(RLIMIT_NOFILE, &r) && r.rlim_cur < (rlim_t)files) {
-        r.rlim_cur = r.rlim_max < (rlim_t)files ? r.rlim_max : (rlim_t)files;
+    const rlim_t files = (rlim_t)(wanted + SERVE_RESERVE + OTHER_FILES);
+    struct rlimit r = { files, files };
+    if (!getrlimit(RLIMIT_NOFILE, &r) && r.rlim_cur < files) {
+        r.rlim_cur = r.rlim_max < files ? r.rlim_max : files;
         (void)setrlimit(RLIMIT_NOFILE, &r);
-        room = (int64_t)r.rlim_cur - SERVE_RESERVE - OTHER_FILES;
     }
-    if (room < wanted && serve_opt.connections) {
+    const int64_t room = (int64_t)(r.rlim_cur < files ? r.rlim_cur : files) - OTHER_FILES;
+    v->reserve = room < wanted + SERVE_RESERVE && room < 2 * SERVE_RESERVE ? room / 2 : SERVE_RESERVE;
+    if (v->reserve < 1) v->reserve = 1;
+    const int64_t most = room - v->reserve < 1 ? 1 : room - v->reserve;
+    if (wanted > most && serve_opt.connections) {
         (void)fprintf(stderr, "gdn serve: --connections is %lld; the limit of open files (ulimit -n) allows %lld\n",
-                      (long long)wanted, (long long)(room < 1 ? 0 : room));
+                      (long long)wanted, (long long)most);
         return 1;
     }
-    serve_opt.connections = room < 1 ? 1 : room < wanted ? room : wanted;
+    serve_opt.connections = wanted < most ? wanted : most;
     return 0;
 }
 
@@ -76,7 +78,7 @@ void serve_connected(serve_server *v, serve_connection *c)
 {
     const struct timespec moment = { .tv_nsec = 5000000 };
     (void)pthread_mutex_lock(&v->lock);
-    while (close_waiting(v, serve_opt.connections - 1) >= serve_opt.connections + SERVE_RESERVE) {
+    while (close_waiting(v, serve_opt.connections - 1) >= serve_opt.connections + v->reserve) {
         (void)pthread_mutex_unlock(&v->lock);
         (void)nanosleep(&moment, NULL); /* further clients wait in the system's queue */
         (void)pthread_mutex_lock(&v->lock);

@@ -341,7 +341,7 @@ static int serve(serve_server *v)
                            MHD_USE_ITC | (is_6 ? MHD_USE_IPv6 : 0);
     struct MHD_Daemon *const daemon = MHD_start_daemon(
         flags, 0, NULL, NULL, on_request, v, MHD_OPTION_SOCK_ADDR, address->ai_addr, MHD_OPTION_CONNECTION_LIMIT,
-        2 * (unsigned)(serve_opt.connections + SERVE_RESERVE), MHD_OPTION_URI_LOG_CALLBACK, on_target, v,
+        2 * (unsigned)(serve_opt.connections + v->reserve), MHD_OPTION_URI_LOG_CALLBACK, on_target, v,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)serve_opt.timeout, MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL,
         MHD_OPTION_NOTIFY_CONNECTION, on_connection, v, MHD_OPTION_END);
     freeaddrinfo(address);
@@ -369,7 +369,7 @@ int serve_run(run_session *s, const rt_sampling defaults[2])
     (void)snprintf(given, sizeof given, "%.*s", end && !serve_opt.alias ? (int)(end - name) : 255,
                    serve_opt.alias ? serve_opt.alias : name);
     v.model[json_valid_utf8(given, strlen(given), v.model)] = 0;
-    if (serve_limit_connections()) return 1;
+    if (serve_limit_connections(&v)) return 1;
     if (serve_opt.key_file && !(v.keys = read_keys(serve_opt.key_file))) return 1;
     serve_clock_init(&v.work);
     (void)signal(SIGPIPE, SIG_IGN);

@@ -12,8 +12,8 @@
 
 #include "tools/run/run.h"
 
-enum { SERVE_STOPS = 16, SERVE_TEXTS = 128, SERVE_RESERVE = 512 }; /* reserve: connections beyond --connections */
-typedef struct json_t json_t;                                      /* of jansson, which may be missing */
+enum { SERVE_STOPS = 16, SERVE_TEXTS = 128, SERVE_RESERVE = 512 };
+typedef struct json_t json_t; /* of jansson, which may be missing */
 
 typedef struct serve_options {
     const char *host, *key_file, *alias;
@@ -89,6 +89,7 @@ typedef struct serve_server {
     char model[3 * 256];     /* the name for clients, in UTF-8 */
     char *keys;              /* each terminated; the last one empty. NULL: no key is needed */
     int64_t started;
+    int64_t reserve;      /* connections beyond --connections that may be open for a second */
     int local;            /* listens on a loopback address */
     pthread_mutex_t lock; /* protects the rest */
     pthread_cond_t work;
@@ -112,8 +113,8 @@ typedef struct serve_connection {
     int begun, closing; /* the request's first line has come; the server closes the connection           */
 } serve_connection;
 
-/* Sets --connections to its default and to what open files allow. Nonzero: that is too little. */
-int serve_limit_connections(void);
+/* Sets --connections and the reserve to their defaults and to what open files allow. Nonzero: that is too little. */
+int serve_limit_connections(serve_server *v);
 /* A new connection. Waits until there is room for it. */
 void serve_connected(serve_server *v, serve_connection *c);
 void serve_disconnected(serve_server *v, serve_connection *c);
