@@ -147,7 +147,7 @@ def main():
         p.error(f"--vocab is {args.vocab}; 260 is the least")
     if args.echo is not None and (mixture or args.type != "Q8_0" or not 0 < args.echo < 1):
         p.error("--echo is between 0 and 1, for dense models of type Q8_0")
-    started, rng = time.time(), np.random.default_rng(args.seed)
+    started, rng = time.monotonic(), np.random.default_rng(args.seed)
     c = configuration(args.shape, args.vocab, num_hidden_layers=args.layers, num_experts=args.experts,
                       num_experts_per_tok=args.used, shared_expert_intermediate_size=args.shared)
     if mixture and not 1 <= c.num_experts_per_tok <= c.num_experts:
@@ -181,7 +181,7 @@ def main():
                 weights.view(BLOCKS["Q8_0"][0])[args.vocab // 8:]["d"] *= 0.5
             writer.write_tensor_data(weights)
     writer.close()
-    print(f"{args.out}: {total / 1e6:.0f} million weights, {time.time() - started:.0f} s")
+    print(f"{args.out}: {total / 1e6:.0f} million weights, {time.monotonic() - started:.0f} s")
 
 
 if __name__ == "__main__":

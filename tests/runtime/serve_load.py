@@ -71,7 +71,7 @@ def whole(answer):
 
 def joined(path, text):
     """The choices of a stream: texts, reasons, log-probabilities; None if it has no end."""
-    lines = [line for line in text.split("\n\n") if line]
+    lines = [line for line in text.split("\n\n") if line and line[0] != ":"]
     if lines[-1:] != ["data: [DONE]"]:
         return None
     made = {}

@@ -49,7 +49,8 @@ class Server:
         status, text, response = self.ask(path, {**body, "stream": True})
         require(status == 200 and response.getheader("Content-Type") == "text/event-stream", f"a stream: {status} {text}")
         lines = [line for line in text.split("\n") if line]
-        require(all(line.startswith("data: ") for line in lines) and text.count("\n") == 2 * len(lines), "the form of events")
+        require(all(line.startswith("data: ") or line == ": waiting" for line in lines) and text.count("\n") == 2 * len(lines), "the form of events")
+        lines = [line for line in lines if line[0] != ":"]
         return [json.loads(line[6:]) for line in lines if line != "data: [DONE]"], lines[-1:] == ["data: [DONE]"]
 
     def text(self, body, n=0):

@@ -375,7 +375,8 @@ def drains():
     s = Server("--parallel", "1")
     connection, response = s.open("/v1/completions", {**LONG, "n": 30, "stream": True})
     s.process.send_signal(signal.SIGTERM)
-    s.process.stderr.readline()
+    while "finishing" not in s.process.stderr.readline():  # else both signals may come as one
+        pass
     s.process.send_signal(signal.SIGTERM)
     require(s.process.wait(WAIT) == -signal.SIGTERM and b"[DONE]" not in response.fp.read(), "a second signal ends at once")
     connection.close()

@@ -114,35 +114,49 @@ static json_t *logprob_of(const serve_call *call, const rt_logprob *p, int32_t n
                      bytes, "top_logprobs", top);
 }
 
-static void add_text_logprob(serve_choice *c, const rt_logprob *p, json_t *to)
+/* The arrays of log-probabilities, of completions and of chats. */
+static const char *const columns[2][4] = { { "tokens", "token_logprobs", "top_logprobs", "text_offset" },
+                                           { "content" } };
+
+/* The entry of a token in one of them. */
+static json_t *entry_of(serve_choice *c, const rt_logprob *p, const char *column)
 {
-    const rt_string s = bytes_of(c->call, p->token);
+    if (c->call->chat) return logprob_of(c->call, p, c->call->n_top);
+    if (!strcmp(column, "tokens")) return name_of(c->call, p->token);
+    if (!strcmp(column, "token_logprobs")) return json_real((double)p->logprob);
+    if (!strcmp(column, "text_offset")) {
+        const rt_string s = bytes_of(c->call, p->token);
+        json_t *const offset = json_integer((json_int_t)c->n_characters);
+        for (uint64_t i = 0; i < s.bytes; i++) c->n_characters += ((unsigned char)s.text[i] & 0xc0) != 0x80;
+        return offset;
+    }
     json_t *const top = json_object();
     for (int32_t i = c->call->n_top; i >= 0; i--) { /* the token itself, whether or not it is among the first */
         json_t *const name = name_of(c->call, p[i].token);
         (void)json_object_set_new(top, json_string_value(name), json_real((double)p[i].logprob));
         json_decref(name);
     }
-    (void)json_array_append_new(json_object_get(to, "tokens"), name_of(c->call, p->token));
-    (void)json_array_append_new(json_object_get(to, "token_logprobs"), json_real((double)p->logprob));
-    (void)json_array_append_new(json_object_get(to, "top_logprobs"), top);
-    (void)json_array_append_new(json_object_get(to, "text_offset"), json_integer((json_int_t)c->n_characters));
-    for (uint64_t i = 0; i < s.bytes; i++) c->n_characters += ((unsigned char)s.text[i] & 0xc0) != 0x80;
+    return top;
+}
+
+static const rt_logprob *logprob_at(const serve_choice *c, size_t i)
+{
+    return c->logprob + i * (1 + (size_t)c->call->n_top);
 }
 
 /* Takes the log-probabilities that are new; null: there are none, or the request wants none. */
-static json_t *take_logprobs(serve_call *call, int32_t index)
+static json_t *take_logprobs(serve_choice *c)
 {
-    serve_choice *const c = &call->choice[index];
-    if (!call->logprobs || (call->stream && c->n_told == c->n_logprobs)) return json_null();
-    json_t *const to =
-        call->chat ? json_pack("{s:[]}", "content")
-                   : json_pack("{s:[], s:[], s:[], s:[]}", "tokens", "token_logprobs", "top_logprobs", "text_offset");
-    for (; c->n_told < c->n_logprobs; c->n_told++) {
-        const rt_logprob *const p = c->logprob + c->n_told * (1 + (size_t)call->n_top);
-        if (!call->chat) add_text_logprob(c, p, to);
-        else (void)json_array_append_new(json_object_get(to, "content"), logprob_of(call, p, call->n_top));
+    if (!c->call->logprobs || c->n_told == c->n_logprobs) return json_null();
+    json_t *const to = json_object();
+    for (int k = 0; k < 4 && columns[c->call->chat][k]; k++) {
+        const char *const name = columns[c->call->chat][k];
+        json_t *const list = json_array();
+        for (size_t i = c->n_told; i < c->n_logprobs; i++)
+            (void)json_array_append_new(list, entry_of(c, logprob_at(c, i), name));
+        (void)json_object_set_new(to, name, list);
     }
+    c->n_told = c->n_logprobs;
     return to;
 }
 
@@ -161,19 +175,20 @@ static json_t *usage_of(const serve_call *call)
                      prompt + drawn, "prompt_tokens_details", "cached_tokens", cached);
 }
 
-/* A choice with a value, which it takes: a text, a message or its beginning. */
-static json_t *choice_of(serve_call *call, int32_t index, json_t *value, const char *finish)
+/* A choice with a value and log-probabilities, which it takes. value: a text, a message or its beginning; logprobs:
+ * NULL: it has none. */
+static json_t *choice_of(const serve_call *call, int32_t index, json_t *value, const char *finish, json_t *logprobs)
 {
     const char *const name = call->stream ? "delta" : "message";
-    return json_pack("{s:i, s:o, s:o, s:s?}", "index", (int)index, call->chat ? name : "text", value, "logprobs",
-                     take_logprobs(call, index), "finish_reason", finish);
+    return json_pack("{s:i, s:o, s:o*, s:s?}", "index", (int)index, call->chat ? name : "text", value, "logprobs",
+                     logprobs, "finish_reason", finish);
 }
 
-/* An answer or event with these choices and this usage, which it takes. usage: NULL: it has none. */
+/* An answer or event with these choices and this usage, which it takes. NULL: it has none. */
 static json_t *answer_of(const serve_call *call, json_t *choices, json_t *usage)
 {
     const char *const object = call->stream ? "chat.completion.chunk" : "chat.completion";
-    return json_pack("{s:s, s:s, s:I, s:s, s:o, s:o*}", "id", call->id, "object",
+    return json_pack("{s:s, s:s, s:I, s:s, s:o*, s:o*}", "id", call->id, "object",
                      call->chat ? object : "text_completion", "created", (json_int_t)call->created, "model",
                      call->server->model, "choices", choices, "usage", usage);
 }
@@ -185,26 +200,105 @@ static int failed(const serve_choice *c, serve_error *e)
     return 1;
 }
 
-json_t *serve_wait(serve_call *call, serve_error *e)
+/* ---- Whole answers. They are written in parts: log-probabilities as JSON take a hundred times their memory ---- */
+
+/* Writes a value, which it takes. With a name it leaves an object open after the name of one more member. */
+static void put(serve_call *call, json_t *value, const char *name)
 {
-    json_t *const choices = json_array();
-    (void)pthread_mutex_lock(&call->server->lock);
-    for (int32_t i = 0; i < call->n_choices; i++) {
-        serve_choice *const c = &call->choice[i];
-        while (!c->ended) (void)pthread_cond_wait(&call->news, &call->server->lock);
-        if (failed(c, e)) break;
-        const serve_news news = take_news(c);
-        json_t *value = news.content ? news.content : news.calls ? json_null() : json_string("");
-        if (call->chat)
-            value = json_pack("{s:s, s:o, s:o*, s:o*}", "role", "assistant", "content", value, "reasoning_content",
-                              news.reasoning, "tool_calls", news.calls);
-        (void)json_array_append_new(choices, choice_of(call, i, value, reason_of(c)));
+    char *const text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+    if (!text) call->over = -1;
+    else if (fwrite(text, 1, strlen(text) - (name != NULL), call->events) && name)
+        (void)fprintf(call->events, ",\"%s\":", name);
+    free(text);
+    json_decref(value);
+}
+
+static void put_choice(serve_call *call, int32_t i)
+{
+    serve_choice *const c = &call->choice[i];
+    const serve_news news = take_news(c);
+    json_t *value = news.content ? news.content : news.calls ? json_null() : json_string("");
+    if (call->chat)
+        value = json_pack("{s:s, s:o, s:o*, s:o*}", "role", "assistant", "content", value, "reasoning_content",
+                          news.reasoning, "tool_calls", news.calls);
+    if (!i) put(call, answer_of(call, NULL, NULL), "choices");
+    (void)fputc(i ? ',' : '[', call->events);
+    put(call, choice_of(call, i, value, reason_of(c), NULL), "logprobs");
+    c->told = 1;
+}
+
+/* Writes some log-probabilities. 0: there are no more. */
+static int put_logprobs(serve_choice *c)
+{
+    enum { SOME = 16 };
+    serve_call *const call = c->call;
+    const char *const name = c->column < 4 ? columns[call->chat][c->column] : NULL;
+    if (!call->logprobs || !name) {
+        (void)fputs(call->logprobs ? "}}" : "null}", call->events);
+        return 0;
     }
-    json_t *const answer = answer_of(call, choices, usage_of(call));
+    if (!c->n_told) (void)fprintf(call->events, "%c\"%s\":[", c->column ? ',' : '{', name);
+    for (int i = 0; i < SOME && c->n_told < c->n_logprobs; i++) {
+        if (c->n_told) (void)fputc(',', call->events);
+        put(call, entry_of(c, logprob_at(c, c->n_told++), name), NULL);
+    }
+    if (c->n_told < c->n_logprobs) return 1;
+    (void)fputc(']', call->events);
+    c->n_told = 0;
+    c->column++;
+    return 1;
+}
+
+/* Writes the next part of a whole answer, if its text has ended. */
+static void add_part(serve_call *call)
+{
+    serve_choice *const c = &call->choice[call->n_whole];
+    serve_error e = { 0 };
+    if (call->n_whole == call->n_choices) {
+        (void)fputs("],\"usage\":", call->events);
+        put(call, usage_of(call), NULL);
+        (void)fputc('}', call->events);
+        if (!call->over) call->over = 1;
+    } else if (failed(c, &e)) {
+        call->over = -1;
+    } else if (c->ended && !c->told) {
+        put_choice(call, call->n_whole);
+    } else if (c->ended && !put_logprobs(c)) {
+        call->n_whole++;
+    }
+}
+
+/* Writes what is new of the answer, at least `least` bytes if there are as many. */
+static void add_bytes(serve_call *call, void (*add)(serve_call *), size_t least)
+{
+    long n = 0;
+    free(call->out);
+    call->sent = call->n_out = 0;
+    call->out = NULL;
+    call->events = open_memstream(&call->out, &call->n_out);
+    for (long before = -1; call->events && !call->over && n != before && n < (long)least; n = ftell(call->events)) {
+        before = n;
+        add(call);
+    }
+    if (!call->events || fclose(call->events)) call->over = -1;
+}
+
+char *serve_wait(serve_call *call, serve_error *e)
+{
+    enum { LARGE = 1 << 20 };
+    char *whole = NULL;
+    (void)pthread_mutex_lock(&call->server->lock);
+    for (int32_t i = 0; i < call->n_choices && !call->half && !call->gone && !failed(&call->choice[i], e);)
+        if (call->choice[i].ended) i++;
+        else (void)pthread_cond_wait(&call->news, &call->server->lock);
+    if (!e->status && !call->half && !call->gone) add_bytes(call, add_part, LARGE);
+    if (call->over < 0) (void)serve_fail(e, 500, NULL, NULL, "out of memory");
+    if (call->over > 0) {
+        whole = call->out;
+        call->out = NULL;
+    }
     (void)pthread_mutex_unlock(&call->server->lock);
-    if (!e->status) return answer;
-    json_decref(answer);
-    return NULL;
+    return whole;
 }
 
 /* ---- Streams ---- */
@@ -213,14 +307,16 @@ json_t *serve_wait(serve_call *call, serve_error *e)
 static void add_event(serve_call *call, json_t *event)
 {
     (void)fputs("data: ", call->events);
-    if (!event || json_dumpf(event, call->events, JSON_COMPACT)) call->over = 1;
+    if (!event) call->over = 1;
+    else if (json_dumpf(event, call->events, JSON_COMPACT)) call->over = -1;
     (void)fputs(event ? "\n\n" : "[DONE]\n\n", call->events);
     json_decref(event);
 }
 
 static void add_chunk(serve_call *call, int32_t index, json_t *delta, const char *finish)
 {
-    json_t *const choices = json_pack("[o]", choice_of(call, index, delta, finish));
+    json_t *const choices =
+        json_pack("[o]", choice_of(call, index, delta, finish, take_logprobs(&call->choice[index])));
     add_event(call, answer_of(call, choices, call->usage ? json_null() : NULL));
 }
 
@@ -273,14 +369,21 @@ static void add_all_news(serve_call *call)
 
 size_t serve_next(serve_call *call, char *to, size_t room)
 {
+    static const double silence = 5; /* seconds; proxies and clients give up after a minute or more */
+    const char *const filler = call->stream ? ": waiting\n\n" : "\n";
+    int silent = 0;
     (void)pthread_mutex_lock(&call->server->lock);
     while (call->sent == call->n_out && !call->over && !call->gone) {
-        free(call->out);
-        call->sent = call->n_out = 0;
-        call->events = open_memstream(&call->out, &call->n_out);
-        if (call->events) add_all_news(call);
-        if (!call->events || fclose(call->events)) call->over = 1;
-        if (!call->n_out && !call->over) (void)pthread_cond_wait(&call->news, &call->server->lock);
+        add_bytes(call, call->stream ? add_all_news : add_part, 1);
+        if (call->n_out || call->over) continue;
+        if (silent || call->probe) {
+            free(call->out);
+            call->out = strdup(filler);
+            call->n_out = call->out ? strlen(filler) : 0;
+            call->probe = 0;
+        } else {
+            silent = serve_clock_wait(&call->news, &call->server->lock, silence);
+        }
     }
     const size_t left = call->n_out - call->sent, n = left < room ? left : room;
     if (n) memcpy(to, call->out + call->sent, n);

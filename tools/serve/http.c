@@ -13,7 +13,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "runtime/base/clock.h"
 #include "tools/cli/interrupt.h"
 #include "tools/cli/json.h"
 #include "tools/cli/output.h"
@@ -22,13 +21,13 @@
 
 /* A connection and its request. */
 typedef struct http_request {
+    serve_connection connection;
     serve_server *server;
     struct MHD_Connection *to;
-    struct http_request *next; /* of the server's connections */
-    int fd;
-    double begin;       /* when it could begin to come; 0: it is complete. The server's lock protects it */
+    const char *target; /* as the client sent it, where libmicrohttpd has it */
+    size_t n_target;
     const char *origin; /* of the page, if it is allowed; or NULL */
-    int endpoint;
+    int endpoint, last; /* last: the connection is closed after it */
     char *body;
     size_t n;
     serve_call *call;
@@ -42,6 +41,24 @@ static const struct {
     { "POST", "/tokenize" }, { "GET", "/health" },    { "GET", "/metrics" }
 };
 
+static const char *header(const http_request *q, const char *name)
+{
+    const char *const value = MHD_lookup_connection_value(q->to, MHD_HEADER_KIND, name);
+    return value ? value : "";
+}
+
+/* For a preflight: a page of an allowed origin may use any method and headers. */
+static void allow_what_is_asked(const http_request *q, struct MHD_Response *r)
+{
+    const char *const method = header(q, "Access-Control-Request-Method"), *const names = header(
+                                                                               q, "Access-Control-Request-Headers");
+    const int good = *method && serve_is_token_list(method), some = *names && serve_is_token_list(names);
+    (void)MHD_add_response_header(r, "Access-Control-Allow-Methods", good ? method : "GET, POST");
+    (void)MHD_add_response_header(r, "Access-Control-Allow-Headers", some ? names : "Authorization, Content-Type");
+    (void)MHD_add_response_header(r, "Access-Control-Max-Age", "7200"); /* seconds; browsers allow no more */
+    (void)MHD_add_response_header(r, "Vary", "Access-Control-Request-Method, Access-Control-Request-Headers");
+}
+
 /* Sends a response, which it frees. */
 static enum MHD_Result send_response(const http_request *q, int status, const char *type, struct MHD_Response *r)
 {
@@ -52,13 +69,11 @@ static enum MHD_Result send_response(const http_request *q, int status, const ch
         (void)MHD_add_response_header(r, "Access-Control-Allow-Origin", q->origin);
         (void)MHD_add_response_header(r, "Vary", "Origin");
     }
-    if (status == 204) {
-        (void)MHD_add_response_header(r, "Access-Control-Allow-Methods", "GET, POST");
-        (void)MHD_add_response_header(r, "Access-Control-Allow-Headers", "Authorization, Content-Type");
-    }
+    if (status == 204) allow_what_is_asked(q, r);
+    if (q->last) (void)MHD_add_response_header(r, "Connection", "close");
     if (q->endpoint == PAGE) (void)MHD_add_response_header(r, "Content-Security-Policy", serve_page_policy);
     if (status == 405) (void)MHD_add_response_header(r, "Allow", "GET, POST");
-    if (status == 429) (void)MHD_add_response_header(r, "Retry-After", "1");
+    if (status == 429 || status == 503) (void)MHD_add_response_header(r, "Retry-After", "1");
     if (status == 401) (void)MHD_add_response_header(r, "WWW-Authenticate", "Bearer");
     const enum MHD_Result sent = MHD_queue_response(q->to, (unsigned)status, r);
     MHD_destroy_response(r);
@@ -88,14 +103,15 @@ static void set_timeout(const http_request *q, int counts)
 
 /* ---- Endpoints ---- */
 
-static ssize_t read_stream(void *user, uint64_t at, char *to, size_t room)
+static ssize_t read_answer(void *user, uint64_t at, char *to, size_t room)
 {
     const http_request *const q = user;
     (void)at;
     set_timeout(q, 0);
     const size_t n = serve_next(q->call, to, room);
     set_timeout(q, 1);
-    return n ? (ssize_t)n : MHD_CONTENT_READER_END_OF_STREAM;
+    if (n) return (ssize_t)n;
+    return q->call->over > 0 ? MHD_CONTENT_READER_END_OF_STREAM : MHD_CONTENT_READER_END_WITH_ERROR;
 }
 
 static enum MHD_Result generate(http_request *q, int chat)
@@ -103,15 +119,15 @@ static enum MHD_Result generate(http_request *q, int chat)
     serve_error e = { 0 };
     q->call = serve_read(q->server, q->body, q->n, chat, &e);
     if (!q->call) return send_json(q, NULL, &e);
-    q->call->fd = q->fd;
+    q->call->fd = q->connection.fd;
     if (!serve_add(q->server, q->call, &e)) return send_json(q, NULL, &e);
-    if (q->call->stream)
-        return send_response(q, 200, "text/event-stream",
-                             MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 16384, read_stream, q, NULL));
     set_timeout(q, 0);
-    json_t *const answer = serve_wait(q->call, &e);
+    char *const whole = q->call->stream ? NULL : serve_wait(q->call, &e);
     set_timeout(q, 1);
-    return send_json(q, answer, &e);
+    if (e.status) return send_json(q, NULL, &e);
+    if (whole) return send_text(q, 200, "application/json", whole);
+    return send_response(q, 200, q->call->stream ? "text/event-stream" : "application/json",
+                         MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 16384, read_answer, q, NULL));
 }
 
 static enum MHD_Result answer(http_request *q)
@@ -160,12 +176,6 @@ static int too_large(uint64_t n, serve_error *e)
     return 1;
 }
 
-static const char *header(const http_request *q, const char *name)
-{
-    const char *const value = MHD_lookup_connection_value(q->to, MHD_HEADER_KIND, name);
-    return value ? value : "";
-}
-
 /* True for hosts that cannot be another's name with this server's address: "localhost", addresses, and the names of
  * --host-name. */
 static int is_own(const char *host)
@@ -179,11 +189,19 @@ static int is_own(const char *host)
 }
 
 /* Checks what is known before the body arrives. */
-static int check_request(http_request *q, const char *path, const char *method, serve_error *e)
+static int check_request(http_request *q, const char *path, const char *method, const char *version, serve_error *e)
 {
-    const char *const origin = header(q, "Origin"), *const key = header(q, "Authorization"),
-                      *const host = header(q, "Host"), *const origins = serve_opt.origins.text,
-                      *const of = strstr(origin, "://");
+    q->last = !serve_check_head(q->to, method, q->target, q->n_target, version, e);
+    if (q->last) return 0;
+    const char *const origin = header(q, "Origin"), *const key = header(q, "Authorization"), *host = header(q, "Host");
+    const char *const origins = serve_opt.origins.text, *const of = strstr(origin, "://");
+    char named[256];
+    if (!strncasecmp(path, "http://", 7)) { /* a target with a host, which counts instead of the header */
+        (void)snprintf(named, sizeof named, "%.*s", (int)strcspn(path + 7, "/"), path + 7);
+        host = named;
+        path += 7 + strcspn(path + 7, "/");
+        if (!*path) path = "/";
+    }
     if (*host && q->server->local && !is_own(host))
         return serve_fail(e, 403, "host_not_allowed", NULL, "this server is not reached as %.200s (--host-name)", host);
     const int own = of && !strcmp(of + 3, host) && is_own(host); /* of the page at / */
@@ -215,57 +233,56 @@ static int append(http_request *q, const char *bytes, size_t n)
     return 1;
 }
 
-static void set_begin(http_request *q, double begin)
-{
-    (void)pthread_mutex_lock(&q->server->lock);
-    q->begin = begin;
-    (void)pthread_mutex_unlock(&q->server->lock);
-}
-
 static void on_connection(void *user, struct MHD_Connection *to, void **state, enum MHD_ConnectionNotificationCode code)
 {
     serve_server *const v = user;
-    (void)pthread_mutex_lock(&v->lock);
-    http_request **at = &v->connections, *const q = *state ? *state : calloc(1, sizeof *q);
+    http_request *const q = *state ? *state : calloc(1, sizeof *q);
     if (code == MHD_CONNECTION_NOTIFY_STARTED && q) {
         const int fd = MHD_get_connection_info(to, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-        *q = (http_request){ .server = v, .to = to, .next = v->connections, .fd = fd, .begin = rt_now() };
-        *state = v->connections = q;
+        *q = (http_request){ .server = v, .to = to, .connection.fd = fd };
+        *state = q;
+        serve_connected(v, &q->connection);
     } else if (q) {
-        while (*at && *at != q) at = &(*at)->next;
-        if (*at) *at = q->next;
+        serve_disconnected(v, &q->connection);
         free(q);
     }
-    (void)pthread_mutex_unlock(&v->lock);
 }
 
-void serve_close_late(serve_server *v)
+static http_request *request_of(struct MHD_Connection *to)
 {
-    const double latest = rt_now() - 10 * (double)serve_opt.timeout;
-    for (http_request *q = v->connections; q; q = q->next)
-        if (q->begin && q->begin < latest) (void)shutdown(q->fd, SHUT_RDWR);
+    return MHD_get_connection_info(to, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+}
+
+/* Called with the first line. */
+static void *on_target(void *user, const char *target, struct MHD_Connection *to)
+{
+    http_request *const q = request_of(to);
+    if (!q) return NULL;
+    q->target = target;
+    q->n_target = strlen(target);
+    serve_request_begins(user, &q->connection);
+    return NULL;
 }
 
 /* Called with the headers, with each part of the body, and at its end. */
 static enum MHD_Result on_request(void *user, struct MHD_Connection *to, const char *path, const char *method,
                                   const char *version, const char *bytes, size_t *n_bytes, void **state)
 {
-    http_request *const q = MHD_get_connection_info(to, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+    http_request *const q = request_of(to);
     serve_error e = { 0 };
     (void)user;
-    (void)version;
     if (!q) return MHD_NO;
     if (!*state) {
         *state = q;
-        return check_request(q, path, method, &e) ? MHD_YES : send_json(q, NULL, &e);
+        return check_request(q, path, method, version, &e) ? MHD_YES : send_json(q, NULL, &e);
     }
     if (*n_bytes) { /* of a body that is too large the rest is not kept */
         if (!too_large(q->n, &e) && !append(q, bytes, *n_bytes)) return MHD_NO;
         *n_bytes = 0;
         return MHD_YES;
     }
-    set_begin(q, 0);
-    return too_large(q->n, &e) ? send_json(q, NULL, &e) : answer(q);
+    q->last = !serve_request_is_complete(q->server, &q->connection, &e) && q->endpoint != HEALTH;
+    return q->last || too_large(q->n, &e) ? send_json(q, NULL, &e) : answer(q);
 }
 
 static void on_completed(void *user, struct MHD_Connection *to, void **state, enum MHD_RequestTerminationCode code)
@@ -280,7 +297,7 @@ static void on_completed(void *user, struct MHD_Connection *to, void **state, en
     q->origin = q->body = NULL;
     q->call = NULL;
     q->n = 0;
-    set_begin(q, rt_now());
+    serve_request_waits(q->server, &q->connection);
 }
 
 /* ---- Start and end ---- */
@@ -322,11 +339,11 @@ static int serve(serve_server *v)
                     : ntohl(((const struct sockaddr_in *)address->ai_addr)->sin_addr.s_addr) >> 24 == 127;
     const unsigned flags = MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL |
                            MHD_USE_ITC | (is_6 ? MHD_USE_IPv6 : 0);
-    struct MHD_Daemon *const daemon =
-        MHD_start_daemon(flags, 0, NULL, NULL, on_request, v, MHD_OPTION_SOCK_ADDR, address->ai_addr,
-                         MHD_OPTION_CONNECTION_LIMIT, (unsigned)(run_opt.parallel + serve_opt.queue + 64),
-                         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)serve_opt.timeout, MHD_OPTION_NOTIFY_COMPLETED,
-                         on_completed, NULL, MHD_OPTION_NOTIFY_CONNECTION, on_connection, v, MHD_OPTION_END);
+    struct MHD_Daemon *const daemon = MHD_start_daemon(
+        flags, 0, NULL, NULL, on_request, v, MHD_OPTION_SOCK_ADDR, address->ai_addr, MHD_OPTION_CONNECTION_LIMIT,
+        2 * (unsigned)(serve_opt.connections + v->reserve), MHD_OPTION_URI_LOG_CALLBACK, on_target, v,
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)serve_opt.timeout, MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL,
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, v, MHD_OPTION_END);
     freeaddrinfo(address);
     if (!daemon) {
         (void)fprintf(stderr, "gdn serve: cannot listen at %s port %s: %s\n", serve_opt.host, port, strerror(errno));
@@ -345,15 +362,16 @@ int serve_run(run_session *s, const rt_sampling defaults[2])
     serve_server v = { .session = s,
                        .defaults = { defaults[0], defaults[1] },
                        .started = (int64_t)time(NULL),
-                       .lock = PTHREAD_MUTEX_INITIALIZER,
-                       .work = PTHREAD_COND_INITIALIZER };
+                       .lock = PTHREAD_MUTEX_INITIALIZER };
     const char *const slash = strrchr(run_opt.model, '/'), *const name = slash ? slash + 1 : run_opt.model,
                       *const end = strstr(name, ".gguf");
     char given[256];
     (void)snprintf(given, sizeof given, "%.*s", end && !serve_opt.alias ? (int)(end - name) : 255,
                    serve_opt.alias ? serve_opt.alias : name);
     v.model[json_valid_utf8(given, strlen(given), v.model)] = 0;
+    if (serve_limit_connections(&v)) return 1;
     if (serve_opt.key_file && !(v.keys = read_keys(serve_opt.key_file))) return 1;
+    serve_clock_init(&v.work);
     (void)signal(SIGPIPE, SIG_IGN);
     interrupt_catch();
     const int code = serve(&v);

@@ -1,5 +1,6 @@
 /* The calls of clients, and the engine's loop. See serve.h. */
 #define _GNU_SOURCE /* POLLRDHUP */
+#include <errno.h>
 #include <jansson.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -8,6 +9,27 @@
 
 #include "tools/cli/interrupt.h"
 #include "tools/serve/serve.h"
+
+/* ---- Time ---- */
+
+void serve_clock_init(pthread_cond_t *c)
+{
+    pthread_condattr_t monotonic; /* the system's time may be set back */
+    (void)pthread_condattr_init(&monotonic);
+    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(c, &monotonic);
+    (void)pthread_condattr_destroy(&monotonic);
+}
+
+int serve_clock_wait(pthread_cond_t *c, pthread_mutex_t *lock, double seconds)
+{
+    struct timespec until;
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    const int64_t ns = until.tv_nsec + (int64_t)(seconds * 1e9);
+    until.tv_sec += (time_t)(ns / 1000000000);
+    until.tv_nsec = (long)(ns % 1000000000);
+    return pthread_cond_timedwait(c, lock, &until) == ETIMEDOUT;
+}
 
 /* ---- Calls ---- */
 
@@ -152,11 +174,15 @@ static void submit(serve_server *v, rt_scheduler *scheduler, serve_choice *c)
     end_choice(v, c);
 }
 
-/* True if the connection's other end is closed, whether or not bytes before its end are unread. */
-static int is_closed(int fd)
+/* Notes whether the client went away. One that closes its connection looks at first as one that closes its sending side
+ * only: what is sent to it then tells. */
+static void look_at_client(serve_call *call)
 {
-    struct pollfd at = { .fd = fd, .events = POLLRDHUP };
-    return poll(&at, 1, 0) > 0 && at.revents;
+    struct pollfd at = { .fd = call->fd, .events = call->half ? 0 : POLLRDHUP };
+    if (call->gone || poll(&at, 1, 0) <= 0) return;
+    if (at.revents == POLLRDHUP) call->half = call->probe = 1;
+    else call->gone = 1;
+    (void)pthread_cond_signal(&call->news);
 }
 
 /* Takes the result of a submitted text that has ended, or that the engine's failure ends. */
@@ -181,7 +207,7 @@ static void update(serve_server *v, rt_scheduler *scheduler)
     for (serve_call **at = &v->calls; *at;) {
         serve_call *const call = *at;
         int32_t n_ended = 0;
-        if (!call->gone) call->gone = is_closed(call->fd);
+        look_at_client(call);
         for (int32_t i = 0; i < call->n_choices; i++) {
             serve_choice *const c = &call->choice[i];
             if (!c->ended && c->submitted) collect(v, scheduler, c);
@@ -200,17 +226,6 @@ static void update(serve_server *v, rt_scheduler *scheduler)
             at = &call->next;
         }
     }
-}
-
-/* Waits for work, or a tenth of a second for a signal. */
-static void idle(serve_server *v)
-{
-    struct timespec until;
-    (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += 100000000;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    (void)pthread_cond_timedwait(&v->work, &v->lock, &until);
 }
 
 /* Replaces --prefix-file now and then. Texts wait while it is copied, so that is done when there are none, or after a
@@ -245,7 +260,7 @@ int serve_loop(serve_server *v, void (*close_port)(void *), void *user)
         if (!v->calls && (v->draining || v->failure[0])) break;
         keep_prefixes(v);
         if (!v->n_live) {
-            idle(v);
+            (void)serve_clock_wait(&v->work, &v->lock, 0.1); /* for work or a signal */
             continue;
         }
         (void)pthread_mutex_unlock(&v->lock);

@@ -412,7 +412,7 @@ serve_call *serve_read(serve_server *v, const char *body, size_t n, int chat, se
         if (o) (void)serve_fail(e, 500, NULL, NULL, "out of memory");
         return NULL;
     }
-    (void)pthread_cond_init(&call->news, NULL);
+    serve_clock_init(&call->news);
     call->body = o;
     call->chat = chat;
     if ((chat ? read_chat : read_prompts)(v, call, o, e) && read_parameters(v, call, o, e)) return call;

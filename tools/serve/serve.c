@@ -16,6 +16,10 @@ static const cli_option own[] = {
     { "port", CLI_INT, &serve_opt.port, "N", "port (default 8080); 0: any free one, which is printed" },
     { "parallel", CLI_INT, &run_opt.parallel, "N", "texts that are generated at once (default 4)" },
     { "queue", CLI_INT, &serve_opt.queue, "N", "texts that wait at most; more are refused with 429 (default 64)" },
+    { "connections", CLI_INT, &serve_opt.connections, "N",
+      "connections at once; beyond them those that wait for a request\n"
+      "are closed, and others get 503 (default 0: --parallel + --queue\n"
+      "+ 512)" },
     { "prefix-cache", CLI_INT, &run_opt.prefix_mib, "MIB",
       "memory for the states of prompts that begin alike; 0: none\n"
       "(default: 64 of them, in at most 512 MiB)" },
@@ -70,6 +74,7 @@ static int check_options(void)
 {
     if (run_check_engine_options() || !run_in_range("port", serve_opt.port, 0, 65535) ||
         !run_in_range("parallel", run_opt.parallel, 1, 1024) || !run_in_range("queue", serve_opt.queue, 0, 65536) ||
+        !run_in_range("connections", serve_opt.connections, 0, 65536) ||
         !run_in_range("max-tokens", serve_opt.max_tokens, 0, 1 << 26) ||
         !run_in_range("body-limit", serve_opt.body_kib, 1, 1 << 20) ||
         !run_in_range("timeout", serve_opt.timeout, 1, 86400))

@@ -1,6 +1,7 @@
 /* What the files of `gdn serve` share. serve.c reads the command line and opens the model. queue.c has the calls of
  * clients and the engine's loop. request.c reads JSON requests, answer.c writes answers, calls.c
- * reads calls of tools, http.c is the HTTP server.
+ * reads calls of tools, http.c is the HTTP server. framing.c checks heads of requests, connections.c has the
+ * connections.
  *
  * One thread, the engine's, steps the scheduler. Each HTTP connection has a thread, which adds a call to the queue and
  * waits for its texts. */
@@ -11,13 +12,13 @@
 
 #include "tools/run/run.h"
 
-enum { SERVE_STOPS = 16, SERVE_TEXTS = 128 };
+enum { SERVE_STOPS = 16, SERVE_TEXTS = 128, SERVE_RESERVE = 512 };
 typedef struct json_t json_t; /* of jansson, which may be missing */
 
 typedef struct serve_options {
     const char *host, *key_file, *alias;
     cli_names origins, names;
-    int64_t port, queue, max_tokens, body_kib, timeout;
+    int64_t port, queue, connections, max_tokens, body_kib, timeout;
 } serve_options;
 extern serve_options serve_opt;
 
@@ -49,6 +50,7 @@ typedef struct serve_choice {
     size_t begin, done, seen;    /* with tools: 1 + where the text after the thinking begins; its bytes that are done;
                                     what serve_next_piece() has seen of the rest */
     size_t n_told, n_characters; /* entries of logprob that are sent, and their characters                  */
+    int column;                  /* of a whole answer: the array of log-probabilities that is written       */
 } serve_choice;
 
 /* A client's request for texts. The connection's thread makes and releases it; the engine's thread frees it. The
@@ -69,11 +71,13 @@ typedef struct serve_call {
     int fd; /* of the connection */
     struct serve_server *server;
     FILE *events; /* while they are written */
-    char *out;    /* bytes of a stream, sent up to `sent` */
+    char *out;    /* bytes of the answer, sent up to `sent` */
     size_t n_out, sent;
-    int over; /* the stream has its last event */
-    pthread_cond_t news;
+    int32_t n_whole;     /* texts that are written of a whole answer */
+    int over;            /* 1: all is written; -1: it ends early     */
+    pthread_cond_t news; /* of serve_clock_init() */
     struct serve_call *next;
+    int half, probe;    /* the client sends nothing more; whether it still receives is to be found out */
     int gone, released; /* the client went away; the connection's thread needs the call no longer */
     int32_t n_choices;
     serve_choice choice[SERVE_TEXTS];
@@ -85,11 +89,12 @@ typedef struct serve_server {
     char model[3 * 256];     /* the name for clients, in UTF-8 */
     char *keys;              /* each terminated; the last one empty. NULL: no key is needed */
     int64_t started;
+    int64_t reserve;      /* connections beyond --connections that may be open for a second */
     int local;            /* listens on a loopback address */
     pthread_mutex_t lock; /* protects the rest */
     pthread_cond_t work;
     serve_call *calls;
-    struct http_request *connections;
+    struct serve_connection *connections;
     int32_t n_live, n_running; /* texts that have not ended, and those of them that have a sequence */
     int draining;
     uint64_t n_calls, n_refused, n_ended[RT_FINISH_FAILED + 1];
@@ -98,12 +103,44 @@ typedef struct serve_server {
     char failure[RT_ERROR_MAX]; /* the engine cannot continue */
 } serve_server;
 
-/* ---- http.c ---- */
+/* ---- connections.c ---- */
 
-/* Disconnects clients that take more than ten times --timeout to send a request. The lock is held. */
+/* A connection. The server's lock protects it. */
+typedef struct serve_connection {
+    struct serve_connection *next;
+    int fd;
+    double since;       /* when it began to wait for a request; 0: it has a complete one                 */
+    int begun, closing; /* the request's first line has come; the server closes the connection           */
+} serve_connection;
+
+/* Sets --connections and the reserve to their defaults and to what open files allow. Nonzero: that is too little. */
+int serve_limit_connections(serve_server *v);
+/* A new connection. Waits until there is room for it. */
+void serve_connected(serve_server *v, serve_connection *c);
+void serve_disconnected(serve_server *v, serve_connection *c);
+/* The connection waits for a request; its first line has come; all of it has. 0: there are too many, with an error. */
+void serve_request_waits(serve_server *v, serve_connection *c);
+void serve_request_begins(serve_server *v, serve_connection *c);
+int serve_request_is_complete(serve_server *v, serve_connection *c, serve_error *e);
+/* Closes connections that are too many or take more than ten times --timeout to send a request. The lock is held. */
 void serve_close_late(serve_server *v);
 
+/* ---- framing.c ---- */
+
+struct MHD_Connection; /* of libmicrohttpd */
+/* 0: the request's head is refused, with an error. target: as the client sent it. The other texts are libmicrohttpd's,
+ * at their addresses. */
+int serve_check_head(struct MHD_Connection *to, const char *method, const char *target, size_t n_target,
+                     const char *version, serve_error *e);
+/* True for names of headers or methods, and lists of them. */
+int serve_is_token_list(const char *text);
+
 /* ---- queue.c ---- */
+
+/* A condition for serve_clock_wait(), which waits for at most `seconds` of the monotonic clock and returns nonzero if
+ * they have passed. */
+void serve_clock_init(pthread_cond_t *c);
+int serve_clock_wait(pthread_cond_t *c, pthread_mutex_t *lock, double seconds);
 
 /* 0: the server ends, with an error. */
 int serve_is_up(serve_server *v, serve_error *e);
@@ -123,9 +160,11 @@ json_t *serve_read_tokenize(serve_server *v, const char *body, size_t n, serve_e
 /* ---- answer.c ---- */
 
 json_t *serve_error_object(const serve_error *e);
-/* Waits until all texts have ended. NULL: failed, with an error. */
-json_t *serve_wait(serve_call *call, serve_error *e);
-/* Waits for the next bytes of a stream and copies at most `room`; 0: the stream is over. */
+/* Waits until all texts have ended and returns the answer, to be freed. NULL: failed, if there is an error; otherwise
+ * serve_next() gives the answer, since it is large or since the client sends nothing more. */
+char *serve_wait(serve_call *call, serve_error *e);
+/* Waits for the next bytes of an answer and copies at most `room`. After some seconds without any it gives some that
+ * mean nothing. 0: the answer is over; call->over tells whether it is complete. */
 size_t serve_next(serve_call *call, char *to, size_t room);
 /* Metrics in Prometheus' form, to be freed. */
 char *serve_metrics(serve_server *v);

@@ -4,13 +4,15 @@ if(NOT "${GDN_SERVE}" MATCHES "^(OFF|FALSE|NO|0|)$" AND (NOT CMAKE_CROSSCOMPILIN
   find_package(Threads)
   find_package(PkgConfig QUIET)
   if(PkgConfig_FOUND AND Threads_FOUND)
-    pkg_check_modules(gdn_serve QUIET IMPORTED_TARGET libmicrohttpd>=0.9.71 jansson>=2.10)
+    pkg_check_modules(gdn_serve QUIET IMPORTED_TARGET libmicrohttpd>=0.9.74 jansson>=2.10)
   endif()
   if(gdn_serve_FOUND)
     set(GDN_HAVE_SERVE ON)
     target_sources(gdn_tool PRIVATE
       tools/serve/answer.c
       tools/serve/calls.c
+      tools/serve/connections.c
+      tools/serve/framing.c
       tools/serve/http.c
       tools/serve/queue.c
       tools/serve/request.c)
@@ -23,8 +25,8 @@ if(NOT "${GDN_SERVE}" MATCHES "^(OFF|FALSE|NO|0|)$" AND (NOT CMAKE_CROSSCOMPILIN
     target_compile_definitions(gdn_tool PRIVATE GDN_HAVE_SERVE=1)
     target_link_libraries(gdn_tool PRIVATE PkgConfig::gdn_serve Threads::Threads)
   elseif(GDN_SERVE STREQUAL "AUTO")
-    message(STATUS "Without gdn serve: it needs libmicrohttpd 0.9.71, jansson 2.10 and pkg-config")
+    message(STATUS "Without gdn serve: it needs libmicrohttpd 0.9.74, jansson 2.10 and pkg-config")
   else()
-    message(FATAL_ERROR "GDN_SERVE is ${GDN_SERVE}, but libmicrohttpd 0.9.71, jansson 2.10 or pkg-config was not found.")
+    message(FATAL_ERROR "GDN_SERVE is ${GDN_SERVE}, but libmicrohttpd 0.9.74, jansson 2.10 or pkg-config was not found.")
   endif()
 endif()
