@@ -203,8 +203,9 @@ const cli_command run_command = {
     "after another, each after a line '==> 2: In the beginning <==' with its number and its prompt or file. A\n"
     "text may contain such a line, so programs should use --json.\n"
     "\n"
-    "A conversation (--chat) reads one message per line; a line that ends with \\ continues on the next. /clear\n"
-    "resets it, /exit ends it, /help lists the commands. Its JSON has \"turns\".\n"
+    "A conversation (--chat) reads one message per line; a line that ends with \\ continues on the next, and several\n"
+    "lines that are pasted at a terminal are one message. /clear resets it, /exit ends it, /help lists the commands.\n"
+    "Its JSON has \"turns\".\n"
     "\n"
     "A text ends at the model's end token, at a stop string, after -n tokens, or when the context is full. The\n"
     "JSON has the reason as \"finish\": stop, string, length, context, or cancelled after Ctrl-C. \"text\" ends\n"
@@ -216,7 +217,8 @@ const cli_command run_command = {
     "A prompt has at most 64 MiB.\n"
     "\n"
     "Exit status: 0 success; 1 failure, also if the output cannot be written; 2 wrong command line; 130 after\n"
-    "Ctrl-C and 143 after SIGTERM. The first signal ends the texts, the second one the program.",
+    "Ctrl-C, 143 after SIGTERM, 129 after SIGHUP. The first signal ends the texts, a second Ctrl-C or SIGTERM the\n"
+    "program.",
     "model,prompt,file,predict,chat,system,temp,seed,ctx,threads,backend,json",
     run_foreign,
 };
