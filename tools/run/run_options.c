@@ -87,7 +87,8 @@ static const cli_option option_table[] = {
       "... each at least P times as likely as the most likely\n"
       "(default 0)",
       0 },
-    { "repeat-penalty", CLI_DOUBLE, &run_opt.repeat_penalty, "X", "penalty for recent tokens (default 1: off)", 0 },
+    { "repeat-penalty", CLI_DOUBLE, &run_opt.repeat_penalty, "X",
+      "penalty for recent tokens, 1e-6 to 100 (default 1: off)", 0 },
     { "presence-penalty", CLI_DOUBLE, &run_opt.presence_penalty, "X",
       "subtract X from the logits of recent tokens (default 0)", 0 },
     { "frequency-penalty", CLI_DOUBLE, &run_opt.frequency_penalty, "X", "... and X for each occurrence (default 0)",
