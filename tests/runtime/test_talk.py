@@ -179,7 +179,10 @@ def saving(folder):
     last = talk(*q8_0, "--load", blocks, turns=TURNS[2:])
     require(tokens(last) == tokens(whole)[2:] and last[0]["kept_tokens"] == whole[2]["kept_tokens"], "with cells in Q8_0")
     refused("another type of KV cells", 1, "--load", blocks)
-    require(not list(folder.glob("*.part")), "no parts are left behind")
+    require(not list(folder.glob("*.part")) + list(folder.glob("*.lock")), "no parts are left behind")
+    with open(folder / "saved.lock", "w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        refused("another gdn is using this file", 1, "--load", saved, "--save", saved)
     data = pathlib.Path(saved).read_bytes()
     for bad, says in ((b"", "no saved conversation"), (data[:-9], "damaged"), (data[:100] + b"\xff" + data[101:], "damaged"), (b"x" * 500, "no saved conversation")):
         (folder / "bad").write_bytes(bad)

@@ -113,7 +113,7 @@ static int turn(talk *t, const run_bytes *said)
 
 static int file_trouble(const char *path)
 {
-    (void)fprintf(stderr, "gdn run: %s: %s\n", path, strerror(errno));
+    (void)fprintf(stderr, "gdn run: %s: %s\n", path, replace_error());
     return 1;
 }
 
@@ -237,7 +237,10 @@ int run_talk(run_session *s, const run_prompt *prompts, int32_t n)
                                         .system = s->system.bytes,
                                         .n_system = s->system.n };
     const double begin = run_now();
-    int code = run_opt.save ? save(run_opt.save, NULL, 0) : 0;
+    file_lock lock = { NULL, 0 };
+    int code = 0;
+    if (run_opt.save && !file_lock_take(&lock, run_opt.save, 5)) code = file_trouble(run_opt.save);
+    if (run_opt.save && !code) code = save(run_opt.save, NULL, 0);
     if (!code && rt_conversation_create(&desc, &t.conversation)) code = run_fail("the conversation");
     if (!code && run_opt.load) code = load_conversation(&t);
     if (!code) {
@@ -257,6 +260,7 @@ int run_talk(run_session *s, const run_prompt *prompts, int32_t n)
         }
         if (run_opt.stats) report(&t, run_now() - begin);
     }
+    file_lock_free(&lock);
     rt_conversation_destroy(t.conversation);
     return code;
 }

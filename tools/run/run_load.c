@@ -263,6 +263,7 @@ int run_open_scheduler(const run_session *s, rt_scheduler **scheduler)
 void run_close(run_session *s)
 {
     run_join_prefixes(s);
+    file_lock_free(&s->prefix_lock);
     rt_engine_destroy(s->engine);
     rt_chat_destroy(s->chat);
     rt_tokenizer_destroy(s->tokenizer);
