@@ -26,6 +26,8 @@ static gdn_status find_arch(rt_model *m, const char **name)
 
 enum { OPTIONAL = 1, NAME_BYTES = 96 };
 
+static int is_mtp(const reader *r, int32_t l) { return l >= r->model->hp.n_layer; }
+
 /* Finds the tensor `name` of block l (-1: of no block), or NULL; writes its full name to `full`. */
 static const rt_gguf_tensor *find(reader *r, int flags, int32_t l, const char *name, char full[NAME_BYTES])
 {
@@ -36,11 +38,9 @@ static const rt_gguf_tensor *find(reader *r, int flags, int32_t l, const char *n
         r->status = rt_fail(GDN_INVALID_ARGUMENT, "tensor %s is missing", full);
     if (t && !rt_tensor_is_used(r->model->hp.arch, name))
         r->status = rt_fail(GDN_INTERNAL, "tensor %s is read, but model_names.def does not have it", full);
-    if (t) r->model->used[t - rt_gguf_tensor_at(r->model->file, 0)] = 1;
+    if (t) r->model->used[t - rt_gguf_tensor_at(r->model->file, 0)] = is_mtp(r, l) ? OF_MTP : OF_TRUNK;
     return t;
 }
-
-static int is_mtp(const reader *r, int32_t l) { return l >= r->model->hp.n_layer; }
 
 /* Counts the bytes of a used tensor, in the counting pass. */
 static void count(reader *r, int32_t l, const rt_gguf_tensor *t)
