@@ -124,8 +124,11 @@ def thinking(folder):
         require(shown.stdout.startswith(b"<think>\n") == thinks, "the block's opening is shown", shown)
     refused("no switch", 1, "--reasoning", "off", model=always)
     refused("no switch", 1, "--reasoning", "on")
-    refused("its answers always begin without thinking", 1, "--reasoning", "off")
-    refused("its answers always begin with thinking", 1, "--reasoning", "on", model=always)
+    refused("its answers always begin without thinking", 1, "--reasoning", "on")
+    refused("its answers always begin with thinking", 1, "--reasoning", "off", model=always)
+    for model, given in ((MODEL, "off"), (always, "on")): # as the template is anyway
+        require(tokens(talk("--reasoning", given, model=model)) == tokens(talk(model=model)), f"--reasoning {given} where there is no other way")
+    refused("both set enable_thinking", 2, "--reasoning", "on", "--chat-template-kwargs", '{"enable_thinking": false}')
     for form, says in ((b"{{ messages|tojson(2) }}", "the filter tojson"), (b"{% include 'x' %}", "line 1: this tag is not known here"), (b"hello", "a message of 1 byte as 0"),
                        (b"{% for m in messages %}<|user|>{{ m.content }}{% endfor %}", "no <|user|>"), (b"{{ '\x1b[31m' }}\0", "NUL byte")):
         refused(says, 1, model=with_template(folder, "other.gguf", form))

@@ -46,7 +46,7 @@ static const cli_option option_table[] = {
       0 },
     { "system", CLI_STRING, &run_opt.system, "TEXT", "with --chat: the system message", 0 },
     { "reasoning", CLI_STRING, &run_opt.reasoning, "WAY",
-      "with --chat: on or off, if the template has such a switch;\n"
+      "with --chat: on or off, if the template can begin answers so;\n"
       "auto (default): the template's own default",
       0 },
     { "save", CLI_STRING, &run_opt.save, "FILE", "with --chat: write the conversation to FILE at its end", 0 },
@@ -382,6 +382,9 @@ int run_check_options(void)
     if (needs && !run_opt.chat) return cli_error(&run_command, "--%s needs --chat", needs);
     if (strcmp(run_opt.reasoning, "auto") && strcmp(run_opt.reasoning, "on") && strcmp(run_opt.reasoning, "off"))
         return cli_error(&run_command, "--reasoning is '%s'; on, off and auto are allowed", run_opt.reasoning);
+    if (strcmp(run_opt.reasoning, "auto") && run_opt.chat_template_kwargs &&
+        strstr(run_opt.chat_template_kwargs, "\"enable_thinking\""))
+        return cli_error(&run_command, "--reasoning and --chat-template-kwargs: both set enable_thinking; give one");
     const int code = run_talks() ? check_talk() : 0;
     return code ? code : check_effects();
 }
