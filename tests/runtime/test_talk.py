@@ -4,6 +4,7 @@
     test_talk.py GDN FOLDER [--brief]   GDN is the tool; FOLDER has fixtures/, and the repository's models in ../../models;
                                         --brief: see tool.py
 """
+import contextlib
 import fcntl
 import json
 import os
@@ -272,6 +273,7 @@ class Typed:
 
     def __init__(self, folder, *arguments, size=(24, 80), bare=False, by=()):
         self.ours, self.theirs = pty.openpty()
+        os.set_blocking(self.ours, False)
         fcntl.ioctl(self.ours, termios.TIOCSWINSZ, struct.pack("4H", *size, 0, 0))
         self.before, self.seen, self.saved, self.bare = termios.tcgetattr(self.theirs), b"", folder / "typed", bare
         self.saved.unlink(missing_ok=True)
@@ -298,7 +300,10 @@ class Typed:
             ended &= not part
         if ended:
             return None
-        return keys[os.write(self.ours, keys[:500]):] if writable else keys
+        if writable:
+            with contextlib.suppress(BlockingIOError):
+                keys = keys[os.write(self.ours, keys[:500]):]
+        return keys
 
     def wait_for(self, what):
         while what not in self.seen and self.read() is not None:
@@ -332,7 +337,7 @@ class Typed:
 def edited(folder):
     """Lines that libedit reads: long ones, also while an answer is made; pastes, any bytes, the history."""
     long = b"word " * 3999 + b"last!"
-    for keys, want in ((long + b"\n" + b"early " * 900 + b"\n", [long, b"early " * 900]), (b"\x1b[200~" + long + b"\r\n\x1b[201~end\n", [long + b"\nend"]), (b"one\\\ntwo\n", [b"one\ntwo"]),
+    for keys, want in ((long + b"\n", [long]), (b"\x1b[200~" + long[-6000:] + b"\r\n\x1b[201~end\n", [long[-6000:] + b"\nend"]), (b"one\\\ntwo\n", [b"one\ntwo"]),
                        (b"\x1b[200~one\r\ntwo\rthree\n\0\x1b[201~\n", [b"one\ntwo\nthree\n\0"]), ("aé日\x7f\x7fb\tc\x01d\n".encode(), [b"dab\tc"]),
                        (b"one\ntwo\n\x1b[A\x1b[A\n", [b"one", b"two", b"one"]), (b"a\xff\xfe\xe2\x82b\xc3\n", [b"a\xff\xfe\xe2\x82b\xc3"]),
                        ("\x9b\xa0ÿ\U0001f600\ud7ff\ue000\n".encode(), ["\x9b\xa0ÿ\U0001f600\ud7ff\ue000".encode()])):
@@ -341,6 +346,13 @@ def edited(folder):
             said = typed.type(keys + b"/exit\n")
             require(said == want, f"{keys[:40]} is {[m[:40] for m in said]}")
             typed.end("/exit", 0)
+    typed = Typed(folder, "-c", 40000)
+    keys = long[-6000:] + b"\n"
+    while keys or not termios.tcgetattr(typed.theirs)[3] & termios.IEXTEN: # which libedit turns off while it reads
+        keys = typed.read(keys)
+    said = typed.type(b"early " * 1500 + b"\n/exit\n")
+    require(said == [long[-6000:], b"early " * 1500], f"what is typed while an answer is made: {[len(m) for m in said]}")
+    typed.end("/exit", 0)
 
 
 def terminal_modes(folder):
