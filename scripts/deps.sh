@@ -2,7 +2,7 @@
 # deps.sh [GROUP...]: install the Debian packages of the groups named, or of all groups but bare and full, where they are
 # missing. Does nothing, and needs no rights, where they are all there.
 #
-#   build    compiler, cmake, ninja              check    C++, pkg-config, libraries of gdn serve, Python, ABI tools
+#   build    compiler, cmake, ninja              check    C++, pkg-config, libraries of gdn run and gdn serve, Python, ABI tools
 #   vulkan   shader compiler, headers, a driver for the CPU, the validation layer, spirv-val
 #   cross    64-bit Arm compiler and qemu        fuzz     clang with libFuzzer
 #   package  dpkg-dev, lintian          bare     debootstrap, for scripts/bare.sh; only where it is named
@@ -29,6 +29,7 @@ check g++
 check pkg-config
 check libmicrohttpd-dev
 check libjansson-dev
+check libedit-dev
 check python3
 check python3-venv
 check binutils

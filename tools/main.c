@@ -41,7 +41,8 @@ static void print_help(FILE *out)
         "  GDN_LOG            error, warning, info or debug: lines of the library on standard error\n"
         "  GDN_KNOWN_ANSWERS  off: do not test the kernels of GPUs before their first use\n\n"
         "Exit status: 0 success, 1 a check or run failed or its output could not be written, 2 wrong command\n"
-        "line; 128 + N after signal N: 130 after Ctrl-C, 143 after SIGTERM.\n",
+        "line; 128 + N after signal N: 130 after Ctrl-C, 143 after SIGTERM,\n"
+        "129 after SIGHUP.\n",
         out);
 }
 

@@ -12,7 +12,9 @@ add_executable(gdn_tool
   tools/cli/target.c)
 if(GDN_BUILD_RUNTIME)
   target_sources(gdn_tool PRIVATE
+    tools/run/edit.c
     tools/run/fault.c
+    tools/run/line.c
     tools/run/prefix_file.c
     tools/run/run.c
     tools/run/run_bench.c
@@ -27,6 +29,7 @@ if(GDN_BUILD_RUNTIME)
     tools/serve/serve.c)
   target_compile_definitions(gdn_tool PRIVATE GDN_HAVE_RUNTIME=1)
   target_link_libraries(gdn_tool PRIVATE gdn_runtime)
+  include(tools/run/sources.cmake)
   include(tools/serve/sources.cmake)
 endif()
 include(check/sources.cmake)

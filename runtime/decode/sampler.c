@@ -24,8 +24,8 @@ gdn_status rt_sampling_check(const rt_sampling *s)
         return rt_fail(GDN_INVALID_ARGUMENT, "top_p is %g; above 0 to 1 (off) are allowed", (double)s->top_p);
     if (!(s->min_p >= 0 && s->min_p <= 1))
         return rt_fail(GDN_INVALID_ARGUMENT, "min_p is %g; 0 (off) to 1 are allowed", (double)s->min_p);
-    if (!(s->repeat_penalty > 0 && s->repeat_penalty <= 100))
-        return rt_fail(GDN_INVALID_ARGUMENT, "repeat_penalty is %g; above 0 to 100 are allowed, 1 is off",
+    if (!(s->repeat_penalty >= 1e-6f && s->repeat_penalty <= 100)) /* a smaller divisor makes logits infinite */
+        return rt_fail(GDN_INVALID_ARGUMENT, "repeat_penalty is %g; 1e-6 to 100 are allowed, 1 is off",
                        (double)s->repeat_penalty);
     if (s->repeat_last < 0)
         return rt_fail(GDN_INVALID_ARGUMENT, "repeat_last is %d; 0 and more are allowed", (int)s->repeat_last);
@@ -134,17 +134,20 @@ static int all_finite(const float *logits, int32_t n)
 static int32_t draw(rt_sampler *s, const rt_sampling *c, const float *logits, const int32_t *tokens, int32_t n)
 {
     const int32_t V = s->n_vocab;
-    if (!all_finite(logits, V)) return -1;
     memcpy(s->logits, logits, 4 * (size_t)V);
     if ((c->repeat_penalty != 1.0f || c->presence_penalty != 0 || c->frequency_penalty != 0) && c->repeat_last)
         penalize(s, c, tokens, n);
+    if (!all_finite(s->logits, V)) return -1;
     if (c->temperature == 0.0f) {
         int32_t best;
         rt_top_k(s->logits, V, 1, &best);
         return best;
     }
     const int32_t k = candidates(s, c);
-    for (int32_t i = 0; i < k; i++) s->p[i] = s->logits[s->index[i]] / c->temperature;
+    float highest = s->logits[s->index[0]];
+    for (int32_t i = 1; i < k; i++) highest = s->logits[s->index[i]] > highest ? s->logits[s->index[i]] : highest;
+    /* The difference comes first: a quotient of the logit itself overflows at low temperatures. */
+    for (int32_t i = 0; i < k; i++) s->p[i] = (s->logits[s->index[i]] - highest) / c->temperature;
     rt_softmax(s->dense, s->p, k);
     double total = 0;
     for (int32_t i = 0; i < k; i++) total += (double)s->p[i];

@@ -24,8 +24,8 @@ typedef struct rt_sampler rt_sampler; /* buffers for one vocabulary */
 gdn_status rt_sampler_create(int32_t n_vocab, rt_dense *dense, rt_sampler **sampler);
 void rt_sampler_destroy(rt_sampler *sampler);
 
-/* Draws the token at position n. tokens[0, n): the sequence so far. -1: a logit is NaN or infinite, which only a
- * damaged model computes. */
+/* Draws the token at position n. tokens[0, n): the sequence so far. -1: a logit is NaN or infinite, also with its
+ * penalties, which only a damaged model computes. */
 int32_t rt_sample(rt_sampler *sampler, const rt_sampling *s, const float *logits, const int32_t *tokens, int32_t n);
 
 /* Log-probabilities of the model's distribution, before penalties, filters and temperature: to[0] is that of `token`,

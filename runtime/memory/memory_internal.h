@@ -142,7 +142,7 @@ static inline float *rt_memory_hidden_at(const rt_memory *m, int32_t seq, int32_
 int32_t rt_memory_take_cell(rt_memory *m);
 
 /* ---- Saves (memory_save.c) ---- */
-enum { RT_SAVE_VERSION = 3, RT_SAVE_ONE = 1, RT_SAVE_ALL = 2, RT_SAVE_PREFIXES = 3 /* prefix_save.h */ };
+enum { RT_SAVE_VERSION = 4, RT_SAVE_ONE = 1, RT_SAVE_ALL = 2, RT_SAVE_PREFIXES = 3 /* prefix_save.h */ };
 #define RT_SAVE_MAGIC UINT64_C(0x6574617473646e67) /* "gdnstate"; differs on machines of another byte order */
 
 /* The struct is the file format: it has no padding. Numbers have the machine's byte order. */

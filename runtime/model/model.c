@@ -26,6 +26,8 @@ static gdn_status find_arch(rt_model *m, const char **name)
 
 enum { OPTIONAL = 1, NAME_BYTES = 96 };
 
+static int is_mtp(const reader *r, int32_t l) { return l >= r->model->hp.n_layer; }
+
 /* Finds the tensor `name` of block l (-1: of no block), or NULL; writes its full name to `full`. */
 static const rt_gguf_tensor *find(reader *r, int flags, int32_t l, const char *name, char full[NAME_BYTES])
 {
@@ -36,11 +38,9 @@ static const rt_gguf_tensor *find(reader *r, int flags, int32_t l, const char *n
         r->status = rt_fail(GDN_INVALID_ARGUMENT, "tensor %s is missing", full);
     if (t && !rt_tensor_is_used(r->model->hp.arch, name))
         r->status = rt_fail(GDN_INTERNAL, "tensor %s is read, but model_names.def does not have it", full);
-    if (t) r->model->used[t - rt_gguf_tensor_at(r->model->file, 0)] = 1;
+    if (t) r->model->used[t - rt_gguf_tensor_at(r->model->file, 0)] = is_mtp(r, l) ? OF_MTP : OF_TRUNK;
     return t;
 }
-
-static int is_mtp(const reader *r, int32_t l) { return l >= r->model->hp.n_layer; }
 
 /* Counts the bytes of a used tensor, in the counting pass. */
 static void count(reader *r, int32_t l, const rt_gguf_tensor *t)
@@ -220,7 +220,8 @@ static void bind_attention(reader *r, rt_layer *layer, int l)
     const rt_hparams *hp = &r->model->hp;
     const int32_t E = hp->n_embd, hd = hp->head_dim;
     const int32_t q = 2 * hd * hp->n_head, kv = hd * hp->n_head_kv;
-    if (!has_tensor(r, l, "attn_q.weight") && has_tensor(r, l, "attn_qkv.weight")) {
+    const int fused = !has_tensor(r, l, "attn_q.weight") && has_tensor(r, l, "attn_qkv.weight");
+    if (fused) {
         const rt_weight all = matrix(r, 0, E, q + 2 * kv, 1, l, "attn_qkv.weight");
         layer->wq = part_of(&all, 0, q);
         layer->wk = part_of(&all, q, kv);
@@ -233,9 +234,16 @@ static void bind_attention(reader *r, rt_layer *layer, int l)
     layer->wo = matrix(r, 0, hd * hp->n_head, E, 1, l, "attn_output.weight");
     layer->q_norm = vector(r, 0, hd, l, "attn_q_norm.weight");
     layer->k_norm = vector(r, 0, hd, l, "attn_k_norm.weight");
-    layer->q_bias = vector(r, OPTIONAL, 2 * (int64_t)hd * hp->n_head, l, "attn_q.bias");
-    layer->k_bias = vector(r, OPTIONAL, (int64_t)hd * hp->n_head_kv, l, "attn_k.bias");
-    layer->v_bias = vector(r, OPTIONAL, (int64_t)hd * hp->n_head_kv, l, "attn_v.bias");
+    if (fused && has_tensor(r, l, "attn_qkv.bias")) {
+        const float *const all = vector(r, 0, q + 2 * (int64_t)kv, l, "attn_qkv.bias");
+        layer->q_bias = all;
+        layer->k_bias = all ? all + q : NULL;
+        layer->v_bias = all ? all + q + kv : NULL;
+    } else {
+        layer->q_bias = vector(r, OPTIONAL, q, l, "attn_q.bias");
+        layer->k_bias = vector(r, OPTIONAL, kv, l, "attn_k.bias");
+        layer->v_bias = vector(r, OPTIONAL, kv, l, "attn_v.bias");
+    }
     layer->o_bias = vector(r, OPTIONAL, E, l, "attn_output.bias");
 }
 

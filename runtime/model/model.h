@@ -58,11 +58,12 @@ typedef struct rt_layer {
     const float *enorm, *hnorm, *head_norm;
 } rt_layer;
 
-/* Hashes of what a saved state depends on; saves store them. */
+/* Hashes of what a saved state depends on; saves store them. The MTP block is not in them: it may be in a file of its
+ * own, or left out, and changes no text. */
 typedef struct rt_fingerprint {
     uint64_t hparams;   /* what rt_hparams sets for results, and which layers are recurrent  */
     uint64_t tokenizer; /* all keys that the tokenizer reads                                 */
-    uint64_t weights;   /* names, types, shapes and bytes of all tensors that are used       */
+    uint64_t weights;   /* names, types, shapes and bytes of all tensors that the trunk uses */
 } rt_fingerprint;
 
 typedef struct rt_model {
@@ -74,7 +75,7 @@ typedef struct rt_model {
     const float *output_norm;
     rt_weight mtp_embd, mtp_head; /* the MTP block's own, or the trunk's                           */
     uint64_t weight_bytes;
-    unsigned char *used;        /* [tensors of the file] 1: the model uses it                                */
+    unsigned char *used;        /* [tensors of the file] 1: the trunk uses it; 2: the MTP block; 0: not used */
     rt_fingerprint fingerprint; /* without the bytes of tensors: see rt_model_fingerprint()                 */
     float *vectors;             /* storage of all vectors                                                  */
     unsigned char *split;       /* storage of matrices that the loader reorders                            */
@@ -93,7 +94,7 @@ gdn_status rt_model_load_trunk(const char *path, rt_budget *budget, rt_model **m
  * was loaded by rt_model_load_trunk(). GDN_INVALID_ARGUMENT: the file is of another model: another architecture,
  * hyperparameter or vocabulary. GDN_UNSUPPORTED: it has other blocks, or no MTP block. Errors change nothing. */
 gdn_status rt_model_add_mtp(rt_model *model, const char *path, rt_budget *budget);
-/* The model's fingerprint. Reads the bytes of all tensors that are used. */
+/* The model's fingerprint. Reads the bytes of all tensors that the trunk uses. */
 rt_fingerprint rt_model_fingerprint(const rt_model *model);
 void rt_model_free(rt_model *model);
 #endif

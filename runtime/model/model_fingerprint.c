@@ -28,7 +28,7 @@ rt_fingerprint model_fingerprint(const rt_model *m)
     _Static_assert(sizeof hp % 4 == 0 && _Alignof(rt_hparams) == 4, "rt_hparams has padding");
     memcpy(&hp, &m->hp, sizeof hp);
     hp.n_ctx_train = 0;
-    if (hp.rope_scaling.kind != RT_ROPE_YARN) hp.rope_scaling.n_original = 0; /* only YaRN depends on the context */
+    hp.n_mtp = 0;
     rt_fingerprint made = { add(BEGIN, &hp, sizeof hp), 0, 0 };
     for (int32_t l = 0; l < hp.n_layer; l++)
         made.hparams = add(made.hparams, &m->layer[l].recurrent, sizeof m->layer[l].recurrent);
@@ -38,7 +38,7 @@ rt_fingerprint model_fingerprint(const rt_model *m)
             made.tokenizer += add(add(BEGIN, name.text, name.bytes), value.text, value.bytes);
     }
     for (int64_t i = 0; i < rt_gguf_n_tensors(m->file); i++)
-        if (m->used[i]) made.weights += of_tensor(rt_gguf_tensor_at(m->file, i));
+        if (m->used[i] == OF_TRUNK) made.weights += of_tensor(rt_gguf_tensor_at(m->file, i));
     return made;
 }
 
@@ -47,7 +47,7 @@ rt_fingerprint rt_model_fingerprint(const rt_model *model)
     rt_fingerprint made = model->fingerprint;
     for (int64_t i = 0; model->file && i < rt_gguf_n_tensors(model->file); i++) {
         const rt_gguf_tensor *const t = rt_gguf_tensor_at(model->file, i);
-        if (!model->used[i]) continue;
+        if (model->used[i] != OF_TRUNK) continue;
         const uint64_t both[2] = { of_tensor(t), rt_checksum(t->data, t->bytes) };
         made.weights += rt_checksum(both, sizeof both);
     }

@@ -95,6 +95,7 @@ static void read_rope_scaling(reader *r)
     s->beta_slow = real_or(r, "rope.scaling.yarn_beta_slow", 0, 1e9f, 1);
     s->n_original = (int32_t)whole_or(r, "rope.scaling.original_context_length", 0, INT32_MAX, 0);
     s->n_original = s->n_original ? s->n_original : hp->n_ctx_train;
+    if (s->kind != RT_ROPE_YARN) s->n_original = 0; /* only YaRN depends on the context */
     const float magnitude = real_or(r, "rope.scaling.yarn_attn_factor", -1e6f, 1e6f, 0);
     if (!r->status && s->kind == RT_ROPE_YARN && has(r, "rope.scaling.yarn_attn_factor") &&
         !(fabs((double)magnitude - rt_rope_yarn_magnitude(s->factor)) <= 1e-5))

@@ -19,6 +19,8 @@ typedef struct reader {
     unsigned char *split; /* NULL while counting                                                     */
 } reader;
 
+enum { OF_TRUNK = 1, OF_MTP = 2 }; /* model->used: the trunk's tensors, and those of the MTP block only */
+
 /* Fill model->hp, layer[].recurrent and layer[].index_in_kind. Failures set r->status. */
 void model_read_hparams(reader *r);
 void model_read_layer_kinds(reader *r);

@@ -278,7 +278,7 @@ gdn_status rt_chat_check_thinking(const rt_chat *chat, int thinking)
     if (status == GDN_UNSUPPORTED && way[0].tokens) status = GDN_OK;
     const int same = !status && way[1].tokens && way[0].n == way[1].n &&
                      !memcmp(way[0].tokens, way[1].tokens, (size_t)way[0].n * sizeof *way[0].tokens);
-    if (same)
+    if (same && way[0].thinks != thinking)
         status = rt_fail(GDN_UNSUPPORTED, "the chat template has no switch: its answers always begin %s",
                          way[0].thinks ? "with thinking" : "without thinking");
     rt_free(way[0].tokens);

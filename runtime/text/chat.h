@@ -26,7 +26,8 @@ gdn_status rt_chat_create(const rt_gguf *file, const rt_tokenizer *t, rt_chat **
 gdn_status rt_chat_create_of(const char *form, uint64_t bytes, const rt_tokenizer *t, rt_chat **chat);
 void rt_chat_destroy(rt_chat *chat);
 
-/* GDN_UNSUPPORTED: `thinking` is on or off, and the template has no such switch or refuses that value. */
+/* GDN_UNSUPPORTED: `thinking` is on or off, and the template's answers always begin the other way, or
+ * it refuses that value. */
 gdn_status rt_chat_check_thinking(const rt_chat *chat, int thinking);
 
 /* Sets the template's variables of later renderings, as --chat-template-kwargs: a JSON object, which is copied. Errors

@@ -81,7 +81,9 @@ static tpl_value item(tpl_run *r, const tpl_value *of, const tpl_value *index)
         uint32_t code;
         if (i < 0 || i >= n) return undefined;
         for (int64_t k = 0; k < i; k++) at += (uint64_t)utf8_character(t.text + at, t.n - at, &code);
-        return tpl_characters(tpl_part(t, at, at + (uint64_t)utf8_character(t.text + at, t.n - at, &code)));
+        tpl_value one = tpl_characters(tpl_part(t, at, at + (uint64_t)utf8_character(t.text + at, t.n - at, &code)));
+        one.safe = of->safe;
+        return one;
     }
     return tpl_refuse(r, "%s cannot be an index of %s here", tpl_kind_name(index), tpl_kind_name(of));
 }
@@ -115,7 +117,9 @@ static tpl_value slice(tpl_run *r, tpl_scope *scope, const tpl_node *node)
             if (at == i) begin = end;
             end += (uint64_t)utf8_character(of.of.text.text + end, of.of.text.n - end, &code);
         }
-        return tpl_characters(tpl_part(of.of.text, i < k ? begin : end, end));
+        tpl_value part = tpl_characters(tpl_part(of.of.text, i < k ? begin : end, end));
+        part.safe = of.safe;
+        return part;
     }
     if (of.kind != TPL_SEQUENCE || !step || step < -(INT64_C(1) << 32) || step > INT64_C(1) << 32)
         return tpl_refuse(r, "this slice of %s is not known here", tpl_kind_name(&of));
@@ -158,10 +162,15 @@ static tpl_value binary(tpl_run *r, tpl_scope *scope, const tpl_node *node)
         return tpl_characters(tpl_join(r, left, tpl_to_text(r, &b)));
     }
     if (a.kind == TPL_INTEGER && b.kind == TPL_INTEGER) return arithmetic(r, sign, a.of.number, b.of.number);
-    if (tpl_is(sign, "%") && a.kind == TPL_CHARACTERS && b.kind < TPL_SEQUENCE && b.kind != TPL_UNDEFINED)
+    if (tpl_is(sign, "%") && a.kind == TPL_CHARACTERS && !a.safe && b.kind < TPL_SEQUENCE && b.kind != TPL_UNDEFINED)
         return tpl_format(r, a.of.text, &b, 1);
-    if (tpl_is(sign, "+") && a.kind == TPL_CHARACTERS && b.kind == TPL_CHARACTERS)
-        return tpl_characters(tpl_join(r, a.of.text, b.of.text));
+    if (tpl_is(sign, "+") && a.kind == TPL_CHARACTERS && b.kind == TPL_CHARACTERS) {
+        const int safe = a.safe || b.safe;
+        const tpl_text left = safe && !a.safe ? tpl_escape(r, a.of.text) : a.of.text;
+        tpl_value sum = tpl_characters(tpl_join(r, left, safe && !b.safe ? tpl_escape(r, b.of.text) : b.of.text));
+        sum.safe = safe;
+        return sum;
+    }
     if (tpl_is(sign, "+") && a.kind == TPL_SEQUENCE && b.kind == TPL_SEQUENCE) {
         tpl_value all = tpl_list_of(r, a.of.list.n + b.of.list.n);
         for (uint64_t i = 0; i < all.of.list.n; i++)
@@ -169,20 +178,6 @@ static tpl_value binary(tpl_run *r, tpl_scope *scope, const tpl_node *node)
         return all;
     }
     return tpl_refuse(r, "'%.*s' of %s and %s", TPL_SHOWN(sign.text, sign.n), tpl_kind_name(&a), tpl_kind_name(&b));
-}
-
-/* Compares two values: -1, 0 or 1. */
-static int order(tpl_run *r, const tpl_value *a, const tpl_value *b)
-{
-    if (a->kind == TPL_INTEGER && b->kind == TPL_INTEGER)
-        return (a->of.number > b->of.number) - (a->of.number < b->of.number);
-    if (a->kind == TPL_CHARACTERS && b->kind == TPL_CHARACTERS) {
-        const uint64_t n = a->of.text.n < b->of.text.n ? a->of.text.n : b->of.text.n;
-        const int here = n && tpl_work(r, n / 16) ? memcmp(a->of.text.text, b->of.text.text, (size_t)n) : 0;
-        return here ? (here > 0) - (here < 0) : (a->of.text.n > b->of.text.n) - (a->of.text.n < b->of.text.n);
-    }
-    (void)tpl_refuse(r, "%s and %s have no order", tpl_kind_name(a), tpl_kind_name(b));
-    return 0;
 }
 
 static tpl_value comparison(tpl_run *r, tpl_scope *scope, const tpl_node *node)
@@ -197,10 +192,10 @@ static tpl_value comparison(tpl_run *r, tpl_scope *scope, const tpl_node *node)
         else if (tpl_is(sign, "!=")) good = !tpl_equal(r, &left, &right);
         else if (tpl_is(sign, "in")) good = tpl_in(r, &left, &right);
         else if (tpl_is(sign, "not")) good = !tpl_in(r, &left, &right);
-        else if (tpl_is(sign, "<")) good = order(r, &left, &right) < 0;
-        else if (tpl_is(sign, "<=")) good = order(r, &left, &right) <= 0;
-        else if (tpl_is(sign, ">")) good = order(r, &left, &right) > 0;
-        else good = order(r, &left, &right) >= 0;
+        else if (tpl_is(sign, "<")) good = tpl_order(r, &left, &right) < 0;
+        else if (tpl_is(sign, "<=")) good = tpl_order(r, &left, &right) <= 0;
+        else if (tpl_is(sign, ">")) good = tpl_order(r, &left, &right) > 0;
+        else good = tpl_order(r, &left, &right) >= 0;
         if (!good) return tpl_bool(0);
         left = right;
     }

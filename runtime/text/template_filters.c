@@ -98,6 +98,19 @@ static tpl_value replace(tpl_run *r, tpl_text text, tpl_text what, tpl_text by)
     return tpl_end(r, outside);
 }
 
+/* str.find(): places are counted in characters; -1: it is not there. */
+static tpl_value find(tpl_run *r, tpl_text text, tpl_text what, int64_t from)
+{
+    const int64_t n = (int64_t)tpl_count_characters(r, text);
+    uint64_t at = 0;
+    uint32_t code;
+    from = from < -n ? 0 : from < 0 ? from + n : from;
+    if (from > n) return tpl_integer(-1);
+    for (int64_t i = 0; i < from; i++) at += (uint64_t)utf8_character(text.text + at, text.n - at, &code);
+    const uint64_t found = tpl_find(r, text, what, at);
+    return tpl_integer(found > text.n ? -1 : (int64_t)tpl_count_characters(r, tpl_part(text, 0, found)));
+}
+
 static tpl_value string_method(tpl_run *r, tpl_text text, tpl_text name, const tpl_arguments *a)
 {
     static const char *const strips[] = { "lstrip", "rstrip", "strip" };
@@ -119,6 +132,9 @@ static tpl_value string_method(tpl_run *r, tpl_text text, tpl_text name, const t
             n <= text.n && tpl_work(r, n / 16) &&
             tpl_same_text(begins ? tpl_part(text, 0, n) : tpl_part(text, text.n - n, text.n), v[0].of.text));
     }
+    if (tpl_is(name, "find") && takes(r, a, name, 1, 2) && v[0].kind == TPL_CHARACTERS &&
+        (a->n == 1 || v[1].kind == TPL_INTEGER))
+        return find(r, text, v[0].of.text, a->n == 2 ? v[1].of.number : 0);
     if (tpl_is(name, "replace") && takes(r, a, name, 2, 2) && all_of(a, TPL_CHARACTERS))
         return replace(r, text, v[0].of.text, v[1].of.text);
     if (tpl_is(name, "format") && !a->named.n) return tpl_format_braces(r, text, v, a->n);
@@ -154,11 +170,22 @@ static tpl_value entries(tpl_run *r, const tpl_map *map, int which)
     return all;
 }
 
+/* A method of a string, or the filter of its name. Those that escape their arguments in a safe string are refused. */
+static tpl_value of_string(tpl_run *r, const tpl_value *of, tpl_text text, tpl_text name, const tpl_arguments *a)
+{
+    const int safe = of->kind == TPL_CHARACTERS && of->safe;
+    if (safe && tpl_among(name, "split replace format"))
+        return tpl_refuse(r, "%.*s of a string behind the filter safe is not known here", TPL_SHOWN(name.text, name.n));
+    tpl_value made = string_method(r, text, name, a);
+    made.safe = safe && made.kind == TPL_CHARACTERS;
+    return made;
+}
+
 tpl_value tpl_method(tpl_run *r, const tpl_value *of, tpl_text name, const tpl_arguments *a)
 {
     static const char *const whole[] = { "items", "keys", "values" };
     const tpl_value none = { .kind = TPL_NONE };
-    if (of->kind == TPL_CHARACTERS) return string_method(r, of->of.text, name, a);
+    if (of->kind == TPL_CHARACTERS) return of_string(r, of, of->of.text, name, a);
     if (of->kind == TPL_MAPPING) {
         for (int i = 0; i < 3; i++)
             if (tpl_is(name, whole[i]) && takes(r, a, name, 0, 0)) return entries(r, of->of.map, i);
@@ -212,22 +239,39 @@ static tpl_value by_attribute(tpl_run *r, const tpl_value *of, tpl_text name, co
     return done;
 }
 
-/* The filter dictsort: pairs in the order of keys. That of strings is not known for letters of either case. */
+/* Compares as filters that sort do: letters of either case are equal. */
+static int folded_order(tpl_run *r, const tpl_value *a, const tpl_value *b)
+{
+    if (a->kind != TPL_CHARACTERS || b->kind != TPL_CHARACTERS) return tpl_order(r, a, b);
+    const tpl_value x = tpl_change_case(r, a->of.text, 0), y = tpl_change_case(r, b->of.text, 0);
+    return r->status ? 0 : tpl_order(r, &x, &y);
+}
+
+/* The filter dictsort: pairs in the order of keys. */
 static tpl_value sorted(tpl_run *r, const tpl_map *map)
 {
     tpl_value all = entries(r, map, 0);
     for (uint64_t i = 1; !r->status && i < all.of.list.n; i++)
-        for (uint64_t k = i; k; k--) {
+        for (uint64_t k = i; k && !r->status; k--) {
             tpl_value *const pair = &all.of.list.item[k], *const before = pair - 1;
-            const tpl_value *const x = &pair->of.list.item[0], *const y = &before->of.list.item[0];
-            if (x->kind != TPL_INTEGER || y->kind != TPL_INTEGER)
-                return tpl_refuse(r, "the filter dictsort of keys that are strings is not known here");
-            if (x->of.number >= y->of.number || !tpl_work(r, 4)) break;
+            if (folded_order(r, &pair->of.list.item[0], &before->of.list.item[0]) >= 0 || !tpl_work(r, 4)) break;
             const tpl_value kept = *pair;
             *pair = *before;
             *before = kept;
         }
     return all;
+}
+
+/* The filters min and max: the first of equals. */
+static tpl_value extreme(tpl_run *r, tpl_list list, int largest)
+{
+    const tpl_value nothing = { .kind = TPL_UNDEFINED };
+    tpl_value best = list.n ? list.item[0] : nothing;
+    for (uint64_t i = 1; i < list.n && tpl_work(r, 4); i++) {
+        const int order = folded_order(r, &list.item[i], &best);
+        if (largest ? order > 0 : order < 0) best = list.item[i];
+    }
+    return best;
 }
 
 static tpl_value join(tpl_run *r, const tpl_value *of, const tpl_arguments *a)
@@ -259,17 +303,21 @@ static tpl_value list_filter(tpl_run *r, const tpl_value *of, tpl_text name, con
     if (tpl_is(name, "first")) return list.n ? list.item[0] : nothing;
     if (tpl_is(name, "last")) return list.n ? list.item[list.n - 1] : nothing;
     if (tpl_is(name, "reverse")) return reversed(r, list);
+    if (tpl_is(name, "min") || tpl_is(name, "max")) return extreme(r, list, tpl_is(name, "max"));
     if (tpl_is(name, "list")) return *of;
     return tpl_refuse(r, "the filter %.*s is not known here", TPL_SHOWN(name.text, name.n));
 }
 
-/* The filter tojson: ensure_ascii=false, which is the default of transformers, may be given. */
-static int takes_json(tpl_run *r, const tpl_arguments *a)
+/* The filter tojson of transformers: ensure_ascii=false, which is its default, and indent may be given. */
+static tpl_value json(tpl_run *r, const tpl_value *of, const tpl_arguments *a)
 {
     const tpl_value *const ascii = tpl_get(r, &a->named, tpl_string("ensure_ascii").of.text);
-    if (!a->n && (!a->named.n || (a->named.n == 1 && ascii && !tpl_true(ascii)))) return 1;
-    (void)tpl_refuse(r, "the filter tojson with these arguments is not known here");
-    return 0;
+    const tpl_value *const indent = tpl_get(r, &a->named, tpl_string("indent").of.text);
+    const int64_t by = indent && indent->kind == TPL_INTEGER ? indent->of.number : -1;
+    if (a->n || a->named.n != (uint64_t) !!ascii + !!indent || (ascii && tpl_true(ascii)) || by > 100 ||
+        (indent && by < 0 && indent->kind != TPL_NONE))
+        return tpl_refuse(r, "the filter tojson with these arguments is not known here");
+    return tpl_to_json(r, of, by);
 }
 
 tpl_value tpl_filter(tpl_run *r, const tpl_value *of, tpl_text name, const tpl_arguments *a)
@@ -287,22 +335,29 @@ tpl_value tpl_filter(tpl_run *r, const tpl_value *of, tpl_text name, const tpl_a
         const tpl_value zero = tpl_integer(0);
         return tpl_to_whole(r, of, a->n ? &v[0] : &zero);
     }
-    if (tpl_is(name, "tojson") && takes_json(r, a)) return tpl_to_json(r, of);
-    if (tpl_is(name, "safe") && of->kind == TPL_CHARACTERS && takes(r, a, name, 0, 0)) return *of;
+    if (tpl_is(name, "tojson")) return json(r, of, a);
+    if (tpl_is(name, "safe") && of->kind == TPL_CHARACTERS && takes(r, a, name, 0, 0)) {
+        tpl_value safe = *of;
+        safe.safe = 1;
+        return safe;
+    }
     if (tpl_is(name, "string") && of->kind >= TPL_NONE && of->kind <= TPL_DECIMAL && takes(r, a, name, 0, 0))
         return tpl_characters(tpl_to_text(r, of));
     if (tpl_is(name, "string") && (of->kind == TPL_SEQUENCE || of->kind == TPL_MAPPING) && takes(r, a, name, 0, 0))
         return tpl_to_python(r, of);
-    if (tpl_is(name, "format") && of->kind == TPL_CHARACTERS && !a->named.n) return tpl_format(r, of->of.text, v, a->n);
+    if (tpl_is(name, "format") && of->kind == TPL_CHARACTERS && !of->safe && !a->named.n)
+        return tpl_format(r, of->of.text, v, a->n);
     if ((of->kind == TPL_NONE || of->kind == TPL_UNDEFINED) && tpl_among(name, "selectattr rejectattr map"))
         return tpl_list_of(r, 0);
     if (of->kind == TPL_SEQUENCE && !tpl_is(name, "string")) return list_filter(r, of, name, a);
     if (!r->status && tpl_among(name, "trim string upper lower capitalize replace") &&
         (of->kind == TPL_CHARACTERS || of->kind == TPL_UNDEFINED || of->kind == TPL_INTEGER)) {
         const tpl_text text = tpl_to_text(r, of);
-        const tpl_value string = tpl_characters(text);
-        if (tpl_is(name, "trim")) return string_method(r, text, tpl_string("strip").of.text, a);
-        if (!tpl_is(name, "string")) return string_method(r, text, name, a);
+        tpl_value string = tpl_characters(text);
+        string.safe = of->kind == TPL_CHARACTERS && of->safe;
+        if (tpl_is(name, "trim")) return of_string(r, of, text, tpl_string("strip").of.text, a);
+        if (tpl_is(name, "replace")) return string_method(r, text, name, a); /* this filter makes no Markup */
+        if (!tpl_is(name, "string")) return of_string(r, of, text, name, a);
         if (takes(r, a, name, 0, 0)) return string;
     }
     return tpl_refuse(r, "the filter %.*s of %s is not known here", TPL_SHOWN(name.text, name.n), tpl_kind_name(of));

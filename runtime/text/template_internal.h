@@ -158,6 +158,7 @@ typedef struct tpl_macro {
 
 struct tpl_value {
     tpl_kind kind;
+    int safe; /* a string from the filter safe, to which others are added with escapes, as Jinja's Markup does */
     union {
         int64_t number; /* also for a bool, and the number of a function */
         tpl_text text;
@@ -224,6 +225,8 @@ int tpl_is(tpl_text text, const char *string);
 int tpl_among(tpl_text text, const char *names); /* names: separated by a space */
 int tpl_same_text(tpl_text a, tpl_text b);
 int tpl_true(const tpl_value *v);
+/* The order of two numbers or two strings: -1, 0 or 1. */
+int tpl_order(tpl_run *r, const tpl_value *a, const tpl_value *b);
 int tpl_equal(tpl_run *r, const tpl_value *a, const tpl_value *b);
 int tpl_in(tpl_run *r, const tpl_value *item, const tpl_value *where);
 const char *tpl_kind_name(const tpl_value *v);
@@ -257,13 +260,14 @@ tpl_value tpl_method(tpl_run *r, const tpl_value *of, tpl_text name, const tpl_a
 tpl_value tpl_filter(tpl_run *r, const tpl_value *of, tpl_text name, const tpl_arguments *arguments);
 
 /* template_json.c: a value of JSON text, whose strings are marked as a message's; and the filter tojson, as
- * transformers has it. */
+ * transformers has it. indent: spaces of a level, on lines of their own; below 0: one line. */
 tpl_value tpl_from_json(tpl_run *r, rt_string json);
-tpl_value tpl_to_json(tpl_run *r, const tpl_value *v);
+tpl_value tpl_to_json(tpl_run *r, const tpl_value *v, int64_t indent);
 /* What Python prints of a list or mapping of JSON. */
 tpl_value tpl_to_python(tpl_run *r, const tpl_value *v);
 
 /* template_text.c */
+tpl_text tpl_escape(tpl_run *r, tpl_text text); /* as MarkupSafe does: & < > ' " */
 tpl_value tpl_change_case(tpl_run *r, tpl_text text, int up);
 tpl_value tpl_to_whole(tpl_run *r, const tpl_value *of, const tpl_value *otherwise); /* the filter int */
 /* Python's text % values: %s, %d and %% are known. */

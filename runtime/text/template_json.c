@@ -232,41 +232,59 @@ static void write_quoted(tpl_run *r, tpl_text t)
     write_text(r, "'");
 }
 
-/* Writes JSON, or with `python` what Python prints. */
-static void write_value(tpl_run *r, const tpl_value *v, int python)
+typedef struct form {
+    int python;     /* 1: as Python prints lists and mappings; 0: JSON */
+    int64_t indent; /* of a level, on lines of their own; below 0: one line */
+} form;
+
+/* Before an item, or with `ends` behind the last. */
+static void write_between(tpl_run *r, const form *f, int first, int ends, int64_t level)
 {
-    void (*const string)(tpl_run *, tpl_text) = python ? write_quoted : write_string;
-    const char *before = "";
+    if (!first && !ends) write_text(r, f->indent < 0 ? ", " : ",");
+    if (f->indent < 0 || (first && ends)) return;
+    write_text(r, "\n");
+    for (int64_t i = 0; i < f->indent * (level - ends) && tpl_work(r, 1); i++) write_text(r, " ");
+}
+
+static void write_value(tpl_run *r, const tpl_value *v, const form *f, int64_t level)
+{
+    void (*const string)(tpl_run *, tpl_text) = f->python ? write_quoted : write_string;
+    int first = 1;
     if (r->status) return;
     if (r->depth == TPL_CALLS_MAX) (void)tpl_refuse(r, "it is nested too deeply");
     r->depth++;
     switch (v->kind) {
     case TPL_NONE:
     case TPL_BOOL:
-        if (python) tpl_write(r, tpl_to_text(r, v));
+        if (f->python) tpl_write(r, tpl_to_text(r, v));
         else write_text(r, v->kind == TPL_NONE ? "null" : v->of.number ? "true" : "false");
         break;
     case TPL_INTEGER:
     case TPL_DECIMAL: tpl_write(r, tpl_to_text(r, v)); break;
-    case TPL_CHARACTERS: string(r, v->of.text); break;
+    case TPL_CHARACTERS:
+        if (f->python && v->safe) (void)tpl_refuse(r, "a string behind the filter safe cannot be printed in a list");
+        string(r, v->of.text);
+        break;
     case TPL_SEQUENCE:
-        if (python && !v->of.list.of_json) (void)tpl_refuse(r, "%s cannot be printed here", tpl_kind_name(v));
+        if (f->python && !v->of.list.of_json) (void)tpl_refuse(r, "%s cannot be printed here", tpl_kind_name(v));
         write_text(r, "[");
-        for (uint64_t i = 0; i < v->of.list.n && tpl_work(r, 4); i++, before = ", ") {
-            write_text(r, before);
-            write_value(r, &v->of.list.item[i], python);
+        for (uint64_t i = 0; i < v->of.list.n && tpl_work(r, 4); i++, first = 0) {
+            write_between(r, f, first, 0, level + 1);
+            write_value(r, &v->of.list.item[i], f, level + 1);
         }
+        write_between(r, f, first, 1, level + 1);
         write_text(r, "]");
         break;
     case TPL_MAPPING:
         write_text(r, "{");
-        for (const tpl_entry *e = v->of.map->first; e && tpl_work(r, 4); e = e->next, before = ", ") {
-            write_text(r, before);
-            if (python) write_value(r, &e->key, python);
+        for (const tpl_entry *e = v->of.map->first; e && tpl_work(r, 4); e = e->next, first = 0) {
+            write_between(r, f, first, 0, level + 1);
+            if (f->python) write_value(r, &e->key, f, level);
             else write_string(r, tpl_to_text(r, &e->key));
             write_text(r, ": ");
-            write_value(r, e->value, python);
+            write_value(r, e->value, f, level + 1);
         }
+        write_between(r, f, first, 1, level + 1);
         write_text(r, "}");
         break;
     default: (void)tpl_refuse(r, "the filter tojson of %s is not known here", tpl_kind_name(v)); break;
@@ -274,13 +292,16 @@ static void write_value(tpl_run *r, const tpl_value *v, int python)
     r->depth--;
 }
 
-static tpl_value written_value(tpl_run *r, const tpl_value *v, int python)
+static tpl_value written_value(tpl_run *r, const tpl_value *v, form f)
 {
     tpl_buffer written, *const outside = tpl_begin(r, &written);
-    write_value(r, v, python);
+    write_value(r, v, &f, 0);
     return tpl_end(r, outside);
 }
 
-tpl_value tpl_to_json(tpl_run *r, const tpl_value *v) { return written_value(r, v, 0); }
+tpl_value tpl_to_json(tpl_run *r, const tpl_value *v, int64_t indent)
+{
+    return written_value(r, v, (form){ 0, indent });
+}
 
-tpl_value tpl_to_python(tpl_run *r, const tpl_value *v) { return written_value(r, v, 1); }
+tpl_value tpl_to_python(tpl_run *r, const tpl_value *v) { return written_value(r, v, (form){ 1, -1 }); }

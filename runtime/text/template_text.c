@@ -161,3 +161,16 @@ tpl_value tpl_date(tpl_run *r, const tpl_arguments *a)
     memcpy(kept, made, (size_t)n);
     return tpl_characters((tpl_text){ kept, NULL, n });
 }
+
+tpl_text tpl_escape(tpl_run *r, tpl_text text)
+{
+    static const char from[] = "&<>'\"", *const to[] = { "&amp;", "&lt;", "&gt;", "&#39;", "&#34;" };
+    tpl_buffer written, *const outside = tpl_begin(r, &written);
+    for (uint64_t at = 0, end; at < text.n && tpl_work(r, 1); at = end) {
+        for (end = at; end < text.n && (!text.text[end] || !strchr(from, text.text[end]));) end++;
+        tpl_write(r, tpl_part(text, at, end));
+        if (end == text.n) break;
+        tpl_write(r, tpl_string(to[strchr(from, text.text[end++]) - from]).of.text);
+    }
+    return tpl_end(r, outside).of.text;
+}

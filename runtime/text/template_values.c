@@ -144,6 +144,22 @@ int tpl_true(const tpl_value *v)
     }
 }
 
+static int parts_equal(tpl_run *r, const tpl_value *a, const tpl_value *b)
+{
+    const int lists = a->kind == TPL_SEQUENCE;
+    int same = lists ? a->of.list.n == b->of.list.n : a->of.map->n == b->of.map->n;
+    if (r->depth == TPL_CALLS_MAX) (void)tpl_refuse(r, "it is nested too deeply");
+    r->depth++;
+    for (uint64_t i = 0; lists && same && !r->status && i < a->of.list.n; i++)
+        same = tpl_equal(r, &a->of.list.item[i], &b->of.list.item[i]);
+    for (const tpl_entry *e = lists ? NULL : a->of.map->first; e && same && !r->status; e = e->next) {
+        const tpl_value *const other = tpl_get_of(r, b->of.map, &e->key);
+        same = other && tpl_equal(r, e->value, other);
+    }
+    r->depth--;
+    return same;
+}
+
 int tpl_equal(tpl_run *r, const tpl_value *a, const tpl_value *b)
 {
     const int numbers =
@@ -160,17 +176,23 @@ int tpl_equal(tpl_run *r, const tpl_value *a, const tpl_value *b)
     case TPL_UNDEFINED:
     case TPL_NONE: return 1;
     case TPL_CHARACTERS: return tpl_work(r, a->of.text.n / 16) && tpl_same_text(a->of.text, b->of.text);
-    case TPL_SEQUENCE: {
-        int same = a->of.list.n == b->of.list.n;
-        if (r->depth == TPL_CALLS_MAX) (void)tpl_refuse(r, "it is nested too deeply");
-        r->depth++;
-        for (uint64_t i = 0; same && !r->status && i < a->of.list.n; i++)
-            same = tpl_equal(r, &a->of.list.item[i], &b->of.list.item[i]);
-        r->depth--;
-        return same;
-    }
+    case TPL_SEQUENCE:
+    case TPL_MAPPING: return parts_equal(r, a, b);
     default: (void)tpl_refuse(r, "%s cannot be compared here", tpl_kind_name(a)); return 0;
     }
+}
+
+int tpl_order(tpl_run *r, const tpl_value *a, const tpl_value *b)
+{
+    if (a->kind == TPL_INTEGER && b->kind == TPL_INTEGER)
+        return (a->of.number > b->of.number) - (a->of.number < b->of.number);
+    if (a->kind == TPL_CHARACTERS && b->kind == TPL_CHARACTERS) {
+        const uint64_t n = a->of.text.n < b->of.text.n ? a->of.text.n : b->of.text.n;
+        const int here = n && tpl_work(r, n / 16) ? memcmp(a->of.text.text, b->of.text.text, (size_t)n) : 0;
+        return here ? (here > 0) - (here < 0) : (a->of.text.n > b->of.text.n) - (a->of.text.n < b->of.text.n);
+    }
+    (void)tpl_refuse(r, "%s and %s have no order", tpl_kind_name(a), tpl_kind_name(b));
+    return 0;
 }
 
 int tpl_in(tpl_run *r, const tpl_value *item, const tpl_value *where)
@@ -330,6 +352,8 @@ tpl_text tpl_to_text(tpl_run *r, const tpl_value *v)
         if (text) memcpy(text, digits, (size_t)n);
         return (tpl_text){ text ? text : "", NULL, text ? (uint64_t)n : 0 };
     }
+    case TPL_SEQUENCE:
+    case TPL_MAPPING: return tpl_to_python(r, v).of.text;
     default: (void)tpl_refuse(r, "%s cannot be printed here", tpl_kind_name(v)); return tpl_string("").of.text;
     }
 }

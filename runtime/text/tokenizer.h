@@ -1,9 +1,9 @@
 /* Byte-level BPE tokenizer: text to tokens and back, with the vocabulary, merges and special tokens of a GGUF file.
  *
  * tokenizer.ggml.model must be "gpt2". tokenizer.ggml.pre selects the regular expression that splits text into words:
- * "qwen2", "qwen35" or "default" (GPT-2's, also without the key). Letters, numbers and marks are those of Unicode 16.
- * Text is not normalised: if tokenizer.json requests NFC, text in another form gets other tokens. A tokenizer is
- * immutable: any number of threads may use it. */
+ * "qwen2" (also "deepseek-r1-qwen", "kormo", "f2llmv2"), "qwen35" or "default" (GPT-2's, also without the key).
+ * Letters, numbers and marks are those of Unicode 16. Text is not normalised: if tokenizer.json requests NFC, text in
+ * another form gets other tokens. A tokenizer is immutable: any number of threads may use it. */
 #ifndef GDN_RUNTIME_TOKENIZER_H
 #define GDN_RUNTIME_TOKENIZER_H
 

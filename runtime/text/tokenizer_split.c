@@ -40,7 +40,9 @@ struct tok_splitter {
     int32_t gpt2, marks; /* gpt2: GPT-2's rule; marks: marks count as letters */
 };
 
-static const struct tok_splitter forms[] = { { "qwen2", 0, 0 }, { "qwen35", 0, 1 }, { "default", 1, 0 } };
+/* llama.cpp's converter writes several names for the rule of qwen2. */
+static const struct tok_splitter forms[] = { { "qwen2", 0, 0 },   { "deepseek-r1-qwen", 0, 0 }, { "kormo", 0, 0 },
+                                             { "f2llmv2", 0, 0 }, { "qwen35", 0, 1 },           { "default", 1, 0 } };
 
 enum { N_FORMS = sizeof forms / sizeof *forms, N_RUNS = sizeof character_runs / sizeof *character_runs, SHOWN = 64 };
 
@@ -51,7 +53,9 @@ gdn_status tok_splitter_find(rt_string pre, const tok_splitter **splitter)
         if (pre.bytes == strlen(forms[i].pre) && !memcmp(pre.text, forms[i].pre, (size_t)pre.bytes))
             *splitter = &forms[i];
     return *splitter ? GDN_OK
-                     : rt_fail(GDN_UNSUPPORTED, "tokenizer.ggml.pre is \"%.*s\"; qwen2, qwen35 and default can be used",
+                     : rt_fail(GDN_UNSUPPORTED,
+                               "tokenizer.ggml.pre is \"%.*s\"; qwen2, deepseek-r1-qwen, kormo, f2llmv2, qwen35 and "
+                               "default can be used",
                                pre.bytes > SHOWN ? SHOWN : (int)pre.bytes, pre.text);
 }
 

@@ -45,6 +45,31 @@ def as_transformers(chat):
     print(count, "renderings as transformers has them")
 
 
+# What PyPI's jinja2 3.1 makes of these, with a message that says It's <b> & more.
+AS_JINJA = {
+    "{{ '<i>'|safe + messages[0].content }}": "<i>It&#39;s &lt;b&gt; &amp; more", "{{ messages[0].content + '<i>'|safe }}": "It&#39;s &lt;b&gt; &amp; more<i>",
+    "{{ (messages[0].content|safe)|trim + '\"' }}": "It's <b> & more&#34;", "{{ (messages[0].content|safe)[0:7] + '>' }}": "It's <b&gt;",
+    "{{ (messages[0].content|safe) ~ '<' }}": "It's <b> & more<", "{{ (messages[0].content|safe|replace('b', 'c')) + '<' }}": "It's <c> & more<",
+    "{% set x = '<'|safe %}{{ x.strip().upper() + '<' + '>' }}": "<&lt;&gt;",
+    "{% for k, v in {'b': 1, 'A': 2, 'B': 3, 'a': 4}|dictsort %}{{ k }}{{ v }} {% endfor %}": "A2 a4 b1 B3 ",
+    "{{ {'a': [1, {}], 'b': {'c': []}}|tojson(indent=2) }}": '{\n  "a": [\n    1,\n    {}\n  ],\n  "b": {\n    "c": []\n  }\n}', "{{ [1, 2]|tojson(indent=0) }}": "[\n1,\n2\n]",
+    "{{ [1]|tojson(indent=none) }}": "[1]", "{{ {'a': [1, 2], 'b': 3} == {'b': 3, 'a': [1, 2]} }} {{ {'a': 1} == {'a': 2} }} {{ {'a': 1} != {'b': 1} }}": "True False True",
+    "{{ [3, 1, 2]|min }}{{ ['b', 'A']|min }}{{ [3, 1, 2]|max }}{{ ['b', 'B']|max }}{{ []|min }}": "1A3b",
+    "{{ 'ab\u00e4ab'.find('ab', 1) }} {{ 'abab'.find('ab', -1) }} {{ 'ab'.find('', 3) }} {{ 'ab'.find('b') }} {{ 'ab'.find('a', -9) }}": "3 -1 -1 1 0",
+    "{{ {'a': none, 'b': {'c': 1}} }}": "{'a': None, 'b': {'c': 1}}",
+}
+
+
+def as_jinja(chat):
+    for template, expected in AS_JINJA.items():
+        require(chat.template(template) == "ok", f"{template} is read")
+        got = chat.render([("user", "It's <b> & more", None)])
+        require(got[0] == expected.encode(), f"{template}: {got}, not {expected!r}")
+    for template, reason in (("{{ ('x'|safe).replace('x', '<') }}", "behind the filter safe"), ("{{ ('%s'|safe) % '<' }}", "'%' of"), ("{{ {'a': 'x'|safe} }}", "behind the filter safe"),
+                             ("{{ {'a': 1, 2: 3}|dictsort }}", "have no order"), ("{{ [1]|tojson(indent=-1) }}", "tojson with these"), ("{{ [1]|tojson(indent=1, sort_keys=true) }}", "tojson with these")):
+        require(chat.template(template) == "ok" and reason in chat.render([("user", "x", None)])[1], f"refused: {template}")
+
+
 def refusals(chat):
     talk = [("user", "Hi", None)]
     for template, reason in FIXTURES["refused"].items():
@@ -182,7 +207,7 @@ def broken(chat):
 
 def all_of_it():
     chat = Chat()
-    for test in (as_transformers, refusals, hostile, dates, marks, given, answers, broken):
+    for test in (as_transformers, as_jinja, refusals, hostile, dates, marks, given, answers, broken):
         test(chat)
     chat.end()
 

@@ -126,8 +126,8 @@ static void sampler(rt_dense *dense)
     }
     REQUIRE(equal == 999 && other < 500);
 
-    rt_sampling wrong[9];
-    for (int i = 0; i < 9; i++) wrong[i] = open_sampling;
+    rt_sampling wrong[10];
+    for (int i = 0; i < 10; i++) wrong[i] = open_sampling;
     wrong[0].temperature = -1;
     wrong[1].top_k = -1;
     wrong[2].top_p = 0;
@@ -137,7 +137,8 @@ static void sampler(rt_dense *dense)
     wrong[6].temperature = NAN;
     wrong[7].presence_penalty = NAN;
     wrong[8].frequency_penalty = 101;
-    for (int i = 0; i < 9; i++) REQUIRE(rt_sampling_check(&wrong[i]) == GDN_INVALID_ARGUMENT);
+    wrong[9].repeat_penalty = 9e-7f;
+    for (int i = 0; i < 10; i++) REQUIRE(rt_sampling_check(&wrong[i]) == GDN_INVALID_ARGUMENT);
     REQUIRE(!rt_sampling_check(&open_sampling));
     rt_sampler_destroy(s);
 }
@@ -178,6 +179,45 @@ static void penalties(rt_dense *dense)
         penalize(&c, text, n, after);
         REQUIRE(rt_sample(s, &c, logits, text, n) == rt_sample(s, &without, after, text, n));
     }
+    rt_sampler_destroy(s);
+}
+
+/* Parameters at both ends of their ranges, together: the token is one that the formula in binary64 makes likely. */
+static void extremes(rt_dense *dense)
+{
+    static const float temperatures[] = { 1e-45f, 1.2e-38f, 1e-38f, 1e-30f, 1e-3f, 1, 100 },
+                       shares[] = { 1e-45f, 1e-38f, 1e-7f, 0.5f, 1 }, penalty[] = { 1e-6f, 0.01f, 1, 1.5f, 100 },
+                       subtracted[] = { -100, -1e-45f, 0, 1e-38f, 0.5f, 100 }, scales[] = { 0.1f, 1, 30, 1e30f };
+    static const int32_t most[] = { 0, 1, 3, INT32_MAX };
+    rt_sampler *s;
+    uint64_t random = 11;
+    int32_t text[50];
+#define ONE_OF(list) (list)[test_random(&random) % (sizeof(list) / sizeof(list)[0])]
+    NEED(!rt_sampler_create(V, dense, &s));
+    for (int32_t round = 0; round < 20000; round++) {
+        float logits[V], after[V];
+        const float scale = ONE_OF(scales);
+        for (int32_t i = 0; i < V; i++)
+            after[i] = logits[i] = scale * ((float)(test_random(&random) % 2000) / 250.0f - 4);
+        for (int32_t i = 0; i < 50; i++) text[i] = (int32_t)(test_random(&random) % V);
+        const rt_sampling c =
+            FIELDS(ONE_OF(temperatures), ONE_OF(most), ONE_OF(shares), round % 2 ? ONE_OF(shares) : 0, ONE_OF(penalty),
+                   ONE_OF(most), (uint64_t)round, ONE_OF(subtracted), ONE_OF(subtracted));
+        const int32_t n = (int32_t)(test_random(&random) % 50);
+        REQUIRE(!rt_sampling_check(&c), "%s", rt_last_error());
+        const int32_t token = rt_sample(s, &c, logits, text, n);
+        if (c.repeat_last) penalize(&c, text, n, after);
+        double highest = -INFINITY;
+        for (int32_t i = 0; i < V; i++) highest = (double)after[i] > highest ? (double)after[i] : highest;
+        REQUIRE(token >= 0 && token < V && ((double)after[token] - highest) / (double)c.temperature > -30,
+                "temperature %g, top_k %d, top_p %g, min_p %g, repeat_penalty %g: logit %g, the highest is %g",
+                (double)c.temperature, (int)c.top_k, (double)c.top_p, (double)c.min_p, (double)c.repeat_penalty,
+                token < 0 ? NAN : (double)after[token], highest);
+    }
+#undef ONE_OF
+    float logits[V] = { 3e38f }; /* a penalty makes it infinite */
+    const rt_sampling c = FIELDS(0, 0, 1, 0, 0.1f, 64, 1, 0, 0);
+    REQUIRE(rt_sample(s, &c, logits, (const int32_t[]){ 0 }, 1) == -1);
     rt_sampler_destroy(s);
 }
 
@@ -334,6 +374,7 @@ int main(void)
     sampler(dense);
     logprobs(dense);
     penalties(dense);
+    extremes(dense);
     test_sampling_defaults();
     lookup();
     speculation();

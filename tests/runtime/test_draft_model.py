@@ -57,6 +57,25 @@ def what_the_file_leaves_out(folder):
     require(len(seen) > 1, f"they do matter: {seen}")
 
 
+def saves(folder):
+    """Conversations and prefixes are those of the trunk, wherever the MTP block is; a context that no YaRN reads may differ."""
+    trunk, block = parts(MODEL, folder)
+    other = File(block).but({"context_length": 77}).write(folder / "other.gguf")
+    models = (("-m", MODEL), ("-m", trunk, "--draft-model", other), ("-m", trunk), ("-m", MODEL, "--spec", "off"))
+    talk = ("--chat", "--temp", "0", "-n", "20", "--ignore-end")
+    want = tool.report("-m", MODEL, *talk, "-p", "Who?", "-p", "And?", "--save", folder / "all", otherwise={"turns": []})["turns"][1:]
+    cache = ("--prefix-cache", "8", "--prefix-interval", "16", "-p", "In the beginning God created the heaven and the earth. " * 4, "-n", "4")
+    for i, saved in enumerate(models):
+        tool.report(*saved, *talk, "-p", "Who?", "--save", folder / "talk", otherwise={})
+        tool.report(*saved, *cache, "--prefix-file", folder / f"prefixes{i}", otherwise={})
+        for j, loaded in enumerate(models):
+            turns = tool.report(*loaded, *talk, "-p", "And?", "--load", folder / "talk", otherwise={"turns": [{}]})["turns"]
+            require([t.get("tokens") for t in turns] == [t["tokens"] for t in want], f"a conversation of {saved}, with {loaded}")
+            if i < 2 and j < 2 or i > 1 and j > 1: # both with a draft head, or both without
+                found = tool.report(*loaded, *cache, "--prefix-file", folder / f"prefixes{i}", otherwise={"prefix_tokens": 0})["prefix_tokens"]
+                require(found > 16, f"prefixes of {saved}, with {loaded}: {found}")
+
+
 def other_models(folder):
     trunk, block = parts(MODEL, folder)
     given = ("-m", str(trunk), "-p", "x", "-n", "2", "--draft-model")
@@ -88,4 +107,4 @@ def other_models(folder):
     refused("is for drafts of the model's MTP block", 2, *given, str(block), "--spec", "ngram")
 
 
-tool.run_tests(drafts_alike, what_the_file_leaves_out, other_models)
+tool.run_tests(drafts_alike, what_the_file_leaves_out, saves, other_models)

@@ -249,7 +249,7 @@ def mtp_model(**changes):
     return Model("qwen35", **{"block_count": 3, "nextn_predict_layers": 1, "full_attention_interval": 2, **changes})
 
 
-VARIANTS = {"ssm_in.weight", "ssm_dt", "ffn_gate_up_exps.weight", "blk.1.attn_qkv.weight"}  # test_variants.py
+VARIANTS = {"ssm_in.weight", "ssm_dt", "ffn_gate_up_exps.weight", "blk.1.attn_qkv.weight", "blk.1.attn_qkv.bias"}  # test_variants.py
 
 
 def check_tensors(runtime, entries):

@@ -8,10 +8,11 @@ import os
 import pathlib
 import random
 import signal
+import subprocess
 import sys
 import time
 
-from tool import BRIEF, FOLDER, MODEL, gdn, report, require, run_tests, started
+from tool import BRIEF, FOLDER, MODEL, TOOL, gdn, report, require, run_tests, started
 
 RANDOM = random.Random(1)
 KILLS = int(sys.argv[sys.argv.index("--kills") + 1]) if "--kills" in sys.argv else 6 if BRIEF else 30
@@ -90,6 +91,22 @@ def refusals(folder):
     require(done.returncode == 2 and b"--prefix-file" in done.stderr and b"needs --prefix-cache" in done.stderr, "without a cache", done)
 
 
+def one_at_a_time(folder):
+    """A process that uses the file keeps others from it; a file that a limit cuts is removed."""
+    file = folder / "kept"
+    process = started(*CACHE, "--prefix-file", file, "-p", LONG, "-n", 3000, "--ignore-end", "-c", 4096)
+    while not (folder / "kept.lock").exists() and process.poll() is None:
+        time.sleep(0.01)
+    refused(file, f"--prefix-file: cannot use {file}: another gdn is using this file", *CACHE)
+    process.send_signal(signal.SIGINT)
+    process.communicate()
+    require([path.name for path in folder.iterdir()] == ["kept"], "it ends, and leaves its prefixes only")
+    run(file, LONG + " and it came to pass" * 12)
+    done = subprocess.run(["sh", "-c", 'ulimit -f 4; exec "$@"', "sh", TOOL, "run", *map(str, CACHE), "--prefix-file", folder / "cut", "-p", LONG, "-n", "1"], capture_output=True)
+    require(done.returncode == 1 and b"File too large" in done.stderr, "a limit of the file's size", done)
+    require(sorted(path.name for path in folder.iterdir()) == ["kept"], "nothing is left of it")
+
+
 def size(path):
     try:
         return path.stat().st_size
@@ -118,4 +135,4 @@ def kills(folder):
     print(f"{KILLS} kills: {n_written} after the file was replaced, {n_during} while it was written", flush=True)
 
 
-run_tests(restart, refusals, kills)
+run_tests(restart, refusals, one_at_a_time, kills)

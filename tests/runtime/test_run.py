@@ -254,6 +254,15 @@ def errors(folder):
     for value in ("0", "-2"):
         refused(f"--predict is {value}; 1 to 67108864 are allowed, and -1", 2, "-m", MODEL, "-p", "x", "-n", value)
     refused("--predict is -1; 1 to 67108864 are allowed", 2, "-m", MODEL, "-p", "x", "-n", "-1", "--bench")
+    for others in ("-st -temp -mli -bf -if -fit -i -v -sysf --no-display-prompt --single-turn --color --no-warmup --version --rope-scaling --rope-freq-base --lora --grammar "
+                   "--json-schema --override-kv --spec-type --prompt-cache --list-devices --system-prompt-file --no-context-shift --served-model-name --max-model-len").split():
+        refused(f"unknown option '{others}': ", 2, "-m", MODEL, others, "x")
+    done = tool.gdn("-s3", "-n2", "-m", MODEL, "-p", "x", "--temp", "1") # letters with their values, and names that gdn serve refuses
+    require(done.returncode == 0, "options that begin as those of others", done)
+    for name in ("--temp", "--top-k", "--seed"):
+        done = subprocess.run([TOOL, "serve", "-m", MODEL, name, "1"], capture_output=True)
+        require(done.returncode == 2 and f"unknown option '{name}': requests to gdn serve have it".encode() in done.stderr, f"gdn serve {name}", done)
+    refused("cannot open chatml: No such file or directory; it names a file, not a built-in template", 1, "-m", MODEL, "--chat", "-p", "x", "--chat-template", "chatml")
     refused("--stop is empty", 2, "-m", MODEL, "-p", "x", "--stop", "")
     refused("not '\\q'", 2, "-m", MODEL, "-p", "\\q", "-e")
     refused("not '\\x4'", 2, "-m", MODEL, "-p", "x", "-e", "--stop", "\\x4")

@@ -4,12 +4,17 @@
     test_talk.py GDN FOLDER [--brief]   GDN is the tool; FOLDER has fixtures/, and the repository's models in ../../models;
                                         --brief: see tool.py
 """
+import contextlib
+import fcntl
 import json
 import os
 import pathlib
 import pty
+import select
 import signal
+import struct
 import subprocess
+import termios
 import time
 
 import tool
@@ -120,8 +125,11 @@ def thinking(folder):
         require(shown.stdout.startswith(b"<think>\n") == thinks, "the block's opening is shown", shown)
     refused("no switch", 1, "--reasoning", "off", model=always)
     refused("no switch", 1, "--reasoning", "on")
-    refused("its answers always begin without thinking", 1, "--reasoning", "off")
-    refused("its answers always begin with thinking", 1, "--reasoning", "on", model=always)
+    refused("its answers always begin without thinking", 1, "--reasoning", "on")
+    refused("its answers always begin with thinking", 1, "--reasoning", "off", model=always)
+    for model, given in ((MODEL, "off"), (always, "on")): # as the template is anyway
+        require(tokens(talk("--reasoning", given, model=model)) == tokens(talk(model=model)), f"--reasoning {given} where there is no other way")
+    refused("both set enable_thinking", 2, "--reasoning", "on", "--chat-template-kwargs", '{"enable_thinking": false}')
     for form, says in ((b"{{ messages|tojson(2) }}", "the filter tojson"), (b"{% include 'x' %}", "line 1: this tag is not known here"), (b"hello", "a message of 1 byte as 0"),
                        (b"{% for m in messages %}<|user|>{{ m.content }}{% endfor %}", "no <|user|>"), (b"{{ '\x1b[31m' }}\0", "NUL byte")):
         refused(says, 1, model=with_template(folder, "other.gguf", form))
@@ -175,7 +183,10 @@ def saving(folder):
     last = talk(*q8_0, "--load", blocks, turns=TURNS[2:])
     require(tokens(last) == tokens(whole)[2:] and last[0]["kept_tokens"] == whole[2]["kept_tokens"], "with cells in Q8_0")
     refused("another type of KV cells", 1, "--load", blocks)
-    require(not list(folder.glob("*.part")), "no parts are left behind")
+    require(not list(folder.glob("*.part")) + list(folder.glob("*.lock")), "no parts are left behind")
+    with open(folder / "saved.lock", "w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        refused("another gdn is using this file", 1, "--load", saved, "--save", saved)
     data = pathlib.Path(saved).read_bytes()
     for bad, says in ((b"", "no saved conversation"), (data[:-9], "damaged"), (data[:100] + b"\xff" + data[101:], "damaged"), (b"x" * 500, "no saved conversation")):
         (folder / "bad").write_bytes(bad)
@@ -257,10 +268,136 @@ def terminal(folder):
     require(len(done) == 1 and done[0]["kept_tokens"] > 0, "what was said until then is there")
 
 
+class Typed:
+    """gdn run --chat on a terminal, whose conversation is saved. bare: standard error is a pipe, so libedit does not read the lines. by: a shell."""
+
+    def __init__(self, folder, *arguments, size=(24, 80), bare=False, by=()):
+        self.ours, self.theirs = pty.openpty()
+        os.set_blocking(self.ours, False)
+        fcntl.ioctl(self.ours, termios.TIOCSWINSZ, struct.pack("4H", *size, 0, 0))
+        self.before, self.seen, self.saved, self.bare = termios.tcgetattr(self.theirs), b"", folder / "typed", bare
+        self.saved.unlink(missing_ok=True)
+        self.process = subprocess.Popen([*by, TOOL, "run", "-m", MODEL, "--chat", "-n", "1", "--temp", "0", "--save", str(self.saved), *map(str, arguments)], stdin=self.theirs,
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE if bare else self.theirs, start_new_session=True, preexec_fn=self.control,
+                                        env={**os.environ, "TERM": "xterm"})
+        self.written = [self.ours, *([self.process.stderr] if bare else [])]
+        self.wait_for(b"> ")
+
+    @staticmethod
+    def control():
+        """The terminal is the process's own, and its signals have their default actions."""
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTSTP):
+            signal.signal(number, signal.SIG_DFL)
+
+    def read(self, keys=b""):
+        """Types some of the keys, and reads what is written. Returns the rest of the keys; None: the process has ended."""
+        ended = self.process.poll() is not None
+        readable, writable, _ = select.select(self.written, [self.ours] if keys else [], [], 0.05)
+        for file in readable:
+            part = os.read(file if file == self.ours else file.fileno(), 65536)
+            self.seen += part
+            ended &= not part
+        if ended:
+            return None
+        if writable:
+            with contextlib.suppress(BlockingIOError):
+                keys = keys[os.write(self.ours, keys[:500]):]
+        return keys
+
+    def wait_for(self, what):
+        while what not in self.seen and self.read() is not None:
+            pass
+
+    def type(self, keys):
+        """All of them, and returns the user's messages when the process has ended."""
+        while keys is not None:
+            keys = self.read(keys)
+        return self.messages()
+
+    def messages(self):
+        data, said, at = self.saved.read_bytes(), [], 48
+        for _ in range(struct.unpack_from("<i", data, 32)[0]):
+            role, _, n, n_reasoning = struct.unpack_from("<iiQQ", data, at)
+            said += [data[at + 24:at + 24 + n]] * (role == 1)
+            at += 24 + n + n_reasoning
+        return said
+
+    def restored(self):
+        return termios.tcgetattr(self.theirs) == self.before and self.seen.rfind(b"\x1b[?2004l") >= self.seen.rfind(b"\x1b[?2004h")
+
+    def end(self, what, status):
+        while self.read() is not None:
+            pass
+        require(self.process.wait() == status and self.restored(), f"{what}: {self.process.returncode} {termios.tcgetattr(self.theirs)} {self.before} {self.seen[-300:]}")
+        os.close(self.ours)
+        os.close(self.theirs)
+
+
+def edited(folder):
+    """Lines that libedit reads: long ones, also while an answer is made; pastes, any bytes, the history."""
+    long = b"word " * 3999 + b"last!"
+    for keys, want in ((long + b"\n", [long]), (b"\x1b[200~" + long[-6000:] + b"\r\n\x1b[201~end\n", [long[-6000:] + b"\nend"]), (b"one\\\ntwo\n", [b"one\ntwo"]),
+                       (b"\x1b[200~one\r\ntwo\rthree\n\0\x1b[201~\n", [b"one\ntwo\nthree\n\0"]), ("aé日\x7f\x7fb\tc\x01d\n".encode(), [b"dab\tc"]),
+                       (b"one\ntwo\n\x1b[A\x1b[A\n", [b"one", b"two", b"one"]), (b"a\xff\xfe\xe2\x82b\xc3\n", [b"a\xff\xfe\xe2\x82b\xc3"]),
+                       ("\x9b\xa0ÿ\U0001f600\ud7ff\ue000\n".encode(), ["\x9b\xa0ÿ\U0001f600\ud7ff\ue000".encode()])):
+        for size in ((24, 80), (1, 1))[:1 if len(keys) > 999 else 2]:
+            typed = Typed(folder, "-c", 40000, size=size)
+            said = typed.type(keys + b"/exit\n")
+            require(said == want, f"{keys[:40]} is {[m[:40] for m in said]}")
+            typed.end("/exit", 0)
+    typed = Typed(folder, "-c", 40000)
+    keys = long[-6000:] + b"\n"
+    while keys or not termios.tcgetattr(typed.theirs)[3] & termios.IEXTEN: # which libedit turns off while it reads
+        keys = typed.read(keys)
+    said = typed.type(b"early " * 1500 + b"\n/exit\n")
+    require(said == [long[-6000:], b"early " * 1500], f"what is typed while an answer is made: {[len(m) for m in said]}")
+    typed.end("/exit", 0)
+
+
+def terminal_modes(folder):
+    """The terminal has its modes back where the program ends or stops."""
+    for keys, status in ((b"\x04", 0), (b"half\x03", -signal.SIGINT), (b"half\x1c", -signal.SIGQUIT), (b"\x1b[200~half\x03", -signal.SIGINT)):
+        typed = Typed(folder)
+        require(not typed.restored(), "libedit reads")
+        os.write(typed.ours, keys)
+        typed.end(f"{keys}", status)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        typed = Typed(folder)
+        typed.process.send_signal(number)
+        typed.end(f"signal {number}", -number)
+    typed = Typed(folder, by=("sh", "-mc", '"$@"; read next; fg', "sh"))
+    os.write(typed.ours, b"half")
+    typed.wait_for(b"half")
+    os.write(typed.ours, b"\x1a") # Ctrl-Z
+    while not typed.restored() and typed.read() is not None:
+        pass
+    require(typed.restored(), "a program that is stopped leaves the terminal as it was")
+    os.write(typed.ours, b"\n")
+    while not typed.seen.endswith(b"half"): # drawn again
+        typed.read()
+    require(typed.type(b"-typed\n/exit\n") == [b"half-typed"], "the line goes on")
+    typed.end("after Ctrl-Z", 0)
+    typed = Typed(folder) # two signals before it does anything about the first: it ends at once
+    for number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGCONT):
+        typed.process.send_signal(number)
+    status = typed.process.wait()
+    require(status in (-signal.SIGTERM, -signal.SIGINT) and not typed.saved.exists(), f"the second signal ends the program: {status}")
+    typed.end("two signals", status)
+
+
+def bare_terminal(folder):
+    """Without libedit a line that the terminal may have cut is refused; one that goes on, and one of the limit, is a message."""
+    typed = Typed(folder, "-c", 40000, bare=True)
+    said = typed.type(b"a" * 5000 + b"\n" + b"b" * 4094 + b"\n" + b"c" * 4093 + b"\\\nd\n/exit\n")
+    require(said == [b"b" * 4094, b"c" * 4093 + b"\nd"] and typed.seen.count(b"at most 4094 bytes") == 1, f"the limit of a line: {[m[:9] for m in said]} {typed.seen[-300:]}")
+    typed.end("a bare terminal", 0)
+
+
 def ended(folder):
     """A signal while a message is waited for on a pipe ends the conversation, which is saved, before and behind a turn."""
-    for turns in (0, 1):
-        saved = folder / f"ended{turns}"
+    for turns, number in ((0, signal.SIGTERM), (1, signal.SIGTERM), (0, signal.SIGHUP), (1, signal.SIGHUP)):
+        saved = folder / f"ended{turns}{number}"
         process = subprocess.Popen([TOOL, "run", "-m", MODEL, "--chat", "-n", "4", "--stats", "--save", str(saved)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE)
         if turns:
@@ -268,11 +405,13 @@ def ended(folder):
             process.stdin.flush()
             process.stdout.readline()
         else:
-            while not caught(process) & 1 << (signal.SIGTERM - 1):
+            while not caught(process) & 1 << (number - 1):
                 time.sleep(0.01)
-        process.send_signal(signal.SIGTERM)
+        for each in (signal.SIGSTOP, number, signal.SIGHUP, signal.SIGCONT): # SIGHUP is never the second signal: shells and terminals send it too
+            process.send_signal(each)
         out, err = process.communicate()
-        require(process.returncode == -signal.SIGTERM and f"{turns} turns".encode() in err and saved.exists(), f"SIGTERM behind {turns} turns: {process.returncode} {err[-300:]}")
+        require(process.returncode == -number and f"{turns} turns".encode() in err and saved.exists(), f"{number} behind {turns} turns: {process.returncode} {err[-300:]}")
 
 
-tool.run_tests(pipes, sampled, commands, thinking, given_template, dependent_turns, saving, arguments, terminal, ended)
+tool.run_tests(pipes, sampled, commands, thinking, given_template, dependent_turns, saving, arguments, terminal, bare_terminal, ended,
+               *((edited, terminal_modes) if os.environ.get("GDN_HAVE_LIBEDIT") == "ON" else ()))

@@ -5,6 +5,7 @@ is close to such a file but cannot be run is refused by name, and so is a file t
     test_variants.py LOGITS FOLDER        LOGITS is the program made of answers.c; FOLDER has fixtures/
 """
 import math
+import random
 import struct
 
 import tool
@@ -154,7 +155,28 @@ def fused(runtime, plain):
             ne, kind, data = changes[name]
             short = [ne[0], ne[1] - 1, *ne[2:]], kind, data[:-len(data) // ne[1]]
             refused(runtime, f"a short {name}", plain.but(tensors={**changes, name: short}), name, f"{{{ne[0]}, {ne[1]}, ")
+    if qkv:
+        fused_biases(runtime, plain, qkv)
     return bool(qkv), bool(experts)
+
+
+def fused_biases(runtime, plain, qkv):
+    """Biases of attention: each of its own, and together as attn_qkv.bias."""
+    draw, apart, together = random.Random(3), {}, {}
+    for at in {name.rsplit("attn_", 1)[0] for name in qkv}:
+        numbers = []
+        for name in ("attn_q", "attn_k", "attn_v"):
+            n = plain.tensors[f"{at}{name}.weight"][0][1]
+            one = struct.pack(f"<{n}f", *(draw.uniform(-1, 1) for _ in range(n)))
+            numbers.append(one)
+            apart[f"{at}{name}.bias"] = [n], 0, one
+        together[f"{at}attn_qkv.bias"] = [sum(map(len, numbers)) // 4], 0, b"".join(numbers)
+    with_biases = plain.but(tensors=apart)
+    require(runtime.of(plain) != runtime.of(with_biases), "biases count")
+    same(runtime, "fused biases", plain.but(tensors={**qkv, **together}), with_biases)
+    same(runtime, "fused weights only", plain.but(tensors={**qkv, **apart}), with_biases)
+    refused(runtime, "fused biases of weights that are not", plain.but(tensors=together), "attn_qkv.bias is not used")
+    refused(runtime, "both kinds of biases", plain.but(tensors={**qkv, **together, **apart}), "bias is not used")
 
 
 def shapes(runtime, plain):

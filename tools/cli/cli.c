@@ -204,7 +204,7 @@ int cli_parse(const cli_command *command, int argc, char **argv)
 
         size_t length = strcspn(arg, "=");
         const char *value = arg[length] ? arg + length + 1 : NULL;
-        const char *const hint = foreign(command, arg, length);
+        const char *const hint = find(command, arg, length) ? NULL : foreign(command, arg, length);
         if (hint) {
             cli_error(command, "unknown option '%.*s': %s", (int)length, arg, hint);
             return CLI_BAD;

@@ -1,4 +1,4 @@
-/* Ctrl-C and SIGTERM; see interrupt.h. */
+/* Signals that end a command; see interrupt.h. */
 #define _POSIX_C_SOURCE 200809L
 #include "tools/cli/interrupt.h"
 
@@ -10,37 +10,62 @@
 #include <unistd.h>
 
 static volatile sig_atomic_t noted;
+static void (*restore)(void), (*woken)(void);
 
-static void note(int number) { noted = number; }
+void interrupt_hooks(void (*on_end)(void), void (*on_wake)(void))
+{
+    restore = on_end;
+    woken = on_wake;
+}
 
-static const int caught[] = { SIGINT, SIGTERM };
+void interrupt_restore(void)
+{
+    if (restore) restore();
+}
+
+static void note(int number)
+{
+    if (noted && number == SIGHUP) return; /* shell and terminal both send one */
+    if (noted) {                           /* the second signal ends the program when this handler returns */
+        interrupt_restore();
+        (void)signal(number, SIG_DFL);
+        (void)raise(number);
+    }
+    noted = number;
+}
+
+static const int caught[] = { SIGINT, SIGTERM, SIGHUP };
+enum { N_CAUGHT = sizeof caught / sizeof caught[0] };
 
 void interrupt_catch(void)
 {
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < N_CAUGHT; i++) {
         struct sigaction now, with = { 0 };
         if (sigaction(caught[i], 0, &now) || now.sa_handler == SIG_IGN)
-            continue; /* ignored, as in a background job of a shell without job control: keep it so */
+            continue; /* ignored, as by nohup, or in a background job of a shell without job control: keep it so */
         with.sa_handler = note;
-        with.sa_flags = SA_RESTART | (int)SA_RESETHAND;
+        with.sa_flags = SA_RESTART;
         (void)sigemptyset(&with.sa_mask);
         (void)sigaction(caught[i], &with, 0);
     }
 }
 
 /* Waits for standard input or a recorded signal. Signals are unblocked only inside pselect(), so none is lost between
- * the check of `noted` and the wait. */
+ * the checks and the wait. */
 static void wait_for_input(void)
 {
     sigset_t held, before;
     (void)sigemptyset(&held);
-    for (int i = 0; i < 2; i++) (void)sigaddset(&held, caught[i]);
+    for (int i = 0; i < N_CAUGHT; i++) (void)sigaddset(&held, caught[i]);
+    (void)sigaddset(&held, SIGCONT);
+    (void)sigaddset(&held, SIGWINCH);
     (void)sigprocmask(SIG_BLOCK, &held, &before);
     int ready = 0;
     while (!noted && !ready) {
         fd_set set;
         FD_ZERO(&set);
         FD_SET(STDIN_FILENO, &set);
+        if (woken) woken();
         ready = pselect(STDIN_FILENO + 1, &set, NULL, NULL, NULL, &before);
         ready = ready > 0 || (ready < 0 && errno != EINTR);
     }

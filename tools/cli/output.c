@@ -1,8 +1,9 @@
 /* Standard output; see output.h. */
-#define _POSIX_C_SOURCE 200809L
+#define _XOPEN_SOURCE 700 /* SIGXFSZ */
 #include "tools/cli/output.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <fcntl.h>
@@ -13,6 +14,7 @@ static int lost, reason; /* lost: a write failed; reason: errno of the first fai
 
 void output_begin(void)
 {
+    (void)signal(SIGXFSZ, SIG_IGN); /* writing beyond `ulimit -f` fails then, as on a full disk */
     /* open() returns the lowest free number. A closed stdin or stdout gets /dev/null with the wrong access mode, so
      * that using it still fails. stderr gets the right mode, since errors could not be reported. */
     static const int flags[3] = { O_WRONLY, O_RDONLY, O_WRONLY };

@@ -4,8 +4,8 @@
 #ifndef GDN_TOOL_OUTPUT_H
 #define GDN_TOOL_OUTPUT_H
 
-/* Opens the standard streams that the caller closed, so that no other file gets their numbers. Call before opening
- * files. */
+/* Begins the program. Ignores SIGXFSZ. Opens the standard streams that the caller closed, so that no other file gets
+ * their numbers. Call before opening files. */
 void output_begin(void);
 
 /* Writes buffered output. 0: all was written; 1: something could not be written, in this call or earlier. */

@@ -38,20 +38,34 @@ static int open_beside(const char *beside)
     return -1;
 }
 
-int replace_begin(replacement *r, const char *path, int seconds)
+/* Opens PATH and the ending, and locks it. Waits at most some seconds while another process has it. -1: failed; *beside
+ * is NULL then. */
+static int lock_beside(const char *path, const char *ending, int seconds, char **beside)
 {
     const struct timespec moment = { .tv_nsec = 50000000 };
-    const size_t n = strlen(path);
-    struct stat old;
-    *r = (replacement){ .path = path, .beside = malloc(n + 6) };
-    if (!r->beside) return 0;
-    memcpy(r->beside, path, n);
-    memcpy(r->beside + n, ".part", 6);
-    int fd = open_beside(r->beside);
+    const size_t n = strlen(path), n_ending = strlen(ending) + 1;
+    *beside = malloc(n + n_ending);
+    if (!*beside) return -1;
+    memcpy(*beside, path, n);
+    memcpy(*beside + n, ending, n_ending);
+    int fd = open_beside(*beside);
     for (int i = 0; fd < 0 && errno == EWOULDBLOCK && i < 20 * seconds; i++) {
         (void)nanosleep(&moment, NULL);
-        fd = open_beside(r->beside);
+        fd = open_beside(*beside);
     }
+    if (fd >= 0) return fd;
+    const int why = errno;
+    free(*beside);
+    *beside = NULL;
+    errno = why;
+    return -1;
+}
+
+int replace_begin(replacement *r, const char *path, int seconds)
+{
+    struct stat old;
+    *r = (replacement){ .path = path };
+    const int fd = lock_beside(path, ".part", seconds, &r->beside);
     r->file = fd >= 0 ? fdopen(fd, "wb") : NULL;
     if (r->file && !stat(path, &old)) (void)fchmod(fd, old.st_mode & 0777);
     if (r->file) return 1;
@@ -61,6 +75,23 @@ int replace_begin(replacement *r, const char *path, int seconds)
     errno = why;
     return 0;
 }
+
+int file_lock_take(file_lock *lock, const char *path, int seconds)
+{
+    lock->fd = lock_beside(path, ".lock", seconds, &lock->beside);
+    return lock->fd >= 0;
+}
+
+void file_lock_free(file_lock *lock)
+{
+    if (!lock->beside) return;
+    (void)remove(lock->beside);
+    (void)close(lock->fd); /* frees the lock, after the name is gone */
+    free(lock->beside);
+    lock->beside = NULL;
+}
+
+const char *replace_error(void) { return errno == EWOULDBLOCK ? "another gdn is using this file" : strerror(errno); }
 
 /* Writes the folder of the path to the disk, so that a rename in it lasts. */
 static int sync_folder(const char *path)

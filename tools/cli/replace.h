@@ -17,4 +17,17 @@ int replace_begin(replacement *r, const char *path, int seconds);
  * written; the old contents stay. */
 int replace_end(replacement *r, int good);
 
+/* Keeps a file to this process, for as long as it reads and replaces it: a locked file PATH.lock. Begins as zeros. */
+typedef struct file_lock {
+    char *beside; /* NULL: not taken */
+    int fd;
+} file_lock;
+
+/* Waits at most some seconds while another process has it. 0: failed; errno says why. */
+int file_lock_take(file_lock *lock, const char *path, int seconds);
+void file_lock_free(file_lock *lock); /* also one that was not taken */
+
+/* What errno says after these functions failed. */
+const char *replace_error(void);
+
 #endif

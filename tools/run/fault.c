@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tools/cli/interrupt.h"
+
 static char text[600]; /* prepared in advance: a signal handler may call few functions */
 static size_t text_bytes;
 
@@ -16,6 +18,7 @@ static void on_bus_error(int number, siginfo_t *info, void *context)
     if (info->si_code == BUS_ADRERR) {
         const ssize_t written = write(STDERR_FILENO, text, text_bytes);
         (void)written;
+        interrupt_restore();
         _exit(1);
     }
     (void)signal(number, SIG_DFL); /* another cause: the default action */

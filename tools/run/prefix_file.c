@@ -17,7 +17,7 @@ enum { WAIT = 10 }; /* seconds for another process that writes the same file */
 static int trouble(const char *what)
 {
     (void)fprintf(stderr, "%s: --prefix-file: cannot %s %s: %s\n", run_caller->name, what, run_opt.prefix_file,
-                  strerror(errno));
+                  replace_error());
     return 1;
 }
 
@@ -52,6 +52,8 @@ int run_load_prefixes(run_session *s)
     replacement test;
     if (!run_opt.prefix_file) return 0;
     if (!*run_opt.prefix_file) return cli_error(run_caller, "--prefix-file is empty; the name of a file is needed");
+    if (!s->prefix_lock.beside && !file_lock_take(&s->prefix_lock, run_opt.prefix_file, WAIT))
+        return trouble(errno == EWOULDBLOCK ? "use" : "write beside");
     if (!replace_begin(&test, run_opt.prefix_file, WAIT)) return trouble("write beside");
     (void)replace_end(&test, 0);
     const int fd = open(run_opt.prefix_file, O_RDONLY | O_NONBLOCK | O_CLOEXEC);

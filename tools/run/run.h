@@ -8,6 +8,7 @@
 #include "gdn/gdn.h"
 #include "tools/cli/json.h"
 #include "tools/cli/progress.h"
+#include "tools/cli/replace.h"
 #include "tools/run/text.h"
 #include "runtime/text/chat.h"
 #include "runtime/base/error.h"
@@ -66,6 +67,7 @@ typedef struct run_session {
     rt_memory_bytes memory;
     uint64_t scratch;
     uint64_t prefixes_saved;   /* checkpoints that were written when --prefix-file was */
+    file_lock prefix_lock;     /* of --prefix-file, while this process may replace it                 */
     struct run_saving *saving; /* a replacement of --prefix-file that is not finished, or NULL */
 } run_session;
 

@@ -6,10 +6,9 @@
 #include "tools/cli/interrupt.h"
 #include "tools/cli/output.h"
 #include "tools/cli/replace.h"
+#include "tools/run/line.h"
 #include "tools/run/run.h"
 #include "runtime/serve/conversation.h"
-
-enum { LINE_MAX_MIB = 64 };
 
 typedef struct talk {
     run_session *session;
@@ -20,59 +19,6 @@ typedef struct talk {
     int begun, lost, terminal; /* lost: RUN_LOST or RUN_NO_MEMORY; terminal: input is a terminal */
     int64_t turns, kept, read, generated, drafted, accepted;
 } talk;
-
-/* ---- Input ---- */
-
-typedef enum input { IN_TEXT, IN_END, IN_INTERRUPTED, IN_TROUBLE } input;
-
-/* Grows the buffer for one more byte and a NUL. */
-static int grow(run_bytes *b, uint64_t *room)
-{
-    if (b->n + 2 <= *room) return 1;
-    const uint64_t wanted = *room ? 2 * *room : 256;
-    char *larger = realloc(b->bytes, (size_t)wanted);
-    if (!larger) {
-        (void)fprintf(stderr, "gdn run: out of memory\n");
-        return 0;
-    }
-    b->bytes = larger;
-    *room = wanted;
-    return 1;
-}
-
-/* Reads a line of standard input without its end. A line that ends with a backslash continues in the next. */
-static input read_line(const talk *t, run_bytes *line)
-{
-    uint64_t room = 0;
-    line->n = 0;
-    if (!grow(line, &room)) return IN_TROUBLE;
-    interrupt_catch(); /* before the prompt appears: from here Ctrl-C ends the conversation properly */
-    if (t->terminal) (void)fputs("> ", stderr);
-    (void)fflush(stderr);
-    for (;;) {
-        const int c = interrupt_getc();
-        if (c == EOF && errno && !interrupt_noted()) {
-            (void)fprintf(stderr, "gdn run: standard input: %s\n", strerror(errno));
-            return IN_TROUBLE;
-        }
-        if (interrupt_noted()) return IN_INTERRUPTED;
-        if (c == EOF && !line->n) return IN_END;
-        if (c == EOF || c == '\n') {
-            if (line->n && line->bytes[line->n - 1] == '\r') line->n--;
-            if (c == EOF || !line->n || line->bytes[line->n - 1] != '\\') break;
-            line->bytes[line->n - 1] = '\n';
-            continue;
-        }
-        if (line->n >= (uint64_t)LINE_MAX_MIB << 20) {
-            (void)fprintf(stderr, "gdn run: a message is longer than %d MiB, which is the limit\n", (int)LINE_MAX_MIB);
-            return IN_TROUBLE;
-        }
-        if (!grow(line, &room)) return IN_TROUBLE;
-        line->bytes[line->n++] = (char)c;
-    }
-    line->bytes[line->n] = 0;
-    return IN_TEXT;
-}
 
 /* ---- A turn ---- */
 
@@ -167,7 +113,7 @@ static int turn(talk *t, const run_bytes *said)
 
 static int file_trouble(const char *path)
 {
-    (void)fprintf(stderr, "gdn run: %s: %s\n", path, strerror(errno));
+    (void)fprintf(stderr, "gdn run: %s: %s\n", path, replace_error());
     return 1;
 }
 
@@ -242,22 +188,26 @@ static int is_wrong(const run_bytes *line)
 
 static int from_input(talk *t)
 {
-    run_bytes line = { NULL, 0 };
+    line_text line = { { NULL, 0 }, 0 };
+    const run_bytes *const text = &line.bytes;
     int code = 0;
+    line_begin();
+    t->terminal = line_is_typed();
     if (t->terminal) help();
     while (!code) {
-        const input what = read_line(t, &line);
-        if (what == IN_TROUBLE) code = 1;
-        if (what != IN_TEXT || is(&line, "/exit")) break;
-        if (is(&line, "/clear")) rt_conversation_clear(t->conversation);
-        else if (is(&line, "/help")) help();
-        else if (is_wrong(&line)) code = 1;
-        else if (line.n) code = turn(t, &line);
+        const line_kind what = line_read(&line);
+        if (what == LINE_TROUBLE) code = 1;
+        if (what != LINE_TEXT || is(text, "/exit")) break;
+        if (is(text, "/clear")) rt_conversation_clear(t->conversation);
+        else if (is(text, "/help")) help();
+        else if (is_wrong(text)) code = 1;
+        else if (text->n) code = turn(t, text);
         if (code && t->terminal && !t->lost) code = 0; /* the error was printed; another message, or /clear, may work */
         if (interrupted(t)) break;
     }
+    line_end();
     if (t->terminal) (void)fputc('\n', stderr);
-    free(line.bytes);
+    free(line.bytes.bytes);
     return code;
 }
 
@@ -274,7 +224,7 @@ static void report(const talk *t, double seconds)
 
 int run_talk(run_session *s, const run_prompt *prompts, int32_t n)
 {
-    talk t = { .session = s, .terminal = !n && input_is_terminal() };
+    talk t = { .session = s };
     const rt_conversation_desc desc = { .engine = s->engine,
                                         .tokenizer = s->tokenizer,
                                         .chat = s->chat,
@@ -287,7 +237,10 @@ int run_talk(run_session *s, const run_prompt *prompts, int32_t n)
                                         .system = s->system.bytes,
                                         .n_system = s->system.n };
     const double begin = run_now();
-    int code = run_opt.save ? save(run_opt.save, NULL, 0) : 0;
+    file_lock lock = { NULL, 0 };
+    int code = 0;
+    if (run_opt.save && !file_lock_take(&lock, run_opt.save, 5)) code = file_trouble(run_opt.save);
+    if (run_opt.save && !code) code = save(run_opt.save, NULL, 0);
     if (!code && rt_conversation_create(&desc, &t.conversation)) code = run_fail("the conversation");
     if (!code && run_opt.load) code = load_conversation(&t);
     if (!code) {
@@ -307,6 +260,7 @@ int run_talk(run_session *s, const run_prompt *prompts, int32_t n)
         }
         if (run_opt.stats) report(&t, run_now() - begin);
     }
+    file_lock_free(&lock);
     rt_conversation_destroy(t.conversation);
     return code;
 }

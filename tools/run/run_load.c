@@ -47,7 +47,8 @@ static int read_template(run_session *s)
     FILE *const f = fopen(path, "rb");
     char *const text = f ? malloc(RT_TEMPLATE_MAX + 1) : NULL;
     if (!f) {
-        (void)fprintf(stderr, "%s: --chat-template: cannot open %s: %s\n", run_caller->name, path, strerror(errno));
+        (void)fprintf(stderr, "%s: --chat-template: cannot open %s: %s%s\n", run_caller->name, path, strerror(errno),
+                      strchr(path, '/') || strchr(path, '.') ? "" : "; it names a file, not a built-in template");
         return 1;
     }
     const size_t bytes = text ? fread(text, 1, RT_TEMPLATE_MAX + 1, f) : 0; /* one byte more, to detect too long
@@ -263,6 +264,7 @@ int run_open_scheduler(const run_session *s, rt_scheduler **scheduler)
 void run_close(run_session *s)
 {
     run_join_prefixes(s);
+    file_lock_free(&s->prefix_lock);
     rt_engine_destroy(s->engine);
     rt_chat_destroy(s->chat);
     rt_tokenizer_destroy(s->tokenizer);

@@ -46,7 +46,7 @@ static const cli_option option_table[] = {
       0 },
     { "system", CLI_STRING, &run_opt.system, "TEXT", "with --chat: the system message", 0 },
     { "reasoning", CLI_STRING, &run_opt.reasoning, "WAY",
-      "with --chat: on or off, if the template has such a switch;\n"
+      "with --chat: on or off, if the template can begin answers so;\n"
       "auto (default): the template's own default",
       0 },
     { "save", CLI_STRING, &run_opt.save, "FILE", "with --chat: write the conversation to FILE at its end", 0 },
@@ -87,7 +87,8 @@ static const cli_option option_table[] = {
       "... each at least P times as likely as the most likely\n"
       "(default 0)",
       0 },
-    { "repeat-penalty", CLI_DOUBLE, &run_opt.repeat_penalty, "X", "penalty for recent tokens (default 1: off)", 0 },
+    { "repeat-penalty", CLI_DOUBLE, &run_opt.repeat_penalty, "X",
+      "penalty for recent tokens, 1e-6 to 100 (default 1: off)", 0 },
     { "presence-penalty", CLI_DOUBLE, &run_opt.presence_penalty, "X",
       "subtract X from the logits of recent tokens (default 0)", 0 },
     { "frequency-penalty", CLI_DOUBLE, &run_opt.frequency_penalty, "X", "... and X for each occurrence (default 0)",
@@ -152,7 +153,7 @@ static const cli_option option_table[] = {
     { 0 },
 };
 
-/* Options of llama.cpp. */
+/* Options of llama.cpp and vLLM, and those of gdn run that gdn serve does not have. */
 const cli_foreign run_foreign[] = {
     { "-ngl --gpu-layers --n-gpu-layers",
       "--backend chooses where the recurrent layers run; attention stays on the host" },
@@ -179,6 +180,39 @@ const cli_foreign run_foreign[] = {
     { "--temperature", "gdn run has --temp; requests to gdn serve have temperature" },
     { "-r --reverse-prompt", "gdn run has --stop; requests to gdn serve have stop" },
     { "--chat-template-file", "the name is --chat-template" },
+    { "--no-display-prompt --display-prompt", "it is not needed; prompts are not printed" },
+    { "-i --interactive -if --interactive-first", "gdn run has --chat" },
+    { "-st --single-turn", "it is not needed; --chat with -p is one turn" },
+    { "-mli --multiline-input", "a line that ends with \\ continues on the next, and pasted lines are one message" },
+    { "-co --color --simple-io --no-warmup --warmup --no-perf --perf --no-context-shift --context-shift --keep -fit "
+      "-fitt "
+      "-fitc --fit --fit-target --fit-ctx",
+      "it is not needed" },
+    { "-v --verbose --verbose-prompt -lv --verbosity --log-verbosity --log-disable --log-file",
+      "gdn run has --stats and --json; the environment variable GDN_LOG has a level" },
+    { "--version", "gdn --version prints it" },
+    { "--list-devices", "gdn info lists them" },
+    { "--rope-scaling --rope-scale --rope-freq-base --rope-freq-scale --yarn-orig-ctx --yarn-ext-factor "
+      "--yarn-attn-factor "
+      "--yarn-beta-slow --yarn-beta-fast --override-kv",
+      "the keys of the model's file are used as they are" },
+    { "--lora --lora-scaled --control-vector --control-vector-scaled",
+      "adapters are not supported; merge them into the model's file" },
+    { "--grammar --grammar-file -j --json-schema -jf --json-schema-file", "nothing forces the output to have a form" },
+    { "--samplers --sampler-seq --top-nsigma --typical --xtc-probability --xtc-threshold --mirostat --mirostat-lr "
+      "--mirostat-ent --dynatemp-range --dynatemp-exp --dry-multiplier --logit-bias -l",
+      "there is no such sampler; there are temperature, top-k, top-p, min-p and the penalties" },
+    { "--spec-type", "the name is --spec: mtp, ngram, off or auto" },
+    { "--prompt-cache --prompt-cache-all --prompt-cache-ro",
+      "--prefix-cache and --prefix-file keep prompts; --save and --load of gdn run keep conversations" },
+    { "-sysf --system-prompt-file", "gdn run has --system, as in --system \"$(cat FILE)\"" },
+    { "-bf --binary-file", "the name is --file, or -f, with any bytes" },
+    { "-temp", "the name is --temp, with two dashes" },
+    { "--temp --top-k --top-p --min-p --repeat-penalty --presence-penalty --frequency-penalty --seed",
+      "requests to gdn serve have it: temperature, top_k, top_p, min_p, repeat_penalty, seed and so on" },
+    { "--served-model-name", "gdn serve has --alias" },
+    { "--max-model-len", "the name is --ctx" },
+    { "--max-num-seqs", "the name is --parallel" },
     { "--reasoning-budget", "the name is --reasoning, with on or off" },
     { "--reasoning-format", "it is not needed; thinking is apart from the answer" },
     { "-dev", "the name is --device" },
@@ -203,8 +237,9 @@ const cli_command run_command = {
     "after another, each after a line '==> 2: In the beginning <==' with its number and its prompt or file. A\n"
     "text may contain such a line, so programs should use --json.\n"
     "\n"
-    "A conversation (--chat) reads one message per line; a line that ends with \\ continues on the next. /clear\n"
-    "resets it, /exit ends it, /help lists the commands. Its JSON has \"turns\".\n"
+    "A conversation (--chat) reads one message per line; a line that ends with \\ continues on the next, and several\n"
+    "lines that are pasted at a terminal are one message. /clear resets it, /exit ends it, /help lists the commands.\n"
+    "Its JSON has \"turns\".\n"
     "\n"
     "A text ends at the model's end token, at a stop string, after -n tokens, or when the context is full. The\n"
     "JSON has the reason as \"finish\": stop, string, length, context, or cancelled after Ctrl-C. \"text\" ends\n"
@@ -216,7 +251,8 @@ const cli_command run_command = {
     "A prompt has at most 64 MiB.\n"
     "\n"
     "Exit status: 0 success; 1 failure, also if the output cannot be written; 2 wrong command line; 130 after\n"
-    "Ctrl-C and 143 after SIGTERM. The first signal ends the texts, the second one the program.",
+    "Ctrl-C, 143 after SIGTERM, 129 after SIGHUP. The first signal ends the texts, a second Ctrl-C or SIGTERM the\n"
+    "program.",
     "model,prompt,file,predict,chat,system,temp,seed,ctx,threads,backend,json",
     run_foreign,
 };
@@ -315,6 +351,9 @@ int run_check_engine_options(void)
 {
     const int64_t big = 1 << 26;
     if (!run_opt.model) return cli_error(run_caller, "which model? -m FILE");
+    if (strcmp(run_opt.reasoning, "auto") && run_opt.chat_template_kwargs &&
+        strstr(run_opt.chat_template_kwargs, "\"enable_thinking\""))
+        return cli_error(run_caller, "--reasoning and --chat-template-kwargs: both set enable_thinking; give one");
     rt_spec spec;
     if (strcmp(run_opt.spec, "auto") && !run_spec_named(run_opt.spec, &spec))
         return cli_error(run_caller, "--spec is '%s'; mtp, ngram, off and auto are allowed", run_opt.spec);

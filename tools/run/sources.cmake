@@ -1,0 +1,17 @@
+# Line editing in the conversations of gdn run, by libedit. Without it the terminal's own editing is used.
+set(GDN_HAVE_LIBEDIT OFF)
+if(NOT "${GDN_LIBEDIT}" MATCHES "^(OFF|FALSE|NO|0|)$" AND NOT CMAKE_CROSSCOMPILING) # pkg-config finds the libraries of this machine
+  find_package(PkgConfig QUIET)
+  if(PkgConfig_FOUND)
+    pkg_check_modules(gdn_libedit QUIET IMPORTED_TARGET libedit>=3.1)
+  endif()
+  if(gdn_libedit_FOUND)
+    set(GDN_HAVE_LIBEDIT ON)
+    set_property(SOURCE tools/run/edit.c APPEND PROPERTY COMPILE_DEFINITIONS GDN_HAVE_LIBEDIT=1)
+    target_link_libraries(gdn_tool PRIVATE PkgConfig::gdn_libedit)
+  elseif(GDN_LIBEDIT STREQUAL "AUTO")
+    message(STATUS "Without line editing in gdn run --chat: it needs libedit 3.1 and pkg-config")
+  else()
+    message(FATAL_ERROR "GDN_LIBEDIT is ${GDN_LIBEDIT}, but libedit 3.1 or pkg-config was not found.")
+  endif()
+endif()
