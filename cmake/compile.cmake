@@ -40,6 +40,7 @@ set(CMAKE_C_STANDARD_REQUIRED ON)
 set(CMAKE_C_EXTENSIONS OFF)
 set(CMAKE_C_VISIBILITY_PRESET hidden)
 target_compile_definitions(gdn_compile_options INTERFACE
+  $<$<PLATFORM_ID:Darwin>:_DARWIN_C_SOURCE> # there POSIX alone hides SIGWINCH, _SC_NPROCESSORS_ONLN and others
   $<$<STREQUAL:${GDN_ARCH},x86_64>:GDN_ARCH_X86=1>
   $<$<STREQUAL:${GDN_ARCH},arm64>:GDN_ARCH_ARM64=1>)
 # The bits are the contract (docs/reference/numerics.md). Contraction would change them, so it is off; errno and

@@ -1,8 +1,6 @@
 /* See processors.h. */
 #if defined(__linux__)
 #define _GNU_SOURCE /* sched_getaffinity */
-#elif defined(__APPLE__)
-#define _DARWIN_C_SOURCE
 #endif
 #include "threads/processors.h"
 

@@ -12,8 +12,6 @@
  * delayed. There is no job number that could wrap around. */
 #if defined(__linux__)
 #define _GNU_SOURCE /* cpu_set_t, syscall, pthread_setname_np, MADV_WIPEONFORK */
-#elif defined(__APPLE__)
-#define _DARWIN_C_SOURCE
 #endif
 #include "threads/team.h"
 

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 
 #include "tools/cli/interrupt.h"
@@ -12,6 +13,16 @@
 
 /* ---- Time ---- */
 
+#if defined(__APPLE__) /* conditions have no clock, and wait for a time from now */
+void serve_clock_init(pthread_cond_t *c) { (void)pthread_cond_init(c, NULL); }
+
+int serve_clock_wait(pthread_cond_t *c, pthread_mutex_t *lock, double seconds)
+{
+    const int64_t ns = (int64_t)(seconds * 1e9);
+    const struct timespec time = { (time_t)(ns / 1000000000), (long)(ns % 1000000000) };
+    return pthread_cond_timedwait_relative_np(c, lock, &time) == ETIMEDOUT;
+}
+#else
 void serve_clock_init(pthread_cond_t *c)
 {
     pthread_condattr_t monotonic; /* the system's time may be set back */
@@ -30,6 +41,7 @@ int serve_clock_wait(pthread_cond_t *c, pthread_mutex_t *lock, double seconds)
     until.tv_nsec = (long)(ns % 1000000000);
     return pthread_cond_timedwait(c, lock, &until) == ETIMEDOUT;
 }
+#endif
 
 /* ---- Calls ---- */
 
@@ -178,9 +190,17 @@ static void submit(serve_server *v, rt_scheduler *scheduler, serve_choice *c)
  * only: what is sent to it then tells. */
 static void look_at_client(serve_call *call)
 {
-    struct pollfd at = { .fd = call->fd, .events = call->half ? 0 : POLLRDHUP };
+#if defined(POLLRDHUP)
+    const short end = POLLRDHUP;
+    const int is_end = 1;
+#else /* an end behind bytes that are not read is not seen */
+    char byte;
+    const short end = POLLIN;
+    const int is_end = !call->half && !recv(call->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+#endif
+    struct pollfd at = { .fd = call->fd, .events = call->half || !is_end ? 0 : end };
     if (call->gone || poll(&at, 1, 0) <= 0) return;
-    if (at.revents == POLLRDHUP) call->half = call->probe = 1;
+    if (at.revents == end) call->half = call->probe = 1;
     else call->gone = 1;
     (void)pthread_cond_signal(&call->news);
 }
