@@ -10,6 +10,7 @@ import http.client
 import json
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -426,7 +427,7 @@ def restart(folder):
     (folder / "gone").mkdir()
     s = Server("--prefix-file", folder / "gone/kept")
     s.text(body)
-    (folder / "gone").rmdir()
+    shutil.rmtree(folder / "gone") # with the lock
     code, said = s.end()
     require(code == 1 and "cannot write" in said, f"a last save that fails is the exit status: {code} {said}")
     file.write_bytes(written[:-1])

@@ -70,8 +70,10 @@ def thinking(folder):
         used = [s.ask("/v1/chat/completions", {**ask, "messages": [{**turns[0]}, {k: v for k, v in turns[1].items() if k in keys}, turns[2]]})[1]["usage"]["prompt_tokens"]
                 for keys in (("role", "content"), ("role", "content", "reasoning_content"))]
         require(used[0] < used[1], f"earlier thinking goes to the template: {used}")
-    with server() as s:
-        refused(s, 400, "chat_template_kwargs", off, "/v1/chat/completions")
+    with server() as s: # whose template never thinks
+        refused(s, 400, "chat_template_kwargs", {**ask, "chat_template_kwargs": {"enable_thinking": True}}, "/v1/chat/completions")
+        texts = [s.ask("/v1/chat/completions", body)[1]["choices"][0]["message"] for body in (ask, off)]
+        require(texts[0] == texts[1], f"no thinking where there is none: {texts}")
 
 
 # ---- Tools, variables and log-probabilities ----

@@ -269,16 +269,17 @@ def terminal(folder):
 
 
 class Typed:
-    """gdn run --chat on a terminal, whose conversation is saved. bare: standard error is a pipe, so libedit does not read the lines. by: a shell."""
+    """gdn run --chat on a terminal, whose conversation is saved. bare: standard error is a pipe, so libedit does not read the lines,
+    unless standard output is the terminal (out). by: a shell."""
 
-    def __init__(self, folder, *arguments, size=(24, 80), bare=False, by=()):
+    def __init__(self, folder, *arguments, size=(24, 80), bare=False, out=False, by=()):
         self.ours, self.theirs = pty.openpty()
         os.set_blocking(self.ours, False)
         fcntl.ioctl(self.ours, termios.TIOCSWINSZ, struct.pack("4H", *size, 0, 0))
         self.before, self.seen, self.saved, self.bare = termios.tcgetattr(self.theirs), b"", folder / "typed", bare
         self.saved.unlink(missing_ok=True)
         self.process = subprocess.Popen([*by, TOOL, "run", "-m", MODEL, "--chat", "-n", "1", "--temp", "0", "--save", str(self.saved), *map(str, arguments)], stdin=self.theirs,
-                                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE if bare else self.theirs, start_new_session=True, preexec_fn=self.control,
+                                        stdout=self.theirs if out else subprocess.DEVNULL, stderr=subprocess.PIPE if bare else self.theirs, start_new_session=True, preexec_fn=self.control,
                                         env={**os.environ, "TERM": "xterm"})
         self.written = [self.ours, *([self.process.stderr] if bare else [])]
         self.wait_for(b"> ")
@@ -346,6 +347,9 @@ def edited(folder):
             said = typed.type(keys + b"/exit\n")
             require(said == want, f"{keys[:40]} is {[m[:40] for m in said]}")
             typed.end("/exit", 0)
+    typed = Typed(folder, "-c", 40000, bare=True, out=True)
+    require(typed.type(b"early " * 900 + b"\n/exit\n") == [b"early " * 900], "lines that are drawn on standard output")
+    typed.end("/exit", 0)
     typed = Typed(folder, "-c", 40000)
     keys = long[-6000:] + b"\n"
     while keys or not termios.tcgetattr(typed.theirs)[3] & termios.IEXTEN: # which libedit turns off while it reads

@@ -34,6 +34,7 @@ enum { OF_BYTE = 0xDC00, OF_CHARACTER = 0xD800 };
 
 static EditLine *editor;
 static HistoryW *messages;
+static int screen; /* where lines are drawn: standard error, or else standard output */
 static int pastes; /* the terminal marks pastes */
 
 /* ---- The terminal's modes ---- */
@@ -49,7 +50,7 @@ static void set_modes(const struct termios *modes)
 
 static void say(const char *what)
 {
-    const ssize_t written = write(STDERR_FILENO, what, strlen(what));
+    const ssize_t written = write(screen, what, strlen(what));
     (void)written; /* a terminal that is gone needs none */
 }
 
@@ -219,9 +220,11 @@ int edit_begin(void)
     static int registered;
     const char *const terminal = getenv("TERM");
     HistEventW event;
-    if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO) || tcgetattr(STDIN_FILENO, &before)) return 0;
+    FILE *const out = isatty(STDERR_FILENO) ? stderr : stdout;
+    screen = fileno(out);
+    if (!isatty(STDIN_FILENO) || !isatty(screen) || tcgetattr(STDIN_FILENO, &before)) return 0;
     if (!setlocale(LC_CTYPE, "") || MB_CUR_MAX == 1) (void)setlocale(LC_CTYPE, "C.UTF-8"); /* to show characters */
-    editor = el_init("gdn", stdin, stderr, stderr);
+    editor = el_init("gdn", stdin, out, out);
     messages = history_winit();
     if (editor && messages && !history_w(messages, &event, H_SETSIZE, N_HISTORY) &&
         !el_wset(editor, EL_EDITOR, L"emacs") && !el_wset(editor, EL_HIST, history_w, messages) &&

@@ -5,7 +5,8 @@
 #include "tools/run/line.h"
 
 /* Changes the terminal's modes until edit_end(); a signal that stops or ends the program restores them. 0: standard
- * input or standard error is no terminal, there is no memory, or this build has no libedit. */
+ * input is no terminal or neither standard error nor output is one, there is no memory, or this build has no libedit.
+ */
 int edit_begin(void);
 /* Reads a line without its end and appends it to `line`. Its bytes are those that were typed, also where they are no
  * UTF-8. */
