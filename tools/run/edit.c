@@ -10,6 +10,7 @@ line_kind edit_line(line_text *line)
     (void)line;
     return LINE_END;
 }
+void edit_remember(const char *text, uint64_t n) { (void)text, (void)n; }
 void edit_end(void) {}
 #else
 
@@ -125,12 +126,21 @@ static void on_wake(void)
 
 /* ---- Characters ---- */
 
+/* The first character of n bytes, as libedit has it. *length: its bytes. */
+static wchar_t wide_of(const char *bytes, uint64_t n, int *length)
+{
+    uint32_t code = 0;
+    *length = utf8_character(bytes, n, &code);
+    if (*length == 1 && code == 0xfffd) code = OF_BYTE | (unsigned char)bytes[0];
+    else if (code >= 0x80 && code <= 0xff) code |= OF_CHARACTER;
+    return (wchar_t)code;
+}
+
 /* The next character for libedit. 1: read; 0: the input ends; -1: a signal was recorded. */
 static int next(EditLine *e, wchar_t *to)
 {
     static char bytes[4]; /* read, and not yet a character */
     static int n;
-    uint32_t code = 0;
     int length = 0;
     (void)e;
     for (;;) {
@@ -141,12 +151,9 @@ static int next(EditLine *e, wchar_t *to)
         if (c == EOF) return interrupt_noted() ? -1 : 0;
         bytes[n++] = (char)c;
     }
-    length = utf8_character(bytes, (uint64_t)n, &code);
-    if (length == 1 && code == 0xfffd) code = OF_BYTE | (unsigned char)bytes[0];
-    else if (code >= 0x80 && code <= 0xff) code |= OF_CHARACTER;
+    *to = wide_of(bytes, (uint64_t)n, &length);
     n -= length;
     memmove(bytes, bytes + length, (size_t)n);
-    *to = (wchar_t)code;
     return 1;
 }
 
@@ -263,6 +270,21 @@ line_kind edit_line(line_text *line)
         if (!add_character(line, text[i])) return LINE_TROUBLE;
     if (n) (void)history_w(messages, &event, H_ENTER, text);
     return LINE_TEXT;
+}
+
+void edit_remember(const char *text, uint64_t n)
+{
+    wchar_t *const wide = malloc((n + 1) * sizeof *wide);
+    HistEventW event;
+    size_t count = 0;
+    if (!wide) return; /* the history is a convenience */
+    for (int length; n; text += length, n -= (uint64_t)length) {
+        const wchar_t c = wide_of(text, n, &length);
+        wide[count++] = c ? c : OF_CHARACTER;
+    }
+    wide[count] = 0;
+    if (count) (void)history_w(messages, &event, H_ENTER, wide);
+    free(wide);
 }
 
 void edit_end(void)

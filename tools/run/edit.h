@@ -11,6 +11,8 @@ int edit_begin(void);
 /* Reads a line without its end and appends it to `line`. Its bytes are those that were typed, also where they are no
  * UTF-8. */
 line_kind edit_line(line_text *line);
+/* Adds an earlier message to the history. */
+void edit_remember(const char *text, uint64_t n);
 void edit_end(void);
 
 #endif

@@ -31,6 +31,11 @@ void line_end(void)
     edited = 0;
 }
 
+void line_remember(const char *text, uint64_t n)
+{
+    if (edited) edit_remember(text, n);
+}
+
 int line_is_typed(void) { return typed; }
 
 int line_add(line_text *line, const char *bytes, size_t n)

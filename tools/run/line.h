@@ -12,9 +12,10 @@ typedef struct line_text {
     uint64_t room;
 } line_text;
 
-void line_begin(void);   /* before the first line */
-void line_end(void);     /* after the last one    */
-int line_is_typed(void); /* true if standard input is a terminal */
+void line_begin(void);                            /* before the first line */
+void line_end(void);                              /* after the last one    */
+void line_remember(const char *text, uint64_t n); /* an earlier message, for the history of a terminal */
+int line_is_typed(void);                          /* true if standard input is a terminal */
 
 /* Reads a message without its end. A line that ends with a backslash continues in the next. LINE_TROUBLE: an error was
  * printed. */

@@ -193,6 +193,10 @@ static int from_input(talk *t)
     int code = 0;
     line_begin();
     t->terminal = line_is_typed();
+    int32_t n;
+    const rt_message *const before = rt_conversation_messages(t->conversation, &n);
+    for (int32_t i = 0; i < n; i++)
+        if (!strcmp(before[i].role, "user")) line_remember(before[i].text, before[i].bytes);
     if (t->terminal) help();
     while (!code) {
         const line_kind what = line_read(&line);
