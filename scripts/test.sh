@@ -25,7 +25,7 @@ stages() {
 deps        -    install what is missing
 lint        -    the parts of each kernel; layers, format, words
 build       -    the Release build in build-test/, with all tests
-fuzz        -    the seed corpus of every fuzz target under both sanitizers; --full: and a search of 10 s each
+fuzz        full every fuzz target under both sanitizers: the seed corpus, and a search of 10 s; stage unit runs the seeds without
 unit        -    the tool, the public interface, errors; those of vulkan, cuda and metal are in their stages
 golden      -    accuracy against results of other implementations
 check       -    gdn check: every instruction set of this machine, bit for bit against the reference
