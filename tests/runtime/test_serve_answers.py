@@ -153,7 +153,7 @@ def template_input(folder):
 
 def logprobs(folder):
     """Log-probabilities are the model's, in OpenAI's forms, and the same bits streamed or not, with drafts or not, alone or not."""
-    bodies = [{"prompt": PROMPT, "max_tokens": 24, "logprobs": n, **more} for n, more in ((0, {}), (3, {}), (20, {"temperature": 1.2, "seed": 4}), (2, {"temperature": 0.7, "repeat_penalty": 1.3, "n": 3}), (1, {"temperature": 3, "ignore_eos": True}))]
+    bodies = [{"prompt": PROMPT, "max_tokens": 24, "logprobs": n, **more} for n, more in ((0, {}), (3, {}), (20, {"temperature": 1.2, "seed": 4}), (2, {"temperature": 0.7, "repeat_penalty": 1.3, "n": 3, "seed": 1}), (1, {"temperature": 3, "ignore_eos": True, "seed": 1}))]
     expected = None
     for options in (("--parallel", "1", "--spec", "off"), ("--parallel", "1", "--always-draft"), ("--parallel", "8", "--always-draft", "--step", "24")):
         with server(*options) as s:

@@ -1,10 +1,12 @@
 /* Reads requests: JSON to prompts and parameters. Members that have no effect here are refused by their names. See
  * serve.h. */
 #define _POSIX_C_SOURCE 200809L
+#include <errno.h>
 #include <jansson.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "tools/serve/calls.h"
 #include "tools/serve/serve.h"
@@ -319,17 +321,27 @@ static int read_stop(serve_call *call, json_t *o, serve_error *e)
     return good || wrong(e, "stop", "a text or an array of at most 16 texts is allowed, none of them empty");
 }
 
+/* A seed for a request without one. Clients whose numbers are binary64 can repeat it and those of the next texts. */
+static int draw_seed(int64_t *seed, serve_error *e)
+{
+    uint64_t drawn = 0;
+    if (getrandom(&drawn, sizeof drawn, 0) != (ssize_t)sizeof drawn)
+        return serve_fail(e, 500, NULL, "seed", "seed: the system gives no random one: %s", strerror(errno));
+    *seed = (int64_t)(drawn >> 12);
+    return 1;
+}
+
 static int read_sampling(serve_server *v, serve_call *call, json_t *o, serve_error *e)
 {
     rt_sampling *const s = &call->sampling;
     *s = v->defaults[call->chat];
-    int64_t top_k = s->top_k, last = s->repeat_last, seed = (int64_t)s->seed;
+    int64_t top_k = s->top_k, last = s->repeat_last, seed = -1; /* others' word for random */
     if (!get_number(o, "temperature", &s->temperature, e) || !get_number(o, "top_p", &s->top_p, e) ||
         !get_number(o, "min_p", &s->min_p, e) || !get_number(o, "presence_penalty", &s->presence_penalty, e) ||
         !get_number(o, "frequency_penalty", &s->frequency_penalty, e) ||
         !get_number(o, "repeat_penalty", &s->repeat_penalty, e) ||
         !get_integer(o, "repeat_last_n", 0, 1 << 26, &last, e) || !get_integer(o, "top_k", 0, 1 << 26, &top_k, e) ||
-        !get_integer(o, "seed", 0, INT64_MAX, &seed, e))
+        !get_integer(o, "seed", -1, INT64_MAX, &seed, e) || (seed < 0 && !draw_seed(&seed, e)))
         return 0;
     s->top_k = (int32_t)top_k;
     s->repeat_last = (int32_t)last;

@@ -61,8 +61,8 @@ static const cli_command serve_command = {
     "Endpoints: / (a page to chat), /v1/models, /v1/completions, /v1/chat/completions, /tokenize, /health, /metrics.\n"
     "\n"
     "A text depends only on the model, the request, --ctx and --kv, and not on other requests. What a request\n"
-    "does not set is as in gdn run: the seed is 1, completions take the most likely token, and chats the model\n"
-    "file's sampling parameters.\n"
+    "does not set is as in gdn run: completions take the most likely token, and chats the model file's sampling\n"
+    "parameters. A request without a seed gets a random one, and the answer tells it.\n"
     "\n"
     "Exit status: 0 success; 1 failure; 2 wrong command line; 130 after Ctrl-C and 143 after SIGTERM. The first\n"
     "signal refuses new requests and ends the server after the last answer, the second one ends it at once.",
