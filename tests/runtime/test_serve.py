@@ -281,6 +281,29 @@ def keys(folder):
         require(done.returncode == 1 and b"it needs a key" in done.stderr, "a file without keys", done)
 
 
+def owners(folder):
+    """A client with one key learns nothing of what clients with other keys have asked, also after a restart."""
+    (folder / "keys").write_text("alice\nmallory\n")
+    asked = "The password of the vault is 4711."
+    options = ("--api-key-file", folder / "keys", "--prefix-file", folder / "prefixes")
+
+    def kept(s, key, prompt):
+        answer = s.ask("/v1/completions", {"prompt": prompt, "max_tokens": 1, "temperature": 0}, headers={"Authorization": f"Bearer {key}"})[1]
+        return answer["usage"]["prompt_tokens_details"]["cached_tokens"], answer["choices"]
+    with server(*options) as s:
+        require(kept(s, "alice", asked)[0] == 0, "a new prompt")
+        theirs = kept(s, "mallory", asked + " x")
+        own = kept(s, "alice", asked + " x")
+        require(theirs[0] == 0 < own[0] and theirs[1] == own[1], f"of another key and of the same: {theirs}, {own}")
+    with server(*options) as s:
+        require(kept(s, "alice", asked + " y")[0] == own[0] and kept(s, "mallory", asked + " y")[0] > 0, "their own are in the file")
+    (folder / "keys").write_text("bob\nalice\n")  # another place in the file is no other key
+    with server(*options) as s:
+        require((kept(s, "bob", asked + " z")[0], kept(s, "alice", asked + " z")[0]) == (0, own[0]), "other keys")
+    with server(*options[2:]) as s:
+        require([kept(s, key, asked)[0] > 0 for key in ("", "x")] == [False, True], "without keys there is one cache")
+
+
 # ---- Clients and signals ----
 
 
@@ -455,4 +478,4 @@ def restart(folder):
     require(done.returncode == 1 and b"the file stays as it is" in done.stderr and file.read_bytes() == written[:-1], f"a cut file: {done}")
 
 
-run_tests(restart, usual_cache, command_line, endpoints, same_as_run, seeds, together, refusals, no_utf8, full, running, keys, gone, slow, drains)
+run_tests(restart, usual_cache, command_line, endpoints, same_as_run, seeds, together, refusals, no_utf8, full, running, keys, owners, gone, slow, drains)

@@ -28,7 +28,8 @@ static const cli_option own[] = {
     { "timeout", CLI_INT, &serve_opt.timeout, "S",
       "seconds after which a client that neither sends nor receives is\ndisconnected (default 30)" },
     { "api-key-file", CLI_STRING, &serve_opt.key_file, "FILE",
-      "file with a key per line; requests need one of them, except\n/health" },
+      "file with a key per line; requests need one of them, except\n"
+      "/health, and find only prefixes of their key" },
     { "origin", CLI_NAMES, &serve_opt.origins, "LIST",
       "origins whose pages may use the server from a browser, as in\n"
       "https://example.org; * alone is every origin (default: none)" },
