@@ -164,7 +164,7 @@ def refusals():
         refused(s, 400, "tools[0].function.strict", {**hello, "tools": [{"type": "function", "function": {"name": "f", "strict": True}}]}, chat)
         require(s.ask(chat, {**hello, "tools": TOOLS, "tool_choice": "none", "parallel_tool_calls": True, "max_tokens": 1, "response_format": {"type": "text"}})[0] == 200, "tools that are not to be called")
         refused(s, 400, "chat_template_kwargs", {**hello, "chat_template_kwargs": {"messages": []}}, chat)
-        for calls in (1, [1], [{"function": {"name": "f"}}], [{"function": {"name": 1, "arguments": "{}"}}], [{"function": {"name": "f", "arguments": 1}}]):
+        for calls in (1, [1], [{"function": {"arguments": "{}"}}], [{"function": {"name": 1, "arguments": "{}"}}], [{"function": {"name": "f", "arguments": 1}}]):
             refused(s, 400, "messages", {"messages": [{"role": "assistant", "content": "x", "tool_calls": calls}]}, chat)
         require(s.ask("/v1/completions", {"prompt": "x", "tools": None, "max_tokens": 1})[0] == 200, "null is absent")
         for name, values in {"temperature": ("1", True), "top_k": (-1, 0.5), "seed": (-2, 0.5, 2 ** 63), "n": (0, 9, "2"), "max_tokens": (0, 101, 1.5), "stream": (1, "true"), "stop": ("", [""], 3, ["a"] * 17),
@@ -227,6 +227,25 @@ def full():
             response.close()
             connection.close()
         require(s.until("texts_waiting", lambda n: n == 0) and s.ask("/v1/completions", {"prompt": "x", "max_tokens": 1})[0] == 200, "there is room again")
+
+
+def fair():
+    """One request takes at most half of the places, so others get in."""
+    with server("--parallel", "2", "--queue", "6") as s:
+        for body in ({"n": 5}, {"n": 3, "prompt": ["x", "y"]}, {"n": 128}):
+            error, _ = refused(s, 400, "n", {"prompt": "x", "max_tokens": 1, **body})
+            require("may have 4" in error["message"], f"what is allowed: {error}")
+        refused(s, 400, "prompt", {"prompt": ["x"] * 5, "max_tokens": 1})
+        refused(s, 400, "n", {"messages": [{"role": "user", "content": "x"}], "n": 5}, "/v1/chat/completions")
+        connection, response = s.open("/v1/completions", {**LONG, "n": 4, "stream": True})
+        require(s.until("texts_waiting", lambda n: n == 2), "two run and two wait")
+        other = s.open("/v1/completions", {"prompt": ["x", "y"], "n": 2, "max_tokens": 1, "stream": True})
+        require(other[1].status == 200, f"others get in: {other[1].status}")
+        for c, r in ((connection, response), other):
+            r.close()
+            c.close()
+    with server("--parallel", "1", "--queue", "0") as s:
+        require(s.ask("/v1/completions", {"prompt": "x", "max_tokens": 1})[0] == 200, "the only place")
 
 
 def running():
@@ -478,4 +497,4 @@ def restart(folder):
     require(done.returncode == 1 and b"the file stays as it is" in done.stderr and file.read_bytes() == written[:-1], f"a cut file: {done}")
 
 
-run_tests(restart, usual_cache, command_line, endpoints, same_as_run, seeds, together, refusals, no_utf8, full, running, keys, owners, gone, slow, drains)
+run_tests(restart, usual_cache, command_line, endpoints, same_as_run, seeds, together, refusals, no_utf8, full, fair, running, keys, owners, gone, slow, drains)
