@@ -98,7 +98,8 @@ static void test_kinds(void)
 {
     static const char defs[] =
         "{'Kind': {'enum': ['1', '2']}, 'a/b~c': {'type': 'string'}, 'Row': {'type': 'array'}, 'Loop': {'$ref': "
-        "'#/$defs/Loop'}, 'Both': {'anyOf': [{'$ref': '#/$defs/Both'}, {'$ref': '#/$defs/Both'}]}}";
+        "'#/$defs/Loop'}, 'Many': {'anyOf': [{'$ref': '#/$defs/Many'}, {'$ref': '#/$defs/Many'}, {'$ref': "
+        "'#/$defs/Many'}, {'$ref': '#/$defs/Many'}, {'$ref': '#/$defs/Many'}]}}";
     static const struct {
         const char *schema, *value, *expected;
     } cases[] = {
@@ -138,7 +139,7 @@ static void test_kinds(void)
         { "{'$ref': '#/$defs/None'}", "1", "1" },
         { "{'$ref': 'https://example.org/string'}", "1", "1" },
         { "{'$ref': '#/$defs/Loop'}", "1", "1" },
-        { "{'$ref': '#/$defs/Both'}", "1", "1" },
+        { "{'$ref': '#/$defs/Many'}", "1", "1" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[1024];

@@ -272,8 +272,11 @@ static void owners(const rt_model *model)
     for (uint32_t owner = 0; owner < 3; owner++) {
         NEED(!rt_memory_seq_rm(p.m, 0, 0, -1) && !rt_memory_prefix_own(p.m, 0, owner));
         REQUIRE(start(&p, 0, text, LENGTH) == 0, "of another owner");
-        go_on(&p, 0, text, 21);
-        NEED(!rt_memory_prefix_keep(p.m, 0) && rt_memory_prefix_stats_of(p.m).n_held == 3 * (int32_t)(owner + 1));
+        for (int32_t end = 5; end < 22; end += 16) { /* a tail before the first interval, and one after the second */
+            go_on(&p, 0, text, end);
+            NEED(!rt_memory_prefix_keep(p.m, 0));
+        }
+        REQUIRE(rt_memory_prefix_stats_of(p.m).n_held == 4 * (int32_t)(owner + 1));
     }
     NEED(!rt_memory_seq_cp(p.m, 0, 1)); /* a copy has the owner */
     FAILS(rt_memory_prefix_own(p.m, 1, 7), GDN_INVALID_ARGUMENT, "sequence 1 has tokens of 2, and not of 7");

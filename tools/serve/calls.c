@@ -62,28 +62,29 @@ static const json_t *referred(const json_t *root, const char *path)
     return *path ? NULL : root;
 }
 
-/* The kinds that a schema, a part of `root`, allows. *left: schemas that may still be read; a schema may contain
- * itself. */
-static int kinds_of(const json_t *schema, const json_t *root, int *left)
+/* The kinds that a schema, a part of `root`, allows. A schema may contain itself: beyond MOST_DEPTH, or after *left
+ * parts and values, it allows any. */
+static int kinds_of(const json_t *schema, const json_t *root, int depth, int *left)
 {
+    enum { MOST_DEPTH = 32 };
     static const char *const unions[] = { "anyOf", "oneOf", "enum", "type" };
     const json_t *const all = json_object_get(schema, "allOf"), *const constant = json_object_get(schema, "const");
     const char *const reference = json_string_value(json_object_get(schema, "$ref"));
     int kinds = constant ? kind_of(constant) : ANY;
-    if (--*left < 0) return ANY;
+    if (depth == MOST_DEPTH) return ANY;
     if (json_is_string(json_object_get(schema, "type"))) kinds &= kind_named(json_object_get(schema, "type"));
     for (int k = 0; k < 4; k++) {
         const json_t *const list = json_object_get(schema, unions[k]);
         int some = 0;
-        for (size_t i = 0; i < json_array_size(list) && *left >= 0; i++) {
+        for (size_t i = 0; i < json_array_size(list) && --*left >= 0; i++) {
             const json_t *const one = json_array_get(list, i);
-            some |= k < 2 ? kinds_of(one, root, left) : k == 2 ? kind_of(one) : kind_named(one);
+            some |= k < 2 ? kinds_of(one, root, depth + 1, left) : k == 2 ? kind_of(one) : kind_named(one);
         }
         if (json_array_size(list)) kinds &= some;
     }
-    for (size_t i = 0; i < json_array_size(all) && *left >= 0; i++)
-        kinds &= kinds_of(json_array_get(all, i), root, left);
-    if (reference) kinds &= kinds_of(referred(root, reference), root, left);
+    for (size_t i = 0; i < json_array_size(all) && --*left >= 0; i++)
+        kinds &= kinds_of(json_array_get(all, i), root, depth + 1, left);
+    if (reference) kinds &= kinds_of(referred(root, reference), root, depth + 1, left);
     if (json_is_true(json_object_get(schema, "nullable"))) kinds |= NOTHING;
     return *left < 0 ? ANY : kinds;
 }
@@ -91,8 +92,8 @@ static int kinds_of(const json_t *schema, const json_t *root, int *left)
 /* The kinds that the schema of a tool's arguments allows for one of them. */
 static int kinds_of_argument(const json_t *schema, const char *name)
 {
-    int left = 1000;
-    return kinds_of(json_object_get(json_object_get(schema, "properties"), name), schema, &left);
+    int left = 10000;
+    return kinds_of(json_object_get(json_object_get(schema, "properties"), name), schema, 0, &left);
 }
 
 /* ---- The two forms ---- */
