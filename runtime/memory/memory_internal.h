@@ -40,6 +40,7 @@ typedef struct rt_sequence {
     int32_t *cell;         /* KV cell of each position                                                       */
     int32_t *token;        /* with a prefix cache: tokens [0, keyed), same capacity as `cell`                */
     int32_t keyed;         /* tokens that are known                                                          */
+    uint32_t owner;        /* rt_memory_prefix_own()                                                         */
     uint64_t last_step;    /* number of the sequence's last step                                             */
     rt_snapshot *snapshot; /* [K] by length % K; with a log one: see replay_log.h                              */
     int32_t log_row;       /* GDN_NONE: nothing to replay                                                    */

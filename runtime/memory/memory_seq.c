@@ -165,6 +165,7 @@ gdn_status rt_memory_seq_cp(rt_memory *m, int32_t from, int32_t to)
     if (a->keyed) memcpy(b->token, a->token, (size_t)a->keyed * sizeof *b->token);
     b->length = b->n_listed = a->length;
     b->keyed = a->keyed;
+    b->owner = a->owner;
     b->conv_row = a->conv_row;
     b->log_row = a->log_row;
     b->conv_from = a->conv_from;

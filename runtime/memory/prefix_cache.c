@@ -49,19 +49,20 @@ gdn_status rt_memory_prefix_create(rt_memory *m, int32_t interval, int32_t n_che
 
 /* ---- Sequences ---------------------------------------------------------------------------------------------- */
 
-/* Finds the checkpoint of the longest cached prefix of token[0, n), or RT_NO_CHECKPOINT; *length: its tokens. */
-static int32_t find(const rt_prefixes *p, const int32_t *token, int32_t n, int32_t *length)
+/* Finds the checkpoint of the owner's longest cached prefix of token[0, n), or RT_NO_CHECKPOINT; *length: its tokens.
+ */
+static int32_t find(const rt_prefixes *p, uint32_t owner, const int32_t *token, int32_t n, int32_t *length)
 {
     int32_t node = RT_NO_NODE, found = RT_NO_CHECKPOINT;
     *length = 0;
     for (int32_t at = 0;;) {
-        const int32_t tail = rt_memory_prefix_tail(p, node, token + at, n - at);
+        const int32_t tail = rt_memory_prefix_tail(p, owner, node, token + at, n - at);
         if (tail != RT_NO_NODE) {
             found = p->node[tail].checkpoint;
             *length = at + p->node[tail].n;
         }
         if (n - at < p->interval) return found;
-        node = rt_memory_prefix_child(p, node, token + at, p->interval);
+        node = rt_memory_prefix_child(p, owner, node, token + at, p->interval);
         if (node == RT_NO_NODE) return found;
         at += p->interval;
         const int32_t here = p->node[node].checkpoint;
@@ -75,8 +76,19 @@ static int32_t find(const rt_prefixes *p, const int32_t *token, int32_t n, int32
 int32_t rt_memory_prefix_find(const rt_memory *m, const int32_t *token, int32_t n)
 {
     int32_t length = 0;
-    if (m->prefixes) (void)find(m->prefixes, token, n, &length);
+    if (m->prefixes) (void)find(m->prefixes, 0, token, n, &length);
     return length;
+}
+
+gdn_status rt_memory_prefix_own(rt_memory *m, int32_t seq, uint32_t owner)
+{
+    const gdn_status status = rt_memory_check_seq(m, seq, "giving a sequence an owner");
+    if (status) return status;
+    if (m->seq[seq].length && m->seq[seq].owner != owner)
+        return rt_fail(GDN_INVALID_ARGUMENT, "giving a sequence an owner: sequence %d has tokens of %u, and not of %u",
+                       (int)seq, (unsigned)m->seq[seq].owner, (unsigned)owner);
+    m->seq[seq].owner = owner;
+    return GDN_OK;
 }
 
 /* Gives the empty sequence seq the contents of the checkpoint, which has `length` tokens. */
@@ -111,7 +123,7 @@ gdn_status rt_memory_prefix_start(rt_memory *m, int32_t seq, const int32_t *toke
     rt_prefixes *p = m->prefixes;
     int32_t end;
     if (!status && p) {
-        const int32_t at = find(p, token, n, &end);
+        const int32_t at = find(p, m->seq[seq].owner, token, n, &end);
         if (end > m->seq[seq].length) status = rt_memory_seq_grow(m, seq, end);
         if (!status && end > m->seq[seq].length) {
             p->checkpoint[at].used = ++p->clock;
@@ -131,8 +143,8 @@ static int32_t node_of(rt_memory *m, const rt_sequence *s)
     int32_t node = RT_NO_NODE;
     for (int32_t at = 0; at < s->length;) {
         const int32_t n = s->length - at < interval ? s->length - at : interval;
-        const int32_t child = rt_memory_prefix_child(m->prefixes, node, s->token + at, n);
-        node = child != RT_NO_NODE ? child : rt_memory_prefix_add(m, node, s->token + at, s->cell + at, n);
+        const int32_t child = rt_memory_prefix_child(m->prefixes, s->owner, node, s->token + at, n);
+        node = child != RT_NO_NODE ? child : rt_memory_prefix_add(m, s->owner, node, s->token + at, s->cell + at, n);
         if (node == RT_NO_NODE) return node;
         at += n;
     }
@@ -170,10 +182,11 @@ void rt_memory_prefix_roll_back(rt_memory *m, const rt_sequence *s, int32_t to)
     if (!p || s->keyed < s->length) return;
     const int32_t depth = s->length / p->interval;
     int32_t node = RT_NO_NODE, d = 1;
-    if (to / p->interval < depth) node = rt_memory_prefix_child(p, RT_NO_NODE, s->token, p->interval);
+    if (to / p->interval < depth) node = rt_memory_prefix_child(p, s->owner, RT_NO_NODE, s->token, p->interval);
     while (node != RT_NO_NODE) {
         const int32_t at = p->node[node].checkpoint, end = d * p->interval;
-        const int32_t next = d < depth ? rt_memory_prefix_child(p, node, s->token + end, p->interval) : RT_NO_NODE;
+        const int32_t next =
+            d < depth ? rt_memory_prefix_child(p, s->owner, node, s->token + end, p->interval) : RT_NO_NODE;
         if (end > to && at >= 0 && p->checkpoint[at].step == s->last_step)
             rt_memory_prefix_forget(m, at); /* also removes the node, unless it has a child */
         node = next;
@@ -237,8 +250,9 @@ static void plan(rt_memory *m, int32_t i)
     int32_t node = RT_NO_NODE;
     for (int32_t d = 1; d <= last && first <= last; d++) {
         const int64_t at = (int64_t)(d - 1) * p->interval;
-        const int32_t child = rt_memory_prefix_child(p, node, s->token + at, p->interval);
-        node = child != RT_NO_NODE ? child : rt_memory_prefix_add(m, node, s->token + at, s->cell + at, p->interval);
+        const int32_t child = rt_memory_prefix_child(p, s->owner, node, s->token + at, p->interval);
+        node = child != RT_NO_NODE ? child
+                                   : rt_memory_prefix_add(m, s->owner, node, s->token + at, s->cell + at, p->interval);
         if (node == RT_NO_NODE) return;
         if (d < first && child != RT_NO_NODE) rt_memory_prefix_adopt(m, node, s->cell + at); /* read in earlier steps */
         if (d < from) continue;

@@ -6,7 +6,9 @@
  * histories during decoding, to slots and rows of the pools that no sequence uses; nothing is copied. Sequences share
  * cells with the checkpoint by reference counts.
  *
- * Lookup compares all tokens of a prefix. Nothing is kept after a load, since loaded tokens are unknown.
+ * Lookup compares all tokens of a prefix. Prefixes belong to the owner of their sequence; other owners do not find them
+ * and cannot learn by the time or by counts what was read. They compete for room alike. Nothing is kept after a load,
+ * since loaded tokens are unknown.
  *
  * The cache holds up to rt_memory_desc.n_prefixes checkpoints; it evicts those that no other prompt
  * has used first, the least recently used of these. Cells that only
@@ -19,13 +21,16 @@
 
 enum { RT_PREFIX_INTERVAL = 256 }; /* default of rt_engine_desc.prefix_interval */
 
-/* Length of the longest cached prefix of token[0, n), 0 to n. 0 without a cache. */
+/* Sets a sequence's owner, which is 0 at creation and stays until the next call. The sequence must be empty, or have
+ * this owner. GDN_INVALID_ARGUMENT: it has another one, there is no such sequence, or a step is active. */
+gdn_status rt_memory_prefix_own(rt_memory *m, int32_t seq, uint32_t owner);
+/* Length of the longest cached prefix of token[0, n) of owner 0, 0 to n. 0 without a cache. */
 int32_t rt_memory_prefix_find(const rt_memory *m, const int32_t *token, int32_t n);
-/* Makes sequence seq, which is empty or holds a prefix of token[0, n), hold the longest cached prefix, if that is
- * longer. It replaces the sequence's contents, takes no cells, and copies only a hidden row. *length (may be NULL): the
- * resulting length. The last token of a prompt must be decoded for its logits, so pass n - 1 for a prompt of n tokens.
- * The call marks the prefix as used. Errors change nothing. GDN_INVALID_ARGUMENT: no such sequence, or a step is
- * active. GDN_OUT_OF_MEMORY: no memory for the list of cells. */
+/* Makes sequence seq, which is empty or holds a prefix of token[0, n), hold its owner's longest cached prefix, if that
+ * is longer. It replaces the sequence's contents, takes no cells, and copies only a hidden row. *length (may be NULL):
+ * the resulting length. The last token of a prompt must be decoded for its logits, so pass n - 1 for a prompt of n
+ * tokens. The call marks the prefix as used. Errors change nothing. GDN_INVALID_ARGUMENT: no such sequence, or a step
+ * is active. GDN_OUT_OF_MEMORY: no memory for the list of cells. */
 gdn_status rt_memory_prefix_start(rt_memory *m, int32_t seq, const int32_t *token, int32_t n, int32_t *length);
 
 /* Keeps a checkpoint of all tokens of the sequence, between its steps. It references the sequence's state, conv history

@@ -40,10 +40,11 @@ static gdn_status check_header(rt_memory *m, uint64_t bits, const void *bytes, u
 static int is_possible(const record *list, int32_t i, int32_t interval)
 {
     const rt_save_prefix *r = &list[i].r;
-    if (r->base < -1 || r->base >= i || r->reserved || (r->shared & ~1)) return 0;
+    if (r->base < -1 || r->base >= i || (r->shared & ~1)) return 0;
     if (r->first < 0 || r->length < 1 || r->length > RT_POSITION_LIMIT || r->first > r->length) return 0;
     if (r->first % interval || (r->draft != r->first && r->draft != r->length)) return 0;
-    return r->base < 0 ? !r->first : r->first && r->first <= list[r->base].r.length;
+    if (r->base < 0) return !r->first;
+    return r->first && r->first <= list[r->base].r.length && r->owner == list[r->base].r.owner;
 }
 
 static gdn_status check_records(const rt_memory *m, const unsigned char *bytes, uint64_t n, const rt_save_prefixes *h,
@@ -82,7 +83,7 @@ static int has_room(const rt_memory *m, const record *of, int32_t parent, const 
     if (n_held == p->n_checkpoints || !m->slots.n_free || !m->rows.n_free) return 0;
     if (!n) return p->node[parent].checkpoint == RT_NO_CHECKPOINT;
     return n / p->interval <= p->n_whole_max - p->n_whole && n <= m->cells.n_free &&
-           rt_memory_prefix_child(p, parent, token, n < p->interval ? n : p->interval) == RT_NO_NODE;
+           rt_memory_prefix_child(p, of->r.owner, parent, token, n < p->interval ? n : p->interval) == RT_NO_NODE;
 }
 
 /* Adds the record's nodes below `parent`, in cells of their own; returns the last. */
@@ -92,7 +93,7 @@ static int32_t add_nodes(rt_memory *m, const rt_save_prefix *r, int32_t parent, 
     for (int32_t at = r->first, n; at < r->length; at += n) {
         n = r->length - at < p->interval ? r->length - at : p->interval;
         for (int32_t i = at; i < at + n; i++) cell[i] = rt_memory_take_cell(m);
-        parent = rt_memory_prefix_add(m, parent, token + (at - r->first), cell + at, n);
+        parent = rt_memory_prefix_add(m, r->owner, parent, token + (at - r->first), cell + at, n);
         for (int32_t i = at; i < at + n; i++) {
             p->drafted[cell[i]] = r->draft > r->first;
             rt_memory_drop(&m->cells, cell[i]); /* only the cache has it */

@@ -51,6 +51,7 @@ static rt_save_prefix record_of(const rt_memory *m, const choices *c, int32_t ch
     rt_save_prefix r = { .base = -1, .shared = p->checkpoint[checkpoint].shared };
     int drafted = m->has_draft;
     int32_t node = p->checkpoint[checkpoint].node, n_own = 0;
+    r.owner = p->node[node].owner;
     for (; node != RT_NO_NODE && c->owner[node] < 0; node = p->node[node].parent) {
         drafted = drafted && is_drafted(m, node);
         n_own += p->node[node].n;

@@ -16,22 +16,23 @@ static int32_t first_child(const rt_prefixes *p, int32_t parent)
     return parent == RT_NO_NODE ? p->root : p->node[parent].child;
 }
 
-int32_t rt_memory_prefix_child(const rt_prefixes *p, int32_t parent, const int32_t *token, int32_t n)
+int32_t rt_memory_prefix_child(const rt_prefixes *p, uint32_t owner, int32_t parent, const int32_t *token, int32_t n)
 {
     int32_t node = first_child(p, parent);
-    while (node != RT_NO_NODE && (p->node[node].n != n || memcmp(tokens_of(p, node), token, 4 * (size_t)n) != 0))
+    while (node != RT_NO_NODE && (p->node[node].owner != owner || p->node[node].n != n ||
+                                  memcmp(tokens_of(p, node), token, 4 * (size_t)n) != 0))
         node = p->node[node].next;
     return node;
 }
 
-int32_t rt_memory_prefix_tail(const rt_prefixes *p, int32_t parent, const int32_t *token, int32_t n)
+int32_t rt_memory_prefix_tail(const rt_prefixes *p, uint32_t owner, int32_t parent, const int32_t *token, int32_t n)
 {
     int32_t found = RT_NO_NODE;
     for (int32_t i = first_child(p, parent); i != RT_NO_NODE; i = p->node[i].next) {
         const rt_prefix_node *at = &p->node[i];
-        if (at->n < p->interval && at->n <= n && (found == RT_NO_NODE || at->n > p->node[found].n) &&
-            at->checkpoint >= 0 && p->checkpoint[at->checkpoint].ready &&
-            !memcmp(tokens_of(p, i), token, 4 * (size_t)at->n))
+        if (at->owner == owner && at->n < p->interval && at->n <= n &&
+            (found == RT_NO_NODE || at->n > p->node[found].n) && at->checkpoint >= 0 &&
+            p->checkpoint[at->checkpoint].ready && !memcmp(tokens_of(p, i), token, 4 * (size_t)at->n))
             found = i;
     }
     return found;
@@ -163,7 +164,8 @@ static int32_t find_free(const rt_prefixes *p)
     return RT_NO_CHECKPOINT;
 }
 
-int32_t rt_memory_prefix_add(rt_memory *m, int32_t parent, const int32_t *token, const int32_t *cell, int32_t n)
+int32_t rt_memory_prefix_add(rt_memory *m, uint32_t owner, int32_t parent, const int32_t *token, const int32_t *cell,
+                             int32_t n)
 {
     rt_prefixes *p = m->prefixes;
     const int whole = n == p->interval;
@@ -180,7 +182,7 @@ int32_t rt_memory_prefix_add(rt_memory *m, int32_t parent, const int32_t *token,
     p->free = p->node[node].next;
     p->n_whole += whole;
     p->n_used++;
-    p->node[node] = (rt_prefix_node){ parent, RT_NO_NODE, *children(p, parent), RT_NO_CHECKPOINT, n };
+    p->node[node] = (rt_prefix_node){ parent, RT_NO_NODE, *children(p, parent), RT_NO_CHECKPOINT, n, owner };
     *children(p, parent) = node;
     if (parent != RT_NO_NODE && p->node[parent].checkpoint >= 0 && branches(p, parent))
         rt_memory_prefix_share(p, p->node[parent].checkpoint);

@@ -18,6 +18,7 @@ typedef struct rt_prefix_node {
     int32_t parent, child, next; /* first child; next child of the same parent, or next free node */
     int32_t checkpoint;          /* checkpoint index, or RT_NO_CHECKPOINT */
     int32_t n;                   /* tokens: the interval, or fewer in a tail */
+    uint32_t owner;              /* the parent's */
 } rt_prefix_node;
 
 typedef struct rt_checkpoint {
@@ -45,13 +46,15 @@ struct rt_prefixes {
     int32_t n_planned;    /* checkpoints of the active step */
 };
 
-/* Finds the child of `parent` (RT_NO_NODE: of the root) that has exactly these n tokens; RT_NO_NODE: none. */
-int32_t rt_memory_prefix_child(const rt_prefixes *p, int32_t parent, const int32_t *token, int32_t n);
+/* Finds the child of `parent` (RT_NO_NODE: of the root) that has this owner and exactly these n tokens; RT_NO_NODE:
+ * none. */
+int32_t rt_memory_prefix_child(const rt_prefixes *p, uint32_t owner, int32_t parent, const int32_t *token, int32_t n);
 /* The longest tail of `parent` whose tokens begin token[0, n) and whose checkpoint is ready; RT_NO_NODE: none. */
-int32_t rt_memory_prefix_tail(const rt_prefixes *p, int32_t parent, const int32_t *token, int32_t n);
+int32_t rt_memory_prefix_tail(const rt_prefixes *p, uint32_t owner, int32_t parent, const int32_t *token, int32_t n);
 /* Adds a child of n tokens to `parent` and references its cells. Evicts leaves if there are n_whole_max intervals. If
  * that fails, prunes `parent` and returns RT_NO_NODE. */
-int32_t rt_memory_prefix_add(rt_memory *m, int32_t parent, const int32_t *token, const int32_t *cell, int32_t n);
+int32_t rt_memory_prefix_add(rt_memory *m, uint32_t owner, int32_t parent, const int32_t *token, const int32_t *cell,
+                             int32_t n);
 /* Makes the node reference `cell`, a sequence's cells of the same tokens, where no sequence uses its own. Those are
  * then free: a prompt that is read again does not take twice as many cells. */
 void rt_memory_prefix_adopt(rt_memory *m, int32_t node, const int32_t *cell);
@@ -96,7 +99,8 @@ typedef struct rt_save_prefixes {
 typedef struct rt_save_prefix {
     int32_t base;                 /* number of that earlier record; -1: first is 0 */
     int32_t first, length, draft; /* draft: length, or first if the draft head has not read all of them */
-    int32_t shared, reserved;     /* rt_checkpoint.shared; 0 */
+    int32_t shared;               /* rt_checkpoint.shared */
+    uint32_t owner;               /* that of the earlier record, if there is one */
 } rt_save_prefix;
 
 /* Bytes of a record with its checksum. Cannot overflow: lengths are at most RT_POSITION_LIMIT. */

@@ -53,6 +53,8 @@ typedef struct rt_request {
     int32_t boundary[RT_CHAT_BOUNDARIES]; /* positions in the prompt where other prompts may go on, in ascending order;
                                              0: none. With one, the prefix cache keeps a checkpoint at each and at the
                                              end of the text */
+    uint32_t owner; /* it shares cached prefixes with requests of the same owner alone, and no other can learn by
+                       n_prefix or by the time what its prompt is */
     rt_token_fn on_token;
     rt_prompt_fn on_prompt; /* may be NULL                                                        */
     void *user;

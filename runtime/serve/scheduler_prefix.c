@@ -10,7 +10,8 @@ gdn_status rt_scheduler_begin_from_prefix(rt_scheduler *s, rt_job *job, int32_t 
     rt_memory *m = rt_engine_memory(s->desc.engine);
     const int32_t before = rt_memory_seq_length(m, seq);
     int32_t after;
-    const gdn_status status = rt_memory_prefix_start(m, seq, job->tokens, job->n_tokens - 1, &after);
+    gdn_status status = rt_memory_prefix_own(m, seq, job->request.owner);
+    if (!status) status = rt_memory_prefix_start(m, seq, job->tokens, job->n_tokens - 1, &after);
     if (!before) job->n_found = 0; /* tokens found earlier are lost and were not used */
     if (!status) job->n_found += after - before;
     return status;
@@ -31,7 +32,8 @@ static int will_checkpoint(const rt_scheduler *s, int32_t other, int32_t seq, in
     const int32_t length = rt_memory_seq_length(m, seq), ahead = rt_memory_seq_length(m, other);
     const int32_t begin = (ahead > length ? ahead : length) / interval * interval; /* begin of the next interval */
     const int32_t most = a->n_tokens < b->n_tokens - 1 ? a->n_tokens : b->n_tokens - 1;
-    return interval <= most - begin && !memcmp(a->tokens + begin, b->tokens + begin, 4 * (size_t)interval) &&
+    return a->request.owner == b->request.owner && interval <= most - begin &&
+           !memcmp(a->tokens + begin, b->tokens + begin, 4 * (size_t)interval) &&
            !memcmp(a->tokens, b->tokens, 4 * (size_t)begin);
 }
 

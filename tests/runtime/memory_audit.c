@@ -47,8 +47,9 @@ static void tree(const rt_memory *m, int32_t *slots, int32_t *rows, int32_t *cel
         if (leaf[i] == 2) continue;
         n_used++;
         const int32_t parent = p->node[i].parent;
-        REQUIRE(rt_memory_prefix_child(p, parent, p->token + (int64_t)i * p->interval, p->node[i].n) ==
-                i); /* each path is there once */
+        REQUIRE(parent == RT_NO_NODE || p->node[parent].owner == p->node[i].owner);
+        REQUIRE(rt_memory_prefix_child(p, p->node[i].owner, parent, p->token + (int64_t)i * p->interval,
+                                       p->node[i].n) == i); /* each path is there once */
         REQUIRE(p->node[i].n == p->interval ||
                 (p->node[i].n > 0 && p->node[i].n < p->interval && p->node[i].child == RT_NO_NODE));
         if (parent != RT_NO_NODE) leaf[parent] = leaf[parent] == 2 ? 2 : 0;

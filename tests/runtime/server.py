@@ -20,6 +20,10 @@ FORM = ("{% if messages[0].content == 'no' %}{{ raise_exception('no') }}{% endif
         "{% for k, v in c.function.arguments|items %} {{ k }}={{ v }}{% endfor %}</call>{% endfor %}{{ m.tool_call_id }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n{{ note }}")
 
 
+PLAIN = [*range(33, 127), *range(161, 173), *range(174, 256)]
+BYTES = {b: chr(b) for b in PLAIN} | {b: chr(256 + i) for i, b in enumerate(sorted({*range(256)} - {*PLAIN}))}  # how byte-level vocabularies write bytes
+
+
 class Server:
     def __init__(self, *options, model=MODEL, settings=SETTINGS):
         command = [TOOL, "serve", "-m", model, "--port", "0", "--threads", "1", *settings, *map(str, options)]
@@ -112,7 +116,7 @@ def speaking(folder, texts, end=None):
     file = File(pathlib.Path(MODEL))
     tokens = file.strings("tokenizer.ggml.tokens")
     for token, text in texts.items():
-        tokens[token] = text.replace(" ", "\u0120").replace("\n", "\u010a")
+        tokens[token] = "".join(BYTES[b] for b in (text.encode() if isinstance(text, str) else text))
     known = set(tokens)
     merges = [m for m in file.strings("tokenizer.ggml.merges") if known.issuperset((*m.split(" "), m.replace(" ", "")))]
     if end:

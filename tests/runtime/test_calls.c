@@ -83,6 +83,88 @@ static void test_content_at_once(const json_t *tools)
     }
 }
 
+/* A text with ' for \". */
+static json_t *json_of(const char *text)
+{
+    char copy[1024];
+    (void)snprintf(copy, sizeof copy, "%s", text);
+    for (char *c = copy; *c; c++)
+        if (*c == '\'') *c = '"';
+    return json_loads(copy, JSON_DECODE_ANY, NULL);
+}
+
+/* Which values are strings, by the schema of the argument. */
+static void test_kinds(void)
+{
+    static const char defs[] =
+        "{'Kind': {'enum': ['1', '2']}, 'a/b~c': {'type': 'string'}, 'Row': {'type': 'array'}, 'Loop': {'$ref': "
+        "'#/$defs/Loop'}, 'Many': {'anyOf': [{'$ref': '#/$defs/Many'}, {'$ref': '#/$defs/Many'}, {'$ref': "
+        "'#/$defs/Many'}, {'$ref': '#/$defs/Many'}, {'$ref': '#/$defs/Many'}]}}";
+    static const struct {
+        const char *schema, *value, *expected;
+    } cases[] = {
+        { "{'type': 'string'}", "12", "'12'" },
+        { "{'type': 'STRING'}", "12", "'12'" },
+        { "{'type': 'str'}", "12", "'12'" },
+        { "{'type': 'integer'}", "12", "12" },
+        { "{'type': 'any'}", "12", "12" },
+        { "{}", "12", "12" },
+        { "true", "12", "12" },
+        { "{'type': 'integer'}", "twelve", "'twelve'" },
+        { "{'type': 'string'}", "{'a': 1}", "'{\\'a\\': 1}'" },
+        { "{'type': ['string', 'null']}", "1.10", "'1.10'" },
+        { "{'type': ['string', 'null']}", "None", "null" },
+        { "{'type': ['string', 'array']}", "['a']", "['a']" },
+        { "{'type': ['string', 'array']}", "null", "'null'" },
+        { "{'type': 'string', 'nullable': true}", "null", "null" },
+        { "{'type': 'string', 'nullable': true}", "true", "'true'" },
+        { "{'anyOf': [{'type': 'string'}, {'type': 'null'}]}", "123", "'123'" },
+        { "{'anyOf': [{'type': 'string'}, {'type': 'null'}]}", "null", "null" },
+        { "{'anyOf': [{'type': 'null'}, {'type': 'string'}]}", "{'a': 1}", "'{\\'a\\': 1}'" },
+        { "{'anyOf': [{'type': 'string'}, {'type': 'object'}]}", "{'a': 1}", "{'a': 1}" },
+        { "{'anyOf': [{'type': 'integer'}, {'type': 'null'}]}", "5", "5" },
+        { "{'oneOf': [{'type': 'string'}, {'type': 'integer'}]}", "2024", "'2024'" },
+        { "{'allOf': [{'type': 'string'}, {'minLength': 1}]}", "1", "'1'" },
+        { "{'allOf': [{'type': ['string', 'integer']}, {'type': 'integer'}]}", "1", "1" },
+        { "{'enum': ['1', '2']}", "1", "'1'" },
+        { "{'enum': [1, 2]}", "1", "1" },
+        { "{'enum': ['1', null]}", "null", "null" },
+        { "{'const': '7'}", "7", "'7'" },
+        { "{'const': 7}", "7", "7" },
+        { "{'$ref': '#/$defs/Kind'}", "1", "'1'" },
+        { "{'$ref': '#/$defs/a~1b~0c'}", "1", "'1'" },
+        { "{'$ref': '#/properties/q/anyOf/1'}", "1", "'1'" },
+        { "{'$ref': '#/$defs/Row'}", "[1]", "[1]" },
+        { "{'anyOf': [{'$ref': '#/$defs/Kind'}, {'type': 'null'}]}", "1", "'1'" },
+        { "{'$ref': '#/$defs/None'}", "1", "1" },
+        { "{'$ref': 'https://example.org/string'}", "1", "1" },
+        { "{'$ref': '#/$defs/Loop'}", "1", "1" },
+        { "{'$ref': '#/$defs/Many'}", "1", "1" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[1024];
+        size_t seen = 0;
+        json_t *const q = json_of("{'anyOf': [{'type': 'null'}, {'type': 'string'}]}");
+        json_t *const value = json_of(cases[i].value), *const expected = json_of(cases[i].expected);
+        char *const written = value ? json_dumps(value, JSON_ENCODE_ANY) : NULL; /* with \", or the words as they are */
+        const int length =
+            snprintf(text, sizeof text, "<tool_call><function=f><parameter=p>%s</parameter></function></tool_call>",
+                     json_is_array(value) || json_is_object(value) ? written : cases[i].value);
+        json_t *const tools = json_pack("[{s:{s:s, s:{s:{s:o, s:o}, s:o}}}]", "function", "name", "f", "parameters",
+                                        "properties", "p", json_of(cases[i].schema), "q", q, "$defs", json_of(defs));
+        const serve_piece p = serve_next_piece(tools, text, (size_t)length, 0, 1, &seen);
+        json_t *const arguments = json_loads(p.function ? member(p, "arguments") : "", 0, NULL);
+        REQUIRE(expected && json_equal(json_object_get(arguments, "p"), expected), "%s: %s is %s", cases[i].schema,
+                cases[i].value, p.function ? member(p, "arguments") : "no call");
+        json_decref(p.function);
+        json_decref(arguments);
+        json_decref(tools);
+        json_decref(value);
+        json_decref(expected);
+        free(written);
+    }
+}
+
 int main(void)
 {
     static const struct {
@@ -104,7 +186,7 @@ int main(void)
           "[weather {'city': 'S\303\243o\\nPaulo', 'days': 2, 'where': {'a': [1, 2.5]}, 'on': true}]" },
         { "<tool_call><function=weather><parameter=city>12</parameter><parameter=days>soon</parameter><parameter=note>"
           "null</parameter></function></tool_call>",
-          "[weather {'city': '12', 'days': 'soon', 'note': 'null'}]" },
+          "[weather {'city': '12', 'days': 'soon', 'note': null}]" },
         { "<tool_call>\n<function=now>\n</function>\n</tool_call>", "[now {}]" },
         { "<tool_call><function=weather><parameter=on>True</parameter><parameter=days>None</parameter><parameter=where>"
           "False</parameter><parameter=city>None</parameter><parameter=note>True</parameter></function></tool_call>",
@@ -148,6 +230,7 @@ int main(void)
             REQUIRE(!strcmp(out, cases[i].expected), "case %d in pieces of %d: %s", (int)i, (int)step, out);
         }
     }
+    test_kinds();
     test_long_call(tools);
     test_content_at_once(tools);
     json_decref(tools);

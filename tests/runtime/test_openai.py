@@ -41,7 +41,7 @@ def texts():
         require("".join(given.logprobs.tokens) == given.text and all(p == max(top.values()) for p, top in zip(given.logprobs.token_logprobs, given.logprobs.top_logprobs)), f"log-probabilities: {given}")
         given = c.chat.completions.create(model=model, messages=USER, max_tokens=9, temperature=0, logprobs=True, top_logprobs=2).choices[0].logprobs.content
         require(len(given) == 9 and all(t.logprob == t.top_logprobs[0].logprob >= t.top_logprobs[1].logprob for t in given), f"those of a chat: {given}")
-        several = c.completions.create(model=model, prompt=[PROMPT, "Blessed are"], n=2, max_tokens=9, temperature=1)
+        several = c.completions.create(model=model, prompt=[PROMPT, "Blessed are"], n=2, max_tokens=9, temperature=1, seed=1)
         require([x.text for x in several.choices] == [r["text"] for p in (PROMPT, "Blessed are") for seed in ("1", "2") for r in ran("-p", p, "-n", "9", "--temp", "1", "--seed", seed)], "several texts")
 
 

@@ -263,6 +263,34 @@ static void forks(const rt_model *model)
     close_pair(&p);
 }
 
+/* Other owners find neither intervals nor tails, and the same tokens are kept for each. */
+static void owners(const rt_model *model)
+{
+    int32_t text[LENGTH];
+    make_text(model, 50, text);
+    pair p = open_pair(model, LENGTH, 8, 64, 0);
+    for (uint32_t owner = 0; owner < 3; owner++) {
+        NEED(!rt_memory_seq_rm(p.m, 0, 0, -1) && !rt_memory_prefix_own(p.m, 0, owner));
+        REQUIRE(start(&p, 0, text, LENGTH) == 0, "of another owner");
+        for (int32_t end = 5; end < 22; end += 16) { /* a tail before the first interval, and one after the second */
+            go_on(&p, 0, text, end);
+            NEED(!rt_memory_prefix_keep(p.m, 0));
+        }
+        REQUIRE(rt_memory_prefix_stats_of(p.m).n_held == 4 * (int32_t)(owner + 1));
+    }
+    NEED(!rt_memory_seq_cp(p.m, 0, 1)); /* a copy has the owner */
+    FAILS(rt_memory_prefix_own(p.m, 1, 7), GDN_INVALID_ARGUMENT, "sequence 1 has tokens of 2, and not of 7");
+    REQUIRE(!rt_memory_prefix_own(p.m, 1, 2) && !feed(p.e, 0, text, 21, 25) && !rt_memory_seq_rm(p.m, 0, 23, -1));
+    REQUIRE(start(&p, 0, text, LENGTH) == 21); /* what is rolled back leaves nothing at 24 */
+    for (uint32_t owner = 4; owner-- > 0;) {
+        NEED(!rt_memory_seq_rm(p.m, 0, 0, -1) && !rt_memory_prefix_own(p.m, 0, owner));
+        REQUIRE(start(&p, 0, text, 21) == (owner < 3 ? 16 : 0) && start(&p, 0, text, 22) == (owner < 3 ? 21 : 0));
+        if (owner < 3) go_on(&p, 0, text, LENGTH);
+    }
+    FAILS(rt_memory_prefix_own(p.m, 3, 0), GDN_INVALID_ARGUMENT, "no sequence 3");
+    close_pair(&p);
+}
+
 /* Tokens that were tried and taken back leave nothing; those before them, and what an earlier step wrote, stay. */
 static void taken_back(const rt_model *model)
 {
@@ -490,6 +518,7 @@ int main(int argc, char **argv)
         common_beginning(model, LENGTH + 12);
         cells(model);
         forks(model);
+        owners(model);
         taken_back(model);
         lost_end(model);
         if (i == 0) tails(model);

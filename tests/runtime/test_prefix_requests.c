@@ -138,6 +138,36 @@ static void second_turn(const rt_model *model, const request *r)
     }
 }
 
+/* Requests of other owners neither wait for a prompt nor find it. */
+static void strangers(const rt_model *model, const request *r)
+{
+    const fixture_engine with = { .n_seqs = 3, .n_ctx = 96, .n_prefixes = 50, .prefix_interval = 4 };
+    const rt_scheduler_desc desc = { .engine = fixture_open(model, &with), .n_parallel = 3, .n_step_rows = 40 };
+    rt_memory *m = rt_engine_memory(desc.engine);
+    int32_t id[5];
+    rt_scheduler *s;
+    rt_result result;
+    int busy = 1;
+    NEED(!rt_scheduler_create(&desc, &s));
+    rt_request q = { .prompt = r[0].prompt, .n_prompt = HEAD, .n_max = 3, .sampling = r[0].sampling, .owner = 1 };
+    for (int i = 0; i < 3; i++, q.owner = 1 + (uint32_t)i / 2) NEED(!rt_scheduler_submit(s, &q, &id[i]));
+    NEED(!rt_scheduler_step(s, &busy)); /* owners 1, 1, 2 */
+    REQUIRE(rt_memory_seq_length(m, 0) && !rt_memory_seq_length(m, 1) && rt_memory_seq_length(m, 2), "%d %d %d",
+            (int)rt_memory_seq_length(m, 0), (int)rt_memory_seq_length(m, 1), (int)rt_memory_seq_length(m, 2));
+    while (busy) NEED(!rt_scheduler_step(s, &busy));
+    for (int i = 3; i < 5; i++) {
+        q.owner = i == 3 ? 1 : 3;
+        NEED(!rt_scheduler_submit(s, &q, &id[i]));
+        for (busy = 1; busy;) NEED(!rt_scheduler_step(s, &busy));
+    }
+    for (int i = 0; i < 5; i++) {
+        NEED(!rt_scheduler_result(s, id[i], &result));
+        REQUIRE((result.n_prefix > 0) == (i == 1 || i == 3), "request %d: %d", i, (int)result.n_prefix);
+    }
+    rt_scheduler_destroy(s);
+    rt_engine_destroy(desc.engine);
+}
+
 void prefix_requests(const rt_model *model, const char *name)
 {
     static const way ways[] = {
@@ -156,6 +186,7 @@ void prefix_requests(const rt_model *model, const char *name)
     make_requests(model, r);
     left_alone(model, r);
     second_turn(model, r);
+    strangers(model, r);
     for (int32_t i = 0; i < N; i++) {
         const way alone = { .parallel = 1, .n_batch = 64 };
         run(model, &r[i], 1, &alone, &truth[i]);

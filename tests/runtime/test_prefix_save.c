@@ -177,6 +177,52 @@ static void tails(const rt_model *model, save *s, save *again)
     rt_engine_destroy(plain);
 }
 
+/* The same text of two owners stays theirs. A record cannot go on with another owner's. */
+static void owners(const rt_model *model, save *s, save *again)
+{
+    rt_engine *a = open_engine(model, 40, 250, 0, RT_ROLLBACK_LOG),
+              *b = open_engine(model, 40, 250, 0, RT_ROLLBACK_LOG);
+    rt_memory *m = rt_engine_memory(a);
+    rt_prefix_saved loaded;
+    for (uint32_t owner = 1; owner < 3; owner++) {
+        NEED(!rt_memory_seq_rm(m, 0, 0, -1) && !rt_memory_prefix_own(m, 0, owner));
+        NEED(!feed(a, text[0], 0, 8) && !feed(a, text[0], 8, 17));
+    }
+    NEED(!rt_memory_seq_rm(m, 0, 0, -1));
+    const int32_t n = saved_of(a, UINT64_MAX, s).n;
+    REQUIRE(!load(b, s->bytes, s->n, &loaded) && loaded.n == n && !loaded.n_left_out);
+    (void)saved_of(b, UINT64_MAX, again);
+    REQUIRE(again->n == s->n && !memcmp(again->bytes, s->bytes, s->n));
+    m = rt_engine_memory(b);
+    for (uint32_t owner = 0; owner < 4; owner++) {
+        int32_t length;
+        NEED(!rt_memory_seq_rm(m, 0, 0, -1) && !rt_memory_prefix_own(m, 0, owner));
+        NEED(!rt_memory_prefix_start(m, 0, text[0], LENGTH - 1, &length));
+        REQUIRE(length == (owner == 1 || owner == 2 ? 16 : 0), "owner %d finds %d", (int)owner, (int)length);
+    }
+    uint64_t at = sizeof(rt_save_prefixes);
+    int n_based = 0;
+    for (int i = 0; i < n; i++) {
+        rt_save_prefix r;
+        memcpy(&r, s->bytes + at, sizeof r);
+        if (r.base >= 0) {
+            r.owner ^= 3;
+            const uint64_t size = rt_memory_prefix_record_bytes(m, &r);
+            memcpy(s->bytes + at, &r, sizeof r);
+            const uint64_t sum = rt_checksum(s->bytes + at, size - 8);
+            memcpy(s->bytes + at + size - 8, &sum, 8);
+            n_based++;
+        }
+        at += rt_memory_prefix_record_bytes(m, &r);
+    }
+    rt_engine *other = open_engine(model, 40, 250, 0, RT_ROLLBACK_LOG);
+    if (n_based) FAILS(load(other, s->bytes, s->n, &loaded), GDN_INVALID_ARGUMENT, "contradicts itself");
+    REQUIRE(n_based > 1, "%d of %d", n_based, (int)n);
+    rt_engine_destroy(a);
+    rt_engine_destroy(b);
+    rt_engine_destroy(other);
+}
+
 /* ---- What is refused ---- */
 
 static void sign_header(unsigned char *bytes)
@@ -383,6 +429,7 @@ int main(int argc, char **argv)
         make_texts(models[i]);
         round_trip(models[i], &s, &again);
         tails(models[i], &s, &again);
+        owners(models[i], &s, &again);
         refusals(models[i], models[(i + 1) % FIXTURE_TINY], &s);
         signed_records(models[i], &s);
         contradictions(models[i], &s);

@@ -21,7 +21,7 @@ from gguf_file import value
 from server import PROMPT, SETTINGS, TOOLS, WAIT, Server, joined, ran, refused, server
 from tool import BRIEF, MODEL, TOOL, require, run_tests
 
-LONG = {"prompt": PROMPT, "max_tokens": 4000, "ignore_eos": True, "temperature": 1}
+LONG = {"prompt": PROMPT, "max_tokens": 4000, "ignore_eos": True, "temperature": 1, "seed": 1}
 
 
 def endpoints():
@@ -40,7 +40,7 @@ def endpoints():
         require(answer["usage"]["prompt_tokens"] == len(tokens) and answer["usage"]["completion_tokens"] == 9 and answer["usage"]["total_tokens"] == len(tokens) + 9,
                 f"usage: {answer['usage']}")
         require(s.text({"prompt": tokens, "max_tokens": 9}) == answer["choices"][0]["text"] == s.text({"prompt": [PROMPT], "max_tokens": 9}), "prompts as tokens and lists")
-        both = s.ask("/v1/completions", {"prompt": [PROMPT, "Blessed are"], "n": 2, "max_tokens": 9, "temperature": 1})[1]["choices"]
+        both = s.ask("/v1/completions", {"prompt": [PROMPT, "Blessed are"], "n": 2, "max_tokens": 9, "temperature": 1, "seed": 1})[1]["choices"]
         require([c["index"] for c in both] == [0, 1, 2, 3], "texts of two prompts")
         require([c["text"] for c in both] == [r["text"] for p in (PROMPT, "Blessed are") for seed in (1, 2)
                                               for r in ran("-p", p, "-n", "9", "--temp", "1", "--seed", seed)], "n texts have the next seeds")
@@ -68,7 +68,7 @@ def same_as_run():
               ("--repeat-penalty", "1.2", "--repeat-last", "32", "--presence-penalty", "0.5", "--frequency-penalty", "0.25")),
              ({"stop": ["LORD", "\n"]}, ("--stop", "LORD", "--stop", "\n")),
              ({"stop": "house of the LORD, and in"}, ("--stop", "house of the LORD, and in")),
-             ({"temperature": 3, "ignore_eos": True}, ("--temp", "3", "--ignore-end")))  # bytes that are not UTF-8
+             ({"temperature": 3, "ignore_eos": True, "seed": 1}, ("--temp", "3", "--ignore-end")))  # bytes that are not UTF-8
     with server() as s:
         for body, options in cases:
             of_run = ran("-p", PROMPT, "-n", "60", *options)[0]
@@ -85,7 +85,7 @@ def same_as_run():
         require("usage" not in s.events("/v1/completions", {"prompt": PROMPT, "max_tokens": 3})[0][-1], "usage on request only")
         messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Who was Moses?"}]
         parts = [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": [{"type": "text", "text": "Who was"}, {"type": "text", "text": " Moses?"}]}]
-        for body, options in (({}, ()), ({"temperature": 0}, ("--temp", "0")), ({"seed": 5, "stop": ","}, ("--seed", "5", "--stop", ","))):
+        for body, options in (({"seed": 1}, ()), ({"temperature": 0}, ("--temp", "0")), ({"seed": 5, "stop": ","}, ("--seed", "5", "--stop", ","))):
             of_run = ran("--chat", "--system", "Be brief.", "-p", "Who was Moses?", "-n", "40", *options)[0]
             for of, limit in ((messages, "max_tokens"), (parts, "max_completion_tokens")):
                 _, answer, _ = s.ask("/v1/chat/completions", {"messages": of, limit: 40, **body})
@@ -95,6 +95,27 @@ def same_as_run():
                 events, done = s.events("/v1/chat/completions", {"messages": of, limit: 40, **body})
                 require(done and joined(events, 0, "content") == (choice["message"]["content"], choice["finish_reason"]), f"a streamed chat {body}")
                 require(events[0]["choices"][0]["delta"] == {"role": "assistant", "content": ""} and events[0]["object"] == "chat.completion.chunk", "the first event")
+
+
+def seeds():
+    """A request without a seed gets a random one; the answer tells it, and with it the text comes again."""
+    hello = {"messages": [{"role": "user", "content": "Who was Moses?"}]}
+    with server() as s:
+        for path, body in (("/v1/completions", {"prompt": PROMPT}), ("/v1/chat/completions", hello)):
+            body, found = {**body, "max_tokens": 20, "temperature": 1, "n": 2}, []
+            for seed in ({}, {"seed": None}, {"seed": -1}, {}):
+                answer = s.ask(path, {**body, **seed})[1]
+                require(0 <= answer["seed"] < 2 ** 52, f"a seed that binary64 holds: {answer}")
+                require(s.ask(path, {**body, "seed": answer["seed"]})[1]["choices"] == answer["choices"], f"the seed gives the text again: {answer}")
+                found.append((answer["seed"], json.dumps(answer["choices"])))
+            require(len({seed for seed, _ in found}) == len({text for _, text in found}) == len(found), f"{path}: seeds and texts differ: {found}")
+            events, _ = s.events(path, {**body, "stream_options": {"include_usage": True}})
+            require(len({e["seed"] for e in events}) == 1, "each event tells the seed")
+            again, _ = s.events(path, {**body, "seed": events[0]["seed"]})
+            of = "content" if "messages" in body else "text"
+            require([joined(events, i, of) for i in range(2)] == [joined(again, i, of) for i in range(2)], "the seed of a stream gives the text again")
+            require([s.ask(path, {**body, "seed": seed})[1]["seed"] for seed in (0, 7, 2 ** 63 - 1)] == [0, 7, 2 ** 63 - 1], "a given seed is told too")
+        require(len({s.text({"prompt": PROMPT, "max_tokens": 20}) for _ in range(4)}) == 1, "completions take the most likely token")
 
 
 def together():
@@ -144,10 +165,10 @@ def refusals():
         refused(s, 400, "tools[0].function.strict", {**hello, "tools": [{"type": "function", "function": {"name": "f", "strict": True}}]}, chat)
         require(s.ask(chat, {**hello, "tools": TOOLS, "tool_choice": "none", "parallel_tool_calls": True, "max_tokens": 1, "response_format": {"type": "text"}})[0] == 200, "tools that are not to be called")
         refused(s, 400, "chat_template_kwargs", {**hello, "chat_template_kwargs": {"messages": []}}, chat)
-        for calls in (1, [1], [{"function": {"name": "f"}}], [{"function": {"name": 1, "arguments": "{}"}}], [{"function": {"name": "f", "arguments": 1}}]):
+        for calls in (1, [1], [{"function": {"arguments": "{}"}}], [{"function": {"name": 1, "arguments": "{}"}}], [{"function": {"name": "f", "arguments": 1}}]):
             refused(s, 400, "messages", {"messages": [{"role": "assistant", "content": "x", "tool_calls": calls}]}, chat)
         require(s.ask("/v1/completions", {"prompt": "x", "tools": None, "max_tokens": 1})[0] == 200, "null is absent")
-        for name, values in {"temperature": ("1", True), "top_k": (-1, 0.5), "seed": (-1, 2 ** 63), "n": (0, 9, "2"), "max_tokens": (0, 101, 1.5), "stream": (1, "true"), "stop": ("", [""], 3, ["a"] * 17),
+        for name, values in {"temperature": ("1", True), "top_k": (-1, 0.5), "seed": (-2, 0.5, 2 ** 63), "n": (0, 9, "2"), "max_tokens": (0, 101, 1.5), "stream": (1, "true"), "stop": ("", [""], 3, ["a"] * 17),
                              "prompt": ([], [-1], [1 << 30], 5, ["a", 5], [["a"]], {}), "stream_options": ({"include_usage": True}, 1)}.items():
             for value in values:
                 refused(s, 400, name if value != 2 ** 63 else None, {"prompt": "x", name: value})
@@ -209,6 +230,25 @@ def full():
         require(s.until("texts_waiting", lambda n: n == 0) and s.ask("/v1/completions", {"prompt": "x", "max_tokens": 1})[0] == 200, "there is room again")
 
 
+def fair():
+    """One request takes at most half of the places, so others get in."""
+    with server("--parallel", "2", "--queue", "6") as s:
+        for body in ({"n": 5}, {"n": 3, "prompt": ["x", "y"]}, {"n": 128}):
+            error, _ = refused(s, 400, "n", {"prompt": "x", "max_tokens": 1, **body})
+            require("may have 4" in error["message"], f"what is allowed: {error}")
+        refused(s, 400, "prompt", {"prompt": ["x"] * 5, "max_tokens": 1})
+        refused(s, 400, "n", {"messages": [{"role": "user", "content": "x"}], "n": 5}, "/v1/chat/completions")
+        connection, response = s.open("/v1/completions", {**LONG, "n": 4, "stream": True})
+        require(s.until("texts_waiting", lambda n: n == 2), "two run and two wait")
+        other = s.open("/v1/completions", {"prompt": ["x", "y"], "n": 2, "max_tokens": 1, "stream": True})
+        require(other[1].status == 200, f"others get in: {other[1].status}")
+        for c, r in ((connection, response), other):
+            r.close()
+            c.close()
+    with server("--parallel", "1", "--queue", "0") as s:
+        require(s.ask("/v1/completions", {"prompt": "x", "max_tokens": 1})[0] == 200, "the only place")
+
+
 def running():
     """A text that waits for KV cells does not run."""
     with server("--parallel", "2", "--cells", "4096") as s:
@@ -259,6 +299,29 @@ def keys(folder):
         (folder / "keys").write_text(text)
         done = subprocess.run([TOOL, "serve", "-m", MODEL, "--port", "0", "--api-key-file", folder / "keys"], capture_output=True, timeout=WAIT, check=False)
         require(done.returncode == 1 and b"it needs a key" in done.stderr, "a file without keys", done)
+
+
+def owners(folder):
+    """A client with one key learns nothing of what clients with other keys have asked, also after a restart."""
+    (folder / "keys").write_text("alice\nmallory\n")
+    asked = "The password of the vault is 4711."
+    options = ("--api-key-file", folder / "keys", "--prefix-file", folder / "prefixes")
+
+    def kept(s, key, prompt):
+        answer = s.ask("/v1/completions", {"prompt": prompt, "max_tokens": 1, "temperature": 0}, headers={"Authorization": f"Bearer {key}"})[1]
+        return answer["usage"]["prompt_tokens_details"]["cached_tokens"], answer["choices"]
+    with server(*options) as s:
+        require(kept(s, "alice", asked)[0] == 0, "a new prompt")
+        theirs = kept(s, "mallory", asked + " x")
+        own = kept(s, "alice", asked + " x")
+        require(theirs[0] == 0 < own[0] and theirs[1] == own[1], f"of another key and of the same: {theirs}, {own}")
+    with server(*options) as s:
+        require(kept(s, "alice", asked + " y")[0] == own[0] and kept(s, "mallory", asked + " y")[0] > 0, "their own are in the file")
+    (folder / "keys").write_text("bob\nalice\n")  # another place in the file is no other key
+    with server(*options) as s:
+        require((kept(s, "bob", asked + " z")[0], kept(s, "alice", asked + " z")[0]) == (0, own[0]), "other keys")
+    with server(*options[2:]) as s:
+        require([kept(s, key, asked)[0] > 0 for key in ("", "x")] == [False, True], "without keys there is one cache")
 
 
 # ---- Clients and signals ----
@@ -435,4 +498,4 @@ def restart(folder):
     require(done.returncode == 1 and b"the file stays as it is" in done.stderr and file.read_bytes() == written[:-1], f"a cut file: {done}")
 
 
-run_tests(restart, usual_cache, command_line, endpoints, same_as_run, together, refusals, no_utf8, full, running, keys, gone, slow, drains)
+run_tests(restart, usual_cache, command_line, endpoints, same_as_run, seeds, together, refusals, no_utf8, full, fair, running, keys, owners, gone, slow, drains)

@@ -145,6 +145,19 @@ def template_input(folder):
             for content in ({"content": None}, {"content": ""}, {}):
                 talk = [user, {"role": "assistant", **content, "tool_calls": [{"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": arguments}}]}, {"role": "tool", "tool_call_id": "call_1", "content": "Sunny"}]
                 require(used(s, messages=talk, chat_template_kwargs={"note": ""}) == expected(s, head + turn + tail), f"a call and its result: {arguments} {content}")
+        def call(arguments):
+            return {"role": "assistant", "tool_calls": [{"id": "call_1", "type": "function", "function": {"name": "f", **arguments}}]}
+        result = {"role": "tool", "tool_call_id": "call_1", "content": None}
+        for given, written in (({}, ""), ({"arguments": None}, ""), ({"arguments": ""}, ""), ({"arguments": " \n"}, ""), ({"arguments": "{}"}, ""), *(({"arguments": x}, f" arguments={x}") for x in ("null", '"{}"', "[]", "[1, 2]", "12", '{"city": "Na', "x y", '{"a": 1, "a": 2}'))):
+            turn = f"<|im_start|>assistant\n<call>f{written}</call><|im_end|>\n<|im_start|>tool\ncall_1<|im_end|>\n"
+            for content in (None, "", ()):
+                talk = [user, call(given), {k: v for k, v in result.items() if content != () or k != "content"} | ({} if content == () else {"content": content})]
+                require(used(s, messages=talk, chat_template_kwargs={"note": ""}) == expected(s, head + turn + tail), f"an odd call: {given} {talk}")
+        turn = "<|im_start|>assistant\n<|im_end|>\n"
+        for message in ({}, {"content": None}, {"content": None, "reasoning_content": "x"}, {"content": None, "tool_calls": []}, {"content": ""}, {"content": []}):
+            require(used(s, messages=[user, {"role": "assistant", **message}, user], chat_template_kwargs={"note": ""}) == expected(s, head + turn + head + tail), f"an empty answer: {message}")
+        part = {"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}, "other": 1}
+        require(used(s, messages=[{**user, "content": [part]}], chat_template_kwargs={"note": ""}) == expected(s, head + tail), "more members of a text")
     for options, says in ((("--chat-template-kwargs", "[]"), "a list"), (("--chat-template-kwargs", "{"), "not valid"), (("--chat-template-kwargs", '{"tools": 1}'), "tools is set in another way")):
         for command in (("serve", "--port", "0"), ("run", "--chat", "-p", "x")):
             done = subprocess.run([TOOL, command[0], "-m", MODEL, *command[1:], *options], capture_output=True, timeout=WAIT, check=False)
@@ -153,9 +166,24 @@ def template_input(folder):
     require(texts[0] < texts[1], f"gdn run --chat has variables: {texts}")
 
 
+def names(folder):
+    """Tokens that are parts of characters or have a NUL have names of their own in completions."""
+    with server() as s:
+        body = {"prompt": s.ask("/tokenize", {"content": PROMPT})[1]["tokens"], "max_tokens": 1, "logprobs": 8}
+        ids = [int(name[9:]) for name in s.ask("/v1/completions", {**body, "return_tokens_as_token_ids": True})[1]["choices"][0]["logprobs"]["top_logprobs"][0]]
+    parts = dict(zip([i for i in ids if i > 255], (b"\xe6\x97", b"\xe6\x9c", b"\xe5\xae", b"a\0b", b"a\0c", "\u65e5".encode())))
+    require(len(parts) == 6, f"tokens that can be replaced: {ids}")
+    with server(model=speaking(folder, parts)) as s:
+        by_number = s.ask("/v1/completions", {**body, "return_tokens_as_token_ids": True})[1]["choices"][0]["logprobs"]
+        by_text = s.ask("/v1/completions", body)[1]["choices"][0]["logprobs"]
+        of = {name: by_number["top_logprobs"][0][f"token_id:{i}"] for i, name in zip(parts, (r"bytes:\xe6\x97", r"bytes:\xe6\x9c", r"bytes:\xe5\xae", r"bytes:\x61\x00\x62", r"bytes:\x61\x00\x63", "\u65e5"))}
+        require(len(by_text["top_logprobs"][0]) == 8 and of.items() <= by_text["top_logprobs"][0].items(), f"each token has a name: {by_text}, not {of}")
+        require(by_text["top_logprobs"][0][by_text["tokens"][0]] == by_text["token_logprobs"][0], f"the token's own name: {by_text}")
+
+
 def logprobs(folder):
     """Log-probabilities are the model's, in OpenAI's forms, and the same bits streamed or not, with drafts or not, alone or not."""
-    bodies = [{"prompt": PROMPT, "max_tokens": 24, "logprobs": n, **more} for n, more in ((0, {}), (3, {}), (20, {"temperature": 1.2, "seed": 4}), (2, {"temperature": 0.7, "repeat_penalty": 1.3, "n": 3}), (1, {"temperature": 3, "ignore_eos": True}))]
+    bodies = [{"prompt": PROMPT, "max_tokens": 24, "logprobs": n, **more} for n, more in ((0, {}), (3, {}), (20, {"temperature": 1.2, "seed": 4}), (2, {"temperature": 0.7, "repeat_penalty": 1.3, "n": 3, "seed": 1}), (1, {"temperature": 3, "ignore_eos": True, "seed": 1}))]
     expected = None
     for options in (("--parallel", "1", "--spec", "off"), ("--parallel", "1", "--always-draft"), ("--parallel", "8", "--always-draft", "--step", "24")):
         with server(*options) as s:
@@ -200,6 +228,7 @@ def logprobs(folder):
         _, answer, _ = s.ask("/v1/completions", {"prompt": PROMPT, "max_tokens": 24, "logprobs": 1})
         choice = answer["choices"][0]
         require(choice["finish_reason"] == "stop" and "".join(choice["logprobs"]["tokens"]) == choice["text"] and len(choice["logprobs"]["tokens"]) == answer["usage"]["completion_tokens"] - 1, f"the end token has no entry: {answer}")
+    names(folder)
     ask = {"messages": [{"role": "user", "content": "Who was Moses?"}], "max_tokens": 20, "temperature": 0}
     with server() as s:
         plain = s.ask("/v1/chat/completions", ask)[1]["choices"][0]

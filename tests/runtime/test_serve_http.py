@@ -20,7 +20,7 @@ from server import PROMPT, WAIT, Server, joined, refused, server
 from tool import BRIEF, MODEL, TOOL, require, run_tests
 
 COMPLETIONS, CHATS = "/v1/completions", "/v1/chat/completions"
-LONG = {"prompt": PROMPT, "max_tokens": 4000, "ignore_eos": True, "temperature": 1}
+LONG = {"prompt": PROMPT, "max_tokens": 4000, "ignore_eos": True, "temperature": 1, "seed": 1}
 
 
 def sent(s, data, half=False, wait=0.0):
@@ -67,8 +67,8 @@ def half_closed():
     """A client that closes its sending side after the request gets its whole answer."""
     draw = random.Random(1)
     with server("--parallel", "2") as s:
-        kinds = [(COMPLETIONS, {"prompt": PROMPT, "max_tokens": 50}), (COMPLETIONS, {"prompt": PROMPT, "max_tokens": 20, "n": 3, "temperature": 1, "logprobs": 2}),
-                 (CHATS, {"messages": [{"role": "user", "content": "Who was Moses?"}], "max_tokens": 50})]
+        kinds = [(COMPLETIONS, {"prompt": PROMPT, "max_tokens": 50}), (COMPLETIONS, {"prompt": PROMPT, "max_tokens": 20, "n": 3, "temperature": 1, "seed": 1, "logprobs": 2}),
+                 (CHATS, {"messages": [{"role": "user", "content": "Who was Moses?"}], "max_tokens": 50, "seed": 1})]
         for path, body in kinds:
             want = s.ask(path, body)[1]["choices"]
             for _ in range(4 if BRIEF else 16):
@@ -365,7 +365,7 @@ def large_answers():
     with server("--parallel", "16", settings=("--ctx", "512", "--prefix-cache", "0")) as s:
         for path, body in ((COMPLETIONS, {"prompt": PROMPT, "logprobs": 20}), (CHATS, {"messages": [{"role": "user", "content": "x"}], "logprobs": True, "top_logprobs": 20})):
             for n in (1, 16):
-                body |= {"n": n, "max_tokens": 30 if BRIEF or n == 1 else 300, "ignore_eos": True, "temperature": 1}
+                body |= {"n": n, "max_tokens": 30 if BRIEF or n == 1 else 300, "ignore_eos": True, "temperature": 1, "seed": 1}
                 before = resident(s)
                 status, answer, response = s.ask(path, body)
                 grown = resident(s, "VmHWM") - before

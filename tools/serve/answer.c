@@ -97,10 +97,23 @@ static rt_string bytes_of(const serve_call *call, int32_t token)
     return s.bytes ? s : (rt_string){ "", 0 };
 }
 
+/* A token's name: its text. In completions it is the name of a member, so it tells tokens apart and has no NUL: what is
+ * no such text is its bytes, as bytes:\xe6\x97. Chats have the bytes beside the text. */
 static json_t *name_of(const serve_call *call, int32_t token)
 {
     const rt_string s = bytes_of(call, token);
-    return call->ids ? json_sprintf("token_id:%d", (int)token) : json_of(s.text, s.bytes);
+    if (call->ids) return json_sprintf("token_id:%d", (int)token);
+    if (call->chat) return json_of(s.text, s.bytes);
+    json_t *name = memchr(s.text, 0, s.bytes) ? NULL : json_stringn(s.text, s.bytes);
+    char *text = NULL;
+    size_t n = 0;
+    FILE *const to = name ? NULL : open_memstream(&text, &n);
+    if (!to) return name;
+    (void)fputs("bytes:", to);
+    for (uint64_t i = 0; i < s.bytes; i++) (void)fprintf(to, "\\x%02x", (unsigned char)s.text[i]);
+    if (!fclose(to)) name = json_stringn(text, n);
+    free(text);
+    return name;
 }
 
 /* A token of a chat's answer, with the n most likely ones, which follow it. */
@@ -188,9 +201,9 @@ static json_t *choice_of(const serve_call *call, int32_t index, json_t *value, c
 static json_t *answer_of(const serve_call *call, json_t *choices, json_t *usage)
 {
     const char *const object = call->stream ? "chat.completion.chunk" : "chat.completion";
-    return json_pack("{s:s, s:s, s:I, s:s, s:o*, s:o*}", "id", call->id, "object",
+    return json_pack("{s:s, s:s, s:I, s:s, s:I, s:o*, s:o*}", "id", call->id, "object",
                      call->chat ? object : "text_completion", "created", (json_int_t)call->created, "model",
-                     call->server->model, "choices", choices, "usage", usage);
+                     call->server->model, "seed", (json_int_t)call->sampling.seed, "choices", choices, "usage", usage);
 }
 
 static int failed(const serve_choice *c, serve_error *e)

@@ -4,19 +4,96 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static const char open_mark[] = "<tool_call>", close_mark[] = "</tool_call>";
 
-/* True if the array has a tool of this name; *schema: its properties, or NULL. */
+/* True if the array has a tool of this name; *schema: of its arguments, or NULL. */
 static int has_tool(const json_t *tools, const char *name, const json_t **schema)
 {
     for (size_t i = 0; i < json_array_size(tools); i++) {
         const json_t *const f = json_object_get(json_array_get(tools, i), "function");
         const char *const its = json_string_value(json_object_get(f, "name"));
-        *schema = json_object_get(json_object_get(f, "parameters"), "properties");
+        *schema = json_object_get(f, "parameters");
         if (its && name && !strcmp(its, name)) return 1;
     }
     return 0;
+}
+
+/* ---- Schemas ---- */
+
+/* Kinds of values. CONTAINER: arrays and objects; SCALAR: numbers and booleans. */
+enum { STRING = 1, NOTHING = 2, CONTAINER = 4, SCALAR = 8, ANY = 15 };
+
+static int kind_of(const json_t *value)
+{
+    if (json_is_array(value) || json_is_object(value)) return CONTAINER;
+    return json_is_string(value) ? STRING : json_is_null(value) ? NOTHING : SCALAR;
+}
+
+/* The kind that a name of a type means; ANY: it is unknown. Some tools write names as Google's and Python's. */
+static int kind_named(const json_t *name)
+{
+    static const struct {
+        const char *name;
+        int kind;
+    } types[] = { { "string", STRING },    { "str", STRING },     { "null", NOTHING },  { "array", CONTAINER },
+                  { "object", CONTAINER }, { "integer", SCALAR }, { "number", SCALAR }, { "boolean", SCALAR } };
+    for (size_t i = 0; json_is_string(name) && i < sizeof types / sizeof *types; i++)
+        if (!strcasecmp(json_string_value(name), types[i].name)) return types[i].kind;
+    return ANY;
+}
+
+/* The part of `root` that a reference as #/$defs/NAME names; NULL: there is none. */
+static const json_t *referred(const json_t *root, const char *path)
+{
+    if (*path++ != '#') return NULL;
+    while (root && *path == '/') {
+        char name[256];
+        size_t n = 0;
+        for (path++; *path && *path != '/' && n < sizeof name - 1; path++) {
+            const int escaped = *path == '~' && (path[1] == '0' || path[1] == '1');
+            path += escaped;
+            name[n++] = (char)(!escaped ? *path : *path == '0' ? '~' : '/');
+        }
+        name[n] = 0;
+        root = json_is_array(root) ? json_array_get(root, strtoul(name, NULL, 10)) : json_object_get(root, name);
+    }
+    return *path ? NULL : root;
+}
+
+/* The kinds that a schema, a part of `root`, allows. A schema may contain itself: beyond MOST_DEPTH, or after *left
+ * parts and values, it allows any. */
+static int kinds_of(const json_t *schema, const json_t *root, int depth, int *left)
+{
+    enum { MOST_DEPTH = 32 };
+    static const char *const unions[] = { "anyOf", "oneOf", "enum", "type" };
+    const json_t *const all = json_object_get(schema, "allOf"), *const constant = json_object_get(schema, "const");
+    const char *const reference = json_string_value(json_object_get(schema, "$ref"));
+    int kinds = constant ? kind_of(constant) : ANY;
+    if (depth == MOST_DEPTH) return ANY;
+    if (json_is_string(json_object_get(schema, "type"))) kinds &= kind_named(json_object_get(schema, "type"));
+    for (int k = 0; k < 4; k++) {
+        const json_t *const list = json_object_get(schema, unions[k]);
+        int some = 0;
+        for (size_t i = 0; i < json_array_size(list) && --*left >= 0; i++) {
+            const json_t *const one = json_array_get(list, i);
+            some |= k < 2 ? kinds_of(one, root, depth + 1, left) : k == 2 ? kind_of(one) : kind_named(one);
+        }
+        if (json_array_size(list)) kinds &= some;
+    }
+    for (size_t i = 0; i < json_array_size(all) && --*left >= 0; i++)
+        kinds &= kinds_of(json_array_get(all, i), root, depth + 1, left);
+    if (reference) kinds &= kinds_of(referred(root, reference), root, depth + 1, left);
+    if (json_is_true(json_object_get(schema, "nullable"))) kinds |= NOTHING;
+    return *left < 0 ? ANY : kinds;
+}
+
+/* The kinds that the schema of a tool's arguments allows for one of them. */
+static int kinds_of_argument(const json_t *schema, const char *name)
+{
+    int left = 10000;
+    return kinds_of(json_object_get(json_object_get(schema, "properties"), name), schema, 0, &left);
 }
 
 /* ---- The two forms ---- */
@@ -74,24 +151,23 @@ static json_t *read_json(const char *text, size_t n, const json_t *tools, int *c
     return function;
 }
 
-/* True if the schema of a parameter allows a string. */
-static int is_string(const json_t *schema)
+/* The JSON that a text is; NULL: it is none. Models write Python's words too. */
+static json_t *json_in(const char *value)
 {
-    const json_t *const type = json_object_get(schema, "type");
-    for (size_t i = 0; i < json_array_size(type); i++) {
-        const char *const one = json_string_value(json_array_get(type, i));
-        if (one && !strcmp(one, "string")) return 1;
-    }
-    return json_is_string(type) && !strcmp(json_string_value(type), "string");
+    if (!strcmp(value, "None")) return json_null();
+    if (!strcmp(value, "True") || !strcmp(value, "False")) return json_boolean(value[0] == 'T');
+    return json_loads(value, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
 }
 
-static json_t *typed(const json_t *schema, const char *value)
+/* A value where these kinds are allowed. The form does not tell the string "12" from the number: where strings are
+ * allowed it is one, unless it is null, an array or an object that is allowed too. */
+static json_t *typed(int kinds, const char *value)
 {
-    if (is_string(schema)) return json_string(value);
-    if (!strcmp(value, "None")) return json_null(); /* models write Python's words too */
-    if (!strcmp(value, "True") || !strcmp(value, "False")) return json_boolean(value[0] == 'T');
-    json_t *const made = json_loads(value, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
-    return made ? made : json_string(value);
+    json_t *const made = json_in(value);
+    const int others = kinds == ANY || !(kinds & STRING) ? ANY : kinds & (NOTHING | CONTAINER);
+    if (made && (kind_of(made) & others)) return made;
+    json_decref(made);
+    return json_string(value);
 }
 
 /* Reads a parameter. Returns 1 if it is one, of a new name. */
@@ -103,7 +179,7 @@ static int read_parameter(const char **at, const char *end, const json_t *schema
     if (good) { /* the form has a line break at both ends of the value */
         const size_t n = strlen(value), from = value[0] == '\n';
         if (n > from && value[n - 1] == '\n') value[n - 1] = 0;
-        good = !json_object_set_new(arguments, key, typed(json_object_get(schema, key), value + from));
+        good = !json_object_set_new(arguments, key, typed(kinds_of_argument(schema, key), value + from));
     }
     free(key);
     free(value);

@@ -14,10 +14,12 @@ typedef struct serve_piece {
 /* Reads the next piece of n bytes in the forms
  *   <tool_call>{"name": NAME, "arguments": {...}}</tool_call>
  *   <tool_call><function=NAME><parameter=KEY>VALUE</parameter>...</function></tool_call>
- * with whitespace between the parts. A value is a string where the tool's schema says so, else JSON if it is that. What
- * has neither form, or names none of the tools, is content. Whitespace before a call is dropped. All pieces together do
- * not depend on where the text is cut. after: the piece before ended with a call; last: the text has ended. *seen, 0 at
- * first, is this function's: it keeps a call that comes in many parts from being read from its beginning at each. */
+ * with whitespace between the parts. A value is a string where the tool's schema allows one, unless it is null, an
+ * array or an object that the schema allows too. Where it allows no string, or says nothing, a value is JSON if it is
+ * that. What has neither form, or names none of the tools, is content. Whitespace before a call is dropped. All pieces
+ * together do not depend on where the text is cut. after: the piece before ended with a call; last: the text has ended.
+ * *seen, 0 at first, is this function's: it keeps a call that comes in many parts from being read from its beginning at
+ * each. */
 serve_piece serve_next_piece(const json_t *tools, const char *text, size_t n, int after, int last, size_t *seen);
 
 #endif

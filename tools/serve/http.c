@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "runtime/base/checksum.h"
 #include "tools/cli/interrupt.h"
 #include "tools/cli/json.h"
 #include "tools/cli/output.h"
@@ -28,6 +29,7 @@ typedef struct http_request {
     size_t n_target;
     const char *origin; /* of the page, if it is allowed; or NULL */
     int endpoint, last; /* last: the connection is closed after it */
+    uint32_t owner;     /* of owner_of() */
     char *body;
     size_t n;
     serve_call *call;
@@ -120,6 +122,7 @@ static enum MHD_Result generate(http_request *q, int chat)
     q->call = serve_read(q->server, q->body, q->n, chat, &e);
     if (!q->call) return send_json(q, NULL, &e);
     q->call->fd = q->connection.fd;
+    q->call->owner = q->owner;
     if (!serve_add(q->server, q->call, &e)) return send_json(q, NULL, &e);
     set_timeout(q, 0);
     char *const whole = q->call->stream ? NULL : serve_wait(q->call, &e);
@@ -169,6 +172,14 @@ static int is_key(const char *keys, const char *key)
     return found;
 }
 
+/* The number of a key for rt_request.owner. It outlives the process in --prefix-file, and tells little of the key. */
+static uint32_t owner_of(const char *key)
+{
+    const uint64_t sum = rt_checksum(key, strlen(key));
+    const uint32_t owner = (uint32_t)(sum ^ sum >> 32);
+    return owner ? owner : 1; /* 0: of requests without a key */
+}
+
 static int too_large(uint64_t n, serve_error *e)
 {
     if (n <= (uint64_t)serve_opt.body_kib << 10) return 0;
@@ -215,6 +226,7 @@ static int check_request(http_request *q, const char *path, const char *method, 
     if (q->server->keys && i != HEALTH && i != PAGE &&
         (strncmp(key, "Bearer ", 7) != 0 || !is_key(q->server->keys, key + 7)))
         return serve_fail(e, 401, "invalid_api_key", NULL, "an API key is needed: Authorization: Bearer KEY");
+    q->owner = q->server->keys ? owner_of(key + strcspn(key, " ")) : 0;
     if (i == N_ENDPOINTS) return serve_fail(e, 404, "not_found", NULL, "there is no %.200s", path);
     if (strcmp(method, endpoints[i].method) != 0)
         return serve_fail(e, 405, "method_not_allowed", NULL, "%s is for %s", path, endpoints[i].method);

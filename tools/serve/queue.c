@@ -170,6 +170,7 @@ static void submit(serve_server *v, rt_scheduler *scheduler, serve_choice *c)
                      .n_max = call->n_max,
                      .sampling = call->sampling,
                      .ignore_end = call->ignore_end,
+                     .owner = call->owner,
                      .on_token = on_token,
                      .user = c,
                      .on_logprobs = call->logprobs ? on_logprobs : NULL,

@@ -1,10 +1,12 @@
 /* Reads requests: JSON to prompts and parameters. Members that have no effect here are refused by their names. See
  * serve.h. */
 #define _POSIX_C_SOURCE 200809L
+#include <errno.h>
 #include <jansson.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "tools/serve/calls.h"
 #include "tools/serve/serve.h"
@@ -138,7 +140,7 @@ static int read_prompts(serve_server *v, serve_call *call, json_t *o, serve_erro
     return 1;
 }
 
-/* The text of a message. Parts {"type": "text", "text": TEXT} are replaced by one text. */
+/* The text of a message. Parts {"type": "text", "text": TEXT, ...} are replaced by one text. */
 static json_t *content_of(json_t *message, const char *where, serve_error *e)
 {
     json_t *const content = member(message, "content");
@@ -149,7 +151,7 @@ static json_t *content_of(json_t *message, const char *where, serve_error *e)
     for (size_t i = 0; to && !e->status && i < json_array_size(content); i++) {
         const char *type = "", *text = "";
         size_t bytes = 0;
-        if (!json_unpack(json_array_get(content, i), "{s:s, s:s%!}", "type", &type, "text", &text, &bytes) &&
+        if (!json_unpack(json_array_get(content, i), "{s:s, s:s%}", "type", &type, "text", &text, &bytes) &&
             !strcmp(type, "text"))
             (void)fwrite(text, 1, bytes, to);
         else
@@ -187,19 +189,29 @@ static int read_tools(serve_call *call, const json_t *o, serve_error *e)
     return 1;
 }
 
-/* Makes the arguments of a message's calls objects where they are texts of objects, as templates expect. */
+/* A call's arguments as the object that templates expect: a text that is JSON of one, or {} for nothing. What a model
+ * wrote otherwise is a text in the member "arguments", since the conversation has to go on. */
+static json_t *object_of_arguments(json_t *arguments)
+{
+    const char *const text = json_string_value(arguments);
+    const size_t n = json_string_length(arguments);
+    if (!arguments || (text && strspn(text, " \t\r\n") == n)) return json_object();
+    json_t *const made =
+        text ? json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL) : json_incref(arguments);
+    if (json_is_object(made)) return made;
+    json_decref(made);
+    return json_pack("{s:O}", "arguments", arguments);
+}
+
+/* Makes the arguments of a message's calls objects. */
 static int read_calls(const json_t *calls, const char *where, serve_error *e)
 {
     int good = !calls || json_is_array(calls);
     for (size_t i = 0; good && i < json_array_size(calls); i++) {
         json_t *const f = member(json_array_get(calls, i), "function"), *const arguments = member(f, "arguments");
-        json_t *const object = json_is_string(arguments)
-                                   ? json_loadb(json_string_value(arguments), json_string_length(arguments),
-                                                JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL)
-                                   : NULL;
-        good = json_is_string(member(f, "name")) && (json_is_string(arguments) || json_is_object(arguments));
-        if (good && json_is_object(object)) (void)json_object_set(f, "arguments", object);
-        json_decref(object);
+        good = json_is_string(member(f, "name")) &&
+               (!arguments || json_is_string(arguments) || json_is_object(arguments)) &&
+               !json_object_set_new(f, "arguments", object_of_arguments(arguments));
     }
     return good ||
            serve_fail(e, 400, "invalid_value", "messages",
@@ -223,8 +235,7 @@ static int read_message(json_t *m, size_t i, rt_message *to, serve_error *e)
     const char *const role = json_string_value(member(m, "role"));
     const int tool = role && !strcmp(role, "tool"), assistant = role && !strcmp(role, "assistant");
     const json_t *const calls = member(m, "tool_calls");
-    if (assistant && json_array_size(calls) && !member(m, "content"))
-        (void)json_object_set_new(m, "content", json_string(""));
+    if ((assistant || tool) && !member(m, "content")) (void)json_object_set_new(m, "content", json_string(""));
     const json_t *const text = content_of(m, where, e), *const reasoning = member(m, "reasoning_content");
     if (e->status ||
         !only(m,
@@ -319,17 +330,27 @@ static int read_stop(serve_call *call, json_t *o, serve_error *e)
     return good || wrong(e, "stop", "a text or an array of at most 16 texts is allowed, none of them empty");
 }
 
+/* A seed for a request without one. Clients whose numbers are binary64 can repeat it and those of the next texts. */
+static int draw_seed(int64_t *seed, serve_error *e)
+{
+    uint64_t drawn = 0;
+    if (getrandom(&drawn, sizeof drawn, 0) != (ssize_t)sizeof drawn)
+        return serve_fail(e, 500, NULL, "seed", "seed: the system gives no random one: %s", strerror(errno));
+    *seed = (int64_t)(drawn >> 12);
+    return 1;
+}
+
 static int read_sampling(serve_server *v, serve_call *call, json_t *o, serve_error *e)
 {
     rt_sampling *const s = &call->sampling;
     *s = v->defaults[call->chat];
-    int64_t top_k = s->top_k, last = s->repeat_last, seed = (int64_t)s->seed;
+    int64_t top_k = s->top_k, last = s->repeat_last, seed = -1; /* others' word for random */
     if (!get_number(o, "temperature", &s->temperature, e) || !get_number(o, "top_p", &s->top_p, e) ||
         !get_number(o, "min_p", &s->min_p, e) || !get_number(o, "presence_penalty", &s->presence_penalty, e) ||
         !get_number(o, "frequency_penalty", &s->frequency_penalty, e) ||
         !get_number(o, "repeat_penalty", &s->repeat_penalty, e) ||
         !get_integer(o, "repeat_last_n", 0, 1 << 26, &last, e) || !get_integer(o, "top_k", 0, 1 << 26, &top_k, e) ||
-        !get_integer(o, "seed", 0, INT64_MAX, &seed, e))
+        !get_integer(o, "seed", -1, INT64_MAX, &seed, e) || (seed < 0 && !draw_seed(&seed, e)))
         return 0;
     s->top_k = (int32_t)top_k;
     s->repeat_last = (int32_t)last;
@@ -354,7 +375,8 @@ static int read_parameters(serve_server *v, serve_call *call, json_t *o, serve_e
 {
     const char *const model = json_string_value(member(o, "model"));
     json_t *const options = member(o, "stream_options");
-    const int64_t texts = run_opt.parallel + serve_opt.queue, most_texts = texts < SERVE_TEXTS ? texts : SERVE_TEXTS;
+    const int64_t half = (run_opt.parallel + serve_opt.queue + 1) / 2; /* so that one request leaves room for others */
+    const int64_t most_texts = half < SERVE_TEXTS ? half : SERVE_TEXTS;
     const int64_t most = serve_opt.max_tokens ? serve_opt.max_tokens : 1 << 26;
     int64_t n = 1, n_max = call->chat ? v->session->context : 128;
     if (n_max > most) n_max = most;
@@ -378,7 +400,7 @@ static int read_parameters(serve_server *v, serve_call *call, json_t *o, serve_e
         return wrong(e, call->chat ? "prompt" : "messages", "it is for the other endpoint");
     if (member(o, "max_tokens") && member(o, "max_completion_tokens"))
         return wrong(e, "max_tokens", "max_completion_tokens is the same, and is given too");
-    if (!get_integer(o, "max_tokens", 1, most, &n_max, e) || !get_integer(o, "n", 1, most_texts, &n, e) ||
+    if (!get_integer(o, "max_tokens", 1, most, &n_max, e) || !get_integer(o, "n", 1, SERVE_TEXTS, &n, e) ||
         !get_integer(o, "max_completion_tokens", 1, most, &n_max, e) || !read_sampling(v, call, o, e) ||
         !read_stop(call, o, e) || !read_logprobs(call, o, e) || !get_flag(o, "ignore_eos", &call->ignore_end, e) ||
         !get_flag(o, "stream", &call->stream, e) || !get_flag(options, "include_usage", &call->usage, e))
@@ -388,7 +410,10 @@ static int read_parameters(serve_server *v, serve_call *call, json_t *o, serve_e
     call->n = (int32_t)n;
     call->n_max = (int32_t)n_max;
     if (n * call->n_prompts > most_texts)
-        return wrong(e, "n", "these are more texts than --parallel and --queue allow");
+        return serve_fail(e, 400, "invalid_value", n > 1 ? "n" : "prompt",
+                          "n is %d and prompt has %d, which are %d texts; a request may have %d, half of --parallel "
+                          "and --queue and at most %d",
+                          (int)n, (int)call->n_prompts, (int)n * (int)call->n_prompts, (int)most_texts, SERVE_TEXTS);
     return only(options, " include_usage ", "stream_options.", e);
 }
 

@@ -28,7 +28,8 @@ static const cli_option own[] = {
     { "timeout", CLI_INT, &serve_opt.timeout, "S",
       "seconds after which a client that neither sends nor receives is\ndisconnected (default 30)" },
     { "api-key-file", CLI_STRING, &serve_opt.key_file, "FILE",
-      "file with a key per line; requests need one of them, except\n/health" },
+      "file with a key per line; requests need one of them, except\n"
+      "/health, and find only prefixes of their key" },
     { "origin", CLI_NAMES, &serve_opt.origins, "LIST",
       "origins whose pages may use the server from a browser, as in\n"
       "https://example.org; * alone is every origin (default: none)" },
@@ -61,8 +62,8 @@ static const cli_command serve_command = {
     "Endpoints: / (a page to chat), /v1/models, /v1/completions, /v1/chat/completions, /tokenize, /health, /metrics.\n"
     "\n"
     "A text depends only on the model, the request, --ctx and --kv, and not on other requests. What a request\n"
-    "does not set is as in gdn run: the seed is 1, completions take the most likely token, and chats the model\n"
-    "file's sampling parameters.\n"
+    "does not set is as in gdn run: completions take the most likely token, and chats the model file's sampling\n"
+    "parameters. A request without a seed gets a random one, and the answer tells it.\n"
     "\n"
     "Exit status: 0 success; 1 failure; 2 wrong command line; 130 after Ctrl-C and 143 after SIGTERM. The first\n"
     "signal refuses new requests and ends the server after the last answer, the second one ends it at once.",

@@ -60,6 +60,7 @@ typedef struct serve_call {
     int32_t n_prompts, n, n_max;                 /* n: texts of each prompt                                   */
     int32_t *prompt[SERVE_TEXTS], n_prompt[SERVE_TEXTS];
     int32_t boundary[RT_CHAT_BOUNDARIES]; /* of a chat's prompt: rt_request.boundary                   */
+    uint32_t owner;                       /* of the client's key: rt_request.owner                      */
     json_t *body, *tools;                 /* the request; those of its tools that may be called, or NULL */
     int logprobs, ids; /* 1: with log-probabilities of n_top tokens; that name tokens by their numbers */
     int32_t n_top;
