@@ -394,6 +394,12 @@ def terminal_modes(folder):
         typed.read()
     require(typed.type(b"-typed\n/exit\n") == [b"half-typed"], "the line goes on")
     typed.end("after Ctrl-Z", 0)
+    for stop in ("TSTP", "STOP"): # the end of a stopped program, as by a shell's `kill %1`
+        typed = Typed(folder, by=("sh", "-mc", '"$@"; stty -echo; kill -TERM %1; kill -CONT %1; i=0; while kill -0 %1 && [ $i -lt 100 ]; do sleep .1; i=$((i+1)); done; stty -a; kill -KILL %1; exec true', "sh"), out=True)
+        os.killpg(os.tcgetpgrp(typed.ours), getattr(signal, f"SIG{stop}"))
+        while typed.read() is not None:
+            pass
+        require(typed.process.wait() == 0 and typed.saved.exists() and b" -echo " in typed.seen, f"ended in the background after SIG{stop}: {typed.seen[-300:]}")
     typed = Typed(folder) # two signals before it does anything about the first: it ends at once
     for number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGCONT):
         typed.process.send_signal(number)
