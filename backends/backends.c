@@ -56,15 +56,21 @@ gdn_status gdn_backend_describe(uint32_t backend, gdn_backend_info *info)
 /* Finds the backend if it has at least device + 1 devices; otherwise returns an error status. */
 static gdn_status find_device(uint32_t backend, uint32_t device, const gdn_backend **found)
 {
-    gdn_backend_info info = { .size = sizeof info };
-    gdn_status status = gdn_backend_describe(backend, &info);
     const gdn_backend *const b = backend_of(backend);
+    char reason[GDN_REASON_MAX];
     uint32_t n = 0;
-    if (status) return status;
-    if (!b || (status = b->count_devices(b, &n)))
-        return gdn_fail(b ? status : GDN_UNAVAILABLE, "the %s backend is not available: %s", info.name, info.reason);
+    gdn_status status;
+    if (!b) {
+        gdn_backend_info info = { .size = sizeof info };
+        if ((status = gdn_backend_describe(backend, &info))) return status;
+        return gdn_fail(GDN_UNAVAILABLE, "the %s backend is not available: %s", info.name, info.reason);
+    }
+    if ((status = b->count_devices(b, &n))) {
+        (void)snprintf(reason, sizeof reason, "%s", gdn_last_error());
+        return gdn_fail(status, "the %s backend is not available: %s", b->name, reason);
+    }
     if (device >= n)
-        return gdn_fail(GDN_NOT_FOUND, "device is %u; the %s backend has devices 0..%u", (unsigned)device, info.name,
+        return gdn_fail(GDN_NOT_FOUND, "device is %u; the %s backend has devices 0..%u", (unsigned)device, b->name,
                         (unsigned)n - 1);
     *found = b;
     return GDN_OK;

@@ -167,7 +167,8 @@ def framing():
             got, _ = sent(s, head + HIDDEN)
             require(is_refused(got), f"refused: {head}: {got[:300]}")
         drawn_heads(s, chunked)
-        for target, status in ((b"http://localhost/v1/models", 200), (b"HTTP://127.0.0.1:1/health", 200), (b"http://localhost", 200), (b"http://localhost?x", 200), (b"http://example.org/health", 403), (b"http:///health", 404), (b"https://localhost/health", 404), (b"*", 404)):
+        for target, status in ((b"http://localhost/v1/models", 200), (b"HTTP://127.0.0.1:1/health", 200), (b"http://localhost", 200), (b"http://localhost?x", 200), (b"http://example.org/health", 403), (b"http:///health", 404), (b"https://localhost/health", 404), (b"*", 404),
+                               (b"/health%00", 400), (b"/he%61lth%00x", 400), (b"http://localhost/health%00", 400), (b"/health?%00", 200), (b"/he%61lth", 200)):
             made = answers(sent(s, b"GET " + target + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")[0])
             require(target == b"http:///health" or [m[0] for m in made] == [status], f"the target {target}: {made}")
         require(answers(sent(s, b"GET http://localhost/health HTTP/1.1\r\nHost: example.org\r\nConnection: close\r\n\r\n")[0])[0][0] == 200, "the target's host counts")

@@ -195,6 +195,18 @@ def saving(folder):
     refused("the context holds 40", 1, "--load", saved, "--ctx", "40")
     refused("No such file", 1, "--load", str(folder / "none"))
     refused("No such file", 1, "--save", str(folder / "none/x"))
+    link, pipe = folder / "link", folder / "pipe"
+    link.symlink_to("blocks")
+    (folder / "dangling").symlink_to("none")
+    os.mkfifo(pipe)
+    talk("--save", str(link), turns=TURNS[:1])
+    require(link.is_symlink() and len(talk("--load", blocks, turns=TURNS[1:2])) == 1, "a link stays, and the file that it names is replaced")
+    with open(folder / "blocks.lock", "w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        refused("another gdn is using this file", 1, "--save", str(link))
+    for name, says in ((pipe, "it is no regular file"), (folder, "it is no regular file"), (folder / "dangling", "No such file"), ("", "No such file")):
+        refused(f"gdn run: {name}: {says}", 1, "--save", str(name))
+    require(pipe.is_fifo() and not list(folder.glob("*.part")) + list(folder.parent.glob("*.lock")), "what is no file stays")
     refused("has its own", 2, "--load", saved, "--system", "x")
     of_another_model(folder, saved)
 
@@ -389,6 +401,12 @@ def terminal_modes(folder):
         typed.read()
     require(typed.type(b"-typed\n/exit\n") == [b"half-typed"], "the line goes on")
     typed.end("after Ctrl-Z", 0)
+    for stop in ("TSTP", "STOP"): # the end of a stopped program, as by a shell's `kill %1`
+        typed = Typed(folder, by=("sh", "-mc", '"$@"; stty -echo; kill -TERM %1; kill -CONT %1; i=0; while kill -0 %1 && [ $i -lt 100 ]; do sleep .1; i=$((i+1)); done; stty -a; kill -KILL %1; exec true', "sh"), out=True)
+        os.killpg(os.tcgetpgrp(typed.ours), getattr(signal, f"SIG{stop}"))
+        while typed.read() is not None:
+            pass
+        require(typed.process.wait() == 0 and typed.saved.exists() and b" -echo " in typed.seen, f"ended in the background after SIG{stop}: {typed.seen[-300:]}")
     typed = Typed(folder) # two signals before it does anything about the first: it ends at once
     for number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGCONT):
         typed.process.send_signal(number)

@@ -1,5 +1,5 @@
 /* Replacing a file. See replace.h. */
-#define _DEFAULT_SOURCE /* flock, O_NOFOLLOW */
+#define _DEFAULT_SOURCE /* flock, O_NOFOLLOW, realpath */
 #include "tools/cli/replace.h"
 
 #include <errno.h>
@@ -38,6 +38,18 @@ static int open_beside(const char *beside)
     return -1;
 }
 
+/* The path without symbolic links, which a rename would replace. NULL: what it names is no regular file, or there is no
+ * memory. */
+static char *resolve(const char *path)
+{
+    struct stat old;
+    if (lstat(path, &old)) return *path && errno == ENOENT ? strdup(path) : NULL;
+    if (stat(path, &old)) return NULL;
+    if (S_ISREG(old.st_mode)) return realpath(path, NULL);
+    errno = EINVAL;
+    return NULL;
+}
+
 /* Opens PATH and the ending, and locks it. Waits at most some seconds while another process has it. -1: failed; *beside
  * is NULL then. */
 static int lock_beside(const char *path, const char *ending, int seconds, char **beside)
@@ -64,21 +76,26 @@ static int lock_beside(const char *path, const char *ending, int seconds, char *
 int replace_begin(replacement *r, const char *path, int seconds)
 {
     struct stat old;
-    *r = (replacement){ .path = path };
-    const int fd = lock_beside(path, ".part", seconds, &r->beside);
+    *r = (replacement){ .path = resolve(path) };
+    const int fd = r->path ? lock_beside(r->path, ".part", seconds, &r->beside) : -1;
     r->file = fd >= 0 ? fdopen(fd, "wb") : NULL;
-    if (r->file && !stat(path, &old)) (void)fchmod(fd, old.st_mode & 0777);
+    if (r->file && !stat(r->path, &old)) (void)fchmod(fd, old.st_mode & 0777);
     if (r->file) return 1;
     const int why = errno;
     if (fd >= 0) (void)close(fd);
     free(r->beside);
+    free(r->path);
     errno = why;
     return 0;
 }
 
 int file_lock_take(file_lock *lock, const char *path, int seconds)
 {
-    lock->fd = lock_beside(path, ".lock", seconds, &lock->beside);
+    char *const resolved = resolve(path);
+    lock->fd = resolved ? lock_beside(resolved, ".lock", seconds, &lock->beside) : -1;
+    const int why = errno;
+    free(resolved);
+    errno = why;
     return lock->fd >= 0;
 }
 
@@ -91,7 +108,11 @@ void file_lock_free(file_lock *lock)
     lock->beside = NULL;
 }
 
-const char *replace_error(void) { return errno == EWOULDBLOCK ? "another gdn is using this file" : strerror(errno); }
+const char *replace_error(void)
+{
+    if (errno == EINVAL) return "it is no regular file";
+    return errno == EWOULDBLOCK ? "another gdn is using this file" : strerror(errno);
+}
 
 /* Writes the folder of the path to the disk, so that a rename in it lasts. */
 static int sync_folder(const char *path)
@@ -115,6 +136,7 @@ int replace_end(replacement *r, int good)
     (void)fclose(r->file); /* frees the lock, after the name is gone */
     if (good && !why && !sync_folder(r->path)) why = errno;
     free(r->beside);
+    free(r->path);
     errno = why;
     return good && !why;
 }

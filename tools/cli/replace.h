@@ -5,13 +5,14 @@
 #include <stdio.h>
 
 typedef struct replacement {
-    const char *path;
+    char *path;   /* without symbolic links */
     char *beside; /* PATH.part, which becomes PATH */
     FILE *file;   /* write the new contents here */
 } replacement;
 
 /* Opens a regular file beside `path` that only this process writes, with the permissions of the old one. Waits at most
- * some seconds while another process has it. 0: failed; errno says why. `path` must outlive it. */
+ * some seconds while another process has it. A symbolic link stays, and the file that it names is replaced. 0: failed;
+ * errno says why, such as that `path` is a device. */
 int replace_begin(replacement *r, const char *path, int seconds);
 /* Ends it. good 1: the file is written to the disk and renamed; 0: it is removed. Returns 0, with errno, if not all was
  * written; the old contents stay. */

@@ -71,6 +71,23 @@ static void enter(void)
     if (pastes) say("\033[?2004h");
 }
 
+/* In the background the terminal is another program's, and setting its modes would stop this one before it ends. */
+static struct termios theirs;
+static int behind;
+
+static void step_aside(void)
+{
+    if (tcgetpgrp(STDIN_FILENO) == getpgrp() || tcgetattr(STDIN_FILENO, &theirs)) return;
+    (void)signal(SIGTTOU, SIG_IGN);
+    behind = 1;
+}
+
+static void step_back(void)
+{
+    if (behind) set_modes(&theirs);
+    behind = 0;
+}
+
 /* Ctrl-Z and Ctrl-\: the default action, with the terminal's modes restored. */
 static void stop(int number)
 {
@@ -148,7 +165,11 @@ static int next(EditLine *e, wchar_t *to)
         const int wanted = !n || lead < 0xc2 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 1;
         if (n >= wanted || (n > 1 && (bytes[n - 1] & 0xc0) != 0x80)) break;
         const int c = interrupt_getc();
-        if (c == EOF) return interrupt_noted() ? -1 : 0;
+        if (c == EOF && !interrupt_noted()) return 0;
+        if (c == EOF) {
+            step_aside();
+            return -1;
+        }
         bytes[n++] = (char)c;
     }
     *to = wide_of(bytes, (uint64_t)n, &length);
@@ -263,6 +284,7 @@ line_kind edit_line(line_text *line)
     HistEventW event;
     int n;
     const wchar_t *const text = el_wgets(editor, &n);
+    step_back();
     if (interrupt_noted()) return LINE_INTERRUPTED;
     if (!text || n <= 0) return LINE_END;
     if (text[n - 1] == '\n' || text[n - 1] == '\r') n--;
@@ -291,9 +313,11 @@ void edit_end(void)
 {
     watch(0);
     interrupt_hooks(NULL, NULL);
+    step_aside();
     el_end(editor);
     history_wend(messages);
     leave();
+    step_back();
     editor = NULL;
     messages = NULL;
 }

@@ -27,6 +27,7 @@ typedef struct http_request {
     struct MHD_Connection *to;
     const char *target; /* as the client sent it, where libmicrohttpd has it */
     size_t n_target;
+    int has_nul;        /* the path has %00, with which libmicrohttpd would end it */
     const char *origin; /* of the page, if it is allowed; or NULL */
     int endpoint, last; /* last: the connection is closed after it */
     uint32_t owner;     /* of owner_of() */
@@ -204,6 +205,7 @@ static int check_request(http_request *q, const char *path, const char *method, 
 {
     q->last = !serve_check_head(q->to, method, q->target, q->n_target, version, e);
     if (q->last) return 0;
+    if (q->has_nul) return serve_fail(e, 400, "malformed_request", NULL, "the path has %%00; no path has that here");
     const char *const origin = header(q, "Origin"), *const key = header(q, "Authorization"), *host = header(q, "Host");
     const char *const origins = serve_opt.origins.text, *const of = strstr(origin, "://");
     char named[256];
@@ -272,6 +274,8 @@ static void *on_target(void *user, const char *target, struct MHD_Connection *to
     if (!q) return NULL;
     q->target = target;
     q->n_target = strlen(target);
+    const char *const nul = strstr(target, "%00");
+    q->has_nul = nul && nul < target + strcspn(target, "?");
     serve_request_begins(user, &q->connection);
     return NULL;
 }

@@ -509,7 +509,7 @@ static int validation_bait(void)
 
 /* ---- No Vulkan on the machine ------------------------------------------------------------------------------ */
 
-static int hide_loader;
+static int hide_loader, n_hidden;
 
 /* In place of the C library's, for this program and for the library's objects in it. */
 void *dlopen(const char *name, int flags)
@@ -519,7 +519,9 @@ void *dlopen(const char *name, int flags)
         void *symbol = dlsym(RTLD_NEXT, "dlopen");
         memcpy(&real, &symbol, sizeof real);
     }
-    return hide_loader && name && strstr(name, "libvulkan") ? NULL : real(name, flags);
+    const int hidden = hide_loader && name && strstr(name, "libvulkan");
+    n_hidden += hidden;
+    return hidden ? NULL : real(name, flags);
 }
 
 static int missing_loader(void)
@@ -530,8 +532,10 @@ static int missing_loader(void)
     hide_loader = 1;
     REQUIRE(gdn_backend_describe(GDN_BACKEND_VULKAN, &info) == GDN_OK && info.built && !info.available &&
             strstr(info.reason, "no Vulkan loader"));
+    const int once = n_hidden;
     REQUIRE(gdn_context_create(&desc, &ctx) == GDN_UNAVAILABLE && !ctx && strstr(gdn_last_error(), "no Vulkan loader"));
-    step_init(&start, 1); /* everything else works */
+    REQUIRE(once && n_hidden == 2 * once); /* a call tries once, so its status and its text are of the same failure */
+    step_init(&start, 1);                  /* everything else works */
     step_reference(&start, 1);
 
     /* No failure is kept: the next try may succeed, where this machine has a device. */
