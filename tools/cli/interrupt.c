@@ -26,7 +26,7 @@ void interrupt_restore(void)
 static void note(int number)
 {
     if (noted && number == SIGHUP) return; /* shell and terminal both send one */
-    if (noted) {                           /* the second signal ends the program when this handler returns */
+    if (noted && noted != SIGHUP) {        /* the second signal ends the program when this handler returns */
         interrupt_restore();
         (void)signal(number, SIG_DFL);
         (void)raise(number);
