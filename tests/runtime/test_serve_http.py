@@ -312,8 +312,11 @@ def pools():
         for c in kept:
             c.close()
         time.sleep(0.5)
-        waiting = [kept_open(s, what) for what in ("body", "head", "idle", "idle")]
-        time.sleep(1.5)
+        waiting = []
+        for what in ("body", "head", "idle", "idle"):  # one after another for the server's threads too
+            waiting.append(kept_open(s, what))
+            time.sleep(1)
+        time.sleep(0.5)
         waiting[2].sendall(PARTS["idle"])  # then the last is the longest idle
         waiting[2].settimeout(WAIT)
         waiting[2].recv(1000)
