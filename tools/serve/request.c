@@ -1,6 +1,6 @@
 /* Reads requests: JSON to prompts and parameters. Members that have no effect here are refused by their names. See
  * serve.h. */
-#define _POSIX_C_SOURCE 200809L
+#define _DEFAULT_SOURCE /* getentropy */
 #include <errno.h>
 #include <jansson.h>
 #include <stdarg.h>
@@ -334,7 +334,7 @@ static int read_stop(serve_call *call, json_t *o, serve_error *e)
 static int draw_seed(int64_t *seed, serve_error *e)
 {
     uint64_t drawn = 0;
-    if (getrandom(&drawn, sizeof drawn, 0) != (ssize_t)sizeof drawn)
+    if (getentropy(&drawn, sizeof drawn))
         return serve_fail(e, 500, NULL, "seed", "seed: the system gives no random one: %s", strerror(errno));
     *seed = (int64_t)(drawn >> 12);
     return 1;
