@@ -6,7 +6,7 @@
 #   vulkan   shader compiler, headers, a driver for the CPU, the validation layer, spirv-val
 #   cross    64-bit Arm compiler and qemu        fuzz     clang with libFuzzer
 #   package  dpkg-dev, lintian          bare     debootstrap, for scripts/bare.sh; only where it is named
-#   full     gdb, for test.sh --full; only where it is named
+#   full     gdb and chromium, for test.sh --full; only where it is named
 #   cache    ccache, with which the tests compile the same less often; nothing fails where it cannot be had
 #
 # deps.sh --list prints "group package" lines. Elsewhere than on Debian and its relatives, install the
@@ -50,6 +50,7 @@ package lintian
 cache ccache
 bare debootstrap
 full gdb
+full chromium
 PACKAGES
 }
 

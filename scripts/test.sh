@@ -29,7 +29,7 @@ fuzz        full every fuzz target under both sanitizers: the seed corpus, and a
 unit        -    the tool, the public interface, errors; those of vulkan, cuda and metal are in their stages
 golden      -    accuracy against results of other implementations
 check       -    gdn check: every instruction set of this machine, bit for bit against the reference
-vulkan      -    the Vulkan backend on lavapipe: faults, shaders, a quick check; --full: the whole check, validation layer, a control
+vulkan      -    the Vulkan backend on lavapipe: faults, shaders, random calls; --full: the whole check, validation layer, a control
 asan        -    unit tests and the random check under AddressSanitizer and UndefinedBehaviorSanitizer; --full: golden and runtime too
 clang       full the library and the tool as clang optimises them: gdn check, and the text of the small model
 arm64       -    cross build of the tool for 64-bit Arm, 180 calls on NEON under qemu; --full: gdn check, unit tests
