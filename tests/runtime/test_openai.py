@@ -86,8 +86,9 @@ def errors(folder):
         error = raised(openai.BadRequestError, c.chat.completions.create, model=model, messages=USER, response_format={"type": "json_object"})
         require(error.param == "response_format", f"its parameter: {error}")
         raised(openai.NotFoundError, c.completions.create, model="another", prompt=PROMPT)
-        with c.completions.create(model=model, prompt=PROMPT, max_tokens=3000, stream=True, n=2, extra_body={"ignore_eos": True}) as full:
-            next(iter(full))
+        full = {"model": model, "prompt": PROMPT, "max_tokens": 3000, "stream": True, "extra_body": {"ignore_eos": True}}
+        with c.completions.create(**full) as one, c.completions.create(**full):  # one runs, one waits
+            next(iter(one))
             raised(openai.RateLimitError, c.completions.create, model=model, prompt=PROMPT)
         require(s.until("texts_running", lambda n: n == 0), "a stream that is closed ends its texts")
         require(c.completions.create(model=model, prompt=PROMPT, max_tokens=1).choices[0].text, "and others go on")
