@@ -112,7 +112,7 @@ def _checked(init: Callable[..., None]) -> Callable[..., None]:
 
 def _marked(build: Callable[..., Any]) -> Callable[..., Any]:
     """The build() of a step's metadata, which then says also which rows start from zero: (those with drafts, the others).
-    vLLM says it only of rows that it calls prompts. A prompt of one token that it pads with placeholders for drafts is
+    vLLM says it only of rows that it calls prompts. A prompt of one token that it fills up with drafts of no meaning is
     none, and its slot has the state of an earlier request."""
     @functools.wraps(build)
     def marked(self: Any, common_prefix_len: int, common_attn_metadata: Any, *args: Any, **given: Any) -> Any:
