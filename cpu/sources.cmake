@@ -1,5 +1,6 @@
 target_sources(gdn_objects PRIVATE
   cpu/backend.c
+  cpu/openmp.c
   cpu/scalar.c
   cpu/tables.c)
 

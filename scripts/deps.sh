@@ -30,6 +30,7 @@ check pkg-config
 check libmicrohttpd-dev
 check libjansson-dev
 check libedit-dev
+check libomp5-14
 check python3
 check python3-venv
 check binutils

@@ -230,6 +230,19 @@ typedef struct gdn_context_desc {
  *                       the kernel wrongly: creating the context, or the call, returns UNSUPPORTED and names it. */
 GDN_API gdn_status gdn_context_create(const gdn_context_desc *desc, gdn_context **ctx);
 
+/* Let a context on the CPU run its tasks on the threads of the OpenMP runtime that the process has loaded: GNU's,
+ * LLVM's or Intel's. Sets desc->parallel_for and desc->parallel_user; all else of desc is the caller's, n_threads too.
+ * For programs whose other work runs on OpenMP's threads: those spin for some time after each parallel region, on the
+ * processors that a context's own threads would need.
+ *   - The runtime is the one that dlsym(RTLD_DEFAULT) finds: the program links with it, or has loaded it with
+ *     RTLD_GLOBAL, as PyTorch does. It must stay loaded. libgdn itself links with none.
+ *   - Of one context's n_threads the runtime may start fewer, as its own settings say. Within a parallel region that is
+ *     usually the calling thread alone.
+ *   - In a process that was forked after the first call of this function, tasks run on the calling thread: GNU's
+ * runtime does not work there. Leave parallel_for NULL for threads of the context's own. Thread-safe. Errors:
+ * INVALID_ARGUMENT; UNAVAILABLE: there is no runtime, and desc is not changed. */
+GDN_API gdn_status gdn_openmp_threads(gdn_context_desc *desc);
+
 /* Destroy a context and the buffers that gdn_buffer_create() has made with it; NULL is allowed. Nothing of it may be in
  * use. */
 GDN_API void gdn_context_destroy(gdn_context *ctx);

@@ -123,6 +123,8 @@ class Context(NotCopied):
     backend         "cpu", "reference", "cuda", "vulkan" or "metal"
     device          its index among the backend's devices
     n_threads       CPU: most threads for one call; 0 = GDN_NUM_THREADS of the environment, or one per processor
+    openmp          CPU: True runs calls on the threads of the OpenMP runtime that the process has loaded, as PyTorch has
+                    where it uses OpenMP. Unavailable without one. A context has threads of its own otherwise
     implementation  a name of Device.implementations; None = the best one, or what GDN_IMPLEMENTATION says
     level           how subnormal numbers are handled: "exact" keeps them, "exact_ftz" flushes them to zeros of their
                     sign. At both levels results are the reference's bits. Implementation.levels lists the levels of an
@@ -132,15 +134,16 @@ class Context(NotCopied):
 
     Thread-safety: on the CPU and the reference any number of threads may use a context at the same time. Results depend
     neither on that nor on n_threads. On a device only one thread at a time may use a context. After a fork, a context
-    works in the child without its own threads. copy.deepcopy of an object that holds a context keeps the same context.
+    works in the child on the calling thread alone. copy.deepcopy of an object that holds a context keeps the same context.
     copy.copy and pickle of one raise TypeError.
     Errors: InvalidArgument, NotFound, Unavailable, OutOfMemory; Unsupported: no such level.
     """
 
     instead = "; make another one with gdn.Context()"
 
-    def __init__(self, backend: str = "cpu", device: int = 0, *, n_threads: int = 0, implementation: Optional[str] = None,
-                 level: str = "exact", log: Optional[Callable[[str, str], None]] = None, timeout: Optional[float] = None):
+    def __init__(self, backend: str = "cpu", device: int = 0, *, n_threads: int = 0, openmp: bool = False,
+                 implementation: Optional[str] = None, level: str = "exact", log: Optional[Callable[[str, str], None]] = None,
+                 timeout: Optional[float] = None):
         self._opened: Optional[_Opened] = None
         self.thread = _Thread()
         if backend not in BACKENDS:
@@ -155,6 +158,8 @@ class Context(NotCopied):
             if not 0 < timeout < 1e9:
                 raise ValueError(f"timeout is {timeout!r}; seconds above 0 and below 1e9 are allowed")
             desc.timeout_ns = max(1, int(timeout * 1e9))
+        if openmp:
+            check(lib.gdn_openmp_threads(desc))
         callback = None
         if log is not None:
             given = log

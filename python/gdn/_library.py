@@ -89,6 +89,7 @@ def _load() -> C.CDLL:
         "gdn_device_describe": (C.c_int32, C.c_uint32, C.c_uint32, C.POINTER(info["device"])),
         "gdn_implementation_describe": (C.c_int32, C.c_uint32, C.c_uint32, C.c_uint32, C.POINTER(info["implementation"])),
         "gdn_context_create": (C.c_int32, C.POINTER(abi.gdn_context_desc), C.POINTER(context)),
+        "gdn_openmp_threads": (C.c_int32, C.POINTER(abi.gdn_context_desc)),
         "gdn_context_destroy": (None, context),
         "gdn_context_describe": (C.c_int32, context, C.POINTER(info["device"]), C.POINTER(info["implementation"])),
         "gdn_synchronize": (C.c_int32, context, pointer),

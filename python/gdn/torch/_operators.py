@@ -29,6 +29,7 @@ _WRITTEN = ("state", "state_out")  # operands that a call writes, besides out
 _REQUIRED = frozenset(("q", "k", "v", "g", "beta", "x", "weight", "conv_state"))
 _NOTHING = contextlib.nullcontext()
 _PLAIN = (Tensor, torch.nn.Parameter)
+_IMPORTED = os.getpid()  # the process that has imported this module
 T = TypeVar("T")
 
 
@@ -49,9 +50,18 @@ def context() -> gdn.Context:
     number changes, and in a forked child. One that no thread used last is closed. Results do not depend on it."""
     key = os.getpid(), torch.get_num_threads()
     if _thread.key != key:
-        _newest[0] = _thread.context = once(_contexts, lambda n: gdn.Context(n_threads=n), key[1])
+        _newest[0] = _thread.context = once(_contexts, _opened, key[1])
         _thread.key = key
     return _thread.context  # type: ignore[return-value]
+
+
+def _opened(n_threads: int) -> gdn.Context:
+    """On PyTorch's own threads, which else would spin on the processors that the context's threads need. OpenMP's threads
+    do not outlive a fork: a child has threads of its context."""
+    if os.getpid() == _IMPORTED:
+        with contextlib.suppress(gdn.Unavailable):
+            return gdn.Context(n_threads=n_threads, openmp=True)
+    return gdn.Context(n_threads=n_threads)
 
 
 def call(name: str, *given: Any) -> None:
