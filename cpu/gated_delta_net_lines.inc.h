@@ -28,6 +28,8 @@ typedef struct lines_pass {
     const float *d;         /* [column]            */
     float *part_q, *part_k; /* [32][columns]       */
     int32_t n_columns;
+    const char *ahead; /* the next item's state, to prefetch into the L2 cache, or NULL */
+    int64_t ahead_pitch;
 } lines_pass;
 
 /* The partial sums l of some value channels. */
@@ -45,6 +47,15 @@ GDN_INLINE void lines_leaf(const lines_pass *pass, delta_form form, int32_t l, i
     }
 }
 
+/* Of the next item's state what the pass reads of its own in a leaf: memory would idle in a pass that works in the L2
+ * cache. */
+GDN_INLINE void lines_ahead(const lines_pass *pass, delta_form form, int32_t l, int32_t j)
+{
+    for (int32_t i = l; i < pass->x.n; i += 32)
+        for (int32_t w = 0; w < form.width * GDN_VL; w += 16)
+            v_prefetch_l2(pass->ahead + i * pass->ahead_pitch + 4 * (j + w));
+}
+
 /* 5: update, with 6: the sums of the output and 3: the next token's kv, and 7: the snapshot. */
 GDN_INLINE void lines_pass_run(const lines_pass *p, delta_form form)
 {
@@ -53,7 +64,10 @@ GDN_INLINE void lines_pass_run(const lines_pass *p, delta_form form)
     one.width = 1;
     for (int32_t l = 0; l < 32; l++) {
         int32_t j = 0;
-        for (; j + form.width * GDN_VL <= pass.n_columns; j += form.width * GDN_VL) lines_leaf(&pass, form, l, j);
+        for (; j + form.width * GDN_VL <= pass.n_columns; j += form.width * GDN_VL) {
+            if (form.update && pass.ahead) lines_ahead(&pass, form, l, j);
+            lines_leaf(&pass, form, l, j);
+        }
         for (; j < pass.n_columns; j += GDN_VL) lines_leaf(&pass, one, l, j);
     }
 }
@@ -158,6 +172,10 @@ static void lines(const head_view *x, const chunk *c, float *scratch)
         pass.x.a = c->a + row;
         pass.x.read = c->ak + row + x->pitch;
         pass.x.decay = c->decay[t];
+        if (t + 1 == c->n_tokens && x->next && x->next->source) {
+            pass.ahead = x->next->source + 4 * (int64_t)x->next->j0;
+            pass.ahead_pitch = x->p->state.stride_line;
+        }
         pass.x.to = snapshot[t] ? (float *)(void *)snapshot[t] + x->j0 : hold; /* 7: the snapshot is the state itself */
         pass.x.to_pitch = snapshot[t] ? x->p->state_out.stride_line / 4 : n_columns;
         lines_update(&pass, x->channel, t + 1 < c->n_tokens, whole && snapshot[t] && snapshot[t] != x->source);

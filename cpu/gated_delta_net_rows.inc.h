@@ -60,7 +60,7 @@ static rows_block rows_block_of(const head_view *x, const chunk *c)
         b.stream[t] = stream && snapshot[t] != x->source;
         b.log_d[t] = log_deltas(x, t);
     }
-    b.ahead = b.from && c->n_tokens > 1 ? round_up(x->size * x->n, 64 * c->n_tokens) / c->n_tokens : 0;
+    b.ahead = b.from && c->n_tokens ? round_up(x->size * x->n, 64 * c->n_tokens) / c->n_tokens : 0;
     return b;
 }
 
