@@ -353,8 +353,9 @@ def compare(question: str, found: Sequence[Answer], alone: Sequence[Answer], giv
             elif not given:
                 break
     line = Line(question, "same", len(alone), tokens=len(apart))
-    line.same_bits = sum((x.tokens, x.logprobs) == (y.tokens, y.logprobs) for x, y in zip(found, alone))
-    line.same_tokens = sum(x.tokens == y.tokens for x, y in zip(found, alone))
+    alike = [x.tokens == y.tokens and (given or x.text == y.text) for x, y in zip(found, alone)]
+    line.same_bits = sum(same and x.logprobs == y.logprobs for same, x, y in zip(alike, found, alone))
+    line.same_tokens = sum(alike)
     if not any(x.tokens for x in alone):
         return Line(question, note="the answers have no tokens")
     if apart:

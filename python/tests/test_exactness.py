@@ -77,7 +77,8 @@ class Fake(http.server.ThreadingHTTPServer):
         unit = str if isinstance(given, str) else int
         key = body.get("cache_salt", ""), tuple(prompt)
         with self.lock:
-            cached = 0 if "cache" in self.lacks else (len(prompt) - 1) * (key in self.kept)
+            most = 0 if "cache" in self.lacks else 410 if "long cache" in self.lacks else 1 << 20
+            cached = len(prompt) - 1 if key in self.kept and len(prompt) <= most and body.get("cache_prompt", True) else 0
             self.kept.add(key)
         with self.slot() as (slot, beside):
             if "breaks" in self.faults and beside > 4:
@@ -104,6 +105,8 @@ class Fake(http.server.ThreadingHTTPServer):
         text = "".join(f" {x}" for x in context[len(prompt):])
         names = [f"token_id:{x}" for x in tokens] if body.get("return_tokens_as_token_ids") else [str(x) for x in tokens]
         choice = {"text": text, "logprobs": {"tokens": names, "token_logprobs": logprobs}}
+        if "llama" in self.faults:
+            choice["logprobs"] = {"content": [{"id": x, "token": "same", "logprob": y} for x, y in zip(tokens, logprobs)]}
         if chat:
             content = [{"token": x, "logprob": y} for x, y in zip(names, logprobs)]
             choice = {"message": {"content": text}, "logprobs": {"content": content}}
@@ -114,6 +117,8 @@ class Fake(http.server.ThreadingHTTPServer):
             choice["prompt_logprobs"] = [None, *rows]
         if "logprobs" in self.lacks:
             choice["logprobs"] = None
+        if "llama" in self.faults:
+            return {"choices": [choice], "timings": {"cache_n": cached, "draft_n": 3}}
         details = None if "cached_tokens" in self.lacks else {"cached_tokens": cached}
         return {"choices": [choice], "usage": {"prompt_tokens": len(prompt), "prompt_tokens_details": details}}
 
@@ -232,6 +237,8 @@ class Exactness(unittest.TestCase):
         self.assertAlmostEqual(line.kl * 7, 2.718281828459045 ** -0.5 + 0.5 - 1, 12)
         self.assertEqual(exactness.compare("x", other, alone, given=True).tokens, 8)  # also after the other token
         self.assertEqual(exactness.compare("x", [alone[0]._replace(logprobs=[-1.0, 1000.0, -3.0])], alone[:1]).kl, float("inf"))
+        text = exactness.compare("x", [alone[0]._replace(text="more")], alone[:1])  # a server may leave tokens out of its lists
+        self.assertEqual((text.verdict, text.same_tokens), ("differ", 0))
         empty = alone[0]._replace(tokens=[], logprobs=[])
         self.assertEqual(exactness.compare("x", [empty], [empty]).verdict, "not asked")
         shorter = alone[0]._replace(tokens=[1, 2], logprobs=[-1.0, -2.0])
@@ -281,6 +288,9 @@ class Exactness(unittest.TestCase):
             self.assertIn("completions, texts", self.check(fake)[1])
         with Fake(lacks=["ids"], more=MORE - {"echo"}) as fake:
             self.assertIn("echo is not supported", self.check(fake, unasked=["prefill"])[0]["prefill"]["note"])
+        with Fake("ignores", lacks=["ids"]) as fake:
+            fake.ignored = {"echo"}
+            self.assertIn("echo has no effect", self.check(fake, unasked=["prefill"])[0]["prefill"]["note"])
         with Fake("first tokens", lacks=["ids"]) as fake:
             self.assertIn("other tokens", self.check(fake, unasked=["prefill"])[0]["prefill"]["note"])
         with Fake(lacks=["completions"]) as fake:
@@ -290,8 +300,22 @@ class Exactness(unittest.TestCase):
         with Fake("batch", lacks=["completions"]) as fake:
             self.check(fake, differ=["batch"], unasked=["prefill"])
 
+    def test_llama_server(self):
+        """Its completions have the lists of chats, with numbers, and its counts are in `timings`."""
+        more = {"ignore_eos", "cache_prompt"}
+        names = (*FIVE, "drafts")
+        for fault, differ in ("", ()), ("cache", ["cached"]), ("prefill", ["prefill"]):
+            with self.subTest(fault), Fake("llama", fault, more=more) as fake:
+                found, about = self.check(fake, "--drafts-url", fake.url, differ=differ, names=names)
+                self.assertIn("token numbers, ignore_eos; prompts are read whole by cache_prompt", about)
+                self.assertEqual(found["drafts"]["note"], "12 tokens were drafted")
+        with Fake("llama", more=more) as fake, Fake("llama", "draft tokens", more=more) as other:
+            self.check(fake, "--drafts-url", other.url, differ=["drafts"], names=names)
+
     def test_caches(self):
         with Fake(lacks=["cache"]) as fake:
+            self.assertIn("nothing from a cache", self.check(fake, unasked=["cached"])[0]["cached"]["note"])
+        with Fake(lacks=["long cache"]) as fake:  # it keeps what finds this out, and not what the question asks
             self.assertIn("nothing from a cache", self.check(fake, unasked=["cached"])[0]["cached"]["note"])
         with Fake(lacks=["cached_tokens"]) as fake:  # it knows cache_salt, since it refuses an empty one
             found, about = self.check(fake, unverified=["cached"])
