@@ -32,8 +32,9 @@ class Model:
         self.model = transformers.Qwen3NextForCausalLM(transformers.Qwen3NextConfig(
             vocab_size=256, hidden_size=256, intermediate_size=256, num_hidden_layers=4, num_attention_heads=2, num_key_value_heads=2,
             head_dim=64, linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=128, linear_value_head_dim=128,
-            num_experts=4, num_experts_per_tok=2, moe_intermediate_size=128, shared_expert_intermediate_size=128, max_position_embeddings=4096,
-            tie_word_embeddings=False, layer_types=["linear_attention"] * 3 + ["full_attention"])).to(dtype).eval()
+            num_experts=4, num_experts_per_tok=2, moe_intermediate_size=128, shared_expert_intermediate_size=128,
+            max_position_embeddings=4096, tie_word_embeddings=False,
+            layer_types=["linear_attention"] * 3 + ["full_attention"])).to(dtype).eval()
 
     def generate(self, prompts, cache=None):
         """The answers to prompts of one length."""
