@@ -170,6 +170,7 @@ static void run_row(const bench_kernel *kernel, int index, int n_threads, const 
                          .roofline_time = NAN,
                          .roofline_time_min = NAN,
                          .roofline_share_raw = NAN,
+                         .roofline_spread = NAN,
                          .peer_time = NAN,
                          .peer_copy_time = NAN,
                          .peer_ratio = NAN,

@@ -172,6 +172,7 @@ typedef struct bench_result {
     const char *roofline_variant;            /* the fastest */
     int64_t roofline_bytes;                  /* of a copy: bytes read and written; 0 otherwise */
     double roofline_share_raw;
+    double roofline_spread;         /* of the middle half of its samples, as a share of their median */
     double other_time, other_ratio; /* of `other` */
     const char *other_name;         /* name of the ratio, or NULL */
     int other_reliable;

@@ -246,8 +246,9 @@ static int compare_doubles(const void *a, const void *b)
 /* True if the sample was not interrupted. Interrupted samples are stored negated; see interruptions(). */
 static int clean(double sample) { return sample > 0; }
 
-/* Median of x[i] / y[i], or of x if y is NULL, over the clean samples if there are enough. */
-static double median_ratio(const double *x, const double *y, int n)
+/* The value below which a share `at` of x[i] / y[i] lies, or of x if y is NULL; of the clean samples if there are
+ * enough. */
+static double quantile(const double *x, const double *y, int n, double at)
 {
     if (n == 0) return NAN;
     double *sorted = bench_alloc(n * (int64_t)sizeof *sorted);
@@ -257,10 +258,14 @@ static double median_ratio(const double *x, const double *y, int n)
     if (kept < FEWEST_REPS)
         for (kept = 0; kept < n; kept++) sorted[kept] = fabs(y ? x[kept] / y[kept] : x[kept]);
     qsort(sorted, (size_t)kept, sizeof *sorted, compare_doubles);
-    const double median = kept % 2 ? sorted[kept / 2] : 0.5 * (sorted[kept / 2 - 1] + sorted[kept / 2]);
+    const double place = at * (kept - 1);
+    const int below = (int)place, above = below + 1 < kept ? below + 1 : below;
+    const double value = sorted[below] + (place - below) * (sorted[above] - sorted[below]);
     free(sorted);
-    return median;
+    return value;
 }
+
+static double median_ratio(const double *x, const double *y, int n) { return quantile(x, y, n, 0.5); }
 
 /* True if there are enough clean pairs for a meaningful ratio. */
 static int reliable(const double *x, const double *y, int n)
@@ -445,6 +450,9 @@ static void evaluate(const repetition *rep, bench_result *result)
         result->roofline_share_raw = median_ratio(rep->samples[by], kernel, n);
         result->roofline_reliable = reliable(rep->samples[by], kernel, n);
         result->roofline_time_min = least(rep->samples[by], n);
+        result->roofline_spread =
+            (quantile(rep->samples[by], NULL, n, 0.75) - quantile(rep->samples[by], NULL, n, 0.25)) /
+            result->roofline_time;
         result->roofline_by = copied ? "copy" : arithmetic ? "arithmetic" : "memory";
         result->roofline_variant = copied       ? "cuMemcpyDtoDAsync"
                                    : arithmetic ? "fma"

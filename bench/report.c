@@ -11,12 +11,14 @@
 #include "bench/bench.h"
 #include "tools/cli/json.h"
 
-/* The share of the roofline, or NAN if it cannot be trusted. A value slightly above 1 counts as 1: noise, or a
- * roofline that is not optimal. Far above 1 the roofline was disturbed, which gives NAN, as too few clean samples do.
- */
-static double trusted_share(double raw, int reliable)
+enum { MOST_SPREAD = 15, MOST_SHARE = 105 }; /* percent */
+
+/* A share of the roofline, or NAN if it cannot be trusted. A value slightly above 1 counts as 1: noise, or a roofline
+ * that is not optimal. Further above 1 the roofline was disturbed, as it was where its times differ much from each
+ * other. */
+static double trusted_share(double raw, const bench_result *r)
 {
-    if (!reliable || !(raw <= 1.1)) return NAN;
+    if (100 * r->roofline_spread > MOST_SPREAD || !(100 * raw <= MOST_SHARE)) return NAN;
     return raw > 1.0 ? 1.0 : raw;
 }
 
@@ -52,7 +54,10 @@ void bench_print_header(const bench_context *context)
     printf(
         "time: median of one call; roofline: median of the unavoidable part, measured alternately; share: median of\n"
         "roofline/time per repetition; best: the same of the minima, for noisy machines;\n"
-        "reps: all - those that were interrupted; ?: too few were left alone");
+        "reps: all - those that were interrupted; ?: too few were left alone; no share above %d%%, or where half of "
+        "the\n"
+        "roofline's times spread by more than %d%%",
+        MOST_SHARE, MOST_SPREAD);
     if (context->peer[0]) printf("; op, graph: %s's time / ours", context->peer);
     printf("\n\n%-46s %10s %10s %10s %6s %6s %11s %9s", "benchmark", "time", "min", "roofline", "share", "best", "rate",
            "reps");
@@ -74,13 +79,14 @@ void bench_print_row(const bench_context *context, const bench_result *r)
     else snprintf(t[7], sizeof t[7], "%d", r->reps);
     printf("%-46s %10s %10s %10s %6s %6s %11s %9s", r->name, time_text(t[0], sizeof t[0], r->time),
            time_text(t[1], sizeof t[1], r->time_min), time_text(t[2], sizeof t[2], r->roofline_time),
-           percent_text(t[4], sizeof t[4], r->roofline_share_raw, r->roofline_reliable),
-           percent_text(t[5], sizeof t[5], r->roofline_time_min / r->time_min, 1), t[3], t[7]);
+           percent_text(t[4], sizeof t[4], trusted_share(r->roofline_share_raw, r), r->roofline_reliable),
+           percent_text(t[5], sizeof t[5], trusted_share(r->roofline_time_min / r->time_min, r), 1), t[3], t[7]);
     if (context->peer[0])
         printf(" %7s %7s", factor_text(t[0], sizeof t[0], r->peer_ratio, r->peer_reliable),
                factor_text(t[1], sizeof t[1], r->peer_copy_ratio, r->peer_reliable));
     printf("  %-16s %s%s%s", r->implementation, r->roofline_by ? r->roofline_by : "-", r->roofline_by ? " " : "",
            r->roofline_variant ? r->roofline_variant : "");
+    if (100 * r->roofline_spread > MOST_SPREAD) printf(", spread %.0f%%", 100 * r->roofline_spread);
     if (r->other_name)
         printf("; %s %s", r->other_name, factor_text(t[0], sizeof t[0], r->other_ratio, r->other_reliable));
     printf("\n");
@@ -152,10 +158,11 @@ static void write_result(json_writer *w, const bench_result *r)
     json_put_string(w, "roofline_by", r->roofline_by);
     json_put_string(w, "roofline_variant", r->roofline_variant);
     json_put_double(w, "roofline_bytes", r->roofline_bytes ? (double)r->roofline_bytes : NAN);
-    json_put_double(w, "roofline_share", trusted_share(r->roofline_share_raw, r->roofline_reliable));
+    json_put_double(w, "roofline_share", r->roofline_reliable ? trusted_share(r->roofline_share_raw, r) : NAN);
     json_put_double(w, "roofline_share_raw", r->roofline_share_raw);
+    json_put_double(w, "roofline_spread", r->roofline_spread);
     json_put_double(w, "roofline_min_time", r->roofline_time_min * 1e6);
-    json_put_double(w, "roofline_share_best", trusted_share(r->roofline_time_min / r->time_min, 1));
+    json_put_double(w, "roofline_share_best", trusted_share(r->roofline_time_min / r->time_min, r));
     json_put_double(w, "ggml_time", r->peer_time * 1e6);
     json_put_double(w, "ggml_copy_time", r->peer_copy_time * 1e6);
     json_put_double(w, "ggml_ratio", r->peer_reliable ? r->peer_ratio : NAN);
