@@ -14,6 +14,7 @@ import sys
 from dataclasses import fields
 from typing import Any, Callable, Dict, Optional, Tuple, get_type_hints
 
+import numpy
 import torch
 from torch import Tensor
 
@@ -27,6 +28,8 @@ _CPU_OPERATOR = "vllm.model_executor.layers.mamba.ops.cpu.gdn_attention"
 _METADATA = {"num_prefills", "num_decodes", "num_spec_decodes", "num_actual_tokens", "spec_query_start_loc", "non_spec_query_start_loc",
              "spec_state_indices_tensor", "non_spec_state_indices_tensor", "spec_sequence_masks", "spec_token_indx", "non_spec_token_indx",
              "num_accepted_tokens"}
+_CONVOLUTION = ("seq_start", "position", "history_src", "history_dst")
+_RULE = ("seq_start", "state_src", "state_dst")  # maps of the kernels
 _PADDING = 0  # the slot that vLLM gives to padding
 
 
@@ -111,29 +114,29 @@ def _checked(init: Callable[..., None]) -> Callable[..., None]:
 
 
 def _marked(build: Callable[..., Any]) -> Callable[..., Any]:
-    """The build() of a step's metadata, which then says also which rows start from zero: (those with drafts, the others).
-    vLLM says it only of rows that it calls prompts. A prompt of one token that it fills up with drafts of no meaning is
-    none, and its slot has the state of an earlier request."""
+    """The build() of a step's metadata, which then says also at which token each row begins: (those with drafts, the others).
+    0 is a row that starts from zero. vLLM says so only of rows that it calls prompts. A prompt of one token that it fills up
+    with drafts of no meaning is none, and its slot has the state of an earlier request."""
     @functools.wraps(build)
     def marked(self: Any, common_prefix_len: int, common_attn_metadata: Any, *args: Any, **given: Any) -> Any:
         meta = build(self, common_prefix_len, common_attn_metadata, *args, **given)
-        fresh = common_attn_metadata.seq_lens <= common_attn_metadata.query_start_loc.diff()
+        at = (common_attn_metadata.seq_lens - common_attn_metadata.query_start_loc.diff()).clamp(min=0)  # rows of padding have no length
         drafted = getattr(meta, "spec_sequence_masks_cpu", None)
-        meta.gdn_fresh = (fresh[:0], fresh) if drafted is None else (fresh[drafted], fresh[~drafted])
-        if fresh.is_cuda and len(fresh) <= self.decode_cudagraph_max_bs:  # a graph reads the same memory in each step
-            kept = self.__dict__.setdefault("gdn_fresh", fresh.new_zeros(2, self.decode_cudagraph_max_bs))
-            meta.gdn_fresh = tuple(memory[:len(part)].copy_(part) for memory, part in zip(kept, meta.gdn_fresh))
+        meta.gdn_position = (at[:0], at) if drafted is None else (at[drafted], at[~drafted])
+        if at.is_cuda and len(at) <= self.decode_cudagraph_max_bs:  # a graph reads the same memory in each step
+            kept = self.__dict__.setdefault("gdn_position", at.new_zeros(2, self.decode_cudagraph_max_bs))
+            meta.gdn_position = tuple(memory[:len(part)].copy_(part) for memory, part in zip(kept, meta.gdn_position))
         return meta
 
     return marked
 
 
 def _marked_again(update: Callable[..., Any]) -> Callable[..., Any]:
-    """The update_block_table() of a step's metadata, for rows that start as those that it is given."""
+    """The update_block_table() of a step's metadata, for rows that begin where those do that it is given."""
     @functools.wraps(update)
     def marked(self: Any, metadata: Any, *args: Any, **given: Any) -> Any:
         meta = update(self, metadata, *args, **given)
-        meta.gdn_fresh = metadata.gdn_fresh
+        meta.gdn_position = metadata.gdn_position
         return meta
 
     return marked
@@ -155,7 +158,7 @@ def _more(layer: type) -> None:
 
 
 class _Step:
-    """A step's sequences, drafts first, then single tokens, then prompts, as maps on the device. `n` sequences, of which the
+    """A step's sequences, drafts first, then single tokens, then prompts, as maps of the kernels. `n` sequences, of which the
     first `drafted` have drafts, and `tokens` tokens.
 
     vLLM's metadata has members for one kind of row only:
@@ -164,68 +167,56 @@ class _Step:
                  starts from zero has none. A prompt of one token can be such a row
       others     non_spec_query_start_loc, non_spec_state_indices_tensor. Rows of padding are behind num_decodes + num_prefills
       both       spec_token_indx and non_spec_token_indx, where a step has both. Otherwise the tokens are in order
-      prompts    has_initial_state, of all others where there is a prompt. `gdn_fresh` replaces it: _marked() sets it for
+      prompts    has_initial_state, of all others where there is a prompt. `gdn_position` replaces it: _marked() sets it for
                  every row. checkpoint is refused. prefill_*, chunk_* and nums_dict are for vLLM's kernels
       padding    slot 0, or no tokens"""
 
     def __init__(self, meta: Any):
-        spec = meta.spec_sequence_masks is not None
-        self.drafted = meta.num_spec_decodes if spec else 0
+        self.drafted = meta.num_spec_decodes if meta.spec_sequence_masks is not None else 0
         others = meta.num_decodes + meta.num_prefills
         self.n, self.tokens = self.drafted + others, meta.num_actual_tokens
         self.order: Optional[Tensor] = None  # tokens by sequences, where drafts and others are mixed
-        starts, slots, first, self.offset = [], [], [], None
-        fresh = getattr(meta, "gdn_fresh", None)
-        if fresh is None:
-            raise _unknown("cannot tell which rows of a step start from zero, since this metadata is not of GDNAttentionMetadataBuilder.build()")
+        positions = getattr(meta, "gdn_position", None)
+        if positions is None:
+            raise _unknown("cannot tell where a step's rows begin, since this metadata is not of GDNAttentionMetadataBuilder.build()")
+        # NumPy does small operations in a tenth of PyTorch's time. The two agree in all that is used here.
+        device = positions[0].device
+        xp: Any
+        xp, on = (numpy, {}) if device.type == "cpu" else (torch, {"device": device})
+
+        def integers(x: Tensor) -> Any:
+            return x.int() if on else x.numpy().astype("int32", copy=False)
+
+        starts, slots, source, position = [], [], [], []
         if self.drafted:
-            accepted = meta.num_accepted_tokens[:self.drafted].long().clamp(min=1)
-            columns = meta.spec_state_indices_tensor[:self.drafted].int()
-            starts.append(meta.spec_query_start_loc[:self.drafted + 1].int())
+            columns, row = integers(meta.spec_state_indices_tensor[:self.drafted]), xp.arange(self.drafted, **on)
+            starts.append(integers(meta.spec_query_start_loc[:self.drafted + 1]))
             slots.append(columns[:, 0])
-            first.append(columns.gather(1, (accepted - 1).unsqueeze(1)).squeeze(1).masked_fill(fresh[0][:self.drafted], gdn.NONE))
-            self.offset = torch.cat((accepted - 1, accepted.new_zeros(others)))  # of the window's oldest input
+            source.append(columns[row, integers(meta.num_accepted_tokens[:self.drafted]).clip(min=1) - 1])
+            position.append(integers(positions[0][:self.drafted]))
         if others:
-            given = meta.non_spec_query_start_loc[:others + 1].int()
+            given = integers(meta.non_spec_query_start_loc[:others + 1])
             starts.append(given if not starts else given[1:] + starts[0][-1])
-            slots.append(meta.non_spec_state_indices_tensor[:others].int())
-            first.append(slots[-1].masked_fill(fresh[1][:others], gdn.NONE))
+            slots.append(integers(meta.non_spec_state_indices_tensor[:others]))
+            source.append(slots[-1])
+            position.append(integers(positions[1][:others]))
             if self.drafted:
                 self.order = torch.cat((meta.spec_token_indx, meta.non_spec_token_indx)).long()
-        self.starts, self.slots, source = (torch.cat(x) if len(x) > 1 else x[0] for x in (starts, slots, first))
-        lengths = self.starts.diff()
-        padding = self.slots == _PADDING
-        self.begins = padding | (source == gdn.NONE)
-        self.source = source.masked_fill(padding | (lengths == 0), gdn.SKIP)  # state_src
-        kept = self.slots.unsqueeze(1)  # state_dst: of each sequence the states after its last tokens, newest first
-        if self.drafted:
-            kept = torch.cat((kept, kept.new_full((self.n, columns.shape[1] - 1), gdn.NONE)), 1)
-            back = (lengths[:self.drafted] - 1).unsqueeze(1).long() - torch.arange(columns.shape[1], device=columns.device)
-            kept[:self.drafted] = columns.gather(1, back.clamp(min=0)).masked_fill(back < 0, gdn.NONE)
-        self.kept = kept.masked_fill(self.source.unsqueeze(1) == gdn.SKIP, gdn.NONE)
-        self.lengths = lengths
-        self._windows: Dict[int, Tuple[Tensor, Tensor, Tensor]] = {}
+        start, slot, first, at = (xp.concatenate(x) for x in (starts, slots, source, position))
+        length = start[1:] - start[:-1]
+        padding = (slot == _PADDING) | (length == 0)
+        kept = xp.full((self.n, columns.shape[1] if self.drafted else 1), gdn.NONE, dtype=xp.int32, **on)
+        kept[:, 0] = slot
+        if self.drafted:  # the states after a sequence's last tokens, newest first
+            back = length[:self.drafted, None] - 1 - xp.arange(columns.shape[1], **on)
+            kept[:self.drafted] = xp.where(back < 0, gdn.NONE, columns[row[:, None], back.clip(min=0)])
+        maps = {"seq_start": start, "position": xp.where(padding, 0, at), "history_src": xp.where(padding, gdn.SKIP, slot),
+                "history_dst": xp.where(padding, gdn.NONE, slot), "state_dst": xp.where(padding[:, None], gdn.NONE, kept),
+                "state_src": xp.where(padding, gdn.SKIP, xp.where(at == 0, gdn.NONE, first))}
+        self.maps = {name: x.int() if on else torch.from_numpy(x.astype("int32", copy=False)) for name, x in maps.items()}
 
-    def windows(self, reach: int) -> Tuple[Tensor, Tensor, Tensor]:
-        """For a convolution that reads `reach` inputs before a token: the rows of the pool [n][reach] that they are in; the
-        rows of the pool's new windows [n][reach, and one more for each draft]; what goes there, as rows of the old
-        inputs [n * reach], followed by the step's tokens."""
-        if reach not in self._windows:
-            row = torch.arange(reach, device=self.slots.device).expand(self.n, reach)
-            read = row if self.offset is None else row + self.offset.unsqueeze(1)
-            lengths = self.lengths.long().unsqueeze(1)
-            written, at = row, row + lengths  # a window, and its inputs counted from the oldest one that was read
-            if self.drafted:
-                most = reach + self.kept.shape[1] - 1
-                written = torch.arange(most, device=row.device).expand(self.n, most)
-                # With drafts the window begins behind the oldest input; other sequences have the last inputs alone.
-                at = torch.where(torch.arange(self.n, device=row.device).unsqueeze(1) < self.drafted, 1 + written, written + lengths)
-            first = self.starts[:-1].long().unsqueeze(1)
-            end = reach + lengths - 1
-            at = torch.minimum(at, end)  # rows beyond the newest input are not read before they are written again
-            before = torch.arange(self.n, device=row.device).unsqueeze(1) * reach
-            self._windows[reach] = read, written, torch.where(at < reach, before + at, self.n * reach + first + at - reach)
-        return self._windows[reach]
+    def of(self, kernel: Tuple[str, ...]) -> Dict[str, Tensor]:
+        return {name: self.maps[name] for name in kernel}
 
 
 def _step(meta: Any) -> _Step:
@@ -264,21 +255,18 @@ def _attend(layer: Any, qkv: Tensor, g: Tensor, beta: Tensor, out: Tensor, heads
 
 
 def _convolve(layer: Any, step: _Step, x: Tensor, weight: Tensor, bias: Optional[Tensor]) -> Tensor:
-    """The convolution. A slot of its pool has a window of inputs, oldest first: the last width - 1, and with drafts one
-    more for each draft. All inputs are rounded to the pool's type, so that the bits do not depend on which are in the pool."""
-    from vllm.model_executor.layers.mamba.mamba_utils import is_conv_state_dim_first
-
-    pool = layer.kv_cache[0].transpose(-1, -2) if is_conv_state_dim_first() else layer.kv_cache[0]  # [slots][inputs][channels]
-    reach = weight.shape[1] - 1
-    read, at, inputs = step.windows(reach)
-    slots = step.slots.long().unsqueeze(1)
-    past = pool[slots, read].masked_fill(step.begins[:, None, None], 0)
+    """The convolution. A slot of its pool is a ring of inputs: position p is in row p % rows, so that rejected drafts need no
+    copy, and a copy of a slot continues at any position that the ring still has. vLLM keeps windows that move there, which
+    nobody reads beside its own layers. All inputs are rounded to the pool's type, so that the bits do not depend on which are
+    in the pool."""
+    pool = layer.kv_cache[0]
+    channels = x.shape[1]
+    if pool.stride()[1:] != (pool.shape[2], 1):
+        raise _unknown(f"cannot use a pool of the convolution with strides {pool.stride()}; a slot has to be contiguous")
+    ring = pool.as_strided((pool.shape[0], pool.shape[1] * pool.shape[2] // channels, channels), (pool.stride(0), channels, 1))
     out, x = torch.empty_like(x), x.to(pool.dtype)
-    where = _where(x)
-    operands = {"x": x, "weight": rows(weight), "bias": bias, "history": past, "out": out, "position": where.map(step.n, reach),
-                "history_dst": where.map(step.n, gdn.NONE), "seq_start": step.starts}
-    where.run(_build_ssm_conv, operands, {"silu": True}, {})
-    pool[slots, at] = torch.cat((past.flatten(0, 1), x))[inputs]
+    operands = {"x": x, "weight": rows(weight), "bias": bias, "history": ring, "out": out, **step.of(_CONVOLUTION)}
+    _where(x).run(_build_ssm_conv, operands, {"silu": True}, {})
     return out
 
 
@@ -290,8 +278,7 @@ def _rule(layer: Any, step: _Step, x: Tensor, g: Tensor, beta: Tensor, out: Tens
     options = {"qk_norm": "add", "qk_norm_eps": 1e-6, "beta_input": "logit", **gates}
     operands = {"q": q.unflatten(-1, (heads_k, dim_k)), "k": k.unflatten(-1, (heads_k, dim_k)), "v": v.unflatten(-1, (heads, dim_v)),
                 "g": elements(g), "beta": elements(beta), "state": state, "out": out, "ssm_a": layer.A_log.flatten(),
-                "dt_bias": layer.dt_bias.unflatten(0, g.shape[1:]), "seq_start": step.starts, "state_src": step.source,
-                "state_dst": step.kept}
+                "dt_bias": layer.dt_bias.unflatten(0, g.shape[1:]), **step.of(_RULE)}
     if state.dtype != torch.float32:
         options["rounding_interval"] = 1
     written(state, out)

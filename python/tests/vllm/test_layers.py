@@ -230,7 +230,7 @@ def metadata(drafted, others, token_order, single=False):
         spec_sequence_masks=torch.tensor([True] * len(drafted) + [False] * len(others)) if drafted else None,
         spec_token_indx=is_drafted.nonzero().flatten() if drafted else None, non_spec_token_indx=(~is_drafted).nonzero().flatten() if drafted else None,
         num_accepted_tokens=torch.tensor([max(s.accepted, 1) for s, _ in drafted], dtype=torch.int32) if drafted else None)
-    made.gdn_fresh = tuple(torch.tensor([s.at == 0 for s, _ in rows], dtype=torch.bool) for rows in (drafted, others))
+    made.gdn_position = tuple(torch.tensor([s.at for s, _ in rows], dtype=torch.int32) for rows in (drafted, others))
     return made
 
 
@@ -329,8 +329,8 @@ class Pools(unittest.TestCase):
 class Unknown(unittest.TestCase):
     def test_metadata_of_another_maker(self):
         made = metadata([], [(Padding(), 1)], [False])
-        del made.gdn_fresh
-        with self.assertRaisesRegex(RuntimeError, "cannot tell which rows of a step start from zero"):
+        del made.gdn_position
+        with self.assertRaisesRegex(RuntimeError, "cannot tell where a step's rows begin"):
             gdn.vllm._Step(made)
 
     def test_refusals_at_the_start(self):
