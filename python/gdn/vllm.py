@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 import gdn
+from . import _vllm_align
 from ._kernels import _build_gated_delta_net, _build_ssm_conv
 from .torch._operators import _where, elements, rows, written
 
@@ -28,6 +29,7 @@ _METADATA = {"num_prefills", "num_decodes", "num_spec_decodes", "num_actual_toke
              "spec_state_indices_tensor", "non_spec_state_indices_tensor", "spec_sequence_masks", "spec_token_indx", "non_spec_token_indx",
              "num_accepted_tokens"}
 _PADDING = 0  # the slot that vLLM gives to padding
+_without_copies: Optional[str] = None  # why drafts cannot run with prefix caching; set by register()
 
 
 def register() -> None:
@@ -59,6 +61,8 @@ def register() -> None:
     importlib.import_module("vllm.model_executor.layers.mamba.gdn.olmo_gdn_linear_attn")
     for known in _subclasses(MambaBase):
         _adopt(known)
+    global _without_copies
+    _without_copies = _vllm_align.register()
     # A model's layers are defined when vLLM imports the model.
     MambaBase.__init_subclass__ = classmethod(lambda cls, **given: _adopt(cls))
 
@@ -97,13 +101,12 @@ def _checked(init: Callable[..., None]) -> Callable[..., None]:
     def checked(self: Any, *args: Any, **given: Any) -> None:
         import vllm
         from vllm.config import get_current_vllm_config
-        from vllm.triton_utils import HAS_TRITON
 
         config = get_current_vllm_config()
         if config.speculative_config is not None and vllm.__version__.startswith(_WITHOUT_DRAFTS):
             raise _unknown("refuses drafts (speculative_config) with a release that loses the place of accepted tokens")
-        if config.speculative_config is not None and config.cache_config.enable_prefix_caching and not HAS_TRITON:
-            raise _unknown("refuses drafts (speculative_config) with prefix caching, for which vLLM needs Triton. Start with "
+        if config.speculative_config is not None and config.cache_config.enable_prefix_caching and _without_copies:
+            raise _unknown(f"refuses drafts (speculative_config) with prefix caching, since {_without_copies}. Start with "
                            "--no-enable-prefix-caching (enable_prefix_caching=False), or without drafts")
         init(self, *args, **given)
 

@@ -336,11 +336,13 @@ class Unknown(unittest.TestCase):
     def test_refusals_at_the_start(self):
         config = unittest.mock.Mock()
         make = gdn.vllm._checked(lambda self: None)
-        with unittest.mock.patch("vllm.config.get_current_vllm_config", lambda: config), unittest.mock.patch("vllm.triton_utils.HAS_TRITON", False):
-            for drafts, cached, release, text in ((None, True, "none", ""), (1, False, "none", ""), (1, True, "none", "refuses drafts .* with prefix caching"),
-                                                  (1, False, gdn.vllm.TESTED[0], "refuses drafts .* loses the place"), (None, False, gdn.vllm.TESTED[0], "")):
+        with unittest.mock.patch("vllm.config.get_current_vllm_config", lambda: config):
+            for drafts, cached, release, copies, text in (
+                    (None, True, "none", "X is missing", ""), (1, False, "none", "X is missing", ""), (1, True, "none", None, ""),
+                    (1, True, "none", "X is missing", "refuses drafts .* with prefix caching, since X is missing. .*--no-enable-prefix-caching"),
+                    (1, False, gdn.vllm.TESTED[0], None, "refuses drafts .* loses the place"), (None, False, gdn.vllm.TESTED[0], None, "")):
                 config.speculative_config, config.cache_config.enable_prefix_caching = drafts, cached
-                with unittest.mock.patch.object(gdn.vllm, "_WITHOUT_DRAFTS", release):
+                with unittest.mock.patch.multiple(gdn.vllm, _WITHOUT_DRAFTS=release, _without_copies=copies):
                     if not text:
                         make(None)
                         continue
