@@ -11,7 +11,7 @@ import importlib
 import inspect
 import os
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, Callable, Dict, Optional, Tuple, get_type_hints
 
 import numpy
@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 import gdn
+from . import _vllm_align
 from ._kernels import _build_gated_delta_net, _build_ssm_conv
 from .torch._operators import _where, elements, rows, written
 
@@ -28,9 +29,8 @@ _CPU_OPERATOR = "vllm.model_executor.layers.mamba.ops.cpu.gdn_attention"
 _METADATA = {"num_prefills", "num_decodes", "num_spec_decodes", "num_actual_tokens", "spec_query_start_loc", "non_spec_query_start_loc",
              "spec_state_indices_tensor", "non_spec_state_indices_tensor", "spec_sequence_masks", "spec_token_indx", "non_spec_token_indx",
              "num_accepted_tokens"}
-_CONVOLUTION = ("seq_start", "position", "history_src", "history_dst")
-_RULE = ("seq_start", "state_src", "state_dst")  # maps of the kernels
 _PADDING = 0  # the slot that vLLM gives to padding
+_without_copies: Optional[str] = None  # why drafts cannot run with prefix caching; set by register()
 
 
 def register() -> None:
@@ -62,6 +62,8 @@ def register() -> None:
     importlib.import_module("vllm.model_executor.layers.mamba.gdn.olmo_gdn_linear_attn")
     for known in _subclasses(MambaBase):
         _adopt(known)
+    global _without_copies
+    _without_copies = _vllm_align.register()
     # A model's layers are defined when vLLM imports the model.
     MambaBase.__init_subclass__ = classmethod(lambda cls, **given: _adopt(cls))
 
@@ -87,6 +89,7 @@ def _adopt(layer: type) -> None:
             raise _unknown(f"cannot replace {layer.__name__}.{name}, whose arguments are {given}, not {wanted}")
         setattr(layer, name, ours)
         layer.__init__ = _checked(layer.__init__)  # type: ignore[misc]
+        layer.get_kv_cache_spec = _checkpointed(layer.get_kv_cache_spec)  # type: ignore[attr-defined]
         _more(layer)
     elif any(base.__name__ == "GatedDeltaNetAttention" for base in layer.__mro__[1:]):
         def refuse(self: Any, *args: Any, **given: Any) -> None:
@@ -100,17 +103,34 @@ def _checked(init: Callable[..., None]) -> Callable[..., None]:
     def checked(self: Any, *args: Any, **given: Any) -> None:
         import vllm
         from vllm.config import get_current_vllm_config
-        from vllm.triton_utils import HAS_TRITON
 
         config = get_current_vllm_config()
         if config.speculative_config is not None and vllm.__version__.startswith(_WITHOUT_DRAFTS):
             raise _unknown("refuses drafts (speculative_config) with a release that loses the place of accepted tokens")
-        if config.speculative_config is not None and config.cache_config.enable_prefix_caching and not HAS_TRITON:
-            raise _unknown("refuses drafts (speculative_config) with prefix caching, for which vLLM needs Triton. Start with "
+        if config.speculative_config is not None and config.cache_config.enable_prefix_caching and _without_copies:
+            raise _unknown(f"refuses drafts (speculative_config) with prefix caching, since {_without_copies}. Start with "
                            "--no-enable-prefix-caching (enable_prefix_caching=False), or without drafts")
         init(self, *args, **given)
 
     return checked
+
+
+def _checkpointed(specify: Callable[..., Any]) -> Callable[..., Any]:
+    """A layer's get_kv_cache_spec() that tells vLLM of checkpoints: a step can keep the state after any one token of a prompt. With a
+    prefix cache vLLM then reads a prompt in one step, and not up to the last block's end first. 0.31 has none. On a CPU only."""
+    @functools.wraps(specify)
+    def specified(self: Any, *args: Any, **given: Any) -> Any:
+        from vllm.platforms import current_platform
+        from vllm.v1.attention.backends.gdn_attn import GDNAttentionMetadata, GDNAttentionMetadataBuilder
+
+        spec = specify(self, *args, **given)
+        checkpoints = {"num_prefill_checkpoint_blocks": 1, "prefill_checkpoint_alignment": 1}
+        known = {field.name for of in (type(spec), GDNAttentionMetadata) for field in fields(of)}
+        if not current_platform.is_cpu() or not known >= {*checkpoints, "checkpoint"} or self.get_attn_backend().get_builder_cls() is not GDNAttentionMetadataBuilder:
+            return spec
+        return replace(spec, **checkpoints)
+
+    return specified
 
 
 def _marked(build: Callable[..., Any]) -> Callable[..., Any]:
@@ -168,7 +188,8 @@ class _Step:
       others     non_spec_query_start_loc, non_spec_state_indices_tensor. Rows of padding are behind num_decodes + num_prefills
       both       spec_token_indx and non_spec_token_indx, where a step has both. Otherwise the tokens are in order
       prompts    has_initial_state, of all others where there is a prompt. `gdn_position` replaces it: _marked() sets it for
-                 every row. checkpoint is refused. prefill_*, chunk_* and nums_dict are for vLLM's kernels
+                 every row. prefill_*, chunk_* and nums_dict are for vLLM's kernels
+      others     checkpoint, None or of all others: the tokens of the row after which a state is kept, and its slot, or 0
       padding    slot 0, or no tokens"""
 
     def __init__(self, meta: Any):
@@ -215,8 +236,30 @@ class _Step:
                 "state_src": xp.where(padding, gdn.SKIP, xp.where(at == 0, gdn.NONE, first))}
         self.maps = {name: x.int() if on else torch.from_numpy(x.astype("int32", copy=False)) for name, x in maps.items()}
 
-    def of(self, kernel: Tuple[str, ...]) -> Dict[str, Tensor]:
-        return {name: self.maps[name] for name in kernel}
+        self.interval: Optional[int] = None  # of checkpoints, a divisor of all the lengths that they are wanted at
+        checkpoint = getattr(meta, "checkpoint", None)  # 0.31 has no such member
+        if checkpoint is not None and on:
+            raise NotImplementedError("gdn's plugin for vLLM keeps no prefill checkpoints on a device (mamba_cache_mode); start without it")
+        if checkpoint is not None:
+            self._keep(at[self.drafted:], length[self.drafted:], ~padding[self.drafted:], integers(checkpoint.checkpoint_offsets[:others]),
+                       integers(checkpoint.state_indices[:others]))
+
+    def _keep(self, at: Any, length: Any, real: Any, tokens: Any, slot: Any) -> None:
+        """The map of checkpoints, of which each row without drafts has at most one."""
+        wanted = numpy.flatnonzero(real & (slot != _PADDING))
+        if len(wanted):
+            self.interval = interval = int(numpy.gcd.reduce((at + tokens)[wanted]))
+            before, behind = at // interval, (at + length) // interval
+            kept = numpy.full((self.n, int((behind - before).max())), gdn.NONE, dtype="int32")
+            kept[self.drafted + wanted, ((at + tokens) // interval - before - 1)[wanted]] = slot[wanted]
+            self.maps["checkpoints"] = torch.from_numpy(kept)
+
+    def of(self, *names: str) -> Dict[str, Tensor]:
+        """The maps with these names, and those of checkpoints if there are any."""
+        return {name: self.maps[name] for name in (names if self.interval is None else {*names, "position", "checkpoints"})}
+
+    def options(self) -> Dict[str, Any]:
+        return {} if self.interval is None else {"checkpoint_interval": self.interval}
 
 
 def _step(meta: Any) -> _Step:
@@ -243,8 +286,6 @@ def _attend(layer: Any, qkv: Tensor, g: Tensor, beta: Tensor, out: Tensor, heads
         return
     if not meta.num_actual_tokens:
         return
-    if getattr(meta, "checkpoint", None) is not None:  # 0.31 has no such member
-        raise NotImplementedError("gdn's plugin for vLLM knows no prefill checkpoints (mamba_cache_mode); start without it")
     step = _step(meta)
     tokens = [x[:step.tokens] if step.order is None else x.index_select(0, step.order) for x in (qkv, g, beta)]
     mixed = out[:step.tokens] if step.order is None else torch.empty_like(out[:step.tokens])
@@ -265,8 +306,9 @@ def _convolve(layer: Any, step: _Step, x: Tensor, weight: Tensor, bias: Optional
         raise _unknown(f"cannot use a pool of the convolution with strides {pool.stride()}; a slot has to be contiguous")
     ring = pool.as_strided((pool.shape[0], pool.shape[1] * pool.shape[2] // channels, channels), (pool.stride(0), channels, 1))
     out, x = torch.empty_like(x), x.to(pool.dtype)
-    operands = {"x": x, "weight": rows(weight), "bias": bias, "history": ring, "out": out, **step.of(_CONVOLUTION)}
-    _where(x).run(_build_ssm_conv, operands, {"silu": True}, {})
+    operands = {"x": x, "weight": rows(weight), "bias": bias, "history": ring, "out": out,
+                **step.of("seq_start", "position", "history_src", "history_dst")}
+    _where(x).run(_build_ssm_conv, operands, {"silu": True, **step.options()}, {})
     return out
 
 
@@ -275,10 +317,10 @@ def _rule(layer: Any, step: _Step, x: Tensor, g: Tensor, beta: Tensor, out: Tens
     state = layer.kv_cache[1]
     heads, dim_v, dim_k = state.shape[1:]
     q, k, v = x.split((heads_k * dim_k, heads_k * dim_k, heads * dim_v), -1)
-    options = {"qk_norm": "add", "qk_norm_eps": 1e-6, "beta_input": "logit", **gates}
+    options = {"qk_norm": "add", "qk_norm_eps": 1e-6, "beta_input": "logit", **gates, **step.options()}
     operands = {"q": q.unflatten(-1, (heads_k, dim_k)), "k": k.unflatten(-1, (heads_k, dim_k)), "v": v.unflatten(-1, (heads, dim_v)),
                 "g": elements(g), "beta": elements(beta), "state": state, "out": out, "ssm_a": layer.A_log.flatten(),
-                "dt_bias": layer.dt_bias.unflatten(0, g.shape[1:]), **step.of(_RULE)}
+                "dt_bias": layer.dt_bias.unflatten(0, g.shape[1:]), **step.of("seq_start", "state_src", "state_dst")}
     if state.dtype != torch.float32:
         options["rounding_interval"] = 1
     written(state, out)

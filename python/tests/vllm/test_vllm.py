@@ -105,10 +105,8 @@ counts = {metric.name: metric.value for metric in engine.get_metrics() if hasatt
 print(json.dumps([[list(x.outputs[0].token_ids) for x in given], counts]))
 """
 
-# Requests that come and are aborted at random steps. Each slot of the pools holds NaN when vLLM gives it to a request.
-STREAMS = """
-import random
-from vllm import LLM, SamplingParams, TokensPrompt
+# Each slot of the pools holds NaN when vLLM gives it to a request. `layers` have the pools.
+FILL = """
 from vllm.model_executor.layers.mamba.abstract import MambaBase
 from vllm.v1.core.block_pool import BlockPool
 from vllm.v1.core.single_type_kv_cache_manager import MambaManager
@@ -130,6 +128,12 @@ def allocate_filled(manager, *given):
     finally:
         of_states = False
 BlockPool.get_new_blocks, MambaManager.allocate_new_blocks = give_filled, allocate_filled
+"""
+
+# Requests that come and are aborted at random steps.
+STREAMS = FILL + """
+import random
+from vllm import LLM, SamplingParams, TokensPrompt
 llm = LLM(model=FOLDER, skip_tokenizer_init=True, dtype="float32", max_model_len=1024, enforce_eager=True, disable_log_stats=False, **OPTIONS)
 engine = llm.llm_engine
 layers = [layer for layer in engine.vllm_config.compilation_config.static_forward_context.values() if isinstance(layer, MambaBase)]
@@ -358,11 +362,6 @@ prompts += [shared[:384] + draw.choices(range(8), k=n) for n in (1, 2, 5, 40)]
                 self.assertEqual(counts["vllm:prefix_cache_hits"] > 0, options["enable_prefix_caching"])
                 preempted += counts["vllm:num_preemptions"]
         self.assertGreater(preempted, 0)
-
-    def test_drafts_with_prefix_cache_are_refused(self):
-        for drafts in (NGRAM, MTP):
-            with self.assertRaisesRegex(AssertionError, "refuses drafts .* with prefix caching.*--no-enable-prefix-caching"):
-                self.answers(enable_prefix_caching=True, speculative_config=drafts)
 
     def test_server(self):
         """vLLM's server, and OpenAI's client with 32 requests at once."""
