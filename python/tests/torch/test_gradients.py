@@ -228,7 +228,8 @@ class Convolution(Case):
         for seed in SEEDS:
             draw = random.Random(seed)
             torch.manual_seed(seed)
-            batch, tokens, channels, width = draw.choice((1, 2)), draw.choice((0, 1, 2, 5, 70)), draw.choice((1, 8, 33)), draw.choice((1, 2, 4, 7))
+            batch, tokens = draw.choice((1, 2)), draw.choice((0, 1, 2, 5, 70))
+            channels, width = draw.choice((1, 8, 33)), draw.choice((1, 2, 4, 7))
             cu_seqlens = None
             if draw.random() < 0.5:
                 batch, cu_seqlens = 1, cuts(draw, tokens)
@@ -279,14 +280,15 @@ class Convolution(Case):
                 return convolution(x.mT, weight, bias, initial_states[..., -3:].mT).mT, known[..., -length:]
             tensors["initial_states"] = torch.randn(2, 8, length, requires_grad=True)
             self.compare(update, updated, tensors, {}, ("update", length))
-        one = {"x": torch.randn(2, 1, 1), "weight": torch.randn(1, 2), "initial_states": torch.randn(2, 1, 1)}  # the state as it lies is the call's
+        # A state that the call could read as it lies.
+        one = {"x": torch.randn(2, 1, 1), "weight": torch.randn(1, 2), "initial_states": torch.randn(2, 1, 1)}
         for x in one.values():
             x.requires_grad_()
 
         def update_one(x, weight, initial_states):
             state = initial_states.clone()
             return G.causal_conv1d_update(x, state, weight), state
-        self.compare(update_one, lambda x, weight, initial_states: ((initial_states * weight[:, :1] + x * weight[:, 1:]), x), one, {}, "one")
+        self.compare(update_one, lambda x, weight, initial_states: (initial_states * weight[:, :1] + x * weight[:, 1:], x), one, {}, "one")
 
 
 def layer(x, weight, a_log, dt_bias):
@@ -303,7 +305,13 @@ def layers_tensors():
     return [x.requires_grad_() for x in (torch.randn(2, 70, 136), torch.randn(136, 4), torch.rand(4), torch.randn(4))]
 
 
-class Gradients(torch.nn.Module):
+def small():
+    """q, k, v, g and beta of six tokens."""
+    torch.manual_seed(11)
+    return torch.randn(1, 6, 1, 16), torch.randn(1, 6, 1, 16), torch.randn(1, 6, 2, 16), -torch.rand(1, 6, 2), torch.rand(1, 6, 2)
+
+
+class Parameters(torch.nn.Module):
     def __init__(self):
         super().__init__()
         torch.manual_seed(9)
@@ -316,10 +324,36 @@ class Gradients(torch.nn.Module):
 def one_of_two(rank, folder, xs):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", f"file://{folder}/store", rank=rank, world_size=2)
-    model = torch.nn.parallel.DistributedDataParallel(Gradients())
+    model = torch.nn.parallel.DistributedDataParallel(Parameters())
     model(xs[rank]).square().sum().backward()
     torch.save([p.grad for p in model.parameters()], f"{folder}/{rank}")
     dist.destroy_process_group()
+
+
+class Model(Case):
+    def test_qwen3_next(self):
+        """Under use(): logits with gradients are those without, and each parameter's gradient is close to transformers' own."""
+        import gdn.transformers  # here, since the processes of another test need not load it
+        from models import model
+        one, tokens = model("qwen3_next"), torch.randint(2, 97, (2, 90), generator=torch.Generator().manual_seed(3))
+
+        def run():
+            one.zero_grad(set_to_none=True)
+            found = one(tokens, labels=tokens, use_cache=False)
+            found.loss.backward()
+            return found.logits.detach(), {name: p.grad for name, p in one.named_parameters() if p.grad is not None}
+        _, theirs = run()
+        for layers in (True, False):
+            gdn.transformers.use(["qwen3_next"], layers=layers)
+            self.addCleanup(gdn.transformers.undo)
+            logits, ours = run()
+            with torch.no_grad():
+                self.assertTrue(same(logits, one(tokens, use_cache=False).logits), layers)
+            gdn.transformers.undo()
+            self.assertEqual(ours.keys(), theirs.keys())
+            for name, x in theirs.items():
+                self.assertLessEqual((ours[name] - x).norm(), 1e-4 * x.norm(), (name, layers))
+            self.assertTrue(any(not same(ours[name], x) for name, x in theirs.items()), layers)
 
 
 class Machinery(Case):
@@ -341,7 +375,7 @@ class Machinery(Case):
         xs = [torch.randn(1, 30, 136) for _ in range(2)]
         alone = []
         for x in xs:
-            model = Gradients()
+            model = Parameters()
             model(x).square().sum().backward()
             alone.append([p.grad for p in model.parameters()])
         with tempfile.TemporaryDirectory() as folder:
@@ -364,8 +398,8 @@ class Machinery(Case):
 
         def packed(q, k, v, g, beta, state, cu_seqlens):
             return G.gated_delta_net(q, k, v, g, beta, state, cu_seqlens, qk_norm=True)
-        tensors = [torch.randn(1, 20, 1, 16), torch.randn(1, 20, 1, 16), torch.randn(1, 20, 2, 16), -torch.rand(1, 20, 2, 16), torch.rand(1, 20, 2),
-                   torch.randn(3, 2, 16, 16)]
+        tensors = [torch.randn(1, 20, 1, 16), torch.randn(1, 20, 1, 16), torch.randn(1, 20, 2, 16), -torch.rand(1, 20, 2, 16),
+                   torch.rand(1, 20, 2), torch.randn(3, 2, 16, 16)]
         starts = torch.tensor([0, 3, 3, 20])
         for wanted in (range(6), (2,), (5, 0)):
             some = [x.detach().requires_grad_(i in wanted) for i, x in enumerate(tensors)]
@@ -376,16 +410,15 @@ class Machinery(Case):
                 self.assertTrue(same(x, y))
 
     def test_operators_are_well_behaved(self):
-        q, k, v, g, beta = (x.requires_grad_() for x in (torch.randn(1, 6, 1, 16), torch.randn(1, 6, 1, 16), torch.randn(1, 6, 2, 16),
-                                                         -torch.rand(1, 6, 2), torch.rand(1, 6, 2)))
+        q, k, v, g, beta = (x.requires_grad_() for x in small())
         given = (torch.randn(1, 6, 2, 16), None, *(x.detach() for x in (q, k, v, g, beta)), None, torch.tensor([0, 2, 6]), None, None, None, True,
                  False, 1.0, False, "grouped", 0.0, [True, False, True, True, True, False, False, False])
         torch.library.opcheck(torch.ops.gdn.gated_delta_net_backward.default, given)
         torch.library.opcheck(torch.ops.gdn.gated_delta_net.default, (q, k, v, g, beta))
         x, weight = torch.randn(2, 5, 8, requires_grad=True), torch.randn(8, 4, requires_grad=True)
         torch.library.opcheck(torch.ops.gdn.ssm_conv.default, (x, weight, None, torch.randn(2, 3, 8), None, True))
-        torch.library.opcheck(torch.ops.gdn.ssm_conv_backward.default,
-                              (torch.randn(2, 5, 8), x.detach(), weight.detach(), None, torch.randn(2, 3, 8), None, True, [True, True, False, True]))
+        given = (torch.randn(2, 5, 8), x.detach(), weight.detach(), None, torch.randn(2, 3, 8), None, True, [True, True, False, True])
+        torch.library.opcheck(torch.ops.gdn.ssm_conv_backward.default, given)
 
     def test_autocast_leaves_float32(self):
         tensors = layers_tensors()
@@ -397,7 +430,7 @@ class Machinery(Case):
                 self.assertTrue(same(x, y))
 
     def test_only_what_is_wanted(self):
-        q, k, v, g, beta = torch.randn(1, 6, 1, 16), torch.randn(1, 6, 1, 16), torch.randn(1, 6, 2, 16), -torch.rand(1, 6, 2), torch.rand(1, 6, 2)
+        q, k, v, g, beta = small()
         state = torch.randn(1, 2, 16, 16)
         for x in (v, state, beta):
             x.requires_grad_()
@@ -419,14 +452,13 @@ class Machinery(Case):
         with self.assertRaisesRegex(NotImplementedError, "first derivatives only.*create_graph"):
             first = torch.autograd.grad(layer(*tensors).square().sum(), tensors[0], create_graph=True)[0]
             first.square().sum().backward()
-        v = torch.randn(1, 6, 2, 16, requires_grad=True)
-        q, k, g, beta = torch.randn(1, 6, 1, 16), torch.randn(1, 6, 1, 16), -torch.rand(1, 6, 2), torch.rand(1, 6, 2)
-        first = torch.autograd.grad(G.gated_delta_net(q, k, v, g, beta)[0].square().sum(), v, create_graph=True)[0]
+        q, k, v, g, beta = small()
+        first = torch.autograd.grad(G.gated_delta_net(q, k, v.requires_grad_(), g, beta)[0].square().sum(), v, create_graph=True)[0]
         with self.assertRaisesRegex(NotImplementedError, "first derivatives only.*create_graph"):
             first.square().sum().backward()
 
     def test_forward_mode_is_refused(self):
-        q, k, v, g, beta = torch.randn(1, 6, 1, 16), torch.randn(1, 6, 1, 16), torch.randn(1, 6, 2, 16), -torch.rand(1, 6, 2), torch.rand(1, 6, 2)
+        q, k, v, g, beta = small()
         x, weight = torch.randn(1, 5, 8), torch.randn(8, 4)
         forward = torch.autograd.forward_ad
         for wants in (False, True):
