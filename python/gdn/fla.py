@@ -3,18 +3,17 @@ GPU and Triton.
 
     import fla.layers, gdn.fla
     gdn.fla.register()
-    layer = fla.layers.GatedDeltaNet(hidden_size=1024).eval()
-    with torch.no_grad():
-        layer(torch.randn(1, 100, 1024))
+    layer = fla.layers.GatedDeltaNet(hidden_size=1024)
+    layer(torch.randn(1, 100, 1024))[0].sum().backward()
 
-It takes calls on CPU tensors that need no gradients; all others stay fla's. The rule and the convolution are libgdn's, the
-gated norm PyTorch's. Layers that call anything else of fla need a GPU: GatedDeltaNet(use_gate=False), Comba, DeltaNet, MesaNet,
+It takes calls on CPU tensors; all others stay fla's. The rule and the convolution are libgdn's, the gated norm and backward
+passes PyTorch's. Gradients do not change the forward pass's bits. Layers that call anything else of fla need a GPU: GatedDeltaNet(use_gate=False), Comba, DeltaNet, MesaNet,
 GatedDeltaNet2, and fla's whole models. unregister() restores fla."""
 from __future__ import annotations
 
 import functools
 import sys
-from typing import Any, Callable, List, Optional, Tuple
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -24,7 +23,7 @@ from .torch import chunk_gated_delta_rule, chunk_kda, fused_recurrent_gated_delt
 _REPLACED = {"fused_recurrent_gated_delta_rule": fused_recurrent_gated_delta_rule, "fused_recurrent_kda": fused_recurrent_kda}
 _replaced: List[Tuple[Any, str, Any, Any]] = []  # owner, name, original, replacement; with any, fla's backends are libgdn's
 _NEEDS_TRITON = ("this call of fla needs Triton and a GPU. On CPU tensors gdn.fla computes the rule, the short convolution and the gated norm of "
-                 "GatedDeltaNet and KimiDeltaAttention, without gradients. It has nothing for GatedDeltaNet(use_gate=False), Comba, DeltaNet, "
+                 "GatedDeltaNet and KimiDeltaAttention. It has nothing for GatedDeltaNet(use_gate=False), Comba, DeltaNet, "
                  "MesaNet, GatedDeltaNet2 and fla's whole models")
 
 
@@ -32,8 +31,6 @@ def _serves(*args: Any, **kwargs: Any) -> Tuple[bool, Optional[str]]:
     tensors = [x for x in (*args, *kwargs.values()) if isinstance(x, Tensor)]
     if any(x.device.type != "cpu" for x in tensors):
         return False, "a tensor is not on the CPU"
-    if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
-        return False, "a gradient is wanted"
     return True, None
 
 
@@ -86,6 +83,39 @@ def _layer_norm_gated_fwd(x: Tensor, g: Tensor, weight: Optional[Tensor], bias: 
     return (y * (gate if activation == "sigmoid" else gate * g.float())).to(out_dtype or x.dtype), mean, rstd, kept
 
 
+def _gradients(function: Callable[..., Tuple[Optional[Tensor], ...]], inputs: Sequence[Optional[Tensor]],
+               gradients: Sequence[Optional[Tensor]]) -> List[Optional[Tensor]]:
+    """The gradients of a function's inputs from those of its results, by computing it again. None for those that are not given."""
+    with torch.enable_grad():
+        given = [None if x is None else x.detach().requires_grad_() for x in inputs]
+        pairs = [(y, d) for y, d in zip(function(*given), gradients) if y is not None and d is not None]
+    found = iter(torch.autograd.grad([y for y, _ in pairs], [x for x in given if x is not None], [d for _, d in pairs],
+                                     allow_unused=True))
+    return [None if x is None else next(found) for x in given]
+
+
+def _causal_conv1d_bwd(x: Tensor, dy: Tensor, dht: Optional[Tensor], weight: Optional[Tensor] = None, bias: Optional[Tensor] = None,
+                       residual: Optional[Tensor] = None, initial_state: Optional[Tensor] = None, activation: Optional[str] = None,
+                       cu_seqlens: Optional[Tensor] = None, **others: Any) -> List[Optional[Tensor]]:
+    """Gradients of x, weight, bias, residual and initial_state."""
+    return _gradients(lambda *given: _causal_conv1d_fwd(*given, dht is not None, activation, cu_seqlens),
+                      (x, weight, bias, residual, initial_state), (dy, dht))
+
+
+def _layer_norm_gated_bwd(dy: Tensor, x: Tensor, g: Tensor, weight: Optional[Tensor], bias: Optional[Tensor], activation: str = "swish",
+                          eps: float = 1e-5, mean: Optional[Tensor] = None, rstd: Optional[Tensor] = None, dresidual: Optional[Tensor] = None,
+                          has_residual: bool = False, is_rms_norm: bool = False, x_dtype: Optional[torch.dtype] = None,
+                          recompute_output: bool = False) -> Tuple[Optional[Tensor], ...]:
+    """Gradients of x, g, weight, bias and the residual, which x contains; and the output again, if requested."""
+    def norm(*given: Any) -> Tuple[Optional[Tensor], ...]:
+        return _layer_norm_gated_fwd(*given, activation, eps, out_dtype=dy.dtype, is_rms_norm=is_rms_norm)[:1]
+
+    dx, dg, dw, db = _gradients(norm, (x, g, weight, bias), (dy,))
+    dx = dx if dresidual is None else dx + dresidual
+    found = (dx.to(x_dtype or x.dtype), dg, dw, db, dx if has_residual else None)
+    return (*found, norm(x, g, weight, bias)[0]) if recompute_output else found
+
+
 def register() -> None:
     """Add libgdn to fla's backends. Again after more of fla's modules are imported. ImportError: there is no fla 0.6 or one
     with other functions."""
@@ -114,9 +144,10 @@ def register() -> None:
         chunk_gated_delta_rule = staticmethod(chunk_gated_delta_rule)
 
     into("gated_delta_rule")(Rule)
-    for function, ours in ((theirs, chunk_kda), (ops.causal_conv1d_fwd, _causal_conv1d_fwd), (ops.causal_conv1d_update, _causal_conv1d_update),
-                           (ops.causal_conv1d_update_states, _causal_conv1d_update_states),
-                           (fused_norm_gate.layer_norm_gated_fwd, _layer_norm_gated_fwd)):
+    for function, ours in ((theirs, chunk_kda), (ops.causal_conv1d_fwd, _causal_conv1d_fwd), (ops.causal_conv1d_bwd, _causal_conv1d_bwd),
+                           (ops.causal_conv1d_update, _causal_conv1d_update), (ops.causal_conv1d_update_states, _causal_conv1d_update_states),
+                           (fused_norm_gate.layer_norm_gated_fwd, _layer_norm_gated_fwd),
+                           (fused_norm_gate.layer_norm_gated_bwd, _layer_norm_gated_bwd)):
         into(function, backend=Backend)(ours)
     triton = sys.modules.get("triton.runtime.driver")
     _replace(triton, "_create_driver", _explained)

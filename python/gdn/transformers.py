@@ -8,8 +8,9 @@ convolution alone (Mamba, LFM2, ...). undo() restores them.
 
 Layers look up these functions in their module when they run, so use() replaces them there; nothing is downloaded. For
 layers whose code is known it also replaces forward() by one that passes the projections without copies and updates
-states in place. Transformers' own code still runs for tensors that are not on the CPU, for gradients, and for layers
-outside the library's limits.
+states in place. Gradients flow through these functions and layers: the forward pass has the bits that it has without
+gradients, and the backward pass is gdn.torch's. Transformers' own code still runs for tensors that are not on the CPU,
+for forward-mode derivatives and torch.func, and for layers outside the library's limits.
 """
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tu
 import torch
 
 from .torch import _layer, causal_conv1d_fn, causal_conv1d_update, chunk_gated_delta_rule, chunk_kda, fused_recurrent_gated_delta_rule
-from .torch import fused_recurrent_kda, ssm_conv
+from .torch import fused_recurrent_kda, gated_delta_net, ssm_conv
 from .torch._operators import transformed
 
 # Keyword arguments that transformers' models pass to these functions and that do not affect the result.
@@ -144,12 +145,6 @@ _lock = threading.Lock()
 _replaced: Dict[Tuple[str, str], Tuple[Any, Callable, Callable]] = {}  # by (model, name): owner, original, replacement
 
 
-class _Thread(threading.local):
-    originals = False  # transformers' forward runs for gradients: use its functions too
-
-
-_thread = _Thread()
-
 
 def _tensors(values: Iterable[Any]) -> List[torch.Tensor]:
     return [value for value in values if isinstance(value, torch.Tensor)]
@@ -176,9 +171,7 @@ def _in_place_of(original: Callable, of: _Function) -> Callable:
         strangers = set(kwargs) - known
         for name in strangers & _MEANINGS:
             raise TypeError(f"{original.__name__}: {name} is {kwargs[name]!r}; there is no argument {name!r}")
-        if strangers or torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
-            return original(*args, **kwargs)
-        if not torch.compiler.is_compiling() and (_thread.originals or torch.jit.is_tracing() or transformed()):
+        if strangers or not torch.compiler.is_compiling() and (torch.jit.is_tracing() or transformed()):
             return original(*args, **kwargs)
         result = of.ours(*args, **kwargs)
         return original(*args, **kwargs) if result is NotImplemented else result
@@ -196,8 +189,8 @@ def _hooked(module) -> bool:
                                              of._global_forward_pre_hooks))
 
 
-def _wants_gradients(layer, *inputs) -> bool:
-    return torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in (*inputs, *layer.parameters()))
+def _wants_gradients(*tensors) -> bool:
+    return torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
 
 
 def _plain(layer, hidden, kwargs: Dict[str, Any], past, state) -> bool:
@@ -232,27 +225,52 @@ def _projections(layer, hidden):
     """The projections of a layer's tokens: (q, k, v concatenated; z; b; a)."""
     if hasattr(layer, "q_proj"):  # OLMo-Hybrid
         qkv = torch.cat([projection(hidden) for projection in (layer.q_proj, layer.k_proj, layer.v_proj)], dim=-1)
-        return qkv, layer.g_proj(hidden), layer.b_proj(hidden), layer.a_proj(hidden)
+        b, a = layer.b_proj(hidden), layer.a_proj(hidden)  # hooks see transformers' order
+        return qkv, layer.g_proj(hidden), b, a
     if hasattr(layer, "in_proj_qkv"):
         return layer.in_proj_qkv(hidden), layer.in_proj_z(hidden), layer.in_proj_b(hidden), layer.in_proj_a(hidden)
     *parts, z, b, a = layer.fix_query_key_value_ordering(layer.in_proj_qkvz(hidden), layer.in_proj_ba(hidden))
     return torch.cat([part.flatten(2) for part in parts], dim=-1), z, b, a
 
 
-def _convolved(layer, qkv, cache, past):
+def _convolved(layer, qkv, cache, past, gradients: bool):
     """Run the convolution and update the cache's conv state, [batch, channels, columns]. The first prompt stores it
-    with a token's channels contiguous, as the library reads it."""
-    weight, at = layer.conv1d.weight.squeeze(1), layer.layer_idx
-    if past is None:
-        out = _layer.conv(qkv, weight, layer.conv1d.bias, None)
-        if cache is not None:
-            cache.update_conv_state(qkv.transpose(1, 2), at, conv_kernel_size=layer.conv_kernel_size)
-            kept = cache.layers[at].conv_states
-            kept[0] = kept[0].transpose(1, 2).contiguous().transpose(1, 2)
-        return out
-    columns = past.transpose(1, 2)
-    out = _layer.conv(qkv, weight, layer.conv1d.bias, columns if columns.stride(-1) == 1 else columns.contiguous())
-    _layer.push(columns, qkv)
+    with a token's channels contiguous, as the library reads it. gdn.torch's operator has gradients, and the same bits."""
+    weight, bias, at = layer.conv1d.weight.squeeze(1), layer.conv1d.bias, layer.layer_idx
+    columns = None if past is None else past.transpose(1, 2)
+    if gradients:
+        first = None if columns is None else columns[:, columns.shape[1] - weight.shape[1] + 1:]
+        out = ssm_conv(qkv, weight, bias, None if first is None else first.clone(memory_format=torch.contiguous_format), None, True)
+    else:
+        out = _layer.conv(qkv, weight, bias, columns if columns is None or columns.stride(-1) == 1 else columns.contiguous())
+    if columns is not None and gradients:
+        past.copy_(torch.cat((columns, qkv), 1)[:, qkv.shape[1]:].transpose(1, 2))
+    elif columns is not None:
+        _layer.push(columns, qkv)
+    elif cache is not None:
+        cache.update_conv_state(qkv.transpose(1, 2), at, conv_kernel_size=layer.conv_kernel_size)
+        kept = cache.layers[at].conv_states
+        n, channels, length = kept[0].shape  # no view: PyTorch would refuse to write one that was made under no_grad()
+        kept[0] = kept[0].new_empty_strided((n, channels, length), (channels * length, 1, channels)).copy_(kept[0])
+    return out
+
+
+def _ruled(layer, mixed, b, a, cache, state, gradients: bool):
+    """Run the delta rule on the convolution's output and update the cache's recurrent state, which without gradients the
+    library writes in place."""
+    factor = 2.0 if getattr(layer, "allow_neg_eigval", False) else 1.0
+    heads_k, heads, dim_k, dim_v = layer.num_k_heads, layer.num_v_heads, layer.head_k_dim, layer.head_v_dim
+    begins = state is None
+    if gradients:
+        q, k, v = mixed.split((heads_k * dim_k, heads_k * dim_k, heads * dim_v), -1)
+        q, k = (x.unflatten(-1, (heads_k, dim_k)) for x in (q, k))
+        out, state = gated_delta_net(q, k, v.unflatten(-1, (heads, dim_v)), a, b, state, None, layer.A_log, layer.dt_bias, qk_norm=True,
+                                     beta_logit=True, beta_factor=factor)
+    else:
+        state = mixed.new_empty((mixed.shape[0], heads, dim_k, dim_v), dtype=torch.float32) if begins else state
+        out = _layer.rule(mixed, b, a, layer.A_log, layer.dt_bias, state, begins, heads_k, factor)
+    if cache is not None and (begins or gradients):
+        cache.update_recurrent_state(state, layer.layer_idx)
     return out
 
 
@@ -262,21 +280,16 @@ def _forward(layer, hidden, cache, past, state):
     batch, tokens, _ = hidden.shape
     projected = _projections(layer, hidden)
     qkv, z, b, a = projected
-    if any(type(x) is not torch.Tensor or x.requires_grad for x in projected) or not _readable(projected):
+    if any(type(x) is not torch.Tensor for x in projected) or not _readable(projected):
         return None
     if qkv.stride(-1) != 1 or qkv.dtype != (hidden if past is None else past).dtype:
         return None
-    mixed = _convolved(layer, qkv, cache, past)
-    begins = state is None
-    if begins:
-        state = hidden.new_empty((batch, layer.num_v_heads, layer.head_k_dim, layer.head_v_dim), dtype=torch.float32)
-    factor = 2.0 if getattr(layer, "allow_neg_eigval", False) else 1.0
-    out = _layer.rule(mixed, b, a, layer.A_log, layer.dt_bias, state, begins, layer.num_k_heads, factor).view(-1, layer.head_v_dim)
-    if begins and cache is not None:
-        cache.update_recurrent_state(state, layer.layer_idx)
+    gradients = _wants_gradients(qkv, b, a, layer.conv1d.weight, layer.conv1d.bias, layer.A_log, layer.dt_bias, past, state)
+    mixed = _convolved(layer, qkv, cache, past, gradients)
+    out = _ruled(layer, mixed, b, a, cache, state, gradients).view(-1, layer.head_v_dim)
     z = z.reshape(-1, layer.head_v_dim)
     norm, project = (layer.o_norm, layer.o_proj) if hasattr(layer, "o_norm") else (layer.norm, layer.out_proj)
-    if len(out) <= _NORM_ROWS or _hooked(norm):
+    if len(out) <= _NORM_ROWS or _hooked(norm) or _wants_gradients(out, z, *norm.parameters()):
         out = norm(out, z)
     else:
         for some, gate in zip(out.split(_NORM_ROWS), z.split(_NORM_ROWS)):
@@ -300,12 +313,6 @@ def _layers_forward(module, original: Callable, cache_name: str) -> Callable:
         if cache is not None:
             past = cache.get_conv_state(self.layer_idx, state_idx=0)
             state = cache.get_recurrent_state(self.layer_idx, state_idx=0)
-        if _wants_gradients(self, hidden, past, state):
-            before, _thread.originals = _thread.originals, True
-            try:
-                return original(self, *args, **kwargs)
-            finally:
-                _thread.originals = before
         if not (cache is not None and cache.is_recording_past(self.layer_idx)) and _plain(self, hidden, others, past, state):
             out = _forward(self, module.apply_mask_to_padding_states(hidden, mask), cache, past, state)
             if out is not None:
@@ -388,7 +395,7 @@ def use(models: Optional[Iterable[str]] = None, layers: bool = True) -> Tuple[st
     Models that are already loaded use it too. Call it once. Thread-safe, except while models run.
     layers=False keeps the layers' forward and replaces only the functions that it calls, which is slower by copies of
     states, the gates and some small operations. Packed sequences, recorded pasts, autocast and torch.compile always use
-    these functions. Transformers' own code runs if a gradient is needed.
+    these functions. Gradients have the library's forward bits.
     Errors: ImportError: transformers is not installed, or a named model (without names: every model) has functions with
     unknown signatures; nothing is replaced then. ValueError: no such model."""
     candidates = _candidates()

@@ -53,7 +53,7 @@ def causal_conv1d_fn(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None, s
     final_states_out [batch, dim, width - 1]; seq_idx [batch, seqlen]: adjacent tokens with the same number are a
     sequence; a negative number marks padding, whose output is 0; initial_states then belong to the first sequence of
     each row. Returns out as x, and the final states if requested, which needs seq_idx to be None. x is not copied if its
-    channels are contiguous, as after transpose(1, 2). Forward only."""
+    channels are contiguous, as after transpose(1, 2)."""
     silu = _silu(activation)
     one_device(x=x, weight=weight, bias=bias, seq_idx=seq_idx, initial_states=initial_states)
     axes("x", x, "[batch, dim, seqlen]")
@@ -82,7 +82,7 @@ def causal_conv1d_update(x: Tensor, conv_state: Tensor, weight: Tensor, bias: Op
     which x is appended in place; state_len >= width - 1. cache_seqlens [batch]: conv_state is a ring instead, in which
     position p has index p % state_len. conv_state_indices [batch]: rows of conv_state. A negative one marks padding: no
     state is written, and the output is 0. A too large one raises IndexError (on a device RuntimeError, later). Returns
-    out as x. Forward only."""
+    out as x. Gradients flow through out, and through conv_state as PyTorch's in-place operations let them."""
     silu = _silu(activation)
     one_device(x=x, conv_state=conv_state, weight=weight, bias=bias, cache_seqlens=cache_seqlens, conv_state_indices=conv_state_indices)
     axes("conv_state", conv_state, "[batch, dim, state_len]")
@@ -117,7 +117,7 @@ def causal_conv1d_update(x: Tensor, conv_state: Tensor, weight: Tensor, bias: Op
         to = ((position + torch.arange(new.shape[-1], device=position.device)) % max(length, 1)).expand(-1, rows.shape[1], -1)
         past = rows.gather(2, back)
         kept = rows.scatter(2, to, new.to(rows.dtype))
-    initial = past.transpose(1, 2).to(x.dtype).contiguous() if before else None
+    initial = past.transpose(1, 2).to(x.dtype, memory_format=torch.contiguous_format, copy=True) if before else None
     out = ssm_conv(new.transpose(1, 2), weight, bias, initial, None, silu).transpose(1, 2)
     if at is None:
         conv_state.copy_(kept)

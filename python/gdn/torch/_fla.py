@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ._operators import _rule as _new_state, _rule_in_place, _rule_in_place_operator, _rule_operator, ForwardOnly, one_device, run, unobserved
 
-# Arguments about GPU execution or gradients, which do not affect the result.
+# Arguments about GPU execution or the backward pass, which do not affect the result.
 _WITHOUT_MEANING = {"chunk_size", "cu_seqlens_cpu", "chunk_indices", "disable_recompute", "safe_gate", "use_graph", "max_num_seqs"}
 # Arguments that change the result and that libgdn does not support.
 _UNSUPPORTED = {"cp_context", "gv", "return_intermediate_states"}
@@ -83,7 +83,7 @@ def chunk_gated_delta_rule(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Ten
     """fla.ops.gated_delta_rule.chunk_gated_delta_rule: q, k [B, T, H, K], v [B, T, HV, V], g, beta [B, T, HV], each
     float32, float16 or bfloat16; initial_state [N, HV, K, V], or [N, HV, V, K] with state_v_first; cu_seqlens [N + 1]
     if B is 1. Also: use_gate_in_kernel with A_log and dt_bias. Returns (o, final_state): o in q's dtype, final_state
-    float32 or None. It does not chunk: the bits are those of the token-by-token recurrence. Forward only."""
+    float32 or None. It does not chunk: the bits are those of the token-by-token recurrence. Gradients are computed in chunks."""
     return _rule("chunk_gated_delta_rule", q, k, v, g, beta, scale, initial_state, output_final_state, use_qk_l2norm_in_kernel,
                  use_beta_sigmoid_in_kernel, allow_neg_eigval, state_v_first, cu_seqlens, kwargs.pop("use_gate_in_kernel", False),
                  kwargs.pop("A_log", None), kwargs.pop("dt_bias", None), {"cp_context": cp_context, **kwargs})
@@ -105,7 +105,8 @@ def fused_recurrent_gated_delta_rule(q: Tensor, k: Tensor, v: Tensor, g: Optiona
     layout is read as it is. ssm_state_indices [N] are then rows of initial_state, which has any number of them, for each
     sequence; with [N, T] the state after token t goes to row [n, t], and sequence n begins at row [n, 0], or at
     [n, num_accepted_tokens[n] - 1]. A negative number marks padding: as the first row of a sequence that has no output
-    (zeros) and writes no state, elsewhere a state that is not kept. Rows that are written are distinct."""
+    (zeros) and writes no state, elsewhere a state that is not kept. Rows that are written are distinct. Forward only:
+    a backward pass raises NotImplementedError."""
     one_device(v=v, gk=gk)
     if gk is not None:
         if use_gate_in_kernel:

@@ -393,15 +393,6 @@ def ssm_conv(x: Tensor, weight: Tensor, bias: Optional[Tensor] = None, initial_s
                cu_seqlens, silu)
 
 
-def _forward_only(ctx, *gradients):
-    raise NotImplementedError("gdn.torch is forward only: its operators have no gradients. Run under torch.no_grad() or "
-                              "torch.inference_mode(), or train with another implementation (gdn.transformers.undo()).")
-
-
-for _operator in (_rule_operator, _conv_operator):
-    _operator.register_autograd(_forward_only)
-
-
 class ForwardOnly(torch.autograd.Function):
     """For the result of an operator that writes its arguments: PyTorch has no other way to refuse its gradients."""
 
@@ -411,7 +402,8 @@ class ForwardOnly(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *gradients):
-        _forward_only(ctx, *gradients)
+        raise NotImplementedError("inplace_final_state is True, which is forward only: it has no gradients. Call without it, or run under "
+                                  "torch.no_grad() or torch.inference_mode()")
 
 
 def transformed() -> bool:
@@ -442,12 +434,23 @@ def run(direct: bool, function: Callable[..., T], operator: Callable[..., T], ch
     would take too long, so PyTorch's error about a tensor that is not dense is replaced."""
     if not direct:
         checked()
+        _refuse_tangents(given)
         return operator(*given)
     try:
         return function(*given)
     except RuntimeError:
         checked()
         raise
+
+
+def _refuse_tangents(given: Sequence[Any]) -> None:
+    """Refuse forward-mode differentiation: an operator of torch.library would drop the tangents."""
+    forward_ad = torch.autograd.forward_ad
+    if torch.compiler.is_compiling() or forward_ad._current_level < 0:
+        return
+    if any(isinstance(x, Tensor) and forward_ad.unpack_dual(x).tangent is not None for x in given):
+        raise NotImplementedError("an operand has a tangent (torch.autograd.forward_ad, torch.func.jvp); gdn.torch has gradients of a backward "
+                                  "pass, and none in forward mode")
 
 
 def one_device(**tensors: Optional[Tensor]) -> None:

@@ -127,10 +127,40 @@ class Layers(unittest.TestCase):
         gdn.fla.register()
         self.assertLess((layer(x)[0] - wanted(layer, x)).abs().max(), 2e-5 * wanted(layer, x).std())
 
-    def test_gradients_stay_with_fla(self):
-        layer = self.layers()[0]
-        with self.assertRaises((RuntimeError, ValueError)):  # Triton's, which takes no tensor of a CPU
-            layer(torch.randn(1, 100, 128))
+    def test_gradients(self):
+        for layer in self.layers():
+            for tokens, starts in ((3, [0, 3]), (100, [0, 100]), (100, [0, 30, 31, 100])):
+                x, d = torch.randn(1, tokens, 128, requires_grad=True), torch.randn(1, tokens, 128)
+                given = {} if len(starts) == 2 else {"cu_seqlens": torch.tensor(starts)}
+                out = layer(x, **given)[0]
+                with torch.no_grad():
+                    self.assertTrue(torch.equal(out, layer(x, **given)[0]))
+                named = {"x": x, **dict(layer.named_parameters())}
+                ours = torch.autograd.grad(out, list(named.values()), d)
+                exact = torch.cat([wanted(layer, x[:, begin:end]) for begin, end in zip(starts, starts[1:])], 1)
+                theirs = torch.autograd.grad(exact, list(named.values()), d.double())
+                for name, ours, theirs in zip(named, ours, theirs):
+                    self.assertLess((ours - theirs).norm(), 2e-5 * theirs.norm(), (type(layer).__name__, tokens, name))
+
+    def test_gradients_of_functions(self):
+        """Those that layers do not use: the convolution's states and residual, a norm with mean, bias and residual."""
+        from fla.modules.causal_conv1d import causal_conv1d
+        from fla.modules.norm.fused_norm_gate import LayerNormGatedFunction
+        x, weight, bias, residual, state = (torch.randn(*shape, requires_grad=True) for shape in ((2, 9, 8), (8, 4), (8,), (2, 9, 8), (2, 8, 4)))
+        out, final = causal_conv1d(x, weight, bias, residual, state, output_final_state=True, activation="silu")
+        known = torch.cat((state.mT, x), 1).double()
+        exact = F.silu(F.conv1d(known[:, 1:].mT, weight.double().unsqueeze(1), bias.double(), groups=8)).mT + residual.double()
+        self.agree((out, final), (exact, known[:, -4:].mT), (x, weight, bias, residual, state))
+        x, gate, weight, bias, residual = (torch.randn(*shape, requires_grad=True) for shape in ((6, 8), (6, 8), (8,), (8,), (6, 8)))
+        found = LayerNormGatedFunction.apply(x, gate, weight, bias, "swish", residual, 1e-5, True)
+        kept = (x + residual).double()
+        exact = F.layer_norm(kept, (8,), weight.double(), bias.double(), 1e-5) * F.silu(gate.double())
+        self.agree(found, (exact, kept), (x, gate, weight, bias, residual))
+
+    def agree(self, ours, theirs, inputs):
+        d = [torch.randn(y.shape) for y in ours]
+        for x, y in zip(torch.autograd.grad(ours, inputs, d), torch.autograd.grad(theirs, inputs, [y.double() for y in d])):
+            self.assertLess((x - y).norm(), 1e-5 * y.norm())
 
 
 if __name__ == "__main__":
