@@ -13,7 +13,7 @@ from torch import Tensor
 
 import gdn
 from .._kernels import _build_gated_delta_net, _build_ssm_conv
-from .._prepared import Prepared
+from .._prepared import again, Prepared
 from ._operators import call, context, view, written
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
@@ -49,7 +49,7 @@ def conv(x: Tensor, weight: Tensor, bias: Optional[Tensor], past: Optional[Tenso
         addresses.append(bias.data_ptr())
     if past is not None:
         addresses.append(past.data_ptr())
-    call("gdn::ssm_conv", on, ("conv", _form(x), _form(weight), _form(bias), _form(past)), make, addresses)
+    call("gdn::ssm_conv", again, on, ("conv", _form(x), _form(weight), _form(bias), _form(past)), make, addresses)
     return out
 
 
@@ -95,6 +95,6 @@ def rule(qkv: Tensor, b: Tensor, a: Tensor, a_log: Tensor, dt_bias: Tensor, stat
 
     at, step = qkv.data_ptr(), width * qkv.element_size()
     written(state)
-    call("gdn::gated_delta_net", on, ("rule", *map(_form, (qkv, b, a, a_log, dt_bias, state)), begins, heads_k, beta_factor), make,
+    call("gdn::gated_delta_net", again, on, ("rule", *map(_form, (qkv, b, a, a_log, dt_bias, state)), begins, heads_k, beta_factor), make,
          (at, at + step, at + 2 * step, a.data_ptr(), b.data_ptr(), a_log.data_ptr(), dt_bias.data_ptr(), state.data_ptr(), out.data_ptr()))
     return out

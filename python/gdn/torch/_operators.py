@@ -64,13 +64,13 @@ def _opened(n_threads: int) -> gdn.Context:
     return gdn.Context(n_threads=n_threads)
 
 
-def call(name: str, *given: Any) -> None:
-    """again(), which is an event of torch.profiler while one runs."""
+def call(name: str, function: Callable[..., None], *given: Any) -> None:
+    """Call the function, as an event of torch.profiler while one runs."""
     if not _profiler._is_profiler_enabled:
-        again(*given)
+        function(*given)
         return
     with _profiler.record_function(name):
-        again(*given)
+        function(*given)
 
 
 def written(*tensors: Tensor) -> None:
@@ -130,12 +130,12 @@ class _Where(NamedTuple):
 
         try:
             if self.tensor is None:
-                call(_EVENTS[build], self.context, tuple(form), make, addresses)
+                call(_EVENTS[build], again, self.context, tuple(form), make, addresses)
                 return
             given = self.tensor
             with self.lock:
                 self.context.poll()
-                call(_EVENTS[build], self.context, tuple(form), make, addresses, self.stream,
+                call(_EVENTS[build], again, self.context, tuple(form), make, addresses, self.stream,
                      lambda n_bytes: view(given.new_empty(n_bytes, dtype=torch.uint8), "workspace"))
         except gdn.Error as error:
             raise type(error)(renamed(str(error), labels)) from None
@@ -239,14 +239,23 @@ def _no_states(q: Tensor, state: Tensor) -> Dict[str, Any]:
 
 
 def _compute(where: _Where, q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, states: Dict[str, Any],
-             cu_seqlens: Optional[Tensor], a_log: Optional[Tensor], dt_bias: Optional[Tensor], scale: Optional[float], qk_norm: bool,
-             beta_logit: bool, beta_factor: float, state_v_first: bool, head_map: str, lower_bound: float) -> Tensor:
-    """Run the delta rule with these states and their maps; a new tensor as v, of q's dtype."""
+             cu_seqlens: Optional[Tensor], *others: Any) -> Tensor:
+    """Run the delta rule with these states and their maps, and the arguments that _operands() has last; a new tensor as v, of q's
+    dtype."""
     if cu_seqlens is not None and q.shape[0] != 1:
         raise ValueError(f"q has {q.shape[0]} batches; with cu_seqlens, sequences lie one after another in one")
-    operands = {"q": rows(q), "k": rows(k), "v": rows(v), "g": rows(g) if g.dim() == 4 else elements(g), "beta": elements(beta)}
     # cu_seqlens may not cover all tokens, and sequences may be padding.
-    out = operands["out"] = q.new_empty(v.shape) if cu_seqlens is None and "state_dst" not in states else q.new_zeros(v.shape)
+    out = q.new_empty(v.shape) if cu_seqlens is None and "state_dst" not in states else q.new_zeros(v.shape)
+    operands, options = _operands(q, k, v, g, beta, out, states, cu_seqlens, *others)
+    where.run(_build_gated_delta_net, operands, options, _LABELS)
+    return out
+
+
+def _operands(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, out: Tensor, states: Dict[str, Any], cu_seqlens: Optional[Tensor],
+              a_log: Optional[Tensor], dt_bias: Optional[Tensor], scale: Optional[float], qk_norm: bool, beta_logit: bool, beta_factor: float,
+              state_v_first: bool, head_map: str, lower_bound: float) -> Tuple[Dict[str, Any], Dict[str, Any]]:
+    """The operands and the options of a call."""
+    operands = {"q": rows(q), "k": rows(k), "v": rows(v), "g": rows(g) if g.dim() == 4 else elements(g), "beta": elements(beta), "out": out}
     if cu_seqlens is not None:
         operands = {name: x[0] if cu_seqlens.shape[0] > 1 else x[0, :0] for name, x in operands.items()}
         operands["seq_start"] = integers("cu_seqlens", cu_seqlens)
@@ -262,9 +271,7 @@ def _compute(where: _Where, q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Te
         operands["ssm_a"] = elements(_per_head("a_log", a_log, v.shape[2:3]))
     if dt_bias is not None and "gate_input" in options:
         operands["dt_bias"] = rows(_per_head("dt_bias", dt_bias, g.shape[2:]))
-    operands.update(states)
-    where.run(_build_gated_delta_net, operands, options, _LABELS)
-    return out
+    return {**operands, **states}, options
 
 
 _rule_operator = torch.library.custom_op("gdn::gated_delta_net", _rule, mutates_args=(), device_types=("cpu", "cuda"))

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import unittest
+import unittest.mock
 
 import numpy as np
 import torch
@@ -13,7 +14,7 @@ import torch.nn.functional as F
 
 import gdn
 import gdn.torch as G
-from gdn.torch import _layer, _operators
+from gdn.torch import _again, _layer, _operators
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from cases import conv_formula, gdn_formula, gdn_operands  # noqa: E402
@@ -108,6 +109,71 @@ class Rule(unittest.TestCase):
                     self.assertTrue(same(G.chunk_gated_delta_rule(*ops, use_qk_l2norm_in_kernel=True)[0], whole))
             finally:
                 torch.set_num_threads(threads)
+
+    def test_calls_again(self):
+        """Calls of one form after another, with other tensors and numbers in the maps, give what the first call of a form gives."""
+        rng = np.random.default_rng(3)
+        pick = lambda *values: values[int(rng.integers(len(values)))]
+        again = unittest.mock.Mock(wraps=_again.rule)
+        ran = refused = 0
+        forms = [(pick(1, 2), pick(1, 3), pick(16, 32), pick(torch.float32, torch.bfloat16), pick(False, True), pick(False, True),
+                  pick("new", "none", "kept", "half", "in place", "pool", "pool", "drafts"), pick("plain", "raw")) for _ in range(24)]
+        for turn in range(200):
+            batch, tokens, dim, dtype, v_first, channel, kind, gate = forms[int(rng.integers(len(forms)))]
+            q, k, v, g, beta = operands(turn, batch, tokens, 1, 2, dim, dim, dtype=dtype, channel=channel)
+            if rng.random() < 0.5:
+                q = torch.cat((q, q), 2)[:, :, :1] if rng.random() < 0.5 else torch.stack((q, q), -1)[..., 0]
+            shape = (batch + 2 if kind in ("pool", "drafts") else batch, 2, dim, dim)
+            state = torch.randn(shape, dtype=torch.bfloat16 if kind == "half" else torch.float32)
+            options = {"use_qk_l2norm_in_kernel": True, "state_v_first": v_first, "scale": pick(None, 0.5)}
+            rule = G.fused_recurrent_kda if channel else G.fused_recurrent_gated_delta_rule
+            if gate == "raw":
+                options.update(use_gate_in_kernel=True, A_log=torch.randn(2), dt_bias=torch.randn(2 * dim if channel else 2))
+            if kind in ("pool", "drafts"):
+                rows = torch.from_numpy(rng.permutation(batch + 2)[:batch].astype(pick("int32", "int64")))
+                if kind == "drafts":
+                    rows = torch.stack((rows,) + (torch.full_like(rows, -1),) * (tokens - 1), 1)
+                    if rng.random() < 0.5:
+                        options["num_accepted_tokens"] = torch.ones(batch, dtype=torch.int32)
+                elif rng.random() < 0.3:
+                    rows[0] = pick(-1, batch + 2)  # padding, and none
+                options["ssm_state_indices"] = rows
+            if kind in ("in place", "pool", "drafts"):
+                options["inplace_final_state"] = True
+            else:
+                options["output_final_state"] = True
+            results = []
+            for key in (None, _again.key, _again.key):
+                own = None if kind == "none" else state.clone()
+                with unittest.mock.patch.object(_again, "rule", again), unittest.mock.patch.object(_again, "key", key or (lambda *given: None)):
+                    again.reset_mock()
+                    try:
+                        out, final = rule(q, k, v, g, beta=beta, initial_state=own, **options)
+                        results.append((out, final, own if kind in ("in place", "pool", "drafts") else None))
+                    except gdn.Error as error:
+                        results.append(str(error))
+            ran += again.called
+            refused += isinstance(results[0], str)
+            for result in results[1:]:
+                if isinstance(results[0], str):
+                    self.assertEqual(result, results[0])
+                else:
+                    self.assertTrue(all(x is y is None or same(x, y) for x, y in zip(result, results[0])), (turn, kind))
+        self.assertGreater(ran, 150)
+        self.assertGreater(refused, 0)
+
+    def test_maps_that_change_without_a_trace(self):
+        q, k, v, g, beta = operands(1, 1, 2, 1, 2, 32, 32)
+        starts, rows, pool = torch.tensor([0, 1, 2], dtype=torch.int32), torch.tensor([0, 1], dtype=torch.int32), torch.randn(4, 2, 32, 32)
+        for numbers in ((0, 1), (2, 3), (3, 0), (0, 1)):
+            rows.numpy()[:] = numbers
+            results = []
+            for key in (None, _again.key):
+                own = pool.clone()
+                with unittest.mock.patch.object(_again, "key", key or (lambda *given: None)):
+                    results.append((G.fused_recurrent_gated_delta_rule(q, k, v, g, beta=beta, initial_state=own, inplace_final_state=True,
+                                                                       cu_seqlens=starts, ssm_state_indices=rows)[0], own))
+            self.assertTrue(all(map(same, *results)), numbers)
 
     def test_threads_are_those_of_pytorch(self):
         """A context starts none besides, with PyTorch's own runtime or with another one that is loaded before. In a forked child a
