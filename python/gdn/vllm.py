@@ -11,7 +11,7 @@ import importlib
 import inspect
 import os
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, Callable, Dict, Optional, Tuple, get_type_hints
 
 import torch
@@ -29,6 +29,7 @@ _METADATA = {"num_prefills", "num_decodes", "num_spec_decodes", "num_actual_toke
              "spec_state_indices_tensor", "non_spec_state_indices_tensor", "spec_sequence_masks", "spec_token_indx", "non_spec_token_indx",
              "num_accepted_tokens"}
 _PADDING = 0  # the slot that vLLM gives to padding
+_FAR = 1 << 30  # tokens between two checkpoints: more than a step has
 _without_copies: Optional[str] = None  # why drafts cannot run with prefix caching; set by register()
 
 
@@ -88,6 +89,7 @@ def _adopt(layer: type) -> None:
             raise _unknown(f"cannot replace {layer.__name__}.{name}, whose arguments are {given}, not {wanted}")
         setattr(layer, name, ours)
         layer.__init__ = _checked(layer.__init__)  # type: ignore[misc]
+        layer.get_kv_cache_spec = _checkpointed(layer.get_kv_cache_spec)  # type: ignore[attr-defined]
         _more(layer)
     elif any(base.__name__ == "GatedDeltaNetAttention" for base in layer.__mro__[1:]):
         def refuse(self: Any, *args: Any, **given: Any) -> None:
@@ -111,6 +113,23 @@ def _checked(init: Callable[..., None]) -> Callable[..., None]:
         init(self, *args, **given)
 
     return checked
+
+
+def _checkpointed(specify: Callable[..., Any]) -> Callable[..., Any]:
+    """A layer's get_kv_cache_spec() that tells vLLM of checkpoints: a step can keep the state after any one token of a prompt. With a
+    prefix cache vLLM then reads a prompt in one step, and not up to the last block's end first. 0.31 has none."""
+    @functools.wraps(specify)
+    def specified(self: Any, *args: Any, **given: Any) -> Any:
+        from vllm.v1.attention.backends.gdn_attn import GDNAttentionMetadata, GDNAttentionMetadataBuilder
+
+        spec = specify(self, *args, **given)
+        checkpoints = {"num_prefill_checkpoint_blocks": 1, "prefill_checkpoint_alignment": 1}
+        known = {field.name for of in (type(spec), GDNAttentionMetadata) for field in fields(of)}
+        if not known >= {*checkpoints, "checkpoint"} or self.get_attn_backend().get_builder_cls() is not GDNAttentionMetadataBuilder:
+            return spec
+        return replace(spec, **checkpoints)
+
+    return specified
 
 
 def _marked(build: Callable[..., Any]) -> Callable[..., Any]:
@@ -168,7 +187,8 @@ class _Step:
       others     non_spec_query_start_loc, non_spec_state_indices_tensor. Rows of padding are behind num_decodes + num_prefills
       both       spec_token_indx and non_spec_token_indx, where a step has both. Otherwise the tokens are in order
       prompts    has_initial_state, of all others where there is a prompt. `gdn_fresh` replaces it: _marked() sets it for
-                 every row. checkpoint is refused. prefill_*, chunk_* and nums_dict are for vLLM's kernels
+                 every row. prefill_*, chunk_* and nums_dict are for vLLM's kernels
+      others     checkpoint, None or of all others: the tokens after which a state is kept, and its slot, or 0
       padding    slot 0, or no tokens"""
 
     def __init__(self, meta: Any):
@@ -207,6 +227,12 @@ class _Step:
             kept[:self.drafted] = columns.gather(1, back.clamp(min=0)).masked_fill(back < 0, gdn.NONE)
         self.kept = kept.masked_fill(self.source.unsqueeze(1) == gdn.SKIP, gdn.NONE)
         self.lengths = lengths
+        self.checkpoints: Optional[Tuple[Tensor, Tensor]] = None  # for each sequence a slot, or slot 0, and the tokens before it
+        wanted = getattr(meta, "checkpoint", None)  # 0.31 has no such member
+        if wanted is not None:
+            kept_slots, tokens = (torch.cat((x.new_zeros(self.drafted), x[:others])).int()
+                                  for x in (wanted.state_indices, wanted.checkpoint_offsets))
+            self.checkpoints = kept_slots.masked_fill(self.source == gdn.SKIP, _PADDING), tokens
         self._windows: Dict[int, Tuple[Tensor, Tensor, Tensor]] = {}
 
     def windows(self, reach: int) -> Tuple[Tensor, Tensor, Tensor]:
@@ -223,12 +249,18 @@ class _Step:
                 written = torch.arange(most, device=row.device).expand(self.n, most)
                 # With drafts the window begins behind the oldest input; other sequences have the last inputs alone.
                 at = torch.where(torch.arange(self.n, device=row.device).unsqueeze(1) < self.drafted, 1 + written, written + lengths)
-            first = self.starts[:-1].long().unsqueeze(1)
-            end = reach + lengths - 1
-            at = torch.minimum(at, end)  # rows beyond the newest input are not read before they are written again
-            before = torch.arange(self.n, device=row.device).unsqueeze(1) * reach
-            self._windows[reach] = read, written, torch.where(at < reach, before + at, self.n * reach + first + at - reach)
+            at = torch.minimum(at, reach + lengths - 1)  # rows beyond the newest input are not read before they are written again
+            self._windows[reach] = read, written, self._inputs(reach, at)
         return self._windows[reach]
+
+    def checkpoint_inputs(self, reach: int, tokens: Tensor) -> Tensor:
+        """The windows after the first `tokens` tokens of each sequence, as in the last of windows() [n][reach]."""
+        return self._inputs(reach, tokens.long().unsqueeze(1) + torch.arange(reach, device=tokens.device))
+
+    def _inputs(self, reach: int, at: Tensor) -> Tensor:
+        """Inputs of each sequence, counted from the oldest one that was read, as rows of the old ones, followed by the step's tokens."""
+        before = torch.arange(self.n, device=at.device).unsqueeze(1) * reach
+        return torch.where(at < reach, before + at, self.n * reach + self.starts[:-1].long().unsqueeze(1) + at - reach)
 
 
 def _step(meta: Any) -> _Step:
@@ -255,8 +287,6 @@ def _attend(layer: Any, qkv: Tensor, g: Tensor, beta: Tensor, out: Tensor, heads
         return
     if not meta.num_actual_tokens:
         return
-    if getattr(meta, "checkpoint", None) is not None:  # 0.31 has no such member
-        raise NotImplementedError("gdn's plugin for vLLM knows no prefill checkpoints (mamba_cache_mode); start without it")
     step = _step(meta)
     tokens = [x[:step.tokens] if step.order is None else x.index_select(0, step.order) for x in (qkv, g, beta)]
     mixed = out[:step.tokens] if step.order is None else torch.empty_like(out[:step.tokens])
@@ -281,7 +311,11 @@ def _convolve(layer: Any, step: _Step, x: Tensor, weight: Tensor, bias: Optional
     operands = {"x": x, "weight": rows(weight), "bias": bias, "history": past, "out": out, "position": where.map(step.n, reach),
                 "history_dst": where.map(step.n, gdn.NONE), "seq_start": step.starts}
     where.run(_build_ssm_conv, operands, {"silu": True}, {})
-    pool[slots, at] = torch.cat((past.flatten(0, 1), x))[inputs]
+    old = torch.cat((past.flatten(0, 1), x))
+    pool[slots, at] = old[inputs]
+    if step.checkpoints is not None:
+        kept, tokens = step.checkpoints
+        pool[kept.long(), :reach] = old[step.checkpoint_inputs(reach, tokens)]
     return out
 
 
@@ -295,6 +329,11 @@ def _rule(layer: Any, step: _Step, x: Tensor, g: Tensor, beta: Tensor, out: Tens
                 "g": elements(g), "beta": elements(beta), "state": state, "out": out, "ssm_a": layer.A_log.flatten(),
                 "dt_bias": layer.dt_bias.unflatten(0, g.shape[1:]), "seq_start": step.starts, "state_src": step.source,
                 "state_dst": step.kept}
+    if step.checkpoints is not None:  # a sequence's position is such that its checkpoint is a multiple of the interval
+        slots, tokens = step.checkpoints
+        none = slots == _PADDING
+        operands.update(position=(_FAR - tokens).masked_fill(none, 0), checkpoints=slots.masked_fill(none, gdn.NONE))
+        options["checkpoint_interval"] = _FAR
     if state.dtype != torch.float32:
         options["rounding_interval"] = 1
     written(state, out)

@@ -51,9 +51,9 @@ print(json.dumps([prompts, answers + answer(prompts[CONVERSATIONS:])]))
 # Requests of each round at once; some are aborted. What they answer, what came from the cache, and what was copied.
 ENGINE = FILL + """
 import random
-import gdn._vllm_align
+import gdn._vllm_align, gdn.vllm
 from vllm import LLM, SamplingParams, TokensPrompt
-counts = {name: 0 for name in ("at once", "before", "before, behind", "after", "after, in place", "cached", "aborted")}
+counts = {name: 0 for name in ("at once", "before", "before, behind", "after", "after, in place", "cached", "aborted", "steps", "checkpoints")}
 def copy(layout, request, source, target, tokens, copy=gdn._vllm_align._copy):
     counts["before" if target > source else "after"] += 1
     counts["before, behind"] += target > source and tokens > 0
@@ -63,6 +63,10 @@ def requests(n, *mapping, requests=gdn._vllm_align._requests):
     counts["at once"] = max(counts["at once"], n)
     return requests(n, *mapping)
 gdn._vllm_align._copy, gdn._vllm_align._requests = copy, requests
+def rule(layer, step, *others, rule=gdn.vllm._rule):
+    counts["checkpoints"] += 0 if step.checkpoints is None else int((step.checkpoints[0] > 0).sum())
+    rule(layer, step, *others)
+gdn.vllm._rule = rule
 llm = LLM(model=FOLDER, skip_tokenizer_init=True, dtype="float32", max_model_len=512, enforce_eager=True, disable_log_stats=False, block_size=32,
           enable_prefix_caching=True, prefix_cache_retention_interval=None, **OPTIONS)
 exec(DRAFTS)
@@ -81,6 +85,7 @@ for n, chosen in enumerate(ROUNDS):
             engine.abort_request([name])
             running.remove(name)
             counts["aborted"] += 1
+        counts["steps"] += 1
         for given in engine.step():
             if given.finished and given.request_id in running:
                 running.remove(given.request_id)
@@ -123,7 +128,7 @@ class Engines(unittest.TestCase):
                                           ROUNDS=list(map(list, rounds)), OPTIONS={"speculative_config": drafts, **options})
         self.assertEqual({i: tokens for i, tokens in answers if tokens != self.wanted[i]}, {})
         self.assertEqual(len(answers) + counts["aborted"], sum(map(len, rounds)))
-        for name in ("cached", "before", "before, behind", "after"):
+        for name in ("cached", "checkpoints", *(("before", "before, behind", "after") if drafts else ())):
             self.assertGreater(counts[name], 5, (name, counts))
         self.assertGreater(filled, 0)
         return counts
@@ -142,6 +147,13 @@ class Engines(unittest.TestCase):
         counts = self.counts({"method": "mtp", "num_speculative_tokens": 2}, rounds=[range(CONVERSATIONS), range(2 * CONVERSATIONS)], aborted=0.1, max_num_seqs=64)
         self.assertEqual(counts["at once"], 64)
         self.assertGreater(counts["aborted"], 0)
+
+    def test_one_step_for_a_prompt(self):
+        """Without drafts a request has a step for each new token, and none more for its prompt. Later requests hit checkpoints. vLLM still
+        ends a step where two prompts part."""
+        chosen = [i + more for i in range(8) for more in (0, CONVERSATIONS)]
+        counts = self.counts(None, rounds=[[i] for i in chosen])
+        self.assertLess(counts["steps"], NEW * len(chosen) + len(chosen) // 2)
 
 
 class Pool:

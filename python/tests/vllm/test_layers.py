@@ -5,6 +5,7 @@ package cannot run, and the others.
 
 Random steps mix prompts, pieces of prompts, single tokens and drafts of several sequences, in random slots, which hold NaN before.
 What a sequence gets for its tokens is what transformers' layer gives for the whole sequence."""
+import copy
 import os
 import random
 import tempfile
@@ -207,14 +208,20 @@ class Sequence:
     def left(self):
         return len(self.x) - self.at
 
+    def fork(self, tokens, free):
+        """The sequence from `tokens` tokens on, whose state a checkpoint leaves in its first slot."""
+        other = copy.copy(self)
+        other.at, other.slots, other.accepted = self.at + tokens, [free.pop() for _ in range(1 + DRAFTS)], 0
+        return other
+
 
 def is_prompt(sequence, tokens, single):
     """True if a row without drafts is in the step's prompts; `single`: one token is not, though nothing is before it."""
     return tokens > 1 or (sequence.at == 0 and not single)
 
 
-def metadata(drafted, others, token_order, single=False):
-    """A step's metadata as vLLM builds it: lists of (sequence, tokens)."""
+def metadata(drafted, others, token_order, single=False, forks=None):
+    """A step's metadata as vLLM builds it: lists of (sequence, tokens). `forks` begin at checkpoints: {id of a sequence: its fork}."""
     def starts(parts):
         return torch.tensor([0, *torch.tensor([n for _, n in parts]).cumsum(0).tolist()] if parts else [0], dtype=torch.int32)
     decodes = sum(not is_prompt(s, n, single) for s, n in others) if not drafted else 0
@@ -230,6 +237,10 @@ def metadata(drafted, others, token_order, single=False):
         spec_sequence_masks=torch.tensor([True] * len(drafted) + [False] * len(others)) if drafted else None,
         spec_token_indx=is_drafted.nonzero().flatten() if drafted else None, non_spec_token_indx=(~is_drafted).nonzero().flatten() if drafted else None,
         num_accepted_tokens=torch.tensor([max(s.accepted, 1) for s, _ in drafted], dtype=torch.int32) if drafted else None)
+    if forks:
+        kept = [(forks[id(s)].at - s.at, forks[id(s)].slots[0]) if id(s) in forks else (0, 0) for s, _ in others]
+        made.checkpoint = types.SimpleNamespace(checkpoint_offsets=torch.tensor([tokens for tokens, _ in kept], dtype=torch.int32),
+                                                state_indices=torch.tensor([slot for _, slot in kept], dtype=torch.int32))
     made.gdn_fresh = tuple(torch.tensor([s.at == 0 for s, _ in rows], dtype=torch.bool) for rows in (drafted, others))
     return made
 
@@ -239,7 +250,7 @@ class Layers(unittest.TestCase):
         draw = random.Random(SEED)
         torch.manual_seed(SEED)
         layer = make(f"0.{make.__name__}")
-        mixed = first = 0
+        mixed = first = forked = 0
         for _ in range(rounds):
             free = list(range(1, SLOTS))
             draw.shuffle(free)
@@ -268,7 +279,8 @@ class Layers(unittest.TestCase):
                 x = [torch.cat((s.x[s.at:s.at + good.get(id(s), n)], torch.randn(n, HIDDEN)))[:n] for s, n in parts]
                 order = [id(s) in verifies for s, n in parts for _ in range(n)]
                 drafted, others = ([part for part in parts if (id(part[0]) in verifies) == of] for of in (True, False))
-                out = layer.step(torch.cat((*x, torch.randn(draw.randint(0, 3), HIDDEN))), metadata(drafted, others, order, single))
+                forks = {id(s): s.fork(draw.randint(1, n - 1), free) for s, n in others if n > 1 and len(free) > DRAFTS and draw.random() < 0.3}
+                out = layer.step(torch.cat((*x, torch.randn(draw.randint(0, 3), HIDDEN))), metadata(drafted, others, order, single, forks))
                 at = 0
                 for s, n in parts:
                     if s.x.numel():
@@ -278,8 +290,9 @@ class Layers(unittest.TestCase):
                         self.assertLess(error, 2e-4, (s.at, n))
                         s.at, s.accepted = s.at + take, good.get(id(s), 0)
                     at += n
-                waiting = [s for s in waiting if s.left()]
-        self.assertGreater(min(mixed, first), 0)
+                waiting = [s for s in waiting + list(forks.values()) if s.left()]
+                forked += len(forks)
+        self.assertGreater(min(mixed, first, forked), 0)
 
     def test_qwen(self):
         self.run_steps(qwen)
