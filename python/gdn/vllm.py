@@ -316,11 +316,14 @@ def _rule(layer: Any, step: _Step, x: Tensor, g: Tensor, beta: Tensor, out: Tens
     """The delta rule, with its gates and norms, on states [slot][head][value][key]."""
     state = layer.kv_cache[1]
     heads, dim_v, dim_k = state.shape[1:]
-    q, k, v = x.split((heads_k * dim_k, heads_k * dim_k, heads * dim_v), -1)
+
+    def part(first: int, heads: int, dim: int) -> Tensor:  # as split() and unflatten(), in a third of their time
+        return x.as_strided((x.shape[0], heads, dim), (x.stride(0), dim, 1), x.storage_offset() + first)
+
     options = {"qk_norm": "add", "qk_norm_eps": 1e-6, "beta_input": "logit", **gates, **step.options()}
-    operands = {"q": q.unflatten(-1, (heads_k, dim_k)), "k": k.unflatten(-1, (heads_k, dim_k)), "v": v.unflatten(-1, (heads, dim_v)),
+    operands = {"q": part(0, heads_k, dim_k), "k": part(heads_k * dim_k, heads_k, dim_k), "v": part(2 * heads_k * dim_k, heads, dim_v),
                 "g": elements(g), "beta": elements(beta), "state": state, "out": out, "ssm_a": layer.A_log.flatten(),
-                "dt_bias": layer.dt_bias.unflatten(0, g.shape[1:]), **step.of("seq_start", "state_src", "state_dst")}
+                "dt_bias": layer.dt_bias.view(g.shape[1:]), **step.of("seq_start", "state_src", "state_dst")}
     if state.dtype != torch.float32:
         options["rounding_interval"] = 1
     written(state, out)
