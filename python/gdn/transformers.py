@@ -104,7 +104,7 @@ def _dims(key_heads: int, value_heads: int, *dims: int) -> bool:
 
 def _serves_rule(query, key, value, final: bool, cu_seqlens) -> bool:
     """A layer asks for the final state where it has a cache. The cache holds a state per row, not per packed sequence, and
-    the convolution's input then begins with the cache's columns: transformers refuses that."""
+    the convolution's input then begins with the cache's columns: most models of transformers refuse that."""
     return (cu_seqlens is None or not final) and all(x.dim() == 4 and x.numel() for x in (query, key, value)) and _dims(
         key.shape[2], value.shape[2], key.shape[3], value.shape[3])
 
@@ -162,6 +162,7 @@ def _readable(tensors: Iterable[torch.Tensor]) -> bool:
 
 def _in_place_of(original: Callable, of: _Function) -> Callable:
     known = _WITHOUT_MEANING | set(inspect.signature(of.ours).parameters)
+    ignores_packing = "cu_seqlens" not in inspect.signature(original).parameters
 
     @functools.wraps(original)
     def function(*args, **kwargs):
@@ -171,10 +172,14 @@ def _in_place_of(original: Callable, of: _Function) -> Callable:
         strangers = set(kwargs) - known
         for name in strangers & _MEANINGS:
             raise TypeError(f"{original.__name__}: {name} is {kwargs[name]!r}; there is no argument {name!r}")
-        if strangers or not torch.compiler.is_compiling() and (torch.jit.is_tracing() or transformed()):
-            return original(*args, **kwargs)
-        result = of.ours(*args, **kwargs)
-        return original(*args, **kwargs) if result is NotImplemented else result
+        own = not strangers and (torch.compiler.is_compiling() or not (torch.jit.is_tracing() or transformed()))
+        result = of.ours(*args, **kwargs) if own else NotImplemented
+        if result is not NotImplemented:
+            return result
+        if kwargs.get("cu_seqlens") is not None and ignores_packing:
+            raise NotImplementedError(f"{original.__name__}: cu_seqlens is given; gdn takes packed sequences without a cache, forward-mode "
+                                      "derivatives and torch.func, and with head dimensions from 16 to 256. Transformers would compute them as one sequence")
+        return original(*args, **kwargs)
 
     return function
 
