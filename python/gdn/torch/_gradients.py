@@ -251,12 +251,12 @@ def _rule_backward(d_out: Optional[Tensor], d_final: Optional[Tensor], q: Tensor
                    lower_bound: float, wanted: List[bool]) -> List[Tensor]:
     """The gradients of those of q, k, v, g, beta, initial_state, a_log and dt_bias that are wanted."""
     given = {"q": q, "k": k, "v": v, "g": g, "beta": beta, "initial_state": initial_state, "a_log": a_log, "dt_bias": dt_bias}
-    names = [name for name, want in zip(given, wanted) if want]
+    inputs = {name: x for (name, x), want in zip(given.items(), wanted) if want and x is not None}
     with torch.autocast(q.device.type, enabled=False):
         found = _rule_gradients(d_out, d_final, **given, cu_seqlens=cu_seqlens, scale=k.shape[-1] ** -0.5 if scale is None else scale,
                                 qk_norm=qk_norm, beta_logit=beta_logit, beta_factor=beta_factor, state_v_first=state_v_first,
-                                head_map=head_map, lower_bound=lower_bound, rest=not {"v", "initial_state"}.issuperset(names))
-        return [found[name].reshape(given[name].shape).to(given[name].dtype, memory_format=torch.contiguous_format) for name in names]
+                                head_map=head_map, lower_bound=lower_bound, rest=not {"v", "initial_state"}.issuperset(inputs))
+        return [found[name].reshape(x.shape).to(x.dtype, memory_format=torch.contiguous_format) for name, x in inputs.items()]
 
 
 def _rule_gradients(d_out: Optional[Tensor], d_final: Optional[Tensor], q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor,
@@ -346,9 +346,9 @@ def _conv_backward(d_out: Tensor, x: Tensor, weight: Tensor, bias: Optional[Tens
         found.append(d_x)
     if wanted[1]:
         found.append(torch.stack([(d * known[at:at + n_outputs]).sum(0) for at in range(width)], 1).to(weight.dtype))
-    if wanted[2]:
+    if wanted[2] and bias is not None:
         found.append(d.sum(0).to(bias.dtype))
-    if wanted[3]:
+    if wanted[3] and initial_states is not None:
         found.append(d_known[states].unflatten(0, (n, before)).to(initial_states.dtype))
     return found
 

@@ -176,7 +176,7 @@ class Rule(Case):
             q, k, v = torch.randn(1, 150, 1, 32), F.normalize(torch.randn(1, 150, 1, 32), dim=-1), torch.randn(1, 150, 1, 16)
             g = -torch.rand(1, 150, 1, *[32] * channel) * 1e-3
             g[:, 20::25] = -300
-            g[:, 70] = -torch.inf
+            g[:, 70] = g[:, 128] = -torch.inf  # the second at a chunk's begin
             tensors = {"q": q, "k": k, "v": v, "g": g, "beta": torch.rand(1, 150, 1), "initial_state": torch.randn(1, 1, 32, 16)}
             for x in tensors.values():
                 x.requires_grad_()
