@@ -15,6 +15,7 @@ from .._prepared import Prepared, put, take
 from ._operators import _operands, _PLAIN, _slots, _WRITTEN, call, context, integers, rows, transformed, view, written
 
 _MOST = 64  # kept maps
+_TOKENS = 64  # most tokens of a call: the time around a longer one does not matter, and prompts have many lengths
 _maps: OrderedDict[Hashable, Dict[str, Tensor]] = OrderedDict()
 
 
@@ -34,7 +35,8 @@ def key(tensors: Sequence[Optional[Tensor]], *options: Hashable) -> Optional[Tup
             return None
         else:
             form += x.shape, x.stride(), x.dtype
-    return tuple(form)
+    q = tensors[0]
+    return tuple(form) if q is not None and q.dim() == 4 and q.shape[0] * q.shape[1] <= _TOKENS else None
 
 
 def _kept_maps(q: Tensor, cu_seqlens: Optional[Tensor], indices: Optional[Tensor], accepted: Optional[Tensor]) -> Dict[str, Tensor]:
