@@ -16,6 +16,7 @@ from ._operators import _operands, _PLAIN, _slots, _WRITTEN, call, context, inte
 
 _MOST = 64  # kept maps
 _TOKENS = 64  # most tokens of a call: the time around a longer one does not matter, and prompts have many lengths
+_SIMPLE = frozenset((str, bool, int, float, type(None)))
 _maps: OrderedDict[Hashable, Dict[str, Tensor]] = OrderedDict()
 
 
@@ -24,7 +25,7 @@ def key(tensors: Sequence[Optional[Tensor]], *options: Hashable) -> Optional[Tup
     unobserved() says), or a tensor is not plain."""
     if torch.compiler.is_compiling() or transformed() or torch._C._len_torch_function_stack() or torch.jit.is_tracing():
         return None
-    if any(x is not None and type(x) not in (str, bool, int, float) for x in options):
+    if not _SIMPLE.issuperset(map(type, options)):
         return None
     gradients = torch.is_grad_enabled()
     form: List[Hashable] = [*options]

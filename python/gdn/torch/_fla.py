@@ -119,7 +119,8 @@ def fused_recurrent_gated_delta_rule(q: Tensor, k: Tensor, v: Tensor, g: Optiona
     [n, num_accepted_tokens[n] - 1]. A negative number marks padding: as the first row of a sequence that has no output
     (zeros) and writes no state, elsewhere a state that is not kept. Rows that are written are distinct. Forward only:
     a backward pass raises NotImplementedError."""
-    one_device(v=v, gk=gk)
+    if gk is not None or g is None:
+        one_device(v=v, gk=gk)
     if gk is not None:
         if use_gate_in_kernel:
             raise NotImplementedError("fused_recurrent_gated_delta_rule: gk is given with use_gate_in_kernel; libgdn has nothing like it")
