@@ -53,16 +53,16 @@ def register() -> Optional[str]:
         dispatcher = importlib.import_module("vllm.triton_utils.dispatcher")
         module = importlib.import_module(_MODULE)
     except ImportError as error:
-        return f"it needs Triton, or {error.name}, which is not there"
+        return f"it needs {error.name}, which is not there"
     functions: Dict[str, Callable[..., None]] = {}
     for name, function in _KERNELS.items():
         kernel = getattr(module, name, None)
         if kernel is None:
-            return f"it needs Triton, or {_MODULE}.{name}, which is not there"
+            return f"it needs {_MODULE}.{name}, which is not there"
         given = list(getattr(kernel, "arg_names", None) or inspect.signature(kernel).parameters)
         wanted = list(inspect.signature(function).parameters)
         if given != wanted:
-            return (f"it needs Triton, or {_MODULE}.{name} without the arguments {sorted(set(given) - set(wanted))}, "
+            return (f"it needs {_MODULE}.{name} without the arguments {sorted(set(given) - set(wanted))}, "
                     f"with {sorted(set(wanted) - set(given))}, in the order {wanted}")
         if getattr(kernel, "func", None) is not function:  # registered already
             functions[f"{_MODULE}.{name}"] = function

@@ -285,7 +285,7 @@ class Functions(unittest.TestCase):
         import vllm.triton_utils
         from vllm.v1.worker import mamba_utils
         if OLD:
-            self.assertRegex(_vllm_align.register(), "needs Triton, or .* which is not there")
+            self.assertRegex(_vllm_align.register(), "needs .* which is not there")
             return
         self.assertIsNone(_vllm_align.register())
         self.assertIsNone(_vllm_align.register())
@@ -293,7 +293,7 @@ class Functions(unittest.TestCase):
         name, kernel = "precopy_mamba_align_fused_kernel", mamba_utils.precopy_mamba_align_fused_kernel
         with unittest.mock.patch.object(mamba_utils, name, lambda *args: None):
             del mamba_utils.precopy_mamba_align_fused_kernel
-            self.assertRegex(_vllm_align.register(), f"needs Triton, or .*{name}, which is not there")
+            self.assertRegex(_vllm_align.register(), f"needs .*{name}, which is not there")
             mamba_utils.precopy_mamba_align_fused_kernel = None
         names = list(kernel.arg_names)
         for given, text in ((names + ["LAYERS"], r"without the arguments \['LAYERS'\], with \[\]"), (names[1:], r"without the arguments \[\], with \['mamba_state_idx_ptr'\]"),
@@ -301,7 +301,7 @@ class Functions(unittest.TestCase):
             with unittest.mock.patch.object(kernel, "arg_names", tuple(given)):
                 self.assertRegex(_vllm_align.register(), text)
         with unittest.mock.patch.dict("sys.modules", {"vllm.triton_utils.dispatcher": None}):
-            self.assertRegex(_vllm_align.register(), "needs Triton, or vllm.triton_utils.dispatcher, which is not there")
+            self.assertRegex(_vllm_align.register(), "needs vllm.triton_utils.dispatcher, which is not there")
         with unittest.mock.patch.object(kernel, "func", None), unittest.mock.patch("vllm.triton_utils.dispatcher.register_kernels", side_effect=ValueError("why")):
             self.assertRegex(_vllm_align.register(), r"register_kernels\(\) failed: ValueError\('why'\)")
         for triton, cpu in ((True, True), (False, False), (True, False)):
