@@ -426,6 +426,15 @@ static gdn_status check_maps(const block_t *p, int one_pool)
     return gdn_check_pool_maps(&rows);
 }
 
+/* The same for a device's call without maps, whose sequences are all alike. Not inlined: the copy would cost every call
+ * time. */
+static __attribute__((noinline)) gdn_status check_one_sequence(const block_t *p, int one_pool)
+{
+    block_t alike = *p;
+    alike.n_seqs = 1;
+    return check_maps(&alike, one_pool);
+}
+
 static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan *plan, gdn_problem *problem)
 {
     const args_t *a = &c->a;
@@ -509,10 +518,7 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
     r[OUT].written = r[STATE_OUT].written = 1;
     if ((status = gdn_plan_resolve(ctx, problem, &a->workspace, plan))) return status;
     if (b->host_memory) return check_maps(p, one_pool);
-    if (p->has & GDN_HAS_MAPS || !p->n_seqs) return GDN_OK;
-    block_t alike = *p;
-    alike.n_seqs = 1;
-    return check_maps(&alike, one_pool);
+    return p->has & GDN_HAS_MAPS || !p->n_seqs ? GDN_OK : check_one_sequence(p, one_pool);
 }
 
 gdn_status gdn_gated_delta_net_resolve(const gdn_context *ctx, const void *args, gdn_plan *plan, gdn_problem *p)
