@@ -1,19 +1,46 @@
 /* The block of gated_delta_net (types.h). Members have the names of gdn/gated_delta_net.h, which explains them;
- * `result` is `out`, a word of GLSL. */
+ * `result` is `out`, a word of GLSL. ssm_a and dt_bias are absent unless gate_input uses them; read_key replaces k
+ * where the state is read. */
 #ifndef GDN_CALL_GATED_DELTA_NET_H
 #define GDN_CALL_GATED_DELTA_NET_H
 
 #include "call/types.h"
 
+/* The operands, a line each, in the order of the block, of core's regions and of Metal's buffers.
+ *   name           the block's member
+ *   part, member   the public name, such as log.entries; args is the call itself
+ *   access         READ or WRITTEN
+ *   bit            of `has`; 0 for what each call has, and for pools
+ *   size           of TOKENS [n_tokens][heads][inner], and of HEADS [heads][inner], which all tokens share: (heads,
+ * inner). gates is 1, or head_dim_k for GATE_CHANNEL. POOL: axes with strides. MAP: entries */
+#define GDN_DELTA_OPERANDS(TOKENS, HEADS, POOL, MAP)                                                                   \
+    TOKENS(q, args, q, READ, 0, (n_heads_k, head_dim_k))                                                               \
+    TOKENS(k, args, k, READ, 0, (n_heads_k, head_dim_k))                                                               \
+    TOKENS(v, args, v, READ, 0, (n_heads_v, head_dim_v))                                                               \
+    TOKENS(g, args, g, READ, 0, (n_heads_v, gates))                                                                    \
+    TOKENS(beta, args, beta, READ, 0, (n_heads_v, 1))                                                                  \
+    HEADS(ssm_a, inputs, ssm_a, READ, GDN_HAS_SSM_A, (n_heads_v, 1))                                                   \
+    HEADS(dt_bias, inputs, dt_bias, READ, GDN_HAS_BIAS, (n_heads_v, gates))                                            \
+    TOKENS(result, args, out, WRITTEN, 0, (n_heads_v, head_dim_v))                                                     \
+    POOL(state, args, state, READ, 0, 4)                                                                               \
+    POOL(state_out, args, state_out, WRITTEN, 0, 4)                                                                    \
+    MAP(seq_start, args, seq_start, READ, GDN_HAS_SEQ_START, n_seqs + 1)                                               \
+    MAP(state_src, args, state_src, READ, GDN_HAS_SRC, n_seqs)                                                         \
+    MAP(state_dst, args, state_dst, READ, GDN_HAS_DST, n_seqs *n_snapshots)                                            \
+    MAP(position, args, position, READ, GDN_HAS_POSITION, n_seqs)                                                      \
+    MAP(checkpoints_dst, checkpoints, dst, READ, GDN_HAS_CHECKPOINTS, n_seqs *n_checkpoints)                           \
+    TOKENS(read_key, inputs, read_key, READ, GDN_HAS_READ_KEY, (n_heads_k, head_dim_k))                                \
+    POOL(log, log, entries, WRITTEN, 0, 2)                                                                             \
+    MAP(log_row, log, row, READ, GDN_HAS_LOG_ROW, n_seqs)                                                              \
+    MAP(base_position, log, base_position, READ, GDN_HAS_BASE_POSITION, n_seqs)                                        \
+    MAP(commit, log, commit, READ, GDN_HAS_COMMIT, n_seqs)                                                             \
+    MAP(parent, tree, parent, READ, GDN_HAS_PARENT, n_tokens)
+
 GDN_STRUCT(gdn_gated_delta_net_call)
 {
-    gdn_token_view q, k, v, g, beta, result;
-    gdn_token_view ssm_a, dt_bias; /* of all tokens; absent unless gate_input uses them */
-    gdn_token_view read_key;       /* replaces k where the state is read; may be absent */
-    gdn_pool_view state, state_out, log;
+    GDN_DELTA_OPERANDS(GDN_TOKEN_VIEW, GDN_TOKEN_VIEW, GDN_POOL_VIEW, GDN_ADDRESS)
     int64_t pool_offset; /* see GDN_HAS_ONE_POOL */
-    uint64_t seq_start, state_src, state_dst, position, checkpoints_dst, log_row, base_position, commit, parent;
-    GDN_MEMORY bad; /* GDN_BAD_WORDS words; a device's */
+    GDN_MEMORY bad;      /* GDN_BAD_WORDS words; a device's */
     GDN_I32T n_seqs, n_tokens, n_heads_k, n_heads_v, head_dim_k, head_dim_v;
     GDN_I32T heads_per_key; /* n_heads_v / n_heads_k */
     GDN_I32T head_map, gate, state_layout, n_snapshots;
@@ -26,5 +53,11 @@ GDN_STRUCT(gdn_gated_delta_net_call)
     GDN_I32T blocks; /* a device's: thread blocks per head */
     float scale, norm_add, norm_most, beta_factor, lower_bound;
 };
+
+#ifndef GDN_GLSL
+#define GDN_REGION(name, part, member, access, bit, size) GDN_DELTA_##name,
+enum { GDN_DELTA_OPERANDS(GDN_REGION, GDN_REGION, GDN_REGION, GDN_REGION) GDN_DELTA_REGIONS };
+#undef GDN_REGION
+#endif
 
 #endif

@@ -5,6 +5,22 @@
 
 #include "call/types.h"
 
+/* The operands: see call/gated_delta_net.h. TOKENS are [n_tokens][n_channels]; WEIGHTS, which all tokens share, have as
+ * many axes with strides as `size` says. */
+#define GDN_CONV_OPERANDS(TOKENS, WEIGHTS, POOL, MAP)                                                                  \
+    TOKENS(x, args, x, READ, 0, n_channels)                                                                            \
+    WEIGHTS(weight, args, weight, READ, 0, 2)                                                                          \
+    WEIGHTS(bias, args, bias, READ, GDN_HAS_BIAS, 0)                                                                   \
+    TOKENS(result, args, out, WRITTEN, 0, n_channels)                                                                  \
+    POOL(history, args, history, READ, 0, 2)                                                                           \
+    POOL(history_out, args, history_out, WRITTEN, 0, 2)                                                                \
+    MAP(seq_start, args, seq_start, READ, GDN_HAS_SEQ_START, n_seqs + 1)                                               \
+    MAP(position, args, position, READ, GDN_HAS_POSITION, n_seqs)                                                      \
+    MAP(history_src, args, history_src, READ, GDN_HAS_SRC, n_seqs)                                                     \
+    MAP(history_dst, args, history_dst, READ, GDN_HAS_DST, n_seqs)                                                     \
+    MAP(checkpoints_dst, checkpoints, dst, READ, GDN_HAS_CHECKPOINTS, n_seqs *n_checkpoints)                           \
+    MAP(parent, tree, parent, READ, GDN_HAS_PARENT, n_tokens)
+
 /* How a device splits a call. Sequences of many tokens on average are split into pieces, and a second launch writes the
  * history. */
 #define GDN_CONV_WHOLE   0 /* whole sequences, and their history */
@@ -13,12 +29,9 @@
 
 GDN_STRUCT(gdn_ssm_conv_call)
 {
-    gdn_token_view x, result;
-    gdn_pool_view history, history_out;
+    GDN_CONV_OPERANDS(GDN_TOKEN_VIEW, GDN_ADDRESS, GDN_POOL_VIEW, GDN_ADDRESS)
     int64_t pool_offset;
-    uint64_t weight, bias;
     int64_t weight_stride_channel, weight_stride_tap;
-    uint64_t seq_start, position, history_src, history_dst, checkpoints_dst, parent;
     GDN_MEMORY bad; /* GDN_BAD_WORDS words; a device's */
     GDN_I32T n_seqs, n_tokens, n_channels, kernel_width;
     GDN_I32T silu;        /* 1: out goes through silu */
@@ -33,5 +46,11 @@ GDN_STRUCT(gdn_ssm_conv_call)
     GDN_I32T same_pool;   /* history and history_out are one pool at one address */
     GDN_I32T wide_weight; /* 1: a channel's taps are adjacent, aligned to the bytes of four */
 };
+
+#ifndef GDN_GLSL
+#define GDN_REGION(name, part, member, access, bit, size) GDN_CONV_##name,
+enum { GDN_CONV_OPERANDS(GDN_REGION, GDN_REGION, GDN_REGION, GDN_REGION) GDN_CONV_REGIONS };
+#undef GDN_REGION
+#endif
 
 #endif

@@ -102,4 +102,18 @@ GDN_STRUCT(gdn_pool_view)
     GDN_I32T dtype, unused;
 };
 
+/* What the block has of an operand: see GDN_DELTA_OPERANDS. */
+#define GDN_TOKEN_VIEW(name, part, member, access, bit, size) gdn_token_view name;
+#define GDN_POOL_VIEW(name, part, member, access, bit, size)  gdn_pool_view name;
+#define GDN_ADDRESS(name, part, member, access, bit, size)    uint64_t name;
+
+/* The public name of an operand, of its part and member there. */
+#ifndef GDN_GLSL
+#define GDN_NAME_args(member)        #member
+#define GDN_NAME_inputs(member)      "inputs." #member
+#define GDN_NAME_log(member)         "log." #member
+#define GDN_NAME_checkpoints(member) "checkpoints." #member
+#define GDN_NAME_tree(member)        "tree." #member
+#endif
+
 #endif

@@ -7,42 +7,24 @@
 #include "numerics/convert.h"
 #include "specs.h"
 
+#include "call/gated_delta_net.h" /* behind gdn.h, which has its constants */
+
 #define ARG(member)  offsetof(delta_call, args.member)
 #define PART(member) offsetof(delta_call, member)
 
 const check_operand check_operands_gated_delta_net[] = {
-#define OPERAND(member, ...)                                                                                           \
-    {                                                                                                                  \
-#member, ARG(member), __VA_ARGS__                                                                              \
-    }
-#define IN_PART(member, ...)                                                                                           \
-    {                                                                                                                  \
-#member, PART(member), __VA_ARGS__                                                                             \
-    }
-    OPERAND(q, 3, 0, 0),
-    OPERAND(k, 3, 0, 0),
-    OPERAND(v, 3, 0, 0),
-    OPERAND(g, 3, 0, 0),
-    OPERAND(beta, 3, 0, 0),
-    OPERAND(out, 3, 1, 0),
-    OPERAND(state, 4, 1, 0),
-    OPERAND(state_out, 4, 1, 1),
-    OPERAND(seq_start, CHECK_MAP, 0, 1),
-    OPERAND(state_src, CHECK_MAP, 0, 1),
-    OPERAND(state_dst, CHECK_MAP, 0, 1),
-    IN_PART(inputs.ssm_a, 1, 0, 1),
-    IN_PART(inputs.dt_bias, 1, 0, 1),
-    IN_PART(inputs.read_key, 3, 0, 1),
-    OPERAND(position, CHECK_MAP, 0, 1),
-    IN_PART(checkpoints.dst, CHECK_MAP, 0, 1),
-    IN_PART(log.entries, 2, 1, 1),
-    IN_PART(log.row, CHECK_MAP, 0, 1),
-    IN_PART(log.base_position, CHECK_MAP, 0, 1),
-    IN_PART(log.commit, CHECK_MAP, 0, 1),
-    IN_PART(tree.parent, CHECK_MAP, 0, 1),
-    { NULL, 0, 0, 0, 0 },
-#undef OPERAND
-#undef IN_PART
+#define LINE(part, member, axes, written, optional)                                                                    \
+    { GDN_NAME_##part(member), PART(part.member), axes, written, optional },
+#define TOKENS(name, part, member, access, bit, size) LINE(part, member, 3, CHECK_##access, bit != 0)
+#define HEADS(name, part, member, access, bit, size)  LINE(part, member, 1, CHECK_##access, bit != 0)
+#define POOL(name, part, member, access, bit, size)   LINE(part, member, size, 1, GDN_DELTA_##name != GDN_DELTA_state)
+#define MAP(name, part, member, access, bit, size)    LINE(part, member, CHECK_MAP, CHECK_##access, 1)
+    GDN_DELTA_OPERANDS(TOKENS, HEADS, POOL, MAP){ NULL, 0, 0, 0, 0 },
+#undef LINE
+#undef TOKENS
+#undef HEADS
+#undef POOL
+#undef MAP
 };
 
 delta_spec delta_of(delta_spec spec, int n, int length)

@@ -6,28 +6,24 @@
 #include "numerics/convert.h"
 #include "specs.h"
 
+#include "call/ssm_conv.h" /* behind gdn.h, which has its constants */
+
 #define FIELD(member) offsetof(conv_call, args.member)
 #define PART(member)  offsetof(conv_call, member)
 
 const check_operand check_operands_ssm_conv[] = {
-#define OPERAND(member, ...)                                                                                           \
-    {                                                                                                                  \
-#member, FIELD(member), __VA_ARGS__                                                                            \
-    }
-    OPERAND(x, 2, 0, 0),
-    OPERAND(weight, 2, 0, 0),
-    OPERAND(bias, 0, 0, 1),
-    OPERAND(out, 2, 1, 0),
-    OPERAND(history, 2, 1, 1),
-    OPERAND(history_out, 2, 1, 1),
-    OPERAND(seq_start, CHECK_MAP, 0, 1),
-    OPERAND(position, CHECK_MAP, 0, 1),
-    OPERAND(history_src, CHECK_MAP, 0, 1),
-    OPERAND(history_dst, CHECK_MAP, 0, 1),
-    { "checkpoints.dst", PART(checkpoints.dst), CHECK_MAP, 0, 1 },
-    { "tree.parent", PART(tree.parent), CHECK_MAP, 0, 1 },
-    { NULL, 0, 0, 0, 0 },
-#undef OPERAND
+#define LINE(part, member, axes, written, optional)                                                                    \
+    { GDN_NAME_##part(member), PART(part.member), axes, written, optional },
+#define TOKENS(name, part, member, access, bit, size)  LINE(part, member, 2, CHECK_##access, bit != 0)
+#define WEIGHTS(name, part, member, access, bit, size) LINE(part, member, size, CHECK_##access, bit != 0)
+#define POOL(name, part, member, access, bit, size)    LINE(part, member, size, 1, 1)
+#define MAP(name, part, member, access, bit, size)     LINE(part, member, CHECK_MAP, CHECK_##access, 1)
+    GDN_CONV_OPERANDS(TOKENS, WEIGHTS, POOL, MAP){ NULL, 0, 0, 0, 0 },
+#undef LINE
+#undef TOKENS
+#undef WEIGHTS
+#undef POOL
+#undef MAP
 };
 
 conv_spec conv_of(conv_spec spec, int n, int length)

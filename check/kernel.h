@@ -33,7 +33,7 @@ typedef struct check_operand {
     int written;  /* holds results                                     */
     int optional; /* may be absent                                     */
 } check_operand;
-enum { CHECK_MAP = -1 };
+enum { CHECK_MAP = -1, CHECK_READ = 0, CHECK_WRITTEN = 1 };
 
 /* True for an operand whose data alone say that it is given, also in a query. */
 static inline int check_is_known_by_data(const char *name) { return !strcmp(name, "inputs.read_key"); }

@@ -14,31 +14,6 @@
 typedef gdn_gated_delta_net_args args_t;
 typedef gdn_gated_delta_net_call block_t;
 
-enum { /* regions: see gdn_problem */
-       Q,
-       K,
-       V,
-       G,
-       BETA,
-       SSM_A,
-       DT_BIAS,
-       OUT,
-       STATE,
-       STATE_OUT,
-       SEQ_START,
-       STATE_SRC,
-       STATE_DST,
-       POSITION,
-       CHECKPOINTS,
-       READ_KEY,
-       LOG,
-       LOG_ROW,
-       BASE_POSITION,
-       COMMIT,
-       PARENT,
-       N_REGIONS
-};
-
 #define FLOATS (1u << GDN_F32 | 1u << GDN_F16 | 1u << GDN_BF16)
 
 /* The bits of a caller's float. Tests use bits, because the caller's floating-point mode affects comparisons: with a
@@ -87,7 +62,7 @@ static gdn_status check_factor(const char *name, const float *x, const char *usu
 /* Copies of the caller's structs, so that the call uses the values that it has checked. Parts that the call does not
  * use have their defaults. */
 typedef struct call_t {
-    gdn_gated_delta_net_args a;
+    gdn_gated_delta_net_args args;
     gdn_delta_inputs inputs;
     gdn_replay_log log;
     gdn_checkpoints checkpoints;
@@ -99,16 +74,16 @@ typedef struct call_t {
 static gdn_status read_call(const gdn_gated_delta_net_args *args, call_t *c)
 {
     gdn_status status;
-    if ((status = gdn_struct_read("args", args, GDN_FIRST_SIZE(gdn_gated_delta_net_args), sizeof c->a, &c->a)) ||
+    if ((status = gdn_struct_read("args", args, GDN_FIRST_SIZE(gdn_gated_delta_net_args), sizeof c->args, &c->args)) ||
         (status =
-             gdn_part_read("inputs", c->a.inputs, GDN_FIRST_SIZE(gdn_delta_inputs), sizeof c->inputs, &c->inputs)) ||
-        (status = gdn_part_read("log", c->a.log, GDN_FIRST_SIZE(gdn_replay_log), sizeof c->log, &c->log)) ||
-        (status = gdn_part_read("checkpoints", c->a.checkpoints, GDN_FIRST_SIZE(gdn_checkpoints), sizeof c->checkpoints,
-                                &c->checkpoints)) ||
-        (status = gdn_part_read("tree", c->a.tree, GDN_FIRST_SIZE(gdn_token_tree), sizeof c->tree, &c->tree)))
+             gdn_part_read("inputs", c->args.inputs, GDN_FIRST_SIZE(gdn_delta_inputs), sizeof c->inputs, &c->inputs)) ||
+        (status = gdn_part_read("log", c->args.log, GDN_FIRST_SIZE(gdn_replay_log), sizeof c->log, &c->log)) ||
+        (status = gdn_part_read("checkpoints", c->args.checkpoints, GDN_FIRST_SIZE(gdn_checkpoints),
+                                sizeof c->checkpoints, &c->checkpoints)) ||
+        (status = gdn_part_read("tree", c->args.tree, GDN_FIRST_SIZE(gdn_token_tree), sizeof c->tree, &c->tree)))
         return status;
-    if (!c->a.inputs) c->inputs.beta_factor = 1;
-    return gdn_part_read("rounding", c->a.rounding, GDN_FIRST_SIZE(gdn_state_rounding), sizeof c->rounding,
+    if (!c->args.inputs) c->inputs.beta_factor = 1;
+    return gdn_part_read("rounding", c->args.rounding, GDN_FIRST_SIZE(gdn_state_rounding), sizeof c->rounding,
                          &c->rounding);
 }
 
@@ -150,7 +125,7 @@ static gdn_status check_inputs(const gdn_delta_inputs *in)
 static gdn_status check_log(const call_t *c)
 {
     gdn_status status;
-    if (!c->a.log) return GDN_OK;
+    if (!c->args.log) return GDN_OK;
     if ((status = gdn_check_range("log.entries.n_slots", c->log.entries.n_slots, 1, 1 << 20))) return status;
     return gdn_check_range("log.entries.n_rows", c->log.entries.n_rows, 1, INT32_MAX);
 }
@@ -158,14 +133,14 @@ static gdn_status check_log(const call_t *c)
 /* A tree needs a log for its entries, and keeps no states after its tokens. */
 static gdn_status check_tree(const call_t *c)
 {
-    if (!c->a.tree) return GDN_OK;
-    if (!c->a.log) return gdn_fail(GDN_INVALID_ARGUMENT, "tree is given and log is NULL; a tree needs a log");
-    if (c->a.n_snapshots)
+    if (!c->args.tree) return GDN_OK;
+    if (!c->args.log) return gdn_fail(GDN_INVALID_ARGUMENT, "tree is given and log is NULL; a tree needs a log");
+    if (c->args.n_snapshots)
         return gdn_fail(GDN_INVALID_ARGUMENT,
                         "n_snapshots is %d and tree is given; it must be 0: a tree keeps no states but those of "
                         "log.commit",
-                        (int)c->a.n_snapshots);
-    if (c->a.checkpoints)
+                        (int)c->args.n_snapshots);
+    if (c->args.checkpoints)
         return gdn_fail(
             GDN_INVALID_ARGUMENT,
             "checkpoints and tree are given; one must be NULL: a tree keeps no states but those of log.commit");
@@ -177,16 +152,16 @@ static gdn_status check_rounding(const call_t *c)
 {
     const int32_t interval = c->rounding.interval;
     gdn_status status;
-    if (!c->a.rounding) return GDN_OK;
+    if (!c->args.rounding) return GDN_OK;
     if ((status = gdn_check_range("rounding.interval", interval, 1, INT32_MAX))) return status;
-    if (c->a.state.dtype == GDN_F32)
+    if (c->args.state.dtype == GDN_F32)
         return gdn_fail(GDN_INVALID_ARGUMENT,
                         "rounding is given and state.dtype is %d (F32); F16 and BF16 have it, with F32 it must be NULL",
                         GDN_F32);
-    if (interval > 1 && !c->a.log)
+    if (interval > 1 && !c->args.log)
         return gdn_fail(GDN_INVALID_ARGUMENT, "rounding.interval is %d and log is NULL; above 1 it needs a log",
                         (int)interval);
-    if (c->a.checkpoints && c->checkpoints.interval % interval)
+    if (c->args.checkpoints && c->checkpoints.interval % interval)
         return gdn_fail(GDN_INVALID_ARGUMENT,
                         "checkpoints.interval is %d and rounding.interval is %d; the first must be a multiple of the "
                         "second",
@@ -221,7 +196,7 @@ static gdn_status check_pool(const char *names[3], const gdn_pool *pool)
 /* Checks sizes, enumerations, and what parts require of each other. */
 static gdn_status check_call(call_t *c, int launch)
 {
-    args_t *a = &c->a;
+    args_t *a = &c->args;
     gdn_status status;
     if ((status = gdn_check_range("n_seqs", a->n_seqs, 0, 1 << 24)) ||
         (status = gdn_check_range("n_tokens", a->n_tokens, 0, INT32_MAX)) ||
@@ -267,30 +242,34 @@ static gdn_status check_call(call_t *c, int launch)
 static gdn_status resolve_operands(const gdn_context *ctx, const call_t *c, int launch, int32_t longest, block_t *p,
                                    gdn_region *r)
 {
-    const args_t *a = &c->a;
+    const args_t *a = &c->args;
     const int needed = launch && a->n_tokens > 0;
-    const int64_t gates = a->gate == GDN_GATE_CHANNEL ? a->head_dim_k : 1;
+    const int64_t n_heads_k = a->n_heads_k, n_heads_v = a->n_heads_v, head_dim_k = a->head_dim_k,
+                  head_dim_v = a->head_dim_v;
+    const int64_t gates = a->gate == GDN_GATE_CHANNEL ? head_dim_k : 1;
     const int32_t *starts = ctx->backend->host_memory ? gdn_map(p->seq_start) : NULL;
+    const int projected = needed && is_raw(&c->inputs) && c->inputs.gate_input != GDN_G_BOUNDED; /* ssm_a is needed */
     const struct {
         const char *name;
         const gdn_tensor *tensor;
-        int64_t heads, inner;
         gdn_token_view *view;
-        int region, per_head, needed;
+        int32_t region, bit, per_head;
+        int64_t heads, inner;
     } operands[] = {
-        { "q", &a->q, a->n_heads_k, a->head_dim_k, &p->q, Q, 0, needed },
-        { "k", &a->k, a->n_heads_k, a->head_dim_k, &p->k, K, 0, needed },
-        { "v", &a->v, a->n_heads_v, a->head_dim_v, &p->v, V, 0, needed },
-        { "g", &a->g, a->n_heads_v, gates, &p->g, G, 0, needed },
-        { "beta", &a->beta, a->n_heads_v, 1, &p->beta, BETA, 0, needed },
-        { "out", &a->out, a->n_heads_v, a->head_dim_v, &p->result, OUT, 0, needed },
-        { "inputs.ssm_a", &c->inputs.ssm_a, a->n_heads_v, 1, &p->ssm_a, SSM_A, 1,
-          needed && is_raw(&c->inputs) && c->inputs.gate_input != GDN_G_BOUNDED },
-        { "inputs.dt_bias", &c->inputs.dt_bias, a->n_heads_v, gates, &p->dt_bias, DT_BIAS, 1, 0 },
-        { "inputs.read_key", &c->inputs.read_key, a->n_heads_k, a->head_dim_k, &p->read_key, READ_KEY, 0, 0 },
+#define SIZE(heads, inner) heads, inner
+#define TOKENS(name, part, member, access, bit, size)                                                                  \
+    { GDN_NAME_##part(member), &c->part.member, &p->name, GDN_DELTA_##name, bit, 0, SIZE size },
+#define HEADS(name, part, member, access, bit, size)                                                                   \
+    { GDN_NAME_##part(member), &c->part.member, &p->name, GDN_DELTA_##name, bit, 1, SIZE size },
+#define OTHER(name, part, member, access, bit, size)
+        GDN_DELTA_OPERANDS(TOKENS, HEADS, OTHER, OTHER)
+#undef SIZE
+#undef TOKENS
+#undef HEADS
+#undef OTHER
     };
-    const size_t n = sizeof operands / sizeof operands[0] - (a->inputs ? 0 : 3);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < sizeof operands / sizeof operands[0]; i++) {
+        if (operands[i].bit && !a->inputs) continue;
         gdn_operand_spec spec = {
             .name = operands[i].name,
             .dtypes = FLOATS,
@@ -301,7 +280,7 @@ static gdn_status resolve_operands(const gdn_context *ctx, const call_t *c, int 
             .ragged = 1,
             .ragged_tokens = a->n_tokens,
             .seq_start = starts,
-            .needed = operands[i].needed,
+            .needed = operands[i].bit ? projected && operands[i].bit == GDN_HAS_SSM_A : needed,
         };
         if (operands[i].per_head)
             spec = (gdn_operand_spec){ .name = operands[i].name,
@@ -310,7 +289,7 @@ static gdn_status resolve_operands(const gdn_context *ctx, const call_t *c, int 
                                        .axes = { "head" },
                                        .extent = { operands[i].heads },
                                        .inner = operands[i].inner,
-                                       .needed = operands[i].needed };
+                                       .needed = spec.needed };
         gdn_token_view *view = operands[i].view;
         const gdn_status status = gdn_tokens_resolve(ctx, &spec, operands[i].tensor, view, &r[operands[i].region]);
         if (status) return status;
@@ -343,25 +322,25 @@ static gdn_status resolve_state(const gdn_context *ctx, const char *name, const 
 static gdn_status resolve_states(const gdn_context *ctx, const call_t *c, int needed, block_t *p, gdn_region *r,
                                  int *one_pool)
 {
-    const args_t *a = &c->a;
+    const args_t *a = &c->args;
     gdn_status status;
-    if ((status = resolve_state(ctx, "state", &a->state, a, needed, &p->state, &r[STATE])) ||
-        (c->two_pools && (status = resolve_state(ctx, "state_out", &a->state_out, a, 0, &p->state_out, &r[STATE_OUT]))))
+    if ((status = resolve_state(ctx, "state", &a->state, a, needed, &p->state, &r[GDN_DELTA_state])) ||
+        (c->two_pools &&
+         (status = resolve_state(ctx, "state_out", &a->state_out, a, 0, &p->state_out, &r[GDN_DELTA_state_out]))))
         return status;
     if (a->state_out.dtype != a->state.dtype)
         return gdn_fail(GDN_INVALID_ARGUMENT,
                         "state_out.dtype is %d (%s) and state.dtype is %d (%s); they must be the same",
                         (int)a->state_out.dtype, gdn_dtype_name(a->state_out.dtype), (int)a->state.dtype,
                         gdn_dtype_name(a->state.dtype));
-    *one_pool =
-        gdn_one_pool(c->two_pools, &p->state, &p->state_out, &r[STATE], &r[STATE_OUT], &p->has, &p->pool_offset);
+    *one_pool = gdn_one_pool(c->two_pools, &p->state, &p->state_out, &r[GDN_DELTA_state], &r[GDN_DELTA_state_out],
+                             &p->has, &p->pool_offset);
     return GDN_OK;
 }
 
 static gdn_status resolve_log(const gdn_context *ctx, const call_t *c, int launch, block_t *p, gdn_region *r)
 {
-    const args_t *a = &c->a;
-    const uint64_t bytes = 4 * (uint64_t)a->n_seqs;
+    const args_t *a = &c->args;
     const int64_t keys = (int64_t)a->n_heads_k * a->head_dim_k;
     const int64_t decays = a->gate == GDN_GATE_CHANNEL ? a->head_dim_k : 1;
     gdn_status status;
@@ -377,13 +356,7 @@ static gdn_status resolve_log(const gdn_context *ctx, const call_t *c, int launc
         .inner = keys + a->n_heads_v * (a->head_dim_v + decays),
         .needed = launch && a->n_seqs,
     };
-    if ((status = gdn_span_resolve(ctx, "log.row", &c->log.row, bytes, 4, 0, &p->log_row, &r[LOG_ROW])) ||
-        (status = gdn_span_resolve(ctx, "log.base_position", &c->log.base_position, bytes, 4, 0, &p->base_position,
-                                   &r[BASE_POSITION])) ||
-        (status = gdn_span_resolve(ctx, "log.commit", &c->log.commit, bytes, 4, 0, &p->commit, &r[COMMIT])) ||
-        (status = gdn_pool_resolve(ctx, &spec, &c->log.entries, &p->log, &r[LOG])))
-        return status;
-    r[LOG].written = 1;
+    if ((status = gdn_pool_resolve(ctx, &spec, &c->log.entries, &p->log, &r[GDN_DELTA_log]))) return status;
     if (launch && !c->log.row.data)
         return gdn_check_range("n_seqs (without log.row, up to log.entries.n_rows)", a->n_seqs, 0, p->log.n_entries);
     return GDN_OK;
@@ -435,22 +408,47 @@ static __attribute__((noinline)) gdn_status check_one_sequence(const block_t *p,
     return check_maps(&alike, one_pool);
 }
 
+static gdn_status resolve_maps(const gdn_context *ctx, const call_t *c, int launch, block_t *p, gdn_region *r)
+{
+    const args_t *a = &c->args;
+    const uint64_t n_seqs = (uint64_t)a->n_seqs, n_tokens = (uint64_t)a->n_tokens;
+    const uint64_t n_snapshots = (uint64_t)a->n_snapshots, n_checkpoints = (uint64_t)c->checkpoints.n;
+    const int32_t unused = uses_position(a) ? 0 : GDN_HAS_POSITION;
+#define GIVEN_args        1
+#define GIVEN_log         (a->log != NULL)
+#define GIVEN_checkpoints (a->checkpoints != NULL)
+#define GIVEN_tree        (a->tree != NULL)
+#define MAP(name, part, member, access, bit, size)                                                                     \
+    { GDN_NAME_##part(member),                                                                                         \
+      &c->part.member,                                                                                                 \
+      &p->name,                                                                                                        \
+      &r[GDN_DELTA_##name],                                                                                            \
+      4 * (size),                                                                                                      \
+      GIVEN_##part && bit != unused,                                                                                   \
+      bit == GDN_HAS_CHECKPOINTS && launch && n_tokens },
+#define OTHER(name, part, member, access, bit, size)
+    const gdn_map_operand maps[] = { GDN_DELTA_OPERANDS(OTHER, OTHER, OTHER, MAP) };
+#undef MAP
+#undef OTHER
+    return gdn_maps_resolve(ctx, maps, sizeof maps / sizeof maps[0]);
+}
+
 static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan *plan, gdn_problem *problem)
 {
-    const args_t *a = &c->a;
+    const args_t *a = &c->args;
     const int launch = plan != NULL;
     const gdn_backend *b = ctx->backend;
     block_t *const p = &problem->gated_delta_net;
     gdn_region *const r = problem->regions;
     gdn_status status;
-    _Static_assert((int)N_REGIONS < (int)GDN_MAX_REGIONS, "regions of a call");
-    gdn_regions_clear(r, N_REGIONS + 1);
+    _Static_assert((int)GDN_DELTA_REGIONS < (int)GDN_MAX_REGIONS, "regions of a call");
+    gdn_regions_clear(r, GDN_DELTA_REGIONS + 1);
     /* A device's kernels check the maps of a call without tokens too. */
     const int judged = !b->host_memory && a->n_seqs &&
                        (a->seq_start.data || a->state_src.data || (uses_position(a) && a->position.data) || a->log);
     const int committed = a->n_seqs && c->log.commit.data; /* without tokens a commit is still work */
     problem->kernel = GDN_KERNEL_gated_delta_net;
-    problem->n_regions = N_REGIONS;
+    problem->n_regions = GDN_DELTA_REGIONS;
     problem->workspace = 0;
     problem->empty = !a->n_tokens && !judged && !committed;
     *p = (block_t){
@@ -480,33 +478,18 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
     resolve_norm(&c->inputs, p);
 
     /* Maps first: the extents of the token operands depend on the longest sequence. */
-    const uint64_t bytes = 4 * (uint64_t)a->n_seqs;
-    if ((status = gdn_span_resolve(ctx, "seq_start", &a->seq_start, bytes + 4, 4, 0, &p->seq_start, &r[SEQ_START])) ||
-        (status = gdn_span_resolve(ctx, "state_src", &a->state_src, bytes, 4, 0, &p->state_src, &r[STATE_SRC])) ||
-        (status = gdn_span_resolve(ctx, "state_dst", &a->state_dst, bytes * (uint64_t)a->n_snapshots, 4, 0,
-                                   &p->state_dst, &r[STATE_DST])) ||
-        (uses_position(a) &&
-         (status = gdn_span_resolve(ctx, "position", &a->position, bytes, 4, 0, &p->position, &r[POSITION]))) ||
-        (status = gdn_span_resolve(ctx, "checkpoints.dst", &c->checkpoints.dst, bytes * (uint64_t)c->checkpoints.n, 4,
-                                   launch && a->n_tokens && a->checkpoints, &p->checkpoints_dst, &r[CHECKPOINTS])) ||
-        (status = gdn_span_resolve(ctx, "tree.parent", &c->tree.parent, 4 * (uint64_t)a->n_tokens, 4, 0, &p->parent,
-                                   &r[PARENT])) ||
-        (status = resolve_log(ctx, c, launch, p, r)))
-        return status;
+    if ((status = resolve_maps(ctx, c, launch, p, r)) || (status = resolve_log(ctx, c, launch, p, r))) return status;
     int32_t longest = 0; /* stays 0 in a query, which does not read the map */
     int one_pool = 0;
-    if ((launch && (status = gdn_check_seq_start(&r[SEQ_START], b->host_memory ? gdn_map(p->seq_start) : NULL,
+    if ((launch && (status = gdn_check_seq_start(&r[GDN_DELTA_seq_start], b->host_memory ? gdn_map(p->seq_start) : NULL,
                                                  a->n_seqs, a->n_tokens, &longest))) ||
         (status = resolve_operands(ctx, c, launch, longest, p, r)) ||
         (status = resolve_states(ctx, c, launch && (a->n_tokens || committed), p, r, &one_pool)))
         return status;
-    p->has |= gdn_presence_of(r, SEQ_START, GDN_HAS_SEQ_START) | gdn_presence_of(r, STATE_SRC, GDN_HAS_SRC) |
-              gdn_presence_of(r, STATE_DST, GDN_HAS_DST) | gdn_presence_of(r, POSITION, GDN_HAS_POSITION) |
-              gdn_presence_of(r, CHECKPOINTS, GDN_HAS_CHECKPOINTS) | gdn_presence_of(r, LOG_ROW, GDN_HAS_LOG_ROW) |
-              gdn_presence_of(r, BASE_POSITION, GDN_HAS_BASE_POSITION) | gdn_presence_of(r, COMMIT, GDN_HAS_COMMIT) |
-              gdn_presence_of(r, PARENT, GDN_HAS_PARENT) | gdn_presence_of(r, SSM_A, GDN_HAS_SSM_A) |
-              gdn_presence_of(r, DT_BIAS, GDN_HAS_BIAS) | gdn_presence_of(r, READ_KEY, GDN_HAS_READ_KEY) |
-              (a->tree ? GDN_HAS_TREE : 0);
+    p->has |= (a->tree ? GDN_HAS_TREE : 0)
+#define PRESENCE(name, part, member, access, bit, size) | gdn_presence_of(r, GDN_DELTA_##name, bit)
+        GDN_DELTA_OPERANDS(PRESENCE, PRESENCE, PRESENCE, PRESENCE);
+#undef PRESENCE
     if (!launch) return GDN_OK;
 
     if (!a->state_src.data && (status = gdn_check_range("n_seqs (without state_src)", a->n_seqs, 0, a->state.n_rows)))
@@ -515,7 +498,9 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
         ((status = gdn_check_range("n_seqs (without state_dst)", a->n_seqs, 0, a->state_out.n_rows)) ||
          (status = gdn_check_range("n_snapshots (without state_dst)", a->n_snapshots, 1, a->state_out.n_slots))))
         return status;
-    r[OUT].written = r[STATE_OUT].written = 1;
+#define WRITES(name, part, member, access, bit, size) r[GDN_DELTA_##name].written = GDN_WRITES_##access;
+    GDN_DELTA_OPERANDS(WRITES, WRITES, WRITES, WRITES)
+#undef WRITES
     if ((status = gdn_plan_resolve(ctx, problem, &a->workspace, plan))) return status;
     if (b->host_memory) return check_maps(p, one_pool);
     return p->has & GDN_HAS_MAPS || !p->n_seqs ? GDN_OK : check_one_sequence(p, one_pool);

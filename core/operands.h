@@ -14,6 +14,10 @@ static inline void gdn_regions_clear(gdn_region *r, int n)
     }
 }
 
+/* For the column `access` of a list of operands: gdn_region.written. */
+#define GDN_WRITES_READ    0
+#define GDN_WRITES_WRITTEN 1
+
 /* `has`, a GDN_HAS_* bit, if the region is there. */
 static inline int32_t gdn_presence_of(const gdn_region *r, int region, int32_t has) { return r[region].data ? has : 0; }
 
@@ -58,6 +62,19 @@ int gdn_one_pool(int given, const gdn_pool_view *in, gdn_pool_view *out, gdn_reg
 /* Checks a span of `bytes` bytes. An absent one passes unless it is needed. */
 gdn_status gdn_span_resolve(const gdn_context *ctx, const char *name, const gdn_span *span, uint64_t bytes,
                             uint64_t alignment, int needed, uint64_t *address, gdn_region *region);
+
+/* A map of a call: a line MAP of its list of operands. */
+typedef struct gdn_map_operand {
+    const char *name;
+    const gdn_span *span;
+    uint64_t *address;
+    gdn_region *region;
+    uint64_t bytes;
+    int given, needed; /* given 0: the call does not read it, whatever the span says */
+} gdn_map_operand;
+
+/* Checks the spans of n maps. */
+gdn_status gdn_maps_resolve(const gdn_context *ctx, const gdn_map_operand *maps, size_t n);
 
 /* 1 if the two regions share a byte, else 0. 0 is always right. 1 may be wrong only where thousands of steps would be
  * needed to decide. */

@@ -10,27 +10,11 @@
 typedef gdn_ssm_conv_args args_t;
 typedef gdn_ssm_conv_call block_t;
 
-enum { /* regions: see gdn_problem */
-       X,
-       WEIGHT,
-       BIAS,
-       OUT,
-       HISTORY,
-       HISTORY_OUT,
-       SEQ_START,
-       POSITION,
-       HISTORY_SRC,
-       HISTORY_DST,
-       CHECKPOINTS,
-       PARENT,
-       N_REGIONS
-};
-
 #define FLOATS (1u << GDN_F32 | 1u << GDN_F16 | 1u << GDN_BF16)
 
 /* Copies of the caller's structs, so that the call uses the values that it has checked. */
 typedef struct call_t {
-    gdn_ssm_conv_args a;
+    gdn_ssm_conv_args args;
     gdn_checkpoints checkpoints;
     gdn_token_tree tree;
     int history, two_pools; /* 1: history, history_out is given */
@@ -39,17 +23,17 @@ typedef struct call_t {
 static gdn_status read_call(const gdn_ssm_conv_args *args, call_t *c)
 {
     gdn_status status;
-    if ((status = gdn_struct_read("args", args, GDN_FIRST_SIZE(gdn_ssm_conv_args), sizeof c->a, &c->a)) ||
-        (status = gdn_part_read("checkpoints", c->a.checkpoints, GDN_FIRST_SIZE(gdn_checkpoints), sizeof c->checkpoints,
-                                &c->checkpoints)))
+    if ((status = gdn_struct_read("args", args, GDN_FIRST_SIZE(gdn_ssm_conv_args), sizeof c->args, &c->args)) ||
+        (status = gdn_part_read("checkpoints", c->args.checkpoints, GDN_FIRST_SIZE(gdn_checkpoints),
+                                sizeof c->checkpoints, &c->checkpoints)))
         return status;
-    return gdn_part_read("tree", c->a.tree, GDN_FIRST_SIZE(gdn_token_tree), sizeof c->tree, &c->tree);
+    return gdn_part_read("tree", c->args.tree, GDN_FIRST_SIZE(gdn_token_tree), sizeof c->tree, &c->tree);
 }
 
 /* Checks sizes, enumerations, and what parts require of each other. */
 static gdn_status check_call(call_t *c, int launch)
 {
-    args_t *a = &c->a;
+    args_t *a = &c->args;
     gdn_status status;
     if ((status = gdn_check_range("n_seqs", a->n_seqs, 0, 1 << 24)) ||
         (status = gdn_check_range("n_tokens", a->n_tokens, 0, INT32_MAX)) ||
@@ -185,21 +169,44 @@ static __attribute__((noinline)) gdn_status check_one_sequence(const block_t *p,
     return check_maps(&alike, one_pool);
 }
 
+static gdn_status resolve_maps(const gdn_context *ctx, const call_t *c, int launch, block_t *p, gdn_region *r)
+{
+    const args_t *a = &c->args;
+    const uint64_t n_seqs = (uint64_t)a->n_seqs, n_tokens = (uint64_t)a->n_tokens,
+                   n_checkpoints = (uint64_t)c->checkpoints.n;
+#define GIVEN_args        1
+#define GIVEN_checkpoints (a->checkpoints != NULL)
+#define GIVEN_tree        (a->tree != NULL)
+#define MAP(name, part, member, access, bit, size)                                                                     \
+    { GDN_NAME_##part(member),                                                                                         \
+      &c->part.member,                                                                                                 \
+      &p->name,                                                                                                        \
+      &r[GDN_CONV_##name],                                                                                             \
+      4 * (size),                                                                                                      \
+      GIVEN_##part,                                                                                                    \
+      bit == GDN_HAS_CHECKPOINTS && launch && n_tokens },
+#define OTHER(name, part, member, access, bit, size)
+    const gdn_map_operand maps[] = { GDN_CONV_OPERANDS(OTHER, OTHER, OTHER, MAP) };
+#undef MAP
+#undef OTHER
+    return gdn_maps_resolve(ctx, maps, sizeof maps / sizeof maps[0]);
+}
+
 static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan *plan, gdn_problem *problem)
 {
-    const args_t *a = &c->a;
+    const args_t *a = &c->args;
     const int launch = plan != NULL;
     const gdn_backend *b = ctx->backend;
     block_t *const p = &problem->ssm_conv;
     gdn_region *const r = problem->regions;
     gdn_status status;
-    _Static_assert((int)N_REGIONS < (int)GDN_MAX_REGIONS, "regions of a call");
-    gdn_regions_clear(r, N_REGIONS + 1);
+    _Static_assert((int)GDN_CONV_REGIONS < (int)GDN_MAX_REGIONS, "regions of a call");
+    gdn_regions_clear(r, GDN_CONV_REGIONS + 1);
     /* The maps are checked without tokens too: a device's kernels check theirs. */
     const int judged = !b->host_memory && a->n_seqs &&
                        (a->seq_start.data || a->position.data || a->history_src.data || a->history_dst.data);
     problem->kernel = GDN_KERNEL_ssm_conv;
-    problem->n_regions = N_REGIONS;
+    problem->n_regions = GDN_CONV_REGIONS;
     problem->workspace = 0;
     problem->empty = !a->n_tokens && !judged;
     *p = (block_t){
@@ -213,32 +220,20 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
         .checkpoints_n = c->checkpoints.n,
     };
 
-    const uint64_t map_bytes = 4 * (uint64_t)a->n_seqs;
-    if ((status =
-             gdn_span_resolve(ctx, "seq_start", &a->seq_start, map_bytes + 4, 4, 0, &p->seq_start, &r[SEQ_START])) ||
-        (status = gdn_span_resolve(ctx, "position", &a->position, map_bytes, 4, 0, &p->position, &r[POSITION])) ||
-        (status = gdn_span_resolve(ctx, "history_src", &a->history_src, map_bytes, 4, 0, &p->history_src,
-                                   &r[HISTORY_SRC])) ||
-        (status = gdn_span_resolve(ctx, "history_dst", &a->history_dst, map_bytes, 4, 0, &p->history_dst,
-                                   &r[HISTORY_DST])) ||
-        (status = gdn_span_resolve(ctx, "checkpoints.dst", &c->checkpoints.dst, map_bytes * (uint64_t)c->checkpoints.n,
-                                   4, launch && a->n_tokens && a->checkpoints, &p->checkpoints_dst, &r[CHECKPOINTS])) ||
-        (status = gdn_span_resolve(ctx, "tree.parent", &c->tree.parent, 4 * (uint64_t)a->n_tokens, 4, 0, &p->parent,
-                                   &r[PARENT])))
-        return status;
+    if ((status = resolve_maps(ctx, c, launch, p, r))) return status;
     const int32_t *starts = b->host_memory ? gdn_map(p->seq_start) : NULL;
     int32_t longest = 0; /* stays 0 in a query, which does not read the map */
-    if (launch && (status = gdn_check_seq_start(&r[SEQ_START], starts, a->n_seqs, a->n_tokens, &longest)))
+    if (launch && (status = gdn_check_seq_start(&r[GDN_CONV_seq_start], starts, a->n_seqs, a->n_tokens, &longest)))
         return status;
     const int needed = launch && a->n_tokens > 0;
-    if ((status = resolve_tokens(ctx, "x", &a->x, a, starts, longest, needed, &p->x, &r[X])) ||
-        (status = resolve_tokens(ctx, "out", &a->out, a, starts, longest, needed, &p->result, &r[OUT])) ||
-        (status = resolve_weight(ctx, a, needed, p, &r[WEIGHT])))
+    if ((status = resolve_tokens(ctx, "x", &a->x, a, starts, longest, needed, &p->x, &r[GDN_CONV_x])) ||
+        (status = resolve_tokens(ctx, "out", &a->out, a, starts, longest, needed, &p->result, &r[GDN_CONV_result])) ||
+        (status = resolve_weight(ctx, a, needed, p, &r[GDN_CONV_weight])))
         return status;
     const gdn_operand_spec bias = { .name = "bias", .dtypes = FLOATS, .inner = a->n_channels };
     int64_t none[4];
-    if ((status = gdn_operand_resolve(ctx, &bias, &a->bias, &p->bias, none, &r[BIAS])) ||
-        (status = resolve_history(ctx, "history", &a->history, a, &p->history, &r[HISTORY])))
+    if ((status = gdn_operand_resolve(ctx, &bias, &a->bias, &p->bias, none, &r[GDN_CONV_bias])) ||
+        (status = resolve_history(ctx, "history", &a->history, a, &p->history, &r[GDN_CONV_history])))
         return status;
     p->bias_dtype = a->bias.dtype;
     if (c->two_pools) {
@@ -247,19 +242,20 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
                             "history_out.dtype is %d (%s) and history.dtype is %d (%s); they must be the same",
                             (int)a->history_out.dtype, gdn_dtype_name(a->history_out.dtype), (int)a->history.dtype,
                             gdn_dtype_name(a->history.dtype));
-        if ((status = resolve_history(ctx, "history_out", &a->history_out, a, &p->history_out, &r[HISTORY_OUT])))
+        if ((status =
+                 resolve_history(ctx, "history_out", &a->history_out, a, &p->history_out, &r[GDN_CONV_history_out])))
             return status;
     }
-    const int one_pool = gdn_one_pool(c->two_pools, &p->history, &p->history_out, &r[HISTORY], &r[HISTORY_OUT], &p->has,
-                                      &p->pool_offset);
+    const int one_pool = gdn_one_pool(c->two_pools, &p->history, &p->history_out, &r[GDN_CONV_history],
+                                      &r[GDN_CONV_history_out], &p->has, &p->pool_offset);
     if (!c->history) {
         p->history.n_slots = p->history_out.n_slots = 0;
         p->history.dtype = p->history_out.dtype = a->x.dtype; /* ignore the dtype of an absent operand */
     }
-    p->has |= gdn_presence_of(r, SEQ_START, GDN_HAS_SEQ_START) | gdn_presence_of(r, POSITION, GDN_HAS_POSITION) |
-              gdn_presence_of(r, HISTORY_SRC, GDN_HAS_SRC) | gdn_presence_of(r, HISTORY_DST, GDN_HAS_DST) |
-              gdn_presence_of(r, CHECKPOINTS, GDN_HAS_CHECKPOINTS) | gdn_presence_of(r, PARENT, GDN_HAS_PARENT) |
-              gdn_presence_of(r, BIAS, GDN_HAS_BIAS) | (a->tree ? GDN_HAS_TREE : 0);
+    p->has |= (a->tree ? GDN_HAS_TREE : 0)
+#define PRESENCE(name, part, member, access, bit, size) | gdn_presence_of(r, GDN_CONV_##name, bit)
+        GDN_CONV_OPERANDS(PRESENCE, PRESENCE, PRESENCE, PRESENCE);
+#undef PRESENCE
     if (!launch) return GDN_OK;
 
     if (c->history && ((!a->history_src.data &&
@@ -267,7 +263,9 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
                        (!a->history_dst.data && (status = gdn_check_range("n_seqs (without history_dst)", a->n_seqs, 0,
                                                                           a->history_out.n_rows)))))
         return status;
-    r[OUT].written = r[HISTORY_OUT].written = 1;
+#define WRITES(name, part, member, access, bit, size) r[GDN_CONV_##name].written = GDN_WRITES_##access;
+    GDN_CONV_OPERANDS(WRITES, WRITES, WRITES, WRITES)
+#undef WRITES
     if ((status = gdn_plan_resolve(ctx, problem, &a->workspace, plan))) return status;
     if (b->host_memory) return check_maps(p, one_pool);
     return p->has & GDN_HAS_MAPS || !p->n_seqs ? GDN_OK : check_one_sequence(p, one_pool);

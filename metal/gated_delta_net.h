@@ -7,27 +7,7 @@
 #include "call/gated_delta_net.h"
 
 struct DeltaBuffers {
-    device const uchar *q;
-    device const uchar *k;
-    device const uchar *v;
-    device const uchar *g;
-    device const uchar *beta;
-    device const uchar *ssm_a;
-    device const uchar *dt_bias;
-    device uchar *result;
-    device const uchar *state;
-    device uchar *state_out;
-    device const uchar *seq_start;
-    device const uchar *state_src;
-    device const uchar *state_dst;
-    device const uchar *position;
-    device const uchar *checkpoints_dst;
-    device const uchar *read_key;
-    device uchar *log;
-    device const uchar *log_row;
-    device const uchar *base_position;
-    device const uchar *commit;
-    device const uchar *parent;
+    GDN_DELTA_OPERANDS(GDN_BUFFER, GDN_BUFFER, GDN_BUFFER, GDN_BUFFER)
     device atomic_uint *bad;
 };
 

@@ -5,46 +5,16 @@
 // All take a log; an operand that a call does not have is bound to any buffer.
 #include "metal/gated_delta_net.h"
 
-// In the order of the regions in core/gated_delta_net.c.
-#define GDN_DELTA_OPERANDS                                                                                             \
-    constant gdn_gated_delta_net_call &p [[buffer(0)]], device const uchar *q [[buffer(1)]],                           \
-        device const uchar *k [[buffer(2)]], device const uchar *v [[buffer(3)]], device const uchar *g [[buffer(4)]], \
-        device const uchar *beta [[buffer(5)]], device const uchar *ssm_a [[buffer(6)]],                               \
-        device const uchar *dt_bias [[buffer(7)]], device uchar *result [[buffer(8)]],                                 \
-        device const uchar *state [[buffer(9)]], device uchar *state_out [[buffer(10)]],                               \
-        device const uchar *seq_start [[buffer(11)]], device const uchar *state_src [[buffer(12)]],                    \
-        device const uchar *state_dst [[buffer(13)]], device const uchar *position [[buffer(14)]],                     \
-        device const uchar *checkpoints_dst [[buffer(15)]], device const uchar *read_key [[buffer(16)]],               \
-        device uchar *log [[buffer(17)]], device const uchar *log_row [[buffer(18)]],                                  \
-        device const uchar *base_position [[buffer(19)]], device const uchar *commit [[buffer(20)]],                   \
-        device const uchar *parent [[buffer(21)]], device atomic_uint *bad [[buffer(22)]], GDN_THREAD
-#define GDN_DELTA_BUFFERS                                                                                              \
-    const DeltaBuffers b = { q,                                                                                        \
-                             k,                                                                                        \
-                             v,                                                                                        \
-                             g,                                                                                        \
-                             beta,                                                                                     \
-                             ssm_a,                                                                                    \
-                             dt_bias,                                                                                  \
-                             result,                                                                                   \
-                             state,                                                                                    \
-                             state_out,                                                                                \
-                             seq_start,                                                                                \
-                             state_src,                                                                                \
-                             state_dst,                                                                                \
-                             position,                                                                                 \
-                             checkpoints_dst,                                                                          \
-                             read_key,                                                                                 \
-                             log,                                                                                      \
-                             log_row,                                                                                  \
-                             base_position,                                                                            \
-                             commit,                                                                                   \
-                             parent,                                                                                   \
-                             bad };
+#define GDN_DELTA_ARGUMENT(name, part, member, access, bit, size)                                                      \
+    device GDN_CONST_##access uchar *name [[buffer(1 + GDN_DELTA_##name)]],
 #define GDN_DELTA(name, ...)                                                                                           \
-    GDN_KERNEL(name, GDN_DELTA_OPERANDS)                                                                               \
+    GDN_KERNEL(name, constant gdn_gated_delta_net_call &p [[buffer(0)]],                                               \
+               GDN_DELTA_OPERANDS(GDN_DELTA_ARGUMENT, GDN_DELTA_ARGUMENT, GDN_DELTA_ARGUMENT, GDN_DELTA_ARGUMENT)      \
+                   device atomic_uint *bad [[buffer(1 + GDN_DELTA_REGIONS)]],                                          \
+               GDN_THREAD)                                                                                             \
     {                                                                                                                  \
-        GDN_DELTA_BUFFERS                                                                                              \
+        const DeltaBuffers b = { GDN_DELTA_OPERANDS(GDN_BUFFER_NAME, GDN_BUFFER_NAME, GDN_BUFFER_NAME,                 \
+                                                    GDN_BUFFER_NAME) bad };                                            \
         typedef Shape<__VA_ARGS__> X;                                                                                  \
         Item w;                                                                                                        \
         if (find_item(p, b, X(), group.x, me, w)) gated_delta_net_rows(p, b, X(), w);                                  \

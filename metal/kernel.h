@@ -8,6 +8,12 @@
 #include "numerics/prepare.h"
 #include "gpu/convert16.h"
 
+// ---- Operands, from the list of a kernel (call/). Each is a buffer; buffer 0 is the call.
+#define GDN_CONST_READ const
+#define GDN_CONST_WRITTEN
+#define GDN_BUFFER(name, part, member, access, bit, size)      device GDN_CONST_##access uchar *name;
+#define GDN_BUFFER_NAME(name, part, member, access, bit, size) name,
+
 // ---- Memory. Floats are aligned to 4 bytes; rows need no more alignment.
 GDN_INLINE float load_float(device const uchar *at) { return *(device const float *)at; }
 GDN_INLINE float4 load_float4(device const uchar *at) { return float4(*(device const packed_float4 *)at); }

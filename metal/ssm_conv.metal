@@ -11,18 +11,7 @@
 #include "call/ssm_conv.h"
 
 struct ConvBuffers {
-    device const uchar *x;
-    device const uchar *weight;
-    device const uchar *bias;
-    device uchar *result;
-    device const uchar *history;
-    device uchar *history_out;
-    device const uchar *seq_start;
-    device const uchar *position;
-    device const uchar *history_src;
-    device const uchar *history_dst;
-    device const uchar *checkpoints_dst;
-    device const uchar *parent;
+    GDN_CONV_OPERANDS(GDN_BUFFER, GDN_BUFFER, GDN_BUFFER, GDN_BUFFER)
     device atomic_uint *bad;
 };
 
@@ -174,31 +163,20 @@ GDN_INLINE void ssm_conv_tree(constant gdn_ssm_conv_call &p, thread const ConvBu
     gdn_conv_keep(p, b, q, int(c));
 }
 
-// In the order of the regions in core/ssm_conv.c.
-#define GDN_CONV_OPERANDS                                                                                              \
-    constant gdn_ssm_conv_call &p [[buffer(0)]], device const uchar *x [[buffer(1)]],                                  \
-        device const uchar *weight [[buffer(2)]], device const uchar *bias [[buffer(3)]],                              \
-        device uchar *result [[buffer(4)]], device const uchar *history [[buffer(5)]],                                 \
-        device uchar *history_out [[buffer(6)]], device const uchar *seq_start [[buffer(7)]],                          \
-        device const uchar *position [[buffer(8)]], device const uchar *history_src [[buffer(9)]],                     \
-        device const uchar *history_dst [[buffer(10)]], device const uchar *checkpoints_dst [[buffer(11)]],            \
-        device const uchar *parent [[buffer(12)]], device atomic_uint *bad [[buffer(13)]], GDN_THREAD
-#define GDN_CONV_BUFFERS                                                                                               \
-    const ConvBuffers b = { x,        weight,      bias,        result,          history, history_out, seq_start,      \
-                            position, history_src, history_dst, checkpoints_dst, parent,  bad };
+#define GDN_CONV_ARGUMENT(name, part, member, access, bit, size)                                                       \
+    device GDN_CONST_##access uchar *name [[buffer(1 + GDN_CONV_##name)]],
+#define GDN_CONV(name, ...)                                                                                            \
+    GDN_KERNEL(name, constant gdn_ssm_conv_call &p [[buffer(0)]],                                                      \
+               GDN_CONV_OPERANDS(GDN_CONV_ARGUMENT, GDN_CONV_ARGUMENT, GDN_CONV_ARGUMENT, GDN_CONV_ARGUMENT)           \
+                   device atomic_uint *bad [[buffer(1 + GDN_CONV_REGIONS)]],                                           \
+               GDN_THREAD)                                                                                             \
+    {                                                                                                                  \
+        const ConvBuffers b = { GDN_CONV_OPERANDS(GDN_BUFFER_NAME, GDN_BUFFER_NAME, GDN_BUFFER_NAME, GDN_BUFFER_NAME)  \
+                                    bad };                                                                             \
+        __VA_ARGS__(p, b, group.x, me);                                                                                \
+    }
+
 // The width that models use, and any width up to 16.
-GDN_KERNEL(gdn_metal_conv_4, GDN_CONV_OPERANDS)
-{
-    GDN_CONV_BUFFERS
-    ssm_conv<4, false>(p, b, group.x, me);
-}
-GDN_KERNEL(gdn_metal_conv_general, GDN_CONV_OPERANDS)
-{
-    GDN_CONV_BUFFERS
-    ssm_conv<16, true>(p, b, group.x, me);
-}
-GDN_KERNEL(gdn_metal_conv_tree, GDN_CONV_OPERANDS)
-{
-    GDN_CONV_BUFFERS
-    ssm_conv_tree(p, b, group.x, me);
-}
+GDN_CONV(gdn_metal_conv_4, ssm_conv<4, false>)
+GDN_CONV(gdn_metal_conv_general, ssm_conv<16, true>)
+GDN_CONV(gdn_metal_conv_tree, ssm_conv_tree)

@@ -43,7 +43,7 @@ LAYERS = (  # from the ground up: the folders of a layer, and what they are
 HEIGHT = {folder: floor for floor, folders in enumerate(LAYERS) for folder in folders}
 BACKENDS = ("cpu", "cuda", "vulkan", "metal")
 SHARED = ("include", "numerics", "simd", "threads")
-ONLY = {"runtime": (*SHARED, "runtime"), "check": (*SHARED, "tools/cli"), "bench": (*SHARED, "tools/cli"),
+ONLY = {"runtime": (*SHARED, "runtime"), "check": (*SHARED, "call", "tools/cli"), "bench": (*SHARED, "tools/cli"),
         "tools": (*SHARED, "runtime", "bench", "check", "tools")}
 SOURCE = re.compile(r"\.(c|h|def|cu|cuh|comp|glsl|metal|m|cpp)$")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"', re.M)

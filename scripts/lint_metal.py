@@ -42,7 +42,7 @@ UNORDERED = """simd_sum simd_product simd_prefix_inclusive_sum simd_prefix_exclu
 KNOWN = """fma ctz as_type simd_shuffle simd_shuffle_xor simd_any atomic_store_explicit atomic_fetch_max_explicit
     atomic_compare_exchange_weak_explicit float4 packed_float4 int uint ushort float int64_t uint32_t int32_t uint64_t uchar
     buffer defined fmaf error name""".split()
-FLOW = "if for while switch return sizeof do else static_assert contract math_mode".split()
+FLOW = "__VA_ARGS__ if for while switch return sizeof do else static_assert contract math_mode".split()
 POSITION = "uint3 group [[threadgroup_position_in_grid]], uint me [[thread_index_in_threadgroup]]"
 
 
@@ -112,6 +112,9 @@ def check_kernels(name, text):
     flat = text.replace("\\\n", "  ")
     for m in re.finditer(r"GDN_KERNEL\((?!name, \.\.\.)(.*?)\)\s*\{", flat, flags=re.S):
         arguments = m.group(1)
+        if re.fullmatch(r"[\w#]+,\s*constant gdn_\w+ &p \[\[buffer\(0\)\]\],\s*GDN_(\w+)_OPERANDS\((GDN_\1_ARGUMENT)(?:,\s*\2){3}\)\s*"
+                        r"device atomic_uint \*bad \[\[buffer\(1 \+ GDN_\1_REGIONS\)\]\],\s*GDN_THREAD\s*", arguments):
+            continue  # numbered by the list of operands
         for macro, value in re.findall(r"^#define (GDN_\w+_OPERANDS)\b(.*)$", flat, flags=re.M):
             arguments = arguments.replace(macro, value.strip())
         numbers = [int(n) for n in re.findall(r"\[\[buffer\((\d+)\)\]\]", arguments)]
@@ -172,6 +175,7 @@ def lint(root):
         defined |= set(re.findall(r"^(?:GDN_INLINE|FUNCTION|RULE|GDN_ELEMENTARY_FUNCTION|template <[^\n]*> GDN_INLINE)\s+[\w *]+?\b(\w+)\(", text, flags=re.M))
         defined |= set(re.findall(r"\b(?:struct|class) (\w+)", text))
         defined |= set(re.findall(r"^#\s*define\s+(\w+)(?:\(| +\()", text, flags=re.M))
+        defined |= {name for names in re.findall(r"^#\s*define\s+\w+\(([\w, ]+)\)", text, flags=re.M) for name in names.split(", ")}
     for name, text in texts.items():
         found += check_words(name, text, defined)
         found += check_spaces(name, text)
