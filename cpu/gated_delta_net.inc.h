@@ -102,7 +102,7 @@ static bool view_item(const gdn_gated_delta_net_call *p, int32_t group, int64_t 
     }
     if (p->gate_input >= GDN_G_RAW) {
         const float a = p->ssm_a.data ? gdn_load_element(gdn_token_at(&p->ssm_a, 0, 0, 0, x->h), p->ssm_a.dtype, 0) : 0;
-        x->rate = p->gate_input == GDN_G_RAW ? a : p->gate_input == GDN_G_RAW_A_LOG ? -gdn_expf(a) : gdn_expf(a);
+        x->rate = gdn_gate_rate(p->gate_input, a);
         x->bias = p->dt_bias.data ? gdn_token_at(&p->dt_bias, 0, 0, 0, x->h) : NULL;
     }
     return true;

@@ -36,9 +36,7 @@ FUNCTION float4 read_bias(CALL THREAD const Item &at, int i)
 // gate_rate() and gate_bias() convert them to F32. Kernels call them after all loads are issued.
 GDN_INLINE float gate_rate(CONSTANT gdn_gated_delta_net_call &p, float raw)
 {
-    if (!HAS(ssm_a, GDN_HAS_SSM_A)) return 1.0f; // a bounded gate without A_log
-    const float A = widen_raw(raw, p.ssm_a.dtype);
-    return p.gate_input == GDN_G_RAW_A_LOG ? -gdn_expf(A) : p.gate_input == GDN_G_BOUNDED ? gdn_expf(A) : A;
+    return gdn_gate_rate(p.gate_input, HAS(ssm_a, GDN_HAS_SSM_A) ? widen_raw(raw, p.ssm_a.dtype) : 0.0f);
 }
 template <class X> GDN_INLINE float4 gate_bias(CONSTANT gdn_gated_delta_net_call &p, float4 raw)
 {
@@ -46,24 +44,17 @@ template <class X> GDN_INLINE float4 gate_bias(CONSTANT gdn_gated_delta_net_call
     return X::CHANNEL ? widen_row<X>(raw, p.dt_bias.dtype) : all4(widen_raw(raw.x, p.dt_bias.dtype));
 }
 
-// 2: decay, of one element of g or of four
-GDN_INLINE float4 gdn_raw_gate(float4 g, float rate, float4 bias)
+// 2: decay, of one element of g or of four. ALL: gates are raw, with A_log or its exponential.
+template <bool ALL = false>
+GDN_INLINE float decay_of(CONSTANT gdn_gated_delta_net_call &p, float g, float rate, float bias)
 {
-    return make_float4(gdn_raw_gate(g.x, rate, bias.x), gdn_raw_gate(g.y, rate, bias.y),
-                       gdn_raw_gate(g.z, rate, bias.z), gdn_raw_gate(g.w, rate, bias.w));
+    return gdn_decay(ALL ? GDN_G_RAW : p.gate_input, g, rate, bias, p.lower_bound);
 }
-GDN_INLINE float4 gdn_bounded_gate(float4 g, float rate, float4 bias, float bound)
+template <bool ALL = false>
+GDN_INLINE float4 decay_of(CONSTANT gdn_gated_delta_net_call &p, float4 g, float rate, float4 bias)
 {
-    return make_float4(gdn_bounded_gate(g.x, rate, bias.x, bound), gdn_bounded_gate(g.y, rate, bias.y, bound),
-                       gdn_bounded_gate(g.z, rate, bias.z, bound), gdn_bounded_gate(g.w, rate, bias.w, bound));
-}
-GDN_INLINE float4 gdn_expf(float4 x) { return make_float4(gdn_expf(x.x), gdn_expf(x.y), gdn_expf(x.z), gdn_expf(x.w)); }
-template <bool ALL = false, class Gate>
-GDN_INLINE Gate decay_of(CONSTANT gdn_gated_delta_net_call &p, Gate g, float rate, Gate bias)
-{
-    if (!ALL && p.gate_input == GDN_G_LINEAR) return g;
-    if (!ALL && p.gate_input == GDN_G_BOUNDED) return gdn_expf(gdn_bounded_gate(g, rate, bias, p.lower_bound));
-    return gdn_expf(ALL || p.gate_input != GDN_G_LOG ? gdn_raw_gate(g, rate, bias) : g);
+    return make_float4(decay_of<ALL>(p, g.x, rate, bias.x), decay_of<ALL>(p, g.y, rate, bias.y),
+                       decay_of<ALL>(p, g.z, rate, bias.z), decay_of<ALL>(p, g.w, rate, bias.w));
 }
 
 // One step of four partial sums. Sums of keys that do not exist are left unchanged: fma(0, 0, -0) would be +0.

@@ -3,6 +3,7 @@
 #ifndef GDN_NUMERICS_PREPARE_H
 #define GDN_NUMERICS_PREPARE_H
 
+#include "call/types.h"
 #include "numerics/elementary.h"
 
 /* The factor that normalises a head's q or k; `sum` is dot32(x, x). It implements both norms of gated_delta_net:
@@ -14,16 +15,20 @@ GDN_ELEMENTARY_FUNCTION float gdn_norm_factor(float sum, float add, float most)
     return gdn_keep_nan(r, factor);
 }
 
-/* The logarithm of the decay for GDN_G_RAW; rate is -exp(A_log). */
-GDN_ELEMENTARY_FUNCTION float gdn_raw_gate(float x, float rate, float bias)
+/* The factor of a raw gate, of a head's element of ssm_a; 0 where that is absent. */
+GDN_ELEMENTARY_FUNCTION float gdn_gate_rate(GDN_I32T gate_input, float a)
 {
-    return gdn_mul(rate, gdn_softplus(gdn_add(x, bias)));
+    if (gate_input == GDN_G_RAW_A_LOG) return -gdn_expf(a);
+    return gate_input == GDN_G_BOUNDED ? gdn_expf(a) : a;
 }
 
-/* The logarithm of the decay for GDN_G_BOUNDED; rate is exp(A_log), or 1. */
-GDN_ELEMENTARY_FUNCTION float gdn_bounded_gate(float x, float rate, float bias, float lower_bound)
+/* 2: the decay, of an element x of g. rate is gdn_gate_rate(). */
+GDN_ELEMENTARY_FUNCTION float gdn_decay(GDN_I32T gate_input, float x, float rate, float bias, float lower_bound)
 {
-    return gdn_mul(lower_bound, gdn_sigmoid(gdn_mul(rate, gdn_add(x, bias))));
+    if (gate_input == GDN_G_LINEAR) return x;
+    if (gate_input == GDN_G_BOUNDED) x = gdn_mul(lower_bound, gdn_sigmoid(gdn_mul(rate, gdn_add(x, bias))));
+    else if (gate_input != GDN_G_LOG) x = gdn_mul(rate, gdn_softplus(gdn_add(x, bias)));
+    return gdn_expf(x);
 }
 
 #endif

@@ -44,16 +44,11 @@ static void load_key(const gdn_gated_delta_net_call *p, const gdn_token_view *vi
 /* 2: element i of head h's decay, from a token's row of g */
 static float decay(const gdn_gated_delta_net_call *p, const char *g, int32_t h, int32_t i)
 {
-    const float x = gdn_load_element(g, p->g.dtype, i);
-    if (p->gate_input == GDN_G_LINEAR) return x;
-    if (p->gate_input == GDN_G_LOG) return gdn_expf(x);
     const float A = p->ssm_a.data ? gdn_load_element(gdn_token_at(&p->ssm_a, 0, 0, 0, h), p->ssm_a.dtype, 0) : 0;
     const float bias =
         p->dt_bias.data ? gdn_load_element(gdn_token_at(&p->dt_bias, 0, 0, 0, h), p->dt_bias.dtype, i) : 0;
-    if (p->gate_input == GDN_G_BOUNDED)
-        return gdn_expf(gdn_bounded_gate(x, p->ssm_a.data ? gdn_expf(A) : 1, bias, p->lower_bound));
-    const float rate = p->gate_input == GDN_G_RAW_A_LOG ? -gdn_expf(A) : A;
-    return gdn_expf(gdn_raw_gate(x, rate, bias));
+    return gdn_decay(p->gate_input, gdn_load_element(g, p->g.dtype, i), gdn_gate_rate(p->gate_input, A), bias,
+                     p->lower_bound);
 }
 
 /* 0, beta: the factor of the delta */

@@ -31,8 +31,8 @@ void load_gate()
     const bool raw = (p.has & GDN_HAS_SSM_A) != 0 && p.gate_input >= GDN_G_RAW,
                biased = (p.has & GDN_HAS_BIAS) != 0;
     const uint64_t bias_at = p.dt_bias.data + at.h * p.dt_bias.stride_head;
-    rate = raw ? load_typed(p.ssm_a.data + at.h * p.ssm_a.stride_head, p.ssm_a.dtype) : 0.0;
-    rate = p.gate_input == GDN_G_RAW_A_LOG ? -gdn_expf(rate) : p.gate_input == GDN_G_BOUNDED ? gdn_expf(rate) : rate;
+    const float A = raw ? load_typed(p.ssm_a.data + at.h * p.ssm_a.stride_head, p.ssm_a.dtype) : 0.0;
+    rate = gdn_gate_rate(p.gate_input, A);
     if (!CHANNEL) {
         bias = biased ? load_typed(bias_at, p.dt_bias.dtype) : 0.0;
     } else {
@@ -51,13 +51,7 @@ float delta_factor(float x)
 // 2: decay, from elements of g
 float decay_of(float x, float bias)
 {
-    if (FORMS && p.gate_input == GDN_G_LINEAR)
-        return x;
-    if (FORMS && p.gate_input == GDN_G_BOUNDED)
-        x = gdn_bounded_gate(x, rate, bias, p.lower_bound);
-    else if (FORMS && p.gate_input != GDN_G_LOG)
-        x = gdn_raw_gate(x, rate, bias);
-    return gdn_expf(x);
+    return gdn_decay(FORMS ? p.gate_input : GDN_G_LOG, x, rate, bias, p.lower_bound);
 }
 
 vec4 decays_of(vec4 g, vec4 b)
