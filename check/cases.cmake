@@ -25,6 +25,7 @@ add_library(gdn_cases STATIC
   check/same.c
   check/target.c
   check/trial.c
-  check/values.c)
+  check/values.c
+  check/write_calls.c)
 find_package(Threads REQUIRED) # the pool that check/executor.c brings
 target_link_libraries(gdn_cases PRIVATE gdn_build_options Threads::Threads)

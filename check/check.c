@@ -15,12 +15,13 @@
 #include "cases.h"
 #include "tools/cli/target.h"
 #include "trial.h"
+#include "write_calls.h"
 
 enum { N_KERNELS = CHECK_KERNEL_COUNT, DEFAULT_CASES = 2000, QUICK_SHARE = 8, COMMAND_MAX = 600 };
 
 static struct {
     cli_names backend, implementation, kernel;
-    const char *only, *level_name, *record, *expect;
+    const char *only, *level_name, *record, *expect, *calls;
     int64_t device, cases, max_reports;
     uint64_t seed;
     cli_list threads;
@@ -54,6 +55,9 @@ static const cli_option option_table[] = {
       "print the command that runs a case alone before it runs, so\n"
       "that a crash or a call that hangs has a name" },
     { "json", CLI_FLAG, &options.json, NULL, "print one JSON object instead of text" },
+    { "calls", CLI_STRING, &options.calls, "FILE",
+      "write the smaller calls, and the memory before and after them\n"
+      "as the reference makes it, for tests/oracle/oracle.py" },
     { "record", CLI_STRING, &options.record, "FILE", NULL }, /* what the reference makes: see digests.h */
     { "expect", CLI_STRING, &options.expect, "FILE", NULL }, /* what a run with --record has written    */
     { NULL, CLI_FLAG, NULL, NULL, NULL }
@@ -161,6 +165,7 @@ static void run_case(int k, const char *name, const check_list *fixed)
     else check_kernels[k]->random(&spec, &rng);
     check_kernels[k]->build(&c, &spec, &rng);
     say_running(check_kernels[k], name, check_target_describe(reference));
+    check_calls_name(name);
     const int known = check_known(reference, &c, &digest, &unexpected, &text);
     for (int t = 0; t < report.n_targets && !is_over(); t++) {
         check_outcome outcome = unexpected;
@@ -183,6 +188,7 @@ static void run_trial(int k, const char *name, const check_family *family, int n
         progress_step(&bar, name);
         check_setting_random(&trial.setting, &threads, &rng);
         say_running(check_kernels[k], name, &report.target[t]);
+        check_calls_name(name);
         family->run(&trial, &rng);
         count(k, t, trial.outcome, name, &trial.text);
         check_trial_end(&trial);
@@ -343,8 +349,11 @@ static int check_options(void)
         return cli_error(&command, "there is no backend '%s'", wrong);
     if (options.backend.text[0] && cli_has_name(&options.backend, backend_name(GDN_BACKEND_REFERENCE)))
         return cli_error(&command, "the reference is what the other backends are compared with");
+    if (options.calls && options.expect)
+        return cli_error(&command, "--calls and --expect are given: calls whose digest a file has are not computed");
     char message[128];
     if (!target_level(options.level_name, &level, message, sizeof message)) return cli_error(&command, "%s", message);
+    if (options.calls && level != GDN_EXACT) return cli_error(&command, "--calls needs --level exact");
     for (int i = 0; i < options.threads.n; i++)
         if (options.threads.value[i] > 64)
             return cli_error(&command, "--threads: at most 64, not %d", options.threads.value[i]);
@@ -384,7 +393,8 @@ int gdn_check_main(int argc, char **argv)
     if (!status && options.list) print_list();
     if (status || options.list) return status;
     status = open_targets();
-    if (!status && ((options.record && !check_digests_record(options.record, level, message, sizeof message)) ||
+    if (!status && ((options.calls && !check_calls_begin(options.calls, message, sizeof message)) ||
+                    (options.record && !check_digests_record(options.record, level, message, sizeof message)) ||
                     (options.expect && !check_digests_expect(options.expect, level, message, sizeof message))))
         status = cli_error(&command, "%s", message);
     if (!status) {
@@ -412,6 +422,7 @@ int gdn_check_main(int argc, char **argv)
     check_target_close(reference);
     int64_t n_of_file;
     if (!check_digests_close(&n_of_file)) status = cli_error(&command, "%s cannot be written", options.record);
+    if (!check_calls_end()) status = cli_error(&command, "%s cannot be written", options.calls);
     if (options.expect && !n_of_file && !status)
         status = cli_error(&command, "%s has none of these calls", options.expect);
     return status;

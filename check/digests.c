@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "environment.h"
+#include "write_calls.h"
 
 static const char magic[] = "gdn check --record 1\n";
 
@@ -171,6 +172,7 @@ int check_known(check_target *reference, const check_case *c, uint64_t *digest, 
     if (!known) {
         *digest = check_digest(c, expected.image);
         note(plain, *digest, 0);
+        check_calls_write(c, expected.image);
         if (file) (void)fprintf(file, "%016llx %016llx\n", (unsigned long long)plain, (unsigned long long)*digest);
     }
     if (strange) note(key, *digest, 0);

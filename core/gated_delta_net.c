@@ -414,23 +414,21 @@ static gdn_status resolve_maps(const gdn_context *ctx, const call_t *c, int laun
     const uint64_t n_seqs = (uint64_t)a->n_seqs, n_tokens = (uint64_t)a->n_tokens;
     const uint64_t n_snapshots = (uint64_t)a->n_snapshots, n_checkpoints = (uint64_t)c->checkpoints.n;
     const int32_t unused = uses_position(a) ? 0 : GDN_HAS_POSITION;
+    gdn_status status;
 #define GIVEN_args        1
 #define GIVEN_log         (a->log != NULL)
 #define GIVEN_checkpoints (a->checkpoints != NULL)
 #define GIVEN_tree        (a->tree != NULL)
 #define MAP(name, part, member, access, bit, size)                                                                     \
-    { GDN_NAME_##part(member),                                                                                         \
-      &c->part.member,                                                                                                 \
-      &p->name,                                                                                                        \
-      &r[GDN_DELTA_##name],                                                                                            \
-      4 * (size),                                                                                                      \
-      GIVEN_##part && bit != unused,                                                                                   \
-      bit == GDN_HAS_CHECKPOINTS && launch && n_tokens },
+    if (GIVEN_##part && bit != unused &&                                                                               \
+        (status = gdn_span_resolve(ctx, GDN_NAME_##part(member), &c->part.member, 4 * (size), 4,                       \
+                                   bit == GDN_HAS_CHECKPOINTS && launch && n_tokens, &p->name, &r[GDN_DELTA_##name]))) \
+        return status;
 #define OTHER(name, part, member, access, bit, size)
-    const gdn_map_operand maps[] = { GDN_DELTA_OPERANDS(OTHER, OTHER, OTHER, MAP) };
+    GDN_DELTA_OPERANDS(OTHER, OTHER, OTHER, MAP)
 #undef MAP
 #undef OTHER
-    return gdn_maps_resolve(ctx, maps, sizeof maps / sizeof maps[0]);
+    return GDN_OK;
 }
 
 static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan *plan, gdn_problem *problem)

@@ -320,14 +320,6 @@ gdn_status gdn_span_resolve(const gdn_context *ctx, const char *name, const gdn_
     return resolve_place(ctx, name, span->data, span->offset, span->bytes, bytes, alignment, address, region);
 }
 
-gdn_status gdn_maps_resolve(const gdn_context *ctx, const gdn_map_operand *maps, size_t n)
-{
-    gdn_status status = GDN_OK;
-    for (const gdn_map_operand *m = maps; m < maps + n && !status; m++)
-        if (m->given) status = gdn_span_resolve(ctx, m->name, m->span, m->bytes, 4, m->needed, m->address, m->region);
-    return status;
-}
-
 /* Bytes from the first to the last byte of a region, without its first `axis` axes. */
 static int64_t reach(const gdn_region *r, int axis)
 {

@@ -63,19 +63,6 @@ int gdn_one_pool(int given, const gdn_pool_view *in, gdn_pool_view *out, gdn_reg
 gdn_status gdn_span_resolve(const gdn_context *ctx, const char *name, const gdn_span *span, uint64_t bytes,
                             uint64_t alignment, int needed, uint64_t *address, gdn_region *region);
 
-/* A map of a call: a line MAP of its list of operands. */
-typedef struct gdn_map_operand {
-    const char *name;
-    const gdn_span *span;
-    uint64_t *address;
-    gdn_region *region;
-    uint64_t bytes;
-    int given, needed; /* given 0: the call does not read it, whatever the span says */
-} gdn_map_operand;
-
-/* Checks the spans of n maps. */
-gdn_status gdn_maps_resolve(const gdn_context *ctx, const gdn_map_operand *maps, size_t n);
-
 /* 1 if the two regions share a byte, else 0. 0 is always right. 1 may be wrong only where thousands of steps would be
  * needed to decide. */
 int gdn_regions_overlap(const gdn_region *a, const gdn_region *b);
