@@ -13,17 +13,19 @@
 #define PART(member) offsetof(delta_call, member)
 
 const check_operand check_operands_gated_delta_net[] = {
-#define LINE(part, member, axes, written, optional)                                                                    \
-    { GDN_NAME_##part(member), PART(part.member), axes, written, optional },
-#define TOKENS(name, part, member, access, bit, size) LINE(part, member, 3, CHECK_##access, bit != 0)
-#define HEADS(name, part, member, access, bit, size)  LINE(part, member, 1, CHECK_##access, bit != 0)
-#define POOL(name, part, member, access, bit, size)   LINE(part, member, size, 1, GDN_DELTA_##name != GDN_DELTA_state)
-#define MAP(name, part, member, access, bit, size)    LINE(part, member, CHECK_MAP, CHECK_##access, 1)
-    GDN_DELTA_OPERANDS(TOKENS, HEADS, POOL, MAP){ NULL, 0, 0, 0, 0 },
+#define LINE(part, member, axes, written, optional, is_pool)                                                           \
+    { GDN_NAME_##part(member), PART(part.member), axes, written, optional, is_pool },
+#define TOKENS(name, part, member, access, bit, size) LINE(part, member, 3, CHECK_##access, bit != 0, 0)
+#define HEADS(name, part, member, access, bit, size)  LINE(part, member, 1, CHECK_##access, bit != 0, 0)
+#define POOL(name, part, member, access, bit, size)   LINE(part, member, size, 1, GDN_DELTA_##name != NEEDED, 1)
+#define NEEDED                                        GDN_DELTA_state /* of the pools */
+#define MAP(name, part, member, access, bit, size)    LINE(part, member, CHECK_MAP, CHECK_##access, 1, 0)
+    GDN_DELTA_OPERANDS(TOKENS, HEADS, POOL, MAP){ NULL, 0, 0, 0, 0, 0 },
 #undef LINE
 #undef TOKENS
 #undef HEADS
 #undef POOL
+#undef NEEDED
 #undef MAP
 };
 

@@ -7,10 +7,10 @@
 #define FIELD(member) offsetof(gdn_set_rows_args, member)
 
 const check_operand check_operands_set_rows[] = {
-    { "src", FIELD(src), 3, 0, 0 },
-    { "dst", FIELD(dst), 3, 1, 0 },
-    { "index", FIELD(index), 3, 0, 0 },
-    { NULL, 0, 0, 0, 0 },
+    { "src", FIELD(src), 3, 0, 0, 0 },
+    { "dst", FIELD(dst), 3, 1, 0, 0 },
+    { "index", FIELD(index), 3, 0, 0, 0 },
+    { NULL, 0, 0, 0, 0, 0 },
 };
 
 static int64_t index_of(const rows_spec *spec, int b, int c, int i)

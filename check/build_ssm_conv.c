@@ -12,13 +12,13 @@
 #define PART(member)  offsetof(conv_call, member)
 
 const check_operand check_operands_ssm_conv[] = {
-#define LINE(part, member, axes, written, optional)                                                                    \
-    { GDN_NAME_##part(member), PART(part.member), axes, written, optional },
-#define TOKENS(name, part, member, access, bit, size)  LINE(part, member, 2, CHECK_##access, bit != 0)
-#define WEIGHTS(name, part, member, access, bit, size) LINE(part, member, size, CHECK_##access, bit != 0)
-#define POOL(name, part, member, access, bit, size)    LINE(part, member, size, 1, 1)
-#define MAP(name, part, member, access, bit, size)     LINE(part, member, CHECK_MAP, CHECK_##access, 1)
-    GDN_CONV_OPERANDS(TOKENS, WEIGHTS, POOL, MAP){ NULL, 0, 0, 0, 0 },
+#define LINE(part, member, axes, written, optional, is_pool)                                                           \
+    { GDN_NAME_##part(member), PART(part.member), axes, written, optional, is_pool },
+#define TOKENS(name, part, member, access, bit, size)  LINE(part, member, 2, CHECK_##access, bit != 0, 0)
+#define WEIGHTS(name, part, member, access, bit, size) LINE(part, member, size, CHECK_##access, bit != 0, 0)
+#define POOL(name, part, member, access, bit, size)    LINE(part, member, size, 1, 1, 1)
+#define MAP(name, part, member, access, bit, size)     LINE(part, member, CHECK_MAP, CHECK_##access, 1, 0)
+    GDN_CONV_OPERANDS(TOKENS, WEIGHTS, POOL, MAP){ NULL, 0, 0, 0, 0, 0 },
 #undef LINE
 #undef TOKENS
 #undef WEIGHTS

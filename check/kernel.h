@@ -32,6 +32,7 @@ typedef struct check_operand {
     int n_axes;   /* of a tensor: how many strides apply; or CHECK_MAP */
     int written;  /* holds results                                     */
     int optional; /* may be absent                                     */
+    int is_pool;  /* a gdn_pool                                        */
 } check_operand;
 enum { CHECK_MAP = -1, CHECK_READ = 0, CHECK_WRITTEN = 1 };
 

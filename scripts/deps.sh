@@ -33,6 +33,7 @@ check libedit-dev
 check libomp5-14
 check python3
 check python3-venv
+check python3-numpy
 check binutils
 check clang-format
 vulkan glslc

@@ -88,10 +88,22 @@ stage_golden() { run_ctest test golden; }
 stage_consumers() { run_ctest test 'install|configure'; }
 stage_abi() { run_ctest test abi; }
 
+# A Python that has numpy: Debian's package is of Debian's Python.
+with_numpy() {
+    for python in python3 /usr/bin/python3; do
+        ! "$python" -c 'import numpy' 2>/dev/null || break
+    done
+    echo "$python"
+}
+
 stage_check() {
     capture build-test/bin/gdn check --backend cpu
     ran=$(awk '$1 ~ /^[a-z0-9_]+$/ && / passed, .* skipped$/ && !seen[$1]++ { printf " %s", $1 }' "$GDN_STAGE_NOTE.out")
-    note "$(cat "$GDN_STAGE_NOTE") on$ran"
+    checked="$(cat "$GDN_STAGE_NOTE") on$ran"
+    # The calls of a quick check, judged by the manual alone.
+    capture "$(with_numpy)" tests/oracle/judge.py build-test/bin/gdn --quick
+    judged=$(sed -n 's/^[a-z_]*: \([0-9]*\) records judged.*/\1/p' "$GDN_STAGE_NOTE.out" | awk '{ sum += $1 } END { print sum }')
+    note "$checked; $judged calls as the manual says"
 }
 
 # All of it needs a device, and deps installs one; tests that skip for want of it have not shown anything.
@@ -275,7 +287,7 @@ stage_openmp() {
     capture build-openmp/bin/gdn check --backend cpu --quick --threads 1,2,3,5
 }
 
-stage_mutations() { capture python3 tests/mutations/run.py library runtime cuda metal vulkan; }
+stage_mutations() { capture "$(with_numpy)" tests/mutations/run.py library oracle runtime cuda metal vulkan; }
 
 stage_tsan() {
     targets="gdn_tool test_api test_alloc test_edges_team test_edges_team_portable"

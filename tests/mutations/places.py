@@ -32,7 +32,7 @@ import typing
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-LISTS = ("library", "runtime", "cuda", "metal", "vulkan")
+LISTS = ("library", "oracle", "runtime", "cuda", "metal", "vulkan")
 SUFFIXES = (".c", ".h", ".cu", ".cuh", ".metal", ".comp", ".glsl")
 
 TOKEN = re.compile(r"""(?P<skip>\s+|\\\n|//[^\n]*|/\*.*?\*/)|(?P<string>"(?:\\.|[^"\\])*")|(?P<char>'(?:\\.|[^'\\])*')

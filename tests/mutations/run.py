@@ -3,7 +3,7 @@
 
     run.py [LIST...] [--only TEXT] [--list] [--build FOLDER]
 
-LIST is the name of a list in tests/mutations: library, runtime, cuda, metal, vulkan; the first two if none is given. How a
+LIST is the name of a list in tests/mutations: library, oracle, runtime, cuda, metal, vulkan; the first two if none is given. How a
 list is written: places.py, which also finds the places. A mistake whose place is not there exactly once is an error.
 
 C and C++ are compiled once, in a temporary folder, with all mistakes of a list: a function with mistakes has its body once as
@@ -80,12 +80,12 @@ SCRIPTS = { # in Python, with the program that they test and further arguments
     "test_names": ["test_rt_answers"], "test_variants": ["test_rt_answers", "tests/runtime"],
     "test_chat_text": ["test_rt_answers", "tests/runtime"], "test_talk": ["gdn", "tests/runtime"],
     "test_run_ends": ["gdn", "tests/runtime"], "test_perplexity": ["gdn", "tests/runtime"],
-    "test_draft_model": ["gdn", "tests/runtime"],
+    "test_draft_model": ["gdn", "tests/runtime"], "judge": ["gdn", "--quick"],
 }
 
 
 class Host:
-    signs = "ERROR|FAILED:|FAIL |fuzz_args:|driver:|error:"
+    signs = "ERROR|FAILED:|FAIL |fuzz_args:|driver:|error:|: expected "
 
     def __init__(self, args, mistakes):
         self.tree = places.read_tree({mistake.folder for mistake in mistakes})
@@ -120,7 +120,7 @@ class Host:
 
     def command(self, folder, mistake, found):
         program, *rest = self.program(mistake)
-        script = [sys.executable, f"tests/runtime/{mistake.noticed_by}.py"] if mistake.noticed_by in SCRIPTS else []
+        script = [sys.executable, *ROOT.glob(f"tests/*/{mistake.noticed_by}.py")] if mistake.noticed_by in SCRIPTS else []
         return [*script, f"{self.folder}/build/bin/{program}", *rest], {}, self.folder
 
 
@@ -136,8 +136,7 @@ class Emulated:
     def __init__(self, args, mistakes, backend):
         self.backend, self.build = backend, args.build
         self.suffix, self.library = {"cuda": (".cu", "libcuda.so.1"), "metal": (".metal", "libgdn-metal-emulated.so")}[backend]
-        self.tree = places.read_tree([backend, "call", "gpu"])
-        self.tree["numerics/elementary.h"] = (ROOT / "numerics/elementary.h").read_text()
+        self.tree = places.read_tree([backend, "call", "gpu", "numerics"])
         cache = (args.build / "CMakeCache.txt").read_text()
         self.cxx = re.search(r"^CMAKE_CXX_COMPILER:\w+=(.*)$", cache, flags=re.M)[1]
         emulator = {"cuda": "gdn_simt_objects", "metal": "gdn_metal_fake_objects"}[backend]
@@ -180,8 +179,7 @@ class Shaders:
     defines = {"soft": "-DGDN_SOFT_FMA", "subgroup": "-DGDN_SUBGROUP", "16": "-DGDN_STORAGE_16", "general": "-DGDN_GENERAL"}
 
     def __init__(self, args, mistakes):
-        self.build, self.tree = args.build, places.read_tree(["vulkan", "gpu"])
-        self.tree["numerics/elementary.h"] = (ROOT / "numerics/elementary.h").read_text()
+        self.build, self.tree = args.build, places.read_tree(["vulkan", "gpu", "numerics"])
         cache = (args.build / "CMakeCache.txt").read_text()
         self.glslc, self.cc, self.headers = (re.search(rf"^{name}:\w+=(.*)$", cache, flags=re.M)[1]
                                              for name in ("GDN_GLSLC", "CMAKE_C_COMPILER", "GDN_VULKAN_INCLUDE"))
@@ -303,7 +301,7 @@ def try_list(name, mistakes, way, top):
     return missed
 
 
-WAYS = {"library": Host, "runtime": Host, "cuda": functools.partial(Emulated, backend="cuda"),
+WAYS = {"library": Host, "oracle": Host, "runtime": Host, "cuda": functools.partial(Emulated, backend="cuda"),
         "metal": functools.partial(Emulated, backend="metal"), "vulkan": Shaders}
 
 
