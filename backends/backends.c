@@ -208,9 +208,9 @@ gdn_status gdn_context_create(const gdn_context_desc *caller, gdn_context **out)
     gdn_implementation_info info = { .size = sizeof info };
     if (gdn_context_describe(ctx, NULL, &info) == GDN_OK)
         gdn_context_log(ctx, GDN_LOG_INFO, "%s device %u, %s, %s", backend->name, (unsigned)desc.device, info.name,
-                        !info.exact               ? info.reason
-                        : desc.level == GDN_EXACT ? "exact"
-                                                  : "exact_ftz");
+                        !(info.levels >> desc.level & 1) ? info.reason
+                        : desc.level == GDN_EXACT        ? "exact"
+                                                         : "exact_ftz");
     *out = ctx;
     return GDN_OK;
 }

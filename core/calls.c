@@ -54,6 +54,8 @@ gdn_status gdn_query(const gdn_context *ctx, gdn_resolver *resolve, const void *
         c.supported = !plan.refused;
         c.workspace_bytes = plan.workspace_bytes;
         ctx->backend->describe_plan(ctx, &problem, &plan, &c);
+        c.slot_bytes = problem.slot_bytes;
+        c.log_entry_bytes = problem.log_entry_bytes;
     }
     gdn_struct_write(capability, &c, sizeof c);
     return status;

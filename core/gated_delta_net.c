@@ -338,11 +338,15 @@ static gdn_status resolve_states(const gdn_context *ctx, const call_t *c, int ne
     return GDN_OK;
 }
 
+static int64_t log_entry_elements(const args_t *a)
+{
+    const int64_t gates = a->gate == GDN_GATE_CHANNEL ? a->head_dim_k : 1;
+    return (int64_t)a->n_heads_k * a->head_dim_k + a->n_heads_v * (a->head_dim_v + gates);
+}
+
 static gdn_status resolve_log(const gdn_context *ctx, const call_t *c, int launch, block_t *p, gdn_region *r)
 {
     const args_t *a = &c->args;
-    const int64_t keys = (int64_t)a->n_heads_k * a->head_dim_k;
-    const int64_t decays = a->gate == GDN_GATE_CHANNEL ? a->head_dim_k : 1;
     gdn_status status;
     if (!a->log) return GDN_OK;
     p->log.n_entries = c->log.entries.n_rows;
@@ -353,7 +357,7 @@ static gdn_status resolve_log(const gdn_context *ctx, const call_t *c, int launc
         .n_axes = 2,
         .axes = { "row", "slot" },
         .extent = { p->log.n_entries, p->log.n_slots },
-        .inner = keys + a->n_heads_v * (a->head_dim_v + decays),
+        .inner = log_entry_elements(a),
         .needed = launch && a->n_seqs,
     };
     if ((status = gdn_pool_resolve(ctx, &spec, &c->log.entries, &p->log, &r[GDN_DELTA_log]))) return status;
@@ -488,7 +492,11 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
 #define PRESENCE(name, part, member, access, bit, size) | gdn_presence_of(r, GDN_DELTA_##name, bit)
         GDN_DELTA_OPERANDS(PRESENCE, PRESENCE, PRESENCE, PRESENCE);
 #undef PRESENCE
-    if (!launch) return GDN_OK;
+    if (!launch) {
+        problem->slot_bytes = gdn_dtype_bytes(a->state.dtype, (int64_t)a->n_heads_v * a->head_dim_k * a->head_dim_v);
+        problem->log_entry_bytes = gdn_dtype_bytes(GDN_F32, log_entry_elements(a));
+        return GDN_OK;
+    }
 
     if (!a->state_src.data && (status = gdn_check_range("n_seqs (without state_src)", a->n_seqs, 0, a->state.n_rows)))
         return status;
@@ -510,18 +518,6 @@ gdn_status gdn_gated_delta_net_resolve(const gdn_context *ctx, const void *args,
     gdn_status status = read_call(args, &c);
     if (status || (status = check_call(&c, plan != NULL))) return status;
     return resolve_call(ctx, &c, plan, p);
-}
-
-gdn_status gdn_gated_delta_net_args_init(gdn_gated_delta_net_args *args, uint32_t size)
-{
-    const gdn_gated_delta_net_args defaults = GDN_INIT(gdn_gated_delta_net_args);
-    return gdn_struct_init("args", args, size, GDN_FIRST_SIZE(gdn_gated_delta_net_args), &defaults, sizeof defaults);
-}
-
-gdn_status gdn_delta_inputs_init(gdn_delta_inputs *inputs, uint32_t size)
-{
-    const gdn_delta_inputs defaults = GDN_INIT(gdn_delta_inputs);
-    return gdn_struct_init("inputs", inputs, size, GDN_FIRST_SIZE(gdn_delta_inputs), &defaults, sizeof defaults);
 }
 
 /* ---- The public functions ---------------------------------------------------------------------------- */

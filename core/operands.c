@@ -17,7 +17,7 @@ static const struct {
 };
 #define N_DTYPES ((int32_t)(sizeof dtypes / sizeof dtypes[0]))
 
-static uint64_t dtype_bytes(int32_t dtype, int64_t n)
+uint64_t gdn_dtype_bytes(int32_t dtype, int64_t n)
 {
     const uint64_t block = dtypes[dtype].block, bytes = dtypes[dtype].block_bytes;
     return block == 1 ? (uint64_t)n * bytes : (uint64_t)n / block * bytes; /* a division costs more than the test */
@@ -71,7 +71,7 @@ static gdn_status resolve_strides(const gdn_operand_spec *spec, const gdn_tensor
                                   int64_t stride[4])
 {
     const uint64_t alignment = dtype_alignment(t->dtype);
-    uint64_t packed = dtype_bytes(t->dtype, spec->inner);
+    uint64_t packed = gdn_dtype_bytes(t->dtype, spec->inner);
     for (int a = 3; a >= 0; a--) {
         stride[a] = t->stride[a];
         if (a >= spec->n_axes) {
@@ -224,7 +224,7 @@ gdn_status gdn_operand_resolve(const gdn_context *ctx, const gdn_operand_spec *s
                         (long long)spec->inner);
     if ((status = resolve_strides(spec, t, extent, stride))) return status;
 
-    const uint64_t inner_bytes = dtype_bytes(t->dtype, spec->inner);
+    const uint64_t inner_bytes = gdn_dtype_bytes(t->dtype, spec->inner);
     if ((status = check_rows_apart(spec, t, extent, stride, inner_bytes))) return status;
 
     uint64_t covered = inner_bytes, outer = 0;
@@ -276,7 +276,10 @@ gdn_status gdn_pool_resolve(const gdn_context *ctx, const gdn_operand_spec *spec
                            .dtype = pool->dtype,
                            .stride = { pool->stride[0], pool->stride[1], pool->stride[2], pool->stride[3] } };
     int64_t stride[4] = { 0 };
-    gdn_status status = gdn_operand_resolve(ctx, spec, &t, &view->data, stride, region);
+    gdn_status status;
+    if (pool->reserved)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "%s.reserved is %d; it must be 0", spec->name, (int)pool->reserved);
+    status = gdn_operand_resolve(ctx, spec, &t, &view->data, stride, region);
     view->stride_row = stride[0];
     view->stride_slot = stride[1];
     view->stride_head = stride[2];

@@ -72,6 +72,8 @@ int gdn_regions_overlap(const gdn_region *a, const gdn_region *b);
 gdn_status gdn_workspace_resolve(const gdn_context *ctx, uint64_t bytes, const gdn_span *span, gdn_problem *p);
 
 const char *gdn_dtype_name(int32_t dtype);
+/* Bytes of n adjacent elements; a dtype that the operand may have. */
+uint64_t gdn_dtype_bytes(int32_t dtype, int64_t n);
 
 /* Checks that `name` is in [low, high]. */
 gdn_status gdn_check_range(const char *name, int64_t value, int64_t low, int64_t high);

@@ -49,7 +49,8 @@ typedef struct gdn_problem {
         gdn_ssm_conv_call ssm_conv;
         gdn_set_rows_call set_rows;
     };
-    uint64_t workspace; /* its address */
+    uint64_t workspace;                   /* its address */
+    uint64_t slot_bytes, log_entry_bytes; /* as in gdn_capability; of a query only */
     /* The operands, in the order of the arguments of metal/<kernel>.metal, and after them the workspace. */
     int32_t n_regions;
     gdn_region regions[GDN_MAX_REGIONS];

@@ -86,6 +86,7 @@ gdn_status gdn_set_rows_resolve(const gdn_context *ctx, const void *args, gdn_pl
     problem->kernel = GDN_KERNEL_set_rows;
     problem->n_regions = N_REGIONS;
     problem->workspace = 0;
+    problem->slot_bytes = problem->log_entry_bytes = 0;
     problem->empty = !a->n_rows;
     *p = (block_t){
         .n_columns = a->n_columns,
@@ -110,12 +111,6 @@ gdn_status gdn_set_rows_resolve(const gdn_context *ctx, const void *args, gdn_pl
     r[DST].written = 1;
     if ((status = gdn_plan_resolve(ctx, problem, &a->workspace, plan))) return status;
     return ctx->backend->host_memory && a->n_rows ? check_index(p) : GDN_OK;
-}
-
-gdn_status gdn_set_rows_args_init(gdn_set_rows_args *args, uint32_t size)
-{
-    const gdn_set_rows_args defaults = GDN_INIT(gdn_set_rows_args);
-    return gdn_struct_init("args", args, size, GDN_FIRST_SIZE(gdn_set_rows_args), &defaults, sizeof defaults);
 }
 
 /* ---- The public functions ---------------------------------------------------------------------------- */

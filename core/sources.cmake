@@ -10,6 +10,7 @@ target_sources(gdn_objects PRIVATE
   core/maps.c
   core/memory.c
   core/operands.c
+  core/record.c
   core/set_rows.c
   core/ssm_conv.c
   core/status.c

@@ -254,7 +254,11 @@ static gdn_status resolve_call(const gdn_context *ctx, const call_t *c, gdn_plan
 #define PRESENCE(name, part, member, access, bit, size) | gdn_presence_of(r, GDN_CONV_##name, bit)
         GDN_CONV_OPERANDS(PRESENCE, PRESENCE, PRESENCE, PRESENCE);
 #undef PRESENCE
-    if (!launch) return GDN_OK;
+    if (!launch) {
+        problem->slot_bytes = gdn_dtype_bytes(p->history.dtype, a->n_channels);
+        problem->log_entry_bytes = 0;
+        return GDN_OK;
+    }
 
     if (c->history && ((!a->history_src.data &&
                         (status = gdn_check_range("n_seqs (without history_src)", a->n_seqs, 0, a->history.n_rows))) ||

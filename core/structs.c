@@ -43,16 +43,36 @@ gdn_status gdn_part_read(const char *name, const void *part, size_t first, size_
     return GDN_OK;
 }
 
-gdn_status gdn_struct_init(const char *name, void *caller, uint32_t size, size_t first, const void *defaults,
-                           size_t known)
+/* What GDN_INIT makes of each struct. */
+#define DEFAULTS(type, last, first_size) static const type defaults_of_##type = GDN_INIT(type);
+GDN_FIRST_STRUCTS(DEFAULTS)
+#undef DEFAULTS
+
+gdn_status gdn_struct_init(const char *name, void *object, uint32_t size)
 {
-    if (!caller) return gdn_fail(GDN_INVALID_ARGUMENT, "%s is NULL", name);
-    if (size < first || size > 65536)
-        return gdn_fail(GDN_INVALID_ARGUMENT, "size is %u; pass sizeof the struct, at least %zu", (unsigned)size,
-                        first);
-    memset(caller, 0, size);
-    memcpy(caller, defaults, size < known ? size : known);
-    memcpy(caller, &size, sizeof size);
+    static const struct {
+        const char *name;
+        const void *defaults;
+        size_t first, known;
+    } structs[] = {
+#define LINE(type, last, first_size) { #type, &defaults_of_##type, GDN_FIRST_SIZE(type), sizeof(type) },
+        GDN_FIRST_STRUCTS(LINE)
+#undef LINE
+    };
+    const size_t n = sizeof structs / sizeof structs[0];
+    size_t i = 0;
+    if (!name) return gdn_fail(GDN_INVALID_ARGUMENT, "name is NULL");
+    if (!object) return gdn_fail(GDN_INVALID_ARGUMENT, "object is NULL");
+    while (i < n && strcmp(structs[i].name, name)) i++;
+    if (i == n)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "name is '%.64s'; the structs that begin with `size` have defaults",
+                        name);
+    if (size < structs[i].first || size > 65536)
+        return gdn_fail(GDN_INVALID_ARGUMENT, "size is %u; pass sizeof(%s), at least %zu", (unsigned)size, name,
+                        structs[i].first);
+    memset(object, 0, size);
+    memcpy(object, structs[i].defaults, size < structs[i].known ? size : structs[i].known);
+    memcpy(object, &size, sizeof size);
     return GDN_OK;
 }
 

@@ -14,10 +14,6 @@ gdn_status gdn_struct_read(const char *name, const void *caller, size_t first, s
 /* The same for a part of the arguments, which may be NULL: `copy` is then zeros. */
 gdn_status gdn_part_read(const char *name, const void *part, size_t first, size_t known, void *copy);
 
-/* Fills a caller's struct of this size with its size, `defaults`, and zeros after them. */
-gdn_status gdn_struct_init(const char *name, void *caller, uint32_t size, size_t first, const void *defaults,
-                           size_t known);
-
 /* Checks that a caller's struct may be filled in. A function calls it before it computes the contents. */
 gdn_status gdn_struct_check(const char *name, const void *caller, size_t first);
 

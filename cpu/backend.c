@@ -50,8 +50,8 @@ static gdn_status describe_implementation(const gdn_backend *backend, uint32_t d
     (void)backend, (void)device;
     const gdn_cpu_table *table = gdn_cpu_table_of(index);
     (void)snprintf(info->name, sizeof info->name, "%s", table->name);
+    /* IEEE arithmetic with hardware fma, or the C library's; numerics/float_env.h keeps subnormals */
     info->levels = 1u << GDN_EXACT | (table->flush ? 1u << GDN_EXACT_FTZ : 0u);
-    info->exact = 1; /* IEEE arithmetic with hardware fma, or the C library's; numerics/float_env.h keeps subnormals */
     return GDN_OK;
 }
 

@@ -2,7 +2,7 @@
  *
  *   mixed   a prompt and a verification with a replay log share one call
  *   fork    a call without tokens writes the state of a sequence with a log to another slot
- *   move    the same call folds the log; the state, the position and the conv state entries are the whole sequence
+ *   move    the same call folds the log; a record of the state and the position goes to another context and pool
  *
  * Every output is compared with that of plain decoding, token by token. Exit status: 0 = the same bits. */
 #include "verify.h"
@@ -78,6 +78,29 @@ static void one(int seq, int position, int32_t slot, float (*pool)[STATE])
     must(gdn_gated_delta_net(ctx, &a, NULL), "one token");
 }
 
+/* Moves A, which has no log any more, to slot 1 of the other pool, of a context of the reference. Returns its position.
+ */
+static int32_t move(gdn_context **other)
+{
+    static unsigned char kept[sizeof states[0] + 4096];
+    gdn_context_desc desc = GDN_INIT(gdn_context_desc);
+    gdn_record_item item = GDN_RECORD_ITEM;
+    gdn_record record = GDN_INIT(gdn_record);
+    desc.backend = GDN_BACKEND_REFERENCE;
+    must(gdn_context_create(&desc, other), "gdn_context_create");
+    item.name = "state";
+    item.memory.data = states[A];
+    item.extent[4] = STATE;
+    record.items = &item;
+    record.n_items = 1;
+    record.number[0] = 12;
+    must(gdn_record_write(ctx, &record, kept, sizeof kept), "gdn_record_write");
+    item.memory.data = elsewhere[1];
+    record.number[0] = 0;
+    must(gdn_record_read(*other, &record, kept, sizeof kept), "gdn_record_read");
+    return (int32_t)record.number[0];
+}
+
 int main(void)
 {
     gdn_context_desc desc = GDN_INIT(gdn_context_desc);
@@ -135,15 +158,20 @@ int main(void)
         must(gdn_gated_delta_net(ctx, &a, NULL), "a call without tokens");
         if (slot == A) break;
     }
-    memcpy(elsewhere[1], states[A], sizeof states[A]);
-    for (int p = 12; p < LENGTH; p++) {
+    gdn_context *other = NULL;
+    const int32_t position = move(&other);
+    gdn_context *const ctxs[2] = { ctx, other };
+    for (int p = position; p < LENGTH; p++) {
         one(FORK, p, FORK, states);
         compare("fork", 0, FORK, p);
+        ctx = ctxs[1];
         one(A, p, 1, elsewhere);
+        ctx = ctxs[0];
         compare("move", 0, A, p);
         one(B, p, B, states);
         compare("mixed", 0, B, p);
     }
+    gdn_context_destroy(other);
     gdn_buffer_destroy(ctx, &workspace);
     gdn_context_destroy(ctx);
     puts(differ ? "different" : "a mixed batch, a fork and a move: the bits of plain decoding");

@@ -140,7 +140,6 @@ static void describe_device(const gdn_gpu_about *about, const gdn_gpu_implementa
 
 static void describe_device_implementation(const gdn_gpu_implementation *v, gdn_implementation_info *info)
 {
-    info->exact = v->exact;
     info->levels = v->levels;
     (void)snprintf(info->name, sizeof info->name, "%s", v->name);
     (void)snprintf(info->reason, sizeof info->reason, "%s", v->reason);

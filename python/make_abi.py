@@ -49,15 +49,6 @@ def ctype(kind, pointer, known, callbacks):
     return known.get(kind) or SCALARS[kind]
 
 
-def with_defaults(text):
-    """Structs with defaults that are not zero, each of which has a function gdn_*_init()."""
-    names = [name for name, values in re.findall(r"^#define GDN_DEFAULTS_(\w+)[ \t]*(.*)$", text, flags=re.M) if values.strip()]
-    for name in names:
-        if not re.search(rf"\b{name}_init\(", text):
-            sys.exit(f"make_abi: {name} has defaults, and no function {name}_init()")
-    return names
-
-
 def structs(text, values):
     """[(name, [(member, ctypes expression)])], in the header's order."""
     known = {name: SCALARS[kind] for kind, name in re.findall(r"typedef\s+(u?int\d+_t)\s+(\w+)\s*;", text)}  # enumerations
@@ -88,7 +79,6 @@ def module(text):
         lines += ["", "", f"class {name}(C.Structure):", "    _fields_ = ["]
         lines += [f'        ("{member}", {kind}),' for member, kind in members] + ["    ]"]
     lines += ["", ""] + [f"{name} = {value}" for name, value in values.items()]
-    lines += ["", f"WITH_DEFAULTS = {tuple(with_defaults(text))!r}  # each has a function gdn_*_init()"]
     return "\n".join(lines) + "\n"
 
 

@@ -20,7 +20,6 @@ static gdn_status describe_implementation(const gdn_backend *backend, uint32_t d
 {
     (void)backend, (void)device, (void)index;
     (void)snprintf(info->name, sizeof info->name, "scalar");
-    info->exact = 1;
     info->levels = 1u << GDN_EXACT | 1u << GDN_EXACT_FTZ;
     return GDN_OK;
 }

@@ -47,7 +47,7 @@ static void print_table(void)
             for (uint32_t i = 0; i < device.n_implementations; i++) {
                 gdn_implementation_info impl = { .size = sizeof impl };
                 if (gdn_implementation_describe(b, d, i, &impl) != GDN_OK) continue;
-                printf("%24s    %-16s %s%s%s%s\n", "", impl.name, impl.exact ? "exact" : "not exact",
+                printf("%24s    %-16s %s%s%s%s\n", "", impl.name, impl.levels >> GDN_EXACT & 1 ? "exact" : "not exact",
                        impl.levels >> GDN_EXACT_FTZ & 1 ? ", exact_ftz" : "", impl.reason[0] ? ": " : "", impl.reason);
             }
         }
@@ -88,7 +88,7 @@ static int print_json(void)
                 if (gdn_implementation_describe(b, d, i, &impl) != GDN_OK) continue;
                 json_put_object(&w, NULL);
                 json_put_string(&w, "name", impl.name);
-                json_put_bool(&w, "exact", impl.exact);
+                json_put_bool(&w, "exact", (int)(impl.levels >> GDN_EXACT & 1));
                 json_put_bool(&w, "exact_ftz", (int)(impl.levels >> GDN_EXACT_FTZ & 1));
                 json_put_string(&w, "reason", impl.reason[0] ? impl.reason : NULL);
                 json_close(&w);

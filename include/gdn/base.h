@@ -26,8 +26,8 @@
  *     gdn_set_rows_args args = GDN_INIT(gdn_set_rows_args);
  *
  * In C it is a list of initialisers, which also serves objects with static storage. An assignment needs the type in
- * front: args = (gdn_set_rows_args)GDN_INIT(gdn_set_rows_args). In C++ it is an expression. Other languages call the
- * gdn_*_init() function of a struct that has defaults. */
+ * front: args = (gdn_set_rows_args)GDN_INIT(gdn_set_rows_args). In C++ it is an expression. Other languages call
+ * gdn_struct_init(). */
 #ifdef __cplusplus
 #define GDN_INIT(type) (::gdn_initialised<type>())
 extern "C++" {                                                /* also for those who include this within extern "C" */
@@ -77,6 +77,11 @@ GDN_API const char *gdn_last_error(void);
 
 /* "GDN_OK", "GDN_INVALID_ARGUMENT", ... for any value; "unknown status" for others. Static storage. */
 GDN_API const char *gdn_status_name(gdn_status status);
+
+/* What GDN_INIT does, for other languages: fills *object, which has `size` bytes, with the defaults of the struct of
+ * this name, such as "gdn_gated_delta_net_args". size: sizeof the struct as the caller knows it. INVALID_ARGUMENT: a
+ * NULL, a name that is no struct's, or a size below that of the struct's first release. Thread-safe. */
+GDN_API gdn_status gdn_struct_init(const char *name, void *object, uint32_t size);
 
 /* ---- 3  Versions ------------------------------------------------------------------------------- */
 
@@ -131,11 +136,10 @@ typedef struct gdn_device_info {
 
 typedef struct gdn_implementation_info {
     uint32_t size;
-    int32_t exact;               /* 1: all results are the reference's bits, subnormals included; of a context: at
-                                    its level                                                    */
+    uint32_t levels;             /* bits 1 << GDN_EXACT, 1 << GDN_EXACT_FTZ: at which levels all its results are the
+                                    reference's bits                                             */
     char name[GDN_NAME_MAX];     /* "avx512", "avx2", "neon", "scalar", "fma", "soft-fma", ...   */
-    char reason[GDN_REASON_MAX]; /* why it is not exact, or ""                                   */
-    uint32_t levels;             /* bit GDN_EXACT, bit GDN_EXACT_FTZ: at which levels it is exact */
+    char reason[GDN_REASON_MAX]; /* why it lacks a level, or ""                                  */
 } gdn_implementation_info;
 
 /* Levels of the contract (docs/reference/numerics.md): how arithmetic treats binary32's subnormal numbers. At each
@@ -336,6 +340,7 @@ typedef struct gdn_pool {
     gdn_dtype dtype;
     int32_t n_rows;
     int32_t n_slots;
+    int32_t reserved; /* 0                                                                           */
 } gdn_pool;
 
 /* Ragged batches. The tokens of all sequences follow each other on one token axis of n_tokens. Sequence s owns the
@@ -390,7 +395,7 @@ typedef struct gdn_checkpoints {
     gdn_span dst;     /* int32 [n_seqs][n]: as state_dst or history_dst has them; or GDN_NONE       */
 } gdn_checkpoints;
 
-/* A tree of drafts (experimental): several tokens may follow the same one, and one call verifies them all. `parent`
+/* A tree of drafts: several tokens may follow the same one, and one call verifies them all. `parent`
  * holds the token that each token follows: the index of an earlier token of its sequence, counted from 0. GDN_NONE
  * means the token before the sequence's first one. Each output is, bit for bit, what decoding the token's branch alone
  * gives. Each kernel's documentation lists what else a tree needs.
@@ -414,6 +419,8 @@ typedef struct gdn_capability {
     char implementation[GDN_NAME_MAX]; /* and the variant that is planned, e.g. "avx512/columns". Sequences whose
                                           length or alignment the query cannot see may run another variant of it */
     char reason[GDN_REASON_MAX];       /* why it is not supported or not exact, or ""            */
+    uint64_t slot_bytes;               /* of a packed slot of the states or of the history       */
+    uint64_t log_entry_bytes;          /* of a packed entry of a replay log, with log or without */
 } gdn_capability;
 
 #endif /* GDN_BASE_H */

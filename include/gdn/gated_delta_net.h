@@ -18,8 +18,6 @@
  * | verify a tree of drafts                        | tree and log                            | 8.6     |
  * | halve the memory of the states                 | state.dtype; rounding                   | 8.7     |
  * | fork a sequence                                | state_src names the other's slot        | 8.2     |
- *
- * Stable: 8.1 to 8.5 and checkpoints. Experimental, and may change with a minor version: 8.6 and 8.7.
  */
 
 /* Which key head a value head h reads, with r = n_heads_v / n_heads_k. */
@@ -206,7 +204,7 @@ typedef struct gdn_replay_log {
                                state_dst. Absent: the call writes no state from the log                     */
 } gdn_replay_log;
 
-/* ---- 8.6  A tree of drafts (experimental): gdn_token_tree in base.h
+/* ---- 8.6  A tree of drafts: gdn_token_tree in base.h
  *
  * A tree needs a log, and each sequence with tokens needs a row of it. A token's entry is in the slot of position + i,
  * with i its index in the sequence; its depth in the tree does not matter. There are no snapshots (n_snapshots 0) and
@@ -225,7 +223,7 @@ typedef struct gdn_replay_log {
  *     rows.src.data = entries + half * n_seqs * n_slots * entry;
  *     rows.dst.data = entries + (1 - half) * n_seqs * n_slots * entry; */
 
-/* ---- 8.7  States of 16 bits (experimental) ----------------------------------------------------------
+/* ---- 8.7  States of 16 bits -------------------------------------------------------------------------
  *
  * F16 and BF16 states take half the memory, and half the time where memory is the limit.
  * docs/reference/numerics-states.md has what they cost in accuracy. A call rounds the state to nearest even after every
@@ -305,11 +303,6 @@ template <> inline void gdn_set_defaults(gdn_gated_delta_net_args &args)
 template <> inline void gdn_set_defaults(gdn_delta_inputs &inputs) { inputs.beta_factor = 1; }
 }
 #endif
-/* What GDN_INIT does, for other languages. size: of the caller's struct. INVALID_ARGUMENT: a NULL, or a size that is no
- * struct's. */
-GDN_API gdn_status gdn_gated_delta_net_args_init(gdn_gated_delta_net_args *args, uint32_t size);
-GDN_API gdn_status gdn_delta_inputs_init(gdn_delta_inputs *inputs, uint32_t size);
-
 /* Reports whether the call would run, whether it would be exact, which implementation runs it, and how much workspace
  * it needs. The query does not read maps. data, maps and workspace may be absent. It validates optional tensors that
  * are given. */

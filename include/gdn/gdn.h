@@ -14,6 +14,7 @@
  *   3  Versions                base.h          8  gated_delta_net              gated_delta_net.h
  *   4  Backends and devices    base.h          9  ssm_conv                     ssm_conv.h
  *   5  Contexts                base.h         10  set_rows                     set_rows.h
+ *                                             11  Records: sequences moved     record.h
  *
  * ---- 1  Five minutes -------------------------------------------------------------------------------
  *
@@ -57,6 +58,7 @@
 
 #include "gdn/base.h"
 #include "gdn/gated_delta_net.h"
+#include "gdn/record.h"
 #include "gdn/set_rows.h"
 #include "gdn/ssm_conv.h"
 

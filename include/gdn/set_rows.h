@@ -46,9 +46,6 @@ template <> inline void gdn_set_defaults(gdn_set_rows_args &args)
 }
 }
 #endif
-/* What GDN_INIT does, for other languages. size: of the caller's struct. */
-GDN_API gdn_status gdn_set_rows_args_init(gdn_set_rows_args *args, uint32_t size);
-
 GDN_API gdn_status gdn_set_rows_query(const gdn_context *ctx, const gdn_set_rows_args *args,
                                       gdn_capability *capability);
 GDN_API gdn_status gdn_set_rows(gdn_context *ctx, const gdn_set_rows_args *args, gdn_stream stream);

@@ -59,7 +59,7 @@ enum {
  * number of tokens so far, holds the inputs of the newest min(p, kernel_width - 1) positions. A sequence continues from
  * it at position p, and cannot be rolled back further.
  *
- * A tree (experimental; gdn_token_tree in base.h): x(p - 1), x(p - 2), ... are the inputs of the token's ancestors in
+ * A tree (gdn_token_tree in base.h): x(p - 1), x(p - 2), ... are the inputs of the token's ancestors in
  * the call, and before them those of the history. The history takes inputs by their index: sequence token i goes to
  * position + i. With a history, n_slots is at least kernel_width - 1 plus the sequence's tokens. A call with a tree
  * takes no checkpoints. When a path i0 < i1 < ... is accepted, the caller moves its inputs to the slots of position,

@@ -60,11 +60,13 @@ class Capability(NamedTuple):
     workspace_bytes: int
     implementation: str  #: such as "avx512/columns"
     reason: str  #: why it is not supported or not exact, or ""
+    slot_bytes: int  #: of a packed slot of the states or of the history
+    log_entry_bytes: int  #: of a packed entry of a replay log
 
 
 def _implementation(info: abi.gdn_implementation_info) -> Implementation:
     levels = tuple(name for number, name in enumerate(LEVELS) if info.levels >> number & 1)
-    return Implementation(text(info.name), bool(info.exact), text(info.reason), levels)
+    return Implementation(text(info.name), "exact" in levels, text(info.reason), levels)
 
 
 def _device(info: abi.gdn_device_info) -> Device:

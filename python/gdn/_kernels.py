@@ -80,7 +80,7 @@ class _Call:
         can = new(abi.gdn_capability)
         check(getattr(lib, f"gdn_{self.kernel}_query")(self.context.opened, self.args, can))
         return Capability(bool(can.supported), bool(can.exact), bool(can.emulated), can.workspace_bytes, text(can.implementation),
-                          in_python(text(can.reason)))
+                          in_python(text(can.reason)), can.slot_bytes, can.log_entry_bytes)
 
 
 def _context(given: Optional[Context]) -> Context:

@@ -94,6 +94,7 @@ def _load() -> C.CDLL:
         "gdn_context_describe": (C.c_int32, context, C.POINTER(info["device"]), C.POINTER(info["implementation"])),
         "gdn_synchronize": (C.c_int32, context, pointer),
         "gdn_poll": (C.c_int32, context),
+        "gdn_struct_init": (C.c_int32, C.c_char_p, pointer, C.c_uint32),
         "gdn_buffer_create": (C.c_int32, context, C.c_uint64, span),
         "gdn_buffer_destroy": (C.c_int32, context, span),
         "gdn_buffer_write": (C.c_int32, context, span, C.c_uint64, pointer, C.c_uint64),
@@ -103,8 +104,6 @@ def _load() -> C.CDLL:
         args = C.POINTER(getattr(abi, f"gdn_{kernel}_args"))
         signatures[f"gdn_{kernel}"] = (C.c_int32, context, args, pointer)
         signatures[f"gdn_{kernel}_query"] = (C.c_int32, context, args, C.POINTER(abi.gdn_capability))
-    for name in abi.WITH_DEFAULTS:
-        signatures[f"{name}_init"] = (C.c_int32, C.POINTER(getattr(abi, name)), C.c_uint32)
     for name, (result, *arguments) in signatures.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
@@ -125,9 +124,7 @@ def version() -> str:
 def new(kind):
     """A new struct with its size, its defaults and zeros, as by GDN_INIT."""
     made = kind()
-    made.size = C.sizeof(kind)
-    if kind.__name__ in abi.WITH_DEFAULTS:
-        check(getattr(lib, f"{kind.__name__}_init")(made, made.size))
+    check(lib.gdn_struct_init(kind.__name__.encode(), C.byref(made), C.sizeof(kind)))
     return made
 
 

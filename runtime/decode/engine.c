@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "runtime/base/checksum.h"
+#include "numerics/checksum.h"
 #include "runtime/decode/engine_internal.h"
 
 static int32_t largest(int32_t a, int32_t b) { return a > b ? a : b; }
@@ -217,7 +217,7 @@ static gdn_status open_contexts(rt_engine *e, const rt_engine_desc *d)
     gdn_implementation_info kernels = { sizeof kernels };
     status = gdn_context_describe(e->device, &info, &kernels);
     if (status) return rt_fail_gdn(status, "the device");
-    if (!kernels.exact && !d->implementation)
+    if (!(kernels.levels >> d->level & 1) && !d->implementation)
         return rt_fail(GDN_UNSUPPORTED,
                        "no implementation of %s is exact at this level (%s); name one to run it all the same",
                        info.name, kernels.reason);
@@ -448,9 +448,9 @@ uint64_t rt_engine_bits(const rt_engine *e)
 {
     gdn_implementation_info kernels = { sizeof kernels };
     uint64_t name[(GDN_NAME_MAX + 7) / 8] = { 0 };
-    if (gdn_context_describe(e->device, NULL, &kernels) || !kernels.exact)
+    if (gdn_context_describe(e->device, NULL, &kernels) || !(kernels.levels >> e->level & 1))
         memcpy(name, kernels.name, strnlen(kernels.name, GDN_NAME_MAX));
-    return rt_checksum(name, sizeof name) + e->level;
+    return gdn_checksum(name, sizeof name) + e->level;
 }
 
 rt_memory *rt_engine_memory(rt_engine *e) { return e->memory; }

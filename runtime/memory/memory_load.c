@@ -2,7 +2,7 @@
  * The second replaces the sequences, and cannot refuse anything. See memory_save.c. */
 #include <string.h>
 
-#include "runtime/base/checksum.h"
+#include "numerics/checksum.h"
 #include "runtime/memory/prefix_tree.h"
 
 /* ---- Checks --------------------------------------------------------------------------------------------- */
@@ -62,7 +62,7 @@ static gdn_status check_header(rt_memory *m, int32_t seq, const unsigned char *b
     gdn_status status = rt_memory_check_format(bytes, n, h);
     if (status) return status;
     memcpy(&sum, bytes + n - 8, 8);
-    if (sum != rt_checksum(bytes, n - 8)) return bad("the checksum is wrong: the saved state is damaged");
+    if (sum != gdn_checksum(bytes, n - 8)) return bad("the checksum is wrong: the saved state is damaged");
     status = rt_memory_check_model(m, h);
     if (status) return status;
     if (h->kind != (seq < 0 ? RT_SAVE_ALL : RT_SAVE_ONE))

@@ -3,7 +3,7 @@
  * sharing are not saved. */
 #include <string.h>
 
-#include "runtime/base/checksum.h"
+#include "numerics/checksum.h"
 #include "runtime/memory/replay_log.h"
 
 /* The oldest position whose conv state entry is saved. */
@@ -177,7 +177,7 @@ gdn_status rt_memory_save(rt_memory *m, int32_t seq, void *bytes, uint64_t n)
     }
     gdn_buffer_destroy(m->device, &folded);
     if (status) return status;
-    const uint64_t sum = rt_checksum(bytes, header.bytes - 8);
+    const uint64_t sum = gdn_checksum(bytes, header.bytes - 8);
     put(to, &sum, 8);
     return GDN_OK;
 }

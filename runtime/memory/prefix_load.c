@@ -2,7 +2,7 @@
  * prefix_save.c. */
 #include <string.h>
 
-#include "runtime/base/checksum.h"
+#include "numerics/checksum.h"
 #include "runtime/memory/prefix_tree.h"
 
 /* A record of a save: its numbers, the bytes after them, and where it is in the tree. */
@@ -22,7 +22,7 @@ static gdn_status check_header(rt_memory *m, uint64_t bits, const void *bytes, u
     const gdn_status status = rt_memory_check_format(bytes, n, &h->common);
     if (status) return status;
     memcpy(h, bytes, sizeof *h);
-    if (h->checksum != rt_checksum(h, sizeof *h - 8)) return bad("the checksum of the header is wrong");
+    if (h->checksum != gdn_checksum(h, sizeof *h - 8)) return bad("the checksum of the header is wrong");
     if (h->common.kind != RT_SAVE_PREFIXES || h->common.n_seqs) return bad("sequences were saved, and not prefixes");
     const gdn_status model = rt_memory_check_model(m, &h->common);
     if (model) return model;
@@ -62,7 +62,7 @@ static gdn_status check_records(const rt_memory *m, const unsigned char *bytes, 
         const uint64_t size = rt_memory_prefix_record_bytes(m, r);
         if (n - at < size) return bad("it ends within a prefix");
         memcpy(&sum, bytes + at + size - 8, 8);
-        if (sum != rt_checksum(bytes + at, size - 8))
+        if (sum != gdn_checksum(bytes + at, size - 8))
             return rt_fail(GDN_INVALID_ARGUMENT, "loading prefixes: the checksum of number %d is wrong", i);
         list[i].rest = bytes + at + sizeof *r;
         list[i].node = RT_NO_NODE;

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/checksum.h"
+#include "numerics/checksum.h"
 #include "runtime/memory/prefix_tree.h"
 
 uint64_t rt_memory_prefix_record_bytes(const rt_memory *m, const rt_save_prefix *r)
@@ -124,7 +124,7 @@ static gdn_status put_record(rt_memory *m, const choice *c, int32_t *cell, unsig
     const gdn_status status = rt_memory_put_parts(m, &parts, &nothing, &to);
     if (status) return status;
     if (m->has_draft) to = put(to, rt_memory_prefix_hidden(m, c->checkpoint), m->hidden_bytes);
-    const uint64_t sum = rt_checksum(bytes, (uint64_t)(to - bytes));
+    const uint64_t sum = gdn_checksum(bytes, (uint64_t)(to - bytes));
     (void)put(to, &sum, 8);
     return GDN_OK;
 }
@@ -133,7 +133,7 @@ static gdn_status write_all(rt_memory *m, uint64_t bits, const choices *c, rt_wr
 {
     rt_save_prefixes h = { rt_memory_save_header(m, RT_SAVE_PREFIXES), bits, m->prefixes->interval, c->n, 0 };
     h.common.bytes = c->bytes;
-    h.checksum = rt_checksum(&h, sizeof h - 8);
+    h.checksum = gdn_checksum(&h, sizeof h - 8);
     int32_t *const cell = rt_calloc((uint64_t)c->longest, 4, "saving prefixes");
     unsigned char *const bytes = rt_calloc(c->largest, 1, "saving prefixes");
     gdn_status status = cell && bytes ? write(user, &h, sizeof h) : GDN_OUT_OF_MEMORY;

@@ -1,7 +1,7 @@
 /* Identifies a model, so that a saved state is refused by another one. See rt_fingerprint in model.h. */
 #include <string.h>
 
-#include "runtime/base/checksum.h"
+#include "numerics/checksum.h"
 #include "runtime/model/model_internal.h"
 
 static const uint64_t BEGIN = UINT64_C(14695981039346656037);
@@ -48,8 +48,8 @@ rt_fingerprint rt_model_fingerprint(const rt_model *model)
     for (int64_t i = 0; model->file && i < rt_gguf_n_tensors(model->file); i++) {
         const rt_gguf_tensor *const t = rt_gguf_tensor_at(model->file, i);
         if (model->used[i] != OF_TRUNK) continue;
-        const uint64_t both[2] = { of_tensor(t), rt_checksum(t->data, t->bytes) };
-        made.weights += rt_checksum(both, sizeof both);
+        const uint64_t both[2] = { of_tensor(t), gdn_checksum(t->data, t->bytes) };
+        made.weights += gdn_checksum(both, sizeof both);
     }
     return made;
 }

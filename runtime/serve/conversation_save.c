@@ -5,7 +5,7 @@
  * same tokens, and answers the same, as one that was not saved. */
 #include <string.h>
 
-#include "runtime/base/checksum.h"
+#include "numerics/checksum.h"
 #include "runtime/serve/conversation_internal.h"
 
 typedef struct header {
@@ -72,7 +72,7 @@ gdn_status rt_conversation_save(const rt_conversation *c, void **bytes, uint64_t
         rt_free(made);
         return status;
     }
-    const uint64_t sum = rt_checksum(made, h.bytes - 8);
+    const uint64_t sum = gdn_checksum(made, h.bytes - 8);
     (void)put(at + h.memory_bytes, &sum, 8);
     *bytes = made;
     *n = h.bytes;
@@ -127,7 +127,7 @@ static gdn_status check(const rt_conversation *c, const void *bytes, uint64_t n,
         return rt_fail(GDN_INVALID_ARGUMENT, "this is no saved conversation");
     memcpy(h, bytes, sizeof *h);
     memcpy(&sum, (const unsigned char *)bytes + n - 8, 8);
-    if (h->bytes != n || rt_checksum(bytes, n - 8) != sum)
+    if (h->bytes != n || gdn_checksum(bytes, n - 8) != sum)
         return rt_fail(GDN_INVALID_ARGUMENT, "the saved conversation is damaged: it has %llu bytes, of %llu",
                        (unsigned long long)n, (unsigned long long)h->bytes);
     if (h->fingerprint != rt_chat_fingerprint(c->desc.chat))

@@ -85,6 +85,7 @@ gdn_status suite_try(const gdn_context_desc *desc, gdn_context **ctx, step_on *o
 
 /* ---- Tests ---- */
 void suite_default(int32_t backend); /* of an emulated device: what it says of itself; two steps */
+void suite_move(const step_on *on);  /* after two steps: a record of the states, to the host and to the device */
 /* Each with a context of its own, and as many calls in flight. */
 void suite_two_threads(int32_t backend, int queued);
 void suite_bad_maps(int32_t backend);

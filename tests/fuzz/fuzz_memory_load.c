@@ -9,7 +9,7 @@
 
 #include "../runtime/memory_audit.h"
 #include "../runtime/memory_fixture.h"
-#include "runtime/base/checksum.h"
+#include "numerics/checksum.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -43,7 +43,7 @@ static uint64_t look(rt_memory *m)
 {
     static unsigned char bytes[ROOM];
     const uint64_t n = save_into(m, -1, bytes);
-    return rt_checksum(bytes, n) + (uint64_t)rt_memory_free_cells(m) * 31 +
+    return gdn_checksum(bytes, n) + (uint64_t)rt_memory_free_cells(m) * 31 +
            (uint64_t)rt_memory_seq_min_length(m, 0) * 37 + (uint64_t)rt_memory_seq_min_length(m, 1) * 41;
 }
 
@@ -62,7 +62,7 @@ static void check_taken(const rt_memory *m, const unsigned char *bytes, uint64_t
     }
     REQUIRE(at + 8 == n);
     memcpy(&sum, bytes + at, 8);
-    REQUIRE(sum == rt_checksum(bytes, at));
+    REQUIRE(sum == gdn_checksum(bytes, at));
 }
 
 static void start(void)

@@ -8,7 +8,7 @@
 
 #include "../runtime/memory_audit.h"
 #include "../runtime/memory_fixture.h"
-#include "runtime/base/checksum.h"
+#include "numerics/checksum.h"
 #include "runtime/memory/prefix_tree.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -85,14 +85,14 @@ static void sign(const rt_memory *m, unsigned char *bytes, uint64_t n)
 {
     uint64_t at = sizeof(rt_save_prefixes), sum;
     if (n < at) return;
-    sum = rt_checksum(bytes, at - 8);
+    sum = gdn_checksum(bytes, at - 8);
     memcpy(bytes + at - 8, &sum, 8);
     for (rt_save_prefix r; n - at >= sizeof r;) {
         memcpy(&r, bytes + at, sizeof r);
         if (r.first < 0 || r.length < r.first || r.length > ROOM || r.draft < r.first || r.draft > r.length) return;
         const uint64_t size = rt_memory_prefix_record_bytes(m, &r);
         if (n - at < size) return;
-        sum = rt_checksum(bytes + at, size - 8);
+        sum = gdn_checksum(bytes + at, size - 8);
         memcpy(bytes + at + size - 8, &sum, 8);
         at += size;
     }

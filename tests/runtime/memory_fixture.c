@@ -1,7 +1,7 @@
 /* See memory_fixture.h. */
 #include "memory_fixture.h"
 
-#include "runtime/base/checksum.h"
+#include "numerics/checksum.h"
 
 const rt_model memory_model = { .n_recurrent = 1,
                                 .n_attention = 1,
@@ -38,6 +38,6 @@ gdn_status memory_advance(rt_memory *m, int32_t seq, int32_t n)
 
 void memory_sign(unsigned char *save, uint64_t n)
 {
-    const uint64_t sum = rt_checksum(save, n - 8);
+    const uint64_t sum = gdn_checksum(save, n - 8);
     memcpy(save + n - 8, &sum, 8);
 }

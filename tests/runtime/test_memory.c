@@ -6,7 +6,7 @@
 
 #include "memory_audit.h"
 #include "memory_fixture.h"
-#include "runtime/base/checksum.h"
+#include "numerics/checksum.h"
 #include "runtime/memory/replay_log.h"
 
 enum { NO = GDN_INVALID_ARGUMENT, FULL = GDN_OUT_OF_MEMORY, UNABLE = GDN_UNSUPPORTED, CELLS = 90 };
@@ -47,7 +47,7 @@ static gdn_context *context;
 static uint64_t digest(const rt_memory *m)
 {
     uint64_t sum = (uint64_t)m->hidden.bytes;
-#define MIX(bytes, n) (sum = sum * 31 + rt_checksum(bytes, (uint64_t)(n)))
+#define MIX(bytes, n) (sum = sum * 31 + gdn_checksum(bytes, (uint64_t)(n)))
     for (int32_t s = 0; s < m->n_seqs; s++) {
         const rt_sequence *at = &m->seq[s];
         const int32_t numbers[] = { at->length, at->n_listed, at->conv_row, at->conv_from, at->draft, at->ahead };

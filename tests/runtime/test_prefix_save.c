@@ -8,7 +8,7 @@
 
 #include "engine_fixture.h"
 #include "memory_audit.h"
-#include "runtime/base/checksum.h"
+#include "numerics/checksum.h"
 #include "runtime/memory/prefix_tree.h"
 
 enum { LENGTH = 40, N_TEXTS = 5, INTERVAL = 4, BITS = 7, R = 3 };
@@ -209,7 +209,7 @@ static void owners(const rt_model *model, save *s, save *again)
             r.owner ^= 3;
             const uint64_t size = rt_memory_prefix_record_bytes(m, &r);
             memcpy(s->bytes + at, &r, sizeof r);
-            const uint64_t sum = rt_checksum(s->bytes + at, size - 8);
+            const uint64_t sum = gdn_checksum(s->bytes + at, size - 8);
             memcpy(s->bytes + at + size - 8, &sum, 8);
             n_based++;
         }
@@ -227,7 +227,7 @@ static void owners(const rt_model *model, save *s, save *again)
 
 static void sign_header(unsigned char *bytes)
 {
-    const uint64_t sum = rt_checksum(bytes, offsetof(rt_save_prefixes, checksum));
+    const uint64_t sum = gdn_checksum(bytes, offsetof(rt_save_prefixes, checksum));
     memcpy(bytes + offsetof(rt_save_prefixes, checksum), &sum, 8);
 }
 
@@ -318,12 +318,12 @@ static void signed_records(const rt_model *model, save *s)
             rt_engine *e = open_engine(model, 12, 250, 0, RT_ROLLBACK_LOG);
             rt_prefix_saved loaded;
             s->bytes[at + byte] ^= 4;
-            uint64_t sum = rt_checksum(s->bytes + at, size - 8);
+            uint64_t sum = gdn_checksum(s->bytes + at, size - 8);
             memcpy(s->bytes + at + size - 8, &sum, 8);
             n_refused += load(e, s->bytes, s->n, &loaded) != GDN_OK;
             rt_engine_destroy(e);
             s->bytes[at + byte] ^= 4;
-            sum = rt_checksum(s->bytes + at, size - 8);
+            sum = gdn_checksum(s->bytes + at, size - 8);
             memcpy(s->bytes + at + size - 8, &sum, 8);
         }
         at += size;
@@ -337,7 +337,7 @@ static void put_record(const rt_memory *m, unsigned char *at, const rt_save_pref
 {
     const uint64_t size = rt_memory_prefix_record_bytes(m, r);
     memcpy(at, r, sizeof *r);
-    const uint64_t sum = rt_checksum(at, size - 8);
+    const uint64_t sum = gdn_checksum(at, size - 8);
     memcpy(at + size - 8, &sum, 8);
 }
 

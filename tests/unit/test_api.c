@@ -116,7 +116,8 @@ static void devices(void)
                 info.size = sizeof info;
                 REQUIRE(!gdn_implementation_describe(b, d, i, &info));
                 REQUIRE(info.name[0] && memchr(info.name, 0, sizeof info.name));
-                REQUIRE((info.reason[0] == 0) == (info.exact == 1)); /* a reason exactly where it is not exact */
+                REQUIRE((info.reason[0] == 0) ==
+                        (info.levels >> GDN_EXACT & 1)); /* a reason exactly where it lacks that */
             }
             FAILS(gdn_implementation_describe(b, d, device.n_implementations, &info), GDN_NOT_FOUND, "index is ");
             FAILS(gdn_implementation_describe(b, d, UINT32_MAX, &info), GDN_NOT_FOUND, "index is 4294967295");
@@ -132,7 +133,7 @@ static void devices(void)
     gdn_implementation_info info = { .size = sizeof info };
     REQUIRE(!gdn_device_describe(GDN_BACKEND_CPU, 0, &device) && device.shared_memory == 1 && device.emulated == 0);
     REQUIRE(!gdn_implementation_describe(GDN_BACKEND_CPU, 0, device.n_implementations - 1, &info));
-    REQUIRE(!strcmp(info.name, "scalar") && info.exact == 1);
+    REQUIRE(!strcmp(info.name, "scalar") && info.levels >> GDN_EXACT & 1);
 }
 
 /* Structs that the library fills, at sizes that are older, newer or wrong. */
@@ -342,7 +343,8 @@ static void levels(void)
     gdn_context_desc desc = { .size = sizeof desc, .level = GDN_EXACT_FTZ };
     gdn_context *ctx = NULL;
     REQUIRE(!gdn_context_create(&desc, &ctx));
-    REQUIRE(!gdn_context_describe(ctx, NULL, &info) && info.exact && info.levels >> GDN_EXACT_FTZ & 1);
+    REQUIRE(!gdn_context_describe(ctx, NULL, &info) && (info.levels >> GDN_EXACT & 1) &&
+            info.levels >> GDN_EXACT_FTZ & 1);
     gdn_context_destroy(ctx);
 }
 

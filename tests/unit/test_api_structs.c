@@ -164,8 +164,8 @@ static void part_sizes(void)
     }
 }
 
-/* Zeros are not what GDN_INIT makes: of the valid call one member after another that it sets. The functions that do the
- * same give what it does, at any size. */
+/* Zeros are not what GDN_INIT makes: of the valid call one member after another that it sets. gdn_struct_init()
+ * gives what it does. */
 static void initialised(void)
 {
     const gdn_gated_delta_net_args delta = GDN_INIT(gdn_gated_delta_net_args);
@@ -183,20 +183,24 @@ static void initialised(void)
     REFUSED(on_delta, d->state.n_slots = 0, "state.n_slots is 0; 1 to");
     REFUSED(on_delta, inputs()->beta_factor = 0, "inputs.beta_factor is 0");
     REFUSED(on_rows, memset(r->n_batch, 0, sizeof r->n_batch + sizeof r->index_batch), "n_batch[0] is 0");
-#define INIT(type, value)                                                                                              \
+#define INIT(type, last, first_size)                                                                                   \
     do {                                                                                                               \
+        const type wanted = GDN_INIT(type);                                                                            \
         type now;                                                                                                      \
-        REQUIRE(type##_init(&now, sizeof now) == GDN_OK);                                                              \
-        REQUIRE(!memcmp(&now, &(value), sizeof now));                                                                  \
-        REQUIRE(type##_init(NULL, sizeof now) == GDN_INVALID_ARGUMENT);                                                \
-        FAILS(type##_init(&now, 0), GDN_INVALID_ARGUMENT, "size is 0; pass sizeof the struct");                        \
-        REQUIRE(type##_init(&now, (uint32_t)GDN_FIRST_SIZE(type) - 1) == GDN_INVALID_ARGUMENT);                        \
-        REQUIRE(type##_init(&now, 65537) == GDN_INVALID_ARGUMENT);                                                     \
-        REQUIRE(!memcmp(&now, &(value), sizeof now));                                                                  \
-    } while (0)
-    INIT(gdn_gated_delta_net_args, delta);
-    INIT(gdn_delta_inputs, plain_inputs);
-    INIT(gdn_set_rows_args, rows);
+        memset(&now, 0xab, sizeof now);                                                                                \
+        REQUIRE(gdn_struct_init(#type, &now, sizeof now) == GDN_OK);                                                   \
+        REQUIRE(!memcmp(&now, &wanted, sizeof now));                                                                   \
+        REQUIRE(gdn_struct_init(#type, NULL, sizeof now) == GDN_INVALID_ARGUMENT);                                     \
+        FAILS(gdn_struct_init(#type, &now, 0), GDN_INVALID_ARGUMENT, "size is 0; pass sizeof(" #type ")");             \
+        REQUIRE(gdn_struct_init(#type, &now, (uint32_t)GDN_FIRST_SIZE(type) - 1) == GDN_INVALID_ARGUMENT);             \
+        REQUIRE(gdn_struct_init(#type, &now, 65537) == GDN_INVALID_ARGUMENT);                                          \
+        REQUIRE(!memcmp(&now, &wanted, sizeof now));                                                                   \
+    } while (0);
+    GDN_FIRST_STRUCTS(INIT)
+#undef INIT
+    gdn_delta_inputs now;
+    FAILS(gdn_struct_init("gdn_delta_input", &now, sizeof now), GDN_INVALID_ARGUMENT, "name is 'gdn_delta_input'");
+    FAILS(gdn_struct_init(NULL, &now, sizeof now), GDN_INVALID_ARGUMENT, "name is NULL");
 }
 
 void test_api_structs(void)

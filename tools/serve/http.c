@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "runtime/base/checksum.h"
+#include "numerics/checksum.h"
 #include "tools/cli/interrupt.h"
 #include "tools/cli/json.h"
 #include "tools/cli/output.h"
@@ -176,7 +176,7 @@ static int is_key(const char *keys, const char *key)
 /* The number of a key for rt_request.owner. It outlives the process in --prefix-file, and tells little of the key. */
 static uint32_t owner_of(const char *key)
 {
-    const uint64_t sum = rt_checksum(key, strlen(key));
+    const uint64_t sum = gdn_checksum(key, strlen(key));
     const uint32_t owner = (uint32_t)(sum ^ sum >> 32);
     return owner ? owner : 1; /* 0: of requests without a key */
 }

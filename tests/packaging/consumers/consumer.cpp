@@ -10,13 +10,13 @@ static_assert(std::is_standard_layout<gdn_gated_delta_net_args>::value, "argumen
 static_assert(std::is_trivial<gdn_context_desc>::value, "descriptions must be plain data");
 
 // What GDN_INIT gives in C++ is what the library's function writes. Every byte is compared, so both begin with others.
-template <class type> static bool same_defaults(gdn_status (*init)(type *, uint32_t), const char *name)
+template <class type> static bool same_defaults(const char *name)
 {
     type here, there;
     std::memset(&here, 0x55, sizeof here);
     std::memset(&there, 0xaa, sizeof there);
     here = GDN_INIT(type);
-    const gdn_status status = init(&there, static_cast<uint32_t>(sizeof there));
+    const gdn_status status = gdn_struct_init(name, &there, static_cast<uint32_t>(sizeof there));
     const bool same = status == GDN_OK && std::memcmp(&here, &there, sizeof here) == 0;
     if (!same) std::fprintf(stderr, "%s: GDN_INIT and the function differ\n", name);
     return same;
@@ -24,9 +24,10 @@ template <class type> static bool same_defaults(gdn_status (*init)(type *, uint3
 
 int main()
 {
-    if (!same_defaults(gdn_gated_delta_net_args_init, "gdn_gated_delta_net_args") ||
-        !same_defaults(gdn_delta_inputs_init, "gdn_delta_inputs") ||
-        !same_defaults(gdn_set_rows_args_init, "gdn_set_rows_args"))
+    if (!same_defaults<gdn_gated_delta_net_args>("gdn_gated_delta_net_args") ||
+        !same_defaults<gdn_delta_inputs>("gdn_delta_inputs") ||
+        !same_defaults<gdn_set_rows_args>("gdn_set_rows_args") ||
+        !same_defaults<gdn_ssm_conv_args>("gdn_ssm_conv_args") || !same_defaults<gdn_context_desc>("gdn_context_desc"))
         return 1;
     gdn_context_desc desc = {};
     desc.size = sizeof desc;

@@ -77,7 +77,7 @@ def main(path):
     ctx = C.c_void_p()
     call(lib.gdn_context_create, C.byref(ContextDesc(size=C.sizeof(ContextDesc))), C.byref(ctx))
     args = GatedDeltaNetArgs()
-    call(lib.gdn_gated_delta_net_args_init, C.byref(args), C.c_uint32(C.sizeof(args)))
+    call(lib.gdn_struct_init, b"gdn_gated_delta_net_args", C.byref(args), C.c_uint32(C.sizeof(args)))
     args.n_seqs = args.n_tokens = args.n_heads_k = args.n_heads_v = args.state.n_rows = 1
     args.head_dim_k = args.head_dim_v = dim
     args.scale = 1 / math.sqrt(dim)

@@ -1,11 +1,13 @@
-/* See checksum.h. */
-#include "runtime/base/checksum.h"
+/* A checksum for records, files and tensors. Changing any single byte changes it. It is not for security. */
+#ifndef GDN_NUMERICS_CHECKSUM_H
+#define GDN_NUMERICS_CHECKSUM_H
 
+#include <stdint.h>
 #include <string.h>
 
 /* Four lanes of 8 bytes. Each step is a bijection of the lane and of the word, so a single changed word always changes
  * the result. The lanes make the multiplications independent. */
-uint64_t rt_checksum(const void *bytes, uint64_t n)
+static inline uint64_t gdn_checksum(const void *bytes, uint64_t n)
 {
     const unsigned char *at = bytes;
     const uint64_t prime = UINT64_C(0x9E3779B185EBCA87);
@@ -25,3 +27,5 @@ uint64_t rt_checksum(const void *bytes, uint64_t n)
     }
     return sum;
 }
+
+#endif
