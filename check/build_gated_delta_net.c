@@ -362,15 +362,16 @@ void check_build_gated_delta_net(check_case *c, const check_spec *any, check_rng
         a->state_out.n_rows = spec->n_rows_out;
         a->state_out.n_slots = spec->n_slots_out;
     }
+    const int has_operands = a->n_tokens || !spec->no_operands;
     add_parts(call, spec, spec->strided && check_one_in(rng, 2));
-    add_inputs(c, spec, rng);
+    if (has_operands) add_inputs(c, spec, rng);
     if (spec->call.inputs.gate_input >= GDN_G_RAW) {
         if (!spec->no_a) add_heads(c, spec, "inputs.ssm_a", PART(inputs.ssm_a), DELTA_A, spec->dtype_a, 1, rng);
         if (spec->has_bias)
             add_heads(c, spec, "inputs.dt_bias", PART(inputs.dt_bias), DELTA_BIAS, spec->dtype_bias,
                       spec->gate == GDN_GATE_CHANNEL ? spec->dim_k : 1, rng);
     }
-    add_tokens(c, spec, "out", ARG(out), spec->dtype_out, spec->n_heads_v, spec->dim_v, 1, rng);
+    if (has_operands) add_tokens(c, spec, "out", ARG(out), spec->dtype_out, spec->n_heads_v, spec->dim_v, 1, rng);
     add_pool(c, spec, "state", ARG(state), spec->n_rows, spec->n_slots, spec->where != DELTA_APART, rng);
     if (spec->where == DELTA_APART)
         add_pool(c, spec, "state_out", ARG(state_out), spec->n_rows_out, spec->n_slots_out, 1, rng);

@@ -29,6 +29,7 @@ void check_add(check_list *list, const check_spec *spec, const char *format, ...
 
 static const char *const check_type_names[] = { "f32", "f16", "bf16", "q8_0", "i32", "i64" };
 static const char *const check_executor_names[] = { "library", "pool", "reverse" };
+static const char *const check_place_names[] = { "in_place", "same", "apart" }; /* where results are written */
 
 /* Shapes of trees: drawn from the key of a sequence; two branches whose tokens take turns; all tokens follow the state.
  * check_tree_parents() gives the parents of any number of tokens up to CHECK_MAX_TREE, or NULL for the drawn ones. */

@@ -11,7 +11,7 @@ enum { N_TYPES = 3 }; /* F32, F16 and BF16 */
 
 static const char *const *const types = check_type_names;
 static const char *const *const gates = check_gate_names, *const *const layouts = check_layout_names;
-static const char *const places[] = { "in_place", "same", "apart" };
+static const char *const *const places = check_place_names;
 
 /* Four cases: both gates, both layouts of the state. `format` is what comes before their names. */
 __attribute__((format(printf, 3, 4))) static void add_four(check_list *list, delta_spec d, const char *format, ...)
@@ -54,6 +54,20 @@ static void sizes(check_list *list)
     for (int t = 0; t < COUNT(lengths); t++) {
         const delta_spec d = DELTA(1, lengths[t], .n_heads_v = 2, .dim_k = 128, .dim_v = 64, SLOW);
         add_four(list, d, "tokens/%d_", lengths[t]);
+    }
+}
+
+/* Heads above 128 in little memory, so that --calls writes them. Every other gate is bounded and has no ssm_a. */
+static void wide_heads(check_list *list)
+{
+    static const int dims[][2] = { { 129, 17 }, { 256, 16 }, { 16, 200 }, { 200, 20 } };
+    for (int i = 0; i < COUNT(dims); i++) {
+        const int bounded = i % 2;
+        add_four(list,
+                 DELTA(1, 2, .dim_k = dims[i][0], .dim_v = dims[i][1], .no_a = bounded, .has_bias = bounded,
+                       .call.inputs.gate_input = bounded ? GDN_G_BOUNDED : GDN_G_LOG,
+                       .call.inputs.lower_bound = bounded ? -5 : 0),
+                 "sizes/wide_k%d_v%d_", dims[i][0], dims[i][1]);
     }
 }
 
@@ -138,6 +152,7 @@ static void edges_of_batches(check_list *list)
     delta_spec d;
     add_four(list, EDGE(0, 1, .map_src = 0), "no_sequences/");
     add_four(list, EDGE(3, 0, .map_src = 0), "no_tokens/");
+    add_four(list, EDGE(3, 0, .no_operands = 1), "no_tokens_absent/");
     add_four(list, EDGE(3, 0, .map_start = 1, .map_src = 1, .map_dst = 1, .lead = 2), "no_tokens_maps/");
 
     d = EDGE(8, 0, .map_start = 1);
@@ -363,6 +378,19 @@ static void norms(check_list *list)
                 }
 }
 
+/* Vectors of zeros alone. 1 / eps of the second eps is too large for a number. */
+static void norms_of_nothing(check_list *list)
+{
+    static const float eps[] = { 0, 1e-40f, 1e-6f };
+    for (int norm = GDN_NORM_ADD; norm <= GDN_NORM_CLAMP; norm++)
+        for (int e = 0; e < 3; e++) {
+            const delta_spec d =
+                DELTA(1, 3, .dim_k = 48, .dim_v = 16, .call.inputs.qk_norm = norm, .call.inputs.qk_norm_eps = eps[e],
+                      .values[DELTA_Q] = CHECK_GATE_ZERO, .values[DELTA_K] = CHECK_GATE_ZERO);
+            ADD("norms/%s_nothing_eps%d", norm == GDN_NORM_ADD ? "add" : "clamp", e);
+        }
+}
+
 /* g, beta, ssm_a, dt_bias and out in each type. */
 static void types_of_gates(check_list *list)
 {
@@ -381,8 +409,10 @@ static void types_of_gates(check_list *list)
 /* One thing that is not as by default, and nothing else: a backend may choose a kernel by it. */
 static void forms_alone(check_list *list)
 {
-    enum { NORM, LINEAR, LOGIT, FACTOR, G_F16, BETA_F16, OUT_F16, N };
-    static const char *const names[N] = { "norm", "linear", "logit", "factor", "g_f16", "beta_f16", "out_f16" };
+    enum { NORM, LINEAR, BOUNDED, LOGIT, FACTOR, G_F16, BETA_F16, OUT_F16, N };
+    static const char *const names[N] = {
+        "norm", "linear", "bounded", "logit", "factor", "g_f16", "beta_f16", "out_f16"
+    };
     static const int lengths[] = { 1, 40 };
     for (int what = 0; what < N; what++)
         for (int gate = 0; gate < 2; gate++)
@@ -390,6 +420,8 @@ static void forms_alone(check_list *list)
                 delta_spec d = DELTA(2, lengths[t], .n_heads_v = 2, .dim_k = 128, .dim_v = 32, .gate = gate);
                 if (what == NORM) d.call.inputs.qk_norm = GDN_NORM_ADD;
                 if (what == LINEAR) d.call.inputs.gate_input = GDN_G_LINEAR, d.values[DELTA_G] = CHECK_UNIT;
+                if (what == BOUNDED)
+                    d.call.inputs.gate_input = GDN_G_BOUNDED, d.call.inputs.lower_bound = -5, d.no_a = 1;
                 if (what == LOGIT) d.call.inputs.beta_input = GDN_BETA_LOGIT;
                 if (what == FACTOR) d.call.inputs.beta_factor = 2;
                 if (what == G_F16) d.dtype_g = GDN_F16;
@@ -459,6 +491,7 @@ static void prefill(check_list *list)
 void check_cases_gated_delta_net(check_list *list)
 {
     sizes(list);
+    wide_heads(list);
     chunks(list);
     types_of_keys(list);
     decode(list);
@@ -471,6 +504,7 @@ void check_cases_gated_delta_net(check_list *list)
     ggml(list);
     forms(list);
     norms(list);
+    norms_of_nothing(list);
     types_of_gates(list);
     forms_alone(list);
     read_keys(list);

@@ -7,7 +7,8 @@
 #define ADD(...) check_add(list, &(check_spec){ .gated_delta_net = d }, __VA_ARGS__)
 
 static const char *const *const types = check_type_names;
-static const char *const *const gates = check_gate_names, *const *const layouts = check_layout_names;
+static const char *const *const gates = check_gate_names, *const *const layouts = check_layout_names,
+                                *const *const places = check_place_names;
 
 /* ---- Checkpoints, logs and trees ---- */
 
@@ -109,6 +110,50 @@ static void logs_of_servers(check_list *list)
             d.seq[0].position = 14;
             d.seq[0].n_replayed = 3;
             ADD("log/model_%s_%s", gates[gate], map ? "tiled" : "grouped");
+        }
+}
+
+/* Commits into another slot: with a row of the log, and without one, from a state and from zeros. The last sequence is
+ * padding, whose commit names a slot and is not performed. Where states are written apart, rows have another number of
+ * slots there. 16-bit states are rounded after every second token; the first sequence begins between two roundings. */
+static void commits(check_list *list)
+{
+    static const int lengths[] = { 2, 1, 0, 3 }, positions[] = { 5, 4, 8, 7 }, replayed[] = { 3, 0, 0, 1 };
+    static const int src[] = { 0, 2, GDN_NONE, GDN_SKIP }, log_rows[] = { 3, GDN_NONE, GDN_NONE, 0 };
+    static const int commit[] = { 1, 3, 5, 6 };
+    for (int state = GDN_F32; state <= GDN_BF16; state++)
+        for (int where = DELTA_IN_PLACE; where <= DELTA_APART; where++)
+            for (int layout = 0; layout < 2; layout++) {
+                delta_spec d = DELTA(4, 0, .dim_k = 16, .dim_v = 20, .layout = layout, .gate = (state + where) % 2,
+                                     .n_slots = 2, .n_slots_out = where == DELTA_APART ? 3 : 2, .where = where,
+                                     .n_snapshots = 0, SLOW, .dtype_state = state, .state_interval = state ? 2 : 0,
+                                     LOG(4, 6), .map_start = 1, .map_src = 1, .map_log_row = 1);
+                for (int s = 0; s < 4; s++) {
+                    delta_seq *const seq = &d.seq[s];
+                    seq->length = lengths[s];
+                    seq->position = positions[s];
+                    seq->n_replayed = replayed[s];
+                    seq->src = src[s];
+                    seq->log_row = log_rows[s];
+                    seq->commit = commit[s];
+                }
+                ADD("log/commits_%s_%s_%s", types[state], places[where], layouts[layout]);
+            }
+}
+
+/* More checkpoints than entries. Where states are written apart, rows have another number of slots there. */
+static void checkpoints_beyond(check_list *list)
+{
+    for (int where = DELTA_IN_PLACE; where <= DELTA_APART; where++)
+        for (int gate = 0; gate < 2; gate++) {
+            delta_spec d = DELTA(2, 9, .dim_k = 16, .dim_v = 16, .gate = gate, .n_slots = 2,
+                                 .n_slots_out = where == DELTA_APART ? 3 : 2, ROWS_OF_POOL(4), .where = where,
+                                 .interval = 2, .n_checkpoints = 2, .map_position = 1);
+            for (int s = 0; s < 2; s++) {
+                d.seq[s].position = 1 + s;
+                for (int i = 0; i < 2; i++) d.seq[s].checkpoint[i] = 7 - 2 * s - i;
+            }
+            ADD("checkpoints/beyond_%s_%s", places[where], gates[gate]);
         }
 }
 
@@ -260,6 +305,18 @@ static void rounded_trees(check_list *list)
                     ADD("state16/%s_tree_every%d_T%d_%s", types[state], n, lengths[a], layouts[layout]);
                 }
     for (int state = GDN_F16; state <= GDN_BF16; state++)
+        for (int n = 2; n <= 3; n++)
+            for (int shape = 0; shape < CHECK_N_TREES; shape++) { /* in little memory, so that --calls writes them */
+                delta_spec d =
+                    DELTA(1, 7, .dim_k = 16, .dim_v = 16, .gate = n % 2, .layout = shape % 2, .n_snapshots = 0, SLOW,
+                          .dtype_state = state, .state_interval = n, .tree = 1, .map_parent = 1, LOG(1, 8 + n));
+                d.seq[0].position = 2 * n + 1;
+                d.seq[0].n_replayed = n + 1;
+                d.seq[0].commit = d.seq[0].src;
+                d.seq[0].parent = check_tree_parents(shape);
+                ADD("state16/%s_%s_every%d", types[state], check_tree_names[shape], n);
+            }
+    for (int state = GDN_F16; state <= GDN_BF16; state++)
         for (int gate = 0; gate < 2; gate++)
             for (int t = 0; t < COUNT(few); t++) {
                 const delta_spec d = DELTA(1, few[t], MODEL, .gate = gate, .dtype_state = state);
@@ -270,7 +327,9 @@ static void rounded_trees(check_list *list)
 void check_cases_of_logs(check_list *list)
 {
     checkpoints(list);
+    checkpoints_beyond(list);
     logs(list);
+    commits(list);
     logs_of_servers(list);
     trees(list);
     states16(list);

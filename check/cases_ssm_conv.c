@@ -7,7 +7,7 @@ enum { N_TYPES = 3 };
 
 static const char *const *const types = check_type_names;
 static const char *const silus[] = { "", "_silu" }, *const biases[] = { "", "_bias" };
-static const char *const places[] = { "in_place", "same", "apart" };
+static const char *const *const places = check_place_names;
 
 static void sizes(check_list *list)
 {

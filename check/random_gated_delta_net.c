@@ -47,7 +47,7 @@ static void random_forms(delta_spec *spec, check_rng *rng)
     spec->call.inputs.gate_input = check_between(rng, GDN_G_LOG, GDN_G_BOUNDED);
     if (spec->call.inputs.gate_input == GDN_G_BOUNDED) {
         spec->call.inputs.lower_bound = CHECK_PICK(rng, bounds);
-        spec->no_a = check_one_in(rng, 3);
+        spec->no_a = check_one_in(rng, 2);
     }
     if (spec->call.inputs.gate_input == GDN_G_LINEAR && !check_one_in(rng, 4)) spec->values[DELTA_G] = CHECK_UNIT;
     if (spec->call.inputs.gate_input >= GDN_G_RAW) {
@@ -218,12 +218,12 @@ static void random_checkpoints(delta_spec *spec, check_rng own)
     }
 }
 
-/* Any location for padding: its commit is not read, and its row may be another sequence's. */
+/* Any location for padding: its commit is not read, in range or not, and its row may be another sequence's. */
 static void draw_padding(delta_spec *spec, delta_seq *seq, check_rng *rng)
 {
     seq->log_row = check_between(rng, GDN_NONE, spec->log_rows - 1);
     seq->n_replayed = check_between(rng, 0, seq->position < 50 ? seq->position : 50);
-    seq->commit = check_between(rng, -3, 1 << 30);
+    seq->commit = check_between(rng, -3, check_one_in(rng, 2) ? 1 << 30 : spec->n_rows_out * spec->n_slots_out - 1);
 }
 
 /* The state at the sequence's position: in place, elsewhere, or nowhere. */
@@ -359,6 +359,7 @@ void delta_random(delta_spec *spec, check_rng *rng, int64_t budget)
     static const int heads[] = { 1, 1, 2, 2, 3, 4, 5, 8 };
     memset(spec, 0, sizeof *spec);
     spec->seed = check_next(rng); /* of the operands' values */
+    spec->no_operands = (int)(spec->seed >> 48 & 1);
     /* Sizes, head map, gate, layout; where the state is written; strides; the scale. */
     spec->dim_k = random_dim(rng);
     spec->dim_v = check_one_in(rng, 2) ? spec->dim_k : random_dim(rng);

@@ -47,6 +47,7 @@ typedef struct delta_spec {
     int narrow[3];                   /* round values to this type first; GDN_F32 = not  */
     int values[DELTA_OPERANDS];      /* check_values                                    */
     int lead, tail;                  /* tokens before the first and after the last sequence */
+    int no_operands;                 /* 1: with n_tokens 0, token operands are absent */
     int map_start, map_src, map_dst; /* 1: the map is given; 0: absent, and seq[] holds the defaults */
     int map_position;
     int interval, n_checkpoints; /* 0: no checkpoints                               */

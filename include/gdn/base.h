@@ -311,9 +311,11 @@ enum {
     GDN_I64 = 5
 };
 
-/* A tensor operand. The innermost axis is always contiguous. stride[] holds the byte strides of the axes outside it,
- * outermost first. Each operand's documentation lists them; those it does not list must be 0.
- *   - A stride of 0 means "packed": the extent of everything inside that axis.
+/* A tensor operand. Each operand's documentation lists the axes that have strides. stride[] holds these in bytes,
+ * outermost first; its other members must be 0. An axis that is not listed is the innermost one, and contiguous.
+ *   - A stride of 0 means "packed". For the last axis listed, that is the bytes of a contiguous row, or of an element
+ *     if all axes are listed. For an outer axis, it is the size of the next axis inside times that axis's stride, or
+ *     times its packed stride if that is larger.
  *   - Strides are not negative, and below 2^56, as offsets are.
  *   - Strides are multiples of the element's alignment: F32, I32: 4; F16, BF16, Q8_0: 2; I64: 8. The first element must
  *     be aligned to it too. More alignment is not required, though 64 is fastest.
@@ -350,9 +352,9 @@ typedef struct gdn_pool {
  * stays 0. It also stays 0 where operands are slices of one projection (example in section 8).
  *
  * Where a token operand's sequence stride is not 0, token t of sequence s is at s * stride[sequence] + t *
- * stride[token]. That expresses [n_seqs][...] tensors in any axis order. The sequence stride then steps over at least
- * as many tokens as the longest sequence has. The operand ends with its last token: other operands may begin after
- * it, but not in gaps between sequences.
+ * stride[token], with t counted from 0 in each sequence. That expresses [n_seqs][...] tensors in any axis order. Tokens
+ * of no sequence then have no memory. The sequence stride steps over at least as many tokens as the longest sequence
+ * has. The operand ends with its last token: other operands may begin after it, but not in gaps between sequences.
  *
  * Maps on a GPU are read when the kernel runs, from the device's memory. gdn_buffer_write() is synchronous. To decode
  * step after step without waits, order the copy of the maps with the calls:
@@ -403,7 +405,7 @@ typedef struct gdn_checkpoints {
  * Limits: a parent comes before its children. Entries of padding are not read. */
 typedef struct gdn_token_tree {
     uint32_t size;
-    gdn_span parent; /* int32 [n_tokens]; absent: each token follows the one before it               */
+    gdn_span parent; /* int32 [n_tokens], indexed as seq_start counts; absent: each token follows the one before it */
 } gdn_token_tree;
 
 /* How a call with these arguments would run. A kernel's query function fills it without running the call. A query that

@@ -83,7 +83,7 @@ enum {
  *   state  [n_rows][n_slots][n_heads_v][outer][inner]   stride: row, slot, head, outer.  Read and written
  *          A pool of rows with n_slots states each. outer x inner is head_dim_v x head_dim_k for STATE_VK and
  *          head_dim_k x head_dim_v for STATE_KV.
- *   state_out   as state, and of its type: where states are written. Absent: state itself.
+ *   state_out   as state, of its type, with n_rows and n_slots of its own: where states are written. Absent: state.
  *
  * Slices of one projection need no copies. With x = [n_tokens][2 * K + V] from ssm_conv, K = n_heads_k * head_dim_k
  * and V = n_heads_v * head_dim_v:
@@ -98,19 +98,20 @@ enum {
  * int32, in memory that the device can read (host memory on the CPU and the reference). Each may be absent:
  *   seq_start [n_seqs + 1]  where each sequence's tokens begin: not descending, each 0 to n_tokens. Tokens before the
  *                           first and from the last entry on belong to no sequence; the call does not write their out.
- *                           Absent: n_tokens / n_seqs tokens each.
+ *                           Absent: n_tokens / n_seqs tokens each, without a remainder.
  *   position  [n_seqs]      how many tokens come before the sequence's first token, >= 0. Absent: 0.
  *                           Without log and checkpoints the call does not read it.
  *   state_src [n_seqs]      the state to start from: row * n_slots + slot, GDN_NONE for a zero state, or
  *                           GDN_SKIP for padding. Absent: slot 0 of row s.
  *   state_dst [n_seqs][n_snapshots]  where states go, newest first: entry r is the state r tokens before
- *                           the newest, row * n_slots + slot of state_out, or GDN_NONE. Absent: slot r of row s.
+ *                           the newest, row * state_out.n_slots + slot, or GDN_NONE. Absent: slot r of row s.
  *                           With n_snapshots 0 it must be absent.
  *
  * Rules:
- *   - Every entry that is used must be in range, also of padding and of sequences without tokens. All entries are used,
- *     except of state_dst, checkpoints.dst, log.commit and tree.parent. Of state_dst the call does not read entries r
- *     from the sequence's number of tokens on, nor any of padding. With n_seqs 0 the call reads no map.
+ *   - Every entry that is used must be in range, also of padding and of sequences without tokens. All are used, with
+ *     these exceptions. Of state_dst: entries r from the sequence's number of tokens on. Of checkpoints.dst: entries
+ *     behind those that base.h counts. Of padding: state_dst, checkpoints.dst, log.commit and tree.parent. With n_seqs
+ *     0 the call reads no map.
  *   - No slot may be written twice in a call, nor be written by one sequence and read by another. A sequence may write
  *     the slot that it reads: that is the update in place.
  *   - The call does not touch slots that no entry names. A sequence without tokens is a no-op, except for its
@@ -146,7 +147,7 @@ typedef struct gdn_delta_inputs {
     float beta_factor;   /* 1 by GDN_INIT; 2 for models with negative eigenvalues                  */
     float lower_bound;   /* of GDN_G_BOUNDED, usually -5                                           */
     gdn_tensor ssm_a;    /* [n_heads_v]; F32 F16 BF16; stride: head.  Optional with GDN_G_BOUNDED  */
-    gdn_tensor dt_bias;  /* [n_heads_v], GATE_CHANNEL: [n_heads_v][head_dim_k]; as ssm_a; optional */
+    gdn_tensor dt_bias;  /* [n_heads_v], GATE_CHANNEL: [n_heads_v][head_dim_k]; F32 F16 BF16; stride: head.  Optional */
     gdn_tensor read_key; /* [n_tokens][n_heads_k][head_dim_k], as k; optional. Absent: k           */
 } gdn_delta_inputs;
 
@@ -179,17 +180,19 @@ typedef struct gdn_delta_inputs {
  *     gdn_replay_log log = GDN_INIT(gdn_replay_log);
  *     log.entries.data = entries;  log.entries.n_rows = n_seqs;  log.entries.n_slots = 2 * (N + 1);
  *     log.base_position.data = base;        // [n_seqs]: the position of the previous call; at first as position
- *     log.commit.data = state_slots;        // [n_seqs]: slots of `state`, as in state_src; a new sequence's own slot
+ *     log.commit.data = state_slots;        // [n_seqs]: as state_src; for a new sequence its own slot
  *     args.position.data = position;        // [n_seqs]: how many tokens have been accepted
  *     args.log = &log;  args.n_snapshots = 0;
  *     // after the call, with m tokens of sequence s accepted:  base[s] = position[s];  position[s] += m;
  *
  * Rules:
  *   - position + number of tokens - base_position is at most n_slots, so that no token overwrites a replayed entry.
- *   - A sequence without a row has no entries to replay: its base_position is its position.
+ *   - For each sequence the call replays, then commits, then computes the tokens. It also replays and commits for a
+ *     sequence without tokens. So it can fold entries into any slot. A commit may write the slot that the same sequence
+ *     reads.
+ *   - A sequence without a row has no entries to replay: its base_position is its position. Its commit copies the state
+ *     of state_src, or writes zeros.
  *   - A row belongs to one sequence of a call. The call writes only the entries of the sequence's tokens.
- *   - The call also replays and commits for a sequence without tokens. So it can fold entries into any slot.
- *     A commit may write the slot that the same sequence reads.
  *   - Set n_snapshots to 0 to verify. GDN_INIT has 1: the call then also writes the state after the last token, drafts
  *     included. That is the way to leave the log: decode a token with n_snapshots 1 and without log.commit, and go on
  *     without a log. With a commit in place the call is refused, since both would write the sequence's slot.
@@ -200,8 +203,8 @@ typedef struct gdn_replay_log {
     gdn_span row;           /* int32 [n_seqs]: the sequence's row, or GDN_NONE. Absent: row s               */
     gdn_span base_position; /* int32 [n_seqs]: how many tokens the state of state_src has seen, 0 to the
                                sequence's position. Absent: the position                                    */
-    gdn_span commit;        /* int32 [n_seqs]: where the state at the sequence's position goes, as in
-                               state_dst. Absent: the call writes no state from the log                     */
+    gdn_span commit;        /* int32 [n_seqs]: where the state at the sequence's position (8.7: at the last
+                               multiple of N up to it) goes, as in state_dst. Absent: nowhere               */
 } gdn_replay_log;
 
 /* ---- 8.6  A tree of drafts: gdn_token_tree in base.h
@@ -232,11 +235,13 @@ typedef struct gdn_replay_log {
  * into calls. An element that is too large becomes infinity.
  *
  * Without this part the call rounds the state after every token. A larger interval N has N times fewer roundings.
- * Between two of them the state is the last rounded state and the log's entries since. So N > 1 needs a log, and:
+ * Between two of them the state is the last rounded state and the log's entries since. So a call with N > 1 and no log
+ * is refused, and:
  *   - base_position and checkpoints.interval are multiples of N;
  *   - state_dst has GDN_NONE for states after other tokens than multiples of N;
  *   - log.commit keeps the state at the last multiple of N up to the sequence's position. The next call's base_position
- *     is that multiple. So the log needs N - 1 slots more.
+ *     is that multiple. So the log needs N - 1 slots more;
+ *   - a prompt that is longer than the log runs with GDN_NONE for its row, in calls that end at multiples of N.
  *
  *     gdn_state_rounding rounding = GDN_INIT(gdn_state_rounding);
  *     rounding.interval = 16;  args.state.dtype = GDN_BF16;  log.entries.n_slots = 2 * 8 + 15; // 8 tokens a call

@@ -31,7 +31,7 @@ enum {
  *            A slot holds the input of one token: position p is in slot p % n_slots, n_slots >= kernel_width - 1. Each
  *            slot more allows a rollback of one token more. To verify N drafts: kernel_width - 1 + N. Absent: every
  *            sequence starts from zero, and no input is kept.
- *   history_out  as history, and of its type: where inputs are written. Absent: history itself.
+ *   history_out  as history, with its type and n_slots: where inputs are written. Absent: history itself.
  * 16-bit elements are widened exactly; sums are F32. The history takes x's bits where it has x's type, else its values,
  * rounded once. A history of x's type or of F32 is exact. With any other, results depend on how tokens are divided into
  * calls.
@@ -41,12 +41,14 @@ enum {
  *   position    [n_seqs]      how many tokens come before the sequence's first token, >= 0. To roll back, pass a
  *                             smaller position. Absent: 0. A decode with a history needs it.
  *   history_src [n_seqs]      row to read, GDN_NONE for a zero history, or GDN_SKIP for padding. Absent: row s.
- *   history_dst [n_seqs]      row to write, or GDN_NONE. Absent: row s.
- * Every entry that is used must be in range, also of padding and of sequences without tokens. All entries are used,
- * except of checkpoints.dst and tree.parent. After the call the written row holds the inputs of the newest
- * min(position + T, n_slots) positions. If the call reads another row, it copies the older inputs (or writes zeros), so
- * that both rows can be rolled back equally far. No row may be written twice, nor be written by one sequence and read
- * by another. A sequence without tokens is a no-op. With n_tokens 0 x, weight, bias and out may be absent.
+ *   history_dst [n_seqs]      row of history_out to write, or GDN_NONE. Absent: row s.
+ * Every entry that is used must be in range, also of padding and of sequences without tokens. All are used,
+ * with these exceptions. Of checkpoints.dst: entries behind those that base.h counts. Of padding: checkpoints.dst and
+ * tree.parent. After the call the written row holds the inputs of the newest min(position + T, n_slots) positions. If
+ * the call reads another row, it copies the bits of the older inputs, whatever the slots hold, so that both rows can be
+ * rolled back equally far. With GDN_NONE in history_src it writes zeros for them. No row may be written twice, nor be
+ * written by one sequence and read by another. A sequence without tokens is a no-op. With n_tokens 0 x, weight, bias
+ * and out may be absent.
  *
  *     gdn_ssm_conv_args args = GDN_INIT(gdn_ssm_conv_args); // one token of each of 8 sequences
  *     args.n_seqs = args.n_tokens = args.history.n_rows = 8;
@@ -55,9 +57,10 @@ enum {
  *     args.history.data = history;  args.history.n_slots = 3 + n_drafts; // [8][3 + n_drafts][8192]
  *     args.position.data = position;                                     // [8]
  *
- * Checkpoints (gdn_checkpoints in base.h) need a history; dst names rows. A checkpoint at position p, which is the
- * number of tokens so far, holds the inputs of the newest min(p, kernel_width - 1) positions. A sequence continues from
- * it at position p, and cannot be rolled back further.
+ * Checkpoints (gdn_checkpoints in base.h) need a history; dst names rows, as history_dst does. A checkpoint at position
+ * p, which is the number of tokens so far, holds the inputs of the newest min(p, kernel_width - 1) positions, in their
+ * slots. The call does not write the row's other slots. A sequence continues from it at position p, and cannot be
+ * rolled back further.
  *
  * A tree (gdn_token_tree in base.h): x(p - 1), x(p - 2), ... are the inputs of the token's ancestors in
  * the call, and before them those of the history. The history takes inputs by their index: sequence token i goes to
