@@ -26,11 +26,8 @@ static gdn_status check_header(rt_memory *m, uint64_t bits, const void *bytes, u
     if (h->common.kind != RT_SAVE_PREFIXES || h->common.n_seqs) return bad("sequences were saved, and not prefixes");
     const gdn_status model = rt_memory_check_model(m, &h->common);
     if (model) return model;
-    if (h->common.has_draft != m->has_draft)
-        return bad(m->has_draft ? "they were saved without a draft head, and there is one here"
-                                : "they were saved with a draft head, and there is none here");
     if (h->bits != bits) return bad("they were computed at another level, or by kernels that are not exact");
-    if (h->interval != m->prefixes->interval)
+    if (h->interval && h->interval != m->prefixes->interval)
         return rt_fail(GDN_INVALID_ARGUMENT, "loading prefixes: the interval is %d, and %d here", h->interval,
                        m->prefixes->interval);
     return GDN_OK;
@@ -55,11 +52,11 @@ static gdn_status check_records(const rt_memory *m, const unsigned char *bytes, 
         rt_save_prefix *const r = &list[i].r;
         if (n - at < sizeof *r) return bad("it ends within a prefix");
         memcpy(r, bytes + at, sizeof *r);
-        if (!is_possible(list, i, h->interval) || (!m->has_draft && r->draft != r->first))
+        if (!is_possible(list, i, m->prefixes->interval) || (!h->common.has_draft && r->draft != r->first))
             return rt_fail(GDN_INVALID_ARGUMENT, "loading prefixes: number %d contradicts itself", i);
         const uint64_t least = 4 + 2 * m->kv_bytes * (uint64_t)(m->n_attention - m->has_draft); /* of a token */
         if ((uint64_t)(r->length - r->first) > (n - at) / least) return bad("it ends within a prefix");
-        const uint64_t size = rt_memory_prefix_record_bytes(m, r);
+        const uint64_t size = rt_memory_prefix_record_bytes(m, r, h->common.has_draft);
         if (n - at < size) return bad("it ends within a prefix");
         memcpy(&sum, bytes + at + size - 8, 8);
         if (sum != rt_checksum(bytes + at, size - 8))
@@ -102,8 +99,9 @@ static int32_t add_nodes(rt_memory *m, const rt_save_prefix *r, int32_t parent, 
     return parent;
 }
 
-/* Adds a record, if there is room. used: its time of last use. */
-static gdn_status add(rt_memory *m, record *list, record *of, uint64_t used)
+/* Adds a record, if there is room. used: its time of last use. has_draft: it has a hidden row for the draft head, which
+ * otherwise takes zeros. */
+static gdn_status add(rt_memory *m, record *list, record *of, uint64_t used, int has_draft)
 {
     rt_prefixes *p = m->prefixes;
     const rt_save_prefix *r = &of->r;
@@ -124,7 +122,8 @@ static gdn_status add(rt_memory *m, record *list, record *of, uint64_t used)
         status = rt_memory_get_parts(m, &parts, &from);
         at->used = used;
         at->ready = 1;
-        if (m->has_draft) memcpy(rt_memory_prefix_hidden(m, taken), from, (size_t)m->hidden_bytes);
+        if (m->has_draft && has_draft) memcpy(rt_memory_prefix_hidden(m, taken), from, (size_t)m->hidden_bytes);
+        else if (m->has_draft) memset(rt_memory_prefix_hidden(m, taken), 0, (size_t)m->hidden_bytes);
         if (status) rt_memory_prefix_forget(m, taken);
         else if (r->shared) rt_memory_prefix_share(p, taken);
     }
@@ -148,7 +147,7 @@ gdn_status rt_memory_prefix_load(rt_memory *m, uint64_t bits, const void *bytes,
     status = list ? check_records(m, bytes, n, &h, list) : GDN_OUT_OF_MEMORY;
     rt_prefix_saved done = { 0, 0, n };
     for (int32_t i = 0; i < h.n_records && !status; i++) {
-        status = add(m, list, &list[i], (uint64_t)(h.n_records - i));
+        status = add(m, list, &list[i], (uint64_t)(h.n_records - i), h.common.has_draft);
         done.n += list[i].node != RT_NO_NODE;
     }
     done.n_left_out = h.n_records - done.n;

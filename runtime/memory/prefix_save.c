@@ -5,10 +5,11 @@
 #include "runtime/base/checksum.h"
 #include "runtime/memory/prefix_tree.h"
 
-uint64_t rt_memory_prefix_record_bytes(const rt_memory *m, const rt_save_prefix *r)
+uint64_t rt_memory_prefix_record_bytes(const rt_memory *m, const rt_save_prefix *r, int has_draft)
 {
     const rt_save_parts parts = { .first = r->first, .length = r->length, .draft = r->draft };
-    return sizeof *r + 4 * (uint64_t)(r->length - r->first) + rt_memory_parts_bytes(m, &parts) + m->hidden_bytes + 8;
+    return sizeof *r + 4 * (uint64_t)(r->length - r->first) + rt_memory_parts_bytes(m, &parts) +
+           (has_draft ? rt_memory_save_hidden_bytes(m) : 0) + 8;
 }
 
 /* ---- What is saved ---- */
@@ -27,6 +28,13 @@ typedef struct choices {
     int32_t n, n_left_out, longest;
     uint64_t bytes, largest; /* of the save; of a record */
 } choices;
+
+/* What to save. */
+typedef struct wanted {
+    uint64_t most; /* bytes */
+    int one;       /* 1: only this checkpoint; RT_NO_CHECKPOINT: none */
+    int32_t checkpoint;
+} wanted;
 
 /* The most valuable first. */
 static int compare(const void *a, const void *b)
@@ -64,12 +72,12 @@ static rt_save_prefix record_of(const rt_memory *m, const choices *c, int32_t ch
 }
 
 /* Chooses checkpoints that fit in `most` bytes, and moves them to the front of the list. */
-static void choose(const rt_memory *m, uint64_t most, choices *c)
+static void choose(const rt_memory *m, const wanted *w, choices *c)
 {
     const rt_prefixes *p = m->prefixes;
     int32_t n = 0;
     for (int32_t i = 0; i < p->n_checkpoints; i++)
-        if (p->checkpoint[i].node != RT_NO_NODE && p->checkpoint[i].ready)
+        if (p->checkpoint[i].node != RT_NO_NODE && p->checkpoint[i].ready && (!w->one || i == w->checkpoint))
             c->list[n++] =
                 (choice){ .checkpoint = i, .shared = p->checkpoint[i].shared, .used = p->checkpoint[i].used };
     qsort(c->list, (size_t)n, sizeof *c->list, compare);
@@ -79,8 +87,8 @@ static void choose(const rt_memory *m, uint64_t most, choices *c)
         choice *const to = &c->list[c->n];
         const choice from = c->list[i];
         const rt_save_prefix r = record_of(m, c, from.checkpoint);
-        const uint64_t bytes = rt_memory_prefix_record_bytes(m, &r);
-        if (bytes > most - c->bytes) {
+        const uint64_t bytes = rt_memory_prefix_record_bytes(m, &r, m->has_draft);
+        if (bytes > w->most - c->bytes) {
             c->n_left_out++;
             continue;
         }
@@ -129,9 +137,10 @@ static gdn_status put_record(rt_memory *m, const choice *c, int32_t *cell, unsig
     return GDN_OK;
 }
 
-static gdn_status write_all(rt_memory *m, uint64_t bits, const choices *c, rt_write_fn write, void *user)
+static gdn_status write_all(rt_memory *m, uint64_t bits, int32_t interval, const choices *c, rt_write_fn write,
+                            void *user)
 {
-    rt_save_prefixes h = { rt_memory_save_header(m, RT_SAVE_PREFIXES), bits, m->prefixes->interval, c->n, 0 };
+    rt_save_prefixes h = { rt_memory_save_header(m, RT_SAVE_PREFIXES), bits, interval, c->n, 0 };
     h.common.bytes = c->bytes;
     h.checksum = rt_checksum(&h, sizeof h - 8);
     int32_t *const cell = rt_calloc((uint64_t)c->longest, 4, "saving prefixes");
@@ -139,23 +148,17 @@ static gdn_status write_all(rt_memory *m, uint64_t bits, const choices *c, rt_wr
     gdn_status status = cell && bytes ? write(user, &h, sizeof h) : GDN_OUT_OF_MEMORY;
     for (int32_t i = 0; i < c->n && !status; i++) {
         status = put_record(m, &c->list[i], cell, bytes);
-        if (!status) status = write(user, bytes, rt_memory_prefix_record_bytes(m, &c->list[i].record));
+        if (!status) status = write(user, bytes, rt_memory_prefix_record_bytes(m, &c->list[i].record, m->has_draft));
     }
     rt_free(cell);
     rt_free(bytes);
     return status;
 }
 
-gdn_status rt_memory_prefix_save(rt_memory *m, uint64_t bits, uint64_t most, rt_write_fn write, void *user,
-                                 rt_prefix_saved *saved)
+static gdn_status save(rt_memory *m, uint64_t bits, const wanted *w, rt_write_fn write, void *user,
+                       rt_prefix_saved *saved)
 {
-    const gdn_status checked = rt_memory_check_seq(m, 0, "saving prefixes");
     const rt_prefixes *p = m->prefixes;
-    if (checked) return checked;
-    if (!p) return rt_fail(GDN_INVALID_ARGUMENT, "saving prefixes: there is no prefix cache");
-    if (most < sizeof(rt_save_prefixes))
-        return rt_fail(GDN_INVALID_ARGUMENT, "saving prefixes: %llu bytes are allowed and the header has %llu",
-                       (unsigned long long)most, (unsigned long long)sizeof(rt_save_prefixes));
     choices c = { rt_calloc((uint64_t)p->n_checkpoints, sizeof *c.list, "saving prefixes"),
                   rt_calloc((uint64_t)p->n_nodes, sizeof *c.owner, "saving prefixes"),
                   0,
@@ -165,11 +168,41 @@ gdn_status rt_memory_prefix_save(rt_memory *m, uint64_t bits, uint64_t most, rt_
                   0 };
     gdn_status status = c.list && c.owner ? GDN_OK : GDN_OUT_OF_MEMORY;
     if (!status) {
-        choose(m, most, &c);
-        status = write_all(m, bits, &c, write, user);
+        choose(m, w, &c);
+        status = write_all(m, bits, w->one ? 0 : p->interval, &c, write, user);
     }
     rt_free(c.list);
     rt_free(c.owner);
     if (!status) *saved = (rt_prefix_saved){ c.n, c.n_left_out, c.bytes };
     return status;
+}
+
+static gdn_status check(const rt_memory *m)
+{
+    const gdn_status status = rt_memory_check_seq(m, 0, "saving prefixes");
+    if (status || m->prefixes) return status;
+    return rt_fail(GDN_INVALID_ARGUMENT, "saving prefixes: there is no prefix cache");
+}
+
+gdn_status rt_memory_prefix_save(rt_memory *m, uint64_t bits, uint64_t most, rt_write_fn write, void *user,
+                                 rt_prefix_saved *saved)
+{
+    const wanted all = { .most = most };
+    const gdn_status status = check(m);
+    if (status) return status;
+    if (most < sizeof(rt_save_prefixes))
+        return rt_fail(GDN_INVALID_ARGUMENT, "saving prefixes: %llu bytes are allowed and the header has %llu",
+                       (unsigned long long)most, (unsigned long long)sizeof(rt_save_prefixes));
+    return save(m, bits, &all, write, user, saved);
+}
+
+gdn_status rt_memory_prefix_save_one(rt_memory *m, uint64_t bits, const int32_t *token, int32_t n, rt_write_fn write,
+                                     void *user)
+{
+    rt_prefix_saved saved;
+    int32_t length;
+    const gdn_status status = check(m);
+    if (status) return status;
+    const wanted w = { UINT64_MAX, 1, rt_memory_prefix_find(m->prefixes, 0, token, n, &length) };
+    return save(m, bits, &w, write, user, &saved);
 }

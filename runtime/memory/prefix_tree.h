@@ -89,8 +89,8 @@ static inline float *rt_memory_prefix_hidden(const rt_memory *m, int32_t checkpo
 typedef struct rt_save_prefixes {
     rt_save_header common; /* n_seqs is 0 */
     uint64_t bits;
-    int32_t interval, n_records;
-    uint64_t checksum; /* of the members before it */
+    int32_t interval, n_records; /* interval 0: the records have no bases, so any interval will do */
+    uint64_t checksum;           /* of the members before it */
 } rt_save_prefixes;
 
 /* A record begins with this. Then come the tokens of positions [first, length), the parts (rt_save_parts), with a draft
@@ -103,12 +103,15 @@ typedef struct rt_save_prefix {
     uint32_t owner;               /* that of the earlier record, if there is one */
 } rt_save_prefix;
 
-/* Bytes of a record with its checksum. Cannot overflow: lengths are at most RT_POSITION_LIMIT. */
-uint64_t rt_memory_prefix_record_bytes(const rt_memory *m, const rt_save_prefix *r);
+/* Bytes of a record with its checksum, with or without the draft head's part. Cannot overflow: lengths are at most
+ * RT_POSITION_LIMIT. */
+uint64_t rt_memory_prefix_record_bytes(const rt_memory *m, const rt_save_prefix *r, int has_draft);
 
-/* Functions of prefix_cache.c for memory.c, memory_seq.c and memory_step.c. */
+/* Functions of prefix_cache.c for the other files of the memory. */
 gdn_status rt_memory_prefix_create(rt_memory *m, int32_t interval, int32_t n_checkpoints);
 void rt_memory_prefix_destroy(rt_memory *m);
+/* The checkpoint of the owner's longest cached prefix of token[0, n), or RT_NO_CHECKPOINT; *length: its tokens. */
+int32_t rt_memory_prefix_find(const rt_prefixes *p, uint32_t owner, const int32_t *token, int32_t n, int32_t *length);
 /* Grows the maps for a step of these spans; GDN_OUT_OF_MEMORY changes nothing. */
 gdn_status rt_memory_prefix_reserve(rt_memory *m, const rt_token_run *spans, int32_t n_spans);
 /* Ends a step: its checkpoints are ready if the kernels have written them, otherwise they are dropped. */

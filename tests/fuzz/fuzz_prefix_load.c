@@ -90,7 +90,7 @@ static void sign(const rt_memory *m, unsigned char *bytes, uint64_t n)
     for (rt_save_prefix r; n - at >= sizeof r;) {
         memcpy(&r, bytes + at, sizeof r);
         if (r.first < 0 || r.length < r.first || r.length > ROOM || r.draft < r.first || r.draft > r.length) return;
-        const uint64_t size = rt_memory_prefix_record_bytes(m, &r);
+        const uint64_t size = rt_memory_prefix_record_bytes(m, &r, m->has_draft);
         if (n - at < size) return;
         sum = rt_checksum(bytes + at, size - 8);
         memcpy(bytes + at + size - 8, &sum, 8);

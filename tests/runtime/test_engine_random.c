@@ -294,7 +294,7 @@ static void keep(world *w)
     const int32_t s = below(w, N_SEQS), n = w->seq[s].n;
     REQUIRE(!rt_memory_prefix_keep(w->m, s) && rt_memory_seq_length(w->m, s) == n);
     if (w->m->n_log) w->must[s] = n;
-    w->kept += n && rt_memory_prefix_find(w->m, w->seq[s].token, n) == n;
+    w->kept += n && memory_prefix_find(w->m, w->seq[s].token, n) == n;
 }
 
 /* Starts a sequence with the tokens of an earlier one, as far as the cache has them. */
@@ -312,7 +312,7 @@ static void start(world *w)
         own->n = 0;
     }
     const rt_prefix_stats c = rt_memory_prefix_stats_of(w->m);
-    const int32_t found = rt_memory_prefix_find(w->m, with.token, with.n);
+    const int32_t found = memory_prefix_find(w->m, with.token, with.n);
     int32_t length = -1;
     REQUIRE(found <= with.n && (c.n_max || found == 0));
     REQUIRE(!rt_memory_prefix_start(w->m, s, with.token, with.n, &length));
