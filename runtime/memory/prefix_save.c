@@ -7,9 +7,11 @@
 
 uint64_t rt_memory_prefix_record_bytes(const rt_memory *m, const rt_save_prefix *r, int has_draft)
 {
-    const rt_save_parts parts = { .first = r->first, .length = r->length, .draft = r->draft };
-    return sizeof *r + 4 * (uint64_t)(r->length - r->first) + rt_memory_parts_bytes(m, &parts) +
-           (has_draft ? rt_memory_save_hidden_bytes(m) : 0) + 8;
+    const uint64_t trunk = (uint64_t)(m->n_attention - m->has_draft), n = (uint64_t)(r->length - r->first);
+    const uint64_t entries = (uint64_t)(r->length < m->kernel - 1 ? r->length : m->kernel - 1);
+    const uint64_t drafted = (uint64_t)(r->draft - r->first);
+    return sizeof *r + 4 * n + (uint64_t)m->n_recurrent * (m->state_bytes + entries * m->conv_slot_bytes) +
+           2 * m->kv_bytes * (trunk * n + drafted) + (has_draft ? rt_memory_save_hidden_bytes(m) : 0) + 8;
 }
 
 /* ---- What is saved ---- */
@@ -112,13 +114,21 @@ static unsigned char *put(unsigned char *to, const void *from, uint64_t bytes)
     return to + bytes;
 }
 
+static gdn_status put_pool(const rt_memory *m, const gdn_span *pool, uint64_t offset, uint64_t bytes,
+                           unsigned char **to)
+{
+    const gdn_status status = gdn_buffer_read(m->device, pool, offset, *to, bytes);
+    *to += bytes;
+    return status ? rt_fail_gdn(status, "saving prefixes") : GDN_OK;
+}
+
 /* Makes the record's bytes. cell: room for its length. */
 static gdn_status put_record(rt_memory *m, const choice *c, int32_t *cell, unsigned char *bytes)
 {
     const rt_prefixes *p = m->prefixes;
     const rt_save_prefix *r = &c->record;
     const rt_checkpoint *at = &p->checkpoint[c->checkpoint];
-    const gdn_span nothing = { 0 };
+    gdn_status status = GDN_OK;
     unsigned char *to = put(bytes, r, sizeof *r), *const tokens = to;
     int32_t node = at->node;
     for (int32_t end = r->length; end > r->first; node = p->node[node].parent) {
@@ -128,20 +138,53 @@ static gdn_status put_record(rt_memory *m, const choice *c, int32_t *cell, unsig
         memcpy(tokens + 4 * (size_t)(end - r->first), p->token + (int64_t)node * p->interval, n);
     }
     to += 4 * (size_t)(r->length - r->first);
-    const rt_save_parts parts = { at->slot, at->row, r->first, r->length, r->draft, cell };
-    const gdn_status status = rt_memory_put_parts(m, &parts, &nothing, &to);
-    if (status) return status;
+    for (int32_t layer = 0; layer < m->n_recurrent && !status; layer++) {
+        status = put_pool(m, &m->state[layer], (uint64_t)at->slot * m->state_bytes, m->state_bytes, &to);
+        for (int32_t i = r->length < m->kernel - 1 ? 0 : r->length - (m->kernel - 1); i < r->length && !status; i++) {
+            const uint64_t entry = (uint64_t)at->row * (uint64_t)m->n_conv_slots + (uint64_t)(i % m->n_conv_slots);
+            status = put_pool(m, &m->conv[layer], entry * m->conv_slot_bytes, m->conv_slot_bytes, &to);
+        }
+    }
+    for (int32_t layer = 0; layer < m->n_attention; layer++) {
+        const int32_t end = layer < m->n_attention - m->has_draft ? r->length : r->draft;
+        for (int32_t i = r->first; i < end; i++)
+            to = put(to, rt_memory_k(m, layer) + (uint64_t)cell[i] * m->kv_bytes, m->kv_bytes);
+        for (int32_t i = r->first; i < end; i++)
+            to = put(to, rt_memory_v(m, layer) + (uint64_t)cell[i] * m->kv_bytes, m->kv_bytes);
+    }
     if (m->has_draft) to = put(to, rt_memory_prefix_hidden(m, c->checkpoint), m->hidden_bytes);
     const uint64_t sum = rt_checksum(bytes, (uint64_t)(to - bytes));
     (void)put(to, &sum, 8);
-    return GDN_OK;
+    return status;
+}
+
+const rt_fingerprint *rt_memory_fingerprint(rt_memory *m)
+{
+    if (!m->fingerprinted) m->fingerprint = rt_model_fingerprint(m->model);
+    m->fingerprinted = 1;
+    return &m->fingerprint;
 }
 
 static gdn_status write_all(rt_memory *m, uint64_t bits, int32_t interval, const choices *c, rt_write_fn write,
                             void *user)
 {
-    rt_save_prefixes h = { rt_memory_save_header(m, RT_SAVE_PREFIXES), bits, interval, c->n, 0 };
-    h.common.bytes = c->bytes;
+    rt_save_prefixes h = { .common = { .magic = RT_SAVE_MAGIC,
+                                       .version = RT_SAVE_VERSION,
+                                       .kind = RT_SAVE_PREFIXES,
+                                       .fingerprint = *rt_memory_fingerprint(m),
+                                       .bytes = c->bytes,
+                                       .state_bytes = m->state_bytes,
+                                       .conv_slot_bytes = m->conv_slot_bytes,
+                                       .kv_bytes = m->kv_bytes,
+                                       .hidden_bytes = m->hidden_bytes,
+                                       .kv_type = m->kv_type,
+                                       .kernel = m->kernel,
+                                       .n_recurrent = m->n_recurrent,
+                                       .n_attention = m->n_attention,
+                                       .has_draft = m->has_draft },
+                           .bits = bits,
+                           .interval = interval,
+                           .n_records = c->n };
     h.checksum = rt_checksum(&h, sizeof h - 8);
     int32_t *const cell = rt_calloc((uint64_t)c->longest, 4, "saving prefixes");
     unsigned char *const bytes = rt_calloc(c->largest, 1, "saving prefixes");

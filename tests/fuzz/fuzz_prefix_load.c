@@ -1,4 +1,4 @@
-/* Fuzz target: rt_memory_prefix_load(). The memory is as small as in fuzz_memory_load.c. Byte 0 of an input says what
+/* Fuzz target: rt_memory_prefix_load(). The memory is as small as can be. Byte 0 of an input says what
  * the others are:
  *   bit 0  the checksums are made right      bit 1  so is the number of bytes in the header
  *   bit 3  the others are changes to a save that is right, three bytes each: offset (16 bit), value.

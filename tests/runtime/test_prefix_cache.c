@@ -221,17 +221,6 @@ static void cells(const rt_model *model)
     REQUIRE(start(&p, 0, text[2], LENGTH) == LENGTH - 4); /* which takes no cells */
     REQUIRE(rt_memory_free_cells(p.m) == 8 && feed(p.e, 2, text[0], 0, 9) == GDN_OUT_OF_MEMORY);
     go_on(&p, 0, text[2], LENGTH);
-    /* a load gets cells of the cache, too: of what it replaces, and of others */
-    const uint64_t n = rt_memory_save_size(p.m, 0);
-    void *bytes = malloc(n);
-    NEED(bytes && !rt_memory_save(p.m, 0, bytes, n) && !rt_memory_seq_rm(p.m, 1, 0, -1));
-    REQUIRE(!rt_memory_load(p.m, 0, bytes, n) && rt_memory_free_cells(p.m) == 8);
-    memory_audit(p.m);
-    NEED(!rt_memory_seq_rm(p.m, -1, 0, -1) && !feed(p.e, 0, text[1], 0, 20) && !rt_memory_seq_rm(p.m, 0, 0, -1));
-    REQUIRE(rt_memory_free_cells(p.m) == 48 && rt_memory_prefix_stats_of(p.m).n_cells > 8);
-    REQUIRE(!rt_memory_load(p.m, 2, bytes, n) && rt_memory_free_cells(p.m) == 8);
-    memory_audit(p.m);
-    free(bytes);
     close_pair(&p);
 }
 
@@ -401,12 +390,6 @@ static void many_tails(const rt_model *model)
     REQUIRE(!rt_memory_prefix_keep(p.m, 1) && rt_memory_prefix_stats_of(p.m).n_written == 8); /* it has no tokens */
     FAILS(rt_memory_prefix_keep(p.m, 3), GDN_INVALID_ARGUMENT, "no sequence 3");
     REQUIRE(!rt_memory_prefix_keep(rt_engine_memory(p.plain), 0)); /* without a cache */
-    NEED(!feed(p.e, 0, text[0], 0, 7));
-    const uint64_t n = rt_memory_save_size(p.m, 0);
-    void *bytes = malloc(n);
-    NEED(bytes && !rt_memory_save(p.m, 0, bytes, n) && !rt_memory_load(p.m, 1, bytes, n));
-    REQUIRE(!rt_memory_prefix_keep(p.m, 1) && rt_memory_prefix_stats_of(p.m).n_written == 8); /* unknown tokens */
-    free(bytes);
     close_pair(&p);
 
     do p = open_pair(model, 2, 4, 64, 37); /* tails of all checkpoints beside all intervals, and one more */
