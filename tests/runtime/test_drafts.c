@@ -210,6 +210,12 @@ static void limits(const rt_model *model, const rt_model *trunk)
     rt_engine *e = fixture_open(
         model,
         &(fixture_engine){ .n_ctx = CONTEXT, .n_cells = CONTEXT + 8, .n_batch = 64, .n_rollback = R, .draft = 1 });
+    rt_step *step;
+    read_text(e, 0, text, 9, 0);
+    NEED(!rt_memory_step_begin(rt_engine_memory(e), &(rt_token_run){ 0, 0, 1 }, 1, &step));
+    rt_memory_step_commit(rt_engine_memory(e), step); /* its hidden row was not stored: nothing is fed */
+    REQUIRE(drafts(e, 0, 1, draft, &rows) == 0 && rows == 0);
+    NEED(!rt_memory_seq_rm(rt_engine_memory(e), 0, 0, -1));
     read_text(e, 0, text, CONTEXT - 1, 0);
     REQUIRE(drafts(e, 0, 1, draft, &rows) == R); /* the last of them is at the last position */
     read_text(e, 0, text, 1, 0);
